@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "benchlib.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cores.h"
+#include "measure.h"
+#include "mx_extensions.h"
+
+#define MAGIC 0x7477626e63680001ull
+#define CONNECT_SECONDS 8 /* a client may be started before its server */
+#define ALL MX_MATCH_MASK_NONE
+
+/* The first message each way: are both the same tool? */
+struct hello {
+	uint64_t magic; /* fails too where the byte order differs */
+	char tool[24];
+};
+
+struct address {
+	uint64_t nic_id;
+	uint32_t endpoint_id;
+	uint32_t pad;
+};
+
+static pid_t other_end; /* for end_other(), which gets no argument */
+
+bool bench_child_ended(struct bench *b)
+{
+	int status;
+
+	if (!b->child || waitpid(b->child, &status, WNOHANG) == 0)
+		return false;
+	b->child = other_end = 0;
+	if (WIFSIGNALED(status))
+		bench_fail("the other end was ended by signal %d", WTERMSIG(status));
+	if (!b->leaving || WEXITSTATUS(status))
+		bench_fail("the other end has ended, exit code %d", WEXITSTATUS(status));
+	return true;
+}
+
+/* A run that fails must not leave its other end behind. */
+static void end_other(void)
+{
+	if (other_end > 0) {
+		kill(other_end, SIGKILL);
+		waitpid(other_end, NULL, 0);
+	}
+}
+
+/* Forks the other end; before mx_init(), which no child may inherit. */
+static void split(struct bench *b)
+{
+	int pair[2], cpus[2];
+	bool bind = !b->o.no_bind && bench_cores(cpus);
+	pid_t parent = getpid();
+
+	b->line = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (b->line == MAP_FAILED)
+		bench_fail("no memory");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		bench_fail("socketpair: %s", strerror(errno));
+	if (!b->o.no_bind && !bind) {
+		fprintf(stderr, "%s: both ends share one core\n", bench_tool);
+		b->polls = BENCH_POLLS_SHARED;
+	}
+	fflush(NULL);
+	b->child = fork();
+	if (b->child < 0)
+		bench_fail("fork: %s", strerror(errno));
+	b->lead = b->child > 0;
+	b->channel = pair[b->lead];
+	close(pair[!b->lead]);
+	if (bind)
+		bench_bind(cpus[!b->lead]);
+	if (b->lead) {
+		other_end = b->child;
+		atexit(end_other);
+		return;
+	}
+	bench_role = " (other end)";
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		exit(1);
+}
+
+static void open_endpoint(struct bench *b)
+{
+	mx_param_t param = {.key = MX_PARAM_UNEXP_QUEUE_MAX};
+	bool server = b->o.mode == BENCH_SERVER;
+	mx_return_t rc;
+
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	rc = mx_init();
+	if (rc != MX_SUCCESS)
+		bench_failed("mx_init", rc);
+	param.val.unexp_queue_max = b->o.unexp_max;
+	rc = mx_open_endpoint(b->o.board, server ? b->o.endpoint : MX_ANY_ENDPOINT, BENCH_FILTER,
+			      b->o.unexp_max ? &param : NULL, b->o.unexp_max ? 1 : 0, &b->endpoint);
+	if (rc != MX_SUCCESS)
+		bench_failed("mx_open_endpoint", rc);
+}
+
+static void connect_peer(struct bench *b, uint64_t nic, uint32_t id)
+{
+	double end = bench_now() + CONNECT_SECONDS;
+	mx_return_t rc;
+
+	for (;;) {
+		rc = mx_connect(b->endpoint, nic, id, BENCH_FILTER, CONNECT_SECONDS, &b->peer);
+		if (rc != MX_CONNECTION_FAILED || bench_now() > end)
+			break;
+		usleep(200000);
+	}
+	if (rc != MX_SUCCESS)
+		bench_failed("mx_connect", rc);
+	b->peer_nic = nic;
+	b->peer_id = id;
+	rc = mx_decompose_endpoint_addr2(b->peer, &nic, &id, &b->peer_session);
+	if (rc != MX_SUCCESS)
+		bench_failed("mx_decompose_endpoint_addr2", rc);
+}
+
+/* Tells the other end where we are: through the socket, or through the user. */
+static void announce(struct bench *b)
+{
+	char name[MX_MAX_HOSTNAME_LEN + 1] = "?";
+	mx_endpoint_addr_t mine;
+	struct address a = {.pad = 0};
+	mx_return_t rc;
+
+	rc = mx_get_endpoint_addr(b->endpoint, &mine);
+	if (rc == MX_SUCCESS)
+		rc = mx_decompose_endpoint_addr(mine, &a.nic_id, &a.endpoint_id);
+	if (rc != MX_SUCCESS)
+		bench_failed("mx_get_endpoint_addr", rc);
+	if (b->o.mode == BENCH_LOCAL) {
+		if (send(b->channel, &a, sizeof a, MSG_NOSIGNAL) != sizeof a)
+			bench_child_ended(b);
+		return;
+	}
+	mx_nic_id_to_hostname(a.nic_id, name);
+	printf("%s --host %s --endpoint %u\n", bench_tool, name, a.endpoint_id);
+	bench_output_end();
+}
+
+static void find_server(struct bench *b, struct address *a)
+{
+	mx_return_t rc;
+
+	if (b->o.mode == BENCH_LOCAL) {
+		if (recv(b->channel, a, sizeof *a, MSG_WAITALL) != sizeof *a)
+			exit(1); /* the leading end has said why */
+		return;
+	}
+	rc = mx_hostname_to_nic_id(b->o.host, &a->nic_id);
+	if (rc != MX_SUCCESS)
+		bench_fail("%s: %s", b->o.host, mx_strerror(rc));
+	a->endpoint_id = b->o.endpoint;
+}
+
+static void check_hello(const struct hello *h, const mx_status_t *status)
+{
+	if (status->xfer_length != sizeof *h || h->magic != MAGIC)
+		bench_fail("the other end is another version");
+	if (strncmp(h->tool, bench_tool, sizeof h->tool) != 0)
+		bench_fail("the other end is another tool");
+}
+
+static void say_hello(struct bench *b)
+{
+	struct hello h = {.magic = MAGIC};
+	mx_status_t status;
+	mx_request_t req;
+
+	strncpy(h.tool, bench_tool, sizeof h.tool - 1);
+	bench_isend(b, &h, sizeof h, BENCH_MATCH(BENCH_KIND_HELLO, 0), &req);
+	bench_finish(b, &req, &status);
+}
+
+/* The side that is connected to. */
+static void accept_peer(struct bench *b)
+{
+	uint32_t id = 0;
+	uint64_t nic = 0;
+	mx_status_t status;
+	mx_request_t req;
+	struct hello h;
+
+	bench_irecv(b, &h, sizeof h, BENCH_MATCH(BENCH_KIND_HELLO, 0), ALL, &req);
+	announce(b);
+	bench_block(b, &req, &status);
+	mx_decompose_endpoint_addr(status.source, &nic, &id);
+	connect_peer(b, nic, id);
+	say_hello(b);
+	check_hello(&h, &status);
+}
+
+/* The side that connects. */
+static void reach_peer(struct bench *b)
+{
+	struct address a;
+	mx_status_t status;
+	mx_request_t req;
+	struct hello h;
+
+	find_server(b, &a);
+	connect_peer(b, a.nic_id, a.endpoint_id);
+	bench_irecv(b, &h, sizeof h, BENCH_MATCH(BENCH_KIND_HELLO, 0), ALL, &req);
+	say_hello(b);
+	bench_block(b, &req, &status);
+	check_hello(&h, &status);
+}
+
+void bench_start(struct bench *b, const struct bench_options *o)
+{
+	memset(b, 0, sizeof *b);
+	b->o = *o;
+	b->lead = o->mode == BENCH_CLIENT;
+	b->peer_id = MX_ANY_ENDPOINT;
+	b->channel = -1;
+	b->polls = BENCH_POLLS;
+	if (o->mode == BENCH_LOCAL)
+		split(b);
+	open_endpoint(b);
+	if (o->mode == BENCH_SERVER || (o->mode == BENCH_LOCAL && b->lead))
+		accept_peer(b);
+	else
+		reach_peer(b);
+	if (b->channel >= 0)
+		close(b->channel);
+}
+
+void bench_lead(struct bench *b, struct bench_order *order)
+{
+	mx_request_t sent, ready;
+	mx_status_t status;
+
+	order->blocking = b->blocking;
+	bench_irecv(b, NULL, 0, BENCH_MATCH(BENCH_KIND_READY, 0), ALL, &ready);
+	bench_isend(b, order, sizeof *order, BENCH_MATCH(BENCH_KIND_ORDER, 0), &sent);
+	bench_finish(b, &sent, &status);
+	bench_finish(b, &ready, &status);
+}
+
+static void close_endpoint(struct bench *b)
+{
+	mx_close_endpoint(b->endpoint);
+	mx_finalize();
+}
+
+/* Our other end has nothing left to do; a stuck one must not keep us. */
+static void reap(struct bench *b)
+{
+	double end = bench_now() + 5;
+
+	while (b->child && !bench_child_ended(b)) {
+		if (bench_now() > end)
+			bench_fail("the other end did not end");
+		usleep(1000);
+	}
+}
+
+void bench_stop(struct bench *b)
+{
+	struct bench_order order = {.op = BENCH_OP_END};
+	double end = bench_now() + 5;
+	mx_segment_t seg = {&order, sizeof order};
+	uint32_t done = 0;
+	mx_status_t status;
+	mx_request_t req;
+	mx_return_t rc;
+
+	/* Synchronous: it must have arrived before we close. How it ends is no matter. */
+	b->leaving = true;
+	rc = mx_issend(b->endpoint, &seg, 1, b->peer, BENCH_MATCH(BENCH_KIND_ORDER, 0), NULL, &req);
+	while (rc == MX_SUCCESS && !done && bench_now() < end)
+		rc = mx_wait(b->endpoint, &req, BENCH_SLEEP_MS, &status, &done);
+	close_endpoint(b);
+	reap(b);
+}
+
+bool bench_follow(struct bench *b, struct bench_order *order)
+{
+	mx_status_t status;
+	mx_request_t req;
+
+	for (;;) {
+		bench_irecv(b, order, sizeof *order, BENCH_MATCH(BENCH_KIND_ORDER, 0), ALL, &req);
+		bench_finish(b, &req, &status);
+		if (status.xfer_length != sizeof *order)
+			bench_fail("the other end gave an order of another version");
+		b->blocking = order->blocking;
+		if (order->op == BENCH_OP_END)
+			break;
+		if (order->op != BENCH_OP_LINE)
+			return true;
+		bench_line_follow(b, order);
+	}
+	close_endpoint(b);
+	return false;
+}
+
+void bench_ready(struct bench *b)
+{
+	mx_status_t status;
+	mx_request_t req;
+
+	bench_isend(b, NULL, 0, BENCH_MATCH(BENCH_KIND_READY, 0), &req);
+	bench_finish(b, &req, &status);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two ends of a measurement. One leads: it gives orders, measures and reports;
+ * the other follows. Everything between them is MX messages, so both may be
+ * anywhere; only the first address takes another way.
+ */
+#ifndef BENCH_BENCHLIB_H
+#define BENCH_BENCHLIB_H
+
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli.h"
+#include "myriexpress.h"
+#include "table.h"
+
+/* Empty polls before the core is offered to others: with cores enough, and without. */
+#define BENCH_POLLS 10000
+#define BENCH_POLLS_SHARED 10
+
+#define BENCH_FILTER 0x74776265u /* the tools' own: strangers are turned away */
+#define BENCH_MAX_SIZE (1u << 30)
+#define BENCH_MAX_ROUNDS 99
+
+/* What the command line says, for all measuring tools. */
+struct bench_options {
+	enum { BENCH_LOCAL, BENCH_SERVER, BENCH_CLIENT } mode;
+	bool local, server; /* asked for by name */
+	bool no_bind, help, version;
+	char *host;
+	uint32_t endpoint; /* ours as a server, theirs as a client */
+	uint32_t board;
+	uint32_t unexp_max; /* MX_PARAM_UNEXP_QUEUE_MAX, 0: the library's own */
+	unsigned rounds;
+	double seconds; /* for one figure in one round */
+	double timeout; /* seconds of silence before the other end is given up */
+	enum table_format format;
+};
+
+#define BENCH_DEFAULTS                                                                             \
+	{                                                                                          \
+		.endpoint = MX_ANY_ENDPOINT, .board = MX_ANY_NIC, .rounds = 5, .seconds = 0.02,    \
+		.timeout = 60                                                                      \
+	}
+
+/* Numbers beyond all characters, so that tools may use those. */
+enum {
+	BENCH_O_LOCAL = 1000,
+	BENCH_O_SERVER,
+	BENCH_O_HOST,
+	BENCH_O_ENDPOINT,
+	BENCH_O_BOARD,
+	BENCH_O_NO_BIND,
+	BENCH_O_ROUNDS,
+	BENCH_O_TIME,
+	BENCH_O_TIMEOUT,
+	BENCH_O_CSV,
+	BENCH_O_JSON,
+	BENCH_O_HELP,
+	BENCH_O_VERSION
+};
+
+/* To be followed by options of the tool's own and the end mark. */
+#define BENCH_OPTIONS                                                                              \
+	{"local", 0, NULL, BENCH_O_LOCAL}, {"server", 0, NULL, BENCH_O_SERVER},                    \
+		{"host", 1, NULL, BENCH_O_HOST}, {"endpoint", 1, NULL, BENCH_O_ENDPOINT},          \
+		{"board", 1, NULL, BENCH_O_BOARD}, {"no-bind", 0, NULL, BENCH_O_NO_BIND},          \
+		{"rounds", 1, NULL, BENCH_O_ROUNDS}, {"time", 1, NULL, BENCH_O_TIME},              \
+		{"timeout", 1, NULL, BENCH_O_TIMEOUT}, {"csv", 0, NULL, BENCH_O_CSV},              \
+		{"json", 0, NULL, BENCH_O_JSON}, {"help", 0, NULL, BENCH_O_HELP},                  \
+	{                                                                                          \
+		"version", 0, NULL, BENCH_O_VERSION                                                \
+	}
+
+#define BENCH_HELP                                                                                 \
+	"Where the two ends are:\n"                                                                \
+	"  --local             both here, each on a core of its own (default)\n"                   \
+	"  --no-bind           leave it to the system where they run\n"                            \
+	"  --server            wait for a client, which then measures and reports\n"               \
+	"  --host NAME:BOARD   measure to the server on that board; needs --endpoint\n"            \
+	"  --endpoint ID       the server's endpoint id (server: default is any free one)\n"       \
+	"  --board N           the board to use here (default any)\n\n"                            \
+	"How to measure and report:\n"                                                             \
+	"  --rounds N          rounds over everything, reported as medians (default 5)\n"          \
+	"  --time MS           time for each figure in each round (default 20)\n"                  \
+	"  --timeout SECONDS   give up when the other end is silent so long (default 60)\n"        \
+	"  --csv, --json       comma separated values; one JSON object a line\n"                   \
+	"  --help, --version\n"
+
+/* Takes an option if it is one of those above; false if not. */
+bool bench_option(struct bench_options *o, int c, const char *arg);
+/* Checks what was given together; call it last. Prints the help if asked to. */
+void bench_options_end(struct bench_options *o, int argc, char **argv, const char *help);
+
+/* Shared by the ends of one host before there is any MX. */
+struct bench_line;
+
+struct bench {
+	struct bench_options o;
+	mx_endpoint_t endpoint;
+	mx_endpoint_addr_t peer;
+	uint64_t peer_nic;
+	uint32_t peer_id, peer_session;
+	bool lead;
+	bool blocking;	/* mx_wait() instead of mx_test() */
+	bool leaving;	/* the other end may go now */
+	unsigned polls; /* BENCH_POLLS or BENCH_POLLS_SHARED */
+	pid_t child;	/* the other end, where it is ours */
+	int channel;	/* to the other end of the same host: the first address */
+	struct bench_line *line;
+};
+
+/* Match information: a kind in the top byte, the rest is the tool's own. */
+#define BENCH_MATCH(kind, rest) ((uint64_t)(kind) << 56 | (uint64_t)(rest))
+enum { BENCH_KIND_HELLO = 1, BENCH_KIND_ORDER, BENCH_KIND_READY, BENCH_KIND_TOOL };
+
+/* What the leading end tells the following one to do. */
+enum { BENCH_OP_END, BENCH_OP_LINE, BENCH_OP_TOOL };
+struct bench_order {
+	uint32_t op;
+	uint32_t blocking; /* filled in by bench_lead() */
+	uint64_t arg[6];
+};
+
+/*
+ * Starts both ends and connects them. In a local run this forks: both return,
+ * and lead tells them apart. Every failure from here on ends the program.
+ */
+void bench_start(struct bench *b, const struct bench_options *o);
+/* The leading end: gives an order and returns when the other is ready. */
+void bench_lead(struct bench *b, struct bench_order *order);
+/* The leading end: the other end may go. Closes everything. */
+void bench_stop(struct bench *b);
+/* The following end: waits for the next order; false when there are no more. */
+bool bench_follow(struct bench *b, struct bench_order *order);
+/* The following end: says that it is ready for what was ordered. */
+void bench_ready(struct bench *b);
+
+/* Waiting for something that may never come: call it after each look in vain. */
+struct bench_spin {
+	unsigned polls;
+	double last, checked, silent;
+};
+void bench_idle(struct bench *b, struct bench_spin *s);
+static inline void bench_spin(struct bench *b, struct bench_spin *s)
+{
+	if (__builtin_expect(++s->polls >= b->polls, 0))
+		bench_idle(b, s);
+}
+
+/* The same after each bounded sleep of BENCH_SLEEP_MS. */
+#define BENCH_SLEEP_MS 500
+void bench_slept(struct bench *b, struct bench_spin *s);
+
+/* Whether our forked end is gone; ends the program if it should not be. */
+bool bench_child_ended(struct bench *b);
+
+void bench_failed(const char *call, mx_return_t rc) bench_noreturn;
+void bench_bad_status(const mx_status_t *status) bench_noreturn;
+
+static inline void bench_isend(struct bench *b, void *buf, uint32_t len, uint64_t match,
+			       mx_request_t *req)
+{
+	mx_segment_t seg = {buf, len};
+	mx_return_t rc = mx_isend(b->endpoint, &seg, 1, b->peer, match, NULL, req);
+
+	if (__builtin_expect(rc != MX_SUCCESS, 0))
+		bench_failed("mx_isend", rc);
+}
+
+static inline void bench_irecv(struct bench *b, void *buf, uint32_t len, uint64_t match,
+			       uint64_t mask, mx_request_t *req)
+{
+	mx_segment_t seg = {buf, len};
+	mx_return_t rc = mx_irecv(b->endpoint, &seg, 1, match & mask, mask, NULL, req);
+
+	if (__builtin_expect(rc != MX_SUCCESS, 0))
+		bench_failed("mx_irecv", rc);
+}
+
+/* One look at a request; true when it has completed, and well. */
+static inline bool bench_test(struct bench *b, mx_request_t *req, mx_status_t *status)
+{
+	uint32_t done = 0;
+	mx_return_t rc = mx_test(b->endpoint, req, status, &done);
+
+	if (__builtin_expect(rc != MX_SUCCESS, 0))
+		bench_failed("mx_test", rc);
+	if (!done)
+		return false;
+	if (__builtin_expect(status->code != MX_STATUS_SUCCESS, 0))
+		bench_bad_status(status);
+	return true;
+}
+
+void bench_block(struct bench *b, mx_request_t *req, mx_status_t *status);
+
+/* Completes a request, by polling unless blocking. */
+static inline void bench_finish(struct bench *b, mx_request_t *req, mx_status_t *status)
+{
+	struct bench_spin spin = {.polls = 0};
+
+	if (b->blocking) {
+		bench_block(b, req, status);
+		return;
+	}
+	while (!bench_test(b, req, status))
+		bench_spin(b, &spin);
+}
+
+#endif /* BENCH_BENCHLIB_H */

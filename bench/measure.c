@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "measure.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define MAX_RUN (1ull << 40) /* more than anybody has time for */
+
+struct bench_line {
+	_Alignas(64) _Atomic(uint64_t) turn;
+	double us; /* of the last measurement, for the leading end */
+};
+
+void bench_add(struct bench_series *s, double v)
+{
+	if (s->n < BENCH_MAX_ROUNDS)
+		s->v[s->n++] = v;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double bench_median(const struct bench_series *s)
+{
+	double v[BENCH_MAX_ROUNDS];
+
+	for (unsigned i = 0; i < s->n; i++) {
+		if (isnan(s->v[i]))
+			return NAN;
+		v[i] = s->v[i];
+	}
+	if (!s->n)
+		return NAN;
+	qsort(v, s->n, sizeof v[0], by_value);
+	return (v[(s->n - 1) / 2] + v[s->n / 2]) / 2;
+}
+
+double bench_least(const struct bench_series *s)
+{
+	double least = NAN;
+
+	for (unsigned i = 0; i < s->n; i++)
+		if (!(s->v[i] >= least)) /* true at first, when there is none */
+			least = s->v[i];
+	return least;
+}
+
+static double clamp(double v, double min, double max)
+{
+	return v < min ? min : v > max ? max : v;
+}
+
+uint64_t bench_calibrate(struct bench *b, bench_run *run, void *arg, double seconds)
+{
+	double n = 1, took;
+
+	for (;;) {
+		took = run(b, arg, (uint64_t)n);
+		if (took >= seconds / 8 || n >= MAX_RUN)
+			break;
+		/* A short run says little: grow carefully. */
+		n *= clamp(seconds / 4 / (took + 1e-9), 2, 16);
+	}
+	return (uint64_t)clamp((double)(uint64_t)n * seconds / (took + 1e-9), 1, MAX_RUN);
+}
+
+uint64_t bench_adjust(uint64_t n, double took, double seconds)
+{
+	/* One bad round must not spoil the next. */
+	return (uint64_t)clamp((double)n * clamp(seconds / (took + 1e-9), 0.25, 4), 1, MAX_RUN);
+}
+
+static void line_wait(struct bench *b, uint64_t turn)
+{
+	struct bench_spin spin = {.polls = 0};
+
+	/* No pause instruction: it would be what is measured. */
+	while (atomic_load_explicit(&b->line->turn, memory_order_acquire) != turn)
+		bench_spin(b, &spin);
+}
+
+static double line_run(struct bench *b, void *arg, uint64_t n)
+{
+	struct bench_order order = {.op = BENCH_OP_LINE, .arg = {n}};
+	double start;
+
+	(void)arg;
+	atomic_store(&b->line->turn, 0);
+	bench_lead(b, &order);
+	start = bench_now();
+	for (uint64_t i = 0; i < n; i++) {
+		atomic_store_explicit(&b->line->turn, 2 * i + 1, memory_order_release);
+		line_wait(b, 2 * i + 2);
+	}
+	return bench_now() - start;
+}
+
+void bench_line_follow(struct bench *b, const struct bench_order *order)
+{
+	if (!b->line)
+		bench_fail("the other end asks for what needs one host");
+	bench_ready(b);
+	for (uint64_t i = 0; i < order->arg[0]; i++) {
+		line_wait(b, 2 * i + 1);
+		atomic_store_explicit(&b->line->turn, 2 * i + 2, memory_order_release);
+	}
+}
+
+double bench_line(struct bench *b)
+{
+	double seconds = clamp(b->o.seconds / 5, 0, 0.005);
+	uint64_t n;
+
+	if (!b->line)
+		return NAN;
+	if (b->line->us == 0)
+		n = bench_calibrate(b, line_run, NULL, seconds);
+	else
+		n = (uint64_t)clamp(seconds / (b->line->us * 2e-6), 1, MAX_RUN);
+	b->line->us = line_run(b, NULL, n) / (double)n / 2 * 1e6;
+	return b->line->us;
+}
+
+void bench_memory(struct bench_memory *m, size_t size)
+{
+	if (size <= m->size)
+		return;
+	if (m->base)
+		munmap(m->base, m->size);
+	m->base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m->base == MAP_FAILED)
+		bench_fail("no memory for %zu bytes of messages", size);
+	memset(m->base, 0x5a, size);
+	m->size = size;
+}
+
+unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES])
+{
+	unsigned n = 0;
+
+	for (uint64_t size = min; size < max; size = size ? size * 2 : 1)
+		sizes[n++] = (uint32_t)size;
+	sizes[n++] = max;
+	return n;
+}
+
+/* Waits until a message is there that nobody has posted a receive for. */
+static void probe(struct bench *b, const struct bench_pingpong *p)
+{
+	struct bench_spin spin = {.polls = 0};
+	uint64_t match = p->match & p->mask;
+	mx_status_t status;
+	uint32_t found = 0;
+	mx_return_t rc;
+
+	for (;;) {
+		if (b->blocking)
+			rc = mx_probe(b->endpoint, BENCH_SLEEP_MS, match, p->mask, &status, &found);
+		else
+			rc = mx_iprobe(b->endpoint, match, p->mask, &status, &found);
+		if (__builtin_expect(rc != MX_SUCCESS, 0))
+			bench_failed(b->blocking ? "mx_probe" : "mx_iprobe", rc);
+		if (found)
+			return;
+		if (b->blocking)
+			bench_slept(b, &spin);
+		else
+			bench_spin(b, &spin);
+	}
+}
+
+static inline void post(struct bench *b, const struct bench_pingpong *p, mx_request_t *req)
+{
+	bench_irecv(b, p->in, p->size, p->match, p->mask, req);
+}
+
+static inline void take(struct bench *b, const struct bench_pingpong *p, mx_request_t *req)
+{
+	mx_status_t status;
+
+	if (p->unexpected) {
+		probe(b, p);
+		post(b, p, req);
+	}
+	bench_finish(b, req, &status);
+	if (__builtin_expect(status.xfer_length != p->size, 0))
+		bench_fail("a message of %u bytes came with %u", p->size, status.xfer_length);
+}
+
+static inline void give(struct bench *b, const struct bench_pingpong *p)
+{
+	mx_status_t status;
+	mx_request_t req;
+
+	bench_isend(b, p->out, p->size, p->match, &req);
+	bench_finish(b, &req, &status);
+}
+
+double bench_pingpong_lead(struct bench *b, const struct bench_pingpong *p, uint64_t n)
+{
+	double start = bench_now();
+	mx_request_t req;
+
+	for (uint64_t i = 0; i < n; i++) {
+		if (!p->unexpected)
+			post(b, p, &req);
+		give(b, p);
+		take(b, p, &req);
+	}
+	return bench_now() - start;
+}
+
+void bench_pingpong_follow(struct bench *b, const struct bench_pingpong *p, uint64_t n)
+{
+	mx_request_t req;
+
+	if (!p->unexpected && n)
+		post(b, p, &req);
+	bench_ready(b);
+	for (uint64_t i = 0; i < n; i++) {
+		take(b, p, &req);
+		/* The next receive waits before the other end can send to it. */
+		if (!p->unexpected && i + 1 < n)
+			post(b, p, &req);
+		give(b, p);
+	}
+}

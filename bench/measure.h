@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is measured in more than one tool. */
+#ifndef BENCH_MEASURE_H
+#define BENCH_MEASURE_H
+
+#include <stddef.h>
+#include <time.h>
+
+#include "benchlib.h"
+
+/* Seconds from some fixed moment. */
+static inline double bench_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* One figure in every round. */
+struct bench_series {
+	unsigned n;
+	double v[BENCH_MAX_ROUNDS];
+};
+void bench_add(struct bench_series *s, double v);
+/* NaN when there are none or some are not numbers. */
+double bench_median(const struct bench_series *s);
+double bench_least(const struct bench_series *s);
+
+/* Runs something n times; the seconds it took. */
+typedef double bench_run(struct bench *b, void *arg, uint64_t n);
+/* How often it fits into the seconds given; warms up by the way. */
+uint64_t bench_calibrate(struct bench *b, bench_run *run, void *arg, double seconds);
+/* The same from n that took so long: for the next round. */
+uint64_t bench_adjust(uint64_t n, double took, double seconds);
+
+/*
+ * One way of a bare cache line between the two processes, in microseconds: what
+ * no transport on these two cores can beat. NaN between hosts.
+ */
+double bench_line(struct bench *b);
+void bench_line_follow(struct bench *b, const struct bench_order *order);
+
+/* Memory that is there: pages are touched. Grows, never shrinks. */
+struct bench_memory {
+	char *base;
+	size_t size;
+};
+void bench_memory(struct bench_memory *m, size_t size);
+
+/* Back and forth, one message at a time. The ends use the same. */
+struct bench_pingpong {
+	char *out, *in;
+	uint32_t size;
+	uint64_t match, mask; /* sent with match, received as match & mask */
+	bool unexpected;      /* post receives only when the message is there */
+};
+/* n times there and back; the seconds it took. */
+double bench_pingpong_lead(struct bench *b, const struct bench_pingpong *p, uint64_t n);
+/* The other side; says when it is ready. */
+void bench_pingpong_follow(struct bench *b, const struct bench_pingpong *p, uint64_t n);
+
+/* Message sizes from min to max, doubled each time; 0 is followed by 1. */
+#define BENCH_MAX_SIZES 34
+unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES]);
+
+#endif /* BENCH_MEASURE_H */

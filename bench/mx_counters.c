@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shows what the open endpoints of running programs have counted. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+#include "statscan.h"
+#include "table.h"
+
+const char bench_tool[] = "mx_counters";
+
+static const char help[] =
+	"Usage: mx_counters [options]\n"
+	"Shows the counters of open endpoints of running programs; those that are zero\n"
+	"are left out.\n\n"
+	"  --pid P          only of this process\n"
+	"  --endpoint ID    only of endpoints with this id\n"
+	"  --all            those that are zero too\n"
+	"  --watch SECONDS  again and again, with the rate per second\n"
+	"  --count N        stop after N times\n"
+	"  --csv, --json    comma separated values; one JSON object a line\n"
+	"  --help, --version\n";
+
+static const char *const labels[TW_NCOUNTERS] = {
+#define LABEL(name, label) [TW_C_##name] = label,
+	TW_COUNTERS(LABEL)
+#undef LABEL
+};
+
+/* A single look needs neither the first column nor the last. */
+static const struct table_column columns[] = {
+	{"time_s", "time s", "%.1f"},	      {"pid", "pid", "%" PRIu64},
+	{"program", "program", "%s"},	      {"board", "board", "%" PRIu64},
+	{"endpoint", "endpoint", "%" PRIu64}, {"counter", "counter", "%s"},
+	{"value", "value", "%" PRIu64},	      {"per_s", "per s", "%.0f"},
+};
+#define NCOLUMNS (sizeof columns / sizeof columns[0])
+
+struct options {
+	pid_t pid;
+	uint32_t endpoint;
+	bool all;
+	double watch; /* 0: once */
+	uint64_t count;
+	enum table_format format;
+};
+
+/* One look, and the one before it. */
+struct look {
+	struct scan scan;
+	double when;
+};
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"pid", 1, NULL, 'p'},	 {"endpoint", 1, NULL, 'e'}, {"all", 0, NULL, 'a'},
+		{"watch", 1, NULL, 'w'}, {"count", 1, NULL, 'n'},    {"csv", 0, NULL, 'c'},
+		{"json", 0, NULL, 'j'},	 {"help", 0, NULL, 'h'},     {"version", 0, NULL, 'V'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*o = (struct options){.endpoint = SCAN_ANY, .count = UINT64_MAX};
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'p':
+			o->pid = (pid_t)bench_number("pid", optarg, 1, INT32_MAX);
+			break;
+		case 'e':
+			o->endpoint = (uint32_t)bench_number("endpoint", optarg, 0, SCAN_ANY - 1);
+			break;
+		case 'a':
+			o->all = true;
+			break;
+		case 'w':
+			o->watch = bench_real("watch", optarg, 86400);
+			break;
+		case 'n':
+			o->count = bench_number("count", optarg, 1, UINT32_MAX);
+			break;
+		case 'c':
+			o->format = TABLE_CSV;
+			break;
+		case 'j':
+			o->format = TABLE_JSON;
+			break;
+		case 'h':
+			bench_help(help);
+		case 'V':
+			bench_version();
+		default:
+			bench_usage_hint();
+		}
+	}
+	if (optind < argc)
+		bench_usage("'%s' is one argument too many", argv[optind]);
+	if (o->count != UINT64_MAX && o->watch == 0)
+		bench_usage("--count needs --watch");
+}
+
+static const struct scan_entry *find(const struct scan *s, const struct scan_entry *like)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->entries[i]->dev == like->dev && s->entries[i]->ino == like->ino)
+			return s->entries[i];
+	return NULL;
+}
+
+static void show_counter(struct table *t, const struct scan_entry *e, unsigned i)
+{
+	char unknown[32];
+
+	table_count(t, (uint64_t)e->pid);
+	table_text(t, e->program);
+	table_count(t, e->stats.board);
+	table_count(t, e->stats.endpoint_id);
+	snprintf(unknown, sizeof unknown, "counter %u", i);
+	table_text(t, i < TW_NCOUNTERS ? labels[i] : unknown);
+	table_count(t, e->stats.counters[i]);
+}
+
+static void show(struct table *t, const struct options *o, const struct look *this,
+		 const struct look *last, double start)
+{
+	for (unsigned n = 0; n < this->scan.n; n++) {
+		const struct scan_entry *e = this->scan.entries[n];
+		const struct scan_entry *before = find(&last->scan, e);
+
+		for (unsigned i = 0; i < e->stats.ncounters; i++) {
+			if (!e->stats.counters[i] && !o->all)
+				continue;
+			if (o->watch > 0)
+				table_real(t, this->when - start);
+			show_counter(t, e, i);
+			if (o->watch > 0 && before)
+				table_real(t, (double)(int64_t)(e->stats.counters[i] -
+								before->stats.counters[i]) /
+						      (this->when - last->when));
+			else if (o->watch > 0)
+				table_none(t);
+		}
+	}
+}
+
+static int once(const struct options *o)
+{
+	struct look this = {.when = 0}, none = {.when = 0};
+	struct table t;
+
+	if (scan_endpoints(&this.scan, o->pid, o->endpoint) < 0)
+		bench_fail("process %d: %s", (int)o->pid, strerror(errno));
+	if (!this.scan.n)
+		return scan_nothing(&this.scan, o->pid, o->endpoint);
+	table_open(&t, o->format, columns + 1, NCOLUMNS - 2);
+	show(&t, o, &this, &none, 0);
+	table_close(&t);
+	scan_free(&this.scan);
+	return 0;
+}
+
+static void pause_until(double when)
+{
+	struct timespec t = {.tv_sec = (time_t)when};
+
+	t.tv_nsec = (long)((when - (double)t.tv_sec) * 1e9);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+}
+
+static int watch(const struct options *o)
+{
+	struct look this, last = {.when = 0};
+	double start = now();
+	struct table t;
+
+	table_open(&t, o->format, columns, NCOLUMNS);
+	for (uint64_t i = 0; i < o->count; i++) {
+		if (i)
+			pause_until(start + (double)i * o->watch);
+		this.when = now();
+		if (scan_endpoints(&this.scan, o->pid, o->endpoint) < 0) {
+			if (i && errno == ENOENT)
+				return 0; /* the program has ended */
+			bench_fail("process %d: %s", (int)o->pid, strerror(errno));
+		}
+		show(&t, o, &this, &last, start);
+		if (t.ncells || t.format != TABLE_PLAIN)
+			table_close(&t); /* flushes; what is shown next starts a new table */
+		if (t.format == TABLE_PLAIN && this.scan.n)
+			putchar('\n');
+		scan_free(&last.scan);
+		last = this;
+	}
+	scan_free(&last.scan);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+
+	parse(&o, argc, argv);
+	return o.watch > 0 ? watch(&o) : once(&o);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shows the open endpoints of running programs and whom they talk to. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli.h"
+#include "statscan.h"
+#include "table.h"
+
+const char bench_tool[] = "mx_endpoint_info";
+
+static const char help[] =
+	"Usage: mx_endpoint_info [options]\n"
+	"Shows the open endpoints of running programs, how much waits in their queues,\n"
+	"and their peers.\n\n"
+	"  --pid P        only of this process\n"
+	"  --endpoint ID  only endpoints with this id\n"
+	"  --no-peers     leave the peers out\n"
+	"  --csv, --json  comma separated values; one JSON object a line\n"
+	"  --help, --version\n";
+
+static const struct table_column endpoint_columns[] = {
+	{"kind", "kind", "%s"},
+	{"pid", "pid", "%" PRIu64},
+	{"program", "program", "%s"},
+	{"board", "board", "%" PRIu64},
+	{"nic_id", "NIC id", "%s"},
+	{"endpoint", "endpoint", "%" PRIu64},
+	{"session", "session", "%s"},
+	{"receives_posted", "posted", "%" PRIu64},
+	{"messages_unexpected", "unexpected", "%" PRIu64},
+	{"unexpected_bytes", "unexp bytes", "%" PRIu64},
+	{"sends_pending", "sends", "%" PRIu64},
+	{"peers", "peers", "%" PRIu64},
+};
+
+static const struct table_column peer_columns[] = {
+	{"kind", "kind", "%s"},
+	{"pid", "pid", "%" PRIu64},
+	{"board", "board", "%" PRIu64},
+	{"endpoint", "endpoint", "%" PRIu64},
+	{"peer_nic_id", "peer NIC id", "%s"},
+	{"peer_endpoint", "peer endpoint", "%" PRIu64},
+	{"peer_session", "peer session", "%s"},
+	{"state", "state", "%s"},
+	{"provider", "provider", "%s"},
+	{"sends_queued", "queued", "%" PRIu64},
+	{"messages_sent", "sent", "%" PRIu64},
+	{"messages_received", "received", "%" PRIu64},
+};
+#define COUNT(a) ((unsigned)(sizeof(a) / sizeof(a)[0]))
+
+struct options {
+	pid_t pid;
+	uint32_t endpoint;
+	bool peers;
+	enum table_format format;
+};
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"pid", 1, NULL, 'p'},	   {"endpoint", 1, NULL, 'e'}, {"no-peers", 0, NULL, 'n'},
+		{"csv", 0, NULL, 'c'},	   {"json", 0, NULL, 'j'},     {"help", 0, NULL, 'h'},
+		{"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*o = (struct options){.endpoint = SCAN_ANY, .peers = true};
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'p':
+			o->pid = (pid_t)bench_number("pid", optarg, 1, INT32_MAX);
+			break;
+		case 'e':
+			o->endpoint = (uint32_t)bench_number("endpoint", optarg, 0, SCAN_ANY - 1);
+			break;
+		case 'n':
+			o->peers = false;
+			break;
+		case 'c':
+			o->format = TABLE_CSV;
+			break;
+		case 'j':
+			o->format = TABLE_JSON;
+			break;
+		case 'h':
+			bench_help(help);
+		case 'V':
+			bench_version();
+		default:
+			bench_usage_hint();
+		}
+	}
+	if (optind < argc)
+		bench_usage("'%s' is one argument too many", argv[optind]);
+}
+
+/* The kind tells JSON objects apart; in tables their headings do. */
+static bool with_kind(const struct options *o)
+{
+	return o->format == TABLE_JSON;
+}
+
+static void open_table(struct table *t, const struct options *o, const struct table_column *columns,
+		       unsigned n)
+{
+	unsigned skip = with_kind(o) ? 0 : 1;
+
+	table_open(t, o->format, columns + skip, n - skip);
+}
+
+static void put_session(struct table *t, uint32_t session)
+{
+	char text[16];
+
+	snprintf(text, sizeof text, "%08" PRIx32, session);
+	table_text(t, text);
+}
+
+static const char *state_text(uint32_t state)
+{
+	switch (state) {
+	case TW_PEER_CONNECTING:
+		return "connecting";
+	case TW_PEER_UP:
+		return "up";
+	case TW_PEER_DOWN:
+		return "down";
+	default:
+		return "unknown";
+	}
+}
+
+static unsigned count_peers(const struct tw_stats *s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < s->npeers; i++)
+		n += s->peers[i].state != TW_PEER_NONE;
+	return n;
+}
+
+static void show_endpoint(struct table *t, const struct options *o, const struct scan_entry *e)
+{
+	const struct tw_stats *s = &e->stats;
+	char nic[BENCH_NIC_TEXT];
+
+	if (with_kind(o))
+		table_text(t, "endpoint");
+	table_count(t, (uint64_t)e->pid);
+	table_text(t, e->program);
+	table_count(t, s->board);
+	table_text(t, bench_nic_text(s->nic_id, nic));
+	table_count(t, s->endpoint_id);
+	put_session(t, s->session);
+	table_count(t, s->gauges[TW_G_POSTED]);
+	table_count(t, s->gauges[TW_G_UNEXPECTED]);
+	table_count(t, s->gauges[TW_G_UNEXP_BYTES]);
+	table_count(t, s->gauges[TW_G_SENDS]);
+	table_count(t, count_peers(s));
+}
+
+static void show_peer(struct table *t, const struct options *o, const struct scan_entry *e,
+		      unsigned i)
+{
+	const struct tw_stats_peer *p = &e->stats.peers[i];
+	char nic[BENCH_NIC_TEXT];
+
+	if (with_kind(o))
+		table_text(t, "peer");
+	table_count(t, (uint64_t)e->pid);
+	table_count(t, e->stats.board);
+	table_count(t, e->stats.endpoint_id);
+	table_text(t, bench_nic_text(p->nic_id, nic));
+	table_count(t, p->endpoint_id);
+	put_session(t, p->session);
+	table_text(t, state_text(p->state));
+	table_text(t, e->providers[i]);
+	table_count(t, p->queued);
+	table_count(t, p->msgs_sent);
+	table_count(t, p->msgs_received);
+}
+
+static void show_peers(const struct options *o, const struct scan *s)
+{
+	unsigned total = 0;
+	struct table t;
+
+	for (unsigned n = 0; n < s->n; n++)
+		total += count_peers(&s->entries[n]->stats);
+	if (!total)
+		return;
+	if (!with_kind(o))
+		putchar('\n');
+	open_table(&t, o, peer_columns, COUNT(peer_columns));
+	for (unsigned n = 0; n < s->n; n++)
+		for (unsigned i = 0; i < s->entries[n]->stats.npeers; i++)
+			if (s->entries[n]->stats.peers[i].state != TW_PEER_NONE)
+				show_peer(&t, o, s->entries[n], i);
+	table_close(&t);
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	struct scan s;
+	struct table t;
+
+	parse(&o, argc, argv);
+	if (scan_endpoints(&s, o.pid, o.endpoint) < 0)
+		bench_fail("process %d: %s", (int)o.pid, strerror(errno));
+	if (!s.n)
+		return scan_nothing(&s, o.pid, o.endpoint);
+	open_table(&t, &o, endpoint_columns, COUNT(endpoint_columns));
+	for (unsigned n = 0; n < s.n; n++)
+		show_endpoint(&t, &o, s.entries[n]);
+	table_close(&t);
+	if (o.peers)
+		show_peers(&o, &s);
+	scan_free(&s);
+	return 0;
+}

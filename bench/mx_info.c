@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shows the boards of this host and the limits of the library. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "myriexpress.h"
+#include "table.h"
+
+const char bench_tool[] = "mx_info";
+
+static const char help[] =
+	"Usage: mx_info [options]\n"
+	"Shows the boards of this host, their NIC ids and names, and the limits\n"
+	"of the library.\n\n"
+	"  --csv, --json  comma separated values; one JSON object a line\n"
+	"  --help, --version\n";
+
+static const struct table_column board_columns[] = {
+	{"kind", "kind", "%s"},
+	{"board", "board", "%" PRIu64},
+	{"nic_id", "NIC id", "%s"},
+	{"name", "name", "%s"},
+	{"network", "network", "%s"},
+	{"ports", "ports", "%" PRIu64},
+	{"line_speed", "speed", "%" PRIu64},
+	{"numa_node", "NUMA node", "%" PRIu64},
+	{"product", "product", "%s"},
+	{"part", "part", "%s"},
+	{"serial", "serial", "%" PRIu64},
+};
+
+static const struct table_column limit_columns[] = {
+	{"kind", "kind", "%s"},
+	{"limit", "limit", "%s"},
+	{"value", "value", "%" PRIu64},
+};
+#define COUNT(a) ((unsigned)(sizeof(a) / sizeof(a)[0]))
+
+/* What mx_get_info() knows and what the header says. */
+static const struct {
+	const char *name;
+	mx_get_info_key_t key; /* 0: the value stands here */
+	uint32_t value;
+} limits[] = {
+	{"endpoints", MX_INFO_MAX_ENDPOINTS, 0},
+	{"native endpoints", MX_MAX_NATIVE_ENDPOINTS, 0},
+	{"native requests", MX_NATIVE_REQUESTS, 0},
+	{"segments of a request", MX_INFO_MAX_SEGMENTS, 0},
+	{"bytes sent by PIO", MX_PIO_SEND_MAX, 0},
+	{"bytes sent by copy", MX_COPY_SEND_MAX, 0},
+	{"bytes of a host name", 0, MX_MAX_HOSTNAME_LEN},
+	{"interface version", 0, MX_API},
+};
+
+static enum table_format parse(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"csv", 0, NULL, 'c'},	   {"json", 0, NULL, 'j'}, {"help", 0, NULL, 'h'},
+		{"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
+	};
+	enum table_format format = TABLE_PLAIN;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			format = TABLE_CSV;
+			break;
+		case 'j':
+			format = TABLE_JSON;
+			break;
+		case 'h':
+			bench_help(help);
+		case 'V':
+			bench_version();
+		default:
+			bench_usage_hint();
+		}
+	}
+	if (optind < argc)
+		bench_usage("'%s' is one argument too many", argv[optind]);
+	return format;
+}
+
+static bool number(mx_get_info_key_t key, uint32_t board, uint32_t *value)
+{
+	return mx_get_info(NULL, key, &board, sizeof board, value, sizeof *value) == MX_SUCCESS;
+}
+
+static void put_number(struct table *t, mx_get_info_key_t key, uint32_t board)
+{
+	uint32_t value;
+
+	/* No NUMA node is -1, as elsewhere. */
+	if (number(key, board, &value) && !(key == MX_NUMA_NODE && value == UINT32_MAX))
+		table_count(t, value);
+	else
+		table_none(t);
+}
+
+static void put_string(struct table *t, mx_get_info_key_t key, uint32_t board)
+{
+	char text[MX_MAX_STR_LEN + 1] = "";
+
+	if (mx_get_info(NULL, key, &board, sizeof board, text, MX_MAX_STR_LEN) == MX_SUCCESS)
+		table_text(t, text);
+	else
+		table_none(t);
+}
+
+static void put_network(struct table *t, uint32_t board)
+{
+	uint32_t type;
+
+	if (!number(MX_NET_TYPE, board, &type))
+		table_none(t);
+	else
+		table_text(t, type == MX_NET_MYRI    ? "Myrinet"
+			      : type == MX_NET_ETHER ? "Ethernet"
+						     : "other");
+}
+
+static void show_board(struct table *t, uint32_t board, uint64_t nic_id)
+{
+	char nic[BENCH_NIC_TEXT], name[MX_MAX_HOSTNAME_LEN + 1] = "";
+
+	if (t->format == TABLE_JSON)
+		table_text(t, "board");
+	table_count(t, board);
+	table_text(t, bench_nic_text(nic_id, nic));
+	if (mx_nic_id_to_hostname(nic_id, name) == MX_SUCCESS)
+		table_text(t, name);
+	else
+		table_none(t);
+	put_network(t, board);
+	put_number(t, MX_PORT_COUNT, board);
+	put_number(t, MX_LINE_SPEED, board);
+	put_number(t, MX_NUMA_NODE, board);
+	put_string(t, MX_PRODUCT_CODE, board);
+	put_string(t, MX_PART_NUMBER, board);
+	put_number(t, MX_SERIAL_NUMBER, board);
+}
+
+static void open_table(struct table *t, enum table_format format,
+		       const struct table_column *columns, unsigned n)
+{
+	unsigned skip = format == TABLE_JSON ? 0 : 1; /* the kind tells JSON objects apart */
+
+	table_open(t, format, columns + skip, n - skip);
+}
+
+static void show_boards(enum table_format format)
+{
+	uint32_t count, board;
+	struct table t;
+	mx_return_t rc;
+	uint64_t *ids;
+
+	if (!number(MX_NIC_COUNT, 0, &count))
+		bench_fail("the number of boards is not known");
+	ids = calloc((size_t)count + 1, sizeof *ids);
+	if (!ids)
+		bench_fail("no memory");
+	rc = mx_get_info(NULL, MX_NIC_IDS, NULL, 0, ids, (uint32_t)((count + 1) * sizeof *ids));
+	if (rc != MX_SUCCESS)
+		bench_fail("NIC ids: %s", mx_strerror(rc));
+	open_table(&t, format, board_columns, COUNT(board_columns));
+	for (uint32_t i = 0; i < count && ids[i]; i++) {
+		if (mx_nic_id_to_board_number(ids[i], &board) != MX_SUCCESS)
+			board = i;
+		show_board(&t, board, ids[i]);
+	}
+	table_close(&t);
+	free(ids);
+}
+
+static void show_limits(enum table_format format)
+{
+	struct table t;
+
+	if (format != TABLE_JSON)
+		putchar('\n');
+	open_table(&t, format, limit_columns, COUNT(limit_columns));
+	for (unsigned i = 0; i < COUNT(limits); i++) {
+		if (format == TABLE_JSON)
+			table_text(&t, "limit");
+		table_text(&t, limits[i].name);
+		if (limits[i].key)
+			put_number(&t, limits[i].key, 0);
+		else
+			table_count(&t, limits[i].value);
+	}
+	table_close(&t);
+}
+
+int main(int argc, char **argv)
+{
+	enum table_format format = parse(argc, argv);
+	mx_return_t rc;
+
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	rc = mx_init();
+	if (rc != MX_SUCCESS)
+		bench_fail("mx_init: %s", mx_strerror(rc));
+	show_boards(format);
+	show_limits(format);
+	mx_finalize();
+	return 0;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The cost of matching against the depth of the queues. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+
+const char bench_tool[] = "mx_match";
+
+static const char help[] =
+	"Usage: mx_match [options]\n"
+	"Measures the one-way latency of 8 bytes while other receives are posted, or other\n"
+	"messages wait for receives, at both ends. The receive in question is the last.\n\n"
+	"What to measure:\n"
+	"  --max N             up to so many others (default 100000): 0, 1, 10, 100, ...\n"
+	"  --kind KIND         exact:      receives posted that differ in all 64 bits\n"
+	"                      wildcard:   receives posted with four masks in turn\n"
+	"                      unexpected: messages that no receive matches\n"
+	"                      all:        all of these (default)\n\n" BENCH_HELP;
+
+static const struct table_column columns[] = {
+	{"kind", "kind", "%s"},
+	{"depth", "depth", "%" PRIu64},
+	{"latency_us", "latency us", "%.3f"},
+	{"latency_min_us", "least us", "%.3f"},
+	{"ratio", "to depth 0", "%.2f"},
+	{"line_us", "line us", "%.3f"},
+	{"round_trips", "round trips", "%" PRIu64},
+};
+
+enum kind { EXACT, WILDCARD, UNEXPECTED, NKINDS };
+static const char *const kinds[NKINDS + 1] = {"exact", "wildcard", "unexpected", "all"};
+
+enum { OP_FILL = BENCH_OP_TOOL, OP_RUN, OP_DRAIN };
+
+#define SIZE 8
+#define MAX_DEPTH 10000000
+#define MAX_DEPTHS 9
+#define MASKS 4
+#define ALL MX_MATCH_MASK_NONE
+#define MATCH_OTHER BENCH_MATCH(BENCH_KIND_TOOL + 1, 0)
+#define MATCH_SYNC BENCH_MATCH(BENCH_KIND_TOOL + 2, 0)
+
+struct options {
+	struct bench_options b;
+	uint32_t max;
+	enum kind kind; /* NKINDS: all */
+};
+
+/* The others of a run; the same at both ends. */
+struct others {
+	enum kind kind;
+	uint32_t n;
+	mx_request_t *reqs;
+	char buf[SIZE];
+};
+
+struct row {
+	enum kind kind;
+	uint32_t depth;
+	uint64_t n;	/* round trips in the next round */
+	uint64_t total; /* in all */
+	struct bench_series latency, ratio, line;
+};
+
+static enum kind kind_named(const char *name)
+{
+	for (unsigned i = 0; i <= NKINDS; i++)
+		if (!strcmp(name, kinds[i]))
+			return (enum kind)i;
+	bench_usage("--kind: '%s' is none of exact, wildcard, unexpected, all", name);
+}
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	static const struct option options[] = {
+		BENCH_OPTIONS,
+		{"max", 1, NULL, 'M'},
+		{"kind", 1, NULL, 'k'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*o = (struct options){.b = BENCH_DEFAULTS, .max = 100000, .kind = NKINDS};
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'M':
+			o->max = (uint32_t)bench_number("max", optarg, 0, MAX_DEPTH);
+			break;
+		case 'k':
+			o->kind = kind_named(optarg);
+			break;
+		default:
+			if (!bench_option(&o->b, c, optarg))
+				bench_usage_hint();
+		}
+	}
+	bench_options_end(&o->b, argc, argv, help);
+	/* Room for all that wait, or the last could not get past them. */
+	o->b.unexp_max = (4u << 20) + o->max * 256;
+}
+
+/* The mask of the i-th receive: a different four bits are left out each time. */
+static uint64_t mask_of(enum kind kind, uint64_t i)
+{
+	return kind == WILDCARD ? ~(UINT64_C(15) << i % MASKS * 4) : ALL;
+}
+
+/* Match information that no two of the others share under any of the masks. */
+static uint64_t match_of(uint64_t i)
+{
+	return MATCH_OTHER | i << 16;
+}
+
+static void post_others(struct bench *b, struct others *o)
+{
+	for (uint32_t i = 0; i < o->n; i++)
+		bench_irecv(b, o->buf, SIZE, match_of(i), mask_of(o->kind, i), &o->reqs[i]);
+}
+
+/* What the other end sent before has arrived here when this returns. */
+static void synchronize(struct bench *b)
+{
+	mx_request_t sent, received;
+	mx_status_t status;
+
+	bench_irecv(b, NULL, 0, MATCH_SYNC, ALL, &received);
+	bench_isend(b, NULL, 0, MATCH_SYNC, &sent);
+	bench_finish(b, &received, &status);
+	bench_finish(b, &sent, &status);
+}
+
+/* A send that found no room completes only when it is received: keep it. */
+static void send_others(struct bench *b, struct others *o)
+{
+	mx_status_t status;
+
+	for (uint32_t i = 0; i < o->n; i++) {
+		bench_isend(b, o->buf, SIZE, match_of(i), &o->reqs[i]);
+		if (bench_test(b, &o->reqs[i], &status))
+			o->reqs[i] = NULL;
+	}
+	synchronize(b);
+}
+
+static void receive_others(struct bench *b, struct others *o)
+{
+	mx_request_t received;
+	mx_status_t status;
+
+	for (uint32_t i = 0; i < o->n; i++) {
+		bench_irecv(b, o->buf, SIZE, match_of(i), ALL, &received);
+		bench_finish(b, &received, &status);
+	}
+	for (uint32_t i = 0; i < o->n; i++)
+		if (o->reqs[i])
+			bench_finish(b, &o->reqs[i], &status);
+}
+
+static void cancel_others(struct bench *b, struct others *o)
+{
+	uint32_t cancelled = 0;
+	mx_return_t rc;
+
+	for (uint32_t i = 0; i < o->n; i++) {
+		rc = mx_cancel(b->endpoint, &o->reqs[i], &cancelled);
+		if (rc != MX_SUCCESS)
+			bench_failed("mx_cancel", rc);
+		if (!cancelled)
+			bench_fail("a message came that nobody has sent");
+	}
+}
+
+static void fill(struct bench *b, struct others *o)
+{
+	if (o->kind == UNEXPECTED)
+		send_others(b, o);
+	else
+		post_others(b, o);
+}
+
+static void drain(struct bench *b, struct others *o)
+{
+	if (o->kind == UNEXPECTED)
+		receive_others(b, o);
+	else
+		cancel_others(b, o);
+}
+
+static struct bench_pingpong pingpong(enum kind kind)
+{
+	static char out[SIZE], in[SIZE];
+
+	return (struct bench_pingpong){
+		.out = out,
+		.in = in,
+		.size = SIZE,
+		.match = BENCH_MATCH(BENCH_KIND_TOOL, 0xabcd),
+		.mask = mask_of(kind, 0),
+	};
+}
+
+static void set_others(struct others *o, uint64_t kind, uint64_t n)
+{
+	o->kind = (enum kind)kind;
+	o->n = (uint32_t)n;
+}
+
+static void follow(struct bench *b, struct others *o, uint32_t max)
+{
+	struct bench_order order;
+	struct bench_pingpong p;
+
+	while (bench_follow(b, &order)) {
+		switch (order.op) {
+		case OP_FILL:
+			if (order.arg[0] >= NKINDS || order.arg[1] > max)
+				bench_fail("the other end asks for more than --max %u", max);
+			set_others(o, order.arg[0], order.arg[1]);
+			bench_ready(b);
+			fill(b, o);
+			break;
+		case OP_RUN:
+			p = pingpong(o->kind);
+			bench_pingpong_follow(b, &p, order.arg[0]);
+			break;
+		default:
+			bench_ready(b);
+			drain(b, o);
+		}
+	}
+}
+
+static double run(struct bench *b, void *arg, uint64_t n)
+{
+	struct bench_order order = {.op = OP_RUN, .arg = {n}};
+
+	bench_lead(b, &order);
+	return bench_pingpong_lead(b, arg, n);
+}
+
+/* zero: the same kind without others. */
+static void measure(struct bench *b, struct row *r, const struct row *zero, struct others *o)
+{
+	struct bench_order start = {.op = OP_FILL, .arg = {r->kind, r->depth}};
+	struct bench_order end = {.op = OP_DRAIN};
+	struct bench_pingpong p = pingpong(r->kind);
+	double took, us;
+
+	set_others(o, r->kind, r->depth);
+	bench_lead(b, &start);
+	fill(b, o);
+	if (!r->n)
+		r->n = bench_calibrate(b, run, &p, b->o.seconds);
+	run(b, &p, r->n / 20 + 1);
+	bench_add(&r->line, bench_line(b));
+	took = run(b, &p, r->n);
+	us = took / (double)r->n / 2 * 1e6;
+	r->total += r->n;
+	r->n = bench_adjust(r->n, took, b->o.seconds);
+	bench_add(&r->latency, us);
+	bench_add(&r->ratio, us / zero->latency.v[r->latency.n - 1]);
+	bench_lead(b, &end);
+	drain(b, o);
+}
+
+/* Depth 0 of each kind comes first. */
+static unsigned plan(const struct options *o, struct row *rows)
+{
+	unsigned n = 0;
+
+	for (unsigned kind = 0; kind < NKINDS; kind++) {
+		if (o->kind != NKINDS && o->kind != kind)
+			continue;
+		for (uint64_t depth = 0; depth < o->max; depth = depth ? depth * 10 : 1) {
+			rows[n].kind = (enum kind)kind;
+			rows[n++].depth = (uint32_t)depth;
+		}
+		rows[n].kind = (enum kind)kind;
+		rows[n++].depth = o->max;
+	}
+	return n;
+}
+
+static void report(const struct options *o, const struct row *rows, unsigned n)
+{
+	struct table t;
+
+	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
+	for (unsigned i = 0; i < n; i++) {
+		table_text(&t, kinds[rows[i].kind]);
+		table_count(&t, rows[i].depth);
+		table_real(&t, bench_median(&rows[i].latency));
+		table_real(&t, bench_least(&rows[i].latency));
+		table_real(&t, bench_median(&rows[i].ratio));
+		table_real(&t, bench_median(&rows[i].line));
+		table_count(&t, rows[i].total);
+	}
+	table_close(&t);
+}
+
+static void lead(struct bench *b, const struct options *o, struct others *others)
+{
+	static struct row rows[NKINDS * MAX_DEPTHS];
+	const struct row *zero = rows;
+	unsigned n = plan(o, rows);
+
+	for (unsigned round = 0; round < o->b.rounds; round++) {
+		for (unsigned i = 0; i < n; i++) {
+			bench_progress("round %u of %u, %s, %u others", round + 1, o->b.rounds,
+				       kinds[rows[i].kind], rows[i].depth);
+			if (rows[i].depth == 0)
+				zero = &rows[i];
+			measure(b, &rows[i], zero, others);
+		}
+	}
+	bench_progress_end();
+	bench_stop(b);
+	report(o, rows, n);
+}
+
+int main(int argc, char **argv)
+{
+	struct others others = {.n = 0};
+	struct options o;
+	struct bench b;
+
+	parse(&o, argc, argv);
+	bench_start(&b, &o.b);
+	others.reqs = calloc((size_t)o.max + 1, sizeof(mx_request_t));
+	if (!others.reqs)
+		bench_fail("no memory");
+	if (b.lead)
+		lead(&b, &o, &others);
+	else
+		follow(&b, &others, o.max);
+	return 0;
+}

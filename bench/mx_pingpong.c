@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One-way latency by message size. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+
+const char bench_tool[] = "mx_pingpong";
+
+static const char help[] =
+	"Usage: mx_pingpong [options]\n"
+	"Measures how long a message takes one way (half of a round trip), by size.\n\n"
+	"What to measure:\n"
+	"  --size BYTES        one size only; k, m and g multiply by 1024\n"
+	"  --min BYTES         the smallest (default 0)\n"
+	"  --max BYTES         the largest (default 16m); doubled from one to the next\n"
+	"  --wait              wait in mx_wait() instead of polling with mx_test()\n"
+	"  --unexpected        post a receive only when its message is there\n\n" BENCH_HELP;
+
+static const struct table_column columns[] = {
+	{"size", "bytes", "%" PRIu64},
+	{"latency_us", "latency us", "%.3f"},
+	{"latency_min_us", "least us", "%.3f"},
+	{"line_us", "line us", "%.3f"},
+	{"ratio", "ratio", "%.2f"},
+	{"round_trips", "round trips", "%" PRIu64},
+};
+
+struct options {
+	struct bench_options b;
+	uint32_t min, max;
+	bool blocking, unexpected;
+};
+
+struct row {
+	uint32_t size;
+	uint64_t n;	/* round trips in the next round */
+	uint64_t total; /* in all */
+	struct bench_series latency, line, ratio;
+};
+
+static struct bench_memory out, in;
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	static const struct option options[] = {
+		BENCH_OPTIONS,	       {"size", 1, NULL, 's'}, {"min", 1, NULL, 'm'},
+		{"max", 1, NULL, 'M'}, {"wait", 0, NULL, 'w'}, {"unexpected", 0, NULL, 'u'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*o = (struct options){.b = BENCH_DEFAULTS, .max = 16 << 20};
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o->min = o->max = (uint32_t)bench_number("size", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'm':
+			o->min = (uint32_t)bench_number("min", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'M':
+			o->max = (uint32_t)bench_number("max", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'w':
+			o->blocking = true;
+			break;
+		case 'u':
+			o->unexpected = true;
+			break;
+		default:
+			if (!bench_option(&o->b, c, optarg))
+				bench_usage_hint();
+		}
+	}
+	bench_options_end(&o->b, argc, argv, help);
+	if (o->min > o->max)
+		bench_usage("--min is above --max");
+}
+
+static struct bench_pingpong prepare(uint64_t size, uint64_t unexpected)
+{
+	if (size > BENCH_MAX_SIZE)
+		bench_fail("the other end asks for %" PRIu64 " bytes", size);
+	bench_memory(&out, size ? size : 1);
+	bench_memory(&in, size ? size : 1);
+	return (struct bench_pingpong){
+		.out = out.base,
+		.in = in.base,
+		.size = (uint32_t)size,
+		.match = BENCH_MATCH(BENCH_KIND_TOOL, 0),
+		.mask = MX_MATCH_MASK_NONE,
+		.unexpected = unexpected,
+	};
+}
+
+static void follow(struct bench *b)
+{
+	struct bench_order order;
+	struct bench_pingpong p;
+
+	while (bench_follow(b, &order)) {
+		p = prepare(order.arg[0], order.arg[2]);
+		bench_pingpong_follow(b, &p, order.arg[1]);
+	}
+}
+
+static double run(struct bench *b, void *arg, uint64_t n)
+{
+	const struct bench_pingpong *p = arg;
+	struct bench_order order = {.op = BENCH_OP_TOOL, .arg = {p->size, n, p->unexpected}};
+
+	bench_lead(b, &order);
+	return bench_pingpong_lead(b, p, n);
+}
+
+static void measure(struct bench *b, struct row *r, bool unexpected)
+{
+	struct bench_pingpong p = prepare(r->size, unexpected);
+	double took, us, line;
+
+	if (!r->n)
+		r->n = bench_calibrate(b, run, &p, b->o.seconds);
+	run(b, &p, r->n / 20 + 1);
+	line = bench_line(b);
+	took = run(b, &p, r->n);
+	us = took / (double)r->n / 2 * 1e6;
+	r->total += r->n;
+	r->n = bench_adjust(r->n, took, b->o.seconds);
+	bench_add(&r->latency, us);
+	bench_add(&r->line, line);
+	bench_add(&r->ratio, us / line);
+}
+
+static void report(const struct options *o, const struct row *rows, unsigned n)
+{
+	struct table t;
+
+	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
+	for (unsigned i = 0; i < n; i++) {
+		table_count(&t, rows[i].size);
+		table_real(&t, bench_median(&rows[i].latency));
+		table_real(&t, bench_least(&rows[i].latency));
+		table_real(&t, bench_median(&rows[i].line));
+		table_real(&t, bench_median(&rows[i].ratio));
+		table_count(&t, rows[i].total);
+	}
+	table_close(&t);
+}
+
+int main(int argc, char **argv)
+{
+	static struct row rows[BENCH_MAX_SIZES];
+	uint32_t sizes[BENCH_MAX_SIZES];
+	struct options o;
+	struct bench b;
+	unsigned n;
+
+	parse(&o, argc, argv);
+	bench_start(&b, &o.b);
+	if (!b.lead) {
+		follow(&b);
+		return 0;
+	}
+	b.blocking = o.blocking;
+	n = bench_sizes(o.min, o.max, sizes);
+	for (unsigned round = 0; round < o.b.rounds; round++) {
+		for (unsigned i = 0; i < n; i++) {
+			bench_progress("round %u of %u, %u bytes", round + 1, o.b.rounds, sizes[i]);
+			rows[i].size = sizes[i];
+			measure(&b, &rows[i], o.unexpected);
+		}
+	}
+	bench_progress_end();
+	bench_stop(&b);
+	report(&o, rows, n);
+	return 0;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bandwidth and message rate in one direction, by message size. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+
+const char bench_tool[] = "mx_stream";
+
+static const char help[] =
+	"Usage: mx_stream [options]\n"
+	"Measures how much one end can send to the other, by message size.\n\n"
+	"What to measure:\n"
+	"  --size BYTES        one size only; k, m and g multiply by 1024\n"
+	"  --min BYTES         the smallest (default 1)\n"
+	"  --max BYTES         the largest (default 4m); doubled from one to the next\n"
+	"  --window N          messages on the way at a time (default 64)\n"
+	"  --buffers N         buffers to take in turn at each end (default 1)\n\n" BENCH_HELP;
+
+static const struct table_column columns[] = {
+	{"size", "bytes", "%" PRIu64},	      {"mb_s", "MB/s", "%.1f"},
+	{"msg_s", "messages/s", "%.0f"},      {"memcpy_mb_s", "memcpy MB/s", "%.1f"},
+	{"ratio", "ratio", "%.3f"},	      {"line_us", "line us", "%.3f"},
+	{"messages", "messages", "%" PRIu64},
+};
+
+#define MAX_WINDOW 65536
+#define ACKS 4 /* more than a window can have outstanding, see half() */
+#define MATCH_DATA BENCH_MATCH(BENCH_KIND_TOOL, 0)
+#define MATCH_ACK BENCH_MATCH(BENCH_KIND_TOOL + 1, 0)
+
+/* One stream, as both ends see it. */
+struct stream {
+	uint32_t size, window, nbufs;
+	size_t stride;
+	char *base;
+	mx_request_t *reqs; /* one for each message of the window */
+};
+
+struct options {
+	struct bench_options b;
+	uint32_t min, max, window, nbufs;
+};
+
+struct row {
+	uint32_t size;
+	uint64_t n;	/* half windows in the next round */
+	uint64_t total; /* messages in all */
+	struct bench_series rate, copy, ratio, line;
+};
+
+static struct bench_memory memory, copies;
+static mx_request_t reqs[MAX_WINDOW];
+
+/* The receiver acknowledges so many at a time, so that the window stays full. */
+static uint32_t half(const struct stream *s)
+{
+	return (s->window + 1) / 2;
+}
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	static const struct option options[] = {
+		BENCH_OPTIONS,	       {"size", 1, NULL, 's'},	 {"min", 1, NULL, 'm'},
+		{"max", 1, NULL, 'M'}, {"window", 1, NULL, 'w'}, {"buffers", 1, NULL, 'n'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*o = (struct options){.b = BENCH_DEFAULTS, 1, 4 << 20, 64, 1};
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o->min = o->max = (uint32_t)bench_number("size", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'm':
+			o->min = (uint32_t)bench_number("min", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'M':
+			o->max = (uint32_t)bench_number("max", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'w':
+			o->window = (uint32_t)bench_number("window", optarg, 1, MAX_WINDOW);
+			break;
+		case 'n':
+			o->nbufs = (uint32_t)bench_number("buffers", optarg, 1, MAX_WINDOW);
+			break;
+		default:
+			if (!bench_option(&o->b, c, optarg))
+				bench_usage_hint();
+		}
+	}
+	bench_options_end(&o->b, argc, argv, help);
+	if (o->min > o->max)
+		bench_usage("--min is above --max");
+}
+
+static struct stream prepare(uint64_t size, uint64_t window, uint64_t nbufs)
+{
+	struct stream s;
+
+	if (size > BENCH_MAX_SIZE || window - 1 >= MAX_WINDOW || nbufs - 1 >= MAX_WINDOW)
+		bench_fail("the other end asks for too much");
+	s.size = (uint32_t)size;
+	s.window = (uint32_t)window;
+	s.nbufs = (uint32_t)nbufs;
+	s.stride = (size + 63) & ~(size_t)63;
+	bench_memory(&memory, (s.stride ? s.stride : 64) * s.nbufs);
+	s.base = memory.base;
+	s.reqs = reqs;
+	return s;
+}
+
+static void post_receive(struct bench *b, const struct stream *s, uint64_t i)
+{
+	bench_irecv(b, s->base + i % s->nbufs * s->stride, s->size, MATCH_DATA, MX_MATCH_MASK_NONE,
+		    &s->reqs[i % s->window]);
+}
+
+static void receive(struct bench *b, const struct stream *s, uint64_t n)
+{
+	mx_status_t status;
+	mx_request_t ack;
+
+	for (uint64_t i = 0; i < n && i < s->window; i++)
+		post_receive(b, s, i);
+	bench_ready(b);
+	for (uint64_t i = 0; i < n; i++) {
+		bench_finish(b, &s->reqs[i % s->window], &status);
+		if (__builtin_expect(status.xfer_length != s->size, 0))
+			bench_fail("a message of %u bytes came with %u", s->size,
+				   status.xfer_length);
+		if (i + s->window < n)
+			post_receive(b, s, i + s->window);
+		if ((i + 1) % half(s) == 0) {
+			bench_isend(b, NULL, 0, MATCH_ACK, &ack);
+			bench_finish(b, &ack, &status);
+		}
+	}
+}
+
+static void post_ack(struct bench *b, mx_request_t *req)
+{
+	bench_irecv(b, NULL, 0, MATCH_ACK, MX_MATCH_MASK_NONE, req);
+}
+
+/* How far the sender has come, in messages. */
+struct sender {
+	uint64_t sent, done, acked;
+	uint64_t acks; /* acknowledgements received */
+	mx_request_t ack[ACKS];
+};
+
+/* One round of what can be done now; false if there was nothing. */
+static bool advance(struct bench *b, const struct stream *s, struct sender *x, uint64_t n)
+{
+	uint64_t before = x->sent + x->done + x->acked;
+	mx_status_t status;
+
+	/* Never more than a window ahead of what the receiver has completed. */
+	while (x->sent < n && x->sent - x->acked < s->window && x->sent - x->done < s->window) {
+		bench_isend(b, s->base + x->sent % s->nbufs * s->stride, s->size, MATCH_DATA,
+			    &s->reqs[x->sent % s->window]);
+		x->sent++;
+	}
+	while (x->done < x->sent && bench_test(b, &s->reqs[x->done % s->window], &status))
+		x->done++;
+	if (x->acked < x->sent && bench_test(b, &x->ack[x->acks % ACKS], &status)) {
+		x->acked += half(s);
+		if (x->acked + (ACKS - 1) * half(s) < n)
+			post_ack(b, &x->ack[x->acks % ACKS]);
+		x->acks++;
+	}
+	return x->sent + x->done + x->acked != before;
+}
+
+/* Sends n messages and returns when the receiver has completed all of them. */
+static void send_all(struct bench *b, const struct stream *s, uint64_t n)
+{
+	struct bench_spin spin = {.polls = 0};
+	struct sender x = {.sent = 0};
+
+	for (uint64_t i = 0; i < ACKS && i * half(s) < n; i++)
+		post_ack(b, &x.ack[i]);
+	while (x.acked < n || x.done < n) {
+		if (!advance(b, s, &x, n))
+			bench_spin(b, &spin);
+		else if (spin.polls)
+			spin = (struct bench_spin){.polls = 0};
+	}
+}
+
+static void follow(struct bench *b)
+{
+	struct bench_order order;
+	struct stream s;
+
+	while (bench_follow(b, &order)) {
+		s = prepare(order.arg[0], order.arg[2], order.arg[3]);
+		receive(b, &s, order.arg[1] * half(&s));
+	}
+}
+
+static double run(struct bench *b, void *arg, uint64_t n)
+{
+	const struct stream *s = arg;
+	struct bench_order order = {.op = BENCH_OP_TOOL, .arg = {s->size, n, s->window, s->nbufs}};
+	double start;
+
+	bench_lead(b, &order);
+	start = bench_now();
+	send_all(b, s, n * half(s));
+	return bench_now() - start;
+}
+
+/* What copying costs here, without anybody else: bytes per second. */
+static double copy_rate(const struct stream *s, double seconds)
+{
+	void *(*volatile copy)(void *, const void *, size_t) = memcpy; /* must be called */
+	double start, took;
+	uint64_t n = 1;
+
+	if (!s->size)
+		return NAN;
+	bench_memory(&copies, s->stride * s->nbufs);
+	for (;;) {
+		start = bench_now();
+		for (uint64_t i = 0; i < n; i++) {
+			size_t at = i % s->nbufs * s->stride;
+
+			copy(copies.base + at, s->base + at, s->size);
+		}
+		took = bench_now() - start;
+		if (took >= seconds)
+			return (double)n * s->size / took;
+		n *= 2;
+	}
+}
+
+static void measure(struct bench *b, struct row *r, const struct options *o)
+{
+	struct stream s = prepare(r->size, o->window, o->nbufs);
+	double took, rate, copy;
+
+	if (!r->n)
+		r->n = bench_calibrate(b, run, &s, b->o.seconds);
+	if (r->n < 4)
+		r->n = 4; /* the window must get full */
+	run(b, &s, r->n / 20 + 1);
+	copy = copy_rate(&s, b->o.seconds / 8);
+	bench_add(&r->line, bench_line(b));
+	took = run(b, &s, r->n);
+	rate = (double)(r->n * half(&s)) / took;
+	r->total += r->n * half(&s);
+	r->n = bench_adjust(r->n, took, b->o.seconds);
+	bench_add(&r->rate, rate);
+	bench_add(&r->copy, copy / 1e6);
+	bench_add(&r->ratio, rate * s.size / copy);
+}
+
+static void report(const struct options *o, const struct row *rows, unsigned n)
+{
+	struct table t;
+
+	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
+	for (unsigned i = 0; i < n; i++) {
+		double rate = bench_median(&rows[i].rate);
+
+		table_count(&t, rows[i].size);
+		table_real(&t, rate * rows[i].size / 1e6);
+		table_real(&t, rate);
+		table_real(&t, bench_median(&rows[i].copy));
+		table_real(&t, bench_median(&rows[i].ratio));
+		table_real(&t, bench_median(&rows[i].line));
+		table_count(&t, rows[i].total);
+	}
+	table_close(&t);
+}
+
+int main(int argc, char **argv)
+{
+	static struct row rows[BENCH_MAX_SIZES];
+	uint32_t sizes[BENCH_MAX_SIZES];
+	struct options o;
+	struct bench b;
+	unsigned n;
+
+	parse(&o, argc, argv);
+	bench_start(&b, &o.b);
+	if (!b.lead) {
+		follow(&b);
+		return 0;
+	}
+	n = bench_sizes(o.min, o.max, sizes);
+	for (unsigned round = 0; round < o.b.rounds; round++) {
+		for (unsigned i = 0; i < n; i++) {
+			bench_progress("round %u of %u, %u bytes", round + 1, o.b.rounds, sizes[i]);
+			rows[i].size = sizes[i];
+			measure(&b, &rows[i], &o);
+		}
+	}
+	bench_progress_end();
+	bench_stop(&b);
+	report(&o, rows, n);
+	return 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Finds the open endpoints of running programs: what each shows to the outside
+ * (base/stats.h), copied. Whoever owns an endpoint can write anything there, so
+ * only what was checked here may be relied on: the counts are within their
+ * arrays and the strings end.
+ */
+#ifndef BENCH_STATSCAN_H
+#define BENCH_STATSCAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/stats.h"
+
+#define SCAN_ANY UINT32_MAX
+
+struct scan_entry {
+	pid_t pid; /* as we see it; stats.pid is as its owner sees it */
+	dev_t dev; /* dev and ino tell endpoints apart */
+	ino_t ino;
+	struct tw_stats stats;
+	char program[17];
+	char providers[TW_STATS_PEERS][9];
+};
+
+struct scan {
+	struct scan_entry **entries; /* by pid, then board, then endpoint id */
+	unsigned n, room;
+	bool denied; /* some process could not be looked into */
+};
+
+/*
+ * Looks at one process, or at all with 0, for one endpoint id or SCAN_ANY. 0,
+ * or -1 with errno when that process cannot be looked into.
+ */
+int scan_endpoints(struct scan *s, pid_t pid, uint32_t endpoint_id);
+void scan_free(struct scan *s);
+
+/* Says why there is nothing to show; what a tool then exits with. */
+int scan_nothing(const struct scan *s, pid_t pid, uint32_t endpoint_id);
+
+#endif /* BENCH_STATSCAN_H */

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Waiting for the other end, which may have died. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <sched.h>
+
+#include "measure.h"
+#include "mx_extensions.h"
+
+void bench_failed(const char *call, mx_return_t rc)
+{
+	bench_fail("%s: %s", call, mx_strerror(rc));
+}
+
+void bench_bad_status(const mx_status_t *status)
+{
+	bench_fail("a message failed: %s", mx_strstatus(status->code));
+}
+
+/*
+ * A posted receive never learns of the death of a peer that it could be for:
+ * connecting anew does.
+ */
+static void check_peer(struct bench *b)
+{
+	uint32_t id, session;
+	mx_endpoint_addr_t again;
+	mx_return_t rc;
+	uint64_t nic;
+
+	if (b->leaving)
+		return;
+	if (b->o.mode == BENCH_LOCAL) {
+		bench_child_ended(b);
+		return;
+	}
+	if (b->peer_id == MX_ANY_ENDPOINT)
+		return;
+	rc = mx_connect(b->endpoint, b->peer_nic, b->peer_id, BENCH_FILTER, 5, &again);
+	if (rc == MX_TIMEOUT)
+		return; /* slow is not dead; the silence is counted */
+	if (rc != MX_SUCCESS)
+		bench_fail("the other end is gone: %s", mx_strerror(rc));
+	rc = mx_decompose_endpoint_addr2(again, &nic, &id, &session);
+	if (rc == MX_SUCCESS && session != b->peer_session)
+		bench_fail("the other end is gone, another program has its endpoint");
+}
+
+static void check_silence(struct bench *b, struct bench_spin *s)
+{
+	/* A server waits for its client for ever. */
+	if (b->o.mode == BENCH_SERVER && b->peer_id == MX_ANY_ENDPOINT)
+		return;
+	if (s->silent >= b->o.timeout)
+		bench_fail("the other end has been silent for %g seconds", b->o.timeout);
+}
+
+void bench_idle(struct bench *b, struct bench_spin *s)
+{
+	double now = bench_now();
+
+	s->polls = 0;
+	sched_yield(); /* whoever we wait for may need this core */
+	if (s->last == 0) {
+		s->last = s->checked = now;
+		return;
+	}
+	/* A longer gap means that we were stopped, not that the other is silent. */
+	s->silent += now - s->last < 1 ? now - s->last : 1;
+	s->last = now;
+	if (now - s->checked < BENCH_SLEEP_MS / 1e3)
+		return;
+	s->checked = now;
+	check_peer(b);
+	check_silence(b, s);
+}
+
+void bench_slept(struct bench *b, struct bench_spin *s)
+{
+	s->silent += BENCH_SLEEP_MS / 1e3;
+	check_peer(b);
+	check_silence(b, s);
+}
+
+void bench_block(struct bench *b, mx_request_t *req, mx_status_t *status)
+{
+	struct bench_spin spin = {.polls = 0};
+	uint32_t done = 0;
+	mx_return_t rc;
+
+	for (;;) {
+		rc = mx_wait(b->endpoint, req, BENCH_SLEEP_MS, status, &done);
+		if (rc != MX_SUCCESS)
+			bench_failed("mx_wait", rc);
+		if (done)
+			break;
+		bench_slept(b, &spin);
+	}
+	if (status->code != MX_STATUS_SUCCESS)
+		bench_bad_status(status);
+}

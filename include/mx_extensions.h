@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls that later MX releases added and that programs of the field use.
+ * Each has a page in section 3 of the manual.
+ */
+#ifndef MX_EXTENSIONS_H
+#define MX_EXTENSIONS_H
+
+#include "myriexpress.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* mx_iconnect() takes match information. */
+#define MX_HAS_ICONNECT_V2 1
+
+/*
+ * Connects without blocking. The request completes with the peer's address in
+ * status.source and MX_STATUS_SUCCESS, or with the reason for the failure.
+ */
+mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id,
+			uint32_t filter, uint64_t match_info, void *context,
+			mx_request_t *request);
+
+/* Gives a request up: it completes silently and its handle ends now. */
+mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request);
+
+/* Moves messages along without looking at any request. */
+mx_return_t mx_progress(mx_endpoint_t endpoint);
+
+/* What an unexpected-message handler answers. */
+typedef enum mx_unexp_handler_action {
+	MX_RECV_CONTINUE = 0, /* keep the message for a later receive */
+	MX_RECV_FINISHED      /* the handler has used the message: drop it */
+} mx_unexp_handler_action_t;
+
+/*
+ * Called for each message that matches no posted receive. data is NULL when
+ * the message is not (wholly) here yet. Inside the handler only mx_irecv(),
+ * mx_isend(), mx_issend(), mx_forget() and the address calls may be made.
+ */
+typedef mx_unexp_handler_action_t (*mx_unexp_handler_t)(void *context, mx_endpoint_addr_t source,
+							uint64_t match_info, uint32_t length,
+							void *data);
+
+/* Installs the handler; NULL takes it away. */
+mx_return_t mx_register_unexp_handler(mx_endpoint_t endpoint, mx_unexp_handler_t handler,
+				      void *context);
+
+/* A pointer of the program's own kept beside a peer. */
+mx_return_t mx_set_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void *context);
+mx_return_t mx_get_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void **context);
+
+/* mx_decompose_endpoint_addr() and the session number of the peer. */
+mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
+					uint32_t *endpoint_id, uint32_t *session_id);
+
+/* For allocators that tell MX of freed memory; nothing is cached, returns 1. */
+int mx__regcache_clean(void *ptr, size_t length);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MX_EXTENSIONS_H */

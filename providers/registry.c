@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "providers/registry.h"
+
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/log.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+extern const struct tw_provider tw_provider_self;
+extern const struct tw_provider tw_provider_shm;
+
+static const struct tw_provider *const providers[] = {
+	&tw_provider_self,
+#if TW_HAVE_SHM
+	&tw_provider_shm,
+#endif
+};
+
+static const struct tw_provider *find(const char *name, size_t len)
+{
+	for (unsigned i = 0; i < tw_countof(providers); i++)
+		if (strncmp(providers[i]->name, name, len) == 0 && !providers[i]->name[len])
+			return providers[i];
+	return NULL;
+}
+
+unsigned tw_provider_list(const char *names, const struct tw_provider *out[TW_MAX_PROVIDERS])
+{
+	unsigned n = 0;
+
+	while (*names && n < TW_MAX_PROVIDERS) {
+		size_t len = strcspn(names, ",");
+		const struct tw_provider *p = len ? find(names, len) : NULL;
+
+		if (p)
+			out[n++] = p;
+		else if (len)
+			tw_log(TW_LOG_WARN, "no provider named %.*s here", (int)len, names);
+		names += len + (names[len] == ',');
+	}
+	return n;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An endpoint's connection to itself. A packet is queued and delivered by the
+ * next progress, never inside the send; long messages are copied by get().
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "providers/provider.h"
+
+#define MAX_PAYLOAD 16384
+#define MAX_QUEUED 1024
+#define RESERVE 64 /* places that only control packets may use */
+
+struct self_ep {
+	struct tw_link link;
+	struct tw_host *host;
+	struct tw_list packets;
+	unsigned queued;
+	bool up;
+};
+
+struct self_packet {
+	struct tw_list node;
+	struct tw_hdr hdr;
+	uint32_t len;
+	char data[];
+};
+
+static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, const struct tw_hdr *hdr,
+			   const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	struct self_ep *ep = tw_container(link, struct self_ep, link);
+	unsigned limit = cls == TW_SEND_CONTROL ? MAX_QUEUED : MAX_QUEUED - RESERVE;
+	struct self_packet *p;
+	char *to;
+
+	if (ep->queued >= limit)
+		return TW_AGAIN;
+	p = malloc(sizeof(*p) + len);
+	if (!p)
+		return TW_AGAIN;
+	p->hdr = *hdr;
+	p->len = len;
+	to = p->data;
+	for (unsigned i = 0; i < niov; i++) {
+		memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
+	}
+	tw_list_add_tail(&ep->packets, &p->node);
+	ep->queued++;
+	return TW_OK;
+}
+
+static void drop(struct self_ep *ep, struct self_packet *p)
+{
+	tw_list_del(&p->node);
+	ep->queued--;
+	free(p);
+}
+
+static unsigned do_progress(void *instance)
+{
+	struct self_ep *ep = instance;
+	unsigned n = 0, most = ep->queued;
+
+	while (n < most && ep->queued) {
+		struct self_packet *p = tw_list_first(&ep->packets, struct self_packet, node);
+
+		if (ep->host->up->packet(&ep->link, &p->hdr, p->data, p->len) == TW_AGAIN)
+			break;
+		drop(ep, p);
+		n++;
+	}
+	return n;
+}
+
+static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
+			  uint64_t address)
+{
+	const char *from = (const char *)(uintptr_t)address;
+
+	(void)link;
+	for (unsigned i = 0; i < niov; i++) {
+		memmove(iov[i].iov_base, from, iov[i].iov_len);
+		from += iov[i].iov_len;
+	}
+	return TW_OK;
+}
+
+static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
+{
+	struct self_ep *ep = instance;
+
+	return nic_id == ep->host->self.nic_id && endpoint_id == ep->host->self.endpoint_id;
+}
+
+static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
+			      uint32_t endpoint_id, void *peer, struct tw_link **link)
+{
+	struct self_ep *ep = instance;
+
+	(void)nic_id;
+	(void)endpoint_id;
+	if (me->key != ep->host->self.filter)
+		return TW_EKEY;
+	ep->link.peer = peer;
+	ep->up = true;
+	*link = &ep->link;
+	ep->host->up->connected(&ep->link, me);
+	return TW_OK;
+}
+
+static void do_disconnect(struct tw_link *link)
+{
+	struct self_ep *ep = tw_container(link, struct self_ep, link);
+
+	ep->up = false;
+	while (ep->queued)
+		drop(ep, tw_list_first(&ep->packets, struct self_packet, node));
+}
+
+static bool do_polls(struct tw_link *link)
+{
+	(void)link;
+	return true;
+}
+
+static bool do_arm(void *instance)
+{
+	return ((struct self_ep *)instance)->queued != 0;
+}
+
+static void do_disarm(void *instance)
+{
+	(void)instance;
+}
+
+static uint64_t do_expire(void *instance, uint64_t now)
+{
+	(void)instance;
+	(void)now;
+	return 0;
+}
+
+static void do_close(void *instance)
+{
+	struct self_ep *ep = instance;
+
+	do_disconnect(&ep->link);
+	free(ep);
+}
+
+static enum tw_err do_open(struct tw_host *host, void **instance)
+{
+	extern const struct tw_provider tw_provider_self;
+	struct self_ep *ep = calloc(1, sizeof(*ep));
+
+	if (!ep)
+		return TW_ENOMEM;
+	ep->host = host;
+	ep->link.provider = &tw_provider_self;
+	ep->link.max_payload = MAX_PAYLOAD;
+	ep->link.can_get = ep->link.direct = true;
+	tw_list_init(&ep->packets);
+	*instance = ep;
+	return TW_OK;
+}
+
+const struct tw_provider tw_provider_self = {
+	.name = "self",
+	.open = do_open,
+	.close = do_close,
+	.reaches = do_reaches,
+	.connect = do_connect,
+	.disconnect = do_disconnect,
+	.send = do_send,
+	.get = do_get,
+	.polls = do_polls,
+	.progress = do_progress,
+	.arm = do_arm,
+	.disarm = do_disarm,
+	.expire = do_expire,
+};

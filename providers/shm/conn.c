@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections. The initiator makes the memory and introduces itself on the
+ * other's socket; the other accepts or refuses. Afterwards the socket carries
+ * bells and goodbyes, and its hang-up tells of a death.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/fds.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "providers/shm/shm.h"
+
+#define RETRY_US 1000
+#define NFDS 2 /* the rings and the mark of the initiator */
+
+static const char bell = 'b', goodbye = 'x';
+
+static int watch(struct tw_shm_ep *ep, int fd, struct tw_watch *w)
+{
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = w};
+
+	return epoll_ctl(ep->host->epfd, EPOLL_CTL_ADD, fd, &ev);
+}
+
+void tw_shm_bell(struct tw_shm_link *l)
+{
+	/* A full socket holds a bell already. */
+	send(l->sock, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	l->ep->host->counters[TW_C_BELL_RUNG]++;
+}
+
+void tw_shm_goodbye(struct tw_shm_link *l)
+{
+	send(l->sock, &goodbye, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static enum tw_err send_hello(int sock, const struct tw_shm_hello *h, const int *fds, unsigned nfds)
+{
+	union {
+		char buf[CMSG_SPACE(NFDS * sizeof(int))];
+		struct cmsghdr align;
+	} ctl;
+	struct iovec iov = {(void *)(uintptr_t)h, sizeof(*h)};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (nfds) {
+		struct cmsghdr *c = &ctl.align;
+
+		memset(&ctl, 0, sizeof(ctl));
+		m.msg_control = &ctl;
+		m.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
+	}
+	return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*h) ? TW_OK
+										      : TW_ELOST;
+}
+
+/* Receives an introduction with just so many descriptors; TW_AGAIN when none is here. */
+static enum tw_err recv_hello(int sock, struct tw_shm_hello *h, int *fds, unsigned nfds)
+{
+	union {
+		char buf[CMSG_SPACE(NFDS * sizeof(int))];
+		struct cmsghdr align;
+	} ctl;
+	struct iovec iov = {h, sizeof(*h)};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &ctl,
+			   .msg_controllen = sizeof(ctl)};
+	ssize_t n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c;
+	unsigned got = 0;
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? TW_AGAIN : TW_ELOST;
+	c = CMSG_FIRSTHDR(&m);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+		got = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds, CMSG_DATA(c), got * sizeof(int));
+	}
+	if (n == sizeof(*h) && got == nfds && !(m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) &&
+	    h->magic == TW_SHM_MAGIC && h->version == TW_SHM_VERSION)
+		return TW_OK;
+	while (got)
+		close(fds[--got]);
+	return n == 0 ? TW_ELOST : TW_EPROTO;
+}
+
+static void fill_hello(struct tw_shm_hello *h, enum tw_shm_kind kind, const struct tw_ident *me)
+{
+	*h = (struct tw_shm_hello){
+		.magic = TW_SHM_MAGIC,
+		.version = TW_SHM_VERSION,
+		.kind = (uint16_t)kind,
+		.nic_id = me->nic_id,
+		.endpoint_id = me->endpoint_id,
+		.session = me->session,
+		.filter = me->filter,
+		.key = me->key,
+		.window = me->window,
+		.nslots = tw_settings.ring_slots,
+		.nbytes = tw_settings.ring_bytes,
+		.barrier = tw_barrier_global(),
+	};
+}
+
+static struct tw_ident hello_ident(const struct tw_shm_hello *h)
+{
+	return (struct tw_ident){h->nic_id, h->endpoint_id, h->session,
+				 h->filter, h->key,	    h->window};
+}
+
+/* Both rings lie one behind the other; the initiator writes the first. */
+static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint32_t nbytes)
+{
+	size_t one = tw_ring_size(nslots, nbytes);
+	char *first = l->map, *second = first + one;
+	size_t ready = one - nbytes;
+
+#ifdef MADV_POPULATE_WRITE
+	madvise(first, ready, MADV_POPULATE_WRITE);
+	madvise(second, ready, MADV_POPULATE_WRITE);
+#else
+	(void)ready;
+#endif
+	l->map_size = 2 * one;
+	tw_ring_tx_init(&l->tx, initiator ? first : second, nslots, nbytes);
+	tw_ring_rx_init(&l->rx, initiator ? second : first, nslots, nbytes);
+	l->link.max_payload = tw_ring_max_payload(nbytes);
+}
+
+/* What both sides do once a socket is theirs. */
+static enum tw_err adopt(struct tw_shm_link *l, int sock)
+{
+	enum tw_err err = tw_shm_cred(sock, &l->pid);
+
+	if (err != TW_OK) {
+		tw_fd_close(sock);
+		return err;
+	}
+	l->sock = sock;
+	l->sock_watch.ready = tw_shm_conn_ready;
+	return watch(l->ep, sock, &l->sock_watch) < 0 ? TW_ENOMEM : TW_OK;
+}
+
+/* A forked child may keep the socket open, so the process is watched as well. */
+static void pid_ready(struct tw_watch *w, uint32_t events)
+{
+	struct tw_shm_link *l = tw_container(w, struct tw_shm_link, pid_watch);
+
+	(void)events;
+	if (l->state == TW_SHM_UP)
+		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
+}
+
+static void watch_process(struct tw_shm_link *l)
+{
+#ifdef SYS_pidfd_open
+	if (l->pid > 0 && l->pid != getpid())
+		l->pidfd = tw_fd_own((int)syscall(SYS_pidfd_open, l->pid, 0));
+#endif
+	l->pid_watch.ready = pid_ready;
+	if (l->pidfd >= 0)
+		watch(l->ep, l->pidfd, &l->pid_watch);
+	l->link.can_get = l->pid > 0;
+}
+
+static enum tw_err introduce(struct tw_shm_link *l)
+{
+	struct tw_shm_hello h;
+	uint32_t nslots = tw_settings.ring_slots, nbytes = tw_settings.ring_bytes;
+	size_t one = tw_ring_size(nslots, nbytes);
+	enum tw_err err;
+	int fds[NFDS];
+
+	err = tw_shm_segment_make(2 * one, one - nbytes, one, &fds[0], &l->map);
+	if (err != TW_OK)
+		return err;
+	lay_out(l, true, nslots, nbytes);
+	fds[1] = l->ep->mark_fd;
+	fill_hello(&h, TW_SHM_CONNECT, &l->me);
+	err = send_hello(l->sock, &h, fds, 2);
+	close(fds[0]);
+	l->state = TW_SHM_WAITING;
+	return err;
+}
+
+enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
+{
+	int sock;
+	enum tw_err err = tw_shm_dial(l->to_nic, l->to_eid, &sock);
+
+	if (err == TW_AGAIN) {
+		l->state = TW_SHM_RETRY;
+		l->deadline = tw_clock() + tw_clock_us(RETRY_US);
+		l->ep->host->up->timer(l->ep->host, l->deadline);
+		return TW_OK;
+	}
+	if (err == TW_OK)
+		err = adopt(l, sock);
+	return err == TW_OK ? introduce(l) : err;
+}
+
+static void answered(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
+{
+	struct tw_ident other = hello_ident(h);
+	const struct tw_upcalls *up = l->ep->host->up;
+	enum tw_err err = TW_EPROTO;
+
+	if (h->kind == TW_SHM_ACCEPT)
+		err = tw_shm_mark_take(fds[0], &l->mark);
+	else if (h->kind == TW_SHM_REFUSE && h->why > TW_PENDING && h->why < TW_NERRS)
+		err = (enum tw_err)h->why;
+	l->fence = !h->barrier || !tw_barrier_global();
+	if (err == TW_OK)
+		err = tw_shm_link_up(l);
+	if (err == TW_OK) {
+		watch_process(l);
+		up->connected(&l->link, &other);
+		return;
+	}
+	tw_shm_link_end(l);
+	up->refused(&l->link, err);
+}
+
+static void await_answer(struct tw_shm_link *l)
+{
+	struct tw_shm_hello h;
+	int fds[NFDS];
+	enum tw_err err = recv_hello(l->sock, &h, fds, 1);
+
+	if (err == TW_AGAIN)
+		return;
+	if (err == TW_OK) {
+		answered(l, &h, fds);
+		close(fds[0]);
+		return;
+	}
+	tw_shm_link_end(l);
+	l->ep->host->up->refused(&l->link, err == TW_EPROTO ? err : TW_ECLOSED);
+}
+
+static enum tw_err take_rings(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
+{
+	uint32_t s = h->nslots, b = h->nbytes;
+	enum tw_err err;
+
+	if (h->kind != TW_SHM_CONNECT || s < 64 || s > 65536 || (s & (s - 1)) || b < 65536 ||
+	    b > 16777216 || (b & (b - 1)))
+		return TW_EPROTO;
+	err = tw_shm_segment_take(fds[0], 2 * tw_ring_size(s, b), &l->map);
+	if (err != TW_OK)
+		return err;
+	lay_out(l, false, s, b);
+	return tw_shm_mark_take(fds[1], &l->mark);
+}
+
+static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
+{
+	struct tw_shm_ep *ep = l->ep;
+	struct tw_ident other = hello_ident(h), me = ep->host->self;
+	struct tw_shm_hello reply;
+	enum tw_err err = take_rings(l, h, fds);
+
+	l->fence = !h->barrier || !tw_barrier_global();
+	ep->nhalf--;
+	if (err == TW_OK)
+		err = tw_shm_link_up(l);
+	if (err == TW_OK) {
+		watch_process(l);
+		err = ep->host->up->incoming(ep->host, &l->link, &other, &me);
+	}
+	fill_hello(&reply, err == TW_OK ? TW_SHM_ACCEPT : TW_SHM_REFUSE, &me);
+	reply.why = err;
+	/* One descriptor in every answer keeps the other side's check simple. */
+	if (send_hello(l->sock, &reply, &ep->mark_fd, 1) == TW_OK && err == TW_OK)
+		return;
+	if (err == TW_OK) {
+		tw_shm_link_down(l, TW_ELOST);
+		return;
+	}
+	tw_log(TW_LOG_INFO, "refused endpoint %u of %012llx: error %d", other.endpoint_id,
+	       (unsigned long long)other.nic_id, err);
+	tw_shm_link_end(l);
+}
+
+static void await_hello(struct tw_shm_link *l)
+{
+	struct tw_shm_hello h;
+	int fds[NFDS];
+	enum tw_err err = recv_hello(l->sock, &h, fds, NFDS);
+
+	if (err == TW_AGAIN)
+		return;
+	if (err == TW_OK) {
+		answer(l, &h, fds);
+		close(fds[0]);
+		close(fds[1]);
+		return;
+	}
+	l->ep->nhalf--;
+	tw_shm_link_end(l);
+}
+
+static void listen_bells(struct tw_shm_link *l, uint32_t events)
+{
+	char c[64];
+	ssize_t n;
+
+	tw_shm_mark_now(l->ep);
+	while ((n = recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0) {
+		if (n == 1 && c[0] == goodbye)
+			l->closing = true;
+		else
+			l->ep->host->counters[TW_C_BELL_HEARD]++;
+	}
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
+	    (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)))
+		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
+}
+
+void tw_shm_conn_ready(struct tw_watch *w, uint32_t events)
+{
+	struct tw_shm_link *l = tw_container(w, struct tw_shm_link, sock_watch);
+
+	switch (l->state) {
+	case TW_SHM_WAITING:
+		await_answer(l);
+		break;
+	case TW_SHM_HALF:
+		await_hello(l);
+		break;
+	case TW_SHM_UP:
+		listen_bells(l, events);
+		break;
+	default:
+		break;
+	}
+}
+
+static void accept_one(struct tw_shm_ep *ep, int sock)
+{
+	struct tw_shm_link *l = NULL;
+
+	if (ep->nhalf < TW_SHM_HALF_MAX)
+		l = tw_shm_link_new(ep, TW_SHM_HALF);
+	if (!l) {
+		tw_fd_close(sock);
+		return;
+	}
+	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	if (adopt(l, sock) != TW_OK) {
+		tw_shm_link_end(l);
+		return;
+	}
+	ep->nhalf++;
+	ep->host->up->timer(ep->host, l->deadline);
+	await_hello(l);
+}
+
+static void listener_ready(struct tw_watch *w, uint32_t events)
+{
+	struct tw_shm_ep *ep = tw_container(w, struct tw_shm_ep, listen_watch);
+	int sock;
+
+	(void)events;
+	while ((sock = accept4(ep->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+		accept_one(ep, tw_fd_own(sock));
+}
+
+enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep)
+{
+	enum tw_err err = tw_shm_listen(ep->host->self.nic_id, ep->host->self.endpoint_id,
+					&ep->listener);
+
+	if (err != TW_OK)
+		return err;
+	ep->listen_watch.ready = listener_ready;
+	return watch(ep, ep->listener, &ep->listen_watch) < 0 ? TW_ENOMEM : TW_OK;
+}
+
+/* Retries and gives up what is due; the next time wanted, or 0. */
+uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now)
+{
+	struct tw_list *n, *tmp;
+	uint64_t next = 0;
+
+	tw_list_each(&ep->pending, n, tmp) {
+		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
+		enum tw_err err;
+
+		if (l->deadline && l->deadline <= now && l->state == TW_SHM_RETRY) {
+			err = tw_shm_conn_start(l);
+			if (err != TW_OK) {
+				tw_shm_link_end(l);
+				ep->host->up->refused(&l->link, err);
+				continue;
+			}
+		} else if (l->deadline && l->deadline <= now && l->state == TW_SHM_HALF) {
+			ep->nhalf--;
+			tw_shm_link_end(l);
+			continue;
+		}
+		if ((l->state == TW_SHM_RETRY || l->state == TW_SHM_HALF) &&
+		    (!next || l->deadline < next))
+			next = l->deadline;
+	}
+	return next;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A ring in shared memory: one writer, one reader, packets in order.
+ *
+ * A packet takes one slot, a cache line that carries header and up to 40 bytes.
+ * Longer payloads lie in the byte area beside the slots, at a place that both
+ * sides work out for themselves, so no offset is ever read from shared memory.
+ * A slot is full when its stamp is its sequence number plus one; the stamp is
+ * written last. The reader publishes how far it got in a line of its own.
+ *
+ * Either side may be hostile: each keeps its own indices in private memory,
+ * reads a shared field once, and checks it before use.
+ */
+#ifndef TW_SHM_RING_H
+#define TW_SHM_RING_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "providers/provider.h"
+
+#define TW_RING_INLINE TW_SHORT_MAX
+#define TW_RING_RESERVE 16 /* slots that only control packets may use */
+
+struct tw_slot {
+	_Atomic(uint32_t) stamp;
+	uint32_t len;
+	struct tw_hdr hdr;
+	uint8_t data[TW_RING_INLINE];
+};
+_Static_assert(sizeof(struct tw_slot) == TW_LINE, "a slot is a cache line");
+
+/* Written by the reader only. */
+struct tw_ring_taken {
+	_Atomic(uint32_t) slots;
+	_Atomic(uint32_t) bytes; /* modulo 2^32, places skipped included */
+	uint8_t pad[TW_LINE - 8];
+};
+/* Written by the writer only. */
+struct tw_ring_wants {
+	_Atomic(uint32_t) room; /* it sleeps until there is room */
+	uint8_t pad[TW_LINE - 4];
+};
+
+/* The ring as it lies in memory; slots and bytes follow. */
+struct tw_ring {
+	struct tw_ring_taken taken;
+	struct tw_ring_wants wants;
+	uint8_t pad[TW_PAGE - 2 * TW_LINE];
+	struct tw_slot slots[];
+};
+_Static_assert(offsetof(struct tw_ring, slots) == TW_PAGE, "slots start on a page");
+
+struct tw_ring_tx {
+	struct tw_ring *ring;
+	uint8_t *bytes;
+	uint32_t nslots, nbytes; /* powers of two */
+	uint32_t head;		 /* next slot to write */
+	uint32_t taken;		 /* last seen of the reader */
+	uint32_t bhead, btaken;
+	bool bytes_ready; /* pages of the byte area exist */
+};
+
+struct tw_ring_rx {
+	struct tw_ring *ring;
+	const uint8_t *bytes;
+	uint32_t nslots, nbytes;
+	uint32_t tail; /* next slot to read */
+	uint32_t btail;
+	uint32_t published; /* tail as the writer can see it */
+	uint32_t max_payload;
+};
+
+/* Memory that a ring of that geometry takes, a multiple of a page. */
+static inline size_t tw_ring_size(uint32_t nslots, uint32_t nbytes)
+{
+	return sizeof(struct tw_ring) + (size_t)nslots * sizeof(struct tw_slot) + nbytes;
+}
+
+/* Longest payload of a packet: several must fit, for both sides to copy at once. */
+static inline uint32_t tw_ring_max_payload(uint32_t nbytes)
+{
+	return nbytes / 8;
+}
+
+void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, uint32_t nslots, uint32_t nbytes);
+void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, uint32_t nslots, uint32_t nbytes);
+
+/* Room for a packet? Looks at the reader's line only when it has to. */
+bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
+/* Writes a long packet; there must be room. */
+void tw_ring_write_long(struct tw_ring_tx *tx, const struct tw_hdr *hdr, const struct iovec *iov,
+			unsigned niov, uint32_t len);
+/* All that was written has been read. */
+bool tw_ring_drained(const struct tw_ring_tx *tx);
+
+/* Where a payload of that length goes from position pos; pos moves to its start. */
+static inline uint32_t tw_ring_place(uint32_t *pos, uint32_t len, uint32_t nbytes)
+{
+	uint32_t at = *pos & (nbytes - 1);
+
+	if (at + len > nbytes) {
+		*pos += nbytes - at;
+		at = 0;
+	}
+	return at;
+}
+
+static inline uint32_t tw_ring_span(uint32_t len)
+{
+	return (len + TW_LINE - 1) & ~(uint32_t)(TW_LINE - 1);
+}
+
+/* memcpy of at most 40 bytes without a call. */
+static inline void tw_ring_copy_small(uint8_t *d, const uint8_t *s, uint32_t n)
+{
+	if (n >= 16) {
+		memcpy(d, s, 16);
+		if (n > 32)
+			memcpy(d + 16, s + 16, 16);
+		memcpy(d + n - 16, s + n - 16, 16);
+	} else if (n >= 8) {
+		memcpy(d, s, 8);
+		memcpy(d + n - 8, s + n - 8, 8);
+	} else if (n >= 4) {
+		memcpy(d, s, 4);
+		memcpy(d + n - 4, s + n - 4, 4);
+	} else if (n) {
+		d[0] = s[0];
+		d[n / 2] = s[n / 2];
+		d[n - 1] = s[n - 1];
+	}
+}
+
+/* Writes a packet of at most 40 bytes in one piece; there must be room. */
+static inline void tw_ring_write_small(struct tw_ring_tx *tx, const struct tw_hdr *hdr,
+				       const void *data, uint32_t len)
+{
+	struct tw_slot *s = &tx->ring->slots[tx->head & (tx->nslots - 1)];
+
+	s->len = len;
+	s->hdr = *hdr;
+	tw_ring_copy_small(s->data, data, len);
+	atomic_store_explicit(&s->stamp, ++tx->head, memory_order_release);
+}
+
+/* The next slot, when it is full. */
+static inline struct tw_slot *tw_ring_next(struct tw_ring_rx *rx)
+{
+	struct tw_slot *s = &rx->ring->slots[rx->tail & (rx->nslots - 1)];
+
+	if (atomic_load_explicit(&s->stamp, memory_order_acquire) != rx->tail + 1)
+		return NULL;
+	return s;
+}
+
+/*
+ * The payload of a full slot, its length in len. NULL when the writer lies.
+ * Nothing moves before tw_ring_advance().
+ */
+static inline const void *tw_ring_payload(struct tw_ring_rx *rx, struct tw_slot *s, uint32_t *len)
+{
+	uint32_t n = *(volatile uint32_t *)&s->len, pos = rx->btail;
+
+	*len = n;
+	if (tw_likely(n <= TW_RING_INLINE))
+		return s->data;
+	if (n > rx->max_payload)
+		return NULL;
+	return rx->bytes + tw_ring_place(&pos, n, rx->nbytes);
+}
+
+static inline void tw_ring_advance(struct tw_ring_rx *rx, uint32_t len)
+{
+	rx->tail++;
+	if (tw_unlikely(len > TW_RING_INLINE)) {
+		tw_ring_place(&rx->btail, len, rx->nbytes);
+		rx->btail += tw_ring_span(len);
+	}
+}
+
+/* Lets the writer see what has been read. */
+static inline void tw_ring_publish(struct tw_ring_rx *rx)
+{
+	atomic_store_explicit(&rx->ring->taken.bytes, rx->btail, memory_order_relaxed);
+	atomic_store_explicit(&rx->ring->taken.slots, rx->tail, memory_order_release);
+	rx->published = rx->tail;
+}
+
+#endif /* TW_SHM_RING_H */

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "providers/shm/shm.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/fds.h"
+
+#define STALE_US 20  /* a peer that has not polled for so long idles */
+#define OWED_US 50   /* when to look again whether it saw a packet */
+#define BATCH 64     /* packets taken from one ring in a row */
+#define MARK_EVERY 8 /* polls between two marks, a power of two */
+
+struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
+{
+	extern const struct tw_provider tw_provider_shm;
+	struct tw_shm_link *l = aligned_alloc(TW_LINE, (sizeof(*l) + TW_LINE - 1) &
+							       ~(size_t)(TW_LINE - 1));
+
+	if (!l)
+		return NULL;
+	memset(l, 0, sizeof(*l));
+	l->link.provider = &tw_provider_shm;
+	l->ep = ep;
+	l->state = state;
+	l->sock = l->pidfd = -1;
+	tw_list_add_tail(&ep->pending, &l->node);
+	return l;
+}
+
+enum tw_err tw_shm_link_up(struct tw_shm_link *l)
+{
+	struct tw_shm_ep *ep = l->ep;
+
+	if (ep->nup == ep->max_up) {
+		unsigned n = ep->max_up ? 2 * ep->max_up : 8;
+		struct tw_shm_link **up = realloc(ep->up, n * sizeof(*up));
+
+		if (!up)
+			return TW_ENOMEM;
+		ep->up = up;
+		ep->max_up = n;
+	}
+	ep->up[ep->nup++] = l;
+	if (ep->nhot < TW_SHM_HOT)
+		ep->nhot = ep->nup;
+	tw_list_del(&l->node);
+	l->state = TW_SHM_UP;
+	return TW_OK;
+}
+
+static void leave_poll_set(struct tw_shm_link *l)
+{
+	struct tw_shm_ep *ep = l->ep;
+	unsigned i = 0;
+
+	while (ep->up[i] != l)
+		i++;
+	/* The last hot one fills the gap, the last of all fills that. */
+	if (i < ep->nhot) {
+		ep->up[i] = ep->up[--ep->nhot];
+		i = ep->nhot;
+	}
+	ep->up[i] = ep->up[--ep->nup];
+	if (ep->nhot < TW_SHM_HOT && ep->nhot < ep->nup)
+		ep->nhot++;
+}
+
+void tw_shm_link_end(struct tw_shm_link *l)
+{
+	if (l->state == TW_SHM_DEAD)
+		return;
+	if (l->state == TW_SHM_UP)
+		leave_poll_set(l);
+	if (l->owed)
+		l->ep->nowed--;
+	l->state = TW_SHM_DEAD;
+	/* Closing also takes them out of the epoll set. */
+	tw_fd_close(l->sock);
+	tw_fd_close(l->pidfd);
+	l->sock = l->pidfd = -1;
+	tw_list_del(&l->node);
+	tw_list_add_tail(&l->ep->dead, &l->node);
+}
+
+static void reap(struct tw_shm_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->dead, n, tmp) {
+		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
+
+		tw_list_del(n);
+		if (l->map)
+			munmap(l->map, l->map_size);
+		if (l->mark)
+			munmap((void *)(uintptr_t)l->mark, TW_PAGE);
+		free(l);
+	}
+}
+
+static bool peer_polls(const struct tw_shm_link *l)
+{
+	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_relaxed);
+
+	return (int64_t)(tw_clock() - polled) < (int64_t)tw_clock_us(STALE_US);
+}
+
+void tw_shm_mark_now(struct tw_shm_ep *ep)
+{
+	atomic_store_explicit(&ep->mark->polled, tw_clock(), memory_order_release);
+}
+
+/*
+ * Rings, unless a bell since the peer's last poll is still on its way. Without
+ * a fence that bell may just have been heard and our packet not seen with it:
+ * false means look again later.
+ */
+static bool ring(struct tw_shm_link *l)
+{
+	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_acquire);
+
+	if (l->rang == polled)
+		return false;
+	l->rang = polled;
+	tw_shm_bell(l);
+	return true;
+}
+
+static void owe(struct tw_shm_link *l)
+{
+	l->owed_head = l->tx.head;
+	l->owed_at = tw_clock();
+	if (!l->owed) {
+		l->owed = true;
+		l->ep->nowed++;
+		l->ep->host->up->timer(l->ep->host, l->owed_at + tw_clock_us(OWED_US));
+	}
+}
+
+/* Settles the debt of a link: its packet was seen, or the peer is rung. */
+static void settle(struct tw_shm_link *l)
+{
+	uint32_t taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
+	bool seen = (int32_t)(taken - l->owed_head) >= 0;
+
+	if (!seen && (peer_polls(l) || tw_clock() - l->owed_at < tw_clock_us(STALE_US)))
+		return;
+	/* By now a bell that was not heard yet will be heard after our packet. */
+	if (!seen)
+		ring(l);
+	l->owed = false;
+	l->ep->nowed--;
+}
+
+static void settle_all(struct tw_shm_ep *ep)
+{
+	for (unsigned i = 0; i < ep->nup; i++)
+		if (ep->up[i]->owed)
+			settle(ep->up[i]);
+}
+
+static tw_noinline void must_act(struct tw_shm_link *l)
+{
+	if (peer_polls(l) || !ring(l))
+		owe(l);
+}
+
+static enum tw_err no_room(struct tw_shm_link *l)
+{
+	/* A full ring needs its reader, whatever lies in it. */
+	l->blocked = true;
+	must_act(l);
+	return TW_AGAIN;
+}
+
+static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, const struct tw_hdr *hdr,
+			    const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+
+	if (tw_unlikely(l->state != TW_SHM_UP))
+		return TW_ELOST;
+	if (tw_unlikely(!tw_ring_room(&l->tx, len, cls == TW_SEND_CONTROL ? 0 : TW_RING_RESERVE)))
+		return no_room(l);
+	if (tw_likely(len <= TW_RING_INLINE && niov <= 1))
+		tw_ring_write_small(&l->tx, hdr, niov ? iov->iov_base : NULL, len);
+	else
+		tw_ring_write_long(&l->tx, hdr, iov, niov, len);
+	/* Pairs with the barrier in do_arm(). */
+	if (tw_unlikely(l->fence))
+		atomic_thread_fence(memory_order_seq_cst);
+	tw_barrier_compiler();
+	if (tw_unlikely(atomic_load_explicit(&l->mark->armed, memory_order_acquire)))
+		ring(l);
+	else if (tw_unlikely(cls != TW_SEND_PLAIN))
+		must_act(l);
+	return TW_OK;
+}
+
+/* Tells the writer how far we are, and wakes it if it sleeps for room. */
+static void publish(struct tw_shm_link *l)
+{
+	tw_ring_publish(&l->rx);
+	if (tw_unlikely(l->fence))
+		atomic_thread_fence(memory_order_seq_cst);
+	tw_barrier_compiler();
+	if (tw_unlikely(atomic_load_explicit(&l->rx.ring->wants.room, memory_order_relaxed)))
+		ring(l);
+}
+
+/* Takes in what lies in a ring; the number of packets. */
+static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
+{
+	const struct tw_upcalls *up = l->ep->host->up;
+	unsigned n = 0;
+	struct tw_slot *s;
+
+	while (n < budget && (s = tw_ring_next(&l->rx))) {
+		struct tw_hdr hdr = s->hdr;
+		uint32_t len;
+		const void *payload = tw_ring_payload(&l->rx, s, &len);
+		enum tw_err err = TW_EPROTO;
+
+		if (tw_likely(payload != NULL))
+			err = up->packet(&l->link, &hdr, payload, len);
+		if (tw_unlikely(l->state != TW_SHM_UP))
+			return n;
+		if (tw_unlikely(err == TW_AGAIN))
+			break;
+		if (tw_unlikely(err != TW_OK)) {
+			l->ep->host->counters[TW_C_BAD_PACKET]++;
+			tw_shm_link_end(l);
+			up->down(&l->link, TW_EPROTO);
+			return n;
+		}
+		tw_ring_advance(&l->rx, len);
+		n++;
+	}
+	if (n)
+		publish(l);
+	return n;
+}
+
+void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
+{
+	while (l->state == TW_SHM_UP && poll_link(l, BATCH) > 0)
+		;
+	if (l->state != TW_SHM_UP)
+		return;
+	tw_shm_link_end(l);
+	l->ep->host->up->down(&l->link, why);
+}
+
+/* A cold ring that has something changes places with the least recent hot one. */
+static void heat(struct tw_shm_ep *ep, unsigned i)
+{
+	struct tw_shm_link *l = ep->up[i];
+	unsigned victim = 0;
+
+	for (unsigned h = 1; h < ep->nhot; h++)
+		if (ep->up[h]->active < ep->up[victim]->active)
+			victim = h;
+	ep->up[i] = ep->up[victim];
+	ep->up[victim] = l;
+}
+
+static unsigned poll_cold(struct tw_shm_ep *ep)
+{
+	unsigned n = 0;
+
+	for (unsigned k = 0; k < TW_SHM_COLD && ep->nhot < ep->nup; k++) {
+		unsigned i = ++ep->cold;
+		unsigned got;
+		struct tw_shm_link *l;
+
+		if (i < ep->nhot || i >= ep->nup)
+			ep->cold = i = ep->nhot;
+		l = ep->up[i];
+		got = poll_link(l, BATCH);
+		n += got;
+		if (got && i < ep->nup && ep->up[i] == l) {
+			l->active = ep->polls;
+			heat(ep, i);
+		}
+	}
+	return n;
+}
+
+static void mark_poll(struct tw_shm_ep *ep)
+{
+	tw_shm_mark_now(ep);
+	if (tw_unlikely(ep->nowed))
+		settle_all(ep);
+}
+
+static unsigned do_progress(void *instance)
+{
+	struct tw_shm_ep *ep = instance;
+	unsigned n = 0, i = 0;
+
+	if (tw_unlikely(!tw_list_empty(&ep->dead)))
+		reap(ep);
+	if ((++ep->polls & (MARK_EVERY - 1)) == 0)
+		mark_poll(ep);
+	while (i < ep->nhot) {
+		struct tw_shm_link *l = ep->up[i];
+
+		if (tw_ring_next(&l->rx)) {
+			l->active = ep->polls;
+			n += poll_link(l, BATCH);
+		}
+		/* The upcall may have ended this link: another has its place. */
+		i += i < ep->nhot && ep->up[i] == l;
+	}
+	if (tw_unlikely(ep->nhot < ep->nup))
+		n += poll_cold(ep);
+	return n;
+}
+
+static bool do_arm(void *instance)
+{
+	struct tw_shm_ep *ep = instance;
+	bool found = false;
+
+	/* The mark first: a bell rung before now must not count for later packets. */
+	tw_shm_mark_now(ep);
+	atomic_store_explicit(&ep->mark->armed, 1, memory_order_release);
+	for (unsigned i = 0; i < ep->nup; i++)
+		if (ep->up[i]->blocked)
+			atomic_store_explicit(&ep->up[i]->tx.ring->wants.room, 1,
+					      memory_order_relaxed);
+	tw_barrier_hosts();
+	for (unsigned i = 0; i < ep->nup && !found; i++) {
+		struct tw_shm_link *l = ep->up[i];
+
+		found = tw_ring_next(&l->rx) ||
+			(l->blocked && tw_ring_room(&l->tx, 0, TW_RING_RESERVE));
+	}
+	return found;
+}
+
+static void do_disarm(void *instance)
+{
+	struct tw_shm_ep *ep = instance;
+
+	atomic_store_explicit(&ep->mark->armed, 0, memory_order_relaxed);
+	tw_shm_mark_now(ep);
+	for (unsigned i = 0; i < ep->nup; i++)
+		if (ep->up[i]->blocked) {
+			atomic_store_explicit(&ep->up[i]->tx.ring->wants.room, 0,
+					      memory_order_relaxed);
+			ep->up[i]->blocked = false;
+		}
+}
+
+static bool do_polls(struct tw_link *link)
+{
+	return peer_polls(tw_container(link, struct tw_shm_link, link));
+}
+
+/* The process that was read was still the peer: its number could have a new owner. */
+static bool alive(struct tw_shm_link *l)
+{
+	char c;
+
+	return recv(l->sock, &c, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+}
+
+static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
+			   uint64_t address)
+{
+	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+	size_t len = 0, at = 0;
+	unsigned i = 0;
+
+	for (unsigned k = 0; k < niov; k++)
+		len += iov[k].iov_len;
+	while (at < len) {
+		struct iovec local = iov[i], remote;
+		size_t done = at;
+		ssize_t n;
+
+		for (unsigned k = 0; k < i; k++)
+			done -= iov[k].iov_len;
+		local.iov_base = (char *)local.iov_base + done;
+		local.iov_len -= done;
+		remote = (struct iovec){(void *)(uintptr_t)(address + at), local.iov_len};
+		n = process_vm_readv(l->pid, &local, 1, &remote, 1, 0);
+		if (n <= 0) {
+			if (n < 0 && errno == EFAULT)
+				return TW_EFAULT;
+			if (n < 0 && errno == ESRCH)
+				return TW_ELOST;
+			l->link.can_get = false;
+			return TW_EPERM;
+		}
+		at += (size_t)n;
+		i += (size_t)n == local.iov_len;
+	}
+	return alive(l) ? TW_OK : TW_ELOST;
+}
+
+static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
+			       uint32_t endpoint_id, void *peer, struct tw_link **link)
+{
+	struct tw_shm_link *l = tw_shm_link_new(instance, TW_SHM_WAITING);
+	enum tw_err err;
+
+	if (!l)
+		return TW_ENOMEM;
+	l->me = *me;
+	l->to_nic = nic_id;
+	l->to_eid = endpoint_id;
+	l->link.peer = peer;
+	err = tw_shm_conn_start(l);
+	if (err == TW_OK)
+		*link = &l->link;
+	else
+		tw_shm_link_end(l);
+	return err;
+}
+
+static void do_disconnect(struct tw_link *link)
+{
+	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+
+	if (l->state == TW_SHM_UP)
+		tw_shm_goodbye(l);
+	tw_shm_link_end(l);
+}
+
+static uint64_t do_expire(void *instance, uint64_t now)
+{
+	struct tw_shm_ep *ep = instance;
+	uint64_t next = tw_shm_conn_expire(ep, now);
+
+	if (ep->nowed) {
+		uint64_t again = now + tw_clock_us(OWED_US);
+
+		settle_all(ep);
+		if (ep->nowed && (!next || again < next))
+			next = again;
+	}
+	return next;
+}
+
+static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
+{
+	struct tw_shm_ep *ep = instance;
+
+	(void)endpoint_id;
+	for (unsigned i = 0; i < ep->host->nboards; i++)
+		if (ep->host->boards[i] == nic_id)
+			return true;
+	return false;
+}
+
+static void do_close(void *instance)
+{
+	struct tw_shm_ep *ep = instance;
+	struct tw_list *n, *tmp;
+
+	while (ep->nup)
+		do_disconnect(&ep->up[0]->link);
+	tw_list_each(&ep->pending, n, tmp)
+		tw_shm_link_end(tw_container(n, struct tw_shm_link, node));
+	reap(ep);
+	tw_fd_close(ep->listener);
+	if (ep->mark)
+		munmap(ep->mark, TW_PAGE);
+	tw_fd_close(ep->mark_fd);
+	free(ep->up);
+	free(ep);
+}
+
+static enum tw_err do_open(struct tw_host *host, void **instance)
+{
+	struct tw_shm_ep *ep = calloc(1, sizeof(*ep));
+	enum tw_err err;
+
+	if (!ep)
+		return TW_ENOMEM;
+	ep->host = host;
+	ep->listener = ep->mark_fd = -1;
+	tw_list_init(&ep->pending);
+	tw_list_init(&ep->dead);
+	err = tw_shm_mark_make(&ep->mark_fd, &ep->mark);
+	if (err == TW_OK)
+		err = tw_shm_conn_listen(ep);
+	if (err == TW_OK)
+		*instance = ep;
+	else
+		do_close(ep);
+	return err;
+}
+
+const struct tw_provider tw_provider_shm = {
+	.name = "shm",
+	.open = do_open,
+	.close = do_close,
+	.reaches = do_reaches,
+	.connect = do_connect,
+	.disconnect = do_disconnect,
+	.send = do_send,
+	.get = do_get,
+	.polls = do_polls,
+	.progress = do_progress,
+	.arm = do_arm,
+	.disarm = do_disarm,
+	.expire = do_expire,
+};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The shared memory provider, between its own files.
+ *
+ *   shm.c      the operations: open, close, send, get, progress, arm
+ *   conn.c     the handshake over a local socket, bells, hang-ups
+ *   names.c    names of sockets
+ *   segment.c  sealed memory
+ *   ring.c     the ring
+ */
+#ifndef TW_SHM_H
+#define TW_SHM_H
+
+#include <sys/types.h>
+
+#include "base/barrier.h"
+#include "base/list.h"
+#include "providers/provider.h"
+#include "providers/shm/ring.h"
+
+#define TW_SHM_HOT 16	   /* rings looked at in every poll */
+#define TW_SHM_COLD 4	   /* of the others, in turn */
+#define TW_SHM_HALF_MAX 64 /* connections that have not introduced themselves */
+
+/* One page per endpoint that its peers map read-only. */
+struct tw_shm_mark {
+	_Atomic(uint32_t) armed; /* asleep: ring for any packet */
+	uint8_t pad0[TW_LINE - 4];
+	_Atomic(uint64_t) polled; /* tw_clock() of a recent poll */
+	uint8_t pad1[TW_PAGE - TW_LINE - 8];
+};
+_Static_assert(sizeof(struct tw_shm_mark) == TW_PAGE, "one page");
+
+/* What the two sides tell each other; host byte order, same host. */
+struct tw_shm_hello {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t kind; /* enum tw_shm_kind */
+	uint64_t nic_id;
+	uint32_t endpoint_id, session, filter, key, window;
+	uint32_t nslots, nbytes; /* geometry of both rings, from the initiator */
+	uint32_t barrier;	 /* reached by tw_barrier_hosts() */
+	uint32_t why;		 /* enum tw_err of a refusal */
+	uint32_t pad;
+};
+_Static_assert(sizeof(struct tw_shm_hello) == 56, "wire format");
+
+#define TW_SHM_MAGIC 0x74776d31u /* "twm1" */
+#define TW_SHM_VERSION 1
+
+enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
+
+enum tw_shm_state {
+	TW_SHM_RETRY,	/* the listener's queue was full */
+	TW_SHM_WAITING, /* introduced ourselves, no answer yet */
+	TW_SHM_HALF,	/* accepted, waiting for the introduction */
+	TW_SHM_UP,
+	TW_SHM_DEAD, /* to be reaped */
+};
+
+struct tw_shm_ep;
+
+struct tw_shm_link {
+	struct tw_link link;
+	struct tw_shm_ep *ep;
+	enum tw_shm_state state;
+	bool fence;   /* the peer is not reached by our barrier, or we by its */
+	bool blocked; /* a send found no room */
+	bool owed;    /* a packet that may need a bell lies unread */
+	bool closing; /* the peer said goodbye */
+	uint32_t owed_head;
+	uint64_t owed_at;
+	struct tw_ring_tx tx;
+	struct tw_ring_rx rx;
+	const struct tw_shm_mark *mark; /* the peer's */
+	uint64_t rang;			/* its mark when we last rang, 0 never */
+	uint64_t active;		/* number of the poll that last found a packet */
+	void *map;
+	size_t map_size;
+	int sock, pidfd;
+	pid_t pid; /* of the peer, 0 when it cannot be named here */
+	struct tw_watch sock_watch, pid_watch;
+	struct tw_list node; /* pending or dead */
+	uint64_t deadline;
+	struct tw_ident me;
+	uint64_t to_nic;
+	uint32_t to_eid;
+};
+
+struct tw_shm_ep {
+	struct tw_host *host;
+	struct tw_watch listen_watch;
+	int listener;
+	int mark_fd;
+	struct tw_shm_mark *mark;
+	struct tw_shm_link **up; /* connections in use, the hot ones first */
+	unsigned nup, nhot, cold, max_up;
+	unsigned nhalf, nowed;
+	uint64_t polls;
+	struct tw_list pending; /* links that are not up */
+	struct tw_list dead;
+};
+
+/* names.c: 0 or an enum tw_err; the descriptor is non-blocking and CLOEXEC. */
+enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, int *fd);
+/* TW_AGAIN when the listener's queue is full. */
+enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
+/* The peer of a socket, if it belongs to this user. */
+enum tw_err tw_shm_cred(int fd, pid_t *pid);
+
+/* segment.c */
+enum tw_err tw_shm_segment_make(size_t size, size_t ready, size_t stride, int *fd, void **map);
+enum tw_err tw_shm_segment_take(int fd, size_t size, void **map);
+enum tw_err tw_shm_mark_make(int *fd, struct tw_shm_mark **mark);
+enum tw_err tw_shm_mark_take(int fd, const struct tw_shm_mark **mark);
+
+/* conn.c */
+enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep);
+enum tw_err tw_shm_conn_start(struct tw_shm_link *l);
+void tw_shm_conn_ready(struct tw_watch *w, uint32_t events);
+uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now);
+void tw_shm_bell(struct tw_shm_link *l);
+void tw_shm_goodbye(struct tw_shm_link *l);
+
+/* shm.c */
+void tw_shm_mark_now(struct tw_shm_ep *ep);
+struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state);
+/* Enters the link into the poll set. */
+enum tw_err tw_shm_link_up(struct tw_shm_link *l);
+/* Takes a link out of use; its memory goes at the next progress. */
+void tw_shm_link_end(struct tw_shm_link *l);
+/* Takes in what still lies in the ring, then tells the engine. */
+void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why);
+
+#endif /* TW_SHM_H */

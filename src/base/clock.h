@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A clock cheap enough for the fast path. Ticks agree between the processes of
+ * one host; their length is found once, by tw_clock_init().
+ */
+#ifndef TW_CLOCK_H
+#define TW_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+extern uint64_t tw_clock_per_us; /* ticks in a microsecond, at least 1 */
+
+void tw_clock_init(void);
+
+static inline uint64_t tw_clock(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+#endif
+}
+
+static inline uint64_t tw_clock_us(uint64_t us)
+{
+	return us * tw_clock_per_us;
+}
+
+static inline void tw_cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+#endif /* TW_CLOCK_H */

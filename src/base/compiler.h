@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Compiler idioms used everywhere. */
+#ifndef TW_COMPILER_H
+#define TW_COMPILER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TW_LINE 64 /* bytes of a cache line */
+#define TW_PAGE 4096
+
+#define tw_likely(x) __builtin_expect(!!(x), 1)
+#define tw_unlikely(x) __builtin_expect(!!(x), 0)
+#define tw_aligned_line __attribute__((aligned(TW_LINE)))
+#define tw_printf(fmt, args) __attribute__((format(printf, fmt, args)))
+#define tw_noinline __attribute__((noinline))
+
+#define tw_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define tw_countof(array) (sizeof(array) / sizeof((array)[0]))
+
+#define tw_min(a, b)                                                                               \
+	({                                                                                         \
+		__typeof__(a) tw_a = (a);                                                          \
+		__typeof__(b) tw_b = (b);                                                          \
+		tw_a < tw_b ? tw_a : tw_b;                                                         \
+	})
+#define tw_max(a, b)                                                                               \
+	({                                                                                         \
+		__typeof__(a) tw_a = (a);                                                          \
+		__typeof__(b) tw_b = (b);                                                          \
+		tw_a > tw_b ? tw_a : tw_b;                                                         \
+	})
+
+#if defined(__SANITIZE_THREAD__)
+#define TW_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TW_TSAN 1
+#endif
+#endif
+#ifndef TW_TSAN
+#define TW_TSAN 0
+#endif
+
+#endif /* TW_COMPILER_H */

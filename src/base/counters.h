@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What an endpoint counts. TW_COUNTERS is the one list: the enum and the label
+ * table both come from it, so that they cannot disagree.
+ */
+#ifndef TW_COUNTERS_H
+#define TW_COUNTERS_H
+
+#define TW_COUNTERS(X)                                                                             \
+	X(SEND_EAGER, "sends eager")                                                               \
+	X(SEND_RNDV, "sends rendezvous")                                                           \
+	X(SEND_BYTES, "bytes sent")                                                                \
+	X(RECV_DONE, "receives completed")                                                         \
+	X(RECV_BYTES, "bytes received")                                                            \
+	X(RECV_POSTED, "receives posted")                                                           \
+	X(RECV_TRUNCATED, "receives truncated")                                                    \
+	X(RECV_CANCELLED, "receives cancelled")                                                    \
+	X(UNEXPECTED, "messages unexpected")                                                       \
+	X(UNEXPECTED_MATCHED, "messages unexpected, matched later")                                \
+	X(RNDV_PULL, "rendezvous pulled")                                                          \
+	X(RNDV_PUSH, "rendezvous pushed")                                                          \
+	X(PULL_REFUSED, "pulls refused by the system")                                             \
+	X(NO_CREDIT, "sends without eager credit")                                                 \
+	X(SEND_QUEUED, "sends queued behind a full ring")                                          \
+	X(BELL_RUNG, "bells rung")                                                                 \
+	X(BELL_HEARD, "bells heard")                                                               \
+	X(SLEEP, "sleeps in the kernel")                                                           \
+	X(TAKEOVER, "endpoint taken over by the service thread")                                   \
+	X(CONNECT, "connections made")                                                             \
+	X(ACCEPT, "connections accepted")                                                          \
+	X(REFUSED_KEY, "connections refused, wrong filter")                                        \
+	X(REFUSED, "connections refused, other reasons")                                           \
+	X(PEER_LOST, "peers lost")                                                                 \
+	X(BAD_PACKET, "malformed packets")
+
+enum tw_counter {
+#define TW_COUNTER_ENUM(name, label) TW_C_##name,
+	TW_COUNTERS(TW_COUNTER_ENUM)
+#undef TW_COUNTER_ENUM
+		TW_NCOUNTERS
+};
+
+extern const char *const tw_counter_labels[TW_NCOUNTERS];
+
+/* Present depths, shown beside the counters. */
+enum tw_gauge {
+	TW_G_POSTED,	 /* receives posted and unmatched */
+	TW_G_UNEXPECTED, /* messages waiting for a receive */
+	TW_G_UNEXP_BYTES, /* their bytes held here */
+	TW_G_SENDS,	 /* sends not yet complete */
+	TW_NGAUGES
+};
+
+#endif /* TW_COUNTERS_H */

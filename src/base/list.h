@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Intrusive doubly linked lists. A node that is on no list points to itself. */
+#ifndef TW_LIST_H
+#define TW_LIST_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+struct tw_list {
+	struct tw_list *next, *prev;
+};
+
+static inline void tw_list_init(struct tw_list *l)
+{
+	l->next = l->prev = l;
+}
+
+static inline bool tw_list_empty(const struct tw_list *l)
+{
+	return l->next == l;
+}
+
+static inline void tw_list_add_tail(struct tw_list *head, struct tw_list *n)
+{
+	n->next = head;
+	n->prev = head->prev;
+	head->prev->next = n;
+	head->prev = n;
+}
+
+static inline void tw_list_del(struct tw_list *n)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	tw_list_init(n);
+}
+
+#define tw_list_first(head, type, member) tw_container((head)->next, type, member)
+
+/* Walks a list; the current node may be taken out. */
+#define tw_list_each(head, pos, tmp)                                                               \
+	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \
+	     (pos) = (tmp), (tmp) = (pos)->next)
+
+#endif /* TW_LIST_H */

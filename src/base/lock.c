@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/lock.h"
+
+#include <sched.h>
+#include <string.h>
+
+_Thread_local char tw_lock_self[8] __attribute__((aligned(8)));
+
+void tw_lock_init(struct tw_lock *l, bool single)
+{
+	memset(l, 0, sizeof(*l));
+	l->single = single;
+	pthread_mutex_init(&l->mutex, NULL);
+	/* The thread sanitizer cannot see a membarrier: an ordinary lock for it. */
+	if (TW_TSAN || !tw_barrier_private())
+		l->biases = TW_LOCK_BIASES;
+}
+
+/* Takes the bias away. True when its thread is outside. */
+static bool revoke(struct tw_lock *l, bool wait)
+{
+	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
+
+	if (w == 0)
+		return true;
+	atomic_store_explicit(&l->owner, 0, memory_order_relaxed);
+	tw_barrier_threads();
+	while (atomic_load_explicit(&l->inside[w & 7], memory_order_acquire)) {
+		if (!wait) {
+			atomic_store_explicit(&l->owner, w, memory_order_release);
+			return false;
+		}
+		sched_yield();
+	}
+	return true;
+}
+
+void tw_lock_slow(struct tw_lock *l)
+{
+	uintptr_t me = tw_thread_id();
+
+	if (l->single)
+		return;
+	atomic_fetch_add_explicit(&l->waiters, 1, memory_order_relaxed);
+	pthread_mutex_lock(&l->mutex);
+	atomic_fetch_sub_explicit(&l->waiters, 1, memory_order_relaxed);
+	revoke(l, true);
+	l->by_mutex = true;
+	if ((l->biased_to & ~(uintptr_t)7) == me)
+		return;
+	if (l->biases < TW_LOCK_BIASES)
+		l->biased_to = me | l->biases++;
+	else
+		l->biased_to = 0;
+}
+
+bool tw_lock_try(struct tw_lock *l)
+{
+	if (pthread_mutex_trylock(&l->mutex) != 0)
+		return false;
+	if (!revoke(l, false)) {
+		pthread_mutex_unlock(&l->mutex);
+		return false;
+	}
+	l->by_mutex = true;
+	return true;
+}
+
+void tw_unlock_slow(struct tw_lock *l)
+{
+	bool wanted = tw_lock_wanted(l);
+
+	l->by_mutex = false;
+	atomic_store_explicit(&l->owner, l->biased_to, memory_order_release);
+	pthread_mutex_unlock(&l->mutex);
+	/* A mutex is not fair to a thread that sleeps for it. */
+	if (wanted)
+		sched_yield();
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lock biased to the thread that uses it: that thread enters and leaves with
+ * plain stores. Another thread takes the bias away first, which costs a
+ * membarrier; the bias moves to it. After TW_LOCK_BIASES moves the lock becomes
+ * an ordinary mutex for good. A locked instruction here would cost the message
+ * path more than all the rest of it.
+ *
+ * The owner word names the favoured thread and one of the inside flags. A flag
+ * has one writer for ever: the bias never returns to a flag once it has moved,
+ * so a thread that was overtaken between reading the owner word and setting its
+ * flag disturbs nobody.
+ */
+#ifndef TW_LOCK_H
+#define TW_LOCK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/barrier.h"
+#include "base/compiler.h"
+
+#define TW_LOCK_BIASES 4 /* at most 8: the index lives in the owner's low bits */
+
+struct tw_lock {
+	_Atomic(uintptr_t) owner; /* thread | flag index, 0: not biased now */
+	_Atomic(uint32_t) inside[TW_LOCK_BIASES];
+	bool by_mutex; /* how the present holder came in */
+	bool single;   /* one thread only: no locking at all */
+	/* Under the mutex: */
+	uintptr_t biased_to; /* restored to owner by the unlock */
+	unsigned biases;     /* flags used up */
+	_Atomic(int) waiters;
+	pthread_mutex_t mutex;
+};
+
+extern _Thread_local char tw_lock_self[8] __attribute__((aligned(8)));
+
+static inline uintptr_t tw_thread_id(void)
+{
+	return (uintptr_t)tw_lock_self;
+}
+
+/* single: the caller vouches that one thread at a time uses the lock. */
+void tw_lock_init(struct tw_lock *l, bool single);
+void tw_lock_slow(struct tw_lock *l);
+void tw_unlock_slow(struct tw_lock *l);
+/* Takes the lock if nobody is inside; leaves the bias where it is. */
+bool tw_lock_try(struct tw_lock *l);
+
+static inline void tw_lock(struct tw_lock *l)
+{
+	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
+
+	if (tw_likely((w & ~(uintptr_t)7) == tw_thread_id())) {
+		atomic_store_explicit(&l->inside[w & 7], 1, memory_order_relaxed);
+		tw_barrier_compiler(); /* pairs with tw_barrier_threads() */
+		if (tw_likely(atomic_load_explicit(&l->owner, memory_order_acquire) == w))
+			return;
+		atomic_store_explicit(&l->inside[w & 7], 0, memory_order_release);
+	}
+	tw_lock_slow(l);
+}
+
+static inline void tw_unlock(struct tw_lock *l)
+{
+	if (tw_likely(!l->by_mutex)) {
+		uintptr_t w = l->biased_to;
+		atomic_store_explicit(&l->inside[w & 7], 0, memory_order_release);
+		return;
+	}
+	tw_unlock_slow(l);
+}
+
+/* Another thread waits for the lock: let it in now and then. */
+static inline bool tw_lock_wanted(struct tw_lock *l)
+{
+	return atomic_load_explicit(&l->waiters, memory_order_relaxed) != 0;
+}
+
+#endif /* TW_LOCK_H */

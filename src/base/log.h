@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages for people, on standard error, by TAGWIRE_LOG. */
+#ifndef TW_LOG_H
+#define TW_LOG_H
+
+#include "base/compiler.h"
+
+enum tw_log_level { TW_LOG_ERROR = 1, TW_LOG_WARN = 2, TW_LOG_INFO = 3, TW_LOG_DEBUG = 4 };
+
+void tw_log(enum tw_log_level level, const char *fmt, ...) tw_printf(2, 3);
+
+#endif /* TW_LOG_H */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Objects of one size with a number each. The number and a generation, counted
+ * up at every release, make handles that can be checked before they are used.
+ * Memory is never given back before tw_pool_fini(), so looking at an object
+ * that was released is safe.
+ */
+#ifndef TW_POOL_H
+#define TW_POOL_H
+
+#include "base/compiler.h"
+
+#define TW_POOL_CHUNK_BITS 7
+#define TW_POOL_CHUNK (1u << TW_POOL_CHUNK_BITS)
+
+/* The start of every pooled object. */
+struct tw_pool_obj {
+	uint32_t index;
+	uint32_t gen; /* odd while in use */
+	struct tw_pool_obj *next_free;
+};
+
+struct tw_pool {
+	struct tw_pool_obj *free;
+	char **chunks;
+	uint32_t nchunks;
+	uint32_t size; /* of an object, a multiple of a line */
+	uint32_t max_chunks;
+};
+
+/* At most max objects of so many bytes. */
+void tw_pool_init(struct tw_pool *p, uint32_t size, uint32_t max);
+void tw_pool_fini(struct tw_pool *p);
+/* Adds a chunk of free objects; 0, or -1 when memory or numbers are used up. */
+int tw_pool_grow(struct tw_pool *p);
+
+/* An object, not cleared but for its header; NULL when memory is short. */
+static inline void *tw_pool_get(struct tw_pool *p)
+{
+	struct tw_pool_obj *o;
+
+	if (tw_unlikely(!p->free) && tw_pool_grow(p) < 0)
+		return NULL;
+	o = p->free;
+	p->free = o->next_free;
+	o->gen++;
+	return o;
+}
+
+static inline void tw_pool_put(struct tw_pool *p, void *object)
+{
+	struct tw_pool_obj *o = object;
+
+	o->gen++;
+	o->next_free = p->free;
+	p->free = o;
+}
+
+/* The object of that number and generation; NULL if there is none in use. */
+static inline void *tw_pool_find(const struct tw_pool *p, uint32_t index, uint32_t gen)
+{
+	uint32_t chunk = index >> TW_POOL_CHUNK_BITS;
+	struct tw_pool_obj *o;
+
+	if (tw_unlikely(chunk >= p->nchunks || !(gen & 1)))
+		return NULL;
+	o = (struct tw_pool_obj *)(void *)(p->chunks[chunk] +
+					   (size_t)(index & (TW_POOL_CHUNK - 1)) * p->size);
+	return tw_likely(o->gen == gen) ? o : NULL;
+}
+
+#endif /* TW_POOL_H */

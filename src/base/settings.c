@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+
+#define TW_SETTING(ident, env, type, dflt, text) .ident = dflt,
+static const struct tw_settings defaults = {
+#include "base/settings.def"
+};
+struct tw_settings tw_settings = {
+#include "base/settings.def"
+};
+#undef TW_SETTING
+
+static int parse_STR(const char *text, char *out)
+{
+	if (strlen(text) >= TW_SETTING_STR_MAX || strpbrk(text, " \t\n/"))
+		return -1;
+	strcpy(out, text);
+	return 0;
+}
+
+static int parse_UINT(const char *text, uint32_t *out)
+{
+	static const char units[] = "kmg";
+	unsigned long long v;
+	const char *unit;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -1;
+	errno = 0;
+	v = strtoull(text, &end, 0);
+	if (errno || v > UINT32_MAX)
+		return -1;
+	if (*end && (unit = strchr(units, *end | 0x20))) {
+		v <<= 10 * (unit - units + 1);
+		end++;
+	}
+	if (*end || v > UINT32_MAX)
+		return -1;
+	*out = (uint32_t)v;
+	return 0;
+}
+
+static int parse_BOOL(const char *text, bool *out)
+{
+	if ((text[0] != '0' && text[0] != '1') || text[1])
+		return -1;
+	*out = text[0] == '1';
+	return 0;
+}
+
+/* The parsers take what their type decays to: an array or the address of it. */
+#define PLACE_STR(x) (x)
+#define PLACE_UINT(x) (&(x))
+#define PLACE_BOOL(x) (&(x))
+
+static int out_of_range(const struct tw_settings *s)
+{
+	bool slots = s->ring_slots < 64 || s->ring_slots > 65536 ||
+		     (s->ring_slots & (s->ring_slots - 1));
+	bool bytes = s->ring_bytes < 65536 || s->ring_bytes > 16777216 ||
+		     (s->ring_bytes & (s->ring_bytes - 1));
+	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") && strcmp(s->rndv, "pull");
+
+	return slots || bytes || rndv;
+}
+
+int tw_settings_load(char *err, unsigned errlen)
+{
+	struct tw_settings s = defaults;
+	const char *text;
+
+#define TW_SETTING(ident, env, type, dflt, desc)                                                   \
+	text = getenv(env);                                                                        \
+	if (text && parse_##type(text, PLACE_##type(s.ident)) < 0) {                               \
+		snprintf(err, errlen, "%s=%s is not a valid value", env, text);                    \
+		goto bad;                                                                          \
+	}
+#include "base/settings.def"
+#undef TW_SETTING
+	if (out_of_range(&s)) {
+		snprintf(err, errlen,
+			 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES or TAGWIRE_RNDV is out of range");
+		goto bad;
+	}
+	tw_settings = s;
+	return 0;
+bad:
+	tw_settings = defaults;
+	return -1;
+}

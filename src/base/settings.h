@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The settings: environment variables, read once. The table is settings.def. */
+#ifndef TW_SETTINGS_H
+#define TW_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TW_SETTING_STR_MAX 64
+
+typedef char tw_setting_STR[TW_SETTING_STR_MAX];
+typedef uint32_t tw_setting_UINT;
+typedef bool tw_setting_BOOL;
+
+struct tw_settings {
+#define TW_SETTING(ident, env, type, dflt, text) tw_setting_##type ident;
+#include "base/settings.def"
+#undef TW_SETTING
+};
+
+extern struct tw_settings tw_settings;
+
+/*
+ * Reads the environment. 0, or -1 with a message in err when a value is not of
+ * its type; the settings are then the defaults.
+ */
+int tw_settings_load(char *err, unsigned errlen);
+
+#endif /* TW_SETTINGS_H */

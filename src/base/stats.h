@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What an endpoint shows to the outside: one memfd per open endpoint, named
+ * TW_STATS_NAME, found by tools as /proc/PID/fd/N -> "/memfd:tagwire-endpoint".
+ * The owner is the only writer and writes with plain stores; a reader may see a
+ * moment's disagreement between two fields and nothing worse.
+ */
+#ifndef TW_STATS_H
+#define TW_STATS_H
+
+#include "base/compiler.h"
+#include "base/counters.h"
+
+#define TW_STATS_NAME "tagwire-endpoint"
+#define TW_STATS_MAGIC 0x7461677769726501ull /* "tagwire", format 1 */
+#define TW_STATS_PEERS 256		     /* peers shown; more are only counted */
+
+enum tw_peer_state {
+	TW_PEER_NONE,
+	TW_PEER_CONNECTING,
+	TW_PEER_UP,
+	TW_PEER_DOWN,
+};
+
+struct tw_stats_peer {
+	uint64_t nic_id;
+	uint32_t endpoint_id;
+	uint32_t session;
+	uint32_t state;	    /* enum tw_peer_state */
+	uint32_t queued;    /* sends that wait for room */
+	uint64_t msgs_sent; /* messages, not packets */
+	uint64_t msgs_received;
+	char provider[8];
+	uint8_t pad[16];
+};
+_Static_assert(sizeof(struct tw_stats_peer) == 64, "format");
+
+struct tw_stats {
+	uint64_t magic;
+	uint32_t size; /* of the whole mapping, bytes */
+	uint32_t pid;
+	uint64_t nic_id;
+	uint32_t board;
+	uint32_t endpoint_id;
+	uint32_t session;
+	uint32_t npeers; /* slots used in peers[], at most TW_STATS_PEERS */
+	uint32_t ncounters;
+	uint32_t pad0;
+	char program[16];
+	uint64_t gauges[8];    /* enum tw_gauge */
+	uint64_t counters[48]; /* enum tw_counter */
+	struct tw_stats_peer peers[TW_STATS_PEERS];
+};
+_Static_assert(TW_NCOUNTERS <= 48 && TW_NGAUGES <= 8, "room in the format");
+_Static_assert(offsetof(struct tw_stats, peers) == 512, "format");
+
+#endif /* TW_STATS_H */

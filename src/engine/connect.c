@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connecting. One attempt per peer at a time, whoever asks; when both sides
+ * start at once, the attempt of the smaller (NIC id, endpoint id, session)
+ * stands and the other side waits for it.
+ */
+#include "engine/engine.h"
+
+#define CROSS_RETRY_US 20000 /* the attempt we waited for may have failed */
+
+static const uint8_t status_of[TW_NERRS] = {
+	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EKEY] = TW_S_BAD_KEY,
+	[TW_ECLOSED] = TW_S_CLOSED,	 [TW_ELOST] = TW_S_LOST,
+	[TW_ETIMEDOUT] = TW_S_TIMEOUT,	 [TW_EUNREACH] = TW_S_UNKNOWN,
+	[TW_EPROTO] = TW_S_REJECTED,	 [TW_EPERM] = TW_S_REJECTED,
+	[TW_EBUSY] = TW_S_REJECTED,
+};
+
+static void attempt(struct tw_peer *p);
+
+static void end_request(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
+{
+	tw_list_del(&r->link);
+	tw_req_complete(ep, r, status);
+}
+
+static void attempt_failed(struct tw_peer *p, enum tw_err why)
+{
+	struct tw_list *n, *tmp;
+
+	p->link = NULL;
+	if (why == TW_ECROSS) {
+		/* The other's attempt is on its way. */
+		p->retry = tw_clock() + tw_clock_us(CROSS_RETRY_US);
+		tw_timer(&p->ep->host, p->retry);
+		return;
+	}
+	tw_list_each(&p->connects, n, tmp) {
+		struct tw_req *r = tw_container(n, struct tw_req, link);
+
+		if (why != TW_EKEY || r->key == p->key)
+			end_request(p->ep, r, (enum tw_status)status_of[why]);
+	}
+	/* Somebody else may know the right filter. */
+	if (!tw_list_empty(&p->connects))
+		attempt(p);
+	else
+		tw_peer_free(p);
+}
+
+static void attempt(struct tw_peer *p)
+{
+	struct tw_ep *ep = p->ep;
+	struct tw_ident me = ep->host.self;
+	uint64_t nic_id = p->addr.where >> 16;
+	uint32_t endpoint_id = p->addr.where & 0xffff;
+	enum tw_err err = TW_EUNREACH;
+
+	p->retry = 0;
+	p->key = tw_list_first(&p->connects, struct tw_req, link)->key;
+	me.key = p->key;
+	me.window = p->grant = tw_peer_window(ep);
+	for (unsigned i = 0; i < ep->nprovs; i++) {
+		const struct tw_provider *ops = ep->provs[i].ops;
+		struct tw_link *link;
+
+		if (!ops->reaches(ep->provs[i].instance, nic_id, endpoint_id))
+			continue;
+		err = ops->connect(ep->provs[i].instance, &me, nic_id, endpoint_id, p, &link);
+		if (err == TW_OK) {
+			if (p->state == TW_PEER_CONNECTING)
+				p->link = link;
+			return;
+		}
+		if (err == TW_EKEY)
+			break;
+	}
+	attempt_failed(p, err);
+}
+
+/* The peer is known now: all who wait for it get their answer. */
+static void answer_all(struct tw_peer *p)
+{
+	while (!tw_list_empty(&p->connects)) {
+		struct tw_req *r = tw_list_first(&p->connects, struct tw_req, link);
+
+		r->source = p->addr;
+		end_request(p->ep, r, r->key == p->filter ? TW_S_OK : TW_S_BAD_KEY);
+	}
+}
+
+void tw_connect(struct tw_ep *ep, struct tw_req *r)
+{
+	struct tw_peer *p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
+
+	r->source = (struct tw_addr){r->nic_id << 16 | r->endpoint_id, 0, 0xfffff};
+	if (p && p->state == TW_PEER_UP) {
+		r->source = p->addr;
+		tw_req_complete(ep, r, r->key == p->filter ? TW_S_OK : TW_S_BAD_KEY);
+		return;
+	}
+	if (r->deadline != TW_FOREVER)
+		tw_timer(&ep->host, r->deadline);
+	if (p) {
+		tw_list_add_tail(&p->connects, &r->link);
+		return;
+	}
+	p = tw_peer_new(ep, r->nic_id, r->endpoint_id);
+	if (!p) {
+		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
+		return;
+	}
+	tw_list_add_tail(&p->connects, &r->link);
+	attempt(p);
+}
+
+/* Gives a connect up that nobody waits for any more. */
+static void give_up(struct tw_peer *p)
+{
+	if (p->link)
+		p->link->provider->disconnect(p->link);
+	p->link = NULL;
+	tw_peer_free(p);
+}
+
+void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r)
+{
+	struct tw_peer *p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
+
+	tw_req_free(ep, r);
+	if (p && p->state == TW_PEER_CONNECTING && tw_list_empty(&p->connects))
+		give_up(p);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+static uint64_t expire_peer(struct tw_peer *p, uint64_t now)
+{
+	struct tw_list *n, *tmp;
+	uint64_t next = 0;
+
+	tw_list_each(&p->connects, n, tmp) {
+		struct tw_req *r = tw_container(n, struct tw_req, link);
+
+		if (r->deadline <= now)
+			end_request(p->ep, r, TW_S_TIMEOUT);
+		else if (r->deadline != TW_FOREVER)
+			next = earlier(next, r->deadline);
+	}
+	if (tw_list_empty(&p->connects))
+		give_up(p);
+	else if (p->retry && p->retry <= now)
+		attempt(p);
+	return earlier(next, p->state == TW_PEER_CONNECTING ? p->retry : 0);
+}
+
+uint64_t tw_connect_expire(struct tw_ep *ep, uint64_t now)
+{
+	uint64_t next = 0;
+
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		if (ep->peers[i]->state == TW_PEER_CONNECTING)
+			next = earlier(next, expire_peer(ep->peers[i], now));
+	return next;
+}
+
+static bool before(const struct tw_ident *a, const struct tw_ident *b)
+{
+	if (a->nic_id != b->nic_id)
+		return a->nic_id < b->nic_id;
+	if (a->endpoint_id != b->endpoint_id)
+		return a->endpoint_id < b->endpoint_id;
+	return a->session < b->session;
+}
+
+enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
+				const struct tw_ident *other, struct tw_ident *me)
+{
+	struct tw_ep *ep = tw_container(host, struct tw_ep, host);
+	struct tw_peer *p;
+
+	if (other->key != host->self.filter) {
+		ep->counters[TW_C_REFUSED_KEY]++;
+		return TW_EKEY;
+	}
+	if (other->endpoint_id >= TW_MAX_EIDS || other->nic_id >> 48)
+		return TW_EPROTO;
+	p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
+	if (p && p->state == TW_PEER_UP) {
+		/* It has begun anew; the old connection is dead whatever it looks like. */
+		p->link->provider->disconnect(p->link);
+		tw_peer_down(p, TW_S_LOST);
+		p = NULL;
+	}
+	if (p && p->link) {
+		if (!before(other, &host->self))
+			return TW_ECROSS;
+		p->link->provider->disconnect(p->link);
+		p->link = NULL;
+	}
+	if (!p)
+		p = tw_peer_new(ep, other->nic_id, other->endpoint_id);
+	if (!p) {
+		ep->counters[TW_C_REFUSED]++;
+		return TW_ENOMEM;
+	}
+	me->window = tw_peer_window(ep);
+	link->peer = p;
+	ep->counters[TW_C_ACCEPT]++;
+	tw_peer_up(p, link, other, me->window);
+	answer_all(p);
+	return TW_OK;
+}
+
+void tw_connect_done(struct tw_link *link, const struct tw_ident *other)
+{
+	struct tw_peer *p = link->peer;
+
+	p->ep->counters[TW_C_CONNECT]++;
+	tw_peer_up(p, link, other, p->grant);
+	answer_all(p);
+}
+
+void tw_connect_refused(struct tw_link *link, enum tw_err why)
+{
+	attempt_failed(link->peer, why);
+}
+
+void tw_connect_down(struct tw_link *link, enum tw_err why)
+{
+	struct tw_peer *p = link->peer;
+
+	p->ep->counters[TW_C_PEER_LOST]++;
+	tw_peer_down(p, why == TW_ECLOSED ? TW_S_CLOSED : TW_S_LOST);
+}
+
+void tw_disconnect(struct tw_ep *ep, struct tw_peer *p)
+{
+	(void)ep;
+	if (p->state != TW_PEER_UP)
+		return;
+	p->link->provider->disconnect(p->link);
+	tw_peer_down(p, TW_S_CLOSED);
+	p->why = TW_S_BAD_SESSION;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Boards and names. A board is a network interface that is up, loopback last.
+ * Its NIC id is a locally administered address that carries the IPv4 address,
+ * 02:74:a.b.c.d, so names and NIC ids convert by plain name resolution.
+ */
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+#define PREFIX_IPV4 0x0274ull
+#define PREFIX_IPV6 0x0276ull /* the end of the interface identifier */
+
+static struct tw_board boards[TW_MAX_BOARDS];
+static uint64_t nics[TW_MAX_BOARDS];
+static unsigned nboards;
+static char hostname[65];
+
+static uint64_t nic_of_ipv4(struct in_addr a)
+{
+	return PREFIX_IPV4 << 32 | ntohl(a.s_addr);
+}
+
+static uint64_t nic_of(const struct sockaddr *sa)
+{
+	if (sa->sa_family == AF_INET)
+		return nic_of_ipv4(((const struct sockaddr_in *)(const void *)sa)->sin_addr);
+	const uint8_t *b = ((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr.s6_addr;
+	return PREFIX_IPV6 << 32 | (uint64_t)b[12] << 24 | (uint64_t)b[13] << 16 |
+	       (uint64_t)b[14] << 8 | b[15];
+}
+
+static long read_number(const char *ifname, const char *what, long dflt)
+{
+	char path[128];
+	long n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", ifname, what);
+	f = fopen(path, "re");
+	if (!f)
+		return dflt;
+	if (fscanf(f, "%ld", &n) != 1)
+		n = dflt;
+	fclose(f);
+	return n;
+}
+
+static bool have_interface(const char *name)
+{
+	for (unsigned i = 0; i < nboards; i++)
+		if (strcmp(boards[i].ifname, name) == 0)
+			return true;
+	return false;
+}
+
+static void add_board(const char *name, uint64_t nic_id)
+{
+	struct tw_board *b = &boards[nboards];
+	long mbits = read_number(name, "speed", 0);
+
+	nics[nboards++] = b->nic_id = nic_id;
+	snprintf(b->ifname, sizeof(b->ifname), "%s", name);
+	b->speed = mbits > 0 ? (uint32_t)mbits / 8 : 0;
+	b->numa_node = (int)read_number(name, "device/numa_node", -1);
+}
+
+/* One pass over the interfaces of a kind: first those with IPv4, loopback last. */
+static void add_kind(const struct ifaddrs *all, sa_family_t family, bool loopback)
+{
+	for (const struct ifaddrs *i = all; i && nboards < TW_MAX_BOARDS; i = i->ifa_next) {
+		if (!i->ifa_addr || i->ifa_addr->sa_family != family ||
+		    !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_LOOPBACK) == loopback ||
+		    have_interface(i->ifa_name))
+			continue;
+		add_board(i->ifa_name, nic_of(i->ifa_addr));
+	}
+}
+
+enum tw_err tw_directory_init(void)
+{
+	struct ifaddrs *all = NULL;
+	struct in_addr local = {htonl(INADDR_LOOPBACK)};
+
+	nboards = 0;
+	if (gethostname(hostname, sizeof(hostname) - 1) < 0)
+		strcpy(hostname, "localhost");
+	if (getifaddrs(&all) < 0)
+		all = NULL;
+	add_kind(all, AF_INET, false);
+	add_kind(all, AF_INET6, false);
+	add_kind(all, AF_INET, true);
+	freeifaddrs(all);
+	/* A machine whose network is down can still talk to itself. */
+	if (nboards == 0)
+		add_board("lo", nic_of_ipv4(local));
+	return TW_OK;
+}
+
+unsigned tw_boards(const struct tw_board **out)
+{
+	*out = boards;
+	return nboards;
+}
+
+const uint64_t *tw_local_nics(unsigned *n)
+{
+	*n = nboards;
+	return nics;
+}
+
+static enum tw_err resolve(const char *host, uint64_t *nic_id)
+{
+	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *res;
+
+	if (getaddrinfo(host, NULL, &hints, &res) != 0)
+		return TW_EUNREACH;
+	*nic_id = nic_of(res->ai_addr);
+	freeaddrinfo(res);
+	return TW_OK;
+}
+
+enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
+{
+	const char *colon = strrchr(name, ':');
+	size_t len = colon ? (size_t)(colon - name) : strlen(name);
+	unsigned long board = 0;
+	char host[256], *end;
+
+	if (len == 0 || len >= sizeof(host))
+		return TW_EUNREACH;
+	memcpy(host, name, len);
+	host[len] = 0;
+	if (colon) {
+		board = strtoul(colon + 1, &end, 10);
+		if (colon[1] < '0' || colon[1] > '9' || *end)
+			return TW_EUNREACH;
+	}
+	/* Our own name means our own boards, whatever the resolver says. */
+	if (strcmp(host, hostname) == 0 || strcmp(host, "localhost") == 0) {
+		if (board >= nboards)
+			return TW_EUNREACH;
+		*nic_id = boards[board].nic_id;
+		return TW_OK;
+	}
+	return board ? TW_EUNREACH : resolve(host, nic_id);
+}
+
+enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET,
+				 .sin_addr = {htonl((uint32_t)nic_id)}};
+	char host[65];
+
+	for (unsigned i = 0; i < nboards; i++)
+		if (boards[i].nic_id == nic_id) {
+			snprintf(name, len, "%s:%u", hostname, i);
+			return TW_OK;
+		}
+	if (nic_id >> 32 != PREFIX_IPV4 ||
+	    getnameinfo((struct sockaddr *)&sa, sizeof(sa), host, sizeof(host), NULL, 0,
+			NI_NAMEREQD) != 0)
+		return TW_EUNREACH;
+	snprintf(name, len, "%s:0", host);
+	return TW_OK;
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints: opening, closing, and the table that checks their handles. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "engine/engine.h"
+
+#define CLOSE_POLLS 1000 /* tries to send out what was accepted */
+
+struct tw_slot_entry tw_slots[TW_MAX_OPEN];
+static pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool slot_taken[TW_MAX_OPEN]; /* under slots_mutex */
+
+static struct tw_slot_entry *take_slot(void)
+{
+	struct tw_slot_entry *s = NULL;
+
+	pthread_mutex_lock(&slots_mutex);
+	for (unsigned i = 0; i < TW_MAX_OPEN && !s; i++)
+		if (!slot_taken[i]) {
+			slot_taken[i] = true;
+			s = &tw_slots[i];
+		}
+	pthread_mutex_unlock(&slots_mutex);
+	if (s && !s->ready) {
+		tw_lock_init(&s->lock, tw_settings.single_threaded);
+		s->ready = true;
+	}
+	return s;
+}
+
+static void give_slot(struct tw_slot_entry *s)
+{
+	pthread_mutex_lock(&slots_mutex);
+	slot_taken[s - tw_slots] = false;
+	pthread_mutex_unlock(&slots_mutex);
+}
+
+static void wake_ready(struct tw_watch *w, uint32_t events)
+{
+	struct tw_ep *ep = tw_container(w, struct tw_ep, wake_watch);
+	uint64_t count;
+
+	(void)events;
+	/* Level triggered: a wake-up that could not be read now is seen again. */
+	if (read(ep->wakefd, &count, sizeof(count)) < 0)
+		return;
+}
+
+static uint32_t random_session(void)
+{
+	uint32_t n = 0;
+
+	while (n == 0)
+		if (getrandom(&n, sizeof(n), 0) != sizeof(n))
+			n = (uint32_t)tw_clock();
+	return n;
+}
+
+static enum tw_err open_providers(struct tw_ep *ep)
+{
+	const struct tw_provider *list[TW_MAX_PROVIDERS];
+	unsigned n = tw_provider_list(tw_settings.providers, list);
+
+	for (unsigned i = 0; i < n; i++) {
+		enum tw_err err = list[i]->open(&ep->host, &ep->provs[i].instance);
+
+		if (err != TW_OK)
+			return err;
+		ep->provs[i].ops = list[i];
+		ep->nprovs++;
+	}
+	return TW_OK;
+}
+
+static void close_providers(struct tw_ep *ep)
+{
+	while (ep->nprovs) {
+		ep->nprovs--;
+		ep->provs[ep->nprovs].ops->close(ep->provs[ep->nprovs].instance);
+	}
+}
+
+/* Opens with that id, or with the lowest that is free. */
+static enum tw_err claim_id(struct tw_ep *ep, uint32_t wanted)
+{
+	bool any = wanted == UINT32_MAX;
+	enum tw_err err = TW_EBUSY;
+
+	for (uint32_t id = any ? 0 : wanted; id < TW_MAX_EIDS; id++) {
+		ep->host.self.endpoint_id = id;
+		err = open_providers(ep);
+		if (err == TW_OK)
+			return TW_OK;
+		close_providers(ep);
+		if (!any || err != TW_EBUSY)
+			return err;
+	}
+	return err;
+}
+
+/* The endpoint's own address works without a connect. */
+static enum tw_err make_self(struct tw_ep *ep)
+{
+	struct tw_ident *me = &ep->host.self;
+	struct tw_req *r = tw_req_new(ep, TW_CONNECT, NULL, 0, 0);
+
+	if (!r)
+		return TW_ENOMEM;
+	r->nic_id = me->nic_id;
+	r->endpoint_id = me->endpoint_id;
+	r->key = me->filter;
+	r->deadline = TW_FOREVER;
+	r->flags = TW_R_FORGOTTEN;
+	tw_connect(ep, r);
+	ep->self = tw_peer_find(ep, me->nic_id, me->endpoint_id);
+	return ep->self ? TW_OK : TW_ENOMEM;
+}
+
+static void free_unexpected(struct tw_ep *ep)
+{
+	struct tw_unexp *u;
+
+	while ((u = tw_match_first_unexp(ep->match))) {
+		tw_match_remove(ep->match, u);
+		tw_umsg_free(ep, tw_container(u, struct tw_umsg, unexp));
+	}
+}
+
+/* Segment lists of more than one piece are the only memory a request owns. */
+static void free_requests(struct tw_ep *ep)
+{
+	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
+		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
+			struct tw_req *r = (void *)(ep->reqs.chunks[c] + (size_t)i * ep->reqs.size);
+
+			if ((r->obj.gen & 1) && r->segs != &r->seg)
+				free(r->segs);
+		}
+	tw_pool_fini(&ep->reqs);
+}
+
+static void destroy(struct tw_ep *ep)
+{
+	close_providers(ep);
+	if (ep->match)
+		free_unexpected(ep);
+	tw_match_free(ep->match);
+	free_requests(ep);
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		free(ep->peers[i]);
+	free(ep->peers);
+	tw_fd_close(ep->wakefd);
+	tw_fd_close(ep->epfd);
+	tw_stats_close(ep);
+	free(ep);
+}
+
+static enum tw_err make_descriptors(struct tw_ep *ep)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &ep->wake_watch};
+
+	ep->epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
+	ep->wakefd = tw_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	ep->wake_watch.ready = wake_ready;
+	if (ep->epfd < 0 || ep->wakefd < 0 ||
+	    epoll_ctl(ep->epfd, EPOLL_CTL_ADD, ep->wakefd, &ev) < 0)
+		return TW_ENOMEM;
+	ep->host.epfd = ep->epfd;
+	return TW_OK;
+}
+
+static enum tw_err build(struct tw_ep *ep, const struct tw_open *how)
+{
+	enum tw_err err = make_descriptors(ep);
+
+	if (err == TW_OK)
+		err = tw_stats_open(ep);
+	if (err != TW_OK)
+		return err;
+	ep->host.counters = ep->counters;
+	ep->match = tw_match_new();
+	if (!ep->match)
+		return TW_ENOMEM;
+	err = claim_id(ep, how->endpoint_id);
+	if (err != TW_OK)
+		return err;
+	ep->stats->endpoint_id = ep->host.self.endpoint_id;
+	return make_self(ep);
+}
+
+static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
+{
+	const struct tw_board *boards;
+	struct tw_ep *ep = aligned_alloc(TW_LINE, (sizeof(*ep) + TW_LINE - 1) &
+							  ~(size_t)(TW_LINE - 1));
+
+	if (!ep)
+		return NULL;
+	memset(ep, 0, sizeof(*ep));
+	tw_boards(&boards);
+	ep->slot = s;
+	ep->board = how->board;
+	ep->unexp_max = how->unexp_max;
+	ep->context_mask = how->context_mask;
+	ep->error_handler = how->error_handler;
+	ep->eager_max = tw_settings.eager_max;
+	ep->epfd = ep->wakefd = ep->stats_fd = -1;
+	tw_list_init(&ep->done);
+	tw_list_init(&ep->work);
+	tw_pool_init(&ep->reqs, sizeof(struct tw_req), TW_MAX_REQS);
+	ep->host.up = &tw_upcalls;
+	ep->host.self.nic_id = boards[how->board].nic_id;
+	ep->host.self.session = random_session();
+	ep->host.self.filter = how->filter;
+	ep->host.boards = tw_local_nics(&ep->host.nboards);
+	return ep;
+}
+
+enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
+{
+	struct tw_slot_entry *s = take_slot();
+	enum tw_err err = TW_ENOMEM;
+	uint64_t h;
+
+	if (!s)
+		return TW_ENOMEM;
+	if (tw_service_get() != TW_OK)
+		goto no_service;
+	s->ep = new_ep(how, s);
+	if (!s->ep)
+		goto no_memory;
+	tw_lock(&s->lock);
+	err = build(s->ep, how);
+	/* The service thread looks at the handle as soon as it watches. */
+	h = (uint64_t)(++s->gen & 0x7fffffff) << 12 | ((uint64_t)(s - tw_slots) + 1);
+	if (err == TW_OK) {
+		atomic_store_explicit(&s->handle, h, memory_order_release);
+		err = tw_service_watch(s, s->ep->epfd);
+	}
+	if (err != TW_OK) {
+		atomic_store_explicit(&s->handle, 0, memory_order_release);
+		destroy(s->ep);
+		s->ep = NULL;
+		tw_unlock(&s->lock);
+		goto no_memory;
+	}
+	tw_unlock(&s->lock);
+	*handle = h;
+	return TW_OK;
+
+no_memory:
+	tw_service_put();
+no_service:
+	give_slot(s);
+	return err;
+}
+
+static bool unsent(const struct tw_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		if (ep->peers[i]->state == TW_PEER_UP &&
+		    (!tw_list_empty(&ep->peers[i]->owing) || !tw_list_empty(&ep->peers[i]->pushing)))
+			return true;
+	return false;
+}
+
+enum tw_err tw_ep_close(uint64_t handle)
+{
+	struct tw_ep *ep = tw_enter(handle);
+	struct tw_slot_entry *s;
+
+	if (!ep)
+		return TW_ECLOSED;
+	s = ep->slot;
+	ep->closing = true;
+	/* Blocked callers find out and leave. */
+	while (ep->nwaiting) {
+		ep->events++;
+		tw_kick(ep);
+		tw_unlock(&s->lock);
+		sched_yield();
+		tw_lock(&s->lock);
+	}
+	/* What the other sides were promised, as far as they have room for it. */
+	for (int i = 0; i < CLOSE_POLLS && unsent(ep); i++)
+		tw_progress(ep);
+	atomic_store_explicit(&s->handle, 0, memory_order_release);
+	atomic_store_explicit(&s->timer, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
+	atomic_store_explicit(&s->summoned, false, memory_order_relaxed);
+	destroy(ep);
+	s->ep = NULL;
+	tw_unlock(&s->lock);
+	tw_service_put();
+	give_slot(s);
+	return TW_OK;
+}
+
+void tw_ep_forked(void)
+{
+	pthread_mutex_init(&slots_mutex, NULL);
+	for (unsigned i = 0; i < TW_MAX_OPEN; i++) {
+		if (!slot_taken[i])
+			continue;
+		atomic_store(&tw_slots[i].handle, 0);
+		atomic_store(&tw_slots[i].timer, 0);
+		atomic_store(&tw_slots[i].handler, 0);
+		tw_slots[i].ep = NULL;
+		tw_slots[i].ready = false;
+		slot_taken[i] = false;
+	}
+	tw_service_forked();
+	tw_fds_forked();
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine: what interfaces call and what its own files share.
+ *
+ *   endpoint.c  opening and closing, handles      progress.c  the heartbeat
+ *   peer.c      peers and their fate              connect.c   connecting
+ *   request.c   requests and their data           wait.c      blocking calls
+ *   send.c      the sending side                  service.c   the service thread
+ *   recv.c      the receiving side                directory.c boards and names
+ *   rndv.c      long messages                     stats.c     what tools see
+ *
+ * Everything here is called with the endpoint's lock held (between tw_enter and
+ * tw_leave) unless its comment says otherwise.
+ */
+#ifndef TW_ENGINE_H
+#define TW_ENGINE_H
+
+#include <stdatomic.h>
+
+#include "base/clock.h"
+#include "base/counters.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/lock.h"
+#include "base/pool.h"
+#include "base/settings.h"
+#include "base/stats.h"
+#include "engine/choose.h"
+#include "engine/match.h"
+#include "engine/wire.h"
+#include "providers/provider.h"
+#include "providers/registry.h"
+
+#define TW_MAX_EIDS 1024      /* endpoint ids of a board */
+#define TW_MAX_OPEN 1024      /* open endpoints of a process */
+#define TW_MAX_BOARDS 16
+#define TW_MAX_SEGMENTS 256
+#define TW_MAX_REQS (1u << 26)
+#define TW_RTS_BUDGET 1024    /* announced and unmatched, per peer */
+#define TW_FOREVER UINT64_MAX /* a time limit that never comes */
+
+/* An endpoint address as users hold it; compared as a whole. */
+struct tw_addr {
+	uint64_t where;	  /* NIC id << 16 | endpoint id */
+	uint32_t session;
+	uint32_t slot_peer; /* endpoint slot << 20 | peer index */
+};
+
+enum tw_status {
+	TW_S_OK,
+	TW_S_TRUNCATED,
+	TW_S_CANCELLED,
+	TW_S_CLOSED,
+	TW_S_LOST,
+	TW_S_BAD_SESSION,
+	TW_S_BAD_KEY,
+	TW_S_TIMEOUT,
+	TW_S_UNKNOWN,
+	TW_S_BAD_ENDPOINT,
+	TW_S_REJECTED,
+	TW_S_ABORTED,
+	TW_S_NO_RESOURCES,
+	TW_NSTATUS
+};
+
+enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT };
+
+/* What a request still owes its peer before it may complete. */
+enum tw_owed { TW_OWE_NOTHING, TW_OWE_ACK, TW_OWE_CTS, TW_OWE_DONE };
+
+enum tw_req_flags {
+	TW_R_DONE = 1,
+	TW_R_SYNC = 2,
+	TW_R_BUFFERED = 4,
+	TW_R_FORGOTTEN = 8,
+	TW_R_RNDV = 16,	  /* announced, or to be announced */
+	TW_R_POSTED = 32, /* in the matcher */
+	TW_R_DATA = 64,	  /* of a receive: expects DATA packets */
+	TW_R_SAMPLE = 128 /* its time teaches push against pull */
+};
+
+struct tw_seg {
+	char *ptr;
+	uint32_t len;
+};
+
+struct tw_req {
+	struct tw_pool_obj obj;
+	uint8_t kind, flags, status, owed;
+	uint32_t nsegs;
+	struct tw_list link; /* the one list it is on: of its peer, or done */
+	struct tw_peer *peer;
+	void *context;
+	uint64_t match; /* as sent */
+	/* -- */
+	uint32_t len;	   /* of the segments */
+	uint32_t msg_len;  /* as sent */
+	uint32_t xfer_len; /* to deliver, then delivered */
+	uint32_t at;	   /* bytes moved so far */
+	struct tw_seg *segs;
+	struct tw_seg seg; /* where a single one lives */
+	struct tw_addr source;
+	/* -- */
+	union {
+		struct tw_posted posted;
+		struct {
+			struct tw_ref remote;
+			uint64_t remote_address;
+			uint64_t started;
+		};
+		struct {
+			uint64_t nic_id;
+			uint32_t endpoint_id, key;
+			uint64_t deadline;
+		};
+	};
+	uintptr_t claimed; /* the thread whose peek returned it */
+};
+
+/* An unexpected message, or its announcement. */
+struct tw_umsg {
+	struct tw_unexp unexp;
+	struct tw_peer *peer;
+	struct tw_addr source;
+	uint32_t len;
+	uint32_t have; /* bytes here; less than len while fragments come */
+	bool rndv, sync;
+	struct tw_ref ref; /* of the sender, if rndv or sync */
+	uint64_t address;
+	char data[];
+};
+
+struct tw_peer {
+	struct tw_ep *ep;
+	struct tw_link *link;
+	struct tw_addr addr;
+	uint32_t index;
+	uint8_t state; /* enum tw_peer_state */
+	uint8_t why;   /* enum tw_status of later sends, once down */
+	/* Sending. */
+	uint32_t credits;    /* lines of eager data that may still go */
+	uint32_t rts_left;
+	struct tw_list sendq;	/* in order, wait for room */
+	struct tw_list pushing; /* wanted by the other side */
+	struct tw_list waiting; /* for an answer of the other side */
+	/* Receiving. */
+	uint32_t window, used; /* lines granted, lines in use */
+	uint32_t owed;	       /* lines to give back */
+	uint32_t fair;	       /* what the window should be */
+	uint32_t nrts;	       /* announcements not yet answered */
+	struct tw_req *rx_req; /* whose fragments are coming */
+	struct tw_umsg *rx_umsg;
+	uint32_t rx_at, rx_len; /* rx_len 0: none are */
+	struct tw_list owing;	/* receives that owe a packet */
+	struct tw_list pulling;
+	/* The rest. */
+	struct tw_list work; /* on ep->work when something can be sent */
+	struct tw_choose choose;
+	uint32_t filter; /* its own, which connects must show */
+	uint32_t key;	 /* what our connect shows */
+	uint32_t grant;	 /* the window that it offers */
+	uint64_t retry;	 /* tick at which to connect again, 0 none */
+	struct tw_list connects;
+	uint32_t numsgs; /* unexpected messages that name it */
+	void *context;	 /* the user's */
+	struct tw_stats_peer *show;
+};
+
+struct tw_ep {
+	struct tw_slot_entry *slot;
+	struct tw_match *match;
+	struct tw_list done; /* complete, not yet collected */
+	struct tw_list work; /* peers that have something to send */
+	uint64_t *counters, *gauges;
+	unsigned nprovs;
+	struct {
+		const struct tw_provider *ops;
+		void *instance;
+	} provs[TW_MAX_PROVIDERS];
+	struct tw_pool reqs;
+	uint32_t eager_max;
+	/* -- */
+	struct tw_host host;
+	struct tw_peer **peers;
+	uint32_t npeers, max_peers;
+	struct tw_stats *stats;
+	int stats_fd;
+	uint32_t board;
+	struct tw_peer *self;
+	/* The user's options. */
+	uint32_t unexp_max;
+	uint64_t context_mask; /* bits of the context id, 0 none */
+	void (*error_handler)(void); /* the interface's, not called here */
+	/* The interface's; true drops the message. Inside it the lock is held. */
+	bool (*unexp_handler)(struct tw_ep *ep, const struct tw_umsg *u, void *data);
+	void (*user_handler)(void); /* what the interface's hands it on to */
+	void *user_context;
+	/* Progress. */
+	uint64_t next_events; /* tick at which to look at descriptors, no service */
+	bool armed;	      /* by the service thread */
+	uint32_t nmoving;     /* long transfers and acknowledgements under way */
+	/* Waiting; see wait.c. */
+	bool closing;
+	uint32_t nwaiting; /* threads in blocking calls */
+	uint32_t nsleeping;
+	bool leader; /* one of them sleeps on epfd */
+	uint64_t events, kicked;
+	uint32_t wakeups;
+	_Atomic(uint32_t) gen;
+	int epfd, wakefd;
+	struct tw_watch wake_watch;
+};
+
+/* A place for an open endpoint; lives for ever, so that handles can be checked. */
+struct tw_slot_entry {
+	_Atomic(uint64_t) handle; /* 0: free */
+	_Atomic(uintptr_t) handler; /* thread inside the unexpected handler */
+	struct tw_ep *ep;
+	struct tw_lock lock;
+	bool ready;    /* the lock is made */
+	uint32_t gen;
+	_Atomic(uint64_t) timer; /* tick at which the service thread must look, 0 none */
+	_Atomic(uint64_t) polls; /* by the program */
+	_Atomic(bool) summoned;	 /* descriptors are ready, the program should look */
+	_Atomic(bool) handed;	 /* the timer is set for unfinished work */
+	uint64_t backoff, seen_polls; /* of the service thread */
+};
+
+extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];
+
+/* endpoint.c ------------------------------------------------------------- */
+
+struct tw_open {
+	uint32_t board, endpoint_id, filter; /* ~0 endpoint_id: any */
+	uint32_t unexp_max;
+	uint64_t context_mask;
+	void (*error_handler)(void);
+};
+
+/* Both without a lock. Closing waits for blocked callers to leave. */
+enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle);
+enum tw_err tw_ep_close(uint64_t handle);
+/* Ends everything in a forked child. */
+void tw_ep_forked(void);
+
+/* Locks the endpoint of a handle; NULL if there is none. */
+static inline struct tw_ep *tw_enter(uint64_t handle)
+{
+	struct tw_slot_entry *s = &tw_slots[(handle - 1) & (TW_MAX_OPEN - 1)];
+
+	if (tw_unlikely(!handle ||
+			atomic_load_explicit(&s->handle, memory_order_acquire) != handle))
+		return NULL;
+	if (tw_unlikely(atomic_load_explicit(&s->handler, memory_order_relaxed) ==
+			tw_thread_id()))
+		return s->ep;
+	tw_lock(&s->lock);
+	if (tw_unlikely(atomic_load_explicit(&s->handle, memory_order_relaxed) != handle ||
+			s->ep->closing)) {
+		tw_unlock(&s->lock);
+		return NULL;
+	}
+	return s->ep;
+}
+
+void tw_kick(struct tw_ep *ep);
+
+static inline bool tw_in_handler(const struct tw_ep *ep)
+{
+	return atomic_load_explicit(&ep->slot->handler, memory_order_relaxed) == tw_thread_id();
+}
+
+static inline void tw_leave(struct tw_ep *ep)
+{
+	struct tw_slot_entry *s = ep->slot;
+
+	if (tw_unlikely(tw_in_handler(ep)))
+		return;
+	if (tw_unlikely(ep->nsleeping && ep->events != ep->kicked))
+		tw_kick(ep);
+	tw_unlock(&s->lock);
+}
+
+/* request.c -------------------------------------------------------------- */
+
+/* A request of that many bytes in segments; NULL when memory is short. */
+struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_seg *segs,
+			  uint32_t nsegs, uint32_t len);
+void tw_req_free(struct tw_ep *ep, struct tw_req *r);
+/* Ends a request, which must be on no list. */
+void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status);
+/* The pieces of a request's data in a range; how many, at most max. */
+unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
+		    unsigned max, uint32_t *covered);
+void tw_req_scatter(struct tw_req *r, uint32_t at, const void *from, uint32_t len);
+/* A request that a peer named: of that kind, bound to that peer, or NULL. */
+struct tw_req *tw_req_named(struct tw_peer *p, uint64_t ref, enum tw_kind kind);
+
+/* Handles: slot, number and generation in 64 bits. */
+static inline uint64_t tw_req_handle(const struct tw_ep *ep, const struct tw_req *r)
+{
+	uint64_t slot = (uint64_t)(ep->slot - tw_slots);
+
+	return (uint64_t)(r->obj.gen & 0x3ffffff) << 38 | (uint64_t)r->obj.index << 12 | slot;
+}
+
+static inline struct tw_req *tw_req_find(const struct tw_ep *ep, uint64_t handle)
+{
+	uint32_t index = (uint32_t)(handle >> 12) & 0x3ffffff, gen = (uint32_t)(handle >> 38);
+	struct tw_req *r;
+
+	if (tw_unlikely((handle & 0xfff) != (uint64_t)(ep->slot - tw_slots) ||
+			index >= ep->reqs.nchunks << TW_POOL_CHUNK_BITS || !(gen & 1)))
+		return NULL;
+	r = (void *)(ep->reqs.chunks[index >> TW_POOL_CHUNK_BITS] +
+		     (size_t)(index & (TW_POOL_CHUNK - 1)) * ep->reqs.size);
+	if (tw_unlikely((r->obj.gen & 0x3ffffff) != gen || (r->flags & TW_R_FORGOTTEN)))
+		return NULL;
+	return r;
+}
+
+/* send.c, recv.c, rndv.c ------------------------------------------------- */
+
+/* Sends to an address; the request ends at once if that leads nowhere. */
+void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
+/* Sends on what waits; whether anything moved. */
+bool tw_send_flush(struct tw_peer *p);
+/* The credits that the next packet to a peer returns. */
+uint16_t tw_take_credits(struct tw_peer *p);
+
+/* 0, or -1 when memory is short and nothing was posted. */
+int tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask);
+/* Takes a receive back if nothing has matched it. */
+bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r);
+enum tw_err tw_recv_packet(struct tw_link *link, const struct tw_hdr *hdr, const void *payload,
+			   uint32_t len);
+/* All data is here: ends the receive, once it owes nothing. */
+void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
+void tw_umsg_free(struct tw_ep *ep, struct tw_umsg *u);
+/* Forgets announcements and halves of messages of a peer that is gone. */
+void tw_recv_lost(struct tw_peer *p);
+
+/* The receive of an announced message begins. */
+void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address);
+enum tw_err tw_rndv_packet(struct tw_peer *p, const struct tw_hdr *hdr, const void *payload,
+			   uint32_t len);
+bool tw_rndv_flush(struct tw_peer *p);
+void tw_owe(struct tw_peer *p, struct tw_req *r, enum tw_owed what);
+
+/* peer.c ----------------------------------------------------------------- */
+
+struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
+/* The live peer of that name, or NULL. */
+struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
+/* The peer that an address names, dead ones included; NULL for a foreign address. */
+struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a);
+/* Lines of unexpected memory to grant to one more peer. */
+uint32_t tw_peer_window(struct tw_ep *ep);
+void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other,
+		uint32_t window);
+void tw_peer_down(struct tw_peer *p, enum tw_status why);
+void tw_peer_free(struct tw_peer *p);
+
+static inline void tw_peer_work(struct tw_peer *p)
+{
+	if (tw_list_empty(&p->work))
+		tw_list_add_tail(&p->ep->work, &p->work);
+}
+
+/* connect.c -------------------------------------------------------------- */
+
+/* Starts or joins a connect; the request ends with the result. */
+void tw_connect(struct tw_ep *ep, struct tw_req *r);
+/* Takes a connect back whose result nobody wants any more. */
+void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r);
+void tw_disconnect(struct tw_ep *ep, struct tw_peer *p);
+/* Gives up what is late; the next time wanted, or 0. */
+uint64_t tw_connect_expire(struct tw_ep *ep, uint64_t now);
+enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
+				const struct tw_ident *other, struct tw_ident *me);
+void tw_connect_done(struct tw_link *link, const struct tw_ident *other);
+void tw_connect_refused(struct tw_link *link, enum tw_err why);
+void tw_connect_down(struct tw_link *link, enum tw_err why);
+
+/* progress.c ------------------------------------------------------------- */
+
+extern const struct tw_upcalls tw_upcalls;
+/* Moves things along; how much moved. Never blocks. */
+unsigned tw_progress(struct tw_ep *ep);
+/* Sends on what waits; whether anything moved. */
+bool tw_flush(struct tw_ep *ep);
+/* Called before an interface returns with work unfinished. */
+void tw_hand_over(struct tw_ep *ep);
+/* Serves descriptors that are ready. */
+void tw_poll_events(struct tw_ep *ep);
+/* Does what is due by time. */
+void tw_expire(struct tw_ep *ep);
+void tw_timer(struct tw_host *host, uint64_t when);
+bool tw_arm(struct tw_ep *ep);
+void tw_disarm(struct tw_ep *ep);
+
+/* wait.c ----------------------------------------------------------------- */
+
+enum tw_waited { TW_W_TRUE, TW_W_TIMEOUT, TW_W_WOKEN, TW_W_CLOSED };
+/* Waits until test(ep, arg); the lock is given up while it sleeps. */
+enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
+		       uint64_t timeout_us);
+void tw_wakeup(struct tw_ep *ep);
+
+/* service.c; none needs a lock ------------------------------------------- */
+
+/* The first starts the thread, the last stops it. */
+enum tw_err tw_service_get(void);
+void tw_service_put(void);
+bool tw_service_running(void);
+enum tw_err tw_service_watch(struct tw_slot_entry *s, int epfd);
+/* A blocked caller serves the endpoint itself. */
+void tw_service_pause(struct tw_slot_entry *s);
+void tw_service_resume(struct tw_slot_entry *s);
+void tw_service_timer(struct tw_slot_entry *s, uint64_t when);
+void tw_service_forked(void);
+
+/* directory.c; no lock ---------------------------------------------------- */
+
+struct tw_board {
+	uint64_t nic_id;
+	char ifname[16];
+	uint32_t speed; /* MB/s, 0 unknown */
+	int numa_node;	/* -1 none */
+};
+
+enum tw_err tw_directory_init(void);
+unsigned tw_boards(const struct tw_board **boards);
+enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
+enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
+/* NIC ids of this host, for providers. */
+const uint64_t *tw_local_nics(unsigned *n);
+
+/* stats.c ---------------------------------------------------------------- */
+
+enum tw_err tw_stats_open(struct tw_ep *ep);
+void tw_stats_close(struct tw_ep *ep);
+void tw_stats_peer(struct tw_peer *p);
+
+#endif /* TW_ENGINE_H */

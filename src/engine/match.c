@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Posted receives: a handful stands in the list, more in tables. While any table
+ * has entries, the list holds only receives whose mask has no table: all that is
+ * under one mask stands in one place, in order.
+ */
+#include "engine/match_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define GROW_BITS 2  /* log2 of how much a table grows at a time */
+#define SHORT_LIST 8 /* so few receives are better scanned than hashed */
+#define PATIENCE 8   /* times its length that walking the list may cost */
+#define ALL_TABLES ((1u << NMASKS) - 1)
+
+static inline struct tw_posted *to_posted(node_t *n)
+{
+	return tw_container(n, struct tw_posted, node);
+}
+
+static inline struct tw_posted *to_listed(struct tw_list *l)
+{
+	return tw_container(l, struct tw_posted, list);
+}
+
+int tw_match_grow(struct tw_match_table *t)
+{
+	node_t **old = t->buckets, **b = old, **end = old + table_size(t);
+	node_t **fresh = calloc(table_size(t) << GROW_BITS, sizeof(*fresh));
+
+	if (!fresh) {
+		t->limit <<= GROW_BITS;
+		return 0;
+	}
+	t->buckets = fresh;
+	t->shift -= GROW_BITS;
+	t->limit = table_size(t) / 2;
+	for (; b < end; b++) {
+		node_t *first, *next;
+
+		for (first = *b; first; first = next) {
+			node_t **at = &fresh[table_hash(t, first->key)];
+
+			next = first->prev->next;
+			first->prev->next = *at;
+			*at = first;
+		}
+	}
+	if (t->own)
+		free(old);
+	t->own = true;
+	return 0;
+}
+
+/*
+ * There may be more masks than slots ("space saving"): then a mask takes over
+ * the slot with the least, and what it holds. Nothing frequent is missed and
+ * the sum is true.
+ */
+struct tally *tw_match_tally(struct tally tallies[NMASKS], uint64_t mask, uint64_t n)
+{
+	struct tally *t, *least = tallies;
+
+	for (t = tallies; t < tallies + NMASKS && t->mask != mask; t++)
+		if (t->n < least->n)
+			least = t;
+	if (t == tallies + NMASKS)
+		t = least;
+	t->mask = mask;
+	t->n += n;
+	return t;
+}
+
+static uint64_t random_seed(const void *salt)
+{
+	struct timespec now = {0};
+	uint64_t seed;
+
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) == sizeof(seed))
+		return seed | 1;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	seed = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uintptr_t)salt;
+	return seed * ODD_RANDOM | 1;
+}
+
+struct tw_match *tw_match_new(void)
+{
+	struct tw_match *m = aligned_alloc(TW_LINE, sizeof(*m));
+	uint64_t seed;
+	int i;
+
+	if (!m)
+		return NULL;
+	memset(m, 0, sizeof(*m));
+	seed = random_seed(m);
+	tw_list_init(&m->list);
+	tw_list_init(&m->all);
+	m->last = m->posted;
+	for (i = 0; i < 2 * NMASKS; i++) {
+		struct tw_match_table *t = i < NMASKS ? &m->posted[i] : &m->index[i - NMASKS];
+
+		t->mask = UINT64_MAX;
+		t->buckets = m->small[i];
+		t->seed = seed;
+		t->limit = SMALL / 2;
+		t->shift = 64 - SMALL_BITS;
+		t->bit = (uint16_t)(1 << i % NMASKS);
+	}
+	return m;
+}
+
+void tw_match_free(struct tw_match *m)
+{
+	int i;
+
+	if (!m)
+		return;
+	for (i = 0; i < NMASKS; i++) {
+		if (m->posted[i].own)
+			free(m->posted[i].buckets);
+		if (m->index[i].own)
+			free(m->index[i].buckets);
+	}
+	free(m);
+}
+
+static inline int list_add(struct tw_match *m, struct tw_posted *p)
+{
+	p->table = NULL;
+	m->nlisted++;
+	tw_list_add_tail(&m->list, &p->list);
+	return 0;
+}
+
+static inline void list_del(struct tw_match *m, struct tw_posted *p)
+{
+	m->nlisted--;
+	tw_list_del(&p->list);
+}
+
+static inline int post_in(struct tw_match *m, struct tw_match_table *t, struct tw_posted *p)
+{
+	p->table = t;
+	m->live |= t->bit;
+	return table_add(t, &p->node);
+}
+
+static inline void left(struct tw_match *m, struct tw_match_table *t)
+{
+	if (!t->count)
+		m->live &= ~(uint32_t)t->bit;
+}
+
+static struct tw_match_table *table_of(struct tw_match *m, uint64_t mask)
+{
+	struct tw_match_table *t;
+
+	for (t = m->posted; t < m->posted + NMASKS; t++)
+		if (t->mask == mask)
+			return t;
+	return NULL;
+}
+
+/* The table of a mask, or an empty one in turn, or NULL. */
+static struct tw_match_table *table_for(struct tw_match *m, uint64_t mask)
+{
+	struct tw_match_table *t = table_of(m, mask);
+	unsigned int i;
+
+	for (i = 1; !t && i <= NMASKS; i++) {
+		t = &m->posted[(m->last - m->posted + i) % NMASKS];
+		if (m->live & t->bit)
+			t = NULL;
+	}
+	if (!t)
+		return NULL;
+	t->mask = mask;
+	m->last = t;
+	return t;
+}
+
+/* As many as there are tables for. */
+static void list_to_tables(struct tw_match *m)
+{
+	struct tw_list *l, *next;
+
+	tw_list_each(&m->list, l, next) {
+		struct tw_posted *p = to_listed(l);
+		struct tw_match_table *t = table_for(m, p->mask);
+
+		if (!t)
+			continue;
+		list_del(m, p);
+		post_in(m, t, p);
+	}
+}
+
+static tw_noinline int post_slow(struct tw_match *m, struct tw_posted *p)
+{
+	struct tw_match_table *t = m->live ? table_of(m, p->mask) : NULL;
+
+	/* An empty table goes to the oldest in need of one. */
+	if (!t && m->live != ALL_TABLES) {
+		list_to_tables(m);
+		t = table_for(m, p->mask);
+	}
+	if (!t)
+		return list_add(m, p);
+	m->last = t;
+	return post_in(m, t, p);
+}
+
+int tw_match_post(struct tw_match *m, struct tw_posted *p)
+{
+	p->seq = m->posted_seq++;
+	if (!m->live && m->nlisted < SHORT_LIST)
+		return list_add(m, p);
+	if (tw_likely(m->live && m->last->mask == p->mask))
+		return post_in(m, m->last, p);
+	return post_slow(m, p);
+}
+
+void tw_match_unpost(struct tw_match *m, struct tw_posted *p)
+{
+	if (!p->table) {
+		list_del(m, p);
+		return;
+	}
+	table_del(p->table, &p->node);
+	left(m, p->table);
+}
+
+static uint64_t frequent_mask(struct tw_match *m)
+{
+	struct tally tallies[NMASKS] = {{0, 0}}, *most = tallies;
+	struct tw_list *l, *next;
+
+	tw_list_each(&m->list, l, next) {
+		struct tally *t = tw_match_tally(tallies, to_listed(l)->mask, 1);
+
+		if (t->n > most->n)
+			most = t;
+	}
+	return most->mask;
+}
+
+static uint64_t count_listed(struct tw_match *m, uint64_t mask)
+{
+	struct tw_list *l, *next;
+	uint64_t n = 0;
+
+	tw_list_each(&m->list, l, next)
+		n += to_listed(l)->mask == mask;
+	return n;
+}
+
+static node_t *merge(node_t *a, node_t *b)
+{
+	node_t *first, **end = &first;
+
+	while (a && b) {
+		node_t **older = to_posted(a)->seq < to_posted(b)->seq ? &a : &b;
+
+		*end = *older;
+		end = &(*older)->next;
+		*older = *end;
+	}
+	*end = a ? a : b;
+	return first;
+}
+
+/* A step of merge sort: run[i] is empty or an ordered chain of 2^i. */
+static void sort_in(node_t *run[64], node_t *n)
+{
+	unsigned int i;
+
+	n->next = NULL;
+	for (i = 0; run[i]; i++) {
+		n = merge(run[i], n);
+		run[i] = NULL;
+	}
+	run[i] = n;
+}
+
+/* Moves a table's receives to the list, each to its place in the order. */
+static void table_to_list(struct tw_match *m, struct tw_match_table *t)
+{
+	node_t *run[64] = {NULL}, *sorted = NULL, *n, **at;
+	unsigned int i;
+
+	for (at = t->buckets; t->count; at++) {
+		while ((n = *at)) {
+			table_del_first(t, at);
+			sort_in(run, n);
+		}
+	}
+	left(m, t);
+	while (m->nlisted) {
+		struct tw_posted *p = to_listed(m->list.next);
+
+		list_del(m, p);
+		sort_in(run, &p->node);
+	}
+	for (i = 0; i < 64; i++)
+		sorted = merge(run[i], sorted);
+	while ((n = sorted)) {
+		sorted = n->next;
+		list_add(m, to_posted(n));
+	}
+}
+
+/*
+ * When the list has cost several times its length, its most frequent mask takes
+ * over the table with the fewest entries. It must gain by that, or two masks
+ * would push each other out for ever.
+ */
+static tw_noinline void reconsider(struct tw_match *m)
+{
+	struct tw_match_table *t, *least = m->posted;
+	uint64_t mask = frequent_mask(m);
+
+	m->walked = 0;
+	for (t = m->posted; t < m->posted + NMASKS; t++)
+		if (t->count < least->count)
+			least = t;
+	if (count_listed(m, mask) <= 2 * least->count)
+		return;
+	table_to_list(m, least);
+	least->mask = mask;
+	m->live |= least->bit; /* or it would go to the oldest in the list */
+	list_to_tables(m);
+}
+
+/* The first receive in the list for a message, unless it is younger than seq. */
+static inline struct tw_posted *find_listed(struct tw_match *m, uint64_t match, uint64_t seq,
+					    uint64_t *steps)
+{
+	struct tw_list *l, *next;
+
+	tw_list_each(&m->list, l, next) {
+		struct tw_posted *p = to_listed(l);
+
+		if (p->seq > seq)
+			break;
+		if ((match & p->mask) == p->key)
+			return p;
+		++*steps;
+	}
+	return NULL;
+}
+
+/* Where the first receive in a table for a message hangs; NULL if none. */
+static inline node_t **find_hashed(struct tw_match *m, uint64_t match)
+{
+	node_t **first = NULL;
+	uint32_t live;
+
+	for (live = m->live; live; live &= live - 1) {
+		struct tw_match_table *t = &m->posted[__builtin_ctz(live)];
+		node_t **at = table_find(t, match & t->mask);
+
+		if (!*at)
+			continue;
+		if (first && to_posted(*first)->seq < to_posted(*at)->seq)
+			continue;
+		first = at;
+	}
+	return first;
+}
+
+static inline struct tw_posted *take_at(struct tw_match *m, node_t **at)
+{
+	struct tw_posted *p = to_posted(*at);
+
+	table_del_first(p->table, at);
+	left(m, p->table);
+	return p;
+}
+
+static tw_noinline struct tw_posted *take_hashed(struct tw_match *m, uint64_t match)
+{
+	node_t **at = find_hashed(m, match);
+
+	return at ? take_at(m, at) : NULL;
+}
+
+static tw_noinline struct tw_posted *take_mixed(struct tw_match *m, uint64_t match)
+{
+	struct tw_posted *p;
+	node_t **at;
+
+	if (!m->live)
+		list_to_tables(m);
+	if (m->walked > PATIENCE * (m->nlisted + SHORT_LIST))
+		reconsider(m);
+	at = find_hashed(m, match);
+	p = find_listed(m, match, at ? to_posted(*at)->seq : UINT64_MAX, &m->walked);
+	if (!p)
+		return at ? take_at(m, at) : NULL;
+	list_del(m, p);
+	return p;
+}
+
+/* The ways stand apart to keep the registers of one out of the others. */
+struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match)
+{
+	struct tw_posted *p;
+	uint64_t steps = 0;
+
+	if (m->live && !m->nlisted)
+		return take_hashed(m, match);
+	if (m->live || m->nlisted > SHORT_LIST)
+		return take_mixed(m, match);
+	p = find_listed(m, match, UINT64_MAX, &steps);
+	if (p)
+		list_del(m, p);
+	return p;
+}
+
+struct tw_posted *tw_match_pop_posted(struct tw_match *m)
+{
+	struct tw_match_table *t;
+	struct tw_posted *p;
+	node_t **at;
+
+	if (m->nlisted) {
+		p = to_listed(m->list.next);
+		list_del(m, p);
+		return p;
+	}
+	if (!m->live)
+		return NULL;
+	t = &m->posted[__builtin_ctz(m->live)];
+	while (!*(at = &t->buckets[m->popped & (table_size(t) - 1)]))
+		m->popped++;
+	return take_at(m, at);
+}
+
+uint64_t tw_match_nposted(const struct tw_match *m)
+{
+	uint64_t n = m->nlisted;
+	int i;
+
+	for (i = 0; i < NMASKS; i++)
+		n += m->posted[i].count;
+	return n;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Matching: posted receives against arriving messages and the reverse.
+ *
+ * A message with match information M matches a receive (R, mask) when
+ * (M & mask) == R. The earliest posted receive wins; the earliest arrived
+ * message wins. Both directions cost the same at any depth for up to
+ * TW_MATCH_MASKS masks at a time; receives with further masks wait in an
+ * ordered list. Called under the endpoint's lock; knows nothing of endpoints.
+ */
+#ifndef TW_MATCH_H
+#define TW_MATCH_H
+
+#include <stdbool.h>
+
+#include "base/compiler.h"
+#include "base/list.h"
+
+#define TW_MATCH_MASKS 8
+
+/* Private to match.c: a place in a hash table. */
+struct tw_match_node {
+	uint64_t key;
+	struct tw_match_node *next, *prev;
+};
+
+/* A posted receive; embedded in its owner, who sets key and mask before posting. */
+struct tw_posted {
+	union {
+		struct tw_match_node node; /* when in a table */
+		struct {
+			uint64_t key;	     /* match_recv; key & ~mask == 0 */
+			struct tw_list list; /* when in the list */
+		};
+	};
+	uint64_t mask;		      /* match_mask */
+	uint64_t seq;		      /* order of posting, set by tw_match_post */
+	struct tw_match_table *table; /* which one holds it; NULL: the list */
+};
+
+/* An unexpected message; embedded in its owner, who sets match before queueing it. */
+struct tw_unexp {
+	uint64_t match;	    /* match_send */
+	uint64_t seq;	    /* order of arrival, set by tw_match_arrive */
+	struct tw_list all; /* every unexpected message, in order */
+	struct tw_match_node in[TW_MATCH_MASKS]; /* per index in use */
+};
+
+struct tw_match; /* posted and unexpected queues of one endpoint */
+
+/* NULL when memory is short. */
+struct tw_match *tw_match_new(void);
+void tw_match_free(struct tw_match *m);
+
+/* Queues a receive that matches nothing that has arrived. 0: it cannot fail. */
+int tw_match_post(struct tw_match *m, struct tw_posted *p);
+/* Takes a posted receive out again. */
+void tw_match_unpost(struct tw_match *m, struct tw_posted *p);
+/* Finds and takes out the earliest posted receive for a message; NULL if none. */
+struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match);
+/* Any posted receive, taken out; NULL when none is left. For closing. */
+struct tw_posted *tw_match_pop_posted(struct tw_match *m);
+
+/* Queues a message that matches no posted receive. Cannot fail. */
+void tw_match_arrive(struct tw_match *m, struct tw_unexp *u);
+/* Takes an unexpected message out. */
+void tw_match_remove(struct tw_match *m, struct tw_unexp *u);
+/* Finds the earliest message for (key, mask) and leaves it there; NULL if none. */
+struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t mask);
+/* The earliest unexpected message, left there; NULL if none. */
+struct tw_unexp *tw_match_first_unexp(struct tw_match *m);
+/* The one that arrived after u; NULL if none. */
+struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u);
+
+uint64_t tw_match_nposted(const struct tw_match *m);
+uint64_t tw_match_nunexp(const struct tw_match *m);
+
+#endif /* TW_MATCH_H */

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What match.c and match_unexp.c share: the hash tables, one per mask. Under
+ * one mask a message has exactly one key.
+ *
+ * In a bucket the nodes of one key stand together, oldest first. The first of
+ * them points with prev to the last, which is how the whole key is skipped; the
+ * others point to the one before. So thousands of equal keys cost as much as
+ * one, and a table is as large as the number of distinct keys.
+ */
+#ifndef TW_MATCH_INTERNAL_H
+#define TW_MATCH_INTERNAL_H
+
+#include "engine/match.h"
+
+#define NMASKS TW_MATCH_MASKS
+#define SMALL_BITS 4 /* log2 of the buckets a table starts with */
+#define SMALL (1 << SMALL_BITS)
+#define ODD_RANDOM 0x9e3779b97f4a7c15
+
+typedef struct tw_match_node node_t;
+
+struct tw_match_table {
+	uint64_t mask;
+	node_t **buckets;
+	uint64_t seed;	/* odd */
+	uint64_t count; /* nodes */
+	uint64_t nkeys; /* distinct keys */
+	uint64_t limit; /* nkeys beyond which it grows */
+	uint64_t used;	/* when this index was last searched */
+	uint16_t bit;	/* 1 << its number */
+	bool own;	/* the buckets are its own allocation */
+	uint8_t shift;	/* 64 - log2 of the buckets */
+} tw_aligned_line;
+
+/* How often a mask was met, or the steps it has cost. */
+struct tally {
+	uint64_t mask, n;
+};
+
+struct tw_match {
+	uint32_t live;		     /* bits of the tables with entries */
+	uint32_t built;		     /* bits of the indexes in use */
+	struct tw_match_table *last; /* posted to */
+	uint64_t posted_seq;
+	uint64_t nlisted;    /* receives in the list */
+	struct tw_list list; /* receives in no table, in order */
+	uint64_t walked;     /* steps in the list since it was last looked into */
+	uint64_t popped;     /* bucket that tw_match_pop_posted has come to */
+
+	struct tw_list all; /* unexpected messages, in order */
+	uint64_t nunexp;
+	uint64_t unexp_seq;
+	uint64_t clock; /* counts searches by index */
+	struct tw_match_table posted[NMASKS];
+	struct tw_match_table index[NMASKS];
+	struct tally scans[NMASKS]; /* entries walked, by mask without index */
+
+	node_t *small[2 * NMASKS][SMALL];
+};
+
+/* Without memory the table stays as it is: slower, not wrong. Returns 0. */
+int tw_match_grow(struct tw_match_table *t);
+/* Adds n to the tally of a mask and returns it. */
+struct tally *tw_match_tally(struct tally tallies[NMASKS], uint64_t mask, uint64_t n);
+
+/*
+ * The second multiplication is needed: with one, one seed in fifty or so makes
+ * chains of ten and more out of keys in arithmetic progression, as tags are.
+ */
+static inline uint64_t table_hash(const struct tw_match_table *t, uint64_t key)
+{
+	__uint128_t wide = (__uint128_t)key * t->seed;
+
+	return (((uint64_t)wide ^ (uint64_t)(wide >> 64)) * ODD_RANDOM) >> t->shift;
+}
+
+static inline size_t table_size(const struct tw_match_table *t)
+{
+	return (size_t)1 << (64 - t->shift);
+}
+
+/* Where the first node of a key hangs, or would. */
+static inline node_t **table_find(const struct tw_match_table *t, uint64_t key)
+{
+	node_t **at = &t->buckets[table_hash(t, key)];
+
+	while (*at && (*at)->key != key)
+		at = &(*at)->prev->next;
+	return at;
+}
+
+/* Returns 0, so that a caller may end in it. */
+static inline int table_add(struct tw_match_table *t, node_t *n)
+{
+	node_t **at = table_find(t, n->key), *first = *at;
+
+	t->count++;
+	if (first) {
+		n->next = first->prev->next;
+		n->prev = first->prev;
+		first->prev->next = n;
+		first->prev = n;
+		return 0;
+	}
+	n->next = NULL;
+	n->prev = n;
+	*at = n;
+	return tw_likely(++t->nkeys <= t->limit) ? 0 : tw_match_grow(t);
+}
+
+static inline void table_del_first(struct tw_match_table *t, node_t **at)
+{
+	node_t *n = *at;
+
+	t->count--;
+	*at = n->next;
+	if (n->prev == n)
+		t->nkeys--;
+	else
+		n->next->prev = n->prev;
+}
+
+static inline void table_del(struct tw_match_table *t, node_t *n)
+{
+	node_t **at = table_find(t, n->key), *first = *at;
+
+	if (n == first) {
+		table_del_first(t, at);
+		return;
+	}
+	t->count--;
+	n->prev->next = n->next;
+	if (n == first->prev)
+		first->prev = n->prev;
+	else
+		n->next->prev = n->prev;
+}
+
+#endif /* TW_MATCH_INTERNAL_H */

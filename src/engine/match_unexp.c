@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Unexpected messages: a list in order of arrival, scanned while it is short.
+ * A mask that keeps walking far gets an index; all indexes go when the queue
+ * has become short again.
+ */
+#include "engine/match_internal.h"
+
+#define SHORT_SCAN 16  /* entries walked free of charge */
+#define SHORT_QUEUE 4  /* so few entries need no index */
+#define INDEX_COST 64  /* entries walked that an index costs, however short the queue */
+
+#define each_built(m, t, bits)                                                                     \
+	for ((bits) = (m)->built;                                                                  \
+	     (bits) && ((t) = &(m)->index[__builtin_ctz(bits)], true);                              \
+	     (bits) &= (bits) - 1)
+
+static inline struct tw_unexp *to_unexp(struct tw_list *l)
+{
+	return tw_container(l, struct tw_unexp, all);
+}
+
+static inline node_t *link_in(struct tw_match *m, struct tw_match_table *t, struct tw_unexp *u)
+{
+	return &u->in[t - m->index];
+}
+
+static inline void index_add(struct tw_match *m, struct tw_match_table *t, struct tw_unexp *u)
+{
+	node_t *n = link_in(m, t, u);
+
+	n->key = u->match & t->mask;
+	table_add(t, n);
+}
+
+/* Message by message: as long as the queue, however large the index has been. */
+static void index_drop(struct tw_match *m, struct tw_match_table *t)
+{
+	struct tw_list *l, *next;
+
+	tw_list_each(&m->all, l, next)
+		table_del(t, link_in(m, t, to_unexp(l)));
+	m->built &= ~(uint32_t)t->bit;
+}
+
+static struct tw_match_table *index_least_used(struct tw_match *m)
+{
+	struct tw_match_table *t, *least = m->index;
+
+	for (t = m->index; t < m->index + NMASKS; t++)
+		if (t->used < least->used)
+			least = t;
+	return least;
+}
+
+static void index_build(struct tw_match *m, uint64_t mask)
+{
+	unsigned int i = (unsigned int)__builtin_ctz(~m->built);
+	struct tw_match_table *t = &m->index[i];
+	struct tw_list *l, *next;
+
+	if (i == NMASKS) {
+		t = index_least_used(m);
+		index_drop(m, t);
+	}
+	t->mask = mask;
+	t->used = ++m->clock;
+	m->built |= t->bit;
+	tw_list_each(&m->all, l, next)
+		index_add(m, t, to_unexp(l));
+}
+
+void tw_match_arrive(struct tw_match *m, struct tw_unexp *u)
+{
+	struct tw_match_table *t;
+	uint32_t bits;
+
+	u->seq = m->unexp_seq++;
+	m->nunexp++;
+	tw_list_add_tail(&m->all, &u->all);
+	each_built(m, t, bits)
+		index_add(m, t, u);
+}
+
+static tw_noinline void remove_indexed(struct tw_match *m, struct tw_unexp *u)
+{
+	struct tw_match_table *t;
+	uint32_t bits;
+
+	each_built(m, t, bits)
+		table_del(t, link_in(m, t, u));
+	if (m->nunexp > SHORT_QUEUE)
+		return;
+	each_built(m, t, bits)
+		index_drop(m, t);
+}
+
+void tw_match_remove(struct tw_match *m, struct tw_unexp *u)
+{
+	m->nunexp--;
+	tw_list_del(&u->all);
+	if (tw_unlikely(m->built))
+		remove_indexed(m, u);
+}
+
+/* An index is built when its mask has walked twice as far as building does. */
+static tw_noinline void charge(struct tw_match *m, uint64_t mask, uint64_t steps)
+{
+	struct tally *t = tw_match_tally(m->scans, mask, steps);
+
+	if (t->n < 2 * m->nunexp + INDEX_COST)
+		return;
+	t->n = 0;
+	index_build(m, mask);
+}
+
+static struct tw_unexp *scan(struct tw_match *m, uint64_t key, uint64_t mask)
+{
+	struct tw_list *l, *next;
+	uint64_t steps = 0;
+
+	tw_list_each(&m->all, l, next) {
+		if ((to_unexp(l)->match & mask) == key)
+			break;
+		steps++;
+	}
+	if (tw_unlikely(steps > SHORT_SCAN))
+		charge(m, mask, steps);
+	return l == &m->all ? NULL : to_unexp(l);
+}
+
+struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t mask)
+{
+	struct tw_match_table *t;
+	uint32_t bits;
+	node_t *n;
+
+	each_built(m, t, bits) {
+		if (t->mask != mask)
+			continue;
+		t->used = ++m->clock;
+		n = *table_find(t, key);
+		return n ? tw_container(n - (t - m->index), struct tw_unexp, in) : NULL;
+	}
+	return scan(m, key, mask);
+}
+
+struct tw_unexp *tw_match_first_unexp(struct tw_match *m)
+{
+	return tw_list_empty(&m->all) ? NULL : to_unexp(m->all.next);
+}
+
+struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u)
+{
+	return u->all.next == &m->all ? NULL : to_unexp(u->all.next);
+}
+
+uint64_t tw_match_nunexp(const struct tw_match *m)
+{
+	return m->nunexp;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Peers: their place in the table, their coming and their going. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+#define WINDOW_MAX 4096 /* lines: 256 KiB for one peer is plenty */
+#define DEAD_KEPT 64	/* dead peers before the oldest place is used again */
+
+static struct tw_addr make_addr(struct tw_ep *ep, uint32_t index, uint64_t nic_id,
+				uint32_t endpoint_id, uint32_t session)
+{
+	uint32_t slot = (uint32_t)(ep->slot - tw_slots);
+
+	return (struct tw_addr){nic_id << 16 | endpoint_id, session, slot << 20 | index};
+}
+
+static void clear_peer(struct tw_peer *p)
+{
+	struct tw_list *lists[] = {&p->sendq, &p->pushing, &p->waiting, &p->owing,
+				   &p->pulling, &p->work, &p->connects};
+
+	for (unsigned i = 0; i < tw_countof(lists); i++)
+		tw_list_init(lists[i]);
+}
+
+/* A place of a peer that has long been dead, so that restarts cost nothing. */
+static struct tw_peer *reuse(struct tw_ep *ep)
+{
+	uint32_t dead = 0;
+
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		dead += ep->peers[i]->state == TW_PEER_DOWN;
+	if (dead <= DEAD_KEPT)
+		return NULL;
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		if (ep->peers[i]->state == TW_PEER_DOWN && !ep->peers[i]->numsgs)
+			return ep->peers[i];
+	return NULL;
+}
+
+static struct tw_peer *add(struct tw_ep *ep)
+{
+	struct tw_peer *p;
+
+	if (ep->npeers == ep->max_peers) {
+		uint32_t n = ep->max_peers ? 2 * ep->max_peers : 8;
+		struct tw_peer **peers;
+
+		if (n > 1u << 20)
+			return NULL;
+		peers = realloc(ep->peers, n * sizeof(*peers));
+		if (!peers)
+			return NULL;
+		ep->peers = peers;
+		ep->max_peers = n;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->index = ep->npeers;
+	ep->peers[ep->npeers++] = p;
+	return p;
+}
+
+static struct tw_peer *unused(struct tw_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		if (ep->peers[i]->state == TW_PEER_NONE)
+			return ep->peers[i];
+	return NULL;
+}
+
+struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id)
+{
+	struct tw_peer *p = unused(ep);
+	uint32_t index;
+
+	if (!p)
+		p = reuse(ep);
+	if (!p)
+		p = add(ep);
+	if (!p)
+		return NULL;
+	index = p->index;
+	memset(p, 0, sizeof(*p));
+	clear_peer(p);
+	p->ep = ep;
+	p->index = index;
+	p->state = TW_PEER_CONNECTING;
+	p->addr = make_addr(ep, index, nic_id, endpoint_id, 0);
+	tw_stats_peer(p);
+	return p;
+}
+
+void tw_peer_free(struct tw_peer *p)
+{
+	tw_list_del(&p->work);
+	p->state = TW_PEER_NONE;
+	tw_stats_peer(p);
+}
+
+struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id)
+{
+	uint64_t where = nic_id << 16 | endpoint_id;
+
+	for (uint32_t i = 0; i < ep->npeers; i++) {
+		struct tw_peer *p = ep->peers[i];
+
+		if (p->addr.where == where &&
+		    (p->state == TW_PEER_UP || p->state == TW_PEER_CONNECTING))
+			return p;
+	}
+	return NULL;
+}
+
+struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
+{
+	uint32_t index = a.slot_peer & 0xfffff;
+	struct tw_peer *p;
+
+	if (tw_unlikely(index >= ep->npeers))
+		return NULL;
+	p = ep->peers[index];
+	if (tw_unlikely(p->addr.where != a.where || p->addr.session != a.session ||
+			p->addr.slot_peer != a.slot_peer || p->state == TW_PEER_NONE ||
+			p->state == TW_PEER_CONNECTING))
+		return NULL;
+	return p;
+}
+
+uint32_t tw_peer_window(struct tw_ep *ep)
+{
+	uint32_t lines = ep->unexp_max / TW_LINE, up = 0;
+
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		up += ep->peers[i]->state == TW_PEER_UP;
+	return tw_min(lines / tw_max(up, 4u), (uint32_t)WINDOW_MAX);
+}
+
+/* More peers than there is memory for: their windows shrink as lines come back. */
+static void share_out(struct tw_ep *ep)
+{
+	uint32_t fair = tw_peer_window(ep);
+
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		ep->peers[i]->fair = fair;
+}
+
+void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other,
+		uint32_t window)
+{
+	struct tw_ep *ep = p->ep;
+
+	p->link = link;
+	p->state = TW_PEER_UP;
+	p->addr.session = other->session;
+	p->filter = other->filter;
+	p->credits = other->window;
+	p->window = window;
+	p->rts_left = TW_RTS_BUDGET;
+	share_out(ep);
+	tw_stats_peer(p);
+}
+
+static void fail(struct tw_peer *p, struct tw_req *r, enum tw_status why)
+{
+	struct tw_ep *ep = p->ep;
+
+	if (r->kind == TW_SEND)
+		ep->gauges[TW_G_SENDS]--;
+	if ((r->flags & TW_R_RNDV) || (r->kind == TW_SEND && (r->flags & TW_R_BUFFERED)))
+		ep->nmoving--;
+	r->xfer_len = 0;
+	tw_req_complete(ep, r, why);
+}
+
+static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why)
+{
+	while (!tw_list_empty(list)) {
+		struct tw_req *r = tw_list_first(list, struct tw_req, link);
+
+		tw_list_del(&r->link);
+		/* A receive that owes only its thanks has all its data. */
+		if (list == &p->owing && r->owed != TW_OWE_CTS && r->status == TW_S_OK) {
+			if (r->flags & TW_R_RNDV)
+				p->ep->nmoving--;
+			tw_recv_finish(p->ep, r);
+			continue;
+		}
+		fail(p, r, why);
+	}
+}
+
+void tw_peer_down(struct tw_peer *p, enum tw_status why)
+{
+	struct tw_ep *ep = p->ep;
+	struct tw_req *half = p->rx_req;
+
+	if (p->state != TW_PEER_UP)
+		return;
+	p->state = TW_PEER_DOWN;
+	p->why = (uint8_t)why;
+	p->link = NULL;
+	fail_all(p, &p->sendq, why);
+	fail_all(p, &p->pushing, why);
+	fail_all(p, &p->waiting, why);
+	fail_all(p, &p->pulling, why);
+	fail_all(p, &p->owing, why);
+	tw_recv_lost(p);
+	if (half)
+		fail(p, half, why);
+	tw_list_del(&p->work);
+	ep->events++;
+	share_out(ep);
+	tw_stats_peer(p);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The heartbeat: what has arrived is taken in, what waits is sent on. */
+#include <sys/epoll.h>
+
+#include "engine/engine.h"
+
+#define SLOW_EVERY 256	 /* polls between two looks at the clock, a power of two */
+#define EVENTS_EVERY_US 100 /* looks at descriptors where no service thread does */
+#define SERVICE_AFTER_US 50 /* unfinished work without a poll becomes the service's */
+
+const struct tw_upcalls tw_upcalls = {
+	.packet = tw_recv_packet,
+	.incoming = tw_connect_incoming,
+	.connected = tw_connect_done,
+	.refused = tw_connect_refused,
+	.down = tw_connect_down,
+	.timer = tw_timer,
+};
+
+static bool idle(const struct tw_peer *p)
+{
+	return tw_list_empty(&p->owing) && tw_list_empty(&p->pulling) &&
+	       tw_list_empty(&p->sendq) && tw_list_empty(&p->pushing) &&
+	       p->owed <= p->window / 2;
+}
+
+bool tw_flush(struct tw_ep *ep)
+{
+	struct tw_list *n, *tmp;
+	bool moved = false;
+
+	tw_list_each(&ep->work, n, tmp) {
+		struct tw_peer *p = tw_container(n, struct tw_peer, work);
+
+		moved |= tw_rndv_flush(p);
+		if (!tw_list_empty(&p->sendq))
+			moved |= tw_send_flush(p);
+		if (idle(p))
+			tw_list_del(&p->work);
+	}
+	return moved;
+}
+
+void tw_poll_events(struct tw_ep *ep)
+{
+	struct epoll_event ev[16];
+	int n;
+
+	do {
+		n = epoll_wait(ep->epfd, ev, tw_countof(ev), 0);
+		for (int i = 0; i < n; i++) {
+			struct tw_watch *w = ev[i].data.ptr;
+			w->ready(w, ev[i].events);
+		}
+	} while (n == (int)tw_countof(ev));
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+void tw_expire(struct tw_ep *ep)
+{
+	uint64_t now = tw_clock(), next;
+
+	atomic_store_explicit(&ep->slot->timer, 0, memory_order_relaxed);
+	next = tw_connect_expire(ep, now);
+	for (unsigned i = 0; i < ep->nprovs; i++)
+		next = earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
+	if (next)
+		tw_timer(&ep->host, next);
+}
+
+void tw_timer(struct tw_host *host, uint64_t when)
+{
+	struct tw_ep *ep = tw_container(host, struct tw_ep, host);
+	uint64_t set = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
+
+	if (set && set <= when)
+		return;
+	atomic_store_explicit(&ep->slot->timer, when, memory_order_relaxed);
+	tw_service_timer(ep->slot, when);
+}
+
+void tw_hand_over(struct tw_ep *ep)
+{
+	struct tw_slot_entry *s = ep->slot;
+
+	if ((!ep->nmoving && tw_list_empty(&ep->work)) ||
+	    atomic_load_explicit(&s->handed, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&s->handed, true, memory_order_relaxed);
+	tw_timer(&ep->host, tw_clock() + tw_clock_us(SERVICE_AFTER_US));
+}
+
+/* What a polling program must see to itself. */
+static tw_noinline void slow(struct tw_ep *ep)
+{
+	uint64_t now = tw_clock();
+	uint64_t timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
+
+	if (timer && timer <= now)
+		tw_expire(ep);
+	if (atomic_load_explicit(&ep->slot->summoned, memory_order_relaxed)) {
+		atomic_store_explicit(&ep->slot->summoned, false, memory_order_relaxed);
+		tw_poll_events(ep);
+		tw_service_resume(ep->slot);
+	} else if (now >= ep->next_events && !tw_service_running()) {
+		ep->next_events = now + tw_clock_us(EVENTS_EVERY_US);
+		tw_poll_events(ep);
+	}
+}
+
+unsigned tw_progress(struct tw_ep *ep)
+{
+	uint64_t polls = atomic_load_explicit(&ep->slot->polls, memory_order_relaxed) + 1;
+	unsigned n = 0;
+
+	if (tw_unlikely(tw_in_handler(ep)))
+		return 0;
+	if (tw_unlikely(ep->armed))
+		tw_disarm(ep);
+	for (unsigned i = 0; i < ep->nprovs; i++)
+		n += ep->provs[i].ops->progress(ep->provs[i].instance);
+	if (tw_unlikely(!tw_list_empty(&ep->work)))
+		n += tw_flush(ep);
+	/* One writer at a time, the holder of the lock; the service thread reads. */
+	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
+	if (tw_unlikely((polls & (SLOW_EVERY - 1)) == 0))
+		slow(ep);
+	return n;
+}
+
+bool tw_arm(struct tw_ep *ep)
+{
+	bool found = false;
+
+	ep->armed = true;
+	for (unsigned i = 0; i < ep->nprovs; i++)
+		found |= ep->provs[i].ops->arm(ep->provs[i].instance);
+	return found;
+}
+
+void tw_disarm(struct tw_ep *ep)
+{
+	ep->armed = false;
+	for (unsigned i = 0; i < ep->nprovs; i++)
+		ep->provs[i].ops->disarm(ep->provs[i].instance);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The receiving side: arriving messages meet posted receives, or wait for them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+void tw_recv_finish(struct tw_ep *ep, struct tw_req *r)
+{
+	ep->counters[TW_C_RECV_DONE]++;
+	ep->counters[TW_C_RECV_BYTES] += r->xfer_len;
+	if (tw_unlikely(r->msg_len > r->len)) {
+		ep->counters[TW_C_RECV_TRUNCATED]++;
+		tw_req_complete(ep, r, TW_S_TRUNCATED);
+		return;
+	}
+	tw_req_complete(ep, r, TW_S_OK);
+}
+
+/* Ties a receive to the message it matched. */
+static inline void bind(struct tw_req *r, struct tw_peer *p, struct tw_addr source, uint64_t match,
+			uint32_t len)
+{
+	r->flags &= (uint8_t)~TW_R_POSTED;
+	r->peer = p;
+	r->source = source;
+	r->match = match;
+	r->msg_len = len;
+	r->xfer_len = tw_min(len, r->len);
+}
+
+/* Lines that a message no longer holds here go back to the sender some time. */
+static inline void release_credits(struct tw_peer *p, uint32_t len)
+{
+	uint32_t n = tw_credit_cost(len);
+
+	if (tw_unlikely(p->window > p->fair)) {
+		uint32_t keep = tw_min(n, p->window - p->fair);
+
+		p->window -= keep;
+		p->used -= keep;
+		n -= keep;
+	}
+	p->owed += n;
+	if (tw_unlikely(p->owed > p->window / 2))
+		tw_peer_work(p);
+}
+
+/* All of an eager message has reached its receive. */
+static inline void eager_done(struct tw_peer *p, struct tw_req *r, bool sync, struct tw_ref ref)
+{
+	release_credits(p, r->msg_len);
+	if (tw_unlikely(sync)) {
+		r->remote = ref;
+		tw_owe(p, r, TW_OWE_ACK);
+		return;
+	}
+	tw_recv_finish(p->ep, r);
+}
+
+void tw_umsg_free(struct tw_ep *ep, struct tw_umsg *u)
+{
+	ep->gauges[TW_G_UNEXPECTED]--;
+	ep->gauges[TW_G_UNEXP_BYTES] -= u->rndv ? 0 : u->len;
+	u->peer->numsgs--;
+	free(u);
+}
+
+/* A receive meets a message that had come before it. */
+static void take_umsg(struct tw_ep *ep, struct tw_req *r, struct tw_umsg *u)
+{
+	struct tw_peer *p = u->peer;
+	bool whole = u->have == u->len;
+
+	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
+	tw_match_remove(ep->match, &u->unexp);
+	bind(r, p, u->source, u->unexp.match, u->len);
+	if (u->rndv) {
+		p->nrts--;
+		tw_rndv_start(p, r, u->ref, u->address);
+		tw_umsg_free(ep, u);
+		return;
+	}
+	tw_req_scatter(r, 0, u->data, tw_min(u->have, r->xfer_len));
+	if (whole && p->state == TW_PEER_UP) {
+		eager_done(p, r, u->sync, u->ref);
+	} else if (whole) {
+		tw_recv_finish(ep, r);
+	} else {
+		/* The rest of it goes straight to the receive. */
+		p->rx_req = r;
+		p->rx_umsg = NULL;
+		r->owed = u->sync ? TW_OWE_ACK : TW_OWE_NOTHING;
+		r->remote = u->ref;
+	}
+	tw_umsg_free(ep, u);
+}
+
+int tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask)
+{
+	struct tw_unexp *u = NULL;
+
+	if (tw_match_nunexp(ep->match))
+		u = tw_match_find_unexp(ep->match, key, mask);
+	ep->counters[TW_C_RECV_POSTED]++;
+	if (u) {
+		take_umsg(ep, r, tw_container(u, struct tw_umsg, unexp));
+		return 0;
+	}
+	r->posted.key = key;
+	r->posted.mask = mask;
+	r->match = key;
+	r->flags |= TW_R_POSTED;
+	if (tw_unlikely(tw_match_post(ep->match, &r->posted) < 0)) {
+		r->flags &= (uint8_t)~TW_R_POSTED;
+		return -1;
+	}
+	ep->gauges[TW_G_POSTED]++;
+	return 0;
+}
+
+bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r)
+{
+	if (!(r->flags & TW_R_POSTED))
+		return false;
+	tw_match_unpost(ep->match, &r->posted);
+	r->flags &= (uint8_t)~TW_R_POSTED;
+	ep->gauges[TW_G_POSTED]--;
+	ep->counters[TW_C_RECV_CANCELLED]++;
+	return true;
+}
+
+static inline struct tw_req *take_posted(struct tw_ep *ep, uint64_t match)
+{
+	struct tw_posted *q = tw_match_take_posted(ep->match, match);
+
+	if (!q)
+		return NULL;
+	ep->gauges[TW_G_POSTED]--;
+	return tw_container(q, struct tw_req, posted);
+}
+
+static struct tw_umsg *umsg_new(struct tw_peer *p, const struct tw_hdr *hdr, uint32_t room)
+{
+	struct tw_ep *ep = p->ep;
+	struct tw_umsg *u = malloc(sizeof(*u) + room);
+
+	if (!u)
+		return NULL;
+	u->unexp.match = hdr->match;
+	u->peer = p;
+	u->source = p->addr;
+	u->len = hdr->len;
+	u->have = 0;
+	u->rndv = u->sync = false;
+	p->numsgs++;
+	ep->counters[TW_C_UNEXPECTED]++;
+	ep->gauges[TW_G_UNEXPECTED]++;
+	ep->gauges[TW_G_UNEXP_BYTES] += room;
+	return u;
+}
+
+/* The user's handler looks at a message first. True: it wants it dropped. */
+static bool ask_handler(struct tw_ep *ep, struct tw_umsg *u)
+{
+	bool whole = !u->rndv && u->have == u->len, drop;
+
+	atomic_store_explicit(&ep->slot->handler, tw_thread_id(), memory_order_relaxed);
+	drop = ep->unexp_handler(ep, u, whole ? u->data : NULL);
+	atomic_store_explicit(&ep->slot->handler, 0, memory_order_relaxed);
+	return drop;
+}
+
+/*
+ * A dropped message is received into nothing: the sender sees it matched. A
+ * receive that the handler posted may take it as well; else it waits.
+ */
+static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
+{
+	struct tw_req *r = NULL;
+
+	if (ep->unexp_handler) {
+		if (ask_handler(ep, u)) {
+			r = tw_req_new(ep, TW_RECV, NULL, 0, 0);
+			if (r)
+				r->flags |= TW_R_FORGOTTEN;
+		} else {
+			r = take_posted(ep, u->unexp.match);
+		}
+	}
+	tw_match_arrive(ep->match, &u->unexp);
+	ep->events++;
+	if (r)
+		take_umsg(ep, r, u);
+}
+
+static enum tw_err eager(struct tw_peer *p, const struct tw_hdr *hdr, const char *data,
+			 uint32_t len)
+{
+	struct tw_ep *ep = p->ep;
+	bool sync = hdr->flags & TW_FLAG_SYNC;
+	struct tw_ref ref = {0, 0};
+	struct tw_req *r;
+
+	if (tw_unlikely(sync)) {
+		if (len < sizeof(ref))
+			return TW_EPROTO;
+		memcpy(&ref, data, sizeof(ref));
+		data += sizeof(ref);
+		len -= sizeof(ref);
+	}
+	if (tw_unlikely(len > hdr->len || p->rx_len || (len == 0 && hdr->len) ||
+			hdr->len >= UINT32_MAX / 2 ||
+			tw_credit_cost(hdr->len) > p->window - p->used))
+		return TW_EPROTO;
+	r = take_posted(ep, hdr->match);
+	if (tw_likely(r != NULL)) {
+		bind(r, p, p->addr, hdr->match, hdr->len);
+		tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len));
+		if (tw_unlikely(len < hdr->len)) {
+			p->rx_req = r;
+			r->owed = sync ? TW_OWE_ACK : TW_OWE_NOTHING;
+			r->remote = ref;
+		}
+	} else {
+		struct tw_umsg *u = umsg_new(p, hdr, hdr->len);
+
+		if (!u)
+			return TW_AGAIN;
+		memcpy(u->data, data, len);
+		u->have = len;
+		u->sync = sync;
+		u->ref = ref;
+		p->rx_umsg = len < hdr->len ? u : NULL;
+		p->used += tw_credit_cost(hdr->len);
+		p->rx_at = len;
+		p->rx_len = len < hdr->len ? hdr->len : 0;
+		p->show->msgs_received++;
+		settle_unexpected(ep, u);
+		return TW_OK;
+	}
+	p->used += tw_credit_cost(hdr->len);
+	p->show->msgs_received++;
+	if (tw_likely(len == hdr->len)) {
+		eager_done(p, r, sync, ref);
+		return TW_OK;
+	}
+	p->rx_at = len;
+	p->rx_len = hdr->len;
+	return TW_OK;
+}
+
+static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
+{
+	struct tw_req *r = p->rx_req;
+	struct tw_umsg *u = p->rx_umsg;
+
+	if (!len || len > p->rx_len - p->rx_at)
+		return TW_EPROTO;
+	if (r && p->rx_at < r->xfer_len)
+		tw_req_scatter(r, p->rx_at, data, tw_min(len, r->xfer_len - p->rx_at));
+	if (u) {
+		memcpy(u->data + p->rx_at, data, len);
+		u->have = p->rx_at + len;
+	}
+	p->rx_at += len;
+	if (p->rx_at < p->rx_len)
+		return TW_OK;
+	p->rx_req = NULL;
+	p->rx_umsg = NULL;
+	p->rx_len = 0;
+	if (r)
+		eager_done(p, r, r->owed == TW_OWE_ACK, r->remote);
+	return TW_OK;
+}
+
+static enum tw_err announced(struct tw_peer *p, const struct tw_hdr *hdr, const void *data,
+			     uint32_t len)
+{
+	struct tw_rts rts;
+	struct tw_req *r;
+	struct tw_umsg *u;
+
+	if (len != sizeof(rts) || p->rx_len || p->nrts >= TW_RTS_BUDGET)
+		return TW_EPROTO;
+	memcpy(&rts, data, sizeof(rts));
+	r = take_posted(p->ep, hdr->match);
+	if (r) {
+		p->show->msgs_received++;
+		bind(r, p, p->addr, hdr->match, hdr->len);
+		tw_rndv_start(p, r, rts.ref, rts.address);
+		return TW_OK;
+	}
+	u = umsg_new(p, hdr, 0);
+	if (!u)
+		return TW_AGAIN;
+	u->rndv = true;
+	u->ref = rts.ref;
+	u->address = rts.address;
+	p->nrts++;
+	p->show->msgs_received++;
+	settle_unexpected(p->ep, u);
+	return TW_OK;
+}
+
+enum tw_err tw_recv_packet(struct tw_link *link, const struct tw_hdr *hdr, const void *payload,
+			   uint32_t len)
+{
+	struct tw_peer *p = link->peer;
+	enum tw_err err;
+
+	switch (hdr->type) {
+	case TW_EAGER:
+		err = eager(p, hdr, payload, len);
+		break;
+	case TW_FRAG:
+		err = fragment(p, payload, len);
+		break;
+	case TW_RTS:
+		err = announced(p, hdr, payload, len);
+		break;
+	default:
+		err = tw_rndv_packet(p, hdr, payload, len);
+	}
+	/* Only once the packet is taken: it may be offered again. */
+	if (err == TW_OK && hdr->credits) {
+		p->credits += hdr->credits;
+		if (tw_unlikely(!tw_list_empty(&p->sendq)))
+			tw_peer_work(p);
+	}
+	return err;
+}
+
+void tw_recv_lost(struct tw_peer *p)
+{
+	struct tw_ep *ep = p->ep;
+	struct tw_unexp *x = p->numsgs ? tw_match_first_unexp(ep->match) : NULL;
+
+	while (x) {
+		struct tw_unexp *next = tw_match_next_unexp(ep->match, x);
+		struct tw_umsg *u = tw_container(x, struct tw_umsg, unexp);
+
+		if (u->peer == p && (u->rndv || u->have < u->len)) {
+			tw_match_remove(ep->match, x);
+			tw_umsg_free(ep, u);
+		}
+		x = next;
+	}
+	p->rx_umsg = NULL;
+	p->rx_req = NULL;
+	p->rx_len = 0;
+	p->nrts = 0;
+}

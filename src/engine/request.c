@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests and the memory that they describe. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_seg *segs,
+			  uint32_t nsegs, uint32_t len)
+{
+	struct tw_req *r = tw_pool_get(&ep->reqs);
+
+	if (tw_unlikely(!r))
+		return NULL;
+	r->kind = (uint8_t)kind;
+	r->flags = 0;
+	r->owed = TW_OWE_NOTHING;
+	r->nsegs = nsegs;
+	r->len = len;
+	r->xfer_len = 0;
+	r->at = 0;
+	r->claimed = 0;
+	r->segs = &r->seg;
+	tw_list_init(&r->link);
+	if (tw_likely(nsegs == 1)) {
+		r->seg = segs[0];
+		return r;
+	}
+	if (nsegs > 1) {
+		r->segs = malloc(nsegs * sizeof(*segs));
+		if (!r->segs) {
+			tw_pool_put(&ep->reqs, r);
+			return NULL;
+		}
+		memcpy(r->segs, segs, nsegs * sizeof(*segs));
+	}
+	return r;
+}
+
+void tw_req_free(struct tw_ep *ep, struct tw_req *r)
+{
+	if (tw_unlikely(r->segs != &r->seg))
+		free(r->segs);
+	r->flags = 0;
+	tw_list_del(&r->link);
+	tw_pool_put(&ep->reqs, r);
+}
+
+void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
+{
+	r->status = (uint8_t)status;
+	if (tw_unlikely(r->flags & TW_R_FORGOTTEN)) {
+		tw_req_free(ep, r);
+		return;
+	}
+	r->flags |= TW_R_DONE | TW_R_BUFFERED;
+	tw_list_add_tail(&ep->done, &r->link);
+	ep->events++;
+}
+
+unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
+		    unsigned max, uint32_t *covered)
+{
+	const struct tw_seg *s = r->segs, *end = s + r->nsegs;
+	unsigned n = 0;
+	uint32_t sum = 0;
+
+	while (s < end && at >= s->len)
+		at -= s++->len;
+	for (; s < end && n < max && sum < len; s++) {
+		uint32_t part = tw_min(s->len - at, len - sum);
+
+		if (part)
+			iov[n++] = (struct iovec){s->ptr + at, part};
+		sum += part;
+		at = 0;
+	}
+	*covered = sum;
+	return n;
+}
+
+void tw_req_scatter(struct tw_req *r, uint32_t at, const void *from, uint32_t len)
+{
+	const char *p = from;
+
+	if (tw_likely(r->nsegs <= 1)) {
+		if (len)
+			memcpy(r->seg.ptr + at, p, len);
+		return;
+	}
+	while (len) {
+		struct iovec iov[8];
+		uint32_t covered;
+		unsigned n = tw_req_iov(r, at, len, iov, tw_countof(iov), &covered);
+
+		for (unsigned i = 0; i < n; i++) {
+			memcpy(iov[i].iov_base, p, iov[i].iov_len);
+			p += iov[i].iov_len;
+		}
+		at += covered;
+		len -= covered;
+	}
+}
+
+struct tw_req *tw_req_named(struct tw_peer *p, uint64_t packed, enum tw_kind kind)
+{
+	struct tw_ref ref = tw_ref_unpack(packed);
+	struct tw_req *r = tw_pool_find(&p->ep->reqs, ref.index, ref.gen);
+
+	if (!r || r->kind != kind || r->peer != p || (r->flags & (TW_R_DONE | TW_R_POSTED)))
+		return NULL;
+	return r;
+}

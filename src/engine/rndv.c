@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Long messages. The sender announces; the receiver, once it has a match,
+ * either pulls the data (get, then DONE) or asks for it (CTS, then DATA).
+ * Replies are owed, never sent from inside an arrival: tw_rndv_flush() sends
+ * them when there is room.
+ */
+#include <string.h>
+
+#include "engine/engine.h"
+
+#define PULL_PIECE (256 * 1024) /* bytes of one get */
+#define PULL_BUDGET (512 * 1024) /* bytes pulled in one go */
+#define PUSH_PIECE (16 * 1024)
+#define PUSH_BUDGET 16 /* pieces pushed in one go */
+
+void tw_owe(struct tw_peer *p, struct tw_req *r, enum tw_owed what)
+{
+	r->owed = (uint8_t)what;
+	tw_list_add_tail(&p->owing, &r->link);
+	tw_peer_work(p);
+}
+
+/*
+ * The side that idles moves the data whatever is faster; when both look, the
+ * way that was measured to be faster.
+ */
+static enum tw_way way_for(struct tw_peer *p, struct tw_req *r, uint64_t address)
+{
+	const char *set = tw_settings.rndv;
+
+	if (!address || !p->link->can_get || set[2] == 's' /* push */)
+		return TW_PUSH;
+	if (p->link->direct || set[2] == 'l' /* pull */ || !p->link->provider->polls(p->link))
+		return TW_PULL;
+	r->flags |= TW_R_SAMPLE;
+	return tw_choose(&p->choose, r->xfer_len);
+}
+
+void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address)
+{
+	r->remote = ref;
+	r->remote_address = address;
+	r->at = 0;
+	r->status = TW_S_OK;
+	r->flags |= TW_R_RNDV;
+	p->ep->nmoving++;
+	if (r->xfer_len == 0) {
+		tw_owe(p, r, TW_OWE_DONE);
+		return;
+	}
+	if (way_for(p, r, address) == TW_PUSH) {
+		tw_owe(p, r, TW_OWE_CTS);
+	} else {
+		tw_list_add_tail(&p->pulling, &r->link);
+		tw_peer_work(p);
+	}
+	r->started = (r->flags & TW_R_SAMPLE) ? tw_clock() : 0;
+}
+
+static void learn(struct tw_peer *p, struct tw_req *r, enum tw_way way)
+{
+	if (r->flags & TW_R_SAMPLE)
+		tw_choose_sample(&p->choose, way, r->xfer_len, tw_clock() - r->started);
+}
+
+static void receive_done(struct tw_peer *p, struct tw_req *r)
+{
+	p->ep->nmoving--;
+	if (r->status == TW_S_OK) {
+		tw_recv_finish(p->ep, r);
+		return;
+	}
+	r->xfer_len = 0;
+	tw_req_complete(p->ep, r, (enum tw_status)r->status);
+}
+
+/* Sends what a receive owes; false when there is no room. */
+static bool pay(struct tw_peer *p, struct tw_req *r)
+{
+	struct tw_ref me = {r->obj.index, r->obj.gen};
+	struct iovec iov = {&me, sizeof(me)};
+	struct tw_hdr hdr = {0, 0, 0, r->xfer_len, tw_ref_pack(r->remote)};
+	unsigned niov = 0;
+
+	if (r->owed == TW_OWE_CTS) {
+		hdr.type = TW_CTS;
+		niov = 1;
+	} else if (r->owed == TW_OWE_DONE) {
+		hdr.type = TW_DONE;
+		hdr.flags = r->status == TW_S_OK ? TW_DONE_OK : TW_DONE_FAILED;
+	} else {
+		hdr.type = TW_ACK;
+	}
+	if (p->link->provider->send(p->link, TW_SEND_CONTROL, &hdr, &iov, niov,
+				    niov ? sizeof(me) : 0) != TW_OK)
+		return false;
+	tw_list_del(&r->link);
+	if (r->owed == TW_OWE_CTS) {
+		r->flags |= TW_R_DATA;
+		p->ep->counters[TW_C_RNDV_PUSH]++;
+		tw_list_add_tail(&p->waiting, &r->link);
+	} else if (r->owed == TW_OWE_DONE) {
+		receive_done(p, r);
+	} else {
+		tw_recv_finish(p->ep, r);
+	}
+	return true;
+}
+
+/* One get; false when the receive has left the pulling list. */
+static bool pull(struct tw_peer *p, struct tw_req *r)
+{
+	struct iovec iov[16];
+	uint32_t want = tw_min((uint32_t)PULL_PIECE, r->xfer_len - r->at), covered;
+	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
+	enum tw_err err = p->link->provider->get(p->link, iov, n, r->remote_address + r->at);
+
+	if (err == TW_OK) {
+		r->at += covered;
+		if (r->at < r->xfer_len)
+			return true;
+		p->ep->counters[TW_C_RNDV_PULL]++;
+		learn(p, r, TW_PULL);
+		tw_list_del(&r->link);
+		tw_owe(p, r, TW_OWE_DONE);
+		return false;
+	}
+	tw_list_del(&r->link);
+	if (err == TW_EPERM) {
+		/* The data can still be sent. */
+		p->ep->counters[TW_C_PULL_REFUSED]++;
+		r->at = 0;
+		r->flags &= (uint8_t)~TW_R_SAMPLE;
+		tw_owe(p, r, TW_OWE_CTS);
+	} else if (err == TW_EFAULT) {
+		r->status = TW_S_ABORTED;
+		tw_owe(p, r, TW_OWE_DONE);
+	} else {
+		/* The peer is dying: its end will end this receive. */
+		tw_list_add_tail(&p->waiting, &r->link);
+	}
+	return false;
+}
+
+static bool pull_some(struct tw_peer *p)
+{
+	bool moved = false;
+
+	for (int budget = PULL_BUDGET; budget > 0 && !tw_list_empty(&p->pulling);
+	     budget -= PULL_PIECE) {
+		pull(p, tw_list_first(&p->pulling, struct tw_req, link));
+		moved = true;
+	}
+	return moved;
+}
+
+/* One DATA packet; false when there is no room. */
+static bool push(struct tw_peer *p, struct tw_req *r)
+{
+	struct iovec iov[TW_MAX_SEGMENTS];
+	uint32_t most = tw_min((uint32_t)PUSH_PIECE, p->link->max_payload), covered;
+	uint32_t want = tw_min(most, r->xfer_len - r->at);
+	struct tw_hdr hdr = {TW_DATA, 0, 0, r->at, tw_ref_pack(r->remote)};
+	enum tw_send_class cls = r->at + want == r->xfer_len ? TW_SEND_ENGINE : TW_SEND_PLAIN;
+	unsigned n = tw_req_iov(r, r->at, want, iov, TW_MAX_SEGMENTS, &covered);
+
+	if (p->link->provider->send(p->link, cls, &hdr, iov, n, want) != TW_OK)
+		return false;
+	r->at += want;
+	return true;
+}
+
+static void send_done(struct tw_peer *p, struct tw_req *r, enum tw_status status)
+{
+	struct tw_ep *ep = p->ep;
+
+	tw_list_del(&r->link);
+	ep->nmoving--;
+	ep->gauges[TW_G_SENDS]--;
+	r->xfer_len = status == TW_S_OK ? r->len : 0;
+	tw_req_complete(ep, r, status);
+}
+
+static bool push_some(struct tw_peer *p)
+{
+	bool moved = false;
+
+	for (int i = 0; i < PUSH_BUDGET && !tw_list_empty(&p->pushing); i++) {
+		struct tw_req *r = tw_list_first(&p->pushing, struct tw_req, link);
+
+		if (!push(p, r))
+			break;
+		moved = true;
+		if (r->at == r->xfer_len)
+			send_done(p, r, TW_S_OK);
+	}
+	return moved;
+}
+
+static void return_credits(struct tw_peer *p)
+{
+	struct tw_hdr hdr = {TW_CREDIT, 0, 0, 0, 0};
+
+	while (p->owed > p->window / 2) {
+		hdr.credits = tw_take_credits(p);
+		if (p->link->provider->send(p->link, TW_SEND_CONTROL, &hdr, NULL, 0, 0) ==
+		    TW_OK)
+			continue;
+		p->owed += hdr.credits;
+		p->used += hdr.credits;
+		return;
+	}
+}
+
+bool tw_rndv_flush(struct tw_peer *p)
+{
+	bool moved = false;
+
+	while (!tw_list_empty(&p->owing) &&
+	       pay(p, tw_list_first(&p->owing, struct tw_req, link)))
+		moved = true;
+	if (!tw_list_empty(&p->pulling))
+		moved |= pull_some(p);
+	if (!tw_list_empty(&p->pushing))
+		moved |= push_some(p);
+	return_credits(p);
+	return moved;
+}
+
+/* What arrives --------------------------------------------------------------- */
+
+static enum tw_err clear_to_send(struct tw_peer *p, const struct tw_hdr *hdr, const void *data,
+				 uint32_t len)
+{
+	struct tw_req *r = tw_req_named(p, hdr->match, TW_SEND);
+
+	if (!r || len != sizeof(struct tw_ref) || !(r->flags & TW_R_RNDV) ||
+	    (r->flags & TW_R_DATA) || hdr->len > r->len || !hdr->len)
+		return TW_EPROTO;
+	memcpy(&r->remote, data, sizeof(r->remote));
+	r->flags |= TW_R_DATA;
+	r->xfer_len = hdr->len;
+	r->at = 0;
+	p->rts_left++;
+	tw_list_del(&r->link);
+	tw_list_add_tail(&p->pushing, &r->link);
+	tw_peer_work(p);
+	return TW_OK;
+}
+
+static enum tw_err pushed(struct tw_peer *p, const struct tw_hdr *hdr, const void *data,
+			  uint32_t len)
+{
+	struct tw_req *r = tw_req_named(p, hdr->match, TW_RECV);
+
+	if (!r || !(r->flags & TW_R_DATA) || hdr->len != r->at || !len ||
+	    len > r->xfer_len - r->at)
+		return TW_EPROTO;
+	tw_req_scatter(r, r->at, data, len);
+	r->at += len;
+	if (r->at < r->xfer_len)
+		return TW_OK;
+	learn(p, r, TW_PUSH);
+	tw_list_del(&r->link);
+	receive_done(p, r);
+	return TW_OK;
+}
+
+static enum tw_err taken(struct tw_peer *p, const struct tw_hdr *hdr)
+{
+	struct tw_req *r = tw_req_named(p, hdr->match, TW_SEND);
+
+	if (!r || !(r->flags & TW_R_RNDV) || (r->flags & TW_R_DATA))
+		return TW_EPROTO;
+	p->rts_left++;
+	send_done(p, r, hdr->flags == TW_DONE_OK ? TW_S_OK : TW_S_ABORTED);
+	return TW_OK;
+}
+
+static enum tw_err acknowledged(struct tw_peer *p, const struct tw_hdr *hdr)
+{
+	struct tw_req *r = tw_req_named(p, hdr->match, TW_SEND);
+
+	/* Buffered: the whole message has left, so it can have been matched. */
+	if (!r || !(r->flags & TW_R_SYNC) || !(r->flags & TW_R_BUFFERED))
+		return TW_EPROTO;
+	send_done(p, r, TW_S_OK);
+	return TW_OK;
+}
+
+enum tw_err tw_rndv_packet(struct tw_peer *p, const struct tw_hdr *hdr, const void *payload,
+			   uint32_t len)
+{
+	switch (hdr->type) {
+	case TW_CTS:
+		return clear_to_send(p, hdr, payload, len);
+	case TW_DATA:
+		return pushed(p, hdr, payload, len);
+	case TW_DONE:
+		return taken(p, hdr);
+	case TW_ACK:
+		return acknowledged(p, hdr);
+	case TW_CREDIT:
+		return TW_OK;
+	default:
+		return TW_EPROTO;
+	}
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sending side. What the receiver matches leaves in the order of the sends:
+ * once a message waits, everything later to that peer waits behind it.
+ */
+#include "engine/engine.h"
+
+/*
+ * Sizes of the pieces of an eager message: small enough that the receiver
+ * copies one while the sender copies the next, large enough that the slots
+ * between them do not count.
+ */
+static uint32_t piece_of(uint32_t len)
+{
+	return len <= 1024 ? 1024 : len <= 8192 ? 2048 : 8192;
+}
+
+uint16_t tw_take_credits(struct tw_peer *p)
+{
+	uint32_t n = tw_min(p->owed, 0xffffu);
+
+	p->owed -= n;
+	p->used -= n;
+	return (uint16_t)n;
+}
+
+static void give_credits_back(struct tw_peer *p, uint16_t n)
+{
+	p->owed += n;
+	p->used += n;
+}
+
+/* One packet of an eager message, with the reference first if it is wanted. */
+static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type, uint32_t len)
+{
+	struct iovec iov[TW_MAX_SEGMENTS + 1];
+	struct tw_ref ref = {r->obj.index, r->obj.gen};
+	struct tw_hdr hdr = {type, 0, tw_take_credits(p), r->len, r->match};
+	enum tw_send_class cls = TW_SEND_PLAIN;
+	uint32_t extra = 0, covered;
+	unsigned n = 0;
+	enum tw_err err;
+
+	if (type == TW_EAGER && (r->flags & TW_R_SYNC)) {
+		hdr.flags = TW_FLAG_SYNC;
+		cls = TW_SEND_ENGINE;
+		extra = sizeof(ref);
+		iov[n++] = (struct iovec){&ref, sizeof(ref)};
+	}
+	n += tw_req_iov(r, r->at, len, iov + n, TW_MAX_SEGMENTS, &covered);
+	err = p->link->provider->send(p->link, cls, &hdr, iov, n, extra + len);
+	if (err != TW_OK)
+		give_credits_back(p, hdr.credits);
+	return err;
+}
+
+/* The data has left: what remains depends on the kind of send. */
+static void sent(struct tw_peer *p, struct tw_req *r)
+{
+	struct tw_ep *ep = p->ep;
+
+	ep->counters[TW_C_SEND_EAGER]++;
+	ep->counters[TW_C_SEND_BYTES] += r->len;
+	r->xfer_len = r->len;
+	if (r->flags & TW_R_SYNC) {
+		r->flags |= TW_R_BUFFERED;
+		tw_list_add_tail(&p->waiting, &r->link);
+		ep->nmoving++;
+		return;
+	}
+	ep->gauges[TW_G_SENDS]--;
+	tw_req_complete(ep, r, TW_S_OK);
+}
+
+static bool send_eager(struct tw_peer *p, struct tw_req *r)
+{
+	uint32_t piece = piece_of(r->len);
+
+	if (r->at == 0) {
+		uint32_t first = tw_min(piece, r->len);
+
+		if (send_piece(p, r, TW_EAGER, first) != TW_OK)
+			return false;
+		p->credits -= tw_credit_cost(r->len);
+		r->at = first;
+	}
+	while (r->at < r->len) {
+		uint32_t part = tw_min(piece, r->len - r->at);
+
+		if (send_piece(p, r, TW_FRAG, part) != TW_OK)
+			return false;
+		r->at += part;
+	}
+	return true;
+}
+
+static bool announce(struct tw_peer *p, struct tw_req *r)
+{
+	struct tw_rts rts = {{r->obj.index, r->obj.gen}, 0};
+	struct iovec iov = {&rts, sizeof(rts)};
+	struct tw_hdr hdr = {TW_RTS, 0, 0, r->len, r->match};
+
+	if (!p->rts_left)
+		return false;
+	if (r->nsegs == 1)
+		rts.address = (uintptr_t)r->seg.ptr;
+	hdr.credits = tw_take_credits(p);
+	if (p->link->provider->send(p->link, TW_SEND_ENGINE, &hdr, &iov, 1, sizeof(rts)) !=
+	    TW_OK) {
+		give_credits_back(p, hdr.credits);
+		return false;
+	}
+	p->rts_left--;
+	p->ep->counters[TW_C_SEND_RNDV]++;
+	p->ep->counters[TW_C_SEND_BYTES] += r->len;
+	p->ep->nmoving++;
+	r->flags |= TW_R_RNDV;
+	tw_list_add_tail(&p->waiting, &r->link);
+	return true;
+}
+
+/*
+ * Sends a message, or as much of it as there is room for. True when it has left
+ * or was announced; then it is on its next list. It must be on none before.
+ */
+static bool try_send(struct tw_peer *p, struct tw_req *r)
+{
+	/* A message that began eagerly has paid already. */
+	if (r->at == 0) {
+		if (r->len > p->ep->eager_max)
+			return announce(p, r);
+		if (tw_credit_cost(r->len) > p->credits) {
+			p->ep->counters[TW_C_NO_CREDIT]++;
+			return announce(p, r);
+		}
+	}
+	if (!send_eager(p, r))
+		return false;
+	sent(p, r);
+	return true;
+}
+
+bool tw_send_flush(struct tw_peer *p)
+{
+	bool moved = false;
+
+	while (!tw_list_empty(&p->sendq)) {
+		struct tw_req *r = tw_list_first(&p->sendq, struct tw_req, link);
+		uint32_t at = r->at;
+
+		tw_list_del(&r->link);
+		if (!try_send(p, r)) {
+			/* Back to the head: nothing may overtake it. */
+			tw_list_add_tail(p->sendq.next, &r->link);
+			return moved || r->at != at;
+		}
+		moved = true;
+	}
+	return moved;
+}
+
+static tw_noinline void send_slow(struct tw_peer *p, struct tw_req *r)
+{
+	struct tw_ep *ep = p->ep;
+
+	r->peer = p;
+	if (p->state != TW_PEER_UP) {
+		ep->gauges[TW_G_SENDS]--;
+		tw_req_complete(ep, r, (enum tw_status)p->why);
+		return;
+	}
+	if (tw_list_empty(&p->sendq) && try_send(p, r)) {
+		if (r->flags & TW_R_RNDV)
+			tw_peer_work(p);
+		return;
+	}
+	ep->counters[TW_C_SEND_QUEUED]++;
+	tw_list_add_tail(&p->sendq, &r->link);
+	tw_peer_work(p);
+}
+
+/* The common case, straight through: short, one piece, nothing in the way. */
+static inline bool send_short(struct tw_peer *p, struct tw_req *r)
+{
+	struct tw_ep *ep = p->ep;
+	struct tw_hdr hdr = {TW_EAGER, 0, 0, r->len, r->match};
+	struct iovec iov = {r->seg.ptr, r->len};
+
+	if (tw_unlikely(p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || r->nsegs != 1 ||
+			r->len > 1024 || r->len > ep->eager_max || (r->flags & TW_R_SYNC) ||
+			tw_credit_cost(r->len) > p->credits))
+		return false;
+	hdr.credits = tw_take_credits(p);
+	if (tw_unlikely(p->link->provider->send(p->link, TW_SEND_PLAIN, &hdr, &iov, 1, r->len) !=
+			TW_OK)) {
+		give_credits_back(p, hdr.credits);
+		return false;
+	}
+	p->credits -= tw_credit_cost(r->len);
+	ep->counters[TW_C_SEND_EAGER]++;
+	ep->counters[TW_C_SEND_BYTES] += r->len;
+	r->xfer_len = r->len;
+	tw_req_complete(ep, r, TW_S_OK);
+	return true;
+}
+
+void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
+{
+	struct tw_peer *p = tw_peer_at(ep, to);
+
+	r->source = to;
+	r->msg_len = r->len;
+	r->peer = p;
+	if (tw_unlikely(!p)) {
+		tw_req_complete(ep, r, TW_S_BAD_SESSION);
+		return;
+	}
+	p->show->msgs_sent++;
+	if (tw_likely(send_short(p, r)))
+		return;
+	ep->gauges[TW_G_SENDS]++;
+	send_slow(p, r);
+}

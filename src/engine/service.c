@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The service thread, one per process. It sleeps until a descriptor of an
+ * endpoint is ready (somebody connects, rings or dies) or a timer comes, and
+ * then does what a call of the program would do. It never waits for an
+ * endpoint's lock: it tries, and tries again later, so that leaving a call
+ * costs the program nothing. Descriptors are watched one shot at a time.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "engine/engine.h"
+
+#define RETRY_US 50	/* the endpoint was busy: the program is inside */
+#define RETRY_MAX_US 1000 /* at most, while the program keeps polling */
+#define LINGER_US 20	/* stay with an endpoint that was just moving */
+#define TAG_STOP UINT64_MAX
+#define TAG_TIMER (UINT64_MAX - 1)
+
+static struct {
+	pthread_mutex_t mutex; /* users, start and stop */
+	unsigned users;
+	_Atomic(bool) running;
+	pthread_t thread;
+	int epfd, timerfd, stopfd;
+	pthread_mutex_t timer_mutex;
+	uint64_t timer; /* tick the timer is set to, 0 not */
+} service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .timer_mutex = PTHREAD_MUTEX_INITIALIZER};
+
+bool tw_service_running(void)
+{
+	return atomic_load_explicit(&service.running, memory_order_relaxed);
+}
+
+static void rearm(struct tw_slot_entry *s, uint32_t events)
+{
+	struct epoll_event ev = {.events = events | EPOLLONESHOT,
+				 .data.u64 = (uint64_t)(s - tw_slots)};
+
+	epoll_ctl(service.epfd, EPOLL_CTL_MOD, s->ep->epfd, &ev);
+}
+
+enum tw_err tw_service_watch(struct tw_slot_entry *s, int epfd)
+{
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLONESHOT,
+				 .data.u64 = (uint64_t)(s - tw_slots)};
+
+	if (!tw_service_running())
+		return TW_OK;
+	return epoll_ctl(service.epfd, EPOLL_CTL_ADD, epfd, &ev) < 0 ? TW_ENOMEM : TW_OK;
+}
+
+void tw_service_pause(struct tw_slot_entry *s)
+{
+	if (tw_service_running())
+		rearm(s, 0);
+}
+
+void tw_service_resume(struct tw_slot_entry *s)
+{
+	if (tw_service_running())
+		rearm(s, EPOLLIN);
+}
+
+static void set_timer(uint64_t when)
+{
+	uint64_t now = tw_clock();
+	uint64_t ns = when <= now ? 1 : (when - now) * 1000 / tw_clock_per_us + 1;
+	struct itimerspec t = {.it_value = {(time_t)(ns / 1000000000),
+					    (long)(ns % 1000000000)}};
+
+	timerfd_settime(service.timerfd, 0, &t, NULL);
+}
+
+void tw_service_timer(struct tw_slot_entry *s, uint64_t when)
+{
+	(void)s;
+	if (!tw_service_running())
+		return;
+	pthread_mutex_lock(&service.timer_mutex);
+	if (!service.timer || when < service.timer) {
+		service.timer = when;
+		set_timer(when);
+	}
+	pthread_mutex_unlock(&service.timer_mutex);
+}
+
+static void try_later(struct tw_slot_entry *s, uint64_t us)
+{
+	uint64_t when = tw_clock() + tw_clock_us(us);
+
+	atomic_store_explicit(&s->timer, when, memory_order_relaxed);
+	tw_service_timer(s, when);
+}
+
+/*
+ * Moves an endpoint along while its program does not. With unfinished business
+ * that only a packet can move on, the endpoint is left armed.
+ */
+static void serve(struct tw_ep *ep)
+{
+	uint64_t timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
+	uint64_t last = tw_clock();
+
+	ep->counters[TW_C_TAKEOVER]++;
+	tw_poll_events(ep);
+	if (timer && timer <= last)
+		tw_expire(ep);
+	do {
+		if (tw_progress(ep))
+			last = tw_clock();
+		else if (tw_clock() - last >= tw_clock_us(LINGER_US) && !tw_arm(ep))
+			break;
+	} while ((ep->nmoving || !tw_list_empty(&ep->work)) && !tw_lock_wanted(&ep->slot->lock));
+	/* The program is coming in: its next poll, or this thread later, goes on. */
+	if (!ep->armed)
+		tw_hand_over(ep);
+	ep->slot->seen_polls = atomic_load_explicit(&ep->slot->polls, memory_order_relaxed);
+}
+
+static void visit(struct tw_slot_entry *s)
+{
+	if (!atomic_load_explicit(&s->handle, memory_order_acquire))
+		return;
+	if (!tw_lock_try(&s->lock)) {
+		/* The program is inside; if it keeps polling it serves itself. */
+		atomic_store_explicit(&s->summoned, true, memory_order_relaxed);
+		try_later(s, RETRY_US);
+		return;
+	}
+	atomic_store_explicit(&s->summoned, false, memory_order_relaxed);
+	if (atomic_load_explicit(&s->handle, memory_order_relaxed) && !s->ep->closing) {
+		/* A sleeping caller serves the endpoint itself. */
+		if (!s->ep->leader)
+			serve(s->ep);
+		if (!s->ep->leader)
+			rearm(s, EPOLLIN);
+		tw_leave(s->ep);
+		return;
+	}
+	tw_unlock(&s->lock);
+}
+
+/* A program that polls does what is due by itself: only look again, less often. */
+static bool polls_itself(struct tw_slot_entry *s)
+{
+	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
+
+	if (polls == s->seen_polls) {
+		s->backoff = 0;
+		return false;
+	}
+	s->seen_polls = polls;
+	s->backoff = tw_min(s->backoff ? 2 * s->backoff : RETRY_US, (uint64_t)RETRY_MAX_US);
+	return true;
+}
+
+static void run_timers(void)
+{
+	uint64_t now = tw_clock(), next = 0;
+
+	for (unsigned i = 0; i < TW_MAX_OPEN; i++) {
+		struct tw_slot_entry *s = &tw_slots[i];
+		uint64_t when = atomic_load_explicit(&s->timer, memory_order_relaxed);
+
+		if (!when)
+			continue;
+		if (when <= now) {
+			atomic_store_explicit(&s->handed, false, memory_order_relaxed);
+			if (polls_itself(s))
+				try_later(s, s->backoff);
+			else
+				visit(s);
+		} else if (!next || when < next) {
+			next = when;
+		}
+	}
+	if (next)
+		tw_service_timer(&tw_slots[0], next);
+}
+
+static void timer_ready(void)
+{
+	uint64_t count;
+
+	if (read(service.timerfd, &count, sizeof(count)) < 0 && errno == EAGAIN)
+		return;
+	pthread_mutex_lock(&service.timer_mutex);
+	service.timer = 0;
+	pthread_mutex_unlock(&service.timer_mutex);
+	run_timers();
+}
+
+static void *run(void *arg)
+{
+	struct epoll_event ev[16];
+
+	(void)arg;
+	for (;;) {
+		int n = epoll_wait(service.epfd, ev, tw_countof(ev), -1);
+
+		for (int i = 0; i < n; i++) {
+			if (ev[i].data.u64 == TAG_STOP)
+				return NULL;
+			if (ev[i].data.u64 == TAG_TIMER)
+				timer_ready();
+			else
+				visit(&tw_slots[ev[i].data.u64]);
+		}
+	}
+}
+
+static void close_all(void)
+{
+	tw_fd_close(service.epfd);
+	tw_fd_close(service.timerfd);
+	tw_fd_close(service.stopfd);
+}
+
+static enum tw_err start(void)
+{
+	struct epoll_event stop = {.events = EPOLLIN, .data.u64 = TAG_STOP};
+	struct epoll_event timer = {.events = EPOLLIN, .data.u64 = TAG_TIMER};
+	sigset_t all, old;
+	int failed;
+
+	service.timer = 0;
+	service.epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
+	service.timerfd =
+		tw_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	service.stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (service.epfd < 0 || service.timerfd < 0 || service.stopfd < 0 ||
+	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
+	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.timerfd, &timer) < 0) {
+		close_all();
+		return TW_ENOMEM;
+	}
+	/* The program's signals are for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	failed = pthread_create(&service.thread, NULL, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (failed) {
+		close_all();
+		return TW_ENOMEM;
+	}
+	pthread_setname_np(service.thread, "tagwire");
+	atomic_store_explicit(&service.running, true, memory_order_relaxed);
+	return TW_OK;
+}
+
+enum tw_err tw_service_get(void)
+{
+	enum tw_err err = TW_OK;
+
+	if (!tw_settings.service || tw_settings.single_threaded)
+		return TW_OK;
+	pthread_mutex_lock(&service.mutex);
+	if (service.users == 0)
+		err = start();
+	if (err == TW_OK)
+		service.users++;
+	pthread_mutex_unlock(&service.mutex);
+	return err;
+}
+
+void tw_service_put(void)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&service.mutex);
+	if (service.users && --service.users == 0) {
+		if (write(service.stopfd, &one, sizeof(one)) < 0)
+			tw_log(TW_LOG_ERROR, "cannot stop the service thread: error %d", errno);
+		pthread_join(service.thread, NULL);
+		atomic_store_explicit(&service.running, false, memory_order_relaxed);
+		close_all();
+	}
+	pthread_mutex_unlock(&service.mutex);
+}
+
+void tw_service_forked(void)
+{
+	pthread_mutex_init(&service.mutex, NULL);
+	pthread_mutex_init(&service.timer_mutex, NULL);
+	atomic_store_explicit(&service.running, false, memory_order_relaxed);
+	service.users = 0;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Blocking calls. A waiter polls for a while, then sleeps. The first sleeper of
+ * an endpoint sleeps on its descriptors and serves it when something comes; the
+ * others sleep on a futex. Whoever completes something while others sleep wakes
+ * them; each looks for what it waits for.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+
+#define YIELD_US 5   /* polling this long without result offers the core */
+#define SHARED_US 20 /* a yield that took so long: somebody else ran */
+
+static void futex_wait(_Atomic(uint32_t) *word, uint32_t value, uint64_t us)
+{
+	struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, us == TW_FOREVER ? NULL : &t, NULL, 0);
+}
+
+static void wake_followers(struct tw_ep *ep)
+{
+	atomic_fetch_add_explicit(&ep->gen, 1, memory_order_release);
+	syscall(SYS_futex, &ep->gen, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void tw_kick(struct tw_ep *ep)
+{
+	uint64_t one = 1;
+
+	ep->kicked = ep->events;
+	if (ep->nsleeping > ep->leader)
+		wake_followers(ep);
+	if (ep->leader && write(ep->wakefd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
+}
+
+void tw_wakeup(struct tw_ep *ep)
+{
+	ep->wakeups++;
+	ep->events++;
+}
+
+static uint64_t until(uint64_t deadline)
+{
+	uint64_t now = tw_clock();
+
+	if (deadline == TW_FOREVER)
+		return TW_FOREVER;
+	return deadline <= now ? 0 : (deadline - now) / tw_clock_per_us + 1;
+}
+
+static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
+{
+	uint64_t timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed), us;
+	struct epoll_event ev;
+	uint64_t seen = ep->events;
+
+	ep->leader = true;
+	tw_service_pause(ep->slot);
+	/* After arming, a last look: what came before it rings nobody. */
+	if (!tw_arm(ep) && ep->events == seen) {
+		us = until(timer ? tw_min(timer, deadline) : deadline);
+		ep->kicked = ep->events;
+		tw_unlock(&ep->slot->lock);
+		epoll_wait(ep->epfd, &ev, 1,
+			   us == TW_FOREVER ? -1 : (int)tw_min((us + 999) / 1000, 1000000ull));
+		tw_lock(&ep->slot->lock);
+		ep->counters[TW_C_SLEEP]++;
+	}
+	ep->leader = false;
+	if (ep->armed)
+		tw_disarm(ep);
+	tw_poll_events(ep);
+	timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
+	if (timer && timer <= tw_clock())
+		tw_expire(ep);
+	tw_service_resume(ep->slot);
+	/* One of the others takes the lead, or finds that it is done. */
+	if (ep->nsleeping > 1)
+		wake_followers(ep);
+}
+
+static void sleep_as_follower(struct tw_ep *ep, uint64_t deadline)
+{
+	uint32_t gen = atomic_load_explicit(&ep->gen, memory_order_relaxed);
+
+	ep->kicked = ep->events;
+	tw_unlock(&ep->slot->lock);
+	futex_wait(&ep->gen, gen, until(deadline));
+	tw_lock(&ep->slot->lock);
+}
+
+static void sleep_now(struct tw_ep *ep, uint64_t deadline)
+{
+	ep->nsleeping++;
+	if (ep->leader)
+		sleep_as_follower(ep, deadline);
+	else
+		sleep_as_leader(ep, deadline);
+	ep->nsleeping--;
+}
+
+struct spin {
+	uint64_t start, yielded, limit;
+};
+
+static void spin_from(struct spin *s, uint64_t now)
+{
+	s->start = s->yielded = now;
+	s->limit = tw_clock_us(tw_settings.spin_us);
+}
+
+/*
+ * Lets others in between two polls; false when it is time to sleep. Called now
+ * and then, not for every poll.
+ */
+static bool spin_on(struct tw_ep *ep, struct spin *s)
+{
+	uint64_t now = tw_clock();
+
+	if (now - s->start >= s->limit)
+		return false;
+	if (now - s->yielded < tw_clock_us(YIELD_US))
+		return true;
+	tw_unlock(&ep->slot->lock);
+	sched_yield();
+	tw_lock(&ep->slot->lock);
+	s->yielded = tw_clock();
+	/* A shared core is better used by the others: stop polling early. */
+	if (s->yielded - now > tw_clock_us(SHARED_US))
+		s->limit /= 4;
+	return true;
+}
+
+static void let_in(struct tw_ep *ep)
+{
+	if (ep->nsleeping && ep->events != ep->kicked)
+		tw_kick(ep);
+	tw_unlock(&ep->slot->lock);
+	tw_cpu_relax();
+	tw_lock(&ep->slot->lock);
+}
+
+enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
+		       uint64_t timeout_us)
+{
+	uint64_t now = tw_clock(), deadline = TW_FOREVER;
+	uint32_t wakeups = ep->wakeups, loops = 0;
+	enum tw_waited why = TW_W_TRUE;
+	bool idle = true;
+	struct spin spin;
+
+	if (tw_in_handler(ep))
+		return TW_W_TIMEOUT;
+	if (timeout_us != TW_FOREVER)
+		deadline = now + tw_clock_us(timeout_us);
+	spin_from(&spin, now);
+	ep->nwaiting++;
+	while (!test(ep, arg)) {
+		bool tired = false;
+
+		if (tw_progress(ep)) {
+			idle = false;
+		} else if (!idle) {
+			idle = true;
+			spin_from(&spin, tw_clock());
+		}
+		let_in(ep);
+		if ((++loops & 15) == 0) {
+			tired = !spin_on(ep, &spin) && idle;
+			now = tw_clock();
+		}
+		if (ep->closing)
+			why = TW_W_CLOSED;
+		else if (ep->wakeups != wakeups)
+			why = TW_W_WOKEN;
+		else if (now >= deadline)
+			why = TW_W_TIMEOUT;
+		if (why != TW_W_TRUE)
+			break;
+		if (tired) {
+			sleep_now(ep, deadline);
+			now = tw_clock();
+			idle = false;
+		}
+	}
+	ep->nwaiting--;
+	return why;
+}

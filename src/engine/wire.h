@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the engine puts into packets. The fields of struct tw_hdr by type:
+ *
+ *   type    match              len             payload
+ *   EAGER   match information  message length  [sender's ref if SYNC] first bytes
+ *   FRAG    -                  -               the next bytes of that message
+ *   RTS     match information  message length  struct tw_rts
+ *   CTS     sender's ref       bytes wanted    receiver's ref
+ *   DATA    receiver's ref     offset          bytes
+ *   DONE    sender's ref       bytes taken     -  (flags: enum tw_done)
+ *   ACK     sender's ref       -               -
+ *   CREDIT  -                  -               -
+ *
+ * EAGER, FRAG and RTS arrive in the order of the sends. The rest names its
+ * request and may overtake. Every packet returns credits.
+ */
+#ifndef TW_WIRE_H
+#define TW_WIRE_H
+
+#include "providers/provider.h"
+
+enum tw_packet {
+	TW_EAGER = 1,
+	TW_FRAG,
+	TW_RTS,
+	TW_CTS,
+	TW_DATA,
+	TW_DONE,
+	TW_ACK,
+	TW_CREDIT,
+};
+
+#define TW_FLAG_SYNC 1 /* of EAGER: acknowledge the match */
+
+enum tw_done { TW_DONE_OK, TW_DONE_FAILED };
+
+/* A request of the other side: checked before use, never trusted. */
+struct tw_ref {
+	uint32_t index, gen;
+};
+
+struct tw_rts {
+	struct tw_ref ref;
+	uint64_t address; /* of the data if it is one piece that can be read, or 0 */
+};
+_Static_assert(sizeof(struct tw_rts) == 16, "wire format");
+
+static inline uint64_t tw_ref_pack(struct tw_ref r)
+{
+	return (uint64_t)r.gen << 32 | r.index;
+}
+
+static inline struct tw_ref tw_ref_unpack(uint64_t w)
+{
+	return (struct tw_ref){(uint32_t)w, (uint32_t)(w >> 32)};
+}
+
+/* Eager credits are counted in lines; what a message of that length costs. */
+static inline uint32_t tw_credit_cost(uint32_t len)
+{
+	return 1 + (len >> 6) + ((len & 63) != 0);
+}
+
+#endif /* TW_WIRE_H */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the MX interface share. */
+#ifndef TW_MX_H
+#define TW_MX_H
+
+#include <string.h>
+
+#include "engine/engine.h"
+#include "mx_extensions.h"
+#include "myriexpress.h"
+
+_Static_assert(sizeof(mx_endpoint_addr_t) == sizeof(struct tw_addr), "addresses are the engine's");
+_Static_assert(MX_MAX_SEGMENTS == TW_MAX_SEGMENTS, "one limit");
+
+/* A connect that mx_connect() made for itself: no peek or test_any finds it. */
+#define TW_MX_HIDDEN UINTPTR_MAX
+
+bool tw_mx_ready(void);
+
+/*
+ * Reports a failure to the error handler in force (the endpoint's, else the
+ * global one) and returns what that returns. Never called with a lock held.
+ */
+mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_return_t code);
+
+/* Unlocks, then reports. */
+mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t code);
+
+mx_return_t tw_mx_code(enum tw_err err);
+
+/* Fills in a status; NULL is not wanted. */
+void tw_mx_status(mx_status_t *status, const struct tw_req *r);
+
+static inline struct tw_ep *tw_mx_enter(mx_endpoint_t endpoint)
+{
+	return tw_enter((uint64_t)(uintptr_t)endpoint);
+}
+
+static inline struct tw_req *tw_mx_request(struct tw_ep *ep, const mx_request_t *request)
+{
+	return request ? tw_req_find(ep, (uint64_t)(uintptr_t)*request) : NULL;
+}
+
+static inline struct tw_addr tw_mx_addr(mx_endpoint_addr_t a)
+{
+	struct tw_addr t;
+
+	memcpy(&t, &a, sizeof(t));
+	return t;
+}
+
+static inline mx_endpoint_addr_t tw_mx_user_addr(struct tw_addr t)
+{
+	mx_endpoint_addr_t a;
+
+	memcpy(&a, &t, sizeof(a));
+	return a;
+}
+
+/* Match information and mask of a receive, a probe or a *_any call. */
+static inline mx_return_t tw_mx_check_match(const struct tw_ep *ep, uint64_t match, uint64_t mask)
+{
+	if (tw_unlikely(match & ~mask))
+		return MX_BAD_MATCH_MASK;
+	if (tw_unlikely((mask & ep->context_mask) != ep->context_mask))
+		return MX_BAD_MATCHING_FOR_CONTEXT_ID_MASK;
+	return MX_SUCCESS;
+}
+
+/* Milliseconds of a user as microseconds of the engine. */
+static inline uint64_t tw_mx_timeout(uint32_t ms)
+{
+	return ms == MX_INFINITE || ms == UINT32_MAX ? TW_FOREVER : 1000ull * ms;
+}
+
+/* Leaves after a call that may leave work unfinished. */
+static inline void tw_mx_leave(struct tw_ep *ep)
+{
+	if (tw_unlikely(ep->nmoving || !tw_list_empty(&ep->work)))
+		tw_hand_over(ep);
+	tw_leave(ep);
+}
+
+#endif /* TW_MX_H */

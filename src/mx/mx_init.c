@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MX III.1: the library's beginning and end. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/barrier.h"
+#include "mx/mx.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(bool) ready;
+
+bool tw_mx_ready(void)
+{
+	return atomic_load_explicit(&ready, memory_order_acquire);
+}
+
+/* A child owns none of its parent's endpoints; it may begin anew. */
+static void forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	tw_ep_forked();
+	atomic_store(&ready, false);
+}
+
+static void register_fork(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+static mx_return_t begin(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	char why[128];
+
+	if (tw_settings_load(why, sizeof(why)) < 0) {
+		tw_log(TW_LOG_ERROR, "%s", why);
+		return MX_FAILURE;
+	}
+	tw_clock_init();
+	tw_barrier_init();
+	pthread_once(&once, register_fork);
+	return tw_mx_code(tw_directory_init());
+}
+
+mx_return_t mx__init_api(int api)
+{
+	mx_return_t rc = MX_ALREADY_INITIALIZED;
+
+	/* Minor versions are compatible. */
+	if (api >> 8 != MX_API >> 8)
+		return tw_mx_fail(NULL, "mx_init", MX_BAD_LIB_VERSION);
+	pthread_mutex_lock(&mutex);
+	if (!tw_mx_ready()) {
+		rc = begin();
+		atomic_store_explicit(&ready, rc == MX_SUCCESS, memory_order_release);
+	}
+	pthread_mutex_unlock(&mutex);
+	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, "mx_init", rc);
+}
+
+mx_return_t mx_init(void)
+{
+	return mx__init_api(MX_API);
+}
+
+mx_return_t mx_finalize(void)
+{
+	pthread_mutex_lock(&mutex);
+	if (!tw_mx_ready()) {
+		pthread_mutex_unlock(&mutex);
+		return tw_mx_fail(NULL, "mx_finalize", MX_NOT_INITIALIZED);
+	}
+	for (unsigned i = 0; i < TW_MAX_OPEN; i++) {
+		uint64_t handle = atomic_load(&tw_slots[i].handle);
+
+		if (handle)
+			tw_ep_close(handle);
+	}
+	atomic_store_explicit(&ready, false, memory_order_release);
+	pthread_mutex_unlock(&mutex);
+	return MX_SUCCESS;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "lib/twt.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+void twt_spawn(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg)
+{
+	int sv[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) < 0) {
+		perror("socketpair");
+		exit(2);
+	}
+	fflush(NULL);
+	child->pid = fork();
+	if (child->pid < 0) {
+		perror("fork");
+		exit(2);
+	}
+	if (child->pid == 0) {
+		/* A test that dies must not leave children behind. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(sv[0]);
+		int code = fn(arg, sv[1]);
+		fflush(NULL);
+		_exit(code);
+	}
+	close(sv[1]);
+	child->fd = sv[0];
+}
+
+int twt_join(struct twt_child *child, int seconds)
+{
+	double end = twt_now() + seconds;
+	int status, late = 0;
+
+	while (waitpid(child->pid, &status, WNOHANG) == 0) {
+		if (!late && twt_now() > end) {
+			kill(child->pid, SIGKILL);
+			late = 1;
+		}
+		nanosleep(&(struct timespec){0, 2000000}, NULL);
+	}
+	close(child->fd);
+	if (late)
+		return -1;
+	return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int twt_put(int fd, const void *buf, size_t len)
+{
+	const char *p = buf;
+
+	while (len) {
+		ssize_t n = send(fd, p, len, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int twt_get(int fd, void *buf, size_t len)
+{
+	char *p = buf;
+
+	while (len) {
+		ssize_t n = recv(fd, p, len, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+uint64_t twt_random(uint64_t *state)
+{
+	uint64_t z = (*state += 0x9e3779b97f4a7c15ull);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+static uint8_t pattern(uint64_t seed, size_t i)
+{
+	uint64_t word = seed + i / 8;
+
+	return (uint8_t)(twt_random(&word) >> (i % 8 * 8));
+}
+
+void twt_fill(void *buf, size_t len, uint64_t seed)
+{
+	for (size_t i = 0; i < len; i++)
+		((uint8_t *)buf)[i] = pattern(seed, i);
+}
+
+size_t twt_check(const void *buf, size_t len, uint64_t seed)
+{
+	for (size_t i = 0; i < len; i++)
+		if (((const uint8_t *)buf)[i] != pattern(seed, i))
+			return i;
+	return len;
+}
+
+static double seconds(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+double twt_now(void)
+{
+	return seconds(CLOCK_MONOTONIC);
+}
+
+double twt_cpu(void)
+{
+	return seconds(CLOCK_PROCESS_CPUTIME_ID);
+}

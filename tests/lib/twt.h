@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What tests share: child processes with a pipe to each, and random numbers. */
+#ifndef TWT_H
+#define TWT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct twt_child {
+	pid_t pid;
+	int fd; /* a stream socket to the child */
+};
+
+/*
+ * Forks a child that runs fn(arg, fd) and exits with what it returns. Call it
+ * before mx_init(). Ends the program when the system cannot fork.
+ */
+void twt_spawn(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg);
+
+/*
+ * Waits for the child at most so many seconds: its exit code, 1000 + signal if
+ * it was killed, -1 if it had to be killed because it was late.
+ */
+int twt_join(struct twt_child *child, int seconds);
+
+/* Whole reads and writes; 0, or -1 at end of file or on an error. */
+int twt_put(int fd, const void *buf, size_t len);
+int twt_get(int fd, void *buf, size_t len);
+
+/* A repeatable random number; any seed is good. */
+uint64_t twt_random(uint64_t *state);
+
+/* A byte pattern that depends on the seed and the position. */
+void twt_fill(void *buf, size_t len, uint64_t seed);
+/* The first position that differs from the pattern, or len. */
+size_t twt_check(const void *buf, size_t len, uint64_t seed);
+
+/* Seconds since some fixed moment. */
+double twt_now(void);
+/* CPU seconds that this process has used. */
+double twt_cpu(void);
+
+#endif /* TWT_H */

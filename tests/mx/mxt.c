@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "mx/mxt.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static pid_t test_pid;
+
+void mxt_fail(const char *file, int line, const char *format, ...)
+{
+	char text[600];
+	int n = snprintf(text, sizeof(text), "%s:%d: ", file, line);
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text + n, sizeof(text) - (size_t)n, format, ap);
+	va_end(ap);
+	/* Criterion leaves the test by a jump, which only its thread can make. */
+	if (getpid() == test_pid && syscall(SYS_gettid) == test_pid)
+		cr_assert_fail("%s", text);
+	fprintf(stderr, "%s\n", text);
+	abort();
+}
+
+void mxt_eq_at(const char *file, int line, const char *what, int64_t got, int64_t want)
+{
+	if (got != want)
+		mxt_fail(file, line, "%s is %lld (%#llx), not %lld (%#llx)", what, (long long)got,
+			 (unsigned long long)got, (long long)want, (unsigned long long)want);
+}
+
+void mxt_rc_at(const char *file, int line, const char *what, mx_return_t want, mx_return_t got)
+{
+	if (got != want)
+		mxt_fail(file, line, "%s: %d (%s), not %d (%s)", what, (int)got, mx_strerror(got),
+			 (int)want, mx_strerror(want));
+}
+
+void mxt_job(void)
+{
+	char job[32];
+
+	test_pid = getpid();
+	/* The time too: numbers of processes come again. */
+	snprintf(job, sizeof(job), "t%d-%x", (int)test_pid,
+		 (unsigned)(long long)(twt_now() * 1000) & 0xffffff);
+	setenv("TAGWIRE_JOB", job, 1);
+	unsetenv("MX_ERRORS_ARE_FATAL");
+}
+
+void mxt_up(void)
+{
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	mxt_ok(mx_init());
+}
+
+void mxt_down(void)
+{
+	mxt_ok(mx_finalize());
+}
+
+mx_endpoint_t mxt_open(uint32_t id)
+{
+	mx_endpoint_t ep = NULL;
+
+	mxt_ok(mx_open_endpoint(MX_ANY_NIC, id, MXT_KEY, NULL, 0, &ep));
+	mxt_check(ep);
+	return ep;
+}
+
+void mxt_close(mx_endpoint_t ep)
+{
+	mxt_ok(mx_close_endpoint(ep));
+}
+
+mx_endpoint_t mxt_reopen(uint32_t id)
+{
+	double end = twt_now() + MXT_LONG / 1000.;
+	mx_endpoint_t ep = NULL;
+	mx_return_t rc;
+
+	while ((rc = mx_open_endpoint(MX_ANY_NIC, id, MXT_KEY, NULL, 0, &ep)) == MX_BUSY &&
+	       twt_now() < end)
+		mxt_sleep(5);
+	mxt_rc(MX_SUCCESS, rc);
+	return ep;
+}
+
+struct mxt_name mxt_whose(mx_endpoint_addr_t addr)
+{
+	struct mxt_name name = {0, 0};
+
+	mxt_ok(mx_decompose_endpoint_addr(addr, &name.nic, &name.id));
+	return name;
+}
+
+mx_endpoint_addr_t mxt_self(mx_endpoint_t ep)
+{
+	mx_endpoint_addr_t addr;
+
+	memset(&addr, 0, sizeof(addr));
+	mxt_ok(mx_get_endpoint_addr(ep, &addr));
+	return addr;
+}
+
+struct mxt_name mxt_name(mx_endpoint_t ep)
+{
+	return mxt_whose(mxt_self(ep));
+}
+
+mx_endpoint_addr_t mxt_connect(mx_endpoint_t ep, struct mxt_name to)
+{
+	mx_endpoint_addr_t addr;
+
+	memset(&addr, 0, sizeof(addr));
+	mxt_ok(mx_connect(ep, to.nic, to.id, MXT_KEY, MXT_LONG / 1000, &addr));
+	return addr;
+}
+
+int mxt_same_addr(mx_endpoint_addr_t a, mx_endpoint_addr_t b)
+{
+	return memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+int mxt_same_name(struct mxt_name a, struct mxt_name b)
+{
+	return a.nic == b.nic && a.id == b.id;
+}
+
+void mxt_pair(struct mxt_pair *p)
+{
+	p->a = mxt_open(MX_ANY_ENDPOINT);
+	p->b = mxt_open(MX_ANY_ENDPOINT);
+	p->ab = mxt_connect(p->a, mxt_name(p->b));
+	p->ba = mxt_connect(p->b, mxt_name(p->a));
+}
+
+void mxt_pair_end(struct mxt_pair *p)
+{
+	mxt_close(p->a);
+	mxt_close(p->b);
+}
+
+void mxt_tell(int fd)
+{
+	mxt_eq(twt_put(fd, "!", 1), 0);
+}
+
+void mxt_hear(int fd)
+{
+	char c;
+
+	mxt_eq(twt_get(fd, &c, 1), 0);
+}
+
+static void meet(struct mxt_side *s)
+{
+	mxt_up();
+	s->ep = mxt_open(MX_ANY_ENDPOINT);
+	s->me = mxt_name(s->ep);
+	mxt_eq(twt_put(s->fd, &s->me, sizeof(s->me)), 0);
+	mxt_eq(twt_get(s->fd, &s->other, sizeof(s->other)), 0);
+	s->peer = mxt_connect(s->ep, s->other);
+	/* Neither leaves before both are connected. */
+	mxt_tell(s->fd);
+	mxt_hear(s->fd);
+}
+
+static int far_side(void *arg, int fd)
+{
+	struct mxt_side *s = arg;
+
+	s->fd = fd;
+	meet(s);
+	s->fn(s);
+	if (s->ep)
+		mxt_close(s->ep);
+	mxt_down();
+	return 0;
+}
+
+void mxt_two(struct mxt_side *s, void (*fn)(struct mxt_side *s), void *arg)
+{
+	memset(s, 0, sizeof(*s));
+	s->fn = fn;
+	s->arg = arg;
+	twt_spawn(&s->child, far_side, s);
+	s->fd = s->child.fd;
+	meet(s);
+}
+
+void mxt_two_end(struct mxt_side *s)
+{
+	if (s->ep)
+		mxt_close(s->ep);
+	mxt_down();
+	mxt_eq(twt_join(&s->child, MXT_LONG / 1000), 0);
+}
+
+static int idle(void *arg, int fd)
+{
+	struct mxt_name name;
+	mx_endpoint_t ep;
+
+	mxt_up();
+	ep = mxt_open(*(uint32_t *)arg);
+	name = mxt_name(ep);
+	mxt_eq(twt_put(fd, &name, sizeof(name)), 0);
+	mxt_hear(fd);
+	mxt_close(ep);
+	mxt_tell(fd);
+	mxt_hear(fd);
+	mxt_down();
+	return 0;
+}
+
+struct mxt_name mxt_idle(struct twt_child *c, uint32_t id)
+{
+	struct mxt_name name;
+
+	twt_spawn(c, idle, &id);
+	mxt_eq(twt_get(c->fd, &name, sizeof(name)), 0);
+	return name;
+}
+
+void mxt_idle_close(struct twt_child *c)
+{
+	mxt_tell(c->fd);
+	mxt_hear(c->fd);
+}
+
+void mxt_idle_end(struct twt_child *c)
+{
+	mxt_tell(c->fd);
+	mxt_eq(twt_join(c, MXT_LONG / 1000), 0);
+}
+
+void mxt_stop(pid_t pid)
+{
+	int status;
+
+	mxt_eq(kill(pid, SIGSTOP), 0);
+	mxt_eq(waitpid(pid, &status, WUNTRACED), pid);
+	mxt_check(WIFSTOPPED(status));
+}
+
+void mxt_kill(struct twt_child *c)
+{
+	mxt_eq(kill(c->pid, SIGKILL), 0);
+	mxt_eq(twt_join(c, MXT_LONG / 1000), 1000 + SIGKILL);
+}
+
+mx_request_t mxt_isend(mx_endpoint_t ep, const void *buf, size_t len, mx_endpoint_addr_t to,
+		       uint64_t match)
+{
+	mx_segment_t seg = {(void *)(uintptr_t)buf, (uint32_t)len};
+	mx_request_t req = NULL;
+
+	mxt_ok(mx_isend(ep, &seg, 1, to, match, NULL, &req));
+	mxt_check(req);
+	return req;
+}
+
+mx_request_t mxt_issend(mx_endpoint_t ep, const void *buf, size_t len, mx_endpoint_addr_t to,
+			uint64_t match)
+{
+	mx_segment_t seg = {(void *)(uintptr_t)buf, (uint32_t)len};
+	mx_request_t req = NULL;
+
+	mxt_ok(mx_issend(ep, &seg, 1, to, match, NULL, &req));
+	mxt_check(req);
+	return req;
+}
+
+mx_request_t mxt_irecv(mx_endpoint_t ep, void *buf, size_t len, uint64_t match)
+{
+	mx_segment_t seg = {buf, (uint32_t)len};
+	mx_request_t req = NULL;
+
+	mxt_ok(mx_irecv(ep, &seg, 1, match, MXT_ALL, NULL, &req));
+	mxt_check(req);
+	return req;
+}
+
+mx_status_t mxt_wait_at(const char *file, int line, mx_endpoint_t ep, mx_request_t *req,
+			mx_status_code_t want)
+{
+	uint32_t result = 77;
+	mx_status_t status;
+
+	memset(&status, 0xa5, sizeof(status));
+	mxt_rc_at(file, line, "mx_wait", MX_SUCCESS, mx_wait(ep, req, MXT_LONG, &status, &result));
+	if (!result || result == 77)
+		mxt_fail(file, line, "the request is still pending (result %u)", result);
+	if (status.code != want)
+		mxt_fail(file, line, "status %d (%s), not %d (%s)", (int)status.code,
+			 mx_strstatus(status.code), (int)want, mx_strstatus(want));
+	return status;
+}
+
+void mxt_pending_at(const char *file, int line, mx_endpoint_t ep, mx_request_t *req)
+{
+	mx_status_t status, untouched;
+	uint32_t result = 77;
+
+	memset(&status, 0xa5, sizeof(status));
+	memset(&untouched, 0xa5, sizeof(untouched));
+	mxt_rc_at(file, line, "mx_test", MX_SUCCESS, mx_test(ep, req, &status, &result));
+	mxt_eq_at(file, line, "the result of a pending request", result, 0);
+	if (memcmp(&status, &untouched, sizeof(status)))
+		mxt_fail(file, line, "mx_test changed the status of a pending request");
+}
+
+mx_status_t mxt_probe_at(const char *file, int line, mx_endpoint_t ep, uint64_t match)
+{
+	uint32_t result = 77;
+	mx_status_t status;
+
+	memset(&status, 0xa5, sizeof(status));
+	mxt_rc_at(file, line, "mx_probe", MX_SUCCESS,
+		  mx_probe(ep, MXT_LONG, match, MXT_ALL, &status, &result));
+	if (!result || result == 77)
+		mxt_fail(file, line, "no message arrived (result %u)", result);
+	return status;
+}
+
+void mxt_sleep(unsigned ms)
+{
+	struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+	while (nanosleep(&t, &t) < 0)
+		;
+}
+
+static void *run(void *arg)
+{
+	struct mxt_thread *t = arg;
+
+	atomic_store(&t->tid, (int)syscall(SYS_gettid));
+	t->fn(t->arg);
+	atomic_store(&t->done, 1);
+	return NULL;
+}
+
+void mxt_start(struct mxt_thread *t, void (*fn)(void *arg), void *arg)
+{
+	t->fn = fn;
+	t->arg = arg;
+	atomic_store(&t->tid, 0);
+	atomic_store(&t->done, 0);
+	mxt_eq(pthread_create(&t->id, NULL, run, t), 0);
+}
+
+void mxt_join(struct mxt_thread *t)
+{
+	double end = twt_now() + 2 * MXT_LONG / 1000.;
+
+	while (!atomic_load(&t->done)) {
+		if (twt_now() > end)
+			mxt_fail(__FILE__, __LINE__, "a thread does not end");
+		mxt_sleep(1);
+	}
+	mxt_eq(pthread_join(t->id, NULL), 0);
+}
+
+static char thread_state(int tid)
+{
+	char path[64], text[256] = "";
+	const char *p;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	/* The state follows the name, which stands in brackets. */
+	p = strrchr(text, ')');
+	return p && p[1] ? p[2] : 0;
+}
+
+void mxt_asleep(struct mxt_thread *t)
+{
+	double end = twt_now() + MXT_LONG / 1000.;
+
+	for (int seen = 0; seen < 20; mxt_sleep(5)) {
+		int tid = atomic_load(&t->tid);
+
+		if (atomic_load(&t->done))
+			mxt_fail(__FILE__, __LINE__, "a call returned that should block");
+		if (twt_now() > end)
+			mxt_fail(__FILE__, __LINE__, "a blocked call does not sleep");
+		if (tid)
+			seen = thread_state(tid) == 'S' ? seen + 1 : 0;
+	}
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the MX interface tests share: checks that work in threads and child
+ * processes too, endpoints in pairs, and waits that end.
+ */
+#ifndef MXT_H
+#define MXT_H
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "lib/twt.h"
+#include "mx_extensions.h"
+
+/* Milliseconds that anything may take; it should take far less. */
+#define MXT_LONG 40000
+/* Seconds for a whole test. */
+#define MXT_TIMEOUT 180
+#define MXT_KEY 0x7a6b5c4d
+#define MXT_ALL MX_MATCH_MASK_NONE
+/* A NIC that nobody has. */
+#define MXT_NO_NIC 0x001122334455ull
+
+/*
+ * A failed check ends the test. Criterion's asserts may be used only by the
+ * test's own thread; these may be used by any thread and any child.
+ */
+void mxt_fail(const char *file, int line, const char *format, ...)
+	__attribute__((noreturn, format(printf, 3, 4)));
+#define mxt_check(cond) ((cond) ? (void)0 : mxt_fail(__FILE__, __LINE__, "%s", #cond))
+#define mxt_eq(got, want) mxt_eq_at(__FILE__, __LINE__, #got, (int64_t)(got), (int64_t)(want))
+#define mxt_rc(want, call) mxt_rc_at(__FILE__, __LINE__, #call, want, call)
+#define mxt_ok(call) mxt_rc(MX_SUCCESS, call)
+void mxt_eq_at(const char *file, int line, const char *what, int64_t got, int64_t want);
+void mxt_rc_at(const char *file, int line, const char *what, mx_return_t want, mx_return_t got);
+
+/* The fixture of every suite: tests that run beside each other cannot meet. */
+void mxt_job(void);
+
+/* mx_init() with errors returned, and mx_finalize(). */
+void mxt_up(void);
+void mxt_down(void);
+
+/* An endpoint by its place in the network. */
+struct mxt_name {
+	uint64_t nic;
+	uint32_t id;
+};
+mx_endpoint_t mxt_open(uint32_t id);
+void mxt_close(mx_endpoint_t ep);
+/* Opens an id that was in use until just now (III.3.2 allows a brief delay). */
+mx_endpoint_t mxt_reopen(uint32_t id);
+struct mxt_name mxt_name(mx_endpoint_t ep);
+struct mxt_name mxt_whose(mx_endpoint_addr_t addr);
+mx_endpoint_addr_t mxt_self(mx_endpoint_t ep);
+mx_endpoint_addr_t mxt_connect(mx_endpoint_t ep, struct mxt_name to);
+/* The same endpoint, as the addresses themselves or their parts tell. */
+int mxt_same_addr(mx_endpoint_addr_t a, mx_endpoint_addr_t b);
+int mxt_same_name(struct mxt_name a, struct mxt_name b);
+
+/* Two endpoints of this process, connected: ab is b as a knows it. */
+struct mxt_pair {
+	mx_endpoint_t a, b;
+	mx_endpoint_addr_t ab, ba;
+};
+void mxt_pair(struct mxt_pair *p);
+void mxt_pair_end(struct mxt_pair *p);
+
+/* One side of two connected processes; each side has one of these. */
+struct mxt_side {
+	mx_endpoint_t ep; /* NULL once closed */
+	mx_endpoint_addr_t peer;
+	struct mxt_name me, other;
+	int fd; /* a stream to the other side */
+	void *arg;
+	struct twt_child child; /* of the parent's side */
+	void (*fn)(struct mxt_side *s);
+};
+/* Runs fn on the far side; call it instead of mxt_up(). */
+void mxt_two(struct mxt_side *s, void (*fn)(struct mxt_side *s), void *arg);
+/* Closes what is open, waits for the child and checks how it ended. */
+void mxt_two_end(struct mxt_side *s);
+/* One byte from process to process. */
+void mxt_tell(int fd);
+void mxt_hear(int fd);
+
+/*
+ * A child that holds an open endpoint and makes no MX calls. Start it before
+ * mxt_up(). mxt_idle_close() returns when its endpoint is closed.
+ */
+struct mxt_name mxt_idle(struct twt_child *c, uint32_t id);
+void mxt_idle_close(struct twt_child *c);
+void mxt_idle_end(struct twt_child *c);
+/* Stops a child; returns when it has stopped. */
+void mxt_stop(pid_t pid);
+void mxt_kill(struct twt_child *c);
+
+/* Requests of one segment, matched by all bits. */
+mx_request_t mxt_isend(mx_endpoint_t ep, const void *buf, size_t len, mx_endpoint_addr_t to,
+		       uint64_t match);
+mx_request_t mxt_issend(mx_endpoint_t ep, const void *buf, size_t len, mx_endpoint_addr_t to,
+			uint64_t match);
+mx_request_t mxt_irecv(mx_endpoint_t ep, void *buf, size_t len, uint64_t match);
+/* Completes the request, which must end this way. */
+#define mxt_wait(ep, req, want) mxt_wait_at(__FILE__, __LINE__, ep, req, want)
+mx_status_t mxt_wait_at(const char *file, int line, mx_endpoint_t ep, mx_request_t *req,
+			mx_status_code_t want);
+/* Checks that the request is not complete. */
+#define mxt_pending(ep, req) mxt_pending_at(__FILE__, __LINE__, ep, req)
+void mxt_pending_at(const char *file, int line, mx_endpoint_t ep, mx_request_t *req);
+/* Waits until a message with this match information is there, unreceived. */
+#define mxt_probe(ep, match) mxt_probe_at(__FILE__, __LINE__, ep, match)
+mx_status_t mxt_probe_at(const char *file, int line, mx_endpoint_t ep, uint64_t match);
+
+void mxt_sleep(unsigned ms);
+
+struct mxt_thread {
+	pthread_t id;
+	void (*fn)(void *arg);
+	void *arg;
+	atomic_int tid, done;
+};
+void mxt_start(struct mxt_thread *t, void (*fn)(void *arg), void *arg);
+void mxt_join(struct mxt_thread *t);
+/* Waits until the thread sleeps and stays asleep. */
+void mxt_asleep(struct mxt_thread *t);
+
+/* A thread inside a blocking call; req is for those that take one. */
+enum mxt_call { MXT_WAIT, MXT_BUFFERED, MXT_PEEK, MXT_PROBE, MXT_WAIT_ANY, MXT_CALLS };
+struct mxt_block {
+	enum mxt_call call;
+	mx_endpoint_t ep;
+	mx_request_t req;
+	uint32_t timeout;
+	mx_return_t rc;
+	uint32_t result;
+	mx_status_t status;
+	double took;
+	struct mxt_thread thread;
+};
+/* For this match information, by all its bits. */
+#define MXT_BLOCK_MATCH 0xb10cull
+void mxt_block(struct mxt_block *b, enum mxt_call call, mx_endpoint_t ep, mx_request_t req,
+	       uint32_t timeout);
+/* The same call in the calling thread. */
+void mxt_block_here(struct mxt_block *b, enum mxt_call call, mx_endpoint_t ep, mx_request_t req,
+		    uint32_t timeout);
+
+/*
+ * Makes every call that takes an endpoint with this one: each must fail with
+ * this code and leave its handle outputs alone.
+ */
+void mxt_every_call(mx_endpoint_t ep, mx_return_t want);
+
+#endif /* MXT_H */

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls made from threads that block, and every call at once. */
+#include "mx/mxt.h"
+
+static void blocking(void *arg)
+{
+	struct mxt_block *b = arg;
+	mx_request_t peeked = NULL;
+	double start = twt_now();
+
+	switch (b->call) {
+	case MXT_WAIT:
+		b->rc = mx_wait(b->ep, &b->req, b->timeout, &b->status, &b->result);
+		break;
+	case MXT_BUFFERED:
+		b->rc = mx_buffered(b->ep, &b->req, b->timeout, &b->result);
+		break;
+	case MXT_PEEK:
+		b->rc = mx_peek(b->ep, b->timeout, &peeked, &b->result);
+		b->req = peeked;
+		break;
+	case MXT_PROBE:
+		b->rc = mx_probe(b->ep, b->timeout, MXT_BLOCK_MATCH, MXT_ALL, &b->status,
+				 &b->result);
+		break;
+	default:
+		b->rc = mx_wait_any(b->ep, b->timeout, MXT_BLOCK_MATCH, MXT_ALL, &b->status,
+				    &b->result);
+	}
+	b->took = twt_now() - start;
+}
+
+static void prepare(struct mxt_block *b, enum mxt_call call, mx_endpoint_t ep, mx_request_t req,
+		    uint32_t timeout)
+{
+	memset(b, 0, sizeof(*b));
+	b->call = call;
+	b->ep = ep;
+	b->req = req;
+	b->timeout = timeout;
+	b->result = 77;
+}
+
+void mxt_block(struct mxt_block *b, enum mxt_call call, mx_endpoint_t ep, mx_request_t req,
+	       uint32_t timeout)
+{
+	prepare(b, call, ep, req, timeout);
+	mxt_start(&b->thread, blocking, b);
+}
+
+void mxt_block_here(struct mxt_block *b, enum mxt_call call, mx_endpoint_t ep, mx_request_t req,
+		    uint32_t timeout)
+{
+	prepare(b, call, ep, req, timeout);
+	blocking(b);
+}
+
+static mx_unexp_handler_action_t keep(void *context, mx_endpoint_addr_t source, uint64_t match,
+				      uint32_t length, void *data)
+{
+	(void)context, (void)source, (void)match, (void)length, (void)data;
+	return MX_RECV_CONTINUE;
+}
+
+void mxt_every_call(mx_endpoint_t ep, mx_return_t want)
+{
+	static char garbage[64];
+	mx_request_t const other = (mx_request_t)(uintptr_t)garbage;
+	mx_request_t req = other;
+	mx_endpoint_addr_t addr, zero = {{0, 0}};
+	mx_segment_t seg = {garbage, 8};
+	uint32_t result = 77;
+	mx_status_t st;
+
+	memset(&addr, 0x5a, sizeof(addr));
+	mxt_rc(want, mx_isend(ep, &seg, 1, zero, 1, NULL, &req));
+	mxt_rc(want, mx_issend(ep, &seg, 1, zero, 1, NULL, &req));
+	mxt_rc(want, mx_irecv(ep, &seg, 1, 1, MXT_ALL, NULL, &req));
+	mxt_rc(want, mx_iconnect(ep, MXT_NO_NIC, 1, 1, 1, NULL, &req));
+	mxt_rc(want, mx_ipeek(ep, &req, &result));
+	mxt_rc(want, mx_peek(ep, 10, &req, &result));
+	mxt_rc(want, mx_ibuffered(ep, &req, &result));
+	mxt_rc(want, mx_buffered(ep, &req, 10, &result));
+	mxt_rc(want, mx_test(ep, &req, &st, &result));
+	mxt_rc(want, mx_wait(ep, &req, 10, &st, &result));
+	mxt_rc(want, mx_cancel(ep, &req, &result));
+	mxt_rc(want, mx_forget(ep, &req));
+	mxt_rc(want, mx_test_any(ep, 0, 0, &st, &result));
+	mxt_rc(want, mx_wait_any(ep, 10, 0, 0, &st, &result));
+	mxt_rc(want, mx_iprobe(ep, 0, 0, &st, &result));
+	mxt_rc(want, mx_probe(ep, 10, 0, 0, &st, &result));
+	mxt_rc(want, mx_connect(ep, MXT_NO_NIC, 1, 1, 1, &addr));
+	mxt_rc(want, mx_disconnect(ep, zero));
+	mxt_rc(want, mx_get_endpoint_addr(ep, &addr));
+	mxt_rc(want, mx_progress(ep));
+	mxt_rc(want, mx_register_unexp_handler(ep, keep, NULL));
+	mxt_rc(want, mx_wakeup(ep));
+	mxt_rc(want, mx_close_endpoint(ep));
+	mxt_check(req == other);
+	for (size_t i = 0; i < sizeof(addr); i++)
+		mxt_eq(((unsigned char *)&addr)[i], 0x5a);
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* IV.3 and IV.4 Endpoint addresses. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "mx/mxt.h"
+
+TestSuite(mx_connect, .init = mxt_job, .timeout = MXT_TIMEOUT);
+
+/* mx_connect() that must fail and leave the address alone. */
+static void refused(mx_return_t want, mx_endpoint_t ep, uint64_t nic, uint32_t id, uint32_t key,
+		    uint32_t timeout)
+{
+	mx_endpoint_addr_t addr, old;
+
+	memset(&addr, 0x5a, sizeof(addr));
+	memset(&old, 0x5a, sizeof(old));
+	mxt_rc(want, mx_connect(ep, nic, id, key, timeout, &addr));
+	mxt_check(mxt_same_addr(addr, old));
+}
+
+/* One message there and one back, by the address that it came from. */
+static void exchange(mx_endpoint_t a, mx_endpoint_addr_t ab, mx_endpoint_t b)
+{
+	mx_request_t r, s, r2, s2;
+	mx_status_t st;
+	int got = 0;
+
+	r = mxt_irecv(b, &got, sizeof(got), 4);
+	s = mxt_isend(a, &(int){5}, sizeof(int), ab, 4);
+	st = mxt_wait(b, &r, MX_STATUS_SUCCESS);
+	mxt_wait(a, &s, MX_STATUS_SUCCESS);
+	mxt_eq(got, 5);
+	mxt_check(mxt_same_name(mxt_whose(st.source), mxt_name(a)));
+	r2 = mxt_irecv(a, &got, sizeof(got), 6);
+	s2 = mxt_isend(b, &(int){7}, sizeof(int), st.source, 6);
+	st = mxt_wait(a, &r2, MX_STATUS_SUCCESS);
+	mxt_wait(b, &s2, MX_STATUS_SUCCESS);
+	mxt_eq(got, 7);
+	mxt_check(mxt_same_name(mxt_whose(st.source), mxt_name(b)));
+}
+
+Test(mx_connect, two_endpoints, .timeout = MXT_TIMEOUT)
+{
+	struct mxt_pair p;
+
+	mxt_up();
+	mxt_pair(&p);
+	mxt_check(mxt_same_name(mxt_whose(p.ab), mxt_name(p.b)));
+	mxt_check(mxt_same_name(mxt_whose(p.ba), mxt_name(p.a)));
+	exchange(p.a, p.ab, p.b);
+	exchange(p.b, p.ba, p.a);
+	mxt_pair_end(&p);
+	mxt_down();
+}
+
+/* One's own endpoint, by either way to its address. */
+Test(mx_connect, self, .timeout = MXT_TIMEOUT)
+{
+	mx_endpoint_addr_t self;
+	mx_endpoint_t ep;
+
+	mxt_up();
+	ep = mxt_open(MX_ANY_ENDPOINT);
+	exchange(ep, mxt_self(ep), ep);
+	self = mxt_connect(ep, mxt_name(ep));
+	mxt_check(mxt_same_name(mxt_whose(self), mxt_name(ep)));
+	exchange(ep, self, ep);
+	exchange(ep, mxt_self(ep), ep);
+	refused(MX_BAD_CONNECTION_KEY, ep, mxt_name(ep).nic, mxt_name(ep).id, MXT_KEY + 1, 10);
+	mxt_close(ep);
+	mxt_down();
+}
+
+Test(mx_connect, again, .timeout = MXT_TIMEOUT)
+{
+	struct mxt_name b, far;
+	struct twt_child c;
+	struct mxt_pair p;
+
+	far = mxt_idle(&c, MX_ANY_ENDPOINT);
+	mxt_up();
+	mxt_pair(&p);
+	b = mxt_name(p.b);
+	for (int i = 0; i < 10; i++) {
+		mxt_check(mxt_same_addr(mxt_connect(p.a, b), p.ab));
+		refused(MX_BAD_CONNECTION_KEY, p.a, b.nic, b.id, MXT_KEY ^ 0x80000000u, 10);
+	}
+	p.ab = mxt_connect(p.a, far);
+	for (int i = 0; i < 10; i++) {
+		mxt_check(mxt_same_addr(mxt_connect(p.a, far), p.ab));
+		refused(MX_BAD_CONNECTION_KEY, p.a, far.nic, far.id, 0, 10);
+	}
+	mxt_pair_end(&p);
+	mxt_idle_close(&c);
+	mxt_idle_end(&c);
+	mxt_down();
+}
+
+/* Each endpoint has its filter, all values of which count. */
+Test(mx_connect, filters, .timeout = MXT_TIMEOUT)
+{
+	static const uint32_t keys[] = {0, 1, 0x80000000u, 0xcafebabe, 0xffffffffu};
+	enum { N = sizeof(keys) / sizeof(*keys) };
+	mx_endpoint_t ep, other[N];
+
+	mxt_up();
+	ep = mxt_open(MX_ANY_ENDPOINT);
+	for (int i = 0; i < N; i++) {
+		struct mxt_name name;
+		mx_endpoint_addr_t addr;
+
+		mxt_ok(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, keys[i], NULL, 0, &other[i]));
+		name = mxt_name(other[i]);
+		for (int k = 0; k < N; k++)
+			if (k != i)
+				refused(MX_BAD_CONNECTION_KEY, ep, name.nic, name.id, keys[k], 10);
+		mxt_ok(mx_connect(ep, name.nic, name.id, keys[i], 10, &addr));
+		exchange(ep, addr, other[i]);
+	}
+	for (int i = 0; i < N; i++)
+		mxt_close(other[i]);
+	mxt_close(ep);
+	mxt_down();
+}
+
+Test(mx_connect, wrong_filter_of_a_process, .timeout = MXT_TIMEOUT)
+{
+	struct mxt_name far;
+	struct twt_child c;
+	mx_endpoint_t ep;
+
+	far = mxt_idle(&c, MX_ANY_ENDPOINT);
+	mxt_up();
+	ep = mxt_open(MX_ANY_ENDPOINT);
+	refused(MX_BAD_CONNECTION_KEY, ep, far.nic, far.id, MXT_KEY - 1, MXT_LONG / 1000);
+	mxt_connect(ep, far);
+	mxt_close(ep);
+	mxt_idle_close(&c);
+	mxt_idle_end(&c);
+	mxt_down();
+}
+
+Test(mx_connect, nobody_there, .timeout = MXT_TIMEOUT)
+{
+	struct mxt_name me, gone;
+	mx_endpoint_t ep, other;
+	double start;
+
+	mxt_up();
+	ep = mxt_open(MX_ANY_ENDPOINT);
+	other = mxt_open(MX_ANY_ENDPOINT);
+	me = mxt_name(ep);
+	gone = mxt_name(other);
+	mxt_connect(ep, gone);
+	mxt_close(other);
+	/* At once, not when the time is over. */
+	start = twt_now();
+	refused(MX_CONNECTION_FAILED, ep, me.nic, 1020, MXT_KEY, MXT_LONG / 1000);
+	refused(MX_CONNECTION_FAILED, ep, me.nic, 1020, MXT_KEY, MX_INFINITE);
+	refused(MX_CONNECTION_FAILED, ep, gone.nic, gone.id, MXT_KEY, MXT_LONG / 1000);
+	mxt_check(twt_now() - start < MXT_LONG / 4000.);
+	mxt_close(ep);
+	mxt_down();
+}
+
+/* What a process left behind does not answer, however it ended. */
+Test(mx_connect, process_gone, .timeout = MXT_TIMEOUT)
+{
+	struct twt_child closed, killed;
+	struct mxt_name a, b;
+	mx_endpoint_t ep;
+	double start;
+
+	a = mxt_idle(&closed, MX_ANY_ENDPOINT);
+	b = mxt_idle(&killed, MX_ANY_ENDPOINT);
+	mxt_up();
+	ep = mxt_open(MX_ANY_ENDPOINT);
+	mxt_connect(ep, a);
+	mxt_connect(ep, b);
+	mxt_idle_close(&closed);
+	mxt_kill(&killed);
+	start = twt_now();
+	refused(MX_CONNECTION_FAILED, ep, a.nic, a.id, MXT_KEY, MXT_LONG / 1000);
+	refused(MX_CONNECTION_FAILED, ep, b.nic, b.id, MXT_KEY, MXT_LONG / 1000);
+	mxt_check(twt_now() - start < MXT_LONG / 4000.);
+	mxt_close(ep);
+	/* Nor to an endpoint that never knew it. */
+	ep = mxt_open(MX_ANY_ENDPOINT);
+	refused(MX_CONNECTION_FAILED, ep, b.nic, b.id, MXT_KEY, MXT_LONG / 1000);
+	mxt_close(ep);
+	mxt_idle_end(&closed);
+	mxt_down();
+}
+
+Test(mx_connect, arguments, .timeout = MXT_TIMEOUT)
+{
+	mx_endpoint_addr_t addr;
+	struct mxt_name me;
+	mx_endpoint_t ep;
+	uint64_t nic = 7;
+	uint32_t id = 7;
+
+	mxt_up();
+	ep = mxt_open(MX_ANY_ENDPOINT);
+	me = mxt_name(ep);
+	refused(MX_NIC_NOT_FOUND, ep, MXT_NO_NIC, me.id, MXT_KEY, 10);
+	refused(MX_NIC_NOT_FOUND, ep, MXT_NO_NIC, me.id, MXT_KEY, MX_INFINITE);
+	refused(MX_NIC_NOT_FOUND, ep, 0, me.id, MXT_KEY, 10);
+	refused(MX_BAD_ENDPOINT_ID, ep, me.nic, 1024, MXT_KEY, 10);
+	refused(MX_BAD_ENDPOINT_ID, ep, me.nic, MX_ANY_ENDPOINT, MXT_KEY, 10);
+	mxt_rc(MX_FAILURE, mx_connect(ep, me.nic, me.id, MXT_KEY, 10, NULL));
+	mxt_rc(MX_FAILURE, mx_get_endpoint_addr(ep, NULL));
+	mxt_ok(mx_get_endpoint_addr(ep, &addr));
+	mxt_rc(MX_FAILURE, mx_decompose_endpoint_addr(addr, NULL, &id));
+	mxt_rc(MX_FAILURE, mx_decompose_endpoint_addr(addr, &nic, NULL));
+	mxt_close(ep);
+	mxt_down();
+}
+
+/* Computes without MX calls, then does as much as it has been asked to. */
+static void compute(struct mxt_side *s)
+{
+	volatile uint64_t x = 1;
+	double end = twt_now() + 1;
+	mx_request_t r;
+	int got = 0;
+
+	while (twt_now() < end)
+		for (int i = 0; i < 10000; i++)
+			x = x * 3 + 1;
+	r = mxt_irecv(s->ep, &got, sizeof(got), 2);
+	mxt_wait(s->ep, &r, MX_STATUS_SUCCESS);
+	mxt_eq(got, 44);
+}
+
+Test(mx_connect, while_the_peer_computes, .timeout = MXT_TIMEOUT)
+{
+	mx_endpoint_addr_t addr;
+	mx_endpoint_t another;
+	struct mxt_side s;
+	mx_request_t req;
+
+	mxt_two(&s, compute, NULL);
+	another = mxt_open(MX_ANY_ENDPOINT);
+	addr = mxt_connect(another, s.other);
+	req = mxt_isend(another, &(int){44}, sizeof(int), addr, 2);
+	mxt_wait(another, &req, MX_STATUS_SUCCESS);
+	mxt_eq(twt_join(&s.child, MXT_LONG / 1000), 0);
+	mxt_close(another);
+	mxt_close(s.ep);
+	mxt_down();
+}
+
+Test(mx_connect, while_the_peer_sleeps, .timeout = MXT_TIMEOUT)
+{
+	struct mxt_name far;
+	struct twt_child c;
+
+	far = mxt_idle(&c, MX_ANY_ENDPOINT);
+	mxt_up();
+	for (int i = 0; i < 30; i++) {
+		mx_endpoint_t ep = mxt_open(MX_ANY_ENDPOINT);
+
+		mxt_check(mxt_same_name(mxt_whose(mxt_connect(ep, far)), far));
+		mxt_close(ep);
+	}
+	mxt_idle_close(&c);
+	mxt_idle_end(&c);
+	mxt_down();
+}
+
+/* Both sides of twenty pairs of endpoints connect at the same moment. */
+static void cross(struct mxt_side *s)
+{
+	for (int i = 0; i < 20; i++) {
+		mx_endpoint_t ep = mxt_open(MX_ANY_ENDPOINT);
+		struct mxt_name me = mxt_name(ep), other;
+		mx_request_t snd, rcv;
+		mx_endpoint_addr_t addr;
+		int got = -1;
+
+		mxt_eq(twt_put(s->fd, &me, sizeof(me)), 0);
+		mxt_eq(twt_get(s->fd, &other, sizeof(other)), 0);
+		addr = mxt_connect(ep, other);
+		snd = mxt_issend(ep, &i, sizeof(i), addr, 8);
+		rcv = mxt_irecv(ep, &got, sizeof(got), 8);
+		mxt_wait(ep, &rcv, MX_STATUS_SUCCESS);
+		mxt_wait(ep, &snd, MX_STATUS_SUCCESS);
+		mxt_eq(got, i);
+		mxt_close(ep);
+	}
+}
+
+Test(mx_connect, both_at_once, .timeout = MXT_TIMEOUT)
+{
+	struct mxt_side s;
+
+	mxt_two(&s, cross, NULL);
+	cross(&s);
+	mxt_two_end(&s);
+}
+
+Test(mx_connect, every_endpoint_to_every_other, .timeout = MXT_TIMEOUT)
+{
+	enum { N = 12 };
+	mx_endpoint_addr_t addr[N][N];
+	mx_endpoint_t ep[N];
+
+	mxt_up();
+	for (int i = 0; i < N; i++)
+		ep[i] = mxt_open(MX_ANY_ENDPOINT);
+	for (int i = 0; i < N; i++)
+		for (int k = 0; k < N; k++)
+			addr[i][k] = mxt_connect(ep[i], mxt_name(ep[k]));
+	for (int i = 0; i < N; i++)
+		for (int k = 0; k < N; k++)
+			exchange(ep[i], addr[i][k], ep[k]);
+	for (int i = 0; i < N; i++)
+		mxt_close(ep[i]);
+	mxt_down();
+}
+
+/* A receiver that has not connected may answer. */
+Test(mx_connect, source_is_a_destination, .timeout = MXT_TIMEOUT)
+{
+	mx_endpoint_t a, b;
+
+	mxt_up();
+	a = mxt_open(MX_ANY_ENDPOINT);
+	b = mxt_open(MX_ANY_ENDPOINT);
+	exchange(a, mxt_connect(a, mxt_name(b)), b);
+	mxt_close(a);
+	mxt_close(b);
+	mxt_down();
+}
+
+Test(mx_connect, disconnect, .timeout = MXT_TIMEOUT)
+{
+	struct mxt_pair p;
+
+	mxt_up();
+	mxt_pair(&p);
+	for (int i = 0; i < 10; i++) {
+		exchange(p.a, p.ab, p.b);
+		mxt_ok(mx_disconnect(p.a, p.ab));
+		p.ab = mxt_connect(p.a, mxt_name(p.b));
+	}
+	exchange(p.a, p.ab, p.b);
+	exchange(p.b, mxt_connect(p.b, mxt_name(p.a)), p.a);
+	mxt_pair_end(&p);
+	mxt_down();
+}
