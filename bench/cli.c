@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef PACKAGE_VERSION
@@ -19,6 +20,7 @@
 const char *bench_role = "";
 
 static bool progress_shown;
+static time_t started;
 
 static void complain(const char *fmt, va_list ap)
 {
@@ -112,6 +114,10 @@ void bench_progress(const char *fmt, ...)
 
 	if (!isatty(STDERR_FILENO))
 		return;
+	if (!started)
+		started = time(NULL);
+	if (time(NULL) - started < 2)
+		return; /* not worth the flicker */
 	fputs("\r\033[K", stderr);
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);

@@ -31,7 +31,7 @@ uint64_t bench_number(const char *option, const char *text, uint64_t min, uint64
 /* Likewise for a number with a fraction; above zero, at most max. */
 double bench_real(const char *option, const char *text, double max);
 
-/* Overwrites one line on standard error if that is a terminal. */
+/* Overwrites one line on standard error if that is a terminal and the run is long. */
 void bench_progress(const char *fmt, ...) bench_printf(1, 2);
 /* Wipes it. */
 void bench_progress_end(void);

@@ -26,7 +26,7 @@ static const struct table_column board_columns[] = {
 	{"name", "name", "%s"},
 	{"network", "network", "%s"},
 	{"ports", "ports", "%" PRIu64},
-	{"line_speed", "speed", "%" PRIu64},
+	{"line_speed_mb_s", "MB/s", "%" PRIu64},
 	{"numa_node", "NUMA node", "%" PRIu64},
 	{"product", "product", "%s"},
 	{"part", "part", "%s"},
@@ -95,8 +95,9 @@ static void put_number(struct table *t, mx_get_info_key_t key, uint32_t board)
 {
 	uint32_t value;
 
-	/* No NUMA node is -1, as elsewhere. */
-	if (number(key, board, &value) && !(key == MX_NUMA_NODE && value == UINT32_MAX))
+	/* No NUMA node is -1, as elsewhere; no speed is 0. */
+	if (number(key, board, &value) && !(key == MX_NUMA_NODE && value == UINT32_MAX) &&
+	    !(key == MX_LINE_SPEED && value == 0))
 		table_count(t, value);
 	else
 		table_none(t);

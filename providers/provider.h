@@ -131,6 +131,8 @@ struct tw_provider {
 	 */
 	enum tw_err (*get)(struct tw_link *link, const struct iovec *iov, unsigned niov,
 			   uint64_t address);
+	/* Whether the other side still holds its end. */
+	bool (*alive)(struct tw_link *link);
 	/* Whether the peer has looked for packets in the last microseconds. */
 	bool (*polls)(struct tw_link *link);
 	/* Takes in what has arrived; the number of packets. */

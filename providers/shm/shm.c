@@ -2,9 +2,9 @@
 #include "providers/shm/shm.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
@@ -363,12 +363,12 @@ static bool do_polls(struct tw_link *link)
 	return peer_polls(tw_container(link, struct tw_shm_link, link));
 }
 
-/* The process that was read was still the peer: its number could have a new owner. */
-static bool alive(struct tw_shm_link *l)
+static bool do_alive(struct tw_link *link)
 {
-	char c;
+	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+	struct pollfd p = {.fd = l->sock, .events = POLLRDHUP};
 
-	return recv(l->sock, &c, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+	return l->state == TW_SHM_UP && poll(&p, 1, 0) == 0;
 }
 
 static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
@@ -402,7 +402,8 @@ static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigne
 		at += (size_t)n;
 		i += (size_t)n == local.iov_len;
 	}
-	return alive(l) ? TW_OK : TW_ELOST;
+	/* Was the process that we read still the peer? Its number could have a new owner. */
+	return do_alive(link) ? TW_OK : TW_ELOST;
 }
 
 static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
@@ -508,6 +509,7 @@ const struct tw_provider tw_provider_shm = {
 	.disconnect = do_disconnect,
 	.send = do_send,
 	.get = do_get,
+	.alive = do_alive,
 	.polls = do_polls,
 	.progress = do_progress,
 	.arm = do_arm,

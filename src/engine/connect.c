@@ -190,7 +190,9 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 		return TW_EPROTO;
 	p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
 	if (p && p->state == TW_PEER_UP) {
-		/* It has begun anew; the old connection is dead whatever it looks like. */
+		/* The other half of a crossing that is settled already? */
+		if (p->addr.session == other->session && p->link->provider->alive(p->link))
+			return TW_ECROSS;
 		p->link->provider->disconnect(p->link);
 		tw_peer_down(p, TW_S_LOST);
 		p = NULL;

@@ -17,6 +17,12 @@
 struct tw_slot_entry tw_slots[TW_MAX_OPEN];
 static pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool slot_taken[TW_MAX_OPEN]; /* under slots_mutex */
+static _Atomic(unsigned) slots_used;
+
+unsigned tw_slots_used(void)
+{
+	return atomic_load_explicit(&slots_used, memory_order_relaxed);
+}
 
 static struct tw_slot_entry *take_slot(void)
 {
@@ -27,6 +33,8 @@ static struct tw_slot_entry *take_slot(void)
 		if (!slot_taken[i]) {
 			slot_taken[i] = true;
 			s = &tw_slots[i];
+			if (i >= tw_slots_used())
+				atomic_store(&slots_used, i + 1);
 		}
 	pthread_mutex_unlock(&slots_mutex);
 	if (s && !s->ready) {
@@ -40,6 +48,7 @@ static void give_slot(struct tw_slot_entry *s)
 {
 	pthread_mutex_lock(&slots_mutex);
 	slot_taken[s - tw_slots] = false;
+	s->name = 0;
 	pthread_mutex_unlock(&slots_mutex);
 }
 
@@ -88,6 +97,25 @@ static void close_providers(struct tw_ep *ep)
 	}
 }
 
+/* Spares a look at the system for each of many endpoints of one process. */
+static bool open_here(const struct tw_ep *ep, uint32_t id)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&slots_mutex);
+	for (unsigned i = 0; i < tw_slots_used() && !found; i++)
+		found = slot_taken[i] && tw_slots[i].name == (ep->host.self.nic_id << 16 | id);
+	pthread_mutex_unlock(&slots_mutex);
+	return found;
+}
+
+static void note_name(const struct tw_ep *ep, uint64_t name)
+{
+	pthread_mutex_lock(&slots_mutex);
+	ep->slot->name = name;
+	pthread_mutex_unlock(&slots_mutex);
+}
+
 /* Opens with that id, or with the lowest that is free. */
 static enum tw_err claim_id(struct tw_ep *ep, uint32_t wanted)
 {
@@ -95,10 +123,17 @@ static enum tw_err claim_id(struct tw_ep *ep, uint32_t wanted)
 	enum tw_err err = TW_EBUSY;
 
 	for (uint32_t id = any ? 0 : wanted; id < TW_MAX_EIDS; id++) {
+		if (open_here(ep, id)) {
+			if (any)
+				continue;
+			return TW_EBUSY;
+		}
 		ep->host.self.endpoint_id = id;
 		err = open_providers(ep);
-		if (err == TW_OK)
+		if (err == TW_OK) {
+			note_name(ep, ep->host.self.nic_id << 16 | id);
 			return TW_OK;
+		}
 		close_providers(ep);
 		if (!any || err != TW_EBUSY)
 			return err;
@@ -307,7 +342,7 @@ enum tw_err tw_ep_close(uint64_t handle)
 void tw_ep_forked(void)
 {
 	pthread_mutex_init(&slots_mutex, NULL);
-	for (unsigned i = 0; i < TW_MAX_OPEN; i++) {
+	for (unsigned i = 0; i < tw_slots_used(); i++) {
 		if (!slot_taken[i])
 			continue;
 		atomic_store(&tw_slots[i].handle, 0);

@@ -32,11 +32,12 @@
 #include "providers/registry.h"
 
 #define TW_MAX_EIDS 1024      /* endpoint ids of a board */
-#define TW_MAX_OPEN 1024      /* open endpoints of a process */
+#define TW_MAX_OPEN 2048      /* open endpoints of a process */
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
 #define TW_MAX_REQS (1u << 26)
 #define TW_RTS_BUDGET 1024    /* announced and unmatched, per peer */
+#define TW_CREDITS_DUE 2048   /* lines to give back before a packet is sent for it */
 #define TW_FOREVER UINT64_MAX /* a time limit that never comes */
 
 /* An endpoint address as users hold it; compared as a whole. */
@@ -125,6 +126,7 @@ struct tw_umsg {
 	uint32_t len;
 	uint32_t have; /* bytes here; less than len while fragments come */
 	bool rndv, sync;
+	uint64_t claimed;  /* when a blocked probe returned it, 0 not; see tw_ep.claims */
 	struct tw_ref ref; /* of the sender, if rndv or sync */
 	uint64_t address;
 	char data[];
@@ -139,6 +141,8 @@ struct tw_peer {
 	uint8_t why;   /* enum tw_status of later sends, once down */
 	/* Sending. */
 	uint32_t credits;    /* lines of eager data that may still go */
+	uint32_t granted;    /* credits at the start */
+	uint64_t starved;    /* tick since which there were too few, 0 enough */
 	uint32_t rts_left;
 	struct tw_list sendq;	/* in order, wait for room */
 	struct tw_list pushing; /* wanted by the other side */
@@ -197,7 +201,7 @@ struct tw_ep {
 	void *user_context;
 	/* Progress. */
 	uint64_t next_events; /* tick at which to look at descriptors, no service */
-	bool armed;	      /* by the service thread */
+	bool armed;	      /* peers ring for any packet */
 	uint32_t nmoving;     /* long transfers and acknowledgements under way */
 	/* Waiting; see wait.c. */
 	bool closing;
@@ -205,6 +209,7 @@ struct tw_ep {
 	uint32_t nsleeping;
 	bool leader; /* one of them sleeps on epfd */
 	uint64_t events, kicked;
+	uint64_t claims; /* counts what blocked probes returned */
 	uint32_t wakeups;
 	_Atomic(uint32_t) gen;
 	int epfd, wakefd;
@@ -218,6 +223,7 @@ struct tw_slot_entry {
 	struct tw_ep *ep;
 	struct tw_lock lock;
 	bool ready;    /* the lock is made */
+	uint64_t name; /* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;
 	_Atomic(uint64_t) timer; /* tick at which the service thread must look, 0 none */
 	_Atomic(uint64_t) polls; /* by the program */
@@ -227,6 +233,8 @@ struct tw_slot_entry {
 };
 
 extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];
+/* Slots at and above this were never used. */
+unsigned tw_slots_used(void);
 
 /* endpoint.c ------------------------------------------------------------- */
 
@@ -264,6 +272,12 @@ static inline struct tw_ep *tw_enter(uint64_t handle)
 }
 
 void tw_kick(struct tw_ep *ep);
+
+/* Something is under way that needs more polls. */
+static inline bool tw_unfinished(const struct tw_ep *ep)
+{
+	return ep->nmoving || !tw_list_empty(&ep->work);
+}
 
 static inline bool tw_in_handler(const struct tw_ep *ep)
 {
@@ -361,6 +375,12 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 void tw_peer_down(struct tw_peer *p, enum tw_status why);
 void tw_peer_free(struct tw_peer *p);
 
+/* So many lines are owed that a packet of their own is due. */
+static inline bool tw_credits_due(const struct tw_peer *p)
+{
+	return p->owed > tw_min(p->window / 2, (uint32_t)TW_CREDITS_DUE);
+}
+
 static inline void tw_peer_work(struct tw_peer *p)
 {
 	if (tw_list_empty(&p->work))
@@ -389,7 +409,7 @@ extern const struct tw_upcalls tw_upcalls;
 unsigned tw_progress(struct tw_ep *ep);
 /* Sends on what waits; whether anything moved. */
 bool tw_flush(struct tw_ep *ep);
-/* Called before an interface returns with work unfinished. */
+/* Called before the lock is left with work unfinished: somebody must go on. */
 void tw_hand_over(struct tw_ep *ep);
 /* Serves descriptors that are ready. */
 void tw_poll_events(struct tw_ep *ep);

@@ -13,7 +13,7 @@
 
 #define GROW_BITS 2  /* log2 of how much a table grows at a time */
 #define SHORT_LIST 8 /* so few receives are better scanned than hashed */
-#define PATIENCE 8   /* times its length that walking the list may cost */
+#define PATIENCE 4   /* times its length that walking the list may cost */
 #define ALL_TABLES ((1u << NMASKS) - 1)
 
 static inline struct tw_posted *to_posted(node_t *n)
@@ -285,7 +285,7 @@ static void sort_in(node_t *run[64], node_t *n)
 	run[i] = n;
 }
 
-/* Moves a table's receives to the list, each to its place in the order. */
+/* Empties a table into the list, each receive to its place in the order. */
 static void table_to_list(struct tw_match *m, struct tw_match_table *t)
 {
 	node_t *run[64] = {NULL}, *sorted = NULL, *n, **at;
@@ -297,7 +297,6 @@ static void table_to_list(struct tw_match *m, struct tw_match_table *t)
 			sort_in(run, n);
 		}
 	}
-	left(m, t);
 	while (m->nlisted) {
 		struct tw_posted *p = to_listed(m->list.next);
 

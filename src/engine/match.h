@@ -18,7 +18,7 @@
 
 #define TW_MATCH_MASKS 8
 
-/* Private to match.c: a place in a hash table. */
+/* Private to the matcher: a place in a hash table. */
 struct tw_match_node {
 	uint64_t key;
 	struct tw_match_node *next, *prev;
@@ -40,9 +40,9 @@ struct tw_posted {
 
 /* An unexpected message; embedded in its owner, who sets match before queueing it. */
 struct tw_unexp {
-	uint64_t match;	    /* match_send */
-	uint64_t seq;	    /* order of arrival, set by tw_match_arrive */
-	struct tw_list all; /* every unexpected message, in order */
+	uint64_t match;				 /* match_send */
+	uint64_t seq;				 /* order of arrival, set by tw_match_arrive */
+	struct tw_list all;			 /* every unexpected message, in order */
 	struct tw_match_node in[TW_MATCH_MASKS]; /* per index in use */
 };
 

@@ -6,9 +6,9 @@
  */
 #include "engine/match_internal.h"
 
-#define SHORT_SCAN 16  /* entries walked free of charge */
-#define SHORT_QUEUE 4  /* so few entries need no index */
-#define INDEX_COST 64  /* entries walked that an index costs, however short the queue */
+#define SHORT_SCAN 16 /* entries walked free of charge */
+#define SHORT_QUEUE 4 /* so few entries need no index */
+#define INDEX_COST 64 /* entries walked that an index costs, however short the queue */
 
 #define each_built(m, t, bits)                                                                     \
 	for ((bits) = (m)->built;                                                                  \

@@ -5,7 +5,6 @@
 
 #include "engine/engine.h"
 
-#define WINDOW_MAX 4096 /* lines: 256 KiB for one peer is plenty */
 #define DEAD_KEPT 64	/* dead peers before the oldest place is used again */
 
 static struct tw_addr make_addr(struct tw_ep *ep, uint32_t index, uint64_t nic_id,
@@ -130,13 +129,14 @@ struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
 	return p;
 }
 
+/* Half of the memory for a first peer, less for each the more there are. */
 uint32_t tw_peer_window(struct tw_ep *ep)
 {
 	uint32_t lines = ep->unexp_max / TW_LINE, up = 0;
 
 	for (uint32_t i = 0; i < ep->npeers; i++)
-		up += ep->peers[i]->state == TW_PEER_UP;
-	return tw_min(lines / tw_max(up, 4u), (uint32_t)WINDOW_MAX);
+		up += ep->peers[i]->state == TW_PEER_UP && ep->peers[i] != ep->self;
+	return lines / tw_max(up, 2u);
 }
 
 /* More peers than there is memory for: their windows shrink as lines come back. */
@@ -148,6 +148,17 @@ static void share_out(struct tw_ep *ep)
 		ep->peers[i]->fair = fair;
 }
 
+/* The name has a new owner: addresses of the old one are of an earlier life. */
+static void outdate(const struct tw_peer *now)
+{
+	struct tw_ep *ep = now->ep;
+
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		if (ep->peers[i]->state == TW_PEER_DOWN &&
+		    ep->peers[i]->addr.where == now->addr.where)
+			ep->peers[i]->why = TW_S_BAD_SESSION;
+}
+
 void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other,
 		uint32_t window)
 {
@@ -157,9 +168,10 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	p->state = TW_PEER_UP;
 	p->addr.session = other->session;
 	p->filter = other->filter;
-	p->credits = other->window;
+	p->credits = p->granted = other->window;
 	p->window = window;
 	p->rts_left = TW_RTS_BUDGET;
+	outdate(p);
 	share_out(ep);
 	tw_stats_peer(p);
 }

@@ -21,7 +21,7 @@ static bool idle(const struct tw_peer *p)
 {
 	return tw_list_empty(&p->owing) && tw_list_empty(&p->pulling) &&
 	       tw_list_empty(&p->sendq) && tw_list_empty(&p->pushing) &&
-	       p->owed <= p->window / 2;
+	       !tw_credits_due(p);
 }
 
 bool tw_flush(struct tw_ep *ep)
@@ -87,8 +87,7 @@ void tw_hand_over(struct tw_ep *ep)
 {
 	struct tw_slot_entry *s = ep->slot;
 
-	if ((!ep->nmoving && tw_list_empty(&ep->work)) ||
-	    atomic_load_explicit(&s->handed, memory_order_relaxed))
+	if (atomic_load_explicit(&s->handed, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&s->handed, true, memory_order_relaxed);
 	tw_timer(&ep->host, tw_clock() + tw_clock_us(SERVICE_AFTER_US));
@@ -119,7 +118,8 @@ unsigned tw_progress(struct tw_ep *ep)
 
 	if (tw_unlikely(tw_in_handler(ep)))
 		return 0;
-	if (tw_unlikely(ep->armed))
+	/* A thread that sleeps on the descriptors must still be rung. */
+	if (tw_unlikely(ep->armed && !ep->leader))
 		tw_disarm(ep);
 	for (unsigned i = 0; i < ep->nprovs; i++)
 		n += ep->provs[i].ops->progress(ep->provs[i].instance);

@@ -42,7 +42,7 @@ static inline void release_credits(struct tw_peer *p, uint32_t len)
 		n -= keep;
 	}
 	p->owed += n;
-	if (tw_unlikely(p->owed > p->window / 2))
+	if (tw_unlikely(tw_credits_due(p)))
 		tw_peer_work(p);
 }
 
@@ -153,6 +153,7 @@ static struct tw_umsg *umsg_new(struct tw_peer *p, const struct tw_hdr *hdr, uin
 	u->len = hdr->len;
 	u->have = 0;
 	u->rndv = u->sync = false;
+	u->claimed = 0;
 	p->numsgs++;
 	ep->counters[TW_C_UNEXPECTED]++;
 	ep->gauges[TW_G_UNEXPECTED]++;
@@ -325,6 +326,7 @@ enum tw_err tw_recv_packet(struct tw_link *link, const struct tw_hdr *hdr, const
 	/* Only once the packet is taken: it may be offered again. */
 	if (err == TW_OK && hdr->credits) {
 		p->credits += hdr->credits;
+		p->starved = 0;
 		if (tw_unlikely(!tw_list_empty(&p->sendq)))
 			tw_peer_work(p);
 	}

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 
+#define PULL_MIN 8192		 /* a system call costs more than copying this twice */
 #define PULL_PIECE (256 * 1024) /* bytes of one get */
 #define PULL_BUDGET (512 * 1024) /* bytes pulled in one go */
 #define PUSH_PIECE (16 * 1024)
@@ -33,6 +34,8 @@ static enum tw_way way_for(struct tw_peer *p, struct tw_req *r, uint64_t address
 		return TW_PUSH;
 	if (p->link->direct || set[2] == 'l' /* pull */ || !p->link->provider->polls(p->link))
 		return TW_PULL;
+	if (r->xfer_len < PULL_MIN)
+		return TW_PUSH;
 	r->flags |= TW_R_SAMPLE;
 	return tw_choose(&p->choose, r->xfer_len);
 }
@@ -202,7 +205,7 @@ static void return_credits(struct tw_peer *p)
 {
 	struct tw_hdr hdr = {TW_CREDIT, 0, 0, 0, 0};
 
-	while (p->owed > p->window / 2) {
+	while (tw_credits_due(p)) {
 		hdr.credits = tw_take_credits(p);
 		if (p->link->provider->send(p->link, TW_SEND_CONTROL, &hdr, NULL, 0, 0) ==
 		    TW_OK)

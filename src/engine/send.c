@@ -5,6 +5,8 @@
  */
 #include "engine/engine.h"
 
+#define STARVED_US 20 /* without credit for so long: announce */
+
 /*
  * Sizes of the pieces of an eager message: small enough that the receiver
  * copies one while the sender copies the next, large enough that the slots
@@ -120,6 +122,24 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 }
 
 /*
+ * A receiver that keeps up returns credits before long, and waiting for them is
+ * cheaper than announcing. One that does not may be waiting for this very
+ * message: then it is announced, since what is held back could never match.
+ */
+static bool without_credit(struct tw_peer *p, struct tw_req *r)
+{
+	if (!p->starved)
+		p->starved = tw_clock();
+	if (tw_credit_cost(r->len) <= p->granted &&
+	    tw_clock() - p->starved < tw_clock_us(STARVED_US))
+		return false;
+	if (!announce(p, r))
+		return false;
+	p->ep->counters[TW_C_NO_CREDIT]++;
+	return true;
+}
+
+/*
  * Sends a message, or as much of it as there is room for. True when it has left
  * or was announced; then it is on its next list. It must be on none before.
  */
@@ -129,10 +149,8 @@ static bool try_send(struct tw_peer *p, struct tw_req *r)
 	if (r->at == 0) {
 		if (r->len > p->ep->eager_max)
 			return announce(p, r);
-		if (tw_credit_cost(r->len) > p->credits) {
-			p->ep->counters[TW_C_NO_CREDIT]++;
-			return announce(p, r);
-		}
+		if (tw_credit_cost(r->len) > p->credits)
+			return without_credit(p, r);
 	}
 	if (!send_eager(p, r))
 		return false;

@@ -106,23 +106,28 @@ static void try_later(struct tw_slot_entry *s, uint64_t us)
  */
 static void serve(struct tw_ep *ep)
 {
-	uint64_t timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
+	struct tw_slot_entry *s = ep->slot;
+	uint64_t timer = atomic_load_explicit(&s->timer, memory_order_relaxed);
 	uint64_t last = tw_clock();
+	unsigned n;
 
 	ep->counters[TW_C_TAKEOVER]++;
 	tw_poll_events(ep);
 	if (timer && timer <= last)
 		tw_expire(ep);
 	do {
-		if (tw_progress(ep))
+		n = tw_progress(ep);
+		if (n)
 			last = tw_clock();
+		else if (!tw_unfinished(ep))
+			break;
 		else if (tw_clock() - last >= tw_clock_us(LINGER_US) && !tw_arm(ep))
 			break;
-	} while ((ep->nmoving || !tw_list_empty(&ep->work)) && !tw_lock_wanted(&ep->slot->lock));
+	} while (!tw_lock_wanted(&s->lock));
 	/* The program is coming in: its next poll, or this thread later, goes on. */
-	if (!ep->armed)
+	if (!ep->armed && (n || tw_unfinished(ep)))
 		tw_hand_over(ep);
-	ep->slot->seen_polls = atomic_load_explicit(&ep->slot->polls, memory_order_relaxed);
+	s->seen_polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
 }
 
 static void visit(struct tw_slot_entry *s)
@@ -166,7 +171,7 @@ static void run_timers(void)
 {
 	uint64_t now = tw_clock(), next = 0;
 
-	for (unsigned i = 0; i < TW_MAX_OPEN; i++) {
+	for (unsigned i = 0; i < tw_slots_used(); i++) {
 		struct tw_slot_entry *s = &tw_slots[i];
 		uint64_t when = atomic_load_explicit(&s->timer, memory_order_relaxed);
 

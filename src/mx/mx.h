@@ -76,7 +76,7 @@ static inline uint64_t tw_mx_timeout(uint32_t ms)
 /* Leaves after a call that may leave work unfinished. */
 static inline void tw_mx_leave(struct tw_ep *ep)
 {
-	if (tw_unlikely(ep->nmoving || !tw_list_empty(&ep->work)))
+	if (tw_unlikely(tw_unfinished(ep)))
 		tw_hand_over(ep);
 	tw_leave(ep);
 }

@@ -43,6 +43,7 @@ struct want {
 	struct tw_req *found;
 	struct tw_unexp *message;
 	uint64_t match, mask;
+	uint64_t since; /* of ep->claims, when a probe began to block */
 };
 
 mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *status,
@@ -282,6 +283,24 @@ static bool message_waits(struct tw_ep *ep, void *arg)
 	return w->message != NULL;
 }
 
+/* Of several threads blocked in a probe, one gets a message (MX VII.1.2). */
+static bool message_comes(struct tw_ep *ep, void *arg)
+{
+	struct want *w = arg;
+	struct tw_unexp *x = tw_match_find_unexp(ep->match, w->match, w->mask);
+
+	for (; x; x = tw_match_next_unexp(ep->match, x)) {
+		struct tw_umsg *u = tw_container(x, struct tw_umsg, unexp);
+
+		if ((x->match & w->mask) != w->match || u->claimed > w->since)
+			continue;
+		u->claimed = ++ep->claims;
+		w->message = x;
+		return true;
+	}
+	return false;
+}
+
 static mx_return_t probe(mx_endpoint_t endpoint, bool block, uint32_t timeout, uint64_t match,
 			 uint64_t mask, mx_status_t *status, uint32_t *result, const char *function)
 {
@@ -298,7 +317,8 @@ static mx_return_t probe(mx_endpoint_t endpoint, bool block, uint32_t timeout, u
 	/* What has arrived counts, even before anybody looked for it. */
 	if (!block)
 		tw_progress(ep);
-	waited = look(ep, message_waits, &w, block, timeout);
+	w.since = ep->claims;
+	waited = look(ep, block ? message_comes : message_waits, &w, block, timeout);
 	if (waited == TW_W_CLOSED)
 		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
 	*result = waited == TW_W_TRUE;

@@ -221,6 +221,8 @@ mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64
 {
 	struct tw_addr a = tw_mx_addr(endpoint_addr);
 
+	if (!tw_mx_ready())
+		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
 	if (!nic_id || !endpoint_id || !session_id)
 		return tw_mx_fail(NULL, __func__, MX_FAILURE);
 	*nic_id = a.where >> 16;
@@ -234,6 +236,8 @@ mx_return_t mx_decompose_endpoint_addr(mx_endpoint_addr_t endpoint_addr, uint64_
 {
 	struct tw_addr a = tw_mx_addr(endpoint_addr);
 
+	if (!tw_mx_ready())
+		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
 	if (!nic_id || !endpoint_id)
 		return tw_mx_fail(NULL, __func__, MX_FAILURE);
 	*nic_id = a.where >> 16;

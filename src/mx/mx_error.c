@@ -44,6 +44,8 @@ mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_retu
 {
 	char message[256];
 
+	if (code == MX_BAD_ENDPOINT && !tw_mx_ready())
+		code = MX_NOT_INITIALIZED;
 	if (!handler)
 		handler = atomic_load(&current);
 	if (!handler)

@@ -23,11 +23,10 @@ mx_return_t mx_context(mx_request_t *request, void **context)
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_REQUEST);
 	r = tw_mx_request(ep, request);
-	if (!r)
-		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
-	*context = r->context;
+	if (r)
+		*context = r->context;
 	tw_leave(ep);
-	return MX_SUCCESS;
+	return r ? MX_SUCCESS : tw_mx_fail(NULL, __func__, MX_BAD_REQUEST);
 }
 
 mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request)

@@ -76,7 +76,7 @@ static mx_return_t put_counters(struct answer *a, mx_endpoint_t endpoint, uint32
 
 	if (!room(a, sizeof(sum)))
 		return MX_BAD_INFO_LENGTH;
-	for (unsigned i = 0; i < TW_MAX_OPEN; i++) {
+	for (unsigned i = 0; i < tw_slots_used(); i++) {
 		uint64_t handle = atomic_load(&tw_slots[i].handle);
 		struct tw_ep *ep;
 
@@ -158,7 +158,8 @@ static bool takes_board(mx_get_info_key_t key)
 }
 
 static mx_return_t info(mx_endpoint_t endpoint, mx_get_info_key_t key, const void *in_val,
-			uint32_t in_len, void *out_val, uint32_t out_len)
+			uint32_t in_len, void *out_val, uint32_t out_len,
+			mx_error_handler_t *handler)
 {
 	struct answer a = {out_val, out_len};
 	struct tw_ep *ep;
@@ -170,6 +171,7 @@ static mx_return_t info(mx_endpoint_t endpoint, mx_get_info_key_t key, const voi
 		ep = tw_mx_enter(endpoint);
 		if (!ep)
 			return MX_BAD_ENDPOINT;
+		*handler = (mx_error_handler_t)ep->error_handler;
 		tw_leave(ep);
 	}
 	if (!out_val)
@@ -185,7 +187,8 @@ static mx_return_t info(mx_endpoint_t endpoint, mx_get_info_key_t key, const voi
 mx_return_t mx_get_info(mx_endpoint_t endpoint, mx_get_info_key_t key, void *in_val,
 			uint32_t in_len, void *out_val, uint32_t out_len)
 {
-	mx_return_t rc = info(endpoint, key, in_val, in_len, out_val, out_len);
+	mx_error_handler_t handler = NULL;
+	mx_return_t rc = info(endpoint, key, in_val, in_len, out_val, out_len, &handler);
 
-	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
+	return rc == MX_SUCCESS ? rc : tw_mx_fail(handler, __func__, rc);
 }

@@ -42,25 +42,30 @@ static mx_return_t begin(void)
 	return tw_mx_code(tw_directory_init());
 }
 
-mx_return_t mx__init_api(int api)
+static mx_return_t initialize(int api, const char *function)
 {
 	mx_return_t rc = MX_ALREADY_INITIALIZED;
 
 	/* Minor versions are compatible. */
 	if (api >> 8 != MX_API >> 8)
-		return tw_mx_fail(NULL, "mx_init", MX_BAD_LIB_VERSION);
+		return tw_mx_fail(NULL, function, MX_BAD_LIB_VERSION);
 	pthread_mutex_lock(&mutex);
 	if (!tw_mx_ready()) {
 		rc = begin();
 		atomic_store_explicit(&ready, rc == MX_SUCCESS, memory_order_release);
 	}
 	pthread_mutex_unlock(&mutex);
-	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, "mx_init", rc);
+	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, function, rc);
+}
+
+mx_return_t mx__init_api(int api)
+{
+	return initialize(api, __func__);
 }
 
 mx_return_t mx_init(void)
 {
-	return mx__init_api(MX_API);
+	return initialize(MX_API, __func__);
 }
 
 mx_return_t mx_finalize(void)
@@ -70,7 +75,7 @@ mx_return_t mx_finalize(void)
 		pthread_mutex_unlock(&mutex);
 		return tw_mx_fail(NULL, "mx_finalize", MX_NOT_INITIALIZED);
 	}
-	for (unsigned i = 0; i < TW_MAX_OPEN; i++) {
+	for (unsigned i = 0; i < tw_slots_used(); i++) {
 		uint64_t handle = atomic_load(&tw_slots[i].handle);
 
 		if (handle)

@@ -153,6 +153,7 @@ void mxt_block_here(struct mxt_block *b, enum mxt_call call, mx_endpoint_t ep, m
  * Makes every call that takes an endpoint with this one: each must fail with
  * this code and leave its handle outputs alone.
  */
-void mxt_every_call(mx_endpoint_t ep, mx_return_t want);
+#define mxt_every_call(ep, want) mxt_every_call_at(__FILE__, __LINE__, ep, want)
+void mxt_every_call_at(const char *file, int line, mx_endpoint_t ep, mx_return_t want);
 
 #endif /* MXT_H */

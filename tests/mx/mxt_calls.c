@@ -62,7 +62,9 @@ static mx_unexp_handler_action_t keep(void *context, mx_endpoint_addr_t source, 
 	return MX_RECV_CONTINUE;
 }
 
-void mxt_every_call(mx_endpoint_t ep, mx_return_t want)
+#define FAILS(call) mxt_rc_at(file, line, #call, want, call)
+
+void mxt_every_call_at(const char *file, int line, mx_endpoint_t ep, mx_return_t want)
 {
 	static char garbage[64];
 	mx_request_t const other = (mx_request_t)(uintptr_t)garbage;
@@ -73,29 +75,29 @@ void mxt_every_call(mx_endpoint_t ep, mx_return_t want)
 	mx_status_t st;
 
 	memset(&addr, 0x5a, sizeof(addr));
-	mxt_rc(want, mx_isend(ep, &seg, 1, zero, 1, NULL, &req));
-	mxt_rc(want, mx_issend(ep, &seg, 1, zero, 1, NULL, &req));
-	mxt_rc(want, mx_irecv(ep, &seg, 1, 1, MXT_ALL, NULL, &req));
-	mxt_rc(want, mx_iconnect(ep, MXT_NO_NIC, 1, 1, 1, NULL, &req));
-	mxt_rc(want, mx_ipeek(ep, &req, &result));
-	mxt_rc(want, mx_peek(ep, 10, &req, &result));
-	mxt_rc(want, mx_ibuffered(ep, &req, &result));
-	mxt_rc(want, mx_buffered(ep, &req, 10, &result));
-	mxt_rc(want, mx_test(ep, &req, &st, &result));
-	mxt_rc(want, mx_wait(ep, &req, 10, &st, &result));
-	mxt_rc(want, mx_cancel(ep, &req, &result));
-	mxt_rc(want, mx_forget(ep, &req));
-	mxt_rc(want, mx_test_any(ep, 0, 0, &st, &result));
-	mxt_rc(want, mx_wait_any(ep, 10, 0, 0, &st, &result));
-	mxt_rc(want, mx_iprobe(ep, 0, 0, &st, &result));
-	mxt_rc(want, mx_probe(ep, 10, 0, 0, &st, &result));
-	mxt_rc(want, mx_connect(ep, MXT_NO_NIC, 1, 1, 1, &addr));
-	mxt_rc(want, mx_disconnect(ep, zero));
-	mxt_rc(want, mx_get_endpoint_addr(ep, &addr));
-	mxt_rc(want, mx_progress(ep));
-	mxt_rc(want, mx_register_unexp_handler(ep, keep, NULL));
-	mxt_rc(want, mx_wakeup(ep));
-	mxt_rc(want, mx_close_endpoint(ep));
+	FAILS(mx_isend(ep, &seg, 1, zero, 1, NULL, &req));
+	FAILS(mx_issend(ep, &seg, 1, zero, 1, NULL, &req));
+	FAILS(mx_irecv(ep, &seg, 1, 1, MXT_ALL, NULL, &req));
+	FAILS(mx_iconnect(ep, MXT_NO_NIC, 1, 1, 1, NULL, &req));
+	FAILS(mx_ipeek(ep, &req, &result));
+	FAILS(mx_peek(ep, 10, &req, &result));
+	FAILS(mx_ibuffered(ep, &req, &result));
+	FAILS(mx_buffered(ep, &req, 10, &result));
+	FAILS(mx_test(ep, &req, &st, &result));
+	FAILS(mx_wait(ep, &req, 10, &st, &result));
+	FAILS(mx_cancel(ep, &req, &result));
+	FAILS(mx_forget(ep, &req));
+	FAILS(mx_test_any(ep, 0, 0, &st, &result));
+	FAILS(mx_wait_any(ep, 10, 0, 0, &st, &result));
+	FAILS(mx_iprobe(ep, 0, 0, &st, &result));
+	FAILS(mx_probe(ep, 10, 0, 0, &st, &result));
+	FAILS(mx_connect(ep, MXT_NO_NIC, 1, 1, 1, &addr));
+	FAILS(mx_disconnect(ep, zero));
+	FAILS(mx_get_endpoint_addr(ep, &addr));
+	FAILS(mx_progress(ep));
+	FAILS(mx_register_unexp_handler(ep, keep, NULL));
+	FAILS(mx_wakeup(ep));
+	FAILS(mx_close_endpoint(ep));
 	mxt_check(req == other);
 	for (size_t i = 0; i < sizeof(addr); i++)
 		mxt_eq(((unsigned char *)&addr)[i], 0x5a);

@@ -10,14 +10,15 @@
 TestSuite(mx_connect, .init = mxt_job, .timeout = MXT_TIMEOUT);
 
 /* mx_connect() that must fail and leave the address alone. */
-static void refused(mx_return_t want, mx_endpoint_t ep, uint64_t nic, uint32_t id, uint32_t key,
-		    uint32_t timeout)
+#define refused(want, ...) refused_at(__LINE__, want, __VA_ARGS__)
+static void refused_at(int line, mx_return_t want, mx_endpoint_t ep, uint64_t nic, uint32_t id,
+		       uint32_t key, uint32_t timeout)
 {
 	mx_endpoint_addr_t addr, old;
 
 	memset(&addr, 0x5a, sizeof(addr));
 	memset(&old, 0x5a, sizeof(old));
-	mxt_rc(want, mx_connect(ep, nic, id, key, timeout, &addr));
+	mxt_rc_at(__FILE__, line, "mx_connect", want, mx_connect(ep, nic, id, key, timeout, &addr));
 	mxt_check(mxt_same_addr(addr, old));
 }
 

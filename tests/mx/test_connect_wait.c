@@ -129,14 +129,15 @@ Test(mx_connect_wait, peer_dies, .timeout = MXT_TIMEOUT)
 }
 
 /* A send to this address must complete so. */
-static void send_ends(mx_endpoint_t ep, mx_endpoint_addr_t to, mx_status_code_t want)
+#define send_ends(...) send_ends_at(__LINE__, __VA_ARGS__)
+static void send_ends_at(int line, mx_endpoint_t ep, mx_endpoint_addr_t to, mx_status_code_t want)
 {
 	char c = 0;
 	mx_request_t req = mxt_isend(ep, &c, 1, to, 1);
 
-	mxt_wait(ep, &req, want);
+	mxt_wait_at(__FILE__, line, ep, &req, want);
 	req = mxt_issend(ep, &c, 1, to, 1);
-	mxt_wait(ep, &req, want);
+	mxt_wait_at(__FILE__, line, ep, &req, want);
 }
 
 /* The address of an endpoint, used after another took the place. */

@@ -8,13 +8,16 @@
 TestSuite(mx_endpoint, .init = mxt_job, .timeout = MXT_TIMEOUT);
 
 /* mx_open_endpoint() that must fail and leave the handle alone. */
-static void refused(mx_return_t want, uint32_t board, uint32_t id, mx_param_t *list, uint32_t count)
+#define refused(want, ...) refused_at(__LINE__, want, __VA_ARGS__)
+static void refused_at(int line, mx_return_t want, uint32_t board, uint32_t id, mx_param_t *list,
+		       uint32_t count)
 {
 	static char garbage[8];
 	mx_endpoint_t const old = (mx_endpoint_t)(uintptr_t)garbage;
 	mx_endpoint_t ep = old;
 
-	mxt_rc(want, mx_open_endpoint(board, id, MXT_KEY, list, count, &ep));
+	mxt_rc_at(__FILE__, line, "mx_open_endpoint", want,
+		  mx_open_endpoint(board, id, MXT_KEY, list, count, &ep));
 	mxt_check(ep == old);
 }
 

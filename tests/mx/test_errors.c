@@ -61,6 +61,7 @@ static void told(struct told *by, const char *name, mx_return_t want, mx_return_
 static void fail_on(mx_endpoint_t ep, struct told *by)
 {
 	mx_request_t none = NULL, req = NULL;
+	mx_segment_t nowhere = {NULL, 1};
 	struct mxt_name me = mxt_name(ep);
 	mx_endpoint_addr_t addr;
 	uint32_t n = 77;
@@ -68,7 +69,7 @@ static void fail_on(mx_endpoint_t ep, struct told *by)
 
 	reset();
 	TOLD(by, MX_BAD_SEG_LIST, mx_isend, ep, NULL, 1, mxt_self(ep), 1, NULL, &req);
-	TOLD(by, MX_BAD_SEG_CNT, mx_issend, ep, NULL, 257, mxt_self(ep), 1, NULL, &req);
+	TOLD(by, MX_BAD_SEG_MEM, mx_issend, ep, &nowhere, 1, mxt_self(ep), 1, NULL, &req);
 	TOLD(by, MX_BAD_MATCH_MASK, mx_irecv, ep, NULL, 0, 1, 0, NULL, &req);
 	TOLD(by, MX_BAD_REQUEST, mx_test, ep, &none, &st, &n);
 	TOLD(by, MX_BAD_REQUEST, mx_wait, ep, &none, 10, &st, &n);

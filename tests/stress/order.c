@@ -280,7 +280,7 @@ static int sort(const struct order *o, int nodes, int *preds, int *first, int *q
 
 static const char *say_circle(struct order *o, int nodes, const int *preds, int *visited)
 {
-	int node = 0;
+	int node = 0, told = -1;
 
 	memset(visited, 0, (size_t)nodes * sizeof(*visited));
 	while (!preds[node])
@@ -288,16 +288,19 @@ static const char *say_circle(struct order *o, int nodes, const int *preds, int 
 	/* Backwards from anything that is left we come into a circle; then once around. */
 	for (int round = 0; round < 2; round++) {
 		while (visited[node] == round) {
-			int e = 0;
+			int e = 0, pred;
 
 			visited[node]++;
-			if (round) {
-				say_node(o, node);
-				say(o, " after ");
-			}
 			while (edge_at(o, e)->to != node || !preds[edge_at(o, e)->from])
 				e++;
-			node = edge_at(o, e)->from;
+			pred = edge_at(o, e)->from;
+			/* Of calls in a row, only the first and the last. */
+			if (round && (node < o->msgs.n || told < o->msgs.n || pred < o->msgs.n)) {
+				say_node(o, node);
+				say(o, " after ");
+				told = node;
+			}
+			node = pred;
 		}
 	}
 	say_node(o, node);

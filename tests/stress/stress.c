@@ -261,6 +261,19 @@ void st_join(struct twt_child *child, int n)
 		_exit(code);
 }
 
+void st_alive(struct twt_child *child, int n)
+{
+	for (int i = 0; i < n; i++) {
+		siginfo_t info = {.si_pid = 0};
+
+		if (waitid(P_PID, (id_t)child[i].pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		    !info.si_pid)
+			continue;
+		st_join(child, n);
+		st_fail("process %d ended too soon", i);
+	}
+}
+
 /* The same amount from each child; a child that is gone ends it all. */
 static void gather(struct twt_child *child, int n, void *each, size_t len)
 {

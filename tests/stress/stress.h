@@ -135,9 +135,12 @@ struct st_op {
 	mx_request_t req;
 	struct st_buf buf;
 	uint64_t match;
-	unsigned number; /* these are the program's own */
-	int mark;
 	int scribbled;
+	/* The program's own. */
+	unsigned number;
+	int mark;
+	mx_status_t status;
+	atomic_int ready;
 };
 /* Mostly one piece, sometimes several, rarely as many as may be. */
 struct st_op *st_op_new(uint32_t len, uint64_t *rng);
@@ -172,6 +175,27 @@ void st_lane_take(struct st_lane *l, const mx_status_t *status);
 void st_lane_free(struct st_lane *l);
 uint32_t st_lane_len(const struct st_lane *l, uint64_t seq);
 
+/*
+ * Streams of all kinds in both directions between two endpoints; side is 0 on
+ * one end and 1 on the other. The low 16 bits of base are 0.
+ */
+#define ST_STREAMS 10
+struct st_streams {
+	struct st_lane lane[ST_STREAMS];
+};
+void st_streams_make(struct st_streams *s, mx_endpoint_t ep, mx_endpoint_addr_t to, uint64_t base,
+		     int side, int mortal);
+/* Steps all; more: to begin new sends. Returns how many messages were done. */
+int st_streams_step(struct st_streams *s, int more);
+/* How many sends are pending. */
+int st_streams_sending(const struct st_streams *s);
+/*
+ * Cancels the receives. Those that have matched must end by the deadline, a
+ * moment of twt_now().
+ */
+void st_streams_cancel(struct st_streams *s, double deadline);
+void st_streams_free(struct st_streams *s);
+
 /* One of several processes, each with an endpoint connected to all others. */
 struct st_me {
 	int rank, n;
@@ -185,6 +209,8 @@ struct st_me {
 void st_crew(int n, uint32_t unexp, void (*fn)(struct st_me *me), uint64_t total[4]);
 /* Waits for children, each of which must end with 0. */
 void st_join(struct twt_child *child, int n);
+/* Nothing, unless one of them has ended: then as st_join(), which fails. */
+void st_alive(struct twt_child *child, int n);
 /* Puts, gets; the other end must be alive. */
 void st_put(int fd, const void *buf, size_t len);
 void st_get(int fd, void *buf, size_t len);

@@ -158,7 +158,7 @@ struct receiver {
 	struct st_op *out[OUT];
 	int n, limit;
 	uint32_t epoch, largest;
-	int total, done;
+	int total, done, ending;
 	struct {
 		struct msg msg;
 		int sender;
@@ -336,7 +336,7 @@ static void begin_epoch(struct receiver *r, uint32_t epoch)
 
 	order_reset(r->order);
 	r->epoch = epoch;
-	r->total = r->done = 0;
+	r->total = r->done = r->ending = 0;
 	r->largest = 0;
 	for (int s = 1; s <= senders; s++)
 		for (uint32_t k = 0; k < epoch_count(s, epoch); k++) {
@@ -357,8 +357,20 @@ static void begin_epoch(struct receiver *r, uint32_t epoch)
 	}
 }
 
+static void lost(struct receiver *r)
+{
+	int i = 0;
+
+	while (order_taker(r->order, i) >= 0)
+		i++;
+	st_fail("epoch %u: received %d of %d messages; %#llx of %u bytes does not come", r->epoch,
+		r->done, r->total, (unsigned long long)r->expect[i].msg.match,
+		r->expect[i].msg.len);
+}
+
 static void receive_epoch(struct receiver *r, uint32_t epoch)
 {
+	double moved_at = twt_now();
 	unsigned idle = 0;
 	const char *bad;
 
@@ -369,12 +381,13 @@ static void receive_epoch(struct receiver *r, uint32_t epoch)
 
 		st_at(epoch);
 		if (order_calls(r->order) > CALLS) {
-			while (r->n)
+			while (r->n && !r->ending)
 				cancel(r, 0);
-			if (r->done < r->total)
+			r->ending = 1;
+			if (!r->n && r->done < r->total)
 				post(r, 1);
-			while (r->n && !(moved = reap(r, 0)))
-				st_idle(&idle);
+			if (r->n)
+				moved = reap(r, 0);
 		} else if (what < 16 && r->n < r->limit) {
 			post(r, what == 0);
 		} else if (what < 17 && r->n) {
@@ -388,10 +401,14 @@ static void receive_epoch(struct receiver *r, uint32_t epoch)
 			if (!moved && r->n == r->limit && idle > 500)
 				cancel(r, at);
 		}
-		if (moved)
+		if (moved) {
 			idle = 0;
-		else
+			moved_at = twt_now();
+		} else {
 			st_idle(&idle);
+			if (twt_now() > moved_at + ST_LONG / 2)
+				lost(r);
+		}
 	}
 	while (r->n)
 		cancel(r, 0);

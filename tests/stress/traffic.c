@@ -314,7 +314,8 @@ static void lane_post(struct st_lane *l)
 		st_ok(mx_irecv(l->ep, &seg, 1, l->match, ST_ALL, l, &l->req));
 	} else {
 		twt_fill(l->buf, len, lane_pattern(l));
-		if (l->kind == ST_ISEND)
+		/* A synchronous one now and then, so that no end gets far ahead. */
+		if (l->kind == ST_ISEND && l->seq % 16 != 15)
 			st_ok(mx_isend(l->ep, &seg, 1, l->to, l->match, l, &l->req));
 		else
 			st_ok(mx_issend(l->ep, &seg, 1, l->to, l->match, l, &l->req));
@@ -370,4 +371,72 @@ void st_lane_free(struct st_lane *l)
 {
 	free(l->buf);
 	l->buf = NULL;
+}
+
+void st_streams_make(struct st_streams *s, mx_endpoint_t ep, mx_endpoint_addr_t to, uint64_t base,
+		     int side, int mortal)
+{
+	static const struct {
+		enum st_kind kind;
+		uint32_t max;
+	} plan[ST_STREAMS / 2] = {{ST_ISEND, 64},
+				  {ST_ISEND, 5000},
+				  {ST_ISEND, 300000},
+				  {ST_ISSEND, 2000},
+				  {ST_ISSEND, 1 << 20}};
+
+	for (int i = 0; i < ST_STREAMS; i++) {
+		int dir = i / (ST_STREAMS / 2), k = i % (ST_STREAMS / 2);
+
+		st_lane_make(&s->lane[i], dir == side ? plan[k].kind : ST_IRECV, ep, to,
+			     base | (uint64_t)i, plan[k].max);
+		s->lane[i].mortal = mortal;
+	}
+}
+
+int st_streams_step(struct st_streams *s, int more)
+{
+	int moved = 0;
+
+	for (int i = 0; i < ST_STREAMS; i++)
+		moved += st_lane_step(&s->lane[i], more || s->lane[i].kind == ST_IRECV);
+	return moved;
+}
+
+int st_streams_sending(const struct st_streams *s)
+{
+	int n = 0;
+
+	for (int i = 0; i < ST_STREAMS; i++)
+		n += s->lane[i].busy && s->lane[i].kind != ST_IRECV;
+	return n;
+}
+
+void st_streams_cancel(struct st_streams *s, double deadline)
+{
+	for (int i = 0; i < ST_STREAMS; i++) {
+		struct st_lane *l = &s->lane[i];
+		uint32_t result = 77;
+		mx_status_t status;
+
+		if (!l->busy || l->kind != ST_IRECV)
+			continue;
+		st_ok(mx_cancel(l->ep, &l->req, &result));
+		if (!result) {
+			double left = deadline - twt_now();
+
+			if (!st_poll(l->ep, &l->req, left > 0 ? left : 0, &status))
+				st_fail("lane %#llx: the receive cannot be cancelled, and does not "
+					"complete in time",
+					(unsigned long long)l->match);
+			st_lane_take(l, &status);
+		}
+		l->busy = 0;
+	}
+}
+
+void st_streams_free(struct st_streams *s)
+{
+	for (int i = 0; i < ST_STREAMS; i++)
+		st_lane_free(&s->lane[i]);
 }

@@ -387,7 +387,7 @@ static void post_stale(struct tw_match *m, struct tw_posted *stale, unsigned int
 Test(match, hot_mask_gets_a_table)
 {
 	struct tw_match *m = tw_match_new();
-	struct tw_posted stale[3 * TW_MATCH_MASKS];
+	struct tw_posted stale[3 * TW_MATCH_MASKS + 1];
 	uint64_t i;
 
 	post_stale(m, stale, tw_countof(stale));
@@ -398,6 +398,7 @@ Test(match, hot_mask_gets_a_table)
 		cr_assert_eq(tw_match_take_posted(m, i), &many[i]);
 	for (i = 0; i < 900; i++)
 		cr_assert_not_null(many[i].table);
+	cr_assert_not_null(stale[0].table, "its mask has more than the others");
 	post(m, &many[900], 0, EXACT);
 	for (i = 0; i < 900; i++)
 		cr_assert_eq(tw_match_take_posted(m, i), &many[i]);
