@@ -24,12 +24,13 @@
 /* A provider should carry a payload this short in one cache line with its header. */
 #define TW_SHORT_MAX 40
 
-/* A packet header as it travels; its content is the engine's affair. */
+/*
+ * A packet header as it travels; its content is the engine's affair. Two words,
+ * passed by value, so that it stays in registers: built field by field in
+ * memory and then copied whole, it would stall every send.
+ */
 struct tw_hdr {
-	uint8_t type;
-	uint8_t flags;
-	uint16_t credits;
-	uint32_t len;
+	uint64_t what; /* type, flags, credits, length: see src/engine/wire.h */
 	uint64_t match;
 };
 _Static_assert(sizeof(struct tw_hdr) == 16, "wire format");
@@ -85,7 +86,7 @@ struct tw_upcalls {
 	 * lie in memory that the peer can still write. TW_AGAIN: not now, offer
 	 * it again at the next progress(), and nothing behind it before.
 	 */
-	enum tw_err (*packet)(struct tw_link *link, const struct tw_hdr *hdr, const void *payload,
+	enum tw_err (*packet)(struct tw_link *link, struct tw_hdr hdr, const void *payload,
 			      uint32_t len);
 	/*
 	 * Another endpoint wants to connect. TW_OK: the engine has set
@@ -123,7 +124,7 @@ struct tw_provider {
 	 * Sends one packet: TW_OK when everything was copied or handed over, the
 	 * buffers are free again; TW_AGAIN when there is no room.
 	 */
-	enum tw_err (*send)(struct tw_link *link, enum tw_send_class cls, const struct tw_hdr *hdr,
+	enum tw_err (*send)(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			    const struct iovec *iov, unsigned niov, uint32_t len);
 	/*
 	 * Reads the peer's memory into iov. TW_OK when done; TW_EPERM when the

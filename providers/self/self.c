@@ -28,7 +28,7 @@ struct self_packet {
 	char data[];
 };
 
-static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, const struct tw_hdr *hdr,
+static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			   const struct iovec *iov, unsigned niov, uint32_t len)
 {
 	struct self_ep *ep = tw_container(link, struct self_ep, link);
@@ -41,7 +41,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, const s
 	p = malloc(sizeof(*p) + len);
 	if (!p)
 		return TW_AGAIN;
-	p->hdr = *hdr;
+	p->hdr = hdr;
 	p->len = len;
 	to = p->data;
 	for (unsigned i = 0; i < niov; i++) {
@@ -68,7 +68,7 @@ static unsigned do_progress(void *instance)
 	while (n < most && ep->queued) {
 		struct self_packet *p = tw_list_first(&ep->packets, struct self_packet, node);
 
-		if (ep->host->up->packet(&ep->link, &p->hdr, p->data, p->len) == TW_AGAIN)
+		if (ep->host->up->packet(&ep->link, p->hdr, p->data, p->len) == TW_AGAIN)
 			break;
 		drop(ep, p);
 		n++;

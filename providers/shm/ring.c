@@ -72,7 +72,7 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 	return fits(tx, len, reserve);
 }
 
-void tw_ring_write_long(struct tw_ring_tx *tx, const struct tw_hdr *hdr, const struct iovec *iov,
+void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len)
 {
 	struct tw_slot *s = &tx->ring->slots[tx->head & (tx->nslots - 1)];
@@ -87,7 +87,7 @@ void tw_ring_write_long(struct tw_ring_tx *tx, const struct tw_hdr *hdr, const s
 		to += iov[i].iov_len;
 	}
 	s->len = len;
-	s->hdr = *hdr;
+	s->hdr = hdr;
 	atomic_store_explicit(&s->stamp, ++tx->head, memory_order_release);
 }
 

@@ -90,7 +90,7 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, uint32_t nslots, uint32_t
 /* Room for a packet? Looks at the reader's line only when it has to. */
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
 /* Writes a long packet; there must be room. */
-void tw_ring_write_long(struct tw_ring_tx *tx, const struct tw_hdr *hdr, const struct iovec *iov,
+void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len);
 /* All that was written has been read. */
 bool tw_ring_drained(const struct tw_ring_tx *tx);
@@ -134,13 +134,13 @@ static inline void tw_ring_copy_small(uint8_t *d, const uint8_t *s, uint32_t n)
 }
 
 /* Writes a packet of at most 40 bytes in one piece; there must be room. */
-static inline void tw_ring_write_small(struct tw_ring_tx *tx, const struct tw_hdr *hdr,
+static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr,
 				       const void *data, uint32_t len)
 {
 	struct tw_slot *s = &tx->ring->slots[tx->head & (tx->nslots - 1)];
 
 	s->len = len;
-	s->hdr = *hdr;
+	s->hdr = hdr;
 	tw_ring_copy_small(s->data, data, len);
 	atomic_store_explicit(&s->stamp, ++tx->head, memory_order_release);
 }

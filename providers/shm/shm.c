@@ -178,7 +178,7 @@ static enum tw_err no_room(struct tw_shm_link *l)
 	return TW_AGAIN;
 }
 
-static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, const struct tw_hdr *hdr,
+static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			    const struct iovec *iov, unsigned niov, uint32_t len)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
@@ -227,7 +227,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 		enum tw_err err = TW_EPROTO;
 
 		if (tw_likely(payload != NULL))
-			err = up->packet(&l->link, &hdr, payload, len);
+			err = up->packet(&l->link, hdr, payload, len);
 		if (tw_unlikely(l->state != TW_SHM_UP))
 			return n;
 		if (tw_unlikely(err == TW_AGAIN))

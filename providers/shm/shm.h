@@ -22,12 +22,16 @@
 #define TW_SHM_COLD 4	   /* of the others, in turn */
 #define TW_SHM_HALF_MAX 64 /* connections that have not introduced themselves */
 
-/* One page per endpoint that its peers map read-only. */
+/*
+ * One page per endpoint that its peers map read-only. The two lines lie far
+ * apart: processors fetch lines in pairs, and every send reads the first while
+ * its owner keeps writing the second.
+ */
 struct tw_shm_mark {
 	_Atomic(uint32_t) armed; /* asleep: ring for any packet */
-	uint8_t pad0[TW_LINE - 4];
+	uint8_t pad0[TW_PAGE / 2 - 4];
 	_Atomic(uint64_t) polled; /* tw_clock() of a recent poll */
-	uint8_t pad1[TW_PAGE - TW_LINE - 8];
+	uint8_t pad1[TW_PAGE / 2 - 8];
 };
 _Static_assert(sizeof(struct tw_shm_mark) == TW_PAGE, "one page");
 

@@ -297,7 +297,30 @@ static inline void tw_leave(struct tw_ep *ep)
 
 /* request.c -------------------------------------------------------------- */
 
-/* A request of that many bytes in segments; NULL when memory is short. */
+/* A request of one piece; NULL when memory is short. */
+static inline struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *ptr,
+					 uint32_t len)
+{
+	struct tw_req *r = tw_pool_get(&ep->reqs);
+
+	if (tw_unlikely(!r))
+		return NULL;
+	r->kind = (uint8_t)kind;
+	r->flags = 0;
+	r->owed = TW_OWE_NOTHING;
+	r->nsegs = 1;
+	r->len = len;
+	r->xfer_len = 0;
+	r->at = 0;
+	r->claimed = 0;
+	r->segs = &r->seg;
+	r->seg.ptr = ptr;
+	r->seg.len = len;
+	tw_list_init(&r->link);
+	return r;
+}
+
+/* The same of several pieces. */
 struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_seg *segs,
 			  uint32_t nsegs, uint32_t len);
 void tw_req_free(struct tw_ep *ep, struct tw_req *r);
@@ -346,7 +369,7 @@ uint16_t tw_take_credits(struct tw_peer *p);
 int tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask);
 /* Takes a receive back if nothing has matched it. */
 bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r);
-enum tw_err tw_recv_packet(struct tw_link *link, const struct tw_hdr *hdr, const void *payload,
+enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *payload,
 			   uint32_t len);
 /* All data is here: ends the receive, once it owes nothing. */
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
@@ -356,7 +379,7 @@ void tw_recv_lost(struct tw_peer *p);
 
 /* The receive of an announced message begins. */
 void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address);
-enum tw_err tw_rndv_packet(struct tw_peer *p, const struct tw_hdr *hdr, const void *payload,
+enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
 			   uint32_t len);
 bool tw_rndv_flush(struct tw_peer *p);
 void tw_owe(struct tw_peer *p, struct tw_req *r, enum tw_owed what);

@@ -140,17 +140,17 @@ static inline struct tw_req *take_posted(struct tw_ep *ep, uint64_t match)
 	return tw_container(q, struct tw_req, posted);
 }
 
-static struct tw_umsg *umsg_new(struct tw_peer *p, const struct tw_hdr *hdr, uint32_t room)
+static struct tw_umsg *umsg_new(struct tw_peer *p, struct tw_hdr hdr, uint32_t room)
 {
 	struct tw_ep *ep = p->ep;
 	struct tw_umsg *u = malloc(sizeof(*u) + room);
 
 	if (!u)
 		return NULL;
-	u->unexp.match = hdr->match;
+	u->unexp.match = hdr.match;
 	u->peer = p;
 	u->source = p->addr;
-	u->len = hdr->len;
+	u->len = tw_hdr_len(hdr);
 	u->have = 0;
 	u->rndv = u->sync = false;
 	u->claimed = 0;
@@ -195,11 +195,11 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
 		take_umsg(ep, r, u);
 }
 
-static enum tw_err eager(struct tw_peer *p, const struct tw_hdr *hdr, const char *data,
+static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 			 uint32_t len)
 {
 	struct tw_ep *ep = p->ep;
-	bool sync = hdr->flags & TW_FLAG_SYNC;
+	bool sync = tw_hdr_flags(hdr) & TW_FLAG_SYNC;
 	struct tw_ref ref = {0, 0};
 	struct tw_req *r;
 
@@ -210,21 +210,21 @@ static enum tw_err eager(struct tw_peer *p, const struct tw_hdr *hdr, const char
 		data += sizeof(ref);
 		len -= sizeof(ref);
 	}
-	if (tw_unlikely(len > hdr->len || p->rx_len || (len == 0 && hdr->len) ||
-			hdr->len >= UINT32_MAX / 2 ||
-			tw_credit_cost(hdr->len) > p->window - p->used))
+	if (tw_unlikely(len > tw_hdr_len(hdr) || p->rx_len || (len == 0 && tw_hdr_len(hdr)) ||
+			tw_hdr_len(hdr) >= UINT32_MAX / 2 ||
+			tw_credit_cost(tw_hdr_len(hdr)) > p->window - p->used))
 		return TW_EPROTO;
-	r = take_posted(ep, hdr->match);
+	r = take_posted(ep, hdr.match);
 	if (tw_likely(r != NULL)) {
-		bind(r, p, p->addr, hdr->match, hdr->len);
+		bind(r, p, p->addr, hdr.match, tw_hdr_len(hdr));
 		tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len));
-		if (tw_unlikely(len < hdr->len)) {
+		if (tw_unlikely(len < tw_hdr_len(hdr))) {
 			p->rx_req = r;
 			r->owed = sync ? TW_OWE_ACK : TW_OWE_NOTHING;
 			r->remote = ref;
 		}
 	} else {
-		struct tw_umsg *u = umsg_new(p, hdr, hdr->len);
+		struct tw_umsg *u = umsg_new(p, hdr, tw_hdr_len(hdr));
 
 		if (!u)
 			return TW_AGAIN;
@@ -232,22 +232,22 @@ static enum tw_err eager(struct tw_peer *p, const struct tw_hdr *hdr, const char
 		u->have = len;
 		u->sync = sync;
 		u->ref = ref;
-		p->rx_umsg = len < hdr->len ? u : NULL;
-		p->used += tw_credit_cost(hdr->len);
+		p->rx_umsg = len < tw_hdr_len(hdr) ? u : NULL;
+		p->used += tw_credit_cost(tw_hdr_len(hdr));
 		p->rx_at = len;
-		p->rx_len = len < hdr->len ? hdr->len : 0;
+		p->rx_len = len < tw_hdr_len(hdr) ? tw_hdr_len(hdr) : 0;
 		p->show->msgs_received++;
 		settle_unexpected(ep, u);
 		return TW_OK;
 	}
-	p->used += tw_credit_cost(hdr->len);
+	p->used += tw_credit_cost(tw_hdr_len(hdr));
 	p->show->msgs_received++;
-	if (tw_likely(len == hdr->len)) {
+	if (tw_likely(len == tw_hdr_len(hdr))) {
 		eager_done(p, r, sync, ref);
 		return TW_OK;
 	}
 	p->rx_at = len;
-	p->rx_len = hdr->len;
+	p->rx_len = tw_hdr_len(hdr);
 	return TW_OK;
 }
 
@@ -275,7 +275,7 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	return TW_OK;
 }
 
-static enum tw_err announced(struct tw_peer *p, const struct tw_hdr *hdr, const void *data,
+static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *data,
 			     uint32_t len)
 {
 	struct tw_rts rts;
@@ -285,10 +285,10 @@ static enum tw_err announced(struct tw_peer *p, const struct tw_hdr *hdr, const 
 	if (len != sizeof(rts) || p->rx_len || p->nrts >= TW_RTS_BUDGET)
 		return TW_EPROTO;
 	memcpy(&rts, data, sizeof(rts));
-	r = take_posted(p->ep, hdr->match);
+	r = take_posted(p->ep, hdr.match);
 	if (r) {
 		p->show->msgs_received++;
-		bind(r, p, p->addr, hdr->match, hdr->len);
+		bind(r, p, p->addr, hdr.match, tw_hdr_len(hdr));
 		tw_rndv_start(p, r, rts.ref, rts.address);
 		return TW_OK;
 	}
@@ -304,13 +304,13 @@ static enum tw_err announced(struct tw_peer *p, const struct tw_hdr *hdr, const 
 	return TW_OK;
 }
 
-enum tw_err tw_recv_packet(struct tw_link *link, const struct tw_hdr *hdr, const void *payload,
+enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *payload,
 			   uint32_t len)
 {
 	struct tw_peer *p = link->peer;
 	enum tw_err err;
 
-	switch (hdr->type) {
+	switch (tw_hdr_type(hdr)) {
 	case TW_EAGER:
 		err = eager(p, hdr, payload, len);
 		break;
@@ -324,8 +324,8 @@ enum tw_err tw_recv_packet(struct tw_link *link, const struct tw_hdr *hdr, const
 		err = tw_rndv_packet(p, hdr, payload, len);
 	}
 	/* Only once the packet is taken: it may be offered again. */
-	if (err == TW_OK && hdr->credits) {
-		p->credits += hdr->credits;
+	if (err == TW_OK && tw_hdr_credits(hdr)) {
+		p->credits += tw_hdr_credits(hdr);
 		p->starved = 0;
 		if (tw_unlikely(!tw_list_empty(&p->sendq)))
 			tw_peer_work(p);

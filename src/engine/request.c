@@ -8,32 +8,20 @@
 struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_seg *segs,
 			  uint32_t nsegs, uint32_t len)
 {
-	struct tw_req *r = tw_pool_get(&ep->reqs);
+	struct tw_req *r;
 
-	if (tw_unlikely(!r))
+	if (nsegs <= 1)
+		return tw_req_new1(ep, kind, nsegs ? segs->ptr : NULL, len);
+	r = tw_req_new1(ep, kind, NULL, len);
+	if (!r)
 		return NULL;
-	r->kind = (uint8_t)kind;
-	r->flags = 0;
-	r->owed = TW_OWE_NOTHING;
 	r->nsegs = nsegs;
-	r->len = len;
-	r->xfer_len = 0;
-	r->at = 0;
-	r->claimed = 0;
-	r->segs = &r->seg;
-	tw_list_init(&r->link);
-	if (tw_likely(nsegs == 1)) {
-		r->seg = segs[0];
-		return r;
+	r->segs = malloc(nsegs * sizeof(*segs));
+	if (!r->segs) {
+		tw_pool_put(&ep->reqs, r);
+		return NULL;
 	}
-	if (nsegs > 1) {
-		r->segs = malloc(nsegs * sizeof(*segs));
-		if (!r->segs) {
-			tw_pool_put(&ep->reqs, r);
-			return NULL;
-		}
-		memcpy(r->segs, segs, nsegs * sizeof(*segs));
-	}
+	memcpy(r->segs, segs, nsegs * sizeof(*segs));
 	return r;
 }
 

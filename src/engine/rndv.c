@@ -81,21 +81,17 @@ static void receive_done(struct tw_peer *p, struct tw_req *r)
 /* Sends what a receive owes; false when there is no room. */
 static bool pay(struct tw_peer *p, struct tw_req *r)
 {
+	static const uint8_t types[] = {
+		[TW_OWE_ACK] = TW_ACK, [TW_OWE_CTS] = TW_CTS, [TW_OWE_DONE] = TW_DONE};
 	struct tw_ref me = {r->obj.index, r->obj.gen};
 	struct iovec iov = {&me, sizeof(me)};
-	struct tw_hdr hdr = {0, 0, 0, r->xfer_len, tw_ref_pack(r->remote)};
-	unsigned niov = 0;
+	unsigned niov = r->owed == TW_OWE_CTS;
+	uint8_t flags = r->owed == TW_OWE_DONE && r->status != TW_S_OK ? TW_DONE_FAILED
+								       : TW_DONE_OK;
+	struct tw_hdr hdr = tw_hdr_make(types[r->owed], flags, 0, r->xfer_len,
+					tw_ref_pack(r->remote));
 
-	if (r->owed == TW_OWE_CTS) {
-		hdr.type = TW_CTS;
-		niov = 1;
-	} else if (r->owed == TW_OWE_DONE) {
-		hdr.type = TW_DONE;
-		hdr.flags = r->status == TW_S_OK ? TW_DONE_OK : TW_DONE_FAILED;
-	} else {
-		hdr.type = TW_ACK;
-	}
-	if (p->link->provider->send(p->link, TW_SEND_CONTROL, &hdr, &iov, niov,
+	if (p->link->provider->send(p->link, TW_SEND_CONTROL, hdr, &iov, niov,
 				    niov ? sizeof(me) : 0) != TW_OK)
 		return false;
 	tw_list_del(&r->link);
@@ -164,11 +160,11 @@ static bool push(struct tw_peer *p, struct tw_req *r)
 	struct iovec iov[TW_MAX_SEGMENTS];
 	uint32_t most = tw_min((uint32_t)PUSH_PIECE, p->link->max_payload), covered;
 	uint32_t want = tw_min(most, r->xfer_len - r->at);
-	struct tw_hdr hdr = {TW_DATA, 0, 0, r->at, tw_ref_pack(r->remote)};
+	struct tw_hdr hdr = tw_hdr_make(TW_DATA, 0, 0, r->at, tw_ref_pack(r->remote));
 	enum tw_send_class cls = r->at + want == r->xfer_len ? TW_SEND_ENGINE : TW_SEND_PLAIN;
 	unsigned n = tw_req_iov(r, r->at, want, iov, TW_MAX_SEGMENTS, &covered);
 
-	if (p->link->provider->send(p->link, cls, &hdr, iov, n, want) != TW_OK)
+	if (p->link->provider->send(p->link, cls, hdr, iov, n, want) != TW_OK)
 		return false;
 	r->at += want;
 	return true;
@@ -203,15 +199,15 @@ static bool push_some(struct tw_peer *p)
 
 static void return_credits(struct tw_peer *p)
 {
-	struct tw_hdr hdr = {TW_CREDIT, 0, 0, 0, 0};
-
 	while (tw_credits_due(p)) {
-		hdr.credits = tw_take_credits(p);
-		if (p->link->provider->send(p->link, TW_SEND_CONTROL, &hdr, NULL, 0, 0) ==
-		    TW_OK)
+		uint16_t n = tw_take_credits(p);
+
+		if (p->link->provider->send(p->link, TW_SEND_CONTROL,
+					    tw_hdr_make(TW_CREDIT, 0, n, 0, 0), NULL, 0,
+					    0) == TW_OK)
 			continue;
-		p->owed += hdr.credits;
-		p->used += hdr.credits;
+		p->owed += n;
+		p->used += n;
 		return;
 	}
 }
@@ -233,17 +229,17 @@ bool tw_rndv_flush(struct tw_peer *p)
 
 /* What arrives --------------------------------------------------------------- */
 
-static enum tw_err clear_to_send(struct tw_peer *p, const struct tw_hdr *hdr, const void *data,
+static enum tw_err clear_to_send(struct tw_peer *p, struct tw_hdr hdr, const void *data,
 				 uint32_t len)
 {
-	struct tw_req *r = tw_req_named(p, hdr->match, TW_SEND);
+	struct tw_req *r = tw_req_named(p, hdr.match, TW_SEND);
 
 	if (!r || len != sizeof(struct tw_ref) || !(r->flags & TW_R_RNDV) ||
-	    (r->flags & TW_R_DATA) || hdr->len > r->len || !hdr->len)
+	    (r->flags & TW_R_DATA) || tw_hdr_len(hdr) > r->len || !tw_hdr_len(hdr))
 		return TW_EPROTO;
 	memcpy(&r->remote, data, sizeof(r->remote));
 	r->flags |= TW_R_DATA;
-	r->xfer_len = hdr->len;
+	r->xfer_len = tw_hdr_len(hdr);
 	r->at = 0;
 	p->rts_left++;
 	tw_list_del(&r->link);
@@ -252,12 +248,12 @@ static enum tw_err clear_to_send(struct tw_peer *p, const struct tw_hdr *hdr, co
 	return TW_OK;
 }
 
-static enum tw_err pushed(struct tw_peer *p, const struct tw_hdr *hdr, const void *data,
+static enum tw_err pushed(struct tw_peer *p, struct tw_hdr hdr, const void *data,
 			  uint32_t len)
 {
-	struct tw_req *r = tw_req_named(p, hdr->match, TW_RECV);
+	struct tw_req *r = tw_req_named(p, hdr.match, TW_RECV);
 
-	if (!r || !(r->flags & TW_R_DATA) || hdr->len != r->at || !len ||
+	if (!r || !(r->flags & TW_R_DATA) || tw_hdr_len(hdr) != r->at || !len ||
 	    len > r->xfer_len - r->at)
 		return TW_EPROTO;
 	tw_req_scatter(r, r->at, data, len);
@@ -270,20 +266,20 @@ static enum tw_err pushed(struct tw_peer *p, const struct tw_hdr *hdr, const voi
 	return TW_OK;
 }
 
-static enum tw_err taken(struct tw_peer *p, const struct tw_hdr *hdr)
+static enum tw_err taken(struct tw_peer *p, struct tw_hdr hdr)
 {
-	struct tw_req *r = tw_req_named(p, hdr->match, TW_SEND);
+	struct tw_req *r = tw_req_named(p, hdr.match, TW_SEND);
 
 	if (!r || !(r->flags & TW_R_RNDV) || (r->flags & TW_R_DATA))
 		return TW_EPROTO;
 	p->rts_left++;
-	send_done(p, r, hdr->flags == TW_DONE_OK ? TW_S_OK : TW_S_ABORTED);
+	send_done(p, r, tw_hdr_flags(hdr) == TW_DONE_OK ? TW_S_OK : TW_S_ABORTED);
 	return TW_OK;
 }
 
-static enum tw_err acknowledged(struct tw_peer *p, const struct tw_hdr *hdr)
+static enum tw_err acknowledged(struct tw_peer *p, struct tw_hdr hdr)
 {
-	struct tw_req *r = tw_req_named(p, hdr->match, TW_SEND);
+	struct tw_req *r = tw_req_named(p, hdr.match, TW_SEND);
 
 	/* Buffered: the whole message has left, so it can have been matched. */
 	if (!r || !(r->flags & TW_R_SYNC) || !(r->flags & TW_R_BUFFERED))
@@ -292,10 +288,10 @@ static enum tw_err acknowledged(struct tw_peer *p, const struct tw_hdr *hdr)
 	return TW_OK;
 }
 
-enum tw_err tw_rndv_packet(struct tw_peer *p, const struct tw_hdr *hdr, const void *payload,
+enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
 			   uint32_t len)
 {
-	switch (hdr->type) {
+	switch (tw_hdr_type(hdr)) {
 	case TW_CTS:
 		return clear_to_send(p, hdr, payload, len);
 	case TW_DATA:

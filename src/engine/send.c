@@ -37,22 +37,25 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 {
 	struct iovec iov[TW_MAX_SEGMENTS + 1];
 	struct tw_ref ref = {r->obj.index, r->obj.gen};
-	struct tw_hdr hdr = {type, 0, tw_take_credits(p), r->len, r->match};
+	uint16_t credits = tw_take_credits(p);
+	uint8_t flags = 0;
 	enum tw_send_class cls = TW_SEND_PLAIN;
 	uint32_t extra = 0, covered;
 	unsigned n = 0;
 	enum tw_err err;
 
 	if (type == TW_EAGER && (r->flags & TW_R_SYNC)) {
-		hdr.flags = TW_FLAG_SYNC;
+		flags = TW_FLAG_SYNC;
 		cls = TW_SEND_ENGINE;
 		extra = sizeof(ref);
 		iov[n++] = (struct iovec){&ref, sizeof(ref)};
 	}
 	n += tw_req_iov(r, r->at, len, iov + n, TW_MAX_SEGMENTS, &covered);
-	err = p->link->provider->send(p->link, cls, &hdr, iov, n, extra + len);
+	err = p->link->provider->send(p->link, cls,
+				      tw_hdr_make(type, flags, credits, r->len, r->match), iov, n,
+				      extra + len);
 	if (err != TW_OK)
-		give_credits_back(p, hdr.credits);
+		give_credits_back(p, credits);
 	return err;
 }
 
@@ -100,16 +103,17 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_rts rts = {{r->obj.index, r->obj.gen}, 0};
 	struct iovec iov = {&rts, sizeof(rts)};
-	struct tw_hdr hdr = {TW_RTS, 0, 0, r->len, r->match};
+	struct tw_hdr hdr;
+	uint16_t credits;
 
 	if (!p->rts_left)
 		return false;
 	if (r->nsegs == 1)
 		rts.address = (uintptr_t)r->seg.ptr;
-	hdr.credits = tw_take_credits(p);
-	if (p->link->provider->send(p->link, TW_SEND_ENGINE, &hdr, &iov, 1, sizeof(rts)) !=
-	    TW_OK) {
-		give_credits_back(p, hdr.credits);
+	credits = tw_take_credits(p);
+	hdr = tw_hdr_make(TW_RTS, 0, credits, r->len, r->match);
+	if (p->link->provider->send(p->link, TW_SEND_ENGINE, hdr, &iov, 1, sizeof(rts)) != TW_OK) {
+		give_credits_back(p, credits);
 		return false;
 	}
 	p->rts_left--;
@@ -201,17 +205,19 @@ static tw_noinline void send_slow(struct tw_peer *p, struct tw_req *r)
 static inline bool send_short(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_hdr hdr = {TW_EAGER, 0, 0, r->len, r->match};
 	struct iovec iov = {r->seg.ptr, r->len};
+	struct tw_hdr hdr;
+	uint16_t credits;
 
 	if (tw_unlikely(p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || r->nsegs != 1 ||
 			r->len > 1024 || r->len > ep->eager_max || (r->flags & TW_R_SYNC) ||
 			tw_credit_cost(r->len) > p->credits))
 		return false;
-	hdr.credits = tw_take_credits(p);
-	if (tw_unlikely(p->link->provider->send(p->link, TW_SEND_PLAIN, &hdr, &iov, 1, r->len) !=
+	credits = tw_take_credits(p);
+	hdr = tw_hdr_make(TW_EAGER, 0, credits, r->len, r->match);
+	if (tw_unlikely(p->link->provider->send(p->link, TW_SEND_PLAIN, hdr, &iov, 1, r->len) !=
 			TW_OK)) {
-		give_credits_back(p, hdr.credits);
+		give_credits_back(p, credits);
 		return false;
 	}
 	p->credits -= tw_credit_cost(r->len);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the engine puts into packets. The fields of struct tw_hdr by type:
+ * What the engine puts into packets. The first word of struct tw_hdr holds, from
+ * the low end, type (8 bits), flags (8), credits (16) and len (32). By type:
  *
  *   type    match              len             payload
  *   EAGER   match information  message length  [sender's ref if SYNC] first bytes
@@ -45,6 +46,34 @@ struct tw_rts {
 	uint64_t address; /* of the data if it is one piece that can be read, or 0 */
 };
 _Static_assert(sizeof(struct tw_rts) == 16, "wire format");
+
+static inline struct tw_hdr tw_hdr_make(uint8_t type, uint8_t flags, uint16_t credits,
+					uint32_t len, uint64_t match)
+{
+	return (struct tw_hdr){(uint64_t)len << 32 | (uint64_t)credits << 16 |
+				       (uint64_t)flags << 8 | type,
+			       match};
+}
+
+static inline uint8_t tw_hdr_type(struct tw_hdr h)
+{
+	return (uint8_t)h.what;
+}
+
+static inline uint8_t tw_hdr_flags(struct tw_hdr h)
+{
+	return (uint8_t)(h.what >> 8);
+}
+
+static inline uint16_t tw_hdr_credits(struct tw_hdr h)
+{
+	return (uint16_t)(h.what >> 16);
+}
+
+static inline uint32_t tw_hdr_len(struct tw_hdr h)
+{
+	return (uint32_t)(h.what >> 32);
+}
 
 static inline uint64_t tw_ref_pack(struct tw_ref r)
 {

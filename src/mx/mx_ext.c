@@ -10,18 +10,23 @@ static struct tw_ep *enter_slot(uint32_t slot)
 	return tw_enter(atomic_load_explicit(&tw_slots[slot].handle, memory_order_acquire));
 }
 
+static mx_return_t no_request(void)
+{
+	return tw_mx_ready() ? MX_BAD_REQUEST : MX_NOT_INITIALIZED;
+}
+
 mx_return_t mx_context(mx_request_t *request, void **context)
 {
 	struct tw_ep *ep;
 	struct tw_req *r;
 
 	if (!request)
-		return tw_mx_fail(NULL, __func__, MX_BAD_REQUEST);
+		return tw_mx_fail(NULL, __func__, no_request());
 	if (!context)
 		return tw_mx_fail(NULL, __func__, MX_FAILURE);
 	ep = enter_slot((uintptr_t)*request & 0xfff);
 	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_REQUEST);
+		return tw_mx_fail(NULL, __func__, no_request());
 	r = tw_mx_request(ep, request);
 	if (r)
 		*context = r->context;
@@ -100,7 +105,7 @@ mx_return_t mx_set_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void 
 	struct tw_peer *p = enter_peer(endpoint_addr);
 
 	if (!p)
-		return tw_mx_fail(NULL, __func__, MX_FAILURE);
+		return tw_mx_fail(NULL, __func__, tw_mx_ready() ? MX_FAILURE : MX_NOT_INITIALIZED);
 	p->context = context;
 	tw_leave(p->ep);
 	return MX_SUCCESS;
@@ -111,7 +116,7 @@ mx_return_t mx_get_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void 
 	struct tw_peer *p = context ? enter_peer(endpoint_addr) : NULL;
 
 	if (!p)
-		return tw_mx_fail(NULL, __func__, MX_FAILURE);
+		return tw_mx_fail(NULL, __func__, tw_mx_ready() ? MX_FAILURE : MX_NOT_INITIALIZED);
 	*context = p->context;
 	tw_leave(p->ep);
 	return MX_SUCCESS;

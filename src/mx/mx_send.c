@@ -56,9 +56,7 @@ static inline mx_return_t new_request(struct tw_ep *ep, enum tw_kind kind,
 	if (tw_unlikely(!request))
 		return MX_BAD_REQUEST;
 	if (tw_likely(count == 1 && list && list->segment_ptr)) {
-		struct tw_seg one = {list->segment_ptr, list->segment_length};
-
-		*out = tw_req_new(ep, kind, &one, 1, one.len);
+		*out = tw_req_new1(ep, kind, list->segment_ptr, list->segment_length);
 		if (tw_unlikely(!*out))
 			return MX_NO_RESOURCES;
 	} else {

@@ -89,21 +89,6 @@ static int victim(void *arg, int fd)
 	return 1;
 }
 
-/* The end of what goes on between survivor and third. */
-static void part(struct st_streams *s)
-{
-	unsigned idle = 0;
-
-	while (st_streams_step(s, 0) || st_streams_sending(s))
-		st_idle(&idle);
-	atomic_fetch_add(&shared->idle, 1);
-	while (atomic_load(&shared->idle) < 2)
-		if (!st_streams_step(s, 0))
-			st_idle(&idle);
-	st_streams_cancel(s, twt_now() + ST_SOON);
-	st_streams_free(s);
-}
-
 static int third(void *arg, int fd)
 {
 	struct st_streams streams;
@@ -127,7 +112,7 @@ static int third(void *arg, int fd)
 		else
 			st_idle(&idle);
 	}
-	part(&streams);
+	st_streams_part(&streams, &shared->idle);
 	st_get(fd, &c, 1);
 	st_ok(mx_close_endpoint(ep));
 	st_ok(mx_finalize());
@@ -195,7 +180,7 @@ static void stream_until_killed(struct survivor *v)
 		/* In every other round the death must wake us. */
 		st_ok(mx_wait(v->ep, &v->unreceived, MX_INFINITE, &s, &result));
 		st_check(result);
-		if (!st_gone(s.code))
+		if (!st_gone(s.code) || s.code == MX_STATUS_BAD_SESSION)
 			st_fail("a send that nobody received ended with %s", mx_strstatus(s.code));
 		v->unreceived = NULL;
 		returned = twt_now();
@@ -217,7 +202,7 @@ static void must_be_gone(struct survivor *v, mx_request_t *req, double deadline,
 		return;
 	if (!st_poll(v->ep, req, left > 0 ? left : 0, &s))
 		st_fail("%s is pending long after the death of its peer", what);
-	if (!st_gone(s.code) && s.code != MX_STATUS_BAD_SESSION)
+	if (!st_gone(s.code))
 		st_fail("%s ended with %s", what, mx_strstatus(s.code));
 	*req = NULL;
 }
@@ -350,7 +335,7 @@ static int survivor(void *arg, int fd)
 		survive_round(v, &task);
 		st_put(fd, &v->report, sizeof(v->report));
 	}
-	part(&v->with_third);
+	st_streams_part(&v->with_third, &shared->idle);
 	st_get(fd, &c, 1);
 	st_ok(mx_close_endpoint(v->ep));
 	st_ok(mx_finalize());

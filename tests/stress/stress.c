@@ -209,6 +209,14 @@ void *st_shared(size_t size)
 	return p;
 }
 
+void st_meet(atomic_uint *count, unsigned n)
+{
+	unsigned all = atomic_fetch_add(count, 1) / n * n + n;
+
+	while (atomic_load(count) < all)
+		st_sleep(100e-6);
+}
+
 uint64_t st_hash(uint64_t a, uint64_t b)
 {
 	uint64_t state = a * 0xd1342543de82ef95ull + b;

@@ -83,6 +83,8 @@ void st_idle(unsigned *idle);
 void st_sleep(double seconds);
 /* Memory that children share, zeroed. */
 void *st_shared(size_t size);
+/* Waits for all n parties; the count, zero at first, serves again and again. */
+void st_meet(atomic_uint *count, unsigned n);
 uint64_t st_hash(uint64_t a, uint64_t b);
 /* A length: mostly short, some around the places where something changes. */
 uint32_t st_size(uint64_t *rng, uint32_t most);
@@ -110,7 +112,7 @@ mx_request_t st_irecv(mx_endpoint_t ep, void *buf, size_t len, uint64_t match);
 int st_poll(mx_endpoint_t ep, mx_request_t *req, double seconds, mx_status_t *status);
 /* A request that must succeed. */
 mx_status_t st_finish(mx_endpoint_t ep, mx_request_t *req);
-/* Whether a request to a peer that is gone may end this way. */
+/* Whether a request to a peer that is gone, or is no longer the same, may end this way. */
 int st_gone(mx_status_code_t code);
 
 /* A message in pieces, with guard bytes around each. */
@@ -194,6 +196,11 @@ int st_streams_sending(const struct st_streams *s);
  * moment of twt_now().
  */
 void st_streams_cancel(struct st_streams *s, double deadline);
+/*
+ * The end of it, for both ends that agree to part: finishes the sends, goes on
+ * receiving until both have (parted, shared and 0 at first), cancels the rest.
+ */
+void st_streams_part(struct st_streams *s, atomic_int *parted);
 void st_streams_free(struct st_streams *s);
 
 /* One of several processes, each with an endpoint connected to all others. */

@@ -236,7 +236,8 @@ mx_status_t st_finish(mx_endpoint_t ep, mx_request_t *req)
 
 int st_gone(mx_status_code_t code)
 {
-	return code == MX_STATUS_ENDPOINT_CLOSED || code == MX_STATUS_ENDPOINT_UNREACHABLE;
+	return code == MX_STATUS_ENDPOINT_CLOSED || code == MX_STATUS_ENDPOINT_UNREACHABLE ||
+	       code == MX_STATUS_BAD_SESSION;
 }
 
 struct st_op *st_op_new(uint32_t len, uint64_t *rng)
@@ -433,6 +434,20 @@ void st_streams_cancel(struct st_streams *s, double deadline)
 		}
 		l->busy = 0;
 	}
+}
+
+void st_streams_part(struct st_streams *s, atomic_int *parted)
+{
+	unsigned idle = 0;
+
+	while (st_streams_step(s, 0) || st_streams_sending(s))
+		st_idle(&idle);
+	atomic_fetch_add(parted, 1);
+	while (atomic_load(parted) < 2)
+		if (!st_streams_step(s, 0))
+			st_idle(&idle);
+	st_streams_cancel(s, twt_now() + ST_SOON);
+	st_streams_free(s);
 }
 
 void st_streams_free(struct st_streams *s)
