@@ -201,7 +201,7 @@ void mxt_two_end(struct mxt_side *s)
 	if (s->ep)
 		mxt_close(s->ep);
 	mxt_down();
-	mxt_eq(twt_join(&s->child, MXT_LONG / 1000), 0);
+	mxt_eq(twt_join(&s->child, MXT_CHILD), 0);
 }
 
 static int idle(void *arg, int fd)
@@ -239,7 +239,7 @@ void mxt_idle_close(struct twt_child *c)
 void mxt_idle_end(struct twt_child *c)
 {
 	mxt_tell(c->fd);
-	mxt_eq(twt_join(c, MXT_LONG / 1000), 0);
+	mxt_eq(twt_join(c, MXT_CHILD), 0);
 }
 
 void mxt_stop(pid_t pid)
@@ -254,7 +254,7 @@ void mxt_stop(pid_t pid)
 void mxt_kill(struct twt_child *c)
 {
 	mxt_eq(kill(c->pid, SIGKILL), 0);
-	mxt_eq(twt_join(c, MXT_LONG / 1000), 1000 + SIGKILL);
+	mxt_eq(twt_join(c, MXT_CHILD), 1000 + SIGKILL);
 }
 
 mx_request_t mxt_isend(mx_endpoint_t ep, const void *buf, size_t len, mx_endpoint_addr_t to,
@@ -289,9 +289,19 @@ mx_request_t mxt_irecv(mx_endpoint_t ep, void *buf, size_t len, uint64_t match)
 	return req;
 }
 
+/* What is found only when the time is over was there before, unnoticed. */
+static void in_time(const char *file, int line, double start)
+{
+	double took = twt_now() - start;
+
+	if (took > MXT_LONG / 1000. - 0.2)
+		mxt_fail(file, line, "noticed after %.1f s only", took);
+}
+
 mx_status_t mxt_wait_at(const char *file, int line, mx_endpoint_t ep, mx_request_t *req,
 			mx_status_code_t want)
 {
+	double start = twt_now();
 	uint32_t result = 77;
 	mx_status_t status;
 
@@ -299,6 +309,7 @@ mx_status_t mxt_wait_at(const char *file, int line, mx_endpoint_t ep, mx_request
 	mxt_rc_at(file, line, "mx_wait", MX_SUCCESS, mx_wait(ep, req, MXT_LONG, &status, &result));
 	if (!result || result == 77)
 		mxt_fail(file, line, "the request is still pending (result %u)", result);
+	in_time(file, line, start);
 	if (status.code != want)
 		mxt_fail(file, line, "status %d (%s), not %d (%s)", (int)status.code,
 			 mx_strstatus(status.code), (int)want, mx_strstatus(want));
@@ -320,6 +331,7 @@ void mxt_pending_at(const char *file, int line, mx_endpoint_t ep, mx_request_t *
 
 mx_status_t mxt_probe_at(const char *file, int line, mx_endpoint_t ep, uint64_t match)
 {
+	double start = twt_now();
 	uint32_t result = 77;
 	mx_status_t status;
 
@@ -328,6 +340,7 @@ mx_status_t mxt_probe_at(const char *file, int line, mx_endpoint_t ep, uint64_t 
 		  mx_probe(ep, MXT_LONG, match, MXT_ALL, &status, &result));
 	if (!result || result == 77)
 		mxt_fail(file, line, "no message arrived (result %u)", result);
+	in_time(file, line, start);
 	return status;
 }
 
@@ -360,7 +373,7 @@ void mxt_start(struct mxt_thread *t, void (*fn)(void *arg), void *arg)
 
 void mxt_join(struct mxt_thread *t)
 {
-	double end = twt_now() + 2 * MXT_LONG / 1000.;
+	double end = twt_now() + MXT_CHILD;
 
 	while (!atomic_load(&t->done)) {
 		if (twt_now() > end)
@@ -392,7 +405,7 @@ static char thread_state(int tid)
 
 void mxt_asleep(struct mxt_thread *t)
 {
-	double end = twt_now() + MXT_LONG / 1000.;
+	double end = twt_now() + MXT_CHILD;
 
 	for (int seen = 0; seen < 20; mxt_sleep(5)) {
 		int tid = atomic_load(&t->tid);

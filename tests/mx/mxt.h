@@ -15,8 +15,13 @@
 #include "lib/twt.h"
 #include "mx_extensions.h"
 
-/* Milliseconds that anything may take; it should take far less. */
-#define MXT_LONG 40000
+/*
+ * Milliseconds that a call may take. It should take far less: one that goes on
+ * only when some clock of the library ticks must not pass.
+ */
+#define MXT_LONG 8000
+/* Seconds for what a child or a thread does. */
+#define MXT_CHILD 60
 /* Seconds for a whole test. */
 #define MXT_TIMEOUT 180
 #define MXT_KEY 0x7a6b5c4d

@@ -185,7 +185,7 @@ Test(mx_any, each_peek_gets_one, .timeout = MXT_TIMEOUT)
 	mxt_pair(&p);
 	for (int i = 0; i < THREADS; i++) {
 		mxt_irecv(p.b, NULL, 0, (uint64_t)i);
-		mxt_block(&b[i], MXT_PEEK, p.b, NULL, MXT_LONG);
+		mxt_block(&b[i], MXT_PEEK, p.b, NULL, MX_INFINITE);
 		mxt_asleep(&b[i].thread);
 	}
 	for (int i = 0; i < THREADS; i++)

@@ -265,7 +265,7 @@ static void dies(enum fatal how, const char *name, mx_return_t code)
 	while (n < sizeof(text) - 1 && twt_get(c.fd, text + n, 1) == 0)
 		n++;
 	text[n] = 0;
-	end = twt_join(&c, MXT_LONG / 1000);
+	end = twt_join(&c, MXT_CHILD);
 	/* An exit code, or the signal of abort(); not success and not late. */
 	if (end == 0 || end == -1)
 		mxt_fail(__FILE__, __LINE__, "case %d: the child ended with %d", (int)how, end);
@@ -309,7 +309,7 @@ Test(mx_errors, environment, .timeout = MXT_TIMEOUT)
 	struct twt_child c;
 
 	twt_spawn(&c, fail_softly, NULL);
-	mxt_eq(twt_join(&c, MXT_LONG / 1000), 0);
+	mxt_eq(twt_join(&c, MXT_CHILD), 0);
 }
 
 static mx_return_t leave(char *message, mx_return_t code)
@@ -334,7 +334,7 @@ Test(mx_errors, handler_may_end_the_program, .timeout = MXT_TIMEOUT)
 	struct twt_child c;
 
 	twt_spawn(&c, end_in_handler, NULL);
-	mxt_eq(twt_join(&c, MXT_LONG / 1000), 55);
+	mxt_eq(twt_join(&c, MXT_CHILD), 55);
 }
 
 Test(mx_errors, strerror, .timeout = MXT_TIMEOUT)

@@ -367,7 +367,7 @@ Test(mx_info, same_nic_in_every_process, .timeout = MXT_TIMEOUT)
 
 	twt_spawn(&c, tell_nic, NULL);
 	mxt_eq(twt_get(c.fd, &theirs, sizeof(theirs)), 0);
-	mxt_eq(twt_join(&c, MXT_LONG / 1000), 0);
+	mxt_eq(twt_join(&c, MXT_CHILD), 0);
 	mxt_up();
 	mxt_ok(mx_board_number_to_nic_id(0, &mine));
 	mxt_eq(theirs, mine);

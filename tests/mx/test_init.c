@@ -186,10 +186,9 @@ Test(mx_init, finalize_closes_endpoints_for_peers, .timeout = MXT_TIMEOUT)
 	mxt_connect(ep, name);
 	mxt_tell(c.fd);
 	mxt_hear(c.fd);
-	mxt_rc(MX_CONNECTION_FAILED,
-	       mx_connect(ep, name.nic, name.id, MXT_KEY, MXT_LONG / 1000, &addr));
+	mxt_rc(MX_CONNECTION_FAILED, mx_connect(ep, name.nic, name.id, MXT_KEY, MXT_CHILD, &addr));
 	mxt_tell(c.fd);
-	mxt_eq(twt_join(&c, MXT_LONG / 1000), 0);
+	mxt_eq(twt_join(&c, MXT_CHILD), 0);
 	mxt_close(ep);
 	mxt_down();
 }
@@ -223,7 +222,7 @@ Test(mx_init, exit_frees_the_endpoint_id, .timeout = MXT_TIMEOUT)
 		mxt_up();
 		mxt_rc(MX_BUSY, mx_open_endpoint(MX_ANY_NIC, 12, MXT_KEY, NULL, 0, &ep));
 		mxt_tell(c.fd);
-		mxt_eq(twt_join(&c, MXT_LONG / 1000), how < 2 ? 0 : 1000 + SIGKILL);
+		mxt_eq(twt_join(&c, MXT_CHILD), how < 2 ? 0 : 1000 + SIGKILL);
 		ep = mxt_reopen(12);
 		mxt_close(ep);
 		mxt_down();
@@ -248,5 +247,5 @@ Test(mx_init, child_after_finalize, .timeout = MXT_TIMEOUT)
 	mxt_close(mxt_open(13));
 	mxt_down();
 	twt_spawn(&c, fresh, NULL);
-	mxt_eq(twt_join(&c, MXT_LONG / 1000), 0);
+	mxt_eq(twt_join(&c, MXT_CHILD), 0);
 }

@@ -228,7 +228,7 @@ static void sender_leaves(int how)
 	mxt_two(&s, send_and_go, &how);
 	r = mxt_irecv(s.ep, big, LONG, 2);
 	mxt_tell(s.fd);
-	mxt_eq(twt_join(&s.child, MXT_LONG / 1000), 0);
+	mxt_eq(twt_join(&s.child, MXT_CHILD), 0);
 	mxt_sleep(200);
 	mxt_wait(s.ep, &r, MX_STATUS_SUCCESS);
 	mxt_eq(twt_check(big, LONG, 6), LONG);
@@ -314,7 +314,7 @@ Test(mx_process, hub, .timeout = MXT_TIMEOUT)
 		mxt_wait(ep, &s, MX_STATUS_SUCCESS);
 	}
 	for (int i = 0; i < SPOKES; i++)
-		mxt_eq(twt_join(&c[i], MXT_LONG / 1000), 0);
+		mxt_eq(twt_join(&c[i], MXT_CHILD), 0);
 	mxt_close(ep);
 	mxt_down();
 }
