@@ -100,6 +100,8 @@ struct tw_upcalls {
 	void (*refused)(struct tw_link *link, enum tw_err why);
 	/* The peer is gone: TW_ECLOSED or TW_ELOST. The link is gone after it. */
 	void (*down)(struct tw_link *link, enum tw_err why);
+	/* There is something for progress() that no descriptor tells of. */
+	void (*wake)(struct tw_host *host);
 	/* Have expire() called at that tick of tw_clock() or soon after. */
 	void (*timer)(struct tw_host *host, uint64_t when);
 };

@@ -50,6 +50,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 	}
 	tw_list_add_tail(&ep->packets, &p->node);
 	ep->queued++;
+	ep->host->up->wake(ep->host);
 	return TW_OK;
 }
 

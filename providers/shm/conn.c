@@ -20,6 +20,7 @@
 #include "providers/shm/shm.h"
 
 #define RETRY_US 1000
+#define LISTEN_AGAIN_US 100000
 #define NFDS 2 /* the rings and the mark of the initiator */
 
 static const char bell = 'b', goodbye = 'x';
@@ -319,13 +320,14 @@ static void listen_bells(struct tw_shm_link *l, uint32_t events)
 	char c[64];
 	ssize_t n;
 
-	tw_shm_mark_now(l->ep);
 	while ((n = recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0) {
 		if (n == 1 && c[0] == goodbye)
 			l->closing = true;
 		else
 			l->ep->host->counters[TW_C_BELL_HEARD]++;
 	}
+	/* After the last bell was taken: who rang before now may ring again. */
+	tw_shm_mark_now(l->ep);
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
 	    (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)))
 		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
@@ -370,6 +372,13 @@ static void accept_one(struct tw_shm_ep *ep, int sock)
 	await_hello(l);
 }
 
+static void watch_listener(struct tw_shm_ep *ep, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = &ep->listen_watch};
+
+	epoll_ctl(ep->host->epfd, EPOLL_CTL_MOD, ep->listener, &ev);
+}
+
 static void listener_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_shm_ep *ep = tw_container(w, struct tw_shm_ep, listen_watch);
@@ -378,6 +387,12 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 	(void)events;
 	while ((sock = accept4(ep->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
 		accept_one(ep, tw_fd_own(sock));
+	if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+		return;
+	/* Out of descriptors: who waits stays readable, so look away for a while. */
+	watch_listener(ep, 0);
+	ep->listen_again = tw_clock() + tw_clock_us(LISTEN_AGAIN_US);
+	ep->host->up->timer(ep->host, ep->listen_again);
 }
 
 enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep)
@@ -397,6 +412,11 @@ uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now)
 	struct tw_list *n, *tmp;
 	uint64_t next = 0;
 
+	if (ep->listen_again && ep->listen_again <= now) {
+		ep->listen_again = 0;
+		watch_listener(ep, EPOLLIN);
+	}
+	next = ep->listen_again;
 	tw_list_each(&ep->pending, n, tmp) {
 		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
 		enum tw_err err;

@@ -491,8 +491,11 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	tw_list_init(&ep->pending);
 	tw_list_init(&ep->dead);
 	err = tw_shm_mark_make(&ep->mark_fd, &ep->mark);
-	if (err == TW_OK)
+	if (err == TW_OK) {
+		/* Never 0, which stands for a mark that nobody has rung at. */
+		tw_shm_mark_now(ep);
 		err = tw_shm_conn_listen(ep);
+	}
 	if (err == TW_OK)
 		*instance = ep;
 	else

@@ -95,6 +95,7 @@ struct tw_shm_ep {
 	struct tw_host *host;
 	struct tw_watch listen_watch;
 	int listener;
+	uint64_t listen_again; /* tick at which to accept again, 0 now */
 	int mark_fd;
 	struct tw_shm_mark *mark;
 	struct tw_shm_link **up; /* connections in use, the hot ones first */

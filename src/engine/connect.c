@@ -93,6 +93,11 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 {
 	struct tw_peer *p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
 
+	/* A death that nobody has looked at yet. */
+	if (p && p->state == TW_PEER_UP && !p->link->provider->alive(p->link)) {
+		tw_poll_events(ep);
+		p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
+	}
 	r->source = (struct tw_addr){r->nic_id << 16 | r->endpoint_id, 0, 0xfffff};
 	if (p && p->state == TW_PEER_UP) {
 		r->source = p->addr;

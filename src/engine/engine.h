@@ -37,6 +37,7 @@
 #define TW_MAX_SEGMENTS 256
 #define TW_MAX_REQS (1u << 26)
 #define TW_RTS_BUDGET 1024    /* announced and unmatched, per peer */
+#define TW_SLOW_EVERY 256     /* polls between two looks at the clock, a power of two */
 #define TW_CREDITS_DUE 2048   /* lines to give back before a packet is sent for it */
 #define TW_FOREVER UINT64_MAX /* a time limit that never comes */
 

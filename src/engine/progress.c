@@ -4,9 +4,14 @@
 
 #include "engine/engine.h"
 
-#define SLOW_EVERY 256	 /* polls between two looks at the clock, a power of two */
 #define EVENTS_EVERY_US 100 /* looks at descriptors where no service thread does */
 #define SERVICE_AFTER_US 50 /* unfinished work without a poll becomes the service's */
+
+static void wake(struct tw_host *host)
+{
+	/* Whoever leaves the lock sees that something happened and kicks sleepers. */
+	tw_container(host, struct tw_ep, host)->events++;
+}
 
 const struct tw_upcalls tw_upcalls = {
 	.packet = tw_recv_packet,
@@ -15,6 +20,7 @@ const struct tw_upcalls tw_upcalls = {
 	.refused = tw_connect_refused,
 	.down = tw_connect_down,
 	.timer = tw_timer,
+	.wake = wake,
 };
 
 static bool idle(const struct tw_peer *p)
@@ -65,6 +71,7 @@ void tw_expire(struct tw_ep *ep)
 	uint64_t now = tw_clock(), next;
 
 	atomic_store_explicit(&ep->slot->timer, 0, memory_order_relaxed);
+	atomic_store_explicit(&ep->slot->handed, false, memory_order_relaxed);
 	next = tw_connect_expire(ep, now);
 	for (unsigned i = 0; i < ep->nprovs; i++)
 		next = earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
@@ -127,7 +134,7 @@ unsigned tw_progress(struct tw_ep *ep)
 		n += tw_flush(ep);
 	/* One writer at a time, the holder of the lock; the service thread reads. */
 	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
-	if (tw_unlikely((polls & (SLOW_EVERY - 1)) == 0))
+	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0))
 		slow(ep);
 	return n;
 }

@@ -46,10 +46,12 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 
 	if (type == TW_EAGER && (r->flags & TW_R_SYNC)) {
 		flags = TW_FLAG_SYNC;
-		cls = TW_SEND_ENGINE;
 		extra = sizeof(ref);
 		iov[n++] = (struct iovec){&ref, sizeof(ref)};
 	}
+	/* The other side owes an answer once it has all of it. */
+	if ((r->flags & TW_R_SYNC) && r->at + len == r->len)
+		cls = TW_SEND_ENGINE;
 	n += tw_req_iov(r, r->at, len, iov + n, TW_MAX_SEGMENTS, &covered);
 	err = p->link->provider->send(p->link, cls,
 				      tw_hdr_make(type, flags, credits, r->len, r->match), iov, n,

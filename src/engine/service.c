@@ -142,27 +142,33 @@ static void visit(struct tw_slot_entry *s)
 	}
 	atomic_store_explicit(&s->summoned, false, memory_order_relaxed);
 	if (atomic_load_explicit(&s->handle, memory_order_relaxed) && !s->ep->closing) {
-		/* A sleeping caller serves the endpoint itself. */
-		if (!s->ep->leader)
+		/* A sleeping caller serves the endpoint itself; it may not know the time. */
+		if (s->ep->leader) {
+			s->ep->events++;
+		} else {
 			serve(s->ep);
-		if (!s->ep->leader)
 			rearm(s, EPOLLIN);
+		}
 		tw_leave(s->ep);
 		return;
 	}
 	tw_unlock(&s->lock);
 }
 
-/* A program that polls does what is due by itself: only look again, less often. */
+/*
+ * A program that has polled enough to see what is due (slow() in progress.c)
+ * does it by itself: only look again, less often.
+ */
 static bool polls_itself(struct tw_slot_entry *s)
 {
 	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
+	bool enough = polls - s->seen_polls >= TW_SLOW_EVERY;
 
-	if (polls == s->seen_polls) {
+	s->seen_polls = polls;
+	if (!enough) {
 		s->backoff = 0;
 		return false;
 	}
-	s->seen_polls = polls;
 	s->backoff = tw_min(s->backoff ? 2 * s->backoff : RETRY_US, (uint64_t)RETRY_MAX_US);
 	return true;
 }

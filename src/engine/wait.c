@@ -166,9 +166,13 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 		deadline = now + tw_clock_us(timeout_us);
 	spin_from(&spin, now);
 	ep->nwaiting++;
-	while (!test(ep, arg)) {
+	for (;;) {
+		/* The lock is left on the way: what happens meanwhile shows here. */
+		uint64_t seen = ep->events;
 		bool tired = false;
 
+		if (test(ep, arg))
+			break;
 		if (tw_progress(ep)) {
 			idle = false;
 		} else if (!idle) {
@@ -188,7 +192,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 			why = TW_W_TIMEOUT;
 		if (why != TW_W_TRUE)
 			break;
-		if (tired) {
+		if (tired && ep->events == seen) {
 			sleep_now(ep, deadline);
 			now = tw_clock();
 			idle = false;

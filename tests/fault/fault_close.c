@@ -289,14 +289,19 @@ static void partner(struct side *s)
 	mx_endpoint_addr_t to, again;
 	mx_return_t rc;
 	mx_request_t req, back;
+	double returned;
 	int connected;
 
 	meet();
 	rc = mx_connect(s->me->ep, shared->name.nic, shared->name.id, ST_KEY,
 			(uint32_t)(ST_LONG / 2), &to);
+	returned = twt_now();
 	connected = rc == MX_SUCCESS;
 	if (!connected && !atomic_load(&shared->closed))
 		st_fail("connecting to an open endpoint failed: %s", mx_strerror(rc));
+	if (atomic_load(&shared->closed) && returned > atomic_load(&shared->closed) + ST_SOON)
+		st_fail("mx_connect returned %.3f s after its target was closed: %s",
+			returned - atomic_load(&shared->closed), mx_strerror(rc));
 	if (connected)
 		stream_until_closed(s, to);
 	take_leftovers(s);

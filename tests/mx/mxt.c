@@ -43,6 +43,15 @@ void mxt_rc_at(const char *file, int line, const char *what, mx_return_t want, m
 			 (int)want, mx_strerror(want));
 }
 
+/* What is found only when the time is over was there before, unnoticed. */
+static void in_time(const char *file, int line, double start)
+{
+	double took = twt_now() - start;
+
+	if (took > MXT_LONG / 1000. - 0.2)
+		mxt_fail(file, line, "noticed after %.1f s only", took);
+}
+
 void mxt_job(void)
 {
 	char job[32];
@@ -77,7 +86,10 @@ mx_endpoint_t mxt_open(uint32_t id)
 
 void mxt_close(mx_endpoint_t ep)
 {
+	double start = twt_now();
+
 	mxt_ok(mx_close_endpoint(ep));
+	in_time(__FILE__, __LINE__, start);
 }
 
 mx_endpoint_t mxt_reopen(uint32_t id)
@@ -117,10 +129,12 @@ struct mxt_name mxt_name(mx_endpoint_t ep)
 
 mx_endpoint_addr_t mxt_connect(mx_endpoint_t ep, struct mxt_name to)
 {
+	double start = twt_now();
 	mx_endpoint_addr_t addr;
 
 	memset(&addr, 0, sizeof(addr));
 	mxt_ok(mx_connect(ep, to.nic, to.id, MXT_KEY, MXT_LONG / 1000, &addr));
+	in_time(__FILE__, __LINE__, start);
 	return addr;
 }
 
@@ -287,15 +301,6 @@ mx_request_t mxt_irecv(mx_endpoint_t ep, void *buf, size_t len, uint64_t match)
 	mxt_ok(mx_irecv(ep, &seg, 1, match, MXT_ALL, NULL, &req));
 	mxt_check(req);
 	return req;
-}
-
-/* What is found only when the time is over was there before, unnoticed. */
-static void in_time(const char *file, int line, double start)
-{
-	double took = twt_now() - start;
-
-	if (took > MXT_LONG / 1000. - 0.2)
-		mxt_fail(file, line, "noticed after %.1f s only", took);
 }
 
 mx_status_t mxt_wait_at(const char *file, int line, mx_endpoint_t ep, mx_request_t *req,

@@ -158,13 +158,14 @@ Test(mx_cancel, races_with_the_message, .timeout = MXT_TIMEOUT)
 
 	mxt_two(&s, sender, NULL);
 	for (int i = 0; i < 500; i++) {
-		uint64_t spin = twt_random(&rnd) % 20000;
+		double delay = (double)(twt_random(&rnd) % 1000) * 1e-6, end;
 		int in = -1;
 		mx_request_t r = mxt_irecv(s.ep, &in, sizeof(in), 1);
 
 		mxt_tell(s.fd);
-		for (volatile uint64_t k = 0; k < spin; k++)
-			;
+		for (end = twt_now() + delay; twt_now() < end;)
+			if (i & 1)
+				mxt_ok(mx_progress(s.ep));
 		if (cancel(s.ep, &r)) {
 			mxt_eq(in, -1);
 			cancelled++;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "provider/pair.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/barrier.h"
+#include "base/settings.h"
+#include "providers/registry.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* Every provider there is. */
+static const struct traits providers[] = {
+	{"self", ANY},
+#if TW_HAVE_SHM
+	{"shm", OTHERS | FAULTS | WAKES | BREAKS},
+#endif
+};
+
+static void free_list(struct criterion_test_params *params)
+{
+	cr_free(params->params);
+}
+
+struct criterion_test_params providers_that(unsigned can)
+{
+	struct traits *list = cr_malloc(sizeof(providers));
+	size_t n = 0;
+
+	for (unsigned i = 0; i < tw_countof(providers); i++)
+		if ((providers[i].can & can) == can)
+			list[n++] = providers[i];
+	return cr_make_param_array(struct traits, list, n, free_list);
+}
+
+/* Tests run side by side: each has names of its own. */
+static void own_names(void)
+{
+	char job[48], err[100];
+
+	snprintf(job, sizeof(job), "conformance-%d-%llx", (int)getpid(),
+		 (unsigned long long)(twt_now() * 1e6));
+	setenv("TAGWIRE_JOB", job, 1);
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0, "%s", err);
+}
+
+struct pair *pair_open(const struct traits *t)
+{
+	static struct pair p;
+	const struct tw_provider *found[TW_MAX_PROVIDERS];
+
+	own_names();
+	tw_barrier_init();
+	tw_clock_init();
+	cr_assert_eq(tw_provider_list(t->name, found), 1u);
+	p.ops = found[0];
+	p.can = t->can;
+	p.b = &p.a;
+	cr_assert_eq(fake_open(&p.a, p.ops, 1), TW_OK);
+	if (t->can & OTHERS) {
+		p.b = &p.second;
+		cr_assert_eq(fake_open(p.b, p.ops, 2), TW_OK);
+	}
+	return &p;
+}
+
+void pair_connect(struct pair *p, struct fake_peer **ab, struct fake_peer **ba)
+{
+	const struct tw_ident *to = &p->b->host.self;
+	unsigned before = p->b->npeers;
+	struct fake_peer *peer = fake_connect(&p->a, to->nic_id, to->endpoint_id, to->filter);
+
+	UNTIL(p, peer->state != FAKE_NEW);
+	cr_assert_eq(peer->state, FAKE_UP, "error %d", peer->why);
+	cr_assert_eq(p->b->npeers, before + 1);
+	*ab = peer;
+	*ba = &p->b->peers[before];
+}
+
+struct pair *pair_connected(const struct traits *t)
+{
+	struct pair *p = pair_open(t);
+
+	pair_connect(p, &p->ab, &p->ba);
+	return p;
+}
+
+void pair_disconnect(struct fake_peer *p)
+{
+	p->ended = true;
+	p->f->ops->disconnect(p->link);
+}
+
+void pair_check(const struct pair *p)
+{
+	cr_assert_null(p->a.wrong, "%s", p->a.wrong);
+	cr_assert_null(p->b->wrong, "%s", p->b->wrong);
+}
+
+void pair_pump(struct pair *p)
+{
+	fake_pump(&p->a);
+	if (p->b != &p->a)
+		fake_pump(p->b);
+	pair_check(p);
+}
+
+void pair_close(struct pair *p)
+{
+	pair_check(p);
+	fake_close(&p->a);
+	if (p->b != &p->a)
+		fake_close(p->b);
+	pair_check(p);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Every provider alike: to connect, to carry packets, to read memory. */
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "provider/pair.h"
+
+static uint64_t rng = 11;
+
+static uint32_t below(uint32_t n)
+{
+	return (uint32_t)((twt_random(&rng) >> 32) * n >> 32);
+}
+
+CONFORMANCE(reaches, ANY)
+{
+	struct pair *p = pair_open(t);
+	const struct tw_ident *b = &p->b->host.self;
+
+	cr_assert(p->ops->reaches(p->a.instance, b->nic_id, b->endpoint_id));
+	cr_assert_not(p->ops->reaches(p->a.instance, b->nic_id + 1, b->endpoint_id));
+	/* Whoever reaches only himself must say so. */
+	cr_assert_eq(p->ops->reaches(p->a.instance, b->nic_id, 77), !!(p->can & OTHERS));
+	pair_close(p);
+}
+
+CONFORMANCE(names, OTHERS)
+{
+	struct pair *p = pair_open(t);
+	static struct fake second;
+
+	for (int i = 0; i < 3; i++) {
+		cr_assert_eq(fake_open(&second, p->ops, 1), TW_EBUSY);
+		cr_assert_eq(fake_open(&second, p->ops, 2), TW_EBUSY);
+		pair_pump(p);
+		cr_assert_eq(fake_open(&second, p->ops, 3), TW_OK);
+		fake_close(&second);
+	}
+	fake_close(p->b);
+	cr_assert_eq(fake_open(p->b, p->ops, 2), TW_OK, "its name is free again");
+	pair_connect(p, &p->ab, &p->ba);
+	pair_close(p);
+}
+
+CONFORMANCE(connect, ANY)
+{
+	struct pair *p = pair_connected(t);
+	const struct tw_ident *a = &p->a.host.self, *b = &p->b->host.self;
+
+	cr_assert_eq(p->ab->other.nic_id, b->nic_id);
+	cr_assert_eq(p->ab->other.endpoint_id, b->endpoint_id);
+	cr_assert_eq(p->ab->other.session, b->session);
+	cr_assert_eq(p->ab->other.filter, b->filter);
+	cr_assert_eq(p->ab->other.window, FAKE_WINDOW);
+	cr_assert_eq(p->ba->other.nic_id, a->nic_id);
+	cr_assert_eq(p->ba->other.endpoint_id, a->endpoint_id);
+	cr_assert_eq(p->ba->other.session, a->session);
+	cr_assert_eq(p->ba->other.filter, a->filter);
+	cr_assert_eq(p->ba->other.window, FAKE_WINDOW);
+	cr_assert_eq(p->ab->link->provider, p->ops);
+	cr_assert_eq(p->ba->link->provider, p->ops);
+	cr_assert_geq(p->ab->link->max_payload, 4096u);
+	cr_assert_eq(p->ab->link->max_payload, p->ba->link->max_payload);
+	pair_close(p);
+}
+
+CONFORMANCE(wrong_key, ANY)
+{
+	struct pair *p = pair_open(t);
+	const struct tw_ident *b = &p->b->host.self;
+	struct fake_peer *peer = fake_connect(&p->a, b->nic_id, b->endpoint_id, b->filter + 1);
+
+	UNTIL(p, peer->state != FAKE_NEW);
+	cr_assert_eq(peer->state, FAKE_REFUSED);
+	cr_assert_eq(peer->why, TW_EKEY);
+	cr_assert_eq(p->b->npeers, p->can & OTHERS ? 0u : 1u);
+	pair_connect(p, &p->ab, &p->ba);
+	pair_close(p);
+}
+
+CONFORMANCE(refused, OTHERS)
+{
+	struct pair *p = pair_open(t);
+	const struct tw_ident *b = &p->b->host.self;
+
+	for (enum tw_err why = TW_ENOMEM; why < TW_NERRS; why++) {
+		struct fake_peer *peer;
+
+		p->b->accept = why;
+		peer = fake_connect(&p->a, b->nic_id, b->endpoint_id, b->filter);
+		UNTIL(p, peer->state != FAKE_NEW);
+		cr_assert_eq(peer->state, FAKE_REFUSED);
+		cr_assert_eq(peer->why, why, "%d, not %d", peer->why, why);
+	}
+	cr_assert_eq(p->b->npeers, 0u);
+	p->b->accept = TW_OK;
+	pair_connect(p, &p->ab, &p->ba);
+	pair_close(p);
+}
+
+CONFORMANCE(connect_to_nobody, OTHERS)
+{
+	struct pair *p = pair_open(t);
+	struct fake_peer *peer = fake_connect(&p->a, FAKE_BOARD, 77, 0);
+
+	UNTIL(p, peer->state != FAKE_NEW);
+	cr_assert_eq(peer->state, FAKE_REFUSED);
+	cr_assert_eq(peer->why, TW_ECLOSED);
+	/* The same with one that was there. */
+	fake_close(p->b);
+	peer = fake_connect(&p->a, FAKE_BOARD, 2, 0x2002);
+	while (peer->state == FAKE_NEW)
+		fake_pump(&p->a);
+	cr_assert_eq(peer->state, FAKE_REFUSED);
+	cr_assert_eq(peer->why, TW_ECLOSED);
+	pair_check(p);
+	fake_close(&p->a);
+}
+
+/* More than a listener's queue holds, all begun before the first is looked at. */
+CONFORMANCE(connect_many, OTHERS)
+{
+	struct pair *p = pair_open(t);
+	const struct tw_ident *b = &p->b->host.self;
+	const unsigned n = 300;
+
+	for (unsigned i = 0; i < n; i++)
+		fake_connect(&p->a, b->nic_id, b->endpoint_id, b->filter);
+	for (unsigned i = 0; i < n; i++) {
+		UNTIL(p, p->a.peers[i].state != FAKE_NEW);
+		cr_assert_eq(p->a.peers[i].state, FAKE_UP, "%u: %d", i, p->a.peers[i].why);
+	}
+	cr_assert_eq(p->b->npeers, n);
+	for (unsigned i = 0; i < n; i++) {
+		cr_assert_eq(fake_send(&p->a.peers[i], TW_SEND_PLAIN, 8), TW_OK);
+		cr_assert_eq(fake_send(&p->b->peers[i], TW_SEND_ENGINE, 80), TW_OK);
+	}
+	for (unsigned i = 0; i < n; i++)
+		UNTIL(p, p->a.peers[i].got == 1 && p->b->peers[i].got == 1);
+	pair_close(p);
+}
+
+/* The engine settles crossings; for a provider these are two connections. */
+CONFORMANCE(connect_crossing, OTHERS)
+{
+	struct pair *p = pair_open(t);
+	const struct tw_ident *a = &p->a.host.self, *b = &p->b->host.self;
+	struct fake_peer *to, *fro;
+
+	to = fake_connect(&p->a, b->nic_id, b->endpoint_id, b->filter);
+	fro = fake_connect(p->b, a->nic_id, a->endpoint_id, a->filter);
+	UNTIL(p, to->state == FAKE_UP && fro->state == FAKE_UP);
+	cr_assert_eq(p->a.npeers, 2u);
+	cr_assert_eq(p->b->npeers, 2u);
+	pair_disconnect(to);
+	UNTIL(p, p->b->peers[1].state == FAKE_DOWN);
+	cr_assert_eq(fake_send(fro, TW_SEND_PLAIN, 100), TW_OK);
+	UNTIL(p, p->a.peers[1].got == 1);
+	pair_close(p);
+}
+
+/* Every length, in random pieces, both ways. */
+CONFORMANCE(lengths, ANY)
+{
+	struct pair *p = pair_connected(t);
+	uint32_t most = p->ab->link->max_payload;
+
+	for (uint32_t len = 0; len <= most; len++) {
+		while (fake_send(p->ab, TW_SEND_PLAIN, len) == TW_AGAIN)
+			pair_pump(p);
+		while (fake_send(p->ba, TW_SEND_PLAIN, most - len) == TW_AGAIN)
+			pair_pump(p);
+	}
+	UNTIL(p, p->ba->got == p->ab->sent && p->ab->got == p->ba->sent);
+	cr_assert_geq(p->ab->sent, most + 1);
+	pair_close(p);
+}
+
+static uint32_t some_length(const struct fake_peer *p)
+{
+	switch (below(4)) {
+	case 0:
+		return below(p->link->max_payload + 1);
+	case 1:
+		return below(3 * TW_SHORT_MAX);
+	default:
+		return below(TW_SHORT_MAX + 1);
+	}
+}
+
+/* Long packets, short ones and urgent ones keep their order, whatever is full. */
+CONFORMANCE(order, ANY)
+{
+	struct pair *p = pair_connected(t);
+	unsigned full = 0;
+
+	while (p->ab->sent < 60000) {
+		struct fake_peer *from = below(3) ? p->ab : p->ba;
+		enum tw_err err = fake_send(from, (enum tw_send_class)below(3), some_length(from));
+
+		cr_assert(err == TW_OK || err == TW_AGAIN, "error %d", err);
+		full += err == TW_AGAIN;
+		if (below(err == TW_AGAIN ? 2 : 1000) == 0)
+			pair_pump(p);
+	}
+	UNTIL(p, p->ba->got == p->ab->sent && p->ab->got == p->ba->sent);
+	cr_assert_gt(full, 10u, "it was never full");
+	pair_close(p);
+}
+
+static bool sixth_time(struct fake_peer *p, enum tw_err *err)
+{
+	*err = p->offered % 6 ? TW_AGAIN : TW_OK;
+	return *err == TW_OK;
+}
+
+/* What the engine cannot take now comes again, once per progress, and nothing before it. */
+CONFORMANCE(again, ANY)
+{
+	static const uint32_t lens[] = {5, 3000, 0, 40, 41, 4096};
+	struct pair *p = pair_connected(t);
+	double end = twt_now() + PAIR_SECONDS;
+
+	for (unsigned i = 0; i < tw_countof(lens); i++)
+		cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, lens[i]), TW_OK);
+	p->b->on_packet = sixth_time;
+	while (p->ba->got < tw_countof(lens)) {
+		uint64_t offered = p->ba->offered, got = p->ba->got;
+		unsigned n = p->ops->progress(p->b->instance);
+
+		pair_check(p);
+		cr_assert_eq(n, p->ba->got - got);
+		cr_assert_leq(p->ba->offered - offered, n + 1, "offered again at once");
+		cr_assert_lt(twt_now(), end);
+	}
+	cr_assert_eq(p->ba->offered, 6 * tw_countof(lens));
+	pair_close(p);
+}
+
+/* Full is full until the other side reads; what controls has places of its own. */
+static void fill_and_empty(const struct traits *t, uint32_t len)
+{
+	struct pair *p = pair_connected(t);
+
+	for (int round = 0; round < 5; round++) {
+		unsigned plain = fake_fill(p->ab, TW_SEND_PLAIN, len), control;
+
+		cr_assert_geq(plain, 2u);
+		cr_assert_eq(fake_send(p->ab, TW_SEND_ENGINE, len), TW_AGAIN);
+		control = fake_fill(p->ab, TW_SEND_CONTROL, TW_SHORT_MAX);
+		cr_assert_geq(control, 8u, "only %u for control", control);
+		cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, len), TW_AGAIN);
+		UNTIL(p, p->ba->got == p->ab->sent);
+		cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, len), TW_OK, "room again");
+	}
+	UNTIL(p, p->ba->got == p->ab->sent);
+	pair_close(p);
+}
+
+CONFORMANCE(full_of_empty, ANY)
+{
+	fill_and_empty(t, 0);
+}
+
+CONFORMANCE(full_of_short, ANY)
+{
+	fill_and_empty(t, TW_SHORT_MAX);
+}
+
+CONFORMANCE(full_of_long, ANY)
+{
+	fill_and_empty(t, 16384);
+}
+
+#define MEMORY (1u << 20)
+static uint8_t from[MEMORY], to[MEMORY + 8192];
+
+static enum tw_err get_pieces(struct pair *p, uint32_t len, unsigned pieces, bool empty_ones)
+{
+	struct iovec iov[16];
+	uint32_t at = 0;
+
+	for (unsigned i = 0; i < pieces; i++) {
+		uint32_t left = pieces - 1 - i;
+		uint32_t n = left ? 1 + below(len - at - left) : len - at;
+
+		if (empty_ones && left && i % 3 == 1)
+			n = 0;
+		iov[i] = (struct iovec){to + at + 64 * i, n};
+		at += n;
+	}
+	memset(to, 0xdd, sizeof(to));
+	if (p->ops->get(p->ab->link, iov, pieces, (uintptr_t)from + 3) != TW_OK)
+		return TW_EPERM;
+	for (unsigned i = 0, done = 0; i < pieces; done += (unsigned)iov[i].iov_len, i++) {
+		uint8_t *base = iov[i].iov_base;
+
+		if (memcmp(base, from + 3 + done, iov[i].iov_len) != 0 ||
+		    base[iov[i].iov_len] != 0xdd)
+			return TW_EFAULT;
+	}
+	return TW_OK;
+}
+
+/* From the own process, which no system refuses. */
+CONFORMANCE(get, ANY)
+{
+	static const uint32_t lens[] = {1, 2, 63, 4096, 4097, 100000, MEMORY - 8};
+	struct pair *p = pair_connected(t);
+
+	twt_fill(from, sizeof(from), 4);
+	cr_assert(p->ab->link->can_get);
+	for (unsigned i = 0; i < tw_countof(lens); i++) {
+		cr_assert_eq(get_pieces(p, lens[i], 1, false), TW_OK);
+		for (unsigned k = 2; k <= 16 && k < lens[i]; k++)
+			cr_assert_eq(get_pieces(p, lens[i], k, false), TW_OK);
+	}
+	cr_assert(p->ab->link->can_get);
+	pair_close(p);
+}
+
+/* Nothing at all, and nothing in between. */
+CONFORMANCE(get_nothing, ANY)
+{
+	struct pair *p = pair_connected(t);
+
+	twt_fill(from, sizeof(from), 4);
+	cr_assert_eq(p->ops->get(p->ab->link, NULL, 0, (uintptr_t)from), TW_OK);
+	cr_assert_eq(get_pieces(p, 0, 1, true), TW_OK);
+	cr_assert_eq(get_pieces(p, 5000, 7, true), TW_OK, "some pieces are empty");
+	cr_assert(p->ab->link->can_get);
+	pair_close(p);
+}
+
+CONFORMANCE(get_from_nowhere, FAULTS)
+{
+	struct pair *p = pair_connected(t);
+	struct iovec iov = {to, 8192};
+	uint8_t *hole = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	munmap(hole + 4096, 4096);
+	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, 16), TW_EFAULT);
+	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, UINT64_MAX - 100), TW_EFAULT);
+	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, (uintptr_t)hole), TW_EFAULT);
+	munmap(hole, 4096);
+	/* The link is none the worse for it. */
+	cr_assert(p->ab->link->can_get);
+	cr_assert_eq(get_pieces(p, 5000, 3, false), TW_OK);
+	cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, 5), TW_OK);
+	UNTIL(p, p->ba->got == 1);
+	pair_close(p);
+}

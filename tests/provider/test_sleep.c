@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Every provider alike: to fall asleep, to be woken, to be late. */
+#include <pthread.h>
+#include <sched.h>
+
+#include "provider/pair.h"
+
+#define MS (PAIR_SECONDS * 1000)
+
+/* Takes in every bell that is still on its way. */
+static void settle(struct pair *p)
+{
+	for (int i = 0; i < 50; i++)
+		pair_pump(p);
+}
+
+CONFORMANCE(arm_finds_what_is_there, ANY)
+{
+	struct pair *p = pair_connected(t);
+
+	for (int i = 0; i < 100; i++) {
+		cr_assert_not(p->ops->arm(p->b->instance));
+		p->ops->disarm(p->b->instance);
+		cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, (uint32_t)i), TW_OK);
+		cr_assert(p->ops->arm(p->b->instance));
+		p->ops->disarm(p->b->instance);
+		UNTIL(p, p->ba->got == p->ab->sent);
+	}
+	pair_close(p);
+}
+
+CONFORMANCE(nothing_wakes_an_idle_endpoint, ANY)
+{
+	struct pair *p = pair_connected(t);
+
+	settle(p);
+	cr_assert_not(p->ops->arm(p->b->instance));
+	cr_assert_not(fake_woken(p->b, 20));
+	p->ops->disarm(p->b->instance);
+	cr_assert_not(fake_woken(p->b, 20));
+	pair_close(p);
+}
+
+CONFORMANCE(packet_wakes, WAKES)
+{
+	struct pair *p = pair_connected(t);
+
+	for (int i = 0; i < 2000; i++) {
+		settle(p);
+		cr_assert_not(p->ops->arm(p->b->instance));
+		cr_assert_eq(fake_send(p->ab, (enum tw_send_class)(i % 3), i % 100 * 40), TW_OK);
+		cr_assert(fake_woken(p->b, MS), "packet %d woke nobody", i);
+		p->ops->disarm(p->b->instance);
+		UNTIL(p, p->ba->got == p->ab->sent);
+	}
+	pair_close(p);
+}
+
+/* Armed all the time, and served from the descriptor alone. */
+CONFORMANCE(packet_wakes_again, WAKES)
+{
+	struct pair *p = pair_connected(t);
+
+	settle(p);
+	for (int i = 0; i < 2000; i++) {
+		if (p->ops->arm(p->b->instance)) {
+			p->ops->disarm(p->b->instance);
+			fake_pump(p->b);
+			i--;
+			continue;
+		}
+		cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, 8), TW_OK);
+		cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, 8), TW_OK);
+		cr_assert(fake_woken(p->b, MS), "round %d", i);
+		fake_events(p->b);
+		p->ops->disarm(p->b->instance);
+		p->ops->progress(p->b->instance);
+		pair_check(p);
+		cr_assert_eq(p->ba->got, p->ab->sent);
+	}
+	pair_close(p);
+}
+
+/* A full sender sleeps too, until there is room. */
+static void sleep_until_room(const struct traits *t, uint32_t len)
+{
+	struct pair *p = pair_connected(t);
+
+	for (int round = 0; round < 20; round++) {
+		fake_fill(p->ab, TW_SEND_PLAIN, len);
+		/* What has come by then may keep it awake for a while. */
+		for (int i = 0; i < 50; i++)
+			fake_pump(&p->a);
+		cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, len), TW_AGAIN);
+		cr_assert_not(p->ops->arm(p->a.instance), "there is no room to wake up for");
+		for (double end = twt_now() + PAIR_SECONDS; !fake_woken(&p->a, 0);) {
+			fake_pump(p->b);
+			cr_assert_lt(twt_now(), end);
+		}
+		p->ops->disarm(p->a.instance);
+		UNTIL(p, p->ba->got == p->ab->sent);
+	}
+	pair_close(p);
+}
+
+CONFORMANCE(room_for_short_wakes, WAKES)
+{
+	sleep_until_room(t, 8);
+}
+
+CONFORMANCE(room_for_long_wakes, WAKES)
+{
+	sleep_until_room(t, 16384);
+}
+
+CONFORMANCE(room_before_arming_is_found, WAKES)
+{
+	struct pair *p = pair_connected(t);
+
+	fake_fill(p->ab, TW_SEND_PLAIN, 8);
+	while (p->ba->got == 0)
+		fake_pump(p->b);
+	cr_assert(p->ops->arm(p->a.instance));
+	p->ops->disarm(p->a.instance);
+	cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, 8), TW_OK);
+	pair_close(p);
+}
+
+CONFORMANCE(polls, ANY)
+{
+	struct pair *p = pair_connected(t);
+	double end = twt_now() + PAIR_SECONDS;
+
+	UNTIL(p, p->ops->polls(p->ab->link) && p->ops->polls(p->ba->link));
+	if (p->can & OTHERS)
+		while (p->ops->polls(p->ab->link))
+			cr_assert_lt(twt_now(), end, "it has not polled for long");
+	UNTIL(p, p->ops->polls(p->ab->link));
+	pair_close(p);
+}
+
+/*
+ * The engine of the other side must act, and has just polled, but never does
+ * again: the sender sees to it that it is rung.
+ */
+CONFORMANCE(urgent_packet_rings_in_the_end, WAKES)
+{
+	struct pair *p = pair_connected(t);
+
+	for (int i = 0; i < 300; i++) {
+		double end = twt_now() + PAIR_SECONDS;
+
+		settle(p);
+		cr_assert_eq(fake_send(p->ab, i % 2 ? TW_SEND_ENGINE : TW_SEND_CONTROL, 8), TW_OK);
+		while (!fake_woken(p->b, 0)) {
+			fake_events(&p->a);
+			cr_assert_lt(twt_now(), end, "packet %d rang nobody", i);
+		}
+		UNTIL(p, p->ba->got == p->ab->sent);
+	}
+	pair_close(p);
+}
+
+/* Once nothing is owed there are no more timers. */
+CONFORMANCE(timers_end, ANY)
+{
+	struct pair *p = pair_connected(t);
+	double end = twt_now() + PAIR_SECONDS;
+
+	for (int i = 0; i < 20; i++) {
+		cr_assert_eq(fake_send(p->ab, TW_SEND_ENGINE, 8), TW_OK);
+		UNTIL(p, p->ba->got == p->ab->sent);
+	}
+	while (p->a.timer) {
+		fake_events(&p->a);
+		cr_assert_lt(twt_now(), end);
+	}
+	cr_assert_eq(p->ops->expire(p->a.instance, tw_clock()), 0u);
+	pair_close(p);
+}
+
+#define STREAM 20000
+
+/* One side of a stream; its thread alone touches the endpoint. */
+struct side {
+	struct pair *p;
+	struct fake *f;
+	struct fake_peer *peer;
+	uint64_t to_send, to_get, rng;
+	uint64_t slept;
+	bool overslept;
+};
+
+static bool done(const struct side *s)
+{
+	return s->peer->sent == s->to_send && s->peer->got == s->to_get;
+}
+
+/* True when there is nothing to do but to wait for the other side. */
+static bool send_a_few(struct side *s)
+{
+	while (s->peer->sent < s->to_send) {
+		uint64_t r = twt_random(&s->rng);
+
+		if (r % 16 == 0)
+			return false;
+		if (fake_send(s->peer, (enum tw_send_class)(r >> 8 & 1), r >> 16 & 0xfff) != TW_OK)
+			return true;
+	}
+	return true;
+}
+
+static void nap(struct side *s)
+{
+	const struct tw_provider *ops = s->p->ops;
+
+	if (!ops->arm(s->f->instance)) {
+		s->slept++;
+		if (!fake_woken(s->f, 10000))
+			s->overslept = true;
+	}
+	ops->disarm(s->f->instance);
+	fake_pump(s->f);
+}
+
+/* Sleeps whenever there is nothing to do; both do, and neither may oversleep. */
+static void *stream(void *arg)
+{
+	struct side *s = arg;
+	double end = twt_now() + 100;
+
+	while (!done(s) && !s->overslept && !s->f->wrong && twt_now() < end) {
+		uint64_t got = s->peer->got;
+		bool stuck = send_a_few(s);
+
+		fake_pump(s->f);
+		if (stuck && s->peer->got == got && !done(s))
+			nap(s);
+		if (twt_random(&s->rng) % 8 == 0)
+			sched_yield();
+	}
+	/* What was owed to the other side is not forgotten. */
+	while (s->f->timer && twt_now() < end)
+		fake_events(s->f);
+	return NULL;
+}
+
+static void stream_both(struct pair *p, uint64_t forth, uint64_t back)
+{
+	struct side a = {p, &p->a, p->ab, forth, back, 1, 0, false};
+	struct side b = {p, p->b, p->ba, back, forth, 2, 0, false};
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, stream, &b), 0);
+	stream(&a);
+	pthread_join(thread, NULL);
+	pair_check(p);
+	cr_assert_not(a.overslept || b.overslept, "overslept: %d %d", a.overslept, b.overslept);
+	cr_assert(done(&a) && done(&b));
+	cr_assert_gt(a.slept + b.slept, 0u, "nobody ever slept");
+}
+
+CONFORMANCE(sleepers_one_way, OTHERS | WAKES)
+{
+	struct pair *p = pair_connected(t);
+
+	stream_both(p, STREAM, 0);
+	pair_close(p);
+}
+
+CONFORMANCE(sleepers_both_ways, OTHERS | WAKES)
+{
+	struct pair *p = pair_connected(t);
+
+	stream_both(p, STREAM, STREAM);
+	pair_close(p);
+}

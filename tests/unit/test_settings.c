@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The environment, good and bad. */
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/settings.h"
+
+static char err[200];
+
+static void clean(void)
+{
+#define TW_SETTING(ident, env, type, dflt, text) unsetenv(env);
+#include "base/settings.def"
+#undef TW_SETTING
+}
+
+TestSuite(settings, .init = clean, .timeout = 20);
+
+static bool same_STR(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
+static bool same_UINT(uint32_t a, uint32_t b)
+{
+	return a == b;
+}
+
+static bool same_BOOL(bool a, bool b)
+{
+	return a == b;
+}
+
+/* How many settings are not what the table says. */
+static unsigned changed(void)
+{
+	unsigned n = 0;
+
+#define TW_SETTING(ident, env, type, dflt, text) n += !same_##type(tw_settings.ident, dflt);
+#include "base/settings.def"
+#undef TW_SETTING
+	return n;
+}
+
+static int load_with(const char *name, const char *value)
+{
+	setenv(name, value, 1);
+	err[0] = '\0';
+	return tw_settings_load(err, sizeof(err));
+}
+
+static void good(const char *name, const char *value)
+{
+	cr_assert_eq(load_with(name, value), 0, "%s=%s: %s", name, value, err);
+}
+
+/* The message tells which, and nothing of the rest is taken over. */
+static void bad(const char *name, const char *value)
+{
+	setenv("TAGWIRE_SPIN_US", "77", 0);
+	cr_assert_eq(load_with(name, value), -1, "%s=%s is good", name, value);
+	cr_assert_not_null(strstr(err, name), "%s", err);
+	cr_assert_eq(changed(), 0u, "%s=%s", name, value);
+}
+
+Test(settings, defaults)
+{
+	cr_assert_eq(changed(), 0u, "before anything is read");
+	memset(&tw_settings, 0xa5, sizeof(tw_settings));
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
+	cr_assert_eq(changed(), 0u);
+	cr_assert_str_eq(tw_settings.job, "");
+	cr_assert_str_eq(tw_settings.providers, "self,shm");
+	cr_assert(tw_settings.service);
+	cr_assert_not(tw_settings.single_threaded);
+	cr_assert_eq(tw_settings.eager_max, 32768u);
+}
+
+/* Values that are valid for every setting of the type, and no default. */
+#define SAMPLE_STR "push"
+#define SAMPLE_UINT "64k"
+#define SAMPLE_BOOL(dflt) ((dflt) ? "0" : "1")
+#define TEXT_STR(dflt) SAMPLE_STR
+#define TEXT_UINT(dflt) SAMPLE_UINT
+#define TEXT_BOOL(dflt) SAMPLE_BOOL(dflt)
+#define VALUE_STR(dflt) SAMPLE_STR
+#define VALUE_UINT(dflt) 65536u
+#define VALUE_BOOL(dflt) !(dflt)
+
+Test(settings, each_one_is_read)
+{
+	unsigned n = 0;
+
+#define TW_SETTING(ident, env, type, dflt, text)                                                   \
+	clean();                                                                                   \
+	good(env, TEXT_##type(dflt));                                                              \
+	cr_assert(same_##type(tw_settings.ident, VALUE_##type(dflt)), env);                        \
+	cr_assert_eq(changed(), 1u, env);                                                          \
+	n++;
+#include "base/settings.def"
+#undef TW_SETTING
+	cr_assert_geq(n, 12u);
+}
+
+struct number {
+	char text[24];
+	bool ok;
+	uint32_t value;
+};
+
+static struct number numbers[] = {
+	{"0", true, 0},
+	{"42", true, 42},
+	{"0x10", true, 16},
+	{"4294967295", true, UINT32_MAX},
+	{"0k", true, 0},
+	{"1k", true, 1024},
+	{"1K", true, 1024},
+	{"3m", true, 3u << 20},
+	{"3M", true, 3u << 20},
+	{"1g", true, 1u << 30},
+	{"3G", true, 3u << 30},
+	{"4194303k", true, 4194303u << 10},
+	{"0x10k", true, 16384},
+	{"4g", false, 0},
+	{"4096m", false, 0},
+	{"4194304k", false, 0},
+	{"4294967295g", false, 0},
+	{"4294967296", false, 0},
+	{"18446744073709551616", false, 0},
+	{"18446744073709551616k", false, 0},
+	{"-1", false, 0},
+	{"+1", false, 0},
+	{" 1", false, 0},
+	{"1 ", false, 0},
+	{"", false, 0},
+	{"k", false, 0},
+	{"1kk", false, 0},
+	{"1kb", false, 0},
+	{"1t", false, 0},
+	{"1+", false, 0},
+	{"1.5", false, 0},
+	{"08", false, 0},
+	{"0x", false, 0},
+	{"many", false, 0},
+};
+
+ParameterizedTestParameters(settings, number)
+{
+	return cr_make_param_array(struct number, numbers, tw_countof(numbers));
+}
+
+ParameterizedTest(struct number *n, settings, number)
+{
+	if (!n->ok) {
+		bad("TAGWIRE_EAGER_MAX", n->text);
+		return;
+	}
+	good("TAGWIRE_EAGER_MAX", n->text);
+	cr_assert_eq(tw_settings.eager_max, n->value, "%s is %u", n->text, tw_settings.eager_max);
+}
+
+Test(settings, flags)
+{
+	static const char *const wrong[] = {"", "2", "00", "01", "10", "1 ", "yes", "true", "-1"};
+
+	good("TAGWIRE_SERVICE", "0");
+	cr_assert_not(tw_settings.service);
+	good("TAGWIRE_SERVICE", "1");
+	cr_assert(tw_settings.service);
+	for (unsigned i = 0; i < tw_countof(wrong); i++)
+		bad("TAGWIRE_SERVICE", wrong[i]);
+}
+
+Test(settings, words)
+{
+	static const char *const wrong[] = {"a b", " a", "a\t", "a\n", "a/b", "/"};
+	char word[TW_SETTING_STR_MAX + 1];
+
+	memset(word, 'x', sizeof(word));
+	word[TW_SETTING_STR_MAX - 1] = '\0';
+	good("TAGWIRE_JOB", word);
+	cr_assert_str_eq(tw_settings.job, word);
+	good("TAGWIRE_JOB", "");
+	cr_assert_str_eq(tw_settings.job, "");
+	word[TW_SETTING_STR_MAX - 1] = 'x';
+	word[TW_SETTING_STR_MAX] = '\0';
+	bad("TAGWIRE_JOB", word);
+	for (unsigned i = 0; i < tw_countof(wrong); i++)
+		bad("TAGWIRE_JOB", wrong[i]);
+}
+
+Test(settings, ranges)
+{
+	static const char *const slots[] = {"0", "1", "32", "63", "65", "96", "128k", "65535"};
+	static const char *const bytes[] = {"0", "32k", "65535", "65537", "96k", "32m", "3g"};
+	static const char *const ways[] = {"", "Push", "pushy", "get", "auto,push"};
+
+	good("TAGWIRE_RING_SLOTS", "64");
+	cr_assert_eq(tw_settings.ring_slots, 64u);
+	good("TAGWIRE_RING_SLOTS", "65536");
+	for (unsigned i = 0; i < tw_countof(slots); i++)
+		bad("TAGWIRE_RING_SLOTS", slots[i]);
+	clean();
+	good("TAGWIRE_RING_BYTES", "64k");
+	good("TAGWIRE_RING_BYTES", "16m");
+	cr_assert_eq(tw_settings.ring_bytes, 16u << 20);
+	for (unsigned i = 0; i < tw_countof(bytes); i++)
+		bad("TAGWIRE_RING_BYTES", bytes[i]);
+	clean();
+	good("TAGWIRE_RNDV", "push");
+	good("TAGWIRE_RNDV", "pull");
+	good("TAGWIRE_RNDV", "auto");
+	for (unsigned i = 0; i < tw_countof(ways); i++)
+		bad("TAGWIRE_RNDV", ways[i]);
+}
+
+/* The settings of an earlier, good environment do not survive a bad one. */
+Test(settings, bad_after_good)
+{
+	good("TAGWIRE_SPIN_US", "123");
+	good("TAGWIRE_JOB", "mine");
+	cr_assert_eq(changed(), 2u);
+	bad("TAGWIRE_LOG", "loud");
+	unsetenv("TAGWIRE_LOG");
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
+	cr_assert_eq(changed(), 2u);
+}
+
+Test(settings, short_message_buffer)
+{
+	char small[8];
+
+	memset(small, '#', sizeof(small));
+	setenv("TAGWIRE_LOG", "loud", 1);
+	cr_assert_eq(tw_settings_load(small, 4), -1);
+	cr_assert_eq(memcmp(small, "TAG\0####", 8), 0);
+}
