@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/compiler.h"
+#include "base/copy.h"
 #include "providers/provider.h"
 
 #define TW_RING_INLINE TW_SHORT_MAX
@@ -112,27 +112,6 @@ static inline uint32_t tw_ring_span(uint32_t len)
 	return (len + TW_LINE - 1) & ~(uint32_t)(TW_LINE - 1);
 }
 
-/* memcpy of at most 40 bytes without a call. */
-static inline void tw_ring_copy_small(uint8_t *d, const uint8_t *s, uint32_t n)
-{
-	if (n >= 16) {
-		memcpy(d, s, 16);
-		if (n > 32)
-			memcpy(d + 16, s + 16, 16);
-		memcpy(d + n - 16, s + n - 16, 16);
-	} else if (n >= 8) {
-		memcpy(d, s, 8);
-		memcpy(d + n - 8, s + n - 8, 8);
-	} else if (n >= 4) {
-		memcpy(d, s, 4);
-		memcpy(d + n - 4, s + n - 4, 4);
-	} else if (n) {
-		d[0] = s[0];
-		d[n / 2] = s[n / 2];
-		d[n - 1] = s[n - 1];
-	}
-}
-
 /* Writes a packet of at most 40 bytes in one piece; there must be room. */
 static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr,
 				       const void *data, uint32_t len)
@@ -141,7 +120,7 @@ static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr,
 
 	s->len = len;
 	s->hdr = hdr;
-	tw_ring_copy_small(s->data, data, len);
+	tw_copy(s->data, data, len);
 	atomic_store_explicit(&s->stamp, ++tx->head, memory_order_release);
 }
 

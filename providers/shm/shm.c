@@ -11,6 +11,7 @@
 #include "base/fds.h"
 
 #define STALE_US 20  /* a peer that has not polled for so long idles */
+#define FULL_US 200  /* the same, with the ring full */
 #define OWED_US 50   /* when to look again whether it saw a packet */
 #define BATCH 64     /* packets taken from one ring in a row */
 #define MARK_EVERY 8 /* polls between two marks, a power of two */
@@ -103,11 +104,16 @@ static void reap(struct tw_shm_ep *ep)
 	}
 }
 
-static bool peer_polls(const struct tw_shm_link *l)
+static bool polled_within(const struct tw_shm_link *l, uint64_t us)
 {
 	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_relaxed);
 
-	return (int64_t)(tw_clock() - polled) < (int64_t)tw_clock_us(STALE_US);
+	return (int64_t)(tw_clock() - polled) < (int64_t)tw_clock_us(us);
+}
+
+static bool peer_polls(const struct tw_shm_link *l)
+{
+	return polled_within(l, STALE_US);
 }
 
 void tw_shm_mark_now(struct tw_shm_ep *ep)
@@ -172,9 +178,15 @@ static tw_noinline void must_act(struct tw_shm_link *l)
 
 static enum tw_err no_room(struct tw_shm_link *l)
 {
-	/* A full ring needs its reader, whatever lies in it. */
+	/*
+	 * A full ring needs its reader, whatever lies in it. One that works its
+	 * way through messages need not be disturbed at once.
+	 */
 	l->blocked = true;
-	must_act(l);
+	if (polled_within(l, FULL_US))
+		owe(l);
+	else
+		must_act(l);
 	return TW_AGAIN;
 }
 

@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/copy.h"
 #include "base/counters.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -330,7 +331,19 @@ void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status);
 /* The pieces of a request's data in a range; how many, at most max. */
 unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
 		    unsigned max, uint32_t *covered);
-void tw_req_scatter(struct tw_req *r, uint32_t at, const void *from, uint32_t len);
+void tw_req_scatter_many(struct tw_req *r, uint32_t at, const void *from, uint32_t len);
+
+/* Puts received bytes where they belong. */
+static inline void tw_req_scatter(struct tw_req *r, uint32_t at, const void *from, uint32_t len)
+{
+	if (tw_unlikely(!len))
+		return;
+	if (tw_likely(r->nsegs == 1))
+		tw_copy(r->seg.ptr + at, from, len);
+	else
+		tw_req_scatter_many(r, at, from, len);
+}
+
 /* A request that a peer named: of that kind, bound to that peer, or NULL. */
 struct tw_req *tw_req_named(struct tw_peer *p, uint64_t ref, enum tw_kind kind);
 

@@ -67,15 +67,10 @@ unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct io
 	return n;
 }
 
-void tw_req_scatter(struct tw_req *r, uint32_t at, const void *from, uint32_t len)
+void tw_req_scatter_many(struct tw_req *r, uint32_t at, const void *from, uint32_t len)
 {
 	const char *p = from;
 
-	if (tw_likely(r->nsegs <= 1)) {
-		if (len)
-			memcpy(r->seg.ptr + at, p, len);
-		return;
-	}
 	while (len) {
 		struct iovec iov[8];
 		uint32_t covered;

@@ -20,6 +20,7 @@
 
 #define RETRY_US 50	/* the endpoint was busy: the program is inside */
 #define RETRY_MAX_US 1000 /* at most, while the program keeps polling */
+#define SHIFT_US 100	/* leave the endpoint to the program in between */
 #define LINGER_US 20	/* stay with an endpoint that was just moving */
 #define TAG_STOP UINT64_MAX
 #define TAG_TIMER (UINT64_MAX - 1)
@@ -108,7 +109,7 @@ static void serve(struct tw_ep *ep)
 {
 	struct tw_slot_entry *s = ep->slot;
 	uint64_t timer = atomic_load_explicit(&s->timer, memory_order_relaxed);
-	uint64_t last = tw_clock();
+	uint64_t start = tw_clock(), last = start;
 	unsigned n;
 
 	ep->counters[TW_C_TAKEOVER]++;
@@ -119,9 +120,14 @@ static void serve(struct tw_ep *ep)
 		n = tw_progress(ep);
 		if (n)
 			last = tw_clock();
-		else if (!tw_unfinished(ep))
+		/* The program may share this core and want in. */
+		if (last - start >= tw_clock_us(SHIFT_US))
 			break;
-		else if (tw_clock() - last >= tw_clock_us(LINGER_US) && !tw_arm(ep))
+		if (n)
+			continue;
+		if (!tw_unfinished(ep))
+			break;
+		if (tw_clock() - last >= tw_clock_us(LINGER_US) && !tw_arm(ep))
 			break;
 	} while (!tw_lock_wanted(&s->lock));
 	/* The program is coming in: its next poll, or this thread later, goes on. */

@@ -145,6 +145,11 @@ static void on_down(struct tw_link *link, enum tw_err why)
 	p->why = why;
 }
 
+static void on_wake(struct tw_host *host)
+{
+	tw_container(host, struct fake, host)->woken = true;
+}
+
 static void on_timer(struct tw_host *host, uint64_t when)
 {
 	struct fake *f = tw_container(host, struct fake, host);
@@ -159,6 +164,7 @@ static const struct tw_upcalls upcalls = {
 	.connected = on_connected,
 	.refused = on_refused,
 	.down = on_down,
+	.wake = on_wake,
 	.timer = on_timer,
 };
 
@@ -284,6 +290,7 @@ void fake_pump(struct fake *f)
 
 	for (unsigned i = 0; i < f->npeers; i++)
 		got += f->peers[i].got;
+	f->woken = false;
 	n = f->ops->progress(f->instance);
 	for (unsigned i = 0; i < f->npeers; i++)
 		now += f->peers[i].got;
@@ -296,5 +303,5 @@ bool fake_woken(const struct fake *f, int ms)
 {
 	struct pollfd p = {.fd = f->host.epfd, .events = POLLIN};
 
-	return poll(&p, 1, ms) == 1;
+	return f->woken || poll(&p, 1, ms) == 1;
 }

@@ -41,6 +41,7 @@ struct fake {
 	struct fake_peer peers[FAKE_PEERS];
 	unsigned npeers, incoming;
 	bool backwards;	    /* deal with descriptors in reverse order */
+	bool woken;	    /* by the upcall, since the last progress */
 	const char *wrong;  /* the first thing that was not as it should be */
 	/* What the engine is told to do. */
 	enum tw_err accept; /* answer to incoming() */
@@ -64,7 +65,7 @@ unsigned fake_fill(struct fake_peer *p, enum tw_send_class cls, uint32_t len);
 void fake_pump(struct fake *f);
 /* Only descriptors and timers. */
 void fake_events(struct fake *f);
-/* Whether its descriptor becomes readable within so many milliseconds. */
+/* Whether it is woken, in one way or the other, within so many milliseconds. */
 bool fake_woken(const struct fake *f, int ms);
 
 /* Bytes that packets are made of. */

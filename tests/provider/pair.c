@@ -17,7 +17,7 @@
 static const struct traits providers[] = {
 	{"self", ANY},
 #if TW_HAVE_SHM
-	{"shm", OTHERS | FAULTS | WAKES | BREAKS},
+	{"shm", OTHERS | FAULTS | BREAKS},
 #endif
 };
 

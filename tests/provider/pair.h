@@ -16,8 +16,7 @@ enum trait {
 	ANY = 0,
 	OTHERS = 1, /* reaches other endpoints: they have names, are asked, go away */
 	FAULTS = 2, /* get() tells of an invalid address, and does not crash */
-	WAKES = 4,  /* a packet can come while the endpoint sleeps */
-	BREAKS = 8, /* a malformed packet ends the link; else it is only dropped */
+	BREAKS = 4, /* a malformed packet ends the link; else it is only dropped */
 };
 
 struct traits {

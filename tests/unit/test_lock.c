@@ -18,7 +18,7 @@ static void begin(void)
 	tw_lock_init(&lock, false);
 }
 
-TestSuite(lock, .init = begin, .timeout = 60);
+TestSuite(lock, .init = begin, .timeout = 120);
 
 static void inside(void)
 {
@@ -281,7 +281,7 @@ static void *enter_together(void *arg)
 }
 
 /* The bias moves only a few times in the life of a lock: many short lives. */
-Test(lock, short_lives, .timeout = 120)
+Test(lock, short_lives)
 {
 	unsigned times = 200, rounds = 1500;
 
@@ -320,7 +320,7 @@ static void *look_in(void *arg)
 }
 
 /* The favoured thread enters and leaves while its bias is taken and given back. */
-Test(lock, try_beside_the_favoured_thread, .timeout = 120)
+Test(lock, try_beside_the_favoured_thread)
 {
 	uint64_t got = 0, mine = 0;
 	pthread_t t;

@@ -6,6 +6,8 @@
 #include "base/pool.h"
 #include "lib/twt.h"
 
+TestSuite(pool, .timeout = 60);
+
 struct thing {
 	struct tw_pool_obj obj;
 	uint64_t body[10];
@@ -28,7 +30,7 @@ static void check_body(const struct thing *t, uint64_t seed)
 	cr_assert_eq(twt_check(t->body, sizeof(t->body), seed), sizeof(t->body));
 }
 
-Test(pool, objects_are_apart, .timeout = 20)
+Test(pool, objects_are_apart)
 {
 	static struct thing *all[1000];
 	struct tw_pool p;
@@ -49,7 +51,7 @@ Test(pool, objects_are_apart, .timeout = 20)
 	tw_pool_fini(&p);
 }
 
-Test(pool, generations, .timeout = 20)
+Test(pool, generations)
 {
 	struct tw_pool p;
 	struct thing *t;
@@ -75,7 +77,7 @@ Test(pool, generations, .timeout = 20)
 }
 
 /* A released object can still be looked at. */
-Test(pool, memory_stays, .timeout = 20)
+Test(pool, memory_stays)
 {
 	struct tw_pool p;
 	struct thing *t;
@@ -116,7 +118,7 @@ static void use_up(uint32_t max)
 	tw_pool_fini(&p);
 }
 
-Test(pool, limit, .timeout = 20)
+Test(pool, limit)
 {
 	struct tw_pool none;
 
@@ -127,7 +129,7 @@ Test(pool, limit, .timeout = 20)
 	tw_pool_fini(&none);
 }
 
-Test(pool, empty, .timeout = 20)
+Test(pool, empty)
 {
 	struct tw_pool p;
 
@@ -146,7 +148,7 @@ Test(pool, empty, .timeout = 20)
 #define MAX (4 * TW_POOL_CHUNK)
 
 /* What a peer may send as a handle: only what is in use is ever found. */
-Test(pool, garbage_handles, .timeout = 60)
+Test(pool, garbage_handles)
 {
 	static struct thing *used[MAX];
 	static uint32_t gens[MAX]; /* of the last use, by index */

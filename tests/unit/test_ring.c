@@ -10,6 +10,8 @@
 #include "lib/twt.h"
 #include "providers/shm/ring.h"
 
+TestSuite(ring, .timeout = 120);
+
 #define SLOTS 64u
 #define BYTES 65536u
 #define MAX_PAYLOAD (BYTES / 8)
@@ -149,7 +151,7 @@ ParameterizedTestParameters(ring, history)
 }
 
 /* A random history; the packets between `done' and `sent' are the model. */
-ParameterizedTest(struct beginning *b, ring, history, .timeout = 60)
+ParameterizedTest(struct beginning *b, ring, history)
 {
 	uint64_t sent = 0, done = 0, shown = 0;
 	bool filling = true;
@@ -184,7 +186,7 @@ ParameterizedTest(struct beginning *b, ring, history, .timeout = 60)
 	stop(&r);
 }
 
-Test(ring, reserve, .timeout = 20)
+Test(ring, reserve)
 {
 	struct ring r;
 	unsigned n = 0;
@@ -208,7 +210,7 @@ Test(ring, reserve, .timeout = 20)
 }
 
 /* No room for bytes is no reason to keep short packets waiting. */
-Test(ring, bytes_full, .timeout = 20)
+Test(ring, bytes_full)
 {
 	struct ring r;
 	unsigned n;
@@ -234,7 +236,7 @@ Test(ring, bytes_full, .timeout = 20)
 }
 
 /* A payload lies in one piece: what does not fit at the end goes to the start. */
-Test(ring, end_of_bytes, .timeout = 20)
+Test(ring, end_of_bytes)
 {
 	for (uint32_t left = TW_LINE; left < MAX_PAYLOAD; left += TW_LINE) {
 		struct ring r;
@@ -254,7 +256,7 @@ Test(ring, end_of_bytes, .timeout = 20)
 }
 
 /* The payloads are made of the stamps that the reader waits for next. */
-Test(ring, stale_stamps, .timeout = 20)
+Test(ring, stale_stamps)
 {
 	uint32_t words[64];
 	struct ring r;
@@ -281,7 +283,7 @@ static void claim(struct ring *r, uint32_t slots, uint32_t bytes)
 	r->tx.ring->taken.bytes = bytes;
 }
 
-Test(ring, impossible_claims, .timeout = 20)
+Test(ring, impossible_claims)
 {
 	static const uint32_t lies[] = {1, 2, SLOTS, BYTES, 0x7fffffff, 0x80000000, 0u - 99 * BYTES};
 	struct ring r;
@@ -310,7 +312,7 @@ Test(ring, impossible_claims, .timeout = 20)
 }
 
 /* Whatever the reader claims, nothing outside the ring is written. */
-Test(ring, lying_reader, .timeout = 60)
+Test(ring, lying_reader)
 {
 	uint64_t written = 0;
 	struct ring r;
@@ -341,7 +343,7 @@ Test(ring, lying_reader, .timeout = 60)
 }
 
 /* Random slots: a payload is inside the ring, or there is none. */
-Test(ring, lying_writer, .timeout = 60)
+Test(ring, lying_writer)
 {
 	unsigned good = 0, bad = 0;
 	struct ring r;
@@ -410,7 +412,7 @@ static uint64_t read_stream(struct ring *r)
 	return n;
 }
 
-Test(ring, two_threads, .timeout = 120)
+Test(ring, two_threads)
 {
 	struct ring r;
 	pthread_t t;
@@ -429,7 +431,7 @@ static int child_reads(void *arg, int fd)
 	return read_stream(arg) == STREAM ? 0 : 1;
 }
 
-Test(ring, two_processes, .timeout = 120)
+Test(ring, two_processes)
 {
 	struct twt_child child;
 	struct ring r;

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* memcpy for what is mostly short: no call up to TW_COPY_INLINE bytes. */
+#ifndef TW_COPY_H
+#define TW_COPY_H
+
+#include <string.h>
+
+#include "base/compiler.h"
+
+#define TW_COPY_INLINE 48
+
+static inline void tw_copy(void *to, const void *from, size_t n)
+{
+	uint8_t *d = to;
+	const uint8_t *s = from;
+
+	if (tw_unlikely(n > TW_COPY_INLINE)) {
+		memcpy(d, s, n);
+	} else if (n >= 16) {
+		memcpy(d, s, 16);
+		if (n > 32)
+			memcpy(d + 16, s + 16, 16);
+		memcpy(d + n - 16, s + n - 16, 16);
+	} else if (n >= 8) {
+		uint64_t a, b;
+
+		memcpy(&a, s, 8);
+		memcpy(&b, s + n - 8, 8);
+		memcpy(d, &a, 8);
+		memcpy(d + n - 8, &b, 8);
+	} else if (n >= 4) {
+		uint32_t a, b;
+
+		memcpy(&a, s, 4);
+		memcpy(&b, s + n - 4, 4);
+		memcpy(d, &a, 4);
+		memcpy(d + n - 4, &b, 4);
+	} else if (n) {
+		d[0] = s[0];
+		d[n / 2] = s[n / 2];
+		d[n - 1] = s[n - 1];
+	}
+}
+
+#endif /* TW_COPY_H */
