@@ -54,11 +54,13 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 	return TW_OK;
 }
 
-static void drop(struct self_ep *ep, struct self_packet *p)
+static struct self_packet *take(struct self_ep *ep)
 {
+	struct self_packet *p = tw_list_first(&ep->packets, struct self_packet, node);
+
 	tw_list_del(&p->node);
 	ep->queued--;
-	free(p);
+	return p;
 }
 
 static unsigned do_progress(void *instance)
@@ -67,11 +69,15 @@ static unsigned do_progress(void *instance)
 	unsigned n = 0, most = ep->queued;
 
 	while (n < most && ep->queued) {
-		struct self_packet *p = tw_list_first(&ep->packets, struct self_packet, node);
+		/* Off the list first: the upcall may end the link. */
+		struct self_packet *p = take(ep);
 
-		if (ep->host->up->packet(&ep->link, p->hdr, p->data, p->len) == TW_AGAIN)
+		if (ep->host->up->packet(&ep->link, p->hdr, p->data, p->len) == TW_AGAIN) {
+			tw_list_add_tail(ep->packets.next, &p->node);
+			ep->queued++;
 			break;
-		drop(ep, p);
+		}
+		free(p);
 		n++;
 	}
 	return n;
@@ -119,7 +125,7 @@ static void do_disconnect(struct tw_link *link)
 
 	ep->up = false;
 	while (ep->queued)
-		drop(ep, tw_list_first(&ep->packets, struct self_packet, node));
+		free(take(ep));
 }
 
 static bool always(struct tw_link *link)

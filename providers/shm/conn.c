@@ -65,7 +65,7 @@ static enum tw_err send_hello(int sock, const struct tw_shm_hello *h, const int 
 		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
 	}
 	return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*h) ? TW_OK
-										      : TW_ELOST;
+										     : TW_ELOST;
 }
 
 /* Receives an introduction with just so many descriptors; TW_AGAIN when none is here. */
@@ -156,12 +156,35 @@ static enum tw_err adopt(struct tw_shm_link *l, int sock)
 	return watch(l->ep, sock, &l->sock_watch) < 0 ? TW_ENOMEM : TW_OK;
 }
 
+static void listen_bells(struct tw_shm_link *l, uint32_t events)
+{
+	char c[64];
+	ssize_t n;
+
+	/* A reset is told before what was sent ahead of it: read on. */
+	while ((n = recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0 ||
+	       (n < 0 && errno == ECONNRESET)) {
+		if (n == 1 && c[0] == goodbye)
+			l->closing = true;
+		else if (n > 0)
+			l->ep->host->counters[TW_C_BELL_HEARD]++;
+	}
+	/* After the last bell was taken: who rang before now may ring again. */
+	tw_shm_mark_now(l->ep);
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
+	    (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)))
+		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
+}
+
 /* A forked child may keep the socket open, so the process is watched as well. */
 static void pid_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_shm_link *l = tw_container(w, struct tw_shm_link, pid_watch);
 
 	(void)events;
+	/* The socket knows whether it said goodbye, unless somebody else holds it. */
+	if (l->state == TW_SHM_UP)
+		listen_bells(l, 0);
 	if (l->state == TW_SHM_UP)
 		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
 }
@@ -315,24 +338,6 @@ static void await_hello(struct tw_shm_link *l)
 	tw_shm_link_end(l);
 }
 
-static void listen_bells(struct tw_shm_link *l, uint32_t events)
-{
-	char c[64];
-	ssize_t n;
-
-	while ((n = recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0) {
-		if (n == 1 && c[0] == goodbye)
-			l->closing = true;
-		else
-			l->ep->host->counters[TW_C_BELL_HEARD]++;
-	}
-	/* After the last bell was taken: who rang before now may ring again. */
-	tw_shm_mark_now(l->ep);
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
-	    (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)))
-		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
-}
-
 void tw_shm_conn_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_shm_link *l = tw_container(w, struct tw_shm_link, sock_watch);
@@ -397,8 +402,8 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 
 enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep)
 {
-	enum tw_err err = tw_shm_listen(ep->host->self.nic_id, ep->host->self.endpoint_id,
-					&ep->listener);
+	enum tw_err err =
+		tw_shm_listen(ep->host->self.nic_id, ep->host->self.endpoint_id, &ep->listener);
 
 	if (err != TW_OK)
 		return err;

@@ -19,7 +19,8 @@
 #define SUFFIXES 4
 #define BACKLOG 256
 
-static socklen_t make_name(struct sockaddr_un *sa, uint64_t nic_id, uint32_t endpoint_id, int suffix)
+static socklen_t make_name(struct sockaddr_un *sa, uint64_t nic_id, uint32_t endpoint_id,
+			   int suffix)
 {
 	int n;
 

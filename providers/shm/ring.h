@@ -113,8 +113,8 @@ static inline uint32_t tw_ring_span(uint32_t len)
 }
 
 /* Writes a packet of at most 40 bytes in one piece; there must be room. */
-static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr,
-				       const void *data, uint32_t len)
+static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
+				       uint32_t len)
 {
 	struct tw_slot *s = &tx->ring->slots[tx->head & (tx->nslots - 1)];
 

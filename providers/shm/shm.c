@@ -16,94 +16,6 @@
 #define BATCH 64     /* packets taken from one ring in a row */
 #define MARK_EVERY 8 /* polls between two marks, a power of two */
 
-struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
-{
-	extern const struct tw_provider tw_provider_shm;
-	struct tw_shm_link *l = aligned_alloc(TW_LINE, (sizeof(*l) + TW_LINE - 1) &
-							       ~(size_t)(TW_LINE - 1));
-
-	if (!l)
-		return NULL;
-	memset(l, 0, sizeof(*l));
-	l->link.provider = &tw_provider_shm;
-	l->ep = ep;
-	l->state = state;
-	l->sock = l->pidfd = -1;
-	tw_list_add_tail(&ep->pending, &l->node);
-	return l;
-}
-
-enum tw_err tw_shm_link_up(struct tw_shm_link *l)
-{
-	struct tw_shm_ep *ep = l->ep;
-
-	if (ep->nup == ep->max_up) {
-		unsigned n = ep->max_up ? 2 * ep->max_up : 8;
-		struct tw_shm_link **up = realloc(ep->up, n * sizeof(*up));
-
-		if (!up)
-			return TW_ENOMEM;
-		ep->up = up;
-		ep->max_up = n;
-	}
-	ep->up[ep->nup++] = l;
-	if (ep->nhot < TW_SHM_HOT)
-		ep->nhot = ep->nup;
-	tw_list_del(&l->node);
-	l->state = TW_SHM_UP;
-	return TW_OK;
-}
-
-static void leave_poll_set(struct tw_shm_link *l)
-{
-	struct tw_shm_ep *ep = l->ep;
-	unsigned i = 0;
-
-	while (ep->up[i] != l)
-		i++;
-	/* The last hot one fills the gap, the last of all fills that. */
-	if (i < ep->nhot) {
-		ep->up[i] = ep->up[--ep->nhot];
-		i = ep->nhot;
-	}
-	ep->up[i] = ep->up[--ep->nup];
-	if (ep->nhot < TW_SHM_HOT && ep->nhot < ep->nup)
-		ep->nhot++;
-}
-
-void tw_shm_link_end(struct tw_shm_link *l)
-{
-	if (l->state == TW_SHM_DEAD)
-		return;
-	if (l->state == TW_SHM_UP)
-		leave_poll_set(l);
-	if (l->owed)
-		l->ep->nowed--;
-	l->state = TW_SHM_DEAD;
-	/* Closing also takes them out of the epoll set. */
-	tw_fd_close(l->sock);
-	tw_fd_close(l->pidfd);
-	l->sock = l->pidfd = -1;
-	tw_list_del(&l->node);
-	tw_list_add_tail(&l->ep->dead, &l->node);
-}
-
-static void reap(struct tw_shm_ep *ep)
-{
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&ep->dead, n, tmp) {
-		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
-
-		tw_list_del(n);
-		if (l->map)
-			munmap(l->map, l->map_size);
-		if (l->mark)
-			munmap((void *)(uintptr_t)l->mark, TW_PAGE);
-		free(l);
-	}
-}
-
 static bool polled_within(const struct tw_shm_link *l, uint64_t us)
 {
 	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_relaxed);
@@ -176,13 +88,14 @@ static tw_noinline void must_act(struct tw_shm_link *l)
 		owe(l);
 }
 
-static enum tw_err no_room(struct tw_shm_link *l)
+static enum tw_err no_room(struct tw_shm_link *l, uint32_t len)
 {
 	/*
 	 * A full ring needs its reader, whatever lies in it. One that works its
 	 * way through messages need not be disturbed at once.
 	 */
 	l->blocked = true;
+	l->blocked_len = len;
 	if (polled_within(l, FULL_US))
 		owe(l);
 	else
@@ -191,14 +104,14 @@ static enum tw_err no_room(struct tw_shm_link *l)
 }
 
 static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
-			    const struct iovec *iov, unsigned niov, uint32_t len)
+			   const struct iovec *iov, unsigned niov, uint32_t len)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
 	if (tw_unlikely(l->state != TW_SHM_UP))
 		return TW_ELOST;
 	if (tw_unlikely(!tw_ring_room(&l->tx, len, cls == TW_SEND_CONTROL ? 0 : TW_RING_RESERVE)))
-		return no_room(l);
+		return no_room(l, len);
 	if (tw_likely(len <= TW_RING_INLINE && niov <= 1))
 		tw_ring_write_small(&l->tx, hdr, niov ? iov->iov_base : NULL, len);
 	else
@@ -240,7 +153,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 
 		if (tw_likely(payload != NULL))
 			err = up->packet(&l->link, hdr, payload, len);
-		if (tw_unlikely(l->state != TW_SHM_UP))
+		if (tw_unlikely(!tw_shm_in_use(l)))
 			return n;
 		if (tw_unlikely(err == TW_AGAIN))
 			break;
@@ -258,14 +171,26 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 	return n;
 }
 
+/* Ends the link once its ring is empty; the engine may have no room just now. */
+static unsigned drain(struct tw_shm_link *l)
+{
+	unsigned n = 0, got;
+
+	while (tw_shm_in_use(l) && (got = poll_link(l, BATCH)) > 0)
+		n += got;
+	if (!tw_shm_in_use(l) || tw_ring_next(&l->rx))
+		return n;
+	tw_shm_link_end(l);
+	l->ep->host->up->down(&l->link, l->why);
+	return n;
+}
+
 void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 {
-	while (l->state == TW_SHM_UP && poll_link(l, BATCH) > 0)
-		;
-	if (l->state != TW_SHM_UP)
-		return;
-	tw_shm_link_end(l);
-	l->ep->host->up->down(&l->link, why);
+	tw_shm_link_mute(l);
+	l->state = TW_SHM_DRAIN;
+	l->why = why;
+	drain(l);
 }
 
 /* A cold ring that has something changes places with the least recent hot one. */
@@ -295,6 +220,8 @@ static unsigned poll_cold(struct tw_shm_ep *ep)
 		l = ep->up[i];
 		got = poll_link(l, BATCH);
 		n += got;
+		if (tw_unlikely(l->state == TW_SHM_DRAIN))
+			n += drain(l);
 		if (got && i < ep->nup && ep->up[i] == l) {
 			l->active = ep->polls;
 			heat(ep, i);
@@ -316,7 +243,7 @@ static unsigned do_progress(void *instance)
 	unsigned n = 0, i = 0;
 
 	if (tw_unlikely(!tw_list_empty(&ep->dead)))
-		reap(ep);
+		tw_shm_reap(ep);
 	if ((++ep->polls & (MARK_EVERY - 1)) == 0)
 		mark_poll(ep);
 	while (i < ep->nhot) {
@@ -325,6 +252,8 @@ static unsigned do_progress(void *instance)
 		if (tw_ring_next(&l->rx)) {
 			l->active = ep->polls;
 			n += poll_link(l, BATCH);
+			if (tw_unlikely(l->state == TW_SHM_DRAIN))
+				n += drain(l);
 		}
 		/* The upcall may have ended this link: another has its place. */
 		i += i < ep->nhot && ep->up[i] == l;
@@ -351,7 +280,7 @@ static bool do_arm(void *instance)
 		struct tw_shm_link *l = ep->up[i];
 
 		found = tw_ring_next(&l->rx) ||
-			(l->blocked && tw_ring_room(&l->tx, 0, TW_RING_RESERVE));
+			(l->blocked && tw_ring_room(&l->tx, l->blocked_len, TW_RING_RESERVE));
 	}
 	return found;
 }
@@ -384,7 +313,7 @@ static bool do_alive(struct tw_link *link)
 }
 
 static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			   uint64_t address)
+			  uint64_t address)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 	size_t len = 0, at = 0;
@@ -401,6 +330,10 @@ static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigne
 			done -= iov[k].iov_len;
 		local.iov_base = (char *)local.iov_base + done;
 		local.iov_len -= done;
+		if (!local.iov_len) {
+			i++;
+			continue;
+		}
 		remote = (struct iovec){(void *)(uintptr_t)(address + at), local.iov_len};
 		n = process_vm_readv(l->pid, &local, 1, &remote, 1, 0);
 		if (n <= 0) {
@@ -419,7 +352,7 @@ static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigne
 }
 
 static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
-			       uint32_t endpoint_id, void *peer, struct tw_link **link)
+			      uint32_t endpoint_id, void *peer, struct tw_link **link)
 {
 	struct tw_shm_link *l = tw_shm_link_new(instance, TW_SHM_WAITING);
 	enum tw_err err;
@@ -482,7 +415,7 @@ static void do_close(void *instance)
 		do_disconnect(&ep->up[0]->link);
 	tw_list_each(&ep->pending, n, tmp)
 		tw_shm_link_end(tw_container(n, struct tw_shm_link, node));
-	reap(ep);
+	tw_shm_reap(ep);
 	tw_fd_close(ep->listener);
 	if (ep->mark)
 		munmap(ep->mark, TW_PAGE);

@@ -3,6 +3,7 @@
  * The shared memory provider, between its own files.
  *
  *   shm.c      the operations: open, close, send, get, progress, arm
+ *   links.c    links and their place in the poll set
  *   conn.c     the handshake over a local socket, bells, hang-ups
  *   names.c    names of sockets
  *   segment.c  sealed memory
@@ -59,7 +60,8 @@ enum tw_shm_state {
 	TW_SHM_WAITING, /* introduced ourselves, no answer yet */
 	TW_SHM_HALF,	/* accepted, waiting for the introduction */
 	TW_SHM_UP,
-	TW_SHM_DEAD, /* to be reaped */
+	TW_SHM_DRAIN, /* the peer is gone, its packets are not all taken in */
+	TW_SHM_DEAD,  /* to be reaped */
 };
 
 struct tw_shm_ep;
@@ -68,11 +70,13 @@ struct tw_shm_link {
 	struct tw_link link;
 	struct tw_shm_ep *ep;
 	enum tw_shm_state state;
-	bool fence;   /* the peer is not reached by our barrier, or we by its */
-	bool blocked; /* a send found no room */
-	bool owed;    /* a packet that may need a bell lies unread */
-	bool closing; /* the peer said goodbye */
+	bool fence;	 /* the peer is not reached by our barrier, or we by its */
+	bool blocked;	 /* a send found no room */
+	bool owed;	 /* a packet that may need a bell lies unread */
+	bool closing;	 /* the peer said goodbye */
+	enum tw_err why; /* it is gone, while draining */
 	uint32_t owed_head;
+	uint32_t blocked_len; /* of the packet that found no room */
 	uint64_t owed_at;
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
@@ -127,13 +131,25 @@ uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now);
 void tw_shm_bell(struct tw_shm_link *l);
 void tw_shm_goodbye(struct tw_shm_link *l);
 
-/* shm.c */
-void tw_shm_mark_now(struct tw_shm_ep *ep);
+/* links.c */
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state);
 /* Enters the link into the poll set. */
 enum tw_err tw_shm_link_up(struct tw_shm_link *l);
+/* Closes its descriptors: nothing wakes us for it any more. */
+void tw_shm_link_mute(struct tw_shm_link *l);
 /* Takes a link out of use; its memory goes at the next progress. */
 void tw_shm_link_end(struct tw_shm_link *l);
+/* Frees what was ended. */
+void tw_shm_reap(struct tw_shm_ep *ep);
+
+/* In the poll set. */
+static inline bool tw_shm_in_use(const struct tw_shm_link *l)
+{
+	return l->state == TW_SHM_UP || l->state == TW_SHM_DRAIN;
+}
+
+/* shm.c */
+void tw_shm_mark_now(struct tw_shm_ep *ep);
 /* Takes in what still lies in the ring, then tells the engine. */
 void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every provider alike: to fall asleep, to be woken, to be late. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "provider/pair.h"
@@ -189,6 +190,7 @@ struct side {
 	uint64_t to_send, to_get, rng;
 	uint64_t slept;
 	bool overslept;
+	_Atomic(int) *finished; /* sides */
 };
 
 static bool done(const struct side *s)
@@ -241,15 +243,17 @@ static void *stream(void *arg)
 			usleep(1000);
 	}
 	/* What was owed to the other side is not forgotten. */
-	while (s->f->timer && twt_now() < end)
+	atomic_fetch_add(s->finished, 1);
+	while (atomic_load(s->finished) < 2 && twt_now() < end)
 		fake_events(s->f);
 	return NULL;
 }
 
 static void stream_both(struct pair *p, uint64_t forth, uint64_t back)
 {
-	struct side a = {p, &p->a, p->ab, forth, back, 1, 0, false};
-	struct side b = {p, p->b, p->ba, back, forth, 2, 0, false};
+	_Atomic(int) finished = 0;
+	struct side a = {p, &p->a, p->ab, forth, back, 1, 0, false, &finished};
+	struct side b = {p, p->b, p->ba, back, forth, 2, 0, false, &finished};
 	pthread_t thread;
 
 	cr_assert_eq(pthread_create(&thread, NULL, stream, &b), 0);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The links of an endpoint: their memory and their place in the poll set. */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/fds.h"
+#include "providers/shm/shm.h"
+
+struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
+{
+	extern const struct tw_provider tw_provider_shm;
+	struct tw_shm_link *l =
+		aligned_alloc(TW_LINE, (sizeof(*l) + TW_LINE - 1) & ~(size_t)(TW_LINE - 1));
+
+	if (!l)
+		return NULL;
+	memset(l, 0, sizeof(*l));
+	l->link.provider = &tw_provider_shm;
+	l->ep = ep;
+	l->state = state;
+	l->sock = l->pidfd = -1;
+	tw_list_add_tail(&ep->pending, &l->node);
+	return l;
+}
+
+enum tw_err tw_shm_link_up(struct tw_shm_link *l)
+{
+	struct tw_shm_ep *ep = l->ep;
+
+	if (ep->nup == ep->max_up) {
+		unsigned n = ep->max_up ? 2 * ep->max_up : 8;
+		struct tw_shm_link **up = realloc(ep->up, n * sizeof(*up));
+
+		if (!up)
+			return TW_ENOMEM;
+		ep->up = up;
+		ep->max_up = n;
+	}
+	ep->up[ep->nup++] = l;
+	if (ep->nhot < TW_SHM_HOT)
+		ep->nhot = ep->nup;
+	tw_list_del(&l->node);
+	l->state = TW_SHM_UP;
+	return TW_OK;
+}
+
+static void leave_poll_set(struct tw_shm_link *l)
+{
+	struct tw_shm_ep *ep = l->ep;
+	unsigned i = 0;
+
+	while (ep->up[i] != l)
+		i++;
+	/* The last hot one fills the gap, the last of all fills that. */
+	if (i < ep->nhot) {
+		ep->up[i] = ep->up[--ep->nhot];
+		i = ep->nhot;
+	}
+	ep->up[i] = ep->up[--ep->nup];
+	if (ep->nhot < TW_SHM_HOT && ep->nhot < ep->nup)
+		ep->nhot++;
+}
+
+void tw_shm_link_mute(struct tw_shm_link *l)
+{
+	/* Closing also takes them out of the epoll set. */
+	tw_fd_close(l->sock);
+	tw_fd_close(l->pidfd);
+	l->sock = l->pidfd = -1;
+}
+
+void tw_shm_link_end(struct tw_shm_link *l)
+{
+	if (l->state == TW_SHM_DEAD)
+		return;
+	if (tw_shm_in_use(l))
+		leave_poll_set(l);
+	if (l->owed)
+		l->ep->nowed--;
+	l->state = TW_SHM_DEAD;
+	tw_shm_link_mute(l);
+	tw_list_del(&l->node);
+	tw_list_add_tail(&l->ep->dead, &l->node);
+}
+
+void tw_shm_reap(struct tw_shm_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->dead, n, tmp) {
+		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
+
+		tw_list_del(n);
+		if (l->map)
+			munmap(l->map, l->map_size);
+		if (l->mark)
+			munmap((void *)(uintptr_t)l->mark, TW_PAGE);
+		free(l);
+	}
+}
