@@ -159,16 +159,6 @@ static enum tw_err make_self(struct tw_ep *ep)
 	return ep->self ? TW_OK : TW_ENOMEM;
 }
 
-static void free_unexpected(struct tw_ep *ep)
-{
-	struct tw_unexp *u;
-
-	while ((u = tw_match_first_unexp(ep->match))) {
-		tw_match_remove(ep->match, u);
-		tw_umsg_free(ep, tw_container(u, struct tw_umsg, unexp));
-	}
-}
-
 /* Segment lists of more than one piece are the only memory a request owns. */
 static void free_requests(struct tw_ep *ep)
 {
@@ -186,7 +176,7 @@ static void destroy(struct tw_ep *ep)
 {
 	close_providers(ep);
 	if (ep->match)
-		free_unexpected(ep);
+		tw_umsgs_fini(ep);
 	tw_match_free(ep->match);
 	free_requests(ep);
 	for (uint32_t i = 0; i < ep->npeers; i++)

@@ -131,6 +131,8 @@ struct tw_umsg {
 	uint64_t claimed;  /* when a blocked probe returned it, 0 not; see tw_ep.claims */
 	struct tw_ref ref; /* of the sender, if rndv or sync */
 	uint64_t address;
+	struct tw_umsg *spare; /* next one, while unused */
+	bool small;	       /* of the one size that is kept */
 	char data[];
 };
 
@@ -201,6 +203,8 @@ struct tw_ep {
 	bool (*unexp_handler)(struct tw_ep *ep, const struct tw_umsg *u, void *data);
 	void (*user_handler)(void); /* what the interface's hands it on to */
 	void *user_context;
+	struct tw_umsg *spare; /* short unexpected messages, unused */
+	uint32_t nspare;
 	/* Progress. */
 	uint64_t next_events; /* tick at which to look at descriptors, no service */
 	bool armed;	      /* peers ring for any packet */
@@ -388,6 +392,8 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 /* All data is here: ends the receive, once it owes nothing. */
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
 void tw_umsg_free(struct tw_ep *ep, struct tw_umsg *u);
+/* Frees all unexpected messages. */
+void tw_umsgs_fini(struct tw_ep *ep);
 /* Forgets announcements and halves of messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 

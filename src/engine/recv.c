@@ -5,6 +5,9 @@
 
 #include "engine/engine.h"
 
+#define SMALL_MAX 128  /* bytes of a short unexpected message */
+#define SPARE_MAX 1024 /* of them kept for the next */
+
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r)
 {
 	ep->counters[TW_C_RECV_DONE]++;
@@ -63,7 +66,46 @@ void tw_umsg_free(struct tw_ep *ep, struct tw_umsg *u)
 	ep->gauges[TW_G_UNEXPECTED]--;
 	ep->gauges[TW_G_UNEXP_BYTES] -= u->rndv ? 0 : u->len;
 	u->peer->numsgs--;
-	free(u);
+	if (!u->small || ep->nspare == SPARE_MAX) {
+		free(u);
+		return;
+	}
+	u->spare = ep->spare;
+	ep->spare = u;
+	ep->nspare++;
+}
+
+/* Memory for a message of that length; short ones are kept for the next. */
+static struct tw_umsg *umsg_get(struct tw_ep *ep, uint32_t room)
+{
+	bool small = room <= SMALL_MAX;
+	struct tw_umsg *u = small ? ep->spare : NULL;
+
+	if (u) {
+		ep->spare = u->spare;
+		ep->nspare--;
+		return u;
+	}
+	u = malloc(sizeof(*u) + (small ? SMALL_MAX : room));
+	if (u)
+		u->small = small;
+	return u;
+}
+
+void tw_umsgs_fini(struct tw_ep *ep)
+{
+	struct tw_unexp *x;
+
+	while ((x = tw_match_first_unexp(ep->match))) {
+		tw_match_remove(ep->match, x);
+		tw_umsg_free(ep, tw_container(x, struct tw_umsg, unexp));
+	}
+	while (ep->spare) {
+		struct tw_umsg *u = ep->spare;
+
+		ep->spare = u->spare;
+		free(u);
+	}
 }
 
 /* A receive meets a message that had come before it. */
@@ -143,7 +185,7 @@ static inline struct tw_req *take_posted(struct tw_ep *ep, uint64_t match)
 static struct tw_umsg *umsg_new(struct tw_peer *p, struct tw_hdr hdr, uint32_t room)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_umsg *u = malloc(sizeof(*u) + room);
+	struct tw_umsg *u = umsg_get(ep, room);
 
 	if (!u)
 		return NULL;
