@@ -4,8 +4,9 @@
  * next progress, never inside the send; long messages are copied by get().
  */
 #include <stdlib.h>
-#include <string.h>
 
+
+#include "base/copy.h"
 #include "base/list.h"
 #include "providers/provider.h"
 
@@ -45,7 +46,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 	p->len = len;
 	to = p->data;
 	for (unsigned i = 0; i < niov; i++) {
-		memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
 	tw_list_add_tail(&ep->packets, &p->node);

@@ -83,7 +83,7 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 		tx->bhead += tw_ring_span(len);
 	}
 	for (unsigned i = 0; i < niov; i++) {
-		memcpy(to, iov[i].iov_base, iov[i].iov_len);
+		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
 	s->len = len;
