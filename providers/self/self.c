@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 
-
 #include "base/copy.h"
 #include "base/list.h"
 #include "providers/provider.h"
@@ -73,7 +72,8 @@ static unsigned do_progress(void *instance)
 		/* Off the list first: the upcall may end the link. */
 		struct self_packet *p = take(ep);
 
-		if (ep->host->up->packet(&ep->link, p->hdr, p->data, p->len) == TW_AGAIN) {
+		if (ep->host->up->packet(&ep->link, p->hdr, p->data, p->len) == TW_AGAIN &&
+		    ep->up) {
 			tw_list_add_tail(ep->packets.next, &p->node);
 			ep->queued++;
 			break;

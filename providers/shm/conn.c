@@ -373,8 +373,9 @@ static void accept_one(struct tw_shm_ep *ep, int sock)
 		return;
 	}
 	ep->nhalf++;
-	ep->host->up->timer(ep->host, l->deadline);
 	await_hello(l);
+	if (l->state == TW_SHM_HALF)
+		ep->host->up->timer(ep->host, l->deadline);
 }
 
 static void watch_listener(struct tw_shm_ep *ep, uint32_t events)

@@ -27,7 +27,7 @@ static void look(struct tw_ring_tx *tx)
 {
 	struct tw_ring_taken *t = &tx->ring->taken;
 	uint32_t slots = atomic_load_explicit(&t->slots, memory_order_acquire);
-	uint32_t bytes = atomic_load_explicit(&t->bytes, memory_order_relaxed);
+	uint32_t bytes = atomic_load_explicit(&t->bytes, memory_order_acquire);
 
 	/* A reader cannot have taken what was not written: ignore such claims. */
 	if (tx->head - slots <= tx->head - tx->taken)

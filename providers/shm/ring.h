@@ -162,7 +162,7 @@ static inline void tw_ring_advance(struct tw_ring_rx *rx, uint32_t len)
 /* Lets the writer see what has been read. */
 static inline void tw_ring_publish(struct tw_ring_rx *rx)
 {
-	atomic_store_explicit(&rx->ring->taken.bytes, rx->btail, memory_order_relaxed);
+	atomic_store_explicit(&rx->ring->taken.bytes, rx->btail, memory_order_release);
 	atomic_store_explicit(&rx->ring->taken.slots, rx->tail, memory_order_release);
 	rx->published = rx->tail;
 }

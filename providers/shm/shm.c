@@ -88,14 +88,16 @@ static tw_noinline void must_act(struct tw_shm_link *l)
 		owe(l);
 }
 
-static enum tw_err no_room(struct tw_shm_link *l, uint32_t len)
+static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
 {
 	/*
 	 * A full ring needs its reader, whatever lies in it. One that works its
 	 * way through messages need not be disturbed at once.
 	 */
+	/* The least that was refused is what it pays to wake up for. */
+	l->blocked_len = l->blocked ? tw_min(l->blocked_len, len) : len;
+	l->blocked_reserve = l->blocked ? tw_min(l->blocked_reserve, reserve) : reserve;
 	l->blocked = true;
-	l->blocked_len = len;
 	if (polled_within(l, FULL_US))
 		owe(l);
 	else
@@ -107,11 +109,12 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 			   const struct iovec *iov, unsigned niov, uint32_t len)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+	uint32_t reserve = cls == TW_SEND_CONTROL ? 0 : TW_RING_RESERVE;
 
 	if (tw_unlikely(l->state != TW_SHM_UP))
 		return TW_ELOST;
-	if (tw_unlikely(!tw_ring_room(&l->tx, len, cls == TW_SEND_CONTROL ? 0 : TW_RING_RESERVE)))
-		return no_room(l, len);
+	if (tw_unlikely(!tw_ring_room(&l->tx, len, reserve)))
+		return no_room(l, len, reserve);
 	if (tw_likely(len <= TW_RING_INLINE && niov <= 1))
 		tw_ring_write_small(&l->tx, hdr, niov ? iov->iov_base : NULL, len);
 	else
@@ -280,7 +283,7 @@ static bool do_arm(void *instance)
 		struct tw_shm_link *l = ep->up[i];
 
 		found = tw_ring_next(&l->rx) ||
-			(l->blocked && tw_ring_room(&l->tx, l->blocked_len, TW_RING_RESERVE));
+			(l->blocked && tw_ring_room(&l->tx, l->blocked_len, l->blocked_reserve));
 	}
 	return found;
 }

@@ -76,7 +76,7 @@ struct tw_shm_link {
 	bool closing;	 /* the peer said goodbye */
 	enum tw_err why; /* it is gone, while draining */
 	uint32_t owed_head;
-	uint32_t blocked_len; /* of the packet that found no room */
+	uint32_t blocked_len, blocked_reserve; /* of the packets that found no room */
 	uint64_t owed_at;
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;

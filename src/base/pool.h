@@ -28,7 +28,7 @@ struct tw_pool {
 	uint32_t max_chunks;
 };
 
-/* At most max objects of so many bytes. */
+/* About max objects of so many bytes: whole chunks of them. */
 void tw_pool_init(struct tw_pool *p, uint32_t size, uint32_t max);
 void tw_pool_fini(struct tw_pool *p);
 /* Adds a chunk of free objects; 0, or -1 when memory or numbers are used up. */

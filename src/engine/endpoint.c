@@ -320,7 +320,8 @@ enum tw_err tw_ep_close(uint64_t handle)
 	atomic_store_explicit(&s->handle, 0, memory_order_release);
 	atomic_store_explicit(&s->timer, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
-	atomic_store_explicit(&s->summoned, false, memory_order_relaxed);
+	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->look, 0, memory_order_relaxed);
 	destroy(ep);
 	s->ep = NULL;
 	tw_unlock(&s->lock);

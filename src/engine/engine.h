@@ -222,6 +222,9 @@ struct tw_ep {
 	struct tw_watch wake_watch;
 };
 
+/* What the service thread leaves to a program that is inside or polls. */
+enum tw_summons { TW_SUMMON_EVENTS = 1, TW_SUMMON_TIMER = 2 };
+
 /* A place for an open endpoint; lives for ever, so that handles can be checked. */
 struct tw_slot_entry {
 	_Atomic(uint64_t) handle; /* 0: free */
@@ -233,9 +236,11 @@ struct tw_slot_entry {
 	uint32_t gen;
 	_Atomic(uint64_t) timer; /* tick at which the service thread must look, 0 none */
 	_Atomic(uint64_t) polls; /* by the program */
-	_Atomic(bool) summoned;	 /* descriptors are ready, the program should look */
+	_Atomic(uint32_t) summoned; /* enum tw_summons: the next poll should look */
 	_Atomic(bool) handed;	 /* the timer is set for unfinished work */
-	uint64_t backoff, seen_polls; /* of the service thread */
+	/* Of the service thread, for a program that polls itself: */
+	_Atomic(uint64_t) look; /* tick of the next look at it, 0 none */
+	uint64_t backoff, seen_polls;
 };
 
 extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];

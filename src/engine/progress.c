@@ -25,9 +25,8 @@ const struct tw_upcalls tw_upcalls = {
 
 static bool idle(const struct tw_peer *p)
 {
-	return tw_list_empty(&p->owing) && tw_list_empty(&p->pulling) &&
-	       tw_list_empty(&p->sendq) && tw_list_empty(&p->pushing) &&
-	       !tw_credits_due(p);
+	return tw_list_empty(&p->owing) && tw_list_empty(&p->pulling) && tw_list_empty(&p->sendq) &&
+	       tw_list_empty(&p->pushing) && !tw_credits_due(p);
 }
 
 bool tw_flush(struct tw_ep *ep)
@@ -87,7 +86,10 @@ void tw_timer(struct tw_host *host, uint64_t when)
 	if (set && set <= when)
 		return;
 	atomic_store_explicit(&ep->slot->timer, when, memory_order_relaxed);
-	tw_service_timer(ep->slot, when);
+	tw_barrier_compiler(); /* pairs with stop_looking() */
+	/* A program that polls is looked at anyway, and sees to its timer itself. */
+	if (!atomic_load_explicit(&ep->slot->look, memory_order_relaxed))
+		tw_service_timer(ep->slot, when);
 }
 
 void tw_hand_over(struct tw_ep *ep)
@@ -105,11 +107,13 @@ static tw_noinline void slow(struct tw_ep *ep)
 {
 	uint64_t now = tw_clock();
 	uint64_t timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
+	uint32_t summons = 0;
 
-	if (timer && timer <= now)
+	if (atomic_load_explicit(&ep->slot->summoned, memory_order_relaxed))
+		summons = atomic_exchange(&ep->slot->summoned, 0);
+	if ((timer && timer <= now) || (summons & TW_SUMMON_TIMER))
 		tw_expire(ep);
-	if (atomic_load_explicit(&ep->slot->summoned, memory_order_relaxed)) {
-		atomic_store_explicit(&ep->slot->summoned, false, memory_order_relaxed);
+	if (summons & TW_SUMMON_EVENTS) {
 		tw_poll_events(ep);
 		tw_service_resume(ep->slot);
 	} else if (now >= ep->next_events && !tw_service_running()) {
@@ -134,7 +138,8 @@ unsigned tw_progress(struct tw_ep *ep)
 		n += tw_flush(ep);
 	/* One writer at a time, the holder of the lock; the service thread reads. */
 	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
-	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0))
+	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0 ||
+			atomic_load_explicit(&ep->slot->summoned, memory_order_relaxed)))
 		slow(ep);
 	return n;
 }

@@ -18,10 +18,10 @@
 #include "base/fds.h"
 #include "engine/engine.h"
 
-#define RETRY_US 50	/* the endpoint was busy: the program is inside */
+#define RETRY_US 50	  /* the endpoint was busy: the program is inside */
 #define RETRY_MAX_US 1000 /* at most, while the program keeps polling */
-#define SHIFT_US 100	/* leave the endpoint to the program in between */
-#define LINGER_US 20	/* stay with an endpoint that was just moving */
+#define SHIFT_US 100	  /* leave the endpoint to the program in between */
+#define LINGER_US 20	  /* stay with an endpoint that was just moving */
 #define TAG_STOP UINT64_MAX
 #define TAG_TIMER (UINT64_MAX - 1)
 
@@ -74,8 +74,7 @@ static void set_timer(uint64_t when)
 {
 	uint64_t now = tw_clock();
 	uint64_t ns = when <= now ? 1 : (when - now) * 1000 / tw_clock_per_us + 1;
-	struct itimerspec t = {.it_value = {(time_t)(ns / 1000000000),
-					    (long)(ns % 1000000000)}};
+	struct itimerspec t = {.it_value = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)}};
 
 	timerfd_settime(service.timerfd, 0, &t, NULL);
 }
@@ -142,11 +141,11 @@ static void visit(struct tw_slot_entry *s)
 		return;
 	if (!tw_lock_try(&s->lock)) {
 		/* The program is inside; if it keeps polling it serves itself. */
-		atomic_store_explicit(&s->summoned, true, memory_order_relaxed);
+		atomic_fetch_or(&s->summoned, TW_SUMMON_EVENTS);
 		try_later(s, RETRY_US);
 		return;
 	}
-	atomic_store_explicit(&s->summoned, false, memory_order_relaxed);
+	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);
 	if (atomic_load_explicit(&s->handle, memory_order_relaxed) && !s->ep->closing) {
 		/* A sleeping caller serves the endpoint itself; it may not know the time. */
 		if (s->ep->leader) {
@@ -161,22 +160,56 @@ static void visit(struct tw_slot_entry *s)
 	tw_unlock(&s->lock);
 }
 
-/*
- * A program that has polled enough to see what is due (slow() in progress.c)
- * does it by itself: only look again, less often.
- */
-static bool polls_itself(struct tw_slot_entry *s)
+/* From here on the program sets the timer for itself again. */
+static uint64_t stop_looking(struct tw_slot_entry *s)
 {
-	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
-	bool enough = polls - s->seen_polls >= TW_SLOW_EVERY;
-
-	s->seen_polls = polls;
-	if (!enough) {
-		s->backoff = 0;
-		return false;
+	if (atomic_load_explicit(&s->look, memory_order_relaxed)) {
+		atomic_store_explicit(&s->look, 0, memory_order_relaxed);
+		tw_barrier_threads();
 	}
-	s->backoff = tw_min(s->backoff ? 2 * s->backoff : RETRY_US, (uint64_t)RETRY_MAX_US);
-	return true;
+	return atomic_load_explicit(&s->timer, memory_order_relaxed);
+}
+
+/*
+ * A program that polls does what is due at its next poll: only tell it, and look
+ * again, less and less often. Taking the lock from it, or a timer for each of
+ * its messages, would cost it more than the work. When to look next, or 0.
+ */
+static uint64_t look_again(struct tw_slot_entry *s, uint64_t now)
+{
+	uint64_t timer = atomic_load_explicit(&s->timer, memory_order_relaxed);
+	bool first = !atomic_load_explicit(&s->look, memory_order_relaxed);
+	uint64_t next;
+
+	if (!first && !timer)
+		return stop_looking(s);
+	if (timer && timer <= now)
+		atomic_fetch_or(&s->summoned, TW_SUMMON_TIMER);
+	s->backoff = first ? RETRY_US : tw_min(2 * s->backoff, (uint64_t)RETRY_MAX_US);
+	next = now + tw_clock_us(s->backoff);
+	atomic_store_explicit(&s->look, next, memory_order_relaxed);
+	return next;
+}
+
+/* Does what is due at an endpoint; when to come back, or 0. */
+static uint64_t run_timer(struct tw_slot_entry *s, uint64_t now)
+{
+	uint64_t look = atomic_load_explicit(&s->look, memory_order_relaxed);
+	uint64_t when = look ? look : atomic_load_explicit(&s->timer, memory_order_relaxed);
+	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
+	bool moved = polls != s->seen_polls;
+
+	if (!when || when > now)
+		return when;
+	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
+	s->seen_polls = polls;
+	if (moved)
+		return look_again(s, now);
+	stop_looking(s);
+	visit(s);
+	when = atomic_load_explicit(&s->timer, memory_order_relaxed);
+	/* One in the past is for a sleeping caller, who has been woken for it. */
+	return when > now ? when : 0;
 }
 
 static void run_timers(void)
@@ -184,20 +217,10 @@ static void run_timers(void)
 	uint64_t now = tw_clock(), next = 0;
 
 	for (unsigned i = 0; i < tw_slots_used(); i++) {
-		struct tw_slot_entry *s = &tw_slots[i];
-		uint64_t when = atomic_load_explicit(&s->timer, memory_order_relaxed);
+		uint64_t when = run_timer(&tw_slots[i], now);
 
-		if (!when)
-			continue;
-		if (when <= now) {
-			atomic_store_explicit(&s->handed, false, memory_order_relaxed);
-			if (polls_itself(s))
-				try_later(s, s->backoff);
-			else
-				visit(s);
-		} else if (!next || when < next) {
+		if (when && (!next || when < next))
 			next = when;
-		}
 	}
 	if (next)
 		tw_service_timer(&tw_slots[0], next);
@@ -250,8 +273,7 @@ static enum tw_err start(void)
 
 	service.timer = 0;
 	service.epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
-	service.timerfd =
-		tw_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+	service.timerfd = tw_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	service.stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (service.epfd < 0 || service.timerfd < 0 || service.stopfd < 0 ||
 	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
