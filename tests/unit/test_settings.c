@@ -76,7 +76,7 @@ Test(settings, defaults)
 	cr_assert_str_eq(tw_settings.providers, "self,shm");
 	cr_assert(tw_settings.service);
 	cr_assert_not(tw_settings.single_threaded);
-	cr_assert_eq(tw_settings.eager_max, 32768u);
+	cr_assert_eq(tw_settings.eager_max, 8192u);
 }
 
 /* Values that are valid for every setting of the type, and no default. */
