@@ -58,6 +58,9 @@ static void wake_ready(struct tw_watch *w, uint32_t events)
 	uint64_t count;
 
 	(void)events;
+	/* Read by another thread, a kick would be lost on the one that sleeps here. */
+	if (ep->leader)
+		return;
 	/* Level triggered: a wake-up that could not be read now is seen again. */
 	if (read(ep->wakefd, &count, sizeof(count)) < 0)
 		return;
@@ -224,8 +227,8 @@ static enum tw_err build(struct tw_ep *ep, const struct tw_open *how)
 static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 {
 	const struct tw_board *boards;
-	struct tw_ep *ep = aligned_alloc(TW_LINE, (sizeof(*ep) + TW_LINE - 1) &
-							  ~(size_t)(TW_LINE - 1));
+	struct tw_ep *ep =
+		aligned_alloc(TW_LINE, (sizeof(*ep) + TW_LINE - 1) & ~(size_t)(TW_LINE - 1));
 
 	if (!ep)
 		return NULL;
@@ -291,8 +294,8 @@ no_service:
 static bool unsent(const struct tw_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->npeers; i++)
-		if (ep->peers[i]->state == TW_PEER_UP &&
-		    (!tw_list_empty(&ep->peers[i]->owing) || !tw_list_empty(&ep->peers[i]->pushing)))
+		if (ep->peers[i]->state == TW_PEER_UP && (!tw_list_empty(&ep->peers[i]->owing) ||
+							  !tw_list_empty(&ep->peers[i]->pushing)))
 			return true;
 	return false;
 }

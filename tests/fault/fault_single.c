@@ -125,21 +125,12 @@ static void crossing_connects(struct side *s, int mode)
 	}
 }
 
-/* Both sides make MX calls all the time: nothing may wait for some timer. */
-static void check_pace(double since)
-{
-	if (twt_now() > since + 3 * ST_SOON)
-		st_fail("nothing moved for %.1f s", twt_now() - since);
-}
-
 /* Both sides block. */
 static void pings(struct side *s)
 {
 	for (uint64_t i = 0; i < PINGS / ST_SLOW; i++) {
 		uint32_t len = i % 4 == 0 ? BIG : (uint32_t)(st_hash(i, st_seed) % 6000);
 		mx_request_t send, recv = st_irecv(s->ep, s->in, BIG, 1000 + i);
-
-		double at = twt_now();
 
 		st_at(i);
 		twt_fill(s->out, len, i * 2 + (uint64_t)s->rank);
@@ -153,7 +144,6 @@ static void pings(struct side *s)
 			send = st_issend(s->ep, s->out, len, s->to, 1000 + i);
 			st_finish(s->ep, &send);
 		}
-		check_pace(at);
 	}
 	meet(s);
 }
@@ -203,15 +193,16 @@ static void streams(struct side *s, double seconds)
 			moved = twt_now();
 		} else {
 			st_idle(&idle);
-			check_pace(moved);
+			/* Not if it is the machine that stood still. */
+			if (idle > 20000 && twt_now() > moved + 3 * ST_SOON)
+				st_fail("both sides poll, and nothing moved for %.1f s",
+					twt_now() - moved);
 		}
 	}
-	moved = twt_now();
 	for (int i = 0; i < ST_STREAMS; i++)
 		if (streams.lane[i].kind != ST_IRECV)
 			atomic_fetch_add(&shared->messages, streams.lane[i].seq);
 	st_streams_part(&streams, &shared->parted);
-	check_pace(moved);
 	meet(s);
 }
 
