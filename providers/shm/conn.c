@@ -99,7 +99,8 @@ static enum tw_err recv_hello(int sock, struct tw_shm_hello *h, int *fds, unsign
 	return n == 0 ? TW_ELOST : TW_EPROTO;
 }
 
-static void fill_hello(struct tw_shm_hello *h, enum tw_shm_kind kind, const struct tw_ident *me)
+static void fill_hello(const struct tw_shm_ep *ep, struct tw_shm_hello *h, enum tw_shm_kind kind,
+		       const struct tw_ident *me)
 {
 	*h = (struct tw_shm_hello){
 		.magic = TW_SHM_MAGIC,
@@ -114,6 +115,7 @@ static void fill_hello(struct tw_shm_hello *h, enum tw_shm_kind kind, const stru
 		.nslots = tw_settings.ring_slots,
 		.nbytes = tw_settings.ring_bytes,
 		.barrier = tw_barrier_global(),
+		.cookie_at = (uint64_t)(uintptr_t)&ep->mark->cookie,
 	};
 }
 
@@ -214,7 +216,7 @@ static enum tw_err introduce(struct tw_shm_link *l)
 		return err;
 	lay_out(l, true, nslots, nbytes);
 	fds[1] = l->ep->mark_fd;
-	fill_hello(&h, TW_SHM_CONNECT, &l->me);
+	fill_hello(l->ep, &h, TW_SHM_CONNECT, &l->me);
 	err = send_hello(l->sock, &h, fds, 2);
 	close(fds[0]);
 	l->state = TW_SHM_WAITING;
@@ -248,6 +250,7 @@ static void answered(struct tw_shm_link *l, const struct tw_shm_hello *h, const 
 	else if (h->kind == TW_SHM_REFUSE && h->why > TW_PENDING && h->why < TW_NERRS)
 		err = (enum tw_err)h->why;
 	l->fence = !h->barrier || !tw_barrier_global();
+	l->cookie_at = h->cookie_at;
 	if (err == TW_OK)
 		err = tw_shm_link_up(l);
 	if (err == TW_OK) {
@@ -299,6 +302,7 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 	enum tw_err err = take_rings(l, h, fds);
 
 	l->fence = !h->barrier || !tw_barrier_global();
+	l->cookie_at = h->cookie_at;
 	ep->nhalf--;
 	if (err == TW_OK)
 		err = tw_shm_link_up(l);
@@ -306,7 +310,7 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 		watch_process(l);
 		err = ep->host->up->incoming(ep->host, &l->link, &other, &me);
 	}
-	fill_hello(&reply, err == TW_OK ? TW_SHM_ACCEPT : TW_SHM_REFUSE, &me);
+	fill_hello(ep, &reply, err == TW_OK ? TW_SHM_ACCEPT : TW_SHM_REFUSE, &me);
 	reply.why = err;
 	/* One descriptor in every answer keeps the other side's check simple. */
 	if (send_hello(l->sock, &reply, &ep->mark_fd, 1) == TW_OK && err == TW_OK)

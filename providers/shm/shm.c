@@ -10,11 +10,13 @@
 #include "base/counters.h"
 #include "base/fds.h"
 
-#define STALE_US 20  /* a peer that has not polled for so long idles */
-#define FULL_US 200  /* the same, with the ring full */
-#define OWED_US 50   /* when to look again whether it saw a packet */
-#define BATCH 64     /* packets taken from one ring in a row */
-#define MARK_EVERY 8 /* polls between two marks, a power of two */
+#define STALE_US 40   /* a peer that has not polled for so long idles */
+#define FULL_US 200   /* the same, with the ring full */
+#define OWED_US 50    /* when to look again whether it saw a packet */
+#define BATCH 64      /* packets taken from one ring in a row */
+#define MARK_EVERY 8  /* polls between two marks, a power of two */
+#define GET_PIECES 16 /* pieces of memory that one system call fills */
+#define MARK_BATCH 8  /* packets that are worth a mark of their own */
 
 static bool polled_within(const struct tw_shm_link *l, uint64_t us)
 {
@@ -263,6 +265,9 @@ static unsigned do_progress(void *instance)
 	}
 	if (tw_unlikely(ep->nhot < ep->nup))
 		n += poll_cold(ep);
+	/* The program may be long at what came: its next poll is far. */
+	if (tw_unlikely(n >= MARK_BATCH))
+		tw_shm_mark_now(ep);
 	return n;
 }
 
@@ -315,43 +320,63 @@ static bool do_alive(struct tw_link *link)
 	return l->state == TW_SHM_UP && poll(&p, 1, 0) == 0;
 }
 
+/* The pieces of iov from byte at on, as many as fit; their bytes. */
+static size_t pieces_from(const struct iovec *iov, unsigned niov, size_t at, struct iovec *piece,
+			  unsigned *n)
+{
+	size_t bytes = 0;
+
+	*n = 0;
+	for (unsigned i = 0; i < niov && *n < GET_PIECES; i++) {
+		if (at >= iov[i].iov_len) {
+			at -= iov[i].iov_len;
+			continue;
+		}
+		piece[*n].iov_base = (char *)iov[i].iov_base + at;
+		piece[*n].iov_len = iov[i].iov_len - at;
+		bytes += piece[(*n)++].iov_len;
+		at = 0;
+	}
+	return bytes;
+}
+
+static enum tw_err get_failed(struct tw_shm_link *l, int error)
+{
+	if (error == EFAULT)
+		return TW_EFAULT;
+	if (error == ESRCH)
+		return TW_ELOST;
+	l->link.can_get = false;
+	return TW_EPERM;
+}
+
+/*
+ * With the data comes the cookie of the peer's mark, from where only the peer
+ * has it: the process that we read could be a new owner of its number.
+ */
 static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
 			  uint64_t address)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
-	size_t len = 0, at = 0;
-	unsigned i = 0;
+	struct iovec local[GET_PIECES + 1], remote[2];
+	size_t at = 0, bytes;
+	unsigned n;
 
-	for (unsigned k = 0; k < niov; k++)
-		len += iov[k].iov_len;
-	while (at < len) {
-		struct iovec local = iov[i], remote;
-		size_t done = at;
-		ssize_t n;
+	while ((bytes = pieces_from(iov, niov, at, local, &n)) > 0) {
+		uint64_t cookie = 0;
+		ssize_t got;
 
-		for (unsigned k = 0; k < i; k++)
-			done -= iov[k].iov_len;
-		local.iov_base = (char *)local.iov_base + done;
-		local.iov_len -= done;
-		if (!local.iov_len) {
-			i++;
-			continue;
-		}
-		remote = (struct iovec){(void *)(uintptr_t)(address + at), local.iov_len};
-		n = process_vm_readv(l->pid, &local, 1, &remote, 1, 0);
-		if (n <= 0) {
-			if (n < 0 && errno == EFAULT)
-				return TW_EFAULT;
-			if (n < 0 && errno == ESRCH)
-				return TW_ELOST;
-			l->link.can_get = false;
-			return TW_EPERM;
-		}
-		at += (size_t)n;
-		i += (size_t)n == local.iov_len;
+		local[n] = (struct iovec){&cookie, sizeof(cookie)};
+		remote[0] = (struct iovec){(void *)(uintptr_t)(address + at), bytes};
+		remote[1] = (struct iovec){(void *)(uintptr_t)l->cookie_at, sizeof(cookie)};
+		got = process_vm_readv(l->pid, local, n + 1, remote, 2, 0);
+		if (got <= 0)
+			return get_failed(l, got < 0 ? errno : EPERM);
+		if ((size_t)got >= bytes && cookie != l->mark->cookie)
+			return TW_ELOST;
+		at += tw_min((size_t)got, bytes);
 	}
-	/* Was the process that we read still the peer? Its number could have a new owner. */
-	return do_alive(link) ? TW_OK : TW_ELOST;
+	return TW_OK;
 }
 
 static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
@@ -440,6 +465,7 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	tw_list_init(&ep->dead);
 	err = tw_shm_mark_make(&ep->mark_fd, &ep->mark);
 	if (err == TW_OK) {
+		ep->mark->cookie = (uint64_t)host->self.session << 32 | host->self.endpoint_id;
 		/* Never 0, which stands for a mark that nobody has rung at. */
 		tw_shm_mark_now(ep);
 		err = tw_shm_conn_listen(ep);

@@ -30,7 +30,9 @@
  */
 struct tw_shm_mark {
 	_Atomic(uint32_t) armed; /* asleep: ring for any packet */
-	uint8_t pad0[TW_PAGE / 2 - 4];
+	uint32_t pad;
+	uint64_t cookie; /* random, written once */
+	uint8_t pad0[TW_PAGE / 2 - 16];
 	_Atomic(uint64_t) polled; /* tw_clock() of a recent poll */
 	uint8_t pad1[TW_PAGE / 2 - 8];
 };
@@ -47,11 +49,12 @@ struct tw_shm_hello {
 	uint32_t barrier;	 /* reached by tw_barrier_hosts() */
 	uint32_t why;		 /* enum tw_err of a refusal */
 	uint32_t pad;
+	uint64_t cookie_at; /* where the sender has its mark's cookie */
 };
-_Static_assert(sizeof(struct tw_shm_hello) == 56, "wire format");
+_Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 
 #define TW_SHM_MAGIC 0x74776d31u /* "twm1" */
-#define TW_SHM_VERSION 1
+#define TW_SHM_VERSION 2
 
 enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
 
@@ -86,7 +89,8 @@ struct tw_shm_link {
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
-	pid_t pid; /* of the peer, 0 when it cannot be named here */
+	pid_t pid;	    /* of the peer, 0 when it cannot be named here */
+	uint64_t cookie_at; /* in the peer */
 	struct tw_watch sock_watch, pid_watch;
 	struct tw_list node; /* pending or dead */
 	uint64_t deadline;

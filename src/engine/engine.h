@@ -240,7 +240,9 @@ struct tw_slot_entry {
 	_Atomic(bool) handed;	 /* the timer is set for unfinished work */
 	/* Of the service thread, for a program that polls itself: */
 	_Atomic(uint64_t) look; /* tick of the next look at it, 0 none */
-	uint64_t backoff, seen_polls;
+	uint64_t backoff;
+	uint32_t quiet;		      /* looks in a row that found nothing due */
+	_Atomic(uint64_t) seen_polls; /* at the last look, or when the timer was set */
 };
 
 extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];

@@ -19,9 +19,10 @@
 #include "engine/engine.h"
 
 #define RETRY_US 50	  /* the endpoint was busy: the program is inside */
-#define RETRY_MAX_US 1000 /* at most, while the program keeps polling */
+#define RETRY_MAX_US 4000 /* at most, while the program keeps polling */
 #define SHIFT_US 100	  /* leave the endpoint to the program in between */
 #define LINGER_US 20	  /* stay with an endpoint that was just moving */
+#define QUIET_LOOKS 4	  /* looks without anything due before the looking ends */
 #define TAG_STOP UINT64_MAX
 #define TAG_TIMER (UINT64_MAX - 1)
 
@@ -79,11 +80,15 @@ static void set_timer(uint64_t when)
 	timerfd_settime(service.timerfd, 0, &t, NULL);
 }
 
-void tw_service_timer(struct tw_slot_entry *s, uint64_t when)
+static void saw_polls(struct tw_slot_entry *s)
 {
-	(void)s;
-	if (!tw_service_running())
-		return;
+	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
+
+	atomic_store_explicit(&s->seen_polls, polls, memory_order_relaxed);
+}
+
+static void set_no_later(uint64_t when)
+{
 	pthread_mutex_lock(&service.timer_mutex);
 	if (!service.timer || when < service.timer) {
 		service.timer = when;
@@ -92,12 +97,28 @@ void tw_service_timer(struct tw_slot_entry *s, uint64_t when)
 	pthread_mutex_unlock(&service.timer_mutex);
 }
 
+void tw_service_timer(struct tw_slot_entry *s, uint64_t when)
+{
+	if (!tw_service_running())
+		return;
+	saw_polls(s);
+	set_no_later(when);
+}
+
 static void try_later(struct tw_slot_entry *s, uint64_t us)
 {
 	uint64_t when = tw_clock() + tw_clock_us(us);
 
 	atomic_store_explicit(&s->timer, when, memory_order_relaxed);
-	tw_service_timer(s, when);
+	set_no_later(when);
+}
+
+/* Whether the program polled since; the poll that set the timer does not count. */
+static bool has_polled(const struct tw_slot_entry *s)
+{
+	return atomic_load_explicit(&s->polls, memory_order_relaxed) -
+		       atomic_load_explicit(&s->seen_polls, memory_order_relaxed) >
+	       1;
 }
 
 /*
@@ -132,7 +153,7 @@ static void serve(struct tw_ep *ep)
 	/* The program is coming in: its next poll, or this thread later, goes on. */
 	if (!ep->armed && (n || tw_unfinished(ep)))
 		tw_hand_over(ep);
-	s->seen_polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
+	saw_polls(s);
 }
 
 static void visit(struct tw_slot_entry *s)
@@ -181,7 +202,9 @@ static uint64_t look_again(struct tw_slot_entry *s, uint64_t now)
 	bool first = !atomic_load_explicit(&s->look, memory_order_relaxed);
 	uint64_t next;
 
-	if (!first && !timer)
+	/* Not at the first quiet look: its next message would set a timer again. */
+	s->quiet = first || timer ? 0 : s->quiet + 1;
+	if (s->quiet == QUIET_LOOKS)
 		return stop_looking(s);
 	if (timer && timer <= now)
 		atomic_fetch_or(&s->summoned, TW_SUMMON_TIMER);
@@ -196,14 +219,13 @@ static uint64_t run_timer(struct tw_slot_entry *s, uint64_t now)
 {
 	uint64_t look = atomic_load_explicit(&s->look, memory_order_relaxed);
 	uint64_t when = look ? look : atomic_load_explicit(&s->timer, memory_order_relaxed);
-	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
-	bool moved = polls != s->seen_polls;
+	bool polled = has_polled(s);
 
 	if (!when || when > now)
 		return when;
 	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
-	s->seen_polls = polls;
-	if (moved)
+	saw_polls(s);
+	if (polled)
 		return look_again(s, now);
 	stop_looking(s);
 	visit(s);
@@ -223,7 +245,7 @@ static void run_timers(void)
 			next = when;
 	}
 	if (next)
-		tw_service_timer(&tw_slots[0], next);
+		set_no_later(next);
 }
 
 static void timer_ready(void)
