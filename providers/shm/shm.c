@@ -315,8 +315,9 @@ static bool do_alive(struct tw_link *link)
 	return l->state == TW_SHM_UP && poll(&p, 1, 0) == 0;
 }
 
-static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			  uint64_t address)
+/* Reads or writes the peer's memory; short counts are resumed. */
+static enum tw_err copy_remote(struct tw_link *link, const struct iovec *iov, unsigned niov,
+			       uint64_t address, bool write)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 	size_t len = 0, at = 0;
@@ -338,7 +339,8 @@ static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigne
 			continue;
 		}
 		remote = (struct iovec){(void *)(uintptr_t)(address + at), local.iov_len};
-		n = process_vm_readv(l->pid, &local, 1, &remote, 1, 0);
+		n = write ? process_vm_writev(l->pid, &local, 1, &remote, 1, 0)
+			  : process_vm_readv(l->pid, &local, 1, &remote, 1, 0);
 		if (n <= 0) {
 			if (n < 0 && errno == EFAULT)
 				return TW_EFAULT;
@@ -352,6 +354,23 @@ static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigne
 	}
 	/* Was the process that we read still the peer? Its number could have a new owner. */
 	return do_alive(link) ? TW_OK : TW_ELOST;
+}
+
+static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
+			  uint64_t address, const void *key, void *cookie)
+{
+	(void)key;
+	(void)cookie;
+	return copy_remote(link, iov, niov, address, false);
+}
+
+static enum tw_err do_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
+			  uint64_t address, const void *key, void *cookie)
+{
+	(void)key;
+	(void)cookie;
+	/* A read finds out afterwards who was read; a write must know before. */
+	return do_alive(link) ? copy_remote(link, iov, niov, address, true) : TW_ELOST;
 }
 
 static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
@@ -460,6 +479,7 @@ const struct tw_provider tw_provider_shm = {
 	.disconnect = do_disconnect,
 	.send = do_send,
 	.get = do_get,
+	.put = do_put,
 	.alive = do_alive,
 	.polls = do_polls,
 	.progress = do_progress,
