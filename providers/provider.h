@@ -3,7 +3,7 @@
  * The contract between the engine and what carries its packets.
  *
  * A provider moves packets to a peer in order and without loss, says when
- * peers come and go, and reads remote memory if it can. It knows nothing of
+ * peers come and go, and reads and writes remote memory if it can. It knows nothing of
  * matching, requests or protocols: a packet is a header of 16 bytes, which it
  * must not look into, and a payload.
  *
@@ -20,6 +20,8 @@
 #include <sys/uio.h>
 
 #include "base/err.h"
+
+struct sockaddr_storage;
 
 /* A provider should carry a payload this short in one cache line with its header. */
 #define TW_SHORT_MAX 40
@@ -50,8 +52,21 @@ struct tw_link {
 	const struct tw_provider *provider;
 	void *peer;	      /* the engine's, set by it */
 	uint32_t max_payload; /* longest payload of one packet */
-	bool can_get;	      /* get() works as far as is known */
+	uint32_t key_size;    /* bytes of a remote key; 0: nothing needs to be registered */
+	bool can_get;	      /* get() and put() work as far as is known */
 	bool direct;	      /* a get is a plain copy: nothing can be faster */
+};
+
+#define TW_KEY_MAX 48
+
+/*
+ * Memory that the peer of a link may read and write. Address and key are what
+ * the peer passes to get() and put(); where key_size is 0 a pointer will do.
+ */
+struct tw_mr {
+	uint64_t address;
+	uint8_t key[TW_KEY_MAX];
+	void *handle; /* the provider's */
 };
 
 /* How urgent a packet is for the other side's engine. */
@@ -100,10 +115,19 @@ struct tw_upcalls {
 	void (*refused)(struct tw_link *link, enum tw_err why);
 	/* The peer is gone: TW_ECLOSED or TW_ELOST. The link is gone after it. */
 	void (*down)(struct tw_link *link, enum tw_err why);
+	/* A get or put that was TW_PENDING is over; its memory is the caller's again. */
+	void (*ended)(struct tw_link *link, void *cookie, enum tw_err err);
 	/* There is something for progress() that no descriptor tells of. */
 	void (*wake)(struct tw_host *host);
 	/* Have expire() called at that tick of tw_clock() or soon after. */
 	void (*timer)(struct tw_host *host, uint64_t when);
+	/*
+	 * Whether progress() is worth its call. It is called until the provider
+	 * says no, so that one without connections costs nothing.
+	 */
+	void (*poll)(struct tw_host *host, void *instance, bool on);
+	/* Where a NIC is on the network, without asking anybody; TW_EUNREACH. */
+	enum tw_err (*locate)(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa);
 };
 
 struct tw_provider {
@@ -129,11 +153,25 @@ struct tw_provider {
 	enum tw_err (*send)(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			    const struct iovec *iov, unsigned niov, uint32_t len);
 	/*
-	 * Reads the peer's memory into iov. TW_OK when done; TW_EPERM when the
-	 * system refuses (can_get is false from then on), TW_EFAULT, TW_ELOST.
+	 * Reads the peer's memory at an address into iov, or writes it from iov.
+	 * TW_OK when done. TW_PENDING when started: ended() follows, before any
+	 * down(), and iov's memory (not iov) is in use until then; after a
+	 * disconnect() or close() it is not touched any more. TW_AGAIN when too
+	 * many are under way: one of them ends. TW_EPERM when it cannot be done
+	 * (the data may still be sent; the system refuses, then can_get is false
+	 * from now on, or the key is of a path that is gone), TW_EFAULT, TW_ELOST.
+	 * A get may be done twice, and so may a put before it has ended.
 	 */
 	enum tw_err (*get)(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			   uint64_t address);
+			   uint64_t address, const void *key, void *cookie);
+	enum tw_err (*put)(struct tw_link *link, const struct iovec *iov, unsigned niov,
+			   uint64_t address, const void *key, void *cookie);
+	/*
+	 * Lets the peer of a link read and write memory, until mem_dereg() or the
+	 * end of the link. Both NULL where key_size is always 0. TW_ENOMEM, TW_EPERM.
+	 */
+	enum tw_err (*mem_reg)(struct tw_link *link, void *addr, size_t len, struct tw_mr *mr);
+	void (*mem_dereg)(struct tw_link *link, struct tw_mr *mr);
 	/* Whether the other side still holds its end. */
 	bool (*alive)(struct tw_link *link);
 	/* Whether the peer has looked for packets in the last microseconds. */

@@ -85,14 +85,31 @@ static unsigned do_progress(void *instance)
 }
 
 static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			  uint64_t address)
+			  uint64_t address, const void *key, void *cookie)
 {
 	const char *from = (const char *)(uintptr_t)address;
 
 	(void)link;
+	(void)key;
+	(void)cookie;
 	for (unsigned i = 0; i < niov; i++) {
 		memmove(iov[i].iov_base, from, iov[i].iov_len);
 		from += iov[i].iov_len;
+	}
+	return TW_OK;
+}
+
+static enum tw_err do_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
+			  uint64_t address, const void *key, void *cookie)
+{
+	char *to = (char *)(uintptr_t)address;
+
+	(void)link;
+	(void)key;
+	(void)cookie;
+	for (unsigned i = 0; i < niov; i++) {
+		memmove(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
 	}
 	return TW_OK;
 }
@@ -185,6 +202,7 @@ const struct tw_provider tw_provider_self = {
 	.disconnect = do_disconnect,
 	.send = do_send,
 	.get = do_get,
+	.put = do_put,
 	.alive = always,
 	.polls = always,
 	.progress = do_progress,

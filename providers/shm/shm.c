@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "providers/shm/shm.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,13 +9,12 @@
 #include "base/counters.h"
 #include "base/fds.h"
 
-#define STALE_US 40   /* a peer that has not polled for so long idles */
-#define FULL_US 200   /* the same, with the ring full */
-#define OWED_US 50    /* when to look again whether it saw a packet */
-#define BATCH 64      /* packets taken from one ring in a row */
-#define MARK_EVERY 8  /* polls between two marks, a power of two */
-#define GET_PIECES 16 /* pieces of memory that one system call fills */
-#define MARK_BATCH 8  /* packets that are worth a mark of their own */
+#define STALE_US 40  /* a peer that has not polled for so long idles */
+#define FULL_US 200  /* the same, with the ring full */
+#define OWED_US 50   /* when to look again whether it saw a packet */
+#define BATCH 64     /* packets taken from one ring in a row */
+#define MARK_EVERY 8 /* polls between two marks, a power of two */
+#define MARK_BATCH 8 /* packets that are worth a mark of their own */
 
 static bool polled_within(const struct tw_shm_link *l, uint64_t us)
 {
@@ -320,65 +318,6 @@ static bool do_alive(struct tw_link *link)
 	return l->state == TW_SHM_UP && poll(&p, 1, 0) == 0;
 }
 
-/* The pieces of iov from byte at on, as many as fit; their bytes. */
-static size_t pieces_from(const struct iovec *iov, unsigned niov, size_t at, struct iovec *piece,
-			  unsigned *n)
-{
-	size_t bytes = 0;
-
-	*n = 0;
-	for (unsigned i = 0; i < niov && *n < GET_PIECES; i++) {
-		if (at >= iov[i].iov_len) {
-			at -= iov[i].iov_len;
-			continue;
-		}
-		piece[*n].iov_base = (char *)iov[i].iov_base + at;
-		piece[*n].iov_len = iov[i].iov_len - at;
-		bytes += piece[(*n)++].iov_len;
-		at = 0;
-	}
-	return bytes;
-}
-
-static enum tw_err get_failed(struct tw_shm_link *l, int error)
-{
-	if (error == EFAULT)
-		return TW_EFAULT;
-	if (error == ESRCH)
-		return TW_ELOST;
-	l->link.can_get = false;
-	return TW_EPERM;
-}
-
-/*
- * With the data comes the cookie of the peer's mark, from where only the peer
- * has it: the process that we read could be a new owner of its number.
- */
-static enum tw_err do_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			  uint64_t address)
-{
-	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
-	struct iovec local[GET_PIECES + 1], remote[2];
-	size_t at = 0, bytes;
-	unsigned n;
-
-	while ((bytes = pieces_from(iov, niov, at, local, &n)) > 0) {
-		uint64_t cookie = 0;
-		ssize_t got;
-
-		local[n] = (struct iovec){&cookie, sizeof(cookie)};
-		remote[0] = (struct iovec){(void *)(uintptr_t)(address + at), bytes};
-		remote[1] = (struct iovec){(void *)(uintptr_t)l->cookie_at, sizeof(cookie)};
-		got = process_vm_readv(l->pid, local, n + 1, remote, 2, 0);
-		if (got <= 0)
-			return get_failed(l, got < 0 ? errno : EPERM);
-		if ((size_t)got >= bytes && cookie != l->mark->cookie)
-			return TW_ELOST;
-		at += tw_min((size_t)got, bytes);
-	}
-	return TW_OK;
-}
-
 static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
 			      uint32_t endpoint_id, void *peer, struct tw_link **link)
 {
@@ -485,7 +424,8 @@ const struct tw_provider tw_provider_shm = {
 	.connect = do_connect,
 	.disconnect = do_disconnect,
 	.send = do_send,
-	.get = do_get,
+	.get = tw_shm_get,
+	.put = tw_shm_put,
 	.alive = do_alive,
 	.polls = do_polls,
 	.progress = do_progress,

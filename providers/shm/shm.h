@@ -7,6 +7,7 @@
  *   conn.c     the handshake over a local socket, bells, hang-ups
  *   names.c    names of sockets
  *   segment.c  sealed memory
+ *   remote.c   memory of the other process
  *   ring.c     the ring
  */
 #ifndef TW_SHM_H
@@ -151,6 +152,12 @@ static inline bool tw_shm_in_use(const struct tw_shm_link *l)
 {
 	return l->state == TW_SHM_UP || l->state == TW_SHM_DRAIN;
 }
+
+/* remote.c */
+enum tw_err tw_shm_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, void *cookie);
+enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, void *cookie);
 
 /* shm.c */
 void tw_shm_mark_now(struct tw_shm_ep *ep);

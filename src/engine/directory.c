@@ -154,6 +154,18 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 	return board ? TW_EUNREACH : resolve(host, nic_id);
 }
 
+enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET,
+				 .sin_addr = {htonl((uint32_t)nic_id)}};
+
+	if (nic_id >> 32 != PREFIX_IPV4)
+		return TW_EUNREACH;
+	memset(sa, 0, sizeof(*sa));
+	memcpy(sa, &in, sizeof(in));
+	return TW_OK;
+}
+
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
 {
 	struct sockaddr_in sa = {.sin_family = AF_INET,

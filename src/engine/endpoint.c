@@ -88,12 +88,14 @@ static enum tw_err open_providers(struct tw_ep *ep)
 			return err;
 		ep->provs[i].ops = list[i];
 		ep->nprovs++;
+		ep->polled[ep->npolled++] = ep->provs[i];
 	}
 	return TW_OK;
 }
 
 static void close_providers(struct tw_ep *ep)
 {
+	ep->npolled = 0;
 	while (ep->nprovs) {
 		ep->nprovs--;
 		ep->provs[ep->nprovs].ops->close(ep->provs[ep->nprovs].instance);

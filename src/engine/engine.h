@@ -110,6 +110,9 @@ struct tw_req {
 			struct tw_ref remote;
 			uint64_t remote_address;
 			uint64_t started;
+			uint32_t gets; /* under way */
+			uint8_t failed; /* enum tw_err of one of them */
+			void *rma; /* remote key of a receive, registration of a send, or NULL */
 		};
 		struct {
 			uint64_t nic_id;
@@ -131,6 +134,7 @@ struct tw_umsg {
 	uint64_t claimed;  /* when a blocked probe returned it, 0 not; see tw_ep.claims */
 	struct tw_ref ref; /* of the sender, if rndv or sync */
 	uint64_t address;
+	uint32_t key_len; /* of the remote key, which is the data if rndv */
 	struct tw_umsg *spare; /* next one, while unused */
 	bool small;	       /* of the one size that is kept */
 	char data[];
@@ -180,11 +184,11 @@ struct tw_ep {
 	struct tw_list done; /* complete, not yet collected */
 	struct tw_list work; /* peers that have something to send */
 	uint64_t *counters, *gauges;
-	unsigned nprovs;
-	struct {
+	unsigned npolled, nprovs;
+	struct tw_prov {
 		const struct tw_provider *ops;
 		void *instance;
-	} provs[TW_MAX_PROVIDERS];
+	} polled[TW_MAX_PROVIDERS], provs[TW_MAX_PROVIDERS]; /* polled: by progress */
 	struct tw_pool reqs;
 	uint32_t eager_max;
 	/* -- */
@@ -404,8 +408,14 @@ void tw_umsgs_fini(struct tw_ep *ep);
 /* Forgets announcements and halves of messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 
-/* The receive of an announced message begins. */
-void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address);
+/* The receive of an announced message begins; key_len bytes of remote key. */
+void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
+		   const void *key, uint32_t key_len);
+/* Lets the other side read the data of a send; 0 if it cannot. */
+uint64_t tw_rndv_expose(struct tw_peer *p, struct tw_req *r);
+/* Frees what a request has of remote memory. */
+void tw_rndv_forget(struct tw_peer *p, struct tw_req *r);
+void tw_rndv_ended(struct tw_link *link, void *cookie, enum tw_err err);
 enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
 			   uint32_t len);
 bool tw_rndv_flush(struct tw_peer *p);
@@ -503,6 +513,8 @@ enum tw_err tw_directory_init(void);
 unsigned tw_boards(const struct tw_board **boards);
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
+/* Where a NIC is on the IP network, port 0; TW_EUNREACH when that is not known. */
+enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa);
 /* NIC ids of this host, for providers. */
 const uint64_t *tw_local_nics(unsigned *n);
 

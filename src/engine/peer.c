@@ -184,6 +184,8 @@ static void fail(struct tw_peer *p, struct tw_req *r, enum tw_status why)
 		ep->gauges[TW_G_SENDS]--;
 	if ((r->flags & TW_R_RNDV) || (r->kind == TW_SEND && (r->flags & TW_R_BUFFERED)))
 		ep->nmoving--;
+	if (r->flags & TW_R_RNDV)
+		tw_rndv_forget(p, r);
 	r->xfer_len = 0;
 	tw_req_complete(ep, r, why);
 }
@@ -196,8 +198,10 @@ static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why
 		tw_list_del(&r->link);
 		/* A receive that owes only its thanks has all its data. */
 		if (list == &p->owing && r->owed != TW_OWE_CTS && r->status == TW_S_OK) {
-			if (r->flags & TW_R_RNDV)
+			if (r->flags & TW_R_RNDV) {
 				p->ep->nmoving--;
+				tw_rndv_forget(p, r);
+			}
 			tw_recv_finish(p->ep, r);
 			continue;
 		}

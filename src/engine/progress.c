@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The heartbeat: what has arrived is taken in, what waits is sent on. */
+#include <string.h>
 #include <sys/epoll.h>
 
 #include "engine/engine.h"
@@ -13,6 +14,30 @@ static void wake(struct tw_host *host)
 	tw_container(host, struct tw_ep, host)->events++;
 }
 
+static void poll_provider(struct tw_host *host, void *instance, bool on)
+{
+	struct tw_ep *ep = tw_container(host, struct tw_ep, host);
+	unsigned i = 0;
+
+	while (i < ep->npolled && ep->polled[i].instance != instance)
+		i++;
+	if (on && i == ep->npolled) {
+		for (unsigned k = 0; k < ep->nprovs; k++)
+			if (ep->provs[k].instance == instance)
+				ep->polled[ep->npolled++] = ep->provs[k];
+	} else if (!on && i < ep->npolled) {
+		ep->npolled--;
+		memmove(&ep->polled[i], &ep->polled[i + 1],
+			(ep->npolled - i) * sizeof(ep->polled[0]));
+	}
+}
+
+static enum tw_err locate(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa)
+{
+	(void)host;
+	return tw_nic_to_address(nic_id, sa);
+}
+
 const struct tw_upcalls tw_upcalls = {
 	.packet = tw_recv_packet,
 	.incoming = tw_connect_incoming,
@@ -21,6 +46,9 @@ const struct tw_upcalls tw_upcalls = {
 	.down = tw_connect_down,
 	.timer = tw_timer,
 	.wake = wake,
+	.ended = tw_rndv_ended,
+	.poll = poll_provider,
+	.locate = locate,
 };
 
 static bool idle(const struct tw_peer *p)
@@ -132,8 +160,8 @@ unsigned tw_progress(struct tw_ep *ep)
 	/* A thread that sleeps on the descriptors must still be rung. */
 	if (tw_unlikely(ep->armed && !ep->leader))
 		tw_disarm(ep);
-	for (unsigned i = 0; i < ep->nprovs; i++)
-		n += ep->provs[i].ops->progress(ep->provs[i].instance);
+	for (unsigned i = 0; i < ep->npolled; i++)
+		n += ep->polled[i].ops->progress(ep->polled[i].instance);
 	if (tw_unlikely(!tw_list_empty(&ep->work)))
 		n += tw_flush(ep);
 	/* One writer at a time, the holder of the lock; the service thread reads. */

@@ -8,6 +8,8 @@
 #define SMALL_MAX 128  /* bytes of a short unexpected message */
 #define SPARE_MAX 1024 /* of them kept for the next */
 
+_Static_assert(SMALL_MAX >= TW_KEY_MAX, "an announcement holds a key");
+
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r)
 {
 	ep->counters[TW_C_RECV_DONE]++;
@@ -119,7 +121,7 @@ static void take_umsg(struct tw_ep *ep, struct tw_req *r, struct tw_umsg *u)
 	bind(r, p, u->source, u->unexp.match, u->len);
 	if (u->rndv) {
 		p->nrts--;
-		tw_rndv_start(p, r, u->ref, u->address);
+		tw_rndv_start(p, r, u->ref, u->address, u->data, u->key_len);
 		tw_umsg_free(ep, u);
 		return;
 	}
@@ -324,19 +326,28 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 	struct tw_req *r;
 	struct tw_umsg *u;
 
-	if (len != sizeof(rts) || p->rx_len || p->nrts >= TW_RTS_BUDGET)
+	const char *key = (const char *)data + sizeof(rts);
+
+	if ((len != sizeof(rts) && len != sizeof(rts) + p->link->key_size) || p->rx_len ||
+	    p->nrts >= TW_RTS_BUDGET)
 		return TW_EPROTO;
 	memcpy(&rts, data, sizeof(rts));
+	len -= sizeof(rts);
+	/* A key, or no address that could be used. */
+	if (len != p->link->key_size)
+		rts.address = 0;
 	r = take_posted(p->ep, hdr.match);
 	if (r) {
 		p->show->msgs_received++;
 		bind(r, p, p->addr, hdr.match, tw_hdr_len(hdr));
-		tw_rndv_start(p, r, rts.ref, rts.address);
+		tw_rndv_start(p, r, rts.ref, rts.address, key, len);
 		return TW_OK;
 	}
 	u = umsg_new(p, hdr, 0);
 	if (!u)
 		return TW_AGAIN;
+	memcpy(u->data, key, len);
+	u->key_len = len;
 	u->rndv = true;
 	u->ref = rts.ref;
 	u->address = rts.address;

@@ -5,6 +5,7 @@
  * Replies are owed, never sent from inside an arrival: tw_rndv_flush() sends
  * them when there is room.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/engine.h"
@@ -40,11 +41,53 @@ static enum tw_way way_for(struct tw_peer *p, struct tw_req *r, uint64_t address
 	return tw_choose(&p->choose, r->xfer_len);
 }
 
-void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address)
+uint64_t tw_rndv_expose(struct tw_peer *p, struct tw_req *r)
 {
+	struct tw_mr *mr;
+
+	if (r->nsegs != 1)
+		return 0;
+	if (!p->link->key_size)
+		return (uintptr_t)r->seg.ptr;
+	if (!p->link->can_get)
+		return 0;
+	mr = malloc(sizeof(*mr));
+	if (!mr || p->link->provider->mem_reg(p->link, r->seg.ptr, r->seg.len, mr) != TW_OK) {
+		free(mr);
+		return 0;
+	}
+	r->rma = mr;
+	return mr->address;
+}
+
+void tw_rndv_forget(struct tw_peer *p, struct tw_req *r)
+{
+	/* Registrations end with the link. */
+	if (r->kind == TW_SEND && r->rma && p->link)
+		p->link->provider->mem_dereg(p->link, r->rma);
+	free(r->rma);
+	r->rma = NULL;
+}
+
+/* What a get needs is kept; false when memory is short. */
+static bool keep_key(struct tw_req *r, const void *key, uint32_t len)
+{
+	r->rma = len ? malloc(len) : NULL;
+	if (r->rma)
+		memcpy(r->rma, key, len);
+	return r->rma || !len;
+}
+
+void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
+		   const void *key, uint32_t key_len)
+{
+	if (!keep_key(r, key, key_len))
+		address = 0;
 	r->remote = ref;
 	r->remote_address = address;
 	r->at = 0;
+	r->gets = 0;
+	r->failed = TW_OK;
 	r->status = TW_S_OK;
 	r->flags |= TW_R_RNDV;
 	p->ep->nmoving++;
@@ -70,6 +113,7 @@ static void learn(struct tw_peer *p, struct tw_req *r, enum tw_way way)
 static void receive_done(struct tw_peer *p, struct tw_req *r)
 {
 	p->ep->nmoving--;
+	tw_rndv_forget(p, r);
 	if (r->status == TW_S_OK) {
 		tw_recv_finish(p->ep, r);
 		return;
@@ -107,39 +151,73 @@ static bool pay(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
-/* One get; false when the receive has left the pulling list. */
-static bool pull(struct tw_peer *p, struct tw_req *r)
+/* No get of this receive is under way any more, and none will begin. */
+static void pull_over(struct tw_peer *p, struct tw_req *r)
 {
-	struct iovec iov[16];
-	uint32_t want = tw_min((uint32_t)PULL_PIECE, r->xfer_len - r->at), covered;
-	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
-	enum tw_err err = p->link->provider->get(p->link, iov, n, r->remote_address + r->at);
-
-	if (err == TW_OK) {
-		r->at += covered;
-		if (r->at < r->xfer_len)
-			return true;
+	tw_list_del(&r->link);
+	switch (r->failed) {
+	case TW_OK:
 		p->ep->counters[TW_C_RNDV_PULL]++;
 		learn(p, r, TW_PULL);
-		tw_list_del(&r->link);
 		tw_owe(p, r, TW_OWE_DONE);
-		return false;
-	}
-	tw_list_del(&r->link);
-	if (err == TW_EPERM) {
+		break;
+	case TW_EPERM:
 		/* The data can still be sent. */
 		p->ep->counters[TW_C_PULL_REFUSED]++;
 		r->at = 0;
 		r->flags &= (uint8_t)~TW_R_SAMPLE;
 		tw_owe(p, r, TW_OWE_CTS);
-	} else if (err == TW_EFAULT) {
+		break;
+	case TW_EFAULT:
 		r->status = TW_S_ABORTED;
 		tw_owe(p, r, TW_OWE_DONE);
-	} else {
+		break;
+	default:
 		/* The peer is dying: its end will end this receive. */
 		tw_list_add_tail(&p->waiting, &r->link);
 	}
-	return false;
+}
+
+/* One get; false when there is no room for it. */
+static bool pull(struct tw_peer *p, struct tw_req *r)
+{
+	struct iovec iov[16];
+	uint32_t want = tw_min((uint32_t)PULL_PIECE, r->xfer_len - r->at), covered;
+	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
+	enum tw_err err = p->link->provider->get(p->link, iov, n, r->remote_address + r->at,
+						 r->rma, r);
+
+	if (err == TW_AGAIN)
+		return false;
+	if (err == TW_OK || err == TW_PENDING)
+		r->at += covered;
+	else
+		r->failed = (uint8_t)err;
+	r->gets += err == TW_PENDING;
+	if (r->at < r->xfer_len && !r->failed)
+		return true;
+	if (r->gets) {
+		tw_list_del(&r->link);
+		tw_list_add_tail(&p->waiting, &r->link);
+	} else {
+		pull_over(p, r);
+	}
+	return true;
+}
+
+void tw_rndv_ended(struct tw_link *link, void *cookie, enum tw_err err)
+{
+	struct tw_peer *p = link->peer;
+	struct tw_req *r = cookie;
+
+	if (err != TW_OK)
+		r->failed = (uint8_t)err;
+	r->gets--;
+	/* Places for further ones, of whichever receive. */
+	if (!tw_list_empty(&p->pulling))
+		tw_peer_work(p);
+	if (!r->gets && (r->at == r->xfer_len || r->failed))
+		pull_over(p, r);
 }
 
 static bool pull_some(struct tw_peer *p)
@@ -148,7 +226,8 @@ static bool pull_some(struct tw_peer *p)
 
 	for (int budget = PULL_BUDGET; budget > 0 && !tw_list_empty(&p->pulling);
 	     budget -= PULL_PIECE) {
-		pull(p, tw_list_first(&p->pulling, struct tw_req, link));
+		if (!pull(p, tw_list_first(&p->pulling, struct tw_req, link)))
+			break;
 		moved = true;
 	}
 	return moved;
@@ -175,6 +254,8 @@ static void send_done(struct tw_peer *p, struct tw_req *r, enum tw_status status
 	struct tw_ep *ep = p->ep;
 
 	tw_list_del(&r->link);
+	if (r->flags & TW_R_RNDV)
+		tw_rndv_forget(p, r);
 	ep->nmoving--;
 	ep->gauges[TW_G_SENDS]--;
 	r->xfer_len = status == TW_S_OK ? r->len : 0;
@@ -238,6 +319,7 @@ static enum tw_err clear_to_send(struct tw_peer *p, struct tw_hdr hdr, const voi
 	    (r->flags & TW_R_DATA) || tw_hdr_len(hdr) > r->len || !tw_hdr_len(hdr))
 		return TW_EPROTO;
 	memcpy(&r->remote, data, sizeof(r->remote));
+	tw_rndv_forget(p, r);
 	r->flags |= TW_R_DATA;
 	r->xfer_len = tw_hdr_len(hdr);
 	r->at = 0;

@@ -105,18 +105,23 @@ static bool send_eager(struct tw_peer *p, struct tw_req *r)
 static bool announce(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_rts rts = {{r->obj.index, r->obj.gen}, 0};
-	struct iovec iov = {&rts, sizeof(rts)};
+	struct iovec iov[2] = {{&rts, sizeof(rts)}};
+	unsigned niov = 1;
 	struct tw_hdr hdr;
 	uint16_t credits;
 
 	if (!p->rts_left)
 		return false;
-	if (r->nsegs == 1)
-		rts.address = (uintptr_t)r->seg.ptr;
+	r->rma = NULL;
+	rts.address = tw_rndv_expose(p, r);
+	if (r->rma)
+		iov[niov++] = (struct iovec){((struct tw_mr *)r->rma)->key, p->link->key_size};
 	credits = tw_take_credits(p);
 	hdr = tw_hdr_make(TW_RTS, 0, credits, r->len, r->match);
-	if (p->link->provider->send(p->link, TW_SEND_ENGINE, hdr, &iov, 1, sizeof(rts)) != TW_OK) {
+	if (p->link->provider->send(p->link, TW_SEND_ENGINE, hdr, iov, niov,
+				    (uint32_t)(sizeof(rts) + iov[1].iov_len)) != TW_OK) {
 		give_credits_back(p, credits);
+		tw_rndv_forget(p, r);
 		return false;
 	}
 	p->rts_left--;

@@ -6,7 +6,7 @@
  *   type    match              len             payload
  *   EAGER   match information  message length  [sender's ref if SYNC] first bytes
  *   FRAG    -                  -               the next bytes of that message
- *   RTS     match information  message length  struct tw_rts
+ *   RTS     match information  message length  struct tw_rts [remote key]
  *   CTS     sender's ref       bytes wanted    receiver's ref
  *   DATA    receiver's ref     offset          bytes
  *   DONE    sender's ref       bytes taken     -  (flags: enum tw_done)
@@ -44,6 +44,7 @@ struct tw_ref {
 struct tw_rts {
 	struct tw_ref ref;
 	uint64_t address; /* of the data if it is one piece that can be read, or 0 */
+	/* If so, and where the link has such, the key to it follows. */
 };
 _Static_assert(sizeof(struct tw_rts) == 16, "wire format");
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "provider/fake.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -145,6 +146,41 @@ static void on_down(struct tw_link *link, enum tw_err why)
 	p->why = why;
 }
 
+static void on_ended(struct tw_link *link, void *cookie, enum tw_err err)
+{
+	struct fake_peer *p = link->peer;
+	enum tw_err *result = cookie;
+
+	if (p->state != FAKE_UP || p->ended)
+		wrong(p->f, "the end of a transfer on a link that is not up");
+	if (*result != TW_PENDING)
+		wrong(p->f, "a transfer ended twice");
+	*result = err;
+}
+
+static void on_poll(struct tw_host *host, void *instance, bool on)
+{
+	struct fake *f = tw_container(host, struct fake, host);
+
+	if (f->instance && instance != f->instance)
+		wrong(f, "whose progress()?");
+	f->unpolled = !on;
+}
+
+/* Every board of the tests is this host. */
+static enum tw_err on_locate(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+	(void)host;
+	if (nic_id != FAKE_BOARD)
+		return TW_EUNREACH;
+	memset(sa, 0, sizeof(*sa));
+	memcpy(sa, &in, sizeof(in));
+	return TW_OK;
+}
+
 static void on_wake(struct tw_host *host)
 {
 	tw_container(host, struct fake, host)->woken = true;
@@ -165,6 +201,9 @@ static const struct tw_upcalls upcalls = {
 	.refused = on_refused,
 	.down = on_down,
 	.wake = on_wake,
+	.ended = on_ended,
+	.poll = on_poll,
+	.locate = on_locate,
 	.timer = on_timer,
 };
 
@@ -291,7 +330,7 @@ void fake_pump(struct fake *f)
 	for (unsigned i = 0; i < f->npeers; i++)
 		got += f->peers[i].got;
 	f->woken = false;
-	n = f->ops->progress(f->instance);
+	n = f->unpolled ? 0 : f->ops->progress(f->instance);
 	for (unsigned i = 0; i < f->npeers; i++)
 		now += f->peers[i].got;
 	if (!f->on_packet && n != now - got)

@@ -41,6 +41,7 @@ struct fake {
 	struct fake_peer peers[FAKE_PEERS];
 	unsigned npeers, incoming;
 	bool backwards;	    /* deal with descriptors in reverse order */
+	bool unpolled;	    /* progress() is not called */
 	bool woken;	    /* by the upcall, since the last progress */
 	const char *wrong;  /* the first thing that was not as it should be */
 	/* What the engine is told to do. */

@@ -276,9 +276,45 @@ CONFORMANCE(full_of_long, ANY)
 #define MEMORY (1u << 20)
 static uint8_t from[MEMORY], to[MEMORY + 8192];
 
-static enum tw_err get_pieces(struct pair *p, uint32_t len, unsigned pieces, bool empty_ones)
+typedef enum tw_err transfer(struct tw_link *link, const struct iovec *iov, unsigned niov,
+			     uint64_t address, const void *key, void *cookie);
+
+/* What b lets a read and write. */
+static void expose(struct pair *p, void *ptr, size_t len, struct tw_mr *mr)
 {
-	struct iovec iov[16];
+	struct tw_link *link = p->ba->link;
+
+	cr_assert_eq(p->ab->link->key_size, link->key_size);
+	cr_assert_leq(link->key_size, (uint32_t)TW_KEY_MAX);
+	mr->address = (uintptr_t)ptr;
+	if (link->key_size)
+		cr_assert_eq(p->ops->mem_reg(link, ptr, len, mr), TW_OK);
+}
+
+static void hide(struct pair *p, struct tw_mr *mr)
+{
+	if (p->ba->link->key_size)
+		p->ops->mem_dereg(p->ba->link, mr);
+}
+
+/* Starts a transfer from a and sees it through. */
+static enum tw_err move(struct pair *p, transfer *op, const struct iovec *iov, unsigned niov,
+			const struct tw_mr *mr, uint64_t offset)
+{
+	enum tw_err result = TW_PENDING, err;
+
+	while ((err = op(p->ab->link, iov, niov, mr->address + offset, mr->key, &result)) ==
+	       TW_AGAIN)
+		pair_pump(p);
+	if (err != TW_PENDING)
+		return err;
+	UNTIL(p, result != TW_PENDING);
+	return result;
+}
+
+/* Cuts len bytes of `to' into pieces with gaps between them. */
+static void lay_out(struct iovec *iov, uint32_t len, unsigned pieces, bool empty_ones)
+{
 	uint32_t at = 0;
 
 	for (unsigned i = 0; i < pieces; i++) {
@@ -290,9 +326,21 @@ static enum tw_err get_pieces(struct pair *p, uint32_t len, unsigned pieces, boo
 		iov[i] = (struct iovec){to + at + 64 * i, n};
 		at += n;
 	}
+}
+
+static enum tw_err get_pieces(struct pair *p, uint32_t len, unsigned pieces, bool empty_ones)
+{
+	struct iovec iov[16];
+	struct tw_mr mr;
+	enum tw_err err;
+
+	lay_out(iov, len, pieces, empty_ones);
 	memset(to, 0xdd, sizeof(to));
-	if (p->ops->get(p->ab->link, iov, pieces, (uintptr_t)from + 3) != TW_OK)
-		return TW_EPERM;
+	expose(p, from, sizeof(from), &mr);
+	err = move(p, p->ops->get, iov, pieces, &mr, 3);
+	hide(p, &mr);
+	if (err != TW_OK)
+		return err;
 	for (unsigned i = 0, done = 0; i < pieces; done += (unsigned)iov[i].iov_len, i++) {
 		uint8_t *base = iov[i].iov_base;
 
@@ -303,8 +351,29 @@ static enum tw_err get_pieces(struct pair *p, uint32_t len, unsigned pieces, boo
 	return TW_OK;
 }
 
+static enum tw_err put_pieces(struct pair *p, uint32_t len, unsigned pieces, bool empty_ones)
+{
+	struct iovec iov[16];
+	struct tw_mr mr;
+	enum tw_err err;
+
+	lay_out(iov, len, pieces, empty_ones);
+	twt_fill(to, sizeof(to), len + pieces);
+	memset(from, 0xdd, sizeof(from));
+	expose(p, from, sizeof(from), &mr);
+	err = move(p, p->ops->put, iov, pieces, &mr, 3);
+	hide(p, &mr);
+	if (err != TW_OK)
+		return err;
+	for (unsigned i = 0, done = 0; i < pieces; done += (unsigned)iov[i].iov_len, i++)
+		if (memcmp(iov[i].iov_base, from + 3 + done, iov[i].iov_len) != 0)
+			return TW_EFAULT;
+	return from[2] == 0xdd && from[3 + len] == 0xdd ? TW_OK : TW_EFAULT;
+}
+
 /* From the own process, which no system refuses. */
-CONFORMANCE(get, ANY)
+static void all_lengths(const struct traits *t,
+			enum tw_err (*pieces)(struct pair *, uint32_t, unsigned, bool))
 {
 	static const uint32_t lens[] = {1, 2, 63, 4096, 4097, 100000, MEMORY - 8};
 	struct pair *p = pair_connected(t);
@@ -312,25 +381,83 @@ CONFORMANCE(get, ANY)
 	twt_fill(from, sizeof(from), 4);
 	cr_assert(p->ab->link->can_get);
 	for (unsigned i = 0; i < tw_countof(lens); i++) {
-		cr_assert_eq(get_pieces(p, lens[i], 1, false), TW_OK);
+		cr_assert_eq(pieces(p, lens[i], 1, false), TW_OK);
 		for (unsigned k = 2; k <= 16 && k < lens[i]; k++)
-			cr_assert_eq(get_pieces(p, lens[i], k, false), TW_OK);
+			cr_assert_eq(pieces(p, lens[i], k, false), TW_OK);
 	}
+	/* Nothing at all, and nothing in between. */
+	cr_assert_eq(pieces(p, 0, 0, false), TW_OK);
+	cr_assert_eq(pieces(p, 0, 1, true), TW_OK);
+	cr_assert_eq(pieces(p, 5000, 7, true), TW_OK, "some pieces are empty");
 	cr_assert(p->ab->link->can_get);
 	pair_close(p);
 }
 
-/* Nothing at all, and nothing in between. */
-CONFORMANCE(get_nothing, ANY)
+CONFORMANCE(get, ANY)
 {
-	struct pair *p = pair_connected(t);
+	all_lengths(t, get_pieces);
+}
 
-	twt_fill(from, sizeof(from), 4);
-	cr_assert_eq(p->ops->get(p->ab->link, NULL, 0, (uintptr_t)from), TW_OK);
-	cr_assert_eq(get_pieces(p, 0, 1, true), TW_OK);
-	cr_assert_eq(get_pieces(p, 5000, 7, true), TW_OK, "some pieces are empty");
-	cr_assert(p->ab->link->can_get);
+CONFORMANCE(put, ANY)
+{
+	all_lengths(t, put_pieces);
+}
+
+/* Packets and transfers mix, and many transfers are under way at once. */
+CONFORMANCE(get_many, ANY)
+{
+	enum { N = 64, LEN = MEMORY / N };
+	struct pair *p = pair_connected(t);
+	enum tw_err results[N];
+	struct tw_mr mr;
+
+	twt_fill(from, sizeof(from), 9);
+	expose(p, from, sizeof(from), &mr);
+	for (unsigned i = 0; i < N; i++) {
+		struct iovec iov = {to + i * LEN, LEN};
+		enum tw_err err;
+
+		results[i] = TW_PENDING;
+		while ((err = p->ops->get(p->ab->link, &iov, 1, mr.address + i * LEN, mr.key,
+					  &results[i])) == TW_AGAIN)
+			pair_pump(p);
+		cr_assert(err == TW_OK || err == TW_PENDING, "error %d", err);
+		if (err == TW_OK)
+			results[i] = TW_OK;
+		while (fake_send(p->ab, TW_SEND_PLAIN, i * 60) == TW_AGAIN)
+			pair_pump(p);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		UNTIL(p, results[i] != TW_PENDING);
+		cr_assert_eq(results[i], TW_OK);
+	}
+	UNTIL(p, p->ba->got == p->ab->sent);
+	cr_assert_eq(memcmp(from, to, MEMORY), 0);
+	hide(p, &mr);
 	pair_close(p);
+}
+
+/* A transfer ends before its link does, or is forgotten with it. */
+CONFORMANCE(get_cut_off, OTHERS)
+{
+	for (int side = 0; side < 2; side++) {
+		struct pair *p = pair_connected(t);
+		enum tw_err result = TW_PENDING, err;
+		struct iovec iov = {to, MEMORY};
+		struct tw_mr mr;
+
+		expose(p, from, sizeof(from), &mr);
+		err = p->ops->get(p->ab->link, &iov, 1, mr.address, mr.key, &result);
+		cr_assert(err == TW_OK || err == TW_PENDING);
+		pair_disconnect(side ? p->ab : p->ba);
+		if (side == 0) {
+			UNTIL(p, p->ab->state == FAKE_DOWN);
+			cr_assert(err == TW_OK || result != TW_PENDING, "down before the end");
+		}
+		for (int i = 0; i < 100; i++)
+			pair_pump(p);
+		pair_close(p);
+	}
 }
 
 CONFORMANCE(get_from_nowhere, FAULTS)
@@ -340,13 +467,15 @@ CONFORMANCE(get_from_nowhere, FAULTS)
 	uint8_t *hole = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	munmap(hole + 4096, 4096);
-	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, 16), TW_EFAULT);
-	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, UINT64_MAX - 100), TW_EFAULT);
-	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, (uintptr_t)hole), TW_EFAULT);
+	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, 16, NULL, NULL), TW_EFAULT);
+	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, UINT64_MAX - 100, NULL, NULL), TW_EFAULT);
+	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EFAULT);
+	cr_assert_eq(p->ops->put(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EFAULT);
 	munmap(hole, 4096);
 	/* The link is none the worse for it. */
 	cr_assert(p->ab->link->can_get);
 	cr_assert_eq(get_pieces(p, 5000, 3, false), TW_OK);
+	cr_assert_eq(put_pieces(p, 5000, 3, false), TW_OK);
 	cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, 5), TW_OK);
 	UNTIL(p, p->ba->got == 1);
 	pair_close(p);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reading and writing the memory of a peer's process. */
+#include <errno.h>
+#include <sys/uio.h>
+
+#include "providers/shm/shm.h"
+
+#define GET_PIECES 16 /* pieces of memory that one system call fills */
+
+/* The pieces of iov from byte at on, as many as fit; their bytes. */
+static size_t pieces_from(const struct iovec *iov, unsigned niov, size_t at, struct iovec *piece,
+			  unsigned *n)
+{
+	size_t bytes = 0;
+
+	*n = 0;
+	for (unsigned i = 0; i < niov && *n < GET_PIECES; i++) {
+		if (at >= iov[i].iov_len) {
+			at -= iov[i].iov_len;
+			continue;
+		}
+		piece[*n].iov_base = (char *)iov[i].iov_base + at;
+		piece[*n].iov_len = iov[i].iov_len - at;
+		bytes += piece[(*n)++].iov_len;
+		at = 0;
+	}
+	return bytes;
+}
+
+static enum tw_err get_failed(struct tw_shm_link *l, int error)
+{
+	if (error == EFAULT)
+		return TW_EFAULT;
+	if (error == ESRCH)
+		return TW_ELOST;
+	l->link.can_get = false;
+	return TW_EPERM;
+}
+
+/*
+ * Reads or writes. With what is read comes the cookie of the peer's mark, from
+ * where only the peer has it: the process that we read could be a new owner of
+ * its number.
+ */
+static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, unsigned niov,
+			       uint64_t address, bool write)
+{
+	struct iovec local[GET_PIECES + 1], remote[2];
+	size_t at = 0, bytes;
+	unsigned n;
+
+	while ((bytes = pieces_from(iov, niov, at, local, &n)) > 0) {
+		uint64_t cookie = 0;
+		ssize_t got;
+
+		local[n] = (struct iovec){&cookie, sizeof(cookie)};
+		remote[0] = (struct iovec){(void *)(uintptr_t)(address + at), bytes};
+		remote[1] = (struct iovec){(void *)(uintptr_t)l->cookie_at, sizeof(cookie)};
+		got = write ? process_vm_writev(l->pid, local, n, remote, 1, 0)
+			    : process_vm_readv(l->pid, local, n + 1, remote, 2, 0);
+		if (got <= 0)
+			return get_failed(l, got < 0 ? errno : EPERM);
+		if (!write && (size_t)got >= bytes && cookie != l->mark->cookie)
+			return TW_ELOST;
+		at += tw_min((size_t)got, bytes);
+	}
+	return TW_OK;
+}
+
+enum tw_err tw_shm_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, void *cookie)
+{
+	(void)key;
+	(void)cookie;
+	return copy_remote(tw_container(link, struct tw_shm_link, link), iov, niov, address, false);
+}
+
+enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, void *cookie)
+{
+	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+	uint64_t none;
+	struct iovec to = {&none, sizeof(none)};
+	enum tw_err err;
+
+	(void)key;
+	(void)cookie;
+	/* A read finds out with the data who was read; a write must know before. */
+	err = copy_remote(l, &to, 1, l->cookie_at, false);
+	return err == TW_OK ? copy_remote(l, iov, niov, address, true) : err;
+}
