@@ -55,6 +55,7 @@ struct tw_link {
 	uint32_t key_size;    /* bytes of a remote key; 0: nothing needs to be registered */
 	bool can_get;	      /* get() and put() work as far as is known */
 	bool direct;	      /* a get is a plain copy: nothing can be faster */
+	bool by_cpu;	      /* get and put are done by the caller's processor */
 };
 
 #define TW_KEY_MAX 48
@@ -160,7 +161,8 @@ struct tw_provider {
 	 * many are under way: one of them ends. TW_EPERM when it cannot be done
 	 * (the data may still be sent; the system refuses, then can_get is false
 	 * from now on, or the key is of a path that is gone), TW_EFAULT, TW_ELOST.
-	 * A get may be done twice, and so may a put before it has ended.
+	 * A get may be done twice, and so may a put before it has ended. Once a
+	 * link has ended on this side, no put of the peer touches memory here.
 	 */
 	enum tw_err (*get)(struct tw_link *link, const struct iovec *iov, unsigned niov,
 			   uint64_t address, const void *key, void *cookie);

@@ -201,6 +201,7 @@ static void watch_process(struct tw_shm_link *l)
 	if (l->pidfd >= 0)
 		watch(l->ep, l->pidfd, &l->pid_watch);
 	l->link.can_get = l->pid > 0;
+	l->link.by_cpu = true;
 }
 
 static enum tw_err introduce(struct tw_shm_link *l)

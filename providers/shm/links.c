@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The links of an endpoint: their memory and their place in the poll set. */
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "base/fds.h"
+#include "base/log.h"
 #include "providers/shm/shm.h"
+
+#define REVOKE_US 1000000
 
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
 {
@@ -69,10 +74,27 @@ void tw_shm_link_mute(struct tw_shm_link *l)
 	l->sock = l->pidfd = -1;
 }
 
+/* From here on nobody writes our memory; a write under way takes microseconds. */
+static void revoke(struct tw_shm_link *l)
+{
+	uint64_t end = tw_clock() + tw_clock_us(REVOKE_US);
+
+	while (!tw_ring_revoke(&l->rx) && l->link.provider->alive(&l->link)) {
+		if (tw_clock() > end) {
+			tw_log(TW_LOG_ERROR, "process %d stands still while it writes here",
+			       (int)l->pid);
+			return;
+		}
+		sched_yield();
+	}
+}
+
 void tw_shm_link_end(struct tw_shm_link *l)
 {
 	if (l->state == TW_SHM_DEAD)
 		return;
+	if (l->state == TW_SHM_UP)
+		revoke(l);
 	if (tw_shm_in_use(l))
 		leave_poll_set(l);
 	if (l->owed)

@@ -5,6 +5,7 @@
 
 #include "providers/shm/shm.h"
 
+#define ALIVE_US 1000 /* who polled since then lives: its number has no new owner */
 #define GET_PIECES 16 /* pieces of memory that one system call fills */
 
 /* The pieces of iov from byte at on, as many as fit; their bytes. */
@@ -81,11 +82,18 @@ enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned n
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 	uint64_t none;
 	struct iovec to = {&none, sizeof(none)};
-	enum tw_err err;
+	enum tw_err err = TW_OK;
 
 	(void)key;
 	(void)cookie;
 	/* A read finds out with the data who was read; a write must know before. */
-	err = copy_remote(l, &to, 1, l->cookie_at, false);
-	return err == TW_OK ? copy_remote(l, iov, niov, address, true) : err;
+	if (!tw_shm_polled_within(l, ALIVE_US))
+		err = copy_remote(l, &to, 1, l->cookie_at, false);
+	if (err != TW_OK)
+		return err;
+	if (!tw_ring_put_begin(&l->tx))
+		return TW_ELOST;
+	err = copy_remote(l, iov, niov, address, true);
+	tw_ring_put_end(&l->tx);
+	return err;
 }

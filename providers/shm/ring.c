@@ -95,3 +95,26 @@ bool tw_ring_drained(const struct tw_ring_tx *tx)
 {
 	return atomic_load_explicit(&tx->ring->taken.slots, memory_order_acquire) == tx->head;
 }
+
+bool tw_ring_put_begin(struct tw_ring_tx *tx)
+{
+	atomic_store_explicit(&tx->ring->wants.putting, 1, memory_order_relaxed);
+	/* Pairs with the fence in tw_ring_revoke(): one of us sees the other. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load_explicit(&tx->ring->taken.revoked, memory_order_relaxed))
+		return true;
+	tw_ring_put_end(tx);
+	return false;
+}
+
+void tw_ring_put_end(struct tw_ring_tx *tx)
+{
+	atomic_store_explicit(&tx->ring->wants.putting, 0, memory_order_release);
+}
+
+bool tw_ring_revoke(struct tw_ring_rx *rx)
+{
+	atomic_store_explicit(&rx->ring->taken.revoked, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return !atomic_load_explicit(&rx->ring->wants.putting, memory_order_acquire);
+}

@@ -34,13 +34,15 @@ _Static_assert(sizeof(struct tw_slot) == TW_LINE, "a slot is a cache line");
 /* Written by the reader only. */
 struct tw_ring_taken {
 	_Atomic(uint32_t) slots;
-	_Atomic(uint32_t) bytes; /* modulo 2^32, places skipped included */
-	uint8_t pad[TW_LINE - 8];
+	_Atomic(uint32_t) bytes;   /* modulo 2^32, places skipped included */
+	_Atomic(uint32_t) revoked; /* the writer may not put any more */
+	uint8_t pad[TW_LINE - 12];
 };
 /* Written by the writer only. */
 struct tw_ring_wants {
-	_Atomic(uint32_t) room; /* it sleeps until there is room */
-	uint8_t pad[TW_LINE - 4];
+	_Atomic(uint32_t) room;	   /* it sleeps until there is room */
+	_Atomic(uint32_t) putting; /* it may be writing the reader's memory just now */
+	uint8_t pad[TW_LINE - 8];
 };
 
 /* The ring as it lies in memory; slots and bytes follow. */
@@ -92,6 +94,14 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
 /* Writes a long packet; there must be room. */
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len);
+/*
+ * The writer of a ring may write the reader's memory in between; false once the
+ * reader has revoked that, which then waits until no write is under way.
+ */
+bool tw_ring_put_begin(struct tw_ring_tx *tx);
+void tw_ring_put_end(struct tw_ring_tx *tx);
+/* False while a write may be under way: try again. */
+bool tw_ring_revoke(struct tw_ring_rx *rx);
 /* All that was written has been read. */
 bool tw_ring_drained(const struct tw_ring_tx *tx);
 

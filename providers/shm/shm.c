@@ -16,7 +16,7 @@
 #define MARK_EVERY 8 /* polls between two marks, a power of two */
 #define MARK_BATCH 8 /* packets that are worth a mark of their own */
 
-static bool polled_within(const struct tw_shm_link *l, uint64_t us)
+bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
 {
 	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_relaxed);
 
@@ -25,7 +25,7 @@ static bool polled_within(const struct tw_shm_link *l, uint64_t us)
 
 static bool peer_polls(const struct tw_shm_link *l)
 {
-	return polled_within(l, STALE_US);
+	return tw_shm_polled_within(l, STALE_US);
 }
 
 void tw_shm_mark_now(struct tw_shm_ep *ep)
@@ -98,7 +98,7 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 	l->blocked_len = l->blocked ? tw_min(l->blocked_len, len) : len;
 	l->blocked_reserve = l->blocked ? tw_min(l->blocked_reserve, reserve) : reserve;
 	l->blocked = true;
-	if (polled_within(l, FULL_US))
+	if (tw_shm_polled_within(l, FULL_US))
 		owe(l);
 	else
 		must_act(l);

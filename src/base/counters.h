@@ -12,14 +12,16 @@
 	X(SEND_BYTES, "bytes sent")                                                                \
 	X(RECV_DONE, "receives completed")                                                         \
 	X(RECV_BYTES, "bytes received")                                                            \
-	X(RECV_POSTED, "receives posted")                                                           \
+	X(RECV_POSTED, "receives posted")                                                          \
 	X(RECV_TRUNCATED, "receives truncated")                                                    \
 	X(RECV_CANCELLED, "receives cancelled")                                                    \
 	X(UNEXPECTED, "messages unexpected")                                                       \
 	X(UNEXPECTED_MATCHED, "messages unexpected, matched later")                                \
 	X(RNDV_PULL, "rendezvous pulled")                                                          \
 	X(RNDV_PUSH, "rendezvous pushed")                                                          \
+	X(RNDV_SPLIT, "rendezvous split between both sides")                                       \
 	X(PULL_REFUSED, "pulls refused by the system")                                             \
+	X(PUT_FAILED, "parts of a peer that could not be written")                                 \
 	X(NO_CREDIT, "sends without eager credit")                                                 \
 	X(SEND_QUEUED, "sends queued behind a full ring")                                          \
 	X(BELL_RUNG, "bells rung")                                                                 \
@@ -44,10 +46,10 @@ extern const char *const tw_counter_labels[TW_NCOUNTERS];
 
 /* Present depths, shown beside the counters. */
 enum tw_gauge {
-	TW_G_POSTED,	 /* receives posted and unmatched */
-	TW_G_UNEXPECTED, /* messages waiting for a receive */
+	TW_G_POSTED,	  /* receives posted and unmatched */
+	TW_G_UNEXPECTED,  /* messages waiting for a receive */
 	TW_G_UNEXP_BYTES, /* their bytes held here */
-	TW_G_SENDS,	 /* sends not yet complete */
+	TW_G_SENDS,	  /* sends not yet complete */
 	TW_NGAUGES
 };
 

@@ -67,7 +67,8 @@ static int out_of_range(const struct tw_settings *s)
 		     (s->ring_slots & (s->ring_slots - 1));
 	bool bytes = s->ring_bytes < 65536 || s->ring_bytes > 16777216 ||
 		     (s->ring_bytes & (s->ring_bytes - 1));
-	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") && strcmp(s->rndv, "pull");
+	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") &&
+		    strcmp(s->rndv, "pull") && strcmp(s->rndv, "split");
 
 	return slots || bytes || rndv;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/choose.h"
 
-#define TRY_EVERY 64
-#define FIRST_TRIES 3 /* early transfers that try the other way */
+/* A run of tries, since the first of a kind finds the caches of another. */
+#define RUN 4
+#define TRY_EVERY (64 * RUN)
 
 static struct tw_choose_class *class_of(struct tw_choose *c, uint32_t len)
 {
@@ -26,28 +27,56 @@ static uint32_t least(const struct tw_choose_class *k, enum tw_way way)
 	return min;
 }
 
-enum tw_way tw_choose(struct tw_choose *c, uint32_t len)
+/* The best of some ways; one that was never tried is no better than push. */
+static enum tw_way best_of(const struct tw_choose_class *k, unsigned ways)
+{
+	enum tw_way found = TW_WAYS;
+
+	if (ways & TW_WAY(k->best))
+		return (enum tw_way)k->best;
+	for (unsigned way = 0; way < TW_WAYS; way++) {
+		uint32_t cost = least(k, (enum tw_way)way);
+
+		if (!(ways & TW_WAY(way)))
+			continue;
+		if (found == TW_WAYS || (cost && cost < least(k, found)))
+			found = (enum tw_way)way;
+	}
+	return found;
+}
+
+enum tw_way tw_choose(struct tw_choose *c, uint32_t len, unsigned ways)
 {
 	struct tw_choose_class *k = class_of(c, len);
 	uint32_t n = k->count++;
+	unsigned way = k->best;
 
-	if ((n < 2 * FIRST_TRIES && (n & 1)) || n % TRY_EVERY == TRY_EVERY - 1)
-		return (enum tw_way)!k->best;
-	return (enum tw_way)k->best;
+	if (n < RUN * TW_WAYS)
+		way = n / RUN;
+	else if (n % TRY_EVERY >= TRY_EVERY - RUN)
+		way = (way + 1 + n / TRY_EVERY % (TW_WAYS - 1)) % TW_WAYS;
+	return ways & TW_WAY(way) ? (enum tw_way)way : best_of(k, ways);
 }
 
 void tw_choose_sample(struct tw_choose *c, enum tw_way way, uint32_t len, uint64_t ticks)
 {
 	struct tw_choose_class *k = class_of(c, len);
 	uint64_t cost = ticks * 1024 / (len ? len : 1);
-	uint32_t mine, other;
+	uint32_t mine, least_other = 0;
 
 	if (cost == 0 || cost > UINT32_MAX)
 		cost = cost ? UINT32_MAX : 1;
 	k->cost[way][k->next[way]++ % TW_CHOOSE_RECENT] = (uint32_t)cost;
 	mine = least(k, (enum tw_way)k->best);
-	other = least(k, (enum tw_way)!k->best);
-	/* 20% better, or it would flip back and forth. */
-	if (other && mine && (uint64_t)other * 6 < (uint64_t)mine * 5)
-		k->best = !k->best;
+	for (unsigned w = 0; mine && w < TW_WAYS; w++) {
+		uint32_t other = least(k, (enum tw_way)w);
+
+		/* An eighth better, or it would flip back and forth. */
+		if (!other || (uint64_t)other * 8 >= (uint64_t)mine * 7)
+			continue;
+		if (least_other && other >= least_other)
+			continue;
+		least_other = other;
+		k->best = (uint8_t)w;
+	}
 }

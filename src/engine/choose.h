@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Push or pull: which moves a long message faster is learnt per peer and size.
- * The loser is tried again on one transfer in 64, since cores move.
+ * Push, pull or both at once: which moves a long message fastest is learnt per
+ * peer and size. Four transfers in 256 try a loser again, since cores move.
  */
 #ifndef TW_CHOOSE_H
 #define TW_CHOOSE_H
@@ -12,18 +12,26 @@
 #define TW_CHOOSE_CLASSES 8 /* by powers of four from 16 KiB */
 #define TW_CHOOSE_RECENT 4
 
-enum tw_way { TW_PUSH, TW_PULL, TW_WAYS };
+enum tw_way {
+	TW_PUSH,  /* through the provider's packets */
+	TW_PULL,  /* the receiver reads the sender's memory */
+	TW_SPLIT, /* it reads the front while the sender writes the rest */
+	TW_WAYS
+};
+#define TW_WAY(way) (1u << (way))
+#define TW_ALL_WAYS (TW_WAY(TW_WAYS) - 1)
 
 struct tw_choose {
 	struct tw_choose_class {
-		uint32_t count;			       /* transfers decided */
-		uint8_t best;			       /* enum tw_way */
-		uint8_t next[TW_WAYS];		       /* place of the next sample */
+		uint32_t count;				  /* transfers decided */
+		uint8_t best;				  /* enum tw_way */
+		uint8_t next[TW_WAYS];			  /* place of the next sample */
 		uint32_t cost[TW_WAYS][TW_CHOOSE_RECENT]; /* ticks per KiB, 0 none */
 	} classes[TW_CHOOSE_CLASSES];
 };
 
-enum tw_way tw_choose(struct tw_choose *c, uint32_t len);
+/* One of those ways, a set of TW_WAY() that is not empty. */
+enum tw_way tw_choose(struct tw_choose *c, uint32_t len, unsigned ways);
 void tw_choose_sample(struct tw_choose *c, enum tw_way way, uint32_t len, uint64_t ticks);
 
 #endif /* TW_CHOOSE_H */

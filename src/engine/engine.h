@@ -32,8 +32,8 @@
 #include "providers/provider.h"
 #include "providers/registry.h"
 
-#define TW_MAX_EIDS 1024      /* endpoint ids of a board */
-#define TW_MAX_OPEN 2048      /* open endpoints of a process */
+#define TW_MAX_EIDS 1024 /* endpoint ids of a board */
+#define TW_MAX_OPEN 2048 /* open endpoints of a process */
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
 #define TW_MAX_REQS (1u << 26)
@@ -44,7 +44,7 @@
 
 /* An endpoint address as users hold it; compared as a whole. */
 struct tw_addr {
-	uint64_t where;	  /* NIC id << 16 | endpoint id */
+	uint64_t where; /* NIC id << 16 | endpoint id */
 	uint32_t session;
 	uint32_t slot_peer; /* endpoint slot << 20 | peer index */
 };
@@ -69,7 +69,7 @@ enum tw_status {
 enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT };
 
 /* What a request still owes its peer before it may complete. */
-enum tw_owed { TW_OWE_NOTHING, TW_OWE_ACK, TW_OWE_CTS, TW_OWE_DONE };
+enum tw_owed { TW_OWE_NOTHING, TW_OWE_ACK, TW_OWE_CTS, TW_OWE_DONE, TW_OWE_SHARE, TW_OWE_PUT };
 
 enum tw_req_flags {
 	TW_R_DONE = 1,
@@ -110,8 +110,10 @@ struct tw_req {
 			struct tw_ref remote;
 			uint64_t remote_address;
 			uint64_t started;
-			uint32_t gets; /* under way */
-			uint8_t failed; /* enum tw_err of one of them */
+			uint32_t gets;	/* under way */
+			uint8_t failed; /* enum tw_err of one of them, or of a put */
+			bool shared;	/* the sender has not finished writing the rest */
+			uint32_t until; /* where the receiver's own part ends */
 			void *rma; /* remote key of a receive, registration of a send, or NULL */
 		};
 		struct {
@@ -134,7 +136,7 @@ struct tw_umsg {
 	uint64_t claimed;  /* when a blocked probe returned it, 0 not; see tw_ep.claims */
 	struct tw_ref ref; /* of the sender, if rndv or sync */
 	uint64_t address;
-	uint32_t key_len; /* of the remote key, which is the data if rndv */
+	uint32_t key_len;      /* of the remote key, which is the data if rndv */
 	struct tw_umsg *spare; /* next one, while unused */
 	bool small;	       /* of the one size that is kept */
 	char data[];
@@ -148,9 +150,9 @@ struct tw_peer {
 	uint8_t state; /* enum tw_peer_state */
 	uint8_t why;   /* enum tw_status of later sends, once down */
 	/* Sending. */
-	uint32_t credits;    /* lines of eager data that may still go */
-	uint32_t granted;    /* credits at the start */
-	uint64_t starved;    /* tick since which there were too few, 0 enough */
+	uint32_t credits; /* lines of eager data that may still go */
+	uint32_t granted; /* credits at the start */
+	uint64_t starved; /* tick since which there were too few, 0 enough */
 	uint32_t rts_left;
 	struct tw_list sendq;	/* in order, wait for room */
 	struct tw_list pushing; /* wanted by the other side */
@@ -168,6 +170,7 @@ struct tw_peer {
 	/* The rest. */
 	struct tw_list work; /* on ep->work when something can be sent */
 	struct tw_choose choose;
+	bool cannot_put; /* its puts have failed */
 	uint32_t filter; /* its own, which connects must show */
 	uint32_t key;	 /* what our connect shows */
 	uint32_t grant;	 /* the window that it offers */
@@ -201,7 +204,7 @@ struct tw_ep {
 	struct tw_peer *self;
 	/* The user's options. */
 	uint32_t unexp_max;
-	uint64_t context_mask; /* bits of the context id, 0 none */
+	uint64_t context_mask;	     /* bits of the context id, 0 none */
 	void (*error_handler)(void); /* the interface's, not called here */
 	/* The interface's; true drops the message. Inside it the lock is held. */
 	bool (*unexp_handler)(struct tw_ep *ep, const struct tw_umsg *u, void *data);
@@ -231,17 +234,17 @@ enum tw_summons { TW_SUMMON_EVENTS = 1, TW_SUMMON_TIMER = 2 };
 
 /* A place for an open endpoint; lives for ever, so that handles can be checked. */
 struct tw_slot_entry {
-	_Atomic(uint64_t) handle; /* 0: free */
+	_Atomic(uint64_t) handle;   /* 0: free */
 	_Atomic(uintptr_t) handler; /* thread inside the unexpected handler */
 	struct tw_ep *ep;
 	struct tw_lock lock;
 	bool ready;    /* the lock is made */
 	uint64_t name; /* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;
-	_Atomic(uint64_t) timer; /* tick at which the service thread must look, 0 none */
-	_Atomic(uint64_t) polls; /* by the program */
+	_Atomic(uint64_t) timer;    /* tick at which the service thread must look, 0 none */
+	_Atomic(uint64_t) polls;    /* by the program */
 	_Atomic(uint32_t) summoned; /* enum tw_summons: the next poll should look */
-	_Atomic(bool) handed;	 /* the timer is set for unfinished work */
+	_Atomic(bool) handed;	    /* the timer is set for unfinished work */
 	/* Of the service thread, for a program that polls itself: */
 	_Atomic(uint64_t) look; /* tick of the next look at it, 0 none */
 	uint64_t backoff;
@@ -276,8 +279,7 @@ static inline struct tw_ep *tw_enter(uint64_t handle)
 	if (tw_unlikely(!handle ||
 			atomic_load_explicit(&s->handle, memory_order_acquire) != handle))
 		return NULL;
-	if (tw_unlikely(atomic_load_explicit(&s->handler, memory_order_relaxed) ==
-			tw_thread_id()))
+	if (tw_unlikely(atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id()))
 		return s->ep;
 	tw_lock(&s->lock);
 	if (tw_unlikely(atomic_load_explicit(&s->handle, memory_order_relaxed) != handle ||
@@ -411,15 +413,31 @@ void tw_recv_lost(struct tw_peer *p);
 /* The receive of an announced message begins; key_len bytes of remote key. */
 void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		   const void *key, uint32_t key_len);
-/* Lets the other side read the data of a send; 0 if it cannot. */
-uint64_t tw_rndv_expose(struct tw_peer *p, struct tw_req *r);
-/* Frees what a request has of remote memory. */
-void tw_rndv_forget(struct tw_peer *p, struct tw_req *r);
-void tw_rndv_ended(struct tw_link *link, void *cookie, enum tw_err err);
-enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
-			   uint32_t len);
+void tw_rndv_learn(struct tw_peer *p, const struct tw_req *r, enum tw_way way);
+/* A send that waits to hear what the receiver wants. */
+static inline bool tw_rndv_announced(const struct tw_req *r)
+{
+	return (r->flags & TW_R_RNDV) && !(r->flags & TW_R_DATA) && r->owed == TW_OWE_NOTHING;
+}
+enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload, uint32_t len);
 bool tw_rndv_flush(struct tw_peer *p);
 void tw_owe(struct tw_peer *p, struct tw_req *r, enum tw_owed what);
+
+/* direct.c ---------------------------------------------------------------- */
+
+/* Lets the other side read the data of a send; 0 if it cannot. */
+uint64_t tw_direct_expose(struct tw_peer *p, struct tw_req *r);
+/* Keeps what a receive needs to know of the sender's memory; false without memory. */
+bool tw_direct_init(struct tw_req *r, uint64_t address, const void *key, uint32_t key_len);
+/* Frees what a request has of remote memory. */
+void tw_direct_forget(struct tw_peer *p, struct tw_req *r);
+void tw_direct_start(struct tw_peer *p, struct tw_req *r, enum tw_way way);
+/* Both move a piece or more; whether anything moved. */
+bool tw_direct_pull(struct tw_peer *p);
+bool tw_direct_put(struct tw_peer *p, struct tw_req *r);
+void tw_direct_ended(struct tw_link *link, void *cookie, enum tw_err err);
+enum tw_err tw_direct_share(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len);
+enum tw_err tw_direct_written(struct tw_peer *p, struct tw_hdr hdr);
 
 /* peer.c ----------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 
 #include "engine/engine.h"
 
-#define DEAD_KEPT 64	/* dead peers before the oldest place is used again */
+#define DEAD_KEPT 64 /* dead peers before the oldest place is used again */
 
 static struct tw_addr make_addr(struct tw_ep *ep, uint32_t index, uint64_t nic_id,
 				uint32_t endpoint_id, uint32_t session)
@@ -17,8 +17,8 @@ static struct tw_addr make_addr(struct tw_ep *ep, uint32_t index, uint64_t nic_i
 
 static void clear_peer(struct tw_peer *p)
 {
-	struct tw_list *lists[] = {&p->sendq, &p->pushing, &p->waiting, &p->owing,
-				   &p->pulling, &p->work, &p->connects};
+	struct tw_list *lists[] = {&p->sendq,	&p->pushing, &p->waiting, &p->owing,
+				   &p->pulling, &p->work,    &p->connects};
 
 	for (unsigned i = 0; i < tw_countof(lists); i++)
 		tw_list_init(lists[i]);
@@ -185,7 +185,7 @@ static void fail(struct tw_peer *p, struct tw_req *r, enum tw_status why)
 	if ((r->flags & TW_R_RNDV) || (r->kind == TW_SEND && (r->flags & TW_R_BUFFERED)))
 		ep->nmoving--;
 	if (r->flags & TW_R_RNDV)
-		tw_rndv_forget(p, r);
+		tw_direct_forget(p, r);
 	r->xfer_len = 0;
 	tw_req_complete(ep, r, why);
 }
@@ -197,10 +197,11 @@ static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why
 
 		tw_list_del(&r->link);
 		/* A receive that owes only its thanks has all its data. */
-		if (list == &p->owing && r->owed != TW_OWE_CTS && r->status == TW_S_OK) {
+		if (list == &p->owing && (r->owed == TW_OWE_ACK || r->owed == TW_OWE_DONE) &&
+		    r->status == TW_S_OK) {
 			if (r->flags & TW_R_RNDV) {
 				p->ep->nmoving--;
-				tw_rndv_forget(p, r);
+				tw_direct_forget(p, r);
 			}
 			tw_recv_finish(p->ep, r);
 			continue;

@@ -46,7 +46,7 @@ const struct tw_upcalls tw_upcalls = {
 	.down = tw_connect_down,
 	.timer = tw_timer,
 	.wake = wake,
-	.ended = tw_rndv_ended,
+	.ended = tw_direct_ended,
 	.poll = poll_provider,
 	.locate = locate,
 };

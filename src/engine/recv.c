@@ -239,8 +239,7 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
 		take_umsg(ep, r, u);
 }
 
-static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
-			 uint32_t len)
+static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
 {
 	struct tw_ep *ep = p->ep;
 	bool sync = tw_hdr_flags(hdr) & TW_FLAG_SYNC;
@@ -319,8 +318,7 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	return TW_OK;
 }
 
-static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *data,
-			     uint32_t len)
+static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len)
 {
 	struct tw_rts rts;
 	struct tw_req *r;

@@ -113,7 +113,7 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	if (!p->rts_left)
 		return false;
 	r->rma = NULL;
-	rts.address = tw_rndv_expose(p, r);
+	rts.address = tw_direct_expose(p, r);
 	if (r->rma)
 		iov[niov++] = (struct iovec){((struct tw_mr *)r->rma)->key, p->link->key_size};
 	credits = tw_take_credits(p);
@@ -121,7 +121,7 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	if (p->link->provider->send(p->link, TW_SEND_ENGINE, hdr, iov, niov,
 				    (uint32_t)(sizeof(rts) + iov[1].iov_len)) != TW_OK) {
 		give_credits_back(p, credits);
-		tw_rndv_forget(p, r);
+		tw_direct_forget(p, r);
 		return false;
 	}
 	p->rts_left--;

@@ -12,6 +12,8 @@
  *   DONE    sender's ref       bytes taken     -  (flags: enum tw_done)
  *   ACK     sender's ref       -               -
  *   CREDIT  -                  -               -
+ *   SHARE   sender's ref       bytes wanted    struct tw_share
+ *   PUT     receiver's ref     -               -  (flags: enum tw_done)
  *
  * EAGER, FRAG and RTS arrive in the order of the sends. The rest names its
  * request and may overtake. Every packet returns credits.
@@ -30,6 +32,8 @@ enum tw_packet {
 	TW_DONE,
 	TW_ACK,
 	TW_CREDIT,
+	TW_SHARE,
+	TW_PUT,
 };
 
 #define TW_FLAG_SYNC 1 /* of EAGER: acknowledge the match */
@@ -44,16 +48,23 @@ struct tw_ref {
 struct tw_rts {
 	struct tw_ref ref;
 	uint64_t address; /* of the data if it is one piece that can be read, or 0 */
-	/* If so, and where the link has such, the key to it follows. */
+			  /* If so, and where the link has such, the key to it follows. */
 };
 _Static_assert(sizeof(struct tw_rts) == 16, "wire format");
 
-static inline struct tw_hdr tw_hdr_make(uint8_t type, uint8_t flags, uint16_t credits,
-					uint32_t len, uint64_t match)
+/* What the sender is to write, from that byte of the message on. */
+struct tw_share {
+	struct tw_ref ref; /* of the receiver */
+	uint64_t address;
+	uint32_t from, pad;
+};
+_Static_assert(sizeof(struct tw_share) == 24, "wire format");
+
+static inline struct tw_hdr tw_hdr_make(uint8_t type, uint8_t flags, uint16_t credits, uint32_t len,
+					uint64_t match)
 {
-	return (struct tw_hdr){(uint64_t)len << 32 | (uint64_t)credits << 16 |
-				       (uint64_t)flags << 8 | type,
-			       match};
+	return (struct tw_hdr){
+		(uint64_t)len << 32 | (uint64_t)credits << 16 | (uint64_t)flags << 8 | type, match};
 }
 
 static inline uint8_t tw_hdr_type(struct tw_hdr h)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Push or pull: who wins, how much better it must be, how often the loser is tried. */
+/* Push, pull or split: who wins, how much better it must be, how often a loser is tried. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -9,6 +9,9 @@
 TestSuite(choose, .timeout = 20);
 
 #define MIB (1u << 20)
+#define RUN 4 /* tries in a row */
+#define FIRST (RUN * TW_WAYS)
+#define PERIOD 256u
 
 /* One length of each class. */
 static const uint32_t lens[TW_CHOOSE_CLASSES] = {
@@ -27,70 +30,84 @@ static enum tw_way best(const struct tw_choose *c, uint32_t len)
 	struct tw_choose copy = *c;
 
 	for (unsigned i = 0; i < TW_CHOOSE_CLASSES; i++)
-		copy.classes[i].count = 64;
-	return tw_choose(&copy, len);
+		copy.classes[i].count = PERIOD;
+	return tw_choose(&copy, len, TW_ALL_WAYS);
 }
 
-static enum tw_way other(enum tw_way way)
-{
-	return way == TW_PUSH ? TW_PULL : TW_PUSH;
-}
-
-Test(choose, first_tries_try_both)
+Test(choose, first_tries_try_all)
 {
 	struct tw_choose c = {0};
-	unsigned n[TW_WAYS] = {0};
 
-	for (unsigned i = 0; i < 6; i++)
-		n[tw_choose(&c, MIB)]++;
-	cr_assert_eq(n[TW_PUSH], 3u);
-	cr_assert_eq(n[TW_PULL], 3u);
-	for (unsigned i = 6; i < 63; i++)
-		cr_assert_eq(tw_choose(&c, MIB), TW_PUSH);
+	for (unsigned i = 0; i < FIRST; i++)
+		cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), i / RUN);
+	for (unsigned i = FIRST; i < PERIOD - RUN; i++)
+		cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_PUSH);
 }
 
-Test(choose, loser_is_tried_once_in_64)
+Test(choose, losers_are_tried_in_turn)
 {
 	for (unsigned way = 0; way < TW_WAYS; way++) {
 		struct tw_choose c = {0};
-		unsigned run = 0;
+		unsigned tried[TW_WAYS] = {0};
 
-		for (unsigned i = 0; i < 6; i++) {
-			sample(&c, (enum tw_way)way, MIB, 100);
-			sample(&c, other((enum tw_way)way), MIB, 1000);
-			tw_choose(&c, MIB);
+		for (unsigned w = 0; w < TW_WAYS; w++)
+			sample(&c, (enum tw_way)w, MIB, w == way ? 100 : 1000);
+		for (unsigned i = 0; i < PERIOD; i++)
+			tw_choose(&c, MIB, TW_ALL_WAYS);
+		for (unsigned i = 0; i < 100; i++) {
+			enum tw_way loser;
+
+			for (unsigned k = 0; k < PERIOD - RUN; k++)
+				cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), way);
+			loser = tw_choose(&c, MIB, TW_ALL_WAYS);
+			cr_assert_neq(loser, way);
+			tried[loser]++;
+			for (unsigned k = 1; k < RUN; k++)
+				cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), loser);
 		}
-		while (tw_choose(&c, MIB) == way)
-			run++;
-		cr_assert_lt(run, 64u);
-		for (unsigned i = 0; i < 1000; i++) {
-			for (run = 0; run < 63; run++)
-				cr_assert_eq(tw_choose(&c, MIB), way);
-			cr_assert_neq(tw_choose(&c, MIB), way);
-		}
+		for (unsigned w = 0; w < TW_WAYS; w++)
+			cr_assert_eq(tried[w], w == way ? 0u : 50u);
 	}
 }
 
-/* One side must be 20% better to take over, in either direction. */
+/* Only what the transfer allows is chosen, and the best of that. */
+Test(choose, only_what_is_possible)
+{
+	struct tw_choose c = {0};
+
+	sample(&c, TW_PUSH, MIB, 300);
+	sample(&c, TW_PULL, MIB, 200);
+	sample(&c, TW_SPLIT, MIB, 100);
+	for (unsigned ways = 1; ways <= TW_ALL_WAYS; ways++)
+		for (unsigned i = 0; i < 2 * PERIOD; i++)
+			cr_assert(ways & TW_WAY(tw_choose(&c, MIB, ways)));
+	for (unsigned i = 0; i < TW_CHOOSE_CLASSES; i++)
+		c.classes[i].count = PERIOD;
+	cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_SPLIT);
+	cr_assert_eq(tw_choose(&c, MIB, TW_WAY(TW_PUSH) | TW_WAY(TW_PULL)), TW_PULL);
+	cr_assert_eq(tw_choose(&c, MIB, TW_WAY(TW_PUSH)), TW_PUSH);
+}
+
+/* One side must be an eighth better to take over, in either direction. */
 Test(choose, hysteresis)
 {
 	struct tw_choose c = {0};
 
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
 		sample(&c, TW_PUSH, MIB, 1000);
-	for (unsigned cost = 2000; cost >= 834; cost -= 2) {
+	for (unsigned cost = 2000; cost >= 876; cost -= 2) {
 		sample(&c, TW_PULL, MIB, cost);
 		cr_assert_eq(best(&c, MIB), TW_PUSH, "changed at %u", cost);
 	}
-	sample(&c, TW_PULL, MIB, 833);
+	sample(&c, TW_PULL, MIB, 874);
 	cr_assert_eq(best(&c, MIB), TW_PULL);
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
-		sample(&c, TW_PULL, MIB, 833);
-	for (unsigned cost = 2000; cost >= 696; cost -= 2) {
+		sample(&c, TW_PULL, MIB, 874);
+	for (unsigned cost = 2000; cost >= 766; cost -= 2) {
 		sample(&c, TW_PUSH, MIB, cost);
 		cr_assert_eq(best(&c, MIB), TW_PULL, "changed back at %u", cost);
 	}
-	sample(&c, TW_PUSH, MIB, 694);
+	sample(&c, TW_PUSH, MIB, 764);
 	cr_assert_eq(best(&c, MIB), TW_PUSH);
 }
 
@@ -167,10 +184,10 @@ Test(choose, classes_count_apart)
 {
 	struct tw_choose c = {0};
 
-	for (unsigned i = 0; i < 63; i++)
-		tw_choose(&c, MIB);
-	cr_assert_eq(tw_choose(&c, 4 * MIB), TW_PUSH);
-	cr_assert_eq(tw_choose(&c, MIB), TW_PULL, "its 64th");
+	for (unsigned i = 0; i < PERIOD - RUN; i++)
+		tw_choose(&c, MIB, TW_ALL_WAYS);
+	cr_assert_eq(tw_choose(&c, 4 * MIB, TW_ALL_WAYS), TW_PUSH);
+	cr_assert_neq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_PUSH, "its time to try");
 }
 
 Test(choose, extremes)
