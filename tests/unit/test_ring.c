@@ -342,6 +342,22 @@ Test(ring, lying_reader)
 	stop(&r);
 }
 
+/* Who has revoked is written to no more; a write under way is waited for. */
+Test(ring, revoke)
+{
+	struct ring r;
+
+	start(&r, 0, 0);
+	cr_assert(tw_ring_put_begin(&r.tx));
+	cr_assert_not(tw_ring_revoke(&r.rx), "a write is under way");
+	cr_assert_not(tw_ring_revoke(&r.rx));
+	tw_ring_put_end(&r.tx);
+	cr_assert(tw_ring_revoke(&r.rx));
+	cr_assert_not(tw_ring_put_begin(&r.tx));
+	cr_assert(tw_ring_revoke(&r.rx), "the refused write is over");
+	stop(&r);
+}
+
 /* Random slots: a payload is inside the ring, or there is none. */
 Test(ring, lying_writer)
 {
