@@ -27,7 +27,7 @@ static uint32_t least(const struct tw_choose_class *k, enum tw_way way)
 	return min;
 }
 
-/* The best of some ways; one that was never tried is no better than push. */
+/* The best of some ways that were tried, or else the first. */
 static enum tw_way best_of(const struct tw_choose_class *k, unsigned ways)
 {
 	enum tw_way found = TW_WAYS;

@@ -13,9 +13,10 @@
 #define TW_CHOOSE_RECENT 4
 
 enum tw_way {
-	TW_PUSH,  /* through the provider's packets */
+	/* What nothing is known of goes the first way that is possible. */
+	TW_SPLIT, /* the receiver reads the front while the sender writes the rest */
 	TW_PULL,  /* the receiver reads the sender's memory */
-	TW_SPLIT, /* it reads the front while the sender writes the rest */
+	TW_PUSH,  /* through the provider's packets */
 	TW_WAYS
 };
 #define TW_WAY(way) (1u << (way))

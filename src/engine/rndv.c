@@ -71,7 +71,8 @@ void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint6
 
 void tw_rndv_learn(struct tw_peer *p, const struct tw_req *r, enum tw_way way)
 {
-	if (r->flags & TW_R_SAMPLE)
+	/* Beside others its time tells nothing. */
+	if ((r->flags & TW_R_SAMPLE) && p->ep->nmoving == 1)
 		tw_choose_sample(&p->choose, way, r->xfer_len, tw_clock() - r->started);
 }
 

@@ -41,7 +41,7 @@ Test(choose, first_tries_try_all)
 	for (unsigned i = 0; i < FIRST; i++)
 		cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), i / RUN);
 	for (unsigned i = FIRST; i < PERIOD - RUN; i++)
-		cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_PUSH);
+		cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_SPLIT);
 }
 
 Test(choose, losers_are_tried_in_turn)
@@ -75,17 +75,17 @@ Test(choose, only_what_is_possible)
 {
 	struct tw_choose c = {0};
 
-	sample(&c, TW_PUSH, MIB, 300);
+	sample(&c, TW_SPLIT, MIB, 300);
 	sample(&c, TW_PULL, MIB, 200);
-	sample(&c, TW_SPLIT, MIB, 100);
+	sample(&c, TW_PUSH, MIB, 100);
 	for (unsigned ways = 1; ways <= TW_ALL_WAYS; ways++)
 		for (unsigned i = 0; i < 2 * PERIOD; i++)
 			cr_assert(ways & TW_WAY(tw_choose(&c, MIB, ways)));
 	for (unsigned i = 0; i < TW_CHOOSE_CLASSES; i++)
 		c.classes[i].count = PERIOD;
-	cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_SPLIT);
-	cr_assert_eq(tw_choose(&c, MIB, TW_WAY(TW_PUSH) | TW_WAY(TW_PULL)), TW_PULL);
-	cr_assert_eq(tw_choose(&c, MIB, TW_WAY(TW_PUSH)), TW_PUSH);
+	cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_PUSH);
+	cr_assert_eq(tw_choose(&c, MIB, TW_WAY(TW_SPLIT) | TW_WAY(TW_PULL)), TW_PULL);
+	cr_assert_eq(tw_choose(&c, MIB, TW_WAY(TW_SPLIT)), TW_SPLIT);
 }
 
 /* One side must be an eighth better to take over, in either direction. */
@@ -94,21 +94,21 @@ Test(choose, hysteresis)
 	struct tw_choose c = {0};
 
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
-		sample(&c, TW_PUSH, MIB, 1000);
+		sample(&c, TW_SPLIT, MIB, 1000);
 	for (unsigned cost = 2000; cost >= 876; cost -= 2) {
 		sample(&c, TW_PULL, MIB, cost);
-		cr_assert_eq(best(&c, MIB), TW_PUSH, "changed at %u", cost);
+		cr_assert_eq(best(&c, MIB), TW_SPLIT, "changed at %u", cost);
 	}
 	sample(&c, TW_PULL, MIB, 874);
 	cr_assert_eq(best(&c, MIB), TW_PULL);
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
 		sample(&c, TW_PULL, MIB, 874);
 	for (unsigned cost = 2000; cost >= 766; cost -= 2) {
-		sample(&c, TW_PUSH, MIB, cost);
+		sample(&c, TW_SPLIT, MIB, cost);
 		cr_assert_eq(best(&c, MIB), TW_PULL, "changed back at %u", cost);
 	}
-	sample(&c, TW_PUSH, MIB, 764);
-	cr_assert_eq(best(&c, MIB), TW_PUSH);
+	sample(&c, TW_SPLIT, MIB, 764);
+	cr_assert_eq(best(&c, MIB), TW_SPLIT);
 }
 
 Test(choose, unknown_way_does_not_win)
@@ -116,13 +116,13 @@ Test(choose, unknown_way_does_not_win)
 	struct tw_choose c = {0};
 
 	for (unsigned i = 0; i < 10; i++)
-		sample(&c, TW_PUSH, MIB, 1000000);
-	cr_assert_eq(best(&c, MIB), TW_PUSH);
+		sample(&c, TW_SPLIT, MIB, 1000000);
+	cr_assert_eq(best(&c, MIB), TW_SPLIT);
 	memset(&c, 0, sizeof(c));
 	for (unsigned i = 0; i < 10; i++)
 		sample(&c, TW_PULL, MIB, 1);
-	cr_assert_eq(best(&c, MIB), TW_PUSH);
-	sample(&c, TW_PUSH, MIB, 100);
+	cr_assert_eq(best(&c, MIB), TW_SPLIT);
+	sample(&c, TW_SPLIT, MIB, 100);
 	cr_assert_eq(best(&c, MIB), TW_PULL);
 }
 
@@ -131,19 +131,19 @@ Test(choose, least_of_recent)
 {
 	struct tw_choose c = {0};
 
-	sample(&c, TW_PUSH, MIB, 100);
+	sample(&c, TW_SPLIT, MIB, 100);
 	for (unsigned i = 1; i < TW_CHOOSE_RECENT; i++) {
-		sample(&c, TW_PUSH, MIB, 100000);
+		sample(&c, TW_SPLIT, MIB, 100000);
 		sample(&c, TW_PULL, MIB, 90);
-		cr_assert_eq(best(&c, MIB), TW_PUSH, "after %u", i);
+		cr_assert_eq(best(&c, MIB), TW_SPLIT, "after %u", i);
 	}
 	/* Now the good one is forgotten. */
-	sample(&c, TW_PUSH, MIB, 100000);
+	sample(&c, TW_SPLIT, MIB, 100000);
 	cr_assert_eq(best(&c, MIB), TW_PULL);
 	/* And so is the good time of the winner. */
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
 		sample(&c, TW_PULL, MIB, 200000);
-	cr_assert_eq(best(&c, MIB), TW_PUSH);
+	cr_assert_eq(best(&c, MIB), TW_SPLIT);
 }
 
 /* More samples than a byte counts. */
@@ -152,16 +152,16 @@ Test(choose, many_samples)
 	struct tw_choose c = {0};
 
 	for (unsigned i = 0; i < 1001; i++)
-		sample(&c, TW_PUSH, MIB, 100);
+		sample(&c, TW_SPLIT, MIB, 100);
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
-		sample(&c, TW_PUSH, MIB, 300);
+		sample(&c, TW_SPLIT, MIB, 300);
 	sample(&c, TW_PULL, MIB, 200);
 	cr_assert_eq(best(&c, MIB), TW_PULL);
 }
 
 static void prefer_pull(struct tw_choose *c, uint32_t len)
 {
-	tw_choose_sample(c, TW_PUSH, len, 1000000000);
+	tw_choose_sample(c, TW_SPLIT, len, 1000000000);
 	tw_choose_sample(c, TW_PULL, len, 1);
 }
 
@@ -172,11 +172,11 @@ Test(choose, classes)
 
 		prefer_pull(&c, lens[i]);
 		for (unsigned k = 0; k < TW_CHOOSE_CLASSES; k++)
-			cr_assert_eq(best(&c, lens[k]), k == i ? TW_PULL : TW_PUSH);
+			cr_assert_eq(best(&c, lens[k]), k == i ? TW_PULL : TW_SPLIT);
 		/* From a power of four up to the next, and no further. */
 		cr_assert_eq(best(&c, i < 7 ? 4 * lens[i] - 1 : UINT32_MAX), TW_PULL);
-		cr_assert_eq(best(&c, lens[i] - 1), i ? TW_PUSH : TW_PULL);
-		cr_assert_eq(best(&c, 0), i ? TW_PUSH : TW_PULL);
+		cr_assert_eq(best(&c, lens[i] - 1), i ? TW_SPLIT : TW_PULL);
+		cr_assert_eq(best(&c, 0), i ? TW_SPLIT : TW_PULL);
 	}
 }
 
@@ -186,26 +186,26 @@ Test(choose, classes_count_apart)
 
 	for (unsigned i = 0; i < PERIOD - RUN; i++)
 		tw_choose(&c, MIB, TW_ALL_WAYS);
-	cr_assert_eq(tw_choose(&c, 4 * MIB, TW_ALL_WAYS), TW_PUSH);
-	cr_assert_neq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_PUSH, "its time to try");
+	cr_assert_eq(tw_choose(&c, 4 * MIB, TW_ALL_WAYS), TW_SPLIT);
+	cr_assert_neq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_SPLIT, "its time to try");
 }
 
 Test(choose, extremes)
 {
 	struct tw_choose c = {0};
 
-	tw_choose_sample(&c, TW_PUSH, 0, 0);
+	tw_choose_sample(&c, TW_SPLIT, 0, 0);
 	tw_choose_sample(&c, TW_PULL, 0, 0);
-	cr_assert_eq(best(&c, 0), TW_PUSH, "equally fast");
+	cr_assert_eq(best(&c, 0), TW_SPLIT, "equally fast");
 	memset(&c, 0, sizeof(c));
-	tw_choose_sample(&c, TW_PUSH, 16384, UINT64_MAX >> 10);
+	tw_choose_sample(&c, TW_SPLIT, 16384, UINT64_MAX >> 10);
 	tw_choose_sample(&c, TW_PULL, 16384, UINT64_MAX >> 11);
-	cr_assert_eq(best(&c, 16384), TW_PUSH, "both are beyond measure");
+	cr_assert_eq(best(&c, 16384), TW_SPLIT, "both are beyond measure");
 	tw_choose_sample(&c, TW_PULL, UINT16_MAX, 1);
 	cr_assert_eq(best(&c, 16384), TW_PULL);
 	memset(&c, 0, sizeof(c));
 	/* Faster than a tick per KiB is a cost, not an unknown one. */
-	tw_choose_sample(&c, TW_PUSH, 16384, 1600);
+	tw_choose_sample(&c, TW_SPLIT, 16384, 1600);
 	tw_choose_sample(&c, TW_PULL, 16384, 0);
 	cr_assert_eq(best(&c, 16384), TW_PULL);
 }
