@@ -123,10 +123,13 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 	if (tw_unlikely(l->fence))
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
-	if (tw_unlikely(atomic_load_explicit(&l->mark->armed, memory_order_acquire)))
-		ring(l);
-	else if (tw_unlikely(cls != TW_SEND_PLAIN))
+	if (tw_unlikely(atomic_load_explicit(&l->mark->armed, memory_order_acquire))) {
+		/* Who sleeps looks again before the next sleep, but may compute first. */
+		if (!ring(l) && cls != TW_SEND_PLAIN)
+			owe(l);
+	} else if (tw_unlikely(cls != TW_SEND_PLAIN)) {
 		must_act(l);
+	}
 	return TW_OK;
 }
 
