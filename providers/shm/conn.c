@@ -21,6 +21,7 @@
 
 #define RETRY_US 1000
 #define LISTEN_AGAIN_US 100000
+#define BELLS 1024 /* read in one go, more than a socket holds */
 #define NFDS 2 /* the rings and the mark of the initiator */
 
 static const char bell = 'b', goodbye = 'x';
@@ -160,10 +161,14 @@ static void listen_bells(struct tw_shm_link *l, uint32_t events)
 {
 	char c[64];
 	ssize_t n;
+	unsigned budget = BELLS;
 
-	/* A reset is told before what was sent ahead of it: read on. */
-	while ((n = recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0 ||
-	       (n < 0 && errno == ECONNRESET)) {
+	/*
+	 * A reset is told before what was sent ahead of it: read on. Not for ever,
+	 * should the peer ring without pause: what is left will be told of again.
+	 */
+	while (budget-- && ((n = recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0 ||
+			    (n < 0 && errno == ECONNRESET))) {
 		if (n == 1 && c[0] == goodbye)
 			l->closing = true;
 		else if (n > 0)
