@@ -36,10 +36,11 @@ static bool chance(struct attacker *a, uint32_t percent)
 /* A number where numbers are interesting. */
 static uint64_t odd(struct attacker *a)
 {
-	static const uint64_t edges[] = {0,	     1,		  2,	       39,	   40,
-					 41,	     255,	  1024,	       8192,	   8193,
-					 65535,	     65536,	  0x7fffffff,  0x80000000, 0xfffffffe,
-					 0xffffffff, 0x100000000, ~0ull - 100, ~0ull};
+	static const uint64_t edges[] = {0,	      1,	   2,	       39,
+					 40,	      41,	   255,	       1024,
+					 8192,	      8193,	   65535,      65536,
+					 0x7fffffff,  0x80000000,  0xfffffffe, 0xffffffff,
+					 0x100000000, ~0ull - 100, ~0ull};
 
 	switch (below(a, 3)) {
 	case 0:
@@ -219,7 +220,8 @@ static void set_rts(struct attacker *a, struct talk *t)
 /* A message, whole or in fragments, now and then with something missing. */
 static void eager(struct attacker *a, struct talk *t)
 {
-	uint32_t len = chance(a, 70) ? below(a, 64) : below(a, 8193), at, cost = tw_credit_cost(len);
+	uint32_t len = chance(a, 70) ? below(a, 64) : below(a, 8193), at,
+		 cost = tw_credit_cost(len);
 	bool sync = chance(a, 20);
 	uint32_t extra = sync ? sizeof(struct tw_ref) : 0;
 
@@ -227,7 +229,8 @@ static void eager(struct attacker *a, struct talk *t)
 		return;
 	t->credits -= cost < t->credits ? cost : t->credits;
 	at = len > 1024 ? 1024 : len;
-	if (!put(a, t, tw_hdr_make(TW_EAGER, sync ? TW_FLAG_SYNC : 0, 0, len, a_tag(a)), at + extra))
+	if (!put(a, t, tw_hdr_make(TW_EAGER, sync ? TW_FLAG_SYNC : 0, 0, len, a_tag(a)),
+		 at + extra))
 		return;
 	while (at < len && !chance(a, 2)) {
 		uint32_t part = len - at < 2048 ? len - at : 2048;
@@ -263,23 +266,25 @@ static void one_packet(struct attacker *a, struct talk *t)
 {
 	uint32_t r = below(a, 100);
 
-	if (r < 45)
+	if (r < 45) {
 		eager(a, t);
-	else if (r < 60)
-		set_rts(a, t), put(a, t, tw_hdr_make(TW_RTS, 0, 0, (uint32_t)odd(a), a_tag(a)), 16);
-	else if (r < 70)
-		memset(t->data, (int)below(a, 99), 8),
-			put(a, t, tw_hdr_make(TW_CTS, 0, 0, (uint32_t)odd(a), a_ref(a, t)), 8);
-	else if (r < 80)
+	} else if (r < 60) {
+		set_rts(a, t);
+		put(a, t, tw_hdr_make(TW_RTS, 0, 0, (uint32_t)odd(a), a_tag(a)), 16);
+	} else if (r < 70) {
+		memset(t->data, (int)below(a, 99), 8);
+		put(a, t, tw_hdr_make(TW_CTS, 0, 0, (uint32_t)odd(a), a_ref(a, t)), 8);
+	} else if (r < 80) {
 		data(a, t);
-	else if (r < 86)
+	} else if (r < 86) {
 		put(a, t, tw_hdr_make(TW_DONE, (uint8_t)below(a, 3), 0, 0, a_ref(a, t)), 0);
-	else if (r < 91)
+	} else if (r < 91) {
 		put(a, t, tw_hdr_make(TW_ACK, 0, 0, 0, a_ref(a, t)), 0);
-	else if (r < 99)
+	} else if (r < 99) {
 		put(a, t, tw_hdr_make(TW_CREDIT, 0, (uint16_t)odd(a), 0, 0), 0);
-	else
+	} else {
 		put(a, t, (struct tw_hdr){any(a), any(a)}, below(a, 200));
+	}
 }
 
 /* Reads what the victim sends, for its references. */

@@ -55,7 +55,8 @@ static void take_leftovers(struct side *s, uint64_t base)
 		req = st_irecv(s->ep, s->buf, LARGEST, st.match_info);
 		if (!st_poll(s->ep, &req, end - twt_now(), &st))
 			st_fail("a message that was there does not come");
-		if (st.code != MX_STATUS_SUCCESS && st.code != MX_STATUS_ABORTED && !st_gone(st.code))
+		if (st.code != MX_STATUS_SUCCESS && st.code != MX_STATUS_ABORTED &&
+		    !st_gone(st.code))
 			st_fail("what was left ended with %s", mx_strstatus(st.code));
 	}
 }
@@ -98,8 +99,7 @@ static void run_round(struct side *s)
 		s->to = st_connect(s->ep, shared->name[!s->rank]);
 	meet();
 	s->to = st_connect(s->ep, shared->name[!s->rank]);
-	st_streams_make(&streams, s->ep, s->to, base, s->rank,
-			s->round % 2 ? 0 : ST_ABORTS);
+	st_streams_make(&streams, s->ep, s->to, base, s->rank, s->round % 2 ? 0 : ST_ABORTS);
 	while (twt_now() < end) {
 		int n = st_streams_step(&streams, 1);
 
@@ -120,7 +120,8 @@ static void run_round(struct side *s)
 	take_leftovers(s, base);
 	meet();
 	if (s->rank == 0)
-		atomic_store(&shared->over, (!st_going() && s->round > 3) || s->round >= (uint64_t)rounds);
+		atomic_store(&shared->over,
+			     (!st_going() && s->round > 3) || s->round >= (uint64_t)rounds);
 	meet();
 }
 
@@ -132,7 +133,7 @@ static int process(void *arg, int fd)
 	st_role("process %d", s.rank);
 	s.rng = st_hash(st_seed, (uint64_t)s.rank);
 	st_check((s.buf = malloc(LARGEST)) != NULL);
-	faulty = (struct faulty){.seed = s.rng};
+	faulty.seed = s.rng;
 	st_up();
 	s.ep = st_open(MX_ANY_ENDPOINT, NULL, 0);
 	shared->name[s.rank] = st_whose(st_self(s.ep));

@@ -105,8 +105,7 @@ static uint32_t counter(enum tw_counter which)
 {
 	uint32_t board = 0, values[TW_NCOUNTERS];
 
-	st_ok(mx_get_info(NULL, MX_COUNTERS_VALUES, &board, sizeof(board), values,
-			  sizeof(values)));
+	st_ok(mx_get_info(NULL, MX_COUNTERS_VALUES, &board, sizeof(board), values, sizeof(values)));
 	return values[which];
 }
 

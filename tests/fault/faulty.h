@@ -12,12 +12,12 @@
 /* How often, in a thousand calls. */
 struct faulty {
 	uint64_t seed;
-	unsigned again;	 /* send() finds no room */
-	unsigned delay;	 /* a packet is not delivered yet */
-	unsigned eperm;	 /* get() is not allowed, now and from then on */
-	unsigned efault; /* get() finds no memory */
-	unsigned lost;	 /* get() loses the peer */
-	unsigned down;	 /* the peer goes down at a packet, in a million */
+	_Atomic(unsigned) again;  /* send() finds no room */
+	_Atomic(unsigned) delay;  /* a packet is not delivered yet */
+	_Atomic(unsigned) eperm;  /* get() is not allowed, now and from then on */
+	_Atomic(unsigned) efault; /* get() finds no memory */
+	_Atomic(unsigned) lost;	  /* get() loses the peer */
+	_Atomic(unsigned) down;	  /* the peer goes down at a packet, in a million */
 };
 
 /* Set before an endpoint is opened. */

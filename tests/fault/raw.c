@@ -12,8 +12,7 @@
 #define BYTES 65536
 #define MOST_FDS 4
 
-struct tw_shm_hello raw_hello(uint16_t kind, uint64_t nic_id, uint32_t endpoint_id,
-			      uint32_t key)
+struct tw_shm_hello raw_hello(uint16_t kind, uint64_t nic_id, uint32_t endpoint_id, uint32_t key)
 {
 	static uint32_t session;
 

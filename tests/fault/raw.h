@@ -21,8 +21,7 @@ struct raw {
 };
 
 /* A proper introduction. */
-struct tw_shm_hello raw_hello(uint16_t kind, uint64_t nic_id, uint32_t endpoint_id,
-			      uint32_t key);
+struct tw_shm_hello raw_hello(uint16_t kind, uint64_t nic_id, uint32_t endpoint_id, uint32_t key);
 /* Sends bytes with descriptors; false when that fails. */
 bool raw_send(int sock, const void *bytes, size_t len, const int *fds, unsigned nfds);
 /* Connects to an endpoint; false when it refuses. */

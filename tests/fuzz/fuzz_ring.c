@@ -81,7 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 			atomic_store(&tx.ring->taken.slots, tx.head + (int8_t)in_byte(&in));
 			break;
 		case 3:
-			atomic_store(&tx.ring->taken.bytes, tx.bhead + (uint32_t)(int32_t)in_word(&in));
+			atomic_store(&tx.ring->taken.bytes,
+				     tx.bhead + (uint32_t)(int32_t)in_word(&in));
 			break;
 		case 4:
 			give(&tx, &in);

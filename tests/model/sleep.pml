@@ -21,6 +21,7 @@
  * The wish for room is a variant, so that each search stays small.
  *
  * VARIANT ROOM		a sender sleeps until there is room; plain packets only
+ * VARIANT SERVICE	the service thread sleeps armed while the program computes
  * VARIANT FENCES	the two sides are not reached by each other's membarrier
  * VARIANT FENCES ROOM	both
  * MUTATION NO_BARRIER	do_arm looks without a barrier
@@ -344,19 +345,35 @@ active proctype receiver()
 #endif
 #endif
 		if
+#ifdef SERVICE
+		/* The program comes back: its poll disarms, bells are for later. */
+		:: true
+#endif
 		:: v == got ->
-end_asleep:		r_bell
-		:: else
+end_asleep:		r_bell;
+#ifdef SERVICE
+			hear()
+#endif
+		:: v != got
 		fi;
 		v = 0;
 		/* do_disarm(), listen_bells() */
 		store(ARMED, 0);
 		mark_now(POLLED, s_rang);
+#ifndef SERVICE
 		hear();
+#endif
 #ifndef NO_LOOK_AFTER
 		look();
 #endif
 		v = 0
+#ifdef SERVICE
+	:: r_bell ->
+		/* The program hears it itself: slow(), before the look of tw_progress(). */
+		hear();
+		look();
+		v = 0
+#endif
 	:: true ->
 		/* The program computes; the service thread hears the bell and polls. */
 end_computes:	r_bell;
