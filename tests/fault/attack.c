@@ -422,53 +422,68 @@ void attack(struct attacker *a)
 	}
 }
 
+/* What must end the connection: a packet, or a good one and then another. */
+struct bad {
+	const char *what;
+	uint8_t type, flags;
+	uint32_t msg_len, len; /* len: of the payload */
+	uint64_t match;
+	uint8_t then; /* type of the second */
+	uint32_t then_len;
+};
+
+static const struct bad bad[] = {
+	{"a packet of no type", 0, 0, 0, 0, 0, 0, 0},
+	{"a packet of an unknown type", 9, 0, 0, 0, 0, 0, 0},
+	{"more than the message", TW_EAGER, 0, 10, 11, HOSTILE_TAG, 0, 0},
+	{"nothing of the message", TW_EAGER, 0, 10, 0, HOSTILE_TAG, 0, 0},
+	{"a message beyond all credit", TW_EAGER, 0, 0x7ffffffe, 8, HOSTILE_TAG, 0, 0},
+	{"a message that is too long", TW_EAGER, 0, 0x80000000, 8, HOSTILE_TAG, 0, 0},
+	{"no reference", TW_EAGER, TW_FLAG_SYNC, 4, 4, HOSTILE_TAG, 0, 0},
+	{"a fragment of nothing", TW_FRAG, 0, 0, 8, 0, 0, 0},
+	{"an empty fragment", TW_FRAG, 0, 0, 0, 0, 0, 0},
+	{"half an announcement", TW_RTS, 0, 100, 8, HOSTILE_TAG, 0, 0},
+	{"clear to send nothing", TW_CTS, 0, 100, 8, 0x100000000, 0, 0},
+	{"data for nothing", TW_DATA, 0, 0, 8, 0x100000000, 0, 0},
+	{"that nothing is done", TW_DONE, 0, 0, 0, 0x100000001, 0, 0},
+	{"that nothing is matched", TW_ACK, 0, 0, 0, 0x500000003, 0, 0},
+	{"a fragment beyond its message", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_FRAG, 977},
+	{"a message inside another", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_EAGER, 1024},
+};
+
+static void send_bad(struct raw *r, const struct bad *b)
+{
+	static uint8_t bytes[1024];
+	struct iovec iov = {bytes, b->len};
+
+	tw_ring_write_long(&r->tx, tw_hdr_make(b->type, b->flags, 0, b->msg_len, b->match), &iov, 1,
+			   b->len);
+	iov.iov_len = b->then_len;
+	if (b->then)
+		tw_ring_write_long(&r->tx, tw_hdr_make(b->then, 0, 0, b->msg_len, b->match), &iov,
+				   1, b->then_len);
+}
+
 void attack_certain(struct attacker *a)
 {
-	static const struct {
-		const char *what;
-		uint8_t type, flags;
-		uint32_t msg_len, len; /* len: of the payload */
-		uint64_t match;
-	} list[] = {
-		{"no type", 0, 0, 0, 0, 0},
-		{"an unknown type", 9, 0, 0, 0, 0},
-		{"more than the message", TW_EAGER, 0, 10, 11, HOSTILE_TAG},
-		{"nothing of the message", TW_EAGER, 0, 10, 0, HOSTILE_TAG},
-		{"a message beyond all credit", TW_EAGER, 0, 0x7ffffffe, 8, HOSTILE_TAG},
-		{"a message that is too long", TW_EAGER, 0, 0x80000000, 8, HOSTILE_TAG},
-		{"no reference", TW_EAGER, TW_FLAG_SYNC, 4, 4, HOSTILE_TAG},
-		{"a fragment of nothing", TW_FRAG, 0, 0, 8, 0},
-		{"an empty fragment", TW_FRAG, 0, 0, 0, 0},
-		{"half an announcement", TW_RTS, 0, 100, 8, HOSTILE_TAG},
-		{"clear to send nothing", TW_CTS, 0, 100, 8, 0x100000000},
-		{"data for nothing", TW_DATA, 0, 0, 8, 0x100000000},
-		{"nothing is done", TW_DONE, 0, 0, 0, 0x100000001},
-		{"nothing is acknowledged", TW_ACK, 0, 0, 0, 0x500000003},
-	};
-	static uint8_t bytes[64];
+	const unsigned n = sizeof(bad) / sizeof(*bad);
 
-	for (unsigned i = 0; i <= sizeof(list) / sizeof(*list); i++) {
+	for (unsigned i = 0; i <= n; i++) {
 		struct tw_shm_hello h = own_hello(a, TW_SHM_CONNECT);
-		struct iovec iov = {bytes, 0};
-		const char *what = "a payload longer than may be";
 		struct raw r;
 
 		if (!raw_connect(&r, a->victim.nic, a->victim.id, &h))
 			st_fail("the victim refuses a proper connection");
-		if (i < sizeof(list) / sizeof(*list)) {
-			what = list[i].what;
-			iov.iov_len = list[i].len;
-			tw_ring_write_long(&r.tx,
-					   tw_hdr_make(list[i].type, list[i].flags, 0,
-						       list[i].msg_len, list[i].match),
-					   &iov, 1, list[i].len);
+		if (i < n) {
+			send_bad(&r, &bad[i]);
 		} else {
 			r.tx.ring->slots[0].len = tw_ring_max_payload(r.tx.nbytes) + 1;
 			atomic_store(&r.tx.ring->slots[0].stamp, 1);
 		}
 		send(r.sock, "b", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (!raw_dropped(&r, (int)(ST_SOON * 5000)))
-			st_fail("the victim keeps a peer that sent %s", what);
+			st_fail("the victim keeps a peer that sent %s",
+				i < n ? bad[i].what : "a payload longer than may be");
 		raw_close(&r);
 		a->certain++;
 	}

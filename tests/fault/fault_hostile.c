@@ -273,6 +273,9 @@ int main(int argc, char **argv)
 	st_put(child[1].fd, "", 1);
 	st_join(child, 2);
 	st_leftovers();
+	/* It got through, and was talked to. */
+	st_check(a.certain && a.connections && a.packets);
+	st_check(atomic_load(&shared->heard) && atomic_load(&shared->told));
 	st_done("%llu introductions, %llu connections and %llu accepted, %llu packets, "
 		"%llu words; %llu messages between friends; the victim received %llu, "
 		"sent %llu, saw %llu rejected",
