@@ -13,7 +13,7 @@
 #define STALE_US 20  /* a peer that has not polled for so long idles */
 #define FULL_US 200  /* the same, with the ring full */
 #define OWED_US 50   /* when to look again whether it saw a packet */
-#define BATCH 64     /* packets taken from one ring in a row */
+#define BATCH 64u    /* packets taken from one ring in a row */
 #define MARK_EVERY 8 /* polls between two marks, a power of two */
 
 static bool polled_within(const struct tw_shm_link *l, uint64_t us)
@@ -177,14 +177,19 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 	return n;
 }
 
-/* Ends the link once its ring is empty; the engine may have no room just now. */
+/*
+ * Ends the link once its ring is empty; the engine may have no room just now.
+ * Who hung up left at most a full ring: one that goes on writing is not read.
+ */
 static unsigned drain(struct tw_shm_link *l)
 {
 	unsigned n = 0, got;
 
-	while (tw_shm_in_use(l) && (got = poll_link(l, BATCH)) > 0)
+	while (tw_shm_in_use(l) && l->left && (got = poll_link(l, tw_min(l->left, BATCH))) > 0) {
 		n += got;
-	if (!tw_shm_in_use(l) || tw_ring_next(&l->rx))
+		l->left -= got;
+	}
+	if (!tw_shm_in_use(l) || (l->left && tw_ring_next(&l->rx)))
 		return n;
 	tw_shm_link_end(l);
 	l->ep->host->up->down(&l->link, l->why);
@@ -196,6 +201,7 @@ void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 	tw_shm_link_mute(l);
 	l->state = TW_SHM_DRAIN;
 	l->why = why;
+	l->left = l->rx.nslots;
 	drain(l);
 }
 
