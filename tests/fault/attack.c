@@ -5,8 +5,6 @@
  */
 #include "fault/attack.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -66,43 +64,6 @@ static void spoil(struct attacker *a, void *mem, size_t len, unsigned times)
 	}
 }
 
-/* Descriptors ------------------------------------------------------------- */
-
-static int odd_fd(struct attacker *a)
-{
-	size_t size = chance(a, 50) ? TW_PAGE : 2 * tw_ring_size(64, 65536);
-	int fd, p[2];
-
-	switch (below(a, 6)) {
-	case 0:
-		return open("/dev/null", O_RDWR | O_CLOEXEC);
-	case 1:
-		if (pipe2(p, O_CLOEXEC) < 0)
-			return -1;
-		close(p[1]);
-		return p[0];
-	case 2: /* not sealed */
-		fd = memfd_create("odd", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		break;
-	case 3: /* of another size */
-		fd = memfd_create("odd", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		size += chance(a, 50) ? TW_PAGE : (size_t)-1;
-		break;
-	case 4: /* the seals are not enough */
-		fd = memfd_create("odd", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
-			fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SEAL);
-		return fd;
-	default:
-		return open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	}
-	if (fd >= 0 && ftruncate(fd, (off_t)size) < 0)
-		size = 0;
-	if (fd >= 0 && size % TW_PAGE)
-		fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
-	return fd;
-}
-
 /* An introduction that is wrong in some way. */
 static void bad_hello(struct attacker *a)
 {
@@ -145,7 +106,7 @@ static void bad_hello(struct attacker *a)
 		len = below(a, sizeof(bytes));
 	if (chance(a, 30))
 		spoil(a, bytes, sizeof(h), 8);
-	while (n < nfds && (fds[n] = odd_fd(a)) >= 0)
+	while (n < nfds && (fds[n] = raw_odd_fd(any(a))) >= 0)
 		n++;
 	raw_send(sock, bytes, len, fds, n);
 	/* Some say more, or leave without waiting, or with the answer unread. */
@@ -235,6 +196,9 @@ static void eager(struct attacker *a, struct talk *t)
 	while (at < len && !chance(a, 2)) {
 		uint32_t part = len - at < 2048 ? len - at : 2048;
 
+		if (chance(a, 1))
+			part += below(a, LONGEST - part);
+
 		if (put(a, t, tw_hdr_make(TW_FRAG, 0, 0, 0, 0), part))
 			at += part;
 		else if (raw_dropped(t->raw, 0))
@@ -253,6 +217,9 @@ static void data(struct attacker *a, struct talk *t)
 
 	while (at < want && !chance(a, 1)) {
 		uint32_t part = want - at < 4096 ? want - at : 4096;
+
+		if (chance(a, 1))
+			part += below(a, LONGEST - part);
 
 		if (put(a, t, tw_hdr_make(TW_DATA, 0, 0, at, tw_ref_pack(t->seen[i])), part))
 			at += part;
@@ -348,7 +315,7 @@ static void talk(struct attacker *a, struct raw *r)
 {
 	struct talk t = {.raw = r, .credits = r->other.window};
 	unsigned long n = below(a, chance(a, 20) ? 3000 : 200);
-	int fd = odd_fd(a);
+	int fd = raw_odd_fd(any(a));
 
 	a->connections++;
 	while (n-- && !raw_dropped(r, 0)) {
@@ -451,6 +418,40 @@ static const struct bad bad[] = {
 	{"a message inside another", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_EAGER, 1024},
 };
 
+/* Names a request of the victim's on a connection that it does not belong to. */
+static void name_anothers(struct attacker *a, uint8_t type)
+{
+	struct tw_shm_hello h = own_hello(a, TW_SHM_CONNECT), h2 = h;
+	double end = twt_now() + ST_LONG / 2;
+	struct raw r, r2;
+	struct talk t = {.raw = &r};
+
+	h2.endpoint_id += 100;
+	if (!raw_connect(&r, a->victim.nic, a->victim.id, &h) ||
+	    !raw_connect(&r2, a->victim.nic, a->victim.id, &h2))
+		st_fail("the victim refuses a proper connection");
+	/* It answers what it receives, half of it in a way that tells a reference. */
+	for (uint32_t i = 0; !t.nseen; i++) {
+		if (twt_now() > end)
+			st_fail("the victim does not answer");
+		if (tw_ring_room(&r.tx, 0, 0))
+			tw_ring_write_small(&r.tx,
+					    tw_hdr_make(TW_EAGER, 0, 0, 0, HOSTILE_TAG | i % 16),
+					    NULL, 0);
+		send(r.sock, "b", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		st_sleep(1e-3);
+		listen_to(&t);
+	}
+	tw_ring_write_small(&r2.tx, tw_hdr_make(type, 0, 0, 0, tw_ref_pack(t.seen[0])), NULL, 0);
+	send(r2.sock, "b", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (!raw_dropped(&r2, (int)(ST_SOON * 5000)))
+		st_fail("the victim keeps a peer that named another's request");
+	if (raw_dropped(&r, 0))
+		st_fail("the victim dropped another peer as well");
+	raw_close(&r);
+	raw_close(&r2);
+}
+
 static void send_bad(struct raw *r, const struct bad *b)
 {
 	static uint8_t bytes[1024];
@@ -487,4 +488,6 @@ void attack_certain(struct attacker *a)
 		raw_close(&r);
 		a->certain++;
 	}
+	name_anothers(a, TW_DONE);
+	name_anothers(a, TW_ACK);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fault/raw.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -166,4 +167,38 @@ bool raw_dropped(const struct raw *r, int ms)
 	struct pollfd p = {.fd = r->sock, .events = POLLRDHUP};
 
 	return poll(&p, 1, ms) == 1;
+}
+
+static int odd_memory(unsigned seals, size_t size)
+{
+	int fd = memfd_create("odd", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
+		fcntl(fd, F_ADD_SEALS, seals);
+	return fd;
+}
+
+int raw_odd_fd(uint64_t random)
+{
+	const unsigned all = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+	size_t size = random & 1 ? TW_PAGE : 2 * tw_ring_size(SLOTS, BYTES);
+	int p[2];
+
+	switch (random / 4 % 6) {
+	case 0:
+		return open("/dev/null", O_RDWR | O_CLOEXEC);
+	case 1:
+		return open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	case 2:
+		if (pipe2(p, O_CLOEXEC) < 0)
+			return -1;
+		close(p[1]);
+		return p[0];
+	case 3: /* not sealed */
+		return odd_memory(0, size);
+	case 4: /* not enough seals */
+		return odd_memory(all & ~(unsigned)F_SEAL_SHRINK, size);
+	default: /* of another size */
+		return odd_memory(all, random & 2 ? size + TW_PAGE : size - 1);
+	}
 }

@@ -30,6 +30,8 @@ bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
 /* Takes one connection of a listener; false when nobody comes or it is odd. */
 bool raw_accept(struct raw *r, int listener, const struct tw_shm_hello *hello, int ms);
 void raw_close(struct raw *r);
+/* A descriptor that no peer should send, of a random kind; -1 when there is none. */
+int raw_odd_fd(uint64_t random);
 /* The other side has hung up, within so many milliseconds. */
 bool raw_dropped(const struct raw *r, int ms);
 
