@@ -5,6 +5,7 @@
  */
 #include "fault/attack.h"
 
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -71,7 +72,8 @@ static void bad_hello(struct attacker *a)
 	uint8_t bytes[256];
 	struct raw r;
 	unsigned nfds = below(a, 5), n = 0;
-	int fds[4], sock;
+	int fds[4], sock, mark_fd;
+	struct tw_shm_mark *mark;
 	size_t len = sizeof(h);
 
 	a->hellos++;
@@ -108,6 +110,15 @@ static void bad_hello(struct attacker *a)
 		spoil(a, bytes, sizeof(h), 8);
 	while (n < nfds && (fds[n] = raw_odd_fd(any(a))) >= 0)
 		n++;
+	/* Odd memory for the rings, and a mark that is good. */
+	if (n == 2 && chance(a, 70) && tw_shm_mark_make(&mark_fd, &mark) == TW_OK) {
+		munmap(mark, TW_PAGE);
+		close(fds[1]);
+		fds[1] = dup(mark_fd);
+		tw_fd_close(mark_fd);
+		len = sizeof(h);
+		memcpy(bytes, &h, sizeof(h));
+	}
 	raw_send(sock, bytes, len, fds, n);
 	/* Some say more, or leave without waiting, or with the answer unread. */
 	if (chance(a, 30))

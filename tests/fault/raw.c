@@ -199,6 +199,6 @@ int raw_odd_fd(uint64_t random)
 	case 4: /* not enough seals */
 		return odd_memory(all & ~(unsigned)F_SEAL_SHRINK, size);
 	default: /* of another size */
-		return odd_memory(all, random & 2 ? size + TW_PAGE : size - 1);
+		return odd_memory(all, random & 2 ? size + TW_PAGE : size / 2);
 	}
 }
