@@ -232,7 +232,7 @@ static int hostile(void *arg, int fd)
 	attack_certain(&a);
 	while (st_going()) {
 		uint64_t before = atomic_load(&shared->done);
-		double end = twt_now() + ST_LONG / 2;
+		double end = twt_now() + 15 * ST_SOON;
 
 		st_at(++n);
 		for (int i = 0; i < 20; i++)
