@@ -21,6 +21,8 @@
 
 #define RETRY_US 1000
 #define LISTEN_AGAIN_US 100000
+#define BELLS 1024 /* read in one go, more than a socket holds */
+#define ACCEPTS 64 /* connections taken in one go */
 #define NFDS 2 /* the rings and the mark of the initiator */
 
 static const char bell = 'b', goodbye = 'x';
@@ -162,10 +164,14 @@ static void listen_bells(struct tw_shm_link *l, uint32_t events)
 {
 	char c[64];
 	ssize_t n;
+	unsigned budget = BELLS;
 
-	/* A reset is told before what was sent ahead of it: read on. */
-	while ((n = recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0 ||
-	       (n < 0 && errno == ECONNRESET)) {
+	/*
+	 * A reset is told before what was sent ahead of it: read on. Not for ever,
+	 * should the peer ring without pause: what is left will be told of again.
+	 */
+	while (budget-- && ((n = recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0 ||
+			    (n < 0 && errno == ECONNRESET))) {
 		if (n == 1 && c[0] == goodbye)
 			l->closing = true;
 		else if (n > 0)
@@ -393,12 +399,17 @@ static void watch_listener(struct tw_shm_ep *ep, uint32_t events)
 static void listener_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_shm_ep *ep = tw_container(w, struct tw_shm_ep, listen_watch);
-	int sock;
+	int sock = 0;
 
 	(void)events;
-	while ((sock = accept4(ep->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+	/* Not for ever: who still waits will be told of again. */
+	for (unsigned i = 0; i < ACCEPTS; i++) {
+		sock = accept4(ep->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (sock < 0)
+			break;
 		accept_one(ep, tw_fd_own(sock));
-	if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+	}
+	if (sock >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 		return;
 	/* Out of descriptors: who waits stays readable, so look away for a while. */
 	watch_listener(ep, 0);

@@ -12,7 +12,7 @@
 #define STALE_US 40  /* a peer that has not polled for so long idles */
 #define FULL_US 200  /* the same, with the ring full */
 #define OWED_US 50   /* when to look again whether it saw a packet */
-#define BATCH 64     /* packets taken from one ring in a row */
+#define BATCH 64u    /* packets taken from one ring in a row */
 #define MARK_EVERY 8 /* polls between two marks, a power of two */
 #define MARK_BATCH 8 /* packets that are worth a mark of their own */
 
@@ -123,10 +123,13 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 	if (tw_unlikely(l->fence))
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
-	if (tw_unlikely(atomic_load_explicit(&l->mark->armed, memory_order_acquire)))
-		ring(l);
-	else if (tw_unlikely(cls != TW_SEND_PLAIN))
+	if (tw_unlikely(atomic_load_explicit(&l->mark->armed, memory_order_acquire))) {
+		/* Who sleeps looks again before the next sleep, but may compute first. */
+		if (!ring(l) && cls != TW_SEND_PLAIN)
+			owe(l);
+	} else if (tw_unlikely(cls != TW_SEND_PLAIN)) {
 		must_act(l);
+	}
 	return TW_OK;
 }
 
@@ -174,14 +177,19 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 	return n;
 }
 
-/* Ends the link once its ring is empty; the engine may have no room just now. */
+/*
+ * Ends the link once its ring is empty; the engine may have no room just now.
+ * Who hung up left at most a full ring: one that goes on writing is not read.
+ */
 static unsigned drain(struct tw_shm_link *l)
 {
 	unsigned n = 0, got;
 
-	while (tw_shm_in_use(l) && (got = poll_link(l, BATCH)) > 0)
+	while (tw_shm_in_use(l) && l->left && (got = poll_link(l, tw_min(l->left, BATCH))) > 0) {
 		n += got;
-	if (!tw_shm_in_use(l) || tw_ring_next(&l->rx))
+		l->left -= got;
+	}
+	if (!tw_shm_in_use(l) || (l->left && tw_ring_next(&l->rx)))
 		return n;
 	tw_shm_link_end(l);
 	l->ep->host->up->down(&l->link, l->why);
@@ -193,6 +201,7 @@ void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 	tw_shm_link_mute(l);
 	l->state = TW_SHM_DRAIN;
 	l->why = why;
+	l->left = l->rx.nslots;
 	drain(l);
 }
 

@@ -79,6 +79,7 @@ struct tw_shm_link {
 	bool owed;	 /* a packet that may need a bell lies unread */
 	bool closing;	 /* the peer said goodbye */
 	enum tw_err why; /* it is gone, while draining */
+	uint32_t left;	 /* packets that it can have left in its ring */
 	uint32_t owed_head;
 	uint32_t blocked_len, blocked_reserve; /* of the packets that found no room */
 	uint64_t owed_at;

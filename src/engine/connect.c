@@ -13,7 +13,7 @@ static const uint8_t status_of[TW_NERRS] = {
 	[TW_ECLOSED] = TW_S_CLOSED,	 [TW_ELOST] = TW_S_LOST,
 	[TW_ETIMEDOUT] = TW_S_TIMEOUT,	 [TW_EUNREACH] = TW_S_UNKNOWN,
 	[TW_EPROTO] = TW_S_REJECTED,	 [TW_EPERM] = TW_S_REJECTED,
-	[TW_EBUSY] = TW_S_REJECTED,
+	[TW_EBUSY] = TW_S_REJECTED,	 [TW_EFAULT] = TW_S_REJECTED,
 };
 
 static void attempt(struct tw_peer *p);
@@ -195,8 +195,11 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 		return TW_EPROTO;
 	p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
 	if (p && p->state == TW_PEER_UP) {
-		/* The other half of a crossing that is settled already? */
-		if (p->addr.session == other->session && p->link->provider->alive(p->link))
+		/*
+		 * The other half of a crossing that is settled already, or somebody who
+		 * takes the name of a live peer. One that was restarted tries again.
+		 */
+		if (p->link->provider->alive(p->link))
 			return TW_ECROSS;
 		p->link->provider->disconnect(p->link);
 		tw_peer_down(p, TW_S_LOST);

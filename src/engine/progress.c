@@ -160,15 +160,16 @@ unsigned tw_progress(struct tw_ep *ep)
 	/* A thread that sleeps on the descriptors must still be rung. */
 	if (tw_unlikely(ep->armed && !ep->leader))
 		tw_disarm(ep);
+	/* First: what the bells that it takes were rung for is looked for below. */
+	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0 ||
+			atomic_load_explicit(&ep->slot->summoned, memory_order_relaxed)))
+		slow(ep);
 	for (unsigned i = 0; i < ep->npolled; i++)
 		n += ep->polled[i].ops->progress(ep->polled[i].instance);
 	if (tw_unlikely(!tw_list_empty(&ep->work)))
 		n += tw_flush(ep);
 	/* One writer at a time, the holder of the lock; the service thread reads. */
 	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
-	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0 ||
-			atomic_load_explicit(&ep->slot->summoned, memory_order_relaxed)))
-		slow(ep);
 	return n;
 }
 

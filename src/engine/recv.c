@@ -299,7 +299,7 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	struct tw_req *r = p->rx_req;
 	struct tw_umsg *u = p->rx_umsg;
 
-	if (!len || len > p->rx_len - p->rx_at)
+	if (!p->rx_len || !len || len > p->rx_len - p->rx_at)
 		return TW_EPROTO;
 	if (r && p->rx_at < r->xfer_len)
 		tw_req_scatter(r, p->rx_at, data, tw_min(len, r->xfer_len - p->rx_at));

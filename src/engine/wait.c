@@ -81,6 +81,8 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 	if (ep->armed)
 		tw_disarm(ep);
 	tw_poll_events(ep);
+	/* The bells are taken, so what they rang for is ours, although we may be done. */
+	tw_progress(ep);
 	timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
 	if (timer && timer <= tw_clock())
 		tw_expire(ep);

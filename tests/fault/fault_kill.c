@@ -23,11 +23,13 @@
 #define TAG_MASK (~0xffffull)
 
 static long rounds = 30;
+/* How who receives takes long messages: the survivor by the seed, victims in turn. */
+static const char *const ways[] = {"auto", "pull", "push"};
 
 /* What the processes share. */
 struct shared {
 	_Atomic double killed; /* when; 0 while the victim lives */
-	atomic_ullong dialled; /* the round whose mx_connect() has returned */
+	atomic_ullong dialled; /* the round whose victim was connected and sent to */
 	atomic_int over;       /* no further rounds */
 	atomic_int idle;       /* processes that send no more */
 };
@@ -69,6 +71,7 @@ static int victim(void *arg, int fd)
 
 	st_role("victim %llu", (unsigned long long)round);
 	st_at(round);
+	setenv("TAGWIRE_RNDV", ways[round % 3], 1);
 	st_up();
 	/* The id was another process's until a moment ago. */
 	ep = st_open(VICTIM_ID, NULL, 0);
@@ -147,7 +150,6 @@ static int connect_victim(struct survivor *v, struct st_name name)
 		mx_connect(v->ep, name.nic, name.id, ST_KEY, (uint32_t)(ST_LONG / 2), &v->to);
 	double returned = twt_now();
 
-	atomic_store(&shared->dialled, v->round);
 	if (rc == MX_SUCCESS)
 		return 1;
 	while (!killed() && twt_now() < returned + ST_SOON)
@@ -297,6 +299,7 @@ static void survive_round(struct survivor *v, struct task *task)
 	v->report = (struct report){0};
 	st_at(v->round);
 	if (!connect_victim(v, task->victim)) {
+		atomic_store(&shared->dialled, v->round);
 		take_leftovers(v, twt_now() + ST_SOON);
 		v->report.fds = st_fds();
 		return;
@@ -306,6 +309,8 @@ static void survive_round(struct survivor *v, struct task *task)
 	v->unsent = st_irecv(v->ep, v->in, 1000, tag(v->round, UNSENT));
 	v->unreceived = st_issend(v->ep, v->out, 1000, v->to, tag(v->round, UNRECEIVED));
 	v->unreceived_long = st_isend(v->ep, v->out, 300000, v->to, tag(v->round, UNRECEIVED_LONG));
+	/* To the address of an earlier life these would end otherwise. */
+	atomic_store(&shared->dialled, v->round);
 	stream_until_killed(v);
 	after_death(v);
 	st_streams_free(&v->with_victim);
@@ -322,6 +327,7 @@ static int survivor(void *arg, int fd)
 	st_role("survivor");
 	st_check(v && (v->in = malloc(1 << 20)) && (v->out = calloc(1, 1 << 20)));
 	v->rng = st_hash(st_seed, 0x5);
+	setenv("TAGWIRE_RNDV", ways[st_seed % 3], 1);
 	st_up();
 	v->ep = st_open(1, NULL, 0);
 	v->self = st_self(v->ep);

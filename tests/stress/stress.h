@@ -156,13 +156,14 @@ void st_op_scribble(struct st_op *op);
  * A stream of messages in one direction, one at a time, each checked. Both
  * ends make one with the same match information and the same longest message.
  */
+#define ST_ABORTS 2 /* as mortal: a message may end in MX_STATUS_ABORTED, too */
 struct st_lane {
 	enum st_kind kind;
 	mx_endpoint_t ep;
 	mx_endpoint_addr_t to;
 	uint64_t match, seq; /* seq: messages done */
 	uint32_t max;
-	int mortal;	       /* the peer may go at any time */
+	int mortal;	       /* the peer may go at any time; ST_ABORTS: and see below */
 	mx_status_code_t code; /* why it ended; MX_STATUS_SUCCESS while it lives */
 	int busy;
 	mx_request_t req;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * More processes than cores, all to all, in rounds: some processes block in
+ * Many more processes than cores, all to all, in rounds: some processes block in
  * mx_wait(), some poll with mx_test(), changing places from round to round.
  */
 #include <stdlib.h>
 
 #include "stress/stress.h"
 
-static long procs = 8;
+static long procs = ST_CREW;
 
 /* What the processes share: the number of rounds, once known. */
 static atomic_uint *last;

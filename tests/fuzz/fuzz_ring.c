@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Both ends of a ring whose other end writes anything anywhere. Packets are
+ * read within the ring, and the writer stays within it.
+ */
+#include "fuzz/fuzz.h"
+#include "providers/shm/ring.h"
+
+#define SLOTS 64
+#define BYTES 65536
+
+static void take(struct tw_ring_rx *rx, const uint8_t *mem, size_t size)
+{
+	struct tw_slot *s;
+	unsigned budget = 200;
+
+	while (budget-- && (s = tw_ring_next(rx))) {
+		uint32_t len;
+		const uint8_t *p = tw_ring_payload(rx, s, &len);
+
+		if (!p)
+			return;
+		FUZZ_MUST(len <= tw_ring_max_payload(BYTES) || len <= TW_RING_INLINE);
+		FUZZ_MUST(p >= mem && p + len <= mem + size);
+		tw_ring_advance(rx, len);
+	}
+	tw_ring_publish(rx);
+}
+
+static void give(struct tw_ring_tx *tx, struct input *in)
+{
+	static uint8_t data[BYTES / 8];
+	uint32_t len = in_word(in) % (sizeof(data) + 1), head = tx->head, bhead = tx->bhead;
+	struct iovec iov = {data, len};
+
+	if (!tw_ring_room(tx, len, in_byte(in) % 2 ? TW_RING_RESERVE : 0))
+		return;
+	if (len <= TW_RING_INLINE && in_byte(in) % 2)
+		tw_ring_write_small(tx, (struct tw_hdr){1, 2}, data, len);
+	else
+		tw_ring_write_long(tx, (struct tw_hdr){1, 2}, &iov, 1, len);
+	FUZZ_MUST(tx->head == head + 1 && tx->bhead - bhead <= BYTES);
+	FUZZ_MUST(tx->head - tx->taken <= SLOTS && tx->bhead - tx->btaken <= BYTES);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+	static uint8_t *mem;
+	size_t size = tw_ring_size(SLOTS, BYTES);
+	struct input in = {bytes, len};
+	struct tw_ring_rx rx;
+	struct tw_ring_tx tx;
+
+	if (!mem)
+		/* Exactly as large, so that a sanitizer sees what is outside. */
+		FUZZ_MUST((mem = aligned_alloc(TW_PAGE, size)) != NULL);
+	memset(mem, 0, size - BYTES);
+	tw_ring_rx_init(&rx, mem, SLOTS, BYTES);
+	tw_ring_tx_init(&tx, mem, SLOTS, BYTES);
+	tx.bytes_ready = true;
+	/* Near the place where counting starts again. */
+	if (in_byte(&in) % 4 == 0) {
+		rx.tail = tx.head = tx.taken = UINT32_MAX - 31;
+		rx.btail = tx.bhead = tx.btaken = UINT32_MAX - 0xfff;
+	}
+	while (in.left) {
+		uint32_t at, value;
+		struct tw_slot *s = &rx.ring->slots[(rx.tail + in_byte(&in) % 4) & (SLOTS - 1)];
+
+		switch (in_byte(&in) % 6) {
+		case 0: /* any word */
+			at = in_word(&in) % (uint32_t)(size - 4);
+			value = in_word(&in);
+			memcpy(mem + at, &value, 4);
+			break;
+		case 1: /* a slot that looks full */
+			s->len = in_word(&in);
+			atomic_store(&s->stamp, rx.tail + 1 + in_byte(&in) % 2);
+			break;
+		case 2: /* what the reader says */
+			atomic_store(&tx.ring->taken.slots, tx.head + (int8_t)in_byte(&in));
+			break;
+		case 3:
+			atomic_store(&tx.ring->taken.bytes,
+				     tx.bhead + (uint32_t)(int32_t)in_word(&in));
+			break;
+		case 4:
+			give(&tx, &in);
+			break;
+		default:
+			take(&rx, mem, size);
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ring of providers/shm/ring.[ch]: one writer, one reader, for ever. The
+ * reader gets every packet once, in order and whole, although slots and bytes
+ * are used again and neither side has a barrier.
+ *
+ * Sequence numbers count to SLOT_LAPS and BYTE_LAPS, not to 2^32. A packet is
+ * its number: in the slot, with the length, and when it is long also in two
+ * units of the byte area. Reader and writer work places out for themselves.
+ *
+ * MUTATION STAMP_FIRST	the stamp is written before the content
+ * MUTATION STAMP_FLAG	a stamp says full, not which packet
+ * MUTATION TAKE_FIRST	slots and bytes are given back before they are read
+ * MUTATION FULL_ONE_MORE	the writer fills one slot more than there are
+ * MUTATION BYTES_UNCHECKED	the writer looks at slots only
+ * MUTATION NO_SKIP	the reader does not skip what the writer left at the end
+ */
+#define CPUS 2
+#define SLOTS 2
+#define BYTES 3 /* units, where the code has lines and a power of two */
+/* Where counting starts again: multiples, too far away to be mistaken. */
+#define SLOT_LAPS 4
+#define BYTE_LAPS 9
+
+/* The ring in memory. */
+#define TAKEN_SLOTS 0
+#define TAKEN_BYTES 1
+#define STAMP 2
+#define HEAD (STAMP + SLOTS) /* header and length */
+#define AREA (HEAD + SLOTS)
+#define CELLS (AREA + BYTES)
+
+#include "tso.h"
+
+#define slot(n) ((n) % SLOT_LAPS)
+#define unit(n) ((n) % BYTE_LAPS)
+#define slots_since(from, to) slot((to) + SLOT_LAPS - (from))
+#define bytes_since(from, to) unit((to) + BYTE_LAPS - (from))
+#ifdef STAMP_FLAG
+#define stamp_of(n) 1
+#else
+#define stamp_of(n) slot((n) + 1)
+#endif
+#ifdef FULL_ONE_MORE
+#define ROOM (SLOTS + 1)
+#else
+#define ROOM SLOTS
+#endif
+#ifdef BYTES_UNCHECKED
+#define bytes_fit true
+#else
+#define bytes_fit (units == 0 || bytes_since(btaken, unit(pos + units)) <= BYTES)
+#endif
+
+/* tw_ring_place(): a payload does not wrap; pos moves to its start. */
+inline place(pos, size)
+{
+	if
+	:: pos % BYTES + size > BYTES -> pos = unit(pos + BYTES - pos % BYTES)
+	:: else
+	fi
+}
+
+/* The writer's side of struct tw_ring_tx is private memory, so not in cells. */
+active proctype writer()
+{
+	byte cpu = 0;
+	byte head, taken, bhead, btaken; /* struct tw_ring_tx */
+	byte units, pos, v;
+	bit room;
+
+end:	do
+	:: true ->
+		/* A packet: short or long; two units may have to skip a place. */
+		if
+		:: units = 0
+		:: units = 2
+		fi;
+		/* tw_ring_room(): what is known, else a look at the reader's line. */
+		do
+		:: d_step {
+				pos = bhead;
+				place(pos, units);
+				room = slots_since(taken, head) < ROOM && bytes_fit
+			}
+			if
+			:: room -> break
+			:: else
+			fi;
+			/* look(): what a reader cannot have taken is ignored. */
+			load(v, TAKEN_SLOTS);
+			if
+			:: slots_since(v, head) <= slots_since(taken, head) -> taken = v
+			fi;
+			load(v, TAKEN_BYTES);
+			if
+			:: bytes_since(v, bhead) <= bytes_since(btaken, bhead) -> btaken = v
+			fi;
+			v = 0
+		od;
+		/* tw_ring_write_small(), tw_ring_write_long() */
+#ifdef STAMP_FIRST
+		store(STAMP + head % SLOTS, stamp_of(head));
+#endif
+		if
+		:: units == 0
+		:: else ->
+			bhead = pos;
+			store(AREA + bhead % BYTES, head);
+			store(AREA + (bhead + 1) % BYTES, head);
+			bhead = unit(bhead + units)
+		fi;
+		store(HEAD + head % SLOTS, units * SLOT_LAPS + head);
+#ifndef STAMP_FIRST
+		store(STAMP + head % SLOTS, stamp_of(head));
+#endif
+		head = slot(head + 1);
+		d_step { units = 0; pos = 0; v = 0; room = 0 }
+	od
+}
+
+active proctype reader()
+{
+	byte cpu = 1;
+	byte tail, btail; /* struct tw_ring_rx */
+	byte units, pos, v;
+
+end:	do
+	:: true ->
+		/* tw_ring_next() */
+		load(v, STAMP + tail % SLOTS);
+		if
+		:: v == stamp_of(tail) ->
+			/* tw_ring_payload(): the length once, then the content. */
+			load(v, HEAD + tail % SLOTS);
+			d_step {
+				units = v / SLOT_LAPS;
+				v = v % SLOT_LAPS
+			}
+			assert(v == tail);
+			d_step {
+				pos = btail;
+#ifndef NO_SKIP
+				place(pos, units)
+#endif
+			}
+#ifdef TAKE_FIRST
+			store(TAKEN_BYTES, unit(pos + units));
+			store(TAKEN_SLOTS, slot(tail + 1));
+#endif
+			if
+			:: units == 0
+			:: else ->
+				load(v, AREA + pos % BYTES);
+				assert(v == tail);
+				load(v, AREA + (pos + 1) % BYTES);
+				assert(v == tail);
+				/* tw_ring_advance() */
+				btail = unit(pos + units)
+			fi;
+			tail = slot(tail + 1);
+			/* tw_ring_publish(), now or after the packets that follow. */
+			if
+			:: true ->
+#ifndef TAKE_FIRST
+				store(TAKEN_BYTES, btail);
+				store(TAKEN_SLOTS, tail)
+#endif
+			:: true
+			fi
+		:: else ->
+			/* Nothing more: what was taken is known by now. */
+#ifndef TAKE_FIRST
+			store(TAKEN_BYTES, btail);
+			store(TAKEN_SLOTS, tail);
+#endif
+			fence()
+		fi;
+		d_step { units = 0; pos = 0; v = 0 }
+	od
+}

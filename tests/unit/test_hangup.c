@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A peer without manners, seen by the shared memory provider. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/barrier.h"
+#include "base/fds.h"
+#include "base/settings.h"
+#include "fault/raw.h"
+#include "provider/fake.h"
+
+extern const struct tw_provider tw_provider_shm;
+
+static struct fake engine;
+static struct raw raw;
+static unsigned written;
+
+static void write_one(void)
+{
+	if (tw_ring_room(&raw.tx, 0, 0)) {
+		tw_ring_write_small(&raw.tx, (struct tw_hdr){1, 2}, NULL, 0);
+		written++;
+	}
+}
+
+/* The peer writes one more whenever one is taken, as if it were very fast. */
+static bool one_more(struct fake_peer *p, enum tw_err *err)
+{
+	(void)p;
+	(void)err;
+	tw_ring_publish(&raw.rx);
+	raw.tx.ring->taken.slots = raw.tx.head;
+	write_one();
+	return true;
+}
+
+/* Connects the engine to a peer that is ours. */
+static struct fake_peer *connected(void)
+{
+	struct tw_shm_hello hello;
+	struct fake_peer *peer;
+	char job[40], err[100];
+	int listener;
+
+	snprintf(job, sizeof(job), "hangup-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
+	tw_clock_init();
+	tw_barrier_init();
+	cr_assert_eq(fake_open(&engine, &tw_provider_shm, 1), TW_OK);
+	cr_assert_eq(tw_shm_listen(FAKE_BOARD, 9, &listener), TW_OK);
+	peer = fake_connect(&engine, FAKE_BOARD, 9, 0);
+	hello = raw_hello(TW_SHM_ACCEPT, FAKE_BOARD, 9, 0);
+	cr_assert(raw_accept(&raw, listener, &hello, 5000));
+	tw_fd_close(listener);
+	while (peer->state == FAKE_NEW)
+		fake_pump(&engine);
+	cr_assert_eq(peer->state, FAKE_UP);
+	return peer;
+}
+
+/* Who has hung up can have left a full ring and no more. */
+Test(hangup, writes_on, .timeout = 60)
+{
+	struct fake_peer *peer = connected();
+
+	engine.on_packet = one_more;
+	write_one();
+	shutdown(raw.sock, SHUT_RDWR);
+	for (int i = 0; i < 100 && peer->state == FAKE_UP; i++)
+		fake_events(&engine);
+	cr_assert_eq(peer->state, FAKE_DOWN);
+	cr_assert_leq(written, raw.tx.nslots + 1);
+	raw_close(&raw);
+	fake_close(&engine);
+}
+
+/* One that rings without pause is heard and left again. */
+Test(hangup, rings_on, .timeout = 60)
+{
+	struct fake_peer *peer = connected();
+	unsigned n = 0;
+
+	for (int i = 0; i < 20; i++) {
+		while (send(raw.sock, "b", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+			n++;
+		fake_pump(&engine);
+	}
+	cr_assert_geq(n, 1000u);
+	cr_assert_eq(peer->state, FAKE_UP);
+	/* All of them in between, and the farewell last. */
+	send(raw.sock, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	raw_close(&raw);
+	while (peer->state == FAKE_UP)
+		fake_pump(&engine);
+	cr_assert_eq(peer->why, TW_ECLOSED);
+	fake_close(&engine);
+}
