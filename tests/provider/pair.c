@@ -17,7 +17,10 @@
 static const struct traits providers[] = {
 	{"self", ANY},
 #if TW_HAVE_SHM
-	{"shm", OTHERS | FAULTS | BREAKS},
+	{"shm", OTHERS | FAULTS | BREAKS | SHARED},
+#endif
+#if TW_HAVE_OFI
+	{"ofi", OTHERS | BREAKS},
 #endif
 };
 
@@ -38,13 +41,15 @@ struct criterion_test_params providers_that(unsigned can)
 }
 
 /* Tests run side by side: each has names of its own. */
-static void own_names(void)
+static void own_names(const struct traits *t)
 {
 	char job[48], err[100];
 
 	snprintf(job, sizeof(job), "conformance-%d-%llx", (int)getpid(),
 		 (unsigned long long)(twt_now() * 1e6));
 	setenv("TAGWIRE_JOB", job, 1);
+	setenv("TAGWIRE_PROVIDERS", t->name, 1);
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0, "%s", err);
 }
 
@@ -53,7 +58,7 @@ struct pair *pair_open(const struct traits *t)
 	static struct pair p;
 	const struct tw_provider *found[TW_MAX_PROVIDERS];
 
-	own_names();
+	own_names(t);
 	tw_barrier_init();
 	tw_clock_init();
 	cr_assert_eq(tw_provider_list(t->name, found), 1u);
