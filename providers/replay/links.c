@@ -71,7 +71,8 @@ void tw_rp_link_end(struct tw_rp_link *l)
 
 	if (l->state == TW_RP_DEAD)
 		return;
-	ep->nhalf -= l->state == TW_RP_HALF;
+	if (l->state == TW_RP_HALF)
+		tw_rp_half_less(ep);
 	l->state = TW_RP_DEAD;
 	tw_rp_hang_up(l);
 	tw_rp_ops_end(l, false);

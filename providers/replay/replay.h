@@ -69,7 +69,8 @@ struct tw_rp_packet {
 enum tw_rp_word {
 	TW_RP_CONNECT = 1,
 	TW_RP_ACCEPT,
-	TW_RP_REFUSE,  /* why; TW_EUNREACH: it is somebody else's port */
+	TW_RP_REFUSE,  /* why */
+	TW_RP_WRONG,   /* it is another endpoint's port */
 	TW_RP_RESUME,  /* the path is broken, or this connection was */
 	TW_RP_RESUMED,
 	TW_RP_STATUS,  /* expected; why != 0 wants one back */
@@ -203,7 +204,7 @@ struct tw_rp_ep {
 	struct tw_rp_link **table; /* by the low half of conn */
 	uint32_t ntable;
 	uint32_t serial;
-	unsigned nhalf;
+	unsigned nhalf; /* when there are many, nobody is let in */
 	bool polled, armed;
 	uint64_t ack_at; /* tick at which to send acknowledgements, 0 none */
 	unsigned quiet; /* polls that found nothing */
@@ -269,6 +270,8 @@ void tw_rp_sock_ready(struct tw_watch *w, uint32_t events);
 /* The link goes on with another one's socket. */
 void tw_rp_sock_adopt(struct tw_rp_link *l, struct tw_rp_link *from);
 void tw_rp_listen_again(struct tw_rp_ep *ep);
+/* One caller less that has not introduced himself. */
+void tw_rp_half_less(struct tw_rp_ep *ep);
 void tw_rp_hang_up(struct tw_rp_link *l);
 bool tw_rp_sock_alive(const struct tw_rp_link *l);
 bool tw_rp_sock_write(struct tw_rp_link *l, const struct tw_rp_talk *t);

@@ -98,10 +98,8 @@ static enum tw_err claim(struct tw_rp_ep *ep)
 
 static void accept_one(struct tw_rp_ep *ep, int sock, const struct sockaddr_storage *from)
 {
-	struct tw_rp_link *l = NULL;
+	struct tw_rp_link *l = tw_rp_link_new(ep, TW_RP_HALF);
 
-	if (ep->nhalf < TW_RP_HALF_MAX)
-		l = tw_rp_link_new(ep, TW_RP_HALF);
 	if (!l) {
 		tw_fd_close(sock);
 		return;
@@ -124,10 +122,15 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 	int sock;
 
 	(void)events;
-	while ((sock = accept4(ep->listener, (struct sockaddr *)&from, &len,
+	while (ep->nhalf < TW_RP_HALF_MAX &&
+	       (sock = accept4(ep->listener, (struct sockaddr *)&from, &len,
 			       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		accept_one(ep, tw_fd_own(sock), &from);
 		len = sizeof(from);
+	}
+	if (ep->nhalf == TW_RP_HALF_MAX) {
+		watch(ep, ep->listener, 0, w, EPOLL_CTL_MOD);
+		return;
 	}
 	if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 		return;
@@ -141,6 +144,12 @@ void tw_rp_listen_again(struct tw_rp_ep *ep)
 {
 	ep->listen_again = 0;
 	watch(ep, ep->listener, EPOLLIN, &ep->listen_watch, EPOLL_CTL_MOD);
+}
+
+void tw_rp_half_less(struct tw_rp_ep *ep)
+{
+	if (ep->nhalf-- == TW_RP_HALF_MAX)
+		tw_rp_listen_again(ep);
 }
 
 static bool listen_at(struct tw_rp_ep *ep, struct sockaddr_storage *sa, uint32_t port)

@@ -2,7 +2,8 @@
 /*
  * What two endpoints say to each other beside their packets.
  *
- *   CONNECT -> ACCEPT or REFUSE   with the fabrics offered and the one chosen;
+ *   CONNECT -> ACCEPT, or REFUSE or WRONG
+ *                                 with the fabrics offered and the one chosen;
  *                                 then probes go along the new path, and nothing
  *                                 else before they have come through both ways
  *   RESUME -> RESUMED             the same for a link that exists: each tells
@@ -118,7 +119,8 @@ static void answer(struct tw_rp_link *l, const struct tw_rp_talk *t)
 	fill(l, &reply, TW_RP_REFUSE);
 	if (t->job != tw_rp_job() || t->to_nic != self->nic_id ||
 	    t->to_endpoint != self->endpoint_id) {
-		err = TW_EUNREACH;
+		reply.word = TW_RP_WRONG;
+		err = TW_ECLOSED;
 		goto refuse;
 	}
 	/* Asked first: a wrong filter is no reason to open a fabric. */
@@ -127,7 +129,7 @@ static void answer(struct tw_rp_link *l, const struct tw_rp_talk *t)
 		err = TW_EPROTO;
 	if (err != TW_OK)
 		goto count;
-	ep->nhalf--;
+	tw_rp_half_less(ep);
 	l->state = TW_RP_UP;
 	l->deadline = 0;
 	err = ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me);
@@ -174,7 +176,7 @@ static void refused(struct tw_rp_link *l, const struct tw_rp_talk *t)
 								   : TW_EPROTO;
 
 	if (l->state == TW_RP_NEW) {
-		if (why == TW_EUNREACH)
+		if (t->word == TW_RP_WRONG)
 			tw_rp_dial_next(l);
 		else
 			tw_rp_link_fail(l, why);
@@ -311,7 +313,8 @@ void tw_rp_heard(struct tw_rp_link *l, const struct tw_rp_talk *t)
 		resume(l, t);
 	else if (t->word == TW_RP_ACCEPT && l->state == TW_RP_NEW)
 		accepted(l, t);
-	else if (t->word == TW_RP_REFUSE && (l->state == TW_RP_NEW || up))
+	else if ((t->word == TW_RP_REFUSE || t->word == TW_RP_WRONG) &&
+		 (l->state == TW_RP_NEW || up))
 		refused(l, t);
 	else if (t->word == TW_RP_RESUMED && up)
 		resumed(l, t);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/barrier.h"
@@ -15,7 +16,7 @@
 
 /* Every provider there is. */
 static const struct traits providers[] = {
-	{"self", ANY},
+	{"self", SHARED},
 #if TW_HAVE_SHM
 	{"shm", OTHERS | FAULTS | BREAKS | SHARED},
 #endif
@@ -32,10 +33,11 @@ static void free_list(struct criterion_test_params *params)
 struct criterion_test_params providers_that(unsigned can)
 {
 	struct traits *list = cr_malloc(sizeof(providers));
+	const char *only = getenv("TWT_PROVIDER"); /* to look into one of them */
 	size_t n = 0;
 
 	for (unsigned i = 0; i < tw_countof(providers); i++)
-		if ((providers[i].can & can) == can)
+		if ((providers[i].can & can) == can && (!only || strcmp(only, providers[i].name) == 0))
 			list[n++] = providers[i];
 	return cr_make_param_array(struct traits, list, n, free_list);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every provider alike: how connections end, by whom, and what is still delivered. */
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -300,19 +301,29 @@ static int child_main(void *arg, int fd)
 	return f.wrong ? 5 : 0;
 }
 
+/* Where nothing is shared, both must look for something to be sent. */
+static void await_sent(struct pair *p, const struct twt_child *child)
+{
+	struct pollfd fd = {.fd = child->fd, .events = POLLIN};
+	char sent;
+
+	if (!(p->can & SHARED))
+		UNTIL(p, poll(&fd, 1, 0) == 1);
+	cr_assert_eq(twt_get(child->fd, &sent, 1), 0);
+}
+
 static void one_ends(const struct traits *t, enum end end, bool backwards)
 {
 	struct pair *p = pair_open(t);
 	struct child c = {p->ops, end};
 	struct twt_child child;
 	struct fake_peer *peer = &p->a.peers[0];
-	char sent;
 
 	twt_spawn(&child, child_main, &c);
 	UNTIL(p, p->a.npeers == 1);
 	p->a.backwards = backwards;
 	/* From here on nobody looks, until the child is gone for good. */
-	cr_assert_eq(twt_get(child.fd, &sent, 1), 0);
+	await_sent(p, &child);
 	cr_assert(p->ops->alive(peer->link));
 	if (end == KILLED)
 		kill(child.pid, SIGKILL);
@@ -357,11 +368,10 @@ CONFORMANCE(killed_leaves_no_name, OTHERS)
 	struct child c = {p->ops, KILLED};
 	static struct fake heir;
 	struct twt_child child;
-	char sent;
 
 	twt_spawn(&child, child_main, &c);
 	UNTIL(p, p->a.npeers == 1);
-	cr_assert_eq(twt_get(child.fd, &sent, 1), 0);
+	await_sent(p, &child);
 	cr_assert_eq(fake_open(&heir, p->ops, 9), TW_EBUSY);
 	kill(child.pid, SIGKILL);
 	twt_join(&child, 30);
