@@ -80,6 +80,13 @@ static bool open_fabric(struct tw_rp_fabric *f)
 	return true;
 }
 
+void tw_rp_fabrics_open(struct tw_rp_ep *ep)
+{
+	tw_rp_fabrics_load(ep);
+	for (unsigned i = 0; i < ep->nfabrics; i++)
+		open_fabric(&ep->fabrics[i]);
+}
+
 static void close_fabric(struct tw_rp_fabric *f)
 {
 	struct tw_list *n, *tmp;

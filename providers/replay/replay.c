@@ -61,6 +61,8 @@ static unsigned do_progress(void *instance)
 	if (tw_unlikely(!tw_list_empty(&ep->dead)))
 		tw_rp_reap(ep);
 	if (tw_list_empty(&ep->links)) {
+		/* Once more for what came for links that are gone. */
+		poll_fabrics(ep);
 		ep->polled = false;
 		ep->host->up->poll(ep->host, ep, false);
 		return 0;
@@ -92,6 +94,8 @@ static bool do_arm(void *instance)
 	for (unsigned i = 0; i < ep->nfabrics; i++)
 		if (ep->fabrics[i].instance)
 			found |= tw_rp_fabric_watch(&ep->fabrics[i]);
+	if (found)
+		tw_rp_poll(ep);
 	return found;
 }
 
@@ -185,7 +189,7 @@ static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_
 	struct tw_rp_link *l;
 	enum tw_err err;
 
-	tw_rp_fabrics_load(ep);
+	tw_rp_fabrics_open(ep);
 	if (!ep->nfabrics)
 		return TW_EUNREACH;
 	l = tw_rp_link_new(ep, TW_RP_NEW);

@@ -237,6 +237,8 @@ uint64_t tw_rp_link_expire(struct tw_rp_link *l, uint64_t now);
 
 /* paths.c */
 void tw_rp_fabrics_load(struct tw_rp_ep *ep);
+/* Those that are not open yet: takes time, better before a call than in it. */
+void tw_rp_fabrics_open(struct tw_rp_ep *ep);
 void tw_rp_fabrics_close(struct tw_rp_ep *ep);
 /* Closes a fabric so that nothing uses our memory; its links resume. */
 void tw_rp_fabric_reset(struct tw_rp_fabric *f);
