@@ -8,6 +8,7 @@
 
 #define QUIET_US 50000	  /* after a death nothing has come for so long: that was all */
 #define DRAIN_US 1000000  /* after a goodbye something is still missing */
+#define ASK_US 50000	  /* and is asked for */
 #define OLD_US 2000000	  /* a transfer on a path that was given up */
 
 static bool enter(struct tw_rp_link *l)
@@ -129,16 +130,23 @@ void tw_rp_link_drain(struct tw_rp_link *l, enum tw_err why)
 		return;
 	}
 	l->deadline = l->heard + tw_clock_us(wait);
-	tw_rp_timer(l->ep, l->deadline);
+	tw_rp_timer(l->ep, l->heard + tw_clock_us(ASK_US));
 }
 
 static uint64_t expire_drain(struct tw_rp_link *l, uint64_t now)
 {
+	uint64_t ask = now + tw_clock_us(ASK_US);
+
 	l->deadline = l->heard + tw_clock_us(l->orderly ? DRAIN_US : QUIET_US);
-	if (l->deadline > now)
+	if (l->deadline <= now) {
+		tw_rp_link_fail(l, l->why);
+		return 0;
+	}
+	if (!l->orderly)
 		return l->deadline;
-	tw_rp_link_fail(l, l->why);
-	return 0;
+	/* Whoever said goodbye keeps no time for us. */
+	tw_rp_say(l, TW_RP_STATUS, TW_AGAIN);
+	return tw_rp_earlier(ask, l->deadline);
 }
 
 /* Looking for a way: probes go out until one is answered, or it takes too long. */

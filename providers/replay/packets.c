@@ -11,6 +11,7 @@
 #define SLAB_BIG 8
 #define ACK_AFTER 64	/* packets, or a third as many long ones */
 #define ACK_DELAY_US 2000 /* in which an answer may carry the acknowledgement */
+#define GAP_US 20000	  /* before telling again that a packet is missing */
 
 struct slab {
 	struct tw_list node;
@@ -306,6 +307,16 @@ static void owe_ack(struct tw_rp_link *l, uint32_t weight)
 	}
 }
 
+static void missing(struct tw_rp_link *l)
+{
+	uint64_t now = tw_clock();
+
+	if (l->gap_at && now - l->gap_at < tw_clock_us(GAP_US))
+		return;
+	l->gap_at = now;
+	tw_rp_say(l, TW_RP_STATUS, TW_AGAIN);
+}
+
 static void malformed(struct tw_rp_link *l)
 {
 	l->ep->host->counters[TW_C_BAD_PACKET]++;
@@ -328,9 +339,7 @@ static bool data(struct tw_rp_link *l, const struct tw_rp_wire *w, const void *p
 		return true;
 	}
 	if (w->seq != l->expected) {
-		if (!l->gap)
-			tw_rp_say(l, TW_RP_STATUS, TW_AGAIN);
-		l->gap = true;
+		missing(l);
 		return true;
 	}
 	err = ep->host->up->packet(&l->link, w->hdr, payload, len);
@@ -343,7 +352,7 @@ static bool data(struct tw_rp_link *l, const struct tw_rp_wire *w, const void *p
 		return true;
 	}
 	l->expected++;
-	l->gap = false;
+	l->gap_at = 0;
 	ep->taken++;
 	owe_ack(l, len > TW_RP_SMALL ? 3 : 1);
 	if (l->state == TW_RP_DRAIN) {

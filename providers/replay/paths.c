@@ -274,6 +274,12 @@ void tw_rp_path_broken(struct tw_rp_link *l)
 	uint64_t now = tw_clock();
 
 	l->ep->host->counters[TW_C_PATH_BROKEN]++;
+	/* After a goodbye no other can be agreed on: this one as well as it goes. */
+	if (l->state == TW_RP_LEAVING) {
+		l->unposted = l->kept.next;
+		tw_rp_work(l);
+		return;
+	}
 	if (l->bound && now - l->bound_at < tw_clock_us(SOON_US))
 		l->failed |= 1u << tw_rp_index(l->fabric);
 	if (!l->broken)

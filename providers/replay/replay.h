@@ -181,7 +181,7 @@ struct tw_rp_link {
 	/* Receiving. */
 	uint32_t expected;
 	uint32_t unacked; /* packets taken in that were not acknowledged */
-	bool gap;	  /* told the other side that one is missing */
+	uint64_t gap_at;  /* tick at which we told that one is missing, 0: none is */
 	uint32_t final;	  /* while draining: the first that will not come */
 	bool orderly;	  /* the other side said goodbye */
 	uint64_t heard;	  /* tick of the last packet */

@@ -367,6 +367,11 @@ void tw_rp_sock_ready(struct tw_watch *w, uint32_t events)
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
+		if (n == 0 && l->state == TW_RP_DRAIN && !(events & (EPOLLHUP | EPOLLERR))) {
+			/* It has said all, and still listens. */
+			watch(l->ep, l->sock, 0, &l->watch, EPOLL_CTL_MOD);
+			return;
+		}
 		if (n <= 0) {
 			tw_rp_lost(l, n < 0 ? err_of(errno) : TW_ECLOSED);
 			return;

@@ -8,6 +8,7 @@
 
 #include "base/barrier.h"
 #include "base/settings.h"
+#include "provider/lossy.h"
 #include "providers/registry.h"
 
 #ifdef HAVE_CONFIG_H
@@ -16,13 +17,14 @@
 
 /* Every provider there is. */
 static const struct traits providers[] = {
-	{"self", SHARED},
+	{"self", SHARED | PROMPT},
 #if TW_HAVE_SHM
-	{"shm", OTHERS | FAULTS | BREAKS | SHARED},
+	{"shm", OTHERS | FAULTS | BREAKS | SHARED | PROMPT},
 #endif
 #if TW_HAVE_OFI
-	{"ofi", OTHERS | BREAKS},
+	{"ofi", OTHERS | BREAKS | PROMPT},
 #endif
+	{"lossy", OTHERS | BREAKS},
 };
 
 static void free_list(struct criterion_test_params *params)
@@ -61,6 +63,7 @@ struct pair *pair_open(const struct traits *t)
 	const struct tw_provider *found[TW_MAX_PROVIDERS];
 
 	own_names(t);
+	tw_fabric_add(&lossy);
 	tw_barrier_init();
 	tw_clock_init();
 	cr_assert_eq(tw_provider_list(t->name, found), 1u);

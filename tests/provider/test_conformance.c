@@ -216,7 +216,7 @@ static bool sixth_time(struct fake_peer *p, enum tw_err *err)
 }
 
 /* What the engine cannot take now comes again, once per progress, and nothing before it. */
-CONFORMANCE(again, ANY)
+CONFORMANCE(again, PROMPT)
 {
 	static const uint32_t lens[] = {5, 3000, 0, 40, 41, 4096};
 	struct pair *p = pair_connected(t);

@@ -97,7 +97,7 @@ CONFORMANCE(disconnect_and_again, OTHERS)
 	pair_close(p);
 }
 
-CONFORMANCE(close_ends_all, OTHERS)
+CONFORMANCE(close_ends_all, OTHERS | PROMPT)
 {
 	struct pair *p = pair_connected(t);
 	struct fake_peer *ab[3] = {p->ab}, *ba[3] = {p->ba};
@@ -337,32 +337,32 @@ static void one_ends(const struct traits *t, enum end end, bool backwards)
 }
 
 /* In whichever order the signs of it are seen. */
-CONFORMANCE(killed, OTHERS)
+CONFORMANCE(killed, OTHERS | PROMPT)
 {
 	one_ends(t, KILLED, false);
 	one_ends(t, KILLED, true);
 }
 
-CONFORMANCE(exited, OTHERS)
+CONFORMANCE(exited, OTHERS | PROMPT)
 {
 	one_ends(t, EXITED, false);
 	one_ends(t, EXITED, true);
 }
 
-CONFORMANCE(disconnected_and_exited, OTHERS)
+CONFORMANCE(disconnected_and_exited, OTHERS | PROMPT)
 {
 	one_ends(t, DISCONNECTED, false);
 	one_ends(t, DISCONNECTED, true);
 }
 
-CONFORMANCE(closed_and_exited, OTHERS)
+CONFORMANCE(closed_and_exited, OTHERS | PROMPT)
 {
 	one_ends(t, CLOSED, false);
 	one_ends(t, CLOSED, true);
 }
 
 /* A name whose owner was killed is free at once. */
-CONFORMANCE(killed_leaves_no_name, OTHERS)
+CONFORMANCE(killed_leaves_no_name, OTHERS | PROMPT)
 {
 	struct pair *p = pair_open(t);
 	struct child c = {p->ops, KILLED};
