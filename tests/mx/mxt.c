@@ -65,6 +65,11 @@ void mxt_job(void)
 	unsetenv("MX_ERRORS_ARE_FATAL");
 }
 
+void mxt_same_host(void)
+{
+	unsetenv("TWT_NETNS");
+}
+
 void mxt_up(void)
 {
 	mx_set_error_handler(MX_ERRORS_RETURN);
