@@ -5,6 +5,7 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
+#include "providers/replay/replay.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -20,8 +21,11 @@ static const struct tw_provider *const providers[] = {
 #endif
 };
 
+/* Networks share one provider, which keeps to their order; see fabrics.c. */
 static const struct tw_provider *find(const char *name, size_t len)
 {
+	if (tw_fabric_named(name, len))
+		return &tw_provider_replay;
 	for (unsigned i = 0; i < tw_countof(providers); i++)
 		if (strncmp(providers[i]->name, name, len) == 0 && !providers[i]->name[len])
 			return providers[i];
@@ -36,10 +40,14 @@ unsigned tw_provider_list(const char *names, const struct tw_provider *out[TW_MA
 		size_t len = strcspn(names, ",");
 		const struct tw_provider *p = len ? find(names, len) : NULL;
 
+		for (unsigned i = 0; i < n; i++)
+			if (p == out[i])
+				goto next;
 		if (p)
 			out[n++] = p;
 		else if (len)
 			tw_log(TW_LOG_WARN, "no provider named %.*s here", (int)len, names);
+next:
 		names += len + (names[len] == ',');
 	}
 	return n;

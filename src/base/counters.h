@@ -33,7 +33,10 @@
 	X(REFUSED_KEY, "connections refused, wrong filter")                                        \
 	X(REFUSED, "connections refused, other reasons")                                           \
 	X(PEER_LOST, "peers lost")                                                                 \
-	X(BAD_PACKET, "malformed packets")
+	X(BAD_PACKET, "malformed packets")                                                         \
+	X(PATH_BROKEN, "network paths broken")                                                     \
+	X(REPLAY, "replays of packets")                                                            \
+	X(DUPLICATE, "packets received again")
 
 enum tw_counter {
 #define TW_COUNTER_ENUM(name, label) TW_C_##name,

@@ -25,6 +25,14 @@ static int parse_STR(const char *text, char *out)
 	return 0;
 }
 
+static int parse_PATH(const char *text, char *out)
+{
+	if (strlen(text) >= TW_SETTING_PATH_MAX)
+		return -1;
+	strcpy(out, text);
+	return 0;
+}
+
 static int parse_UINT(const char *text, uint32_t *out)
 {
 	static const char units[] = "kmg";
@@ -58,6 +66,7 @@ static int parse_BOOL(const char *text, bool *out)
 
 /* The parsers take what their type decays to: an array or the address of it. */
 #define PLACE_STR(x) (x)
+#define PLACE_PATH(x) (x)
 #define PLACE_UINT(x) (&(x))
 #define PLACE_BOOL(x) (&(x))
 
@@ -70,7 +79,9 @@ static int out_of_range(const struct tw_settings *s)
 	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") &&
 		    strcmp(s->rndv, "pull") && strcmp(s->rndv, "split");
 
-	return slots || bytes || rndv;
+	bool port = s->port == 0 || s->port > 65535 - 8192;
+
+	return slots || bytes || rndv || port || s->retry < 100;
 }
 
 int tw_settings_load(char *err, unsigned errlen)
@@ -79,7 +90,8 @@ int tw_settings_load(char *err, unsigned errlen)
 	const char *text;
 
 #define TW_SETTING(ident, env, type, dflt, desc)                                                   \
-	text = getenv(env);                                                                        \
+	/* A file name is nothing to take from somebody with less rights. */                       \
+	text = sizeof(s.ident) == TW_SETTING_PATH_MAX ? secure_getenv(env) : getenv(env);          \
 	if (text && parse_##type(text, PLACE_##type(s.ident)) < 0) {                               \
 		snprintf(err, errlen, "%s=%s is not a valid value", env, text);                    \
 		goto bad;                                                                          \
@@ -88,7 +100,8 @@ int tw_settings_load(char *err, unsigned errlen)
 #undef TW_SETTING
 	if (out_of_range(&s)) {
 		snprintf(err, errlen,
-			 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES or TAGWIRE_RNDV is out of range");
+			 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES, TAGWIRE_RNDV, TAGWIRE_PORT or "
+			 "TAGWIRE_RETRY is out of range");
 		goto bad;
 	}
 	tw_settings = s;

@@ -72,7 +72,8 @@ static void attempt(struct tw_peer *p)
 				p->link = link;
 			return;
 		}
-		if (err == TW_EKEY)
+		/* Whoever reaches it and finds nobody there need not be doubted. */
+		if (err != TW_EPERM && err != TW_EUNREACH)
 			break;
 	}
 	attempt_failed(p, err);
@@ -99,7 +100,8 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 		p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
 	}
 	r->source = (struct tw_addr){r->nic_id << 16 | r->endpoint_id, 0, 0xfffff};
-	if (p && p->state == TW_PEER_UP) {
+	/* One that is known to be dead, but not all of its packets are here yet. */
+	if (p && p->state == TW_PEER_UP && p->link->provider->alive(p->link)) {
 		r->source = p->addr;
 		tw_req_complete(ep, r, r->key == p->filter ? TW_S_OK : TW_S_BAD_KEY);
 		return;
@@ -245,6 +247,13 @@ void tw_connect_down(struct tw_link *link, enum tw_err why)
 
 	p->ep->counters[TW_C_PEER_LOST]++;
 	tw_peer_down(p, why == TW_ECLOSED ? TW_S_CLOSED : TW_S_LOST);
+	/* Who waited for that connects anew. */
+	while (!tw_list_empty(&p->connects)) {
+		struct tw_req *r = tw_list_first(&p->connects, struct tw_req, link);
+
+		tw_list_del(&r->link);
+		tw_connect(p->ep, r);
+	}
 }
 
 void tw_disconnect(struct tw_ep *ep, struct tw_peer *p)

@@ -2,7 +2,10 @@
 /*
  * Boards and names. A board is a network interface that is up, loopback last.
  * Its NIC id is a locally administered address that carries the IPv4 address,
- * 02:74:a.b.c.d, so names and NIC ids convert by plain name resolution.
+ * 02:74:a.b.c.d, so names and NIC ids convert by plain name resolution. That of
+ * an interface with IPv6 only carries the end of its interface identifier,
+ * 02:76:...; what it stands for is remembered when a name leads there. Names of
+ * the peers file come before all others; see peers.c.
  */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -14,19 +17,62 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/directory.h"
 #include "engine/engine.h"
 
 #define PREFIX_IPV4 0x0274ull
-#define PREFIX_IPV6 0x0276ull /* the end of the interface identifier */
+#define PREFIX_IPV6 0x0276ull
+#define MAX_SEEN 1024 /* IPv6 addresses that are remembered */
 
 static struct tw_board boards[TW_MAX_BOARDS];
 static uint64_t nics[TW_MAX_BOARDS];
 static unsigned nboards;
 static char hostname[65];
 
+/* IPv6 addresses by NIC id, under the mutex. */
+static pthread_mutex_t seen_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	uint64_t nic_id;
+	struct sockaddr_in6 sa;
+} seen[MAX_SEEN];
+static unsigned nseen;
+
 static uint64_t nic_of_ipv4(struct in_addr a)
 {
 	return PREFIX_IPV4 << 32 | ntohl(a.s_addr);
+}
+
+/* Takes note of what a NIC id stands for where it does not say itself. */
+static void remember(uint64_t nic_id, const struct sockaddr *sa)
+{
+	unsigned i = 0;
+
+	if (sa->sa_family != AF_INET6)
+		return;
+	pthread_mutex_lock(&seen_mutex);
+	while (i < nseen && seen[i].nic_id != nic_id)
+		i++;
+	if (i < MAX_SEEN) {
+		seen[i].nic_id = nic_id;
+		memcpy(&seen[i].sa, sa, sizeof(seen[i].sa));
+		nseen = tw_max(nseen, i + 1);
+	}
+	pthread_mutex_unlock(&seen_mutex);
+}
+
+static bool recall(uint64_t nic_id, struct sockaddr_storage *sa)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&seen_mutex);
+	for (unsigned i = 0; i < nseen && !found; i++)
+		if (seen[i].nic_id == nic_id) {
+			memset(sa, 0, sizeof(*sa));
+			memcpy(sa, &seen[i].sa, sizeof(seen[i].sa));
+			found = true;
+		}
+	pthread_mutex_unlock(&seen_mutex);
+	return found;
 }
 
 static uint64_t nic_of(const struct sockaddr *sa)
@@ -62,8 +108,9 @@ static bool have_interface(const char *name)
 	return false;
 }
 
-static void add_board(const char *name, uint64_t nic_id)
+static void add_board(const char *name, const struct sockaddr *sa)
 {
+	uint64_t nic_id = nic_of(sa);
 	struct tw_board *b = &boards[nboards];
 	long mbits = read_number(name, "speed", 0);
 
@@ -71,6 +118,7 @@ static void add_board(const char *name, uint64_t nic_id)
 	snprintf(b->ifname, sizeof(b->ifname), "%s", name);
 	b->speed = mbits > 0 ? (uint32_t)mbits / 8 : 0;
 	b->numa_node = (int)read_number(name, "device/numa_node", -1);
+	remember(nic_id, sa);
 }
 
 /* One pass over the interfaces of a kind: first those with IPv4, loopback last. */
@@ -81,14 +129,15 @@ static void add_kind(const struct ifaddrs *all, sa_family_t family, bool loopbac
 		    !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_LOOPBACK) == loopback ||
 		    have_interface(i->ifa_name))
 			continue;
-		add_board(i->ifa_name, nic_of(i->ifa_addr));
+		add_board(i->ifa_name, i->ifa_addr);
 	}
 }
 
 enum tw_err tw_directory_init(void)
 {
 	struct ifaddrs *all = NULL;
-	struct in_addr local = {htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in local = {.sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 
 	nboards = 0;
 	if (gethostname(hostname, sizeof(hostname) - 1) < 0)
@@ -101,8 +150,8 @@ enum tw_err tw_directory_init(void)
 	freeifaddrs(all);
 	/* A machine whose network is down can still talk to itself. */
 	if (nboards == 0)
-		add_board("lo", nic_of_ipv4(local));
-	return TW_OK;
+		add_board("lo", (struct sockaddr *)&local);
+	return tw_peers_load(tw_settings.peers);
 }
 
 unsigned tw_boards(const struct tw_board **out)
@@ -117,15 +166,23 @@ const uint64_t *tw_local_nics(unsigned *n)
 	return nics;
 }
 
-static enum tw_err resolve(const char *host, uint64_t *nic_id)
+/* IPv4 first: such a NIC id means the same to everybody. */
+enum tw_err tw_resolve(const char *host, uint64_t *nic_id)
 {
-	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *res;
+	static const int families[] = {AF_INET, AF_INET6};
+	struct addrinfo *res;
 
-	if (getaddrinfo(host, NULL, &hints, &res) != 0)
-		return TW_EUNREACH;
-	*nic_id = nic_of(res->ai_addr);
-	freeaddrinfo(res);
-	return TW_OK;
+	for (unsigned i = 0; i < tw_countof(families); i++) {
+		struct addrinfo hints = {.ai_family = families[i], .ai_socktype = SOCK_STREAM};
+
+		if (getaddrinfo(host, NULL, &hints, &res) != 0)
+			continue;
+		*nic_id = nic_of(res->ai_addr);
+		remember(*nic_id, res->ai_addr);
+		freeaddrinfo(res);
+		return TW_OK;
+	}
+	return TW_EUNREACH;
 }
 
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
@@ -144,6 +201,8 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 		if (colon[1] < '0' || colon[1] > '9' || *end)
 			return TW_EUNREACH;
 	}
+	if (tw_peers_nic(host, board, nic_id))
+		return TW_OK;
 	/* Our own name means our own boards, whatever the resolver says. */
 	if (strcmp(host, hostname) == 0 || strcmp(host, "localhost") == 0) {
 		if (board >= nboards)
@@ -151,7 +210,7 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 		*nic_id = boards[board].nic_id;
 		return TW_OK;
 	}
-	return board ? TW_EUNREACH : resolve(host, nic_id);
+	return board ? TW_EUNREACH : tw_resolve(host, nic_id);
 }
 
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
@@ -159,6 +218,8 @@ enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
 	struct sockaddr_in in = {.sin_family = AF_INET,
 				 .sin_addr = {htonl((uint32_t)nic_id)}};
 
+	if (recall(nic_id, sa))
+		return TW_OK;
 	if (nic_id >> 32 != PREFIX_IPV4)
 		return TW_EUNREACH;
 	memset(sa, 0, sizeof(*sa));
@@ -168,16 +229,17 @@ enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
 
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
 {
-	struct sockaddr_in sa = {.sin_family = AF_INET,
-				 .sin_addr = {htonl((uint32_t)nic_id)}};
+	struct sockaddr_storage sa;
 	char host[65];
 
+	if (tw_peers_name(nic_id, name, len))
+		return TW_OK;
 	for (unsigned i = 0; i < nboards; i++)
 		if (boards[i].nic_id == nic_id) {
 			snprintf(name, len, "%s:%u", hostname, i);
 			return TW_OK;
 		}
-	if (nic_id >> 32 != PREFIX_IPV4 ||
+	if (tw_nic_to_address(nic_id, &sa) != TW_OK ||
 	    getnameinfo((struct sockaddr *)&sa, sizeof(sa), host, sizeof(host), NULL, 0,
 			NI_NAMEREQD) != 0)
 		return TW_EUNREACH;

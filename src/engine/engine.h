@@ -7,7 +7,8 @@
  *   request.c   requests and their data           wait.c      blocking calls
  *   send.c      the sending side                  service.c   the service thread
  *   recv.c      the receiving side                directory.c boards and names
- *   rndv.c      long messages                     stats.c     what tools see
+ *   rndv.c      long messages                     peers.c     the peers file
+ *   stats.c     what tools see
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
  * tw_leave) unless its comment says otherwise.

@@ -2,6 +2,8 @@
 #include "lib/twt.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,19 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+void twt_go(const char *netns)
+{
+	int fd = netns ? open(netns, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (!netns)
+		return;
+	if (fd < 0 || setns(fd, CLONE_NEWNET) < 0) {
+		perror(netns);
+		_exit(2);
+	}
+	close(fd);
+}
 
 void twt_spawn(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg)
 {
@@ -29,6 +44,7 @@ void twt_spawn(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg)
 		/* A test that dies must not leave children behind. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(sv[0]);
+		twt_go(getenv("TWT_NETNS"));
 		int code = fn(arg, sv[1]);
 		fflush(NULL);
 		_exit(code);

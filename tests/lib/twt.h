@@ -18,6 +18,9 @@ struct twt_child {
  */
 void twt_spawn(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg);
 
+/* Where TWT_NETNS names a network namespace, children of twt_spawn() are there. */
+void twt_go(const char *netns);
+
 /*
  * Waits for the child at most so many seconds: its exit code, 1000 + signal if
  * it was killed, -1 if it had to be killed because it was late.

@@ -61,7 +61,13 @@ void mxt_job(void)
 	snprintf(job, sizeof(job), "t%d-%x", (int)test_pid,
 		 (unsigned)(long long)(twt_now() * 1000) & 0xffffff);
 	setenv("TAGWIRE_JOB", job, 1);
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
 	unsetenv("MX_ERRORS_ARE_FATAL");
+}
+
+void mxt_same_host(void)
+{
+	unsetenv("TWT_NETNS");
 }
 
 void mxt_up(void)

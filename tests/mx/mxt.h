@@ -45,6 +45,9 @@ void mxt_rc_at(const char *file, int line, const char *what, mx_return_t want, m
 /* The fixture of every suite: tests that run beside each other cannot meet. */
 void mxt_job(void);
 
+/* The test is about one host: its children stay here. */
+void mxt_same_host(void);
+
 /* mx_init() with errors returned, and mx_finalize(). */
 void mxt_up(void);
 void mxt_down(void);

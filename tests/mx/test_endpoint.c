@@ -117,6 +117,7 @@ Test(mx_endpoint, busy_elsewhere, .timeout = MXT_TIMEOUT)
 	struct twt_child c;
 	mx_endpoint_t ep;
 
+	mxt_same_host();
 	mxt_eq(mxt_idle(&c, 23).id, 23);
 	mxt_up();
 	refused(MX_BUSY, 0, 23, NULL, 0);

@@ -365,11 +365,49 @@ Test(mx_info, same_nic_in_every_process, .timeout = MXT_TIMEOUT)
 	uint64_t mine = 0, theirs = 0;
 	struct twt_child c;
 
+	mxt_same_host();
 	twt_spawn(&c, tell_nic, NULL);
 	mxt_eq(twt_get(c.fd, &theirs, sizeof(theirs)), 0);
 	mxt_eq(twt_join(&c, MXT_CHILD), 0);
 	mxt_up();
 	mxt_ok(mx_board_number_to_nic_id(0, &mine));
 	mxt_eq(theirs, mine);
+	mxt_down();
+}
+
+/* A peers file gives names to boards of other hosts, both ways. */
+Test(mx_info, peers_file, .timeout = MXT_TIMEOUT)
+{
+	static const char *const names[] = {"alpha", "alpha:0", "alpha:1", "six"};
+	char path[] = "/tmp/mx-peers-XXXXXX", back[MX_MAX_HOSTNAME_LEN];
+	uint64_t nic[4], none;
+	FILE *f = fdopen(mkstemp(path), "w");
+
+	fputs("# comment\n\nalpha 192.0.2.77 # board 0\nalpha:1\t192.0.2.78\nsix 2001:db8::9\n", f);
+	fclose(f);
+	setenv("TAGWIRE_PEERS", path, 1);
+	mxt_up();
+	for (int i = 0; i < 4; i++)
+		mxt_ok(mx_hostname_to_nic_id((char *)(uintptr_t)names[i], &nic[i]));
+	mxt_eq(nic[0], 0x0274c000024d);
+	mxt_eq(nic[1], nic[0]);
+	mxt_eq(nic[2], 0x0274c000024e);
+	mxt_eq(nic[3], 0x027600000009);
+	mxt_rc(MX_HOST_NOT_FOUND, mx_hostname_to_nic_id((char *)(uintptr_t)"alpha:2", &none));
+	mxt_ok(mx_nic_id_to_hostname(nic[2], back));
+	mxt_eq(strcmp(back, "alpha:1"), 0);
+	mxt_ok(mx_nic_id_to_hostname(nic[3], back));
+	mxt_eq(strcmp(back, "six:0"), 0);
+	mxt_down();
+	/* One that cannot be understood is said to be so. */
+	f = fopen(path, "w");
+	fputs("alpha\n", f);
+	fclose(f);
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	mxt_check(mx_init() != MX_SUCCESS);
+	unlink(path);
+	mxt_check(mx_init() != MX_SUCCESS);
+	unsetenv("TAGWIRE_PEERS");
+	mxt_up();
 	mxt_down();
 }

@@ -296,7 +296,7 @@ unsigned fake_fill(struct fake_peer *p, enum tw_send_class cls, uint32_t len)
 	return n;
 }
 
-static void expire(struct fake *f)
+void fake_expire(struct fake *f)
 {
 	uint64_t now = tw_clock(), next;
 
@@ -319,7 +319,7 @@ void fake_events(struct fake *f)
 
 		w->ready(w, e->events);
 	}
-	expire(f);
+	fake_expire(f);
 }
 
 void fake_pump(struct fake *f)

@@ -3,10 +3,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/barrier.h"
 #include "base/settings.h"
+#include "provider/lossy.h"
 #include "providers/registry.h"
 
 #ifdef HAVE_CONFIG_H
@@ -15,10 +17,14 @@
 
 /* Every provider there is. */
 static const struct traits providers[] = {
-	{"self", ANY},
+	{"self", SHARED | PROMPT},
 #if TW_HAVE_SHM
-	{"shm", OTHERS | FAULTS | BREAKS},
+	{"shm", OTHERS | FAULTS | BREAKS | SHARED | PROMPT},
 #endif
+#if TW_HAVE_OFI
+	{"ofi", OTHERS | BREAKS | PROMPT},
+#endif
+	{"lossy", OTHERS | BREAKS},
 };
 
 static void free_list(struct criterion_test_params *params)
@@ -29,22 +35,25 @@ static void free_list(struct criterion_test_params *params)
 struct criterion_test_params providers_that(unsigned can)
 {
 	struct traits *list = cr_malloc(sizeof(providers));
+	const char *only = getenv("TWT_PROVIDER"); /* to look into one of them */
 	size_t n = 0;
 
 	for (unsigned i = 0; i < tw_countof(providers); i++)
-		if ((providers[i].can & can) == can)
+		if ((providers[i].can & can) == can && (!only || strcmp(only, providers[i].name) == 0))
 			list[n++] = providers[i];
 	return cr_make_param_array(struct traits, list, n, free_list);
 }
 
 /* Tests run side by side: each has names of its own. */
-static void own_names(void)
+static void own_names(const struct traits *t)
 {
 	char job[48], err[100];
 
 	snprintf(job, sizeof(job), "conformance-%d-%llx", (int)getpid(),
 		 (unsigned long long)(twt_now() * 1e6));
 	setenv("TAGWIRE_JOB", job, 1);
+	setenv("TAGWIRE_PROVIDERS", t->name, 1);
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0, "%s", err);
 }
 
@@ -53,7 +62,8 @@ struct pair *pair_open(const struct traits *t)
 	static struct pair p;
 	const struct tw_provider *found[TW_MAX_PROVIDERS];
 
-	own_names();
+	own_names(t);
+	tw_fabric_add(&lossy);
 	tw_barrier_init();
 	tw_clock_init();
 	cr_assert_eq(tw_provider_list(t->name, found), 1u);

@@ -17,6 +17,8 @@ enum trait {
 	OTHERS = 1, /* reaches other endpoints: they have names, are asked, go away */
 	FAULTS = 2, /* get() tells of an invalid address, and does not crash */
 	BREAKS = 4, /* a malformed packet ends the link; else it is only dropped */
+	PROMPT = 16, /* what was sent is there, and comes even if its sender dies */
+	SHARED = 8, /* memory: each side sees at once what the other does */
 };
 
 struct traits {

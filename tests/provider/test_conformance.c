@@ -216,7 +216,7 @@ static bool sixth_time(struct fake_peer *p, enum tw_err *err)
 }
 
 /* What the engine cannot take now comes again, once per progress, and nothing before it. */
-CONFORMANCE(again, ANY)
+CONFORMANCE(again, PROMPT)
 {
 	static const uint32_t lens[] = {5, 3000, 0, 40, 41, 4096};
 	struct pair *p = pair_connected(t);
@@ -243,6 +243,7 @@ static void fill_and_empty(const struct traits *t, uint32_t len)
 {
 	struct pair *p = pair_connected(t);
 
+	len = tw_min(len, p->ab->link->max_payload);
 	for (int round = 0; round < 5; round++) {
 		unsigned plain = fake_fill(p->ab, TW_SEND_PLAIN, len), control;
 
@@ -252,7 +253,7 @@ static void fill_and_empty(const struct traits *t, uint32_t len)
 		cr_assert_geq(control, 8u, "only %u for control", control);
 		cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, len), TW_AGAIN);
 		UNTIL(p, p->ba->got == p->ab->sent);
-		cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, len), TW_OK, "room again");
+		UNTIL(p, fake_send(p->ab, TW_SEND_PLAIN, len) == TW_OK);
 	}
 	UNTIL(p, p->ba->got == p->ab->sent);
 	pair_close(p);

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "providers/ofi/ofi.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK 64 /* operations allocated at a time */
+
+struct chunk {
+	struct tw_list node;
+	struct fid_mr *mr;
+	char *bounce;
+	struct tw_ofi_op ops[CHUNK];
+};
+
+static bool grow(struct tw_ofi *o)
+{
+	struct chunk *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return false;
+	if (o->local_mr) {
+		c->bounce = malloc((size_t)CHUNK * TW_OFI_PACKET);
+		if (c->bounce)
+			c->mr = tw_ofi_register(o, c->bounce, (size_t)CHUNK * TW_OFI_PACKET,
+						FI_SEND);
+		if (!c->mr) {
+			free(c->bounce);
+			free(c);
+			return false;
+		}
+	}
+	tw_list_add_tail(&o->chunks, &c->node);
+	for (unsigned i = 0; i < CHUNK; i++) {
+		struct tw_ofi_op *op = &c->ops[i];
+
+		if (c->mr) {
+			op->bounce = c->bounce + (size_t)i * TW_OFI_PACKET;
+			op->desc = fi_mr_desc(c->mr);
+		}
+		tw_list_add_tail(&o->free_ops, &op->node);
+	}
+	return true;
+}
+
+struct tw_ofi_op *tw_ofi_op_get(struct tw_ofi *o, enum tw_ofi_kind kind)
+{
+	struct tw_ofi_op *op;
+
+	if (tw_list_empty(&o->free_ops) && !grow(o))
+		return NULL;
+	op = tw_list_first(&o->free_ops, struct tw_ofi_op, node);
+	tw_list_del(&op->node);
+	op->kind = kind;
+	return op;
+}
+
+void tw_ofi_op_put(struct tw_ofi *o, struct tw_ofi_op *op)
+{
+	tw_list_add_tail(o->free_ops.next, &op->node);
+}
+
+/* Paths ---------------------------------------------------------------------- */
+
+static enum tw_err path_new(void *instance, struct tw_fabric_address *mine, void **out)
+{
+	struct tw_ofi *o = instance;
+	struct tw_ofi_path *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return TW_ENOMEM;
+	p->o = o;
+	*mine = o->name;
+	*out = p;
+	return TW_OK;
+}
+
+static enum tw_err path_bind(void *path, const struct tw_fabric_address *other)
+{
+	struct tw_ofi_path *p = path;
+	struct tw_ofi *o = p->o;
+	struct tw_list *n, *tmp;
+	struct tw_ofi_peer *peer;
+
+	tw_list_each(&o->peers, n, tmp) {
+		peer = tw_container(n, struct tw_ofi_peer, node);
+		if (peer->name.len == other->len &&
+		    memcmp(peer->name.bytes, other->bytes, other->len) == 0)
+			goto found;
+	}
+	/* libfabric reads as many bytes as its own addresses have. */
+	if (other->len != o->name.len)
+		return TW_EPROTO;
+	peer = calloc(1, sizeof(*peer));
+	if (!peer)
+		return TW_ENOMEM;
+	peer->name = *other;
+	if (fi_av_insert(o->av, other->bytes, 1, &peer->addr, 0, NULL) != 1) {
+		free(peer);
+		return TW_EPROTO;
+	}
+	tw_list_add_tail(&o->peers, &peer->node);
+found:
+	peer->users++;
+	p->peer = peer;
+	return TW_OK;
+}
+
+static void path_free(void *path)
+{
+	struct tw_ofi_path *p = path;
+	struct tw_ofi_peer *peer = p->peer;
+
+	if (peer && --peer->users == 0) {
+		fi_av_remove(p->o->av, &peer->addr, 1, 0);
+		tw_list_del(&peer->node);
+		free(peer);
+	}
+	free(p);
+}
+
+/* Packets -------------------------------------------------------------------- */
+
+static enum tw_err do_send(void *path, const void *data, uint32_t len, void *cookie)
+{
+	struct tw_ofi_path *p = path;
+	struct tw_ofi *o = p->o;
+	struct tw_ofi_op *op;
+	ssize_t rc;
+
+	if (!p->peer)
+		return TW_AGAIN;
+	if (len <= o->info->tx_attr->inject_size) {
+		rc = fi_inject(o->ep, data, len, p->peer->addr);
+		return rc == 0 ? TW_OK : rc == -FI_EAGAIN ? TW_AGAIN : TW_ELOST;
+	}
+	op = tw_ofi_op_get(o, TW_OFI_SEND);
+	if (!op)
+		return TW_AGAIN;
+	op->cookie = cookie;
+	if (op->bounce)
+		data = memcpy(op->bounce, data, len);
+	rc = fi_send(o->ep, data, len, op->desc, p->peer->addr, op);
+	if (rc == 0)
+		return TW_PENDING;
+	tw_ofi_op_put(o, op);
+	return rc == -FI_EAGAIN ? TW_AGAIN : TW_ELOST;
+}
+
+static void post_rx(struct tw_ofi *o, struct tw_ofi_rx *rx)
+{
+	struct iovec iov = {rx->buf, o->rx_size};
+	struct fi_msg m = {.msg_iov = &iov,
+			   .desc = &rx->desc,
+			   .iov_count = 1,
+			   .addr = FI_ADDR_UNSPEC,
+			   .context = &rx->op};
+
+	rx->posted = fi_recvmsg(o->ep, &m, o->multi_recv ? FI_MULTI_RECV : 0) == 0;
+}
+
+static void post_all(struct tw_ofi *o)
+{
+	for (unsigned i = 0; i < o->nrx; i++)
+		if (!o->rx[i].posted)
+			post_rx(o, &o->rx[i]);
+}
+
+/* Deals with one completion; false when it is to be offered again. */
+static bool complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
+{
+	struct tw_ofi_op *op = e->op_context;
+	struct tw_ofi_rx *rx;
+
+	if (!op)
+		return true;
+	switch (op->kind) {
+	case TW_OFI_SEND:
+		tw_ofi_op_put(o, op);
+		o->host.sent(o->host.owner, op->cookie, true);
+		return true;
+	case TW_OFI_RMA:
+		tw_ofi_rma_done(o, op, 0);
+		return true;
+	case TW_OFI_RECV:
+		break;
+	}
+	rx = tw_container(op, struct tw_ofi_rx, op);
+	if ((e->flags & FI_RECV) && e->len &&
+	    !o->host.packet(o->host.owner, o->multi_recv ? e->buf : rx->buf, (uint32_t)e->len))
+		return false;
+	if (!o->multi_recv || (e->flags & FI_MULTI_RECV))
+		post_rx(o, rx);
+	return true;
+}
+
+static void failed(struct tw_ofi *o, const struct fi_cq_err_entry *e)
+{
+	struct tw_ofi_op *op = e->op_context;
+
+	o->host.log(TW_LOG_DEBUG, "libfabric: %s (%d)", fi_strerror(e->err), e->prov_errno);
+	if (!op)
+		return;
+	switch (op->kind) {
+	case TW_OFI_SEND:
+		tw_ofi_op_put(o, op);
+		o->host.sent(o->host.owner, op->cookie, false);
+		break;
+	case TW_OFI_RMA:
+		tw_ofi_rma_done(o, op, e->err);
+		break;
+	case TW_OFI_RECV:
+		tw_container(op, struct tw_ofi_rx, op)->posted = false;
+		break;
+	}
+}
+
+static void read_errors(struct tw_ofi *o)
+{
+	struct fi_cq_err_entry e = {0};
+
+	while (fi_cq_readerr(o->cq, &e, 0) == 1) {
+		failed(o, &e);
+		memset(&e, 0, sizeof(e));
+	}
+	post_all(o);
+}
+
+/* What was read; false when something must wait for the next time. */
+static bool work_off(struct tw_ofi *o, unsigned *n)
+{
+	while (o->next_cqe < o->ncqe) {
+		if (!complete(o, &o->cqe[o->next_cqe]))
+			return false;
+		o->next_cqe++;
+		++*n;
+	}
+	return true;
+}
+
+static unsigned do_progress(void *instance)
+{
+	struct tw_ofi *o = instance;
+	unsigned n = 0;
+	ssize_t rc;
+
+	if (!work_off(o, &n))
+		return n;
+	do {
+		rc = fi_cq_read(o->cq, o->cqe, TW_OFI_CQ_BATCH);
+		o->next_cqe = 0;
+		o->ncqe = rc > 0 ? (unsigned)rc : 0;
+		if (rc == -FI_EAVAIL)
+			read_errors(o);
+		if (!work_off(o, &n))
+			break;
+	} while (rc == TW_OFI_CQ_BATCH || rc == -FI_EAVAIL);
+	return n;
+}
+
+static bool do_arm(void *instance)
+{
+	struct tw_ofi *o = instance;
+	struct fid *fid = &o->cq->fid;
+	struct pollfd p = {.fd = o->fd, .events = POLLIN};
+
+	if (o->fd < 0 || o->next_cqe < o->ncqe || fi_trywait(o->fabric, &fid, 1) != 0)
+		return true;
+	return poll(&p, 1, 0) > 0;
+}
+
+static int do_fd(void *instance)
+{
+	return ((struct tw_ofi *)instance)->fd;
+}
+
+static uint32_t max_packet(void *instance)
+{
+	struct tw_ofi *o = instance;
+	size_t max = o->info->ep_attr->max_msg_size;
+
+	return max < TW_OFI_PACKET ? (uint32_t)max : TW_OFI_PACKET;
+}
+
+static bool has_rma(void *instance)
+{
+	return ((struct tw_ofi *)instance)->rma;
+}
+
+/* Opening and closing -------------------------------------------------------- */
+
+static void close_fid(struct fid *fid)
+{
+	if (fid)
+		fi_close(fid);
+}
+
+static void do_close(void *instance)
+{
+	struct tw_ofi *o = instance;
+	struct tw_list *n, *tmp;
+
+	/* The endpoint first: after that nothing is under way. */
+	close_fid(o->ep ? &o->ep->fid : NULL);
+	close_fid(o->rx_mr ? &o->rx_mr->fid : NULL);
+	tw_list_each(&o->chunks, n, tmp) {
+		struct chunk *c = tw_container(n, struct chunk, node);
+
+		close_fid(c->mr ? &c->mr->fid : NULL);
+		free(c->bounce);
+		free(c);
+	}
+	close_fid(o->cq ? &o->cq->fid : NULL);
+	close_fid(o->av ? &o->av->fid : NULL);
+	close_fid(o->domain ? &o->domain->fid : NULL);
+	close_fid(o->fabric ? &o->fabric->fid : NULL);
+	tw_list_each(&o->peers, n, tmp)
+		free(tw_container(n, struct tw_ofi_peer, node));
+	fi_freeinfo(o->info);
+	free(o->rx_mem);
+	free(o);
+}
+
+static int open_queues(struct tw_ofi *o)
+{
+	struct fi_cq_attr cq = {.size = o->info->rx_attr->size + o->info->tx_attr->size,
+				.format = FI_CQ_FORMAT_DATA,
+				.wait_obj = FI_WAIT_FD};
+	struct fi_av_attr av = {.type = o->info->domain_attr->av_type == FI_AV_MAP ? FI_AV_MAP
+										   : FI_AV_TABLE};
+	int rc = fi_cq_open(o->domain, &cq, &o->cq, NULL);
+
+	o->fd = -1;
+	if (rc == 0) {
+		rc = fi_control(&o->cq->fid, FI_GETWAIT, &o->fd);
+	} else {
+		/* Then nobody sleeps on it. */
+		cq.wait_obj = FI_WAIT_NONE;
+		rc = fi_cq_open(o->domain, &cq, &o->cq, NULL);
+	}
+	return rc ? rc : fi_av_open(o->domain, &av, &o->av, NULL);
+}
+
+static int open_endpoint(struct tw_ofi *o)
+{
+	size_t least = TW_OFI_PACKET;
+	int rc = fi_endpoint(o->domain, o->info, &o->ep, NULL);
+
+	if (rc == 0)
+		rc = fi_ep_bind(o->ep, &o->av->fid, 0);
+	if (rc == 0)
+		rc = fi_ep_bind(o->ep, &o->cq->fid, FI_TRANSMIT | FI_RECV);
+	if (rc == 0 && o->multi_recv)
+		rc = fi_setopt(&o->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
+			       sizeof(least));
+	if (rc == 0)
+		rc = fi_enable(o->ep);
+	return rc;
+}
+
+static int open_buffers(struct tw_ofi *o)
+{
+	/* Where a buffer takes one packet only, there are more of them. */
+	o->nrx = o->multi_recv ? TW_OFI_RX_BUFFERS : tw_countof(o->rx);
+	o->rx_size = o->multi_recv ? TW_OFI_RX_SIZE : TW_OFI_PACKET;
+	o->rx_mem = malloc(o->nrx * o->rx_size);
+	if (!o->rx_mem)
+		return -FI_ENOMEM;
+	if (o->local_mr) {
+		o->rx_mr = tw_ofi_register(o, o->rx_mem, o->nrx * o->rx_size, FI_RECV);
+		if (!o->rx_mr)
+			return -FI_ENOMEM;
+	}
+	for (unsigned i = 0; i < o->nrx; i++) {
+		o->rx[i].op.kind = TW_OFI_RECV;
+		o->rx[i].buf = o->rx_mem + i * o->rx_size;
+		o->rx[i].desc = o->rx_mr ? fi_mr_desc(o->rx_mr) : NULL;
+	}
+	post_all(o);
+	return o->rx[0].posted ? 0 : -FI_EOTHER;
+}
+
+static int own_name(struct tw_ofi *o)
+{
+	size_t len = sizeof(o->name.bytes);
+	int rc = fi_getname(&o->ep->fid, o->name.bytes, &len);
+
+	o->name.len = (uint32_t)len;
+	return rc;
+}
+
+static enum tw_err do_open(const struct tw_fabric_host *host, void **instance)
+{
+	struct tw_ofi *o = calloc(1, sizeof(*o));
+	int mode, rc;
+
+	if (!o)
+		return TW_ENOMEM;
+	o->host = *host;
+	o->fd = -1;
+	tw_list_init(&o->peers);
+	tw_list_init(&o->free_ops);
+	tw_list_init(&o->chunks);
+	o->info = tw_ofi_choose(host);
+	if (!o->info) {
+		free(o);
+		return TW_EUNREACH;
+	}
+	mode = o->info->domain_attr->mr_mode;
+	o->local_mr = mode & FI_MR_LOCAL;
+	o->virt_addr = mode & FI_MR_VIRT_ADDR;
+	o->key_max = (uint32_t)o->info->domain_attr->mr_key_size * 8;
+	o->next_key = (uintptr_t)o >> 4;
+	o->rma = o->info->caps & FI_RMA;
+	o->multi_recv = o->info->caps & FI_MULTI_RECV;
+	rc = fi_fabric(o->info->fabric_attr, &o->fabric, NULL);
+	if (rc == 0)
+		rc = fi_domain(o->fabric, o->info, &o->domain, NULL);
+	if (rc == 0)
+		rc = open_queues(o);
+	if (rc == 0)
+		rc = open_endpoint(o);
+	if (rc == 0)
+		rc = open_buffers(o);
+	if (rc == 0)
+		rc = own_name(o);
+	if (rc != 0) {
+		host->log(TW_LOG_WARN, "libfabric, %s: %s", o->info->fabric_attr->prov_name,
+			  fi_strerror(-rc));
+		do_close(o);
+		return TW_EUNREACH;
+	}
+	host->log(TW_LOG_INFO, "libfabric %s on %s", o->info->fabric_attr->prov_name,
+		  o->info->domain_attr->name);
+	*instance = o;
+	return TW_OK;
+}
+
+const struct tw_fabric tw_fabric_ofi = {
+	.version = TW_FABRIC_VERSION,
+	.name = "ofi",
+	.open = do_open,
+	.close = do_close,
+	.max_packet = max_packet,
+	.has_rma = has_rma,
+	.fd = do_fd,
+	.path_new = path_new,
+	.path_bind = path_bind,
+	.path_free = path_free,
+	.send = do_send,
+	.get = tw_ofi_get,
+	.put = tw_ofi_put,
+	.mem_reg = tw_ofi_mem_reg,
+	.mem_dereg = tw_ofi_mem_dereg,
+	.progress = do_progress,
+	.arm = do_arm,
+};

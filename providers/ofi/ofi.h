@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The libfabric module, between its own files.
+ *
+ *   ofi.c    the operations: open, close, paths, send, progress, arm
+ *   info.c   which of libfabric's providers
+ *   rma.c    get, put, registrations
+ */
+#ifndef TW_OFI_H
+#define TW_OFI_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "base/list.h"
+#include "providers/replay/fabric.h"
+
+#define TW_OFI_API FI_VERSION(1, 17)
+#define TW_OFI_PACKET 16384	/* under the eager limit of libfabric's utility providers */
+#define TW_OFI_RX_BUFFERS 8
+#define TW_OFI_RX_SIZE (256 * 1024) /* of one that takes many packets */
+#define TW_OFI_CQ_BATCH 32
+#define TW_OFI_IOV 4
+
+enum tw_ofi_kind { TW_OFI_SEND, TW_OFI_RECV, TW_OFI_RMA };
+
+/* What libfabric gives back with a completion; its context comes first. */
+struct tw_ofi_op {
+	struct fi_context2 fi;
+	enum tw_ofi_kind kind;
+	struct tw_list node; /* while free */
+	void *cookie;	     /* of a send */
+	char *bounce;	     /* where local memory must be registered, of desc */
+	void *desc;
+	struct tw_ofi_rma *rma;
+};
+
+/* A transfer: as many operations as its pieces need. */
+struct tw_ofi_rma {
+	void *cookie;
+	unsigned open; /* operations under way, and one while they are being posted */
+	enum tw_err err;
+	unsigned nlocal;
+	struct fid_mr *local[]; /* registrations of our side */
+};
+
+/* A buffer for arriving packets. */
+struct tw_ofi_rx {
+	struct tw_ofi_op op;
+	char *buf;
+	void *desc;
+	bool posted;
+};
+
+/* An address in the table of libfabric; paths share it. */
+struct tw_ofi_peer {
+	struct tw_list node;
+	fi_addr_t addr;
+	unsigned users;
+	struct tw_fabric_address name;
+};
+
+struct tw_ofi {
+	struct tw_fabric_host host;
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	int fd;
+	bool rma, multi_recv, local_mr, virt_addr;
+	uint32_t key_max; /* bits of a key that we choose */
+	uint64_t next_key;
+	struct tw_fabric_address name;
+	struct tw_list peers, free_ops, chunks;
+	char *rx_mem;
+	size_t rx_size;
+	struct fid_mr *rx_mr;
+	struct tw_ofi_rx rx[TW_OFI_RX_BUFFERS * 8];
+	unsigned nrx;
+	/* Completions that were read and not dealt with: the engine was not ready. */
+	struct fi_cq_data_entry cqe[TW_OFI_CQ_BATCH];
+	unsigned ncqe, next_cqe;
+};
+
+struct tw_ofi_path {
+	struct tw_ofi *o;
+	struct tw_ofi_peer *peer;
+};
+
+/* info.c: what to open, or NULL with the reason told. */
+struct fi_info *tw_ofi_choose(const struct tw_fabric_host *host);
+
+/* ofi.c */
+struct tw_ofi_op *tw_ofi_op_get(struct tw_ofi *o, enum tw_ofi_kind kind);
+void tw_ofi_op_put(struct tw_ofi *o, struct tw_ofi_op *op);
+struct fid_mr *tw_ofi_register(struct tw_ofi *o, void *addr, size_t len, uint64_t access);
+
+/* rma.c */
+enum tw_err tw_ofi_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+		       const void *key, uint32_t key_len, void *cookie);
+enum tw_err tw_ofi_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+		       const void *key, uint32_t key_len, void *cookie);
+enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, struct tw_fabric_mr *mr);
+void tw_ofi_mem_dereg(void *instance, struct tw_fabric_mr *mr);
+void tw_ofi_rma_done(struct tw_ofi *o, struct tw_ofi_op *op, int error);
+
+#endif /* TW_OFI_H */

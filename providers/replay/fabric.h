@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The contract of networks that may lose packets: libfabric, verbs. The replay
+ * provider makes a provider of them. It alone knows of connections, sequences
+ * and the engine; a fabric moves packets along paths that it is told of, reads
+ * and writes remote memory, and says when something did not work.
+ *
+ * A fabric is a loadable module, tagwire_NAME.so, with one struct tw_fabric of
+ * that name: tw_fabric_NAME. It uses no symbols of the library. Every operation
+ * is called with the endpoint's lock held and must not block; upcalls are made
+ * from inside progress() only.
+ */
+#ifndef TW_FABRIC_H
+#define TW_FABRIC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/settings.h"
+
+#define TW_FABRIC_VERSION 1 /* of this contract: another is not loaded */
+#define TW_FABRIC_ADDRESS 96
+#define TW_FABRIC_KEY 32
+
+/* Where a path leads, in the words of the fabric; sent to the other side. */
+struct tw_fabric_address {
+	uint32_t len;
+	uint8_t bytes[TW_FABRIC_ADDRESS];
+};
+
+/* Registered memory: base is what the other side counts from. */
+struct tw_fabric_mr {
+	uint64_t base;
+	uint32_t key_len;
+	uint8_t key[TW_FABRIC_KEY];
+	void *handle;
+};
+
+struct tw_fabric_host {
+	void *owner; /* for the upcalls */
+	const struct tw_settings *settings;
+	void (*log)(enum tw_log_level level, const char *fmt, ...);
+	struct sockaddr_storage board; /* the interface to use */
+	/*
+	 * A packet came along some path; valid during the call. False: not now,
+	 * offer it again at the next progress(), and no other packet before it.
+	 */
+	bool (*packet)(void *owner, const void *data, uint32_t len);
+	/* A send() that was TW_PENDING is over, well or not. */
+	void (*sent)(void *owner, void *cookie, bool ok);
+	/* A get() or put() is over; TW_ELOST when it may be tried again. */
+	void (*ended)(void *owner, void *cookie, enum tw_err err);
+};
+
+struct tw_fabric {
+	uint32_t version;
+	const char *name;
+	/* TW_EUNREACH: not here. May take a while, once. */
+	enum tw_err (*open)(const struct tw_fabric_host *host, void **instance);
+	/* Forgets all that is under way, without upcalls; uses no memory after it. */
+	void (*close)(void *instance);
+	uint32_t (*max_packet)(void *instance);
+	bool (*has_rma)(void *instance); /* get, put, mem_reg, mem_dereg */
+	/* Readable when progress() has something to do, see arm(); -1: there is none. */
+	int (*fd)(void *instance);
+
+	/* A path begins with the own address of it, and leads nowhere yet. */
+	enum tw_err (*path_new)(void *instance, struct tw_fabric_address *mine, void **path);
+	/* Now it leads to the other's address. TW_EPROTO if that is none. */
+	enum tw_err (*path_bind)(void *path, const struct tw_fabric_address *other);
+	/* What is under way on it still ends by upcalls. */
+	void (*path_free)(void *path);
+
+	/*
+	 * Sends one packet, in order with those before as far as nothing is lost.
+	 * TW_OK: the buffer is free again; TW_PENDING: sent() will tell; TW_AGAIN:
+	 * not now; else the path is broken.
+	 */
+	enum tw_err (*send)(void *path, const void *data, uint32_t len, void *cookie);
+	/* TW_PENDING, TW_AGAIN, or why not. The key is as registered. */
+	enum tw_err (*get)(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+			   const void *key, uint32_t key_len, void *cookie);
+	enum tw_err (*put)(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+			   const void *key, uint32_t key_len, void *cookie);
+	enum tw_err (*mem_reg)(void *instance, void *addr, size_t len, struct tw_fabric_mr *mr);
+	void (*mem_dereg)(void *instance, struct tw_fabric_mr *mr);
+
+	/* Makes the upcalls that are due; how many. */
+	unsigned (*progress)(void *instance);
+	/* From now on fd() tells. True: something is there already. */
+	bool (*arm)(void *instance);
+};
+
+#endif /* TW_FABRIC_H */

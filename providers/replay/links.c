@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Links: their names, their ends, and what is due by time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/counters.h"
+#include "providers/replay/replay.h"
+
+#define QUIET_US 50000	  /* after a death nothing has come for so long: that was all */
+#define DRAIN_US 1000000  /* after a goodbye something is still missing */
+#define ASK_US 50000	  /* and is asked for */
+#define OLD_US 2000000	  /* a transfer on a path that was given up */
+
+static bool enter(struct tw_rp_link *l)
+{
+	struct tw_rp_ep *ep = l->ep;
+	uint32_t i = 0, n;
+	struct tw_rp_link **table;
+
+	while (i < ep->ntable && ep->table[i])
+		i++;
+	if (i == ep->ntable) {
+		n = i ? 2 * i : 8;
+		table = n > 0x10000 ? NULL : realloc(ep->table, n * sizeof(*table));
+		if (!table)
+			return false;
+		memset(table + i, 0, (n - i) * sizeof(*table));
+		ep->table = table;
+		ep->ntable = n;
+	}
+	ep->table[i] = l;
+	/* Numbers of the session too: a packet of an earlier life names nobody. */
+	l->conn = (ep->host->self.session * 40503u + ++ep->serial) << 16 | i;
+	return true;
+}
+
+struct tw_rp_link *tw_rp_link_find(struct tw_rp_ep *ep, uint32_t conn)
+{
+	uint32_t i = conn & 0xffff;
+
+	return i < ep->ntable && ep->table[i] && ep->table[i]->conn == conn ? ep->table[i] : NULL;
+}
+
+struct tw_rp_link *tw_rp_link_new(struct tw_rp_ep *ep, enum tw_rp_state state)
+{
+	struct tw_rp_link *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->ep = ep;
+	if (!enter(l)) {
+		free(l);
+		return NULL;
+	}
+	l->link.provider = &tw_provider_replay;
+	l->state = state;
+	l->sock = -1;
+	l->watch.ready = tw_rp_sock_ready;
+	l->unposted = &l->kept;
+	tw_list_init(&l->kept);
+	tw_list_init(&l->work);
+	tw_list_init(&l->ops);
+	tw_list_init(&l->mrs);
+	tw_list_add_tail(&ep->links, &l->node);
+	tw_rp_poll(ep);
+	return l;
+}
+
+void tw_rp_link_end(struct tw_rp_link *l)
+{
+	struct tw_rp_ep *ep = l->ep;
+
+	if (l->state == TW_RP_DEAD)
+		return;
+	if (l->state == TW_RP_HALF)
+		tw_rp_half_less(ep);
+	l->state = TW_RP_DEAD;
+	tw_rp_hang_up(l);
+	tw_rp_ops_end(l, false);
+	tw_rp_mrs_end(l, NULL);
+	tw_rp_path_drop(l);
+	tw_rp_forget(l);
+	ep->table[l->conn & 0xffff] = NULL;
+	tw_list_del(&l->work);
+	tw_list_del(&l->node);
+	tw_list_add_tail(&ep->dead, &l->node);
+	/* The next progress frees it. */
+	tw_rp_poll(ep);
+}
+
+void tw_rp_reap(struct tw_rp_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->dead, n, tmp) {
+		tw_list_del(n);
+		free(tw_container(n, struct tw_rp_link, node));
+	}
+}
+
+void tw_rp_link_fail(struct tw_rp_link *l, enum tw_err why)
+{
+	const struct tw_upcalls *up = l->ep->host->up;
+	enum tw_rp_state state = l->state;
+
+	if (state == TW_RP_UP || state == TW_RP_DRAIN)
+		tw_rp_ops_end(l, true);
+	tw_rp_link_end(l);
+	if (state == TW_RP_UP || state == TW_RP_DRAIN)
+		up->down(&l->link, why);
+	else if (state == TW_RP_NEW || state == TW_RP_PROBING)
+		up->refused(&l->link, why);
+}
+
+void tw_rp_link_drain(struct tw_rp_link *l, enum tw_err why)
+{
+	uint64_t wait = l->orderly ? DRAIN_US : QUIET_US;
+
+	if (l->state != TW_RP_UP && l->state != TW_RP_DRAIN) {
+		tw_rp_link_fail(l, why);
+		return;
+	}
+	if (l->state == TW_RP_UP)
+		l->heard = tw_clock();
+	l->state = TW_RP_DRAIN;
+	l->why = why;
+	if (l->orderly && l->expected == l->final) {
+		tw_rp_send_ack(l);
+		tw_rp_link_fail(l, why);
+		return;
+	}
+	l->deadline = l->heard + tw_clock_us(wait);
+	tw_rp_timer(l->ep, l->heard + tw_clock_us(ASK_US));
+}
+
+static uint64_t expire_drain(struct tw_rp_link *l, uint64_t now)
+{
+	uint64_t ask = now + tw_clock_us(ASK_US);
+
+	l->deadline = l->heard + tw_clock_us(l->orderly ? DRAIN_US : QUIET_US);
+	if (l->deadline <= now) {
+		tw_rp_link_fail(l, l->why);
+		return 0;
+	}
+	if (!l->orderly)
+		return l->deadline;
+	/* Whoever said goodbye keeps no time for us. */
+	tw_rp_say(l, TW_RP_STATUS, TW_AGAIN);
+	return tw_rp_earlier(ask, l->deadline);
+}
+
+/* Looking for a way: probes go out until one is answered, or it takes too long. */
+static uint64_t expire_probe(struct tw_rp_link *l, uint64_t now)
+{
+	if (l->deadline <= now) {
+		l->failed |= 1u << tw_rp_index(l->fabric);
+		l->resuming = false;
+		tw_rp_path_broken(l);
+		return l->state == TW_RP_DEAD ? 0 : l->deadline;
+	}
+	tw_rp_send_plain(l, TW_RP_PROBE);
+	return tw_rp_earlier(l->deadline, now + tw_clock_us(TW_RP_PROBE_US));
+}
+
+/* Nobody says that our packets have come: ask. */
+static uint64_t expire_kept(struct tw_rp_link *l, uint64_t now)
+{
+	uint64_t ask = l->progress + tw_clock_us(TW_RP_STATUS_US);
+
+	if (ask > now)
+		return ask;
+	l->progress = now;
+	tw_rp_say(l, TW_RP_STATUS, TW_PENDING);
+	return now + tw_clock_us(TW_RP_STATUS_US);
+}
+
+/* A transfer that its fabric does not end, though the path is given up. */
+static uint64_t expire_ops(struct tw_rp_link *l, uint64_t now)
+{
+	struct tw_list *n, *tmp;
+	uint64_t until = l->bound_at + tw_clock_us(OLD_US);
+
+	tw_list_each(&l->ops, n, tmp) {
+		struct tw_rp_op *op = tw_container(n, struct tw_rp_op, node);
+
+		if (!op->posted || op->epoch == l->epoch)
+			continue;
+		if (until > now)
+			return until;
+		tw_rp_fabric_reset(op->posted);
+		return 0;
+	}
+	return 0;
+}
+
+static uint64_t expire_up(struct tw_rp_link *l, uint64_t now)
+{
+	uint64_t limit = l->broken + tw_clock_us(1000ull * tw_settings.retry), next = 0;
+
+	if (l->broken && limit <= now) {
+		tw_rp_link_fail(l, TW_ELOST);
+		return 0;
+	}
+	if (l->broken)
+		next = limit;
+	if (l->again && l->again <= now) {
+		enum tw_err err = tw_rp_dial(l);
+
+		if (err != TW_OK)
+			l->again = now + tw_clock_us(TW_RP_PROBE_US);
+	}
+	if (l->again)
+		next = tw_rp_earlier(l->again, next);
+	if (l->path && !l->bound && l->resuming)
+		next = tw_rp_earlier(expire_probe(l, now), next);
+	else if (l->resuming && l->deadline <= now) {
+		l->resuming = false;
+		tw_rp_resume(l);
+		next = tw_rp_earlier(l->deadline, next);
+	} else if (l->resuming) {
+		next = tw_rp_earlier(l->deadline, next);
+	}
+	if (l->state == TW_RP_UP && l->bound && !tw_list_empty(&l->kept))
+		next = tw_rp_earlier(expire_kept(l, now), next);
+	if (l->state == TW_RP_UP && l->bound && l->nops)
+		next = tw_rp_earlier(expire_ops(l, now), next);
+	return l->state == TW_RP_DEAD ? 0 : next;
+}
+
+uint64_t tw_rp_link_expire(struct tw_rp_link *l, uint64_t now)
+{
+	switch (l->state) {
+	case TW_RP_HALF:
+	case TW_RP_LEAVING:
+		if (l->deadline > now)
+			return l->deadline;
+		tw_rp_link_end(l);
+		return 0;
+	case TW_RP_PROBING:
+		return l->path ? expire_probe(l, now) : l->deadline;
+	case TW_RP_DRAIN:
+		return expire_drain(l, now);
+	case TW_RP_UP:
+		return expire_up(l, now);
+	default:
+		return 0;
+	}
+}
+
+void tw_rp_probed(struct tw_rp_link *l, struct tw_rp_fabric *f, bool question)
+{
+	bool was = l->bound;
+
+	if (!l->path || l->fabric != f || (l->state != TW_RP_UP && l->state != TW_RP_PROBING &&
+					   l->state != TW_RP_LEAVING))
+		return;
+	l->probed |= question;
+	if (!was) {
+		l->bound = true;
+		l->resuming = false;
+		l->bound_at = tw_clock();
+		l->broken = 0;
+		l->deadline = l->state == TW_RP_LEAVING ? l->deadline : 0;
+		l->link.can_get = f->ops->has_rma(f->instance);
+		/* The other side has told what it expects: all else goes again. */
+		l->unposted = l->kept.next;
+		l->progress = l->bound_at;
+		if (!tw_list_empty(&l->kept) || l->nops)
+			tw_rp_timer(l->ep, l->bound_at + tw_clock_us(TW_RP_STATUS_US));
+	}
+	if (l->state == TW_RP_PROBING && !question) {
+		l->state = TW_RP_UP;
+		l->ep->host->up->connected(&l->link, &l->other);
+	}
+	if (l->state == TW_RP_DEAD)
+		return;
+	tw_rp_flush(l);
+	if (l->nops)
+		tw_rp_work(l);
+}

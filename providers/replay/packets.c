@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Numbered packets: kept until acknowledged, sent again when they got lost. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/copy.h"
+#include "base/counters.h"
+#include "providers/replay/replay.h"
+
+#define SLAB_SMALL 64
+#define SLAB_BIG 8
+#define ACK_AFTER 64	/* packets, or a third as many long ones */
+#define ACK_DELAY_US 2000 /* in which an answer may carry the acknowledgement */
+#define GAP_US 20000	  /* before telling again that a packet is missing */
+
+struct slab {
+	struct tw_list node;
+	bool big;
+	char packets[];
+};
+
+static size_t packet_size(bool big, uint32_t max_payload)
+{
+	size_t room = big ? max_payload : TW_RP_SMALL;
+
+	return (sizeof(struct tw_rp_packet) + room + TW_LINE - 1) & ~(size_t)(TW_LINE - 1);
+}
+
+static struct tw_rp_packet *slab_packet(struct slab *s, unsigned i)
+{
+	return (void *)(s->packets + i * packet_size(s->big, TW_RP_PAYLOAD));
+}
+
+static bool add_slab(struct tw_rp_ep *ep, bool big)
+{
+	unsigned n = big ? SLAB_BIG : SLAB_SMALL;
+	struct slab *s = malloc(sizeof(*s) + n * packet_size(big, TW_RP_PAYLOAD));
+
+	if (!s)
+		return false;
+	s->big = big;
+	tw_list_add_tail(&ep->slabs, &s->node);
+	for (unsigned i = 0; i < n; i++) {
+		struct tw_rp_packet *p = slab_packet(s, i);
+
+		p->big = big;
+		p->link = NULL;
+		memset(p->posted, 0, sizeof(p->posted));
+		tw_list_add_tail(big ? &ep->free_big : &ep->free_small, &p->node);
+	}
+	return true;
+}
+
+void tw_rp_slabs_free(struct tw_rp_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->slabs, n, tmp)
+		free(tw_container(n, struct slab, node));
+}
+
+static struct tw_rp_packet *packet_get(struct tw_rp_ep *ep, bool big)
+{
+	struct tw_list *list = big ? &ep->free_big : &ep->free_small;
+	struct tw_rp_packet *p;
+
+	if (tw_list_empty(list) && !add_slab(ep, big))
+		return NULL;
+	p = tw_list_first(list, struct tw_rp_packet, node);
+	tw_list_del(&p->node);
+	return p;
+}
+
+static bool in_use(const struct tw_rp_packet *p)
+{
+	static const uint8_t none[TW_RP_FABRICS];
+
+	return p->link || memcmp(p->posted, none, sizeof(none)) != 0;
+}
+
+/* Back to the free ones, unless a fabric still has its memory. */
+static void packet_put(struct tw_rp_ep *ep, struct tw_rp_packet *p)
+{
+	p->link = NULL;
+	if (in_use(p))
+		return;
+	/* The front again: what was used last is in the cache. */
+	tw_list_add_tail((p->big ? &ep->free_big : &ep->free_small)->next, &p->node);
+}
+
+void tw_rp_sent(void *owner, void *cookie, bool ok)
+{
+	struct tw_rp_fabric *f = owner;
+	struct tw_rp_packet *p = cookie;
+	struct tw_rp_link *l = p->link;
+
+	p->posted[tw_rp_index(f)]--;
+	if (!l)
+		packet_put(f->ep, p);
+	else if (!ok && l->fabric == f && l->bound)
+		tw_rp_path_broken(l);
+}
+
+bool tw_rp_any_posted(const struct tw_rp_link *l)
+{
+	static const uint8_t none[TW_RP_FABRICS];
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&l->kept, n, tmp) {
+		const struct tw_rp_packet *p = tw_container(n, struct tw_rp_packet, node);
+
+		if (memcmp(p->posted, none, sizeof(none)) != 0)
+			return true;
+	}
+	return false;
+}
+
+void tw_rp_unpost(struct tw_rp_fabric *f)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&f->ep->slabs, n, tmp) {
+		struct slab *s = tw_container(n, struct slab, node);
+
+		for (unsigned i = 0; i < (s->big ? SLAB_BIG : SLAB_SMALL); i++) {
+			struct tw_rp_packet *p = slab_packet(s, i);
+
+			if (!p->posted[tw_rp_index(f)])
+				continue;
+			p->posted[tw_rp_index(f)] = 0;
+			if (!p->link)
+				packet_put(f->ep, p);
+		}
+	}
+}
+
+bool tw_rp_room(const struct tw_rp_link *l, enum tw_send_class cls, uint32_t len)
+{
+	unsigned reserve = cls == TW_SEND_CONTROL ? 0 : TW_RP_RESERVE;
+
+	return l->nkept < TW_RP_WINDOW - reserve &&
+	       (len <= TW_RP_SMALL || l->nbig < TW_RP_BIG_WINDOW || cls == TW_SEND_CONTROL);
+}
+
+enum tw_err tw_rp_send(struct tw_rp_link *l, enum tw_send_class cls, struct tw_hdr hdr,
+		       const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	struct tw_rp_packet *p = NULL;
+	char *to;
+
+	if (tw_unlikely(l->state != TW_RP_UP))
+		return TW_ELOST;
+	if (tw_rp_room(l, cls, len))
+		p = packet_get(l->ep, len > TW_RP_SMALL);
+	if (!p) {
+		l->blocked = true;
+		return TW_AGAIN;
+	}
+	p->link = l;
+	p->len = (uint32_t)sizeof(p->wire) + len;
+	p->wire = (struct tw_rp_wire){.conn = l->peer_conn,
+				      .seq = l->next_seq++,
+				      .kind = TW_RP_DATA,
+				      .hdr = hdr};
+	to = p->payload;
+	for (unsigned i = 0; i < niov; i++) {
+		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
+	}
+	if (tw_list_empty(&l->kept)) {
+		l->progress = tw_clock();
+		tw_rp_timer(l->ep, l->progress + tw_clock_us(TW_RP_STATUS_US));
+	}
+	tw_list_add_tail(&l->kept, &p->node);
+	l->nkept++;
+	l->nbig += p->big;
+	if (l->unposted == &l->kept)
+		l->unposted = &p->node;
+	tw_rp_flush(l);
+	return TW_OK;
+}
+
+/* Hands one packet to the fabric; false when that did not work out. */
+static bool post(struct tw_rp_link *l, struct tw_rp_packet *p)
+{
+	enum tw_err err;
+
+	p->wire.ack = l->expected;
+	err = l->fabric->ops->send(l->path, &p->wire, p->len, p);
+	if (err == TW_PENDING)
+		p->posted[tw_rp_index(l->fabric)]++;
+	if (err == TW_OK || err == TW_PENDING) {
+		l->unacked = 0;
+		return true;
+	}
+	if (err != TW_AGAIN)
+		tw_rp_path_broken(l);
+	return false;
+}
+
+/* A packet outside the sequence; false: not now. */
+static bool send_plain(struct tw_rp_link *l, enum tw_rp_kind kind)
+{
+	struct tw_rp_packet *p;
+	bool done;
+
+	if (!l->path)
+		return false;
+	p = packet_get(l->ep, false);
+	if (!p)
+		return false;
+	p->len = sizeof(p->wire);
+	p->wire = (struct tw_rp_wire){.conn = l->peer_conn, .kind = kind};
+	done = post(l, p);
+	packet_put(l->ep, p);
+	return done;
+}
+
+void tw_rp_send_plain(struct tw_rp_link *l, enum tw_rp_kind kind)
+{
+	send_plain(l, kind);
+}
+
+void tw_rp_send_ack(struct tw_rp_link *l)
+{
+	if (l->bound)
+		send_plain(l, TW_RP_ACK);
+}
+
+void tw_rp_flush(struct tw_rp_link *l)
+{
+	if (l->probed && l->path)
+		l->probed = !send_plain(l, TW_RP_PROBED);
+	while (l->bound && !l->probed && l->unposted != &l->kept) {
+		struct tw_list *next = l->unposted->next;
+
+		/* A path that breaks begins anew with the first one kept. */
+		if (!post(l, tw_container(l->unposted, struct tw_rp_packet, node)))
+			break;
+		l->unposted = next;
+	}
+	if (l->probed || (l->bound && l->unposted != &l->kept))
+		tw_rp_work(l);
+}
+
+void tw_rp_acked(struct tw_rp_link *l, uint32_t ack)
+{
+	bool any = false;
+
+	if (tw_rp_before(l->next_seq, ack))
+		return;
+	while (!tw_list_empty(&l->kept)) {
+		struct tw_rp_packet *p = tw_list_first(&l->kept, struct tw_rp_packet, node);
+
+		if (!tw_rp_before(p->wire.seq, ack))
+			break;
+		if (l->unposted == &p->node)
+			l->unposted = p->node.next;
+		tw_list_del(&p->node);
+		l->nkept--;
+		l->nbig -= p->big;
+		packet_put(l->ep, p);
+		any = true;
+	}
+	if (!any)
+		return;
+	l->progress = tw_clock();
+	l->nasked = 0;
+	if (l->blocked) {
+		l->blocked = false;
+		l->ep->host->up->wake(l->ep->host);
+	}
+}
+
+void tw_rp_replay(struct tw_rp_link *l, uint32_t expected)
+{
+	tw_rp_acked(l, expected);
+	if (l->unposted != l->kept.next)
+		l->ep->host->counters[TW_C_REPLAY]++;
+	l->unposted = l->kept.next;
+	tw_rp_flush(l);
+}
+
+void tw_rp_forget(struct tw_rp_link *l)
+{
+	while (!tw_list_empty(&l->kept)) {
+		struct tw_rp_packet *p = tw_list_first(&l->kept, struct tw_rp_packet, node);
+
+		tw_list_del(&p->node);
+		packet_put(l->ep, p);
+	}
+	l->unposted = &l->kept;
+	l->nkept = l->nbig = 0;
+}
+
+/* The other side learns some time that they have come. */
+static void owe_ack(struct tw_rp_link *l, uint32_t weight)
+{
+	struct tw_rp_ep *ep = l->ep;
+
+	l->unacked += weight;
+	if (l->unacked >= ACK_AFTER) {
+		tw_rp_send_ack(l);
+	} else if (!ep->ack_at) {
+		ep->ack_at = tw_clock() + tw_clock_us(ACK_DELAY_US);
+		tw_rp_timer(ep, ep->ack_at);
+	}
+}
+
+static void missing(struct tw_rp_link *l)
+{
+	uint64_t now = tw_clock();
+
+	if (l->gap_at && now - l->gap_at < tw_clock_us(GAP_US))
+		return;
+	l->gap_at = now;
+	tw_rp_say(l, TW_RP_STATUS, TW_AGAIN);
+}
+
+static void malformed(struct tw_rp_link *l)
+{
+	l->ep->host->counters[TW_C_BAD_PACKET]++;
+	tw_rp_say(l, TW_RP_BYE, TW_EPROTO);
+	tw_rp_link_fail(l, TW_EPROTO);
+}
+
+/* One that counts. False: the engine cannot take it now. */
+static bool data(struct tw_rp_link *l, const struct tw_rp_wire *w, const void *payload,
+		 uint32_t len)
+{
+	struct tw_rp_ep *ep = l->ep;
+	enum tw_err err;
+
+	if (l->state != TW_RP_UP && l->state != TW_RP_DRAIN)
+		return true;
+	if (tw_rp_before(w->seq, l->expected)) {
+		ep->host->counters[TW_C_DUPLICATE]++;
+		owe_ack(l, 1);
+		return true;
+	}
+	if (w->seq != l->expected) {
+		missing(l);
+		return true;
+	}
+	err = ep->host->up->packet(&l->link, w->hdr, payload, len);
+	if (l->state != TW_RP_UP && l->state != TW_RP_DRAIN)
+		return true;
+	if (err == TW_AGAIN)
+		return false;
+	if (err != TW_OK) {
+		malformed(l);
+		return true;
+	}
+	l->expected++;
+	l->gap_at = 0;
+	ep->taken++;
+	owe_ack(l, len > TW_RP_SMALL ? 3 : 1);
+	if (l->state == TW_RP_DRAIN) {
+		l->heard = tw_clock();
+		if (l->orderly && l->expected == l->final)
+			tw_rp_link_drain(l, l->why);
+	}
+	return true;
+}
+
+bool tw_rp_packet(void *owner, const void *packet, uint32_t len)
+{
+	struct tw_rp_fabric *f = owner;
+	struct tw_rp_wire w;
+	struct tw_rp_link *l;
+
+	f->ep->packets++;
+	if (len < sizeof(w))
+		return true;
+	memcpy(&w, packet, sizeof(w));
+	len -= (uint32_t)sizeof(w);
+	l = tw_rp_link_find(f->ep, w.conn);
+	if (!l || len > l->link.max_payload)
+		return true;
+	tw_rp_acked(l, w.ack);
+	switch (w.kind) {
+	case TW_RP_DATA:
+		return data(l, &w, (const char *)packet + sizeof(w), len);
+	case TW_RP_PROBE:
+		tw_rp_probed(l, f, true);
+		break;
+	case TW_RP_PROBED:
+		tw_rp_probed(l, f, false);
+		break;
+	}
+	return true;
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "providers/replay/replay.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/counters.h"
+#include "base/fds.h"
+
+#define LEAVE_US 2000000   /* for what was sent before a goodbye to arrive */
+#define CLOSE_US 500000	   /* the same when the endpoint closes, which waits for it */
+#define HANDED_US 20000	   /* but no longer once the fabric has all of it */
+#define QUIET_POLLS 64	   /* fruitless ones, before polling every 16th time only */
+#define SEEN_US 100000	   /* a peer that was heard of so lately polls, for all we know */
+
+void tw_rp_timer(struct tw_rp_ep *ep, uint64_t when)
+{
+	ep->host->up->timer(ep->host, when);
+}
+
+void tw_rp_poll(struct tw_rp_ep *ep)
+{
+	if (ep->polled)
+		return;
+	ep->polled = true;
+	ep->host->up->poll(ep->host, ep, true);
+}
+
+static void flush(struct tw_rp_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->work, n, tmp) {
+		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, work);
+
+		/* Whoever still has something to post comes back. */
+		tw_list_del(n);
+		tw_rp_flush(l);
+		if (l->state != TW_RP_DEAD)
+			tw_rp_ops_flush(l);
+	}
+}
+
+static void poll_fabrics(struct tw_rp_ep *ep)
+{
+	for (unsigned i = 0; i < ep->nfabrics; i++)
+		if (ep->fabrics[i].instance)
+			ep->fabrics[i].ops->progress(ep->fabrics[i].instance);
+	if (tw_unlikely(!tw_list_empty(&ep->work)))
+		flush(ep);
+}
+
+static unsigned do_progress(void *instance)
+{
+	struct tw_rp_ep *ep = instance;
+	uint64_t before = ep->packets;
+
+	if (tw_unlikely(!tw_list_empty(&ep->dead)))
+		tw_rp_reap(ep);
+	if (tw_list_empty(&ep->links)) {
+		/* Once more for what came for links that are gone. */
+		poll_fabrics(ep);
+		ep->polled = false;
+		ep->host->up->poll(ep->host, ep, false);
+		return 0;
+	}
+	/* Looking at a network costs a system call: rarely, where nothing comes. */
+	if (++ep->quiet > QUIET_POLLS && (ep->quiet & 15) && tw_list_empty(&ep->work))
+		return 0;
+	ep->taken = 0;
+	poll_fabrics(ep);
+	if (ep->packets != before)
+		ep->quiet = 0;
+	return ep->taken;
+}
+
+static bool do_arm(void *instance)
+{
+	struct tw_rp_ep *ep = instance;
+	struct tw_list *n, *tmp;
+	bool found = false;
+
+	ep->armed = true;
+	ep->quiet = 0;
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
+
+		if (l->state == TW_RP_UP && l->unacked)
+			tw_rp_send_ack(l);
+	}
+	for (unsigned i = 0; i < ep->nfabrics; i++)
+		if (ep->fabrics[i].instance)
+			found |= tw_rp_fabric_watch(&ep->fabrics[i]);
+	if (found)
+		tw_rp_poll(ep);
+	return found;
+}
+
+static void do_disarm(void *instance)
+{
+	((struct tw_rp_ep *)instance)->armed = false;
+}
+
+static void send_acks(struct tw_rp_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	ep->ack_at = 0;
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
+
+		if (l->unacked)
+			tw_rp_send_ack(l);
+	}
+}
+
+/*
+ * The descriptors of fabrics are not watched while packets come and somebody
+ * polls: each would wake the service thread. When nothing has come since the
+ * last look, whether or not there was anything, they are watched again.
+ */
+static uint64_t expire_rest(struct tw_rp_ep *ep, uint64_t now)
+{
+	bool busy = ep->packets != ep->seen, resting = false;
+
+	ep->seen = ep->packets;
+	for (unsigned i = 0; i < ep->nfabrics; i++) {
+		struct tw_rp_fabric *f = &ep->fabrics[i];
+
+		if (!f->instance || !f->resting)
+			continue;
+		if (!busy && tw_rp_fabric_watch(f))
+			poll_fabrics(ep);
+		resting |= f->resting && f->instance;
+	}
+	return resting ? now + tw_clock_us(TW_RP_REST_US) : 0;
+}
+
+static uint64_t do_expire(void *instance, uint64_t now)
+{
+	struct tw_rp_ep *ep = instance;
+	struct tw_list *n, *tmp;
+	uint64_t next;
+
+	if (ep->listen_again && ep->listen_again <= now)
+		tw_rp_listen_again(ep);
+	if (ep->ack_at && ep->ack_at <= now)
+		send_acks(ep);
+	next = tw_rp_earlier(ep->listen_again, ep->ack_at);
+	/* One that ends may take others with it: begin again. */
+again:
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
+
+		next = tw_rp_earlier(next, tw_rp_link_expire(l, now));
+		if (l->state == TW_RP_DEAD)
+			goto again;
+	}
+	return tw_rp_earlier(next, expire_rest(ep, now));
+}
+
+/* Where shared memory is in use, it has this host for itself. */
+static bool local(const struct tw_host *host, uint64_t nic_id)
+{
+	if (!strstr(tw_settings.providers, "shm"))
+		return false;
+	for (unsigned i = 0; i < host->nboards; i++)
+		if (host->boards[i] == nic_id)
+			return true;
+	return false;
+}
+
+static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
+{
+	struct tw_rp_ep *ep = instance;
+	struct sockaddr_storage sa;
+
+	(void)endpoint_id;
+	return !local(ep->host, nic_id) && ep->host->up->locate(ep->host, nic_id, &sa) == TW_OK;
+}
+
+static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
+			      uint32_t endpoint_id, void *peer, struct tw_link **link)
+{
+	struct tw_rp_ep *ep = instance;
+	struct tw_rp_link *l;
+	enum tw_err err;
+
+	tw_rp_fabrics_open(ep);
+	if (!ep->nfabrics)
+		return TW_EUNREACH;
+	l = tw_rp_link_new(ep, TW_RP_NEW);
+	if (!l)
+		return TW_ENOMEM;
+	l->initiator = true;
+	l->me = *me;
+	l->other.nic_id = nic_id;
+	l->other.endpoint_id = endpoint_id;
+	l->link.peer = peer;
+	err = ep->host->up->locate(ep->host, nic_id, &l->peer_addr);
+	if (err == TW_OK)
+		err = tw_rp_dial(l);
+	if (err == TW_OK)
+		*link = &l->link;
+	else
+		tw_rp_link_end(l);
+	return err;
+}
+
+static void do_disconnect(struct tw_link *link)
+{
+	struct tw_rp_link *l = tw_container(link, struct tw_rp_link, link);
+	bool up = l->state == TW_RP_UP && l->sock >= 0 && !l->dialing;
+
+	tw_rp_ops_end(l, false);
+	tw_rp_mrs_end(l, NULL);
+	if (l->state == TW_RP_UP || l->state == TW_RP_PROBING)
+		tw_rp_say(l, TW_RP_BYE, TW_OK);
+	if (!up || l->state != TW_RP_UP) {
+		tw_rp_link_end(l);
+		return;
+	}
+	/* What was sent is still delivered, without the engine. */
+	shutdown(l->sock, SHUT_WR);
+	l->hushed = true;
+	l->state = TW_RP_LEAVING;
+	l->deadline = tw_clock() + tw_clock_us(LEAVE_US);
+	tw_rp_timer(l->ep, l->deadline);
+	tw_rp_flush(l);
+}
+
+/* Packets of links that have said goodbye: 2 some wait here, 1 not acknowledged, 0 none. */
+static int undelivered(struct tw_rp_ep *ep)
+{
+	struct tw_list *n, *tmp;
+	int left = 0;
+
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
+
+		if (l->state != TW_RP_LEAVING || tw_list_empty(&l->kept))
+			continue;
+		if (l->unposted != &l->kept || tw_rp_any_posted(l))
+			return 2;
+		left = 1;
+	}
+	return left;
+}
+
+static void linger(struct tw_rp_ep *ep)
+{
+	uint64_t start = tw_clock(), handed = 0, now = start;
+	int left;
+
+	while ((left = undelivered(ep)) && now - start < tw_clock_us(CLOSE_US)) {
+		if (left == 2)
+			handed = 0;
+		else if (!handed)
+			handed = now;
+		if (handed && now - handed > tw_clock_us(HANDED_US))
+			break;
+		poll_fabrics(ep);
+		sched_yield();
+		now = tw_clock();
+	}
+}
+
+static void do_close(void *instance)
+{
+	struct tw_rp_ep *ep = instance;
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
+
+		if (l->state != TW_RP_LEAVING)
+			do_disconnect(&l->link);
+	}
+	linger(ep);
+	while (!tw_list_empty(&ep->links))
+		tw_rp_link_end(tw_list_first(&ep->links, struct tw_rp_link, node));
+	tw_rp_reap(ep);
+	tw_rp_fabrics_close(ep);
+	tw_fd_close(ep->listener);
+	tw_fd_close(ep->claim);
+	tw_rp_slabs_free(ep);
+	free(ep->table);
+	free(ep);
+}
+
+static enum tw_err do_open(struct tw_host *host, void **instance)
+{
+	struct tw_rp_ep *ep = calloc(1, sizeof(*ep));
+	enum tw_err err;
+
+	if (!ep)
+		return TW_ENOMEM;
+	ep->host = host;
+	ep->listener = ep->claim = -1;
+	ep->polled = true;
+	tw_list_init(&ep->links);
+	tw_list_init(&ep->work);
+	tw_list_init(&ep->dead);
+	tw_list_init(&ep->free_small);
+	tw_list_init(&ep->free_big);
+	tw_list_init(&ep->slabs);
+	err = tw_rp_listen(ep);
+	if (err == TW_OK)
+		*instance = ep;
+	else
+		do_close(ep);
+	return err;
+}
+
+static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
+			   const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	return tw_rp_send(tw_container(link, struct tw_rp_link, link), cls, hdr, iov, niov, len);
+}
+
+static bool do_alive(struct tw_link *link)
+{
+	struct tw_rp_link *l = tw_container(link, struct tw_rp_link, link);
+
+	return l->state == TW_RP_UP && tw_rp_sock_alive(l);
+}
+
+/* Not known, and of no use: over a network a peer need not poll for a pull. */
+static bool do_polls(struct tw_link *link)
+{
+	(void)link;
+	return false;
+}
+
+const struct tw_provider tw_provider_replay = {
+	.name = "replay",
+	.open = do_open,
+	.close = do_close,
+	.reaches = do_reaches,
+	.connect = do_connect,
+	.disconnect = do_disconnect,
+	.send = do_send,
+	.get = tw_rp_get,
+	.put = tw_rp_put,
+	.mem_reg = tw_rp_mem_reg,
+	.mem_dereg = tw_rp_mem_dereg,
+	.alive = do_alive,
+	.polls = do_polls,
+	.progress = do_progress,
+	.arm = do_arm,
+	.disarm = do_disarm,
+	.expire = do_expire,
+};

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sockets on which endpoints talk. An endpoint listens on its board's
+ * address, on port TAGWIRE_PORT + endpoint id. Where that port is taken, or
+ * TAGWIRE_JOB is set, a multiple of 1024 is added; who calls tries a few, and
+ * is told when it is not the endpoint that it wanted.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "providers/replay/replay.h"
+
+#define BACKLOG 256
+#define PORT_STEP 1024 /* endpoint ids are fewer */
+#define PORT_TRIES 4
+#define LISTEN_AGAIN_US 100000
+#define AGAIN_US 200000 /* between two attempts to reach it again */
+
+/* FNV-1a; 0 for the job without name. */
+uint32_t tw_rp_job(void)
+{
+	uint32_t h = 2166136261u;
+
+	if (!*tw_settings.job)
+		return 0;
+	for (const char *c = tw_settings.job; *c; c++)
+		h = (h ^ (uint8_t)*c) * 16777619u;
+	return h;
+}
+
+static uint32_t port_of(uint32_t endpoint_id, unsigned try)
+{
+	return tw_settings.port + (tw_rp_job() + try) % TW_RP_PORTS * PORT_STEP + endpoint_id;
+}
+
+static void set_port(struct sockaddr_storage *sa, uint32_t port)
+{
+	if (sa->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)(void *)sa)->sin6_port = htons((uint16_t)port);
+	else
+		((struct sockaddr_in *)(void *)sa)->sin_port = htons((uint16_t)port);
+}
+
+static socklen_t addr_len(const struct sockaddr_storage *sa)
+{
+	return sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+static int watch(struct tw_rp_ep *ep, int fd, uint32_t events, struct tw_watch *w, int op)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = w};
+
+	return epoll_ctl(ep->host->epfd, op, fd, &ev);
+}
+
+static int tcp_socket(int family)
+{
+	return tw_fd_own(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/* A silent peer is asked by the system whether it is there, and given up in time. */
+static void set_options(int fd)
+{
+	int one = 1, idle = (int)(tw_settings.retry / 3000 + 1), limit = (int)tw_settings.retry;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
+}
+
+/* The name is this endpoint's, whoever has the port. */
+static enum tw_err claim(struct tw_rp_ep *ep)
+{
+	const struct tw_ident *me = &ep->host->self;
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "tagwire-net-%u-%s-%012llx-%u",
+			 (unsigned)geteuid(), tw_settings.job, (unsigned long long)me->nic_id,
+			 me->endpoint_id);
+
+	ep->claim = tw_fd_own(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	if (ep->claim < 0)
+		return TW_ENOMEM;
+	if (bind(ep->claim, (struct sockaddr *)&sa,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
+		return TW_OK;
+	return errno == EADDRINUSE ? TW_EBUSY : TW_ENOMEM;
+}
+
+static void accept_one(struct tw_rp_ep *ep, int sock, const struct sockaddr_storage *from)
+{
+	struct tw_rp_link *l = tw_rp_link_new(ep, TW_RP_HALF);
+
+	if (!l) {
+		tw_fd_close(sock);
+		return;
+	}
+	ep->nhalf++;
+	l->sock = sock;
+	l->peer_addr = *from;
+	set_options(sock);
+	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	tw_rp_timer(ep, l->deadline);
+	if (watch(ep, sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0)
+		tw_rp_link_end(l);
+}
+
+static void listener_ready(struct tw_watch *w, uint32_t events)
+{
+	struct tw_rp_ep *ep = tw_container(w, struct tw_rp_ep, listen_watch);
+	struct sockaddr_storage from;
+	socklen_t len = sizeof(from);
+	int sock;
+
+	(void)events;
+	while (ep->nhalf < TW_RP_HALF_MAX &&
+	       (sock = accept4(ep->listener, (struct sockaddr *)&from, &len,
+			       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		accept_one(ep, tw_fd_own(sock), &from);
+		len = sizeof(from);
+	}
+	if (ep->nhalf == TW_RP_HALF_MAX) {
+		watch(ep, ep->listener, 0, w, EPOLL_CTL_MOD);
+		return;
+	}
+	if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+		return;
+	/* Out of descriptors: who waits stays readable, so look away for a while. */
+	watch(ep, ep->listener, 0, w, EPOLL_CTL_MOD);
+	ep->listen_again = tw_clock() + tw_clock_us(LISTEN_AGAIN_US);
+	tw_rp_timer(ep, ep->listen_again);
+}
+
+void tw_rp_listen_again(struct tw_rp_ep *ep)
+{
+	ep->listen_again = 0;
+	watch(ep, ep->listener, EPOLLIN, &ep->listen_watch, EPOLL_CTL_MOD);
+}
+
+void tw_rp_half_less(struct tw_rp_ep *ep)
+{
+	if (ep->nhalf-- == TW_RP_HALF_MAX)
+		tw_rp_listen_again(ep);
+}
+
+static bool listen_at(struct tw_rp_ep *ep, struct sockaddr_storage *sa, uint32_t port)
+{
+	int fd = tcp_socket(sa->ss_family), one = 1;
+
+	if (fd < 0)
+		return false;
+	set_port(sa, port);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (struct sockaddr *)sa, addr_len(sa)) < 0 || listen(fd, BACKLOG) < 0 ||
+	    watch(ep, fd, EPOLLIN, &ep->listen_watch, EPOLL_CTL_ADD) < 0) {
+		tw_fd_close(fd);
+		return false;
+	}
+	ep->listener = fd;
+	ep->port = port;
+	return true;
+}
+
+enum tw_err tw_rp_listen(struct tw_rp_ep *ep)
+{
+	const struct tw_ident *me = &ep->host->self;
+	struct sockaddr_storage sa;
+	enum tw_err err = claim(ep);
+
+	if (err != TW_OK)
+		return err;
+	ep->listen_watch.ready = listener_ready;
+	if (ep->host->up->locate(ep->host, me->nic_id, &sa) != TW_OK)
+		return TW_OK;
+	for (unsigned i = 0; i < PORT_TRIES; i++)
+		if (listen_at(ep, &sa, port_of(me->endpoint_id, i)))
+			return TW_OK;
+	/* It can still call others, and everybody on this host. */
+	tw_log(TW_LOG_INFO, "endpoint %u: port %u is taken, other hosts cannot connect",
+	       me->endpoint_id, port_of(me->endpoint_id, 0));
+	return TW_OK;
+}
+
+void tw_rp_hang_up(struct tw_rp_link *l)
+{
+	tw_fd_close(l->sock);
+	l->sock = -1;
+	l->dialing = l->hushed = false;
+	l->in_len = 0;
+}
+
+bool tw_rp_sock_alive(const struct tw_rp_link *l)
+{
+	struct pollfd p = {.fd = l->sock, .events = POLLRDHUP};
+
+	return l->sock < 0 || l->dialing || poll(&p, 1, 0) == 0;
+}
+
+bool tw_rp_sock_write(struct tw_rp_link *l, const struct tw_rp_talk *t)
+{
+	return l->sock >= 0 && !l->dialing && !l->hushed &&
+	       send(l->sock, t, sizeof(*t), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*t);
+}
+
+void tw_rp_sock_adopt(struct tw_rp_link *l, struct tw_rp_link *from)
+{
+	tw_rp_hang_up(l);
+	l->sock = from->sock;
+	l->peer_addr = from->peer_addr;
+	from->sock = -1;
+	watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
+}
+
+static enum tw_err err_of(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+		return TW_ECLOSED;
+	case ETIMEDOUT:
+		return TW_ETIMEDOUT;
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOBUFS:
+		return TW_ENOMEM;
+	default:
+		return TW_EUNREACH;
+	}
+}
+
+/* One attempt; TW_OK when it is under way. */
+static enum tw_err dial(struct tw_rp_link *l, uint32_t port)
+{
+	struct tw_rp_ep *ep = l->ep;
+	struct sockaddr_storage to = l->peer_addr, from;
+	int fd = tcp_socket(to.ss_family);
+	int error;
+
+	if (fd < 0)
+		return TW_ENOMEM;
+	/* From the board that the endpoint was opened on. */
+	if (ep->host->up->locate(ep->host, ep->host->self.nic_id, &from) == TW_OK &&
+	    from.ss_family == to.ss_family) {
+		set_port(&from, 0);
+		if (bind(fd, (struct sockaddr *)&from, addr_len(&from)) < 0)
+			tw_log(TW_LOG_DEBUG, "cannot call from the board's address");
+	}
+	set_port(&to, port);
+	set_options(fd);
+	if (connect(fd, (struct sockaddr *)&to, addr_len(&to)) < 0 && errno != EINPROGRESS) {
+		error = errno;
+		tw_fd_close(fd);
+		return err_of(error);
+	}
+	if (watch(ep, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0) {
+		tw_fd_close(fd);
+		return TW_ENOMEM;
+	}
+	l->sock = fd;
+	l->dialing = true;
+	return TW_OK;
+}
+
+enum tw_err tw_rp_dial(struct tw_rp_link *l)
+{
+	enum tw_err err = TW_ECLOSED;
+
+	tw_rp_hang_up(l);
+	l->again = 0;
+	if (l->peer_port)
+		return dial(l, l->peer_port);
+	for (; l->port_try < PORT_TRIES && err == TW_ECLOSED; l->port_try++)
+		err = dial(l, port_of(l->other.endpoint_id, l->port_try));
+	return err;
+}
+
+static void refused(struct tw_rp_link *l, enum tw_err why)
+{
+	enum tw_err err;
+
+	tw_rp_hang_up(l);
+	if (l->state == TW_RP_NEW) {
+		err = why == TW_ECLOSED ? tw_rp_dial(l) : why;
+		if (err != TW_OK)
+			tw_rp_link_fail(l, err);
+	} else if (why == TW_ECLOSED) {
+		/* Nobody there: the process is gone. */
+		tw_rp_link_drain(l, TW_ELOST);
+	} else {
+		l->again = tw_clock() + tw_clock_us(AGAIN_US);
+		tw_rp_timer(l->ep, l->again);
+	}
+}
+
+void tw_rp_dial_next(struct tw_rp_link *l)
+{
+	refused(l, TW_ECLOSED);
+}
+
+void tw_rp_lost(struct tw_rp_link *l, enum tw_err why)
+{
+	tw_rp_hang_up(l);
+	switch (l->state) {
+	case TW_RP_NEW:
+		refused(l, TW_ECLOSED);
+		return;
+	case TW_RP_PROBING:
+		tw_rp_link_fail(l, TW_ELOST);
+		return;
+	case TW_RP_UP:
+		break;
+	case TW_RP_DRAIN:
+		return;
+	default:
+		tw_rp_link_end(l);
+		return;
+	}
+	/* So long without an answer: that was the time for trying again. */
+	if (why == TW_ETIMEDOUT) {
+		tw_rp_link_fail(l, TW_ELOST);
+		return;
+	}
+	l->resuming = false;
+	if (!l->broken)
+		l->broken = tw_clock();
+	tw_rp_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));
+	if (l->peer_port) {
+		why = tw_rp_dial(l);
+		if (why != TW_OK)
+			refused(l, why);
+	}
+}
+
+static void dialed(struct tw_rp_link *l)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	getsockopt(l->sock, SOL_SOCKET, SO_ERROR, &error, &len);
+	if (error) {
+		refused(l, err_of(error));
+		return;
+	}
+	l->dialing = false;
+	watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
+	tw_rp_begin(l);
+}
+
+void tw_rp_sock_ready(struct tw_watch *w, uint32_t events)
+{
+	struct tw_rp_link *l = tw_container(w, struct tw_rp_link, watch);
+
+	if (l->sock >= 0 && l->dialing && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
+		dialed(l);
+	while (l->sock >= 0 && !l->dialing) {
+		ssize_t n = recv(l->sock, (char *)&l->in + l->in_len, sizeof(l->in) - l->in_len,
+				 MSG_DONTWAIT);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n == 0 && l->state == TW_RP_DRAIN && !(events & (EPOLLHUP | EPOLLERR))) {
+			/* It has said all, and still listens. */
+			watch(l->ep, l->sock, 0, &l->watch, EPOLL_CTL_MOD);
+			return;
+		}
+		if (n <= 0) {
+			tw_rp_lost(l, n < 0 ? err_of(errno) : TW_ECLOSED);
+			return;
+		}
+		l->in_len += (uint32_t)n;
+		if (l->in_len < sizeof(l->in))
+			continue;
+		l->in_len = 0;
+		tw_rp_heard(l, &l->in);
+	}
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What two endpoints say to each other beside their packets.
+ *
+ *   CONNECT -> ACCEPT, or REFUSE or WRONG
+ *                                 with the fabrics offered and the one chosen;
+ *                                 then probes go along the new path, and nothing
+ *                                 else before they have come through both ways
+ *   RESUME -> RESUMED             the same for a link that exists: each tells
+ *                                 what it expects, the rest is sent again. When
+ *                                 both ask at once, who connected goes on
+ *   STATUS                        how far are you; or: one is missing
+ *   BYE                           what comes before it still counts
+ */
+#include <string.h>
+
+#include "providers/replay/replay.h"
+
+#define ANSWER_US 3000000 /* for an answer, and for a probe to come through */
+
+static void fill(struct tw_rp_link *l, struct tw_rp_talk *t, enum tw_rp_word word)
+{
+	const struct tw_ident *me = &l->me;
+
+	memset(t, 0, sizeof(*t));
+	t->magic = TW_RP_MAGIC;
+	t->version = TW_RP_VERSION;
+	t->word = (uint16_t)word;
+	t->nic_id = me->nic_id;
+	t->endpoint_id = me->endpoint_id;
+	t->session = me->session;
+	t->filter = me->filter;
+	t->key = me->key;
+	t->window = me->window;
+	t->to_nic = l->other.nic_id;
+	t->to_endpoint = l->other.endpoint_id;
+	t->to_session = l->other.session;
+	t->job = tw_rp_job();
+	t->conn = l->conn;
+	t->to_conn = l->peer_conn;
+	t->epoch = l->epoch;
+	t->expected = l->expected;
+	t->seq = l->next_seq;
+	t->port = l->ep->port;
+}
+
+static struct tw_ident ident_of(const struct tw_rp_talk *t)
+{
+	return (struct tw_ident){t->nic_id, t->endpoint_id, t->session,
+				 t->filter, t->key,	    t->window};
+}
+
+static void await(struct tw_rp_link *l)
+{
+	l->deadline = tw_clock() + tw_clock_us(ANSWER_US);
+	tw_rp_timer(l->ep, l->deadline);
+}
+
+static void put(struct tw_rp_link *l, const struct tw_rp_talk *t)
+{
+	if (!tw_rp_sock_write(l, t))
+		tw_log(TW_LOG_DEBUG, "word %u to endpoint %u is lost", t->word,
+		       l->other.endpoint_id);
+}
+
+void tw_rp_say(struct tw_rp_link *l, enum tw_rp_word word, enum tw_err why)
+{
+	struct tw_rp_talk t;
+
+	if (l->sock < 0 || l->dialing)
+		return;
+	fill(l, &t, word);
+	t.why = why;
+	if (word == TW_RP_CONNECT || word == TW_RP_RESUME)
+		tw_rp_offer(l, &t);
+	put(l, &t);
+}
+
+void tw_rp_begin(struct tw_rp_link *l)
+{
+	if (l->state == TW_RP_NEW) {
+		tw_rp_say(l, TW_RP_CONNECT, TW_OK);
+		return;
+	}
+	l->resuming = false;
+	tw_rp_resume(l);
+}
+
+void tw_rp_resume(struct tw_rp_link *l)
+{
+	if (l->resuming || (l->state != TW_RP_UP && l->state != TW_RP_PROBING))
+		return;
+	if (l->sock < 0 || l->dialing)
+		return; /* once that has come about */
+	l->resuming = true;
+	await(l);
+	tw_rp_say(l, TW_RP_RESUME, TW_OK);
+}
+
+static void probe(struct tw_rp_link *l)
+{
+	await(l);
+	tw_rp_send_plain(l, TW_RP_PROBE);
+	tw_rp_timer(l->ep, tw_clock() + tw_clock_us(TW_RP_PROBE_US));
+}
+
+/* Somebody wants to connect. */
+static void answer(struct tw_rp_link *l, const struct tw_rp_talk *t)
+{
+	struct tw_rp_ep *ep = l->ep;
+	const struct tw_ident *self = &ep->host->self;
+	struct tw_rp_talk reply;
+	enum tw_err err;
+
+	l->me = *self;
+	l->other = ident_of(t);
+	l->peer_conn = t->conn;
+	l->peer_port = t->port;
+	fill(l, &reply, TW_RP_REFUSE);
+	if (t->job != tw_rp_job() || t->to_nic != self->nic_id ||
+	    t->to_endpoint != self->endpoint_id) {
+		reply.word = TW_RP_WRONG;
+		err = TW_ECLOSED;
+		goto refuse;
+	}
+	/* Asked first: a wrong filter is no reason to open a fabric. */
+	err = t->key == self->filter ? tw_rp_choose(l, t, &reply) : TW_EKEY;
+	if (err == TW_EUNREACH)
+		err = TW_EPROTO;
+	if (err != TW_OK)
+		goto count;
+	tw_rp_half_less(ep);
+	l->state = TW_RP_UP;
+	l->deadline = 0;
+	err = ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me);
+	if (err == TW_OK) {
+		reply.word = TW_RP_ACCEPT;
+		reply.filter = l->me.filter;
+		reply.window = l->me.window;
+		put(l, &reply);
+		return;
+	}
+	l->state = TW_RP_HALF;
+	ep->nhalf++;
+refuse:
+	reply.why = err;
+	put(l, &reply);
+	tw_rp_link_end(l);
+	return;
+count:
+	/* The engine counts and refuses what it is asked about. */
+	if (err == TW_EKEY)
+		err = ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me);
+	goto refuse;
+}
+
+static void accepted(struct tw_rp_link *l, const struct tw_rp_talk *t)
+{
+	struct tw_ident other = ident_of(t);
+
+	if (other.nic_id != l->other.nic_id || other.endpoint_id != l->other.endpoint_id ||
+	    tw_rp_chosen(l, t) != TW_OK) {
+		tw_rp_link_fail(l, TW_EPROTO);
+		return;
+	}
+	l->other = other;
+	l->peer_conn = t->conn;
+	l->peer_port = t->port;
+	l->state = TW_RP_PROBING;
+	probe(l);
+}
+
+static void refused(struct tw_rp_link *l, const struct tw_rp_talk *t)
+{
+	enum tw_err why = t->why > TW_PENDING && t->why < TW_NERRS ? (enum tw_err)t->why
+								   : TW_EPROTO;
+
+	if (l->state == TW_RP_NEW) {
+		if (t->word == TW_RP_WRONG)
+			tw_rp_dial_next(l);
+		else
+			tw_rp_link_fail(l, why);
+	} else if (why == TW_ECROSS) {
+		/* Its own call is on its way. */
+		tw_rp_hang_up(l);
+		l->resuming = false;
+	} else {
+		tw_rp_link_drain(l, TW_ELOST);
+	}
+}
+
+/* The link that a caller wants to go on with. */
+static struct tw_rp_link *known(struct tw_rp_ep *ep, const struct tw_rp_talk *t)
+{
+	struct tw_rp_link *l = tw_rp_link_find(ep, t->to_conn);
+
+	if (!l || (l->state != TW_RP_UP && l->state != TW_RP_PROBING) ||
+	    l->me.session != t->to_session || l->other.session != t->session ||
+	    l->peer_conn != t->conn)
+		return NULL;
+	return l;
+}
+
+static void resume(struct tw_rp_link *from, const struct tw_rp_talk *t)
+{
+	struct tw_rp_link *l = known(from->ep, t);
+	struct tw_rp_talk reply;
+	enum tw_err err = TW_ECLOSED;
+
+	if (!l)
+		goto refuse;
+	/* Both ask at once: who connected goes on asking. */
+	if (l->initiator && l->resuming) {
+		if (from == l)
+			return;
+		err = TW_ECROSS;
+		goto refuse;
+	}
+	if (from != l) {
+		tw_rp_sock_adopt(l, from);
+		tw_rp_link_end(from);
+	}
+	l->resuming = false;
+	l->again = 0;
+	fill(l, &reply, TW_RP_RESUMED);
+	if (tw_rp_choose(l, t, &reply) != TW_OK) {
+		tw_rp_path_drop(l);
+		tw_rp_say(l, TW_RP_REFUSE, TW_EPROTO);
+		return;
+	}
+	tw_rp_acked(l, t->expected);
+	/* Bound, and the rest sent again, when a probe comes through. */
+	put(l, &reply);
+	return;
+refuse:
+	if (from->state != TW_RP_HALF) {
+		tw_rp_say(from, TW_RP_REFUSE, err);
+		return;
+	}
+	from->me = from->ep->host->self;
+	fill(from, &reply, TW_RP_REFUSE);
+	reply.why = err;
+	put(from, &reply);
+	tw_rp_link_end(from);
+}
+
+static void resumed(struct tw_rp_link *l, const struct tw_rp_talk *t)
+{
+	if (!l->resuming || l->path)
+		tw_rp_path_drop(l);
+	if (!l->resuming)
+		return;
+	if (tw_rp_chosen(l, t) != TW_OK) {
+		l->resuming = false;
+		return;
+	}
+	tw_rp_acked(l, t->expected);
+	probe(l);
+}
+
+static void status(struct tw_rp_link *l, const struct tw_rp_talk *t)
+{
+	switch (t->why) {
+	case TW_AGAIN:
+		if (l->bound)
+			tw_rp_replay(l, t->expected);
+		return;
+	case TW_PENDING:
+		tw_rp_say(l, TW_RP_STATUS, TW_OK);
+		return;
+	}
+	l->nasked++;
+	tw_rp_acked(l, t->expected);
+	if (tw_list_empty(&l->kept) || !l->nasked || !l->bound)
+		return;
+	/* A slow fabric is no reason to hurry; one that stands still is. */
+	if (l->nasked % 8 == 0)
+		tw_rp_path_broken(l);
+	else if (l->nasked % 2 == 0)
+		tw_rp_replay(l, t->expected);
+}
+
+static void goodbye(struct tw_rp_link *l, const struct tw_rp_talk *t)
+{
+	switch (l->state) {
+	case TW_RP_UP:
+		l->orderly = true;
+		l->final = t->seq;
+		if (t->why == TW_OK)
+			tw_rp_link_drain(l, TW_ECLOSED);
+		else
+			tw_rp_link_fail(l, TW_ELOST);
+		break;
+	case TW_RP_PROBING:
+		tw_rp_link_fail(l, TW_ECLOSED);
+		break;
+	default:
+		tw_rp_link_end(l);
+	}
+}
+
+void tw_rp_heard(struct tw_rp_link *l, const struct tw_rp_talk *t)
+{
+	bool up = l->state == TW_RP_UP || l->state == TW_RP_PROBING;
+
+	if (t->magic != TW_RP_MAGIC || t->version != TW_RP_VERSION || t->noffers > TW_RP_FABRICS) {
+		tw_rp_lost(l, TW_EPROTO);
+		return;
+	}
+	if (t->word == TW_RP_CONNECT && l->state == TW_RP_HALF)
+		answer(l, t);
+	else if (t->word == TW_RP_RESUME && (l->state == TW_RP_HALF || up))
+		resume(l, t);
+	else if (t->word == TW_RP_ACCEPT && l->state == TW_RP_NEW)
+		accepted(l, t);
+	else if ((t->word == TW_RP_REFUSE || t->word == TW_RP_WRONG) &&
+		 (l->state == TW_RP_NEW || up))
+		refused(l, t);
+	else if (t->word == TW_RP_RESUMED && up)
+		resumed(l, t);
+	else if (t->word == TW_RP_STATUS && (up || l->state == TW_RP_LEAVING))
+		status(l, t);
+	else if (t->word == TW_RP_BYE)
+		goodbye(l, t);
+}
