@@ -6,10 +6,10 @@
 #include "base/counters.h"
 #include "providers/replay/replay.h"
 
-#define QUIET_US 50000	  /* after a death nothing has come for so long: that was all */
-#define DRAIN_US 1000000  /* after a goodbye something is still missing */
-#define ASK_US 50000	  /* and is asked for */
-#define OLD_US 2000000	  /* a transfer on a path that was given up */
+#define QUIET_US 50000	 /* after a death nothing has come for so long: that was all */
+#define DRAIN_US 1000000 /* after a goodbye something is still missing */
+#define ASK_US 50000	 /* and is asked for */
+#define OLD_US 2000000	 /* a transfer on a path that was given up */
 
 static bool enter(struct tw_rp_link *l)
 {
@@ -251,8 +251,8 @@ void tw_rp_probed(struct tw_rp_link *l, struct tw_rp_fabric *f, bool question)
 {
 	bool was = l->bound;
 
-	if (!l->path || l->fabric != f || (l->state != TW_RP_UP && l->state != TW_RP_PROBING &&
-					   l->state != TW_RP_LEAVING))
+	if (!l->path || l->fabric != f ||
+	    (l->state != TW_RP_UP && l->state != TW_RP_PROBING && l->state != TW_RP_LEAVING))
 		return;
 	l->probed |= question;
 	if (!was) {
