@@ -8,6 +8,7 @@
 
 #define QUIET_US 50000	 /* after a death nothing has come for so long: that was all */
 #define DRAIN_US 1000000 /* after a goodbye something is still missing */
+#define LOOKS 16	  /* a fabric may take in one packet at a time */
 #define ASK_US 50000	 /* and is asked for */
 #define OLD_US 2000000	 /* a transfer on a path that was given up */
 
@@ -137,6 +138,11 @@ static uint64_t expire_drain(struct tw_rp_link *l, uint64_t now)
 {
 	uint64_t ask = now + tw_clock_us(ASK_US);
 
+	/* The time is over only for what is not here already. */
+	for (int i = 0; i < LOOKS && l->path && l->state == TW_RP_DRAIN; i++)
+		l->fabric->ops->progress(l->fabric->instance);
+	if (l->state != TW_RP_DRAIN)
+		return 0;
 	l->deadline = l->heard + tw_clock_us(l->orderly ? DRAIN_US : QUIET_US);
 	if (l->deadline <= now) {
 		tw_rp_link_fail(l, l->why);
