@@ -16,7 +16,7 @@
 struct slab {
 	struct tw_list node;
 	bool big;
-	char packets[];
+	_Alignas(TW_LINE) char packets[];
 };
 
 static size_t packet_size(bool big, uint32_t max_payload)
@@ -34,7 +34,8 @@ static struct tw_rp_packet *slab_packet(struct slab *s, unsigned i)
 static bool add_slab(struct tw_rp_ep *ep, bool big)
 {
 	unsigned n = big ? SLAB_BIG : SLAB_SMALL;
-	struct slab *s = malloc(sizeof(*s) + n * packet_size(big, TW_RP_PAYLOAD));
+	struct slab *s = aligned_alloc(TW_LINE,
+				       sizeof(*s) + n * packet_size(big, TW_RP_PAYLOAD));
 
 	if (!s)
 		return false;
