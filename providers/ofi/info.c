@@ -19,8 +19,8 @@ static void hint(struct fi_info *h, uint64_t caps)
 	h->domain_attr->threading = FI_THREAD_DOMAIN;
 	h->domain_attr->control_progress = h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
-	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
-				  FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_RAW;
+	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+				  FI_MR_ENDPOINT | FI_MR_RAW;
 }
 
 /* Asks libfabric for a provider by name, on a board or wherever it is. */
@@ -60,8 +60,9 @@ struct fi_info *tw_ofi_choose(const struct tw_fabric_host *host)
 	struct fi_info *info = NULL;
 	char node[NI_MAXHOST];
 
-	if (getnameinfo(sa, sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-						      : sizeof(struct sockaddr_in),
+	if (getnameinfo(sa,
+			sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						  : sizeof(struct sockaddr_in),
 			node, sizeof(node), NULL, 0, NI_NUMERICHOST) != 0)
 		return NULL;
 	if (strcmp(name, "shm") == 0) {

@@ -327,19 +327,25 @@ static int open_queues(struct tw_ofi *o)
 	struct fi_cq_attr cq = {.size = o->info->rx_attr->size + o->info->tx_attr->size,
 				.format = FI_CQ_FORMAT_DATA,
 				.wait_obj = FI_WAIT_FD};
-	struct fi_av_attr av = {.type = o->info->domain_attr->av_type == FI_AV_MAP ? FI_AV_MAP
-										   : FI_AV_TABLE};
+	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	int rc = fi_cq_open(o->domain, &cq, &o->cq, NULL);
 
 	o->fd = -1;
-	if (rc == 0) {
-		rc = fi_control(&o->cq->fid, FI_GETWAIT, &o->fd);
-	} else {
-		/* Then nobody sleeps on it. */
+	/* Without a descriptor nobody sleeps on it. */
+	if (rc == 0 && fi_control(&o->cq->fid, FI_GETWAIT, &o->fd) != 0)
+		o->fd = -1;
+	if (rc != 0) {
 		cq.wait_obj = FI_WAIT_NONE;
 		rc = fi_cq_open(o->domain, &cq, &o->cq, NULL);
 	}
-	return rc ? rc : fi_av_open(o->domain, &av, &o->av, NULL);
+	if (rc != 0)
+		return rc;
+	rc = fi_av_open(o->domain, &av, &o->av, NULL);
+	if (rc == 0)
+		return 0;
+	/* Some know only the other kind, whatever they say. */
+	av.type = FI_AV_MAP;
+	return fi_av_open(o->domain, &av, &o->av, NULL);
 }
 
 static int open_endpoint(struct tw_ofi *o)
@@ -351,9 +357,10 @@ static int open_endpoint(struct tw_ofi *o)
 		rc = fi_ep_bind(o->ep, &o->av->fid, 0);
 	if (rc == 0)
 		rc = fi_ep_bind(o->ep, &o->cq->fid, FI_TRANSMIT | FI_RECV);
+	/* Without it a buffer would be used up to the last byte, and packets cut. */
 	if (rc == 0 && o->multi_recv)
-		rc = fi_setopt(&o->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least,
-			       sizeof(least));
+		o->multi_recv = fi_setopt(&o->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
+					  &least, sizeof(least)) == 0;
 	if (rc == 0)
 		rc = fi_enable(o->ep);
 	return rc;

@@ -20,7 +20,7 @@
 #include "providers/replay/fabric.h"
 
 #define TW_OFI_API FI_VERSION(1, 17)
-#define TW_OFI_PACKET 16384	/* under the eager limit of libfabric's utility providers */
+#define TW_OFI_PACKET 16384 /* under the eager limit of libfabric's utility providers */
 #define TW_OFI_RX_BUFFERS 8
 #define TW_OFI_RX_SIZE (256 * 1024) /* of one that takes many packets */
 #define TW_OFI_CQ_BATCH 32

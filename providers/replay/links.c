@@ -6,10 +6,11 @@
 #include "base/counters.h"
 #include "providers/replay/replay.h"
 
-#define QUIET_US 50000	  /* after a death nothing has come for so long: that was all */
-#define DRAIN_US 1000000  /* after a goodbye something is still missing */
-#define ASK_US 50000	  /* and is asked for */
-#define OLD_US 2000000	  /* a transfer on a path that was given up */
+#define QUIET_US 50000	 /* after a death nothing has come for so long: that was all */
+#define DRAIN_US 1000000 /* after a goodbye something is still missing */
+#define LOOKS 16	  /* a fabric may take in one packet at a time */
+#define ASK_US 50000	 /* and is asked for */
+#define OLD_US 2000000	 /* a transfer on a path that was given up */
 
 static bool enter(struct tw_rp_link *l)
 {
@@ -137,6 +138,11 @@ static uint64_t expire_drain(struct tw_rp_link *l, uint64_t now)
 {
 	uint64_t ask = now + tw_clock_us(ASK_US);
 
+	/* The time is over only for what is not here already. */
+	for (int i = 0; i < LOOKS && l->path && l->state == TW_RP_DRAIN; i++)
+		l->fabric->ops->progress(l->fabric->instance);
+	if (l->state != TW_RP_DRAIN)
+		return 0;
 	l->deadline = l->heard + tw_clock_us(l->orderly ? DRAIN_US : QUIET_US);
 	if (l->deadline <= now) {
 		tw_rp_link_fail(l, l->why);
@@ -251,8 +257,8 @@ void tw_rp_probed(struct tw_rp_link *l, struct tw_rp_fabric *f, bool question)
 {
 	bool was = l->bound;
 
-	if (!l->path || l->fabric != f || (l->state != TW_RP_UP && l->state != TW_RP_PROBING &&
-					   l->state != TW_RP_LEAVING))
+	if (!l->path || l->fabric != f ||
+	    (l->state != TW_RP_UP && l->state != TW_RP_PROBING && l->state != TW_RP_LEAVING))
 		return;
 	l->probed |= question;
 	if (!was) {

@@ -9,14 +9,14 @@
 
 #define SLAB_SMALL 64
 #define SLAB_BIG 8
-#define ACK_AFTER 64	/* packets, or a third as many long ones */
+#define ACK_AFTER 64	  /* packets, or a third as many long ones */
 #define ACK_DELAY_US 2000 /* in which an answer may carry the acknowledgement */
 #define GAP_US 20000	  /* before telling again that a packet is missing */
 
 struct slab {
 	struct tw_list node;
 	bool big;
-	char packets[];
+	_Alignas(TW_LINE) char packets[];
 };
 
 static size_t packet_size(bool big, uint32_t max_payload)
@@ -34,7 +34,8 @@ static struct tw_rp_packet *slab_packet(struct slab *s, unsigned i)
 static bool add_slab(struct tw_rp_ep *ep, bool big)
 {
 	unsigned n = big ? SLAB_BIG : SLAB_SMALL;
-	struct slab *s = malloc(sizeof(*s) + n * packet_size(big, TW_RP_PAYLOAD));
+	struct slab *s = aligned_alloc(TW_LINE,
+				       sizeof(*s) + n * packet_size(big, TW_RP_PAYLOAD));
 
 	if (!s)
 		return false;
@@ -158,10 +159,8 @@ enum tw_err tw_rp_send(struct tw_rp_link *l, enum tw_send_class cls, struct tw_h
 	}
 	p->link = l;
 	p->len = (uint32_t)sizeof(p->wire) + len;
-	p->wire = (struct tw_rp_wire){.conn = l->peer_conn,
-				      .seq = l->next_seq++,
-				      .kind = TW_RP_DATA,
-				      .hdr = hdr};
+	p->wire = (struct tw_rp_wire){
+		.conn = l->peer_conn, .seq = l->next_seq++, .kind = TW_RP_DATA, .hdr = hdr};
 	to = p->payload;
 	for (unsigned i = 0; i < niov; i++) {
 		tw_copy(to, iov[i].iov_base, iov[i].iov_len);

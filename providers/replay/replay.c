@@ -10,11 +10,11 @@
 #include "base/counters.h"
 #include "base/fds.h"
 
-#define LEAVE_US 2000000   /* for what was sent before a goodbye to arrive */
-#define CLOSE_US 500000	   /* the same when the endpoint closes, which waits for it */
-#define HANDED_US 20000	   /* but no longer once the fabric has all of it */
-#define QUIET_POLLS 64	   /* fruitless ones, before polling every 16th time only */
-#define SEEN_US 100000	   /* a peer that was heard of so lately polls, for all we know */
+#define LEAVE_US 2000000 /* for what was sent before a goodbye to arrive */
+#define CLOSE_US 500000	 /* the same when the endpoint closes, which waits for it */
+#define HANDED_US 20000	 /* but no longer once the fabric has all of it */
+#define QUIET_POLLS 64	 /* fruitless ones, before polling every 16th time only */
+#define SEEN_US 100000	 /* a peer that was heard of so lately polls, for all we know */
 
 void tw_rp_timer(struct tw_rp_ep *ep, uint64_t when)
 {

@@ -25,14 +25,14 @@
 #include "providers/replay/fabric.h"
 
 #define TW_RP_FABRICS 4
-#define TW_RP_WINDOW 256     /* packets kept for a peer */
-#define TW_RP_RESERVE 32     /* places among them for control */
-#define TW_RP_BIG_WINDOW 96  /* long ones among them */
-#define TW_RP_SMALL 256      /* longest payload of a short one */
-#define TW_RP_OPS 16	     /* transfers under way with a peer */
-#define TW_RP_HALF_MAX 64    /* callers that have not introduced themselves */
-#define TW_RP_PORTS 8	     /* groups of ports, see sock.c */
-#define TW_RP_PAYLOAD 16352u /* longest payload of a packet: with its head 16 KiB */
+#define TW_RP_WINDOW 256       /* packets kept for a peer */
+#define TW_RP_RESERVE 32       /* places among them for control */
+#define TW_RP_BIG_WINDOW 96    /* long ones among them */
+#define TW_RP_SMALL 256	       /* longest payload of a short one */
+#define TW_RP_OPS 16	       /* transfers under way with a peer */
+#define TW_RP_HALF_MAX 64      /* callers that have not introduced themselves */
+#define TW_RP_PORTS 8	       /* groups of ports, see sock.c */
+#define TW_RP_PAYLOAD 16352u   /* longest payload of a packet: with its head 16 KiB */
 #define TW_RP_STATUS_US 500000 /* without news of our packets: ask */
 #define TW_RP_REST_US 500      /* between two looks whether anybody polls */
 #define TW_RP_PROBE_US 20000   /* between two probes, or attempts to call */
@@ -56,9 +56,9 @@ enum tw_rp_kind {
 
 /* A packet that is kept. */
 struct tw_rp_packet {
-	struct tw_list node; /* of its link, in order; or free */
-	struct tw_rp_link *link; /* NULL once acknowledged or given up */
-	uint32_t len;		 /* of wire and payload */
+	struct tw_list node;	       /* of its link, in order; or free */
+	struct tw_rp_link *link;       /* NULL once acknowledged or given up */
+	uint32_t len;		       /* of wire and payload */
 	uint8_t posted[TW_RP_FABRICS]; /* so many sends of each fabric have its memory */
 	bool big;
 	struct tw_rp_wire wire;
@@ -69,12 +69,12 @@ struct tw_rp_packet {
 enum tw_rp_word {
 	TW_RP_CONNECT = 1,
 	TW_RP_ACCEPT,
-	TW_RP_REFUSE,  /* why */
-	TW_RP_WRONG,   /* it is another endpoint's port */
-	TW_RP_RESUME,  /* the path is broken, or this connection was */
+	TW_RP_REFUSE, /* why */
+	TW_RP_WRONG,  /* it is another endpoint's port */
+	TW_RP_RESUME, /* the path is broken, or this connection was */
 	TW_RP_RESUMED,
-	TW_RP_STATUS,  /* expected; why != 0 wants one back */
-	TW_RP_BYE,     /* seq is the first that will not come; why */
+	TW_RP_STATUS, /* expected; why != 0 wants one back */
+	TW_RP_BYE,    /* seq is the first that will not come; why */
 };
 
 struct tw_rp_offer {
@@ -106,7 +106,7 @@ enum tw_rp_state {
 	TW_RP_HALF,    /* a caller that has not introduced itself */
 	TW_RP_PROBING, /* accepted, looking whether packets come through */
 	TW_RP_UP,
-	TW_RP_DRAIN,  /* the peer is gone, its packets may still come */
+	TW_RP_DRAIN,   /* the peer is gone, its packets may still come */
 	TW_RP_LEAVING, /* we have gone, our packets are still on their way */
 	TW_RP_DEAD,
 };
@@ -149,7 +149,7 @@ struct tw_rp_link {
 	struct tw_ident me, other;
 	uint32_t conn, peer_conn, epoch;
 	/* Talking. */
-	int sock; /* -1 none */
+	int sock;     /* -1 none */
 	bool dialing; /* the socket is not connected yet */
 	bool hushed;  /* we said goodbye */
 	unsigned port_try;
@@ -162,7 +162,7 @@ struct tw_rp_link {
 	struct tw_rp_fabric *fabric;
 	void *path;
 	void *offered[TW_RP_FABRICS]; /* paths that the other side may choose */
-	bool bound;	   /* packets have come through */
+	bool bound;		      /* packets have come through */
 	uint64_t bound_at;
 	bool resuming;	   /* asked for a new one */
 	uint32_t failed;   /* bits of fabrics that did not work lately */
@@ -170,14 +170,14 @@ struct tw_rp_link {
 	uint64_t broken;   /* tick since which there is no way, 0 there is */
 	uint64_t again;	   /* tick at which to dial or probe again, 0 not */
 	/* Sending. */
-	struct tw_list kept; /* packets in order */
+	struct tw_list kept;	  /* packets in order */
 	struct tw_list *unposted; /* the first that is not on its way; &kept: none */
 	uint32_t next_seq;
 	unsigned nkept, nbig;
 	uint64_t progress; /* tick of the last acknowledgement or new packet */
 	unsigned nasked;   /* times that we asked how far they are, and they were not further */
-	bool blocked; /* a send found no room */
-	bool probed;  /* owes an answer to a probe */
+	bool blocked;	   /* a send found no room */
+	bool probed;	   /* owes an answer to a probe */
 	/* Receiving. */
 	uint32_t expected;
 	uint32_t unacked; /* packets taken in that were not acknowledged */
@@ -206,10 +206,10 @@ struct tw_rp_ep {
 	uint32_t serial;
 	unsigned nhalf; /* when there are many, nobody is let in */
 	bool polled, armed;
-	uint64_t ack_at; /* tick at which to send acknowledgements, 0 none */
-	unsigned quiet; /* polls that found nothing */
+	uint64_t ack_at;	/* tick at which to send acknowledgements, 0 none */
+	unsigned quiet;		/* polls that found nothing */
 	uint64_t packets, seen; /* taken in, and when we last looked */
-	unsigned taken; /* engine's packets in this progress */
+	unsigned taken;		/* engine's packets in this progress */
 	struct tw_list free_small, free_big, slabs;
 };
 

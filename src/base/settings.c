@@ -56,6 +56,11 @@ static int parse_UINT(const char *text, uint32_t *out)
 	return 0;
 }
 
+static int parse_PORT(const char *text, uint32_t *out)
+{
+	return parse_UINT(text, out) < 0 || *out == 0 || *out > 65535 - 8192 ? -1 : 0;
+}
+
 static int parse_BOOL(const char *text, bool *out)
 {
 	if ((text[0] != '0' && text[0] != '1') || text[1])
@@ -67,6 +72,7 @@ static int parse_BOOL(const char *text, bool *out)
 /* The parsers take what their type decays to: an array or the address of it. */
 #define PLACE_STR(x) (x)
 #define PLACE_PATH(x) (x)
+#define PLACE_PORT(x) (&(x))
 #define PLACE_UINT(x) (&(x))
 #define PLACE_BOOL(x) (&(x))
 
@@ -79,9 +85,8 @@ static int out_of_range(const struct tw_settings *s)
 	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") &&
 		    strcmp(s->rndv, "pull") && strcmp(s->rndv, "split");
 
-	bool port = s->port == 0 || s->port > 65535 - 8192;
 
-	return slots || bytes || rndv || port || s->retry < 100;
+	return slots || bytes || rndv || s->retry < 100;
 }
 
 int tw_settings_load(char *err, unsigned errlen)
@@ -100,8 +105,8 @@ int tw_settings_load(char *err, unsigned errlen)
 #undef TW_SETTING
 	if (out_of_range(&s)) {
 		snprintf(err, errlen,
-			 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES, TAGWIRE_RNDV, TAGWIRE_PORT or "
-			 "TAGWIRE_RETRY is out of range");
+			 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES, TAGWIRE_RNDV or TAGWIRE_RETRY "
+			 "is out of range");
 		goto bad;
 	}
 	tw_settings = s;

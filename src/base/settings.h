@@ -11,6 +11,7 @@
 
 typedef char tw_setting_STR[TW_SETTING_STR_MAX];
 typedef char tw_setting_PATH[TW_SETTING_PATH_MAX];
+typedef uint32_t tw_setting_PORT;
 typedef uint32_t tw_setting_UINT;
 typedef bool tw_setting_BOOL;
 

@@ -125,9 +125,8 @@ static void add_board(const char *name, const struct sockaddr *sa)
 static void add_kind(const struct ifaddrs *all, sa_family_t family, bool loopback)
 {
 	for (const struct ifaddrs *i = all; i && nboards < TW_MAX_BOARDS; i = i->ifa_next) {
-		if (!i->ifa_addr || i->ifa_addr->sa_family != family ||
-		    !(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_LOOPBACK) == loopback ||
-		    have_interface(i->ifa_name))
+		if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
+		    !(i->ifa_flags & IFF_LOOPBACK) == loopback || have_interface(i->ifa_name))
 			continue;
 		add_board(i->ifa_name, i->ifa_addr);
 	}
@@ -215,8 +214,7 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
 {
-	struct sockaddr_in in = {.sin_family = AF_INET,
-				 .sin_addr = {htonl((uint32_t)nic_id)}};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl((uint32_t)nic_id)}};
 
 	if (recall(nic_id, sa))
 		return TW_OK;

@@ -38,11 +38,11 @@ int main(void)
 
 	twt_fill(out, sizeof(out), 1);
 	if (mx_init() || mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &a) ||
-	    mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &b) ||
-	    mx_get_endpoint_addr(b, &to) || mx_decompose_endpoint_addr(to, &nic, &id) ||
-	    mx_connect(a, nic, id, 1, 10, &to) || mx_irecv(b, &into, 1, 1, ~0ull, NULL, &r) ||
-	    mx_isend(a, &from, 1, to, 1, NULL, &s) || mx_wait(b, &r, 10000, &st, &result) ||
-	    mx_wait(a, &s, 10000, &st, &result) || twt_check(in, sizeof(in), 1) != sizeof(in)) {
+	    mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &b) || mx_get_endpoint_addr(b, &to) ||
+	    mx_decompose_endpoint_addr(to, &nic, &id) || mx_connect(a, nic, id, 1, 10, &to) ||
+	    mx_irecv(b, &into, 1, 1, ~0ull, NULL, &r) || mx_isend(a, &from, 1, to, 1, NULL, &s) ||
+	    mx_wait(b, &r, 10000, &st, &result) || mx_wait(a, &s, 10000, &st, &result) ||
+	    twt_check(in, sizeof(in), 1) != sizeof(in)) {
 		puts("the message did not get through");
 		return 1;
 	}

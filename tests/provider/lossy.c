@@ -50,8 +50,7 @@ static bool one_in(struct lossy *f, unsigned n)
 static enum tw_err do_open(const struct tw_fabric_host *host, void **instance)
 {
 	struct lossy *f = calloc(1, sizeof(*f));
-	struct sockaddr_in sa = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int room = 8 << 20;
 
 	if (!f)

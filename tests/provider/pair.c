@@ -21,10 +21,12 @@ static const struct traits providers[] = {
 #if TW_HAVE_SHM
 	{"shm", OTHERS | FAULTS | BREAKS | SHARED | PROMPT},
 #endif
+#ifndef TWT_LOCAL_ONLY /* faulty.c replaces the registry and wraps only those */
 #if TW_HAVE_OFI
 	{"ofi", OTHERS | BREAKS | PROMPT},
 #endif
 	{"lossy", OTHERS | BREAKS},
+#endif
 };
 
 static void free_list(struct criterion_test_params *params)

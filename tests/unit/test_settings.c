@@ -24,7 +24,15 @@ static bool same_STR(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-#define same_PATH same_STR
+static bool same_PATH(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
+static bool same_PORT(uint32_t a, uint32_t b)
+{
+	return a == b;
+}
 
 static bool same_UINT(uint32_t a, uint32_t b)
 {
@@ -75,7 +83,7 @@ Test(settings, defaults)
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
 	cr_assert_eq(changed(), 0u);
 	cr_assert_str_eq(tw_settings.job, "");
-	cr_assert_str_eq(tw_settings.providers, "self,shm");
+	cr_assert_str_eq(tw_settings.providers, "self,shm,verbs,ofi");
 	cr_assert(tw_settings.service);
 	cr_assert_not(tw_settings.single_threaded);
 	cr_assert_eq(tw_settings.eager_max, 8192u);
@@ -86,11 +94,13 @@ Test(settings, defaults)
 #define SAMPLE_UINT "64k"
 #define SAMPLE_BOOL(dflt) ((dflt) ? "0" : "1")
 #define TEXT_STR(dflt) SAMPLE_STR
-#define TEXT_PATH(dflt) SAMPLE_STR
+#define TEXT_PATH(dflt) "/some/where"
+#define TEXT_PORT(dflt) "4000"
 #define TEXT_UINT(dflt) SAMPLE_UINT
 #define TEXT_BOOL(dflt) SAMPLE_BOOL(dflt)
 #define VALUE_STR(dflt) SAMPLE_STR
-#define VALUE_PATH(dflt) SAMPLE_STR
+#define VALUE_PATH(dflt) "/some/where"
+#define VALUE_PORT(dflt) 4000u
 #define VALUE_UINT(dflt) 65536u
 #define VALUE_BOOL(dflt) !(dflt)
 
