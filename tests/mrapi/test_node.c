@@ -322,7 +322,7 @@ Test(mrapi_node, no_descriptors)
 	twc_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	mrapi_initialize(MR_DOMAIN, MR_NODE, NULL, &info, &mr_st);
 	twc_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	mr_is(MRAPI_ENO_INIT, mr_st);
+	mr_eq(mr_st, MRAPI_ENO_INIT);
 	mr_is(MRAPI_ERR_NODE_NOTINIT, mrapi_finalize(&mr_st));
 	mr_up(MR_NODE);
 	mr_down();
