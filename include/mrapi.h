@@ -52,7 +52,7 @@ typedef mca_size_t mrapi_size_t;
 typedef mca_boolean_t mrapi_boolean_t;
 typedef mca_uint64_t mrapi_addr_t; /* an address, in memory or on the bus */
 
-/* 3.12.1, 3.12.2 Domains and nodes; a node's number is unique in its job. */
+/* 3.12.1, 3.12.2 Domains and nodes; a node's number is unique in its domain. */
 typedef mca_domain_t mrapi_domain_t;
 typedef mca_node_t mrapi_node_t;
 
@@ -116,7 +116,7 @@ typedef mca_uint64_t mrapi_request_t;
 #define MRAPI_MAX_MUTEXES 16384U
 #define MRAPI_MAX_SEMS 4096U
 #define MRAPI_MAX_RWLS 4096U
-#define MRAPI_MAX_SHMEMS 4096U
+#define MRAPI_MAX_SHMEMS 1024U
 #define MRAPI_MAX_RMEMS 4096U
 
 /* The highest shared_lock_limit of a semaphore and reader_lock_limit of a rwl. */
@@ -126,7 +126,7 @@ typedef mca_uint64_t mrapi_request_t;
 /* The longest text of mrapi_display_status(), its terminating zero included. */
 #define MRAPI_MAX_STATUS_SIZE 64
 
-/* What *status says (3.10). Names in one line are one status spelt several ways. */
+/* What *status says (3.10). Names of one value are one status spelt several ways. */
 enum mrapi_status_codes {
 	MRAPI_SUCCESS = 0,
 	MRAPI_TIMEOUT,	  /* the timeout was reached */
@@ -283,7 +283,7 @@ typedef struct {
 	mca_uint32_t opaque[4];
 } mrapi_rmem_attributes_t;
 typedef struct {
-	mca_uint64_t opaque[16];
+	mca_uint64_t opaque[32];
 } mrapi_shmem_attributes_t;
 
 /* 3.12.3 What mrapi_initialize() takes (nothing so far) and tells */
@@ -403,7 +403,8 @@ typedef struct {
 	pid_t dest;
 	unsigned elems;
 	mca_timeout_t timeout;
-	mca_uint32_t opaque[5];
+	mrapi_msg_t *inside;
+	mca_uint32_t opaque[4];
 } mrapi_atomic_barrier_t;
 
 /* 4.2 Nodes */

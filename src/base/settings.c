@@ -68,8 +68,10 @@ static int out_of_range(const struct tw_settings *s)
 	bool bytes = s->ring_bytes < 65536 || s->ring_bytes > 16777216 ||
 		     (s->ring_bytes & (s->ring_bytes - 1));
 	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") && strcmp(s->rndv, "pull");
+	bool rmem = strcmp(s->rmem, "auto") && strcmp(s->rmem, "direct") && strcmp(s->rmem, "vm") &&
+		    strcmp(s->rmem, "served");
 
-	return slots || bytes || rndv;
+	return slots || bytes || rndv || rmem;
 }
 
 int tw_settings_load(char *err, unsigned errlen)
@@ -87,7 +89,8 @@ int tw_settings_load(char *err, unsigned errlen)
 #undef TW_SETTING
 	if (out_of_range(&s)) {
 		snprintf(err, errlen,
-			 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES or TAGWIRE_RNDV is out of range");
+			 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES, TAGWIRE_RNDV "
+			 "or TAGWIRE_RMEM is out of range");
 		goto bad;
 	}
 	tw_settings = s;
