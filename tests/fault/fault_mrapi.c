@@ -242,37 +242,76 @@ static void check_ids(void)
 	}
 }
 
-static void one_round(const struct locks *l)
+/* The node number is free once the dead is buried: the next victim needs it. */
+static void await_burial(void)
 {
-	enum way way = (enum way)(round_number % WAYS);
-	struct twt_child v;
-	char ready;
-
-	twt_spawn(&v, victim, &way);
-	if (twt_get(v.fd, &ready, 1) < 0)
-		fail(__LINE__, "the victim did not come up", 0);
-	if (way >= WAITS)
-		usleep((useconds_t)(twt_random(&rng) % 2000));
-	kill(v.pid, SIGKILL);
-	work_mutex(l);
-	work_sem(l);
-	work_rwl(l);
-	if (twt_join(&v, 30) != 1000 + SIGKILL)
-		fail(__LINE__, "the victim ended by itself", 0);
-	/* The node number is free once the dead is buried: the next victim needs it. */
 	for (int i = 0;; i++) {
 		mrapi_uint_t pid;
 		mrapi_status_t st;
 
 		mrapi_node_get_attribute(100, MRAPI_NODE_PID, &pid, sizeof(pid), &st);
 		if (st == MRAPI_ERR_PARAMETER)
-			break;
+			return;
 		if (i == SOON_MS)
 			fail(__LINE__, "the dead node is still there", st);
 		usleep(1000);
 	}
-	if (way == CREATES)
-		check_ids();
+}
+
+/* The survivor that made the locks; told of each death, it looks at everything. */
+static int keeper(void *arg, int fd)
+{
+	struct locks l;
+	enum way way;
+
+	(void)arg;
+	become(1);
+	OK(l.m = mrapi_mutex_create(1, NULL, &st));
+	OK(l.s = mrapi_sem_create(1, NULL, 2, &st));
+	OK(l.r = mrapi_rwl_create(1, NULL, 8, &st));
+	if (twt_put(fd, "r", 1) < 0)
+		return 1;
+	for (; twt_get(fd, &way, sizeof(way)) == 0 && way < WAYS; round_number++) {
+		work_mutex(&l);
+		work_sem(&l);
+		work_rwl(&l);
+		await_burial();
+		if (way == CREATES)
+			check_ids();
+		if (twt_put(fd, "d", 1) < 0)
+			return 1;
+	}
+	OK(mrapi_mutex_delete(l.m, &st));
+	OK(mrapi_sem_delete(l.s, &st));
+	OK(mrapi_rwl_delete(l.r, &st));
+	OK(mrapi_finalize(&st));
+	return 0;
+}
+
+/* Waits for a word of a child. */
+static void hear(const struct twt_child *c, const char *what)
+{
+	char word;
+
+	if (twt_get(c->fd, &word, 1) < 0)
+		fail(__LINE__, what, 0);
+}
+
+static void one_round(const struct twt_child *keeping)
+{
+	enum way way = (enum way)(round_number % WAYS);
+	struct twt_child v;
+
+	twt_spawn(&v, victim, &way);
+	hear(&v, "the victim did not come up");
+	if (way >= WAITS)
+		usleep((useconds_t)(twt_random(&rng) % 2000));
+	kill(v.pid, SIGKILL);
+	if (twt_put(keeping->fd, &way, sizeof(way)) < 0)
+		fail(__LINE__, "the keeper is gone", 0);
+	hear(keeping, "the keeper failed");
+	if (twt_join(&v, 30) != 1000 + SIGKILL)
+		fail(__LINE__, "the victim ended by itself", 0);
 }
 
 static void nothing_left(void)
@@ -289,9 +328,9 @@ static void nothing_left(void)
 
 int main(int argc, char **argv)
 {
-	struct twt_child other;
-	struct locks l;
-	char job[40], ready;
+	struct twt_child keeping, other;
+	enum way end = WAYS;
+	char job[40];
 
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--rounds"))
@@ -305,22 +344,18 @@ int main(int argc, char **argv)
 		      0);
 	if (shared == MAP_FAILED)
 		return 1;
-	become(1);
-	OK(l.m = mrapi_mutex_create(1, NULL, &st));
-	OK(l.s = mrapi_sem_create(1, NULL, 2, &st));
-	OK(l.r = mrapi_rwl_create(1, NULL, 8, &st));
+	/* This process is no node and has no threads: it only forks. */
+	twt_spawn(&keeping, keeper, NULL);
+	hear(&keeping, "the keeper did not come up");
 	twt_spawn(&other, survivor, NULL);
-	if (twt_get(other.fd, &ready, 1) < 0)
-		fail(__LINE__, "the survivor did not come up", 0);
-	for (round_number = 0; round_number < (uint64_t)rounds; round_number++)
-		one_round(&l);
+	hear(&other, "the survivor did not come up");
+	for (; round_number < (uint64_t)rounds; round_number++)
+		one_round(&keeping);
 	shared->stop = 1;
 	if (twt_join(&other, 60) != 0)
 		fail(__LINE__, "the survivor failed", 0);
-	OK(mrapi_mutex_delete(l.m, &st));
-	OK(mrapi_sem_delete(l.s, &st));
-	OK(mrapi_rwl_delete(l.r, &st));
-	OK(mrapi_finalize(&st));
+	if (twt_put(keeping.fd, &end, sizeof(end)) < 0 || twt_join(&keeping, 60) != 0)
+		fail(__LINE__, "the keeper failed", 0);
 	nothing_left();
 	printf("%ld rounds\n", rounds);
 	return 0;
