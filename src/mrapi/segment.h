@@ -42,8 +42,8 @@ enum tw_mr_flags { TW_MR_RECURSIVE = 1, TW_MR_EXT = 2, TW_MR_DOMAIN_SHARED = 4 }
 struct tw_mr_obj {
 	_Atomic(uint32_t) handle; /* 0: there is none */
 	uint32_t id;
-	uint32_t domain;     /* of the creator */
-	uint32_t old_handle; /* the one before, deleted */
+	uint32_t domain;	      /* of the creator */
+	_Atomic(uint32_t) old_handle; /* deleted here, of a lock with MRAPI_ERROR_EXT */
 	uint16_t gen;
 	uint16_t flags;
 	uint16_t next;		    /* slot + 1 of the next of the same bucket */

@@ -50,6 +50,8 @@ static void add_conn(int fd, uint32_t proc, uint32_t incarnation, pid_t pid)
 
 static void drop_conn(struct conn *c)
 {
+	/* Closing is not enough while a child that was just forked has it open, too. */
+	epoll_ctl(service.epfd, EPOLL_CTL_DEL, c->fd, NULL);
 	pthread_mutex_lock(&service.mutex);
 	tw_list_del(&c->link);
 	tw_fd_close(c->fd);

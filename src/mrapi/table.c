@@ -64,7 +64,7 @@ mrapi_status_t tw_mr_stale(enum tw_mr_kind kind, uint32_t handle)
 	if (slot >= kinds[kind].max || handle >> TW_MR_KIND_SHIFT != kind)
 		return kinds[kind].invalid;
 	o = tw_mr_slot(kind, slot);
-	return o->old_handle == handle && o->old_ext ? kinds[kind].deleted : kinds[kind].invalid;
+	return atomic_load(&o->old_handle) == handle ? kinds[kind].deleted : kinds[kind].invalid;
 }
 
 /* The live object of that id; else one that was deleted; else NULL. */
@@ -225,8 +225,8 @@ void tw_mr_table_free(enum tw_mr_kind kind, struct tw_mr_obj *o)
 	uint32_t handle = atomic_load(&o->handle);
 
 	if (handle) {
-		o->old_handle = handle;
 		o->old_ext = (o->flags & TW_MR_EXT) != 0;
+		atomic_store(&o->old_handle, o->old_ext ? handle : 0);
 		atomic_store(&o->handle, 0);
 		tw_mr.seg->table[kind].live--;
 	}

@@ -18,7 +18,10 @@ static const struct {
 	mrapi_status_t status;
 	const char *name;
 } names[] = {
-#define N(s) {s, #s}
+#define N(s)                                                                                       \
+	{                                                                                          \
+		s, #s                                                                              \
+	}
 	N(MRAPI_SUCCESS),
 	N(MRAPI_TIMEOUT),
 	N(MRAPI_INCOMPLETE),

@@ -158,4 +158,18 @@ mrapi_status_t mr_lock_end(struct mr_peer *p);
 void mr_eq_at(const char *file, int line, const char *what, mrapi_status_t got,
 	      mrapi_status_t want);
 
+/* ---- trees of resources */
+
+/* Becomes a node on a machine that hwloc makes up. */
+void mr_machine(const char *synthetic);
+mrapi_resource_t *mr_tree(mrapi_rsrc_filter_t filter);
+void mr_tree_free(mrapi_resource_t *root);
+/* How many of a type there are below, and of all types; both check what they walk. */
+unsigned mr_count(const mrapi_resource_t *r, mrapi_rsrc_type_t type);
+unsigned mr_total(const mrapi_resource_t *r);
+/* The n-th of a type, in the order of the tree. */
+const mrapi_resource_t *mr_nth(const mrapi_resource_t *r, mrapi_rsrc_type_t type, unsigned n);
+/* An attribute that is an mrapi_uint_t. */
+mrapi_uint_t mr_value(const mrapi_resource_t *r, mrapi_uint_t num);
+
 #endif /* MRAPIT_H */

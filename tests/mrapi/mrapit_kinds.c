@@ -153,8 +153,7 @@ static void rwl_unlock(mrapi_hndl_t h)
 	.create = kind##_create, .init_attributes = kind##_init_attributes,                        \
 	.set_attribute = kind##_set_attribute, .get_attribute = kind##_get_attribute,              \
 	.get = kind##_get, .remove = kind##_delete
-#define STATUSES(K)                                                                                \
-	.id_invalid = MRAPI_ERR_##K##_ID_INVALID, .invalid = MRAPI_ERR_##K##_INVALID
+#define STATUSES(K) .id_invalid = MRAPI_ERR_##K##_ID_INVALID, .invalid = MRAPI_ERR_##K##_INVALID
 #define LOCK_STATUSES(K)                                                                           \
 	STATUSES(K), .deleted = MRAPI_ERR_##K##_DELETED, .limit = MRAPI_ERR_##K##_LIMIT,           \
 		     .locked = MRAPI_ERR_##K##_LOCKED, .notlocked = MRAPI_ERR_##K##_NOTLOCKED
@@ -172,8 +171,12 @@ const struct mr_kind mr_kind[MR_KINDS] = {
 		     CALLS(rmem)},
 };
 
-const struct mr_kind mr_reader = {"reader", MRAPI_MAX_RWLS, LOCK_STATUSES(RWL), CALLS(rwl),
-				  .lock = reader_lock, .trylock = reader_trylock,
+const struct mr_kind mr_reader = {"reader",
+				  MRAPI_MAX_RWLS,
+				  LOCK_STATUSES(RWL),
+				  CALLS(rwl),
+				  .lock = reader_lock,
+				  .trylock = reader_trylock,
 				  .unlock = rwl_unlock};
 
 mrapi_hndl_t mr_create_with(const struct mr_kind *k, mrapi_uint_t id, mrapi_uint_t attribute,

@@ -43,9 +43,21 @@ static void check_cell(struct cell *c, size_t width, uint64_t want)
 	twc_eq(c->w.v, v);
 }
 
-static const uint64_t values[] = {0, 1, 2, 0x7f, 0x80, 0xff, 0x1234, 0x7fff, 0xffff, 0x12345678,
-				  0x80000000, 0xffffffff, 0x123456789abcdef0ull,
-				  0x8000000000000000ull, ~0ull};
+static const uint64_t values[] = {0,
+				  1,
+				  2,
+				  0x7f,
+				  0x80,
+				  0xff,
+				  0x1234,
+				  0x7fff,
+				  0xffff,
+				  0x12345678,
+				  0x80000000,
+				  0xffffffff,
+				  0x123456789abcdef0ull,
+				  0x8000000000000000ull,
+				  ~0ull};
 enum { V = sizeof(values) / sizeof(*values) };
 
 /* Add, or, and, xor, xchg: the previous value is what they return. */
@@ -55,11 +67,26 @@ struct binary {
 	const char *name;
 };
 
-static uint64_t m_add(uint64_t a, uint64_t b) { return a + b; }
-static uint64_t m_or(uint64_t a, uint64_t b) { return a | b; }
-static uint64_t m_and(uint64_t a, uint64_t b) { return a & b; }
-static uint64_t m_xor(uint64_t a, uint64_t b) { return a ^ b; }
-static uint64_t m_xchg(uint64_t a, uint64_t b) { return (void)a, b; }
+static uint64_t m_add(uint64_t a, uint64_t b)
+{
+	return a + b;
+}
+static uint64_t m_or(uint64_t a, uint64_t b)
+{
+	return a | b;
+}
+static uint64_t m_and(uint64_t a, uint64_t b)
+{
+	return a & b;
+}
+static uint64_t m_xor(uint64_t a, uint64_t b)
+{
+	return a ^ b;
+}
+static uint64_t m_xchg(uint64_t a, uint64_t b)
+{
+	return (void)a, b;
+}
 
 static const struct binary binaries[] = {
 	{mrapi_atomic_add, m_add, "mrapi_atomic_add"},
@@ -175,8 +202,7 @@ Test(mrapi_atom, cas)
 			check_cell(&dest, widths[w], x == compare ? exchange : x);
 			mr_ok(mrapi_atomic_cas(NULL, &dest.w, &compare, &exchange, NULL, widths[w],
 					       &mr_st));
-			check_cell(&dest, widths[w],
-				   x == compare || x == exchange ? compare : x);
+			check_cell(&dest, widths[w], x == compare || x == exchange ? compare : x);
 		}
 	mr_down();
 }

@@ -59,8 +59,7 @@ Test(mrapi_attr, set)
 
 			mr_is(want, k->set_attribute(&a, t->num, &zero, t->size));
 			mr_is(MRAPI_ERR_PARAMETER, k->set_attribute(&a, t->num, NULL, t->size));
-			mr_is(MRAPI_ERR_PARAMETER,
-			      k->set_attribute(NULL, t->num, &zero, t->size));
+			mr_is(MRAPI_ERR_PARAMETER, k->set_attribute(NULL, t->num, &zero, t->size));
 			if (want != MRAPI_SUCCESS)
 				continue;
 			mr_is(MRAPI_ERR_ATTR_SIZE,

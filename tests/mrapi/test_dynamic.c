@@ -14,14 +14,6 @@ static mrapi_resource_t *first_of(mrapi_rsrc_filter_t filter)
 	return root->children[0];
 }
 
-static mrapi_uint_t value(const mrapi_resource_t *r, mrapi_uint_t num)
-{
-	mrapi_uint_t v = 0;
-
-	mr_ok(mrapi_resource_get_attribute(r, num, &v, sizeof(v), &mr_st));
-	return v;
-}
-
 static void stopped(const mrapi_resource_t *r, mrapi_uint_t num)
 {
 	mrapi_uint_t v;
@@ -84,14 +76,14 @@ Test(mrapi_dynamic, start_and_stop)
 	mr_ok(mrapi_dynamic_attribute_start(cpu, MRAPI_RSRC_CPU_BUSY, NULL, &mr_st));
 	mr_is(MRAPI_ERR_RSRC_STARTED,
 	      mrapi_dynamic_attribute_start(cpu, MRAPI_RSRC_CPU_BUSY, NULL, &mr_st));
-	a = value(cpu, MRAPI_RSRC_CPU_BUSY);
+	a = mr_value(cpu, MRAPI_RSRC_CPU_BUSY);
 	/* Each attribute for itself. */
 	stopped(cpu, MRAPI_RSRC_CPU_CYCLES);
 	mr_ok(mrapi_dynamic_attribute_start(cpu, MRAPI_RSRC_CPU_CYCLES, NULL, &mr_st));
-	b = value(cpu, MRAPI_RSRC_CPU_CYCLES);
+	b = mr_value(cpu, MRAPI_RSRC_CPU_CYCLES);
 	twc_sleep(1);
-	twc_check(value(cpu, MRAPI_RSRC_CPU_CYCLES) > b);
-	twc_check(value(cpu, MRAPI_RSRC_CPU_BUSY) >= a);
+	twc_check(mr_value(cpu, MRAPI_RSRC_CPU_CYCLES) > b);
+	twc_check(mr_value(cpu, MRAPI_RSRC_CPU_BUSY) >= a);
 	mr_ok(mrapi_dynamic_attribute_stop(cpu, MRAPI_RSRC_CPU_CYCLES, &mr_st));
 	mr_ok(mrapi_dynamic_attribute_stop(cpu, MRAPI_RSRC_CPU_BUSY, &mr_st));
 	stopped(cpu, MRAPI_RSRC_CPU_CYCLES);
@@ -113,10 +105,10 @@ Test(mrapi_dynamic, previous_value)
 		mr_ok(mrapi_dynamic_attribute_reset(cpu, MRAPI_RSRC_CPU_CYCLES, &mr_st));
 		mr_ok(mrapi_dynamic_attribute_start(cpu, MRAPI_RSRC_CPU_CYCLES, NULL, &mr_st));
 		twc_sleep(50);
-		before = value(cpu, MRAPI_RSRC_CPU_CYCLES);
+		before = mr_value(cpu, MRAPI_RSRC_CPU_CYCLES);
 		mr_ok(mrapi_dynamic_attribute_stop(cpu, MRAPI_RSRC_CPU_CYCLES, &mr_st));
 		mr_ok(mrapi_dynamic_attribute_start(cpu, MRAPI_RSRC_CPU_CYCLES, NULL, &mr_st));
-		after = value(cpu, MRAPI_RSRC_CPU_CYCLES);
+		after = mr_value(cpu, MRAPI_RSRC_CPU_CYCLES);
 		mr_ok(mrapi_dynamic_attribute_stop(cpu, MRAPI_RSRC_CPU_CYCLES, &mr_st));
 	} while (after < before && tries++ < 20);
 	twc_check(before > 0);
@@ -126,7 +118,7 @@ Test(mrapi_dynamic, previous_value)
 	twc_sleep(50);
 	for (tries = 0; tries < 20; tries++) {
 		mr_ok(mrapi_dynamic_attribute_start(cpu, MRAPI_RSRC_CPU_CYCLES, NULL, &mr_st));
-		after = value(cpu, MRAPI_RSRC_CPU_CYCLES);
+		after = mr_value(cpu, MRAPI_RSRC_CPU_CYCLES);
 		mr_ok(mrapi_dynamic_attribute_stop(cpu, MRAPI_RSRC_CPU_CYCLES, &mr_st));
 		if (after < before)
 			break;
@@ -136,7 +128,7 @@ Test(mrapi_dynamic, previous_value)
 	/* Also while it runs. */
 	mr_ok(mrapi_dynamic_attribute_start(cpu, MRAPI_RSRC_CPU_CYCLES, NULL, &mr_st));
 	mr_ok(mrapi_dynamic_attribute_reset(cpu, MRAPI_RSRC_CPU_CYCLES, &mr_st));
-	value(cpu, MRAPI_RSRC_CPU_CYCLES);
+	mr_value(cpu, MRAPI_RSRC_CPU_CYCLES);
 	mr_down();
 }
 
@@ -159,7 +151,7 @@ Test(mrapi_dynamic, rollover)
 	cpu = first_of(MRAPI_RSRC_CPU);
 	mr_ok(mrapi_dynamic_attribute_start(cpu, MRAPI_RSRC_CPU_CYCLES, roll, &mr_st));
 	while (!atomic_load(&rolled) && twt_now() < end) {
-		now = value(cpu, MRAPI_RSRC_CPU_CYCLES);
+		now = mr_value(cpu, MRAPI_RSRC_CPU_CYCLES);
 		smaller += now < last;
 		last = now;
 		twc_sleep(5);
@@ -226,8 +218,8 @@ static void where_supported(mrapi_rsrc_filter_t filter, mrapi_uint_t num)
 		return;
 	}
 	mr_eq(mr_st, MRAPI_SUCCESS);
-	v = value(r, num);
-	twc_check(value(r, num) >= v);
+	v = mr_value(r, num);
+	twc_check(mr_value(r, num) >= v);
 	mr_ok(mrapi_dynamic_attribute_reset(r, num, &mr_st));
 	mr_ok(mrapi_dynamic_attribute_stop(r, num, &mr_st));
 	stopped(r, num);
@@ -253,8 +245,8 @@ Test(mrapi_dynamic, synthetic)
 	setenv("HWLOC_SYNTHETIC", "l3:1 pu:2", 1);
 	mr_up(MR_NODE);
 	mr_is(MRAPI_ERR_NOT_SUPPORTED,
-	      mrapi_dynamic_attribute_start(first_of(MRAPI_RSRC_CACHE), MRAPI_RSRC_CACHE_HITS,
-					    NULL, &mr_st));
+	      mrapi_dynamic_attribute_start(first_of(MRAPI_RSRC_CACHE), MRAPI_RSRC_CACHE_HITS, NULL,
+					    &mr_st));
 	stopped(first_of(MRAPI_RSRC_CACHE), MRAPI_RSRC_CACHE_HITS);
 	mr_down();
 }
@@ -316,12 +308,10 @@ Test(mrapi_dynamic, callback_errors)
 	mr_up(MR_NODE);
 	for (int i = 0; i < 4; i++)
 		mr_is(MRAPI_ERR_RSRC_INVALID_EVENT,
-		      mrapi_resource_register_callback((mrapi_event_t)bad[i], 1, on_event,
-						       &mr_st));
+		      mrapi_resource_register_callback((mrapi_event_t)bad[i], 1, on_event, &mr_st));
 	mr_is(MRAPI_ERR_RSRC_INVALID_CALLBACK,
 	      mrapi_resource_register_callback(MRAPI_EVENT_NODE_LEFT, 1, NULL, &mr_st));
-	mr_ok(mrapi_resource_register_callback(MRAPI_EVENT_RESOURCES_CHANGED, 1, on_event,
-					       &mr_st));
+	mr_ok(mrapi_resource_register_callback(MRAPI_EVENT_RESOURCES_CHANGED, 1, on_event, &mr_st));
 	mr_down();
 	for (int i = 0; i <= MRAPI_EVENT_RESOURCES_CHANGED; i++)
 		twc_eq(events[i], 0);

@@ -358,8 +358,8 @@ Test(mrapi_node, get_attribute)
 	      mrapi_node_get_attribute(MR_NODE, MRAPI_OBJECT_ID, NULL, sizeof(v), &mr_st));
 	mr_is(MRAPI_ERR_ATTR_NUM,
 	      mrapi_node_get_attribute(MR_NODE, MR_NO_ATTR, &v, sizeof(v), &mr_st));
-	mr_is(MRAPI_ERR_ATTR_NUM, mrapi_node_get_attribute(MR_NODE, MRAPI_MUTEX_RECURSIVE, &v,
-							   sizeof(v), &mr_st));
+	mr_is(MRAPI_ERR_ATTR_NUM,
+	      mrapi_node_get_attribute(MR_NODE, MRAPI_MUTEX_RECURSIVE, &v, sizeof(v), &mr_st));
 	mr_is(MRAPI_ERR_ATTR_SIZE,
 	      mrapi_node_get_attribute(MR_NODE, MRAPI_OBJECT_ID, &v, sizeof(v) - 1, &mr_st));
 	mr_is(MRAPI_ERR_ATTR_SIZE,
@@ -385,8 +385,7 @@ Test(mrapi_node, set_attribute)
 	      mrapi_node_set_attribute(&a, MRAPI_NODE_PID, &v, sizeof(v), &mr_st));
 	mr_is(MRAPI_ERR_ATTR_READONLY,
 	      mrapi_node_set_attribute(&a, MRAPI_NODE_DOMAIN, &v, sizeof(v), &mr_st));
-	mr_is(MRAPI_ERR_ATTR_NUM,
-	      mrapi_node_set_attribute(&a, MR_NO_ATTR, &v, sizeof(v), &mr_st));
+	mr_is(MRAPI_ERR_ATTR_NUM, mrapi_node_set_attribute(&a, MR_NO_ATTR, &v, sizeof(v), &mr_st));
 	mr_is(MRAPI_ERR_ATTR_NUM,
 	      mrapi_node_set_attribute(&a, MRAPI_ERROR_EXT, &v, sizeof(v), &mr_st));
 	mr_is(MRAPI_ERR_PARAMETER,
@@ -399,8 +398,6 @@ Test(mrapi_node, set_attribute)
 }
 
 /* ---- as many nodes as a job may have */
-
-
 
 struct member {
 	mrapi_node_t node;

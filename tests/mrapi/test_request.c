@@ -219,7 +219,8 @@ MR_BOTH(mrapi_request, cancel)
 		memset(local, 'l', BIG);
 		start_many(r);
 		mr_ok(mrapi_cancel(&r[which], &mr_st));
-		twc_check(!mr_get(MRAPI_ERR_REQUEST_CANCELED, mrapi_test(&r[which], &size, &mr_st)));
+		twc_check(
+			!mr_get(MRAPI_ERR_REQUEST_CANCELED, mrapi_test(&r[which], &size, &mr_st)));
 		twc_check(!mr_get(MRAPI_ERR_REQUEST_CANCELED,
 				  mrapi_wait(&r[which], &size, MRAPI_INFINITE, &mr_st)));
 		mr_is(MRAPI_ERR_REQUEST_CANCELED,

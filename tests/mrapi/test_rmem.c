@@ -33,8 +33,7 @@ Test(mrapi_rmem, create_errors)
 		      mrapi_rmem_create(1, memory, wrong[i], NULL, 10, &mr_st));
 	mr_is(MRAPI_ERR_RMEM_ID_INVALID,
 	      mrapi_rmem_create(0xf0000000, memory, MRAPI_RMEM_ATYPE_ANY, NULL, 10, &mr_st));
-	mr_is(MRAPI_ERR_RMEM_ID_INVALID,
-	      mrapi_rmem_get(1, MRAPI_RMEM_ATYPE_DEFAULT, &mr_st));
+	mr_is(MRAPI_ERR_RMEM_ID_INVALID, mrapi_rmem_get(1, MRAPI_RMEM_ATYPE_DEFAULT, &mr_st));
 	h = make(1, MRAPI_RMEM_ATYPE_ANY);
 	mr_is(MRAPI_ERR_RMEM_EXISTS,
 	      mrapi_rmem_create(1, memory, MRAPI_RMEM_ATYPE_ANY, NULL, 10, &mr_st));
@@ -112,8 +111,7 @@ Test(mrapi_rmem, strict)
 		mr_is(MRAPI_ERR_RMEM_ATYPE_INVALID,
 		      mrapi_rmem_get(1, MRAPI_RMEM_ATYPE_ANY, &mr_st));
 		for (int g = 0; g < 3; g++)
-			mr_is(MRAPI_ERR_RMEM_ATYPE_INVALID,
-			      mrapi_rmem_get(1, wrong[g], &mr_st));
+			mr_is(MRAPI_ERR_RMEM_ATYPE_INVALID, mrapi_rmem_get(1, wrong[g], &mr_st));
 		mr_ok(mrapi_rmem_delete(h, &mr_st));
 	}
 	mr_down();
@@ -272,8 +270,8 @@ static void own(void *arg)
 
 	static char there[500];
 
-	c->h = mr_val(mrapi_rmem_create(c->id, there, MRAPI_RMEM_ATYPE_DEFAULT, NULL,
-					sizeof(there), &mr_st));
+	c->h = mr_val(mrapi_rmem_create(c->id, there, MRAPI_RMEM_ATYPE_DEFAULT, NULL, sizeof(there),
+					&mr_st));
 }
 
 Test(mrapi_rmem, owner_is_killed)

@@ -129,8 +129,7 @@ static void get(struct io io, uint32_t off, void *buf, size_t size, uint32_t loc
 				      &mr_st));
 		return;
 	}
-	mr_ok(mrapi_rmem_read_i(io.h, off, buf, local, bytes, n, stride, local_stride, &r,
-				&mr_st));
+	mr_ok(mrapi_rmem_read_i(io.h, off, buf, local, bytes, n, stride, local_stride, &r, &mr_st));
 	wait_for(&r);
 }
 
@@ -292,7 +291,11 @@ MR_BOTH(mrapi_rmem_io, errors)
 	static char buf[4096];
 	struct mr_peer p;
 	struct owner *o = begin(&p, where, PRIVATE);
-	struct args good = {.buf = buf, .size = sizeof(buf), .bytes = 16, .n = 4, .stride = 32,
+	struct args good = {.buf = buf,
+			    .size = sizeof(buf),
+			    .bytes = 16,
+			    .n = 4,
+			    .stride = 32,
 			    .local_stride = 20};
 	struct args a;
 
@@ -334,10 +337,10 @@ MR_BOTH(mrapi_rmem_io, errors)
 		mr_ok(mrapi_rmem_read(good.h, 0, buf, 17, 1, 16, 1, 0, 0, &mr_st));
 		/* And without it, as programs also write it. */
 		mr_ok(mrapi_rmem_read(good.h, 0, buf, 1, 16, 1, 0, 0, &mr_st));
-		mr_is(MRAPI_ERR_PARAMETER, mrapi_rmem_read_i(good.h, 0, buf, 0, 16, 1, 0, 0, NULL,
-							     &mr_st));
-		mr_is(MRAPI_ERR_PARAMETER, mrapi_rmem_write_i(good.h, 0, buf, 0, 16, 1, 0, 0, NULL,
-							      &mr_st));
+		mr_is(MRAPI_ERR_PARAMETER,
+		      mrapi_rmem_read_i(good.h, 0, buf, 0, 16, 1, 0, 0, NULL, &mr_st));
+		mr_is(MRAPI_ERR_PARAMETER,
+		      mrapi_rmem_write_i(good.h, 0, buf, 0, 16, 1, 0, 0, NULL, &mr_st));
 		mr_ok(mrapi_rmem_detach(good.h, &mr_st));
 	}
 	end(&p, o);

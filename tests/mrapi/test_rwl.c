@@ -176,8 +176,7 @@ Test(mrapi_rwl, reader_limit)
 	l = mr_val(mrapi_rwl_create(1, NULL, MRAPI_MAX_SHARED_LOCKS, &mr_st));
 	mr_ok(mrapi_rwl_lock(l, MRAPI_READER, 0, &mr_st));
 	mr_ok(mrapi_rwl_unlock(l, &mr_st));
-	mr_is(MRAPI_ERR_PARAMETER,
-	      mrapi_rwl_create(2, NULL, MRAPI_MAX_SHARED_LOCKS + 1, &mr_st));
+	mr_is(MRAPI_ERR_PARAMETER, mrapi_rwl_create(2, NULL, MRAPI_MAX_SHARED_LOCKS + 1, &mr_st));
 	mr_is(MRAPI_ERR_PARAMETER, mrapi_rwl_create(2, NULL, ~0u, &mr_st));
 	mr_is(MRAPI_ERR_RWL_ID_INVALID, mrapi_rwl_get(2, &mr_st));
 	/* Without readers it is for writers alone. */

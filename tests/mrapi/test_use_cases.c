@@ -143,8 +143,8 @@ static void more_memory(void *arg)
 	struct spill *s = arg;
 
 	s->memory = malloc(s->bytes);
-	s->h = mr_val(mrapi_rmem_create(MRAPI_RMEM_ID_ANY, s->memory, MRAPI_RMEM_ATYPE_DEFAULT, NULL,
-					s->bytes, &mr_st));
+	s->h = mr_val(mrapi_rmem_create(MRAPI_RMEM_ID_ANY, s->memory, MRAPI_RMEM_ATYPE_DEFAULT,
+					NULL, s->bytes, &mr_st));
 	mr_ok(mrapi_rmem_get_attribute(s->h, MRAPI_OBJECT_ID, &s->id, sizeof(s->id), &mr_st));
 }
 
