@@ -9,7 +9,8 @@
 
 #include "mrapi/mr.h"
 
-#define SPINS 100
+#define SPINS 8	       /* looks before sleeping */
+#define PAUSES_MAX 64u /* between two looks: 1, 2, 4, ... so many */
 #define FOREVER TW_FUTEX_FOREVER
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -32,8 +33,9 @@ bool tw_mr_spin(struct tw_mr_wait *w)
 {
 	if (w->timeout == 0 || w->spins >= SPINS || alone())
 		return false;
-	w->spins++;
-	tw_cpu_relax();
+	/* Looking less and less often leaves the holder its cache line. */
+	for (unsigned i = tw_min(1u << w->spins++, PAUSES_MAX); i > 0; i--)
+		tw_cpu_relax();
 	return true;
 }
 
