@@ -103,7 +103,7 @@ const char *mr_name(mrapi_status_t status)
 }
 
 /* Adds a line to the table; one write, so that lines of processes stay whole. */
-static void note(const char *call, mrapi_status_t status)
+void mr_note(const char *call)
 {
 	const struct criterion_test *test = criterion_current_test;
 	const char *table = getenv("MRAPIT_TABLE");
@@ -114,7 +114,7 @@ static void note(const char *call, mrapi_status_t status)
 		return;
 	n = via ? snprintf(line, sizeof(line), "%s", mr_called)
 		: snprintf(line, sizeof(line), "%.*s", (int)strcspn(call, "("), call);
-	n += snprintf(line + n, sizeof(line) - (size_t)n, " %s %s/%s\n", mr_name(status),
+	n += snprintf(line + n, sizeof(line) - (size_t)n, " %s %s/%s\n", mr_name(mr_st),
 		      test->category, test->name);
 	fd = open(table, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
 	if (fd < 0 || write(fd, line, (size_t)n) != n)
@@ -131,7 +131,7 @@ void mr_eq_at(const char *file, int line, const char *what, mrapi_status_t got, 
 void mr_is_at(const char *file, int line, const char *call, mrapi_status_t want)
 {
 	mr_eq_at(file, line, call, mr_st, want);
-	note(call, want);
+	mr_note(call);
 	*mr_called = 0;
 }
 
@@ -295,7 +295,7 @@ void mr_peer_kill(struct mr_peer *p)
 /* ------------------------------------------------------- calls made by them */
 
 /* Reports the status that came, whatever it is. */
-#define REPORT(c, what) (mr_st = -1, what, (c)->status = mr_st, note("->", mr_st), *mr_called = 0)
+#define REPORT(c, what) (mr_st = -1, what, (c)->status = mr_st, mr_note("->"), *mr_called = 0)
 
 static void do_lock(void *arg)
 {

@@ -46,6 +46,8 @@ extern _Thread_local char mr_called[64];
 	})
 #define mr_val(call) mr_get(MRAPI_SUCCESS, call)
 void mr_is_at(const char *file, int line, const char *call, mrapi_status_t want);
+/* Adds what a call has just reported, where mr_is() cannot know what comes. */
+void mr_note(const char *call);
 const char *mr_name(mrapi_status_t status);
 
 /* Becomes a node, and ceases to be one. */

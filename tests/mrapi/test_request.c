@@ -137,14 +137,14 @@ MR_BOTH(mrapi_request, incomplete)
 		start_many(r);
 		mr_st = -1;
 		if (!mrapi_test(last, &size, &mr_st) && mr_st == MRAPI_INCOMPLETE)
-			incomplete++;
+			mr_note("mrapi_test"), incomplete++;
 		mr_st = -1;
 		if (!mrapi_wait(last, &size, 0, &mr_st) && mr_st == MRAPI_TIMEOUT)
-			timeout++;
+			mr_note("mrapi_wait"), timeout++;
 		mr_st = -1;
 		if (mrapi_wait_any(1, last, &size, 0, &mr_st) == (mrapi_uint_t)-1 &&
 		    mr_st == MRAPI_TIMEOUT)
-			any++;
+			mr_note("mrapi_wait_any"), any++;
 		wait_many(r);
 		twc_eq(local[BIG - 1], 'r');
 	}

@@ -213,6 +213,8 @@ MR_BOTH(mrapi_rmem, attach_rules)
 	mr_ok(mrapi_rmem_get(1, MRAPI_RMEM_ATYPE_DEFAULT, &mr_st));
 	mr_ok(mrapi_rmem_delete(h, &mr_st));
 	mr_is(MRAPI_ERR_RMEM_INVALID, mrapi_rmem_delete(h, &mr_st));
+	mr_is(MRAPI_ERR_RMEM_INVALID, mrapi_rmem_attach(h, &mr_st));
+	mr_is(MRAPI_ERR_RMEM_INVALID, mrapi_rmem_detach(h, &mr_st));
 	mr_eq(at(&p, attach, c), MRAPI_ERR_RMEM_INVALID);
 	mr_eq(at(&p, detach, c), MRAPI_ERR_RMEM_INVALID);
 	mr_down();
