@@ -7,7 +7,7 @@
 
 #define TW_MR_NOT_SHARED UINT64_MAX /* an rmem's offset: not in the arena */
 
-/* ---- arena.c: the file that shared memory is cut from */
+/* ---- mr_arena.c: the file that shared memory is cut from */
 
 /* A place for so many bytes, allocated and zero, or why not. */
 mrapi_status_t tw_mr_arena_reserve(uint64_t span, uint64_t *offset);
@@ -17,7 +17,7 @@ void *tw_mr_arena_map(uint64_t offset, uint64_t span, uint64_t address, bool fix
 /* Where bytes of this process lie in the arena, or TW_MR_NOT_SHARED. */
 uint64_t tw_mr_arena_offset(const void *mem, uint64_t size);
 
-/* ---- move.c: the ways to another node's memory */
+/* ---- mr_move.c: the ways to another node's memory */
 
 /* A strided piece of work; the local side begins at local. */
 struct tw_mr_move {
@@ -61,12 +61,19 @@ mrapi_status_t tw_mr_move(struct tw_mr_client *c, const struct tw_mr_move *m);
 extern const struct tw_mr_path tw_mr_path_direct, tw_mr_path_vm, tw_mr_path_served;
 void tw_mr_served_forked(void);
 
-/* ---- cache.c: the software cache; under the client's mutex */
+/* ---- mr_rmem.c: the access type in a handle; clients */
+mrapi_rmem_atype_t tw_mr_atype_of(mrapi_rmem_hndl_t handle);
+/* The client through which the caller, who is attached, reaches the memory. */
+mrapi_status_t tw_mr_client_find(mrapi_rmem_hndl_t handle, struct tw_mr_client **out);
+/* Writes back what the software cache holds, and drops it. */
+mrapi_status_t tw_mr_client_flush(struct tw_mr_client *c, bool drop);
+
+/* ---- mr_cache.c: the software cache; under the client's mutex */
 mrapi_status_t tw_mr_cache_access(struct tw_mr_client *c, const struct tw_mr_move *m);
 mrapi_status_t tw_mr_cache_flush(struct tw_mr_client *c);
 void tw_mr_cache_drop(struct tw_mr_client *c);
 
-/* ---- requests.c: work that goes on after the call */
+/* ---- mr_requests.c: work that goes on after the call */
 mrapi_status_t tw_mr_request_start(struct tw_mr_client *c, uint32_t me, bool cached,
 				   const struct tw_mr_move *m, mrapi_request_t *request);
 /* Ends what a node has under way with a client, in order. */

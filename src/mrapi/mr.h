@@ -58,11 +58,11 @@ static inline void tw_mr_tell(mrapi_status_t *status, mrapi_status_t what)
 		*status = what;
 }
 
-/* ---- join.c: becoming a member of the job, and ceasing to be one */
+/* ---- mr_join.c: becoming a member of the job, and ceasing to be one */
 mrapi_status_t tw_mr_join(void);
 void tw_mr_leave(void);
 
-/* ---- service.c: the thread that serves other members and sees them die */
+/* ---- mr_service.c: the thread that serves other members and sees them die */
 enum tw_mr_message_type { TW_MR_HELLO = 1, TW_MR_WANT, TW_MR_GIVE, TW_MR_MOVE };
 
 struct tw_mr_message {
@@ -84,7 +84,7 @@ pid_t tw_mr_pid_of(uint32_t proc);
 /* Sends to a member; false when it is gone. */
 bool tw_mr_send(uint32_t proc, const struct tw_mr_message *m);
 
-/* ---- admin.c: the admin lock, and what the dead leave behind */
+/* ---- mr_admin.c: the admin lock, and what the dead leave behind */
 void tw_mr_admin_lock(void);
 void tw_mr_admin_unlock(void);
 /* A member is dead: undoes what it held. */
@@ -92,7 +92,7 @@ void tw_mr_bury(uint32_t proc, uint32_t incarnation);
 /* Gives back all that a node holds; under the admin lock. */
 void tw_mr_release_node(uint32_t me);
 
-/* ---- table.c: objects by handle and by id; all but find under the admin lock */
+/* ---- mr_table.c: objects by handle and by id; all but find under the admin lock */
 mrapi_status_t tw_mr_table_claim(enum tw_mr_kind kind, uint32_t id, struct tw_mr_obj **out);
 /* Makes a claimed slot an object. */
 uint32_t tw_mr_table_publish(enum tw_mr_kind kind, struct tw_mr_obj *o, unsigned flags);
@@ -123,7 +123,7 @@ static inline bool tw_mr_is(struct tw_mr_obj *o, uint32_t handle)
 	       handle != 0;
 }
 
-/* ---- wait.c: sleeping for a lock */
+/* ---- mr_wait.c: sleeping for a lock */
 struct tw_mr_wait {
 	struct tw_list link;
 	_Atomic(uint32_t) *word;
@@ -153,11 +153,11 @@ void tw_mr_wait_end(struct tw_mr_wait *w);
 void tw_mr_wait_abort(uint32_t me);
 void tw_mr_wait_forked(void);
 
-/* ---- init.c */
+/* ---- mr_init.c */
 /* Whether the numbers of a list are of nodes that live; under the admin lock. */
 bool tw_mr_node_lives(mrapi_node_t number);
 
-/* ---- attr.c */
+/* ---- mr_attr.c */
 /* The flags of an attribute structure, the defaults for NULL; false: not initialized. */
 bool tw_mr_attr_flags(enum tw_mr_kind kind, const void *attributes, unsigned *flags);
 mrapi_status_t tw_mr_attr_init(enum tw_mr_kind kind, uint32_t *attributes);
@@ -168,14 +168,14 @@ mrapi_status_t tw_mr_attr_get(enum tw_mr_kind kind, struct tw_mr_obj *o, mrapi_u
 			      void *value, size_t size);
 mrapi_status_t tw_mr_attr_put(void *value, size_t size, const void *from, size_t from_size);
 
-/* ---- mutex.c, counted.c */
+/* ---- mr_mutex.c, mr_counted.c */
 void tw_mr_mutex_drop(struct tw_mr_mutex *m, uint32_t node);
 void tw_mr_counted_drop(struct tw_mr_counted *c, uint32_t node);
 /* Wakes all sleepers and forgets how many there were. */
 void tw_mr_mutex_rouse(struct tw_mr_mutex *m);
 void tw_mr_counted_rouse(struct tw_mr_counted *c);
 
-/* ---- counted.c, for semaphores and reader/writer locks */
+/* ---- mr_counted.c, for semaphores and reader/writer locks */
 struct tw_mr_pause {
 	uint32_t epoch, seq;
 };
@@ -194,7 +194,7 @@ void tw_mr_counted_resume(struct tw_mr_counted *c, const struct tw_mr_pause *p);
 uint32_t tw_mr_count_up(_Atomic(uint32_t) *word);
 void tw_mr_count_down(_Atomic(uint32_t) *word, uint32_t epoch);
 
-/* ---- requests.c, rsrc.c, shmem.c, rmem.c: what ends with a node or a process */
+/* ---- mr_requests.c, mr_rsrc.c, mr_shmem.c, mr_rmem.c: what ends with a node or a process */
 void tw_mr_requests_end(uint32_t me);
 void tw_mr_requests_stop(void);
 void tw_mr_requests_forked(void);
@@ -206,7 +206,7 @@ void tw_mr_rmem_prune(void);
 void tw_mr_rmem_forked(void);
 void tw_mr_serve(uint32_t from);
 
-/* ---- events.c */
+/* ---- mr_events.c */
 void tw_mr_event(mrapi_event_t event);
 void tw_mr_events_stop(void);
 void tw_mr_events_forked(void);

@@ -33,7 +33,7 @@ struct tw_mr_tree *tw_mr_tree_build(hwloc_topology_t topology, mrapi_rsrc_filter
 				    unsigned cpu);
 void tw_mr_tree_free(struct tw_mr_tree *t);
 
-/* ---- counter.c: under the mutex of rsrc.c, but for rollover callbacks */
+/* ---- mr_counter.c: under the mutex of mr_rsrc.c, but for rollover callbacks */
 bool tw_mr_attr_dynamic(mrapi_rsrc_type_t type, mrapi_uint_t num);
 mrapi_status_t tw_mr_counter_start(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
 				   void (*rollover)(void));

@@ -314,6 +314,69 @@ static void one_round(const struct twt_child *keeping)
 		fail(__LINE__, "the victim ended by itself", 0);
 }
 
+/* ------------------------------------------------- owners of remote memory */
+
+#define REMOTE 300000u
+
+static int owner(void *arg, int fd)
+{
+	char *memory = malloc(REMOTE);
+
+	(void)arg;
+	become(100);
+	memset(memory, 1, REMOTE);
+	OK(mrapi_rmem_create(1, memory, MRAPI_RMEM_DEFAULT, NULL, REMOTE, &st));
+	if (twt_put(fd, "r", 1) < 0)
+		return 1;
+	pause();
+	return 0;
+}
+
+/* Reads until the owner is dead: every read is whole or refused. */
+static int reader(void *arg, int fd)
+{
+	static char buf[REMOTE];
+	mrapi_rmem_hndl_t h;
+	mrapi_request_t request;
+	mrapi_status_t st = MRAPI_SUCCESS;
+
+	setenv("TAGWIRE_RMEM", arg, 1);
+	become(3);
+	OK(h = mrapi_rmem_get(1, MRAPI_RMEM_DEFAULT, &st));
+	OK(mrapi_rmem_attach(h, &st));
+	if (twt_put(fd, "r", 1) < 0)
+		return 1;
+	for (double end = twt_now() + SOON_MS / 1000.; st == MRAPI_SUCCESS;) {
+		memset(buf, 0, REMOTE);
+		mrapi_rmem_read(h, 0, buf, REMOTE, 0, REMOTE, 1, 0, 0, &st);
+		if (st == MRAPI_SUCCESS && (buf[0] != 1 || buf[REMOTE - 1] != 1))
+			return 1;
+		if (st != MRAPI_SUCCESS)
+			break;
+		mrapi_rmem_write_i(h, 0, buf, 0, 1, REMOTE / 2, 2, 2, &request, &st);
+		if (st == MRAPI_SUCCESS)
+			mrapi_wait(&request, NULL, SOON_MS, &st);
+		if (twt_now() > end)
+			return 1;
+	}
+	return st == MRAPI_ERR_RMEM_INVALID ? 0 : 1;
+}
+
+static void kill_an_owner(char *path)
+{
+	struct twt_child o, r;
+
+	twt_spawn(&o, owner, NULL);
+	hear(&o, "the owner did not come up");
+	twt_spawn(&r, reader, path);
+	hear(&r, "the reader did not come up");
+	usleep((useconds_t)(twt_random(&rng) % 5000));
+	kill(o.pid, SIGKILL);
+	if (twt_join(&r, 60) != 0)
+		fail(__LINE__, path, 0);
+	twt_join(&o, 30);
+}
+
 static void nothing_left(void)
 {
 	char line[256];
@@ -351,6 +414,10 @@ int main(int argc, char **argv)
 	hear(&other, "the survivor did not come up");
 	for (; round_number < (uint64_t)rounds; round_number++)
 		one_round(&keeping);
+	for (long i = 0; i < rounds / 20; i++) {
+		kill_an_owner("vm");
+		kill_an_owner("served");
+	}
 	shared->stop = 1;
 	if (twt_join(&other, 60) != 0)
 		fail(__LINE__, "the survivor failed", 0);

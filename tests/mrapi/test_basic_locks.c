@@ -307,3 +307,46 @@ Test(basic_locks, limits)
 	IS(mrapi_mutex_delete(first, &st), MRAPI_ERR_MUTEX_INVALID);
 	basic_end();
 }
+
+static void *blocked(void *arg)
+{
+	mrapi_key_t key;
+
+	(void)arg;
+	/* No node of its own: it acts for node 1. */
+	IS(mrapi_mutex_lock(lock_under_test, &key, MRAPI_INFINITE, &st), MRAPI_ERR_NODE_NOTINIT);
+	return NULL;
+}
+
+static void *holds_until(void *arg)
+{
+	mrapi_key_t key;
+	char *state = arg;
+
+	basic_node(2);
+	OK(mrapi_mutex_lock(lock_under_test, &key, 0, &st));
+	for (__atomic_store_n(state, 1, __ATOMIC_RELEASE);
+	     __atomic_load_n(state, __ATOMIC_ACQUIRE) == 1; usleep(1000))
+		;
+	OK(mrapi_mutex_unlock(lock_under_test, &key, &st));
+	basic_end();
+	return NULL;
+}
+
+/* Who blocks for a node that is finalized returns. */
+Test(basic_locks, finalized_under_a_waiter)
+{
+	pthread_t holder, waiter;
+	static char state;
+
+	OK(lock_under_test = mrapi_mutex_create(1, NULL, &st));
+	CHECK(pthread_create(&holder, NULL, holds_until, &state) == 0);
+	while (!__atomic_load_n(&state, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	CHECK(pthread_create(&waiter, NULL, blocked, NULL) == 0);
+	usleep(50000);
+	basic_end();
+	pthread_join(waiter, NULL);
+	__atomic_store_n(&state, 2, __ATOMIC_RELEASE);
+	pthread_join(holder, NULL);
+}

@@ -19,7 +19,7 @@ static uint32_t plain(mrapi_rmem_hndl_t handle)
 	return handle & ~ATYPE_MASK;
 }
 
-static mrapi_rmem_atype_t atype_of(mrapi_rmem_hndl_t handle)
+mrapi_rmem_atype_t tw_mr_atype_of(mrapi_rmem_hndl_t handle)
 {
 	return (mrapi_rmem_atype_t)(((handle & ATYPE_MASK) >> TW_MR_ATYPE_SHIFT) + 1);
 }
@@ -44,7 +44,7 @@ static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mr_rmem **out)
 	if (status != MRAPI_SUCCESS)
 		return status;
 	*out = tw_container(o, struct tw_mr_rmem, obj);
-	if ((*out)->atype != MRAPI_RMEM_ATYPE_ANY && (*out)->atype != atype_of(handle))
+	if ((*out)->atype != MRAPI_RMEM_ATYPE_ANY && (*out)->atype != tw_mr_atype_of(handle))
 		return MRAPI_ERR_RMEM_INVALID;
 	return MRAPI_SUCCESS;
 }
@@ -135,8 +135,7 @@ static mrapi_status_t attach(mrapi_rmem_hndl_t handle)
 	return status;
 }
 
-/* What the software cache holds is written back first. */
-static mrapi_status_t flush_client(struct tw_mr_client *c, bool drop)
+mrapi_status_t tw_mr_client_flush(struct tw_mr_client *c, bool drop)
 {
 	mrapi_status_t status;
 
@@ -148,8 +147,7 @@ static mrapi_status_t flush_client(struct tw_mr_client *c, bool drop)
 	return status;
 }
 
-/* The client through which the caller, who is attached, reaches the memory. */
-static mrapi_status_t find_client(mrapi_rmem_hndl_t handle, struct tw_mr_client **out)
+mrapi_status_t tw_mr_client_find(mrapi_rmem_hndl_t handle, struct tw_mr_client **out)
 {
 	struct tw_mr_rmem *r;
 	mrapi_status_t status = find(handle, &r);
@@ -165,13 +163,13 @@ static mrapi_status_t find_client(mrapi_rmem_hndl_t handle, struct tw_mr_client 
 static mrapi_status_t detach(mrapi_rmem_hndl_t handle)
 {
 	struct tw_mr_client *c;
-	mrapi_status_t status = find_client(handle, &c);
+	mrapi_status_t status = tw_mr_client_find(handle, &c);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
 	tw_mr_requests_settle(c, tw_mr_me());
 	/* Whether or not the owner can still take it. */
-	flush_client(c, false);
+	tw_mr_client_flush(c, false);
 	tw_mr_nodeset_del(&c->r->attached, tw_mr_me() - 1);
 	if (!attached_here(c->r))
 		end_client(c);
@@ -203,8 +201,8 @@ void mrapi_rmem_attach_atype(mrapi_rmem_hndl_t rmem, mrapi_rmem_atype_t access_t
 
 	if (result == MRAPI_SUCCESS && !client_atype(access_type))
 		result = MRAPI_ERR_RMEM_ATYPE_INVALID;
-	else if (result == MRAPI_SUCCESS && access_type != atype_of(rmem) &&
-		 atype_of(rmem) != MRAPI_RMEM_ATYPE_ANY)
+	else if (result == MRAPI_SUCCESS && access_type != tw_mr_atype_of(rmem) &&
+		 tw_mr_atype_of(rmem) != MRAPI_RMEM_ATYPE_ANY)
 		result = MRAPI_ERR_RMEM_ATYPE;
 	else if (result == MRAPI_SUCCESS)
 		result = with_clients(attach, rmem);
@@ -363,156 +361,4 @@ void mrapi_rmem_delete(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 	if (result == MRAPI_SUCCESS)
 		result = tw_mr_obj_delete(TW_MR_RMEM, plain(rmem), end);
 	tw_mr_tell(status, result);
-}
-
-/* ------------------------------------------------------------------- access */
-
-/* Ends of a strided access, in bytes from its base. */
-static uint64_t reach(uint64_t offset, uint32_t stride, const struct tw_mr_move *m)
-{
-	return offset + (m->n ? (uint64_t)(m->n - 1) * stride + m->bytes : 0);
-}
-
-struct access {
-	mrapi_rmem_hndl_t rmem;
-	size_t buf_size;
-	uint32_t local_offset;
-	struct tw_mr_move m; /* local still without its offset */
-};
-
-/* The specification's checks, in its order; then where the work goes. */
-static mrapi_status_t check(struct access *a, struct tw_mr_client **c)
-{
-	mrapi_status_t status = find_client(a->rmem, c);
-	struct tw_mr_move *m = &a->m;
-
-	if (status != MRAPI_SUCCESS)
-		return status;
-	if (!m->local || a->buf_size == 0 || m->bytes == 0)
-		return MRAPI_ERR_PARAMETER;
-	if (m->n > 1 && (m->remote_stride < m->bytes || m->local_stride < m->bytes))
-		return MRAPI_ERR_RMEM_STRIDE;
-	if (reach(m->remote, m->remote_stride, m) > (*c)->r->size)
-		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
-	if (reach(a->local_offset, m->local_stride, m) > a->buf_size)
-		return MRAPI_ERR_PARAMETER;
-	m->local += a->local_offset;
-	return MRAPI_SUCCESS;
-}
-
-static bool cached(mrapi_rmem_hndl_t rmem)
-{
-	return atype_of(rmem) == MRAPI_ACCESS_TYPE_SW_CACHE;
-}
-
-mrapi_status_t tw_mr_access(struct tw_mr_client *c, bool by_cache, const struct tw_mr_move *m)
-{
-	mrapi_status_t status;
-
-	if (!by_cache)
-		return tw_mr_move(c, m);
-	pthread_mutex_lock(&c->mutex);
-	status = tw_mr_cache_access(c, m);
-	pthread_mutex_unlock(&c->mutex);
-	return status;
-}
-
-static mrapi_status_t access_now(struct access a)
-{
-	struct tw_mr_client *c;
-	mrapi_status_t status = check(&a, &c);
-
-	if (status != MRAPI_SUCCESS || a.m.n == 0)
-		return status;
-	return tw_mr_access(c, cached(a.rmem), &a.m);
-}
-
-static mrapi_status_t access_later(struct access a, mrapi_request_t *request)
-{
-	struct tw_mr_client *c;
-	mrapi_status_t status = check(&a, &c);
-
-	if (status != MRAPI_SUCCESS)
-		return status;
-	if (!request)
-		return MRAPI_ERR_PARAMETER;
-	return tw_mr_request_start(c, tw_mr_me(), cached(a.rmem), &a.m, request);
-}
-
-void(mrapi_rmem_read)(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void *local_buf,
-		      size_t local_buf_size, mrapi_uint32_t local_offset,
-		      mrapi_uint32_t bytes_per_access, mrapi_uint32_t num_strides,
-		      mrapi_uint32_t rmem_stride, mrapi_uint32_t local_stride,
-		      mrapi_status_t *status)
-{
-	struct access a = {rmem,
-			   local_buf_size,
-			   local_offset,
-			   {false, local_buf, rmem_offset, bytes_per_access, num_strides,
-			    rmem_stride, local_stride}};
-
-	tw_mr_tell(status, access_now(a));
-}
-
-void mrapi_rmem_read_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void *local_buf,
-		       mrapi_uint32_t local_offset, mrapi_uint32_t bytes_per_access,
-		       mrapi_uint32_t num_strides, mrapi_uint32_t rmem_stride,
-		       mrapi_uint32_t local_stride, mrapi_request_t *mrapi_request,
-		       mrapi_status_t *status)
-{
-	struct access a = {rmem,
-			   SIZE_MAX,
-			   local_offset,
-			   {false, local_buf, rmem_offset, bytes_per_access, num_strides,
-			    rmem_stride, local_stride}};
-
-	tw_mr_tell(status, access_later(a, mrapi_request));
-}
-
-void mrapi_rmem_write(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, const void *local_buf,
-		      mrapi_uint32_t local_offset, mrapi_uint32_t bytes_per_access,
-		      mrapi_uint32_t num_strides, mrapi_uint32_t rmem_stride,
-		      mrapi_uint32_t local_stride, mrapi_status_t *status)
-{
-	struct access a = {rmem,
-			   SIZE_MAX,
-			   local_offset,
-			   {true, (char *)(uintptr_t)local_buf, rmem_offset, bytes_per_access,
-			    num_strides, rmem_stride, local_stride}};
-
-	tw_mr_tell(status, access_now(a));
-}
-
-void mrapi_rmem_write_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, const void *local_buf,
-			mrapi_uint32_t local_offset, mrapi_uint32_t bytes_per_access,
-			mrapi_uint32_t num_strides, mrapi_uint32_t rmem_stride,
-			mrapi_uint32_t local_stride, mrapi_request_t *mrapi_request,
-			mrapi_status_t *status)
-{
-	struct access a = {rmem,
-			   SIZE_MAX,
-			   local_offset,
-			   {true, (char *)(uintptr_t)local_buf, rmem_offset, bytes_per_access,
-			    num_strides, rmem_stride, local_stride}};
-
-	tw_mr_tell(status, access_later(a, mrapi_request));
-}
-
-/* Only the software cache holds anything back. */
-static mrapi_status_t settle(mrapi_rmem_hndl_t rmem, bool drop)
-{
-	struct tw_mr_client *c;
-	mrapi_status_t status = find_client(rmem, &c);
-
-	return status == MRAPI_SUCCESS ? flush_client(c, drop) : status;
-}
-
-void mrapi_rmem_flush(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
-{
-	tw_mr_tell(status, settle(rmem, false));
-}
-
-void mrapi_rmem_sync(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
-{
-	tw_mr_tell(status, settle(rmem, true));
 }

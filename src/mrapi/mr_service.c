@@ -16,6 +16,7 @@
 #include "mrapi/mr.h"
 
 #define UNKNOWN UINT32_MAX
+#define HELLO_LOOKS 2000 /* a millisecond apart */
 
 struct conn {
 	struct tw_list link;
@@ -64,30 +65,44 @@ void tw_mr_service_watch(int fd, uint32_t proc, uint32_t incarnation, pid_t pid)
 	add_conn(fd, proc, incarnation, pid);
 }
 
+/* The connection to the member that has that slot now. */
 static struct conn *conn_of(uint32_t proc)
 {
+	uint32_t incarnation = (uint32_t)(atomic_load(&tw_mr.seg->proc[proc].life) >> 8);
 	struct tw_list *pos, *tmp;
 
 	tw_list_each(&service.conns, pos, tmp) {
 		struct conn *c = tw_container(pos, struct conn, link);
 
-		if (c->proc == proc)
+		if (c->proc == proc && c->incarnation == incarnation)
 			return c;
 	}
 	return NULL;
 }
 
-pid_t tw_mr_pid_of(uint32_t proc)
+static pid_t look_up_pid(uint32_t proc)
 {
 	struct conn *c;
 	pid_t pid;
 
-	if (proc == tw_mr.proc)
-		return getpid();
 	pthread_mutex_lock(&service.mutex);
 	c = conn_of(proc);
 	pid = c ? c->pid : 0;
 	pthread_mutex_unlock(&service.mutex);
+	return pid;
+}
+
+pid_t tw_mr_pid_of(uint32_t proc)
+{
+	pid_t pid = proc == tw_mr.proc ? getpid() : look_up_pid(proc);
+
+	/* A member that has just joined: our thread is about to hear its hello. */
+	for (int i = 0; !pid && i < HELLO_LOOKS &&
+			(atomic_load(&tw_mr.seg->proc[proc].life) & 0xff) == TW_MR_LIVE;
+	     i++) {
+		usleep(1000);
+		pid = look_up_pid(proc);
+	}
 	return pid;
 }
 

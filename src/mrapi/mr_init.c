@@ -44,15 +44,15 @@ uint32_t tw_mr_me_again(void)
 	return first;
 }
 
-/* The oldest node of this process, slot + 1; 0 when there is none. */
-static uint32_t oldest(void)
+/* The oldest node of this process but one, slot + 1; 0 when there is none. */
+static uint32_t oldest_but(uint32_t me)
 {
 	uint32_t best = 0;
 
 	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
 		struct tw_mr_node *n = &tw_mr.seg->node[i];
 
-		if (atomic_load(&n->life) == TW_MR_LIVE && n->proc == tw_mr.proc &&
+		if (i + 1 != me && atomic_load(&n->life) == TW_MR_LIVE && n->proc == tw_mr.proc &&
 		    (best == 0 || n->born < tw_mr_node(best)->born))
 			best = i + 1;
 	}
@@ -62,6 +62,8 @@ static uint32_t oldest(void)
 /* Ends a node of this process; under the mutex. */
 static void end_node(uint32_t me, mrapi_event_t event)
 {
+	/* Nobody begins anything for it any more. */
+	atomic_store(&tw_mr.first, oldest_but(me));
 	tw_mr_wait_abort(me);
 	tw_mr_requests_end(me);
 	tw_mr_admin_lock();
@@ -72,7 +74,6 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	tw_mr_shmem_prune();
 	tw_mr_event(event);
 	atomic_fetch_add(&tw_mr.epoch, 1);
-	atomic_store(&tw_mr.first, oldest());
 	if (--tw_mr.nodes > 0)
 		return;
 	tw_mr_events_stop();

@@ -61,29 +61,64 @@ static int listen_at(const char *suffix, uint32_t number)
 	return -1;
 }
 
-/* Connects to that name if a process of this user has it; -1 with errno. */
-static int dial_at(const char *suffix, uint32_t number, pid_t *pid)
+/*
+ * Connects a socket to that name if a process of this user has it; else -1 with
+ * errno, and after ECONNREFUSED the socket is as it was.
+ */
+static int connect_to(int fd, const char *suffix, uint32_t number, pid_t *pid)
 {
-	struct timeval limit = {ANSWER_MS / 1000, 0};
 	struct sockaddr_un sa;
 	socklen_t len = make_name(&sa, suffix, number), credlen = sizeof(struct ucred);
 	struct ucred cred;
-	int fd = make_socket(), err;
 
-	if (fd < 0)
+	if (connect(fd, (struct sockaddr *)&sa, len) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &credlen) < 0)
 		return -1;
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	if (connect(fd, (struct sockaddr *)&sa, len) == 0 &&
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &credlen) == 0) {
-		if (cred.uid == geteuid()) {
-			*pid = cred.pid;
-			return fd;
-		}
+	if (cred.uid != geteuid()) {
 		errno = EPERM;
+		return -1;
 	}
+	*pid = cred.pid;
+	return 0;
+}
+
+static int dialling_socket(void)
+{
+	struct timeval limit = {ANSWER_MS / 1000, 0};
+	int fd = make_socket();
+
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	return fd;
+}
+
+static int dial_at(const char *suffix, uint32_t number, pid_t *pid)
+{
+	int fd = dialling_socket(), err;
+
+	if (fd < 0 || connect_to(fd, suffix, number, pid) == 0)
+		return fd;
 	err = errno;
 	tw_fd_close(fd);
 	errno = err;
+	return -1;
+}
+
+/* A connection to the first member from *i on; -1 when there is none. */
+static int dial_next(uint32_t *i)
+{
+	int fd = dialling_socket();
+	pid_t pid;
+
+	for (; fd >= 0 && *i < TW_MR_PROCS; ++*i) {
+		if (connect_to(fd, "", *i, &pid) == 0)
+			return fd;
+		if (errno == ECONNREFUSED)
+			continue;
+		tw_fd_close(fd);
+		fd = dialling_socket();
+	}
+	tw_fd_close(fd);
 	return -1;
 }
 
@@ -247,15 +282,12 @@ static bool take_segment(int fd)
 static bool find_segment(void)
 {
 	bool refused = false;
-	pid_t pid;
+	int fd;
 
-	for (uint32_t i = 0; i < TW_MR_PROCS; i++) {
-		int fd = dial_at("", i, &pid);
-		bool got;
+	for (uint32_t i = 0; (fd = dial_next(&i)) >= 0; i++) {
+		bool got = take_segment(fd);
+		pid_t pid;
 
-		if (fd < 0)
-			continue;
-		got = take_segment(fd);
 		tw_fd_close(fd);
 		if (got)
 			return true;
