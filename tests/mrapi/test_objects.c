@@ -232,6 +232,25 @@ MR_BOTH(mrapi_objects, error_ext)
 	mr_peer_end(&p);
 }
 
+/* However long ago that was. */
+Test(mrapi_objects, error_ext_for_long)
+{
+	mr_up(MR_NODE);
+	for (int i = 0; i < MR_LOCKS; i++) {
+		const struct mr_kind *k = &mr_kind[i];
+		mrapi_hndl_t ext = mr_create_with(k, 1, MRAPI_ERROR_EXT, MRAPI_TRUE);
+		mrapi_hndl_t plain = mr_val(k->create(2, NULL));
+
+		mr_ok(k->remove(ext));
+		mr_ok(k->remove(plain));
+		for (int n = 0; n < 3000; n++)
+			mr_ok(k->remove(mr_create_with(k, 3, MRAPI_ERROR_EXT, n % 2)));
+		refused(k, ext, k->deleted);
+		refused(k, plain, k->invalid);
+	}
+	mr_down();
+}
+
 /* ---- 3.8 MRAPI_DOMAIN_SHARED */
 
 MR_BOTH(mrapi_objects, domain_shared)
