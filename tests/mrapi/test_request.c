@@ -206,7 +206,7 @@ MR_BOTH(mrapi_request, wait_any)
 }
 
 /* Cancelled: test, wait and wait_any tell so; the others go on. */
-MR_BOTH(mrapi_request, cancel)
+static void cancel(enum mr_where where)
 {
 	struct mr_peer p;
 	size_t size;
@@ -244,6 +244,23 @@ MR_BOTH(mrapi_request, cancel)
 		twc_eq(before, BIG);
 	}
 	end(&p);
+}
+
+Test(mrapi_request, cancel_thread)
+{
+	cancel(MR_THREAD);
+}
+
+Test(mrapi_request, cancel_process)
+{
+	cancel(MR_PROCESS);
+}
+
+/* Where the owner's thread serves it. */
+Test(mrapi_request, cancel_served)
+{
+	setenv("TAGWIRE_RMEM", "served", 1);
+	cancel(MR_PROCESS);
 }
 
 /* Who waits in another thread is told. */

@@ -258,6 +258,42 @@ MR_BOTH(mrapi_rmem_io, sizes_shared)
 	sizes(where, SHARED);
 }
 
+/* By each way to another process's memory (TAGWIRE_RMEM), whichever is the usual one. */
+static void by(const char *way)
+{
+	setenv("TAGWIRE_RMEM", way, 1);
+}
+
+Test(mrapi_rmem_io, by_kernel_private)
+{
+	by("vm");
+	strides(MR_PROCESS, PRIVATE);
+}
+
+Test(mrapi_rmem_io, by_kernel_shared)
+{
+	by("vm");
+	strides(MR_PROCESS, SHARED);
+}
+
+Test(mrapi_rmem_io, by_owner_private)
+{
+	by("served");
+	strides(MR_PROCESS, PRIVATE);
+}
+
+Test(mrapi_rmem_io, by_owner_shared)
+{
+	by("served");
+	strides(MR_PROCESS, SHARED);
+}
+
+Test(mrapi_rmem_io, by_owner_sizes)
+{
+	by("served");
+	sizes(MR_PROCESS, PRIVATE);
+}
+
 /* ---- errors, the same for all four calls */
 
 struct args {
@@ -429,6 +465,7 @@ Test(mrapi_rmem_io, own_memory)
 	mr_is(MRAPI_ERR_RMEM_NOTATTACHED,
 	      mrapi_rmem_write(h, 0, "0123456789", 0, 10, 1, 0, 0, &mr_st));
 	mr_ok(mrapi_rmem_attach(h, &mr_st));
+	mr_is(MRAPI_ERR_RMEM_ATTACH, mrapi_rmem_delete(h, &mr_st));
 	mr_ok(mrapi_rmem_write(h, 500, "0123456789", 0, 10, 1, 0, 0, &mr_st));
 	twc_eq(memcmp(mem + 500, "0123456789", 10), 0);
 	mem[501] = 'x';

@@ -62,6 +62,8 @@ extern int nodes;
 /* Each thread's calls report here; must() names the call and what it should say. */
 extern _Thread_local mrapi_status_t st;
 #define must(want, call) must_at(__FILE__, __LINE__, #call, want, ((call), st))
+/* The same of a call that was made already. */
+#define said(want) must_at(__FILE__, __LINE__, "the call before", want, st)
 #define ok(call) must(MRAPI_SUCCESS, call)
 void must_at(const char *file, int line, const char *what, mrapi_status_t want, mrapi_status_t got);
 const char *status_name(mrapi_status_t status);

@@ -84,7 +84,7 @@ static void gone(struct node *n, int kind, unsigned id)
 {
 	struct known *k = &n->known[kind][id];
 
-	must(ext(id) ? statuses[kind].deleted : statuses[kind].invalid, (void)0);
+	said(ext(id) ? statuses[kind].deleted : statuses[kind].invalid);
 	if (atomic_load(&shared->deletes[kind][id].begun) == k->deletes)
 		st_fail("kind %d, id %u: %s, but nobody deleted it", kind, id, status_name(st));
 	k->h = 0;
@@ -102,10 +102,10 @@ static mrapi_hndl_t find_lock(struct node *n, int kind, unsigned id)
 	if (st == MRAPI_SUCCESS)
 		return k->h;
 	if (st != statuses[kind].id_invalid)
-		must(ext(id) ? statuses[kind].deleted : statuses[kind].id_invalid, (void)0);
+		said(ext(id) ? statuses[kind].deleted : statuses[kind].id_invalid);
 	k->h = create(kind, id);
 	if (st != MRAPI_SUCCESS) {
-		must(MRAPI_EXISTS, (void)0);
+		said(MRAPI_EXISTS);
 		k->h = 0;
 		return 0;
 	}
@@ -242,7 +242,7 @@ void delete_lock(struct node *n)
 		return;
 	n->known[kind][id].h = 0;
 	if (st != MRAPI_SUCCESS) {
-		must(ext(id) ? statuses[kind].deleted : statuses[kind].invalid, (void)0);
+		said(ext(id) ? statuses[kind].deleted : statuses[kind].invalid);
 		return;
 	}
 	r = record_of(kind, h);

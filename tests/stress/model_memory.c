@@ -21,7 +21,7 @@ static void check_segment(struct node *n, char *p, mrapi_hndl_t h)
 /* It is not there any more: then somebody has deleted it. */
 static void segment_gone(struct node *n, unsigned s)
 {
-	must(MRAPI_ERR_SHM_INVALID, (void)0);
+	said(MRAPI_ERR_SHM_INVALID);
 	if (atomic_load(&shared->segment_deletes[s].begun) == n->segment[s].deletes)
 		st_fail("segment %u is gone, but nobody deleted it", s);
 	n->segment[s].h = 0;
@@ -35,11 +35,11 @@ static void attach_segment(struct node *n, unsigned s)
 		k->deletes = atomic_load(&shared->segment_deletes[s].ended);
 		k->h = mrapi_shmem_get(s, &st);
 		if (st != MRAPI_SUCCESS) {
-			must(MRAPI_ERR_SHM_ID_INVALID, (void)0);
+			said(MRAPI_ERR_SHM_ID_INVALID);
 			k->h = mrapi_shmem_create(s, SEGMENT_SIZE, NULL, 0, NULL, &st);
 		}
 		if (st != MRAPI_SUCCESS) {
-			must(MRAPI_EXISTS, (void)0);
+			said(MRAPI_EXISTS);
 			k->h = 0;
 			return;
 		}
@@ -65,7 +65,7 @@ void use_segment(struct node *n)
 		mrapi_shmem_detach(h, &st);
 		/* Others may have deleted it by now. */
 		if (st != MRAPI_ERR_SHM_INVALID)
-			must(MRAPI_ERR_SHM_NOTATTACHED, (void)0);
+			said(MRAPI_ERR_SHM_NOTATTACHED);
 		n->mapped[s] = NULL;
 	} else if (h) {
 		atomic_fetch_add(&shared->segment_deletes[s].begun, 1);
@@ -74,7 +74,7 @@ void use_segment(struct node *n)
 		if (st != MRAPI_ERR_SHM_ATTACH)
 			n->segment[s].h = 0;
 		if (st != MRAPI_ERR_SHM_ATTACH && st != MRAPI_SUCCESS)
-			must(MRAPI_ERR_SHM_INVALID, (void)0);
+			said(MRAPI_ERR_SHM_INVALID);
 	}
 }
 
@@ -93,7 +93,7 @@ void offer(struct node *n)
 {
 	n->mine = mrapi_rmem_create((mrapi_rmem_id_t)n->rank, n->memory, MRAPI_RMEM_ATYPE_ANY, NULL,
 				    (mrapi_uint_t)nodes * STRIPE, &st);
-	must(MRAPI_SUCCESS, (void)0);
+	said(MRAPI_SUCCESS);
 }
 
 void withdraw(struct node *n)
@@ -101,7 +101,7 @@ void withdraw(struct node *n)
 	mrapi_rmem_delete(n->mine, &st);
 	if (st == MRAPI_ERR_RMEM_ATTACH)
 		return;
-	must(MRAPI_SUCCESS, (void)0);
+	said(MRAPI_SUCCESS);
 	n->mine = 0;
 }
 
@@ -114,11 +114,11 @@ static int attach_remote(struct node *n, int whose)
 	r->h = mrapi_rmem_get((mrapi_rmem_id_t)whose, atype[pick(n, 3)], &st);
 	if (st == MRAPI_ERR_RMEM_ID_INVALID)
 		return 0;
-	must(MRAPI_SUCCESS, (void)0);
+	said(MRAPI_SUCCESS);
 	mrapi_rmem_attach(r->h, &st);
 	if (st == MRAPI_ERR_RMEM_INVALID)
 		return 0; /* withdrawn meanwhile */
-	must(MRAPI_SUCCESS, (void)0);
+	said(MRAPI_SUCCESS);
 	/* Others of this process may have cached it before. */
 	ok(mrapi_rmem_sync(r->h, &st));
 	r->attached = 1;
@@ -130,10 +130,10 @@ static void finish(struct node *n, mrapi_request_t *request)
 	while (pick(n, 2)) {
 		if (mrapi_test(request, NULL, &st))
 			return;
-		must(MRAPI_INCOMPLETE, (void)0);
+		said(MRAPI_INCOMPLETE);
 	}
 	mrapi_wait(request, NULL, MRAPI_INFINITE, &st);
-	must(MRAPI_SUCCESS, (void)0);
+	said(MRAPI_SUCCESS);
 }
 
 /* A strided access to my stripe, checked against the model. */
@@ -184,7 +184,7 @@ static void detach_remote(struct node *n, int whose)
 	mrapi_rmem_flush(r->h, &st);
 	/* Its owner may have withdrawn it by now. */
 	if (st != MRAPI_ERR_RMEM_INVALID)
-		must(MRAPI_ERR_RMEM_NOTATTACHED, (void)0);
+		said(MRAPI_ERR_RMEM_NOTATTACHED);
 	r->attached = 0;
 }
 

@@ -92,11 +92,14 @@ static void *run(void *arg)
 
 static int process(void *arg, int fd)
 {
+	static const char *const ways[] = {"auto", "served", "vm"};
 	int rank = *(int *)arg;
 	struct node *node = calloc((size_t)threads, sizeof(*node));
 
 	(void)fd;
 	st_role("process %d", rank);
+	/* Each has its own way to the memory of the others. */
+	setenv("TAGWIRE_RMEM", ways[rank % 3], 0);
 	st_check(node != NULL);
 	for (int i = 0; i < threads; i++) {
 		struct node *n = &node[i];
