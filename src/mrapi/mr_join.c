@@ -24,6 +24,7 @@
 
 #define LOCK_SUFFIXES 4
 #define LOCK_SECONDS 30 /* others join before us at most so long */
+#define ASK_AGAIN 4	/* times, before a job that does not answer is given up */
 #define ANSWER_MS 5000	/* a member that was asked answers within */
 #define ARENA_BYTES (1ull << 42)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -350,15 +351,27 @@ static void announce(void)
 
 static mrapi_status_t join_locked(void)
 {
+	bool found = find_segment();
 	int listener;
 
-	if (!find_segment())
+	/* A member that is dying or leaving may have taken the question with it. */
+	for (int i = 0; !found && i < ASK_AGAIN; i++) {
+		usleep(10000);
+		found = find_segment();
+	}
+	if (!found) {
+		tw_log(TW_LOG_ERROR, "mrapi: no member of the job hands its memory over");
 		return MRAPI_ENO_INIT;
+	}
 	listener = claim_slot();
-	if (listener < 0)
+	if (listener < 0) {
+		tw_log(TW_LOG_ERROR, "mrapi: the job has no room for another process");
 		goto fail;
-	if (tw_mr_service_start(listener) < 0)
+	}
+	if (tw_mr_service_start(listener) < 0) {
+		tw_log(TW_LOG_ERROR, "mrapi: cannot start a thread: error %d", errno);
 		goto fail_slot;
+	}
 	announce();
 	atomic_store(&tw_mr.seg->proc[tw_mr.proc].life,
 		     (uint64_t)tw_mr.incarnation << 8 | TW_MR_LIVE);
@@ -379,8 +392,10 @@ mrapi_status_t tw_mr_join(void)
 	int lock = take_lock();
 	mrapi_status_t status;
 
-	if (lock < 0)
+	if (lock < 0) {
+		tw_log(TW_LOG_ERROR, "mrapi: cannot join the job: error %d", errno);
 		return MRAPI_ENO_INIT;
+	}
 	status = join_locked();
 	tw_fd_close(lock);
 	return status;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * MRAPI 4.3.1: mutexes. The lock word names the holder; taking it is one compare
- * and swap. The handle is looked at again after it: the slot may have become
- * another mutex in between, and then the lock goes back.
+ * and swap. The handle is looked at after it, so that a line that another core
+ * has travels once: if the slot is not this mutex any more, the lock goes back.
  */
 #include <limits.h>
 
@@ -111,13 +111,13 @@ static mrapi_status_t lock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, mrapi_ti
 
 	if (tw_unlikely(!me))
 		return MRAPI_ERR_NODE_NOTINIT;
-	m = mutex_at(handle);
-	if (tw_unlikely(!m))
-		return tw_mr_stale(TW_MR_MUTEX, handle);
-	if (tw_unlikely(!key))
-		return MRAPI_ERR_PARAMETER;
-	if (tw_likely(take(m, me)))
+	m = &tw_mr.seg->mutex[handle & TW_MR_SLOT_MASK];
+	if (tw_likely(key != NULL && take(m, me)))
 		return locked(m, handle, key);
+	if (!tw_mr_is(&m->obj, handle))
+		return tw_mr_stale(TW_MR_MUTEX, handle);
+	if (!key)
+		return MRAPI_ERR_PARAMETER;
 	if ((atomic_load_explicit(&m->word, memory_order_relaxed) & TW_MR_OWNER) == me)
 		return lock_again(m, key);
 	tw_mr_wait_begin(&w, me, timeout);
