@@ -206,7 +206,7 @@ MR_BOTH(mrapi_request, wait_any)
 }
 
 /* Cancelled: test, wait and wait_any tell so; the others go on. */
-static void cancel(enum mr_where where)
+static void cancels(enum mr_where where)
 {
 	struct mr_peer p;
 	size_t size;
@@ -246,21 +246,16 @@ static void cancel(enum mr_where where)
 	end(&p);
 }
 
-Test(mrapi_request, cancel_thread)
+MR_BOTH(mrapi_request, cancel)
 {
-	cancel(MR_THREAD);
-}
-
-Test(mrapi_request, cancel_process)
-{
-	cancel(MR_PROCESS);
+	cancels(where);
 }
 
 /* Where the owner's thread serves it. */
 Test(mrapi_request, cancel_served)
 {
 	setenv("TAGWIRE_RMEM", "served", 1);
-	cancel(MR_PROCESS);
+	cancels(MR_PROCESS);
 }
 
 /* Who waits in another thread is told. */
