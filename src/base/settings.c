@@ -84,9 +84,10 @@ static int out_of_range(const struct tw_settings *s)
 		     (s->ring_bytes & (s->ring_bytes - 1));
 	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") &&
 		    strcmp(s->rndv, "pull") && strcmp(s->rndv, "split");
+	bool rmem = strcmp(s->rmem, "auto") && strcmp(s->rmem, "direct") && strcmp(s->rmem, "vm") &&
+		    strcmp(s->rmem, "served");
 
-
-	return slots || bytes || rndv || s->retry < 100;
+	return slots || bytes || rndv || rmem || s->retry < 100;
 }
 
 int tw_settings_load(char *err, unsigned errlen)
@@ -105,8 +106,8 @@ int tw_settings_load(char *err, unsigned errlen)
 #undef TW_SETTING
 	if (out_of_range(&s)) {
 		snprintf(err, errlen,
-			 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES, TAGWIRE_RNDV or TAGWIRE_RETRY "
-			 "is out of range");
+			 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES, TAGWIRE_RNDV, TAGWIRE_RMEM "
+			 "or TAGWIRE_RETRY is out of range");
 		goto bad;
 	}
 	tw_settings = s;

@@ -1,40 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "mx/mxt.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-static pid_t test_pid;
-
-void mxt_fail(const char *file, int line, const char *format, ...)
-{
-	char text[600];
-	int n = snprintf(text, sizeof(text), "%s:%d: ", file, line);
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(text + n, sizeof(text) - (size_t)n, format, ap);
-	va_end(ap);
-	/* Criterion leaves the test by a jump, which only its thread can make. */
-	if (getpid() == test_pid && syscall(SYS_gettid) == test_pid)
-		cr_assert_fail("%s", text);
-	fprintf(stderr, "%s\n", text);
-	abort();
-}
-
-void mxt_eq_at(const char *file, int line, const char *what, int64_t got, int64_t want)
-{
-	if (got != want)
-		mxt_fail(file, line, "%s is %lld (%#llx), not %lld (%#llx)", what, (long long)got,
-			 (unsigned long long)got, (long long)want, (unsigned long long)want);
-}
 
 void mxt_rc_at(const char *file, int line, const char *what, mx_return_t want, mx_return_t got)
 {
@@ -54,14 +23,7 @@ static void in_time(const char *file, int line, double start)
 
 void mxt_job(void)
 {
-	char job[32];
-
-	test_pid = getpid();
-	/* The time too: numbers of processes come again. */
-	snprintf(job, sizeof(job), "t%d-%x", (int)test_pid,
-		 (unsigned)(long long)(twt_now() * 1000) & 0xffffff);
-	setenv("TAGWIRE_JOB", job, 1);
-	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
+	twc_job();
 	unsetenv("MX_ERRORS_ARE_FATAL");
 }
 
@@ -166,18 +128,6 @@ void mxt_pair_end(struct mxt_pair *p)
 {
 	mxt_close(p->a);
 	mxt_close(p->b);
-}
-
-void mxt_tell(int fd)
-{
-	mxt_eq(twt_put(fd, "!", 1), 0);
-}
-
-void mxt_hear(int fd)
-{
-	char c;
-
-	mxt_eq(twt_get(fd, &c, 1), 0);
 }
 
 static void meet(struct mxt_side *s)
@@ -353,79 +303,4 @@ mx_status_t mxt_probe_at(const char *file, int line, mx_endpoint_t ep, uint64_t 
 		mxt_fail(file, line, "no message arrived (result %u)", result);
 	in_time(file, line, start);
 	return status;
-}
-
-void mxt_sleep(unsigned ms)
-{
-	struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-
-	while (nanosleep(&t, &t) < 0)
-		;
-}
-
-static void *run(void *arg)
-{
-	struct mxt_thread *t = arg;
-
-	atomic_store(&t->tid, (int)syscall(SYS_gettid));
-	t->fn(t->arg);
-	atomic_store(&t->done, 1);
-	return NULL;
-}
-
-void mxt_start(struct mxt_thread *t, void (*fn)(void *arg), void *arg)
-{
-	t->fn = fn;
-	t->arg = arg;
-	atomic_store(&t->tid, 0);
-	atomic_store(&t->done, 0);
-	mxt_eq(pthread_create(&t->id, NULL, run, t), 0);
-}
-
-void mxt_join(struct mxt_thread *t)
-{
-	double end = twt_now() + MXT_CHILD;
-
-	while (!atomic_load(&t->done)) {
-		if (twt_now() > end)
-			mxt_fail(__FILE__, __LINE__, "a thread does not end");
-		mxt_sleep(1);
-	}
-	mxt_eq(pthread_join(t->id, NULL), 0);
-}
-
-static char thread_state(int tid)
-{
-	char path[64], text[256] = "";
-	const char *p;
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return 0;
-	/* The state follows the name, which stands in brackets. */
-	p = strrchr(text, ')');
-	return p && p[1] ? p[2] : 0;
-}
-
-void mxt_asleep(struct mxt_thread *t)
-{
-	double end = twt_now() + MXT_CHILD;
-
-	for (int seen = 0; seen < 20; mxt_sleep(5)) {
-		int tid = atomic_load(&t->tid);
-
-		if (atomic_load(&t->done))
-			mxt_fail(__FILE__, __LINE__, "a call returned that should block");
-		if (twt_now() > end)
-			mxt_fail(__FILE__, __LINE__, "a blocked call does not sleep");
-		if (tid)
-			seen = thread_state(tid) == 'S' ? seen + 1 : 0;
-	}
 }

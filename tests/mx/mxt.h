@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "lib/twt.h"
+#include "lib/twc.h"
 #include "mx_extensions.h"
 
 /*
@@ -20,8 +20,6 @@
  * only when some clock of the library ticks must not pass.
  */
 #define MXT_LONG 8000
-/* Seconds for what a child or a thread does. */
-#define MXT_CHILD 60
 /* Seconds for a whole test. */
 #define MXT_TIMEOUT 180
 #define MXT_KEY 0x7a6b5c4d
@@ -29,17 +27,22 @@
 /* A NIC that nobody has. */
 #define MXT_NO_NIC 0x001122334455ull
 
-/*
- * A failed check ends the test. Criterion's asserts may be used only by the
- * test's own thread; these may be used by any thread and any child.
- */
-void mxt_fail(const char *file, int line, const char *format, ...)
-	__attribute__((noreturn, format(printf, 3, 4)));
-#define mxt_check(cond) ((cond) ? (void)0 : mxt_fail(__FILE__, __LINE__, "%s", #cond))
-#define mxt_eq(got, want) mxt_eq_at(__FILE__, __LINE__, #got, (int64_t)(got), (int64_t)(want))
+#define mxt_fail twc_fail
+#define mxt_check twc_check
+#define mxt_eq twc_eq
+#define mxt_eq_at twc_eq_at
+#define mxt_tell twc_tell
+#define mxt_hear twc_hear
+#define mxt_sleep twc_sleep
+#define mxt_thread twc_thread
+#define mxt_start twc_start
+#define mxt_join twc_join
+#define mxt_asleep twc_asleep
+/* Seconds for what a child or a thread does. */
+#define MXT_CHILD TWC_LONG
+
 #define mxt_rc(want, call) mxt_rc_at(__FILE__, __LINE__, #call, want, call)
 #define mxt_ok(call) mxt_rc(MX_SUCCESS, call)
-void mxt_eq_at(const char *file, int line, const char *what, int64_t got, int64_t want);
 void mxt_rc_at(const char *file, int line, const char *what, mx_return_t want, mx_return_t got);
 
 /* The fixture of every suite: tests that run beside each other cannot meet. */
@@ -91,10 +94,6 @@ struct mxt_side {
 void mxt_two(struct mxt_side *s, void (*fn)(struct mxt_side *s), void *arg);
 /* Closes what is open, waits for the child and checks how it ended. */
 void mxt_two_end(struct mxt_side *s);
-/* One byte from process to process. */
-void mxt_tell(int fd);
-void mxt_hear(int fd);
-
 /*
  * A child that holds an open endpoint and makes no MX calls. Start it before
  * mxt_up(). mxt_idle_close() returns when its endpoint is closed.
@@ -122,19 +121,6 @@ void mxt_pending_at(const char *file, int line, mx_endpoint_t ep, mx_request_t *
 /* Waits until a message with this match information is there, unreceived. */
 #define mxt_probe(ep, match) mxt_probe_at(__FILE__, __LINE__, ep, match)
 mx_status_t mxt_probe_at(const char *file, int line, mx_endpoint_t ep, uint64_t match);
-
-void mxt_sleep(unsigned ms);
-
-struct mxt_thread {
-	pthread_t id;
-	void (*fn)(void *arg);
-	void *arg;
-	atomic_int tid, done;
-};
-void mxt_start(struct mxt_thread *t, void (*fn)(void *arg), void *arg);
-void mxt_join(struct mxt_thread *t);
-/* Waits until the thread sleeps and stays asleep. */
-void mxt_asleep(struct mxt_thread *t);
 
 /* A thread inside a blocking call; req is for those that take one. */
 enum mxt_call { MXT_WAIT, MXT_BUFFERED, MXT_PEEK, MXT_PROBE, MXT_WAIT_ANY, MXT_CALLS };

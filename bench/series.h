@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Figures of several rounds. Makes no MX calls. */
+#ifndef BENCH_SERIES_H
+#define BENCH_SERIES_H
+
+#include <time.h>
+
+/* Seconds from some fixed moment. */
+static inline double bench_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+#define BENCH_MAX_ROUNDS 99
+
+/* One figure in every round. */
+struct bench_series {
+	unsigned n;
+	double v[BENCH_MAX_ROUNDS];
+};
+void bench_add(struct bench_series *s, double v);
+/* NaN when there are none or some are not numbers. */
+double bench_median(const struct bench_series *s);
+double bench_least(const struct bench_series *s);
+
+#endif /* BENCH_SERIES_H */

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sleeping on a word of memory that processes share. */
+#ifndef TW_FUTEX_H
+#define TW_FUTEX_H
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TW_FUTEX_FOREVER UINT64_MAX
+
+/* Nanoseconds of the clock that deadlines are of. */
+static inline uint64_t tw_futex_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Sleeps while the word has that value, not beyond the deadline; may wake early. */
+static inline void tw_futex_wait(_Atomic(uint32_t) *word, uint32_t value, uint64_t deadline)
+{
+	struct timespec t = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};
+
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, deadline == TW_FUTEX_FOREVER ? NULL : &t,
+		NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static inline void tw_futex_wake(_Atomic(uint32_t) *word, int n)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
+}
+
+#endif /* TW_FUTEX_H */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared and remote memory: what this process has mapped and how bytes move. */
+#ifndef TW_MR_MEMORY_H
+#define TW_MR_MEMORY_H
+
+#include "mrapi/mr.h"
+
+#define TW_MR_NOT_SHARED UINT64_MAX /* an rmem's offset: not in the arena */
+
+/* ---- mr_arena.c: the file that shared memory is cut from */
+
+/* A place for so many bytes, allocated and zero, or why not. */
+mrapi_status_t tw_mr_arena_reserve(uint64_t span, uint64_t *offset);
+mrapi_status_t tw_mr_arena_fill(uint64_t offset, uint64_t span, const mrapi_resource_t *where);
+void tw_mr_arena_discard(uint64_t offset, uint64_t span);
+void *tw_mr_arena_map(uint64_t offset, uint64_t span, uint64_t address, bool fixed);
+/* Where bytes of this process lie in the arena, or TW_MR_NOT_SHARED. */
+uint64_t tw_mr_arena_offset(const void *mem, uint64_t size);
+
+/* ---- mr_move.c: the ways to another node's memory */
+
+/* A strided piece of work; the local side begins at local. */
+struct tw_mr_move {
+	bool write;
+	char *local;
+	uint64_t remote; /* offset in the remote memory */
+	uint32_t bytes;	 /* of one access */
+	uint32_t n;
+	uint32_t remote_stride, local_stride;
+};
+
+/* This process as a client of one remote memory. */
+struct tw_mr_client {
+	pthread_mutex_t mutex; /* of the cache */
+	uint32_t handle;       /* without the access type */
+	struct tw_mr_rmem *r;
+	uint32_t proc; /* the owner's */
+	pid_t pid;
+	_Atomic(const struct tw_mr_path *) path;
+	char *base; /* path direct: the memory itself */
+	void *map;  /* of the arena, when we made one */
+	uint64_t span;
+	struct tw_mr_cache_block **cache;
+	uint32_t cached;
+};
+
+/*
+ * One way. open() tells whether it reaches the memory; move() does the whole
+ * work or says why not: MRAPI_ERR_NOT_SUPPORTED when the system refuses this way,
+ * and the next one is tried. A way over the network is one more of these.
+ */
+struct tw_mr_path {
+	const char *name;
+	bool (*open)(struct tw_mr_client *c);
+	mrapi_status_t (*move)(struct tw_mr_client *c, const struct tw_mr_move *m);
+};
+
+bool tw_mr_path_open(struct tw_mr_client *c);
+mrapi_status_t tw_mr_move(struct tw_mr_client *c, const struct tw_mr_move *m);
+/* The paths, in order of preference. */
+extern const struct tw_mr_path tw_mr_path_direct, tw_mr_path_vm, tw_mr_path_served;
+void tw_mr_served_forked(void);
+
+/* ---- mr_rmem.c: the access type in a handle; clients */
+mrapi_rmem_atype_t tw_mr_atype_of(mrapi_rmem_hndl_t handle);
+/* The client through which the caller, who is attached, reaches the memory. */
+mrapi_status_t tw_mr_client_find(mrapi_rmem_hndl_t handle, struct tw_mr_client **out);
+/* Writes back what the software cache holds, and drops it. */
+mrapi_status_t tw_mr_client_flush(struct tw_mr_client *c, bool drop);
+
+/* ---- mr_cache.c: the software cache; under the client's mutex */
+mrapi_status_t tw_mr_cache_access(struct tw_mr_client *c, const struct tw_mr_move *m);
+mrapi_status_t tw_mr_cache_flush(struct tw_mr_client *c);
+void tw_mr_cache_drop(struct tw_mr_client *c);
+
+/* ---- mr_requests.c: work that goes on after the call */
+mrapi_status_t tw_mr_request_start(struct tw_mr_client *c, uint32_t me, bool cached,
+				   const struct tw_mr_move *m, mrapi_request_t *request);
+/* Ends what a node has under way with a client, in order. */
+void tw_mr_requests_settle(const struct tw_mr_client *c, uint32_t me);
+/* Does one access now, by the cache if that is how this client reads. */
+mrapi_status_t tw_mr_access(struct tw_mr_client *c, bool cached, const struct tw_mr_move *m);
+
+#endif /* TW_MR_MEMORY_H */

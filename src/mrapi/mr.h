@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the MRAPI interface share. */
+#ifndef TW_MR_H
+#define TW_MR_H
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "mrapi/segment.h"
+
+/* This process as a member of its job. */
+struct tw_mr {
+	_Atomic(uint32_t) epoch;   /* changes when a node of this process ends */
+	_Atomic(uint32_t) first;   /* node slot + 1 of the process's first node, or 0 */
+	struct tw_mr_segment *seg; /* stays mapped after leaving, until the next join */
+	int segfd, arenafd;
+	uint32_t proc; /* our slot in seg->proc */
+	uint32_t incarnation;
+	uint32_t nodes; /* ours; this and the next under the process's mutex */
+	uint32_t joins;
+};
+
+extern struct tw_mr tw_mr;
+
+/* Which node the thread is, in which epoch. */
+struct tw_mr_self {
+	uint32_t epoch; /* when it was last known to be right */
+	uint32_t node;	/* slot + 1 */
+	uint32_t born, join;
+};
+
+extern _Thread_local struct tw_mr_self tw_mr_self;
+
+/* The same after a node of the process has ended. */
+uint32_t tw_mr_me_again(void);
+
+/* The caller's node, slot + 1; 0 when neither it nor its process is one. */
+static inline uint32_t tw_mr_me(void)
+{
+	if (tw_likely(tw_mr_self.node != 0 &&
+		      tw_mr_self.epoch == atomic_load_explicit(&tw_mr.epoch, memory_order_relaxed)))
+		return tw_mr_self.node;
+	return tw_mr_me_again();
+}
+
+static inline struct tw_mr_node *tw_mr_node(uint32_t me)
+{
+	return &tw_mr.seg->node[me - 1];
+}
+
+static inline void tw_mr_tell(mrapi_status_t *status, mrapi_status_t what)
+{
+	if (status)
+		*status = what;
+}
+
+/* ---- mr_join.c: becoming a member of the job, and ceasing to be one */
+mrapi_status_t tw_mr_join(void);
+void tw_mr_leave(void);
+
+/* ---- mr_service.c: the thread that serves other members and sees them die */
+enum tw_mr_message_type { TW_MR_HELLO = 1, TW_MR_WANT, TW_MR_GIVE, TW_MR_MOVE };
+
+struct tw_mr_message {
+	uint32_t type;
+	uint32_t proc;
+	uint32_t incarnation;
+	uint32_t unused;
+};
+
+int tw_mr_service_start(int listener);
+/* The thread ends; then, once the members need not hear of it, the connections. */
+void tw_mr_service_stop(void);
+void tw_mr_service_close(void);
+void tw_mr_service_forked(void);
+/* Watches a connection to a member. */
+void tw_mr_service_watch(int fd, uint32_t proc, uint32_t incarnation, pid_t pid);
+/* The process id of a member as this process knows it; 0 when it is gone. */
+pid_t tw_mr_pid_of(uint32_t proc);
+/* Sends to a member; false when it is gone. */
+bool tw_mr_send(uint32_t proc, const struct tw_mr_message *m);
+
+/* ---- mr_admin.c: the admin lock, and what the dead leave behind */
+void tw_mr_admin_lock(void);
+void tw_mr_admin_unlock(void);
+/* A member is dead: undoes what it held. */
+void tw_mr_bury(uint32_t proc, uint32_t incarnation);
+/* Gives back all that a node holds; under the admin lock. */
+void tw_mr_release_node(uint32_t me);
+
+/* ---- mr_table.c: objects by handle and by id; all but find under the admin lock */
+mrapi_status_t tw_mr_table_claim(enum tw_mr_kind kind, uint32_t id, struct tw_mr_obj **out);
+/* Makes a claimed slot an object. */
+uint32_t tw_mr_table_publish(enum tw_mr_kind kind, struct tw_mr_obj *o, unsigned flags);
+/* Gives a claimed slot back, or ends an object. */
+void tw_mr_table_free(enum tw_mr_kind kind, struct tw_mr_obj *o);
+/* Looks an id up for the caller's domain; the status if it is not to be had. */
+mrapi_status_t tw_mr_table_get(enum tw_mr_kind kind, uint32_t id, struct tw_mr_obj **out);
+void tw_mr_table_repair(enum tw_mr_kind kind);
+void tw_mr_table_init(struct tw_mr_segment *seg);
+/* The object in that slot, live or not. */
+struct tw_mr_obj *tw_mr_slot(enum tw_mr_kind kind, uint32_t slot);
+/* Why a handle finds nothing: *_DELETED or *_INVALID. */
+mrapi_status_t tw_mr_stale(enum tw_mr_kind kind, uint32_t handle);
+bool tw_mr_id_taken(enum tw_mr_kind kind, uint32_t id);
+
+/* What the interface's functions of all kinds do alike. */
+mrapi_status_t tw_mr_obj_get(enum tw_mr_kind kind, uint32_t id, uint32_t *handle);
+mrapi_status_t tw_mr_obj_find(enum tw_mr_kind kind, uint32_t handle, struct tw_mr_obj **out);
+mrapi_status_t tw_mr_obj_attr(enum tw_mr_kind kind, uint32_t handle, mrapi_uint_t num, void *value,
+			      size_t size);
+/* end() runs under the admin lock and may refuse. */
+mrapi_status_t tw_mr_obj_delete(enum tw_mr_kind kind, uint32_t handle,
+				mrapi_status_t (*end)(struct tw_mr_obj *o, uint32_t me));
+
+static inline bool tw_mr_is(struct tw_mr_obj *o, uint32_t handle)
+{
+	return tw_likely(atomic_load_explicit(&o->handle, memory_order_acquire) == handle) &&
+	       handle != 0;
+}
+
+/* ---- mr_wait.c: sleeping for a lock */
+struct tw_mr_wait {
+	struct tw_list link;
+	_Atomic(uint32_t) *word;
+	uint64_t deadline;
+	uint32_t me;
+	mrapi_timeout_t timeout;
+	unsigned spins;
+	bool listed;
+	_Atomic(bool) ended; /* the node was finalized */
+};
+
+static inline void tw_mr_wait_begin(struct tw_mr_wait *w, uint32_t me, mrapi_timeout_t timeout)
+{
+	w->me = me;
+	w->timeout = timeout;
+	w->spins = 0;
+	w->listed = false;
+	atomic_init(&w->ended, false);
+}
+
+/* True a few times: look again before sleeping. */
+bool tw_mr_spin(struct tw_mr_wait *w);
+/* Sleeps while the word has the value: SUCCESS to look again, or why to give up. */
+mrapi_status_t tw_mr_sleep(struct tw_mr_wait *w, _Atomic(uint32_t) *word, uint32_t value);
+void tw_mr_wait_end(struct tw_mr_wait *w);
+/* Ends all waits of a node of this process, or of all of them (0). */
+void tw_mr_wait_abort(uint32_t me);
+void tw_mr_wait_forked(void);
+
+/* ---- mr_init.c */
+/* Whether the numbers of a list are of nodes that live; under the admin lock. */
+bool tw_mr_node_lives(mrapi_node_t number);
+
+/* ---- mr_attr.c */
+/* The flags of an attribute structure, the defaults for NULL; false: not initialized. */
+bool tw_mr_attr_flags(enum tw_mr_kind kind, const void *attributes, unsigned *flags);
+mrapi_status_t tw_mr_attr_init(enum tw_mr_kind kind, uint32_t *attributes);
+mrapi_status_t tw_mr_attr_set(enum tw_mr_kind kind, uint32_t *attributes, mrapi_uint_t num,
+			      const void *value, size_t size);
+/* What every object has. ATTR_NUM: not one of these. */
+mrapi_status_t tw_mr_attr_get(enum tw_mr_kind kind, struct tw_mr_obj *o, mrapi_uint_t num,
+			      void *value, size_t size);
+mrapi_status_t tw_mr_attr_put(void *value, size_t size, const void *from, size_t from_size);
+
+/* ---- mr_mutex.c, mr_counted.c */
+void tw_mr_mutex_drop(struct tw_mr_mutex *m, uint32_t node);
+void tw_mr_counted_drop(struct tw_mr_counted *c, uint32_t node);
+/* Wakes all sleepers and forgets how many there were. */
+void tw_mr_mutex_rouse(struct tw_mr_mutex *m);
+void tw_mr_counted_rouse(struct tw_mr_counted *c);
+
+/* ---- mr_counted.c, for semaphores and reader/writer locks */
+struct tw_mr_pause {
+	uint32_t epoch, seq;
+};
+
+/* Claims one of the places, or tells that all are taken. */
+bool tw_mr_counted_take(struct tw_mr_counted *c, uint32_t me);
+/* Gives one of the caller's places back; false when it has none. */
+bool tw_mr_counted_give(struct tw_mr_counted *c, uint32_t me);
+bool tw_mr_counted_held(struct tw_mr_counted *c, uint32_t me);
+bool tw_mr_counted_empty(struct tw_mr_counted *c);
+/* Something changed: wakes n sleepers, if there are any. */
+void tw_mr_counted_poke(struct tw_mr_counted *c, int n);
+/* Before sleeping: be counted, then look again, then sleep; after it, always, resume. */
+void tw_mr_counted_pause(struct tw_mr_counted *c, struct tw_mr_pause *p);
+void tw_mr_counted_resume(struct tw_mr_counted *c, const struct tw_mr_pause *p);
+uint32_t tw_mr_count_up(_Atomic(uint32_t) *word);
+void tw_mr_count_down(_Atomic(uint32_t) *word, uint32_t epoch);
+
+/* ---- mr_requests.c, mr_rsrc.c, mr_shmem.c, mr_rmem.c: what ends with a node or a process */
+void tw_mr_requests_end(uint32_t me);
+void tw_mr_requests_stop(void);
+void tw_mr_requests_forked(void);
+void tw_mr_rsrc_end(uint32_t me);
+void tw_mr_rsrc_forked(void);
+void tw_mr_shmem_prune(void);
+void tw_mr_shmem_forked(void);
+void tw_mr_rmem_prune(void);
+void tw_mr_rmem_forked(void);
+void tw_mr_serve(uint32_t from);
+
+/* ---- mr_events.c */
+void tw_mr_event(mrapi_event_t event);
+void tw_mr_events_stop(void);
+void tw_mr_events_forked(void);
+
+#endif /* TW_MR_H */

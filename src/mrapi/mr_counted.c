@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What semaphores and reader/writer locks have in common: places that name their
+ * holders, and sleepers. Who changes something bumps seq if anybody sleeps; a
+ * sleeper is counted before it looks for the last time, so no change is missed.
+ * Counts carry an epoch: a burial starts a new one, because the dead may have
+ * been counted.
+ */
+#include <limits.h>
+
+#include "mrapi/mr.h"
+
+#define COUNT 0xffffu
+
+bool tw_mr_counted_take(struct tw_mr_counted *c, uint32_t me)
+{
+	for (uint32_t i = 0; i < c->limit; i++) {
+		_Atomic(uint16_t) *place = &c->holder[(me + i) % c->limit];
+		uint16_t nobody = 0;
+
+		if (atomic_load_explicit(place, memory_order_seq_cst) == 0 &&
+		    atomic_compare_exchange_strong(place, &nobody, (uint16_t)me))
+			return true;
+	}
+	return false;
+}
+
+bool tw_mr_counted_give(struct tw_mr_counted *c, uint32_t me)
+{
+	for (uint32_t i = 0; i < c->limit; i++) {
+		_Atomic(uint16_t) *place = &c->holder[(me + i) % c->limit];
+		uint16_t mine = (uint16_t)me;
+
+		if (atomic_load_explicit(place, memory_order_relaxed) == mine &&
+		    atomic_compare_exchange_strong(place, &mine, 0))
+			return true;
+	}
+	return false;
+}
+
+bool tw_mr_counted_held(struct tw_mr_counted *c, uint32_t me)
+{
+	for (uint32_t i = 0; i < c->limit; i++)
+		if (atomic_load_explicit(&c->holder[(me + i) % c->limit], memory_order_relaxed) ==
+		    me)
+			return true;
+	return false;
+}
+
+bool tw_mr_counted_empty(struct tw_mr_counted *c)
+{
+	for (uint32_t i = 0; i < c->limit; i++)
+		if (atomic_load(&c->holder[i]))
+			return false;
+	return true;
+}
+
+uint32_t tw_mr_count_up(_Atomic(uint32_t) *word)
+{
+	return atomic_fetch_add(word, 1) >> 16;
+}
+
+void tw_mr_count_down(_Atomic(uint32_t) *word, uint32_t epoch)
+{
+	uint32_t w = atomic_load(word);
+
+	while (w >> 16 == epoch && !atomic_compare_exchange_weak(word, &w, w - 1))
+		;
+}
+
+static void new_epoch(_Atomic(uint32_t) *word)
+{
+	uint32_t w = atomic_load(word);
+
+	while (!atomic_compare_exchange_weak(word, &w, ((w >> 16) + 1) << 16))
+		;
+}
+
+void tw_mr_counted_poke(struct tw_mr_counted *c, int n)
+{
+	if (!(atomic_load(&c->sleepers) & COUNT))
+		return;
+	atomic_fetch_add(&c->seq, 1);
+	tw_futex_wake(&c->seq, n);
+}
+
+void tw_mr_counted_pause(struct tw_mr_counted *c, struct tw_mr_pause *p)
+{
+	atomic_store_explicit(&c->obj.contended, 1, memory_order_relaxed);
+	p->epoch = tw_mr_count_up(&c->sleepers);
+	p->seq = atomic_load(&c->seq);
+}
+
+void tw_mr_counted_resume(struct tw_mr_counted *c, const struct tw_mr_pause *p)
+{
+	tw_mr_count_down(&c->sleepers, p->epoch);
+}
+
+void tw_mr_counted_drop(struct tw_mr_counted *c, uint32_t node)
+{
+	uint32_t writer = atomic_load(&c->writer);
+	bool changed = false;
+
+	for (uint32_t i = 0; i < MRAPI_MAX_SEM_SHAREDLOCKS; i++) {
+		uint16_t holder = (uint16_t)node;
+
+		changed |= atomic_compare_exchange_strong(&c->holder[i], &holder, 0);
+	}
+	if ((writer & TW_MR_OWNER) == node)
+		changed |= atomic_compare_exchange_strong(&c->writer, &writer, 0);
+	if (changed)
+		tw_mr_counted_poke(c, INT_MAX);
+}
+
+void tw_mr_counted_rouse(struct tw_mr_counted *c)
+{
+	if (!atomic_load(&c->obj.contended))
+		return;
+	new_epoch(&c->sleepers);
+	new_epoch(&c->writers);
+	atomic_fetch_add(&c->seq, 1);
+	tw_futex_wake(&c->seq, INT_MAX);
+}

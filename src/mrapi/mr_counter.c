@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The counters behind dynamic attributes (MRAPI 4.6.3 to 4.6.5). Sources count
+ * in 64 bits; the attribute shows the low 32 of what was counted while started,
+ * and a rollover is noticed when it is read or stopped. A node keeps its count
+ * over stop and start.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "mrapi/rsrc.h"
+
+struct counter {
+	struct tw_list link;
+	mrapi_rsrc_type_t type;
+	unsigned index;
+	mrapi_uint_t num;
+	uint32_t me;
+	bool running;
+	uint64_t before; /* counted until the last start */
+	uint64_t from;	 /* the source then */
+	uint64_t rolled; /* rollovers told of */
+	int fd[2];	 /* hardware counters: accesses, misses */
+	void (*rollover)(void);
+};
+
+static struct tw_list counters = {&counters, &counters};
+
+bool tw_mr_attr_dynamic(mrapi_rsrc_type_t type, mrapi_uint_t num)
+{
+	if (type == MRAPI_RSRC_MEM)
+		return num == MRAPI_RSRC_MEM_ALLOCATIONS;
+	if (type == MRAPI_RSRC_CACHE)
+		return num == MRAPI_RSRC_CACHE_HITS || num == MRAPI_RSRC_CACHE_MISSES;
+	return type == MRAPI_RSRC_CPU &&
+	       (num == MRAPI_RSRC_CPU_CYCLES || num == MRAPI_RSRC_CPU_BUSY);
+}
+
+/* ------------------------------------------------------------------- sources */
+
+/* Milliseconds that a processor did anything, of /proc/stat. */
+static bool busy_ms(unsigned cpu, uint64_t *value)
+{
+	FILE *f = fopen("/proc/stat", "re");
+	unsigned long long t[8] = {0};
+	char line[256], name[16];
+	bool found = false;
+	int len = snprintf(name, sizeof(name), "cpu%u ", cpu);
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, name, (size_t)len) &&
+			sscanf(line + len, "%llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1],
+			       &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) >= 3;
+	if (f)
+		fclose(f);
+	/* All but idle and waiting for input. */
+	*value = (t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	return found;
+}
+
+/* Pages that the kernel took from a memory, of its numastat. */
+static bool allocations(unsigned node, uint64_t *value)
+{
+	char path[64], line[128];
+	unsigned long long n;
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/numastat", node);
+	f = fopen(path, "re");
+	*value = 0;
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "local_node %llu", &n) == 1 ||
+		    sscanf(line, "other_node %llu", &n) == 1) {
+			*value += n;
+			found = true;
+		}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int open_hardware(uint64_t cache, uint64_t result)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_HW_CACHE,
+		.size = sizeof(attr),
+		.config = cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | result << 16,
+		.inherit = 1,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+
+	return tw_fd_own((int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
+}
+
+/* The kernel names the first and the last level only. */
+static mrapi_status_t open_cache(struct counter *c, const struct tw_mr_rsrc *f)
+{
+	bool first = f->value[MRAPI_RSRC_CACHE_LEVEL] == 1;
+
+	if (!first && !f->last_level)
+		return MRAPI_ERR_NOT_SUPPORTED;
+	c->fd[0] = open_hardware(first ? PERF_COUNT_HW_CACHE_L1D : PERF_COUNT_HW_CACHE_LL,
+				 PERF_COUNT_HW_CACHE_RESULT_ACCESS);
+	if (c->fd[0] >= 0)
+		c->fd[1] = open_hardware(first ? PERF_COUNT_HW_CACHE_L1D : PERF_COUNT_HW_CACHE_LL,
+					 PERF_COUNT_HW_CACHE_RESULT_MISS);
+	if (c->fd[0] >= 0 && c->fd[1] >= 0)
+		return MRAPI_SUCCESS;
+	return errno == EBUSY ? MRAPI_ERR_RSRC_COUNTER_INUSE : MRAPI_ERR_NOT_SUPPORTED;
+}
+
+static bool cache_count(const struct counter *c, uint64_t *value)
+{
+	uint64_t accesses, misses;
+
+	if (read(c->fd[0], &accesses, sizeof(accesses)) != sizeof(accesses) ||
+	    read(c->fd[1], &misses, sizeof(misses)) != sizeof(misses))
+		return false;
+	*value = c->num == MRAPI_RSRC_CACHE_MISSES ? misses
+		 : accesses > misses		   ? accesses - misses
+						   : 0;
+	return true;
+}
+
+/* What the source says now. */
+static bool sample(const struct counter *c, uint64_t *value)
+{
+	if (c->type == MRAPI_RSRC_CACHE)
+		return cache_count(c, value);
+	if (c->type == MRAPI_RSRC_MEM)
+		return allocations(c->index, value);
+	if (c->num == MRAPI_RSRC_CPU_BUSY)
+		return busy_ms(c->index, value);
+	*value = tw_clock();
+	return true;
+}
+
+/* ------------------------------------------------------------------ counters */
+
+static bool same(const struct counter *c, const struct tw_mr_rsrc *f, mrapi_uint_t num)
+{
+	/* Levels of cache number their caches alike. */
+	return c->type == f->type && c->num == num &&
+	       c->index == f->index + (f->type == MRAPI_RSRC_CACHE
+					       ? (unsigned)f->value[MRAPI_RSRC_CACHE_LEVEL] << 24
+					       : 0);
+}
+
+static struct counter *find(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&counters, pos, tmp) {
+		struct counter *c = tw_container(pos, struct counter, link);
+
+		if (same(c, f, num) && c->me == me)
+			return c;
+	}
+	return NULL;
+}
+
+/* Whether another node counts there. */
+static bool in_use(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&counters, pos, tmp) {
+		struct counter *c = tw_container(pos, struct counter, link);
+
+		if (same(c, f, num) && c->me != me && c->running)
+			return true;
+	}
+	return false;
+}
+
+static struct counter *make(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me)
+{
+	struct counter *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->type = f->type;
+	c->index = f->index;
+	if (f->type == MRAPI_RSRC_CACHE)
+		c->index += (unsigned)f->value[MRAPI_RSRC_CACHE_LEVEL] << 24;
+	c->num = num;
+	c->me = me;
+	c->fd[0] = c->fd[1] = -1;
+	tw_list_add_tail(&counters, &c->link);
+	return c;
+}
+
+static void close_hardware(struct counter *c)
+{
+	tw_fd_close(c->fd[0]);
+	tw_fd_close(c->fd[1]);
+	c->fd[0] = c->fd[1] = -1;
+}
+
+mrapi_status_t tw_mr_counter_start(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
+				   void (*rollover)(void))
+{
+	struct counter *c = find(f, num, me);
+	mrapi_status_t status = MRAPI_SUCCESS;
+
+	if (c && c->running)
+		return MRAPI_ERR_RSRC_STARTED;
+	if (in_use(f, num, me))
+		return MRAPI_ERR_RSRC_COUNTER_INUSE;
+	if (!f->here)
+		return MRAPI_ERR_NOT_SUPPORTED;
+	if (!c)
+		c = make(f, num, me);
+	if (!c)
+		return MRAPI_ERR_MEM_LIMIT;
+	if (f->type == MRAPI_RSRC_CACHE)
+		status = open_cache(c, f);
+	if (status == MRAPI_SUCCESS && !sample(c, &c->from))
+		status = MRAPI_ERR_NOT_SUPPORTED;
+	if (status != MRAPI_SUCCESS) {
+		close_hardware(c);
+		return status;
+	}
+	c->rollover = rollover;
+	c->running = true;
+	return MRAPI_SUCCESS;
+}
+
+mrapi_status_t tw_mr_counter_reset(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me)
+{
+	struct counter *c = find(f, num, me);
+
+	if (in_use(f, num, me))
+		return MRAPI_ERR_RSRC_COUNTER_INUSE;
+	if (!c)
+		return MRAPI_SUCCESS; /* nothing was counted */
+	c->before = c->rolled = 0;
+	if (c->running)
+		sample(c, &c->from);
+	return MRAPI_SUCCESS;
+}
+
+/* What was counted in all; notes the rollovers that nobody was told of yet. */
+static uint64_t total(struct counter *c, void (**rollover)(void), unsigned *times)
+{
+	uint64_t now = c->from, sum;
+
+	sample(c, &now);
+	/* A processor that went off line may begin anew. */
+	sum = c->before + (now > c->from ? now - c->from : 0);
+	*rollover = c->rollover;
+	*times = c->rollover && (sum >> 32) > c->rolled ? (unsigned)((sum >> 32) - c->rolled) : 0;
+	c->rolled = sum >> 32;
+	return sum;
+}
+
+mrapi_status_t tw_mr_counter_read(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
+				  mrapi_uint_t *value, void (**rollover)(void), unsigned *times)
+{
+	struct counter *c = find(f, num, me);
+
+	if (!c || !c->running)
+		return MRAPI_ERR_RSRC_NOTSTARTED;
+	*value = (mrapi_uint_t)total(c, rollover, times);
+	return MRAPI_SUCCESS;
+}
+
+mrapi_status_t tw_mr_counter_stop(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
+				  void (**rollover)(void), unsigned *times)
+{
+	struct counter *c = find(f, num, me);
+
+	if (!c || !c->running)
+		return MRAPI_ERR_RSRC_NOTSTARTED;
+	c->before = total(c, rollover, times);
+	c->running = false;
+	close_hardware(c);
+	return MRAPI_SUCCESS;
+}
+
+void tw_mr_counters_end(uint32_t me)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&counters, pos, tmp) {
+		struct counter *c = tw_container(pos, struct counter, link);
+
+		if (me && c->me != me)
+			continue;
+		close_hardware(c);
+		tw_list_del(&c->link);
+		free(c);
+	}
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ways to another node's memory: directly when it is shared or our own, by
+ * the kernel when it is another process's, and by the owner's thread when the
+ * kernel refuses. Which one is settled at the attach and, should the kernel
+ * change its mind, at the access.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include "base/copy.h"
+#include "base/settings.h"
+#include "mrapi/memory.h"
+
+static const struct tw_mr_path *const paths[] = {&tw_mr_path_direct, &tw_mr_path_vm,
+						 &tw_mr_path_served};
+
+/* The first way from there on that reaches the memory. */
+static bool open_from(struct tw_mr_client *c, unsigned i)
+{
+	for (; i < tw_countof(paths); i++) {
+		if (!paths[i]->open(c))
+			continue;
+		atomic_store(&c->path, paths[i]);
+		return true;
+	}
+	return false;
+}
+
+bool tw_mr_path_open(struct tw_mr_client *c)
+{
+	for (unsigned i = 0; i < tw_countof(paths); i++)
+		if (!strcmp(paths[i]->name, tw_settings.rmem) && paths[i]->open(c)) {
+			atomic_store(&c->path, paths[i]);
+			return true;
+		}
+	return open_from(c, 0);
+}
+
+/* Pieces that touch on both sides are one. */
+static struct tw_mr_move joined(const struct tw_mr_move *m)
+{
+	struct tw_mr_move j = *m;
+
+	if (m->n > 1 && m->remote_stride == m->bytes && m->local_stride == m->bytes) {
+		j.bytes = m->bytes * m->n;
+		j.n = 1;
+	}
+	return j;
+}
+
+mrapi_status_t tw_mr_move(struct tw_mr_client *c, const struct tw_mr_move *m)
+{
+	struct tw_mr_move j = joined(m);
+
+	for (;;) {
+		const struct tw_mr_path *path = atomic_load(&c->path);
+		mrapi_status_t status = path->move(c, &j);
+		unsigned i = 0;
+
+		if (status != MRAPI_ERR_NOT_SUPPORTED)
+			return status;
+		while (paths[i] != path)
+			i++;
+		if (!open_from(c, i + 1))
+			return status;
+		tw_log(TW_LOG_INFO, "mrapi: remote memory by %s, not %s",
+		       atomic_load(&c->path)->name, path->name);
+	}
+}
+
+/* ------------------------------------------------------------------- direct */
+
+static bool direct_open(struct tw_mr_client *c)
+{
+	uint64_t offset = c->r->offset, into = offset % TW_PAGE;
+
+	if (c->proc == tw_mr.proc) {
+		c->base = (char *)(uintptr_t)c->r->address;
+		return true;
+	}
+	if (offset == TW_MR_NOT_SHARED)
+		return false;
+	c->span = (into + c->r->size + TW_PAGE - 1) & ~(uint64_t)(TW_PAGE - 1);
+	c->map = tw_mr_arena_map(offset - into, c->span, 0, false);
+	c->base = (char *)c->map + into;
+	return c->map != NULL;
+}
+
+static mrapi_status_t direct_move(struct tw_mr_client *c, const struct tw_mr_move *m)
+{
+	char *local = m->local, *remote = c->base + m->remote;
+
+	for (uint32_t i = 0; i < m->n; i++) {
+		if (m->write)
+			tw_copy(remote, local, m->bytes);
+		else
+			tw_copy(local, remote, m->bytes);
+		local += m->local_stride;
+		remote += m->remote_stride;
+	}
+	return MRAPI_SUCCESS;
+}
+
+const struct tw_mr_path tw_mr_path_direct = {"direct", direct_open, direct_move};
+
+/* ----------------------------------------------------------------------- vm */
+
+#define VM_PIECES 128
+#define VM_LARGE (1u << 20) /* pieces from here on go one by one */
+
+static bool vm_open(struct tw_mr_client *c)
+{
+	return c->pid != 0;
+}
+
+static mrapi_status_t vm_error(int error)
+{
+	if (error == EPERM || error == ENOSYS)
+		return MRAPI_ERR_NOT_SUPPORTED;
+	return error == ENOMEM ? MRAPI_ERR_MEM_LIMIT : MRAPI_ERR_RMEM_INVALID;
+}
+
+/* Moves what the two lists say; the kernel may stop in between two pages. */
+static mrapi_status_t vm_call(struct tw_mr_client *c, bool write, struct iovec *local,
+			      unsigned nlocal, struct iovec *remote, unsigned nremote, size_t total)
+{
+	while (total > 0) {
+		ssize_t n = write ? process_vm_writev(c->pid, local, nlocal, remote, nremote, 0)
+				  : process_vm_readv(c->pid, local, nlocal, remote, nremote, 0);
+
+		if (n < 0)
+			return vm_error(errno);
+		total -= (size_t)n;
+		if (total == 0)
+			break;
+		if (nlocal > 1 || nremote > 1 || n == 0)
+			return MRAPI_ERR_RMEM_INVALID;
+		local->iov_base = (char *)local->iov_base + n;
+		remote->iov_base = (char *)remote->iov_base + n;
+		local->iov_len -= (size_t)n;
+		remote->iov_len -= (size_t)n;
+	}
+	return MRAPI_SUCCESS;
+}
+
+/* One side of n pieces as a list; touching pieces are one entry. */
+static unsigned vm_list(struct iovec *iov, char *at, uint32_t bytes, uint32_t stride, uint32_t n)
+{
+	if (n == 1 || stride == bytes) {
+		iov[0] = (struct iovec){at, (size_t)bytes * n};
+		return 1;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		iov[i] = (struct iovec){at + (size_t)i * stride, bytes};
+	return n;
+}
+
+static mrapi_status_t vm_move(struct tw_mr_client *c, const struct tw_mr_move *m)
+{
+	struct iovec local[VM_PIECES], remote[VM_PIECES];
+	char *from = (char *)(uintptr_t)(c->r->address + m->remote);
+	mrapi_status_t status = MRAPI_SUCCESS;
+
+	for (uint32_t i = 0, n; i < m->n && status == MRAPI_SUCCESS; i += n) {
+		unsigned nlocal, nremote;
+
+		n = m->bytes >= VM_LARGE ? 1 : tw_min((uint32_t)VM_PIECES, m->n - i);
+		nlocal = vm_list(local, m->local + (size_t)i * m->local_stride, m->bytes,
+				 m->local_stride, n);
+		nremote = vm_list(remote, from + (size_t)i * m->remote_stride, m->bytes,
+				  m->remote_stride, n);
+		status = vm_call(c, m->write, local, nlocal, remote, nremote, (size_t)m->bytes * n);
+	}
+	/* Another process may have the number of one that died. */
+	if (status == MRAPI_SUCCESS && !tw_mr_is(&c->r->obj, c->handle))
+		status = MRAPI_ERR_RMEM_INVALID;
+	return status;
+}
+
+const struct tw_mr_path tw_mr_path_vm = {"vm", vm_open, vm_move};
+
+/* ------------------------------------------------------------------- served */
+
+/*
+ * A request lies in the asking process's buffer in the arena, with room for the
+ * bytes; the owner's thread is told of it and answers there. One at a time.
+ */
+struct bounce {
+	_Atomic(uint32_t) state; /* slept on */
+	mrapi_status_t status;
+	uint32_t handle;
+	uint32_t write;
+	uint64_t remote;
+	uint32_t bytes, n, stride;
+	uint32_t unused[7];
+	char data[];
+};
+_Static_assert(sizeof(struct bounce) == 64, "wire format");
+
+enum { IDLE, ASKED, ANSWERED };
+
+#define ROOM (TW_MR_BOUNCE - sizeof(struct bounce))
+#define LOOK_NS 100000000ull /* a waiter looks whether the owner still lives */
+
+static pthread_mutex_t bounce_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct bounce *bounce_map(uint32_t proc)
+{
+	uint64_t size = tw_mr.seg->arena_size;
+
+	if (size < TW_MR_BOUNCES)
+		return NULL;
+	return tw_mr_arena_map(size - (uint64_t)(proc + 1) * TW_MR_BOUNCE, TW_MR_BOUNCE, 0, false);
+}
+
+static bool served_open(struct tw_mr_client *c)
+{
+	off_t at = (off_t)(tw_mr.seg->arena_size - (uint64_t)(tw_mr.proc + 1) * TW_MR_BOUNCE);
+
+	return c->proc != tw_mr.proc && tw_mr.seg->arena_size >= TW_MR_BOUNCES &&
+	       fallocate(tw_mr.arenafd, 0, at, TW_MR_BOUNCE) == 0;
+}
+
+static mrapi_status_t served_ask(struct tw_mr_client *c, struct bounce *b)
+{
+	struct tw_mr_message ask = {
+		.type = TW_MR_MOVE, .proc = tw_mr.proc, .incarnation = tw_mr.incarnation};
+
+	b->handle = c->handle;
+	atomic_store(&b->state, ASKED);
+	if (!tw_mr_send(c->proc, &ask))
+		return MRAPI_ERR_RMEM_INVALID;
+	while (atomic_load(&b->state) == ASKED) {
+		tw_futex_wait(&b->state, ASKED, tw_futex_now() + LOOK_NS);
+		if (!tw_mr_is(&c->r->obj, c->handle))
+			return MRAPI_ERR_RMEM_INVALID;
+	}
+	return b->status;
+}
+
+/* Packs or unpacks n pieces. */
+static void served_copy(char *packed, char *at, uint32_t bytes, uint32_t stride, uint32_t n,
+			bool pack)
+{
+	for (uint32_t i = 0; i < n; i++, packed += bytes, at += stride)
+		tw_copy(pack ? packed : at, pack ? at : packed, bytes);
+}
+
+/* n pieces that fit the buffer. */
+static mrapi_status_t served_batch(struct tw_mr_client *c, struct bounce *b,
+				   const struct tw_mr_move *m)
+{
+	mrapi_status_t status;
+
+	b->write = m->write;
+	b->remote = m->remote;
+	b->bytes = m->bytes;
+	b->n = m->n;
+	b->stride = m->remote_stride;
+	if (m->write)
+		served_copy(b->data, m->local, m->bytes, m->local_stride, m->n, true);
+	status = served_ask(c, b);
+	if (status == MRAPI_SUCCESS && !m->write)
+		served_copy(b->data, m->local, m->bytes, m->local_stride, m->n, false);
+	return status;
+}
+
+static mrapi_status_t served_piece(struct tw_mr_client *c, struct bounce *b, struct tw_mr_move m)
+{
+	mrapi_status_t status = MRAPI_SUCCESS;
+	uint32_t left = m.bytes;
+
+	m.n = 1;
+	while (left > 0 && status == MRAPI_SUCCESS) {
+		m.bytes = tw_min(left, (uint32_t)ROOM);
+		status = served_batch(c, b, &m);
+		m.local += m.bytes;
+		m.remote += m.bytes;
+		left -= m.bytes;
+	}
+	return status;
+}
+
+static mrapi_status_t served_move(struct tw_mr_client *c, const struct tw_mr_move *m)
+{
+	uint32_t fit = tw_max((uint32_t)ROOM / m->bytes, 1u);
+	mrapi_status_t status = MRAPI_SUCCESS;
+	struct bounce *b;
+
+	pthread_mutex_lock(&bounce_mutex);
+	b = bounce_map(tw_mr.proc);
+	if (!b)
+		status = MRAPI_ERR_MEM_LIMIT;
+	for (uint32_t i = 0, n; i < m->n && status == MRAPI_SUCCESS; i += n) {
+		struct tw_mr_move part = *m;
+
+		n = tw_min(fit, m->n - i);
+		part.local += (size_t)i * m->local_stride;
+		part.remote += (uint64_t)i * m->remote_stride;
+		part.n = n;
+		status = m->bytes > ROOM ? served_piece(c, b, part) : served_batch(c, b, &part);
+	}
+	if (b)
+		munmap(b, TW_MR_BOUNCE);
+	pthread_mutex_unlock(&bounce_mutex);
+	return status;
+}
+
+const struct tw_mr_path tw_mr_path_served = {"served", served_open, served_move};
+
+void tw_mr_served_forked(void)
+{
+	pthread_mutex_init(&bounce_mutex, NULL);
+}
+
+/* What was asked, read once: the other side may change it meanwhile. */
+static mrapi_status_t serve(struct bounce *b)
+{
+	volatile struct bounce *ask = b;
+	uint32_t handle = ask->handle, bytes = ask->bytes, n = ask->n, stride = ask->stride;
+	uint64_t remote = ask->remote;
+	bool write = ask->write;
+	struct tw_mr_rmem *r = &tw_mr.seg->rmem[handle % MRAPI_MAX_RMEMS];
+
+	if (!tw_mr_is(&r->obj, handle) || tw_mr_node(r->owner)->proc != tw_mr.proc)
+		return MRAPI_ERR_RMEM_INVALID;
+	if (bytes == 0 || n == 0 || (uint64_t)bytes * n > ROOM || remote > r->size ||
+	    (uint64_t)(n - 1) * stride + bytes > r->size - remote)
+		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
+	served_copy(b->data, (char *)(uintptr_t)(r->address + remote), bytes, stride, n, !write);
+	return MRAPI_SUCCESS;
+}
+
+void tw_mr_serve(uint32_t from)
+{
+	struct bounce *b = bounce_map(from);
+
+	if (!b)
+		return;
+	b->status = serve(b);
+	atomic_store(&b->state, ANSWERED);
+	tw_futex_wake(&b->state, 1);
+	munmap(b, TW_MR_BOUNCE);
+}

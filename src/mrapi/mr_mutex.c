@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MRAPI 4.3.1: mutexes. The lock word names the holder; taking it is one compare
+ * and swap. The handle is looked at after it, so that a line that another core
+ * has travels once: if the slot is not this mutex any more, the lock goes back.
+ */
+#include <limits.h>
+
+#include "mrapi/mr.h"
+
+static struct tw_mr_mutex *mutex_at(mrapi_mutex_hndl_t handle)
+{
+	struct tw_mr_mutex *m = &tw_mr.seg->mutex[handle & TW_MR_SLOT_MASK];
+
+	return tw_mr_is(&m->obj, handle) ? m : NULL;
+}
+
+/* A key is the number of the locking and how deep it is in its recursion. */
+static mrapi_key_t make_key(uint64_t locking, uint32_t depth)
+{
+	return locking << 16 | depth;
+}
+
+#define MAX_DEPTH 0xffffu
+
+static void release(struct tw_mr_mutex *m)
+{
+	if (atomic_exchange_explicit(&m->word, 0, memory_order_release) & TW_MR_WAITERS)
+		tw_futex_wake(&m->word, 1);
+}
+
+/* The caller has just got it. */
+static mrapi_status_t locked(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle, mrapi_key_t *key)
+{
+	uint64_t n;
+
+	if (tw_unlikely(!tw_mr_is(&m->obj, handle))) {
+		release(m);
+		return tw_mr_stale(TW_MR_MUTEX, handle);
+	}
+	n = atomic_load_explicit(&m->locking, memory_order_relaxed) + 1;
+	atomic_store_explicit(&m->locking, n, memory_order_relaxed);
+	atomic_store_explicit(&m->depth, 1, memory_order_relaxed);
+	*key = make_key(n, 1);
+	return MRAPI_SUCCESS;
+}
+
+/* The caller has it already. */
+static mrapi_status_t lock_again(struct tw_mr_mutex *m, mrapi_key_t *key)
+{
+	uint32_t depth = atomic_load_explicit(&m->depth, memory_order_relaxed);
+
+	if (!(m->obj.flags & TW_MR_RECURSIVE) || depth == MAX_DEPTH)
+		return MRAPI_ERR_MUTEX_LOCKED;
+	atomic_store_explicit(&m->depth, depth + 1, memory_order_relaxed);
+	*key = make_key(atomic_load_explicit(&m->locking, memory_order_relaxed), depth + 1);
+	return MRAPI_SUCCESS;
+}
+
+static bool take(struct tw_mr_mutex *m, uint32_t me)
+{
+	uint32_t free = 0;
+
+	return atomic_compare_exchange_strong_explicit(&m->word, &free, me, memory_order_acquire,
+						       memory_order_relaxed);
+}
+
+/* Whether the mutex was got, or why it will not be. */
+static mrapi_status_t wait_for(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+			       struct tw_mr_wait *w)
+{
+	uint32_t keep = 0;
+
+	for (;;) {
+		uint32_t word = atomic_load_explicit(&m->word, memory_order_relaxed);
+		mrapi_status_t status;
+
+		if (!(word & TW_MR_OWNER)) {
+			if (atomic_compare_exchange_weak_explicit(
+				    &m->word, &word, me | keep | (word & TW_MR_WAITERS),
+				    memory_order_acquire, memory_order_relaxed))
+				return MRAPI_SUCCESS;
+			continue;
+		}
+		if (!tw_mr_is(&m->obj, handle))
+			return tw_mr_stale(TW_MR_MUTEX, handle);
+		if (tw_mr_spin(w))
+			continue;
+		if (w->timeout == 0)
+			return MRAPI_TIMEOUT;
+		atomic_store_explicit(&m->obj.contended, 1, memory_order_relaxed);
+		if (!(word & TW_MR_WAITERS) &&
+		    !atomic_compare_exchange_weak(&m->word, &word, word | TW_MR_WAITERS))
+			continue;
+		status = tw_mr_sleep(w, &m->word, word | TW_MR_WAITERS);
+		if (status != MRAPI_SUCCESS) {
+			/* A wake-up that was meant for us goes on to another. */
+			tw_futex_wake(&m->word, 1);
+			return status;
+		}
+		keep = TW_MR_WAITERS; /* others may sleep, too */
+	}
+}
+
+static mrapi_status_t lock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, mrapi_timeout_t timeout)
+{
+	uint32_t me = tw_mr_me();
+	struct tw_mr_mutex *m;
+	struct tw_mr_wait w;
+	mrapi_status_t status;
+
+	if (tw_unlikely(!me))
+		return MRAPI_ERR_NODE_NOTINIT;
+	m = &tw_mr.seg->mutex[handle & TW_MR_SLOT_MASK];
+	if (tw_likely(key != NULL && take(m, me)))
+		return locked(m, handle, key);
+	if (!tw_mr_is(&m->obj, handle))
+		return tw_mr_stale(TW_MR_MUTEX, handle);
+	if (!key)
+		return MRAPI_ERR_PARAMETER;
+	if ((atomic_load_explicit(&m->word, memory_order_relaxed) & TW_MR_OWNER) == me)
+		return lock_again(m, key);
+	tw_mr_wait_begin(&w, me, timeout);
+	status = wait_for(m, handle, me, &w);
+	if (status == MRAPI_SUCCESS)
+		status = locked(m, handle, key);
+	tw_mr_wait_end(&w);
+	return status;
+}
+
+static mrapi_status_t trylock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, bool *got)
+{
+	mrapi_status_t status = lock(handle, key, 0);
+
+	*got = status == MRAPI_SUCCESS;
+	return status == MRAPI_TIMEOUT ? MRAPI_SUCCESS : status;
+}
+
+/* Whether the key is that of the innermost locking. */
+static mrapi_status_t check_key(struct tw_mr_mutex *m, mrapi_key_t key, uint32_t depth)
+{
+	uint64_t locking = atomic_load_explicit(&m->locking, memory_order_relaxed);
+
+	if (key == make_key(locking, depth))
+		return MRAPI_SUCCESS;
+	if (key > make_key(locking, 0) && key < make_key(locking, depth))
+		return MRAPI_ERR_MUTEX_LOCKORDER;
+	return MRAPI_ERR_MUTEX_KEY;
+}
+
+static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
+{
+	uint32_t me = tw_mr_me();
+	struct tw_mr_mutex *m;
+
+	if (tw_unlikely(!me))
+		return MRAPI_ERR_NODE_NOTINIT;
+	m = mutex_at(handle);
+	if (tw_unlikely(!m))
+		return tw_mr_stale(TW_MR_MUTEX, handle);
+	if (tw_unlikely(!key))
+		return MRAPI_ERR_PARAMETER;
+	if (tw_unlikely((atomic_load_explicit(&m->word, memory_order_relaxed) & TW_MR_OWNER) != me))
+		return MRAPI_ERR_MUTEX_NOTLOCKED;
+	if (m->obj.flags & TW_MR_RECURSIVE) {
+		uint32_t depth = atomic_load_explicit(&m->depth, memory_order_relaxed);
+		mrapi_status_t status = check_key(m, *key, depth);
+
+		if (status != MRAPI_SUCCESS)
+			return status;
+		atomic_store_explicit(&m->depth, depth - 1, memory_order_relaxed);
+		if (depth > 1)
+			return MRAPI_SUCCESS;
+	}
+	release(m);
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t create(mrapi_mutex_id_t id, const mrapi_mutex_attributes_t *attributes,
+			     mrapi_mutex_hndl_t *handle)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status;
+	unsigned flags;
+
+	if (!tw_mr_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (!tw_mr_attr_flags(TW_MR_MUTEX, attributes, &flags))
+		return MRAPI_ERR_PARAMETER;
+	tw_mr_admin_lock();
+	status = tw_mr_table_claim(TW_MR_MUTEX, id, &o);
+	if (status == MRAPI_SUCCESS)
+		*handle = tw_mr_table_publish(TW_MR_MUTEX, o, flags);
+	tw_mr_admin_unlock();
+	return status;
+}
+
+/* Deleting takes the lock: nobody has it, and nobody gets it any more. */
+static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
+{
+	struct tw_mr_mutex *m = tw_container(o, struct tw_mr_mutex, obj);
+
+	if (!take(m, me))
+		return MRAPI_ERR_MUTEX_LOCKED;
+	tw_mr_table_free(TW_MR_MUTEX, o);
+	atomic_store(&m->word, 0);
+	tw_futex_wake(&m->word, INT_MAX);
+	return MRAPI_SUCCESS;
+}
+
+void tw_mr_mutex_drop(struct tw_mr_mutex *m, uint32_t node)
+{
+	if ((atomic_load(&m->word) & TW_MR_OWNER) == node)
+		release(m);
+}
+
+void tw_mr_mutex_rouse(struct tw_mr_mutex *m)
+{
+	if (atomic_load(&m->obj.contended))
+		tw_futex_wake(&m->word, INT_MAX);
+}
+
+mrapi_mutex_hndl_t mrapi_mutex_create(mrapi_mutex_id_t mutex_id,
+				      const mrapi_mutex_attributes_t *attributes,
+				      mrapi_status_t *status)
+{
+	mrapi_mutex_hndl_t handle = 0;
+
+	tw_mr_tell(status, create(mutex_id, attributes, &handle));
+	return handle;
+}
+
+void mrapi_mutex_get_attribute(mrapi_mutex_hndl_t mutex, mrapi_uint_t attribute_num,
+			       void *attribute, size_t attribute_size, mrapi_status_t *status)
+{
+	tw_mr_tell(status,
+		   tw_mr_obj_attr(TW_MR_MUTEX, mutex, attribute_num, attribute, attribute_size));
+}
+
+mrapi_mutex_hndl_t mrapi_mutex_get(mrapi_mutex_id_t mutex_id, mrapi_status_t *status)
+{
+	mrapi_mutex_hndl_t handle = 0;
+
+	tw_mr_tell(status, tw_mr_obj_get(TW_MR_MUTEX, mutex_id, &handle));
+	return handle;
+}
+
+void mrapi_mutex_delete(mrapi_mutex_hndl_t mutex, mrapi_status_t *status)
+{
+	tw_mr_tell(status, tw_mr_obj_delete(TW_MR_MUTEX, mutex, end));
+}
+
+void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_timeout_t timeout,
+		      mrapi_status_t *status)
+{
+	tw_mr_tell(status, lock(mutex, lock_key, timeout));
+}
+
+mrapi_boolean_t mrapi_mutex_trylock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key,
+				    mrapi_status_t *status)
+{
+	bool got;
+
+	tw_mr_tell(status, trylock(mutex, lock_key, &got));
+	return got ? MRAPI_TRUE : MRAPI_FALSE;
+}
+
+void mrapi_mutex_unlock(mrapi_mutex_hndl_t mutex, const mrapi_key_t *lock_key,
+			mrapi_status_t *status)
+{
+	tw_mr_tell(status, unlock(mutex, lock_key));
+}

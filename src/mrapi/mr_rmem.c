@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MRAPI 4.4.2: remote memory. A handle carries the access type of its client.
+ * Each process has one client per remote memory that its nodes are attached to.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "mrapi/memory.h"
+
+#define ATYPE_MASK (3u << TW_MR_ATYPE_SHIFT)
+#define SLOT_MASK ((1u << TW_MR_ATYPE_SHIFT) - 1)
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* clients; before the admin lock */
+static struct tw_mr_client *clients[MRAPI_MAX_RMEMS];	  /* kept once made */
+
+static uint32_t plain(mrapi_rmem_hndl_t handle)
+{
+	return handle & ~ATYPE_MASK;
+}
+
+mrapi_rmem_atype_t tw_mr_atype_of(mrapi_rmem_hndl_t handle)
+{
+	return (mrapi_rmem_atype_t)(((handle & ATYPE_MASK) >> TW_MR_ATYPE_SHIFT) + 1);
+}
+
+static mrapi_rmem_hndl_t with_atype(uint32_t handle, mrapi_rmem_atype_t atype)
+{
+	return handle | ((uint32_t)atype - 1) << TW_MR_ATYPE_SHIFT;
+}
+
+/* A client's type: anything but ANY. */
+static bool client_atype(mrapi_rmem_atype_t a)
+{
+	return a == MRAPI_RMEM_ATYPE_DEFAULT || a == MRAPI_ACCESS_TYPE_DMA ||
+	       a == MRAPI_ACCESS_TYPE_SW_CACHE;
+}
+
+static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mr_rmem **out)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status = tw_mr_obj_find(TW_MR_RMEM, plain(handle), &o);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	*out = tw_container(o, struct tw_mr_rmem, obj);
+	if ((*out)->atype != MRAPI_RMEM_ATYPE_ANY && (*out)->atype != tw_mr_atype_of(handle))
+		return MRAPI_ERR_RMEM_INVALID;
+	return MRAPI_SUCCESS;
+}
+
+/* ------------------------------------------------------------------ clients */
+
+static bool attached_here(struct tw_mr_rmem *r)
+{
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
+		if (tw_mr_nodeset_has(&r->attached, i) && tw_mr.seg->node[i].proc == tw_mr.proc)
+			return true;
+	return false;
+}
+
+static void end_client(struct tw_mr_client *c)
+{
+	pthread_mutex_lock(&c->mutex);
+	tw_mr_cache_drop(c);
+	if (c->map)
+		munmap(c->map, c->span);
+	c->map = NULL;
+	c->handle = 0;
+	pthread_mutex_unlock(&c->mutex);
+}
+
+/* Ends what no node of this process needs; what the cache holds is lost. */
+void tw_mr_rmem_prune(void)
+{
+	pthread_mutex_lock(&mutex);
+	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++)
+		if (clients[i] && clients[i]->handle &&
+		    (!tw_mr_is(&clients[i]->r->obj, clients[i]->handle) ||
+		     !attached_here(clients[i]->r)))
+			end_client(clients[i]);
+	pthread_mutex_unlock(&mutex);
+}
+
+void tw_mr_rmem_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	tw_mr_served_forked();
+	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++) {
+		if (!clients[i])
+			continue;
+		pthread_mutex_init(&clients[i]->mutex, NULL);
+		clients[i]->map = NULL;
+		clients[i]->handle = 0;
+	}
+}
+
+/* Under the mutex: the client for a first node of this process that attaches. */
+static mrapi_status_t begin_client(struct tw_mr_rmem *r, uint32_t handle)
+{
+	struct tw_mr_client **at = &clients[handle & SLOT_MASK], *c = *at;
+
+	if (!c) {
+		c = *at = calloc(1, sizeof(*c));
+		if (!c)
+			return MRAPI_ERR_MEM_LIMIT;
+		pthread_mutex_init(&c->mutex, NULL);
+	}
+	if (c->handle == handle)
+		return MRAPI_SUCCESS;
+	if (c->handle)
+		end_client(c);
+	c->r = r;
+	c->proc = tw_mr_node(r->owner)->proc;
+	c->pid = tw_mr_pid_of(c->proc);
+	if (!tw_mr_path_open(c))
+		return MRAPI_ERR_NOT_SUPPORTED;
+	c->handle = handle;
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t attach(mrapi_rmem_hndl_t handle)
+{
+	uint32_t me = tw_mr_me();
+	struct tw_mr_rmem *r;
+	mrapi_status_t status = find(handle, &r);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (tw_mr_nodeset_has(&r->attached, me - 1))
+		return MRAPI_ERR_RMEM_ATTACHED;
+	status = begin_client(r, plain(handle));
+	if (status == MRAPI_SUCCESS)
+		tw_mr_nodeset_add(&r->attached, me - 1);
+	return status;
+}
+
+mrapi_status_t tw_mr_client_flush(struct tw_mr_client *c, bool drop)
+{
+	mrapi_status_t status;
+
+	pthread_mutex_lock(&c->mutex);
+	status = tw_mr_cache_flush(c);
+	if (drop && status == MRAPI_SUCCESS)
+		tw_mr_cache_drop(c);
+	pthread_mutex_unlock(&c->mutex);
+	return status;
+}
+
+mrapi_status_t tw_mr_client_find(mrapi_rmem_hndl_t handle, struct tw_mr_client **out)
+{
+	struct tw_mr_rmem *r;
+	mrapi_status_t status = find(handle, &r);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (!tw_mr_nodeset_has(&r->attached, tw_mr_me() - 1))
+		return MRAPI_ERR_RMEM_NOTATTACHED;
+	*out = clients[handle & SLOT_MASK];
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t detach(mrapi_rmem_hndl_t handle)
+{
+	struct tw_mr_client *c;
+	mrapi_status_t status = tw_mr_client_find(handle, &c);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	tw_mr_requests_settle(c, tw_mr_me());
+	/* Whether or not the owner can still take it. */
+	tw_mr_client_flush(c, false);
+	tw_mr_nodeset_del(&c->r->attached, tw_mr_me() - 1);
+	if (!attached_here(c->r))
+		end_client(c);
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t with_clients(mrapi_status_t (*fn)(mrapi_rmem_hndl_t), mrapi_rmem_hndl_t h)
+{
+	mrapi_status_t status;
+
+	if (!tw_mr_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	pthread_mutex_lock(&mutex);
+	status = fn(h);
+	pthread_mutex_unlock(&mutex);
+	return status;
+}
+
+void(mrapi_rmem_attach)(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
+{
+	tw_mr_tell(status, with_clients(attach, rmem));
+}
+
+void mrapi_rmem_attach_atype(mrapi_rmem_hndl_t rmem, mrapi_rmem_atype_t access_type,
+			     mrapi_status_t *status)
+{
+	struct tw_mr_rmem *r;
+	mrapi_status_t result = find(rmem, &r);
+
+	if (result == MRAPI_SUCCESS && !client_atype(access_type))
+		result = MRAPI_ERR_RMEM_ATYPE_INVALID;
+	else if (result == MRAPI_SUCCESS && access_type != tw_mr_atype_of(rmem) &&
+		 tw_mr_atype_of(rmem) != MRAPI_RMEM_ATYPE_ANY)
+		result = MRAPI_ERR_RMEM_ATYPE;
+	else if (result == MRAPI_SUCCESS)
+		result = with_clients(attach, rmem);
+	tw_mr_tell(status, result);
+}
+
+void mrapi_rmem_detach(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
+{
+	tw_mr_tell(status, with_clients(detach, rmem));
+}
+
+/* ------------------------------------------------------------ create, delete */
+
+/* Whether a remote memory of this process lies in the way. */
+static bool collides(const void *mem, uint64_t size)
+{
+	struct tw_mr_segment *seg = tw_mr.seg;
+	uint64_t at = (uintptr_t)mem;
+
+	for (uint32_t i = 0; i < seg->table[TW_MR_RMEM].high; i++) {
+		struct tw_mr_rmem *r = &seg->rmem[i];
+
+		if (atomic_load(&r->obj.handle) && tw_mr_node(r->owner)->proc == tw_mr.proc &&
+		    at < r->address + r->size && r->address < at + size)
+			return true;
+	}
+	return false;
+}
+
+static mrapi_status_t create_locked(mrapi_rmem_id_t id, struct tw_mr_rmem *wanted, unsigned flags,
+				    mrapi_rmem_hndl_t *handle)
+{
+	struct tw_mr_obj *o;
+	struct tw_mr_rmem *r;
+	mrapi_status_t status = tw_mr_table_claim(TW_MR_RMEM, id, &o);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (collides((void *)(uintptr_t)wanted->address, wanted->size)) {
+		tw_mr_table_free(TW_MR_RMEM, o);
+		return MRAPI_ERR_RMEM_CONFLICT;
+	}
+	r = tw_container(o, struct tw_mr_rmem, obj);
+	r->address = wanted->address;
+	r->offset = wanted->offset;
+	r->size = wanted->size;
+	r->owner = wanted->owner;
+	r->atype = wanted->atype;
+	tw_mr_nodeset_clear(&r->attached);
+	*handle =
+		with_atype(tw_mr_table_publish(TW_MR_RMEM, o, flags), (mrapi_rmem_atype_t)r->atype);
+	return MRAPI_SUCCESS;
+}
+
+mrapi_rmem_hndl_t mrapi_rmem_create(mrapi_rmem_id_t rmem_id, void *mem,
+				    mrapi_rmem_atype_t access_type,
+				    const mrapi_rmem_attributes_t *attributes, mrapi_uint_t size,
+				    mrapi_status_t *status)
+{
+	struct tw_mr_rmem wanted = {.address = (uintptr_t)mem,
+				    .size = size,
+				    .owner = (uint16_t)tw_mr_me(),
+				    .atype = (uint16_t)access_type};
+	mrapi_rmem_hndl_t handle = 0;
+	mrapi_status_t result = MRAPI_SUCCESS;
+	unsigned flags;
+
+	if (!wanted.owner)
+		result = MRAPI_ERR_NODE_NOTINIT;
+	else if (access_type != MRAPI_RMEM_ATYPE_ANY && !client_atype(access_type))
+		result = MRAPI_ERR_RMEM_ATYPE_INVALID;
+	else if (!tw_mr_attr_flags(TW_MR_RMEM, attributes, &flags) || !mem || size == 0)
+		result = MRAPI_ERR_PARAMETER;
+	if (result == MRAPI_SUCCESS) {
+		wanted.offset = tw_mr_arena_offset(mem, size);
+		tw_mr_admin_lock();
+		result = create_locked(rmem_id, &wanted, flags, &handle);
+		tw_mr_admin_unlock();
+	}
+	tw_mr_tell(status, result);
+	return handle;
+}
+
+static mrapi_status_t get_attribute(mrapi_rmem_hndl_t rmem, mrapi_uint_t num, void *value,
+				    size_t size)
+{
+	struct tw_mr_rmem *r;
+	mrapi_status_t status = find(rmem, &r);
+	mrapi_rmem_atype_t atype;
+	size_t bytes;
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (!value)
+		return MRAPI_ERR_PARAMETER;
+	bytes = r->size;
+	atype = (mrapi_rmem_atype_t)r->atype;
+	if (num == MRAPI_RMEM_SIZE)
+		return tw_mr_attr_put(value, size, &bytes, sizeof(bytes));
+	if (num == MRAPI_RMEM_ACCESS_TYPE)
+		return tw_mr_attr_put(value, size, &atype, sizeof(atype));
+	return tw_mr_attr_get(TW_MR_RMEM, &r->obj, num, value, size);
+}
+
+void mrapi_rmem_get_attribute(mrapi_rmem_hndl_t rmem, mrapi_uint_t attribute_num, void *attribute,
+			      size_t attribute_size, mrapi_status_t *status)
+{
+	tw_mr_tell(status, get_attribute(rmem, attribute_num, attribute, attribute_size));
+}
+
+static mrapi_status_t get(mrapi_rmem_id_t id, mrapi_rmem_atype_t atype, mrapi_rmem_hndl_t *handle)
+{
+	uint32_t found, created;
+	mrapi_status_t status;
+
+	if (!tw_mr_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (!client_atype(atype))
+		return MRAPI_ERR_RMEM_ATYPE_INVALID;
+	status = tw_mr_obj_get(TW_MR_RMEM, id, &found);
+	if (status != MRAPI_SUCCESS)
+		return status;
+	created = tw_mr.seg->rmem[found & SLOT_MASK].atype;
+	if (created != MRAPI_RMEM_ATYPE_ANY && created != (uint32_t)atype)
+		return MRAPI_ERR_RMEM_ATYPE;
+	*handle = with_atype(found, atype);
+	return MRAPI_SUCCESS;
+}
+
+mrapi_rmem_hndl_t mrapi_rmem_get(mrapi_rmem_id_t rmem_id, mrapi_rmem_atype_t access_type,
+				 mrapi_status_t *status)
+{
+	mrapi_rmem_hndl_t handle = 0;
+
+	tw_mr_tell(status, get(rmem_id, access_type, &handle));
+	return handle;
+}
+
+static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
+{
+	struct tw_mr_rmem *r = tw_container(o, struct tw_mr_rmem, obj);
+
+	if (r->owner != me)
+		return MRAPI_ERR_RMEM_NOTOWNER;
+	if (!tw_mr_nodeset_empty(&r->attached))
+		return MRAPI_ERR_RMEM_ATTACH;
+	tw_mr_table_free(TW_MR_RMEM, o);
+	return MRAPI_SUCCESS;
+}
+
+void mrapi_rmem_delete(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
+{
+	struct tw_mr_rmem *r;
+	mrapi_status_t result = find(rmem, &r);
+
+	if (result == MRAPI_SUCCESS)
+		result = tw_mr_obj_delete(TW_MR_RMEM, plain(rmem), end);
+	tw_mr_tell(status, result);
+}

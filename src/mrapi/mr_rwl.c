@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MRAPI 4.3.3: reader/writer locks. Readers take places, a writer the writer
+ * word: first as pending, which keeps new readers out, then, once the readers
+ * have gone, as holder. Writers that wait behind it are counted and keep readers
+ * out as well.
+ */
+#include <limits.h>
+
+#include "mrapi/mr.h"
+
+#define COUNT 0xffffu
+
+/* One caller on its way to a lock. */
+struct way {
+	struct tw_mr_counted *l;
+	mrapi_rwl_hndl_t handle;
+	uint32_t me;
+	bool writer;  /* which lock it wants */
+	bool pending; /* the writer word is its own */
+	bool counted; /* among the waiting writers */
+	uint32_t epoch;
+};
+
+static struct tw_mr_counted *rwl_of(struct tw_mr_obj *o)
+{
+	return tw_container(o, struct tw_mr_counted, obj);
+}
+
+static void free_writer(struct tw_mr_counted *l)
+{
+	atomic_store(&l->writer, 0);
+	tw_mr_counted_poke(l, INT_MAX);
+}
+
+static void give(struct tw_mr_counted *l, uint32_t me)
+{
+	if (tw_mr_counted_give(l, me))
+		tw_mr_counted_poke(l, INT_MAX);
+}
+
+static bool try_read(struct way *w)
+{
+	if (atomic_load(&w->l->writer) || atomic_load(&w->l->writers) & COUNT)
+		return false;
+	if (!tw_mr_counted_take(w->l, w->me))
+		return false;
+	if (!atomic_load(&w->l->writer))
+		return true;
+	/* A writer came at the same time; it waits for us or we for it. */
+	give(w->l, w->me);
+	return false;
+}
+
+static bool try_write(struct way *w)
+{
+	uint32_t nobody = 0;
+
+	if (!w->pending)
+		w->pending = atomic_compare_exchange_strong(&w->l->writer, &nobody,
+							    w->me | TW_MR_PENDING);
+	if (!w->pending || !tw_mr_counted_empty(w->l))
+		return false;
+	atomic_store(&w->l->writer, w->me);
+	w->pending = false;
+	return true;
+}
+
+/* One try; what to answer, or TIMEOUT when others are in the way. */
+static mrapi_status_t attempt(struct way *w)
+{
+	bool here = tw_mr_is(&w->l->obj, w->handle);
+	bool got = here && (w->writer ? try_write(w) : try_read(w));
+
+	if (tw_mr_is(&w->l->obj, w->handle))
+		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
+	/* Deleted meanwhile, and perhaps another one now. */
+	if (got && w->writer)
+		free_writer(w->l);
+	else if (got)
+		give(w->l, w->me);
+	return tw_mr_stale(TW_MR_RWL, w->handle);
+}
+
+/* Among the waiting writers; again after a burial, which starts a new epoch. */
+static void count_in(struct way *w)
+{
+	if (!w->writer || (w->counted && atomic_load(&w->l->writers) >> 16 == w->epoch))
+		return;
+	w->epoch = tw_mr_count_up(&w->l->writers);
+	w->counted = true;
+}
+
+/* No longer on the way. */
+static void arrive(struct way *w)
+{
+	uint32_t mine = w->me | TW_MR_PENDING;
+
+	if (w->counted)
+		tw_mr_count_down(&w->l->writers, w->epoch);
+	if (w->pending)
+		atomic_compare_exchange_strong(&w->l->writer, &mine, 0);
+	if (w->pending || w->counted)
+		tw_mr_counted_poke(w->l, INT_MAX);
+}
+
+static mrapi_status_t wait_for(struct way *way, mrapi_timeout_t timeout)
+{
+	struct tw_mr_wait w;
+	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
+
+	tw_mr_wait_begin(&w, way->me, timeout);
+	atomic_store_explicit(&way->l->obj.contended, 1, memory_order_relaxed);
+	while (status == MRAPI_TIMEOUT && why == MRAPI_SUCCESS) {
+		struct tw_mr_pause pause;
+
+		count_in(way);
+		status = attempt(way);
+		if (status != MRAPI_TIMEOUT || tw_mr_spin(&w))
+			continue;
+		tw_mr_counted_pause(way->l, &pause);
+		status = attempt(way);
+		if (status == MRAPI_TIMEOUT)
+			why = tw_mr_sleep(&w, &way->l->seq, pause.seq);
+		tw_mr_counted_resume(way->l, &pause);
+	}
+	tw_mr_wait_end(&w);
+	return status == MRAPI_TIMEOUT ? why : status;
+}
+
+static mrapi_status_t lock(mrapi_rwl_hndl_t handle, mrapi_rwl_mode_t mode, mrapi_timeout_t timeout)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status = tw_mr_obj_find(TW_MR_RWL, handle, &o);
+	struct way way;
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (mode != MRAPI_READER && mode != MRAPI_WRITER)
+		return MRAPI_ERR_PARAMETER;
+	way = (struct way){rwl_of(o), handle, tw_mr_me(), mode == MRAPI_WRITER, false, false, 0};
+	if (atomic_load(&way.l->writer) == way.me || tw_mr_counted_held(way.l, way.me))
+		return MRAPI_ERR_RWL_LOCKED;
+	/* A single try of a writer must not turn readers away for nothing. */
+	if (!(way.writer && timeout == 0) || tw_mr_counted_empty(way.l))
+		status = attempt(&way);
+	else
+		status = MRAPI_TIMEOUT;
+	if (status == MRAPI_TIMEOUT && timeout != 0)
+		status = wait_for(&way, timeout);
+	arrive(&way);
+	return status;
+}
+
+/* mode 0: whichever the caller has */
+static mrapi_status_t unlock(mrapi_rwl_hndl_t handle, unsigned mode)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status = tw_mr_obj_find(TW_MR_RWL, handle, &o);
+	uint32_t me = tw_mr_me();
+	struct tw_mr_counted *l;
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	l = rwl_of(o);
+	if (mode != MRAPI_READER && atomic_load(&l->writer) == me) {
+		free_writer(l);
+		return MRAPI_SUCCESS;
+	}
+	if (mode == MRAPI_WRITER || !tw_mr_counted_give(l, me))
+		return MRAPI_ERR_RWL_NOTLOCKED;
+	tw_mr_counted_poke(l, INT_MAX);
+	return MRAPI_SUCCESS;
+}
+
+/* Deleting is what a last writer does. */
+static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
+{
+	struct tw_mr_counted *l = rwl_of(o);
+	uint32_t nobody = 0;
+	mrapi_status_t status = MRAPI_ERR_RWL_LOCKED;
+
+	if (!atomic_compare_exchange_strong(&l->writer, &nobody, me | TW_MR_PENDING))
+		return status;
+	if (tw_mr_counted_empty(l)) {
+		tw_mr_table_free(TW_MR_RWL, o);
+		status = MRAPI_SUCCESS;
+	}
+	free_writer(l);
+	return status;
+}
+
+static mrapi_status_t create(mrapi_rwl_id_t id, const mrapi_rwl_attributes_t *attributes,
+			     mrapi_uint_t limit, mrapi_rwl_hndl_t *handle)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status;
+	unsigned flags;
+
+	if (!tw_mr_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (!tw_mr_attr_flags(TW_MR_RWL, attributes, &flags) || limit > MRAPI_MAX_SHARED_LOCKS)
+		return MRAPI_ERR_PARAMETER;
+	tw_mr_admin_lock();
+	status = tw_mr_table_claim(TW_MR_RWL, id, &o);
+	if (status == MRAPI_SUCCESS) {
+		rwl_of(o)->limit = limit;
+		*handle = tw_mr_table_publish(TW_MR_RWL, o, flags);
+	}
+	tw_mr_admin_unlock();
+	return status;
+}
+
+mrapi_rwl_hndl_t mrapi_rwl_create(mrapi_rwl_id_t rwl_id, const mrapi_rwl_attributes_t *attributes,
+				  mrapi_uint_t reader_lock_limit, mrapi_status_t *status)
+{
+	mrapi_rwl_hndl_t handle = 0;
+
+	tw_mr_tell(status, create(rwl_id, attributes, reader_lock_limit, &handle));
+	return handle;
+}
+
+void mrapi_rwl_get_attribute(mrapi_rwl_hndl_t rwl, mrapi_uint_t attribute_num, void *attribute,
+			     size_t attribute_size, mrapi_status_t *status)
+{
+	tw_mr_tell(status,
+		   tw_mr_obj_attr(TW_MR_RWL, rwl, attribute_num, attribute, attribute_size));
+}
+
+mrapi_rwl_hndl_t mrapi_rwl_get(mrapi_rwl_id_t rwl_id, mrapi_status_t *status)
+{
+	mrapi_rwl_hndl_t handle = 0;
+
+	tw_mr_tell(status, tw_mr_obj_get(TW_MR_RWL, rwl_id, &handle));
+	return handle;
+}
+
+void mrapi_rwl_delete(mrapi_rwl_hndl_t rwl, mrapi_status_t *status)
+{
+	tw_mr_tell(status, tw_mr_obj_delete(TW_MR_RWL, rwl, end));
+}
+
+void mrapi_rwl_lock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_timeout_t timeout,
+		    mrapi_status_t *status)
+{
+	tw_mr_tell(status, lock(rwl, mode, timeout));
+}
+
+mrapi_boolean_t mrapi_rwl_trylock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode,
+				  mrapi_status_t *status)
+{
+	mrapi_status_t result = lock(rwl, mode, 0);
+
+	tw_mr_tell(status, result == MRAPI_TIMEOUT ? MRAPI_SUCCESS : result);
+	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
+}
+
+void(mrapi_rwl_unlock)(mrapi_rwl_hndl_t rwl, mrapi_status_t *status)
+{
+	tw_mr_tell(status, unlock(rwl, 0));
+}
+
+void mrapi_rwl_unlock_mode(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_status_t *status)
+{
+	if (mode != MRAPI_READER && mode != MRAPI_WRITER)
+		tw_mr_tell(status, tw_mr_me() ? MRAPI_ERR_PARAMETER : MRAPI_ERR_NODE_NOTINIT);
+	else
+		tw_mr_tell(status, unlock(rwl, mode));
+}

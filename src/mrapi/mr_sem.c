@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MRAPI 4.3.2: semaphores. */
+#include <limits.h>
+
+#include "mrapi/mr.h"
+
+static struct tw_mr_counted *sem_of(struct tw_mr_obj *o)
+{
+	return tw_container(o, struct tw_mr_counted, obj);
+}
+
+/* One try; what to answer, or TIMEOUT when all locks are taken. */
+static mrapi_status_t attempt(struct tw_mr_counted *s, mrapi_sem_hndl_t handle, uint32_t me)
+{
+	bool got = tw_mr_is(&s->obj, handle) && tw_mr_counted_take(s, me);
+
+	if (tw_mr_is(&s->obj, handle))
+		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
+	/* Deleted meanwhile, and perhaps another one now. */
+	if (got && tw_mr_counted_give(s, me))
+		tw_mr_counted_poke(s, 1);
+	return tw_mr_stale(TW_MR_SEM, handle);
+}
+
+static mrapi_status_t wait_for(struct tw_mr_counted *s, mrapi_sem_hndl_t handle, uint32_t me,
+			       mrapi_timeout_t timeout)
+{
+	struct tw_mr_wait w;
+	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
+
+	tw_mr_wait_begin(&w, me, timeout);
+	while (status == MRAPI_TIMEOUT && tw_mr_spin(&w))
+		status = attempt(s, handle, me);
+	while (status == MRAPI_TIMEOUT && why == MRAPI_SUCCESS) {
+		struct tw_mr_pause pause;
+
+		tw_mr_counted_pause(s, &pause);
+		status = attempt(s, handle, me);
+		if (status == MRAPI_TIMEOUT)
+			why = tw_mr_sleep(&w, &s->seq, pause.seq);
+		tw_mr_counted_resume(s, &pause);
+		if (status == MRAPI_TIMEOUT && why == MRAPI_SUCCESS)
+			status = attempt(s, handle, me);
+	}
+	/* A wake-up that was meant for us goes on to another. */
+	if (why != MRAPI_SUCCESS)
+		tw_mr_counted_poke(s, 1);
+	tw_mr_wait_end(&w);
+	return status == MRAPI_TIMEOUT ? why : status;
+}
+
+static mrapi_status_t lock(mrapi_sem_hndl_t handle, mrapi_timeout_t timeout)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status = tw_mr_obj_find(TW_MR_SEM, handle, &o);
+	uint32_t me = tw_mr_me();
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	status = attempt(sem_of(o), handle, me);
+	if (status != MRAPI_TIMEOUT || timeout == 0)
+		return status;
+	return wait_for(sem_of(o), handle, me, timeout);
+}
+
+static mrapi_status_t unlock(mrapi_sem_hndl_t handle)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status = tw_mr_obj_find(TW_MR_SEM, handle, &o);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (!tw_mr_counted_give(sem_of(o), tw_mr_me()))
+		return MRAPI_ERR_SEM_NOTLOCKED;
+	tw_mr_counted_poke(sem_of(o), 1);
+	return MRAPI_SUCCESS;
+}
+
+/* Deleting takes all locks; one that is held stops it. */
+static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
+{
+	struct tw_mr_counted *s = sem_of(o);
+	mrapi_status_t status = MRAPI_SUCCESS;
+	uint32_t taken = 0;
+
+	for (; taken < s->limit && status == MRAPI_SUCCESS; taken++) {
+		uint16_t nobody = 0;
+
+		if (!atomic_compare_exchange_strong(&s->holder[taken], &nobody, (uint16_t)me)) {
+			status = MRAPI_ERR_SEM_LOCKED;
+			break;
+		}
+	}
+	if (status == MRAPI_SUCCESS)
+		tw_mr_table_free(TW_MR_SEM, o);
+	while (taken-- > 0)
+		atomic_store(&s->holder[taken], 0);
+	tw_mr_counted_poke(s, INT_MAX);
+	return status;
+}
+
+static mrapi_status_t create(mrapi_sem_id_t id, const mrapi_sem_attributes_t *attributes,
+			     mrapi_uint_t limit, mrapi_sem_hndl_t *handle)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status;
+	unsigned flags;
+
+	if (!tw_mr_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (!tw_mr_attr_flags(TW_MR_SEM, attributes, &flags))
+		return MRAPI_ERR_PARAMETER;
+	if (limit > MRAPI_MAX_SEM_SHAREDLOCKS)
+		return MRAPI_ERR_SEM_LOCKLIMIT;
+	tw_mr_admin_lock();
+	status = tw_mr_table_claim(TW_MR_SEM, id, &o);
+	if (status == MRAPI_SUCCESS) {
+		sem_of(o)->limit = limit;
+		*handle = tw_mr_table_publish(TW_MR_SEM, o, flags);
+	}
+	tw_mr_admin_unlock();
+	return status;
+}
+
+mrapi_sem_hndl_t mrapi_sem_create(mrapi_sem_id_t sem_id, const mrapi_sem_attributes_t *attributes,
+				  mrapi_uint_t shared_lock_limit, mrapi_status_t *status)
+{
+	mrapi_sem_hndl_t handle = 0;
+
+	tw_mr_tell(status, create(sem_id, attributes, shared_lock_limit, &handle));
+	return handle;
+}
+
+void mrapi_sem_get_attribute(mrapi_sem_hndl_t sem, mrapi_uint_t attribute_num, void *attribute,
+			     size_t attribute_size, mrapi_status_t *status)
+{
+	tw_mr_tell(status,
+		   tw_mr_obj_attr(TW_MR_SEM, sem, attribute_num, attribute, attribute_size));
+}
+
+mrapi_sem_hndl_t mrapi_sem_get(mrapi_sem_id_t sem_id, mrapi_status_t *status)
+{
+	mrapi_sem_hndl_t handle = 0;
+
+	tw_mr_tell(status, tw_mr_obj_get(TW_MR_SEM, sem_id, &handle));
+	return handle;
+}
+
+void mrapi_sem_delete(mrapi_sem_hndl_t sem, mrapi_status_t *status)
+{
+	tw_mr_tell(status, tw_mr_obj_delete(TW_MR_SEM, sem, end));
+}
+
+void mrapi_sem_lock(mrapi_sem_hndl_t sem, mrapi_timeout_t timeout, mrapi_status_t *status)
+{
+	tw_mr_tell(status, lock(sem, timeout));
+}
+
+mrapi_boolean_t mrapi_sem_trylock(mrapi_sem_hndl_t sem, mrapi_status_t *status)
+{
+	mrapi_status_t result = lock(sem, 0);
+
+	tw_mr_tell(status, result == MRAPI_TIMEOUT ? MRAPI_SUCCESS : result);
+	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
+}
+
+void mrapi_sem_unlock(mrapi_sem_hndl_t sem, mrapi_status_t *status)
+{
+	tw_mr_tell(status, unlock(sem));
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The tables of objects. A handle holds its slot; ids are found by hashing. A
+ * freed slot rests a while and stays in its bucket, so that an id that was
+ * deleted can be told from one that never was.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+
+#include "mrapi/mr.h"
+
+#define CHUNK 64    /* slots that get their pages at a time */
+#define RESTING 256 /* freed slots that are not used again yet */
+#define NO_SLOT 0
+
+static const struct {
+	uint32_t max;
+	uint32_t size;
+	size_t offset;
+	mrapi_status_t id_invalid, invalid, deleted, limit;
+} kinds[TW_MR_KINDS] = {
+	[TW_MR_MUTEX] = {MRAPI_MAX_MUTEXES, sizeof(struct tw_mr_mutex),
+			 offsetof(struct tw_mr_segment, mutex), MRAPI_ERR_MUTEX_ID_INVALID,
+			 MRAPI_ERR_MUTEX_INVALID, MRAPI_ERR_MUTEX_DELETED, MRAPI_ERR_MUTEX_LIMIT},
+	[TW_MR_SEM] = {MRAPI_MAX_SEMS, sizeof(struct tw_mr_counted),
+		       offsetof(struct tw_mr_segment, sem), MRAPI_ERR_SEM_ID_INVALID,
+		       MRAPI_ERR_SEM_INVALID, MRAPI_ERR_SEM_DELETED, MRAPI_ERR_SEM_LIMIT},
+	[TW_MR_RWL] = {MRAPI_MAX_RWLS, sizeof(struct tw_mr_counted),
+		       offsetof(struct tw_mr_segment, rwl), MRAPI_ERR_RWL_ID_INVALID,
+		       MRAPI_ERR_RWL_INVALID, MRAPI_ERR_RWL_DELETED, MRAPI_ERR_RWL_LIMIT},
+	[TW_MR_SHMEM] = {MRAPI_MAX_SHMEMS, sizeof(struct tw_mr_shmem),
+			 offsetof(struct tw_mr_segment, shmem), MRAPI_ERR_SHM_ID_INVALID,
+			 MRAPI_ERR_SHM_INVALID, MRAPI_ERR_SHM_INVALID, MRAPI_ERR_MEM_LIMIT},
+	[TW_MR_RMEM] = {MRAPI_MAX_RMEMS, sizeof(struct tw_mr_rmem),
+			offsetof(struct tw_mr_segment, rmem), MRAPI_ERR_RMEM_ID_INVALID,
+			MRAPI_ERR_RMEM_INVALID, MRAPI_ERR_RMEM_INVALID, MRAPI_ERR_MEM_LIMIT},
+};
+
+_Static_assert(MRAPI_MAX_MUTEXES <= TW_MR_SLOT_MASK + 1, "a handle holds the slot");
+_Static_assert(MRAPI_MAX_RMEMS <= 1u << TW_MR_ATYPE_SHIFT, "and the access type above it");
+
+struct tw_mr_obj *tw_mr_slot(enum tw_mr_kind kind, uint32_t slot)
+{
+	return (void *)((char *)tw_mr.seg + kinds[kind].offset + (size_t)slot * kinds[kind].size);
+}
+
+static uint32_t slot_of(enum tw_mr_kind kind, const struct tw_mr_obj *o)
+{
+	return (uint32_t)(((const char *)o - (char *)tw_mr.seg - kinds[kind].offset) /
+			  kinds[kind].size);
+}
+
+static uint16_t *bucket_of(struct tw_mr_table *t, uint32_t id)
+{
+	return &t->bucket[(id * 2654435761u) >> 20];
+}
+_Static_assert(TW_MR_BUCKETS == 1u << 12, "the hash gives 12 bits");
+
+mrapi_status_t tw_mr_stale(enum tw_mr_kind kind, uint32_t handle)
+{
+	uint32_t slot = handle & TW_MR_SLOT_MASK;
+	struct tw_mr_obj *o;
+
+	if (slot >= kinds[kind].max || handle >> TW_MR_KIND_SHIFT != kind)
+		return kinds[kind].invalid;
+	o = tw_mr_slot(kind, slot);
+	return atomic_load(&o->old_handle) == handle ? kinds[kind].deleted : kinds[kind].invalid;
+}
+
+/* The live object of that id; else one that was deleted; else NULL. */
+static struct tw_mr_obj *lookup(enum tw_mr_kind kind, uint32_t id)
+{
+	struct tw_mr_table *t = &tw_mr.seg->table[kind];
+	struct tw_mr_obj *found = NULL;
+
+	for (uint16_t s = *bucket_of(t, id); s != NO_SLOT;) {
+		struct tw_mr_obj *o = tw_mr_slot(kind, s - 1u);
+
+		if (o->id == id) {
+			found = o;
+			if (atomic_load(&o->handle))
+				break;
+		}
+		s = o->next;
+	}
+	return found;
+}
+
+bool tw_mr_id_taken(enum tw_mr_kind kind, uint32_t id)
+{
+	struct tw_mr_obj *o = lookup(kind, id);
+
+	return o && atomic_load(&o->handle);
+}
+
+mrapi_status_t tw_mr_table_get(enum tw_mr_kind kind, uint32_t id, struct tw_mr_obj **out)
+{
+	struct tw_mr_obj *o;
+
+	if (id == MRAPI_MUTEX_ID_ANY)
+		return kinds[kind].id_invalid;
+	o = lookup(kind, id);
+	if (!o)
+		return kinds[kind].id_invalid;
+	if (!atomic_load(&o->handle))
+		return o->old_ext ? kinds[kind].deleted : kinds[kind].id_invalid;
+	if (!(o->flags & TW_MR_DOMAIN_SHARED) && o->domain != tw_mr_node(tw_mr_me())->domain)
+		return MRAPI_ERR_DOMAIN_NOTSHARED;
+	*out = o;
+	return MRAPI_SUCCESS;
+}
+
+static void unchain(enum tw_mr_kind kind, struct tw_mr_obj *o)
+{
+	uint16_t *at = bucket_of(&tw_mr.seg->table[kind], o->id);
+
+	while (*at != slot_of(kind, o) + 1)
+		at = &tw_mr_slot(kind, *at - 1u)->next;
+	*at = o->next;
+	o->chained = 0;
+}
+
+static void push_free(enum tw_mr_kind kind, struct tw_mr_obj *o)
+{
+	struct tw_mr_table *t = &tw_mr.seg->table[kind];
+	uint16_t s = (uint16_t)(slot_of(kind, o) + 1);
+
+	o->next_free = NO_SLOT;
+	if (t->free_tail != NO_SLOT)
+		tw_mr_slot(kind, t->free_tail - 1u)->next_free = s;
+	else
+		t->free_head = s;
+	t->free_tail = s;
+	t->nfree++;
+}
+
+static struct tw_mr_obj *pop_free(enum tw_mr_kind kind)
+{
+	struct tw_mr_table *t = &tw_mr.seg->table[kind];
+	struct tw_mr_obj *o;
+
+	if (t->free_head == NO_SLOT)
+		return NULL;
+	o = tw_mr_slot(kind, t->free_head - 1u);
+	t->free_head = o->next_free;
+	if (t->free_head == NO_SLOT)
+		t->free_tail = NO_SLOT;
+	t->nfree--;
+	if (o->chained)
+		unchain(kind, o);
+	return o;
+}
+
+/* A slot never used; its pages are made sure of first. */
+static struct tw_mr_obj *fresh(enum tw_mr_kind kind)
+{
+	struct tw_mr_table *t = &tw_mr.seg->table[kind];
+
+	if (t->high == kinds[kind].max)
+		return NULL;
+	if (t->high % CHUNK == 0) {
+		off_t at = (off_t)(kinds[kind].offset + (size_t)t->high * kinds[kind].size);
+
+		if (fallocate(tw_mr.segfd, 0, at, (off_t)CHUNK * kinds[kind].size) < 0)
+			return NULL;
+	}
+	return tw_mr_slot(kind, t->high++);
+}
+
+static bool choose_id(enum tw_mr_kind kind, uint32_t *id)
+{
+	struct tw_mr_table *t = &tw_mr.seg->table[kind];
+
+	for (uint32_t tries = 0; tries <= kinds[kind].max; tries++) {
+		*id = t->next_any;
+		t->next_any = *id == MRAPI_MAX_MUTEX_ID ? MRAPI_MAX_USER_MUTEX_ID + 1 : *id + 1;
+		if (!tw_mr_id_taken(kind, *id))
+			return true;
+	}
+	return false;
+}
+
+mrapi_status_t tw_mr_table_claim(enum tw_mr_kind kind, uint32_t id, struct tw_mr_obj **out)
+{
+	struct tw_mr_table *t = &tw_mr.seg->table[kind];
+	struct tw_mr_obj *o;
+
+	if (id != MRAPI_MUTEX_ID_ANY && id > MRAPI_MAX_USER_MUTEX_ID)
+		return kinds[kind].id_invalid;
+	if (id != MRAPI_MUTEX_ID_ANY && tw_mr_id_taken(kind, id))
+		return MRAPI_EXISTS;
+	if (id == MRAPI_MUTEX_ID_ANY && !choose_id(kind, &id))
+		return kinds[kind].limit;
+	o = t->nfree > RESTING ? NULL : fresh(kind);
+	if (!o)
+		o = pop_free(kind);
+	if (!o)
+		return kinds[kind].limit;
+	o->id = id;
+	*out = o;
+	return MRAPI_SUCCESS;
+}
+
+uint32_t tw_mr_table_publish(enum tw_mr_kind kind, struct tw_mr_obj *o, unsigned flags)
+{
+	struct tw_mr_table *t = &tw_mr.seg->table[kind];
+	uint32_t slot = slot_of(kind, o), handle;
+	uint16_t *bucket = bucket_of(t, o->id);
+
+	o->gen = (uint16_t)((o->gen + 1) & TW_MR_GEN_MASK);
+	handle = (uint32_t)kind << TW_MR_KIND_SHIFT | (uint32_t)o->gen << TW_MR_GEN_SHIFT | slot;
+	o->domain = tw_mr_node(tw_mr_me())->domain;
+	o->flags = (uint16_t)flags;
+	o->contended = 0;
+	o->next = *bucket;
+	*bucket = (uint16_t)(slot + 1);
+	o->chained = 1;
+	t->live++;
+	atomic_store(&o->handle, handle);
+	return handle;
+}
+
+void tw_mr_table_free(enum tw_mr_kind kind, struct tw_mr_obj *o)
+{
+	uint32_t handle = atomic_load(&o->handle);
+
+	if (handle) {
+		o->old_ext = (o->flags & TW_MR_EXT) != 0;
+		atomic_store(&o->old_handle, o->old_ext ? handle : 0);
+		atomic_store(&o->handle, 0);
+		tw_mr.seg->table[kind].live--;
+	}
+	push_free(kind, o);
+}
+
+void tw_mr_table_init(struct tw_mr_segment *seg)
+{
+	for (int kind = TW_MR_MUTEX; kind < TW_MR_KINDS; kind++)
+		seg->table[kind].next_any = MRAPI_MAX_USER_MUTEX_ID + 1;
+}
+
+/* Makes the lists anew from the slots: what has a handle is an object. */
+void tw_mr_table_repair(enum tw_mr_kind kind)
+{
+	struct tw_mr_table *t = &tw_mr.seg->table[kind];
+
+	memset(t->bucket, 0, sizeof(t->bucket));
+	t->free_head = t->free_tail = NO_SLOT;
+	t->nfree = t->live = 0;
+	for (uint32_t i = 0; i < t->high; i++) {
+		struct tw_mr_obj *o = tw_mr_slot(kind, i);
+		uint16_t *bucket = bucket_of(t, o->id);
+
+		o->chained = atomic_load(&o->handle) != 0;
+		if (!o->chained) {
+			push_free(kind, o);
+			continue;
+		}
+		o->next = *bucket;
+		*bucket = (uint16_t)(i + 1);
+		t->live++;
+	}
+}
+
+mrapi_status_t tw_mr_obj_get(enum tw_mr_kind kind, uint32_t id, uint32_t *handle)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status;
+
+	if (!tw_mr_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	tw_mr_admin_lock();
+	status = tw_mr_table_get(kind, id, &o);
+	if (status == MRAPI_SUCCESS)
+		*handle = atomic_load(&o->handle);
+	tw_mr_admin_unlock();
+	return status;
+}
+
+mrapi_status_t tw_mr_obj_find(enum tw_mr_kind kind, uint32_t handle, struct tw_mr_obj **out)
+{
+	uint32_t slot = handle & TW_MR_SLOT_MASK;
+
+	if (!tw_mr_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (slot >= kinds[kind].max || !tw_mr_is(tw_mr_slot(kind, slot), handle))
+		return tw_mr_stale(kind, handle);
+	*out = tw_mr_slot(kind, slot);
+	return MRAPI_SUCCESS;
+}
+
+mrapi_status_t tw_mr_obj_attr(enum tw_mr_kind kind, uint32_t handle, mrapi_uint_t num, void *value,
+			      size_t size)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status = tw_mr_obj_find(kind, handle, &o);
+
+	return status == MRAPI_SUCCESS ? tw_mr_attr_get(kind, o, num, value, size) : status;
+}
+
+mrapi_status_t tw_mr_obj_delete(enum tw_mr_kind kind, uint32_t handle,
+				mrapi_status_t (*end)(struct tw_mr_obj *o, uint32_t me))
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status;
+
+	if (!tw_mr_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	tw_mr_admin_lock();
+	status = tw_mr_obj_find(kind, handle, &o);
+	if (status == MRAPI_SUCCESS)
+		status = end(o, tw_mr_me());
+	tw_mr_admin_unlock();
+	return status;
+}

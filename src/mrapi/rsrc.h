@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Metadata: trees of resources, and the counters of their dynamic attributes. */
+#ifndef TW_MR_RSRC_H
+#define TW_MR_RSRC_H
+
+#include <hwloc.h>
+
+#include "mrapi/mr.h"
+
+#define TW_MR_RSRC_ATTRS 6u
+
+/* What is known of one resource; beside the tree, out of the program's reach. */
+struct tw_mr_rsrc {
+	mrapi_rsrc_type_t type;
+	unsigned index;			  /* the system's number, or hwloc's of caches */
+	uint64_t value[TW_MR_RSRC_ATTRS]; /* by attribute; of dynamic ones nothing */
+	bool last_level;		  /* a cache with none above it */
+	bool here;			  /* of the machine we run on */
+};
+
+struct tw_mr_tree {
+	struct tw_list link;
+	uint32_t me;		 /* who got it */
+	mrapi_resource_t *items; /* items[0] is the root */
+	struct tw_mr_rsrc *facts;
+	mrapi_resource_t **kids;
+	unsigned n;
+	char cpu_type[64];
+};
+
+/* The tree of a topology; cpu is where the caller runs. NULL when memory is short. */
+struct tw_mr_tree *tw_mr_tree_build(hwloc_topology_t topology, mrapi_rsrc_filter_t filter,
+				    unsigned cpu);
+void tw_mr_tree_free(struct tw_mr_tree *t);
+
+/* ---- mr_counter.c: under the mutex of mr_rsrc.c, but for rollover callbacks */
+bool tw_mr_attr_dynamic(mrapi_rsrc_type_t type, mrapi_uint_t num);
+mrapi_status_t tw_mr_counter_start(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
+				   void (*rollover)(void));
+mrapi_status_t tw_mr_counter_reset(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me);
+/* Both leave the callback to make, as often as they say. */
+mrapi_status_t tw_mr_counter_stop(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
+				  void (**rollover)(void), unsigned *times);
+mrapi_status_t tw_mr_counter_read(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
+				  mrapi_uint_t *value, void (**rollover)(void), unsigned *times);
+void tw_mr_counters_end(uint32_t me);
+
+#endif /* TW_MR_RSRC_H */

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the processes of a job share: one segment of memory with every object,
+ * and an arena, a sparse file that shared memory is cut from. Both are wire
+ * formats between processes of one version of the library.
+ *
+ * The admin lock guards the tables, the nodes and the processes. Locks are taken
+ * and given back by atomics on the object alone. Every change that a process may
+ * die in is one atomic store that makes it good, or is found and undone by
+ * tw_mr_repair(): a slot counts from the moment its handle is stored.
+ */
+#ifndef TW_MR_SEGMENT_H
+#define TW_MR_SEGMENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "mrapi.h"
+
+#define TW_MR_MAGIC 0x6d726170u
+#define TW_MR_VERSION 1u
+#define TW_MR_PROCS 1024u
+#define TW_MR_BUCKETS 4096u
+#define TW_MR_EVENTS 5u
+
+enum tw_mr_kind { TW_MR_MUTEX = 1, TW_MR_SEM, TW_MR_RWL, TW_MR_SHMEM, TW_MR_RMEM, TW_MR_KINDS };
+
+/* A handle: kind, generation of the slot, and the slot. Remote memory has the
+ * client's access type in the slot's upper bits. */
+#define TW_MR_KIND_SHIFT 29
+#define TW_MR_GEN_SHIFT 14
+#define TW_MR_GEN_MASK 0x7fffu
+#define TW_MR_SLOT_MASK 0x3fffu
+#define TW_MR_ATYPE_SHIFT 12
+
+enum tw_mr_flags { TW_MR_RECURSIVE = 1, TW_MR_EXT = 2, TW_MR_DOMAIN_SHARED = 4 };
+
+/* The start of every object. */
+struct tw_mr_obj {
+	_Atomic(uint32_t) handle; /* 0: there is none */
+	uint32_t id;
+	uint32_t domain;	      /* of the creator */
+	_Atomic(uint32_t) old_handle; /* deleted here, of a lock with MRAPI_ERROR_EXT */
+	uint16_t gen;
+	uint16_t flags;
+	uint16_t next;		    /* slot + 1 of the next of the same bucket */
+	uint16_t next_free;	    /* slot + 1 */
+	uint8_t old_ext;	    /* that one told DELETED from INVALID */
+	uint8_t chained;	    /* in a bucket: live, or deleted and not used again yet */
+	_Atomic(uint8_t) contended; /* somebody may have slept */
+	uint8_t unused[5];
+};
+_Static_assert(sizeof(struct tw_mr_obj) == 32, "wire format");
+
+#define TW_MR_WAITERS 0x80000000u /* in a lock word: wake somebody */
+#define TW_MR_OWNER 0xffffu	  /* node slot + 1 */
+
+struct tw_mr_mutex {
+	struct tw_mr_obj obj;
+	_Atomic(uint32_t) word; /* owner and TW_MR_WAITERS */
+	_Atomic(uint32_t) depth;
+	_Atomic(uint64_t) locking; /* counts, for keys */
+	uint8_t unused[16];
+} tw_aligned_line;
+_Static_assert(sizeof(struct tw_mr_mutex) == 64, "wire format");
+
+/*
+ * Semaphores and reader/writer locks name every holder, so that holding is one
+ * compare and swap and a dead holder is found.
+ */
+struct tw_mr_counted {
+	struct tw_mr_obj obj;
+	_Atomic(uint32_t) seq;	    /* slept on; counts what may interest sleepers */
+	_Atomic(uint32_t) sleepers; /* epoch << 16 | count */
+	_Atomic(uint32_t) writer;   /* holder, or TW_MR_PENDING and who will be */
+	_Atomic(uint32_t) writers;  /* that wait: epoch << 16 | count */
+	uint32_t limit;
+	uint32_t unused[3];
+	_Atomic(uint16_t) holder[MRAPI_MAX_SEM_SHAREDLOCKS]; /* node slot + 1 */
+} tw_aligned_line;
+_Static_assert(sizeof(struct tw_mr_counted) == 320, "wire format");
+
+#define TW_MR_PENDING 0x40000000u
+
+/* A set of node slots. */
+struct tw_mr_nodeset {
+	_Atomic(uint64_t) word[MRAPI_MAX_NODES / 64];
+};
+
+struct tw_mr_shmem {
+	struct tw_mr_obj obj;
+	uint64_t offset;  /* in the arena */
+	uint64_t span;	  /* of it, whole pages */
+	uint64_t address; /* where to attach it, or where it would be nice */
+	uint32_t size;
+	uint16_t fixed; /* the address was asked for */
+	uint16_t nodes; /* 0: all may */
+	mrapi_resource_t resource;
+	struct tw_mr_nodeset attached;
+	uint16_t node[MRAPI_MAX_NODES];
+} tw_aligned_line;
+
+/* The arena's top holds a buffer of each process, for requests to other members. */
+#define TW_MR_BOUNCE 0x40000u
+#define TW_MR_BOUNCES ((uint64_t)TW_MR_PROCS * TW_MR_BOUNCE)
+
+struct tw_mr_rmem {
+	struct tw_mr_obj obj;
+	uint64_t address; /* in the owner */
+	uint64_t offset;  /* in the arena, when the memory is shared; else ~0 */
+	uint32_t size;
+	uint16_t owner; /* node slot + 1 */
+	uint16_t atype;
+	uint8_t unused[8];
+	struct tw_mr_nodeset attached;
+} tw_aligned_line;
+
+/* The processes of the job. life is incarnation << 8 | state. */
+enum tw_mr_state { TW_MR_FREE, TW_MR_JOINING, TW_MR_LIVE, TW_MR_LEAVING, TW_MR_DEAD };
+
+struct tw_mr_proc {
+	_Atomic(uint64_t) life;
+	uint32_t pid;
+	uint32_t unused[13];
+} tw_aligned_line;
+
+struct tw_mr_node {
+	_Atomic(uint32_t) life; /* as for processes, LIVE or FREE */
+	uint32_t proc;
+	uint32_t domain;
+	uint32_t number;
+	uint32_t born; /* order of the initializations in the job */
+	uint32_t unused[11];
+} tw_aligned_line;
+
+struct tw_mr_table {
+	uint32_t high; /* slots that were ever used */
+	uint32_t live;
+	uint32_t nfree; /* freed slots, first freed first */
+	uint16_t free_head, free_tail;
+	uint32_t next_any; /* the id to try for MRAPI_x_ID_ANY */
+	uint32_t unused[11];
+	uint16_t bucket[TW_MR_BUCKETS];
+} tw_aligned_line;
+
+struct tw_mr_segment {
+	uint32_t magic, version;
+	uint64_t arena_size;
+	uint64_t arena_next; /* where to look for a free place */
+	uint32_t births;
+	uint32_t unused[9];
+
+	_Atomic(uint32_t) admin tw_aligned_line; /* process slot + 1 and TW_MR_WAITERS */
+	_Atomic(uint32_t) torn;			 /* its holder died: repair first */
+
+	_Atomic(uint32_t) event_seq tw_aligned_line; /* slept on */
+	_Atomic(uint32_t) event[TW_MR_EVENTS];
+
+	struct tw_mr_proc proc[TW_MR_PROCS];
+	struct tw_mr_node node[MRAPI_MAX_NODES];
+	struct tw_mr_table table[TW_MR_KINDS];
+
+	/* From here on pages are allocated as slots are used. */
+	struct tw_mr_mutex mutex[MRAPI_MAX_MUTEXES] __attribute__((aligned(TW_PAGE)));
+	struct tw_mr_counted sem[MRAPI_MAX_SEMS] __attribute__((aligned(TW_PAGE)));
+	struct tw_mr_counted rwl[MRAPI_MAX_RWLS] __attribute__((aligned(TW_PAGE)));
+	struct tw_mr_shmem shmem[MRAPI_MAX_SHMEMS] __attribute__((aligned(TW_PAGE)));
+	struct tw_mr_rmem rmem[MRAPI_MAX_RMEMS] __attribute__((aligned(TW_PAGE)));
+} __attribute__((aligned(TW_PAGE)));
+
+static inline void tw_mr_nodeset_add(struct tw_mr_nodeset *s, uint32_t i)
+{
+	atomic_fetch_or(&s->word[i / 64], 1ull << (i % 64));
+}
+
+static inline void tw_mr_nodeset_del(struct tw_mr_nodeset *s, uint32_t i)
+{
+	atomic_fetch_and(&s->word[i / 64], ~(1ull << (i % 64)));
+}
+
+static inline bool tw_mr_nodeset_has(struct tw_mr_nodeset *s, uint32_t i)
+{
+	return atomic_load_explicit(&s->word[i / 64], memory_order_acquire) >> (i % 64) & 1;
+}
+
+static inline bool tw_mr_nodeset_empty(struct tw_mr_nodeset *s)
+{
+	for (unsigned i = 0; i < tw_countof(s->word); i++)
+		if (atomic_load(&s->word[i]))
+			return false;
+	return true;
+}
+
+static inline void tw_mr_nodeset_clear(struct tw_mr_nodeset *s)
+{
+	for (unsigned i = 0; i < tw_countof(s->word); i++)
+		atomic_store(&s->word[i], 0);
+}
+
+#endif /* TW_MR_SEGMENT_H */

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* 4.8.1 to 4.8.3 Barriers, exchanges and holding them. */
+#include <unistd.h>
+
+#include "mrapi/mrapit.h"
+
+TestSuite(mrapi_barrier, .init = twc_job, .timeout = MR_TIMEOUT);
+
+enum { ELEMS = 3, ROUNDS = 300 };
+
+struct message {
+	mrapi_msg_t head;
+	uint32_t a, b;
+};
+
+struct buffers {
+	struct message m[ELEMS];
+	unsigned counter;
+	uint64_t sum;
+	mrapi_status_t status;
+};
+
+typedef void init_fn(mrapi_atomic_barrier_t *axb, pid_t dest, mrapi_msg_t *buffer, unsigned elems,
+		     size_t size, unsigned *counter, mca_timeout_t timeout, mrapi_status_t *status);
+
+static void barrier(mrapi_atomic_barrier_t *x, pid_t dest, struct buffers *b, mca_timeout_t timeout)
+{
+	mr_ok(mrapi_barrier_init(x, dest, &b->m->head, ELEMS, sizeof(*b->m), &b->counter, timeout,
+				 &mr_st));
+}
+
+static void exchange(mrapi_atomic_barrier_t *x, pid_t dest, struct buffers *b,
+		     mca_timeout_t timeout)
+{
+	mr_ok(mrapi_exchange_init(x, dest, &b->m->head, ELEMS, sizeof(*b->m), &b->counter, timeout,
+				  &mr_st));
+}
+
+/* The same for both; the name is for the table of statuses. */
+#define INIT(i, ...) (strcpy(mr_called, name[i]), init[i](__VA_ARGS__, &mr_st))
+
+Test(mrapi_barrier, init_errors)
+{
+	static init_fn *const init[] = {mrapi_barrier_init, mrapi_exchange_init};
+	static const char *const name[] = {"mrapi_barrier_init", "mrapi_exchange_init"};
+	struct buffers *b = mr_shared(sizeof(*b));
+	mrapi_msg_t *m = &b->m->head;
+	mrapi_atomic_barrier_t x;
+
+	mr_up(MR_NODE);
+	for (int i = 0; i < 2; i++) {
+		mr_is(MRAPI_ERR_PARAMETER, INIT(i, NULL, 0, m, ELEMS, sizeof(*b->m), NULL, 0));
+		mr_is(MRAPI_ERR_PARAMETER, INIT(i, &x, 0, NULL, ELEMS, sizeof(*b->m), NULL, 0));
+		mr_is(MRAPI_ERR_PARAMETER, INIT(i, &x, 0, m, 0, sizeof(*b->m), NULL, 0));
+		mr_is(MRAPI_ERR_PARAMETER, INIT(i, &x, 0, m, 1, sizeof(*m) - 1, NULL, 0));
+		mr_ok(INIT(i, &x, 0, m, 1, sizeof(*m), NULL, 0));
+	}
+	mr_down();
+}
+
+/* 4.8.3: what it was before is returned. */
+Test(mrapi_barrier, hold)
+{
+	struct buffers *b = mr_shared(sizeof(*b));
+	mrapi_atomic_barrier_t x;
+
+	mr_up(MR_NODE);
+	barrier(&x, 0, b, 100);
+	twc_eq(mr_val(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st)), MRAPI_FALSE);
+	twc_eq(mr_val(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st)), MRAPI_FALSE);
+	twc_eq(mr_val(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st)), MRAPI_TRUE);
+	twc_eq(mr_val(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st)), MRAPI_TRUE);
+	twc_eq(mr_val(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st)), MRAPI_FALSE);
+	mr_is(MRAPI_ERR_PARAMETER, mrapi_atomic_hold(NULL, MRAPI_TRUE, &mr_st));
+	mr_down();
+}
+
+/* 3.12.20: within one process the barrier has no effect, whatever is held. */
+Test(mrapi_barrier, same_process)
+{
+	struct buffers *b = mr_shared(sizeof(*b));
+	mrapi_atomic_barrier_t x, y;
+	uint32_t one = 1, now = 0;
+
+	mr_up(MR_NODE);
+	barrier(&x, getpid(), b, MRAPI_INFINITE);
+	barrier(&y, getpid(), b, MRAPI_INFINITE);
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+	mr_ok(mrapi_atomic_add(&x, &b->m[0].a, &one, NULL, 4, &mr_st));
+	mr_ok(mrapi_atomic_add(&y, &b->m[0].a, &one, NULL, 4, &mr_st));
+	mr_ok(mrapi_atomic_read(&y, &b->m[0].a, &now, 4, &mr_st));
+	twc_eq(now, 2);
+	exchange(&x, getpid(), b, MRAPI_INFINITE);
+	for (int i = 0; i < 3; i++)
+		mr_ok(mrapi_atomic_inc(&x, &b->m[0].a, &now, 4, &mr_st));
+	twc_eq(now, 5);
+	mr_ok(mrapi_atomic_sync(&x, &mr_st));
+	mr_down();
+}
+
+/* While one process holds the barrier, the other's operation fails at its timeout. */
+static void add_there(void *arg)
+{
+	struct buffers *b = arg;
+	mrapi_atomic_barrier_t x;
+	uint32_t one = 1;
+
+	barrier(&x, 0, b, MR_SHORT);
+	mr_st = -1;
+	mrapi_atomic_add(&x, &b->m[0].a, &one, NULL, 4, &mr_st);
+	b->status = mr_st;
+}
+
+Test(mrapi_barrier, timeout)
+{
+	struct buffers *b = mr_shared(sizeof(*b));
+	mrapi_atomic_barrier_t x;
+	uint32_t one = 1;
+	struct mr_peer p;
+
+	mr_peer(&p, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	barrier(&x, 0, b, MRAPI_INFINITE);
+	mr_ok(mrapi_atomic_add(&x, &b->m[0].a, &one, NULL, 4, &mr_st));
+	mr_do(&p, add_there, b);
+	mr_eq(b->status, MRAPI_SUCCESS);
+	twc_eq(b->m[0].a, 2);
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+	mr_ok(mrapi_atomic_add(&x, &b->m[0].a, &one, NULL, 4, &mr_st));
+	mr_do(&p, add_there, b);
+	mr_eq(b->status, MRAPI_ERR_ATOM_OP_FAILED);
+	twc_eq(b->m[0].a, 3);
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+	mr_do(&p, add_there, b);
+	mr_eq(b->status, MRAPI_SUCCESS);
+	twc_eq(b->m[0].a, 4);
+	mr_down();
+	mr_peer_end(&p);
+}
+
+/* 4.8.3: a structure of several words is updated as one. */
+static void update(void *arg)
+{
+	struct buffers *b = arg;
+	mrapi_atomic_barrier_t x;
+
+	barrier(&x, 0, b, MR_LONG);
+	for (int i = 0; i < ROUNDS; i++) {
+		mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+		mr_ok(mrapi_atomic_inc(&x, &b->m[0].a, NULL, 4, &mr_st));
+		if (i % 50 == 0)
+			twc_sleep(1);
+		mr_ok(mrapi_atomic_inc(&x, &b->m[0].b, NULL, 4, &mr_st));
+		mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+	}
+}
+
+static void look(void *arg)
+{
+	struct buffers *b = arg;
+	mrapi_atomic_barrier_t x;
+
+	barrier(&x, 0, b, MR_LONG);
+	for (int i = 0; i < ROUNDS; i++) {
+		uint32_t first = 0, second = 1;
+
+		mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+		mr_ok(mrapi_atomic_read(&x, &b->m[0].a, &first, 4, &mr_st));
+		mr_ok(mrapi_atomic_read(&x, &b->m[0].b, &second, 4, &mr_st));
+		mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+		twc_eq(first, second);
+	}
+}
+
+Test(mrapi_barrier, whole_updates)
+{
+	struct buffers *b = mr_shared(sizeof(*b));
+	struct mr_peer p[4];
+
+	for (mrapi_node_t i = 0; i < 4; i++)
+		mr_peer(&p[i], MR_PROCESS, i);
+	for (int i = 0; i < 4; i++)
+		mr_go(&p[i], i % 2 ? look : update, b);
+	for (int i = 0; i < 4; i++)
+		mr_done(&p[i]);
+	twc_eq(b->m[0].a, 2 * ROUNDS);
+	twc_eq(b->m[0].b, 2 * ROUNDS);
+	for (int i = 0; i < 4; i++)
+		mr_peer_end(&p[i]);
+}
+
+/* An exchange: each write is read once, in order. */
+static void produce(void *arg)
+{
+	struct buffers *b = arg;
+	mrapi_atomic_barrier_t x;
+
+	exchange(&x, 0, b, MR_LONG);
+	for (uint32_t i = 1; i <= ROUNDS; i++)
+		mr_ok(mrapi_atomic_xchg(&x, &b->m[0].a, &i, NULL, 4, &mr_st));
+}
+
+static void consume(void *arg)
+{
+	struct buffers *b = arg;
+	mrapi_atomic_barrier_t x;
+
+	exchange(&x, 0, b, MR_LONG);
+	for (uint32_t i = 1; i <= ROUNDS; i++) {
+		uint32_t got = 0;
+
+		mr_ok(mrapi_atomic_read(&x, &b->m[0].a, &got, 4, &mr_st));
+		twc_eq(got, i);
+		b->sum += got;
+	}
+}
+
+Test(mrapi_barrier, exchange)
+{
+	struct buffers *b = mr_shared(sizeof(*b));
+	struct mr_peer writer, reader;
+
+	mr_peer(&writer, MR_PROCESS, 1);
+	mr_peer(&reader, MR_PROCESS, 2);
+	mr_go(&reader, consume, b);
+	mr_go(&writer, produce, b);
+	mr_done(&writer);
+	mr_done(&reader);
+	twc_eq(b->sum, ROUNDS * (ROUNDS + 1) / 2);
+	mr_peer_end(&writer);
+	mr_peer_end(&reader);
+}
+
+/* Each element of the buffer is exchanged for itself; the counter chooses. */
+Test(mrapi_barrier, elements)
+{
+	struct buffers *b = mr_shared(sizeof(*b));
+	mrapi_atomic_barrier_t x;
+	uint32_t v, got;
+
+	mr_up(MR_NODE);
+	for (b->counter = 0; b->counter < ELEMS; b->counter++) {
+		exchange(&x, 0, b, MR_SHORT);
+		v = 10 + b->counter;
+		mr_ok(mrapi_atomic_xchg(&x, &b->m[b->counter].a, &v, NULL, 4, &mr_st));
+	}
+	for (b->counter = 0; b->counter < 2 * ELEMS; b->counter++) {
+		exchange(&x, 0, b, MR_SHORT);
+		/* The counter goes round. */
+		mrapi_atomic_read(&x, &b->m[b->counter % ELEMS].a, &got, 4, &mr_st);
+		if (b->counter < ELEMS) {
+			mr_eq(mr_st, MRAPI_SUCCESS);
+			twc_eq(got, 10 + b->counter);
+		} else {
+			/* It was read, and nothing new was written. */
+			mr_eq(mr_st, MRAPI_ERR_ATOM_OP_FAILED);
+		}
+	}
+	mr_down();
+}
+
+/* A process that dies inside leaves the barrier to others. */
+static void hold_there(void *arg)
+{
+	static mrapi_atomic_barrier_t x;
+	struct buffers *b = arg;
+
+	barrier(&x, 0, b, MR_LONG);
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+	mr_ok(mrapi_atomic_inc(&x, &b->m[0].a, NULL, 4, &mr_st));
+}
+
+Test(mrapi_barrier, holder_is_killed)
+{
+	struct buffers *b = mr_shared(sizeof(*b));
+	mrapi_atomic_barrier_t x;
+	struct mr_peer p;
+
+	mr_peer(&p, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	mr_do(&p, hold_there, b);
+	mr_peer_kill(&p);
+	barrier(&x, 0, b, MR_LONG);
+	mr_ok(mrapi_atomic_inc(&x, &b->m[0].a, NULL, 4, &mr_st));
+	twc_eq(b->m[0].a, 2);
+	mr_down();
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* 4.3.1 Mutexes: what is theirs alone; test_lock.c has what all locks do. */
+#include "mrapi/mrapit.h"
+
+TestSuite(mrapi_mutex, .init = twc_job, .timeout = MR_TIMEOUT);
+
+static mrapi_mutex_hndl_t recursive(mrapi_uint_t id)
+{
+	return mr_create_with(&mr_kind[MR_MUTEX], id, MRAPI_MUTEX_RECURSIVE, MRAPI_TRUE);
+}
+
+/* A mutex that is not recursive, locked by the caller already. */
+Test(mrapi_mutex, locked_by_the_caller)
+{
+	mrapi_mutex_hndl_t m;
+	mrapi_key_t key, other;
+
+	mr_up(MR_NODE);
+	m = mr_val(mrapi_mutex_create(1, NULL, &mr_st));
+	mr_ok(mrapi_mutex_lock(m, &key, MRAPI_INFINITE, &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_LOCKED, mrapi_mutex_lock(m, &other, MRAPI_INFINITE, &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_LOCKED, mrapi_mutex_lock(m, &other, 0, &mr_st));
+	twc_check(!mr_get(MRAPI_ERR_MUTEX_LOCKED, mrapi_mutex_trylock(m, &other, &mr_st)));
+	mr_ok(mrapi_mutex_unlock(m, &key, &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_NOTLOCKED, mrapi_mutex_unlock(m, &key, &mr_st));
+	mr_down();
+}
+
+/* Its keys are ignored. */
+Test(mrapi_mutex, keys_of_plain_ones)
+{
+	mrapi_key_t key, nonsense = 0x123456789abcdefull;
+	mrapi_mutex_hndl_t m;
+
+	mr_up(MR_NODE);
+	m = mr_val(mrapi_mutex_create(1, NULL, &mr_st));
+	mr_ok(mrapi_mutex_lock(m, &key, 0, &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &nonsense, &mr_st));
+	twc_check(mr_val(mrapi_mutex_trylock(m, &key, &mr_st)));
+	mr_ok(mrapi_mutex_unlock(m, &nonsense, &mr_st));
+	mr_down();
+}
+
+Test(mrapi_mutex, null_key)
+{
+	mrapi_mutex_hndl_t m;
+	mrapi_key_t key;
+
+	mr_up(MR_NODE);
+	m = recursive(1);
+	mr_is(MRAPI_ERR_PARAMETER, mrapi_mutex_lock(m, NULL, 0, &mr_st));
+	mr_is(MRAPI_ERR_PARAMETER, mrapi_mutex_lock(m, NULL, MRAPI_INFINITE, &mr_st));
+	twc_check(!mr_get(MRAPI_ERR_PARAMETER, mrapi_mutex_trylock(m, NULL, &mr_st)));
+	/* Nothing was locked. */
+	mr_is(MRAPI_ERR_MUTEX_NOTLOCKED, mrapi_mutex_unlock(m, &key, &mr_st));
+	mr_ok(mrapi_mutex_lock(m, &key, 0, &mr_st));
+	mr_is(MRAPI_ERR_PARAMETER, mrapi_mutex_unlock(m, NULL, &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &key, &mr_st));
+	mr_down();
+}
+
+Test(mrapi_mutex, recursive)
+{
+	enum { DEEP = 100 };
+	mrapi_key_t key[DEEP];
+	mrapi_mutex_hndl_t m;
+
+	mr_up(MR_NODE);
+	m = recursive(1);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < DEEP; i++) {
+			if (i % 2)
+				mr_ok(mrapi_mutex_lock(m, &key[i], MRAPI_INFINITE, &mr_st));
+			else
+				twc_check(mr_val(mrapi_mutex_trylock(m, &key[i], &mr_st)));
+			for (int n = 0; n < i; n++)
+				twc_check(key[n] != key[i]);
+		}
+		mr_is(MRAPI_ERR_MUTEX_LOCKED, mrapi_mutex_delete(m, &mr_st));
+		for (int i = DEEP; i-- > 0;)
+			mr_ok(mrapi_mutex_unlock(m, &key[i], &mr_st));
+		mr_is(MRAPI_ERR_MUTEX_NOTLOCKED, mrapi_mutex_unlock(m, &key[0], &mr_st));
+	}
+	mr_ok(mrapi_mutex_delete(m, &mr_st));
+	mr_down();
+}
+
+/* Keys in the wrong order, of nothing, of before, of another mutex. */
+Test(mrapi_mutex, wrong_keys)
+{
+	mrapi_key_t key[3], old, other, nonsense = 0xfedcba9876543210ull, zero = 0;
+	mrapi_mutex_hndl_t m, n;
+
+	mr_up(MR_NODE);
+	m = recursive(1);
+	n = recursive(2);
+	mr_ok(mrapi_mutex_lock(m, &old, 0, &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &old, &mr_st));
+	for (int i = 0; i < 5; i++) {
+		/* So that the other's keys have not been this one's. */
+		mr_ok(mrapi_mutex_lock(n, &other, 0, &mr_st));
+		mr_ok(mrapi_mutex_unlock(n, &other, &mr_st));
+	}
+	mr_ok(mrapi_mutex_lock(n, &other, 0, &mr_st));
+	for (int i = 0; i < 3; i++)
+		mr_ok(mrapi_mutex_lock(m, &key[i], 0, &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_LOCKORDER, mrapi_mutex_unlock(m, &key[0], &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_LOCKORDER, mrapi_mutex_unlock(m, &key[1], &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_KEY, mrapi_mutex_unlock(m, &nonsense, &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_KEY, mrapi_mutex_unlock(m, &zero, &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_KEY, mrapi_mutex_unlock(m, &old, &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_KEY, mrapi_mutex_unlock(m, &other, &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &key[2], &mr_st));
+	/* Used up. */
+	mr_is(MRAPI_ERR_MUTEX_KEY, mrapi_mutex_unlock(m, &key[2], &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_LOCKORDER, mrapi_mutex_unlock(m, &key[0], &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &key[1], &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &key[0], &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_NOTLOCKED, mrapi_mutex_unlock(m, &key[0], &mr_st));
+	mr_ok(mrapi_mutex_unlock(n, &other, &mr_st));
+	mr_down();
+}
+
+/* A recursive one is still exclusive, until the last unlock. */
+MR_BOTH(mrapi_mutex, recursive_is_exclusive)
+{
+	const struct mr_kind *k = &mr_kind[MR_MUTEX];
+	mrapi_mutex_hndl_t m;
+	mrapi_key_t key[2];
+	struct mr_peer p;
+
+	mr_peer(&p, where, 1);
+	mr_up(MR_NODE);
+	m = recursive(1);
+	mr_ok(mrapi_mutex_lock(m, &key[0], 0, &mr_st));
+	mr_ok(mrapi_mutex_lock(m, &key[1], 0, &mr_st));
+	mr_eq(mr_at_trylock(&p, k, m), MRAPI_INCOMPLETE);
+	mr_eq(mr_at_unlock(&p, k, m), MRAPI_ERR_MUTEX_NOTLOCKED);
+	mr_lock_begin(&p, k, m, MR_LONG);
+	mr_asleep(&p);
+	mr_ok(mrapi_mutex_unlock(m, &key[1], &mr_st));
+	mr_asleep(&p);
+	mr_ok(mrapi_mutex_unlock(m, &key[0], &mr_st));
+	mr_eq(mr_lock_end(&p), MRAPI_SUCCESS);
+	/* Its recursion begins anew. */
+	mr_eq(mr_at_unlock(&p, k, m), MRAPI_SUCCESS);
+	mr_ok(mrapi_mutex_lock(m, &key[0], 0, &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &key[0], &mr_st));
+	mr_down();
+	mr_peer_end(&p);
+}
+
+/* A key is no licence: another node cannot unlock with it. */
+struct copy {
+	mrapi_mutex_hndl_t m;
+	mrapi_key_t key;
+	mrapi_status_t status;
+};
+
+static void unlock_with(void *arg)
+{
+	struct copy *c = arg;
+
+	mr_st = -1;
+	mrapi_mutex_unlock(c->m, &c->key, &mr_st);
+	c->status = mr_st;
+}
+
+MR_BOTH(mrapi_mutex, key_of_another)
+{
+	struct copy *c = mr_shared(sizeof(*c));
+	struct mr_peer p;
+
+	mr_peer(&p, where, 1);
+	mr_up(MR_NODE);
+	c->m = recursive(1);
+	mr_ok(mrapi_mutex_lock(c->m, &c->key, 0, &mr_st));
+	mr_do(&p, unlock_with, c);
+	mr_eq(c->status, MRAPI_ERR_MUTEX_NOTLOCKED);
+	mr_is(MRAPI_ERR_MUTEX_LOCKED, mrapi_mutex_delete(c->m, &mr_st));
+	mr_ok(mrapi_mutex_unlock(c->m, &c->key, &mr_st));
+	mr_down();
+	mr_peer_end(&p);
+}

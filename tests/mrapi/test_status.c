@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* 4.7 Statuses as text; the spellings of decision and header. */
+#include "mrapi/mrapit.h"
+
+TestSuite(mrapi_status, .init = twc_job, .timeout = MR_TIMEOUT);
+
+/* Needs no node. Every status has a name of its own that fits. */
+Test(mrapi_status, names)
+{
+	static char text[MRAPI_ERR_ATOM_OP_FAILED + 1][MRAPI_MAX_STATUS_SIZE];
+
+	for (int s = 0; s <= MRAPI_ERR_ATOM_OP_FAILED; s++) {
+		memset(text[s], 'x', MRAPI_MAX_STATUS_SIZE);
+		twc_check(mrapi_display_status(s, text[s], MRAPI_MAX_STATUS_SIZE) == text[s]);
+		twc_eq(strncmp(text[s], "MRAPI_", 6), 0);
+		twc_check(memchr(text[s], '\0', MRAPI_MAX_STATUS_SIZE));
+		twc_eq(strcmp(text[s], mr_name(s)), 0);
+		for (int t = 0; t < s; t++)
+			twc_check(strcmp(text[s], text[t]));
+	}
+}
+
+Test(mrapi_status, unknown)
+{
+	static const mrapi_status_t unknown[] = {-1, MRAPI_ERR_ATOM_OP_FAILED + 1, 123456,
+						 -2147483647};
+	char text[MRAPI_MAX_STATUS_SIZE];
+
+	for (int i = 0; i < 4; i++) {
+		mrapi_display_status(unknown[i], text, sizeof(text));
+		twc_eq(strcmp(text, "UNKNOWN"), 0);
+	}
+}
+
+Test(mrapi_status, small_buffers)
+{
+	char text[20];
+
+	for (size_t size = 1; size < 16; size++) {
+		memset(text, 'x', sizeof(text));
+		mrapi_display_status(MRAPI_SUCCESS, text, size);
+		twc_eq(strncmp(text, "MRAPI_SUCCESS", size - 1), 0);
+		twc_eq(text[size < 14 ? size - 1 : 13], 0);
+		twc_eq(text[size], 'x');
+	}
+	memset(text, 'x', sizeof(text));
+	twc_check(!mrapi_display_status(MRAPI_SUCCESS, text, 0));
+	twc_eq(text[0], 'x');
+	twc_check(!mrapi_display_status(MRAPI_SUCCESS, NULL, 10));
+}
+
+/* One status spelt several ways. */
+Test(mrapi_status, aliases)
+{
+	twc_eq(MRAPI_ENO_INIT, MRAPI_ERR_NODE_INITFAILED);
+	twc_eq(MRAPI_ERR_MUTEX_EXISTS, MRAPI_EXISTS);
+	twc_eq(MRAPI_ERR_SEM_EXISTS, MRAPI_EXISTS);
+	twc_eq(MRAPI_ERR_RWL_EXISTS, MRAPI_EXISTS);
+	twc_eq(MRAPI_ERR_SHM_EXISTS, MRAPI_EXISTS);
+	twc_eq(MRAPI_ERR_SHMEM_EXISTS, MRAPI_EXISTS);
+	twc_eq(MRAPI_ERR_RMEM_EXISTS, MRAPI_EXISTS);
+	twc_eq(MRAPI_ERR_MUTEX_LOCKED, MRAPI_ELOCKED);
+	twc_eq(MRAPI_ERR_SEM_LOCKED, MRAPI_ELOCKED);
+	twc_eq(MRAPI_ERR_RWL_LOCKED, MRAPI_ELOCKED);
+	twc_eq(MRAPI_ERR_SHM_INVALID, MRAPI_ERR_SHMEM_INVALID);
+	twc_eq(MRAPI_ERR_SHM_ID_INVALID, MRAPI_ERR_SHMEM_ID_INVALID);
+	twc_eq(MRAPI_ERR_SHM_NODES_INCOMPAT, MRAPI_ERR_SHMEM_NODES_INCOMPAT);
+	twc_eq(MRAPI_ERR_SHM_NODE_NOTSHARED, MRAPI_ERR_SHMEM_NODE_NOTSHARED);
+	twc_eq(MRAPI_ERR_SHM_ATTACHED, MRAPI_ERR_SHMEM_ATTACHED);
+	twc_eq(MRAPI_ERR_SHM_NOTATTACHED, MRAPI_ERR_SHMEM_NOTATTACHED);
+	twc_eq(MRAPI_ERR_SHM_ATTACH, MRAPI_ERR_SHMEM_ATTACH);
+	twc_eq(MRAPI_ERR_RMEM_TYPENOTVALID, MRAPI_ERR_RMEM_ATYPE_INVALID);
+	twc_eq(MRAPI_ERR_RMEM_TYPEROTVALID, MRAPI_ERR_RMEM_ATYPE_INVALID);
+	twc_eq(MRAPI_ERR_RMEM_ATYPE_NOTVALID, MRAPI_ERR_RMEM_ATYPE_INVALID);
+	twc_eq(MRAPI_SUCCESS, 0);
+	twc_eq(MRAPI_INFINITE, 0xffffffff);
+	twc_eq(MRAPI_TIMEOUT_INFINITE, MRAPI_INFINITE);
+	twc_eq(MRAPI_TIMEOUT_IMMEDIATE, 0);
+}
+
+/* A variant in use. */
+Test(mrapi_status, debug_level)
+{
+	for (int level = -1; level < 3; level++) {
+		mrapi_set_debug_level(level);
+		mr_up(MR_NODE);
+		mr_down();
+	}
+}
