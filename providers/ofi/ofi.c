@@ -303,6 +303,7 @@ static void do_close(void *instance)
 
 	/* The endpoint first: after that nothing is under way. */
 	close_fid(o->ep ? &o->ep->fid : NULL);
+	tw_ofi_rma_drop(o);
 	close_fid(o->rx_mr ? &o->rx_mr->fid : NULL);
 	tw_list_each(&o->chunks, n, tmp) {
 		struct chunk *c = tw_container(n, struct chunk, node);
@@ -409,6 +410,7 @@ static enum tw_err do_open(const struct tw_fabric_host *host, void **instance)
 	tw_list_init(&o->peers);
 	tw_list_init(&o->free_ops);
 	tw_list_init(&o->chunks);
+	tw_list_init(&o->rmas);
 	o->info = tw_ofi_choose(host);
 	if (!o->info) {
 		free(o);

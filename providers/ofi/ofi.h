@@ -41,6 +41,7 @@ struct tw_ofi_op {
 
 /* A transfer: as many operations as its pieces need. */
 struct tw_ofi_rma {
+	struct tw_list node;
 	void *cookie;
 	unsigned open; /* operations under way, and one while they are being posted */
 	enum tw_err err;
@@ -77,7 +78,7 @@ struct tw_ofi {
 	uint32_t key_max; /* bits of a key that we choose */
 	uint64_t next_key;
 	struct tw_fabric_address name;
-	struct tw_list peers, free_ops, chunks;
+	struct tw_list peers, free_ops, chunks, rmas;
 	char *rx_mem;
 	size_t rx_size;
 	struct fid_mr *rx_mr;
@@ -108,6 +109,8 @@ enum tw_err tw_ofi_put(void *path, const struct iovec *iov, unsigned niov, uint6
 		       const void *key, uint32_t key_len, void *cookie);
 enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, struct tw_fabric_mr *mr);
 void tw_ofi_mem_dereg(void *instance, struct tw_fabric_mr *mr);
+/* Forgets those under way; the endpoint is closed. */
+void tw_ofi_rma_drop(struct tw_ofi *o);
 void tw_ofi_rma_done(struct tw_ofi *o, struct tw_ofi_op *op, int error);
 
 #endif /* TW_OFI_H */

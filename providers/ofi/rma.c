@@ -61,17 +61,29 @@ void tw_ofi_mem_dereg(void *instance, struct tw_fabric_mr *mr)
 	fi_close(&((struct fid_mr *)mr->handle)->fid);
 }
 
+static void drop(struct tw_ofi_rma *r)
+{
+	for (unsigned i = 0; i < r->nlocal; i++)
+		fi_close(&r->local[i]->fid);
+	tw_list_del(&r->node);
+	free(r);
+}
+
 /* One operation less; the last tells how it went. True if it is over. */
 static bool release(struct tw_ofi *o, struct tw_ofi_rma *r, bool tell)
 {
 	if (--r->open)
 		return false;
-	for (unsigned i = 0; i < r->nlocal; i++)
-		fi_close(&r->local[i]->fid);
 	if (tell)
 		o->host.ended(o->host.owner, r->cookie, r->err);
-	free(r);
+	drop(r);
 	return true;
+}
+
+void tw_ofi_rma_drop(struct tw_ofi *o)
+{
+	while (!tw_list_empty(&o->rmas))
+		drop(tw_list_first(&o->rmas, struct tw_ofi_rma, node));
 }
 
 static enum tw_err err_of(int error)
@@ -130,6 +142,7 @@ static enum tw_err transfer(void *path, const struct iovec *iov, unsigned niov, 
 		free(r);
 		return TW_EPERM;
 	}
+	tw_list_add_tail(&o->rmas, &r->node);
 	limit = limit < TW_OFI_IOV ? limit : TW_OFI_IOV;
 	for (unsigned i = 0; i < niov;) {
 		unsigned n = niov - i < limit ? niov - i : (unsigned)limit;
