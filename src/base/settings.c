@@ -17,12 +17,22 @@ struct tw_settings tw_settings = {
 };
 #undef TW_SETTING
 
-static int parse_STR(const char *text, char *out)
+static int parse_word(const char *text, char *out, size_t room)
 {
-	if (strlen(text) >= TW_SETTING_STR_MAX || strpbrk(text, " \t\n/"))
+	if (strlen(text) >= room || strpbrk(text, " \t\n/"))
 		return -1;
 	strcpy(out, text);
 	return 0;
+}
+
+static int parse_STR(const char *text, char *out)
+{
+	return parse_word(text, out, TW_SETTING_STR_MAX);
+}
+
+static int parse_TEXT(const char *text, char *out)
+{
+	return parse_word(text, out, TW_SETTING_TEXT_MAX);
 }
 
 static int parse_UINT(const char *text, uint32_t *out)
@@ -58,6 +68,7 @@ static int parse_BOOL(const char *text, bool *out)
 
 /* The parsers take what their type decays to: an array or the address of it. */
 #define PLACE_STR(x) (x)
+#define PLACE_TEXT(x) (x)
 #define PLACE_UINT(x) (&(x))
 #define PLACE_BOOL(x) (&(x))
 
