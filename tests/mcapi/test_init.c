@@ -271,8 +271,10 @@ Test(mcapi_init, every_status_has_a_sentence, .timeout = MCT_TIMEOUT)
 		const char *text = mcapi_strerror(i);
 
 		mct_check(text && *text);
-		for (int j = MCAPI_SUCCESS; j < i; j++)
-			mct_check(strcmp(text, mcapi_strerror(j)) != 0);
+		/* MCAPI_EPARAM_ERROR is another name for MCAPI_EPARAM. */
+		for (int j = MCAPI_SUCCESS; j < i && i != MCAPI_EPARAM_ERROR; j++)
+			if (!strcmp(text, mcapi_strerror(j)))
+				mct_fail(__FILE__, __LINE__, "%d and %d: %s", j, i, text);
 	}
 	for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++)
 		mct_check(mcapi_strerror(odd[i]) && *mcapi_strerror(odd[i]));
