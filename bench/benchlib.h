@@ -14,6 +14,7 @@
 
 #include "cli.h"
 #include "myriexpress.h"
+#include "series.h"
 #include "table.h"
 
 /* Empty polls before the core is offered to others: with cores enough, and without. */
@@ -22,7 +23,6 @@
 
 #define BENCH_FILTER 0x74776265u /* the tools' own: strangers are turned away */
 #define BENCH_MAX_SIZE (1u << 30)
-#define BENCH_MAX_ROUNDS 99
 
 /* What the command line says, for all measuring tools. */
 struct bench_options {

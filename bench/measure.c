@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -17,44 +16,6 @@ struct bench_line {
 	_Alignas(64) _Atomic(uint64_t) turn;
 	double us; /* of the last measurement, for the leading end */
 };
-
-void bench_add(struct bench_series *s, double v)
-{
-	if (s->n < BENCH_MAX_ROUNDS)
-		s->v[s->n++] = v;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-double bench_median(const struct bench_series *s)
-{
-	double v[BENCH_MAX_ROUNDS];
-
-	for (unsigned i = 0; i < s->n; i++) {
-		if (isnan(s->v[i]))
-			return NAN;
-		v[i] = s->v[i];
-	}
-	if (!s->n)
-		return NAN;
-	qsort(v, s->n, sizeof v[0], by_value);
-	return (v[(s->n - 1) / 2] + v[s->n / 2]) / 2;
-}
-
-double bench_least(const struct bench_series *s)
-{
-	double least = NAN;
-
-	for (unsigned i = 0; i < s->n; i++)
-		if (!(s->v[i] >= least)) /* true at first, when there is none */
-			least = s->v[i];
-	return least;
-}
 
 static double clamp(double v, double min, double max)
 {
@@ -143,16 +104,6 @@ void bench_memory(struct bench_memory *m, size_t size)
 		bench_fail("no memory for %zu bytes of messages", size);
 	memset(m->base, 0x5a, size);
 	m->size = size;
-}
-
-unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES])
-{
-	unsigned n = 0;
-
-	for (uint64_t size = min; size < max; size = size ? size * 2 : 1)
-		sizes[n++] = (uint32_t)size;
-	sizes[n++] = max;
-	return n;
 }
 
 /* Waits until a message is there that nobody has posted a receive for. */

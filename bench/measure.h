@@ -4,28 +4,9 @@
 #define BENCH_MEASURE_H
 
 #include <stddef.h>
-#include <time.h>
 
 #include "benchlib.h"
-
-/* Seconds from some fixed moment. */
-static inline double bench_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* One figure in every round. */
-struct bench_series {
-	unsigned n;
-	double v[BENCH_MAX_ROUNDS];
-};
-void bench_add(struct bench_series *s, double v);
-/* NaN when there are none or some are not numbers. */
-double bench_median(const struct bench_series *s);
-double bench_least(const struct bench_series *s);
+#include "series.h"
 
 /* Runs something n times; the seconds it took. */
 typedef double bench_run(struct bench *b, void *arg, uint64_t n);
@@ -59,9 +40,5 @@ struct bench_pingpong {
 double bench_pingpong_lead(struct bench *b, const struct bench_pingpong *p, uint64_t n);
 /* The other side; says when it is ready. */
 void bench_pingpong_follow(struct bench *b, const struct bench_pingpong *p, uint64_t n);
-
-/* Message sizes from min to max, doubled each time; 0 is followed by 1. */
-#define BENCH_MAX_SIZES 34
-unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES]);
 
 #endif /* BENCH_MEASURE_H */

@@ -30,9 +30,9 @@ static int parse_STR(const char *text, char *out)
 	return parse_word(text, out, TW_SETTING_STR_MAX);
 }
 
-static int parse_TEXT(const char *text, char *out)
+static int parse_LIST(const char *text, char *out)
 {
-	return parse_word(text, out, TW_SETTING_TEXT_MAX);
+	return parse_word(text, out, TW_SETTING_LIST_MAX);
 }
 
 static int parse_UINT(const char *text, uint32_t *out)
@@ -68,7 +68,7 @@ static int parse_BOOL(const char *text, bool *out)
 
 /* The parsers take what their type decays to: an array or the address of it. */
 #define PLACE_STR(x) (x)
-#define PLACE_TEXT(x) (x)
+#define PLACE_LIST(x) (x)
 #define PLACE_UINT(x) (&(x))
 #define PLACE_BOOL(x) (&(x))
 

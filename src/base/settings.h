@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 #define TW_SETTING_STR_MAX 64
-#define TW_SETTING_TEXT_MAX 1024
+#define TW_SETTING_LIST_MAX 1024
 
 typedef char tw_setting_STR[TW_SETTING_STR_MAX];
-typedef char tw_setting_TEXT[TW_SETTING_TEXT_MAX];
+typedef char tw_setting_LIST[TW_SETTING_LIST_MAX];
 typedef uint32_t tw_setting_UINT;
 typedef bool tw_setting_BOOL;
 

@@ -29,6 +29,11 @@ static bool same_UINT(uint32_t a, uint32_t b)
 	return a == b;
 }
 
+static bool same_LIST(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
 static bool same_BOOL(bool a, bool b)
 {
 	return a == b;
@@ -84,9 +89,11 @@ Test(settings, defaults)
 #define SAMPLE_UINT "64k"
 #define SAMPLE_BOOL(dflt) ((dflt) ? "0" : "1")
 #define TEXT_STR(dflt) SAMPLE_STR
+#define TEXT_LIST(dflt) SAMPLE_STR
 #define TEXT_UINT(dflt) SAMPLE_UINT
 #define TEXT_BOOL(dflt) SAMPLE_BOOL(dflt)
 #define VALUE_STR(dflt) SAMPLE_STR
+#define VALUE_LIST(dflt) SAMPLE_STR
 #define VALUE_UINT(dflt) 65536u
 #define VALUE_BOOL(dflt) !(dflt)
 
