@@ -335,3 +335,28 @@ MCT_BOTH(mcapi_nodes, come_and_go, 3)
 	}
 	mct_delete(mine);
 }
+
+/* Several at once; all find each other again. */
+MCT_BOTH(mcapi_nodes, restarts, 4)
+{
+	mcapi_endpoint_t mine = mct_create(1);
+
+	for (uint64_t round = 0; round < 60; round++) {
+		uint64_t rng = round, sum = 0;
+		unsigned who = (unsigned)twt_random(&rng);
+
+		for (mcapi_node_t to = 0; to < 4; to++)
+			mct_send(mine, mct_get(to, 1), round << 4 | (unsigned)me->rank, 0);
+		for (int i = 0; i < 4; i++)
+			sum += mct_recv(mine);
+		mct_eq(sum, 4 * (round << 4) + 6);
+		mct_meet(me);
+		if (who >> me->rank & 1) {
+			mct_down();
+			mct_up((mcapi_node_t)me->rank);
+			mine = mct_create(1);
+		}
+		/* What is sent to a node that is about to end would end with it. */
+		mct_meet(me);
+	}
+}
