@@ -22,7 +22,9 @@
 #define MAX_CHUNKS 1024
 #define REUSE 4096 /* ends that exist before one is used again: its lock is worn */
 #define WINDOW (TW_SCL_LINES * TW_SCL_SLOTS)
-#define REPORT 64 /* scalars received by way of messages between two credits */
+#define REPORT 64	/* scalars received by way of messages between two credits */
+#define LOOKS 32	/* between two looks at the clock */
+#define FIRST_LOOKS 500 /* of a receive, before it lets others in */
 #define YIELD_US 5
 
 enum state { OPENING, READY, ENDED };
@@ -354,23 +356,18 @@ static bool spin(uint32_t handle, bool sender)
 	uint64_t start = tw_clock(), yielded = start, now;
 	uint64_t limit = tw_clock_us(tw_settings.spin_us);
 
-	for (unsigned i = 1;; i++) {
+	for (;;) {
 		struct tw_scl *s = enter(handle, sender);
-		bool yes;
+		bool yes = false, blind;
 
 		if (!s)
 			return true;
-		if (!s->ring || s->by_message) {
-			tw_unlock(&s->lock);
-			return false;
-		}
-		yes = possible(&w, s);
+		blind = !s->ring || s->by_message;
+		for (unsigned i = 0; !yes && !blind && i < LOOKS; i++)
+			yes = possible(&w, s);
 		tw_unlock(&s->lock);
-		if (yes)
-			return true;
-		tw_cpu_relax();
-		if (i & 15)
-			continue;
+		if (yes || blind)
+			return yes;
 		now = tw_clock();
 		if (now - start >= limit)
 			return false;
@@ -616,10 +613,17 @@ static inline uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *st
 	if (tw_unlikely(!status))
 		return 0;
 	s = enter(handle, false);
-	if (tw_likely(s && (code = tw_scl_look(&s->pos, s->ring)) >= 0))
-		return take(s, handle, code, wanted, status);
-	if (s)
-		tw_unlock(&s->lock);
+	if (tw_unlikely(!s)) {
+		*status = MCAPI_ENOT_HANDLE;
+		return 0;
+	}
+	/* Mostly it is about to come. */
+	for (unsigned i = 0; i < FIRST_LOOKS; i++) {
+		code = tw_scl_look(&s->pos, s->ring);
+		if (tw_likely(code >= 0))
+			return take(s, handle, code, wanted, status);
+	}
+	tw_unlock(&s->lock);
 	return recv_slow(handle, wanted, status);
 }
 
