@@ -78,7 +78,7 @@ void tw_hear(struct tw_node *n, uint32_t from, const struct tw_say *say)
 		credit(n, say);
 		break;
 	default:
-		tw_chan_hear(n, from, say);
+		tw_chan_hear(n, say);
 	}
 	n->ep->events++;
 }

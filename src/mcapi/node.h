@@ -6,11 +6,12 @@
  *   place.c  where nodes live             hear.c   what arrives
  *   endp.c   endpoints, attr.c theirs     queue.c  messages and packets that wait
  *   msg.c    messages                     req.c    requests, waiting
- *   chan.c   binding, opening, closing    pkt.c    packets
+ *   chan_bind.c, chan.c channels          pkt.c    packets
  *   scl.c    scalars                      ring.h   the ring that carries them
+ *   scl_chan.c, scl_end.c their channels
  *
  * A node is one engine endpoint; all of this runs under its lock, but for the
- * inside of scl.c. Arrivals come through hear.c in whichever thread makes
+ * inside of scalar channels. Arrivals come through hear.c in whichever thread makes
  * progress, so connecting needs no call of the program. What is to be said is
  * queued (tw_say) and leaves when the lock is about to be left or progress ends.
  */
@@ -314,7 +315,19 @@ void tw_chan_close(enum tw_mc_kind type, bool sender, uint32_t handle, mcapi_req
 void tw_chan_cancel_open(struct tw_node *n, struct tw_mreq *m);
 /* Ends a binding that was never opened here. */
 void tw_chan_dissolve(struct tw_node *n, struct tw_endp *e);
-void tw_chan_hear(struct tw_node *n, uint32_t from, const struct tw_say *say);
+/* Connected, or about to be. */
+static inline bool tw_chan_taken(const struct tw_endp *e)
+{
+	return e->chan.bound || e->chan.reserved;
+}
+
+/* The binding is made, and over; an end that is being opened waits for the next. */
+void tw_chan_bound(struct tw_node *n, struct tw_endp *e);
+void tw_chan_unbind(struct tw_endp *e);
+/* The other end has said something. */
+void tw_chan_told(struct tw_node *n, struct tw_endp *e, const struct tw_say *say);
+/* All controls about channels; in chan_bind.c. */
+void tw_chan_hear(struct tw_node *n, const struct tw_say *say);
 /* The end of a channel that a control is about; NULL if that is over. */
 struct tw_endp *tw_chan_named(struct tw_node *n, const struct tw_say *say);
 /* Speaks to the other end. */
@@ -333,7 +346,7 @@ void tw_chan_took(struct tw_node *n, struct tw_endp *e, uint32_t count, uint32_t
 /* Tells receivers that senders starve. */
 void tw_hungry_tell(struct tw_node *n);
 
-/* scl.c -------------------------------------------------------------------- */
+/* scl_end.c ---------------------------------------------------------------- */
 
 /* Makes the end of a scalar channel; its handle, or 0. */
 uint32_t tw_scl_open(struct tw_node *n, struct tw_endp *e, bool sender);

@@ -8,6 +8,7 @@
 
 #define COLLECTED_KEPT 1024
 #define SEARCH_US 2000 /* between two looks for a node that is not there */
+#define POLL_US 10     /* of the first look for what is waited for */
 #define HUNGRY_US 20   /* without credit for so long: tell the receiver */
 
 void tw_mreq_init(struct tw_mreq *m, enum tw_mreq_kind kind)
@@ -104,12 +105,39 @@ mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, struct tw_req
 	return MCAPI_INCOMPLETE;
 }
 
+/*
+ * A few looks without pausing or leaving the lock, for what is about to come;
+ * tw_wait() goes on from there, in a friendlier way.
+ */
+static bool poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *, void *), void *arg)
+{
+	uint64_t start = 0, now;
+
+	for (unsigned i = 1;; i++) {
+		if (test(ep, arg))
+			return true;
+		tw_progress(ep);
+		if (tw_likely(i & 15))
+			continue;
+		now = tw_clock();
+		start = start ? start : now;
+		if (now - start > tw_clock_us(POLL_US) || ep->closing ||
+		    tw_lock_wanted(&ep->slot->lock))
+			return false;
+	}
+}
+
 enum tw_waited tw_mc_wait(struct tw_node *n, bool (*test)(struct tw_ep *, void *), void *arg,
 			  int timeout)
 {
 	struct tw_ep *ep = n->ep;
-	uint64_t now = tw_clock(), end = TW_FOREVER;
+	uint64_t now, end = TW_FOREVER;
 
+	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
+		tw_mc_attend(ep);
+	if (tw_likely(timeout && poll_first(ep, test, arg)))
+		return TW_W_TRUE;
+	now = tw_clock();
 	if (timeout >= 0)
 		end = now + tw_clock_us(1000ull * (unsigned)timeout);
 	for (;;) {
