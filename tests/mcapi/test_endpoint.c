@@ -346,3 +346,19 @@ Test(mcapi_endpoint, get_waits_for_own_node, .timeout = MCT_TIMEOUT)
 	mct_delete(ep);
 	mct_down();
 }
+
+/* A node that lives on another host, as the topology says (an address for texts). */
+Test(mcapi_endpoint, not_allowed_here, .timeout = MCT_TIMEOUT)
+{
+	mcapi_endpoint_t ep;
+
+	mct_eq(setenv("TAGWIRE_NODES", "3-4=192.0.2.1", 1), 0);
+	mct_up(3);
+	mct_is(MCAPI_EEP_NOTALLOWED, ep = mcapi_create_endpoint(1, ST));
+	mct_eq(ep, MCAPI_NULL);
+	mct_is(MCAPI_EEP_NOTALLOWED, mcapi_create_endpoint(MCAPI_PORT_ANY, ST));
+	mct_down();
+	mct_up(5);
+	mct_delete(mct_create(1));
+	mct_down();
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* 4.1: initialize, finalize, get_node_id; calls in the wrong order. */
+#include <stdlib.h>
 #include <sys/resource.h>
 
 #include "mcapi/mcapit.h"
@@ -260,6 +261,25 @@ Test(mcapi_init, cannot_initialize, .timeout = MCT_TIMEOUT)
 
 	twt_spawn(&child, cannot_initialize, NULL);
 	mct_eq(twt_join(&child, MCT_CHILD), 0);
+}
+
+/* Nor with a topology that is none. */
+Test(mcapi_init, wrong_topology, .timeout = MCT_TIMEOUT)
+{
+	static const char *const wrong[] = {"3-4", "1=a=b", "5-2=localhost", "999=localhost",
+					    "x=localhost", "1=host.invalid"};
+	mcapi_version_t version = 0;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		mct_eq(setenv("TAGWIRE_NODES", wrong[i], 1), 0);
+		mcapi_initialize(1, &version, ST);
+		if (mct_status != MCAPI_ENO_INIT)
+			mct_fail(__FILE__, __LINE__, "%s: %s, not MCAPI_ENO_INIT", wrong[i],
+				 mct_name(mct_status));
+	}
+	mct_eq(unsetenv("TAGWIRE_NODES"), 0);
+	mct_up(1);
+	mct_down();
 }
 
 Test(mcapi_init, every_status_has_a_sentence, .timeout = MCT_TIMEOUT)
