@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Odd surroundings: no descriptors, no service thread, forked children, threads that are no node. */
+/* Odd surroundings: no descriptors, no service thread, forked children, threads that are no node.
+ */
 #include <sys/resource.h>
 #include <sys/wait.h>
 
