@@ -246,7 +246,9 @@ static inline void give(struct perf *p, enum kind kind, uint32_t size)
 		while (__builtin_expect(st == MCAPI_ENO_BUFFER, 0));
 		break;
 	case PACKET:
-		mcapi_pktchan_send(p->pkt_out, p->buffer, size, &st);
+		do
+			mcapi_pktchan_send(p->pkt_out, p->buffer, size, &st);
+		while (__builtin_expect(st == MCAPI_ENO_BUFFER, 0));
 		break;
 	default:
 		if (size == 8)

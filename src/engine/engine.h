@@ -138,7 +138,7 @@ struct tw_umsg {
 	uint64_t address;
 	struct tw_umsg *spare; /* next one, while unused */
 	bool small;	       /* of the one size that is kept */
-	char data[];
+	char data[] __attribute__((aligned(16))); /* a packet, in the end */
 };
 
 struct tw_peer {

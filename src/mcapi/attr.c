@@ -128,7 +128,7 @@ void mcapi_get_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 	struct tw_endp *e;
 	struct tw_node *n;
 	struct tw_ep *ep;
-	uint32_t value;
+	uint32_t value = 0;
 
 	if (!mcapi_status)
 		return;

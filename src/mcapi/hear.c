@@ -49,9 +49,12 @@ static void room(struct tw_node *n, uint32_t from, const struct tw_say *say)
 		return;
 	}
 	left = e->buffers > e->queued ? e->buffers - e->queued : 0;
-	s = tw_source_of(e, from);
-	if (s)
+	if (say->type == TW_K_PKT) {
+		e->chan.taken = 0;
+		e->chan.starving = left == 0;
+	} else if ((s = tw_source_of(e, from))) {
 		*s = (struct tw_source){0, left == 0};
+	}
 	tw_answer(n, say, MCAPI_SUCCESS, left);
 }
 

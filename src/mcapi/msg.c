@@ -51,23 +51,20 @@ static struct tw_dest *dest_of(struct tw_node *n, mcapi_endpoint_t to)
 	return d;
 }
 
-/*
- * Whether there is room for one more. MCAPI_INCOMPLETE: there is no such
- * endpoint, and the message is lost on the way (3.5.1).
- */
-static mcapi_status_t ask_room(struct tw_node *n, struct tw_dest *d)
+mcapi_status_t tw_ask_room(struct tw_node *n, mcapi_endpoint_t to, enum tw_mc_kind kind,
+			   uint32_t *room)
 {
 	struct question q = {.ask.answer = told};
 
-	tw_ask(n, &q.ask, tw_node_of(d->handle),
-	       &(struct tw_say){.what = TW_SAY_ROOM, .a = d->handle});
+	tw_ask(n, &q.ask, tw_node_of(to),
+	       &(struct tw_say){.what = TW_SAY_ROOM, .type = (uint8_t)kind, .a = to});
 	if (tw_mc_wait(n, is_over, &q, TW_MC_SYNC_MS) != TW_W_TRUE) {
 		tw_unask(&q.ask);
 		return MCAPI_ENO_BUFFER;
 	}
+	*room = q.room;
 	if (!q.there)
 		return MCAPI_INCOMPLETE;
-	d->credits = q.room;
 	return q.room ? MCAPI_SUCCESS : MCAPI_ENO_BUFFER;
 }
 
@@ -82,7 +79,7 @@ static mcapi_status_t take_credit(struct tw_node *n, mcapi_endpoint_t to)
 	if (tw_unlikely(d->credits == 0)) {
 		/* What has come back in the meantime. */
 		tw_progress(n->ep);
-		status = d->credits ? MCAPI_SUCCESS : ask_room(n, d);
+		status = d->credits ? MCAPI_SUCCESS : tw_ask_room(n, to, TW_K_MSG, &d->credits);
 		if (status != MCAPI_SUCCESS)
 			return status;
 		/* The wait left the lock: others may have been faster. */

@@ -279,6 +279,15 @@ bool tw_lend(struct tw_node *n, struct tw_umsg *u);
 struct tw_umsg *tw_lent_take(struct tw_node *n, const void *buffer);
 void tw_lent_fini(struct tw_node *n);
 
+/* msg.c -------------------------------------------------------------------- */
+
+/*
+ * How many messages, or packets of a channel, an endpoint of another node takes.
+ * MCAPI_ENO_BUFFER: none; MCAPI_INCOMPLETE: there is no such endpoint.
+ */
+mcapi_status_t tw_ask_room(struct tw_node *n, mcapi_endpoint_t to, enum tw_mc_kind kind,
+			   uint32_t *room);
+
 /* req.c -------------------------------------------------------------------- */
 
 /* A request of the user's; NULL when there are no more. */

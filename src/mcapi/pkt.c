@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * MCAPI 4.4: packet channels. A packet leaves when the receiver has a buffer for
- * it and waits at the sender until then. What is received is the engine's own
+ * it. Without one, a blocking send says so (MCAPI_ENO_BUFFER) and a non-blocking
+ * one waits at the sender. What is received is the engine's own
  * buffer: the program gives it back.
  */
 #include "mcapi/node.h"
@@ -85,6 +86,38 @@ void tw_hungry_tell(struct tw_node *n)
 
 /* Sending -------------------------------------------------------------------------- */
 
+/*
+ * Credit for a send that does not wait for any (4.4.4 is for those that do): what
+ * the receiver knows counts, not what it has told so far.
+ */
+static mcapi_status_t get_credit(struct tw_node *n, struct tw_endp *e)
+{
+	struct tw_chan *c = &e->chan;
+	mcapi_endpoint_t other = c->other;
+	uint32_t handle = c->handle, room = 0;
+	struct tw_endp *there;
+	mcapi_status_t status;
+
+	tw_progress(n->ep);
+	if (!tw_list_empty(&c->sends))
+		return MCAPI_ENO_BUFFER;
+	if (c->credits)
+		return MCAPI_SUCCESS;
+	if (tw_node_of(other) == n->number) {
+		there = tw_endp_find(n, other);
+		if (!there || there->queued >= there->buffers)
+			return MCAPI_ENO_BUFFER;
+		there->chan.taken = 0;
+		c->credits = there->buffers - there->queued;
+		return MCAPI_SUCCESS;
+	}
+	status = tw_ask_room(n, other, TW_K_PKT, &room);
+	if (tw_chan_find(n, handle, TW_K_PKT, true) != e || status == MCAPI_INCOMPLETE)
+		return MCAPI_ENOT_HANDLE;
+	c->credits = tw_max(c->credits, room);
+	return status;
+}
+
 /* MCAPI_INCOMPLETE: m will end. */
 static mcapi_status_t send(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m,
 			   const void *buffer, size_t size)
@@ -131,6 +164,11 @@ void mcapi_pktchan_send(mcapi_pktchan_send_hndl_t send_handle, const void *buffe
 		int timeout = e->timeout;
 
 		*mcapi_status = check_send(buffer, size);
+		if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
+			if (tw_unlikely(e->chan.open == TW_CH_OPEN && !e->chan.peer_closed &&
+					(!e->chan.credits || !tw_list_empty(&e->chan.sends))))
+				*mcapi_status = get_credit(n, e);
+		}
 		if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
 			tw_mreq_init(&m, TW_Q_PKT_SEND);
 			*mcapi_status = send(n, e, &m, buffer, size);

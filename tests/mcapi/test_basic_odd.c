@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Odd surroundings: no descriptors, no service thread, forked children, threads that are no node. */
+/* Odd surroundings: no descriptors, no service thread, forked children, threads that are no node.
+ */
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -193,6 +194,8 @@ Test(mcapi_basic_odd, packets_kept)
 		mcb_ok(mcapi_pktchan_send(c.send, out, (size_t)i * 1000, &st));
 		mcb_ok(mcapi_pktchan_recv(c.recv, &kept[i], &size, &st));
 		mcb_eq(size, i * 1000);
+		/* Programs look at packets as structures. */
+		mcb_eq((uintptr_t)kept[i] % 16, 0);
 	}
 	for (int i = N; i-- > 0;)
 		mcb_eq(twt_check(kept[i], (size_t)i * 1000, (uint64_t)i), i * 1000);

@@ -31,7 +31,8 @@ static void source(struct mcb_other *o)
 	mcb_wait(q, MCAPI_SUCCESS);
 	for (unsigned i = 0; i < PACKETS; i++) {
 		if (i & 1) {
-			mcb_ok(mcapi_pktchan_send(pkt, buf, length(i), &st));
+			mcb_ok(do mcapi_pktchan_send(pkt, buf, length(i), &st);
+			       while (st == MCAPI_ENO_BUFFER));
 			continue;
 		}
 		mcb_ok(mcapi_pktchan_send_i(pkt, buf, length(i), &r, &st));
