@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What one node of stress_mcapi does for a lane: its steps, none of which
+ * What one node of stress_nodes does for a lane: its steps, none of which
  * blocks, as all roles of a node may be one thread's. Each returns whether
  * something happened.
  */
