@@ -13,6 +13,7 @@ void tw_chan_init(struct tw_chan *c)
 {
 	tw_list_init(&c->sends);
 	tw_list_init(&c->hungry);
+	tw_list_init(&c->push);
 }
 
 void tw_chan_say(struct tw_node *n, struct tw_endp *e, enum tw_saying what, uint32_t value)
@@ -56,7 +57,7 @@ static void try_open(struct tw_node *n, struct tw_endp *e)
 		tw_scl_ready(n, e);
 	end_open(n, c, MCAPI_SUCCESS);
 	if (c->sender && c->type == TW_K_PKT)
-		tw_pkt_push(n, e);
+		tw_pkt_push_soon(n, e);
 }
 
 static mcapi_status_t fits(const struct tw_chan *c, enum tw_mc_kind type, bool sender)
@@ -356,7 +357,7 @@ void tw_chan_told(struct tw_node *n, struct tw_endp *e, const struct tw_say *say
 	case TW_SAY_TAKEN:
 		c->credits = tw_min(c->credits + say->value, 0x7fffffffu);
 		if (c->type == TW_K_PKT)
-			tw_pkt_push(n, e);
+			tw_pkt_push_soon(n, e);
 		break;
 	case TW_SAY_HUNGRY:
 		c->starving = true;

@@ -45,6 +45,8 @@ static void prepare(struct tw_node *n, uint32_t number)
 	tw_list_init(&n->local);
 	tw_list_init(&n->dirty);
 	tw_list_init(&n->hungry);
+	tw_list_init(&n->pushes);
+	n->attending = false;
 	n->ncollected = n->nendps = 0;
 	tw_pool_init(&n->reqs, sizeof(struct tw_mreq), MCAPI_MAX_REQUESTS);
 	tw_mc_peers_init(n);

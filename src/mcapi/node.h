@@ -98,6 +98,7 @@ struct tw_chan {
 	uint32_t credits;
 	struct tw_list sends;  /* wait for credit */
 	struct tw_list hungry; /* on node->hungry until the receiver knows */
+	struct tw_list push;   /* on node->pushes when there is new credit */
 	/* Receiver. */
 	uint32_t taken; /* not told to the sender yet */
 	bool starving;	/* the sender waits for the next one */
@@ -147,7 +148,8 @@ struct tw_node {
 	struct tw_pool reqs;
 	struct tw_list collected; /* requests whose end was seen, oldest first */
 	uint32_t ncollected;
-	struct tw_list gets, wanted, asks, local, dirty, hungry;
+	struct tw_list gets, wanted, asks, local, dirty, hungry, pushes;
+	bool attending;
 	uint32_t tokens, epochs, gens;
 	struct tw_dest *dests[TW_MC_DESTS], *dest;
 	struct tw_umsg **lent; /* packets that the program holds, a hash table */
@@ -346,8 +348,9 @@ void tw_chan_lost(struct tw_node *n, struct tw_endp *e, uint32_t node);
 
 /* pkt.c -------------------------------------------------------------------- */
 
-/* Sends what has credit. */
+/* Sends what has credit; and the same some time soon, for hooks that may not send. */
 void tw_pkt_push(struct tw_node *n, struct tw_endp *e);
+void tw_pkt_push_soon(struct tw_node *n, struct tw_endp *e);
 /* The receiver is gone: ends what waits. */
 void tw_pkt_fail(struct tw_node *n, struct tw_endp *e);
 /* A packet or scalar was received: the sender may get credit. */

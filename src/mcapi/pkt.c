@@ -53,8 +53,16 @@ void tw_pkt_push(struct tw_node *n, struct tw_endp *e)
 		tw_chan_say(n, e, TW_SAY_HUNGRY, 0);
 }
 
+void tw_pkt_push_soon(struct tw_node *n, struct tw_endp *e)
+{
+	if (tw_list_empty(&e->chan.push))
+		tw_list_add_tail(&n->pushes, &e->chan.push);
+	n->ep->attend = true;
+}
+
 void tw_pkt_fail(struct tw_node *n, struct tw_endp *e)
 {
+	tw_list_del(&e->chan.push);
 	tw_list_del(&e->chan.hungry);
 	while (!tw_list_empty(&e->chan.sends))
 		tw_mreq_done(n, tw_list_first(&e->chan.sends, struct tw_mreq, link),

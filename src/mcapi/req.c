@@ -90,19 +90,20 @@ static void carried(struct tw_node *n, struct tw_op *op, const struct tw_req *r)
 mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, struct tw_req *r, uint32_t to,
 			     mcapi_status_t lost)
 {
-	r->context = NULL;
-	tw_send(n->ep, r, n->peers[to].addr);
-	if (tw_likely(r->flags & TW_R_DONE)) {
-		mcapi_status_t status = r->status == TW_S_OK ? MCAPI_SUCCESS : lost;
-
-		tw_req_free(n->ep, r);
-		return status;
-	}
 	m->bound = true;
 	m->lost = lost;
 	m->op.done = carried;
 	r->context = &m->op;
-	return MCAPI_INCOMPLETE;
+	tw_send(n->ep, r, n->peers[to].addr);
+	/* A send may make progress: then it has been collected already. */
+	if (tw_unlikely(!m->bound))
+		return m->status;
+	if (tw_unlikely(!(r->flags & TW_R_DONE)))
+		return MCAPI_INCOMPLETE;
+	m->bound = false;
+	lost = r->status == TW_S_OK ? MCAPI_SUCCESS : lost;
+	tw_req_free(n->ep, r);
+	return lost;
 }
 
 /*

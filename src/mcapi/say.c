@@ -274,10 +274,20 @@ void tw_mc_attend(struct tw_ep *ep)
 	struct tw_node *n = ep->owner;
 
 	n->ep = ep;
+	/* A send may make progress, and so come back here: it is all done below. */
+	if (n->attending)
+		return;
+	n->attending = true;
 	do {
 		ep->attend = false;
 		collect(n, ep);
 		hear_oneself(n);
+		while (!tw_list_empty(&n->pushes)) {
+			struct tw_endp *e = tw_list_first(&n->pushes, struct tw_endp, chan.push);
+
+			tw_list_del(&e->chan.push);
+			tw_pkt_push(n, e);
+		}
 		while (!tw_list_empty(&n->dirty)) {
 			struct tw_mc_peer *peer =
 				tw_list_first(&n->dirty, struct tw_mc_peer, dirty);
@@ -286,4 +296,5 @@ void tw_mc_attend(struct tw_ep *ep)
 			tw_peer_flush(n, peer);
 		}
 	} while (ep->attend || !tw_list_empty(&ep->done));
+	n->attending = false;
 }
