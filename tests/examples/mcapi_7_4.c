@@ -267,8 +267,8 @@ static void dsp_command_loop(void)
 		case DSP_EXECUTE:
 			CHECK(data_buffer && code_buffer && !strcmp(code_buffer, "fir"));
 			filter(code_buffer, data_buffer, result_buffer);
-			mcapi_pktchan_send(dsp_data_send_chan, result_buffer,
-					   sizeof(result_buffer), &status);
+			mcapi_pktchan_send(dsp_data_send_chan, result_buffer, sizeof(result_buffer),
+					   &status);
 			CHECK_STATUS(status);
 			break;
 		default:

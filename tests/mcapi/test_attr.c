@@ -100,10 +100,8 @@ Test(mcapi_attr, numbers_and_sizes, .timeout = MCT_TIMEOUT)
 	mct_up(1);
 	ep = mct_create(2);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		mct_is(MCAPI_EATTR_NUM,
-		       mcapi_get_endpoint_attribute(ep, numbers[i], value, 4, ST));
-		mct_is(MCAPI_EATTR_NUM,
-		       mcapi_set_endpoint_attribute(ep, numbers[i], value, 4, ST));
+		mct_is(MCAPI_EATTR_NUM, mcapi_get_endpoint_attribute(ep, numbers[i], value, 4, ST));
+		mct_is(MCAPI_EATTR_NUM, mcapi_set_endpoint_attribute(ep, numbers[i], value, 4, ST));
 	}
 	for (mcapi_uint_t n = 0; n < NUMBERS; n++)
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
@@ -158,10 +156,8 @@ Test(mcapi_attr, null_arguments, .timeout = MCT_TIMEOUT)
 
 	mct_up(1);
 	ep = mct_create(2);
-	mct_is(MCAPI_EPARAM,
-	       mcapi_get_endpoint_attribute(ep, MCAPI_ATTR_NO_BUFFERS, NULL, 4, ST));
-	mct_is(MCAPI_EPARAM,
-	       mcapi_set_endpoint_attribute(ep, MCAPI_ATTR_NO_BUFFERS, NULL, 4, ST));
+	mct_is(MCAPI_EPARAM, mcapi_get_endpoint_attribute(ep, MCAPI_ATTR_NO_BUFFERS, NULL, 4, ST));
+	mct_is(MCAPI_EPARAM, mcapi_set_endpoint_attribute(ep, MCAPI_ATTR_NO_BUFFERS, NULL, 4, ST));
 	mct_null(mcapi_get_endpoint_attribute(ep, MCAPI_ATTR_NO_BUFFERS, &value, 4, MCAPI_NULL));
 	mct_null(mcapi_set_endpoint_attribute(ep, MCAPI_ATTR_NO_BUFFERS, &value, 4, MCAPI_NULL));
 	check_defaults(ep);

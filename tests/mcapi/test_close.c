@@ -304,68 +304,68 @@ Test(mcapi_close, wakes_blocked_scalar_send, .timeout = MCT_TIMEOUT)
 Test(mcapi_close, before_open_completed, .timeout = MCT_TIMEOUT)
 {
 	mct_up(1);
-	mct_each_close(k)
-		for (int connected = 0; connected < 2; connected++) {
-			struct mct_chan c = {k, mct_create(1), mct_create(2), 0, 0};
-			mcapi_status_t want = connected ? MCAPI_SUCCESS : MCAPI_ENOT_CONNECTED;
-			mcapi_request_t rx = 0, tx = 0;
-			size_t size;
+	mct_each_close(k) for (int connected = 0; connected < 2; connected++)
+	{
+		struct mct_chan c = {k, mct_create(1), mct_create(2), 0, 0};
+		mcapi_status_t want = connected ? MCAPI_SUCCESS : MCAPI_ENOT_CONNECTED;
+		mcapi_request_t rx = 0, tx = 0;
+		size_t size;
 
-			if (connected)
-				mct_connect(k, c.s, c.r);
-			mct_k(want, k, open_recv, &c.rx, c.r, &rx);
-			mct_close_recv(k, c.rx);
-			mct_k(MCAPI_ENOT_HANDLE, k, close_recv, c.rx, &rx);
-			/* Nobody may wait for this open in vain. */
-			mcapi_wait(&rx, &size, ST, MCT_LONG);
-			mct_check(mct_status != MCAPI_EREQ_TIMEOUT);
-			mct_delete(c.r);
-			c.r = mct_create(2);
-			mct_delete(c.s);
-			c.s = mct_create(1);
-			if (connected)
-				mct_connect(k, c.s, c.r);
-			mct_k(want, k, open_send, &c.tx, c.s, &tx);
-			mct_close_send(k, c.tx);
-			mct_k(MCAPI_ENOT_HANDLE, k, close_send, c.tx, &tx);
-			mcapi_wait(&tx, &size, ST, MCT_LONG);
-			mct_check(mct_status != MCAPI_EREQ_TIMEOUT);
-			mct_delete(c.s);
-			mct_delete(c.r);
-		}
+		if (connected)
+			mct_connect(k, c.s, c.r);
+		mct_k(want, k, open_recv, &c.rx, c.r, &rx);
+		mct_close_recv(k, c.rx);
+		mct_k(MCAPI_ENOT_HANDLE, k, close_recv, c.rx, &rx);
+		/* Nobody may wait for this open in vain. */
+		mcapi_wait(&rx, &size, ST, MCT_LONG);
+		mct_check(mct_status != MCAPI_EREQ_TIMEOUT);
+		mct_delete(c.r);
+		c.r = mct_create(2);
+		mct_delete(c.s);
+		c.s = mct_create(1);
+		if (connected)
+			mct_connect(k, c.s, c.r);
+		mct_k(want, k, open_send, &c.tx, c.s, &tx);
+		mct_close_send(k, c.tx);
+		mct_k(MCAPI_ENOT_HANDLE, k, close_send, c.tx, &tx);
+		mcapi_wait(&tx, &size, ST, MCT_LONG);
+		mct_check(mct_status != MCAPI_EREQ_TIMEOUT);
+		mct_delete(c.s);
+		mct_delete(c.r);
+	}
 	mct_down();
 }
 
 Test(mcapi_close, after_a_cancelled_open, .timeout = MCT_TIMEOUT)
 {
 	mct_up(1);
-	mct_each_close(k)
-		for (int connected = 0; connected < 2; connected++) {
-			struct mct_chan c = {k, mct_create(1), mct_create(2), 0, 0};
-			mcapi_status_t want = connected ? MCAPI_SUCCESS : MCAPI_ENOT_CONNECTED;
-			mcapi_request_t rx = 0, tx = 0, req = 0;
+	mct_each_close(k) for (int connected = 0; connected < 2; connected++)
+	{
+		struct mct_chan c = {k, mct_create(1), mct_create(2), 0, 0};
+		mcapi_status_t want = connected ? MCAPI_SUCCESS : MCAPI_ENOT_CONNECTED;
+		mcapi_request_t rx = 0, tx = 0, req = 0;
 
-			if (connected)
-				mct_connect(k, c.s, c.r);
-			mct_k(want, k, open_recv, &c.rx, c.r, &rx);
-			mct_ok(mcapi_cancel(&rx, ST));
-			mct_ends(&rx, MCAPI_EREQ_CANCELED);
-			mct_k(MCAPI_ENOT_OPEN, k, close_recv, c.rx, &req);
-			mct_k(want, k, open_send, &c.tx, c.s, &tx);
-			mct_ok(mcapi_cancel(&tx, ST));
-			mct_ends(&tx, MCAPI_EREQ_CANCELED);
-			mct_k(MCAPI_ENOT_OPEN, k, close_send, c.tx, &req);
-			/* Both can be opened now. */
-			if (!connected)
-				mct_connect(k, c.s, c.r);
-			rx = mct_open_recv(k, c.r, &c.rx);
-			tx = mct_open_send(k, c.s, &c.tx);
-			mct_done(&rx);
-			mct_done(&tx);
-			mct_put(k, c.tx, 90);
-			mct_eq(mct_take(k, c.rx), 90);
-			mct_chan_end(&c);
-		}
+		if (connected)
+			mct_connect(k, c.s, c.r);
+		mct_k(want, k, open_recv, &c.rx, c.r, &rx);
+		mct_ok(mcapi_cancel(&rx, ST));
+		mct_ends(&rx, MCAPI_EREQ_CANCELED);
+		mct_k(MCAPI_ENOT_OPEN, k, close_recv, c.rx, &req);
+		mct_k(want, k, open_send, &c.tx, c.s, &tx);
+		mct_ok(mcapi_cancel(&tx, ST));
+		mct_ends(&tx, MCAPI_EREQ_CANCELED);
+		mct_k(MCAPI_ENOT_OPEN, k, close_send, c.tx, &req);
+		/* Both can be opened now. */
+		if (!connected)
+			mct_connect(k, c.s, c.r);
+		rx = mct_open_recv(k, c.r, &c.rx);
+		tx = mct_open_send(k, c.s, &c.tx);
+		mct_done(&rx);
+		mct_done(&tx);
+		mct_put(k, c.tx, 90);
+		mct_eq(mct_take(k, c.rx), 90);
+		mct_chan_end(&c);
+	}
 	mct_down();
 }
 
@@ -422,6 +422,32 @@ MCT_BOTH(mcapi_close, delete_dissolves_connection, 2)
 			mct_delete(mine);
 		}
 		mct_delete(third);
+		mct_meet(me);
+	}
+}
+
+/* New endpoints with old names: nothing of the channel before reaches them. */
+MCT_BOTH(mcapi_close, same_names_again, 2)
+{
+	for (int round = 0; round < 150; round++) {
+		const struct mct_kind *k = &mct_kinds[round % 2];
+		mcapi_endpoint_t mine = mct_create(1);
+		mcapi_request_t req;
+		uint32_t h = 0;
+
+		if (me->rank == 0) {
+			mct_connect(k, mct_get(1, 1), mine);
+			req = mct_open_recv(k, mine, &h);
+			mct_done(&req);
+			mct_close_recv(k, h);
+		} else {
+			until_connected(mine);
+			req = mct_open_send(k, mine, &h);
+			mct_done(&req);
+			until_refused(k, h);
+			mct_close_send(k, h);
+		}
+		mct_delete(mine);
 		mct_meet(me);
 	}
 }

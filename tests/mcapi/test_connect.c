@@ -219,26 +219,26 @@ Test(mcapi_connect, type_and_direction, .timeout = MCT_TIMEOUT)
 Test(mcapi_connect, opens_wait_for_each_other, .timeout = MCT_TIMEOUT)
 {
 	mct_up(1);
-	mct_each_kind(k)
-		for (int first = 0; first < 2; first++) {
-			struct mct_chan c = {k, mct_create(1), mct_create(2), 0, 0};
-			mcapi_request_t rx = 0, tx = 0, *one = first ? &rx : &tx;
+	mct_each_kind(k) for (int first = 0; first < 2; first++)
+	{
+		struct mct_chan c = {k, mct_create(1), mct_create(2), 0, 0};
+		mcapi_request_t rx = 0, tx = 0, *one = first ? &rx : &tx;
 
-			mct_connect(k, c.s, c.r);
-			for (int i = 0; i < 2; i++) {
-				if (i == first)
-					tx = mct_open_send(k, c.s, &c.tx);
-				else
-					rx = mct_open_recv(k, c.r, &c.rx);
-				if (i == 0)
-					mct_pending(one);
-			}
-			mct_done(&tx);
-			mct_done(&rx);
-			mct_put(k, c.tx, 77);
-			mct_eq(mct_take(k, c.rx), 77);
-			mct_chan_end(&c);
+		mct_connect(k, c.s, c.r);
+		for (int i = 0; i < 2; i++) {
+			if (i == first)
+				tx = mct_open_send(k, c.s, &c.tx);
+			else
+				rx = mct_open_recv(k, c.r, &c.rx);
+			if (i == 0)
+				mct_pending(one);
 		}
+		mct_done(&tx);
+		mct_done(&rx);
+		mct_put(k, c.tx, 77);
+		mct_eq(mct_take(k, c.rx), 77);
+		mct_chan_end(&c);
+	}
 	mct_down();
 }
 

@@ -51,32 +51,31 @@ Test(mcapi_ends, delete_under_receivers, .timeout = MCT_TIMEOUT)
 Test(mcapi_ends, timeout_on_channels, .timeout = MCT_TIMEOUT)
 {
 	mct_up(1);
-	mct_each_kind(k)
-		for (int timeout = 0; timeout <= 40; timeout += 40) {
-			struct mct_chan c = {k, mct_create(1), mct_create(2), 0, 0};
+	mct_each_kind(k) for (int timeout = 0; timeout <= 40; timeout += 40)
+	{
+		struct mct_chan c = {k, mct_create(1), mct_create(2), 0, 0};
 
-			mct_set_attr(c.s, MCAPI_ATTR_TIMEOUT, (uint32_t)timeout);
-			mct_set_attr(c.r, MCAPI_ATTR_TIMEOUT, (uint32_t)timeout);
-			mct_chan_reopen(&c);
-			mct_k(MCAPI_EREQ_TIMEOUT, k, recv, c.rx);
-			mct_put(k, c.tx, 3);
-			mct_queued(k, c.rx, 1);
-			mct_eq(mct_take(k, c.rx), 3);
-			/* Full: for scalars the time runs, packets are refused at once. */
-			uint64_t sent = 0;
+		mct_set_attr(c.s, MCAPI_ATTR_TIMEOUT, (uint32_t)timeout);
+		mct_set_attr(c.r, MCAPI_ATTR_TIMEOUT, (uint32_t)timeout);
+		mct_chan_reopen(&c);
+		mct_k(MCAPI_EREQ_TIMEOUT, k, recv, c.rx);
+		mct_put(k, c.tx, 3);
+		mct_queued(k, c.rx, 1);
+		mct_eq(mct_take(k, c.rx), 3);
+		/* Full: for scalars the time runs, packets are refused at once. */
+		uint64_t sent = 0;
 
-			do {
-				k->send(c.tx, sent, ST);
-				sent += mct_status == MCAPI_SUCCESS;
-				mct_check(sent < 1000000);
-			} while (mct_status == MCAPI_SUCCESS);
-			mct_eq(mct_status,
-			       k->flag == MCAPI_PKT ? MCAPI_ENO_BUFFER : MCAPI_EREQ_TIMEOUT);
-			for (uint64_t i = 0; i < sent; i++)
-				mct_eq(mct_take(k, c.rx), i);
-			mct_queued(k, c.rx, 0);
-			mct_chan_end(&c);
-		}
+		do {
+			k->send(c.tx, sent, ST);
+			sent += mct_status == MCAPI_SUCCESS;
+			mct_check(sent < 1000000);
+		} while (mct_status == MCAPI_SUCCESS);
+		mct_eq(mct_status, k->flag == MCAPI_PKT ? MCAPI_ENO_BUFFER : MCAPI_EREQ_TIMEOUT);
+		for (uint64_t i = 0; i < sent; i++)
+			mct_eq(mct_take(k, c.rx), i);
+		mct_queued(k, c.rx, 0);
+		mct_chan_end(&c);
+	}
 	mct_down();
 }
 
@@ -116,24 +115,23 @@ Test(mcapi_ends, connect_to_nobody, .timeout = MCT_TIMEOUT)
 	a = mct_create(1);
 	b = mct_create(2);
 	far = a + (7u << 16);
-	mct_each_kind(k)
-		for (int sends = 0; sends < 2; sends++) {
-			mcapi_request_t req = 0;
+	mct_each_kind(k) for (int sends = 0; sends < 2; sends++)
+	{
+		mcapi_request_t req = 0;
 
-			k->connect(sends ? a : far, sends ? far : a, &req, ST);
-			if (mct_status == MCAPI_SUCCESS) {
-				mct_either(MCAPI_SUCCESS, MCAPI_ENOTREQ_HANDLE,
-					   mcapi_cancel(&req, ST));
-				mct_ends(&req, mct_status == MCAPI_SUCCESS ? MCAPI_EREQ_CANCELED
-									   : MCAPI_ENOT_ENDP);
-			} else {
-				mct_is_at(__FILE__, __LINE__, k->connect_name, MCAPI_ENOT_ENDP);
-			}
-			mct_eq(mct_attr(a, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
-			mct_connect(k, a, b);
-			mct_delete(b);
-			b = mct_create(2);
+		k->connect(sends ? a : far, sends ? far : a, &req, ST);
+		if (mct_status == MCAPI_SUCCESS) {
+			mct_either(MCAPI_SUCCESS, MCAPI_ENOTREQ_HANDLE, mcapi_cancel(&req, ST));
+			mct_ends(&req, mct_status == MCAPI_SUCCESS ? MCAPI_EREQ_CANCELED
+								   : MCAPI_ENOT_ENDP);
+		} else {
+			mct_is_at(__FILE__, __LINE__, k->connect_name, MCAPI_ENOT_ENDP);
 		}
+		mct_eq(mct_attr(a, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
+		mct_connect(k, a, b);
+		mct_delete(b);
+		b = mct_create(2);
+	}
 	mct_down();
 }
 

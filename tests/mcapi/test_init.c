@@ -266,8 +266,8 @@ Test(mcapi_init, cannot_initialize, .timeout = MCT_TIMEOUT)
 /* Nor with a topology that is none. */
 Test(mcapi_init, wrong_topology, .timeout = MCT_TIMEOUT)
 {
-	static const char *const wrong[] = {"3-4", "1=a=b", "5-2=localhost", "999=localhost",
-					    "x=localhost", "1=host.invalid"};
+	static const char *const wrong[] = {"3-4",	     "1=a=b",	    "5-2=localhost",
+					    "999=localhost", "x=localhost", "1=host.invalid"};
 	mcapi_version_t version = 0;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {

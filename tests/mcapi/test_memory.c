@@ -31,7 +31,7 @@ static void allow(size_t more)
 		mct_is_at(__FILE__, __LINE__, #__VA_ARGS__,                                        \
 			  mct_status == MCAPI_SUCCESS ? MCAPI_SUCCESS                              \
 			  : mct_status == (b)	      ? (b)                                        \
-						      : (a));                                      \
+						      : (a));                                              \
 	} while (0)
 
 static int run_out(void *arg, int fd)

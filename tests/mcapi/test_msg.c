@@ -7,8 +7,8 @@
 TestSuite(mcapi_msg, .init = mct_job, .timeout = MCT_TIMEOUT);
 
 /* Sizes around every border that an implementation may have. */
-static const size_t sizes[] = {0,    1,	   2,	 3,    7,     8,     31,    32,	   33,	  55,
-			       63,   64,   65,	 127,  129,   1000,  4095,  4096,  4097,  8191,
+static const size_t sizes[] = {0,    1,	   2,	 3,	7,     8,     31,     32,      33,     55,
+			       63,   64,   65,	 127,	129,   1000,  4095,   4096,    4097,   8191,
 			       8192, 8193, 9999, 65535, 65536, 65537, 262145, 1000003, 4194305};
 #define SIZES (int)(sizeof(sizes) / sizeof(*sizes))
 
@@ -108,8 +108,7 @@ MCT_BOTH(mcapi_msg, longest, 2)
 
 	if (me->rank == 0) {
 		mct_is(MCAPI_EMESS_LIMIT, mcapi_msg_send(mine, other, p, size + 1, 0, ST));
-		mct_is(MCAPI_EMESS_LIMIT,
-		       mcapi_msg_send_i(mine, other, p, size + 1, 0, &req, ST));
+		mct_is(MCAPI_EMESS_LIMIT, mcapi_msg_send_i(mine, other, p, size + 1, 0, &req, ST));
 		mct_is(MCAPI_EMESS_LIMIT, mcapi_msg_send(mine, other, p, (size_t)-1, 0, ST));
 		mct_is(MCAPI_EMESS_LIMIT,
 		       mcapi_msg_send_i(mine, other, p, (size_t)-1, 0, &req, ST));

@@ -147,14 +147,15 @@ static void block(void *arg)
 	}
 }
 
-static void block_all(struct caller *c, struct mct_thread *t, struct mct_chan chan[3], uint64_t *value)
+static void block_all(struct caller *c, struct mct_thread *t, struct mct_chan chan[3],
+		      uint64_t *value)
 {
 	mct_up(1);
 	for (int i = 0; i < 3; i++)
 		mct_chan(&chan[i], &mct_kinds[i ? MCT_SCL : MCT_PKT]);
 	for (int i = 0; i < CALLS; i++) {
-		c[i] = (struct caller){i, mct_create(i), &chan[0], &chan[1], &chan[2], 0,
-				       MCAPI_SUCCESS};
+		c[i] = (struct caller){i, mct_create(i), &chan[0], &chan[1], &chan[2],
+				       0, MCAPI_SUCCESS};
 		if (i == WAIT || i == WAIT_ANY)
 			mct_ok(mcapi_msg_recv_i(c[i].ep, value, 8, &c[i].req, ST));
 		mct_start(&t[i], block, &c[i]);

@@ -165,8 +165,8 @@ static void wait_here(void *arg)
 	struct waiter *b = arg;
 
 	if (b->any)
-		b->index = mcapi_wait_any(REQUESTS, b->w->list, &b->size, &b->status,
-					  MCAPI_INFINITE);
+		b->index =
+			mcapi_wait_any(REQUESTS, b->w->list, &b->size, &b->status, MCAPI_INFINITE);
 	else
 		b->done = mcapi_wait(&b->w->req[3], &b->size, &b->status, MCAPI_INFINITE);
 }

@@ -66,10 +66,9 @@ static uint64_t mask(int bytes)
 /* Every width and its extremes. */
 Test(mcapi_scl, values, .timeout = MCT_TIMEOUT)
 {
-	static const uint64_t values[] = {0,	      1,	  0x7f,
-					  0x80,	      0xff,	  0x7fff,
-					  0x8000,     0xffff,	  0x7fffffff,
-					  0x80000000, 0xffffffff, 0x0123456789abcdef,
+	static const uint64_t values[] = {0,	      1,	  0x7f,	      0x80,
+					  0xff,	      0x7fff,	  0x8000,     0xffff,
+					  0x7fffffff, 0x80000000, 0xffffffff, 0x0123456789abcdef,
 					  1ull << 63, ~0ull >> 1, ~0ull};
 	struct mct_chan c;
 
