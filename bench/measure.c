@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -105,16 +104,6 @@ void bench_memory(struct bench_memory *m, size_t size)
 		bench_fail("no memory for %zu bytes of messages", size);
 	memset(m->base, 0x5a, size);
 	m->size = size;
-}
-
-unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES])
-{
-	unsigned n = 0;
-
-	for (uint64_t size = min; size < max; size = size ? size * 2 : 1)
-		sizes[n++] = (uint32_t)size;
-	sizes[n++] = max;
-	return n;
 }
 
 /* Waits until a message is there that nobody has posted a receive for. */

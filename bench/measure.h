@@ -41,8 +41,4 @@ double bench_pingpong_lead(struct bench *b, const struct bench_pingpong *p, uint
 /* The other side; says when it is ready. */
 void bench_pingpong_follow(struct bench *b, const struct bench_pingpong *p, uint64_t n);
 
-/* Message sizes from min to max, doubled each time; 0 is followed by 1. */
-#define BENCH_MAX_SIZES 34
-unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES]);
-
 #endif /* BENCH_MEASURE_H */

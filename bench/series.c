@@ -41,3 +41,13 @@ double bench_least(const struct bench_series *s)
 			least = s->v[i];
 	return least;
 }
+
+unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES])
+{
+	unsigned n = 0;
+
+	for (uint64_t size = min; size < max; size = size ? size * 2 : 1)
+		sizes[n++] = (uint32_t)size;
+	sizes[n++] = max;
+	return n;
+}

@@ -17,20 +17,32 @@ struct tw_settings tw_settings = {
 };
 #undef TW_SETTING
 
-static int parse_STR(const char *text, char *out)
+static int parse_text(const char *text, char *out, size_t room)
 {
-	if (strlen(text) >= TW_SETTING_STR_MAX || strpbrk(text, " \t\n/"))
+	if (strlen(text) >= room)
 		return -1;
 	strcpy(out, text);
 	return 0;
 }
 
+static int parse_word(const char *text, char *out, size_t room)
+{
+	return strpbrk(text, " \t\n/") ? -1 : parse_text(text, out, room);
+}
+
+static int parse_STR(const char *text, char *out)
+{
+	return parse_word(text, out, TW_SETTING_STR_MAX);
+}
+
+static int parse_LIST(const char *text, char *out)
+{
+	return parse_word(text, out, TW_SETTING_LIST_MAX);
+}
+
 static int parse_PATH(const char *text, char *out)
 {
-	if (strlen(text) >= TW_SETTING_PATH_MAX)
-		return -1;
-	strcpy(out, text);
-	return 0;
+	return parse_text(text, out, TW_SETTING_PATH_MAX);
 }
 
 static int parse_UINT(const char *text, uint32_t *out)
@@ -71,6 +83,7 @@ static int parse_BOOL(const char *text, bool *out)
 
 /* The parsers take what their type decays to: an array or the address of it. */
 #define PLACE_STR(x) (x)
+#define PLACE_LIST(x) (x)
 #define PLACE_PATH(x) (x)
 #define PLACE_PORT(x) (&(x))
 #define PLACE_UINT(x) (&(x))

@@ -90,6 +90,22 @@ static void answer_all(struct tw_peer *p)
 	}
 }
 
+struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id,
+			      uint32_t key, uint64_t deadline)
+{
+	struct tw_req *r = tw_req_new(ep, TW_CONNECT, NULL, 0, 0);
+
+	if (!r)
+		return NULL;
+	r->peer = NULL;
+	r->msg_len = 0;
+	r->nic_id = nic_id;
+	r->endpoint_id = endpoint_id;
+	r->key = key;
+	r->deadline = deadline;
+	return r;
+}
+
 void tw_connect(struct tw_ep *ep, struct tw_req *r)
 {
 	struct tw_peer *p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
@@ -193,7 +209,7 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 		ep->counters[TW_C_REFUSED_KEY]++;
 		return TW_EKEY;
 	}
-	if (other->endpoint_id >= TW_MAX_EIDS || other->nic_id >> 48)
+	if (other->endpoint_id >= TW_EID_END || other->nic_id >> 48)
 		return TW_EPROTO;
 	p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
 	if (p && p->state == TW_PEER_UP) {

@@ -127,7 +127,7 @@ static enum tw_err claim_id(struct tw_ep *ep, uint32_t wanted)
 	bool any = wanted == UINT32_MAX;
 	enum tw_err err = TW_EBUSY;
 
-	for (uint32_t id = any ? 0 : wanted; id < TW_MAX_EIDS; id++) {
+	for (uint32_t id = any ? 0 : wanted; id < (any ? TW_MAX_EIDS : TW_EID_END); id++) {
 		if (open_here(ep, id)) {
 			if (any)
 				continue;
@@ -150,14 +150,10 @@ static enum tw_err claim_id(struct tw_ep *ep, uint32_t wanted)
 static enum tw_err make_self(struct tw_ep *ep)
 {
 	struct tw_ident *me = &ep->host.self;
-	struct tw_req *r = tw_req_new(ep, TW_CONNECT, NULL, 0, 0);
+	struct tw_req *r = tw_connect_new(ep, me->nic_id, me->endpoint_id, me->filter, TW_FOREVER);
 
 	if (!r)
 		return TW_ENOMEM;
-	r->nic_id = me->nic_id;
-	r->endpoint_id = me->endpoint_id;
-	r->key = me->filter;
-	r->deadline = TW_FOREVER;
 	r->flags = TW_R_FORGOTTEN;
 	tw_connect(ep, r);
 	ep->self = tw_peer_find(ep, me->nic_id, me->endpoint_id);
@@ -241,6 +237,8 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->unexp_max = how->unexp_max;
 	ep->context_mask = how->context_mask;
 	ep->error_handler = how->error_handler;
+	ep->taker = how->taker;
+	ep->owner = how->owner;
 	ep->eager_max = tw_settings.eager_max;
 	ep->epfd = ep->wakefd = ep->stats_fd = -1;
 	tw_list_init(&ep->done);

@@ -9,6 +9,7 @@
  *   recv.c      the receiving side                directory.c boards and names
  *   rndv.c      long messages                     peers.c     the peers file
  *   stats.c     what tools see
+ *   library.c   the first and the last interface
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
  * tw_leave) unless its comment says otherwise.
@@ -33,8 +34,11 @@
 #include "providers/provider.h"
 #include "providers/registry.h"
 
-#define TW_MAX_EIDS 1024 /* endpoint ids of a board */
-#define TW_MAX_OPEN 2048 /* open endpoints of a process */
+#define TW_MAX_EIDS 1024      /* endpoint ids of a board that users choose */
+#define TW_EID_NODES 1024     /* endpoint ids from here on belong to numbered nodes */
+#define TW_MAX_NODES 256
+#define TW_EID_END (TW_EID_NODES + TW_MAX_NODES)
+#define TW_MAX_OPEN 2048      /* open endpoints of a process */
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
 #define TW_MAX_REQS (1u << 26)
@@ -79,7 +83,8 @@ enum tw_req_flags {
 	TW_R_FORGOTTEN = 8,
 	TW_R_RNDV = 16,	  /* announced, or to be announced */
 	TW_R_POSTED = 32, /* in the matcher */
-	TW_R_DATA = 64,	  /* of a receive: expects DATA packets */
+	TW_R_DATA = 64,	  /* DATA packets are expected, or wanted */
+	TW_R_URGENT = 64, /* of a send not announced: the other engine must act on it */
 	TW_R_SAMPLE = 128 /* its time teaches push against pull */
 };
 
@@ -140,7 +145,7 @@ struct tw_umsg {
 	uint32_t key_len;      /* of the remote key, which is the data if rndv */
 	struct tw_umsg *spare; /* next one, while unused */
 	bool small;	       /* of the one size that is kept */
-	char data[];
+	char data[] __attribute__((aligned(16))); /* a packet, in the end */
 };
 
 struct tw_peer {
@@ -182,10 +187,26 @@ struct tw_peer {
 	struct tw_stats_peer *show;
 };
 
+/*
+ * An interface with message queues of its own, which needs no matching. The
+ * hooks run with the lock held, in whichever thread makes progress.
+ */
+struct tw_taker {
+	/* A whole message or an announcement (tw_take_pull), now the interface's. No sends here. */
+	void (*arrived)(struct tw_ep *ep, struct tw_umsg *u);
+	/* After an arrival asked for it (ep->attend), or with ep->done not empty. */
+	void (*attend)(struct tw_ep *ep);
+	/* The peer is gone. No sends here. */
+	void (*down)(struct tw_ep *ep, const struct tw_peer *p);
+};
+
 struct tw_ep {
 	struct tw_slot_entry *slot;
 	struct tw_match *match;
 	struct tw_list done; /* complete, not yet collected */
+	const struct tw_taker *taker; /* or NULL: messages are matched */
+	bool attend;
+	void *owner; /* the taker's */
 	struct tw_list work; /* peers that have something to send */
 	uint64_t *counters, *gauges;
 	unsigned npolled, nprovs;
@@ -257,6 +278,12 @@ extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];
 /* Slots at and above this were never used. */
 unsigned tw_slots_used(void);
 
+/* library.c; no lock ------------------------------------------------------- */
+
+/* The first interface that begins reads the settings; TW_EPROTO: they are wrong. */
+enum tw_err tw_begin(void);
+void tw_end(void);
+
 /* endpoint.c ------------------------------------------------------------- */
 
 struct tw_open {
@@ -264,6 +291,8 @@ struct tw_open {
 	uint32_t unexp_max;
 	uint64_t context_mask;
 	void (*error_handler)(void);
+	const struct tw_taker *taker;
+	void *owner;
 };
 
 /* Both without a lock. Closing waits for blocked callers to leave. */
@@ -408,6 +437,11 @@ void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
 void tw_umsg_free(struct tw_ep *ep, struct tw_umsg *u);
 /* Frees all unexpected messages. */
 void tw_umsgs_fini(struct tw_ep *ep);
+/* Memory for a message of that length, without a place in any queue; NULL when short. */
+struct tw_umsg *tw_umsg_get(struct tw_ep *ep, uint32_t room);
+void tw_umsg_put(struct tw_ep *ep, struct tw_umsg *u);
+/* A taker receives an announced message. Ends the announcement. */
+void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r);
 /* Forgets announcements and halves of messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 
@@ -468,6 +502,9 @@ static inline void tw_peer_work(struct tw_peer *p)
 
 /* connect.c -------------------------------------------------------------- */
 
+/* A request to connect; NULL when memory is short. The deadline is a tick. */
+struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id,
+			      uint32_t key, uint64_t deadline);
 /* Starts or joins a connect; the request ends with the result. */
 void tw_connect(struct tw_ep *ep, struct tw_req *r);
 /* Takes a connect back whose result nobody wants any more. */

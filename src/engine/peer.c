@@ -230,6 +230,8 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 		fail(p, half, why);
 	tw_list_del(&p->work);
 	ep->events++;
+	if (ep->taker)
+		ep->taker->down(ep, p);
 	share_out(ep);
 	tw_stats_peer(p);
 }

@@ -168,6 +168,8 @@ unsigned tw_progress(struct tw_ep *ep)
 		n += ep->polled[i].ops->progress(ep->polled[i].instance);
 	if (tw_unlikely(!tw_list_empty(&ep->work)))
 		n += tw_flush(ep);
+	if (tw_unlikely(ep->taker) && (ep->attend || !tw_list_empty(&ep->done)))
+		ep->taker->attend(ep);
 	/* One writer at a time, the holder of the lock; the service thread reads. */
 	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
 	return n;

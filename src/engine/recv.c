@@ -63,11 +63,8 @@ static inline void eager_done(struct tw_peer *p, struct tw_req *r, bool sync, st
 	tw_recv_finish(p->ep, r);
 }
 
-void tw_umsg_free(struct tw_ep *ep, struct tw_umsg *u)
+void tw_umsg_put(struct tw_ep *ep, struct tw_umsg *u)
 {
-	ep->gauges[TW_G_UNEXPECTED]--;
-	ep->gauges[TW_G_UNEXP_BYTES] -= u->rndv ? 0 : u->len;
-	u->peer->numsgs--;
 	if (!u->small || ep->nspare == SPARE_MAX) {
 		free(u);
 		return;
@@ -77,8 +74,16 @@ void tw_umsg_free(struct tw_ep *ep, struct tw_umsg *u)
 	ep->nspare++;
 }
 
-/* Memory for a message of that length; short ones are kept for the next. */
-static struct tw_umsg *umsg_get(struct tw_ep *ep, uint32_t room)
+void tw_umsg_free(struct tw_ep *ep, struct tw_umsg *u)
+{
+	ep->gauges[TW_G_UNEXPECTED]--;
+	ep->gauges[TW_G_UNEXP_BYTES] -= u->rndv ? 0 : u->len;
+	u->peer->numsgs--;
+	tw_umsg_put(ep, u);
+}
+
+/* Short ones are kept for the next. */
+struct tw_umsg *tw_umsg_get(struct tw_ep *ep, uint32_t room)
 {
 	bool small = room <= SMALL_MAX;
 	struct tw_umsg *u = small ? ep->spare : NULL;
@@ -187,7 +192,7 @@ static inline struct tw_req *take_posted(struct tw_ep *ep, uint64_t match)
 static struct tw_umsg *umsg_new(struct tw_peer *p, struct tw_hdr hdr, uint32_t room)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_umsg *u = umsg_get(ep, room);
+	struct tw_umsg *u = tw_umsg_get(ep, room);
 
 	if (!u)
 		return NULL;
@@ -239,6 +244,74 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
 		take_umsg(ep, r, u);
 }
 
+/* Messages of an interface that does not match ------------------------------ */
+
+/* What is left of it lies in its own memory: the sender may go on at once. */
+static enum tw_err hand_over(struct tw_peer *p, struct tw_umsg *u)
+{
+	release_credits(p, u->len);
+	p->ep->counters[TW_C_RECV_DONE]++;
+	p->ep->counters[TW_C_RECV_BYTES] += u->len;
+	p->ep->events++;
+	p->ep->taker->arrived(p->ep, u);
+	return TW_OK;
+}
+
+static inline void describe(struct tw_umsg *u, struct tw_peer *p, struct tw_hdr hdr)
+{
+	u->unexp.match = hdr.match;
+	u->peer = p;
+	u->source = p->addr;
+	u->len = tw_hdr_len(hdr);
+	p->show->msgs_received++;
+}
+
+static enum tw_err take_eager(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
+{
+	struct tw_umsg *u = tw_umsg_get(p->ep, tw_hdr_len(hdr));
+
+	if (!u)
+		return TW_AGAIN;
+	describe(u, p, hdr);
+	u->rndv = u->sync = false;
+	u->have = len;
+	tw_copy(u->data, data, len);
+	p->used += tw_credit_cost(u->len);
+	if (tw_likely(len == u->len))
+		return hand_over(p, u);
+	p->rx_umsg = u;
+	p->rx_at = len;
+	p->rx_len = u->len;
+	return TW_OK;
+}
+
+static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const struct tw_rts *rts,
+				  const void *key, uint32_t key_len)
+{
+	struct tw_umsg *u = tw_umsg_get(p->ep, key_len);
+
+	if (!u)
+		return TW_AGAIN;
+	describe(u, p, hdr);
+	u->rndv = true;
+	u->have = 0;
+	u->ref = rts->ref;
+	u->address = rts->address;
+	u->key_len = key_len;
+	memcpy(u->data, key, key_len);
+	p->ep->taker->arrived(p->ep, u);
+	return TW_OK;
+}
+
+void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r)
+{
+	bind(r, u->peer, u->source, u->unexp.match, u->len);
+	tw_rndv_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
+	tw_umsg_put(ep, u);
+}
+
+/* --------------------------------------------------------------------------- */
+
 static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
 {
 	struct tw_ep *ep = p->ep;
@@ -257,6 +330,8 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 			tw_hdr_len(hdr) >= UINT32_MAX / 2 ||
 			tw_credit_cost(tw_hdr_len(hdr)) > p->window - p->used))
 		return TW_EPROTO;
+	if (tw_unlikely(ep->taker))
+		return sync ? TW_EPROTO : take_eager(p, hdr, data, len);
 	r = take_posted(ep, hdr.match);
 	if (tw_likely(r != NULL)) {
 		bind(r, p, p->addr, hdr.match, tw_hdr_len(hdr));
@@ -313,6 +388,8 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	p->rx_req = NULL;
 	p->rx_umsg = NULL;
 	p->rx_len = 0;
+	if (u && p->ep->taker)
+		return hand_over(p, u);
 	if (r)
 		eager_done(p, r, r->owed == TW_OWE_ACK, r->remote);
 	return TW_OK;
@@ -334,6 +411,8 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 	/* A key, or no address that could be used. */
 	if (len != p->link->key_size)
 		rts.address = 0;
+	if (p->ep->taker)
+		return take_announced(p, hdr, &rts, (const char *)data + sizeof(rts), len);
 	r = take_posted(p->ep, hdr.match);
 	if (r) {
 		p->show->msgs_received++;
@@ -399,6 +478,8 @@ void tw_recv_lost(struct tw_peer *p)
 		}
 		x = next;
 	}
+	if (p->rx_umsg && ep->taker)
+		tw_umsg_put(ep, p->rx_umsg);
 	p->rx_umsg = NULL;
 	p->rx_req = NULL;
 	p->rx_len = 0;

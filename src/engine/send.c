@@ -50,8 +50,8 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 		extra = sizeof(ref);
 		iov[n++] = (struct iovec){&ref, sizeof(ref)};
 	}
-	/* The other side owes an answer once it has all of it. */
-	if ((r->flags & TW_R_SYNC) && r->at + len == r->len)
+	/* The other side owes an answer, or another deed, once it has all of it. */
+	if ((r->flags & (TW_R_SYNC | TW_R_URGENT)) && r->at + len == r->len)
 		cls = TW_SEND_ENGINE;
 	n += tw_req_iov(r, r->at, len, iov + n, TW_MAX_SEGMENTS, &covered);
 	err = p->link->provider->send(p->link, cls,
@@ -128,7 +128,8 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	p->ep->counters[TW_C_SEND_RNDV]++;
 	p->ep->counters[TW_C_SEND_BYTES] += r->len;
 	p->ep->nmoving++;
-	r->flags |= TW_R_RNDV;
+	/* Announcing rings by itself. */
+	r->flags = (uint8_t)((r->flags & ~TW_R_URGENT) | TW_R_RNDV);
 	tw_list_add_tail(&p->waiting, &r->link);
 	return true;
 }
@@ -218,7 +219,8 @@ static inline bool send_short(struct tw_peer *p, struct tw_req *r)
 	uint16_t credits;
 
 	if (tw_unlikely(p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || r->nsegs != 1 ||
-			r->len > 1024 || r->len > ep->eager_max || (r->flags & TW_R_SYNC) ||
+			r->len > 1024 || r->len > ep->eager_max ||
+			(r->flags & (TW_R_SYNC | TW_R_URGENT)) ||
 			tw_credit_cost(r->len) > p->credits))
 		return false;
 	credits = tw_take_credits(p);

@@ -122,22 +122,6 @@ static mx_return_t connect_code(enum tw_status s)
 	}
 }
 
-static struct tw_req *start_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id,
-				    uint32_t filter, uint64_t deadline)
-{
-	struct tw_req *r = tw_req_new(ep, TW_CONNECT, NULL, 0, 0);
-
-	if (!r)
-		return NULL;
-	r->peer = NULL;
-	r->msg_len = 0;
-	r->nic_id = nic_id;
-	r->endpoint_id = endpoint_id;
-	r->key = filter;
-	r->deadline = deadline;
-	return r;
-}
-
 mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id,
 		       uint32_t filter, uint32_t timeout, mx_endpoint_addr_t *endpoint_addr)
 {
@@ -154,7 +138,7 @@ mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoin
 		return tw_mx_leave_fail(ep, __func__, MX_FAILURE);
 	if (endpoint_id >= TW_MAX_EIDS)
 		return tw_mx_leave_fail(ep, __func__, MX_BAD_ENDPOINT_ID);
-	r = start_connect(ep, nic_id, endpoint_id, filter, TW_FOREVER);
+	r = tw_connect_new(ep, nic_id, endpoint_id, filter, TW_FOREVER);
 	if (!r)
 		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
 	r->claimed = TW_MX_HIDDEN;
@@ -185,7 +169,7 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
 	if (!request)
 		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
-	r = start_connect(ep, nic_id, endpoint_id, filter,
+	r = tw_connect_new(ep, nic_id, endpoint_id, filter,
 			  tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout));
 	if (!r)
 		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/barrier.h"
 #include "mx/mx.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -18,7 +17,6 @@ bool tw_mx_ready(void)
 static void forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	tw_ep_forked();
 	atomic_store(&ready, false);
 }
 
@@ -30,16 +28,12 @@ static void register_fork(void)
 static mx_return_t begin(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	char why[128];
+	enum tw_err err = tw_begin();
 
-	if (tw_settings_load(why, sizeof(why)) < 0) {
-		tw_log(TW_LOG_ERROR, "%s", why);
-		return MX_FAILURE;
-	}
-	tw_clock_init();
-	tw_barrier_init();
+	if (err != TW_OK)
+		return err == TW_EPROTO ? MX_FAILURE : tw_mx_code(err);
 	pthread_once(&once, register_fork);
-	return tw_mx_code(tw_directory_init());
+	return MX_SUCCESS;
 }
 
 static mx_return_t initialize(int api, const char *function)
@@ -76,12 +70,17 @@ mx_return_t mx_finalize(void)
 		return tw_mx_fail(NULL, "mx_finalize", MX_NOT_INITIALIZED);
 	}
 	for (unsigned i = 0; i < tw_slots_used(); i++) {
-		uint64_t handle = atomic_load(&tw_slots[i].handle);
+		struct tw_ep *ep = tw_enter(atomic_load(&tw_slots[i].handle));
+		bool ours = ep && !ep->taker;
 
-		if (handle)
-			tw_ep_close(handle);
+		if (!ep)
+			continue;
+		tw_leave(ep);
+		if (ours)
+			tw_ep_close(atomic_load(&tw_slots[i].handle));
 	}
 	atomic_store_explicit(&ready, false, memory_order_release);
+	tw_end();
 	pthread_mutex_unlock(&mutex);
 	return MX_SUCCESS;
 }

@@ -39,6 +39,11 @@ static bool same_UINT(uint32_t a, uint32_t b)
 	return a == b;
 }
 
+static bool same_LIST(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
 static bool same_BOOL(bool a, bool b)
 {
 	return a == b;
@@ -95,11 +100,13 @@ Test(settings, defaults)
 #define SAMPLE_BOOL(dflt) ((dflt) ? "0" : "1")
 #define TEXT_STR(dflt) SAMPLE_STR
 #define TEXT_PATH(dflt) "/some/where"
+#define TEXT_LIST(dflt) SAMPLE_STR
 #define TEXT_PORT(dflt) "4000"
 #define TEXT_UINT(dflt) SAMPLE_UINT
 #define TEXT_BOOL(dflt) SAMPLE_BOOL(dflt)
 #define VALUE_STR(dflt) SAMPLE_STR
 #define VALUE_PATH(dflt) "/some/where"
+#define VALUE_LIST(dflt) SAMPLE_STR
 #define VALUE_PORT(dflt) 4000u
 #define VALUE_UINT(dflt) 65536u
 #define VALUE_BOOL(dflt) !(dflt)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the interfaces of one process share: its beginning, its end, its children. */
+#include <pthread.h>
+
+#include "base/barrier.h"
+#include "engine/engine.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static unsigned users;
+
+/* A child owns none of its parent's endpoints; it may begin anew. */
+static void forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	users = 0;
+	tw_ep_forked();
+}
+
+static void register_fork(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+static enum tw_err begin(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	char why[128];
+
+	if (tw_settings_load(why, sizeof(why)) < 0) {
+		tw_log(TW_LOG_ERROR, "%s", why);
+		return TW_EPROTO;
+	}
+	tw_clock_init();
+	tw_barrier_init();
+	pthread_once(&once, register_fork);
+	return tw_directory_init();
+}
+
+enum tw_err tw_begin(void)
+{
+	enum tw_err err = TW_OK;
+
+	pthread_mutex_lock(&mutex);
+	if (users == 0)
+		err = begin();
+	if (err == TW_OK)
+		users++;
+	pthread_mutex_unlock(&mutex);
+	return err;
+}
+
+void tw_end(void)
+{
+	pthread_mutex_lock(&mutex);
+	users--;
+	pthread_mutex_unlock(&mutex);
+}

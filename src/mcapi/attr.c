@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MCAPI 4.2.5, 4.2.6: attributes of endpoints. */
+#include "mcapi/node.h"
+
+#define NATTRS (MCAPI_ATTR_RECV_BUFFERS_AVAILABLE + 1)
+#define MAX_BUFFERS 1000000
+
+static uint32_t status_bits(const struct tw_endp *e)
+{
+	const struct tw_chan *c = &e->chan;
+	uint32_t bits = MCAPI_CREATED;
+
+	if (c->bound) {
+		bits |= MCAPI_CONNECTED;
+		bits |= c->type == TW_K_PKT ? MCAPI_PKT : MCAPI_SCL;
+		bits |= c->sender ? MCAPI_SEND : MCAPI_RECEIVE;
+	}
+	if (c->open == TW_CH_OPEN)
+		bits |= MCAPI_OPEN;
+	return bits;
+}
+
+static uint32_t get(const struct tw_endp *e, uint32_t number)
+{
+	switch (number) {
+	case MCAPI_ATTR_NO_PRIORITIES:
+		return TW_MC_PRIOS;
+	case MCAPI_ATTR_NO_BUFFERS:
+		return e->buffers;
+	case MCAPI_ATTR_BUFFER_SIZE:
+		return MCAPI_MAX_MESSAGE_SIZE;
+	case MCAPI_ATTR_BUFFER_TYPE:
+		return MCAPI_FIFO_BUFFER;
+	case MCAPI_ATTR_MEMORY_TYPE:
+		return MCAPI_SHARED_MEMORY;
+	case MCAPI_ATTR_TIMEOUT:
+		return (uint32_t)e->timeout;
+	case MCAPI_ATTR_ENDP_PRIO:
+		return e->prio;
+	case MCAPI_ATTR_ENDP_STATUS:
+		return status_bits(e);
+	default: /* MCAPI_ATTR_RECV_BUFFERS_AVAILABLE */
+		return e->buffers > e->queued ? e->buffers - e->queued : 0;
+	}
+}
+
+static mcapi_status_t set(struct tw_endp *e, uint32_t number, uint32_t value)
+{
+	switch (number) {
+	case MCAPI_ATTR_NO_BUFFERS:
+		if (value < 1 || value > MAX_BUFFERS)
+			return MCAPI_EPARAM;
+		e->buffers = value;
+		return MCAPI_SUCCESS;
+	case MCAPI_ATTR_TIMEOUT:
+		e->timeout = (int32_t)value;
+		return MCAPI_SUCCESS;
+	case MCAPI_ATTR_ENDP_PRIO:
+		if (value >= TW_MC_PRIOS)
+			return MCAPI_EPARAM;
+		e->prio = value;
+		return MCAPI_SUCCESS;
+	default:
+		return MCAPI_EREAD_ONLY;
+	}
+}
+
+void tw_attr_asked(struct tw_node *n, const struct tw_say *say)
+{
+	struct tw_endp *e = tw_endp_find(n, say->a);
+
+	if (e && say->value < NATTRS)
+		tw_answer(n, say, MCAPI_SUCCESS, get(e, say->value));
+	else
+		tw_answer(n, say, MCAPI_ENOT_ENDP, 0);
+}
+
+/* An attribute of an endpoint of another node. */
+struct remote {
+	struct tw_ask ask;
+	bool over;
+	mcapi_status_t status;
+	uint32_t value;
+};
+
+static void told(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say)
+{
+	struct remote *r = tw_container(ask, struct remote, ask);
+
+	(void)n;
+	r->over = true;
+	r->status = say ? say->status : MCAPI_ENOT_ENDP;
+	r->value = say ? say->value : 0;
+}
+
+static bool is_over(struct tw_ep *ep, void *arg)
+{
+	(void)ep;
+	return ((struct remote *)arg)->over;
+}
+
+static mcapi_status_t get_remote(struct tw_node *n, mcapi_endpoint_t endpoint, uint32_t number,
+				 uint32_t *value)
+{
+	struct remote r = {.ask.answer = told, .status = MCAPI_ENOT_ENDP};
+
+	tw_ask(n, &r.ask, tw_node_of(endpoint),
+	       &(struct tw_say){.what = TW_SAY_ATTR, .a = endpoint, .value = number});
+	tw_mc_wait(n, is_over, &r, TW_MC_SYNC_MS);
+	tw_unask(&r.ask);
+	*value = r.value;
+	return r.status;
+}
+
+static mcapi_status_t check(mcapi_uint_t number, const void *attribute, size_t size)
+{
+	if (!attribute)
+		return MCAPI_EPARAM;
+	if (number >= NATTRS)
+		return MCAPI_EATTR_NUM;
+	return size == sizeof(uint32_t) ? MCAPI_SUCCESS : MCAPI_EATTR_SIZE;
+}
+
+void mcapi_get_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attribute_num,
+				  void *attribute, size_t attribute_size,
+				  mcapi_status_t *mcapi_status)
+{
+	struct tw_endp *e;
+	struct tw_node *n;
+	struct tw_ep *ep;
+	uint32_t value = 0;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_ENDP;
+	if (!ep)
+		return;
+	e = tw_endp_find(n, endpoint);
+	if (e || (tw_node_of(endpoint) != n->number && tw_node_of(endpoint) < MCAPI_MAX_NODES))
+		*mcapi_status = check(attribute_num, attribute, attribute_size);
+	if (*mcapi_status == MCAPI_SUCCESS && e)
+		value = get(e, attribute_num);
+	else if (*mcapi_status == MCAPI_SUCCESS)
+		*mcapi_status = get_remote(n, endpoint, attribute_num, &value);
+	if (*mcapi_status == MCAPI_SUCCESS)
+		memcpy(attribute, &value, sizeof(value));
+	tw_mc_leave(ep);
+}
+
+void mcapi_set_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attribute_num,
+				  const void *attribute, size_t attribute_size,
+				  mcapi_status_t *mcapi_status)
+{
+	struct tw_endp *e;
+	struct tw_node *n;
+	struct tw_ep *ep;
+	uint32_t value;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_ENDP;
+	if (!ep)
+		return;
+	e = tw_endp_find(n, endpoint);
+	if (e)
+		*mcapi_status = check(attribute_num, attribute, attribute_size);
+	if (*mcapi_status == MCAPI_SUCCESS && (e->chan.bound || e->chan.reserved)) {
+		*mcapi_status = MCAPI_ECONNECTED;
+	} else if (*mcapi_status == MCAPI_SUCCESS) {
+		memcpy(&value, attribute, sizeof(value));
+		*mcapi_status = set(e, attribute_num, value);
+	}
+	tw_mc_leave(ep);
+}

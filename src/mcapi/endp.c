@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MCAPI 4.2: endpoints, and finding those of other nodes. */
+#include <stdlib.h>
+
+#include "mcapi/node.h"
+
+#define FIRST_DYNAMIC 0xc000 /* where MCAPI_PORT_ANY begins to look */
+#define SEARCH_US 2000	     /* before a node that was not there is looked for again */
+
+/* Another node that waits for an endpoint of ours. */
+struct wanted {
+	struct tw_list link;
+	uint32_t from;
+	struct tw_say say;
+};
+
+void tw_endp_each(struct tw_node *n, void (*fn)(struct tw_node *, struct tw_endp *, void *),
+		  void *arg)
+{
+	for (unsigned i = 0; i < 256; i++)
+		for (unsigned j = 0; n->ports[i] && j < 256; j++)
+			if (n->ports[i][j])
+				fn(n, n->ports[i][j], arg);
+}
+
+static struct tw_endp *make(struct tw_node *n, uint32_t port)
+{
+	struct tw_endp ***low = &n->ports[port >> 8];
+	struct tw_endp *e;
+
+	if (!*low)
+		*low = calloc(256, sizeof(**low));
+	e = *low ? calloc(1, sizeof(*e)) : NULL;
+	if (!e)
+		return NULL;
+	e->handle = n->number << 16 | port;
+	e->buffers = TW_MC_BUFFERS;
+	e->prio = 1;
+	e->timeout = MCAPI_INFINITE;
+	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
+		tw_list_init(&e->msgs[i]);
+	tw_list_init(&e->packets);
+	tw_list_init(&e->msg_recvs);
+	tw_list_init(&e->packet_recvs);
+	tw_chan_init(&e->chan);
+	(*low)[port & 255] = e;
+	n->nendps++;
+	return e;
+}
+
+static void end_all(struct tw_node *n, struct tw_list *requests, mcapi_status_t status)
+{
+	while (!tw_list_empty(requests))
+		tw_mreq_done(n, tw_list_first(requests, struct tw_mreq, link), status, 0);
+}
+
+void tw_endp_free(struct tw_node *n, struct tw_endp *e)
+{
+	end_all(n, &e->msg_recvs, MCAPI_ENOT_ENDP);
+	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
+		tw_queue_drop(n, e, &e->msgs[i]);
+	tw_queue_drop(n, e, &e->packets);
+	n->ports[e->handle >> 8 & 255][e->handle & 255] = NULL;
+	n->nendps--;
+	free(e->sources);
+	free(e);
+}
+
+/* The engine is gone: only memory is left. */
+static void scrap(struct tw_node *n, struct tw_endp *e, void *arg)
+{
+	struct tw_list *lists[TW_MC_PRIOS + 1], *l, *tmp;
+
+	(void)n;
+	(void)arg;
+	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
+		lists[i] = &e->msgs[i];
+	lists[TW_MC_PRIOS] = &e->packets;
+	for (unsigned i = 0; i < tw_countof(lists); i++)
+		tw_list_each(lists[i], l, tmp) {
+			struct tw_umsg *u = tw_container(l, struct tw_umsg, unexp.all);
+
+			if (u->have < u->len)
+				free((void *)(uintptr_t)u->address);
+			free(u);
+		}
+	free(e->sources);
+	free(e);
+}
+
+void tw_endps_fini(struct tw_node *n)
+{
+	tw_endp_each(n, scrap, NULL);
+	for (unsigned i = 0; i < 256; i++) {
+		free(n->ports[i]);
+		n->ports[i] = NULL;
+	}
+}
+
+/* Creating and deleting -------------------------------------------------------- */
+
+static bool port_taken(const struct tw_node *n, uint32_t port)
+{
+	return tw_endp_find(n, n->number << 16 | port) != NULL;
+}
+
+static void tell_wanted(struct tw_node *n, uint32_t endpoint)
+{
+	struct tw_list *l, *tmp;
+
+	tw_list_each(&n->wanted, l, tmp) {
+		struct wanted *w = tw_container(l, struct wanted, link);
+
+		if (w->say.a != endpoint)
+			continue;
+		tw_list_del(&w->link);
+		tw_answer(n, &w->say, MCAPI_SUCCESS, 0);
+		free(w);
+	}
+}
+
+static mcapi_status_t create(struct tw_node *n, mcapi_port_t port, mcapi_endpoint_t *endpoint)
+{
+	uint32_t number = (uint32_t)port;
+	struct tw_endp *e;
+
+	if (n->elsewhere)
+		return MCAPI_EEP_NOTALLOWED;
+	if (port == MCAPI_PORT_ANY)
+		for (number = FIRST_DYNAMIC; number < 0x10000 && port_taken(n, number);)
+			number++;
+	else if (port < 0 || port > 0xffff)
+		return MCAPI_EPORT_NOTVALID;
+	else if (port_taken(n, number))
+		return MCAPI_EENDP_ISCREATED;
+	if (n->nendps >= MCAPI_MAX_ENDPOINTS || number > 0xffff)
+		return MCAPI_EENDP_LIMIT;
+	e = make(n, number);
+	if (!e)
+		return MCAPI_EENDP_LIMIT;
+	tell_wanted(n, e->handle);
+	*endpoint = e->handle;
+	return MCAPI_SUCCESS;
+}
+
+mcapi_endpoint_t mcapi_create_endpoint(mcapi_port_t port_id, mcapi_status_t *mcapi_status)
+{
+	mcapi_endpoint_t endpoint = MCAPI_NULL;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return MCAPI_NULL;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENODE_NOTINIT;
+	if (!ep)
+		return MCAPI_NULL;
+	*mcapi_status = create(n, port_id, &endpoint);
+	tw_mc_leave(ep);
+	return endpoint;
+}
+
+void mcapi_delete_endpoint(mcapi_endpoint_t endpoint, mcapi_status_t *mcapi_status)
+{
+	struct tw_endp *e;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_ENDP;
+	if (!ep)
+		return;
+	e = tw_endp_find(n, endpoint);
+	if (tw_node_of(endpoint) != n->number && tw_node_of(endpoint) < MCAPI_MAX_NODES) {
+		*mcapi_status = MCAPI_ENOT_OWNER;
+	} else if (e && (e->chan.open == TW_CH_OPEN || e->chan.open == TW_CH_OPENING)) {
+		*mcapi_status = MCAPI_ECHAN_OPEN;
+	} else if (e) {
+		tw_chan_dissolve(n, e);
+		tw_endp_free(n, e);
+		*mcapi_status = MCAPI_SUCCESS;
+	}
+	tw_mc_leave(ep);
+}
+
+/* Finding ------------------------------------------------------------------------ */
+
+void tw_get_asked(struct tw_node *n, uint32_t from, const struct tw_say *say)
+{
+	struct wanted *w;
+
+	if (tw_endp_find(n, say->a)) {
+		tw_answer(n, say, MCAPI_SUCCESS, 0);
+		return;
+	}
+	w = malloc(sizeof(*w));
+	if (!w)
+		return;
+	w->from = from;
+	w->say = *say;
+	tw_list_add_tail(&n->wanted, &w->link);
+}
+
+void tw_wanted_lost(struct tw_node *n, uint32_t node)
+{
+	struct tw_list *l, *tmp;
+
+	tw_list_each(&n->wanted, l, tmp) {
+		struct wanted *w = tw_container(l, struct wanted, link);
+
+		if (w->from != node)
+			continue;
+		tw_list_del(&w->link);
+		free(w);
+	}
+}
+
+void tw_wanted_fini(struct tw_node *n)
+{
+	for (uint32_t i = 0; i < TW_MAX_NODES; i++)
+		tw_wanted_lost(n, i);
+}
+
+static void got(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say)
+{
+	struct tw_mreq *m = tw_container(ask, struct tw_mreq, ask);
+
+	if (!say) {
+		m->retry = tw_clock() + tw_clock_us(SEARCH_US);
+		tw_list_add_tail(&n->gets, &m->link);
+		return;
+	}
+	*m->found = m->endpoint;
+	tw_mreq_done(n, m, MCAPI_SUCCESS, 0);
+}
+
+void tw_gets_search(struct tw_node *n)
+{
+	struct tw_list *l, *tmp;
+	uint64_t now = tw_clock();
+
+	tw_list_each(&n->gets, l, tmp) {
+		struct tw_mreq *m = tw_container(l, struct tw_mreq, link);
+
+		if (m->retry > now)
+			continue;
+		tw_list_del(&m->link);
+		tw_ask(n, &m->ask, tw_node_of(m->endpoint),
+		       &(struct tw_say){.what = TW_SAY_GET, .a = m->endpoint});
+	}
+}
+
+static mcapi_status_t check_get(mcapi_node_t node, mcapi_port_t port)
+{
+	if (node >= MCAPI_MAX_NODES)
+		return MCAPI_ENODE_NOTVALID;
+	return port < 0 ? MCAPI_EPORT_NOTVALID : MCAPI_SUCCESS;
+}
+
+static void start_get(struct tw_node *n, struct tw_mreq *m, mcapi_node_t node, mcapi_port_t port,
+		      mcapi_endpoint_t *endpoint)
+{
+	m->endpoint = node << 16 | (port & 0xffff);
+	m->found = endpoint;
+	m->ask.answer = got;
+	tw_ask(n, &m->ask, node, &(struct tw_say){.what = TW_SAY_GET, .a = m->endpoint});
+	tw_mc_attend(n->ep);
+}
+
+void mcapi_get_endpoint_i(mcapi_node_t node_id, mcapi_port_t port_id, mcapi_endpoint_t *endpoint,
+			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
+{
+	struct tw_mreq *m;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	*mcapi_status = endpoint && request ? check_get(node_id, port_id) : MCAPI_EPARAM;
+	if (*mcapi_status != MCAPI_SUCCESS)
+		return;
+	ep = tw_mc_enter(&n);
+	if (!ep) {
+		*mcapi_status = MCAPI_ENODE_NOTINIT;
+		return;
+	}
+	m = tw_mreq_new(n, TW_Q_GET);
+	if (m) {
+		*request = tw_mreq_handle(n, m);
+		start_get(n, m, node_id, port_id, endpoint);
+	} else {
+		*mcapi_status = MCAPI_ENO_REQUEST;
+	}
+	tw_mc_leave(ep);
+}
+
+mcapi_endpoint_t mcapi_get_endpoint(mcapi_node_t node_id, mcapi_port_t port_id,
+				    mcapi_status_t *mcapi_status)
+{
+	mcapi_endpoint_t endpoint = MCAPI_NULL;
+	struct tw_mreq m = {0};
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return MCAPI_NULL;
+	*mcapi_status = check_get(node_id, port_id);
+	if (*mcapi_status != MCAPI_SUCCESS)
+		return MCAPI_NULL;
+	ep = tw_mc_enter(&n);
+	if (!ep) {
+		*mcapi_status = MCAPI_ENODE_NOTINIT;
+		return MCAPI_NULL;
+	}
+	tw_mreq_init(&m, TW_Q_GET);
+	start_get(n, &m, node_id, port_id, &endpoint);
+	*mcapi_status = tw_mreq_wait(n, &m, -1, MCAPI_ENODE_NOTINIT);
+	tw_mc_leave(ep);
+	return *mcapi_status == MCAPI_SUCCESS ? endpoint : MCAPI_NULL;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MCAPI 4.3: messages. A node learns how many messages an endpoint of another
+ * node takes before it sends the first, and asks again when it has sent as many;
+ * meanwhile the receiver gives credit back as it receives. So a full endpoint is
+ * known to the sender (MCAPI_ENO_BUFFER) without a question for every message.
+ */
+#include <stdlib.h>
+
+#include "mcapi/node.h"
+
+struct question {
+	struct tw_ask ask;
+	bool over, there;
+	uint32_t room;
+};
+
+static void told(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say)
+{
+	struct question *q = tw_container(ask, struct question, ask);
+
+	(void)n;
+	q->over = true;
+	q->there = say && say->status == MCAPI_SUCCESS;
+	q->room = q->there ? say->value : 0;
+}
+
+static bool is_over(struct tw_ep *ep, void *arg)
+{
+	(void)ep;
+	return ((struct question *)arg)->over;
+}
+
+static struct tw_dest *dest_of(struct tw_node *n, mcapi_endpoint_t to)
+{
+	struct tw_dest **bucket = &n->dests[to % TW_MC_DESTS], *d = n->dest;
+
+	if (tw_likely(d && d->handle == to))
+		return d;
+	for (d = *bucket; d && d->handle != to;)
+		d = d->next;
+	if (!d) {
+		d = calloc(1, sizeof(*d));
+		if (!d)
+			return NULL;
+		d->handle = to;
+		d->next = *bucket;
+		*bucket = d;
+	}
+	n->dest = d;
+	return d;
+}
+
+mcapi_status_t tw_ask_room(struct tw_node *n, mcapi_endpoint_t to, enum tw_mc_kind kind,
+			   uint32_t *room)
+{
+	struct question q = {.ask.answer = told};
+
+	tw_ask(n, &q.ask, tw_node_of(to),
+	       &(struct tw_say){.what = TW_SAY_ROOM, .type = (uint8_t)kind, .a = to});
+	if (tw_mc_wait(n, is_over, &q, TW_MC_SYNC_MS) != TW_W_TRUE) {
+		tw_unask(&q.ask);
+		return MCAPI_ENO_BUFFER;
+	}
+	*room = q.room;
+	if (!q.there)
+		return MCAPI_INCOMPLETE;
+	return q.room ? MCAPI_SUCCESS : MCAPI_ENO_BUFFER;
+}
+
+/* Room at an endpoint of another node, which is connected. */
+static mcapi_status_t take_credit(struct tw_node *n, mcapi_endpoint_t to)
+{
+	struct tw_dest *d = dest_of(n, to);
+	mcapi_status_t status;
+
+	if (!d)
+		return MCAPI_ENO_MEM;
+	if (tw_unlikely(d->credits == 0)) {
+		/* What has come back in the meantime. */
+		tw_progress(n->ep);
+		status = d->credits ? MCAPI_SUCCESS : tw_ask_room(n, to, TW_K_MSG, &d->credits);
+		if (status != MCAPI_SUCCESS)
+			return status;
+		/* The wait left the lock: others may have been faster. */
+		if (!d->credits)
+			return MCAPI_ENO_BUFFER;
+	}
+	d->credits--;
+	return MCAPI_SUCCESS;
+}
+
+static mcapi_status_t check_send(struct tw_node *n, mcapi_endpoint_t from, mcapi_endpoint_t to,
+				 const void *buffer, size_t size, mcapi_priority_t priority)
+{
+	if (!tw_endp_find(n, from) || tw_node_of(to) >= MCAPI_MAX_NODES)
+		return MCAPI_ENOT_ENDP;
+	if (size > MCAPI_MAX_MESSAGE_SIZE)
+		return MCAPI_EMESS_LIMIT;
+	if (priority >= TW_MC_PRIOS)
+		return MCAPI_EPRIO;
+	return size && !buffer ? MCAPI_EPARAM : MCAPI_SUCCESS;
+}
+
+static mcapi_status_t send_local(struct tw_node *n, mcapi_endpoint_t to, uint64_t match,
+				 const void *buffer, size_t size)
+{
+	struct tw_endp *e = tw_endp_find(n, to);
+
+	if (!e)
+		return MCAPI_SUCCESS;
+	if (e->queued >= e->buffers)
+		return MCAPI_ENO_BUFFER;
+	return tw_queue_local(n, match, buffer, size) ? MCAPI_SUCCESS : MCAPI_ENO_MEM;
+}
+
+/* MCAPI_INCOMPLETE: the engine is at it and m will end. */
+static mcapi_status_t send(struct tw_node *n, mcapi_endpoint_t from, mcapi_endpoint_t to,
+			   const void *buffer, size_t size, mcapi_priority_t priority,
+			   struct tw_mreq *m)
+{
+	uint64_t match = tw_mc_match(TW_K_MSG, priority, 0, to, from);
+	mcapi_status_t status;
+	struct tw_req *r;
+
+	if (tw_node_of(to) == n->number)
+		return send_local(n, to, match, buffer, size);
+	if (tw_unlikely(!tw_mc_reach(n, tw_node_of(to))))
+		return MCAPI_SUCCESS;
+	status = take_credit(n, to);
+	if (tw_unlikely(status != MCAPI_SUCCESS))
+		return status == MCAPI_INCOMPLETE ? MCAPI_SUCCESS : status;
+	r = tw_req_new1(n->ep, TW_SEND, (char *)(uintptr_t)buffer, (uint32_t)size);
+	if (tw_unlikely(!r))
+		return MCAPI_ENO_MEM;
+	r->match = match;
+	/* Lost on the way is sent (3.5.1). */
+	return tw_mreq_carry(n, m, r, tw_node_of(to), MCAPI_SUCCESS);
+}
+
+void mcapi_msg_send(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_endpoint,
+		    const void *buffer, size_t buffer_size, mcapi_priority_t priority,
+		    mcapi_status_t *mcapi_status)
+{
+	struct tw_mreq m;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_ENDP;
+	if (!ep)
+		return;
+	*mcapi_status =
+		check_send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
+	if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
+		tw_mreq_init(&m, TW_Q_MSG_SEND);
+		*mcapi_status =
+			send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority, &m);
+	}
+	if (*mcapi_status == MCAPI_INCOMPLETE)
+		*mcapi_status = tw_mreq_wait(n, &m, -1, MCAPI_ENOT_ENDP);
+	tw_mc_leave(ep);
+}
+
+void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_endpoint,
+		      const void *buffer, size_t buffer_size, mcapi_priority_t priority,
+		      mcapi_request_t *request, mcapi_status_t *mcapi_status)
+{
+	struct tw_mreq *m = NULL;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_ENDP;
+	if (!ep)
+		return;
+	*mcapi_status =
+		check_send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
+	if (*mcapi_status == MCAPI_SUCCESS && !request)
+		*mcapi_status = MCAPI_EPARAM;
+	if (*mcapi_status == MCAPI_SUCCESS) {
+		m = tw_mreq_new(n, TW_Q_MSG_SEND);
+		*mcapi_status = m ? send(n, send_endpoint, receive_endpoint, buffer, buffer_size,
+					 priority, m)
+				  : MCAPI_ENO_REQUEST;
+	}
+	if (*mcapi_status == MCAPI_SUCCESS)
+		tw_mreq_done(n, m, MCAPI_SUCCESS, buffer_size);
+	else if (*mcapi_status == MCAPI_INCOMPLETE)
+		*mcapi_status = MCAPI_SUCCESS;
+	else if (m)
+		tw_mreq_free(n, m);
+	if (*mcapi_status == MCAPI_SUCCESS)
+		*request = tw_mreq_handle(n, m);
+	tw_mc_leave(ep);
+}
+
+/* Receiving ------------------------------------------------------------------- */
+
+/* Queues a receive, unless a message is there. */
+static void receive(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m, void *buffer,
+		    size_t size)
+{
+	struct tw_umsg *u;
+
+	/* Of what has come, the most urgent is first. */
+	tw_progress(n->ep);
+	u = tw_queue_next_msg(e);
+	m->buffer = buffer;
+	m->len = size;
+	m->endpoint = e->handle;
+	if (u && tw_list_empty(&e->msg_recvs)) {
+		tw_queue_take(n, e, u);
+		tw_queue_deliver(n, m, u);
+		return;
+	}
+	tw_list_add_tail(&e->msg_recvs, &m->link);
+}
+
+void mcapi_msg_recv_i(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buffer_size,
+		      mcapi_request_t *request, mcapi_status_t *mcapi_status)
+{
+	struct tw_mreq *m;
+	struct tw_endp *e;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_ENDP;
+	if (!ep)
+		return;
+	e = tw_endp_find(n, receive_endpoint);
+	if (e && (!request || (buffer_size && !buffer))) {
+		*mcapi_status = MCAPI_EPARAM;
+	} else if (e) {
+		m = tw_mreq_new(n, TW_Q_MSG_RECV);
+		*mcapi_status = m ? MCAPI_SUCCESS : MCAPI_ENO_REQUEST;
+		if (m) {
+			*request = tw_mreq_handle(n, m);
+			receive(n, e, m, buffer, buffer_size);
+		}
+	}
+	tw_mc_leave(ep);
+}
+
+void mcapi_msg_recv(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buffer_size,
+		    size_t *received_size, mcapi_status_t *mcapi_status)
+{
+	struct tw_endp *e;
+	struct tw_mreq m;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_ENDP;
+	if (!ep)
+		return;
+	e = tw_endp_find(n, receive_endpoint);
+	if (e && (!received_size || (buffer_size && !buffer))) {
+		*mcapi_status = MCAPI_EPARAM;
+	} else if (e) {
+		tw_mreq_init(&m, TW_Q_MSG_RECV);
+		receive(n, e, &m, buffer, buffer_size);
+		*mcapi_status = tw_mreq_wait(n, &m, e->timeout, MCAPI_ENOT_ENDP);
+		*received_size = m.size;
+	}
+	tw_mc_leave(ep);
+}
+
+mcapi_uint_t mcapi_msg_available(mcapi_endpoint_t receive_endpoint, mcapi_status_t *mcapi_status)
+{
+	mcapi_uint_t count = 0;
+	struct tw_endp *e;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return MCAPI_NULL;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_ENDP;
+	if (!ep)
+		return MCAPI_NULL;
+	tw_progress(ep);
+	e = tw_endp_find(n, receive_endpoint);
+	if (e) {
+		*mcapi_status = MCAPI_SUCCESS;
+		for (unsigned i = 0; i < TW_MC_PRIOS; i++)
+			count += tw_queue_ready(&e->msgs[i]);
+	}
+	tw_mc_leave(ep);
+	return count;
+}

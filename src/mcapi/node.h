@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of the MCAPI interface share.
+ *
+ *   init.c   nodes of this process        say.c    controls between nodes
+ *   place.c  where nodes live             hear.c   what arrives
+ *   endp.c   endpoints, attr.c theirs     queue.c  messages and packets that wait
+ *   msg.c    messages                     req.c    requests, waiting
+ *   chan_bind.c, chan.c channels          pkt.c    packets
+ *   scl.c    scalars                      ring.h   the ring that carries them
+ *   scl_chan.c, scl_end.c their channels
+ *
+ * A node is one engine endpoint; all of this runs under its lock, but for the
+ * inside of scalar channels. Arrivals come through hear.c in whichever thread makes
+ * progress, so connecting needs no call of the program. What is to be said is
+ * queued (tw_say) and leaves when the lock is about to be left or progress ends.
+ */
+#ifndef TW_MCAPI_NODE_H
+#define TW_MCAPI_NODE_H
+
+#include "engine/engine.h"
+#include "mcapi.h"
+#include "mcapi/wire.h"
+
+_Static_assert(MCAPI_MAX_NODES == TW_MAX_NODES, "one limit");
+
+#define TW_MC_FILTER 0x4d434150 /* keeps programs of other interfaces away */
+#define TW_MC_PRIOS MCAPI_MAX_NO_PRIORITIES
+#define TW_MC_BUFFERS 128  /* MCAPI_ATTR_NO_BUFFERS at first */
+#define TW_MC_SYNC_MS 1000 /* a call that needs another node's answer gives up */
+
+struct tw_node;
+
+/* What is to happen when a request of the engine ends: its context. */
+struct tw_op {
+	void (*done)(struct tw_node *n, struct tw_op *op, const struct tw_req *r);
+};
+
+/* A question to another node. The answer is NULL if that node is not there. */
+struct tw_ask {
+	struct tw_list link; /* on node->asks */
+	uint32_t token, to;
+	void (*answer)(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say);
+};
+
+enum tw_mreq_kind {
+	TW_Q_GET,
+	TW_Q_MSG_SEND,
+	TW_Q_MSG_RECV,
+	TW_Q_CONNECT,
+	TW_Q_OPEN,
+	TW_Q_PKT_SEND,
+	TW_Q_PKT_RECV,
+	TW_Q_CLOSE
+};
+
+enum tw_mreq_state { TW_Q_PENDING, TW_Q_DONE, TW_Q_CANCELLED };
+
+/* A non-blocking operation, or a blocking one while its caller waits. */
+struct tw_mreq {
+	struct tw_pool_obj obj;
+	uint8_t kind, state;
+	bool bound;	      /* the engine works on it: too late to cancel */
+	bool collected;	      /* the user has seen its end */
+	int32_t status, lost; /* lost: what a send ends with if it does not arrive */
+	size_t size;
+	struct tw_list link;
+	union {
+		void *buffer;	  /* MSG_RECV */
+		const void *data; /* PKT_SEND */
+		void **packet;	  /* PKT_RECV */
+		mcapi_endpoint_t *found;
+	};
+	size_t len;
+	mcapi_endpoint_t endpoint; /* which it is for */
+	uint64_t retry;		   /* GET: tick at which to ask again, 0 asked */
+	struct tw_op op;
+	struct tw_ask ask;
+};
+
+enum tw_chan_open { TW_CH_SHUT, TW_CH_OPENING, TW_CH_OPEN, TW_CH_CANCELLED };
+
+/* One end of a channel. */
+struct tw_chan {
+	bool bound, reserved;
+	bool peer_open, peer_closed;
+	bool sender;	  /* of the binding */
+	uint8_t type;	  /* of the binding: TW_K_PKT or TW_K_SCL */
+	uint8_t open;	  /* enum tw_chan_open */
+	bool open_sender; /* what was opened */
+	uint8_t open_type;
+	uint32_t handle; /* what the program holds, 0 none */
+	uint32_t other, epoch;
+	uint32_t asker, token; /* while reserved: who wants to know */
+	struct tw_mreq *opening;
+	struct tw_say opened; /* what the other end said when it opened */
+	/* Sender. */
+	uint32_t credits;
+	struct tw_list sends;  /* wait for credit */
+	struct tw_list hungry; /* on node->hungry until the receiver knows */
+	struct tw_list push;   /* on node->pushes when there is new credit */
+	/* Receiver. */
+	uint32_t taken; /* not told to the sender yet */
+	bool starving;	/* the sender waits for the next one */
+	struct tw_scl *scl;
+};
+
+/* Messages of one node that were received and not told to it yet. */
+struct tw_source {
+	uint32_t taken;
+	bool starving;
+};
+
+struct tw_endp {
+	uint32_t handle;
+	uint32_t buffers, prio;
+	int32_t timeout;
+	uint32_t queued;
+	struct tw_list msgs[TW_MC_PRIOS], packets; /* of tw_umsg.unexp.all */
+	struct tw_list msg_recvs, packet_recvs;
+	struct tw_source *sources; /* by node, made at the first message */
+	struct tw_chan chan;
+};
+
+/* A place that messages are sent to. */
+struct tw_dest {
+	struct tw_dest *next;
+	uint32_t handle, credits;
+};
+
+struct tw_mc_peer {
+	enum { TW_MC_AWAY, TW_MC_CONNECTING, TW_MC_HERE } state;
+	struct tw_addr addr;
+	struct tw_list out;   /* controls to be sent */
+	struct tw_list dirty; /* on node->dirty if something is to be done */
+	struct tw_op connected;
+};
+
+#define TW_MC_DESTS 256 /* hash buckets */
+
+struct tw_node {
+	uint32_t number;
+	bool elsewhere;		  /* the topology has it on another host */
+	_Atomic(uint64_t) handle; /* of the engine endpoint; 0: not initialized */
+	struct tw_ep *ep;
+	struct tw_endp **ports[256]; /* by the port's high byte, then its low byte */
+	uint32_t nendps;
+	struct tw_pool reqs;
+	struct tw_list collected; /* requests whose end was seen, oldest first */
+	uint32_t ncollected;
+	struct tw_list gets, wanted, asks, local, dirty, hungry, pushes;
+	bool attending;
+	uint32_t tokens, epochs, gens;
+	struct tw_dest *dests[TW_MC_DESTS], *dest;
+	struct tw_umsg **lent; /* packets that the program holds, a hash table */
+	uint32_t nlent, lent_size;
+	struct tw_mc_peer peers[TW_MAX_NODES];
+};
+
+static inline uint32_t tw_node_of(mcapi_endpoint_t e)
+{
+	return e >> 16;
+}
+
+/* init.c ------------------------------------------------------------------- */
+
+extern _Thread_local struct tw_node *tw_mc_thread; /* the node that this thread is */
+extern _Atomic(struct tw_node *) tw_mc_first;	   /* for the other threads */
+
+static inline struct tw_node *tw_mc_self(void)
+{
+	struct tw_node *n = tw_mc_thread;
+
+	return tw_likely(n != NULL) ? n : atomic_load_explicit(&tw_mc_first, memory_order_acquire);
+}
+
+/* Locks the caller's node; NULL if there is none. */
+static inline struct tw_ep *tw_mc_enter(struct tw_node **node)
+{
+	struct tw_node *n = tw_mc_self();
+
+	*node = n;
+	return tw_likely(n != NULL)
+		       ? tw_enter(atomic_load_explicit(&n->handle, memory_order_relaxed))
+		       : NULL;
+}
+
+void tw_mc_attend(struct tw_ep *ep);
+
+/* Says what is to be said, then unlocks. */
+static inline void tw_mc_leave(struct tw_ep *ep)
+{
+	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
+		tw_mc_attend(ep);
+	if (tw_unlikely(tw_unfinished(ep)))
+		tw_hand_over(ep);
+	tw_leave(ep);
+}
+
+/* place.c ------------------------------------------------------------------ */
+
+/* Reads the topology; false if it makes no sense. */
+bool tw_place_init(void);
+uint64_t tw_place_nic(uint32_t node);
+/* The board that a node has here; false if it lives on another host. */
+bool tw_place_board(uint32_t node, uint32_t *board);
+
+/* say.c -------------------------------------------------------------------- */
+
+void tw_say(struct tw_node *n, uint32_t to, const struct tw_say *say);
+/* Asks; the answer comes by ask->answer. */
+void tw_ask(struct tw_node *n, struct tw_ask *ask, uint32_t to, struct tw_say *say);
+void tw_unask(struct tw_ask *ask);
+void tw_answer(struct tw_node *n, const struct tw_say *question, mcapi_status_t status,
+	       uint32_t value);
+void tw_told(struct tw_node *n, const struct tw_say *say);
+/* Connects if need be and sends what waits. */
+void tw_peer_flush(struct tw_node *n, struct tw_mc_peer *peer);
+/* A node is gone: nobody waits for its answers any more. */
+void tw_asks_lost(struct tw_node *n, uint32_t node);
+/* Waits for the other node's connection; whether it is there. */
+bool tw_mc_reach(struct tw_node *n, uint32_t node);
+void tw_mc_peers_init(struct tw_node *n);
+void tw_mc_peers_fini(struct tw_node *n);
+/* Does what a control asks for; in hear.c. */
+void tw_hear(struct tw_node *n, uint32_t from, const struct tw_say *say);
+
+extern const struct tw_taker tw_mc_taker;
+
+/* endp.c ------------------------------------------------------------------- */
+
+/* An endpoint of this node, or NULL. */
+static inline struct tw_endp *tw_endp_find(const struct tw_node *n, mcapi_endpoint_t e)
+{
+	struct tw_endp **low = n->ports[(e >> 8) & 255];
+
+	if (tw_unlikely(tw_node_of(e) != n->number || !low))
+		return NULL;
+	return low[e & 255];
+}
+
+/* Calls fn for every endpoint. */
+void tw_endp_each(struct tw_node *n, void (*fn)(struct tw_node *, struct tw_endp *, void *),
+		  void *arg);
+void tw_endp_free(struct tw_node *n, struct tw_endp *e);
+void tw_endps_fini(struct tw_node *n);
+void tw_get_asked(struct tw_node *n, uint32_t from, const struct tw_say *say);
+/* Asks again for endpoints of nodes that were not there. */
+void tw_gets_search(struct tw_node *n);
+/* Another node does not want to know any more. */
+void tw_wanted_lost(struct tw_node *n, uint32_t node);
+void tw_wanted_fini(struct tw_node *n);
+void tw_attr_asked(struct tw_node *n, const struct tw_say *say);
+
+/* queue.c ------------------------------------------------------------------ */
+
+/* What is known of messages of another node; NULL when memory is short. */
+struct tw_source *tw_source_of(struct tw_endp *e, uint32_t node);
+/* A message or packet comes in: u is queued, delivered or dropped. */
+void tw_queue_msg(struct tw_node *n, struct tw_umsg *u);
+void tw_queue_packet(struct tw_node *n, struct tw_umsg *u);
+/* The same from an endpoint of this node; false when memory is short. */
+bool tw_queue_local(struct tw_node *n, uint64_t match, const void *data, size_t len);
+/* The next one that can be received whole, or NULL. */
+struct tw_umsg *tw_queue_next_msg(struct tw_endp *e);
+struct tw_umsg *tw_queue_next_packet(struct tw_endp *e);
+/* How many can be received at once. */
+unsigned tw_queue_ready(const struct tw_list *l);
+/* Takes it off; its sender may get credit. */
+void tw_queue_take(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u);
+/* Puts the message into the buffer of a receive, which ends. */
+void tw_queue_deliver(struct tw_node *n, struct tw_mreq *m, struct tw_umsg *u);
+/* Gives packets to waiting receives; ends those that wait in vain. */
+void tw_queue_serve_packets(struct tw_node *n, struct tw_endp *e);
+void tw_queue_serve_msgs(struct tw_node *n, struct tw_endp *e);
+void tw_queue_drop(struct tw_node *n, struct tw_endp *e, struct tw_list *l);
+/* Receives an announcement into nothing. */
+void tw_queue_refuse(struct tw_node *n, struct tw_umsg *u);
+/* Packets in the program's hands. */
+bool tw_lend(struct tw_node *n, struct tw_umsg *u);
+struct tw_umsg *tw_lent_take(struct tw_node *n, const void *buffer);
+void tw_lent_fini(struct tw_node *n);
+
+/* msg.c -------------------------------------------------------------------- */
+
+/*
+ * How many messages, or packets of a channel, an endpoint of another node takes.
+ * MCAPI_ENO_BUFFER: none; MCAPI_INCOMPLETE: there is no such endpoint.
+ */
+mcapi_status_t tw_ask_room(struct tw_node *n, mcapi_endpoint_t to, enum tw_mc_kind kind,
+			   uint32_t *room);
+
+/* req.c -------------------------------------------------------------------- */
+
+/* A request of the user's; NULL when there are no more. */
+struct tw_mreq *tw_mreq_new(struct tw_node *n, enum tw_mreq_kind kind);
+void tw_mreq_init(struct tw_mreq *m, enum tw_mreq_kind kind);
+void tw_mreq_free(struct tw_node *n, struct tw_mreq *m);
+void tw_mreq_done(struct tw_node *n, struct tw_mreq *m, mcapi_status_t status, size_t size);
+mcapi_request_t tw_mreq_handle(const struct tw_node *n, const struct tw_mreq *m);
+/*
+ * Sends r to a node. MCAPI_INCOMPLETE: m ends with it. `lost' is its status if
+ * the node is gone.
+ */
+mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, struct tw_req *r, uint32_t to,
+			     mcapi_status_t lost);
+/* Waits up to that many milliseconds (negative: for ever). */
+enum tw_waited tw_mc_wait(struct tw_node *n, bool (*test)(struct tw_ep *, void *), void *arg,
+			  int timeout);
+bool tw_mreq_over(struct tw_ep *ep, void *mreq);
+/* Waits for the end of an operation on the caller's stack; its status. */
+mcapi_status_t tw_mreq_wait(struct tw_node *n, struct tw_mreq *m, int timeout,
+			    mcapi_status_t closed);
+
+/* chan.c ------------------------------------------------------------------- */
+
+void tw_chan_init(struct tw_chan *c);
+/* The end of a channel that a handle names, open in that direction; or NULL. */
+struct tw_endp *tw_chan_find(struct tw_node *n, uint32_t handle, enum tw_mc_kind type, bool sender);
+void tw_chan_connect(enum tw_mc_kind type, mcapi_endpoint_t a, mcapi_endpoint_t b,
+		     mcapi_request_t *request, mcapi_status_t *status);
+void tw_chan_open(enum tw_mc_kind type, bool sender, mcapi_endpoint_t endpoint, uint32_t *handle,
+		  mcapi_request_t *request, mcapi_status_t *status);
+void tw_chan_close(enum tw_mc_kind type, bool sender, uint32_t handle, mcapi_request_t *request,
+		   mcapi_status_t *status);
+void tw_chan_cancel_open(struct tw_node *n, struct tw_mreq *m);
+/* Ends a binding that was never opened here. */
+void tw_chan_dissolve(struct tw_node *n, struct tw_endp *e);
+/* Connected, or about to be. */
+static inline bool tw_chan_taken(const struct tw_endp *e)
+{
+	return e->chan.bound || e->chan.reserved;
+}
+
+/* The binding is made, and over; an end that is being opened waits for the next. */
+void tw_chan_bound(struct tw_node *n, struct tw_endp *e);
+void tw_chan_unbind(struct tw_endp *e);
+/* The other end has said something. */
+void tw_chan_told(struct tw_node *n, struct tw_endp *e, const struct tw_say *say);
+/* All controls about channels; in chan_bind.c. */
+void tw_chan_hear(struct tw_node *n, const struct tw_say *say);
+/* The end of a channel that a control is about; NULL if that is over. */
+struct tw_endp *tw_chan_named(struct tw_node *n, const struct tw_say *say);
+/* Speaks to the other end. */
+void tw_chan_say(struct tw_node *n, struct tw_endp *e, enum tw_saying what, uint32_t value);
+/* A node is gone. */
+void tw_chan_lost(struct tw_node *n, struct tw_endp *e, uint32_t node);
+
+/* pkt.c -------------------------------------------------------------------- */
+
+/* Sends what has credit; and the same some time soon, for hooks that may not send. */
+void tw_pkt_push(struct tw_node *n, struct tw_endp *e);
+void tw_pkt_push_soon(struct tw_node *n, struct tw_endp *e);
+/* The receiver is gone: ends what waits. */
+void tw_pkt_fail(struct tw_node *n, struct tw_endp *e);
+/* A packet or scalar was received: the sender may get credit. */
+void tw_chan_took(struct tw_node *n, struct tw_endp *e, uint32_t count, uint32_t window);
+/* Tells receivers that senders starve. */
+void tw_hungry_tell(struct tw_node *n);
+
+/* scl_end.c ---------------------------------------------------------------- */
+
+/* Makes the end of a scalar channel; its handle, or 0. */
+uint32_t tw_scl_open(struct tw_node *n, struct tw_endp *e, bool sender);
+/* What a receiver tells the sender of its ring. */
+void tw_scl_describe(struct tw_endp *e, struct tw_say *say);
+/* Both ends are open. */
+void tw_scl_ready(struct tw_node *n, struct tw_endp *e);
+/* The other end is closed. */
+void tw_scl_peer_closed(struct tw_endp *e);
+void tw_scl_close(struct tw_endp *e);
+void tw_scl_hear(struct tw_node *n, struct tw_endp *e, const struct tw_say *say);
+void tw_scl_arrived(struct tw_node *n, struct tw_endp *e, unsigned size, uint64_t value);
+void tw_scl_forked(void);
+
+#endif /* TW_MCAPI_NODE_H */

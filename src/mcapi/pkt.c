@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MCAPI 4.4: packet channels. A packet leaves when the receiver has a buffer for
+ * it. Without one, a blocking send says so (MCAPI_ENO_BUFFER) and a non-blocking
+ * one waits at the sender. What is received is the engine's own
+ * buffer: the program gives it back.
+ */
+#include "mcapi/node.h"
+
+static bool can_send(const struct tw_chan *c)
+{
+	return c->open == TW_CH_OPEN && c->credits && !c->peer_closed;
+}
+
+/* Hands a packet to the engine. MCAPI_INCOMPLETE: m will end. */
+static mcapi_status_t send_now(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m,
+			       const void *buffer, size_t size)
+{
+	struct tw_chan *c = &e->chan;
+	uint64_t match = tw_mc_match(TW_K_PKT, 0, c->epoch, c->other, e->handle);
+	struct tw_req *r;
+
+	if (tw_node_of(c->other) == n->number) {
+		if (!tw_queue_local(n, match, buffer, size))
+			return MCAPI_ENO_MEM;
+		c->credits--;
+		return MCAPI_SUCCESS;
+	}
+	r = tw_req_new1(n->ep, TW_SEND, (char *)(uintptr_t)buffer, (uint32_t)size);
+	if (tw_unlikely(!r))
+		return MCAPI_ENO_MEM;
+	c->credits--;
+	r->match = match;
+	return tw_mreq_carry(n, m, r, tw_node_of(c->other), MCAPI_ENOT_HANDLE);
+}
+
+void tw_pkt_push(struct tw_node *n, struct tw_endp *e)
+{
+	struct tw_chan *c = &e->chan;
+
+	while (can_send(c) && !tw_list_empty(&c->sends)) {
+		struct tw_mreq *m = tw_list_first(&c->sends, struct tw_mreq, link);
+		mcapi_status_t status;
+
+		tw_list_del(&m->link);
+		status = send_now(n, e, m, m->data, m->len);
+		if (status != MCAPI_INCOMPLETE)
+			tw_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
+	}
+	tw_list_del(&c->hungry);
+	/* It has starved already: the receiver shall not wait to tell. */
+	if (!tw_list_empty(&c->sends) && c->open == TW_CH_OPEN && !c->credits)
+		tw_chan_say(n, e, TW_SAY_HUNGRY, 0);
+}
+
+void tw_pkt_push_soon(struct tw_node *n, struct tw_endp *e)
+{
+	if (tw_list_empty(&e->chan.push))
+		tw_list_add_tail(&n->pushes, &e->chan.push);
+	n->ep->attend = true;
+}
+
+void tw_pkt_fail(struct tw_node *n, struct tw_endp *e)
+{
+	tw_list_del(&e->chan.push);
+	tw_list_del(&e->chan.hungry);
+	while (!tw_list_empty(&e->chan.sends))
+		tw_mreq_done(n, tw_list_first(&e->chan.sends, struct tw_mreq, link),
+			     MCAPI_ENOT_HANDLE, 0);
+}
+
+void tw_chan_took(struct tw_node *n, struct tw_endp *e, uint32_t count, uint32_t window)
+{
+	struct tw_chan *c = &e->chan;
+
+	c->taken += count;
+	if (!c->bound || c->peer_closed || !c->taken || (c->taken <= window / 4 && !c->starving))
+		return;
+	tw_chan_say(n, e, TW_SAY_TAKEN, c->taken);
+	c->taken = 0;
+	c->starving = false;
+}
+
+void tw_hungry_tell(struct tw_node *n)
+{
+	while (!tw_list_empty(&n->hungry)) {
+		struct tw_endp *e = tw_list_first(&n->hungry, struct tw_endp, chan.hungry);
+
+		tw_list_del(&e->chan.hungry);
+		if (e->chan.bound && e->chan.open == TW_CH_OPEN)
+			tw_chan_say(n, e, TW_SAY_HUNGRY, 0);
+	}
+}
+
+/* Sending -------------------------------------------------------------------------- */
+
+/*
+ * Credit for a send that does not wait for any (4.4.4 is for those that do): what
+ * the receiver knows counts, not what it has told so far.
+ */
+static mcapi_status_t get_credit(struct tw_node *n, struct tw_endp *e)
+{
+	struct tw_chan *c = &e->chan;
+	mcapi_endpoint_t other = c->other;
+	uint32_t handle = c->handle, room = 0;
+	struct tw_endp *there;
+	mcapi_status_t status;
+
+	tw_progress(n->ep);
+	if (!tw_list_empty(&c->sends))
+		return MCAPI_ENO_BUFFER;
+	if (c->credits)
+		return MCAPI_SUCCESS;
+	if (tw_node_of(other) == n->number) {
+		there = tw_endp_find(n, other);
+		if (!there || there->queued >= there->buffers)
+			return MCAPI_ENO_BUFFER;
+		there->chan.taken = 0;
+		c->credits = there->buffers - there->queued;
+		return MCAPI_SUCCESS;
+	}
+	status = tw_ask_room(n, other, TW_K_PKT, &room);
+	if (tw_chan_find(n, handle, TW_K_PKT, true) != e || status == MCAPI_INCOMPLETE)
+		return MCAPI_ENOT_HANDLE;
+	c->credits = tw_max(c->credits, room);
+	return status;
+}
+
+/* MCAPI_INCOMPLETE: m will end. */
+static mcapi_status_t send(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m,
+			   const void *buffer, size_t size)
+{
+	struct tw_chan *c = &e->chan;
+
+	if (tw_unlikely(!c->credits))
+		tw_progress(n->ep);
+	if (tw_likely(can_send(c) && tw_list_empty(&c->sends)))
+		return send_now(n, e, m, buffer, size);
+	if (c->peer_closed)
+		return MCAPI_ENOT_HANDLE;
+	m->data = buffer;
+	m->len = size;
+	tw_list_add_tail(&c->sends, &m->link);
+	if (tw_list_empty(&c->hungry))
+		tw_list_add_tail(&n->hungry, &c->hungry);
+	return MCAPI_INCOMPLETE;
+}
+
+static mcapi_status_t check_send(const void *buffer, size_t size)
+{
+	if (size > MCAPI_MAX_PACKET_SIZE)
+		return MCAPI_EPACK_LIMIT;
+	return size && !buffer ? MCAPI_EPARAM : MCAPI_SUCCESS;
+}
+
+void mcapi_pktchan_send(mcapi_pktchan_send_hndl_t send_handle, const void *buffer, size_t size,
+			mcapi_status_t *mcapi_status)
+{
+	struct tw_endp *e;
+	struct tw_mreq m;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_HANDLE;
+	if (!ep)
+		return;
+	e = tw_chan_find(n, send_handle, TW_K_PKT, true);
+	if (tw_likely(e != NULL)) {
+		int timeout = e->timeout;
+
+		*mcapi_status = check_send(buffer, size);
+		if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
+			if (tw_unlikely(e->chan.open == TW_CH_OPEN && !e->chan.peer_closed &&
+					(!e->chan.credits || !tw_list_empty(&e->chan.sends))))
+				*mcapi_status = get_credit(n, e);
+		}
+		if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
+			tw_mreq_init(&m, TW_Q_PKT_SEND);
+			*mcapi_status = send(n, e, &m, buffer, size);
+		}
+		if (*mcapi_status == MCAPI_INCOMPLETE)
+			*mcapi_status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
+	}
+	tw_mc_leave(ep);
+}
+
+void mcapi_pktchan_send_i(mcapi_pktchan_send_hndl_t send_handle, const void *buffer, size_t size,
+			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
+{
+	struct tw_mreq *m = NULL;
+	struct tw_endp *e;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_HANDLE;
+	if (!ep)
+		return;
+	e = tw_chan_find(n, send_handle, TW_K_PKT, true);
+	if (e)
+		*mcapi_status = request ? check_send(buffer, size) : MCAPI_EPARAM;
+	if (*mcapi_status == MCAPI_SUCCESS) {
+		m = tw_mreq_new(n, TW_Q_PKT_SEND);
+		*mcapi_status = m ? send(n, e, m, buffer, size) : MCAPI_ENO_REQUEST;
+	}
+	if (*mcapi_status == MCAPI_SUCCESS)
+		tw_mreq_done(n, m, MCAPI_SUCCESS, size);
+	else if (*mcapi_status == MCAPI_INCOMPLETE)
+		*mcapi_status = MCAPI_SUCCESS;
+	else if (m)
+		tw_mreq_free(n, m);
+	if (*mcapi_status == MCAPI_SUCCESS)
+		*request = tw_mreq_handle(n, m);
+	tw_mc_leave(ep);
+}
+
+/* Receiving ------------------------------------------------------------------------ */
+
+/* Queues a receive and serves it if a packet is there. */
+static void receive(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m, void **buffer)
+{
+	m->packet = buffer;
+	tw_list_add_tail(&e->packet_recvs, &m->link);
+	tw_queue_serve_packets(n, e);
+}
+
+void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
+			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
+{
+	struct tw_mreq *m;
+	struct tw_endp *e;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_HANDLE;
+	if (!ep)
+		return;
+	e = tw_chan_find(n, receive_handle, TW_K_PKT, false);
+	if (e && (!buffer || !request)) {
+		*mcapi_status = MCAPI_EPARAM;
+	} else if (e && !(e->chan.peer_closed && tw_list_empty(&e->packets))) {
+		m = tw_mreq_new(n, TW_Q_PKT_RECV);
+		*mcapi_status = m ? MCAPI_SUCCESS : MCAPI_ENO_REQUEST;
+		if (m) {
+			*request = tw_mreq_handle(n, m);
+			receive(n, e, m, buffer);
+		}
+	}
+	tw_mc_leave(ep);
+}
+
+void mcapi_pktchan_recv(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
+			size_t *received_size, mcapi_status_t *mcapi_status)
+{
+	struct tw_endp *e;
+	struct tw_mreq m;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_HANDLE;
+	if (!ep)
+		return;
+	e = tw_chan_find(n, receive_handle, TW_K_PKT, false);
+	if (e && (!buffer || !received_size)) {
+		*mcapi_status = MCAPI_EPARAM;
+	} else if (e) {
+		int timeout = e->timeout;
+
+		tw_mreq_init(&m, TW_Q_PKT_RECV);
+		receive(n, e, &m, buffer);
+		*mcapi_status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
+		if (*mcapi_status == MCAPI_SUCCESS)
+			*received_size = m.size;
+	}
+	tw_mc_leave(ep);
+}
+
+mcapi_uint_t mcapi_pktchan_available(mcapi_pktchan_recv_hndl_t receive_handle,
+				     mcapi_status_t *mcapi_status)
+{
+	mcapi_uint_t count = 0;
+	struct tw_endp *e;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return MCAPI_NULL;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_HANDLE;
+	if (!ep)
+		return MCAPI_NULL;
+	tw_progress(ep);
+	e = tw_chan_find(n, receive_handle, TW_K_PKT, false);
+	if (e && !(e->chan.peer_closed && tw_list_empty(&e->packets))) {
+		*mcapi_status = MCAPI_SUCCESS;
+		count = tw_queue_ready(&e->packets);
+	}
+	tw_mc_leave(ep);
+	return count;
+}
+
+void mcapi_pktchan_free(const void *buffer, mcapi_status_t *mcapi_status)
+{
+	struct tw_umsg *u;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	ep = tw_mc_enter(&n);
+	*mcapi_status = MCAPI_ENOT_VALID_BUF;
+	if (!ep)
+		return;
+	u = tw_lent_take(n, buffer);
+	if (u) {
+		tw_umsg_put(ep, u);
+		*mcapi_status = MCAPI_SUCCESS;
+	}
+	tw_mc_leave(ep);
+}
+
+/* The channel ---------------------------------------------------------------------- */
+
+void mcapi_connect_pktchan_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_endpoint,
+			     mcapi_request_t *request, mcapi_status_t *mcapi_status)
+{
+	tw_chan_connect(TW_K_PKT, send_endpoint, receive_endpoint, request, mcapi_status);
+}
+
+void mcapi_open_pktchan_recv_i(mcapi_pktchan_recv_hndl_t *recv_handle,
+			       mcapi_endpoint_t receive_endpoint, mcapi_request_t *request,
+			       mcapi_status_t *mcapi_status)
+{
+	tw_chan_open(TW_K_PKT, false, receive_endpoint, recv_handle, request, mcapi_status);
+}
+
+void mcapi_open_pktchan_send_i(mcapi_pktchan_send_hndl_t *send_handle,
+			       mcapi_endpoint_t send_endpoint, mcapi_request_t *request,
+			       mcapi_status_t *mcapi_status)
+{
+	tw_chan_open(TW_K_PKT, true, send_endpoint, send_handle, request, mcapi_status);
+}
+
+void mcapi_pktchan_recv_close_i(mcapi_pktchan_recv_hndl_t receive_handle, mcapi_request_t *request,
+				mcapi_status_t *mcapi_status)
+{
+	tw_chan_close(TW_K_PKT, false, receive_handle, request, mcapi_status);
+}
+
+void mcapi_pktchan_send_close_i(mcapi_pktchan_send_hndl_t send_handle, mcapi_request_t *request,
+				mcapi_status_t *mcapi_status)
+{
+	tw_chan_close(TW_K_PKT, true, send_handle, request, mcapi_status);
+}
+
+void mcapi_packetchan_recv_close_i(mcapi_pktchan_recv_hndl_t receive_handle,
+				   mcapi_request_t *request, mcapi_status_t *mcapi_status)
+{
+	tw_chan_close(TW_K_PKT, false, receive_handle, request, mcapi_status);
+}
+
+void mcapi_packetchan_send_close_i(mcapi_pktchan_send_hndl_t send_handle, mcapi_request_t *request,
+				   mcapi_status_t *mcapi_status)
+{
+	tw_chan_close(TW_K_PKT, true, send_handle, request, mcapi_status);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages and packets that have arrived. Those that were announced have a place
+ * in the queue at once, so that order is kept, while their data is fetched; the
+ * program does nothing for it. A long message that meets a waiting receive goes
+ * straight to its buffer.
+ */
+#include <stdlib.h>
+
+#include "mcapi/node.h"
+
+static inline struct tw_umsg *at(struct tw_list *l)
+{
+	return tw_container(l, struct tw_umsg, unexp.all);
+}
+
+static inline bool whole(const struct tw_umsg *u)
+{
+	return u->have == u->len;
+}
+
+/* Data that is being fetched into the queue. */
+struct fetch {
+	struct tw_op op;
+	struct tw_umsg *u;
+	struct tw_endp *endp; /* NULL: nobody wants it any more */
+	bool packet;
+};
+
+static void fetched(struct tw_node *n, struct tw_op *op, const struct tw_req *r)
+{
+	struct fetch *f = tw_container(op, struct fetch, op);
+	struct tw_endp *e = f->endp;
+
+	if (!e || r->status != TW_S_OK) {
+		if (e) {
+			tw_list_del(&f->u->unexp.all);
+			e->queued--;
+		}
+		tw_umsg_put(n->ep, f->u);
+	} else {
+		f->u->have = f->u->len;
+	}
+	if (e && f->packet)
+		tw_queue_serve_packets(n, e);
+	else if (e)
+		tw_queue_serve_msgs(n, e);
+	free(f);
+}
+
+void tw_queue_refuse(struct tw_node *n, struct tw_umsg *u)
+{
+	struct tw_req *r = u->rndv ? tw_req_new1(n->ep, TW_RECV, NULL, 0) : NULL;
+
+	if (!r) {
+		tw_umsg_put(n->ep, u);
+		return;
+	}
+	r->context = NULL;
+	tw_take_pull(n->ep, u, r);
+}
+
+/* Begins to fetch announced data; its place in the queue, or NULL. */
+static struct tw_umsg *fetch(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u, bool packet)
+{
+	struct fetch *f = malloc(sizeof(*f));
+	struct tw_umsg *to = tw_umsg_get(n->ep, u->len);
+	struct tw_req *r = to ? tw_req_new1(n->ep, TW_RECV, to->data, u->len) : NULL;
+
+	if (!f || !r) {
+		tw_log(TW_LOG_ERROR, "no memory for a message of %u bytes: it is lost", u->len);
+		free(f);
+		if (to)
+			tw_umsg_put(n->ep, to);
+		tw_queue_refuse(n, u);
+		return NULL;
+	}
+	*f = (struct fetch){{fetched}, to, e, packet};
+	to->unexp.match = u->unexp.match;
+	to->source = u->source;
+	to->len = u->len;
+	to->have = 0;
+	to->address = (uintptr_t)f;
+	r->context = &f->op;
+	tw_take_pull(n->ep, u, r);
+	return to;
+}
+
+static uint32_t node_from(const struct tw_umsg *u)
+{
+	return (uint32_t)(u->source.where & 0xffff) - TW_EID_NODES;
+}
+
+/* Messages ------------------------------------------------------------------- */
+
+struct tw_source *tw_source_of(struct tw_endp *e, uint32_t node)
+{
+	if (tw_unlikely(!e->sources))
+		e->sources = calloc(TW_MAX_NODES, sizeof(*e->sources));
+	return e->sources ? &e->sources[node] : NULL;
+}
+
+/* One more message of that node was received, which makes room for another. */
+static void took_msg(struct tw_node *n, struct tw_endp *e, uint32_t from)
+{
+	struct tw_source *s = from == n->number ? NULL : tw_source_of(e, from);
+
+	if (!s)
+		return;
+	if (++s->taken <= e->buffers / 4 && !s->starving)
+		return;
+	tw_say(n, from, &(struct tw_say){.what = TW_SAY_CREDIT, .a = e->handle, .value = s->taken});
+	*s = (struct tw_source){0};
+}
+
+void tw_queue_take(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u)
+{
+	tw_list_del(&u->unexp.all);
+	e->queued--;
+	if (tw_mc_kind_of(u->unexp.match) == TW_K_MSG)
+		took_msg(n, e, node_from(u));
+	else
+		tw_chan_took(n, e, 1, e->buffers);
+}
+
+void tw_queue_deliver(struct tw_node *n, struct tw_mreq *m, struct tw_umsg *u)
+{
+	size_t len = tw_min((size_t)u->len, m->len);
+
+	if (len)
+		tw_copy(m->buffer, u->data, len);
+	tw_mreq_done(n, m, len < u->len ? MCAPI_ETRUNCATED : MCAPI_SUCCESS, len);
+	tw_umsg_put(n->ep, u);
+}
+
+struct tw_umsg *tw_queue_next_msg(struct tw_endp *e)
+{
+	if (!e->queued)
+		return NULL;
+	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
+		if (!tw_list_empty(&e->msgs[i]) && whole(at(e->msgs[i].next)))
+			return at(e->msgs[i].next);
+	return NULL;
+}
+
+void tw_queue_serve_msgs(struct tw_node *n, struct tw_endp *e)
+{
+	struct tw_umsg *u;
+
+	while (!tw_list_empty(&e->msg_recvs) && (u = tw_queue_next_msg(e))) {
+		tw_queue_take(n, e, u);
+		tw_queue_deliver(n, tw_list_first(&e->msg_recvs, struct tw_mreq, link), u);
+	}
+}
+
+/* An announced message goes straight to the first receive's buffer. */
+static void direct_done(struct tw_node *n, struct tw_op *op, const struct tw_req *r)
+{
+	struct tw_mreq *m = tw_container(op, struct tw_mreq, op);
+	struct tw_endp *e;
+
+	m->bound = false;
+	if (r->status == TW_S_OK || r->status == TW_S_TRUNCATED) {
+		tw_mreq_done(n, m, r->status == TW_S_OK ? MCAPI_SUCCESS : MCAPI_ETRUNCATED,
+			     r->xfer_len);
+		return;
+	}
+	/* The sender died on the way: the next message takes its place. */
+	e = tw_endp_find(n, m->endpoint);
+	if (!e) {
+		tw_mreq_done(n, m, MCAPI_ENOT_ENDP, 0);
+		return;
+	}
+	tw_list_add_tail(e->msg_recvs.next, &m->link);
+	tw_queue_serve_msgs(n, e);
+}
+
+static bool fetch_directly(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u)
+{
+	struct tw_mreq *m = tw_list_first(&e->msg_recvs, struct tw_mreq, link);
+	struct tw_req *r = tw_req_new1(n->ep, TW_RECV, m->buffer,
+				       (uint32_t)tw_min(m->len, (size_t)UINT32_MAX));
+
+	if (!r)
+		return false;
+	tw_list_del(&m->link);
+	m->bound = true;
+	m->op.done = direct_done;
+	r->context = &m->op;
+	took_msg(n, e, node_from(u));
+	tw_take_pull(n->ep, u, r);
+	return true;
+}
+
+void tw_queue_msg(struct tw_node *n, struct tw_umsg *u)
+{
+	struct tw_endp *e = tw_endp_find(n, n->number << 16 | tw_mc_port_of(u->unexp.match));
+	bool waited = e && !tw_list_empty(&e->msg_recvs) && !e->queued;
+
+	if (!e || u->len > MCAPI_MAX_MESSAGE_SIZE) {
+		tw_queue_refuse(n, u);
+		return;
+	}
+	if (waited && !u->rndv) {
+		took_msg(n, e, node_from(u));
+		tw_queue_deliver(n, tw_list_first(&e->msg_recvs, struct tw_mreq, link), u);
+		return;
+	}
+	if (waited && fetch_directly(n, e, u))
+		return;
+	if (u->rndv)
+		u = fetch(n, e, u, false);
+	if (!u)
+		return;
+	tw_list_add_tail(&e->msgs[tw_mc_prio_of(u->unexp.match) % TW_MC_PRIOS], &u->unexp.all);
+	e->queued++;
+	tw_queue_serve_msgs(n, e);
+}
+
+bool tw_queue_local(struct tw_node *n, uint64_t match, const void *data, size_t len)
+{
+	struct tw_umsg *u = tw_umsg_get(n->ep, (uint32_t)len);
+
+	if (!u)
+		return false;
+	u->unexp.match = match;
+	u->source = n->ep->self->addr;
+	u->len = u->have = (uint32_t)len;
+	u->rndv = u->sync = false;
+	if (len)
+		tw_copy(u->data, data, len);
+	n->ep->events++;
+	if (tw_mc_kind_of(match) == TW_K_MSG)
+		tw_queue_msg(n, u);
+	else
+		tw_queue_packet(n, u);
+	return true;
+}
+
+/* Packets -------------------------------------------------------------------- */
+
+struct tw_umsg *tw_queue_next_packet(struct tw_endp *e)
+{
+	if (tw_list_empty(&e->packets) || !whole(at(e->packets.next)))
+		return NULL;
+	return at(e->packets.next);
+}
+
+void tw_queue_serve_packets(struct tw_node *n, struct tw_endp *e)
+{
+	struct tw_umsg *u;
+
+	while (!tw_list_empty(&e->packet_recvs) && (u = tw_queue_next_packet(e))) {
+		struct tw_mreq *m = tw_list_first(&e->packet_recvs, struct tw_mreq, link);
+
+		if (!tw_lend(n, u))
+			return;
+		tw_queue_take(n, e, u);
+		*m->packet = u->data;
+		tw_mreq_done(n, m, MCAPI_SUCCESS, u->len);
+	}
+	/* Nothing will come any more. */
+	if (!e->chan.peer_closed || !tw_list_empty(&e->packets))
+		return;
+	while (!tw_list_empty(&e->packet_recvs))
+		tw_mreq_done(n, tw_list_first(&e->packet_recvs, struct tw_mreq, link),
+			     MCAPI_ENOT_HANDLE, 0);
+}
+
+void tw_queue_packet(struct tw_node *n, struct tw_umsg *u)
+{
+	struct tw_endp *e = tw_endp_find(n, n->number << 16 | tw_mc_port_of(u->unexp.match));
+	const struct tw_chan *c = e ? &e->chan : NULL;
+
+	if (!c || !c->bound || c->sender || c->type != TW_K_PKT ||
+	    (c->open != TW_CH_OPEN && c->open != TW_CH_OPENING) ||
+	    c->epoch != tw_mc_epoch_of(u->unexp.match) || u->len > MCAPI_MAX_PACKET_SIZE) {
+		tw_queue_refuse(n, u);
+		return;
+	}
+	if (u->rndv)
+		u = fetch(n, e, u, true);
+	if (!u)
+		return;
+	tw_list_add_tail(&e->packets, &u->unexp.all);
+	e->queued++;
+	if (!tw_list_empty(&e->packet_recvs))
+		tw_queue_serve_packets(n, e);
+}
+
+/* Both ----------------------------------------------------------------------- */
+
+unsigned tw_queue_ready(const struct tw_list *l)
+{
+	unsigned n = 0;
+
+	for (struct tw_list *i = l->next; i != l && whole(at(i)); i = i->next)
+		n++;
+	return n;
+}
+
+void tw_queue_drop(struct tw_node *n, struct tw_endp *e, struct tw_list *l)
+{
+	while (!tw_list_empty(l)) {
+		struct tw_umsg *u = at(l->next);
+
+		tw_list_del(&u->unexp.all);
+		e->queued--;
+		if (whole(u))
+			tw_umsg_put(n->ep, u);
+		else
+			((struct fetch *)(uintptr_t)u->address)->endp = NULL;
+	}
+}
+
+/* Lent packets: open addressing, at most half full ---------------------------- */
+
+static uint32_t slot_of(const struct tw_node *n, const void *buffer)
+{
+	uint64_t h = (uintptr_t)buffer * 0x9e3779b97f4a7c15ull;
+
+	return (uint32_t)(h >> 32) & (n->lent_size - 1);
+}
+
+static void put_lent(struct tw_node *n, struct tw_umsg *u)
+{
+	uint32_t i = slot_of(n, u->data);
+
+	while (n->lent[i])
+		i = (i + 1) & (n->lent_size - 1);
+	n->lent[i] = u;
+}
+
+static bool grow_lent(struct tw_node *n)
+{
+	uint32_t old_size = n->lent_size;
+	struct tw_umsg **old = n->lent;
+
+	n->lent = calloc(old_size ? 2 * (size_t)old_size : 64, sizeof(*old));
+	if (!n->lent) {
+		n->lent = old;
+		return false;
+	}
+	n->lent_size = old_size ? 2 * old_size : 64;
+	for (uint32_t i = 0; i < old_size; i++)
+		if (old[i])
+			put_lent(n, old[i]);
+	free(old);
+	return true;
+}
+
+bool tw_lend(struct tw_node *n, struct tw_umsg *u)
+{
+	if (2 * n->nlent >= n->lent_size && !grow_lent(n))
+		return false;
+	put_lent(n, u);
+	n->nlent++;
+	return true;
+}
+
+struct tw_umsg *tw_lent_take(struct tw_node *n, const void *buffer)
+{
+	struct tw_umsg *found = NULL, *u;
+	uint32_t i;
+
+	if (!n->nlent)
+		return NULL;
+	for (i = slot_of(n, buffer); (u = n->lent[i]); i = (i + 1) & (n->lent_size - 1))
+		if (u->data == buffer) {
+			found = u;
+			break;
+		}
+	if (!found)
+		return NULL;
+	n->lent[i] = NULL;
+	n->nlent--;
+	/* Those behind it may have been pushed on by it. */
+	while ((u = n->lent[i = (i + 1) & (n->lent_size - 1)])) {
+		n->lent[i] = NULL;
+		put_lent(n, u);
+	}
+	return found;
+}
+
+void tw_lent_fini(struct tw_node *n)
+{
+	for (uint32_t i = 0; i < n->lent_size; i++)
+		free(n->lent[i]);
+	free(n->lent);
+	n->lent = NULL;
+	n->nlent = n->lent_size = 0;
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MCAPI 4.6: requests. One whose end the program has seen answers the same way
+ * again (the specification's own example tests one twice), until COLLECTED_KEPT
+ * others have ended after it.
+ */
+#include "mcapi/node.h"
+
+#define COLLECTED_KEPT 1024
+#define SEARCH_US 2000 /* between two looks for a node that is not there */
+#define POLL_US 10     /* of the first look for what is waited for */
+#define HUNGRY_US 20   /* without credit for so long: tell the receiver */
+
+void tw_mreq_init(struct tw_mreq *m, enum tw_mreq_kind kind)
+{
+	m->kind = (uint8_t)kind;
+	m->state = TW_Q_PENDING;
+	m->bound = m->collected = false;
+	m->status = MCAPI_INCOMPLETE;
+	m->size = 0;
+	m->len = 0;
+	tw_list_init(&m->link);
+	tw_list_init(&m->ask.link);
+}
+
+struct tw_mreq *tw_mreq_new(struct tw_node *n, enum tw_mreq_kind kind)
+{
+	struct tw_mreq *m = tw_pool_get(&n->reqs);
+
+	if (m)
+		tw_mreq_init(m, kind);
+	return m;
+}
+
+void tw_mreq_free(struct tw_node *n, struct tw_mreq *m)
+{
+	tw_list_del(&m->link);
+	tw_unask(&m->ask);
+	tw_pool_put(&n->reqs, m);
+}
+
+void tw_mreq_done(struct tw_node *n, struct tw_mreq *m, mcapi_status_t status, size_t size)
+{
+	tw_list_del(&m->link);
+	tw_unask(&m->ask);
+	m->state = TW_Q_DONE;
+	m->status = status;
+	m->size = size;
+	n->ep->events++;
+}
+
+/* Generation, number, node: 32, 24 and 8 bits. */
+mcapi_request_t tw_mreq_handle(const struct tw_node *n, const struct tw_mreq *m)
+{
+	return (uint64_t)m->obj.gen << 32 | (uint64_t)m->obj.index << 8 | n->number;
+}
+
+static struct tw_mreq *find(const struct tw_node *n, const mcapi_request_t *request)
+{
+	if (!request || (*request & 255) != n->number)
+		return NULL;
+	return tw_pool_find(&n->reqs, (uint32_t)*request >> 8, (uint32_t)(*request >> 32));
+}
+
+/* What the program is told of a request that is over; the last ones are kept. */
+static mcapi_boolean_t report(struct tw_node *n, struct tw_mreq *m, size_t *size,
+			      mcapi_status_t *status)
+{
+	*size = m->size;
+	*status = m->state == TW_Q_CANCELLED ? MCAPI_EREQ_CANCELED : m->status;
+	if (!m->collected) {
+		m->collected = true;
+		tw_list_add_tail(&n->collected, &m->link);
+		if (++n->ncollected > COLLECTED_KEPT) {
+			tw_mreq_free(n, tw_list_first(&n->collected, struct tw_mreq, link));
+			n->ncollected--;
+		}
+	}
+	return *status == MCAPI_SUCCESS ? MCAPI_TRUE : MCAPI_FALSE;
+}
+
+static void carried(struct tw_node *n, struct tw_op *op, const struct tw_req *r)
+{
+	struct tw_mreq *m = tw_container(op, struct tw_mreq, op);
+
+	m->bound = false;
+	tw_mreq_done(n, m, r->status == TW_S_OK ? MCAPI_SUCCESS : m->lost, r->len);
+}
+
+mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, struct tw_req *r, uint32_t to,
+			     mcapi_status_t lost)
+{
+	m->bound = true;
+	m->lost = lost;
+	m->op.done = carried;
+	r->context = &m->op;
+	tw_send(n->ep, r, n->peers[to].addr);
+	/* A send may make progress: then it has been collected already. */
+	if (tw_unlikely(!m->bound))
+		return m->status;
+	if (tw_unlikely(!(r->flags & TW_R_DONE)))
+		return MCAPI_INCOMPLETE;
+	m->bound = false;
+	lost = r->status == TW_S_OK ? MCAPI_SUCCESS : lost;
+	tw_req_free(n->ep, r);
+	return lost;
+}
+
+/*
+ * A few looks without pausing or leaving the lock, for what is about to come;
+ * tw_wait() goes on from there, in a friendlier way.
+ */
+static bool poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *, void *), void *arg)
+{
+	uint64_t start = 0, now;
+
+	for (unsigned i = 1;; i++) {
+		if (test(ep, arg))
+			return true;
+		tw_progress(ep);
+		if (tw_likely(i & 15))
+			continue;
+		now = tw_clock();
+		start = start ? start : now;
+		if (now - start > tw_clock_us(POLL_US) || ep->closing ||
+		    tw_lock_wanted(&ep->slot->lock))
+			return false;
+	}
+}
+
+enum tw_waited tw_mc_wait(struct tw_node *n, bool (*test)(struct tw_ep *, void *), void *arg,
+			  int timeout)
+{
+	struct tw_ep *ep = n->ep;
+	uint64_t now, end = TW_FOREVER;
+
+	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
+		tw_mc_attend(ep);
+	if (tw_likely(timeout && poll_first(ep, test, arg)))
+		return TW_W_TRUE;
+	now = tw_clock();
+	if (timeout >= 0)
+		end = now + tw_clock_us(1000ull * (unsigned)timeout);
+	for (;;) {
+		uint64_t slice = end == TW_FOREVER ? TW_FOREVER : (end - now) / tw_clock_per_us + 1;
+		enum tw_waited waited;
+
+		if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
+			tw_mc_attend(ep);
+		if (test(ep, arg))
+			return TW_W_TRUE;
+		if (!tw_list_empty(&n->hungry))
+			slice = tw_min(slice, (uint64_t)HUNGRY_US);
+		if (!tw_list_empty(&n->gets))
+			slice = tw_min(slice, (uint64_t)SEARCH_US);
+		waited = tw_wait(ep, test, arg, slice);
+		if (waited == TW_W_TRUE || waited == TW_W_CLOSED)
+			return waited;
+		tw_hungry_tell(n);
+		tw_gets_search(n);
+		now = tw_clock();
+		if (now >= end) {
+			tw_mc_attend(ep);
+			tw_progress(ep);
+			return test(ep, arg) ? TW_W_TRUE : TW_W_TIMEOUT;
+		}
+	}
+}
+
+bool tw_mreq_over(struct tw_ep *ep, void *mreq)
+{
+	(void)ep;
+	return ((struct tw_mreq *)mreq)->state != TW_Q_PENDING;
+}
+
+mcapi_status_t tw_mreq_wait(struct tw_node *n, struct tw_mreq *m, int timeout,
+			    mcapi_status_t closed)
+{
+	enum tw_waited waited = tw_mc_wait(n, tw_mreq_over, m, timeout);
+
+	/* The engine has the buffer: it ends before long. */
+	if (waited == TW_W_TIMEOUT && m->bound)
+		waited = tw_mc_wait(n, tw_mreq_over, m, -1);
+	if (waited == TW_W_TRUE)
+		return m->status;
+	tw_list_del(&m->link);
+	tw_unask(&m->ask);
+	return waited == TW_W_CLOSED ? closed : MCAPI_EREQ_TIMEOUT;
+}
+
+/* The calls --------------------------------------------------------------------- */
+
+mcapi_boolean_t mcapi_test(const mcapi_request_t *request, size_t *size,
+			   mcapi_status_t *mcapi_status)
+{
+	mcapi_boolean_t over = MCAPI_FALSE;
+	struct tw_mreq *m;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return MCAPI_FALSE;
+	*mcapi_status = size ? MCAPI_ENOTREQ_HANDLE : MCAPI_EPARAM;
+	ep = size ? tw_mc_enter(&n) : NULL;
+	if (!ep)
+		return MCAPI_FALSE;
+	m = find(n, request);
+	if (m && m->state == TW_Q_PENDING) {
+		tw_progress(ep);
+		if (!tw_list_empty(&n->hungry))
+			tw_hungry_tell(n);
+		if (!tw_list_empty(&n->gets))
+			tw_gets_search(n);
+		tw_mc_attend(ep);
+	}
+	if (m && m->state == TW_Q_PENDING)
+		*mcapi_status = MCAPI_INCOMPLETE;
+	else if (m)
+		over = report(n, m, size, mcapi_status);
+	tw_mc_leave(ep);
+	return over;
+}
+
+struct waiting {
+	struct tw_node *n;
+	const mcapi_request_t *request;
+	mcapi_request_t **requests;
+	size_t number, which;
+	bool unknown;
+};
+
+/* Others may collect the request meanwhile, even long ago. */
+static bool one_over(struct tw_ep *ep, void *arg)
+{
+	struct waiting *w = arg;
+	struct tw_mreq *m = find(w->n, w->request);
+
+	(void)ep;
+	w->unknown = !m;
+	return !m || m->state != TW_Q_PENDING;
+}
+
+mcapi_boolean_t mcapi_wait(const mcapi_request_t *request, size_t *size,
+			   mcapi_status_t *mcapi_status, mcapi_timeout_t timeout)
+{
+	struct waiting w = {.request = request};
+	mcapi_boolean_t over = MCAPI_FALSE;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return MCAPI_FALSE;
+	*mcapi_status = size ? MCAPI_ENOTREQ_HANDLE : MCAPI_EPARAM;
+	ep = size ? tw_mc_enter(&w.n) : NULL;
+	if (!ep)
+		return MCAPI_FALSE;
+	if (find(w.n, request)) {
+		switch (tw_mc_wait(w.n, one_over, &w, timeout)) {
+		case TW_W_TRUE:
+			if (!w.unknown)
+				over = report(w.n, find(w.n, request), size, mcapi_status);
+			break;
+		case TW_W_CLOSED:
+			break;
+		default:
+			*mcapi_status = MCAPI_EREQ_TIMEOUT;
+		}
+	}
+	tw_mc_leave(ep);
+	return over;
+}
+
+/* Completed ones first; a cancelled one also ends the wait. */
+static bool any_over(struct tw_ep *ep, void *arg)
+{
+	struct waiting *w = arg;
+	bool cancelled = false;
+
+	(void)ep;
+	for (size_t i = 0; i < w->number; i++) {
+		struct tw_mreq *m = find(w->n, w->requests[i]);
+
+		if (m && m->state == TW_Q_PENDING)
+			continue;
+		w->unknown = !m;
+		if (!m || m->state == TW_Q_DONE) {
+			w->which = i;
+			return true;
+		}
+		if (!cancelled)
+			w->which = i;
+		cancelled = true;
+	}
+	return cancelled;
+}
+
+mcapi_int_t mcapi_wait_any(size_t number, mcapi_request_t **requests, size_t *size,
+			   mcapi_status_t *mcapi_status, mcapi_timeout_t timeout)
+{
+	struct waiting w = {.requests = requests, .number = number};
+	mcapi_int_t which = MCAPI_NULL;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return MCAPI_NULL;
+	*mcapi_status = size && requests && number ? MCAPI_ENOTREQ_HANDLE : MCAPI_EPARAM;
+	ep = *mcapi_status == MCAPI_EPARAM ? NULL : tw_mc_enter(&w.n);
+	if (!ep)
+		return MCAPI_NULL;
+	switch (tw_mc_wait(w.n, any_over, &w, timeout)) {
+	case TW_W_TRUE:
+		if (!w.unknown) {
+			report(w.n, find(w.n, requests[w.which]), size, mcapi_status);
+			which = (mcapi_int_t)w.which;
+		}
+		break;
+	case TW_W_CLOSED:
+		break;
+	default:
+		*mcapi_status = MCAPI_EREQ_TIMEOUT;
+	}
+	tw_mc_leave(ep);
+	return which;
+}
+
+/* Takes an operation back; false when it is too late. */
+static bool cancel(struct tw_node *n, struct tw_mreq *m)
+{
+	if (m->state != TW_Q_PENDING)
+		return false;
+	if (m->bound) {
+		/* Its buffer is in use until it ends. */
+		tw_mc_wait(n, tw_mreq_over, m, -1);
+		return false;
+	}
+	if (m->kind == TW_Q_OPEN)
+		tw_chan_cancel_open(n, m);
+	tw_mreq_done(n, m, MCAPI_EREQ_CANCELED, 0);
+	m->state = TW_Q_CANCELLED;
+	return true;
+}
+
+void mcapi_cancel(const mcapi_request_t *request, mcapi_status_t *mcapi_status)
+{
+	struct tw_mreq *m;
+	struct tw_node *n;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return;
+	*mcapi_status = MCAPI_ENOTREQ_HANDLE;
+	ep = tw_mc_enter(&n);
+	if (!ep)
+		return;
+	m = find(n, request);
+	if (m && cancel(n, m))
+		*mcapi_status = MCAPI_SUCCESS;
+	tw_mc_leave(ep);
+}

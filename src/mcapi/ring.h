@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ring of a scalar channel, in memory that both ends share. A line carries
+ * seven scalars and a tag for each, which says that it is there, in which lap of
+ * the ring, and how large it is: a scalar costs the reader one cache line, or a
+ * seventh of one. The reader tells after every line how far it is.
+ *
+ * What the other end writes decides nothing but which values are received.
+ */
+#ifndef TW_MCAPI_RING_H
+#define TW_MCAPI_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/compiler.h"
+
+#define TW_SCL_LINES 256u
+#define TW_SCL_SLOTS 7u
+#define TW_SCL_LAPS 63 /* tags of earlier laps differ, and 0 is none */
+
+struct tw_scl_line {
+	_Atomic(uint64_t) value[TW_SCL_SLOTS];
+	_Atomic(uint8_t) tag[8]; /* lap << 2 | size code */
+};
+
+/* Each word has one writer and its own line; a sleeper's mark is cleared by who wakes it. */
+struct tw_scl_ring {
+	_Atomic(uint32_t) head tw_aligned_line; /* lines read */
+	_Atomic(uint32_t) reader_sleeps tw_aligned_line;
+	_Atomic(uint32_t) writer_sleeps tw_aligned_line;
+	uint64_t cookie tw_aligned_line; /* shows that it is the right one */
+	struct tw_scl_line lines[TW_SCL_LINES] tw_aligned_line;
+};
+_Static_assert(sizeof(struct tw_scl_line) == TW_LINE, "shared memory format");
+_Static_assert(sizeof(struct tw_scl_ring) == 4 * TW_LINE + TW_SCL_LINES * TW_LINE,
+	       "shared memory format");
+
+#define TW_SCL_BYTES ((sizeof(struct tw_scl_ring) + TW_PAGE - 1) & ~(size_t)(TW_PAGE - 1))
+
+/* Where a reader or a writer is: in its own memory. */
+struct tw_scl_pos {
+	uint32_t line, slot;
+	uint32_t lap;
+	uint32_t head; /* the writer's last look */
+};
+
+static inline void tw_scl_pos_init(struct tw_scl_pos *p)
+{
+	*p = (struct tw_scl_pos){.lap = 1};
+}
+
+/* One slot further; true at the end of a line. */
+static inline bool tw_scl_next(struct tw_scl_pos *p)
+{
+	if (tw_likely(++p->slot < TW_SCL_SLOTS))
+		return false;
+	p->slot = 0;
+	if ((++p->line & (TW_SCL_LINES - 1)) == 0)
+		p->lap = p->lap % TW_SCL_LAPS + 1;
+	return true;
+}
+
+static inline bool tw_scl_full(struct tw_scl_pos *p, const struct tw_scl_ring *r)
+{
+	if (tw_likely(p->slot || p->line - p->head < TW_SCL_LINES))
+		return false;
+	p->head = atomic_load_explicit(&r->head, memory_order_acquire);
+	return p->line - p->head >= TW_SCL_LINES;
+}
+
+/* The size code is 0 to 3, for 1 to 8 bytes. False: there is no room. */
+static inline bool tw_scl_put(struct tw_scl_pos *p, struct tw_scl_ring *r, uint64_t value,
+			      unsigned code)
+{
+	struct tw_scl_line *l = &r->lines[p->line & (TW_SCL_LINES - 1)];
+
+	if (tw_unlikely(tw_scl_full(p, r)))
+		return false;
+	atomic_store_explicit(&l->value[p->slot], value, memory_order_relaxed);
+	atomic_store_explicit(&l->tag[p->slot], (uint8_t)(p->lap << 2 | code),
+			      memory_order_release);
+	tw_scl_next(p);
+	return true;
+}
+
+/* The size code of the next scalar, or -1 if there is none. */
+static inline int tw_scl_look(const struct tw_scl_pos *p, const struct tw_scl_ring *r)
+{
+	const struct tw_scl_line *l = &r->lines[p->line & (TW_SCL_LINES - 1)];
+	uint8_t tag = atomic_load_explicit(&l->tag[p->slot], memory_order_acquire);
+
+	return tw_likely(tag >> 2 == (int)p->lap) ? tag & 3 : -1;
+}
+
+/* Takes the next, which tw_scl_look() has seen; true if a writer must be woken. */
+static inline bool tw_scl_take(struct tw_scl_pos *p, struct tw_scl_ring *r, uint64_t *value)
+{
+	struct tw_scl_line *l = &r->lines[p->line & (TW_SCL_LINES - 1)];
+
+	*value = atomic_load_explicit(&l->value[p->slot], memory_order_relaxed);
+	if (tw_likely(!tw_scl_next(p)))
+		return false;
+	atomic_store_explicit(&r->head, p->line, memory_order_release);
+	return true;
+}
+
+/* How many wait to be read. */
+static inline unsigned tw_scl_count(struct tw_scl_pos p, const struct tw_scl_ring *r)
+{
+	unsigned n = 0;
+
+	while (n < TW_SCL_LINES * TW_SCL_SLOTS && tw_scl_look(&p, r) >= 0) {
+		tw_scl_next(&p);
+		n++;
+	}
+	return n;
+}
+
+#endif /* TW_MCAPI_RING_H */

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MCAPI 4.5: scalars. Each end has a lock of its own, biased to the thread that
+ * uses it, and a ring (ring.h); the node's lock is taken to open, to close and to
+ * sleep. Order: the node's lock, then the end's. Where the sender cannot map the
+ * receiver's ring (another host, another pid namespace), scalars travel as
+ * messages and the receiver's node puts them into its ring.
+ */
+#include <sched.h>
+
+#include "mcapi/scl.h"
+
+#define REPORT 64	/* scalars received by way of messages between two credits */
+#define LOOKS 32	/* between two looks at the clock */
+#define FIRST_LOOKS 500 /* of a receive, before it lets others in */
+#define YIELD_US 5
+
+/* Waiting -------------------------------------------------------------------------- */
+
+struct wait {
+	uint32_t handle;
+	bool sender;
+	struct tw_node *node;
+};
+
+/* Whether there is something to do, if only to fail. */
+static bool possible(const struct wait *w, struct tw_scl *s)
+{
+	enum tw_scl_state state = tw_scl_state_of(s);
+
+	if (state == TW_SCL_ENDED)
+		return true;
+	if (!w->sender)
+		return tw_scl_look(&s->pos, s->ring) >= 0;
+	if (state == TW_SCL_OPENING)
+		return false;
+	if (s->by_message)
+		return tw_endp_find(w->node, s->endpoint)->chan.credits != 0;
+	return !tw_scl_full(&s->pos, s->ring);
+}
+
+/*
+ * A mark tells the other end that we sleep; who wakes us takes it away. After
+ * setting it, a last look: pairs with the other end's look at it after a store.
+ */
+static bool possible_or_marked(struct tw_ep *ep, void *arg)
+{
+	struct wait *w = arg;
+	struct tw_scl *s = tw_scl_enter(w->handle, w->sender);
+	_Atomic(uint32_t) *mark;
+	bool yes;
+
+	(void)ep;
+	if (!s)
+		return true;
+	yes = possible(w, s);
+	if (!yes && s->ring && !s->by_message) {
+		mark = w->sender ? &s->ring->writer_sleeps : &s->ring->reader_sleeps;
+		if (!atomic_load_explicit(mark, memory_order_relaxed)) {
+			atomic_store_explicit(mark, 1, memory_order_relaxed);
+			tw_barrier_hosts();
+			yes = possible(w, s);
+		}
+	}
+	tw_unlock(&s->lock);
+	return yes;
+}
+
+/* Waits in the node, asleep in the end. */
+static mcapi_status_t wait_for(uint32_t handle, bool sender, int timeout)
+{
+	struct wait w = {.handle = handle, .sender = sender};
+	enum tw_waited waited;
+	struct tw_ep *ep = tw_mc_enter(&w.node);
+
+	if (!ep)
+		return MCAPI_ENOT_HANDLE;
+	waited = tw_mc_wait(w.node, possible_or_marked, &w, timeout);
+	tw_mc_leave(ep);
+	if (waited == TW_W_TRUE)
+		return MCAPI_SUCCESS;
+	return waited == TW_W_CLOSED ? MCAPI_ENOT_HANDLE : MCAPI_EREQ_TIMEOUT;
+}
+
+/* Polling outside the node's lock: worth it where the other end keeps up. */
+static bool spin(uint32_t handle, bool sender)
+{
+	struct wait w = {.handle = handle, .sender = sender};
+	uint64_t start = tw_clock(), yielded = start, now;
+	uint64_t limit = tw_clock_us(tw_settings.spin_us);
+
+	for (;;) {
+		struct tw_scl *s = tw_scl_enter(handle, sender);
+		bool yes = false, blind;
+
+		if (!s)
+			return true;
+		blind = !s->ring || s->by_message;
+		for (unsigned i = 0; !yes && !blind && i < LOOKS; i++)
+			yes = possible(&w, s);
+		tw_unlock(&s->lock);
+		if (yes || blind)
+			return yes;
+		now = tw_clock();
+		if (now - start >= limit)
+			return false;
+		if (now - yielded < tw_clock_us(YIELD_US))
+			continue;
+		sched_yield();
+		yielded = tw_clock();
+		/* A shared core is better used by the others. */
+		if (yielded - now > tw_clock_us(20))
+			limit /= 4;
+	}
+}
+
+static tw_noinline void wake(uint32_t handle, bool sender)
+{
+	struct tw_node *n;
+	struct tw_ep *ep = tw_mc_enter(&n);
+	struct tw_scl *s;
+	struct tw_endp *e = NULL;
+
+	if (!ep)
+		return;
+	s = tw_scl_enter(handle, sender);
+	if (s) {
+		e = tw_endp_find(n, s->endpoint);
+		tw_unlock(&s->lock);
+	}
+	if (e && e->chan.bound)
+		tw_chan_say(n, e, TW_SAY_WAKE, 0);
+	tw_mc_leave(ep);
+}
+
+/* Whether the other end sleeps; it is woken once. */
+static inline bool sleeps(const struct tw_scl *s, _Atomic(uint32_t) *mark)
+{
+	if (tw_unlikely(s->fence))
+		atomic_thread_fence(memory_order_seq_cst);
+	tw_barrier_compiler();
+	return tw_unlikely(atomic_load_explicit(mark, memory_order_relaxed)) &&
+	       atomic_exchange(mark, 0);
+}
+
+/* Sending -------------------------------------------------------------------------- */
+
+static mcapi_status_t send_message(uint32_t handle, uint64_t value, unsigned code)
+{
+	mcapi_status_t status = MCAPI_INCOMPLETE;
+	struct tw_node *n;
+	struct tw_ep *ep = tw_mc_enter(&n);
+	struct tw_scl *s = ep ? tw_scl_enter(handle, true) : NULL;
+	struct tw_endp *e = NULL;
+	struct tw_mreq m;
+	struct tw_req *r;
+
+	if (s) {
+		e = tw_endp_find(n, s->endpoint);
+		tw_unlock(&s->lock);
+	}
+	if (!e || e->chan.peer_closed) {
+		status = MCAPI_ENOT_HANDLE;
+	} else if (e->chan.credits) {
+		tw_mreq_init(&m, TW_Q_PKT_SEND);
+		r = tw_req_new1(ep, TW_SEND, (char *)&value, sizeof(value));
+		if (r) {
+			e->chan.credits--;
+			r->match = tw_mc_match(TW_K_SCL, code, e->chan.epoch, e->chan.other,
+					       e->handle);
+			status = tw_mreq_carry(n, &m, r, tw_node_of(e->chan.other),
+					       MCAPI_ENOT_HANDLE);
+			if (status == MCAPI_INCOMPLETE)
+				status = tw_mreq_wait(n, &m, -1, MCAPI_ENOT_HANDLE);
+		}
+	}
+	if (ep)
+		tw_mc_leave(ep);
+	return status;
+}
+
+static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code,
+				  mcapi_status_t *status)
+{
+	struct tw_scl *s;
+
+	for (;;) {
+		bool by_message, done = false, ended, must_wake = false;
+		int timeout;
+
+		s = tw_scl_enter(handle, true);
+		*status = MCAPI_ENOT_HANDLE;
+		if (!s)
+			return;
+		ended = tw_scl_state_of(s) == TW_SCL_ENDED;
+		by_message = tw_scl_state_of(s) == TW_SCL_READY && s->by_message;
+		timeout = s->timeout;
+		if (tw_scl_state_of(s) == TW_SCL_READY && !by_message) {
+			done = tw_scl_put(&s->pos, s->ring, value, code);
+			must_wake = done && sleeps(s, &s->ring->reader_sleeps);
+		}
+		tw_unlock(&s->lock);
+		if (ended)
+			return;
+		if (must_wake)
+			wake(handle, true);
+		*status = done	       ? MCAPI_SUCCESS
+			  : by_message ? send_message(handle, value, code)
+				       : MCAPI_INCOMPLETE;
+		if (*status != MCAPI_INCOMPLETE)
+			return;
+		if (spin(handle, true))
+			continue;
+		*status = wait_for(handle, true, timeout);
+		if (*status != MCAPI_SUCCESS)
+			return;
+	}
+}
+
+static inline void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
+{
+	struct tw_scl *s;
+
+	if (tw_unlikely(!status))
+		return;
+	s = tw_scl_enter(handle, true);
+	if (tw_likely(s && tw_scl_state_of(s) == TW_SCL_READY && s->ring &&
+		      tw_scl_put(&s->pos, s->ring, value, code))) {
+		bool must_wake = sleeps(s, &s->ring->reader_sleeps);
+
+		tw_unlock(&s->lock);
+		if (tw_unlikely(must_wake))
+			wake(handle, true);
+		*status = MCAPI_SUCCESS;
+		return;
+	}
+	if (s)
+		tw_unlock(&s->lock);
+	send_slow(handle, value, code, status);
+}
+
+void mcapi_sclchan_send_uint64(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint64_t dataword,
+			       mcapi_status_t *mcapi_status)
+{
+	send(send_handle, dataword, 3, mcapi_status);
+}
+
+void mcapi_sclchan_send_uint32(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint32_t dataword,
+			       mcapi_status_t *mcapi_status)
+{
+	send(send_handle, dataword, 2, mcapi_status);
+}
+
+void mcapi_sclchan_send_uint16(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint16_t dataword,
+			       mcapi_status_t *mcapi_status)
+{
+	send(send_handle, dataword, 1, mcapi_status);
+}
+
+void mcapi_sclchan_send_uint8(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint8_t dataword,
+			      mcapi_status_t *mcapi_status)
+{
+	send(send_handle, dataword, 0, mcapi_status);
+}
+
+/* Receiving ------------------------------------------------------------------------ */
+
+/* What came by message gives credit back. */
+static tw_noinline void report(uint32_t handle)
+{
+	struct tw_node *n;
+	struct tw_ep *ep = tw_mc_enter(&n);
+	struct tw_scl *s = ep ? tw_scl_enter(handle, false) : NULL;
+	struct tw_endp *e;
+	uint32_t taken;
+
+	if (s) {
+		taken = s->taken;
+		s->taken = 0;
+		e = tw_endp_find(n, s->endpoint);
+		tw_unlock(&s->lock);
+		if (e)
+			tw_chan_took(n, e, taken, 0);
+	}
+	if (ep)
+		tw_mc_leave(ep);
+}
+
+/* Takes a scalar that is there; unlocks. */
+static inline uint64_t take(struct tw_scl *s, uint32_t handle, int code, unsigned wanted,
+			    mcapi_status_t *status)
+{
+	bool must_wake = false, must_report = false;
+	uint64_t value = 0;
+
+	/* One of another size stays for a receive of that size. */
+	*status = MCAPI_ESCL_SIZE;
+	if (tw_likely(code == (int)wanted)) {
+		*status = MCAPI_SUCCESS;
+		if (tw_unlikely(tw_scl_take(&s->pos, s->ring, &value)))
+			must_wake = sleeps(s, &s->ring->writer_sleeps);
+		must_report = tw_unlikely(s->by_message) && ++s->taken >= REPORT;
+	}
+	tw_unlock(&s->lock);
+	if (tw_unlikely(must_wake))
+		wake(handle, false);
+	if (tw_unlikely(must_report))
+		report(handle);
+	return value;
+}
+
+static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned wanted, mcapi_status_t *status)
+{
+	struct tw_scl *s;
+
+	for (;;) {
+		bool ended;
+		int code, timeout;
+
+		s = tw_scl_enter(handle, false);
+		*status = MCAPI_ENOT_HANDLE;
+		if (!s)
+			return 0;
+		/* In this order: what was sent before the end is received. */
+		ended = tw_scl_state_of(s) == TW_SCL_ENDED;
+		code = tw_scl_look(&s->pos, s->ring);
+		if (code >= 0)
+			return take(s, handle, code, wanted, status);
+		timeout = s->timeout;
+		tw_unlock(&s->lock);
+		if (ended)
+			return 0;
+		if (spin(handle, false))
+			continue;
+		*status = wait_for(handle, false, timeout);
+		if (*status != MCAPI_SUCCESS)
+			return 0;
+	}
+}
+
+static inline uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
+{
+	struct tw_scl *s;
+	int code;
+
+	if (tw_unlikely(!status))
+		return 0;
+	s = tw_scl_enter(handle, false);
+	if (tw_unlikely(!s)) {
+		*status = MCAPI_ENOT_HANDLE;
+		return 0;
+	}
+	/* Mostly it is about to come. */
+	for (unsigned i = 0; i < FIRST_LOOKS; i++) {
+		code = tw_scl_look(&s->pos, s->ring);
+		if (tw_likely(code >= 0))
+			return take(s, handle, code, wanted, status);
+	}
+	tw_unlock(&s->lock);
+	return recv_slow(handle, wanted, status);
+}
+
+mcapi_uint64_t mcapi_sclchan_recv_uint64(mcapi_sclchan_recv_hndl_t receive_handle,
+					 mcapi_status_t *mcapi_status)
+{
+	return recv(receive_handle, 3, mcapi_status);
+}
+
+mcapi_uint32_t mcapi_sclchan_recv_uint32(mcapi_sclchan_recv_hndl_t receive_handle,
+					 mcapi_status_t *mcapi_status)
+{
+	return (mcapi_uint32_t)recv(receive_handle, 2, mcapi_status);
+}
+
+mcapi_uint16_t mcapi_sclchan_recv_uint16(mcapi_sclchan_recv_hndl_t receive_handle,
+					 mcapi_status_t *mcapi_status)
+{
+	return (mcapi_uint16_t)recv(receive_handle, 1, mcapi_status);
+}
+
+mcapi_uint8_t mcapi_sclchan_recv_uint8(mcapi_sclchan_recv_hndl_t receive_handle,
+				       mcapi_status_t *mcapi_status)
+{
+	return (mcapi_uint8_t)recv(receive_handle, 0, mcapi_status);
+}
+
+mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
+				     mcapi_status_t *mcapi_status)
+{
+	mcapi_uint_t count = 0;
+	struct tw_node *n;
+	struct tw_scl *s;
+	struct tw_ep *ep;
+
+	if (!mcapi_status)
+		return MCAPI_NULL;
+	/* What comes by message, and the other end's closing, come with progress. */
+	ep = tw_mc_enter(&n);
+	if (ep) {
+		tw_progress(ep);
+		tw_mc_leave(ep);
+	}
+	s = tw_scl_enter(receive_handle, false);
+	*mcapi_status = MCAPI_ENOT_HANDLE;
+	if (!s)
+		return MCAPI_NULL;
+	if (tw_scl_state_of(s) != TW_SCL_ENDED)
+		*mcapi_status = MCAPI_SUCCESS;
+	count = tw_scl_count(s->pos, s->ring);
+	if (count)
+		*mcapi_status = MCAPI_SUCCESS;
+	tw_unlock(&s->lock);
+	return count;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ends of scalar channels: made, given a ring, ended. They are kept in a
+ * table of the process for ever, so that a handle can be checked without the
+ * node's lock.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "base/sealed.h"
+#include "mcapi/scl.h"
+
+#define REUSE 4096 /* ends that exist before one is used again: its lock is worn */
+#define WINDOW (TW_SCL_LINES * TW_SCL_SLOTS)
+
+_Atomic(struct tw_scl *) tw_scl_chunks[TW_SCL_CHUNKS];
+
+static struct {
+	pthread_mutex_t mutex;
+	unsigned made;	     /* ends that were ever used */
+	struct tw_list used; /* and are not now, the oldest first */
+} ends = {.mutex = PTHREAD_MUTEX_INITIALIZER, .used = {&ends.used, &ends.used}};
+
+/* The next one that was never used. */
+static struct tw_scl *fresh_end(void)
+{
+	unsigned chunk = ends.made / TW_SCL_CHUNK, i = ends.made % TW_SCL_CHUNK;
+	struct tw_scl *all;
+
+	if (chunk == TW_SCL_CHUNKS)
+		return NULL;
+	all = atomic_load_explicit(&tw_scl_chunks[chunk], memory_order_relaxed);
+	if (!all) {
+		all = aligned_alloc(TW_LINE, TW_SCL_CHUNK * sizeof(*all));
+		if (!all)
+			return NULL;
+		memset(all, 0, TW_SCL_CHUNK * sizeof(*all));
+		for (unsigned k = 0; k < TW_SCL_CHUNK; k++)
+			tw_lock_init(&all[k].lock, tw_settings.single_threaded);
+		atomic_store_explicit(&tw_scl_chunks[chunk], all, memory_order_release);
+	}
+	all[i].number = ends.made++;
+	return &all[i];
+}
+
+static struct tw_scl *new_end(void)
+{
+	struct tw_scl *s = NULL;
+
+	pthread_mutex_lock(&ends.mutex);
+	if (ends.made < REUSE || tw_list_empty(&ends.used))
+		s = fresh_end();
+	if (!s && !tw_list_empty(&ends.used)) {
+		s = tw_list_first(&ends.used, struct tw_scl, unused);
+		tw_list_del(&s->unused);
+	}
+	if (s)
+		s->gen = s->gen % 0xffff + 1;
+	pthread_mutex_unlock(&ends.mutex);
+	return s;
+}
+
+static void give_end(struct tw_scl *s)
+{
+	pthread_mutex_lock(&ends.mutex);
+	tw_list_add_tail(&ends.used, &s->unused);
+	pthread_mutex_unlock(&ends.mutex);
+}
+
+void tw_scl_forked(void)
+{
+	pthread_mutex_init(&ends.mutex, NULL);
+	for (unsigned i = 0; i < ends.made; i++)
+		atomic_store(&tw_scl_chunks[i / TW_SCL_CHUNK][i % TW_SCL_CHUNK].handle, 0);
+	/* Threads that are not here may hold their locks. */
+	tw_list_init(&ends.used);
+}
+
+/* Opening and closing ------------------------------------------------------------ */
+
+static bool make_ring(struct tw_scl *s)
+{
+	void *p;
+
+	s->fd = -1;
+	if (tw_sealed_make("tagwire-scalars", TW_SCL_BYTES, TW_SEALS, &s->fd, &p) == TW_OK) {
+		tw_fd_own(s->fd);
+		/* Pages now, not at the first scalar. */
+		memset(p, 0, TW_SCL_BYTES);
+	} else {
+		/* Without descriptors there is still memory. */
+		p = mmap(NULL, TW_SCL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			 -1, 0);
+		if (p == MAP_FAILED)
+			return false;
+	}
+	s->ring = p;
+	if (getrandom(&s->ring->cookie, sizeof(s->ring->cookie), 0) < 0)
+		s->ring->cookie = tw_clock();
+	return true;
+}
+
+uint32_t tw_scl_open(struct tw_node *n, struct tw_endp *e, bool sender)
+{
+	struct tw_scl *s = new_end();
+
+	if (!s)
+		return 0;
+	s->sender = sender;
+	s->fence = !tw_barrier_global();
+	s->by_message = false;
+	s->node = n;
+	s->endpoint = e->handle;
+	s->taken = 0;
+	s->timeout = e->timeout;
+	s->ring = NULL;
+	s->fd = -1;
+	tw_scl_pos_init(&s->pos);
+	tw_scl_pos_init(&s->feed);
+	atomic_store_explicit(&s->state, TW_SCL_OPENING, memory_order_relaxed);
+	if (!sender && !make_ring(s)) {
+		give_end(s);
+		return 0;
+	}
+	e->chan.scl = s;
+	atomic_store_explicit(&s->handle, s->gen << 16 | s->number, memory_order_release);
+	return s->gen << 16 | s->number;
+}
+
+void tw_scl_describe(struct tw_endp *e, struct tw_say *say)
+{
+	struct tw_scl *s = e->chan.scl;
+
+	say->value = WINDOW;
+	if (s->sender || s->fd < 0)
+		return;
+	say->pid = (uint32_t)getpid();
+	say->fd = (uint32_t)s->fd;
+	say->cookie = s->ring->cookie;
+}
+
+static struct tw_scl_ring *map_ring(const struct tw_say *say)
+{
+	struct tw_scl_ring *r = NULL;
+	char path[64];
+	int fd;
+
+	if (!say->pid)
+		return NULL;
+	snprintf(path, sizeof(path), "/proc/%u/fd/%u", say->pid, say->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return NULL;
+	if (tw_sealed_sound(fd, TW_SCL_BYTES))
+		r = tw_sealed_map(fd, TW_SCL_BYTES, PROT_READ | PROT_WRITE);
+	close(fd);
+	if (r && r->cookie != say->cookie) {
+		munmap(r, TW_SCL_BYTES);
+		return NULL;
+	}
+	return r;
+}
+
+void tw_scl_ready(struct tw_node *n, struct tw_endp *e)
+{
+	const struct tw_say *other = &e->chan.opened;
+	struct tw_scl *s = e->chan.scl;
+
+	if (other->flags & TW_SAY_FENCE)
+		s->fence = true;
+	if (s->sender) {
+		s->ring = map_ring(other);
+		s->by_message = !s->ring;
+		if (s->ring)
+			tw_chan_say(n, e, TW_SAY_MAPPED, 0);
+		else
+			tw_log(TW_LOG_INFO, "scalars of endpoint %x travel as messages", e->handle);
+	}
+	atomic_store_explicit(&s->state, TW_SCL_READY, memory_order_release);
+}
+
+void tw_scl_peer_closed(struct tw_endp *e)
+{
+	if (e->chan.scl)
+		atomic_store_explicit(&e->chan.scl->state, TW_SCL_ENDED, memory_order_release);
+}
+
+void tw_scl_close(struct tw_endp *e)
+{
+	struct tw_scl *s = e->chan.scl;
+
+	e->chan.scl = NULL;
+	tw_lock(&s->lock);
+	atomic_store_explicit(&s->handle, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->state, TW_SCL_ENDED, memory_order_relaxed);
+	if (s->ring)
+		munmap(s->ring, TW_SCL_BYTES);
+	s->ring = NULL;
+	if (s->fd >= 0)
+		tw_fd_close(s->fd);
+	tw_unlock(&s->lock);
+	give_end(s);
+}
+
+void tw_scl_hear(struct tw_node *n, struct tw_endp *e, const struct tw_say *say)
+{
+	struct tw_scl *s = e->chan.scl;
+
+	(void)n;
+	/* A wake-up has done its work by coming. */
+	if (say->what == TW_SAY_MAPPED && s->fd >= 0) {
+		tw_fd_close(s->fd);
+		s->fd = -1;
+	}
+}
+
+void tw_scl_arrived(struct tw_node *n, struct tw_endp *e, unsigned size, uint64_t value)
+{
+	struct tw_scl *s = e->chan.scl;
+
+	if (s->sender)
+		return;
+	s->by_message = true;
+	tw_scl_put(&s->feed, s->ring, value, size & 3);
+	n->ep->events++;
+}

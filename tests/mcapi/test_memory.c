@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests and what waits are bounded by memory: what happens at the bound. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "mcapi/mcapit.h"
+
+TestSuite(mcapi_memory, .init = mct_job, .timeout = MCT_TIMEOUT);
+
+/* Allows this process so many bytes more than it has. */
+static void allow(size_t more)
+{
+	struct rlimit limit;
+	unsigned long pages = 0;
+	FILE *in = fopen("/proc/self/statm", "r");
+
+	mct_check(in && fscanf(in, "%lu", &pages) == 1);
+	fclose(in);
+	mct_eq(getrlimit(RLIMIT_AS, &limit), 0);
+	limit.rlim_cur = more ? pages * (size_t)getpagesize() + more : limit.rlim_max;
+	mct_eq(setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+/* What the call says when memory is short; success, if it can do without more. */
+#define short_of_memory(a, b, ...)                                                                 \
+	do {                                                                                       \
+		mct_status = MCAPI_ERROR;                                                          \
+		__VA_ARGS__;                                                                       \
+		mct_is_at(__FILE__, __LINE__, #__VA_ARGS__,                                        \
+			  mct_status == MCAPI_SUCCESS ? MCAPI_SUCCESS                              \
+			  : mct_status == (b)	      ? (b)                                        \
+						      : (a));                                              \
+	} while (0)
+
+static int run_out(void *arg, int fd)
+{
+	mcapi_endpoint_t a, b, c;
+	mcapi_request_t req = 0, first = 0;
+	static char big[1 << 20];
+	struct mct_chan pkt;
+	uint64_t value = 0;
+	long waiting = 0;
+	void *p = NULL;
+
+	(void)arg;
+	(void)fd;
+	mct_up(1);
+	a = mct_create(1);
+	b = mct_create(2);
+	c = mct_create(3);
+	mct_chan(&pkt, &mct_kinds[MCT_PKT]);
+	mct_ok(mcapi_msg_recv_i(a, &value, 8, &first, ST));
+	allow(24 << 20);
+	do {
+		short_of_memory(MCAPI_ENO_REQUEST, MCAPI_ENO_REQUEST,
+				mcapi_msg_recv_i(a, &value, 8, &req, ST));
+		waiting += mct_status == MCAPI_SUCCESS;
+	} while (mct_status == MCAPI_SUCCESS && waiting < MCAPI_MAX_REQUESTS + 1000);
+	mct_eq(mct_status, MCAPI_ENO_REQUEST);
+	mct_check(waiting > 1000);
+	/* Nothing else gets a request either. */
+	for (int i = 0; i < 5; i++) {
+		mct_is(MCAPI_ENO_REQUEST, mcapi_connect_pktchan_i(b, c, &req, ST));
+		mct_is(MCAPI_ENO_REQUEST, mcapi_connect_sclchan_i(b, c, &req, ST));
+		mct_is(MCAPI_ENO_REQUEST, mcapi_pktchan_recv_i(pkt.rx, &p, &req, ST));
+		mct_either(MCAPI_ENO_REQUEST, MCAPI_ENO_MEM,
+			   mcapi_msg_send_i(b, c, big, 8, 0, &req, ST));
+		mct_either(MCAPI_ENO_REQUEST, MCAPI_ENO_MEM,
+			   mcapi_pktchan_send_i(pkt.tx, big, sizeof(big), &req, ST));
+	}
+	/* With memory everything goes on: the first receive is the first to be served. */
+	allow(0);
+	mct_send(b, a, 6, 0);
+	mct_eq(mct_done(&first), 8);
+	mct_eq(value, 6);
+	mct_connect(&mct_kinds[MCT_SCL], b, c);
+	mct_put(pkt.k, pkt.tx, 7);
+	mct_eq(mct_take(pkt.k, pkt.rx), 7);
+	mct_chan_end(&pkt);
+	mct_down();
+	return 0;
+}
+
+Test(mcapi_memory, no_more_requests, .timeout = MCT_TIMEOUT)
+{
+	struct twt_child child;
+
+	if (MCT_SANITIZED)
+		cr_skip_test("memory cannot be limited under the address sanitizer");
+	twt_spawn(&child, run_out, NULL);
+	mct_eq(twt_join(&child, MCT_CHILD), 0);
+}
+
+/* Packets that wait for buffers: refused some day, none of them lost or damaged. */
+static int flood(void *arg, int fd)
+{
+	enum { SIZE = 5000, MOST = 100000 };
+	static mcapi_request_t req[MOST];
+	static char data[SIZE];
+	struct mct_chan pkt;
+	void *p = NULL;
+	size_t got = 0;
+	int n = 0;
+
+	(void)arg;
+	(void)fd;
+	mct_up(1);
+	mct_chan(&pkt, &mct_kinds[MCT_PKT]);
+	memset(data, 0x77, sizeof(data));
+	allow(24 << 20);
+	do
+		short_of_memory(MCAPI_ENO_MEM, MCAPI_ENO_REQUEST,
+				mcapi_pktchan_send_i(pkt.tx, data, SIZE, &req[n], ST));
+	while (mct_status == MCAPI_SUCCESS && ++n < MOST);
+	allow(0);
+	mct_check(n >= 128);
+	for (int i = 0; i < n; i++) {
+		mct_ok(mcapi_pktchan_recv(pkt.rx, &p, &got, ST));
+		mct_eq(got, SIZE);
+		mct_check(memcmp(p, data, SIZE) == 0);
+		mct_ok(mcapi_pktchan_free(p, ST));
+	}
+	for (int i = 0; i < n; i++)
+		mct_eq(mct_done(&req[i]), SIZE);
+	mct_chan_end(&pkt);
+	mct_down();
+	return 0;
+}
+
+Test(mcapi_memory, waiting_packets, .timeout = MCT_TIMEOUT)
+{
+	struct twt_child child;
+
+	if (MCT_SANITIZED)
+		cr_skip_test("memory cannot be limited under the address sanitizer");
+	twt_spawn(&child, flood, NULL);
+	mct_eq(twt_join(&child, MCT_CHILD), 0);
+}

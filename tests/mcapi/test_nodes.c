@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Nodes that come, go and are many (3.1, 4.1.2). */
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "mcapi/mcapit.h"
+
+TestSuite(mcapi_nodes, .init = mct_job, .timeout = MCT_TIMEOUT);
+
+/* As many nodes as any program of the standard has, each talks with three others. */
+static void ring_of_nodes(struct mct_me *me)
+{
+	static const int far[] = {1, 7, 31};
+	mcapi_endpoint_t mine = mct_create(1);
+	uint64_t sum = 0, want = 0;
+
+	for (int i = 0; i < 3; i++) {
+		int to = (me->rank + far[i]) % me->n;
+
+		mct_send(mine, mct_get((mcapi_node_t)to, 1), (uint64_t)me->rank << 8 | (unsigned)i,
+			 (mcapi_priority_t)i);
+		want += (uint64_t)((me->rank + me->n - far[i]) % me->n) << 8 | (unsigned)i;
+	}
+	for (int i = 0; i < 3; i++)
+		sum += mct_recv(mine);
+	mct_eq(sum, want);
+	/* A scalar channel around the ring, one token through all. */
+	mcapi_endpoint_t in = mct_create(2), out = mct_create(3);
+	const struct mct_kind *k = &mct_kinds[MCT_SCL];
+	mcapi_request_t rx, tx;
+	uint32_t hr, hs;
+
+	mct_connect(k, out, mct_get((mcapi_node_t)((me->rank + 1) % me->n), 2));
+	tx = mct_open_send(k, out, &hs);
+	/* Who connects it is the one before. */
+	mct_meet(me);
+	rx = mct_open_recv(k, in, &hr);
+	mct_done(&tx);
+	mct_done(&rx);
+	if (me->rank == 0)
+		mct_put(k, hs, 1);
+	sum = mct_take(k, hr);
+	if (me->rank == 0)
+		mct_eq(sum, me->n);
+	else
+		mct_put(k, hs, sum + 1);
+	mct_meet(me);
+	mct_close_send(k, hs);
+	mct_close_recv(k, hr);
+	mct_meet(me);
+}
+
+Test(mcapi_nodes, sixty_four_threads, .timeout = MCT_TIMEOUT)
+{
+	mct_crew(MCT_THREADS, 64, ring_of_nodes);
+}
+
+Test(mcapi_nodes, sixty_four_processes, .timeout = MCT_TIMEOUT)
+{
+	mct_crew(MCT_PROCESSES, 64, ring_of_nodes);
+}
+
+/* Nodes of threads and of processes together: four processes of two nodes each. */
+struct member {
+	struct mct_me *me;
+	mcapi_node_t node;
+};
+
+static void half(void *arg)
+{
+	struct member *m = arg;
+	mcapi_endpoint_t mine;
+
+	mct_up(m->node);
+	mine = mct_create(1);
+	for (mcapi_node_t to = 0; to < 8; to++)
+		mct_send(mine, mct_get(to, 1), m->node, 0);
+	uint64_t seen = 0;
+
+	for (int i = 0; i < 8; i++)
+		seen |= 1u << mct_recv(mine);
+	mct_eq(seen, 0xff);
+	atomic_fetch_add(&m->me->shared->word[0], 1);
+	mct_until(m->me, 0, 8);
+	mct_down();
+}
+
+static void two_nodes(struct mct_me *me)
+{
+	struct member m[2] = {{me, (mcapi_node_t)(2 * me->rank)},
+			      {me, (mcapi_node_t)(2 * me->rank + 1)}};
+	struct mct_thread t[2];
+
+	for (int i = 0; i < 2; i++)
+		mct_start(&t[i], half, &m[i]);
+	for (int i = 0; i < 2; i++)
+		mct_join(&t[i]);
+}
+
+Test(mcapi_nodes, threads_and_processes, .timeout = MCT_TIMEOUT)
+{
+	mct_wild(MCT_PROCESSES, 4, two_nodes);
+}
+
+/* A call that blocks in another thread while its node ends: an error, not a hang. */
+enum call { RECV, GET, WAIT, WAIT_ANY, PKT_RECV, SCL_RECV, SCL_SEND, CALLS };
+
+struct caller {
+	enum call call;
+	mcapi_endpoint_t ep;
+	struct mct_chan *pkt, *scl, *full;
+	mcapi_request_t req;
+	mcapi_status_t status;
+};
+
+static void block(void *arg)
+{
+	struct caller *c = arg;
+	mcapi_request_t *list[1] = {&c->req};
+	uint64_t value;
+	size_t size;
+
+	c->status = MCAPI_SUCCESS;
+	switch (c->call) {
+	case RECV:
+		mcapi_msg_recv(c->ep, &value, 8, &size, &c->status);
+		break;
+	case GET:
+		mcapi_get_endpoint(1, 99, &c->status);
+		break;
+	case WAIT:
+		mcapi_wait(&c->req, &size, &c->status, MCAPI_INFINITE);
+		break;
+	case WAIT_ANY:
+		mcapi_wait_any(1, list, &size, &c->status, MCAPI_INFINITE);
+		break;
+	case PKT_RECV:
+		c->pkt->k->recv(c->pkt->rx, &c->status);
+		break;
+	case SCL_RECV:
+		c->scl->k->recv(c->scl->rx, &c->status);
+		break;
+	default:
+		while (c->status == MCAPI_SUCCESS)
+			c->full->k->send(c->full->tx, 1, &c->status);
+	}
+}
+
+static void block_all(struct caller *c, struct mct_thread *t, struct mct_chan chan[3],
+		      uint64_t *value)
+{
+	mct_up(1);
+	for (int i = 0; i < 3; i++)
+		mct_chan(&chan[i], &mct_kinds[i ? MCT_SCL : MCT_PKT]);
+	for (int i = 0; i < CALLS; i++) {
+		c[i] = (struct caller){i, mct_create(i), &chan[0], &chan[1], &chan[2],
+				       0, MCAPI_SUCCESS};
+		if (i == WAIT || i == WAIT_ANY)
+			mct_ok(mcapi_msg_recv_i(c[i].ep, value, 8, &c[i].req, ST));
+		mct_start(&t[i], block, &c[i]);
+	}
+	for (int i = 0; i < CALLS; i++)
+		mct_asleep(&t[i]);
+}
+
+Test(mcapi_nodes, finalize_while_others_block, .timeout = MCT_TIMEOUT)
+{
+	for (int round = 0; round < 3; round++) {
+		struct caller c[CALLS];
+		struct mct_thread t[CALLS];
+		struct mct_chan chan[3];
+		uint64_t value = 0;
+
+		block_all(c, t, chan, &value);
+		mct_down();
+		for (int i = 0; i < CALLS; i++) {
+			mct_join(&t[i]);
+			if (c[i].status == MCAPI_SUCCESS)
+				mct_fail(__FILE__, __LINE__, "call %d succeeded", i);
+		}
+	}
+}
+
+/* From atexit() too: the process ends, and well. */
+static void finalize_at_exit(void)
+{
+	mcapi_status_t status;
+
+	mcapi_finalize(&status);
+	/* Criterion's handlers, which come next, are not for this child. */
+	_exit(status == MCAPI_SUCCESS ? 0 : 9);
+}
+
+static int exit_with_threads(void *arg, int fd)
+{
+	static struct caller c[CALLS];
+	static struct mct_thread t[CALLS];
+	static struct mct_chan chan[3];
+	static uint64_t value;
+
+	(void)arg;
+	(void)fd;
+	block_all(c, t, chan, &value);
+	atexit(finalize_at_exit);
+	exit(1);
+}
+
+Test(mcapi_nodes, finalize_at_exit, .timeout = MCT_TIMEOUT)
+{
+	struct twt_child child;
+
+	twt_spawn(&child, exit_with_threads, NULL);
+	mct_eq(twt_join(&child, MCT_CHILD), 0);
+}
+
+/* A node that ends without a close: the other end of its channels notices. */
+static int leave_suddenly(void *arg, int fd)
+{
+	uint32_t h[2];
+	mcapi_request_t req;
+	char how = *(char *)arg, c;
+
+	mct_up(2);
+	for (int i = 0; i < 2; i++) {
+		mcapi_endpoint_t ep = mct_create(i);
+
+		mct_connect(&mct_kinds[i], ep, mct_get(1, i));
+		req = mct_open_send(&mct_kinds[i], ep, &h[i]);
+		mct_done(&req);
+		for (uint64_t n = 0; n < 20; n++)
+			mct_put(&mct_kinds[i], h[i], n);
+	}
+	/* A channel the other way, for its sends. */
+	mcapi_endpoint_t in = mct_create(5);
+
+	mct_connect(&mct_kinds[MCT_SCL], mct_get(1, 5), in);
+	req = mct_open_recv(&mct_kinds[MCT_SCL], in, &h[0]);
+	mct_done(&req);
+	mct_eq(twt_put(fd, "!", 1), 0);
+	mct_eq(twt_get(fd, &c, 1), 0);
+	if (how == 'f')
+		mct_down();
+	else if (how == 'k')
+		kill(getpid(), SIGKILL);
+	return 0;
+}
+
+static void left(char how)
+{
+	static const int code[] = {['f'] = 0, ['x'] = 0, ['k'] = 1000 + SIGKILL};
+	double end = twt_now() + MCT_LONG / 1000.;
+	mcapi_endpoint_t ep[3];
+	struct twt_child child;
+	mcapi_request_t req[3];
+	uint32_t h[3];
+	char c;
+
+	twt_spawn(&child, leave_suddenly, &how);
+	mct_up(1);
+	ep[0] = mct_create(0);
+	ep[1] = mct_create(1);
+	ep[2] = mct_create(5);
+	for (int i = 0; i < 3; i++) {
+		while (!(mct_attr(ep[i], MCAPI_ATTR_ENDP_STATUS) & MCAPI_CONNECTED)) {
+			mct_check(twt_now() < end);
+			mct_sleep(1);
+		}
+		req[i] = i < 2 ? mct_open_recv(&mct_kinds[i], ep[i], &h[i])
+			       : mct_open_send(&mct_kinds[MCT_SCL], ep[i], &h[i]);
+	}
+	for (int i = 0; i < 3; i++)
+		mct_done(&req[i]);
+	for (int i = 0; i < 2; i++)
+		mct_queued(&mct_kinds[i], h[i], 20);
+	mct_eq(twt_get(child.fd, &c, 1), 0);
+	mct_eq(twt_put(child.fd, "!", 1), 0);
+	mct_eq(twt_join(&child, MCT_CHILD), code[(int)how]);
+	for (int i = 0; i < 2; i++) {
+		for (uint64_t n = 0; n < 20; n++)
+			mct_eq(mct_take(&mct_kinds[i], h[i]), n);
+		mct_k(MCAPI_ENOT_HANDLE, &mct_kinds[i], recv, h[i]);
+		mct_close_recv(&mct_kinds[i], h[i]);
+	}
+	do {
+		mct_kinds[MCT_SCL].send(h[2], 1, ST);
+		mct_check(twt_now() < end);
+	} while (mct_status == MCAPI_SUCCESS);
+	mct_eq(mct_status, MCAPI_ENOT_HANDLE);
+	mct_close_send(&mct_kinds[MCT_SCL], h[2]);
+	for (int i = 0; i < 3; i++)
+		mct_delete(ep[i]);
+	/* The number is free again. */
+	mct_down();
+	mct_up(2);
+	mct_down();
+}
+
+Test(mcapi_nodes, peer_finalizes, .timeout = MCT_TIMEOUT)
+{
+	left('f');
+}
+
+Test(mcapi_nodes, peer_exits, .timeout = MCT_TIMEOUT)
+{
+	left('x');
+}
+
+Test(mcapi_nodes, peer_is_killed, .timeout = MCT_TIMEOUT)
+{
+	left('k');
+}
+
+/* The same number again, in the same process and in another, while others stay. */
+MCT_BOTH(mcapi_nodes, come_and_go, 3)
+{
+	mcapi_endpoint_t mine = mct_create(1);
+
+	for (int round = 0; round < 10; round++) {
+		mct_meet(me);
+		if (me->rank) {
+			mct_send(mine, mct_get(0, 1), (uint64_t)round, 0);
+		} else {
+			mct_eq(mct_recv(mine), round);
+			mct_eq(mct_recv(mine), round);
+		}
+		mct_meet(me);
+		if (me->rank != round % 3) {
+			mct_meet(me);
+			continue;
+		}
+		mct_down();
+		mct_up((mcapi_node_t)me->rank);
+		mine = mct_create(1);
+		mct_meet(me);
+	}
+	mct_delete(mine);
+}
+
+/* Several at once; all find each other again. */
+MCT_BOTH(mcapi_nodes, restarts, 4)
+{
+	mcapi_endpoint_t mine = mct_create(1);
+
+	for (uint64_t round = 0; round < 60; round++) {
+		uint64_t rng = round, sum = 0;
+		unsigned who = (unsigned)twt_random(&rng);
+
+		for (mcapi_node_t to = 0; to < 4; to++)
+			mct_send(mine, mct_get(to, 1), round << 4 | (unsigned)me->rank, 0);
+		for (int i = 0; i < 4; i++)
+			sum += mct_recv(mine);
+		mct_eq(sum, 4 * (round << 4) + 6);
+		mct_meet(me);
+		if (who >> me->rank & 1) {
+			mct_down();
+			mct_up((mcapi_node_t)me->rank);
+			mine = mct_create(1);
+		}
+		/* What is sent to a node that is about to end would end with it. */
+		mct_meet(me);
+	}
+}

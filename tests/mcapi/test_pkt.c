@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* 4.4.4 to 4.4.9: packets. */
+#include <stdlib.h>
+
+#include "mcapi/mcapit.h"
+
+TestSuite(mcapi_pkt, .init = mct_job, .timeout = MCT_TIMEOUT);
+
+#define BUFFERS 128
+static const struct mct_kind *const kind = &mct_kinds[MCT_PKT];
+
+static const size_t sizes[] = {0,    1,	   2,	 3,	7,     8,     31,     32,      33,     55,
+			       63,   64,   65,	 127,	129,   1000,  4095,   4096,    4097,   8191,
+			       8192, 8193, 9999, 65535, 65536, 65537, 262145, 1000003, 4194305};
+#define SIZES (int)(sizeof(sizes) / sizeof(*sizes))
+
+/* Node 0 receives on port 1 what node 1 sends. */
+static uint32_t open_between(struct mct_me *me)
+{
+	mcapi_endpoint_t mine = mct_create(1);
+	mcapi_request_t req;
+	uint32_t h = 0;
+
+	if (me->rank == 0)
+		mct_connect(kind, mct_get(1, 1), mine);
+	mct_meet(me);
+	req = me->rank ? mct_open_send(kind, mine, &h) : mct_open_recv(kind, mine, &h);
+	mct_done(&req);
+	return h;
+}
+
+static void close_between(struct mct_me *me, uint32_t h)
+{
+	mct_meet(me);
+	if (me->rank)
+		mct_close_send(kind, h);
+	else
+		mct_close_recv(kind, h);
+	mct_delete(mct_get((mcapi_node_t)me->rank, 1));
+}
+
+static void expect(void *buffer, size_t got, size_t size, uint64_t seed)
+{
+	mct_eq(got, size);
+	mct_check(buffer);
+	mct_eq(twt_check(buffer, size, seed), size);
+	/* It is the receiver's to use in any way it chooses (3.5.3). */
+	memset(buffer, 0x11, size);
+}
+
+static void receive_both_ways(uint32_t h, size_t size, uint64_t seed)
+{
+	void *a = NULL, *b = NULL;
+	mcapi_request_t req = 0;
+	size_t got = 77;
+
+	mct_ok(mcapi_pktchan_recv(h, &a, &got, ST));
+	expect(a, got, size, seed);
+	mct_ok(mcapi_pktchan_recv_i(h, &b, &req, ST));
+	got = mct_done(&req);
+	expect(b, got, size, seed + 1000);
+	mct_check(a != b);
+	mct_ok(mcapi_pktchan_free(b, ST));
+	mct_ok(mcapi_pktchan_free(a, ST));
+}
+
+static void send_both_ways(uint32_t h, size_t size, uint64_t seed)
+{
+	uint8_t *p = malloc(size + 1), *q = malloc(size + 1);
+	mcapi_request_t req = 0;
+
+	mct_check(p && q);
+	twt_fill(p, size, seed);
+	twt_fill(q, size, seed + 1000);
+	mct_ok(mcapi_pktchan_send(h, p, size, ST));
+	memset(p, 0xee, size);
+	mct_ok(mcapi_pktchan_send_i(h, q, size, &req, ST));
+	mct_eq(mct_done(&req), size);
+	memset(q, 0xee, size);
+	free(p);
+	free(q);
+}
+
+MCT_BOTH(mcapi_pkt, sizes_between_nodes, 2)
+{
+	uint32_t h = open_between(me);
+
+	for (int i = 0; i < SIZES; i++)
+		if (me->rank)
+			send_both_ways(h, sizes[i], (uint64_t)i);
+		else
+			receive_both_ways(h, sizes[i], (uint64_t)i);
+	close_between(me, h);
+}
+
+Test(mcapi_pkt, sizes_in_one_node, .timeout = MCT_TIMEOUT)
+{
+	struct mct_chan c;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	for (int i = 0; i < SIZES; i++) {
+		uint8_t *p = malloc(sizes[i] + 1);
+		mcapi_request_t s = 0, r = 0;
+		void *q = NULL;
+		size_t got;
+
+		mct_check(p);
+		twt_fill(p, sizes[i], 5);
+		mct_ok(mcapi_pktchan_send_i(c.tx, p, sizes[i], &s, ST));
+		mct_ok(mcapi_pktchan_recv_i(c.rx, &q, &r, ST));
+		got = mct_done(&r);
+		mct_eq(mct_done(&s), sizes[i]);
+		expect(q, got, sizes[i], 5);
+		mct_ok(mcapi_pktchan_free(q, ST));
+		free(p);
+	}
+	mct_chan_end(&c);
+	mct_down();
+}
+
+MCT_BOTH(mcapi_pkt, longest, 2)
+{
+	size_t size = MCAPI_MAX_PACKET_SIZE, got = 0;
+	uint32_t h = open_between(me);
+	mcapi_request_t req = 0;
+	uint8_t *p;
+	void *q = NULL;
+
+	if (me->rank) {
+		p = malloc(size + 1);
+		mct_check(p);
+		twt_fill(p, size, 99);
+		mct_is(MCAPI_EPACK_LIMIT, mcapi_pktchan_send(h, p, size + 1, ST));
+		mct_is(MCAPI_EPACK_LIMIT, mcapi_pktchan_send(h, p, (size_t)-1, ST));
+		mct_is(MCAPI_EPACK_LIMIT, mcapi_pktchan_send_i(h, p, size + 1, &req, ST));
+		mct_is(MCAPI_EPACK_LIMIT, mcapi_pktchan_send_i(h, p, (size_t)-1, &req, ST));
+		mct_ok(mcapi_pktchan_send(h, p, size, ST));
+		free(p);
+	} else {
+		mct_ok(mcapi_pktchan_recv(h, &q, &got, ST));
+		expect(q, got, size, 99);
+		mct_ok(mcapi_pktchan_free(q, ST));
+	}
+	close_between(me, h);
+}
+
+Test(mcapi_pkt, null_arguments, .timeout = MCT_TIMEOUT)
+{
+	mcapi_request_t req = 0;
+	char buffer[8] = "";
+	struct mct_chan c;
+	void *p = NULL;
+	size_t got;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	mct_null(mcapi_pktchan_send(c.tx, buffer, 1, MCAPI_NULL));
+	mct_null(mcapi_pktchan_send_i(c.tx, buffer, 1, &req, MCAPI_NULL));
+	mct_null(mcapi_pktchan_recv(c.rx, &p, &got, MCAPI_NULL));
+	mct_null(mcapi_pktchan_recv_i(c.rx, &p, &req, MCAPI_NULL));
+	mct_null(mcapi_pktchan_available(c.rx, MCAPI_NULL));
+	mct_is(MCAPI_EPARAM, mcapi_pktchan_send(c.tx, NULL, 1, ST));
+	mct_is(MCAPI_EPARAM, mcapi_pktchan_send_i(c.tx, NULL, 1, &req, ST));
+	mct_is(MCAPI_EPARAM, mcapi_pktchan_send_i(c.tx, buffer, 1, MCAPI_NULL, ST));
+	mct_is(MCAPI_EPARAM, mcapi_pktchan_recv(c.rx, NULL, &got, ST));
+	mct_is(MCAPI_EPARAM, mcapi_pktchan_recv_i(c.rx, NULL, &req, ST));
+	mct_is(MCAPI_EPARAM, mcapi_pktchan_recv_i(c.rx, &p, MCAPI_NULL, ST));
+	/* Nothing was sent and no receive waits. */
+	mct_queued(kind, c.rx, 0);
+	mct_put(kind, c.tx, 44);
+	mct_ok(mcapi_pktchan_recv(c.rx, &p, &got, ST));
+	mct_eq(got, 8);
+	mct_null(mcapi_pktchan_free(p, MCAPI_NULL));
+	mct_ok(mcapi_pktchan_free(p, ST));
+	/* An empty packet has no address, but a buffer. */
+	mct_ok(mcapi_pktchan_send(c.tx, NULL, 0, ST));
+	mct_ok(mcapi_pktchan_recv(c.rx, &p, &got, ST));
+	mct_eq(got, 0);
+	mct_ok(mcapi_pktchan_free(p, ST));
+	mct_chan_end(&c);
+	mct_down();
+}
+
+/* Buffers go back in any order, from any thread, even after the close. */
+static void free_here(void *arg)
+{
+	mct_ok(mcapi_pktchan_free(arg, ST));
+}
+
+Test(mcapi_pkt, free_in_any_order, .timeout = MCT_TIMEOUT)
+{
+	enum { MANY = 40 };
+	void *p[MANY], *kept;
+	struct mct_thread t;
+	struct mct_chan c;
+	uint64_t rng = 3;
+	size_t got;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	for (int round = 0; round < 5; round++) {
+		for (uint64_t i = 0; i < MANY; i++)
+			mct_put(kind, c.tx, i);
+		for (int i = 0; i < MANY; i++)
+			mct_ok(mcapi_pktchan_recv(c.rx, &p[i], &got, ST));
+		for (uint64_t i = 0; i < MANY; i++)
+			mct_check(memcmp(p[i], &i, sizeof(i)) == 0);
+		for (int left = MANY; left; left--) {
+			int at = (int)(twt_random(&rng) % (uint64_t)left);
+
+			mct_ok(mcapi_pktchan_free(p[at], ST));
+			p[at] = p[left - 1];
+		}
+	}
+	mct_put(kind, c.tx, 71);
+	mct_put(kind, c.tx, 72);
+	mct_ok(mcapi_pktchan_recv(c.rx, &p[0], &got, ST));
+	mct_ok(mcapi_pktchan_recv(c.rx, &kept, &got, ST));
+	mct_start(&t, free_here, p[0]);
+	mct_join(&t);
+	mct_chan_end(&c);
+	mct_eq(*(uint64_t *)kept, 72);
+	mct_ok(mcapi_pktchan_free(kept, ST));
+	mct_down();
+}
+
+/* What is held does not keep others from coming. */
+Test(mcapi_pkt, many_buffers_held, .timeout = MCT_TIMEOUT)
+{
+	enum { MANY = 1000 };
+	static void *p[MANY];
+	struct mct_chan c;
+	size_t got;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	for (uint64_t i = 0; i < MANY; i++) {
+		mct_put(kind, c.tx, i);
+		mct_ok(mcapi_pktchan_recv(c.rx, &p[i], &got, ST));
+	}
+	for (uint64_t i = 0; i < MANY; i++) {
+		mct_check(memcmp(p[i], &i, sizeof(i)) == 0);
+		mct_ok(mcapi_pktchan_free(p[i], ST));
+	}
+	mct_chan_end(&c);
+	mct_down();
+}
+
+Test(mcapi_pkt, not_a_buffer, .timeout = MCT_TIMEOUT)
+{
+	char mine[64] = "", *heap = malloc(64);
+	struct mct_chan c;
+	void *p = NULL;
+	size_t got;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	mct_put(kind, c.tx, 1);
+	mct_ok(mcapi_pktchan_recv(c.rx, &p, &got, ST));
+	mct_is(MCAPI_ENOT_VALID_BUF, mcapi_pktchan_free(NULL, ST));
+	mct_is(MCAPI_ENOT_VALID_BUF, mcapi_pktchan_free(mine + 32, ST));
+	mct_is(MCAPI_ENOT_VALID_BUF, mcapi_pktchan_free(heap, ST));
+	mct_is(MCAPI_ENOT_VALID_BUF, mcapi_pktchan_free((void *)(uintptr_t)8, ST));
+	mct_is(MCAPI_ENOT_VALID_BUF, mcapi_pktchan_free((char *)p + 1, ST));
+	mct_ok(mcapi_pktchan_free(p, ST));
+	mct_is(MCAPI_ENOT_VALID_BUF, mcapi_pktchan_free(p, ST));
+	mct_chan_end(&c);
+	mct_down();
+	free(heap);
+}
+
+MCT_BOTH(mcapi_pkt, fifo, 2)
+{
+	enum { MANY = 3000 };
+	static const size_t longest = 20000;
+	uint32_t h = open_between(me);
+	uint8_t *p = malloc(longest);
+	uint64_t rng = 5;
+
+	mct_check(p);
+	for (uint64_t i = 0; i < MANY; i++) {
+		uint64_t r = twt_random(&rng);
+		size_t size = (size_t)(r % (r % 16 ? 100 : longest)), got = 0;
+		mcapi_request_t req = 0;
+		void *q = NULL;
+
+		if (me->rank) {
+			twt_fill(p, size, i);
+			mct_ok(mcapi_pktchan_send_i(h, p, size, &req, ST));
+			mct_eq(mct_done(&req), size);
+		} else {
+			mct_ok(mcapi_pktchan_recv(h, &q, &got, ST));
+			expect(q, got, size, i);
+			mct_ok(mcapi_pktchan_free(q, ST));
+		}
+	}
+	free(p);
+	close_between(me, h);
+}
+
+/* A full channel: send() reports it, send_i() waits for the receiver (4.4.4). */
+MCT_BOTH(mcapi_pkt, no_buffer, 2)
+{
+	uint32_t h = open_between(me);
+	uint64_t more[3] = {1000, 1001, 1002};
+	mcapi_request_t req[3];
+	size_t size = 0;
+
+	if (me->rank) {
+		for (uint64_t i = 0; i < BUFFERS; i++)
+			mct_put(kind, h, i);
+		for (int i = 0; i < 3; i++)
+			mct_k(MCAPI_ENO_BUFFER, kind, send, h, 5);
+		for (int i = 0; i < 3; i++)
+			mct_ok(mcapi_pktchan_send_i(h, &more[i], 8, &req[i], ST));
+		for (int i = 0; i < 3; i++)
+			mct_pending(&req[i]);
+		mct_is(MCAPI_EREQ_TIMEOUT, mcapi_wait(&req[0], &size, ST, 20));
+		mct_meet(me);
+		for (int i = 0; i < 3; i++)
+			mct_eq(mct_done(&req[i]), 8);
+		mct_meet(me);
+		mct_put(kind, h, 2000);
+	} else {
+		mct_meet(me);
+		for (uint64_t i = 0; i < BUFFERS; i++)
+			mct_eq(mct_take(kind, h), i);
+		for (int i = 0; i < 3; i++)
+			mct_eq(mct_take(kind, h), more[i]);
+		mct_queued(kind, h, 0);
+		mct_meet(me);
+		mct_eq(mct_take(kind, h), 2000);
+	}
+	close_between(me, h);
+}
+
+/* Receives that wait are served in order. */
+MCT_BOTH(mcapi_pkt, receives_in_order, 2)
+{
+	enum { MANY = 300 };
+	uint32_t h = open_between(me);
+	static _Thread_local mcapi_request_t req[MANY];
+	static _Thread_local void *p[MANY];
+
+	if (me->rank) {
+		mct_meet(me);
+		for (uint64_t i = 0; i < MANY; i++) {
+			mct_ok(mcapi_pktchan_send_i(h, &i, 8, &req[i], ST));
+			mct_done(&req[i]);
+		}
+	} else {
+		for (int i = 0; i < MANY; i++)
+			mct_ok(mcapi_pktchan_recv_i(h, &p[i], &req[i], ST));
+		mct_pending(&req[0]);
+		mct_pending(&req[MANY - 1]);
+		mct_meet(me);
+		for (uint64_t i = 0; i < MANY; i++) {
+			mct_eq(mct_done(&req[i]), 8);
+			mct_check(memcmp(p[i], &i, 8) == 0);
+			mct_ok(mcapi_pktchan_free(p[i], ST));
+		}
+	}
+	close_between(me, h);
+}
+
+/* A receive, or a send without buffer, that waits when the other end closes. */
+Test(mcapi_pkt, close_ends_requests, .timeout = MCT_TIMEOUT)
+{
+	struct mct_chan c;
+	mcapi_request_t req = 0;
+	uint64_t value = 7;
+	void *p = NULL;
+	size_t size = 0;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	mct_ok(mcapi_pktchan_recv_i(c.rx, &p, &req, ST));
+	mct_close_send(kind, c.tx);
+	mct_ends(&req, MCAPI_ENOT_HANDLE);
+	mct_close_recv(kind, c.rx);
+	mct_chan_reopen(&c);
+	for (uint64_t i = 0; i < BUFFERS; i++)
+		mct_put(kind, c.tx, i);
+	mct_ok(mcapi_pktchan_send_i(c.tx, &value, 8, &req, ST));
+	mct_pending(&req);
+	mct_close_recv(kind, c.rx);
+	/* Discarded or refused, but not forgotten. */
+	mcapi_wait(&req, &size, ST, MCT_LONG);
+	mct_check(mct_status == MCAPI_SUCCESS || mct_status == MCAPI_ENOT_HANDLE);
+	mct_close_send(kind, c.tx);
+	mct_down();
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* 4.5.4 to 4.5.12: scalars. */
+#include "mcapi/mcapit.h"
+
+TestSuite(mcapi_scl, .init = mct_job, .timeout = MCT_TIMEOUT);
+
+static const struct mct_kind *const kind = &mct_kinds[MCT_SCL];
+
+/* Node 0 receives on port 1 what node 1 sends. */
+static uint32_t open_between(struct mct_me *me)
+{
+	mcapi_endpoint_t mine = mct_create(1);
+	mcapi_request_t req;
+	uint32_t h = 0;
+
+	if (me->rank == 0)
+		mct_connect(kind, mct_get(1, 1), mine);
+	mct_meet(me);
+	req = me->rank ? mct_open_send(kind, mine, &h) : mct_open_recv(kind, mine, &h);
+	mct_done(&req);
+	return h;
+}
+
+static void close_between(struct mct_me *me, uint32_t h)
+{
+	mct_meet(me);
+	if (me->rank)
+		mct_close_send(kind, h);
+	else
+		mct_close_recv(kind, h);
+	mct_delete(mct_get((mcapi_node_t)me->rank, 1));
+}
+
+static void send_one(uint32_t h, int bytes, uint64_t value)
+{
+	if (bytes == 8)
+		mct_ok(mcapi_sclchan_send_uint64(h, value, ST));
+	else if (bytes == 4)
+		mct_ok(mcapi_sclchan_send_uint32(h, (uint32_t)value, ST));
+	else if (bytes == 2)
+		mct_ok(mcapi_sclchan_send_uint16(h, (uint16_t)value, ST));
+	else
+		mct_ok(mcapi_sclchan_send_uint8(h, (uint8_t)value, ST));
+}
+
+static uint64_t recv_one(uint32_t h, int bytes, mcapi_status_t want)
+{
+	uint64_t value = 0;
+
+	if (bytes == 8)
+		mct_is(want, value = mcapi_sclchan_recv_uint64(h, ST));
+	else if (bytes == 4)
+		mct_is(want, value = mcapi_sclchan_recv_uint32(h, ST));
+	else if (bytes == 2)
+		mct_is(want, value = mcapi_sclchan_recv_uint16(h, ST));
+	else
+		mct_is(want, value = mcapi_sclchan_recv_uint8(h, ST));
+	return value;
+}
+
+static uint64_t mask(int bytes)
+{
+	return bytes == 8 ? ~0ull : (1ull << bytes * 8) - 1;
+}
+
+/* Every width and its extremes. */
+Test(mcapi_scl, values, .timeout = MCT_TIMEOUT)
+{
+	static const uint64_t values[] = {0,	      1,	  0x7f,	      0x80,
+					  0xff,	      0x7fff,	  0x8000,     0xffff,
+					  0x7fffffff, 0x80000000, 0xffffffff, 0x0123456789abcdef,
+					  1ull << 63, ~0ull >> 1, ~0ull};
+	struct mct_chan c;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	for (int bytes = 1; bytes <= 8; bytes *= 2)
+		for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+			send_one(c.tx, bytes, values[i]);
+			mct_eq(recv_one(c.rx, bytes, MCAPI_SUCCESS), values[i] & mask(bytes));
+		}
+	mct_chan_end(&c);
+	mct_down();
+}
+
+/* A receive of another width is refused (3.8); the scalar is not lost. */
+Test(mcapi_scl, sizes_must_match, .timeout = MCT_TIMEOUT)
+{
+	struct mct_chan c;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	for (int sent = 1; sent <= 8; sent *= 2) {
+		send_one(c.tx, sent, 0xa5);
+		for (int wrong = 1; wrong <= 8; wrong *= 2)
+			if (wrong != sent)
+				recv_one(c.rx, wrong, MCAPI_ESCL_SIZE);
+		mct_queued(kind, c.rx, 1);
+		mct_eq(recv_one(c.rx, sent, MCAPI_SUCCESS), 0xa5);
+		mct_queued(kind, c.rx, 0);
+	}
+	mct_chan_end(&c);
+	mct_down();
+}
+
+/* Far more than fit: senders wait, and order holds over all widths. */
+MCT_BOTH(mcapi_scl, fifo, 2)
+{
+	enum { MANY = 100000 };
+	uint32_t h = open_between(me);
+	uint64_t rng = 8;
+
+	/* The sender gets stuck before the receiver begins. */
+	if (me->rank == 0)
+		mct_sleep(50);
+	for (int i = 0; i < MANY; i++) {
+		uint64_t value = twt_random(&rng);
+		int bytes = 1 << value % 4;
+
+		if (me->rank)
+			send_one(h, bytes, value);
+		else
+			mct_eq(recv_one(h, bytes, MCAPI_SUCCESS), value & mask(bytes));
+	}
+	close_between(me, h);
+}
+
+MCT_BOTH(mcapi_scl, available, 2)
+{
+	uint32_t h = open_between(me);
+
+	for (unsigned n = 1; n <= 64; n *= 4) {
+		if (me->rank) {
+			for (unsigned i = 0; i < n; i++)
+				mct_put(kind, h, i);
+			mct_meet(me);
+		} else {
+			mct_meet(me);
+			mct_queued(kind, h, n);
+			for (unsigned i = 0; i < n; i++) {
+				mct_queued(kind, h, n - i);
+				mct_eq(mct_take(kind, h), i);
+			}
+			mct_queued(kind, h, 0);
+		}
+		mct_meet(me);
+	}
+	close_between(me, h);
+}
+
+/* One scalar at a time, there and back: both ends sleep and wake. */
+MCT_BOTH(mcapi_scl, ping_pong, 2)
+{
+	mcapi_endpoint_t in = mct_create(1), out = mct_create(2);
+	mcapi_request_t rx, tx;
+	uint32_t hr, hs;
+
+	mct_connect(kind, out, mct_get(1 - (mcapi_node_t)me->rank, 1));
+	mct_meet(me);
+	rx = mct_open_recv(kind, in, &hr);
+	tx = mct_open_send(kind, out, &hs);
+	mct_done(&rx);
+	mct_done(&tx);
+	for (uint64_t i = 0; i < 2000; i++) {
+		if (me->rank == 0)
+			mct_put(kind, hs, i);
+		mct_eq(mct_take(kind, hr), i);
+		if (me->rank == 1)
+			mct_put(kind, hs, i);
+		if (i % 500 == 0)
+			mct_sleep(5);
+	}
+	mct_meet(me);
+	mct_close_send(kind, hs);
+	mct_close_recv(kind, hr);
+	mct_delete(in);
+	mct_delete(out);
+}
+
+Test(mcapi_scl, null_status, .timeout = MCT_TIMEOUT)
+{
+	struct mct_chan c;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	mct_null(mcapi_sclchan_send_uint64(c.tx, 1, MCAPI_NULL));
+	mct_null(mcapi_sclchan_send_uint32(c.tx, 1, MCAPI_NULL));
+	mct_null(mcapi_sclchan_send_uint16(c.tx, 1, MCAPI_NULL));
+	mct_null(mcapi_sclchan_send_uint8(c.tx, 1, MCAPI_NULL));
+	/* None of them did anything; nor do these, which must not block. */
+	mct_queued(kind, c.rx, 0);
+	mct_null(mcapi_sclchan_recv_uint64(c.rx, MCAPI_NULL));
+	mct_null(mcapi_sclchan_recv_uint32(c.rx, MCAPI_NULL));
+	mct_null(mcapi_sclchan_recv_uint16(c.rx, MCAPI_NULL));
+	mct_null(mcapi_sclchan_recv_uint8(c.rx, MCAPI_NULL));
+	mct_null(mcapi_sclchan_available(c.rx, MCAPI_NULL));
+	mct_put(kind, c.tx, 12);
+	mct_queued(kind, c.rx, 1);
+	mct_null(mcapi_sclchan_recv_uint64(c.rx, MCAPI_NULL));
+	mct_eq(mct_take(kind, c.rx), 12);
+	mct_chan_end(&c);
+	mct_down();
+}
+
+/* A thread that waits for room sleeps, and goes on when there is some. */
+struct sender {
+	uint32_t tx;
+	atomic_int sent;
+};
+
+static void send_many(void *arg)
+{
+	struct sender *s = arg;
+
+	for (int i = 0; i < 20000; i++) {
+		mct_ok(mcapi_sclchan_send_uint32(s->tx, (uint32_t)i, ST));
+		atomic_store(&s->sent, i + 1);
+	}
+}
+
+Test(mcapi_scl, full_channel_blocks, .timeout = MCT_TIMEOUT)
+{
+	struct mct_chan c;
+	struct mct_thread t;
+	struct sender s;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	s.tx = c.tx;
+	atomic_init(&s.sent, 0);
+	mct_start(&t, send_many, &s);
+	mct_asleep(&t);
+	mct_check(atomic_load(&s.sent) >= 1 && atomic_load(&s.sent) < 20000);
+	/* At least as many as messages and packets have buffers. */
+	mct_check(atomic_load(&s.sent) >= 128);
+	for (uint64_t i = 0; i < 20000; i++)
+		mct_eq(recv_one(c.rx, 4, MCAPI_SUCCESS), i);
+	mct_join(&t);
+	mct_chan_end(&c);
+	mct_down();
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads that share a node and what it has (3.14.2); a child of the node's process. */
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mcapi/mcapit.h"
+
+TestSuite(mcapi_threads, .init = mct_job, .timeout = MCT_TIMEOUT);
+
+#define THREADS 4
+#define EACH 2000
+
+/* Each number is sent once by one thread; all together are received once. */
+struct crowd {
+	struct mct_chan chan;
+	mcapi_endpoint_t from, to;
+	atomic_uint next;
+	atomic_uchar came[THREADS * EACH];
+};
+
+struct part {
+	struct crowd *c;
+	int number;
+};
+
+static void note(struct crowd *c, uint64_t value)
+{
+	mct_check(value < THREADS * EACH);
+	mct_eq(atomic_fetch_add(&c->came[value], 1), 0);
+}
+
+static void send_msgs(void *arg)
+{
+	struct part *p = arg;
+
+	for (uint64_t i = 0; i < EACH; i++) {
+		uint64_t value = (uint64_t)p->number * EACH + i;
+
+		do {
+			mct_either(MCAPI_SUCCESS, MCAPI_ENO_BUFFER,
+				   mcapi_msg_send(p->c->from, p->c->to, &value, 8, 0, ST));
+			if (mct_status == MCAPI_ENO_BUFFER)
+				mct_sleep(0);
+		} while (mct_status == MCAPI_ENO_BUFFER);
+	}
+}
+
+static void recv_msgs(void *arg)
+{
+	struct part *p = arg;
+	mcapi_request_t req;
+	uint64_t value;
+
+	for (int i = 0; i < EACH; i++) {
+		if (i % 2) {
+			note(p->c, mct_recv(p->c->to));
+			continue;
+		}
+		mct_ok(mcapi_msg_recv_i(p->c->to, &value, 8, &req, ST));
+		mct_eq(mct_done(&req), 8);
+		note(p->c, value);
+	}
+}
+
+static void send_items(void *arg)
+{
+	struct part *p = arg;
+	mcapi_request_t req;
+
+	for (uint64_t i = 0; i < EACH; i++) {
+		uint64_t value = (uint64_t)p->number * EACH + i;
+
+		if (p->c->chan.k->flag == MCAPI_SCL) {
+			mct_put(p->c->chan.k, p->c->chan.tx, value);
+			continue;
+		}
+		mct_ok(mcapi_pktchan_send_i(p->c->chan.tx, &value, 8, &req, ST));
+		mct_eq(mct_done(&req), 8);
+	}
+}
+
+static void recv_items(void *arg)
+{
+	struct part *p = arg;
+
+	for (int i = 0; i < EACH; i++)
+		note(p->c, mct_take(p->c->chan.k, p->c->chan.rx));
+}
+
+static void run_crowd(struct crowd *c, void (*send)(void *), void (*recv)(void *))
+{
+	struct mct_thread t[2 * THREADS];
+	struct part p[THREADS];
+
+	memset(c->came, 0, sizeof(c->came));
+	for (int i = 0; i < THREADS; i++) {
+		p[i] = (struct part){c, i};
+		mct_start(&t[i], send, &p[i]);
+		mct_start(&t[THREADS + i], recv, &p[i]);
+	}
+	for (int i = 0; i < 2 * THREADS; i++)
+		mct_join(&t[i]);
+	for (int i = 0; i < THREADS * EACH; i++)
+		mct_eq(c->came[i], 1);
+}
+
+Test(mcapi_threads, share_endpoints, .timeout = MCT_TIMEOUT)
+{
+	static struct crowd c;
+
+	mct_up(1);
+	c.from = mct_create(1);
+	c.to = mct_create(2);
+	run_crowd(&c, send_msgs, recv_msgs);
+	mct_available(c.to, 0);
+	mct_down();
+}
+
+Test(mcapi_threads, share_channels, .timeout = MCT_TIMEOUT)
+{
+	static struct crowd c;
+
+	mct_up(1);
+	mct_each_kind(k)
+	{
+		mct_chan(&c.chan, k);
+		run_crowd(&c, send_items, recv_items);
+		mct_queued(k, c.chan.rx, 0);
+		mct_chan_end(&c.chan);
+	}
+	mct_down();
+}
+
+/* Each with endpoints and channels of its own, in one node. */
+static void alone(void *arg)
+{
+	const struct mct_kind *k = &mct_kinds[*(int *)arg % 2];
+	struct mct_chan c;
+
+	for (int round = 0; round < 20; round++) {
+		mct_chan(&c, k);
+		for (uint64_t i = 0; i < 50; i++) {
+			mct_put(k, c.tx, i);
+			mct_send(c.s, c.r, i, 0);
+		}
+		for (uint64_t i = 0; i < 50; i++) {
+			mct_eq(mct_take(k, c.rx), i);
+			mct_eq(mct_recv(c.r), i);
+		}
+		mct_chan_end(&c);
+	}
+}
+
+Test(mcapi_threads, beside_each_other, .timeout = MCT_TIMEOUT)
+{
+	struct mct_thread t[THREADS];
+	int number[THREADS];
+
+	mct_up(1);
+	for (int i = 0; i < THREADS; i++) {
+		number[i] = i;
+		mct_start(&t[i], alone, &number[i]);
+	}
+	for (int i = 0; i < THREADS; i++)
+		mct_join(&t[i]);
+	mct_down();
+}
+
+/* Several wait for one request. */
+struct wait {
+	mcapi_request_t req;
+	mcapi_status_t status;
+};
+
+static void wait_here(void *arg)
+{
+	struct wait *w = arg;
+	size_t size;
+
+	mcapi_wait(&w->req, &size, &w->status, MCT_LONG);
+}
+
+Test(mcapi_threads, wait_for_one_request, .timeout = MCT_TIMEOUT)
+{
+	struct mct_thread t[THREADS];
+	struct wait w[THREADS];
+	mcapi_request_t req = 0;
+	mcapi_endpoint_t a;
+	uint64_t value;
+	int good = 0;
+
+	mct_up(1);
+	a = mct_create(1);
+	mct_ok(mcapi_msg_recv_i(a, &value, 8, &req, ST));
+	for (int i = 0; i < THREADS; i++) {
+		w[i] = (struct wait){req, MCAPI_ERROR};
+		mct_start(&t[i], wait_here, &w[i]);
+	}
+	for (int i = 0; i < THREADS; i++)
+		mct_asleep(&t[i]);
+	mct_send(a, a, 5, 0);
+	for (int i = 0; i < THREADS; i++) {
+		mct_join(&t[i]);
+		mct_check(w[i].status == MCAPI_SUCCESS || w[i].status == MCAPI_ENOTREQ_HANDLE);
+		good += w[i].status == MCAPI_SUCCESS;
+	}
+	mct_check(good >= 1);
+	mct_down();
+}
+
+/* Nothing of the parent's is the child's, which may be a node of its own. */
+static int child_of_node(mcapi_endpoint_t ep)
+{
+	mcapi_endpoint_t mine;
+
+	mct_is(MCAPI_ENODE_NOTINIT, mcapi_get_node_id(ST));
+	mct_is(MCAPI_ENODE_NOTINIT, mcapi_create_endpoint(9, ST));
+	mct_is(MCAPI_ENOT_ENDP, mcapi_msg_available(ep, ST));
+	mct_is(MCAPI_ENO_FINAL, mcapi_finalize(ST));
+	mct_up(2);
+	mine = mct_create(1);
+	mct_send(mine, mct_get(1, 1), 77, 0);
+	mct_eq(mct_recv(mine), 78);
+	mct_down();
+	return 0;
+}
+
+Test(mcapi_threads, fork, .timeout = MCT_TIMEOUT)
+{
+	mcapi_endpoint_t ep;
+	int status = 0;
+	pid_t pid;
+
+	mct_up(1);
+	ep = mct_create(1);
+	mct_send(ep, ep, 1, 0);
+	pid = fork();
+	mct_check(pid >= 0);
+	if (pid == 0) {
+		alarm(MCT_CHILD);
+		_exit(child_of_node(ep));
+	}
+	mct_eq(mct_recv(ep), 1);
+	mct_eq(mct_recv(ep), 77);
+	mct_send(ep, mct_get(2, 1), 78, 0);
+	mct_eq(waitpid(pid, &status, 0), pid);
+	mct_eq(status, 0);
+	mct_send(ep, ep, 2, 0);
+	mct_eq(mct_recv(ep), 2);
+	mct_down();
+}
