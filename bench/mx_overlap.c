@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How much of a transfer hides behind computing, and how soon a computing side answers. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measure.h"
+
+const char bench_tool[] = "mx_overlap";
+
+static const char help[] =
+	"Usage: mx_overlap [options]\n"
+	"Measures which share of a transfer hides behind computing, by size, and how soon\n"
+	"an end that computes answers.\n\n"
+	"What to measure:\n"
+	"  --case NAME         only this one: sender, receiver or both compute; takeover\n"
+	"  --size BYTES        one size only; k, m and g multiply by 1024\n"
+	"  --min BYTES         the smallest (default 1k)\n"
+	"  --max BYTES         the largest (default 64m); doubled from one to the next\n"
+	"  --compute MS        compute so long at least (default 1), or else four times\n"
+	"                      as long as the transfer takes alone\n"
+	"  --wait              wait in mx_wait() instead of polling with mx_test()\n\n" BENCH_HELP;
+
+static const struct table_column columns[] = {
+	{"case", "computes", "%s"},	      {"size", "bytes", "%" PRIu64},
+	{"alone_us", "alone us", "%.1f"},     {"compute_us", "computing us", "%.1f"},
+	{"total_us", "both us", "%.1f"},      {"hidden_pct", "hidden %", "%.1f"},
+	{"arrived_pct", "arrived %", "%.0f"}, {"lost_us", "lost us", "%.1f"},
+	{"slowed_pct", "slowed %", "%.1f"},   {"cpu_us", "CPU us", "%.1f"},
+	{"answer_us", "answer us", "%.1f"},   {"answer_p99_us", "99% us", "%.1f"},
+	{"tries", "tries", "%" PRIu64},
+};
+
+enum { BY_SENDER, BY_RECEIVER, BY_BOTH, TAKEOVER, CASES };
+static const char *const names[CASES] = {"sender", "receiver", "both", "takeover"};
+
+#define MAX_TRIES BENCH_MAX_ROUNDS /* in one order, so that they fit a series */
+#define WARM_TRIES 16		   /* the library tries several ways at first */
+#define FACTOR 4		   /* computing takes so many transfers */
+#define TAKEOVER_SIZE 16384	   /* long enough to be announced */
+#define TAKEOVER_S 1e-3		   /* the side that answers computes so long, */
+#define TAKEOVER_LATEST 0.3e-3	   /* and the request comes within this time */
+#define TAKEOVER_SHARE 5	   /* of the time that any other figure gets */
+
+#define MATCH_GO BENCH_MATCH(BENCH_KIND_TOOL, 0)
+#define MATCH_DATA BENCH_MATCH(BENCH_KIND_TOOL + 1, 0)
+#define MATCH_ACK BENCH_MATCH(BENCH_KIND_TOOL + 2, 0)
+#define MATCH_RESULT BENCH_MATCH(BENCH_KIND_TOOL + 3, 0)
+
+struct options {
+	struct bench_options b;
+	uint32_t min, max;
+	double compute; /* seconds */
+	int only;	/* a case, or -1 */
+	bool blocking;
+};
+
+/* Every try has these parts, one after the other, so that disturbances hit all. */
+enum part { ALONE, COMPUTING, OVERLAPPED, PARTS };
+
+/* What one end saw of one try, in seconds. */
+struct sample {
+	struct part_times {
+		double elapsed,
+			process; /* from the first call to completion; CPU time of all threads */
+		double loop, loop_cpu; /* in the loop: elapsed, CPU time of this thread */
+	} part[PARTS];
+	uint64_t arrived; /* when first looked at after computing */
+};
+
+/* What one end is to do. */
+struct plan {
+	uint32_t size, n;
+	bool computes, warm_up; /* only transfers, then */
+	uint64_t loops;
+	bool answers; /* the takeover's */
+};
+
+/* In microseconds or percent, as the columns say. */
+enum { T_ALONE, T_COMPUTING, T_TOTAL, HIDDEN, LOST, SLOWED, CPU, FIGURES };
+
+struct row {
+	uint32_t size;
+	unsigned which;
+	double compute; /* seconds, known after the first round's warm-up */
+	uint64_t tries, arrived;
+	struct bench_series series[FIGURES]; /* one median for each round */
+};
+
+/* The answers to requests, of all rounds. */
+struct answers {
+	double *us;
+	uint64_t n, arrived;
+};
+
+static struct bench_memory memory;
+static double loops_per_second;
+static struct sample mine[MAX_TRIES], theirs[MAX_TRIES];
+
+static int case_named(const char *name)
+{
+	for (int i = 0; i < CASES; i++)
+		if (!strcmp(name, names[i]))
+			return i;
+	bench_usage("--case %s: it is sender, receiver, both or takeover", name);
+}
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	static const struct option options[] = {
+		BENCH_OPTIONS,		{"size", 1, NULL, 's'}, {"min", 1, NULL, 'm'},
+		{"max", 1, NULL, 'M'},	{"wait", 0, NULL, 'w'}, {"compute", 1, NULL, 'c'},
+		{"case", 1, NULL, 'C'}, {NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*o = (struct options){BENCH_DEFAULTS, 1024, 64 << 20, 1e-3, -1, false};
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o->min = o->max = (uint32_t)bench_number("size", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'm':
+			o->min = (uint32_t)bench_number("min", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'M':
+			o->max = (uint32_t)bench_number("max", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'w':
+			o->blocking = true;
+			break;
+		case 'c':
+			o->compute = bench_real("compute", optarg, 100000) / 1e3;
+			break;
+		case 'C':
+			o->only = case_named(optarg);
+			break;
+		default:
+			if (!bench_option(&o->b, c, optarg))
+				bench_usage_hint();
+		}
+	}
+	bench_options_end(&o->b, argc, argv, help);
+	if (o->min > o->max)
+		bench_usage("--min is above --max");
+}
+
+/* Computing ------------------------------------------------------------------ */
+
+static double clock_of(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Arithmetic in registers, each step waiting for the last: no memory, no calls. */
+static __attribute__((noinline)) void compute(uint64_t loops)
+{
+	uint64_t x = 88172645463325252u;
+
+	for (uint64_t i = 0; i < loops; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+	}
+	__asm__ volatile("" : : "r"(x));
+}
+
+/* The best of several, in CPU time: others may want this core, too. */
+static void calibrate(void)
+{
+	const uint64_t loops = 1 << 20;
+
+	for (int i = 0; i < 8; i++) {
+		double start = clock_of(CLOCK_THREAD_CPUTIME_ID);
+
+		compute(loops);
+		loops_per_second =
+			fmax(loops_per_second,
+			     (double)loops / (clock_of(CLOCK_THREAD_CPUTIME_ID) - start));
+	}
+}
+
+static uint64_t loops_for(double seconds)
+{
+	return (uint64_t)(seconds * loops_per_second) + 1;
+}
+
+static void timed_compute(const struct plan *p, struct part_times *t)
+{
+	double start = bench_now(), cpu = clock_of(CLOCK_THREAD_CPUTIME_ID);
+
+	compute(p->loops);
+	t->loop_cpu = clock_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	t->loop = bench_now() - start;
+}
+
+static void begin(struct part_times *t)
+{
+	t->process = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+	t->elapsed = bench_now();
+}
+
+static void end(struct part_times *t)
+{
+	t->elapsed = bench_now() - t->elapsed;
+	t->process = clock_of(CLOCK_PROCESS_CPUTIME_ID) - t->process;
+}
+
+/* One part of a try ------------------------------------------------------------ */
+
+/*
+ * The receiver says go, the sender sends, the receiver acknowledges. Where only
+ * computing is measured the message is empty and sent afterwards. Looks once when
+ * the computing is over, then waits.
+ */
+static void send_part(struct bench *b, const struct plan *p, enum part part, struct sample *s)
+{
+	struct part_times *t = &s->part[part];
+	mx_request_t go, data, ack;
+	mx_status_t status;
+
+	bench_irecv(b, NULL, 0, MATCH_GO, MX_MATCH_MASK_NONE, &go);
+	bench_irecv(b, NULL, 0, MATCH_ACK, MX_MATCH_MASK_NONE, &ack);
+	bench_finish(b, &go, &status);
+	begin(t);
+	if (part != COMPUTING)
+		bench_isend(b, memory.base, p->size, MATCH_DATA, &data);
+	if (part != ALONE && p->computes)
+		timed_compute(p, t);
+	if (part == COMPUTING) {
+		end(t);
+		bench_isend(b, NULL, 0, MATCH_DATA, &data);
+	}
+	s->arrived = bench_test(b, &data, &status);
+	if (!s->arrived)
+		bench_finish(b, &data, &status);
+	bench_finish(b, &ack, &status);
+	if (part != COMPUTING)
+		end(t);
+}
+
+static void receive_part(struct bench *b, const struct plan *p, enum part part, struct sample *s)
+{
+	struct part_times *t = &s->part[part];
+	mx_request_t go, data, ack;
+	mx_status_t status;
+
+	begin(t);
+	bench_irecv(b, memory.base, p->size, MATCH_DATA, MX_MATCH_MASK_NONE, &data);
+	bench_isend(b, NULL, 0, MATCH_GO, &go);
+	bench_finish(b, &go, &status);
+	if (part != ALONE && p->computes)
+		timed_compute(p, t);
+	if (part == COMPUTING)
+		end(t);
+	s->arrived = bench_test(b, &data, &status);
+	if (!s->arrived)
+		bench_finish(b, &data, &status);
+	if (part != COMPUTING)
+		end(t);
+	bench_isend(b, NULL, 0, MATCH_ACK, &ack);
+	bench_finish(b, &ack, &status);
+}
+
+static void run(struct bench *b, const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		for (unsigned part = ALONE; part < (p->warm_up ? COMPUTING : PARTS); part++)
+			(b->lead ? send_part : receive_part)(b, p, (enum part)part, &mine[i]);
+}
+
+/* Takeover --------------------------------------------------------------------- */
+
+/* This end computes while requests come; samples tell whether it answered meanwhile. */
+static void answer(struct bench *b, const struct plan *p)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		receive_part(b, p, OVERLAPPED, &mine[i]);
+}
+
+/* A request comes at any time after the other end's last call. */
+static void ask(struct bench *b, const struct plan *p, struct answers *a)
+{
+	mx_segment_t seg = {memory.base, p->size};
+	mx_request_t go, data, ack;
+	mx_status_t status;
+	mx_return_t rc;
+	double start;
+
+	for (uint32_t i = 0; i < p->n; i++) {
+		bench_irecv(b, NULL, 0, MATCH_GO, MX_MATCH_MASK_NONE, &go);
+		bench_irecv(b, NULL, 0, MATCH_ACK, MX_MATCH_MASK_NONE, &ack);
+		bench_finish(b, &go, &status);
+		compute(loops_for(TAKEOVER_LATEST * i / p->n));
+		start = bench_now();
+		/* Synchronous: it ends when the other end's library has acted. */
+		rc = mx_issend(b->endpoint, &seg, 1, b->peer, MATCH_DATA, NULL, &data);
+		if (rc != MX_SUCCESS)
+			bench_failed("mx_issend", rc);
+		bench_finish(b, &data, &status);
+		a->us[a->n++] = (bench_now() - start) * 1e6;
+		bench_finish(b, &ack, &status);
+	}
+}
+
+/* The two ends ------------------------------------------------------------------ */
+
+static void prepare(uint64_t size, uint64_t n)
+{
+	if (size > BENCH_MAX_SIZE || n > MAX_TRIES)
+		bench_fail("the other end asks for too much");
+	bench_memory(&memory, size ? size : 1);
+}
+
+static void follow(struct bench *b)
+{
+	struct bench_order order;
+	mx_status_t status;
+	mx_request_t req;
+	struct plan p;
+
+	while (bench_follow(b, &order)) {
+		p = (struct plan){
+			.size = (uint32_t)order.arg[0],
+			.n = (uint32_t)order.arg[1],
+			.computes = order.arg[2],
+			.warm_up = order.arg[3],
+			.loops = loops_for((double)order.arg[4] / 1e9),
+			.answers = order.arg[5],
+		};
+		prepare(order.arg[0], order.arg[1]);
+		bench_ready(b);
+		(p.answers ? answer : run)(b, &p);
+		bench_isend(b, mine, (uint32_t)(p.n * sizeof mine[0]), MATCH_RESULT, &req);
+		bench_finish(b, &req, &status);
+	}
+}
+
+static void order_plan(struct bench *b, const struct plan *p, bool other_computes, double seconds)
+{
+	struct bench_order order = {
+		.op = BENCH_OP_TOOL,
+		.arg = {p->size, p->n, other_computes, p->warm_up, (uint64_t)(seconds * 1e9),
+			p->answers},
+	};
+
+	prepare(p->size, p->n);
+	bench_lead(b, &order);
+}
+
+static void results(struct bench *b, const struct plan *p)
+{
+	mx_status_t status;
+	mx_request_t req;
+
+	bench_irecv(b, theirs, sizeof theirs, MATCH_RESULT, MX_MATCH_MASK_NONE, &req);
+	bench_finish(b, &req, &status);
+	if (status.xfer_length != p->n * sizeof theirs[0])
+		bench_fail("the other end gave a result of another version");
+}
+
+static void run_case(struct bench *b, const struct row *r, struct plan *p)
+{
+	p->computes = r->which != BY_RECEIVER;
+	p->loops = loops_for(r->compute);
+	order_plan(b, p, r->which != BY_SENDER, r->compute);
+	run(b, p);
+	results(b, p);
+}
+
+/*
+ * What one try says: the later of the ends that compute, their CPU times added.
+ * True if everything had arrived when they looked.
+ */
+static bool add_try(unsigned which, unsigned i, struct bench_series *figures)
+{
+	double elapsed[PARTS] = {0}, lost = 0, loop = 0, loop_alone = 0, cpu = 0;
+	bool arrived = true;
+
+	for (unsigned end = BY_SENDER; end <= BY_RECEIVER; end++) {
+		const struct sample *s = end == BY_SENDER ? &mine[i] : &theirs[i];
+		const struct part_times *c = &s->part[COMPUTING], *o = &s->part[OVERLAPPED];
+
+		if (which != BY_BOTH && which != end)
+			continue;
+		for (unsigned part = 0; part < PARTS; part++)
+			elapsed[part] = fmax(elapsed[part], s->part[part].elapsed * 1e6);
+		lost += (o->loop - o->loop_cpu) - (c->loop - c->loop_cpu);
+		cpu += o->process - c->process;
+		loop += o->loop_cpu;
+		loop_alone += c->loop_cpu;
+		arrived &= s->arrived;
+	}
+	bench_add(&figures[T_ALONE], elapsed[ALONE]);
+	bench_add(&figures[T_COMPUTING], elapsed[COMPUTING]);
+	bench_add(&figures[T_TOTAL], elapsed[OVERLAPPED]);
+	bench_add(&figures[HIDDEN],
+		  100 * (1 - (elapsed[OVERLAPPED] - elapsed[COMPUTING]) / elapsed[ALONE]));
+	bench_add(&figures[LOST], lost * 1e6);
+	bench_add(&figures[SLOWED], 100 * (loop / loop_alone - 1));
+	bench_add(&figures[CPU], cpu * 1e6);
+	return arrived;
+}
+
+/* How long the transfer takes alone decides how long to compute. */
+static void warm_up(struct bench *b, struct row *r, double least)
+{
+	struct plan p = {.size = r->size, .n = WARM_TRIES, .warm_up = true};
+	struct bench_series alone = {.n = 0};
+
+	run_case(b, r, &p);
+	for (unsigned i = WARM_TRIES / 2; i < WARM_TRIES; i++)
+		bench_add(&alone, fmax(mine[i].part[ALONE].elapsed, theirs[i].part[ALONE].elapsed));
+	r->compute = fmax(least, FACTOR * bench_median(&alone));
+}
+
+static void measure(struct bench *b, struct row *r, const struct options *o)
+{
+	struct bench_series figures[FIGURES] = {0};
+	struct plan p = {.size = r->size};
+
+	if (r->compute == 0)
+		warm_up(b, r, o->compute);
+	/* The first try finds other things in the caches: it does not count. */
+	p.n = (uint32_t)fmin(MAX_TRIES, 2 + o->b.seconds / 2 / r->compute);
+	run_case(b, r, &p);
+	for (unsigned i = 1; i < p.n; i++)
+		r->arrived += add_try(r->which, i, figures);
+	r->tries += p.n - 1;
+	for (unsigned f = 0; f < FIGURES; f++)
+		bench_add(&r->series[f], bench_median(&figures[f]));
+}
+
+static void measure_answers(struct bench *b, struct answers *a, double seconds)
+{
+	struct plan p = {.size = TAKEOVER_SIZE, .answers = true};
+
+	p.n = (uint32_t)fmin(MAX_TRIES, 2 + TAKEOVER_SHARE * seconds / TAKEOVER_S);
+	order_plan(b, &p, true, TAKEOVER_S);
+	ask(b, &p, a);
+	results(b, &p);
+	for (unsigned i = 0; i < p.n; i++)
+		a->arrived += theirs[i].arrived;
+}
+
+/* Reporting ---------------------------------------------------------------------- */
+
+static void report_row(struct table *t, const struct row *r)
+{
+	table_text(t, names[r->which]);
+	table_count(t, r->size);
+	for (unsigned f = T_ALONE; f <= HIDDEN; f++)
+		table_real(t, bench_median(&r->series[f]));
+	table_real(t, 100.0 * (double)r->arrived / (double)r->tries);
+	for (unsigned f = LOST; f < FIGURES; f++)
+		table_real(t, bench_median(&r->series[f]));
+	table_none(t);
+	table_none(t);
+	table_count(t, r->tries);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void report_answers(struct table *t, struct answers *a)
+{
+	qsort(a->us, a->n, sizeof a->us[0], by_value);
+	table_text(t, names[TAKEOVER]);
+	table_count(t, TAKEOVER_SIZE);
+	for (unsigned f = T_ALONE; f <= HIDDEN; f++)
+		table_none(t);
+	table_real(t, 100.0 * (double)a->arrived / (double)a->n);
+	for (unsigned f = LOST; f < FIGURES; f++)
+		table_none(t);
+	table_real(t, a->us[a->n / 2]);
+	table_real(t, a->us[(a->n * 99 - 1) / 100]);
+	table_count(t, a->n);
+}
+
+static void report(const struct options *o, const struct row *rows, unsigned n, struct answers *a)
+{
+	struct table t;
+
+	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
+	for (unsigned i = 0; i < n; i++)
+		report_row(&t, &rows[i]);
+	if (a->n)
+		report_answers(&t, a);
+	table_close(&t);
+}
+
+static unsigned make_rows(const struct options *o, struct row *rows)
+{
+	uint32_t sizes[BENCH_MAX_SIZES];
+	unsigned nsizes = bench_sizes(o->min, o->max, sizes), n = 0;
+
+	for (unsigned which = 0; which < TAKEOVER; which++) {
+		if (o->only >= 0 && which != (unsigned)o->only)
+			continue;
+		for (unsigned i = 0; i < nsizes; i++)
+			rows[n++] = (struct row){.size = sizes[i], .which = which};
+	}
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	static struct row rows[TAKEOVER * BENCH_MAX_SIZES];
+	static double us[BENCH_MAX_ROUNDS * MAX_TRIES];
+	struct answers answers = {.us = us};
+	struct options o;
+	struct bench b;
+	unsigned n;
+
+	parse(&o, argc, argv);
+	bench_start(&b, &o.b);
+	calibrate();
+	if (!b.lead) {
+		follow(&b);
+		return 0;
+	}
+	b.blocking = o.blocking;
+	n = make_rows(&o, rows);
+	for (unsigned round = 0; round < o.b.rounds; round++) {
+		for (unsigned i = 0; i < n; i++) {
+			bench_progress("round %u of %u, %s, %u bytes", round + 1, o.b.rounds,
+				       names[rows[i].which], rows[i].size);
+			measure(&b, &rows[i], &o);
+		}
+		if (o.only < 0 || o.only == TAKEOVER)
+			measure_answers(&b, &answers, o.b.seconds);
+	}
+	bench_progress_end();
+	bench_stop(&b);
+	report(&o, rows, n, &answers);
+	return 0;
+}
