@@ -176,8 +176,11 @@ struct tw_provider {
 	void (*mem_dereg)(struct tw_link *link, struct tw_mr *mr);
 	/* Whether the other side still holds its end. */
 	bool (*alive)(struct tw_link *link);
-	/* Whether the peer has looked for packets in the last microseconds. */
-	bool (*polls)(struct tw_link *link);
+	/*
+	 * Whether the peer has looked for packets in the last microseconds, and
+	 * since that tick. Where it does so all the time, it has soon after any.
+	 */
+	bool (*polls)(struct tw_link *link, uint64_t since);
 	/* Takes in what has arrived; the number of packets. */
 	unsigned (*progress)(void *instance);
 	/*

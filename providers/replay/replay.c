@@ -329,9 +329,10 @@ static bool do_alive(struct tw_link *link)
 }
 
 /* Not known, and of no use: over a network a peer need not poll for a pull. */
-static bool do_polls(struct tw_link *link)
+static bool do_polls(struct tw_link *link, uint64_t since)
 {
 	(void)link;
+	(void)since;
 	return false;
 }
 

@@ -314,9 +314,12 @@ static void do_disarm(void *instance)
 		}
 }
 
-static bool do_polls(struct tw_link *link)
+static bool do_polls(struct tw_link *link, uint64_t since)
 {
-	return peer_polls(tw_container(link, struct tw_shm_link, link));
+	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_relaxed);
+
+	return (int64_t)(polled - since) >= 0 && peer_polls(l);
 }
 
 static bool do_alive(struct tw_link *link)

@@ -59,7 +59,7 @@ bool tw_direct_init(struct tw_req *r, uint64_t address, const void *key, uint32_
 void tw_direct_start(struct tw_peer *p, struct tw_req *r, enum tw_way way)
 {
 	if (way == TW_SPLIT) {
-		r->until = ((r->xfer_len / 2 + LEAD) & ~(uint32_t)(LEAD - 1));
+		r->until = p->ep->serving ? 0 : (r->xfer_len / 2 + LEAD) & ~(uint32_t)(LEAD - 1);
 		tw_owe(p, r, TW_OWE_SHARE);
 		return;
 	}
@@ -105,9 +105,10 @@ static bool pull(struct tw_peer *p, struct tw_req *r)
 	struct iovec iov[NPIECES];
 	uint32_t want = tw_min((uint32_t)PIECE, r->until - r->at), covered;
 	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
-	enum tw_err err =
-		p->link->provider->get(p->link, iov, n, r->remote_address + r->at, r->rma, r);
+	enum tw_err err = TW_OK;
 
+	if (want)
+		err = p->link->provider->get(p->link, iov, n, r->remote_address + r->at, r->rma, r);
 	if (err == TW_AGAIN)
 		return false;
 	if (err == TW_OK || err == TW_PENDING)

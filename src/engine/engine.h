@@ -237,6 +237,7 @@ struct tw_ep {
 	/* Progress. */
 	uint64_t next_events; /* tick at which to look at descriptors, no service */
 	bool armed;	      /* peers ring for any packet */
+	bool serving;	      /* by the service thread: the program computes */
 	uint32_t nmoving;     /* long transfers and acknowledgements under way */
 	/* Waiting; see wait.c. */
 	bool closing;

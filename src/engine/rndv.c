@@ -9,8 +9,10 @@
 
 #include "engine/engine.h"
 
-#define PULL_MIN 8192	/* a system call costs more than copying this twice */
-#define SPLIT_MIN 32768 /* the same, and a message more */
+#define PULL_MIN 8192	 /* a system call costs more than copying this twice */
+#define SPLIT_MIN 32768	 /* the same, and a message more */
+#define STILL_MIN 262144 /* from here on it pays to look twice whether the peer polls */
+#define STILL_US 2	 /* who polls does so at least once in this time */
 #define PUSH_PIECE (16 * 1024)
 #define PUSH_BUDGET 16 /* pieces pushed in one go */
 
@@ -19,6 +21,26 @@ void tw_owe(struct tw_peer *p, struct tw_req *r, enum tw_owed what)
 	r->owed = (uint8_t)what;
 	tw_list_add_tail(&p->owing, &r->link);
 	tw_peer_work(p);
+}
+
+/*
+ * Whether the peer polls now. Its announcement may have been the last call for a
+ * while: it takes a poll after that to know.
+ */
+static bool still_polls(const struct tw_peer *p, uint32_t len)
+{
+	uint64_t start = tw_clock(), end = start + tw_clock_us(STILL_US);
+
+	if (!p->link->provider->polls(p->link, 0))
+		return false;
+	if (len < STILL_MIN)
+		return true;
+	do {
+		if (p->link->provider->polls(p->link, start))
+			return true;
+		tw_cpu_relax();
+	} while ((int64_t)(tw_clock() - end) < 0);
+	return false;
 }
 
 /*
@@ -32,13 +54,16 @@ static enum tw_way way_for(struct tw_peer *p, struct tw_req *r, uint64_t address
 
 	if (!address || !p->link->can_get || !strcmp(set, "push"))
 		return TW_PUSH;
-	if (p->link->direct || !strcmp(set, "pull") || !p->link->provider->polls(p->link))
+	if (p->link->direct || !strcmp(set, "pull") || !still_polls(p, r->xfer_len))
 		return TW_PULL;
 	if (p->link->by_cpu && r->nsegs == 1 && r->xfer_len >= SPLIT_MIN && !p->cannot_put) {
 		ways |= TW_WAY(TW_SPLIT);
 		if (!strcmp(set, "split"))
 			return TW_SPLIT;
 	}
+	/* Here the program computes: the peer writes all of it, or one get does. */
+	if (p->ep->serving)
+		return ways & TW_WAY(TW_SPLIT) ? TW_SPLIT : TW_PULL;
 	if (r->xfer_len < PULL_MIN)
 		return TW_PUSH;
 	r->flags |= TW_R_SAMPLE;

@@ -132,6 +132,7 @@ static void serve(struct tw_ep *ep)
 	uint64_t start = tw_clock(), last = start;
 	unsigned n;
 
+	ep->serving = true;
 	ep->counters[TW_C_TAKEOVER]++;
 	tw_poll_events(ep);
 	if (timer && timer <= last)
@@ -153,6 +154,7 @@ static void serve(struct tw_ep *ep)
 	/* The program is coming in: its next poll, or this thread later, goes on. */
 	if (!ep->armed && (n || tw_unfinished(ep)))
 		tw_hand_over(ep);
+	ep->serving = false;
 	saw_polls(s);
 }
 

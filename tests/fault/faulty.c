@@ -301,9 +301,9 @@ static bool do_alive(struct tw_link *link)
 	return wrap_of(link)->inner->alive(link);
 }
 
-static bool do_polls(struct tw_link *link)
+static bool do_polls(struct tw_link *link, uint64_t since)
 {
-	return wrap_of(link)->inner->polls(link);
+	return wrap_of(link)->inner->polls(link, since);
 }
 
 static unsigned do_progress(void *instance)

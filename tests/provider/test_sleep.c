@@ -143,11 +143,11 @@ CONFORMANCE(polls, SHARED)
 	struct pair *p = pair_connected(t);
 	double end = twt_now() + PAIR_SECONDS;
 
-	UNTIL(p, p->ops->polls(p->ab->link) && p->ops->polls(p->ba->link));
+	UNTIL(p, p->ops->polls(p->ab->link, 0) && p->ops->polls(p->ba->link, 0));
 	if (p->can & OTHERS)
-		while (p->ops->polls(p->ab->link))
+		while (p->ops->polls(p->ab->link, 0))
 			cr_assert_lt(twt_now(), end, "it has not polled for long");
-	UNTIL(p, p->ops->polls(p->ab->link));
+	UNTIL(p, p->ops->polls(p->ab->link, 0));
 	pair_close(p);
 }
 
