@@ -9,12 +9,13 @@
 #include "base/counters.h"
 #include "base/fds.h"
 
-#define STALE_US 40  /* a peer that has not polled for so long idles */
-#define FULL_US 200  /* the same, with the ring full */
-#define OWED_US 50   /* when to look again whether it saw a packet */
-#define BATCH 64u    /* packets taken from one ring in a row */
-#define MARK_EVERY 8 /* polls between two marks, a power of two */
-#define MARK_BATCH 8 /* packets that are worth a mark of their own */
+#define STALE_US 40	 /* a peer that has not polled for so long idles */
+#define FULL_US 200	 /* the same, with the ring full */
+#define OWED_US 50	 /* when to look again whether it saw a packet */
+#define OWED_LATE_US 250 /* the same for a reply: its taker was waiting for it */
+#define BATCH 64u	 /* packets taken from one ring in a row */
+#define MARK_EVERY 8	 /* polls between two marks, a power of two */
+#define MARK_BATCH 8	 /* packets that are worth a mark of their own */
 
 bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
 {
@@ -49,15 +50,15 @@ static bool ring(struct tw_shm_link *l)
 	return true;
 }
 
-static void owe(struct tw_shm_link *l)
+static void owe(struct tw_shm_link *l, uint64_t us)
 {
 	l->owed_head = l->tx.head;
 	l->owed_at = tw_clock();
 	if (!l->owed) {
 		l->owed = true;
 		l->ep->nowed++;
-		l->ep->host->up->timer(l->ep->host, l->owed_at + tw_clock_us(OWED_US));
 	}
+	l->ep->host->up->timer(l->ep->host, l->owed_at + tw_clock_us(us));
 }
 
 /* Settles the debt of a link: its packet was seen, or the peer is rung. */
@@ -82,10 +83,15 @@ static void settle_all(struct tw_shm_ep *ep)
 			settle(ep->up[i]);
 }
 
-static tw_noinline void must_act(struct tw_shm_link *l)
+static uint64_t owed_us(enum tw_send_class cls)
+{
+	return cls == TW_SEND_CONTROL ? OWED_LATE_US : OWED_US;
+}
+
+static tw_noinline void must_act(struct tw_shm_link *l, enum tw_send_class cls)
 {
 	if (peer_polls(l) || !ring(l))
-		owe(l);
+		owe(l, owed_us(cls));
 }
 
 static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
@@ -99,9 +105,9 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 	l->blocked_reserve = l->blocked ? tw_min(l->blocked_reserve, reserve) : reserve;
 	l->blocked = true;
 	if (tw_shm_polled_within(l, FULL_US))
-		owe(l);
+		owe(l, OWED_US);
 	else
-		must_act(l);
+		must_act(l, TW_SEND_ENGINE);
 	return TW_AGAIN;
 }
 
@@ -126,9 +132,9 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 	if (tw_unlikely(atomic_load_explicit(&l->mark->armed, memory_order_acquire))) {
 		/* Who sleeps looks again before the next sleep, but may compute first. */
 		if (!ring(l) && cls != TW_SEND_PLAIN)
-			owe(l);
+			owe(l, owed_us(cls));
 	} else if (tw_unlikely(cls != TW_SEND_PLAIN)) {
-		must_act(l);
+		must_act(l, cls);
 	}
 	return TW_OK;
 }

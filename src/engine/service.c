@@ -132,20 +132,20 @@ static void serve(struct tw_ep *ep)
 {
 	struct tw_slot_entry *s = ep->slot;
 	uint64_t timer = atomic_load_explicit(&s->timer, memory_order_relaxed);
-	uint64_t start = tw_clock(), last = start;
+	uint64_t start = tw_clock(), last = 0; /* when something moved */
 	unsigned n;
 
 	ep->serving = true;
 	ep->counters[TW_C_TAKEOVER]++;
 	tw_poll_events(ep);
-	if (timer && timer <= last)
+	if (timer && timer <= start)
 		tw_expire(ep);
 	do {
 		n = tw_progress(ep);
 		if (n)
 			last = tw_clock();
 		/* The program may share this core and want in. */
-		if (last - start >= tw_clock_us(SHIFT_US))
+		if (last && last - start >= tw_clock_us(SHIFT_US))
 			break;
 		if (n)
 			continue;
