@@ -26,10 +26,10 @@ static const struct table_column columns[] = {
 	{"case", "computes", "%s"},	      {"size", "bytes", "%" PRIu64},
 	{"alone_us", "alone us", "%.1f"},     {"compute_us", "computing us", "%.1f"},
 	{"total_us", "both us", "%.1f"},      {"hidden_pct", "hidden %", "%.1f"},
-	{"arrived_pct", "arrived %", "%.0f"}, {"lost_us", "lost us", "%.1f"},
-	{"slowed_pct", "slowed %", "%.1f"},   {"cpu_us", "CPU us", "%.1f"},
-	{"answer_us", "answer us", "%.1f"},   {"answer_p99_us", "99% us", "%.1f"},
-	{"tries", "tries", "%" PRIu64},
+	{"arrived_pct", "arrived %", "%.0f"}, {"placed_pct", "placed %", "%.0f"},
+	{"lost_us", "lost us", "%.1f"},	      {"slowed_pct", "slowed %", "%.1f"},
+	{"cpu_us", "CPU us", "%.1f"},	      {"answer_us", "answer us", "%.1f"},
+	{"answer_p99_us", "99% us", "%.1f"},  {"tries", "tries", "%" PRIu64},
 };
 
 enum { BY_SENDER, BY_RECEIVER, BY_BOTH, TAKEOVER, CASES };
@@ -67,7 +67,8 @@ struct sample {
 			process; /* from the first call to completion; CPU time of all threads */
 		double loop, loop_cpu; /* in the loop: elapsed, CPU time of this thread */
 	} part[PARTS];
-	uint64_t arrived; /* all of it, when the computing was over */
+	uint64_t arrived; /* the first look after computing found it complete */
+	uint64_t placed;  /* all of it was in memory before that */
 };
 
 /* What one end is to do. */
@@ -85,14 +86,14 @@ struct row {
 	uint32_t size;
 	unsigned which;
 	double compute; /* seconds, known after the first round's warm-up */
-	uint64_t tries, arrived;
+	uint64_t tries, arrived, placed;
 	struct bench_series series[FIGURES]; /* one median for each round */
 };
 
 /* The answers to requests, of all rounds. */
 struct answers {
 	double *us;
-	uint64_t n, arrived;
+	uint64_t n, arrived, placed;
 };
 
 static struct bench_memory memory;
@@ -259,7 +260,7 @@ static void send_part(struct bench *b, const struct plan *p, enum part part, str
 	}
 	bench_finish(b, &data, &status);
 	/* Where the receiver computes it tells for itself. */
-	s->arrived = bench_test(b, &ack, &status);
+	s->arrived = s->placed = bench_test(b, &ack, &status);
 	if (!s->arrived)
 		bench_finish(b, &ack, &status);
 	if (part != COMPUTING)
@@ -281,8 +282,10 @@ static void receive_part(struct bench *b, const struct plan *p, enum part part, 
 		timed_compute(p, t);
 	if (part == COMPUTING)
 		end(t);
-	s->arrived = all_spots(p);
-	bench_finish(b, &data, &status);
+	s->placed = all_spots(p);
+	s->arrived = bench_test(b, &data, &status);
+	if (!s->arrived)
+		bench_finish(b, &data, &status);
 	if (part != COMPUTING)
 		end(t);
 	bench_isend(b, NULL, 0, MATCH_ACK, &ack);
@@ -404,9 +407,8 @@ static double hidden(const struct sample *s)
 /*
  * What one try says: of the ends that compute, the one with less hidden; their CPU
  * times are added.
- * True if all had arrived when the computing was over.
  */
-static bool add_try(unsigned which, unsigned i, struct bench_series *figures)
+static void add_try(unsigned which, unsigned i, struct bench_series *figures)
 {
 	double lost = 0, loop = 0, loop_alone = 0, cpu = 0;
 	const struct sample *worse = NULL;
@@ -431,8 +433,6 @@ static bool add_try(unsigned which, unsigned i, struct bench_series *figures)
 	bench_add(&figures[LOST], lost * 1e6);
 	bench_add(&figures[SLOWED], 100 * (loop / loop_alone - 1));
 	bench_add(&figures[CPU], cpu * 1e6);
-	/* The receiver knows best, if it computes. */
-	return which == BY_SENDER ? mine[i].arrived : theirs[i].arrived;
 }
 
 /* How long the transfer takes alone decides how long to compute. */
@@ -457,8 +457,14 @@ static void measure(struct bench *b, struct row *r, const struct options *o)
 	/* The first try finds other things in the caches: it does not count. */
 	p.n = (uint32_t)fmin(MAX_TRIES, 2 + o->b.seconds / 2 / r->compute);
 	run_case(b, r, &p);
-	for (unsigned i = 1; i < p.n; i++)
-		r->arrived += add_try(r->which, i, figures);
+	for (unsigned i = 1; i < p.n; i++) {
+		/* The receiver knows best, if it computes. */
+		const struct sample *s = r->which == BY_SENDER ? &mine[i] : &theirs[i];
+
+		add_try(r->which, i, figures);
+		r->arrived += s->arrived;
+		r->placed += s->placed;
+	}
 	r->tries += p.n - 1;
 	for (unsigned f = 0; f < FIGURES; f++)
 		bench_add(&r->series[f], bench_median(&figures[f]));
@@ -473,8 +479,10 @@ static void measure_answers(struct bench *b, struct answers *a, double seconds)
 	order_plan(b, &p, true, TAKEOVER_S);
 	ask(b, &p, a);
 	results(b, &p);
-	for (unsigned i = 0; i < p.n; i++)
+	for (unsigned i = 0; i < p.n; i++) {
 		a->arrived += theirs[i].arrived;
+		a->placed += theirs[i].placed;
+	}
 }
 
 /* Reporting ---------------------------------------------------------------------- */
@@ -486,6 +494,7 @@ static void report_row(struct table *t, const struct row *r)
 	for (unsigned f = T_ALONE; f <= HIDDEN; f++)
 		table_real(t, bench_median(&r->series[f]));
 	table_real(t, 100.0 * (double)r->arrived / (double)r->tries);
+	table_real(t, 100.0 * (double)r->placed / (double)r->tries);
 	for (unsigned f = LOST; f < FIGURES; f++)
 		table_real(t, bench_median(&r->series[f]));
 	table_none(t);
@@ -508,6 +517,7 @@ static void report_answers(struct table *t, struct answers *a)
 	for (unsigned f = T_ALONE; f <= HIDDEN; f++)
 		table_none(t);
 	table_real(t, 100.0 * (double)a->arrived / (double)a->n);
+	table_real(t, 100.0 * (double)a->placed / (double)a->n);
 	for (unsigned f = LOST; f < FIGURES; f++)
 		table_none(t);
 	table_real(t, a->us[a->n / 2]);
