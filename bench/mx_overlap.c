@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure.h"
+#include "overlap.h"
 
 const char bench_tool[] = "mx_overlap";
 
@@ -38,16 +38,12 @@ static const char *const names[CASES] = {"sender", "receiver", "both", "takeover
 #define MAX_TRIES BENCH_MAX_ROUNDS /* in one order, so that they fit a series */
 #define WARM_TRIES 16		   /* the library tries several ways at first */
 #define FACTOR 4		   /* computing takes so many transfers */
-#define SPOTS 65		   /* where a message is looked at */
 #define TAKEOVER_SIZE 16384	   /* long enough to be announced */
 #define TAKEOVER_S 1e-3		   /* the side that answers computes so long, */
 #define TAKEOVER_LATEST 0.3e-3	   /* and the request comes within this time */
 #define TAKEOVER_SHARE 5	   /* of the time that any other figure gets */
 
-#define MATCH_GO BENCH_MATCH(BENCH_KIND_TOOL, 0)
-#define MATCH_DATA BENCH_MATCH(BENCH_KIND_TOOL + 1, 0)
-#define MATCH_ACK BENCH_MATCH(BENCH_KIND_TOOL + 2, 0)
-#define MATCH_RESULT BENCH_MATCH(BENCH_KIND_TOOL + 3, 0)
+#define MATCH_RESULT (OVERLAP_ACK + BENCH_MATCH(1, 0))
 
 struct options {
 	struct bench_options b;
@@ -55,28 +51,6 @@ struct options {
 	double compute; /* seconds */
 	int only;	/* a case, or -1 */
 	bool blocking;
-};
-
-/* Every try has these parts, one after the other, so that disturbances hit all. */
-enum part { ALONE, COMPUTING, OVERLAPPED, PARTS };
-
-/* What one end saw of one try, in seconds. */
-struct sample {
-	struct part_times {
-		double elapsed,
-			process; /* from the first call to completion; CPU time of all threads */
-		double loop, loop_cpu; /* in the loop: elapsed, CPU time of this thread */
-	} part[PARTS];
-	uint64_t arrived; /* the first look after computing found it complete */
-	uint64_t placed;  /* all of it was in memory before that */
-};
-
-/* What one end is to do. */
-struct plan {
-	uint32_t size, n;
-	bool computes, warm_up; /* only transfers, then */
-	uint64_t loops;
-	bool answers; /* the takeover's */
 };
 
 /* In microseconds or percent, as the columns say. */
@@ -96,9 +70,7 @@ struct answers {
 	uint64_t n, arrived, placed;
 };
 
-static struct bench_memory memory;
-static double loops_per_second;
-static struct sample mine[MAX_TRIES], theirs[MAX_TRIES];
+static struct overlap_sample mine[MAX_TRIES], theirs[MAX_TRIES];
 
 static int case_named(const char *name)
 {
@@ -148,183 +120,42 @@ static void parse(struct options *o, int argc, char **argv)
 		bench_usage("--min is above --max");
 }
 
-/* Computing ------------------------------------------------------------------ */
+/* Tries -------------------------------------------------------------------------- */
 
-static double clock_of(clockid_t id)
-{
-	struct timespec t;
-
-	clock_gettime(id, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* Arithmetic in registers, each step waiting for the last: no memory, no calls. */
-static __attribute__((noinline)) void compute(uint64_t loops)
-{
-	uint64_t x = 88172645463325252u;
-
-	for (uint64_t i = 0; i < loops; i++) {
-		x ^= x << 13;
-		x ^= x >> 7;
-		x ^= x << 17;
-	}
-	__asm__ volatile("" : : "r"(x));
-}
-
-/* The best of several, in CPU time: others may want this core, too. */
-static void calibrate(void)
-{
-	const uint64_t loops = 1 << 20;
-
-	for (int i = 0; i < 8; i++) {
-		double start = clock_of(CLOCK_THREAD_CPUTIME_ID);
-
-		compute(loops);
-		loops_per_second =
-			fmax(loops_per_second,
-			     (double)loops / (clock_of(CLOCK_THREAD_CPUTIME_ID) - start));
-	}
-}
-
-static uint64_t loops_for(double seconds)
-{
-	return (uint64_t)(seconds * loops_per_second) + 1;
-}
-
-static void timed_compute(const struct plan *p, struct part_times *t)
-{
-	double start = bench_now(), cpu = clock_of(CLOCK_THREAD_CPUTIME_ID);
-
-	compute(p->loops);
-	t->loop_cpu = clock_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
-	t->loop = bench_now() - start;
-}
-
-static void begin(struct part_times *t)
-{
-	t->process = clock_of(CLOCK_PROCESS_CPUTIME_ID);
-	t->elapsed = bench_now();
-}
-
-static void end(struct part_times *t)
-{
-	t->elapsed = bench_now() - t->elapsed;
-	t->process = clock_of(CLOCK_PROCESS_CPUTIME_ID) - t->process;
-}
-
-/* Arrival ---------------------------------------------------------------------- */
-
-/* A call could do what is left of a transfer: only memory tells what was there before. */
-static size_t spot(const struct plan *p, unsigned i)
-{
-	return (size_t)(p->size - 1) * i / (SPOTS - 1);
-}
-
-static void clear_spots(const struct plan *p)
-{
-	for (unsigned i = 0; p->size && i < SPOTS; i++)
-		memory.base[spot(p, i)] = 0;
-}
-
-static bool all_spots(const struct plan *p)
-{
-	for (unsigned i = 0; p->size && i < SPOTS; i++)
-		if (!((volatile char *)memory.base)[spot(p, i)])
-			return false;
-	return true;
-}
-
-/* One part of a try ------------------------------------------------------------ */
-
-/*
- * The receiver says go, the sender sends, the receiver acknowledges. Where only
- * computing is measured the message is empty and sent afterwards.
- */
-static void send_part(struct bench *b, const struct plan *p, enum part part, struct sample *s)
-{
-	struct part_times *t = &s->part[part];
-	mx_request_t go, data, ack;
-	mx_status_t status;
-
-	bench_irecv(b, NULL, 0, MATCH_GO, MX_MATCH_MASK_NONE, &go);
-	bench_irecv(b, NULL, 0, MATCH_ACK, MX_MATCH_MASK_NONE, &ack);
-	bench_finish(b, &go, &status);
-	begin(t);
-	if (part != COMPUTING)
-		bench_isend(b, memory.base, p->size, MATCH_DATA, &data);
-	if (part != ALONE && p->computes)
-		timed_compute(p, t);
-	if (part == COMPUTING) {
-		end(t);
-		bench_isend(b, NULL, 0, MATCH_DATA, &data);
-	}
-	bench_finish(b, &data, &status);
-	/* Where the receiver computes it tells for itself. */
-	s->arrived = s->placed = bench_test(b, &ack, &status);
-	if (!s->arrived)
-		bench_finish(b, &ack, &status);
-	if (part != COMPUTING)
-		end(t);
-}
-
-static void receive_part(struct bench *b, const struct plan *p, enum part part, struct sample *s)
-{
-	struct part_times *t = &s->part[part];
-	mx_request_t go, data, ack;
-	mx_status_t status;
-
-	clear_spots(p);
-	begin(t);
-	bench_irecv(b, memory.base, p->size, MATCH_DATA, MX_MATCH_MASK_NONE, &data);
-	bench_isend(b, NULL, 0, MATCH_GO, &go);
-	bench_finish(b, &go, &status);
-	if (part != ALONE && p->computes)
-		timed_compute(p, t);
-	if (part == COMPUTING)
-		end(t);
-	s->placed = all_spots(p);
-	s->arrived = bench_test(b, &data, &status);
-	if (!s->arrived)
-		bench_finish(b, &data, &status);
-	if (part != COMPUTING)
-		end(t);
-	bench_isend(b, NULL, 0, MATCH_ACK, &ack);
-	bench_finish(b, &ack, &status);
-}
-
-static void run(struct bench *b, const struct plan *p)
+static void run(struct bench *b, const struct overlap_plan *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
 		for (unsigned part = ALONE; part < (p->warm_up ? COMPUTING : PARTS); part++)
-			(b->lead ? send_part : receive_part)(b, p, (enum part)part, &mine[i]);
+			(b->lead ? overlap_send : overlap_receive)(b, p, (enum overlap_part)part,
+								   &mine[i]);
 }
 
 /* Takeover --------------------------------------------------------------------- */
 
 /* This end computes while requests come; samples tell whether it answered meanwhile. */
-static void answer(struct bench *b, const struct plan *p)
+static void answer(struct bench *b, const struct overlap_plan *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
-		receive_part(b, p, OVERLAPPED, &mine[i]);
+		overlap_receive(b, p, OVERLAPPED, &mine[i]);
 }
 
 /* A request comes at any time after the other end's last call. */
-static void ask(struct bench *b, const struct plan *p, struct answers *a)
+static void ask(struct bench *b, const struct overlap_plan *p, struct answers *a)
 {
-	mx_segment_t seg = {memory.base, p->size};
+	mx_segment_t seg = {overlap_memory.base, p->size};
 	mx_request_t go, data, ack;
 	mx_status_t status;
 	mx_return_t rc;
 	double start;
 
 	for (uint32_t i = 0; i < p->n; i++) {
-		bench_irecv(b, NULL, 0, MATCH_GO, MX_MATCH_MASK_NONE, &go);
-		bench_irecv(b, NULL, 0, MATCH_ACK, MX_MATCH_MASK_NONE, &ack);
+		bench_irecv(b, NULL, 0, OVERLAP_GO, MX_MATCH_MASK_NONE, &go);
+		bench_irecv(b, NULL, 0, OVERLAP_ACK, MX_MATCH_MASK_NONE, &ack);
 		bench_finish(b, &go, &status);
-		compute(loops_for(TAKEOVER_LATEST * i / p->n));
+		overlap_compute(overlap_loops(TAKEOVER_LATEST * i / p->n));
 		start = bench_now();
 		/* Synchronous: it ends when the other end's library has acted. */
-		rc = mx_issend(b->endpoint, &seg, 1, b->peer, MATCH_DATA, NULL, &data);
+		rc = mx_issend(b->endpoint, &seg, 1, b->peer, OVERLAP_DATA, NULL, &data);
 		if (rc != MX_SUCCESS)
 			bench_failed("mx_issend", rc);
 		bench_finish(b, &data, &status);
@@ -339,7 +170,7 @@ static void prepare(uint64_t size, uint64_t n)
 {
 	if (size > BENCH_MAX_SIZE || n > MAX_TRIES)
 		bench_fail("the other end asks for too much");
-	bench_memory(&memory, size ? size : 1);
+	bench_memory(&overlap_memory, size ? size : 1);
 }
 
 static void follow(struct bench *b)
@@ -347,15 +178,15 @@ static void follow(struct bench *b)
 	struct bench_order order;
 	mx_status_t status;
 	mx_request_t req;
-	struct plan p;
+	struct overlap_plan p;
 
 	while (bench_follow(b, &order)) {
-		p = (struct plan){
+		p = (struct overlap_plan){
 			.size = (uint32_t)order.arg[0],
 			.n = (uint32_t)order.arg[1],
 			.computes = order.arg[2],
 			.warm_up = order.arg[3],
-			.loops = loops_for((double)order.arg[4] / 1e9),
+			.loops = overlap_loops((double)order.arg[4] / 1e9),
 			.answers = order.arg[5],
 		};
 		prepare(order.arg[0], order.arg[1]);
@@ -366,7 +197,8 @@ static void follow(struct bench *b)
 	}
 }
 
-static void order_plan(struct bench *b, const struct plan *p, bool other_computes, double seconds)
+static void order_plan(struct bench *b, const struct overlap_plan *p, bool other_computes,
+		       double seconds)
 {
 	struct bench_order order = {
 		.op = BENCH_OP_TOOL,
@@ -378,7 +210,7 @@ static void order_plan(struct bench *b, const struct plan *p, bool other_compute
 	bench_lead(b, &order);
 }
 
-static void results(struct bench *b, const struct plan *p)
+static void results(struct bench *b, const struct overlap_plan *p)
 {
 	mx_status_t status;
 	mx_request_t req;
@@ -389,16 +221,16 @@ static void results(struct bench *b, const struct plan *p)
 		bench_fail("the other end gave a result of another version");
 }
 
-static void run_case(struct bench *b, const struct row *r, struct plan *p)
+static void run_case(struct bench *b, const struct row *r, struct overlap_plan *p)
 {
 	p->computes = r->which != BY_RECEIVER;
-	p->loops = loops_for(r->compute);
+	p->loops = overlap_loops(r->compute);
 	order_plan(b, p, r->which != BY_SENDER, r->compute);
 	run(b, p);
 	results(b, p);
 }
 
-static double hidden(const struct sample *s)
+static double hidden(const struct overlap_sample *s)
 {
 	return 100 * (1 - (s->part[OVERLAPPED].elapsed - s->part[COMPUTING].elapsed) /
 				  s->part[ALONE].elapsed);
@@ -411,11 +243,11 @@ static double hidden(const struct sample *s)
 static void add_try(unsigned which, unsigned i, struct bench_series *figures)
 {
 	double lost = 0, loop = 0, loop_alone = 0, cpu = 0;
-	const struct sample *worse = NULL;
+	const struct overlap_sample *worse = NULL;
 
 	for (unsigned end = BY_SENDER; end <= BY_RECEIVER; end++) {
-		const struct sample *s = end == BY_SENDER ? &mine[i] : &theirs[i];
-		const struct part_times *c = &s->part[COMPUTING], *o = &s->part[OVERLAPPED];
+		const struct overlap_sample *s = end == BY_SENDER ? &mine[i] : &theirs[i];
+		const struct overlap_times *c = &s->part[COMPUTING], *o = &s->part[OVERLAPPED];
 
 		if (which != BY_BOTH && which != end)
 			continue;
@@ -438,7 +270,7 @@ static void add_try(unsigned which, unsigned i, struct bench_series *figures)
 /* How long the transfer takes alone decides how long to compute. */
 static void warm_up(struct bench *b, struct row *r, double least)
 {
-	struct plan p = {.size = r->size, .n = WARM_TRIES, .warm_up = true};
+	struct overlap_plan p = {.size = r->size, .n = WARM_TRIES, .warm_up = true};
 	struct bench_series alone = {.n = 0};
 
 	run_case(b, r, &p);
@@ -450,7 +282,7 @@ static void warm_up(struct bench *b, struct row *r, double least)
 static void measure(struct bench *b, struct row *r, const struct options *o)
 {
 	struct bench_series figures[FIGURES] = {0};
-	struct plan p = {.size = r->size};
+	struct overlap_plan p = {.size = r->size};
 
 	if (r->compute == 0)
 		warm_up(b, r, o->compute);
@@ -459,7 +291,7 @@ static void measure(struct bench *b, struct row *r, const struct options *o)
 	run_case(b, r, &p);
 	for (unsigned i = 1; i < p.n; i++) {
 		/* The receiver knows best, if it computes. */
-		const struct sample *s = r->which == BY_SENDER ? &mine[i] : &theirs[i];
+		const struct overlap_sample *s = r->which == BY_SENDER ? &mine[i] : &theirs[i];
 
 		add_try(r->which, i, figures);
 		r->arrived += s->arrived;
@@ -473,7 +305,7 @@ static void measure(struct bench *b, struct row *r, const struct options *o)
 
 static void measure_answers(struct bench *b, struct answers *a, double seconds)
 {
-	struct plan p = {.size = TAKEOVER_SIZE, .answers = true};
+	struct overlap_plan p = {.size = TAKEOVER_SIZE, .answers = true};
 
 	p.n = (uint32_t)fmin(MAX_TRIES, 2 + TAKEOVER_SHARE * seconds / TAKEOVER_S);
 	order_plan(b, &p, true, TAKEOVER_S);
@@ -502,16 +334,9 @@ static void report_row(struct table *t, const struct row *r)
 	table_count(t, r->tries);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void report_answers(struct table *t, struct answers *a)
 {
-	qsort(a->us, a->n, sizeof a->us[0], by_value);
+	qsort(a->us, a->n, sizeof a->us[0], bench_by_value);
 	table_text(t, names[TAKEOVER]);
 	table_count(t, TAKEOVER_SIZE);
 	for (unsigned f = T_ALONE; f <= HIDDEN; f++)
@@ -562,7 +387,7 @@ int main(int argc, char **argv)
 
 	parse(&o, argc, argv);
 	bench_start(&b, &o.b);
-	calibrate();
+	overlap_calibrate();
 	if (!b.lead) {
 		follow(&b);
 		return 0;

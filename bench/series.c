@@ -10,7 +10,7 @@ void bench_add(struct bench_series *s, double v)
 		s->v[s->n++] = v;
 }
 
-static int by_value(const void *a, const void *b)
+int bench_by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
@@ -28,7 +28,7 @@ double bench_median(const struct bench_series *s)
 	}
 	if (!s->n)
 		return NAN;
-	qsort(v, s->n, sizeof v[0], by_value);
+	qsort(v, s->n, sizeof v[0], bench_by_value);
 	return (v[(s->n - 1) / 2] + v[s->n / 2]) / 2;
 }
 

@@ -26,6 +26,8 @@ void bench_add(struct bench_series *s, double v);
 /* NaN when there are none or some are not numbers. */
 double bench_median(const struct bench_series *s);
 double bench_least(const struct bench_series *s);
+/* For qsort(), of doubles. */
+int bench_by_value(const void *a, const void *b);
 
 /* Message sizes from min to max, doubled each time; 0 is followed by 1. */
 #define BENCH_MAX_SIZES 34
