@@ -206,6 +206,9 @@ void tw_mr_rmem_prune(void);
 void tw_mr_rmem_forked(void);
 void tw_mr_serve(uint32_t from);
 
+/* ---- mr_tree.c: what the opaque words of a resource are; the last: of this machine */
+enum tw_mr_rsrc_word { TW_MR_RSRC_TREE, TW_MR_RSRC_INDEX, TW_MR_RSRC_HERE };
+
 /* ---- mr_events.c */
 void tw_mr_event(mrapi_event_t event);
 void tw_mr_events_stop(void);
