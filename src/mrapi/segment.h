@@ -21,10 +21,11 @@
 #include "mrapi.h"
 
 #define TW_MR_MAGIC 0x6d726170u
-#define TW_MR_VERSION 2u
+#define TW_MR_VERSION 3u
 #define TW_MR_PROCS 1024u
 #define TW_MR_BUCKETS 4096u
 #define TW_MR_EVENTS 5u
+#define TW_MR_COUNTS 4096u
 
 enum tw_mr_kind { TW_MR_MUTEX = 1, TW_MR_SEM, TW_MR_RWL, TW_MR_SHMEM, TW_MR_RMEM, TW_MR_KINDS };
 
@@ -137,6 +138,12 @@ struct tw_mr_node {
 	uint32_t unused[11];
 } tw_aligned_line;
 
+/* A counter of a dynamic attribute that runs; one node at a time has it. */
+struct tw_mr_count {
+	_Atomic(uint32_t) node; /* slot + 1; 0: the entry is free */
+	uint32_t type, num, index;
+};
+
 struct tw_mr_table {
 	uint32_t high; /* slots that were ever used */
 	uint32_t live;
@@ -152,7 +159,8 @@ struct tw_mr_segment {
 	uint64_t arena_size;
 	uint64_t arena_next; /* where to look for a free place */
 	uint32_t births;
-	uint32_t unused[9];
+	uint32_t counts; /* entries of count that were ever used */
+	uint32_t unused[8];
 
 	_Atomic(uint32_t) admin tw_aligned_line; /* process slot + 1 and TW_MR_WAITERS */
 	_Atomic(uint32_t) torn;			 /* its holder died: repair first */
@@ -163,6 +171,7 @@ struct tw_mr_segment {
 	struct tw_mr_proc proc[TW_MR_PROCS];
 	struct tw_mr_node node[MRAPI_MAX_NODES];
 	struct tw_mr_table table[TW_MR_KINDS];
+	struct tw_mr_count count[TW_MR_COUNTS];
 
 	/* From here on pages are allocated as slots are used. */
 	struct tw_mr_mutex mutex[MRAPI_MAX_MUTEXES] __attribute__((aligned(TW_PAGE)));
