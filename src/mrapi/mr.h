@@ -206,6 +206,18 @@ void tw_mr_rmem_prune(void);
 void tw_mr_rmem_forked(void);
 void tw_mr_serve(uint32_t from);
 
+/* ---- mr_held.c: the words that the calling thread has locked */
+/* Makes sure that one more can be noted; false when memory is short. */
+bool tw_mr_held_room(void);
+void tw_mr_held_add(const void *word);
+void tw_mr_held_del(const void *word);
+bool tw_mr_held(const void *word);
+/* The child's thread is another one. */
+void tw_mr_held_forked(void);
+
+/* ---- mr_tree.c: what the opaque words of a resource are; the last: of this machine */
+enum tw_mr_rsrc_word { TW_MR_RSRC_TREE, TW_MR_RSRC_INDEX, TW_MR_RSRC_HERE };
+
 /* ---- mr_events.c */
 void tw_mr_event(mrapi_event_t event);
 void tw_mr_events_stop(void);

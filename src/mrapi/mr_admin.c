@@ -100,6 +100,9 @@ void tw_mr_release_node(uint32_t me)
 	for (uint32_t i = 0; i < seg->table[TW_MR_RWL].high; i++)
 		tw_mr_counted_drop(&seg->rwl[i], me);
 	release_memory(me);
+	for (uint32_t i = 0; i < seg->counts; i++)
+		if (atomic_load(&seg->count[i].node) == me)
+			atomic_store(&seg->count[i].node, 0);
 	atomic_store(&tw_mr_node(me)->life, TW_MR_FREE);
 }
 

@@ -127,11 +127,17 @@ static bool place(uint64_t offset, uint64_t span, uint64_t numa_node)
 	return rc == 0;
 }
 
+/* A memory of a machine that is not this one is memory of any kind. */
+static bool placeable(const mrapi_resource_t *where)
+{
+	return where->resource_type == MRAPI_RSRC_MEM && where->opaque[TW_MR_RSRC_HERE];
+}
+
 mrapi_status_t tw_mr_arena_fill(uint64_t offset, uint64_t span, const mrapi_resource_t *where)
 {
 	/* The dead may have left pages there. */
 	tw_mr_arena_discard(offset, span);
-	if (where->resource_type == MRAPI_RSRC_MEM && !place(offset, span, where->opaque[1]))
+	if (placeable(where) && !place(offset, span, where->opaque[TW_MR_RSRC_INDEX]))
 		return MRAPI_ERR_MEM_LIMIT;
 	if (fallocate(tw_mr.arenafd, 0, (off_t)offset, (off_t)span) < 0) {
 		tw_mr_arena_discard(offset, span);

@@ -348,12 +348,24 @@ void mrapi_atomic_sync(void *sync, mrapi_status_t *status)
 
 void mrapi_atomic_lock(void *sync, void *dest, void *previous, size_t size, mrapi_status_t *status)
 {
-	tw_mr_tell(status, apply(sync, LOCK, dest, NULL, NULL, previous, size));
+	mrapi_status_t result = MRAPI_ERR_ATOM_OP_FAILED;
+
+	if (tw_mr_held_room())
+		result = apply(sync, LOCK, dest, NULL, NULL, previous, size);
+	if (result == MRAPI_SUCCESS)
+		tw_mr_held_add(dest);
+	tw_mr_tell(status, result);
 }
 
 void mrapi_atomic_release(void *sync, void *dest, size_t size, mrapi_status_t *status)
 {
-	tw_mr_tell(status, apply(sync, RELEASE, dest, NULL, NULL, NULL, size));
+	mrapi_status_t result = tw_mr_me() ? MRAPI_ERR_ATOM_OP_FAILED : MRAPI_ERR_NODE_NOTINIT;
+
+	if (tw_mr_held(dest))
+		result = apply(sync, RELEASE, dest, NULL, NULL, NULL, size);
+	if (result == MRAPI_SUCCESS)
+		tw_mr_held_del(dest);
+	tw_mr_tell(status, result);
 }
 
 /* Bits: the specification knows them in 32-bit words; all widths work. */

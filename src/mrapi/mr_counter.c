@@ -145,13 +145,12 @@ static bool sample(const struct counter *c, uint64_t *value)
 
 /* ------------------------------------------------------------------ counters */
 
-static bool same(const struct counter *c, const struct tw_mr_rsrc *f, mrapi_uint_t num)
+/* Levels of cache number their caches alike. */
+static unsigned index_of(const struct tw_mr_rsrc *f)
 {
-	/* Levels of cache number their caches alike. */
-	return c->type == f->type && c->num == num &&
-	       c->index == f->index + (f->type == MRAPI_RSRC_CACHE
-					       ? (unsigned)f->value[MRAPI_RSRC_CACHE_LEVEL] << 24
-					       : 0);
+	return f->type == MRAPI_RSRC_CACHE
+		       ? f->index + ((unsigned)f->value[MRAPI_RSRC_CACHE_LEVEL] << 24)
+		       : f->index;
 }
 
 static struct counter *find(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me)
@@ -161,24 +160,54 @@ static struct counter *find(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32
 	tw_list_each(&counters, pos, tmp) {
 		struct counter *c = tw_container(pos, struct counter, link);
 
-		if (same(c, f, num) && c->me == me)
+		if (c->type == f->type && c->num == num && c->index == index_of(f) && c->me == me)
 			return c;
 	}
 	return NULL;
 }
 
-/* Whether another node counts there. */
-static bool in_use(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me)
+/* Who has the counter in the job; under the admin lock. A free entry for NULL. */
+static struct tw_mr_count *entry(const struct counter *c)
 {
-	struct tw_list *pos, *tmp;
+	struct tw_mr_segment *seg = tw_mr.seg;
 
-	tw_list_each(&counters, pos, tmp) {
-		struct counter *c = tw_container(pos, struct counter, link);
+	for (uint32_t i = 0; i < seg->counts; i++) {
+		struct tw_mr_count *e = &seg->count[i];
+		bool used = atomic_load(&e->node) != 0;
 
-		if (same(c, f, num) && c->me != me && c->running)
-			return true;
+		if (c ? used && e->type == c->type && e->num == c->num && e->index == c->index
+		      : !used)
+			return e;
 	}
-	return false;
+	return !c && seg->counts < TW_MR_COUNTS ? &seg->count[seg->counts++] : NULL;
+}
+
+/* Has the counter for its node, unless another has it or there are too many. */
+static bool reserve(const struct counter *c)
+{
+	struct tw_mr_count *e = NULL;
+
+	tw_mr_admin_lock();
+	if (!entry(c) && (e = entry(NULL))) {
+		e->type = c->type;
+		e->num = c->num;
+		e->index = c->index;
+		atomic_store(&e->node, c->me);
+	}
+	tw_mr_admin_unlock();
+	return e != NULL;
+}
+
+static void give_back(const struct counter *c)
+{
+	struct tw_mr_count *e;
+
+	tw_mr_admin_lock();
+	e = entry(c);
+	/* The end of the node may have done it. */
+	if (e && atomic_load(&e->node) == c->me)
+		atomic_store(&e->node, 0);
+	tw_mr_admin_unlock();
 }
 
 static struct counter *make(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me)
@@ -188,9 +217,7 @@ static struct counter *make(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32
 	if (!c)
 		return NULL;
 	c->type = f->type;
-	c->index = f->index;
-	if (f->type == MRAPI_RSRC_CACHE)
-		c->index += (unsigned)f->value[MRAPI_RSRC_CACHE_LEVEL] << 24;
+	c->index = index_of(f);
 	c->num = num;
 	c->me = me;
 	c->fd[0] = c->fd[1] = -1;
@@ -213,20 +240,21 @@ mrapi_status_t tw_mr_counter_start(const struct tw_mr_rsrc *f, mrapi_uint_t num,
 
 	if (c && c->running)
 		return MRAPI_ERR_RSRC_STARTED;
-	if (in_use(f, num, me))
-		return MRAPI_ERR_RSRC_COUNTER_INUSE;
 	if (!f->here)
 		return MRAPI_ERR_NOT_SUPPORTED;
 	if (!c)
 		c = make(f, num, me);
 	if (!c)
 		return MRAPI_ERR_MEM_LIMIT;
+	if (!reserve(c))
+		return MRAPI_ERR_RSRC_COUNTER_INUSE;
 	if (f->type == MRAPI_RSRC_CACHE)
 		status = open_cache(c, f);
 	if (status == MRAPI_SUCCESS && !sample(c, &c->from))
 		status = MRAPI_ERR_NOT_SUPPORTED;
 	if (status != MRAPI_SUCCESS) {
 		close_hardware(c);
+		give_back(c);
 		return status;
 	}
 	c->rollover = rollover;
@@ -238,8 +266,6 @@ mrapi_status_t tw_mr_counter_reset(const struct tw_mr_rsrc *f, mrapi_uint_t num,
 {
 	struct counter *c = find(f, num, me);
 
-	if (in_use(f, num, me))
-		return MRAPI_ERR_RSRC_COUNTER_INUSE;
 	if (!c)
 		return MRAPI_SUCCESS; /* nothing was counted */
 	c->before = c->rolled = 0;
@@ -283,6 +309,7 @@ mrapi_status_t tw_mr_counter_stop(const struct tw_mr_rsrc *f, mrapi_uint_t num, 
 	c->before = total(c, rollover, times);
 	c->running = false;
 	close_hardware(c);
+	give_back(c);
 	return MRAPI_SUCCESS;
 }
 

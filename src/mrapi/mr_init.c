@@ -103,6 +103,7 @@ static void forked(void)
 	tw_mr_rsrc_forked();
 	tw_mr_rmem_forked();
 	tw_mr_shmem_forked();
+	tw_mr_held_forked();
 	tw_fds_forked();
 	tw_mr.seg = NULL; /* not mapped in the child */
 	tw_mr.nodes = 0;

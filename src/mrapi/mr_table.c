@@ -58,13 +58,16 @@ _Static_assert(TW_MR_BUCKETS == 1u << 12, "the hash gives 12 bits");
 
 mrapi_status_t tw_mr_stale(enum tw_mr_kind kind, uint32_t handle)
 {
-	uint32_t slot = handle & TW_MR_SLOT_MASK;
-	struct tw_mr_obj *o;
+	uint32_t slot = handle & TW_MR_SLOT_MASK, gen, latest;
 
-	if (slot >= kinds[kind].max || handle >> TW_MR_KIND_SHIFT != kind)
+	if (slot >= kinds[kind].max || handle >> TW_MR_KIND_SHIFT != kind ||
+	    !(handle & TW_MR_HANDLE_EXT))
 		return kinds[kind].invalid;
-	o = tw_mr_slot(kind, slot);
-	return atomic_load(&o->old_handle) == handle ? kinds[kind].deleted : kinds[kind].invalid;
+	gen = handle >> TW_MR_GEN_SHIFT & TW_MR_GEN_MASK;
+	latest = atomic_load(&tw_mr_slot(kind, slot)->gen);
+	/* Once the generations have begun anew, all were in use. */
+	return latest > TW_MR_GEN_MASK || (gen > 0 && gen <= latest) ? kinds[kind].deleted
+								     : kinds[kind].invalid;
 }
 
 /* The live object of that id; else one that was deleted; else NULL. */
@@ -103,7 +106,7 @@ mrapi_status_t tw_mr_table_get(enum tw_mr_kind kind, uint32_t id, struct tw_mr_o
 	if (!o)
 		return kinds[kind].id_invalid;
 	if (!atomic_load(&o->handle))
-		return o->old_ext ? kinds[kind].deleted : kinds[kind].id_invalid;
+		return o->flags & TW_MR_EXT ? kinds[kind].deleted : kinds[kind].id_invalid;
 	if (!(o->flags & TW_MR_DOMAIN_SHARED) && o->domain != tw_mr_node(tw_mr_me())->domain)
 		return MRAPI_ERR_DOMAIN_NOTSHARED;
 	*out = o;
@@ -132,6 +135,12 @@ static void push_free(enum tw_mr_kind kind, struct tw_mr_obj *o)
 		t->free_head = s;
 	t->free_tail = s;
 	t->nfree++;
+}
+
+/* All generations were used: the slot rests until there is no other. */
+static bool spent(const struct tw_mr_obj *o)
+{
+	return (o->gen & TW_MR_GEN_MASK) == TW_MR_GEN_MASK;
 }
 
 static struct tw_mr_obj *pop_free(enum tw_mr_kind kind)
@@ -194,6 +203,10 @@ mrapi_status_t tw_mr_table_claim(enum tw_mr_kind kind, uint32_t id, struct tw_mr
 	o = t->nfree > RESTING ? NULL : fresh(kind);
 	if (!o)
 		o = pop_free(kind);
+	if (!o && t->live < t->high) {
+		tw_mr_table_repair(kind); /* brings back those that are spent */
+		o = pop_free(kind);
+	}
 	if (!o)
 		return kinds[kind].limit;
 	o->id = id;
@@ -207,8 +220,10 @@ uint32_t tw_mr_table_publish(enum tw_mr_kind kind, struct tw_mr_obj *o, unsigned
 	uint32_t slot = slot_of(kind, o), handle;
 	uint16_t *bucket = bucket_of(t, o->id);
 
-	o->gen = (uint16_t)((o->gen + 1) & TW_MR_GEN_MASK);
-	handle = (uint32_t)kind << TW_MR_KIND_SHIFT | (uint32_t)o->gen << TW_MR_GEN_SHIFT | slot;
+	handle = (uint32_t)kind << TW_MR_KIND_SHIFT | slot |
+		 (++o->gen & TW_MR_GEN_MASK) << TW_MR_GEN_SHIFT;
+	if (flags & TW_MR_EXT)
+		handle |= TW_MR_HANDLE_EXT;
 	o->domain = tw_mr_node(tw_mr_me())->domain;
 	o->flags = (uint16_t)flags;
 	o->contended = 0;
@@ -222,15 +237,12 @@ uint32_t tw_mr_table_publish(enum tw_mr_kind kind, struct tw_mr_obj *o, unsigned
 
 void tw_mr_table_free(enum tw_mr_kind kind, struct tw_mr_obj *o)
 {
-	uint32_t handle = atomic_load(&o->handle);
-
-	if (handle) {
-		o->old_ext = (o->flags & TW_MR_EXT) != 0;
-		atomic_store(&o->old_handle, o->old_ext ? handle : 0);
+	if (atomic_load(&o->handle)) {
 		atomic_store(&o->handle, 0);
 		tw_mr.seg->table[kind].live--;
 	}
-	push_free(kind, o);
+	if (!spent(o))
+		push_free(kind, o);
 }
 
 void tw_mr_table_init(struct tw_mr_segment *seg)

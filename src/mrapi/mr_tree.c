@@ -60,7 +60,8 @@ static unsigned add(struct builder *b, unsigned parent, mrapi_rsrc_type_t type, 
 	memset(&t->facts[i], 0, sizeof(t->facts[i]));
 	snprintf(t->items[i].name, sizeof(t->items[i].name), "%s", name);
 	t->items[i].resource_type = type;
-	t->items[i].opaque[1] = index;
+	t->items[i].opaque[TW_MR_RSRC_INDEX] = index;
+	t->items[i].opaque[TW_MR_RSRC_HERE] = b->here;
 	t->facts[i].type = type;
 	t->facts[i].index = index;
 	t->facts[i].here = b->here;
@@ -233,7 +234,7 @@ static bool link_children(struct builder *b)
 	for (unsigned i = 1; i < t->n; i++)
 		t->items[b->parent[i]].child_count++;
 	for (unsigned i = 0; i < t->n; i++) {
-		t->items[i].opaque[0] = (uintptr_t)t;
+		t->items[i].opaque[TW_MR_RSRC_TREE] = (uintptr_t)t;
 		t->items[i].children = t->items[i].child_count ? next : NULL;
 		next += t->items[i].child_count;
 		t->items[i].child_count = 0;

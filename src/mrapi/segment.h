@@ -21,18 +21,22 @@
 #include "mrapi.h"
 
 #define TW_MR_MAGIC 0x6d726170u
-#define TW_MR_VERSION 1u
+#define TW_MR_VERSION 3u
 #define TW_MR_PROCS 1024u
 #define TW_MR_BUCKETS 4096u
 #define TW_MR_EVENTS 5u
+#define TW_MR_COUNTS 4096u
 
 enum tw_mr_kind { TW_MR_MUTEX = 1, TW_MR_SEM, TW_MR_RWL, TW_MR_SHMEM, TW_MR_RMEM, TW_MR_KINDS };
 
-/* A handle: kind, generation of the slot, and the slot. Remote memory has the
- * client's access type in the slot's upper bits. */
+/* A handle: kind, whether the object has MRAPI_ERROR_EXT, generation of the slot,
+ * and the slot. So a stale handle tells by itself what to answer, however long ago
+ * its object was deleted. Remote memory has the client's access type in the slot's
+ * upper bits. */
 #define TW_MR_KIND_SHIFT 29
+#define TW_MR_HANDLE_EXT (1u << 28)
 #define TW_MR_GEN_SHIFT 14
-#define TW_MR_GEN_MASK 0x7fffu
+#define TW_MR_GEN_MASK 0x3fffu
 #define TW_MR_SLOT_MASK 0x3fffu
 #define TW_MR_ATYPE_SHIFT 12
 
@@ -42,16 +46,14 @@ enum tw_mr_flags { TW_MR_RECURSIVE = 1, TW_MR_EXT = 2, TW_MR_DOMAIN_SHARED = 4 }
 struct tw_mr_obj {
 	_Atomic(uint32_t) handle; /* 0: there is none */
 	uint32_t id;
-	uint32_t domain;	      /* of the creator */
-	_Atomic(uint32_t) old_handle; /* deleted here, of a lock with MRAPI_ERROR_EXT */
-	uint16_t gen;
+	uint32_t domain;       /* of the creator */
+	_Atomic(uint32_t) gen; /* objects that the slot has been; handles have its low bits */
 	uint16_t flags;
 	uint16_t next;		    /* slot + 1 of the next of the same bucket */
 	uint16_t next_free;	    /* slot + 1 */
-	uint8_t old_ext;	    /* that one told DELETED from INVALID */
 	uint8_t chained;	    /* in a bucket: live, or deleted and not used again yet */
 	_Atomic(uint8_t) contended; /* somebody may have slept */
-	uint8_t unused[5];
+	uint8_t unused[8];
 };
 _Static_assert(sizeof(struct tw_mr_obj) == 32, "wire format");
 
@@ -136,6 +138,12 @@ struct tw_mr_node {
 	uint32_t unused[11];
 } tw_aligned_line;
 
+/* A counter of a dynamic attribute that runs; one node at a time has it. */
+struct tw_mr_count {
+	_Atomic(uint32_t) node; /* slot + 1; 0: the entry is free */
+	uint32_t type, num, index;
+};
+
 struct tw_mr_table {
 	uint32_t high; /* slots that were ever used */
 	uint32_t live;
@@ -151,7 +159,8 @@ struct tw_mr_segment {
 	uint64_t arena_size;
 	uint64_t arena_next; /* where to look for a free place */
 	uint32_t births;
-	uint32_t unused[9];
+	uint32_t counts; /* entries of count that were ever used */
+	uint32_t unused[8];
 
 	_Atomic(uint32_t) admin tw_aligned_line; /* process slot + 1 and TW_MR_WAITERS */
 	_Atomic(uint32_t) torn;			 /* its holder died: repair first */
@@ -162,6 +171,7 @@ struct tw_mr_segment {
 	struct tw_mr_proc proc[TW_MR_PROCS];
 	struct tw_mr_node node[MRAPI_MAX_NODES];
 	struct tw_mr_table table[TW_MR_KINDS];
+	struct tw_mr_count count[TW_MR_COUNTS];
 
 	/* From here on pages are allocated as slots are used. */
 	struct tw_mr_mutex mutex[MRAPI_MAX_MUTEXES] __attribute__((aligned(TW_PAGE)));

@@ -180,8 +180,9 @@ static void refused_there(void *arg)
 	(void)arg;
 	mr_is(MRAPI_ERR_RSRC_COUNTER_INUSE,
 	      mrapi_dynamic_attribute_start(cpu, MRAPI_RSRC_CPU_CYCLES, NULL, &mr_st));
-	/* It has not started it. */
+	/* It has not started it, and has nothing to reset (4.6.4: no such error). */
 	stopped(cpu, MRAPI_RSRC_CPU_CYCLES);
+	mr_ok(mrapi_dynamic_attribute_reset(cpu, MRAPI_RSRC_CPU_CYCLES, &mr_st));
 }
 
 MR_BOTH(mrapi_dynamic, in_use)
