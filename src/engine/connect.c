@@ -190,6 +190,30 @@ uint64_t tw_connect_expire(struct tw_ep *ep, uint64_t now)
 	return next;
 }
 
+/*
+ * Who waits at a peer that is down connects anew. The list is taken off first,
+ * as the peer's place may be used for the next life at once.
+ */
+static void reconnect(struct tw_peer *p)
+{
+	struct tw_ep *ep = p->ep;
+	struct tw_list waiting;
+
+	tw_list_init(&waiting);
+	while (!tw_list_empty(&p->connects)) {
+		struct tw_list *n = p->connects.next;
+
+		tw_list_del(n);
+		tw_list_add_tail(&waiting, n);
+	}
+	while (!tw_list_empty(&waiting)) {
+		struct tw_req *r = tw_list_first(&waiting, struct tw_req, link);
+
+		tw_list_del(&r->link);
+		tw_connect(ep, r);
+	}
+}
+
 static bool before(const struct tw_ident *a, const struct tw_ident *b)
 {
 	if (a->nic_id != b->nic_id)
@@ -221,7 +245,9 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 			return TW_ECROSS;
 		p->link->provider->disconnect(p->link);
 		tw_peer_down(p, TW_S_LOST);
-		p = NULL;
+		/* From here on it is a crossing, if somebody waited for the death. */
+		reconnect(p);
+		p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
 	}
 	if (p && p->link) {
 		if (!before(other, &host->self))
@@ -263,13 +289,7 @@ void tw_connect_down(struct tw_link *link, enum tw_err why)
 
 	p->ep->counters[TW_C_PEER_LOST]++;
 	tw_peer_down(p, why == TW_ECLOSED ? TW_S_CLOSED : TW_S_LOST);
-	/* Who waited for that connects anew. */
-	while (!tw_list_empty(&p->connects)) {
-		struct tw_req *r = tw_list_first(&p->connects, struct tw_req, link);
-
-		tw_list_del(&r->link);
-		tw_connect(p->ep, r);
-	}
+	reconnect(p);
 }
 
 void tw_disconnect(struct tw_ep *ep, struct tw_peer *p)
@@ -280,4 +300,5 @@ void tw_disconnect(struct tw_ep *ep, struct tw_peer *p)
 	p->link->provider->disconnect(p->link);
 	tw_peer_down(p, TW_S_CLOSED);
 	p->why = TW_S_BAD_SESSION;
+	reconnect(p);
 }

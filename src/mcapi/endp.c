@@ -230,6 +230,8 @@ static void got(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say)
 	if (!say) {
 		m->retry = tw_clock() + tw_clock_us(SEARCH_US);
 		tw_list_add_tail(&n->gets, &m->link);
+		/* Who waits without end does not know yet that there is something to repeat. */
+		tw_wakeup(n->ep);
 		return;
 	}
 	*m->found = m->endpoint;
