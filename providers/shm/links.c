@@ -79,7 +79,7 @@ static void revoke(struct tw_shm_link *l)
 {
 	uint64_t end = tw_clock() + tw_clock_us(REVOKE_US);
 
-	while (!tw_ring_revoke(&l->rx) && l->link.provider->alive(&l->link)) {
+	while (!tw_ring_revoke(&l->rx) && tw_shm_alive(l)) {
 		if (tw_clock() > end) {
 			tw_log(TW_LOG_ERROR, "process %d stands still while it writes here",
 			       (int)l->pid);

@@ -328,12 +328,16 @@ static bool do_polls(struct tw_link *link, uint64_t since)
 	return (int64_t)(polled - since) >= 0 && peer_polls(l);
 }
 
-static bool do_alive(struct tw_link *link)
+bool tw_shm_alive(const struct tw_shm_link *l)
 {
-	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 	struct pollfd p = {.fd = l->sock, .events = POLLRDHUP};
 
 	return l->state == TW_SHM_UP && poll(&p, 1, 0) == 0;
+}
+
+static bool do_alive(struct tw_link *link)
+{
+	return tw_shm_alive(tw_container(link, struct tw_shm_link, link));
 }
 
 static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,

@@ -162,6 +162,8 @@ enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned n
 
 /* shm.c */
 void tw_shm_mark_now(struct tw_shm_ep *ep);
+/* Whether the other side still holds its end. */
+bool tw_shm_alive(const struct tw_shm_link *l);
 /* Whether the peer has polled in the last so many microseconds. */
 bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us);
 /* Takes in what still lies in the ring, then tells the engine. */

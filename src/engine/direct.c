@@ -193,7 +193,8 @@ enum tw_err tw_direct_share(struct tw_peer *p, struct tw_hdr hdr, const void *da
 	struct tw_req *r = tw_req_named(p, hdr.match, TW_SEND);
 	struct tw_share share;
 
-	if (!r || !tw_rndv_announced(r) || len != sizeof(share))
+	/* A put that is not done by us here would end after this send could. */
+	if (!r || !p->link->by_cpu || !tw_rndv_announced(r) || len != sizeof(share))
 		return TW_EPROTO;
 	memcpy(&share, data, sizeof(share));
 	if (tw_hdr_len(hdr) > r->len || share.from >= tw_hdr_len(hdr))

@@ -23,9 +23,9 @@
 #include "mrapi/mr.h"
 
 #define LOCK_SUFFIXES 4
-#define LOCK_SECONDS 30 /* others join before us at most so long */
-#define ASK_AGAIN 4	/* times, before a job that does not answer is given up */
-#define ANSWER_MS 5000	/* a member that was asked answers within */
+#define LOCK_SECONDS 30	 /* others join before us at most so long */
+#define PATIENCE_MS 3000 /* a job that does not answer for so long is given up */
+#define ANSWER_MS 5000	 /* a member that was asked answers within */
 #define ARENA_BYTES (1ull << 42)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -351,11 +351,12 @@ static void announce(void)
 
 static mrapi_status_t join_locked(void)
 {
+	uint64_t end = tw_clock() + tw_clock_us(1000 * PATIENCE_MS);
 	bool found = find_segment();
 	int listener;
 
 	/* A member that is dying or leaving may have taken the question with it. */
-	for (int i = 0; !found && i < ASK_AGAIN; i++) {
+	while (!found && tw_clock() < end) {
 		usleep(10000);
 		found = find_segment();
 	}
