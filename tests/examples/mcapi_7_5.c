@@ -58,6 +58,9 @@ static void do_work(struct worker *w)
 
 	/* The first thing is an ack: the load balancer knows we're ready. */
 	mcapi_sclchan_send_uint8(w->ack_out, 1, &status);
+	/* The others may have done all the work before we were ready. */
+	if (status == MCAPI_ENOT_HANDLE)
+		return;
 	CHECK_STATUS(status);
 	for (;;) {
 		PacketInfo *work_info;
