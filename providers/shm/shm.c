@@ -96,14 +96,14 @@ static tw_noinline void must_act(struct tw_shm_link *l, enum tw_send_class cls)
 
 static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
 {
-	/*
-	 * A full ring needs its reader, whatever lies in it. One that works its
-	 * way through messages need not be disturbed at once.
-	 */
 	/* The least that was refused is what it pays to wake up for. */
 	l->blocked_len = l->blocked ? tw_min(l->blocked_len, len) : len;
 	l->blocked_reserve = l->blocked ? tw_min(l->blocked_reserve, reserve) : reserve;
 	l->blocked = true;
+	/*
+	 * A full ring needs its reader, whatever lies in it. One that works its
+	 * way through messages need not be disturbed at once.
+	 */
 	if (tw_shm_polled_within(l, FULL_US))
 		owe(l, OWED_US);
 	else

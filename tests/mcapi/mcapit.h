@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/twc.h"
 #include "lib/twt.h"
 #include "mcapi.h"
 
@@ -36,13 +37,6 @@
 /* Where calls of this thread leave their status. */
 extern _Thread_local mcapi_status_t mct_status;
 #define ST (&mct_status)
-
-/* A failed check ends the test. */
-void mct_fail(const char *file, int line, const char *format, ...)
-	__attribute__((noreturn, format(printf, 3, 4)));
-void mct_eq_at(const char *file, int line, const char *what, int64_t got, int64_t want);
-#define mct_check(cond) ((cond) ? (void)0 : mct_fail(__FILE__, __LINE__, "%s", #cond))
-#define mct_eq(got, want) mct_eq_at(__FILE__, __LINE__, #got, (int64_t)(got), (int64_t)(want))
 
 /* The call, which names ST as its status, must give this status. */
 #define mct_is(want, ...)                                                                          \
@@ -71,8 +65,6 @@ void mct_is_at(const char *file, int line, const char *call, mcapi_status_t want
 void mct_seen(const char *call, mcapi_status_t status);
 const char *mct_name(mcapi_status_t status);
 
-/* The fixture of every suite: tests that run beside each other cannot meet. */
-void mct_job(void);
 /* Makes this thread a node, and ends it. */
 void mct_up(mcapi_node_t node);
 void mct_down(void);
@@ -188,18 +180,5 @@ void mct_chan(struct mct_chan *c, const struct mct_kind *k);
 void mct_chan_reopen(struct mct_chan *c);
 void mct_chan_close(struct mct_chan *c);
 void mct_chan_end(struct mct_chan *c);
-
-void mct_sleep(unsigned ms);
-
-struct mct_thread {
-	pthread_t id;
-	void (*fn)(void *arg);
-	void *arg;
-	atomic_int tid, done;
-};
-void mct_start(struct mct_thread *t, void (*fn)(void *arg), void *arg);
-void mct_join(struct mct_thread *t);
-/* Waits until the thread sleeps and stays asleep. */
-void mct_asleep(struct mct_thread *t);
 
 #endif /* MCAPIT_H */

@@ -21,10 +21,10 @@ static uint64_t pkt_recv(uint32_t h, mcapi_status_t *st)
 	mcapi_pktchan_recv(h, &buffer, &size, st);
 	if (*st != MCAPI_SUCCESS)
 		return 0;
-	mct_eq(size, sizeof(value));
+	twc_eq(size, sizeof(value));
 	memcpy(&value, buffer, sizeof(value));
 	mcapi_pktchan_free(buffer, &freed);
-	mct_eq(freed, MCAPI_SUCCESS);
+	twc_eq(freed, MCAPI_SUCCESS);
 	return value;
 }
 
@@ -115,9 +115,9 @@ void mct_queued(const struct mct_kind *k, uint32_t h, unsigned n)
 		mct_is_at(__FILE__, __LINE__, k->available_name, MCAPI_SUCCESS);
 		if (got >= n || twt_now() > end)
 			break;
-		mct_sleep(1);
+		twc_sleep(1);
 	}
-	mct_eq(got, n);
+	twc_eq(got, n);
 }
 
 void mct_chan_reopen(struct mct_chan *c)

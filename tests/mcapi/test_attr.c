@@ -2,7 +2,7 @@
 /* 4.2.5 and 4.2.6: the nine attributes. */
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_attr, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_attr, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 #define NUMBERS (MCAPI_ATTR_RECV_BUFFERS_AVAILABLE + 1)
 
@@ -14,15 +14,15 @@ static int writable(mcapi_uint_t number)
 
 static void check_defaults(mcapi_endpoint_t ep)
 {
-	mct_eq(mct_attr(ep, MCAPI_ATTR_NO_PRIORITIES), MCAPI_MAX_NO_PRIORITIES);
-	mct_eq(mct_attr(ep, MCAPI_ATTR_NO_BUFFERS), 128);
-	mct_check(mct_attr(ep, MCAPI_ATTR_BUFFER_SIZE) >= 16 << 20);
-	mct_eq(mct_attr(ep, MCAPI_ATTR_BUFFER_TYPE), MCAPI_FIFO_BUFFER);
-	mct_eq(mct_attr(ep, MCAPI_ATTR_MEMORY_TYPE), MCAPI_SHARED_MEMORY);
-	mct_eq((int)mct_attr(ep, MCAPI_ATTR_TIMEOUT), MCAPI_INFINITE);
-	mct_eq(mct_attr(ep, MCAPI_ATTR_ENDP_PRIO), 1);
-	mct_eq(mct_attr(ep, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
-	mct_eq(mct_attr(ep, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 128);
+	twc_eq(mct_attr(ep, MCAPI_ATTR_NO_PRIORITIES), MCAPI_MAX_NO_PRIORITIES);
+	twc_eq(mct_attr(ep, MCAPI_ATTR_NO_BUFFERS), 128);
+	twc_check(mct_attr(ep, MCAPI_ATTR_BUFFER_SIZE) >= 16 << 20);
+	twc_eq(mct_attr(ep, MCAPI_ATTR_BUFFER_TYPE), MCAPI_FIFO_BUFFER);
+	twc_eq(mct_attr(ep, MCAPI_ATTR_MEMORY_TYPE), MCAPI_SHARED_MEMORY);
+	twc_eq((int)mct_attr(ep, MCAPI_ATTR_TIMEOUT), MCAPI_INFINITE);
+	twc_eq(mct_attr(ep, MCAPI_ATTR_ENDP_PRIO), 1);
+	twc_eq(mct_attr(ep, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
+	twc_eq(mct_attr(ep, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 128);
 }
 
 Test(mcapi_attr, defaults, .timeout = MCT_TIMEOUT)
@@ -38,15 +38,15 @@ Test(mcapi_attr, defaults, .timeout = MCT_TIMEOUT)
 
 Test(mcapi_attr, types_have_four_bytes, .timeout = MCT_TIMEOUT)
 {
-	mct_eq(sizeof(mcapi_attr_no_priorities), 4);
-	mct_eq(sizeof(mcapi_attr_no_buffers), 4);
-	mct_eq(sizeof(mcapi_attr_message_buffer_size), 4);
-	mct_eq(sizeof(mcapi_attr_buffer_type), 4);
-	mct_eq(sizeof(mcapi_attr_memory_type), 4);
-	mct_eq(sizeof(mcapi_attr_timeout), 4);
-	mct_eq(sizeof(mcapi_attr_endp_priority), 4);
-	mct_eq(sizeof(mcapi_attr_endp_status), 4);
-	mct_eq(sizeof(mcapi_attr_recv_buffers_available), 4);
+	twc_eq(sizeof(mcapi_attr_no_priorities), 4);
+	twc_eq(sizeof(mcapi_attr_no_buffers), 4);
+	twc_eq(sizeof(mcapi_attr_message_buffer_size), 4);
+	twc_eq(sizeof(mcapi_attr_buffer_type), 4);
+	twc_eq(sizeof(mcapi_attr_memory_type), 4);
+	twc_eq(sizeof(mcapi_attr_timeout), 4);
+	twc_eq(sizeof(mcapi_attr_endp_priority), 4);
+	twc_eq(sizeof(mcapi_attr_endp_status), 4);
+	twc_eq(sizeof(mcapi_attr_recv_buffers_available), 4);
 }
 
 Test(mcapi_attr, set_and_get, .timeout = MCT_TIMEOUT)
@@ -57,9 +57,9 @@ Test(mcapi_attr, set_and_get, .timeout = MCT_TIMEOUT)
 	ep = mct_create(2);
 	other = mct_create(3);
 	mct_set_attr(ep, MCAPI_ATTR_NO_BUFFERS, 16);
-	mct_eq(mct_attr(ep, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 16);
+	twc_eq(mct_attr(ep, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 16);
 	mct_set_attr(ep, MCAPI_ATTR_NO_BUFFERS, 300);
-	mct_eq(mct_attr(ep, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 300);
+	twc_eq(mct_attr(ep, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 300);
 	mct_set_attr(ep, MCAPI_ATTR_TIMEOUT, 500);
 	mct_set_attr(ep, MCAPI_ATTR_TIMEOUT, 0);
 	mct_set_attr(ep, MCAPI_ATTR_TIMEOUT, (uint32_t)MCAPI_INFINITE);
@@ -113,11 +113,11 @@ Test(mcapi_attr, numbers_and_sizes, .timeout = MCT_TIMEOUT)
 		}
 	/* On an error the attribute is not modified (4.2.5). */
 	for (int i = 0; i < 4; i++)
-		mct_eq(value[i], 0x5a5a5a5a);
+		twc_eq(value[i], 0x5a5a5a5a);
 	/* Nor is what lies behind it. */
 	mct_ok(mcapi_get_endpoint_attribute(ep, MCAPI_ATTR_NO_BUFFERS, value, 4, ST));
-	mct_eq(value[0], 128);
-	mct_eq(value[1], 0x5a5a5a5a);
+	twc_eq(value[0], 128);
+	twc_eq(value[1], 0x5a5a5a5a);
 	check_defaults(ep);
 	mct_delete(ep);
 	mct_down();
@@ -141,7 +141,7 @@ Test(mcapi_attr, wrong_values, .timeout = MCT_TIMEOUT)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		mcapi_set_endpoint_attribute(ep, wrong[i].number, &wrong[i].value, 4, ST);
 		if (mct_status != MCAPI_EPARAM)
-			mct_fail(__FILE__, __LINE__, "attribute %u to %d: %s, not MCAPI_EPARAM",
+			twc_fail(__FILE__, __LINE__, "attribute %u to %d: %s, not MCAPI_EPARAM",
 				 wrong[i].number, wrong[i].value, mct_name(mct_status));
 	}
 	check_defaults(ep);
@@ -184,7 +184,7 @@ Test(mcapi_attr, not_an_endpoint, .timeout = MCT_TIMEOUT)
 				mct_is(MCAPI_ENOT_ENDP,
 				       mcapi_set_endpoint_attribute(bad[i], n, &value, 4, ST));
 		}
-	mct_eq(value, 5);
+	twc_eq(value, 5);
 	mct_delete(ep);
 	mct_down();
 }
@@ -213,21 +213,21 @@ Test(mcapi_attr, while_connected, .timeout = MCT_TIMEOUT)
 		mct_connect(k, c.s, c.r);
 		s = MCAPI_CREATED | MCAPI_CONNECTED | k->flag | MCAPI_SEND;
 		r = MCAPI_CREATED | MCAPI_CONNECTED | k->flag | MCAPI_RECEIVE;
-		mct_eq(mct_attr(c.s, MCAPI_ATTR_ENDP_STATUS), s);
-		mct_eq(mct_attr(c.r, MCAPI_ATTR_ENDP_STATUS), r);
+		twc_eq(mct_attr(c.s, MCAPI_ATTR_ENDP_STATUS), s);
+		twc_eq(mct_attr(c.r, MCAPI_ATTR_ENDP_STATUS), r);
 		cannot_change(c.s);
 		cannot_change(c.r);
 		rx = mct_open_recv(k, c.r, &c.rx);
 		tx = mct_open_send(k, c.s, &c.tx);
 		mct_done(&rx);
 		mct_done(&tx);
-		mct_eq(mct_attr(c.s, MCAPI_ATTR_ENDP_STATUS), s | MCAPI_OPEN);
-		mct_eq(mct_attr(c.r, MCAPI_ATTR_ENDP_STATUS), r | MCAPI_OPEN);
+		twc_eq(mct_attr(c.s, MCAPI_ATTR_ENDP_STATUS), s | MCAPI_OPEN);
+		twc_eq(mct_attr(c.r, MCAPI_ATTR_ENDP_STATUS), r | MCAPI_OPEN);
 		cannot_change(c.s);
 		cannot_change(c.r);
 		mct_chan_close(&c);
-		mct_eq(mct_attr(c.s, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
-		mct_eq(mct_attr(c.r, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
+		twc_eq(mct_attr(c.s, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
+		twc_eq(mct_attr(c.r, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
 		mct_set_attr(c.s, MCAPI_ATTR_ENDP_PRIO, 3);
 		mct_set_attr(c.r, MCAPI_ATTR_NO_BUFFERS, 3);
 		mct_delete(c.s);
@@ -247,18 +247,18 @@ Test(mcapi_attr, buffers_available, .timeout = MCT_TIMEOUT)
 	for (uint64_t i = 0; i < 5; i++)
 		mct_send(a, b, i, 0);
 	mct_available(b, 5);
-	mct_eq(mct_attr(b, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 123);
-	mct_eq(mct_attr(a, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 128);
+	twc_eq(mct_attr(b, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 123);
+	twc_eq(mct_attr(a, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 128);
 	for (uint64_t i = 0; i < 5; i++)
-		mct_eq(mct_recv(b), i);
-	mct_eq(mct_attr(b, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 128);
+		twc_eq(mct_recv(b), i);
+	twc_eq(mct_attr(b, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 128);
 	mct_chan(&c, &mct_kinds[MCT_PKT]);
 	for (uint64_t i = 0; i < 3; i++)
 		mct_put(c.k, c.tx, i);
 	mct_queued(c.k, c.rx, 3);
-	mct_eq(mct_attr(c.r, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 125);
-	mct_eq(mct_take(c.k, c.rx), 0);
-	mct_eq(mct_attr(c.r, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 126);
+	twc_eq(mct_attr(c.r, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 125);
+	twc_eq(mct_take(c.k, c.rx), 0);
+	twc_eq(mct_attr(c.r, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 126);
 	mct_chan_end(&c);
 	mct_down();
 }
@@ -268,8 +268,8 @@ static void remote_eventually(mcapi_endpoint_t ep, mcapi_uint_t number, uint32_t
 	double end = twt_now() + MCT_LONG / 1000.;
 
 	while (mct_attr(ep, number) != want && twt_now() < end)
-		mct_sleep(1);
-	mct_eq(mct_attr(ep, number), want);
+		twc_sleep(1);
+	twc_eq(mct_attr(ep, number), want);
 }
 
 /* The sender looks at the receiver's buffers (3.13). */
@@ -282,7 +282,7 @@ MCT_BOTH(mcapi_attr, of_another_node, 2)
 		mct_meet(me);
 		mct_meet(me);
 		for (uint64_t i = 0; i < 30; i++)
-			mct_eq(mct_recv(mine), i);
+			twc_eq(mct_recv(mine), i);
 		mct_meet(me);
 		mct_meet(me);
 		mct_set_attr(mine, MCAPI_ATTR_NO_BUFFERS, 40);
@@ -308,12 +308,12 @@ MCT_BOTH(mcapi_attr, of_another_node, 2)
 	/* Setting is for the endpoint's own node. */
 	mct_is(MCAPI_ENOT_ENDP,
 	       mcapi_set_endpoint_attribute(other, MCAPI_ATTR_ENDP_PRIO, &value, 4, ST));
-	mct_eq(mct_attr(other, MCAPI_ATTR_ENDP_PRIO), 1);
+	twc_eq(mct_attr(other, MCAPI_ATTR_ENDP_PRIO), 1);
 	mct_meet(me);
 	mct_meet(me);
 	remote_eventually(other, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE, 40);
-	mct_eq(mct_attr(other, MCAPI_ATTR_NO_BUFFERS), 40);
-	mct_eq(mct_attr(other, MCAPI_ATTR_ENDP_PRIO), 6);
+	twc_eq(mct_attr(other, MCAPI_ATTR_NO_BUFFERS), 40);
+	twc_eq(mct_attr(other, MCAPI_ATTR_ENDP_PRIO), 6);
 	mct_meet(me);
 	mct_meet(me);
 	mct_is(MCAPI_ENOT_ENDP, mcapi_get_endpoint_attribute(

@@ -2,7 +2,7 @@
 /* 4.4.10, 4.4.11, 4.5.13, 4.5.14: close, and delete (4.2.4), both kinds of channel. */
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_close, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_close, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 static void every_use_is_refused(const struct mct_kind *k, uint32_t rx, uint32_t tx)
 {
@@ -15,7 +15,7 @@ static void every_use_is_refused(const struct mct_kind *k, uint32_t rx, uint32_t
 	mct_k(MCAPI_ENOT_HANDLE, k, send, tx, 1);
 	mct_k(MCAPI_ENOT_HANDLE, k, recv, rx);
 	mct_status = MCAPI_ERROR;
-	mct_eq(k->available(rx, ST), MCAPI_NULL);
+	twc_eq(k->available(rx, ST), MCAPI_NULL);
 	mct_is_at(__FILE__, __LINE__, k->available_name, MCAPI_ENOT_HANDLE);
 	if (k->flag == MCAPI_PKT) {
 		mct_is(MCAPI_ENOT_HANDLE, mcapi_pktchan_send_i(tx, buffer, 1, &req, ST));
@@ -45,7 +45,7 @@ Test(mcapi_close, not_a_handle, .timeout = MCT_TIMEOUT)
 		every_use_is_refused(other, c.rx, c.tx);
 		every_use_is_refused(k, c.tx, c.rx);
 		mct_put(k, c.tx, 3);
-		mct_eq(mct_take(k, c.rx), 3);
+		twc_eq(mct_take(k, c.rx), 3);
 		mct_chan_close(&c);
 		every_use_is_refused(k, c.rx, c.tx);
 		mct_delete(c.s);
@@ -70,7 +70,7 @@ Test(mcapi_close, stale_handle, .timeout = MCT_TIMEOUT)
 			mct_chan_reopen(&c);
 			mct_put(k, c.tx, 5);
 			every_use_is_refused(k, old.rx, old.tx);
-			mct_eq(mct_take(k, c.rx), 5);
+			twc_eq(mct_take(k, c.rx), 5);
 		}
 		mct_chan_end(&c);
 	}
@@ -93,7 +93,7 @@ Test(mcapi_close, null_arguments, .timeout = MCT_TIMEOUT)
 		mct_knull(k, available, c.rx);
 		/* Nothing was closed. */
 		mct_put(k, c.tx, 6);
-		mct_eq(mct_take(k, c.rx), 6);
+		twc_eq(mct_take(k, c.rx), 6);
 		mct_chan_end(&c);
 	}
 	mct_down();
@@ -118,7 +118,7 @@ MCT_BOTH(mcapi_close, handle_of_another_node, 2)
 		mct_meet(me);
 		if (me->rank == 0) {
 			mct_put(k, c.tx, 61);
-			mct_eq(mct_take(k, c.rx), 61);
+			twc_eq(mct_take(k, c.rx), 61);
 			mct_chan_end(&c);
 		}
 		mct_meet(me);
@@ -130,8 +130,8 @@ static void until_connected(mcapi_endpoint_t ep)
 	double end = twt_now() + MCT_LONG / 1000.;
 
 	while (!(mct_attr(ep, MCAPI_ATTR_ENDP_STATUS) & MCAPI_CONNECTED)) {
-		mct_check(twt_now() < end);
-		mct_sleep(1);
+		twc_check(twt_now() < end);
+		twc_sleep(1);
 	}
 }
 
@@ -141,7 +141,7 @@ static void until_refused(const struct mct_kind *k, uint32_t tx)
 	double end = twt_now() + MCT_LONG / 1000.;
 
 	do {
-		mct_check(twt_now() < end);
+		twc_check(twt_now() < end);
 		k->send(tx, 9, ST);
 	} while (mct_status == MCAPI_SUCCESS || mct_status == MCAPI_ENO_BUFFER);
 	mct_is_at(__FILE__, __LINE__, k->send_name, MCAPI_ENOT_HANDLE);
@@ -163,7 +163,7 @@ MCT_BOTH(mcapi_close, receiver_first, 2)
 			mct_done(&req);
 			mct_meet(me);
 			mct_queued(k, h, 10);
-			mct_eq(mct_take(k, h), 0);
+			twc_eq(mct_take(k, h), 0);
 			mct_meet(me);
 			mct_close_recv(k, h);
 			/* Done with, whatever the other does. */
@@ -212,7 +212,7 @@ MCT_BOTH(mcapi_close, sender_first, 2)
 			mct_done(&req);
 			mct_meet(me);
 			for (uint64_t i = 0; i < 50; i++)
-				mct_eq(mct_take(k, h), i);
+				twc_eq(mct_take(k, h), i);
 			mct_k(MCAPI_ENOT_HANDLE, k, recv, h);
 			mct_k(MCAPI_ENOT_HANDLE, k, recv, h);
 			mct_close_recv(k, h);
@@ -253,18 +253,18 @@ Test(mcapi_close, wakes_blocked_receive, .timeout = MCT_TIMEOUT)
 		{
 			struct mct_chan c;
 			struct blocked b = {&c, MCAPI_ERROR};
-			struct mct_thread t;
+			struct twc_thread t;
 
 			mct_chan(&c, k);
-			mct_start(&t, receive_here, &b);
-			mct_asleep(&t);
+			twc_start(&t, receive_here, &b);
+			twc_asleep(&t);
 			/* By the other end, or by its own. */
 			if (own)
 				mct_close_recv(k, c.rx);
 			else
 				mct_close_send(k, c.tx);
-			mct_join(&t);
-			mct_eq(b.status, MCAPI_ENOT_HANDLE);
+			twc_join(&t);
+			twc_eq(b.status, MCAPI_ENOT_HANDLE);
 			if (own)
 				mct_close_send(k, c.tx);
 			else
@@ -281,17 +281,17 @@ Test(mcapi_close, wakes_blocked_scalar_send, .timeout = MCT_TIMEOUT)
 	for (int own = 0; own < 2; own++) {
 		struct mct_chan c;
 		struct blocked b = {&c, MCAPI_ERROR};
-		struct mct_thread t;
+		struct twc_thread t;
 
 		mct_chan(&c, k);
-		mct_start(&t, send_here, &b);
-		mct_asleep(&t);
+		twc_start(&t, send_here, &b);
+		twc_asleep(&t);
 		if (own)
 			mct_close_send(k, c.tx);
 		else
 			mct_close_recv(k, c.rx);
-		mct_join(&t);
-		mct_eq(b.status, MCAPI_ENOT_HANDLE);
+		twc_join(&t);
+		twc_eq(b.status, MCAPI_ENOT_HANDLE);
 		if (own)
 			mct_close_recv(k, c.rx);
 		else
@@ -318,7 +318,7 @@ Test(mcapi_close, before_open_completed, .timeout = MCT_TIMEOUT)
 		mct_k(MCAPI_ENOT_HANDLE, k, close_recv, c.rx, &rx);
 		/* Nobody may wait for this open in vain. */
 		mcapi_wait(&rx, &size, ST, MCT_LONG);
-		mct_check(mct_status != MCAPI_EREQ_TIMEOUT);
+		twc_check(mct_status != MCAPI_EREQ_TIMEOUT);
 		mct_delete(c.r);
 		c.r = mct_create(2);
 		mct_delete(c.s);
@@ -329,7 +329,7 @@ Test(mcapi_close, before_open_completed, .timeout = MCT_TIMEOUT)
 		mct_close_send(k, c.tx);
 		mct_k(MCAPI_ENOT_HANDLE, k, close_send, c.tx, &tx);
 		mcapi_wait(&tx, &size, ST, MCT_LONG);
-		mct_check(mct_status != MCAPI_EREQ_TIMEOUT);
+		twc_check(mct_status != MCAPI_EREQ_TIMEOUT);
 		mct_delete(c.s);
 		mct_delete(c.r);
 	}
@@ -363,7 +363,7 @@ Test(mcapi_close, after_a_cancelled_open, .timeout = MCT_TIMEOUT)
 		mct_done(&rx);
 		mct_done(&tx);
 		mct_put(k, c.tx, 90);
-		mct_eq(mct_take(k, c.rx), 90);
+		twc_eq(mct_take(k, c.rx), 90);
 		mct_chan_end(&c);
 	}
 	mct_down();
@@ -380,7 +380,7 @@ Test(mcapi_close, delete_needs_close, .timeout = MCT_TIMEOUT)
 		mct_is(MCAPI_ECHAN_OPEN, mcapi_delete_endpoint(c.s, ST));
 		mct_is(MCAPI_ECHAN_OPEN, mcapi_delete_endpoint(c.r, ST));
 		mct_put(k, c.tx, 12);
-		mct_eq(mct_take(k, c.rx), 12);
+		twc_eq(mct_take(k, c.rx), 12);
 		mct_close_send(k, c.tx);
 		/* Its own end is what counts. */
 		mct_delete(c.s);
@@ -415,8 +415,8 @@ MCT_BOTH(mcapi_close, delete_dissolves_connection, 2)
 		} else {
 			mct_meet(me);
 			while (mct_attr(mine, MCAPI_ATTR_ENDP_STATUS) != MCAPI_CREATED) {
-				mct_check(twt_now() < end);
-				mct_sleep(1);
+				twc_check(twt_now() < end);
+				twc_sleep(1);
 			}
 			mct_connect(k, third, mine);
 			mct_delete(mine);

@@ -2,7 +2,7 @@
 /* 4.4.1 to 4.4.3 and 4.5.1 to 4.5.3: connect and open, both kinds of channel. */
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_connect, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_connect, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 /* Both ends are here, so that the call itself can tell. */
 static void refused(const struct mct_kind *k, mcapi_status_t want, mcapi_endpoint_t s,
@@ -49,7 +49,7 @@ Test(mcapi_connect, not_an_endpoint, .timeout = MCT_TIMEOUT)
 		mct_k(MCAPI_ENOT_ENDP, k, open_recv, &h, 0xffffffff, &req);
 		mct_k(MCAPI_ENOT_ENDP, k, open_send, &h, 0xffffffff, &req);
 	}
-	mct_eq(mct_attr(a, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
+	twc_eq(mct_attr(a, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
 	mct_delete(a);
 	mct_down();
 }
@@ -66,7 +66,7 @@ Test(mcapi_connect, null_arguments, .timeout = MCT_TIMEOUT)
 
 		mct_k(MCAPI_EPARAM, k, connect, s, r, MCAPI_NULL);
 		mct_knull(k, connect, s, r, &req);
-		mct_eq(mct_attr(s, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
+		twc_eq(mct_attr(s, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
 		mct_connect(k, s, r);
 		mct_k(MCAPI_EPARAM, k, open_recv, MCAPI_NULL, r, &req);
 		mct_k(MCAPI_EPARAM, k, open_recv, &h, r, MCAPI_NULL);
@@ -81,7 +81,7 @@ Test(mcapi_connect, null_arguments, .timeout = MCT_TIMEOUT)
 		mct_done(&req);
 		mct_done(&tx);
 		mct_put(k, c.tx, 4);
-		mct_eq(mct_take(k, c.rx), 4);
+		twc_eq(mct_take(k, c.rx), 4);
 		mct_chan_end(&c);
 	}
 	mct_down();
@@ -116,9 +116,9 @@ Test(mcapi_connect, already_connected, .timeout = MCT_TIMEOUT)
 				mct_done(&tx);
 			}
 		}
-		mct_eq(mct_attr(other, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
+		twc_eq(mct_attr(other, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
 		mct_put(k, c.tx, 31);
-		mct_eq(mct_take(k, c.rx), 31);
+		twc_eq(mct_take(k, c.rx), 31);
 		mct_chan_end(&c);
 		mct_delete(other);
 	}
@@ -177,8 +177,8 @@ MCT_BOTH(mcapi_connect, refusals_from_elsewhere, 3)
 	mct_meet(me);
 	if (me->rank == 2)
 		for (int i = 0; i < 3; i++)
-			mct_eq(mct_attr(mine[i], MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
-	mct_eq(mct_attr(mine[1], MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
+			twc_eq(mct_attr(mine[i], MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
+	twc_eq(mct_attr(mine[1], MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
 	mct_meet(me);
 }
 
@@ -209,7 +209,7 @@ Test(mcapi_connect, type_and_direction, .timeout = MCT_TIMEOUT)
 		mct_k(MCAPI_ECONNECTED, k, open_recv, &h, c.r, &req);
 		mct_k(MCAPI_ECONNECTED, k, open_send, &h, c.s, &req);
 		mct_put(k, c.tx, 8);
-		mct_eq(mct_take(k, c.rx), 8);
+		twc_eq(mct_take(k, c.rx), 8);
 		mct_chan_end(&c);
 	}
 	mct_down();
@@ -236,7 +236,7 @@ Test(mcapi_connect, opens_wait_for_each_other, .timeout = MCT_TIMEOUT)
 		mct_done(&tx);
 		mct_done(&rx);
 		mct_put(k, c.tx, 77);
-		mct_eq(mct_take(k, c.rx), 77);
+		twc_eq(mct_take(k, c.rx), 77);
 		mct_chan_end(&c);
 	}
 	mct_down();
@@ -259,7 +259,7 @@ Test(mcapi_connect, open_before_connect, .timeout = MCT_TIMEOUT)
 		mct_done(&rx);
 		mct_done(&tx);
 		mct_put(k, c.tx, 13);
-		mct_eq(mct_take(k, c.rx), 13);
+		twc_eq(mct_take(k, c.rx), 13);
 		mct_chan_end(&c);
 	}
 	mct_down();
@@ -289,7 +289,7 @@ MCT_BOTH(mcapi_connect, open_before_connect_elsewhere, 3)
 			mct_close_send(k, h);
 		}
 		if (me->rank == 1) {
-			mct_eq(mct_take(k, h), 55);
+			twc_eq(mct_take(k, h), 55);
 			mct_close_recv(k, h);
 		}
 		mct_meet(me);
@@ -355,7 +355,7 @@ MCT_BOTH(mcapi_connect, by_anybody, 3)
 				req = mct_open_recv(k, mine, &h);
 				mct_done(&req);
 				for (uint64_t i = 0; i < 100; i++)
-					mct_eq(mct_take(k, h), i);
+					twc_eq(mct_take(k, h), i);
 				mct_close_recv(k, h);
 			}
 			mct_meet(me);
@@ -384,7 +384,7 @@ MCT_BOTH(mcapi_connect, again_and_again, 2)
 			mct_put(k, h, (uint64_t)i);
 			mct_close_send(k, h);
 		} else {
-			mct_eq(mct_take(k, h), i);
+			twc_eq(mct_take(k, h), i);
 			mct_close_recv(k, h);
 		}
 		mct_meet(me);
@@ -406,7 +406,7 @@ Test(mcapi_connect, many_channels, .timeout = MCT_TIMEOUT)
 			mct_put(c[i].k, c[i].tx, (uint64_t)(i * 100 + round));
 		for (int i = MANY - 1; round == 4 && i >= 0; i--)
 			for (int n = 0; n <= round; n++)
-				mct_eq(mct_take(c[i].k, c[i].rx), i * 100 + n);
+				twc_eq(mct_take(c[i].k, c[i].rx), i * 100 + n);
 	}
 	for (int i = 0; i < MANY; i++)
 		mct_chan_end(&c[i]);

@@ -4,7 +4,7 @@
 
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_ends, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_ends, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 struct receiver {
 	mcapi_endpoint_t ep;
@@ -24,26 +24,26 @@ static void receive_here(void *arg)
 Test(mcapi_ends, delete_under_receivers, .timeout = MCT_TIMEOUT)
 {
 	mcapi_request_t req = 0;
-	struct mct_thread t;
+	struct twc_thread t;
 	struct receiver r;
 	uint64_t value = 5;
 	size_t size = 0;
 
 	mct_up(1);
 	r = (struct receiver){mct_create(1), MCAPI_SUCCESS};
-	mct_start(&t, receive_here, &r);
-	mct_asleep(&t);
+	twc_start(&t, receive_here, &r);
+	twc_asleep(&t);
 	mct_ok(mcapi_msg_recv_i(r.ep, &value, 8, &req, ST));
 	mct_delete(r.ep);
-	mct_join(&t);
-	mct_check(r.status != MCAPI_SUCCESS);
+	twc_join(&t);
+	twc_check(r.status != MCAPI_SUCCESS);
 	mcapi_wait(&req, &size, ST, MCT_LONG);
-	mct_check(mct_status != MCAPI_SUCCESS && mct_status != MCAPI_EREQ_TIMEOUT);
+	twc_check(mct_status != MCAPI_SUCCESS && mct_status != MCAPI_EREQ_TIMEOUT);
 	/* The next endpoint of this port has no receives. */
 	r.ep = mct_create(1);
 	mct_send(r.ep, r.ep, 9, 0);
-	mct_eq(mct_recv(r.ep), 9);
-	mct_eq(value, 5);
+	twc_eq(mct_recv(r.ep), 9);
+	twc_eq(value, 5);
 	mct_down();
 }
 
@@ -61,18 +61,18 @@ Test(mcapi_ends, timeout_on_channels, .timeout = MCT_TIMEOUT)
 		mct_k(MCAPI_EREQ_TIMEOUT, k, recv, c.rx);
 		mct_put(k, c.tx, 3);
 		mct_queued(k, c.rx, 1);
-		mct_eq(mct_take(k, c.rx), 3);
+		twc_eq(mct_take(k, c.rx), 3);
 		/* Full: for scalars the time runs, packets are refused at once. */
 		uint64_t sent = 0;
 
 		do {
 			k->send(c.tx, sent, ST);
 			sent += mct_status == MCAPI_SUCCESS;
-			mct_check(sent < 1000000);
+			twc_check(sent < 1000000);
 		} while (mct_status == MCAPI_SUCCESS);
-		mct_eq(mct_status, k->flag == MCAPI_PKT ? MCAPI_ENO_BUFFER : MCAPI_EREQ_TIMEOUT);
+		twc_eq(mct_status, k->flag == MCAPI_PKT ? MCAPI_ENO_BUFFER : MCAPI_EREQ_TIMEOUT);
 		for (uint64_t i = 0; i < sent; i++)
-			mct_eq(mct_take(k, c.rx), i);
+			twc_eq(mct_take(k, c.rx), i);
 		mct_queued(k, c.rx, 0);
 		mct_chan_end(&c);
 	}
@@ -84,7 +84,7 @@ static void send_late(void *arg)
 {
 	struct mct_chan *c = arg;
 
-	mct_sleep(50);
+	twc_sleep(50);
 	mct_put(c->k, c->tx, 6);
 }
 
@@ -94,13 +94,13 @@ Test(mcapi_ends, in_time, .timeout = MCT_TIMEOUT)
 	mct_each_kind(k)
 	{
 		struct mct_chan c = {k, mct_create(1), mct_create(2), 0, 0};
-		struct mct_thread t;
+		struct twc_thread t;
 
 		mct_set_attr(c.r, MCAPI_ATTR_TIMEOUT, MCT_LONG);
 		mct_chan_reopen(&c);
-		mct_start(&t, send_late, &c);
-		mct_eq(mct_take(k, c.rx), 6);
-		mct_join(&t);
+		twc_start(&t, send_late, &c);
+		twc_eq(mct_take(k, c.rx), 6);
+		twc_join(&t);
 		mct_chan_end(&c);
 	}
 	mct_down();
@@ -127,7 +127,7 @@ Test(mcapi_ends, connect_to_nobody, .timeout = MCT_TIMEOUT)
 		} else {
 			mct_is_at(__FILE__, __LINE__, k->connect_name, MCAPI_ENOT_ENDP);
 		}
-		mct_eq(mct_attr(a, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
+		twc_eq(mct_attr(a, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
 		mct_connect(k, a, b);
 		mct_delete(b);
 		b = mct_create(2);
@@ -143,7 +143,7 @@ MCT_BOTH(mcapi_ends, long_messages_cross, 2)
 	uint8_t *p = malloc(size);
 	size_t got = 0;
 
-	mct_check(p);
+	twc_check(p);
 	for (uint64_t round = 0; round < 3; round++) {
 		twt_fill(p, size, round + 10 * (uint64_t)me->rank);
 		mct_ok(mcapi_msg_send(mine, other, p, size, 0, ST));
@@ -151,8 +151,8 @@ MCT_BOTH(mcapi_ends, long_messages_cross, 2)
 		memset(p, 0, size);
 		for (int i = 0; i < 2; i++) {
 			mct_ok(mcapi_msg_recv(mine, p, size, &got, ST));
-			mct_eq(got, size);
-			mct_check(twt_check(p, size, round) == size ||
+			twc_eq(got, size);
+			twc_check(twt_check(p, size, round) == size ||
 				  twt_check(p, size, round + 10) == size);
 		}
 		mct_meet(me);
@@ -181,7 +181,7 @@ Test(mcapi_ends, wait_any_of_many, .timeout = MCT_TIMEOUT)
 	mct_is(MCAPI_EREQ_TIMEOUT, mcapi_wait_any(MANY, list, &size, ST, 10));
 	mct_send(a, b, 4, 0);
 	mct_ok(index = mcapi_wait_any(MANY, list, &size, ST, MCT_LONG));
-	mct_eq(index, MANY - 1);
-	mct_eq(value[MANY - 1], 4);
+	twc_eq(index, MANY - 1);
+	twc_eq(value[MANY - 1], 4);
 	mct_down();
 }

@@ -4,7 +4,7 @@
 
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_flow, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_flow, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 #define BUFFERS 128
 
@@ -19,8 +19,8 @@ static void send_patiently(mcapi_endpoint_t from, mcapi_endpoint_t to, const voi
 			   mcapi_msg_send(from, to, p, size, prio, ST));
 		if (mct_status == MCAPI_SUCCESS)
 			return;
-		mct_check(twt_now() < end);
-		mct_sleep(0);
+		twc_check(twt_now() < end);
+		twc_sleep(0);
 	}
 }
 
@@ -33,7 +33,7 @@ MCT_BOTH(mcapi_flow, fifo, 2)
 	uint8_t *p = malloc(longest);
 	uint64_t rng = 5;
 
-	mct_check(p);
+	twc_check(p);
 	for (uint64_t i = 0; i < MANY; i++) {
 		uint64_t r = twt_random(&rng);
 		size_t size = (size_t)(r % (r % 16 ? 100 : longest)), got = 0;
@@ -43,8 +43,8 @@ MCT_BOTH(mcapi_flow, fifo, 2)
 			send_patiently(mine, other, p, size, 3);
 		} else {
 			mct_ok(mcapi_msg_recv(mine, p, longest, &got, ST));
-			mct_eq(got, size);
-			mct_eq(twt_check(p, size, i), size);
+			twc_eq(got, size);
+			twc_eq(twt_check(p, size, i), size);
 		}
 	}
 	free(p);
@@ -86,13 +86,13 @@ MCT_BOTH(mcapi_flow, fifo_per_pair_and_priority, 4)
 			mct_ok(n = mcapi_msg_available(ep[t], ST));
 		}
 		if (!n) {
-			mct_sleep(0);
+			twc_sleep(0);
 			continue;
 		}
 		mct_ok(mcapi_msg_recv(ep[t], text, sizeof(text), &got, ST));
-		mct_eq(got, sizeof(text));
-		mct_check(text[0] < 4 && text[1] < FROM && text[2] < PRIOS);
-		mct_eq(text[3], next[text[0]][text[1]][t][text[2]]);
+		twc_eq(got, sizeof(text));
+		twc_check(text[0] < 4 && text[1] < FROM && text[2] < PRIOS);
+		twc_eq(text[3], next[text[0]][text[1]][t][text[2]]);
 		next[text[0]][text[1]][t][text[2]]++;
 		left--;
 	}
@@ -117,7 +117,7 @@ MCT_BOTH(mcapi_flow, priorities_overtake, 2)
 	mct_available(mine, EACH * MCAPI_MAX_NO_PRIORITIES);
 	for (uint64_t prio = 0; prio < MCAPI_MAX_NO_PRIORITIES; prio++)
 		for (uint64_t i = 0; i < EACH; i++)
-			mct_eq(mct_recv(mine), prio << 8 | i);
+			twc_eq(mct_recv(mine), prio << 8 | i);
 	mct_meet(me);
 }
 
@@ -142,9 +142,9 @@ MCT_BOTH(mcapi_flow, receives_in_order, 2)
 		mct_pending(&req[i]);
 	mct_meet(me);
 	for (int i = 49; i >= 0; i--)
-		mct_eq(mct_done(&req[i]), 8);
+		twc_eq(mct_done(&req[i]), 8);
 	for (uint64_t i = 0; i < 50; i++)
-		mct_eq(value[i], i);
+		twc_eq(value[i], i);
 	mct_meet(me);
 }
 
@@ -174,11 +174,11 @@ MCT_BOTH(mcapi_flow, no_buffer, 2)
 			mct_meet(me);
 			mct_meet(me);
 			mct_available(mine, BUFFERS);
-			mct_eq(mct_attr(mine, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 0);
-			mct_eq(mct_recv(mine), 0);
+			twc_eq(mct_attr(mine, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), 0);
+			twc_eq(mct_recv(mine), 0);
 			for (uint64_t i = 1; i < BUFFERS; i++)
-				mct_eq(mct_recv(mine), i);
-			mct_eq(mct_recv(mine), 1000);
+				twc_eq(mct_recv(mine), i);
+			twc_eq(mct_recv(mine), 1000);
 			mct_available(mine, 0);
 		}
 		mct_meet(me);
@@ -210,12 +210,12 @@ Test(mcapi_flow, buffers_of_each_endpoint, .timeout = MCT_TIMEOUT)
 	/* Whoever sends. */
 	mct_is(MCAPI_ENO_BUFFER, mcapi_msg_send(c, b, "x", 1, 0, ST));
 	fill(a, a, BUFFERS);
-	mct_eq(mct_recv(c), 0);
+	twc_eq(mct_recv(c), 0);
 	mct_send(b, c, 5, 0);
 	for (uint64_t i = 1; i <= 5; i++)
-		mct_eq(mct_recv(c), i);
+		twc_eq(mct_recv(c), i);
 	for (uint64_t i = 0; i < BUFFERS; i++)
-		mct_eq(mct_recv(a) + mct_recv(b), 2 * i);
+		twc_eq(mct_recv(a) + mct_recv(b), 2 * i);
 	mct_down();
 }
 
@@ -268,8 +268,8 @@ MCT_BOTH(mcapi_flow, receives_first, 2)
 		mct_ok(mcapi_msg_recv_i(mine, &value[i], 8, &req[i], ST));
 	mct_meet(me);
 	for (int i = 0; i < MANY; i++) {
-		mct_eq(mct_done(&req[i]), 8);
-		mct_eq(value[i], i);
+		twc_eq(mct_done(&req[i]), 8);
+		twc_eq(value[i], i);
 	}
 	mct_meet(me);
 }
@@ -300,7 +300,7 @@ MCT_BOTH(mcapi_flow, endpoints_in_messages, 3)
 	/* Messages of different senders are in no order. */
 	mct_meet(me);
 	mct_send(mine, peer[0], 500 + (uint64_t)me->rank, 0);
-	mct_eq(mct_recv(mine), 500 + 3 - me->rank);
+	twc_eq(mct_recv(mine), 500 + 3 - me->rank);
 	/* A channel between such two, too. */
 	mct_each_kind(k)
 	{
@@ -320,7 +320,7 @@ MCT_BOTH(mcapi_flow, endpoints_in_messages, 3)
 			mct_until(me, 0, (uint64_t)(k - mct_kinds) + 1);
 			req = mct_open_recv(k, mine, &h);
 			mct_done(&req);
-			mct_eq(mct_take(k, h), 42);
+			twc_eq(mct_take(k, h), 42);
 			mct_close_recv(k, h);
 			atomic_fetch_add(&me->shared->word[1], 1);
 		}
@@ -341,12 +341,12 @@ static void receive_here(void *arg)
 	size_t size;
 
 	mct_ok(mcapi_msg_recv(s->ep, &s->got, 8, &size, ST));
-	mct_eq(size, 8);
+	twc_eq(size, 8);
 }
 
 Test(mcapi_flow, blocked_receive_wakes, .timeout = MCT_TIMEOUT)
 {
-	struct mct_thread t[3];
+	struct twc_thread t[3];
 	struct sleeper s[3];
 	mcapi_endpoint_t a;
 
@@ -354,14 +354,14 @@ Test(mcapi_flow, blocked_receive_wakes, .timeout = MCT_TIMEOUT)
 	a = mct_create(1);
 	for (int i = 0; i < 3; i++) {
 		s[i] = (struct sleeper){mct_create(10 + i), 0};
-		mct_start(&t[i], receive_here, &s[i]);
+		twc_start(&t[i], receive_here, &s[i]);
 	}
 	for (int i = 0; i < 3; i++)
-		mct_asleep(&t[i]);
+		twc_asleep(&t[i]);
 	for (int i = 2; i >= 0; i--) {
 		mct_send(a, s[i].ep, (uint64_t)i, 0);
-		mct_join(&t[i]);
-		mct_eq(s[i].got, i);
+		twc_join(&t[i]);
+		twc_eq(s[i].got, i);
 	}
 	mct_down();
 }

@@ -5,7 +5,7 @@
 
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_init, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_init, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 Test(mcapi_init, initialize_and_finalize, .timeout = MCT_TIMEOUT)
 {
@@ -13,9 +13,9 @@ Test(mcapi_init, initialize_and_finalize, .timeout = MCT_TIMEOUT)
 	mcapi_uint_t node = 77;
 
 	mct_ok(mcapi_initialize(5, &version, ST));
-	mct_eq(version, MCAPI_VERSION);
+	twc_eq(version, MCAPI_VERSION);
 	mct_ok(node = mcapi_get_node_id(ST));
-	mct_eq(node, 5);
+	twc_eq(node, 5);
 	mct_ok(mcapi_finalize(ST));
 }
 
@@ -29,7 +29,7 @@ Test(mcapi_init, initialize_twice, .timeout = MCT_TIMEOUT)
 	/* The same thread of control, whatever the number (3.1). */
 	mct_is(MCAPI_INITIALIZED, mcapi_initialize(4, &version, ST));
 	mct_ok(node = mcapi_get_node_id(ST));
-	mct_eq(node, 3);
+	twc_eq(node, 3);
 	mct_delete(mct_create(1));
 	mct_down();
 	mct_is(MCAPI_ENO_FINAL, mcapi_finalize(ST));
@@ -45,7 +45,7 @@ Test(mcapi_init, invalid_nodes, .timeout = MCT_TIMEOUT)
 		mct_is(MCAPI_ENODE_NOTVALID, mcapi_initialize(wrong[i], &version, ST));
 	mct_is(MCAPI_ENODE_NOTINIT, mcapi_get_node_id(ST));
 	mct_up(MCAPI_MAX_NODES - 1);
-	mct_eq(mcapi_get_node_id(ST), MCAPI_MAX_NODES - 1);
+	twc_eq(mcapi_get_node_id(ST), MCAPI_MAX_NODES - 1);
 	mct_delete(mct_create(9));
 	mct_down();
 }
@@ -64,7 +64,7 @@ Test(mcapi_init, null_arguments, .timeout = MCT_TIMEOUT)
 	mct_null(mcapi_get_node_id(MCAPI_NULL));
 	mct_null(mcapi_finalize(MCAPI_NULL));
 	mct_ok(node = mcapi_get_node_id(ST));
-	mct_eq(node, 1);
+	twc_eq(node, 1);
 	mct_down();
 }
 
@@ -92,13 +92,13 @@ Test(mcapi_init, second_instance, .timeout = MCT_TIMEOUT)
 			mct_is(MCAPI_ENOT_ENDP, mcapi_msg_available(old, ST));
 		ep = old = mct_create(12);
 		mct_send(ep, ep, 100 + (uint64_t)i, 0);
-		mct_eq(mct_recv(ep), 100 + i);
+		twc_eq(mct_recv(ep), 100 + i);
 		mct_chan(&pkt, &mct_kinds[MCT_PKT]);
 		mct_chan(&scl, &mct_kinds[MCT_SCL]);
 		mct_put(pkt.k, pkt.tx, 1);
 		mct_put(scl.k, scl.tx, 2);
-		mct_eq(mct_take(pkt.k, pkt.rx), 1);
-		mct_eq(mct_take(scl.k, scl.rx), 2);
+		twc_eq(mct_take(pkt.k, pkt.rx), 1);
+		twc_eq(mct_take(scl.k, scl.rx), 2);
 		/* Not closed, not deleted, and a message left over: all of it ends here. */
 		mct_send(ep, ep, 200, 0);
 		mct_down();
@@ -116,10 +116,10 @@ static void every_call(void)
 
 	mct_is(MCAPI_ENODE_NOTINIT, mcapi_get_node_id(ST));
 	mct_is(MCAPI_ENODE_NOTINIT, ep = mcapi_create_endpoint(1, ST));
-	mct_eq(ep, MCAPI_NULL);
+	twc_eq(ep, MCAPI_NULL);
 	/* Not documented for these two: but they cannot succeed, nor block. */
 	mct_is(MCAPI_ENODE_NOTINIT, ep = mcapi_get_endpoint(0, 1, ST));
-	mct_eq(ep, MCAPI_NULL);
+	twc_eq(ep, MCAPI_NULL);
 	mct_is(MCAPI_ENODE_NOTINIT, mcapi_get_endpoint_i(0, 1, &ep, &req, ST));
 	mct_is(MCAPI_ENOT_ENDP, mcapi_delete_endpoint(1, ST));
 	mct_is(MCAPI_ENOT_ENDP,
@@ -201,7 +201,7 @@ static void acts_for_the_first(void *arg)
 {
 	mcapi_endpoint_t *ep = arg;
 
-	mct_eq(mcapi_get_node_id(ST), 4);
+	twc_eq(mcapi_get_node_id(ST), 4);
 	*ep = mct_create(30);
 	mct_send(*ep, *ep, 5, 0);
 }
@@ -210,22 +210,22 @@ static void is_the_second(void *arg)
 {
 	(void)arg;
 	mct_up(9);
-	mct_eq(mcapi_get_node_id(ST), 9);
+	twc_eq(mcapi_get_node_id(ST), 9);
 	mct_delete(mct_create(30));
 	mct_down();
 }
 
 Test(mcapi_init, threads_of_a_node, .timeout = MCT_TIMEOUT)
 {
-	struct mct_thread t;
+	struct twc_thread t;
 	mcapi_endpoint_t ep = 0;
 
 	mct_up(4);
-	mct_start(&t, is_the_second, NULL);
-	mct_join(&t);
-	mct_start(&t, acts_for_the_first, &ep);
-	mct_join(&t);
-	mct_eq(mct_recv(ep), 5);
+	twc_start(&t, is_the_second, NULL);
+	twc_join(&t);
+	twc_start(&t, acts_for_the_first, &ep);
+	twc_join(&t);
+	twc_eq(mct_recv(ep), 5);
 	mct_delete(ep);
 	mct_down();
 }
@@ -239,12 +239,12 @@ static int cannot_initialize(void *arg, int fd)
 
 	(void)arg;
 	(void)fd;
-	mct_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+	twc_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
 	none.rlim_max = all.rlim_max;
-	mct_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	twc_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
 	mcapi_initialize(1, &version, &status);
 	/* First, so that what is seen can be noted. */
-	mct_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+	twc_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
 	mct_status = status;
 	mct_is_at(__FILE__, __LINE__, "mcapi_initialize()", MCAPI_ENO_INIT);
 	mct_is(MCAPI_ENODE_NOTINIT, mcapi_get_node_id(ST));
@@ -260,7 +260,7 @@ Test(mcapi_init, cannot_initialize, .timeout = MCT_TIMEOUT)
 	struct twt_child child;
 
 	twt_spawn(&child, cannot_initialize, NULL);
-	mct_eq(twt_join(&child, MCT_CHILD), 0);
+	twc_eq(twt_join(&child, MCT_CHILD), 0);
 }
 
 /* Nor with a topology that is none. */
@@ -271,13 +271,13 @@ Test(mcapi_init, wrong_topology, .timeout = MCT_TIMEOUT)
 	mcapi_version_t version = 0;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		mct_eq(setenv("TAGWIRE_NODES", wrong[i], 1), 0);
+		twc_eq(setenv("TAGWIRE_NODES", wrong[i], 1), 0);
 		mcapi_initialize(1, &version, ST);
 		if (mct_status != MCAPI_ENO_INIT)
-			mct_fail(__FILE__, __LINE__, "%s: %s, not MCAPI_ENO_INIT", wrong[i],
+			twc_fail(__FILE__, __LINE__, "%s: %s, not MCAPI_ENO_INIT", wrong[i],
 				 mct_name(mct_status));
 	}
-	mct_eq(unsetenv("TAGWIRE_NODES"), 0);
+	twc_eq(unsetenv("TAGWIRE_NODES"), 0);
 	mct_up(1);
 	mct_down();
 }
@@ -290,14 +290,14 @@ Test(mcapi_init, every_status_has_a_sentence, .timeout = MCT_TIMEOUT)
 	for (int i = MCAPI_SUCCESS; i <= MCAPI_EATTR_SIZE; i++) {
 		const char *text = mcapi_strerror(i);
 
-		mct_check(text && *text);
+		twc_check(text && *text);
 		/* MCAPI_EPARAM_ERROR is another name for MCAPI_EPARAM. */
 		for (int j = MCAPI_SUCCESS; j < i && i != MCAPI_EPARAM_ERROR; j++)
 			if (!strcmp(text, mcapi_strerror(j)))
-				mct_fail(__FILE__, __LINE__, "%d and %d: %s", j, i, text);
+				twc_fail(__FILE__, __LINE__, "%d and %d: %s", j, i, text);
 	}
 	for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++)
-		mct_check(mcapi_strerror(odd[i]) && *mcapi_strerror(odd[i]));
+		twc_check(mcapi_strerror(odd[i]) && *mcapi_strerror(odd[i]));
 }
 
 /* Names that the specification spells two ways, and what it fixes (5). */
@@ -305,19 +305,19 @@ Test(mcapi_init, names_and_limits, .timeout = MCT_TIMEOUT)
 {
 	enum mcapi_attribute_numbers attribute = MCAPI_ATTR_NO_BUFFERS;
 
-	mct_eq(attribute, 1);
-	mct_eq(MCAPI_MAX_NO_PRIORITIES, MCAPI_MAX_NO_PRORITIES);
-	mct_eq(MCAPI_EPACKLIMIT, MCAPI_EPACK_LIMIT);
-	mct_eq(MCAPI_TIMEOUT_INFINITE, MCAPI_INFINITE);
-	mct_eq(MCAPI_PORT_ANY, -1);
-	mct_eq(MCAPI_BUF_ALIGN, 32);
-	mct_check(MCAPI_MAX_NODES >= 64);
-	mct_check(MCAPI_MAX_ENDPOINTS >= 1024);
-	mct_check(MCAPI_MAX_MESSAGE_SIZE >= 16 << 20);
-	mct_check(MCAPI_MAX_PACKET_SIZE >= 16 << 20);
-	mct_eq(sizeof(mcapi_uint64_t), 8);
-	mct_eq(sizeof(mcapi_uint32_t), 4);
-	mct_eq(sizeof(mcapi_uint16_t), 2);
-	mct_eq(sizeof(mcapi_uint8_t), 1);
-	mct_eq(sizeof(mcapi_endpoint_t), 4);
+	twc_eq(attribute, 1);
+	twc_eq(MCAPI_MAX_NO_PRIORITIES, MCAPI_MAX_NO_PRORITIES);
+	twc_eq(MCAPI_EPACKLIMIT, MCAPI_EPACK_LIMIT);
+	twc_eq(MCAPI_TIMEOUT_INFINITE, MCAPI_INFINITE);
+	twc_eq(MCAPI_PORT_ANY, -1);
+	twc_eq(MCAPI_BUF_ALIGN, 32);
+	twc_check(MCAPI_MAX_NODES >= 64);
+	twc_check(MCAPI_MAX_ENDPOINTS >= 1024);
+	twc_check(MCAPI_MAX_MESSAGE_SIZE >= 16 << 20);
+	twc_check(MCAPI_MAX_PACKET_SIZE >= 16 << 20);
+	twc_eq(sizeof(mcapi_uint64_t), 8);
+	twc_eq(sizeof(mcapi_uint32_t), 4);
+	twc_eq(sizeof(mcapi_uint16_t), 2);
+	twc_eq(sizeof(mcapi_uint8_t), 1);
+	twc_eq(sizeof(mcapi_endpoint_t), 4);
 }

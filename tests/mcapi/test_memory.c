@@ -7,7 +7,7 @@
 
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_memory, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_memory, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 /* Allows this process so many bytes more than it has. */
 static void allow(size_t more)
@@ -16,11 +16,11 @@ static void allow(size_t more)
 	unsigned long pages = 0;
 	FILE *in = fopen("/proc/self/statm", "r");
 
-	mct_check(in && fscanf(in, "%lu", &pages) == 1);
+	twc_check(in && fscanf(in, "%lu", &pages) == 1);
 	fclose(in);
-	mct_eq(getrlimit(RLIMIT_AS, &limit), 0);
+	twc_eq(getrlimit(RLIMIT_AS, &limit), 0);
 	limit.rlim_cur = more ? pages * (size_t)getpagesize() + more : limit.rlim_max;
-	mct_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	twc_eq(setrlimit(RLIMIT_AS, &limit), 0);
 }
 
 /* What the call says when memory is short; success, if it can do without more. */
@@ -58,8 +58,8 @@ static int run_out(void *arg, int fd)
 				mcapi_msg_recv_i(a, &value, 8, &req, ST));
 		waiting += mct_status == MCAPI_SUCCESS;
 	} while (mct_status == MCAPI_SUCCESS && waiting < MCAPI_MAX_REQUESTS + 1000);
-	mct_eq(mct_status, MCAPI_ENO_REQUEST);
-	mct_check(waiting > 1000);
+	twc_eq(mct_status, MCAPI_ENO_REQUEST);
+	twc_check(waiting > 1000);
 	/* Nothing else gets a request either. */
 	for (int i = 0; i < 5; i++) {
 		mct_is(MCAPI_ENO_REQUEST, mcapi_connect_pktchan_i(b, c, &req, ST));
@@ -73,11 +73,11 @@ static int run_out(void *arg, int fd)
 	/* With memory everything goes on: the first receive is the first to be served. */
 	allow(0);
 	mct_send(b, a, 6, 0);
-	mct_eq(mct_done(&first), 8);
-	mct_eq(value, 6);
+	twc_eq(mct_done(&first), 8);
+	twc_eq(value, 6);
 	mct_connect(&mct_kinds[MCT_SCL], b, c);
 	mct_put(pkt.k, pkt.tx, 7);
-	mct_eq(mct_take(pkt.k, pkt.rx), 7);
+	twc_eq(mct_take(pkt.k, pkt.rx), 7);
 	mct_chan_end(&pkt);
 	mct_down();
 	return 0;
@@ -90,7 +90,7 @@ Test(mcapi_memory, no_more_requests, .timeout = MCT_TIMEOUT)
 	if (MCT_SANITIZED)
 		cr_skip_test("memory cannot be limited under the address sanitizer");
 	twt_spawn(&child, run_out, NULL);
-	mct_eq(twt_join(&child, MCT_CHILD), 0);
+	twc_eq(twt_join(&child, MCT_CHILD), 0);
 }
 
 /* Packets that wait for buffers: refused some day, none of them lost or damaged. */
@@ -115,15 +115,15 @@ static int flood(void *arg, int fd)
 				mcapi_pktchan_send_i(pkt.tx, data, SIZE, &req[n], ST));
 	while (mct_status == MCAPI_SUCCESS && ++n < MOST);
 	allow(0);
-	mct_check(n >= 128);
+	twc_check(n >= 128);
 	for (int i = 0; i < n; i++) {
 		mct_ok(mcapi_pktchan_recv(pkt.rx, &p, &got, ST));
-		mct_eq(got, SIZE);
-		mct_check(memcmp(p, data, SIZE) == 0);
+		twc_eq(got, SIZE);
+		twc_check(memcmp(p, data, SIZE) == 0);
 		mct_ok(mcapi_pktchan_free(p, ST));
 	}
 	for (int i = 0; i < n; i++)
-		mct_eq(mct_done(&req[i]), SIZE);
+		twc_eq(mct_done(&req[i]), SIZE);
 	mct_chan_end(&pkt);
 	mct_down();
 	return 0;
@@ -136,5 +136,5 @@ Test(mcapi_memory, waiting_packets, .timeout = MCT_TIMEOUT)
 	if (MCT_SANITIZED)
 		cr_skip_test("memory cannot be limited under the address sanitizer");
 	twt_spawn(&child, flood, NULL);
-	mct_eq(twt_join(&child, MCT_CHILD), 0);
+	twc_eq(twt_join(&child, MCT_CHILD), 0);
 }

@@ -4,7 +4,7 @@
 
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_msg, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_msg, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 /* Sizes around every border that an implementation may have. */
 static const size_t sizes[] = {0,    1,	   2,	 3,	7,     8,     31,     32,      33,     55,
@@ -16,7 +16,7 @@ static uint8_t *filled(size_t size, uint64_t seed)
 {
 	uint8_t *p = malloc(size + 1);
 
-	mct_check(p);
+	twc_check(p);
 	twt_fill(p, size, seed);
 	return p;
 }
@@ -30,7 +30,7 @@ static void send_both_ways(mcapi_endpoint_t from, mcapi_endpoint_t to, size_t si
 	/* The buffer is ours again. */
 	memset(p, 0xee, size);
 	mct_ok(mcapi_msg_send_i(from, to, q, size, 0, &req, ST));
-	mct_eq(mct_done(&req), size);
+	twc_eq(mct_done(&req), size);
 	memset(q, 0xee, size);
 	free(p);
 	free(q);
@@ -42,17 +42,17 @@ static void recv_both_ways(mcapi_endpoint_t ep, size_t size, uint64_t seed)
 	mcapi_request_t req = 0;
 	size_t got = 77;
 
-	mct_check(p);
+	twc_check(p);
 	memset(p, 0x5a, size + 9);
 	mct_ok(mcapi_msg_recv(ep, p, size + 8, &got, ST));
-	mct_eq(got, size);
-	mct_eq(twt_check(p, size, seed), size);
-	mct_eq(p[size + 8], 0x5a);
+	twc_eq(got, size);
+	twc_eq(twt_check(p, size, seed), size);
+	twc_eq(p[size + 8], 0x5a);
 	memset(p, 0x5a, size + 9);
 	mct_ok(mcapi_msg_recv_i(ep, p, size, &req, ST));
-	mct_eq(mct_done(&req), size);
-	mct_eq(twt_check(p, size, seed + 1000), size);
-	mct_eq(p[size], 0x5a);
+	twc_eq(mct_done(&req), size);
+	twc_eq(twt_check(p, size, seed + 1000), size);
+	twc_eq(p[size], 0x5a);
 	free(p);
 }
 
@@ -84,12 +84,12 @@ Test(mcapi_msg, sizes_in_one_node, .timeout = MCT_TIMEOUT)
 			uint8_t *p = filled(sizes[i], 5), *q = malloc(sizes[i] + 1);
 			mcapi_request_t s = 0, r = 0;
 
-			mct_check(q);
+			twc_check(q);
 			mct_ok(mcapi_msg_send_i(a, there, p, sizes[i], 2, &s, ST));
 			mct_ok(mcapi_msg_recv_i(there, q, sizes[i], &r, ST));
-			mct_eq(mct_done(&r), sizes[i]);
-			mct_eq(mct_done(&s), sizes[i]);
-			mct_eq(twt_check(q, sizes[i], 5), sizes[i]);
+			twc_eq(mct_done(&r), sizes[i]);
+			twc_eq(mct_done(&s), sizes[i]);
+			twc_eq(twt_check(q, sizes[i], 5), sizes[i]);
 			free(p);
 			free(q);
 		}
@@ -116,8 +116,8 @@ MCT_BOTH(mcapi_msg, longest, 2)
 	} else {
 		memset(p, 0, size);
 		mct_ok(mcapi_msg_recv(mine, p, size, &got, ST));
-		mct_eq(got, size);
-		mct_eq(twt_check(p, size, 99), size);
+		twc_eq(got, size);
+		twc_eq(twt_check(p, size, 99), size);
 	}
 	free(p);
 	mct_meet(me);
@@ -139,7 +139,7 @@ Test(mcapi_msg, alignments, .timeout = MCT_TIMEOUT)
 			twt_fill(p + from, 101, 7);
 			mct_ok(mcapi_msg_send(a, a, p + from, 101, 0, ST));
 			mct_ok(mcapi_msg_recv(a, q + to, 101, &got, ST));
-			mct_eq(twt_check(q + to, 101, 7), 101);
+			twc_eq(twt_check(q + to, 101, 7), 101);
 		}
 	mct_down();
 }
@@ -153,7 +153,7 @@ Test(mcapi_msg, priorities_exist, .timeout = MCT_TIMEOUT)
 	a = mct_create(1);
 	for (mcapi_priority_t prio = 0; prio < MCAPI_MAX_NO_PRIORITIES; prio++) {
 		mct_send(a, a, prio, prio);
-		mct_eq(mct_recv(a), prio);
+		twc_eq(mct_recv(a), prio);
 	}
 	mct_is(MCAPI_EPRIO, mcapi_msg_send(a, a, "x", 1, MCAPI_MAX_NO_PRIORITIES, ST));
 	mct_is(MCAPI_EPRIO, mcapi_msg_send(a, a, "x", 1, (mcapi_priority_t)-1, ST));
@@ -170,23 +170,23 @@ static void truncated(mcapi_endpoint_t from, mcapi_endpoint_t to, size_t sent, s
 	mcapi_request_t req = 0, s = 0;
 	size_t got = 0;
 
-	mct_check(q);
+	twc_check(q);
 	memset(q, 0x5a, room + 8);
 	mct_ok(mcapi_msg_send_i(from, to, p, sent, 0, &s, ST));
 	mct_is(MCAPI_ETRUNCATED, mcapi_msg_recv(to, q, room, &got, ST));
 	mct_done(&s);
 	for (int i = 0; i < 8; i++)
-		mct_eq(q[room + i], 0x5a);
+		twc_eq(q[room + i], 0x5a);
 	mct_ok(mcapi_msg_recv_i(to, q, room, &req, ST));
 	mct_ok(mcapi_msg_send_i(from, to, p, sent, 0, &s, ST));
 	mct_ends(&req, MCAPI_ETRUNCATED);
 	mct_seen("mcapi_msg_recv_i()", MCAPI_ETRUNCATED);
 	mct_done(&s);
 	for (int i = 0; i < 8; i++)
-		mct_eq(q[room + i], 0x5a);
+		twc_eq(q[room + i], 0x5a);
 	/* It does no harm to the next one. */
 	mct_send(from, to, 17, 0);
-	mct_eq(mct_recv(to), 17);
+	twc_eq(mct_recv(to), 17);
 	free(p);
 	free(q);
 }
@@ -229,11 +229,11 @@ Test(mcapi_msg, null_arguments, .timeout = MCT_TIMEOUT)
 	/* Nothing was sent and no receive waits. */
 	mct_available(a, 0);
 	mct_send(a, a, 44, 0);
-	mct_eq(mct_recv(a), 44);
+	twc_eq(mct_recv(a), 44);
 	/* An empty message has no address. */
 	mct_ok(mcapi_msg_send(a, a, NULL, 0, 0, ST));
 	mct_ok(mcapi_msg_recv(a, buffer, 8, &got, ST));
-	mct_eq(got, 0);
+	twc_eq(got, 0);
 	mct_down();
 }
 
@@ -249,7 +249,7 @@ static void refused(mcapi_endpoint_t bad, mcapi_endpoint_t good)
 	mct_is(MCAPI_ENOT_ENDP, mcapi_msg_recv(bad, buffer, 1, &got, ST));
 	mct_is(MCAPI_ENOT_ENDP, mcapi_msg_recv_i(bad, buffer, 1, &req, ST));
 	mct_is(MCAPI_ENOT_ENDP, n = mcapi_msg_available(bad, ST));
-	mct_eq(n, MCAPI_NULL);
+	twc_eq(n, MCAPI_NULL);
 }
 
 Test(mcapi_msg, not_an_endpoint, .timeout = MCT_TIMEOUT)
@@ -298,10 +298,10 @@ Test(mcapi_msg, nobody_there, .timeout = MCT_TIMEOUT)
 		for (int n = 0; n < 300; n++) {
 			mct_ok(mcapi_msg_send(a, to[i], big, n % 9 ? 8 : sizeof(big), 0, ST));
 			mct_ok(mcapi_msg_send_i(a, to[i], big, 8, 0, &req, ST));
-			mct_eq(mct_done(&req), 8);
+			twc_eq(mct_done(&req), 8);
 		}
 	mct_send(a, a, 3, 0);
-	mct_eq(mct_recv(a), 3);
+	twc_eq(mct_recv(a), 3);
 	mct_down();
 }
 
@@ -312,7 +312,7 @@ MCT_BOTH(mcapi_msg, nobody_there_any_more, 2)
 
 	if (me->rank == 0) {
 		mct_meet(me);
-		mct_eq(mct_recv(mine), 1);
+		twc_eq(mct_recv(mine), 1);
 		mct_delete(mine);
 		mct_meet(me);
 		return;
@@ -323,7 +323,7 @@ MCT_BOTH(mcapi_msg, nobody_there_any_more, 2)
 	mct_meet(me);
 	for (uint64_t i = 0; i < 300; i++)
 		mct_send(mine, other, i, 0);
-	mct_sleep(50);
+	twc_sleep(50);
 	for (uint64_t i = 0; i < 300; i++)
 		mct_send(mine, other, i, 0);
 	mct_delete(mine);
@@ -342,10 +342,10 @@ Test(mcapi_msg, timeout_of_the_endpoint, .timeout = MCT_TIMEOUT)
 	mct_is(MCAPI_EREQ_TIMEOUT, mcapi_msg_recv(a, &value, sizeof(value), &got, ST));
 	mct_set_attr(a, MCAPI_ATTR_TIMEOUT, 0);
 	mct_is(MCAPI_EREQ_TIMEOUT, mcapi_msg_recv(a, &value, sizeof(value), &got, ST));
-	mct_eq(value, 5);
+	twc_eq(value, 5);
 	/* No receive is left behind that would take this. */
 	mct_send(a, a, 6, 0);
 	mct_available(a, 1);
-	mct_eq(mct_recv(a), 6);
+	twc_eq(mct_recv(a), 6);
 	mct_down();
 }

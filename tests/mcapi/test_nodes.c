@@ -6,7 +6,7 @@
 
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_nodes, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_nodes, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 /* As many nodes as any program of the standard has, each talks with three others. */
 static void ring_of_nodes(struct mct_me *me)
@@ -24,7 +24,7 @@ static void ring_of_nodes(struct mct_me *me)
 	}
 	for (int i = 0; i < 3; i++)
 		sum += mct_recv(mine);
-	mct_eq(sum, want);
+	twc_eq(sum, want);
 	/* A scalar channel around the ring, one token through all. */
 	mcapi_endpoint_t in = mct_create(2), out = mct_create(3);
 	const struct mct_kind *k = &mct_kinds[MCT_SCL];
@@ -42,7 +42,7 @@ static void ring_of_nodes(struct mct_me *me)
 		mct_put(k, hs, 1);
 	sum = mct_take(k, hr);
 	if (me->rank == 0)
-		mct_eq(sum, me->n);
+		twc_eq(sum, me->n);
 	else
 		mct_put(k, hs, sum + 1);
 	mct_meet(me);
@@ -80,7 +80,7 @@ static void half(void *arg)
 
 	for (int i = 0; i < 8; i++)
 		seen |= 1u << mct_recv(mine);
-	mct_eq(seen, 0xff);
+	twc_eq(seen, 0xff);
 	atomic_fetch_add(&m->me->shared->word[0], 1);
 	mct_until(m->me, 0, 8);
 	mct_down();
@@ -90,12 +90,12 @@ static void two_nodes(struct mct_me *me)
 {
 	struct member m[2] = {{me, (mcapi_node_t)(2 * me->rank)},
 			      {me, (mcapi_node_t)(2 * me->rank + 1)}};
-	struct mct_thread t[2];
+	struct twc_thread t[2];
 
 	for (int i = 0; i < 2; i++)
-		mct_start(&t[i], half, &m[i]);
+		twc_start(&t[i], half, &m[i]);
 	for (int i = 0; i < 2; i++)
-		mct_join(&t[i]);
+		twc_join(&t[i]);
 }
 
 Test(mcapi_nodes, threads_and_processes, .timeout = MCT_TIMEOUT)
@@ -147,7 +147,7 @@ static void block(void *arg)
 	}
 }
 
-static void block_all(struct caller *c, struct mct_thread *t, struct mct_chan chan[3],
+static void block_all(struct caller *c, struct twc_thread *t, struct mct_chan chan[3],
 		      uint64_t *value)
 {
 	mct_up(1);
@@ -158,26 +158,26 @@ static void block_all(struct caller *c, struct mct_thread *t, struct mct_chan ch
 				       0, MCAPI_SUCCESS};
 		if (i == WAIT || i == WAIT_ANY)
 			mct_ok(mcapi_msg_recv_i(c[i].ep, value, 8, &c[i].req, ST));
-		mct_start(&t[i], block, &c[i]);
+		twc_start(&t[i], block, &c[i]);
 	}
 	for (int i = 0; i < CALLS; i++)
-		mct_asleep(&t[i]);
+		twc_asleep(&t[i]);
 }
 
 Test(mcapi_nodes, finalize_while_others_block, .timeout = MCT_TIMEOUT)
 {
 	for (int round = 0; round < 3; round++) {
 		struct caller c[CALLS];
-		struct mct_thread t[CALLS];
+		struct twc_thread t[CALLS];
 		struct mct_chan chan[3];
 		uint64_t value = 0;
 
 		block_all(c, t, chan, &value);
 		mct_down();
 		for (int i = 0; i < CALLS; i++) {
-			mct_join(&t[i]);
+			twc_join(&t[i]);
 			if (c[i].status == MCAPI_SUCCESS)
-				mct_fail(__FILE__, __LINE__, "call %d succeeded", i);
+				twc_fail(__FILE__, __LINE__, "call %d succeeded", i);
 		}
 	}
 }
@@ -195,7 +195,7 @@ static void finalize_at_exit(void)
 static int exit_with_threads(void *arg, int fd)
 {
 	static struct caller c[CALLS];
-	static struct mct_thread t[CALLS];
+	static struct twc_thread t[CALLS];
 	static struct mct_chan chan[3];
 	static uint64_t value;
 
@@ -211,7 +211,7 @@ Test(mcapi_nodes, finalize_at_exit, .timeout = MCT_TIMEOUT)
 	struct twt_child child;
 
 	twt_spawn(&child, exit_with_threads, NULL);
-	mct_eq(twt_join(&child, MCT_CHILD), 0);
+	twc_eq(twt_join(&child, MCT_CHILD), 0);
 }
 
 /* A node that ends without a close: the other end of its channels notices. */
@@ -237,8 +237,8 @@ static int leave_suddenly(void *arg, int fd)
 	mct_connect(&mct_kinds[MCT_SCL], mct_get(1, 5), in);
 	req = mct_open_recv(&mct_kinds[MCT_SCL], in, &h[0]);
 	mct_done(&req);
-	mct_eq(twt_put(fd, "!", 1), 0);
-	mct_eq(twt_get(fd, &c, 1), 0);
+	twc_eq(twt_put(fd, "!", 1), 0);
+	twc_eq(twt_get(fd, &c, 1), 0);
 	if (how == 'f')
 		mct_down();
 	else if (how == 'k')
@@ -263,8 +263,8 @@ static void left(char how)
 	ep[2] = mct_create(5);
 	for (int i = 0; i < 3; i++) {
 		while (!(mct_attr(ep[i], MCAPI_ATTR_ENDP_STATUS) & MCAPI_CONNECTED)) {
-			mct_check(twt_now() < end);
-			mct_sleep(1);
+			twc_check(twt_now() < end);
+			twc_sleep(1);
 		}
 		req[i] = i < 2 ? mct_open_recv(&mct_kinds[i], ep[i], &h[i])
 			       : mct_open_send(&mct_kinds[MCT_SCL], ep[i], &h[i]);
@@ -273,20 +273,20 @@ static void left(char how)
 		mct_done(&req[i]);
 	for (int i = 0; i < 2; i++)
 		mct_queued(&mct_kinds[i], h[i], 20);
-	mct_eq(twt_get(child.fd, &c, 1), 0);
-	mct_eq(twt_put(child.fd, "!", 1), 0);
-	mct_eq(twt_join(&child, MCT_CHILD), code[(int)how]);
+	twc_eq(twt_get(child.fd, &c, 1), 0);
+	twc_eq(twt_put(child.fd, "!", 1), 0);
+	twc_eq(twt_join(&child, MCT_CHILD), code[(int)how]);
 	for (int i = 0; i < 2; i++) {
 		for (uint64_t n = 0; n < 20; n++)
-			mct_eq(mct_take(&mct_kinds[i], h[i]), n);
+			twc_eq(mct_take(&mct_kinds[i], h[i]), n);
 		mct_k(MCAPI_ENOT_HANDLE, &mct_kinds[i], recv, h[i]);
 		mct_close_recv(&mct_kinds[i], h[i]);
 	}
 	do {
 		mct_kinds[MCT_SCL].send(h[2], 1, ST);
-		mct_check(twt_now() < end);
+		twc_check(twt_now() < end);
 	} while (mct_status == MCAPI_SUCCESS);
-	mct_eq(mct_status, MCAPI_ENOT_HANDLE);
+	twc_eq(mct_status, MCAPI_ENOT_HANDLE);
 	mct_close_send(&mct_kinds[MCT_SCL], h[2]);
 	for (int i = 0; i < 3; i++)
 		mct_delete(ep[i]);
@@ -321,8 +321,8 @@ MCT_BOTH(mcapi_nodes, come_and_go, 3)
 		if (me->rank) {
 			mct_send(mine, mct_get(0, 1), (uint64_t)round, 0);
 		} else {
-			mct_eq(mct_recv(mine), round);
-			mct_eq(mct_recv(mine), round);
+			twc_eq(mct_recv(mine), round);
+			twc_eq(mct_recv(mine), round);
 		}
 		mct_meet(me);
 		if (me->rank != round % 3) {
@@ -350,7 +350,7 @@ MCT_BOTH(mcapi_nodes, restarts, 4)
 			mct_send(mine, mct_get(to, 1), round << 4 | (unsigned)me->rank, 0);
 		for (int i = 0; i < 4; i++)
 			sum += mct_recv(mine);
-		mct_eq(sum, 4 * (round << 4) + 6);
+		twc_eq(sum, 4 * (round << 4) + 6);
 		mct_meet(me);
 		if (who >> me->rank & 1) {
 			mct_down();

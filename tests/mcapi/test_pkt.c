@@ -4,7 +4,7 @@
 
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_pkt, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_pkt, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 #define BUFFERS 128
 static const struct mct_kind *const kind = &mct_kinds[MCT_PKT];
@@ -41,9 +41,9 @@ static void close_between(struct mct_me *me, uint32_t h)
 
 static void expect(void *buffer, size_t got, size_t size, uint64_t seed)
 {
-	mct_eq(got, size);
-	mct_check(buffer);
-	mct_eq(twt_check(buffer, size, seed), size);
+	twc_eq(got, size);
+	twc_check(buffer);
+	twc_eq(twt_check(buffer, size, seed), size);
 	/* It is the receiver's to use in any way it chooses (3.5.3). */
 	memset(buffer, 0x11, size);
 }
@@ -59,7 +59,7 @@ static void receive_both_ways(uint32_t h, size_t size, uint64_t seed)
 	mct_ok(mcapi_pktchan_recv_i(h, &b, &req, ST));
 	got = mct_done(&req);
 	expect(b, got, size, seed + 1000);
-	mct_check(a != b);
+	twc_check(a != b);
 	mct_ok(mcapi_pktchan_free(b, ST));
 	mct_ok(mcapi_pktchan_free(a, ST));
 }
@@ -69,13 +69,13 @@ static void send_both_ways(uint32_t h, size_t size, uint64_t seed)
 	uint8_t *p = malloc(size + 1), *q = malloc(size + 1);
 	mcapi_request_t req = 0;
 
-	mct_check(p && q);
+	twc_check(p && q);
 	twt_fill(p, size, seed);
 	twt_fill(q, size, seed + 1000);
 	mct_ok(mcapi_pktchan_send(h, p, size, ST));
 	memset(p, 0xee, size);
 	mct_ok(mcapi_pktchan_send_i(h, q, size, &req, ST));
-	mct_eq(mct_done(&req), size);
+	twc_eq(mct_done(&req), size);
 	memset(q, 0xee, size);
 	free(p);
 	free(q);
@@ -105,12 +105,12 @@ Test(mcapi_pkt, sizes_in_one_node, .timeout = MCT_TIMEOUT)
 		void *q = NULL;
 		size_t got;
 
-		mct_check(p);
+		twc_check(p);
 		twt_fill(p, sizes[i], 5);
 		mct_ok(mcapi_pktchan_send_i(c.tx, p, sizes[i], &s, ST));
 		mct_ok(mcapi_pktchan_recv_i(c.rx, &q, &r, ST));
 		got = mct_done(&r);
-		mct_eq(mct_done(&s), sizes[i]);
+		twc_eq(mct_done(&s), sizes[i]);
 		expect(q, got, sizes[i], 5);
 		mct_ok(mcapi_pktchan_free(q, ST));
 		free(p);
@@ -129,7 +129,7 @@ MCT_BOTH(mcapi_pkt, longest, 2)
 
 	if (me->rank) {
 		p = malloc(size + 1);
-		mct_check(p);
+		twc_check(p);
 		twt_fill(p, size, 99);
 		mct_is(MCAPI_EPACK_LIMIT, mcapi_pktchan_send(h, p, size + 1, ST));
 		mct_is(MCAPI_EPACK_LIMIT, mcapi_pktchan_send(h, p, (size_t)-1, ST));
@@ -170,13 +170,13 @@ Test(mcapi_pkt, null_arguments, .timeout = MCT_TIMEOUT)
 	mct_queued(kind, c.rx, 0);
 	mct_put(kind, c.tx, 44);
 	mct_ok(mcapi_pktchan_recv(c.rx, &p, &got, ST));
-	mct_eq(got, 8);
+	twc_eq(got, 8);
 	mct_null(mcapi_pktchan_free(p, MCAPI_NULL));
 	mct_ok(mcapi_pktchan_free(p, ST));
 	/* An empty packet has no address, but a buffer. */
 	mct_ok(mcapi_pktchan_send(c.tx, NULL, 0, ST));
 	mct_ok(mcapi_pktchan_recv(c.rx, &p, &got, ST));
-	mct_eq(got, 0);
+	twc_eq(got, 0);
 	mct_ok(mcapi_pktchan_free(p, ST));
 	mct_chan_end(&c);
 	mct_down();
@@ -192,7 +192,7 @@ Test(mcapi_pkt, free_in_any_order, .timeout = MCT_TIMEOUT)
 {
 	enum { MANY = 40 };
 	void *p[MANY], *kept;
-	struct mct_thread t;
+	struct twc_thread t;
 	struct mct_chan c;
 	uint64_t rng = 3;
 	size_t got;
@@ -205,7 +205,7 @@ Test(mcapi_pkt, free_in_any_order, .timeout = MCT_TIMEOUT)
 		for (int i = 0; i < MANY; i++)
 			mct_ok(mcapi_pktchan_recv(c.rx, &p[i], &got, ST));
 		for (uint64_t i = 0; i < MANY; i++)
-			mct_check(memcmp(p[i], &i, sizeof(i)) == 0);
+			twc_check(memcmp(p[i], &i, sizeof(i)) == 0);
 		for (int left = MANY; left; left--) {
 			int at = (int)(twt_random(&rng) % (uint64_t)left);
 
@@ -217,10 +217,10 @@ Test(mcapi_pkt, free_in_any_order, .timeout = MCT_TIMEOUT)
 	mct_put(kind, c.tx, 72);
 	mct_ok(mcapi_pktchan_recv(c.rx, &p[0], &got, ST));
 	mct_ok(mcapi_pktchan_recv(c.rx, &kept, &got, ST));
-	mct_start(&t, free_here, p[0]);
-	mct_join(&t);
+	twc_start(&t, free_here, p[0]);
+	twc_join(&t);
 	mct_chan_end(&c);
-	mct_eq(*(uint64_t *)kept, 72);
+	twc_eq(*(uint64_t *)kept, 72);
 	mct_ok(mcapi_pktchan_free(kept, ST));
 	mct_down();
 }
@@ -240,7 +240,7 @@ Test(mcapi_pkt, many_buffers_held, .timeout = MCT_TIMEOUT)
 		mct_ok(mcapi_pktchan_recv(c.rx, &p[i], &got, ST));
 	}
 	for (uint64_t i = 0; i < MANY; i++) {
-		mct_check(memcmp(p[i], &i, sizeof(i)) == 0);
+		twc_check(memcmp(p[i], &i, sizeof(i)) == 0);
 		mct_ok(mcapi_pktchan_free(p[i], ST));
 	}
 	mct_chan_end(&c);
@@ -278,7 +278,7 @@ MCT_BOTH(mcapi_pkt, fifo, 2)
 	uint8_t *p = malloc(longest);
 	uint64_t rng = 5;
 
-	mct_check(p);
+	twc_check(p);
 	for (uint64_t i = 0; i < MANY; i++) {
 		uint64_t r = twt_random(&rng);
 		size_t size = (size_t)(r % (r % 16 ? 100 : longest)), got = 0;
@@ -288,7 +288,7 @@ MCT_BOTH(mcapi_pkt, fifo, 2)
 		if (me->rank) {
 			twt_fill(p, size, i);
 			mct_ok(mcapi_pktchan_send_i(h, p, size, &req, ST));
-			mct_eq(mct_done(&req), size);
+			twc_eq(mct_done(&req), size);
 		} else {
 			mct_ok(mcapi_pktchan_recv(h, &q, &got, ST));
 			expect(q, got, size, i);
@@ -319,18 +319,18 @@ MCT_BOTH(mcapi_pkt, no_buffer, 2)
 		mct_is(MCAPI_EREQ_TIMEOUT, mcapi_wait(&req[0], &size, ST, 20));
 		mct_meet(me);
 		for (int i = 0; i < 3; i++)
-			mct_eq(mct_done(&req[i]), 8);
+			twc_eq(mct_done(&req[i]), 8);
 		mct_meet(me);
 		mct_put(kind, h, 2000);
 	} else {
 		mct_meet(me);
 		for (uint64_t i = 0; i < BUFFERS; i++)
-			mct_eq(mct_take(kind, h), i);
+			twc_eq(mct_take(kind, h), i);
 		for (int i = 0; i < 3; i++)
-			mct_eq(mct_take(kind, h), more[i]);
+			twc_eq(mct_take(kind, h), more[i]);
 		mct_queued(kind, h, 0);
 		mct_meet(me);
-		mct_eq(mct_take(kind, h), 2000);
+		twc_eq(mct_take(kind, h), 2000);
 	}
 	close_between(me, h);
 }
@@ -356,8 +356,8 @@ MCT_BOTH(mcapi_pkt, receives_in_order, 2)
 		mct_pending(&req[MANY - 1]);
 		mct_meet(me);
 		for (uint64_t i = 0; i < MANY; i++) {
-			mct_eq(mct_done(&req[i]), 8);
-			mct_check(memcmp(p[i], &i, 8) == 0);
+			twc_eq(mct_done(&req[i]), 8);
+			twc_check(memcmp(p[i], &i, 8) == 0);
 			mct_ok(mcapi_pktchan_free(p[i], ST));
 		}
 	}
@@ -387,7 +387,7 @@ Test(mcapi_pkt, close_ends_requests, .timeout = MCT_TIMEOUT)
 	mct_close_recv(kind, c.rx);
 	/* Discarded or refused, but not forgotten. */
 	mcapi_wait(&req, &size, ST, MCT_LONG);
-	mct_check(mct_status == MCAPI_SUCCESS || mct_status == MCAPI_ENOT_HANDLE);
+	twc_check(mct_status == MCAPI_SUCCESS || mct_status == MCAPI_ENOT_HANDLE);
 	mct_close_send(kind, c.tx);
 	mct_down();
 }

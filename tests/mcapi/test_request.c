@@ -2,7 +2,7 @@
 /* 4.6: test, wait, wait_any, cancel. */
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_request, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_request, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 #define REQUESTS 8
 
@@ -43,22 +43,22 @@ Test(mcapi_request, test_and_wait, .timeout = MCT_TIMEOUT)
 	begin(&w);
 	mct_pending(&w.req[0]);
 	mct_is(MCAPI_EREQ_TIMEOUT, done = mcapi_wait(&w.req[0], &size, ST, 0));
-	mct_eq(done, MCAPI_FALSE);
+	twc_eq(done, MCAPI_FALSE);
 	mct_is(MCAPI_EREQ_TIMEOUT, done = mcapi_wait(&w.req[0], &size, ST, 30));
-	mct_eq(done, MCAPI_FALSE);
+	twc_eq(done, MCAPI_FALSE);
 	mct_send(w.from, w.ep[0], 4, 0);
-	mct_eq(mct_done(&w.req[0]), 8);
-	mct_eq(w.value[0], 4);
+	twc_eq(mct_done(&w.req[0]), 8);
+	twc_eq(w.value[0], 4);
 	/* The same by polling. */
 	mct_send(w.from, w.ep[1], 5, 0);
 	do {
 		mct_either(MCAPI_SUCCESS, MCAPI_INCOMPLETE,
 			   done = mcapi_test(&w.req[1], &size, ST));
-		mct_eq(done, mct_status == MCAPI_SUCCESS);
-		mct_check(twt_now() < end);
+		twc_eq(done, mct_status == MCAPI_SUCCESS);
+		twc_check(twt_now() < end);
 	} while (!done);
-	mct_eq(size, 8);
-	mct_eq(w.value[1], 5);
+	twc_eq(size, 8);
+	twc_eq(w.value[1], 5);
 	mct_down();
 }
 
@@ -75,9 +75,9 @@ Test(mcapi_request, wait_of_no_time, .timeout = MCT_TIMEOUT)
 	mct_send(w.from, w.ep[2], 7, 0);
 	mct_available(w.ep[2], 1);
 	mct_ok(done = mcapi_wait(&w.req[2], &size, ST, 0));
-	mct_eq(done, MCAPI_TRUE);
-	mct_eq(size, 8);
-	mct_eq(w.value[2], 6);
+	twc_eq(done, MCAPI_TRUE);
+	twc_eq(size, 8);
+	twc_eq(w.value[2], 6);
 	mct_down();
 }
 
@@ -91,9 +91,9 @@ Test(mcapi_request, not_a_request, .timeout = MCT_TIMEOUT)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		list[0] = &bad[i];
 		mct_is(MCAPI_ENOTREQ_HANDLE, done = mcapi_test(&bad[i], &size, ST));
-		mct_eq(done, MCAPI_FALSE);
+		twc_eq(done, MCAPI_FALSE);
 		mct_is(MCAPI_ENOTREQ_HANDLE, done = mcapi_wait(&bad[i], &size, ST, MCT_LONG));
-		mct_eq(done, MCAPI_FALSE);
+		twc_eq(done, MCAPI_FALSE);
 		mct_is(MCAPI_ENOTREQ_HANDLE, mcapi_wait_any(1, list, &size, ST, MCT_LONG));
 		mct_is(MCAPI_ENOTREQ_HANDLE, mcapi_cancel(&bad[i], ST));
 	}
@@ -125,7 +125,7 @@ Test(mcapi_request, null_arguments, .timeout = MCT_TIMEOUT)
 	/* All are what they were. */
 	for (int i = 0; i < REQUESTS; i++) {
 		mct_send(w.from, w.ep[i], (uint64_t)i, 0);
-		mct_eq(mct_done(&w.req[i]), 8);
+		twc_eq(mct_done(&w.req[i]), 8);
 	}
 	mct_down();
 }
@@ -136,16 +136,16 @@ Test(mcapi_request, wait_any, .timeout = MCT_TIMEOUT)
 	size_t size = 0;
 
 	begin(&w);
-	mct_eq(wait_any(&w, MCAPI_EREQ_TIMEOUT, 0, &size), MCAPI_NULL);
-	mct_eq(wait_any(&w, MCAPI_EREQ_TIMEOUT, 30, &size), MCAPI_NULL);
+	twc_eq(wait_any(&w, MCAPI_EREQ_TIMEOUT, 0, &size), MCAPI_NULL);
+	twc_eq(wait_any(&w, MCAPI_EREQ_TIMEOUT, 30, &size), MCAPI_NULL);
 	for (int i = 5; i < 5 + REQUESTS; i++) {
 		int at = i % REQUESTS;
 
 		size = 77;
 		mct_send(w.from, w.ep[at], (uint64_t)i, 0);
-		mct_eq(wait_any(&w, MCAPI_SUCCESS, MCT_LONG, &size), at);
-		mct_eq(size, 8);
-		mct_eq(w.value[at], i);
+		twc_eq(wait_any(&w, MCAPI_SUCCESS, MCT_LONG, &size), at);
+		twc_eq(size, 8);
+		twc_eq(w.value[at], i);
 		mct_ok(mcapi_msg_recv_i(w.ep[at], &w.value[at], 8, &w.req[at], ST));
 	}
 	mct_down();
@@ -176,16 +176,16 @@ Test(mcapi_request, blocked_wait_wakes, .timeout = MCT_TIMEOUT)
 	for (int any = 0; any < 2; any++) {
 		struct waiting w;
 		struct waiter b = {&w, any, 77, 77, MCAPI_ERROR, 0};
-		struct mct_thread t;
+		struct twc_thread t;
 
 		begin(&w);
-		mct_start(&t, wait_here, &b);
-		mct_asleep(&t);
+		twc_start(&t, wait_here, &b);
+		twc_asleep(&t);
 		mct_send(w.from, w.ep[3], 1, 0);
-		mct_join(&t);
-		mct_eq(b.status, MCAPI_SUCCESS);
-		mct_eq(b.size, 8);
-		mct_eq(any ? b.index : b.done, any ? 3 : MCAPI_TRUE);
+		twc_join(&t);
+		twc_eq(b.status, MCAPI_SUCCESS);
+		twc_eq(b.size, 8);
+		twc_eq(any ? b.index : b.done, any ? 3 : MCAPI_TRUE);
 		mct_down();
 	}
 }
@@ -195,17 +195,17 @@ Test(mcapi_request, cancel_wakes_waiters, .timeout = MCT_TIMEOUT)
 	for (int any = 0; any < 2; any++) {
 		struct waiting w;
 		struct waiter b = {&w, any, 77, 77, MCAPI_ERROR, 0};
-		struct mct_thread t;
+		struct twc_thread t;
 
 		begin(&w);
-		mct_start(&t, wait_here, &b);
-		mct_asleep(&t);
+		twc_start(&t, wait_here, &b);
+		twc_asleep(&t);
 		mct_ok(mcapi_cancel(&w.req[3], ST));
-		mct_join(&t);
-		mct_eq(b.status, MCAPI_EREQ_CANCELED);
+		twc_join(&t);
+		twc_eq(b.status, MCAPI_EREQ_CANCELED);
 		mct_seen(any ? "mcapi_wait_any()" : "mcapi_wait()", b.status);
 		if (!any)
-			mct_eq(b.done, MCAPI_FALSE);
+			twc_eq(b.done, MCAPI_FALSE);
 		mct_down();
 	}
 }
@@ -222,15 +222,15 @@ Test(mcapi_request, cancelled_receive, .timeout = MCT_TIMEOUT)
 	mct_ok(mcapi_cancel(&w.req[3], ST));
 	for (int i = 0; i < 3; i++) {
 		mct_is(MCAPI_EREQ_CANCELED, done = mcapi_test(&w.req[3], &size, ST));
-		mct_eq(done, MCAPI_FALSE);
+		twc_eq(done, MCAPI_FALSE);
 		mct_ends(&w.req[3], MCAPI_EREQ_CANCELED);
 		one[0] = &w.req[3];
 		mct_is(MCAPI_EREQ_CANCELED, mcapi_wait_any(1, one, &size, ST, MCT_LONG));
 	}
 	mct_send(w.from, w.ep[3], 9, 0);
 	mct_available(w.ep[3], 1);
-	mct_eq(w.value[3], 0x5a5a5a5a5a5a5a5a);
-	mct_eq(mct_recv(w.ep[3]), 9);
+	twc_eq(w.value[3], 0x5a5a5a5a5a5a5a5a);
+	twc_eq(mct_recv(w.ep[3]), 9);
 	/* One of several: those before and behind it take their messages. */
 	mct_ok(mcapi_msg_recv_i(w.ep[3], &w.value[3], 8, &w.req[3], ST));
 	mct_ok(mcapi_msg_recv_i(w.ep[3], &w.value[4], 8, &w.req[4], ST));
@@ -240,8 +240,8 @@ Test(mcapi_request, cancelled_receive, .timeout = MCT_TIMEOUT)
 	mct_send(w.from, w.ep[3], 11, 0);
 	mct_done(&w.req[3]);
 	mct_done(&w.req[5]);
-	mct_eq(w.value[3], 10);
-	mct_eq(w.value[5], 11);
+	twc_eq(w.value[3], 10);
+	twc_eq(w.value[5], 11);
 	mct_down();
 }
 
@@ -259,9 +259,9 @@ Test(mcapi_request, cancel_too_late, .timeout = MCT_TIMEOUT)
 	mct_send(w.from, w.ep[1], 3, 0);
 	mct_available(w.ep[1], 1);
 	mct_is(MCAPI_ENOTREQ_HANDLE, mcapi_cancel(&w.req[1], ST));
-	mct_eq(mct_done(&w.req[1]), 8);
-	mct_eq(w.value[1], 2);
-	mct_eq(mct_recv(w.ep[1]), 3);
+	twc_eq(mct_done(&w.req[1]), 8);
+	twc_eq(w.value[1], 2);
+	twc_eq(mct_recv(w.ep[1]), 3);
 	mct_down();
 }
 
@@ -279,8 +279,8 @@ Test(mcapi_request, cancelled_get, .timeout = MCT_TIMEOUT)
 	mct_ends(&here, MCAPI_EREQ_CANCELED);
 	mct_ends(&there, MCAPI_EREQ_CANCELED);
 	ep = mct_create(50);
-	mct_eq(mct_get(1, 50), ep);
-	mct_eq(got, 0x5a5a5a5a);
+	twc_eq(mct_get(1, 50), ep);
+	twc_eq(got, 0x5a5a5a5a);
 	mct_down();
 }
 
@@ -305,11 +305,11 @@ Test(mcapi_request, cancelled_packets, .timeout = MCT_TIMEOUT)
 	mct_pending(&s[1]);
 	mct_ok(mcapi_cancel(&s[1], ST));
 	mct_ends(&s[1], MCAPI_EREQ_CANCELED);
-	mct_check(p == NULL);
+	twc_check(p == NULL);
 	for (uint64_t i = 0; i < 128; i++)
-		mct_eq(mct_take(k, c.rx), i);
-	mct_eq(mct_take(k, c.rx), 500);
-	mct_eq(mct_take(k, c.rx), 502);
+		twc_eq(mct_take(k, c.rx), i);
+	twc_eq(mct_take(k, c.rx), 500);
+	twc_eq(mct_take(k, c.rx), 502);
 	mct_done(&s[0]);
 	mct_done(&s[2]);
 	mct_queued(k, c.rx, 0);
@@ -335,12 +335,12 @@ Test(mcapi_request, cancelled_send, .timeout = MCT_TIMEOUT)
 	if (mct_status == MCAPI_SUCCESS) {
 		mct_ends(&s, MCAPI_EREQ_CANCELED);
 	} else {
-		mct_eq(mct_done(&s), sizeof(big));
+		twc_eq(mct_done(&s), sizeof(big));
 		mct_ok(mcapi_msg_recv(b, into, sizeof(into), &got, ST));
-		mct_check(got == sizeof(big) && into[5] == 1);
+		twc_check(got == sizeof(big) && into[5] == 1);
 	}
 	mct_send(a, b, 3, 0);
-	mct_eq(mct_recv(b), 3);
+	twc_eq(mct_recv(b), 3);
 	mct_down();
 }
 
@@ -385,7 +385,7 @@ Test(mcapi_request, leaked, .timeout = MCT_TIMEOUT)
 		mct_ok(mcapi_msg_recv_i(a, &value, 8, &req, ST));
 		if (i % 100 == 99) {
 			mct_done(&req);
-			mct_eq(value, i);
+			twc_eq(value, i);
 		}
 	}
 	mct_down();

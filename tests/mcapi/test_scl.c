@@ -2,7 +2,7 @@
 /* 4.5.4 to 4.5.12: scalars. */
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_scl, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_scl, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 static const struct mct_kind *const kind = &mct_kinds[MCT_SCL];
 
@@ -77,7 +77,7 @@ Test(mcapi_scl, values, .timeout = MCT_TIMEOUT)
 	for (int bytes = 1; bytes <= 8; bytes *= 2)
 		for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
 			send_one(c.tx, bytes, values[i]);
-			mct_eq(recv_one(c.rx, bytes, MCAPI_SUCCESS), values[i] & mask(bytes));
+			twc_eq(recv_one(c.rx, bytes, MCAPI_SUCCESS), values[i] & mask(bytes));
 		}
 	mct_chan_end(&c);
 	mct_down();
@@ -96,7 +96,7 @@ Test(mcapi_scl, sizes_must_match, .timeout = MCT_TIMEOUT)
 			if (wrong != sent)
 				recv_one(c.rx, wrong, MCAPI_ESCL_SIZE);
 		mct_queued(kind, c.rx, 1);
-		mct_eq(recv_one(c.rx, sent, MCAPI_SUCCESS), 0xa5);
+		twc_eq(recv_one(c.rx, sent, MCAPI_SUCCESS), 0xa5);
 		mct_queued(kind, c.rx, 0);
 	}
 	mct_chan_end(&c);
@@ -112,7 +112,7 @@ MCT_BOTH(mcapi_scl, fifo, 2)
 
 	/* The sender gets stuck before the receiver begins. */
 	if (me->rank == 0)
-		mct_sleep(50);
+		twc_sleep(50);
 	for (int i = 0; i < MANY; i++) {
 		uint64_t value = twt_random(&rng);
 		int bytes = 1 << value % 4;
@@ -120,7 +120,7 @@ MCT_BOTH(mcapi_scl, fifo, 2)
 		if (me->rank)
 			send_one(h, bytes, value);
 		else
-			mct_eq(recv_one(h, bytes, MCAPI_SUCCESS), value & mask(bytes));
+			twc_eq(recv_one(h, bytes, MCAPI_SUCCESS), value & mask(bytes));
 	}
 	close_between(me, h);
 }
@@ -139,7 +139,7 @@ MCT_BOTH(mcapi_scl, available, 2)
 			mct_queued(kind, h, n);
 			for (unsigned i = 0; i < n; i++) {
 				mct_queued(kind, h, n - i);
-				mct_eq(mct_take(kind, h), i);
+				twc_eq(mct_take(kind, h), i);
 			}
 			mct_queued(kind, h, 0);
 		}
@@ -164,11 +164,11 @@ MCT_BOTH(mcapi_scl, ping_pong, 2)
 	for (uint64_t i = 0; i < 2000; i++) {
 		if (me->rank == 0)
 			mct_put(kind, hs, i);
-		mct_eq(mct_take(kind, hr), i);
+		twc_eq(mct_take(kind, hr), i);
 		if (me->rank == 1)
 			mct_put(kind, hs, i);
 		if (i % 500 == 0)
-			mct_sleep(5);
+			twc_sleep(5);
 	}
 	mct_meet(me);
 	mct_close_send(kind, hs);
@@ -197,7 +197,7 @@ Test(mcapi_scl, null_status, .timeout = MCT_TIMEOUT)
 	mct_put(kind, c.tx, 12);
 	mct_queued(kind, c.rx, 1);
 	mct_null(mcapi_sclchan_recv_uint64(c.rx, MCAPI_NULL));
-	mct_eq(mct_take(kind, c.rx), 12);
+	twc_eq(mct_take(kind, c.rx), 12);
 	mct_chan_end(&c);
 	mct_down();
 }
@@ -221,21 +221,21 @@ static void send_many(void *arg)
 Test(mcapi_scl, full_channel_blocks, .timeout = MCT_TIMEOUT)
 {
 	struct mct_chan c;
-	struct mct_thread t;
+	struct twc_thread t;
 	struct sender s;
 
 	mct_up(1);
 	mct_chan(&c, kind);
 	s.tx = c.tx;
 	atomic_init(&s.sent, 0);
-	mct_start(&t, send_many, &s);
-	mct_asleep(&t);
-	mct_check(atomic_load(&s.sent) >= 1 && atomic_load(&s.sent) < 20000);
+	twc_start(&t, send_many, &s);
+	twc_asleep(&t);
+	twc_check(atomic_load(&s.sent) >= 1 && atomic_load(&s.sent) < 20000);
 	/* At least as many as messages and packets have buffers. */
-	mct_check(atomic_load(&s.sent) >= 128);
+	twc_check(atomic_load(&s.sent) >= 128);
 	for (uint64_t i = 0; i < 20000; i++)
-		mct_eq(recv_one(c.rx, 4, MCAPI_SUCCESS), i);
-	mct_join(&t);
+		twc_eq(recv_one(c.rx, 4, MCAPI_SUCCESS), i);
+	twc_join(&t);
 	mct_chan_end(&c);
 	mct_down();
 }

@@ -6,7 +6,7 @@
 
 #include "mcapi/mcapit.h"
 
-TestSuite(mcapi_threads, .init = mct_job, .timeout = MCT_TIMEOUT);
+TestSuite(mcapi_threads, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 #define THREADS 4
 #define EACH 2000
@@ -26,8 +26,8 @@ struct part {
 
 static void note(struct crowd *c, uint64_t value)
 {
-	mct_check(value < THREADS * EACH);
-	mct_eq(atomic_fetch_add(&c->came[value], 1), 0);
+	twc_check(value < THREADS * EACH);
+	twc_eq(atomic_fetch_add(&c->came[value], 1), 0);
 }
 
 static void send_msgs(void *arg)
@@ -41,7 +41,7 @@ static void send_msgs(void *arg)
 			mct_either(MCAPI_SUCCESS, MCAPI_ENO_BUFFER,
 				   mcapi_msg_send(p->c->from, p->c->to, &value, 8, 0, ST));
 			if (mct_status == MCAPI_ENO_BUFFER)
-				mct_sleep(0);
+				twc_sleep(0);
 		} while (mct_status == MCAPI_ENO_BUFFER);
 	}
 }
@@ -58,7 +58,7 @@ static void recv_msgs(void *arg)
 			continue;
 		}
 		mct_ok(mcapi_msg_recv_i(p->c->to, &value, 8, &req, ST));
-		mct_eq(mct_done(&req), 8);
+		twc_eq(mct_done(&req), 8);
 		note(p->c, value);
 	}
 }
@@ -76,7 +76,7 @@ static void send_items(void *arg)
 			continue;
 		}
 		mct_ok(mcapi_pktchan_send_i(p->c->chan.tx, &value, 8, &req, ST));
-		mct_eq(mct_done(&req), 8);
+		twc_eq(mct_done(&req), 8);
 	}
 }
 
@@ -90,19 +90,19 @@ static void recv_items(void *arg)
 
 static void run_crowd(struct crowd *c, void (*send)(void *), void (*recv)(void *))
 {
-	struct mct_thread t[2 * THREADS];
+	struct twc_thread t[2 * THREADS];
 	struct part p[THREADS];
 
 	memset(c->came, 0, sizeof(c->came));
 	for (int i = 0; i < THREADS; i++) {
 		p[i] = (struct part){c, i};
-		mct_start(&t[i], send, &p[i]);
-		mct_start(&t[THREADS + i], recv, &p[i]);
+		twc_start(&t[i], send, &p[i]);
+		twc_start(&t[THREADS + i], recv, &p[i]);
 	}
 	for (int i = 0; i < 2 * THREADS; i++)
-		mct_join(&t[i]);
+		twc_join(&t[i]);
 	for (int i = 0; i < THREADS * EACH; i++)
-		mct_eq(c->came[i], 1);
+		twc_eq(c->came[i], 1);
 }
 
 Test(mcapi_threads, share_endpoints, .timeout = MCT_TIMEOUT)
@@ -145,8 +145,8 @@ static void alone(void *arg)
 			mct_send(c.s, c.r, i, 0);
 		}
 		for (uint64_t i = 0; i < 50; i++) {
-			mct_eq(mct_take(k, c.rx), i);
-			mct_eq(mct_recv(c.r), i);
+			twc_eq(mct_take(k, c.rx), i);
+			twc_eq(mct_recv(c.r), i);
 		}
 		mct_chan_end(&c);
 	}
@@ -154,16 +154,16 @@ static void alone(void *arg)
 
 Test(mcapi_threads, beside_each_other, .timeout = MCT_TIMEOUT)
 {
-	struct mct_thread t[THREADS];
+	struct twc_thread t[THREADS];
 	int number[THREADS];
 
 	mct_up(1);
 	for (int i = 0; i < THREADS; i++) {
 		number[i] = i;
-		mct_start(&t[i], alone, &number[i]);
+		twc_start(&t[i], alone, &number[i]);
 	}
 	for (int i = 0; i < THREADS; i++)
-		mct_join(&t[i]);
+		twc_join(&t[i]);
 	mct_down();
 }
 
@@ -183,7 +183,7 @@ static void wait_here(void *arg)
 
 Test(mcapi_threads, wait_for_one_request, .timeout = MCT_TIMEOUT)
 {
-	struct mct_thread t[THREADS];
+	struct twc_thread t[THREADS];
 	struct wait w[THREADS];
 	mcapi_request_t req = 0;
 	mcapi_endpoint_t a;
@@ -195,17 +195,17 @@ Test(mcapi_threads, wait_for_one_request, .timeout = MCT_TIMEOUT)
 	mct_ok(mcapi_msg_recv_i(a, &value, 8, &req, ST));
 	for (int i = 0; i < THREADS; i++) {
 		w[i] = (struct wait){req, MCAPI_ERROR};
-		mct_start(&t[i], wait_here, &w[i]);
+		twc_start(&t[i], wait_here, &w[i]);
 	}
 	for (int i = 0; i < THREADS; i++)
-		mct_asleep(&t[i]);
+		twc_asleep(&t[i]);
 	mct_send(a, a, 5, 0);
 	for (int i = 0; i < THREADS; i++) {
-		mct_join(&t[i]);
-		mct_check(w[i].status == MCAPI_SUCCESS || w[i].status == MCAPI_ENOTREQ_HANDLE);
+		twc_join(&t[i]);
+		twc_check(w[i].status == MCAPI_SUCCESS || w[i].status == MCAPI_ENOTREQ_HANDLE);
 		good += w[i].status == MCAPI_SUCCESS;
 	}
-	mct_check(good >= 1);
+	twc_check(good >= 1);
 	mct_down();
 }
 
@@ -221,7 +221,7 @@ static int child_of_node(mcapi_endpoint_t ep)
 	mct_up(2);
 	mine = mct_create(1);
 	mct_send(mine, mct_get(1, 1), 77, 0);
-	mct_eq(mct_recv(mine), 78);
+	twc_eq(mct_recv(mine), 78);
 	mct_down();
 	return 0;
 }
@@ -236,17 +236,17 @@ Test(mcapi_threads, fork, .timeout = MCT_TIMEOUT)
 	ep = mct_create(1);
 	mct_send(ep, ep, 1, 0);
 	pid = fork();
-	mct_check(pid >= 0);
+	twc_check(pid >= 0);
 	if (pid == 0) {
 		alarm(MCT_CHILD);
 		_exit(child_of_node(ep));
 	}
-	mct_eq(mct_recv(ep), 1);
-	mct_eq(mct_recv(ep), 77);
+	twc_eq(mct_recv(ep), 1);
+	twc_eq(mct_recv(ep), 77);
 	mct_send(ep, mct_get(2, 1), 78, 0);
-	mct_eq(waitpid(pid, &status, 0), pid);
-	mct_eq(status, 0);
+	twc_eq(waitpid(pid, &status, 0), pid);
+	twc_eq(status, 0);
 	mct_send(ep, ep, 2, 0);
-	mct_eq(mct_recv(ep), 2);
+	twc_eq(mct_recv(ep), 2);
 	mct_down();
 }
