@@ -89,6 +89,12 @@ static inline uint32_t tw_ring_max_payload(uint32_t nbytes)
 void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, uint32_t nslots, uint32_t nbytes);
 void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, uint32_t nslots, uint32_t nbytes);
 
+/* Room for a packet without a payload in the byte area, as far as is known? */
+static inline bool tw_ring_room_small(const struct tw_ring_tx *tx)
+{
+	return tx->head - tx->taken + TW_RING_RESERVE < tx->nslots;
+}
+
 /* Room for a packet? Looks at the reader's line only when it has to. */
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
 /* Writes a long packet; there must be room. */

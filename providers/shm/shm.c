@@ -111,20 +111,9 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 	return TW_AGAIN;
 }
 
-static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
-			   const struct iovec *iov, unsigned niov, uint32_t len)
+/* The packet is written: does the peer have to be told? */
+static inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 {
-	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
-	uint32_t reserve = cls == TW_SEND_CONTROL ? 0 : TW_RING_RESERVE;
-
-	if (tw_unlikely(l->state != TW_SHM_UP))
-		return TW_ELOST;
-	if (tw_unlikely(!tw_ring_room(&l->tx, len, reserve)))
-		return no_room(l, len, reserve);
-	if (tw_likely(len <= TW_RING_INLINE && niov <= 1))
-		tw_ring_write_small(&l->tx, hdr, niov ? iov->iov_base : NULL, len);
-	else
-		tw_ring_write_long(&l->tx, hdr, iov, niov, len);
 	/* Pairs with the barrier in do_arm(). */
 	if (tw_unlikely(l->fence))
 		atomic_thread_fence(memory_order_seq_cst);
@@ -137,6 +126,35 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 		must_act(l, cls);
 	}
 	return TW_OK;
+}
+
+static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_class cls,
+					struct tw_hdr hdr, const struct iovec *iov, unsigned niov,
+					uint32_t len)
+{
+	uint32_t reserve = cls == TW_SEND_CONTROL ? 0 : TW_RING_RESERVE;
+
+	if (tw_unlikely(l->state != TW_SHM_UP))
+		return TW_ELOST;
+	if (tw_unlikely(!tw_ring_room(&l->tx, len, reserve)))
+		return no_room(l, len, reserve);
+	if (len <= TW_RING_INLINE && niov <= 1)
+		tw_ring_write_small(&l->tx, hdr, niov ? iov->iov_base : NULL, len);
+	else
+		tw_ring_write_long(&l->tx, hdr, iov, niov, len);
+	return written(l, cls);
+}
+
+static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
+			   const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+
+	if (tw_unlikely(cls != TW_SEND_PLAIN || niov != 1 || len > TW_RING_INLINE ||
+			l->state != TW_SHM_UP || !tw_ring_room_small(&l->tx)))
+		return send_any(l, cls, hdr, iov, niov, len);
+	tw_ring_write_small(&l->tx, hdr, iov->iov_base, len);
+	return written(l, TW_SEND_PLAIN);
 }
 
 /* Tells the writer how far we are, and wakes it if it sleeps for room. */

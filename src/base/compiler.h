@@ -14,6 +14,10 @@
 #define tw_aligned_line __attribute__((aligned(TW_LINE)))
 #define tw_printf(fmt, args) __attribute__((format(printf, fmt, args)))
 #define tw_noinline __attribute__((noinline))
+#define tw_inline inline __attribute__((always_inline))
+
+/* The compiler forgets what it knows of a value. */
+#define tw_opaque(x) __asm__("" : "+r"(x))
 
 #define tw_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define tw_countof(array) (sizeof(array) / sizeof((array)[0]))

@@ -49,18 +49,25 @@ void tw_unlock_slow(struct tw_lock *l);
 /* Takes the lock if nobody is inside; leaves the bias where it is. */
 bool tw_lock_try(struct tw_lock *l);
 
-static inline void tw_lock(struct tw_lock *l)
+/* Takes the lock if it is biased to the caller. */
+static inline bool tw_lock_biased(struct tw_lock *l)
 {
 	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
 
-	if (tw_likely((w & ~(uintptr_t)7) == tw_thread_id())) {
-		atomic_store_explicit(&l->inside[w & 7], 1, memory_order_relaxed);
-		tw_barrier_compiler(); /* pairs with tw_barrier_threads() */
-		if (tw_likely(atomic_load_explicit(&l->owner, memory_order_acquire) == w))
-			return;
-		atomic_store_explicit(&l->inside[w & 7], 0, memory_order_release);
-	}
-	tw_lock_slow(l);
+	if (tw_unlikely((w & ~(uintptr_t)7) != tw_thread_id()))
+		return false;
+	atomic_store_explicit(&l->inside[w & 7], 1, memory_order_relaxed);
+	tw_barrier_compiler(); /* pairs with tw_barrier_threads() */
+	if (tw_likely(atomic_load_explicit(&l->owner, memory_order_acquire) == w))
+		return true;
+	atomic_store_explicit(&l->inside[w & 7], 0, memory_order_release);
+	return false;
+}
+
+static inline void tw_lock(struct tw_lock *l)
+{
+	if (tw_unlikely(!tw_lock_biased(l)))
+		tw_lock_slow(l);
 }
 
 static inline void tw_unlock(struct tw_lock *l)

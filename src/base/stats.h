@@ -18,7 +18,7 @@
 enum tw_peer_state {
 	TW_PEER_NONE,
 	TW_PEER_CONNECTING,
-	TW_PEER_UP,
+	TW_PEER_UP, /* from here on its address leads to it */
 	TW_PEER_DOWN,
 };
 

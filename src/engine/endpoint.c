@@ -240,6 +240,7 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->taker = how->taker;
 	ep->owner = how->owner;
 	ep->eager_max = tw_settings.eager_max;
+	ep->short_max = tw_min((uint32_t)TW_SHORT_SEND, ep->eager_max);
 	ep->epfd = ep->wakefd = ep->stats_fd = -1;
 	tw_list_init(&ep->done);
 	tw_list_init(&ep->work);
@@ -309,6 +310,7 @@ enum tw_err tw_ep_close(uint64_t handle)
 		return TW_ECLOSED;
 	s = ep->slot;
 	ep->closing = true;
+	atomic_store_explicit(&s->handle, 0, memory_order_release);
 	/* Blocked callers find out and leave. */
 	while (ep->nwaiting) {
 		ep->events++;
@@ -320,7 +322,6 @@ enum tw_err tw_ep_close(uint64_t handle)
 	/* What the other sides were promised, as far as they have room for it. */
 	for (int i = 0; i < CLOSE_POLLS && unsent(ep); i++)
 		tw_progress(ep);
-	atomic_store_explicit(&s->handle, 0, memory_order_release);
 	atomic_store_explicit(&s->timer, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
 	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);

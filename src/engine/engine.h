@@ -18,6 +18,8 @@
 #define TW_ENGINE_H
 
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/copy.h"
@@ -42,6 +44,7 @@
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
 #define TW_MAX_REQS (1u << 26)
+#define TW_SHORT_SEND 1024    /* bytes that always leave as one packet */
 #define TW_RTS_BUDGET 1024    /* announced and unmatched, per peer */
 #define TW_SLOW_EVERY 256     /* polls between two looks at the clock, a power of two */
 #define TW_CREDITS_DUE 2048   /* lines to give back before a packet is sent for it */
@@ -53,6 +56,17 @@ struct tw_addr {
 	uint32_t session;
 	uint32_t slot_peer; /* endpoint slot << 20 | peer index */
 };
+
+/* Word by word: a load that is wider than the stores before it has to wait for them. */
+static inline void tw_addr_copy(void *to, const struct tw_addr *from)
+{
+	uint64_t a, b;
+
+	memcpy(&a, from, 8);
+	memcpy(&b, (const char *)from + 8, 8);
+	memcpy(to, &a, 8);
+	memcpy((char *)to + 8, &b, 8);
+}
 
 enum tw_status {
 	TW_S_OK,
@@ -215,7 +229,7 @@ struct tw_ep {
 		void *instance;
 	} polled[TW_MAX_PROVIDERS], provs[TW_MAX_PROVIDERS]; /* polled: by progress */
 	struct tw_pool reqs;
-	uint32_t eager_max;
+	uint32_t eager_max, short_max; /* short: in one packet */
 	/* -- */
 	struct tw_host host;
 	struct tw_peer **peers;
@@ -273,7 +287,7 @@ struct tw_slot_entry {
 	uint64_t backoff;
 	uint32_t quiet;		      /* looks in a row that found nothing due */
 	_Atomic(uint64_t) seen_polls; /* at the last look, or when the timer was set */
-};
+} __attribute__((aligned(256))); /* handles become places by a shift */
 
 extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];
 /* Slots at and above this were never used. */
@@ -310,11 +324,14 @@ static inline struct tw_ep *tw_enter(uint64_t handle)
 	if (tw_unlikely(!handle ||
 			atomic_load_explicit(&s->handle, memory_order_acquire) != handle))
 		return NULL;
+	tw_opaque(s); /* or the place of every field is worked out from the handle again */
 	if (tw_unlikely(atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id()))
 		return s->ep;
-	tw_lock(&s->lock);
-	if (tw_unlikely(atomic_load_explicit(&s->handle, memory_order_relaxed) != handle ||
-			s->ep->closing)) {
+	/* Whoever ends the handle holds the lock, and with it the bias from then on. */
+	if (tw_likely(tw_lock_biased(&s->lock)))
+		return s->ep;
+	tw_lock_slow(&s->lock);
+	if (tw_unlikely(atomic_load_explicit(&s->handle, memory_order_relaxed) != handle)) {
 		tw_unlock(&s->lock);
 		return NULL;
 	}
@@ -373,9 +390,29 @@ static inline struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, vo
 /* The same of several pieces. */
 struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_seg *segs,
 			  uint32_t nsegs, uint32_t len);
-void tw_req_free(struct tw_ep *ep, struct tw_req *r);
+
+static inline void tw_req_free(struct tw_ep *ep, struct tw_req *r)
+{
+	if (tw_unlikely(r->segs != &r->seg))
+		free(r->segs);
+	r->flags = 0;
+	tw_list_del(&r->link);
+	tw_pool_put(&ep->reqs, r);
+}
+
 /* Ends a request, which must be on no list. */
-void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status);
+static inline void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
+{
+	r->status = (uint8_t)status;
+	if (tw_unlikely(r->flags & TW_R_FORGOTTEN)) {
+		tw_req_free(ep, r);
+		return;
+	}
+	r->flags |= TW_R_DONE | TW_R_BUFFERED;
+	tw_list_add_tail(&ep->done, &r->link);
+	ep->events++;
+}
+
 /* The pieces of a request's data in a range; how many, at most max. */
 unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
 		    unsigned max, uint32_t *covered);
@@ -425,7 +462,14 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
 /* Sends on what waits; whether anything moved. */
 bool tw_send_flush(struct tw_peer *p);
 /* The credits that the next packet to a peer returns. */
-uint16_t tw_take_credits(struct tw_peer *p);
+static inline uint16_t tw_take_credits(struct tw_peer *p)
+{
+	uint32_t n = tw_min(p->owed, 0xffffu);
+
+	p->owed -= n;
+	p->used -= n;
+	return (uint16_t)n;
+}
 
 /* 0, or -1 when memory is short and nothing was posted. */
 int tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask);
@@ -481,7 +525,19 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 /* The live peer of that name, or NULL. */
 struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
 /* The peer that an address names, dead ones included; NULL for a foreign address. */
-struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a);
+static inline struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
+{
+	uint32_t index = a.slot_peer & 0xfffff;
+	struct tw_peer *p;
+
+	if (tw_unlikely(index >= ep->npeers))
+		return NULL;
+	p = ep->peers[index];
+	if (tw_unlikely(memcmp(&p->addr, &a, sizeof(a)) != 0 || p->state < TW_PEER_UP))
+		return NULL;
+	return p;
+}
+
 /* Lines of unexpected memory to grant to one more peer. */
 uint32_t tw_peer_window(struct tw_ep *ep);
 void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other,

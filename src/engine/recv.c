@@ -10,35 +10,39 @@
 
 _Static_assert(SMALL_MAX >= TW_KEY_MAX, "an announcement holds a key");
 
-void tw_recv_finish(struct tw_ep *ep, struct tw_req *r)
+static tw_inline void finish(struct tw_ep *ep, struct tw_req *r)
 {
+	enum tw_status status = TW_S_OK;
+
 	ep->counters[TW_C_RECV_DONE]++;
 	ep->counters[TW_C_RECV_BYTES] += r->xfer_len;
 	if (tw_unlikely(r->msg_len > r->len)) {
 		ep->counters[TW_C_RECV_TRUNCATED]++;
-		tw_req_complete(ep, r, TW_S_TRUNCATED);
-		return;
+		status = TW_S_TRUNCATED;
 	}
-	tw_req_complete(ep, r, TW_S_OK);
+	tw_req_complete(ep, r, status);
+}
+
+void tw_recv_finish(struct tw_ep *ep, struct tw_req *r)
+{
+	finish(ep, r);
 }
 
 /* Ties a receive to the message it matched. */
-static inline void bind(struct tw_req *r, struct tw_peer *p, struct tw_addr source, uint64_t match,
-			uint32_t len)
+static inline void bind(struct tw_req *r, struct tw_peer *p, const struct tw_addr *source,
+			uint64_t match, uint32_t len)
 {
 	r->flags &= (uint8_t)~TW_R_POSTED;
 	r->peer = p;
-	r->source = source;
+	tw_addr_copy(&r->source, source);
 	r->match = match;
 	r->msg_len = len;
 	r->xfer_len = tw_min(len, r->len);
 }
 
 /* Lines that a message no longer holds here go back to the sender some time. */
-static inline void release_credits(struct tw_peer *p, uint32_t len)
+static inline void release_credits(struct tw_peer *p, uint32_t n)
 {
-	uint32_t n = tw_credit_cost(len);
-
 	if (tw_unlikely(p->window > p->fair)) {
 		uint32_t keep = tw_min(n, p->window - p->fair);
 
@@ -54,7 +58,7 @@ static inline void release_credits(struct tw_peer *p, uint32_t len)
 /* All of an eager message has reached its receive. */
 static inline void eager_done(struct tw_peer *p, struct tw_req *r, bool sync, struct tw_ref ref)
 {
-	release_credits(p, r->msg_len);
+	release_credits(p, tw_credit_cost(r->msg_len));
 	if (tw_unlikely(sync)) {
 		r->remote = ref;
 		tw_owe(p, r, TW_OWE_ACK);
@@ -123,7 +127,7 @@ static void take_umsg(struct tw_ep *ep, struct tw_req *r, struct tw_umsg *u)
 
 	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
 	tw_match_remove(ep->match, &u->unexp);
-	bind(r, p, u->source, u->unexp.match, u->len);
+	bind(r, p, &u->source, u->unexp.match, u->len);
 	if (u->rndv) {
 		p->nrts--;
 		tw_rndv_start(p, r, u->ref, u->address, u->data, u->key_len);
@@ -249,7 +253,7 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
 /* What is left of it lies in its own memory: the sender may go on at once. */
 static enum tw_err hand_over(struct tw_peer *p, struct tw_umsg *u)
 {
-	release_credits(p, u->len);
+	release_credits(p, tw_credit_cost(u->len));
 	p->ep->counters[TW_C_RECV_DONE]++;
 	p->ep->counters[TW_C_RECV_BYTES] += u->len;
 	p->ep->events++;
@@ -305,14 +309,54 @@ static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const st
 
 void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r)
 {
-	bind(r, u->peer, u->source, u->unexp.match, u->len);
+	bind(r, u->peer, &u->source, u->unexp.match, u->len);
 	tw_rndv_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
 	tw_umsg_put(ep, u);
 }
 
 /* --------------------------------------------------------------------------- */
 
-static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
+/* No receive waits for it: it is kept, or what there is of it. */
+static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, const char *data,
+					  uint32_t len, bool sync, struct tw_ref ref)
+{
+	struct tw_umsg *u = umsg_new(p, hdr, tw_hdr_len(hdr));
+	bool whole = len == tw_hdr_len(hdr);
+
+	if (!u)
+		return TW_AGAIN;
+	memcpy(u->data, data, len);
+	u->have = len;
+	u->sync = sync;
+	u->ref = ref;
+	p->used += tw_credit_cost(u->len);
+	p->rx_umsg = whole ? NULL : u;
+	p->rx_at = len;
+	p->rx_len = whole ? 0 : u->len;
+	p->show->msgs_received++;
+	settle_unexpected(p->ep, u);
+	return TW_OK;
+}
+
+/* The common case, straight through: a whole message in one packet. */
+static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char *data,
+				uint32_t len, uint32_t cost)
+{
+	struct tw_req *r = take_posted(p->ep, hdr.match);
+
+	if (tw_unlikely(!r))
+		return unexpected(p, hdr, data, len, false, (struct tw_ref){0, 0});
+	bind(r, p, &p->addr, hdr.match, len);
+	tw_req_scatter(r, 0, data, r->xfer_len);
+	p->used += cost;
+	p->show->msgs_received++;
+	release_credits(p, cost);
+	finish(p->ep, r);
+	return TW_OK;
+}
+
+static tw_noinline enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
+				     uint32_t len)
 {
 	struct tw_ep *ep = p->ep;
 	bool sync = tw_hdr_flags(hdr) & TW_FLAG_SYNC;
@@ -333,37 +377,19 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 	if (tw_unlikely(ep->taker))
 		return sync ? TW_EPROTO : take_eager(p, hdr, data, len);
 	r = take_posted(ep, hdr.match);
-	if (tw_likely(r != NULL)) {
-		bind(r, p, p->addr, hdr.match, tw_hdr_len(hdr));
-		tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len));
-		if (tw_unlikely(len < tw_hdr_len(hdr))) {
-			p->rx_req = r;
-			r->owed = sync ? TW_OWE_ACK : TW_OWE_NOTHING;
-			r->remote = ref;
-		}
-	} else {
-		struct tw_umsg *u = umsg_new(p, hdr, tw_hdr_len(hdr));
-
-		if (!u)
-			return TW_AGAIN;
-		memcpy(u->data, data, len);
-		u->have = len;
-		u->sync = sync;
-		u->ref = ref;
-		p->rx_umsg = len < tw_hdr_len(hdr) ? u : NULL;
-		p->used += tw_credit_cost(tw_hdr_len(hdr));
-		p->rx_at = len;
-		p->rx_len = len < tw_hdr_len(hdr) ? tw_hdr_len(hdr) : 0;
-		p->show->msgs_received++;
-		settle_unexpected(ep, u);
-		return TW_OK;
-	}
+	if (!r)
+		return unexpected(p, hdr, data, len, sync, ref);
+	bind(r, p, &p->addr, hdr.match, tw_hdr_len(hdr));
+	tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len));
 	p->used += tw_credit_cost(tw_hdr_len(hdr));
 	p->show->msgs_received++;
-	if (tw_likely(len == tw_hdr_len(hdr))) {
+	if (len == tw_hdr_len(hdr)) {
 		eager_done(p, r, sync, ref);
 		return TW_OK;
 	}
+	p->rx_req = r;
+	r->owed = sync ? TW_OWE_ACK : TW_OWE_NOTHING;
+	r->remote = ref;
 	p->rx_at = len;
 	p->rx_len = tw_hdr_len(hdr);
 	return TW_OK;
@@ -416,7 +442,7 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 	r = take_posted(p->ep, hdr.match);
 	if (r) {
 		p->show->msgs_received++;
-		bind(r, p, p->addr, hdr.match, tw_hdr_len(hdr));
+		bind(r, p, &p->addr, hdr.match, tw_hdr_len(hdr));
 		tw_rndv_start(p, r, rts.ref, rts.address, key, len);
 		return TW_OK;
 	}
@@ -439,10 +465,16 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 {
 	struct tw_peer *p = link->peer;
 	enum tw_err err;
+	uint32_t cost;
 
 	switch (tw_hdr_type(hdr)) {
 	case TW_EAGER:
-		err = eager(p, hdr, payload, len);
+		cost = tw_credit_cost(len);
+		if (tw_likely(len == tw_hdr_len(hdr) && !tw_hdr_flags(hdr) && !p->rx_len &&
+			      !p->ep->taker && cost <= p->window - p->used))
+			err = whole(p, hdr, payload, len, cost);
+		else
+			err = eager(p, hdr, payload, len);
 		break;
 	case TW_FRAG:
 		err = fragment(p, payload, len);

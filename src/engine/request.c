@@ -25,27 +25,6 @@ struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_s
 	return r;
 }
 
-void tw_req_free(struct tw_ep *ep, struct tw_req *r)
-{
-	if (tw_unlikely(r->segs != &r->seg))
-		free(r->segs);
-	r->flags = 0;
-	tw_list_del(&r->link);
-	tw_pool_put(&ep->reqs, r);
-}
-
-void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
-{
-	r->status = (uint8_t)status;
-	if (tw_unlikely(r->flags & TW_R_FORGOTTEN)) {
-		tw_req_free(ep, r);
-		return;
-	}
-	r->flags |= TW_R_DONE | TW_R_BUFFERED;
-	tw_list_add_tail(&ep->done, &r->link);
-	ep->events++;
-}
-
 unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
 		    unsigned max, uint32_t *covered)
 {

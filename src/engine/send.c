@@ -15,19 +15,10 @@
  */
 static uint32_t piece_of(uint32_t len)
 {
-	return len <= 1024 ? 1024 : len <= 8192 ? 2048 : 8192;
+	return len <= TW_SHORT_SEND ? TW_SHORT_SEND : len <= 8192 ? 2048 : 8192;
 }
 
-uint16_t tw_take_credits(struct tw_peer *p)
-{
-	uint32_t n = tw_min(p->owed, 0xffffu);
-
-	p->owed -= n;
-	p->used -= n;
-	return (uint16_t)n;
-}
-
-static void give_credits_back(struct tw_peer *p, uint16_t n)
+static inline void give_credits_back(struct tw_peer *p, uint16_t n)
 {
 	p->owed += n;
 	p->used += n;
@@ -190,38 +181,18 @@ bool tw_send_flush(struct tw_peer *p)
 	return moved;
 }
 
-static tw_noinline void send_slow(struct tw_peer *p, struct tw_req *r)
-{
-	struct tw_ep *ep = p->ep;
-
-	r->peer = p;
-	if (p->state != TW_PEER_UP) {
-		ep->gauges[TW_G_SENDS]--;
-		tw_req_complete(ep, r, (enum tw_status)p->why);
-		return;
-	}
-	if (tw_list_empty(&p->sendq) && try_send(p, r)) {
-		if (r->flags & TW_R_RNDV)
-			tw_peer_work(p);
-		return;
-	}
-	ep->counters[TW_C_SEND_QUEUED]++;
-	tw_list_add_tail(&p->sendq, &r->link);
-	tw_peer_work(p);
-}
-
 /* The common case, straight through: short, one piece, nothing in the way. */
 static inline bool send_short(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_ep *ep = p->ep;
 	struct iovec iov = {r->seg.ptr, r->len};
+	uint32_t cost = tw_credit_cost(r->len);
 	struct tw_hdr hdr;
 	uint16_t credits;
 
-	if (tw_unlikely(p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || r->nsegs != 1 ||
-			r->len > 1024 || r->len > ep->eager_max ||
-			(r->flags & (TW_R_SYNC | TW_R_URGENT)) ||
-			tw_credit_cost(r->len) > p->credits))
+	if (tw_unlikely(p->state != TW_PEER_UP || r->len > ep->short_max || cost > p->credits ||
+			r->nsegs != 1 || (r->flags & (TW_R_SYNC | TW_R_URGENT)) ||
+			!tw_list_empty(&p->sendq)))
 		return false;
 	credits = tw_take_credits(p);
 	hdr = tw_hdr_make(TW_EAGER, 0, credits, r->len, r->match);
@@ -230,12 +201,32 @@ static inline bool send_short(struct tw_peer *p, struct tw_req *r)
 		give_credits_back(p, credits);
 		return false;
 	}
-	p->credits -= tw_credit_cost(r->len);
+	p->credits -= cost;
 	ep->counters[TW_C_SEND_EAGER]++;
 	ep->counters[TW_C_SEND_BYTES] += r->len;
 	r->xfer_len = r->len;
 	tw_req_complete(ep, r, TW_S_OK);
 	return true;
+}
+
+/* What the common case does not cover. */
+static tw_noinline void send_any(struct tw_peer *p, struct tw_req *r)
+{
+	struct tw_ep *ep = p->ep;
+
+	if (p->state != TW_PEER_UP) {
+		tw_req_complete(ep, r, (enum tw_status)p->why);
+		return;
+	}
+	ep->gauges[TW_G_SENDS]++;
+	if (tw_list_empty(&p->sendq) && try_send(p, r)) {
+		if (r->flags & TW_R_RNDV)
+			tw_peer_work(p);
+		return;
+	}
+	ep->counters[TW_C_SEND_QUEUED]++;
+	tw_list_add_tail(&p->sendq, &r->link);
+	tw_peer_work(p);
 }
 
 void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
@@ -249,10 +240,8 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 		tw_req_complete(ep, r, TW_S_BAD_SESSION);
 		return;
 	}
-	if (tw_unlikely(!send_short(p, r))) {
-		ep->gauges[TW_G_SENDS]++;
-		send_slow(p, r);
-	}
+	if (tw_unlikely(!send_short(p, r)))
+		send_any(p, r);
 	/* A program that only sends must take in what comes back, or be rung for it. */
 	if (tw_unlikely((++p->show->msgs_sent & (POLL_EVERY - 1)) == 0))
 		tw_progress(ep);

@@ -172,7 +172,7 @@ static void visit(struct tw_slot_entry *s)
 		return;
 	}
 	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);
-	if (atomic_load_explicit(&s->handle, memory_order_relaxed) && !s->ep->closing) {
+	if (atomic_load_explicit(&s->handle, memory_order_relaxed)) {
 		/* A sleeping caller serves the endpoint itself; it may not know the time. */
 		if (s->ep->leader) {
 			s->ep->events++;

@@ -28,8 +28,7 @@ mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t
 
 mx_return_t tw_mx_code(enum tw_err err);
 
-/* Fills in a status; NULL is not wanted. */
-void tw_mx_status(mx_status_t *status, const struct tw_req *r);
+extern const uint8_t tw_mx_status_codes[TW_NSTATUS];
 
 static inline struct tw_ep *tw_mx_enter(mx_endpoint_t endpoint)
 {
@@ -55,6 +54,19 @@ static inline mx_endpoint_addr_t tw_mx_user_addr(struct tw_addr t)
 
 	memcpy(&a, &t, sizeof(a));
 	return a;
+}
+
+/* Fills in a status; NULL is not wanted. */
+static inline void tw_mx_status(mx_status_t *status, const struct tw_req *r)
+{
+	if (!status)
+		return;
+	status->code = (mx_status_code_t)tw_mx_status_codes[r->status];
+	tw_addr_copy(&status->source, &r->source);
+	status->match_info = r->match;
+	status->msg_length = r->msg_len;
+	status->xfer_length = r->xfer_len;
+	status->context = r->context;
 }
 
 /* Match information and mask of a receive, a probe or a *_any call. */

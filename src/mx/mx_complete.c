@@ -2,7 +2,7 @@
 /* MX VI, VII: the state of requests, and probing. */
 #include "mx/mx.h"
 
-static const uint8_t status_codes[TW_NSTATUS] = {
+const uint8_t tw_mx_status_codes[TW_NSTATUS] = {
 	[TW_S_OK] = MX_STATUS_SUCCESS,
 	[TW_S_TRUNCATED] = MX_STATUS_TRUNCATED,
 	[TW_S_CANCELLED] = MX_STATUS_CANCELLED,
@@ -17,18 +17,6 @@ static const uint8_t status_codes[TW_NSTATUS] = {
 	[TW_S_ABORTED] = MX_STATUS_ABORTED,
 	[TW_S_NO_RESOURCES] = MX_STATUS_NO_RESOURCES,
 };
-
-void tw_mx_status(mx_status_t *status, const struct tw_req *r)
-{
-	if (!status)
-		return;
-	status->code = (mx_status_code_t)status_codes[r->status];
-	status->source = tw_mx_user_addr(r->source);
-	status->match_info = r->match;
-	status->msg_length = r->msg_len;
-	status->xfer_length = r->xfer_len;
-	status->context = r->context;
-}
 
 /* Hands a completed request over to the user and ends it. */
 static inline void collect(struct tw_ep *ep, struct tw_req *r, mx_status_t *status)
@@ -204,8 +192,8 @@ static enum tw_waited look(struct tw_ep *ep, bool (*test)(struct tw_ep *, void *
 	return test(ep, arg) ? TW_W_TRUE : TW_W_TIMEOUT;
 }
 
-static mx_return_t peek(mx_endpoint_t endpoint, bool block, uint32_t timeout,
-			mx_request_t *request, uint32_t *result, const char *function)
+static mx_return_t peek(mx_endpoint_t endpoint, bool block, uint32_t timeout, mx_request_t *request,
+			uint32_t *result, const char *function)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 	struct want w = {0};

@@ -47,9 +47,9 @@ static tw_noinline mx_return_t many_segments(struct tw_ep *ep, enum tw_kind kind
 	return *out ? MX_SUCCESS : MX_NO_RESOURCES;
 }
 
-static inline mx_return_t new_request(struct tw_ep *ep, enum tw_kind kind,
-				      const mx_segment_t *list, uint32_t count, void *context,
-				      const mx_request_t *request, struct tw_req **out)
+static inline mx_return_t new_request(struct tw_ep *ep, enum tw_kind kind, const mx_segment_t *list,
+				      uint32_t count, void *context, const mx_request_t *request,
+				      struct tw_req **out)
 {
 	mx_return_t rc;
 
@@ -68,10 +68,10 @@ static inline mx_return_t new_request(struct tw_ep *ep, enum tw_kind kind,
 	return MX_SUCCESS;
 }
 
-static inline mx_return_t post_send(mx_endpoint_t endpoint, const mx_segment_t *list,
-				    uint32_t count, mx_endpoint_addr_t to, uint64_t match,
-				    void *context, mx_request_t *request, uint8_t flags,
-				    const char *function)
+static tw_inline mx_return_t post_send(mx_endpoint_t endpoint, const mx_segment_t *list,
+				       uint32_t count, mx_endpoint_addr_t to, uint64_t match,
+				       void *context, mx_request_t *request, uint8_t flags,
+				       const char *function)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 	struct tw_req *r;
