@@ -44,6 +44,21 @@ static struct tw_slot_entry *take_slot(void)
 	return s;
 }
 
+struct tw_ep *tw_enter_slow(uint64_t handle)
+{
+	struct tw_slot_entry *s = &tw_slots[(handle - 1) & (TW_MAX_OPEN - 1)];
+
+	if (!handle || atomic_load(&s->handle) != handle)
+		return NULL;
+	if (atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id())
+		return s->ep;
+	tw_lock(&s->lock);
+	if (atomic_load_explicit(&s->handle, memory_order_relaxed) == handle)
+		return s->ep;
+	tw_unlock(&s->lock);
+	return NULL;
+}
+
 static void give_slot(struct tw_slot_entry *s)
 {
 	pthread_mutex_lock(&slots_mutex);
@@ -154,7 +169,7 @@ static enum tw_err make_self(struct tw_ep *ep)
 
 	if (!r)
 		return TW_ENOMEM;
-	r->flags = TW_R_FORGOTTEN;
+	tw_req_forget(r);
 	tw_connect(ep, r);
 	ep->self = tw_peer_find(ep, me->nic_id, me->endpoint_id);
 	return ep->self ? TW_OK : TW_ENOMEM;

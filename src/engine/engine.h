@@ -116,6 +116,7 @@ struct tw_req {
 	void *context;
 	uint64_t match; /* as sent */
 	/* -- */
+	uint64_t handle;   /* slot, number and generation; 0: nobody has it any more */
 	uint32_t len;	   /* of the segments */
 	uint32_t msg_len;  /* as sent */
 	uint32_t xfer_len; /* to deliver, then delivered */
@@ -143,7 +144,7 @@ struct tw_req {
 		};
 	};
 	uintptr_t claimed; /* the thread whose peek returned it */
-};
+} tw_aligned_line; /* as the pool has them */
 
 /* An unexpected message, or its announcement. */
 struct tw_umsg {
@@ -316,26 +317,28 @@ enum tw_err tw_ep_close(uint64_t handle);
 /* Ends everything in a forked child. */
 void tw_ep_forked(void);
 
-/* Locks the endpoint of a handle; NULL if there is none. */
-static inline struct tw_ep *tw_enter(uint64_t handle)
+/* Locks the endpoint of a handle, in the common case: the lock is biased to the caller. */
+static inline struct tw_ep *tw_enter_quick(uint64_t handle)
 {
 	struct tw_slot_entry *s = &tw_slots[(handle - 1) & (TW_MAX_OPEN - 1)];
 
-	if (tw_unlikely(!handle ||
-			atomic_load_explicit(&s->handle, memory_order_acquire) != handle))
-		return NULL;
 	tw_opaque(s); /* or the place of every field is worked out from the handle again */
-	if (tw_unlikely(atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id()))
-		return s->ep;
-	/* Whoever ends the handle holds the lock, and with it the bias from then on. */
-	if (tw_likely(tw_lock_biased(&s->lock)))
-		return s->ep;
-	tw_lock_slow(&s->lock);
-	if (tw_unlikely(atomic_load_explicit(&s->handle, memory_order_relaxed) != handle)) {
-		tw_unlock(&s->lock);
+	if (tw_unlikely(!handle ||
+			atomic_load_explicit(&s->handle, memory_order_acquire) != handle ||
+			atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id()))
 		return NULL;
-	}
-	return s->ep;
+	/* Whoever ends the handle holds the lock, and with it the bias from then on. */
+	return tw_likely(tw_lock_biased(&s->lock)) ? s->ep : NULL;
+}
+
+struct tw_ep *tw_enter_slow(uint64_t handle);
+
+/* Locks the endpoint of a handle; NULL if there is none. */
+static inline struct tw_ep *tw_enter(uint64_t handle)
+{
+	struct tw_ep *ep = tw_enter_quick(handle);
+
+	return tw_likely(ep != NULL) ? ep : tw_enter_slow(handle);
 }
 
 void tw_kick(struct tw_ep *ep);
@@ -362,6 +365,16 @@ static inline void tw_leave(struct tw_ep *ep)
 	tw_unlock(&s->lock);
 }
 
+/* Leaves if nothing has to be seen to on the way. */
+static inline bool tw_leave_quick(struct tw_ep *ep)
+{
+	if (tw_unlikely(tw_unfinished(ep) || ep->nsleeping || ep->slot->lock.by_mutex ||
+			tw_in_handler(ep)))
+		return false;
+	tw_unlock(&ep->slot->lock);
+	return true;
+}
+
 /* request.c -------------------------------------------------------------- */
 
 /* A request of one piece; NULL when memory is short. */
@@ -383,6 +396,8 @@ static inline struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, vo
 	r->segs = &r->seg;
 	r->seg.ptr = ptr;
 	r->seg.len = len;
+	r->handle = (uint64_t)(r->obj.gen & 0x3ffffff) << 38 | (uint64_t)r->obj.index << 12 |
+		    (uint64_t)(ep->slot - tw_slots);
 	tw_list_init(&r->link);
 	return r;
 }
@@ -391,13 +406,20 @@ static inline struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, vo
 struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_seg *segs,
 			  uint32_t nsegs, uint32_t len);
 
+/* Ends a request that has no memory of its own. */
+static inline void tw_req_put(struct tw_ep *ep, struct tw_req *r)
+{
+	r->flags = 0;
+	r->handle = 0;
+	tw_list_del(&r->link);
+	tw_pool_put(&ep->reqs, r);
+}
+
 static inline void tw_req_free(struct tw_ep *ep, struct tw_req *r)
 {
 	if (tw_unlikely(r->segs != &r->seg))
 		free(r->segs);
-	r->flags = 0;
-	tw_list_del(&r->link);
-	tw_pool_put(&ep->reqs, r);
+	tw_req_put(ep, r);
 }
 
 /* Ends a request, which must be on no list. */
@@ -432,27 +454,24 @@ static inline void tw_req_scatter(struct tw_req *r, uint32_t at, const void *fro
 /* A request that a peer named: of that kind, bound to that peer, or NULL. */
 struct tw_req *tw_req_named(struct tw_peer *p, uint64_t ref, enum tw_kind kind);
 
-/* Handles: slot, number and generation in 64 bits. */
-static inline uint64_t tw_req_handle(const struct tw_ep *ep, const struct tw_req *r)
-{
-	uint64_t slot = (uint64_t)(ep->slot - tw_slots);
-
-	return (uint64_t)(r->obj.gen & 0x3ffffff) << 38 | (uint64_t)r->obj.index << 12 | slot;
-}
-
+/* The request of a handle; NULL when it has ended or was forgotten. */
 static inline struct tw_req *tw_req_find(const struct tw_ep *ep, uint64_t handle)
 {
-	uint32_t index = (uint32_t)(handle >> 12) & 0x3ffffff, gen = (uint32_t)(handle >> 38);
+	uint32_t index = (uint32_t)(handle >> 12) & 0x3ffffff;
 	struct tw_req *r;
 
-	if (tw_unlikely((handle & 0xfff) != (uint64_t)(ep->slot - tw_slots) ||
-			index >= ep->reqs.nchunks << TW_POOL_CHUNK_BITS || !(gen & 1)))
+	if (tw_unlikely(index >> TW_POOL_CHUNK_BITS >= ep->reqs.nchunks))
 		return NULL;
-	r = (void *)(ep->reqs.chunks[index >> TW_POOL_CHUNK_BITS] +
-		     (size_t)(index & (TW_POOL_CHUNK - 1)) * ep->reqs.size);
-	if (tw_unlikely((r->obj.gen & 0x3ffffff) != gen || (r->flags & TW_R_FORGOTTEN)))
-		return NULL;
-	return r;
+	r = (struct tw_req *)(void *)ep->reqs.chunks[index >> TW_POOL_CHUNK_BITS] +
+	    (index & (TW_POOL_CHUNK - 1));
+	return tw_likely(handle && r->handle == handle) ? r : NULL;
+}
+
+/* The user wants to hear no more of it. */
+static inline void tw_req_forget(struct tw_req *r)
+{
+	r->flags |= TW_R_FORGOTTEN;
+	r->handle = 0;
 }
 
 /* send.c, recv.c, rndv.c ------------------------------------------------- */

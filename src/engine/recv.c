@@ -237,7 +237,7 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
 		if (ask_handler(ep, u)) {
 			r = tw_req_new(ep, TW_RECV, NULL, 0, 0);
 			if (r)
-				r->flags |= TW_R_FORGOTTEN;
+				tw_req_forget(r);
 		} else {
 			r = take_posted(ep, u->unexp.match);
 		}

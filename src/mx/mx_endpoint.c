@@ -175,7 +175,7 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
 	r->match = match_info;
 	r->context = context;
-	*request = (mx_request_t)(uintptr_t)tw_req_handle(ep, r);
+	*request = (mx_request_t)(uintptr_t)r->handle;
 	if (endpoint_id >= TW_MAX_EIDS) {
 		memset(&r->source, 0, sizeof(r->source));
 		tw_req_complete(ep, r, TW_S_BAD_ENDPOINT);

@@ -47,7 +47,7 @@ mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request)
 	if (r->flags & TW_R_DONE)
 		tw_req_free(ep, r);
 	else
-		r->flags |= TW_R_FORGOTTEN;
+		tw_req_forget(r);
 	tw_leave(ep);
 	return MX_SUCCESS;
 }

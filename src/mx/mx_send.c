@@ -84,7 +84,7 @@ static tw_inline mx_return_t post_send(mx_endpoint_t endpoint, const mx_segment_
 		return tw_mx_leave_fail(ep, function, rc);
 	r->flags = flags;
 	r->match = match;
-	*request = (mx_request_t)(uintptr_t)tw_req_handle(ep, r);
+	*request = (mx_request_t)(uintptr_t)r->handle;
 	tw_send(ep, r, tw_mx_addr(to));
 	tw_mx_leave(ep);
 	return MX_SUCCESS;
@@ -121,7 +121,7 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 		rc = new_request(ep, TW_RECV, segments_list, segments_count, context, request, &r);
 	if (tw_unlikely(rc != MX_SUCCESS))
 		return tw_mx_leave_fail(ep, __func__, rc);
-	handle = tw_req_handle(ep, r);
+	handle = r->handle;
 	if (tw_unlikely(tw_recv_post(ep, r, match_recv, match_mask) < 0)) {
 		tw_req_free(ep, r);
 		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
