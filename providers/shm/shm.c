@@ -17,11 +17,16 @@
 #define MARK_EVERY 8	 /* polls between two marks, a power of two */
 #define MARK_BATCH 8	 /* packets that are worth a mark of their own */
 
-bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
+static bool polled_since(const struct tw_shm_link *l, uint64_t since)
 {
 	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_relaxed);
 
-	return (int64_t)(tw_clock() - polled) < (int64_t)tw_clock_us(us);
+	return (int64_t)(polled - since) > 0;
+}
+
+bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
+{
+	return polled_since(l, tw_clock() - tw_clock_us(us));
 }
 
 static bool peer_polls(const struct tw_shm_link *l)
@@ -50,10 +55,10 @@ static bool ring(struct tw_shm_link *l)
 	return true;
 }
 
-static void owe(struct tw_shm_link *l, uint64_t us)
+static void owe(struct tw_shm_link *l, uint64_t now, uint64_t us)
 {
 	l->owed_head = l->tx.head;
-	l->owed_at = tw_clock();
+	l->owed_at = now;
 	if (!l->owed) {
 		l->owed = true;
 		l->ep->nowed++;
@@ -90,8 +95,10 @@ static uint64_t owed_us(enum tw_send_class cls)
 
 static tw_noinline void must_act(struct tw_shm_link *l, enum tw_send_class cls)
 {
-	if (peer_polls(l) || !ring(l))
-		owe(l, owed_us(cls));
+	uint64_t now = tw_clock();
+
+	if (polled_since(l, now - tw_clock_us(STALE_US)) || !ring(l))
+		owe(l, now, owed_us(cls));
 }
 
 static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
@@ -105,7 +112,7 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 	 * way through messages need not be disturbed at once.
 	 */
 	if (tw_shm_polled_within(l, FULL_US))
-		owe(l, OWED_US);
+		owe(l, tw_clock(), OWED_US);
 	else
 		must_act(l, TW_SEND_ENGINE);
 	return TW_AGAIN;
@@ -121,7 +128,7 @@ static inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 	if (tw_unlikely(atomic_load_explicit(&l->mark->armed, memory_order_acquire))) {
 		/* Who sleeps looks again before the next sleep, but may compute first. */
 		if (!ring(l) && cls != TW_SEND_PLAIN)
-			owe(l, owed_us(cls));
+			owe(l, tw_clock(), owed_us(cls));
 	} else if (tw_unlikely(cls != TW_SEND_PLAIN)) {
 		must_act(l, cls);
 	}

@@ -4,6 +4,7 @@
 /* A run of tries, since the first of a kind finds the caches of another. */
 #define RUN 4
 #define TRY_EVERY (64 * RUN)
+#define TELL_EVERY 8 /* transfers of the winner, so that it does not pay for clocks */
 
 static struct tw_choose_class *class_of(struct tw_choose *c, uint32_t len)
 {
@@ -45,6 +46,11 @@ static enum tw_way best_of(const struct tw_choose_class *k, unsigned ways)
 	return found;
 }
 
+static bool trying(uint32_t n)
+{
+	return n < RUN * TW_WAYS || n % TRY_EVERY >= TRY_EVERY - RUN;
+}
+
 enum tw_way tw_choose(struct tw_choose *c, uint32_t len, unsigned ways)
 {
 	struct tw_choose_class *k = class_of(c, len);
@@ -53,9 +59,16 @@ enum tw_way tw_choose(struct tw_choose *c, uint32_t len, unsigned ways)
 
 	if (n < RUN * TW_WAYS)
 		way = n / RUN;
-	else if (n % TRY_EVERY >= TRY_EVERY - RUN)
+	else if (trying(n))
 		way = (way + 1 + n / TRY_EVERY % (TW_WAYS - 1)) % TW_WAYS;
 	return ways & TW_WAY(way) ? (enum tw_way)way : best_of(k, ways);
+}
+
+bool tw_choose_teaches(struct tw_choose *c, uint32_t len)
+{
+	uint32_t n = class_of(c, len)->count - 1;
+
+	return trying(n) || n % TELL_EVERY == 0;
 }
 
 void tw_choose_sample(struct tw_choose *c, enum tw_way way, uint32_t len, uint64_t ticks)

@@ -33,6 +33,8 @@ struct tw_choose {
 
 /* One of those ways, a set of TW_WAY() that is not empty. */
 enum tw_way tw_choose(struct tw_choose *c, uint32_t len, unsigned ways);
+/* Whether the transfer that was just decided is to be timed. */
+bool tw_choose_teaches(struct tw_choose *c, uint32_t len);
 void tw_choose_sample(struct tw_choose *c, enum tw_way way, uint32_t len, uint64_t ticks);
 
 #endif /* TW_CHOOSE_H */

@@ -255,6 +255,7 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->taker = how->taker;
 	ep->owner = how->owner;
 	ep->eager_max = tw_settings.eager_max;
+	ep->ways = tw_rndv_ways(tw_settings.rndv);
 	ep->short_max = tw_min((uint32_t)TW_SHORT_SEND, ep->eager_max);
 	ep->epfd = ep->wakefd = ep->stats_fd = -1;
 	tw_list_init(&ep->done);

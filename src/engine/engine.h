@@ -231,6 +231,7 @@ struct tw_ep {
 	} polled[TW_MAX_PROVIDERS], provs[TW_MAX_PROVIDERS]; /* polled: by progress */
 	struct tw_pool reqs;
 	uint32_t eager_max, short_max; /* short: in one packet */
+	unsigned ways;		       /* TW_WAY() of those that the settings allow */
 	/* -- */
 	struct tw_host host;
 	struct tw_peer **peers;
@@ -509,6 +510,7 @@ void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r);
 /* Forgets announcements and halves of messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 
+unsigned tw_rndv_ways(const char *name);
 /* The receive of an announced message begins; key_len bytes of remote key. */
 void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		   const void *key, uint32_t key_len);

@@ -29,12 +29,14 @@ void tw_owe(struct tw_peer *p, struct tw_req *r, enum tw_owed what)
  */
 static bool still_polls(const struct tw_peer *p, uint32_t len)
 {
-	uint64_t start = tw_clock(), end = start + tw_clock_us(STILL_US);
+	uint64_t start, end;
 
 	if (!p->link->provider->polls(p->link, 0))
 		return false;
 	if (len < STILL_MIN)
 		return true;
+	start = tw_clock();
+	end = start + tw_clock_us(STILL_US);
 	do {
 		if (p->link->provider->polls(p->link, start))
 			return true;
@@ -49,16 +51,16 @@ static bool still_polls(const struct tw_peer *p, uint32_t len)
  */
 static enum tw_way way_for(struct tw_peer *p, struct tw_req *r, uint64_t address)
 {
-	unsigned ways = TW_WAY(TW_PUSH) | TW_WAY(TW_PULL);
-	const char *set = tw_settings.rndv;
+	unsigned ways = TW_WAY(TW_PUSH) | TW_WAY(TW_PULL), set = p->ep->ways;
+	enum tw_way way;
 
-	if (!address || !p->link->can_get || !strcmp(set, "push"))
+	if (!address || !p->link->can_get || set == TW_WAY(TW_PUSH))
 		return TW_PUSH;
-	if (p->link->direct || !strcmp(set, "pull") || !still_polls(p, r->xfer_len))
+	if (p->link->direct || set == TW_WAY(TW_PULL) || !still_polls(p, r->xfer_len))
 		return TW_PULL;
 	if (p->link->by_cpu && r->nsegs == 1 && r->xfer_len >= SPLIT_MIN && !p->cannot_put) {
 		ways |= TW_WAY(TW_SPLIT);
-		if (!strcmp(set, "split"))
+		if (set == TW_WAY(TW_SPLIT))
 			return TW_SPLIT;
 	}
 	/* Here the program computes: the peer writes all of it, or one get does. */
@@ -66,8 +68,20 @@ static enum tw_way way_for(struct tw_peer *p, struct tw_req *r, uint64_t address
 		return ways & TW_WAY(TW_SPLIT) ? TW_SPLIT : TW_PULL;
 	if (r->xfer_len < PULL_MIN)
 		return TW_PUSH;
-	r->flags |= TW_R_SAMPLE;
-	return tw_choose(&p->choose, r->xfer_len, ways);
+	way = tw_choose(&p->choose, r->xfer_len, ways);
+	/* Beside others, or behind them, its time tells nothing. */
+	if (p->ep->nmoving == 1 && tw_choose_teaches(&p->choose, r->xfer_len))
+		r->flags |= TW_R_SAMPLE;
+	return way;
+}
+
+/* The ways that TAGWIRE_RNDV allows. */
+unsigned tw_rndv_ways(const char *name)
+{
+	return !strcmp(name, "push")	? TW_WAY(TW_PUSH)
+	       : !strcmp(name, "pull")	? TW_WAY(TW_PULL)
+	       : !strcmp(name, "split") ? TW_WAY(TW_SPLIT)
+					: TW_ALL_WAYS;
 }
 
 void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
@@ -96,7 +110,6 @@ void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint6
 
 void tw_rndv_learn(struct tw_peer *p, const struct tw_req *r, enum tw_way way)
 {
-	/* Beside others its time tells nothing. */
 	if ((r->flags & TW_R_SAMPLE) && p->ep->nmoving == 1)
 		tw_choose_sample(&p->choose, way, r->xfer_len, tw_clock() - r->started);
 }

@@ -70,6 +70,22 @@ Test(choose, losers_are_tried_in_turn)
 	}
 }
 
+/* Every try is timed, and now and then the winner. */
+Test(choose, teaches)
+{
+	struct tw_choose c = {0};
+	unsigned told = 0;
+
+	for (unsigned i = 0; i < PERIOD; i++) {
+		bool first = i < FIRST, try;
+
+		try = tw_choose(&c, MIB, TW_ALL_WAYS) != TW_SPLIT || first;
+		told += tw_choose_teaches(&c, MIB);
+		cr_assert(!try || tw_choose_teaches(&c, MIB), "transfer %u", i);
+	}
+	cr_assert(told >= FIRST + RUN + 20 && told <= FIRST + RUN + PERIOD / 4, "%u", told);
+}
+
 /* Only what the transfer allows is chosen, and the best of that. */
 Test(choose, only_what_is_possible)
 {
