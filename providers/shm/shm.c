@@ -249,6 +249,22 @@ static void heat(struct tw_shm_ep *ep, unsigned i)
 	ep->up[victim] = l;
 }
 
+void tw_shm_rung(struct tw_shm_link *l)
+{
+	struct tw_shm_ep *ep = l->ep;
+	unsigned i = ep->nhot;
+
+	if (l->state != TW_SHM_UP || !tw_ring_next(&l->rx))
+		return;
+	poll_link(l, BATCH);
+	while (i < ep->nup && ep->up[i] != l)
+		i++;
+	if (i < ep->nup) {
+		l->active = ep->polls;
+		heat(ep, i);
+	}
+}
+
 static unsigned poll_cold(struct tw_shm_ep *ep)
 {
 	unsigned n = 0;

@@ -135,6 +135,8 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l);
 void tw_shm_conn_ready(struct tw_watch *w, uint32_t events);
 uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now);
 void tw_shm_bell(struct tw_shm_link *l);
+/* It rang: whoever serves us may poll once, and not come to a cold ring. */
+void tw_shm_rung(struct tw_shm_link *l);
 void tw_shm_goodbye(struct tw_shm_link *l);
 
 /* links.c */

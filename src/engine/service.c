@@ -196,6 +196,12 @@ static uint64_t stop_looking(struct tw_slot_entry *s)
 	return atomic_load_explicit(&s->timer, memory_order_relaxed);
 }
 
+/* It was left word to look at its descriptors, and has not yet. */
+static bool called(const struct tw_slot_entry *s)
+{
+	return atomic_load_explicit(&s->summoned, memory_order_relaxed) & TW_SUMMON_EVENTS;
+}
+
 /*
  * A program that polls does what is due at its next poll: only tell it, and look
  * again, less and less often. Taking the lock from it, or a timer for each of
@@ -208,7 +214,7 @@ static uint64_t look_again(struct tw_slot_entry *s, uint64_t now)
 	uint64_t next;
 
 	/* Not at the first quiet look: its next message would set a timer again. */
-	s->quiet = first || timer ? 0 : s->quiet + 1;
+	s->quiet = first || timer || called(s) ? 0 : s->quiet + 1;
 	if (s->quiet == QUIET_LOOKS)
 		return stop_looking(s);
 	if (timer && timer <= now)
@@ -226,6 +232,9 @@ static uint64_t run_timer(struct tw_slot_entry *s, uint64_t now)
 	uint64_t when = look ? look : atomic_load_explicit(&s->timer, memory_order_relaxed);
 	bool polled = has_polled(s);
 
+	/* The program, inside, may have cleared the timer of try_later() with its own. */
+	if (!when && called(s))
+		when = now;
 	if (!when || when > now)
 		return when;
 	atomic_store_explicit(&s->handed, false, memory_order_relaxed);

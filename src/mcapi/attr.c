@@ -44,13 +44,14 @@ static uint32_t get(const struct tw_endp *e, uint32_t number)
 	}
 }
 
-static mcapi_status_t set(struct tw_endp *e, uint32_t number, uint32_t value)
+static mcapi_status_t set(struct tw_node *n, struct tw_endp *e, uint32_t number, uint32_t value)
 {
 	switch (number) {
 	case MCAPI_ATTR_NO_BUFFERS:
 		if (value < 1 || value > MAX_BUFFERS)
 			return MCAPI_EPARAM;
 		e->buffers = value;
+		tw_room_changed(n, e);
 		return MCAPI_SUCCESS;
 	case MCAPI_ATTR_TIMEOUT:
 		e->timeout = (int32_t)value;
@@ -170,7 +171,7 @@ void mcapi_set_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 		*mcapi_status = MCAPI_ECONNECTED;
 	} else if (*mcapi_status == MCAPI_SUCCESS) {
 		memcpy(&value, attribute, sizeof(value));
-		*mcapi_status = set(e, attribute_num, value);
+		*mcapi_status = set(n, e, attribute_num, value);
 	}
 	tw_mc_leave(ep);
 }

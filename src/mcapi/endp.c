@@ -7,13 +7,6 @@
 #define FIRST_DYNAMIC 0xc000 /* where MCAPI_PORT_ANY begins to look */
 #define SEARCH_US 2000	     /* before a node that was not there is looked for again */
 
-/* Another node that waits for an endpoint of ours. */
-struct wanted {
-	struct tw_list link;
-	uint32_t from;
-	struct tw_say say;
-};
-
 void tw_endp_each(struct tw_node *n, void (*fn)(struct tw_node *, struct tw_endp *, void *),
 		  void *arg)
 {
@@ -62,6 +55,7 @@ void tw_endp_free(struct tw_node *n, struct tw_endp *e)
 	tw_queue_drop(n, e, &e->packets);
 	n->ports[e->handle >> 8 & 255][e->handle & 255] = NULL;
 	n->nendps--;
+	tw_room_closed(n, e);
 	free(e->sources);
 	free(e);
 }
@@ -109,9 +103,9 @@ static void tell_wanted(struct tw_node *n, uint32_t endpoint)
 	struct tw_list *l, *tmp;
 
 	tw_list_each(&n->wanted, l, tmp) {
-		struct wanted *w = tw_container(l, struct wanted, link);
+		struct tw_wanted *w = tw_container(l, struct tw_wanted, link);
 
-		if (w->say.a != endpoint)
+		if (w->say.what != TW_SAY_GET || w->say.a != endpoint)
 			continue;
 		tw_list_del(&w->link);
 		tw_answer(n, &w->say, MCAPI_SUCCESS, 0);
@@ -187,20 +181,24 @@ void mcapi_delete_endpoint(mcapi_endpoint_t endpoint, mcapi_status_t *mcapi_stat
 
 /* Finding ------------------------------------------------------------------------ */
 
-void tw_get_asked(struct tw_node *n, uint32_t from, const struct tw_say *say)
+bool tw_want(struct tw_node *n, uint32_t from, const struct tw_say *say)
 {
-	struct wanted *w;
+	struct tw_wanted *w = malloc(sizeof(*w));
 
-	if (tw_endp_find(n, say->a)) {
-		tw_answer(n, say, MCAPI_SUCCESS, 0);
-		return;
-	}
-	w = malloc(sizeof(*w));
 	if (!w)
-		return;
+		return false;
 	w->from = from;
 	w->say = *say;
 	tw_list_add_tail(&n->wanted, &w->link);
+	return true;
+}
+
+void tw_get_asked(struct tw_node *n, uint32_t from, const struct tw_say *say)
+{
+	if (tw_endp_find(n, say->a))
+		tw_answer(n, say, MCAPI_SUCCESS, 0);
+	else
+		tw_want(n, from, say);
 }
 
 void tw_wanted_lost(struct tw_node *n, uint32_t node)
@@ -208,7 +206,7 @@ void tw_wanted_lost(struct tw_node *n, uint32_t node)
 	struct tw_list *l, *tmp;
 
 	tw_list_each(&n->wanted, l, tmp) {
-		struct wanted *w = tw_container(l, struct wanted, link);
+		struct tw_wanted *w = tw_container(l, struct tw_wanted, link);
 
 		if (w->from != node)
 			continue;

@@ -27,37 +27,6 @@ static void greet(struct tw_node *n, uint32_t from, const struct tw_umsg *u)
 	}
 }
 
-static void credit(struct tw_node *n, const struct tw_say *say)
-{
-	struct tw_dest *d = n->dests[say->a % TW_MC_DESTS];
-
-	while (d && d->handle != say->a)
-		d = d->next;
-	if (d)
-		d->credits = tw_min(d->credits + say->value, 0x7fffffffu);
-}
-
-/* How much room a sender finds, and from now on it hears of more. */
-static void room(struct tw_node *n, uint32_t from, const struct tw_say *say)
-{
-	struct tw_endp *e = tw_endp_find(n, say->a);
-	struct tw_source *s;
-	uint32_t left;
-
-	if (!e || from == n->number) {
-		tw_answer(n, say, MCAPI_ENOT_ENDP, 0);
-		return;
-	}
-	left = e->buffers > e->queued ? e->buffers - e->queued : 0;
-	if (say->type == TW_K_PKT) {
-		e->chan.taken = 0;
-		e->chan.starving = left == 0;
-	} else if ((s = tw_source_of(e, from))) {
-		*s = (struct tw_source){0, left == 0};
-	}
-	tw_answer(n, say, MCAPI_SUCCESS, left);
-}
-
 void tw_hear(struct tw_node *n, uint32_t from, const struct tw_say *say)
 {
 	/* Who asks is who speaks, but for what is passed on. */
@@ -69,7 +38,7 @@ void tw_hear(struct tw_node *n, uint32_t from, const struct tw_say *say)
 		tw_get_asked(n, from, say);
 		break;
 	case TW_SAY_ROOM:
-		room(n, from, say);
+		tw_room_asked(n, from, say);
 		break;
 	case TW_SAY_ATTR:
 		tw_attr_asked(n, say);
@@ -78,7 +47,13 @@ void tw_hear(struct tw_node *n, uint32_t from, const struct tw_say *say)
 		tw_told(n, say);
 		break;
 	case TW_SAY_CREDIT:
-		credit(n, say);
+		tw_credit(n, say->a, say->value);
+		break;
+	case TW_SAY_RECALL:
+		tw_room_recalled(n, say);
+		break;
+	case TW_SAY_RETURN:
+		tw_room_returned(n, from, say);
 		break;
 	default:
 		tw_chan_hear(n, say);
@@ -183,8 +158,7 @@ static void lose(struct tw_node *n, struct tw_endp *e, void *arg)
 	uint32_t node = ((struct loss *)arg)->node;
 
 	tw_chan_lost(n, e, node);
-	if (e->sources)
-		e->sources[node] = (struct tw_source){0};
+	tw_room_lost(n, e, node);
 }
 
 static void down(struct tw_ep *ep, const struct tw_peer *p)

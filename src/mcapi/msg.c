@@ -2,8 +2,9 @@
 /*
  * MCAPI 4.3: messages. A node learns how many messages an endpoint of another
  * node takes before it sends the first, and asks again when it has sent as many;
- * meanwhile the receiver gives credit back as it receives. So a full endpoint is
- * known to the sender (MCAPI_ENO_BUFFER) without a question for every message.
+ * meanwhile the receiver gives credit back as it receives (room.c). So a full
+ * endpoint is known to the sender (MCAPI_ENO_BUFFER) without a question for every
+ * message.
  */
 #include <stdlib.h>
 
@@ -19,10 +20,11 @@ static void told(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say
 {
 	struct question *q = tw_container(ask, struct question, ask);
 
-	(void)n;
 	q->over = true;
 	q->there = say && say->status == MCAPI_SUCCESS;
 	q->room = q->there ? say->value : 0;
+	if (q->room && say->type == TW_K_MSG)
+		tw_credit(n, say->a, q->room - 1);
 }
 
 static bool is_over(struct tw_ep *ep, void *arg)
@@ -31,14 +33,22 @@ static bool is_over(struct tw_ep *ep, void *arg)
 	return ((struct question *)arg)->over;
 }
 
+struct tw_dest *tw_dest_find(const struct tw_node *n, mcapi_endpoint_t to)
+{
+	struct tw_dest *d = n->dests[to % TW_MC_DESTS];
+
+	while (d && d->handle != to)
+		d = d->next;
+	return d;
+}
+
 static struct tw_dest *dest_of(struct tw_node *n, mcapi_endpoint_t to)
 {
 	struct tw_dest **bucket = &n->dests[to % TW_MC_DESTS], *d = n->dest;
 
 	if (tw_likely(d && d->handle == to))
 		return d;
-	for (d = *bucket; d && d->handle != to;)
-		d = d->next;
+	d = tw_dest_find(n, to);
 	if (!d) {
 		d = calloc(1, sizeof(*d));
 		if (!d)
@@ -72,20 +82,15 @@ mcapi_status_t tw_ask_room(struct tw_node *n, mcapi_endpoint_t to, enum tw_mc_ki
 static mcapi_status_t take_credit(struct tw_node *n, mcapi_endpoint_t to)
 {
 	struct tw_dest *d = dest_of(n, to);
-	mcapi_status_t status;
+	uint32_t room;
 
 	if (!d)
 		return MCAPI_ENO_MEM;
-	if (tw_unlikely(d->credits == 0)) {
-		/* What has come back in the meantime. */
+	/* What has come back in the meantime. */
+	if (tw_unlikely(!d->credits))
 		tw_progress(n->ep);
-		status = d->credits ? MCAPI_SUCCESS : tw_ask_room(n, to, TW_K_MSG, &d->credits);
-		if (status != MCAPI_SUCCESS)
-			return status;
-		/* The wait left the lock: others may have been faster. */
-		if (!d->credits)
-			return MCAPI_ENO_BUFFER;
-	}
+	if (tw_unlikely(!d->credits))
+		return tw_ask_room(n, to, TW_K_MSG, &room);
 	d->credits--;
 	return MCAPI_SUCCESS;
 }
@@ -105,12 +110,10 @@ static mcapi_status_t check_send(struct tw_node *n, mcapi_endpoint_t from, mcapi
 static mcapi_status_t send_local(struct tw_node *n, mcapi_endpoint_t to, uint64_t match,
 				 const void *buffer, size_t size)
 {
-	struct tw_endp *e = tw_endp_find(n, to);
+	mcapi_status_t status;
 
-	if (!e)
-		return MCAPI_SUCCESS;
-	if (e->queued >= e->buffers)
-		return MCAPI_ENO_BUFFER;
+	if (!tw_room_local(n, to, &status) || status != MCAPI_SUCCESS)
+		return status;
 	return tw_queue_local(n, match, buffer, size) ? MCAPI_SUCCESS : MCAPI_ENO_MEM;
 }
 

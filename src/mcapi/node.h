@@ -7,6 +7,7 @@
  *   endp.c   endpoints, attr.c theirs     queue.c  messages and packets that wait
  *   msg.c    messages                     req.c    requests, waiting
  *   chan_bind.c, chan.c channels          pkt.c    packets
+ *   room.c   buffers promised to senders
  *   scl.c    scalars                      ring.h   the ring that carries them
  *   scl_chan.c, scl_end.c their channels
  *
@@ -105,20 +106,22 @@ struct tw_chan {
 	struct tw_scl *scl;
 };
 
-/* Messages of one node that were received and not told to it yet. */
+/* A node that sends messages to an endpoint; see room.c. */
 struct tw_source {
-	uint32_t taken;
-	bool starving;
+	uint32_t promised; /* may come */
+	uint32_t taken;	   /* were received, and it was not told yet */
+	bool known, starving, recalled;
 };
 
 struct tw_endp {
 	uint32_t handle;
 	uint32_t buffers, prio;
 	int32_t timeout;
-	uint32_t queued;
+	uint32_t queued, promised;		   /* to all sources */
 	struct tw_list msgs[TW_MC_PRIOS], packets; /* of tw_umsg.unexp.all */
 	struct tw_list msg_recvs, packet_recvs;
-	struct tw_source *sources; /* by node, made at the first message */
+	struct tw_source *sources; /* by node, made when the first asks for room */
+	uint32_t nsources;	   /* known ones */
 	struct tw_chan chan;
 };
 
@@ -247,6 +250,13 @@ void tw_endps_fini(struct tw_node *n);
 void tw_get_asked(struct tw_node *n, uint32_t from, const struct tw_say *say);
 /* Asks again for endpoints of nodes that were not there. */
 void tw_gets_search(struct tw_node *n);
+/* A question of another node that can only be answered later. */
+struct tw_wanted {
+	struct tw_list link; /* on node->wanted */
+	uint32_t from;
+	struct tw_say say;
+};
+bool tw_want(struct tw_node *n, uint32_t from, const struct tw_say *say);
 /* Another node does not want to know any more. */
 void tw_wanted_lost(struct tw_node *n, uint32_t node);
 void tw_wanted_fini(struct tw_node *n);
@@ -254,8 +264,6 @@ void tw_attr_asked(struct tw_node *n, const struct tw_say *say);
 
 /* queue.c ------------------------------------------------------------------ */
 
-/* What is known of messages of another node; NULL when memory is short. */
-struct tw_source *tw_source_of(struct tw_endp *e, uint32_t node);
 /* A message or packet comes in: u is queued, delivered or dropped. */
 void tw_queue_msg(struct tw_node *n, struct tw_umsg *u);
 void tw_queue_packet(struct tw_node *n, struct tw_umsg *u);
@@ -281,11 +289,33 @@ bool tw_lend(struct tw_node *n, struct tw_umsg *u);
 struct tw_umsg *tw_lent_take(struct tw_node *n, const void *buffer);
 void tw_lent_fini(struct tw_node *n);
 
+/* room.c ------------------------------------------------------------------- */
+
+/* At the sender: there is room, or none any more. */
+void tw_credit(struct tw_node *n, mcapi_endpoint_t to, uint32_t count);
+void tw_room_recalled(struct tw_node *n, const struct tw_say *say);
+/* At the receiver: somebody asks for room, or gives it back. */
+void tw_room_asked(struct tw_node *n, uint32_t from, const struct tw_say *say);
+void tw_room_returned(struct tw_node *n, uint32_t from, const struct tw_say *say);
+/* A message has come in; one was received, which makes room for another. */
+void tw_room_arrived(struct tw_endp *e, uint32_t from);
+void tw_room_took(struct tw_node *n, struct tw_endp *e, uint32_t from);
+/* A node is gone; there are fewer buffers; the endpoint is gone. */
+void tw_room_lost(struct tw_node *n, struct tw_endp *e, uint32_t node);
+void tw_room_changed(struct tw_node *n, struct tw_endp *e);
+void tw_room_closed(struct tw_node *n, struct tw_endp *e);
+/* An endpoint of this node, for a message of this node; NULL if there is none. */
+struct tw_endp *tw_room_local(struct tw_node *n, mcapi_endpoint_t to, mcapi_status_t *status);
+
 /* msg.c -------------------------------------------------------------------- */
+
+/* A place that was sent to before, or NULL. */
+struct tw_dest *tw_dest_find(const struct tw_node *n, mcapi_endpoint_t to);
 
 /*
  * How many messages, or packets of a channel, an endpoint of another node takes.
- * MCAPI_ENO_BUFFER: none; MCAPI_INCOMPLETE: there is no such endpoint.
+ * One message is the caller's, who may not lose it to a RECALL; tw_credit() has
+ * the others. MCAPI_ENO_BUFFER: none; MCAPI_INCOMPLETE: there is no such endpoint.
  */
 mcapi_status_t tw_ask_room(struct tw_node *n, mcapi_endpoint_t to, enum tw_mc_kind kind,
 			   uint32_t *room);

@@ -93,32 +93,12 @@ static uint32_t node_from(const struct tw_umsg *u)
 
 /* Messages ------------------------------------------------------------------- */
 
-struct tw_source *tw_source_of(struct tw_endp *e, uint32_t node)
-{
-	if (tw_unlikely(!e->sources))
-		e->sources = calloc(TW_MAX_NODES, sizeof(*e->sources));
-	return e->sources ? &e->sources[node] : NULL;
-}
-
-/* One more message of that node was received, which makes room for another. */
-static void took_msg(struct tw_node *n, struct tw_endp *e, uint32_t from)
-{
-	struct tw_source *s = from == n->number ? NULL : tw_source_of(e, from);
-
-	if (!s)
-		return;
-	if (++s->taken <= e->buffers / 4 && !s->starving)
-		return;
-	tw_say(n, from, &(struct tw_say){.what = TW_SAY_CREDIT, .a = e->handle, .value = s->taken});
-	*s = (struct tw_source){0};
-}
-
 void tw_queue_take(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u)
 {
 	tw_list_del(&u->unexp.all);
 	e->queued--;
 	if (tw_mc_kind_of(u->unexp.match) == TW_K_MSG)
-		took_msg(n, e, node_from(u));
+		tw_room_took(n, e, node_from(u));
 	else
 		tw_chan_took(n, e, 1, e->buffers);
 }
@@ -187,7 +167,7 @@ static bool fetch_directly(struct tw_node *n, struct tw_endp *e, struct tw_umsg 
 	m->bound = true;
 	m->op.done = direct_done;
 	r->context = &m->op;
-	took_msg(n, e, node_from(u));
+	tw_room_took(n, e, node_from(u));
 	tw_take_pull(n->ep, u, r);
 	return true;
 }
@@ -201,8 +181,9 @@ void tw_queue_msg(struct tw_node *n, struct tw_umsg *u)
 		tw_queue_refuse(n, u);
 		return;
 	}
+	tw_room_arrived(e, node_from(u));
 	if (waited && !u->rndv) {
-		took_msg(n, e, node_from(u));
+		tw_room_took(n, e, node_from(u));
 		tw_queue_deliver(n, tw_list_first(&e->msg_recvs, struct tw_mreq, link), u);
 		return;
 	}

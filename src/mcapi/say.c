@@ -167,6 +167,9 @@ void tw_told(struct tw_node *n, const struct tw_say *say)
 		ask->answer(n, ask, say);
 		return;
 	}
+	/* Who asked for room did not wait so long; it has it all the same. */
+	if (say->type == TW_K_MSG)
+		tw_credit(n, say->a, say->value);
 	/* A connect that was cancelled meanwhile. */
 	if (say->epoch && say->status == MCAPI_SUCCESS) {
 		struct tw_say undo = *say;

@@ -24,7 +24,9 @@ enum tw_saying {
 	TW_SAY_ROOM,	/* how many messages may I send to a? */
 	TW_SAY_ATTR,	/* attribute `value' of a? */
 	TW_SAY_TOLD,	/* the answer to any of these, and to BIND */
-	TW_SAY_CREDIT,	/* `value' messages of yours to a were received */
+	TW_SAY_CREDIT,	/* a takes `value' more messages of yours */
+	TW_SAY_RECALL,	/* give back what you may still send to a */
+	TW_SAY_RETURN,	/* that was `value' */
 	TW_SAY_BIND,	/* connect a to b */
 	TW_SAY_BIND2,
 	TW_SAY_BOUND,

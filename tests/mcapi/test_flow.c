@@ -248,6 +248,43 @@ MCT_BOTH(mcapi_flow, senders_share_buffers, 3)
 	mct_meet(me);
 }
 
+/* However many send at once, the endpoint's own node too: never one too many, or too few. */
+MCT_BOTH(mcapi_flow, many_senders, 7)
+{
+	enum { ROOM = 20, ROUNDS = 10 };
+	mcapi_endpoint_t mine = mct_create(1), other;
+	atomic_uint_fast64_t *sent = &me->shared->word[0];
+	unsigned all = 0;
+
+	if (me->rank == 0)
+		mct_set_attr(mine, MCAPI_ATTR_NO_BUFFERS, ROOM);
+	other = mct_get(0, 1);
+	mct_meet(me);
+	for (int round = 0; round < ROUNDS; round++) {
+		double end = twt_now() + MCT_LONG / 1000.;
+
+		all += round ? 7 : ROOM;
+		while (atomic_load(sent) < all) {
+			twc_check(twt_now() < end);
+			mct_either(MCAPI_SUCCESS, MCAPI_ENO_BUFFER,
+				   mcapi_msg_send(mine, other, "m", 1, 0, ST));
+			if (mct_status == MCAPI_SUCCESS)
+				atomic_fetch_add(sent, 1);
+		}
+		mct_meet(me);
+		twc_eq(atomic_load(sent), all);
+		mct_is(MCAPI_ENO_BUFFER, mcapi_msg_send(mine, other, "m", 1, 0, ST));
+		mct_meet(me);
+		for (int i = 0; me->rank == 0 && i < 7; i++) {
+			char byte;
+			size_t size;
+
+			mct_ok(mcapi_msg_recv(mine, &byte, 1, &size, ST));
+		}
+		mct_meet(me);
+	}
+}
+
 /* A receive that waits needs no buffer, so nothing is ever full. */
 MCT_BOTH(mcapi_flow, receives_first, 2)
 {

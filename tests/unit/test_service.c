@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The service thread comes back to an endpoint that was busy. */
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "lib/twt.h"
+
+/* The program's own expiry may clear the timer that was to bring it back. */
+Test(service, comes_back, .timeout = 60)
+{
+	const struct tw_open how = {.endpoint_id = 7};
+	uint64_t handle, served, before;
+	const uint64_t one = 1;
+	char job[40];
+
+	snprintf(job, sizeof(job), "service-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	cr_assert_eq(tw_begin(), TW_OK);
+	cr_assert_eq(tw_ep_open(&how, &handle), TW_OK);
+	for (int round = 0; round < 100; round++) {
+		struct tw_ep *ep = tw_enter(handle);
+		double end = twt_now() + 20;
+
+		before = ep->counters[TW_C_TAKEOVER];
+		cr_assert_eq(write(ep->wakefd, &one, sizeof(one)), (ssize_t)sizeof(one));
+		while (!(atomic_load(&ep->slot->summoned) & TW_SUMMON_EVENTS)) {
+			cr_assert(twt_now() < end);
+			sched_yield();
+		}
+		tw_expire(ep);
+		tw_leave(ep);
+		do {
+			cr_assert(twt_now() < end, "round %d: nobody comes", round);
+			usleep(100);
+			ep = tw_enter(handle);
+			served = ep->counters[TW_C_TAKEOVER];
+			tw_leave(ep);
+		} while (served == before);
+	}
+	cr_assert_eq(tw_ep_close(handle), TW_OK);
+	tw_end();
+}
