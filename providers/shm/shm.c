@@ -85,7 +85,7 @@ static void settle_all(struct tw_shm_ep *ep)
 
 static uint64_t owed_us(enum tw_send_class cls)
 {
-	return cls == TW_SEND_CONTROL ? OWED_LATE_US : OWED_US;
+	return tw_send_reserved(cls) ? OWED_LATE_US : OWED_US;
 }
 
 static tw_noinline void must_act(struct tw_shm_link *l, enum tw_send_class cls)
@@ -115,7 +115,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 			   const struct iovec *iov, unsigned niov, uint32_t len)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
-	uint32_t reserve = cls == TW_SEND_CONTROL ? 0 : TW_RING_RESERVE;
+	uint32_t reserve = tw_send_reserved(cls) ? 0 : TW_RING_RESERVE;
 
 	if (tw_unlikely(l->state != TW_SHM_UP))
 		return TW_ELOST;
@@ -133,7 +133,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 		/* Who sleeps looks again before the next sleep, but may compute first. */
 		if (!ring(l) && cls != TW_SEND_PLAIN)
 			owe(l, owed_us(cls));
-	} else if (tw_unlikely(cls != TW_SEND_PLAIN)) {
+	} else if (tw_unlikely(cls == TW_SEND_ENGINE || cls == TW_SEND_CONTROL)) {
 		must_act(l, cls);
 	}
 	return TW_OK;
