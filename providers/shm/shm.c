@@ -90,7 +90,7 @@ static void settle_all(struct tw_shm_ep *ep)
 
 static uint64_t owed_us(enum tw_send_class cls)
 {
-	return cls == TW_SEND_CONTROL ? OWED_LATE_US : OWED_US;
+	return tw_send_reserved(cls) ? OWED_LATE_US : OWED_US;
 }
 
 static tw_noinline void must_act(struct tw_shm_link *l, enum tw_send_class cls)
@@ -129,7 +129,7 @@ static inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 		/* Who sleeps looks again before the next sleep, but may compute first. */
 		if (!ring(l) && cls != TW_SEND_PLAIN)
 			owe(l, tw_clock(), owed_us(cls));
-	} else if (tw_unlikely(cls != TW_SEND_PLAIN)) {
+	} else if (tw_unlikely(cls == TW_SEND_ENGINE || cls == TW_SEND_CONTROL)) {
 		must_act(l, cls);
 	}
 	return TW_OK;
@@ -139,7 +139,7 @@ static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_clas
 					struct tw_hdr hdr, const struct iovec *iov, unsigned niov,
 					uint32_t len)
 {
-	uint32_t reserve = cls == TW_SEND_CONTROL ? 0 : TW_RING_RESERVE;
+	uint32_t reserve = tw_send_reserved(cls) ? 0 : TW_RING_RESERVE;
 
 	if (tw_unlikely(l->state != TW_SHM_UP))
 		return TW_ELOST;
@@ -196,7 +196,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 			break;
 		if (tw_unlikely(err != TW_OK)) {
 			l->ep->host->counters[TW_C_BAD_PACKET]++;
-			tw_shm_link_end(l);
+			tw_shm_link_drop(l);
 			up->down(&l->link, TW_EPROTO);
 			return n;
 		}
@@ -441,6 +441,7 @@ static void do_close(void *instance)
 	struct tw_shm_ep *ep = instance;
 	struct tw_list *n, *tmp;
 
+	ep->patience = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
 	while (ep->nup)
 		do_disconnect(&ep->up[0]->link);
 	tw_list_each(&ep->pending, n, tmp)
