@@ -61,6 +61,8 @@ static inline void tw_mr_tell(mrapi_status_t *status, mrapi_status_t what)
 /* ---- mr_join.c: becoming a member of the job, and ceasing to be one */
 mrapi_status_t tw_mr_join(void);
 void tw_mr_leave(void);
+/* Whether the process that had that slot listens no more: it died. */
+bool tw_mr_gone(uint32_t proc);
 
 /* ---- mr_service.c: the thread that serves other members and sees them die */
 enum tw_mr_message_type { TW_MR_HELLO = 1, TW_MR_WANT, TW_MR_GIVE, TW_MR_MOVE };

@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MR_MAGIC 0x6d726170u
-#define TW_MR_VERSION 3u
+#define TW_MR_VERSION 4u
 #define TW_MR_PROCS 1024u
 #define TW_MR_BUCKETS 4096u
 #define TW_MR_EVENTS 5u
@@ -162,7 +162,7 @@ struct tw_mr_segment {
 	uint32_t counts; /* entries of count that were ever used */
 	uint32_t unused[8];
 
-	_Atomic(uint32_t) admin tw_aligned_line; /* process slot + 1 and TW_MR_WAITERS */
+	_Atomic(uint32_t) admin tw_aligned_line; /* the holder and TW_MR_WAITERS */
 	_Atomic(uint32_t) torn;			 /* its holder died: repair first */
 
 	_Atomic(uint32_t) event_seq tw_aligned_line; /* slept on */
