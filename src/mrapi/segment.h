@@ -29,6 +29,9 @@
 
 enum tw_mr_kind { TW_MR_MUTEX = 1, TW_MR_SEM, TW_MR_RWL, TW_MR_SHMEM, TW_MR_RMEM, TW_MR_KINDS };
 
+/* In a handle: remote memory of another host, as this process knows it. */
+#define TW_MR_FAR TW_MR_KINDS
+
 /* A handle: kind, whether the object has MRAPI_ERROR_EXT, generation of the slot,
  * and the slot. So a stale handle tells by itself what to answer, however long ago
  * its object was deleted. Remote memory has the client's access type in the slot's
