@@ -95,10 +95,10 @@ static int out_of_range(const struct tw_settings *s)
 		     (s->ring_slots & (s->ring_slots - 1));
 	bool bytes = s->ring_bytes < 65536 || s->ring_bytes > 16777216 ||
 		     (s->ring_bytes & (s->ring_bytes - 1));
-	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") &&
-		    strcmp(s->rndv, "pull") && strcmp(s->rndv, "split");
+	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") && strcmp(s->rndv, "pull") &&
+		    strcmp(s->rndv, "split");
 	bool rmem = strcmp(s->rmem, "auto") && strcmp(s->rmem, "direct") && strcmp(s->rmem, "vm") &&
-		    strcmp(s->rmem, "served");
+		    strcmp(s->rmem, "served") && strcmp(s->rmem, "network");
 
 	return slots || bytes || rndv || rmem || s->retry < 100;
 }

@@ -69,12 +69,32 @@ void tw_direct_start(struct tw_peer *p, struct tw_req *r, enum tw_way way)
 
 /* The receiver -------------------------------------------------------------- */
 
+/* The access of an interface is over. */
+static void access_over(struct tw_peer *p, struct tw_req *r)
+{
+	static const uint8_t status_of[TW_NERRS] = {
+		[TW_EPERM] = TW_S_REJECTED, [TW_EFAULT] = TW_S_ABORTED};
+
+	if (r->failed && !status_of[r->failed]) {
+		/* The peer is dying: its end will end this. */
+		tw_list_add_tail(&p->waiting, &r->link);
+		return;
+	}
+	p->ep->nmoving--;
+	tw_direct_forget(p, r);
+	tw_req_complete(p->ep, r, (enum tw_status)status_of[r->failed]);
+}
+
 /* Nothing of this receive is under way any more, and nothing will begin. */
 static void pull_over(struct tw_peer *p, struct tw_req *r)
 {
 	bool split;
 
 	tw_list_del(&r->link);
+	if (r->kind != TW_RECV) {
+		access_over(p, r);
+		return;
+	}
 	switch (r->failed) {
 	case TW_OK:
 		split = r->until < r->xfer_len;
@@ -106,13 +126,15 @@ static void pull_over(struct tw_peer *p, struct tw_req *r)
 /* One get; false when there is no room for it. */
 static bool pull(struct tw_peer *p, struct tw_req *r)
 {
+	const struct tw_provider *ops = p->link->provider;
 	struct iovec iov[NPIECES];
 	uint32_t want = tw_min((uint32_t)PIECE, r->until - r->at), covered;
 	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
 	enum tw_err err = TW_OK;
 
 	if (want)
-		err = p->link->provider->get(p->link, iov, n, r->remote_address + r->at, r->rma, r);
+		err = (r->kind == TW_WRITE ? ops->put : ops->get)(
+			p->link, iov, n, r->remote_address + r->at, r->rma, r);
 	if (err == TW_AGAIN)
 		return false;
 	if (err == TW_OK || err == TW_PENDING)
@@ -162,6 +184,32 @@ bool tw_direct_pull(struct tw_peer *p)
 		moved = true;
 	}
 	return moved;
+}
+
+void tw_direct_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr to, uint64_t address,
+		      const void *key, uint32_t key_len)
+{
+	struct tw_peer *p = tw_peer_at(ep, to);
+
+	if (!p || p->state != TW_PEER_UP) {
+		tw_req_complete(ep, r, TW_S_LOST);
+		return;
+	}
+	r->peer = p;
+	r->xfer_len = r->len;
+	r->status = TW_S_OK;
+	if (!p->link->can_get || key_len != p->link->key_size) {
+		tw_req_complete(ep, r, TW_S_REJECTED);
+		return;
+	}
+	if (!tw_direct_init(r, address, key, key_len)) {
+		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
+		return;
+	}
+	r->flags |= TW_R_RNDV;
+	ep->nmoving++;
+	tw_list_add_tail(&p->pulling, &r->link);
+	tw_peer_work(p);
 }
 
 enum tw_err tw_direct_written(struct tw_peer *p, struct tw_hdr hdr)

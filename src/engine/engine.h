@@ -10,6 +10,7 @@
  *   rndv.c      long messages                     peers.c     the peers file
  *   stats.c     what tools see
  *   library.c   the first and the last interface
+ *   place.c     on which host a numbered node lives
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
  * tw_leave) unless its comment says otherwise.
@@ -39,7 +40,9 @@
 #define TW_MAX_EIDS 1024      /* endpoint ids of a board that users choose */
 #define TW_EID_NODES 1024     /* endpoint ids from here on belong to numbered nodes */
 #define TW_MAX_NODES 256
-#define TW_EID_END (TW_EID_NODES + TW_MAX_NODES)
+#define TW_EID_MEMBERS (TW_EID_NODES + TW_MAX_NODES) /* and from here on to members of a job */
+#define TW_MAX_MEMBERS 1024
+#define TW_EID_END (TW_EID_MEMBERS + TW_MAX_MEMBERS)
 #define TW_MAX_OPEN 2048      /* open endpoints of a process */
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
@@ -85,7 +88,7 @@ enum tw_status {
 	TW_NSTATUS
 };
 
-enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT };
+enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE };
 
 /* What a request still owes its peer before it may complete. */
 enum tw_owed { TW_OWE_NOTHING, TW_OWE_ACK, TW_OWE_CTS, TW_OWE_DONE, TW_OWE_SHARE, TW_OWE_PUT };
@@ -569,6 +572,12 @@ bool tw_direct_put(struct tw_peer *p, struct tw_req *r);
 void tw_direct_ended(struct tw_link *link, void *cookie, enum tw_err err);
 enum tw_err tw_direct_share(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len);
 enum tw_err tw_direct_written(struct tw_peer *p, struct tw_hdr hdr);
+/*
+ * An interface's own access to memory that a peer has registered: a request of kind
+ * TW_READ or TW_WRITE. It ends with TW_S_REJECTED where the data must be sent instead.
+ */
+void tw_direct_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr to, uint64_t address,
+		      const void *key, uint32_t key_len);
 
 /* peer.c ----------------------------------------------------------------- */
 
@@ -681,6 +690,16 @@ enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa);
 /* NIC ids of this host, for providers. */
 const uint64_t *tw_local_nics(unsigned *n);
+
+/* place.c; no lock ------------------------------------------------------- */
+
+/* Reads TAGWIRE_NODES; false if it makes no sense. */
+bool tw_place_init(void);
+uint64_t tw_place_nic(uint32_t node);
+/* The board that a node has here; false if it lives on another host. */
+bool tw_place_board(uint32_t node, uint32_t *board);
+/* The other hosts that it names; how many. */
+unsigned tw_place_others(uint64_t *others, unsigned max);
 
 /* stats.c ---------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  * What the files of the MCAPI interface share.
  *
  *   init.c   nodes of this process        say.c    controls between nodes
- *   place.c  where nodes live             hear.c   what arrives
+ *   hear.c   what arrives
  *   endp.c   endpoints, attr.c theirs     queue.c  messages and packets that wait
  *   msg.c    messages                     req.c    requests, waiting
  *   chan_bind.c, chan.c channels          pkt.c    packets
@@ -199,14 +199,6 @@ static inline void tw_mc_leave(struct tw_ep *ep)
 		tw_hand_over(ep);
 	tw_leave(ep);
 }
-
-/* place.c ------------------------------------------------------------------ */
-
-/* Reads the topology; false if it makes no sense. */
-bool tw_place_init(void);
-uint64_t tw_place_nic(uint32_t node);
-/* The board that a node has here; false if it lives on another host. */
-bool tw_place_board(uint32_t node, uint32_t *board);
 
 /* say.c -------------------------------------------------------------------- */
 

@@ -34,7 +34,8 @@ struct tw_mr_client {
 	pthread_mutex_t mutex; /* of the cache */
 	uint32_t handle;       /* without the access type */
 	struct tw_mr_rmem *r;
-	uint32_t proc; /* the owner's */
+	struct tw_mr_far *far; /* the owner's host is another; or NULL */
+	uint32_t proc;	       /* the owner's */
 	pid_t pid;
 	_Atomic(const struct tw_mr_path *) path;
 	char *base; /* path direct: the memory itself */
@@ -47,7 +48,7 @@ struct tw_mr_client {
 /*
  * One way. open() tells whether it reaches the memory; move() does the whole
  * work or says why not: MRAPI_ERR_NOT_SUPPORTED when the system refuses this way,
- * and the next one is tried. A way over the network is one more of these.
+ * and the next one is tried. Those to other hosts are in mr_net_move.c.
  */
 struct tw_mr_path {
 	const char *name;
@@ -58,7 +59,15 @@ struct tw_mr_path {
 bool tw_mr_path_open(struct tw_mr_client *c);
 mrapi_status_t tw_mr_move(struct tw_mr_client *c, const struct tw_mr_move *m);
 /* The paths, in order of preference. */
-extern const struct tw_mr_path tw_mr_path_direct, tw_mr_path_vm, tw_mr_path_served;
+extern const struct tw_mr_path tw_mr_path_direct, tw_mr_path_vm, tw_mr_path_served,
+	tw_mr_path_network, tw_mr_path_told;
+/* Does the work in parts of at most so many bytes. */
+mrapi_status_t tw_mr_in_parts(struct tw_mr_client *c, const struct tw_mr_move *m, uint32_t room,
+			      mrapi_status_t (*fn)(struct tw_mr_client *c,
+						   const struct tw_mr_move *part, void *arg),
+			      void *arg);
+/* Packs or unpacks n pieces. */
+void tw_mr_pack(char *packed, char *at, uint32_t bytes, uint32_t stride, uint32_t n, bool pack);
 void tw_mr_served_forked(void);
 
 /* ---- mr_rmem.c: the access type in a handle; clients */
@@ -67,6 +76,28 @@ mrapi_rmem_atype_t tw_mr_atype_of(mrapi_rmem_hndl_t handle);
 mrapi_status_t tw_mr_client_find(mrapi_rmem_hndl_t handle, struct tw_mr_client **out);
 /* Writes back what the software cache holds, and drops it. */
 mrapi_status_t tw_mr_client_flush(struct tw_mr_client *c, bool drop);
+
+/* ---- mr_far.c: remote memory of other hosts; none needs a lock */
+
+static inline bool tw_mr_is_far(uint32_t handle)
+{
+	return handle >> TW_MR_KIND_SHIFT == TW_MR_FAR;
+}
+
+/* Asks the other hosts for an id: the handle, and what the memory is. */
+mrapi_status_t tw_mr_far_get(mrapi_rmem_id_t id, uint32_t *handle);
+/* What a handle of ours, without access type, stands for. */
+mrapi_status_t tw_mr_far_find(uint32_t handle, struct tw_mr_far **far);
+struct tw_mr_rmem *tw_mr_far_rmem(struct tw_mr_far *far);
+/* Whether the owner still has it. */
+mrapi_status_t tw_mr_far_check(struct tw_mr_far *far);
+/* Becomes and ceases to be its user; a second attach renews the key. */
+mrapi_status_t tw_mr_far_attach(struct tw_mr_far *far);
+void tw_mr_far_detach(struct tw_mr_far *far);
+
+/* ---- mr_lend.c */
+/* Frees the owner's object unless a process of another host is attached. */
+bool tw_mr_lend_end(struct tw_mr_rmem *r);
 
 /* ---- mr_cache.c: the software cache; under the client's mutex */
 mrapi_status_t tw_mr_cache_access(struct tw_mr_client *c, const struct tw_mr_move *m);

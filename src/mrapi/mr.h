@@ -13,7 +13,7 @@
 #include "mrapi/segment.h"
 
 /* This process as a member of its job. */
-struct tw_mr {
+struct tw_mr_member {
 	_Atomic(uint32_t) epoch;   /* changes when a node of this process ends */
 	_Atomic(uint32_t) first;   /* node slot + 1 of the process's first node, or 0 */
 	struct tw_mr_segment *seg; /* stays mapped after leaving, until the next join */
@@ -24,7 +24,7 @@ struct tw_mr {
 	uint32_t joins;
 };
 
-extern struct tw_mr tw_mr;
+extern struct tw_mr_member tw_mr;
 
 /* Which node the thread is, in which epoch. */
 struct tw_mr_self {
@@ -61,6 +61,8 @@ static inline void tw_mr_tell(mrapi_status_t *status, mrapi_status_t what)
 /* ---- mr_join.c: becoming a member of the job, and ceasing to be one */
 mrapi_status_t tw_mr_join(void);
 void tw_mr_leave(void);
+/* Whether the process that had that slot listens no more: it died. */
+bool tw_mr_gone(uint32_t proc);
 
 /* ---- mr_service.c: the thread that serves other members and sees them die */
 enum tw_mr_message_type { TW_MR_HELLO = 1, TW_MR_WANT, TW_MR_GIVE, TW_MR_MOVE };
@@ -194,7 +196,7 @@ void tw_mr_counted_resume(struct tw_mr_counted *c, const struct tw_mr_pause *p);
 uint32_t tw_mr_count_up(_Atomic(uint32_t) *word);
 void tw_mr_count_down(_Atomic(uint32_t) *word, uint32_t epoch);
 
-/* ---- mr_requests.c, mr_rsrc.c, mr_shmem.c, mr_rmem.c: what ends with a node or a process */
+/* ---- mr_requests.c and others: what begins and ends with a node or a process */
 void tw_mr_requests_end(uint32_t me);
 void tw_mr_requests_stop(void);
 void tw_mr_requests_forked(void);
@@ -205,6 +207,11 @@ void tw_mr_shmem_forked(void);
 void tw_mr_rmem_prune(void);
 void tw_mr_rmem_forked(void);
 void tw_mr_serve(uint32_t from);
+mrapi_status_t tw_mr_net_start(void);
+void tw_mr_net_stop(void);
+void tw_mr_net_forked(void);
+void tw_mr_far_release(uint32_t me);
+void tw_mr_lend_prune(void);
 
 /* ---- mr_held.c: the words that the calling thread has locked */
 /* Makes sure that one more can be noted; false when memory is short. */

@@ -1,21 +1,54 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The admin lock and the burial of dead members. The lock names its holder; when
- * that one is dead, whoever buries it takes the lock over and repairs the tables
- * before anybody else looks at them. Burials may be cut short by death and are
- * then done again by another.
+ * The admin lock and the burial of dead members. The lock names its holder, so
+ * whoever finds that one dead takes the lock over and repairs the tables before
+ * anybody else looks at them. Burials may be cut short by death and are then done
+ * again by another.
  */
 #include "mrapi/mr.h"
+
+/* A holder is incarnation and slot + 1. */
+#define SLOT_BITS 11
+_Static_assert(TW_MR_PROCS < 1u << SLOT_BITS, "a slot fits the admin word");
+
+/* A sleeper looks so often whether the holder lives: all threads that hear of
+ * deaths may be waiting for this very lock. */
+#define LOOK_NS 20000000ull
+
+static uint32_t holder(uint32_t proc, uint32_t incarnation)
+{
+	return (incarnation << SLOT_BITS | (proc + 1)) & ~TW_MR_WAITERS;
+}
 
 static bool try_lock(struct tw_mr_segment *seg, uint32_t keep)
 {
 	uint32_t word = atomic_load(&seg->admin);
 
-	while (!(word & TW_MR_OWNER))
+	while (!(word & ~TW_MR_WAITERS))
 		if (atomic_compare_exchange_weak(&seg->admin, &word,
-						 (tw_mr.proc + 1) | (word & TW_MR_WAITERS) | keep))
+						 holder(tw_mr.proc, tw_mr.incarnation) |
+							 (word & TW_MR_WAITERS) | keep))
 			return true;
 	return false;
+}
+
+/* Whether the lock's holder is known to be dead, or turns out to be on asking. */
+static bool holder_dead(uint32_t word, bool ask)
+{
+	uint32_t proc = (word & ((1u << SLOT_BITS) - 1)) - 1;
+	uint64_t life = atomic_load(&tw_mr.seg->proc[proc].life);
+
+	if ((life & 0xff) == TW_MR_DEAD ||
+	    holder(proc, (uint32_t)(life >> 8)) != (word & ~TW_MR_WAITERS))
+		return true;
+	return ask && proc != tw_mr.proc && tw_mr_gone(proc);
+}
+
+static bool take_over(struct tw_mr_segment *seg, uint32_t word)
+{
+	atomic_store(&seg->torn, 1);
+	return atomic_compare_exchange_strong(
+		&seg->admin, &word, holder(tw_mr.proc, tw_mr.incarnation) | TW_MR_WAITERS);
 }
 
 static void repair(struct tw_mr_segment *seg)
@@ -29,6 +62,8 @@ void tw_mr_admin_lock(void)
 {
 	struct tw_mr_segment *seg = tw_mr.seg;
 	uint32_t keep = 0;
+	uint64_t look;
+	bool waited = false;
 
 	for (int spins = 0; !try_lock(seg, keep); spins++) {
 		uint32_t word = atomic_load(&seg->admin);
@@ -37,13 +72,17 @@ void tw_mr_admin_lock(void)
 			tw_cpu_relax();
 			continue;
 		}
-		if (!(word & TW_MR_OWNER))
+		if (!(word & ~TW_MR_WAITERS))
 			continue;
+		if (holder_dead(word, waited) && take_over(seg, word))
+			break;
 		if (!(word & TW_MR_WAITERS) &&
 		    !atomic_compare_exchange_strong(&seg->admin, &word, word | TW_MR_WAITERS))
 			continue;
 		keep = TW_MR_WAITERS; /* others may sleep, too */
-		tw_futex_wait(&seg->admin, word | TW_MR_WAITERS, TW_FUTEX_FOREVER);
+		look = tw_futex_now() + LOOK_NS;
+		tw_futex_wait(&seg->admin, word | TW_MR_WAITERS, look);
+		waited = tw_futex_now() >= look;
 	}
 	if (tw_unlikely(atomic_load(&seg->torn)))
 		repair(seg);
@@ -55,23 +94,6 @@ void tw_mr_admin_unlock(void)
 
 	if (atomic_exchange(&seg->admin, 0) & TW_MR_WAITERS)
 		tw_futex_wake(&seg->admin, 1);
-}
-
-/* Takes the lock from a holder that is dead; an ordinary lock if it has it not. */
-static void lock_over(uint32_t proc)
-{
-	struct tw_mr_segment *seg = tw_mr.seg;
-	uint32_t word = atomic_load(&seg->admin);
-
-	while ((word & TW_MR_OWNER) == proc + 1) {
-		atomic_store(&seg->torn, 1);
-		if (atomic_compare_exchange_weak(&seg->admin, &word,
-						 (tw_mr.proc + 1) | TW_MR_WAITERS)) {
-			repair(seg);
-			return;
-		}
-	}
-	tw_mr_admin_lock();
 }
 
 static void release_memory(uint32_t me)
@@ -141,7 +163,7 @@ void tw_mr_bury(uint32_t proc, uint32_t incarnation)
 
 	if (!declare_dead(proc, incarnation))
 		return;
-	lock_over(proc);
+	tw_mr_admin_lock();
 	if (atomic_load(&seg->proc[proc].life) == dead) {
 		for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
 			if (atomic_load(&seg->node[i].life) != TW_MR_LIVE ||

@@ -9,7 +9,7 @@
 #include "base/settings.h"
 #include "mrapi/mr.h"
 
-struct tw_mr tw_mr = {.epoch = 1, .segfd = -1, .arenafd = -1};
+struct tw_mr_member tw_mr = {.epoch = 1, .segfd = -1, .arenafd = -1};
 _Thread_local struct tw_mr_self tw_mr_self;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -70,6 +70,8 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	tw_mr_release_node(me);
 	tw_mr_admin_unlock();
 	tw_mr_rsrc_end(me);
+	tw_mr_lend_prune();
+	tw_mr_far_release(me);
 	tw_mr_rmem_prune();
 	tw_mr_shmem_prune();
 	tw_mr_event(event);
@@ -79,6 +81,7 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	tw_mr_events_stop();
 	tw_mr_wait_abort(0);
 	tw_mr_requests_stop();
+	tw_mr_net_stop();
 	tw_mr_leave();
 }
 
@@ -102,6 +105,7 @@ static void forked(void)
 	tw_mr_requests_forked();
 	tw_mr_rsrc_forked();
 	tw_mr_rmem_forked();
+	tw_mr_net_forked();
 	tw_mr_shmem_forked();
 	tw_mr_held_forked();
 	tw_fds_forked();
@@ -132,8 +136,13 @@ static mrapi_status_t become_member(void)
 	tw_clock_init();
 	pthread_once(&once, prepare);
 	status = tw_mr_join();
+	if (status != MRAPI_SUCCESS)
+		return status;
+	status = tw_mr_net_start();
 	if (status == MRAPI_SUCCESS)
 		tw_mr.joins++;
+	else
+		tw_mr_leave();
 	return status;
 }
 

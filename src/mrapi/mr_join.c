@@ -105,6 +105,15 @@ static int dial_at(const char *suffix, uint32_t number, pid_t *pid)
 	return -1;
 }
 
+bool tw_mr_gone(uint32_t proc)
+{
+	pid_t pid;
+	int fd = dial_at("", proc, &pid), err = errno;
+
+	tw_fd_close(fd);
+	return fd < 0 && err == ECONNREFUSED;
+}
+
 /* A connection to the first member from *i on; -1 when there is none. */
 static int dial_next(uint32_t *i)
 {

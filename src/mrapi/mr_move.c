@@ -16,27 +16,31 @@
 #include "mrapi/memory.h"
 
 static const struct tw_mr_path *const paths[] = {&tw_mr_path_direct, &tw_mr_path_vm,
-						 &tw_mr_path_served};
+						 &tw_mr_path_served, &tw_mr_path_network,
+						 &tw_mr_path_told};
+
+static bool try_path(struct tw_mr_client *c, const struct tw_mr_path *path)
+{
+	if (!path->open(c))
+		return false;
+	tw_log(TW_LOG_DEBUG, "mrapi: remote memory %x by %s", c->r->obj.handle, path->name);
+	atomic_store(&c->path, path);
+	return true;
+}
 
 /* The first way from there on that reaches the memory. */
 static bool open_from(struct tw_mr_client *c, unsigned i)
 {
-	for (; i < tw_countof(paths); i++) {
-		if (!paths[i]->open(c))
-			continue;
-		atomic_store(&c->path, paths[i]);
-		return true;
-	}
-	return false;
+	while (i < tw_countof(paths) && !try_path(c, paths[i]))
+		i++;
+	return i < tw_countof(paths);
 }
 
 bool tw_mr_path_open(struct tw_mr_client *c)
 {
 	for (unsigned i = 0; i < tw_countof(paths); i++)
-		if (!strcmp(paths[i]->name, tw_settings.rmem) && paths[i]->open(c)) {
-			atomic_store(&c->path, paths[i]);
+		if (!strcmp(paths[i]->name, tw_settings.rmem) && try_path(c, paths[i]))
 			return true;
-		}
 	return open_from(c, 0);
 }
 
@@ -72,12 +76,59 @@ mrapi_status_t tw_mr_move(struct tw_mr_client *c, const struct tw_mr_move *m)
 	}
 }
 
+void tw_mr_pack(char *packed, char *at, uint32_t bytes, uint32_t stride, uint32_t n, bool pack)
+{
+	for (uint32_t i = 0; i < n; i++, packed += bytes, at += stride)
+		tw_copy(pack ? packed : at, pack ? at : packed, bytes);
+}
+
+/* One piece of more than the room. */
+static mrapi_status_t piece_in_parts(struct tw_mr_client *c, struct tw_mr_move m, uint32_t room,
+				     mrapi_status_t (*fn)(struct tw_mr_client *c,
+							  const struct tw_mr_move *part, void *arg),
+				     void *arg)
+{
+	mrapi_status_t status = MRAPI_SUCCESS;
+	uint32_t left = m.bytes;
+
+	for (m.n = 1; left > 0 && status == MRAPI_SUCCESS; left -= m.bytes) {
+		m.bytes = tw_min(left, room);
+		status = fn(c, &m, arg);
+		m.local += m.bytes;
+		m.remote += m.bytes;
+	}
+	return status;
+}
+
+mrapi_status_t tw_mr_in_parts(struct tw_mr_client *c, const struct tw_mr_move *m, uint32_t room,
+			      mrapi_status_t (*fn)(struct tw_mr_client *c,
+						   const struct tw_mr_move *part, void *arg),
+			      void *arg)
+{
+	uint32_t fit = tw_max(room / m->bytes, 1u);
+	mrapi_status_t status = MRAPI_SUCCESS;
+
+	for (uint32_t i = 0, n; i < m->n && status == MRAPI_SUCCESS; i += n) {
+		struct tw_mr_move part = *m;
+
+		n = tw_min(fit, m->n - i);
+		part.local += (size_t)i * m->local_stride;
+		part.remote += (uint64_t)i * m->remote_stride;
+		part.n = n;
+		status = m->bytes > room ? piece_in_parts(c, part, room, fn, arg)
+					 : fn(c, &part, arg);
+	}
+	return status;
+}
+
 /* ------------------------------------------------------------------- direct */
 
 static bool direct_open(struct tw_mr_client *c)
 {
 	uint64_t offset = c->r->offset, into = offset % TW_PAGE;
 
+	if (c->far)
+		return false;
 	if (c->proc == tw_mr.proc) {
 		c->base = (char *)(uintptr_t)c->r->address;
 		return true;
@@ -114,7 +165,7 @@ const struct tw_mr_path tw_mr_path_direct = {"direct", direct_open, direct_move}
 
 static bool vm_open(struct tw_mr_client *c)
 {
-	return c->pid != 0;
+	return !c->far && c->pid != 0;
 }
 
 static mrapi_status_t vm_error(int error)
@@ -221,7 +272,7 @@ static bool served_open(struct tw_mr_client *c)
 {
 	off_t at = (off_t)(tw_mr.seg->arena_size - (uint64_t)(tw_mr.proc + 1) * TW_MR_BOUNCE);
 
-	return c->proc != tw_mr.proc && tw_mr.seg->arena_size >= TW_MR_BOUNCES &&
+	return !c->far && c->proc != tw_mr.proc && tw_mr.seg->arena_size >= TW_MR_BOUNCES &&
 	       fallocate(tw_mr.arenafd, 0, at, TW_MR_BOUNCE) == 0;
 }
 
@@ -242,18 +293,9 @@ static mrapi_status_t served_ask(struct tw_mr_client *c, struct bounce *b)
 	return b->status;
 }
 
-/* Packs or unpacks n pieces. */
-static void served_copy(char *packed, char *at, uint32_t bytes, uint32_t stride, uint32_t n,
-			bool pack)
+static mrapi_status_t served_part(struct tw_mr_client *c, const struct tw_mr_move *m, void *arg)
 {
-	for (uint32_t i = 0; i < n; i++, packed += bytes, at += stride)
-		tw_copy(pack ? packed : at, pack ? at : packed, bytes);
-}
-
-/* n pieces that fit the buffer. */
-static mrapi_status_t served_batch(struct tw_mr_client *c, struct bounce *b,
-				   const struct tw_mr_move *m)
-{
+	struct bounce *b = arg;
 	mrapi_status_t status;
 
 	b->write = m->write;
@@ -262,50 +304,24 @@ static mrapi_status_t served_batch(struct tw_mr_client *c, struct bounce *b,
 	b->n = m->n;
 	b->stride = m->remote_stride;
 	if (m->write)
-		served_copy(b->data, m->local, m->bytes, m->local_stride, m->n, true);
+		tw_mr_pack(b->data, m->local, m->bytes, m->local_stride, m->n, true);
 	status = served_ask(c, b);
 	if (status == MRAPI_SUCCESS && !m->write)
-		served_copy(b->data, m->local, m->bytes, m->local_stride, m->n, false);
-	return status;
-}
-
-static mrapi_status_t served_piece(struct tw_mr_client *c, struct bounce *b, struct tw_mr_move m)
-{
-	mrapi_status_t status = MRAPI_SUCCESS;
-	uint32_t left = m.bytes;
-
-	m.n = 1;
-	while (left > 0 && status == MRAPI_SUCCESS) {
-		m.bytes = tw_min(left, (uint32_t)ROOM);
-		status = served_batch(c, b, &m);
-		m.local += m.bytes;
-		m.remote += m.bytes;
-		left -= m.bytes;
-	}
+		tw_mr_pack(b->data, m->local, m->bytes, m->local_stride, m->n, false);
 	return status;
 }
 
 static mrapi_status_t served_move(struct tw_mr_client *c, const struct tw_mr_move *m)
 {
-	uint32_t fit = tw_max((uint32_t)ROOM / m->bytes, 1u);
-	mrapi_status_t status = MRAPI_SUCCESS;
+	mrapi_status_t status = MRAPI_ERR_MEM_LIMIT;
 	struct bounce *b;
 
 	pthread_mutex_lock(&bounce_mutex);
 	b = bounce_map(tw_mr.proc);
-	if (!b)
-		status = MRAPI_ERR_MEM_LIMIT;
-	for (uint32_t i = 0, n; i < m->n && status == MRAPI_SUCCESS; i += n) {
-		struct tw_mr_move part = *m;
-
-		n = tw_min(fit, m->n - i);
-		part.local += (size_t)i * m->local_stride;
-		part.remote += (uint64_t)i * m->remote_stride;
-		part.n = n;
-		status = m->bytes > ROOM ? served_piece(c, b, part) : served_batch(c, b, &part);
-	}
-	if (b)
+	if (b) {
+		status = tw_mr_in_parts(c, m, ROOM, served_part, b);
 		munmap(b, TW_MR_BOUNCE);
+	}
 	pthread_mutex_unlock(&bounce_mutex);
 	return status;
 }
@@ -331,7 +347,7 @@ static mrapi_status_t serve(struct bounce *b)
 	if (bytes == 0 || n == 0 || (uint64_t)bytes * n > ROOM || remote > r->size ||
 	    (uint64_t)(n - 1) * stride + bytes > r->size - remote)
 		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
-	served_copy(b->data, (char *)(uintptr_t)(r->address + remote), bytes, stride, n, !write);
+	tw_mr_pack(b->data, (char *)(uintptr_t)(r->address + remote), bytes, stride, n, !write);
 	return MRAPI_SUCCESS;
 }
 

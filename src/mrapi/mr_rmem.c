@@ -12,7 +12,14 @@
 #define SLOT_MASK ((1u << TW_MR_ATYPE_SHIFT) - 1)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* clients; before the admin lock */
-static struct tw_mr_client *clients[MRAPI_MAX_RMEMS];	  /* kept once made */
+
+/* Kept once made: of memory of this host by slot, then of other hosts. */
+static struct tw_mr_client *clients[2 * MRAPI_MAX_RMEMS];
+
+static struct tw_mr_client **client_of(uint32_t handle)
+{
+	return &clients[(handle & SLOT_MASK) + (tw_mr_is_far(handle) ? MRAPI_MAX_RMEMS : 0)];
+}
 
 static uint32_t plain(mrapi_rmem_hndl_t handle)
 {
@@ -36,14 +43,35 @@ static bool client_atype(mrapi_rmem_atype_t a)
 	       a == MRAPI_ACCESS_TYPE_SW_CACHE;
 }
 
-static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mr_rmem **out)
+static mrapi_status_t find_far(uint32_t handle, struct tw_mr_rmem **out)
 {
-	struct tw_mr_obj *o;
-	mrapi_status_t status = tw_mr_obj_find(TW_MR_RMEM, plain(handle), &o);
+	struct tw_mr_far *far;
+	mrapi_status_t status = tw_mr_far_find(handle, &far);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	*out = tw_container(o, struct tw_mr_rmem, obj);
+	*out = tw_mr_far_rmem(far);
+	/* While we are attached it is not deleted, and we are told if its owner ends. */
+	return tw_mr_nodeset_empty(&(*out)->attached) ? tw_mr_far_check(far) : MRAPI_SUCCESS;
+}
+
+static mrapi_status_t find_here(uint32_t handle, struct tw_mr_rmem **out)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status = tw_mr_obj_find(TW_MR_RMEM, handle, &o);
+
+	if (status == MRAPI_SUCCESS)
+		*out = tw_container(o, struct tw_mr_rmem, obj);
+	return status;
+}
+
+static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mr_rmem **out)
+{
+	mrapi_status_t status = tw_mr_is_far(handle) ? find_far(plain(handle), out)
+						     : find_here(plain(handle), out);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
 	if ((*out)->atype != MRAPI_RMEM_ATYPE_ANY && (*out)->atype != tw_mr_atype_of(handle))
 		return MRAPI_ERR_RMEM_INVALID;
 	return MRAPI_SUCCESS;
@@ -66,6 +94,8 @@ static void end_client(struct tw_mr_client *c)
 	if (c->map)
 		munmap(c->map, c->span);
 	c->map = NULL;
+	if (c->far)
+		tw_mr_far_detach(c->far);
 	c->handle = 0;
 	pthread_mutex_unlock(&c->mutex);
 }
@@ -74,7 +104,7 @@ static void end_client(struct tw_mr_client *c)
 void tw_mr_rmem_prune(void)
 {
 	pthread_mutex_lock(&mutex);
-	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++)
+	for (uint32_t i = 0; i < tw_countof(clients); i++)
 		if (clients[i] && clients[i]->handle &&
 		    (!tw_mr_is(&clients[i]->r->obj, clients[i]->handle) ||
 		     !attached_here(clients[i]->r)))
@@ -86,7 +116,7 @@ void tw_mr_rmem_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	tw_mr_served_forked();
-	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++) {
+	for (uint32_t i = 0; i < tw_countof(clients); i++) {
 		if (!clients[i])
 			continue;
 		pthread_mutex_init(&clients[i]->mutex, NULL);
@@ -98,7 +128,8 @@ void tw_mr_rmem_forked(void)
 /* Under the mutex: the client for a first node of this process that attaches. */
 static mrapi_status_t begin_client(struct tw_mr_rmem *r, uint32_t handle)
 {
-	struct tw_mr_client **at = &clients[handle & SLOT_MASK], *c = *at;
+	struct tw_mr_client **at = client_of(handle), *c = *at;
+	mrapi_status_t status;
 
 	if (!c) {
 		c = *at = calloc(1, sizeof(*c));
@@ -111,8 +142,17 @@ static mrapi_status_t begin_client(struct tw_mr_rmem *r, uint32_t handle)
 	if (c->handle)
 		end_client(c);
 	c->r = r;
-	c->proc = tw_mr_node(r->owner)->proc;
-	c->pid = tw_mr_pid_of(c->proc);
+	c->far = NULL;
+	if (tw_mr_is_far(handle)) {
+		status = tw_mr_far_find(handle, &c->far);
+		if (status == MRAPI_SUCCESS)
+			status = tw_mr_far_attach(c->far);
+		if (status != MRAPI_SUCCESS)
+			return status;
+	} else {
+		c->proc = tw_mr_node(r->owner)->proc;
+		c->pid = tw_mr_pid_of(c->proc);
+	}
 	if (!tw_mr_path_open(c))
 		return MRAPI_ERR_NOT_SUPPORTED;
 	c->handle = handle;
@@ -156,7 +196,7 @@ mrapi_status_t tw_mr_client_find(mrapi_rmem_hndl_t handle, struct tw_mr_client *
 		return status;
 	if (!tw_mr_nodeset_has(&r->attached, tw_mr_me() - 1))
 		return MRAPI_ERR_RMEM_NOTATTACHED;
-	*out = clients[handle & SLOT_MASK];
+	*out = *client_of(handle);
 	return MRAPI_SUCCESS;
 }
 
@@ -315,18 +355,22 @@ void mrapi_rmem_get_attribute(mrapi_rmem_hndl_t rmem, mrapi_uint_t attribute_num
 
 static mrapi_status_t get(mrapi_rmem_id_t id, mrapi_rmem_atype_t atype, mrapi_rmem_hndl_t *handle)
 {
-	uint32_t found, created;
+	struct tw_mr_rmem *r;
 	mrapi_status_t status;
+	uint32_t found;
 
 	if (!tw_mr_me())
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (!client_atype(atype))
 		return MRAPI_ERR_RMEM_ATYPE_INVALID;
 	status = tw_mr_obj_get(TW_MR_RMEM, id, &found);
+	if (status == MRAPI_ERR_RMEM_ID_INVALID)
+		status = tw_mr_far_get(id, &found);
+	if (status == MRAPI_SUCCESS)
+		status = tw_mr_is_far(found) ? find_far(found, &r) : find_here(found, &r);
 	if (status != MRAPI_SUCCESS)
 		return status;
-	created = tw_mr.seg->rmem[found & SLOT_MASK].atype;
-	if (created != MRAPI_RMEM_ATYPE_ANY && created != (uint32_t)atype)
+	if (r->atype != MRAPI_RMEM_ATYPE_ANY && r->atype != (uint32_t)atype)
 		return MRAPI_ERR_RMEM_ATYPE;
 	*handle = with_atype(found, atype);
 	return MRAPI_SUCCESS;
@@ -347,9 +391,8 @@ static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
 
 	if (r->owner != me)
 		return MRAPI_ERR_RMEM_NOTOWNER;
-	if (!tw_mr_nodeset_empty(&r->attached))
+	if (!tw_mr_nodeset_empty(&r->attached) || !tw_mr_lend_end(r))
 		return MRAPI_ERR_RMEM_ATTACH;
-	tw_mr_table_free(TW_MR_RMEM, o);
 	return MRAPI_SUCCESS;
 }
 
@@ -358,7 +401,9 @@ void mrapi_rmem_delete(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 	struct tw_mr_rmem *r;
 	mrapi_status_t result = find(rmem, &r);
 
-	if (result == MRAPI_SUCCESS)
+	if (result == MRAPI_SUCCESS && tw_mr_is_far(rmem))
+		result = MRAPI_ERR_RMEM_NOTOWNER;
+	else if (result == MRAPI_SUCCESS)
 		result = tw_mr_obj_delete(TW_MR_RMEM, plain(rmem), end);
 	tw_mr_tell(status, result);
 }

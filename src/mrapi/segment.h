@@ -21,13 +21,16 @@
 #include "mrapi.h"
 
 #define TW_MR_MAGIC 0x6d726170u
-#define TW_MR_VERSION 3u
+#define TW_MR_VERSION 4u
 #define TW_MR_PROCS 1024u
 #define TW_MR_BUCKETS 4096u
 #define TW_MR_EVENTS 5u
 #define TW_MR_COUNTS 4096u
 
 enum tw_mr_kind { TW_MR_MUTEX = 1, TW_MR_SEM, TW_MR_RWL, TW_MR_SHMEM, TW_MR_RMEM, TW_MR_KINDS };
+
+/* In a handle: remote memory of another host, as this process knows it. */
+#define TW_MR_FAR TW_MR_KINDS
 
 /* A handle: kind, whether the object has MRAPI_ERROR_EXT, generation of the slot,
  * and the slot. So a stale handle tells by itself what to answer, however long ago
@@ -162,7 +165,7 @@ struct tw_mr_segment {
 	uint32_t counts; /* entries of count that were ever used */
 	uint32_t unused[8];
 
-	_Atomic(uint32_t) admin tw_aligned_line; /* process slot + 1 and TW_MR_WAITERS */
+	_Atomic(uint32_t) admin tw_aligned_line; /* the holder and TW_MR_WAITERS */
 	_Atomic(uint32_t) torn;			 /* its holder died: repair first */
 
 	_Atomic(uint32_t) event_seq tw_aligned_line; /* slept on */

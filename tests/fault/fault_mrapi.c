@@ -17,9 +17,10 @@
 
 #define SOON_MS 20000 /* a hang, not a delay */
 #define OBJECTS 40
+#define VICTIM 100 /* node numbers: this and the next one */
 
 static long rounds = 500;
-static long owners; /* none by default: see HACKING, known faults */
+static long owners = 25;
 static uint64_t rng = 1;
 static uint64_t round_number;
 
@@ -74,7 +75,7 @@ static void become(mrapi_node_t node)
 
 /* ---------------------------------------------------------------- the victims */
 
-enum way { MUTEX, SEM, WRITER, READER, WAITS, CREATES, WAYS };
+enum way { MUTEX, SEM, WRITER, READER, WAITS, CREATES, TWO, WAYS };
 
 static void take(const struct locks *l, enum way way)
 {
@@ -147,7 +148,7 @@ static int victim(void *arg, int fd)
 	struct locks l;
 
 	rng ^= (uint64_t)getpid();
-	become(100);
+	become(VICTIM);
 	l = get_locks();
 	if (way <= READER)
 		take(&l, way);
@@ -155,8 +156,19 @@ static int victim(void *arg, int fd)
 		return 1;
 	if (way == WAITS)
 		wait_for_locks(&l);
-	if (way == CREATES)
+	if (way >= CREATES)
 		create_without_end();
+	pause();
+	return 0;
+}
+
+/* One that buries the victim, and is killed at it. */
+static int mourner(void *arg, int fd)
+{
+	(void)arg;
+	become(VICTIM + 1);
+	if (twt_put(fd, "r", 1) < 0)
+		return 1;
 	pause();
 	return 0;
 }
@@ -244,13 +256,13 @@ static void check_ids(void)
 }
 
 /* The node number is free once the dead is buried: the next victim needs it. */
-static void await_burial(void)
+static void await_burial(mrapi_node_t node)
 {
 	for (int i = 0;; i++) {
 		mrapi_uint_t pid;
 		mrapi_status_t st;
 
-		mrapi_node_get_attribute(100, MRAPI_NODE_PID, &pid, sizeof(pid), &st);
+		mrapi_node_get_attribute(node, MRAPI_NODE_PID, &pid, sizeof(pid), &st);
 		if (st == MRAPI_ERR_PARAMETER)
 			return;
 		if (i == SOON_MS)
@@ -276,8 +288,9 @@ static int keeper(void *arg, int fd)
 		work_mutex(&l);
 		work_sem(&l);
 		work_rwl(&l);
-		await_burial();
-		if (way == CREATES)
+		await_burial(VICTIM);
+		await_burial(VICTIM + 1);
+		if (way >= CREATES)
 			check_ids();
 		if (twt_put(fd, "d", 1) < 0)
 			return 1;
@@ -301,13 +314,22 @@ static void hear(const struct twt_child *c, const char *what)
 static void one_round(const struct twt_child *keeping)
 {
 	enum way way = (enum way)(round_number % WAYS);
-	struct twt_child v;
+	struct twt_child v, m;
 
 	twt_spawn(&v, victim, &way);
 	hear(&v, "the victim did not come up");
+	if (way == TWO) {
+		twt_spawn(&m, mourner, NULL);
+		hear(&m, "the mourner did not come up");
+	}
 	if (way >= WAITS)
 		usleep((useconds_t)(twt_random(&rng) % 2000));
 	kill(v.pid, SIGKILL);
+	if (way == TWO) {
+		usleep((useconds_t)(twt_random(&rng) % 500));
+		kill(m.pid, SIGKILL);
+		twt_join(&m, 30);
+	}
 	if (twt_put(keeping->fd, &way, sizeof(way)) < 0)
 		fail(__LINE__, "the keeper is gone", 0);
 	hear(keeping, "the keeper failed");
@@ -324,7 +346,7 @@ static int owner(void *arg, int fd)
 	char *memory = malloc(REMOTE);
 
 	(void)arg;
-	become(100);
+	become(VICTIM);
 	memset(memory, 1, REMOTE);
 	OK(mrapi_rmem_create(1, memory, MRAPI_RMEM_DEFAULT, NULL, REMOTE, &st));
 	if (twt_put(fd, "r", 1) < 0)

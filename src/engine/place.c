@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mcapi/node.h"
+#include "engine/engine.h"
 
 static uint64_t nics[TW_MAX_NODES];
 
@@ -51,6 +51,21 @@ bool tw_place_init(void)
 			return false;
 		}
 	return true;
+}
+
+unsigned tw_place_others(uint64_t *others, unsigned max)
+{
+	unsigned n = 0, k;
+
+	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
+		uint32_t board;
+
+		for (k = 0; k < n && others[k] != nics[i]; k++)
+			;
+		if (k == n && n < max && !tw_place_board(i, &board))
+			others[n++] = nics[i];
+	}
+	return n;
 }
 
 uint64_t tw_place_nic(uint32_t node)

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Remote memory between two hosts: tests/net/rmem runs this with a wire between
+ * them. An owner on the other host makes memory of each kind; a reader here does
+ * everything to it that MRAPI 4.4.2 has, against a model of its bytes, by each
+ * way there is; then either is killed in the middle of it.
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/twt.h"
+#include "mrapi.h"
+
+#define SIZE 1500000u
+#define SOON_MS 30000 /* a hang, not a delay */
+#define TURNS 300
+
+enum { PLAIN = 1, ANY, DMA, CACHE, SHARED, SECOND, NOBODYS = 77 };
+
+static uint64_t rng = 1;
+static struct twt_child owner;
+static char model[SIZE], mine[2 * SIZE];
+static const char *way;
+
+static void fail(int line, const char *what, mrapi_status_t st)
+{
+	char text[MRAPI_MAX_STATUS_SIZE];
+
+	fprintf(stderr, "net_rmem.c:%d: process %d, %s: %s: %s\n", line, (int)getpid(),
+		way ? way : "owner", what, mrapi_display_status(st, text, sizeof(text)));
+	exit(1);
+}
+
+#define IS(expected, call)                                                                         \
+	do {                                                                                       \
+		mrapi_status_t st = -1;                                                            \
+		call;                                                                              \
+		if (st != (expected))                                                              \
+			fail(__LINE__, #call, st);                                                 \
+	} while (0)
+#define OK(call) IS(MRAPI_SUCCESS, call)
+#define HOLDS(what)                                                                                \
+	do {                                                                                       \
+		if (!(what))                                                                       \
+			fail(__LINE__, #what, MRAPI_SUCCESS);                                      \
+	} while (0)
+
+static void become(mrapi_node_t node)
+{
+	mrapi_info_t info;
+
+	OK(mrapi_initialize(1, node, NULL, &info, &st));
+}
+
+/* ------------------------------------------------------------------ the owner */
+
+/* A word of the reader: what to do with which memory. */
+struct order {
+	char what; /* d delete, m show the bytes, f finalize, p pause */
+	int id;
+};
+
+struct memory {
+	mrapi_rmem_hndl_t handle;
+	char *bytes;
+};
+
+static struct memory make(int id, mrapi_rmem_atype_t atype, char *bytes)
+{
+	struct memory m = {0, bytes};
+
+	memset(bytes, 0, SIZE);
+	OK(m.handle = mrapi_rmem_create(id, bytes, atype, NULL, SIZE, &st));
+	return m;
+}
+
+static int own(void *arg, int fd)
+{
+	struct memory m[SECOND + 1] = {{0}};
+	mrapi_shmem_hndl_t shared;
+	struct order o;
+	char *bytes;
+
+	(void)arg;
+	become(4);
+	OK(shared = mrapi_shmem_create(1, SIZE, NULL, 0, NULL, &st));
+	OK(bytes = mrapi_shmem_attach(shared, &st));
+	m[PLAIN] = make(PLAIN, MRAPI_RMEM_DEFAULT, malloc(SIZE));
+	m[ANY] = make(ANY, MRAPI_RMEM_ATYPE_ANY, malloc(SIZE));
+	m[DMA] = make(DMA, MRAPI_RMEM_DMA, malloc(SIZE));
+	m[CACHE] = make(CACHE, MRAPI_RMEM_SWCACHE, malloc(SIZE));
+	m[SHARED] = make(SHARED, MRAPI_RMEM_DEFAULT, bytes);
+	HOLDS(twt_put(fd, "r", 1) == 0);
+	while (twt_get(fd, &o, sizeof(o)) == 0) {
+		mrapi_status_t st = MRAPI_SUCCESS;
+
+		if (o.what == 'd')
+			mrapi_rmem_delete(m[o.id].handle, &st);
+		if (o.what == 'm')
+			HOLDS(twt_put(fd, m[o.id].bytes, SIZE) == 0);
+		if (o.what == 'f')
+			mrapi_finalize(&st);
+		HOLDS(twt_put(fd, &st, sizeof(st)) == 0);
+	}
+	return 0;
+}
+
+static mrapi_status_t order(char what, int id)
+{
+	struct order o = {what, id};
+	mrapi_status_t st;
+
+	HOLDS(twt_put(owner.fd, &o, sizeof(o)) == 0);
+	if (what == 'm')
+		HOLDS(twt_get(owner.fd, mine, SIZE) == 0);
+	HOLDS(twt_get(owner.fd, &st, sizeof(st)) == 0);
+	return st;
+}
+
+/* ------------------------------------------------------------------ the reader */
+
+static mrapi_rmem_hndl_t attach(int id, mrapi_rmem_atype_t atype)
+{
+	mrapi_rmem_hndl_t h;
+
+	OK(h = mrapi_rmem_get(id, atype, &st));
+	OK(mrapi_rmem_attach(h, &st));
+	return h;
+}
+
+static uint32_t below(uint32_t n)
+{
+	return (uint32_t)(twt_random(&rng) % n);
+}
+
+/* A random strided piece of work that fits. */
+struct work {
+	bool write, later;
+	uint32_t remote, local, bytes, n, remote_stride, local_stride;
+};
+
+static struct work random_work(void)
+{
+	static const uint32_t longest[] = {1, 8, 100, 5000, 70000, 600000};
+	struct work w = {.write = below(2), .later = below(2)};
+
+	w.bytes = 1 + below(longest[below(6)]);
+	w.n = w.bytes > 10000 ? 1 + below(2) : below(200);
+	w.remote_stride = w.bytes + (below(2) ? 0 : below(below(2) ? 20 : 6000));
+	w.local_stride = w.bytes + (below(2) ? 0 : below(20));
+	while (w.n > 1 && (uint64_t)(w.n - 1) * w.remote_stride + w.bytes > SIZE)
+		w.n /= 2;
+	w.remote = below(SIZE - (w.n ? (w.n - 1) * w.remote_stride : 0) - w.bytes + 1);
+	w.local = below(64);
+	return w;
+}
+
+static void do_work(mrapi_rmem_hndl_t h, const struct work *w)
+{
+	mrapi_request_t request;
+	size_t moved = 0;
+
+	if (!w->later && w->write)
+		OK(mrapi_rmem_write(h, w->remote, mine, w->local, w->bytes, w->n, w->remote_stride,
+				    w->local_stride, &st));
+	else if (!w->later)
+		OK(mrapi_rmem_read(h, w->remote, mine, sizeof(mine), w->local, w->bytes, w->n,
+				   w->remote_stride, w->local_stride, &st));
+	else if (w->write)
+		OK(mrapi_rmem_write_i(h, w->remote, mine, w->local, w->bytes, w->n,
+				      w->remote_stride, w->local_stride, &request, &st));
+	else
+		OK(mrapi_rmem_read_i(h, w->remote, mine, w->local, w->bytes, w->n, w->remote_stride,
+				     w->local_stride, &request, &st));
+	if (w->later) {
+		OK(mrapi_wait(&request, &moved, SOON_MS, &st));
+		HOLDS(moved == (size_t)w->bytes * w->n);
+	}
+}
+
+static void random_turn(mrapi_rmem_hndl_t h)
+{
+	struct work w = random_work();
+	uint32_t span = w.local + w.n * w.local_stride + w.bytes;
+
+	memset(mine, 0x5a, span);
+	if (w.write)
+		twt_fill(mine, span, twt_random(&rng));
+	do_work(h, &w);
+	for (uint32_t i = 0; i < w.n; i++) {
+		char *here = mine + w.local + (size_t)i * w.local_stride;
+		char *there = model + w.remote + (size_t)i * w.remote_stride;
+
+		if (w.write)
+			memcpy(there, here, w.bytes);
+		HOLDS(memcmp(there, here, w.bytes) == 0);
+		if (!w.write)
+			memset(here, 0x5a, w.bytes);
+	}
+	/* Nothing beside the pieces was touched. */
+	for (uint32_t i = 0; i < span && !w.write; i++)
+		HOLDS(mine[i] == 0x5a);
+}
+
+static void use_one(int id, mrapi_rmem_atype_t atype)
+{
+	mrapi_rmem_hndl_t h = attach(id, atype);
+
+	memset(model, 0, SIZE);
+	for (int i = 0; i < TURNS; i++)
+		random_turn(h);
+	OK(mrapi_rmem_flush(h, &st));
+	HOLDS(order('m', id) == MRAPI_SUCCESS);
+	HOLDS(memcmp(mine, model, SIZE) == 0);
+	OK(mrapi_rmem_read(h, 0, mine, SIZE, 0, SIZE, 1, 0, 0, &st));
+	HOLDS(memcmp(mine, model, SIZE) == 0);
+	OK(mrapi_rmem_detach(h, &st));
+}
+
+static void check_attributes(void)
+{
+	mrapi_rmem_hndl_t h;
+	mrapi_rmem_atype_t atype;
+	mrapi_uint_t id;
+	size_t size;
+
+	OK(h = mrapi_rmem_get(ANY, MRAPI_RMEM_DMA, &st));
+	OK(mrapi_rmem_get_attribute(h, MRAPI_RMEM_SIZE, &size, sizeof(size), &st));
+	HOLDS(size == SIZE);
+	OK(mrapi_rmem_get_attribute(h, MRAPI_RMEM_ACCESS_TYPE, &atype, sizeof(atype), &st));
+	HOLDS(atype == MRAPI_RMEM_ATYPE_ANY);
+	OK(mrapi_rmem_get_attribute(h, MRAPI_OBJECT_ID, &id, sizeof(id), &st));
+	HOLDS(id == ANY);
+	IS(MRAPI_ERR_ATTR_NUM, mrapi_rmem_get_attribute(h, 9999, &size, sizeof(size), &st));
+}
+
+static void check_errors(void)
+{
+	mrapi_rmem_hndl_t h, again;
+	mrapi_request_t request;
+
+	IS(MRAPI_ERR_RMEM_ID_INVALID, mrapi_rmem_get(NOBODYS, MRAPI_RMEM_DEFAULT, &st));
+	IS(MRAPI_ERR_RMEM_ATYPE, mrapi_rmem_get(PLAIN, MRAPI_RMEM_DMA, &st));
+	IS(MRAPI_ERR_RMEM_ATYPE_INVALID, mrapi_rmem_get(PLAIN, 99, &st));
+	OK(h = mrapi_rmem_get(PLAIN, MRAPI_RMEM_DEFAULT, &st));
+	OK(again = mrapi_rmem_get(PLAIN, MRAPI_RMEM_DEFAULT, &st));
+	HOLDS(h == again);
+	IS(MRAPI_ERR_RMEM_NOTATTACHED, mrapi_rmem_read(h, 0, mine, 1, 0, 1, 1, 0, 0, &st));
+	IS(MRAPI_ERR_RMEM_NOTATTACHED, mrapi_rmem_detach(h, &st));
+	OK(mrapi_rmem_attach(h, &st));
+	IS(MRAPI_ERR_RMEM_ATTACHED, mrapi_rmem_attach(h, &st));
+	IS(MRAPI_ERR_RMEM_NOTOWNER, mrapi_rmem_delete(h, &st));
+	IS(MRAPI_ERR_RMEM_BUFF_OVERRUN,
+	   mrapi_rmem_read(h, SIZE - 1, mine, SIZE, 0, 2, 1, 0, 0, &st));
+	IS(MRAPI_ERR_RMEM_BUFF_OVERRUN, mrapi_rmem_write(h, 0, mine, 0, 8, SIZE / 8, 9, 8, &st));
+	IS(MRAPI_ERR_RMEM_STRIDE, mrapi_rmem_read(h, 0, mine, SIZE, 0, 8, 2, 7, 8, &st));
+	IS(MRAPI_ERR_PARAMETER, mrapi_rmem_read(h, 0, NULL, SIZE, 0, 8, 1, 8, 8, &st));
+	IS(MRAPI_ERR_PARAMETER, mrapi_rmem_read(h, 0, mine, SIZE, 0, 0, 1, 8, 8, &st));
+	IS(MRAPI_ERR_PARAMETER, mrapi_rmem_read(h, 0, mine, 4, 0, 8, 1, 8, 8, &st));
+	OK(mrapi_rmem_read(h, 0, mine, SIZE, 0, 8, 0, 8, 8, &st));
+	OK(mrapi_rmem_read_i(h, 0, mine, 0, 8, 0, 8, 8, &request, &st));
+	OK(mrapi_wait(&request, NULL, SOON_MS, &st));
+	HOLDS(order('d', PLAIN) == MRAPI_ERR_RMEM_ATTACH);
+	OK(mrapi_rmem_detach(h, &st));
+	HOLDS(order('d', PLAIN) == MRAPI_SUCCESS);
+	IS(MRAPI_ERR_RMEM_INVALID, mrapi_rmem_attach(h, &st));
+	IS(MRAPI_ERR_RMEM_ID_INVALID, mrapi_rmem_get(PLAIN, MRAPI_RMEM_DEFAULT, &st));
+}
+
+/* Several requests at once: the end of any, of all, and cancelled ones. */
+static void check_requests(void)
+{
+	mrapi_rmem_hndl_t h = attach(ANY, MRAPI_RMEM_DEFAULT);
+	mrapi_request_t r[8];
+	size_t size;
+
+	for (int turn = 0; turn < 20; turn++) {
+		mrapi_uint_t i;
+
+		for (int k = 0; k < 8; k++)
+			OK(mrapi_rmem_read_i(h, 0, mine, 0, SIZE / (1 + k), 1, 0, 0, &r[k], &st));
+		OK(i = mrapi_wait_any(8, r, &size, SOON_MS, &st));
+		HOLDS(i < 8 && size == SIZE / (1 + i));
+		for (mrapi_uint_t k = 0; k < 8; k++) {
+			mrapi_status_t st;
+
+			if (k == i)
+				continue;
+			mrapi_cancel(&r[k], &st);
+			HOLDS(st == MRAPI_SUCCESS);
+			IS(MRAPI_ERR_REQUEST_CANCELED, mrapi_test(&r[k], &size, &st));
+		}
+	}
+	OK(mrapi_rmem_detach(h, &st));
+}
+
+static void check_locals(void)
+{
+	mrapi_mutex_hndl_t m;
+
+	/* What crosses hosts is remote memory alone. */
+	IS(MRAPI_ERR_SHM_ID_INVALID, mrapi_shmem_get(1, &st));
+	OK(m = mrapi_mutex_create(1, NULL, &st));
+	OK(mrapi_mutex_delete(m, &st));
+}
+
+static int read_all(void *arg, int fd)
+{
+	mrapi_rmem_hndl_t h;
+
+	(void)fd;
+	way = arg;
+	setenv("TAGWIRE_RMEM", way, 1);
+	become(0);
+	check_locals();
+	use_one(PLAIN, MRAPI_RMEM_DEFAULT);
+	use_one(ANY, MRAPI_RMEM_DEFAULT);
+	use_one(DMA, MRAPI_RMEM_DMA);
+	use_one(CACHE, MRAPI_RMEM_SWCACHE);
+	use_one(SHARED, MRAPI_RMEM_DEFAULT);
+	check_attributes();
+	check_requests();
+	check_errors();
+	/* The owner ends while we are attached. */
+	h = attach(DMA, MRAPI_RMEM_DMA);
+	HOLDS(order('f', 0) == MRAPI_SUCCESS);
+	IS(MRAPI_ERR_RMEM_INVALID, mrapi_rmem_read(h, 0, mine, 1, 0, 1, 1, 0, 0, &st));
+	IS(MRAPI_ERR_RMEM_INVALID, mrapi_rmem_detach(h, &st));
+	OK(mrapi_finalize(&st));
+	return 0;
+}
+
+/* Reads and writes until the owner is dead, or for ever. */
+static int read_on(void *arg, int fd)
+{
+	mrapi_rmem_hndl_t h;
+	mrapi_request_t request;
+	mrapi_status_t st = MRAPI_SUCCESS;
+
+	way = arg;
+	setenv("TAGWIRE_RMEM", way, 1);
+	become(0);
+	h = attach(PLAIN, MRAPI_RMEM_DEFAULT);
+	HOLDS(twt_put(fd, "r", 1) == 0);
+	for (double end = twt_now() + SOON_MS / 1000.; st == MRAPI_SUCCESS;) {
+		mrapi_rmem_read(h, 0, mine, SIZE, 0, SIZE, 1, 0, 0, &st);
+		if (st != MRAPI_SUCCESS)
+			break;
+		mrapi_rmem_write_i(h, 0, mine, 0, 1, SIZE / 1000, 999, 1, &request, &st);
+		if (st == MRAPI_SUCCESS)
+			mrapi_wait(&request, NULL, SOON_MS, &st);
+		if (twt_now() > end)
+			fail(__LINE__, "the owner's death is not seen", st);
+	}
+	if (st != MRAPI_ERR_RMEM_INVALID)
+		fail(__LINE__, "after the owner's death", st);
+	IS(MRAPI_ERR_RMEM_ID_INVALID, mrapi_rmem_get(PLAIN, MRAPI_RMEM_DEFAULT, &st));
+	OK(mrapi_finalize(&st));
+	return 0;
+}
+
+/* ------------------------------------------------------------------------ main */
+
+static void hear(const struct twt_child *c)
+{
+	char word;
+
+	HOLDS(twt_get(c->fd, &word, 1) == 0);
+}
+
+static void begin_owner(void)
+{
+	twt_spawn(&owner, own, NULL);
+	hear(&owner);
+}
+
+/* A child on this host. */
+static void spawn_here(struct twt_child *c, int (*fn)(void *, int), const char *arg)
+{
+	char *there = strdup(getenv("TWT_NETNS"));
+
+	unsetenv("TWT_NETNS");
+	twt_spawn(c, fn, (void *)(uintptr_t)arg);
+	setenv("TWT_NETNS", there, 1);
+	free(there);
+}
+
+static void everything(const char *by)
+{
+	struct twt_child reader;
+
+	begin_owner();
+	spawn_here(&reader, read_all, by);
+	HOLDS(twt_join(&reader, 120) == 0);
+	close(owner.fd);
+	owner.fd = -1;
+	HOLDS(twt_join(&owner, 30) == 0);
+}
+
+static void owner_dies(const char *by)
+{
+	struct twt_child reader;
+
+	begin_owner();
+	spawn_here(&reader, read_on, by);
+	hear(&reader);
+	usleep((useconds_t)below(100000));
+	kill(owner.pid, SIGKILL);
+	HOLDS(twt_join(&reader, 60) == 0);
+	twt_join(&owner, 30);
+}
+
+static void reader_dies(const char *by)
+{
+	struct twt_child reader;
+	mrapi_status_t st = MRAPI_ERR_RMEM_ATTACH;
+
+	begin_owner();
+	spawn_here(&reader, read_on, by);
+	hear(&reader);
+	HOLDS(order('d', PLAIN) == MRAPI_ERR_RMEM_ATTACH);
+	usleep((useconds_t)below(100000));
+	kill(reader.pid, SIGKILL);
+	twt_join(&reader, 30);
+	for (int i = 0; i < SOON_MS && st != MRAPI_SUCCESS; i++) {
+		usleep(1000);
+		st = order('d', PLAIN);
+	}
+	if (st != MRAPI_SUCCESS)
+		fail(__LINE__, "deleting what the dead was attached to", st);
+	kill(owner.pid, SIGKILL);
+	twt_join(&owner, 30);
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const ways[] = {"network", "served"};
+	long deaths = argc > 2 ? atol(argv[2]) : 5;
+
+	rng = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
+	if (!getenv("TWT_NETNS")) {
+		fprintf(stderr, "net_rmem: needs two hosts, see tests/net/rmem\n");
+		return 2;
+	}
+	for (int i = 0; i < 2; i++) {
+		way = ways[i];
+		everything(way);
+		for (int k = 0; k < deaths; k++) {
+			owner_dies(way);
+			reader_dies(way);
+		}
+	}
+	return 0;
+}
