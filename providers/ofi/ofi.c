@@ -272,7 +272,7 @@ static unsigned do_progress(void *instance)
 	return n;
 }
 
-/* Looks once more, and then again when the timer comes: later each time in vain. */
+/* Looks now, and again when the timer comes: later each time in vain. */
 static bool arm_timer(struct tw_ofi *o)
 {
 	struct itimerspec when = {.it_value = {0}};
@@ -280,11 +280,10 @@ static bool arm_timer(struct tw_ofi *o)
 
 	if (read(o->fd, &fired, sizeof(fired)) == sizeof(fired) && o->look_ns < LOOK_MAX_NS)
 		o->look_ns += o->look_ns / 8;
-	if (read_queue(o) || o->ncqe)
-		return true;
+	/* In any case: who looked before us may rely on it. */
 	when.it_value.tv_nsec = o->look_ns;
 	timerfd_settime(o->fd, 0, &when, NULL);
-	return false;
+	return read_queue(o) || o->ncqe;
 }
 
 static bool do_arm(void *instance)
