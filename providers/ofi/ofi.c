@@ -4,8 +4,13 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #define CHUNK 64 /* operations allocated at a time */
+/* Where no descriptor tells of packets, between two looks: soon after one, and at most. */
+#define LOOK_MIN_NS 50000
+#define LOOK_MAX_NS 20000000
 
 struct chunk {
 	struct tw_list node;
@@ -239,24 +244,46 @@ static bool work_off(struct tw_ofi *o, unsigned *n)
 	return true;
 }
 
+/* One reading of the queue; whether there may be more behind it. */
+static bool read_queue(struct tw_ofi *o)
+{
+	ssize_t rc = fi_cq_read(o->cq, o->cqe, TW_OFI_CQ_BATCH);
+
+	o->next_cqe = 0;
+	o->ncqe = rc > 0 ? (unsigned)rc : 0;
+	if (rc == -FI_EAVAIL)
+		read_errors(o);
+	if (rc != -FI_EAGAIN)
+		o->look_ns = LOOK_MIN_NS;
+	return rc == TW_OFI_CQ_BATCH || rc == -FI_EAVAIL;
+}
+
 static unsigned do_progress(void *instance)
 {
 	struct tw_ofi *o = instance;
 	unsigned n = 0;
-	ssize_t rc;
+	bool more;
 
 	if (!work_off(o, &n))
 		return n;
-	do {
-		rc = fi_cq_read(o->cq, o->cqe, TW_OFI_CQ_BATCH);
-		o->next_cqe = 0;
-		o->ncqe = rc > 0 ? (unsigned)rc : 0;
-		if (rc == -FI_EAVAIL)
-			read_errors(o);
-		if (!work_off(o, &n))
-			break;
-	} while (rc == TW_OFI_CQ_BATCH || rc == -FI_EAVAIL);
+	do
+		more = read_queue(o);
+	while (work_off(o, &n) && more);
 	return n;
+}
+
+/* Looks now, and again when the timer comes: later each time in vain. */
+static bool arm_timer(struct tw_ofi *o)
+{
+	struct itimerspec when = {.it_value = {0}};
+	uint64_t fired;
+
+	if (read(o->fd, &fired, sizeof(fired)) == sizeof(fired) && o->look_ns < LOOK_MAX_NS)
+		o->look_ns += o->look_ns / 8;
+	/* In any case: who looked before us may rely on it. */
+	when.it_value.tv_nsec = o->look_ns;
+	timerfd_settime(o->fd, 0, &when, NULL);
+	return read_queue(o) || o->ncqe;
 }
 
 static bool do_arm(void *instance)
@@ -265,9 +292,11 @@ static bool do_arm(void *instance)
 	struct fid *fid = &o->cq->fid;
 	struct pollfd p = {.fd = o->fd, .events = POLLIN};
 
-	if (o->fd < 0 || o->next_cqe < o->ncqe || fi_trywait(o->fabric, &fid, 1) != 0)
+	if (o->next_cqe < o->ncqe)
 		return true;
-	return poll(&p, 1, 0) > 0;
+	if (o->timed)
+		return arm_timer(o);
+	return fi_trywait(o->fabric, &fid, 1) != 0 || poll(&p, 1, 0) > 0;
 }
 
 static int do_fd(void *instance)
@@ -312,6 +341,8 @@ static void do_close(void *instance)
 		free(c->bounce);
 		free(c);
 	}
+	if (o->timed && o->fd >= 0)
+		close(o->fd);
 	close_fid(o->cq ? &o->cq->fid : NULL);
 	close_fid(o->av ? &o->av->fid : NULL);
 	close_fid(o->domain ? &o->domain->fid : NULL);
@@ -323,6 +354,20 @@ static void do_close(void *instance)
 	free(o);
 }
 
+/* The descriptor of the queue, or a timer of our own where it has none of use. */
+static int open_descriptor(struct tw_ofi *o)
+{
+	/* net, of libfabric 1.17: readable for ever after the first packet. */
+	bool stuck = strncmp(o->info->fabric_attr->prov_name, "net", 3) == 0;
+
+	if (!stuck && fi_control(&o->cq->fid, FI_GETWAIT, &o->fd) == 0)
+		return 0;
+	o->timed = true;
+	o->look_ns = LOOK_MIN_NS;
+	o->fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	return o->fd < 0 ? -FI_EMFILE : 0;
+}
+
 static int open_queues(struct tw_ofi *o)
 {
 	struct fi_cq_attr cq = {.size = o->info->rx_attr->size + o->info->tx_attr->size,
@@ -331,18 +376,15 @@ static int open_queues(struct tw_ofi *o)
 	struct fi_av_attr av = {.type = FI_AV_TABLE};
 	int rc = fi_cq_open(o->domain, &cq, &o->cq, NULL);
 
-	o->fd = -1;
-	/* Without a descriptor nobody sleeps on it. */
-	if (rc == 0 && fi_control(&o->cq->fid, FI_GETWAIT, &o->fd) != 0)
-		o->fd = -1;
 	if (rc != 0) {
 		cq.wait_obj = FI_WAIT_NONE;
 		rc = fi_cq_open(o->domain, &cq, &o->cq, NULL);
 	}
+	if (rc == 0)
+		rc = open_descriptor(o);
 	if (rc != 0)
 		return rc;
-	rc = fi_av_open(o->domain, &av, &o->av, NULL);
-	if (rc == 0)
+	if (fi_av_open(o->domain, &av, &o->av, NULL) == 0)
 		return 0;
 	/* Some know only the other kind, whatever they say. */
 	av.type = FI_AV_MAP;

@@ -74,6 +74,8 @@ struct tw_ofi {
 	struct fid_cq *cq;
 	struct fid_ep *ep;
 	int fd;
+	bool timed;   /* it is a timer: libfabric has no descriptor of use */
+	long look_ns; /* what that is set to */
 	bool rma, multi_recv, local_mr, virt_addr;
 	uint32_t key_max; /* bits of a key that we choose */
 	uint64_t next_key;

@@ -17,17 +17,35 @@
 
 /* Every provider there is. */
 static const struct traits providers[] = {
-	{"self", SHARED | PROMPT},
+	{"self", SHARED | PROMPT | KEEPS | QUIET},
 #if TW_HAVE_SHM
-	{"shm", OTHERS | FAULTS | BREAKS | SHARED | PROMPT},
+	{"shm", OTHERS | FAULTS | BREAKS | SHARED | PROMPT | KEEPS | QUIET},
 #endif
 #ifndef TWT_LOCAL_ONLY /* faulty.c replaces the registry and wraps only those */
 #if TW_HAVE_OFI
-	{"ofi", OTHERS | BREAKS | PROMPT},
+	{"ofi", OTHERS | BREAKS | PROMPT | KEEPS | QUIET},
 #endif
-	{"lossy", OTHERS | BREAKS},
+	{"lossy", OTHERS | BREAKS | QUIET},
 #endif
 };
+
+/* What ofi lacks with a provider of libfabric that TAGWIRE_OFI names: see tagwire-ofi(7). */
+static const struct lacks {
+	const char *name;
+	unsigned traits;
+} lacks[] = {{"net", QUIET | KEEPS},
+	     {"udp", PROMPT | QUIET | KEEPS},
+	     {"sockets", PROMPT | QUIET | KEEPS}};
+
+static unsigned can_do(const struct traits *t)
+{
+	const char *name = getenv("TAGWIRE_OFI");
+
+	for (unsigned i = 0; i < tw_countof(lacks) && name && strcmp(t->name, "ofi") == 0; i++)
+		if (strncmp(name, lacks[i].name, strlen(lacks[i].name)) == 0)
+			return t->can & ~lacks[i].traits;
+	return t->can;
+}
 
 static void free_list(struct criterion_test_params *params)
 {
@@ -40,9 +58,11 @@ struct criterion_test_params providers_that(unsigned can)
 	const char *only = getenv("TWT_PROVIDER"); /* to look into one of them */
 	size_t n = 0;
 
-	for (unsigned i = 0; i < tw_countof(providers); i++)
-		if ((providers[i].can & can) == can && (!only || strcmp(only, providers[i].name) == 0))
-			list[n++] = providers[i];
+	for (unsigned i = 0; i < tw_countof(providers); i++) {
+		list[n] = providers[i];
+		list[n].can = can_do(&list[n]);
+		n += (list[n].can & can) == can && (!only || strcmp(only, list[n].name) == 0);
+	}
 	return cr_make_param_array(struct traits, list, n, free_list);
 }
 

@@ -35,7 +35,7 @@ CONFORMANCE(arm_finds_what_is_there, PROMPT)
 	pair_close(p);
 }
 
-CONFORMANCE(nothing_wakes_an_idle_endpoint, ANY)
+CONFORMANCE(nothing_wakes_an_idle_endpoint, QUIET)
 {
 	struct pair *p = pair_connected(t);
 
@@ -44,6 +44,24 @@ CONFORMANCE(nothing_wakes_an_idle_endpoint, ANY)
 	cr_assert_not(fake_woken(p->b, 20));
 	p->ops->disarm(p->b->instance);
 	cr_assert_not(fake_woken(p->b, 20));
+	pair_close(p);
+}
+
+/* Where a timer looks for packets it does so less and less often. */
+CONFORMANCE(idle_endpoint_rests, ANY)
+{
+	struct pair *p = pair_connected(t);
+	double end;
+	unsigned looks = 0;
+
+	settle(p);
+	for (end = twt_now() + 1; twt_now() < end; pair_pump(p)) {
+		if (p->ops->arm(p->b->instance))
+			continue;
+		looks += fake_woken(p->b, 100);
+		p->ops->disarm(p->b->instance);
+	}
+	cr_assert_lt(looks, 200u);
 	pair_close(p);
 }
 
