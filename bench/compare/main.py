@@ -103,7 +103,7 @@ def machine(cpus):
     model = next((line.partition(':')[2].strip() for line in read('/proc/cpuinfo').splitlines()
                   if line.startswith('model name')), platform.machine())
     return {'processor': model, 'cpus': len(cpus), 'bound': ','.join(map(str, cpus)),
-            'system': f'{platform.system()} {platform.release()}',
+            'system': f"{platform.system()} {platform.release().partition('-')[0]}",
             'date': datetime.datetime.now().isoformat(' ', 'minutes')}
 
 
@@ -199,6 +199,7 @@ class Measurement:
 
 def short_version(text):
     """MPI libraries say a lot."""
+    text = text.removeprefix('MPICH Version:').removeprefix('Open MPI').strip()
     for end in (', package', ' MPICH Release', ' MPICH ABI'):
         text = text.partition(end)[0]
     return text

@@ -20,7 +20,7 @@ struct mx_place {
 
 static void peer_version(char *text, size_t room)
 {
-	snprintf(text, room, PACKAGE_STRING);
+	snprintf(text, room, "%s", PACKAGE_VERSION);
 }
 
 static void peer_launch(void)

@@ -34,7 +34,7 @@ static void peer_version(char *text, size_t room)
 {
 	uint32_t v = fi_version();
 
-	snprintf(text, room, "libfabric API %u.%u, shm provider", FI_MAJOR(v), FI_MINOR(v));
+	snprintf(text, room, "%u.%u, shm provider", FI_MAJOR(v), FI_MINOR(v));
 }
 
 static void peer_launch(void)

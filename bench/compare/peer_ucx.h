@@ -19,7 +19,7 @@ static void ucx_check(ucs_status_t status, const char *call)
 
 static void peer_version(char *text, size_t room)
 {
-	snprintf(text, room, "UCX %s", ucp_get_version_string());
+	snprintf(text, room, "%s", ucp_get_version_string());
 }
 
 static void peer_launch(void)

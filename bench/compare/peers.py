@@ -72,8 +72,7 @@ def build(source_dir, header, compiler, flags):
 def package_flags(module, debian):
     if not shutil.which('pkg-config') or not output(['pkg-config', '--modversion', module]):
         raise Missing(f'apt-get install {debian} pkg-config')
-    return (shlex.split(output(['pkg-config', '--cflags', '--libs', module])),
-            output(['pkg-config', '--modversion', module]).strip())
+    return shlex.split(output(['pkg-config', '--cflags', '--libs', module]))
 
 
 def c_compiler():
@@ -116,21 +115,19 @@ def mpich(source_dir, _programs):
 
 
 def ucx(source_dir, _programs):
-    flags, _ = package_flags('ucx', 'libucx-dev')
+    flags = package_flags('ucx', 'libucx-dev')
     driver = build(source_dir, 'peer_ucx.h', c_compiler(), flags)
     env = {'UCX_TLS': os.environ.get('UCX_TLS', 'posix,sysv,cma,self')}
     return Peer('ucx', 'UCX', 'UCX_TLS=' + env['UCX_TLS'], lambda _: [driver], env)
 
 
 def libfabric(source_dir, _programs):
-    flags, version = package_flags('libfabric', 'libfabric-dev')
+    flags = package_flags('libfabric', 'libfabric-dev')
     driver = build(source_dir, 'peer_ofi.h', c_compiler(), flags)
     # 1.17 crashes with queues for 100,000.
     room = {'FI_SHM_RX_SIZE': '16384', 'FI_SHM_TX_SIZE': '16384'}
-    peer = Peer('libfabric', 'libfabric', 'FI_SHM_RX_SIZE=16384 for matching',
+    return Peer('libfabric', 'libfabric', 'FI_SHM_RX_SIZE=16384 for matching',
                 lambda _: [driver], {}, 10000, room)
-    peer.version = version
-    return peer
 
 
 def tagwire(_source_dir, programs):

@@ -46,10 +46,10 @@ def script(results, plot, path, terminal):
              'set xtics rotate by -45' if test == 'latency' else '']
     if test == 'match':
         lines.append('set logscale x 10')
-    if test in ('latency', 'bandwidth'):
+    if test in ('latency', 'bandwidth', 'overlap'):
         lines.append('set format x "%.0b%B"')
     lines.append('set yrange [-10:110]' if test == 'overlap' else 'set logscale y 10')
-    lines.append('set key ' + ('bottom right' if test in ('bandwidth', 'rate') else 'top left'))
+    lines.append('set key ' + ('bottom right' if test in ('bandwidth', 'rate', 'overlap') else 'top left'))
     curves = []
     for key, title in [(p['key'], p['title']) for p in results.peers] + [('limit', 'limit')]:
         rows = points(results, key, figures)

@@ -139,10 +139,11 @@ def markdown(results):
     line = results.noise()[0]
     bare = sorted(v for v in results.lines if v)
     middle = bare[len(bare) // 2] if bare else 0
-    out = [f"Medians of {results.nrounds} interleaved rounds on {m['processor']}, "
-           f"{m['cpus']} processors, {m['system']}, {m['date'][:10]}; processes bound one to a "
-           f"processor. A bare cache line is handed over in {middle:.3f} us "
-           f"(spread {100 * line:.0f}%).", '']
+    out = [f"Medians of {results.nrounds} interleaved rounds, {m['date'][:10]}: "
+           f"{m['processor']}, {m['cpus']} processors,",
+           f"{m['system']}; processes bound one to a processor. A bare cache line is handed",
+           f'over in {middle:.3f} us (spread {100 * line:.0f}%). Ahead: Tagwire beside the best '
+           'of the others.', '']
     out += [f"* {p['title']}: {p['version']}; {p['settings']}" for p in results.peers]
     titles = [p['title'] for p in results.peers]
     out += ['', '| | ' + ' | '.join(titles) + ' | ahead |', '|---' * (len(titles) + 2) + '|']
