@@ -255,9 +255,12 @@ struct tw_ep {
 /* What the service thread leaves to a program that is inside or polls. */
 enum tw_summons { TW_SUMMON_EVENTS = 1, TW_SUMMON_TIMER = 2 };
 
-/* A place for an open endpoint; lives for ever, so that handles can be checked. */
+/*
+ * A place for an open endpoint; lives for ever, so that handles can be checked. Its
+ * size is a power of two: every call finds one by its number, and the other way.
+ */
 struct tw_slot_entry {
-	_Atomic(uint64_t) handle;   /* 0: free */
+	_Alignas(256) _Atomic(uint64_t) handle; /* 0: free */
 	_Atomic(uintptr_t) handler; /* thread inside the unexpected handler */
 	struct tw_ep *ep;
 	struct tw_lock lock;
