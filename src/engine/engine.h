@@ -276,9 +276,12 @@ struct tw_ep {
 /* What the service thread leaves to a program that is inside or polls. */
 enum tw_summons { TW_SUMMON_EVENTS = 1, TW_SUMMON_TIMER = 2 };
 
-/* A place for an open endpoint; lives for ever, so that handles can be checked. */
+/*
+ * A place for an open endpoint; lives for ever, so that handles can be checked. Its
+ * size is a power of two: every call finds one by its number, and the other way.
+ */
 struct tw_slot_entry {
-	_Atomic(uint64_t) handle;   /* 0: free */
+	_Alignas(256) _Atomic(uint64_t) handle; /* 0: free */
 	_Atomic(uintptr_t) handler; /* thread inside the unexpected handler */
 	struct tw_ep *ep;
 	struct tw_lock lock;
@@ -294,7 +297,7 @@ struct tw_slot_entry {
 	uint64_t backoff;
 	uint32_t quiet;		      /* looks in a row that found nothing due */
 	_Atomic(uint64_t) seen_polls; /* at the last look, or when the timer was set */
-} __attribute__((aligned(256))); /* handles become places by a shift */
+};
 
 extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];
 /* Slots at and above this were never used. */

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Results as tables for people, as Markdown and as CSV."""
+
+import csv
+
+from plan import K, M, ROWS, TESTS, TITLES
+
+UNITS = {'us': 'us', 'ms': 'ms', 'msg_s': 'millions a second', 'mb_s': 'GB/s', 'pct': '%',
+         'kib': 'KiB'}
+SHOWN = {'msg_s': 1e-6, 'mb_s': 1e-3}  # factors of what tables show
+
+# Of README's table: what matters most, in its order.
+HEADLINES = (
+    ('latency', (8,), 'one-way latency, 8 B'),
+    ('latency', (4 * K,), 'one-way latency, 4 KiB'),
+    ('latency', (16 * K,), 'one-way latency, 16 KiB'),
+    ('latency', (64 * K,), 'one-way latency, 64 KiB'),
+    ('latency', (256 * K,), 'one-way latency, 256 KiB'),
+    ('latency', (M,), 'one-way latency, 1 MiB'),
+    ('latency', (4 * M,), 'one-way latency, 4 MiB'),
+    ('rate', (8, 64), 'messages a second, 8 B, window 64'),
+    ('bandwidth', (64 * K,), 'bandwidth, 64 KiB, window 16'),
+    ('bandwidth', (M,), 'bandwidth, 1 MiB, window 16'),
+    ('match', ('posted', 'exact', 10000), '8 B beside 10,000 other receives'),
+    ('match', ('unexpected', 'exact', 10000), '8 B beside 10,000 unexpected messages'),
+    ('overlap', ('both', M), 'hidden behind computing, 1 MiB'),
+    ('many', (16,), 'messages a second, 16 senders to one'),
+    ('connect', ('open, connect, first answer',), 'open, connect, first answer'),
+    ('memory', ('with one peer',), 'memory, one peer connected'),
+    ('memory', ('each further peer',), 'memory, each further peer'),
+)
+
+
+def size_text(size):
+    for unit, name in ((M, 'M'), (K, 'K')):
+        if size >= unit and size % unit == 0:
+            return f'{size // unit}{name}'
+    return str(size)
+
+
+def row_texts(figure):
+    return [size_text(part) if heading == 'bytes' else str(part)
+            for heading, part in zip(ROWS[figure.test], figure.row)]
+
+
+def number(value):
+    """Three digits that matter."""
+    if value is None:
+        return '-'
+    for least, digits in ((100, 0), (10, 1), (1, 2)):
+        if abs(value) >= least:
+            return f'{value:.{digits}f}'
+    return f'{value:.3f}'
+
+
+def shown(figure, summary):
+    """A cell: the median and how far the middle half of the rounds is from it."""
+    if summary.median is None:
+        return '-'
+    text = number(summary.median * SHOWN.get(figure.unit, 1))
+    spread = summary.spread()
+    if figure.unit == 'pct':
+        return f'{summary.median:.0f}'
+    return text if summary.n < 2 or spread is None else f'{text} ±{100 * spread:.0f}%'
+
+
+def ahead_text(results, figure):
+    ahead = results.ahead(figure)
+    if ahead.median is None:
+        return '-'
+    text = f'{number(ahead.median)}'
+    return text if ahead.n < 2 else f'{text} [{number(ahead.low)}, {number(ahead.high)}]'
+
+
+def columns(rows):
+    """Aligned text: the first row is the heading."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return '\n'.join('  '.join(cell.rjust(width) for cell, width in zip(row, widths))
+                     for row in rows)
+
+
+def table(results, test):
+    figures = [f for f in results.figures if f.test == test]
+    units = {f.unit for f in figures}
+    title = TITLES[test] + (f', in {UNITS[units.pop()]}' if len(units) == 1 else '')
+    heading = [*ROWS[test], *[p['title'] for p in results.peers], 'limit', 'ahead']
+    rows = [heading]
+    for figure in figures:
+        unit = f' ({UNITS[figure.unit]})' if units else ''
+        names = row_texts(figure)
+        names[-1] += unit
+        rows.append([*names, *[shown(figure, results.summary(p['key'], figure))
+                               for p in results.peers],
+                     shown(figure, results.summary('limit', figure)),
+                     ahead_text(results, figure)])
+    return f'{title}\n{columns(rows)}\n'
+
+
+def heading(results):
+    """The machine and who took part, with versions and settings."""
+    m = results.machine
+    lines = [f"{m['processor']}, {m['cpus']} processors, {m['system']}; {m['date']}; "
+             f"{results.nrounds} rounds, processes bound to processors {m['bound']}"]
+    for p in results.peers:
+        lines.append(f"{p['title']}: {p['version']}; {p['settings']}")
+    for key, why in results.missing.items():
+        lines.append(f'not here: {key}: {why}')
+    return '\n'.join(lines)
+
+
+def noise_text(results):
+    line, copy = (100 * s for s in results.noise())
+    text = (f'Beside every run the bare cache line varied by {line:.0f}% and the bare copy by '
+            f'{copy:.0f}% (10th to 90th percentile).')
+    if results.noisy():
+        text += '\nToo noisy to compare: something else was running, or the machine is shared.'
+    return text
+
+
+EXPLAINED = '''Medians of the rounds; ±: half of the middle half of them. Limit: the bare cache line,
+and one memcpy() by one processor (two may copy at once and be faster). Ahead: how many times
+Tagwire is better than the best of the others in the same round, [the middle half of the rounds];
+below 1 it is behind.'''
+
+
+def plain(results):
+    parts = [heading(results), '']
+    parts += [table(results, test) for test in TESTS
+              if any(f.test == test for f in results.figures)]
+    parts.append(EXPLAINED)
+    parts += [f'trouble: {t}' for t in results.troubles]
+    parts.append(noise_text(results))
+    return '\n'.join(parts) + '\n'
+
+
+def markdown(results):
+    """README's table."""
+    m = results.machine
+    line = results.noise()[0]
+    bare = sorted(v for v in results.lines if v)
+    middle = bare[len(bare) // 2] if bare else 0
+    out = [f"Medians of {results.nrounds} interleaved rounds, {m['date'][:10]}: "
+           f"{m['processor']}, {m['cpus']} processors,",
+           f"{m['system']}; processes bound one to a processor. A bare cache line is handed",
+           f'over in {middle:.3f} us (spread {100 * line:.0f}%). Ahead: Tagwire beside the best '
+           'of the others.', '']
+    out += [f"* {p['title']}: {p['version']}; {p['settings']}" for p in results.peers]
+    titles = [p['title'] for p in results.peers]
+    out += ['', '| | ' + ' | '.join(titles) + ' | ahead |', '|---' * (len(titles) + 2) + '|']
+    for test, row, text in HEADLINES:
+        figure = next((f for f in results.figures if f.test == test and f.row == row), None)
+        if not figure:
+            continue
+        unit = {'msg_s': ' M', 'pct': '%'}.get(figure.unit, ' ' + UNITS[figure.unit])
+        cells = []
+        for p in results.peers:
+            s = results.summary(p['key'], figure)
+            cells.append('' if s.median is None else
+                         shown(figure, type(s)([s.median])) + unit)
+        out.append(f"| {text} | {' | '.join(cells)} | {ahead_text(results, figure)} |")
+    return '\n'.join(out) + '\n'
+
+
+def write_csv(results, stream):
+    out = csv.writer(stream, lineterminator='\n')
+    out.writerow(['test', 'row', 'unit', 'peer', 'median', 'low', 'high', 'rounds'])
+    for figure in results.figures:
+        for peer in [p['key'] for p in results.peers] + ['limit']:
+            s = results.summary(peer, figure)
+            if s.n:
+                out.writerow([figure.test, ' '.join(map(str, figure.row)), figure.unit, peer,
+                              f'{s.median:.6g}', f'{s.low:.6g}', f'{s.high:.6g}', s.n])

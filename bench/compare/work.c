@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The work that mx_compare gives to each message library: one process of several,
+ * the same source for all.
+ *
+ *	driver [--ranks N] [--cpus LIST] [--time MS] [--unexpected BYTES] JOB...
+ *
+ * Rank 0 prints one line for each job: its name and a figure.
+ *
+ *	version			the library's own word
+ *	ready			ms from opening it to the first answer of a peer
+ *	connect			us of that from knowing the peer's address
+ *	memory			KiB resident in rank 0
+ *	latency:SIZE		us one way
+ *	rate:SIZE:WINDOW	messages a second, rank 0 to rank 1
+ *	match:KIND:FROM:DEPTH	us one way, 8 bytes, beside DEPTH others that are
+ *				"posted" or "unexpected"; FROM "exact" or "any"
+ *	overlap:WHO:SIZE	% of a transfer hidden; WHO computes
+ *	many:SIZE:WINDOW	messages a second from all others to rank 0
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "overlap.h"
+#include "work.h"
+
+/* Latency ---------------------------------------------------------------------- */
+
+static double pingpong(size_t size, int from, uint64_t n)
+{
+	double start = now();
+
+	for (uint64_t i = 0; i < n; i++) {
+		if (rank == 0)
+			peer_send(1, out, size, TAG_PING);
+		peer_recv(from, in, size, TAG_PING);
+		if (rank == 1)
+			peer_send(0, out, size, TAG_PING);
+	}
+	return now() - start;
+}
+
+static double run_latency(const struct job *j, uint64_t n)
+{
+	return pingpong(j->size, !rank, n) / 2;
+}
+
+/* Rate, as OSU's osu_bw: a window, then an answer -------------------------------- */
+
+static double run_rate(const struct job *j, uint64_t n)
+{
+	static peer_req reqs[MAX_WINDOW];
+	double start = now();
+
+	for (uint64_t i = 0; i < n; i++) {
+		for (unsigned k = 0; k < j->window; k++)
+			if (rank == 0)
+				peer_isend(1, out, j->size, TAG_PING, &reqs[k]);
+			else
+				peer_irecv(0, in, j->size, TAG_PING, &reqs[k]);
+		peer_wait_all(reqs, j->window);
+		if (rank == 0)
+			peer_recv(1, NULL, 0, TAG_ACK);
+		else
+			peer_send(0, NULL, 0, TAG_ACK);
+	}
+	return now() - start;
+}
+
+/* The same from many to rank 0 ---------------------------------------------------- */
+
+static double run_many(const struct job *j, uint64_t n)
+{
+	static peer_req reqs[MAX_RANKS * MAX_WINDOW];
+	double start = now();
+	unsigned count;
+
+	for (uint64_t i = 0; i < n; i++) {
+		count = 0;
+		for (int r = 1; r < ranks; r++)
+			for (unsigned k = 0; k < j->window && (rank == 0 || rank == r); k++)
+				if (rank == 0)
+					peer_irecv(r, in, j->size, TAG_PING, &reqs[count++]);
+				else
+					peer_isend(0, out, j->size, TAG_PING, &reqs[count++]);
+		peer_wait_all(reqs, count);
+		for (int r = 1; r < ranks && rank == 0; r++)
+			peer_send(r, NULL, 0, TAG_ACK);
+		if (rank)
+			peer_recv(0, NULL, 0, TAG_ACK);
+	}
+	return now() - start;
+}
+
+/* Matching ----------------------------------------------------------------------- */
+
+/* What was sent before has arrived after it, both ways. */
+static inline void sync_pair(void)
+{
+	char a = 0, b = 0;
+	peer_req s, r;
+
+	peer_irecv(!rank, &b, 1, TAG_SYNC, &r);
+	peer_isend(!rank, &a, 1, TAG_SYNC, &s);
+	peer_wait(&s);
+	peer_wait(&r);
+}
+
+static int match_from(const struct job *j)
+{
+	return !strcmp(j->text[1], "any") ? ANY : !rank;
+}
+
+static double run_match(const struct job *j, uint64_t n)
+{
+	return pingpong(8, match_from(j), n) / 2;
+}
+
+static double match(struct job *j)
+{
+	static peer_req reqs[MAX_DEPTH];
+	bool posted = !strcmp(j->text[0], "posted");
+	unsigned depth = (unsigned)strtoul(j->text[2], NULL, 10);
+	int from = match_from(j);
+	double took;
+
+	if (depth > MAX_DEPTH)
+		die(j->name, "too deep");
+	sync_pair();
+	for (unsigned i = 0; i < depth; i++)
+		if (posted)
+			peer_irecv(from, in, 8, TAG_OTHERS + i, &reqs[i]);
+		else
+			peer_isend(!rank, out, 8, TAG_OTHERS + i, &reqs[i]);
+	sync_pair();
+	took = per_turn(j);
+	for (unsigned i = 0; i < depth; i++)
+		if (posted)
+			peer_send(!rank, out, 8, TAG_OTHERS + i);
+		else
+			peer_recv(!rank, in, 8, TAG_OTHERS + i);
+	for (unsigned i = 0; i < depth; i++)
+		peer_wait(&reqs[i]);
+	sync_pair();
+	return took;
+}
+
+/* The table ------------------------------------------------------------------------ */
+
+static double windows(struct job *j, double (*run)(const struct job *, uint64_t), unsigned senders)
+{
+	j->size = number(j, 0, MAX_SIZE);
+	j->window = number(j, 1, MAX_WINDOW);
+	j->run = run;
+	return j->window * senders / per_turn(j);
+}
+
+static void prepare(void)
+{
+}
+
+static double figure(struct job *j)
+{
+	const char *kind = j->name;
+
+	if (!strcmp(kind, "ready"))
+		return (opened + connected) * 1e3;
+	if (!strcmp(kind, "connect"))
+		return PEER_CONNECTS_AT_OPEN ? NAN : connected * 1e6;
+	if (!strcmp(kind, "memory"))
+		return resident;
+	if (!strcmp(kind, "latency")) {
+		j->size = number(j, 0, MAX_SIZE);
+		j->run = run_latency;
+		return per_turn(j) * 1e6;
+	}
+	if (!strcmp(kind, "rate"))
+		return windows(j, run_rate, 1);
+	if (!strcmp(kind, "many"))
+		return windows(j, run_many, (unsigned)ranks - 1);
+	if (!strcmp(kind, "match") && j->ntext == 3) {
+		j->run = run_match;
+		return match(j) * 1e6;
+	}
+	if (!strcmp(kind, "overlap") && j->ntext == 2)
+		return overlap(number(j, 1, MAX_SIZE), strcmp(j->text[0], "receiver") != 0,
+			       strcmp(j->text[0], "sender") != 0);
+	die(kind, "no such job");
+	return 0;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The frame of a driver: its arguments, its repetitions, its output. */
+#ifndef COMPARE_WORK_H
+#define COMPARE_WORK_H
+
+#include "peer.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#define CHUNKS 5	     /* a figure is the median of so many */
+#define MAX_SIZE (16u << 20) /* of a message */
+#define MAX_DEPTH 100000
+#define MAX_WINDOW 1024
+
+enum { TAG_PING = 1, TAG_ACK, TAG_SAY, TAG_SYNC, TAG_GO, TAG_OTHERS = 1000 };
+
+/* One figure: what to do n times, and the parameters of its name. */
+struct job {
+	const char *name;
+	double (*run)(const struct job *j, uint64_t n); /* seconds, at rank 0 */
+	size_t size;
+	unsigned window;
+	char *text[3]; /* parameters as they came */
+	unsigned ntext;
+};
+
+static char *out, *in;	  /* MAX_SIZE each */
+static double chunk_time; /* seconds for each of CHUNKS */
+
+static inline double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static inline int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static inline double median(double *v, unsigned n)
+{
+	qsort(v, n, sizeof v[0], by_value);
+	return (v[(n - 1) / 2] + v[n / 2]) / 2;
+}
+
+/* Rank 0 tells the others a number. */
+static inline void say(uint64_t n)
+{
+	for (int r = 1; r < ranks; r++)
+		peer_send(r, &n, sizeof n, TAG_SAY);
+}
+
+static inline uint64_t hear(void)
+{
+	uint64_t n = 0;
+
+	peer_recv(0, &n, sizeof n, TAG_SAY);
+	return n;
+}
+
+/* Seconds for one turn, at rank 0: as many as fit into the time, the median of chunks. */
+static inline double per_turn(const struct job *j)
+{
+	double v[CHUNKS], took, grow;
+	uint64_t n = 1;
+
+	if (rank) {
+		while ((n = hear()) != 0)
+			j->run(j, n);
+		return 0;
+	}
+	for (;;) {
+		say(n);
+		took = j->run(j, n);
+		if (took >= chunk_time / 4 || n > UINT64_C(1) << 40)
+			break;
+		/* A short run says little: grow carefully. */
+		grow = chunk_time / 2 / (took + 1e-9);
+		n *= grow < 2 ? 2 : grow > 16 ? 16 : (uint64_t)grow;
+	}
+	n = (uint64_t)((double)n * chunk_time / took) + 1;
+	for (unsigned i = 0; i < CHUNKS; i++) {
+		say(n);
+		v[i] = j->run(j, n) / (double)n;
+	}
+	say(0);
+	return median(v, CHUNKS);
+}
+
+/* The driver's own ------------------------------------------------------------- */
+
+/* Before there is more than one process. */
+static void prepare(void);
+/* Does one job; rank 0 returns its figure. */
+static double figure(struct job *j);
+
+static double opened, connected; /* seconds */
+static double resident;		 /* KiB, before the buffers */
+
+/* To the first answer of the first peer; then the others, who wait for it. */
+static void connect_all(void)
+{
+	double start;
+
+	for (int r = rank ? 0 : 1; r < (rank ? 1 : ranks); r++)
+		peer_await(r);
+	start = now();
+	for (int r = rank ? 0 : 1; r < (rank ? 1 : ranks); r++) {
+		peer_connect(r);
+		if (rank == 0)
+			peer_send(r, NULL, 0, TAG_GO);
+		else
+			peer_recv(r, NULL, 0, TAG_GO);
+		if (rank == 0)
+			peer_recv(r, NULL, 0, TAG_ACK);
+		else
+			peer_send(r, NULL, 0, TAG_ACK);
+		if (r <= 1)
+			connected = now() - start;
+	}
+}
+
+static double resident_kib(void)
+{
+	FILE *f = fopen("/proc/self/smaps_rollup", "r");
+	unsigned long kib = 0;
+	char line[256];
+
+	while (f && fgets(line, sizeof line, f))
+		if (sscanf(line, "Rss: %lu", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib ? (double)kib : NAN;
+}
+
+static unsigned number(const struct job *j, unsigned i, unsigned max)
+{
+	unsigned long v = i < j->ntext ? strtoul(j->text[i], NULL, 10) : max + 1ul;
+
+	if (v > max)
+		die(j->name, "its parameters are wrong");
+	return (unsigned)v;
+}
+
+static void do_job(const char *spec)
+{
+	struct job j = {.ntext = 0};
+	char text[256], *rest = text;
+	double v;
+
+	if (!strcmp(spec, "version")) {
+		peer_version(text, sizeof text);
+		if (rank == 0)
+			printf("version %s\n", text);
+		return;
+	}
+	snprintf(text, sizeof text, "%s", spec);
+	j.name = strsep(&rest, ":");
+	while (rest && j.ntext < 3)
+		j.text[j.ntext++] = strsep(&rest, ":");
+	v = figure(&j);
+	if (rank == 0)
+		printf("%s %.6g\n", spec, v);
+	fflush(stdout);
+}
+
+static char *buffer(void)
+{
+	char *p = aligned_alloc(4096, MAX_SIZE);
+
+	if (!p)
+		die("memory", "not enough");
+	memset(p, 1, MAX_SIZE);
+	return p;
+}
+
+static int processors(const char *list)
+{
+	int n = 1;
+
+	while (*list)
+		n += *list++ == ',';
+	return n;
+}
+
+static int options(int argc, char **argv, const char **cpus)
+{
+	static const struct option names[] = {
+		{"ranks", 1, NULL, 'r'},      {"cpus", 1, NULL, 'c'}, {"time", 1, NULL, 't'},
+		{"unexpected", 1, NULL, 'u'}, {NULL, 0, NULL, 0},
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		if (c == 'r')
+			ranks = atoi(optarg);
+		else if (c == 'c')
+			*cpus = optarg;
+		else if (c == 't')
+			chunk_time = atof(optarg) / 1e3 / CHUNKS;
+		else if (c == 'u')
+			unexpected = strtoull(optarg, NULL, 10);
+		else
+			exit(2);
+	}
+	if (ranks < 2 || ranks > MAX_RANKS || chunk_time <= 0)
+		die("arguments", "out of range");
+	return optind;
+}
+
+int main(int argc, char **argv)
+{
+	const char *cpus = "0";
+	double start;
+	int first;
+
+	ranks = 2;
+	chunk_time = 20e-3 / CHUNKS;
+	first = options(argc, argv, &cpus);
+	crowded = processors(cpus) < ranks;
+	prepare();
+	peer_launch();
+	launch_bind(rank, cpus);
+	start = now();
+	peer_open();
+	opened = now() - start;
+	connect_all();
+	resident = resident_kib();
+	out = buffer();
+	in = buffer();
+	for (int i = first; i < argc; i++)
+		do_job(argv[i]);
+	peer_close();
+	return 0;
+}
+
+#endif /* COMPARE_WORK_H */

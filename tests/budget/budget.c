@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What tests/checks/budget counts the instructions of: functions named counted_*,
+ * called once for each message. Everything happens in one thread, so nothing waits
+ * and every batch takes the same path; batch_end() is where one count ends.
+ *
+ *	budget		all cases, as a test that what is counted works
+ *	budget CASE	one case
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mcapi.h"
+#include "myriexpress.h"
+
+#define BATCH 64 /* as budget knows; a multiple of what happens now and then */
+#define BATCHES 24
+#define MATCH 7
+#define COUNTED __attribute__((noinline, noclone)) void
+
+#define MUST(what)                                                                                 \
+	do {                                                                                       \
+		if (!(what)) {                                                                     \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* Seen by callgrind as they are. */
+COUNTED counted_send(mx_endpoint_t from, mx_endpoint_addr_t to);
+COUNTED counted_post(mx_endpoint_t ep);
+COUNTED counted_take(mx_endpoint_t ep);
+COUNTED counted_unexpected(mx_endpoint_t ep);
+COUNTED counted_poll(mx_endpoint_t ep);
+COUNTED counted_scalar_send(mcapi_sclchan_send_hndl_t h);
+COUNTED counted_scalar_receive(mcapi_sclchan_recv_hndl_t h);
+COUNTED batch_end(void);
+
+static mx_endpoint_t a, b;
+static mx_endpoint_addr_t to_b, to_a;
+static mx_request_t posted;
+static uint64_t out, in;
+
+COUNTED batch_end(void)
+{
+	__asm__ volatile("");
+}
+
+/* MX ------------------------------------------------------------------------------ */
+
+static inline void finish(mx_endpoint_t ep, mx_request_t *req)
+{
+	mx_status_t status;
+	uint32_t done;
+
+	MUST(mx_test(ep, req, &status, &done) == MX_SUCCESS);
+	MUST(done && status.code == MX_STATUS_SUCCESS);
+}
+
+static inline void post(mx_endpoint_t ep)
+{
+	mx_segment_t seg = {&in, sizeof(in)};
+
+	MUST(mx_irecv(ep, &seg, 1, MATCH, MX_MATCH_MASK_NONE, NULL, &posted) == MX_SUCCESS);
+}
+
+COUNTED counted_send(mx_endpoint_t from, mx_endpoint_addr_t to)
+{
+	mx_segment_t seg = {&out, sizeof(out)};
+	mx_request_t req;
+
+	MUST(mx_isend(from, &seg, 1, to, MATCH, NULL, &req) == MX_SUCCESS);
+	finish(from, &req);
+}
+
+COUNTED counted_post(mx_endpoint_t ep)
+{
+	post(ep);
+}
+
+COUNTED counted_take(mx_endpoint_t ep)
+{
+	finish(ep, &posted);
+}
+
+COUNTED counted_unexpected(mx_endpoint_t ep)
+{
+	mx_status_t status;
+	uint32_t found;
+
+	MUST(mx_iprobe(ep, MATCH, MX_MATCH_MASK_NONE, &status, &found) == MX_SUCCESS && found);
+	post(ep);
+	finish(ep, &posted);
+}
+
+COUNTED counted_poll(mx_endpoint_t ep)
+{
+	mx_status_t status;
+	uint32_t done;
+
+	MUST(mx_test(ep, &posted, &status, &done) == MX_SUCCESS && !done);
+}
+
+/* Credits and whatever else goes back are taken in where nobody counts. */
+static void settle(void)
+{
+	mx_status_t status;
+	uint32_t found;
+
+	MUST(mx_iprobe(a, ~UINT64_C(0), MX_MATCH_MASK_NONE, &status, &found) == MX_SUCCESS);
+	MUST(mx_iprobe(b, ~UINT64_C(0), MX_MATCH_MASK_NONE, &status, &found) == MX_SUCCESS);
+}
+
+static void check_arrived(uint64_t i)
+{
+	MUST(in == i);
+	in = 0;
+}
+
+static void eager_send(void)
+{
+	out++;
+	counted_send(a, to_b);
+	post(b);
+	finish(b, &posted);
+	check_arrived(out);
+}
+
+static void eager_receive(void)
+{
+	counted_post(b);
+	out++;
+	counted_send(a, to_b);
+	counted_take(b);
+	check_arrived(out);
+}
+
+static void unexpected_receive(void)
+{
+	out++;
+	counted_send(a, to_b);
+	counted_unexpected(b);
+	check_arrived(out);
+}
+
+/* A receive that stays: its message comes after the poll. */
+static void poll_in_vain(void)
+{
+	post(b);
+	counted_poll(b);
+	out++;
+	counted_send(a, to_b);
+	finish(b, &posted);
+	check_arrived(out);
+}
+
+static void open_mx(void)
+{
+	uint64_t nic;
+	uint32_t id;
+	mx_endpoint_addr_t mine;
+
+	MUST(mx_init() == MX_SUCCESS);
+	MUST(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 1, NULL, 0, &a) == MX_SUCCESS);
+	MUST(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 1, NULL, 0, &b) == MX_SUCCESS);
+	MUST(mx_get_endpoint_addr(b, &mine) == MX_SUCCESS);
+	MUST(mx_decompose_endpoint_addr(mine, &nic, &id) == MX_SUCCESS);
+	MUST(mx_connect(a, nic, id, 1, 30000, &to_b) == MX_SUCCESS);
+	MUST(mx_get_endpoint_addr(a, &mine) == MX_SUCCESS);
+	MUST(mx_decompose_endpoint_addr(mine, &nic, &id) == MX_SUCCESS);
+	MUST(mx_connect(b, nic, id, 1, 30000, &to_a) == MX_SUCCESS);
+}
+
+static void close_mx(void)
+{
+	MUST(mx_close_endpoint(a) == MX_SUCCESS && mx_close_endpoint(b) == MX_SUCCESS);
+	MUST(mx_finalize() == MX_SUCCESS);
+}
+
+/* MCAPI --------------------------------------------------------------------------- */
+
+static mcapi_sclchan_send_hndl_t scalars_out;
+static mcapi_sclchan_recv_hndl_t scalars_in;
+
+COUNTED counted_scalar_send(mcapi_sclchan_send_hndl_t h)
+{
+	mcapi_status_t status;
+
+	mcapi_sclchan_send_uint64(h, out, &status);
+	MUST(status == MCAPI_SUCCESS);
+}
+
+COUNTED counted_scalar_receive(mcapi_sclchan_recv_hndl_t h)
+{
+	mcapi_status_t status;
+
+	in = mcapi_sclchan_recv_uint64(h, &status);
+	MUST(status == MCAPI_SUCCESS);
+}
+
+static void scalar(void)
+{
+	out++;
+	counted_scalar_send(scalars_out);
+	counted_scalar_receive(scalars_in);
+	check_arrived(out);
+}
+
+static void open_mcapi(void)
+{
+	mcapi_endpoint_t from, to;
+	mcapi_version_t version;
+	mcapi_request_t opened[3];
+	mcapi_status_t status;
+	size_t size;
+
+	mcapi_initialize(1, &version, &status);
+	MUST(status == MCAPI_SUCCESS);
+	from = mcapi_create_endpoint(1, &status);
+	MUST(status == MCAPI_SUCCESS);
+	to = mcapi_create_endpoint(2, &status);
+	MUST(status == MCAPI_SUCCESS);
+	mcapi_connect_sclchan_i(from, to, &opened[0], &status);
+	MUST(status == MCAPI_SUCCESS);
+	mcapi_open_sclchan_recv_i(&scalars_in, to, &opened[1], &status);
+	MUST(status == MCAPI_SUCCESS);
+	mcapi_open_sclchan_send_i(&scalars_out, from, &opened[2], &status);
+	MUST(status == MCAPI_SUCCESS);
+	for (int i = 0; i < 3; i++)
+		MUST(mcapi_wait(&opened[i], &size, &status, MCAPI_INFINITE) &&
+		     status == MCAPI_SUCCESS);
+}
+
+static void close_mcapi(void)
+{
+	mcapi_status_t status;
+
+	mcapi_finalize(&status);
+	MUST(status == MCAPI_SUCCESS);
+}
+
+static void no_settle(void)
+{
+}
+
+/* ---------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	void (*open)(void), (*one)(void), (*between)(void), (*close)(void);
+} cases[] = {
+	{"eager_send", open_mx, eager_send, settle, close_mx},
+	{"eager_receive", open_mx, eager_receive, settle, close_mx},
+	{"unexpected_receive", open_mx, unexpected_receive, settle, close_mx},
+	{"poll", open_mx, poll_in_vain, settle, close_mx},
+	{"scalar", open_mcapi, scalar, no_settle, close_mcapi},
+};
+
+int main(int argc, char **argv)
+{
+	unsigned done = 0;
+
+	for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		if (argc > 1 && strcmp(argv[1], cases[c].name) != 0)
+			continue;
+		cases[c].open();
+		for (unsigned i = 0; i < BATCHES; i++) {
+			for (unsigned k = 0; k < BATCH; k++)
+				cases[c].one();
+			cases[c].between();
+			batch_end();
+		}
+		cases[c].close();
+		done++;
+	}
+	MUST(done);
+	return 0;
+}
