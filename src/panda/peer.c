@@ -2,6 +2,7 @@
 /* Other platforms: finding them, what they send, what they are owed. */
 #include "panda/pan.h"
 
+#define OWED_MAX 8     /* that a stream of delayed ones gets on */
 #define RETRY_US 50000 /* a platform that has not begun yet is looked for again */
 
 uint32_t tw_pn_delay_us = 1000;
@@ -172,7 +173,7 @@ void tw_pn_owe(struct tw_ep *ep, struct tw_pn_peer *peer, unsigned ack)
 	if (ack == PAN_MP_EXTERNAL || peer->state != TW_PN_HERE)
 		return;
 	peer->owed++;
-	if (ack == PAN_MP_NORMAL) {
+	if (ack == PAN_MP_NORMAL || peer->owed == OWED_MAX) {
 		pay(ep, peer);
 	} else if (peer->owed == 1) {
 		peer->due_at = tw_clock() + tw_clock_us(tw_pn_delay_us);
