@@ -97,18 +97,37 @@ static void split(struct bench *b)
 		exit(1);
 }
 
+/* Which end this is of a job. */
+static void find_role(struct bench *b)
+{
+	uint32_t size;
+	mx_return_t rc = mx_job_info(&b->rank, &size);
+
+	if (rc != MX_SUCCESS)
+		bench_failed("mx_job_info", rc);
+	if (size < 2)
+		bench_fail("a job of one process; --local starts the other end by itself");
+	b->lead = b->rank == 0;
+	bench_role = b->lead ? "" : " (other end)";
+	/* Where no launcher tells of it, the endpoint id is known by the rank. */
+	if (getenv("TAGWIRE_RANK"))
+		b->o.endpoint = b->rank;
+}
+
 static void open_endpoint(struct bench *b)
 {
 	mx_param_t param = {.key = MX_PARAM_UNEXP_QUEUE_MAX};
-	bool server = b->o.mode == BENCH_SERVER;
+	bool client = b->o.mode == BENCH_CLIENT;
 	mx_return_t rc;
 
 	mx_set_error_handler(MX_ERRORS_RETURN);
 	rc = mx_init();
 	if (rc != MX_SUCCESS)
 		bench_failed("mx_init", rc);
+	if (b->o.mode == BENCH_JOB)
+		find_role(b);
 	param.val.unexp_queue_max = b->o.unexp_max;
-	rc = mx_open_endpoint(b->o.board, server ? b->o.endpoint : MX_ANY_ENDPOINT, BENCH_FILTER,
+	rc = mx_open_endpoint(b->o.board, client ? MX_ANY_ENDPOINT : b->o.endpoint, BENCH_FILTER,
 			      b->o.unexp_max ? &param : NULL, b->o.unexp_max ? 1 : 0, &b->endpoint);
 	if (rc != MX_SUCCESS)
 		bench_failed("mx_open_endpoint", rc);
@@ -134,6 +153,14 @@ static void connect_peer(struct bench *b, uint64_t nic, uint32_t id)
 		bench_failed("mx_decompose_endpoint_addr2", rc);
 }
 
+static void exchange(struct bench *b)
+{
+	mx_return_t rc = mx_job_exchange(b->endpoint);
+
+	if (rc != MX_SUCCESS)
+		bench_failed("mx_job_exchange", rc);
+}
+
 /* Tells the other end where we are: through the socket, or through the user. */
 static void announce(struct bench *b)
 {
@@ -142,6 +169,10 @@ static void announce(struct bench *b)
 	struct address a = {.pad = 0};
 	mx_return_t rc;
 
+	if (b->o.mode == BENCH_JOB) {
+		exchange(b);
+		return;
+	}
 	rc = mx_get_endpoint_addr(b->endpoint, &mine);
 	if (rc == MX_SUCCESS)
 		rc = mx_decompose_endpoint_addr(mine, &a.nic_id, &a.endpoint_id);
@@ -160,6 +191,14 @@ static void announce(struct bench *b)
 static void find_server(struct bench *b, struct address *a)
 {
 	mx_return_t rc;
+
+	if (b->o.mode == BENCH_JOB) {
+		exchange(b);
+		rc = mx_job_peer(0, &a->nic_id, &a->endpoint_id);
+		if (rc != MX_SUCCESS)
+			bench_failed("mx_job_peer", rc);
+		return;
+	}
 
 	if (b->o.mode == BENCH_LOCAL) {
 		if (recv(b->channel, a, sizeof *a, MSG_WAITALL) != sizeof *a)
@@ -225,6 +264,12 @@ static void reach_peer(struct bench *b)
 	check_hello(&h, &status);
 }
 
+static void close_endpoint(struct bench *b)
+{
+	mx_close_endpoint(b->endpoint);
+	mx_finalize();
+}
+
 void bench_start(struct bench *b, const struct bench_options *o)
 {
 	memset(b, 0, sizeof *b);
@@ -236,7 +281,12 @@ void bench_start(struct bench *b, const struct bench_options *o)
 	if (o->mode == BENCH_LOCAL)
 		split(b);
 	open_endpoint(b);
-	if (o->mode == BENCH_SERVER || (o->mode == BENCH_LOCAL && b->lead))
+	if (b->rank > 1) {
+		exchange(b);
+		close_endpoint(b);
+		exit(0);
+	}
+	if (o->mode == BENCH_SERVER || (o->mode != BENCH_CLIENT && b->lead))
 		accept_peer(b);
 	else
 		reach_peer(b);
@@ -254,12 +304,6 @@ void bench_lead(struct bench *b, struct bench_order *order)
 	bench_isend(b, order, sizeof *order, BENCH_MATCH(BENCH_KIND_ORDER, 0), &sent);
 	bench_finish(b, &sent, &status);
 	bench_finish(b, &ready, &status);
-}
-
-static void close_endpoint(struct bench *b)
-{
-	mx_close_endpoint(b->endpoint);
-	mx_finalize();
 }
 
 /* Our other end has nothing left to do; a stuck one must not keep us. */

@@ -26,7 +26,7 @@
 
 /* What the command line says, for all measuring tools. */
 struct bench_options {
-	enum { BENCH_LOCAL, BENCH_SERVER, BENCH_CLIENT } mode;
+	enum { BENCH_LOCAL, BENCH_SERVER, BENCH_CLIENT, BENCH_JOB } mode;
 	bool local, server; /* asked for by name */
 	bool no_bind, help, version;
 	char *host;
@@ -76,7 +76,8 @@ enum {
 
 #define BENCH_HELP                                                                                 \
 	"Where the two ends are:\n"                                                                \
-	"  --local             both here, each on a core of its own (default)\n"                   \
+	"  --local             both here, each on a core of its own (default, but under\n"         \
+	"                      mpirun and the like, where ranks 0 and 1 are the two ends)\n"       \
 	"  --no-bind           leave it to the system where they run\n"                            \
 	"  --server            wait for a client, which then measures and reports\n"               \
 	"  --host NAME:BOARD   measure to the server on that board; needs --endpoint\n"            \
@@ -103,6 +104,7 @@ struct bench {
 	mx_endpoint_addr_t peer;
 	uint64_t peer_nic;
 	uint32_t peer_id, peer_session;
+	uint32_t rank; /* in a job */
 	bool lead;
 	bool blocking;	/* mx_wait() instead of mx_test() */
 	bool leaving;	/* the other end may go now */
@@ -126,7 +128,8 @@ struct bench_order {
 
 /*
  * Starts both ends and connects them. In a local run this forks: both return,
- * and lead tells them apart. Every failure from here on ends the program.
+ * and lead tells them apart. In a job ranks 0 and 1 are the ends, and others end
+ * here, well. Every failure from here on ends the program.
  */
 void bench_start(struct bench *b, const struct bench_options *o);
 /* The leading end: gives an order and returns when the other is ready. */

@@ -3,6 +3,12 @@
 
 #include "benchlib.h"
 
+/* A launcher, or somebody by hand, has started several of us. */
+static bool launched(void)
+{
+	return getenv("PMIX_RANK") || getenv("TAGWIRE_RANK");
+}
+
 bool bench_option(struct bench_options *o, int c, const char *arg)
 {
 	switch (c) {
@@ -60,11 +66,14 @@ void bench_options_end(struct bench_options *o, int argc, char **argv, const cha
 		bench_usage("'%s' is one argument too many", argv[optind]);
 	if (o->local + o->server + (o->host != NULL) > 1)
 		bench_usage("--local, --server and --host exclude each other");
-	o->mode = o->server ? BENCH_SERVER : o->host ? BENCH_CLIENT : BENCH_LOCAL;
+	o->mode = o->server		    ? BENCH_SERVER
+		  : o->host		    ? BENCH_CLIENT
+		  : !o->local && launched() ? BENCH_JOB
+					    : BENCH_LOCAL;
 	if (o->host && !*o->host)
 		bench_usage("--host needs a name");
 	if (o->mode == BENCH_CLIENT && o->endpoint == MX_ANY_ENDPOINT)
 		bench_usage("--host needs the server's --endpoint");
-	if (o->mode == BENCH_LOCAL && o->endpoint != MX_ANY_ENDPOINT)
+	if (o->mode != BENCH_SERVER && o->mode != BENCH_CLIENT && o->endpoint != MX_ANY_ENDPOINT)
 		bench_usage("--endpoint goes with --server or --host");
 }

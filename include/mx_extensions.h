@@ -56,6 +56,24 @@ mx_return_t mx_get_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void 
 mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
 					uint32_t *endpoint_id, uint32_t *session_id);
 
+/*
+ * Ours: the processes of a job. It is the launcher's (mpirun, srun, by PMIx), that
+ * of TAGWIRE_RANK, or one of this process alone: tagwire-launch(7).
+ */
+
+/* This process's number, from 0, and how many there are. Either may be NULL. */
+mx_return_t mx_job_info(uint32_t *rank, uint32_t *size);
+
+/* All tell each other of an endpoint; waits for all where a launcher can tell. */
+mx_return_t mx_job_exchange(mx_endpoint_t endpoint);
+
+/* The endpoint of a process in the last exchange. */
+mx_return_t mx_job_peer(uint32_t rank, uint64_t *nic_id, uint32_t *endpoint_id);
+
+/* mx_connect() to it; the timeout is in seconds, or MX_INFINITE. */
+mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filter,
+			   uint32_t timeout, mx_endpoint_addr_t *endpoint_addr);
+
 /* For allocators that tell MX of freed memory; nothing is cached, returns 1. */
 int mx__regcache_clean(void *ptr, size_t length);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Modules: found by name, loaded once, never unloaded. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/module.h"
 #include "providers/replay/replay.h"
 
 #ifdef HAVE_CONFIG_H
@@ -34,26 +34,13 @@ bool tw_fabric_named(const char *name, size_t len)
 
 static void load(struct known *k)
 {
-	const char *dir = *tw_settings.modules ? tw_settings.modules : TW_MODULE_DIR;
-	const struct tw_fabric *f;
-	char path[TW_SETTING_PATH_MAX + 64], symbol[64];
-	void *module;
+	char symbol[64], why[256];
 
 	k->tried = true;
-	snprintf(path, sizeof(path), "%s/tagwire_%s.so", dir, k->name);
-	module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!module) {
-		tw_log(TW_LOG_INFO, "no %s: %s", k->name, dlerror());
-		return;
-	}
 	snprintf(symbol, sizeof(symbol), "tw_fabric_%s", k->name);
-	f = dlsym(module, symbol);
-	if (!f || f->version != TW_FABRIC_VERSION) {
-		tw_log(TW_LOG_WARN, "%s is of another version of Tagwire", path);
-		dlclose(module);
-		return;
-	}
-	k->fabric = f;
+	k->fabric = tw_module_load(k->name, symbol, TW_FABRIC_VERSION, why, sizeof(why));
+	if (!k->fabric)
+		tw_log(TW_LOG_INFO, "no %s: %s", k->name, why);
 }
 
 unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FABRICS])

@@ -22,6 +22,7 @@
 	X(RNDV_SPLIT, "rendezvous split between both sides")                                       \
 	X(PULL_REFUSED, "pulls refused by the system")                                             \
 	X(PUT_FAILED, "parts of a peer that could not be written")                                 \
+	X(ACK_SENT, "acknowledgements sent")                                                       \
 	X(NO_CREDIT, "sends without eager credit")                                                 \
 	X(SEND_QUEUED, "sends queued behind a full ring")                                          \
 	X(BELL_RUNG, "bells rung")                                                                 \

@@ -68,6 +68,17 @@ static int parse_UINT(const char *text, uint32_t *out)
 	return 0;
 }
 
+static int parse_RANK(const char *text, char *out)
+{
+	unsigned rank, size;
+	char more;
+
+	if (*text < '0' || *text > '9' || sscanf(text, "%u/%u%c", &rank, &size, &more) != 2 ||
+	    rank >= size)
+		return -1;
+	return parse_text(text, out, TW_SETTING_STR_MAX);
+}
+
 static int parse_PORT(const char *text, uint32_t *out)
 {
 	return parse_UINT(text, out) < 0 || *out == 0 || *out > 65535 - 8192 ? -1 : 0;
@@ -85,6 +96,7 @@ static int parse_BOOL(const char *text, bool *out)
 #define PLACE_STR(x) (x)
 #define PLACE_LIST(x) (x)
 #define PLACE_PATH(x) (x)
+#define PLACE_RANK(x) (x)
 #define PLACE_PORT(x) (&(x))
 #define PLACE_UINT(x) (&(x))
 #define PLACE_BOOL(x) (&(x))

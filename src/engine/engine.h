@@ -42,7 +42,9 @@
 #define TW_MAX_NODES 256
 #define TW_EID_MEMBERS (TW_EID_NODES + TW_MAX_NODES) /* and from here on to members of a job */
 #define TW_MAX_MEMBERS 1024
-#define TW_EID_END (TW_EID_MEMBERS + TW_MAX_MEMBERS)
+#define TW_EID_PLATFORMS (TW_EID_MEMBERS + TW_MAX_MEMBERS) /* from here on, to platforms */
+#define TW_MAX_PLATFORMS 4096
+#define TW_EID_END (TW_EID_PLATFORMS + TW_MAX_PLATFORMS)
 #define TW_MAX_OPEN 2048      /* open endpoints of a process */
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
@@ -186,6 +188,7 @@ struct tw_peer {
 	uint32_t window, used; /* lines granted, lines in use */
 	uint32_t owed;	       /* lines to give back */
 	uint32_t fair;	       /* what the window should be */
+	uint32_t tell;	       /* messages that the other taker is still to hear of */
 	uint32_t nrts;	       /* announcements not yet answered */
 	struct tw_req *rx_req; /* whose fragments are coming */
 	struct tw_umsg *rx_umsg;
@@ -217,6 +220,12 @@ struct tw_taker {
 	void (*attend)(struct tw_ep *ep);
 	/* The peer is gone. No sends here. */
 	void (*down)(struct tw_ep *ep, const struct tw_peer *p);
+	/* Its taker told of so many messages (tw_tell), or NULL. No sends here. */
+	void (*told)(struct tw_ep *ep, struct tw_peer *p, uint32_t n);
+	/* Does what is due by time; the next time wanted, or 0. May be NULL. No sends here. */
+	uint64_t (*expire)(struct tw_ep *ep, uint64_t now);
+	/* Messages keep their place in the window until tw_take_release(). */
+	bool holds;
 };
 
 struct tw_ep {
@@ -268,6 +277,7 @@ struct tw_ep {
 	uint64_t events, kicked;
 	uint64_t claims; /* counts what blocked probes returned */
 	uint32_t wakeups;
+	uint64_t expects; /* tick until which something is about to come: waiters poll */
 	_Atomic(uint32_t) gen;
 	int epfd, wakefd;
 	struct tw_watch wake_watch;
@@ -515,6 +525,10 @@ struct tw_umsg *tw_umsg_get(struct tw_ep *ep, uint32_t room);
 void tw_umsg_put(struct tw_ep *ep, struct tw_umsg *u);
 /* A taker receives an announced message. Ends the announcement. */
 void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r);
+/* What a message of that length held is the sender's again. */
+void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len);
+/* Tells the other side's taker of so many messages; overtakes what is matched. */
+void tw_tell(struct tw_peer *p, uint32_t n);
 /* Forgets announcements and halves of messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 
@@ -658,6 +672,12 @@ void tw_disarm(struct tw_ep *ep);
 /* wait.c ----------------------------------------------------------------- */
 
 enum tw_waited { TW_W_TRUE, TW_W_TIMEOUT, TW_W_WOKEN, TW_W_CLOSED };
+/*
+ * A few looks without pausing or leaving the lock, for what is about to come;
+ * tw_wait() goes on from there, in a friendlier way.
+ */
+bool tw_poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
+		   uint64_t us);
 /* Waits until test(ep, arg); the lock is given up while it sleeps. */
 enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
 		       uint64_t timeout_us);
@@ -691,12 +711,19 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
 /* Where a NIC is on the IP network, port 0; TW_EUNREACH when that is not known. */
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa);
+/* The board here of a NIC id; false if it is none of ours. */
+bool tw_board_of(uint64_t nic_id, uint32_t *board);
 /* NIC ids of this host, for providers. */
 const uint64_t *tw_local_nics(unsigned *n);
 
 /* place.c; no lock ------------------------------------------------------- */
 
-/* Reads TAGWIRE_NODES; false if it makes no sense. */
+/*
+ * The NIC ids of n numbered nodes, or ranks, by TAGWIRE_NODES; false if that makes no
+ * sense, or names one from limit on.
+ */
+bool tw_places(uint64_t *nics, unsigned n, unsigned limit);
+/* The same for all nodes; the calls below ask it. */
 bool tw_place_init(void);
 uint64_t tw_place_nic(uint32_t node);
 /* The board that a node has here; false if it lives on another host. */

@@ -54,7 +54,7 @@ const struct tw_upcalls tw_upcalls = {
 static bool idle(const struct tw_peer *p)
 {
 	return tw_list_empty(&p->owing) && tw_list_empty(&p->pulling) && tw_list_empty(&p->sendq) &&
-	       tw_list_empty(&p->pushing) && !tw_credits_due(p);
+	       tw_list_empty(&p->pushing) && !p->tell && !tw_credits_due(p);
 }
 
 bool tw_flush(struct tw_ep *ep)
@@ -102,6 +102,8 @@ void tw_expire(struct tw_ep *ep)
 	next = tw_connect_expire(ep, now);
 	for (unsigned i = 0; i < ep->nprovs; i++)
 		next = earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
+	if (ep->taker && ep->taker->expire)
+		next = earlier(next, ep->taker->expire(ep, now));
 	if (next)
 		tw_timer(&ep->host, next);
 }

@@ -250,10 +250,11 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
 
 /* Messages of an interface that does not match ------------------------------ */
 
-/* What is left of it lies in its own memory: the sender may go on at once. */
+/* What is left of it lies in its own memory: mostly, the sender may go on at once. */
 static enum tw_err hand_over(struct tw_peer *p, struct tw_umsg *u)
 {
-	release_credits(p, tw_credit_cost(u->len));
+	if (!p->ep->taker->holds)
+		release_credits(p, tw_credit_cost(u->len));
 	p->ep->counters[TW_C_RECV_DONE]++;
 	p->ep->counters[TW_C_RECV_BYTES] += u->len;
 	p->ep->events++;
@@ -298,6 +299,7 @@ static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const st
 		return TW_AGAIN;
 	describe(u, p, hdr);
 	u->rndv = true;
+	u->sync = false;
 	u->have = 0;
 	u->ref = rts->ref;
 	u->address = rts->address;
@@ -305,6 +307,14 @@ static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const st
 	memcpy(u->data, key, key_len);
 	p->ep->taker->arrived(p->ep, u);
 	return TW_OK;
+}
+
+void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len)
+{
+	struct tw_peer *p = tw_peer_at(ep, from);
+
+	if (p && p->state == TW_PEER_UP)
+		release_credits(p, tw_credit_cost(len));
 }
 
 void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r)

@@ -170,6 +170,7 @@ static bool pay(struct tw_peer *p, struct tw_req *r)
 		tw_rndv_received(p, r);
 		break;
 	default:
+		p->ep->counters[TW_C_ACK_SENT]++;
 		tw_recv_finish(p->ep, r);
 	}
 	return true;
@@ -236,6 +237,22 @@ static void return_credits(struct tw_peer *p)
 	}
 }
 
+void tw_tell(struct tw_peer *p, uint32_t n)
+{
+	p->tell += n;
+	tw_peer_work(p);
+}
+
+static bool send_told(struct tw_peer *p)
+{
+	if (p->link->provider->send(p->link, TW_SEND_CONTROL,
+				    tw_hdr_make(TW_TELL, 0, 0, p->tell, 0), NULL, 0, 0) != TW_OK)
+		return false;
+	p->ep->counters[TW_C_ACK_SENT]++;
+	p->tell = 0;
+	return true;
+}
+
 bool tw_rndv_flush(struct tw_peer *p)
 {
 	bool moved = false;
@@ -246,6 +263,8 @@ bool tw_rndv_flush(struct tw_peer *p)
 		moved |= tw_direct_pull(p);
 	if (!tw_list_empty(&p->pushing))
 		moved |= push_some(p);
+	if (tw_unlikely(p->tell))
+		moved |= send_told(p);
 	return_credits(p);
 	return moved;
 }
@@ -312,6 +331,16 @@ static enum tw_err acknowledged(struct tw_peer *p, struct tw_hdr hdr)
 	return TW_OK;
 }
 
+static enum tw_err told(struct tw_peer *p, struct tw_hdr hdr)
+{
+	struct tw_ep *ep = p->ep;
+
+	if (!ep->taker || !ep->taker->told)
+		return TW_EPROTO;
+	ep->taker->told(ep, p, tw_hdr_len(hdr));
+	return TW_OK;
+}
+
 enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload, uint32_t len)
 {
 	switch (tw_hdr_type(hdr)) {
@@ -329,6 +358,8 @@ enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *pay
 		return tw_direct_share(p, hdr, payload, len);
 	case TW_PUT:
 		return tw_direct_written(p, hdr);
+	case TW_TELL:
+		return told(p, hdr);
 	default:
 		return TW_EPROTO;
 	}

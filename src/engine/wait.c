@@ -117,10 +117,12 @@ struct spin {
 	uint64_t start, yielded, limit;
 };
 
-static void spin_from(struct spin *s, uint64_t now)
+static void spin_from(const struct tw_ep *ep, struct spin *s, uint64_t now)
 {
 	s->start = s->yielded = now;
 	s->limit = tw_clock_us(tw_settings.spin_us);
+	if (tw_unlikely(ep->expects > now))
+		s->limit = tw_max(s->limit, ep->expects - now);
 }
 
 /*
@@ -154,6 +156,25 @@ static void let_in(struct tw_ep *ep)
 	tw_lock(&ep->slot->lock);
 }
 
+bool tw_poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
+		   uint64_t us)
+{
+	uint64_t start = 0, now;
+
+	for (unsigned i = 1;; i++) {
+		if (test(ep, arg))
+			return true;
+		tw_progress(ep);
+		if (tw_likely(i & 15))
+			continue;
+		now = tw_clock();
+		start = start ? start : now;
+		if (now - start > tw_clock_us(us) || ep->closing ||
+		    tw_lock_wanted(&ep->slot->lock))
+			return false;
+	}
+}
+
 enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
 		       uint64_t timeout_us)
 {
@@ -167,7 +188,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 		return TW_W_TIMEOUT;
 	if (timeout_us != TW_FOREVER)
 		deadline = now + tw_clock_us(timeout_us);
-	spin_from(&spin, now);
+	spin_from(ep, &spin, now);
 	ep->nwaiting++;
 	for (;;) {
 		/* The lock is left on the way: what happens meanwhile shows here. */
@@ -180,7 +201,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 			idle = false;
 		} else if (!idle) {
 			idle = true;
-			spin_from(&spin, tw_clock());
+			spin_from(ep, &spin, tw_clock());
 		}
 		let_in(ep);
 		if ((++loops & 15) == 0) {

@@ -14,6 +14,7 @@
  *   CREDIT  -                  -               -
  *   SHARE   sender's ref       bytes wanted    struct tw_share
  *   PUT     receiver's ref     -               -  (flags: enum tw_done)
+ *   TELL    -                  messages        -  (for an interface that does not match)
  *
  * EAGER, FRAG and RTS arrive in the order of the sends. The rest names its
  * request and may overtake. Every packet returns credits. A PUT of the whole
@@ -35,6 +36,7 @@ enum tw_packet {
 	TW_CREDIT,
 	TW_SHARE,
 	TW_PUT,
+	TW_TELL,
 };
 
 #define TW_FLAG_SYNC 1 /* of EAGER: acknowledge the match */

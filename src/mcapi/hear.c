@@ -9,7 +9,7 @@ static uint32_t node_at(uint64_t where)
 {
 	uint32_t id = where & 0xffff;
 
-	return id >= TW_EID_NODES && id < TW_EID_END ? id - TW_EID_NODES : TW_MAX_NODES;
+	return id >= TW_EID_NODES && id < TW_EID_NODES + TW_MAX_NODES ? id - TW_EID_NODES : TW_MAX_NODES;
 }
 
 /* A node that speaks to us can be spoken to. */

@@ -106,28 +106,6 @@ mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, struct tw_req
 	return lost;
 }
 
-/*
- * A few looks without pausing or leaving the lock, for what is about to come;
- * tw_wait() goes on from there, in a friendlier way.
- */
-static bool poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *, void *), void *arg)
-{
-	uint64_t start = 0, now;
-
-	for (unsigned i = 1;; i++) {
-		if (test(ep, arg))
-			return true;
-		tw_progress(ep);
-		if (tw_likely(i & 15))
-			continue;
-		now = tw_clock();
-		start = start ? start : now;
-		if (now - start > tw_clock_us(POLL_US) || ep->closing ||
-		    tw_lock_wanted(&ep->slot->lock))
-			return false;
-	}
-}
-
 enum tw_waited tw_mc_wait(struct tw_node *n, bool (*test)(struct tw_ep *, void *), void *arg,
 			  int timeout)
 {
@@ -136,7 +114,7 @@ enum tw_waited tw_mc_wait(struct tw_node *n, bool (*test)(struct tw_ep *, void *
 
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
 		tw_mc_attend(ep);
-	if (tw_likely(timeout && poll_first(ep, test, arg)))
+	if (tw_likely(timeout && tw_poll_first(ep, test, arg, POLL_US)))
 		return TW_W_TRUE;
 	now = tw_clock();
 	if (timeout >= 0)

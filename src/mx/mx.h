@@ -16,6 +16,8 @@ _Static_assert(MX_MAX_SEGMENTS == TW_MAX_SEGMENTS, "one limit");
 #define TW_MX_HIDDEN UINTPTR_MAX
 
 bool tw_mx_ready(void);
+void tw_mx_job_end(void);
+void tw_mx_job_forked(void);
 
 /*
  * Reports a failure to the error handler in force (the endpoint's, else the

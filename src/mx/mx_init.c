@@ -18,6 +18,7 @@ static void forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	atomic_store(&ready, false);
+	tw_mx_job_forked();
 }
 
 static void register_fork(void)
@@ -79,6 +80,7 @@ mx_return_t mx_finalize(void)
 		if (ours)
 			tw_ep_close(atomic_load(&tw_slots[i].handle));
 	}
+	tw_mx_job_end();
 	atomic_store_explicit(&ready, false, memory_order_release);
 	tw_end();
 	pthread_mutex_unlock(&mutex);

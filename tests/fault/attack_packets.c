@@ -194,6 +194,8 @@ static void one_packet(struct attacker *a, struct talk *t)
 		put(a, t, tw_hdr_make(TW_DONE, (uint8_t)below(a, 3), 0, 0, a_ref(a, t)), 0);
 	} else if (r < 91) {
 		put(a, t, tw_hdr_make(TW_ACK, 0, 0, 0, a_ref(a, t)), 0);
+	} else if (r < 92) {
+		put(a, t, tw_hdr_make(TW_TELL, 0, 0, (uint32_t)odd(a), 0), 0);
 	} else if (r < 99) {
 		put(a, t, tw_hdr_make(TW_CREDIT, 0, (uint16_t)odd(a), 0, 0), 0);
 	} else {

@@ -26,7 +26,7 @@ static int mapped(const char *name)
 int main(void)
 {
 	static const char *const none[] = {"libfabric", "libibverbs", "librdmacm", "tagwire_ofi",
-					   "tagwire_verbs"};
+					   "tagwire_verbs", "libpmix", "tagwire_pmix"};
 	char out[100000], in[100000];
 	mx_endpoint_t a, b;
 	mx_endpoint_addr_t to;
@@ -37,7 +37,11 @@ int main(void)
 	uint32_t id, result;
 
 	twt_fill(out, sizeof(out), 1);
-	if (mx_init() || mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &a) ||
+	if (mx_init() || mx_job_info(&id, &result) || id != 0 || result != 1) {
+		puts("without a launcher there is a job");
+		return 1;
+	}
+	if ( mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &a) ||
 	    mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &b) || mx_get_endpoint_addr(b, &to) ||
 	    mx_decompose_endpoint_addr(to, &nic, &id) || mx_connect(a, nic, id, 1, 10, &to) ||
 	    mx_irecv(b, &into, 1, 1, ~0ull, NULL, &r) || mx_isend(a, &from, 1, to, 1, NULL, &s) ||

@@ -44,6 +44,11 @@ static bool same_LIST(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
+static bool same_RANK(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
 static bool same_BOOL(bool a, bool b)
 {
 	return a == b;
@@ -107,12 +112,14 @@ static const char *sample(const char *env)
 #define TEXT_STR(env, dflt) sample(env)
 #define TEXT_PATH(env, dflt) "/some/where"
 #define TEXT_LIST(env, dflt) SAMPLE_STR
+#define TEXT_RANK(env, dflt) "1/3"
 #define TEXT_PORT(env, dflt) "4000"
 #define TEXT_UINT(env, dflt) SAMPLE_UINT
 #define TEXT_BOOL(env, dflt) SAMPLE_BOOL(dflt)
 #define VALUE_STR(env, dflt) sample(env)
 #define VALUE_PATH(env, dflt) "/some/where"
 #define VALUE_LIST(env, dflt) SAMPLE_STR
+#define VALUE_RANK(env, dflt) "1/3"
 #define VALUE_PORT(env, dflt) 4000u
 #define VALUE_UINT(env, dflt) 65536u
 #define VALUE_BOOL(env, dflt) !(dflt)

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Latency and bandwidth of Panda messages by kind of acknowledgement, and of a
+ * remote procedure call, beside MX messages between the same two processes.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "measure.h"
+#include "pan_mp.h"
+
+const char bench_tool[] = "panda_perf";
+
+#define WINDOW 16 /* messages under way in a stream */
+#define PORT 1
+
+static const char help[] =
+	"Usage: panda_perf [options]\n"
+	"Measures latency (half of a round trip) and bandwidth of Panda messages, by kind\n"
+	"of acknowledgement and by size, and a null remote procedure call (a request to a\n"
+	"port, the answer to a direct ticket), beside MX messages of the same run.\n\n"
+	"What to measure:\n"
+	"  --kind KIND         normal, delayed, external or rpc only (default all)\n"
+	"  --size BYTES        one size only; k and m multiply by 1024\n"
+	"  --min BYTES         the smallest (default 8)\n"
+	"  --max BYTES         the largest (default 1m); doubled from one to the "
+	"next\n\n" BENCH_HELP;
+
+static const struct table_column columns[] = {
+	{"kind", "kind", "%s"},
+	{"size", "bytes", "%" PRIu64},
+	{"latency_us", "latency us", "%.3f"},
+	{"latency_min_us", "least us", "%.3f"},
+	{"mx_us", "MX us", "%.3f"},
+	{"mx_ratio", "to MX", "%.2f"},
+	{"line_us", "line us", "%.3f"},
+	{"mb_s", "MB/s", "%.1f"},
+};
+
+enum kind { NORMAL, DELAYED, EXTERNAL, RPC, KINDS };
+static const char *const kinds[KINDS] = {"normal", "delayed", "external", "rpc"};
+
+enum what { BOUNCE, STREAM, MX };
+
+struct options {
+	struct bench_options b;
+	enum kind first, last;
+	uint32_t min, max;
+};
+
+struct row {
+	enum kind kind;
+	uint32_t size;
+	uint64_t bounces, streams, mx; /* in the next round */
+	struct bench_series latency, line, beside, ratio, rate;
+};
+
+/* One measurement, known to both ends. */
+struct run {
+	enum what what;
+	enum kind kind;
+	uint32_t size;
+};
+
+static struct bench_memory memory, memory_in;
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	static const struct option options[] = {
+		BENCH_OPTIONS,	       {"kind", 1, NULL, 'k'}, {"size", 1, NULL, 's'},
+		{"min", 1, NULL, 'm'}, {"max", 1, NULL, 'M'},  {NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*o = (struct options){.b = BENCH_DEFAULTS, .last = RPC, .min = 8, .max = 1 << 20};
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'k':
+			o->first = NORMAL;
+			while (o->first < KINDS && strcmp(optarg, kinds[o->first]))
+				o->first++;
+			if (o->first == KINDS)
+				bench_usage("--kind is normal, delayed, external or rpc, not '%s'",
+					    optarg);
+			o->last = o->first;
+			break;
+		case 's':
+			o->min = o->max = (uint32_t)bench_number("size", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'm':
+			o->min = (uint32_t)bench_number("min", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		case 'M':
+			o->max = (uint32_t)bench_number("max", optarg, 0, BENCH_MAX_SIZE);
+			break;
+		default:
+			if (!bench_option(&o->b, c, optarg))
+				bench_usage_hint();
+		}
+	}
+	bench_options_end(&o->b, argc, argv, help);
+	if (o->b.mode == BENCH_SERVER || o->b.mode == BENCH_CLIENT)
+		bench_usage(
+			"between hosts a launcher starts both ends, or TAGWIRE_RANK tells them");
+	if (o->min > o->max)
+		bench_usage("--min is above --max");
+}
+
+/* Panda ------------------------------------------------------------------------- */
+
+static void start_panda(const char *place)
+{
+	char option[] = "--panda-rank", text[8];
+	char *argv[] = {(char *)(uintptr_t)bench_tool, option, text, NULL};
+	int argc = place ? 3 : 1;
+
+	snprintf(text, sizeof text, "%s", place ? place : "");
+	if (!place)
+		argv[1] = NULL;
+	pan_init(&argc, argv);
+	pan_mp_init(NULL, NULL);
+	if (pan_mp_register_port(NULL) != PORT)
+		bench_fail("Panda could not begin");
+}
+
+static void end_panda(void)
+{
+	if (pan_nr_platforms())
+		pan_end();
+}
+
+static inline void sent(int ticket, pan_mp_ack_t ack)
+{
+	if (ack == PAN_MP_EXTERNAL)
+		pan_mp_ack_send(ticket);
+	else
+		pan_mp_finish_send(ticket);
+}
+
+static inline int give(int to, int port, uint32_t size, pan_mp_ack_t ack)
+{
+	int ticket = pan_mp_send(to, port, memory.base, (int)size, ack);
+
+	if (__builtin_expect(ticket < 0, 0))
+		bench_fail("pan_mp_send failed");
+	return ticket;
+}
+
+static inline void *take(int ticket, uint32_t size)
+{
+	int capacity, len;
+	void *data = pan_mp_finish_receive(ticket, &capacity, &len);
+
+	if (__builtin_expect(!data || (uint32_t)len != size, 0))
+		bench_fail("a message of %u bytes came with %d", size, len);
+	return data;
+}
+
+static void bounce_lead(const struct run *r, uint64_t n)
+{
+	pan_mp_ack_t ack = (pan_mp_ack_t)r->kind;
+
+	for (uint64_t i = 0; i < n; i++) {
+		int receive = pan_mp_receive(PORT), send = give(1, PORT, r->size, ack);
+
+		pan_free(take(receive, r->size));
+		sent(send, ack);
+	}
+}
+
+static void bounce_follow(const struct run *r, uint64_t n)
+{
+	pan_mp_ack_t ack = (pan_mp_ack_t)r->kind;
+	int send = -1;
+
+	for (uint64_t i = 0; i < n; i++) {
+		pan_free(take(pan_mp_receive(PORT), r->size));
+		/* The message is the answer to our last. */
+		if (send >= 0)
+			sent(send, ack);
+		send = give(0, PORT, r->size, ack);
+	}
+	if (send >= 0)
+		sent(send, ack);
+}
+
+/* A request says where the answer is to go. */
+static void call(const struct run *r, uint64_t n)
+{
+	(void)r;
+	for (uint64_t i = 0; i < n; i++) {
+		int answer = pan_mp_receive(PAN_MP_DIRECT_PORT), send;
+
+		memcpy(memory.base, &answer, sizeof answer);
+		send = give(1, PORT, sizeof answer, PAN_MP_EXTERNAL);
+		pan_free(take(answer, 0));
+		pan_mp_ack_send(send);
+	}
+}
+
+static void serve(const struct run *r, uint64_t n)
+{
+	int send = -1, answer;
+	void *request;
+
+	(void)r;
+	for (uint64_t i = 0; i < n; i++) {
+		request = take(pan_mp_receive(PORT), sizeof answer);
+		memcpy(&answer, request, sizeof answer);
+		pan_free(request);
+		if (send >= 0)
+			pan_mp_finish_send(send);
+		send = give(0, answer, 0, PAN_MP_DELAYED);
+	}
+	if (send >= 0)
+		pan_mp_finish_send(send);
+}
+
+static void stream_lead(const struct run *r, uint64_t n)
+{
+	pan_mp_ack_t ack = (pan_mp_ack_t)r->kind;
+	int tickets[WINDOW], last = pan_mp_receive(PORT);
+
+	for (uint64_t i = 0; i < n; i++) {
+		if (i >= WINDOW)
+			sent(tickets[i % WINDOW], ack);
+		tickets[i % WINDOW] = give(1, PORT, r->size, ack);
+	}
+	pan_free(take(last, 0));
+	for (uint64_t i = n > WINDOW ? n - WINDOW : 0; i < n; i++)
+		sent(tickets[i % WINDOW], ack);
+}
+
+static void stream_follow(const struct run *r, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		pan_free(take(pan_mp_receive(PORT), r->size));
+	pan_mp_finish_send(give(0, PORT, 0, PAN_MP_NORMAL));
+}
+
+/* Both ends ---------------------------------------------------------------------- */
+
+static struct bench_pingpong pingpong(uint32_t size)
+{
+	return (struct bench_pingpong){
+		.out = memory.base,
+		.in = memory_in.base,
+		.size = size,
+		.match = BENCH_MATCH(BENCH_KIND_TOOL, 0),
+		.mask = MX_MATCH_MASK_NONE,
+	};
+}
+
+static void prepare(uint64_t size)
+{
+	if (size > BENCH_MAX_SIZE)
+		bench_fail("the other end asks for %" PRIu64 " bytes", size);
+	bench_memory(&memory, size + sizeof(int));
+	bench_memory(&memory_in, size + 1);
+}
+
+static void follow(struct bench *b)
+{
+	struct bench_order order;
+
+	while (bench_follow(b, &order)) {
+		struct run r = {(enum what)order.arg[0], (enum kind)order.arg[1],
+				(uint32_t)order.arg[2]};
+		struct bench_pingpong p;
+
+		prepare(order.arg[2]);
+		if (r.what == MX) {
+			p = pingpong(r.size);
+			bench_pingpong_follow(b, &p, order.arg[3]);
+			continue;
+		}
+		bench_ready(b);
+		if (r.what == STREAM)
+			stream_follow(&r, order.arg[3]);
+		else if (r.kind == RPC)
+			serve(&r, order.arg[3]);
+		else
+			bounce_follow(&r, order.arg[3]);
+	}
+}
+
+static double run(struct bench *b, void *arg, uint64_t n)
+{
+	const struct run *r = arg;
+	struct bench_order order = {.op = BENCH_OP_TOOL, .arg = {r->what, r->kind, r->size, n}};
+	struct bench_pingpong p = pingpong(r->size);
+	double start;
+
+	bench_lead(b, &order);
+	if (r->what == MX)
+		return bench_pingpong_lead(b, &p, n);
+	start = bench_now();
+	if (r->what == STREAM)
+		stream_lead(r, n);
+	else if (r->kind == RPC)
+		call(r, n);
+	else
+		bounce_lead(r, n);
+	return bench_now() - start;
+}
+
+/* Microseconds for one of it; n is how often, for this round and the next. */
+static double one(struct bench *b, const struct row *row, enum what what, uint64_t *n)
+{
+	struct run r = {what, row->kind, row->size};
+	double took;
+	uint64_t now;
+
+	if (!*n)
+		*n = bench_calibrate(b, run, &r, b->o.seconds);
+	now = *n;
+	run(b, &r, now / 20 + 1);
+	took = run(b, &r, now);
+	*n = bench_adjust(now, took, b->o.seconds);
+	return took / (double)now * 1e6;
+}
+
+/* A call is compared with a message each way. */
+static void measure(struct bench *b, struct row *r)
+{
+	double us, mx;
+
+	prepare(r->size);
+	bench_add(&r->line, bench_line(b));
+	mx = one(b, r, MX, &r->mx) / 2;
+	us = one(b, r, BOUNCE, &r->bounces);
+	if (r->kind != RPC)
+		us /= 2;
+	bench_add(&r->beside, mx);
+	bench_add(&r->latency, us);
+	bench_add(&r->ratio, us / (r->kind == RPC ? 2 * mx : mx));
+	bench_add(&r->rate,
+		  r->kind == RPC ? (double)NAN : r->size / one(b, r, STREAM, &r->streams));
+}
+
+static void report(const struct options *o, const struct row *rows, unsigned n)
+{
+	struct table t;
+
+	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
+	for (unsigned i = 0; i < n; i++) {
+		table_text(&t, kinds[rows[i].kind]);
+		table_count(&t, rows[i].size);
+		table_real(&t, bench_median(&rows[i].latency));
+		table_real(&t, bench_least(&rows[i].latency));
+		table_real(&t, bench_median(&rows[i].beside));
+		table_real(&t, bench_median(&rows[i].ratio));
+		table_real(&t, bench_median(&rows[i].line));
+		table_real(&t, bench_median(&rows[i].rate));
+	}
+	table_close(&t);
+}
+
+static unsigned make_rows(const struct options *o, struct row *rows)
+{
+	uint32_t sizes[BENCH_MAX_SIZES];
+	unsigned n = 0, m = bench_sizes(o->min, o->max, sizes);
+
+	for (enum kind kind = o->first; kind <= o->last; kind++) {
+		if (kind == RPC)
+			rows[n++] = (struct row){.kind = kind};
+		for (unsigned i = 0; i < m && kind != RPC; i++)
+			rows[n++] = (struct row){.kind = kind, .size = sizes[i]};
+	}
+	return n;
+}
+
+static void lead(struct bench *b, const struct options *o)
+{
+	static struct row rows[3 * BENCH_MAX_SIZES + 1];
+	unsigned n = make_rows(o, rows);
+
+	for (unsigned round = 0; round < o->b.rounds; round++)
+		for (unsigned i = 0; i < n; i++) {
+			bench_progress("round %u of %u, %s of %u bytes", round + 1, o->b.rounds,
+				       kinds[rows[i].kind], rows[i].size);
+			measure(b, &rows[i]);
+		}
+	bench_progress_end();
+	bench_stop(b);
+	end_panda();
+	report(o, rows, n);
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	struct bench b;
+	char job[32];
+
+	parse(&o, argc, argv);
+	if (o.b.mode == BENCH_JOB) {
+		/* First, for a process that has no part in it ends in bench_start(). */
+		start_panda(NULL);
+		atexit(end_panda);
+		bench_start(&b, &o.b);
+	} else {
+		/* Platforms of ours shall not meet those of a program that runs. */
+		snprintf(job, sizeof job, "panda_perf%d", (int)getpid());
+		setenv("TAGWIRE_JOB", job, 0);
+		bench_start(&b, &o.b);
+		start_panda(b.lead ? "0/2" : "1/2");
+	}
+	if (b.lead) {
+		lead(&b, &o);
+	} else {
+		follow(&b);
+		end_panda();
+	}
+	return 0;
+}

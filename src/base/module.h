@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Loadable modules: tagwire_NAME.so in the library's directory, or TAGWIRE_MODULES. */
+#ifndef TW_MODULE_H
+#define TW_MODULE_H
+
+#include <stdint.h>
+
+/*
+ * Loads a module and finds its structure of that name, which begins with a version.
+ * NULL with the reason in why. A module stays loaded.
+ */
+const void *tw_module_load(const char *name, const char *symbol, uint32_t version, char *why,
+			   unsigned len);
+
+#endif /* TW_MODULE_H */

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The job of this process: the launcher's, the environment's, or its own. */
+#include "job/job.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/module.h"
+#include "engine/engine.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#define KEY 0x70616e64 /* of jobs without a launcher: TAGWIRE_JOB keeps them apart */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static unsigned users;
+static struct tw_job current;
+static const struct tw_launcher *launcher; /* NULL: nobody started us */
+
+/* R/N, with R below N. */
+static bool parse_place(const char *text, struct tw_job *job)
+{
+	unsigned rank, size;
+	char more;
+
+	if (sscanf(text, "%u/%u%c", &rank, &size, &more) != 2 || *text < '0' || *text > '9' ||
+	    rank >= size || size > TW_MAX_PLATFORMS)
+		return false;
+	job->rank = rank;
+	job->size = size;
+	return true;
+}
+
+static enum tw_err join_environment(const char *place)
+{
+	uint64_t *nics;
+	bool good;
+
+	if (!parse_place(place, &current)) {
+		tw_log(TW_LOG_ERROR,
+		       "TAGWIRE_RANK=%s: not a rank and a size, as 0/2, of at most %u", place,
+		       TW_MAX_PLATFORMS);
+		return TW_EPROTO;
+	}
+	nics = calloc(current.size, sizeof(*nics));
+	if (!nics)
+		return TW_ENOMEM;
+	good = tw_places(nics, current.size, TW_MAX_PLATFORMS);
+	free(nics);
+	return good ? TW_OK : TW_EPROTO;
+}
+
+/*
+ * A launcher that cannot be spoken to is an error: to go on alone would run the
+ * program as often as it has processes.
+ */
+static enum tw_err join_launcher(void)
+{
+	char why[256] = "";
+
+	launcher =
+		tw_module_load("pmix", "tw_launcher_pmix", TW_LAUNCHER_VERSION, why, sizeof(why));
+	if (launcher && launcher->begin(&current, why, sizeof(why)) &&
+	    current.size <= TW_MAX_PLATFORMS && current.rank < current.size) {
+		current.launched = true;
+		return TW_OK;
+	}
+	tw_log(TW_LOG_ERROR, "a PMIx launcher started this process, but cannot be asked: %s",
+	       *why ? why : "too many processes");
+	launcher = NULL;
+	return TW_EUNREACH;
+}
+
+static enum tw_err join(const char *place)
+{
+	current = (struct tw_job){.rank = 0, .size = 1, .key = KEY};
+	launcher = NULL;
+	if (!place && *tw_settings.rank)
+		place = tw_settings.rank;
+	if (place)
+		return join_environment(place);
+	if (getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK"))
+		return join_launcher();
+	return TW_OK;
+}
+
+static void forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	users = 0;
+	launcher = NULL;
+}
+
+static void register_fork(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+enum tw_err tw_job_begin(const char *place, struct tw_job *job)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	enum tw_err err = TW_OK;
+
+	pthread_once(&once, register_fork);
+	pthread_mutex_lock(&mutex);
+	if (users == 0)
+		err = join(place);
+	if (err == TW_OK) {
+		users++;
+		*job = current;
+	}
+	pthread_mutex_unlock(&mutex);
+	return err;
+}
+
+void tw_job_end(void)
+{
+	pthread_mutex_lock(&mutex);
+	if (--users == 0 && launcher)
+		launcher->end();
+	pthread_mutex_unlock(&mutex);
+}
+
+enum tw_err tw_job_board(uint32_t *board)
+{
+	uint64_t *nics;
+	enum tw_err err = TW_OK;
+
+	*board = 0;
+	if (launcher || current.size == 1)
+		return TW_OK;
+	nics = calloc(current.size, sizeof(*nics));
+	if (!nics)
+		return TW_ENOMEM;
+	if (!tw_places(nics, current.size, TW_MAX_PLATFORMS))
+		err = TW_EPROTO;
+	else if (!tw_board_of(nics[current.rank], board))
+		err = TW_EPERM;
+	if (err == TW_EPERM)
+		tw_log(TW_LOG_ERROR, "TAGWIRE_NODES: rank %u is on another host", current.rank);
+	free(nics);
+	return err;
+}
+
+/* Endpoint ids differ as the ranks do. */
+static enum tw_err guess(uint64_t mine, uint64_t *all)
+{
+	uint32_t id = (mine & 0xffff) - current.rank;
+
+	if ((mine & 0xffff) < current.rank || id + current.size > TW_EID_END)
+		return TW_EPROTO;
+	if (!tw_places(all, current.size, TW_MAX_PLATFORMS))
+		return TW_EPROTO;
+	for (uint32_t i = 0; i < current.size; i++)
+		all[i] = all[i] << 16 | (id + i);
+	all[current.rank] = mine;
+	return TW_OK;
+}
+
+enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
+{
+	enum tw_err err = TW_OK;
+	char why[256] = "";
+
+	pthread_mutex_lock(&mutex);
+	if (launcher && !launcher->exchange(mine, all, why, sizeof(why)))
+		err = TW_EUNREACH;
+	else if (!launcher)
+		err = guess(mine, all);
+	pthread_mutex_unlock(&mutex);
+	if (err == TW_EUNREACH)
+		tw_log(TW_LOG_ERROR, "the launcher does not tell of the other processes: %s", why);
+	return err;
+}
+
+enum tw_err tw_job_fence(void)
+{
+	enum tw_err err = TW_OK;
+	char why[256] = "";
+
+	pthread_mutex_lock(&mutex);
+	if (launcher && !launcher->fence(why, sizeof(why)))
+		err = TW_EUNREACH;
+	pthread_mutex_unlock(&mutex);
+	if (err != TW_OK)
+		tw_log(TW_LOG_ERROR, "the launcher cannot wait for the other processes: %s", why);
+	return err;
+}

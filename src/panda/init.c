@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Beginning and end of Panda, and what is known of the platforms. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "panda/pan.h"
+
+#define LINGER_US 2000000 /* pan_mp_end() waits so long for sends to leave */
+
+struct tw_pn tw_pn;
+
+/* pan_init() to pan_end(), pan_mp_init() to pan_mp_end(). */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool in_job;
+
+static _Atomic(int) my_pid = -1, nr_platforms;
+
+struct tw_ep *tw_pn_enter(const char *function)
+{
+	struct tw_ep *ep = tw_enter(atomic_load_explicit(&tw_pn.handle, memory_order_acquire));
+
+	if (tw_unlikely(!ep))
+		tw_log(TW_LOG_ERROR, "%s: not between pan_mp_init and pan_mp_end", function);
+	return ep;
+}
+
+/* A child owns nothing of its parent's; it may begin anew. */
+static void forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	memset(&tw_pn, 0, sizeof(tw_pn));
+	in_job = false;
+	atomic_store(&my_pid, -1);
+	atomic_store(&nr_platforms, 0);
+}
+
+static void register_fork(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+/* Takes --panda-rank R/N (or =R/N) out of the command line; NULL if it is not there. */
+static const char *take_place(int *argc, char **argv)
+{
+	static const char option[] = "--panda-rank";
+	const size_t n = sizeof(option) - 1;
+	const char *place = NULL;
+	int kept = 1;
+
+	if (!argc || !argv)
+		return NULL;
+	for (int i = 1; i < *argc; i++) {
+		if (strncmp(argv[i], option, n) == 0 && argv[i][n] == '=')
+			place = argv[i] + n + 1;
+		else if (strcmp(argv[i], option) == 0 && i + 1 < *argc)
+			place = argv[++i];
+		else
+			argv[kept++] = argv[i];
+	}
+	if (kept < *argc)
+		argv[kept] = NULL;
+	*argc = tw_min(kept, *argc);
+	return place;
+}
+
+void pan_init(int *argc, char **argv)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const char *place = take_place(argc, argv);
+
+	pthread_mutex_lock(&mutex);
+	if (in_job) {
+		tw_log(TW_LOG_ERROR, "pan_init: called twice");
+	} else if (tw_begin() == TW_OK) {
+		pthread_once(&once, register_fork);
+		in_job = tw_job_begin(place, &tw_pn.job) == TW_OK;
+		if (!in_job)
+			tw_end();
+	}
+	if (in_job) {
+		atomic_store(&my_pid, (int)tw_pn.job.rank);
+		atomic_store(&nr_platforms, (int)tw_pn.job.size);
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+void pan_start(void)
+{
+	pthread_mutex_lock(&mutex);
+	if (!in_job)
+		tw_log(TW_LOG_ERROR, "pan_start: pan_init has not been called, or has failed");
+	else
+		tw_job_fence();
+	pthread_mutex_unlock(&mutex);
+}
+
+int pan_my_pid(void)
+{
+	return atomic_load(&my_pid);
+}
+
+int pan_nr_platforms(void)
+{
+	return atomic_load(&nr_platforms);
+}
+
+/* Message passing --------------------------------------------------------------- */
+
+static void prepare(void)
+{
+	struct tw_list *lists[] = {&tw_pn.early, &tw_pn.fetches, &tw_pn.strangers,
+				   &tw_pn.due,	 &tw_pn.seeking, &tw_pn.dirty,
+				   &tw_pn.ready, &tw_pn.finished};
+
+	for (unsigned i = 0; i < tw_countof(lists); i++)
+		tw_list_init(lists[i]);
+	tw_pn.held = 0;
+	tw_pn.met = false;
+	tw_pn.nsending = tw_pn.nexpected = 0;
+	tw_pn.attending = tw_pn.dispatching = tw_pn.asleep = false;
+	tw_pn.running = NULL;
+	tw_pool_init(&tw_pn.tickets, sizeof(struct tw_pn_ticket), 1u << TW_PN_INDEX_BITS);
+	for (uint32_t i = 0; i < tw_pn.job.size; i++)
+		tw_pn_peer_init(&tw_pn.peers[i]);
+}
+
+/*
+ * Opens with the id of this platform; with a launcher, which tells the others of
+ * it, any other will do where another job has it.
+ */
+static enum tw_err open_endpoint(uint64_t *handle)
+{
+	struct tw_open how = {.endpoint_id = TW_EID_PLATFORMS + tw_pn.job.rank,
+			      .filter = tw_pn.job.key,
+			      .unexp_max = tw_settings.unexp_max,
+			      .taker = &tw_pn_taker};
+	enum tw_err err = tw_job_board(&how.board);
+
+	if (err != TW_OK)
+		return err;
+	for (unsigned i = 0; i < TW_MAX_PLATFORMS; i++) {
+		err = tw_ep_open(&how, handle);
+		if (err != TW_EBUSY || !tw_pn.job.launched)
+			break;
+		if (++how.endpoint_id == TW_EID_END)
+			how.endpoint_id = TW_EID_PLATFORMS;
+	}
+	return err;
+}
+
+/* Learns where all platforms are. */
+static enum tw_err meet(uint64_t handle)
+{
+	uint64_t *all = calloc(tw_pn.job.size, sizeof(*all));
+	struct tw_pn_peer *me = &tw_pn.peers[tw_pn.job.rank];
+	struct tw_ep *ep = tw_enter(handle);
+	uint64_t mine = ep->self->addr.where;
+	enum tw_err err = TW_ENOMEM;
+
+	/* This one needs no looking for. */
+	me->state = TW_PN_HERE;
+	me->addr = ep->self->addr;
+	ep->self->context = me;
+	tw_leave(ep);
+	if (all)
+		err = tw_job_exchange(mine, all);
+	if (err == TW_OK) {
+		ep = tw_enter(handle);
+		for (uint32_t i = 0; i < tw_pn.job.size; i++)
+			tw_pn.peers[i].where = all[i];
+		tw_pn_peers_met(ep);
+		tw_leave(ep);
+	}
+	free(all);
+	return err;
+}
+
+static void dispose(void)
+{
+	tw_pn_ports_fini();
+	tw_pn_tickets_fini();
+	free(tw_pn.peers);
+	tw_pn.peers = NULL;
+}
+
+static enum tw_err begin(void)
+{
+	uint64_t handle = 0;
+	enum tw_err err;
+
+	tw_pn.peers = calloc(tw_pn.job.size, sizeof(*tw_pn.peers));
+	if (!tw_pn.peers)
+		return TW_ENOMEM;
+	prepare();
+	err = open_endpoint(&handle);
+	if (err != TW_OK)
+		goto no_endpoint;
+	err = meet(handle);
+	if (err != TW_OK)
+		goto no_peers;
+	/* Its thread looks at once. */
+	atomic_store_explicit(&tw_pn.handle, handle, memory_order_release);
+	if (tw_pn_upcalls_begin())
+		return TW_OK;
+	atomic_store(&tw_pn.handle, 0);
+	err = TW_ENOMEM;
+no_peers:
+	tw_ep_close(handle);
+no_endpoint:
+	dispose();
+	return err;
+}
+
+void pan_mp_init(int *argc, char **argv)
+{
+	enum tw_err err = TW_OK;
+
+	(void)argc;
+	(void)argv;
+	pthread_mutex_lock(&mutex);
+	if (!in_job)
+		tw_log(TW_LOG_ERROR, "pan_mp_init: pan_init has not been called, or has failed");
+	else if (atomic_load(&tw_pn.handle))
+		tw_log(TW_LOG_ERROR, "pan_mp_init: called twice");
+	else
+		err = begin();
+	if (err == TW_EBUSY)
+		tw_log(TW_LOG_ERROR,
+		       "pan_mp_init: there is a platform %u already (TAGWIRE_JOB "
+		       "keeps jobs apart)",
+		       tw_pn.job.rank);
+	else if (err != TW_OK)
+		tw_log(TW_LOG_ERROR, "pan_mp_init: cannot open an endpoint, error %d", (int)err);
+	pthread_mutex_unlock(&mutex);
+}
+
+static bool all_have_left(struct tw_ep *ep, void *arg)
+{
+	(void)arg;
+	for (uint32_t i = 0; i < tw_pn.job.size; i++)
+		if (!tw_list_empty(&tw_pn.peers[i].out))
+			return false;
+	return tw_pn.nsending == 0 && !tw_unfinished(ep);
+}
+
+static void end(void)
+{
+	uint64_t handle = atomic_load(&tw_pn.handle);
+	struct tw_ep *ep = tw_enter(handle);
+
+	if (!ep)
+		return;
+	tw_pn_attend(ep);
+	tw_pn_pay_all(ep);
+	tw_wait(ep, all_have_left, NULL, LINGER_US);
+	tw_pn_pay_all(ep);
+	tw_leave(ep);
+	tw_pn_upcalls_end();
+	atomic_store(&tw_pn.handle, 0);
+	tw_ep_close(handle);
+	dispose();
+}
+
+static bool may_end(const char *function)
+{
+	if (tw_pn_in_upcall())
+		tw_log(TW_LOG_ERROR, "%s: not from an upcall", function);
+	return !tw_pn_in_upcall();
+}
+
+void pan_mp_end(void)
+{
+	if (!may_end(__func__))
+		return;
+	pthread_mutex_lock(&mutex);
+	if (atomic_load(&tw_pn.handle))
+		end();
+	else
+		tw_log(TW_LOG_ERROR, "pan_mp_end: pan_mp_init has not been called, or has failed");
+	pthread_mutex_unlock(&mutex);
+}
+
+void pan_end(void)
+{
+	if (!may_end(__func__))
+		return;
+	pthread_mutex_lock(&mutex);
+	if (in_job) {
+		end();
+		tw_job_end();
+		tw_end();
+		in_job = false;
+		atomic_store(&my_pid, -1);
+		atomic_store(&nr_platforms, 0);
+	} else {
+		tw_log(TW_LOG_ERROR, "pan_end: pan_init has not been called, or has failed");
+	}
+	pthread_mutex_unlock(&mutex);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory of messages. A received one lies where the engine put it, behind the
+ * engine's note of it; so does all of pan_malloc(), and one free does for both.
+ */
+#include <stdlib.h>
+
+#include "panda/pan.h"
+
+static void *resize(struct tw_umsg *u, size_t size)
+{
+	if (size > SIZE_MAX - sizeof(*u))
+		return NULL;
+	u = realloc(u, sizeof(*u) + size);
+	return u ? u->data : NULL;
+}
+
+void *pan_malloc(size_t size)
+{
+	return resize(NULL, size);
+}
+
+void *pan_realloc(void *ptr, size_t size)
+{
+	return resize(ptr ? tw_container(ptr, struct tw_umsg, data) : NULL, size);
+}
+
+void pan_free(void *ptr)
+{
+	if (ptr)
+		free(tw_container(ptr, struct tw_umsg, data));
+}

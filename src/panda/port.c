@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ports and receiving. An announced message has its place in a port's queue at
+ * once, so that order is kept. It is fetched when somebody waits for it, or ahead
+ * of that while what is held is below TAGWIRE_UNEXP_MAX.
+ */
+#include <stdlib.h>
+
+#include "panda/pan.h"
+
+static inline struct tw_umsg *at(struct tw_list *l)
+{
+	return tw_container(l, struct tw_umsg, unexp.all);
+}
+
+/*
+ * A message is in one of these states:
+ *
+ *                 rndv   sync   address
+ *   eager         false  false  -
+ *   announced     true   false  the sender's
+ *   on its way    true   true   of its struct fetch
+ *   fetched       false  true   -
+ */
+static inline bool whole(const struct tw_umsg *u)
+{
+	return !u->rndv;
+}
+
+static inline bool announced(const struct tw_umsg *u)
+{
+	return u->rndv && !u->sync;
+}
+
+/* Data on its way to a port's queue, or to a direct receive. */
+struct fetch {
+	struct tw_pn_op op;
+	struct tw_pn_peer *peer;
+	struct tw_umsg *u;
+	uint32_t port; /* or ticket */
+	bool unwanted;
+	struct tw_list link; /* on tw_pn.fetches */
+};
+
+static struct tw_pn_port *port_of(uint32_t number)
+{
+	return number - 1 < tw_pn.nports ? tw_pn.ports[number - 1] : NULL;
+}
+
+/* A message leaves the queues: its sender may send as much again. */
+static void take(struct tw_ep *ep, struct tw_umsg *u)
+{
+	tw_pn.held -= u->len;
+	if (!u->sync)
+		tw_take_release(ep, u->source, u->len);
+}
+
+/* Receives an announcement into nothing. */
+static void refuse(struct tw_ep *ep, struct tw_umsg *u)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
+
+	if (!r) {
+		tw_umsg_put(ep, u);
+		return;
+	}
+	r->context = NULL;
+	tw_take_pull(ep, u, r);
+}
+
+static void drop(struct tw_ep *ep, struct tw_umsg *u)
+{
+	if (announced(u)) {
+		refuse(ep, u);
+	} else if (!whole(u)) {
+		((struct fetch *)(uintptr_t)u->address)->unwanted = true;
+	} else {
+		take(ep, u);
+		tw_umsg_put(ep, u);
+	}
+}
+
+static void drop_all(struct tw_ep *ep, struct tw_list *msgs)
+{
+	while (!tw_list_empty(msgs)) {
+		struct tw_umsg *u = at(msgs->next);
+
+		tw_list_del(&u->unexp.all);
+		drop(ep, u);
+	}
+}
+
+static void serve(struct tw_ep *ep, struct tw_pn_port *port);
+
+static void settle_direct(struct tw_ep *ep, const struct fetch *f, bool lost)
+{
+	struct tw_pn_ticket *t = tw_pn_ticket_find((int)f->port, true);
+
+	if (!t || t->msg != f->u)
+		return;
+	if (lost)
+		t->msg = NULL;
+	t->over = !lost;
+	ep->events++;
+}
+
+static void fetched(struct tw_ep *ep, struct tw_pn_op *op, const struct tw_req *r)
+{
+	struct fetch *f = tw_container(op, struct fetch, op);
+	struct tw_umsg *u = f->u;
+	bool lost = r->status != TW_S_OK;
+
+	u->rndv = false;
+	/* Pushed: the sender knows that it has left, not that it is here. */
+	if (!lost && (r->flags & TW_R_DATA))
+		tw_pn_owe(ep, f->peer, tw_pn_ack_of(u->unexp.match));
+	if (f->port >= TW_PN_TICKET && !f->unwanted)
+		settle_direct(ep, f, lost);
+	if (lost)
+		tw_list_del(&u->unexp.all);
+	if (f->port < TW_PN_TICKET && !f->unwanted)
+		serve(ep, port_of(f->port));
+	if (lost || f->unwanted) {
+		take(ep, u);
+		tw_umsg_put(ep, u);
+	}
+	tw_list_del(&f->link);
+	free(f);
+}
+
+/*
+ * Begins to fetch an announced message. What it becomes takes its place in its queue,
+ * or is NULL when memory is short: then it is lost.
+ */
+static struct tw_umsg *fetch(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_umsg *u)
+{
+	struct fetch *f = malloc(sizeof(*f));
+	struct tw_umsg *to = f ? tw_umsg_get(ep, u->len) : NULL;
+	struct tw_req *r = to ? tw_req_new1(ep, TW_RECV, to->data, u->len) : NULL;
+
+	if (!r) {
+		tw_log(TW_LOG_ERROR, "no memory for a message of %u bytes: it is lost", u->len);
+		if (to)
+			tw_umsg_put(ep, to);
+		free(f);
+		tw_list_del(&u->unexp.all);
+		refuse(ep, u);
+		return NULL;
+	}
+	*f = (struct fetch){{fetched}, peer,	    to, tw_pn_port_of(u->unexp.match),
+			    false,     {NULL, NULL}};
+	tw_list_init(&f->link);
+	tw_list_add_tail(&tw_pn.fetches, &f->link);
+	to->unexp.match = u->unexp.match;
+	to->source = u->source;
+	to->len = u->len;
+	to->have = 0;
+	to->rndv = to->sync = true;
+	to->address = (uintptr_t)f;
+	tw_list_init(&to->unexp.all);
+	tw_list_add_tail(u->unexp.all.next, &to->unexp.all);
+	tw_list_del(&u->unexp.all);
+	tw_pn.held += to->len;
+	r->context = &f->op;
+	tw_take_pull(ep, u, r);
+	return to;
+}
+
+static struct tw_umsg *fetch_queued(struct tw_ep *ep, struct tw_umsg *u)
+{
+	struct tw_peer *p = tw_peer_at(ep, u->source);
+
+	return fetch(ep, p->context, u);
+}
+
+/* Gives messages to those who wait for them; starts what they wait for on its way. */
+static void serve(struct tw_ep *ep, struct tw_pn_port *port)
+{
+	struct tw_list *l, *receive, *tmp;
+
+	while (!tw_list_empty(&port->msgs) && !tw_list_empty(&port->receives) &&
+	       whole(at(port->msgs.next))) {
+		struct tw_pn_ticket *t = tw_list_first(&port->receives, struct tw_pn_ticket, link);
+
+		t->msg = at(port->msgs.next);
+		t->over = true;
+		tw_list_del(&t->link);
+		tw_list_del(&t->msg->unexp.all);
+		ep->events++;
+	}
+	receive = port->receives.next;
+	tw_list_each(&port->msgs, l, tmp) {
+		bool next = l == port->msgs.next && port->upcall;
+
+		if (!next && receive == &port->receives)
+			break;
+		if (announced(at(l)))
+			fetch_queued(ep, at(l));
+		receive = receive->next;
+	}
+	if (port->upcall && !tw_list_empty(&port->msgs) && whole(at(port->msgs.next)) &&
+	    tw_list_empty(&port->ready)) {
+		tw_list_add_tail(&tw_pn.ready, &port->ready);
+		ep->attend = true;
+	}
+}
+
+static void deliver_direct(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_umsg *u)
+{
+	struct tw_pn_ticket *t = tw_pn_ticket_find((int)tw_pn_port_of(u->unexp.match), true);
+
+	if (!t || !t->direct || t->msg) {
+		tw_log(TW_LOG_WARN, "a message for ticket %u, which nobody waits for",
+		       tw_pn_port_of(u->unexp.match));
+		drop(ep, u);
+		return;
+	}
+	if (u->rndv)
+		u = fetch(ep, peer, u);
+	t->msg = u;
+	t->over = u && whole(u);
+	ep->events++;
+}
+
+void tw_pn_deliver(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_umsg *u)
+{
+	uint32_t number = tw_pn_port_of(u->unexp.match);
+	struct tw_pn_port *port = port_of(number);
+
+	tw_list_init(&u->unexp.all);
+	if (!u->rndv)
+		tw_pn.held += u->len;
+	if (!u->rndv && peer)
+		tw_pn_owe(ep, peer, tw_pn_ack_of(u->unexp.match));
+	if (!peer || number == 0) {
+		drop(ep, u);
+	} else if (number >= TW_PN_TICKET) {
+		deliver_direct(ep, peer, u);
+	} else if (number > tw_pn.nports) {
+		tw_list_add_tail(&tw_pn.early, &u->unexp.all);
+	} else if (!port) {
+		drop(ep, u);
+	} else {
+		tw_list_add_tail(&port->msgs, &u->unexp.all);
+		if (u->rndv && tw_pn.held < tw_settings.unexp_max)
+			fetch(ep, peer, u);
+		serve(ep, port);
+	}
+}
+
+struct tw_umsg *tw_pn_port_next(struct tw_ep *ep, struct tw_pn_port *port)
+{
+	struct tw_umsg *u = at(port->msgs.next);
+
+	tw_list_del(&u->unexp.all);
+	tw_list_del(&port->ready);
+	take(ep, u);
+	serve(ep, port);
+	return u;
+}
+
+/* Ports ----------------------------------------------------------------------- */
+
+static struct tw_pn_port *new_port(int (*upcall)(void *, int, int))
+{
+	struct tw_pn_port *port;
+
+	if (tw_pn.nports == TW_PN_MAX_PORTS)
+		return NULL;
+	if (tw_pn.nports == tw_pn.ports_room) {
+		uint32_t room = tw_pn.ports_room ? 2 * tw_pn.ports_room : 16;
+		struct tw_pn_port **ports = realloc(tw_pn.ports, room * sizeof(*ports));
+
+		if (!ports)
+			return NULL;
+		tw_pn.ports = ports;
+		tw_pn.ports_room = room;
+	}
+	port = calloc(1, sizeof(*port));
+	if (!port)
+		return NULL;
+	tw_pn.ports[tw_pn.nports++] = port;
+	port->number = tw_pn.nports;
+	port->upcall = upcall;
+	tw_list_init(&port->msgs);
+	tw_list_init(&port->receives);
+	tw_list_init(&port->ready);
+	return port;
+}
+
+/* What came before the port was made. */
+static void take_early(struct tw_ep *ep, struct tw_pn_port *port)
+{
+	struct tw_list *l, *tmp;
+
+	tw_list_each(&tw_pn.early, l, tmp) {
+		if (tw_pn_port_of(at(l)->unexp.match) != port->number)
+			continue;
+		tw_list_del(l);
+		tw_list_add_tail(&port->msgs, l);
+	}
+	serve(ep, port);
+}
+
+int pan_mp_register_port(int (*upcall)(void *data, int size, int len))
+{
+	struct tw_ep *ep = tw_pn_enter(__func__);
+	struct tw_pn_port *port;
+
+	if (!ep)
+		return -1;
+	port = new_port(upcall);
+	if (port)
+		take_early(ep, port);
+	else
+		tw_log(TW_LOG_ERROR, "%s: no memory, or too many ports", __func__);
+	tw_pn_leave(ep);
+	return port ? (int)port->number : -1;
+}
+
+/* A receive that waits learns that nothing will come. */
+static void close_receive(struct tw_pn_ticket *t)
+{
+	tw_list_del(&t->link);
+	t->msg = NULL;
+	t->over = true;
+}
+
+static bool is_not_running(struct tw_ep *ep, void *arg)
+{
+	(void)ep;
+	return tw_pn.running != arg;
+}
+
+/* False when message passing has ended meanwhile: no lock is held. */
+static bool free_port(struct tw_ep *ep, struct tw_pn_port *port)
+{
+	tw_pn.ports[port->number - 1] = NULL;
+	tw_list_del(&port->ready);
+	while (!tw_list_empty(&port->receives))
+		close_receive(tw_list_first(&port->receives, struct tw_pn_ticket, link));
+	drop_all(ep, &port->msgs);
+	ep->events++;
+	/* An upcall may free its own port, but nobody else's while that one's runs. */
+	if (!tw_pn_in_upcall() && !tw_pn_wait(ep, is_not_running, port)) {
+		free(port);
+		return false;
+	}
+	free(port);
+	return true;
+}
+
+void pan_mp_free_port(int port)
+{
+	struct tw_ep *ep = tw_pn_enter(__func__);
+	struct tw_pn_ticket *t;
+
+	if (!ep)
+		return;
+	t = tw_pn_ticket_find(port, true);
+	if (port > 0 && port_of((uint32_t)port)) {
+		if (!free_port(ep, port_of((uint32_t)port)))
+			return;
+	} else if (t && t->direct) {
+		if (t->msg)
+			drop(ep, t->msg);
+		close_receive(t);
+		ep->events++;
+	} else {
+		tw_log(TW_LOG_ERROR, "%s: there is no port %d", __func__, port);
+	}
+	tw_pn_leave(ep);
+}
+
+static void lose_announced(struct tw_ep *ep, struct tw_list *msgs, struct tw_addr from)
+{
+	struct tw_list *l, *tmp;
+
+	tw_list_each(msgs, l, tmp) {
+		struct tw_umsg *u = at(l);
+
+		if (!announced(u) || u->source.where != from.where)
+			continue;
+		tw_list_del(l);
+		tw_umsg_put(ep, u);
+	}
+}
+
+void tw_pn_ports_lost(struct tw_ep *ep, struct tw_addr from)
+{
+	lose_announced(ep, &tw_pn.early, from);
+	for (uint32_t i = 0; i < tw_pn.nports; i++) {
+		if (!tw_pn.ports[i])
+			continue;
+		lose_announced(ep, &tw_pn.ports[i]->msgs, from);
+		serve(ep, tw_pn.ports[i]);
+	}
+}
+
+static void free_all(struct tw_list *msgs)
+{
+	while (!tw_list_empty(msgs)) {
+		struct tw_umsg *u = at(msgs->next);
+
+		tw_list_del(&u->unexp.all);
+		free(u);
+	}
+}
+
+/* What was on its way when the engine ended. */
+static void free_fetch(struct fetch *f)
+{
+	struct tw_pn_ticket *t = tw_pn_ticket_find((int)f->port, true);
+
+	if (t && t->msg == f->u)
+		t->msg = NULL;
+	tw_list_del(&f->u->unexp.all);
+	tw_list_del(&f->link);
+	free(f->u);
+	free(f);
+}
+
+void tw_pn_ports_fini(void)
+{
+	while (!tw_list_empty(&tw_pn.fetches))
+		free_fetch(tw_list_first(&tw_pn.fetches, struct fetch, link));
+	free_all(&tw_pn.early);
+	for (uint32_t i = 0; i < tw_pn.nports; i++) {
+		if (tw_pn.ports[i])
+			free_all(&tw_pn.ports[i]->msgs);
+		free(tw_pn.ports[i]);
+	}
+	free(tw_pn.ports);
+	tw_pn.ports = NULL;
+	tw_pn.nports = tw_pn.ports_room = 0;
+}
+
+/* Receiving ------------------------------------------------------------------- */
+
+static const char *begin(struct tw_ep *ep, struct tw_pn_ticket *t, int number)
+{
+	struct tw_pn_port *port = number > 0 ? port_of((uint32_t)number) : NULL;
+
+	t->msg = NULL;
+	t->direct = number == PAN_MP_DIRECT_PORT;
+	if (t->direct)
+		return NULL;
+	if (!port)
+		return "there is no such port";
+	if (port->upcall)
+		return "the port has an upcall";
+	tw_list_add_tail(&port->receives, &t->link);
+	if (!tw_list_empty(&port->msgs))
+		serve(ep, port);
+	return NULL;
+}
+
+int pan_mp_receive(int port)
+{
+	struct tw_ep *ep = tw_pn_enter(__func__);
+	const char *wrong = "no memory";
+	struct tw_pn_ticket *t;
+	int ticket = -1;
+
+	if (!ep)
+		return -1;
+	t = tw_pn_ticket_new(true);
+	if (t)
+		wrong = begin(ep, t, port);
+	if (!wrong)
+		ticket = tw_pn_ticket_number(t);
+	else if (t)
+		tw_pn_ticket_free(t);
+	if (wrong)
+		tw_log(TW_LOG_ERROR, "pan_mp_receive on port %d: %s", port, wrong);
+	tw_pn_leave(ep);
+	return ticket;
+}
+
+static bool receive_is_over(struct tw_ep *ep, void *arg)
+{
+	struct tw_pn_ticket *t = tw_pn_ticket_find(*(int *)arg, true);
+
+	(void)ep;
+	return !t || t->over;
+}
+
+static bool named(const char *function, int ticket)
+{
+	bool found = tw_pn_ticket_find(ticket, true) != NULL;
+
+	if (!found)
+		tw_log(TW_LOG_ERROR, "%s: %d is not the ticket of a receive", function, ticket);
+	return found;
+}
+
+void *pan_mp_finish_receive(int ticket, int *size, int *len)
+{
+	struct tw_ep *ep = tw_pn_enter(__func__);
+	struct tw_pn_ticket *t = NULL;
+	struct tw_umsg *u = NULL;
+
+	tw_pn_hand_out(NULL, size, len);
+	if (!ep)
+		return NULL;
+	if (named(__func__, ticket)) {
+		if (!tw_pn_wait(ep, receive_is_over, &ticket))
+			return NULL;
+		t = tw_pn_ticket_find(ticket, true);
+	}
+	if (t) {
+		u = t->msg;
+		if (u)
+			take(ep, u);
+		tw_pn_ticket_free(t);
+	}
+	tw_pn_leave(ep);
+	return tw_pn_hand_out(u, size, len);
+}
+
+int pan_mp_poll_receive(int ticket)
+{
+	struct tw_ep *ep = tw_pn_enter(__func__);
+	int over = -1;
+
+	if (!ep)
+		return -1;
+	if (named(__func__, ticket)) {
+		if (!receive_is_over(ep, &ticket))
+			tw_pn_poll(ep);
+		over = receive_is_over(ep, &ticket);
+	}
+	tw_pn_leave_poll(ep);
+	return over;
+}

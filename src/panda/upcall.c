@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Upcalls: made without the lock, so that they may do what they like, and one at a
+ * time, so that those of a port keep the order of its messages. Who polls makes them;
+ * else a thread, which sleeps until there are some and nobody polls.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/futex.h"
+#include "panda/pan.h"
+
+#define AT_ONCE 64 /* upcalls of one poll */
+
+static struct {
+	pthread_t thread;
+	_Atomic(uint32_t) calls; /* to the thread: changes with each */
+	_Atomic(bool) stop;
+} upcalls;
+
+static _Thread_local bool inside;
+
+bool tw_pn_in_upcall(void)
+{
+	return inside;
+}
+
+static struct tw_ep *enter(void)
+{
+	return tw_enter(atomic_load_explicit(&tw_pn.handle, memory_order_acquire));
+}
+
+/* An upcall is over: the next may begin, and who frees its port may go on. */
+static void end_one(void)
+{
+	struct tw_ep *ep = enter();
+
+	if (!ep)
+		return;
+	tw_pn.dispatching = false;
+	tw_pn.running = NULL;
+	ep->events++;
+	tw_leave(ep);
+}
+
+static void call_sender(struct tw_ep *ep)
+{
+	struct tw_pn_ticket *t = tw_list_first(&tw_pn.finished, struct tw_pn_ticket, link);
+	void (*upcall)(void *) = t->upcall;
+	void *arg = t->arg;
+
+	tw_pn_ticket_free(t);
+	tw_pn_leave(ep);
+	upcall(arg);
+}
+
+static void call_port(struct tw_ep *ep)
+{
+	struct tw_pn_port *port = tw_list_first(&tw_pn.ready, struct tw_pn_port, ready);
+	int (*upcall)(void *, int, int) = port->upcall;
+	struct tw_umsg *u = tw_pn_port_next(ep, port);
+	int size, len;
+	void *data = tw_pn_hand_out(u, &size, &len);
+
+	tw_pn.running = port;
+	tw_pn_leave(ep);
+	if (!upcall(data, size, len))
+		pan_free(data);
+}
+
+/* Makes the next upcall; false if there is none, and then the thread may sleep. */
+static bool run_one(bool by_thread)
+{
+	struct tw_ep *ep = enter();
+
+	if (!ep)
+		return false;
+	if (!tw_pn_upcalls_due()) {
+		tw_pn.asleep |= by_thread;
+		tw_leave(ep);
+		return false;
+	}
+	tw_pn.dispatching = true;
+	inside = true;
+	if (!tw_list_empty(&tw_pn.finished))
+		call_sender(ep);
+	else
+		call_port(ep);
+	inside = false;
+	end_one();
+	return true;
+}
+
+void tw_pn_dispatch(void)
+{
+	struct tw_ep *ep;
+
+	for (int i = 0; i < AT_ONCE; i++)
+		if (!run_one(false))
+			return;
+	/* The rest is for the next poll, or for the thread. */
+	ep = enter();
+	if (!ep)
+		return;
+	if (tw_pn.asleep && tw_pn_upcalls_due())
+		tw_pn_upcalls_wake();
+	tw_leave(ep);
+}
+
+void tw_pn_upcalls_wake(void)
+{
+	tw_pn.asleep = false;
+	atomic_fetch_add_explicit(&upcalls.calls, 1, memory_order_release);
+	tw_futex_wake(&upcalls.calls, 1);
+}
+
+static void *run(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		uint32_t calls = atomic_load_explicit(&upcalls.calls, memory_order_acquire);
+
+		if (atomic_load(&upcalls.stop))
+			return NULL;
+		if (!run_one(true))
+			tw_futex_wait(&upcalls.calls, calls, TW_FUTEX_FOREVER);
+	}
+}
+
+bool tw_pn_upcalls_begin(void)
+{
+	sigset_t all, old;
+
+	tw_pn.has_thread = tw_settings.service && !tw_settings.single_threaded;
+	if (!tw_pn.has_thread)
+		return true;
+	atomic_store(&upcalls.stop, false);
+	/* The program's signals are for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	tw_pn.has_thread = pthread_create(&upcalls.thread, NULL, run, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (tw_pn.has_thread)
+		pthread_setname_np(upcalls.thread, "panda");
+	return tw_pn.has_thread;
+}
+
+void tw_pn_upcalls_end(void)
+{
+	if (!tw_pn.has_thread)
+		return;
+	atomic_store(&upcalls.stop, true);
+	atomic_fetch_add(&upcalls.calls, 1);
+	tw_futex_wake(&upcalls.calls, 1);
+	pthread_join(upcalls.thread, NULL);
+	tw_pn.has_thread = false;
+}

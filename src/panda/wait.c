@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Polling and waiting. */
+#include "panda/pan.h"
+
+#define POLL_US 10 /* of the first look for what is waited for */
+
+/* This call makes upcalls when it has left the lock: nobody is woken for them. */
+static _Thread_local bool polling;
+
+void tw_pn_collect(struct tw_ep *ep)
+{
+	while (!tw_list_empty(&ep->done)) {
+		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
+		struct tw_pn_op *op = r->context;
+
+		tw_list_del(&r->link);
+		if (op)
+			op->done(ep, op, r);
+		tw_req_free(ep, r);
+	}
+}
+
+void tw_pn_attend(struct tw_ep *ep)
+{
+	/* A send may make progress, and so come back here: it is all done below. */
+	if (tw_pn.attending)
+		return;
+	tw_pn.attending = true;
+	do {
+		ep->attend = false;
+		tw_pn_collect(ep);
+		tw_pn_peers_attend(ep);
+	} while (ep->attend || !tw_list_empty(&ep->done));
+	tw_pn.attending = false;
+	if (!polling && tw_pn.asleep && tw_pn_upcalls_due())
+		tw_pn_upcalls_wake();
+}
+
+void tw_pn_leave(struct tw_ep *ep)
+{
+	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
+		tw_pn_attend(ep);
+	if (tw_unlikely(tw_unfinished(ep)))
+		tw_hand_over(ep);
+	tw_leave(ep);
+}
+
+void tw_pn_poll(struct tw_ep *ep)
+{
+	polling = true;
+	tw_progress(ep);
+	polling = false;
+}
+
+void tw_pn_leave_poll(struct tw_ep *ep)
+{
+	bool due;
+
+	polling = true;
+	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
+		tw_pn_attend(ep);
+	polling = false;
+	due = tw_pn_upcalls_due();
+	tw_pn_leave(ep);
+	if (tw_unlikely(due))
+		tw_pn_dispatch();
+}
+
+struct waiting {
+	bool (*test)(struct tw_ep *ep, void *arg);
+	void *arg;
+};
+
+/* Without a thread for them, whoever waits makes the upcalls. */
+static bool over_or_upcalls(struct tw_ep *ep, void *arg)
+{
+	struct waiting *w = arg;
+
+	return w->test(ep, w->arg) || (!tw_pn.has_thread && tw_pn_upcalls_due());
+}
+
+bool tw_pn_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg)
+{
+	struct waiting w = {test, arg};
+
+	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
+		tw_pn_attend(ep);
+	if (tw_likely(tw_poll_first(ep, test, arg, POLL_US)))
+		return true;
+	while (!test(ep, arg)) {
+		if (tw_wait(ep, over_or_upcalls, &w, TW_FOREVER) == TW_W_CLOSED) {
+			tw_leave(ep);
+			return false;
+		}
+		if (test(ep, arg))
+			break;
+		tw_pn_leave(ep);
+		tw_pn_dispatch();
+		ep = tw_enter(atomic_load_explicit(&tw_pn.handle, memory_order_acquire));
+		if (!ep)
+			return false;
+	}
+	return true;
+}
+
+void pan_poll(void)
+{
+	struct tw_ep *ep = tw_enter(atomic_load_explicit(&tw_pn.handle, memory_order_acquire));
+
+	if (!ep)
+		return;
+	tw_pn_poll(ep);
+	tw_pn_leave_poll(ep);
+}
