@@ -22,6 +22,10 @@ static const struct traits providers[] = {
 	{"shm", OTHERS | FAULTS | BREAKS | SHARED | PROMPT},
 #endif
 #ifndef TWT_LOCAL_ONLY /* faulty.c replaces the registry and wraps only those */
+#if TW_HAVE_VERBS
+	/* TWT_BOARDS tells which addresses have an RDMA device; tests/vm makes some. */
+	{"verbs", OTHERS | BREAKS | PROMPT | DEVICE},
+#endif
 #if TW_HAVE_OFI
 	{"ofi", OTHERS | BREAKS | PROMPT},
 #endif
@@ -41,7 +45,8 @@ struct criterion_test_params providers_that(unsigned can)
 	size_t n = 0;
 
 	for (unsigned i = 0; i < tw_countof(providers); i++)
-		if ((providers[i].can & can) == can && (!only || strcmp(only, providers[i].name) == 0))
+		if ((providers[i].can & can) == can &&
+		    (only ? strcmp(only, providers[i].name) == 0 : !(providers[i].can & DEVICE)))
 			list[n++] = providers[i];
 	return cr_make_param_array(struct traits, list, n, free_list);
 }

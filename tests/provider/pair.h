@@ -19,6 +19,7 @@ enum trait {
 	BREAKS = 4, /* a malformed packet ends the link; else it is only dropped */
 	PROMPT = 16, /* what was sent is there, and comes even if its sender dies */
 	SHARED = 8, /* memory: each side sees at once what the other does */
+	DEVICE = 32, /* needs hardware: only where TWT_PROVIDER names it */
 };
 
 struct traits {
