@@ -127,13 +127,14 @@ static void path_free(void *path)
 
 /* Packets -------------------------------------------------------------------- */
 
-static enum tw_err do_send(void *path, const void *data, uint32_t len, void *cookie)
+static enum tw_err do_send(void *path, const void *data, uint32_t len, bool more, void *cookie)
 {
 	struct tw_ofi_path *p = path;
 	struct tw_ofi *o = p->o;
 	struct tw_ofi_op *op;
 	ssize_t rc;
 
+	(void)more;
 	if (!p->peer)
 		return TW_AGAIN;
 	if (len <= o->info->tx_attr->inject_size) {

@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 
-#define TW_FABRIC_VERSION 1 /* of this contract: another is not loaded */
+#define TW_FABRIC_VERSION 2 /* of this contract: another is not loaded */
 #define TW_FABRIC_ADDRESS 96
 #define TW_FABRIC_KEY 32
 
@@ -55,6 +55,12 @@ struct tw_fabric_host {
 	void (*sent)(void *owner, void *cookie, bool ok);
 	/* A get() or put() is over; TW_ELOST when it may be tried again. */
 	void (*ended)(void *owner, void *cookie, enum tw_err err);
+	/*
+	 * A path does not work any more; what had come along it was told before.
+	 * The path may be freed in this call. NULL: nothing works, the instance
+	 * may be closed in this call, and the fabric opened anew.
+	 */
+	void (*broken)(void *owner, void *path);
 };
 
 struct tw_fabric {
@@ -79,14 +85,20 @@ struct tw_fabric {
 	/*
 	 * Sends one packet, in order with those before as far as nothing is lost.
 	 * TW_OK: the buffer is free again; TW_PENDING: sent() will tell; TW_AGAIN:
-	 * not now; else the path is broken.
+	 * not now; else the path is broken. More: the next one follows at once,
+	 * so this one may wait for it, and its buffer is free only then.
 	 */
-	enum tw_err (*send)(void *path, const void *data, uint32_t len, void *cookie);
+	enum tw_err (*send)(void *path, const void *data, uint32_t len, bool more, void *cookie);
 	/* TW_PENDING, TW_AGAIN, or why not. The key is as registered. */
 	enum tw_err (*get)(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
 			   const void *key, uint32_t key_len, void *cookie);
 	enum tw_err (*put)(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
 			   const void *key, uint32_t key_len, void *cookie);
+	/*
+	 * Gives up a transfer: no upcall for it, and its memory is not used any
+	 * more. Its path may be broken by that. NULL: only close() can.
+	 */
+	void (*cancel)(void *instance, void *cookie);
 	enum tw_err (*mem_reg)(void *instance, void *addr, size_t len, struct tw_fabric_mr *mr);
 	void (*mem_dereg)(void *instance, struct tw_fabric_mr *mr);
 

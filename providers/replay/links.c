@@ -266,7 +266,8 @@ void tw_rp_probed(struct tw_rp_link *l, struct tw_rp_fabric *f, bool question)
 		l->resuming = false;
 		l->bound_at = tw_clock();
 		l->broken = 0;
-		l->deadline = l->state == TW_RP_LEAVING ? l->deadline : 0;
+		if (l->state == TW_RP_UP)
+			l->deadline = 0;
 		l->link.can_get = f->ops->has_rma(f->instance);
 		/* The other side has told what it expects: all else goes again. */
 		l->unposted = l->kept.next;
@@ -276,6 +277,7 @@ void tw_rp_probed(struct tw_rp_link *l, struct tw_rp_fabric *f, bool question)
 	}
 	if (l->state == TW_RP_PROBING && !question) {
 		l->state = TW_RP_UP;
+		l->deadline = 0;
 		l->ep->host->up->connected(&l->link, &l->other);
 	}
 	if (l->state == TW_RP_DEAD)

@@ -180,12 +180,12 @@ enum tw_err tw_rp_send(struct tw_rp_link *l, enum tw_send_class cls, struct tw_h
 }
 
 /* Hands one packet to the fabric; false when that did not work out. */
-static bool post(struct tw_rp_link *l, struct tw_rp_packet *p)
+static bool post(struct tw_rp_link *l, struct tw_rp_packet *p, bool more)
 {
 	enum tw_err err;
 
 	p->wire.ack = l->expected;
-	err = l->fabric->ops->send(l->path, &p->wire, p->len, p);
+	err = l->fabric->ops->send(l->path, &p->wire, p->len, more, p);
 	if (err == TW_PENDING)
 		p->posted[tw_rp_index(l->fabric)]++;
 	if (err == TW_OK || err == TW_PENDING) {
@@ -210,7 +210,7 @@ static bool send_plain(struct tw_rp_link *l, enum tw_rp_kind kind)
 		return false;
 	p->len = sizeof(p->wire);
 	p->wire = (struct tw_rp_wire){.conn = l->peer_conn, .kind = kind};
-	done = post(l, p);
+	done = post(l, p, false);
 	packet_put(l->ep, p);
 	return done;
 }
@@ -234,7 +234,8 @@ void tw_rp_flush(struct tw_rp_link *l)
 		struct tw_list *next = l->unposted->next;
 
 		/* A path that breaks begins anew with the first one kept. */
-		if (!post(l, tw_container(l->unposted, struct tw_rp_packet, node)))
+		if (!post(l, tw_container(l->unposted, struct tw_rp_packet, node),
+			  next != &l->kept))
 			break;
 		l->unposted = next;
 	}

@@ -6,7 +6,8 @@
 #include "base/counters.h"
 #include "providers/replay/replay.h"
 
-#define SOON_US 3000000 /* a path that breaks so soon: the fabric is to blame */
+#define SOON_US 3000000	  /* a path that breaks so soon: the fabric is to blame */
+#define ABSENT_US 10000000 /* a fabric that is not here may come */
 
 static void fabric_ready(struct tw_watch *w, uint32_t events)
 {
@@ -63,15 +64,18 @@ static bool open_fabric(struct tw_rp_fabric *f)
 				    .log = tw_log,
 				    .packet = tw_rp_packet,
 				    .sent = tw_rp_sent,
-				    .ended = tw_rp_ended};
+				    .ended = tw_rp_ended,
+				    .broken = tw_rp_broken};
+	uint64_t now;
 
 	if (f->instance)
 		return true;
-	if (f->absent || host->up->locate(host, host->self.nic_id, &to.board) != TW_OK)
+	now = tw_clock();
+	if (f->absent > now || host->up->locate(host, host->self.nic_id, &to.board) != TW_OK)
 		return false;
 	if (f->ops->open(&to, &f->instance) != TW_OK) {
 		f->instance = NULL;
-		f->absent = true;
+		f->absent = now + tw_clock_us(ABSENT_US);
 		return false;
 	}
 	f->fd = f->ops->fd(f->instance);
@@ -130,7 +134,8 @@ void tw_rp_fabric_reset(struct tw_rp_fabric *f)
 	tw_list_each(&f->ep->links, n, tmp) {
 		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
 
-		if (l->fabric == f && !l->path && l->state == TW_RP_UP) {
+		if (l->fabric == f && !l->path &&
+		    (l->state == TW_RP_UP || l->state == TW_RP_PROBING)) {
 			if (!l->broken)
 				l->broken = tw_clock();
 			tw_rp_resume(l);
@@ -280,11 +285,33 @@ void tw_rp_path_broken(struct tw_rp_link *l)
 		tw_rp_work(l);
 		return;
 	}
-	if (l->bound && now - l->bound_at < tw_clock_us(SOON_US))
+	if (l->path && (!l->bound || now - l->bound_at < tw_clock_us(SOON_US)))
 		l->failed |= 1u << tw_rp_index(l->fabric);
 	if (!l->broken)
 		l->broken = now;
 	tw_rp_path_drop(l);
 	tw_rp_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));
 	tw_rp_resume(l);
+}
+
+void tw_rp_broken(void *owner, void *path)
+{
+	struct tw_rp_fabric *f = owner;
+	struct tw_list *n, *tmp;
+
+	if (!path) {
+		f->absent = tw_clock() + tw_clock_us(ABSENT_US);
+		tw_rp_fabric_reset(f);
+		return;
+	}
+	tw_list_each(&f->ep->links, n, tmp) {
+		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
+
+		if (l->fabric != f || l->path != path)
+			continue;
+		/* One that is ending has no use for another. */
+		if (l->state == TW_RP_UP || l->state == TW_RP_PROBING)
+			tw_rp_path_broken(l);
+		return;
+	}
 }

@@ -116,7 +116,7 @@ struct tw_rp_fabric {
 	const struct tw_fabric *ops;
 	struct tw_rp_ep *ep;
 	void *instance; /* NULL: closed */
-	bool absent;	/* it could not be opened */
+	uint64_t absent; /* it could not be opened: the tick to try again, 0 none */
 	bool resting;	/* its descriptor is not watched just now */
 	int fd;
 	struct tw_watch watch;
@@ -254,6 +254,8 @@ enum tw_err tw_rp_chosen(struct tw_rp_link *l, const struct tw_rp_talk *answer);
 void tw_rp_path_drop(struct tw_rp_link *l);
 /* Packets do not get through any more. */
 void tw_rp_path_broken(struct tw_rp_link *l);
+/* A fabric says so of a path, or of itself. */
+void tw_rp_broken(void *owner, void *path);
 
 /* talk.c */
 void tw_rp_say(struct tw_rp_link *l, enum tw_rp_word word, enum tw_err why);

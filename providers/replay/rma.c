@@ -186,7 +186,9 @@ void tw_rp_ops_end(struct tw_rp_link *l, bool tell)
 		struct tw_rp_op *op = tw_list_first(&l->ops, struct tw_rp_op, node);
 
 		/* The fabric could still write into memory that is not ours. */
-		if (op->posted)
+		if (op->posted && op->posted->ops->cancel)
+			op->posted->ops->cancel(op->posted->instance, op);
+		else if (op->posted)
 			tw_rp_fabric_reset(op->posted);
 		if (tell)
 			op_end(op, TW_ELOST);

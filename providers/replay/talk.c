@@ -231,6 +231,8 @@ static void resume(struct tw_rp_link *from, const struct tw_rp_talk *t)
 	tw_rp_acked(l, t->expected);
 	/* Bound, and the rest sent again, when a probe comes through. */
 	put(l, &reply);
+	if (l->state == TW_RP_PROBING)
+		await(l);
 	return;
 refuse:
 	if (from->state != TW_RP_HALF) {

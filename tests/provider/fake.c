@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "provider/fake.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -167,14 +169,27 @@ static void on_poll(struct tw_host *host, void *instance, bool on)
 	f->unpolled = !on;
 }
 
+/* TWT_BOARDS is one address or two, with a comma between; else it is the loopback. */
+static bool address_of(uint64_t nic_id, struct in_addr *addr)
+{
+	const char *env = getenv("TWT_BOARDS"), *list = env ? env : "127.0.0.1";
+	const char *comma = strchr(list, ',');
+	char text[INET_ADDRSTRLEN] = "";
+
+	if (nic_id == FAKE_BOARD)
+		strncpy(text, list, tw_min(strcspn(list, ","), sizeof(text) - 1));
+	else if (nic_id == FAKE_OTHER && comma)
+		strncpy(text, comma + 1, sizeof(text) - 1);
+	return inet_pton(AF_INET, text, addr) == 1;
+}
+
 /* Every board of the tests is this host. */
 static enum tw_err on_locate(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa)
 {
-	struct sockaddr_in in = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in in = {.sin_family = AF_INET};
 
 	(void)host;
-	if (nic_id != FAKE_BOARD)
+	if (!address_of(nic_id, &in.sin_addr))
 		return TW_EUNREACH;
 	memset(sa, 0, sizeof(*sa));
 	memcpy(sa, &in, sizeof(in));
@@ -209,16 +224,17 @@ static const struct tw_upcalls upcalls = {
 
 enum tw_err fake_open(struct fake *f, const struct tw_provider *ops, uint32_t endpoint_id)
 {
+	struct in_addr addr;
 	enum tw_err err;
 
 	fake_noise();
 	memset(f, 0, sizeof(*f));
 	f->ops = ops;
-	f->board = FAKE_BOARD;
+	f->board = endpoint_id == 2 && address_of(FAKE_OTHER, &addr) ? FAKE_OTHER : FAKE_BOARD;
 	f->host = (struct tw_host){
 		.up = &upcalls,
 		.epfd = epoll_create1(EPOLL_CLOEXEC),
-		.self = {FAKE_BOARD, endpoint_id, 0x1000 + endpoint_id, 0x2000 + endpoint_id, 0, 0},
+		.self = {f->board, endpoint_id, 0x1000 + endpoint_id, 0x2000 + endpoint_id, 0, 0},
 		.boards = &f->board,
 		.nboards = 1,
 		.counters = f->counters,
@@ -237,8 +253,7 @@ void fake_close(struct fake *f)
 	close(f->host.epfd);
 }
 
-struct fake_peer *fake_connect(struct fake *f, uint64_t nic_id, uint32_t endpoint_id,
-			       uint32_t key)
+struct fake_peer *fake_connect(struct fake *f, uint64_t nic_id, uint32_t endpoint_id, uint32_t key)
 {
 	struct fake_peer *p = new_peer(f);
 	struct tw_ident me = f->host.self;

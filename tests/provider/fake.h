@@ -13,6 +13,7 @@
 #include "providers/provider.h"
 
 #define FAKE_BOARD 0x027400000001ull
+#define FAKE_OTHER 0x027400000011ull /* where endpoint 2 lives, if there are two */
 #define FAKE_PEERS 320
 #define FAKE_WINDOW 0x5151 /* granted by incoming() */
 

@@ -124,12 +124,13 @@ static void path_free(void *path)
 	free(path);
 }
 
-static enum tw_err do_send(void *path, const void *data, uint32_t len, void *cookie)
+static enum tw_err do_send(void *path, const void *data, uint32_t len, bool more, void *cookie)
 {
 	struct path *p = path;
 	struct lossy *f = p->f;
 	int times = 1;
 
+	(void)more;
 	(void)cookie;
 	if (one_in(f, LOSSY_BREAKS))
 		return TW_ELOST;

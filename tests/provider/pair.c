@@ -22,6 +22,10 @@ static const struct traits providers[] = {
 	{"shm", OTHERS | FAULTS | BREAKS | SHARED | PROMPT | KEEPS | QUIET},
 #endif
 #ifndef TWT_LOCAL_ONLY /* faulty.c replaces the registry and wraps only those */
+#if TW_HAVE_VERBS
+	/* TWT_BOARDS tells which addresses have an RDMA device; tests/vm makes some. */
+	{"verbs", OTHERS | BREAKS | PROMPT | KEEPS | QUIET | DEVICE},
+#endif
 #if TW_HAVE_OFI
 	{"ofi", OTHERS | BREAKS | PROMPT | KEEPS | QUIET},
 #endif
@@ -59,9 +63,12 @@ struct criterion_test_params providers_that(unsigned can)
 	size_t n = 0;
 
 	for (unsigned i = 0; i < tw_countof(providers); i++) {
+		bool named = only && strcmp(only, providers[i].name) == 0;
+
 		list[n] = providers[i];
 		list[n].can = can_do(&list[n]);
-		n += (list[n].can & can) == can && (!only || strcmp(only, list[n].name) == 0);
+		n += (list[n].can & can) == can &&
+		     (only ? named : !(providers[i].can & DEVICE));
 	}
 	return cr_make_param_array(struct traits, list, n, free_list);
 }

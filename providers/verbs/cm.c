@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections: the side with the greater token calls, the other one waits for it. */
+#include <errno.h>
+#include <string.h>
+
+#include "providers/verbs/verbs.h"
+
+#define RESOLVE_MS 1000 /* to find an address, and the way there */
+#define RETRIES 6	/* 7 would be for ever, for a receiver without buffers */
+#define ACK_TIMEOUT 14	/* 4 us << this, before a retry: half a second in all */
+
+/* An event, copied out so that it can be acknowledged before it is dealt with. */
+struct event {
+	enum rdma_cm_event_type type;
+	int status;
+	struct rdma_cm_id *id;
+	bool greeted;
+	struct tw_vb_hello hello;
+};
+
+static struct rdma_conn_param params(struct tw_vb_path *p, struct tw_vb_hello *h)
+{
+	*h = (struct tw_vb_hello){.magic = TW_VB_MAGIC,
+				  .name = p->other_name,
+				  .token = p->other_token,
+				  .from = p->token,
+				  .granted = p->granted};
+	return (struct rdma_conn_param){.private_data = h,
+					.private_data_len = sizeof(*h),
+					.responder_resources = RDMA_MAX_RESP_RES,
+					.initiator_depth = RDMA_MAX_INIT_DEPTH,
+					.retry_count = RETRIES,
+					.rnr_retry_count = RETRIES,
+					.srq = 1,
+					.qp_num = p->qp->qp_num};
+}
+
+/* The default takes many seconds to notice a dead link. */
+static void be_quick(struct rdma_cm_id *id)
+{
+	uint8_t timeout = ACK_TIMEOUT;
+
+	(void)rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+			      sizeof(timeout));
+}
+
+bool tw_vb_connect(struct tw_vb_path *p, const struct tw_vb_address *to)
+{
+	struct tw_vb *v = p->v;
+	struct sockaddr_storage from = v->addr;
+	struct sockaddr_in6 dst = to->to;
+
+	if (from.ss_family == AF_INET6) {
+		((struct sockaddr_in6 *)(void *)&from)->sin6_port = 0;
+		dst.sin6_scope_id = ((struct sockaddr_in6 *)(void *)&from)->sin6_scope_id;
+	} else {
+		((struct sockaddr_in *)(void *)&from)->sin_port = 0;
+	}
+	if (rdma_create_id(v->events, &p->id, p, RDMA_PS_TCP) != 0) {
+		p->id = NULL;
+		return false;
+	}
+	return rdma_resolve_addr(p->id, (struct sockaddr *)&from, (struct sockaddr *)&dst,
+				 RESOLVE_MS) == 0;
+}
+
+/* The way is known. */
+static bool call(struct tw_vb_path *p)
+{
+	struct tw_vb_hello h;
+	struct rdma_conn_param param;
+
+	be_quick(p->id);
+	if (!tw_vb_qp_make(p))
+		return false;
+	param = params(p, &h);
+	return rdma_connect(p->id, &param) == 0;
+}
+
+static void up(struct tw_vb_path *p, uint32_t granted)
+{
+	/* A packet may have told of more already. */
+	if ((int32_t)(granted - p->limit) > 0)
+		p->limit = granted;
+	p->state = TW_VB_UP;
+	p->v->connecting -= p->bound;
+}
+
+/* The path that a caller wants, if it knows the token and may call. */
+static struct tw_vb_path *wanted(struct tw_vb *v, const struct event *e)
+{
+	struct tw_vb_path *p = e->greeted ? tw_vb_path_find(v, e->hello.name) : NULL;
+
+	if (!p || p->token != e->hello.token || p->state != TW_VB_NEW || p->id ||
+	    e->hello.from <= p->token || (p->bound && p->other_token != e->hello.from) ||
+	    e->id->verbs != v->listener->verbs)
+		return NULL;
+	return p;
+}
+
+static void called(struct tw_vb *v, const struct event *e)
+{
+	struct tw_vb_path *p = wanted(v, e);
+	struct rdma_conn_param param;
+	struct tw_vb_hello h;
+
+	if (!p) {
+		v->host.log(TW_LOG_DEBUG, "verbs: a connection that nobody expects");
+		rdma_reject(e->id, NULL, 0);
+		rdma_destroy_id(e->id);
+		return;
+	}
+	p->id = e->id;
+	p->id->context = p;
+	p->other_token = e->hello.from;
+	/* Known from now on: its packets may come before the event that it is up. */
+	p->limit = e->hello.granted;
+	be_quick(p->id);
+	if (tw_vb_qp_make(p) && tw_vb_qp_move(p, IBV_QPS_RTR) && tw_vb_qp_move(p, IBV_QPS_RTS)) {
+		param = params(p, &h);
+		if (rdma_accept(p->id, &param) == 0)
+			return;
+	}
+	rdma_reject(p->id, NULL, 0);
+	tw_vb_path_down(p, "cannot accept");
+}
+
+static bool greeted(const struct tw_vb_path *p, const struct event *e)
+{
+	return e->greeted && e->hello.token == p->token && e->hello.from == p->other_token;
+}
+
+/* What we called accepts. */
+static bool answered(struct tw_vb_path *p, const struct event *e)
+{
+	if (p->state != TW_VB_NEW || !greeted(p, e) || !tw_vb_qp_move(p, IBV_QPS_RTR) ||
+	    !tw_vb_qp_move(p, IBV_QPS_RTS) || rdma_establish(p->id) != 0)
+		return false;
+	up(p, e->hello.granted);
+	return true;
+}
+
+static void path_event(struct tw_vb_path *p, const struct event *e)
+{
+	bool done = true;
+
+	switch (e->type) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		done = e->id->verbs == p->v->listener->verbs &&
+		       rdma_resolve_route(e->id, RESOLVE_MS) == 0;
+		break;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		done = call(p);
+		break;
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		done = answered(p, e);
+		break;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		/* To who called only on iWARP. */
+		done = !p->calls || greeted(p, e);
+		if (done && p->state == TW_VB_NEW)
+			up(p, p->calls ? e->hello.granted : p->limit);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_DISCONNECTED:
+		done = false;
+		break;
+	default:
+		break;
+	}
+	if (!done)
+		tw_vb_path_down(p, rdma_event_str(e->type));
+}
+
+static void deal_with(struct tw_vb *v, const struct event *e)
+{
+	if (e->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		v->gone = true;
+	else if (e->type == RDMA_CM_EVENT_CONNECT_REQUEST)
+		called(v, e);
+	else if (e->id != v->listener && e->id->context)
+		path_event(e->id->context, e);
+}
+
+void tw_vb_cm_events(struct tw_vb *v)
+{
+	struct rdma_cm_event *from;
+
+	v->looks = 0;
+	while (rdma_get_cm_event(v->events, &from) == 0) {
+		struct event e = {.type = from->event, .status = from->status, .id = from->id};
+		const struct rdma_conn_param *c = &from->param.conn;
+
+		if ((e.type == RDMA_CM_EVENT_CONNECT_REQUEST ||
+		     e.type == RDMA_CM_EVENT_CONNECT_RESPONSE ||
+		     e.type == RDMA_CM_EVENT_ESTABLISHED) &&
+		    c->private_data && c->private_data_len >= sizeof(e.hello)) {
+			memcpy(&e.hello, c->private_data, sizeof(e.hello));
+			e.greeted = e.hello.magic == TW_VB_MAGIC;
+		}
+		rdma_ack_cm_event(from);
+		deal_with(v, &e);
+	}
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "providers/verbs/verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define CQ_PATHS 16 /* for so many the completion queue is made at first */
+
+/* Progress ------------------------------------------------------------------- */
+
+/* Tells of sends and transfers that are over. */
+static unsigned tell(struct tw_vb *v)
+{
+	unsigned n = tw_vb_rma_tell(v);
+
+	while (!tw_list_empty(&v->sent)) {
+		struct tw_vb_buf *b = tw_list_first(&v->sent, struct tw_vb_buf, node);
+		void *cookie = b->cookie;
+		bool ok = b->ok;
+
+		tw_list_del(&b->node);
+		tw_vb_buf_put(v, b);
+		if (cookie)
+			v->host.sent(v->host.owner, cookie, ok);
+		n++;
+	}
+	return n;
+}
+
+static void finished(struct tw_vb *v, const struct ibv_wc *wc)
+{
+	struct tw_vb_path *p = tw_vb_path_find(v, (uint32_t)(wc->wr_id >> 32));
+
+	/* Of a queue pair that is gone, all has ended already. */
+	if (!p || !p->qp)
+		return;
+	if (wc->status != IBV_WC_SUCCESS)
+		tw_vb_path_down(p, ibv_wc_status_str(wc->status));
+	tw_vb_sq_done(p, (uint32_t)wc->wr_id, wc->status);
+	tw_vb_rma_pump(p);
+}
+
+/* What was read; false when something must wait for the next time. */
+static bool work_off(struct tw_vb *v, unsigned *n)
+{
+	while (v->next_wc < v->nwc) {
+		const struct ibv_wc *wc = &v->wc[v->next_wc];
+
+		if (!(wc->wr_id & TW_VB_RECV))
+			finished(v, wc);
+		else if (!tw_vb_received(v, wc))
+			return false;
+		v->next_wc++;
+		++*n;
+		if (!tw_list_empty(&v->sent) || !tw_list_empty(&v->over))
+			tell(v);
+	}
+	return true;
+}
+
+static void read_cq(struct tw_vb *v)
+{
+	v->next_wc = 0;
+	v->nwc = ibv_poll_cq(v->cq, TW_VB_CQ_BATCH, v->wc);
+	if (v->nwc < 0) {
+		v->host.log(TW_LOG_WARN, "verbs: the completion queue is broken");
+		v->nwc = 0;
+		v->gone = true;
+	}
+}
+
+/* What came along a path that broke has been taken in by now. */
+static void tell_broken(struct tw_vb *v)
+{
+	while (!tw_list_empty(&v->broken)) {
+		struct tw_vb_path *p = tw_list_first(&v->broken, struct tw_vb_path, broken);
+
+		tw_list_del(&p->broken);
+		v->host.broken(v->host.owner, p);
+	}
+}
+
+/* What the device says of itself; paths learn of a dead port by what they send. */
+static void device_events(struct tw_vb *v)
+{
+	struct ibv_async_event e;
+
+	while (ibv_get_async_event(v->ctx, &e) == 0) {
+		v->host.log(TW_LOG_DEBUG, "verbs: %s", ibv_event_type_str(e.event_type));
+		v->gone |= e.event_type == IBV_EVENT_DEVICE_FATAL ||
+			   e.event_type == IBV_EVENT_CQ_ERR || e.event_type == IBV_EVENT_SRQ_ERR;
+		ibv_ack_async_event(&e);
+	}
+}
+
+static unsigned do_progress(void *instance)
+{
+	struct tw_vb *v = instance;
+	unsigned n = tell(v);
+	bool more;
+
+	do {
+		more = work_off(v, &n);
+		if (more)
+			read_cq(v);
+	} while (more && v->nwc);
+	tw_vb_repost(v);
+	if (!tw_list_empty(&v->owing))
+		tw_vb_credit_flush(v);
+	if (!more)
+		return n;
+	tell_broken(v);
+	if (v->connecting || ++v->looks >= TW_VB_CM_LOOKS) {
+		tw_vb_cm_events(v);
+		device_events(v);
+	}
+	/* The last word: this instance may be closed in it. */
+	if (v->gone)
+		v->host.broken(v->host.owner, NULL);
+	return n;
+}
+
+/* Something that progress() has to tell of. */
+static bool pending(const struct tw_vb *v)
+{
+	return v->next_wc < v->nwc || v->gone || !tw_list_empty(&v->over) ||
+	       !tw_list_empty(&v->sent) || !tw_list_empty(&v->broken);
+}
+
+static bool watch_cq(struct tw_vb *v)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (ibv_get_cq_event(v->channel, &cq, &context) == 0)
+		if (++v->unacked == 1000) {
+			ibv_ack_cq_events(v->cq, v->unacked);
+			v->unacked = 0;
+		}
+	return ibv_req_notify_cq(v->cq, 0) == 0;
+}
+
+static bool do_arm(void *instance)
+{
+	struct tw_vb *v = instance;
+	struct pollfd p = {.fd = v->epfd, .events = POLLIN};
+	bool again;
+
+	/* Looked at as soon as it tells. */
+	v->looks = TW_VB_CM_LOOKS;
+	do {
+		if (pending(v) || !watch_cq(v))
+			return true;
+		read_cq(v);
+		again = v->nwc > 0;
+		/* That packets of ours were sent is no reason to stay awake. */
+		while (v->next_wc < v->nwc && !(v->wc[v->next_wc].wr_id & TW_VB_RECV))
+			finished(v, &v->wc[v->next_wc++]);
+	} while (again);
+	return pending(v) || poll(&p, 1, 0) > 0;
+}
+
+static int do_fd(void *instance)
+{
+	return ((struct tw_vb *)instance)->epfd;
+}
+
+static uint32_t max_packet(void *instance)
+{
+	(void)instance;
+	return TW_VB_PACKET;
+}
+
+static bool has_rma(void *instance)
+{
+	(void)instance;
+	return true;
+}
+
+/* Opening and closing -------------------------------------------------------- */
+
+static void do_close(void *instance)
+{
+	struct tw_vb *v = instance;
+
+	while (!tw_list_empty(&v->paths))
+		tw_vb_path_free(tw_list_first(&v->paths, struct tw_vb_path, node));
+	tw_vb_rma_drop(v);
+	if (v->srq)
+		ibv_destroy_srq(v->srq);
+	if (v->unacked)
+		ibv_ack_cq_events(v->cq, v->unacked);
+	if (v->cq)
+		ibv_destroy_cq(v->cq);
+	if (v->channel)
+		ibv_destroy_comp_channel(v->channel);
+	tw_vb_bufs_free(v);
+	if (v->pd)
+		ibv_dealloc_pd(v->pd);
+	if (v->ctx)
+		ibv_close_device(v->ctx);
+	if (v->listener)
+		rdma_destroy_id(v->listener);
+	if (v->events)
+		rdma_destroy_event_channel(v->events);
+	if (v->epfd >= 0)
+		close(v->epfd);
+	free(v->table);
+	free(v);
+}
+
+static bool watch(struct tw_vb *v, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	return epoll_ctl(v->epfd, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+/* How much may travel inline no device tells: it has to be tried. */
+static bool try_inline(struct tw_vb *v)
+{
+	for (uint32_t size = TW_VB_INLINE;; size /= 2) {
+		struct ibv_qp_init_attr attr = {.send_cq = v->cq,
+						.recv_cq = v->cq,
+						.srq = v->srq,
+						.cap = {.max_send_wr = v->limits.sq,
+							.max_send_sge = v->limits.sge,
+							.max_inline_data = size},
+						.qp_type = IBV_QPT_RC};
+		struct ibv_qp *qp = ibv_create_qp(v->pd, &attr);
+
+		if (qp) {
+			v->limits.inline_max = size;
+			ibv_destroy_qp(qp);
+			return true;
+		}
+		if (size == 0)
+			return false;
+	}
+}
+
+static bool open_queues(struct tw_vb *v)
+{
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = v->limits.srq, .max_sge = 1}};
+	unsigned cqe = tw_min(v->limits.cqe, v->limits.srq + CQ_PATHS * v->limits.sq);
+
+	v->pd = ibv_alloc_pd(v->ctx);
+	v->channel = v->pd ? ibv_create_comp_channel(v->ctx) : NULL;
+	if (!v->channel)
+		return false;
+	fcntl(v->channel->fd, F_SETFL, fcntl(v->channel->fd, F_GETFL) | O_NONBLOCK);
+	v->cq = ibv_create_cq(v->ctx, (int)cqe, v, v->channel, 0);
+	v->srq = v->cq ? ibv_create_srq(v->pd, &srq) : NULL;
+	fcntl(v->ctx->async_fd, F_SETFL, fcntl(v->ctx->async_fd, F_GETFL) | O_NONBLOCK);
+	return v->srq && try_inline(v) && tw_vb_rx_grow(v) && watch(v, v->channel->fd) &&
+	       watch(v, v->events->fd) && watch(v, v->ctx->async_fd);
+}
+
+static enum tw_err do_open(const struct tw_fabric_host *host, void **instance)
+{
+	struct tw_vb *v = calloc(1, sizeof(*v));
+	enum tw_err err;
+
+	if (!v)
+		return TW_ENOMEM;
+	v->host = *host;
+	tw_list_init(&v->paths);
+	tw_list_init(&v->owing);
+	tw_list_init(&v->broken);
+	tw_list_init(&v->slabs);
+	tw_list_init(&v->free_bufs);
+	tw_list_init(&v->rmas);
+	tw_list_init(&v->over);
+	tw_list_init(&v->sent);
+	v->epfd = epoll_create1(EPOLL_CLOEXEC);
+	err = v->epfd < 0 ? TW_ENOMEM : tw_vb_device_open(v);
+	if (err == TW_OK && !open_queues(v)) {
+		host->log(TW_LOG_WARN, "verbs: %s: %s; see tagwire-verbs(7)",
+			  ibv_get_device_name(v->ctx->device), strerror(errno));
+		err = TW_EUNREACH;
+	}
+	if (err == TW_OK)
+		*instance = v;
+	else
+		do_close(v);
+	return err;
+}
+
+const struct tw_fabric tw_fabric_verbs = {
+	.version = TW_FABRIC_VERSION,
+	.name = "verbs",
+	.open = do_open,
+	.close = do_close,
+	.max_packet = max_packet,
+	.has_rma = has_rma,
+	.fd = do_fd,
+	.path_new = tw_vb_path_new,
+	.path_bind = tw_vb_path_bind,
+	.path_free = tw_vb_path_free,
+	.send = tw_vb_send,
+	.get = tw_vb_get,
+	.put = tw_vb_put,
+	.cancel = tw_vb_cancel,
+	.mem_reg = tw_vb_mem_reg,
+	.mem_dereg = tw_vb_mem_dereg,
+	.progress = do_progress,
+	.arm = do_arm,
+};
