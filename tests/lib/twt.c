@@ -26,7 +26,28 @@ void twt_go(const char *netns)
 	close(fd);
 }
 
-void twt_spawn(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg)
+uint32_t twt_board;
+
+unsigned twt_slow(void)
+{
+	static unsigned factor;
+	const char *env = getenv("TWT_SLOW");
+
+	if (!factor)
+		factor = env && atoi(env) > 0 ? (unsigned)atoi(env) : 1;
+	return factor;
+}
+
+static void far_side(void)
+{
+	const char *board = getenv("TWT_FAR_BOARD");
+
+	twt_go(getenv("TWT_NETNS"));
+	if (board)
+		twt_board = (uint32_t)atoi(board);
+}
+
+static void spawn(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg, int far)
 {
 	int sv[2];
 
@@ -44,13 +65,24 @@ void twt_spawn(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg)
 		/* A test that dies must not leave children behind. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(sv[0]);
-		twt_go(getenv("TWT_NETNS"));
+		if (far)
+			far_side();
 		int code = fn(arg, sv[1]);
 		fflush(NULL);
 		_exit(code);
 	}
 	close(sv[1]);
 	child->fd = sv[0];
+}
+
+void twt_spawn(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg)
+{
+	spawn(child, fn, arg, 1);
+}
+
+void twt_spawn_here(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg)
+{
+	spawn(child, fn, arg, 0);
 }
 
 int twt_join(struct twt_child *child, int seconds)

@@ -17,9 +17,18 @@ struct twt_child {
  * before mx_init(). Ends the program when the system cannot fork.
  */
 void twt_spawn(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg);
+/* The same, and the child stays on this side where there are two. */
+void twt_spawn_here(struct twt_child *child, int (*fn)(void *arg, int fd), void *arg);
 
-/* Where TWT_NETNS names a network namespace, children of twt_spawn() are there. */
+/*
+ * Two sides: where TWT_NETNS names a network namespace, children of twt_spawn()
+ * are there; where TWT_FAR_BOARD is the number of a board, theirs is that one.
+ */
 void twt_go(const char *netns);
+extern uint32_t twt_board;
+
+/* How much longer than elsewhere anything may take here: TWT_SLOW, or 1. */
+unsigned twt_slow(void);
 
 /*
  * Waits for the child at most so many seconds: its exit code, 1000 + signal if

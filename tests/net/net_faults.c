@@ -49,7 +49,7 @@ static mx_endpoint_t up(uint32_t id)
 
 	mx_set_error_handler(MX_ERRORS_RETURN);
 	check(mx_init() == MX_SUCCESS || id != MX_ANY_ENDPOINT);
-	check(mx_open_endpoint(0, id, KEY, NULL, 0, &ep) == MX_SUCCESS);
+	check(mx_open_endpoint(twt_board, id, KEY, NULL, 0, &ep) == MX_SUCCESS);
 	return ep;
 }
 
@@ -133,7 +133,7 @@ static int streamer(void *arg, int fd)
 
 static void flapping(void)
 {
-	struct twt_child c, wire;
+	struct twt_child c;
 	mx_endpoint_t ep;
 	static char buf[LONG];
 	struct name me, it;
@@ -144,7 +144,6 @@ static void flapping(void)
 	ep = up(MX_ANY_ENDPOINT);
 	me = name_of(ep);
 	twt_put(c.fd, &me, sizeof(me));
-	(void)wire;
 	for (unsigned i = 0; i < N; i++) {
 		mx_segment_t seg = {buf, LONG};
 		mx_request_t r;
@@ -243,9 +242,7 @@ static int spoke(void *arg, int fd)
 /* One peer by self, one by shared memory, one over the network: one queue. */
 static void three_ways(void)
 {
-	const char *netns = getenv("TWT_NETNS");
 	static uint64_t who[3] = {0, 1, 2}, next[3];
-	char *there = netns ? strdup(netns) : NULL;
 	struct twt_child c[3];
 	mx_endpoint_t ep;
 	struct name me;
@@ -253,10 +250,7 @@ static void three_ways(void)
 
 	what = "three ways";
 	twt_spawn(&c[2], spoke, &who[2]);
-	unsetenv("TWT_NETNS");
-	twt_spawn(&c[1], spoke, &who[1]);
-	if (there)
-		setenv("TWT_NETNS", there, 1);
+	twt_spawn_here(&c[1], spoke, &who[1]);
 	ep = up(MX_ANY_ENDPOINT);
 	me = name_of(ep);
 	twt_put(c[1].fd, &me, sizeof(me));
@@ -287,7 +281,6 @@ static void three_ways(void)
 		check(twt_join(&c[i], 30) == 0);
 	}
 	down(ep);
-	free(there);
 }
 
 int main(void)

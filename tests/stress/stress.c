@@ -360,7 +360,7 @@ void st_crew(int n, uint32_t unexp, void (*fn)(struct st_me *me), uint64_t total
 	for (int i = 0; i < n; i++) {
 		struct member m = {i, n, unexp, fn};
 
-		twt_spawn(&child[i], member, &m);
+		(i % 2 ? twt_spawn : twt_spawn_here)(&child[i], member, &m);
 	}
 	gather(child, n, name, sizeof(*name));
 	tell(child, n, name, (size_t)n * sizeof(*name));

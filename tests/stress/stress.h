@@ -32,7 +32,7 @@
 #endif
 
 /* Limits of time are multiplied by this; numbers of messages are divided by it. */
-#define ST_SLOW (ST_SANITIZED ? 6 : 1)
+#define ST_SLOW ((ST_SANITIZED ? 6 : 1) * twt_slow())
 /* Seconds in which the death or the closing of a peer must show everywhere. */
 #define ST_SOON (1.0 * ST_SLOW)
 /* Seconds that anything at all may take. */
@@ -213,7 +213,7 @@ struct st_me {
 	int fd;		   /* to the first process */
 	uint64_t count[4]; /* for the summary: added up */
 };
-/* Runs fn in n processes. unexp is MX_PARAM_UNEXP_QUEUE_MAX, 0 for the default. */
+/* Runs fn in n processes, odd ranks on the far side. unexp is MX_PARAM_UNEXP_QUEUE_MAX, 0 for the default. */
 void st_crew(int n, uint32_t unexp, void (*fn)(struct st_me *me), uint64_t total[4]);
 /* Waits for children, each of which must end with 0. */
 void st_join(struct twt_child *child, int n);

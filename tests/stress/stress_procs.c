@@ -21,7 +21,6 @@
 #define SENDERS 8
 #define OUT 24	   /* requests at a time */
 #define CALLS 1500 /* of one epoch; then the receiver makes an end */
-#define LARGEST (16u << 20)
 
 /* What the processes share. */
 struct shared {
@@ -34,6 +33,7 @@ struct shared {
 };
 static struct shared *shared;
 static long senders = 3;
+static long largest = 16 << 20;
 
 struct msg {
 	uint64_t match, pattern;
@@ -59,7 +59,7 @@ static struct msg script(int sender, uint32_t epoch, uint32_t k)
 	uint64_t rng = st_hash(st_seed ^ (uint64_t)sender << 56, number);
 	struct msg m = {.number = number};
 
-	m.len = st_size(&rng, epoch_is_large(epoch) ? LARGEST : 65537);
+	m.len = st_size(&rng, epoch_is_large(epoch) ? (uint32_t)largest : 65537);
 	m.sync = twt_random(&rng) % 3 == 0;
 	m.match = (uint64_t)number << 32 | (uint64_t)(epoch & 0xffff) << 16 |
 		  (uint64_t)sender << 8 | twt_random(&rng) % TAGS;
@@ -466,7 +466,8 @@ static void process(struct st_me *me)
 
 int main(int argc, char **argv)
 {
-	static const struct st_option options[] = {{"--senders", &senders, 1, SENDERS}, {0}};
+	static const struct st_option options[] = {
+		{"--senders", &senders, 1, SENDERS}, {"--largest", &largest, 65537, 16 << 20}, {0}};
 	uint64_t total[4] = {0};
 
 	st_begin(argc, argv, "stress_procs", 5, options);

@@ -136,7 +136,7 @@ mx_endpoint_t st_open(uint32_t id, mx_param_t *params, uint32_t nparams)
 	mx_endpoint_t ep = NULL;
 	mx_return_t rc;
 
-	while ((rc = mx_open_endpoint(MX_ANY_NIC, id, ST_KEY, params, nparams, &ep)) == MX_BUSY &&
+	while ((rc = mx_open_endpoint(twt_board, id, ST_KEY, params, nparams, &ep)) == MX_BUSY &&
 	       twt_now() < end)
 		st_sleep(0.002);
 	if (rc != MX_SUCCESS)
