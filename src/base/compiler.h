@@ -14,6 +14,7 @@
 #define tw_aligned_line __attribute__((aligned(TW_LINE)))
 #define tw_printf(fmt, args) __attribute__((format(printf, fmt, args)))
 #define tw_noinline __attribute__((noinline))
+#define tw_always_inline inline __attribute__((always_inline)) /* the compiler balks at two callers */
 
 #define tw_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define tw_countof(array) (sizeof(array) / sizeof((array)[0]))

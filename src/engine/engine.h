@@ -484,7 +484,20 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 /* The live peer of that name, or NULL. */
 struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
 /* The peer that an address names, dead ones included; NULL for a foreign address. */
-struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a);
+static inline struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
+{
+	uint32_t index = a.slot_peer & 0xfffff;
+	struct tw_peer *p;
+
+	if (tw_unlikely(index >= ep->npeers))
+		return NULL;
+	p = ep->peers[index];
+	if (tw_unlikely(p->addr.where != a.where || p->addr.session != a.session ||
+			p->addr.slot_peer != a.slot_peer || p->state == TW_PEER_NONE ||
+			p->state == TW_PEER_CONNECTING))
+		return NULL;
+	return p;
+}
 /* Lines of unexpected memory to grant to one more peer. */
 uint32_t tw_peer_window(struct tw_ep *ep);
 void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other,

@@ -114,21 +114,6 @@ struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoin
 	return NULL;
 }
 
-struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
-{
-	uint32_t index = a.slot_peer & 0xfffff;
-	struct tw_peer *p;
-
-	if (tw_unlikely(index >= ep->npeers))
-		return NULL;
-	p = ep->peers[index];
-	if (tw_unlikely(p->addr.where != a.where || p->addr.session != a.session ||
-			p->addr.slot_peer != a.slot_peer || p->state == TW_PEER_NONE ||
-			p->state == TW_PEER_CONNECTING))
-		return NULL;
-	return p;
-}
-
 /* Half of the memory for a first peer, less for each the more there are. */
 uint32_t tw_peer_window(struct tw_ep *ep)
 {

@@ -68,7 +68,7 @@ static inline mx_return_t new_request(struct tw_ep *ep, enum tw_kind kind,
 	return MX_SUCCESS;
 }
 
-static inline mx_return_t post_send(mx_endpoint_t endpoint, const mx_segment_t *list,
+static tw_always_inline mx_return_t post_send(mx_endpoint_t endpoint, const mx_segment_t *list,
 				    uint32_t count, mx_endpoint_addr_t to, uint64_t match,
 				    void *context, mx_request_t *request, uint8_t flags,
 				    const char *function)
