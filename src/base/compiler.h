@@ -14,7 +14,10 @@
 #define tw_aligned_line __attribute__((aligned(TW_LINE)))
 #define tw_printf(fmt, args) __attribute__((format(printf, fmt, args)))
 #define tw_noinline __attribute__((noinline))
-#define tw_always_inline inline __attribute__((always_inline)) /* the compiler balks at two callers */
+#define tw_always_inline inline __attribute__((always_inline))
+
+/* Keeps a pointer in a register: the compiler forgets from what it was computed. */
+#define tw_keep(pointer) __asm__("" : "+r"(pointer))
 
 #define tw_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define tw_countof(array) (sizeof(array) / sizeof((array)[0]))

@@ -310,6 +310,7 @@ static inline struct tw_ep *tw_enter(uint64_t handle)
 {
 	struct tw_slot_entry *s = &tw_slots[(handle - 1) & (TW_MAX_OPEN - 1)];
 
+	tw_keep(s);
 	if (tw_unlikely(!handle ||
 			atomic_load_explicit(&s->handle, memory_order_acquire) != handle))
 		return NULL;
