@@ -8,7 +8,7 @@
 
 #define QUIET_US 50000	 /* after a death nothing has come for so long: that was all */
 #define DRAIN_US 1000000 /* after a goodbye something is still missing */
-#define LOOKS 16	  /* a fabric may take in one packet at a time */
+#define LOOKS 16	 /* a fabric may take in one packet at a time */
 #define ASK_US 50000	 /* and is asked for */
 #define OLD_US 2000000	 /* a transfer on a path that was given up */
 
@@ -160,6 +160,7 @@ static uint64_t expire_probe(struct tw_rp_link *l, uint64_t now)
 {
 	if (l->deadline <= now) {
 		l->failed |= 1u << tw_rp_index(l->fabric);
+		l->patience++;
 		l->resuming = false;
 		tw_rp_path_broken(l);
 		return l->state == TW_RP_DEAD ? 0 : l->deadline;
@@ -264,6 +265,7 @@ void tw_rp_probed(struct tw_rp_link *l, struct tw_rp_fabric *f, bool question)
 	if (!was) {
 		l->bound = true;
 		l->resuming = false;
+		l->patience = 0;
 		l->bound_at = tw_clock();
 		l->broken = 0;
 		if (l->state == TW_RP_UP)

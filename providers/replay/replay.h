@@ -115,9 +115,9 @@ enum tw_rp_state {
 struct tw_rp_fabric {
 	const struct tw_fabric *ops;
 	struct tw_rp_ep *ep;
-	void *instance; /* NULL: closed */
+	void *instance;	 /* NULL: closed */
 	uint64_t absent; /* it could not be opened: the tick to try again, 0 none */
-	bool resting;	/* its descriptor is not watched just now */
+	bool resting;	 /* its descriptor is not watched just now */
 	int fd;
 	struct tw_watch watch;
 };
@@ -166,6 +166,7 @@ struct tw_rp_link {
 	uint64_t bound_at;
 	bool resuming;	   /* asked for a new one */
 	uint32_t failed;   /* bits of fabrics that did not work lately */
+	unsigned patience; /* probes that were not answered in time, in a row */
 	uint64_t deadline; /* tick at which something has to have happened, 0 none */
 	uint64_t broken;   /* tick since which there is no way, 0 there is */
 	uint64_t again;	   /* tick at which to dial or probe again, 0 not */

@@ -17,7 +17,7 @@
 #include "providers/replay/replay.h"
 
 #define ANSWER_US 3000000 /* for an answer, and for a probe to come through */
-
+#define PATIENCE 3u	  /* times that it is doubled: where all is slow it must end */
 static void fill(struct tw_rp_link *l, struct tw_rp_talk *t, enum tw_rp_word word)
 {
 	const struct tw_ident *me = &l->me;
@@ -52,7 +52,9 @@ static struct tw_ident ident_of(const struct tw_rp_talk *t)
 
 static void await(struct tw_rp_link *l)
 {
-	l->deadline = tw_clock() + tw_clock_us(ANSWER_US);
+	uint64_t wait = (uint64_t)ANSWER_US << tw_min(l->patience, PATIENCE);
+
+	l->deadline = tw_clock() + tw_clock_us(wait);
 	tw_rp_timer(l->ep, l->deadline);
 }
 

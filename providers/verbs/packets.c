@@ -194,7 +194,7 @@ static void used(struct tw_vb_path *p)
 
 static unsigned sq_room(const struct tw_vb_path *p)
 {
-	return p->v->limits.sq - p->v->limits.sq / 4 - (p->head - p->tail - p->nrma);
+	return p->depth - TW_VB_SQ_RMA - (p->head - p->tail - p->nrma);
 }
 
 bool tw_vb_ring(struct tw_vb_path *p)

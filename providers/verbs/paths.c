@@ -105,8 +105,7 @@ enum tw_err tw_vb_path_bind(void *path, const struct tw_fabric_address *other)
 /* Completions must never overflow the queue. */
 static bool cq_room(struct tw_vb *v)
 {
-	unsigned need = v->limits.srq + v->npaths * v->limits.sq;
-
+	unsigned need = v->limits.srq + v->nsq;
 	if (need <= (unsigned)v->cq->cqe)
 		return true;
 	if (need > v->limits.cqe)
@@ -117,17 +116,20 @@ static bool cq_room(struct tw_vb *v)
 bool tw_vb_qp_make(struct tw_vb_path *p)
 {
 	struct tw_vb *v = p->v;
+	bool deep = v->npaths < TW_VB_DEEP;
 	struct ibv_qp_init_attr attr = {.send_cq = v->cq,
 					.recv_cq = v->cq,
 					.srq = v->srq,
-					.cap = {.max_send_wr = v->limits.sq,
-						.max_send_sge = v->limits.sge,
+					.cap = {.max_send_sge = v->limits.sge,
 						.max_inline_data = v->limits.inline_max},
 					.qp_type = IBV_QPT_RC};
-
 	if (!tw_vb_credit_begin(p))
 		return false;
+	p->depth = tw_min(v->limits.sq, (unsigned)(deep ? TW_VB_SQ : TW_VB_SQ_LOW));
+	attr.cap.max_send_wr = p->depth;
+	v->nsq += p->depth;
 	if (!cq_room(v) || !(p->qp = ibv_create_qp(v->pd, &attr))) {
+		v->nsq -= p->depth;
 		tw_vb_credit_end(p);
 		return false;
 	}
@@ -187,6 +189,7 @@ void tw_vb_qp_end(struct tw_vb_path *p)
 		if (p->state == TW_VB_UP)
 			hang_up(p);
 		ibv_destroy_qp(p->qp);
+		v->nsq -= p->depth;
 		p->qp = NULL;
 	}
 	v->connecting -= p->state == TW_VB_NEW && p->bound;

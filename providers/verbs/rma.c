@@ -185,7 +185,7 @@ static void post(struct tw_vb_path *p, struct tw_vb_rma *r)
 	struct ibv_sge sge[TW_VB_PIECES][TW_VB_SGE];
 	unsigned n = 0;
 
-	while (r->left && r->open < TW_VB_PIECES && p->nrma < p->v->limits.sq / 4) {
+	while (r->left && r->open < TW_VB_PIECES && p->nrma < TW_VB_SQ_RMA) {
 		if (!prepare(p, r, &wr[n], sge[n])) {
 			fail(r, TW_EPERM);
 			break;
@@ -209,7 +209,7 @@ void tw_vb_rma_pump(struct tw_vb_path *p)
 	if (tw_list_empty(&p->waiting) || p->state != TW_VB_UP || !tw_vb_ring(p))
 		return;
 	tw_list_each(&p->waiting, n, tmp) {
-		if (p->state != TW_VB_UP || p->nrma == p->v->limits.sq / 4)
+		if (p->state != TW_VB_UP || p->nrma == TW_VB_SQ_RMA)
 			return;
 		post(p, tw_container(n, struct tw_vb_rma, more));
 	}

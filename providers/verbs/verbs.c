@@ -9,8 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define CQ_PATHS 16 /* for so many the completion queue is made at first */
-
+#define CQ_PATHS 4 /* for so many the completion queue is made at first */
 /* Progress ------------------------------------------------------------------- */
 
 /* Tells of sends and transfers that are over. */

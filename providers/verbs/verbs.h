@@ -29,11 +29,14 @@
 #define TW_VB_BUFFER 8512  /* bytes of a buffer for one */
 #define TW_VB_SLAB 64	   /* buffers made at a time */
 #define TW_VB_BUFFERS 8192 /* receive buffers at most, as far as they are needed */
-#define TW_VB_SQ 64	   /* work requests of a path at most */
-#define TW_VB_SIGNAL 16	   /* of so many short packets one tells that it is sent */
-#define TW_VB_CHAIN 8	   /* packets handed over at once */
-#define TW_VB_INLINE 512   /* bytes that travel in the work request, where possible */
-#define TW_VB_SGE 4	   /* pieces of a work request at most */
+#define TW_VB_SQ 320	   /* work requests of a path at most: all that replay keeps, */
+#define TW_VB_SQ_LOW 64	   /* but only this many where there are more paths than */
+#define TW_VB_DEEP 16
+#define TW_VB_SQ_RMA 16	 /* transfers among them */
+#define TW_VB_SIGNAL 16	 /* of so many short packets one tells that it is sent */
+#define TW_VB_CHAIN 8	 /* packets handed over at once */
+#define TW_VB_INLINE 512 /* bytes that travel in the work request, where possible */
+#define TW_VB_SGE 4	 /* pieces of a work request at most */
 #define TW_VB_CQ_BATCH 32
 #define TW_VB_SHARE_MIN 4      /* packets that every peer may send, whatever others do */
 #define TW_VB_SHARE_MAX 288    /* so that all that replay keeps for a peer gets to it */
@@ -145,6 +148,7 @@ struct tw_vb_path {
 	/* The send queue: everything before tail is over. */
 	struct tw_vb_sqe sq[TW_VB_SQ];
 	uint32_t head, tail;
+	unsigned depth;	     /* of the send queue */
 	unsigned nrma;	     /* work requests for transfers */
 	unsigned unsignaled; /* in a row */
 	/* Packets that wait for the doorbell. */
@@ -184,6 +188,7 @@ struct tw_vb {
 	struct tw_vb_path **table;
 	uint32_t ntable, serial;
 	struct tw_vb_path *by_qp[256];
+	unsigned nsq;	 /* work requests of all queue pairs */
 	unsigned npaths; /* with a queue pair or soon to have one */
 	unsigned connecting;
 	unsigned looks; /* polls since connection events were looked for */
