@@ -442,8 +442,10 @@ static void receiver(struct st_me *me)
 	r->rng = st_hash(st_seed, 0x4ec);
 	for (int s = 1; s <= senders; s++)
 		st_check((r->taken[s] = calloc(NUMBERS, sizeof(**r->taken))) != NULL);
-	while (epoch < EPOCHS - 4 && (st_going() || epoch < atomic_load(&shared->allowed)))
+	/* At least one, also where connecting took all the time. */
+	do
 		receive_epoch(r, epoch++);
+	while (epoch < EPOCHS - 4 && (st_going() || epoch < atomic_load(&shared->allowed)));
 	atomic_store(&shared->last, epoch);
 	while (atomic_load(&shared->drained) < senders) {
 		st_at(epoch);
