@@ -8,6 +8,9 @@
 
 #include "mrapi/net.h"
 
+#define LIKELY 32	   /* slots that are always asked for a member */
+#define SEARCH_US 5000000u /* all of them, so often at most */
+
 static _Atomic(struct tw_mr_far *) fars[MRAPI_MAX_RMEMS]; /* kept once made */
 
 struct tw_mr_rmem *tw_mr_far_rmem(struct tw_mr_far *far)
@@ -42,26 +45,30 @@ static mrapi_status_t ask(struct tw_ep *ep, const struct tw_mr_far *f, enum tw_m
 
 /* ------------------------------------------------------------- looking ids up */
 
-/* Any member on a host: all of them know of the memory there. */
-static bool reach_any(struct tw_ep *ep, uint64_t nic, struct tw_addr *addr)
+/*
+ * Any member on a host: all of them know of the memory there. The lowest free slot
+ * is taken first, so the lowest are the likely ones; all of them now and then, as
+ * that takes a while and programs ask again and again for what is to come.
+ */
+static bool reach_any(struct tw_ep *ep, uint64_t nic, uint32_t n, struct tw_addr *addr)
 {
 	static uint64_t last_nic;
 	static uint32_t last_proc; /* that answered */
-
 	enum tw_status status = TW_S_CLOSED;
 
-	if (last_nic == nic && tw_mr_net_reach(ep, nic, last_proc, addr) == TW_S_OK)
-		return true;
-	/* The lowest free slot is taken first, so the first are the likely ones. */
-	for (uint32_t i = 0; i < TW_MAX_MEMBERS && status == TW_S_CLOSED; i++) {
+	if (last_nic == nic)
+		status = tw_mr_net_reach(ep, nic, last_proc, addr);
+	for (uint32_t i = 0; i < n && status == TW_S_CLOSED; i++) {
 		status = tw_mr_net_reach(ep, nic, i, addr);
 		last_nic = nic;
 		last_proc = i;
 	}
+	if (status != TW_S_OK)
+		last_nic = 0;
 	return status == TW_S_OK;
 }
 
-static mrapi_status_t look(struct tw_ep *ep, uint64_t nic, mrapi_rmem_id_t id,
+static mrapi_status_t look(struct tw_ep *ep, uint64_t nic, uint32_t members, mrapi_rmem_id_t id,
 			   struct tw_mr_say *answer, struct tw_addr *owner)
 {
 	struct tw_mr_say say = {
@@ -69,7 +76,7 @@ static mrapi_status_t look(struct tw_ep *ep, uint64_t nic, mrapi_rmem_id_t id,
 	struct tw_mr_ask a = {.data = NULL};
 	mrapi_status_t status;
 
-	if (!reach_any(ep, nic, &a.to))
+	if (!reach_any(ep, nic, members, &a.to))
 		return MRAPI_ERR_RMEM_ID_INVALID;
 	status = tw_mr_net_ask(ep, &a, tw_mr_letter_new(&say, 0), 0);
 	if (status != MRAPI_SUCCESS)
@@ -146,13 +153,19 @@ mrapi_status_t tw_mr_far_get(mrapi_rmem_id_t id, uint32_t *handle)
 	struct tw_ep *ep = tw_mr_net_enter();
 	const uint64_t *nics;
 	unsigned n = tw_mr_net_hosts(&nics);
+	static uint64_t searched; /* all members */
+	uint32_t members = LIKELY;
 	struct tw_mr_say answer;
 	struct tw_addr owner;
 
 	if (!ep)
 		return status;
+	if (!searched || tw_clock() - searched > tw_clock_us(SEARCH_US)) {
+		members = TW_MAX_MEMBERS;
+		searched = tw_clock();
+	}
 	for (unsigned i = 0; i < n && status == MRAPI_ERR_RMEM_ID_INVALID; i++)
-		status = look(ep, nics[i], id, &answer, &owner);
+		status = look(ep, nics[i], members, id, &answer, &owner);
 	if (status == MRAPI_SUCCESS)
 		status = note(&answer, owner, handle);
 	tw_mr_net_leave(ep);
