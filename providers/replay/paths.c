@@ -224,19 +224,18 @@ static void use(struct tw_rp_link *l, struct tw_rp_fabric *f, void *path)
 	l->link.key_size = TW_KEY_MAX;
 }
 
-enum tw_err tw_rp_choose(struct tw_rp_link *l, const struct tw_rp_talk *offers,
-			 struct tw_rp_talk *t)
+static enum tw_err choose(struct tw_rp_link *l, const struct tw_rp_talk *offers,
+			  struct tw_rp_talk *t, uint32_t failed)
 {
 	struct tw_rp_ep *ep = l->ep;
 
-	tw_rp_fabrics_load(ep);
 	for (unsigned i = 0; i < ep->nfabrics; i++) {
 		struct tw_rp_fabric *f = &ep->fabrics[i];
 		const struct tw_rp_offer *o = offer_of(offers, f->ops->name);
 		struct tw_rp_offer *mine = &t->offers[0];
 		void *path;
 
-		if (!o || !open_fabric(f) || !fits(l, o->max_packet) ||
+		if ((failed >> i & 1) || !o || !open_fabric(f) || !fits(l, o->max_packet) ||
 		    !fits(l, f->ops->max_packet(f->instance)) ||
 		    o->address.len > TW_FABRIC_ADDRESS ||
 		    f->ops->path_new(f->instance, &mine->address, &path) != TW_OK)
@@ -254,6 +253,21 @@ enum tw_err tw_rp_choose(struct tw_rp_link *l, const struct tw_rp_talk *offers,
 		return TW_OK;
 	}
 	return TW_EUNREACH;
+}
+
+enum tw_err tw_rp_choose(struct tw_rp_link *l, const struct tw_rp_talk *offers,
+			 struct tw_rp_talk *t)
+{
+	enum tw_err err;
+
+	tw_rp_fabrics_load(l->ep);
+	err = choose(l, offers, t, l->failed);
+	/* Where nothing else is offered, one that failed here. */
+	if (err == TW_EUNREACH && l->failed) {
+		l->failed = 0;
+		err = choose(l, offers, t, 0);
+	}
+	return err;
 }
 
 enum tw_err tw_rp_chosen(struct tw_rp_link *l, const struct tw_rp_talk *t)
@@ -291,7 +305,13 @@ void tw_rp_path_broken(struct tw_rp_link *l)
 		l->broken = now;
 	tw_rp_path_drop(l);
 	tw_rp_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));
-	tw_rp_resume(l);
+	if (!l->resuming) {
+		tw_rp_resume(l);
+		return;
+	}
+	/* The new one does not work either: no need to wait for an answer to a probe. */
+	l->deadline = now + tw_clock_us(TW_RP_PROBE_US);
+	tw_rp_timer(l->ep, l->deadline);
 }
 
 void tw_rp_broken(void *owner, void *path)

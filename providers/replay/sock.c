@@ -2,8 +2,8 @@
 /*
  * The sockets on which endpoints talk. An endpoint listens on its board's
  * address, on port TAGWIRE_PORT + endpoint id. Where that port is taken, or
- * TAGWIRE_JOB is set, a multiple of 1024 is added; who calls tries a few, and
- * is told when it is not the endpoint that it wanted.
+ * TAGWIRE_JOB is set, a multiple of 1024 is added; who calls tries them in turn,
+ * and is told when it is not the endpoint that it wanted.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,7 +20,6 @@
 
 #define BACKLOG 256
 #define PORT_STEP 1024 /* endpoint ids are fewer */
-#define PORT_TRIES 4
 #define LISTEN_AGAIN_US 100000
 #define AGAIN_US 200000 /* between two attempts to reach it again */
 
@@ -181,7 +180,7 @@ enum tw_err tw_rp_listen(struct tw_rp_ep *ep)
 	ep->listen_watch.ready = listener_ready;
 	if (ep->host->up->locate(ep->host, me->nic_id, &sa) != TW_OK)
 		return TW_OK;
-	for (unsigned i = 0; i < PORT_TRIES; i++)
+	for (unsigned i = 0; i < TW_RP_PORTS; i++)
 		if (listen_at(ep, &sa, port_of(me->endpoint_id, i)))
 			return TW_OK;
 	/* It can still call others, and everybody on this host. */
@@ -278,7 +277,7 @@ enum tw_err tw_rp_dial(struct tw_rp_link *l)
 	l->again = 0;
 	if (l->peer_port)
 		return dial(l, l->peer_port);
-	for (; l->port_try < PORT_TRIES && err == TW_ECLOSED; l->port_try++)
+	for (; l->port_try < TW_RP_PORTS && err == TW_ECLOSED; l->port_try++)
 		err = dial(l, port_of(l->other.endpoint_id, l->port_try));
 	return err;
 }

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two networks at once, and the one in use fails: nothing is lost, nothing
+ * comes twice, all in order. The networks are providers of libfabric, or lossy;
+ * each is wrapped so that it can be cut.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "provider/lossy.h"
+#include "provider/pair.h"
+#include "providers/replay/replay.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#define ROUND 3000 /* packets each way before and after a cut */
+#define MEMORY (1u << 18)
+
+enum cut {
+	WHOLE,
+	REFUSES,  /* every operation fails */
+	SWALLOWS, /* packets are taken and never arrive */
+};
+
+static struct net {
+	struct tw_fabric fabric;
+	const struct tw_fabric *of;
+	const char *provider; /* of libfabric */
+	struct tw_settings settings;
+	enum cut cut;
+	uint64_t carried; /* packets */
+} nets[2];
+
+struct combination {
+	char first[16], second[16];
+	enum cut cut;
+};
+
+static uint8_t from[MEMORY], to[MEMORY];
+static uint64_t rng = 3;
+
+static enum tw_err net_open(struct net *n, const struct tw_fabric_host *host, void **instance)
+{
+	struct tw_fabric_host h = *host;
+
+	n->settings = *host->settings;
+	snprintf(n->settings.ofi, sizeof(n->settings.ofi), "%s", n->provider);
+	h.settings = &n->settings;
+	return n->of->open(&h, instance);
+}
+
+static enum tw_err net_send(struct net *n, void *path, const void *data, uint32_t len, void *cookie)
+{
+	if (n->cut == REFUSES)
+		return TW_ELOST;
+	if (n->cut == SWALLOWS)
+		return TW_OK;
+	n->carried++;
+	return n->of->send(path, data, len, cookie);
+}
+
+/* The operations do not say whose they are. */
+#define NET(n)                                                                                     \
+	static enum tw_err open##n(const struct tw_fabric_host *host, void **instance)             \
+	{                                                                                          \
+		return net_open(&nets[n], host, instance);                                         \
+	}                                                                                          \
+	static enum tw_err send##n(void *path, const void *data, uint32_t len, void *cookie)       \
+	{                                                                                          \
+		return net_send(&nets[n], path, data, len, cookie);                                \
+	}                                                                                          \
+	static enum tw_err get##n(void *path, const struct iovec *iov, unsigned niov,              \
+				  uint64_t address, const void *key, uint32_t len, void *cookie)   \
+	{                                                                                          \
+		return nets[n].cut == WHOLE                                                        \
+			       ? nets[n].of->get(path, iov, niov, address, key, len, cookie)       \
+			       : TW_ELOST;                                                         \
+	}
+
+NET(0)
+NET(1)
+
+static void add(unsigned i, const char *name, const char *provider)
+{
+	const struct tw_fabric *ofi[TW_RP_FABRICS];
+	struct net *n = &nets[i];
+
+	n->provider = provider;
+	n->of = &lossy;
+	if (strcmp(provider, "lossy") != 0) {
+		cr_assert_eq(tw_fabric_list("ofi", ofi), 1u, "no libfabric module");
+		n->of = ofi[0];
+	}
+	n->fabric = *n->of;
+	n->fabric.name = name;
+	n->fabric.open = i ? open1 : open0;
+	n->fabric.send = i ? send1 : send0;
+	n->fabric.get = i ? get1 : get0;
+	tw_fabric_add(&n->fabric);
+}
+
+/* Reads what b lets it read. The key may be of a network that is gone: then not. */
+static void one_get(struct pair *p)
+{
+	struct iovec iov = {to, MEMORY};
+	enum tw_err result = TW_PENDING, err;
+	struct tw_mr mr;
+
+	if (p->ops->mem_reg(p->ba->link, from, MEMORY, &mr) != TW_OK)
+		return;
+	memset(to, 0, MEMORY);
+	while ((err = p->ops->get(p->ab->link, &iov, 1, mr.address, mr.key, &result)) == TW_AGAIN)
+		pair_pump(p);
+	if (err == TW_PENDING)
+		UNTIL(p, result != TW_PENDING);
+	else
+		result = err;
+	cr_assert(result == TW_OK || result == TW_EPERM, "error %d", result);
+	if (result == TW_OK)
+		cr_assert_eq(memcmp(from, to, MEMORY), 0);
+	p->ops->mem_dereg(p->ba->link, &mr);
+}
+
+/* Traffic of all sizes both ways; fake.c looks at order and content. */
+static void traffic(struct pair *p, unsigned packets)
+{
+	uint64_t forth = p->ab->sent + packets, back = p->ba->sent + packets;
+	double end = twt_now() + 60;
+
+	while (p->ab->sent < forth || p->ba->sent < back) {
+		uint64_t r = twt_random(&rng);
+		struct fake_peer *peer = r & 1 ? p->ab : p->ba;
+		uint32_t most = r & 2 ? p->ab->link->max_payload : 200;
+
+		if (peer->sent == (peer == p->ab ? forth : back) ||
+		    fake_send(peer, (enum tw_send_class)(r >> 8 & 1), (uint32_t)(r >> 16) % most) ||
+		    r >> 60 == 0)
+			pair_pump(p);
+		if (r >> 54 == 0)
+			one_get(p);
+		cr_assert_eq(peer->state, FAKE_UP, "lost: error %d", peer->why);
+		cr_assert_lt(twt_now(), end, "%d of %d", (int)p->ab->sent, (int)forth);
+	}
+}
+
+static struct combination all[] = {
+#if TW_HAVE_OFI
+	{"tcp;ofi_rxm", "udp;ofi_rxd", REFUSES},
+	{"udp;ofi_rxd", "tcp;ofi_rxm", REFUSES},
+	{"tcp;ofi_rxm", "udp;ofi_rxd", SWALLOWS},
+	{"tcp;ofi_rxm", "lossy", REFUSES},
+	{"lossy", "tcp;ofi_rxm", SWALLOWS},
+#endif
+	{"lossy", "lossy", REFUSES},
+};
+
+ParameterizedTestParameters(failover, broken_on_purpose)
+{
+	return cr_make_param_array(struct combination, all, tw_countof(all), NULL);
+}
+
+ParameterizedTest(struct combination *c, failover, broken_on_purpose, .timeout = 120)
+{
+	static const struct traits both = {"first,second", OTHERS | BREAKS};
+	struct pair *p;
+	uint64_t before;
+	char err[100];
+
+	twt_fill(from, MEMORY, 1);
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
+	add(0, "first", c->first);
+	add(1, "second", c->second);
+	p = pair_connected(&both);
+	traffic(p, ROUND);
+	/* lossy breaks by itself, too. */
+	cr_assert(nets[1].carried == 0 || nets[0].of == &lossy, "the first is taken first");
+	before = nets[1].carried;
+	/* Whatever is under way now. */
+	nets[0].cut = c->cut;
+	traffic(p, ROUND);
+	UNTIL(p, p->ba->got == p->ab->sent && p->ab->got == p->ba->sent);
+	cr_assert_gt(nets[1].carried, before + ROUND);
+	/* And back. */
+	nets[0].cut = WHOLE;
+	nets[1].cut = c->cut;
+	before = nets[0].carried;
+	traffic(p, ROUND);
+	UNTIL(p, p->ba->got == p->ab->sent && p->ab->got == p->ba->sent);
+	cr_assert_gt(nets[0].carried, before + ROUND);
+	cr_assert_eq(p->ba->got, 3u * ROUND);
+	cr_assert_eq(p->ab->got, 3u * ROUND);
+	pair_close(p);
+}
