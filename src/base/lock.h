@@ -49,19 +49,24 @@ void tw_unlock_slow(struct tw_lock *l);
 /* Takes the lock if nobody is inside; leaves the bias where it is. */
 bool tw_lock_try(struct tw_lock *l);
 
-/* Takes the lock if it is biased to the caller. */
-static inline bool tw_lock_biased(struct tw_lock *l)
+/* The favoured thread's way in, which the word leads out again; 0: it is another's. */
+static inline uintptr_t tw_lock_biased(struct tw_lock *l)
 {
 	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
 
 	if (tw_unlikely((w & ~(uintptr_t)7) != tw_thread_id()))
-		return false;
+		return 0;
 	atomic_store_explicit(&l->inside[w & 7], 1, memory_order_relaxed);
 	tw_barrier_compiler(); /* pairs with tw_barrier_threads() */
 	if (tw_likely(atomic_load_explicit(&l->owner, memory_order_acquire) == w))
-		return true;
+		return w;
 	atomic_store_explicit(&l->inside[w & 7], 0, memory_order_release);
-	return false;
+	return 0;
+}
+
+static inline void tw_unlock_biased(struct tw_lock *l, uintptr_t w)
+{
+	atomic_store_explicit(&l->inside[w & 7], 0, memory_order_release);
 }
 
 static inline void tw_lock(struct tw_lock *l)
@@ -72,12 +77,10 @@ static inline void tw_lock(struct tw_lock *l)
 
 static inline void tw_unlock(struct tw_lock *l)
 {
-	if (tw_likely(!l->by_mutex)) {
-		uintptr_t w = l->biased_to;
-		atomic_store_explicit(&l->inside[w & 7], 0, memory_order_release);
-		return;
-	}
-	tw_unlock_slow(l);
+	if (tw_likely(!l->by_mutex))
+		tw_unlock_biased(l, l->biased_to);
+	else
+		tw_unlock_slow(l);
 }
 
 /* Another thread waits for the lock: let it in now and then. */

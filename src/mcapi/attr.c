@@ -131,10 +131,7 @@ void mcapi_get_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 	struct tw_ep *ep;
 	uint32_t value = 0;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_ENDP;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	e = tw_endp_find(n, endpoint);
@@ -158,10 +155,7 @@ void mcapi_set_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 	struct tw_ep *ep;
 	uint32_t value;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_ENDP;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	e = tw_endp_find(n, endpoint);

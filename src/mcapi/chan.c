@@ -162,10 +162,7 @@ void tw_chan_open(enum tw_mc_kind type, bool sender, mcapi_endpoint_t endpoint, 
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!status)
-		return;
-	ep = tw_mc_enter(&n);
-	*status = MCAPI_ENOT_ENDP;
+	ep = tw_mc_begin(&n, status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	/* A connect that has come in counts. */
@@ -233,17 +230,7 @@ static struct tw_endp *by_handle(struct tw_node *n, uint32_t handle, enum tw_mc_
 	struct tw_endp *e = type == TW_K_SCL ? by_scalar_handle(n, handle)
 					     : tw_endp_find(n, n->number << 16 | (handle & 0xffff));
 
-	if (!e || e->chan.handle != handle || e->chan.open_type != type ||
-	    e->chan.open_sender != sender || e->chan.open == TW_CH_SHUT)
-		return NULL;
-	return e;
-}
-
-struct tw_endp *tw_chan_find(struct tw_node *n, uint32_t handle, enum tw_mc_kind type, bool sender)
-{
-	struct tw_endp *e = by_handle(n, handle, type, sender);
-
-	return e && e->chan.open != TW_CH_CANCELLED ? e : NULL;
+	return e && tw_chan_is(&e->chan, handle, type, sender) ? e : NULL;
 }
 
 void tw_chan_close(enum tw_mc_kind type, bool sender, uint32_t handle, mcapi_request_t *request,
@@ -254,10 +241,7 @@ void tw_chan_close(enum tw_mc_kind type, bool sender, uint32_t handle, mcapi_req
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!status)
-		return;
-	ep = tw_mc_enter(&n);
-	*status = MCAPI_ENOT_HANDLE;
+	ep = tw_mc_begin(&n, status, MCAPI_ENOT_HANDLE);
 	if (!ep)
 		return;
 	e = by_handle(n, handle, type, sender);
@@ -266,11 +250,9 @@ void tw_chan_close(enum tw_mc_kind type, bool sender, uint32_t handle, mcapi_req
 	} else if (e && e->chan.open == TW_CH_CANCELLED) {
 		*status = MCAPI_ENOT_OPEN;
 	} else if (e) {
-		m = tw_mreq_new(n, TW_Q_CLOSE);
-		*status = m ? MCAPI_SUCCESS : MCAPI_ENO_REQUEST;
+		m = tw_mreq_begin(n, TW_Q_CLOSE, request, status);
 		if (m) {
 			close_end(n, e);
-			*request = tw_mreq_handle(n, m);
 			tw_mreq_done(n, m, MCAPI_SUCCESS, 0);
 		}
 	}

@@ -143,10 +143,7 @@ void tw_chan_connect(enum tw_mc_kind type, mcapi_endpoint_t a, mcapi_endpoint_t 
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!status)
-		return;
-	ep = tw_mc_enter(&n);
-	*status = MCAPI_ENOT_ENDP;
+	ep = tw_mc_begin(&n, status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	if (!request)

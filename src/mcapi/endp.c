@@ -143,10 +143,7 @@ mcapi_endpoint_t mcapi_create_endpoint(mcapi_port_t port_id, mcapi_status_t *mca
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return MCAPI_NULL;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENODE_NOTINIT;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENODE_NOTINIT);
 	if (!ep)
 		return MCAPI_NULL;
 	*mcapi_status = create(n, port_id, &endpoint);
@@ -160,10 +157,7 @@ void mcapi_delete_endpoint(mcapi_endpoint_t endpoint, mcapi_status_t *mcapi_stat
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_ENDP;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	e = tw_endp_find(n, endpoint);
@@ -286,13 +280,9 @@ void mcapi_get_endpoint_i(mcapi_node_t node_id, mcapi_port_t port_id, mcapi_endp
 		*mcapi_status = MCAPI_ENODE_NOTINIT;
 		return;
 	}
-	m = tw_mreq_new(n, TW_Q_GET);
-	if (m) {
-		*request = tw_mreq_handle(n, m);
+	m = tw_mreq_begin(n, TW_Q_GET, request, mcapi_status);
+	if (m)
 		start_get(n, m, node_id, port_id, endpoint);
-	} else {
-		*mcapi_status = MCAPI_ENO_REQUEST;
-	}
 	tw_mc_leave(ep);
 }
 

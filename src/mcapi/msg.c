@@ -149,10 +149,7 @@ void mcapi_msg_send(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_end
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_ENDP;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	*mcapi_status =
@@ -175,10 +172,7 @@ void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_e
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_ENDP;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	*mcapi_status =
@@ -191,14 +185,7 @@ void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_e
 					 priority, m)
 				  : MCAPI_ENO_REQUEST;
 	}
-	if (*mcapi_status == MCAPI_SUCCESS)
-		tw_mreq_done(n, m, MCAPI_SUCCESS, buffer_size);
-	else if (*mcapi_status == MCAPI_INCOMPLETE)
-		*mcapi_status = MCAPI_SUCCESS;
-	else if (m)
-		tw_mreq_free(n, m);
-	if (*mcapi_status == MCAPI_SUCCESS)
-		*request = tw_mreq_handle(n, m);
+	tw_mreq_started(n, m, buffer_size, request, mcapi_status);
 	tw_mc_leave(ep);
 }
 
@@ -232,22 +219,16 @@ void mcapi_msg_recv_i(mcapi_endpoint_t receive_endpoint, void *buffer, size_t bu
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_ENDP;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	e = tw_endp_find(n, receive_endpoint);
 	if (e && (!request || (buffer_size && !buffer))) {
 		*mcapi_status = MCAPI_EPARAM;
 	} else if (e) {
-		m = tw_mreq_new(n, TW_Q_MSG_RECV);
-		*mcapi_status = m ? MCAPI_SUCCESS : MCAPI_ENO_REQUEST;
-		if (m) {
-			*request = tw_mreq_handle(n, m);
+		m = tw_mreq_begin(n, TW_Q_MSG_RECV, request, mcapi_status);
+		if (m)
 			receive(n, e, m, buffer, buffer_size);
-		}
 	}
 	tw_mc_leave(ep);
 }
@@ -260,10 +241,7 @@ void mcapi_msg_recv(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buff
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_ENDP;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	e = tw_endp_find(n, receive_endpoint);
@@ -285,10 +263,7 @@ mcapi_uint_t mcapi_msg_available(mcapi_endpoint_t receive_endpoint, mcapi_status
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return MCAPI_NULL;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_ENDP;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return MCAPI_NULL;
 	tw_progress(ep);

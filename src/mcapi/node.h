@@ -188,6 +188,16 @@ static inline struct tw_ep *tw_mc_enter(struct tw_node **node)
 		       : NULL;
 }
 
+/* The same at the head of a call, whose status is `none' if there is no node. */
+static inline struct tw_ep *tw_mc_begin(struct tw_node **node, mcapi_status_t *status,
+					mcapi_status_t none)
+{
+	if (tw_unlikely(!status))
+		return NULL;
+	*status = none;
+	return tw_mc_enter(node);
+}
+
 void tw_mc_attend(struct tw_ep *ep);
 
 /* Says what is to be said, then unlocks. */
@@ -320,6 +330,12 @@ void tw_mreq_init(struct tw_mreq *m, enum tw_mreq_kind kind);
 void tw_mreq_free(struct tw_node *n, struct tw_mreq *m);
 void tw_mreq_done(struct tw_node *n, struct tw_mreq *m, mcapi_status_t status, size_t size);
 mcapi_request_t tw_mreq_handle(const struct tw_node *n, const struct tw_mreq *m);
+/* One that the program gets with its handle; NULL, and the status says so, if not. */
+struct tw_mreq *tw_mreq_begin(struct tw_node *n, enum tw_mreq_kind kind, mcapi_request_t *request,
+			      mcapi_status_t *status);
+/* A send has begun and given a status: the program gets the request, or it is freed. */
+void tw_mreq_started(struct tw_node *n, struct tw_mreq *m, size_t size, mcapi_request_t *request,
+		     mcapi_status_t *status);
 /*
  * Sends r to a node. MCAPI_INCOMPLETE: m ends with it. `lost' is its status if
  * the node is gone.
@@ -337,8 +353,25 @@ mcapi_status_t tw_mreq_wait(struct tw_node *n, struct tw_mreq *m, int timeout,
 /* chan.c ------------------------------------------------------------------- */
 
 void tw_chan_init(struct tw_chan *c);
-/* The end of a channel that a handle names, open in that direction; or NULL. */
-struct tw_endp *tw_chan_find(struct tw_node *n, uint32_t handle, enum tw_mc_kind type, bool sender);
+/* Whether the handle is that of this end, in that direction; its open may be cancelled. */
+static inline bool tw_chan_is(const struct tw_chan *c, uint32_t handle, enum tw_mc_kind type,
+			      bool sender)
+{
+	return c->handle == handle && c->open_type == type && c->open_sender == sender &&
+	       c->open != TW_CH_SHUT;
+}
+
+/* The end of a packet channel that a handle names, or NULL. */
+static inline struct tw_endp *tw_pkt_find(const struct tw_node *n, uint32_t handle, bool sender)
+{
+	struct tw_endp *e = tw_endp_find(n, n->number << 16 | (handle & 0xffff));
+
+	return tw_likely(e && tw_chan_is(&e->chan, handle, TW_K_PKT, sender)) &&
+			       e->chan.open != TW_CH_CANCELLED
+		       ? e
+		       : NULL;
+}
+
 void tw_chan_connect(enum tw_mc_kind type, mcapi_endpoint_t a, mcapi_endpoint_t b,
 		     mcapi_request_t *request, mcapi_status_t *status);
 void tw_chan_open(enum tw_mc_kind type, bool sender, mcapi_endpoint_t endpoint, uint32_t *handle,

@@ -120,7 +120,7 @@ static mcapi_status_t get_credit(struct tw_node *n, struct tw_endp *e)
 		return MCAPI_SUCCESS;
 	}
 	status = tw_ask_room(n, other, TW_K_PKT, &room);
-	if (tw_chan_find(n, handle, TW_K_PKT, true) != e || status == MCAPI_INCOMPLETE)
+	if (tw_pkt_find(n, handle, true) != e || status == MCAPI_INCOMPLETE)
 		return MCAPI_ENOT_HANDLE;
 	c->credits = tw_max(c->credits, room);
 	return status;
@@ -161,13 +161,10 @@ void mcapi_pktchan_send(mcapi_pktchan_send_hndl_t send_handle, const void *buffe
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_HANDLE;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_HANDLE);
 	if (!ep)
 		return;
-	e = tw_chan_find(n, send_handle, TW_K_PKT, true);
+	e = tw_pkt_find(n, send_handle, true);
 	if (tw_likely(e != NULL)) {
 		int timeout = e->timeout;
 
@@ -195,27 +192,17 @@ void mcapi_pktchan_send_i(mcapi_pktchan_send_hndl_t send_handle, const void *buf
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_HANDLE;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_HANDLE);
 	if (!ep)
 		return;
-	e = tw_chan_find(n, send_handle, TW_K_PKT, true);
+	e = tw_pkt_find(n, send_handle, true);
 	if (e)
 		*mcapi_status = request ? check_send(buffer, size) : MCAPI_EPARAM;
 	if (*mcapi_status == MCAPI_SUCCESS) {
 		m = tw_mreq_new(n, TW_Q_PKT_SEND);
 		*mcapi_status = m ? send(n, e, m, buffer, size) : MCAPI_ENO_REQUEST;
 	}
-	if (*mcapi_status == MCAPI_SUCCESS)
-		tw_mreq_done(n, m, MCAPI_SUCCESS, size);
-	else if (*mcapi_status == MCAPI_INCOMPLETE)
-		*mcapi_status = MCAPI_SUCCESS;
-	else if (m)
-		tw_mreq_free(n, m);
-	if (*mcapi_status == MCAPI_SUCCESS)
-		*request = tw_mreq_handle(n, m);
+	tw_mreq_started(n, m, size, request, mcapi_status);
 	tw_mc_leave(ep);
 }
 
@@ -237,22 +224,16 @@ void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffe
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_HANDLE;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_HANDLE);
 	if (!ep)
 		return;
-	e = tw_chan_find(n, receive_handle, TW_K_PKT, false);
+	e = tw_pkt_find(n, receive_handle, false);
 	if (e && (!buffer || !request)) {
 		*mcapi_status = MCAPI_EPARAM;
 	} else if (e && !(e->chan.peer_closed && tw_list_empty(&e->packets))) {
-		m = tw_mreq_new(n, TW_Q_PKT_RECV);
-		*mcapi_status = m ? MCAPI_SUCCESS : MCAPI_ENO_REQUEST;
-		if (m) {
-			*request = tw_mreq_handle(n, m);
+		m = tw_mreq_begin(n, TW_Q_PKT_RECV, request, mcapi_status);
+		if (m)
 			receive(n, e, m, buffer);
-		}
 	}
 	tw_mc_leave(ep);
 }
@@ -265,13 +246,10 @@ void mcapi_pktchan_recv(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_HANDLE;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_HANDLE);
 	if (!ep)
 		return;
-	e = tw_chan_find(n, receive_handle, TW_K_PKT, false);
+	e = tw_pkt_find(n, receive_handle, false);
 	if (e && (!buffer || !received_size)) {
 		*mcapi_status = MCAPI_EPARAM;
 	} else if (e) {
@@ -294,14 +272,11 @@ mcapi_uint_t mcapi_pktchan_available(mcapi_pktchan_recv_hndl_t receive_handle,
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return MCAPI_NULL;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_HANDLE;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_HANDLE);
 	if (!ep)
 		return MCAPI_NULL;
 	tw_progress(ep);
-	e = tw_chan_find(n, receive_handle, TW_K_PKT, false);
+	e = tw_pkt_find(n, receive_handle, false);
 	if (e && !(e->chan.peer_closed && tw_list_empty(&e->packets))) {
 		*mcapi_status = MCAPI_SUCCESS;
 		count = tw_queue_ready(&e->packets);
@@ -316,10 +291,7 @@ void mcapi_pktchan_free(const void *buffer, mcapi_status_t *mcapi_status)
 	struct tw_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
-		return;
-	ep = tw_mc_enter(&n);
-	*mcapi_status = MCAPI_ENOT_VALID_BUF;
+	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_VALID_BUF);
 	if (!ep)
 		return;
 	u = tw_lent_take(n, buffer);

@@ -55,6 +55,31 @@ mcapi_request_t tw_mreq_handle(const struct tw_node *n, const struct tw_mreq *m)
 	return (uint64_t)m->obj.gen << 32 | (uint64_t)m->obj.index << 8 | n->number;
 }
 
+struct tw_mreq *tw_mreq_begin(struct tw_node *n, enum tw_mreq_kind kind, mcapi_request_t *request,
+			      mcapi_status_t *status)
+{
+	struct tw_mreq *m = tw_mreq_new(n, kind);
+
+	*status = m ? MCAPI_SUCCESS : MCAPI_ENO_REQUEST;
+	if (m)
+		*request = tw_mreq_handle(n, m);
+	return m;
+}
+
+void tw_mreq_started(struct tw_node *n, struct tw_mreq *m, size_t size, mcapi_request_t *request,
+		     mcapi_status_t *status)
+{
+	if (*status != MCAPI_SUCCESS && *status != MCAPI_INCOMPLETE) {
+		if (m)
+			tw_mreq_free(n, m);
+		return;
+	}
+	if (*status == MCAPI_SUCCESS)
+		tw_mreq_done(n, m, MCAPI_SUCCESS, size);
+	*request = tw_mreq_handle(n, m);
+	*status = MCAPI_SUCCESS;
+}
+
 static struct tw_mreq *find(const struct tw_node *n, const mcapi_request_t *request)
 {
 	if (!request || (*request & 255) != n->number)

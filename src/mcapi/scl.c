@@ -217,26 +217,32 @@ static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code
 	}
 }
 
-static inline void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
+/* The usual case, without a frame: whatever else there is ends in a call. */
+static void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
 {
-	struct tw_scl *s;
+	struct tw_scl *s = tw_scl_at(handle, true);
+	struct tw_scl_ring *r;
+	bool must_wake;
+	uintptr_t in;
 
 	if (tw_unlikely(!status))
 		return;
-	s = tw_scl_enter(handle, true);
-	if (tw_likely(s && tw_scl_state_of(s) == TW_SCL_READY && s->ring &&
-		      tw_scl_put(&s->pos, s->ring, value, code))) {
-		bool must_wake = sleeps(s, &s->ring->reader_sleeps);
-
-		tw_unlock(&s->lock);
-		if (tw_unlikely(must_wake))
-			wake(handle, true);
-		*status = MCAPI_SUCCESS;
+	if (tw_unlikely(!s || !(in = tw_lock_biased(&s->lock)))) {
+		send_slow(handle, value, code, status);
 		return;
 	}
-	if (s)
-		tw_unlock(&s->lock);
-	send_slow(handle, value, code, status);
+	r = atomic_load_explicit(&s->open, memory_order_acquire);
+	if (tw_unlikely(!r || !tw_scl_is(s, handle, true) ||
+			!tw_scl_put(&s->pos, r, value, code))) {
+		tw_unlock_biased(&s->lock, in);
+		send_slow(handle, value, code, status);
+		return;
+	}
+	must_wake = sleeps(s, &r->reader_sleeps);
+	tw_unlock_biased(&s->lock, in);
+	*status = MCAPI_SUCCESS;
+	if (tw_unlikely(must_wake))
+		wake(handle, true);
 }
 
 void mcapi_sclchan_send_uint64(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint64_t dataword,
@@ -338,26 +344,40 @@ static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned wanted, mcapi_st
 	}
 }
 
-static inline uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
+static tw_noinline uint64_t wake_writer(uint32_t handle, uint64_t value)
 {
-	struct tw_scl *s;
-	int code;
+	wake(handle, false);
+	return value;
+}
+
+/* The usual case, as in send(). */
+static uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
+{
+	struct tw_scl *s = tw_scl_at(handle, false);
+	struct tw_scl_ring *r;
+	bool must_wake;
+	uint64_t value;
+	uintptr_t in;
+	int code = -1;
 
 	if (tw_unlikely(!status))
 		return 0;
-	s = tw_scl_enter(handle, false);
-	if (tw_unlikely(!s)) {
-		*status = MCAPI_ENOT_HANDLE;
-		return 0;
-	}
+	if (tw_unlikely(!s || !(in = tw_lock_biased(&s->lock))))
+		return recv_slow(handle, wanted, status);
+	r = atomic_load_explicit(&s->open, memory_order_acquire);
 	/* Mostly it is about to come. */
-	for (unsigned i = 0; i < FIRST_LOOKS; i++) {
-		code = tw_scl_look(&s->pos, s->ring);
-		if (tw_likely(code >= 0))
-			return take(s, handle, code, wanted, status);
+	if (tw_likely(r && tw_scl_is(s, handle, false)))
+		for (unsigned i = 0; code < 0 && i < FIRST_LOOKS; i++)
+			code = tw_scl_look(&s->pos, r);
+	/* What comes by message is counted. */
+	if (tw_unlikely(code != (int)wanted || s->by_message)) {
+		tw_unlock_biased(&s->lock, in);
+		return recv_slow(handle, wanted, status);
 	}
-	tw_unlock(&s->lock);
-	return recv_slow(handle, wanted, status);
+	must_wake = tw_scl_take(&s->pos, r, &value) && sleeps(s, &r->writer_sleeps);
+	tw_unlock_biased(&s->lock, in);
+	*status = MCAPI_SUCCESS;
+	return tw_unlikely(must_wake) ? wake_writer(handle, value) : value;
 }
 
 mcapi_uint64_t mcapi_sclchan_recv_uint64(mcapi_sclchan_recv_hndl_t receive_handle,

@@ -75,7 +75,7 @@ void tw_scl_forked(void)
 {
 	pthread_mutex_init(&ends.mutex, NULL);
 	for (unsigned i = 0; i < ends.made; i++)
-		atomic_store(&tw_scl_chunks[i / TW_SCL_CHUNK][i % TW_SCL_CHUNK].handle, 0);
+		atomic_store(&tw_scl_chunks[i / TW_SCL_CHUNK][i % TW_SCL_CHUNK].key, 0);
 	/* Threads that are not here may hold their locks. */
 	tw_list_init(&ends.used);
 }
@@ -107,9 +107,11 @@ static bool make_ring(struct tw_scl *s)
 uint32_t tw_scl_open(struct tw_node *n, struct tw_endp *e, bool sender)
 {
 	struct tw_scl *s = new_end();
+	uint32_t handle;
 
 	if (!s)
 		return 0;
+	handle = s->gen << 16 | s->number;
 	s->sender = sender;
 	s->fence = !tw_barrier_global();
 	s->by_message = false;
@@ -122,13 +124,14 @@ uint32_t tw_scl_open(struct tw_node *n, struct tw_endp *e, bool sender)
 	tw_scl_pos_init(&s->pos);
 	tw_scl_pos_init(&s->feed);
 	atomic_store_explicit(&s->state, TW_SCL_OPENING, memory_order_relaxed);
+	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
 	if (!sender && !make_ring(s)) {
 		give_end(s);
 		return 0;
 	}
 	e->chan.scl = s;
-	atomic_store_explicit(&s->handle, s->gen << 16 | s->number, memory_order_release);
-	return s->gen << 16 | s->number;
+	atomic_store_explicit(&s->key, tw_scl_key(handle, sender), memory_order_release);
+	return handle;
 }
 
 void tw_scl_describe(struct tw_endp *e, struct tw_say *say)
@@ -180,13 +183,21 @@ void tw_scl_ready(struct tw_node *n, struct tw_endp *e)
 		else
 			tw_log(TW_LOG_INFO, "scalars of endpoint %x travel as messages", e->handle);
 	}
+	if (!s->by_message)
+		atomic_store_explicit(&s->open, s->ring, memory_order_release);
 	atomic_store_explicit(&s->state, TW_SCL_READY, memory_order_release);
+}
+
+static void end(struct tw_scl *s)
+{
+	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
+	atomic_store_explicit(&s->state, TW_SCL_ENDED, memory_order_release);
 }
 
 void tw_scl_peer_closed(struct tw_endp *e)
 {
 	if (e->chan.scl)
-		atomic_store_explicit(&e->chan.scl->state, TW_SCL_ENDED, memory_order_release);
+		end(e->chan.scl);
 }
 
 void tw_scl_close(struct tw_endp *e)
@@ -195,8 +206,8 @@ void tw_scl_close(struct tw_endp *e)
 
 	e->chan.scl = NULL;
 	tw_lock(&s->lock);
-	atomic_store_explicit(&s->handle, 0, memory_order_relaxed);
-	atomic_store_explicit(&s->state, TW_SCL_ENDED, memory_order_relaxed);
+	atomic_store_explicit(&s->key, 0, memory_order_relaxed);
+	end(s);
 	if (s->ring)
 		munmap(s->ring, TW_SCL_BYTES);
 	s->ring = NULL;
@@ -225,6 +236,7 @@ void tw_scl_arrived(struct tw_node *n, struct tw_endp *e, unsigned size, uint64_
 	if (s->sender)
 		return;
 	s->by_message = true;
+	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
 	tw_scl_put(&s->feed, s->ring, value, size & 3);
 	n->ep->events++;
 }

@@ -57,6 +57,20 @@ static int run_child(void *arg, int fd)
 	return 0;
 }
 
+/* Between two hosts, node 0 stays on this one: tests/net/mcapi. */
+static void spawn(struct twt_child *child, struct mct_me *me)
+{
+	const char *there = getenv("TWT_NETNS");
+	char *keep = there && me->rank == 0 ? strdup(there) : NULL;
+
+	if (keep)
+		unsetenv("TWT_NETNS");
+	twt_spawn(child, run_child, me);
+	if (keep)
+		setenv("TWT_NETNS", keep, 1);
+	free(keep);
+}
+
 static void crew(enum mct_how how, int n, void (*fn)(struct mct_me *me), int wild)
 {
 	struct mct_shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
@@ -71,7 +85,7 @@ static void crew(enum mct_how how, int n, void (*fn)(struct mct_me *me), int wil
 		if (how == MCT_THREADS)
 			twc_start(&thread[i], run_member, &me[i]);
 		else
-			twt_spawn(&child[i], run_child, &me[i]);
+			spawn(&child[i], &me[i]);
 	}
 	for (int i = 0; i < n; i++) {
 		if (how == MCT_THREADS)

@@ -137,6 +137,11 @@ static int ended(struct node *n, struct end *e)
 
 	if (mcapi_test(&e->request, &size, &st))
 		return 1;
+	/* The other end's last life is not over yet, as it turned out late. */
+	if (st == MCAPI_ECONNECTED && e->stage == OPEN) {
+		e->stage = CONNECT;
+		return 0;
+	}
 	if (st != MCAPI_INCOMPLETE && st != MCAPI_ENOT_HANDLE)
 		st_fail("node %u: mcapi_test: %s", n->number, mcapi_strerror(st));
 	return st == MCAPI_ENOT_HANDLE ? -1 : 0;
