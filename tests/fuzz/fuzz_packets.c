@@ -11,7 +11,7 @@
 
 #define TAGS 4
 #define REQS 24
-#define BUF 20000
+#define BUF 80000 /* more than the least that is split */
 #define MAX_PAYLOAD 32768
 #define SEEN 16
 
@@ -84,13 +84,13 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 
 	(void)link;
 	(void)cls;
-	FUZZ_MUST(f.up && len <= MAX_PAYLOAD && type >= TW_EAGER && type <= TW_CREDIT);
+	FUZZ_MUST(f.up && len <= MAX_PAYLOAD && type >= TW_EAGER && type <= TW_PUT);
 	for (unsigned i = 0; i < niov; i++)
 		sum += (uint32_t)iov[i].iov_len;
 	FUZZ_MUST(sum == len);
 	if (f.full)
 		return TW_AGAIN;
-	if (len >= sizeof(ref) && (type == TW_RTS || type == TW_CTS ||
+	if (len >= sizeof(ref) && (type == TW_RTS || type == TW_CTS || type == TW_SHARE ||
 				   (type == TW_EAGER && tw_hdr_flags(hdr) & TW_FLAG_SYNC))) {
 		memcpy(&ref, iov[0].iov_base, sizeof(ref));
 		note(ref);
@@ -136,9 +136,10 @@ static bool do_alive(struct tw_link *link)
 	return f.up;
 }
 
-static bool do_polls(struct tw_link *link)
+static bool do_polls(struct tw_link *link, uint64_t since)
 {
 	(void)link;
+	(void)since;
 	return !f.cold;
 }
 
@@ -233,6 +234,8 @@ static void connect_peer(void)
 		.provider = &provider, .max_payload = MAX_PAYLOAD, .can_get = true, .by_cpu = true};
 	f.up = true;
 	f.full = f.cold = f.pending = false;
+	tw_slots[0].ep->serving = false;
+	strcpy(tw_settings.rndv, "auto");
 	f.get = TW_OK;
 	f.nseen = 0;
 	f.host->up->poll(f.host, &f, true);
@@ -307,7 +310,8 @@ static void begin(struct input *in, bool send)
 static void packet(struct input *in)
 {
 	uint8_t type = in_byte(in), how = in_byte(in);
-	uint32_t len = (how & 3) == 0 ? 0 : (how & 3) == 1 ? 16 : (how & 3) == 2 ? 8 : in_word(in);
+	const uint32_t lens[] = {how & 128 ? sizeof(struct tw_share) : 0, 16, 8};
+	uint32_t len = (how & 3) < tw_countof(lens) ? lens[how & 3] : in_word(in);
 	uint32_t word = how & 4 ? in_word(in) : in_byte(in);
 	uint64_t match = in_byte(in) % TAGS, at = in_byte(in);
 
@@ -325,7 +329,7 @@ static void packet(struct input *in)
 	free(f.payload);
 	FUZZ_MUST((f.payload = malloc(len ? len : 1)) != NULL);
 	memset(f.payload, 0x33, len);
-	for (uint32_t i = 0; i < len && i < 16; i++)
+	for (uint32_t i = 0; i < len && i < sizeof(struct tw_share); i++)
 		f.payload[i] = in_byte(in);
 	f.pending = f.up;
 	poll_once();
@@ -334,7 +338,8 @@ static void packet(struct input *in)
 static void step(struct input *in)
 {
 	static const enum tw_err gets[] = {TW_OK, TW_OK, TW_EPERM, TW_EFAULT, TW_ELOST};
-	uint8_t op = in_byte(in);
+	static const char *const ways[] = {"auto", "split", "pull", "push"};
+	uint8_t op = in_byte(in), how;
 
 	switch (op % 12) {
 	case 0:
@@ -354,7 +359,11 @@ static void step(struct input *in)
 		break;
 	case 5:
 		f.get = gets[in_byte(in) % tw_countof(gets)];
-		f.cold = in_byte(in) % 2;
+		how = in_byte(in);
+		f.cold = how & 1;
+		strcpy(tw_settings.rndv, ways[how >> 1 & 3]);
+		/* As if the service thread did what follows. */
+		tw_slots[0].ep->serving = how & 8;
 		break;
 	case 6:
 		poll_once();
