@@ -23,7 +23,7 @@
 #define LISTEN_AGAIN_US 100000
 #define BELLS 1024 /* read in one go, more than a socket holds */
 #define ACCEPTS 64 /* connections taken in one go */
-#define NFDS 2 /* the rings and the mark of the initiator */
+#define NFDS 2	   /* the rings and the mark of the initiator */
 
 static const char bell = 'b', goodbye = 'x';
 
@@ -374,12 +374,46 @@ void tw_shm_conn_ready(struct tw_watch *w, uint32_t events)
 	}
 }
 
+static unsigned half_of(const struct tw_shm_ep *ep, pid_t pid)
+{
+	struct tw_list *n, *tmp;
+	unsigned held = 0;
+
+	tw_list_each(&ep->pending, n, tmp) {
+		const struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
+		held += l->state == TW_SHM_HALF && l->pid == pid;
+	}
+	return held;
+}
+
+/* Of the process that holds most of the places, the oldest goes. */
+static void make_place(struct tw_shm_ep *ep)
+{
+	struct tw_shm_link *out = NULL;
+	struct tw_list *n, *tmp;
+	unsigned most = 0;
+
+	tw_list_each(&ep->pending, n, tmp) {
+		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
+		unsigned held = l->state == TW_SHM_HALF ? half_of(ep, l->pid) : 0;
+
+		if (held > most) {
+			most = held;
+			out = l;
+		}
+	}
+	tw_log(TW_LOG_INFO, "process %d connects and does not say who it is", (int)out->pid);
+	ep->nhalf--;
+	tw_shm_link_end(out);
+}
+
 static void accept_one(struct tw_shm_ep *ep, int sock)
 {
-	struct tw_shm_link *l = NULL;
+	struct tw_shm_link *l;
 
-	if (ep->nhalf < TW_SHM_HALF_MAX)
-		l = tw_shm_link_new(ep, TW_SHM_HALF);
+	if (ep->nhalf == TW_SHM_HALF_MAX)
+		make_place(ep);
+	l = tw_shm_link_new(ep, TW_SHM_HALF);
 	if (!l) {
 		tw_fd_close(sock);
 		return;

@@ -9,8 +9,6 @@
 #include "base/log.h"
 #include "providers/shm/shm.h"
 
-#define REVOKE_US 1000000
-
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
 {
 	extern const struct tw_provider tw_provider_shm;
@@ -77,8 +75,10 @@ void tw_shm_link_mute(struct tw_shm_link *l)
 /* From here on nobody writes our memory; a write under way takes microseconds. */
 static void revoke(struct tw_shm_link *l)
 {
-	uint64_t end = tw_clock() + tw_clock_us(REVOKE_US);
+	uint64_t end = l->ep->patience;
 
+	if (!end)
+		end = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
 	while (!tw_ring_revoke(&l->rx) && tw_shm_alive(l)) {
 		if (tw_clock() > end) {
 			tw_log(TW_LOG_ERROR, "process %d stands still while it writes here",
@@ -103,6 +103,13 @@ void tw_shm_link_end(struct tw_shm_link *l)
 	tw_shm_link_mute(l);
 	tw_list_del(&l->node);
 	tw_list_add_tail(&l->ep->dead, &l->node);
+}
+
+void tw_shm_link_drop(struct tw_shm_link *l)
+{
+	tw_ring_revoke(&l->rx);
+	l->state = TW_SHM_DRAIN;
+	tw_shm_link_end(l);
 }
 
 void tw_shm_reap(struct tw_shm_ep *ep)

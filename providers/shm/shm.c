@@ -196,7 +196,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 			break;
 		if (tw_unlikely(err != TW_OK)) {
 			l->ep->host->counters[TW_C_BAD_PACKET]++;
-			tw_shm_link_end(l);
+			tw_shm_link_drop(l);
 			up->down(&l->link, TW_EPROTO);
 			return n;
 		}
@@ -441,6 +441,7 @@ static void do_close(void *instance)
 	struct tw_shm_ep *ep = instance;
 	struct tw_list *n, *tmp;
 
+	ep->patience = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
 	while (ep->nup)
 		do_disconnect(&ep->up[0]->link);
 	tw_list_each(&ep->pending, n, tmp)

@@ -20,9 +20,10 @@
 #include "providers/provider.h"
 #include "providers/shm/ring.h"
 
-#define TW_SHM_HOT 16	   /* rings looked at in every poll */
-#define TW_SHM_COLD 4	   /* of the others, in turn */
-#define TW_SHM_HALF_MAX 64 /* connections that have not introduced themselves */
+#define TW_SHM_HOT 16		 /* rings looked at in every poll */
+#define TW_SHM_COLD 4		 /* of the others, in turn */
+#define TW_SHM_HALF_MAX 64	 /* connections that have not introduced themselves */
+#define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
 
 /*
  * One page per endpoint that its peers map read-only. The two lines lie far
@@ -112,6 +113,7 @@ struct tw_shm_ep {
 	unsigned nup, nhot, cold, max_up;
 	unsigned nhalf, nowed;
 	uint64_t polls;
+	uint64_t patience;	/* closing: nobody is waited for after that tick */
 	struct tw_list pending; /* links that are not up */
 	struct tw_list dead;
 };
@@ -147,6 +149,8 @@ enum tw_err tw_shm_link_up(struct tw_shm_link *l);
 void tw_shm_link_mute(struct tw_shm_link *l);
 /* Takes a link out of use; its memory goes at the next progress. */
 void tw_shm_link_end(struct tw_shm_link *l);
+/* The same of a peer that breaks the rules: what it may be writing is not waited for. */
+void tw_shm_link_drop(struct tw_shm_link *l);
 /* Frees what was ended. */
 void tw_shm_reap(struct tw_shm_ep *ep);
 

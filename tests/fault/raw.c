@@ -110,7 +110,8 @@ bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
 		fds[1] = r->mark_fd;
 		good = raw_send(r->sock, hello, sizeof(*hello), fds, 2) &&
 		       receive(r, got, &n, 10000) && r->other.kind == TW_SHM_ACCEPT && n == 1 &&
-		       tw_shm_mark_take(got[0], &r->their) == TW_OK;
+		       tw_shm_mark_take(got[0], &r->their) == TW_OK &&
+		       tw_shm_cred(r->sock, &r->victim) == TW_OK;
 		close(fds[0]);
 	}
 	while (n)
@@ -135,7 +136,8 @@ bool raw_accept(struct raw *r, int listener, const struct tw_shm_hello *hello, i
 	       tw_shm_mark_make(&r->mark_fd, &r->mark) == TW_OK &&
 	       tw_shm_segment_take(got[0], 2 * tw_ring_size(r->other.nslots, r->other.nbytes),
 				   &r->map) == TW_OK &&
-	       tw_shm_mark_take(got[1], &r->their) == TW_OK;
+	       tw_shm_mark_take(got[1], &r->their) == TW_OK &&
+	       tw_shm_cred(r->sock, &r->victim) == TW_OK;
 	if (good) {
 		lay_out(r, r->other.nslots, r->other.nbytes, false);
 		good = !hello || raw_send(r->sock, hello, sizeof(*hello), &r->mark_fd, 1);

@@ -10,6 +10,7 @@
 
 struct raw {
 	int sock;
+	pid_t victim;
 	void *map;
 	size_t size;
 	int mark_fd;

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a victim must notice, each by itself. */
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fds.h"
+#include "fault/attack.h"
+
+#define WRITERS 20
+#define CROWD (3 * TW_SHM_HALF_MAX)
+
+/* What must end the connection: a packet, or a good one and then another. */
+struct bad {
+	const char *what;
+	uint8_t type, flags;
+	uint32_t msg_len, len; /* len: of the payload */
+	uint64_t match;
+	uint8_t then; /* type of the second */
+	uint32_t then_len;
+};
+
+static const struct bad bad[] = {
+	{"a packet of no type", 0, 0, 0, 0, 0, 0, 0},
+	{"a packet of an unknown type", 11, 0, 0, 0, 0, 0, 0},
+	{"more than the message", TW_EAGER, 0, 10, 11, HOSTILE_TAG, 0, 0},
+	{"nothing of the message", TW_EAGER, 0, 10, 0, HOSTILE_TAG, 0, 0},
+	{"a message beyond all credit", TW_EAGER, 0, 0x7ffffffe, 8, HOSTILE_TAG, 0, 0},
+	{"a message that is too long", TW_EAGER, 0, 0x80000000, 8, HOSTILE_TAG, 0, 0},
+	{"no reference", TW_EAGER, TW_FLAG_SYNC, 4, 4, HOSTILE_TAG, 0, 0},
+	{"a fragment of nothing", TW_FRAG, 0, 0, 8, 0, 0, 0},
+	{"an empty fragment", TW_FRAG, 0, 0, 0, 0, 0, 0},
+	{"half an announcement", TW_RTS, 0, 100, 8, HOSTILE_TAG, 0, 0},
+	{"clear to send nothing", TW_CTS, 0, 100, 8, 0x100000000, 0, 0},
+	{"data for nothing", TW_DATA, 0, 0, 8, 0x100000000, 0, 0},
+	{"that nothing is done", TW_DONE, 0, 0, 0, 0x100000001, 0, 0},
+	{"that nothing is matched", TW_ACK, 0, 0, 0, 0x500000003, 0, 0},
+	{"to share nothing", TW_SHARE, 0, 100, sizeof(struct tw_share), 0x100000000, 0, 0},
+	{"that nothing is put", TW_PUT, 0, 0, 0, 0x100000001, 0, 0},
+	{"a fragment beyond its message", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_FRAG, 977},
+	{"a message inside another", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_EAGER, 1024},
+};
+
+/* Connects properly, as an endpoint of that number. */
+static void join_as(struct attacker *a, struct raw *r, uint32_t id)
+{
+	struct tw_shm_hello h = own_hello(a, TW_SHM_CONNECT);
+
+	h.endpoint_id = id;
+	if (!raw_connect(r, a->victim.nic, a->victim.id, &h))
+		st_fail("the victim refuses a proper connection");
+}
+
+static void join(struct attacker *a, struct raw *r)
+{
+	join_as(a, r, 100 + below(a, 50));
+}
+
+static void say(struct raw *r, struct tw_hdr hdr, const void *payload, uint32_t len)
+{
+	struct iovec iov = {(void *)(uintptr_t)payload, len};
+
+	if (tw_ring_room(&r->tx, len, 0))
+		tw_ring_write_long(&r->tx, hdr, &iov, 1, len);
+	send(r->sock, "b", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void must_drop(struct raw *r, const char *what)
+{
+	if (!raw_dropped(r, (int)(ST_SOON * 5000)))
+		st_fail("the victim keeps a peer that %s", what);
+	raw_close(r);
+}
+
+/* Has the victim tell a reference, in a packet of that type if it matters. */
+static struct told learn(struct attacker *a, struct raw *r, uint8_t type)
+{
+	static uint8_t memory[60000];
+	struct tw_rts rts = {{1, 1}, (uintptr_t)memory};
+	double end = twt_now() + ST_LONG / 2;
+	struct talk t = {.raw = r};
+
+	/* It answers what it receives, and long messages ask it to share. */
+	for (uint32_t i = 0; twt_now() < end; i++) {
+		bool announce = type == TW_SHARE;
+
+		/* It may be full of sends that we have not answered. */
+		if (i % 64 == 63) {
+			raw_close(r);
+			join(a, r);
+		}
+		if (raw_dropped(r, 0))
+			st_fail("the victim drops a proper peer after %u messages", i);
+		atomic_store(&r->mark->polled, tw_clock() + tw_clock_us(1000000));
+		say(r,
+		    tw_hdr_make(announce ? TW_RTS : TW_EAGER, 0, 0, announce ? sizeof(memory) : 0,
+				HOSTILE_TAG | i % 16),
+		    &rts, announce ? sizeof(rts) : 0);
+		st_sleep(1e-3);
+		t.nseen = 0;
+		attack_listen(a, &t);
+		for (unsigned k = 0; k < t.nseen && k < 16; k++)
+			if (!type || t.seen[k].type == type)
+				return t.seen[k];
+	}
+	st_fail("the victim does not answer with a packet of type %u", type);
+	return t.seen[0];
+}
+
+/* Names a request of the victim's on a connection that it does not belong to. */
+static void name_anothers(struct attacker *a, uint8_t type)
+{
+	struct tw_share share = {{0, 0}, 0, 0, 0};
+	struct raw r, r2;
+	struct told told;
+
+	join_as(a, &r, 200);
+	join_as(a, &r2, 201);
+	told = learn(a, &r, 0);
+	say(&r2, tw_hdr_make(type, 0, 0, 1, tw_ref_pack(told.ref)), &share,
+	    type == TW_SHARE ? sizeof(share) : 0);
+	must_drop(&r2, "named another's request");
+	if (raw_dropped(&r, 0))
+		st_fail("the victim dropped another peer as well");
+	raw_close(&r);
+}
+
+/* Answers an announcement with a wish that cannot be fulfilled. */
+static void ask_wrong(struct attacker *a)
+{
+	static const struct {
+		const char *what;
+		uint32_t more, from, len;
+	} wrong[] = {
+		{"asked for more than there is", 1, 0, sizeof(struct tw_share)},
+		{"asked from the end on", 0, 0, sizeof(struct tw_share)},
+		{"asked from beyond the end on", 0, 1, sizeof(struct tw_share)},
+		{"asked for it in half a packet", 0, 0, sizeof(struct tw_share) / 2},
+	};
+
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct tw_share share = {{1, 1}, (uintptr_t)&share, 0, 0};
+		struct told told;
+		struct raw r;
+
+		join(a, &r);
+		told = learn(a, &r, TW_RTS);
+		share.from = wrong[i].more ? 0 : told.want + wrong[i].from;
+		say(&r,
+		    tw_hdr_make(TW_SHARE, 0, 0, told.want + wrong[i].more, tw_ref_pack(told.ref)),
+		    &share, wrong[i].len);
+		must_drop(&r, wrong[i].what);
+		a->certain++;
+	}
+}
+
+/* What is right to say, and then once more. */
+static void put_twice(struct attacker *a)
+{
+	struct told told;
+	struct tw_hdr hdr;
+	struct raw r;
+
+	join(a, &r);
+	told = learn(a, &r, TW_SHARE);
+	hdr = tw_hdr_make(TW_PUT, TW_DONE_OK, 0, 0, tw_ref_pack(told.ref));
+	say(&r, hdr, NULL, 0);
+	say(&r, hdr, NULL, 0);
+	must_drop(&r, "said twice that it has written");
+	a->certain++;
+}
+
+/* The victim writes what it is asked for, as often as it is asked, until it is done. */
+static void ask_twice(struct attacker *a)
+{
+	static uint8_t memory[100000];
+	struct tw_share share = {{1, 1}, (uintptr_t)memory, 0, 0};
+	struct told told;
+	struct tw_hdr ask, done;
+	struct raw r;
+
+	join(a, &r);
+	told = learn(a, &r, TW_RTS);
+	ask = tw_hdr_make(TW_SHARE, 0, 0, told.want, tw_ref_pack(told.ref));
+	done = tw_hdr_make(TW_DONE, TW_DONE_OK, 0, 0, tw_ref_pack(told.ref));
+	for (int i = 0; i < 2; i++) {
+		struct talk t = {.raw = &r};
+		double end = twt_now() + ST_LONG / 2;
+		uint64_t before = a->shared;
+
+		memset(memory, 0xff, sizeof(memory));
+		say(&r, ask, &share, sizeof(share));
+		while (a->shared == before) {
+			if (twt_now() > end)
+				st_fail("the victim does not write what it is asked for");
+			attack_listen(a, &t);
+			st_sleep(1e-4);
+		}
+		for (uint32_t k = 0; k < sizeof(memory); k++)
+			if (k >= told.want && memory[k] != 0xff)
+				st_fail("the victim writes beside its message");
+	}
+	say(&r, done, NULL, 0);
+	say(&r, done, NULL, 0);
+	must_drop(&r, "said twice that it is done");
+	a->certain++;
+}
+
+/* A peer that says that it writes, for ever, and then errs: nobody waits for it. */
+static void write_for_ever(struct attacker *a)
+{
+	double end = twt_now() + WRITERS * ST_SOON / 2;
+
+	for (unsigned i = 0; i < WRITERS; i++) {
+		struct raw r;
+
+		join(a, &r);
+		atomic_store(&r.tx.ring->wants.putting, 1);
+		say(&r, tw_hdr_make(0, 0, 0, 0, 0), NULL, 0);
+		must_drop(&r, "sent a packet of no type while it writes");
+	}
+	if (twt_now() > end)
+		st_fail("the victim waits for peers that it drops");
+}
+
+/* More callers that say nothing than there are places; others still get in. */
+static void crowd(struct attacker *a)
+{
+	int sock[CROWD];
+	struct raw r;
+
+	for (unsigned i = 0; i < CROWD; i++)
+		if (tw_shm_dial(a->victim.nic, a->victim.id, &sock[i]) != TW_OK)
+			sock[i] = -1;
+	for (unsigned i = 0; i < 2 * TW_SHM_HALF_MAX; i++) {
+		join(a, &r);
+		raw_close(&r);
+	}
+	for (unsigned i = 0; i < CROWD; i++)
+		if (sock[i] >= 0)
+			tw_fd_close(sock[i]);
+}
+
+static void send_bad(struct raw *r, const struct bad *b)
+{
+	static uint8_t bytes[1024];
+	struct iovec iov = {bytes, b->len};
+
+	tw_ring_write_long(&r->tx, tw_hdr_make(b->type, b->flags, 0, b->msg_len, b->match), &iov, 1,
+			   b->len);
+	iov.iov_len = b->then_len;
+	if (b->then)
+		tw_ring_write_long(&r->tx, tw_hdr_make(b->then, 0, 0, b->msg_len, b->match), &iov,
+				   1, b->then_len);
+}
+
+void attack_certain(struct attacker *a)
+{
+	const unsigned n = sizeof(bad) / sizeof(*bad);
+
+	for (unsigned i = 0; i <= n; i++) {
+		char what[80] = "sent a payload longer than may be";
+		struct raw r;
+
+		join(a, &r);
+		if (i < n) {
+			snprintf(what, sizeof(what), "sent %s", bad[i].what);
+			send_bad(&r, &bad[i]);
+		} else {
+			r.tx.ring->slots[0].len = tw_ring_max_payload(r.tx.nbytes) + 1;
+			atomic_store(&r.tx.ring->slots[0].stamp, 1);
+		}
+		send(r.sock, "b", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		must_drop(&r, what);
+		a->certain++;
+	}
+	name_anothers(a, TW_DONE);
+	name_anothers(a, TW_ACK);
+	name_anothers(a, TW_SHARE);
+	name_anothers(a, TW_PUT);
+	ask_wrong(a);
+	ask_twice(a);
+	put_twice(a);
+	write_for_ever(a);
+	crowd(a);
+}
