@@ -75,7 +75,13 @@ enum tw_send_class {
 	TW_SEND_PLAIN,	 /* may wait until the peer looks */
 	TW_SEND_ENGINE,	 /* the peer's engine must act: wake it if it idles */
 	TW_SEND_CONTROL, /* as ENGINE, and may use the space kept for control */
+	TW_SEND_NOTICE,	 /* as PLAIN, and may use that space */
 };
+
+static inline bool tw_send_reserved(enum tw_send_class cls)
+{
+	return cls >= TW_SEND_CONTROL;
+}
 
 /*
  * What the engine offers. A file descriptor that the provider watches belongs

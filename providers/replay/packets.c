@@ -137,10 +137,10 @@ void tw_rp_unpost(struct tw_rp_fabric *f)
 
 bool tw_rp_room(const struct tw_rp_link *l, enum tw_send_class cls, uint32_t len)
 {
-	unsigned reserve = cls == TW_SEND_CONTROL ? 0 : TW_RP_RESERVE;
+	unsigned reserve = tw_send_reserved(cls) ? 0 : TW_RP_RESERVE;
 
 	return l->nkept < TW_RP_WINDOW - reserve &&
-	       (len <= TW_RP_SMALL || l->nbig < TW_RP_BIG_WINDOW || cls == TW_SEND_CONTROL);
+	       (len <= TW_RP_SMALL || l->nbig < TW_RP_BIG_WINDOW || tw_send_reserved(cls));
 }
 
 enum tw_err tw_rp_send(struct tw_rp_link *l, enum tw_send_class cls, struct tw_hdr hdr,

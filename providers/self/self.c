@@ -32,7 +32,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 			   const struct iovec *iov, unsigned niov, uint32_t len)
 {
 	struct self_ep *ep = tw_container(link, struct self_ep, link);
-	unsigned limit = cls == TW_SEND_CONTROL ? MAX_QUEUED : MAX_QUEUED - RESERVE;
+	unsigned limit = tw_send_reserved(cls) ? MAX_QUEUED : MAX_QUEUED - RESERVE;
 	struct self_packet *p;
 	char *to;
 

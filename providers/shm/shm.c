@@ -90,7 +90,7 @@ static void settle_all(struct tw_shm_ep *ep)
 
 static uint64_t owed_us(enum tw_send_class cls)
 {
-	return cls == TW_SEND_CONTROL ? OWED_LATE_US : OWED_US;
+	return tw_send_reserved(cls) ? OWED_LATE_US : OWED_US;
 }
 
 static tw_noinline void must_act(struct tw_shm_link *l, enum tw_send_class cls)
@@ -129,7 +129,7 @@ static inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 		/* Who sleeps looks again before the next sleep, but may compute first. */
 		if (!ring(l) && cls != TW_SEND_PLAIN)
 			owe(l, tw_clock(), owed_us(cls));
-	} else if (tw_unlikely(cls != TW_SEND_PLAIN)) {
+	} else if (tw_unlikely(cls == TW_SEND_ENGINE || cls == TW_SEND_CONTROL)) {
 		must_act(l, cls);
 	}
 	return TW_OK;
@@ -139,7 +139,7 @@ static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_clas
 					struct tw_hdr hdr, const struct iovec *iov, unsigned niov,
 					uint32_t len)
 {
-	uint32_t reserve = cls == TW_SEND_CONTROL ? 0 : TW_RING_RESERVE;
+	uint32_t reserve = tw_send_reserved(cls) ? 0 : TW_RING_RESERVE;
 
 	if (tw_unlikely(l->state != TW_SHM_UP))
 		return TW_ELOST;

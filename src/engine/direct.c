@@ -80,7 +80,11 @@ static void pull_over(struct tw_peer *p, struct tw_req *r)
 		split = r->until < r->xfer_len;
 		p->ep->counters[split ? TW_C_RNDV_SPLIT : TW_C_RNDV_PULL]++;
 		tw_rndv_learn(p, r, split ? TW_SPLIT : TW_PULL);
-		tw_owe(p, r, TW_OWE_DONE);
+		/* Who wrote all of it knows that it is there. */
+		if (r->until)
+			tw_owe(p, r, TW_OWE_DONE);
+		else
+			tw_rndv_received(p, r);
 		break;
 	case TW_EPERM:
 		/* The data can still be sent. */
@@ -175,6 +179,7 @@ enum tw_err tw_direct_written(struct tw_peer *p, struct tw_hdr hdr)
 		p->cannot_put = true;
 		r->flags &= (uint8_t)~TW_R_SAMPLE;
 		r->until = r->xfer_len;
+		tw_move(p, r, true);
 	}
 	if (over && !pulled(r)) {
 		tw_list_del(&r->link);
@@ -202,9 +207,10 @@ enum tw_err tw_direct_share(struct tw_peer *p, struct tw_hdr hdr, const void *da
 	r->remote = share.ref;
 	r->remote_address = share.address - share.from;
 	r->xfer_len = tw_hdr_len(hdr);
-	r->at = share.from;
+	r->at = r->until = share.from;
 	r->failed = TW_OK;
 	r->owed = TW_OWE_PUT;
+	tw_move(p, r, true);
 	tw_list_del(&r->link);
 	tw_list_add_tail(&p->pushing, &r->link);
 	tw_peer_work(p);
@@ -216,9 +222,18 @@ static bool say_put(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_hdr hdr = tw_hdr_make(TW_PUT, r->failed ? TW_DONE_FAILED : TW_DONE_OK, 0, 0,
 					tw_ref_pack(r->remote));
+	bool all = !r->until && !r->failed;
 
-	if (p->link->provider->send(p->link, TW_SEND_CONTROL, hdr, NULL, 0, 0) != TW_OK)
+	/* A receiver that has nothing left to do need not be rung. */
+	if (p->link->provider->send(p->link, all ? TW_SEND_NOTICE : TW_SEND_CONTROL, hdr, NULL, 0,
+				    0) != TW_OK)
 		return false;
+	if (all) {
+		p->rts_left++;
+		tw_rndv_sent(p, r, TW_S_OK);
+		return true;
+	}
+	tw_move(p, r, false);
 	r->owed = TW_OWE_NOTHING;
 	r->xfer_len = r->at = 0;
 	tw_list_del(&r->link);

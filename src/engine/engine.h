@@ -134,6 +134,7 @@ struct tw_req {
 			uint32_t gets;	/* under way */
 			uint8_t failed; /* enum tw_err of one of them, or of a put */
 			bool shared;	/* the sender has not finished writing the rest */
+			bool active;	/* counted in nactive */
 			uint32_t until; /* where the receiver's own part ends */
 			void *rma; /* remote key of a receive, registration of a send, or NULL */
 		};
@@ -255,6 +256,7 @@ struct tw_ep {
 	bool armed;	      /* peers ring for any packet */
 	bool serving;	      /* by the service thread: the program computes */
 	uint32_t nmoving;     /* long transfers and acknowledgements under way */
+	uint32_t nactive;     /* those of them that need our polls to go on */
 	/* Waiting; see wait.c. */
 	bool closing;
 	uint32_t nwaiting; /* threads in blocking calls */
@@ -347,7 +349,7 @@ void tw_kick(struct tw_ep *ep);
 /* Something is under way that needs more polls. */
 static inline bool tw_unfinished(const struct tw_ep *ep)
 {
-	return ep->nmoving || !tw_list_empty(&ep->work);
+	return ep->nactive || !tw_list_empty(&ep->work);
 }
 
 static inline bool tw_in_handler(const struct tw_ep *ep)
@@ -512,10 +514,38 @@ void tw_recv_lost(struct tw_peer *p);
 
 unsigned tw_rndv_ways(const char *name);
 /* The receive of an announced message begins; key_len bytes of remote key. */
+/*
+ * A long transfer, or one that waits for its acknowledgement. It is passive where
+ * the other side does all that is left and rings if it wants something else, but
+ * for an interface that acts on what ends.
+ */
+static inline void tw_move(struct tw_peer *p, struct tw_req *r, bool active)
+{
+	active |= !p->link->by_cpu || p->ep->taker;
+	p->ep->nactive += (uint32_t)active - (uint32_t)r->active;
+	r->active = active;
+}
+
+static inline void tw_move_begin(struct tw_peer *p, struct tw_req *r, bool active)
+{
+	p->ep->nmoving++;
+	r->active = false;
+	tw_move(p, r, active);
+}
+
+static inline void tw_move_end(struct tw_ep *ep, struct tw_req *r)
+{
+	ep->nmoving--;
+	ep->nactive -= r->active;
+}
+
 void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		   const void *key, uint32_t key_len);
 void tw_rndv_learn(struct tw_peer *p, const struct tw_req *r, enum tw_way way);
 /* A send that waits to hear what the receiver wants. */
+/* All of it is over, well or not. */
+void tw_rndv_received(struct tw_peer *p, struct tw_req *r);
+void tw_rndv_sent(struct tw_peer *p, struct tw_req *r, enum tw_status status);
 static inline bool tw_rndv_announced(const struct tw_req *r)
 {
 	return (r->flags & TW_R_RNDV) && !(r->flags & TW_R_DATA) && r->owed == TW_OWE_NOTHING;

@@ -168,7 +168,7 @@ static void fail(struct tw_peer *p, struct tw_req *r, enum tw_status why)
 	if (r->kind == TW_SEND)
 		ep->gauges[TW_G_SENDS]--;
 	if ((r->flags & TW_R_RNDV) || (r->kind == TW_SEND && (r->flags & TW_R_BUFFERED)))
-		ep->nmoving--;
+		tw_move_end(ep, r);
 	if (r->flags & TW_R_RNDV)
 		tw_direct_forget(p, r);
 	r->xfer_len = 0;
@@ -185,7 +185,7 @@ static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why
 		if (list == &p->owing && (r->owed == TW_OWE_ACK || r->owed == TW_OWE_DONE) &&
 		    r->status == TW_S_OK) {
 			if (r->flags & TW_R_RNDV) {
-				p->ep->nmoving--;
+				tw_move_end(p->ep, r);
 				tw_direct_forget(p, r);
 			}
 			tw_recv_finish(p->ep, r);

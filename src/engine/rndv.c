@@ -95,7 +95,7 @@ void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint6
 	r->flags |= TW_R_RNDV;
 	if (!tw_direct_init(r, address, key, key_len))
 		address = 0;
-	p->ep->nmoving++;
+	tw_move_begin(p, r, true);
 	if (r->xfer_len == 0) {
 		tw_owe(p, r, TW_OWE_DONE);
 		return;
@@ -114,9 +114,9 @@ void tw_rndv_learn(struct tw_peer *p, const struct tw_req *r, enum tw_way way)
 		tw_choose_sample(&p->choose, way, r->xfer_len, tw_clock() - r->started);
 }
 
-static void receive_done(struct tw_peer *p, struct tw_req *r)
+void tw_rndv_received(struct tw_peer *p, struct tw_req *r)
 {
-	p->ep->nmoving--;
+	tw_move_end(p->ep, r);
 	tw_direct_forget(p, r);
 	if (r->status == TW_S_OK) {
 		tw_recv_finish(p->ep, r);
@@ -139,6 +139,7 @@ static bool pay(struct tw_peer *p, struct tw_req *r)
 								       : TW_DONE_OK;
 	struct tw_hdr hdr =
 		tw_hdr_make(types[r->owed], flags, 0, r->xfer_len, tw_ref_pack(r->remote));
+	enum tw_send_class cls = TW_SEND_CONTROL;
 
 	if (r->owed == TW_OWE_CTS)
 		iov.iov_len = sizeof(share.ref);
@@ -146,7 +147,10 @@ static bool pay(struct tw_peer *p, struct tw_req *r)
 		share.address = (uintptr_t)r->seg.ptr + r->until;
 		iov.iov_len = sizeof(share);
 	}
-	if (p->link->provider->send(p->link, TW_SEND_CONTROL, hdr, &iov, iov.iov_len > 0,
+	/* What only ends a send waits until its program looks. */
+	if (r->owed == TW_OWE_DONE || r->owed == TW_OWE_ACK)
+		cls = TW_SEND_NOTICE;
+	if (p->link->provider->send(p->link, cls, hdr, &iov, iov.iov_len > 0,
 				    (uint32_t)iov.iov_len) != TW_OK)
 		return false;
 	tw_list_del(&r->link);
@@ -159,10 +163,11 @@ static bool pay(struct tw_peer *p, struct tw_req *r)
 	case TW_OWE_SHARE:
 		r->shared = true;
 		r->owed = TW_OWE_NOTHING;
+		tw_move(p, r, r->until > 0);
 		tw_list_add_tail(&p->pulling, &r->link);
 		break;
 	case TW_OWE_DONE:
-		receive_done(p, r);
+		tw_rndv_received(p, r);
 		break;
 	default:
 		tw_recv_finish(p->ep, r);
@@ -186,14 +191,14 @@ static bool push(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
-static void send_done(struct tw_peer *p, struct tw_req *r, enum tw_status status)
+void tw_rndv_sent(struct tw_peer *p, struct tw_req *r, enum tw_status status)
 {
 	struct tw_ep *ep = p->ep;
 
 	tw_list_del(&r->link);
 	if (r->flags & TW_R_RNDV)
 		tw_direct_forget(p, r);
-	ep->nmoving--;
+	tw_move_end(ep, r);
 	ep->gauges[TW_G_SENDS]--;
 	r->xfer_len = status == TW_S_OK ? r->len : 0;
 	tw_req_complete(ep, r, status);
@@ -211,7 +216,7 @@ static bool push_some(struct tw_peer *p)
 			break;
 		moved = true;
 		if (!put && r->at == r->xfer_len)
-			send_done(p, r, TW_S_OK);
+			tw_rndv_sent(p, r, TW_S_OK);
 	}
 	return moved;
 }
@@ -261,6 +266,7 @@ static enum tw_err clear_to_send(struct tw_peer *p, struct tw_hdr hdr, const voi
 	r->xfer_len = tw_hdr_len(hdr);
 	r->at = 0;
 	p->rts_left++;
+	tw_move(p, r, true);
 	tw_list_del(&r->link);
 	tw_list_add_tail(&p->pushing, &r->link);
 	tw_peer_work(p);
@@ -280,7 +286,7 @@ static enum tw_err pushed(struct tw_peer *p, struct tw_hdr hdr, const void *data
 		return TW_OK;
 	tw_rndv_learn(p, r, TW_PUSH);
 	tw_list_del(&r->link);
-	receive_done(p, r);
+	tw_rndv_received(p, r);
 	return TW_OK;
 }
 
@@ -291,7 +297,7 @@ static enum tw_err taken(struct tw_peer *p, struct tw_hdr hdr)
 	if (!r || !tw_rndv_announced(r))
 		return TW_EPROTO;
 	p->rts_left++;
-	send_done(p, r, tw_hdr_flags(hdr) == TW_DONE_OK ? TW_S_OK : TW_S_ABORTED);
+	tw_rndv_sent(p, r, tw_hdr_flags(hdr) == TW_DONE_OK ? TW_S_OK : TW_S_ABORTED);
 	return TW_OK;
 }
 
@@ -302,7 +308,7 @@ static enum tw_err acknowledged(struct tw_peer *p, struct tw_hdr hdr)
 	/* Buffered: the whole message has left, so it can have been matched. */
 	if (!r || !(r->flags & TW_R_SYNC) || !(r->flags & TW_R_BUFFERED))
 		return TW_EPROTO;
-	send_done(p, r, TW_S_OK);
+	tw_rndv_sent(p, r, TW_S_OK);
 	return TW_OK;
 }
 

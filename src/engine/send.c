@@ -64,7 +64,7 @@ static void sent(struct tw_peer *p, struct tw_req *r)
 	if (r->flags & TW_R_SYNC) {
 		r->flags |= TW_R_BUFFERED;
 		tw_list_add_tail(&p->waiting, &r->link);
-		ep->nmoving++;
+		tw_move_begin(p, r, false);
 		return;
 	}
 	ep->gauges[TW_G_SENDS]--;
@@ -118,7 +118,7 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	p->rts_left--;
 	p->ep->counters[TW_C_SEND_RNDV]++;
 	p->ep->counters[TW_C_SEND_BYTES] += r->len;
-	p->ep->nmoving++;
+	tw_move_begin(p, r, false);
 	/* Announcing rings by itself. */
 	r->flags = (uint8_t)((r->flags & ~TW_R_URGENT) | TW_R_RNDV);
 	tw_list_add_tail(&p->waiting, &r->link);

@@ -16,7 +16,8 @@
  *   PUT     receiver's ref     -               -  (flags: enum tw_done)
  *
  * EAGER, FRAG and RTS arrive in the order of the sends. The rest names its
- * request and may overtake. Every packet returns credits.
+ * request and may overtake. Every packet returns credits. A PUT of the whole
+ * message ends both requests: no DONE follows it.
  */
 #ifndef TW_WIRE_H
 #define TW_WIRE_H

@@ -171,11 +171,11 @@ static void put_twice(struct attacker *a)
 	a->certain++;
 }
 
-/* The victim writes what it is asked for, as often as it is asked, until it is done. */
+/* The victim writes a part that it is asked for, as often as it is asked, until it is done. */
 static void ask_twice(struct attacker *a)
 {
 	static uint8_t memory[100000];
-	struct tw_share share = {{1, 1}, (uintptr_t)memory, 0, 0};
+	struct tw_share share = {{1, 1}, (uintptr_t)memory, 1, 0};
 	struct told told;
 	struct tw_hdr ask, done;
 	struct raw r;
