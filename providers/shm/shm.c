@@ -149,6 +149,8 @@ static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_clas
 		tw_ring_write_small(&l->tx, hdr, niov ? iov->iov_base : NULL, len);
 	else
 		tw_ring_write_long(&l->tx, hdr, iov, niov, len);
+	if (tw_unlikely(len > TW_RING_INLINE && !l->grown))
+		tw_shm_grow(l);
 	return written(l, cls);
 }
 
@@ -410,19 +412,19 @@ static void do_disconnect(struct tw_link *link)
 	tw_shm_link_end(l);
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
 static uint64_t do_expire(void *instance, uint64_t now)
 {
 	struct tw_shm_ep *ep = instance;
-	uint64_t next = tw_shm_conn_expire(ep, now);
+	uint64_t next = earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
 
-	if (ep->nowed) {
-		uint64_t again = now + tw_clock_us(OWED_US);
-
+	if (ep->nowed)
 		settle_all(ep);
-		if (ep->nowed && (!next || again < next))
-			next = again;
-	}
-	return next;
+	return ep->nowed ? earlier(next, now + tw_clock_us(OWED_US)) : next;
 }
 
 static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)

@@ -89,6 +89,8 @@ struct tw_shm_link {
 	const struct tw_shm_mark *mark; /* the peer's */
 	uint64_t rang;			/* its mark when we last rang, 0 never */
 	uint64_t active;		/* number of the poll that last found a packet */
+	bool grown;			/* its byte area has memory and is looked at, see links.c */
+	uint32_t rested;		/* where that area was at the last look */
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
@@ -113,6 +115,7 @@ struct tw_shm_ep {
 	unsigned nup, nhot, cold, max_up;
 	unsigned nhalf, nowed;
 	uint64_t polls;
+	uint64_t rest_at;	/* tick of the next look at grown links, 0 none */
 	uint64_t patience;	/* closing: nobody is waited for after that tick */
 	struct tw_list pending; /* links that are not up */
 	struct tw_list dead;
@@ -151,6 +154,10 @@ void tw_shm_link_mute(struct tw_shm_link *l);
 void tw_shm_link_end(struct tw_shm_link *l);
 /* The same of a peer that breaks the rules: what it may be writing is not waited for. */
 void tw_shm_link_drop(struct tw_shm_link *l);
+/* A long packet was sent: the memory that took goes when the ring has rested. */
+void tw_shm_grow(struct tw_shm_link *l);
+/* Gives it back where it has; when to look again, or 0. */
+uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now);
 /* Frees what was ended. */
 void tw_shm_reap(struct tw_shm_ep *ep);
 
