@@ -25,13 +25,16 @@
 #define TW_SHM_HALF_MAX 64	 /* connections that have not introduced themselves */
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
 
+/* Asleep: ring for any packet. A call of the program that waits has nothing else to do. */
+enum tw_shm_armed { TW_SHM_AWAKE, TW_SHM_ARMED, TW_SHM_WAITS };
+
 /*
  * One page per endpoint that its peers map read-only. The two lines lie far
  * apart: processors fetch lines in pairs, and every send reads the first while
  * its owner keeps writing the second.
  */
 struct tw_shm_mark {
-	_Atomic(uint32_t) armed; /* asleep: ring for any packet */
+	_Atomic(uint32_t) armed; /* enum tw_shm_armed */
 	uint32_t pad;
 	uint64_t cookie; /* random, written once */
 	uint8_t pad0[TW_PAGE / 2 - 16];
