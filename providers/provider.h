@@ -100,6 +100,7 @@ struct tw_host {
 	const uint64_t *boards; /* NIC ids of this host */
 	unsigned nboards;
 	uint64_t *counters; /* enum tw_counter */
+	bool waiting;	    /* who arms is a call that sleeps until something comes */
 };
 
 struct tw_upcalls {
@@ -187,6 +188,8 @@ struct tw_provider {
 	 * since that tick. Where it does so all the time, it has soon after any.
 	 */
 	bool (*polls)(struct tw_link *link, uint64_t since);
+	/* Whether a call of the peer's program sleeps. May be NULL: not known here. */
+	bool (*waits)(struct tw_link *link);
 	/* Takes in what has arrived; the number of packets. */
 	unsigned (*progress)(void *instance);
 	/*

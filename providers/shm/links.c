@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "providers/shm/shm.h"
 
+#define REST_US 1000000 /* a ring without a long packet for so long rests */
+
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
 {
 	extern const struct tw_provider tw_provider_shm;
@@ -110,6 +112,46 @@ void tw_shm_link_drop(struct tw_shm_link *l)
 	tw_ring_revoke(&l->rx);
 	l->state = TW_SHM_DRAIN;
 	tw_shm_link_end(l);
+}
+
+void tw_shm_grow(struct tw_shm_link *l)
+{
+	struct tw_shm_ep *ep = l->ep;
+
+	l->grown = true;
+	l->rested = l->tx.bhead;
+	if (!ep->rest_at) {
+		ep->rest_at = tw_clock() + tw_clock_us(REST_US);
+		ep->host->up->timer(ep->host, ep->rest_at);
+	}
+}
+
+/* A ring that nobody reads is left alone: looking for ever would keep us awake. */
+static bool has_rested(struct tw_shm_link *l)
+{
+	if (l->tx.bhead == l->rested) {
+		tw_ring_release(&l->tx);
+		return true;
+	}
+	l->rested = l->tx.bhead;
+	return false;
+}
+
+uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
+{
+	if (!ep->rest_at || now < ep->rest_at)
+		return ep->rest_at;
+	ep->rest_at = 0;
+	for (unsigned i = 0; i < ep->nup; i++) {
+		struct tw_shm_link *l = ep->up[i];
+
+		if (!l->grown)
+			continue;
+		l->grown = !has_rested(l);
+		if (l->grown)
+			ep->rest_at = now + tw_clock_us(REST_US);
+	}
+	return ep->rest_at;
 }
 
 void tw_shm_reap(struct tw_shm_ep *ep)

@@ -96,6 +96,17 @@ bool tw_ring_drained(const struct tw_ring_tx *tx)
 	return atomic_load_explicit(&tx->ring->taken.slots, memory_order_acquire) == tx->head;
 }
 
+bool tw_ring_release(struct tw_ring_tx *tx)
+{
+	/* Who has published that it took a payload does not look at it again. */
+	if (!tx->bytes_ready || !tw_ring_drained(tx))
+		return false;
+	if (madvise(tx->bytes, tx->nbytes, MADV_REMOVE) < 0)
+		return false;
+	tx->bytes_ready = false;
+	return true;
+}
+
 bool tw_ring_put_begin(struct tw_ring_tx *tx)
 {
 	atomic_store_explicit(&tx->ring->wants.putting, 1, memory_order_relaxed);

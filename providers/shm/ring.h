@@ -110,6 +110,8 @@ void tw_ring_put_end(struct tw_ring_tx *tx);
 bool tw_ring_revoke(struct tw_ring_rx *rx);
 /* All that was written has been read. */
 bool tw_ring_drained(const struct tw_ring_tx *tx);
+/* Gives the memory of the byte area back until it is used again; false while it is. */
+bool tw_ring_release(struct tw_ring_tx *tx);
 
 /* Where a payload of that length goes from position pos; pos moves to its start. */
 static inline uint32_t tw_ring_place(uint32_t *pos, uint32_t len, uint32_t nbytes)

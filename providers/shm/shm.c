@@ -149,6 +149,8 @@ static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_clas
 		tw_ring_write_small(&l->tx, hdr, niov ? iov->iov_base : NULL, len);
 	else
 		tw_ring_write_long(&l->tx, hdr, iov, niov, len);
+	if (tw_unlikely(len > TW_RING_INLINE && !l->grown))
+		tw_shm_grow(l);
 	return written(l, cls);
 }
 
@@ -332,7 +334,8 @@ static bool do_arm(void *instance)
 
 	/* The mark first: a bell rung before now must not count for later packets. */
 	tw_shm_mark_now(ep);
-	atomic_store_explicit(&ep->mark->armed, 1, memory_order_release);
+	atomic_store_explicit(&ep->mark->armed, ep->host->waiting ? TW_SHM_WAITS : TW_SHM_ARMED,
+			      memory_order_release);
 	for (unsigned i = 0; i < ep->nup; i++)
 		if (ep->up[i]->blocked)
 			atomic_store_explicit(&ep->up[i]->tx.ring->wants.room, 1,
@@ -351,7 +354,7 @@ static void do_disarm(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 
-	atomic_store_explicit(&ep->mark->armed, 0, memory_order_relaxed);
+	atomic_store_explicit(&ep->mark->armed, TW_SHM_AWAKE, memory_order_relaxed);
 	tw_shm_mark_now(ep);
 	for (unsigned i = 0; i < ep->nup; i++)
 		if (ep->up[i]->blocked) {
@@ -367,6 +370,13 @@ static bool do_polls(struct tw_link *link, uint64_t since)
 	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_relaxed);
 
 	return (int64_t)(polled - since) >= 0 && peer_polls(l);
+}
+
+static bool do_waits(struct tw_link *link)
+{
+	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+
+	return atomic_load_explicit(&l->mark->armed, memory_order_relaxed) == TW_SHM_WAITS;
 }
 
 bool tw_shm_alive(const struct tw_shm_link *l)
@@ -410,19 +420,19 @@ static void do_disconnect(struct tw_link *link)
 	tw_shm_link_end(l);
 }
 
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
 static uint64_t do_expire(void *instance, uint64_t now)
 {
 	struct tw_shm_ep *ep = instance;
-	uint64_t next = tw_shm_conn_expire(ep, now);
+	uint64_t next = earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
 
-	if (ep->nowed) {
-		uint64_t again = now + tw_clock_us(OWED_US);
-
+	if (ep->nowed)
 		settle_all(ep);
-		if (ep->nowed && (!next || again < next))
-			next = again;
-	}
-	return next;
+	return ep->nowed ? earlier(next, now + tw_clock_us(OWED_US)) : next;
 }
 
 static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
@@ -492,6 +502,7 @@ const struct tw_provider tw_provider_shm = {
 	.put = tw_shm_put,
 	.alive = do_alive,
 	.polls = do_polls,
+	.waits = do_waits,
 	.progress = do_progress,
 	.arm = do_arm,
 	.disarm = do_disarm,

@@ -25,13 +25,16 @@
 #define TW_SHM_HALF_MAX 64	 /* connections that have not introduced themselves */
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
 
+/* Asleep: ring for any packet. A call of the program that waits has nothing else to do. */
+enum tw_shm_armed { TW_SHM_AWAKE, TW_SHM_ARMED, TW_SHM_WAITS };
+
 /*
  * One page per endpoint that its peers map read-only. The two lines lie far
  * apart: processors fetch lines in pairs, and every send reads the first while
  * its owner keeps writing the second.
  */
 struct tw_shm_mark {
-	_Atomic(uint32_t) armed; /* asleep: ring for any packet */
+	_Atomic(uint32_t) armed; /* enum tw_shm_armed */
 	uint32_t pad;
 	uint64_t cookie; /* random, written once */
 	uint8_t pad0[TW_PAGE / 2 - 16];
@@ -89,6 +92,8 @@ struct tw_shm_link {
 	const struct tw_shm_mark *mark; /* the peer's */
 	uint64_t rang;			/* its mark when we last rang, 0 never */
 	uint64_t active;		/* number of the poll that last found a packet */
+	bool grown;			/* its byte area has memory and is looked at, see links.c */
+	uint32_t rested;		/* where that area was at the last look */
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
@@ -113,6 +118,7 @@ struct tw_shm_ep {
 	unsigned nup, nhot, cold, max_up;
 	unsigned nhalf, nowed;
 	uint64_t polls;
+	uint64_t rest_at;	/* tick of the next look at grown links, 0 none */
 	uint64_t patience;	/* closing: nobody is waited for after that tick */
 	struct tw_list pending; /* links that are not up */
 	struct tw_list dead;
@@ -151,6 +157,10 @@ void tw_shm_link_mute(struct tw_shm_link *l);
 void tw_shm_link_end(struct tw_shm_link *l);
 /* The same of a peer that breaks the rules: what it may be writing is not waited for. */
 void tw_shm_link_drop(struct tw_shm_link *l);
+/* A long packet was sent: the memory that took goes when the ring has rested. */
+void tw_shm_grow(struct tw_shm_link *l);
+/* Gives it back where it has; when to look again, or 0. */
+uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now);
 /* Frees what was ended. */
 void tw_shm_reap(struct tw_shm_ep *ep);
 

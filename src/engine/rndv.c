@@ -45,6 +45,14 @@ static bool still_polls(const struct tw_peer *p, uint32_t len)
 	return false;
 }
 
+/* While our program computes, one that only waits may as well write: it is woken for it. */
+static bool waits_for_us(const struct tw_peer *p, uint32_t len)
+{
+	const struct tw_provider *ops = p->link->provider;
+
+	return p->ep->serving && len >= STILL_MIN && ops->waits && ops->waits(p->link);
+}
+
 /*
  * The side that idles moves the data whatever is faster; when both look, the
  * way that was measured to be faster.
@@ -56,7 +64,8 @@ static enum tw_way way_for(struct tw_peer *p, struct tw_req *r, uint64_t address
 
 	if (!address || !p->link->can_get || set == TW_WAY(TW_PUSH))
 		return TW_PUSH;
-	if (p->link->direct || set == TW_WAY(TW_PULL) || !still_polls(p, r->xfer_len))
+	if (p->link->direct || set == TW_WAY(TW_PULL) ||
+	    (!still_polls(p, r->xfer_len) && !waits_for_us(p, r->xfer_len)))
 		return TW_PULL;
 	if (p->link->by_cpu && r->nsegs == 1 && r->xfer_len >= SPLIT_MIN && !p->cannot_put) {
 		ways |= TW_WAY(TW_SPLIT);

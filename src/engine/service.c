@@ -24,6 +24,7 @@
 #define RETRY_MAX_US 4000 /* at most, while the program keeps polling */
 #define SHIFT_US 100	  /* leave the endpoint to the program in between */
 #define LINGER_US 20	  /* stay with an endpoint that was just moving */
+#define SOON_US 100000	  /* what is due later does not keep the looking up */
 #define QUIET_LOOKS 4	  /* looks without anything due before the looking ends */
 #define TURN_NS 100000	  /* the shortest turn there is */
 #define TAG_STOP UINT64_MAX
@@ -211,10 +212,11 @@ static uint64_t look_again(struct tw_slot_entry *s, uint64_t now)
 {
 	uint64_t timer = atomic_load_explicit(&s->timer, memory_order_relaxed);
 	bool first = !atomic_load_explicit(&s->look, memory_order_relaxed);
+	bool soon = timer && timer < now + tw_clock_us(SOON_US);
 	uint64_t next;
 
 	/* Not at the first quiet look: its next message would set a timer again. */
-	s->quiet = first || timer || called(s) ? 0 : s->quiet + 1;
+	s->quiet = first || soon || called(s) ? 0 : s->quiet + 1;
 	if (s->quiet == QUIET_LOOKS)
 		return stop_looking(s);
 	if (timer && timer <= now)

@@ -65,7 +65,7 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 	struct pollfd events = {.fd = ep->epfd, .events = POLLIN};
 	uint64_t seen = ep->events;
 
-	ep->leader = true;
+	ep->leader = ep->host.waiting = true;
 	tw_service_pause(ep->slot);
 	/* After arming, a last look: what came before it rings nobody. */
 	if (!tw_arm(ep) && ep->events == seen) {
@@ -78,7 +78,7 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 		tw_lock(&ep->slot->lock);
 		ep->counters[TW_C_SLEEP]++;
 	}
-	ep->leader = false;
+	ep->leader = ep->host.waiting = false;
 	if (ep->armed)
 		tw_disarm(ep);
 	tw_poll_events(ep);

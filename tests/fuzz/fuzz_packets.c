@@ -235,7 +235,7 @@ static void connect_peer(void)
 	f.up = true;
 	f.full = f.cold = f.pending = false;
 	tw_slots[0].ep->serving = false;
-	strcpy(tw_settings.rndv, "auto");
+	tw_slots[0].ep->ways = tw_rndv_ways("auto");
 	f.get = TW_OK;
 	f.nseen = 0;
 	f.host->up->poll(f.host, &f, true);
@@ -361,7 +361,7 @@ static void step(struct input *in)
 		f.get = gets[in_byte(in) % tw_countof(gets)];
 		how = in_byte(in);
 		f.cold = how & 1;
-		strcpy(tw_settings.rndv, ways[how >> 1 & 3]);
+		tw_slots[0].ep->ways = tw_rndv_ways(ways[how >> 1 & 3]);
 		/* As if the service thread did what follows. */
 		tw_slots[0].ep->serving = how & 8;
 		break;

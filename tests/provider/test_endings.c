@@ -10,7 +10,7 @@
 static void send_some(struct fake_peer *p, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		cr_assert_eq(fake_send(p, (enum tw_send_class)(i % 3), i * 37 % 1000), TW_OK);
+		cr_assert_eq(fake_send(p, (enum tw_send_class)(i % 4), i * 37 % 1000), TW_OK);
 }
 
 static void expect_down(struct pair *p, struct fake_peer *peer, uint64_t packets, enum tw_err why)

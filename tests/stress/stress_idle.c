@@ -3,17 +3,20 @@
  * Two connected processes that have nothing to do use no processor: after heavy
  * traffic, whether their programs block outside the library or in mx_wait(), and
  * whether messages are pending or not, no thread of theirs wakes up a single time.
+ * Nor do they keep the memory that the traffic took in between them.
  */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "stress/stress.h"
 
 #define SETTLE 1.0 /* seconds */
 #define TRIES 30   /* a busy machine may take several of these */
 #define TRAFFIC (0.7 * ST_SLOW)
-#define LONG 40000 /* announced, not sent at once */
+#define LONG 40000	       /* announced, not sent at once */
+#define KEPT_MOST (128 * 1024) /* bytes that a connection at rest may take of each side */
 
 enum { RECEIVE = 0xa000, SEND = 0xb000 }; /* match information in a pause */
 
@@ -26,13 +29,35 @@ static struct shared {
 	atomic_int parted[PAUSES];
 	atomic_int paused; /* ends that have come to the pause */
 	atomic_ullong messages;
+	uint64_t before[2]; /* shared memory of a process, not yet connected */
 } * shared;
+
+static uint64_t most_kept;
 
 struct end {
 	int side, fd;
 	mx_endpoint_t ep;
 	mx_endpoint_addr_t to;
 };
+
+/* Bytes that a process has mapped of memory that others may share. */
+static uint64_t shared_memory(pid_t pid)
+{
+	unsigned long long kb = 0;
+	char path[64], line[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "r");
+	if (!f)
+		st_fail("no %s to look at", path);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "RssShmem: %llu kB", &kb) == 1)
+			break;
+	fclose(f);
+	st_check(kb > 0);
+	return kb * 1024;
+}
 
 static void traffic(struct end *e, enum pause which)
 {
@@ -51,6 +76,8 @@ static void traffic(struct end *e, enum pause which)
 	}
 	st_streams_part(&streams, &shared->parted[which]);
 	st_streams_free(&streams);
+	/* Else it would prove nothing that it is gone later. */
+	st_check(shared_memory(getpid()) > shared->before[e->side] + KEPT_MOST);
 	atomic_fetch_add(&shared->messages, n);
 }
 
@@ -93,6 +120,7 @@ static int end(void *arg, int fd)
 	st_up();
 	e.ep = st_open((uint32_t)e.side + 1, NULL, 0);
 	shared->name[e.side] = st_whose(st_self(e.ep));
+	shared->before[e.side] = shared_memory(getpid());
 	st_meet(&shared->met, 2);
 	e.to = st_connect(e.ep, shared->name[!e.side]);
 	for (unsigned i = 0; i < PAUSES; i++) {
@@ -176,6 +204,15 @@ static double watch(struct twt_child *child, enum pause which, double window)
 	if (n)
 		st_fail("%s: %llu switches in %g idle seconds", names[which], (unsigned long long)n,
 			window);
+	for (int k = 0; k < 2; k++) {
+		uint64_t kept = shared_memory(child[k].pid) - shared->before[k];
+
+		if (kept > KEPT_MOST)
+			st_fail("%s: %llu bytes between two that have nothing to say", names[which],
+				(unsigned long long)kept);
+		if (kept > most_kept)
+			most_kept = kept;
+	}
 	return start;
 }
 
@@ -203,7 +240,9 @@ int main(int argc, char **argv)
 	}
 	st_join(child, 2);
 	st_leftovers();
-	st_done("%llu messages, no switch in %g idle seconds; at rest within %.0f s",
-		(unsigned long long)shared->messages, st_seconds, settled);
+	st_done("%llu messages, no switch in %g idle seconds; at rest within %.0f s, "
+		"with %llu KiB a side",
+		(unsigned long long)shared->messages, st_seconds, settled,
+		(unsigned long long)most_kept / 1024);
 	return 0;
 }

@@ -358,6 +358,47 @@ Test(ring, revoke)
 	stop(&r);
 }
 
+static size_t in_memory(const void *at, size_t len)
+{
+	unsigned char vec[2 * BYTES / TW_PAGE];
+	size_t n = 0;
+
+	cr_assert_eq(mincore((void *)(uintptr_t)at, len, vec), 0);
+	for (size_t i = 0; i < len / TW_PAGE; i++)
+		n += vec[i] & 1;
+	return n * TW_PAGE;
+}
+
+/* The byte area goes once all was read, and comes back when it is wanted. */
+Test(ring, release)
+{
+	static uint8_t data[MAX_PAYLOAD];
+	struct iovec iov = {data, sizeof(data)};
+	struct ring r;
+
+	start(&r, 0, 0);
+	cr_assert_not(tw_ring_release(&r.tx), "it was never there");
+	for (int i = 0; i < 20; i++) {
+		const uint8_t *p;
+		uint32_t len;
+
+		memset(data, 0x41 + i, sizeof(data));
+		cr_assert(tw_ring_room(&r.tx, sizeof(data), 0));
+		tw_ring_write_long(&r.tx, (struct tw_hdr){1, 2}, &iov, 1, sizeof(data));
+		cr_assert_not(tw_ring_release(&r.tx), "it is not read");
+		p = tw_ring_payload(&r.rx, tw_ring_next(&r.rx), &len);
+		cr_assert_eq(len, sizeof(data));
+		cr_assert_eq(memcmp(p, data, len), 0);
+		tw_ring_advance(&r.rx, len);
+		cr_assert_not(tw_ring_release(&r.tx), "nobody has said that it is read");
+		tw_ring_publish(&r.rx);
+		cr_assert_eq(in_memory(r.tx.bytes, BYTES), BYTES);
+		cr_assert(tw_ring_release(&r.tx));
+		cr_assert_eq(in_memory(r.tx.bytes, BYTES), 0u);
+	}
+	stop(&r);
+}
+
 /* Random slots: a payload is inside the ring, or there is none. */
 Test(ring, lying_writer)
 {
