@@ -224,7 +224,10 @@ struct tw_taker {
 	void (*told)(struct tw_ep *ep, struct tw_peer *p, uint32_t n);
 	/* Does what is due by time; the next time wanted, or 0. May be NULL. No sends here. */
 	uint64_t (*expire)(struct tw_ep *ep, uint64_t now);
-	/* Messages keep their place in the window until tw_take_release(). */
+	/*
+	 * Messages keep their place in the window until tw_take_release(), and not all
+	 * that is announced is pulled at once.
+	 */
 	bool holds;
 };
 

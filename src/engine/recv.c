@@ -305,6 +305,7 @@ static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const st
 	u->address = rts->address;
 	u->key_len = key_len;
 	memcpy(u->data, key, key_len);
+	p->nrts += p->ep->taker->holds;
 	p->ep->taker->arrived(p->ep, u);
 	return TW_OK;
 }
@@ -319,6 +320,7 @@ void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len)
 
 void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r)
 {
+	u->peer->nrts -= ep->taker->holds;
 	bind(r, u->peer, &u->source, u->unexp.match, u->len);
 	tw_rndv_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
 	tw_umsg_put(ep, u);

@@ -20,6 +20,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 static struct tw_job current;
 static const struct tw_launcher *launcher; /* NULL: nobody started us */
+static bool orphan;			   /* a child of one that a launcher knows */
 
 /* R/N, with R below N. */
 static bool parse_place(const char *text, struct tw_job *job)
@@ -54,23 +55,35 @@ static enum tw_err join_environment(const char *place)
 	return good ? TW_OK : TW_EPROTO;
 }
 
+/* False with the reason in why. */
+static bool ask_launcher(char *why, unsigned len)
+{
+	if (orphan) {
+		snprintf(why, len, "it knows the parent of this process");
+		return false;
+	}
+	launcher = tw_module_load("pmix", "tw_launcher_pmix", TW_LAUNCHER_VERSION, why, len);
+	if (!launcher || !launcher->begin(&current, why, len))
+		return false;
+	if (current.size <= TW_MAX_PLATFORMS)
+		return true;
+	snprintf(why, len, "%u processes are too many", current.size);
+	launcher->end();
+	return false;
+}
+
 /*
  * A launcher that cannot be spoken to is an error: to go on alone would run the
  * program as often as it has processes.
  */
 static enum tw_err join_launcher(void)
 {
-	char why[256] = "";
+	char why[256];
 
-	launcher =
-		tw_module_load("pmix", "tw_launcher_pmix", TW_LAUNCHER_VERSION, why, sizeof(why));
-	if (launcher && launcher->begin(&current, why, sizeof(why)) &&
-	    current.size <= TW_MAX_PLATFORMS && current.rank < current.size) {
-		current.launched = true;
+	current.launched = ask_launcher(why, sizeof(why));
+	if (current.launched)
 		return TW_OK;
-	}
-	tw_log(TW_LOG_ERROR, "a PMIx launcher started this process, but cannot be asked: %s",
-	       *why ? why : "too many processes");
+	tw_log(TW_LOG_ERROR, "a PMIx launcher started this process, but cannot be asked: %s", why);
 	launcher = NULL;
 	return TW_EUNREACH;
 }
@@ -92,6 +105,7 @@ static void forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	users = 0;
+	orphan |= launcher != NULL;
 	launcher = NULL;
 }
 
@@ -131,7 +145,7 @@ enum tw_err tw_job_board(uint32_t *board)
 	enum tw_err err = TW_OK;
 
 	*board = 0;
-	if (launcher || current.size == 1)
+	if (current.size == 1 || !*tw_settings.nodes)
 		return TW_OK;
 	nics = calloc(current.size, sizeof(*nics));
 	if (!nics)

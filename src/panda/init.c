@@ -6,9 +6,8 @@
 
 #include "panda/pan.h"
 
-#define LINGER_US 2000000 /* pan_mp_end() waits so long for sends to leave */
-
 struct tw_pn tw_pn;
+uint32_t tw_pn_linger_us = 2000000;
 
 /* pan_init() to pan_end(), pan_mp_init() to pan_mp_end(). */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -253,12 +252,13 @@ static void end(void)
 		return;
 	tw_pn_attend(ep);
 	tw_pn_pay_all(ep);
-	tw_wait(ep, all_have_left, NULL, LINGER_US);
+	tw_wait(ep, all_have_left, NULL, tw_pn_linger_us);
 	tw_pn_pay_all(ep);
 	tw_leave(ep);
-	tw_pn_upcalls_end();
 	atomic_store(&tw_pn.handle, 0);
+	/* Whoever waits, in an upcall too, returns. */
 	tw_ep_close(handle);
+	tw_pn_upcalls_end();
 	dispose();
 }
 

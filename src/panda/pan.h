@@ -110,6 +110,8 @@ extern struct tw_pn tw_pn;
 
 /* init.c -------------------------------------------------------------------- */
 
+extern uint32_t tw_pn_linger_us; /* pan_mp_end() waits so long for sends to leave */
+
 /* Locks the endpoint; NULL, and says so, outside of pan_mp_init() and pan_mp_end(). */
 struct tw_ep *tw_pn_enter(const char *function);
 

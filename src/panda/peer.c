@@ -200,7 +200,7 @@ static struct tw_pn_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 {
 	struct tw_peer *p = tw_peer_at(ep, source);
 
-	if (!p)
+	if (!p || (!p->context && p->state != TW_PEER_UP))
 		return NULL;
 	for (uint32_t i = 0; !p->context && i < tw_pn.job.size; i++)
 		if (tw_pn.peers[i].where == source.where && tw_pn.peers[i].state != TW_PN_LOST)

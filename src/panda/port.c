@@ -232,7 +232,8 @@ void tw_pn_deliver(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_umsg *u)
 		tw_pn.held += u->len;
 	if (!u->rndv && peer)
 		tw_pn_owe(ep, peer, tw_pn_ack_of(u->unexp.match));
-	if (!peer || number == 0) {
+	/* Strangers, and what no honest platform sends. */
+	if (!peer || number == 0 || u->len > INT32_MAX) {
 		drop(ep, u);
 	} else if (number >= TW_PN_TICKET) {
 		deliver_direct(ep, peer, u);
@@ -388,6 +389,7 @@ static void lose_announced(struct tw_ep *ep, struct tw_list *msgs, struct tw_add
 
 void tw_pn_ports_lost(struct tw_ep *ep, struct tw_addr from)
 {
+	lose_announced(ep, &tw_pn.strangers, from);
 	lose_announced(ep, &tw_pn.early, from);
 	for (uint32_t i = 0; i < tw_pn.nports; i++) {
 		if (!tw_pn.ports[i])

@@ -225,13 +225,16 @@ Test(panda_port, direct)
 /* It serves once; what comes later is nobody's. */
 Test(panda_port, direct_once)
 {
+	char *p;
 	int t;
 
 	pant_begin(0, 1);
 	t = pan_mp_receive(PAN_MP_DIRECT_PORT);
 	pant_send(0, t, "a", 2, PAN_MP_NORMAL);
 	pant_send(0, t, "b", 2, PAN_MP_NORMAL);
-	twc_check(strcmp(pan_mp_finish_receive(t, NULL, NULL), "a") == 0);
+	p = pan_mp_finish_receive(t, NULL, NULL);
+	twc_check(strcmp(p, "a") == 0);
+	pan_free(p);
 	pant_send(0, t, "c", 2, PAN_MP_NORMAL);
 	twc_eq(pan_mp_poll_receive(t), -1);
 	t = pan_mp_receive(PAN_MP_DIRECT_PORT);
