@@ -174,4 +174,12 @@ const mrapi_resource_t *mr_nth(const mrapi_resource_t *r, mrapi_rsrc_type_t type
 /* An attribute that is an mrapi_uint_t. */
 mrapi_uint_t mr_value(const mrapi_resource_t *r, mrapi_uint_t num);
 
+/* The widths of atomic operations, and the bits of one. */
+static const size_t mr_widths[] = {1, 2, 4, 8};
+
+static inline uint64_t mr_mask(size_t width)
+{
+	return width == 8 ? ~0ull : (1ull << 8 * width) - 1;
+}
+
 #endif /* MRAPIT_H */

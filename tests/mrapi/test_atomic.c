@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* 4.8.4 to 4.8.21 Atomic operations, at all widths; test_barrier.c has the barriers. */
+/* 4.8.4 to 4.8.21 Atomic operations, at all mr_widths; test_barrier.c has the barriers. */
 #include "mrapi/mrapit.h"
 
 TestSuite(mrapi_atom, .init = twc_job, .timeout = MR_TIMEOUT);
 
-static const size_t widths[] = {1, 2, 4, 8};
 static const size_t not_widths[] = {0, 3, 5, 7, 9, 16, ~(size_t)0};
 
 /* A word of any width between two guards. */
@@ -20,11 +19,6 @@ struct cell {
 };
 
 #define GUARD 0xa5a5a5a5a5a5a5a5ull
-
-static uint64_t mask_of(size_t width)
-{
-	return width == 8 ? ~0ull : (1ull << 8 * width) - 1;
-}
 
 /* The low bytes of a value, the others are the guard's. */
 static void put(struct cell *c, size_t width, uint64_t v)
@@ -106,17 +100,17 @@ Test(mrapi_atom, binary)
 		for (size_t w = 0; w < 4; w++)
 			for (int i = 0; i < V * V; i++) {
 				const struct binary *b = &binaries[o];
-				uint64_t m = mask_of(widths[w]), x = values[i / V] & m;
+				uint64_t m = mr_mask(mr_widths[w]), x = values[i / V] & m;
 				uint64_t y = values[i % V];
 				struct cell dest, prev;
 
-				put(&dest, widths[w], x);
-				put(&prev, widths[w], 0x77);
-				mr_ok(CALL(b, NULL, &dest.w, &y, &prev.w, widths[w]));
-				check_cell(&dest, widths[w], b->model(x, y) & m);
-				check_cell(&prev, widths[w], x);
-				mr_ok(CALL(b, NULL, &dest.w, &y, NULL, widths[w]));
-				check_cell(&dest, widths[w], b->model(b->model(x, y), y) & m);
+				put(&dest, mr_widths[w], x);
+				put(&prev, mr_widths[w], 0x77);
+				mr_ok(CALL(b, NULL, &dest.w, &y, &prev.w, mr_widths[w]));
+				check_cell(&dest, mr_widths[w], b->model(x, y) & m);
+				check_cell(&prev, mr_widths[w], x);
+				mr_ok(CALL(b, NULL, &dest.w, &y, NULL, mr_widths[w]));
+				check_cell(&dest, mr_widths[w], b->model(b->model(x, y), y) & m);
 			}
 	mr_down();
 }
@@ -147,22 +141,22 @@ Test(mrapi_atom, inc_dec)
 	mr_up(MR_NODE);
 	for (size_t w = 0; w < 4; w++)
 		for (int i = 0; i < V; i++) {
-			uint64_t m = mask_of(widths[w]), x = values[i] & m;
+			uint64_t m = mr_mask(mr_widths[w]), x = values[i] & m;
 			struct cell dest, now;
 
-			put(&dest, widths[w], x);
-			put(&now, widths[w], 0x77);
-			mr_ok(mrapi_atomic_inc(NULL, &dest.w, &now.w, widths[w], &mr_st));
-			check_cell(&dest, widths[w], (x + 1) & m);
-			check_cell(&now, widths[w], (x + 1) & m);
-			mr_ok(mrapi_atomic_dec(NULL, &dest.w, &now.w, widths[w], &mr_st));
-			mr_ok(mrapi_atomic_dec(NULL, &dest.w, &now.w, widths[w], &mr_st));
-			check_cell(&dest, widths[w], (x - 1) & m);
-			check_cell(&now, widths[w], (x - 1) & m);
-			mr_ok(mrapi_atomic_inc(NULL, &dest.w, NULL, widths[w], &mr_st));
-			mr_ok(mrapi_atomic_inc(NULL, &dest.w, NULL, widths[w], &mr_st));
-			mr_ok(mrapi_atomic_dec(NULL, &dest.w, NULL, widths[w], &mr_st));
-			check_cell(&dest, widths[w], x);
+			put(&dest, mr_widths[w], x);
+			put(&now, mr_widths[w], 0x77);
+			mr_ok(mrapi_atomic_inc(NULL, &dest.w, &now.w, mr_widths[w], &mr_st));
+			check_cell(&dest, mr_widths[w], (x + 1) & m);
+			check_cell(&now, mr_widths[w], (x + 1) & m);
+			mr_ok(mrapi_atomic_dec(NULL, &dest.w, &now.w, mr_widths[w], &mr_st));
+			mr_ok(mrapi_atomic_dec(NULL, &dest.w, &now.w, mr_widths[w], &mr_st));
+			check_cell(&dest, mr_widths[w], (x - 1) & m);
+			check_cell(&now, mr_widths[w], (x - 1) & m);
+			mr_ok(mrapi_atomic_inc(NULL, &dest.w, NULL, mr_widths[w], &mr_st));
+			mr_ok(mrapi_atomic_inc(NULL, &dest.w, NULL, mr_widths[w], &mr_st));
+			mr_ok(mrapi_atomic_dec(NULL, &dest.w, NULL, mr_widths[w], &mr_st));
+			check_cell(&dest, mr_widths[w], x);
 		}
 	mr_down();
 }
@@ -172,15 +166,15 @@ Test(mrapi_atom, read)
 	mr_up(MR_NODE);
 	for (size_t w = 0; w < 4; w++)
 		for (int i = 0; i < V; i++) {
-			uint64_t x = values[i] & mask_of(widths[w]);
+			uint64_t x = values[i] & mr_mask(mr_widths[w]);
 			struct cell dest, got;
 
-			put(&dest, widths[w], x);
-			put(&got, widths[w], 0x77);
-			mr_ok(mrapi_atomic_read(NULL, &dest.w, &got.w, widths[w], &mr_st));
-			check_cell(&got, widths[w], x);
-			check_cell(&dest, widths[w], x);
-			mr_ok(mrapi_atomic_read(NULL, &dest.w, NULL, widths[w], &mr_st));
+			put(&dest, mr_widths[w], x);
+			put(&got, mr_widths[w], 0x77);
+			mr_ok(mrapi_atomic_read(NULL, &dest.w, &got.w, mr_widths[w], &mr_st));
+			check_cell(&got, mr_widths[w], x);
+			check_cell(&dest, mr_widths[w], x);
+			mr_ok(mrapi_atomic_read(NULL, &dest.w, NULL, mr_widths[w], &mr_st));
 		}
 	mr_down();
 }
@@ -190,19 +184,20 @@ Test(mrapi_atom, cas)
 	mr_up(MR_NODE);
 	for (size_t w = 0; w < 4; w++)
 		for (int i = 0; i < V * V; i++) {
-			uint64_t m = mask_of(widths[w]), x = values[i / V] & m;
+			uint64_t m = mr_mask(mr_widths[w]), x = values[i / V] & m;
 			uint64_t compare = values[i % V] & m, exchange = 0x5c & m;
 			struct cell dest, prev;
 
-			put(&dest, widths[w], x);
-			put(&prev, widths[w], 0x77);
+			put(&dest, mr_widths[w], x);
+			put(&prev, mr_widths[w], 0x77);
 			mr_ok(mrapi_atomic_cas(NULL, &dest.w, &exchange, &compare, &prev.w,
-					       widths[w], &mr_st));
-			check_cell(&prev, widths[w], x);
-			check_cell(&dest, widths[w], x == compare ? exchange : x);
-			mr_ok(mrapi_atomic_cas(NULL, &dest.w, &compare, &exchange, NULL, widths[w],
-					       &mr_st));
-			check_cell(&dest, widths[w], x == compare || x == exchange ? compare : x);
+					       mr_widths[w], &mr_st));
+			check_cell(&prev, mr_widths[w], x);
+			check_cell(&dest, mr_widths[w], x == compare ? exchange : x);
+			mr_ok(mrapi_atomic_cas(NULL, &dest.w, &compare, &exchange, NULL,
+					       mr_widths[w], &mr_st));
+			check_cell(&dest, mr_widths[w],
+				   x == compare || x == exchange ? compare : x);
 		}
 	mr_down();
 }
@@ -238,34 +233,34 @@ Test(mrapi_atom, bits)
 {
 	mr_up(MR_NODE);
 	for (size_t w = 0; w < 4; w++)
-		for (int bit = 0; bit < (int)(8 * widths[w]); bit++)
+		for (int bit = 0; bit < (int)(8 * mr_widths[w]); bit++)
 			for (int i = 0; i < V; i++) {
-				uint64_t x = values[i] & mask_of(widths[w]), one = 1ull << bit;
+				uint64_t x = values[i] & mr_mask(mr_widths[w]), one = 1ull << bit;
 				int had = (x & one) != 0, prev = 7;
 				struct cell dest;
 
-				put(&dest, widths[w], x);
-				mr_ok(mrapi_atomic_set(NULL, &dest.w, bit, &prev, widths[w],
+				put(&dest, mr_widths[w], x);
+				mr_ok(mrapi_atomic_set(NULL, &dest.w, bit, &prev, mr_widths[w],
 						       &mr_st));
 				twc_eq(prev, had);
-				check_cell(&dest, widths[w], x | one);
-				mr_ok(mrapi_atomic_clear(NULL, &dest.w, bit, &prev, widths[w],
+				check_cell(&dest, mr_widths[w], x | one);
+				mr_ok(mrapi_atomic_clear(NULL, &dest.w, bit, &prev, mr_widths[w],
 							 &mr_st));
 				twc_eq(prev, 1);
-				check_cell(&dest, widths[w], x & ~one);
-				mr_ok(mrapi_atomic_change(NULL, &dest.w, bit, &prev, widths[w],
+				check_cell(&dest, mr_widths[w], x & ~one);
+				mr_ok(mrapi_atomic_change(NULL, &dest.w, bit, &prev, mr_widths[w],
 							  &mr_st));
 				twc_eq(prev, 0);
-				mr_ok(mrapi_atomic_change(NULL, &dest.w, bit, &prev, widths[w],
+				mr_ok(mrapi_atomic_change(NULL, &dest.w, bit, &prev, mr_widths[w],
 							  &mr_st));
 				twc_eq(prev, 1);
-				mr_ok(mrapi_atomic_set(NULL, &dest.w, bit, NULL, widths[w],
+				mr_ok(mrapi_atomic_set(NULL, &dest.w, bit, NULL, mr_widths[w],
 						       &mr_st));
-				mr_ok(mrapi_atomic_change(NULL, &dest.w, bit, NULL, widths[w],
+				mr_ok(mrapi_atomic_change(NULL, &dest.w, bit, NULL, mr_widths[w],
 							  &mr_st));
-				mr_ok(mrapi_atomic_clear(NULL, &dest.w, bit, NULL, widths[w],
+				mr_ok(mrapi_atomic_clear(NULL, &dest.w, bit, NULL, mr_widths[w],
 							 &mr_st));
-				check_cell(&dest, widths[w], x & ~one);
+				check_cell(&dest, mr_widths[w], x & ~one);
 			}
 	mr_down();
 }
@@ -305,18 +300,18 @@ Test(mrapi_atom, refused)
 		refused(&c.w, not_widths[i]);
 	for (size_t w = 0; w < 4; w++) {
 		static const int none[] = {-1, 64, 1000, 0x7fffffff};
-		int wide = (int)(8 * widths[w]);
+		int wide = (int)(8 * mr_widths[w]);
 
-		refused(NULL, widths[w]);
-		FAILS(mrapi_atomic_set(NULL, &c.w, wide, &bit, widths[w], &mr_st));
-		FAILS(mrapi_atomic_clear(NULL, &c.w, wide, &bit, widths[w], &mr_st));
-		FAILS(mrapi_atomic_change(NULL, &c.w, wide, &bit, widths[w], &mr_st));
+		refused(NULL, mr_widths[w]);
+		FAILS(mrapi_atomic_set(NULL, &c.w, wide, &bit, mr_widths[w], &mr_st));
+		FAILS(mrapi_atomic_clear(NULL, &c.w, wide, &bit, mr_widths[w], &mr_st));
+		FAILS(mrapi_atomic_change(NULL, &c.w, wide, &bit, mr_widths[w], &mr_st));
 		for (int i = 0; i < 4; i++)
-			FAILS(mrapi_atomic_set(NULL, &c.w, none[i], &bit, widths[w], &mr_st));
+			FAILS(mrapi_atomic_set(NULL, &c.w, none[i], &bit, mr_widths[w], &mr_st));
 		for (size_t o = 0; o < 5; o++)
-			FAILS(CALL(&binaries[o], NULL, &c.w, NULL, &prev, widths[w]));
-		FAILS(mrapi_atomic_cas(NULL, &c.w, NULL, &v, &prev, widths[w], &mr_st));
-		FAILS(mrapi_atomic_cas(NULL, &c.w, &v, NULL, &prev, widths[w], &mr_st));
+			FAILS(CALL(&binaries[o], NULL, &c.w, NULL, &prev, mr_widths[w]));
+		FAILS(mrapi_atomic_cas(NULL, &c.w, NULL, &v, &prev, mr_widths[w], &mr_st));
+		FAILS(mrapi_atomic_cas(NULL, &c.w, &v, NULL, &prev, mr_widths[w], &mr_st));
 	}
 	check_cell(&c, 8, 5);
 	mr_down();
@@ -336,176 +331,4 @@ Test(mrapi_atom, bad_sync)
 	twc_eq(x, 5);
 	mr_ok(mrapi_atomic_sync(NULL, &mr_st));
 	mr_down();
-}
-
-/* ---- lock and release, and the atomicity of all, between nodes */
-
-struct shared {
-	size_t width;
-	uint64_t lock, sum;
-	volatile uint64_t plain;
-	union word counter[4];
-	mrapi_status_t status;
-	atomic_int stage;
-};
-
-static void lock_and_count(void *arg)
-{
-	struct shared *s = arg;
-	uint64_t prev;
-
-	for (int i = 0; i < 400; i++) {
-		prev = 7;
-		mr_ok(mrapi_atomic_lock(NULL, &s->lock, i % 2 ? &prev : NULL, s->width, &mr_st));
-		twc_check(i % 2 == 0 || (prev & mask_of(s->width)) == 0);
-		s->plain++;
-		if (i % 100 == 0)
-			twc_sleep(1);
-		mr_ok(mrapi_atomic_release(NULL, &s->lock, s->width, &mr_st));
-	}
-}
-
-MR_BOTH(mrapi_atom, lock)
-{
-	struct shared *s = mr_shared(sizeof(*s));
-	struct mr_peer p[3];
-
-	for (mrapi_node_t i = 0; i < 3; i++)
-		mr_peer(&p[i], where, i);
-	for (size_t w = 0; w < 4; w++) {
-		s->width = widths[w];
-		s->plain = s->lock = 0;
-		for (int i = 0; i < 3; i++)
-			mr_go(&p[i], lock_and_count, s);
-		for (int i = 0; i < 3; i++)
-			mr_done(&p[i]);
-		twc_eq(s->plain, 3 * 400);
-		twc_eq(s->lock, 0);
-	}
-	for (int i = 0; i < 3; i++)
-		mr_peer_end(&p[i]);
-}
-
-/* 4.8.17: it is 1 while locked, and waits until it is 0, whoever set it. */
-static void lock_once(void *arg)
-{
-	struct shared *s = arg;
-
-	atomic_store(&s->stage, 1);
-	mr_ok(mrapi_atomic_lock(NULL, &s->lock, NULL, 4, &mr_st));
-	atomic_store(&s->stage, 2);
-}
-
-MR_BOTH(mrapi_atom, lock_waits)
-{
-	struct shared *s = mr_shared(sizeof(*s));
-	uint32_t nine = 9, zero = 0, now;
-	struct mr_peer p;
-
-	mr_peer(&p, where, 1);
-	mr_up(MR_NODE);
-	mr_ok(mrapi_atomic_xchg(NULL, &s->lock, &nine, NULL, 4, &mr_st));
-	mr_go(&p, lock_once, s);
-	while (atomic_load(&s->stage) != 1)
-		twc_sleep(1);
-	twc_sleep(MR_SHORT);
-	twc_eq(s->stage, 1);
-	/* It has not touched it. */
-	mr_ok(mrapi_atomic_read(NULL, &s->lock, &now, 4, &mr_st));
-	twc_eq(now, 9);
-	mr_ok(mrapi_atomic_xchg(NULL, &s->lock, &zero, NULL, 4, &mr_st));
-	mr_done(&p);
-	twc_eq(s->stage, 2);
-	mr_ok(mrapi_atomic_read(NULL, &s->lock, &now, 4, &mr_st));
-	twc_eq(now, 1);
-	mr_down();
-	mr_peer_end(&p);
-}
-
-/* What is not locked is left alone. */
-Test(mrapi_atom, release_unlocked)
-{
-	uint32_t x = 0, y = 9;
-
-	mr_up(MR_NODE);
-	mrapi_atomic_release(NULL, &x, 4, &mr_st);
-	twc_eq(x, 0);
-	mrapi_atomic_release(NULL, &y, 4, &mr_st);
-	twc_eq(y, 9);
-	mr_down();
-}
-
-/* 4.8.18: "does not modify the destination unless it was locked by the same thread". */
-static void release_there(void *arg)
-{
-	struct shared *s = arg;
-
-	mr_st = -1;
-	mrapi_atomic_release(NULL, &s->lock, 4, &mr_st);
-	s->status = mr_st;
-}
-
-MR_BOTH(mrapi_atom, release_by_another)
-{
-	struct shared *s = mr_shared(sizeof(*s));
-	struct mr_peer p;
-	uint32_t now;
-
-	mr_peer(&p, where, 1);
-	mr_up(MR_NODE);
-	mr_ok(mrapi_atomic_lock(NULL, &s->lock, NULL, 4, &mr_st));
-	mr_do(&p, release_there, s);
-	mr_ok(mrapi_atomic_read(NULL, &s->lock, &now, 4, &mr_st));
-	twc_eq(now, 1);
-	mr_eq(s->status, MRAPI_ERR_ATOM_OP_FAILED);
-	mr_ok(mrapi_atomic_release(NULL, &s->lock, 4, &mr_st));
-	twc_eq(s->lock, 0);
-	mr_down();
-	mr_peer_end(&p);
-}
-
-/* All operations on words that others change at the same time. */
-static void change_all(void *arg)
-{
-	struct shared *s = arg;
-	mrapi_node_t me = mr_val(mrapi_node_id_get(&mr_st));
-
-	for (int i = 0; i < 1000; i++)
-		for (size_t w = 0; w < 4; w++) {
-			void *d = &s->counter[w];
-			uint64_t one = 1, now = 0, next = 0, prev = 0;
-
-			/* Node 0 adds, node 1 counts, node 2 swaps. */
-			if (me == 0) {
-				mr_ok(mrapi_atomic_add(NULL, d, &one, NULL, widths[w], &mr_st));
-			} else if (me == 1) {
-				mr_ok(mrapi_atomic_inc(NULL, d, NULL, widths[w], &mr_st));
-				mr_ok(mrapi_atomic_inc(NULL, d, NULL, widths[w], &mr_st));
-				mr_ok(mrapi_atomic_dec(NULL, d, NULL, widths[w], &mr_st));
-			} else {
-				do {
-					mr_ok(mrapi_atomic_read(NULL, d, &now, widths[w], &mr_st));
-					next = now + 1;
-					mr_ok(mrapi_atomic_cas(NULL, d, &next, &now, &prev,
-							       widths[w], &mr_st));
-				} while (memcmp(&prev, &now, widths[w]));
-			}
-		}
-}
-
-MR_BOTH(mrapi_atom, together)
-{
-	struct shared *s = mr_shared(sizeof(*s));
-	struct mr_peer p[3];
-
-	for (mrapi_node_t i = 0; i < 3; i++)
-		mr_peer(&p[i], where, i);
-	for (int i = 0; i < 3; i++)
-		mr_go(&p[i], change_all, s);
-	for (int i = 0; i < 3; i++)
-		mr_done(&p[i]);
-	for (size_t w = 0; w < 4; w++)
-		twc_eq(s->counter[w].v, 3000 & mask_of(widths[w]));
-	for (int i = 0; i < 3; i++)
-		mr_peer_end(&p[i]);
 }
