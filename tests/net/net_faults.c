@@ -72,7 +72,7 @@ static mx_status_t finish(mx_endpoint_t ep, mx_request_t *r)
 	uint32_t result = 0;
 	mx_status_t st;
 
-	check(mx_wait(ep, r, DEADLINE, &st, &result) == MX_SUCCESS);
+	check(mx_wait(ep, r, DEADLINE * twt_slow(), &st, &result) == MX_SUCCESS);
 	check(result);
 	return st;
 }
@@ -288,7 +288,7 @@ int main(void)
 	char retry[16];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	snprintf(retry, sizeof(retry), "%d", RETRY_MS);
+	snprintf(retry, sizeof(retry), "%u", RETRY_MS * twt_slow());
 	setenv("TAGWIRE_RETRY", retry, 1);
 	three_ways();
 	puts("three ways: done");
