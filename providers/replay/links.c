@@ -244,7 +244,13 @@ uint64_t tw_rp_link_expire(struct tw_rp_link *l, uint64_t now)
 		tw_rp_link_end(l);
 		return 0;
 	case TW_RP_PROBING:
-		return l->path ? expire_probe(l, now) : l->deadline;
+		if (l->path)
+			return expire_probe(l, now);
+		if (l->deadline <= now) {
+			l->resuming = false;
+			tw_rp_resume(l);
+		}
+		return l->deadline;
 	case TW_RP_DRAIN:
 		return expire_drain(l, now);
 	case TW_RP_UP:

@@ -93,7 +93,7 @@ struct tw_rp_talk {
 	uint32_t epoch, expected, seq;
 	uint32_t port; /* where the sender listens, 0 nowhere */
 	uint32_t noffers;
-	uint32_t pad;
+	uint32_t round;				  /* of a RESUME; its answer has the same */
 	struct tw_rp_offer offers[TW_RP_FABRICS]; /* best first; in answers the one chosen */
 };
 _Static_assert(sizeof(struct tw_rp_talk) == 96 + TW_RP_FABRICS * 116, "wire format");
@@ -164,6 +164,7 @@ struct tw_rp_link {
 	void *offered[TW_RP_FABRICS]; /* paths that the other side may choose */
 	bool bound;		      /* packets have come through */
 	uint64_t bound_at;
+	uint32_t round;	   /* of the last RESUME of ours */
 	bool resuming;	   /* asked for a new one */
 	uint32_t failed;   /* bits of fabrics that did not work lately */
 	unsigned patience; /* probes that were not answered in time, in a row */

@@ -73,6 +73,8 @@ void tw_rp_say(struct tw_rp_link *l, enum tw_rp_word word, enum tw_err why)
 		return;
 	fill(l, &t, word);
 	t.why = why;
+	if (word == TW_RP_RESUME)
+		t.round = ++l->round;
 	if (word == TW_RP_CONNECT || word == TW_RP_RESUME)
 		tw_rp_offer(l, &t);
 	put(l, &t);
@@ -225,6 +227,7 @@ static void resume(struct tw_rp_link *from, const struct tw_rp_talk *t)
 	l->resuming = false;
 	l->again = 0;
 	fill(l, &reply, TW_RP_RESUMED);
+	reply.round = t->round;
 	if (tw_rp_choose(l, t, &reply) != TW_OK) {
 		tw_rp_path_drop(l);
 		tw_rp_say(l, TW_RP_REFUSE, TW_EPROTO);
@@ -250,6 +253,9 @@ refuse:
 
 static void resumed(struct tw_rp_link *l, const struct tw_rp_talk *t)
 {
+	/* To what was asked before: those offers are gone. */
+	if (t->round != l->round)
+		return;
 	if (!l->resuming || l->path)
 		tw_rp_path_drop(l);
 	if (!l->resuming)

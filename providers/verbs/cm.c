@@ -7,7 +7,7 @@
 
 #define RESOLVE_MS 1000 /* to find an address, and the way there */
 #define RETRIES 6	/* 7 would be for ever, for a receiver without buffers */
-#define ACK_TIMEOUT 14	/* 4 us << this, before a retry: half a second in all */
+#define ACK_TIMEOUT 15	/* 4 us << this, before a retry: a second in all */
 
 /* An event, copied out so that it can be acknowledged before it is dealt with. */
 struct event {
