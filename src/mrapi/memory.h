@@ -96,8 +96,8 @@ mrapi_status_t tw_mr_far_attach(struct tw_mr_far *far);
 void tw_mr_far_detach(struct tw_mr_far *far);
 
 /* ---- mr_lend.c */
-/* Frees the owner's object unless a process of another host is attached. */
-bool tw_mr_lend_end(struct tw_mr_rmem *r);
+/* Whether a process of another host is attached; with the endpoint's lock. */
+bool tw_mr_lent(uint32_t handle);
 
 /* ---- mr_cache.c: the software cache; under the client's mutex */
 mrapi_status_t tw_mr_cache_access(struct tw_mr_client *c, const struct tw_mr_move *m);

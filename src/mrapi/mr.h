@@ -193,6 +193,9 @@ void tw_mr_counted_poke(struct tw_mr_counted *c, int n);
 /* Before sleeping: be counted, then look again, then sleep; after it, always, resume. */
 void tw_mr_counted_pause(struct tw_mr_counted *c, struct tw_mr_pause *p);
 void tw_mr_counted_resume(struct tw_mr_counted *c, const struct tw_mr_pause *p);
+/* Spins, then sleeps between attempts; what the last one or the end of the wait says. */
+mrapi_status_t tw_mr_counted_wait(struct tw_mr_counted *c, uint32_t me, mrapi_timeout_t timeout,
+				  mrapi_status_t (*attempt)(void *arg), void *arg);
 uint32_t tw_mr_count_up(_Atomic(uint32_t) *word);
 void tw_mr_count_down(_Atomic(uint32_t) *word, uint32_t epoch);
 

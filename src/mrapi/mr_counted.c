@@ -121,3 +121,26 @@ void tw_mr_counted_rouse(struct tw_mr_counted *c)
 	atomic_fetch_add(&c->seq, 1);
 	tw_futex_wake(&c->seq, INT_MAX);
 }
+
+mrapi_status_t tw_mr_counted_wait(struct tw_mr_counted *c, uint32_t me, mrapi_timeout_t timeout,
+				  mrapi_status_t (*attempt)(void *arg), void *arg)
+{
+	struct tw_mr_wait w;
+	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
+
+	tw_mr_wait_begin(&w, me, timeout);
+	while (status == MRAPI_TIMEOUT && why == MRAPI_SUCCESS) {
+		struct tw_mr_pause pause;
+
+		status = attempt(arg);
+		if (status != MRAPI_TIMEOUT || tw_mr_spin(&w))
+			continue;
+		tw_mr_counted_pause(c, &pause);
+		status = attempt(arg);
+		if (status == MRAPI_TIMEOUT)
+			why = tw_mr_sleep(&w, &c->seq, pause.seq);
+		tw_mr_counted_resume(c, &pause);
+	}
+	tw_mr_wait_end(&w);
+	return status == MRAPI_TIMEOUT ? why : status;
+}

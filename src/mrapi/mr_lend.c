@@ -58,31 +58,38 @@ static struct tw_mr_rmem *own(uint32_t handle)
 	return tw_mr_is(&r->obj, handle) && tw_mr_node(r->owner)->proc == tw_mr.proc ? r : NULL;
 }
 
-/* Whoever has that id at this host; without the admin lock, so it is looked at twice. */
-static mrapi_status_t look(struct tw_mr_say *say)
+/* Whoever has that id at this host; under the admin lock. */
+static struct tw_mr_rmem *find_id(uint32_t id)
 {
 	struct tw_mr_segment *seg = tw_mr.seg;
-	uint32_t id = say->id;
 
-	for (uint32_t i = 0; i < seg->table[TW_MR_RMEM].high; i++) {
-		struct tw_mr_rmem *r = &seg->rmem[i];
-		uint32_t handle = atomic_load(&r->obj.handle), from = say->domain;
+	for (uint32_t i = 0; i < seg->table[TW_MR_RMEM].high; i++)
+		if (atomic_load(&seg->rmem[i].obj.handle) && seg->rmem[i].obj.id == id)
+			return &seg->rmem[i];
+	return NULL;
+}
 
-		if (!handle || r->obj.id != id)
-			continue;
-		say->handle = handle;
+static mrapi_status_t look(struct tw_mr_say *say)
+{
+	mrapi_status_t status = MRAPI_ERR_RMEM_ID_INVALID;
+	uint32_t from = say->domain;
+	struct tw_mr_rmem *r;
+
+	tw_mr_admin_lock();
+	r = find_id(say->id);
+	if (r) {
+		say->handle = atomic_load(&r->obj.handle);
 		say->domain = r->obj.domain;
 		say->flags = r->obj.flags;
 		say->size = r->size;
 		say->atype = r->atype;
 		say->proc = tw_mr_node(r->owner)->proc;
-		if (!tw_mr_is(&r->obj, handle))
-			break;
-		return (say->flags & TW_MR_DOMAIN_SHARED) || say->domain == from
-			       ? MRAPI_SUCCESS
-			       : MRAPI_ERR_DOMAIN_NOTSHARED;
+		status = (say->flags & TW_MR_DOMAIN_SHARED) || say->domain == from
+				 ? MRAPI_SUCCESS
+				 : MRAPI_ERR_DOMAIN_NOTSHARED;
 	}
-	return MRAPI_ERR_RMEM_ID_INVALID;
+	tw_mr_admin_unlock();
+	return status;
 }
 
 /* Lets the peer at the memory itself, where its path can. */
@@ -211,7 +218,7 @@ void tw_mr_lend_serve(struct tw_ep *ep, struct tw_addr from, struct tw_mr_say *s
 
 /* ------------------------------------------------------------------- the ends */
 
-static bool is_lent(uint32_t handle)
+bool tw_mr_lent(uint32_t handle)
 {
 	struct tw_list *pos, *tmp;
 
@@ -219,19 +226,6 @@ static bool is_lent(uint32_t handle)
 		if (tw_container(pos, struct loan, link)->handle == handle)
 			return true;
 	return false;
-}
-
-bool tw_mr_lend_end(struct tw_mr_rmem *r)
-{
-	struct tw_ep *ep = tw_mr_net_enter();
-	bool free = !ep || !is_lent(atomic_load(&r->obj.handle));
-
-	/* Under the lock: nobody attaches in between. */
-	if (free)
-		tw_mr_table_free(TW_MR_RMEM, &r->obj);
-	if (ep)
-		tw_mr_net_leave(ep);
-	return free;
 }
 
 static struct loan *first_ended(void)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "mrapi/memory.h"
+#include "mrapi/net.h"
 
 #define ATYPE_MASK (3u << TW_MR_ATYPE_SHIFT)
 #define SLOT_MASK ((1u << TW_MR_ATYPE_SHIFT) - 1)
@@ -391,9 +391,21 @@ static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
 
 	if (r->owner != me)
 		return MRAPI_ERR_RMEM_NOTOWNER;
-	if (!tw_mr_nodeset_empty(&r->attached) || !tw_mr_lend_end(r))
+	if (!tw_mr_nodeset_empty(&r->attached) || tw_mr_lent(atomic_load(&o->handle)))
 		return MRAPI_ERR_RMEM_ATTACH;
+	tw_mr_table_free(TW_MR_RMEM, o);
 	return MRAPI_SUCCESS;
+}
+
+/* With the endpoint's lock: no process of another host attaches in between. */
+static mrapi_status_t delete_here(uint32_t handle)
+{
+	struct tw_ep *ep = tw_mr_net_enter();
+	mrapi_status_t status = tw_mr_obj_delete(TW_MR_RMEM, handle, end);
+
+	if (ep)
+		tw_mr_net_leave(ep);
+	return status;
 }
 
 void mrapi_rmem_delete(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
@@ -404,6 +416,6 @@ void mrapi_rmem_delete(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 	if (result == MRAPI_SUCCESS && tw_mr_is_far(rmem))
 		result = MRAPI_ERR_RMEM_NOTOWNER;
 	else if (result == MRAPI_SUCCESS)
-		result = tw_mr_obj_delete(TW_MR_RMEM, plain(rmem), end);
+		result = delete_here(plain(rmem));
 	tw_mr_tell(status, result);
 }

@@ -104,28 +104,12 @@ static void arrive(struct way *w)
 		tw_mr_counted_poke(w->l, INT_MAX);
 }
 
-static mrapi_status_t wait_for(struct way *way, mrapi_timeout_t timeout)
+static mrapi_status_t attempt_again(void *arg)
 {
-	struct tw_mr_wait w;
-	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
+	struct way *w = arg;
 
-	tw_mr_wait_begin(&w, way->me, timeout);
-	atomic_store_explicit(&way->l->obj.contended, 1, memory_order_relaxed);
-	while (status == MRAPI_TIMEOUT && why == MRAPI_SUCCESS) {
-		struct tw_mr_pause pause;
-
-		count_in(way);
-		status = attempt(way);
-		if (status != MRAPI_TIMEOUT || tw_mr_spin(&w))
-			continue;
-		tw_mr_counted_pause(way->l, &pause);
-		status = attempt(way);
-		if (status == MRAPI_TIMEOUT)
-			why = tw_mr_sleep(&w, &way->l->seq, pause.seq);
-		tw_mr_counted_resume(way->l, &pause);
-	}
-	tw_mr_wait_end(&w);
-	return status == MRAPI_TIMEOUT ? why : status;
+	count_in(w);
+	return attempt(w);
 }
 
 static mrapi_status_t lock(mrapi_rwl_hndl_t handle, mrapi_rwl_mode_t mode, mrapi_timeout_t timeout)
@@ -146,8 +130,10 @@ static mrapi_status_t lock(mrapi_rwl_hndl_t handle, mrapi_rwl_mode_t mode, mrapi
 		status = attempt(&way);
 	else
 		status = MRAPI_TIMEOUT;
-	if (status == MRAPI_TIMEOUT && timeout != 0)
-		status = wait_for(&way, timeout);
+	if (status == MRAPI_TIMEOUT && timeout != 0) {
+		atomic_store_explicit(&way.l->obj.contended, 1, memory_order_relaxed);
+		status = tw_mr_counted_wait(way.l, way.me, timeout, attempt_again, &way);
+	}
 	arrive(&way);
 	return status;
 }

@@ -9,58 +9,44 @@ static struct tw_mr_counted *sem_of(struct tw_mr_obj *o)
 	return tw_container(o, struct tw_mr_counted, obj);
 }
 
-/* One try; what to answer, or TIMEOUT when all locks are taken. */
-static mrapi_status_t attempt(struct tw_mr_counted *s, mrapi_sem_hndl_t handle, uint32_t me)
-{
-	bool got = tw_mr_is(&s->obj, handle) && tw_mr_counted_take(s, me);
+/* One caller on its way to a lock. */
+struct way {
+	struct tw_mr_counted *s;
+	mrapi_sem_hndl_t handle;
+	uint32_t me;
+};
 
-	if (tw_mr_is(&s->obj, handle))
+/* One try; what to answer, or TIMEOUT when all locks are taken. */
+static mrapi_status_t attempt(void *arg)
+{
+	struct way *w = arg;
+	bool got = tw_mr_is(&w->s->obj, w->handle) && tw_mr_counted_take(w->s, w->me);
+
+	if (tw_mr_is(&w->s->obj, w->handle))
 		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
 	/* Deleted meanwhile, and perhaps another one now. */
-	if (got && tw_mr_counted_give(s, me))
-		tw_mr_counted_poke(s, 1);
-	return tw_mr_stale(TW_MR_SEM, handle);
-}
-
-static mrapi_status_t wait_for(struct tw_mr_counted *s, mrapi_sem_hndl_t handle, uint32_t me,
-			       mrapi_timeout_t timeout)
-{
-	struct tw_mr_wait w;
-	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
-
-	tw_mr_wait_begin(&w, me, timeout);
-	while (status == MRAPI_TIMEOUT && tw_mr_spin(&w))
-		status = attempt(s, handle, me);
-	while (status == MRAPI_TIMEOUT && why == MRAPI_SUCCESS) {
-		struct tw_mr_pause pause;
-
-		tw_mr_counted_pause(s, &pause);
-		status = attempt(s, handle, me);
-		if (status == MRAPI_TIMEOUT)
-			why = tw_mr_sleep(&w, &s->seq, pause.seq);
-		tw_mr_counted_resume(s, &pause);
-		if (status == MRAPI_TIMEOUT && why == MRAPI_SUCCESS)
-			status = attempt(s, handle, me);
-	}
-	/* A wake-up that was meant for us goes on to another. */
-	if (why != MRAPI_SUCCESS)
-		tw_mr_counted_poke(s, 1);
-	tw_mr_wait_end(&w);
-	return status == MRAPI_TIMEOUT ? why : status;
+	if (got && tw_mr_counted_give(w->s, w->me))
+		tw_mr_counted_poke(w->s, 1);
+	return tw_mr_stale(TW_MR_SEM, w->handle);
 }
 
 static mrapi_status_t lock(mrapi_sem_hndl_t handle, mrapi_timeout_t timeout)
 {
 	struct tw_mr_obj *o;
 	mrapi_status_t status = tw_mr_obj_find(TW_MR_SEM, handle, &o);
-	uint32_t me = tw_mr_me();
+	struct way way;
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	status = attempt(sem_of(o), handle, me);
+	way = (struct way){sem_of(o), handle, tw_mr_me()};
+	status = attempt(&way);
 	if (status != MRAPI_TIMEOUT || timeout == 0)
 		return status;
-	return wait_for(sem_of(o), handle, me, timeout);
+	status = tw_mr_counted_wait(way.s, way.me, timeout, attempt, &way);
+	/* A wake-up that was meant for us goes on to another. */
+	if (status != MRAPI_SUCCESS)
+		tw_mr_counted_poke(way.s, 1);
+	return status;
 }
 
 static mrapi_status_t unlock(mrapi_sem_hndl_t handle)

@@ -5,7 +5,7 @@
  * with match information 0 are a struct tw_mr_say and, of a WRITE, the bytes;
  * others are the bytes that a READ asked for, and its token. Everything here runs
  * under the endpoint's lock unless its comment says otherwise; the admin lock is
- * taken before it, never inside.
+ * taken inside it, never the other way round.
  */
 #ifndef TW_MR_NET_H
 #define TW_MR_NET_H
