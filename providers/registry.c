@@ -21,11 +21,18 @@ static const struct tw_provider *const providers[] = {
 #endif
 };
 
-/* Networks share one provider, which keeps to their order; see fabrics.c. */
+#if TW_HAVE_OFI || TW_HAVE_VERBS
+const struct tw_provider *(*tw_network_named)(const char *, size_t) = tw_fabric_provider;
+#else
+const struct tw_provider *(*tw_network_named)(const char *, size_t);
+#endif
+
 static const struct tw_provider *find(const char *name, size_t len)
 {
-	if (tw_fabric_named(name, len))
-		return &tw_provider_replay;
+	const struct tw_provider *network = tw_network_named ? tw_network_named(name, len) : NULL;
+
+	if (network)
+		return network;
 	for (unsigned i = 0; i < tw_countof(providers); i++)
 		if (strncmp(providers[i]->name, name, len) == 0 && !providers[i]->name[len])
 			return providers[i];

@@ -10,4 +10,10 @@
 /* Fills in the providers of a comma-separated list; how many, unknown names left out. */
 unsigned tw_provider_list(const char *names, const struct tw_provider *out[TW_MAX_PROVIDERS]);
 
+/*
+ * The one that serves a network of that name, which keeps to their order (fabrics.c).
+ * NULL in a build without networks, whose library leaves all of replay out.
+ */
+extern const struct tw_provider *(*tw_network_named)(const char *name, size_t len);
+
 #endif /* TW_REGISTRY_H */

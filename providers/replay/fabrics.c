@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/module.h"
+#include "providers/registry.h"
 #include "providers/replay/replay.h"
 
 #ifdef HAVE_CONFIG_H
@@ -27,9 +28,9 @@ static struct known *find(const char *name, size_t len)
 	return NULL;
 }
 
-bool tw_fabric_named(const char *name, size_t len)
+const struct tw_provider *tw_fabric_provider(const char *name, size_t len)
 {
-	return find(name, len) != NULL;
+	return find(name, len) ? &tw_provider_replay : NULL;
 }
 
 static void load(struct known *k)
@@ -69,4 +70,5 @@ void tw_fabric_add(const struct tw_fabric *fabric)
 	while (i < tw_countof(known) - 1 && known[i].name && strcmp(known[i].name, fabric->name))
 		i++;
 	known[i] = (struct known){fabric->name, fabric, true};
+	tw_network_named = tw_fabric_provider;
 }

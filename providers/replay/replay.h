@@ -220,7 +220,7 @@ extern const struct tw_provider tw_provider_replay;
 /* fabrics.c: the modules of a list of names that are here. */
 unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FABRICS]);
 /* Whether a name is one of a fabric, built or not. */
-bool tw_fabric_named(const char *name, size_t len);
+const struct tw_provider *tw_fabric_provider(const char *name, size_t len);
 /* For tests: a fabric that is no module. */
 void tw_fabric_add(const struct tw_fabric *fabric);
 
