@@ -24,6 +24,7 @@
 #define RETRY_MAX_US 4000 /* at most, while the program keeps polling */
 #define SHIFT_US 100	  /* leave the endpoint to the program in between */
 #define LINGER_US 20	  /* stay with an endpoint that was just moving */
+#define SEEN_US 2	  /* who polls has seen by then what we sent */
 #define SOON_US 100000	  /* what is due later does not keep the looking up */
 #define QUIET_LOOKS 4	  /* looks without anything due before the looking ends */
 #define TURN_NS 100000	  /* the shortest turn there is */
@@ -103,7 +104,8 @@ static void set_no_later(uint64_t when)
 
 void tw_service_timer(struct tw_slot_entry *s, uint64_t when)
 {
-	if (!tw_service_running())
+	/* serve() sets it when it knows what is left. */
+	if (!tw_service_running() || s->ep->serving)
 		return;
 	saw_polls(s);
 	set_no_later(when);
@@ -150,15 +152,18 @@ static void serve(struct tw_ep *ep)
 			break;
 		if (n)
 			continue;
-		if (!tw_unfinished(ep))
+		/* A packet that is seen at once needs no timer to look after it. */
+		if (!tw_unfinished(ep) && tw_clock() - last >= tw_clock_us(SEEN_US))
 			break;
 		if (tw_clock() - last >= tw_clock_us(LINGER_US) && !tw_arm(ep))
 			break;
 	} while (!tw_lock_wanted(&s->lock));
+	ep->serving = false;
+	if (atomic_load_explicit(&s->timer, memory_order_relaxed) != timer)
+		tw_expire(ep);
 	/* The program is coming in: its next poll, or this thread later, goes on. */
 	if (!ep->armed && (n || tw_unfinished(ep)))
 		tw_hand_over(ep);
-	ep->serving = false;
 	saw_polls(s);
 }
 
