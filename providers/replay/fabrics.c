@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "providers/replay/replay.h"
 
@@ -32,15 +33,23 @@ bool tw_fabric_named(const char *name, size_t len)
 	return find(name, len) != NULL;
 }
 
-static void load(struct known *k)
+#define PATH_SIZE (TW_SETTING_PATH_MAX + 64)
+
+static void module_path(const struct known *k, char path[PATH_SIZE])
 {
 	const char *dir = *tw_settings.modules ? tw_settings.modules : TW_MODULE_DIR;
+
+	snprintf(path, PATH_SIZE, "%s/tagwire_%s.so", dir, k->name);
+}
+
+static void load(struct known *k)
+{
 	const struct tw_fabric *f;
-	char path[TW_SETTING_PATH_MAX + 64], symbol[64];
+	char path[PATH_SIZE], symbol[64];
 	void *module;
 
 	k->tried = true;
-	snprintf(path, sizeof(path), "%s/tagwire_%s.so", dir, k->name);
+	module_path(k, path);
 	module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!module) {
 		tw_log(TW_LOG_INFO, "no %s: %s", k->name, dlerror());
@@ -54,6 +63,25 @@ static void load(struct known *k)
 		return;
 	}
 	k->fabric = f;
+}
+
+bool tw_fabric_any(const char *names)
+{
+	char path[PATH_SIZE];
+	bool any = false;
+
+	pthread_mutex_lock(&mutex);
+	for (size_t len; *names && !any; names += len + (names[len] == ',')) {
+		struct known *k;
+
+		len = strcspn(names, ",");
+		k = find(names, len);
+		if (k && !k->tried)
+			module_path(k, path);
+		any = k && (k->fabric || (!k->tried && access(path, R_OK) == 0));
+	}
+	pthread_mutex_unlock(&mutex);
+	return any;
 }
 
 unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FABRICS])
