@@ -44,6 +44,22 @@ static void load(struct known *k)
 		tw_log(TW_LOG_INFO, "no %s: %s", k->name, why);
 }
 
+bool tw_fabric_any(const char *names)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&mutex);
+	for (size_t len; *names && !any; names += len + (names[len] == ',')) {
+		struct known *k;
+
+		len = strcspn(names, ",");
+		k = find(names, len);
+		any = k && (k->fabric || (!k->tried && tw_module_installed(k->name)));
+	}
+	pthread_mutex_unlock(&mutex);
+	return any;
+}
+
 unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FABRICS])
 {
 	unsigned n = 0;

@@ -206,7 +206,7 @@ struct tw_rp_ep {
 	struct tw_rp_link **table; /* by the low half of conn */
 	uint32_t ntable;
 	uint32_t serial;
-	unsigned nhalf; /* when there are many, nobody is let in */
+	unsigned nhalf; /* callers that have not introduced themselves */
 	bool polled, armed;
 	uint64_t ack_at;	/* tick at which to send acknowledgements, 0 none */
 	unsigned quiet;		/* polls that found nothing */
@@ -219,6 +219,8 @@ extern const struct tw_provider tw_provider_replay;
 
 /* fabrics.c: the modules of a list of names that are here. */
 unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FABRICS]);
+/* Whether there is one of them, as far as can be told without loading it. */
+bool tw_fabric_any(const char *names);
 /* Whether a name is one of a fabric, built or not. */
 const struct tw_provider *tw_fabric_provider(const char *name, size_t len);
 /* For tests: a fabric that is no module. */

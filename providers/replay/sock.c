@@ -22,6 +22,8 @@
 #define PORT_STEP 1024 /* endpoint ids are fewer */
 #define LISTEN_AGAIN_US 100000
 #define AGAIN_US 200000 /* between two attempts to reach it again */
+#define HALF_US 200000	/* a caller has so long for himself, however many there are */
+#define READS 16	/* in one go: who talks without end has others wait */
 
 /* FNV-1a; 0 for the job without name. */
 uint32_t tw_rp_job(void)
@@ -113,27 +115,50 @@ static void accept_one(struct tw_rp_ep *ep, int sock, const struct sockaddr_stor
 		tw_rp_link_end(l);
 }
 
+/* When there are many, the oldest goes: who means it has introduced himself by then. */
+static bool room_for_caller(struct tw_rp_ep *ep)
+{
+	uint64_t latest = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	struct tw_list *n, *tmp;
+
+	if (ep->nhalf < TW_RP_HALF_MAX)
+		return true;
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
+
+		if (l->state != TW_RP_HALF)
+			continue;
+		/* Perhaps he has, and was not heard yet. */
+		tw_rp_sock_ready(&l->watch, EPOLLIN);
+		if (l->state != TW_RP_HALF)
+			return true;
+		if (latest - l->deadline < tw_clock_us(HALF_US))
+			return false;
+		tw_rp_link_end(l);
+		return true;
+	}
+	return false;
+}
+
 static void listener_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_rp_ep *ep = tw_container(w, struct tw_rp_ep, listen_watch);
-	struct sockaddr_storage from;
-	socklen_t len = sizeof(from);
-	int sock;
 
 	(void)events;
-	while (ep->nhalf < TW_RP_HALF_MAX &&
-	       (sock = accept4(ep->listener, (struct sockaddr *)&from, &len,
-			       SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-		accept_one(ep, tw_fd_own(sock), &from);
-		len = sizeof(from);
+	while (room_for_caller(ep)) {
+		struct sockaddr_storage from;
+		socklen_t len = sizeof(from);
+		int sock = accept4(ep->listener, (struct sockaddr *)&from, &len,
+				   SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (sock >= 0)
+			accept_one(ep, tw_fd_own(sock), &from);
+		else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+			return;
+		else
+			break;
 	}
-	if (ep->nhalf == TW_RP_HALF_MAX) {
-		watch(ep, ep->listener, 0, w, EPOLL_CTL_MOD);
-		return;
-	}
-	if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
-		return;
-	/* Out of descriptors: who waits stays readable, so look away for a while. */
+	/* Or out of descriptors: who waits stays readable, so look away for a while. */
 	watch(ep, ep->listener, 0, w, EPOLL_CTL_MOD);
 	ep->listen_again = tw_clock() + tw_clock_us(LISTEN_AGAIN_US);
 	tw_rp_timer(ep, ep->listen_again);
@@ -178,7 +203,9 @@ enum tw_err tw_rp_listen(struct tw_rp_ep *ep)
 	if (err != TW_OK)
 		return err;
 	ep->listen_watch.ready = listener_ready;
-	if (ep->host->up->locate(ep->host, me->nic_id, &sa) != TW_OK)
+	/* No port is open that could not lead anywhere. */
+	if (!tw_fabric_any(tw_settings.providers) ||
+	    ep->host->up->locate(ep->host, me->nic_id, &sa) != TW_OK)
 		return TW_OK;
 	for (unsigned i = 0; i < TW_RP_PORTS; i++)
 		if (listen_at(ep, &sa, port_of(me->endpoint_id, i)))
@@ -346,7 +373,10 @@ static void dialed(struct tw_rp_link *l)
 
 	getsockopt(l->sock, SOL_SOCKET, SO_ERROR, &error, &len);
 	if (error) {
-		refused(l, err_of(error));
+		/* Who closed his port while we waited there is not the one we want. */
+		bool other = error == ECONNRESET && l->state == TW_RP_NEW;
+
+		refused(l, other ? TW_ECLOSED : err_of(error));
 		return;
 	}
 	l->dialing = false;
@@ -360,7 +390,7 @@ void tw_rp_sock_ready(struct tw_watch *w, uint32_t events)
 
 	if (l->sock >= 0 && l->dialing && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
 		dialed(l);
-	while (l->sock >= 0 && !l->dialing) {
+	for (int i = 0; i < READS && l->sock >= 0 && !l->dialing; i++) {
 		ssize_t n = recv(l->sock, (char *)&l->in + l->in_len, sizeof(l->in) - l->in_len,
 				 MSG_DONTWAIT);
 

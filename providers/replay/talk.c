@@ -108,6 +108,16 @@ static void probe(struct tw_rp_link *l)
 	tw_rp_timer(l->ep, tw_clock() + tw_clock_us(TW_RP_PROBE_US));
 }
 
+/* To a caller who has shown no filter, or a wrong one: he learns nothing of us. */
+static void deny(struct tw_rp_link *l, enum tw_rp_word word, enum tw_err why)
+{
+	struct tw_rp_talk t = {
+		.magic = TW_RP_MAGIC, .version = TW_RP_VERSION, .word = (uint16_t)word, .why = why};
+
+	put(l, &t);
+	tw_rp_link_end(l);
+}
+
 /* Somebody wants to connect. */
 static void answer(struct tw_rp_link *l, const struct tw_rp_talk *t)
 {
@@ -120,25 +130,28 @@ static void answer(struct tw_rp_link *l, const struct tw_rp_talk *t)
 	l->other = ident_of(t);
 	l->peer_conn = t->conn;
 	l->peer_port = t->port;
-	fill(l, &reply, TW_RP_REFUSE);
 	if (t->job != tw_rp_job() || t->to_nic != self->nic_id ||
 	    t->to_endpoint != self->endpoint_id) {
-		reply.word = TW_RP_WRONG;
-		err = TW_ECLOSED;
-		goto refuse;
+		deny(l, TW_RP_WRONG, TW_ECLOSED);
+		return;
 	}
-	/* Asked first: a wrong filter is no reason to open a fabric. */
-	err = t->key == self->filter ? tw_rp_choose(l, t, &reply) : TW_EKEY;
-	if (err == TW_EUNREACH)
-		err = TW_EPROTO;
-	if (err != TW_OK)
-		goto count;
+	if (t->key != self->filter) {
+		/* No reason to open a fabric; the engine counts, and refuses. */
+		deny(l, TW_RP_REFUSE,
+		     ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me));
+		return;
+	}
+	fill(l, &reply, TW_RP_ACCEPT);
+	err = tw_rp_choose(l, t, &reply);
+	if (err != TW_OK) {
+		deny(l, TW_RP_REFUSE, err == TW_EUNREACH ? TW_EPROTO : err);
+		return;
+	}
 	tw_rp_half_less(ep);
 	l->state = TW_RP_UP;
 	l->deadline = 0;
 	err = ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me);
 	if (err == TW_OK) {
-		reply.word = TW_RP_ACCEPT;
 		reply.filter = l->me.filter;
 		reply.window = l->me.window;
 		put(l, &reply);
@@ -146,16 +159,7 @@ static void answer(struct tw_rp_link *l, const struct tw_rp_talk *t)
 	}
 	l->state = TW_RP_HALF;
 	ep->nhalf++;
-refuse:
-	reply.why = err;
-	put(l, &reply);
-	tw_rp_link_end(l);
-	return;
-count:
-	/* The engine counts and refuses what it is asked about. */
-	if (err == TW_EKEY)
-		err = ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me);
-	goto refuse;
+	deny(l, TW_RP_REFUSE, err);
 }
 
 static void accepted(struct tw_rp_link *l, const struct tw_rp_talk *t)
@@ -240,15 +244,10 @@ static void resume(struct tw_rp_link *from, const struct tw_rp_talk *t)
 		await(l);
 	return;
 refuse:
-	if (from->state != TW_RP_HALF) {
+	if (from->state == TW_RP_HALF)
+		deny(from, TW_RP_REFUSE, err);
+	else
 		tw_rp_say(from, TW_RP_REFUSE, err);
-		return;
-	}
-	from->me = from->ep->host->self;
-	fill(from, &reply, TW_RP_REFUSE);
-	reply.why = err;
-	put(from, &reply);
-	tw_rp_link_end(from);
 }
 
 static void resumed(struct tw_rp_link *l, const struct tw_rp_talk *t)
@@ -312,14 +311,16 @@ static void goodbye(struct tw_rp_link *l, const struct tw_rp_talk *t)
 void tw_rp_heard(struct tw_rp_link *l, const struct tw_rp_talk *t)
 {
 	bool up = l->state == TW_RP_UP || l->state == TW_RP_PROBING;
+	bool caller = l->state == TW_RP_HALF;
 
-	if (t->magic != TW_RP_MAGIC || t->version != TW_RP_VERSION || t->noffers > TW_RP_FABRICS) {
+	if (t->magic != TW_RP_MAGIC || t->version != TW_RP_VERSION || t->noffers > TW_RP_FABRICS ||
+	    (caller && t->word != TW_RP_CONNECT && t->word != TW_RP_RESUME)) {
 		tw_rp_lost(l, TW_EPROTO);
 		return;
 	}
-	if (t->word == TW_RP_CONNECT && l->state == TW_RP_HALF)
+	if (t->word == TW_RP_CONNECT && caller)
 		answer(l, t);
-	else if (t->word == TW_RP_RESUME && (l->state == TW_RP_HALF || up))
+	else if (t->word == TW_RP_RESUME && (caller || up))
 		resume(l, t);
 	else if (t->word == TW_RP_ACCEPT && l->state == TW_RP_NEW)
 		accepted(l, t);

@@ -3,18 +3,35 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/settings.h"
+
+#define PATH_SIZE (TW_SETTING_PATH_MAX + 64)
+
+static void path_of(const char *name, char path[PATH_SIZE])
+{
+	const char *dir = *tw_settings.modules ? tw_settings.modules : TW_MODULE_DIR;
+
+	snprintf(path, PATH_SIZE, "%s/tagwire_%s.so", dir, name);
+}
+
+bool tw_module_installed(const char *name)
+{
+	char path[PATH_SIZE];
+
+	path_of(name, path);
+	return access(path, R_OK) == 0;
+}
 
 const void *tw_module_load(const char *name, const char *symbol, uint32_t version, char *why,
 			   unsigned len)
 {
-	const char *dir = *tw_settings.modules ? tw_settings.modules : TW_MODULE_DIR;
-	char path[TW_SETTING_PATH_MAX + 64];
+	char path[PATH_SIZE];
 	const uint32_t *found;
 	void *module;
 
-	snprintf(path, sizeof(path), "%s/tagwire_%s.so", dir, name);
+	path_of(name, path);
 	module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!module) {
 		snprintf(why, len, "%s", dlerror());

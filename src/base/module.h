@@ -3,6 +3,7 @@
 #ifndef TW_MODULE_H
 #define TW_MODULE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -11,5 +12,6 @@
  */
 const void *tw_module_load(const char *name, const char *symbol, uint32_t version, char *why,
 			   unsigned len);
+bool tw_module_installed(const char *name);
 
 #endif /* TW_MODULE_H */

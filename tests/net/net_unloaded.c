@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program that talks over shared memory only has no network library in its
- * address space, whatever is installed.
+ * address space, whatever is installed; and no port open where none is.
  */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "lib/twt.h"
 #include "mx_extensions.h"
@@ -23,7 +27,28 @@ static int mapped(const char *name)
 	return found;
 }
 
-int main(void)
+/* TCP ports that this process listens on; -1: one for any address. */
+static int ports(void)
+{
+	int n = 0;
+
+	for (int fd = 3; fd < 256; fd++) {
+		struct sockaddr_in sa = {.sin_family = AF_UNSPEC};
+		socklen_t len = sizeof(sa), one = sizeof(int);
+		int listens = 0;
+
+		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &one) < 0 || !listens ||
+		    getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
+		    (sa.sin_family != AF_INET && sa.sin_family != AF_INET6))
+			continue;
+		if (sa.sin_family == AF_INET && sa.sin_addr.s_addr == INADDR_ANY)
+			return -1;
+		n++;
+	}
+	return n;
+}
+
+static int talk(int expected_ports)
 {
 	static const char *const none[] = {"libfabric", "libibverbs", "librdmacm", "tagwire_ofi",
 					   "tagwire_verbs", "libpmix", "tagwire_pmix"};
@@ -50,6 +75,10 @@ int main(void)
 		puts("the message did not get through");
 		return 1;
 	}
+	if (ports() != expected_ports) {
+		printf("%d ports of two endpoints, not %d\n", ports(), expected_ports);
+		return 1;
+	}
 	if (!mapped("libtagwire")) {
 		puts("cannot tell what is mapped");
 		return 1;
@@ -63,4 +92,23 @@ int main(void)
 	mx_close_endpoint(b);
 	mx_finalize();
 	return 0;
+}
+
+int main(void)
+{
+	const char *modules = getenv("TAGWIRE_MODULES");
+	char path[1024];
+	int status;
+
+	/* Without a module, in a process of its own: modules are looked for once. */
+	if (fork() == 0) {
+		setenv("TAGWIRE_MODULES", "/nonexistent", 1);
+		status = talk(0);
+		fflush(NULL);
+		_exit(status);
+	}
+	if (wait(&status) < 0 || status != 0)
+		return 1;
+	snprintf(path, sizeof(path), "%s/tagwire_ofi.so", modules ? modules : "");
+	return talk(access(path, R_OK) == 0 ? 2 : 0);
 }

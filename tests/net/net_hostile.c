@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Strangers at an endpoint's port: who says nothing, or nonsense, is sent away
+ * and learns nothing, and whoever has business comes in meanwhile.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/twt.h"
+#include "mx_extensions.h"
+#include "providers/replay/replay.h"
+
+#define FILTER 0x5eceff17u
+#define SILENT 200	  /* more than an endpoint listens to */
+#define LIMIT_MS 2000	  /* for an introduction: TAGWIRE_CONNECT_TIMEOUT */
+#define LONG_MS 60000	  /* the same, where nobody may rely on it */
+#define DEADLINE_MS 20000 /* against a hang */
+
+#define check(cond)                                                                                \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);                 \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+struct victim {
+	mx_endpoint_t ep;
+	uint64_t nic;
+	uint32_t id;
+	struct sockaddr_storage at; /* where it listens */
+	socklen_t len;
+};
+
+/* The one TCP port that this process listens on. */
+static void find_port(struct victim *v)
+{
+	unsigned found = 0;
+
+	for (int fd = 3; fd < 256; fd++) {
+		int is = 0, domain = AF_UNIX;
+		socklen_t one = sizeof(is), two = sizeof(domain);
+
+		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &one) == 0 && is &&
+		    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &two) == 0 &&
+		    domain != AF_UNIX) {
+			v->len = sizeof(v->at);
+			check(getsockname(fd, (struct sockaddr *)&v->at, &v->len) == 0);
+			found++;
+		}
+	}
+	check(found == 1);
+}
+
+static void open_victim(struct victim *v, int limit_ms)
+{
+	mx_endpoint_addr_t self;
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", limit_ms);
+	setenv("TAGWIRE_CONNECT_TIMEOUT", text, 1);
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	check(mx_init() == MX_SUCCESS);
+	check(mx_open_endpoint(0, MX_ANY_ENDPOINT, FILTER, NULL, 0, &v->ep) == MX_SUCCESS);
+	check(mx_get_endpoint_addr(v->ep, &self) == MX_SUCCESS);
+	check(mx_decompose_endpoint_addr(self, &v->nic, &v->id) == MX_SUCCESS);
+	find_port(v);
+}
+
+static void close_victim(struct victim *v)
+{
+	check(mx_close_endpoint(v->ep) == MX_SUCCESS);
+	check(mx_finalize() == MX_SUCCESS);
+}
+
+static int call(const struct victim *v)
+{
+	int fd = socket(v->at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	check(fd >= 0);
+	check(connect(fd, (const struct sockaddr *)&v->at, v->len) == 0);
+	return fd;
+}
+
+/* Waits for the other side to hang up; the bytes that it said before. */
+static size_t until_closed(int fd, void *buf, size_t len)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	size_t got = 0;
+	ssize_t n;
+
+	for (;;) {
+		check(poll(&p, 1, DEADLINE_MS) == 1);
+		n = recv(fd, (char *)buf + got, len - got, 0);
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	close(fd);
+	return got;
+}
+
+static struct tw_rp_talk word_to(const struct victim *v, enum tw_rp_word word)
+{
+	return (struct tw_rp_talk){.magic = TW_RP_MAGIC,
+				   .version = TW_RP_VERSION,
+				   .word = (uint16_t)word,
+				   .nic_id = v->nic,
+				   .to_nic = v->nic,
+				   .endpoint_id = v->id + 1,
+				   .to_endpoint = v->id,
+				   .session = 77,
+				   .key = FILTER + 1};
+}
+
+/* What it answers holds a reason, and nothing of its own. */
+static void is_refused(const struct victim *v, enum tw_rp_word word, enum tw_rp_word answer,
+		       enum tw_err why, bool other_endpoint)
+{
+	struct tw_rp_talk t = word_to(v, word), reply[2];
+	struct tw_rp_talk bare = {.magic = TW_RP_MAGIC, .version = TW_RP_VERSION, .why = why};
+	int fd = call(v);
+
+	bare.word = (uint16_t)answer;
+	t.to_endpoint += other_endpoint;
+	check(twt_put(fd, &t, sizeof(t)) == 0);
+	check(until_closed(fd, reply, sizeof(reply)) == sizeof(t));
+	check(memcmp(reply, &bare, sizeof(bare)) == 0);
+}
+
+/* Hung up at once, not when the time for an introduction is over. */
+static void is_dropped(const struct victim *v, const void *data, size_t len)
+{
+	double start = twt_now();
+	char reply[2048];
+	int fd = call(v);
+
+	twt_put(fd, data, len);
+	check(until_closed(fd, reply, sizeof(reply)) == 0);
+	check(twt_now() - start < LONG_MS / 2000.);
+}
+
+static int guest(void *arg, int fd)
+{
+	const struct victim *v = arg;
+	mx_endpoint_addr_t to;
+	mx_endpoint_t ep;
+	mx_return_t rc;
+
+	(void)fd;
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	check(mx_init() == MX_SUCCESS);
+	check(mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &ep) == MX_SUCCESS);
+	rc = mx_connect(ep, v->nic, v->id, FILTER, DEADLINE_MS / 1000, &to);
+	if (rc != MX_SUCCESS)
+		printf("the guest: %s\n", mx_strerror(rc));
+	mx_close_endpoint(ep);
+	mx_finalize();
+	return rc != MX_SUCCESS;
+}
+
+/* A child that has nothing of the victim: made before that is open. */
+static int guest_later(void *arg, int fd)
+{
+	check(twt_get(fd, arg, sizeof(struct victim)) == 0);
+	return guest(arg, fd);
+}
+
+static void crowd(void)
+{
+	static struct victim v, copy;
+	struct twt_child child;
+	int silent[SILENT];
+
+	twt_spawn(&child, guest_later, &copy);
+	open_victim(&v, LONG_MS);
+	for (int i = 0; i < SILENT; i++)
+		silent[i] = call(&v);
+	check(twt_put(child.fd, &v, sizeof(v)) == 0);
+	check(twt_join(&child, 2 * DEADLINE_MS / 1000) == 0);
+	for (int i = 0; i < SILENT; i++)
+		close(silent[i]);
+	puts("a crowd of silent callers: a guest came in");
+	close_victim(&v);
+}
+
+static void nonsense(void)
+{
+	struct tw_rp_talk t;
+	struct victim v;
+	char noise[4096];
+
+	open_victim(&v, LONG_MS);
+	twt_fill(noise, sizeof(noise), 5);
+	is_dropped(&v, noise, sizeof(noise));
+	t = word_to(&v, TW_RP_CONNECT);
+	t.version++;
+	is_dropped(&v, &t, sizeof(t));
+	t = word_to(&v, TW_RP_CONNECT);
+	t.noffers = TW_RP_FABRICS + 1;
+	is_dropped(&v, &t, sizeof(t));
+	for (int word = 0; word <= TW_RP_BYE + 1; word++) {
+		t = word_to(&v, (enum tw_rp_word)word);
+		if (word != TW_RP_CONNECT && word != TW_RP_RESUME)
+			is_dropped(&v, &t, sizeof(t));
+	}
+	puts("nonsense: hung up");
+	is_refused(&v, TW_RP_CONNECT, TW_RP_REFUSE, TW_EKEY, false);
+	is_refused(&v, TW_RP_CONNECT, TW_RP_WRONG, TW_ECLOSED, true);
+	is_refused(&v, TW_RP_RESUME, TW_RP_REFUSE, TW_ECLOSED, false);
+	puts("wrong filter, endpoint, connection: refused without a word too many");
+	close_victim(&v);
+}
+
+/* A byte now and then is no introduction. */
+static void slow(void)
+{
+	struct tw_rp_talk t;
+	struct victim v;
+	double start;
+	int fd;
+
+	open_victim(&v, LIMIT_MS);
+	t = word_to(&v, TW_RP_CONNECT);
+	start = twt_now();
+	fd = call(&v);
+	for (unsigned i = 0; i < sizeof(t) - 1; i++) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+
+		if (send(fd, (char *)&t + i, 1, MSG_NOSIGNAL) < 0 || poll(&p, 1, 100) == 1)
+			break;
+		check(twt_now() - start < DEADLINE_MS / 1000.);
+	}
+	printf("a slow caller: sent away after %.1f s\n", twt_now() - start);
+	check(twt_now() - start > LIMIT_MS / 2000.);
+	close(fd);
+	close_victim(&v);
+}
+
+int main(void)
+{
+	char port[16];
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	snprintf(port, sizeof(port), "%d", 21000 + (int)getpid() % 3000);
+	setenv("TAGWIRE_PORT", port, 1);
+	setenv("TAGWIRE_PROVIDERS", "self,ofi", 1);
+	unsetenv("TAGWIRE_JOB");
+	crowd();
+	nonsense();
+	slow();
+	return 0;
+}
