@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The engine's limits and structures; engine.h has what is done with them. */
+#ifndef TW_TYPES_H
+#define TW_TYPES_H
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/copy.h"
+#include "base/counters.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/lock.h"
+#include "base/pool.h"
+#include "base/settings.h"
+#include "base/stats.h"
+#include "engine/choose.h"
+#include "engine/match.h"
+#include "engine/wire.h"
+#include "providers/provider.h"
+#include "providers/registry.h"
+
+#define TW_MAX_EIDS 1024      /* endpoint ids of a board that users choose */
+#define TW_EID_NODES 1024     /* endpoint ids from here on belong to numbered nodes */
+#define TW_MAX_NODES 256
+#define TW_EID_MEMBERS (TW_EID_NODES + TW_MAX_NODES) /* and from here on to members of a job */
+#define TW_MAX_MEMBERS 1024
+#define TW_EID_PLATFORMS (TW_EID_MEMBERS + TW_MAX_MEMBERS) /* from here on, to platforms */
+#define TW_MAX_PLATFORMS 4096
+#define TW_EID_END (TW_EID_PLATFORMS + TW_MAX_PLATFORMS)
+#define TW_MAX_OPEN 2048      /* open endpoints of a process */
+#define TW_MAX_BOARDS 16
+#define TW_MAX_SEGMENTS 256
+#define TW_MAX_REQS (1u << 26)
+#define TW_SHORT_SEND 1024    /* bytes that always leave as one packet */
+#define TW_RTS_BUDGET 1024    /* announced and unmatched, per peer */
+#define TW_SLOW_EVERY 256     /* polls between two looks at the clock, a power of two */
+#define TW_CREDITS_DUE 2048   /* lines to give back before a packet is sent for it */
+#define TW_FOREVER UINT64_MAX /* a time limit that never comes */
+
+/* An endpoint address as users hold it; compared as a whole. */
+struct tw_addr {
+	uint64_t where; /* NIC id << 16 | endpoint id */
+	uint32_t session;
+	uint32_t slot_peer; /* endpoint slot << 20 | peer index */
+};
+
+/* Word by word: a load that is wider than the stores before it has to wait for them. */
+static inline void tw_addr_copy(void *to, const struct tw_addr *from)
+{
+	uint64_t a, b;
+
+	memcpy(&a, from, 8);
+	memcpy(&b, (const char *)from + 8, 8);
+	memcpy(to, &a, 8);
+	memcpy((char *)to + 8, &b, 8);
+}
+
+enum tw_status {
+	TW_S_OK,
+	TW_S_TRUNCATED,
+	TW_S_CANCELLED,
+	TW_S_CLOSED,
+	TW_S_LOST,
+	TW_S_BAD_SESSION,
+	TW_S_BAD_KEY,
+	TW_S_TIMEOUT,
+	TW_S_UNKNOWN,
+	TW_S_BAD_ENDPOINT,
+	TW_S_REJECTED,
+	TW_S_ABORTED,
+	TW_S_NO_RESOURCES,
+	TW_NSTATUS
+};
+
+enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE };
+
+/* What a request still owes its peer before it may complete. */
+enum tw_owed { TW_OWE_NOTHING, TW_OWE_ACK, TW_OWE_CTS, TW_OWE_DONE, TW_OWE_SHARE, TW_OWE_PUT };
+
+enum tw_req_flags {
+	TW_R_DONE = 1,
+	TW_R_SYNC = 2,
+	TW_R_BUFFERED = 4,
+	TW_R_FORGOTTEN = 8,
+	TW_R_RNDV = 16,	  /* announced, or to be announced */
+	TW_R_POSTED = 32, /* in the matcher */
+	TW_R_DATA = 64,	  /* DATA packets are expected, or wanted */
+	TW_R_URGENT = 64, /* of a send not announced: the other engine must act on it */
+	TW_R_SAMPLE = 128 /* its time teaches push against pull */
+};
+
+struct tw_seg {
+	char *ptr;
+	uint32_t len;
+};
+
+struct tw_req {
+	struct tw_pool_obj obj;
+	uint8_t kind, flags, status, owed;
+	uint32_t nsegs;
+	struct tw_list link; /* the one list it is on: of its peer, or done */
+	struct tw_peer *peer;
+	void *context;
+	uint64_t match; /* as sent */
+	/* -- */
+	uint64_t handle;   /* slot, number and generation; 0: nobody has it any more */
+	uint32_t len;	   /* of the segments */
+	uint32_t msg_len;  /* as sent */
+	uint32_t xfer_len; /* to deliver, then delivered */
+	uint32_t at;	   /* bytes moved so far */
+	struct tw_seg *segs;
+	struct tw_seg seg; /* where a single one lives */
+	struct tw_addr source;
+	/* -- */
+	union {
+		struct tw_posted posted;
+		struct {
+			struct tw_ref remote;
+			uint64_t remote_address;
+			uint64_t started;
+			uint32_t gets;	/* under way */
+			uint8_t failed; /* enum tw_err of one of them, or of a put */
+			bool shared;	/* the sender has not finished writing the rest */
+			bool active;	/* counted in nactive */
+			uint32_t until; /* where the receiver's own part ends */
+			void *rma; /* remote key of a receive, registration of a send, or NULL */
+		};
+		struct {
+			uint64_t nic_id;
+			uint32_t endpoint_id, key;
+			uint64_t deadline;
+		};
+	};
+	uintptr_t claimed; /* the thread whose peek returned it */
+} tw_aligned_line; /* as the pool has them */
+
+/* An unexpected message, or its announcement. */
+struct tw_umsg {
+	struct tw_unexp unexp;
+	struct tw_peer *peer;
+	struct tw_addr source;
+	uint32_t len;
+	uint32_t have; /* bytes here; less than len while fragments come */
+	bool rndv, sync;
+	uint64_t claimed;  /* when a blocked probe returned it, 0 not; see tw_ep.claims */
+	struct tw_ref ref; /* of the sender, if rndv or sync */
+	uint64_t address;
+	uint32_t key_len;      /* of the remote key, which is the data if rndv */
+	struct tw_umsg *spare; /* next one, while unused */
+	bool small;	       /* of the one size that is kept */
+	char data[] __attribute__((aligned(16))); /* a packet, in the end */
+};
+
+struct tw_peer {
+	struct tw_ep *ep;
+	struct tw_link *link;
+	struct tw_addr addr;
+	uint32_t index;
+	uint8_t state; /* enum tw_peer_state */
+	uint8_t why;   /* enum tw_status of later sends, once down */
+	/* Sending. */
+	uint32_t credits; /* lines of eager data that may still go */
+	uint32_t granted; /* credits at the start */
+	uint64_t starved; /* tick since which there were too few, 0 enough */
+	uint32_t rts_left;
+	struct tw_list sendq;	/* in order, wait for room */
+	struct tw_list pushing; /* wanted by the other side */
+	struct tw_list waiting; /* for an answer of the other side */
+	/* Receiving. */
+	uint32_t window, used; /* lines granted, lines in use */
+	uint32_t owed;	       /* lines to give back */
+	uint32_t fair;	       /* what the window should be */
+	uint32_t tell;	       /* messages that the other taker is still to hear of */
+	uint32_t nrts;	       /* announcements not yet answered */
+	struct tw_req *rx_req; /* whose fragments are coming */
+	struct tw_umsg *rx_umsg;
+	uint32_t rx_at, rx_len; /* rx_len 0: none are */
+	struct tw_list owing;	/* receives that owe a packet */
+	struct tw_list pulling;
+	/* The rest. */
+	struct tw_list work; /* on ep->work when something can be sent */
+	struct tw_choose choose;
+	bool cannot_put; /* its puts have failed */
+	uint32_t filter; /* its own, which connects must show */
+	uint32_t key;	 /* what our connect shows */
+	uint32_t grant;	 /* the window that it offers */
+	uint64_t retry;	 /* tick at which to connect again, 0 none */
+	struct tw_list connects;
+	uint32_t numsgs; /* unexpected messages that name it */
+	void *context;	 /* the user's */
+	struct tw_stats_peer *show;
+};
+
+/*
+ * An interface with message queues of its own, which needs no matching. The
+ * hooks run with the lock held, in whichever thread makes progress.
+ */
+struct tw_taker {
+	/* A whole message or an announcement (tw_take_pull), now the interface's. No sends here. */
+	void (*arrived)(struct tw_ep *ep, struct tw_umsg *u);
+	/* After an arrival asked for it (ep->attend), or with ep->done not empty. */
+	void (*attend)(struct tw_ep *ep);
+	/* The peer is gone. No sends here. */
+	void (*down)(struct tw_ep *ep, const struct tw_peer *p);
+	/* Its taker told of so many messages (tw_tell), or NULL. No sends here. */
+	void (*told)(struct tw_ep *ep, struct tw_peer *p, uint32_t n);
+	/* Does what is due by time; the next time wanted, or 0. May be NULL. No sends here. */
+	uint64_t (*expire)(struct tw_ep *ep, uint64_t now);
+	/*
+	 * Messages keep their place in the window until tw_take_release(), and not all
+	 * that is announced is pulled at once.
+	 */
+	bool holds;
+};
+
+struct tw_ep {
+	struct tw_slot_entry *slot;
+	struct tw_match *match;
+	struct tw_list done; /* complete, not yet collected */
+	const struct tw_taker *taker; /* or NULL: messages are matched */
+	bool attend;
+	void *owner; /* the taker's */
+	struct tw_list work; /* peers that have something to send */
+	uint64_t *counters, *gauges;
+	unsigned npolled, nprovs;
+	struct tw_prov {
+		const struct tw_provider *ops;
+		void *instance;
+	} polled[TW_MAX_PROVIDERS], provs[TW_MAX_PROVIDERS]; /* polled: by progress */
+	struct tw_pool reqs;
+	uint32_t eager_max, short_max; /* short: in one packet */
+	unsigned ways;		       /* TW_WAY() of those that the settings allow */
+	/* -- */
+	struct tw_host host;
+	struct tw_peer **peers;
+	uint32_t npeers, max_peers;
+	struct tw_stats *stats;
+	int stats_fd;
+	uint32_t board;
+	struct tw_peer *self;
+	/* The user's options. */
+	uint32_t unexp_max;
+	uint64_t context_mask;	     /* bits of the context id, 0 none */
+	void (*error_handler)(void); /* the interface's, not called here */
+	/* The interface's; true drops the message. Inside it the lock is held. */
+	bool (*unexp_handler)(struct tw_ep *ep, const struct tw_umsg *u, void *data);
+	void (*user_handler)(void); /* what the interface's hands it on to */
+	void *user_context;
+	struct tw_umsg *spare; /* short unexpected messages, unused */
+	uint32_t nspare;
+	/* Progress. */
+	uint64_t next_events; /* tick at which to look at descriptors, no service */
+	bool armed;	      /* peers ring for any packet */
+	bool serving;	      /* by the service thread: the program computes */
+	uint32_t nmoving;     /* long transfers and acknowledgements under way */
+	uint32_t nactive;     /* those of them that need our polls to go on */
+	/* Waiting; see wait.c. */
+	bool closing;
+	uint32_t nwaiting; /* threads in blocking calls */
+	uint32_t nsleeping;
+	bool leader; /* one of them sleeps on epfd */
+	uint64_t events, kicked;
+	uint64_t claims; /* counts what blocked probes returned */
+	uint32_t wakeups;
+	uint64_t expects; /* tick until which something is about to come: waiters poll */
+	_Atomic(uint32_t) gen;
+	int epfd, wakefd;
+	struct tw_watch wake_watch;
+};
+
+/* What the service thread leaves to a program that is inside or polls. */
+enum tw_summons { TW_SUMMON_EVENTS = 1, TW_SUMMON_TIMER = 2 };
+
+/*
+ * A place for an open endpoint; lives for ever, so that handles can be checked. Its
+ * size is a power of two: every call finds one by its number, and the other way.
+ */
+struct tw_slot_entry {
+	_Alignas(256) _Atomic(uint64_t) handle; /* 0: free */
+	_Atomic(uintptr_t) handler; /* thread inside the unexpected handler */
+	struct tw_ep *ep;
+	struct tw_lock lock;
+	bool ready;    /* the lock is made */
+	uint64_t name; /* NIC id << 16 | endpoint id; see endpoint.c */
+	uint32_t gen;
+	_Atomic(uint64_t) timer;    /* tick at which the service thread must look, 0 none */
+	_Atomic(uint64_t) polls;    /* by the program */
+	_Atomic(uint32_t) summoned; /* enum tw_summons: the next poll should look */
+	_Atomic(bool) handed;	    /* the timer is set for unfinished work */
+	/* Of the service thread, for a program that polls itself: */
+	_Atomic(uint64_t) look; /* tick of the next look at it, 0 none */
+	uint64_t backoff;
+	uint32_t quiet;		      /* looks in a row that found nothing due */
+	_Atomic(uint64_t) seen_polls; /* at the last look, or when the timer was set */
+};
+
+extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];
+/* Slots at and above this were never used. */
+unsigned tw_slots_used(void);
+
+#endif /* TW_TYPES_H */
