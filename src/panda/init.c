@@ -125,8 +125,8 @@ static void prepare(void)
 }
 
 /*
- * Opens with the id of this platform; with a launcher, which tells the others of
- * it, any other will do where another job has it.
+ * Opens with the id of this platform. Any other will do where another job has it,
+ * if there is a launcher to tell the others of it, or there are none.
  */
 static enum tw_err open_endpoint(uint64_t *handle)
 {
@@ -134,13 +134,14 @@ static enum tw_err open_endpoint(uint64_t *handle)
 			      .filter = tw_pn.job.key,
 			      .unexp_max = tw_settings.unexp_max,
 			      .taker = &tw_pn_taker};
+	bool any = tw_pn.job.launched || tw_pn.job.size == 1;
 	enum tw_err err = tw_job_board(&how.board);
 
 	if (err != TW_OK)
 		return err;
 	for (unsigned i = 0; i < TW_MAX_PLATFORMS; i++) {
 		err = tw_ep_open(&how, handle);
-		if (err != TW_EBUSY || !tw_pn.job.launched)
+		if (err != TW_EBUSY || !any)
 			break;
 		if (++how.endpoint_id == TW_EID_END)
 			how.endpoint_id = TW_EID_PLATFORMS;

@@ -3,7 +3,7 @@
  * What the files of the Panda interface share.
  *
  *   init.c  beginning, end, platforms      send.c    sending, tickets
- *   peer.c  other platforms, their acks    port.c    ports, receiving
+ *   peer.c  other platforms, their acks    port.c    ports, receive.c receiving
  *   wait.c  polling, waiting               upcall.c  upcalls and their thread
  *
  * A process is one engine endpoint with a taker; all of this runs under its lock.
@@ -161,6 +161,12 @@ void tw_pn_send_over(struct tw_ep *ep, struct tw_pn_ticket *t, bool lost);
 
 /* port.c -------------------------------------------------------------------- */
 
+/* The port of that number, or NULL. */
+struct tw_pn_port *tw_pn_port_find(uint32_t number);
+/* Gives messages to those who wait for them; starts what they wait for on its way. */
+void tw_pn_serve(struct tw_ep *ep, struct tw_pn_port *port);
+/* A message leaves the queues: its sender may send as much again. */
+void tw_pn_take(struct tw_ep *ep, struct tw_umsg *u);
 /* A message or an announcement for a port or a direct receive. */
 void tw_pn_deliver(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_umsg *u);
 /* The next message of a port with an upcall, which is the caller's. */

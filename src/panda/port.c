@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports and receiving. An announced message has its place in a port's queue at
+ * Ports and their queues. An announced message has its place in a port's queue at
  * once, so that order is kept. It is fetched when somebody waits for it, or ahead
  * of that while what is held is below TAGWIRE_UNEXP_MAX.
  */
@@ -42,13 +42,12 @@ struct fetch {
 	struct tw_list link; /* on tw_pn.fetches */
 };
 
-static struct tw_pn_port *port_of(uint32_t number)
+struct tw_pn_port *tw_pn_port_find(uint32_t number)
 {
 	return number - 1 < tw_pn.nports ? tw_pn.ports[number - 1] : NULL;
 }
 
-/* A message leaves the queues: its sender may send as much again. */
-static void take(struct tw_ep *ep, struct tw_umsg *u)
+void tw_pn_take(struct tw_ep *ep, struct tw_umsg *u)
 {
 	tw_pn.held -= u->len;
 	if (!u->sync)
@@ -75,7 +74,7 @@ static void drop(struct tw_ep *ep, struct tw_umsg *u)
 	} else if (!whole(u)) {
 		((struct fetch *)(uintptr_t)u->address)->unwanted = true;
 	} else {
-		take(ep, u);
+		tw_pn_take(ep, u);
 		tw_umsg_put(ep, u);
 	}
 }
@@ -89,8 +88,6 @@ static void drop_all(struct tw_ep *ep, struct tw_list *msgs)
 		drop(ep, u);
 	}
 }
-
-static void serve(struct tw_ep *ep, struct tw_pn_port *port);
 
 static void settle_direct(struct tw_ep *ep, const struct fetch *f, bool lost)
 {
@@ -119,9 +116,9 @@ static void fetched(struct tw_ep *ep, struct tw_pn_op *op, const struct tw_req *
 	if (lost)
 		tw_list_del(&u->unexp.all);
 	if (f->port < TW_PN_TICKET && !f->unwanted)
-		serve(ep, port_of(f->port));
+		tw_pn_serve(ep, tw_pn_port_find(f->port));
 	if (lost || f->unwanted) {
-		take(ep, u);
+		tw_pn_take(ep, u);
 		tw_umsg_put(ep, u);
 	}
 	tw_list_del(&f->link);
@@ -173,8 +170,7 @@ static struct tw_umsg *fetch_queued(struct tw_ep *ep, struct tw_umsg *u)
 	return fetch(ep, p->context, u);
 }
 
-/* Gives messages to those who wait for them; starts what they wait for on its way. */
-static void serve(struct tw_ep *ep, struct tw_pn_port *port)
+void tw_pn_serve(struct tw_ep *ep, struct tw_pn_port *port)
 {
 	struct tw_list *l, *receive, *tmp;
 
@@ -225,7 +221,7 @@ static void deliver_direct(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_
 void tw_pn_deliver(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_umsg *u)
 {
 	uint32_t number = tw_pn_port_of(u->unexp.match);
-	struct tw_pn_port *port = port_of(number);
+	struct tw_pn_port *port = tw_pn_port_find(number);
 
 	tw_list_init(&u->unexp.all);
 	if (!u->rndv)
@@ -245,7 +241,7 @@ void tw_pn_deliver(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_umsg *u)
 		tw_list_add_tail(&port->msgs, &u->unexp.all);
 		if (u->rndv && tw_pn.held < tw_settings.unexp_max)
 			fetch(ep, peer, u);
-		serve(ep, port);
+		tw_pn_serve(ep, port);
 	}
 }
 
@@ -255,8 +251,8 @@ struct tw_umsg *tw_pn_port_next(struct tw_ep *ep, struct tw_pn_port *port)
 
 	tw_list_del(&u->unexp.all);
 	tw_list_del(&port->ready);
-	take(ep, u);
-	serve(ep, port);
+	tw_pn_take(ep, u);
+	tw_pn_serve(ep, port);
 	return u;
 }
 
@@ -300,7 +296,7 @@ static void take_early(struct tw_ep *ep, struct tw_pn_port *port)
 		tw_list_del(l);
 		tw_list_add_tail(&port->msgs, l);
 	}
-	serve(ep, port);
+	tw_pn_serve(ep, port);
 }
 
 int pan_mp_register_port(int (*upcall)(void *data, int size, int len))
@@ -359,8 +355,8 @@ void pan_mp_free_port(int port)
 	if (!ep)
 		return;
 	t = tw_pn_ticket_find(port, true);
-	if (port > 0 && port_of((uint32_t)port)) {
-		if (!free_port(ep, port_of((uint32_t)port)))
+	if (port > 0 && tw_pn_port_find((uint32_t)port)) {
+		if (!free_port(ep, tw_pn_port_find((uint32_t)port)))
 			return;
 	} else if (t && t->direct) {
 		if (t->msg)
@@ -395,7 +391,7 @@ void tw_pn_ports_lost(struct tw_ep *ep, struct tw_addr from)
 		if (!tw_pn.ports[i])
 			continue;
 		lose_announced(ep, &tw_pn.ports[i]->msgs, from);
-		serve(ep, tw_pn.ports[i]);
+		tw_pn_serve(ep, tw_pn.ports[i]);
 	}
 }
 
@@ -435,103 +431,4 @@ void tw_pn_ports_fini(void)
 	free(tw_pn.ports);
 	tw_pn.ports = NULL;
 	tw_pn.nports = tw_pn.ports_room = 0;
-}
-
-/* Receiving ------------------------------------------------------------------- */
-
-static const char *begin(struct tw_ep *ep, struct tw_pn_ticket *t, int number)
-{
-	struct tw_pn_port *port = number > 0 ? port_of((uint32_t)number) : NULL;
-
-	t->msg = NULL;
-	t->direct = number == PAN_MP_DIRECT_PORT;
-	if (t->direct)
-		return NULL;
-	if (!port)
-		return "there is no such port";
-	if (port->upcall)
-		return "the port has an upcall";
-	tw_list_add_tail(&port->receives, &t->link);
-	if (!tw_list_empty(&port->msgs))
-		serve(ep, port);
-	return NULL;
-}
-
-int pan_mp_receive(int port)
-{
-	struct tw_ep *ep = tw_pn_enter(__func__);
-	const char *wrong = "no memory";
-	struct tw_pn_ticket *t;
-	int ticket = -1;
-
-	if (!ep)
-		return -1;
-	t = tw_pn_ticket_new(true);
-	if (t)
-		wrong = begin(ep, t, port);
-	if (!wrong)
-		ticket = tw_pn_ticket_number(t);
-	else if (t)
-		tw_pn_ticket_free(t);
-	if (wrong)
-		tw_log(TW_LOG_ERROR, "pan_mp_receive on port %d: %s", port, wrong);
-	tw_pn_leave(ep);
-	return ticket;
-}
-
-static bool receive_is_over(struct tw_ep *ep, void *arg)
-{
-	struct tw_pn_ticket *t = tw_pn_ticket_find(*(int *)arg, true);
-
-	(void)ep;
-	return !t || t->over;
-}
-
-static bool named(const char *function, int ticket)
-{
-	bool found = tw_pn_ticket_find(ticket, true) != NULL;
-
-	if (!found)
-		tw_log(TW_LOG_ERROR, "%s: %d is not the ticket of a receive", function, ticket);
-	return found;
-}
-
-void *pan_mp_finish_receive(int ticket, int *size, int *len)
-{
-	struct tw_ep *ep = tw_pn_enter(__func__);
-	struct tw_pn_ticket *t = NULL;
-	struct tw_umsg *u = NULL;
-
-	tw_pn_hand_out(NULL, size, len);
-	if (!ep)
-		return NULL;
-	if (named(__func__, ticket)) {
-		if (!tw_pn_wait(ep, receive_is_over, &ticket))
-			return NULL;
-		t = tw_pn_ticket_find(ticket, true);
-	}
-	if (t) {
-		u = t->msg;
-		if (u)
-			take(ep, u);
-		tw_pn_ticket_free(t);
-	}
-	tw_pn_leave(ep);
-	return tw_pn_hand_out(u, size, len);
-}
-
-int pan_mp_poll_receive(int ticket)
-{
-	struct tw_ep *ep = tw_pn_enter(__func__);
-	int over = -1;
-
-	if (!ep)
-		return -1;
-	if (named(__func__, ticket)) {
-		if (!receive_is_over(ep, &ticket))
-			tw_pn_poll(ep);
-		over = receive_is_over(ep, &ticket);
-	}
-	tw_pn_leave_poll(ep);
-	return over;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a launcher starts: each process checks that there are as many as the command
- * line says, and exchanges Panda and MX messages with all of them, twice.
+ * line says, and exchanges Panda and MX messages with all of them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,10 +104,11 @@ int main(int argc, char **argv)
 	pan_init(&argc, argv);
 	n = argc > 1 ? atoi(argv[1]) : 1;
 	check(n > 0 && n <= 256 && pan_nr_platforms() == n);
-	panda(n);
-	panda(n);
-	mx((uint32_t)n, 100);
-	mx((uint32_t)n, 200);
+	/* Again where a launcher keeps one's second life apart from others' first. */
+	for (int i = 0; i < (getenv("PMIX_RANK") ? 2 : 1); i++) {
+		panda(n);
+		mx((uint32_t)n, 100);
+	}
 	pan_end();
 	/* The job may be joined again. */
 	pan_init(NULL, NULL);

@@ -136,6 +136,32 @@ static int second(int pid, int fd)
 	return 0;
 }
 
+static int lonely(void *arg, int fd)
+{
+	(void)arg;
+	pant_begin(0, 1);
+	pant_send(0, pan_mp_register_port(NULL), "x", 1, PAN_MP_NORMAL);
+	twc_tell(fd);
+	twc_hear(fd);
+	pant_end();
+	return 0;
+}
+
+/* Programs that are alone do not meet, and do not mind each other. */
+Test(panda_init, alone_together)
+{
+	struct twt_child c[2];
+
+	for (int i = 0; i < 2; i++)
+		twt_spawn(&c[i], lonely, NULL);
+	for (int i = 0; i < 2; i++)
+		twc_hear(c[i].fd);
+	for (int i = 0; i < 2; i++)
+		twc_tell(c[i].fd);
+	for (int i = 0; i < 2; i++)
+		twc_eq(twt_join(&c[i], TWC_LONG), 0);
+}
+
 /* A platform number that somebody has. */
 Test(panda_init, taken)
 {
