@@ -19,7 +19,7 @@
 #define SOON_MS 30000 /* a hang, not a delay */
 #define TURNS 300
 
-enum { PLAIN = 1, ANY, DMA, CACHE, SHARED, SECOND, NOBODYS = 77 };
+enum { PLAIN = 1, ANY, DMA, CACHE, SHARED, HOMELY, NOBODYS = 77 };
 
 static uint64_t rng = 1;
 static struct twt_child owner;
@@ -49,11 +49,16 @@ static void fail(int line, const char *what, mrapi_status_t st)
 			fail(__LINE__, #what, MRAPI_SUCCESS);                                      \
 	} while (0)
 
-static void become(mrapi_node_t node)
+static void become_in(mrapi_domain_t domain, mrapi_node_t node)
 {
 	mrapi_info_t info;
 
-	OK(mrapi_initialize(1, node, NULL, &info, &st));
+	OK(mrapi_initialize(domain, node, NULL, &info, &st));
+}
+
+static void become(mrapi_node_t node)
+{
+	become_in(1, node);
 }
 
 /* ------------------------------------------------------------------ the owner */
@@ -78,9 +83,21 @@ static struct memory make(int id, mrapi_rmem_atype_t atype, char *bytes)
 	return m;
 }
 
+/* Memory for the owner's domain only. */
+static void make_homely(void)
+{
+	static char bytes[64];
+	mrapi_rmem_attributes_t a;
+	mrapi_boolean_t no = MRAPI_FALSE;
+
+	OK(mrapi_rmem_init_attributes(&a, &st));
+	OK(mrapi_rmem_set_attribute(&a, MRAPI_DOMAIN_SHARED, &no, sizeof(no), &st));
+	OK(mrapi_rmem_create(HOMELY, bytes, MRAPI_RMEM_DEFAULT, &a, sizeof(bytes), &st));
+}
+
 static int own(void *arg, int fd)
 {
-	struct memory m[SECOND + 1] = {{0}};
+	struct memory m[HOMELY + 1] = {{0}};
 	mrapi_shmem_hndl_t shared;
 	struct order o;
 	char *bytes;
@@ -93,6 +110,7 @@ static int own(void *arg, int fd)
 	m[ANY] = make(ANY, MRAPI_RMEM_ATYPE_ANY, malloc(SIZE));
 	m[DMA] = make(DMA, MRAPI_RMEM_DMA, malloc(SIZE));
 	m[CACHE] = make(CACHE, MRAPI_RMEM_SWCACHE, malloc(SIZE));
+	make_homely();
 	m[SHARED] = make(SHARED, MRAPI_RMEM_DEFAULT, bytes);
 	HOLDS(twt_put(fd, "r", 1) == 0);
 	while (twt_get(fd, &o, sizeof(o)) == 0) {
@@ -244,6 +262,7 @@ static void check_errors(void)
 	mrapi_request_t request;
 
 	IS(MRAPI_ERR_RMEM_ID_INVALID, mrapi_rmem_get(NOBODYS, MRAPI_RMEM_DEFAULT, &st));
+	OK(mrapi_rmem_get(HOMELY, MRAPI_RMEM_DEFAULT, &st));
 	IS(MRAPI_ERR_RMEM_ATYPE, mrapi_rmem_get(PLAIN, MRAPI_RMEM_DMA, &st));
 	IS(MRAPI_ERR_RMEM_ATYPE_INVALID, mrapi_rmem_get(PLAIN, 99, &st));
 	OK(h = mrapi_rmem_get(PLAIN, MRAPI_RMEM_DEFAULT, &st));
@@ -334,6 +353,17 @@ static int read_all(void *arg, int fd)
 	return 0;
 }
 
+static int look_from_elsewhere(void *arg, int fd)
+{
+	(void)fd;
+	way = arg;
+	become_in(2, 1);
+	OK(mrapi_rmem_get(PLAIN, MRAPI_RMEM_DEFAULT, &st));
+	IS(MRAPI_ERR_DOMAIN_NOTSHARED, mrapi_rmem_get(HOMELY, MRAPI_RMEM_DEFAULT, &st));
+	OK(mrapi_finalize(&st));
+	return 0;
+}
+
 /* Reads and writes until the owner is dead, or for ever. */
 static int read_on(void *arg, int fd)
 {
@@ -394,6 +424,8 @@ static void everything(const char *by)
 	struct twt_child reader;
 
 	begin_owner();
+	spawn_here(&reader, look_from_elsewhere, by);
+	HOLDS(twt_join(&reader, 60) == 0);
 	spawn_here(&reader, read_all, by);
 	HOLDS(twt_join(&reader, 120) == 0);
 	close(owner.fd);
