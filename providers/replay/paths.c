@@ -309,7 +309,9 @@ void tw_rp_path_broken(struct tw_rp_link *l)
 		tw_rp_resume(l);
 		return;
 	}
-	/* The new one does not work either: no need to wait for an answer to a probe. */
+	/* The new one does not work either: on to the next, if any is left. */
+	if (l->failed + 1 == 1u << l->ep->nfabrics)
+		return;
 	l->deadline = now + tw_clock_us(TW_RP_PROBE_US);
 	tw_rp_timer(l->ep, l->deadline);
 }
