@@ -500,13 +500,9 @@ static void parse(struct options *o, int argc, char **argv)
 			set_kind(o, optarg);
 			break;
 		case 's':
-			o->min = o->max = (uint32_t)bench_number("size", optarg, 0, most);
-			break;
 		case 'm':
-			o->min = (uint32_t)bench_number("min", optarg, 0, most);
-			break;
 		case 'M':
-			o->max = (uint32_t)bench_number("max", optarg, 0, most);
+			bench_range_option(c, optarg, most, &o->min, &o->max);
 			break;
 		case 'b':
 			set_bits(o, optarg);
@@ -536,8 +532,7 @@ static void parse(struct options *o, int argc, char **argv)
 	}
 	if (optind < argc)
 		bench_usage("'%s' is one argument too many", argv[optind]);
-	if (o->min > o->max)
-		bench_usage("--min is above --max");
+	bench_range_end(o->min, o->max);
 }
 
 int main(int argc, char **argv)

@@ -93,13 +93,9 @@ static void parse(struct options *o, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 's':
-			o->min = o->max = (uint32_t)bench_number("size", optarg, 0, BENCH_MAX_SIZE);
-			break;
 		case 'm':
-			o->min = (uint32_t)bench_number("min", optarg, 0, BENCH_MAX_SIZE);
-			break;
 		case 'M':
-			o->max = (uint32_t)bench_number("max", optarg, 0, BENCH_MAX_SIZE);
+			bench_range_option(c, optarg, BENCH_MAX_SIZE, &o->min, &o->max);
 			break;
 		case 'w':
 			o->blocking = true;
@@ -116,8 +112,7 @@ static void parse(struct options *o, int argc, char **argv)
 		}
 	}
 	bench_options_end(&o->b, argc, argv, help);
-	if (o->min > o->max)
-		bench_usage("--min is above --max");
+	bench_range_end(o->min, o->max);
 }
 
 /* Tries -------------------------------------------------------------------------- */

@@ -88,13 +88,9 @@ static void parse(struct options *o, int argc, char **argv)
 			o->last = o->first;
 			break;
 		case 's':
-			o->min = o->max = (uint32_t)bench_number("size", optarg, 0, BENCH_MAX_SIZE);
-			break;
 		case 'm':
-			o->min = (uint32_t)bench_number("min", optarg, 0, BENCH_MAX_SIZE);
-			break;
 		case 'M':
-			o->max = (uint32_t)bench_number("max", optarg, 0, BENCH_MAX_SIZE);
+			bench_range_option(c, optarg, BENCH_MAX_SIZE, &o->min, &o->max);
 			break;
 		default:
 			if (!bench_option(&o->b, c, optarg))
@@ -105,8 +101,7 @@ static void parse(struct options *o, int argc, char **argv)
 	if (o->b.mode == BENCH_SERVER || o->b.mode == BENCH_CLIENT)
 		bench_usage(
 			"between hosts a launcher starts both ends, or TAGWIRE_RANK tells them");
-	if (o->min > o->max)
-		bench_usage("--min is above --max");
+	bench_range_end(o->min, o->max);
 }
 
 /* Panda ------------------------------------------------------------------------- */

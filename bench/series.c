@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cli.h"
+
 void bench_add(struct bench_series *s, double v)
 {
 	if (s->n < BENCH_MAX_ROUNDS)
@@ -40,6 +42,23 @@ double bench_least(const struct bench_series *s)
 		if (!(s->v[i] >= least)) /* true at first, when there is none */
 			least = s->v[i];
 	return least;
+}
+
+void bench_range_option(int c, const char *arg, uint32_t most, uint32_t *min, uint32_t *max)
+{
+	const char *name = c == 's' ? "size" : c == 'm' ? "min" : "max";
+	uint32_t n = (uint32_t)bench_number(name, arg, 0, most);
+
+	if (c != 'M')
+		*min = n;
+	if (c != 'm')
+		*max = n;
+}
+
+void bench_range_end(uint32_t min, uint32_t max)
+{
+	if (min > max)
+		bench_usage("--min is above --max");
 }
 
 unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES])

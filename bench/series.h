@@ -29,6 +29,10 @@ double bench_least(const struct bench_series *s);
 /* For qsort(), of doubles. */
 int bench_by_value(const void *a, const void *b);
 
+/* The options --size (s), --min (m) and --max (M) of a sweep, at most that much. */
+void bench_range_option(int c, const char *arg, uint32_t most, uint32_t *min, uint32_t *max);
+void bench_range_end(uint32_t min, uint32_t max);
+
 /* Message sizes from min to max, doubled each time; 0 is followed by 1. */
 #define BENCH_MAX_SIZES 34
 unsigned bench_sizes(uint32_t min, uint32_t max, uint32_t sizes[BENCH_MAX_SIZES]);
