@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "mcapi_ends.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "cores.h"
+#include "series.h"
+#include "table.h"
+
+#define POLLS 1000 /* looks at shared memory before the core is offered to others */
+
+const char *const ends_kinds[KINDS] = {"message", "packet", "scalar"};
+
+/* Shared by the two. Each group has one writer at a time. */
+struct shared {
+	_Alignas(64) _Atomic(uint64_t) order; /* counts orders */
+	uint32_t what, kind, size;
+	uint64_t n;
+	_Alignas(64) _Atomic(uint64_t) ready;
+	_Alignas(64) _Atomic(uint64_t) turn; /* the bare line */
+};
+
+static pid_t other_end;
+
+static void end_other(void)
+{
+	if (other_end > 0) {
+		kill(other_end, SIGKILL);
+		waitpid(other_end, NULL, 0);
+	}
+}
+
+static void check(const char *call, mcapi_status_t status)
+{
+	if (__builtin_expect(status != MCAPI_SUCCESS, 0))
+		bench_fail("%s: %s", call, mcapi_strerror(status));
+}
+
+/* Waits for the other end in shared memory; it may have died. */
+static void until(_Atomic(uint64_t) *word, uint64_t value)
+{
+	int status;
+
+	for (unsigned polls = 0; atomic_load_explicit(word, memory_order_acquire) != value;
+	     polls++) {
+		if (polls % POLLS != POLLS - 1)
+			continue;
+		sched_yield();
+		if (other_end > 0 && waitpid(other_end, &status, WNOHANG) > 0) {
+			other_end = 0;
+			bench_fail("the other end has ended");
+		}
+	}
+}
+
+/* The nodes ------------------------------------------------------------------------ */
+
+enum { PORT_MSG = 1, PORT_PKT_OUT, PORT_PKT_IN, PORT_SCL_OUT, PORT_SCL_IN };
+
+static mcapi_endpoint_t endpoint(mcapi_port_t port)
+{
+	const uint32_t buffers = ENDS_BUFFERS;
+	mcapi_status_t st;
+	mcapi_endpoint_t e = mcapi_create_endpoint(port, &st);
+
+	check("mcapi_create_endpoint", st);
+	mcapi_set_endpoint_attribute(e, MCAPI_ATTR_NO_BUFFERS, &buffers, sizeof(buffers), &st);
+	check("mcapi_set_endpoint_attribute", st);
+	return e;
+}
+
+static mcapi_endpoint_t get(const struct perf *p, mcapi_port_t port)
+{
+	mcapi_status_t st;
+	mcapi_endpoint_t e = mcapi_get_endpoint(p->lead, port, &st);
+
+	check("mcapi_get_endpoint", st);
+	return e;
+}
+
+static void finish(const char *call, mcapi_request_t r, mcapi_status_t st)
+{
+	size_t size;
+
+	if (st != MCAPI_ENOT_CONNECTED)
+		check(call, st);
+	mcapi_wait(&r, &size, &st, MCAPI_INFINITE);
+	check(call, st);
+}
+
+static void start_node(struct perf *p)
+{
+	mcapi_endpoint_t ends[PORT_SCL_IN + 1];
+	mcapi_request_t r[4];
+	mcapi_version_t version;
+	mcapi_status_t st;
+
+	mcapi_initialize(!p->lead, &version, &st);
+	check("mcapi_initialize", st);
+	for (int port = PORT_MSG; port <= PORT_SCL_IN; port++)
+		ends[port] = endpoint(port);
+	p->out = p->in = ends[PORT_MSG];
+	p->peer = get(p, PORT_MSG);
+	/* Each end connects the channels that it sends on. */
+	mcapi_connect_pktchan_i(ends[PORT_PKT_OUT], get(p, PORT_PKT_IN), &r[0], &st);
+	finish("mcapi_connect_pktchan_i", r[0], st);
+	mcapi_connect_sclchan_i(ends[PORT_SCL_OUT], get(p, PORT_SCL_IN), &r[0], &st);
+	finish("mcapi_connect_sclchan_i", r[0], st);
+	mcapi_open_pktchan_send_i(&p->pkt_out, ends[PORT_PKT_OUT], &r[0], &st);
+	mcapi_open_pktchan_recv_i(&p->pkt_in, ends[PORT_PKT_IN], &r[1], &st);
+	mcapi_open_sclchan_send_i(&p->scl_out, ends[PORT_SCL_OUT], &r[2], &st);
+	mcapi_open_sclchan_recv_i(&p->scl_in, ends[PORT_SCL_IN], &r[3], &st);
+	for (int i = 0; i < 4; i++)
+		finish("opening a channel", r[i], MCAPI_SUCCESS);
+	p->buffer = mmap(NULL, MCAPI_MAX_MESSAGE_SIZE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p->buffer == MAP_FAILED)
+		bench_fail("no memory");
+}
+
+/* Forks the other end, before there is any MCAPI. */
+static void split(struct perf *p, bool no_bind)
+{
+	char job[32];
+	int cpus[2];
+	bool bind = !no_bind && bench_cores(cpus);
+	pid_t parent = getpid();
+
+	/* Node numbers of ours shall not meet those of a program that runs. */
+	snprintf(job, sizeof job, "mcapi_perf%d", (int)parent);
+	setenv("TAGWIRE_JOB", job, 0);
+	p->shared = mmap(NULL, sizeof *p->shared, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (p->shared == MAP_FAILED)
+		bench_fail("no memory");
+	if (!no_bind && !bind)
+		fprintf(stderr, "%s: both ends share one core\n", bench_tool);
+	fflush(NULL);
+	other_end = fork();
+	if (other_end < 0)
+		bench_fail("fork: %s", strerror(errno));
+	p->lead = other_end > 0;
+	if (bind)
+		bench_bind(cpus[!p->lead]);
+	if (p->lead) {
+		atexit(end_other);
+		return;
+	}
+	bench_role = " (other end)";
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		exit(1);
+}
+
+/* One of each ------------------------------------------------------------------------ */
+
+static inline void give(struct perf *p, enum kind kind, uint32_t size)
+{
+	mcapi_status_t st;
+
+	switch (kind) {
+	case MESSAGE:
+		do
+			mcapi_msg_send(p->out, p->peer, p->buffer, size, 1, &st);
+		while (__builtin_expect(st == MCAPI_ENO_BUFFER, 0));
+		break;
+	case PACKET:
+		do
+			mcapi_pktchan_send(p->pkt_out, p->buffer, size, &st);
+		while (__builtin_expect(st == MCAPI_ENO_BUFFER, 0));
+		break;
+	default:
+		if (size == 8)
+			mcapi_sclchan_send_uint64(p->scl_out, 1, &st);
+		else if (size == 4)
+			mcapi_sclchan_send_uint32(p->scl_out, 1, &st);
+		else if (size == 2)
+			mcapi_sclchan_send_uint16(p->scl_out, 1, &st);
+		else
+			mcapi_sclchan_send_uint8(p->scl_out, 1, &st);
+	}
+	check("sending", st);
+}
+
+static inline void take(struct perf *p, enum kind kind, uint32_t size)
+{
+	mcapi_status_t st;
+	size_t got = size;
+	void *packet;
+
+	switch (kind) {
+	case MESSAGE:
+		mcapi_msg_recv(p->in, p->buffer, size, &got, &st);
+		break;
+	case PACKET:
+		mcapi_pktchan_recv(p->pkt_in, &packet, &got, &st);
+		if (st == MCAPI_SUCCESS)
+			mcapi_pktchan_free(packet, &st);
+		break;
+	default:
+		if (size == 8)
+			mcapi_sclchan_recv_uint64(p->scl_in, &st);
+		else if (size == 4)
+			mcapi_sclchan_recv_uint32(p->scl_in, &st);
+		else if (size == 2)
+			mcapi_sclchan_recv_uint16(p->scl_in, &st);
+		else
+			mcapi_sclchan_recv_uint8(p->scl_in, &st);
+	}
+	check("receiving", st);
+	if (__builtin_expect(got != size, 0))
+		bench_fail("%s of %u bytes came with %zu", ends_kinds[kind], size, got);
+}
+
+/* The following end ------------------------------------------------------------------- */
+
+void ends_follow(struct perf *p)
+{
+	struct shared *s = p->shared;
+
+	for (;;) {
+		enum kind kind;
+		enum what what;
+		uint32_t size;
+		uint64_t n;
+
+		until(&s->order, ++p->orders);
+		/* The next order may be written as soon as this one has its answer. */
+		what = (enum what)s->what;
+		kind = (enum kind)s->kind;
+		size = s->size;
+		n = s->n;
+		atomic_store_explicit(&s->ready, p->orders, memory_order_release);
+		if (what == END)
+			return;
+		for (uint64_t i = 0; i < n; i++) {
+			if (what == LINE) {
+				until(&s->turn, 2 * i + 1);
+				atomic_store_explicit(&s->turn, 2 * i + 2, memory_order_release);
+				continue;
+			}
+			take(p, kind, size);
+			if (what == BOUNCE)
+				give(p, kind, size);
+		}
+		if (what == STREAM)
+			give(p, kind, size);
+	}
+}
+
+/* The leading end ---------------------------------------------------------------------- */
+
+static void order(struct perf *p, enum what what, enum kind kind, uint32_t size, uint64_t n)
+{
+	struct shared *s = p->shared;
+
+	s->what = what;
+	s->kind = kind;
+	s->size = size;
+	s->n = n;
+	atomic_store(&s->turn, 0);
+	atomic_store_explicit(&s->order, ++p->orders, memory_order_release);
+	until(&s->ready, p->orders);
+}
+
+double ends_run(struct perf *p, enum what what, enum kind kind, uint32_t size, uint64_t n)
+{
+	struct shared *s = p->shared;
+	double start;
+
+	order(p, what, kind, size, n);
+	start = bench_now();
+	for (uint64_t i = 0; i < n; i++) {
+		if (what == LINE) {
+			atomic_store_explicit(&s->turn, 2 * i + 1, memory_order_release);
+			until(&s->turn, 2 * i + 2);
+			continue;
+		}
+		give(p, kind, size);
+		if (what == BOUNCE)
+			take(p, kind, size);
+	}
+	if (what == STREAM)
+		take(p, kind, size);
+	return bench_now() - start;
+}
+
+void ends_stop(struct perf *p)
+{
+	int status = 0;
+
+	order(p, END, MESSAGE, 0, 0);
+	if (waitpid(other_end, &status, 0) == other_end)
+		other_end = 0;
+	if (status)
+		bench_fail("the other end failed");
+}
+
+/* Both ends --------------------------------------------------------------------------- */
+
+void ends_start(struct perf *p, bool no_bind)
+{
+	split(p, no_bind);
+	start_node(p);
+}
+
+void ends_finish(void)
+{
+	mcapi_status_t st;
+
+	mcapi_finalize(&st);
+	check("mcapi_finalize", st);
+}
