@@ -20,13 +20,19 @@ static struct {
 static char *others[4096];
 static unsigned upcalls, nothers;
 
+/* Reads all of it: a sanitizer would see bytes that are not there. */
+static volatile char sum;
+
+static void look_at(const char *data, int len)
+{
+	for (int i = 0; i < len; i++)
+		sum = (char)(sum ^ data[i]);
+}
+
 static int upcall(void *data, int size, int len)
 {
-	volatile char sum = 0;
-
 	FUZZ_MUST(data && len >= 0 && size >= len);
-	for (int i = 0; i < len; i++)
-		sum ^= ((char *)data)[i];
+	look_at(data, len);
 	if (++upcalls % 3)
 		return 0;
 	pan_free(data);
@@ -120,10 +126,8 @@ static void look(unsigned i)
 		if (over) {
 			int size, len;
 			char *data = pan_mp_finish_receive(t, &size, &len);
-			volatile char sum = 0;
 
-			for (int k = 0; k < len; k++)
-				sum ^= data[k];
+			look_at(data, len);
 			pan_free(data);
 		}
 	} else if (tickets[i].external) {
