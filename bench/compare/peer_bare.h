@@ -46,7 +46,8 @@ static inline void peer_send(int to, const void *buf, size_t len, uint32_t tag)
 	(void)tag;
 	while (atomic_load(&boxes[to].full))
 		launch_yield();
-	memcpy(&boxes[to].word, buf, len);
+	if (len)
+		memcpy(&boxes[to].word, buf, len);
 	atomic_store(&boxes[to].full, true);
 }
 
@@ -56,6 +57,7 @@ static inline void peer_recv(int from, void *buf, size_t len, uint32_t tag)
 	(void)tag;
 	while (!atomic_load(&boxes[rank].full))
 		launch_yield();
-	memcpy(buf, &boxes[rank].word, len);
+	if (len)
+		memcpy(buf, &boxes[rank].word, len);
 	atomic_store(&boxes[rank].full, false);
 }

@@ -40,12 +40,10 @@ mx_error_handler_t mx_set_error_handler(mx_error_handler_t handler)
 	return old ? old : initial();
 }
 
-mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_return_t code)
+static mx_return_t report(mx_error_handler_t handler, const char *function, mx_return_t code)
 {
 	char message[256];
 
-	if (code == MX_BAD_ENDPOINT && !tw_mx_ready())
-		code = MX_NOT_INITIALIZED;
 	if (!handler)
 		handler = atomic_load(&current);
 	if (!handler)
@@ -54,12 +52,20 @@ mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_retu
 	return handler(message, code);
 }
 
+mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_return_t code)
+{
+	if (code == MX_BAD_ENDPOINT && !tw_mx_ready())
+		code = MX_NOT_INITIALIZED;
+	return report(handler, function, code);
+}
+
 mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t code)
 {
 	mx_error_handler_t handler = (mx_error_handler_t)ep->error_handler;
 
+	/* Whoever was inside knew an endpoint, even if the library has ended meanwhile. */
 	tw_leave(ep);
-	return tw_mx_fail(handler, function, code);
+	return report(handler, function, code);
 }
 
 mx_return_t tw_mx_code(enum tw_err err)
