@@ -406,5 +406,6 @@ int main(int argc, char **argv)
 		lead(&b, &o, &others);
 	else
 		follow(&b, &others, o.max);
+	free(others.reqs);
 	return 0;
 }
