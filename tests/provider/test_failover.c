@@ -51,14 +51,15 @@ static enum tw_err net_open(struct net *n, const struct tw_fabric_host *host, vo
 	return n->of->open(&h, instance);
 }
 
-static enum tw_err net_send(struct net *n, void *path, const void *data, uint32_t len, void *cookie)
+static enum tw_err net_send(struct net *n, void *path, const void *data, uint32_t len, bool more,
+			    void *cookie)
 {
 	if (n->cut == REFUSES)
 		return TW_ELOST;
 	if (n->cut == SWALLOWS)
 		return TW_OK;
 	n->carried++;
-	return n->of->send(path, data, len, cookie);
+	return n->of->send(path, data, len, more, cookie);
 }
 
 /* The operations do not say whose they are. */
@@ -67,9 +68,10 @@ static enum tw_err net_send(struct net *n, void *path, const void *data, uint32_
 	{                                                                                          \
 		return net_open(&nets[n], host, instance);                                         \
 	}                                                                                          \
-	static enum tw_err send##n(void *path, const void *data, uint32_t len, void *cookie)       \
+	static enum tw_err send##n(void *path, const void *data, uint32_t len, bool more,          \
+				   void *cookie)                                                   \
 	{                                                                                          \
-		return net_send(&nets[n], path, data, len, cookie);                                \
+		return net_send(&nets[n], path, data, len, more, cookie);                          \
 	}                                                                                          \
 	static enum tw_err get##n(void *path, const struct iovec *iov, unsigned niov,              \
 				  uint64_t address, const void *key, uint32_t len, void *cookie)   \
