@@ -259,10 +259,9 @@ static void resumed(struct tw_rp_link *l, const struct tw_rp_talk *t)
 		tw_rp_path_drop(l);
 	if (!l->resuming)
 		return;
-	if (tw_rp_chosen(l, t) != TW_OK) {
-		l->resuming = false;
+	/* Our offers are gone when their fabric was closed: asks again in time. */
+	if (tw_rp_chosen(l, t) != TW_OK)
 		return;
-	}
 	tw_rp_acked(l, t->expected);
 	probe(l);
 }

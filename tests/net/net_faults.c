@@ -191,7 +191,8 @@ static void dying(enum death how)
 	mx_status_t st;
 	char cmd[200];
 
-	if (how == VANISH && !getenv("TWT_WIRE"))
+	/* Where both sides are of one host, it does not vanish with a wire. */
+	if (how == VANISH && (!getenv("TWT_WIRE") || !getenv("TWT_NETNS")))
 		return;
 	what = how == KILL ? "a killed peer" : "a vanished host";
 	twt_spawn(&c, idler, NULL);
