@@ -118,7 +118,7 @@ static void needs_one_host(void)
 		cr_skip_test("the processes must be on one host");
 }
 
-#define TRIES 200
+#define TRIES 2000
 #define ENOUGH 5
 
 /* Whether it was split depends on how well both were scheduled. */
