@@ -204,6 +204,13 @@ static inline void tw_req_forget(struct tw_req *r)
 
 /* Sends to an address; the request ends at once if that leads nowhere. */
 void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
+/*
+ * The same where the message can leave at once: it leaves before its request is
+ * made, since the other side waits for the one and nobody for the other. NULL:
+ * nothing was done.
+ */
+struct tw_req *tw_send_now(struct tw_ep *ep, char *data, uint32_t len, uint64_t match,
+			   struct tw_addr to);
 /* Sends on what waits; whether anything moved. */
 bool tw_send_flush(struct tw_peer *p);
 /* The credits that the next packet to a peer returns. */

@@ -85,6 +85,7 @@ static void lay_out(struct raw *r, uint32_t nslots, uint32_t nbytes, bool first)
 	r->size = 2 * one;
 	tw_ring_tx_init(&r->tx, first ? a : b, nslots, nbytes);
 	tw_ring_rx_init(&r->rx, first ? b : a, nslots, nbytes);
+	tw_ring_pair(&r->tx, &r->rx, first);
 }
 
 static void begin(struct raw *r)
