@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MR_MAGIC 0x6d726170u
-#define TW_MR_VERSION 4u
+#define TW_MR_VERSION 5u
 #define TW_MR_PROCS 1024u
 #define TW_MR_BUCKETS 4096u
 #define TW_MR_EVENTS 5u
@@ -65,8 +65,8 @@ _Static_assert(sizeof(struct tw_mr_obj) == 32, "wire format");
 
 struct tw_mr_mutex {
 	struct tw_mr_obj obj;
-	_Atomic(uint32_t) word; /* owner and TW_MR_WAITERS */
-	_Atomic(uint32_t) depth;
+	_Atomic(uint32_t) word;	   /* owner and TW_MR_WAITERS */
+	_Atomic(uint32_t) depth;   /* of its recursion, 0 when free */
 	_Atomic(uint64_t) locking; /* counts, for keys */
 	uint8_t unused[16];
 } tw_aligned_line;
