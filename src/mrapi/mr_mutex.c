@@ -3,9 +3,19 @@
  * MRAPI 4.3.1: mutexes. The lock word names the holder; taking it is one compare
  * and swap. The handle is looked at after it, so that a line that another core
  * has travels once: if the slot is not this mutex any more, the lock goes back.
+ *
+ * Giving it back is a plain store, then a look at the sleepers: whoever is going to
+ * sleep is counted, runs a barrier that reaches all members (barrier.h), and looks
+ * again. Whoever sees a count takes one off it, and only then bumps seq and wakes:
+ * a sleeper has read seq before it was counted, so that it does not sleep on when it
+ * was its own count that was taken. A count too many wakes nobody, once; so sleepers
+ * that time out or die leave theirs. tests/model/mutex.pml proves it.
+ *
+ * The lock is not handed over: whoever comes first gets it, often its last holder.
  */
 #include <limits.h>
 
+#include "base/barrier.h"
 #include "mrapi/mr.h"
 
 static inline struct tw_mr_mutex *mutex_in(mrapi_mutex_hndl_t handle)
@@ -28,16 +38,29 @@ static inline mrapi_key_t make_key(uint64_t locking, uint32_t depth)
 
 #define MAX_DEPTH 0xffffu
 
-/* Sleepers are few; what is not needed without them stays out of the way. */
+static void poke(struct tw_mr_mutex *m, int n)
+{
+	atomic_fetch_add(&m->seq, 1);
+	tw_futex_wake(&m->seq, n);
+}
+
 static tw_noinline void wake_one(struct tw_mr_mutex *m)
 {
-	tw_futex_wake(&m->word, 1);
+	uint32_t n = atomic_load(&m->sleepers);
+
+	while (n > 0 && !atomic_compare_exchange_weak(&m->sleepers, &n, n - 1))
+		;
+	if (n > 0)
+		poke(m, 1);
 }
 
 static inline void release(struct tw_mr_mutex *m)
 {
-	if (tw_unlikely(atomic_exchange_explicit(&m->word, 0, memory_order_release) &
-			TW_MR_WAITERS))
+	atomic_store_explicit(&m->word, 0, memory_order_release);
+	if (tw_unlikely(atomic_load_explicit(&tw_mr.seg->fenced, memory_order_relaxed)))
+		atomic_thread_fence(memory_order_seq_cst);
+	tw_barrier_compiler();
+	if (tw_unlikely(atomic_load_explicit(&m->sleepers, memory_order_relaxed)))
 		wake_one(m);
 }
 
@@ -51,7 +74,7 @@ static inline bool take(struct tw_mr_mutex *m, uint32_t me)
 
 static inline bool held_by(struct tw_mr_mutex *m, uint32_t me)
 {
-	return (atomic_load_explicit(&m->word, memory_order_relaxed) & TW_MR_OWNER) == me;
+	return atomic_load_explicit(&m->word, memory_order_relaxed) == me;
 }
 
 static inline void note_locking(struct tw_mr_mutex *m, mrapi_key_t *key)
@@ -81,20 +104,33 @@ static mrapi_status_t lock_again(struct tw_mr_mutex *m, mrapi_key_t *key)
 	return MRAPI_SUCCESS;
 }
 
+/* Sleeps while somebody has it. */
+static mrapi_status_t sleep_for(struct tw_mr_mutex *m, struct tw_mr_wait *w)
+{
+	uint32_t seq = atomic_load(&m->seq);
+	mrapi_status_t status;
+
+	atomic_store_explicit(&m->obj.contended, 1, memory_order_relaxed);
+	atomic_fetch_add(&m->sleepers, 1);
+	tw_barrier_hosts();
+	if (!atomic_load(&m->word))
+		return MRAPI_SUCCESS;
+	status = tw_mr_sleep(w, &m->seq, seq);
+	/* A wake-up that was meant for us goes on to another. */
+	if (status != MRAPI_SUCCESS)
+		poke(m, 1);
+	return status;
+}
+
 /* Whether the mutex was got, or why it will not be. */
 static mrapi_status_t wait_for(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
 			       struct tw_mr_wait *w)
 {
-	uint32_t keep = 0;
+	mrapi_status_t status = MRAPI_SUCCESS;
 
-	for (;;) {
-		uint32_t word = atomic_load_explicit(&m->word, memory_order_relaxed);
-		mrapi_status_t status;
-
-		if (!(word & TW_MR_OWNER)) {
-			if (atomic_compare_exchange_weak_explicit(
-				    &m->word, &word, me | keep | (word & TW_MR_WAITERS),
-				    memory_order_acquire, memory_order_relaxed))
+	while (status == MRAPI_SUCCESS) {
+		if (!atomic_load_explicit(&m->word, memory_order_relaxed)) {
+			if (take(m, me))
 				return MRAPI_SUCCESS;
 			continue;
 		}
@@ -104,18 +140,10 @@ static mrapi_status_t wait_for(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle,
 			continue;
 		if (w->timeout == 0)
 			return MRAPI_TIMEOUT;
-		atomic_store_explicit(&m->obj.contended, 1, memory_order_relaxed);
-		if (!(word & TW_MR_WAITERS) &&
-		    !atomic_compare_exchange_weak(&m->word, &word, word | TW_MR_WAITERS))
-			continue;
-		status = tw_mr_sleep(w, &m->word, word | TW_MR_WAITERS);
-		if (status != MRAPI_SUCCESS) {
-			/* A wake-up that was meant for us goes on to another. */
-			tw_futex_wake(&m->word, 1);
-			return status;
-		}
-		keep = TW_MR_WAITERS; /* others may sleep, too */
+		status = sleep_for(m, w);
+		w->spins = 0;
 	}
+	return status;
 }
 
 static mrapi_status_t lock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, mrapi_timeout_t timeout)
@@ -240,13 +268,13 @@ static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
 		return MRAPI_ERR_MUTEX_LOCKED;
 	tw_mr_table_free(TW_MR_MUTEX, o);
 	atomic_store(&m->word, 0);
-	tw_futex_wake(&m->word, INT_MAX);
+	poke(m, INT_MAX);
 	return MRAPI_SUCCESS;
 }
 
 void tw_mr_mutex_drop(struct tw_mr_mutex *m, uint32_t node)
 {
-	if ((atomic_load(&m->word) & TW_MR_OWNER) != node)
+	if (atomic_load(&m->word) != node)
 		return;
 	atomic_store(&m->depth, 0);
 	release(m);
@@ -255,7 +283,7 @@ void tw_mr_mutex_drop(struct tw_mr_mutex *m, uint32_t node)
 void tw_mr_mutex_rouse(struct tw_mr_mutex *m)
 {
 	if (atomic_load(&m->obj.contended))
-		tw_futex_wake(&m->word, INT_MAX);
+		poke(m, INT_MAX);
 }
 
 mrapi_mutex_hndl_t mrapi_mutex_create(mrapi_mutex_id_t mutex_id,
