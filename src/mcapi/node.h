@@ -136,6 +136,7 @@ struct tw_mc_peer {
 	struct tw_addr addr;
 	struct tw_list out;   /* controls to be sent */
 	struct tw_list dirty; /* on node->dirty if something is to be done */
+	struct tw_list late;  /* announced controls and scalars, and those behind them */
 	struct tw_op connected;
 };
 
@@ -286,6 +287,17 @@ void tw_queue_serve_msgs(struct tw_node *n, struct tw_endp *e);
 void tw_queue_drop(struct tw_node *n, struct tw_endp *e, struct tw_list *l);
 /* Receives an announcement into nothing. */
 void tw_queue_refuse(struct tw_node *n, struct tw_umsg *u);
+/*
+ * Begins to fetch announced data: what goes into a queue in its place, or NULL. It
+ * is whole when then() is called; or lost, and then() takes it out of the queue.
+ */
+struct tw_umsg *tw_queue_fetch(struct tw_node *n, struct tw_umsg *u,
+			       void (*then)(struct tw_node *, void *whose, struct tw_umsg *lost),
+			       void *whose);
+/* Takes it out of its queue: nobody wants it. */
+void tw_queue_forget(struct tw_node *n, struct tw_umsg *u);
+/* The same for a whole queue when the engine is gone. */
+void tw_queue_scrap(struct tw_list *l);
 /* Packets in the program's hands. */
 bool tw_lend(struct tw_node *n, struct tw_umsg *u);
 struct tw_umsg *tw_lent_take(struct tw_node *n, const void *buffer);

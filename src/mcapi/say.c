@@ -225,6 +225,7 @@ void tw_mc_peers_init(struct tw_node *n)
 		peer->state = TW_MC_AWAY;
 		tw_list_init(&peer->out);
 		tw_list_init(&peer->dirty);
+		tw_list_init(&peer->late);
 		peer->connected.done = connected;
 	}
 }
@@ -241,8 +242,10 @@ static void burn(struct tw_list *letters)
 
 void tw_mc_peers_fini(struct tw_node *n)
 {
-	for (unsigned i = 0; i < TW_MAX_NODES; i++)
+	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
 		burn(&n->peers[i].out);
+		tw_queue_scrap(&n->peers[i].late);
+	}
 	burn(&n->local);
 }
 
