@@ -28,7 +28,8 @@ _Static_assert(MCAPI_MAX_NODES == TW_MAX_NODES, "one limit");
 #define TW_MC_FILTER 0x4d434150 /* keeps programs of other interfaces away */
 #define TW_MC_PRIOS MCAPI_MAX_NO_PRIORITIES
 #define TW_MC_BUFFERS 128  /* MCAPI_ATTR_NO_BUFFERS at first */
-#define TW_MC_SYNC_MS 1000 /* a call that needs another node's answer gives up */
+/* A call that needs another node's answer gives up: only a node that is stopped takes so long. */
+#define TW_MC_SYNC_MS 10000
 
 struct tw_node;
 
@@ -224,7 +225,7 @@ void tw_told(struct tw_node *n, const struct tw_say *say);
 void tw_peer_flush(struct tw_node *n, struct tw_mc_peer *peer);
 /* A node is gone: nobody waits for its answers any more. */
 void tw_asks_lost(struct tw_node *n, uint32_t node);
-/* Waits for the other node's connection; whether it is there. */
+/* Waits for the other node's connection, which has a time limit; whether it is there. */
 bool tw_mc_reach(struct tw_node *n, uint32_t node);
 void tw_mc_peers_init(struct tw_node *n);
 void tw_mc_peers_fini(struct tw_node *n);

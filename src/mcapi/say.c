@@ -213,7 +213,7 @@ bool tw_mc_reach(struct tw_node *n, uint32_t node)
 		reach(n, peer);
 	tw_mc_attend(n->ep);
 	if (peer->state == TW_MC_CONNECTING)
-		tw_mc_wait(n, settled, peer, TW_MC_SYNC_MS);
+		tw_mc_wait(n, settled, peer, -1);
 	return peer->state == TW_MC_HERE;
 }
 
