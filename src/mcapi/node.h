@@ -180,7 +180,7 @@ static inline struct tw_node *tw_mc_self(void)
 }
 
 /* Locks the caller's node; NULL if there is none. */
-static inline struct tw_ep *tw_mc_enter(struct tw_node **node)
+tw_shared struct tw_ep *tw_mc_enter(struct tw_node **node)
 {
 	struct tw_node *n = tw_mc_self();
 
@@ -191,7 +191,7 @@ static inline struct tw_ep *tw_mc_enter(struct tw_node **node)
 }
 
 /* The same at the head of a call, whose status is `none' if there is no node. */
-static inline struct tw_ep *tw_mc_begin(struct tw_node **node, mcapi_status_t *status,
+tw_shared struct tw_ep *tw_mc_begin(struct tw_node **node, mcapi_status_t *status,
 					mcapi_status_t none)
 {
 	if (tw_unlikely(!status))
@@ -203,7 +203,7 @@ static inline struct tw_ep *tw_mc_begin(struct tw_node **node, mcapi_status_t *s
 void tw_mc_attend(struct tw_ep *ep);
 
 /* Says what is to be said, then unlocks. */
-static inline void tw_mc_leave(struct tw_ep *ep)
+tw_shared void tw_mc_leave(struct tw_ep *ep)
 {
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
 		tw_mc_attend(ep);
@@ -237,13 +237,28 @@ extern const struct tw_taker tw_mc_taker;
 /* endp.c ------------------------------------------------------------------- */
 
 /* An endpoint of this node, or NULL. */
-static inline struct tw_endp *tw_endp_find(const struct tw_node *n, mcapi_endpoint_t e)
+tw_shared struct tw_endp *tw_endp_find(const struct tw_node *n, mcapi_endpoint_t e)
 {
 	struct tw_endp **low = n->ports[(e >> 8) & 255];
 
 	if (tw_unlikely(tw_node_of(e) != n->number || !low))
 		return NULL;
 	return low[e & 255];
+}
+
+/*
+ * At the head of a call about an endpoint of the caller's node: locks. Without it
+ * nothing is locked, and the status is MCAPI_ENOT_ENDP.
+ */
+tw_shared struct tw_endp *tw_endp_begin(struct tw_node **n, mcapi_endpoint_t endpoint,
+					mcapi_status_t *status)
+{
+	struct tw_ep *ep = tw_mc_begin(n, status, MCAPI_ENOT_ENDP);
+	struct tw_endp *e = ep ? tw_endp_find(*n, endpoint) : NULL;
+
+	if (tw_unlikely(ep && !e))
+		tw_mc_leave(ep);
+	return e;
 }
 
 /* Calls fn for every endpoint. */
