@@ -263,8 +263,11 @@ void tw_queue_serve_packets(struct tw_node *n, struct tw_endp *e)
 	while (!tw_list_empty(&e->packet_recvs) && (u = tw_queue_next_packet(e))) {
 		struct tw_mreq *m = tw_list_first(&e->packet_recvs, struct tw_mreq, link);
 
-		if (!tw_lend(n, u))
-			return;
+		/* The packet stays for a receive in better times. */
+		if (!tw_lend(n, u)) {
+			tw_mreq_done(n, m, MCAPI_ENO_BUFFER, 0);
+			continue;
+		}
 		tw_queue_take(n, e, u);
 		*m->packet = u->data;
 		tw_mreq_done(n, m, MCAPI_SUCCESS, u->len);
