@@ -180,5 +180,8 @@ void mct_chan(struct mct_chan *c, const struct mct_kind *k);
 void mct_chan_reopen(struct mct_chan *c);
 void mct_chan_close(struct mct_chan *c);
 void mct_chan_end(struct mct_chan *c);
+/* A channel between nodes 0 and 1: node 0 receives on its port 1 what node 1 sends. */
+uint32_t mct_open_between(struct mct_me *me, const struct mct_kind *k);
+void mct_close_between(struct mct_me *me, const struct mct_kind *k, uint32_t h);
 
 #endif /* MCAPIT_H */
