@@ -136,8 +136,10 @@ static void called(struct tw_vb *v, const struct event *e)
 		if (rdma_accept(p->id, &param) == 0)
 			return;
 	}
+	/* Who called may have hung up already, and will call again; if not, this tells him. */
+	v->host.log(TW_LOG_DEBUG, "verbs: cannot accept: %s", strerror(errno));
 	rdma_reject(p->id, NULL, 0);
-	tw_vb_path_down(p, "cannot accept");
+	tw_vb_path_anew(p);
 }
 
 static bool greeted(const struct tw_vb_path *p, const struct event *e)
