@@ -6,8 +6,11 @@
 
 #include "providers/ofi/ofi.h"
 
-/* Networks with hardware of their own, which libfabric reaches without IP addresses. */
-static const char *const fast[] = {"cxi", "efa", "opx", "psm2", "verbs;ofi_rxm"};
+/*
+ * Networks with hardware of their own, which libfabric reaches without IP addresses.
+ * Not its verbs: Tagwire has its own, and where that fails this is to work.
+ */
+static const char *const fast[] = {"cxi", "efa", "opx", "psm2"};
 #define USUAL "tcp;ofi_rxm"
 
 static void hint(struct fi_info *h, uint64_t caps)

@@ -317,8 +317,11 @@ static void missing(struct tw_rp_link *l)
 	tw_rp_say(l, TW_RP_STATUS, TW_AGAIN);
 }
 
-static void malformed(struct tw_rp_link *l)
+static void malformed(struct tw_rp_link *l, const struct tw_rp_wire *w, uint32_t len)
 {
+	tw_log(TW_LOG_WARN, "endpoint %u sent nonsense: %016llx %016llx, %u bytes",
+	       l->other.endpoint_id, (unsigned long long)w->hdr.what,
+	       (unsigned long long)w->hdr.match, len);
 	l->ep->host->counters[TW_C_BAD_PACKET]++;
 	tw_rp_say(l, TW_RP_BYE, TW_EPROTO);
 	tw_rp_link_fail(l, TW_EPROTO);
@@ -348,7 +351,7 @@ static bool data(struct tw_rp_link *l, const struct tw_rp_wire *w, const void *p
 	if (err == TW_AGAIN)
 		return false;
 	if (err != TW_OK) {
-		malformed(l);
+		malformed(l, w, len);
 		return true;
 	}
 	l->expected++;

@@ -332,6 +332,12 @@ void tw_rp_dial_next(struct tw_rp_link *l)
 	refused(l, TW_ECLOSED);
 }
 
+void tw_rp_dial_same(struct tw_rp_link *l)
+{
+	l->port_try--;
+	tw_rp_dial_next(l);
+}
+
 void tw_rp_lost(struct tw_rp_link *l, enum tw_err why)
 {
 	tw_rp_hang_up(l);
