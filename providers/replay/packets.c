@@ -166,6 +166,7 @@ enum tw_err tw_rp_send(struct tw_rp_link *l, enum tw_send_class cls, struct tw_h
 		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
+	l->ep->host->counters[TW_C_COPIED] += len;
 	if (tw_list_empty(&l->kept)) {
 		l->progress = tw_clock();
 		tw_rp_timer(l->ep, l->progress + tw_clock_us(TW_RP_STATUS_US));

@@ -62,6 +62,7 @@ static bool open_fabric(struct tw_rp_fabric *f)
 	struct tw_fabric_host to = {.owner = f,
 				    .settings = &tw_settings,
 				    .log = tw_log,
+				    .copied = &host->counters[TW_C_COPIED],
 				    .packet = tw_rp_packet,
 				    .sent = tw_rp_sent,
 				    .ended = tw_rp_ended,

@@ -29,9 +29,9 @@
 #endif
 
 /* Milliseconds that anything may take; it should take far less. */
-#define MCT_LONG 15000
+#define MCT_LONG (15000 * (int)twt_slow())
 /* Seconds for what a child or a thread does, and for a whole test. */
-#define MCT_CHILD 60
+#define MCT_CHILD (60 * (int)twt_slow())
 #define MCT_TIMEOUT 180
 
 /* Where calls of this thread leave their status. */
