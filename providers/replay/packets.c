@@ -34,8 +34,7 @@ static struct tw_rp_packet *slab_packet(struct slab *s, unsigned i)
 static bool add_slab(struct tw_rp_ep *ep, bool big)
 {
 	unsigned n = big ? SLAB_BIG : SLAB_SMALL;
-	struct slab *s = aligned_alloc(TW_LINE,
-				       sizeof(*s) + n * packet_size(big, TW_RP_PAYLOAD));
+	struct slab *s = aligned_alloc(TW_LINE, sizeof(*s) + n * packet_size(big, TW_RP_PAYLOAD));
 
 	if (!s)
 		return false;
@@ -221,10 +220,20 @@ void tw_rp_send_plain(struct tw_rp_link *l, enum tw_rp_kind kind)
 	send_plain(l, kind);
 }
 
+/*
+ * To somebody who has hung up not along the path: where he is gone the system
+ * answers by breaking it, and what he had sent before would be lost with it.
+ */
 void tw_rp_send_ack(struct tw_rp_link *l)
 {
-	if (l->bound)
+	if (!l->bound)
+		return;
+	if (l->state == TW_RP_UP && l->sock >= 0 && !l->dialing && tw_rp_sock_alive(l)) {
 		send_plain(l, TW_RP_ACK);
+	} else {
+		l->unacked = 0;
+		tw_rp_say(l, TW_RP_STATUS, TW_OK);
+	}
 }
 
 void tw_rp_flush(struct tw_rp_link *l)

@@ -262,13 +262,18 @@ static void resumed(struct tw_rp_link *l, const struct tw_rp_talk *t)
 	/* To what was asked before: those offers are gone. */
 	if (t->round != l->round)
 		return;
-	if (!l->resuming || l->path)
+	/* We have agreed on another path by now, which the other side has left. */
+	if (!l->resuming) {
+		tw_rp_path_broken(l);
+		return;
+	}
+	/* Our offers are gone when their fabric was closed: once more. */
+	if (tw_rp_chosen(l, t) != TW_OK) {
 		tw_rp_path_drop(l);
-	if (!l->resuming)
+		l->deadline = tw_clock() + tw_clock_us(TW_RP_PROBE_US);
+		tw_rp_timer(l->ep, l->deadline);
 		return;
-	/* Our offers are gone when their fabric was closed: asks again in time. */
-	if (tw_rp_chosen(l, t) != TW_OK)
-		return;
+	}
 	tw_rp_acked(l, t->expected);
 	probe(l);
 }

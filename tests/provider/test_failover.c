@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two networks at once, and the one in use fails: nothing is lost, nothing
- * comes twice, all in order. The networks are providers of libfabric, or lossy;
+ * comes twice, all in order. The networks are providers of libfabric, tcp, or lossy;
  * each is wrapped so that it can be cut.
  */
 #include <stdio.h>
@@ -90,14 +90,15 @@ NET(1)
 
 static void add(unsigned i, const char *name, const char *provider)
 {
-	const struct tw_fabric *ofi[TW_RP_FABRICS];
+	const struct tw_fabric *found[TW_RP_FABRICS];
+	const char *module = strcmp(provider, "tcp") == 0 ? "tcp" : "ofi";
 	struct net *n = &nets[i];
 
 	n->provider = provider;
 	n->of = &lossy;
 	if (strcmp(provider, "lossy") != 0) {
-		cr_assert_eq(tw_fabric_list("ofi", ofi), 1u, "no libfabric module");
-		n->of = ofi[0];
+		cr_assert_eq(tw_fabric_list(module, found), 1u, "no %s module", module);
+		n->of = found[0];
 	}
 	n->fabric = *n->of;
 	n->fabric.name = name;
@@ -158,6 +159,10 @@ static struct combination all[] = {
 	{"tcp;ofi_rxm", "udp;ofi_rxd", SWALLOWS},
 	{"tcp;ofi_rxm", "lossy", REFUSES},
 	{"lossy", "tcp;ofi_rxm", SWALLOWS},
+#endif
+#if TW_HAVE_TCP
+	{"tcp", "lossy", REFUSES},
+	{"lossy", "tcp", SWALLOWS},
 #endif
 	{"lossy", "lossy", REFUSES},
 };
