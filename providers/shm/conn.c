@@ -127,22 +127,14 @@ static struct tw_ident hello_ident(const struct tw_shm_hello *h)
 				 h->filter, h->key,	    h->window};
 }
 
-/* Both rings lie one behind the other; the initiator writes the first. */
+/* The initiator writes the first ring. */
 static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint32_t nbytes)
 {
-	size_t one = tw_ring_size(nslots, nbytes);
-	char *first = l->map, *second = first + one;
-	size_t ready = one - nbytes;
+	unsigned mine = initiator ? TW_RING_FIRST : TW_RING_SECOND;
 
-#ifdef MADV_POPULATE_WRITE
-	madvise(first, ready, MADV_POPULATE_WRITE);
-	madvise(second, ready, MADV_POPULATE_WRITE);
-#else
-	(void)ready;
-#endif
-	l->map_size = 2 * one;
-	tw_ring_tx_init(&l->tx, initiator ? first : second, nslots, nbytes);
-	tw_ring_rx_init(&l->rx, initiator ? second : first, nslots, nbytes);
+	l->map_size = tw_rings_size(nslots, nbytes);
+	tw_ring_tx_init(&l->tx, l->map, mine, nslots, nbytes);
+	tw_ring_rx_init(&l->rx, l->map, !mine, nslots, nbytes);
 	l->link.max_payload = tw_ring_max_payload(nbytes);
 }
 
@@ -220,11 +212,10 @@ static enum tw_err introduce(struct tw_shm_link *l)
 {
 	struct tw_shm_hello h;
 	uint32_t nslots = tw_settings.ring_slots, nbytes = tw_settings.ring_bytes;
-	size_t one = tw_ring_size(nslots, nbytes);
 	enum tw_err err;
 	int fds[NFDS];
 
-	err = tw_shm_segment_make(2 * one, one - nbytes, one, &fds[0], &l->map);
+	err = tw_shm_segment_make(nslots, nbytes, &fds[0], &l->map);
 	if (err != TW_OK)
 		return err;
 	lay_out(l, true, nslots, nbytes);
@@ -300,7 +291,7 @@ static enum tw_err take_rings(struct tw_shm_link *l, const struct tw_shm_hello *
 	if (h->kind != TW_SHM_CONNECT || s < 64 || s > 65536 || (s & (s - 1)) || b < 65536 ||
 	    b > 16777216 || (b & (b - 1)))
 		return TW_EPROTO;
-	err = tw_shm_segment_take(fds[0], 2 * tw_ring_size(s, b), &l->map);
+	err = tw_shm_segment_take(fds[0], tw_rings_size(s, b), &l->map);
 	if (err != TW_OK)
 		return err;
 	lay_out(l, false, s, b);

@@ -8,6 +8,11 @@
  * A slot is full when its stamp is its sequence number plus one; the stamp is
  * written last. The reader publishes how far it got in a line of its own.
  *
+ * A connection has two of them in one piece of memory: a page with the words of
+ * both, the slots of the first, of the second, the bytes of the first, of the
+ * second. Of the slots only those of one page exist at first, and again after a
+ * rest; the writer makes the others when it comes to the end of that page.
+ *
  * Either side may be hostile: each keeps its own indices in private memory,
  * reads a shared field once, and checks it before use.
  */
@@ -45,27 +50,35 @@ struct tw_ring_wants {
 	uint8_t pad[TW_LINE - 8];
 };
 
-/* The ring as it lies in memory; slots and bytes follow. */
+/* The words of a ring, two of which share a page. */
 struct tw_ring {
 	struct tw_ring_taken taken;
 	struct tw_ring_wants wants;
-	uint8_t pad[TW_PAGE - 2 * TW_LINE];
-	struct tw_slot slots[];
+	uint8_t pad[TW_PAGE / 2 - 2 * TW_LINE];
 };
-_Static_assert(offsetof(struct tw_ring, slots) == TW_PAGE, "slots start on a page");
+_Static_assert(sizeof(struct tw_ring) == TW_PAGE / 2, "two in a page");
+
+enum { TW_RING_FIRST, TW_RING_SECOND, TW_RINGS };
+
+#define TW_RING_PAGE ((uint32_t)(TW_PAGE / sizeof(struct tw_slot))) /* slots of a page */
 
 struct tw_ring_tx {
-	struct tw_ring *ring;
-	uint8_t *bytes;
-	uint32_t nslots, nbytes; /* powers of two */
+	struct tw_slot *slots;
 	uint32_t head;		 /* next slot to write */
+	uint32_t limit;		 /* a short packet below this has room, as far as is known */
+	uint32_t nslots, nbytes; /* powers of two */
 	uint32_t taken;		 /* last seen of the reader */
 	uint32_t bhead, btaken;
+	bool slots_ready; /* all pages of slots exist */
+	uint32_t edge;	  /* or else the one that ends with this slot */
 	bool bytes_ready; /* pages of the byte area exist */
+	struct tw_ring *ring;
+	uint8_t *bytes;
 };
 
 struct tw_ring_rx {
 	struct tw_ring *ring;
+	struct tw_slot *slots;
 	const uint8_t *bytes;
 	uint32_t nslots, nbytes;
 	uint32_t tail; /* next slot to read */
@@ -74,10 +87,21 @@ struct tw_ring_rx {
 	uint32_t max_payload;
 };
 
-/* Memory that a ring of that geometry takes, a multiple of a page. */
-static inline size_t tw_ring_size(uint32_t nslots, uint32_t nbytes)
+/* Where the slots and the bytes of a ring begin; those of TW_RINGS, where all end. */
+static inline size_t tw_ring_slots_at(unsigned which, uint32_t nslots)
 {
-	return sizeof(struct tw_ring) + (size_t)nslots * sizeof(struct tw_slot) + nbytes;
+	return TW_PAGE + which * (size_t)nslots * sizeof(struct tw_slot);
+}
+
+static inline size_t tw_ring_bytes_at(unsigned which, uint32_t nslots, uint32_t nbytes)
+{
+	return tw_ring_slots_at(TW_RINGS, nslots) + which * (size_t)nbytes;
+}
+
+/* Memory that two rings of that geometry take, a multiple of a page. */
+static inline size_t tw_rings_size(uint32_t nslots, uint32_t nbytes)
+{
+	return tw_ring_bytes_at(TW_RINGS, nslots, nbytes);
 }
 
 /* Longest payload of a packet: several must fit, for both sides to copy at once. */
@@ -86,16 +110,20 @@ static inline uint32_t tw_ring_max_payload(uint32_t nbytes)
 	return nbytes / 8;
 }
 
-void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, uint32_t nslots, uint32_t nbytes);
-void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, uint32_t nslots, uint32_t nbytes);
+/* Makes the pages that both rings begin with; false when memory is short. */
+bool tw_rings_make(void *mem, uint32_t nslots);
+void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t nslots,
+		     uint32_t nbytes);
+void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t nslots,
+		     uint32_t nbytes);
 
 /* Room for a packet without a payload in the byte area, as far as is known? */
 static inline bool tw_ring_room_small(const struct tw_ring_tx *tx)
 {
-	return tx->head - tx->taken + TW_RING_RESERVE < tx->nslots;
+	return (int32_t)(tx->limit - tx->head) > 0;
 }
 
-/* Room for a packet? Looks at the reader's line only when it has to. */
+/* Room for a packet? Looks at the reader's line, or makes pages, only when it has to. */
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
 /* Writes a long packet; there must be room. */
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
@@ -110,7 +138,13 @@ void tw_ring_put_end(struct tw_ring_tx *tx);
 bool tw_ring_revoke(struct tw_ring_rx *rx);
 /* All that was written has been read. */
 bool tw_ring_drained(const struct tw_ring_tx *tx);
-/* Gives the memory of the byte area back until it is used again; false while it is. */
+/* Has more memory than a ring begins with. */
+static inline bool tw_ring_grown(const struct tw_ring_tx *tx)
+{
+	return tx->bytes_ready || (tx->slots_ready && tx->nslots > TW_RING_PAGE);
+}
+
+/* Gives back the memory of bytes and slots, but for a page; false while it is in use. */
 bool tw_ring_release(struct tw_ring_tx *tx);
 
 /* Where a payload of that length goes from position pos; pos moves to its start. */
@@ -134,7 +168,7 @@ static inline uint32_t tw_ring_span(uint32_t len)
 static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
 				       uint32_t len)
 {
-	struct tw_slot *s = &tx->ring->slots[tx->head & (tx->nslots - 1)];
+	struct tw_slot *s = &tx->slots[tx->head & (tx->nslots - 1)];
 
 	s->len = len;
 	s->hdr = hdr;
@@ -145,7 +179,7 @@ static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr,
 /* The next slot, when it is full. */
 static inline struct tw_slot *tw_ring_next(struct tw_ring_rx *rx)
 {
-	struct tw_slot *s = &rx->ring->slots[rx->tail & (rx->nslots - 1)];
+	struct tw_slot *s = &rx->slots[rx->tail & (rx->nslots - 1)];
 
 	if (atomic_load_explicit(&s->stamp, memory_order_acquire) != rx->tail + 1)
 		return NULL;

@@ -149,7 +149,7 @@ static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_clas
 		tw_ring_write_small(&l->tx, hdr, niov ? iov->iov_base : NULL, len);
 	else
 		tw_ring_write_long(&l->tx, hdr, iov, niov, len);
-	if (tw_unlikely(len > TW_RING_INLINE && !l->grown))
+	if (tw_unlikely(!l->grown && tw_ring_grown(&l->tx)))
 		tw_shm_grow(l);
 	return written(l, cls);
 }

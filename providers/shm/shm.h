@@ -59,7 +59,7 @@ struct tw_shm_hello {
 _Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 
 #define TW_SHM_MAGIC 0x74776d31u /* "twm1" */
-#define TW_SHM_VERSION 3
+#define TW_SHM_VERSION 4
 
 enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
 
@@ -92,8 +92,8 @@ struct tw_shm_link {
 	const struct tw_shm_mark *mark; /* the peer's */
 	uint64_t rang;			/* its mark when we last rang, 0 never */
 	uint64_t active;		/* number of the poll that last found a packet */
-	bool grown;			/* its byte area has memory and is looked at, see links.c */
-	uint32_t rested;		/* where that area was at the last look */
+	bool grown;			/* its ring has memory to give back, see links.c */
+	uint32_t rested;		/* where that ring was at the last look */
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
@@ -132,7 +132,8 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 enum tw_err tw_shm_cred(int fd, pid_t *pid);
 
 /* segment.c */
-enum tw_err tw_shm_segment_make(size_t size, size_t ready, size_t stride, int *fd, void **map);
+/* Of both rings, with the pages that they begin with. */
+enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **map);
 enum tw_err tw_shm_segment_take(int fd, size_t size, void **map);
 enum tw_err tw_shm_mark_make(int *fd, struct tw_shm_mark **mark);
 enum tw_err tw_shm_mark_take(int fd, const struct tw_shm_mark **mark);
@@ -157,7 +158,7 @@ void tw_shm_link_mute(struct tw_shm_link *l);
 void tw_shm_link_end(struct tw_shm_link *l);
 /* The same of a peer that breaks the rules: what it may be writing is not waited for. */
 void tw_shm_link_drop(struct tw_shm_link *l);
-/* A long packet was sent: the memory that took goes when the ring has rested. */
+/* The ring has got memory (tw_ring_grown): that goes when the ring has rested. */
 void tw_shm_grow(struct tw_shm_link *l);
 /* Gives it back where it has; when to look again, or 0. */
 uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now);
