@@ -25,14 +25,6 @@ enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void 
 	return TW_ENOMEM;
 }
 
-enum tw_err tw_shm_segment_take(int fd, size_t size, void **out)
-{
-	if (!tw_sealed_sound(fd, size))
-		return TW_EPROTO;
-	*out = tw_sealed_map(fd, size, PROT_READ | PROT_WRITE);
-	return *out ? TW_OK : TW_ENOMEM;
-}
-
 enum tw_err tw_shm_mark_make(int *fd, struct tw_shm_mark **mark)
 {
 	void *p;

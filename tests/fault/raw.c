@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/sealed.h"
 
 #define SLOTS 64
 #define BYTES 65536
@@ -117,6 +118,14 @@ bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
 	return good;
 }
 
+static bool take_rings(struct raw *r, int fd)
+{
+	size_t size = tw_rings_size(r->other.nslots, r->other.nbytes);
+
+	r->map = tw_sealed_sound(fd, size) ? tw_sealed_map(fd, size, PROT_READ | PROT_WRITE) : NULL;
+	return r->map != NULL;
+}
+
 bool raw_accept(struct raw *r, int listener, const struct tw_shm_hello *hello, int ms)
 {
 	struct pollfd p = {.fd = listener, .events = POLLIN};
@@ -129,9 +138,7 @@ bool raw_accept(struct raw *r, int listener, const struct tw_shm_hello *hello, i
 		return false;
 	r->sock = tw_fd_own(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
 	good = r->sock >= 0 && receive(r, got, &n, ms) && n == 2 &&
-	       tw_shm_mark_make(&r->mark_fd, &r->mark) == TW_OK &&
-	       tw_shm_segment_take(got[0], tw_rings_size(r->other.nslots, r->other.nbytes),
-				   &r->map) == TW_OK &&
+	       tw_shm_mark_make(&r->mark_fd, &r->mark) == TW_OK && take_rings(r, got[0]) &&
 	       tw_shm_mark_take(got[1], &r->their) == TW_OK &&
 	       tw_shm_cred(r->sock, &r->victim) == TW_OK;
 	if (good) {
