@@ -16,16 +16,13 @@
 #include "base/counters.h"
 #include "base/fds.h"
 #include "base/log.h"
+#include "base/sealed.h"
 #include "base/settings.h"
 #include "providers/shm/shm.h"
 
 #define RETRY_US 1000
 #define LISTEN_AGAIN_US 100000
-#define BELLS 1024 /* read in one go, more than a socket holds */
 #define ACCEPTS 64 /* connections taken in one go */
-#define NFDS 2	   /* the rings and the mark of the initiator */
-
-static const char bell = 'b', goodbye = 'x';
 
 static int watch(struct tw_shm_ep *ep, int fd, struct tw_watch *w)
 {
@@ -34,115 +31,20 @@ static int watch(struct tw_shm_ep *ep, int fd, struct tw_watch *w)
 	return epoll_ctl(ep->host->epfd, EPOLL_CTL_ADD, fd, &ev);
 }
 
-void tw_shm_bell(struct tw_shm_link *l)
-{
-	/* A full socket holds a bell already. */
-	send(l->sock, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-	l->ep->host->counters[TW_C_BELL_RUNG]++;
-}
-
-void tw_shm_goodbye(struct tw_shm_link *l)
-{
-	send(l->sock, &goodbye, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-static enum tw_err send_hello(int sock, const struct tw_shm_hello *h, const int *fds, unsigned nfds)
-{
-	union {
-		char buf[CMSG_SPACE(NFDS * sizeof(int))];
-		struct cmsghdr align;
-	} ctl;
-	struct iovec iov = {(void *)(uintptr_t)h, sizeof(*h)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (nfds) {
-		struct cmsghdr *c = &ctl.align;
-
-		memset(&ctl, 0, sizeof(ctl));
-		m.msg_control = &ctl;
-		m.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(nfds * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
-	}
-	return sendmsg(sock, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*h) ? TW_OK
-										     : TW_ELOST;
-}
-
-/* Receives an introduction with just so many descriptors; TW_AGAIN when none is here. */
-static enum tw_err recv_hello(int sock, struct tw_shm_hello *h, int *fds, unsigned nfds)
-{
-	union {
-		char buf[CMSG_SPACE(NFDS * sizeof(int))];
-		struct cmsghdr align;
-	} ctl;
-	struct iovec iov = {h, sizeof(*h)};
-	struct msghdr m = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = &ctl,
-			   .msg_controllen = sizeof(ctl)};
-	ssize_t n = recvmsg(sock, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c;
-	unsigned got = 0;
-
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? TW_AGAIN : TW_ELOST;
-	c = CMSG_FIRSTHDR(&m);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-		got = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(fds, CMSG_DATA(c), got * sizeof(int));
-	}
-	if (n == sizeof(*h) && got == nfds && !(m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) &&
-	    h->magic == TW_SHM_MAGIC && h->version == TW_SHM_VERSION)
-		return TW_OK;
-	while (got)
-		close(fds[--got]);
-	return n == 0 ? TW_ELOST : TW_EPROTO;
-}
-
-static void fill_hello(const struct tw_shm_ep *ep, struct tw_shm_hello *h, enum tw_shm_kind kind,
-		       const struct tw_ident *me)
-{
-	*h = (struct tw_shm_hello){
-		.magic = TW_SHM_MAGIC,
-		.version = TW_SHM_VERSION,
-		.kind = (uint16_t)kind,
-		.nic_id = me->nic_id,
-		.endpoint_id = me->endpoint_id,
-		.session = me->session,
-		.filter = me->filter,
-		.key = me->key,
-		.window = me->window,
-		.nslots = tw_settings.ring_slots,
-		.nbytes = tw_settings.ring_bytes,
-		.barrier = tw_barrier_global(),
-		.cookie_at = (uint64_t)(uintptr_t)&ep->mark->cookie,
-	};
-}
-
 static struct tw_ident hello_ident(const struct tw_shm_hello *h)
 {
 	return (struct tw_ident){h->nic_id, h->endpoint_id, h->session,
 				 h->filter, h->key,	    h->window};
 }
 
-/* Both rings lie one behind the other; the initiator writes the first. */
+/* The initiator writes the first ring. */
 static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint32_t nbytes)
 {
-	size_t one = tw_ring_size(nslots, nbytes);
-	char *first = l->map, *second = first + one;
-	size_t ready = one - nbytes;
+	unsigned mine = initiator ? TW_RING_FIRST : TW_RING_SECOND;
 
-#ifdef MADV_POPULATE_WRITE
-	madvise(first, ready, MADV_POPULATE_WRITE);
-	madvise(second, ready, MADV_POPULATE_WRITE);
-#else
-	(void)ready;
-#endif
-	l->map_size = 2 * one;
-	tw_ring_tx_init(&l->tx, initiator ? first : second, nslots, nbytes);
-	tw_ring_rx_init(&l->rx, initiator ? second : first, nslots, nbytes);
+	l->map_size = tw_rings_size(nslots, nbytes);
+	tw_ring_tx_init(&l->tx, l->map, mine, nslots, nbytes);
+	tw_ring_rx_init(&l->rx, l->map, !mine, nslots, nbytes);
 	tw_ring_pair(&l->tx, &l->rx, initiator);
 	l->link.max_payload = tw_ring_max_payload(nbytes);
 }
@@ -157,38 +59,10 @@ static enum tw_err adopt(struct tw_shm_link *l, int sock)
 		return err;
 	}
 	l->sock = sock;
+	l->link.can_get = l->pid > 0;
+	l->link.by_cpu = true;
 	l->sock_watch.ready = tw_shm_conn_ready;
 	return watch(l->ep, sock, &l->sock_watch) < 0 ? TW_ENOMEM : TW_OK;
-}
-
-static void listen_bells(struct tw_shm_link *l, uint32_t events)
-{
-	char c[64];
-	ssize_t n;
-	unsigned budget = BELLS;
-	bool rang = false;
-
-	/*
-	 * A reset is told before what was sent ahead of it: read on. Not for ever,
-	 * should the peer ring without pause: what is left will be told of again.
-	 */
-	while (budget-- && ((n = recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0 ||
-			    (n < 0 && errno == ECONNRESET))) {
-		if (n == 1 && c[0] == goodbye)
-			l->closing = true;
-		else if (n > 0)
-			l->ep->host->counters[TW_C_BELL_HEARD]++;
-		rang |= n > 0;
-	}
-	/* After the last bell was taken: who rang before now may ring again. */
-	tw_shm_mark_now(l->ep);
-	if (rang)
-		tw_shm_rung(l);
-	if (l->state != TW_SHM_UP)
-		return;
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
-	    (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)))
-		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
 }
 
 /* A forked child may keep the socket open, so the process is watched as well. */
@@ -199,7 +73,7 @@ static void pid_ready(struct tw_watch *w, uint32_t events)
 	(void)events;
 	/* The socket knows whether it said goodbye, unless somebody else holds it. */
 	if (l->state == TW_SHM_UP)
-		listen_bells(l, 0);
+		tw_shm_listen_bells(l, 0);
 	if (l->state == TW_SHM_UP)
 		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
 }
@@ -213,25 +87,22 @@ static void watch_process(struct tw_shm_link *l)
 	l->pid_watch.ready = pid_ready;
 	if (l->pidfd >= 0)
 		watch(l->ep, l->pidfd, &l->pid_watch);
-	l->link.can_get = l->pid > 0;
-	l->link.by_cpu = true;
 }
 
 static enum tw_err introduce(struct tw_shm_link *l)
 {
 	struct tw_shm_hello h;
 	uint32_t nslots = tw_settings.ring_slots, nbytes = tw_settings.ring_bytes;
-	size_t one = tw_ring_size(nslots, nbytes);
 	enum tw_err err;
-	int fds[NFDS];
+	int fds[TW_SHM_NFDS];
 
-	err = tw_shm_segment_make(2 * one, one - nbytes, one, &fds[0], &l->map);
+	err = tw_shm_segment_make(nslots, nbytes, &fds[0], &l->map);
 	if (err != TW_OK)
 		return err;
 	lay_out(l, true, nslots, nbytes);
 	fds[1] = l->ep->mark_fd;
-	fill_hello(l->ep, &h, TW_SHM_CONNECT, &l->me);
-	err = send_hello(l->sock, &h, fds, 2);
+	tw_shm_hello_fill(l->ep, &h, TW_SHM_CONNECT, &l->me);
+	err = tw_shm_hello_send(l->sock, &h, fds, 2);
 	close(fds[0]);
 	l->state = TW_SHM_WAITING;
 	return err;
@@ -279,8 +150,8 @@ static void answered(struct tw_shm_link *l, const struct tw_shm_hello *h, const 
 static void await_answer(struct tw_shm_link *l)
 {
 	struct tw_shm_hello h;
-	int fds[NFDS];
-	enum tw_err err = recv_hello(l->sock, &h, fds, 1);
+	int fds[TW_SHM_NFDS];
+	enum tw_err err = tw_shm_hello_recv(l->sock, &h, fds, 1);
 
 	if (err == TW_AGAIN)
 		return;
@@ -293,19 +164,28 @@ static void await_answer(struct tw_shm_link *l)
 	l->ep->host->up->refused(&l->link, err == TW_EPROTO ? err : TW_ECLOSED);
 }
 
-static enum tw_err take_rings(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
+/* What somebody brings, before anything is done with it. */
+static enum tw_err vet(const struct tw_shm_hello *h, const int *fds)
 {
 	uint32_t s = h->nslots, b = h->nbytes;
-	enum tw_err err;
 
 	if (h->kind != TW_SHM_CONNECT || s < 64 || s > 65536 || (s & (s - 1)) || b < 65536 ||
 	    b > 16777216 || (b & (b - 1)))
 		return TW_EPROTO;
-	err = tw_shm_segment_take(fds[0], 2 * tw_ring_size(s, b), &l->map);
-	if (err != TW_OK)
-		return err;
-	lay_out(l, false, s, b);
-	return tw_shm_mark_take(fds[1], &l->mark);
+	return tw_sealed_sound(fds[0], tw_rings_size(s, b)) && tw_sealed_sound(fds[1], TW_PAGE)
+		       ? TW_OK
+		       : TW_EPROTO;
+}
+
+/* The engine wants the link: its memory, and its place in the poll set. */
+static enum tw_err enter(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
+{
+	l->map = tw_sealed_map(fds[0], tw_rings_size(h->nslots, h->nbytes), PROT_READ | PROT_WRITE);
+	if (!l->map)
+		return TW_ENOMEM;
+	lay_out(l, false, h->nslots, h->nbytes);
+	l->mark = tw_sealed_map(fds[1], TW_PAGE, PROT_READ);
+	return l->mark ? tw_shm_link_up(l) : TW_ENOMEM;
 }
 
 static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
@@ -313,36 +193,40 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 	struct tw_shm_ep *ep = l->ep;
 	struct tw_ident other = hello_ident(h), me = ep->host->self;
 	struct tw_shm_hello reply;
-	enum tw_err err = take_rings(l, h, fds);
+	enum tw_err err = vet(h, fds);
+	bool wanted = false;
 
 	l->fence = !h->barrier || !tw_barrier_global();
 	l->cookie_at = h->cookie_at;
 	ep->nhalf--;
+	/* Asked first: of two connects that cross one is refused, and costs no memory. */
 	if (err == TW_OK)
-		err = tw_shm_link_up(l);
-	if (err == TW_OK) {
-		watch_process(l);
 		err = ep->host->up->incoming(ep->host, &l->link, &other, &me);
+	if (err == TW_OK) {
+		wanted = true;
+		err = enter(l, h, fds);
 	}
-	fill_hello(ep, &reply, err == TW_OK ? TW_SHM_ACCEPT : TW_SHM_REFUSE, &me);
+	tw_shm_hello_fill(ep, &reply, err == TW_OK ? TW_SHM_ACCEPT : TW_SHM_REFUSE, &me);
 	reply.why = err;
 	/* One descriptor in every answer keeps the other side's check simple. */
-	if (send_hello(l->sock, &reply, &ep->mark_fd, 1) == TW_OK && err == TW_OK)
-		return;
+	if (tw_shm_hello_send(l->sock, &reply, &ep->mark_fd, 1) != TW_OK && err == TW_OK)
+		err = TW_ELOST;
 	if (err == TW_OK) {
-		tw_shm_link_down(l, TW_ELOST);
+		watch_process(l);
 		return;
 	}
 	tw_log(TW_LOG_INFO, "refused endpoint %u of %012llx: error %d", other.endpoint_id,
 	       (unsigned long long)other.nic_id, err);
 	tw_shm_link_end(l);
+	if (wanted)
+		ep->host->up->down(&l->link, TW_ELOST);
 }
 
 static void await_hello(struct tw_shm_link *l)
 {
 	struct tw_shm_hello h;
-	int fds[NFDS];
-	enum tw_err err = recv_hello(l->sock, &h, fds, NFDS);
+	int fds[TW_SHM_NFDS];
+	enum tw_err err = tw_shm_hello_recv(l->sock, &h, fds, TW_SHM_NFDS);
 
 	if (err == TW_AGAIN)
 		return;
@@ -368,7 +252,7 @@ void tw_shm_conn_ready(struct tw_watch *w, uint32_t events)
 		await_hello(l);
 		break;
 	case TW_SHM_UP:
-		listen_bells(l, events);
+		tw_shm_listen_bells(l, events);
 		break;
 	default:
 		break;

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "providers/shm/shm.h"
 
-#define REST_US 1000000 /* a ring without a long packet for so long rests */
+#define REST_US 1000000 /* a ring without a packet for so long rests */
 
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
 {
@@ -119,7 +119,7 @@ void tw_shm_grow(struct tw_shm_link *l)
 	struct tw_shm_ep *ep = l->ep;
 
 	l->grown = true;
-	l->rested = l->tx.bhead;
+	l->rested = l->tx.head;
 	if (!ep->rest_at) {
 		ep->rest_at = tw_clock() + tw_clock_us(REST_US);
 		ep->host->up->timer(ep->host, ep->rest_at);
@@ -129,11 +129,11 @@ void tw_shm_grow(struct tw_shm_link *l)
 /* A ring that nobody reads is left alone: looking for ever would keep us awake. */
 static bool has_rested(struct tw_shm_link *l)
 {
-	if (l->tx.bhead == l->rested) {
+	if (l->tx.head == l->rested) {
 		tw_ring_release(&l->tx);
 		return true;
 	}
-	l->rested = l->tx.bhead;
+	l->rested = l->tx.head;
 	return false;
 }
 

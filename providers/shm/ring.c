@@ -4,20 +4,66 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, uint32_t nslots, uint32_t nbytes)
+/* Pages of shared memory: a full system is an answer here and not a signal later. */
+static bool make_pages(void *at, size_t len)
 {
-	memset(tx, 0, sizeof(*tx));
-	tx->ring = mem;
-	tx->bytes = (uint8_t *)(tx->ring->slots + nslots);
-	tx->nslots = nslots;
-	tx->nbytes = nbytes;
+#ifdef MADV_POPULATE_WRITE
+	return madvise(at, len, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+#else
+	(void)at;
+	(void)len;
+	return true;
+#endif
 }
 
-void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, uint32_t nslots, uint32_t nbytes)
+bool tw_rings_make(void *mem, uint32_t nslots)
 {
+	char *first = mem;
+
+	/* The words, and beside them the first slots. */
+	return make_pages(first, 2 * TW_PAGE) &&
+	       make_pages(first + tw_ring_slots_at(TW_RING_SECOND, nslots), TW_PAGE);
+}
+
+/* How far short packets may go without a look. */
+static void set_limit(struct tw_ring_tx *tx)
+{
+	tx->limit = tx->taken + tx->nslots - TW_RING_RESERVE;
+	if (!tx->slots_ready && (int32_t)(tx->edge - tx->limit) < 0)
+		tx->limit = tx->edge;
+}
+
+/* Of the pages of slots only the one of the next packet exists. */
+static void one_page(struct tw_ring_tx *tx)
+{
+	tx->slots_ready = tx->nslots == TW_RING_PAGE;
+	tx->edge = tx->head | (TW_RING_PAGE - 1);
+	set_limit(tx);
+}
+
+void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t nslots,
+		     uint32_t nbytes)
+{
+	char *base = mem;
+
+	memset(tx, 0, sizeof(*tx));
+	tx->ring = (struct tw_ring *)mem + which;
+	tx->slots = (void *)(base + tw_ring_slots_at(which, nslots));
+	tx->bytes = (void *)(base + tw_ring_bytes_at(which, nslots, nbytes));
+	tx->nslots = nslots;
+	tx->nbytes = nbytes;
+	one_page(tx);
+}
+
+void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t nslots,
+		     uint32_t nbytes)
+{
+	char *base = mem;
+
 	memset(rx, 0, sizeof(*rx));
-	rx->ring = mem;
-	rx->bytes = (const uint8_t *)(rx->ring->slots + nslots);
+	rx->ring = (struct tw_ring *)mem + which;
+	rx->slots = (void *)(base + tw_ring_slots_at(which, nslots));
+	rx->bytes = (void *)(base + tw_ring_bytes_at(which, nslots, nbytes));
 	rx->nslots = nslots;
 	rx->nbytes = nbytes;
 	rx->max_payload = tw_ring_max_payload(nbytes);
@@ -46,6 +92,7 @@ static void look(struct tw_ring_tx *tx)
 		tx->taken = slots;
 	if (tx->bhead - bytes <= tx->bhead - tx->btaken)
 		tx->btaken = bytes;
+	set_limit(tx);
 }
 
 static bool fits(const struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
@@ -60,23 +107,30 @@ static bool fits(const struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 	return pos + tw_ring_span(len) - tx->btaken <= tx->nbytes;
 }
 
-/*
- * The byte area costs memory only once it is used. The writer makes its pages,
- * so that a full system is an answer here and not a signal later.
- */
+/* The byte area costs memory only once it is used. */
 static bool make_bytes(struct tw_ring_tx *tx)
 {
-#ifdef MADV_POPULATE_WRITE
-	if (madvise(tx->bytes, tx->nbytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL)
+	tx->bytes_ready = make_pages(tx->bytes, tx->nbytes);
+	return tx->bytes_ready;
+}
+
+/* The page in use is at its end, and who reads that looks at the next: now all of them. */
+static bool make_slots(struct tw_ring_tx *tx)
+{
+	if (!make_pages(tx->slots, tx->nslots * sizeof(struct tw_slot)))
 		return false;
-#endif
-	tx->bytes_ready = true;
+	/* When numbers begin anew, the last slot waits for the stamp 0, which new pages hold. */
+	atomic_store_explicit(&tx->slots[tx->nslots - 1].stamp, 1, memory_order_relaxed);
+	tx->slots_ready = true;
+	set_limit(tx);
 	return true;
 }
 
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
 	if (tw_unlikely(len > TW_RING_INLINE && !tx->bytes_ready) && !make_bytes(tx))
+		return false;
+	if (tw_unlikely(tx->head == tx->edge && !tx->slots_ready) && !make_slots(tx))
 		return false;
 	if (tw_likely(fits(tx, len, reserve)))
 		return true;
@@ -107,15 +161,31 @@ bool tw_ring_drained(const struct tw_ring_tx *tx)
 	return atomic_load_explicit(&tx->ring->taken.slots, memory_order_acquire) == tx->head;
 }
 
+static bool drop_pages(void *from, void *to)
+{
+	return from == to || madvise(from, (size_t)((char *)to - (char *)from), MADV_REMOVE) == 0;
+}
+
+/* The reader is at our head: it looks at that page only. */
+static bool drop_slots(struct tw_ring_tx *tx)
+{
+	struct tw_slot *kept = &tx->slots[tx->head & (tx->nslots - TW_RING_PAGE)];
+	bool dropped = drop_pages(tx->slots, kept) &&
+		       drop_pages(kept + TW_RING_PAGE, tx->slots + tx->nslots);
+
+	one_page(tx);
+	return dropped;
+}
+
 bool tw_ring_release(struct tw_ring_tx *tx)
 {
-	/* Who has published that it took a payload does not look at it again. */
-	if (!tx->bytes_ready || !tw_ring_drained(tx))
+	/* Who has published that it took a packet does not look at it again. */
+	if (!tw_ring_drained(tx))
 		return false;
-	if (madvise(tx->bytes, tx->nbytes, MADV_REMOVE) < 0)
+	if (tx->bytes_ready && !drop_pages(tx->bytes, tx->bytes + tx->nbytes))
 		return false;
 	tx->bytes_ready = false;
-	return true;
+	return !tx->slots_ready || drop_slots(tx);
 }
 
 bool tw_ring_put_begin(struct tw_ring_tx *tx)

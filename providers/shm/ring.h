@@ -8,11 +8,16 @@
  * A slot is full when its stamp is its sequence number plus one; the stamp is
  * written last. The reader publishes how far it got in a line of its own.
  *
- * The two rings of a connection share one more slot, the turn, which both sides
- * write, one after the other: who has taken a packet out of it may write the next
- * one into it, in place of the slot that was due. A question and its answer then
- * travel in a line that the processor hands over together with the right to write,
- * which takes half the time of two lines that each have one writer.
+ * A connection has two rings in one piece of memory: a page with the words of
+ * both, the slots of the first, of the second, the bytes of the first, of the
+ * second. Of the slots only those of one page exist at first, and again after a
+ * rest; the writer makes the others when it comes to the end of that page.
+ *
+ * They share one more slot, the turn, which both sides write, one after the other:
+ * who has taken a packet out of it may write the next one into it, in place of the
+ * slot that was due. A question and its answer then travel in a line that the
+ * processor hands over together with the right to write, which takes half the time
+ * of two lines that each have one writer.
  *
  * Either side may be hostile: each keeps its own indices in private memory,
  * reads a shared field once, and checks it before use.
@@ -64,32 +69,40 @@ struct tw_ring_wants {
 	uint8_t pad[TW_LINE - 8];
 };
 
-/* The ring as it lies in memory; slots and bytes follow. */
+/* The words of a ring, two of which share a page. */
 struct tw_ring {
 	struct tw_ring_taken taken;
 	struct tw_ring_wants wants;
-	uint8_t pad[TW_PAGE / 2 - 2 * TW_LINE];
-	struct tw_slot turn; /* used in one of two rings; away from its neighbours */
-	uint8_t pad1[TW_PAGE / 2 - TW_LINE];
-	struct tw_slot slots[];
+	uint8_t pad[TW_PAGE / 4 - 2 * TW_LINE];
+	struct tw_slot turn; /* of the first ring, used by both; away from its neighbours */
+	uint8_t pad1[TW_PAGE / 4 - TW_LINE];
 };
-_Static_assert(offsetof(struct tw_ring, slots) == TW_PAGE, "slots start on a page");
+_Static_assert(sizeof(struct tw_ring) == TW_PAGE / 2, "two in a page");
+
+enum { TW_RING_FIRST, TW_RING_SECOND, TW_RINGS };
+
+#define TW_RING_PAGE ((uint32_t)(TW_PAGE / sizeof(struct tw_slot))) /* slots of a page */
 
 struct tw_ring_tx {
-	struct tw_ring *ring;
-	uint8_t *bytes;
+	struct tw_slot *slots;
 	struct tw_slot *turn;	 /* while it is ours to write, else NULL */
 	struct tw_ring_rx *back; /* of the same connection */
 	uint64_t side;		 /* TW_STAMP_SECOND or 0 */
-	uint32_t nslots, nbytes; /* powers of two */
 	uint32_t head;		 /* next slot to write */
+	uint32_t limit;		 /* a short packet below this has room, as far as is known */
+	uint32_t nslots, nbytes; /* powers of two */
 	uint32_t taken;		 /* last seen of the reader */
 	uint32_t bhead, btaken;
+	bool slots_ready; /* all pages of slots exist */
+	uint32_t edge;	  /* or else the one that ends with this slot */
 	bool bytes_ready; /* pages of the byte area exist */
+	struct tw_ring *ring;
+	uint8_t *bytes;
 };
 
 struct tw_ring_rx {
 	struct tw_ring *ring;
+	struct tw_slot *slots;
 	const uint8_t *bytes;
 	struct tw_slot *turn; /* while it is the other side's, else NULL */
 	struct tw_ring_tx *back;
@@ -105,10 +118,21 @@ struct tw_ring_rx {
 	uint32_t max_payload;
 };
 
-/* Memory that a ring of that geometry takes, a multiple of a page. */
-static inline size_t tw_ring_size(uint32_t nslots, uint32_t nbytes)
+/* Where the slots and the bytes of a ring begin; those of TW_RINGS, where all end. */
+static inline size_t tw_ring_slots_at(unsigned which, uint32_t nslots)
 {
-	return sizeof(struct tw_ring) + (size_t)nslots * sizeof(struct tw_slot) + nbytes;
+	return TW_PAGE + which * (size_t)nslots * sizeof(struct tw_slot);
+}
+
+static inline size_t tw_ring_bytes_at(unsigned which, uint32_t nslots, uint32_t nbytes)
+{
+	return tw_ring_slots_at(TW_RINGS, nslots) + which * (size_t)nbytes;
+}
+
+/* Memory that two rings of that geometry take, a multiple of a page. */
+static inline size_t tw_rings_size(uint32_t nslots, uint32_t nbytes)
+{
+	return tw_ring_bytes_at(TW_RINGS, nslots, nbytes);
 }
 
 /* Longest payload of a packet: several must fit, for both sides to copy at once. */
@@ -117,18 +141,22 @@ static inline uint32_t tw_ring_max_payload(uint32_t nbytes)
 	return nbytes / 8;
 }
 
-void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, uint32_t nslots, uint32_t nbytes);
-void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, uint32_t nslots, uint32_t nbytes);
+/* Makes the pages that both rings begin with; false when memory is short. */
+bool tw_rings_make(void *mem, uint32_t nslots);
+void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t nslots,
+		     uint32_t nbytes);
+void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t nslots,
+		     uint32_t nbytes);
 /* Makes them the two rings of a connection: first is the side that has the first turn. */
 void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first);
 
 /* Room for a packet without a payload in the byte area, as far as is known? */
 static inline bool tw_ring_room_small(const struct tw_ring_tx *tx)
 {
-	return tx->head - tx->taken + TW_RING_RESERVE < tx->nslots;
+	return (int32_t)(tx->limit - tx->head) > 0;
 }
 
-/* Room for a packet? Looks at the reader's line only when it has to. */
+/* Room for a packet? Looks at the reader's line, or makes pages, only when it has to. */
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
 /* Writes a long packet; there must be room. */
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
@@ -143,7 +171,13 @@ void tw_ring_put_end(struct tw_ring_tx *tx);
 bool tw_ring_revoke(struct tw_ring_rx *rx);
 /* All that was written has been read. */
 bool tw_ring_drained(const struct tw_ring_tx *tx);
-/* Gives the memory of the byte area back until it is used again; false while it is. */
+/* Has more memory than a ring begins with. */
+static inline bool tw_ring_grown(const struct tw_ring_tx *tx)
+{
+	return tx->bytes_ready || (tx->slots_ready && tx->nslots > TW_RING_PAGE);
+}
+
+/* Gives back the memory of bytes and slots, but for a page; false while it is in use. */
 bool tw_ring_release(struct tw_ring_tx *tx);
 
 /* Where a payload of that length goes from position pos; pos moves to its start. */
@@ -182,7 +216,7 @@ static inline struct tw_slot *tw_ring_slot(struct tw_ring_tx *tx)
 	struct tw_slot *s = tx->turn;
 
 	if (!s || tw_unlikely((~tx->head & (TW_RING_RENEW - 1)) < tx->nslots))
-		return &tx->ring->slots[tx->head & (tx->nslots - 1)];
+		return &tx->slots[tx->head & (tx->nslots - 1)];
 	tx->turn = NULL;
 	tw_ring_expect(tx->back, s);
 	return s;
@@ -221,7 +255,7 @@ static inline uint64_t tw_ring_key(const struct tw_ring_rx *rx)
 /* The next slot, when it is full and not the turn. */
 static inline struct tw_slot *tw_ring_here(struct tw_ring_rx *rx)
 {
-	struct tw_slot *s = &rx->ring->slots[rx->tail & (rx->nslots - 1)];
+	struct tw_slot *s = &rx->slots[rx->tail & (rx->nslots - 1)];
 
 	return tw_slot_full(s, tw_ring_key(rx)) ? s : NULL;
 }

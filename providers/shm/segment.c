@@ -12,28 +12,17 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* The first `ready` bytes of every `stride` get their pages now. */
-enum tw_err tw_shm_segment_make(size_t size, size_t ready, size_t stride, int *fd, void **out)
+enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **out)
 {
+	size_t size = tw_rings_size(nslots, nbytes);
 	enum tw_err err = tw_sealed_make("tagwire-ring", size, TW_SEALS, fd, out);
 
-	if (err != TW_OK)
+	if (err != TW_OK || tw_rings_make(*out, nslots))
 		return err;
-	for (size_t at = 0; at < size; at += stride)
-		if (fallocate(*fd, 0, (off_t)at, (off_t)ready) < 0) {
-			munmap(*out, size);
-			close(*fd);
-			return TW_ENOMEM;
-		}
-	return TW_OK;
-}
-
-enum tw_err tw_shm_segment_take(int fd, size_t size, void **out)
-{
-	if (!tw_sealed_sound(fd, size))
-		return TW_EPROTO;
-	*out = tw_sealed_map(fd, size, PROT_READ | PROT_WRITE);
-	return *out ? TW_OK : TW_ENOMEM;
+	munmap(*out, size);
+	close(*fd);
+	*out = NULL;
+	return TW_ENOMEM;
 }
 
 enum tw_err tw_shm_mark_make(int *fd, struct tw_shm_mark **mark)

@@ -9,98 +9,11 @@
 #include "base/counters.h"
 #include "base/fds.h"
 
-#define STALE_US 40	 /* a peer that has not polled for so long idles */
-#define FULL_US 200	 /* the same, with the ring full */
-#define OWED_US 50	 /* when to look again whether it saw a packet */
-#define OWED_LATE_US 250 /* the same for a reply: its taker was waiting for it */
-#define BATCH 64u	 /* packets taken from one ring in a row */
-#define MARK_EVERY 8	 /* polls between two marks, a power of two */
-#define DENSE_US 2	 /* between two marks of a program that does nothing but poll */
-#define MARK_BATCH 8	 /* packets that are worth a mark of their own */
-
-static bool polled_since(const struct tw_shm_link *l, uint64_t since)
-{
-	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_relaxed);
-
-	return (int64_t)(polled - since) > 0;
-}
-
-bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
-{
-	return polled_since(l, tw_clock() - tw_clock_us(us));
-}
-
-static bool peer_polls(const struct tw_shm_link *l)
-{
-	return tw_shm_polled_within(l, STALE_US);
-}
-
-void tw_shm_mark_now(struct tw_shm_ep *ep)
-{
-	atomic_store_explicit(&ep->mark->polled, tw_clock(), memory_order_release);
-}
-
-/*
- * Rings, unless a bell since the peer's last poll is still on its way. Without
- * a fence that bell may just have been heard and our packet not seen with it:
- * false means look again later.
- */
-static bool ring(struct tw_shm_link *l)
-{
-	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_acquire);
-
-	if (l->rang == polled)
-		return false;
-	l->rang = polled;
-	tw_shm_bell(l);
-	return true;
-}
-
-static void owe(struct tw_shm_link *l, uint64_t now, uint64_t us)
-{
-	l->owed_head = l->tx.head;
-	l->owed_at = now;
-	if (!l->owed) {
-		l->owed = true;
-		l->ep->nowed++;
-	}
-	l->ep->host->up->timer(l->ep->host, l->owed_at + tw_clock_us(us));
-}
-
-/* Settles the debt of a link: its packet was seen, or the peer is rung. */
-static void settle(struct tw_shm_link *l)
-{
-	uint32_t taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
-	bool seen = (int32_t)(taken - l->owed_head) >= 0;
-
-	if (!seen && (peer_polls(l) || tw_clock() - l->owed_at < tw_clock_us(STALE_US)))
-		return;
-	/* By now a bell that was not heard yet will be heard after our packet. */
-	if (!seen)
-		ring(l);
-	l->owed = false;
-	l->ep->nowed--;
-}
-
-static void settle_all(struct tw_shm_ep *ep)
-{
-	for (unsigned i = 0; i < ep->nup; i++)
-		if (ep->up[i]->owed)
-			settle(ep->up[i]);
-}
-
-static uint64_t owed_us(enum tw_send_class cls)
-{
-	return tw_send_reserved(cls) ? OWED_LATE_US : OWED_US;
-}
-
-static tw_noinline void must_act(struct tw_shm_link *l, enum tw_send_class cls)
-{
-	uint64_t now = tw_clock();
-
-	if (polled_since(l, now - tw_clock_us(STALE_US)) || !ring(l))
-		owe(l, now, owed_us(cls));
-}
+#define FULL_US 200  /* a peer that has not polled for so long idles, with its ring full */
+#define BATCH 64u    /* packets taken from one ring in a row */
+#define MARK_EVERY 8 /* polls between two marks, a power of two */
+#define DENSE_US 2   /* between two marks of a program that does nothing but poll */
+#define MARK_BATCH 8 /* packets that are worth a mark of their own */
 
 static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
 {
@@ -113,9 +26,9 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 	 * way through messages need not be disturbed at once.
 	 */
 	if (tw_shm_polled_within(l, FULL_US))
-		owe(l, tw_clock(), OWED_US);
+		tw_shm_owe(l, TW_SEND_ENGINE);
 	else
-		must_act(l, TW_SEND_ENGINE);
+		tw_shm_must_act(l, TW_SEND_ENGINE);
 	return TW_AGAIN;
 }
 
@@ -128,10 +41,10 @@ static inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 	tw_barrier_compiler();
 	if (tw_unlikely(atomic_load_explicit(&l->mark->armed, memory_order_acquire))) {
 		/* Who sleeps looks again before the next sleep, but may compute first. */
-		if (!ring(l) && cls != TW_SEND_PLAIN)
-			owe(l, tw_clock(), owed_us(cls));
+		if (!tw_shm_ring(l) && cls != TW_SEND_PLAIN)
+			tw_shm_owe(l, cls);
 	} else if (tw_unlikely(cls == TW_SEND_ENGINE || cls == TW_SEND_CONTROL)) {
-		must_act(l, cls);
+		tw_shm_must_act(l, cls);
 	}
 	return TW_OK;
 }
@@ -150,7 +63,7 @@ static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_clas
 		tw_ring_write_small(&l->tx, hdr, niov ? iov->iov_base : NULL, len);
 	else
 		tw_ring_write_long(&l->tx, hdr, iov, niov, len);
-	if (tw_unlikely(len > TW_RING_INLINE && !l->grown))
+	if (tw_unlikely(!l->grown && tw_ring_grown(&l->tx)))
 		tw_shm_grow(l);
 	return written(l, cls);
 }
@@ -175,7 +88,7 @@ static void publish(struct tw_shm_link *l)
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
 	if (tw_unlikely(atomic_load_explicit(&l->rx.ring->wants.room, memory_order_relaxed)))
-		ring(l);
+		tw_shm_ring(l);
 }
 
 /* Takes in what lies in a ring; the number of packets. */
@@ -300,7 +213,7 @@ static void mark_poll(struct tw_shm_ep *ep)
 	ep->marked = now;
 	atomic_store_explicit(&ep->mark->polled, now, memory_order_release);
 	if (tw_unlikely(ep->nowed))
-		settle_all(ep);
+		tw_shm_settle(ep);
 }
 
 static unsigned do_progress(void *instance)
@@ -374,7 +287,7 @@ static bool do_polls(struct tw_link *link, uint64_t since)
 	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_relaxed);
 
-	return (int64_t)(polled - since) >= 0 && peer_polls(l);
+	return (int64_t)(polled - since) >= 0 && tw_shm_polled_within(l, TW_SHM_STALE_US);
 }
 
 static bool do_waits(struct tw_link *link)
@@ -436,8 +349,8 @@ static uint64_t do_expire(void *instance, uint64_t now)
 	uint64_t next = earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
 
 	if (ep->nowed)
-		settle_all(ep);
-	return ep->nowed ? earlier(next, now + tw_clock_us(OWED_US)) : next;
+		tw_shm_settle(ep);
+	return ep->nowed ? earlier(next, now + tw_clock_us(TW_SHM_OWED_US)) : next;
 }
 
 static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)

@@ -4,7 +4,9 @@
  *
  *   shm.c      the operations: open, close, send, get, progress, arm
  *   links.c    links and their place in the poll set
- *   conn.c     the handshake over a local socket, bells, hang-ups
+ *   conn.c     the handshake over a local socket, hang-ups
+ *   hello.c    its messages
+ *   bell.c     who is rung, and when
  *   names.c    names of sockets
  *   segment.c  sealed memory
  *   remote.c   memory of the other process
@@ -16,6 +18,7 @@
 #include <sys/types.h>
 
 #include "base/barrier.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "providers/provider.h"
 #include "providers/shm/ring.h"
@@ -24,6 +27,9 @@
 #define TW_SHM_COLD 4		 /* of the others, in turn */
 #define TW_SHM_HALF_MAX 64	 /* connections that have not introduced themselves */
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
+#define TW_SHM_STALE_US 40	 /* a peer that has not polled for so long idles */
+#define TW_SHM_OWED_US 50	 /* when to look again whether it saw a packet */
+#define TW_SHM_NFDS 2		 /* the rings and the mark of the initiator */
 
 /* Asleep: ring for any packet. A call of the program that waits has nothing else to do. */
 enum tw_shm_armed { TW_SHM_AWAKE, TW_SHM_ARMED, TW_SHM_WAITS };
@@ -92,8 +98,8 @@ struct tw_shm_link {
 	const struct tw_shm_mark *mark; /* the peer's */
 	uint64_t rang;			/* its mark when we last rang, 0 never */
 	uint64_t active;		/* number of the poll that last found a packet */
-	bool grown;			/* its byte area has memory and is looked at, see links.c */
-	uint32_t rested;		/* where that area was at the last look */
+	bool grown;			/* its ring has memory to give back, see links.c */
+	uint32_t rested;		/* where that ring was at the last look */
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
@@ -134,8 +140,8 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 enum tw_err tw_shm_cred(int fd, pid_t *pid);
 
 /* segment.c */
-enum tw_err tw_shm_segment_make(size_t size, size_t ready, size_t stride, int *fd, void **map);
-enum tw_err tw_shm_segment_take(int fd, size_t size, void **map);
+/* Of both rings, with the pages that they begin with. */
+enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **map);
 enum tw_err tw_shm_mark_make(int *fd, struct tw_shm_mark **mark);
 enum tw_err tw_shm_mark_take(int fd, const struct tw_shm_mark **mark);
 
@@ -144,10 +150,31 @@ enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep);
 enum tw_err tw_shm_conn_start(struct tw_shm_link *l);
 void tw_shm_conn_ready(struct tw_watch *w, uint32_t events);
 uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now);
-void tw_shm_bell(struct tw_shm_link *l);
-/* It rang: whoever serves us may poll once, and not come to a cold ring. */
-void tw_shm_rung(struct tw_shm_link *l);
+
+/* hello.c: with so many descriptors, just so many; TW_AGAIN when none is here. */
+void tw_shm_hello_fill(const struct tw_shm_ep *ep, struct tw_shm_hello *h, enum tw_shm_kind kind,
+		       const struct tw_ident *me);
+enum tw_err tw_shm_hello_send(int sock, const struct tw_shm_hello *h, const int *fds,
+			      unsigned nfds);
+enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fds, unsigned nfds);
+
+/* bell.c */
 void tw_shm_goodbye(struct tw_shm_link *l);
+/* Takes what lies in the socket: bells, goodbyes, a hang-up. */
+void tw_shm_listen_bells(struct tw_shm_link *l, uint32_t events);
+/* Rings, unless that was done since the peer's last poll; false: look again later. */
+bool tw_shm_ring(struct tw_shm_link *l);
+/* A packet of that class may not be seen: look again later. */
+void tw_shm_owe(struct tw_shm_link *l, enum tw_send_class cls);
+/* The peer's engine must act on a packet: rings if it idles. */
+void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls);
+/* Looks again, of all links. */
+void tw_shm_settle(struct tw_shm_ep *ep);
+/* Whether the peer has polled in the last so many microseconds. */
+bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us);
+
+/* shm.c: it rang; whoever serves us may poll once, and not come to a cold ring. */
+void tw_shm_rung(struct tw_shm_link *l);
 
 /* links.c */
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state);
@@ -159,12 +186,18 @@ void tw_shm_link_mute(struct tw_shm_link *l);
 void tw_shm_link_end(struct tw_shm_link *l);
 /* The same of a peer that breaks the rules: what it may be writing is not waited for. */
 void tw_shm_link_drop(struct tw_shm_link *l);
-/* A long packet was sent: the memory that took goes when the ring has rested. */
+/* The ring has got memory (tw_ring_grown): that goes when the ring has rested. */
 void tw_shm_grow(struct tw_shm_link *l);
 /* Gives it back where it has; when to look again, or 0. */
 uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now);
 /* Frees what was ended. */
 void tw_shm_reap(struct tw_shm_ep *ep);
+
+/* We have polled just now. */
+static inline void tw_shm_mark_now(struct tw_shm_ep *ep)
+{
+	atomic_store_explicit(&ep->mark->polled, tw_clock(), memory_order_release);
+}
 
 /* In the poll set. */
 static inline bool tw_shm_in_use(const struct tw_shm_link *l)
@@ -178,12 +211,8 @@ enum tw_err tw_shm_get(struct tw_link *link, const struct iovec *iov, unsigned n
 enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie);
 
-/* shm.c */
-void tw_shm_mark_now(struct tw_shm_ep *ep);
-/* Whether the other side still holds its end. */
+/* shm.c: whether the other side still holds its end. */
 bool tw_shm_alive(const struct tw_shm_link *l);
-/* Whether the peer has polled in the last so many microseconds. */
-bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us);
 /* Takes in what still lies in the ring, then tells the engine. */
 void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why);
 

@@ -4,6 +4,7 @@
 /* A run of tries, since the first of a kind finds the caches of another. */
 #define RUN 4
 #define TRY_EVERY (64 * RUN)
+#define LARGE 4	     /* the first class that outlasts any cache: one try says it all */
 #define TELL_EVERY 8 /* transfers of the winner, so that it does not pay for clocks */
 
 static struct tw_choose_class *class_of(struct tw_choose *c, uint32_t len)
@@ -13,6 +14,17 @@ static struct tw_choose_class *class_of(struct tw_choose *c, uint32_t len)
 	for (len >>= 16; len && i < TW_CHOOSE_CLASSES - 1; len >>= 2)
 		i++;
 	return &c->classes[i];
+}
+
+/* Tries in a row, and those of the first way besides: large memory may be new. */
+static unsigned run_of(const struct tw_choose *c, const struct tw_choose_class *k)
+{
+	return k - c->classes < LARGE ? RUN : 1;
+}
+
+static unsigned warm_up(unsigned run)
+{
+	return run == 1;
 }
 
 /* The least of the recent costs: what the way can do when nothing disturbs it. */
@@ -46,29 +58,35 @@ static enum tw_way best_of(const struct tw_choose_class *k, unsigned ways)
 	return found;
 }
 
-static bool trying(uint32_t n)
+static bool trying_first(uint32_t n, unsigned run)
 {
-	return n < RUN * TW_WAYS || n % TRY_EVERY >= TRY_EVERY - RUN;
+	return n < warm_up(run) + run * TW_WAYS;
+}
+
+static bool trying(uint32_t n, unsigned run)
+{
+	return trying_first(n, run) || n % TRY_EVERY >= TRY_EVERY - run;
 }
 
 enum tw_way tw_choose(struct tw_choose *c, uint32_t len, unsigned ways)
 {
 	struct tw_choose_class *k = class_of(c, len);
 	uint32_t n = k->count++;
-	unsigned way = k->best;
+	unsigned way = k->best, run = run_of(c, k);
 
-	if (n < RUN * TW_WAYS)
-		way = n / RUN;
-	else if (trying(n))
+	if (trying_first(n, run))
+		way = n < run ? 0 : (n - warm_up(run)) / run;
+	else if (trying(n, run))
 		way = (way + 1 + n / TRY_EVERY % (TW_WAYS - 1)) % TW_WAYS;
 	return ways & TW_WAY(way) ? (enum tw_way)way : best_of(k, ways);
 }
 
 bool tw_choose_teaches(struct tw_choose *c, uint32_t len)
 {
-	uint32_t n = class_of(c, len)->count - 1;
+	const struct tw_choose_class *k = class_of(c, len);
+	uint32_t n = k->count - 1;
 
-	return trying(n) || n % TELL_EVERY == 0;
+	return trying(n, run_of(c, k)) || n % TELL_EVERY == 0;
 }
 
 void tw_choose_sample(struct tw_choose *c, enum tw_way way, uint32_t len, uint64_t ticks)

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 
 #define CROSS_RETRY_US 20000 /* the attempt we waited for may have failed */
+#define ANSWER_US 400	     /* who listens answers sooner: waiters poll for so long */
 
 static const uint8_t status_of[TW_NERRS] = {
 	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EKEY] = TW_S_BAD_KEY,
@@ -68,6 +69,7 @@ static void attempt(struct tw_peer *p)
 			continue;
 		err = ops->connect(ep->provs[i].instance, &me, nic_id, endpoint_id, p, &link);
 		if (err == TW_OK) {
+			ep->expects = tw_max(ep->expects, tw_clock() + tw_clock_us(ANSWER_US));
 			if (p->state == TW_PEER_CONNECTING)
 				p->link = link;
 			return;
@@ -90,8 +92,8 @@ static void answer_all(struct tw_peer *p)
 	}
 }
 
-struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id,
-			      uint32_t key, uint64_t deadline)
+struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t key,
+			      uint64_t deadline)
 {
 	struct tw_req *r = tw_req_new(ep, TW_CONNECT, NULL, 0, 0);
 

@@ -15,6 +15,12 @@ static struct tw_addr make_addr(struct tw_ep *ep, uint32_t index, uint64_t nic_i
 	return (struct tw_addr){nic_id << 16 | endpoint_id, session, slot << 20 | index};
 }
 
+static void set_state(struct tw_peer *p, enum tw_peer_state state)
+{
+	p->ep->nconnecting += (state == TW_PEER_CONNECTING) - (p->state == TW_PEER_CONNECTING);
+	p->state = (uint8_t)state;
+}
+
 static void clear_peer(struct tw_peer *p)
 {
 	struct tw_list *lists[] = {&p->sendq,	&p->pushing, &p->waiting, &p->owing,
@@ -87,7 +93,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 	clear_peer(p);
 	p->ep = ep;
 	p->index = index;
-	p->state = TW_PEER_CONNECTING;
+	set_state(p, TW_PEER_CONNECTING);
 	p->addr = make_addr(ep, index, nic_id, endpoint_id, 0);
 	tw_stats_peer(p);
 	return p;
@@ -96,7 +102,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 void tw_peer_free(struct tw_peer *p)
 {
 	tw_list_del(&p->work);
-	p->state = TW_PEER_NONE;
+	set_state(p, TW_PEER_NONE);
 	tw_stats_peer(p);
 }
 
@@ -150,7 +156,7 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	struct tw_ep *ep = p->ep;
 
 	p->link = link;
-	p->state = TW_PEER_UP;
+	set_state(p, TW_PEER_UP);
 	p->addr.session = other->session;
 	p->filter = other->filter;
 	p->credits = p->granted = other->window;
@@ -202,7 +208,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 
 	if (p->state != TW_PEER_UP)
 		return;
-	p->state = TW_PEER_DOWN;
+	set_state(p, TW_PEER_DOWN);
 	p->why = (uint8_t)why;
 	p->link = NULL;
 	fail_all(p, &p->sendq, why);

@@ -237,6 +237,7 @@ struct tw_ep {
 	struct tw_host host;
 	struct tw_peer **peers;
 	uint32_t npeers, max_peers;
+	uint32_t nconnecting; /* of them, not up yet */
 	struct tw_stats *stats;
 	int stats_fd;
 	uint32_t board;

@@ -147,6 +147,21 @@ static bool spin_on(struct tw_ep *ep, struct spin *s)
 	return true;
 }
 
+/*
+ * While somebody connects, answers come by descriptors: who waits takes them itself,
+ * and the service thread is not woken for each.
+ */
+static void answer_connects(struct tw_ep *ep, bool *paused)
+{
+	if (!*paused)
+		tw_service_pause(ep->slot);
+	*paused = true;
+	/* What it left word of is looked at here; heeding that would resume it. */
+	if (atomic_load_explicit(&ep->slot->summoned, memory_order_relaxed))
+		atomic_fetch_and(&ep->slot->summoned, ~(uint32_t)TW_SUMMON_EVENTS);
+	tw_poll_events(ep);
+}
+
 static void let_in(struct tw_ep *ep)
 {
 	if (ep->nsleeping && ep->events != ep->kicked)
@@ -169,8 +184,7 @@ bool tw_poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), 
 			continue;
 		now = tw_clock();
 		start = start ? start : now;
-		if (now - start > tw_clock_us(us) || ep->closing ||
-		    tw_lock_wanted(&ep->slot->lock))
+		if (now - start > tw_clock_us(us) || ep->closing || tw_lock_wanted(&ep->slot->lock))
 			return false;
 	}
 }
@@ -181,7 +195,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 	uint64_t now = tw_clock(), deadline = TW_FOREVER;
 	uint32_t wakeups = ep->wakeups, loops = 0;
 	enum tw_waited why = TW_W_TRUE;
-	bool idle = true;
+	bool idle = true, paused = false;
 	struct spin spin;
 
 	if (tw_in_handler(ep))
@@ -197,6 +211,8 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 
 		if (test(ep, arg))
 			break;
+		if (tw_unlikely(ep->nconnecting && !ep->leader))
+			answer_connects(ep, &paused);
 		if (tw_progress(ep)) {
 			idle = false;
 		} else if (!idle) {
@@ -218,10 +234,13 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 			break;
 		if (tired && ep->events == seen) {
 			sleep_now(ep, deadline);
+			paused = false; /* it has resumed the service */
 			now = tw_clock();
 			idle = false;
 		}
 	}
+	if (paused && !ep->leader)
+		tw_service_resume(ep->slot);
 	ep->nwaiting--;
 	return why;
 }

@@ -268,7 +268,7 @@ void attack_certain(struct attacker *a)
 			snprintf(what, sizeof(what), "sent %s", bad[i].what);
 			send_bad(&r, &bad[i]);
 		} else {
-			atomic_store(&r.tx.ring->slots[0].stamp,
+			atomic_store(&r.tx.slots[0].stamp,
 				     tw_stamp(r.tx.side, 1, tw_ring_max_payload(r.tx.nbytes) + 1));
 		}
 		send(r.sock, "b", 1, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -244,11 +244,11 @@ void attack_listen(struct attacker *a, struct talk *t)
 static void scribble(struct attacker *a, struct raw *r)
 {
 	uint64_t *words = r->map;
-	uint32_t head = tw_ring_size(64, 0) / 8, all = (uint32_t)(r->size / 8);
+	uint32_t head = (uint32_t)tw_ring_bytes_at(0, 64, 0) / 8, all = (uint32_t)(r->size / 8);
 
 	for (unsigned i = 20 + below(a, 2000); i; i--) {
 		uint32_t at = chance(a, 80) ? below(a, head) : below(a, all);
-		struct tw_slot *s = &r->tx.ring->slots[(r->tx.head + below(a, 4)) & 63];
+		struct tw_slot *s = &r->tx.slots[(r->tx.head + below(a, 4)) & 63];
 
 		if (chance(a, 20))
 			s = r->tx.turn ? r->tx.turn : r->rx.turn;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/sealed.h"
 
 #define SLOTS 64
 #define BYTES 65536
@@ -79,12 +80,9 @@ static bool receive(struct raw *r, int *fds, unsigned *nfds, int ms)
 
 static void lay_out(struct raw *r, uint32_t nslots, uint32_t nbytes, bool first)
 {
-	size_t one = tw_ring_size(nslots, nbytes);
-	char *a = r->map, *b = a + one;
-
-	r->size = 2 * one;
-	tw_ring_tx_init(&r->tx, first ? a : b, nslots, nbytes);
-	tw_ring_rx_init(&r->rx, first ? b : a, nslots, nbytes);
+	r->size = tw_rings_size(nslots, nbytes);
+	tw_ring_tx_init(&r->tx, r->map, first ? TW_RING_FIRST : TW_RING_SECOND, nslots, nbytes);
+	tw_ring_rx_init(&r->rx, r->map, first ? TW_RING_SECOND : TW_RING_FIRST, nslots, nbytes);
 	tw_ring_pair(&r->tx, &r->rx, first);
 }
 
@@ -97,7 +95,6 @@ static void begin(struct raw *r)
 bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
 		 const struct tw_shm_hello *hello)
 {
-	size_t one = tw_ring_size(SLOTS, BYTES);
 	int fds[2] = {-1, -1}, got[2];
 	unsigned n = 0;
 	bool good = false;
@@ -106,7 +103,7 @@ bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
 	if (tw_shm_dial(nic_id, endpoint_id, &r->sock) != TW_OK)
 		return false;
 	if (tw_shm_mark_make(&r->mark_fd, &r->mark) == TW_OK &&
-	    tw_shm_segment_make(2 * one, one, one, &fds[0], &r->map) == TW_OK) {
+	    tw_shm_segment_make(SLOTS, BYTES, &fds[0], &r->map) == TW_OK) {
 		lay_out(r, SLOTS, BYTES, true);
 		fds[1] = r->mark_fd;
 		good = raw_send(r->sock, hello, sizeof(*hello), fds, 2) &&
@@ -122,6 +119,14 @@ bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
 	return good;
 }
 
+static bool take_rings(struct raw *r, int fd)
+{
+	size_t size = tw_rings_size(r->other.nslots, r->other.nbytes);
+
+	r->map = tw_sealed_sound(fd, size) ? tw_sealed_map(fd, size, PROT_READ | PROT_WRITE) : NULL;
+	return r->map != NULL;
+}
+
 bool raw_accept(struct raw *r, int listener, const struct tw_shm_hello *hello, int ms)
 {
 	struct pollfd p = {.fd = listener, .events = POLLIN};
@@ -134,9 +139,7 @@ bool raw_accept(struct raw *r, int listener, const struct tw_shm_hello *hello, i
 		return false;
 	r->sock = tw_fd_own(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
 	good = r->sock >= 0 && receive(r, got, &n, ms) && n == 2 &&
-	       tw_shm_mark_make(&r->mark_fd, &r->mark) == TW_OK &&
-	       tw_shm_segment_take(got[0], 2 * tw_ring_size(r->other.nslots, r->other.nbytes),
-				   &r->map) == TW_OK &&
+	       tw_shm_mark_make(&r->mark_fd, &r->mark) == TW_OK && take_rings(r, got[0]) &&
 	       tw_shm_mark_take(got[1], &r->their) == TW_OK &&
 	       tw_shm_cred(r->sock, &r->victim) == TW_OK;
 	if (good) {
@@ -184,7 +187,7 @@ static int odd_memory(unsigned seals, size_t size)
 int raw_odd_fd(uint64_t random)
 {
 	const unsigned all = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
-	size_t size = random & 1 ? TW_PAGE : 2 * tw_ring_size(SLOTS, BYTES);
+	size_t size = random & 1 ? TW_PAGE : tw_rings_size(SLOTS, BYTES);
 	int p[2];
 
 	switch (random / 4 % 6) {

@@ -41,12 +41,11 @@ static void set_up(void)
 static int descriptor(uint8_t which)
 {
 	static int fd[6];
-	size_t one = tw_ring_size(64, 65536);
 	struct tw_shm_mark *mark;
 	void *map;
 
 	if (!fd[0]) {
-		FUZZ_MUST(tw_shm_segment_make(2 * one, one, one, &fd[0], &map) == TW_OK);
+		FUZZ_MUST(tw_shm_segment_make(64, 65536, &fd[0], &map) == TW_OK);
 		FUZZ_MUST(tw_shm_mark_make(&fd[1], &mark) == TW_OK);
 		fd[2] = memfd_create("plain", MFD_CLOEXEC);
 		fd[3] = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);

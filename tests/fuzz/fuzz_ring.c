@@ -46,7 +46,7 @@ static void give(struct tw_ring_tx *tx, struct input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
 	static uint8_t *mem;
-	size_t size = tw_ring_size(SLOTS, BYTES);
+	size_t size = tw_rings_size(SLOTS, BYTES);
 	struct input in = {bytes, len};
 	struct tw_ring_rx rx;
 	struct tw_ring_tx tx;
@@ -54,9 +54,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	if (!mem)
 		/* Exactly as large, so that a sanitizer sees what is outside. */
 		FUZZ_MUST((mem = aligned_alloc(TW_PAGE, size)) != NULL);
-	memset(mem, 0, size - BYTES);
-	tw_ring_rx_init(&rx, mem, SLOTS, BYTES);
-	tw_ring_tx_init(&tx, mem, SLOTS, BYTES);
+	memset(mem, 0, tw_ring_bytes_at(0, SLOTS, BYTES));
+	tw_ring_rx_init(&rx, mem, TW_RING_SECOND, SLOTS, BYTES);
+	tw_ring_tx_init(&tx, mem, TW_RING_SECOND, SLOTS, BYTES);
 	tx.bytes_ready = true;
 	if (in_byte(&in) % 2)
 		tw_ring_pair(&tx, &rx, in_byte(&in) % 2);
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	}
 	while (in.left) {
 		uint32_t at, value;
-		struct tw_slot *s = &rx.ring->slots[(rx.tail + in_byte(&in) % 4) & (SLOTS - 1)];
+		struct tw_slot *s = &rx.slots[(rx.tail + in_byte(&in) % 4) & (SLOTS - 1)];
 
 		switch (in_byte(&in) % 6) {
 		case 0: /* any word */

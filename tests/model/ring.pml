@@ -8,12 +8,19 @@
  * its number: in the slot, with the length, and when it is long also in two
  * units of the byte area. Reader and writer work places out for themselves.
  *
+ * A page is one slot. At any rest the writer may give back what is not at its
+ * head (zeros, until made anew), and the reader touches no page that is not there.
+ *
  * MUTATION STAMP_FIRST	the stamp is written before the content
  * MUTATION STAMP_FLAG	a stamp says full, not which packet
  * MUTATION TAKE_FIRST	slots and bytes are given back before they are read
  * MUTATION FULL_ONE_MORE	the writer fills one slot more than there are
  * MUTATION BYTES_UNCHECKED	the writer looks at slots only
  * MUTATION NO_SKIP	the reader does not skip what the writer left at the end
+ * MUTATION DROP_UNREAD	pages are given back before all is read
+ * MUTATION DROP_ALL	the page where the reader looks is given back, too
+ * MUTATION MAKE_LATE	the writer makes a page when it writes there, not before
+ * MUTATION ZERO_LEFT	a new page keeps the zeros, a stamp when numbers begin anew
  */
 #define CPUS 2
 #define SLOTS 2
@@ -52,6 +59,19 @@
 #define bytes_fit (units == 0 || bytes_since(btaken, unit(pos + units)) <= BYTES)
 #endif
 
+#ifdef DROP_UNREAD
+#define rest true
+#else
+#define rest (mem[TAKEN_SLOTS] == head) /* as known once the line is looked at */
+#endif
+#ifdef MAKE_LATE
+#define edge (!page[head % SLOTS])
+#else
+#define edge (!page[0] || !page[1]) /* pages of one slot: always at an end */
+#endif
+
+bit page[SLOTS] = {1, 0};
+
 /* tw_ring_place(): a payload does not wrap; pos moves to its start. */
 inline place(pos, size)
 {
@@ -70,11 +90,37 @@ active proctype writer()
 	bit room;
 
 end:	do
+	:: d_step {
+			drained && rest ->
+			/* tw_ring_release(), a system call */
+#ifdef DROP_ALL
+			page[head % SLOTS] = 0;
+			mem[STAMP + head % SLOTS] = 0;
+			mem[HEAD + head % SLOTS] = 0;
+			page[head % SLOTS] = 1;
+#endif
+			page[(head + 1) % SLOTS] = 0;
+			mem[STAMP + (head + 1) % SLOTS] = 0;
+			mem[HEAD + (head + 1) % SLOTS] = 0
+		}
 	:: true ->
 		/* A packet: short or long; two units may have to skip a place. */
 		if
 		:: units = 0
 		:: units = 2
+		fi;
+		/* make_slots(), in tw_ring_room() */
+		if
+		:: edge ->
+			d_step {
+				drained;
+				page[0] = 1;
+				page[1] = 1
+			}
+#ifndef ZERO_LEFT
+			store(STAMP + SLOTS - 1, 1)
+#endif
+		:: else
 		fi;
 		/* tw_ring_room(): what is known, else a look at the reader's line. */
 		do
@@ -128,6 +174,7 @@ active proctype reader()
 end:	do
 	:: true ->
 		/* tw_ring_next() */
+		assert(page[tail % SLOTS]);
 		load(v, STAMP + tail % SLOTS);
 		if
 		:: v == stamp_of(tail) ->

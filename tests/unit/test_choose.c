@@ -44,6 +44,28 @@ Test(choose, first_tries_try_all)
 		cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_SPLIT);
 }
 
+/* From 4 MiB on one try of each, after one more of the first: that may find new memory. */
+Test(choose, large_ones_are_tried_once)
+{
+	static const enum tw_way first[] = {TW_SPLIT, TW_SPLIT, TW_PULL, TW_PUSH};
+
+	for (unsigned i = 0; i < TW_CHOOSE_CLASSES; i++) {
+		struct tw_choose c = {0};
+		unsigned tried = 0;
+
+		if (lens[i] < 4 * MIB)
+			continue;
+		for (unsigned n = 0; n < tw_countof(first); n++) {
+			cr_assert_eq(tw_choose(&c, lens[i], TW_ALL_WAYS), first[n]);
+			cr_assert(tw_choose_teaches(&c, lens[i]));
+			sample(&c, first[n], lens[i], first[n] == TW_PULL ? 100 : 1000);
+		}
+		for (unsigned n = tw_countof(first); n < 10 * PERIOD; n++)
+			tried += tw_choose(&c, lens[i], TW_ALL_WAYS) != TW_PULL;
+		cr_assert_eq(tried, 10u);
+	}
+}
+
 Test(choose, losers_are_tried_in_turn)
 {
 	for (unsigned way = 0; way < TW_WAYS; way++) {

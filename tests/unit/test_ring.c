@@ -1,148 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The shared ring against a queue, at the ends of its numbers, and with liars on either side. */
+/* The shared ring against a queue, at the ends of its numbers. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
-#include "lib/twt.h"
-#include "providers/shm/ring.h"
+#include "unit/ring_kit.h"
 
 TestSuite(ring, .timeout = 120);
 
-#define SLOTS 64u
-#define BYTES 65536u
-#define MAX_PAYLOAD (BYTES / 8)
-#define NOISE (4 * MAX_PAYLOAD)
-#define GUARD TW_PAGE /* bytes on both sides that nobody may touch */
-
-static uint64_t rng = 1;
-static uint8_t noise[NOISE];
-
-static uint32_t below(uint32_t n)
-{
-	return (uint32_t)((twt_random(&rng) >> 32) * n >> 32);
-}
-
-struct ring {
-	uint8_t *mem;
-	struct tw_ring_tx tx;
-	struct tw_ring_rx rx;
-};
-
-static size_t ring_size(void)
-{
-	return tw_ring_size(SLOTS, BYTES);
-}
-
-/* An empty ring that has carried `at' packets and `bat' bytes before. */
-static void start(struct ring *r, uint32_t at, uint32_t bat)
-{
-	uint8_t *p = mmap(NULL, ring_size() + 2 * GUARD, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	cr_assert_neq(p, MAP_FAILED);
-	memset(p, 0xee, GUARD);
-	memset(p + GUARD + ring_size(), 0xee, GUARD);
-	twt_fill(noise, sizeof(noise), 99);
-	r->mem = p + GUARD;
-	tw_ring_tx_init(&r->tx, r->mem, SLOTS, BYTES);
-	tw_ring_rx_init(&r->rx, r->mem, SLOTS, BYTES);
-	if (at)
-		for (uint32_t n = at - SLOTS; n != at; n++)
-			r->tx.ring->slots[n & (SLOTS - 1)].stamp = n + 1;
-	r->tx.head = r->tx.taken = r->rx.tail = at;
-	r->tx.bhead = r->tx.btaken = r->rx.btail = bat;
-	tw_ring_publish(&r->rx);
-}
-
-static void stop(struct ring *r)
-{
-	for (size_t i = 0; i < GUARD; i++) {
-		cr_assert_eq(r->mem[-1 - (ptrdiff_t)i], 0xee);
-		cr_assert_eq(r->mem[ring_size() + i], 0xee);
-	}
-	munmap(r->mem - GUARD, ring_size() + 2 * GUARD);
-}
-
-/* Everything about a packet follows from its number. */
-struct packet {
-	struct tw_hdr hdr;
-	uint32_t len;
-	const uint8_t *data;
-};
-
-static struct packet packet(uint64_t number)
-{
-	static const uint32_t most[4] = {TW_RING_INLINE, 2 * TW_RING_INLINE, 1000, MAX_PAYLOAD};
-	uint64_t state = number, r = twt_random(&state);
-	struct packet p;
-
-	p.hdr = (struct tw_hdr){twt_random(&state), number};
-	p.len = (uint32_t)(r >> 8) % (most[r & 3] + 1);
-	p.data = noise + (r >> 40) % (NOISE - MAX_PAYLOAD);
-	return p;
-}
-
-/* Writes as the provider does: short ones in one piece. */
-static void put(struct ring *r, const struct packet *p)
-{
-	struct iovec iov[3];
-	uint32_t a = p->len / 3, b = p->len / 2;
-
-	if (p->len <= TW_RING_INLINE && (p->hdr.match & 1)) {
-		tw_ring_write_small(&r->tx, p->hdr, p->data, p->len);
-		return;
-	}
-	iov[0] = (struct iovec){(void *)(uintptr_t)p->data, a};
-	iov[1] = (struct iovec){(void *)(uintptr_t)(p->data + a), b - a};
-	iov[2] = (struct iovec){(void *)(uintptr_t)(p->data + b), p->len - b};
-	tw_ring_write_long(&r->tx, p->hdr, iov, 3, p->len);
-}
-
-/* 1: the packet is as it should be, 0: none is there, -1: it is not. */
-static int take(struct ring *r, const struct packet *want)
-{
-	struct tw_slot *s = tw_ring_next(&r->rx);
-	const void *data;
-	uint32_t len;
-
-	if (!s)
-		return 0;
-	data = tw_ring_payload(&r->rx, s, &len);
-	if (!data || len != want->len || memcmp(&s->hdr, &want->hdr, sizeof(s->hdr)) != 0 ||
-	    memcmp(data, want->data, len) != 0)
-		return -1;
-	tw_ring_advance(&r->rx, s, len);
-	return 1;
-}
-
-static void put_len(struct ring *r, uint32_t len)
-{
-	struct packet p = {.len = len, .data = noise};
-
-	put(r, &p);
-}
-
-static void take_len(struct ring *r, uint32_t len)
-{
-	struct packet p = {.len = len, .data = noise};
-
-	cr_assert_eq(take(r, &p), 1);
-}
-
 struct beginning {
-	uint32_t at, bat;
+	uint32_t slots, at, bat;
 };
 
 static struct beginning beginnings[] = {
-	{0, 0},
-	{3, 5 * TW_LINE},
-	{0x7fffff00u, 0x80000000u - 3 * BYTES},
-	{0u - 1, 0u - TW_LINE},
-	{0u - 1000, 0u - 10 * BYTES},
+	{64, 0, 0},
+	{64, 3, 5 * TW_LINE},
+	{64, 0x7fffff00u, 0x80000000u - 3 * BYTES},
+	{64, 0u - 1, 0u - TW_LINE},
+	{64, 0u - 1000, 0u - 10 * BYTES},
+	{512, 0, 0},
+	{512, 700, 5 * TW_LINE},
+	{256, 0u - 1, 0u - TW_LINE},
+	{256, 0u - 300, 0u - 10 * BYTES},
 };
 
 ParameterizedTestParameters(ring, history)
@@ -150,17 +31,17 @@ ParameterizedTestParameters(ring, history)
 	return cr_make_param_array(struct beginning, beginnings, tw_countof(beginnings));
 }
 
-/* A random history; the packets between `done' and `sent' are the model. */
+/* A random history, with rests; the packets between `done' and `sent' are the model. */
 ParameterizedTest(struct beginning *b, ring, history)
 {
 	uint64_t sent = 0, done = 0, shown = 0;
 	bool filling = true;
 	struct ring r;
 
-	start(&r, b->at, b->bat);
+	start_of(&r, b->slots, b->at, b->bat);
 	while (done < 60000) {
 		struct packet p = packet(sent), first = packet(done);
-		bool slot = sent - shown < SLOTS;
+		bool slot = sent - shown < b->slots;
 		bool room = tw_ring_room(&r.tx, p.len, 0);
 
 		cr_assert(slot || !room);
@@ -180,6 +61,8 @@ ParameterizedTest(struct beginning *b, ring, history)
 			shown = done;
 		}
 		cr_assert_eq(tw_ring_drained(&r.tx), sent == shown);
+		if (below(16) == 0)
+			cr_assert_eq(tw_ring_release(&r.tx), sent == shown);
 		filling = !room ? false : sent == done ? true : filling;
 	}
 	cr_assert_eq(r.rx.tail, b->at + (uint32_t)done);
@@ -277,87 +160,6 @@ Test(ring, stale_stamps)
 	stop(&r);
 }
 
-static void claim(struct ring *r, uint32_t slots, uint32_t bytes)
-{
-	r->tx.ring->taken.slots = slots;
-	r->tx.ring->taken.bytes = bytes;
-}
-
-Test(ring, impossible_claims)
-{
-	static const uint32_t lies[] = {1, 2, SLOTS, BYTES, 0x7fffffff, 0x80000000, 0u - 99 * BYTES};
-	struct ring r;
-
-	start(&r, 0u - 20, 0u - 3 * BYTES);
-	claim(&r, r.tx.head - 1, r.tx.bhead - 1);
-	for (unsigned n = 0; n < 8; n++) {
-		cr_assert(tw_ring_room(&r.tx, MAX_PAYLOAD, 0));
-		put_len(&r, MAX_PAYLOAD);
-	}
-	for (unsigned i = 0; i < tw_countof(lies); i++) {
-		claim(&r, r.tx.head, r.tx.bhead + lies[i]);
-		cr_assert_not(tw_ring_room(&r.tx, MAX_PAYLOAD, 0));
-	}
-	claim(&r, r.tx.taken, r.tx.bhead);
-	while (tw_ring_room(&r.tx, 0, 0))
-		put_len(&r, 0);
-	for (unsigned i = 0; i < tw_countof(lies); i++) {
-		claim(&r, r.tx.head + lies[i], r.tx.bhead);
-		cr_assert_not(tw_ring_room(&r.tx, 0, 0));
-		cr_assert_leq(r.tx.head - r.tx.taken, SLOTS);
-	}
-	claim(&r, r.tx.head - SLOTS + 1, r.tx.bhead);
-	cr_assert(tw_ring_room(&r.tx, 0, 0));
-	stop(&r);
-}
-
-/* Whatever the reader claims, nothing outside the ring is written. */
-Test(ring, lying_reader)
-{
-	uint64_t written = 0;
-	struct ring r;
-
-	start(&r, 0u - 5000, 0u - 99 * BYTES);
-	for (unsigned n = 0; n < 100000; n++) {
-		struct packet p = packet(n);
-
-		switch (below(4)) {
-		case 0:
-			claim(&r, (uint32_t)twt_random(&rng), (uint32_t)twt_random(&rng));
-			break;
-		case 1:
-			claim(&r, r.tx.head - below(SLOTS), r.tx.bhead - below(BYTES));
-			break;
-		default:
-			break;
-		}
-		if (tw_ring_room(&r.tx, p.len, 0)) {
-			put(&r, &p);
-			written++;
-		}
-		cr_assert_leq(r.tx.head - r.tx.taken, SLOTS);
-		cr_assert_leq(r.tx.bhead - r.tx.btaken, BYTES);
-	}
-	cr_assert_gt(written, 1000u);
-	stop(&r);
-}
-
-/* Who has revoked is written to no more; a write under way is waited for. */
-Test(ring, revoke)
-{
-	struct ring r;
-
-	start(&r, 0, 0);
-	cr_assert(tw_ring_put_begin(&r.tx));
-	cr_assert_not(tw_ring_revoke(&r.rx), "a write is under way");
-	cr_assert_not(tw_ring_revoke(&r.rx));
-	tw_ring_put_end(&r.tx);
-	cr_assert(tw_ring_revoke(&r.rx));
-	cr_assert_not(tw_ring_put_begin(&r.tx));
-	cr_assert(tw_ring_revoke(&r.rx), "the refused write is over");
-	stop(&r);
-}
-
 static size_t in_memory(const void *at, size_t len)
 {
 	unsigned char vec[2 * BYTES / TW_PAGE];
@@ -377,7 +179,7 @@ Test(ring, release)
 	struct ring r;
 
 	start(&r, 0, 0);
-	cr_assert_not(tw_ring_release(&r.tx), "it was never there");
+	cr_assert_not(tw_ring_grown(&r.tx));
 	for (int i = 0; i < 20; i++) {
 		struct tw_slot *s;
 		const uint8_t *p;
@@ -385,6 +187,7 @@ Test(ring, release)
 
 		memset(data, 0x41 + i, sizeof(data));
 		cr_assert(tw_ring_room(&r.tx, sizeof(data), 0));
+		cr_assert(tw_ring_grown(&r.tx));
 		tw_ring_write_long(&r.tx, (struct tw_hdr){1, 2}, &iov, 1, sizeof(data));
 		cr_assert_not(tw_ring_release(&r.tx), "it is not read");
 		s = tw_ring_next(&r.rx);
@@ -397,40 +200,88 @@ Test(ring, release)
 		cr_assert_eq(in_memory(r.tx.bytes, BYTES), BYTES);
 		cr_assert(tw_ring_release(&r.tx));
 		cr_assert_eq(in_memory(r.tx.bytes, BYTES), 0u);
+		cr_assert_not(tw_ring_grown(&r.tx));
 	}
 	stop(&r);
 }
 
-/* Random slots: a payload is inside the ring, or there is none. */
-Test(ring, lying_writer)
+static size_t slots_in_memory(const struct ring *r)
 {
-	unsigned good = 0, bad = 0;
+	return in_memory(r->tx.slots, r->tx.nslots * sizeof(struct tw_slot)) / TW_PAGE;
+}
+
+/* Sends and takes n short packets, as room_small() lets them; how often it had to ask. */
+static unsigned pass(struct ring *r, unsigned n)
+{
+	unsigned asked = 0;
+
+	while (n--) {
+		if (!tw_ring_room_small(&r->tx)) {
+			cr_assert(tw_ring_room(&r->tx, 0, TW_RING_RESERVE));
+			asked++;
+		}
+		put_len(r, 0);
+		take_len(r, 0);
+		cr_assert_null(tw_ring_next(&r->rx), "a packet that nobody sent");
+		tw_ring_publish(&r->rx);
+	}
+	return asked;
+}
+
+/* A ring begins with a page of slots, gets the others at its end, and gives them back. */
+Test(ring, slots_grow)
+{
 	struct ring r;
 
-	start(&r, 0u - 5000, 0u - 99 * BYTES);
-	for (unsigned n = 0; n < 200000; n++) {
-		struct tw_slot *s = &r.tx.ring->slots[r.rx.tail & (SLOTS - 1)];
-		struct tw_ring_rx before = r.rx;
-		const uint8_t *p, *lo;
-		uint32_t len, size;
-		uint32_t lie = below(2) ? below(2 * MAX_PAYLOAD) : below(1u << 31);
+	start_of(&r, 512, 0, 0);
+	cr_assert(tw_rings_make(r.mem, 512));
+	cr_assert_eq(slots_in_memory(&r), 1u);
+	cr_assert_eq(pass(&r, TW_RING_PAGE - 1), 0u);
+	cr_assert_eq(slots_in_memory(&r), 1u);
+	cr_assert_not(tw_ring_grown(&r.tx));
+	pass(&r, 1);
+	cr_assert_eq(slots_in_memory(&r), 8u);
+	cr_assert(tw_ring_grown(&r.tx));
+	cr_assert_leq(pass(&r, 10000), 22u, "it asks no more than it must");
+	cr_assert(tw_ring_release(&r.tx));
+	cr_assert_eq(slots_in_memory(&r), 1u);
+	cr_assert_not(tw_ring_grown(&r.tx));
+	stop(&r);
+}
 
-		s->stamp = tw_stamp(0, r.rx.tail + 1, lie);
-		cr_assert_eq(tw_ring_next(&r.rx), s);
-		p = tw_ring_payload(&r.rx, s, &len);
-		cr_assert_eq(len, lie);
-		cr_assert_eq(memcmp(&before, &r.rx, sizeof(before)), 0, "moved already");
-		cr_assert_eq(p == NULL, len > MAX_PAYLOAD);
-		bad += p == NULL;
-		if (!p)
-			continue;
-		lo = len <= TW_RING_INLINE ? s->data : r.rx.bytes;
-		size = len <= TW_RING_INLINE ? TW_RING_INLINE : BYTES;
-		cr_assert(p >= lo && p + len <= lo + size);
-		tw_ring_advance(&r.rx, s, len);
-		good++;
+/* Rests at every place of a ring, the ends of its pages and of its numbers among them. */
+Test(ring, rests)
+{
+	for (uint32_t at = 0u - 300; at != 300; at++) {
+		struct ring r;
+
+		start_of(&r, 256, at, 0);
+		pass(&r, 300);
+		cr_assert(tw_ring_release(&r.tx));
+		cr_assert_leq(slots_in_memory(&r), 1u);
+		pass(&r, at % 256);
+		cr_assert(tw_ring_release(&r.tx));
+		pass(&r, 600);
+		stop(&r);
 	}
-	cr_assert(good > 1000 && bad > 1000);
+}
+
+/* Short of memory there is no room, and nothing is written where no page is. */
+Test(ring, no_memory)
+{
+	struct ring r;
+	char *hole;
+
+	start_of(&r, 256, 0, 0);
+	hole = (char *)r.tx.slots + TW_PAGE;
+	cr_assert_eq(munmap(hole, TW_PAGE), 0);
+	pass(&r, TW_RING_PAGE - 1);
+	cr_assert_not(tw_ring_room_small(&r.tx));
+	cr_assert_not(tw_ring_room(&r.tx, 0, 0));
+	cr_assert_eq(mmap(hole, TW_PAGE, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+		     hole);
+	pass(&r, 1000);
 	stop(&r);
 }
 
@@ -476,7 +327,7 @@ Test(ring, two_threads)
 	struct ring r;
 	pthread_t t;
 
-	start(&r, 0u - STREAM / 2, 0u - 99 * BYTES);
+	start_of(&r, 256, 0u - STREAM / 2, 0u - 99 * BYTES);
 	cr_assert_eq(pthread_create(&t, NULL, write_stream, &r), 0);
 	cr_assert_eq(read_stream(&r), STREAM);
 	pthread_join(t, NULL);

@@ -30,15 +30,14 @@ struct pair {
 /* Both have sent `at' packets before. */
 static void start(struct pair *p, uint32_t at)
 {
-	size_t one = tw_ring_size(SLOTS, BYTES);
-
-	p->mem = mmap(NULL, 2 * one, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	p->mem = mmap(NULL, tw_rings_size(SLOTS, BYTES), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	cr_assert_neq(p->mem, MAP_FAILED);
 	for (unsigned i = 0; i < 2; i++) {
 		struct side *s = &p->side[i];
 
-		tw_ring_tx_init(&s->tx, p->mem + i * one, SLOTS, BYTES);
-		tw_ring_rx_init(&s->rx, p->mem + !i * one, SLOTS, BYTES);
+		tw_ring_tx_init(&s->tx, p->mem, i, SLOTS, BYTES);
+		tw_ring_rx_init(&s->rx, p->mem, !i, SLOTS, BYTES);
 		tw_ring_pair(&s->tx, &s->rx, i == 0);
 		s->tx.head = s->tx.taken = s->rx.tail = at;
 		s->sent = s->received = 0;
@@ -46,7 +45,7 @@ static void start(struct pair *p, uint32_t at)
 		s->rng = i + 1;
 		/* What the slots held one lap ago. */
 		for (uint32_t n = at - SLOTS; n != at; n++)
-			atomic_store(&s->tx.ring->slots[n & (SLOTS - 1)].stamp,
+			atomic_store(&s->tx.slots[n & (SLOTS - 1)].stamp,
 				     tw_stamp(s->tx.side, n + 1, 0));
 	}
 	for (unsigned i = 0; i < 2; i++)
@@ -55,7 +54,7 @@ static void start(struct pair *p, uint32_t at)
 
 static void stop(struct pair *p)
 {
-	munmap(p->mem, 2 * tw_ring_size(SLOTS, BYTES));
+	munmap(p->mem, tw_rings_size(SLOTS, BYTES));
 }
 
 /* A packet follows from its sender and its number. */
@@ -202,7 +201,7 @@ Test(turn, numbers_that_come_round)
 	}
 	cr_assert_eq(ring, SLOTS);
 	for (unsigned i = 0; i < SLOTS; i++) {
-		uint64_t stamp = atomic_load(&a->tx.ring->slots[i].stamp);
+		uint64_t stamp = atomic_load(&a->tx.slots[i].stamp);
 
 		cr_assert_geq((uint32_t)stamp, TW_RING_RENEW - SLOTS, "slot %u was left out", i);
 	}
