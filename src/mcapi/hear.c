@@ -121,7 +121,7 @@ static void in_turn(struct tw_node *n, uint32_t from, struct tw_umsg *u)
 		take(n, from, u);
 		return;
 	}
-	if (u->len > sizeof(struct tw_say)) {
+	if (!u->len || u->len > sizeof(struct tw_say)) {
 		tw_queue_refuse(n, u);
 		return;
 	}

@@ -28,7 +28,7 @@ _Static_assert(MCAPI_MAX_NODES == TW_MAX_NODES, "one limit");
 #define TW_MC_FILTER 0x4d434150 /* keeps programs of other interfaces away */
 #define TW_MC_PRIOS MCAPI_MAX_NO_PRIORITIES
 #define TW_MC_BUFFERS 128  /* MCAPI_ATTR_NO_BUFFERS at first */
-/* A call that needs another node's answer gives up: only a node that is stopped takes so long. */
+/* When a call gives up that needs another node's answer: only one that is stopped takes so long. */
 #define TW_MC_SYNC_MS 10000
 
 struct tw_node;
