@@ -136,7 +136,7 @@ static void no_descriptors(void)
 
 static void scalars(struct mct_me *me)
 {
-	enum { MANY = 1500 };
+	enum { MANY = 20000 };
 	mcapi_endpoint_t mine = mct_create(1), mail = mct_create(2), other, there;
 	const struct mct_kind *k = &mct_kinds[MCT_SCL];
 	mcapi_request_t req;
@@ -166,6 +166,9 @@ static void scalars(struct mct_me *me)
 		twc_eq(mct_take(k, h), i);
 		if (i % 100 == 0)
 			drain(mail);
+		/* The sender uses up all it may send. */
+		if (i % 64 == 63)
+			twc_sleep(3);
 	}
 	mct_k(MCAPI_ENOT_HANDLE, k, recv, h);
 	mct_close_recv(k, h);

@@ -21,7 +21,8 @@
  * MUTATION TAKE_BACK	who does not sleep after all takes its count back
  */
 #define CPUS 3
-#define TURNS 2 /* of each node, at most */
+/* Turns of a node, at most; one less for the last. */
+#define TURNS (2 - cpu / 2)
 
 #define WORD 0 /* holder + 1; only stores of 0 are plain */
 #define CELLS 1
