@@ -58,6 +58,7 @@ static void use(struct tw_tcp_path *p, int fd)
 	int one = 1;
 
 	p->fd = fd;
+	p->t->nopen++;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (tw_tcp_watch(p->t, EPOLL_CTL_ADD, fd, EPOLLIN, p) < 0)
 		tw_tcp_end(p);
@@ -114,13 +115,20 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_fabric_address *other)
 	return TW_OK;
 }
 
+static void hang_up(struct tw_tcp_path *p)
+{
+	if (p->fd < 0)
+		return;
+	close(p->fd);
+	p->fd = -1;
+	p->t->nopen--;
+}
+
 void tw_tcp_end(struct tw_tcp_path *p)
 {
 	p->ended = p->t->ending = true;
 	p->mute = true;
-	if (p->fd >= 0)
-		close(p->fd);
-	p->fd = -1;
+	hang_up(p);
 }
 
 void tw_tcp_path_shut(struct tw_tcp_path *p)
@@ -128,9 +136,7 @@ void tw_tcp_path_shut(struct tw_tcp_path *p)
 	struct tw_tcp *t = p->t;
 	struct tw_list *n, *tmp;
 
-	if (p->fd >= 0)
-		close(p->fd);
-	p->fd = -1;
+	hang_up(p);
 	p->mute = p->ended = true;
 	if (p->job)
 		tw_tcp_job_free(p->job);

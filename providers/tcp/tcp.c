@@ -10,7 +10,9 @@
 
 #define BACKLOG 256
 #define EVENTS 32
-#define LOOK 16 /* so often all paths are looked at, else the one that was in use */
+/* So often all paths are looked at, else the one that was in use: of several, or alone. */
+#define LOOK 2
+#define LOOK_ALONE 16
 
 static void reap(struct tw_tcp *t)
 {
@@ -115,7 +117,7 @@ static unsigned do_progress(void *instance)
 	if (t->stuck)
 		n = tw_tcp_parse(t->stuck);
 	if (!t->stuck) {
-		if (t->hot && ++t->looks % LOOK)
+		if (t->hot && ++t->looks % (t->nopen > 1 ? LOOK : LOOK_ALONE))
 			n += tw_tcp_read(t->hot);
 		else
 			n += look_at_all(t);

@@ -140,6 +140,7 @@ struct tw_tcp {
 	struct sockaddr_storage addr;
 	int epfd, listener;
 	unsigned ncallers, looks;
+	unsigned nopen; /* connections of paths */
 	struct tw_list paths, busy, callers, mrs, over, grave;
 	struct tw_tcp_path *hot;   /* along which something came last */
 	struct tw_tcp_path *stuck; /* has a packet that could not be taken */

@@ -12,9 +12,10 @@
 static void settle(struct pair *p)
 {
 	double end = twt_now() + (p->can & SHARED ? 0 : 0.02);
+	int pumps = p->can & SHARED ? 50 : 1000; /* most of them look at nothing new */
 
 	do {
-		for (int i = 0; i < 50; i++)
+		for (int i = 0; i < pumps; i++)
 			pair_pump(p);
 	} while (twt_now() < end);
 }

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The TCP network alone: strangers at its port, and a peer that says what it must not. */
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/settings.h"
+#include "lib/twt.h"
+#include "providers/replay/replay.h"
+#include "providers/tcp/tcp.h"
+
+#define SECONDS 30 /* against a hang */
+
+static const struct tw_fabric *tcp;
+static void *instance, *path;
+static struct tw_tcp_address victim, stranger;
+static unsigned packets, breaks, refuse;
+static char last[TW_TCP_PACKET];
+static uint32_t last_len;
+
+static void on_log(enum tw_log_level level, const char *fmt, ...)
+{
+	(void)level;
+	(void)fmt;
+}
+
+static bool on_packet(void *owner, const void *data, uint32_t len)
+{
+	(void)owner;
+	if (refuse) {
+		refuse--;
+		return false;
+	}
+	memcpy(last, data, len);
+	last_len = len;
+	packets++;
+	return true;
+}
+
+static void on_sent(void *owner, void *cookie, bool ok)
+{
+	(void)owner;
+	(void)cookie;
+	(void)ok;
+}
+
+static void on_ended(void *owner, void *cookie, enum tw_err err)
+{
+	(void)owner;
+	*(enum tw_err *)cookie = err;
+}
+
+static void on_broken(void *owner, void *which)
+{
+	(void)owner;
+	breaks += which == path;
+}
+
+static void victim_opens(void)
+{
+	const struct tw_fabric *list[TW_RP_FABRICS];
+	struct tw_fabric_host host = {.settings = &tw_settings,
+				      .log = on_log,
+				      .packet = on_packet,
+				      .sent = on_sent,
+				      .ended = on_ended,
+				      .broken = on_broken};
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct tw_fabric_address a;
+	char err[100];
+
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0, "%s", err);
+	cr_assert_eq(tw_fabric_list("tcp", list), 1u);
+	tcp = list[0];
+	memcpy(&host.board, &sa, sizeof(sa));
+	cr_assert_eq(tcp->open(&host, &instance), TW_OK);
+	cr_assert_eq(tcp->path_new(instance, &a, &path), TW_OK);
+	memcpy(&victim, a.bytes, sizeof(victim));
+	/* The greatest token: who has it calls. */
+	stranger = victim;
+	memset(stranger.token, 0xff, sizeof(stranger.token));
+}
+
+static void bind_path(void)
+{
+	struct tw_fabric_address a = {.len = sizeof(stranger)};
+
+	memcpy(a.bytes, &stranger, sizeof(stranger));
+	cr_assert_eq(tcp->path_bind(path, &a), TW_OK);
+}
+
+static int call(void)
+{
+	struct sockaddr_in sa;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	memcpy(&sa, victim.to, sizeof(sa));
+	cr_assert_eq(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	return fd;
+}
+
+static void hello(int fd)
+{
+	struct tw_tcp_hello h;
+
+	memcpy(h.to, victim.token, sizeof(h.to));
+	memcpy(h.from, stranger.token, sizeof(h.from));
+	cr_assert_eq(twt_put(fd, &h, sizeof(h)), 0);
+}
+
+#define UNTIL(condition)                                                                           \
+	do {                                                                                       \
+		double end = twt_now() + SECONDS;                                                  \
+		while (!(condition)) {                                                             \
+			tcp->progress(instance);                                                   \
+			cr_assert_lt(twt_now(), end, "never: %s", #condition);                     \
+		}                                                                                  \
+	} while (0)
+
+static bool hung_up(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char c;
+
+	return poll(&p, 1, 0) == 1 && recv(fd, &c, 1, MSG_DONTWAIT | MSG_PEEK) <= 0;
+}
+
+static void say(int fd, struct tw_tcp_head h, const void *data, size_t len)
+{
+	cr_assert_eq(twt_put(fd, &h, sizeof(h)), 0);
+	cr_assert_eq(twt_put(fd, data, len), 0);
+}
+
+static void say_packet(int fd, const char *text)
+{
+	unsigned before = packets;
+	uint32_t len = (uint32_t)strlen(text);
+
+	say(fd, (struct tw_tcp_head){.len = len, .kind = TW_TCP_PACKET_IS}, text, len);
+	UNTIL(packets > before);
+	cr_assert_eq(last_len, len);
+	cr_assert_eq(memcmp(last, text, len), 0);
+}
+
+static struct tw_tcp_head hear(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct tw_tcp_head h;
+
+	UNTIL(poll(&p, 1, 0) == 1);
+	cr_assert_eq(twt_get(fd, &h, sizeof(h)), 0);
+	return h;
+}
+
+/* Strangers, more than are listened to; and one who came before he was expected. */
+Test(tcp, strangers, .timeout = 60)
+{
+	enum { N = 2 * TW_TCP_CALLERS };
+	struct tw_tcp_hello nonsense;
+	int fds[N], fd;
+
+	victim_opens();
+	memset(&nonsense, 0x55, sizeof(nonsense));
+	for (unsigned i = 0; i < N; i++) {
+		fds[i] = call();
+		if (i % 3 == 1)
+			cr_assert_eq(twt_put(fds[i], &nonsense, sizeof(nonsense)), 0);
+		if (i % 3 == 2)
+			cr_assert_eq(twt_put(fds[i], &nonsense, 5), 0);
+		tcp->progress(instance);
+	}
+	for (unsigned i = 1; i < N; i += 3)
+		UNTIL(hung_up(fds[i]));
+	UNTIL(hung_up(fds[0]));
+	fd = call();
+	hello(fd);
+	say(fd, (struct tw_tcp_head){.len = 5, .kind = TW_TCP_PACKET_IS}, "first", 5);
+	for (int i = 0; i < 100; i++)
+		tcp->progress(instance);
+	bind_path();
+	UNTIL(packets == 1);
+	say_packet(fd, "second");
+	cr_assert_eq(breaks, 0u);
+	/* The same path once more is another stranger's. */
+	fds[0] = call();
+	hello(fds[0]);
+	UNTIL(hung_up(fds[0]));
+	say_packet(fd, "third");
+	tcp->close(instance);
+}
+
+/* One who knows the token, and is not who was agreed on. */
+Test(tcp, impostor, .timeout = 60)
+{
+	int fd;
+
+	victim_opens();
+	fd = call();
+	hello(fd);
+	for (int i = 0; i < 100; i++)
+		tcp->progress(instance);
+	stranger.token[15] = 0xfe;
+	bind_path();
+	UNTIL(breaks == 1);
+	UNTIL(hung_up(fd));
+	tcp->close(instance);
+}
+
+static void malformed(struct tw_tcp_head h)
+{
+	static char rest[1000];
+	int fd;
+
+	packets = breaks = 0;
+	victim_opens();
+	bind_path();
+	fd = call();
+	hello(fd);
+	say_packet(fd, "before");
+	say(fd, h, rest, sizeof(rest));
+	UNTIL(breaks == 1);
+	cr_assert_eq(packets, 1u);
+	UNTIL(hung_up(fd));
+	close(fd);
+	tcp->close(instance);
+}
+
+Test(tcp, malformed, .timeout = 60)
+{
+	malformed((struct tw_tcp_head){.len = 1, .kind = 0});
+	malformed((struct tw_tcp_head){.len = TW_TCP_PACKET + 1, .kind = TW_TCP_PACKET_IS});
+	malformed((struct tw_tcp_head){.len = UINT32_MAX, .kind = TW_TCP_PACKET_IS});
+	malformed((struct tw_tcp_head){.len = 0, .kind = TW_TCP_WRITE});
+	malformed((struct tw_tcp_head){.len = 0, .kind = TW_TCP_DATA});
+}
+
+/* Memory is there for its key, within its bounds, and while it is registered. */
+Test(tcp, memory, .timeout = 60)
+{
+	static char memory[3 * 4096], in[4096];
+	struct tw_fabric_mr mr;
+	struct tw_tcp_head h = {.len = 100}, answer;
+	int fd;
+
+	victim_opens();
+	bind_path();
+	fd = call();
+	hello(fd);
+	twt_fill(memory, sizeof(memory), 1);
+	cr_assert_eq(tcp->mem_reg(instance, memory + 4096, 4096, &mr), TW_OK);
+	cr_assert_eq(mr.key_len, sizeof(h.key));
+	memcpy(&h.key, mr.key, sizeof(h.key));
+	for (int i = 0; i < 6; i++) {
+		struct tw_tcp_head bad = h;
+
+		bad.id = (uint64_t)i;
+		bad.kind = i & 1 ? TW_TCP_READ : TW_TCP_WRITE_LAST;
+		bad.address = mr.base + (i < 2 ? 0 : i < 4 ? 4096 - 99 : UINT64_MAX - 50);
+		bad.key += i < 2;
+		bad.total = 100;
+		say(fd, bad, in, i & 1 ? 0 : 100);
+		answer = hear(fd);
+		cr_assert_eq(answer.kind, TW_TCP_ENDED);
+		cr_assert_eq(answer.id, bad.id);
+		cr_assert_eq(answer.address, TW_EPERM);
+	}
+	/* Of a transfer that nobody asked for. */
+	h.kind = TW_TCP_DATA;
+	say(fd, h, in, 100);
+	say_packet(fd, "still there");
+	cr_assert_eq(twt_check(memory, sizeof(memory), 1), sizeof(memory));
+	h.kind = TW_TCP_READ;
+	h.address = mr.base + 7;
+	h.total = 1000;
+	say(fd, h, NULL, 0);
+	answer = hear(fd);
+	cr_assert_eq(answer.kind, TW_TCP_DATA);
+	cr_assert_eq(answer.len, 1000u);
+	cr_assert_eq(twt_get(fd, in, 1000), 0);
+	cr_assert_eq(memcmp(in, memory + 4096 + 7, 1000), 0);
+	tcp->mem_dereg(instance, &mr);
+	say(fd, h, NULL, 0);
+	answer = hear(fd);
+	cr_assert_eq(answer.kind, TW_TCP_ENDED);
+	cr_assert_eq(answer.address, TW_EPERM);
+	tcp->close(instance);
+}
+
+/* Memory that is taken back in the middle of a transfer is not used after that. */
+Test(tcp, memory_taken_back, .timeout = 60)
+{
+	static char memory[4096], in[4096];
+	struct tw_fabric_mr mr;
+	struct tw_tcp_head h = {.len = 4000, .kind = TW_TCP_WRITE_LAST, .id = 9}, answer;
+	int fd;
+
+	victim_opens();
+	bind_path();
+	fd = call();
+	hello(fd);
+	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
+	memcpy(&h.key, mr.key, sizeof(h.key));
+	h.address = mr.base;
+	memset(in, 1, sizeof(in));
+	say(fd, h, in, 1000);
+	UNTIL(memory[999] == 1);
+	tcp->mem_dereg(instance, &mr);
+	answer = hear(fd);
+	cr_assert_eq(answer.kind, TW_TCP_ENDED);
+	cr_assert_eq(answer.address, TW_EPERM);
+	cr_assert_eq(twt_put(fd, in, 3000), 0);
+	say_packet(fd, "after it");
+	cr_assert_eq(memory[1000], 0);
+	tcp->close(instance);
+}
+
+/* What the engine cannot take now comes again, and the end of the path after it. */
+Test(tcp, refused_and_gone, .timeout = 60)
+{
+	int fd;
+
+	victim_opens();
+	bind_path();
+	fd = call();
+	hello(fd);
+	refuse = 3;
+	say(fd, (struct tw_tcp_head){.len = 4, .kind = TW_TCP_PACKET_IS}, "late", 4);
+	close(fd);
+	for (int i = 0; i < 1000 && refuse; i++) {
+		tcp->progress(instance);
+		usleep(1000);
+		cr_assert_eq(breaks, 0u);
+	}
+	UNTIL(breaks == 1);
+	cr_assert_eq(packets, 1u);
+	tcp->close(instance);
+}
