@@ -2,13 +2,19 @@
 /* Which of libfabric's providers an endpoint uses. */
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "providers/ofi/ofi.h"
 
-/* Networks with hardware of their own, which libfabric reaches without IP addresses. */
-static const char *const fast[] = {"cxi", "efa", "opx", "psm2", "verbs;ofi_rxm"};
+/*
+ * Networks with hardware of their own, which libfabric reaches without IP addresses.
+ * Not its verbs: Tagwire has its own, and where that fails this is to work.
+ */
+static const char *const fast[] = {"cxi", "efa", "opx", "psm2"};
 #define USUAL "tcp;ofi_rxm"
+/* None of them is here. Devices do not come often enough to look at each connect. */
+static atomic_bool slow_only;
 
 static void hint(struct fi_info *h, uint64_t caps)
 {
@@ -53,6 +59,17 @@ static struct fi_info *find(const char *name, const char *node)
 	return info;
 }
 
+static bool named(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+
+	while (*list && !(strcspn(list, ",") == len && strncmp(list, name, len) == 0)) {
+		list += strcspn(list, ",");
+		list += *list == ',';
+	}
+	return *list;
+}
+
 struct fi_info *tw_ofi_choose(const struct tw_fabric_host *host)
 {
 	const char *name = host->settings->ofi;
@@ -75,8 +92,14 @@ struct fi_info *tw_ofi_choose(const struct tw_fabric_host *host)
 			host->log(TW_LOG_WARN, "libfabric has no provider %s for %s", name, node);
 		return info;
 	}
-	for (unsigned i = 0; i < tw_countof(fast) && !info; i++)
+	for (unsigned i = 0; i < tw_countof(fast) && !info && !atomic_load(&slow_only); i++)
 		info = find(fast[i], NULL);
+	/* For plain TCP there is a network of ours, if it may be used. */
+	if (!info && named(host->settings->providers, "tcp")) {
+		atomic_store(&slow_only, true);
+		host->log(TW_LOG_INFO, "libfabric has no network faster than TCP");
+		return NULL;
+	}
 	if (!info)
 		info = find(USUAL, node);
 	if (!info)

@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 
-#define TW_FABRIC_VERSION 2 /* of this contract: another is not loaded */
+#define TW_FABRIC_VERSION 3 /* of this contract: another is not loaded */
 #define TW_FABRIC_ADDRESS 96
 #define TW_FABRIC_KEY 32
 
@@ -45,6 +45,7 @@ struct tw_fabric_host {
 	void *owner; /* for the upcalls */
 	const struct tw_settings *settings;
 	void (*log)(enum tw_log_level level, const char *fmt, ...);
+	uint64_t *copied; /* counts bytes of transfers that the processor copies */
 	struct sockaddr_storage board; /* the interface to use */
 	/*
 	 * A packet came along some path; valid during the call. False: not now,

@@ -17,7 +17,7 @@ static struct known {
 	const char *name;
 	const struct tw_fabric *fabric;
 	bool tried;
-} known[2 * TW_RP_FABRICS] = {{.name = "verbs"}, {.name = "ofi"}};
+} known[2 * TW_RP_FABRICS] = {{.name = "verbs"}, {.name = "ofi"}, {.name = "tcp"}};
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct known *find(const char *name, size_t len)

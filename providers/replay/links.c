@@ -104,6 +104,8 @@ void tw_rp_link_fail(struct tw_rp_link *l, enum tw_err why)
 	const struct tw_upcalls *up = l->ep->host->up;
 	enum tw_rp_state state = l->state;
 
+	tw_log(TW_LOG_DEBUG, "the connection to endpoint %u ends: error %d", l->other.endpoint_id,
+	       why);
 	if (state == TW_RP_UP || state == TW_RP_DRAIN)
 		tw_rp_ops_end(l, true);
 	tw_rp_link_end(l);

@@ -34,8 +34,7 @@ static struct tw_rp_packet *slab_packet(struct slab *s, unsigned i)
 static bool add_slab(struct tw_rp_ep *ep, bool big)
 {
 	unsigned n = big ? SLAB_BIG : SLAB_SMALL;
-	struct slab *s = aligned_alloc(TW_LINE,
-				       sizeof(*s) + n * packet_size(big, TW_RP_PAYLOAD));
+	struct slab *s = aligned_alloc(TW_LINE, sizeof(*s) + n * packet_size(big, TW_RP_PAYLOAD));
 
 	if (!s)
 		return false;
@@ -166,6 +165,7 @@ enum tw_err tw_rp_send(struct tw_rp_link *l, enum tw_send_class cls, struct tw_h
 		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
+	l->ep->host->counters[TW_C_COPIED] += len;
 	if (tw_list_empty(&l->kept)) {
 		l->progress = tw_clock();
 		tw_rp_timer(l->ep, l->progress + tw_clock_us(TW_RP_STATUS_US));
@@ -220,10 +220,20 @@ void tw_rp_send_plain(struct tw_rp_link *l, enum tw_rp_kind kind)
 	send_plain(l, kind);
 }
 
+/*
+ * To somebody who has hung up not along the path: where he is gone the system
+ * answers by breaking it, and what he had sent before would be lost with it.
+ */
 void tw_rp_send_ack(struct tw_rp_link *l)
 {
-	if (l->bound)
+	if (!l->bound)
+		return;
+	if (l->state == TW_RP_UP && l->sock >= 0 && !l->dialing && tw_rp_sock_alive(l)) {
 		send_plain(l, TW_RP_ACK);
+	} else {
+		l->unacked = 0;
+		tw_rp_say(l, TW_RP_STATUS, TW_OK);
+	}
 }
 
 void tw_rp_flush(struct tw_rp_link *l)
@@ -317,8 +327,11 @@ static void missing(struct tw_rp_link *l)
 	tw_rp_say(l, TW_RP_STATUS, TW_AGAIN);
 }
 
-static void malformed(struct tw_rp_link *l)
+static void malformed(struct tw_rp_link *l, const struct tw_rp_wire *w, uint32_t len)
 {
+	tw_log(TW_LOG_WARN, "endpoint %u sent nonsense: %016llx %016llx, %u bytes",
+	       l->other.endpoint_id, (unsigned long long)w->hdr.what,
+	       (unsigned long long)w->hdr.match, len);
 	l->ep->host->counters[TW_C_BAD_PACKET]++;
 	tw_rp_say(l, TW_RP_BYE, TW_EPROTO);
 	tw_rp_link_fail(l, TW_EPROTO);
@@ -348,7 +361,7 @@ static bool data(struct tw_rp_link *l, const struct tw_rp_wire *w, const void *p
 	if (err == TW_AGAIN)
 		return false;
 	if (err != TW_OK) {
-		malformed(l);
+		malformed(l, w, len);
 		return true;
 	}
 	l->expected++;

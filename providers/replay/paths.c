@@ -6,7 +6,7 @@
 #include "base/counters.h"
 #include "providers/replay/replay.h"
 
-#define SOON_US 3000000	  /* a path that breaks so soon: the fabric is to blame */
+#define SOON_US 3000000	   /* a path that breaks so soon: the fabric is to blame */
 #define ABSENT_US 10000000 /* a fabric that is not here may come */
 
 static void fabric_ready(struct tw_watch *w, uint32_t events)
@@ -62,6 +62,7 @@ static bool open_fabric(struct tw_rp_fabric *f)
 	struct tw_fabric_host to = {.owner = f,
 				    .settings = &tw_settings,
 				    .log = tw_log,
+				    .copied = &host->counters[TW_C_COPIED],
 				    .packet = tw_rp_packet,
 				    .sent = tw_rp_sent,
 				    .ended = tw_rp_ended,
@@ -86,9 +87,11 @@ static bool open_fabric(struct tw_rp_fabric *f)
 
 void tw_rp_fabrics_open(struct tw_rp_ep *ep)
 {
+	unsigned i = 0;
+
 	tw_rp_fabrics_load(ep);
-	for (unsigned i = 0; i < ep->nfabrics; i++)
-		open_fabric(&ep->fabrics[i]);
+	while (i < ep->nfabrics && !open_fabric(&ep->fabrics[i]))
+		i++;
 }
 
 static void close_fabric(struct tw_rp_fabric *f)
@@ -193,9 +196,10 @@ void tw_rp_offer(struct tw_rp_link *l, struct tw_rp_talk *t)
 	for (int again = 0; again < 2 && !t->noffers; again++) {
 		if (again)
 			l->failed = 0;
-		for (unsigned i = 0; i < ep->nfabrics; i++) {
+		/* One: opening the next costs a second, and is mostly in vain. */
+		for (unsigned i = 0; i < ep->nfabrics && !t->noffers; i++) {
 			struct tw_rp_fabric *f = &ep->fabrics[i];
-			struct tw_rp_offer *o = &t->offers[t->noffers];
+			struct tw_rp_offer *o = &t->offers[0];
 
 			if ((l->failed >> i & 1) || !open_fabric(f) ||
 			    !fits(l, f->ops->max_packet(f->instance)) ||
@@ -205,6 +209,19 @@ void tw_rp_offer(struct tw_rp_link *l, struct tw_rp_talk *t)
 			t->noffers++;
 		}
 	}
+}
+
+bool tw_rp_offers_left(struct tw_rp_link *l)
+{
+	struct tw_rp_ep *ep = l->ep;
+
+	for (unsigned i = 0; i < ep->nfabrics; i++)
+		if (l->offered[i])
+			l->failed |= 1u << i;
+	for (unsigned i = 0; i < ep->nfabrics; i++)
+		if (!(l->failed >> i & 1) && open_fabric(&ep->fabrics[i]))
+			return true;
+	return false;
 }
 
 static const struct tw_rp_offer *offer_of(const struct tw_rp_talk *t, const char *name)
@@ -323,6 +340,9 @@ void tw_rp_broken(void *owner, void *path)
 
 	if (!path) {
 		f->absent = tw_clock() + tw_clock_us(ABSENT_US);
+		/* Should it come again: not while another one is agreed on. */
+		tw_list_each(&f->ep->links, n, tmp)
+			tw_container(n, struct tw_rp_link, node)->failed |= 1u << tw_rp_index(f);
 		tw_rp_fabric_reset(f);
 		return;
 	}

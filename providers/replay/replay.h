@@ -241,15 +241,17 @@ uint64_t tw_rp_link_expire(struct tw_rp_link *l, uint64_t now);
 
 /* paths.c */
 void tw_rp_fabrics_load(struct tw_rp_ep *ep);
-/* Those that are not open yet: takes time, better before a call than in it. */
+/* The one to be offered first: takes time, better before a call than in it. */
 void tw_rp_fabrics_open(struct tw_rp_ep *ep);
 void tw_rp_fabrics_close(struct tw_rp_ep *ep);
 /* Closes a fabric so that nothing uses our memory; its links resume. */
 void tw_rp_fabric_reset(struct tw_rp_fabric *f);
 void tw_rp_fabric_rest(struct tw_rp_fabric *f);
 bool tw_rp_fabric_watch(struct tw_rp_fabric *f);
-/* Offers for all fabrics of which the link has not found them wanting. */
+/* Offers the first fabric that is here and that the link has not found wanting. */
 void tw_rp_offer(struct tw_rp_link *l, struct tw_rp_talk *t);
+/* The other side cannot use what was offered: whether there is another one. */
+bool tw_rp_offers_left(struct tw_rp_link *l);
 /* Chooses one of the other's offers and makes the path; t becomes the answer. */
 enum tw_err tw_rp_choose(struct tw_rp_link *l, const struct tw_rp_talk *offers,
 			 struct tw_rp_talk *t);
@@ -274,6 +276,8 @@ enum tw_err tw_rp_listen(struct tw_rp_ep *ep);
 enum tw_err tw_rp_dial(struct tw_rp_link *l);
 /* Somebody else answered: tries the next port. */
 void tw_rp_dial_next(struct tw_rp_link *l);
+/* The right one hung up: the same port again. */
+void tw_rp_dial_same(struct tw_rp_link *l);
 void tw_rp_sock_ready(struct tw_watch *w, uint32_t events);
 /* The link goes on with another one's socket. */
 void tw_rp_sock_adopt(struct tw_rp_link *l, struct tw_rp_link *from);

@@ -22,6 +22,7 @@
 #define PORT_STEP 1024 /* endpoint ids are fewer */
 #define LISTEN_AGAIN_US 100000
 #define AGAIN_US 200000 /* between two attempts to reach it again */
+#define CALL_US 1000000 /* for one: the system would ask less and less often */
 #define HALF_US 200000	/* a caller has so long for himself, however many there are */
 #define READS 16	/* in one go: who talks without end has others wait */
 
@@ -67,10 +68,21 @@ static int tcp_socket(int family)
 	return tw_fd_own(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-/* A silent peer is asked by the system whether it is there, and given up in time. */
-static void set_options(int fd)
+/* Seconds of silence after which the system asks a peer whether it is there, once a second. */
+static int idle_seconds(void)
 {
-	int one = 1, idle = (int)(tw_settings.retry / 3000 + 1), limit = (int)tw_settings.retry;
+	return (int)tw_max(tw_settings.retry / 4000, 1u);
+}
+
+/* Milliseconds without an answer that end a connection: the rest of the time we call again. */
+static int silence_ms(void)
+{
+	return (int)(tw_settings.retry / 2);
+}
+
+static void set_options(int fd, int limit)
+{
+	int one = 1, idle = idle_seconds();
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
@@ -108,7 +120,7 @@ static void accept_one(struct tw_rp_ep *ep, int sock, const struct sockaddr_stor
 	ep->nhalf++;
 	l->sock = sock;
 	l->peer_addr = *from;
-	set_options(sock);
+	set_options(sock, silence_ms());
 	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
 	tw_rp_timer(ep, l->deadline);
 	if (watch(ep, sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0)
@@ -281,7 +293,7 @@ static enum tw_err dial(struct tw_rp_link *l, uint32_t port)
 			tw_log(TW_LOG_DEBUG, "cannot call from the board's address");
 	}
 	set_port(&to, port);
-	set_options(fd);
+	set_options(fd, (int)tw_settings.retry);
 	if (connect(fd, (struct sockaddr *)&to, addr_len(&to)) < 0 && errno != EINPROGRESS) {
 		error = errno;
 		tw_fd_close(fd);
@@ -296,14 +308,24 @@ static enum tw_err dial(struct tw_rp_link *l, uint32_t port)
 	return TW_OK;
 }
 
+static void call_again(struct tw_rp_link *l, uint64_t us)
+{
+	l->again = tw_clock() + tw_clock_us(us);
+	tw_rp_timer(l->ep, l->again);
+}
+
 enum tw_err tw_rp_dial(struct tw_rp_link *l)
 {
 	enum tw_err err = TW_ECLOSED;
 
 	tw_rp_hang_up(l);
 	l->again = 0;
-	if (l->peer_port)
-		return dial(l, l->peer_port);
+	if (l->peer_port) {
+		err = dial(l, l->peer_port);
+		if (err == TW_OK && l->state == TW_RP_UP)
+			call_again(l, CALL_US);
+		return err;
+	}
 	for (; l->port_try < TW_RP_PORTS && err == TW_ECLOSED; l->port_try++)
 		err = dial(l, port_of(l->other.endpoint_id, l->port_try));
 	return err;
@@ -322,8 +344,7 @@ static void refused(struct tw_rp_link *l, enum tw_err why)
 		/* Nobody there: the process is gone. */
 		tw_rp_link_drain(l, TW_ELOST);
 	} else {
-		l->again = tw_clock() + tw_clock_us(AGAIN_US);
-		tw_rp_timer(l->ep, l->again);
+		call_again(l, AGAIN_US);
 	}
 }
 
@@ -332,8 +353,28 @@ void tw_rp_dial_next(struct tw_rp_link *l)
 	refused(l, TW_ECLOSED);
 }
 
+void tw_rp_dial_same(struct tw_rp_link *l)
+{
+	l->port_try--;
+	tw_rp_dial_next(l);
+}
+
+/*
+ * How long a connection that the system gave up had no answer for certain: since
+ * it asked first, which may be the only question that was lost.
+ */
+static uint64_t unanswered_us(void)
+{
+	int ms = silence_ms() - 1000 * idle_seconds();
+
+	return ms > 0 ? 1000ull * (unsigned)ms : 0;
+}
+
 void tw_rp_lost(struct tw_rp_link *l, enum tw_err why)
 {
+	uint64_t since;
+
+	tw_log(TW_LOG_DEBUG, "endpoint %u: the connection is gone (%d)", l->other.endpoint_id, why);
 	tw_rp_hang_up(l);
 	switch (l->state) {
 	case TW_RP_NEW:
@@ -350,14 +391,12 @@ void tw_rp_lost(struct tw_rp_link *l, enum tw_err why)
 		tw_rp_link_end(l);
 		return;
 	}
-	/* So long without an answer: that was the time for trying again. */
-	if (why == TW_ETIMEDOUT) {
-		tw_rp_link_fail(l, TW_ELOST);
-		return;
-	}
 	l->resuming = false;
-	if (!l->broken)
-		l->broken = tw_clock();
+	since = tw_clock();
+	if (why == TW_ETIMEDOUT)
+		since -= tw_clock_us(unanswered_us());
+	if (!l->broken || since < l->broken)
+		l->broken = since;
 	tw_rp_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));
 	if (l->peer_port) {
 		why = tw_rp_dial(l);
@@ -380,6 +419,8 @@ static void dialed(struct tw_rp_link *l)
 		return;
 	}
 	l->dialing = false;
+	l->again = 0;
+	set_options(l->sock, silence_ms());
 	watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
 	tw_rp_begin(l);
 }

@@ -3,7 +3,8 @@
  * What two endpoints say to each other beside their packets.
  *
  *   CONNECT -> ACCEPT, or REFUSE or WRONG
- *                                 with the fabrics offered and the one chosen;
+ *                                 with the fabric offered; where that is refused
+ *                                 (TW_EPROTO) the next one is, by another call;
  *                                 then probes go along the new path, and nothing
  *                                 else before they have come through both ways
  *   RESUME -> RESUMED             the same for a link that exists: each tells
@@ -182,16 +183,22 @@ static void refused(struct tw_rp_link *l, const struct tw_rp_talk *t)
 {
 	enum tw_err why = t->why > TW_PENDING && t->why < TW_NERRS ? (enum tw_err)t->why
 								   : TW_EPROTO;
+	bool other = t->word == TW_RP_REFUSE && why == TW_EPROTO && tw_rp_offers_left(l);
 
 	if (l->state == TW_RP_NEW) {
 		if (t->word == TW_RP_WRONG)
 			tw_rp_dial_next(l);
+		else if (other)
+			tw_rp_dial_same(l);
 		else
 			tw_rp_link_fail(l, why);
 	} else if (why == TW_ECROSS) {
 		/* Its own call is on its way. */
 		tw_rp_hang_up(l);
 		l->resuming = false;
+	} else if (other) {
+		l->resuming = false;
+		tw_rp_resume(l);
 	} else {
 		tw_rp_link_drain(l, TW_ELOST);
 	}
@@ -255,13 +262,18 @@ static void resumed(struct tw_rp_link *l, const struct tw_rp_talk *t)
 	/* To what was asked before: those offers are gone. */
 	if (t->round != l->round)
 		return;
-	if (!l->resuming || l->path)
+	/* We have agreed on another path by now, which the other side has left. */
+	if (!l->resuming) {
+		tw_rp_path_broken(l);
+		return;
+	}
+	/* Our offers are gone when their fabric was closed: once more. */
+	if (tw_rp_chosen(l, t) != TW_OK) {
 		tw_rp_path_drop(l);
-	if (!l->resuming)
+		l->deadline = tw_clock() + tw_clock_us(TW_RP_PROBE_US);
+		tw_rp_timer(l->ep, l->deadline);
 		return;
-	/* Our offers are gone when their fabric was closed: asks again in time. */
-	if (tw_rp_chosen(l, t) != TW_OK)
-		return;
+	}
 	tw_rp_acked(l, t->expected);
 	probe(l);
 }

@@ -69,6 +69,18 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t 
 	rx->max_payload = tw_ring_max_payload(nbytes);
 }
 
+void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first)
+{
+	struct tw_slot *turn = first ? &tx->ring->turn : &rx->ring->turn;
+
+	tx->back = rx;
+	rx->back = tx;
+	tx->side = first ? 0 : TW_STAMP_SECOND;
+	rx->side = first ? TW_STAMP_SECOND : 0;
+	tx->turn = first ? turn : NULL;
+	rx->turn = first ? NULL : turn;
+}
+
 static void look(struct tw_ring_tx *tx)
 {
 	struct tw_ring_taken *t = &tx->ring->taken;
@@ -129,7 +141,7 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len)
 {
-	struct tw_slot *s = &tx->slots[tx->head & (tx->nslots - 1)];
+	struct tw_slot *s = tw_ring_slot(tx);
 	uint8_t *to = s->data;
 
 	if (len > TW_RING_INLINE) {
@@ -140,9 +152,8 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
-	s->len = len;
 	s->hdr = hdr;
-	atomic_store_explicit(&s->stamp, ++tx->head, memory_order_release);
+	tw_ring_stamp(tx, s, len);
 }
 
 bool tw_ring_drained(const struct tw_ring_tx *tx)

@@ -12,6 +12,7 @@
 #define FULL_US 200  /* a peer that has not polled for so long idles, with its ring full */
 #define BATCH 64u    /* packets taken from one ring in a row */
 #define MARK_EVERY 8 /* polls between two marks, a power of two */
+#define DENSE_US 2   /* between two marks of a program that does nothing but poll */
 #define MARK_BATCH 8 /* packets that are worth a mark of their own */
 
 static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
@@ -115,7 +116,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 			up->down(&l->link, TW_EPROTO);
 			return n;
 		}
-		tw_ring_advance(&l->rx, len);
+		tw_ring_advance(&l->rx, s, len);
 		n++;
 	}
 	if (n)
@@ -206,7 +207,11 @@ static unsigned poll_cold(struct tw_shm_ep *ep)
 
 static void mark_poll(struct tw_shm_ep *ep)
 {
-	tw_shm_mark_now(ep);
+	uint64_t now = tw_clock();
+
+	ep->dense = now - ep->marked < tw_clock_us(DENSE_US);
+	ep->marked = now;
+	atomic_store_explicit(&ep->mark->polled, now, memory_order_release);
 	if (tw_unlikely(ep->nowed))
 		tw_shm_settle(ep);
 }
@@ -223,7 +228,7 @@ static unsigned do_progress(void *instance)
 	while (i < ep->nhot) {
 		struct tw_shm_link *l = ep->up[i];
 
-		if (tw_ring_next(&l->rx)) {
+		if (tw_ring_poll(&l->rx, ep->dense)) {
 			l->active = ep->polls;
 			n += poll_link(l, BATCH);
 			if (tw_unlikely(l->state == TW_SHM_DRAIN))

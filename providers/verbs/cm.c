@@ -1,13 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections: the side with the greater token calls, the other one waits for it. */
+/*
+ * Connections: the side with the greater token calls, the other one waits for it.
+ * The connection manager sends what was lost again after four seconds only, and
+ * takes no other order: who is not answered hangs up and calls anew much sooner.
+ */
 #include <errno.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "providers/verbs/verbs.h"
 
 #define RESOLVE_MS 1000 /* to find an address, and the way there */
 #define RETRIES 6	/* 7 would be for ever, for a receiver without buffers */
 #define ACK_TIMEOUT 15	/* 4 us << this, before a retry: a second in all */
+#define TICK_MS 100
+#define CALL_TICKS 6  /* before the second call, twice as many before the third, */
+#define CALL_SLOWER 4 /* and so on, so often */
 
 /* An event, copied out so that it can be acknowledged before it is dealt with. */
 struct event {
@@ -24,7 +33,8 @@ static struct rdma_conn_param params(struct tw_vb_path *p, struct tw_vb_hello *h
 				  .name = p->other_name,
 				  .token = p->other_token,
 				  .from = p->token,
-				  .granted = p->granted};
+				  .granted = p->granted,
+				  .call = p->call};
 	return (struct rdma_conn_param){.private_data = h,
 					.private_data_len = sizeof(*h),
 					.responder_resources = RDMA_MAX_RESP_RES,
@@ -44,12 +54,14 @@ static void be_quick(struct rdma_cm_id *id)
 			      sizeof(timeout));
 }
 
-bool tw_vb_connect(struct tw_vb_path *p, const struct tw_vb_address *to)
+bool tw_vb_call(struct tw_vb_path *p)
 {
 	struct tw_vb *v = p->v;
 	struct sockaddr_storage from = v->addr;
-	struct sockaddr_in6 dst = to->to;
+	struct sockaddr_in6 dst = p->to;
 
+	p->call++;
+	p->ticks = 0;
 	if (from.ss_family == AF_INET6) {
 		((struct sockaddr_in6 *)(void *)&from)->sin6_port = 0;
 		dst.sin6_scope_id = ((struct sockaddr_in6 *)(void *)&from)->sin6_scope_id;
@@ -65,7 +77,7 @@ bool tw_vb_connect(struct tw_vb_path *p, const struct tw_vb_address *to)
 }
 
 /* The way is known. */
-static bool call(struct tw_vb_path *p)
+static bool ask(struct tw_vb_path *p)
 {
 	struct tw_vb_hello h;
 	struct rdma_conn_param param;
@@ -77,7 +89,7 @@ static bool call(struct tw_vb_path *p)
 	return rdma_connect(p->id, &param) == 0;
 }
 
-static void up(struct tw_vb_path *p, uint32_t granted)
+void tw_vb_path_up(struct tw_vb_path *p, uint32_t granted)
 {
 	/* A packet may have told of more already. */
 	if ((int32_t)(granted - p->limit) > 0)
@@ -91,9 +103,9 @@ static struct tw_vb_path *wanted(struct tw_vb *v, const struct event *e)
 {
 	struct tw_vb_path *p = e->greeted ? tw_vb_path_find(v, e->hello.name) : NULL;
 
-	if (!p || p->token != e->hello.token || p->state != TW_VB_NEW || p->id ||
-	    e->hello.from <= p->token || (p->bound && p->other_token != e->hello.from) ||
-	    e->id->verbs != v->listener->verbs)
+	if (!p || p->token != e->hello.token || p->state != TW_VB_NEW ||
+	    (p->id && e->hello.call <= p->call) || e->hello.from <= p->token ||
+	    (p->bound && p->other_token != e->hello.from) || e->id->verbs != v->listener->verbs)
 		return NULL;
 	return p;
 }
@@ -110,8 +122,11 @@ static void called(struct tw_vb *v, const struct event *e)
 		rdma_destroy_id(e->id);
 		return;
 	}
+	/* Our answer to an earlier call did not get there. */
+	tw_vb_path_anew(p);
 	p->id = e->id;
 	p->id->context = p;
+	p->call = e->hello.call;
 	p->other_token = e->hello.from;
 	/* Known from now on: its packets may come before the event that it is up. */
 	p->limit = e->hello.granted;
@@ -121,13 +136,16 @@ static void called(struct tw_vb *v, const struct event *e)
 		if (rdma_accept(p->id, &param) == 0)
 			return;
 	}
+	/* Who called may have hung up already, and will call again; if not, this tells him. */
+	v->host.log(TW_LOG_DEBUG, "verbs: cannot accept: %s", strerror(errno));
 	rdma_reject(p->id, NULL, 0);
-	tw_vb_path_down(p, "cannot accept");
+	tw_vb_path_anew(p);
 }
 
 static bool greeted(const struct tw_vb_path *p, const struct event *e)
 {
-	return e->greeted && e->hello.token == p->token && e->hello.from == p->other_token;
+	return e->greeted && e->hello.token == p->token && e->hello.from == p->other_token &&
+	       e->hello.call == p->call;
 }
 
 /* What we called accepts. */
@@ -136,21 +154,24 @@ static bool answered(struct tw_vb_path *p, const struct event *e)
 	if (p->state != TW_VB_NEW || !greeted(p, e) || !tw_vb_qp_move(p, IBV_QPS_RTR) ||
 	    !tw_vb_qp_move(p, IBV_QPS_RTS) || rdma_establish(p->id) != 0)
 		return false;
-	up(p, e->hello.granted);
+	tw_vb_path_up(p, e->hello.granted);
+	tw_vb_greet(p);
 	return true;
 }
 
 static void path_event(struct tw_vb_path *p, const struct event *e)
 {
-	bool done = true;
+	bool done = true, waits = !p->calls && p->state == TW_VB_NEW;
 
+	if (e->id != p->id)
+		return;
 	switch (e->type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		done = e->id->verbs == p->v->listener->verbs &&
 		       rdma_resolve_route(e->id, RESOLVE_MS) == 0;
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		done = call(p);
+		done = ask(p);
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		done = answered(p, e);
@@ -159,13 +180,18 @@ static void path_event(struct tw_vb_path *p, const struct event *e)
 		/* To who called only on iWARP. */
 		done = !p->calls || greeted(p, e);
 		if (done && p->state == TW_VB_NEW)
-			up(p, p->calls ? e->hello.granted : p->limit);
+			tw_vb_path_up(p, p->calls ? e->hello.granted : p->limit);
 		break;
-	case RDMA_CM_EVENT_ADDR_ERROR:
-	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_REJECTED:
+		/* Who called has hung up, and will call again. */
+		if (waits)
+			tw_vb_path_anew(p);
+		done = waits;
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
+	case RDMA_CM_EVENT_ROUTE_ERROR:
 	case RDMA_CM_EVENT_DISCONNECTED:
 		done = false;
 		break;
@@ -184,6 +210,39 @@ static void deal_with(struct tw_vb *v, const struct event *e)
 		called(v, e);
 	else if (e->id != v->listener && e->id->context)
 		path_event(e->id->context, e);
+}
+
+void tw_vb_tick(struct tw_vb *v)
+{
+	struct itimerspec when = {.it_value.tv_nsec = TICK_MS * 1000000};
+
+	if (!v->ticking)
+		timerfd_settime(v->timer, 0, &when, NULL);
+	v->ticking = true;
+}
+
+/* Calls anew whom it is time to. Ticks that nobody looked at are not made up for. */
+static void ticked(struct tw_vb *v)
+{
+	struct tw_list *n, *tmp;
+	uint64_t times;
+
+	if (!v->ticking || read(v->timer, &times, sizeof(times)) != sizeof(times))
+		return;
+	v->ticking = false;
+	tw_list_each(&v->paths, n, tmp) {
+		struct tw_vb_path *p = tw_container(n, struct tw_vb_path, node);
+		unsigned slower = tw_min(p->call, (uint32_t)CALL_SLOWER + 1) - 1;
+
+		if (p->state != TW_VB_NEW || !p->bound || !p->calls ||
+		    ++p->ticks < (unsigned)CALL_TICKS << slower)
+			continue;
+		tw_vb_path_anew(p);
+		if (!tw_vb_call(p))
+			tw_vb_path_down(p, "cannot connect");
+	}
+	if (v->connecting)
+		tw_vb_tick(v);
 }
 
 void tw_vb_cm_events(struct tw_vb *v)
@@ -205,4 +264,5 @@ void tw_vb_cm_events(struct tw_vb *v)
 		rdma_ack_cm_event(from);
 		deal_with(v, &e);
 	}
+	ticked(v);
 }

@@ -297,6 +297,12 @@ void tw_vb_credit_flush(struct tw_vb *v)
 	}
 }
 
+void tw_vb_greet(struct tw_vb_path *p)
+{
+	if (p->limit != p->sent && sq_room(p) && add(p, "", 0, NULL) != TW_AGAIN)
+		tw_vb_ring(p);
+}
+
 /* Receiving ------------------------------------------------------------------ */
 
 void tw_vb_repost(struct tw_vb *v)
@@ -342,6 +348,9 @@ bool tw_vb_received(struct tw_vb *v, const struct ibv_wc *wc)
 		from = p->name;
 	if (wc->status == IBV_WC_SUCCESS && len >= sizeof(h)) {
 		memcpy(&h, mem, sizeof(h));
+		/* Sooner than by the connection manager, whose last word may be lost. */
+		if (p && p->state == TW_VB_NEW)
+			tw_vb_path_up(p, p->limit);
 		if (h.magic != TW_VB_MAGIC && p)
 			tw_vb_path_down(p, "a packet without a head");
 		if (h.magic == TW_VB_MAGIC && p)

@@ -95,9 +95,11 @@ enum tw_err tw_vb_path_bind(void *path, const struct tw_fabric_address *other)
 	p->other_name = a.name;
 	p->other_token = a.token;
 	p->calls = p->token > a.token;
+	p->to = a.to;
 	if (p->state == TW_VB_NEW)
 		p->v->connecting++;
-	if (p->calls && !tw_vb_connect(p, &a))
+	tw_vb_tick(p->v);
+	if (p->calls && !tw_vb_call(p))
 		tw_vb_path_down(p, "cannot connect");
 	return TW_OK;
 }
@@ -177,21 +179,38 @@ void tw_vb_path_down(struct tw_vb_path *p, const char *why)
 	tw_list_add_tail(&v->broken, &p->broken);
 }
 
+static void qp_free(struct tw_vb_path *p)
+{
+	struct tw_vb_path **at = bucket(p->v, p->qp->qp_num);
+
+	while (*at != p)
+		at = &(*at)->next_qp;
+	*at = p->next_qp;
+	ibv_destroy_qp(p->qp);
+	p->v->nsq -= p->depth;
+	p->qp = NULL;
+}
+
+void tw_vb_path_anew(struct tw_vb_path *p)
+{
+	if (p->qp)
+		qp_free(p);
+	if (p->id)
+		rdma_destroy_id(p->id);
+	p->id = NULL;
+	tw_vb_credit_end(p);
+	/* Nothing was sent: both sides count from the beginning. */
+	p->granted = p->told = p->used = p->limit = 0;
+}
+
 void tw_vb_qp_end(struct tw_vb_path *p)
 {
 	struct tw_vb *v = p->v;
-	struct tw_vb_path **at;
 
-	if (p->qp) {
-		for (at = bucket(v, p->qp->qp_num); *at != p; at = &(*at)->next_qp)
-			;
-		*at = p->next_qp;
-		if (p->state == TW_VB_UP)
-			hang_up(p);
-		ibv_destroy_qp(p->qp);
-		v->nsq -= p->depth;
-		p->qp = NULL;
-	}
+	if (p->qp && p->state == TW_VB_UP)
+		hang_up(p);
+	if (p->qp)
+		qp_free(p);
 	v->connecting -= p->state == TW_VB_NEW && p->bound;
 	p->state = TW_VB_DOWN;
 	p->nchain = 0;

@@ -47,6 +47,7 @@ static void copy(const struct tw_vb_piece *piece, bool into_iov)
 	unsigned at = piece->at;
 	size_t offset = piece->offset, done = 0;
 
+	*piece->rma->path->v->host.copied += piece->len;
 	while (done < piece->len) {
 		size_t n = tw_min(iov[at].iov_len - offset, piece->len - done);
 		char *user = (char *)iov[at].iov_base + offset;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #define CQ_PATHS 4 /* for so many the completion queue is made at first */
@@ -207,6 +208,8 @@ static void do_close(void *instance)
 		rdma_destroy_id(v->listener);
 	if (v->events)
 		rdma_destroy_event_channel(v->events);
+	if (v->timer >= 0)
+		close(v->timer);
 	if (v->epfd >= 0)
 		close(v->epfd);
 	free(v->table);
@@ -257,7 +260,7 @@ static bool open_queues(struct tw_vb *v)
 	v->srq = v->cq ? ibv_create_srq(v->pd, &srq) : NULL;
 	fcntl(v->ctx->async_fd, F_SETFL, fcntl(v->ctx->async_fd, F_GETFL) | O_NONBLOCK);
 	return v->srq && try_inline(v) && tw_vb_rx_grow(v) && watch(v, v->channel->fd) &&
-	       watch(v, v->events->fd) && watch(v, v->ctx->async_fd);
+	       watch(v, v->events->fd) && watch(v, v->ctx->async_fd) && watch(v, v->timer);
 }
 
 static enum tw_err do_open(const struct tw_fabric_host *host, void **instance)
@@ -277,7 +280,8 @@ static enum tw_err do_open(const struct tw_fabric_host *host, void **instance)
 	tw_list_init(&v->over);
 	tw_list_init(&v->sent);
 	v->epfd = epoll_create1(EPOLL_CLOEXEC);
-	err = v->epfd < 0 ? TW_ENOMEM : tw_vb_device_open(v);
+	v->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	err = v->epfd < 0 || v->timer < 0 ? TW_ENOMEM : tw_vb_device_open(v);
 	if (err == TW_OK && !open_queues(v)) {
 		host->log(TW_LOG_WARN, "verbs: %s: %s; see tagwire-verbs(7)",
 			  ibv_get_device_name(v->ctx->device), strerror(errno));

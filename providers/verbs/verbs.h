@@ -65,7 +65,8 @@ struct tw_vb_hello {
 	uint32_t magic, name; /* of the path that it is for */
 	uint64_t token;	      /* that path's */
 	uint64_t from;	      /* the sender's */
-	uint32_t granted, pad;
+	uint32_t granted;
+	uint32_t call; /* how often the caller has called */
 };
 _Static_assert(sizeof(struct tw_vb_hello) == 32, "wire format");
 
@@ -141,7 +142,10 @@ struct tw_vb_path {
 	uint32_t name, other_name; /* slot and generation */
 	uint64_t token, other_token;
 	bool bound, calls;
-	bool accounted; /* counted among those who get credit */
+	bool accounted;		/* counted among those who get credit */
+	struct sockaddr_in6 to; /* whom to call; or a sockaddr_in */
+	uint32_t call;		/* which one the connection is of */
+	unsigned ticks;		/* since that one */
 	struct rdma_cm_id *id;
 	struct ibv_qp *qp;
 	struct tw_vb_path *next_qp; /* of the same hash */
@@ -181,7 +185,9 @@ struct tw_vb {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
-	int epfd;	  /* of both channels */
+	int epfd;  /* of both channels and the timer */
+	int timer; /* ticks while something connects */
+	bool ticking;
 	unsigned unacked; /* events of the completion channel */
 	/* Paths by name, and by queue pair. */
 	struct tw_list paths;
@@ -211,8 +217,12 @@ struct tw_vb {
 enum tw_err tw_vb_device_open(struct tw_vb *v);
 
 /* cm.c */
-bool tw_vb_connect(struct tw_vb_path *p, const struct tw_vb_address *to);
+bool tw_vb_call(struct tw_vb_path *p);
+/* From now on who does not answer is called again. */
+void tw_vb_tick(struct tw_vb *v);
 void tw_vb_cm_events(struct tw_vb *v);
+/* It is connected. */
+void tw_vb_path_up(struct tw_vb_path *p, uint32_t granted);
 
 /* paths.c */
 enum tw_err tw_vb_path_new(void *instance, struct tw_fabric_address *mine, void **path);
@@ -225,6 +235,8 @@ bool tw_vb_qp_make(struct tw_vb_path *p);
 bool tw_vb_qp_move(struct tw_vb_path *p, enum ibv_qp_state to);
 /* Nothing goes along it any more; the owner will be told, by progress(). */
 void tw_vb_path_down(struct tw_vb_path *p, const char *why);
+/* Its connection comes to nothing, but another one may be made. */
+void tw_vb_path_anew(struct tw_vb_path *p);
 /* Neither side's hardware uses memory for it any more. */
 void tw_vb_qp_end(struct tw_vb_path *p);
 /* Everything up to that work request is over, the last one with that status. */
@@ -239,6 +251,8 @@ bool tw_vb_received(struct tw_vb *v, const struct ibv_wc *wc);
 /* Used buffers are posted again and the senders told in time. */
 void tw_vb_repost(struct tw_vb *v);
 void tw_vb_credit_flush(struct tw_vb *v);
+/* A packet without content: the other side learns that the path is up. */
+void tw_vb_greet(struct tw_vb_path *p);
 /* The first promise to a peer; false: there is no room for one more. */
 bool tw_vb_credit_begin(struct tw_vb_path *p);
 void tw_vb_credit_end(struct tw_vb_path *p);

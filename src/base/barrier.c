@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool have_private, have_global;
+static _Atomic(bool) have_private, have_global;
 
 static int membarrier(int cmd)
 {

@@ -15,6 +15,12 @@
 #define tw_printf(fmt, args) __attribute__((format(printf, fmt, args)))
 #define tw_noinline __attribute__((noinline))
 #define tw_inline inline __attribute__((always_inline))
+/* A function of a header that is worth a copy in every file, but for -Os: the linker keeps one. */
+#ifdef __OPTIMIZE_SIZE__
+#define tw_shared __attribute__((weak, visibility("hidden"), noinline))
+#else
+#define tw_shared static inline
+#endif
 
 /* The compiler forgets what it knows of a value. */
 #define tw_opaque(x) __asm__("" : "+r"(x))

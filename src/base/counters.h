@@ -37,7 +37,8 @@
 	X(BAD_PACKET, "malformed packets")                                                         \
 	X(PATH_BROKEN, "network paths broken")                                                     \
 	X(REPLAY, "replays of packets")                                                            \
-	X(DUPLICATE, "packets received again")
+	X(DUPLICATE, "packets received again")                                                     \
+	X(COPIED, "bytes copied for a network")
 
 enum tw_counter {
 #define TW_COUNTER_ENUM(name, label) TW_C_##name,

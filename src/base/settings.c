@@ -9,13 +9,37 @@
 #include "base/compiler.h"
 
 #define TW_SETTING(ident, env, type, dflt, text) .ident = dflt,
-static const struct tw_settings defaults = {
-#include "base/settings.def"
-};
 struct tw_settings tw_settings = {
 #include "base/settings.def"
 };
 #undef TW_SETTING
+
+#define TEXT_MAX 24 /* bytes of the longest name and of the longest default */
+#define DEFAULT_STR(x) x
+#define DEFAULT_LIST(x) x
+#define DEFAULT_PATH(x) x
+#define DEFAULT_RANK(x) x
+#define DEFAULT_UINT(x) #x
+#define DEFAULT_PORT(x) #x
+#define DEFAULT_BOOL(x) #x
+#define TW_SETTING(ident, env, type, dflt, text)                                                   \
+	_Static_assert(sizeof(env) <= TEXT_MAX && sizeof(DEFAULT_##type(dflt)) <= TEXT_MAX, env);
+#include "base/settings.def"
+#undef TW_SETTING
+
+enum type { STR, LIST, PATH, UINT, RANK, PORT, BOOL };
+
+/* Without pointers, which the loader would have to fill in. */
+static const struct setting {
+	char env[TEXT_MAX], dflt[TEXT_MAX];
+	uint16_t at;
+	uint8_t type; /* enum type */
+} table[] = {
+#define TW_SETTING(ident, env, type, dflt, text)                                                   \
+	{env, DEFAULT_##type(dflt), offsetof(struct tw_settings, ident), type},
+#include "base/settings.def"
+#undef TW_SETTING
+};
 
 static int parse_text(const char *text, char *out, size_t room)
 {
@@ -30,22 +54,7 @@ static int parse_word(const char *text, char *out, size_t room)
 	return strpbrk(text, " \t\n/") ? -1 : parse_text(text, out, room);
 }
 
-static int parse_STR(const char *text, char *out)
-{
-	return parse_word(text, out, TW_SETTING_STR_MAX);
-}
-
-static int parse_LIST(const char *text, char *out)
-{
-	return parse_word(text, out, TW_SETTING_LIST_MAX);
-}
-
-static int parse_PATH(const char *text, char *out)
-{
-	return parse_text(text, out, TW_SETTING_PATH_MAX);
-}
-
-static int parse_UINT(const char *text, uint32_t *out)
+static int parse_uint(const char *text, uint32_t *out)
 {
 	static const char units[] = "kmg";
 	unsigned long long v;
@@ -68,7 +77,7 @@ static int parse_UINT(const char *text, uint32_t *out)
 	return 0;
 }
 
-static int parse_RANK(const char *text, char *out)
+static int parse_rank(const char *text, char *out)
 {
 	unsigned rank, size;
 	char more;
@@ -79,12 +88,12 @@ static int parse_RANK(const char *text, char *out)
 	return parse_text(text, out, TW_SETTING_STR_MAX);
 }
 
-static int parse_PORT(const char *text, uint32_t *out)
+static int parse_port(const char *text, uint32_t *out)
 {
-	return parse_UINT(text, out) < 0 || *out == 0 || *out > 65535 - 8192 ? -1 : 0;
+	return parse_uint(text, out) < 0 || *out == 0 || *out > 65535 - 8192 ? -1 : 0;
 }
 
-static int parse_BOOL(const char *text, bool *out)
+static int parse_bool(const char *text, bool *out)
 {
 	if ((text[0] != '0' && text[0] != '1') || text[1])
 		return -1;
@@ -92,14 +101,25 @@ static int parse_BOOL(const char *text, bool *out)
 	return 0;
 }
 
-/* The parsers take what their type decays to: an array or the address of it. */
-#define PLACE_STR(x) (x)
-#define PLACE_LIST(x) (x)
-#define PLACE_PATH(x) (x)
-#define PLACE_RANK(x) (x)
-#define PLACE_PORT(x) (&(x))
-#define PLACE_UINT(x) (&(x))
-#define PLACE_BOOL(x) (&(x))
+static int parse(enum type type, const char *text, void *out)
+{
+	switch (type) {
+	case STR:
+		return parse_word(text, out, TW_SETTING_STR_MAX);
+	case LIST:
+		return parse_word(text, out, TW_SETTING_LIST_MAX);
+	case PATH:
+		return parse_text(text, out, TW_SETTING_PATH_MAX);
+	case UINT:
+		return parse_uint(text, out);
+	case RANK:
+		return parse_rank(text, out);
+	case PORT:
+		return parse_port(text, out);
+	default:
+		return parse_bool(text, out);
+	}
+}
 
 static int out_of_range(const struct tw_settings *s)
 {
@@ -115,29 +135,42 @@ static int out_of_range(const struct tw_settings *s)
 	return slots || bytes || rndv || rmem || s->retry < 100;
 }
 
+/* What the environment has, and defaults for the rest; the first that is wrong, or NULL. */
+static const struct setting *read_all(struct tw_settings *s, bool environment)
+{
+	for (const struct setting *t = table; t < table + tw_countof(table); t++) {
+		enum type type = (enum type)t->type;
+		const char *text = NULL;
+
+		/* A file name is nothing to take from somebody with less rights. */
+		if (environment)
+			text = type == PATH ? secure_getenv(t->env) : getenv(t->env);
+		/* No rank is no rank that could be read. */
+		if (!text && type == RANK)
+			type = STR;
+		if (parse(type, text ? text : t->dflt, (char *)s + t->at) < 0)
+			return t;
+	}
+	return NULL;
+}
+
 int tw_settings_load(char *err, unsigned errlen)
 {
-	struct tw_settings s = defaults;
-	const char *text;
+	struct tw_settings s = {0};
+	const struct setting *bad = read_all(&s, true);
+	int status = 0;
 
-#define TW_SETTING(ident, env, type, dflt, desc)                                                   \
-	/* A file name is nothing to take from somebody with less rights. */                       \
-	text = sizeof(s.ident) == TW_SETTING_PATH_MAX ? secure_getenv(env) : getenv(env);          \
-	if (text && parse_##type(text, PLACE_##type(s.ident)) < 0) {                               \
-		snprintf(err, errlen, "%s=%s is not a valid value", env, text);                    \
-		goto bad;                                                                          \
-	}
-#include "base/settings.def"
-#undef TW_SETTING
-	if (out_of_range(&s)) {
-		snprintf(err, errlen,
-			 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES, TAGWIRE_RNDV, TAGWIRE_RMEM "
-			 "or TAGWIRE_RETRY is out of range");
-		goto bad;
+	if (bad || out_of_range(&s)) {
+		status = -1;
+		if (bad)
+			snprintf(err, errlen, "%s=%s is not a valid value", bad->env,
+				 getenv(bad->env));
+		else
+			snprintf(err, errlen,
+				 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES, TAGWIRE_RNDV, "
+				 "TAGWIRE_RMEM or TAGWIRE_RETRY is out of range");
+		read_all(&s, false);
 	}
 	tw_settings = s;
-	return 0;
-bad:
-	tw_settings = defaults;
-	return -1;
+	return status;
 }

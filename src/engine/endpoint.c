@@ -191,9 +191,9 @@ static void free_requests(struct tw_ep *ep)
 static void destroy(struct tw_ep *ep)
 {
 	close_providers(ep);
-	if (ep->match)
-		tw_umsgs_fini(ep);
-	tw_match_free(ep->match);
+	tw_umsgs_fini(ep);
+	if (TW_HAVE_MX)
+		tw_match_free(ep->match);
 	free_requests(ep);
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		free(ep->peers[i]);
@@ -227,8 +227,7 @@ static enum tw_err build(struct tw_ep *ep, const struct tw_open *how)
 	if (err != TW_OK)
 		return err;
 	ep->host.counters = ep->counters;
-	ep->match = tw_match_new();
-	if (!ep->match)
+	if (TW_HAVE_MX && !(ep->match = tw_match_new()))
 		return TW_ENOMEM;
 	err = claim_id(ep, how->endpoint_id);
 	if (err != TW_OK)

@@ -18,6 +18,10 @@
 #ifndef TW_ENGINE_H
 #define TW_ENGINE_H
 
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
 #include "engine/types.h"
 
 /* library.c; no lock ------------------------------------------------------- */
@@ -33,7 +37,7 @@ struct tw_open {
 	uint32_t unexp_max;
 	uint64_t context_mask;
 	void (*error_handler)(void);
-	const struct tw_taker *taker;
+	const struct tw_taker *taker; /* without MX there must be one */
 	void *owner;
 };
 
@@ -68,6 +72,12 @@ static inline struct tw_ep *tw_enter(uint64_t handle)
 }
 
 void tw_kick(struct tw_ep *ep);
+
+/* Whole messages are the interface's: nothing is matched; without MX, nowhere. */
+static inline bool tw_takes(const struct tw_ep *ep)
+{
+	return !TW_HAVE_MX || ep->taker;
+}
 
 /* Something is under way that needs more polls. */
 static inline bool tw_unfinished(const struct tw_ep *ep)
@@ -149,7 +159,7 @@ static inline void tw_req_free(struct tw_ep *ep, struct tw_req *r)
 }
 
 /* Ends a request, which must be on no list. */
-static inline void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
+tw_shared void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
 {
 	r->status = (uint8_t)status;
 	if (tw_unlikely(r->flags & TW_R_FORGOTTEN)) {
@@ -204,6 +214,13 @@ static inline void tw_req_forget(struct tw_req *r)
 
 /* Sends to an address; the request ends at once if that leads nowhere. */
 void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
+/*
+ * The same where the message can leave at once: it leaves before its request is
+ * made, since the other side waits for the one and nobody for the other. NULL:
+ * nothing was done.
+ */
+struct tw_req *tw_send_now(struct tw_ep *ep, char *data, uint32_t len, uint64_t match,
+			   struct tw_addr to);
 /* Sends on what waits; whether anything moved. */
 bool tw_send_flush(struct tw_peer *p);
 /* The credits that the next packet to a peer returns. */

@@ -329,7 +329,7 @@ static tw_noinline enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const
 			tw_hdr_len(hdr) >= UINT32_MAX / 2 ||
 			tw_credit_cost(tw_hdr_len(hdr)) > p->window - p->used))
 		return TW_EPROTO;
-	if (tw_unlikely(ep->taker))
+	if (tw_unlikely(tw_takes(ep)))
 		return sync ? TW_EPROTO : take_eager(p, hdr, data, len);
 	r = take_posted(ep, hdr.match);
 	if (!r)
@@ -369,7 +369,7 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	p->rx_req = NULL;
 	p->rx_umsg = NULL;
 	p->rx_len = 0;
-	if (u && p->ep->taker)
+	if (u && tw_takes(p->ep))
 		return hand_over(p, u);
 	if (r)
 		eager_done(p, r, r->owed == TW_OWE_ACK, r->remote);
@@ -392,7 +392,7 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 	/* A key, or no address that could be used. */
 	if (len != p->link->key_size)
 		rts.address = 0;
-	if (p->ep->taker)
+	if (tw_takes(p->ep))
 		return take_announced(p, hdr, &rts, (const char *)data + sizeof(rts), len);
 	r = take_posted(p->ep, hdr.match);
 	if (r) {
@@ -426,7 +426,7 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 	case TW_EAGER:
 		cost = tw_credit_cost(len);
 		if (tw_likely(len == tw_hdr_len(hdr) && !tw_hdr_flags(hdr) && !p->rx_len &&
-			      !p->ep->taker && cost <= p->window - p->used))
+			      !tw_takes(p->ep) && cost <= p->window - p->used))
 			err = whole(p, hdr, payload, len, cost);
 		else
 			err = eager(p, hdr, payload, len);
@@ -453,7 +453,7 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 void tw_recv_lost(struct tw_peer *p)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_unexp *x = p->numsgs ? tw_match_first_unexp(ep->match) : NULL;
+	struct tw_unexp *x = !tw_takes(ep) && p->numsgs ? tw_match_first_unexp(ep->match) : NULL;
 
 	while (x) {
 		struct tw_unexp *next = tw_match_next_unexp(ep->match, x);
@@ -465,7 +465,7 @@ void tw_recv_lost(struct tw_peer *p)
 		}
 		x = next;
 	}
-	if (p->rx_umsg && ep->taker)
+	if (p->rx_umsg && tw_takes(ep))
 		tw_umsg_put(ep, p->rx_umsg);
 	p->rx_umsg = NULL;
 	p->rx_req = NULL;

@@ -182,31 +182,53 @@ bool tw_send_flush(struct tw_peer *p)
 }
 
 /* The common case, straight through: short, one piece, nothing in the way. */
-static inline bool send_short(struct tw_peer *p, struct tw_req *r)
+static inline bool send_short(struct tw_peer *p, char *data, uint32_t len, uint64_t match)
 {
 	struct tw_ep *ep = p->ep;
-	struct iovec iov = {r->seg.ptr, r->len};
-	uint32_t cost = tw_credit_cost(r->len);
+	struct iovec iov = {data, len};
+	uint32_t cost = tw_credit_cost(len);
 	struct tw_hdr hdr;
 	uint16_t credits;
 
-	if (tw_unlikely(p->state != TW_PEER_UP || r->len > ep->short_max || cost > p->credits ||
-			r->nsegs != 1 || (r->flags & (TW_R_SYNC | TW_R_URGENT)) ||
+	if (tw_unlikely(p->state != TW_PEER_UP || len > ep->short_max || cost > p->credits ||
 			!tw_list_empty(&p->sendq)))
 		return false;
 	credits = tw_take_credits(p);
-	hdr = tw_hdr_make(TW_EAGER, 0, credits, r->len, r->match);
-	if (tw_unlikely(p->link->provider->send(p->link, TW_SEND_PLAIN, hdr, &iov, 1, r->len) !=
+	hdr = tw_hdr_make(TW_EAGER, 0, credits, len, match);
+	if (tw_unlikely(p->link->provider->send(p->link, TW_SEND_PLAIN, hdr, &iov, 1, len) !=
 			TW_OK)) {
 		give_credits_back(p, credits);
 		return false;
 	}
 	p->credits -= cost;
 	ep->counters[TW_C_SEND_EAGER]++;
-	ep->counters[TW_C_SEND_BYTES] += r->len;
-	r->xfer_len = r->len;
-	tw_req_complete(ep, r, TW_S_OK);
+	ep->counters[TW_C_SEND_BYTES] += len;
 	return true;
+}
+
+/* A program that only sends must take in what comes back, or be rung for it. */
+static inline void count(struct tw_peer *p)
+{
+	if (tw_unlikely((++p->show->msgs_sent & (POLL_EVERY - 1)) == 0))
+		tw_progress(p->ep);
+}
+
+struct tw_req *tw_send_now(struct tw_ep *ep, char *data, uint32_t len, uint64_t match,
+			   struct tw_addr to)
+{
+	struct tw_peer *p = tw_peer_at(ep, to);
+	struct tw_req *r;
+
+	if (tw_unlikely(!ep->reqs.free || !p || !send_short(p, data, len, match)))
+		return NULL;
+	r = tw_req_new1(ep, TW_SEND, data, len);
+	tw_addr_copy(&r->source, &to);
+	r->peer = p;
+	r->match = match;
+	r->msg_len = r->xfer_len = len;
+	tw_req_complete(ep, r, TW_S_OK);
+	count(p);
+	return r;
 }
 
 /* What the common case does not cover. */
@@ -240,9 +262,12 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 		tw_req_complete(ep, r, TW_S_BAD_SESSION);
 		return;
 	}
-	if (tw_unlikely(!send_short(p, r)))
+	if (r->nsegs == 1 && !(r->flags & (TW_R_SYNC | TW_R_URGENT)) &&
+	    send_short(p, r->seg.ptr, r->len, r->match)) {
+		r->xfer_len = r->len;
+		tw_req_complete(ep, r, TW_S_OK);
+	} else {
 		send_any(p, r);
-	/* A program that only sends must take in what comes back, or be rung for it. */
-	if (tw_unlikely((++p->show->msgs_sent & (POLL_EVERY - 1)) == 0))
-		tw_progress(ep);
+	}
+	count(p);
 }

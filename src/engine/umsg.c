@@ -47,7 +47,7 @@ void tw_umsgs_fini(struct tw_ep *ep)
 {
 	struct tw_unexp *x;
 
-	while ((x = tw_match_first_unexp(ep->match))) {
+	while (TW_HAVE_MX && ep->match && (x = tw_match_first_unexp(ep->match))) {
 		tw_match_remove(ep->match, x);
 		tw_umsg_free(ep, tw_container(x, struct tw_umsg, unexp));
 	}

@@ -150,22 +150,18 @@ void mcapi_set_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 				  const void *attribute, size_t attribute_size,
 				  mcapi_status_t *mcapi_status)
 {
-	struct tw_endp *e;
 	struct tw_node *n;
-	struct tw_ep *ep;
+	struct tw_endp *e = tw_endp_begin(&n, endpoint, mcapi_status);
 	uint32_t value;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
-	if (!ep)
+	if (!e)
 		return;
-	e = tw_endp_find(n, endpoint);
-	if (e)
-		*mcapi_status = check(attribute_num, attribute, attribute_size);
-	if (*mcapi_status == MCAPI_SUCCESS && (e->chan.bound || e->chan.reserved)) {
+	*mcapi_status = check(attribute_num, attribute, attribute_size);
+	if (*mcapi_status == MCAPI_SUCCESS && tw_chan_taken(e)) {
 		*mcapi_status = MCAPI_ECONNECTED;
 	} else if (*mcapi_status == MCAPI_SUCCESS) {
 		memcpy(&value, attribute, sizeof(value));
 		*mcapi_status = set(n, e, attribute_num, value);
 	}
-	tw_mc_leave(ep);
+	tw_mc_leave(n->ep);
 }

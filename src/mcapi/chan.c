@@ -158,21 +158,15 @@ static mcapi_status_t open_end(struct tw_node *n, struct tw_endp *e, enum tw_mc_
 void tw_chan_open(enum tw_mc_kind type, bool sender, mcapi_endpoint_t endpoint, uint32_t *handle,
 		  mcapi_request_t *request, mcapi_status_t *status)
 {
-	struct tw_endp *e;
 	struct tw_node *n;
-	struct tw_ep *ep;
+	struct tw_endp *e = tw_endp_begin(&n, endpoint, status);
 
-	ep = tw_mc_begin(&n, status, MCAPI_ENOT_ENDP);
-	if (!ep)
+	if (!e)
 		return;
 	/* A connect that has come in counts. */
-	tw_progress(ep);
-	e = tw_endp_find(n, endpoint);
-	if (e && handle && request)
-		*status = open_end(n, e, type, sender, handle, request);
-	else if (e)
-		*status = MCAPI_EPARAM;
-	tw_mc_leave(ep);
+	tw_progress(n->ep);
+	*status = handle && request ? open_end(n, e, type, sender, handle, request) : MCAPI_EPARAM;
+	tw_mc_leave(n->ep);
 }
 
 void tw_chan_cancel_open(struct tw_node *n, struct tw_mreq *m)

@@ -63,21 +63,11 @@ void tw_endp_free(struct tw_node *n, struct tw_endp *e)
 /* The engine is gone: only memory is left. */
 static void scrap(struct tw_node *n, struct tw_endp *e, void *arg)
 {
-	struct tw_list *lists[TW_MC_PRIOS + 1], *l, *tmp;
-
 	(void)n;
 	(void)arg;
 	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
-		lists[i] = &e->msgs[i];
-	lists[TW_MC_PRIOS] = &e->packets;
-	for (unsigned i = 0; i < tw_countof(lists); i++)
-		tw_list_each(lists[i], l, tmp) {
-			struct tw_umsg *u = tw_container(l, struct tw_umsg, unexp.all);
-
-			if (u->have < u->len)
-				free((void *)(uintptr_t)u->address);
-			free(u);
-		}
+		tw_queue_scrap(&e->msgs[i]);
+	tw_queue_scrap(&e->packets);
 	free(e->sources);
 	free(e);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What other nodes send: sorted by kind, checked, handed on. */
-#include <stdlib.h>
-
 #include "mcapi/node.h"
 
 /* The node that an address belongs to, or TW_MAX_NODES. */
@@ -9,7 +7,8 @@ static uint32_t node_at(uint64_t where)
 {
 	uint32_t id = where & 0xffff;
 
-	return id >= TW_EID_NODES && id < TW_EID_NODES + TW_MAX_NODES ? id - TW_EID_NODES : TW_MAX_NODES;
+	return id >= TW_EID_NODES && id < TW_EID_NODES + TW_MAX_NODES ? id - TW_EID_NODES
+								      : TW_MAX_NODES;
 }
 
 /* A node that speaks to us can be spoken to. */
@@ -61,66 +60,75 @@ void tw_hear(struct tw_node *n, uint32_t from, const struct tw_say *say)
 	n->ep->events++;
 }
 
-/* A control that was announced: its sender had no credit. */
-struct late {
-	struct tw_op op;
-	uint32_t from;
+static void control(struct tw_node *n, uint32_t from, const struct tw_umsg *u)
+{
 	struct tw_say say;
-};
 
-static void late_done(struct tw_node *n, struct tw_op *op, const struct tw_req *r)
-{
-	struct late *l = tw_container(op, struct late, op);
-
-	if (r->status == TW_S_OK)
-		tw_hear(n, l->from, &l->say);
-	free(l);
-}
-
-static void control(struct tw_node *n, uint32_t from, struct tw_umsg *u)
-{
-	struct late *l;
-	struct tw_req *r;
-
-	if (!u->rndv) {
-		if (u->len == sizeof(struct tw_say)) {
-			struct tw_say say;
-
-			memcpy(&say, u->data, sizeof(say));
-			tw_hear(n, from, &say);
-		}
-		tw_umsg_put(n->ep, u);
+	if (u->len != sizeof(say))
 		return;
-	}
-	l = u->len == sizeof(l->say) ? malloc(sizeof(*l)) : NULL;
-	r = l ? tw_req_new1(n->ep, TW_RECV, (char *)&l->say, sizeof(l->say)) : NULL;
-	if (!r) {
-		free(l);
-		tw_queue_refuse(n, u);
-		return;
-	}
-	l->op.done = late_done;
-	l->from = from;
-	r->context = &l->op;
-	tw_take_pull(n->ep, u, r);
+	memcpy(&say, u->data, sizeof(say));
+	tw_hear(n, from, &say);
 }
 
 /* Only where there is no ring for them. */
-static void scalar(struct tw_node *n, struct tw_umsg *u)
+static void scalar(struct tw_node *n, const struct tw_umsg *u)
 {
 	struct tw_endp *e = tw_endp_find(n, n->number << 16 | tw_mc_port_of(u->unexp.match));
 	uint64_t value;
 
-	if (u->rndv) {
+	if (!e || !e->chan.scl || e->chan.epoch != tw_mc_epoch_of(u->unexp.match) ||
+	    u->len != sizeof(value))
+		return;
+	memcpy(&value, u->data, sizeof(value));
+	tw_scl_arrived(n, e, tw_mc_prio_of(u->unexp.match), value);
+}
+
+static void take(struct tw_node *n, uint32_t from, struct tw_umsg *u)
+{
+	if (tw_mc_kind_of(u->unexp.match) == TW_K_SCL)
+		scalar(n, u);
+	else
+		control(n, from, u);
+	tw_umsg_put(n->ep, u);
+}
+
+/* The first of those that are late is here, and with it what came behind it. */
+static void late_here(struct tw_node *n, void *whose, struct tw_umsg *lost)
+{
+	struct tw_mc_peer *peer = whose;
+
+	if (lost)
+		tw_list_del(&lost->unexp.all);
+	while (!tw_list_empty(&peer->late)) {
+		struct tw_umsg *u = tw_list_first(&peer->late, struct tw_umsg, unexp.all);
+
+		if (u->have < u->len)
+			return;
+		tw_list_del(&u->unexp.all);
+		take(n, (uint32_t)(peer - n->peers), u);
+	}
+}
+
+/*
+ * Controls and scalars count in the order in which they were sent. One whose
+ * sender had no credit is announced: then all behind it wait with it.
+ */
+static void in_turn(struct tw_node *n, uint32_t from, struct tw_umsg *u)
+{
+	struct tw_mc_peer *peer = &n->peers[from];
+
+	if (tw_likely(!u->rndv && tw_list_empty(&peer->late))) {
+		take(n, from, u);
+		return;
+	}
+	if (u->len > sizeof(struct tw_say)) {
 		tw_queue_refuse(n, u);
 		return;
 	}
-	if (e && e->chan.scl && e->chan.epoch == tw_mc_epoch_of(u->unexp.match) &&
-	    u->len == sizeof(value)) {
-		memcpy(&value, u->data, sizeof(value));
-		tw_scl_arrived(n, e, tw_mc_prio_of(u->unexp.match), value);
-	}
-	tw_umsg_put(n->ep, u);
+	if (u->rndv)
+		u = tw_queue_fetch(n, u, late_here, peer);
+	if (u)
+		tw_list_add_tail(&peer->late, &u->unexp.all);
 }
 
 static void arrived(struct tw_ep *ep, struct tw_umsg *u)
@@ -139,10 +147,8 @@ static void arrived(struct tw_ep *ep, struct tw_umsg *u)
 			tw_queue_packet(n, u);
 			return;
 		case TW_K_SCL:
-			scalar(n, u);
-			return;
 		case TW_K_SAY:
-			control(n, from, u);
+			in_turn(n, from, u);
 			return;
 		}
 	}
@@ -171,6 +177,8 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 	if (loss.node >= TW_MAX_NODES || loss.node == n->number)
 		return;
 	peer = &n->peers[loss.node];
+	while (!tw_list_empty(&peer->late))
+		tw_queue_forget(n, tw_list_first(&peer->late, struct tw_umsg, unexp.all));
 	if (peer->state == TW_MC_HERE && peer->addr.session == p->addr.session)
 		peer->state = TW_MC_AWAY;
 	tw_asks_lost(n, loss.node);

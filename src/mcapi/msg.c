@@ -214,65 +214,54 @@ static void receive(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m, voi
 void mcapi_msg_recv_i(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buffer_size,
 		      mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	struct tw_mreq *m;
-	struct tw_endp *e;
 	struct tw_node *n;
-	struct tw_ep *ep;
+	struct tw_endp *e = tw_endp_begin(&n, receive_endpoint, mcapi_status);
+	struct tw_mreq *m;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
-	if (!ep)
+	if (!e)
 		return;
-	e = tw_endp_find(n, receive_endpoint);
-	if (e && (!request || (buffer_size && !buffer))) {
+	if (!request || (buffer_size && !buffer)) {
 		*mcapi_status = MCAPI_EPARAM;
-	} else if (e) {
+	} else {
 		m = tw_mreq_begin(n, TW_Q_MSG_RECV, request, mcapi_status);
 		if (m)
 			receive(n, e, m, buffer, buffer_size);
 	}
-	tw_mc_leave(ep);
+	tw_mc_leave(n->ep);
 }
 
 void mcapi_msg_recv(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buffer_size,
 		    size_t *received_size, mcapi_status_t *mcapi_status)
 {
-	struct tw_endp *e;
-	struct tw_mreq m;
 	struct tw_node *n;
-	struct tw_ep *ep;
+	struct tw_endp *e = tw_endp_begin(&n, receive_endpoint, mcapi_status);
+	struct tw_mreq m;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
-	if (!ep)
+	if (!e)
 		return;
-	e = tw_endp_find(n, receive_endpoint);
-	if (e && (!received_size || (buffer_size && !buffer))) {
+	if (!received_size || (buffer_size && !buffer)) {
 		*mcapi_status = MCAPI_EPARAM;
-	} else if (e) {
+	} else {
 		tw_mreq_init(&m, TW_Q_MSG_RECV);
 		receive(n, e, &m, buffer, buffer_size);
 		*mcapi_status = tw_mreq_wait(n, &m, e->timeout, MCAPI_ENOT_ENDP);
 		*received_size = m.size;
 	}
-	tw_mc_leave(ep);
+	tw_mc_leave(n->ep);
 }
 
 mcapi_uint_t mcapi_msg_available(mcapi_endpoint_t receive_endpoint, mcapi_status_t *mcapi_status)
 {
-	mcapi_uint_t count = 0;
-	struct tw_endp *e;
 	struct tw_node *n;
-	struct tw_ep *ep;
+	struct tw_endp *e = tw_endp_begin(&n, receive_endpoint, mcapi_status);
+	mcapi_uint_t count = 0;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
-	if (!ep)
+	if (!e)
 		return MCAPI_NULL;
-	tw_progress(ep);
-	e = tw_endp_find(n, receive_endpoint);
-	if (e) {
-		*mcapi_status = MCAPI_SUCCESS;
-		for (unsigned i = 0; i < TW_MC_PRIOS; i++)
-			count += tw_queue_ready(&e->msgs[i]);
-	}
-	tw_mc_leave(ep);
+	tw_progress(n->ep);
+	*mcapi_status = MCAPI_SUCCESS;
+	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
+		count += tw_queue_ready(&e->msgs[i]);
+	tw_mc_leave(n->ep);
 	return count;
 }

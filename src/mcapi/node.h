@@ -28,7 +28,8 @@ _Static_assert(MCAPI_MAX_NODES == TW_MAX_NODES, "one limit");
 #define TW_MC_FILTER 0x4d434150 /* keeps programs of other interfaces away */
 #define TW_MC_PRIOS MCAPI_MAX_NO_PRIORITIES
 #define TW_MC_BUFFERS 128  /* MCAPI_ATTR_NO_BUFFERS at first */
-#define TW_MC_SYNC_MS 1000 /* a call that needs another node's answer gives up */
+/* A call that needs another node's answer gives up: only a node that is stopped takes so long. */
+#define TW_MC_SYNC_MS 10000
 
 struct tw_node;
 
@@ -136,6 +137,7 @@ struct tw_mc_peer {
 	struct tw_addr addr;
 	struct tw_list out;   /* controls to be sent */
 	struct tw_list dirty; /* on node->dirty if something is to be done */
+	struct tw_list late;  /* announced controls and scalars, and those behind them */
 	struct tw_op connected;
 };
 
@@ -178,7 +180,7 @@ static inline struct tw_node *tw_mc_self(void)
 }
 
 /* Locks the caller's node; NULL if there is none. */
-static inline struct tw_ep *tw_mc_enter(struct tw_node **node)
+tw_shared struct tw_ep *tw_mc_enter(struct tw_node **node)
 {
 	struct tw_node *n = tw_mc_self();
 
@@ -189,7 +191,7 @@ static inline struct tw_ep *tw_mc_enter(struct tw_node **node)
 }
 
 /* The same at the head of a call, whose status is `none' if there is no node. */
-static inline struct tw_ep *tw_mc_begin(struct tw_node **node, mcapi_status_t *status,
+tw_shared struct tw_ep *tw_mc_begin(struct tw_node **node, mcapi_status_t *status,
 					mcapi_status_t none)
 {
 	if (tw_unlikely(!status))
@@ -201,7 +203,7 @@ static inline struct tw_ep *tw_mc_begin(struct tw_node **node, mcapi_status_t *s
 void tw_mc_attend(struct tw_ep *ep);
 
 /* Says what is to be said, then unlocks. */
-static inline void tw_mc_leave(struct tw_ep *ep)
+tw_shared void tw_mc_leave(struct tw_ep *ep)
 {
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
 		tw_mc_attend(ep);
@@ -223,7 +225,7 @@ void tw_told(struct tw_node *n, const struct tw_say *say);
 void tw_peer_flush(struct tw_node *n, struct tw_mc_peer *peer);
 /* A node is gone: nobody waits for its answers any more. */
 void tw_asks_lost(struct tw_node *n, uint32_t node);
-/* Waits for the other node's connection; whether it is there. */
+/* Waits for the other node's connection, which has a time limit; whether it is there. */
 bool tw_mc_reach(struct tw_node *n, uint32_t node);
 void tw_mc_peers_init(struct tw_node *n);
 void tw_mc_peers_fini(struct tw_node *n);
@@ -235,13 +237,28 @@ extern const struct tw_taker tw_mc_taker;
 /* endp.c ------------------------------------------------------------------- */
 
 /* An endpoint of this node, or NULL. */
-static inline struct tw_endp *tw_endp_find(const struct tw_node *n, mcapi_endpoint_t e)
+tw_shared struct tw_endp *tw_endp_find(const struct tw_node *n, mcapi_endpoint_t e)
 {
 	struct tw_endp **low = n->ports[(e >> 8) & 255];
 
 	if (tw_unlikely(tw_node_of(e) != n->number || !low))
 		return NULL;
 	return low[e & 255];
+}
+
+/*
+ * At the head of a call about an endpoint of the caller's node: locks. Without it
+ * nothing is locked, and the status is MCAPI_ENOT_ENDP.
+ */
+tw_shared struct tw_endp *tw_endp_begin(struct tw_node **n, mcapi_endpoint_t endpoint,
+					mcapi_status_t *status)
+{
+	struct tw_ep *ep = tw_mc_begin(n, status, MCAPI_ENOT_ENDP);
+	struct tw_endp *e = ep ? tw_endp_find(*n, endpoint) : NULL;
+
+	if (tw_unlikely(ep && !e))
+		tw_mc_leave(ep);
+	return e;
 }
 
 /* Calls fn for every endpoint. */
@@ -286,6 +303,17 @@ void tw_queue_serve_msgs(struct tw_node *n, struct tw_endp *e);
 void tw_queue_drop(struct tw_node *n, struct tw_endp *e, struct tw_list *l);
 /* Receives an announcement into nothing. */
 void tw_queue_refuse(struct tw_node *n, struct tw_umsg *u);
+/*
+ * Begins to fetch announced data: what goes into a queue in its place, or NULL. It
+ * is whole when then() is called; or lost, and then() takes it out of the queue.
+ */
+struct tw_umsg *tw_queue_fetch(struct tw_node *n, struct tw_umsg *u,
+			       void (*then)(struct tw_node *, void *whose, struct tw_umsg *lost),
+			       void *whose);
+/* Takes it out of its queue: nobody wants it. */
+void tw_queue_forget(struct tw_node *n, struct tw_umsg *u);
+/* The same for a whole queue when the engine is gone. */
+void tw_queue_scrap(struct tw_list *l);
 /* Packets in the program's hands. */
 bool tw_lend(struct tw_node *n, struct tw_umsg *u);
 struct tw_umsg *tw_lent_take(struct tw_node *n, const void *buffer);

@@ -92,6 +92,18 @@ void tw_hungry_tell(struct tw_node *n)
 	}
 }
 
+/* The head of the calls below: locks, or says MCAPI_ENOT_HANDLE. */
+static struct tw_endp *begin(struct tw_node **n, uint32_t handle, bool sender,
+			     mcapi_status_t *status)
+{
+	struct tw_ep *ep = tw_mc_begin(n, status, MCAPI_ENOT_HANDLE);
+	struct tw_endp *e = ep ? tw_pkt_find(*n, handle, sender) : NULL;
+
+	if (tw_unlikely(ep && !e))
+		tw_mc_leave(ep);
+	return e;
+}
+
 /* Sending -------------------------------------------------------------------------- */
 
 /*
@@ -156,54 +168,44 @@ static mcapi_status_t check_send(const void *buffer, size_t size)
 void mcapi_pktchan_send(mcapi_pktchan_send_hndl_t send_handle, const void *buffer, size_t size,
 			mcapi_status_t *mcapi_status)
 {
-	struct tw_endp *e;
-	struct tw_mreq m;
 	struct tw_node *n;
-	struct tw_ep *ep;
+	struct tw_endp *e = begin(&n, send_handle, true, mcapi_status);
+	struct tw_mreq m;
+	int timeout;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_HANDLE);
-	if (!ep)
+	if (!e)
 		return;
-	e = tw_pkt_find(n, send_handle, true);
-	if (tw_likely(e != NULL)) {
-		int timeout = e->timeout;
-
-		*mcapi_status = check_send(buffer, size);
-		if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
-			if (tw_unlikely(e->chan.open == TW_CH_OPEN && !e->chan.peer_closed &&
-					(!e->chan.credits || !tw_list_empty(&e->chan.sends))))
-				*mcapi_status = get_credit(n, e);
-		}
-		if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
-			tw_mreq_init(&m, TW_Q_PKT_SEND);
-			*mcapi_status = send(n, e, &m, buffer, size);
-		}
-		if (*mcapi_status == MCAPI_INCOMPLETE)
-			*mcapi_status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
+	timeout = e->timeout;
+	*mcapi_status = check_send(buffer, size);
+	if (tw_unlikely(*mcapi_status == MCAPI_SUCCESS && e->chan.open == TW_CH_OPEN &&
+			!e->chan.peer_closed &&
+			(!e->chan.credits || !tw_list_empty(&e->chan.sends))))
+		*mcapi_status = get_credit(n, e);
+	if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
+		tw_mreq_init(&m, TW_Q_PKT_SEND);
+		*mcapi_status = send(n, e, &m, buffer, size);
 	}
-	tw_mc_leave(ep);
+	if (*mcapi_status == MCAPI_INCOMPLETE)
+		*mcapi_status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
+	tw_mc_leave(n->ep);
 }
 
 void mcapi_pktchan_send_i(mcapi_pktchan_send_hndl_t send_handle, const void *buffer, size_t size,
 			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	struct tw_mreq *m = NULL;
-	struct tw_endp *e;
 	struct tw_node *n;
-	struct tw_ep *ep;
+	struct tw_endp *e = begin(&n, send_handle, true, mcapi_status);
+	struct tw_mreq *m = NULL;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_HANDLE);
-	if (!ep)
+	if (!e)
 		return;
-	e = tw_pkt_find(n, send_handle, true);
-	if (e)
-		*mcapi_status = request ? check_send(buffer, size) : MCAPI_EPARAM;
+	*mcapi_status = request ? check_send(buffer, size) : MCAPI_EPARAM;
 	if (*mcapi_status == MCAPI_SUCCESS) {
 		m = tw_mreq_new(n, TW_Q_PKT_SEND);
 		*mcapi_status = m ? send(n, e, m, buffer, size) : MCAPI_ENO_REQUEST;
 	}
 	tw_mreq_started(n, m, size, request, mcapi_status);
-	tw_mc_leave(ep);
+	tw_mc_leave(n->ep);
 }
 
 /* Receiving ------------------------------------------------------------------------ */
@@ -216,72 +218,69 @@ static void receive(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m, voi
 	tw_queue_serve_packets(n, e);
 }
 
+/* Nothing is there, and nothing will come any more. */
+static bool dried_up(const struct tw_endp *e)
+{
+	return e->chan.peer_closed && tw_list_empty(&e->packets);
+}
+
 void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	struct tw_mreq *m;
-	struct tw_endp *e;
 	struct tw_node *n;
-	struct tw_ep *ep;
+	struct tw_endp *e = begin(&n, receive_handle, false, mcapi_status);
+	struct tw_mreq *m;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_HANDLE);
-	if (!ep)
+	if (!e)
 		return;
-	e = tw_pkt_find(n, receive_handle, false);
-	if (e && (!buffer || !request)) {
+	if (!buffer || !request) {
 		*mcapi_status = MCAPI_EPARAM;
-	} else if (e && !(e->chan.peer_closed && tw_list_empty(&e->packets))) {
+	} else if (!dried_up(e)) {
 		m = tw_mreq_begin(n, TW_Q_PKT_RECV, request, mcapi_status);
 		if (m)
 			receive(n, e, m, buffer);
 	}
-	tw_mc_leave(ep);
+	tw_mc_leave(n->ep);
 }
 
 void mcapi_pktchan_recv(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 			size_t *received_size, mcapi_status_t *mcapi_status)
 {
-	struct tw_endp *e;
-	struct tw_mreq m;
 	struct tw_node *n;
-	struct tw_ep *ep;
+	struct tw_endp *e = begin(&n, receive_handle, false, mcapi_status);
+	struct tw_mreq m;
+	int timeout;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_HANDLE);
-	if (!ep)
+	if (!e)
 		return;
-	e = tw_pkt_find(n, receive_handle, false);
-	if (e && (!buffer || !received_size)) {
+	timeout = e->timeout;
+	if (!buffer || !received_size) {
 		*mcapi_status = MCAPI_EPARAM;
-	} else if (e) {
-		int timeout = e->timeout;
-
+	} else {
 		tw_mreq_init(&m, TW_Q_PKT_RECV);
 		receive(n, e, &m, buffer);
 		*mcapi_status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
 		if (*mcapi_status == MCAPI_SUCCESS)
 			*received_size = m.size;
 	}
-	tw_mc_leave(ep);
+	tw_mc_leave(n->ep);
 }
 
 mcapi_uint_t mcapi_pktchan_available(mcapi_pktchan_recv_hndl_t receive_handle,
 				     mcapi_status_t *mcapi_status)
 {
-	mcapi_uint_t count = 0;
-	struct tw_endp *e;
 	struct tw_node *n;
-	struct tw_ep *ep;
+	struct tw_endp *e = begin(&n, receive_handle, false, mcapi_status);
+	mcapi_uint_t count = 0;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_HANDLE);
-	if (!ep)
+	if (!e)
 		return MCAPI_NULL;
-	tw_progress(ep);
-	e = tw_pkt_find(n, receive_handle, false);
-	if (e && !(e->chan.peer_closed && tw_list_empty(&e->packets))) {
+	tw_progress(n->ep);
+	if (!dried_up(e)) {
 		*mcapi_status = MCAPI_SUCCESS;
 		count = tw_queue_ready(&e->packets);
 	}
-	tw_mc_leave(ep);
+	tw_mc_leave(n->ep);
 	return count;
 }
 

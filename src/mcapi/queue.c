@@ -19,32 +19,24 @@ static inline bool whole(const struct tw_umsg *u)
 	return u->have == u->len;
 }
 
-/* Data that is being fetched into the queue. */
+/* Data that is being fetched into a queue. */
 struct fetch {
 	struct tw_op op;
 	struct tw_umsg *u;
-	struct tw_endp *endp; /* NULL: nobody wants it any more */
-	bool packet;
+	void (*then)(struct tw_node *n, void *whose, struct tw_umsg *lost);
+	void *whose; /* NULL: nobody wants it any more */
 };
 
 static void fetched(struct tw_node *n, struct tw_op *op, const struct tw_req *r)
 {
 	struct fetch *f = tw_container(op, struct fetch, op);
-	struct tw_endp *e = f->endp;
+	struct tw_umsg *lost = r->status == TW_S_OK ? NULL : f->u;
 
-	if (!e || r->status != TW_S_OK) {
-		if (e) {
-			tw_list_del(&f->u->unexp.all);
-			e->queued--;
-		}
+	f->u->have = f->u->len;
+	if (f->whose)
+		f->then(n, f->whose, lost);
+	if (lost || !f->whose)
 		tw_umsg_put(n->ep, f->u);
-	} else {
-		f->u->have = f->u->len;
-	}
-	if (e && f->packet)
-		tw_queue_serve_packets(n, e);
-	else if (e)
-		tw_queue_serve_msgs(n, e);
 	free(f);
 }
 
@@ -60,14 +52,15 @@ void tw_queue_refuse(struct tw_node *n, struct tw_umsg *u)
 	tw_take_pull(n->ep, u, r);
 }
 
-/* Begins to fetch announced data; its place in the queue, or NULL. */
-static struct tw_umsg *fetch(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u, bool packet)
+struct tw_umsg *tw_queue_fetch(struct tw_node *n, struct tw_umsg *u,
+			       void (*then)(struct tw_node *, void *, struct tw_umsg *),
+			       void *whose)
 {
 	struct fetch *f = malloc(sizeof(*f));
 	struct tw_umsg *to = tw_umsg_get(n->ep, u->len);
-	struct tw_req *r = to ? tw_req_new1(n->ep, TW_RECV, to->data, u->len) : NULL;
+	struct tw_req *r = f && to ? tw_req_new1(n->ep, TW_RECV, to->data, u->len) : NULL;
 
-	if (!f || !r) {
+	if (!r) {
 		tw_log(TW_LOG_ERROR, "no memory for a message of %u bytes: it is lost", u->len);
 		free(f);
 		if (to)
@@ -75,15 +68,42 @@ static struct tw_umsg *fetch(struct tw_node *n, struct tw_endp *e, struct tw_ums
 		tw_queue_refuse(n, u);
 		return NULL;
 	}
-	*f = (struct fetch){{fetched}, to, e, packet};
+	*f = (struct fetch){{fetched}, to, then, whose};
 	to->unexp.match = u->unexp.match;
 	to->source = u->source;
 	to->len = u->len;
 	to->have = 0;
+	to->rndv = false;
 	to->address = (uintptr_t)f;
 	r->context = &f->op;
+	/* Of nothing, all is here: it may be taken before the sender has been told. */
+	if (!u->len) {
+		r->context = NULL;
+		free(f);
+	}
 	tw_take_pull(n->ep, u, r);
 	return to;
+}
+
+void tw_queue_forget(struct tw_node *n, struct tw_umsg *u)
+{
+	tw_list_del(&u->unexp.all);
+	if (whole(u))
+		tw_umsg_put(n->ep, u);
+	else
+		((struct fetch *)(uintptr_t)u->address)->whose = NULL;
+}
+
+void tw_queue_scrap(struct tw_list *l)
+{
+	while (!tw_list_empty(l)) {
+		struct tw_umsg *u = at(l->next);
+
+		tw_list_del(&u->unexp.all);
+		if (!whole(u))
+			free((void *)(uintptr_t)u->address);
+		free(u);
+	}
 }
 
 static uint32_t node_from(const struct tw_umsg *u)
@@ -131,6 +151,15 @@ void tw_queue_serve_msgs(struct tw_node *n, struct tw_endp *e)
 		tw_queue_take(n, e, u);
 		tw_queue_deliver(n, tw_list_first(&e->msg_recvs, struct tw_mreq, link), u);
 	}
+}
+
+static void msg_here(struct tw_node *n, void *whose, struct tw_umsg *lost)
+{
+	struct tw_endp *e = whose;
+
+	if (lost)
+		tw_queue_take(n, e, lost);
+	tw_queue_serve_msgs(n, e);
 }
 
 /* An announced message goes straight to the first receive's buffer. */
@@ -190,7 +219,7 @@ void tw_queue_msg(struct tw_node *n, struct tw_umsg *u)
 	if (waited && fetch_directly(n, e, u))
 		return;
 	if (u->rndv)
-		u = fetch(n, e, u, false);
+		u = tw_queue_fetch(n, u, msg_here, e);
 	if (!u)
 		return;
 	tw_list_add_tail(&e->msgs[tw_mc_prio_of(u->unexp.match) % TW_MC_PRIOS], &u->unexp.all);
@@ -234,8 +263,11 @@ void tw_queue_serve_packets(struct tw_node *n, struct tw_endp *e)
 	while (!tw_list_empty(&e->packet_recvs) && (u = tw_queue_next_packet(e))) {
 		struct tw_mreq *m = tw_list_first(&e->packet_recvs, struct tw_mreq, link);
 
-		if (!tw_lend(n, u))
-			return;
+		/* The packet stays for a receive in better times. */
+		if (!tw_lend(n, u)) {
+			tw_mreq_done(n, m, MCAPI_ENO_BUFFER, 0);
+			continue;
+		}
 		tw_queue_take(n, e, u);
 		*m->packet = u->data;
 		tw_mreq_done(n, m, MCAPI_SUCCESS, u->len);
@@ -246,6 +278,15 @@ void tw_queue_serve_packets(struct tw_node *n, struct tw_endp *e)
 	while (!tw_list_empty(&e->packet_recvs))
 		tw_mreq_done(n, tw_list_first(&e->packet_recvs, struct tw_mreq, link),
 			     MCAPI_ENOT_HANDLE, 0);
+}
+
+static void packet_here(struct tw_node *n, void *whose, struct tw_umsg *lost)
+{
+	struct tw_endp *e = whose;
+
+	if (lost)
+		tw_queue_take(n, e, lost);
+	tw_queue_serve_packets(n, e);
 }
 
 void tw_queue_packet(struct tw_node *n, struct tw_umsg *u)
@@ -260,7 +301,7 @@ void tw_queue_packet(struct tw_node *n, struct tw_umsg *u)
 		return;
 	}
 	if (u->rndv)
-		u = fetch(n, e, u, true);
+		u = tw_queue_fetch(n, u, packet_here, e);
 	if (!u)
 		return;
 	tw_list_add_tail(&e->packets, &u->unexp.all);
@@ -283,14 +324,8 @@ unsigned tw_queue_ready(const struct tw_list *l)
 void tw_queue_drop(struct tw_node *n, struct tw_endp *e, struct tw_list *l)
 {
 	while (!tw_list_empty(l)) {
-		struct tw_umsg *u = at(l->next);
-
-		tw_list_del(&u->unexp.all);
+		tw_queue_forget(n, at(l->next));
 		e->queued--;
-		if (whole(u))
-			tw_umsg_put(n->ep, u);
-		else
-			((struct fetch *)(uintptr_t)u->address)->endp = NULL;
 	}
 }
 

@@ -165,7 +165,8 @@ void tw_room_took(struct tw_node *n, struct tw_endp *e, uint32_t from)
 	struct tw_source *s = from == n->number || !e->sources ? NULL : &e->sources[from];
 	uint32_t more;
 
-	if (!s || (++s->taken <= e->buffers / 4 && !s->starving) || s->recalled)
+	/* Nothing is promised to a node that is gone. */
+	if (!s || !s->known || (++s->taken <= e->buffers / 4 && !s->starving) || s->recalled)
 		return;
 	more = promise(e, s, s->taken);
 	if (more)

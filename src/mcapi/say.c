@@ -213,7 +213,7 @@ bool tw_mc_reach(struct tw_node *n, uint32_t node)
 		reach(n, peer);
 	tw_mc_attend(n->ep);
 	if (peer->state == TW_MC_CONNECTING)
-		tw_mc_wait(n, settled, peer, TW_MC_SYNC_MS);
+		tw_mc_wait(n, settled, peer, -1);
 	return peer->state == TW_MC_HERE;
 }
 
@@ -225,6 +225,7 @@ void tw_mc_peers_init(struct tw_node *n)
 		peer->state = TW_MC_AWAY;
 		tw_list_init(&peer->out);
 		tw_list_init(&peer->dirty);
+		tw_list_init(&peer->late);
 		peer->connected.done = connected;
 	}
 }
@@ -241,8 +242,10 @@ static void burn(struct tw_list *letters)
 
 void tw_mc_peers_fini(struct tw_node *n)
 {
-	for (unsigned i = 0; i < TW_MAX_NODES; i++)
+	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
 		burn(&n->peers[i].out);
+		tw_queue_scrap(&n->peers[i].late);
+	}
 	burn(&n->local);
 }
 

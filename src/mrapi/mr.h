@@ -38,13 +38,21 @@ extern _Thread_local struct tw_mr_self tw_mr_self;
 /* The same after a node of the process has ended. */
 uint32_t tw_mr_me_again(void);
 
+/* The same as last time, or 0: ask tw_mr_me(). */
+static inline uint32_t tw_mr_me_known(void)
+{
+	return tw_likely(tw_mr_self.epoch ==
+			 atomic_load_explicit(&tw_mr.epoch, memory_order_relaxed))
+		       ? tw_mr_self.node
+		       : 0;
+}
+
 /* The caller's node, slot + 1; 0 when neither it nor its process is one. */
 static inline uint32_t tw_mr_me(void)
 {
-	if (tw_likely(tw_mr_self.node != 0 &&
-		      tw_mr_self.epoch == atomic_load_explicit(&tw_mr.epoch, memory_order_relaxed)))
-		return tw_mr_self.node;
-	return tw_mr_me_again();
+	uint32_t me = tw_mr_me_known();
+
+	return tw_likely(me != 0) ? me : tw_mr_me_again();
 }
 
 static inline struct tw_mr_node *tw_mr_node(uint32_t me)

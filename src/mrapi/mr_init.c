@@ -135,9 +135,12 @@ static mrapi_status_t become_member(void)
 	}
 	tw_clock_init();
 	pthread_once(&once, prepare);
+	tw_barrier_init();
 	status = tw_mr_join();
 	if (status != MRAPI_SUCCESS)
 		return status;
+	if (!tw_barrier_global())
+		atomic_store(&tw_mr.seg->fenced, 1);
 	status = tw_mr_net_start();
 	if (status == MRAPI_SUCCESS)
 		tw_mr.joins++;

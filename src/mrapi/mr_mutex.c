@@ -3,46 +3,93 @@
  * MRAPI 4.3.1: mutexes. The lock word names the holder; taking it is one compare
  * and swap. The handle is looked at after it, so that a line that another core
  * has travels once: if the slot is not this mutex any more, the lock goes back.
+ *
+ * Giving it back is a plain store, then a look at the sleepers: whoever is going to
+ * sleep is counted, runs a barrier that reaches all members (barrier.h), and looks
+ * again. Whoever sees a count takes one off it, and only then bumps seq and wakes:
+ * a sleeper has read seq before it was counted, so that it does not sleep on when it
+ * was its own count that was taken. A count too many wakes nobody, once; so sleepers
+ * that time out or die leave theirs. tests/model/mutex.pml proves it.
+ *
+ * The lock is not handed over: whoever comes first gets it, often its last holder.
  */
 #include <limits.h>
 
+#include "base/barrier.h"
 #include "mrapi/mr.h"
+
+static inline struct tw_mr_mutex *mutex_in(mrapi_mutex_hndl_t handle)
+{
+	return &tw_mr.seg->mutex[handle & TW_MR_SLOT_MASK];
+}
 
 static struct tw_mr_mutex *mutex_at(mrapi_mutex_hndl_t handle)
 {
-	struct tw_mr_mutex *m = &tw_mr.seg->mutex[handle & TW_MR_SLOT_MASK];
+	struct tw_mr_mutex *m = mutex_in(handle);
 
 	return tw_mr_is(&m->obj, handle) ? m : NULL;
 }
 
-/* A key is the number of the locking and how deep it is in its recursion. */
-static mrapi_key_t make_key(uint64_t locking, uint32_t depth)
+/* A key is the number of the locking and how deep it is in its recursion, from 0. */
+static inline mrapi_key_t make_key(uint64_t locking, uint32_t depth)
 {
 	return locking << 16 | depth;
 }
 
 #define MAX_DEPTH 0xffffu
 
-static void release(struct tw_mr_mutex *m)
+static void poke(struct tw_mr_mutex *m, int n)
 {
-	if (atomic_exchange_explicit(&m->word, 0, memory_order_release) & TW_MR_WAITERS)
-		tw_futex_wake(&m->word, 1);
+	atomic_fetch_add(&m->seq, 1);
+	tw_futex_wake(&m->seq, n);
 }
 
-/* The caller has just got it. */
-static mrapi_status_t locked(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle, mrapi_key_t *key)
+static tw_noinline void wake_one(struct tw_mr_mutex *m)
 {
-	uint64_t n;
+	uint32_t n = atomic_load(&m->sleepers);
 
-	if (tw_unlikely(!tw_mr_is(&m->obj, handle))) {
-		release(m);
-		return tw_mr_stale(TW_MR_MUTEX, handle);
-	}
-	n = atomic_load_explicit(&m->locking, memory_order_relaxed) + 1;
+	while (n > 0 && !atomic_compare_exchange_weak(&m->sleepers, &n, n - 1))
+		;
+	if (n > 0)
+		poke(m, 1);
+}
+
+static inline void release(struct tw_mr_mutex *m)
+{
+	atomic_store_explicit(&m->word, 0, memory_order_release);
+	if (tw_unlikely(atomic_load_explicit(&tw_mr.seg->fenced, memory_order_relaxed)))
+		atomic_thread_fence(memory_order_seq_cst);
+	tw_barrier_compiler();
+	if (tw_unlikely(atomic_load_explicit(&m->sleepers, memory_order_relaxed)))
+		wake_one(m);
+}
+
+static inline bool take(struct tw_mr_mutex *m, uint32_t me)
+{
+	uint32_t free = 0;
+
+	return atomic_compare_exchange_strong_explicit(&m->word, &free, me, memory_order_acquire,
+						       memory_order_relaxed);
+}
+
+static inline bool held_by(struct tw_mr_mutex *m, uint32_t me)
+{
+	return atomic_load_explicit(&m->word, memory_order_relaxed) == me;
+}
+
+static inline void note_locking(struct tw_mr_mutex *m, mrapi_key_t *key)
+{
+	uint64_t n = atomic_load_explicit(&m->locking, memory_order_relaxed) + 1;
+
 	atomic_store_explicit(&m->locking, n, memory_order_relaxed);
-	atomic_store_explicit(&m->depth, 1, memory_order_relaxed);
-	*key = make_key(n, 1);
-	return MRAPI_SUCCESS;
+	*key = make_key(n, 0);
+}
+
+/* The caller has taken the lock of what is another mutex, or none, by now. */
+static mrapi_status_t taken_in_vain(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle)
+{
+	release(m);
+	return tw_mr_stale(TW_MR_MUTEX, handle);
 }
 
 /* The caller has it already. */
@@ -57,28 +104,33 @@ static mrapi_status_t lock_again(struct tw_mr_mutex *m, mrapi_key_t *key)
 	return MRAPI_SUCCESS;
 }
 
-static bool take(struct tw_mr_mutex *m, uint32_t me)
+/* Sleeps while somebody has it. */
+static mrapi_status_t sleep_for(struct tw_mr_mutex *m, struct tw_mr_wait *w)
 {
-	uint32_t free = 0;
+	uint32_t seq = atomic_load(&m->seq);
+	mrapi_status_t status;
 
-	return atomic_compare_exchange_strong_explicit(&m->word, &free, me, memory_order_acquire,
-						       memory_order_relaxed);
+	atomic_store_explicit(&m->obj.contended, 1, memory_order_relaxed);
+	atomic_fetch_add(&m->sleepers, 1);
+	tw_barrier_hosts();
+	if (!atomic_load(&m->word))
+		return MRAPI_SUCCESS;
+	status = tw_mr_sleep(w, &m->seq, seq);
+	/* A wake-up that was meant for us goes on to another. */
+	if (status != MRAPI_SUCCESS)
+		poke(m, 1);
+	return status;
 }
 
 /* Whether the mutex was got, or why it will not be. */
 static mrapi_status_t wait_for(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
 			       struct tw_mr_wait *w)
 {
-	uint32_t keep = 0;
+	mrapi_status_t status = MRAPI_SUCCESS;
 
-	for (;;) {
-		uint32_t word = atomic_load_explicit(&m->word, memory_order_relaxed);
-		mrapi_status_t status;
-
-		if (!(word & TW_MR_OWNER)) {
-			if (atomic_compare_exchange_weak_explicit(
-				    &m->word, &word, me | keep | (word & TW_MR_WAITERS),
-				    memory_order_acquire, memory_order_relaxed))
+	while (status == MRAPI_SUCCESS) {
+		if (!atomic_load_explicit(&m->word, memory_order_relaxed)) {
+			if (take(m, me))
 				return MRAPI_SUCCESS;
 			continue;
 		}
@@ -88,18 +140,10 @@ static mrapi_status_t wait_for(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle,
 			continue;
 		if (w->timeout == 0)
 			return MRAPI_TIMEOUT;
-		atomic_store_explicit(&m->obj.contended, 1, memory_order_relaxed);
-		if (!(word & TW_MR_WAITERS) &&
-		    !atomic_compare_exchange_weak(&m->word, &word, word | TW_MR_WAITERS))
-			continue;
-		status = tw_mr_sleep(w, &m->word, word | TW_MR_WAITERS);
-		if (status != MRAPI_SUCCESS) {
-			/* A wake-up that was meant for us goes on to another. */
-			tw_futex_wake(&m->word, 1);
-			return status;
-		}
-		keep = TW_MR_WAITERS; /* others may sleep, too */
+		status = sleep_for(m, w);
+		w->spins = 0;
 	}
+	return status;
 }
 
 static mrapi_status_t lock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, mrapi_timeout_t timeout)
@@ -109,23 +153,36 @@ static mrapi_status_t lock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, mrapi_ti
 	struct tw_mr_wait w;
 	mrapi_status_t status;
 
-	if (tw_unlikely(!me))
+	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
-	m = &tw_mr.seg->mutex[handle & TW_MR_SLOT_MASK];
-	if (tw_likely(key != NULL && take(m, me)))
-		return locked(m, handle, key);
-	if (!tw_mr_is(&m->obj, handle))
+	m = mutex_at(handle);
+	if (!m)
 		return tw_mr_stale(TW_MR_MUTEX, handle);
 	if (!key)
 		return MRAPI_ERR_PARAMETER;
-	if ((atomic_load_explicit(&m->word, memory_order_relaxed) & TW_MR_OWNER) == me)
+	if (held_by(m, me))
 		return lock_again(m, key);
 	tw_mr_wait_begin(&w, me, timeout);
 	status = wait_for(m, handle, me, &w);
-	if (status == MRAPI_SUCCESS)
-		status = locked(m, handle, key);
 	tw_mr_wait_end(&w);
-	return status;
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (!tw_mr_is(&m->obj, handle))
+		return taken_in_vain(m, handle);
+	note_locking(m, key);
+	return MRAPI_SUCCESS;
+}
+
+static tw_noinline void lock_late(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
+				  mrapi_timeout_t timeout, mrapi_status_t *status)
+{
+	tw_mr_tell(status, lock(handle, key, timeout));
+}
+
+static tw_noinline void take_back(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle,
+				  mrapi_status_t *status)
+{
+	tw_mr_tell(status, taken_in_vain(m, handle));
 }
 
 static mrapi_status_t trylock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, bool *got)
@@ -143,7 +200,7 @@ static mrapi_status_t check_key(struct tw_mr_mutex *m, mrapi_key_t key, uint32_t
 
 	if (key == make_key(locking, depth))
 		return MRAPI_SUCCESS;
-	if (key > make_key(locking, 0) && key < make_key(locking, depth))
+	if (key >= make_key(locking, 0) && key < make_key(locking, depth))
 		return MRAPI_ERR_MUTEX_LOCKORDER;
 	return MRAPI_ERR_MUTEX_KEY;
 }
@@ -153,14 +210,14 @@ static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
 	uint32_t me = tw_mr_me();
 	struct tw_mr_mutex *m;
 
-	if (tw_unlikely(!me))
+	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
 	m = mutex_at(handle);
-	if (tw_unlikely(!m))
+	if (!m)
 		return tw_mr_stale(TW_MR_MUTEX, handle);
-	if (tw_unlikely(!key))
+	if (!key)
 		return MRAPI_ERR_PARAMETER;
-	if (tw_unlikely((atomic_load_explicit(&m->word, memory_order_relaxed) & TW_MR_OWNER) != me))
+	if (!held_by(m, me))
 		return MRAPI_ERR_MUTEX_NOTLOCKED;
 	if (m->obj.flags & TW_MR_RECURSIVE) {
 		uint32_t depth = atomic_load_explicit(&m->depth, memory_order_relaxed);
@@ -168,12 +225,19 @@ static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
 
 		if (status != MRAPI_SUCCESS)
 			return status;
-		atomic_store_explicit(&m->depth, depth - 1, memory_order_relaxed);
-		if (depth > 1)
+		if (depth > 0) {
+			atomic_store_explicit(&m->depth, depth - 1, memory_order_relaxed);
 			return MRAPI_SUCCESS;
+		}
 	}
 	release(m);
 	return MRAPI_SUCCESS;
+}
+
+static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
+				    mrapi_status_t *status)
+{
+	tw_mr_tell(status, unlock(handle, key));
 }
 
 static mrapi_status_t create(mrapi_mutex_id_t id, const mrapi_mutex_attributes_t *attributes,
@@ -204,20 +268,22 @@ static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
 		return MRAPI_ERR_MUTEX_LOCKED;
 	tw_mr_table_free(TW_MR_MUTEX, o);
 	atomic_store(&m->word, 0);
-	tw_futex_wake(&m->word, INT_MAX);
+	poke(m, INT_MAX);
 	return MRAPI_SUCCESS;
 }
 
 void tw_mr_mutex_drop(struct tw_mr_mutex *m, uint32_t node)
 {
-	if ((atomic_load(&m->word) & TW_MR_OWNER) == node)
-		release(m);
+	if (atomic_load(&m->word) != node)
+		return;
+	atomic_store(&m->depth, 0);
+	release(m);
 }
 
 void tw_mr_mutex_rouse(struct tw_mr_mutex *m)
 {
 	if (atomic_load(&m->obj.contended))
-		tw_futex_wake(&m->word, INT_MAX);
+		poke(m, INT_MAX);
 }
 
 mrapi_mutex_hndl_t mrapi_mutex_create(mrapi_mutex_id_t mutex_id,
@@ -253,7 +319,25 @@ void mrapi_mutex_delete(mrapi_mutex_hndl_t mutex, mrapi_status_t *status)
 void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_timeout_t timeout,
 		      mrapi_status_t *status)
 {
-	tw_mr_tell(status, lock(mutex, lock_key, timeout));
+	uint32_t me = tw_mr_me_known();
+	struct tw_mr_mutex *m;
+
+	/* Most often all is well and the mutex is free: that needs no stack. */
+	if (tw_unlikely(me == 0 || lock_key == NULL)) {
+		lock_late(mutex, lock_key, timeout, status);
+		return;
+	}
+	m = mutex_in(mutex);
+	if (tw_unlikely(!take(m, me))) {
+		lock_late(mutex, lock_key, timeout, status);
+		return;
+	}
+	if (tw_unlikely(!tw_mr_is(&m->obj, mutex))) {
+		take_back(m, mutex, status);
+		return;
+	}
+	note_locking(m, lock_key);
+	tw_mr_tell(status, MRAPI_SUCCESS);
 }
 
 mrapi_boolean_t mrapi_mutex_trylock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key,
@@ -268,5 +352,19 @@ mrapi_boolean_t mrapi_mutex_trylock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_
 void mrapi_mutex_unlock(mrapi_mutex_hndl_t mutex, const mrapi_key_t *lock_key,
 			mrapi_status_t *status)
 {
-	tw_mr_tell(status, unlock(mutex, lock_key));
+	uint32_t me = tw_mr_me_known();
+	struct tw_mr_mutex *m;
+
+	if (tw_unlikely(me == 0 || lock_key == NULL)) {
+		unlock_late(mutex, lock_key, status);
+		return;
+	}
+	m = mutex_in(mutex);
+	if (!tw_mr_is(&m->obj, mutex) || tw_unlikely(!held_by(m, me)) ||
+	    tw_unlikely(m->obj.flags & TW_MR_RECURSIVE)) {
+		unlock_late(mutex, lock_key, status);
+		return;
+	}
+	release(m);
+	tw_mr_tell(status, MRAPI_SUCCESS);
 }

@@ -9,8 +9,8 @@
 
 #include "mrapi/mr.h"
 
-#define SPINS 8	       /* looks before sleeping */
-#define PAUSES_MAX 64u /* between two looks: 1, 2, 4, ... so many */
+#define LOOKS 3		/* before sleeping */
+#define FIRST_LOOK_US 4 /* then after twice that, and so on */
 #define FOREVER TW_FUTEX_FOREVER
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -29,12 +29,18 @@ static bool alone(void)
 	return n == 1;
 }
 
+/*
+ * Each look takes the cache line away from the holder, who may lock and unlock many
+ * times meanwhile: looking seldom costs a waiter little and saves all of that.
+ */
 bool tw_mr_spin(struct tw_mr_wait *w)
 {
-	if (w->timeout == 0 || w->spins >= SPINS || alone())
+	uint64_t until;
+
+	if (w->timeout == 0 || w->spins >= LOOKS || alone())
 		return false;
-	/* Looking less and less often leaves the holder its cache line. */
-	for (unsigned i = tw_min(1u << w->spins++, PAUSES_MAX); i > 0; i--)
+	until = tw_clock() + (tw_clock_us(FIRST_LOOK_US) << w->spins++);
+	while (tw_clock() < until)
 		tw_cpu_relax();
 	return true;
 }

@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MR_MAGIC 0x6d726170u
-#define TW_MR_VERSION 4u
+#define TW_MR_VERSION 6u
 #define TW_MR_PROCS 1024u
 #define TW_MR_BUCKETS 4096u
 #define TW_MR_EVENTS 5u
@@ -60,15 +60,18 @@ struct tw_mr_obj {
 };
 _Static_assert(sizeof(struct tw_mr_obj) == 32, "wire format");
 
-#define TW_MR_WAITERS 0x80000000u /* in a lock word: wake somebody */
+#define TW_MR_WAITERS 0x80000000u /* in the admin lock: wake somebody */
 #define TW_MR_OWNER 0xffffu	  /* node slot + 1 */
 
+/* A lock word, who sleeps for it and what they sleep on, in one line: see mr_mutex.c. */
 struct tw_mr_mutex {
 	struct tw_mr_obj obj;
-	_Atomic(uint32_t) word; /* owner and TW_MR_WAITERS */
-	_Atomic(uint32_t) depth;
-	_Atomic(uint64_t) locking; /* counts, for keys */
-	uint8_t unused[16];
+	_Atomic(uint32_t) word;	    /* the holder */
+	_Atomic(uint32_t) depth;    /* of its recursion, 0 when free */
+	_Atomic(uint64_t) locking;  /* counts, for keys */
+	_Atomic(uint32_t) seq;	    /* slept on; counts wake-ups */
+	_Atomic(uint32_t) sleepers; /* for whom nobody has answered yet, or more */
+	uint8_t unused[8];
 } tw_aligned_line;
 _Static_assert(sizeof(struct tw_mr_mutex) == 64, "wire format");
 
@@ -162,8 +165,9 @@ struct tw_mr_segment {
 	uint64_t arena_size;
 	uint64_t arena_next; /* where to look for a free place */
 	uint32_t births;
-	uint32_t counts; /* entries of count that were ever used */
-	uint32_t unused[8];
+	uint32_t counts;	  /* entries of count that were ever used */
+	_Atomic(uint32_t) fenced; /* a member's barriers do not reach the others */
+	uint32_t unused[7];
 
 	_Atomic(uint32_t) admin tw_aligned_line; /* the holder and TW_MR_WAITERS */
 	_Atomic(uint32_t) torn;			 /* its holder died: repair first */

@@ -68,17 +68,14 @@ static inline mx_return_t new_request(struct tw_ep *ep, enum tw_kind kind, const
 	return MX_SUCCESS;
 }
 
-static tw_inline mx_return_t post_send(mx_endpoint_t endpoint, const mx_segment_t *list,
-				       uint32_t count, mx_endpoint_addr_t to, uint64_t match,
-				       void *context, mx_request_t *request, uint8_t flags,
-				       const char *function)
+static tw_noinline mx_return_t send_entered(struct tw_ep *ep, const mx_segment_t *list,
+					    uint32_t count, mx_endpoint_addr_t to, uint64_t match,
+					    void *context, mx_request_t *request, uint8_t flags,
+					    const char *function)
 {
-	struct tw_ep *ep = tw_mx_enter(endpoint);
 	struct tw_req *r;
 	mx_return_t rc;
 
-	if (tw_unlikely(!ep))
-		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
 	rc = new_request(ep, TW_SEND, list, count, context, request, &r);
 	if (tw_unlikely(rc != MX_SUCCESS))
 		return tw_mx_leave_fail(ep, function, rc);
@@ -90,20 +87,50 @@ static tw_inline mx_return_t post_send(mx_endpoint_t endpoint, const mx_segment_
 	return MX_SUCCESS;
 }
 
+static tw_noinline mx_return_t isend_any(mx_endpoint_t endpoint, const mx_segment_t *list,
+					 uint32_t count, mx_endpoint_addr_t to, uint64_t match,
+					 void *context, mx_request_t *request)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, "mx_isend", MX_BAD_ENDPOINT);
+	return send_entered(ep, list, count, to, match, context, request, 0, "mx_isend");
+}
+
 mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
 		     mx_endpoint_addr_t destination, uint64_t match_send, void *context,
 		     mx_request_t *request)
 {
-	return post_send(endpoint, segments_list, segments_count, destination, match_send, context,
-			 request, 0, __func__);
+	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint);
+	struct tw_req *r = NULL;
+
+	if (tw_unlikely(!ep))
+		return isend_any(endpoint, segments_list, segments_count, destination, match_send,
+				 context, request);
+	if (tw_likely(request && segments_count == 1 && segments_list &&
+		      segments_list->segment_ptr))
+		r = tw_send_now(ep, segments_list->segment_ptr, segments_list->segment_length,
+				match_send, tw_mx_addr(destination));
+	if (tw_unlikely(!r))
+		return send_entered(ep, segments_list, segments_count, destination, match_send,
+				    context, request, 0, "mx_isend");
+	r->context = context;
+	*request = (mx_request_t)(uintptr_t)r->handle;
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
 }
 
 mx_return_t mx_issend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
 		      mx_endpoint_addr_t destination, uint64_t match_send, void *context,
 		      mx_request_t *request)
 {
-	return post_send(endpoint, segments_list, segments_count, destination, match_send, context,
-			 request, TW_R_SYNC, __func__);
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	return send_entered(ep, segments_list, segments_count, destination, match_send, context,
+			    request, TW_R_SYNC, __func__);
 }
 
 mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,

@@ -268,8 +268,8 @@ void attack_certain(struct attacker *a)
 			snprintf(what, sizeof(what), "sent %s", bad[i].what);
 			send_bad(&r, &bad[i]);
 		} else {
-			r.tx.slots[0].len = tw_ring_max_payload(r.tx.nbytes) + 1;
-			atomic_store(&r.tx.slots[0].stamp, 1);
+			atomic_store(&r.tx.slots[0].stamp,
+				     tw_stamp(r.tx.side, 1, tw_ring_max_payload(r.tx.nbytes) + 1));
 		}
 		send(r.sock, "b", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 		must_drop(&r, what);

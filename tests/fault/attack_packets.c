@@ -235,7 +235,7 @@ void attack_listen(struct attacker *a, struct talk *t)
 		a->asked += tw_hdr_type(s->hdr) == TW_SHARE;
 		a->shared += tw_hdr_type(s->hdr) == TW_PUT;
 		t->nseen += tells(told, s->hdr, p, len);
-		tw_ring_advance(&t->raw->rx, p ? len : 0);
+		tw_ring_advance(&t->raw->rx, s, p ? len : 0);
 	}
 	tw_ring_publish(&t->raw->rx);
 }
@@ -250,14 +250,16 @@ static void scribble(struct attacker *a, struct raw *r)
 		uint32_t at = chance(a, 80) ? below(a, head) : below(a, all);
 		struct tw_slot *s = &r->tx.slots[(r->tx.head + below(a, 4)) & 63];
 
+		if (chance(a, 20))
+			s = r->tx.turn ? r->tx.turn : r->rx.turn;
 		a->scribbles++;
 		words[at] = odd(a);
 		/* A slot that looks full. */
 		if (chance(a, 20)) {
-			s->len = (uint32_t)odd(a);
 			s->hdr = tw_hdr_make((uint8_t)below(a, 12), (uint8_t)below(a, 3),
 					     (uint16_t)odd(a), (uint32_t)odd(a), a_tag(a));
-			atomic_store(&s->stamp, r->tx.head + 1 + below(a, 2));
+			atomic_store(&s->stamp, tw_stamp(r->tx.side, r->tx.head + 1 + below(a, 2),
+							 (uint32_t)odd(a)));
 		}
 		r->mark->armed = (uint32_t)odd(a);
 		r->mark->polled = odd(a);

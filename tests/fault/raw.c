@@ -83,6 +83,7 @@ static void lay_out(struct raw *r, uint32_t nslots, uint32_t nbytes, bool first)
 	r->size = tw_rings_size(nslots, nbytes);
 	tw_ring_tx_init(&r->tx, r->map, first ? TW_RING_FIRST : TW_RING_SECOND, nslots, nbytes);
 	tw_ring_rx_init(&r->rx, r->map, first ? TW_RING_SECOND : TW_RING_FIRST, nslots, nbytes);
+	tw_ring_pair(&r->tx, &r->rx, first);
 }
 
 static void begin(struct raw *r)

@@ -22,7 +22,7 @@ static void take(struct tw_ring_rx *rx, const uint8_t *mem, size_t size)
 			return;
 		FUZZ_MUST(len <= tw_ring_max_payload(BYTES) || len <= TW_RING_INLINE);
 		FUZZ_MUST(p >= mem && p + len <= mem + size);
-		tw_ring_advance(rx, len);
+		tw_ring_advance(rx, s, len);
 	}
 	tw_ring_publish(rx);
 }
@@ -58,6 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 	tw_ring_rx_init(&rx, mem, TW_RING_SECOND, SLOTS, BYTES);
 	tw_ring_tx_init(&tx, mem, TW_RING_SECOND, SLOTS, BYTES);
 	tx.bytes_ready = true;
+	if (in_byte(&in) % 2)
+		tw_ring_pair(&tx, &rx, in_byte(&in) % 2);
 	/* Near the place where counting starts again. */
 	if (in_byte(&in) % 4 == 0) {
 		rx.tail = tx.head = tx.taken = UINT32_MAX - 31;
@@ -74,8 +76,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 			memcpy(mem + at, &value, 4);
 			break;
 		case 1: /* a slot that looks full */
-			s->len = in_word(&in);
-			atomic_store(&s->stamp, rx.tail + 1 + in_byte(&in) % 2);
+			value = in_word(&in);
+			if (rx.turn && in_byte(&in) % 2)
+				s = rx.turn;
+			atomic_store(&s->stamp,
+				     tw_stamp(rx.side, rx.tail + 1 + in_byte(&in) % 2, value));
 			break;
 		case 2: /* what the reader says */
 			atomic_store(&tx.ring->taken.slots, tx.head + (int8_t)in_byte(&in));

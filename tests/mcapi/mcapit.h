@@ -29,9 +29,9 @@
 #endif
 
 /* Milliseconds that anything may take; it should take far less. */
-#define MCT_LONG 15000
+#define MCT_LONG (15000 * (int)twt_slow())
 /* Seconds for what a child or a thread does, and for a whole test. */
-#define MCT_CHILD 60
+#define MCT_CHILD (60 * (int)twt_slow())
 #define MCT_TIMEOUT 180
 
 /* Where calls of this thread leave their status. */
@@ -180,5 +180,8 @@ void mct_chan(struct mct_chan *c, const struct mct_kind *k);
 void mct_chan_reopen(struct mct_chan *c);
 void mct_chan_close(struct mct_chan *c);
 void mct_chan_end(struct mct_chan *c);
+/* A channel between nodes 0 and 1: node 0 receives on its port 1 what node 1 sends. */
+uint32_t mct_open_between(struct mct_me *me, const struct mct_kind *k);
+void mct_close_between(struct mct_me *me, const struct mct_kind *k, uint32_t h);
 
 #endif /* MCAPIT_H */

@@ -151,3 +151,27 @@ void mct_chan_end(struct mct_chan *c)
 	mct_delete(c->s);
 	mct_delete(c->r);
 }
+
+uint32_t mct_open_between(struct mct_me *me, const struct mct_kind *k)
+{
+	mcapi_endpoint_t mine = mct_create(1);
+	mcapi_request_t req;
+	uint32_t h = 0;
+
+	if (me->rank == 0)
+		mct_connect(k, mct_get(1, 1), mine);
+	mct_meet(me);
+	req = me->rank ? mct_open_send(k, mine, &h) : mct_open_recv(k, mine, &h);
+	mct_done(&req);
+	return h;
+}
+
+void mct_close_between(struct mct_me *me, const struct mct_kind *k, uint32_t h)
+{
+	mct_meet(me);
+	if (me->rank)
+		mct_close_send(k, h);
+	else
+		mct_close_recv(k, h);
+	mct_delete(mct_get((mcapi_node_t)me->rank, 1));
+}

@@ -245,38 +245,17 @@ static void send_here(void *arg)
 	while (b->status == MCAPI_SUCCESS);
 }
 
-Test(mcapi_close, wakes_blocked_receive, .timeout = MCT_TIMEOUT)
+static void close_end(const struct mct_chan *c, int sender)
 {
-	mct_up(1);
-	for (int own = 0; own < 2; own++)
-		mct_each_kind(k)
-		{
-			struct mct_chan c;
-			struct blocked b = {&c, MCAPI_ERROR};
-			struct twc_thread t;
-
-			mct_chan(&c, k);
-			twc_start(&t, receive_here, &b);
-			twc_asleep(&t);
-			/* By the other end, or by its own. */
-			if (own)
-				mct_close_recv(k, c.rx);
-			else
-				mct_close_send(k, c.tx);
-			twc_join(&t);
-			twc_eq(b.status, MCAPI_ENOT_HANDLE);
-			if (own)
-				mct_close_send(k, c.tx);
-			else
-				mct_close_recv(k, c.rx);
-		}
-	mct_down();
+	if (sender)
+		mct_close_send(c->k, c->tx);
+	else
+		mct_close_recv(c->k, c->rx);
 }
 
-Test(mcapi_close, wakes_blocked_scalar_send, .timeout = MCT_TIMEOUT)
+/* By the other end, or by its own. */
+static void close_wakes(const struct mct_kind *k, void (*call)(void *), int sends)
 {
-	const struct mct_kind *k = &mct_kinds[MCT_SCL];
-
 	mct_up(1);
 	for (int own = 0; own < 2; own++) {
 		struct mct_chan c;
@@ -284,20 +263,24 @@ Test(mcapi_close, wakes_blocked_scalar_send, .timeout = MCT_TIMEOUT)
 		struct twc_thread t;
 
 		mct_chan(&c, k);
-		twc_start(&t, send_here, &b);
+		twc_start(&t, call, &b);
 		twc_asleep(&t);
-		if (own)
-			mct_close_send(k, c.tx);
-		else
-			mct_close_recv(k, c.rx);
+		close_end(&c, own == sends);
 		twc_join(&t);
 		twc_eq(b.status, MCAPI_ENOT_HANDLE);
-		if (own)
-			mct_close_recv(k, c.rx);
-		else
-			mct_close_send(k, c.tx);
+		close_end(&c, own != sends);
 	}
 	mct_down();
+}
+
+Test(mcapi_close, wakes_blocked_receive, .timeout = MCT_TIMEOUT)
+{
+	mct_each_kind(k) close_wakes(k, receive_here, 0);
+}
+
+Test(mcapi_close, wakes_blocked_scalar_send, .timeout = MCT_TIMEOUT)
+{
+	close_wakes(&mct_kinds[MCT_SCL], send_here, 1);
 }
 
 /* An open that waits for the other end can be closed. */

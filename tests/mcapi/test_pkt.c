@@ -14,31 +14,6 @@ static const size_t sizes[] = {0,    1,	   2,	 3,	7,     8,     31,     32,     
 			       8192, 8193, 9999, 65535, 65536, 65537, 262145, 1000003, 4194305};
 #define SIZES (int)(sizeof(sizes) / sizeof(*sizes))
 
-/* Node 0 receives on port 1 what node 1 sends. */
-static uint32_t open_between(struct mct_me *me)
-{
-	mcapi_endpoint_t mine = mct_create(1);
-	mcapi_request_t req;
-	uint32_t h = 0;
-
-	if (me->rank == 0)
-		mct_connect(kind, mct_get(1, 1), mine);
-	mct_meet(me);
-	req = me->rank ? mct_open_send(kind, mine, &h) : mct_open_recv(kind, mine, &h);
-	mct_done(&req);
-	return h;
-}
-
-static void close_between(struct mct_me *me, uint32_t h)
-{
-	mct_meet(me);
-	if (me->rank)
-		mct_close_send(kind, h);
-	else
-		mct_close_recv(kind, h);
-	mct_delete(mct_get((mcapi_node_t)me->rank, 1));
-}
-
 static void expect(void *buffer, size_t got, size_t size, uint64_t seed)
 {
 	twc_eq(got, size);
@@ -83,14 +58,14 @@ static void send_both_ways(uint32_t h, size_t size, uint64_t seed)
 
 MCT_BOTH(mcapi_pkt, sizes_between_nodes, 2)
 {
-	uint32_t h = open_between(me);
+	uint32_t h = mct_open_between(me, kind);
 
 	for (int i = 0; i < SIZES; i++)
 		if (me->rank)
 			send_both_ways(h, sizes[i], (uint64_t)i);
 		else
 			receive_both_ways(h, sizes[i], (uint64_t)i);
-	close_between(me, h);
+	mct_close_between(me, kind, h);
 }
 
 Test(mcapi_pkt, sizes_in_one_node, .timeout = MCT_TIMEOUT)
@@ -122,7 +97,7 @@ Test(mcapi_pkt, sizes_in_one_node, .timeout = MCT_TIMEOUT)
 MCT_BOTH(mcapi_pkt, longest, 2)
 {
 	size_t size = MCAPI_MAX_PACKET_SIZE, got = 0;
-	uint32_t h = open_between(me);
+	uint32_t h = mct_open_between(me, kind);
 	mcapi_request_t req = 0;
 	uint8_t *p;
 	void *q = NULL;
@@ -142,7 +117,7 @@ MCT_BOTH(mcapi_pkt, longest, 2)
 		expect(q, got, size, 99);
 		mct_ok(mcapi_pktchan_free(q, ST));
 	}
-	close_between(me, h);
+	mct_close_between(me, kind, h);
 }
 
 Test(mcapi_pkt, null_arguments, .timeout = MCT_TIMEOUT)
@@ -274,7 +249,7 @@ MCT_BOTH(mcapi_pkt, fifo, 2)
 {
 	enum { MANY = 3000 };
 	static const size_t longest = 20000;
-	uint32_t h = open_between(me);
+	uint32_t h = mct_open_between(me, kind);
 	uint8_t *p = malloc(longest);
 	uint64_t rng = 5;
 
@@ -296,13 +271,13 @@ MCT_BOTH(mcapi_pkt, fifo, 2)
 		}
 	}
 	free(p);
-	close_between(me, h);
+	mct_close_between(me, kind, h);
 }
 
 /* A full channel: send() reports it, send_i() waits for the receiver (4.4.4). */
 MCT_BOTH(mcapi_pkt, no_buffer, 2)
 {
-	uint32_t h = open_between(me);
+	uint32_t h = mct_open_between(me, kind);
 	uint64_t more[3] = {1000, 1001, 1002};
 	mcapi_request_t req[3];
 	size_t size = 0;
@@ -332,14 +307,14 @@ MCT_BOTH(mcapi_pkt, no_buffer, 2)
 		mct_meet(me);
 		twc_eq(mct_take(kind, h), 2000);
 	}
-	close_between(me, h);
+	mct_close_between(me, kind, h);
 }
 
 /* Receives that wait are served in order. */
 MCT_BOTH(mcapi_pkt, receives_in_order, 2)
 {
 	enum { MANY = 300 };
-	uint32_t h = open_between(me);
+	uint32_t h = mct_open_between(me, kind);
 	static _Thread_local mcapi_request_t req[MANY];
 	static _Thread_local void *p[MANY];
 
@@ -361,7 +336,7 @@ MCT_BOTH(mcapi_pkt, receives_in_order, 2)
 			mct_ok(mcapi_pktchan_free(p[i], ST));
 		}
 	}
-	close_between(me, h);
+	mct_close_between(me, kind, h);
 }
 
 /* A receive, or a send without buffer, that waits when the other end closes. */

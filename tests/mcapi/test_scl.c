@@ -6,31 +6,6 @@ TestSuite(mcapi_scl, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 static const struct mct_kind *const kind = &mct_kinds[MCT_SCL];
 
-/* Node 0 receives on port 1 what node 1 sends. */
-static uint32_t open_between(struct mct_me *me)
-{
-	mcapi_endpoint_t mine = mct_create(1);
-	mcapi_request_t req;
-	uint32_t h = 0;
-
-	if (me->rank == 0)
-		mct_connect(kind, mct_get(1, 1), mine);
-	mct_meet(me);
-	req = me->rank ? mct_open_send(kind, mine, &h) : mct_open_recv(kind, mine, &h);
-	mct_done(&req);
-	return h;
-}
-
-static void close_between(struct mct_me *me, uint32_t h)
-{
-	mct_meet(me);
-	if (me->rank)
-		mct_close_send(kind, h);
-	else
-		mct_close_recv(kind, h);
-	mct_delete(mct_get((mcapi_node_t)me->rank, 1));
-}
-
 static void send_one(uint32_t h, int bytes, uint64_t value)
 {
 	if (bytes == 8)
@@ -107,7 +82,7 @@ Test(mcapi_scl, sizes_must_match, .timeout = MCT_TIMEOUT)
 MCT_BOTH(mcapi_scl, fifo, 2)
 {
 	enum { MANY = 100000 };
-	uint32_t h = open_between(me);
+	uint32_t h = mct_open_between(me, kind);
 	uint64_t rng = 8;
 
 	/* The sender gets stuck before the receiver begins. */
@@ -122,12 +97,12 @@ MCT_BOTH(mcapi_scl, fifo, 2)
 		else
 			twc_eq(recv_one(h, bytes, MCAPI_SUCCESS), value & mask(bytes));
 	}
-	close_between(me, h);
+	mct_close_between(me, kind, h);
 }
 
 MCT_BOTH(mcapi_scl, available, 2)
 {
-	uint32_t h = open_between(me);
+	uint32_t h = mct_open_between(me, kind);
 
 	for (unsigned n = 1; n <= 64; n *= 4) {
 		if (me->rank) {
@@ -145,7 +120,7 @@ MCT_BOTH(mcapi_scl, available, 2)
 		}
 		mct_meet(me);
 	}
-	close_between(me, h);
+	mct_close_between(me, kind, h);
 }
 
 /* One scalar at a time, there and back: both ends sleep and wake. */

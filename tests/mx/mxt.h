@@ -19,7 +19,7 @@
  * Milliseconds that a call may take. It should take far less: one that goes on
  * only when some clock of the library ticks must not pass.
  */
-#define MXT_LONG 8000
+#define MXT_LONG (8000 * (int)twt_slow())
 /* Seconds for a whole test. */
 #define MXT_TIMEOUT 180
 #define MXT_KEY 0x7a6b5c4d

@@ -16,8 +16,8 @@
 #include "mrapi.h"
 
 #define SIZE 1500000u
-#define SOON_MS 30000 /* a hang, not a delay */
-#define TURNS 300
+#define SOON_MS (30000 * (int)twt_slow()) /* a hang, not a delay */
+#define TURNS (300 / (int)twt_slow())
 
 enum { PLAIN = 1, ANY, DMA, CACHE, SHARED, HOMELY, NOBODYS = 77 };
 
@@ -425,12 +425,12 @@ static void everything(const char *by)
 
 	begin_owner();
 	spawn_here(&reader, look_from_elsewhere, by);
-	HOLDS(twt_join(&reader, 60) == 0);
+	HOLDS(twt_join(&reader, 60 * (int)twt_slow()) == 0);
 	spawn_here(&reader, read_all, by);
-	HOLDS(twt_join(&reader, 120) == 0);
+	HOLDS(twt_join(&reader, 120 * (int)twt_slow()) == 0);
 	close(owner.fd);
 	owner.fd = -1;
-	HOLDS(twt_join(&owner, 30) == 0);
+	HOLDS(twt_join(&owner, 30 * (int)twt_slow()) == 0);
 }
 
 static void owner_dies(const char *by)
@@ -442,8 +442,8 @@ static void owner_dies(const char *by)
 	hear(&reader);
 	usleep((useconds_t)below(100000));
 	kill(owner.pid, SIGKILL);
-	HOLDS(twt_join(&reader, 60) == 0);
-	twt_join(&owner, 30);
+	HOLDS(twt_join(&reader, 60 * (int)twt_slow()) == 0);
+	twt_join(&owner, 30 * (int)twt_slow());
 }
 
 static void reader_dies(const char *by)
@@ -457,7 +457,7 @@ static void reader_dies(const char *by)
 	HOLDS(order('d', PLAIN) == MRAPI_ERR_RMEM_ATTACH);
 	usleep((useconds_t)below(100000));
 	kill(reader.pid, SIGKILL);
-	twt_join(&reader, 30);
+	twt_join(&reader, 30 * (int)twt_slow());
 	for (int i = 0; i < SOON_MS && st != MRAPI_SUCCESS; i++) {
 		usleep(1000);
 		st = order('d', PLAIN);
@@ -465,7 +465,7 @@ static void reader_dies(const char *by)
 	if (st != MRAPI_SUCCESS)
 		fail(__LINE__, "deleting what the dead was attached to", st);
 	kill(owner.pid, SIGKILL);
-	twt_join(&owner, 30);
+	twt_join(&owner, 30 * (int)twt_slow());
 }
 
 int main(int argc, char **argv)

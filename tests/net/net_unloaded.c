@@ -50,8 +50,9 @@ static int ports(void)
 
 static int talk(int expected_ports)
 {
-	static const char *const none[] = {"libfabric", "libibverbs", "librdmacm", "tagwire_ofi",
-					   "tagwire_verbs", "libpmix", "tagwire_pmix"};
+	static const char *const none[] = {"libfabric",	  "libibverbs",	 "librdmacm",
+					   "tagwire_ofi", "tagwire_tcp", "tagwire_verbs",
+					   "libpmix",	  "tagwire_pmix"};
 	char out[100000], in[100000];
 	mx_endpoint_t a, b;
 	mx_endpoint_addr_t to;
@@ -66,7 +67,7 @@ static int talk(int expected_ports)
 		puts("without a launcher there is a job");
 		return 1;
 	}
-	if ( mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &a) ||
+	if (mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &a) ||
 	    mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &b) || mx_get_endpoint_addr(b, &to) ||
 	    mx_decompose_endpoint_addr(to, &nic, &id) || mx_connect(a, nic, id, 1, 10, &to) ||
 	    mx_irecv(b, &into, 1, 1, ~0ull, NULL, &r) || mx_isend(a, &from, 1, to, 1, NULL, &s) ||
@@ -97,8 +98,9 @@ static int talk(int expected_ports)
 int main(void)
 {
 	const char *modules = getenv("TAGWIRE_MODULES");
+	static const char *const networks[] = {"ofi", "tcp", NULL};
 	char path[1024];
-	int status;
+	int status, any = 0;
 
 	/* Without a module, in a process of its own: modules are looked for once. */
 	if (fork() == 0) {
@@ -109,6 +111,10 @@ int main(void)
 	}
 	if (wait(&status) < 0 || status != 0)
 		return 1;
-	snprintf(path, sizeof(path), "%s/tagwire_ofi.so", modules ? modules : "");
-	return talk(access(path, R_OK) == 0 ? 2 : 0);
+	for (int i = 0; networks[i]; i++) {
+		snprintf(path, sizeof(path), "%s/tagwire_%s.so", modules ? modules : "",
+			 networks[i]);
+		any |= access(path, R_OK) == 0;
+	}
+	return talk(any ? 2 : 0);
 }

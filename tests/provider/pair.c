@@ -26,6 +26,9 @@ static const struct traits providers[] = {
 	/* TWT_BOARDS tells which addresses have an RDMA device; tests/vm makes some. */
 	{"verbs", OTHERS | BREAKS | PROMPT | KEEPS | QUIET | DEVICE},
 #endif
+#if TW_HAVE_TCP
+	{"tcp", OTHERS | BREAKS | PROMPT | KEEPS | QUIET},
+#endif
 #if TW_HAVE_OFI
 	{"ofi", OTHERS | BREAKS | PROMPT | KEEPS | QUIET},
 #endif
@@ -67,8 +70,7 @@ struct criterion_test_params providers_that(unsigned can)
 
 		list[n] = providers[i];
 		list[n].can = can_do(&list[n]);
-		n += (list[n].can & can) == can &&
-		     (only ? named : !(providers[i].can & DEVICE));
+		n += (list[n].can & can) == can && (only ? named : !(providers[i].can & DEVICE));
 	}
 	return cr_make_param_array(struct traits, list, n, free_list);
 }

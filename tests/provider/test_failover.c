@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two networks at once, and the one in use fails: nothing is lost, nothing
- * comes twice, all in order. The networks are providers of libfabric, or lossy;
+ * comes twice, all in order. The networks are providers of libfabric, tcp, or lossy;
  * each is wrapped so that it can be cut.
  */
 #include <stdio.h>
@@ -30,6 +30,8 @@ static struct net {
 	const char *provider; /* of libfabric */
 	struct tw_settings settings;
 	enum cut cut;
+	bool single;	  /* only the first who asks has it */
+	unsigned opened;  /* times */
 	uint64_t carried; /* packets */
 } nets[2];
 
@@ -45,6 +47,8 @@ static enum tw_err net_open(struct net *n, const struct tw_fabric_host *host, vo
 {
 	struct tw_fabric_host h = *host;
 
+	if (n->opened++ && n->single)
+		return TW_EUNREACH;
 	n->settings = *host->settings;
 	snprintf(n->settings.ofi, sizeof(n->settings.ofi), "%s", n->provider);
 	h.settings = &n->settings;
@@ -86,14 +90,15 @@ NET(1)
 
 static void add(unsigned i, const char *name, const char *provider)
 {
-	const struct tw_fabric *ofi[TW_RP_FABRICS];
+	const struct tw_fabric *found[TW_RP_FABRICS];
+	const char *module = strcmp(provider, "tcp") == 0 ? "tcp" : "ofi";
 	struct net *n = &nets[i];
 
 	n->provider = provider;
 	n->of = &lossy;
 	if (strcmp(provider, "lossy") != 0) {
-		cr_assert_eq(tw_fabric_list("ofi", ofi), 1u, "no libfabric module");
-		n->of = ofi[0];
+		cr_assert_eq(tw_fabric_list(module, found), 1u, "no %s module", module);
+		n->of = found[0];
 	}
 	n->fabric = *n->of;
 	n->fabric.name = name;
@@ -155,6 +160,10 @@ static struct combination all[] = {
 	{"tcp;ofi_rxm", "lossy", REFUSES},
 	{"lossy", "tcp;ofi_rxm", SWALLOWS},
 #endif
+#if TW_HAVE_TCP
+	{"tcp", "lossy", REFUSES},
+	{"lossy", "tcp", SWALLOWS},
+#endif
 	{"lossy", "lossy", REFUSES},
 };
 
@@ -194,5 +203,42 @@ ParameterizedTest(struct combination *c, failover, broken_on_purpose, .timeout =
 	cr_assert_gt(nets[0].carried, before + ROUND);
 	cr_assert_eq(p->ba->got, 3u * ROUND);
 	cr_assert_eq(p->ab->got, 3u * ROUND);
+	pair_close(p);
+}
+
+/* A network that only who calls has; the other one is opened for want of it, not before. */
+Test(failover, first_is_not_on_both_sides, .timeout = 120)
+{
+	static const struct traits both = {"first,second", OTHERS | BREAKS};
+	struct pair *p;
+	char err[100];
+
+	twt_fill(from, MEMORY, 1);
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
+	add(0, "first", "lossy");
+	add(1, "second", "lossy");
+	nets[0].single = true;
+	p = pair_connected(&both);
+	cr_assert_geq(nets[0].opened, 2u, "the other side was asked");
+	cr_assert_eq(nets[1].opened, 2u);
+	traffic(p, ROUND);
+	UNTIL(p, p->ba->got == p->ab->sent && p->ab->got == p->ba->sent);
+	cr_assert_eq(nets[0].carried, 0u);
+	pair_close(p);
+}
+
+Test(failover, second_is_not_opened_in_vain, .timeout = 120)
+{
+	static const struct traits both = {"first,second", OTHERS | BREAKS};
+	struct pair *p;
+	char err[100];
+
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
+	add(0, "first", "lossy");
+	add(1, "second", "lossy");
+	p = pair_connected(&both);
+	cr_assert_eq(nets[0].opened, 2u);
+	cr_assert(nets[1].opened == 0 || p->a.counters[TW_C_PATH_BROKEN] ||
+		  p->b->counters[TW_C_PATH_BROKEN]);
 	pair_close(p);
 }

@@ -195,8 +195,10 @@ static void complete(struct receiver *r, int at, const mx_status_t *s)
 	st_check(s->context == op);
 	if (order_taker(r->order, i) >= 0)
 		st_fail("message %#llx was received twice", (unsigned long long)m->match);
+	if (s->code != (len < m->len ? MX_STATUS_TRUNCATED : MX_STATUS_SUCCESS))
+		st_fail("message %#llx of %u bytes into %u ended with %s",
+			(unsigned long long)m->match, m->len, op->buf.len, mx_strstatus(s->code));
 	st_eq(s->xfer_length, len);
-	st_eq(s->code, len < m->len ? MX_STATUS_TRUNCATED : MX_STATUS_SUCCESS);
 	wrong = st_buf_check(&op->buf, len, m->pattern);
 	if (wrong != len)
 		st_fail("message %#llx of %u bytes into %u: byte %zu is wrong",

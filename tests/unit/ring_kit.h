@@ -123,7 +123,7 @@ static inline int take(struct ring *r, const struct packet *want)
 	if (!data || len != want->len || memcmp(&s->hdr, &want->hdr, sizeof(s->hdr)) != 0 ||
 	    memcmp(data, want->data, len) != 0)
 		return -1;
-	tw_ring_advance(&r->rx, len);
+	tw_ring_advance(&r->rx, s, len);
 	return 1;
 }
 

@@ -172,9 +172,10 @@ int main(int argc, char **argv)
 	const char *providers = getenv("TAGWIRE_PROVIDERS");
 	char retry[16];
 
-	snprintf(retry, sizeof(retry), "%d", RETRY_MS);
-	setenv("TAGWIRE_RETRY", retry, 1);
 	other_network = providers && strstr(providers, "ofi");
+	/* Another network is opened in this time, which may take long here. */
+	snprintf(retry, sizeof(retry), "%d", (other_network ? 20 : 1) * RETRY_MS);
+	setenv("TAGWIRE_RETRY", retry, 1);
 	st_begin(argc, argv, "vm_broken", 5, NULL);
 	shared = st_shared(sizeof(*shared));
 	st_crew(3, 0, process, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Long messages over verbs are read from the sender's memory by the receiver's
- * device: the devices count no more sends than a few packets need, and the
- * reads complete while the sender's process is stopped.
+ * device: the devices count no more sends than a few packets need, neither
+ * processor copies anything, and the reads complete while the sender's process is
+ * stopped.
  */
-#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +13,12 @@
 
 #include "base/counters.h"
 #include "stress/stress.h"
+#include "vm/vm.h"
 
 #define LEN (1u << 20)
 #define ROUNDS 8
-#define FEW 16 /* sends; as packets, the message would be 64 of 16 KiB */
+#define ANNOUNCEMENT 128 /* bytes at most */
+#define FEW 16		 /* sends; as packets, the message would be 64 of 16 KiB */
 
 enum { READ, STOPPED };
 
@@ -33,54 +35,6 @@ static uint32_t counter(enum tw_counter which)
 
 	st_ok(mx_get_info(NULL, MX_COUNTERS_VALUES, &board, sizeof(board), values, sizeof(values)));
 	return values[which];
-}
-
-/* What the devices at both ends of the wire have counted. */
-static uint64_t devices(const char *what)
-{
-	uint64_t sum = 0;
-
-	for (int i = 0; i < 2; i++) {
-		unsigned long long n;
-		char path[200];
-		FILE *f;
-
-		snprintf(path, sizeof(path), "/sys/class/infiniband/rxe%d/ports/1/hw_counters/%s",
-			 i, what);
-		f = fopen(path, "re");
-		if (!f || fscanf(f, "%llu", &n) != 1)
-			st_fail("%s cannot be read", path);
-		fclose(f);
-		sum += n;
-	}
-	return sum;
-}
-
-static char state_of(pid_t pid)
-{
-	char path[64], text[300] = "";
-	const char *p;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	if (!f || !fgets(text, sizeof(text), f))
-		st_fail("%s cannot be read", path);
-	fclose(f);
-	p = strrchr(text, ')');
-	return p && isspace((unsigned char)p[1]) ? p[2] : 0;
-}
-
-static void stop(pid_t pid)
-{
-	double end = twt_now() + ST_LONG / 2;
-
-	st_check(kill(pid, SIGSTOP) == 0);
-	while (state_of(pid) != 'T') {
-		if (twt_now() > end)
-			st_fail("the sender does not stop");
-		st_sleep(0.01);
-	}
 }
 
 /* The message is announced, and its data still at the sender. */
@@ -113,28 +67,32 @@ static void receive(struct st_me *me, uint64_t match)
 static void receiver(struct st_me *me)
 {
 	uint64_t sends, packets, pulled;
+	uint32_t copied;
 
 	for (uint64_t match = 0; match < ROUNDS; match++) {
 		st_at(match);
 		await_announcement(me, match);
 		if (match % 2 == STOPPED)
-			stop(shared->sender);
-		sends = devices("rdma_sends");
-		packets = devices("rcvd_pkts");
+			vm_stop(shared->sender);
+		sends = vm_devices("rdma_sends");
+		packets = vm_devices("rcvd_pkts");
 		pulled = counter(TW_C_RNDV_PULL);
+		copied = counter(TW_C_COPIED);
 		receive(me, match);
-		sends = devices("rdma_sends") - sends;
-		packets = devices("rcvd_pkts") - packets;
+		sends = vm_devices("rdma_sends") - sends;
+		packets = vm_devices("rcvd_pkts") - packets;
 		pulled = counter(TW_C_RNDV_PULL) - pulled;
+		copied = counter(TW_C_COPIED) - copied;
 		printf("%u bytes%s: %llu sends, %llu packets on the wire\n", LEN,
 		       match % 2 == STOPPED ? ", the sender stopped" : "",
 		       (unsigned long long)sends, (unsigned long long)packets);
 		fflush(stdout);
 		if (match % 2 == STOPPED) {
-			st_eq(state_of(shared->sender), 'T');
+			st_eq(vm_state(shared->sender), 'T');
 			st_check(kill(shared->sender, SIGCONT) == 0);
 		}
 		st_eq(pulled, 1);
+		st_eq(copied, 0);
 		if (sends > FEW || packets < LEN / 4096)
 			st_fail("message %llu was not read by the device",
 				(unsigned long long)match);
@@ -145,15 +103,21 @@ static void receiver(struct st_me *me)
 static void sender(struct st_me *me)
 {
 	for (uint64_t match = 0; match < ROUNDS; match++) {
+		uint32_t copied = counter(TW_C_COPIED);
 		mx_request_t r;
 
 		st_at(match);
 		twt_fill(buf, LEN, match);
 		r = st_isend(me->ep, buf, LEN, me->addr[0], match);
 		st_finish(me->ep, &r);
+		copied = counter(TW_C_COPIED) - copied;
+		if (copied > ANNOUNCEMENT)
+			st_fail("%u bytes of message %llu were copied", copied,
+				(unsigned long long)match);
 		st_meet(&shared->met, 2);
 	}
 	st_eq(counter(TW_C_RNDV_PUSH), 0);
+	st_eq(counter(TW_C_RNDV_SPLIT), 0);
 }
 
 static void process(struct st_me *me)

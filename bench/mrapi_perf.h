@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What mrapi_perf.c plans and reports, and mrapi_work.c does. */
+#ifndef BENCH_MRAPI_PERF_H
+#define BENCH_MRAPI_PERF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli.h"
+#include "mrapi.h"
+#include "series.h"
+#include "table.h"
+
+#define PIECE 64u /* bytes of a strided access */
+#define MAX_SIZE (256u << 20)
+
+struct options {
+	bool locks, rmem, no_bind;
+	uint32_t min, max, stride;
+	unsigned rounds;
+	double seconds;
+	enum table_format format;
+};
+extern struct options opt;
+
+/* A figure: n times something; the seconds it took. Three ways to do it. */
+enum way { MRAPI, BARE, MX, WAYS };
+struct figure {
+	double (*run[WAYS])(const struct figure *f, uint64_t n); /* NULL: there is none */
+	const char *what;
+	uint32_t size, stride;
+	mrapi_rmem_hndl_t rmem;
+	bool write;
+	uint64_t n[WAYS];
+	struct bench_series time[WAYS], ratio[WAYS]; /* ratio: of MRAPI to that */
+};
+
+double work_lock(const struct figure *f, uint64_t n);
+double work_lock_bare(const struct figure *f, uint64_t n);
+double work_contended(const struct figure *f, uint64_t n);
+double work_contended_bare(const struct figure *f, uint64_t n);
+double work_rmem(const struct figure *f, uint64_t n);
+/* Memory that both have mapped, and memory of the other alone. */
+double work_copy(const struct figure *f, uint64_t n);
+double work_vm(const struct figure *f, uint64_t n);
+/* MX messages of that size, several on the way. */
+double work_mx(const struct figure *f, uint64_t n);
+
+/* Forks the other process, which follows until work_end(); each bound to a core. */
+void work_start(void);
+void work_end(void);
+
+/* mrapi_beside.c: MX beside MRAPI, between the two. */
+struct mx_name {
+	uint64_t nic;
+	uint32_t id;
+};
+struct mx_name beside_open(void);
+/* Sends or receives n messages. */
+void beside_move(const struct mx_name *peer, bool send, char *buf, uint32_t size, uint64_t n);
+void beside_close(void);
+
+#define OK(call)                                                                                   \
+	do {                                                                                       \
+		mrapi_status_t st;                                                                 \
+		char text[MRAPI_MAX_STATUS_SIZE];                                                  \
+		call;                                                                              \
+		if (st != MRAPI_SUCCESS)                                                           \
+			bench_fail("%s: %s", #call, mrapi_display_status(st, text, sizeof(text))); \
+	} while (0)
+
+#endif /* BENCH_MRAPI_PERF_H */

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What mrapi_perf measures, and the second process that it takes for it. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cores.h"
+#include "mrapi_perf.h"
+
+#define PIECES 1024u /* of one system call */
+#define BATCH 16     /* turns between two looks whether to stop */
+#define LINE 64
+
+/* What the two processes share beside MRAPI. */
+struct common {
+	_Atomic(uint32_t) ready, order, go, stop, done;
+	uint32_t size; /* of an order: these */
+	bool write;
+	uint64_t n; /* and its answer */
+	struct mx_name leader, follower;
+	void *memory;
+	pid_t owner;
+	pthread_mutex_t mutex __attribute__((aligned(LINE)));
+};
+static struct common *common;
+enum { ORDER_END = 1, ORDER_LOCK, ORDER_LOCK_BARE, ORDER_MX };
+
+static pid_t other;
+static mrapi_mutex_hndl_t mutex;
+static char *local, *shared; /* shared: as mapped here */
+
+static void begin(uint32_t order)
+{
+	atomic_store(&common->stop, 0);
+	atomic_store(&common->done, 0);
+	atomic_store(&common->go, 0);
+	atomic_store(&common->order, order);
+	while (!atomic_load(&common->go)) {
+		if (waitpid(other, NULL, WNOHANG) == other)
+			bench_fail("the other process ended");
+		sched_yield();
+	}
+}
+
+static void await_done(void)
+{
+	while (!atomic_load(&common->done))
+		sched_yield();
+}
+
+/* -------------------------------------------------------------------- locks */
+
+double work_lock(const struct figure *f, uint64_t n)
+{
+	double start = bench_now();
+	mrapi_status_t st;
+	mrapi_key_t key;
+
+	(void)f;
+	for (uint64_t i = 0; i < n; i++) {
+		mrapi_mutex_lock(mutex, &key, MRAPI_INFINITE, &st);
+		mrapi_mutex_unlock(mutex, &key, &st);
+	}
+	return bench_now() - start;
+}
+
+double work_lock_bare(const struct figure *f, uint64_t n)
+{
+	double start = bench_now();
+
+	(void)f;
+	for (uint64_t i = 0; i < n; i++) {
+		pthread_mutex_lock(&common->mutex);
+		pthread_mutex_unlock(&common->mutex);
+	}
+	return bench_now() - start;
+}
+
+/*
+ * Both processes want the lock all the time: the leader n times, the other until then.
+ * The time of n turns, whoever had them.
+ */
+static double contend(uint32_t order, uint64_t n, double (*mine)(const struct figure *, uint64_t))
+{
+	double start, took;
+
+	begin(order);
+	start = bench_now();
+	mine(NULL, n);
+	atomic_store(&common->stop, 1);
+	await_done();
+	took = bench_now() - start;
+	return took * (double)n / (double)(n + common->n);
+}
+
+double work_contended(const struct figure *f, uint64_t n)
+{
+	(void)f;
+	return contend(ORDER_LOCK, n, work_lock);
+}
+
+double work_contended_bare(const struct figure *f, uint64_t n)
+{
+	(void)f;
+	return contend(ORDER_LOCK_BARE, n, work_lock_bare);
+}
+
+/* ------------------------------------------------------------ remote memory */
+
+double work_rmem(const struct figure *f, uint64_t n)
+{
+	uint32_t count = f->stride ? f->size / PIECE : 1;
+	uint32_t bytes = f->stride ? PIECE : f->size;
+	double start = bench_now();
+	mrapi_status_t st = MRAPI_SUCCESS;
+
+	for (uint64_t i = 0; i < n && st == MRAPI_SUCCESS; i++) {
+		if (f->write)
+			mrapi_rmem_write(f->rmem, 0, local, 0, bytes, count, f->stride, PIECE, &st);
+		else
+			mrapi_rmem_read(f->rmem, 0, local, MAX_SIZE, 0, bytes, count, f->stride,
+					PIECE, &st);
+	}
+	if (st != MRAPI_SUCCESS)
+		bench_fail("remote memory: status %d", (int)st);
+	return bench_now() - start;
+}
+
+double work_copy(const struct figure *f, uint64_t n)
+{
+	double start = bench_now();
+
+	for (uint64_t i = 0; i < n; i++) {
+		char *from = f->write ? local : shared, *to = f->write ? shared : local;
+
+		if (!f->stride)
+			memcpy(to, from, f->size);
+		for (uint32_t at = 0; f->stride && at < f->size / PIECE; at++)
+			memcpy(to + (size_t)at * PIECE, from + (size_t)at * f->stride, PIECE);
+		__asm__ volatile("" ::: "memory");
+	}
+	return bench_now() - start;
+}
+
+/* As many pieces in one call as the kernel takes. */
+double work_vm(const struct figure *f, uint64_t n)
+{
+	static struct iovec from[PIECES];
+	struct iovec to;
+	double start = bench_now();
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint32_t pieces = f->stride ? f->size / PIECE : 1, done = 0;
+
+		while (done < pieces) {
+			uint32_t k = 0;
+
+			for (; k < PIECES && done + k < pieces; k++)
+				from[k] = (struct iovec){(char *)common->memory +
+								 (size_t)(done + k) * f->stride,
+							 f->stride ? PIECE : f->size};
+			to = (struct iovec){local + (size_t)done * PIECE,
+					    (size_t)k * (f->stride ? PIECE : f->size)};
+			if ((f->write ? process_vm_writev(common->owner, &to, 1, from, k, 0)
+				      : process_vm_readv(common->owner, &to, 1, from, k, 0)) < 0)
+				return NAN;
+			done += k;
+		}
+	}
+	return bench_now() - start;
+}
+
+double work_mx(const struct figure *f, uint64_t n)
+{
+	double start;
+
+	common->size = f->size;
+	common->write = f->write;
+	common->n = n;
+	begin(ORDER_MX);
+	start = bench_now();
+	beside_move(&common->follower, f->write, local, f->size, n);
+	await_done();
+	return bench_now() - start;
+}
+
+/* -------------------------------------------------------------- the follower */
+
+static void obey(uint32_t order)
+{
+	double (*turns)(const struct figure *, uint64_t) = order == ORDER_LOCK ? work_lock
+									       : work_lock_bare;
+	uint64_t n = 0;
+
+	if (order == ORDER_MX) {
+		beside_move(&common->leader, !common->write, common->memory, common->size,
+			    common->n);
+		return;
+	}
+	while (!atomic_load(&common->stop)) {
+		turns(NULL, BATCH);
+		n += BATCH;
+	}
+	common->n = n;
+}
+
+/* Bytes that the strided accesses of --max span. */
+static size_t room(void)
+{
+	return (size_t)opt.max + (size_t)opt.max / PIECE * opt.stride;
+}
+
+static void follow(void)
+{
+	uint32_t order;
+	mrapi_info_t info;
+	mrapi_shmem_hndl_t h;
+	char *mine;
+
+	bench_role = " (follower)";
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	OK(mrapi_initialize(1, 2, NULL, &info, &st));
+	OK(mutex = mrapi_mutex_create(1, NULL, &st));
+	common->memory = malloc(room());
+	if (!common->memory)
+		bench_fail("no memory");
+	memset(common->memory, 1, room());
+	OK(h = mrapi_shmem_create(1, (mrapi_uint_t)room(), NULL, 0, NULL, &st));
+	OK(mine = mrapi_shmem_attach(h, &st));
+	OK(mrapi_rmem_create(1, common->memory, MRAPI_RMEM_DEFAULT, NULL, (mrapi_uint_t)room(),
+			     &st));
+	OK(mrapi_rmem_create(2, mine, MRAPI_RMEM_DEFAULT, NULL, (mrapi_uint_t)room(), &st));
+	if (opt.rmem)
+		common->follower = beside_open();
+	common->owner = getpid();
+	atomic_store(&common->ready, 1);
+	for (;;) {
+		while (!(order = atomic_exchange(&common->order, 0)))
+			usleep(50);
+		if (order == ORDER_END)
+			break;
+		atomic_store(&common->go, 1);
+		obey(order);
+		atomic_store(&common->done, 1);
+	}
+	if (opt.rmem)
+		beside_close();
+	OK(mrapi_finalize(&st));
+	exit(0);
+}
+
+/* ---------------------------------------------------------------- both of them */
+
+static void make_common(void)
+{
+	pthread_mutexattr_t attr;
+	char job[40];
+
+	snprintf(job, sizeof(job), "mrapi_perf-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (common == MAP_FAILED)
+		bench_fail("no memory: %s", strerror(errno));
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(&common->mutex, &attr);
+}
+
+static void meet(void)
+{
+	mrapi_info_t info;
+	mrapi_rmem_hndl_t h;
+
+	while (!atomic_load(&common->ready)) {
+		if (waitpid(other, NULL, WNOHANG) == other)
+			bench_fail("the other process ended");
+		usleep(1000);
+	}
+	OK(mrapi_initialize(1, 1, NULL, &info, &st));
+	OK(mutex = mrapi_mutex_get(1, &st));
+	OK(shared = mrapi_shmem_attach(mrapi_shmem_get(1, &st), &st));
+	for (mrapi_rmem_id_t id = 1; id <= 2; id++) {
+		OK(h = mrapi_rmem_get(id, MRAPI_RMEM_DEFAULT, &st));
+		OK(mrapi_rmem_attach(h, &st));
+	}
+	local = malloc((size_t)opt.max + PIECE);
+	if (!local)
+		bench_fail("no memory");
+	memset(local, 1, (size_t)opt.max + PIECE);
+	if (opt.rmem)
+		common->leader = beside_open();
+}
+
+void work_start(void)
+{
+	int cpus[2];
+	bool bound;
+
+	make_common();
+	bound = !opt.no_bind && bench_cores(cpus);
+	other = fork();
+	if (other < 0)
+		bench_fail("fork: %s", strerror(errno));
+	if (bound)
+		bench_bind(cpus[other == 0]);
+	if (other == 0)
+		follow();
+	meet();
+}
+
+void work_end(void)
+{
+	int status = 0;
+
+	atomic_store(&common->order, ORDER_END);
+	waitpid(other, &status, 0);
+	if (status)
+		bench_fail("the other process failed");
+	if (opt.rmem)
+		beside_close();
+	OK(mrapi_finalize(&st));
+}
