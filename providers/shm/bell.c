@@ -32,7 +32,7 @@ void tw_shm_listen_bells(struct tw_shm_link *l, uint32_t events)
 	char c[64];
 	ssize_t n;
 	unsigned budget = BELLS;
-	bool rang = false;
+	bool rang = false, over;
 
 	/*
 	 * A reset is told before what was sent ahead of it: read on. Not for ever,
@@ -46,14 +46,14 @@ void tw_shm_listen_bells(struct tw_shm_link *l, uint32_t events)
 			l->ep->host->counters[TW_C_BELL_HEARD]++;
 		rang |= n > 0;
 	}
+	/* Before anything else is called that sets errno. */
+	over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
+	       (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP));
 	/* After the last bell was taken: who rang before now may ring again. */
 	tw_shm_mark_now(l->ep);
 	if (rang)
 		tw_shm_rung(l);
-	if (l->state != TW_SHM_UP)
-		return;
-	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
-	    (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)))
+	if (l->state == TW_SHM_UP && over)
 		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
 }
 

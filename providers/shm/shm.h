@@ -65,7 +65,7 @@ struct tw_shm_hello {
 _Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 
 #define TW_SHM_MAGIC 0x74776d31u /* "twm1" */
-#define TW_SHM_VERSION 4
+#define TW_SHM_VERSION 5
 
 enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
 
@@ -124,8 +124,8 @@ struct tw_shm_ep {
 	unsigned nup, nhot, cold, max_up;
 	unsigned nhalf, nowed;
 	uint64_t polls;
-	uint64_t marked; /* tick of the last poll that left a mark */
-	bool dense;	 /* polls come one upon the other */
+	uint64_t marked;	/* tick of the last poll that left a mark */
+	bool dense;		/* polls come one upon the other */
 	uint64_t rest_at;	/* tick of the next look at grown links, 0 none */
 	uint64_t patience;	/* closing: nobody is waited for after that tick */
 	struct tw_list pending; /* links that are not up */

@@ -2,7 +2,7 @@
 /*
  * Who sleeps is woken: the arm, sleep and wake protocol of providers/shm/shm.c
  * (do_send, ring, must_act, owe, settle, publish, do_arm, do_disarm),
- * providers/shm/conn.c (listen_bells) and src/engine/wait.c (sleep_as_leader).
+ * providers/shm/bell.c (tw_shm_listen_bells) and src/engine/wait.c (sleep_as_leader).
  *
  * A sender puts packets into a ring and may sleep until there is room. A
  * receiver takes them and now and then sleeps, armed, or computes without a

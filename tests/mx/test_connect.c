@@ -354,3 +354,67 @@ Test(mx_connect, disconnect, .timeout = MXT_TIMEOUT)
 	mxt_pair_end(&p);
 	mxt_down();
 }
+
+#define IDLE_PEERS 20
+#define FIRST_PEERS 4 /* what comes with the first ones is not each one's */
+
+/* KiB that a process has resident of its mappings of that name, or of all. */
+static unsigned resident(pid_t pid, const char *name)
+{
+	unsigned long from, to;
+	unsigned kib = 0, sum = 0;
+	bool here = false;
+	char line[400];
+	FILE *f;
+
+	snprintf(line, sizeof(line), "/proc/%d/%s", (int)pid, name ? "smaps" : "smaps_rollup");
+	f = fopen(line, "r");
+	cr_assert_not_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			here = name && strstr(line, name);
+		if ((here || !name) && sscanf(line, "Rss: %u", &kib) == 1)
+			sum += kib;
+	}
+	fclose(f);
+	return sum;
+}
+
+/* What a connected peer costs that has nothing to say, on both sides. */
+Test(mx_connect, memory_of_idle_peers, .timeout = MXT_TIMEOUT)
+{
+	struct twt_child c[IDLE_PEERS];
+	struct mxt_name names[IDLE_PEERS];
+	unsigned before = 0, rings;
+	mx_endpoint_t ep;
+
+	mxt_same_host();
+	for (unsigned i = 0; i < IDLE_PEERS; i++)
+		names[i] = mxt_idle(&c[i], i + 1);
+	mxt_up();
+	ep = mxt_open(0);
+	for (unsigned i = 0; i < IDLE_PEERS; i++) {
+		mx_endpoint_addr_t addr;
+		mx_request_t r;
+
+		if (i == FIRST_PEERS)
+			before = resident(getpid(), NULL);
+		addr = mxt_connect(ep, names[i]);
+		r = mxt_isend(ep, "12345678", 8, addr, i);
+		mxt_wait(ep, &r, MX_STATUS_SUCCESS);
+	}
+#ifndef __SANITIZE_ADDRESS__
+	cr_assert_leq(resident(getpid(), NULL) - before, (IDLE_PEERS - FIRST_PEERS) * 33);
+#endif
+	(void)before;
+	rings = resident(getpid(), "tagwire-ring");
+	cr_assert_geq(rings, IDLE_PEERS * 4);
+	cr_assert_leq(rings, IDLE_PEERS * 12);
+	cr_assert_leq(resident(c[0].pid, "tagwire-ring"), 12u);
+	mxt_close(ep);
+	mxt_down();
+	for (unsigned i = 0; i < IDLE_PEERS; i++) {
+		mxt_idle_close(&c[i]);
+		mxt_idle_end(&c[i]);
+	}
+}
