@@ -302,7 +302,7 @@ Test(mx_endpoint, old_handle_new_endpoint, .timeout = MXT_TIMEOUT)
 Test(mx_endpoint, open_and_close_many, .timeout = MXT_TIMEOUT)
 {
 	mxt_up();
-	for (int i = 0; i < 1500; i++)
+	for (int i = 0, n = 1500 / (int)twt_slow(); i < n; i++)
 		mxt_close(mxt_open(MX_ANY_ENDPOINT));
 	mxt_down();
 }

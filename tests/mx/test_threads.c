@@ -153,7 +153,7 @@ Test(mx_threads, to_self, .timeout = MXT_TIMEOUT)
 static void come_and_go(void *arg)
 {
 	(void)arg;
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0, n = 40 / (int)twt_slow(); i < n; i++) {
 		struct mxt_pair p;
 		mx_request_t r, s;
 		int in = -1;
