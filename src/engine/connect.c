@@ -7,7 +7,6 @@
 #include "engine/engine.h"
 
 #define CROSS_RETRY_US 20000 /* the attempt we waited for may have failed */
-#define ANSWER_US 400	     /* who listens answers sooner: waiters poll for so long */
 
 static const uint8_t status_of[TW_NERRS] = {
 	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EKEY] = TW_S_BAD_KEY,
@@ -69,7 +68,6 @@ static void attempt(struct tw_peer *p)
 			continue;
 		err = ops->connect(ep->provs[i].instance, &me, nic_id, endpoint_id, p, &link);
 		if (err == TW_OK) {
-			ep->expects = tw_max(ep->expects, tw_clock() + tw_clock_us(ANSWER_US));
 			if (p->state == TW_PEER_CONNECTING)
 				p->link = link;
 			return;

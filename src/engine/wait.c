@@ -19,6 +19,7 @@
 
 #define YIELD_US 5   /* polling this long without result offers the core */
 #define SHARED_US 20 /* a yield that took so long: somebody else ran */
+#define ANSWER_US 80 /* who listens answers a connect sooner */
 
 static void futex_wait(_Atomic(uint32_t) *word, uint32_t value, uint64_t us)
 {
@@ -133,6 +134,9 @@ static bool spin_on(struct tw_ep *ep, struct spin *s)
 {
 	uint64_t now = tw_clock();
 
+	/* Who sleeps is woken by an answer at once; who has yielded may wait for its turn. */
+	if (ep->nconnecting)
+		return now - s->start < tw_clock_us(ANSWER_US);
 	if (now - s->start >= s->limit)
 		return false;
 	if (now - s->yielded < tw_clock_us(YIELD_US))
