@@ -14,15 +14,36 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+struct moment {
+	uint64_t ns, ticks;
+};
+
+/* By both clocks: the quickest of some tries, as any may be interrupted between the two. */
+static struct moment moment(void)
+{
+	struct moment m = {0, 0};
+	uint64_t least = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t before = tw_clock(), ns = now_ns(), took = tw_clock() - before;
+
+		if (took < least) {
+			least = took;
+			m = (struct moment){ns, before + took / 2};
+		}
+	}
+	return m;
+}
+
 /* Half a millisecond of spinning gives a per mille, enough for time limits. */
 static void calibrate(void)
 {
-	uint64_t ns0 = now_ns(), t0 = tw_clock(), ns;
+	struct moment from = moment(), to;
 
-	do
-		ns = now_ns() - ns0;
-	while (ns < 500000);
-	tw_clock_per_us = (tw_clock() - t0) * 1000 / ns;
+	while (now_ns() - from.ns < 500000)
+		;
+	to = moment();
+	tw_clock_per_us = (to.ticks - from.ticks) * 1000 / (to.ns - from.ns);
 	if (tw_clock_per_us == 0)
 		tw_clock_per_us = 1;
 }
