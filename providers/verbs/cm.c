@@ -214,11 +214,12 @@ static void deal_with(struct tw_vb *v, const struct event *e)
 
 void tw_vb_tick(struct tw_vb *v)
 {
-	struct itimerspec when = {.it_value.tv_nsec = TICK_MS * 1000000};
+	struct itimerspec when = {.it_value.tv_nsec = v->connecting ? TICK_MS * 1000000 : 0};
 
-	if (!v->ticking)
-		timerfd_settime(v->timer, 0, &when, NULL);
-	v->ticking = true;
+	if (v->ticking == (v->connecting > 0))
+		return;
+	timerfd_settime(v->timer, 0, &when, NULL);
+	v->ticking = v->connecting > 0;
 }
 
 /* Calls anew whom it is time to. Ticks that nobody looked at are not made up for. */
@@ -230,6 +231,12 @@ static void ticked(struct tw_vb *v)
 	if (!v->ticking || read(v->timer, &times, sizeof(times)) != sizeof(times))
 		return;
 	v->ticking = false;
+	/* While others are answered it is only slow: more calls would not make it faster. */
+	if (v->heard) {
+		v->heard = false;
+		tw_vb_tick(v);
+		return;
+	}
 	tw_list_each(&v->paths, n, tmp) {
 		struct tw_vb_path *p = tw_container(n, struct tw_vb_path, node);
 		unsigned slower = tw_min(p->call, (uint32_t)CALL_SLOWER + 1) - 1;
@@ -241,8 +248,7 @@ static void ticked(struct tw_vb *v)
 		if (!tw_vb_call(p))
 			tw_vb_path_down(p, "cannot connect");
 	}
-	if (v->connecting)
-		tw_vb_tick(v);
+	tw_vb_tick(v);
 }
 
 void tw_vb_cm_events(struct tw_vb *v)
@@ -254,10 +260,12 @@ void tw_vb_cm_events(struct tw_vb *v)
 		struct event e = {.type = from->event, .status = from->status, .id = from->id};
 		const struct rdma_conn_param *c = &from->param.conn;
 
-		if ((e.type == RDMA_CM_EVENT_CONNECT_REQUEST ||
-		     e.type == RDMA_CM_EVENT_CONNECT_RESPONSE ||
-		     e.type == RDMA_CM_EVENT_ESTABLISHED) &&
-		    c->private_data && c->private_data_len >= sizeof(e.hello)) {
+		bool answer = e.type == RDMA_CM_EVENT_CONNECT_REQUEST ||
+			      e.type == RDMA_CM_EVENT_CONNECT_RESPONSE ||
+			      e.type == RDMA_CM_EVENT_ESTABLISHED;
+
+		v->heard |= answer;
+		if (answer && c->private_data && c->private_data_len >= sizeof(e.hello)) {
 			memcpy(&e.hello, c->private_data, sizeof(e.hello));
 			e.greeted = e.hello.magic == TW_VB_MAGIC;
 		}

@@ -153,6 +153,7 @@ static bool do_arm(void *instance)
 
 	/* Looked at as soon as it tells. */
 	v->looks = TW_VB_CM_LOOKS;
+	tw_vb_tick(v);
 	do {
 		if (pending(v) || !watch_cq(v))
 			return true;

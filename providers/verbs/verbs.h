@@ -188,6 +188,7 @@ struct tw_vb {
 	int epfd;  /* of both channels and the timer */
 	int timer; /* ticks while something connects */
 	bool ticking;
+	bool heard;	  /* somebody called or answered since the last tick */
 	unsigned unacked; /* events of the completion channel */
 	/* Paths by name, and by queue pair. */
 	struct tw_list paths;
@@ -218,7 +219,7 @@ enum tw_err tw_vb_device_open(struct tw_vb *v);
 
 /* cm.c */
 bool tw_vb_call(struct tw_vb_path *p);
-/* From now on who does not answer is called again. */
+/* The timer is to tick, so that who does not answer is called again; or no more. */
 void tw_vb_tick(struct tw_vb *v);
 void tw_vb_cm_events(struct tw_vb *v);
 /* It is connected. */
