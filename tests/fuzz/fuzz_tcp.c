@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fds.h"
 #include "fuzz/fuzz.h"
 #include "providers/tcp/tcp.h"
 
@@ -437,6 +438,8 @@ static void open_it(void)
 {
 	struct tw_fabric_host host = {.owner = &f,
 				      .log = on_log,
+				      .own_fd = tw_fd_own,
+				      .close_fd = tw_fd_close,
 				      .packet = on_packet,
 				      .sent = on_sent,
 				      .ended = on_ended,
