@@ -145,10 +145,10 @@ void tw_tcp_path_shut(struct tw_tcp_path *p)
 	hang_up(p);
 	p->mute = p->ended = true;
 	if (p->job)
-		tw_tcp_job_free(p->job);
+		tw_tcp_job_free(p, p->job);
 	p->job = NULL;
 	tw_list_each(&p->jobs, n, tmp)
-		tw_tcp_job_free(tw_container(n, struct tw_tcp_job, node));
+		tw_tcp_job_free(p, tw_container(n, struct tw_tcp_job, node));
 	tw_list_init(&p->jobs);
 	tw_list_each(&p->ops, n, tmp)
 		tw_tcp_op_over(p, tw_container(n, struct tw_tcp_op, node), TW_ELOST);

@@ -294,6 +294,32 @@ Test(tcp, memory, .timeout = 60)
 	tcp->close(instance);
 }
 
+/* Who asks for more and more and takes nothing does not fill our memory. */
+Test(tcp, greedy, .timeout = 60)
+{
+	static char memory[1 << 20];
+	struct tw_tcp_head h = {.kind = TW_TCP_READ, .total = sizeof(memory)};
+	struct tw_fabric_mr mr;
+	int fd;
+
+	victim_opens();
+	bind_path();
+	fd = call();
+	hello(fd);
+	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
+	memcpy(&h.key, mr.key, sizeof(h.key));
+	h.address = mr.base;
+	for (unsigned i = 0; i < 2 * TW_TCP_SERVED && !breaks; i++) {
+		if (send(fd, &h, sizeof(h), MSG_NOSIGNAL) != sizeof(h))
+			break;
+		tcp->progress(instance);
+		cr_assert_leq(((struct tw_tcp_path *)path)->serving, TW_TCP_SERVED);
+	}
+	UNTIL(breaks == 1);
+	cr_assert_eq(((struct tw_tcp_path *)path)->serving, 0u);
+	tcp->close(instance);
+}
+
 /* Memory that is taken back in the middle of a transfer is not used after that. */
 Test(tcp, memory_taken_back, .timeout = 60)
 {
