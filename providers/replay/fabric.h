@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 
-#define TW_FABRIC_VERSION 3 /* of this contract: another is not loaded */
+#define TW_FABRIC_VERSION 4 /* of this contract: another is not loaded */
 #define TW_FABRIC_ADDRESS 96
 #define TW_FABRIC_KEY 32
 
@@ -47,6 +47,9 @@ struct tw_fabric_host {
 	void (*log)(enum tw_log_level level, const char *fmt, ...);
 	uint64_t *copied; /* counts bytes of transfers that the processor copies */
 	struct sockaddr_storage board; /* the interface to use */
+	/* Descriptors that a forked child is to close, see base/fds.h. */
+	int (*own_fd)(int fd);
+	void (*close_fd)(int fd);
 	/*
 	 * A packet came along some path; valid during the call. False: not now,
 	 * offer it again at the next progress(), and no other packet before it.

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 
 #include "base/counters.h"
+#include "base/fds.h"
 #include "providers/replay/replay.h"
 
 #define SOON_US 3000000	   /* a path that breaks so soon: the fabric is to blame */
@@ -63,6 +64,8 @@ static bool open_fabric(struct tw_rp_fabric *f)
 				    .settings = &tw_settings,
 				    .log = tw_log,
 				    .copied = &host->counters[TW_C_COPIED],
+				    .own_fd = tw_fd_own,
+				    .close_fd = tw_fd_close,
 				    .packet = tw_rp_packet,
 				    .sent = tw_rp_sent,
 				    .ended = tw_rp_ended,

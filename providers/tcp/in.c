@@ -86,7 +86,7 @@ static void begin(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 static void ended(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 {
 	struct tw_tcp_op *op = tw_tcp_op_find(p, h->id, true);
-	enum tw_err err = h->address < TW_NERRS ? (enum tw_err)h->address : TW_EPERM;
+	enum tw_err err = h->address == TW_OK ? TW_OK : TW_EPERM;
 
 	if (!op)
 		op = tw_tcp_op_find(p, h->id, false);

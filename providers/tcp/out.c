@@ -56,10 +56,10 @@ static void hush(struct tw_tcp_path *p)
 	p->mute = true;
 	p->out_at = p->out_len = 0;
 	if (p->job)
-		tw_tcp_job_free(p->job);
+		tw_tcp_job_free(p, p->job);
 	p->job = NULL;
 	tw_list_each(&p->jobs, n, tmp)
-		tw_tcp_job_free(tw_container(n, struct tw_tcp_job, node));
+		tw_tcp_job_free(p, tw_container(n, struct tw_tcp_job, node));
 	tw_list_init(&p->jobs);
 }
 
@@ -133,7 +133,7 @@ static bool step_job(struct tw_tcp_path *p)
 		if (j->left)
 			tw_list_add_tail(&p->jobs, &j->node);
 		else
-			tw_tcp_job_free(j);
+			tw_tcp_job_free(p, j);
 	}
 	/* Less than there was: it is full. More pieces than fit into one call are not. */
 	return done == want || n == 1 + TW_TCP_IOV || n == TW_TCP_IOV;

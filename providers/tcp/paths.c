@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "providers/tcp/tcp.h"
 
@@ -68,7 +67,8 @@ static void call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
 {
 	struct sockaddr_storage from = p->t->addr;
 	struct tw_tcp_hello hello;
-	int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = p->t->host.own_fd(
+		socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	memcpy(hello.to, p->other, sizeof(hello.to));
 	memcpy(hello.from, p->token, sizeof(hello.from));
@@ -80,8 +80,7 @@ static void call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
 	if (fd < 0 || !tw_tcp_say(p, &hello, sizeof(hello)) ||
 	    bind(fd, (struct sockaddr *)&from, addr_len(&from)) < 0 ||
 	    (connect(fd, (const struct sockaddr *)to, addr_len(to)) < 0 && errno != EINPROGRESS)) {
-		if (fd >= 0)
-			close(fd);
+		p->t->host.close_fd(fd);
 		tw_tcp_end(p);
 		return;
 	}
@@ -115,11 +114,18 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_fabric_address *other)
 	return TW_OK;
 }
 
+/* Closing alone does not end the watch while a process that is being started has a copy. */
+static void let_fd_go(struct tw_tcp *t, int fd)
+{
+	tw_tcp_watch(t, EPOLL_CTL_DEL, fd, 0, NULL);
+	t->host.close_fd(fd);
+}
+
 static void hang_up(struct tw_tcp_path *p)
 {
 	if (p->fd < 0)
 		return;
-	close(p->fd);
+	let_fd_go(p->t, p->fd);
 	p->fd = -1;
 	p->t->nopen--;
 }
@@ -139,10 +145,10 @@ void tw_tcp_path_shut(struct tw_tcp_path *p)
 	hang_up(p);
 	p->mute = p->ended = true;
 	if (p->job)
-		tw_tcp_job_free(p->job);
+		tw_tcp_job_free(p, p->job);
 	p->job = NULL;
 	tw_list_each(&p->jobs, n, tmp)
-		tw_tcp_job_free(tw_container(n, struct tw_tcp_job, node));
+		tw_tcp_job_free(p, tw_container(n, struct tw_tcp_job, node));
 	tw_list_init(&p->jobs);
 	tw_list_each(&p->ops, n, tmp)
 		tw_tcp_op_over(p, tw_container(n, struct tw_tcp_op, node), TW_ELOST);
@@ -167,7 +173,7 @@ void tw_tcp_path_free(void *path)
 void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c)
 {
 	if (c->fd >= 0)
-		close(c->fd);
+		let_fd_go(t, c->fd);
 	tw_list_del(&c->node);
 	t->ncallers--;
 	free(c);
@@ -184,8 +190,9 @@ void tw_tcp_accept(struct tw_tcp *t)
 	       (fd = accept4(t->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		struct tw_tcp_caller *c = calloc(1, sizeof(*c));
 
+		t->host.own_fd(fd);
 		if (!c || tw_tcp_watch(t, EPOLL_CTL_ADD, fd, EPOLLIN, c) < 0) {
-			close(fd);
+			t->host.close_fd(fd);
 			free(c);
 			continue;
 		}

@@ -48,8 +48,10 @@ enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_fab
 	return TW_OK;
 }
 
-void tw_tcp_job_free(struct tw_tcp_job *job)
+void tw_tcp_job_free(struct tw_tcp_path *p, struct tw_tcp_job *job)
 {
+	if (!job->op)
+		p->serving--;
 	tw_list_del(&job->node);
 	free(job);
 }
@@ -65,7 +67,7 @@ static bool drop_jobs(struct tw_tcp_path *p, const struct tw_tcp_mr *mr, const s
 		if ((mr && j->mr == mr) || (op && j->op == op)) {
 			if (mr)
 				tw_tcp_say_ended(p, j->id, TW_EPERM);
-			tw_tcp_job_free(j);
+			tw_tcp_job_free(p, j);
 		}
 	}
 	return p->job && ((mr && p->job->mr == mr) || (op && p->job->op == op));
@@ -170,6 +172,11 @@ void tw_tcp_serve(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 		tw_tcp_say_ended(p, h->id, TW_EPERM);
 		return;
 	}
+	if (p->serving == TW_TCP_SERVED) {
+		tw_tcp_end(p);
+		goto out;
+	}
+	p->serving++;
 	j->id = h->id;
 	j->left = h->total;
 	j->mr = mr;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #define BACKLOG 256
 #define EVENTS 32
@@ -174,10 +173,8 @@ static void do_close(void *instance)
 		free(tw_container(n, struct tw_tcp_op, node));
 	tw_list_each(&t->mrs, n, tmp)
 		free(tw_container(n, struct tw_tcp_mr, node));
-	if (t->listener >= 0)
-		close(t->listener);
-	if (t->epfd >= 0)
-		close(t->epfd);
+	t->host.close_fd(t->listener);
+	t->host.close_fd(t->epfd);
 	free(t);
 }
 
@@ -191,8 +188,9 @@ static bool listen_there(struct tw_tcp *t)
 		((struct sockaddr_in6 *)(void *)sa)->sin6_port = 0;
 	else
 		((struct sockaddr_in *)(void *)sa)->sin_port = 0;
-	t->epfd = epoll_create1(EPOLL_CLOEXEC);
-	t->listener = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	t->epfd = t->host.own_fd(epoll_create1(EPOLL_CLOEXEC));
+	t->listener = t->host.own_fd(
+		socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	return t->epfd >= 0 && t->listener >= 0 &&
 	       bind(t->listener, sa,
 		    sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)

@@ -25,6 +25,7 @@
 #define TW_TCP_IN (64u << 10)
 #define TW_TCP_CALLERS 64 /* that have not said which path they mean */
 #define TW_TCP_IOV 16
+#define TW_TCP_SERVED 1024 /* reads of the other side at once: many times what replay starts */
 
 /* A path's end as the other side is told of it; whose token is greater calls. */
 struct tw_tcp_address {
@@ -112,6 +113,7 @@ struct tw_tcp_path {
 	char *out;
 	size_t out_at, out_len;
 	struct tw_list jobs;
+	unsigned serving; /* jobs that the other side asked for */
 	/* Coming: the rest of a piece for memory, and what is not taken apart yet. */
 	uint64_t in_left;
 	uint32_t in_kind;
@@ -194,6 +196,6 @@ void tw_tcp_op_over(struct tw_tcp_path *p, struct tw_tcp_op *op, enum tw_err err
 /* Another side's READ. */
 void tw_tcp_serve(struct tw_tcp_path *p, const struct tw_tcp_head *h);
 void tw_tcp_say_ended(struct tw_tcp_path *p, uint64_t id, enum tw_err err);
-void tw_tcp_job_free(struct tw_tcp_job *job);
+void tw_tcp_job_free(struct tw_tcp_path *p, struct tw_tcp_job *job);
 
 #endif /* TW_TCP_H */

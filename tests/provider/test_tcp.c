@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The TCP network alone: strangers at its port, and a peer that says what it must not. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fds.h"
 #include "base/settings.h"
 #include "lib/twt.h"
 #include "providers/replay/replay.h"
@@ -64,6 +66,8 @@ static void victim_opens(void)
 	const struct tw_fabric *list[TW_RP_FABRICS];
 	struct tw_fabric_host host = {.settings = &tw_settings,
 				      .log = on_log,
+				      .own_fd = tw_fd_own,
+				      .close_fd = tw_fd_close,
 				      .packet = on_packet,
 				      .sent = on_sent,
 				      .ended = on_ended,
@@ -290,6 +294,32 @@ Test(tcp, memory, .timeout = 60)
 	tcp->close(instance);
 }
 
+/* Who asks for more and more and takes nothing does not fill our memory. */
+Test(tcp, greedy, .timeout = 60)
+{
+	static char memory[1 << 20];
+	struct tw_tcp_head h = {.kind = TW_TCP_READ, .total = sizeof(memory)};
+	struct tw_fabric_mr mr;
+	int fd;
+
+	victim_opens();
+	bind_path();
+	fd = call();
+	hello(fd);
+	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
+	memcpy(&h.key, mr.key, sizeof(h.key));
+	h.address = mr.base;
+	for (unsigned i = 0; i < 2 * TW_TCP_SERVED && !breaks; i++) {
+		if (send(fd, &h, sizeof(h), MSG_NOSIGNAL) != sizeof(h))
+			break;
+		tcp->progress(instance);
+		cr_assert_leq(((struct tw_tcp_path *)path)->serving, TW_TCP_SERVED);
+	}
+	UNTIL(breaks == 1);
+	cr_assert_eq(((struct tw_tcp_path *)path)->serving, 0u);
+	tcp->close(instance);
+}
+
 /* Memory that is taken back in the middle of a transfer is not used after that. */
 Test(tcp, memory_taken_back, .timeout = 60)
 {
@@ -337,5 +367,65 @@ Test(tcp, refused_and_gone, .timeout = 60)
 	}
 	UNTIL(breaks == 1);
 	cr_assert_eq(packets, 1u);
+	tcp->close(instance);
+}
+
+static int in_child(void *arg, int unused)
+{
+	const struct tw_tcp *t = instance;
+	const int *fds = arg;
+
+	(void)unused;
+	tw_fds_forked();
+	for (int i = 0; i < 4; i++)
+		if (fcntl(fds[i], F_GETFD) != -1)
+			return 1 + i;
+	return t->ncallers == 1 ? 0 : 5;
+}
+
+/* A forked child keeps none of the descriptors, the parent all. */
+Test(tcp, forked, .timeout = 60)
+{
+	const struct tw_tcp *t;
+	struct twt_child child;
+	int fd, fds[4];
+
+	victim_opens();
+	bind_path();
+	t = instance;
+	fd = call();
+	hello(fd);
+	say_packet(fd, "before");
+	call();
+	UNTIL(t->ncallers == 1);
+	fds[0] = t->epfd;
+	fds[1] = t->listener;
+	fds[2] = ((struct tw_tcp_path *)path)->fd;
+	fds[3] = tw_list_first(&t->callers, struct tw_tcp_caller, node)->fd;
+	twt_spawn(&child, in_child, fds);
+	cr_assert_eq(twt_join(&child, 20), 0);
+	say_packet(fd, "after");
+	tcp->close(instance);
+}
+
+/* Memory of what is gone is not used, though another process has a copy of its descriptor. */
+Test(tcp, copied, .timeout = 60)
+{
+	int fd, copy;
+
+	victim_opens();
+	bind_path();
+	fd = call();
+	hello(fd);
+	say_packet(fd, "before");
+	copy = dup(((struct tw_tcp_path *)path)->fd);
+	tcp->path_free(path);
+	tcp->progress(instance);
+	cr_assert_eq(twt_put(fd, "more", 4), 0);
+	for (int i = 0; i < 100; i++)
+		tcp->progress(instance);
+	cr_assert_eq(packets, 1u);
+	cr_assert_not(tcp->arm(instance), "nothing is watched that is gone");
+	close(copy);
 	tcp->close(instance);
 }
