@@ -375,7 +375,7 @@ static void frame(void)
 	memset(body, 7, sizeof(body));
 	f.adrift |= h.len > WIRE || how & 128;
 	if (!(how & 128))
-		for (size_t left = tw_min(h.len, WIRE), n; left; left -= n) {
+		for (size_t left = tw_min(h.len, (uint32_t)WIRE), n; left; left -= n) {
 			n = tw_min(left, sizeof(body));
 			say(body, n);
 		}
