@@ -54,7 +54,7 @@ unsigned tw_provider_list(const char *names, const struct tw_provider *out[TW_MA
 			out[n++] = p;
 		else if (len)
 			tw_log(TW_LOG_WARN, "no provider named %.*s here", (int)len, names);
-next:
+	next:
 		names += len + (names[len] == ',');
 	}
 	return n;

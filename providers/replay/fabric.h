@@ -45,7 +45,7 @@ struct tw_fabric_host {
 	void *owner; /* for the upcalls */
 	const struct tw_settings *settings;
 	void (*log)(enum tw_log_level level, const char *fmt, ...);
-	uint64_t *copied; /* counts bytes of transfers that the processor copies */
+	uint64_t *copied;	       /* counts bytes of transfers that the processor copies */
 	struct sockaddr_storage board; /* the interface to use */
 	/* Descriptors that a forked child is to close, see base/fds.h. */
 	int (*own_fd)(int fd);

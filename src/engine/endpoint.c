@@ -310,9 +310,9 @@ no_service:
 static bool unsent(const struct tw_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->npeers; i++)
-		if (ep->peers[i]->state == TW_PEER_UP && (!tw_list_empty(&ep->peers[i]->owing) ||
-							  !tw_list_empty(&ep->peers[i]->pushing) ||
-							  ep->peers[i]->tell))
+		if (ep->peers[i]->state == TW_PEER_UP &&
+		    (!tw_list_empty(&ep->peers[i]->owing) ||
+		     !tw_list_empty(&ep->peers[i]->pushing) || ep->peers[i]->tell))
 			return true;
 	return false;
 }

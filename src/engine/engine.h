@@ -361,8 +361,8 @@ static inline void tw_peer_work(struct tw_peer *p)
 /* connect.c -------------------------------------------------------------- */
 
 /* A request to connect; NULL when memory is short. The deadline is a tick. */
-struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id,
-			      uint32_t key, uint64_t deadline);
+struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t key,
+			      uint64_t deadline);
 /* Starts or joins a connect; the request ends with the result. */
 void tw_connect(struct tw_ep *ep, struct tw_req *r);
 /* Takes a connect back whose result nobody wants any more. */

@@ -22,15 +22,15 @@
 #include "providers/provider.h"
 #include "providers/registry.h"
 
-#define TW_MAX_EIDS 1024      /* endpoint ids of a board that users choose */
-#define TW_EID_NODES 1024     /* endpoint ids from here on belong to numbered nodes */
+#define TW_MAX_EIDS 1024  /* endpoint ids of a board that users choose */
+#define TW_EID_NODES 1024 /* endpoint ids from here on belong to numbered nodes */
 #define TW_MAX_NODES 256
 #define TW_EID_MEMBERS (TW_EID_NODES + TW_MAX_NODES) /* and from here on to members of a job */
 #define TW_MAX_MEMBERS 1024
 #define TW_EID_PLATFORMS (TW_EID_MEMBERS + TW_MAX_MEMBERS) /* from here on, to platforms */
 #define TW_MAX_PLATFORMS 4096
 #define TW_EID_END (TW_EID_PLATFORMS + TW_MAX_PLATFORMS)
-#define TW_MAX_OPEN 2048      /* open endpoints of a process */
+#define TW_MAX_OPEN 2048 /* open endpoints of a process */
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
 #define TW_MAX_REQS (1u << 26)
@@ -135,7 +135,7 @@ struct tw_req {
 		};
 	};
 	uintptr_t claimed; /* the thread whose peek returned it */
-} tw_aligned_line; /* as the pool has them */
+} tw_aligned_line;	   /* as the pool has them */
 
 /* An unexpected message, or its announcement. */
 struct tw_umsg {
@@ -148,9 +148,9 @@ struct tw_umsg {
 	uint64_t claimed;  /* when a blocked probe returned it, 0 not; see tw_ep.claims */
 	struct tw_ref ref; /* of the sender, if rndv or sync */
 	uint64_t address;
-	uint32_t key_len;      /* of the remote key, which is the data if rndv */
-	struct tw_umsg *spare; /* next one, while unused */
-	bool small;	       /* of the one size that is kept */
+	uint32_t key_len;			  /* of the remote key, which is the data if rndv */
+	struct tw_umsg *spare;			  /* next one, while unused */
+	bool small;				  /* of the one size that is kept */
 	char data[] __attribute__((aligned(16))); /* a packet, in the end */
 };
 
@@ -219,10 +219,10 @@ struct tw_taker {
 struct tw_ep {
 	struct tw_slot_entry *slot;
 	struct tw_match *match;
-	struct tw_list done; /* complete, not yet collected */
+	struct tw_list done;	      /* complete, not yet collected */
 	const struct tw_taker *taker; /* or NULL: messages are matched */
 	bool attend;
-	void *owner; /* the taker's */
+	void *owner;	     /* the taker's */
 	struct tw_list work; /* peers that have something to send */
 	uint64_t *counters, *gauges;
 	unsigned npolled, nprovs;
@@ -281,7 +281,7 @@ enum tw_summons { TW_SUMMON_EVENTS = 1, TW_SUMMON_TIMER = 2 };
  */
 struct tw_slot_entry {
 	_Alignas(256) _Atomic(uint64_t) handle; /* 0: free */
-	_Atomic(uintptr_t) handler; /* thread inside the unexpected handler */
+	_Atomic(uintptr_t) handler;		/* thread inside the unexpected handler */
 	struct tw_ep *ep;
 	struct tw_lock lock;
 	bool ready;    /* the lock is made */

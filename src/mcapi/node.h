@@ -27,7 +27,7 @@ _Static_assert(MCAPI_MAX_NODES == TW_MAX_NODES, "one limit");
 
 #define TW_MC_FILTER 0x4d434150 /* keeps programs of other interfaces away */
 #define TW_MC_PRIOS MCAPI_MAX_NO_PRIORITIES
-#define TW_MC_BUFFERS 128  /* MCAPI_ATTR_NO_BUFFERS at first */
+#define TW_MC_BUFFERS 128 /* MCAPI_ATTR_NO_BUFFERS at first */
 /* When a call gives up that needs another node's answer: only one that is stopped takes so long. */
 #define TW_MC_SYNC_MS 10000
 
@@ -192,7 +192,7 @@ tw_shared struct tw_ep *tw_mc_enter(struct tw_node **node)
 
 /* The same at the head of a call, whose status is `none' if there is no node. */
 tw_shared struct tw_ep *tw_mc_begin(struct tw_node **node, mcapi_status_t *status,
-					mcapi_status_t none)
+				    mcapi_status_t none)
 {
 	if (tw_unlikely(!status))
 		return NULL;

@@ -130,8 +130,8 @@ Test(settings, each_one_is_read)
 
 #define TW_SETTING(ident, env, type, dflt, text)                                                   \
 	clean();                                                                                   \
-	good(env, TEXT_##type(env, dflt));                                                              \
-	cr_assert(same_##type(tw_settings.ident, VALUE_##type(env, dflt)), env);                        \
+	good(env, TEXT_##type(env, dflt));                                                         \
+	cr_assert(same_##type(tw_settings.ident, VALUE_##type(env, dflt)), env);                   \
 	cr_assert_eq(changed(), 1u, env);                                                          \
 	n++;
 #include "base/settings.def"
