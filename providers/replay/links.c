@@ -7,7 +7,7 @@
 #include "providers/replay/replay.h"
 
 #define QUIET_US 50000	 /* after a death nothing has come for so long: that was all */
-#define DRAIN_US 1000000 /* after a goodbye something is still missing */
+#define DRAIN_US 2500000 /* after a goodbye something is missing; the other side tries for less */
 #define LOOKS 16	 /* a fabric may take in one packet at a time */
 #define ASK_US 50000	 /* and is asked for */
 #define OLD_US 2000000	 /* a transfer on a path that was given up */
