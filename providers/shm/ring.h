@@ -38,7 +38,7 @@
  * one could come round that holds the stamp of 2^32 packets ago.
  */
 #define TW_RING_RENEW (1u << 30)
-#define TW_RING_PATIENCE 4 /* most polls that leave the turn alone */
+#define TW_RING_PATIENCE 8 /* most polls that leave the turn alone */
 
 /*
  * The stamp: sequence number plus one, who wrote it, length. In one word, because
@@ -311,7 +311,7 @@ static inline void tw_ring_turned(struct tw_ring_rx *rx)
 	rx->skip = 0;
 	if (rx->looks > 1) {
 		rx->patience += rx->patience < TW_RING_PATIENCE;
-	} else if ((++rx->hits & 7) == 0) {
+	} else if ((++rx->hits & 3) == 0) {
 		rx->patience -= rx->patience > 0;
 	}
 }
