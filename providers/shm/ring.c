@@ -141,7 +141,7 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len)
 {
-	struct tw_slot *s = tw_ring_slot(tx);
+	struct tw_slot *s = &tx->slots[tx->head & (tx->nslots - 1)];
 	uint8_t *to = s->data;
 
 	if (len > TW_RING_INLINE) {

@@ -158,7 +158,7 @@ static inline bool tw_ring_room_small(const struct tw_ring_tx *tx)
 
 /* Room for a packet? Looks at the reader's line, or makes pages, only when it has to. */
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
-/* Writes a long packet; there must be room. */
+/* Writes any packet; there must be room. */
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len);
 /*
@@ -229,7 +229,10 @@ static inline void tw_ring_stamp(struct tw_ring_tx *tx, struct tw_slot *s, uint3
 	atomic_store_explicit(&s->stamp, tw_stamp(tx->side, tx->head, len), memory_order_release);
 }
 
-/* Writes a packet of at most 40 bytes in one piece; there must be room. */
+/*
+ * Writes a message of at most 40 bytes in one piece; there must be room. The turn is
+ * for these only: who moves a long one has no time to answer at once.
+ */
 static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
 				       uint32_t len)
 {

@@ -59,10 +59,7 @@ static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_clas
 		return TW_ELOST;
 	if (tw_unlikely(!tw_ring_room(&l->tx, len, reserve)))
 		return no_room(l, len, reserve);
-	if (len <= TW_RING_INLINE && niov <= 1)
-		tw_ring_write_small(&l->tx, hdr, niov ? iov->iov_base : NULL, len);
-	else
-		tw_ring_write_long(&l->tx, hdr, iov, niov, len);
+	tw_ring_write_long(&l->tx, hdr, iov, niov, len);
 	if (tw_unlikely(!l->grown && tw_ring_grown(&l->tx)))
 		tw_shm_grow(l);
 	return written(l, cls);

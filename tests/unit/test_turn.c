@@ -20,6 +20,7 @@ struct side {
 	uint64_t sent, received;
 	unsigned turns; /* packets that it took out of the turn */
 	uint64_t rng;
+	bool mixed; /* it sends long packets, too, which never take the turn */
 };
 
 struct pair {
@@ -42,6 +43,7 @@ static void start(struct pair *p, uint32_t at)
 		s->tx.head = s->tx.taken = s->tx.limit = s->rx.tail = at;
 		s->sent = s->received = 0;
 		s->turns = 0;
+		s->mixed = false;
 		s->rng = i + 1;
 		/* What the slots held one lap ago. */
 		for (uint32_t n = at - SLOTS; n != at; n++)
@@ -61,7 +63,8 @@ static void stop(struct pair *p)
 static uint32_t content(const struct side *from, uint64_t number, uint8_t *data)
 {
 	uint64_t state = number * 2 + (from->tx.side != 0), r = twt_random(&state);
-	uint32_t len = r % 5 ? (uint32_t)(r >> 8) % (TW_RING_INLINE + 1) : (uint32_t)(r >> 8) % 300;
+	bool is_long = from->mixed && r % 5 == 0;
+	uint32_t len = (uint32_t)(r >> 8) % (is_long ? 300 : TW_RING_INLINE + 1);
 
 	for (uint32_t i = 0; i < len; i++)
 		data[i] = (uint8_t)((r >> 3) + i);
@@ -243,6 +246,7 @@ Test(turn, two_threads)
 	pthread_t t;
 
 	start(&p, 0u - STREAM / 2);
+	p.side[0].mixed = p.side[1].mixed = true;
 	cr_assert_eq(pthread_create(&t, NULL, run, &h[1]), 0);
 	run(&h[0]);
 	pthread_join(t, NULL);
