@@ -465,7 +465,9 @@ static enum tw_err do_open(const struct tw_fabric_host *host, void **instance)
 	o->key_max = (uint32_t)o->info->domain_attr->mr_key_size * 8;
 	o->next_key = (uintptr_t)o >> 4;
 	o->rma = o->info->caps & FI_RMA;
-	o->multi_recv = o->info->caps & FI_MULTI_RECV;
+	/* rxd cuts packets that do not fit into the rest of such a buffer, again and again. */
+	o->multi_recv = (o->info->caps & FI_MULTI_RECV) &&
+			!strstr(o->info->fabric_attr->prov_name, "rxd");
 	rc = fi_fabric(o->info->fabric_attr, &o->fabric, NULL);
 	if (rc == 0)
 		rc = fi_domain(o->fabric, o->info, &o->domain, NULL);
