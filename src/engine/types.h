@@ -135,7 +135,7 @@ struct tw_req {
 		};
 	};
 	uintptr_t claimed; /* the thread whose peek returned it */
-} tw_aligned_line;	   /* as the pool has them */
+} tw_aligned_line; /* the pool's */
 
 /* An unexpected message, or its announcement. */
 struct tw_umsg {
