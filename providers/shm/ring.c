@@ -138,22 +138,69 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 	return fits(tx, len, reserve);
 }
 
+/* To where the other processor finds it sooner than in our cache. Elsewhere it does nothing. */
+static inline void demote(const void *line)
+{
+#ifdef __x86_64__
+	__asm__ volatile("cldemote %0" : : "m"(*(const char *)line));
+#else
+	(void)line;
+#endif
+}
+
+/* The next packet of that length finds its lines here, ours to write. */
+static void own_next(const struct tw_ring_tx *tx, uint32_t len)
+{
+	uint32_t pos = tx->bhead;
+	uint8_t *at = tx->bytes + tw_ring_place(&pos, len, tx->nbytes);
+
+	for (uint32_t i = 0; i < len; i += TW_LINE)
+		__builtin_prefetch(at + i, 1);
+}
+
+/* Did we read between this packet and the last one, and before that one too? */
+static bool questioned(struct tw_ring_tx *tx)
+{
+	bool read = tx->answered != tx->back->tail, before = tx->lone;
+
+	tx->answered = tx->back->tail;
+	tx->lone = read;
+	return read && before;
+}
+
+/*
+ * Of question and answer, which take a quarter less time so. A stream would lose up to
+ * a third of its rate.
+ */
+static void stamp_lone(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data, uint32_t len)
+{
+	for (uint32_t i = 0; i < len; i += TW_LINE)
+		demote(data + i);
+	tw_ring_stamp(tx, s, len);
+	demote(s);
+	own_next(tx, len);
+}
+
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len)
 {
 	struct tw_slot *s = &tx->slots[tx->head & (tx->nslots - 1)];
-	uint8_t *to = s->data;
+	uint8_t *to = s->data, *data;
 
 	if (len > TW_RING_INLINE) {
 		to = tx->bytes + tw_ring_place(&tx->bhead, len, tx->nbytes);
 		tx->bhead += tw_ring_span(len);
 	}
+	data = to;
 	for (unsigned i = 0; i < niov; i++) {
 		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
 	s->hdr = hdr;
-	tw_ring_stamp(tx, s, len);
+	if (questioned(tx) && len > TW_RING_INLINE && len <= TW_RING_LONE)
+		stamp_lone(tx, s, data, len);
+	else
+		tw_ring_stamp(tx, s, len);
 }
 
 bool tw_ring_drained(const struct tw_ring_tx *tx)

@@ -38,6 +38,7 @@
  * one could come round that holds the stamp of 2^32 packets ago.
  */
 #define TW_RING_RENEW (1u << 30)
+#define TW_RING_LONE 1024  /* longest packet that is hurried to its reader */
 #define TW_RING_PATIENCE 8 /* most polls that leave the turn alone */
 
 /*
@@ -93,9 +94,11 @@ struct tw_ring_tx {
 	uint32_t nslots, nbytes; /* powers of two */
 	uint32_t taken;		 /* last seen of the reader */
 	uint32_t bhead, btaken;
-	bool slots_ready; /* all pages of slots exist */
-	uint32_t edge;	  /* or else the one that ends with this slot */
-	bool bytes_ready; /* pages of the byte area exist */
+	uint32_t answered; /* what we had read when we last wrote a long packet */
+	bool lone;	   /* and we had read since the one before */
+	bool slots_ready;  /* all pages of slots exist */
+	uint32_t edge;	   /* or else the one that ends with this slot */
+	bool bytes_ready;  /* pages of the byte area exist */
 	struct tw_ring *ring;
 	uint8_t *bytes;
 };

@@ -48,6 +48,7 @@ static inline void start_of(struct ring *r, uint32_t slots, uint32_t at, uint32_
 	r->mem = p + GUARD;
 	tw_ring_tx_init(&r->tx, r->mem, TW_RING_SECOND, slots, BYTES);
 	tw_ring_rx_init(&r->rx, r->mem, TW_RING_SECOND, slots, BYTES);
+	r->tx.back = &r->rx; /* what was read counts as a question */
 	if (at)
 		for (uint32_t n = at - slots; n != at; n++)
 			r->tx.slots[n & (slots - 1)].stamp = n + 1;
