@@ -93,8 +93,9 @@ struct tw_rp_talk {
 	uint32_t epoch, expected, seq;
 	uint32_t port; /* where the sender listens, 0 nowhere */
 	uint32_t noffers;
-	uint32_t round;				  /* of a RESUME; its answer has the same */
-	struct tw_rp_offer offers[TW_RP_FABRICS]; /* best first; in answers the one chosen */
+	uint32_t round; /* of a RESUME; its answer has the same */
+	/* Best first; in answers the one chosen. */
+	struct tw_rp_offer offers[TW_RP_FABRICS];
 };
 _Static_assert(sizeof(struct tw_rp_talk) == 96 + TW_RP_FABRICS * 116, "wire format");
 

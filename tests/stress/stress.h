@@ -213,7 +213,10 @@ struct st_me {
 	int fd;		   /* to the first process */
 	uint64_t count[4]; /* for the summary: added up */
 };
-/* Runs fn in n processes, odd ranks on the far side. unexp is MX_PARAM_UNEXP_QUEUE_MAX, 0 for the default. */
+/*
+ * Runs fn in n processes, odd ranks on the far side. unexp is MX_PARAM_UNEXP_QUEUE_MAX,
+ * 0 for the default.
+ */
 void st_crew(int n, uint32_t unexp, void (*fn)(struct st_me *me), uint64_t total[4]);
 /* Waits for children, each of which must end with 0. */
 void st_join(struct twt_child *child, int n);

@@ -339,8 +339,8 @@ void st_lane_take(struct st_lane *l, const mx_status_t *s)
 			(unsigned long long)l->match);
 	if (s->code != MX_STATUS_SUCCESS) {
 		l->code = s->code;
-		if (!l->mortal || !(st_gone(s->code) || (l->mortal == ST_ABORTS &&
-							 s->code == MX_STATUS_ABORTED)))
+		if (!l->mortal ||
+		    !(st_gone(s->code) || (l->mortal == ST_ABORTS && s->code == MX_STATUS_ABORTED)))
 			st_fail("lane %#llx, message %llu: %s", (unsigned long long)l->match,
 				(unsigned long long)l->seq, mx_strstatus(s->code));
 		return;
