@@ -213,6 +213,7 @@ static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_
 static void do_disconnect(struct tw_link *link)
 {
 	struct tw_rp_link *l = tw_container(link, struct tw_rp_link, link);
+
 	tw_rp_ops_end(l, false);
 	tw_rp_mrs_end(l, NULL);
 	if (l->state != TW_RP_UP || l->sock < 0 || l->dialing) {
