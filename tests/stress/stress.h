@@ -203,6 +203,11 @@ void st_streams_cancel(struct st_streams *s, double deadline);
  */
 void st_streams_part(struct st_streams *s, atomic_int *parted);
 void st_streams_free(struct st_streams *s);
+/*
+ * A process, called by its role, with an endpoint of its own (id 2): tells its name,
+ * is told another's, streams with that until it is over, parts, and ends when told to.
+ */
+int st_bystander(int fd, const char *role, uint64_t base, atomic_int *over, atomic_int *parted);
 
 /* One of several processes, each with an endpoint connected to all others. */
 struct st_me {
