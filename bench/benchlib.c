@@ -7,18 +7,16 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cores.h"
 #include "measure.h"
 #include "mx_extensions.h"
+#include "other.h"
 
 #define MAGIC 0x7477626e63680001ull
 #define CONNECT_SECONDS 8 /* a client may be started before its server */
@@ -36,15 +34,13 @@ struct address {
 	uint32_t pad;
 };
 
-static pid_t other_end; /* for end_other(), which gets no argument */
-
 bool bench_child_ended(struct bench *b)
 {
 	int status;
 
-	if (!b->child || waitpid(b->child, &status, WNOHANG) == 0)
+	if (!bench_other_ended(&status, WNOHANG))
 		return false;
-	b->child = other_end = 0;
+	b->child = 0;
 	if (WIFSIGNALED(status))
 		bench_fail("the other end was ended by signal %d", WTERMSIG(status));
 	if (!b->leaving || WEXITSTATUS(status))
@@ -52,49 +48,23 @@ bool bench_child_ended(struct bench *b)
 	return true;
 }
 
-/* A run that fails must not leave its other end behind. */
-static void end_other(void)
-{
-	if (other_end > 0) {
-		kill(other_end, SIGKILL);
-		waitpid(other_end, NULL, 0);
-	}
-}
-
 /* Forks the other end; before mx_init(), which no child may inherit. */
 static void split(struct bench *b)
 {
-	int pair[2], cpus[2];
-	bool bind = !b->o.no_bind && bench_cores(cpus);
-	pid_t parent = getpid();
+	bool bind = !b->o.no_bind;
+	int pair[2];
 
 	b->line = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (b->line == MAP_FAILED)
 		bench_fail("no memory");
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		bench_fail("socketpair: %s", strerror(errno));
-	if (!b->o.no_bind && !bind) {
-		fprintf(stderr, "%s: both ends share one core\n", bench_tool);
+	b->child = bench_fork(&bind);
+	if (!b->o.no_bind && !bind)
 		b->polls = BENCH_POLLS_SHARED;
-	}
-	fflush(NULL);
-	b->child = fork();
-	if (b->child < 0)
-		bench_fail("fork: %s", strerror(errno));
 	b->lead = b->child > 0;
 	b->channel = pair[b->lead];
 	close(pair[!b->lead]);
-	if (bind)
-		bench_bind(cpus[!b->lead]);
-	if (b->lead) {
-		other_end = b->child;
-		atexit(end_other);
-		return;
-	}
-	bench_role = " (other end)";
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		exit(1);
 }
 
 /* Which end this is of a job. */

@@ -6,6 +6,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -68,6 +69,30 @@ void bench_version(void)
 	printf("%s (Tagwire) %s\n", bench_tool, PACKAGE_VERSION);
 	bench_output_end();
 	exit(0);
+}
+
+void bench_cli_option(int c, enum table_format *format, const char *help)
+{
+	switch (c) {
+	case 'c':
+		*format = TABLE_CSV;
+		break;
+	case 'j':
+		*format = TABLE_JSON;
+		break;
+	case 'h':
+		bench_help(help);
+	case 'V':
+		bench_version();
+	default:
+		bench_usage_hint();
+	}
+}
+
+void bench_cli_end(int argc, char **argv)
+{
+	if (optind < argc)
+		bench_usage("'%s' is one argument too many", argv[optind]);
 }
 
 uint64_t bench_number(const char *option, const char *text, uint64_t min, uint64_t max)

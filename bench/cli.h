@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "table.h"
+
 #define BENCH_NIC_TEXT 18 /* "02:74:0a:00:00:01" and its zero */
 
 #define bench_printf(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -25,6 +27,11 @@ void bench_usage_hint(void) bench_noreturn;
 /* Prints the text and ends with 0. */
 void bench_help(const char *text) bench_noreturn;
 void bench_version(void) bench_noreturn;
+
+/* --csv, --json, --help and --version by their letters c, j, h and V; ends with 2 for others. */
+void bench_cli_option(int c, enum table_format *format, const char *help);
+/* Ends with 2 where more than options was given. */
+void bench_cli_end(int argc, char **argv);
 
 /* A whole number within limits; k, m and g multiply by 1024. Ends with 2 if it is not one. */
 uint64_t bench_number(const char *option, const char *text, uint64_t min, uint64_t max);

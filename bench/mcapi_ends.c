@@ -5,19 +5,16 @@
 
 #include "mcapi_ends.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
-#include "cores.h"
+#include "other.h"
 #include "series.h"
 #include "table.h"
 
@@ -33,16 +30,6 @@ struct shared {
 	_Alignas(64) _Atomic(uint64_t) ready;
 	_Alignas(64) _Atomic(uint64_t) turn; /* the bare line */
 };
-
-static pid_t other_end;
-
-static void end_other(void)
-{
-	if (other_end > 0) {
-		kill(other_end, SIGKILL);
-		waitpid(other_end, NULL, 0);
-	}
-}
 
 static void check(const char *call, mcapi_status_t status)
 {
@@ -60,10 +47,8 @@ static void until(_Atomic(uint64_t) *word, uint64_t value)
 		if (polls % POLLS != POLLS - 1)
 			continue;
 		sched_yield();
-		if (other_end > 0 && waitpid(other_end, &status, WNOHANG) > 0) {
-			other_end = 0;
+		if (bench_other_ended(&status, WNOHANG))
 			bench_fail("the other end has ended");
-		}
 	}
 }
 
@@ -136,34 +121,16 @@ static void start_node(struct perf *p)
 static void split(struct perf *p, bool no_bind)
 {
 	char job[32];
-	int cpus[2];
-	bool bind = !no_bind && bench_cores(cpus);
-	pid_t parent = getpid();
+	bool bind = !no_bind;
 
 	/* Node numbers of ours shall not meet those of a program that runs. */
-	snprintf(job, sizeof job, "mcapi_perf%d", (int)parent);
+	snprintf(job, sizeof job, "mcapi_perf%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 0);
 	p->shared = mmap(NULL, sizeof *p->shared, PROT_READ | PROT_WRITE,
 			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (p->shared == MAP_FAILED)
 		bench_fail("no memory");
-	if (!no_bind && !bind)
-		fprintf(stderr, "%s: both ends share one core\n", bench_tool);
-	fflush(NULL);
-	other_end = fork();
-	if (other_end < 0)
-		bench_fail("fork: %s", strerror(errno));
-	p->lead = other_end > 0;
-	if (bind)
-		bench_bind(cpus[!p->lead]);
-	if (p->lead) {
-		atexit(end_other);
-		return;
-	}
-	bench_role = " (other end)";
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		exit(1);
+	p->lead = bench_fork(&bind) > 0;
 }
 
 /* One of each ------------------------------------------------------------------------ */
@@ -304,9 +271,7 @@ void ends_stop(struct perf *p)
 	int status = 0;
 
 	order(p, END, MESSAGE, 0, 0);
-	if (waitpid(other_end, &status, 0) == other_end)
-		other_end = 0;
-	if (status)
+	if (bench_other_ended(&status, 0) && status)
 		bench_fail("the other end failed");
 }
 

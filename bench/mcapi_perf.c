@@ -183,7 +183,7 @@ static void parse(struct options *o, int argc, char **argv)
 		{"kind", 1, NULL, 'k'},	  {"size", 1, NULL, 's'}, {"min", 1, NULL, 'm'},
 		{"max", 1, NULL, 'M'},	  {"bits", 1, NULL, 'b'}, {"no-bind", 0, NULL, 'n'},
 		{"rounds", 1, NULL, 'r'}, {"time", 1, NULL, 't'}, {"csv", 0, NULL, 'c'},
-		{"json", 0, NULL, 'j'},	  {"help", 0, NULL, 'h'}, {"version", 0, NULL, 'v'},
+		{"json", 0, NULL, 'j'},	  {"help", 0, NULL, 'h'}, {"version", 0, NULL, 'V'},
 		{NULL, 0, NULL, 0},
 	};
 	const uint64_t most = MCAPI_MAX_PACKET_SIZE;
@@ -212,22 +212,11 @@ static void parse(struct options *o, int argc, char **argv)
 		case 't':
 			o->seconds = bench_real("time", optarg, 100000) / 1e3;
 			break;
-		case 'c':
-			o->format = TABLE_CSV;
-			break;
-		case 'j':
-			o->format = TABLE_JSON;
-			break;
-		case 'h':
-			bench_help(help);
-		case 'v':
-			bench_version();
 		default:
-			bench_usage_hint();
+			bench_cli_option(c, &o->format, help);
 		}
 	}
-	if (optind < argc)
-		bench_usage("'%s' is one argument too many", argv[optind]);
+	bench_cli_end(argc, argv);
 	bench_range_end(o->min, o->max);
 }
 

@@ -91,22 +91,11 @@ static void parse(struct options *o, int argc, char **argv)
 		case 'n':
 			o->count = bench_number("count", optarg, 1, UINT32_MAX);
 			break;
-		case 'c':
-			o->format = TABLE_CSV;
-			break;
-		case 'j':
-			o->format = TABLE_JSON;
-			break;
-		case 'h':
-			bench_help(help);
-		case 'V':
-			bench_version();
 		default:
-			bench_usage_hint();
+			bench_cli_option(c, &o->format, help);
 		}
 	}
-	if (optind < argc)
-		bench_usage("'%s' is one argument too many", argv[optind]);
+	bench_cli_end(argc, argv);
 	if (o->count != UINT64_MAX && o->watch == 0)
 		bench_usage("--count needs --watch");
 }

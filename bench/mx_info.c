@@ -65,24 +65,9 @@ static enum table_format parse(int argc, char **argv)
 	enum table_format format = TABLE_PLAIN;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'c':
-			format = TABLE_CSV;
-			break;
-		case 'j':
-			format = TABLE_JSON;
-			break;
-		case 'h':
-			bench_help(help);
-		case 'V':
-			bench_version();
-		default:
-			bench_usage_hint();
-		}
-	}
-	if (optind < argc)
-		bench_usage("'%s' is one argument too many", argv[optind]);
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		bench_cli_option(c, &format, help);
+	bench_cli_end(argc, argv);
 	return format;
 }
 

@@ -62,8 +62,7 @@ void bench_options_end(struct bench_options *o, int argc, char **argv, const cha
 		bench_help(help);
 	if (o->version)
 		bench_version();
-	if (optind < argc)
-		bench_usage("'%s' is one argument too many", argv[optind]);
+	bench_cli_end(argc, argv);
 	if (o->local + o->server + (o->host != NULL) > 1)
 		bench_usage("--local, --server and --host exclude each other");
 	o->mode = o->server		    ? BENCH_SERVER

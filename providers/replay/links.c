@@ -236,15 +236,26 @@ static uint64_t expire_up(struct tw_rp_link *l, uint64_t now)
 	return l->state == TW_RP_DEAD ? 0 : next;
 }
 
+static uint64_t expire_leaving(struct tw_rp_link *l, uint64_t now)
+{
+	if (l->until <= now) {
+		tw_rp_goodbye(l);
+		tw_rp_link_end(l);
+		return 0;
+	}
+	return l->hushed ? l->until : tw_rp_earlier(expire_up(l, now), l->until);
+}
+
 uint64_t tw_rp_link_expire(struct tw_rp_link *l, uint64_t now)
 {
 	switch (l->state) {
 	case TW_RP_HALF:
-	case TW_RP_LEAVING:
 		if (l->deadline > now)
 			return l->deadline;
 		tw_rp_link_end(l);
 		return 0;
+	case TW_RP_LEAVING:
+		return expire_leaving(l, now);
 	case TW_RP_PROBING:
 		if (l->path)
 			return expire_probe(l, now);
@@ -285,6 +296,8 @@ void tw_rp_probed(struct tw_rp_link *l, struct tw_rp_fabric *f, bool question)
 		if (!tw_list_empty(&l->kept) || l->nops)
 			tw_rp_timer(l->ep, l->bound_at + tw_clock_us(TW_RP_STATUS_US));
 	}
+	if (l->state == TW_RP_LEAVING)
+		tw_rp_goodbye(l);
 	if (l->state == TW_RP_PROBING && !question) {
 		l->state = TW_RP_UP;
 		l->deadline = 0;

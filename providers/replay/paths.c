@@ -140,8 +140,7 @@ void tw_rp_fabric_reset(struct tw_rp_fabric *f)
 	tw_list_each(&f->ep->links, n, tmp) {
 		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
 
-		if (l->fabric == f && !l->path &&
-		    (l->state == TW_RP_UP || l->state == TW_RP_PROBING)) {
+		if (l->fabric == f && !l->path && tw_rp_stays(l)) {
 			if (!l->broken)
 				l->broken = tw_clock();
 			tw_rp_resume(l);
@@ -314,7 +313,7 @@ void tw_rp_path_broken(struct tw_rp_link *l)
 
 	l->ep->host->counters[TW_C_PATH_BROKEN]++;
 	/* After a goodbye no other can be agreed on: this one as well as it goes. */
-	if (l->state == TW_RP_LEAVING) {
+	if (l->hushed) {
 		l->unposted = l->kept.next;
 		tw_rp_work(l);
 		return;
@@ -355,7 +354,7 @@ void tw_rp_broken(void *owner, void *path)
 		if (l->fabric != f || l->path != path)
 			continue;
 		/* One that is ending has no use for another. */
-		if (l->state == TW_RP_UP || l->state == TW_RP_PROBING)
+		if (tw_rp_stays(l))
 			tw_rp_path_broken(l);
 		return;
 	}

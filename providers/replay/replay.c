@@ -213,22 +213,22 @@ static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_
 static void do_disconnect(struct tw_link *link)
 {
 	struct tw_rp_link *l = tw_container(link, struct tw_rp_link, link);
-	bool up = l->state == TW_RP_UP && l->sock >= 0 && !l->dialing;
 
 	tw_rp_ops_end(l, false);
 	tw_rp_mrs_end(l, NULL);
-	if (l->state == TW_RP_UP || l->state == TW_RP_PROBING)
-		tw_rp_say(l, TW_RP_BYE, TW_OK);
-	if (!up || l->state != TW_RP_UP) {
+	if (l->state != TW_RP_UP || l->sock < 0 || l->dialing) {
+		if (l->state == TW_RP_PROBING)
+			tw_rp_goodbye(l);
 		tw_rp_link_end(l);
 		return;
 	}
 	/* What was sent is still delivered, without the engine. */
-	shutdown(l->sock, SHUT_WR);
-	l->hushed = true;
 	l->state = TW_RP_LEAVING;
-	l->deadline = tw_clock() + tw_clock_us(LEAVE_US);
-	tw_rp_timer(l->ep, l->deadline);
+	l->until = tw_clock() + tw_clock_us(LEAVE_US);
+	tw_rp_timer(l->ep, l->until);
+	/* Without a path it needs another one first, see tw_rp_probed(). */
+	if (l->bound || tw_list_empty(&l->kept))
+		tw_rp_goodbye(l);
 	tw_rp_flush(l);
 }
 
@@ -243,11 +243,24 @@ static int undelivered(struct tw_rp_ep *ep)
 
 		if (l->state != TW_RP_LEAVING || tw_list_empty(&l->kept))
 			continue;
-		if (l->unposted != &l->kept || tw_rp_any_posted(l))
+		if (l->unposted != &l->kept || tw_rp_any_posted(l) || tw_rp_stays(l))
 			return 2;
 		left = 1;
 	}
 	return left;
+}
+
+/* What is said about another path. */
+static void hear_the_leaving(struct tw_rp_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
+
+		if (l->state == TW_RP_LEAVING && !l->hushed)
+			tw_rp_sock_ready(&l->watch, EPOLLIN);
+	}
 }
 
 static void linger(struct tw_rp_ep *ep)
@@ -264,6 +277,7 @@ static void linger(struct tw_rp_ep *ep)
 			break;
 		poll_fabrics(ep);
 		sched_yield();
+		hear_the_leaving(ep);
 		now = tw_clock();
 	}
 }
@@ -280,8 +294,13 @@ static void do_close(void *instance)
 			do_disconnect(&l->link);
 	}
 	linger(ep);
-	while (!tw_list_empty(&ep->links))
-		tw_rp_link_end(tw_list_first(&ep->links, struct tw_rp_link, node));
+	while (!tw_list_empty(&ep->links)) {
+		struct tw_rp_link *l = tw_list_first(&ep->links, struct tw_rp_link, node);
+
+		if (l->state == TW_RP_LEAVING)
+			tw_rp_goodbye(l);
+		tw_rp_link_end(l);
+	}
 	tw_rp_reap(ep);
 	tw_rp_fabrics_close(ep);
 	tw_fd_close(ep->listener);

@@ -93,8 +93,9 @@ struct tw_rp_talk {
 	uint32_t epoch, expected, seq;
 	uint32_t port; /* where the sender listens, 0 nowhere */
 	uint32_t noffers;
-	uint32_t round;				  /* of a RESUME; its answer has the same */
-	struct tw_rp_offer offers[TW_RP_FABRICS]; /* best first; in answers the one chosen */
+	uint32_t round; /* of a RESUME; its answer has the same */
+	/* Best first; in answers the one chosen. */
+	struct tw_rp_offer offers[TW_RP_FABRICS];
 };
 _Static_assert(sizeof(struct tw_rp_talk) == 96 + TW_RP_FABRICS * 116, "wire format");
 
@@ -107,7 +108,7 @@ enum tw_rp_state {
 	TW_RP_PROBING, /* accepted, looking whether packets come through */
 	TW_RP_UP,
 	TW_RP_DRAIN,   /* the peer is gone, its packets may still come */
-	TW_RP_LEAVING, /* we have gone, our packets are still on their way */
+	TW_RP_LEAVING, /* we go, our packets are still on their way, or have none yet */
 	TW_RP_DEAD,
 };
 
@@ -151,7 +152,7 @@ struct tw_rp_link {
 	/* Talking. */
 	int sock;     /* -1 none */
 	bool dialing; /* the socket is not connected yet */
-	bool hushed;  /* we said goodbye */
+	bool hushed;  /* we said goodbye, which is the last word */
 	unsigned port_try;
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */
@@ -170,6 +171,7 @@ struct tw_rp_link {
 	unsigned patience; /* probes that were not answered in time, in a row */
 	uint64_t deadline; /* tick at which something has to have happened, 0 none */
 	uint64_t broken;   /* tick since which there is no way, 0 there is */
+	uint64_t until;	   /* tick at which one that leaves is gone */
 	uint64_t again;	   /* tick at which to dial or probe again, 0 not */
 	/* Sending. */
 	struct tw_list kept;	  /* packets in order */
@@ -270,6 +272,8 @@ void tw_rp_heard(struct tw_rp_link *l, const struct tw_rp_talk *t);
 void tw_rp_begin(struct tw_rp_link *l);
 /* Asks for a new path. */
 void tw_rp_resume(struct tw_rp_link *l);
+/* Says goodbye: what was sent may still come, and no other path be agreed on. */
+void tw_rp_goodbye(struct tw_rp_link *l);
 
 /* sock.c */
 enum tw_err tw_rp_listen(struct tw_rp_ep *ep);
@@ -345,6 +349,13 @@ static inline void tw_rp_work(struct tw_rp_link *l)
 {
 	if (tw_list_empty(&l->work))
 		tw_list_add_tail(&l->ep->work, &l->work);
+}
+
+/* Whether another path may be agreed on. */
+static inline bool tw_rp_stays(const struct tw_rp_link *l)
+{
+	return l->state == TW_RP_UP || l->state == TW_RP_PROBING ||
+	       (l->state == TW_RP_LEAVING && !l->hushed);
 }
 
 static inline bool tw_rp_before(uint32_t a, uint32_t b)

@@ -11,14 +11,17 @@
  *                                 what it expects, the rest is sent again. When
  *                                 both ask at once, who connected goes on
  *   STATUS                        how far are you; or: one is missing
- *   BYE                           what comes before it still counts
+ *   BYE                           what comes before it still counts. Where a path is
+ *                                 being looked for, only once there is one
  */
 #include <string.h>
+#include <sys/socket.h>
 
 #include "providers/replay/replay.h"
 
 #define ANSWER_US 3000000 /* for an answer, and for a probe to come through */
 #define PATIENCE 3u	  /* times that it is doubled: where all is slow it must end */
+
 static void fill(struct tw_rp_link *l, struct tw_rp_talk *t, enum tw_rp_word word)
 {
 	const struct tw_ident *me = &l->me;
@@ -93,13 +96,22 @@ void tw_rp_begin(struct tw_rp_link *l)
 
 void tw_rp_resume(struct tw_rp_link *l)
 {
-	if (l->resuming || (l->state != TW_RP_UP && l->state != TW_RP_PROBING))
+	if (l->resuming || !tw_rp_stays(l))
 		return;
 	if (l->sock < 0 || l->dialing)
 		return; /* once that has come about */
 	l->resuming = true;
 	await(l);
 	tw_rp_say(l, TW_RP_RESUME, TW_OK);
+}
+
+void tw_rp_goodbye(struct tw_rp_link *l)
+{
+	if (l->hushed || l->sock < 0 || l->dialing)
+		return;
+	tw_rp_say(l, TW_RP_BYE, TW_OK);
+	shutdown(l->sock, SHUT_WR);
+	l->hushed = true;
 }
 
 static void probe(struct tw_rp_link *l)
@@ -209,9 +221,8 @@ static struct tw_rp_link *known(struct tw_rp_ep *ep, const struct tw_rp_talk *t)
 {
 	struct tw_rp_link *l = tw_rp_link_find(ep, t->to_conn);
 
-	if (!l || (l->state != TW_RP_UP && l->state != TW_RP_PROBING) ||
-	    l->me.session != t->to_session || l->other.session != t->session ||
-	    l->peer_conn != t->conn)
+	if (!l || !tw_rp_stays(l) || l->me.session != t->to_session ||
+	    l->other.session != t->session || l->peer_conn != t->conn)
 		return NULL;
 	return l;
 }
@@ -321,7 +332,7 @@ static void goodbye(struct tw_rp_link *l, const struct tw_rp_talk *t)
 
 void tw_rp_heard(struct tw_rp_link *l, const struct tw_rp_talk *t)
 {
-	bool up = l->state == TW_RP_UP || l->state == TW_RP_PROBING;
+	bool up = tw_rp_stays(l);
 	bool caller = l->state == TW_RP_HALF;
 
 	if (t->magic != TW_RP_MAGIC || t->version != TW_RP_VERSION || t->noffers > TW_RP_FABRICS ||

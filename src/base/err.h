@@ -5,15 +5,15 @@
 
 enum tw_err {
 	TW_OK = 0,
-	TW_AGAIN,    /* no room now, try later */
-	TW_PENDING,  /* started, ends by an upcall */
-	TW_ENOMEM,   /* memory or another resource of the system is short */
-	TW_EBUSY,    /* the endpoint id is in use */
-	TW_EPERM,    /* the system does not allow it */
-	TW_EFAULT,   /* memory that is not there */
-	TW_EKEY,     /* wrong filter */
-	TW_ECLOSED,  /* no such endpoint, or it was closed in order */
-	TW_ELOST,    /* the peer died or the link to it broke */
+	TW_AGAIN,   /* no room now, try later */
+	TW_PENDING, /* started, ends by an upcall */
+	TW_ENOMEM,  /* memory or another resource of the system is short */
+	TW_EBUSY,   /* the endpoint id is in use */
+	TW_EPERM,   /* the system does not allow it */
+	TW_EFAULT,  /* memory that is not there */
+	TW_EKEY,    /* wrong filter */
+	TW_ECLOSED, /* no such endpoint, or it was closed in order */
+	TW_ELOST,   /* the peer died or the link to it broke */
 	TW_ETIMEDOUT,
 	TW_EUNREACH, /* no provider reaches that NIC */
 	TW_ECROSS,   /* both sides connect at once and the other's attempt stands */

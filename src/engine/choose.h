@@ -25,10 +25,11 @@ enum tw_way {
 
 struct tw_choose {
 	struct tw_choose_class {
-		uint32_t count;				  /* transfers decided */
-		uint8_t best;				  /* enum tw_way */
-		uint8_t next[TW_WAYS];			  /* place of the next sample */
-		uint32_t cost[TW_WAYS][TW_CHOOSE_RECENT]; /* ticks per KiB, 0 none */
+		uint32_t count;	       /* transfers decided */
+		uint8_t best;	       /* enum tw_way */
+		uint8_t next[TW_WAYS]; /* place of the next sample */
+		/* Ticks per KiB, 0 none. */
+		uint32_t cost[TW_WAYS][TW_CHOOSE_RECENT];
 	} classes[TW_CHOOSE_CLASSES];
 };
 

@@ -40,10 +40,11 @@ struct tw_posted {
 
 /* An unexpected message; embedded in its owner, who sets match before queueing it. */
 struct tw_unexp {
-	uint64_t match;				 /* match_send */
-	uint64_t seq;				 /* order of arrival, set by tw_match_arrive */
-	struct tw_list all;			 /* every unexpected message, in order */
-	struct tw_match_node in[TW_MATCH_MASKS]; /* per index in use */
+	uint64_t match;	    /* match_send */
+	uint64_t seq;	    /* order of arrival, set by tw_match_arrive */
+	struct tw_list all; /* every unexpected message, in order */
+	/* Per index in use. */
+	struct tw_match_node in[TW_MATCH_MASKS];
 };
 
 struct tw_match; /* posted and unexpected queues of one endpoint */

@@ -97,6 +97,7 @@ struct tw_seg {
 	uint32_t len;
 };
 
+/* Aligned as the pool that it comes from. */
 struct tw_req {
 	struct tw_pool_obj obj;
 	uint8_t kind, flags, status, owed;
@@ -135,7 +136,7 @@ struct tw_req {
 		};
 	};
 	uintptr_t claimed; /* the thread whose peek returned it */
-} tw_aligned_line; /* the pool's */
+} tw_aligned_line;
 
 /* An unexpected message, or its announcement. */
 struct tw_umsg {
@@ -148,10 +149,11 @@ struct tw_umsg {
 	uint64_t claimed;  /* when a blocked probe returned it, 0 not; see tw_ep.claims */
 	struct tw_ref ref; /* of the sender, if rndv or sync */
 	uint64_t address;
-	uint32_t key_len;			  /* of the remote key, which is the data if rndv */
-	struct tw_umsg *spare;			  /* next one, while unused */
-	bool small;				  /* of the one size that is kept */
-	char data[] __attribute__((aligned(16))); /* a packet, in the end */
+	uint32_t key_len;      /* of the remote key, which is the data if rndv */
+	struct tw_umsg *spare; /* next one, while unused */
+	bool small;	       /* of the one size that is kept */
+	/* A packet, in the end. */
+	char data[] __attribute__((aligned(16)));
 };
 
 struct tw_peer {

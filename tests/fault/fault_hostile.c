@@ -30,32 +30,8 @@ static struct st_name victim_name, friend_name;
 
 static int friend(void *arg, int fd)
 {
-	struct st_streams streams;
-	struct st_name name;
-	mx_endpoint_t ep;
-	unsigned idle = 0;
-	char c;
-
 	(void)arg;
-	st_role("friend");
-	st_up();
-	ep = st_open(2, NULL, 0);
-	name = st_whose(st_self(ep));
-	st_put(fd, &name, sizeof(name));
-	st_get(fd, &name, sizeof(name));
-	st_streams_make(&streams, ep, st_connect(ep, name), 1ull << 40, 1, 0);
-	while (!atomic_load(&shared->over)) {
-		st_at(0);
-		if (st_streams_step(&streams, 1))
-			idle = 0;
-		else
-			st_idle(&idle);
-	}
-	st_streams_part(&streams, &shared->idle);
-	st_get(fd, &c, 1);
-	st_ok(mx_close_endpoint(ep));
-	st_ok(mx_finalize());
-	return 0;
+	return st_bystander(fd, "friend", 1ull << 40, &shared->over, &shared->idle);
 }
 
 /* The victim talks back to whoever sends it something. */

@@ -366,8 +366,9 @@ static enum tw_err open_shm(struct tw_host *host, void **instance);
 	{                                                                                          \
 		.name = its_name, .open = its_open, .close = do_close, .reaches = do_reaches,      \
 		.connect = do_connect, .disconnect = do_disconnect, .send = do_send,               \
-		.get = do_get, .put = do_put, .alive = do_alive, .polls = do_polls, .waits = do_waits,                \
-		.progress = do_progress, .arm = do_arm, .disarm = do_disarm, .expire = do_expire,  \
+		.get = do_get, .put = do_put, .alive = do_alive, .polls = do_polls,                \
+		.waits = do_waits, .progress = do_progress, .arm = do_arm, .disarm = do_disarm,    \
+		.expire = do_expire,                                                               \
 	}
 static const struct tw_provider self = WRAPPED("self", open_self);
 static const struct tw_provider shm = WRAPPED("shm", open_shm);

@@ -4,48 +4,16 @@
  * fields, in any pieces, between gets, puts and registrations of ours. Memory
  * that is not lent to the peer keeps its bytes, and none of them leaves.
  */
-#include <errno.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "base/settings.h"
+#include "fuzz/fuzz_tcp.h"
+#include "provider/lone.h"
 
-#include "base/fds.h"
-#include "fuzz/fuzz.h"
-#include "providers/tcp/tcp.h"
-
-#define SLOTS 6
 #define SLOT 2048
-#define BIG (400u << 10) /* the last: more than a chunk, and than the system takes */
 #define GAP 64
-#define WIRE 65536
-#define SECRET 0xee /* what is in memory that is not lent */
 
-extern const struct tw_fabric tw_fabric_tcp;
-
-enum use { FREE, LENT, GETS, PUTS };
-
-static struct slot {
-	enum use use;
-	uint8_t *mem; /* with a gap on both sides */
-	size_t len;
-	struct tw_fabric_mr mr;
-	void *path; /* of a transfer */
-} slots[SLOTS];
+struct slot slots[SLOTS];
 static uint8_t arena[SLOTS * (SLOT + 2 * GAP) + BIG], was[sizeof(arena)];
-
-static struct {
-	void *instance, *path;
-	struct tw_tcp_address address;
-	bool inside, broken, big;
-	bool adrift; /* some body that the peer said is made of heads: any bytes */
-	int fd, listener;
-	struct input *in;
-	uint8_t wire[WIRE]; /* what the peer is about to say */
-	size_t left;
-	/* What the peer is told: the rest of the hello, a head or a body. */
-	struct tw_tcp_head head;
-	size_t hello_left, head_got, body_left;
-} f;
+struct program f;
 
 /* Memory ------------------------------------------------------------------ */
 
@@ -206,12 +174,6 @@ static void program(uint8_t what)
 
 /* Upcalls ----------------------------------------------------------------- */
 
-static void on_log(enum tw_log_level level, const char *fmt, ...)
-{
-	(void)level;
-	(void)fmt;
-}
-
 static bool on_packet(void *owner, const void *data, uint32_t len)
 {
 	uint8_t what = in_byte(f.in);
@@ -262,7 +224,7 @@ static void on_broken(void *owner, void *which)
 		free_path();
 }
 
-static void progress(unsigned times)
+void progress(unsigned times)
 {
 	for (; times; times--) {
 		f.inside = true;
@@ -272,200 +234,22 @@ static void progress(unsigned times)
 	}
 }
 
-/* The peer ---------------------------------------------------------------- */
-
-static void say(const void *bytes, size_t len)
-{
-	f.adrift |= len > sizeof(f.wire) - f.left;
-	len = tw_min(len, sizeof(f.wire) - f.left);
-	memcpy(f.wire + f.left, bytes, len);
-	f.left += len;
-}
-
-static void deliver(size_t most)
-{
-	ssize_t done = 0;
-
-	if (f.fd >= 0)
-		done = send(f.fd, f.wire, tw_min(most, f.left), MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (done > 0) {
-		f.left -= (size_t)done;
-		memmove(f.wire, f.wire + done, f.left);
-	}
-	progress(1);
-}
-
-/* What is between heads comes from lent memory and from that of puts. */
-static void understand(const uint8_t *at, size_t len)
-{
-	uint8_t secret[16];
-
-	memset(secret, SECRET, sizeof(secret));
-	while (len) {
-		size_t n;
-
-		if (f.hello_left) {
-			n = tw_min(f.hello_left, len);
-			f.hello_left -= n;
-		} else if (f.body_left) {
-			n = tw_min(f.body_left, len);
-			FUZZ_MUST(f.adrift || !memchr(at, SECRET, n));
-			FUZZ_MUST(!memmem(at, n, secret, sizeof(secret)));
-			f.body_left -= n;
-		} else {
-			n = tw_min(sizeof(f.head) - f.head_got, len);
-			memcpy((char *)&f.head + f.head_got, at, n);
-			f.head_got += n;
-			if (f.head_got == sizeof(f.head)) {
-				f.head_got = 0;
-				FUZZ_MUST(f.head.kind >= TW_TCP_PACKET_IS &&
-					  f.head.kind <= TW_TCP_ENDED);
-				FUZZ_MUST(f.head.len <= TW_TCP_CHUNK);
-				f.body_left = f.head.len;
-			}
-		}
-		at += n;
-		len -= n;
-	}
-}
-
-static void listen_to_it(void)
-{
-	uint8_t bytes[16384];
-	ssize_t got;
-
-	for (int i = 0; i < 8 && f.fd >= 0; i++) {
-		got = recv(f.fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-		if (got <= 0)
-			return;
-		understand(bytes, (size_t)got);
-	}
-}
-
-static void frame(void)
-{
-	static const uint32_t kinds[] = {TW_TCP_PACKET_IS, TW_TCP_READ,	      TW_TCP_DATA,
-					 TW_TCP_WRITE,	   TW_TCP_WRITE_LAST, TW_TCP_ENDED};
-	uint8_t what = in_byte(f.in), how = in_byte(f.in);
-	const struct slot *s = &slots[in_byte(f.in) % SLOTS];
-	struct tw_tcp_head h = {.kind = kinds[what % tw_countof(kinds)], .id = in_byte(f.in)};
-	uint8_t body[512];
-	uint64_t len = how & 1 ? in_byte(f.in) : s->len;
-
-	f.big |= s->len == BIG;
-	memcpy(&h.key, s->mr.key, sizeof(h.key));
-	h.address = (uint64_t)(uintptr_t)s->mem;
-	if (how & 2)
-		h.address += (uint64_t)(int8_t)in_byte(f.in);
-	if (how & 4)
-		len = how & 8 ? (uint64_t)in_word(f.in) << 32 | in_word(f.in) : in_word(f.in);
-	if (how & 16)
-		h.address = (uint64_t)in_word(f.in) << 32 | in_word(f.in);
-	if (how & 32)
-		h.key ^= in_byte(f.in);
-	if (h.kind == TW_TCP_ENDED)
-		h.address = how & 64 ? h.address : in_byte(f.in) % (TW_NERRS + 1u);
-	if (what >= 250)
-		h.kind = in_word(f.in);
-	if (h.kind == TW_TCP_READ || h.kind == TW_TCP_ENDED)
-		h.total = len;
-	else
-		h.len = (uint32_t)len;
-	say(&h, sizeof(h));
-	memset(body, 7, sizeof(body));
-	f.adrift |= h.len > WIRE || how & 128;
-	if (!(how & 128))
-		for (size_t left = tw_min(h.len, (uint32_t)WIRE), n; left; left -= n) {
-			n = tw_min(left, sizeof(body));
-			say(body, n);
-		}
-}
-
-/* Calls, or takes the call; the hello may be wrong. */
-static void meet(void)
-{
-	uint8_t how = in_byte(f.in);
-	struct tw_tcp_hello h;
-	struct tw_fabric_address a = {.len = sizeof(f.address)};
-	struct tw_tcp_address me = f.address;
-	socklen_t len = sizeof(struct sockaddr_in);
-
-	memset(me.token, how & 1 ? 0 : 0xff, sizeof(me.token));
-	memcpy(h.to, f.address.token, sizeof(h.to));
-	memcpy(h.from, me.token, sizeof(h.from));
-	if (how & 1)
-		getsockname(f.listener, (struct sockaddr *)(void *)me.to, &len);
-	memcpy(a.bytes, &me, sizeof(me));
-	if (how & 2)
-		a.bytes[in_byte(f.in) % 20] ^= 1;
-	if (how & 4)
-		a.len = in_byte(f.in);
-	if (!(how & 8))
-		tw_fabric_tcp.path_bind(f.path, &a);
-	if (how & 1) {
-		f.fd = accept4(f.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		f.hello_left = sizeof(h);
-		progress(1);
-		return;
-	}
-	f.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	setsockopt(f.fd, SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int));
-	FUZZ_MUST(connect(f.fd, (struct sockaddr *)(void *)f.address.to, len) == 0);
-	if (how & 16)
-		((uint8_t *)&h)[in_byte(f.in) % sizeof(h)] ^= in_byte(f.in);
-	say(&h, sizeof(h));
-	deliver(how & 32 ? in_byte(f.in) : sizeof(h));
-	deliver(sizeof(h));
-	if (how & 8)
-		tw_fabric_tcp.path_bind(f.path, &a);
-	progress(2);
-}
-
 /* One run ----------------------------------------------------------------- */
-
-static void set_up(void)
-{
-	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-
-	lay_out();
-	f.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	setsockopt(f.listener, SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int));
-	FUZZ_MUST(bind(f.listener, (struct sockaddr *)&sa, sizeof(sa)) == 0);
-	FUZZ_MUST(listen(f.listener, 16) == 0);
-}
 
 static void open_it(void)
 {
-	struct tw_fabric_host host = {.owner = &f,
-				      .log = on_log,
-				      .own_fd = tw_fd_own,
-				      .close_fd = tw_fd_close,
-				      .packet = on_packet,
-				      .sent = on_sent,
-				      .ended = on_ended,
-				      .broken = on_broken};
-	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct tw_fabric_host host = lone_host(&f);
 	struct tw_fabric_address a;
 
-	f.broken = f.big = f.adrift = false;
-	f.fd = -1;
-	f.left = f.hello_left = f.head_got = f.body_left = 0;
-	memcpy(&host.board, &sa, sizeof(sa));
+	host.packet = on_packet;
+	host.sent = on_sent;
+	host.ended = on_ended;
+	host.broken = on_broken;
+	f.broken = f.big = false;
+	peer_begin();
 	FUZZ_MUST(tw_fabric_tcp.open(&host, &f.instance) == TW_OK);
 	FUZZ_MUST(tw_fabric_tcp.path_new(f.instance, &a, &f.path) == TW_OK);
 	memcpy(&f.address, a.bytes, sizeof(f.address));
-}
-
-static void hang_up(void)
-{
-	const struct linger at_once = {.l_onoff = 1};
-
-	if (f.fd < 0)
-		return;
-	/* Else ports run out. */
-	setsockopt(f.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	close(f.fd);
-	f.fd = -1;
 }
 
 static void step(void)
@@ -477,20 +261,20 @@ static void step(void)
 		program(in_byte(f.in));
 		break;
 	case 1:
-		deliver(in_byte(f.in));
+		peer_deliver(in_byte(f.in));
 		break;
 	case 2:
-		listen_to_it();
+		peer_listen();
 		progress(1);
 		break;
 	case 3:
 		tw_fabric_tcp.arm(f.instance);
-		deliver(sizeof(f.wire));
+		peer_deliver(SIZE_MAX);
 		break;
 	default:
-		frame();
+		peer_frame();
 		if (what & 64)
-			deliver(sizeof(f.wire));
+			peer_deliver(SIZE_MAX);
 	}
 }
 
@@ -498,13 +282,13 @@ static void step(void)
 static void part(void)
 {
 	const struct tw_tcp_path *p = f.path;
-	bool was_there = f.fd >= 0 && p && p->fd >= 0;
+	bool was_there = peer_is_there() && p && p->fd >= 0;
 
 	f.in->left = 0;
-	listen_to_it();
-	deliver(sizeof(f.wire));
-	listen_to_it();
-	hang_up();
+	peer_listen();
+	peer_deliver(SIZE_MAX);
+	peer_listen();
+	peer_hang_up();
 	progress(20);
 	FUZZ_MUST(!was_there || !f.path || f.broken);
 	if (f.path && f.broken)
@@ -527,11 +311,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = {data, size};
 
-	if (!f.listener)
-		set_up();
+	if (!slots[0].mem)
+		lay_out();
 	f.in = &in;
 	open_it();
-	meet();
+	peer_meet();
 	while (in.left)
 		step();
 	part();

@@ -41,10 +41,10 @@ struct fake {
 	uint64_t counters[TW_NCOUNTERS];
 	struct fake_peer peers[FAKE_PEERS];
 	unsigned npeers, incoming;
-	bool backwards;	    /* deal with descriptors in reverse order */
-	bool unpolled;	    /* progress() is not called */
-	bool woken;	    /* by the upcall, since the last progress */
-	const char *wrong;  /* the first thing that was not as it should be */
+	bool backwards;	   /* deal with descriptors in reverse order */
+	bool unpolled;	   /* progress() is not called */
+	bool woken;	   /* by the upcall, since the last progress */
+	const char *wrong; /* the first thing that was not as it should be */
 	/* What the engine is told to do. */
 	enum tw_err accept; /* answer to incoming() */
 	unsigned again;	    /* so many packet() calls end in TW_AGAIN */
@@ -56,8 +56,7 @@ struct fake {
 enum tw_err fake_open(struct fake *f, const struct tw_provider *ops, uint32_t endpoint_id);
 void fake_close(struct fake *f);
 /* Begins to connect; the peer may be up or refused already. */
-struct fake_peer *fake_connect(struct fake *f, uint64_t nic_id, uint32_t endpoint_id,
-			       uint32_t key);
+struct fake_peer *fake_connect(struct fake *f, uint64_t nic_id, uint32_t endpoint_id, uint32_t key);
 
 /* Sends the peer's next packet; len bytes in random pieces. */
 enum tw_err fake_send(struct fake_peer *p, enum tw_send_class cls, uint32_t len);

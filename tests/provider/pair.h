@@ -14,13 +14,13 @@
 /* Not every provider can do everything; a test names what it is about. */
 enum trait {
 	ANY = 0,
-	OTHERS = 1, /* reaches other endpoints: they have names, are asked, go away */
-	FAULTS = 2, /* get() tells of an invalid address, and does not crash */
-	BREAKS = 4, /* a malformed packet ends the link; else it is only dropped */
-	PROMPT = 16, /* what was sent is there */
-	SHARED = 8, /* memory: each side sees at once what the other does */
-	KEEPS = 64, /* what was sent comes even if its sender dies, or ends, at once */
-	QUIET = 32, /* a descriptor tells of packets: no timer looks for them */
+	OTHERS = 1,   /* reaches other endpoints: they have names, are asked, go away */
+	FAULTS = 2,   /* get() tells of an invalid address, and does not crash */
+	BREAKS = 4,   /* a malformed packet ends the link; else it is only dropped */
+	PROMPT = 16,  /* what was sent is there */
+	SHARED = 8,   /* memory: each side sees at once what the other does */
+	KEEPS = 64,   /* what was sent comes even if its sender dies, or ends, at once */
+	QUIET = 32,   /* a descriptor tells of packets: no timer looks for them */
 	DEVICE = 128, /* needs hardware: only where TWT_PROVIDER names it */
 };
 

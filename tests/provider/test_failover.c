@@ -206,6 +206,35 @@ ParameterizedTest(struct combination *c, failover, broken_on_purpose, .timeout =
 	pair_close(p);
 }
 
+/* The path breaks and is not replaced yet when one side leaves: all comes, then the end. */
+static void leave_without_path(bool caller)
+{
+	static const struct traits both = {"first,second", OTHERS | BREAKS};
+	struct pair *p = pair_connected(&both);
+	struct fake_peer *mine = caller ? p->ab : p->ba, *other = caller ? p->ba : p->ab;
+
+	UNTIL(p, fake_send(mine, TW_SEND_PLAIN, 8) == TW_OK && other->got > 0);
+	nets[0].cut = REFUSES;
+	fake_fill(mine, TW_SEND_PLAIN, 8);
+	pair_disconnect(mine);
+	UNTIL(p, other->state == FAKE_DOWN);
+	cr_assert_eq(other->why, TW_ECLOSED, "error %d", other->why);
+	cr_assert_eq(other->got, mine->sent, "%d of %d", (int)other->got, (int)mine->sent);
+	nets[0].cut = WHOLE;
+	pair_close(p);
+}
+
+Test(failover, leaves_without_path, .timeout = 120)
+{
+	char err[100];
+
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
+	add(0, "first", "lossy");
+	add(1, "second", "lossy");
+	leave_without_path(true);
+	leave_without_path(false);
+}
+
 /* A network that only who calls has; the other one is opened for want of it, not before. */
 Test(failover, first_is_not_on_both_sides, .timeout = 120)
 {

@@ -11,6 +11,7 @@
 #include "base/fds.h"
 #include "base/settings.h"
 #include "lib/twt.h"
+#include "provider/lone.h"
 #include "providers/replay/replay.h"
 #include "providers/tcp/tcp.h"
 
@@ -22,12 +23,6 @@ static struct tw_tcp_address victim, stranger;
 static unsigned packets, breaks, refuse;
 static char last[TW_TCP_PACKET];
 static uint32_t last_len;
-
-static void on_log(enum tw_log_level level, const char *fmt, ...)
-{
-	(void)level;
-	(void)fmt;
-}
 
 static bool on_packet(void *owner, const void *data, uint32_t len)
 {
@@ -64,15 +59,7 @@ static void on_broken(void *owner, void *which)
 static void victim_opens(void)
 {
 	const struct tw_fabric *list[TW_RP_FABRICS];
-	struct tw_fabric_host host = {.settings = &tw_settings,
-				      .log = on_log,
-				      .own_fd = tw_fd_own,
-				      .close_fd = tw_fd_close,
-				      .packet = on_packet,
-				      .sent = on_sent,
-				      .ended = on_ended,
-				      .broken = on_broken};
-	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct tw_fabric_host host = lone_host(NULL);
 	struct tw_fabric_address a;
 	char err[100];
 
@@ -80,7 +67,10 @@ static void victim_opens(void)
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(tw_fabric_list("tcp", list), 1u);
 	tcp = list[0];
-	memcpy(&host.board, &sa, sizeof(sa));
+	host.packet = on_packet;
+	host.sent = on_sent;
+	host.ended = on_ended;
+	host.broken = on_broken;
 	cr_assert_eq(tcp->open(&host, &instance), TW_OK);
 	cr_assert_eq(tcp->path_new(instance, &a, &path), TW_OK);
 	memcpy(&victim, a.bytes, sizeof(victim));
@@ -114,6 +104,18 @@ static void hello(int fd)
 	memcpy(h.to, victim.token, sizeof(h.to));
 	memcpy(h.from, stranger.token, sizeof(h.from));
 	cr_assert_eq(twt_put(fd, &h, sizeof(h)), 0);
+}
+
+/* The victim, and a peer that it listens to. */
+static int connected(void)
+{
+	int fd;
+
+	victim_opens();
+	bind_path();
+	fd = call();
+	hello(fd);
+	return fd;
 }
 
 #define UNTIL(condition)                                                                           \
@@ -220,10 +222,7 @@ static void malformed(struct tw_tcp_head h)
 	int fd;
 
 	packets = breaks = 0;
-	victim_opens();
-	bind_path();
-	fd = call();
-	hello(fd);
+	fd = connected();
 	say_packet(fd, "before");
 	say(fd, h, rest, sizeof(rest));
 	UNTIL(breaks == 1);
@@ -248,12 +247,8 @@ Test(tcp, memory, .timeout = 60)
 	static char memory[3 * 4096], in[4096];
 	struct tw_fabric_mr mr;
 	struct tw_tcp_head h = {.len = 100}, answer;
-	int fd;
+	int fd = connected();
 
-	victim_opens();
-	bind_path();
-	fd = call();
-	hello(fd);
 	twt_fill(memory, sizeof(memory), 1);
 	cr_assert_eq(tcp->mem_reg(instance, memory + 4096, 4096, &mr), TW_OK);
 	cr_assert_eq(mr.key_len, sizeof(h.key));
@@ -300,12 +295,8 @@ Test(tcp, greedy, .timeout = 60)
 	static char memory[1 << 20];
 	struct tw_tcp_head h = {.kind = TW_TCP_READ, .total = sizeof(memory)};
 	struct tw_fabric_mr mr;
-	int fd;
+	int fd = connected();
 
-	victim_opens();
-	bind_path();
-	fd = call();
-	hello(fd);
 	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
 	memcpy(&h.key, mr.key, sizeof(h.key));
 	h.address = mr.base;
@@ -326,12 +317,8 @@ Test(tcp, memory_taken_back, .timeout = 60)
 	static char memory[4096], in[4096];
 	struct tw_fabric_mr mr;
 	struct tw_tcp_head h = {.len = 4000, .kind = TW_TCP_WRITE_LAST, .id = 9}, answer;
-	int fd;
+	int fd = connected();
 
-	victim_opens();
-	bind_path();
-	fd = call();
-	hello(fd);
 	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
 	memcpy(&h.key, mr.key, sizeof(h.key));
 	h.address = mr.base;
@@ -351,12 +338,8 @@ Test(tcp, memory_taken_back, .timeout = 60)
 /* What the engine cannot take now comes again, and the end of the path after it. */
 Test(tcp, refused_and_gone, .timeout = 60)
 {
-	int fd;
+	int fd = connected();
 
-	victim_opens();
-	bind_path();
-	fd = call();
-	hello(fd);
 	refuse = 3;
 	say(fd, (struct tw_tcp_head){.len = 4, .kind = TW_TCP_PACKET_IS}, "late", 4);
 	close(fd);
@@ -390,11 +373,8 @@ Test(tcp, forked, .timeout = 60)
 	struct twt_child child;
 	int fd, fds[4];
 
-	victim_opens();
-	bind_path();
+	fd = connected();
 	t = instance;
-	fd = call();
-	hello(fd);
 	say_packet(fd, "before");
 	call();
 	UNTIL(t->ncallers == 1);
@@ -413,10 +393,7 @@ Test(tcp, copied, .timeout = 60)
 {
 	int fd, copy;
 
-	victim_opens();
-	bind_path();
-	fd = call();
-	hello(fd);
+	fd = connected();
 	say_packet(fd, "before");
 	copy = dup(((struct tw_tcp_path *)path)->fd);
 	tcp->path_free(path);

@@ -203,6 +203,11 @@ void st_streams_cancel(struct st_streams *s, double deadline);
  */
 void st_streams_part(struct st_streams *s, atomic_int *parted);
 void st_streams_free(struct st_streams *s);
+/*
+ * A process, called by its role, with an endpoint of its own (id 2): tells its name,
+ * is told another's, streams with that until it is over, parts, and ends when told to.
+ */
+int st_bystander(int fd, const char *role, uint64_t base, atomic_int *over, atomic_int *parted);
 
 /* One of several processes, each with an endpoint connected to all others. */
 struct st_me {
@@ -213,7 +218,10 @@ struct st_me {
 	int fd;		   /* to the first process */
 	uint64_t count[4]; /* for the summary: added up */
 };
-/* Runs fn in n processes, odd ranks on the far side. unexp is MX_PARAM_UNEXP_QUEUE_MAX, 0 for the default. */
+/*
+ * Runs fn in n processes, odd ranks on the far side. unexp is MX_PARAM_UNEXP_QUEUE_MAX,
+ * 0 for the default.
+ */
 void st_crew(int n, uint32_t unexp, void (*fn)(struct st_me *me), uint64_t total[4]);
 /* Waits for children, each of which must end with 0. */
 void st_join(struct twt_child *child, int n);

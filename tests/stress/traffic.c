@@ -339,8 +339,8 @@ void st_lane_take(struct st_lane *l, const mx_status_t *s)
 			(unsigned long long)l->match);
 	if (s->code != MX_STATUS_SUCCESS) {
 		l->code = s->code;
-		if (!l->mortal || !(st_gone(s->code) || (l->mortal == ST_ABORTS &&
-							 s->code == MX_STATUS_ABORTED)))
+		if (!l->mortal ||
+		    !(st_gone(s->code) || (l->mortal == ST_ABORTS && s->code == MX_STATUS_ABORTED)))
 			st_fail("lane %#llx, message %llu: %s", (unsigned long long)l->match,
 				(unsigned long long)l->seq, mx_strstatus(s->code));
 		return;
@@ -459,4 +459,33 @@ void st_streams_free(struct st_streams *s)
 {
 	for (int i = 0; i < ST_STREAMS; i++)
 		st_lane_free(&s->lane[i]);
+}
+
+int st_bystander(int fd, const char *role, uint64_t base, atomic_int *over, atomic_int *parted)
+{
+	struct st_streams streams;
+	struct st_name name;
+	mx_endpoint_t ep;
+	unsigned idle = 0;
+	char c;
+
+	st_role("%s", role);
+	st_up();
+	ep = st_open(2, NULL, 0);
+	name = st_whose(st_self(ep));
+	st_put(fd, &name, sizeof(name));
+	st_get(fd, &name, sizeof(name));
+	st_streams_make(&streams, ep, st_connect(ep, name), base, 1, 0);
+	while (!atomic_load(over)) {
+		st_at(0);
+		if (st_streams_step(&streams, 1))
+			idle = 0;
+		else
+			st_idle(&idle);
+	}
+	st_streams_part(&streams, parted);
+	st_get(fd, &c, 1);
+	st_ok(mx_close_endpoint(ep));
+	st_ok(mx_finalize());
+	return 0;
 }
