@@ -340,6 +340,7 @@ void tw_chan_told(struct tw_node *n, struct tw_endp *e, const struct tw_say *say
 		tw_chan_took(n, e, 0, e->buffers);
 		break;
 	case TW_SAY_MAPPED:
+	case TW_SAY_PAIRED:
 	case TW_SAY_WAKE:
 		if (c->scl)
 			tw_scl_hear(n, e, say);

@@ -9,7 +9,7 @@
  *   chan_bind.c, chan.c channels          pkt.c    packets
  *   room.c   buffers promised to senders
  *   scl.c    scalars                      ring.h   the ring that carries them
- *   scl_chan.c, scl_end.c their channels
+ *   scl_chan.c, scl_end.c their channels   turn.h  the line that two of them share
  *
  * A node is one engine endpoint; all of this runs under its lock, but for the
  * inside of scalar channels. Arrivals come through hear.c in whichever thread makes

@@ -24,16 +24,24 @@ struct tw_scl_line {
 	_Atomic(uint8_t) tag[8]; /* lap << 2 | size code */
 };
 
+/* A scalar that both ends of two opposite channels write in turns: turn.h. */
+struct tw_scl_slot {
+	_Atomic(uint64_t) stamp;
+	_Atomic(uint64_t) value;
+};
+
 /* Each word has one writer and its own line; a sleeper's mark is cleared by who wakes it. */
 struct tw_scl_ring {
 	_Atomic(uint32_t) head tw_aligned_line; /* lines read */
 	_Atomic(uint32_t) reader_sleeps tw_aligned_line;
 	_Atomic(uint32_t) writer_sleeps tw_aligned_line;
 	uint64_t cookie tw_aligned_line; /* shows that it is the right one */
-	struct tw_scl_line lines[TW_SCL_LINES] tw_aligned_line;
+	/* Away from its neighbours, which come along when a line is fetched. */
+	struct tw_scl_slot turn __attribute__((aligned(2 * TW_LINE)));
+	struct tw_scl_line lines[TW_SCL_LINES] __attribute__((aligned(2 * TW_LINE)));
 };
 _Static_assert(sizeof(struct tw_scl_line) == TW_LINE, "shared memory format");
-_Static_assert(sizeof(struct tw_scl_ring) == 4 * TW_LINE + TW_SCL_LINES * TW_LINE,
+_Static_assert(sizeof(struct tw_scl_ring) == 6 * TW_LINE + TW_SCL_LINES * TW_LINE,
 	       "shared memory format");
 
 #define TW_SCL_BYTES ((sizeof(struct tw_scl_ring) + TW_PAGE - 1) & ~(size_t)(TW_PAGE - 1))

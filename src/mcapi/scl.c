@@ -27,16 +27,17 @@ struct wait {
 static bool possible(const struct wait *w, struct tw_scl *s)
 {
 	enum tw_scl_state state = tw_scl_state_of(s);
+	bool turned;
 
 	if (state == TW_SCL_ENDED)
 		return true;
 	if (!w->sender)
-		return tw_scl_look(&s->pos, s->ring) >= 0;
+		return tw_scl_next_code(s, s->ring, true, &turned) >= 0;
 	if (state == TW_SCL_OPENING)
 		return false;
 	if (s->by_message)
 		return tw_endp_find(w->node, s->endpoint)->chan.credits != 0;
-	return !tw_scl_full(&s->pos, s->ring);
+	return tw_scl_has_turn(s) || !tw_scl_full(&s->pos, s->ring);
 }
 
 /*
@@ -196,7 +197,11 @@ static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code
 		by_message = tw_scl_state_of(s) == TW_SCL_READY && s->by_message;
 		timeout = s->timeout;
 		if (tw_scl_state_of(s) == TW_SCL_READY && !by_message) {
-			done = tw_scl_put(&s->pos, s->ring, value, code);
+			done = tw_scl_has_turn(s);
+			if (done)
+				tw_turn_put(s->turn, &s->pos, value, code);
+			else
+				done = tw_scl_put(&s->pos, s->ring, value, code);
 			must_wake = done && sleeps(s, &s->ring->reader_sleeps);
 		}
 		tw_unlock(&s->lock);
@@ -217,12 +222,31 @@ static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code
 	}
 }
 
+/* It is sent: unlocks. */
+static inline void sent(struct tw_scl *s, struct tw_scl_ring *r, uintptr_t in, uint32_t handle,
+			mcapi_status_t *status)
+{
+	bool must_wake = sleeps(s, &r->reader_sleeps);
+
+	tw_unlock_biased(&s->lock, in);
+	*status = MCAPI_SUCCESS;
+	if (tw_unlikely(must_wake))
+		wake(handle, true);
+}
+
+/* Who has the turn sends in it. */
+static tw_noinline void send_turned(struct tw_scl *s, uintptr_t in, uint32_t handle, uint64_t value,
+				    unsigned code, mcapi_status_t *status)
+{
+	tw_turn_put(s->turn, &s->pos, value, code);
+	sent(s, s->ring, in, handle, status);
+}
+
 /* The usual case, without a frame: whatever else there is ends in a call. */
 static void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
 {
 	struct tw_scl *s = tw_scl_at(handle, true);
 	struct tw_scl_ring *r;
-	bool must_wake;
 	uintptr_t in;
 
 	if (tw_unlikely(!status))
@@ -232,17 +256,18 @@ static void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t 
 		return;
 	}
 	r = atomic_load_explicit(&s->open, memory_order_acquire);
-	if (tw_unlikely(!r || !tw_scl_is(s, handle, true) ||
-			!tw_scl_put(&s->pos, r, value, code))) {
-		tw_unlock_biased(&s->lock, in);
-		send_slow(handle, value, code, status);
-		return;
+	if (tw_likely(r && tw_scl_is(s, handle, true))) {
+		if (tw_unlikely(tw_scl_has_turn(s))) {
+			send_turned(s, in, handle, value, code, status);
+			return;
+		}
+		if (tw_likely(tw_scl_put(&s->pos, r, value, code))) {
+			sent(s, r, in, handle, status);
+			return;
+		}
 	}
-	must_wake = sleeps(s, &r->reader_sleeps);
 	tw_unlock_biased(&s->lock, in);
-	*status = MCAPI_SUCCESS;
-	if (tw_unlikely(must_wake))
-		wake(handle, true);
+	send_slow(handle, value, code, status);
 }
 
 void mcapi_sclchan_send_uint64(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint64_t dataword,
@@ -293,8 +318,8 @@ static tw_noinline void report(uint32_t handle)
 }
 
 /* Takes a scalar that is there; unlocks. */
-static inline uint64_t take(struct tw_scl *s, uint32_t handle, int code, unsigned wanted,
-			    mcapi_status_t *status)
+static inline uint64_t take(struct tw_scl *s, uint32_t handle, int code, bool turned,
+			    unsigned wanted, mcapi_status_t *status)
 {
 	bool must_wake = false, must_report = false;
 	uint64_t value = 0;
@@ -303,7 +328,9 @@ static inline uint64_t take(struct tw_scl *s, uint32_t handle, int code, unsigne
 	*status = MCAPI_ESCL_SIZE;
 	if (tw_likely(code == (int)wanted)) {
 		*status = MCAPI_SUCCESS;
-		if (tw_unlikely(tw_scl_take(&s->pos, s->ring, &value)))
+		if (turned)
+			value = tw_scl_take_turn(s, UINT32_MAX);
+		else if (tw_unlikely(tw_scl_take(&s->pos, s->ring, &value)))
 			must_wake = sleeps(s, &s->ring->writer_sleeps);
 		must_report = tw_unlikely(s->by_message) && ++s->taken >= REPORT;
 	}
@@ -320,7 +347,7 @@ static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned wanted, mcapi_st
 	struct tw_scl *s;
 
 	for (;;) {
-		bool ended;
+		bool ended, turned;
 		int code, timeout;
 
 		s = tw_scl_enter(handle, false);
@@ -329,9 +356,9 @@ static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned wanted, mcapi_st
 			return 0;
 		/* In this order: what was sent before the end is received. */
 		ended = tw_scl_state_of(s) == TW_SCL_ENDED;
-		code = tw_scl_look(&s->pos, s->ring);
+		code = tw_scl_next_code(s, s->ring, true, &turned);
 		if (code >= 0)
-			return take(s, handle, code, wanted, status);
+			return take(s, handle, code, turned, wanted, status);
 		timeout = s->timeout;
 		tw_unlock(&s->lock);
 		if (ended)
@@ -350,6 +377,40 @@ static tw_noinline uint64_t wake_writer(uint32_t handle, uint64_t value)
 	return value;
 }
 
+/* It was taken out of the ring or the turn: unlocks. */
+static inline uint64_t received(struct tw_scl *s, uintptr_t in, uint32_t handle, bool must_wake,
+				uint64_t value, mcapi_status_t *status)
+{
+	tw_unlock_biased(&s->lock, in);
+	*status = MCAPI_SUCCESS;
+	return tw_unlikely(must_wake) ? wake_writer(handle, value) : value;
+}
+
+/* Nothing is there yet, but mostly about to come; or maybe in the turn. */
+static tw_noinline uint64_t recv_soon(struct tw_scl *s, uintptr_t in, uint32_t handle,
+				      unsigned wanted, mcapi_status_t *status)
+{
+	bool turned, must_wake = false;
+	uint64_t value;
+	unsigned i = 0;
+	int code;
+
+	do
+		code = tw_scl_next_code(s, s->ring, i >= s->patience, &turned);
+	while (code < 0 && ++i < FIRST_LOOKS);
+	/* What comes by message is counted. */
+	if (tw_unlikely(code != (int)wanted || s->by_message)) {
+		tw_unlock_biased(&s->lock, in);
+		return recv_slow(handle, wanted, status);
+	}
+	if (turned)
+		value = tw_scl_take_turn(s, i);
+	else
+		must_wake = tw_scl_take(&s->pos, s->ring, &value) &&
+			    sleeps(s, &s->ring->writer_sleeps);
+	return received(s, in, handle, must_wake, value, status);
+}
+
 /* The usual case, as in send(). */
 static uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
 {
@@ -358,26 +419,21 @@ static uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
 	bool must_wake;
 	uint64_t value;
 	uintptr_t in;
-	int code = -1;
 
 	if (tw_unlikely(!status))
 		return 0;
 	if (tw_unlikely(!s || !(in = tw_lock_biased(&s->lock))))
 		return recv_slow(handle, wanted, status);
 	r = atomic_load_explicit(&s->open, memory_order_acquire);
-	/* Mostly it is about to come. */
-	if (tw_likely(r && tw_scl_is(s, handle, false)))
-		for (unsigned i = 0; code < 0 && i < FIRST_LOOKS; i++)
-			code = tw_scl_look(&s->pos, r);
-	/* What comes by message is counted. */
-	if (tw_unlikely(code != (int)wanted || s->by_message)) {
+	if (tw_unlikely(!r || !tw_scl_is(s, handle, false))) {
 		tw_unlock_biased(&s->lock, in);
 		return recv_slow(handle, wanted, status);
 	}
+	if (tw_unlikely(tw_scl_look(&s->pos, r) != (int)wanted || s->by_message ||
+			tw_scl_in_turn(s)))
+		return recv_soon(s, in, handle, wanted, status);
 	must_wake = tw_scl_take(&s->pos, r, &value) && sleeps(s, &r->writer_sleeps);
-	tw_unlock_biased(&s->lock, in);
-	*status = MCAPI_SUCCESS;
-	return tw_unlikely(must_wake) ? wake_writer(handle, value) : value;
+	return received(s, in, handle, must_wake, value, status);
 }
 
 mcapi_uint64_t mcapi_sclchan_recv_uint64(mcapi_sclchan_recv_hndl_t receive_handle,
@@ -408,6 +464,7 @@ mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
 				     mcapi_status_t *mcapi_status)
 {
 	mcapi_uint_t count = 0;
+	const struct tw_scl_turn *turn;
 	struct tw_node *n;
 	struct tw_scl *s;
 	struct tw_ep *ep;
@@ -426,7 +483,9 @@ mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
 		return MCAPI_NULL;
 	if (tw_scl_state_of(s) != TW_SCL_ENDED)
 		*mcapi_status = MCAPI_SUCCESS;
-	count = tw_scl_count(s->pos, s->ring);
+	turn = atomic_load_explicit(&s->turn, memory_order_acquire);
+	count = turn && tw_turn_full(turn);
+	count += tw_scl_count(s->pos, s->ring);
 	if (count)
 		*mcapi_status = MCAPI_SUCCESS;
 	tw_unlock(&s->lock);

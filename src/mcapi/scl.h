@@ -5,6 +5,7 @@
 
 #include "mcapi/node.h"
 #include "mcapi/ring.h"
+#include "mcapi/turn.h"
 
 #define TW_SCL_CHUNK 64 /* ends are made by so many */
 #define TW_SCL_CHUNKS 1024
@@ -16,12 +17,15 @@ struct tw_scl {
 	_Atomic(uint32_t) state;
 	bool sender, fence;
 	bool by_message; /* the ring is not shared */
+	bool shared;	 /* it is, and the other end knows */
 	struct tw_node *node;
 	struct tw_scl_ring *ring;
 	/* The ring while scalars go through it and nothing else is to be done. */
 	_Atomic(struct tw_scl_ring *) open;
-	struct tw_scl_pos pos;	/* under the end's lock */
-	struct tw_scl_pos feed; /* where the node puts what comes by message */
+	_Atomic(struct tw_scl_turn *) turn; /* with an opposite channel, or NULL */
+	struct tw_scl_pos pos;		    /* under the end's lock */
+	unsigned patience, hits;	    /* of the receiver with the turn */
+	struct tw_scl_pos feed;		    /* where the node puts what comes by message */
 	struct tw_lock lock tw_aligned_line;
 	uint32_t gen, number, endpoint;
 	uint32_t taken; /* by message, not reported */
@@ -73,6 +77,50 @@ static inline struct tw_scl *tw_scl_enter(uint32_t handle, bool sender)
 		return s;
 	tw_unlock(&s->lock);
 	return NULL;
+}
+
+/* The turn is there and the sender's, or the other node's. */
+static inline bool tw_scl_has_turn(const struct tw_scl *s)
+{
+	const struct tw_scl_turn *t = atomic_load_explicit(&s->turn, memory_order_acquire);
+
+	return t && tw_turn_ours(t);
+}
+
+static inline bool tw_scl_in_turn(const struct tw_scl *s)
+{
+	const struct tw_scl_turn *t = atomic_load_explicit(&s->turn, memory_order_acquire);
+
+	return t && !tw_turn_ours(t);
+}
+
+/*
+ * The size code of the next scalar, or -1; turned: it is in the turn. The turn is looked
+ * for after the ring: who finds there what was sent behind it learns of it, too.
+ */
+static inline int tw_scl_next_code(const struct tw_scl *s, const struct tw_scl_ring *r,
+				   bool look_at_turn, bool *turned)
+{
+	int code = tw_scl_look(&s->pos, r), in_turn = -1;
+
+	if ((code >= 0 || look_at_turn) && tw_scl_in_turn(s))
+		in_turn = tw_turn_look(s->turn, &s->pos);
+	*turned = in_turn >= 0;
+	return *turned ? in_turn : code;
+}
+
+/*
+ * Takes it out of the turn, which it was seen in after so many looks. To look there
+ * takes the line from the other node, which is about to write it: how long to look at
+ * the ring only follows from how many looks it took.
+ */
+static inline uint64_t tw_scl_take_turn(struct tw_scl *s, unsigned looks)
+{
+	if (looks > s->patience)
+		s->patience += s->patience < TW_TURN_PATIENCE;
+	else if ((++s->hits & 3) == 0)
+		s->patience -= s->patience > 0;
+	return tw_turn_take(s->turn);
 }
 
 static inline enum tw_scl_state tw_scl_state_of(const struct tw_scl *s)

@@ -114,7 +114,8 @@ uint32_t tw_scl_open(struct tw_node *n, struct tw_endp *e, bool sender)
 	handle = s->gen << 16 | s->number;
 	s->sender = sender;
 	s->fence = !tw_barrier_global();
-	s->by_message = false;
+	s->by_message = s->shared = false;
+	s->patience = s->hits = 0;
 	s->node = n;
 	s->endpoint = e->handle;
 	s->taken = 0;
@@ -125,6 +126,7 @@ uint32_t tw_scl_open(struct tw_node *n, struct tw_endp *e, bool sender)
 	tw_scl_pos_init(&s->feed);
 	atomic_store_explicit(&s->state, TW_SCL_OPENING, memory_order_relaxed);
 	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
+	atomic_store_explicit(&s->turn, NULL, memory_order_relaxed);
 	if (!sender && !make_ring(s)) {
 		give_end(s);
 		return 0;
@@ -144,6 +146,112 @@ void tw_scl_describe(struct tw_endp *e, struct tw_say *say)
 	say->pid = (uint32_t)getpid();
 	say->fd = (uint32_t)s->fd;
 	say->cookie = s->ring->cookie;
+}
+
+/* Two opposite channels -------------------------------------------------------------- */
+
+/*
+ * The turn is in the ring of the channel to the node with the lower number. That node
+ * finds the pair and says so; the other one has the turn first, so that nothing is in
+ * it before both know. It is mapped once more, as either channel may be closed first.
+ */
+static struct tw_scl_turn *map_turn(struct tw_scl_ring *r, bool second)
+{
+	struct tw_scl_turn *t = malloc(sizeof(*t));
+	struct tw_scl_ring *again;
+
+	if (!t)
+		return NULL;
+	again = mremap(r, 0, TW_PAGE, MREMAP_MAYMOVE);
+	if (again == MAP_FAILED) {
+		free(t);
+		return NULL;
+	}
+	t->slot = &again->turn;
+	t->us = second ? TW_TURN_SECOND : TW_TURN_FIRST;
+	t->them = t->us ^ TW_TURN_SIDES;
+	t->refs = 2;
+	atomic_init(&t->ours, second);
+	return t;
+}
+
+static void free_turn(struct tw_scl_turn *t)
+{
+	munmap((char *)t->slot - offsetof(struct tw_scl_ring, turn), TW_PAGE);
+	free(t);
+}
+
+static bool may_pair(const struct tw_endp *e, bool sender, uint32_t node)
+{
+	const struct tw_chan *c = &e->chan;
+	struct tw_scl *s = c->open == TW_CH_OPEN ? c->scl : NULL;
+
+	return s && s->sender == sender && s->shared && !c->peer_closed &&
+	       tw_node_of(c->other) == node &&
+	       !atomic_load_explicit(&s->turn, memory_order_relaxed);
+}
+
+struct match {
+	const struct tw_endp *one;
+	struct tw_endp *best;
+};
+
+static uint32_t distance(const struct tw_endp *a, const struct tw_endp *b)
+{
+	return a->handle > b->handle ? a->handle - b->handle : b->handle - a->handle;
+}
+
+static void consider(struct tw_node *n, struct tw_endp *e, void *arg)
+{
+	struct match *m = arg;
+
+	(void)n;
+	if (may_pair(e, !m->one->chan.sender, tw_node_of(m->one->chan.other)) &&
+	    (!m->best || distance(e, m->one) < distance(m->best, m->one)))
+		m->best = e;
+}
+
+/* Gives a channel that has got its ring the turn with one that goes the other way. */
+static void pair(struct tw_node *n, struct tw_endp *e)
+{
+	struct match m = {.one = e};
+	uint32_t node = tw_node_of(e->chan.other);
+	struct tw_endp *out, *in;
+	struct tw_scl_turn *t;
+
+	if (n->number >= node || !may_pair(e, e->chan.sender, node))
+		return;
+	/* Those that a program uses together have ports that are near, as a rule. */
+	tw_endp_each(n, consider, &m);
+	if (!m.best)
+		return;
+	out = e->chan.sender ? e : m.best;
+	in = e->chan.sender ? m.best : e;
+	t = map_turn(in->chan.scl->ring, false);
+	if (!t)
+		return;
+	atomic_store_explicit(&in->chan.scl->turn, t, memory_order_release);
+	atomic_store_explicit(&out->chan.scl->turn, t, memory_order_release);
+	tw_chan_say(n, out, TW_SAY_PAIRED, in->chan.other << 16 | (in->handle & 0xffff));
+}
+
+/* Node and channel back, by its ports at its sender and at its receiver. */
+static void paired(struct tw_node *n, struct tw_endp *in, uint32_t ports)
+{
+	uint32_t node = tw_node_of(in->chan.other);
+	struct tw_endp *out = tw_endp_find(n, n->number << 16 | ports >> 16);
+	struct tw_scl_turn *t;
+
+	if (node >= n->number || in->chan.scl->sender || in->chan.open != TW_CH_OPEN || !out ||
+	    !may_pair(out, true, node) || (out->chan.other & 0xffff) != (ports & 0xffff) ||
+	    atomic_load_explicit(&in->chan.scl->turn, memory_order_relaxed))
+		return;
+	t = map_turn(out->chan.scl->ring, true);
+	if (!t)
+		return;
+	/* In this order: our receiver knows before anything can be in the turn. */
+	atomic_store_explicit(&in->chan.scl->turn, t, memory_order_release);
+	atomic_store_explicit(&out->chan.scl->turn, t, memory_order_release);
 }
 
 static struct tw_scl_ring *map_ring(const struct tw_say *say)
@@ -178,6 +286,7 @@ void tw_scl_ready(struct tw_node *n, struct tw_endp *e)
 	if (s->sender) {
 		s->ring = map_ring(other);
 		s->by_message = !s->ring;
+		s->shared = s->ring != NULL;
 		if (s->ring)
 			tw_chan_say(n, e, TW_SAY_MAPPED, 0);
 		else
@@ -186,6 +295,7 @@ void tw_scl_ready(struct tw_node *n, struct tw_endp *e)
 	if (!s->by_message)
 		atomic_store_explicit(&s->open, s->ring, memory_order_release);
 	atomic_store_explicit(&s->state, TW_SCL_READY, memory_order_release);
+	pair(n, e);
 }
 
 static void end(struct tw_scl *s)
@@ -203,6 +313,7 @@ void tw_scl_peer_closed(struct tw_endp *e)
 void tw_scl_close(struct tw_endp *e)
 {
 	struct tw_scl *s = e->chan.scl;
+	struct tw_scl_turn *t;
 
 	e->chan.scl = NULL;
 	tw_lock(&s->lock);
@@ -213,6 +324,9 @@ void tw_scl_close(struct tw_endp *e)
 	s->ring = NULL;
 	if (s->fd >= 0)
 		tw_fd_close(s->fd);
+	t = atomic_exchange(&s->turn, NULL);
+	if (t && --t->refs == 0)
+		free_turn(t);
 	tw_unlock(&s->lock);
 	give_end(s);
 }
@@ -221,11 +335,14 @@ void tw_scl_hear(struct tw_node *n, struct tw_endp *e, const struct tw_say *say)
 {
 	struct tw_scl *s = e->chan.scl;
 
-	(void)n;
 	/* A wake-up has done its work by coming. */
 	if (say->what == TW_SAY_MAPPED && s->fd >= 0) {
 		tw_fd_close(s->fd);
 		s->fd = -1;
+		s->shared = true;
+		pair(n, e);
+	} else if (say->what == TW_SAY_PAIRED) {
+		paired(n, e, say->value);
 	}
 }
 

@@ -37,6 +37,7 @@ enum tw_saying {
 	TW_SAY_TAKEN,	 /* `value' packets or scalars were received */
 	TW_SAY_HUNGRY,	 /* I have more and no credit */
 	TW_SAY_MAPPED,	 /* your ring is mapped */
+	TW_SAY_PAIRED,	 /* this channel has the turn with the one back; you have it first */
 	TW_SAY_WAKE	 /* the ring has changed and you sleep */
 };
 
