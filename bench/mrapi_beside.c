@@ -57,19 +57,29 @@ static void finish(mx_request_t *r, uint32_t size)
 		bench_fail("an MX message: %s", mx_strstatus(status.code));
 }
 
-void beside_move(const struct mx_name *peer, bool send, char *buf, uint32_t size, uint64_t n)
+void beside_move(const struct mx_name *peer, bool send, bool stream, char *buf, uint32_t size,
+		 uint64_t n)
 {
+	uint64_t window = stream ? BUFFERS : WINDOW;
 	mx_request_t r[WINDOW];
 
 	if (!connected)
 		check("mx_connect",
 		      mx_connect(endpoint, peer->nic, peer->id, FILTER, CONNECT_MS, &peer_addr));
 	connected = true;
-	for (uint64_t i = 0; i < n + WINDOW; i++) {
-		if (i >= WINDOW && i - WINDOW < n)
-			finish(&r[i % WINDOW], size);
-		if (i < n)
-			post(send, buf, size, &r[i % WINDOW]);
+	for (uint64_t i = 0; i < n + window; i++) {
+		char *at = stream ? buf + (size_t)(i % BUFFERS) * size : buf;
+
+		if (i >= window && i - window < n) {
+			finish(&r[i % window], size);
+			if (stream && !send)
+				work_look(at, size);
+		}
+		if (i < n) {
+			if (stream && send)
+				work_make(at, size, i);
+			post(send, at, size, &r[i % window]);
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ struct options opt = {true, true, false, 8, 4u << 20, 256, 5, 0.02, TABLE_PLAIN}
 static uint64_t calibrate(const struct figure *f, enum way way)
 {
 	for (uint64_t n = 1;; n *= 4) {
-		double took = f->run[way](f, n), again = f->run[way](f, n);
+		double took = work(f, way, n), again = work(f, way, n);
 
 		took = fmin(took, again);
 		if (isnan(took))
@@ -69,7 +69,7 @@ static void measure(struct figure *f)
 			continue;
 		if (!f->n[way])
 			f->n[way] = calibrate(f, (enum way)way);
-		time[way] = f->run[way](f, f->n[way]) / (double)f->n[way];
+		time[way] = work(f, (enum way)way, f->n[way]) / (double)f->n[way];
 		bench_add(&f->time[way], time[way] * 1e6);
 		bench_add(&f->ratio[way], time[MRAPI] / time[way]);
 	}
@@ -77,24 +77,30 @@ static void measure(struct figure *f)
 
 static unsigned plan_rmem(struct figure *f, unsigned n, uint32_t stride)
 {
-	static const char *const names[2][2] = {{"read shared", "write shared"},
-						{"read private", "write private"}};
-	mrapi_rmem_hndl_t h[2];
+	static const struct {
+		const char *what;
+		bool shared, write, stream;
+	} kinds[] = {{"read shared", true, false, false},   {"write shared", true, true, false},
+		     {"stream shared", true, false, true},  {"read private", false, false, false},
+		     {"write private", false, true, false}, {"stream private", false, false, true}};
+	mrapi_rmem_hndl_t private, shared;
 
-	OK(h[0] = mrapi_rmem_get(2, MRAPI_RMEM_DEFAULT, &st));
-	OK(h[1] = mrapi_rmem_get(1, MRAPI_RMEM_DEFAULT, &st));
-	for (int private = 0; private < 2; private ++)
-		for (int write = 0; write < 2; write++)
-			for (uint64_t size = stride ? (opt.min > PIECE ? opt.min : PIECE) : opt.min;
-			     size <= opt.max && n < MAX_ROWS; size *= stride ? 16 : 8)
-				f[n++] = (struct figure){.run = {work_rmem,
-								 private ? work_vm : work_copy,
-								 stride ? NULL : work_mx},
-							 .what = names[private][write],
-							 .size = (uint32_t)size,
-							 .stride = stride,
-							 .rmem = h[private],
-							 .write = write};
+	OK(private = mrapi_rmem_get(1, MRAPI_RMEM_DEFAULT, &st));
+	OK(shared = mrapi_rmem_get(2, MRAPI_RMEM_DEFAULT, &st));
+	for (unsigned k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+		for (uint64_t size = stride && opt.min < PIECE ? PIECE : opt.min;
+		     size <= opt.max && n < MAX_ROWS && !(stride && kinds[k].stream);
+		     size *= stride ? 16 : 8)
+			f[n++] = (struct figure){.run = {work_rmem,
+							 kinds[k].shared ? work_copy : work_vm,
+							 stride ? NULL : work_mx},
+						 .what = kinds[k].what,
+						 .size = (uint32_t)size,
+						 .stride = stride,
+						 .rmem = kinds[k].shared ? shared : private,
+						 .shared = kinds[k].shared,
+						 .write = kinds[k].write,
+						 .stream = kinds[k].stream};
 	return n;
 }
 

@@ -12,7 +12,8 @@
 #include "series.h"
 #include "table.h"
 
-#define PIECE 64u /* bytes of a strided access */
+#define PIECE 64u  /* bytes of a strided access */
+#define BUFFERS 2u /* of a stream, each filled while the other is read */
 #define MAX_SIZE (256u << 20)
 
 struct options {
@@ -31,7 +32,7 @@ struct figure {
 	const char *what;
 	uint32_t size, stride;
 	mrapi_rmem_hndl_t rmem;
-	bool write;
+	bool shared, write, stream;
 	uint64_t n[WAYS];
 	struct bench_series time[WAYS], ratio[WAYS]; /* ratio: of MRAPI to that */
 };
@@ -46,6 +47,10 @@ double work_copy(const struct figure *f, uint64_t n);
 double work_vm(const struct figure *f, uint64_t n);
 /* MX messages of that size, several on the way. */
 double work_mx(const struct figure *f, uint64_t n);
+/* In that way; a stream's bytes are new each time, and looked at where they arrive. */
+double work(const struct figure *f, enum way way, uint64_t n);
+void work_make(char *buf, uint32_t size, uint64_t i);
+void work_look(const char *buf, uint32_t size);
 
 /* Forks the other process, which follows until work_end(); each bound to a core. */
 void work_start(void);
@@ -57,8 +62,9 @@ struct mx_name {
 	uint32_t id;
 };
 struct mx_name beside_open(void);
-/* Sends or receives n messages. */
-void beside_move(const struct mx_name *peer, bool send, char *buf, uint32_t size, uint64_t n);
+/* Sends or receives n messages; a stream's in turns from or to BUFFERS places. */
+void beside_move(const struct mx_name *peer, bool send, bool stream, char *buf, uint32_t size,
+		 uint64_t n);
 void beside_close(void);
 
 #define OK(call)                                                                                   \

@@ -20,25 +20,29 @@
 
 #define PIECES 1024u /* of one system call */
 #define BATCH 16     /* turns between two looks whether to stop */
+#define LOOKS 10000  /* before the core is offered to others */
 #define LINE 64
 
 /* What the two processes share beside MRAPI. */
 struct common {
 	_Atomic(uint32_t) ready, order, go, stop, done;
 	uint32_t size; /* of an order: these */
-	bool write;
+	bool shared, write, stream;
 	uint64_t n; /* and its answer */
 	struct mx_name leader, follower;
 	void *memory;
 	pid_t owner;
 	pthread_mutex_t mutex __attribute__((aligned(LINE)));
+	_Atomic(uint64_t) made __attribute__((aligned(LINE))); /* of a stream, by its owner */
+	_Atomic(uint64_t) taken __attribute__((aligned(LINE)));
 };
 static struct common *common;
-enum { ORDER_END = 1, ORDER_LOCK, ORDER_LOCK_BARE, ORDER_MX };
+enum { ORDER_END = 1, ORDER_LOCK, ORDER_LOCK_BARE, ORDER_MX, ORDER_STREAM };
 
 static pid_t other;
 static mrapi_mutex_hndl_t mutex;
 static char *local, *shared; /* shared: as mapped here */
+static uint32_t at;	     /* accesses begin here in both; only a stream's elsewhere than 0 */
 
 static void begin(uint32_t order)
 {
@@ -127,10 +131,11 @@ double work_rmem(const struct figure *f, uint64_t n)
 
 	for (uint64_t i = 0; i < n && st == MRAPI_SUCCESS; i++) {
 		if (f->write)
-			mrapi_rmem_write(f->rmem, 0, local, 0, bytes, count, f->stride, PIECE, &st);
+			mrapi_rmem_write(f->rmem, at, local, at, bytes, count, f->stride, PIECE,
+					 &st);
 		else
-			mrapi_rmem_read(f->rmem, 0, local, MAX_SIZE, 0, bytes, count, f->stride,
-					PIECE, &st);
+			mrapi_rmem_read(f->rmem, at, local, BUFFERS * MAX_SIZE, at, bytes, count,
+					f->stride, PIECE, &st);
 	}
 	if (st != MRAPI_SUCCESS)
 		bench_fail("remote memory: status %d", (int)st);
@@ -142,12 +147,13 @@ double work_copy(const struct figure *f, uint64_t n)
 	double start = bench_now();
 
 	for (uint64_t i = 0; i < n; i++) {
-		char *from = f->write ? local : shared, *to = f->write ? shared : local;
+		char *from = (f->write ? local : shared) + at,
+		     *to = (f->write ? shared : local) + at;
 
 		if (!f->stride)
 			memcpy(to, from, f->size);
-		for (uint32_t at = 0; f->stride && at < f->size / PIECE; at++)
-			memcpy(to + (size_t)at * PIECE, from + (size_t)at * f->stride, PIECE);
+		for (uint32_t k = 0; f->stride && k < f->size / PIECE; k++)
+			memcpy(to + (size_t)k * PIECE, from + (size_t)k * f->stride, PIECE);
 		__asm__ volatile("" ::: "memory");
 	}
 	return bench_now() - start;
@@ -167,10 +173,10 @@ double work_vm(const struct figure *f, uint64_t n)
 			uint32_t k = 0;
 
 			for (; k < PIECES && done + k < pieces; k++)
-				from[k] = (struct iovec){(char *)common->memory +
+				from[k] = (struct iovec){(char *)common->memory + at +
 								 (size_t)(done + k) * f->stride,
 							 f->stride ? PIECE : f->size};
-			to = (struct iovec){local + (size_t)done * PIECE,
+			to = (struct iovec){local + at + (size_t)done * PIECE,
 					    (size_t)k * (f->stride ? PIECE : f->size)};
 			if ((f->write ? process_vm_writev(common->owner, &to, 1, from, k, 0)
 				      : process_vm_readv(common->owner, &to, 1, from, k, 0)) < 0)
@@ -187,12 +193,75 @@ double work_mx(const struct figure *f, uint64_t n)
 
 	common->size = f->size;
 	common->write = f->write;
+	common->stream = f->stream;
 	common->n = n;
 	begin(ORDER_MX);
 	start = bench_now();
-	beside_move(&common->follower, f->write, local, f->size, n);
+	beside_move(&common->follower, f->write, f->stream, local, f->size, n);
 	await_done();
 	return bench_now() - start;
+}
+
+/* ------------------------------------------------------------------ streams */
+
+void work_make(char *buf, uint32_t size, uint64_t i)
+{
+	memset(buf, (int)i, size);
+}
+
+void work_look(const char *buf, uint32_t size)
+{
+	for (uint32_t k = 0; k < size; k += LINE)
+		(void)*(const volatile char *)&buf[k];
+}
+
+static void await(_Atomic(uint64_t) *count, uint64_t least)
+{
+	for (unsigned looks = 1; atomic_load_explicit(count, memory_order_acquire) < least; looks++)
+		if (looks % LOOKS == 0)
+			sched_yield();
+}
+
+/* The owner fills its buffers in turns, as soon as they have been read. */
+static void make_all(void)
+{
+	char *mine = common->shared ? shared : common->memory;
+
+	for (uint64_t i = 0; i < common->n; i++) {
+		if (i >= BUFFERS)
+			await(&common->taken, i - BUFFERS + 1);
+		work_make(mine + (size_t)(i % BUFFERS) * common->size, common->size, i);
+		atomic_store_explicit(&common->made, i + 1, memory_order_release);
+	}
+}
+
+static double take_all(const struct figure *f, enum way way, uint64_t n)
+{
+	bool refused = false;
+	double start;
+
+	common->size = f->size;
+	common->shared = f->shared;
+	common->n = n;
+	atomic_store(&common->made, 0);
+	atomic_store(&common->taken, 0);
+	begin(ORDER_STREAM);
+	start = bench_now();
+	for (uint64_t i = 0; i < n; i++) {
+		await(&common->made, i + 1);
+		at = (uint32_t)(i % BUFFERS) * f->size;
+		refused |= isnan(f->run[way](f, 1));
+		atomic_store_explicit(&common->taken, i + 1, memory_order_release);
+		work_look(local + at, f->size);
+	}
+	at = 0;
+	await_done();
+	return refused ? NAN : bench_now() - start;
+}
+
+double work(const struct figure *f, enum way way, uint64_t n)
+{
+	return f->stream && way != MX ? take_all(f, way, n) : f->run[way](f, n);
 }
 
 /* -------------------------------------------------------------- the follower */
@@ -204,8 +273,12 @@ static void obey(uint32_t order)
 	uint64_t n = 0;
 
 	if (order == ORDER_MX) {
-		beside_move(&common->leader, !common->write, common->memory, common->size,
-			    common->n);
+		beside_move(&common->leader, !common->write, common->stream, common->memory,
+			    common->size, common->n);
+		return;
+	}
+	if (order == ORDER_STREAM) {
+		make_all();
 		return;
 	}
 	while (!atomic_load(&common->stop)) {
@@ -215,10 +288,13 @@ static void obey(uint32_t order)
 	common->n = n;
 }
 
-/* Bytes that the strided accesses of --max span. */
+/* Bytes that the strided accesses of --max span, or the buffers of a stream. */
 static size_t room(void)
 {
-	return (size_t)opt.max + (size_t)opt.max / PIECE * opt.stride;
+	size_t strided = (size_t)opt.max + (size_t)opt.max / PIECE * opt.stride;
+	size_t stream = (size_t)opt.max * BUFFERS;
+
+	return strided > stream ? strided : stream;
 }
 
 static void follow(void)
@@ -226,7 +302,6 @@ static void follow(void)
 	uint32_t order;
 	mrapi_info_t info;
 	mrapi_shmem_hndl_t h;
-	char *mine;
 
 	bench_role = " (follower)";
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -237,10 +312,10 @@ static void follow(void)
 		bench_fail("no memory");
 	memset(common->memory, 1, room());
 	OK(h = mrapi_shmem_create(1, (mrapi_uint_t)room(), NULL, 0, NULL, &st));
-	OK(mine = mrapi_shmem_attach(h, &st));
+	OK(shared = mrapi_shmem_attach(h, &st));
 	OK(mrapi_rmem_create(1, common->memory, MRAPI_RMEM_DEFAULT, NULL, (mrapi_uint_t)room(),
 			     &st));
-	OK(mrapi_rmem_create(2, mine, MRAPI_RMEM_DEFAULT, NULL, (mrapi_uint_t)room(), &st));
+	OK(mrapi_rmem_create(2, shared, MRAPI_RMEM_DEFAULT, NULL, (mrapi_uint_t)room(), &st));
 	if (opt.rmem)
 		common->follower = beside_open();
 	common->owner = getpid();
@@ -295,10 +370,10 @@ static void meet(void)
 		OK(h = mrapi_rmem_get(id, MRAPI_RMEM_DEFAULT, &st));
 		OK(mrapi_rmem_attach(h, &st));
 	}
-	local = malloc((size_t)opt.max + PIECE);
+	local = malloc((size_t)opt.max * BUFFERS + PIECE);
 	if (!local)
 		bench_fail("no memory");
-	memset(local, 1, (size_t)opt.max + PIECE);
+	memset(local, 1, (size_t)opt.max * BUFFERS + PIECE);
 	if (opt.rmem)
 		common->leader = beside_open();
 }

@@ -7,7 +7,7 @@
 
 #include "base/compiler.h"
 
-#define TW_COPY_INLINE 48
+#define TW_COPY_INLINE 64
 
 static inline void tw_copy(void *to, const void *from, size_t n)
 {
@@ -18,8 +18,11 @@ static inline void tw_copy(void *to, const void *from, size_t n)
 		memcpy(d, s, n);
 	} else if (n >= 16) {
 		memcpy(d, s, 16);
-		if (n > 32)
+		if (n > 32) {
 			memcpy(d + 16, s + 16, 16);
+			if (n > 48)
+				memcpy(d + 32, s + 32, 16);
+		}
 		memcpy(d + n - 16, s + n - 16, 16);
 	} else if (n >= 8) {
 		uint64_t a, b;

@@ -118,7 +118,9 @@ struct tw_mr_obj *tw_mr_slot(enum tw_mr_kind kind, uint32_t slot);
 mrapi_status_t tw_mr_stale(enum tw_mr_kind kind, uint32_t handle);
 bool tw_mr_id_taken(enum tw_mr_kind kind, uint32_t id);
 
-/* What the interface's functions of all kinds do alike. */
+/* What the interface's functions of all kinds do alike. The limit is not for mutexes. */
+mrapi_status_t tw_mr_lock_create(enum tw_mr_kind kind, uint32_t id, const void *attributes,
+				 uint32_t limit, uint32_t *handle);
 mrapi_status_t tw_mr_obj_get(enum tw_mr_kind kind, uint32_t id, uint32_t *handle);
 mrapi_status_t tw_mr_obj_find(enum tw_mr_kind kind, uint32_t handle, struct tw_mr_obj **out);
 mrapi_status_t tw_mr_obj_attr(enum tw_mr_kind kind, uint32_t handle, mrapi_uint_t num, void *value,
@@ -164,6 +166,8 @@ void tw_mr_wait_abort(uint32_t me);
 void tw_mr_wait_forked(void);
 
 /* ---- mr_init.c */
+/* Whether a node of this process is in the set. */
+bool tw_mr_any_here(struct tw_mr_nodeset *s);
 /* Whether the numbers of a list are of nodes that live; under the admin lock. */
 bool tw_mr_node_lives(mrapi_node_t number);
 
@@ -186,10 +190,6 @@ void tw_mr_mutex_rouse(struct tw_mr_mutex *m);
 void tw_mr_counted_rouse(struct tw_mr_counted *c);
 
 /* ---- mr_counted.c, for semaphores and reader/writer locks */
-struct tw_mr_pause {
-	uint32_t epoch, seq;
-};
-
 /* Claims one of the places, or tells that all are taken. */
 bool tw_mr_counted_take(struct tw_mr_counted *c, uint32_t me);
 /* Gives one of the caller's places back; false when it has none. */
@@ -198,9 +198,6 @@ bool tw_mr_counted_held(struct tw_mr_counted *c, uint32_t me);
 bool tw_mr_counted_empty(struct tw_mr_counted *c);
 /* Something changed: wakes n sleepers, if there are any. */
 void tw_mr_counted_poke(struct tw_mr_counted *c, int n);
-/* Before sleeping: be counted, then look again, then sleep; after it, always, resume. */
-void tw_mr_counted_pause(struct tw_mr_counted *c, struct tw_mr_pause *p);
-void tw_mr_counted_resume(struct tw_mr_counted *c, const struct tw_mr_pause *p);
 /* Spins, then sleeps between attempts; what the last one or the end of the wait says. */
 mrapi_status_t tw_mr_counted_wait(struct tw_mr_counted *c, uint32_t me, mrapi_timeout_t timeout,
 				  mrapi_status_t (*attempt)(void *arg), void *arg);

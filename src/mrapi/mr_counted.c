@@ -84,18 +84,6 @@ void tw_mr_counted_poke(struct tw_mr_counted *c, int n)
 	tw_futex_wake(&c->seq, n);
 }
 
-void tw_mr_counted_pause(struct tw_mr_counted *c, struct tw_mr_pause *p)
-{
-	atomic_store_explicit(&c->obj.contended, 1, memory_order_relaxed);
-	p->epoch = tw_mr_count_up(&c->sleepers);
-	p->seq = atomic_load(&c->seq);
-}
-
-void tw_mr_counted_resume(struct tw_mr_counted *c, const struct tw_mr_pause *p)
-{
-	tw_mr_count_down(&c->sleepers, p->epoch);
-}
-
 void tw_mr_counted_drop(struct tw_mr_counted *c, uint32_t node)
 {
 	uint32_t writer = atomic_load(&c->writer);
@@ -130,16 +118,18 @@ mrapi_status_t tw_mr_counted_wait(struct tw_mr_counted *c, uint32_t me, mrapi_ti
 
 	tw_mr_wait_begin(&w, me, timeout);
 	while (status == MRAPI_TIMEOUT && why == MRAPI_SUCCESS) {
-		struct tw_mr_pause pause;
+		uint32_t epoch, seq;
 
 		status = attempt(arg);
 		if (status != MRAPI_TIMEOUT || tw_mr_spin(&w))
 			continue;
-		tw_mr_counted_pause(c, &pause);
+		atomic_store_explicit(&c->obj.contended, 1, memory_order_relaxed);
+		epoch = tw_mr_count_up(&c->sleepers);
+		seq = atomic_load(&c->seq);
 		status = attempt(arg);
 		if (status == MRAPI_TIMEOUT)
-			why = tw_mr_sleep(&w, &c->seq, pause.seq);
-		tw_mr_counted_resume(c, &pause);
+			why = tw_mr_sleep(&w, &c->seq, seq);
+		tw_mr_count_down(&c->sleepers, epoch);
 	}
 	tw_mr_wait_end(&w);
 	return status == MRAPI_TIMEOUT ? why : status;

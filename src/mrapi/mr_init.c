@@ -161,6 +161,14 @@ static struct tw_mr_node *find_node(mrapi_domain_t domain, mrapi_node_t number)
 	return NULL;
 }
 
+bool tw_mr_any_here(struct tw_mr_nodeset *s)
+{
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
+		if (tw_mr_nodeset_has(s, i) && tw_mr.seg->node[i].proc == tw_mr.proc)
+			return true;
+	return false;
+}
+
 bool tw_mr_node_lives(mrapi_node_t number)
 {
 	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)

@@ -240,25 +240,6 @@ static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t
 	tw_mr_tell(status, unlock(handle, key));
 }
 
-static mrapi_status_t create(mrapi_mutex_id_t id, const mrapi_mutex_attributes_t *attributes,
-			     mrapi_mutex_hndl_t *handle)
-{
-	struct tw_mr_obj *o;
-	mrapi_status_t status;
-	unsigned flags;
-
-	if (!tw_mr_me())
-		return MRAPI_ERR_NODE_NOTINIT;
-	if (!tw_mr_attr_flags(TW_MR_MUTEX, attributes, &flags))
-		return MRAPI_ERR_PARAMETER;
-	tw_mr_admin_lock();
-	status = tw_mr_table_claim(TW_MR_MUTEX, id, &o);
-	if (status == MRAPI_SUCCESS)
-		*handle = tw_mr_table_publish(TW_MR_MUTEX, o, flags);
-	tw_mr_admin_unlock();
-	return status;
-}
-
 /* Deleting takes the lock: nobody has it, and nobody gets it any more. */
 static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
 {
@@ -292,7 +273,7 @@ mrapi_mutex_hndl_t mrapi_mutex_create(mrapi_mutex_id_t mutex_id,
 {
 	mrapi_mutex_hndl_t handle = 0;
 
-	tw_mr_tell(status, create(mutex_id, attributes, &handle));
+	tw_mr_tell(status, tw_mr_lock_create(TW_MR_MUTEX, mutex_id, attributes, 0, &handle));
 	return handle;
 }
 

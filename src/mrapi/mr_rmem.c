@@ -79,14 +79,6 @@ static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mr_rmem **out)
 
 /* ------------------------------------------------------------------ clients */
 
-static bool attached_here(struct tw_mr_rmem *r)
-{
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
-		if (tw_mr_nodeset_has(&r->attached, i) && tw_mr.seg->node[i].proc == tw_mr.proc)
-			return true;
-	return false;
-}
-
 static void end_client(struct tw_mr_client *c)
 {
 	pthread_mutex_lock(&c->mutex);
@@ -107,7 +99,7 @@ void tw_mr_rmem_prune(void)
 	for (uint32_t i = 0; i < tw_countof(clients); i++)
 		if (clients[i] && clients[i]->handle &&
 		    (!tw_mr_is(&clients[i]->r->obj, clients[i]->handle) ||
-		     !attached_here(clients[i]->r)))
+		     !tw_mr_any_here(&clients[i]->r->attached)))
 			end_client(clients[i]);
 	pthread_mutex_unlock(&mutex);
 }
@@ -211,7 +203,7 @@ static mrapi_status_t detach(mrapi_rmem_hndl_t handle)
 	/* Whether or not the owner can still take it. */
 	tw_mr_client_flush(c, false);
 	tw_mr_nodeset_del(&c->r->attached, tw_mr_me() - 1);
-	if (!attached_here(c->r))
+	if (!tw_mr_any_here(&c->r->attached))
 		end_client(c);
 	return MRAPI_SUCCESS;
 }

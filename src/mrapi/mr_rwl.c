@@ -176,33 +176,16 @@ static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
 	return status;
 }
 
-static mrapi_status_t create(mrapi_rwl_id_t id, const mrapi_rwl_attributes_t *attributes,
-			     mrapi_uint_t limit, mrapi_rwl_hndl_t *handle)
-{
-	struct tw_mr_obj *o;
-	mrapi_status_t status;
-	unsigned flags;
-
-	if (!tw_mr_me())
-		return MRAPI_ERR_NODE_NOTINIT;
-	if (!tw_mr_attr_flags(TW_MR_RWL, attributes, &flags) || limit > MRAPI_MAX_SHARED_LOCKS)
-		return MRAPI_ERR_PARAMETER;
-	tw_mr_admin_lock();
-	status = tw_mr_table_claim(TW_MR_RWL, id, &o);
-	if (status == MRAPI_SUCCESS) {
-		rwl_of(o)->limit = limit;
-		*handle = tw_mr_table_publish(TW_MR_RWL, o, flags);
-	}
-	tw_mr_admin_unlock();
-	return status;
-}
-
 mrapi_rwl_hndl_t mrapi_rwl_create(mrapi_rwl_id_t rwl_id, const mrapi_rwl_attributes_t *attributes,
 				  mrapi_uint_t reader_lock_limit, mrapi_status_t *status)
 {
 	mrapi_rwl_hndl_t handle = 0;
+	mrapi_status_t result = MRAPI_ERR_PARAMETER;
 
-	tw_mr_tell(status, create(rwl_id, attributes, reader_lock_limit, &handle));
+	if (reader_lock_limit <= MRAPI_MAX_SHARED_LOCKS || !tw_mr_me())
+		result = tw_mr_lock_create(TW_MR_RWL, rwl_id, attributes, reader_lock_limit,
+					   &handle);
+	tw_mr_tell(status, result);
 	return handle;
 }
 

@@ -85,35 +85,16 @@ static mrapi_status_t end(struct tw_mr_obj *o, uint32_t me)
 	return status;
 }
 
-static mrapi_status_t create(mrapi_sem_id_t id, const mrapi_sem_attributes_t *attributes,
-			     mrapi_uint_t limit, mrapi_sem_hndl_t *handle)
-{
-	struct tw_mr_obj *o;
-	mrapi_status_t status;
-	unsigned flags;
-
-	if (!tw_mr_me())
-		return MRAPI_ERR_NODE_NOTINIT;
-	if (!tw_mr_attr_flags(TW_MR_SEM, attributes, &flags))
-		return MRAPI_ERR_PARAMETER;
-	if (limit > MRAPI_MAX_SEM_SHAREDLOCKS)
-		return MRAPI_ERR_SEM_LOCKLIMIT;
-	tw_mr_admin_lock();
-	status = tw_mr_table_claim(TW_MR_SEM, id, &o);
-	if (status == MRAPI_SUCCESS) {
-		sem_of(o)->limit = limit;
-		*handle = tw_mr_table_publish(TW_MR_SEM, o, flags);
-	}
-	tw_mr_admin_unlock();
-	return status;
-}
-
 mrapi_sem_hndl_t mrapi_sem_create(mrapi_sem_id_t sem_id, const mrapi_sem_attributes_t *attributes,
 				  mrapi_uint_t shared_lock_limit, mrapi_status_t *status)
 {
 	mrapi_sem_hndl_t handle = 0;
+	mrapi_status_t result = MRAPI_ERR_SEM_LOCKLIMIT;
 
-	tw_mr_tell(status, create(sem_id, attributes, shared_lock_limit, &handle));
+	if (shared_lock_limit <= MRAPI_MAX_SEM_SHAREDLOCKS || !tw_mr_me())
+		result = tw_mr_lock_create(TW_MR_SEM, sem_id, attributes, shared_lock_limit,
+					   &handle);
+	tw_mr_tell(status, result);
 	return handle;
 }
 

@@ -89,14 +89,6 @@ uint64_t tw_mr_arena_offset(const void *mem, uint64_t size)
 	return offset;
 }
 
-static bool attached_here(struct tw_mr_shmem *s)
-{
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
-		if (tw_mr_nodeset_has(&s->attached, i) && tw_mr.seg->node[i].proc == tw_mr.proc)
-			return true;
-	return false;
-}
-
 /* Ends the mappings that no node of this process needs. */
 void tw_mr_shmem_prune(void)
 {
@@ -107,7 +99,7 @@ void tw_mr_shmem_prune(void)
 		struct mapping *m = tw_container(pos, struct mapping, link);
 		struct tw_mr_shmem *s = &tw_mr.seg->shmem[m->handle & TW_MR_SLOT_MASK];
 
-		if (!tw_mr_is(&s->obj, m->handle) || !attached_here(s))
+		if (!tw_mr_is(&s->obj, m->handle) || !tw_mr_any_here(&s->attached))
 			end_mapping(m);
 	}
 	pthread_mutex_unlock(&mutex);
@@ -381,7 +373,7 @@ static mrapi_status_t detach(mrapi_shmem_hndl_t shmem)
 		return MRAPI_ERR_SHM_NOTATTACHED;
 	tw_mr_nodeset_del(&s->attached, me - 1);
 	m = find_mapping(shmem);
-	if (m && !attached_here(s))
+	if (m && !tw_mr_any_here(&s->attached))
 		end_mapping(m);
 	return MRAPI_SUCCESS;
 }

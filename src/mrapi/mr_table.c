@@ -274,6 +274,28 @@ void tw_mr_table_repair(enum tw_mr_kind kind)
 	}
 }
 
+mrapi_status_t tw_mr_lock_create(enum tw_mr_kind kind, uint32_t id, const void *attributes,
+				 uint32_t limit, uint32_t *handle)
+{
+	struct tw_mr_obj *o;
+	mrapi_status_t status;
+	unsigned flags;
+
+	if (!tw_mr_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (!tw_mr_attr_flags(kind, attributes, &flags))
+		return MRAPI_ERR_PARAMETER;
+	tw_mr_admin_lock();
+	status = tw_mr_table_claim(kind, id, &o);
+	if (status == MRAPI_SUCCESS) {
+		if (kind != TW_MR_MUTEX)
+			tw_container(o, struct tw_mr_counted, obj)->limit = limit;
+		*handle = tw_mr_table_publish(kind, o, flags);
+	}
+	tw_mr_admin_unlock();
+	return status;
+}
+
 mrapi_status_t tw_mr_obj_get(enum tw_mr_kind kind, uint32_t id, uint32_t *handle)
 {
 	struct tw_mr_obj *o;

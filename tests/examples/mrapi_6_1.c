@@ -1,25 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MRAPI 6.1: shared memory in a memory that was chosen by its metadata. */
-#include <stdio.h>
-#include <stdlib.h>
 
-#include "mrapi.h"
+#include "examples/mrapi_common.h"
 
 #define DOMAIN 1
 #define NODE 1
-
-static mrapi_status_t status;
-
-static void check(int line)
-{
-	char text[MRAPI_MAX_STATUS_SIZE];
-
-	if (status == MRAPI_SUCCESS)
-		return;
-	fprintf(stderr, "line %d: %s\n", line, mrapi_display_status(status, text, sizeof(text)));
-	exit(1);
-}
-#define CHECK check(__LINE__)
 
 /* The memory with the highest base address: the one that the program is after. */
 static mrapi_addr_t wanted(const mrapi_resource_t *root)

@@ -6,11 +6,10 @@
  * and results land where their buffer began.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "examples/mrapi_common.h"
 #include "lib/twt.h"
-#include "mrapi.h"
 
 #define AGREED_ID_FOR_SW_CACHE 0
 #define AGREED_ID_FOR_DMA 1
@@ -21,27 +20,6 @@ typedef struct Entity_s {
 	float a, b;
 	struct Entity_s *next;
 } Entity;
-
-static mrapi_status_t status;
-
-static void check(int line)
-{
-	char text[MRAPI_MAX_STATUS_SIZE];
-
-	if (status == MRAPI_SUCCESS)
-		return;
-	fprintf(stderr, "line %d: %s\n", line, mrapi_display_status(status, text, sizeof(text)));
-	exit(1);
-}
-#define CHECK check(__LINE__)
-
-static void become(mrapi_node_t node)
-{
-	mrapi_info_t info;
-
-	mrapi_initialize(1, node, NULL, &info, &status);
-	CHECK;
-}
 
 static float process(const Entity *e)
 {

@@ -3,37 +3,15 @@
  * MRAPI 6.3, use case 2: node 2 has little memory and asks node 1 for more,
  * piece by piece; node 1 makes each piece remotely accessible and sends its id.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "examples/mrapi_common.h"
 #include "lib/twt.h"
-#include "mrapi.h"
 
 #define QUIT 0
 #define MORE_MEMORY_PLEASE 1
 #define AGREED_ACCESS_TYPE MRAPI_RMEM_ATYPE_DEFAULT
 #define MAX 16
-
-static mrapi_status_t status;
-
-static void check(int line)
-{
-	char text[MRAPI_MAX_STATUS_SIZE];
-
-	if (status == MRAPI_SUCCESS)
-		return;
-	fprintf(stderr, "line %d: %s\n", line, mrapi_display_status(status, text, sizeof(text)));
-	exit(1);
-}
-#define CHECK check(__LINE__)
-
-static void become(mrapi_node_t node)
-{
-	mrapi_info_t info;
-
-	mrapi_initialize(1, node, NULL, &info, &status);
-	CHECK;
-}
 
 static void tell(int fd, int message)
 {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "examples/mrapi_common.h"
 #include "lib/twt.h"
-#include "mrapi.h"
 
 #define MY_SHMEM_ID 7
 #define MAX_FLOWS 5000u
@@ -35,18 +35,6 @@ typedef struct {
 } flow_table_t;
 
 static flow_table_t *flow_table;
-static mrapi_status_t status;
-
-static void check(int line)
-{
-	char text[MRAPI_MAX_STATUS_SIZE];
-
-	if (status == MRAPI_SUCCESS)
-		return;
-	fprintf(stderr, "line %d: %s\n", line, mrapi_display_status(status, text, sizeof(text)));
-	exit(1);
-}
-#define CHECK check(__LINE__)
 
 static void init_table(void)
 {
@@ -70,10 +58,7 @@ static void init_table(void)
 
 static void init(int rank)
 {
-	mrapi_info_t info;
-
-	mrapi_initialize(1, (mrapi_node_t)rank, NULL, &info, &status);
-	CHECK;
+	become((mrapi_node_t)rank);
 	if (rank == 0) {
 		init_table();
 		return;

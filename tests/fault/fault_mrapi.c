@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/twr.h"
 #include "lib/twt.h"
-#include "mrapi.h"
 
 #define SOON_MS 20000 /* a hang, not a delay */
 #define OBJECTS 40
@@ -22,7 +22,6 @@
 static long rounds = 500;
 static long owners = 25;
 static uint64_t rng = 1;
-static uint64_t round_number;
 
 /* What the locks guard: equal halves whenever nobody is inside. */
 struct shared {
@@ -31,24 +30,6 @@ struct shared {
 	_Atomic int stop;
 };
 static struct shared *shared;
-
-static void fail(int line, const char *what, mrapi_status_t st)
-{
-	char text[MRAPI_MAX_STATUS_SIZE];
-
-	fprintf(stderr, "fault_mrapi.c:%d: process %d, round %llu: %s: %s\n", line, (int)getpid(),
-		(unsigned long long)round_number, what,
-		mrapi_display_status(st, text, sizeof(text)));
-	exit(1);
-}
-
-#define OK(call)                                                                                   \
-	do {                                                                                       \
-		mrapi_status_t st = -1;                                                            \
-		call;                                                                              \
-		if (st != MRAPI_SUCCESS)                                                           \
-			fail(__LINE__, #call, st);                                                 \
-	} while (0)
 
 struct locks {
 	mrapi_mutex_hndl_t m;
@@ -64,13 +45,6 @@ static struct locks get_locks(void)
 	OK(l.s = mrapi_sem_get(1, &st));
 	OK(l.r = mrapi_rwl_get(1, &st));
 	return l;
-}
-
-static void become(mrapi_node_t node)
-{
-	mrapi_info_t info;
-
-	OK(mrapi_initialize(1, node, NULL, &info, &st));
 }
 
 /* ---------------------------------------------------------------- the victims */
@@ -148,7 +122,7 @@ static int victim(void *arg, int fd)
 	struct locks l;
 
 	rng ^= (uint64_t)getpid();
-	become(VICTIM);
+	twr_node(VICTIM);
 	l = get_locks();
 	if (way <= READER)
 		take(&l, way);
@@ -166,7 +140,7 @@ static int victim(void *arg, int fd)
 static int mourner(void *arg, int fd)
 {
 	(void)arg;
-	become(VICTIM + 1);
+	twr_node(VICTIM + 1);
 	if (twt_put(fd, "r", 1) < 0)
 		return 1;
 	pause();
@@ -181,7 +155,7 @@ static void work_mutex(const struct locks *l)
 
 	OK(mrapi_mutex_lock(l->m, &key, SOON_MS, &st));
 	if (shared->inside++ != 0)
-		fail(__LINE__, "two have the mutex", 0);
+		FAIL("two have the mutex", 0);
 	shared->inside--;
 	OK(mrapi_mutex_unlock(l->m, &key, &st));
 }
@@ -190,7 +164,7 @@ static void work_sem(const struct locks *l)
 {
 	OK(mrapi_sem_lock(l->s, SOON_MS, &st));
 	if (++shared->in_sem > 2)
-		fail(__LINE__, "three have the semaphore", 0);
+		FAIL("three have the semaphore", 0);
 	shared->in_sem--;
 	OK(mrapi_sem_unlock(l->s, &st));
 }
@@ -199,13 +173,13 @@ static void work_rwl(const struct locks *l)
 {
 	OK(mrapi_rwl_lock(l->r, MRAPI_WRITER, SOON_MS, &st));
 	if (++shared->writers != 1 || shared->readers)
-		fail(__LINE__, "a writer is not alone", 0);
+		FAIL("a writer is not alone", 0);
 	shared->writers--;
 	OK(mrapi_rwl_unlock(l->r, &st));
 	OK(mrapi_rwl_lock(l->r, MRAPI_READER, SOON_MS, &st));
 	shared->readers++;
 	if (shared->writers)
-		fail(__LINE__, "a reader beside a writer", 0);
+		FAIL("a reader beside a writer", 0);
 	shared->readers--;
 	OK(mrapi_rwl_unlock(l->r, &st));
 }
@@ -216,7 +190,7 @@ static int survivor(void *arg, int fd)
 	unsigned long turns = 0;
 
 	(void)arg;
-	become(2);
+	twr_node(2);
 	l = get_locks();
 	if (twt_put(fd, "r", 1) < 0)
 		return 1;
@@ -242,13 +216,13 @@ static void check_ids(void)
 		if (st == MRAPI_EXISTS)
 			OK(h = mrapi_mutex_get(id, &st));
 		else if (st != MRAPI_SUCCESS)
-			fail(__LINE__, "create", st);
+			FAIL("create", st);
 		OK(mrapi_mutex_lock(h, &key, SOON_MS, &st));
 		OK(mrapi_mutex_unlock(h, &key, &st));
 		OK(mrapi_mutex_delete(h, &st));
 		mrapi_rmem_get(id, MRAPI_RMEM_DEFAULT, &st);
 		if (st != MRAPI_ERR_RMEM_ID_INVALID)
-			fail(__LINE__, "remote memory of a dead owner", st);
+			FAIL("remote memory of a dead owner", st);
 		h = mrapi_shmem_get(id, &st);
 		if (st == MRAPI_SUCCESS)
 			OK(mrapi_shmem_delete(h, &st)); /* nobody is attached */
@@ -266,7 +240,7 @@ static void await_burial(mrapi_node_t node)
 		if (st == MRAPI_ERR_PARAMETER)
 			return;
 		if (i == SOON_MS)
-			fail(__LINE__, "the dead node is still there", st);
+			FAIL("the dead node is still there", st);
 		usleep(1000);
 	}
 }
@@ -278,13 +252,13 @@ static int keeper(void *arg, int fd)
 	enum way way;
 
 	(void)arg;
-	become(1);
+	twr_node(1);
 	OK(l.m = mrapi_mutex_create(1, NULL, &st));
 	OK(l.s = mrapi_sem_create(1, NULL, 2, &st));
 	OK(l.r = mrapi_rwl_create(1, NULL, 8, &st));
 	if (twt_put(fd, "r", 1) < 0)
 		return 1;
-	for (; twt_get(fd, &way, sizeof(way)) == 0 && way < WAYS; round_number++) {
+	for (; twt_get(fd, &way, sizeof(way)) == 0 && way < WAYS; twr_number++) {
 		work_mutex(&l);
 		work_sem(&l);
 		work_rwl(&l);
@@ -308,12 +282,12 @@ static void hear(const struct twt_child *c, const char *what)
 	char word;
 
 	if (twt_get(c->fd, &word, 1) < 0)
-		fail(__LINE__, what, 0);
+		FAIL(what, 0);
 }
 
 static void one_round(const struct twt_child *keeping)
 {
-	enum way way = (enum way)(round_number % WAYS);
+	enum way way = (enum way)(twr_number % WAYS);
 	struct twt_child v, m;
 
 	twt_spawn(&v, victim, &way);
@@ -331,10 +305,10 @@ static void one_round(const struct twt_child *keeping)
 		twt_join(&m, 30);
 	}
 	if (twt_put(keeping->fd, &way, sizeof(way)) < 0)
-		fail(__LINE__, "the keeper is gone", 0);
+		FAIL("the keeper is gone", 0);
 	hear(keeping, "the keeper failed");
 	if (twt_join(&v, 30) != 1000 + SIGKILL)
-		fail(__LINE__, "the victim ended by itself", 0);
+		FAIL("the victim ended by itself", 0);
 }
 
 /* ------------------------------------------------- owners of remote memory */
@@ -346,7 +320,7 @@ static int owner(void *arg, int fd)
 	char *memory = malloc(REMOTE);
 
 	(void)arg;
-	become(VICTIM);
+	twr_node(VICTIM);
 	memset(memory, 1, REMOTE);
 	OK(mrapi_rmem_create(1, memory, MRAPI_RMEM_DEFAULT, NULL, REMOTE, &st));
 	if (twt_put(fd, "r", 1) < 0)
@@ -364,7 +338,7 @@ static int reader(void *arg, int fd)
 	mrapi_status_t st = MRAPI_SUCCESS;
 
 	setenv("TAGWIRE_RMEM", arg, 1);
-	become(3);
+	twr_node(3);
 	OK(h = mrapi_rmem_get(1, MRAPI_RMEM_DEFAULT, &st));
 	OK(mrapi_rmem_attach(h, &st));
 	if (twt_put(fd, "r", 1) < 0)
@@ -396,7 +370,7 @@ static void kill_an_owner(char *path)
 	usleep((useconds_t)(twt_random(&rng) % 5000));
 	kill(o.pid, SIGKILL);
 	if (twt_join(&r, 60) != 0)
-		fail(__LINE__, path, 0);
+		FAIL(path, 0);
 	twt_join(&o, 30);
 }
 
@@ -407,7 +381,7 @@ static void nothing_left(void)
 
 	while (f && fgets(line, sizeof(line), f))
 		if (strstr(line, getenv("TAGWIRE_JOB")))
-			fail(__LINE__, line, 0);
+			FAIL(line, 0);
 	if (f)
 		fclose(f);
 }
@@ -426,6 +400,7 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[i], "--seed"))
 			rng = strtoull(argv[i + 1], NULL, 0);
 	}
+	twr_who = "round";
 	snprintf(job, sizeof(job), "fault-mrapi-%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 1);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
@@ -437,7 +412,7 @@ int main(int argc, char **argv)
 	hear(&keeping, "the keeper did not come up");
 	twt_spawn(&other, survivor, NULL);
 	hear(&other, "the survivor did not come up");
-	for (; round_number < (uint64_t)rounds; round_number++)
+	for (; twr_number < (uint64_t)rounds; twr_number++)
 		one_round(&keeping);
 	for (long i = 0; i < owners; i++) {
 		kill_an_owner("vm");
@@ -445,9 +420,9 @@ int main(int argc, char **argv)
 	}
 	shared->stop = 1;
 	if (twt_join(&other, 60) != 0)
-		fail(__LINE__, "the survivor failed", 0);
+		FAIL("the survivor failed", 0);
 	if (twt_put(keeping.fd, &end, sizeof(end)) < 0 || twt_join(&keeping, 60) != 0)
-		fail(__LINE__, "the keeper failed", 0);
+		FAIL("the keeper failed", 0);
 	nothing_left();
 	printf("%ld rounds\n", rounds);
 	return 0;

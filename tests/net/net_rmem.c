@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/twr.h"
 #include "lib/twt.h"
-#include "mrapi.h"
 
 #define SIZE 1500000u
 #define SOON_MS (30000 * (int)twt_slow()) /* a hang, not a delay */
@@ -24,42 +24,6 @@ enum { PLAIN = 1, ANY, DMA, CACHE, SHARED, HOMELY, NOBODYS = 77 };
 static uint64_t rng = 1;
 static struct twt_child owner;
 static char model[SIZE], mine[2 * SIZE];
-static const char *way;
-
-static void fail(int line, const char *what, mrapi_status_t st)
-{
-	char text[MRAPI_MAX_STATUS_SIZE];
-
-	fprintf(stderr, "net_rmem.c:%d: process %d, %s: %s: %s\n", line, (int)getpid(),
-		way ? way : "owner", what, mrapi_display_status(st, text, sizeof(text)));
-	exit(1);
-}
-
-#define IS(expected, call)                                                                         \
-	do {                                                                                       \
-		mrapi_status_t st = -1;                                                            \
-		call;                                                                              \
-		if (st != (expected))                                                              \
-			fail(__LINE__, #call, st);                                                 \
-	} while (0)
-#define OK(call) IS(MRAPI_SUCCESS, call)
-#define HOLDS(what)                                                                                \
-	do {                                                                                       \
-		if (!(what))                                                                       \
-			fail(__LINE__, #what, MRAPI_SUCCESS);                                      \
-	} while (0)
-
-static void become_in(mrapi_domain_t domain, mrapi_node_t node)
-{
-	mrapi_info_t info;
-
-	OK(mrapi_initialize(domain, node, NULL, &info, &st));
-}
-
-static void become(mrapi_node_t node)
-{
-	become_in(1, node);
-}
 
 /* ------------------------------------------------------------------ the owner */
 
@@ -103,7 +67,8 @@ static int own(void *arg, int fd)
 	char *bytes;
 
 	(void)arg;
-	become(4);
+	twr_who = "owner";
+	twr_node(4);
 	OK(shared = mrapi_shmem_create(1, SIZE, NULL, 0, NULL, &st));
 	OK(bytes = mrapi_shmem_attach(shared, &st));
 	m[PLAIN] = make(PLAIN, MRAPI_RMEM_DEFAULT, malloc(SIZE));
@@ -332,9 +297,9 @@ static int read_all(void *arg, int fd)
 	mrapi_rmem_hndl_t h;
 
 	(void)fd;
-	way = arg;
-	setenv("TAGWIRE_RMEM", way, 1);
-	become(0);
+	twr_who = arg;
+	setenv("TAGWIRE_RMEM", arg, 1);
+	twr_node(0);
 	check_locals();
 	use_one(PLAIN, MRAPI_RMEM_DEFAULT);
 	use_one(ANY, MRAPI_RMEM_DEFAULT);
@@ -356,8 +321,8 @@ static int read_all(void *arg, int fd)
 static int look_from_elsewhere(void *arg, int fd)
 {
 	(void)fd;
-	way = arg;
-	become_in(2, 1);
+	twr_who = arg;
+	twr_node_in(2, 1);
 	OK(mrapi_rmem_get(PLAIN, MRAPI_RMEM_DEFAULT, &st));
 	IS(MRAPI_ERR_DOMAIN_NOTSHARED, mrapi_rmem_get(HOMELY, MRAPI_RMEM_DEFAULT, &st));
 	OK(mrapi_finalize(&st));
@@ -371,9 +336,9 @@ static int read_on(void *arg, int fd)
 	mrapi_request_t request;
 	mrapi_status_t st = MRAPI_SUCCESS;
 
-	way = arg;
-	setenv("TAGWIRE_RMEM", way, 1);
-	become(0);
+	twr_who = arg;
+	setenv("TAGWIRE_RMEM", arg, 1);
+	twr_node(0);
 	h = attach(PLAIN, MRAPI_RMEM_DEFAULT);
 	HOLDS(twt_put(fd, "r", 1) == 0);
 	for (double end = twt_now() + SOON_MS / 1000.; st == MRAPI_SUCCESS;) {
@@ -384,10 +349,10 @@ static int read_on(void *arg, int fd)
 		if (st == MRAPI_SUCCESS)
 			mrapi_wait(&request, NULL, SOON_MS, &st);
 		if (twt_now() > end)
-			fail(__LINE__, "the owner's death is not seen", st);
+			FAIL("the owner's death is not seen", st);
 	}
 	if (st != MRAPI_ERR_RMEM_INVALID)
-		fail(__LINE__, "after the owner's death", st);
+		FAIL("after the owner's death", st);
 	IS(MRAPI_ERR_RMEM_ID_INVALID, mrapi_rmem_get(PLAIN, MRAPI_RMEM_DEFAULT, &st));
 	OK(mrapi_finalize(&st));
 	return 0;
@@ -463,7 +428,7 @@ static void reader_dies(const char *by)
 		st = order('d', PLAIN);
 	}
 	if (st != MRAPI_SUCCESS)
-		fail(__LINE__, "deleting what the dead was attached to", st);
+		FAIL("deleting what the dead was attached to", st);
 	kill(owner.pid, SIGKILL);
 	twt_join(&owner, 30 * (int)twt_slow());
 }
@@ -479,11 +444,11 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (int i = 0; i < 2; i++) {
-		way = ways[i];
-		everything(way);
+		twr_who = ways[i];
+		everything(ways[i]);
 		for (int k = 0; k < deaths; k++) {
-			owner_dies(way);
-			reader_dies(way);
+			owner_dies(ways[i]);
+			reader_dies(ways[i]);
 		}
 	}
 	return 0;

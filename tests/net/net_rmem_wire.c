@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/twr.h"
 #include "lib/twt.h"
-#include "mrapi.h"
 
 #define SIZE 1000000u
 #define RETRY_MS 8000u
@@ -31,43 +31,13 @@ struct shared {
 };
 static struct shared *shared;
 static char bytes[SIZE], mine[SIZE];
-static const char *who = "main";
 
-static void fail(int line, const char *what, mrapi_status_t st)
-{
-	char text[MRAPI_MAX_STATUS_SIZE];
-
-	fprintf(stderr, "net_rmem_wire.c:%d: %s: %s: %s\n", line, who, what,
-		mrapi_display_status(st, text, sizeof(text)));
-	exit(1);
-}
-
-#define IS(expected, call)                                                                         \
-	do {                                                                                       \
-		mrapi_status_t st = -1;                                                            \
-		call;                                                                              \
-		if (st != (expected))                                                              \
-			fail(__LINE__, #call, st);                                                 \
-	} while (0)
-#define OK(call) IS(MRAPI_SUCCESS, call)
-#define HOLDS(what)                                                                                \
-	do {                                                                                       \
-		if (!(what))                                                                       \
-			fail(__LINE__, #what, MRAPI_SUCCESS);                                      \
-	} while (0)
 /* Waits for something that another process does. */
 #define UNTIL(what)                                                                                \
 	do {                                                                                       \
 		for (double end = twt_now() + SOON_S * twt_slow(); !(what); usleep(1000))          \
 			HOLDS(#what &&twt_now() < end);                                            \
 	} while (0)
-
-static void become(mrapi_node_t node)
-{
-	mrapi_info_t info;
-
-	OK(mrapi_initialize(1, node, NULL, &info, &st));
-}
 
 /* ------------------------------------------------------------------ the owner */
 
@@ -78,15 +48,15 @@ static int own(void *arg, int fd)
 	char word;
 
 	(void)arg;
-	who = "owner";
-	become(4);
+	twr_who = "owner";
+	twr_node(4);
 	OK(h = mrapi_rmem_create(FIRST, bytes, MRAPI_RMEM_DEFAULT, NULL, SIZE, &st));
 	HOLDS(twt_put(fd, "r", 1) == 0);
 	UNTIL(shared->cut);
 	/* Attached it is until the reader counts as lost here. */
 	UNTIL((mrapi_rmem_delete(h, &st), st != MRAPI_ERR_RMEM_ATTACH));
 	if (st != MRAPI_SUCCESS)
-		fail(__LINE__, "deleting", st);
+		FAIL("deleting", st);
 	shared->deleted = true;
 	twt_fill(mine, SIZE, SECOND);
 	OK(h = mrapi_rmem_create(SECOND, mine, MRAPI_RMEM_DEFAULT, NULL, SIZE, &st));
@@ -139,9 +109,9 @@ static int read_on(void *arg, int fd)
 	mrapi_rmem_hndl_t h;
 
 	(void)fd;
-	who = arg;
+	twr_who = arg;
 	setenv("TAGWIRE_RMEM", arg, 1);
-	become(0);
+	twr_node(0);
 	OK(h = mrapi_rmem_get(FIRST, MRAPI_RMEM_DEFAULT, &st));
 	OK(mrapi_rmem_attach(h, &st));
 	while (st == MRAPI_SUCCESS) {
@@ -150,7 +120,7 @@ static int read_on(void *arg, int fd)
 			shared->turns++;
 	}
 	if (!shared->cut || st != MRAPI_ERR_RMEM_INVALID)
-		fail(__LINE__, shared->cut ? "after the cut" : "a short cut", st);
+		FAIL(shared->cut ? "after the cut" : "a short cut", st);
 	/* It stays so, and nothing waits for that host any more. */
 	IS(MRAPI_ERR_RMEM_INVALID, mrapi_rmem_read(h, 0, mine, SIZE, 0, 1, 1, 0, 0, &st));
 	IS(MRAPI_ERR_RMEM_INVALID, mrapi_rmem_detach(h, &st));
@@ -186,7 +156,7 @@ static void await_turns(struct twt_child *reader, uint32_t n)
 	while (shared->turns - from < n) {
 		if (twt_now() > end) {
 			twt_join(reader, 0);
-			fail(__LINE__, "the reader does not go on", MRAPI_SUCCESS);
+			FAIL("the reader does not go on", MRAPI_SUCCESS);
 		}
 		usleep(1000);
 	}

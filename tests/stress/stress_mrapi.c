@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/twr.h"
 #include "lib/twt.h"
-#include "mrapi.h"
 
 #define THREADS 4
 #define PROCS 2
@@ -21,7 +21,6 @@
 #define SLOW_MS 60000
 #define PLACES 3
 
-static uint64_t seed = 1;
 static double seconds = 3;
 
 struct guarded {
@@ -35,27 +34,10 @@ struct world {
 };
 static struct world *world;
 
-static void fail(int line, const char *what, mrapi_status_t st)
-{
-	char text[MRAPI_MAX_STATUS_SIZE];
-
-	fprintf(stderr, "stress_mrapi.c:%d: seed %llu: %s: %s\n", line, (unsigned long long)seed,
-		what, mrapi_display_status(st, text, sizeof(text)));
-	exit(1);
-}
-
-#define OK(call)                                                                                   \
-	do {                                                                                       \
-		mrapi_status_t st = -1;                                                            \
-		call;                                                                              \
-		if (st != MRAPI_SUCCESS)                                                           \
-			fail(__LINE__, #call, st);                                                 \
-	} while (0)
-
 static void write_to(struct guarded *g)
 {
 	if (g->a != g->b)
-		fail(__LINE__, "two writers at a time", 0);
+		FAIL("two writers at a time", 0);
 	g->a++;
 	g->b++;
 }
@@ -63,7 +45,7 @@ static void write_to(struct guarded *g)
 static void read_from(const struct guarded *g)
 {
 	if (g->a != g->b)
-		fail(__LINE__, "a reader beside a writer", 0);
+		FAIL("a reader beside a writer", 0);
 }
 
 /* Mostly waits; sometimes tries, or waits for a moment only. */
@@ -84,7 +66,7 @@ static int got(mrapi_status_t st, mrapi_timeout_t timeout, const char *what)
 	if (st == MRAPI_TIMEOUT && timeout < SLOW_MS)
 		return 0;
 	if (st != MRAPI_SUCCESS)
-		fail(__LINE__, what, st);
+		FAIL(what, st);
 	return 1;
 }
 
@@ -114,7 +96,7 @@ static void use_sem(unsigned i, uint64_t *rng)
 	if (!got(st, timeout, "semaphore"))
 		return;
 	if (++world->in_sem[i] > PLACES)
-		fail(__LINE__, "too many in a semaphore", 0);
+		FAIL("too many in a semaphore", 0);
 	world->in_sem[i]--;
 	OK(mrapi_sem_unlock(s, &st));
 }
@@ -152,25 +134,18 @@ static void use_passing(uint64_t *rng)
 	if (st == MRAPI_SUCCESS)
 		OK(mrapi_mutex_unlock(m, &key, &st));
 	else if (st != MRAPI_ERR_MUTEX_INVALID && st != MRAPI_TIMEOUT)
-		fail(__LINE__, "a passing mutex", st);
+		FAIL("a passing mutex", st);
 	if (twt_random(rng) % 4 == 0)
 		mrapi_mutex_delete(m, &st);
-}
-
-static void become(mrapi_node_t node)
-{
-	mrapi_info_t info;
-
-	OK(mrapi_initialize(1, node, NULL, &info, &st));
 }
 
 static void *work(void *arg)
 {
 	mrapi_node_t node = (mrapi_node_t)(uintptr_t)arg;
-	uint64_t rng = seed * 1000 + node;
+	uint64_t rng = twr_number * 1000 + node;
 	double end = twt_now() + seconds;
 
-	become(node);
+	twr_node(node);
 	while (twt_now() < end) {
 		unsigned i = (unsigned)(twt_random(&rng) % LOCKS);
 
@@ -201,7 +176,7 @@ static int process(void *arg, int fd)
 	(void)fd;
 	for (unsigned i = 0; i < THREADS; i++)
 		if (pthread_create(&t[i], NULL, work, (void *)(uintptr_t)(base + i)))
-			fail(__LINE__, "pthread_create", 0);
+			FAIL("pthread_create", 0);
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(t[i], NULL);
 	return 0;
@@ -223,11 +198,13 @@ int main(int argc, char **argv)
 	char job[40];
 	int gate[2];
 
+	twr_who = "seed";
+	twr_number = 1;
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--seconds"))
 			seconds = atof(argv[i + 1]);
 		if (!strcmp(argv[i], "--seed"))
-			seed = strtoull(argv[i + 1], NULL, 0);
+			twr_number = strtoull(argv[i + 1], NULL, 0);
 	}
 	snprintf(job, sizeof(job), "stress-mrapi-%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 1);
@@ -240,7 +217,7 @@ int main(int argc, char **argv)
 	for (unsigned p = 0; p < PROCS; p++)
 		twt_spawn(&child[p], process_when_ready, gate);
 	close(gate[0]);
-	become(1);
+	twr_node(1);
 	for (unsigned i = 0; i < LOCKS; i++) {
 		OK(mrapi_mutex_create(i, NULL, &st));
 		OK(mrapi_sem_create(i, NULL, PLACES, &st));
@@ -255,7 +232,7 @@ int main(int argc, char **argv)
 	process((void *)(uintptr_t)10, 0);
 	for (unsigned p = 0; p < PROCS; p++)
 		if (twt_join(&child[p], (int)seconds + 100) != 0)
-			fail(__LINE__, "a process failed", 0);
+			FAIL("a process failed", 0);
 	OK(mrapi_finalize(&st));
 	printf("%llu turns\n", (unsigned long long)world->done);
 	return 0;

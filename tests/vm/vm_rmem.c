@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/twr.h"
 #include "lib/twt.h"
-#include "mrapi.h"
 #include "vm/vm.h"
 
 #define LEN (1u << 20)
@@ -24,31 +24,6 @@
 
 static uint8_t mine[LEN], model[LEN];
 
-static void fail(int line, const char *what, mrapi_status_t st)
-{
-	char text[MRAPI_MAX_STATUS_SIZE];
-
-	fprintf(stderr, "vm_rmem.c:%d: %s: %s\n", line, what,
-		mrapi_display_status(st, text, sizeof(text)));
-	exit(1);
-}
-
-#define CHECK(what) ((what) ? (void)0 : fail(__LINE__, #what, MRAPI_SUCCESS))
-#define OK(call)                                                                                   \
-	do {                                                                                       \
-		mrapi_status_t st = -1;                                                            \
-		call;                                                                              \
-		if (st != MRAPI_SUCCESS)                                                           \
-			fail(__LINE__, #call, st);                                                 \
-	} while (0)
-
-static void become(mrapi_node_t node)
-{
-	mrapi_info_t info;
-
-	OK(mrapi_initialize(1, node, NULL, &info, &st));
-}
-
 static int own(void *arg, int fd)
 {
 	static uint8_t bytes[LEN];
@@ -56,14 +31,14 @@ static int own(void *arg, int fd)
 	uint64_t round;
 
 	(void)arg;
-	become(4);
+	twr_node(4);
 	OK(h = mrapi_rmem_create(ID, bytes, MRAPI_RMEM_DEFAULT, NULL, LEN, &st));
 	do {
 		twt_fill(bytes, LEN, 1);
-		CHECK(twt_put(fd, "!", 1) == 0 && twt_get(fd, &round, sizeof(round)) == 0);
-		CHECK(twt_put(fd, bytes, LEN) == 0);
+		HOLDS(twt_put(fd, "!", 1) == 0 && twt_get(fd, &round, sizeof(round)) == 0);
+		HOLDS(twt_put(fd, bytes, LEN) == 0);
 	} while (round < ROUNDS);
-	CHECK(twt_get(fd, &round, 1) == 0);
+	HOLDS(twt_get(fd, &round, 1) == 0);
 	OK(mrapi_rmem_delete(h, &st));
 	OK(mrapi_finalize(&st));
 	return 0;
@@ -77,7 +52,7 @@ static void by_devices(const char *what, uint64_t sends, uint64_t packets)
 	printf("%s of %u bytes, their owner stopped: %llu sends, %llu packets on the wire\n", what,
 	       LEN, (unsigned long long)sends, (unsigned long long)packets);
 	fflush(stdout);
-	CHECK(sends <= FEW && packets >= LEN / 4096);
+	HOLDS(sends <= FEW && packets >= LEN / 4096);
 }
 
 static void read_whole(mrapi_rmem_hndl_t h)
@@ -86,7 +61,7 @@ static void read_whole(mrapi_rmem_hndl_t h)
 
 	memset(mine, 0, LEN);
 	OK(mrapi_rmem_read(h, 0, mine, LEN, 0, LEN, 1, 0, 0, &st));
-	CHECK(memcmp(mine, model, LEN) == 0);
+	HOLDS(memcmp(mine, model, LEN) == 0);
 	by_devices("read", sends, packets);
 }
 
@@ -99,7 +74,7 @@ static void write_whole(mrapi_rmem_hndl_t h, uint64_t seed)
 	twt_fill(model, LEN, seed);
 	OK(mrapi_rmem_write_i(h, 0, model, 0, LEN, 1, 0, 0, &request, &st));
 	OK(mrapi_wait(&request, &moved, SOON_MS, &st));
-	CHECK(moved == LEN);
+	HOLDS(moved == LEN);
 	by_devices("write", sends, packets);
 }
 
@@ -112,7 +87,7 @@ static void strides(mrapi_rmem_hndl_t h)
 	memset(mine, 0, PIECE * PIECES);
 	OK(mrapi_rmem_read(h, 0, mine, PIECE * PIECES, 0, PIECE, PIECES, STRIDE, PIECE, &st));
 	for (unsigned i = 0; i < PIECES; i++)
-		CHECK(memcmp(model + (size_t)i * STRIDE, mine + (size_t)i * PIECE, PIECE) == 0);
+		HOLDS(memcmp(model + (size_t)i * STRIDE, mine + (size_t)i * PIECE, PIECE) == 0);
 }
 
 int main(void)
@@ -122,8 +97,8 @@ int main(void)
 	char word;
 
 	twt_spawn(&owner, own, NULL);
-	CHECK(twt_get(owner.fd, &word, 1) == 0);
-	become(0);
+	HOLDS(twt_get(owner.fd, &word, 1) == 0);
+	twr_node(0);
 	OK(h = mrapi_rmem_get(ID, MRAPI_RMEM_DEFAULT, &st));
 	OK(mrapi_rmem_attach(h, &st));
 	for (uint64_t round = 1; round <= ROUNDS; round++) {
@@ -133,15 +108,15 @@ int main(void)
 		write_whole(h, round + 1);
 		strides(h);
 		read_whole(h);
-		CHECK(vm_state(owner.pid) == 'T' && kill(owner.pid, SIGCONT) == 0);
+		HOLDS(vm_state(owner.pid) == 'T' && kill(owner.pid, SIGCONT) == 0);
 		/* What its own program sees. */
-		CHECK(twt_put(owner.fd, &round, sizeof(round)) == 0);
-		CHECK(twt_get(owner.fd, mine, LEN) == 0 && memcmp(mine, model, LEN) == 0);
-		CHECK(round == ROUNDS || twt_get(owner.fd, &word, 1) == 0);
+		HOLDS(twt_put(owner.fd, &round, sizeof(round)) == 0);
+		HOLDS(twt_get(owner.fd, mine, LEN) == 0 && memcmp(mine, model, LEN) == 0);
+		HOLDS(round == ROUNDS || twt_get(owner.fd, &word, 1) == 0);
 	}
 	OK(mrapi_rmem_detach(h, &st));
-	CHECK(twt_put(owner.fd, "!", 1) == 0);
-	CHECK(twt_join(&owner, 30 * (int)twt_slow()) == 0);
+	HOLDS(twt_put(owner.fd, "!", 1) == 0);
+	HOLDS(twt_join(&owner, 30 * (int)twt_slow()) == 0);
 	OK(mrapi_finalize(&st));
 	return 0;
 }
