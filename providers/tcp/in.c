@@ -6,7 +6,7 @@
 #include "providers/tcp/tcp.h"
 
 #define READS 8	   /* in one go: the others wait */
-#define GLANCE 512 /* bytes, to see what follows */
+#define GLANCE 2048 /* bytes, to see what follows */
 
 /* Where the rest of a piece for memory goes; how many pieces, 0 nowhere. */
 static unsigned target(const struct tw_tcp_path *p, struct iovec *iov)

@@ -505,7 +505,8 @@ static void part(void)
 	deliver(sizeof(f.wire));
 	listen_to_it();
 	hang_up();
-	progress(20);
+	/* In small bites, where memory was expected. */
+	progress(100);
 	FUZZ_MUST(!was_there || !f.path || f.broken);
 	if (f.path && f.broken)
 		transfer(false);
