@@ -5,7 +5,8 @@
 
 #include "providers/tcp/tcp.h"
 
-#define READS 8 /* in one go: the others wait */
+#define READS 8	   /* in one go: the others wait */
+#define GLANCE 2048 /* bytes, to see what follows */
 
 /* Where the rest of a piece for memory goes; how many pieces, 0 nowhere. */
 static unsigned target(const struct tw_tcp_path *p, struct iovec *iov)
@@ -68,6 +69,7 @@ static void begin(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 	}
 	p->in_left = h->len;
 	p->in_kind = h->kind;
+	p->expected = h->kind == TW_TCP_WRITE;
 	p->in_id = h->id;
 	p->in_op = NULL;
 	p->in_mr = NULL;
@@ -159,6 +161,24 @@ unsigned tw_tcp_parse(struct tw_tcp_path *p)
 	return n;
 }
 
+/*
+ * How much to take in that is not known to be for memory: all that fits, or where
+ * memory is likely to follow, a head and small packets, as the rest is copied again.
+ */
+static size_t room(const struct tw_tcp_path *p)
+{
+	size_t here = p->in_len - p->in_at, all = TW_TCP_IN - p->in_len, want = GLANCE;
+	struct tw_tcp_head h;
+
+	if (!p->expected && !p->nreads)
+		return all;
+	if (!p->in_left && here >= sizeof(h)) {
+		memcpy(&h, p->in + p->in_at, sizeof(h));
+		want = sizeof(h) + h.len - here;
+	}
+	return tw_min(want, all);
+}
+
 /* One call to the system; whether there may be more. */
 static bool fetch(struct tw_tcp_path *p)
 {
@@ -173,8 +193,8 @@ static bool fetch(struct tw_tcp_path *p)
 	want = direct;
 	/* And what follows, where all of the piece fits. */
 	if (direct == p->in_left || !n) {
-		iov[n++] = (struct iovec){p->in + p->in_len, TW_TCP_IN - p->in_len};
-		want += TW_TCP_IN - p->in_len;
+		iov[n] = (struct iovec){p->in + p->in_len, room(p)};
+		want += iov[n++].iov_len;
 	}
 	m.msg_iovlen = n;
 	got = recvmsg(p->fd, &m, MSG_DONTWAIT);

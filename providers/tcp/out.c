@@ -188,6 +188,7 @@ void tw_tcp_flush(struct tw_tcp_path *p)
 		mark_busy(p);
 		return;
 	}
+	tw_tcp_settle(p);
 	if (!tw_list_empty(&p->busy))
 		tw_list_del(&p->busy);
 	if (p->watched_out && p->fd >= 0) {

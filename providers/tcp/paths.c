@@ -10,6 +10,8 @@
 
 #include "providers/tcp/tcp.h"
 
+#define NEAR_US 1000 /* a round trip within a site */
+
 int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = what};
@@ -61,6 +63,22 @@ static void use(struct tw_tcp_path *p, int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (tw_tcp_watch(p->t, EPOLL_CTL_ADD, fd, EPOLLIN, p) < 0)
 		tw_tcp_end(p);
+}
+
+/*
+ * Where an answer comes at once, pacing of packets by a timer costs more than it
+ * saves (BBR: 1 MiB over lo took 260 us, 150 without). Farther away it is useful.
+ */
+void tw_tcp_settle(struct tw_tcp_path *p)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	if (p->settled || p->fd < 0 || getsockopt(p->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return;
+	p->settled = true;
+	if (info.tcpi_rtt < NEAR_US)
+		setsockopt(p->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof("reno") - 1);
 }
 
 static void call(struct tw_tcp_path *p, const struct sockaddr_storage *to)

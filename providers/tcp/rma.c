@@ -108,8 +108,10 @@ struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put)
 }
 
 /* Nothing uses its memory any more. */
-static void let_go(struct tw_tcp_path *p, struct tw_tcp_op *op)
+static void op_leave(struct tw_tcp_path *p, struct tw_tcp_op *op)
 {
+	tw_list_del(&op->node);
+	p->nreads -= !op->put;
 	if (p->in_op == op)
 		p->in_op = NULL;
 	if (op->put && drop_jobs(p, NULL, op))
@@ -118,9 +120,8 @@ static void let_go(struct tw_tcp_path *p, struct tw_tcp_op *op)
 
 void tw_tcp_op_over(struct tw_tcp_path *p, struct tw_tcp_op *op, enum tw_err err)
 {
-	let_go(p, op);
+	op_leave(p, op);
 	op->err = err;
-	tw_list_del(&op->node);
 	tw_list_add_tail(&p->t->over, &op->node);
 }
 
@@ -145,8 +146,7 @@ void tw_tcp_cancel(void *instance, void *cookie)
 			op = tw_container(k, struct tw_tcp_op, node);
 			if (op->cookie != cookie)
 				continue;
-			let_go(p, op);
-			tw_list_del(&op->node);
+			op_leave(p, op);
 			free(op);
 			return;
 		}
@@ -203,13 +203,8 @@ static struct tw_tcp_op *op_new(struct tw_tcp_path *p, const struct iovec *iov, 
 	}
 	op->to.iov = op->iov;
 	tw_list_add_tail(&p->ops, &op->node);
+	p->nreads += !put;
 	return op;
-}
-
-static void op_drop(struct tw_tcp_op *op)
-{
-	tw_list_del(&op->node);
-	free(op);
 }
 
 enum tw_err tw_tcp_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
@@ -230,7 +225,8 @@ enum tw_err tw_tcp_get(void *path, const struct iovec *iov, unsigned niov, uint6
 	h.id = op->id;
 	h.total = op->left;
 	if (!tw_tcp_say(p, &h, sizeof(h))) {
-		op_drop(op);
+		op_leave(p, op);
+		free(op);
 		return TW_AGAIN;
 	}
 	tw_tcp_flush(p);
@@ -248,11 +244,10 @@ enum tw_err tw_tcp_put(void *path, const struct iovec *iov, unsigned niov, uint6
 		return TW_ELOST;
 	if (key_len != sizeof(j->key))
 		return TW_EPERM;
-	op = op_new(p, iov, niov, true, cookie);
-	j = op ? calloc(1, sizeof(*j)) : NULL;
-	if (!j) {
-		if (op)
-			op_drop(op);
+	j = calloc(1, sizeof(*j));
+	op = j ? op_new(p, iov, niov, true, cookie) : NULL;
+	if (!op) {
+		free(j);
 		return TW_AGAIN;
 	}
 	j->id = op->id;

@@ -104,6 +104,7 @@ struct tw_tcp_path {
 	bool mute;    /* nothing leaves any more */
 	bool ended;   /* nothing comes any more */
 	bool told;    /* and that was said */
+	bool settled; /* its round trip is known */
 	int fd;
 	bool watched_out;
 	/* Leaving: the rest of a piece of memory, then out, then the next piece. */
@@ -123,7 +124,9 @@ struct tw_tcp_path {
 	char *in_to;
 	char *in;
 	size_t in_at, in_len;
+	bool expected; /* another piece for memory follows this one */
 	struct tw_list ops;
+	unsigned nreads; /* of these, not yet answered in full */
 };
 
 /* Somebody who has called and not said all of his hello. */
@@ -158,6 +161,8 @@ void tw_tcp_path_free(void *path);
 void tw_tcp_end(struct tw_tcp_path *p);
 /* Lets go of memory and descriptors. */
 void tw_tcp_path_shut(struct tw_tcp_path *p);
+/* Once connected: what suits the distance. */
+void tw_tcp_settle(struct tw_tcp_path *p);
 void tw_tcp_accept(struct tw_tcp *t);
 void tw_tcp_hear(struct tw_tcp_caller *c);
 void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c);

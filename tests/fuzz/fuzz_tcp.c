@@ -289,7 +289,8 @@ static void part(void)
 	peer_deliver(SIZE_MAX);
 	peer_listen();
 	peer_hang_up();
-	progress(20);
+	/* In small bites, where memory was expected. */
+	progress(100);
 	FUZZ_MUST(!was_there || !f.path || f.broken);
 	if (f.path && f.broken)
 		transfer(false);
