@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 
-#define TW_FABRIC_VERSION 4 /* of this contract: another is not loaded */
+#define TW_FABRIC_VERSION 5 /* of this contract: another is not loaded */
 #define TW_FABRIC_ADDRESS 96
 #define TW_FABRIC_KEY 32
 
@@ -108,6 +108,7 @@ struct tw_fabric {
 
 	/* Makes the upcalls that are due; how many. */
 	unsigned (*progress)(void *instance);
+	bool polled_cheaply; /* mostly without a system call: as often as anybody likes */
 	/* From now on fd() tells. True: something is there already. */
 	bool (*arm)(void *instance);
 };

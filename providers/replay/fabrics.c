@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Modules: found by name, loaded once, never unloaded. */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +16,14 @@
 /* The names there can be; a module for each may be installed or not. */
 static struct known {
 	const char *name;
+	const char *devices; /* a directory of what it needs; NULL: nothing */
 	const struct tw_fabric *fabric;
 	bool tried;
-} known[2 * TW_RP_FABRICS] = {{.name = "verbs"}, {.name = "ofi"}, {.name = "tcp"}};
+} known[2 * TW_RP_FABRICS] = {
+	{.name = "verbs", .devices = "/sys/class/infiniband"},
+	{.name = "ofi"},
+	{.name = "tcp"},
+};
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct known *find(const char *name, size_t len)
@@ -33,6 +39,20 @@ const struct tw_provider *tw_fabric_provider(const char *name, size_t len)
 	return find(name, len) ? &tw_provider_replay : NULL;
 }
 
+/* Its library takes memory, and without devices may tell of that on standard error. */
+static bool of_use(const struct known *k)
+{
+	DIR *dir = k->devices ? opendir(k->devices) : NULL;
+	struct dirent *e;
+	bool found = !k->devices;
+
+	while (dir && !found && (e = readdir(dir)))
+		found = e->d_name[0] != '.';
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
 static void load(struct known *k)
 {
 	char symbol[64], why[256];
@@ -42,6 +62,13 @@ static void load(struct known *k)
 	k->fabric = tw_module_load(k->name, symbol, TW_FABRIC_VERSION, why, sizeof(why));
 	if (!k->fabric)
 		tw_log(TW_LOG_INFO, "no %s: %s", k->name, why);
+}
+
+bool tw_fabric_of_use(const struct tw_fabric *fabric)
+{
+	const struct known *k = find(fabric->name, strlen(fabric->name));
+
+	return !k || of_use(k);
 }
 
 bool tw_fabric_any(const char *names)
@@ -69,7 +96,7 @@ unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FAB
 		size_t len = strcspn(names, ",");
 		struct known *k = find(names, len);
 
-		if (k && !k->fabric && !k->tried)
+		if (k && !k->fabric && !k->tried && of_use(k))
 			load(k);
 		if (k && k->fabric)
 			out[n++] = k->fabric;
@@ -85,6 +112,6 @@ void tw_fabric_add(const struct tw_fabric *fabric)
 
 	while (i < tw_countof(known) - 1 && known[i].name && strcmp(known[i].name, fabric->name))
 		i++;
-	known[i] = (struct known){fabric->name, fabric, true};
+	known[i] = (struct known){.name = fabric->name, .fabric = fabric, .tried = true};
 	tw_network_named = tw_fabric_provider;
 }

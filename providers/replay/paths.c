@@ -77,7 +77,7 @@ static bool open_fabric(struct tw_rp_fabric *f)
 	now = tw_clock();
 	if (f->absent > now || host->up->locate(host, host->self.nic_id, &to.board) != TW_OK)
 		return false;
-	if (f->ops->open(&to, &f->instance) != TW_OK) {
+	if (!tw_fabric_of_use(f->ops) || f->ops->open(&to, &f->instance) != TW_OK) {
 		f->instance = NULL;
 		f->absent = now + tw_clock_us(ABSENT_US);
 		return false;

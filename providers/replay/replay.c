@@ -14,7 +14,7 @@
 #define CLOSE_US 500000	 /* the same when the endpoint closes, which waits for it */
 #define HANDED_US 20000	 /* but no longer once the fabric has all of it */
 #define QUIET_POLLS 64	 /* fruitless ones, before polling every 16th time only */
-#define SEEN_US 100000	 /* a peer that was heard of so lately polls, for all we know */
+#define QUIET_US 5000	 /* who polls for so long in vain may as well be woken */
 
 void tw_rp_timer(struct tw_rp_ep *ep, uint64_t when)
 {
@@ -44,11 +44,14 @@ static void flush(struct tw_rp_ep *ep)
 	}
 }
 
-static void poll_fabrics(struct tw_rp_ep *ep)
+static void poll_fabrics(struct tw_rp_ep *ep, bool all)
 {
-	for (unsigned i = 0; i < ep->nfabrics; i++)
-		if (ep->fabrics[i].instance)
-			ep->fabrics[i].ops->progress(ep->fabrics[i].instance);
+	for (unsigned i = 0; i < ep->nfabrics; i++) {
+		const struct tw_rp_fabric *f = &ep->fabrics[i];
+
+		if (f->instance && (all || f->ops->polled_cheaply))
+			f->ops->progress(f->instance);
+	}
 	if (tw_unlikely(!tw_list_empty(&ep->work)))
 		flush(ep);
 }
@@ -57,21 +60,21 @@ static unsigned do_progress(void *instance)
 {
 	struct tw_rp_ep *ep = instance;
 	uint64_t before = ep->packets;
+	bool all;
 
 	if (tw_unlikely(!tw_list_empty(&ep->dead)))
 		tw_rp_reap(ep);
 	if (tw_list_empty(&ep->links)) {
 		/* Once more for what came for links that are gone. */
-		poll_fabrics(ep);
+		poll_fabrics(ep, true);
 		ep->polled = false;
 		ep->host->up->poll(ep->host, ep, false);
 		return 0;
 	}
-	/* Looking at a network costs a system call: rarely, where nothing comes. */
-	if (++ep->quiet > QUIET_POLLS && (ep->quiet & 15) && tw_list_empty(&ep->work))
-		return 0;
+	/* Looking at most networks costs a system call: rarely, where nothing comes. */
+	all = ++ep->quiet <= QUIET_POLLS || !(ep->quiet & 15) || !tw_list_empty(&ep->work);
 	ep->taken = 0;
-	poll_fabrics(ep);
+	poll_fabrics(ep, all);
 	if (ep->packets != before)
 		ep->quiet = 0;
 	return ep->taken;
@@ -119,21 +122,27 @@ static void send_acks(struct tw_rp_ep *ep)
 
 /*
  * The descriptors of fabrics are not watched while packets come and somebody
- * polls: each would wake the service thread. When nothing has come since the
- * last look, whether or not there was anything, they are watched again.
+ * polls: each would wake the service thread. They are watched again when since
+ * the last look neither came a packet nor did anybody poll, or after a while
+ * without packets: who stops polling is noticed late.
  */
 static uint64_t expire_rest(struct tw_rp_ep *ep, uint64_t now)
 {
 	bool busy = ep->packets != ep->seen, resting = false;
 
+	if (busy)
+		ep->seen_at = now;
+	else
+		busy = ep->quiet != ep->quiet_seen && now - ep->seen_at < tw_clock_us(QUIET_US);
 	ep->seen = ep->packets;
+	ep->quiet_seen = ep->quiet;
 	for (unsigned i = 0; i < ep->nfabrics; i++) {
 		struct tw_rp_fabric *f = &ep->fabrics[i];
 
 		if (!f->instance || !f->resting)
 			continue;
 		if (!busy && tw_rp_fabric_watch(f))
-			poll_fabrics(ep);
+			poll_fabrics(ep, true);
 		resting |= f->resting && f->instance;
 	}
 	return resting ? now + tw_clock_us(TW_RP_REST_US) : 0;
@@ -275,7 +284,7 @@ static void linger(struct tw_rp_ep *ep)
 			handed = now;
 		if (handed && now - handed > tw_clock_us(HANDED_US))
 			break;
-		poll_fabrics(ep);
+		poll_fabrics(ep, true);
 		sched_yield();
 		hear_the_leaving(ep);
 		now = tw_clock();

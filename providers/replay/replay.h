@@ -153,7 +153,7 @@ struct tw_rp_link {
 	int sock;     /* -1 none */
 	bool dialing; /* the socket is not connected yet */
 	bool hushed;  /* we said goodbye, which is the last word */
-	unsigned port_try;
+	unsigned port_try, hung_up;
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */
 	struct tw_watch watch;
@@ -213,7 +213,9 @@ struct tw_rp_ep {
 	uint64_t ack_at;	/* tick at which to send acknowledgements, 0 none */
 	unsigned quiet;		/* polls that found nothing */
 	uint64_t packets, seen; /* taken in, and when we last looked */
-	unsigned taken;		/* engine's packets in this progress */
+	uint64_t seen_at;	/* tick of the last look that saw more */
+	unsigned quiet_seen;
+	unsigned taken; /* engine's packets in this progress */
 	struct tw_list free_small, free_big, slabs;
 };
 
@@ -223,6 +225,8 @@ extern const struct tw_provider tw_provider_replay;
 unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FABRICS]);
 /* Whether there is one of them, as far as can be told without loading it. */
 bool tw_fabric_any(const char *names);
+/* Whether there is a device for it, as far as can be told without asking it. */
+bool tw_fabric_of_use(const struct tw_fabric *fabric);
 /* Whether a name is one of a fabric, built or not. */
 const struct tw_provider *tw_fabric_provider(const char *name, size_t len);
 /* For tests: a fabric that is no module. */

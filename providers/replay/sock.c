@@ -24,6 +24,7 @@
 #define AGAIN_US 200000 /* between two attempts to reach it again */
 #define CALL_US 1000000 /* for one: the system would ask less and less often */
 #define HALF_US 200000	/* a caller has so long for himself, however many there are */
+#define HANG_UPS 8	/* without an answer, before the right one is looked for elsewhere */
 #define READS 16	/* in one go: who talks without end has others wait */
 
 /* FNV-1a; 0 for the job without name. */
@@ -378,7 +379,11 @@ void tw_rp_lost(struct tw_rp_link *l, enum tw_err why)
 	tw_rp_hang_up(l);
 	switch (l->state) {
 	case TW_RP_NEW:
-		refused(l, TW_ECLOSED);
+		/* Perhaps others crowded us out there before we had said anything. */
+		if (why != TW_EPROTO && l->hung_up++ < HANG_UPS)
+			tw_rp_dial_same(l);
+		else
+			tw_rp_dial_next(l);
 		return;
 	case TW_RP_PROBING:
 		tw_rp_link_fail(l, TW_ELOST);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The RDMA device of a board, or the first that there is, and what it can do. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -11,20 +10,6 @@
 #include "providers/verbs/verbs.h"
 
 #define BACKLOG 1024
-
-/* Asked first: without devices the libraries tell of it on standard error. */
-static bool any_device(void)
-{
-	DIR *dir = opendir("/sys/class/infiniband");
-	struct dirent *e;
-	bool found = false;
-
-	while (dir && (e = readdir(dir)))
-		found |= e->d_name[0] != '.';
-	if (dir)
-		closedir(dir);
-	return found;
-}
 
 static socklen_t length(const struct sockaddr *sa)
 {
@@ -112,8 +97,6 @@ enum tw_err tw_vb_device_open(struct tw_vb *v)
 	const struct sockaddr *board = (const struct sockaddr *)&v->host.board;
 	char name[NI_MAXHOST] = "?";
 
-	if (!any_device())
-		return TW_EUNREACH;
 	v->events = rdma_create_event_channel();
 	if (!v->events) {
 		v->host.log(TW_LOG_WARN, "verbs: no connection manager: %s", strerror(errno));

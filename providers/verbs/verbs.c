@@ -313,5 +313,6 @@ const struct tw_fabric tw_fabric_verbs = {
 	.mem_reg = tw_vb_mem_reg,
 	.mem_dereg = tw_vb_mem_dereg,
 	.progress = do_progress,
+	.polled_cheaply = true,
 	.arm = do_arm,
 };

@@ -42,7 +42,7 @@
 #define TW_VB_SHARE_MAX 288    /* so that all that replay keeps for a peer gets to it */
 #define TW_VB_PIECES 4	       /* of a transfer under way at a time */
 #define TW_VB_PIECE (1u << 20) /* bytes registered at a time */
-#define TW_VB_CM_LOOKS 64      /* fruitless polls between two looks for connection events */
+#define TW_VB_CM_LOOKS 256     /* polls between two looks for connection events */
 
 /* How every packet begins on the wire. */
 struct tw_vb_head {

@@ -412,7 +412,7 @@ MCT_BOTH(mcapi_close, delete_dissolves_connection, 2)
 /* New endpoints with old names: nothing of the channel before reaches them. */
 MCT_BOTH(mcapi_close, same_names_again, 2)
 {
-	for (int round = 0; round < 150; round++) {
+	for (int round = 0, n = 150 / (int)twt_slow(); round < n; round++) {
 		const struct mct_kind *k = &mct_kinds[round % 2];
 		mcapi_endpoint_t mine = mct_create(1);
 		mcapi_request_t req;

@@ -34,7 +34,7 @@ MCT_BOTH(mcapi_flow, fifo, 2)
 	uint64_t rng = 5;
 
 	twc_check(p);
-	for (uint64_t i = 0; i < MANY; i++) {
+	for (uint64_t i = 0, n = MANY / twt_slow(); i < n; i++) {
 		uint64_t r = twt_random(&rng);
 		size_t size = (size_t)(r % (r % 16 ? 100 : longest)), got = 0;
 
@@ -55,7 +55,8 @@ MCT_BOTH(mcapi_flow, fifo, 2)
 /* Several senders, several endpoints: in order of each pair and priority. */
 MCT_BOTH(mcapi_flow, fifo_per_pair_and_priority, 4)
 {
-	enum { MANY = 800, FROM = 2, TO = 2, PRIOS = 3 };
+	enum { FROM = 2, TO = 2, PRIOS = 3 };
+	const int many = 800 / (int)twt_slow();
 	uint64_t next[4][FROM][TO][PRIOS] = {0};
 	mcapi_endpoint_t ep[FROM];
 	uint64_t rng = 100 + (uint64_t)me->rank;
@@ -63,7 +64,7 @@ MCT_BOTH(mcapi_flow, fifo_per_pair_and_priority, 4)
 	for (int i = 0; i < FROM; i++)
 		ep[i] = mct_create(i);
 	if (me->rank) {
-		for (int i = 0; i < MANY; i++) {
+		for (int i = 0; i < many; i++) {
 			uint64_t r = twt_random(&rng), f = r % FROM, t = r / 2 % TO;
 			uint64_t prio = r / 4 % PRIOS, text[4] = {(uint64_t)me->rank, f, prio, 0};
 
@@ -74,7 +75,7 @@ MCT_BOTH(mcapi_flow, fifo_per_pair_and_priority, 4)
 		mct_meet(me);
 		return;
 	}
-	for (int left = 3 * MANY; left;) {
+	for (int left = 3 * many; left;) {
 		int t = left % TO;
 		uint64_t text[4];
 		unsigned n;

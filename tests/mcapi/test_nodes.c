@@ -342,7 +342,7 @@ MCT_BOTH(mcapi_nodes, restarts, 4)
 {
 	mcapi_endpoint_t mine = mct_create(1);
 
-	for (uint64_t round = 0; round < 60; round++) {
+	for (uint64_t round = 0, n = 60 / twt_slow(); round < n; round++) {
 		uint64_t rng = round, sum = 0;
 		unsigned who = (unsigned)twt_random(&rng);
 

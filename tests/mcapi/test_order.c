@@ -54,7 +54,7 @@ MCT_BOTH(mcapi_order, connect_after_close, 2)
 		mct_meet(me);
 		return;
 	}
-	for (unsigned i = 0; i < ROUNDS; i++) {
+	for (unsigned i = 0, n = ROUNDS / twt_slow(); i < n; i++) {
 		const struct mct_kind *k = &mct_kinds[i % 2];
 
 		mct_connect(k, mine, other);
@@ -85,7 +85,7 @@ MCT_BOTH(mcapi_order, close_behind_packets, 2)
 
 	twc_check(data);
 	twt_fill(data, 1 << 20, 9);
-	for (unsigned round = 0; round < ROUNDS; round++) {
+	for (unsigned round = 0; round < ROUNDS; round += twt_slow()) {
 		unsigned n = round % MANY;
 		void *p;
 

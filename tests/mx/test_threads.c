@@ -91,7 +91,7 @@ static void ping_pong(void *arg)
 	char *out = malloc(200000), *in = malloc(200000);
 
 	twt_fill(out, 200000, 1);
-	for (uint64_t i = 0; i < 300; i++) {
+	for (uint64_t i = 0, n = 300 / twt_slow(); i < n; i++) {
 		uint32_t len = lens[i % 6];
 		mx_request_t r, s;
 
