@@ -101,6 +101,7 @@ struct tw_host {
 	unsigned nboards;
 	uint64_t *counters; /* enum tw_counter */
 	bool waiting;	    /* who arms is a call that sleeps until something comes */
+	bool sated;	    /* the last receive has got its message: more would be unexpected */
 };
 
 struct tw_upcalls {

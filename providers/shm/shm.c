@@ -95,6 +95,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 	unsigned n = 0;
 	struct tw_slot *s;
 
+	l->ep->host->sated = false;
 	while (n < budget && (s = tw_ring_next(&l->rx))) {
 		struct tw_hdr hdr = s->hdr;
 		uint32_t len;
@@ -115,6 +116,9 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 		}
 		tw_ring_advance(&l->rx, s, len);
 		n++;
+		/* The program is about to post more: until then the ring keeps the rest. */
+		if (l->ep->host->sated)
+			break;
 	}
 	if (n)
 		publish(l);
