@@ -162,8 +162,18 @@ static mrapi_status_t attach(mrapi_rmem_hndl_t handle)
 	if (tw_mr_nodeset_has(&r->attached, me - 1))
 		return MRAPI_ERR_RMEM_ATTACHED;
 	status = begin_client(r, plain(handle));
-	if (status == MRAPI_SUCCESS)
+	if (status != MRAPI_SUCCESS)
+		return status;
+	/* Its owner may have deleted it meanwhile; from here on that is refused. */
+	tw_mr_admin_lock();
+	if (tw_mr_is(&r->obj, plain(handle)))
 		tw_mr_nodeset_add(&r->attached, me - 1);
+	else
+		status = tw_mr_is_far(handle) ? MRAPI_ERR_RMEM_INVALID
+					      : tw_mr_stale(TW_MR_RMEM, plain(handle));
+	tw_mr_admin_unlock();
+	if (status != MRAPI_SUCCESS && !tw_mr_any_here(&r->attached))
+		end_client(*client_of(handle));
 	return status;
 }
 
