@@ -208,7 +208,7 @@ Test(scl_turn, a_liar)
 		cr_assert(send_one(&p, &p.side[1]));
 		code = tw_scl_next_code(&s->rx, s->rx.ring, true, &turned);
 		cr_assert(code >= 0 && code < 4);
-		cr_assert_eq(turned, (stamp & ~0xcull) == key);
+		cr_assert_eq(turned, (stamp & ~(3ull << TW_TURN_CODE)) == key);
 		due += turned;
 		atomic_store(&s->turn.slot->stamp, 0);
 		cr_assert(take_one(&p, s, UINT32_MAX));
