@@ -15,19 +15,30 @@
 
 #define TW_TURN_PATIENCE 64 /* most looks at the ring before the first at the turn */
 
-/* What of it a process knows; used by one thread that sends and one that receives. */
+/*
+ * What of it a process knows. Who sends and who receives may be two threads: the sender
+ * takes `ours' away before it writes, so the receiver may find there once more what it has
+ * received. So the marks of each side's stamps change every time.
+ */
 struct tw_scl_turn {
 	struct tw_scl_slot *slot;
-	uint64_t us, them;	/* of the stamp: who wrote it */
-	_Atomic(uint32_t) ours; /* set by the receiver, taken away by the sender */
+	_Atomic(uint32_t) ours; /* set by the receiver */
+	uint32_t us;		/* the sender's next mark */
+	uint32_t them;		/* the one that the receiver waits for */
 	unsigned refs;		/* under the node's lock */
 };
 
-enum { TW_TURN_FIRST = 1, TW_TURN_SECOND, TW_TURN_SIDES = 3 };
+enum { TW_TURN_FIRST = 1, TW_TURN_SECOND, TW_TURN_SIDES, TW_TURN_OTHER, TW_TURN_MARK = 7 };
 
-static inline uint64_t tw_turn_stamp(uint64_t side, const struct tw_scl_pos *p, unsigned code)
+/* The stamp: line 32 bits | slot 3 | size code 2 | mark 3. */
+#define TW_TURN_CODE 3
+#define TW_TURN_SLOT 5
+#define TW_TURN_LINE 8
+
+static inline uint64_t tw_turn_stamp(uint32_t mark, const struct tw_scl_pos *p, unsigned code)
 {
-	return (uint64_t)p->line << 8 | p->slot << 4 | code << 2 | side;
+	return (uint64_t)p->line << TW_TURN_LINE | p->slot << TW_TURN_SLOT | code << TW_TURN_CODE |
+	       mark;
 }
 
 /* A sender that sees this may send in it; a receiver that does not may look. */
@@ -43,6 +54,7 @@ static inline void tw_turn_put(struct tw_scl_turn *t, const struct tw_scl_pos *p
 	atomic_store_explicit(&t->ours, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->slot->value, value, memory_order_relaxed);
 	atomic_store_explicit(&t->slot->stamp, tw_turn_stamp(t->us, p, code), memory_order_release);
+	t->us ^= TW_TURN_OTHER;
 }
 
 /* The size code of the scalar in it that is due, or -1; it is not ours. */
@@ -51,7 +63,7 @@ static inline int tw_turn_look(const struct tw_scl_turn *t, const struct tw_scl_
 	uint64_t stamp = atomic_load_explicit(&t->slot->stamp, memory_order_acquire) ^
 			 tw_turn_stamp(t->them, p, 0);
 
-	return stamp & ~0xcull ? -1 : (int)(stamp >> 2);
+	return stamp & ~(3ull << TW_TURN_CODE) ? -1 : (int)(stamp >> TW_TURN_CODE);
 }
 
 /* Takes it, after tw_turn_look() has seen it. */
@@ -59,6 +71,7 @@ static inline uint64_t tw_turn_take(struct tw_scl_turn *t)
 {
 	uint64_t value = atomic_load_explicit(&t->slot->value, memory_order_relaxed);
 
+	t->them ^= TW_TURN_OTHER;
 	atomic_store_explicit(&t->ours, 1, memory_order_release);
 	return value;
 }
@@ -66,8 +79,8 @@ static inline uint64_t tw_turn_take(struct tw_scl_turn *t)
 /* Whether one is in it that was not received, due now or later. */
 static inline bool tw_turn_full(const struct tw_scl_turn *t)
 {
-	return !tw_turn_ours(t) && (atomic_load_explicit(&t->slot->stamp, memory_order_acquire) &
-				    TW_TURN_SIDES) == t->them;
+	return (atomic_load_explicit(&t->slot->stamp, memory_order_acquire) & TW_TURN_MARK) ==
+	       t->them;
 }
 
 #endif /* TW_MCAPI_TURN_H */

@@ -152,6 +152,77 @@ MCT_BOTH(mcapi_scl, ping_pong, 2)
 	mct_delete(out);
 }
 
+/* One end of channels each way, and how far they are. */
+struct way {
+	uint32_t rx, tx;
+	uint64_t sent, received;
+};
+
+/* The scalar follows from its number. */
+static void send_next(struct way *w)
+{
+	uint64_t state = w->sent++, value = twt_random(&state);
+
+	send_one(w->tx, 1 << value % 4, value);
+}
+
+static void recv_next(struct way *w)
+{
+	uint64_t state = w->received++, value = twt_random(&state);
+	int bytes = 1 << value % 4;
+
+	twc_eq(recv_one(w->rx, bytes, MCAPI_SUCCESS), value & mask(bytes));
+}
+
+/*
+ * Several channels each way between two nodes: questions, answers and streams in turns,
+ * each in order; what was sent before an end closes is received.
+ */
+MCT_BOTH(mcapi_scl, both_ways, 2)
+{
+	enum { PAIRS = 3, ROUNDS = 3000 };
+	struct way ways[PAIRS] = {0};
+	mcapi_request_t rx, tx;
+	uint64_t rng = 9; /* the same for both */
+
+	for (unsigned i = 0; i < PAIRS; i++) {
+		mcapi_endpoint_t in = mct_create(2 * i), out = mct_create(2 * i + 1);
+
+		mct_connect(kind, out, mct_get(1 - (mcapi_node_t)me->rank, 2 * i));
+		mct_meet(me);
+		rx = mct_open_recv(kind, in, &ways[i].rx);
+		tx = mct_open_send(kind, out, &ways[i].tx);
+		mct_done(&rx);
+		mct_done(&tx);
+	}
+	for (unsigned n = 0; n < ROUNDS; n++) {
+		uint64_t r = twt_random(&rng);
+		struct way *w = &ways[r % PAIRS];
+		unsigned count[2] = {1, 1};
+		bool answer = me->rank && r & 0x100;
+
+		if (n % 50 == 0)
+			count[r >> 10 & 1] = (r >> 16) % 1500;
+		for (unsigned k = 0; answer && k < count[0]; k++)
+			recv_next(w);
+		for (unsigned k = 0; k < count[me->rank]; k++)
+			send_next(w);
+		for (unsigned k = 0; !answer && k < count[!me->rank]; k++)
+			recv_next(w);
+	}
+	for (unsigned i = 0; i < PAIRS; i++) {
+		for (unsigned k = 0; k < 3; k++)
+			send_next(&ways[i]);
+		mct_close_send(kind, ways[i].tx);
+	}
+	for (unsigned i = 0; i < PAIRS; i++) {
+		for (unsigned k = 0; k < 3; k++)
+			recv_next(&ways[i]);
+		recv_one(ways[i].rx, 8, MCAPI_ENOT_HANDLE);
+		mct_close_recv(kind, ways[i].rx);
+	}
+}
+
 Test(mcapi_scl, null_status, .timeout = MCT_TIMEOUT)
 {
 	struct mct_chan c;
