@@ -126,69 +126,88 @@ static enum tw_err map_key(struct tw_ofi *o, const void *raw, uint32_t len, uint
 										      : TW_EPERM;
 }
 
+/* Registers the program's own memory, where libfabric wants that. */
+static bool describe(struct tw_ofi_rma *r, struct tw_ofi *o, const struct iovec *iov, bool put,
+		     void **desc)
+{
+	struct fid_mr *mr;
+
+	if (!o->local_mr)
+		return true;
+	mr = tw_ofi_register(o, iov->iov_base, iov->iov_len, put ? FI_WRITE : FI_READ);
+	if (!mr)
+		return false;
+	r->local[r->nlocal++] = mr;
+	*desc = fi_mr_desc(mr);
+	return true;
+}
+
+/* One operation of libfabric's; the length of remote is that of the n pieces. */
+static enum tw_err post(struct tw_ofi_path *p, struct tw_ofi_rma *r, const struct iovec *iov,
+			unsigned n, struct fi_rma_iov *remote, bool put)
+{
+	struct tw_ofi *o = p->o;
+	void *desc[TW_OFI_IOV] = {NULL};
+	struct tw_ofi_op *op;
+	struct fi_msg_rma m = {.msg_iov = iov,
+			       .desc = desc,
+			       .iov_count = n,
+			       .addr = p->peer->addr,
+			       .rma_iov = remote,
+			       .rma_iov_count = 1};
+	ssize_t rc;
+
+	remote->len = 0;
+	for (unsigned i = 0; i < n; i++) {
+		remote->len += iov[i].iov_len;
+		if (!describe(r, o, &iov[i], put, &desc[i]))
+			return TW_EPERM;
+	}
+	op = tw_ofi_op_get(o, TW_OFI_RMA);
+	if (!op)
+		return TW_AGAIN;
+	op->rma = r;
+	m.context = op;
+	rc = put ? fi_writemsg(o->ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE)
+		 : fi_readmsg(o->ep, &m, FI_COMPLETION);
+	if (rc == 0) {
+		r->open++;
+		return TW_OK;
+	}
+	tw_ofi_op_put(o, op);
+	return rc == -FI_EAGAIN || rc == -FI_ENOMEM ? TW_AGAIN : TW_ELOST;
+}
+
 static enum tw_err transfer(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
 			    const void *raw, uint32_t key_len, void *cookie, bool put)
 {
 	struct tw_ofi_path *p = path;
 	struct tw_ofi *o = p->o;
-	size_t limit = o->info->tx_attr->iov_limit;
+	unsigned limit = (unsigned)tw_min(o->info->tx_attr->iov_limit, (size_t)TW_OFI_IOV), n;
 	struct tw_ofi_rma *r = malloc(sizeof(*r) + niov * sizeof(r->local[0]));
-	uint64_t key;
+	struct fi_rma_iov remote = {.addr = address};
+	enum tw_err err = TW_OK;
 
 	if (!r)
 		return TW_AGAIN;
 	*r = (struct tw_ofi_rma){.cookie = cookie, .open = 1, .err = TW_OK};
-	if (map_key(o, raw, key_len, &key) != TW_OK) {
+	if (map_key(o, raw, key_len, &remote.key) != TW_OK) {
 		free(r);
 		return TW_EPERM;
 	}
 	tw_list_add_tail(&o->rmas, &r->node);
-	limit = limit < TW_OFI_IOV ? limit : TW_OFI_IOV;
-	for (unsigned i = 0; i < niov;) {
-		unsigned n = niov - i < limit ? niov - i : (unsigned)limit;
-		struct tw_ofi_op *op = tw_ofi_op_get(o, TW_OFI_RMA);
-		struct fi_rma_iov remote = {.addr = address, .key = key};
-		void *desc[TW_OFI_IOV] = {NULL};
-		struct fi_msg_rma m = {.msg_iov = iov + i,
-				       .desc = desc,
-				       .iov_count = n,
-				       .addr = p->peer->addr,
-				       .rma_iov = &remote,
-				       .rma_iov_count = 1,
-				       .context = op};
-		ssize_t rc = -FI_ENOMEM;
-
-		for (unsigned k = 0; k < n; k++) {
-			remote.len += iov[i + k].iov_len;
-			if (!o->local_mr)
-				continue;
-			r->local[r->nlocal] = tw_ofi_register(o, iov[i + k].iov_base,
-							      iov[i + k].iov_len,
-							      put ? FI_WRITE : FI_READ);
-			if (!r->local[r->nlocal])
-				break;
-			desc[k] = fi_mr_desc(r->local[r->nlocal++]);
-		}
-		if (op) {
-			op->rma = r;
-			rc = put ? fi_writemsg(o->ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE)
-				 : fi_readmsg(o->ep, &m, FI_COMPLETION);
-		}
-		if (rc != 0) {
-			if (op)
-				tw_ofi_op_put(o, op);
-			/* Nothing has begun: say so. Else it ends when that has. */
-			if (r->open == 1) {
-				release(o, r, false);
-				return rc == -FI_EAGAIN || rc == -FI_ENOMEM ? TW_AGAIN : TW_ELOST;
-			}
-			r->err = TW_ELOST;
-			break;
-		}
-		r->open++;
-		address += remote.len;
-		i += n;
+	for (unsigned i = 0; i < niov && err == TW_OK; i += n) {
+		n = tw_min(niov - i, limit);
+		err = post(p, r, iov + i, n, &remote, put);
+		remote.addr += remote.len;
 	}
+	/* Nothing has begun: say so. Else it ends when that has. */
+	if (err != TW_OK && r->open == 1) {
+		release(o, r, false);
+		return err;
+	}
+	if (err != TW_OK)
+		r->err = err == TW_AGAIN ? TW_ELOST : err;
 	release(o, r, true);
 	return TW_PENDING;
 }

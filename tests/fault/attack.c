@@ -55,41 +55,41 @@ void spoil(struct attacker *a, void *mem, size_t len, unsigned times)
 	}
 }
 
-/* An introduction that is wrong in some way. */
-static void bad_hello(struct attacker *a)
+/* An introduction with good descriptors and one wrong field. */
+static void wrong_field(struct attacker *a, struct tw_shm_hello h)
 {
-	struct tw_shm_hello h = own_hello(a, TW_SHM_CONNECT);
-	uint8_t bytes[256];
 	struct raw r;
+
+	switch (below(a, 4)) {
+	case 0:
+		h.nslots = (uint32_t)odd(a);
+		break;
+	case 1:
+		h.nbytes = (uint32_t)odd(a);
+		break;
+	case 2:
+		h.nic_id = chance(a, 50) ? a->friend.nic : odd(a);
+		h.endpoint_id = chance(a, 50)	? a->friend.id
+				: chance(a, 50) ? a->victim.id
+						: (uint32_t)odd(a);
+		h.session = (uint32_t)odd(a);
+		break;
+	default:
+		spoil(a, &h, sizeof(h), 1 + below(a, 4));
+	}
+	if (raw_connect(&r, a->victim.nic, a->victim.id, &h))
+		raw_close(&r);
+}
+
+/* One with any descriptors, perhaps of another length. */
+static void wrong_descriptors(struct attacker *a, struct tw_shm_hello h)
+{
+	uint8_t bytes[256];
 	unsigned nfds = below(a, 5), n = 0;
 	int fds[4], sock, mark_fd;
 	struct tw_shm_mark *mark;
 	size_t len = sizeof(h);
 
-	a->hellos++;
-	/* Good descriptors, one wrong field. */
-	if (chance(a, 40)) {
-		switch (below(a, 4)) {
-		case 0:
-			h.nslots = (uint32_t)odd(a);
-			break;
-		case 1:
-			h.nbytes = (uint32_t)odd(a);
-			break;
-		case 2:
-			h.nic_id = chance(a, 50) ? a->friend.nic : odd(a);
-			h.endpoint_id = chance(a, 50)	? a->friend.id
-					: chance(a, 50) ? a->victim.id
-							: (uint32_t)odd(a);
-			h.session = (uint32_t)odd(a);
-			break;
-		default:
-			spoil(a, &h, sizeof(h), 1 + below(a, 4));
-		}
-		if (raw_connect(&r, a->victim.nic, a->victim.id, &h))
-			raw_close(&r);
-		return;
-	}
 	if (tw_shm_dial(a->victim.nic, a->victim.id, &sock) != TW_OK)
 		return;
 	memset(bytes, (int)any(a), sizeof(bytes));
@@ -118,6 +118,17 @@ static void bad_hello(struct attacker *a)
 	while (n)
 		close(fds[--n]);
 	tw_fd_close(sock);
+}
+
+static void bad_hello(struct attacker *a)
+{
+	struct tw_shm_hello h = own_hello(a, TW_SHM_CONNECT);
+
+	a->hellos++;
+	if (chance(a, 40))
+		wrong_field(a, h);
+	else
+		wrong_descriptors(a, h);
 }
 
 /* Has the victim connect to us, and answers in some way. */
