@@ -10,7 +10,7 @@
 
 #include "lib/twt.h"
 
-static void fail(const char *what)
+static __attribute__((noreturn)) void fail(const char *what)
 {
 	fprintf(stderr, "%s\n", what);
 	exit(1);
