@@ -221,6 +221,9 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
  */
 struct tw_req *tw_send_now(struct tw_ep *ep, char *data, uint32_t len, uint64_t match,
 			   struct tw_addr to);
+/* The same without a request, for who needs none; false: nothing was done. */
+bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
+		  struct tw_addr to);
 /* Sends on what waits; whether anything moved. */
 bool tw_send_flush(struct tw_peer *p);
 /* The credits that the next packet to a peer returns. */

@@ -182,10 +182,10 @@ bool tw_send_flush(struct tw_peer *p)
 }
 
 /* The common case, straight through: short, one piece, nothing in the way. */
-static inline bool send_short(struct tw_peer *p, char *data, uint32_t len, uint64_t match)
+static inline bool send_short(struct tw_peer *p, const void *data, uint32_t len, uint64_t match)
 {
 	struct tw_ep *ep = p->ep;
-	struct iovec iov = {data, len};
+	struct iovec iov = {(void *)(uintptr_t)data, len};
 	uint32_t cost = tw_credit_cost(len);
 	struct tw_hdr hdr;
 	uint16_t credits;
@@ -229,6 +229,17 @@ struct tw_req *tw_send_now(struct tw_ep *ep, char *data, uint32_t len, uint64_t 
 	tw_req_complete(ep, r, TW_S_OK);
 	count(p);
 	return r;
+}
+
+bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
+		  struct tw_addr to)
+{
+	struct tw_peer *p = tw_peer_at(ep, to);
+
+	if (tw_unlikely(!p || !send_short(p, data, len, match)))
+		return false;
+	count(p);
+	return true;
 }
 
 /* What the common case does not cover. */

@@ -133,6 +133,9 @@ static mcapi_status_t send(struct tw_node *n, mcapi_endpoint_t from, mcapi_endpo
 	status = take_credit(n, to);
 	if (tw_unlikely(status != MCAPI_SUCCESS))
 		return status == MCAPI_INCOMPLETE ? MCAPI_SUCCESS : status;
+	if (tw_likely(tw_send_bare(n->ep, buffer, (uint32_t)size, match,
+				   n->peers[tw_node_of(to)].addr)))
+		return MCAPI_SUCCESS;
 	r = tw_req_new1(n->ep, TW_SEND, (char *)(uintptr_t)buffer, (uint32_t)size);
 	if (tw_unlikely(!r))
 		return MCAPI_ENO_MEM;

@@ -26,10 +26,15 @@ static mcapi_status_t send_now(struct tw_node *n, struct tw_endp *e, struct tw_m
 		c->credits--;
 		return MCAPI_SUCCESS;
 	}
-	r = tw_req_new1(n->ep, TW_SEND, (char *)(uintptr_t)buffer, (uint32_t)size);
-	if (tw_unlikely(!r))
-		return MCAPI_ENO_MEM;
 	c->credits--;
+	if (tw_likely(tw_send_bare(n->ep, buffer, (uint32_t)size, match,
+				   n->peers[tw_node_of(c->other)].addr)))
+		return MCAPI_SUCCESS;
+	r = tw_req_new1(n->ep, TW_SEND, (char *)(uintptr_t)buffer, (uint32_t)size);
+	if (tw_unlikely(!r)) {
+		c->credits++;
+		return MCAPI_ENO_MEM;
+	}
 	r->match = match;
 	return tw_mreq_carry(n, m, r, tw_node_of(c->other), MCAPI_ENOT_HANDLE);
 }
