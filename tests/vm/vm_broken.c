@@ -174,7 +174,7 @@ int main(int argc, char **argv)
 
 	other_network = providers && strstr(providers, "ofi");
 	/* Another network is opened in this time, which may take long here. */
-	snprintf(retry, sizeof(retry), "%d", (other_network ? 20 : 1) * RETRY_MS);
+	snprintf(retry, sizeof(retry), "%d", (other_network ? 40 : 1) * RETRY_MS);
 	setenv("TAGWIRE_RETRY", retry, 1);
 	st_begin(argc, argv, "vm_broken", 5, NULL);
 	shared = st_shared(sizeof(*shared));
