@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Modules: found by name, loaded once, never unloaded. */
+#include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/module.h"
+#include "base/settings.h"
 #include "providers/registry.h"
 #include "providers/replay/replay.h"
 
@@ -60,6 +62,39 @@ bool tw_fabric_any(const char *names)
 	return any;
 }
 
+static bool listed(const char *names, const char *name)
+{
+	for (size_t len; *names; names += len + (names[len] == ',')) {
+		len = strcspn(names, ",");
+		if (strlen(name) == len && memcmp(names, name, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Loading libfabric takes 0.1 s, and it then says that it has nothing faster than
+ * our own tcp: not where that may be used, no provider of its is named, and there
+ * is no device that it could mean (Slingshot; Omni-Path and EFA are RDMA devices).
+ */
+static bool in_vain(const struct known *k, const char *names)
+{
+	static const char *const devices[] = {"/sys/class/infiniband/*", "/sys/class/cxi/*",
+					      "/dev/cxi*", "/dev/hfi1*"};
+	bool any = false;
+
+	if (strcmp(k->name, "ofi") != 0 || *tw_settings.ofi || !listed(names, "tcp") ||
+	    !tw_module_installed("tcp"))
+		return false;
+	for (unsigned i = 0; i < tw_countof(devices) && !any; i++) {
+		glob_t found;
+
+		any = glob(devices[i], GLOB_NOSORT, NULL, &found) != GLOB_NOMATCH;
+		globfree(&found);
+	}
+	return !any;
+}
+
 unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FABRICS])
 {
 	unsigned n = 0;
@@ -69,7 +104,7 @@ unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FAB
 		size_t len = strcspn(names, ",");
 		struct known *k = find(names, len);
 
-		if (k && !k->fabric && !k->tried)
+		if (k && !k->fabric && !k->tried && !in_vain(k, names))
 			load(k);
 		if (k && k->fabric)
 			out[n++] = k->fabric;
