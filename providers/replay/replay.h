@@ -32,7 +32,7 @@
 #define TW_RP_OPS 16	       /* transfers under way with a peer */
 #define TW_RP_HALF_MAX 64      /* callers that have not introduced themselves */
 #define TW_RP_PORTS 8	       /* groups of ports, see sock.c */
-#define TW_RP_PAYLOAD 32800u   /* longest payload of a packet: 32 KiB and a reference */
+#define TW_RP_PAYLOAD 16352u   /* longest payload of a packet: with its head 16 KiB */
 #define TW_RP_STATUS_US 500000 /* without news of our packets: ask */
 #define TW_RP_REST_US 500      /* between two looks whether anybody polls */
 #define TW_RP_PROBE_US 20000   /* between two probes, or attempts to call */

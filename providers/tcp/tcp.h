@@ -19,9 +19,9 @@
 #include "providers/replay/fabric.h"
 
 #define TW_TCP_MAGIC 0x74777463u
-#define TW_TCP_PACKET 32832u
+#define TW_TCP_PACKET 16384u	   /* as others have: they take over from each other */
 #define TW_TCP_CHUNK (1024u << 10) /* of a transfer: packets may go in between */
-#define TW_TCP_OUT (64u << 10)	  /* bytes that wait because the system takes no more */
+#define TW_TCP_OUT (64u << 10)	   /* bytes that wait because the system takes no more */
 #define TW_TCP_IN (128u << 10)
 #define TW_TCP_CALLERS 64 /* that have not said which path they mean */
 #define TW_TCP_IOV 16

@@ -107,7 +107,8 @@ static int apart(const char *name, const char *value, int over_tcp)
 
 	if (fork() == 0) {
 		setenv(name, value, 1);
-		status = talk(over_tcp ? 2 : 0, over_tcp);
+		/* Each listens for introductions, and for tcp. */
+		status = talk(over_tcp ? 4 : 0, over_tcp);
 		fflush(NULL);
 		_exit(status);
 	}
