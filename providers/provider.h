@@ -56,6 +56,7 @@ struct tw_link {
 	bool can_get;	      /* get() and put() work as far as is known */
 	bool direct;	      /* a get is a plain copy: nothing can be faster */
 	bool by_cpu;	      /* get and put are done by the caller's processor */
+	bool far;	      /* a packet costs more than copying it, and so does an answer */
 };
 
 #define TW_KEY_MAX 48

@@ -326,11 +326,26 @@ static void close_fid(struct fid *fid)
 		fi_close(fid);
 }
 
+/*
+ * tcp;ofi_rxm of libfabric 1.17 crashes when it is closed amid reads. It moves
+ * nothing unless it is polled: after a fault it is left as it is, memory and all.
+ */
+static bool better_left(const struct tw_ofi *o)
+{
+	return o->ep && !tw_list_empty(&o->rmas) &&
+	       strstr(o->info->fabric_attr->prov_name, "tcp") &&
+	       o->info->domain_attr->data_progress == FI_PROGRESS_MANUAL;
+}
+
 static void do_close(void *instance)
 {
 	struct tw_ofi *o = instance;
 	struct tw_list *n, *tmp;
 
+	if (better_left(o)) {
+		o->host.log(TW_LOG_INFO, "libfabric has transfers under way: not closed");
+		return;
+	}
 	/* The endpoint first: after that nothing is under way. */
 	close_fid(o->ep ? &o->ep->fid : NULL);
 	tw_ofi_rma_drop(o);

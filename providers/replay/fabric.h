@@ -70,6 +70,8 @@ struct tw_fabric_host {
 struct tw_fabric {
 	uint32_t version;
 	const char *name;
+	/* The system carries and copies every byte: asking for few of them costs more. */
+	bool by_system;
 	/* TW_EUNREACH: not here. May take a while, once. */
 	enum tw_err (*open)(const struct tw_fabric_host *host, void **instance);
 	/* Forgets all that is under way, without upcalls; uses no memory after it. */

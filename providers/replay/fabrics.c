@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Modules: found by name, loaded once, never unloaded. */
-#include <dirent.h>
+#include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/module.h"
+#include "base/settings.h"
 #include "providers/registry.h"
 #include "providers/replay/replay.h"
 
@@ -16,11 +17,11 @@
 /* The names there can be; a module for each may be installed or not. */
 static struct known {
 	const char *name;
-	const char *devices; /* a directory of what it needs; NULL: nothing */
+	const char *devices; /* pattern of what it needs; NULL: nothing */
 	const struct tw_fabric *fabric;
 	bool tried;
 } known[2 * TW_RP_FABRICS] = {
-	{.name = "verbs", .devices = "/sys/class/infiniband"},
+	{.name = "verbs", .devices = "/sys/class/infiniband/*"},
 	{.name = "ofi"},
 	{.name = "tcp"},
 };
@@ -39,18 +40,19 @@ const struct tw_provider *tw_fabric_provider(const char *name, size_t len)
 	return find(name, len) ? &tw_provider_replay : NULL;
 }
 
+static bool exists(const char *pattern)
+{
+	glob_t found;
+	bool any = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
+
+	globfree(&found);
+	return any;
+}
+
 /* Its library takes memory, and without devices may tell of that on standard error. */
 static bool of_use(const struct known *k)
 {
-	DIR *dir = k->devices ? opendir(k->devices) : NULL;
-	struct dirent *e;
-	bool found = !k->devices;
-
-	while (dir && !found && (e = readdir(dir)))
-		found = e->d_name[0] != '.';
-	if (dir)
-		closedir(dir);
-	return found;
+	return !k->devices || exists(k->devices);
 }
 
 static void load(struct known *k)
@@ -87,6 +89,35 @@ bool tw_fabric_any(const char *names)
 	return any;
 }
 
+static bool listed(const char *names, const char *name)
+{
+	for (size_t len; *names; names += len + (names[len] == ',')) {
+		len = strcspn(names, ",");
+		if (strlen(name) == len && memcmp(names, name, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Loading libfabric takes 0.1 s, and it then says that it has nothing faster than
+ * our own tcp: not where that may be used, no provider of its is named, and there
+ * is no device that it could mean (Slingshot; Omni-Path and EFA are RDMA devices).
+ */
+static bool in_vain(const struct known *k, const char *names)
+{
+	static const char *const devices[] = {"/sys/class/infiniband/*", "/sys/class/cxi/*",
+					      "/dev/cxi*", "/dev/hfi1*"};
+	bool any = false;
+
+	if (strcmp(k->name, "ofi") != 0 || *tw_settings.ofi || !listed(names, "tcp") ||
+	    !tw_module_installed("tcp"))
+		return false;
+	for (unsigned i = 0; i < tw_countof(devices) && !any; i++)
+		any = exists(devices[i]);
+	return !any;
+}
+
 unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FABRICS])
 {
 	unsigned n = 0;
@@ -96,7 +127,7 @@ unsigned tw_fabric_list(const char *names, const struct tw_fabric *out[TW_RP_FAB
 		size_t len = strcspn(names, ",");
 		struct known *k = find(names, len);
 
-		if (k && !k->fabric && !k->tried && of_use(k))
+		if (k && !k->fabric && !k->tried && of_use(k) && !in_vain(k, names))
 			load(k);
 		if (k && k->fabric)
 			out[n++] = k->fabric;

@@ -241,6 +241,7 @@ static void use(struct tw_rp_link *l, struct tw_rp_fabric *f, void *path)
 	l->path = path;
 	l->epoch++;
 	l->link.key_size = TW_KEY_MAX;
+	l->link.far = f->ops->by_system;
 }
 
 static enum tw_err choose(struct tw_rp_link *l, const struct tw_rp_talk *offers,

@@ -32,12 +32,15 @@ void tw_rp_poll(struct tw_rp_ep *ep)
 static void flush(struct tw_rp_ep *ep)
 {
 	struct tw_list *n, *tmp;
+	unsigned count = 0;
 
-	tw_list_each(&ep->work, n, tmp) {
-		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, work);
+	tw_list_each(&ep->work, n, tmp)
+		count++;
+	/* Whoever still has something to post comes back, behind the others: for the next time. */
+	for (; count && !tw_list_empty(&ep->work); count--) {
+		struct tw_rp_link *l = tw_list_first(&ep->work, struct tw_rp_link, work);
 
-		/* Whoever still has something to post comes back. */
-		tw_list_del(n);
+		tw_list_del(&l->work);
 		tw_rp_flush(l);
 		if (l->state != TW_RP_DEAD)
 			tw_rp_ops_flush(l);

@@ -228,6 +228,7 @@ static enum tw_err do_open(const struct tw_fabric_host *host, void **instance)
 const struct tw_fabric tw_fabric_tcp = {
 	.version = TW_FABRIC_VERSION,
 	.name = "tcp",
+	.by_system = true,
 	.open = do_open,
 	.close = do_close,
 	.max_packet = max_packet,

@@ -19,10 +19,10 @@
 #include "providers/replay/fabric.h"
 
 #define TW_TCP_MAGIC 0x74777463u
-#define TW_TCP_PACKET 16384u
-#define TW_TCP_CHUNK (256u << 10) /* of a transfer: packets may go in between */
-#define TW_TCP_OUT (64u << 10)	  /* bytes that wait because the system takes no more */
-#define TW_TCP_IN (64u << 10)
+#define TW_TCP_PACKET 16384u	   /* as others have: they take over from each other */
+#define TW_TCP_CHUNK (1024u << 10) /* of a transfer: packets may go in between */
+#define TW_TCP_OUT (64u << 10)	   /* bytes that wait because the system takes no more */
+#define TW_TCP_IN (128u << 10)
 #define TW_TCP_CALLERS 64 /* that have not said which path they mean */
 #define TW_TCP_IOV 16
 #define TW_TCP_SERVED 1024 /* reads of the other side at once: many times what replay starts */

@@ -10,10 +10,11 @@
 
 #include "engine/engine.h"
 
-#define PIECE (256 * 1024)  /* bytes of one get or put */
-#define BUDGET (512 * 1024) /* bytes pulled in one go */
-#define LEAD 4096	    /* the receiver starts earlier, by about so many bytes */
-#define NPIECES 16	    /* pieces of memory of one get or put */
+#define PIECE (256 * 1024)	/* bytes of one get or put */
+#define FAR_PIECE (1024 * 1024) /* and of one that others wait for */
+#define BUDGET (512 * 1024)	/* bytes pulled in one go */
+#define LEAD 4096		/* the receiver starts earlier, by about so many bytes */
+#define NPIECES 16		/* pieces of memory of one get or put */
 
 uint64_t tw_direct_expose(struct tw_peer *p, struct tw_req *r)
 {
@@ -128,7 +129,8 @@ static bool pull(struct tw_peer *p, struct tw_req *r)
 {
 	const struct tw_provider *ops = p->link->provider;
 	struct iovec iov[NPIECES];
-	uint32_t want = tw_min((uint32_t)PIECE, r->until - r->at), covered;
+	uint32_t most = p->link->far ? FAR_PIECE : PIECE;
+	uint32_t want = tw_min(most, r->until - r->at), covered;
 	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
 	enum tw_err err = TW_OK;
 

@@ -13,9 +13,17 @@
  * copies one while the sender copies the next, large enough that the slots
  * between them do not count.
  */
-static uint32_t piece_of(uint32_t len)
+static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 {
+	if (p->link->far)
+		return p->link->max_payload - (uint32_t)sizeof(struct tw_ref);
 	return len <= TW_SHORT_SEND ? TW_SHORT_SEND : len <= 8192 ? 2048 : 8192;
+}
+
+/* To announce a message is to wait for an answer. */
+static uint32_t eager_max(const struct tw_peer *p)
+{
+	return p->link->far ? p->ep->eager_max * TW_FAR_EAGER : p->ep->eager_max;
 }
 
 static inline void give_credits_back(struct tw_peer *p, uint16_t n)
@@ -73,7 +81,7 @@ static void sent(struct tw_peer *p, struct tw_req *r)
 
 static bool send_eager(struct tw_peer *p, struct tw_req *r)
 {
-	uint32_t piece = piece_of(r->len);
+	uint32_t piece = piece_of(p, r->len);
 
 	if (r->at == 0) {
 		uint32_t first = tw_min(piece, r->len);
@@ -151,7 +159,7 @@ static bool try_send(struct tw_peer *p, struct tw_req *r)
 {
 	/* A message that began eagerly has paid already. */
 	if (r->at == 0) {
-		if (r->len > p->ep->eager_max)
+		if (r->len > eager_max(p))
 			return announce(p, r);
 		if (tw_credit_cost(r->len) > p->credits)
 			return without_credit(p, r);

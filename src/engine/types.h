@@ -33,6 +33,7 @@
 #define TW_MAX_OPEN 2048 /* open endpoints of a process */
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
+#define TW_FAR_EAGER 8 /* times as long messages are sent before their receive is known */
 #define TW_MAX_REQS (1u << 26)
 #define TW_SHORT_SEND 1024    /* bytes that always leave as one packet */
 #define TW_RTS_BUDGET 1024    /* announced and unmatched, per peer */

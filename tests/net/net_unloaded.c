@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program that talks over shared memory only has no network library in its
- * address space, whatever is installed; and no port open where none is.
+ * address space, whatever is installed; and no port open where none is. One that
+ * talks over tcp has no libfabric, where that would find no device.
  */
 #include <netinet/in.h>
 #include <stdio.h>
@@ -48,11 +49,11 @@ static int ports(void)
 	return n;
 }
 
-static int talk(int expected_ports)
+static const char *const networks[] = {"libfabric",	"libibverbs", "librdmacm",   "tagwire_ofi",
+				       "tagwire_verbs", "libpmix",    "tagwire_pmix"};
+
+static int talk(int expected_ports, int over_tcp)
 {
-	static const char *const none[] = {"libfabric",	  "libibverbs",	 "librdmacm",
-					   "tagwire_ofi", "tagwire_tcp", "tagwire_verbs",
-					   "libpmix",	  "tagwire_pmix"};
 	char out[100000], in[100000];
 	mx_endpoint_t a, b;
 	mx_endpoint_addr_t to;
@@ -84,37 +85,52 @@ static int talk(int expected_ports)
 		puts("cannot tell what is mapped");
 		return 1;
 	}
-	for (unsigned i = 0; i < sizeof(none) / sizeof(*none); i++)
-		if (mapped(none[i])) {
-			printf("%s is mapped\n", none[i]);
+	for (unsigned i = 0; i < sizeof(networks) / sizeof(*networks); i++)
+		if (mapped(networks[i])) {
+			printf("%s is mapped\n", networks[i]);
 			return 1;
 		}
+	if (mapped("tagwire_tcp") != over_tcp) {
+		printf("tcp is %s\n", over_tcp ? "not in use" : "mapped");
+		return 1;
+	}
 	mx_close_endpoint(a);
 	mx_close_endpoint(b);
 	mx_finalize();
 	return 0;
 }
 
-int main(void)
+/* In a process of its own: modules and settings are looked for once. */
+static int apart(const char *name, const char *value, int over_tcp)
 {
-	const char *modules = getenv("TAGWIRE_MODULES");
-	static const char *const networks[] = {"ofi", "tcp", NULL};
-	char path[1024];
-	int status, any = 0;
+	int status;
 
-	/* Without a module, in a process of its own: modules are looked for once. */
 	if (fork() == 0) {
-		setenv("TAGWIRE_MODULES", "/nonexistent", 1);
-		status = talk(0);
+		setenv(name, value, 1);
+		/* Each listens for introductions, and for tcp. */
+		status = talk(over_tcp ? 4 : 0, over_tcp);
 		fflush(NULL);
 		_exit(status);
 	}
-	if (wait(&status) < 0 || status != 0)
+	return wait(&status) < 0 || status != 0;
+}
+
+static int installed(const char *network)
+{
+	const char *modules = getenv("TAGWIRE_MODULES");
+	char path[1024];
+
+	snprintf(path, sizeof(path), "%s/tagwire_%s.so", modules ? modules : "", network);
+	return access(path, R_OK) == 0;
+}
+
+int main(void)
+{
+	if (apart("TAGWIRE_MODULES", "/nonexistent", 0))
 		return 1;
-	for (int i = 0; networks[i]; i++) {
-		snprintf(path, sizeof(path), "%s/tagwire_%s.so", modules ? modules : "",
-			 networks[i]);
-		any |= access(path, R_OK) == 0;
-	}
-	return talk(any ? 2 : 0);
+	if (access("/sys/class/infiniband", F_OK) == 0 || access("/sys/class/cxi", F_OK) == 0)
+		puts("not looked for libfabric: it may have a device here");
+	else if (installed("tcp") && apart("TAGWIRE_PROVIDERS", "ofi,tcp", 1))
+		return 1;
+	return talk(installed("ofi") || installed("tcp") ? 2 : 0, 0);
 }
