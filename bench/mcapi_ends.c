@@ -135,6 +135,17 @@ static void split(struct perf *p, bool no_bind)
 
 /* One of each ------------------------------------------------------------------------ */
 
+static inline void give_back(struct perf *p)
+{
+	mcapi_status_t st;
+
+	if (!p->packet)
+		return;
+	mcapi_pktchan_free(p->packet, &st);
+	check("mcapi_pktchan_free", st);
+	p->packet = NULL;
+}
+
 static inline void give(struct perf *p, enum kind kind, uint32_t size)
 {
 	mcapi_status_t st;
@@ -149,6 +160,8 @@ static inline void give(struct perf *p, enum kind kind, uint32_t size)
 		do
 			mcapi_pktchan_send(p->pkt_out, p->buffer, size, &st);
 		while (__builtin_expect(st == MCAPI_ENO_BUFFER, 0));
+		/* Behind the answer, as a program in a hurry does. */
+		give_back(p);
 		break;
 	default:
 		if (size == 8)
@@ -167,16 +180,14 @@ static inline void take(struct perf *p, enum kind kind, uint32_t size)
 {
 	mcapi_status_t st;
 	size_t got = size;
-	void *packet;
 
 	switch (kind) {
 	case MESSAGE:
 		mcapi_msg_recv(p->in, p->buffer, size, &got, &st);
 		break;
 	case PACKET:
-		mcapi_pktchan_recv(p->pkt_in, &packet, &got, &st);
-		if (st == MCAPI_SUCCESS)
-			mcapi_pktchan_free(packet, &st);
+		give_back(p);
+		mcapi_pktchan_recv(p->pkt_in, &p->packet, &got, &st);
 		break;
 	default:
 		if (size == 8)

@@ -22,6 +22,7 @@ struct perf {
 	mcapi_endpoint_t out, in, peer; /* of messages */
 	uint32_t pkt_out, pkt_in, scl_out, scl_in;
 	char *buffer;
+	void *packet; /* received and not given back */
 };
 
 /* Forks the other end, and makes each a node with its channels. */

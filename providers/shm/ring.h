@@ -39,7 +39,7 @@
  */
 #define TW_RING_RENEW (1u << 30)
 #define TW_RING_LONE 1024  /* longest packet that is hurried to its reader */
-#define TW_RING_PATIENCE 8 /* most polls that leave the turn alone */
+#define TW_RING_PATIENCE 16 /* most polls that leave the turn alone */
 
 /*
  * The stamp: sequence number plus one, who wrote it, length. In one word, because
