@@ -38,7 +38,7 @@
  * one could come round that holds the stamp of 2^32 packets ago.
  */
 #define TW_RING_RENEW (1u << 30)
-#define TW_RING_LONE 1024  /* longest packet that is hurried to its reader */
+#define TW_RING_LONE 1024   /* longest packet that is hurried to its reader */
 #define TW_RING_PATIENCE 16 /* most polls that leave the turn alone */
 
 /*
