@@ -175,10 +175,12 @@ Test(panda_acks, delayed_with_answers)
 	twc_eq(count_echo(PAN_MP_DELAYED).acks, 0);
 }
 
-/* Others do not wait for an answer. */
+/* Others do not wait for an answer. Where one finds no room, it leaves with the next. */
 Test(panda_acks, normal_with_answers)
 {
-	twc_eq(count_echo(PAN_MP_NORMAL).acks, COUNT);
+	uint64_t acks = count_echo(PAN_MP_NORMAL).acks;
+
+	twc_check(acks > COUNT / 2 && acks <= COUNT);
 }
 
 Test(panda_acks, external_with_answers)
