@@ -81,9 +81,19 @@ Test(panda_procs, five)
 }
 
 /* Remote calls by ports with upcalls, the answers to direct tickets. */
+#define CALLS 300 /* of each, to all in turn */
+
 struct call {
 	int from, ticket, value;
 };
+
+static atomic_int given_back;
+
+static void give_back(void *data)
+{
+	pan_free(data);
+	given_back++;
+}
 
 static int answer(void *data, int size, int len)
 {
@@ -93,7 +103,7 @@ static int answer(void *data, int size, int len)
 	twc_eq(len, sizeof(*c));
 	c->value++;
 	/* The buffer goes back as it came: it is kept until it has left. */
-	pan_mp_async_send(pan_mp_send(c->from, c->ticket, c, sizeof(*c), PAN_MP_DELAYED), pan_free,
+	pan_mp_async_send(pan_mp_send(c->from, c->ticket, c, sizeof(*c), PAN_MP_DELAYED), give_back,
 			  c);
 	return 1;
 }
@@ -103,7 +113,7 @@ static int caller(int pid, int fd)
 	int port = pan_mp_register_port(answer), n = pan_nr_platforms();
 
 	(void)fd;
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < CALLS; i++) {
 		int ticket = pan_mp_receive(PAN_MP_DIRECT_PORT), t, len;
 		struct call c = {pid, ticket, i}, *back;
 
@@ -130,6 +140,7 @@ Test(panda_procs, remote_calls)
 	caller(0, -1);
 	for (int i = 1; i < 3; i++)
 		twc_hear(c[i].fd);
+	pant_until(&given_back, CALLS);
 	for (int i = 1; i < 3; i++)
 		twc_tell(c[i].fd);
 	pant_join(c, 3);
