@@ -169,7 +169,7 @@ static bool questioned(struct tw_ring_tx *tx)
 }
 
 /*
- * Of question and answer, which take a quarter less time so. A stream would lose up to
+ * Of question and answer, which take 12 to 20% less time so. A stream would lose up to
  * a third of its rate.
  */
 static void stamp_lone(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data, uint32_t len)

@@ -124,7 +124,6 @@ static mcapi_status_t send(struct tw_node *n, mcapi_endpoint_t from, mcapi_endpo
 {
 	uint64_t match = tw_mc_match(TW_K_MSG, priority, 0, to, from);
 	mcapi_status_t status;
-	struct tw_req *r;
 
 	if (tw_node_of(to) == n->number)
 		return send_local(n, to, match, buffer, size);
@@ -133,15 +132,8 @@ static mcapi_status_t send(struct tw_node *n, mcapi_endpoint_t from, mcapi_endpo
 	status = take_credit(n, to);
 	if (tw_unlikely(status != MCAPI_SUCCESS))
 		return status == MCAPI_INCOMPLETE ? MCAPI_SUCCESS : status;
-	if (tw_likely(tw_send_bare(n->ep, buffer, (uint32_t)size, match,
-				   n->peers[tw_node_of(to)].addr)))
-		return MCAPI_SUCCESS;
-	r = tw_req_new1(n->ep, TW_SEND, (char *)(uintptr_t)buffer, (uint32_t)size);
-	if (tw_unlikely(!r))
-		return MCAPI_ENO_MEM;
-	r->match = match;
 	/* Lost on the way is sent (3.5.1). */
-	return tw_mreq_carry(n, m, r, tw_node_of(to), MCAPI_SUCCESS);
+	return tw_mreq_carry(n, m, buffer, size, match, tw_node_of(to), MCAPI_SUCCESS);
 }
 
 void mcapi_msg_send(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_endpoint,

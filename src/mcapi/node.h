@@ -365,11 +365,11 @@ struct tw_mreq *tw_mreq_begin(struct tw_node *n, enum tw_mreq_kind kind, mcapi_r
 void tw_mreq_started(struct tw_node *n, struct tw_mreq *m, size_t size, mcapi_request_t *request,
 		     mcapi_status_t *status);
 /*
- * Sends r to a node. MCAPI_INCOMPLETE: m ends with it. `lost' is its status if
- * the node is gone.
+ * Sends to a node. MCAPI_INCOMPLETE: m ends with it. `lost' is its status if the
+ * node is gone. MCAPI_ENO_MEM: nothing was done.
  */
-mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, struct tw_req *r, uint32_t to,
-			     mcapi_status_t lost);
+mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, const void *data, size_t size,
+			     uint64_t match, uint32_t to, mcapi_status_t lost);
 /* Waits up to that many milliseconds (negative: for ever). */
 enum tw_waited tw_mc_wait(struct tw_node *n, bool (*test)(struct tw_ep *, void *), void *arg,
 			  int timeout);

@@ -18,7 +18,7 @@ static mcapi_status_t send_now(struct tw_node *n, struct tw_endp *e, struct tw_m
 {
 	struct tw_chan *c = &e->chan;
 	uint64_t match = tw_mc_match(TW_K_PKT, 0, c->epoch, c->other, e->handle);
-	struct tw_req *r;
+	mcapi_status_t status;
 
 	if (tw_node_of(c->other) == n->number) {
 		if (!tw_queue_local(n, match, buffer, size))
@@ -27,16 +27,10 @@ static mcapi_status_t send_now(struct tw_node *n, struct tw_endp *e, struct tw_m
 		return MCAPI_SUCCESS;
 	}
 	c->credits--;
-	if (tw_likely(tw_send_bare(n->ep, buffer, (uint32_t)size, match,
-				   n->peers[tw_node_of(c->other)].addr)))
-		return MCAPI_SUCCESS;
-	r = tw_req_new1(n->ep, TW_SEND, (char *)(uintptr_t)buffer, (uint32_t)size);
-	if (tw_unlikely(!r)) {
+	status = tw_mreq_carry(n, m, buffer, size, match, tw_node_of(c->other), MCAPI_ENOT_HANDLE);
+	if (tw_unlikely(status == MCAPI_ENO_MEM))
 		c->credits++;
-		return MCAPI_ENO_MEM;
-	}
-	r->match = match;
-	return tw_mreq_carry(n, m, r, tw_node_of(c->other), MCAPI_ENOT_HANDLE);
+	return status;
 }
 
 void tw_pkt_push(struct tw_node *n, struct tw_endp *e)

@@ -112,9 +112,17 @@ static void carried(struct tw_node *n, struct tw_op *op, const struct tw_req *r)
 	tw_mreq_done(n, m, r->status == TW_S_OK ? MCAPI_SUCCESS : m->lost, r->len);
 }
 
-mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, struct tw_req *r, uint32_t to,
-			     mcapi_status_t lost)
+mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, const void *data, size_t size,
+			     uint64_t match, uint32_t to, mcapi_status_t lost)
 {
+	struct tw_req *r;
+
+	if (tw_likely(tw_send_bare(n->ep, data, (uint32_t)size, match, n->peers[to].addr)))
+		return MCAPI_SUCCESS;
+	r = tw_req_new1(n->ep, TW_SEND, (char *)(uintptr_t)data, (uint32_t)size);
+	if (tw_unlikely(!r))
+		return MCAPI_ENO_MEM;
+	r->match = match;
 	m->bound = true;
 	m->lost = lost;
 	m->op.done = carried;

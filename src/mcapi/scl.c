@@ -154,7 +154,6 @@ static mcapi_status_t send_message(uint32_t handle, uint64_t value, unsigned cod
 	struct tw_scl *s = ep ? tw_scl_enter(handle, true) : NULL;
 	struct tw_endp *e = NULL;
 	struct tw_mreq m;
-	struct tw_req *r;
 
 	if (s) {
 		e = tw_endp_find(n, s->endpoint);
@@ -164,15 +163,16 @@ static mcapi_status_t send_message(uint32_t handle, uint64_t value, unsigned cod
 		status = MCAPI_ENOT_HANDLE;
 	} else if (e->chan.credits) {
 		tw_mreq_init(&m, TW_Q_PKT_SEND);
-		r = tw_req_new1(ep, TW_SEND, (char *)&value, sizeof(value));
-		if (r) {
-			e->chan.credits--;
-			r->match = tw_mc_match(TW_K_SCL, code, e->chan.epoch, e->chan.other,
-					       e->handle);
-			status = tw_mreq_carry(n, &m, r, tw_node_of(e->chan.other),
-					       MCAPI_ENOT_HANDLE);
-			if (status == MCAPI_INCOMPLETE)
-				status = tw_mreq_wait(n, &m, -1, MCAPI_ENOT_HANDLE);
+		e->chan.credits--;
+		status = tw_mreq_carry(n, &m, &value, sizeof(value),
+				       tw_mc_match(TW_K_SCL, code, e->chan.epoch, e->chan.other,
+						   e->handle),
+				       tw_node_of(e->chan.other), MCAPI_ENOT_HANDLE);
+		if (status == MCAPI_INCOMPLETE) {
+			status = tw_mreq_wait(n, &m, -1, MCAPI_ENOT_HANDLE);
+		} else if (status == MCAPI_ENO_MEM) {
+			e->chan.credits++;
+			status = MCAPI_INCOMPLETE; /* later */
 		}
 	}
 	if (ep)
