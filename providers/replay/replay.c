@@ -100,6 +100,9 @@ static bool do_arm(void *instance)
 	for (unsigned i = 0; i < ep->nfabrics; i++)
 		if (ep->fabrics[i].instance)
 			found |= tw_rp_fabric_watch(&ep->fabrics[i]);
+	/* Arming may have made the room that this waits for. */
+	if (!tw_list_empty(&ep->work))
+		flush(ep);
 	if (found)
 		tw_rp_poll(ep);
 	return found;

@@ -85,6 +85,16 @@ static void mark_busy(struct tw_tcp_path *p)
 		tw_list_add_tail(&p->t->busy, &p->busy);
 }
 
+/* The system takes no more just now. It tells when it does, also who does not poll. */
+static void wait_for_room(struct tw_tcp_path *p)
+{
+	mark_busy(p);
+	if (p->watched_out || p->fd < 0)
+		return;
+	p->watched_out = true;
+	tw_tcp_watch(p->t, EPOLL_CTL_MOD, p->fd, EPOLLIN | EPOLLOUT, p);
+}
+
 static bool have_out(struct tw_tcp_path *p)
 {
 	if (!p->out)
@@ -185,7 +195,7 @@ void tw_tcp_flush(struct tw_tcp_path *p)
 		}
 	}
 	if (tw_tcp_waiting(p)) {
-		mark_busy(p);
+		wait_for_room(p);
 		return;
 	}
 	tw_tcp_settle(p);
@@ -221,7 +231,7 @@ enum tw_err tw_tcp_send(void *path, const void *data, uint32_t len, bool more, v
 		done = sizeof(h);
 	}
 	tw_tcp_say(p, (const char *)data + (done - sizeof(h)), len - (done - sizeof(h)));
-	if (waiting && !join && !p->watched_out)
+	if (!join && !p->watched_out)
 		tw_tcp_flush(p);
 	return TW_OK;
 }

@@ -89,6 +89,8 @@ void tw_tcp_mem_dereg(void *instance, struct tw_fabric_mr *handle)
 		/* Half of it would be followed by what it is not. */
 		if (drop_jobs(p, mr, NULL))
 			tw_tcp_end(p);
+		if (!tw_list_empty(&p->busy))
+			tw_tcp_flush(p);
 	}
 	tw_list_del(&mr->node);
 	free(mr);

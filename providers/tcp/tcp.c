@@ -103,16 +103,27 @@ static unsigned look_at_all(struct tw_tcp *t)
 	return n;
 }
 
+/* What waits to leave; full: also where there was no room the last time. */
+static void flush_busy(struct tw_tcp *t, bool full)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&t->busy, n, tmp) {
+		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, busy);
+
+		if (full || !p->watched_out)
+			tw_tcp_flush(p);
+	}
+}
+
 static unsigned do_progress(void *instance)
 {
 	struct tw_tcp *t = instance;
-	struct tw_list *k, *tmp;
 	unsigned n = 0;
 
 	if (tw_unlikely(!tw_list_empty(&t->grave)))
 		reap(t);
-	tw_list_each(&t->busy, k, tmp)
-		tw_tcp_flush(tw_container(k, struct tw_tcp_path, busy));
+	flush_busy(t, true);
 	if (t->stuck)
 		n = tw_tcp_parse(t->stuck);
 	if (!t->stuck) {
@@ -121,24 +132,18 @@ static unsigned do_progress(void *instance)
 		else
 			n += look_at_all(t);
 	}
-	return n + tell_over(t) + tell_ended(t);
+	n += tell_over(t) + tell_ended(t);
+	/* What was answered on the way: it may be long until the next time. */
+	flush_busy(t, false);
+	return n;
 }
 
 static bool do_arm(void *instance)
 {
 	struct tw_tcp *t = instance;
 	struct pollfd poller = {.fd = t->epfd, .events = POLLIN};
-	struct tw_list *n, *tmp;
 
-	tw_list_each(&t->busy, n, tmp) {
-		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, busy);
-
-		tw_tcp_flush(p);
-		if (tw_tcp_waiting(p) && !p->watched_out && p->fd >= 0) {
-			p->watched_out = true;
-			tw_tcp_watch(t, EPOLL_CTL_MOD, p->fd, EPOLLIN | EPOLLOUT, p);
-		}
-	}
+	flush_busy(t, true);
 	return t->stuck || t->ending || !tw_list_empty(&t->over) || poll(&poller, 1, 0) > 0;
 }
 

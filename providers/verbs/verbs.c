@@ -163,6 +163,8 @@ static bool do_arm(void *instance)
 		while (v->next_wc < v->nwc && !(v->wc[v->next_wc].wr_id & TW_VB_RECV))
 			finished(v, &v->wc[v->next_wc++]);
 	} while (again);
+	if (!tw_list_empty(&v->owing))
+		tw_vb_credit_flush(v);
 	return pending(v) || poll(&p, 1, 0) > 0;
 }
 

@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 	const char *providers = getenv("TAGWIRE_PROVIDERS");
 	char retry[16];
 
-	other_network = providers && strstr(providers, "ofi");
+	other_network = providers && (strstr(providers, "tcp") || strstr(providers, "ofi"));
 	/* Another network is opened in this time, which may take long here. */
 	snprintf(retry, sizeof(retry), "%d", (other_network ? 40 : 1) * RETRY_MS);
 	setenv("TAGWIRE_RETRY", retry, 1);
