@@ -335,6 +335,78 @@ Test(tcp, memory_taken_back, .timeout = 60)
 	tcp->close(instance);
 }
 
+/* Who is asleep is looked after only when its descriptor says so: one look for each time. */
+static void asleep_until(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	for (double end = twt_now() + SECONDS; poll(&p, 1, 0) == 0;) {
+		struct pollfd own = {.fd = tcp->fd(instance), .events = POLLIN};
+
+		cr_assert_lt(twt_now(), end, "it sleeps for ever");
+		if (poll(&own, 1, 10) == 1)
+			tcp->progress(instance);
+	}
+}
+
+Test(tcp, answered_in_one_look, .timeout = 60)
+{
+	static char memory[4096];
+	struct tw_fabric_mr mr;
+	struct tw_tcp_head h = {.len = 100, .kind = TW_TCP_WRITE_LAST}, answer;
+	int fd = connected();
+
+	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
+	memcpy(&h.key, mr.key, sizeof(h.key));
+	h.address = mr.base;
+	say_packet(fd, "awake");
+	cr_assert_not(tcp->arm(instance));
+	for (h.id = 1; h.id < 20; h.id++) {
+		say(fd, h, memory, 100);
+		asleep_until(fd);
+		cr_assert_eq(twt_get(fd, &answer, sizeof(answer)), 0);
+		cr_assert_eq(answer.kind, TW_TCP_ENDED);
+		cr_assert_eq(answer.id, h.id);
+		cr_assert_eq(answer.address, TW_OK);
+	}
+	tcp->close(instance);
+}
+
+/* More than fits on the way, asked for after it went to sleep. */
+Test(tcp, told_of_room, .timeout = 60)
+{
+	static char memory[8 * TW_TCP_CHUNK];
+	static struct {
+		struct tw_tcp_head head;
+		char data[TW_TCP_CHUNK];
+	} in[8];
+	struct tw_fabric_mr mr;
+	struct tw_tcp_head h = {.kind = TW_TCP_READ, .total = sizeof(memory)};
+	int fd = connected();
+
+	twt_fill(memory, sizeof(memory), 3);
+	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
+	memcpy(&h.key, mr.key, sizeof(h.key));
+	h.address = mr.base;
+	say_packet(fd, "awake");
+	cr_assert_not(tcp->arm(instance));
+	say(fd, h, NULL, 0);
+	for (size_t have = 0; have < sizeof(in);) {
+		ssize_t got;
+
+		asleep_until(fd);
+		got = recv(fd, (char *)in + have, sizeof(in) - have, MSG_DONTWAIT);
+		cr_assert_gt(got, 0);
+		have += (size_t)got;
+	}
+	for (unsigned i = 0; i < tw_countof(in); i++) {
+		cr_assert_eq(in[i].head.kind, TW_TCP_DATA);
+		cr_assert_eq(in[i].head.len, TW_TCP_CHUNK);
+		cr_assert_eq(memcmp(in[i].data, memory + i * TW_TCP_CHUNK, TW_TCP_CHUNK), 0);
+	}
+	tcp->close(instance);
+}
+
 /* What the engine cannot take now comes again, and the end of the path after it. */
 Test(tcp, refused_and_gone, .timeout = 60)
 {
