@@ -162,7 +162,7 @@ static void parse(int argc, char **argv)
 						{"no-bind", 0, NULL, 'b'}, {"rounds", 1, NULL, 'r'},
 						{"time", 1, NULL, 't'},	   {"csv", 0, NULL, 'c'},
 						{"json", 0, NULL, 'j'},	   {"help", 0, NULL, 'h'},
-						{"version", 0, NULL, 'v'}, {NULL, 0, NULL, 0}};
+						{"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0}};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -188,24 +188,12 @@ static void parse(int argc, char **argv)
 		case 't':
 			opt.seconds = bench_real("time", optarg, 60000) / 1000;
 			break;
-		case 'c':
-			opt.format = TABLE_CSV;
-			break;
-		case 'j':
-			opt.format = TABLE_JSON;
-			break;
-		case 'h':
-			bench_help(help);
-		case 'v':
-			bench_version();
 		default:
-			bench_usage_hint();
+			bench_cli_option(c, &opt.format, help);
 		}
 	}
-	if (optind < argc)
-		bench_usage("'%s' is not an option", argv[optind]);
-	if (opt.min > opt.max)
-		bench_usage("--min is above --max");
+	bench_cli_end(argc, argv);
+	bench_range_end(opt.min, opt.max);
 	if (opt.stride && opt.stride < PIECE)
 		bench_usage("--stride is less than the %u bytes of an access", PIECE);
 	/* A strided access spans so many times its bytes. */

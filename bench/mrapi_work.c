@@ -5,18 +5,16 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cores.h"
 #include "mrapi_perf.h"
+#include "other.h"
 
 #define PIECES 1024u /* of one system call */
 #define BATCH 16     /* turns between two looks whether to stop */
@@ -39,10 +37,17 @@ struct common {
 static struct common *common;
 enum { ORDER_END = 1, ORDER_LOCK, ORDER_LOCK_BARE, ORDER_MX, ORDER_STREAM };
 
-static pid_t other;
 static mrapi_mutex_hndl_t mutex;
 static char *local, *shared; /* shared: as mapped here */
 static uint32_t at;	     /* accesses begin here in both; only a stream's elsewhere than 0 */
+
+static void check_other(void)
+{
+	int status;
+
+	if (bench_other_ended(&status, WNOHANG))
+		bench_fail("the other process ended");
+}
 
 static void begin(uint32_t order)
 {
@@ -51,16 +56,17 @@ static void begin(uint32_t order)
 	atomic_store(&common->go, 0);
 	atomic_store(&common->order, order);
 	while (!atomic_load(&common->go)) {
-		if (waitpid(other, NULL, WNOHANG) == other)
-			bench_fail("the other process ended");
+		check_other();
 		sched_yield();
 	}
 }
 
 static void await_done(void)
 {
-	while (!atomic_load(&common->done))
+	while (!atomic_load(&common->done)) {
+		check_other();
 		sched_yield();
+	}
 }
 
 /* -------------------------------------------------------------------- locks */
@@ -303,8 +309,6 @@ static void follow(void)
 	mrapi_info_t info;
 	mrapi_shmem_hndl_t h;
 
-	bench_role = " (follower)";
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	OK(mrapi_initialize(1, 2, NULL, &info, &st));
 	OK(mutex = mrapi_mutex_create(1, NULL, &st));
 	common->memory = malloc(room());
@@ -359,8 +363,7 @@ static void meet(void)
 	mrapi_rmem_hndl_t h;
 
 	while (!atomic_load(&common->ready)) {
-		if (waitpid(other, NULL, WNOHANG) == other)
-			bench_fail("the other process ended");
+		check_other();
 		usleep(1000);
 	}
 	OK(mrapi_initialize(1, 1, NULL, &info, &st));
@@ -380,17 +383,10 @@ static void meet(void)
 
 void work_start(void)
 {
-	int cpus[2];
-	bool bound;
+	bool bind = !opt.no_bind;
 
 	make_common();
-	bound = !opt.no_bind && bench_cores(cpus);
-	other = fork();
-	if (other < 0)
-		bench_fail("fork: %s", strerror(errno));
-	if (bound)
-		bench_bind(cpus[other == 0]);
-	if (other == 0)
+	if (bench_fork(&bind) == 0)
 		follow();
 	meet();
 }
@@ -400,8 +396,7 @@ void work_end(void)
 	int status = 0;
 
 	atomic_store(&common->order, ORDER_END);
-	waitpid(other, &status, 0);
-	if (status)
+	if (!bench_other_ended(&status, 0) || status)
 		bench_fail("the other process failed");
 	if (opt.rmem)
 		beside_close();

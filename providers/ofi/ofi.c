@@ -1,70 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "providers/ofi/ofi.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-
-#define CHUNK 64 /* operations allocated at a time */
-/* Where no descriptor tells of packets, between two looks: soon after one, and at most. */
-#define LOOK_MIN_NS 50000
-#define LOOK_MAX_NS 20000000
-
-struct chunk {
-	struct tw_list node;
-	struct fid_mr *mr;
-	char *bounce;
-	struct tw_ofi_op ops[CHUNK];
-};
-
-static bool grow(struct tw_ofi *o)
-{
-	struct chunk *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return false;
-	if (o->local_mr) {
-		c->bounce = malloc((size_t)CHUNK * TW_OFI_PACKET);
-		if (c->bounce)
-			c->mr = tw_ofi_register(o, c->bounce, (size_t)CHUNK * TW_OFI_PACKET,
-						FI_SEND);
-		if (!c->mr) {
-			free(c->bounce);
-			free(c);
-			return false;
-		}
-	}
-	tw_list_add_tail(&o->chunks, &c->node);
-	for (unsigned i = 0; i < CHUNK; i++) {
-		struct tw_ofi_op *op = &c->ops[i];
-
-		if (c->mr) {
-			op->bounce = c->bounce + (size_t)i * TW_OFI_PACKET;
-			op->desc = fi_mr_desc(c->mr);
-		}
-		tw_list_add_tail(&o->free_ops, &op->node);
-	}
-	return true;
-}
-
-struct tw_ofi_op *tw_ofi_op_get(struct tw_ofi *o, enum tw_ofi_kind kind)
-{
-	struct tw_ofi_op *op;
-
-	if (tw_list_empty(&o->free_ops) && !grow(o))
-		return NULL;
-	op = tw_list_first(&o->free_ops, struct tw_ofi_op, node);
-	tw_list_del(&op->node);
-	op->kind = kind;
-	return op;
-}
-
-void tw_ofi_op_put(struct tw_ofi *o, struct tw_ofi_op *op)
-{
-	tw_list_add_tail(o->free_ops.next, &op->node);
-}
 
 /* Paths ---------------------------------------------------------------------- */
 
@@ -125,180 +65,7 @@ static void path_free(void *path)
 	free(p);
 }
 
-/* Packets -------------------------------------------------------------------- */
-
-static enum tw_err do_send(void *path, const void *data, uint32_t len, bool more, void *cookie)
-{
-	struct tw_ofi_path *p = path;
-	struct tw_ofi *o = p->o;
-	struct tw_ofi_op *op;
-	ssize_t rc;
-
-	(void)more;
-	if (!p->peer)
-		return TW_AGAIN;
-	if (len <= o->info->tx_attr->inject_size) {
-		rc = fi_inject(o->ep, data, len, p->peer->addr);
-		return rc == 0 ? TW_OK : rc == -FI_EAGAIN ? TW_AGAIN : TW_ELOST;
-	}
-	op = tw_ofi_op_get(o, TW_OFI_SEND);
-	if (!op)
-		return TW_AGAIN;
-	op->cookie = cookie;
-	if (op->bounce)
-		data = memcpy(op->bounce, data, len);
-	rc = fi_send(o->ep, data, len, op->desc, p->peer->addr, op);
-	if (rc == 0)
-		return TW_PENDING;
-	tw_ofi_op_put(o, op);
-	return rc == -FI_EAGAIN ? TW_AGAIN : TW_ELOST;
-}
-
-static void post_rx(struct tw_ofi *o, struct tw_ofi_rx *rx)
-{
-	struct iovec iov = {rx->buf, o->rx_size};
-	struct fi_msg m = {.msg_iov = &iov,
-			   .desc = &rx->desc,
-			   .iov_count = 1,
-			   .addr = FI_ADDR_UNSPEC,
-			   .context = &rx->op};
-
-	rx->posted = fi_recvmsg(o->ep, &m, o->multi_recv ? FI_MULTI_RECV : 0) == 0;
-}
-
-static void post_all(struct tw_ofi *o)
-{
-	for (unsigned i = 0; i < o->nrx; i++)
-		if (!o->rx[i].posted)
-			post_rx(o, &o->rx[i]);
-}
-
-/* Deals with one completion; false when it is to be offered again. */
-static bool complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
-{
-	struct tw_ofi_op *op = e->op_context;
-	struct tw_ofi_rx *rx;
-
-	if (!op)
-		return true;
-	switch (op->kind) {
-	case TW_OFI_SEND:
-		tw_ofi_op_put(o, op);
-		o->host.sent(o->host.owner, op->cookie, true);
-		return true;
-	case TW_OFI_RMA:
-		tw_ofi_rma_done(o, op, 0);
-		return true;
-	case TW_OFI_RECV:
-		break;
-	}
-	rx = tw_container(op, struct tw_ofi_rx, op);
-	if ((e->flags & FI_RECV) && e->len &&
-	    !o->host.packet(o->host.owner, o->multi_recv ? e->buf : rx->buf, (uint32_t)e->len))
-		return false;
-	if (!o->multi_recv || (e->flags & FI_MULTI_RECV))
-		post_rx(o, rx);
-	return true;
-}
-
-static void failed(struct tw_ofi *o, const struct fi_cq_err_entry *e)
-{
-	struct tw_ofi_op *op = e->op_context;
-
-	o->host.log(TW_LOG_DEBUG, "libfabric: %s (%d)", fi_strerror(e->err), e->prov_errno);
-	if (!op)
-		return;
-	switch (op->kind) {
-	case TW_OFI_SEND:
-		tw_ofi_op_put(o, op);
-		o->host.sent(o->host.owner, op->cookie, false);
-		break;
-	case TW_OFI_RMA:
-		tw_ofi_rma_done(o, op, e->err);
-		break;
-	case TW_OFI_RECV:
-		tw_container(op, struct tw_ofi_rx, op)->posted = false;
-		break;
-	}
-}
-
-static void read_errors(struct tw_ofi *o)
-{
-	struct fi_cq_err_entry e = {0};
-
-	while (fi_cq_readerr(o->cq, &e, 0) == 1) {
-		failed(o, &e);
-		memset(&e, 0, sizeof(e));
-	}
-	post_all(o);
-}
-
-/* What was read; false when something must wait for the next time. */
-static bool work_off(struct tw_ofi *o, unsigned *n)
-{
-	while (o->next_cqe < o->ncqe) {
-		if (!complete(o, &o->cqe[o->next_cqe]))
-			return false;
-		o->next_cqe++;
-		++*n;
-	}
-	return true;
-}
-
-/* One reading of the queue; whether there may be more behind it. */
-static bool read_queue(struct tw_ofi *o)
-{
-	ssize_t rc = fi_cq_read(o->cq, o->cqe, TW_OFI_CQ_BATCH);
-
-	o->next_cqe = 0;
-	o->ncqe = rc > 0 ? (unsigned)rc : 0;
-	if (rc == -FI_EAVAIL)
-		read_errors(o);
-	if (rc != -FI_EAGAIN)
-		o->look_ns = LOOK_MIN_NS;
-	return rc == TW_OFI_CQ_BATCH || rc == -FI_EAVAIL;
-}
-
-static unsigned do_progress(void *instance)
-{
-	struct tw_ofi *o = instance;
-	unsigned n = 0;
-	bool more;
-
-	if (!work_off(o, &n))
-		return n;
-	do
-		more = read_queue(o);
-	while (work_off(o, &n) && more);
-	return n;
-}
-
-/* Looks now, and again when the timer comes: later each time in vain. */
-static bool arm_timer(struct tw_ofi *o)
-{
-	struct itimerspec when = {.it_value = {0}};
-	uint64_t fired;
-
-	if (read(o->fd, &fired, sizeof(fired)) == sizeof(fired) && o->look_ns < LOOK_MAX_NS)
-		o->look_ns += o->look_ns / 8;
-	/* In any case: who looked before us may rely on it. */
-	when.it_value.tv_nsec = o->look_ns;
-	timerfd_settime(o->fd, 0, &when, NULL);
-	return read_queue(o) || o->ncqe;
-}
-
-static bool do_arm(void *instance)
-{
-	struct tw_ofi *o = instance;
-	struct fid *fid = &o->cq->fid;
-	struct pollfd p = {.fd = o->fd, .events = POLLIN};
-
-	if (o->next_cqe < o->ncqe)
-		return true;
-	if (o->timed)
-		return arm_timer(o);
-	return fi_trywait(o->fabric, &fid, 1) != 0 || poll(&p, 1, 0) > 0;
-}
+/* Opening and closing -------------------------------------------------------- */
 
 static int do_fd(void *instance)
 {
@@ -317,8 +84,6 @@ static bool has_rma(void *instance)
 {
 	return ((struct tw_ofi *)instance)->rma;
 }
-
-/* Opening and closing -------------------------------------------------------- */
 
 static void close_fid(struct fid *fid)
 {
@@ -350,13 +115,7 @@ static void do_close(void *instance)
 	close_fid(o->ep ? &o->ep->fid : NULL);
 	tw_ofi_rma_drop(o);
 	close_fid(o->rx_mr ? &o->rx_mr->fid : NULL);
-	tw_list_each(&o->chunks, n, tmp) {
-		struct chunk *c = tw_container(n, struct chunk, node);
-
-		close_fid(c->mr ? &c->mr->fid : NULL);
-		free(c->bounce);
-		free(c);
-	}
+	tw_ofi_ops_free(o);
 	if (o->timed && o->fd >= 0)
 		close(o->fd);
 	close_fid(o->cq ? &o->cq->fid : NULL);
@@ -379,7 +138,7 @@ static int open_descriptor(struct tw_ofi *o)
 	if (!stuck && fi_control(&o->cq->fid, FI_GETWAIT, &o->fd) == 0)
 		return 0;
 	o->timed = true;
-	o->look_ns = LOOK_MIN_NS;
+	o->look_ns = TW_OFI_LOOK_NS;
 	o->fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	return o->fd < 0 ? -FI_EMFILE : 0;
 }
@@ -443,7 +202,7 @@ static int open_buffers(struct tw_ofi *o)
 		o->rx[i].buf = o->rx_mem + i * o->rx_size;
 		o->rx[i].desc = o->rx_mr ? fi_mr_desc(o->rx_mr) : NULL;
 	}
-	post_all(o);
+	tw_ofi_post_all(o);
 	return o->rx[0].posted ? 0 : -FI_EOTHER;
 }
 
@@ -517,11 +276,11 @@ const struct tw_fabric tw_fabric_ofi = {
 	.path_new = path_new,
 	.path_bind = path_bind,
 	.path_free = path_free,
-	.send = do_send,
+	.send = tw_ofi_send,
 	.get = tw_ofi_get,
 	.put = tw_ofi_put,
 	.mem_reg = tw_ofi_mem_reg,
 	.mem_dereg = tw_ofi_mem_dereg,
-	.progress = do_progress,
-	.arm = do_arm,
+	.progress = tw_ofi_progress,
+	.arm = tw_ofi_arm,
 };

@@ -2,9 +2,10 @@
 /*
  * The libfabric module, between its own files.
  *
- *   ofi.c    the operations: open, close, paths, send, progress, arm
- *   info.c   which of libfabric's providers
- *   rma.c    get, put, registrations
+ *   ofi.c      opening and closing, paths
+ *   packets.c  send, progress, arm
+ *   info.c     which of libfabric's providers
+ *   rma.c      get, put, registrations
  */
 #ifndef TW_OFI_H
 #define TW_OFI_H
@@ -25,6 +26,7 @@
 #define TW_OFI_RX_SIZE (256 * 1024) /* of one that takes many packets */
 #define TW_OFI_CQ_BATCH 32
 #define TW_OFI_IOV 4
+#define TW_OFI_LOOK_NS 50000 /* to the next look after a packet, where no descriptor tells */
 
 enum tw_ofi_kind { TW_OFI_SEND, TW_OFI_RECV, TW_OFI_RMA };
 
@@ -45,6 +47,8 @@ struct tw_ofi_rma {
 	void *cookie;
 	unsigned open; /* operations under way, and one while they are being posted */
 	enum tw_err err;
+	uint64_t key;
+	bool mapped; /* the key is to be given back */
 	unsigned nlocal;
 	struct fid_mr *local[]; /* registrations of our side */
 };
@@ -99,12 +103,18 @@ struct tw_ofi_path {
 /* info.c: what to open, or NULL with the reason told. */
 struct fi_info *tw_ofi_choose(const struct tw_fabric_host *host);
 
-/* ofi.c */
+/* packets.c */
 struct tw_ofi_op *tw_ofi_op_get(struct tw_ofi *o, enum tw_ofi_kind kind);
 void tw_ofi_op_put(struct tw_ofi *o, struct tw_ofi_op *op);
-struct fid_mr *tw_ofi_register(struct tw_ofi *o, void *addr, size_t len, uint64_t access);
+void tw_ofi_ops_free(struct tw_ofi *o);
+/* Gives libfabric the buffers that it does not have. */
+void tw_ofi_post_all(struct tw_ofi *o);
+enum tw_err tw_ofi_send(void *path, const void *data, uint32_t len, bool more, void *cookie);
+unsigned tw_ofi_progress(void *instance);
+bool tw_ofi_arm(void *instance);
 
 /* rma.c */
+struct fid_mr *tw_ofi_register(struct tw_ofi *o, void *addr, size_t len, uint64_t access);
 enum tw_err tw_ofi_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
 		       const void *key, uint32_t key_len, void *cookie);
 enum tw_err tw_ofi_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,

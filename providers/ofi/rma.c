@@ -61,10 +61,12 @@ void tw_ofi_mem_dereg(void *instance, struct tw_fabric_mr *mr)
 	fi_close(&((struct fid_mr *)mr->handle)->fid);
 }
 
-static void drop(struct tw_ofi_rma *r)
+static void drop(struct tw_ofi *o, struct tw_ofi_rma *r)
 {
 	for (unsigned i = 0; i < r->nlocal; i++)
 		fi_close(&r->local[i]->fid);
+	if (r->mapped)
+		fi_mr_unmap_key(o->domain, r->key);
 	tw_list_del(&r->node);
 	free(r);
 }
@@ -76,14 +78,14 @@ static bool release(struct tw_ofi *o, struct tw_ofi_rma *r, bool tell)
 		return false;
 	if (tell)
 		o->host.ended(o->host.owner, r->cookie, r->err);
-	drop(r);
+	drop(o, r);
 	return true;
 }
 
 void tw_ofi_rma_drop(struct tw_ofi *o)
 {
 	while (!tw_list_empty(&o->rmas))
-		drop(tw_list_first(&o->rmas, struct tw_ofi_rma, node));
+		drop(o, tw_list_first(&o->rmas, struct tw_ofi_rma, node));
 }
 
 static enum tw_err err_of(int error)
@@ -112,18 +114,18 @@ void tw_ofi_rma_done(struct tw_ofi *o, struct tw_ofi_op *op, int error)
 }
 
 /* The key as the other side has registered it, in the form of this side. */
-static enum tw_err map_key(struct tw_ofi *o, const void *raw, uint32_t len, uint64_t *key)
+static bool map_key(struct tw_ofi *o, struct tw_ofi_rma *r, const void *raw, uint32_t len)
 {
 	uint8_t bytes[TW_FABRIC_KEY];
 	uint64_t base;
 
-	memcpy(key, raw, sizeof(*key));
-	if (!(o->info->domain_attr->mr_mode & FI_MR_RAW) || len <= sizeof(*key))
-		return TW_OK;
+	memcpy(&r->key, raw, sizeof(r->key));
+	if (!(o->info->domain_attr->mr_mode & FI_MR_RAW) || len <= sizeof(r->key))
+		return true;
 	memcpy(&base, raw, sizeof(base));
 	memcpy(bytes, (const uint8_t *)raw + sizeof(base), len - sizeof(base));
-	return fi_mr_map_raw(o->domain, base, bytes, len - sizeof(base), key, 0) == 0 ? TW_OK
-										      : TW_EPERM;
+	r->mapped = fi_mr_map_raw(o->domain, base, bytes, len - sizeof(base), &r->key, 0) == 0;
+	return r->mapped;
 }
 
 /* Registers the program's own memory, where libfabric wants that. */
@@ -191,10 +193,11 @@ static enum tw_err transfer(void *path, const struct iovec *iov, unsigned niov, 
 	if (!r)
 		return TW_AGAIN;
 	*r = (struct tw_ofi_rma){.cookie = cookie, .open = 1, .err = TW_OK};
-	if (map_key(o, raw, key_len, &remote.key) != TW_OK) {
+	if (!map_key(o, r, raw, key_len)) {
 		free(r);
 		return TW_EPERM;
 	}
+	remote.key = r->key;
 	tw_list_add_tail(&o->rmas, &r->node);
 	for (unsigned i = 0; i < niov && err == TW_OK; i += n) {
 		n = tw_min(niov - i, limit);

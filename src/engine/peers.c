@@ -74,14 +74,14 @@ enum tw_err tw_peers_load(const char *path)
 	f = fopen(path, "re");
 	if (!f) {
 		tw_log(TW_LOG_ERROR, "cannot read TAGWIRE_PEERS=%s", path);
-		return TW_EPERM;
+		return TW_EPROTO;
 	}
 	while (err == TW_OK && fgets(line, sizeof(line), f)) {
 		number++;
 		if (!parse(line, &e)) {
 			tw_log(TW_LOG_ERROR, "%s:%u: not NAME[:BOARD] ADDRESS, or unknown", path,
 			       number);
-			err = TW_EPERM;
+			err = TW_EPROTO;
 		} else if (*e.name && !add(&e)) {
 			err = TW_ENOMEM;
 		}

@@ -143,6 +143,9 @@ static tw_noinline void slow(struct tw_ep *ep)
 		summons = atomic_exchange(&ep->slot->summoned, 0);
 	if ((timer && timer <= now) || (summons & TW_SUMMON_TIMER))
 		tw_expire(ep);
+	/* Who sleeps on the descriptors sees to them: a bell that we took might be its own. */
+	if (ep->leader)
+		return;
 	if (summons & TW_SUMMON_EVENTS) {
 		tw_poll_events(ep);
 		tw_service_resume(ep->slot);

@@ -307,7 +307,8 @@ static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char
 	p->show->msgs_received++;
 	release_credits(p, cost);
 	finish(p->ep, r);
-	p->ep->host.sated = !p->ep->gauges[TW_G_POSTED];
+	/* A handler is there to hear of them at once. */
+	p->ep->host.sated = !p->ep->gauges[TW_G_POSTED] && !p->ep->unexp_handler;
 	return TW_OK;
 }
 

@@ -12,10 +12,11 @@
 /* What is known of one resource; beside the tree, out of the program's reach. */
 struct tw_mr_rsrc {
 	mrapi_rsrc_type_t type;
-	unsigned index;			  /* the system's number, or hwloc's of caches */
-	uint64_t value[TW_MR_RSRC_ATTRS]; /* by attribute; of dynamic ones nothing */
-	bool last_level;		  /* a cache with none above it */
-	bool here;			  /* of the machine we run on */
+	unsigned index;	 /* the system's number, or hwloc's of caches */
+	bool last_level; /* a cache with none above it */
+	bool here;	 /* of the machine we run on */
+	/* By attribute; of dynamic ones nothing. */
+	uint64_t value[TW_MR_RSRC_ATTRS];
 };
 
 struct tw_mr_tree {

@@ -169,8 +169,9 @@ struct tw_mr_segment {
 	_Atomic(uint32_t) fenced; /* a member's barriers do not reach the others */
 	uint32_t unused[7];
 
-	_Atomic(uint32_t) admin tw_aligned_line; /* the holder and TW_MR_WAITERS */
-	_Atomic(uint32_t) torn;			 /* its holder died: repair first */
+	/* The holder and TW_MR_WAITERS; its holder died, so repair first. */
+	_Atomic(uint32_t) admin tw_aligned_line;
+	_Atomic(uint32_t) torn;
 
 	_Atomic(uint32_t) event_seq tw_aligned_line; /* slept on */
 	_Atomic(uint32_t) event[TW_MR_EVENTS];

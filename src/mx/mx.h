@@ -28,7 +28,20 @@ mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_retu
 /* Unlocks, then reports. */
 mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t code);
 
+/* Of tw_begin() and tw_ep_open(). */
 mx_return_t tw_mx_code(enum tw_err err);
+
+/*
+ * mx_connect() with the endpoint entered, the failure not reported, and the time in
+ * microseconds or TW_FOREVER.
+ */
+mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t filter,
+			  uint64_t us, mx_endpoint_addr_t *endpoint_addr);
+/* Seconds of a user as that. */
+static inline uint64_t tw_mx_seconds(uint32_t s)
+{
+	return s == MX_INFINITE || s == UINT32_MAX ? TW_FOREVER : 1000000ull * s;
+}
 
 extern const uint8_t tw_mx_status_codes[TW_NSTATUS];
 

@@ -8,9 +8,8 @@ static mx_return_t read_param(const mx_param_t *p, struct tw_open *how)
 
 	switch (p->key) {
 	case MX_PARAM_ERROR_HANDLER:
-		how->error_handler = (void (*)(void))(p->val.error_handler
-							      ? p->val.error_handler
-							      : MX_ERRORS_ARE_FATAL);
+		how->error_handler = (void (*)(void))(p->val.error_handler ? p->val.error_handler
+									   : MX_ERRORS_ARE_FATAL);
 		return MX_SUCCESS;
 	case MX_PARAM_UNEXP_QUEUE_MAX:
 		how->unexp_max = p->val.unexp_queue_max;
@@ -122,37 +121,43 @@ static mx_return_t connect_code(enum tw_status s)
 	}
 }
 
-mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id,
-		       uint32_t filter, uint32_t timeout, mx_endpoint_addr_t *endpoint_addr)
+mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t filter,
+			  uint64_t us, mx_endpoint_addr_t *endpoint_addr)
 {
-	struct tw_ep *ep = tw_mx_enter(endpoint);
-	uint64_t us = timeout == MX_INFINITE || timeout == UINT32_MAX ? TW_FOREVER
-								      : 1000000ull * timeout;
 	enum tw_waited waited;
 	struct tw_req *r;
 	mx_return_t rc;
 
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
 	if (!endpoint_addr)
-		return tw_mx_leave_fail(ep, __func__, MX_FAILURE);
+		return MX_FAILURE;
 	if (endpoint_id >= TW_MAX_EIDS)
-		return tw_mx_leave_fail(ep, __func__, MX_BAD_ENDPOINT_ID);
+		return MX_BAD_ENDPOINT_ID;
 	r = tw_connect_new(ep, nic_id, endpoint_id, filter, TW_FOREVER);
 	if (!r)
-		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
+		return MX_NO_RESOURCES;
 	r->claimed = TW_MX_HIDDEN;
 	tw_connect(ep, r);
 	waited = tw_wait(ep, is_done, r, us);
-	if (waited == TW_W_TRUE) {
-		rc = connect_code((enum tw_status)r->status);
-		if (rc == MX_SUCCESS)
-			*endpoint_addr = tw_mx_user_addr(r->source);
-		tw_req_free(ep, r);
-	} else {
-		rc = waited == TW_W_CLOSED ? MX_BAD_ENDPOINT : MX_TIMEOUT;
+	if (waited != TW_W_TRUE) {
 		tw_connect_abandon(ep, r);
+		return waited == TW_W_CLOSED ? MX_BAD_ENDPOINT : MX_TIMEOUT;
 	}
+	rc = connect_code((enum tw_status)r->status);
+	if (rc == MX_SUCCESS)
+		*endpoint_addr = tw_mx_user_addr(r->source);
+	tw_req_free(ep, r);
+	return rc;
+}
+
+mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id,
+		       uint32_t filter, uint32_t timeout, mx_endpoint_addr_t *endpoint_addr)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	mx_return_t rc;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	rc = tw_mx_connect(ep, nic_id, endpoint_id, filter, tw_mx_seconds(timeout), endpoint_addr);
 	if (rc != MX_SUCCESS)
 		return tw_mx_leave_fail(ep, __func__, rc);
 	tw_mx_leave(ep);
@@ -170,7 +175,7 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 	if (!request)
 		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
 	r = tw_connect_new(ep, nic_id, endpoint_id, filter,
-			  tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout));
+			   tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout));
 	if (!r)
 		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
 	r->match = match_info;

@@ -77,12 +77,6 @@ mx_return_t tw_mx_code(enum tw_err err)
 		return MX_NO_RESOURCES;
 	case TW_EBUSY:
 		return MX_BUSY;
-	case TW_EPERM:
-		return MX_NO_PERM;
-	case TW_ECLOSED:
-		return MX_BAD_ENDPOINT;
-	case TW_EUNREACH:
-		return MX_NIC_NOT_FOUND;
 	default:
 		return MX_FAILURE;
 	}
@@ -133,8 +127,10 @@ const char *mx_strerror(mx_return_t code)
 		[MX_NIC_DEAD] = "the NIC is dead",
 		[MX_CANCEL_NOT_SUPPORTED] = "the request cannot be cancelled",
 		[MX_CLOSE_IN_HANDLER] = "an endpoint cannot be closed inside its handler",
-		[MX_BAD_MATCHING_FOR_CONTEXT_ID_MASK] = "the mask leaves out bits of the context id",
-		[MX_NOT_SUPPORTED_WITH_CONTEXT_ID] = "not supported on an endpoint with context ids",
+		[MX_BAD_MATCHING_FOR_CONTEXT_ID_MASK] =
+			"the mask leaves out bits of the context id",
+		[MX_NOT_SUPPORTED_WITH_CONTEXT_ID] =
+			"not supported on an endpoint with context ids",
 	};
 
 	return (unsigned)code < tw_countof(texts) ? texts[code] : "unknown return code";
@@ -153,7 +149,8 @@ const char *mx_strstatus(mx_status_code_t code)
 		[MX_STATUS_ENDPOINT_UNKNOWN] = "no provider reaches the peer's NIC",
 		[MX_STATUS_ENDPOINT_CLOSED] = "the peer's endpoint is closed",
 		[MX_STATUS_ENDPOINT_UNREACHABLE] = "the peer is gone",
-		[MX_STATUS_BAD_SESSION] = "not connected, or connected to an earlier life of the peer",
+		[MX_STATUS_BAD_SESSION] =
+			"not connected, or connected to an earlier life of the peer",
 		[MX_STATUS_BAD_KEY] = "the peer's endpoint has another filter",
 		[MX_STATUS_BAD_ENDPOINT] = "endpoint id out of range",
 		[MX_STATUS_BAD_RDMAWIN] = "invalid RDMA window",

@@ -32,7 +32,7 @@ static mx_return_t begin(void)
 	enum tw_err err = tw_begin();
 
 	if (err != TW_OK)
-		return err == TW_EPROTO ? MX_FAILURE : tw_mx_code(err);
+		return tw_mx_code(err);
 	pthread_once(&once, register_fork);
 	return MX_SUCCESS;
 }

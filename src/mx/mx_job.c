@@ -124,23 +124,41 @@ mx_return_t mx_job_peer(uint32_t rank, uint64_t *nic_id, uint32_t *endpoint_id)
 	return MX_SUCCESS;
 }
 
+/* What is left until then, in microseconds. */
+static uint64_t left(uint64_t deadline)
+{
+	uint64_t now = tw_clock();
+
+	if (deadline == TW_FOREVER)
+		return TW_FOREVER;
+	return deadline > now ? (deadline - now) / tw_clock_per_us : 0;
+}
+
 mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filter, uint32_t timeout,
 			   mx_endpoint_addr_t *endpoint_addr)
 {
-	bool forever = timeout == MX_INFINITE || timeout == UINT32_MAX, launched;
-	uint64_t where, start = tw_clock(), limit;
+	uint64_t where, deadline = TW_FOREVER;
+	bool launched, again = true;
 	mx_return_t rc = find(rank, &where, &launched);
+	struct tw_ep *ep;
 
 	if (rc != MX_SUCCESS)
 		return tw_mx_fail(NULL, __func__, rc);
-	limit = tw_clock_us(1000000ull * timeout);
-	for (;;) {
-		rc = mx_connect(endpoint, where >> 16, where & 0xffff, filter, timeout,
-				endpoint_addr);
+	if (tw_mx_seconds(timeout) != TW_FOREVER)
+		deadline = tw_clock() + tw_clock_us(tw_mx_seconds(timeout));
+	while (again) {
+		ep = tw_mx_enter(endpoint);
+		if (!ep)
+			return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+		rc = tw_mx_connect(ep, where >> 16, where & 0xffff, filter, left(deadline),
+				   endpoint_addr);
 		/* Without a launcher the other may not have begun. */
-		if (rc != MX_CONNECTION_FAILED || launched ||
-		    (!forever && tw_clock() - start >= limit))
-			return rc;
-		nanosleep(&(struct timespec){0, RETRY_MS * 1000000l}, NULL);
+		again = rc == MX_CONNECTION_FAILED && !launched && left(deadline) > RETRY_MS * 1000;
+		if (rc != MX_SUCCESS && !again)
+			return tw_mx_leave_fail(ep, __func__, rc);
+		tw_mx_leave(ep);
+		if (again)
+			nanosleep(&(struct timespec){0, RETRY_MS * 1000000l}, NULL);
 	}
+	return rc;
 }

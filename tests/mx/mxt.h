@@ -122,6 +122,9 @@ void mxt_pending_at(const char *file, int line, mx_endpoint_t ep, mx_request_t *
 #define mxt_probe(ep, match) mxt_probe_at(__FILE__, __LINE__, ep, match)
 mx_status_t mxt_probe_at(const char *file, int line, mx_endpoint_t ep, uint64_t match);
 
+/* A counter of board 0 by its label, see mx_counters(1). */
+uint32_t mxt_counted(const char *label);
+
 /* A thread inside a blocking call; req is for those that take one. */
 enum mxt_call { MXT_WAIT, MXT_BUFFERED, MXT_PEEK, MXT_PROBE, MXT_WAIT_ANY, MXT_CALLS };
 struct mxt_block {

@@ -404,9 +404,9 @@ Test(mx_info, peers_file, .timeout = MXT_TIMEOUT)
 	fputs("alpha\n", f);
 	fclose(f);
 	mx_set_error_handler(MX_ERRORS_RETURN);
-	mxt_check(mx_init() != MX_SUCCESS);
+	mxt_rc(MX_FAILURE, mx_init());
 	unlink(path);
-	mxt_check(mx_init() != MX_SUCCESS);
+	mxt_rc(MX_FAILURE, mx_init());
 	unsetenv("TAGWIRE_PEERS");
 	mxt_up();
 	mxt_down();

@@ -31,25 +31,6 @@ static mx_status_t poll(mx_endpoint_t ep, mx_request_t *r)
 	return st;
 }
 
-static uint32_t counted(const char *label)
-{
-	uint32_t board = 0, n, found = 0, *values;
-	char(*labels)[MX_MAX_STR_LEN];
-
-	mxt_ok(mx_get_info(NULL, MX_COUNTERS_COUNT, &board, sizeof(board), &n, sizeof(n)));
-	labels = malloc(n * sizeof(*labels));
-	values = malloc(n * sizeof(*values));
-	mxt_ok(mx_get_info(NULL, MX_COUNTERS_LABELS, &board, sizeof(board), labels,
-			   n * MX_MAX_STR_LEN));
-	mxt_ok(mx_get_info(NULL, MX_COUNTERS_VALUES, &board, sizeof(board), values, n * 4));
-	for (uint32_t i = 0; i < n; i++)
-		if (!strcmp(labels[i], label))
-			found = values[i];
-	free(labels);
-	free(values);
-	return found;
-}
-
 /* One message each way; the answer is received into more or less than it has. */
 static void exchange(struct mxt_side *s, uint32_t i, uint32_t len, int32_t more)
 {
@@ -136,8 +117,8 @@ Test(mx_ways, really_split)
 	setenv("TAGWIRE_RNDV", "split", 1);
 	mxt_two(&s, meet_often, NULL);
 	meet_often(&s);
-	mxt_check(counted("rendezvous split between both sides") >= ENOUGH);
-	mxt_eq(counted("parts of a peer that could not be written"), 0);
+	mxt_check(mxt_counted("rendezvous split between both sides") >= ENOUGH);
+	mxt_eq(mxt_counted("parts of a peer that could not be written"), 0);
 	mxt_two_end(&s);
 }
 
