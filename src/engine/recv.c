@@ -194,7 +194,7 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
 /* Messages of an interface that does not match ------------------------------ */
 
 /* What is left of it lies in its own memory: mostly, the sender may go on at once. */
-static enum tw_err hand_over(struct tw_peer *p, struct tw_umsg *u)
+static inline enum tw_err hand_over(struct tw_peer *p, struct tw_umsg *u)
 {
 	if (!p->ep->taker->holds)
 		release_credits(p, tw_credit_cost(u->len));
@@ -218,7 +218,7 @@ static enum tw_err take_eager(struct tw_peer *p, struct tw_hdr hdr, const char *
 {
 	struct tw_umsg *u = tw_umsg_get(p->ep, tw_hdr_len(hdr));
 
-	if (!u)
+	if (tw_unlikely(!u))
 		return TW_AGAIN;
 	describe(u, p, hdr);
 	u->rndv = u->sync = false;
@@ -427,11 +427,13 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 	switch (tw_hdr_type(hdr)) {
 	case TW_EAGER:
 		cost = tw_credit_cost(len);
-		if (tw_likely(len == tw_hdr_len(hdr) && !tw_hdr_flags(hdr) && !p->rx_len &&
-			      !tw_takes(p->ep) && cost <= p->window - p->used))
-			err = whole(p, hdr, payload, len, cost);
-		else
+		if (tw_unlikely(len != tw_hdr_len(hdr) || tw_hdr_flags(hdr) || p->rx_len ||
+				cost > p->window - p->used))
 			err = eager(p, hdr, payload, len);
+		else if (tw_takes(p->ep))
+			err = take_eager(p, hdr, payload, len);
+		else
+			err = whole(p, hdr, payload, len, cost);
 		break;
 	case TW_FRAG:
 		err = fragment(p, payload, len);

@@ -221,8 +221,7 @@ static struct tw_endp *by_scalar_handle(struct tw_node *n, uint32_t handle)
 static struct tw_endp *by_handle(struct tw_node *n, uint32_t handle, enum tw_mc_kind type,
 				 bool sender)
 {
-	struct tw_endp *e = type == TW_K_SCL ? by_scalar_handle(n, handle)
-					     : tw_endp_find(n, n->number << 16 | (handle & 0xffff));
+	struct tw_endp *e = type == TW_K_SCL ? by_scalar_handle(n, handle) : tw_endp_at(n, handle);
 
 	return e && tw_chan_is(&e->chan, handle, type, sender) ? e : NULL;
 }

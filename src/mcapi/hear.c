@@ -73,7 +73,7 @@ static void control(struct tw_node *n, uint32_t from, const struct tw_umsg *u)
 /* Only where there is no ring for them. */
 static void scalar(struct tw_node *n, const struct tw_umsg *u)
 {
-	struct tw_endp *e = tw_endp_find(n, n->number << 16 | tw_mc_port_of(u->unexp.match));
+	struct tw_endp *e = tw_endp_at(n, tw_mc_port_of(u->unexp.match));
 	uint64_t value;
 
 	if (!e || !e->chan.scl || e->chan.epoch != tw_mc_epoch_of(u->unexp.match) ||

@@ -30,6 +30,7 @@ _Static_assert(MCAPI_MAX_NODES == TW_MAX_NODES, "one limit");
 #define TW_MC_BUFFERS 128 /* MCAPI_ATTR_NO_BUFFERS at first */
 /* When a call gives up that needs another node's answer: only one that is stopped takes so long. */
 #define TW_MC_SYNC_MS 10000
+#define TW_MC_POLL_US 10 /* of the first look for what is waited for */
 
 struct tw_node;
 
@@ -157,7 +158,8 @@ struct tw_node {
 	bool attending;
 	uint32_t tokens, epochs, gens;
 	struct tw_dest *dests[TW_MC_DESTS], *dest;
-	struct tw_umsg **lent; /* packets that the program holds, a hash table */
+	struct tw_umsg *lent1; /* packets that the program holds: one, for which */
+	struct tw_umsg **lent; /* that is enough, and a hash table of others */
 	uint32_t nlent, lent_size;
 	struct tw_mc_peer peers[TW_MAX_NODES];
 };
@@ -202,14 +204,13 @@ tw_shared struct tw_ep *tw_mc_begin(struct tw_node **node, mcapi_status_t *statu
 
 void tw_mc_attend(struct tw_ep *ep);
 
+void tw_mc_leave_slow(struct tw_ep *ep);
+
 /* Says what is to be said, then unlocks. */
 tw_shared void tw_mc_leave(struct tw_ep *ep)
 {
-	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
-		tw_mc_attend(ep);
-	if (tw_unlikely(tw_unfinished(ep)))
-		tw_hand_over(ep);
-	tw_leave(ep);
+	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done) || !tw_leave_quick(ep)))
+		tw_mc_leave_slow(ep);
 }
 
 /* say.c -------------------------------------------------------------------- */
@@ -236,14 +237,18 @@ extern const struct tw_taker tw_mc_taker;
 
 /* endp.c ------------------------------------------------------------------- */
 
+/* The endpoint of this node at that port, or NULL. */
+static inline struct tw_endp *tw_endp_at(const struct tw_node *n, uint32_t port)
+{
+	struct tw_endp **low = n->ports[(port >> 8) & 255];
+
+	return tw_likely(low != NULL) ? low[port & 255] : NULL;
+}
+
 /* An endpoint of this node, or NULL. */
 tw_shared struct tw_endp *tw_endp_find(const struct tw_node *n, mcapi_endpoint_t e)
 {
-	struct tw_endp **low = n->ports[(e >> 8) & 255];
-
-	if (tw_unlikely(tw_node_of(e) != n->number || !low))
-		return NULL;
-	return low[e & 255];
+	return tw_likely(tw_node_of(e) == n->number) ? tw_endp_at(n, e) : NULL;
 }
 
 /*
@@ -288,11 +293,30 @@ void tw_queue_msg(struct tw_node *n, struct tw_umsg *u);
 void tw_queue_packet(struct tw_node *n, struct tw_umsg *u);
 /* The same from an endpoint of this node; false when memory is short. */
 bool tw_queue_local(struct tw_node *n, uint64_t match, const void *data, size_t len);
+static inline struct tw_umsg *tw_queue_at(struct tw_list *l)
+{
+	return tw_container(l, struct tw_umsg, unexp.all);
+}
+
+/* Not still being fetched. */
+static inline bool tw_queue_whole(const struct tw_umsg *u)
+{
+	return u->have == u->len;
+}
+
 /* The next one that can be received whole, or NULL. */
 struct tw_umsg *tw_queue_next_msg(struct tw_endp *e);
-struct tw_umsg *tw_queue_next_packet(struct tw_endp *e);
+static inline struct tw_umsg *tw_queue_next_packet(struct tw_endp *e)
+{
+	struct tw_umsg *u = tw_queue_at(e->packets.next);
+
+	return !tw_list_empty(&e->packets) && tw_queue_whole(u) ? u : NULL;
+}
+
 /* How many can be received at once. */
 unsigned tw_queue_ready(const struct tw_list *l);
+/* Hands a packet of the queue to the program; false when memory is short. */
+bool tw_queue_hand_out(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u);
 /* Takes it off; its sender may get credit. */
 void tw_queue_take(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u);
 /* Puts the message into the buffer of a receive, which ends. */
@@ -315,7 +339,6 @@ void tw_queue_forget(struct tw_node *n, struct tw_umsg *u);
 /* The same for a whole queue when the engine is gone. */
 void tw_queue_scrap(struct tw_list *l);
 /* Packets in the program's hands. */
-bool tw_lend(struct tw_node *n, struct tw_umsg *u);
 struct tw_umsg *tw_lent_take(struct tw_node *n, const void *buffer);
 void tw_lent_fini(struct tw_node *n);
 
@@ -392,7 +415,7 @@ static inline bool tw_chan_is(const struct tw_chan *c, uint32_t handle, enum tw_
 /* The end of a packet channel that a handle names, or NULL. */
 static inline struct tw_endp *tw_pkt_find(const struct tw_node *n, uint32_t handle, bool sender)
 {
-	struct tw_endp *e = tw_endp_find(n, n->number << 16 | (handle & 0xffff));
+	struct tw_endp *e = tw_endp_at(n, handle);
 
 	return tw_likely(e && tw_chan_is(&e->chan, handle, TW_K_PKT, sender)) &&
 			       e->chan.open != TW_CH_CANCELLED
@@ -437,7 +460,17 @@ void tw_pkt_push_soon(struct tw_node *n, struct tw_endp *e);
 /* The receiver is gone: ends what waits. */
 void tw_pkt_fail(struct tw_node *n, struct tw_endp *e);
 /* A packet or scalar was received: the sender may get credit. */
-void tw_chan_took(struct tw_node *n, struct tw_endp *e, uint32_t count, uint32_t window);
+void tw_chan_tell_taken(struct tw_node *n, struct tw_endp *e);
+static inline void tw_chan_took(struct tw_node *n, struct tw_endp *e, uint32_t count,
+				uint32_t window)
+{
+	struct tw_chan *c = &e->chan;
+
+	c->taken += count;
+	if (tw_unlikely(c->taken > window / 4 || c->starving))
+		tw_chan_tell_taken(n, e);
+}
+
 /* Tells receivers that senders starve. */
 void tw_hungry_tell(struct tw_node *n);
 

@@ -12,12 +12,17 @@ static bool can_send(const struct tw_chan *c)
 	return c->open == TW_CH_OPEN && c->credits && !c->peer_closed;
 }
 
+static inline uint64_t match_of(const struct tw_endp *e)
+{
+	return tw_mc_match(TW_K_PKT, 0, e->chan.epoch, e->chan.other, e->handle);
+}
+
 /* Hands a packet to the engine. MCAPI_INCOMPLETE: m will end. */
 static mcapi_status_t send_now(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m,
 			       const void *buffer, size_t size)
 {
 	struct tw_chan *c = &e->chan;
-	uint64_t match = tw_mc_match(TW_K_PKT, 0, c->epoch, c->other, e->handle);
+	uint64_t match = match_of(e);
 	mcapi_status_t status;
 
 	if (tw_node_of(c->other) == n->number) {
@@ -68,12 +73,11 @@ void tw_pkt_fail(struct tw_node *n, struct tw_endp *e)
 			     MCAPI_ENOT_HANDLE, 0);
 }
 
-void tw_chan_took(struct tw_node *n, struct tw_endp *e, uint32_t count, uint32_t window)
+void tw_chan_tell_taken(struct tw_node *n, struct tw_endp *e)
 {
 	struct tw_chan *c = &e->chan;
 
-	c->taken += count;
-	if (!c->bound || c->peer_closed || !c->taken || (c->taken <= window / 4 && !c->starving))
+	if (!c->bound || c->peer_closed || !c->taken)
 		return;
 	tw_chan_say(n, e, TW_SAY_TAKEN, c->taken);
 	c->taken = 0;
@@ -96,10 +100,13 @@ static struct tw_endp *begin(struct tw_node **n, uint32_t handle, bool sender,
 			     mcapi_status_t *status)
 {
 	struct tw_ep *ep = tw_mc_begin(n, status, MCAPI_ENOT_HANDLE);
-	struct tw_endp *e = ep ? tw_pkt_find(*n, handle, sender) : NULL;
+	struct tw_endp *e;
 
-	if (tw_unlikely(ep && !e))
-		tw_mc_leave(ep);
+	if (tw_unlikely(!ep))
+		return NULL;
+	e = tw_pkt_find(*n, handle, sender);
+	if (tw_unlikely(!e))
+		tw_mc_leave_slow(ep);
 	return e;
 }
 
@@ -164,28 +171,51 @@ static mcapi_status_t check_send(const void *buffer, size_t size)
 	return size && !buffer ? MCAPI_EPARAM : MCAPI_SUCCESS;
 }
 
+/* The usual case, without a request: the packet leaves now. */
+static inline bool send_bare(struct tw_node *n, struct tw_endp *e, const void *buffer, size_t size)
+{
+	struct tw_chan *c = &e->chan;
+	uint32_t to = tw_node_of(c->other);
+
+	if (tw_unlikely(!can_send(c) || !tw_list_empty(&c->sends) || to == n->number))
+		return false;
+	c->credits--;
+	if (tw_likely(tw_send_bare(n->ep, buffer, (uint32_t)size, match_of(e), n->peers[to].addr)))
+		return true;
+	c->credits++;
+	return false;
+}
+
+static tw_noinline mcapi_status_t send_waiting(struct tw_node *n, struct tw_endp *e,
+					       const void *buffer, size_t size)
+{
+	struct tw_chan *c = &e->chan;
+	mcapi_status_t status = MCAPI_SUCCESS;
+	int timeout = e->timeout;
+	struct tw_mreq m;
+
+	if (c->open == TW_CH_OPEN && !c->peer_closed && (!c->credits || !tw_list_empty(&c->sends)))
+		status = get_credit(n, e);
+	if (status != MCAPI_SUCCESS)
+		return status;
+	tw_mreq_init(&m, TW_Q_PKT_SEND);
+	status = send(n, e, &m, buffer, size);
+	return status == MCAPI_INCOMPLETE ? tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE)
+					  : status;
+}
+
 void mcapi_pktchan_send(mcapi_pktchan_send_hndl_t send_handle, const void *buffer, size_t size,
 			mcapi_status_t *mcapi_status)
 {
 	struct tw_node *n;
 	struct tw_endp *e = begin(&n, send_handle, true, mcapi_status);
-	struct tw_mreq m;
-	int timeout;
 
-	if (!e)
+	if (tw_unlikely(!e))
 		return;
-	timeout = e->timeout;
 	*mcapi_status = check_send(buffer, size);
-	if (tw_unlikely(*mcapi_status == MCAPI_SUCCESS && e->chan.open == TW_CH_OPEN &&
-			!e->chan.peer_closed &&
-			(!e->chan.credits || !tw_list_empty(&e->chan.sends))))
-		*mcapi_status = get_credit(n, e);
-	if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
-		tw_mreq_init(&m, TW_Q_PKT_SEND);
-		*mcapi_status = send(n, e, &m, buffer, size);
-	}
-	if (*mcapi_status == MCAPI_INCOMPLETE)
-		*mcapi_status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
+	if (tw_likely(*mcapi_status == MCAPI_SUCCESS) &&
+	    tw_unlikely(!send_bare(n, e, buffer, size)))
+		*mcapi_status = send_waiting(n, e, buffer, size);
 	tw_mc_leave(n->ep);
 }
 
@@ -242,26 +272,61 @@ void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffe
 	tw_mc_leave(n->ep);
 }
 
+static bool packet_here(struct tw_ep *ep, void *endp)
+{
+	(void)ep;
+	return tw_queue_next_packet(endp) || dried_up(endp);
+}
+
+/* The usual case, without a request: a packet that is there, or about to come. */
+static inline mcapi_status_t receive_soon(struct tw_node *n, struct tw_endp *e, void **buffer,
+					  size_t *size)
+{
+	struct tw_umsg *u;
+
+	if (tw_unlikely(!e->timeout || !tw_list_empty(&e->packet_recvs)))
+		return MCAPI_INCOMPLETE;
+	/* The lock is not left meanwhile. */
+	if (tw_unlikely(!tw_poll_first(n->ep, packet_here, e, TW_MC_POLL_US)))
+		return MCAPI_INCOMPLETE;
+	u = tw_queue_next_packet(e);
+	if (tw_unlikely(!u))
+		return MCAPI_ENOT_HANDLE;
+	if (tw_unlikely(!tw_queue_hand_out(n, e, u)))
+		return MCAPI_ENO_BUFFER;
+	*buffer = u->data;
+	*size = u->len;
+	return MCAPI_SUCCESS;
+}
+
+static tw_noinline mcapi_status_t receive_late(struct tw_node *n, struct tw_endp *e, void **buffer,
+					       size_t *size)
+{
+	int timeout = e->timeout;
+	mcapi_status_t status;
+	struct tw_mreq m;
+
+	tw_mreq_init(&m, TW_Q_PKT_RECV);
+	receive(n, e, &m, buffer);
+	status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
+	if (status == MCAPI_SUCCESS)
+		*size = m.size;
+	return status;
+}
+
 void mcapi_pktchan_recv(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 			size_t *received_size, mcapi_status_t *mcapi_status)
 {
 	struct tw_node *n;
 	struct tw_endp *e = begin(&n, receive_handle, false, mcapi_status);
-	struct tw_mreq m;
-	int timeout;
 
-	if (!e)
+	if (tw_unlikely(!e))
 		return;
-	timeout = e->timeout;
-	if (!buffer || !received_size) {
-		*mcapi_status = MCAPI_EPARAM;
-	} else {
-		tw_mreq_init(&m, TW_Q_PKT_RECV);
-		receive(n, e, &m, buffer);
-		*mcapi_status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
-		if (*mcapi_status == MCAPI_SUCCESS)
-			*received_size = m.size;
-	}
+	*mcapi_status = MCAPI_EPARAM;
+	if (tw_likely(buffer && received_size))
+		*mcapi_status = receive_soon(n, e, buffer, received_size);
+	if (tw_unlikely(*mcapi_status == MCAPI_INCOMPLETE))
+		*mcapi_status = receive_late(n, e, buffer, received_size);
 	tw_mc_leave(n->ep);
 }
 

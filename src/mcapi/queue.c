@@ -9,16 +9,6 @@
 
 #include "mcapi/node.h"
 
-static inline struct tw_umsg *at(struct tw_list *l)
-{
-	return tw_container(l, struct tw_umsg, unexp.all);
-}
-
-static inline bool whole(const struct tw_umsg *u)
-{
-	return u->have == u->len;
-}
-
 /* Data that is being fetched into a queue. */
 struct fetch {
 	struct tw_op op;
@@ -88,7 +78,7 @@ struct tw_umsg *tw_queue_fetch(struct tw_node *n, struct tw_umsg *u,
 void tw_queue_forget(struct tw_node *n, struct tw_umsg *u)
 {
 	tw_list_del(&u->unexp.all);
-	if (whole(u))
+	if (tw_queue_whole(u))
 		tw_umsg_put(n->ep, u);
 	else
 		((struct fetch *)(uintptr_t)u->address)->whose = NULL;
@@ -97,10 +87,10 @@ void tw_queue_forget(struct tw_node *n, struct tw_umsg *u)
 void tw_queue_scrap(struct tw_list *l)
 {
 	while (!tw_list_empty(l)) {
-		struct tw_umsg *u = at(l->next);
+		struct tw_umsg *u = tw_queue_at(l->next);
 
 		tw_list_del(&u->unexp.all);
-		if (!whole(u))
+		if (!tw_queue_whole(u))
 			free((void *)(uintptr_t)u->address);
 		free(u);
 	}
@@ -138,8 +128,8 @@ struct tw_umsg *tw_queue_next_msg(struct tw_endp *e)
 	if (!e->queued)
 		return NULL;
 	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
-		if (!tw_list_empty(&e->msgs[i]) && whole(at(e->msgs[i].next)))
-			return at(e->msgs[i].next);
+		if (!tw_list_empty(&e->msgs[i]) && tw_queue_whole(tw_queue_at(e->msgs[i].next)))
+			return tw_queue_at(e->msgs[i].next);
 	return NULL;
 }
 
@@ -203,7 +193,7 @@ static bool fetch_directly(struct tw_node *n, struct tw_endp *e, struct tw_umsg 
 
 void tw_queue_msg(struct tw_node *n, struct tw_umsg *u)
 {
-	struct tw_endp *e = tw_endp_find(n, n->number << 16 | tw_mc_port_of(u->unexp.match));
+	struct tw_endp *e = tw_endp_at(n, tw_mc_port_of(u->unexp.match));
 	bool waited = e && !tw_list_empty(&e->msg_recvs) && !e->queued;
 
 	if (!e || u->len > MCAPI_MAX_MESSAGE_SIZE) {
@@ -249,13 +239,6 @@ bool tw_queue_local(struct tw_node *n, uint64_t match, const void *data, size_t 
 
 /* Packets -------------------------------------------------------------------- */
 
-struct tw_umsg *tw_queue_next_packet(struct tw_endp *e)
-{
-	if (tw_list_empty(&e->packets) || !whole(at(e->packets.next)))
-		return NULL;
-	return at(e->packets.next);
-}
-
 void tw_queue_serve_packets(struct tw_node *n, struct tw_endp *e)
 {
 	struct tw_umsg *u;
@@ -264,11 +247,10 @@ void tw_queue_serve_packets(struct tw_node *n, struct tw_endp *e)
 		struct tw_mreq *m = tw_list_first(&e->packet_recvs, struct tw_mreq, link);
 
 		/* The packet stays for a receive in better times. */
-		if (!tw_lend(n, u)) {
+		if (!tw_queue_hand_out(n, e, u)) {
 			tw_mreq_done(n, m, MCAPI_ENO_BUFFER, 0);
 			continue;
 		}
-		tw_queue_take(n, e, u);
 		*m->packet = u->data;
 		tw_mreq_done(n, m, MCAPI_SUCCESS, u->len);
 	}
@@ -291,7 +273,7 @@ static void packet_here(struct tw_node *n, void *whose, struct tw_umsg *lost)
 
 void tw_queue_packet(struct tw_node *n, struct tw_umsg *u)
 {
-	struct tw_endp *e = tw_endp_find(n, n->number << 16 | tw_mc_port_of(u->unexp.match));
+	struct tw_endp *e = tw_endp_at(n, tw_mc_port_of(u->unexp.match));
 	const struct tw_chan *c = e ? &e->chan : NULL;
 
 	if (!c || !c->bound || c->sender || c->type != TW_K_PKT ||
@@ -316,7 +298,7 @@ unsigned tw_queue_ready(const struct tw_list *l)
 {
 	unsigned n = 0;
 
-	for (struct tw_list *i = l->next; i != l && whole(at(i)); i = i->next)
+	for (struct tw_list *i = l->next; i != l && tw_queue_whole(tw_queue_at(i)); i = i->next)
 		n++;
 	return n;
 }
@@ -324,7 +306,7 @@ unsigned tw_queue_ready(const struct tw_list *l)
 void tw_queue_drop(struct tw_node *n, struct tw_endp *e, struct tw_list *l)
 {
 	while (!tw_list_empty(l)) {
-		tw_queue_forget(n, at(l->next));
+		tw_queue_forget(n, tw_queue_at(l->next));
 		e->queued--;
 	}
 }
@@ -365,8 +347,12 @@ static bool grow_lent(struct tw_node *n)
 	return true;
 }
 
-bool tw_lend(struct tw_node *n, struct tw_umsg *u)
+static bool lend(struct tw_node *n, struct tw_umsg *u)
 {
+	if (tw_likely(!n->lent1)) {
+		n->lent1 = u;
+		return true;
+	}
 	if (2 * n->nlent >= n->lent_size && !grow_lent(n))
 		return false;
 	put_lent(n, u);
@@ -374,11 +360,26 @@ bool tw_lend(struct tw_node *n, struct tw_umsg *u)
 	return true;
 }
 
+bool tw_queue_hand_out(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u)
+{
+	if (!lend(n, u))
+		return false;
+	tw_list_del(&u->unexp.all);
+	e->queued--;
+	tw_chan_took(n, e, 1, e->buffers);
+	return true;
+}
+
 struct tw_umsg *tw_lent_take(struct tw_node *n, const void *buffer)
 {
-	struct tw_umsg *found = NULL, *u;
+	struct tw_umsg *found = n->lent1, *u;
 	uint32_t i;
 
+	if (tw_likely(found && found->data == buffer)) {
+		n->lent1 = NULL;
+		return found;
+	}
+	found = NULL;
 	if (!n->nlent)
 		return NULL;
 	for (i = slot_of(n, buffer); (u = n->lent[i]); i = (i + 1) & (n->lent_size - 1))
@@ -403,6 +404,8 @@ void tw_lent_fini(struct tw_node *n)
 	for (uint32_t i = 0; i < n->lent_size; i++)
 		free(n->lent[i]);
 	free(n->lent);
+	free(n->lent1);
 	n->lent = NULL;
+	n->lent1 = NULL;
 	n->nlent = n->lent_size = 0;
 }

@@ -8,7 +8,6 @@
 
 #define COLLECTED_KEPT 1024
 #define SEARCH_US 2000 /* between two looks for a node that is not there */
-#define POLL_US 10     /* of the first look for what is waited for */
 #define HUNGRY_US 20   /* without credit for so long: tell the receiver */
 
 void tw_mreq_init(struct tw_mreq *m, enum tw_mreq_kind kind)
@@ -147,7 +146,7 @@ enum tw_waited tw_mc_wait(struct tw_node *n, bool (*test)(struct tw_ep *, void *
 
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
 		tw_mc_attend(ep);
-	if (tw_likely(timeout && tw_poll_first(ep, test, arg, POLL_US)))
+	if (tw_likely(timeout && tw_poll_first(ep, test, arg, TW_MC_POLL_US)))
 		return TW_W_TRUE;
 	now = tw_clock();
 	if (timeout >= 0)

@@ -275,6 +275,15 @@ static void hear_oneself(struct tw_node *n)
 	}
 }
 
+void tw_mc_leave_slow(struct tw_ep *ep)
+{
+	if (ep->attend || !tw_list_empty(&ep->done))
+		tw_mc_attend(ep);
+	if (tw_unfinished(ep))
+		tw_hand_over(ep);
+	tw_leave(ep);
+}
+
 void tw_mc_attend(struct tw_ep *ep)
 {
 	struct tw_node *n = ep->owner;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What tests/checks/budget counts the instructions of: functions named counted_*,
- * called once for each message. Everything happens in one thread, so nothing waits
- * and every batch takes the same path; batch_end() is where one count ends.
+ * called once for each message. Nothing waits, as everything happens in one thread or
+ * in two by turns, and every batch takes the same path; batch_end() is where one count
+ * ends.
  *
  *	budget		all cases, as a test that what is counted works
  *	budget CASE	one case
  */
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +43,8 @@ COUNTED counted_unexpected(mx_endpoint_t ep);
 COUNTED counted_poll(mx_endpoint_t ep);
 COUNTED counted_scalar_send(mcapi_sclchan_send_hndl_t h);
 COUNTED counted_scalar_receive(mcapi_sclchan_recv_hndl_t h);
+COUNTED counted_packet_send(mcapi_pktchan_send_hndl_t h);
+COUNTED counted_packet_receive(mcapi_pktchan_recv_hndl_t h);
 COUNTED batch_end(void);
 
 static mx_endpoint_t a, b;
@@ -212,20 +217,41 @@ static void scalar(void)
 	check_arrived(out);
 }
 
-static void open_mcapi(void)
+static void begin_node(mcapi_node_t node)
 {
-	mcapi_endpoint_t from, to;
 	mcapi_version_t version;
-	mcapi_request_t opened[3];
+	mcapi_status_t status;
+
+	mcapi_initialize(node, &version, &status);
+	MUST(status == MCAPI_SUCCESS);
+}
+
+static mcapi_endpoint_t make_endpoint(mcapi_port_t port)
+{
+	mcapi_status_t status;
+	mcapi_endpoint_t e = mcapi_create_endpoint(port, &status);
+
+	MUST(status == MCAPI_SUCCESS);
+	return e;
+}
+
+static void complete(mcapi_request_t request)
+{
 	mcapi_status_t status;
 	size_t size;
 
-	mcapi_initialize(1, &version, &status);
-	MUST(status == MCAPI_SUCCESS);
-	from = mcapi_create_endpoint(1, &status);
-	MUST(status == MCAPI_SUCCESS);
-	to = mcapi_create_endpoint(2, &status);
-	MUST(status == MCAPI_SUCCESS);
+	MUST(mcapi_wait(&request, &size, &status, MCAPI_INFINITE) && status == MCAPI_SUCCESS);
+}
+
+static void open_mcapi(void)
+{
+	mcapi_endpoint_t from, to;
+	mcapi_request_t opened[3];
+	mcapi_status_t status;
+
+	begin_node(1);
+	from = make_endpoint(1);
+	to = make_endpoint(2);
 	mcapi_connect_sclchan_i(from, to, &opened[0], &status);
 	MUST(status == MCAPI_SUCCESS);
 	mcapi_open_sclchan_recv_i(&scalars_in, to, &opened[1], &status);
@@ -233,8 +259,7 @@ static void open_mcapi(void)
 	mcapi_open_sclchan_send_i(&scalars_out, from, &opened[2], &status);
 	MUST(status == MCAPI_SUCCESS);
 	for (int i = 0; i < 3; i++)
-		MUST(mcapi_wait(&opened[i], &size, &status, MCAPI_INFINITE) &&
-		     status == MCAPI_SUCCESS);
+		complete(opened[i]);
 }
 
 static void close_mcapi(void)
@@ -243,6 +268,94 @@ static void close_mcapi(void)
 
 	mcapi_finalize(&status);
 	MUST(status == MCAPI_SUCCESS);
+}
+
+/* Packets: to a node that is a thread of its own, and acts while the other waits. */
+
+static mcapi_pktchan_send_hndl_t packets_out;
+static pthread_barrier_t turns;
+static pthread_t receiver;
+static bool ending;
+
+COUNTED counted_packet_send(mcapi_pktchan_send_hndl_t h)
+{
+	mcapi_status_t status;
+
+	mcapi_pktchan_send(h, &out, sizeof(out), &status);
+	MUST(status == MCAPI_SUCCESS);
+}
+
+COUNTED counted_packet_receive(mcapi_pktchan_recv_hndl_t h)
+{
+	mcapi_status_t status;
+	void *packet;
+	size_t size;
+
+	mcapi_pktchan_recv(h, &packet, &size, &status);
+	MUST(status == MCAPI_SUCCESS && size == sizeof(in));
+	memcpy(&in, packet, sizeof(in));
+	mcapi_pktchan_free(packet, &status);
+	MUST(status == MCAPI_SUCCESS);
+}
+
+static void *receive_packets(void *arg)
+{
+	mcapi_pktchan_recv_hndl_t packets_in;
+	mcapi_request_t opened;
+	mcapi_status_t status;
+
+	begin_node(2);
+	mcapi_open_pktchan_recv_i(&packets_in, make_endpoint(1), &opened, &status);
+	MUST(status == MCAPI_SUCCESS || status == MCAPI_ENOT_CONNECTED);
+	complete(opened);
+	for (;;) {
+		pthread_barrier_wait(&turns);
+		if (ending)
+			break;
+		counted_packet_receive(packets_in);
+		pthread_barrier_wait(&turns);
+	}
+	close_mcapi();
+	return arg;
+}
+
+static void packet(void)
+{
+	out++;
+	counted_packet_send(packets_out);
+	pthread_barrier_wait(&turns);
+	pthread_barrier_wait(&turns);
+	check_arrived(out);
+}
+
+static void open_packets(void)
+{
+	mcapi_endpoint_t from, to;
+	mcapi_request_t request;
+	mcapi_status_t status;
+
+	begin_node(1);
+	ending = false;
+	MUST(pthread_barrier_init(&turns, NULL, 2) == 0);
+	MUST(pthread_create(&receiver, NULL, receive_packets, NULL) == 0);
+	from = make_endpoint(1);
+	to = mcapi_get_endpoint(2, 1, &status);
+	MUST(status == MCAPI_SUCCESS);
+	mcapi_connect_pktchan_i(from, to, &request, &status);
+	MUST(status == MCAPI_SUCCESS);
+	complete(request);
+	mcapi_open_pktchan_send_i(&packets_out, from, &request, &status);
+	MUST(status == MCAPI_SUCCESS);
+	complete(request);
+}
+
+static void close_packets(void)
+{
+	ending = true;
+	pthread_barrier_wait(&turns);
+	MUST(pthread_join(receiver, NULL) == 0);
+	pthread_barrier_destroy(&turns);
+	close_mcapi();
 }
 
 static void no_settle(void)
@@ -260,6 +373,7 @@ static const struct {
 	{"unexpected_receive", open_mx, unexpected_receive, settle, close_mx},
 	{"poll", open_mx, poll_in_vain, settle, close_mx},
 	{"scalar", open_mcapi, scalar, no_settle, close_mcapi},
+	{"packet", open_packets, packet, no_settle, close_packets},
 };
 
 int main(int argc, char **argv)

@@ -167,7 +167,8 @@ static int lend_all(void *arg, int fd)
 	(void)fd;
 	mct_up(1);
 	mct_chan(&pkt, &mct_kinds[MCT_PKT]);
-	for (; n < MANY / 2; n++) {
+	/* The first has a place of its own. */
+	for (; n <= MANY / 2; n++) {
 		mct_put(pkt.k, pkt.tx, (uint64_t)n);
 		mct_ok(mcapi_pktchan_recv(pkt.rx, &packet[n], &got, ST));
 	}
