@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/choose.h"
+#include "base/compiler.h"
 
 /* A run of tries, since the first of a kind finds the caches of another. */
 #define RUN 4
 #define TRY_EVERY (64 * RUN)
+#define CALM_MAX 4   /* doublings of that while the same way wins */
 #define LARGE 4	     /* the first class that outlasts any cache: one try says it all */
 #define TELL_EVERY 8 /* transfers of the winner, so that it does not pay for clocks */
 
@@ -63,9 +65,19 @@ static bool trying_first(uint32_t n, unsigned run)
 	return n < warm_up(run) + run * TW_WAYS;
 }
 
-static bool trying(uint32_t n, unsigned run)
+/* The tries of losers begin with transfer k->again. */
+static bool trying(const struct tw_choose_class *k, uint32_t n, unsigned run)
 {
-	return trying_first(n, run) || n % TRY_EVERY >= TRY_EVERY - run;
+	return trying_first(n, run) || n - k->again < run;
+}
+
+/* They are over: the less they changed, the longer it is until the next ones. */
+static void tried(struct tw_choose_class *k, uint32_t n, unsigned run)
+{
+	k->calm = k->best == k->was ? (uint8_t)tw_min(k->calm + 1, CALM_MAX) : 0;
+	k->was = k->best;
+	k->turn++;
+	k->again = n + (TRY_EVERY << k->calm) - run;
 }
 
 enum tw_way tw_choose(struct tw_choose *c, uint32_t len, unsigned ways)
@@ -74,10 +86,14 @@ enum tw_way tw_choose(struct tw_choose *c, uint32_t len, unsigned ways)
 	uint32_t n = k->count++;
 	unsigned way = k->best, run = run_of(c, k);
 
-	if (trying_first(n, run))
+	if (trying_first(n, run)) {
 		way = n < run ? 0 : (n - warm_up(run)) / run;
-	else if (trying(n, run))
-		way = (way + 1 + n / TRY_EVERY % (TW_WAYS - 1)) % TW_WAYS;
+		k->again = TRY_EVERY - run;
+	} else if (trying(k, n, run)) {
+		way = (way + 1 + k->turn % (TW_WAYS - 1)) % TW_WAYS;
+	} else if (n - k->again == run) {
+		tried(k, n, run);
+	}
 	return ways & TW_WAY(way) ? (enum tw_way)way : best_of(k, ways);
 }
 
@@ -86,7 +102,7 @@ bool tw_choose_teaches(struct tw_choose *c, uint32_t len)
 	const struct tw_choose_class *k = class_of(c, len);
 	uint32_t n = k->count - 1;
 
-	return trying(n, run_of(c, k)) || n % TELL_EVERY == 0;
+	return trying(k, n, run_of(c, k)) || n % TELL_EVERY == 0;
 }
 
 void tw_choose_sample(struct tw_choose *c, enum tw_way way, uint32_t len, uint64_t ticks)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Push, pull or both at once: which moves a long message fastest is learnt per
- * peer and size. Four transfers in 256 try a loser again, since cores move; of those
- * from 4 MiB on, one.
+ * peer and size. Four transfers in 256 try a loser again, since cores move, and in up
+ * to 4,096 while that changes nothing; of those from 4 MiB on, one.
  */
 #ifndef TW_CHOOSE_H
 #define TW_CHOOSE_H
@@ -26,7 +26,10 @@ enum tw_way {
 struct tw_choose {
 	struct tw_choose_class {
 		uint32_t count;	       /* transfers decided */
+		uint32_t again;	       /* losers are tried from that one on */
 		uint8_t best;	       /* enum tw_way */
+		uint8_t was;	       /* the same after the last tries */
+		uint8_t calm, turn;    /* tries in a row that changed nothing; all of them */
 		uint8_t next[TW_WAYS]; /* place of the next sample */
 		/* Ticks per KiB, 0 none. */
 		uint32_t cost[TW_WAYS][TW_CHOOSE_RECENT];

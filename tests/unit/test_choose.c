@@ -29,8 +29,10 @@ static enum tw_way best(const struct tw_choose *c, uint32_t len)
 {
 	struct tw_choose copy = *c;
 
-	for (unsigned i = 0; i < TW_CHOOSE_CLASSES; i++)
+	for (unsigned i = 0; i < TW_CHOOSE_CLASSES; i++) {
 		copy.classes[i].count = PERIOD;
+		copy.classes[i].again = 2 * PERIOD;
+	}
 	return tw_choose(&copy, len, TW_ALL_WAYS);
 }
 
@@ -60,10 +62,18 @@ Test(choose, large_ones_are_tried_once)
 			cr_assert(tw_choose_teaches(&c, lens[i]));
 			sample(&c, first[n], lens[i], first[n] == TW_PULL ? 100 : 1000);
 		}
-		for (unsigned n = tw_countof(first); n < 10 * PERIOD; n++)
+		for (unsigned n = tw_countof(first); n < PERIOD; n++)
 			tried += tw_choose(&c, lens[i], TW_ALL_WAYS) != TW_PULL;
-		cr_assert_eq(tried, 10u);
+		cr_assert_eq(tried, 1u);
 	}
+}
+
+/* The less often, the longer nothing has changed: after the first change, and from then on. */
+static unsigned period_after(unsigned tries, bool changed)
+{
+	unsigned n = tries + !changed;
+
+	return PERIOD << (n < 4 ? n : 4);
 }
 
 Test(choose, losers_are_tried_in_turn)
@@ -79,7 +89,7 @@ Test(choose, losers_are_tried_in_turn)
 		for (unsigned i = 0; i < 100; i++) {
 			enum tw_way loser;
 
-			for (unsigned k = 0; k < PERIOD - RUN; k++)
+			for (unsigned k = 0; k < period_after(i, way != TW_SPLIT) - RUN; k++)
 				cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), way);
 			loser = tw_choose(&c, MIB, TW_ALL_WAYS);
 			cr_assert_neq(loser, way);
@@ -90,6 +100,30 @@ Test(choose, losers_are_tried_in_turn)
 		for (unsigned w = 0; w < TW_WAYS; w++)
 			cr_assert_eq(tried[w], w == way ? 0u : 50u);
 	}
+}
+
+Test(choose, a_change_is_watched)
+{
+	struct tw_choose c = {0};
+	unsigned n = 0;
+
+	sample(&c, TW_SPLIT, MIB, 100);
+	sample(&c, TW_PULL, MIB, 1000);
+	for (unsigned i = 0; i < 100 * PERIOD; i++)
+		tw_choose(&c, MIB, TW_ALL_WAYS);
+	/* From here on the loser is better. */
+	while (best(&c, MIB) != TW_PULL) {
+		enum tw_way way = tw_choose(&c, MIB, TW_ALL_WAYS);
+
+		if (tw_choose_teaches(&c, MIB))
+			sample(&c, way, MIB, way == TW_PULL ? 10 : 100);
+		cr_assert_lt(n++, 3u * (PERIOD << 4));
+	}
+	for (unsigned i = 0; i < RUN; i++)
+		tw_choose(&c, MIB, TW_ALL_WAYS);
+	for (n = 0; tw_choose(&c, MIB, TW_ALL_WAYS) == TW_PULL; n++)
+		;
+	cr_assert_leq(n, PERIOD);
 }
 
 /* Every try is timed, and now and then the winner. */
@@ -119,8 +153,10 @@ Test(choose, only_what_is_possible)
 	for (unsigned ways = 1; ways <= TW_ALL_WAYS; ways++)
 		for (unsigned i = 0; i < 2 * PERIOD; i++)
 			cr_assert(ways & TW_WAY(tw_choose(&c, MIB, ways)));
-	for (unsigned i = 0; i < TW_CHOOSE_CLASSES; i++)
+	for (unsigned i = 0; i < TW_CHOOSE_CLASSES; i++) {
 		c.classes[i].count = PERIOD;
+		c.classes[i].again = 2 * PERIOD;
+	}
 	cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_PUSH);
 	cr_assert_eq(tw_choose(&c, MIB, TW_WAY(TW_SPLIT) | TW_WAY(TW_PULL)), TW_PULL);
 	cr_assert_eq(tw_choose(&c, MIB, TW_WAY(TW_SPLIT)), TW_SPLIT);
