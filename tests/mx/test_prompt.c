@@ -9,7 +9,7 @@
 
 TestSuite(mx_prompt, .init = mxt_job, .timeout = MXT_TIMEOUT);
 
-#define PROMPT 4.0
+#define PROMPT (4.0 * twt_slow())
 enum { LEN = 1 << 20 };
 
 static char *out, *in;
