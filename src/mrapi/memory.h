@@ -42,6 +42,7 @@ struct tw_mr_client {
 	void *map;  /* of the arena, when we made one */
 	uint64_t span;
 	struct tw_mr_cache_block **cache;
+	uint32_t nblocks; /* places in it: r may be another object by the time it goes */
 	uint32_t cached;
 };
 

@@ -18,11 +18,6 @@ struct tw_mr_cache_block {
 	char data[BLOCK];
 };
 
-static uint32_t nblocks(const struct tw_mr_client *c)
-{
-	return (uint32_t)(((uint64_t)c->r->size + BLOCK - 1) / BLOCK);
-}
-
 static mrapi_status_t transfer(struct tw_mr_client *c, bool write, uint64_t remote, char *local,
 			       uint32_t bytes)
 {
@@ -63,7 +58,7 @@ mrapi_status_t tw_mr_cache_flush(struct tw_mr_client *c)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
 
-	for (uint32_t i = 0; c->cache && i < nblocks(c) && status == MRAPI_SUCCESS; i++)
+	for (uint32_t i = 0; c->cache && i < c->nblocks && status == MRAPI_SUCCESS; i++)
 		if (c->cache[i])
 			status = write_back(c, i);
 	return status;
@@ -71,7 +66,7 @@ mrapi_status_t tw_mr_cache_flush(struct tw_mr_client *c)
 
 void tw_mr_cache_drop(struct tw_mr_client *c)
 {
-	for (uint32_t i = 0; c->cache && i < nblocks(c); i++)
+	for (uint32_t i = 0; c->cache && i < c->nblocks; i++)
 		free(c->cache[i]);
 	free(c->cache);
 	c->cache = NULL;
@@ -87,8 +82,10 @@ static mrapi_status_t make_room(struct tw_mr_client *c)
 		if (status == MRAPI_SUCCESS)
 			tw_mr_cache_drop(c);
 	}
-	if (!c->cache)
-		c->cache = calloc(nblocks(c), sizeof(*c->cache));
+	if (!c->cache) {
+		c->nblocks = (uint32_t)(((uint64_t)c->r->size + BLOCK - 1) / BLOCK);
+		c->cache = calloc(c->nblocks, sizeof(*c->cache));
+	}
 	return c->cache ? status : MRAPI_ERR_MEM_LIMIT;
 }
 

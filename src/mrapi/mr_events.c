@@ -134,6 +134,13 @@ static bool start(pthread_t *thread, void *(*fn)(void *))
 	return !failed;
 }
 
+static void close_kernel(void)
+{
+	tw_fd_close(kernel);
+	tw_fd_close(stopfd);
+	kernel = stopfd = -1;
+}
+
 /* Where the kernel does not tell (a container, perhaps) the event never comes. */
 static void start_listening(void)
 {
@@ -143,8 +150,10 @@ static void start_listening(void)
 	stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC));
 	if (kernel >= 0 && stopfd >= 0 && bind(kernel, (struct sockaddr *)&sa, sizeof(sa)) == 0)
 		listening = start(&listener, listen_to_kernel);
-	if (!listening)
-		tw_log(TW_LOG_WARN, "mrapi: the kernel does not tell of its resources here");
+	if (listening)
+		return;
+	tw_log(TW_LOG_WARN, "mrapi: the kernel does not tell of its resources here");
+	close_kernel();
 }
 
 static mrapi_status_t add(mrapi_event_t event, unsigned frequency, void (*callback)(mrapi_event_t))
@@ -209,9 +218,7 @@ void tw_mr_events_stop(void)
 	}
 	if (listening && write(stopfd, &one, sizeof(one)) == sizeof(one))
 		end_thread(listener);
-	tw_fd_close(kernel);
-	tw_fd_close(stopfd);
-	kernel = stopfd = -1;
+	close_kernel();
 	watching = listening = false;
 	while (!tw_list_empty(&registrations)) {
 		struct registration *r = tw_list_first(&registrations, struct registration, link);

@@ -220,8 +220,10 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 	status = enter(domain, number);
 	tw_mr_admin_unlock();
 	if (status != MRAPI_SUCCESS) {
-		if (tw_mr.nodes == 0)
+		if (tw_mr.nodes == 0) {
+			tw_mr_net_stop();
 			tw_mr_leave();
+		}
 		return status;
 	}
 	if (tw_mr.nodes++ == 0)

@@ -247,7 +247,8 @@ struct bounce {
 	uint32_t write;
 	uint64_t remote;
 	uint32_t bytes, n, stride;
-	uint32_t unused[7];
+	uint32_t owner; /* the process that is asked */
+	uint32_t unused[6];
 	char data[];
 };
 _Static_assert(sizeof(struct bounce) == 64, "wire format");
@@ -282,15 +283,20 @@ static mrapi_status_t served_ask(struct tw_mr_client *c, struct bounce *b)
 		.type = TW_MR_MOVE, .proc = tw_mr.proc, .incarnation = tw_mr.incarnation};
 
 	b->handle = c->handle;
+	b->owner = c->proc;
 	atomic_store(&b->state, ASKED);
 	if (!tw_mr_send(c->proc, &ask))
-		return MRAPI_ERR_RMEM_INVALID;
+		goto given_up;
 	while (atomic_load(&b->state) == ASKED) {
 		tw_futex_wait(&b->state, ASKED, tw_futex_now() + LOOK_NS);
 		if (!tw_mr_is(&c->r->obj, c->handle))
-			return MRAPI_ERR_RMEM_INVALID;
+			goto given_up;
 	}
 	return b->status;
+
+given_up:
+	atomic_store(&b->state, IDLE);
+	return MRAPI_ERR_RMEM_INVALID;
 }
 
 static mrapi_status_t served_part(struct tw_mr_client *c, const struct tw_mr_move *m, void *arg)
@@ -357,8 +363,11 @@ void tw_mr_serve(uint32_t from)
 
 	if (!b)
 		return;
-	b->status = serve(b);
-	atomic_store(&b->state, ANSWERED);
-	tw_futex_wake(&b->state, 1);
+	/* Who gave up waiting for us may be about to ask somebody else. */
+	if (atomic_load(&b->state) == ASKED && b->owner == tw_mr.proc) {
+		b->status = serve(b);
+		atomic_store(&b->state, ANSWERED);
+		tw_futex_wake(&b->state, 1);
+	}
 	munmap(b, TW_MR_BOUNCE);
 }

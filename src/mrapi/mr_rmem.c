@@ -109,11 +109,17 @@ void tw_mr_rmem_forked(void)
 	pthread_mutex_init(&mutex, NULL);
 	tw_mr_served_forked();
 	for (uint32_t i = 0; i < tw_countof(clients); i++) {
-		if (!clients[i])
+		struct tw_mr_client *c = clients[i];
+
+		if (!c)
 			continue;
-		pthread_mutex_init(&clients[i]->mutex, NULL);
-		clients[i]->map = NULL;
-		clients[i]->handle = 0;
+		/* Amid a change by another thread it cannot be walked. */
+		if (pthread_mutex_trylock(&c->mutex) == 0)
+			tw_mr_cache_drop(c);
+		pthread_mutex_init(&c->mutex, NULL);
+		c->cache = NULL;
+		c->map = NULL;
+		c->handle = 0;
 	}
 }
 

@@ -423,6 +423,7 @@ void tw_pn_ports_fini(void)
 	while (!tw_list_empty(&tw_pn.fetches))
 		free_fetch(tw_list_first(&tw_pn.fetches, struct fetch, link));
 	free_all(&tw_pn.early);
+	free_all(&tw_pn.strangers);
 	for (uint32_t i = 0; i < tw_pn.nports; i++) {
 		if (tw_pn.ports[i])
 			free_all(&tw_pn.ports[i]->msgs);

@@ -231,6 +231,22 @@ Test(mrapi_node, fork)
 	mr_down();
 }
 
+/* A first node that is refused leaves nothing behind, where there are other hosts either. */
+Test(mrapi_node, refused_then_not)
+{
+	mrapi_info_t info;
+	struct mr_peer p;
+
+	/* A host that nobody ever asks for anything. */
+	setenv("TAGWIRE_NODES", "200=192.0.2.77", 1);
+	mr_peer(&p, MR_PROCESS, 1);
+	mr_is(MRAPI_ERR_NODE_INITIALIZED, mrapi_initialize(MR_DOMAIN, 1, NULL, &info, &mr_st));
+	mr_up(2);
+	mr_down();
+	mr_peer_end(&p);
+	unsetenv("TAGWIRE_NODES");
+}
+
 /* The last node's finalize frees what is left: the same ids can be made again. */
 MR_BOTH(mrapi_node, last_finalize_frees)
 {

@@ -453,6 +453,92 @@ MR_BOTH(mrapi_rmem_io, software_cache)
 	end(&p, o);
 }
 
+/* Its owner ends and becomes another node's process: what was attached is gone. */
+static void restart(void *arg)
+{
+	struct owner *o = arg;
+
+	mr_down();
+	free(o->mem);
+	mr_up(1);
+}
+
+static void offer_little(void *arg)
+{
+	struct owner *o = arg;
+
+	o->mem = calloc(1, 100);
+	o->h = mr_val(mrapi_rmem_create(1, o->mem, MRAPI_RMEM_ATYPE_ANY, NULL, 100, &mr_st));
+}
+
+/*
+ * What a cache held of memory whose owner has ended is dropped, all of it and no
+ * more, when larger memory takes its place: after some time, as places rest.
+ */
+Test(mrapi_rmem_io, cache_of_ended_owner)
+{
+	struct mr_peer p;
+	struct owner *o = mr_shared(sizeof(*o));
+	mrapi_rmem_hndl_t h;
+	char c = 1;
+
+	mr_peer(&p, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	mr_do(&p, offer_little, o);
+	h = client(MRAPI_ACCESS_TYPE_SW_CACHE);
+	mr_ok(mrapi_rmem_read(h, 0, &c, 1, 0, 1, 1, 0, 0, &mr_st));
+	twc_eq(c, 0);
+	mr_do(&p, restart, o);
+	mr_is(MRAPI_ERR_RMEM_INVALID, mrapi_rmem_read(h, 0, &c, 1, 0, 1, 1, 0, 0, &mr_st));
+	for (int i = 0; i < 300; i++) {
+		mr_do(&p, offer, o);
+		h = client(MRAPI_ACCESS_TYPE_SW_CACHE);
+		if (i % 50 == 0)
+			mr_ok(mrapi_rmem_read(h, 0, &c, 1, 0, 1, 1, 0, 0, &mr_st));
+		mr_ok(mrapi_rmem_detach(h, &mr_st));
+		mr_do(&p, withdraw, o);
+	}
+	mr_down();
+	mr_peer_end(&p);
+}
+
+/* A child that becomes a node reads what is there, not what its parent's cache held. */
+static int reads_anew(void *arg, int fd)
+{
+	mrapi_rmem_hndl_t h;
+	char c = 0;
+
+	(void)arg;
+	mr_up(3);
+	h = client(MRAPI_ACCESS_TYPE_SW_CACHE);
+	mr_ok(mrapi_rmem_read(h, 10, &c, 1, 0, 1, 1, 0, 0, &mr_st));
+	twc_eq(c, 2);
+	mr_down();
+	twc_tell(fd);
+	return 0;
+}
+
+Test(mrapi_rmem_io, cache_of_parent)
+{
+	struct mr_peer p;
+	struct owner *o = begin(&p, MR_PROCESS, PRIVATE);
+	mrapi_rmem_hndl_t h = client(MRAPI_ACCESS_TYPE_SW_CACHE);
+	struct twt_child child;
+	char c = 0;
+
+	set_there(&p, o, 10, 1, 1);
+	mr_ok(mrapi_rmem_read(h, 10, &c, 1, 0, 1, 1, 0, 0, &mr_st));
+	twc_eq(c, 1);
+	set_there(&p, o, 10, 1, 2);
+	twt_spawn(&child, reads_anew, NULL);
+	twc_hear(child.fd);
+	twc_eq(twt_join(&child, TWC_LONG), 0);
+	mr_ok(mrapi_rmem_read(h, 10, &c, 1, 0, 1, 1, 0, 0, &mr_st));
+	twc_eq(c, 1);
+	mr_ok(mrapi_rmem_detach(h, &mr_st));
+	end(&p, o);
+}
+
 /* The owner, attached, is a client like others; its own pointer works as well. */
 Test(mrapi_rmem_io, own_memory)
 {
