@@ -71,7 +71,7 @@ static inline bool tw_scl_is(const struct tw_scl *s, uint32_t handle, bool sende
 }
 
 /* Locks the end that a handle of the caller's node names. */
-static inline struct tw_scl *tw_scl_enter(uint32_t handle, bool sender)
+tw_shared struct tw_scl *tw_scl_enter(uint32_t handle, bool sender)
 {
 	struct tw_scl *s = tw_scl_at(handle, sender);
 
@@ -103,7 +103,7 @@ static inline bool tw_scl_in_turn(const struct tw_scl *s)
  * The size code of the next scalar, or -1; turned: it is in the turn. The turn is looked
  * for after the ring: who finds there what was sent behind it learns of it, too.
  */
-static inline int tw_scl_next_code(const struct tw_scl *s, const struct tw_scl_ring *r,
+tw_shared int tw_scl_next_code(const struct tw_scl *s, const struct tw_scl_ring *r,
 				   bool look_at_turn, bool *turned)
 {
 	int code = tw_scl_look(&s->pos, r), in_turn = -1;
@@ -119,7 +119,7 @@ static inline int tw_scl_next_code(const struct tw_scl *s, const struct tw_scl_r
  * takes the line from the other node, which is about to write it: how long to look at
  * the ring only follows from how many looks it took.
  */
-static inline uint64_t tw_scl_take_turn(struct tw_scl *s, unsigned looks)
+tw_shared uint64_t tw_scl_take_turn(struct tw_scl *s, unsigned looks)
 {
 	if (looks > s->patience)
 		s->patience += s->patience < TW_TURN_PATIENCE;
