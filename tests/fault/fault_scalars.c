@@ -279,13 +279,11 @@ int main(int argc, char **argv)
 	struct twt_child living, other, dying;
 	uint64_t round = 0, answer = 0, third_done;
 
-	st_begin(argc, argv, "fault_scalars", 0, options);
-	if (ST_SLOW > 1)
-		rounds = rounds / ST_SLOW + 1;
+	st_begin(argc, argv, "fault_scalars", 20, options);
 	shared = st_shared(sizeof(*shared));
 	twt_spawn(&other, third, NULL);
 	twt_spawn(&living, survivor, NULL);
-	while (round < (uint64_t)rounds) {
+	while (round < (uint64_t)rounds && (round < WAYS || st_going())) {
 		uint64_t rng = st_seed ^ ++round << 32, us;
 
 		st_at(round);
@@ -304,11 +302,12 @@ int main(int argc, char **argv)
 		while (atomic_load(&shared->third) == third_done)
 			st_sleep(0.0001);
 	}
-	round = 0;
-	st_put(living.fd, &round, sizeof(round));
+	answer = 0;
+	st_put(living.fd, &answer, sizeof(answer));
 	st_check(twt_join(&living, (int)ST_LONG) == 0);
 	st_check(twt_join(&other, (int)ST_LONG) == 0);
-	st_done("%ld victims, %llu scalars with them, %llu with the third", rounds,
-		atomic_load(&shared->scalars), atomic_load(&shared->third));
+	st_done("%llu victims, %llu scalars with them, %llu with the third",
+		(unsigned long long)round, atomic_load(&shared->scalars),
+		atomic_load(&shared->third));
 	return 0;
 }
