@@ -21,7 +21,7 @@ static inline bool tw_list_empty(const struct tw_list *l)
 	return l->next == l;
 }
 
-static inline void tw_list_add_tail(struct tw_list *head, struct tw_list *n)
+tw_shared void tw_list_add_tail(struct tw_list *head, struct tw_list *n)
 {
 	n->next = head;
 	n->prev = head->prev;
@@ -29,7 +29,7 @@ static inline void tw_list_add_tail(struct tw_list *head, struct tw_list *n)
 	head->prev = n;
 }
 
-static inline void tw_list_del(struct tw_list *n)
+tw_shared void tw_list_del(struct tw_list *n)
 {
 	n->prev->next = n->next;
 	n->next->prev = n->prev;

@@ -69,13 +69,13 @@ static inline void tw_unlock_biased(struct tw_lock *l, uintptr_t w)
 	atomic_store_explicit(&l->inside[w & 7], 0, memory_order_release);
 }
 
-static inline void tw_lock(struct tw_lock *l)
+tw_shared void tw_lock(struct tw_lock *l)
 {
 	if (tw_unlikely(!tw_lock_biased(l)))
 		tw_lock_slow(l);
 }
 
-static inline void tw_unlock(struct tw_lock *l)
+tw_shared void tw_unlock(struct tw_lock *l)
 {
 	if (tw_likely(!l->by_mutex))
 		tw_unlock_biased(l, l->biased_to);

@@ -35,7 +35,7 @@ void tw_pool_fini(struct tw_pool *p);
 int tw_pool_grow(struct tw_pool *p);
 
 /* An object, not cleared but for its header; NULL when memory is short. */
-static inline void *tw_pool_get(struct tw_pool *p)
+tw_shared void *tw_pool_get(struct tw_pool *p)
 {
 	struct tw_pool_obj *o;
 
@@ -57,7 +57,7 @@ static inline void tw_pool_put(struct tw_pool *p, void *object)
 }
 
 /* The object of that number and generation; NULL if there is none in use. */
-static inline void *tw_pool_find(const struct tw_pool *p, uint32_t index, uint32_t gen)
+tw_shared void *tw_pool_find(const struct tw_pool *p, uint32_t index, uint32_t gen)
 {
 	uint32_t chunk = index >> TW_POOL_CHUNK_BITS;
 	struct tw_pool_obj *o;

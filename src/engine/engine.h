@@ -114,7 +114,7 @@ static inline bool tw_leave_quick(struct tw_ep *ep)
 /* request.c -------------------------------------------------------------- */
 
 /* A request of one piece; NULL when memory is short. */
-static inline struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *ptr,
+tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *ptr,
 					 uint32_t len)
 {
 	struct tw_req *r = tw_pool_get(&ep->reqs);
@@ -151,7 +151,7 @@ static inline void tw_req_put(struct tw_ep *ep, struct tw_req *r)
 	tw_pool_put(&ep->reqs, r);
 }
 
-static inline void tw_req_free(struct tw_ep *ep, struct tw_req *r)
+tw_shared void tw_req_free(struct tw_ep *ep, struct tw_req *r)
 {
 	if (tw_unlikely(r->segs != &r->seg))
 		free(r->segs);
@@ -266,7 +266,7 @@ unsigned tw_rndv_ways(const char *name);
  * the other side does all that is left and rings if it wants something else, but
  * for an interface that acts on what ends.
  */
-static inline void tw_move(struct tw_peer *p, struct tw_req *r, bool active)
+tw_shared void tw_move(struct tw_peer *p, struct tw_req *r, bool active)
 {
 	active |= !p->link->by_cpu || p->ep->taker;
 	p->ep->nactive += (uint32_t)active - (uint32_t)r->active;
@@ -329,7 +329,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 /* The live peer of that name, or NULL. */
 struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
 /* The peer that an address names, dead ones included; NULL for a foreign address. */
-static inline struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
+tw_shared struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
 {
 	uint32_t index = a.slot_peer & 0xfffff;
 	struct tw_peer *p;
@@ -355,7 +355,7 @@ static inline bool tw_credits_due(const struct tw_peer *p)
 	return p->owed > tw_min(p->window / 2, (uint32_t)TW_CREDITS_DUE);
 }
 
-static inline void tw_peer_work(struct tw_peer *p)
+tw_shared void tw_peer_work(struct tw_peer *p)
 {
 	if (tw_list_empty(&p->work))
 		tw_list_add_tail(&p->ep->work, &p->work);

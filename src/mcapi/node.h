@@ -238,7 +238,7 @@ extern const struct tw_taker tw_mc_taker;
 /* endp.c ------------------------------------------------------------------- */
 
 /* The endpoint of this node at that port, or NULL. */
-static inline struct tw_endp *tw_endp_at(const struct tw_node *n, uint32_t port)
+tw_shared struct tw_endp *tw_endp_at(const struct tw_node *n, uint32_t port)
 {
 	struct tw_endp **low = n->ports[(port >> 8) & 255];
 
@@ -413,7 +413,7 @@ static inline bool tw_chan_is(const struct tw_chan *c, uint32_t handle, enum tw_
 }
 
 /* The end of a packet channel that a handle names, or NULL. */
-static inline struct tw_endp *tw_pkt_find(const struct tw_node *n, uint32_t handle, bool sender)
+tw_shared struct tw_endp *tw_pkt_find(const struct tw_node *n, uint32_t handle, bool sender)
 {
 	struct tw_endp *e = tw_endp_at(n, handle);
 

@@ -3,7 +3,7 @@
  * The ring of a scalar channel, in memory that both ends share. A line carries
  * seven scalars and a tag for each, which says that it is there, in which lap of
  * the ring, and how large it is: a scalar costs the reader one cache line, or a
- * seventh of one. The reader tells after every line how far it is.
+ * seventh of one. The reader tells now and then how far it is.
  *
  * What the other end writes decides nothing but which values are received.
  */
@@ -17,7 +17,9 @@
 
 #define TW_SCL_LINES 256u
 #define TW_SCL_SLOTS 7u
-#define TW_SCL_LAPS 63 /* tags of earlier laps differ, and 0 is none */
+#define TW_SCL_TELL 8u	/* lines between two words of the reader how far it is */
+#define TW_SCL_AHEAD 2u /* lines that the writer fetches before it needs them */
+#define TW_SCL_LAPS 63	/* tags of earlier laps differ, and 0 is none */
 
 struct tw_scl_line {
 	_Atomic(uint64_t) value[TW_SCL_SLOTS];
@@ -49,6 +51,7 @@ _Static_assert(sizeof(struct tw_scl_ring) == 6 * TW_LINE + TW_SCL_LINES * TW_LIN
 /* Where a reader or a writer is: in its own memory. */
 struct tw_scl_pos {
 	uint32_t line, slot;
+	uint32_t place; /* of the line in the ring, in bytes */
 	uint32_t lap;
 	uint32_t head; /* the writer's last look */
 };
@@ -58,14 +61,17 @@ static inline void tw_scl_pos_init(struct tw_scl_pos *p)
 	*p = (struct tw_scl_pos){.lap = 1};
 }
 
-/* One slot further; true at the end of a line. */
-static inline bool tw_scl_next(struct tw_scl_pos *p)
+/* The slot after that one; true at the end of a line. */
+static inline bool tw_scl_next(struct tw_scl_pos *p, uint32_t slot)
 {
-	if (tw_likely(++p->slot < TW_SCL_SLOTS))
+	if (tw_likely(slot + 1 < TW_SCL_SLOTS)) {
+		p->slot = slot + 1;
 		return false;
+	}
 	p->slot = 0;
-	if ((++p->line & (TW_SCL_LINES - 1)) == 0)
-		p->lap = p->lap % TW_SCL_LAPS + 1;
+	p->place = (++p->line & (TW_SCL_LINES - 1)) * TW_LINE;
+	if (!p->place)
+		p->lap = p->lap == TW_SCL_LAPS ? 1 : p->lap + 1;
 	return true;
 }
 
@@ -77,25 +83,31 @@ static inline bool tw_scl_full(struct tw_scl_pos *p, const struct tw_scl_ring *r
 	return p->line - p->head >= TW_SCL_LINES;
 }
 
+static inline struct tw_scl_line *tw_scl_line_at(const struct tw_scl_pos *p, struct tw_scl_ring *r)
+{
+	return (void *)((char *)r->lines + p->place);
+}
+
 /* The size code is 0 to 3, for 1 to 8 bytes. False: there is no room. */
 static inline bool tw_scl_put(struct tw_scl_pos *p, struct tw_scl_ring *r, uint64_t value,
 			      unsigned code)
 {
-	struct tw_scl_line *l = &r->lines[p->line & (TW_SCL_LINES - 1)];
+	struct tw_scl_line *l = tw_scl_line_at(p, r);
+	uint32_t slot = p->slot, lap = p->lap;
 
 	if (tw_unlikely(tw_scl_full(p, r)))
 		return false;
-	atomic_store_explicit(&l->value[p->slot], value, memory_order_relaxed);
-	atomic_store_explicit(&l->tag[p->slot], (uint8_t)(p->lap << 2 | code),
-			      memory_order_release);
-	tw_scl_next(p);
+	atomic_store_explicit(&l->value[slot], value, memory_order_relaxed);
+	atomic_store_explicit(&l->tag[slot], (uint8_t)(lap << 2 | code), memory_order_release);
+	if (tw_scl_next(p, slot))
+		__builtin_prefetch(&r->lines[(p->line + TW_SCL_AHEAD) & (TW_SCL_LINES - 1)], 1);
 	return true;
 }
 
 /* The size code of the next scalar, or -1 if there is none. */
 static inline int tw_scl_look(const struct tw_scl_pos *p, const struct tw_scl_ring *r)
 {
-	const struct tw_scl_line *l = &r->lines[p->line & (TW_SCL_LINES - 1)];
+	const struct tw_scl_line *l = (const void *)((const char *)r->lines + p->place);
 	uint8_t tag = atomic_load_explicit(&l->tag[p->slot], memory_order_acquire);
 
 	return tw_likely(tag >> 2 == (int)p->lap) ? tag & 3 : -1;
@@ -104,10 +116,11 @@ static inline int tw_scl_look(const struct tw_scl_pos *p, const struct tw_scl_ri
 /* Takes the next, which tw_scl_look() has seen; true if a writer must be woken. */
 static inline bool tw_scl_take(struct tw_scl_pos *p, struct tw_scl_ring *r, uint64_t *value)
 {
-	struct tw_scl_line *l = &r->lines[p->line & (TW_SCL_LINES - 1)];
+	struct tw_scl_line *l = tw_scl_line_at(p, r);
+	uint32_t slot = p->slot;
 
-	*value = atomic_load_explicit(&l->value[p->slot], memory_order_relaxed);
-	if (tw_likely(!tw_scl_next(p)))
+	*value = atomic_load_explicit(&l->value[slot], memory_order_relaxed);
+	if (tw_likely(!tw_scl_next(p, slot) || p->line % TW_SCL_TELL))
 		return false;
 	atomic_store_explicit(&r->head, p->line, memory_order_release);
 	return true;
@@ -119,7 +132,7 @@ static inline unsigned tw_scl_count(struct tw_scl_pos p, const struct tw_scl_rin
 	unsigned n = 0;
 
 	while (n < TW_SCL_LINES * TW_SCL_SLOTS && tw_scl_look(&p, r) >= 0) {
-		tw_scl_next(&p);
+		tw_scl_next(&p, p.slot);
 		n++;
 	}
 	return n;

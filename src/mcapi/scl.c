@@ -245,7 +245,7 @@ static tw_noinline void send_turned(struct tw_scl *s, uintptr_t in, uint32_t han
 /* The usual case, without a frame: whatever else there is ends in a call. */
 static void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
 {
-	struct tw_scl *s = tw_scl_at(handle, true);
+	struct tw_scl *s = tw_scl_numbered(handle);
 	struct tw_scl_ring *r;
 	uintptr_t in;
 
@@ -414,7 +414,7 @@ static tw_noinline uint64_t recv_soon(struct tw_scl *s, uintptr_t in, uint32_t h
 /* The usual case, as in send(). */
 static uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
 {
-	struct tw_scl *s = tw_scl_at(handle, false);
+	struct tw_scl *s = tw_scl_numbered(handle);
 	struct tw_scl_ring *r;
 	bool must_wake;
 	uint64_t value;

@@ -41,19 +41,24 @@ static inline uint64_t tw_scl_key(uint32_t handle, bool sender)
 	return (uint64_t)handle << 1 | sender;
 }
 
-/* The end that a handle names or once named, or NULL. */
-static inline struct tw_scl *tw_scl_at(uint32_t handle, bool sender)
+/* The end of that number, whatever it is now; NULL if there never was one. */
+static inline struct tw_scl *tw_scl_numbered(uint32_t handle)
 {
 	uint32_t number = handle & 0xffff;
 	struct tw_scl *s =
 		atomic_load_explicit(&tw_scl_chunks[number / TW_SCL_CHUNK], memory_order_acquire);
 
-	if (tw_unlikely(!s))
-		return NULL;
-	s += number % TW_SCL_CHUNK;
+	return tw_likely(s != NULL) ? s + number % TW_SCL_CHUNK : NULL;
+}
+
+/* The end that a handle names or once named, or NULL. */
+static inline struct tw_scl *tw_scl_at(uint32_t handle, bool sender)
+{
+	struct tw_scl *s = tw_scl_numbered(handle);
+
 	/* Nobody takes the bias of a lock by a handle of the past. */
-	return tw_likely(atomic_load_explicit(&s->key, memory_order_relaxed) ==
-			 tw_scl_key(handle, sender))
+	return tw_likely(s && atomic_load_explicit(&s->key, memory_order_relaxed) ==
+				      tw_scl_key(handle, sender))
 		       ? s
 		       : NULL;
 }
@@ -62,11 +67,11 @@ static inline struct tw_scl *tw_scl_at(uint32_t handle, bool sender)
 static inline bool tw_scl_is(const struct tw_scl *s, uint32_t handle, bool sender)
 {
 	return atomic_load_explicit(&s->key, memory_order_relaxed) == tw_scl_key(handle, sender) &&
-	       s->node == tw_mc_self();
+	       (tw_likely(s->node == tw_mc_thread) || s->node == tw_mc_self());
 }
 
 /* Locks the end that a handle of the caller's node names. */
-static inline struct tw_scl *tw_scl_enter(uint32_t handle, bool sender)
+tw_shared struct tw_scl *tw_scl_enter(uint32_t handle, bool sender)
 {
 	struct tw_scl *s = tw_scl_at(handle, sender);
 
@@ -98,7 +103,7 @@ static inline bool tw_scl_in_turn(const struct tw_scl *s)
  * The size code of the next scalar, or -1; turned: it is in the turn. The turn is looked
  * for after the ring: who finds there what was sent behind it learns of it, too.
  */
-static inline int tw_scl_next_code(const struct tw_scl *s, const struct tw_scl_ring *r,
+tw_shared int tw_scl_next_code(const struct tw_scl *s, const struct tw_scl_ring *r,
 				   bool look_at_turn, bool *turned)
 {
 	int code = tw_scl_look(&s->pos, r), in_turn = -1;
@@ -114,7 +119,7 @@ static inline int tw_scl_next_code(const struct tw_scl *s, const struct tw_scl_r
  * takes the line from the other node, which is about to write it: how long to look at
  * the ring only follows from how many looks it took.
  */
-static inline uint64_t tw_scl_take_turn(struct tw_scl *s, unsigned looks)
+tw_shared uint64_t tw_scl_take_turn(struct tw_scl *s, unsigned looks)
 {
 	if (looks > s->patience)
 		s->patience += s->patience < TW_TURN_PATIENCE;

@@ -15,7 +15,7 @@
 #include "mcapi/scl.h"
 
 #define REUSE 4096 /* ends that exist before one is used again: its lock is worn */
-#define WINDOW ((TW_SCL_LINES - 1) * TW_SCL_SLOTS) /* the line being read is not free */
+#define WINDOW ((TW_SCL_LINES - TW_SCL_TELL) * TW_SCL_SLOTS) /* what is free for certain */
 
 _Atomic(struct tw_scl *) tw_scl_chunks[TW_SCL_CHUNKS];
 
