@@ -14,7 +14,7 @@
 #define CLOSE_US 500000	 /* the same when the endpoint closes, which waits for it */
 #define HANDED_US 20000	 /* but no longer once the fabric has all of it */
 #define QUIET_POLLS 64	 /* fruitless ones, before polling every 16th time only */
-#define QUIET_US 5000	 /* who polls for so long in vain may as well be woken */
+#define QUIET_US 50000	 /* who polls for so long in vain may as well be woken */
 
 void tw_rp_timer(struct tw_rp_ep *ep, uint64_t when)
 {

@@ -255,7 +255,6 @@ void tw_vb_cm_events(struct tw_vb *v)
 {
 	struct rdma_cm_event *from;
 
-	v->looks = 0;
 	while (rdma_get_cm_event(v->events, &from) == 0) {
 		struct event e = {.type = from->event, .status = from->status, .id = from->id};
 		const struct rdma_conn_param *c = &from->param.conn;

@@ -98,6 +98,15 @@ static void device_events(struct tw_vb *v)
 	}
 }
 
+/* Cheaper than asking both, which mostly have nothing. */
+static bool any_event(struct tw_vb *v)
+{
+	struct pollfd p[] = {{.fd = v->events->fd, .events = POLLIN},
+			     {.fd = v->ctx->async_fd, .events = POLLIN}};
+
+	return poll(p, tw_countof(p), 0) > 0;
+}
+
 static unsigned do_progress(void *instance)
 {
 	struct tw_vb *v = instance;
@@ -116,8 +125,11 @@ static unsigned do_progress(void *instance)
 		return n;
 	tell_broken(v);
 	if (v->connecting || ++v->looks >= TW_VB_CM_LOOKS) {
-		tw_vb_cm_events(v);
-		device_events(v);
+		v->looks = 0;
+		if (v->connecting || any_event(v)) {
+			tw_vb_cm_events(v);
+			device_events(v);
+		}
 	}
 	/* The last word: this instance may be closed in it. */
 	if (v->gone)

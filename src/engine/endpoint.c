@@ -175,15 +175,19 @@ static enum tw_err make_self(struct tw_ep *ep)
 	return ep->self ? TW_OK : TW_ENOMEM;
 }
 
-/* Segment lists of more than one piece are the only memory a request owns. */
+/* A request owns a segment list of more than one piece, and the key of a transfer. */
 static void free_requests(struct tw_ep *ep)
 {
 	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
 		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
 			struct tw_req *r = (void *)(ep->reqs.chunks[c] + (size_t)i * ep->reqs.size);
 
-			if ((r->obj.gen & 1) && r->segs != &r->seg)
+			if (!(r->obj.gen & 1))
+				continue;
+			if (r->segs != &r->seg)
 				free(r->segs);
+			if (r->flags & TW_R_RNDV)
+				free(r->rma);
 		}
 	tw_pool_fini(&ep->reqs);
 }

@@ -22,6 +22,7 @@
 
 #define RETRY_US 50	  /* the endpoint was busy: the program is inside */
 #define RETRY_MAX_US 4000 /* at most, while the program keeps polling */
+#define BUSY_MAX_US 800	  /* at most, while the program stays inside */
 #define SHIFT_US 100	  /* leave the endpoint to the program in between */
 #define LINGER_US 20	  /* stay with an endpoint that was just moving */
 #define SEEN_US 2	  /* who polls has seen by then what we sent */
@@ -174,9 +175,12 @@ static void visit(struct tw_slot_entry *s)
 	if (!tw_lock_try(&s->lock)) {
 		/* The program is inside; if it keeps polling it serves itself. */
 		atomic_fetch_or(&s->summoned, TW_SUMMON_EVENTS);
-		try_later(s, RETRY_US);
+		/* One that stays inside for long, in the system, is not asked all the while. */
+		s->busy = s->busy ? tw_min(2 * s->busy, (uint64_t)BUSY_MAX_US) : RETRY_US;
+		try_later(s, s->busy);
 		return;
 	}
+	s->busy = 0;
 	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);
 	if (atomic_load_explicit(&s->handle, memory_order_relaxed)) {
 		/* A sleeping caller serves the endpoint itself; it may not know the time. */

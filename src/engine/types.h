@@ -297,6 +297,7 @@ struct tw_slot_entry {
 	/* Of the service thread, for a program that polls itself: */
 	_Atomic(uint64_t) look; /* tick of the next look at it, 0 none */
 	uint64_t backoff;
+	uint64_t busy;		      /* us until it is tried again: somebody was inside */
 	uint32_t quiet;		      /* looks in a row that found nothing due */
 	_Atomic(uint64_t) seen_polls; /* at the last look, or when the timer was set */
 };
