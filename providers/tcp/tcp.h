@@ -160,6 +160,7 @@ struct tw_tcp {
 	struct tw_tcp_path *hot;   /* along which something came last */
 	struct tw_tcp_path *stuck; /* has a packet that could not be taken */
 	uint64_t next_id, next_key;
+	bool deaf;   /* out of descriptors: who calls is not heard of */
 	bool ending; /* some path has ended and was not told of */
 };
 
