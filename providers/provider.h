@@ -77,11 +77,12 @@ enum tw_send_class {
 	TW_SEND_ENGINE,	 /* the peer's engine must act: wake it if it idles */
 	TW_SEND_CONTROL, /* as ENGINE, and may use the space kept for control */
 	TW_SEND_NOTICE,	 /* as PLAIN, and may use that space */
+	TW_SEND_MORE,	 /* as PLAIN, and may wait for the next one, which is sent at once */
 };
 
 static inline bool tw_send_reserved(enum tw_send_class cls)
 {
-	return cls >= TW_SEND_CONTROL;
+	return cls == TW_SEND_CONTROL || cls == TW_SEND_NOTICE;
 }
 
 /*

@@ -175,7 +175,10 @@ enum tw_err tw_rp_send(struct tw_rp_link *l, enum tw_send_class cls, struct tw_h
 	l->nbig += p->big;
 	if (l->unposted == &l->kept)
 		l->unposted = &p->node;
-	tw_rp_flush(l);
+	if (cls == TW_SEND_MORE)
+		tw_rp_work(l);
+	else
+		tw_rp_flush(l);
 	return TW_OK;
 }
 

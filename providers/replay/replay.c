@@ -91,6 +91,7 @@ static bool do_arm(void *instance)
 
 	ep->armed = true;
 	ep->quiet = 0;
+	flush(ep);
 	tw_list_each(&ep->links, n, tmp) {
 		struct tw_rp_link *l = tw_container(n, struct tw_rp_link, node);
 

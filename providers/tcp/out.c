@@ -10,8 +10,6 @@
 
 #include "providers/tcp/tcp.h"
 
-#define JOIN 1024 /* longest packet that is copied to leave with the next one */
-
 unsigned tw_tcp_pieces(const struct tw_tcp_cursor *c, uint64_t len, struct iovec *iov, unsigned max)
 {
 	const struct iovec *from = c->iov;
@@ -207,31 +205,53 @@ void tw_tcp_flush(struct tw_tcp_path *p)
 	}
 }
 
+/* Sends what is held in one call, and copies what the system does not take. */
+static void release(struct tw_tcp_path *p)
+{
+	bool waiting = tw_tcp_waiting(p);
+	struct iovec iov[2 * TW_TCP_HELD];
+	unsigned n = 0;
+	size_t done = 0;
+
+	for (unsigned i = 0; i < p->nheld; i++) {
+		struct tw_tcp_held *h = &p->held[i];
+
+		iov[n++] = (struct iovec){&h->head, sizeof(h->head)};
+		iov[n++] = (struct iovec){(void *)(uintptr_t)h->data, h->head.len};
+	}
+	p->nheld = 0;
+	p->held_len = 0;
+	if (!waiting)
+		done = put(p, iov, n);
+	for (unsigned i = 0; i < n; i++) {
+		size_t gone = tw_min(done, iov[i].iov_len);
+
+		tw_tcp_say(p, (char *)iov[i].iov_base + gone, iov[i].iov_len - gone);
+		done -= gone;
+	}
+	if (tw_tcp_waiting(p) && !p->watched_out)
+		tw_tcp_flush(p);
+}
+
 enum tw_err tw_tcp_send(void *path, const void *data, uint32_t len, bool more, void *cookie)
 {
 	struct tw_tcp_path *p = path;
 	struct tw_tcp_head h = {.len = len, .kind = TW_TCP_PACKET_IS};
-	struct iovec iov[2] = {{&h, sizeof(h)}, {(void *)(uintptr_t)data, len}};
-	bool waiting = tw_tcp_waiting(p), join = more && len <= JOIN;
-	size_t done = 0;
+	size_t size = sizeof(h) + len;
 
 	(void)cookie;
 	if (p->ended || len > TW_TCP_PACKET)
 		return TW_ELOST;
+	/* All that is held has room where it is copied. */
+	if (p->nheld && p->out_len - p->out_at + p->held_len + size > TW_TCP_OUT)
+		release(p);
 	if (p->mute)
 		return TW_OK;
-	if (p->out_len - p->out_at + sizeof(h) + len > TW_TCP_OUT || !have_out(p))
+	if (p->out_len - p->out_at + size > TW_TCP_OUT || !have_out(p))
 		return TW_AGAIN;
-	if (!waiting && !join)
-		done = put(p, iov, 2);
-	if (done == sizeof(h) + len || p->mute)
-		return TW_OK;
-	if (done < sizeof(h)) {
-		tw_tcp_say(p, (char *)&h + done, sizeof(h) - done);
-		done = sizeof(h);
-	}
-	tw_tcp_say(p, (const char *)data + (done - sizeof(h)), len - (done - sizeof(h)));
-	if (!join && !p->watched_out)
-		tw_tcp_flush(p);
+	p->held[p->nheld++] = (struct tw_tcp_held){h, data};
+	p->held_len += size;
+	if (!more || p->nheld == TW_TCP_HELD)
+		release(p);
 	return TW_OK;
 }

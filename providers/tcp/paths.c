@@ -19,6 +19,14 @@ int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what)
 	return epoll_ctl(t->epfd, op, fd, &ev);
 }
 
+/* There may be a descriptor for who calls; whom a path waits for has it made anew. */
+static void listen_again(struct tw_tcp *t)
+{
+	if (t->deaf)
+		tw_tcp_watch(t, EPOLL_CTL_MOD, t->listener, EPOLLIN, t);
+	t->deaf = false;
+}
+
 static socklen_t addr_len(const struct sockaddr_storage *sa)
 {
 	return sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
@@ -38,6 +46,7 @@ enum tw_err tw_tcp_path_new(void *instance, struct tw_fabric_address *mine, void
 		free(p);
 		return TW_ENOMEM;
 	}
+	listen_again(t);
 	p->what = TW_TCP_PATH;
 	p->t = t;
 	p->fd = -1;
@@ -137,6 +146,7 @@ static void let_fd_go(struct tw_tcp *t, int fd)
 {
 	tw_tcp_watch(t, EPOLL_CTL_DEL, fd, 0, NULL);
 	t->host.close_fd(fd);
+	listen_again(t);
 }
 
 static void hang_up(struct tw_tcp_path *p)
@@ -199,7 +209,7 @@ void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c)
 
 void tw_tcp_accept(struct tw_tcp *t)
 {
-	int fd;
+	int fd = 0;
 
 	/* Who means it has said so by now, as a rule: the oldest goes. */
 	if (t->ncallers >= TW_TCP_CALLERS)
@@ -219,6 +229,11 @@ void tw_tcp_accept(struct tw_tcp *t)
 		c->fd = fd;
 		tw_list_add_tail(&t->callers, &c->node);
 		t->ncallers++;
+	}
+	/* Out of descriptors: who waits would be told of again and again. */
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+		t->deaf = true;
+		tw_tcp_watch(t, EPOLL_CTL_MOD, t->listener, 0, t);
 	}
 }
 

@@ -21,7 +21,8 @@
 #define TW_TCP_MAGIC 0x74777463u
 #define TW_TCP_PACKET 16384u	   /* as others have: they take over from each other */
 #define TW_TCP_CHUNK (1024u << 10) /* of a transfer: packets may go in between */
-#define TW_TCP_OUT (64u << 10)	   /* bytes that wait because the system takes no more */
+#define TW_TCP_OUT (80u << 10)	   /* bytes that wait because the system takes no more */
+#define TW_TCP_HELD 32		   /* packets that leave together */
 #define TW_TCP_IN (128u << 10)
 #define TW_TCP_CALLERS 64 /* that have not said which path they mean */
 #define TW_TCP_IOV 16
@@ -93,6 +94,12 @@ struct tw_tcp_job {
 	struct iovec own; /* of a get */
 };
 
+/* A packet that waits for the next one. */
+struct tw_tcp_held {
+	struct tw_tcp_head head;
+	const void *data;
+};
+
 struct tw_tcp_path {
 	enum tw_tcp_what what;
 	struct tw_tcp *t;
@@ -107,6 +114,9 @@ struct tw_tcp_path {
 	bool settled; /* its round trip is known */
 	int fd;
 	bool watched_out;
+	struct tw_tcp_held held[TW_TCP_HELD];
+	unsigned nheld;
+	size_t held_len; /* in bytes */
 	/* Leaving: the rest of a piece of memory, then out, then the next piece. */
 	struct tw_tcp_job *job;
 	struct tw_tcp_head job_head;
@@ -150,6 +160,7 @@ struct tw_tcp {
 	struct tw_tcp_path *hot;   /* along which something came last */
 	struct tw_tcp_path *stuck; /* has a packet that could not be taken */
 	uint64_t next_id, next_key;
+	bool deaf;   /* out of descriptors: who calls is not heard of */
 	bool ending; /* some path has ended and was not told of */
 };
 

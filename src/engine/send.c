@@ -49,6 +49,9 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 		extra = sizeof(ref);
 		iov[n++] = (struct iovec){&ref, sizeof(ref)};
 	}
+	/* Far away one call for all of them is cheaper; near by the other side begins to copy. */
+	if (p->link->far && r->at + len < r->len)
+		cls = TW_SEND_MORE;
 	/* The other side owes an answer, or another deed, once it has all of it. */
 	if ((r->flags & (TW_R_SYNC | TW_R_URGENT)) && r->at + len == r->len)
 		cls = TW_SEND_ENGINE;

@@ -2,6 +2,7 @@
 /* Every provider alike: to connect, to carry packets, to read memory. */
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "provider/pair.h"
@@ -189,7 +190,12 @@ static uint32_t some_length(const struct fake_peer *p)
 	}
 }
 
-/* Long packets, short ones and urgent ones keep their order, whatever is full. */
+static enum tw_send_class some_class(void)
+{
+	return below(4) ? (enum tw_send_class)below(3) : TW_SEND_MORE;
+}
+
+/* Long packets, short ones and urgent ones keep their order, whatever is full or held back. */
 CONFORMANCE(order, ANY)
 {
 	struct pair *p = pair_connected(t);
@@ -197,7 +203,7 @@ CONFORMANCE(order, ANY)
 
 	while (p->ab->sent < 60000) {
 		struct fake_peer *from = below(3) ? p->ab : p->ba;
-		enum tw_err err = fake_send(from, (enum tw_send_class)below(3), some_length(from));
+		enum tw_err err = fake_send(from, some_class(), some_length(from));
 
 		cr_assert(err == TW_OK || err == TW_AGAIN, "error %d", err);
 		full += err == TW_AGAIN;
@@ -256,6 +262,38 @@ static void fill_and_empty(const struct traits *t, uint32_t len)
 		UNTIL(p, fake_send(p->ab, TW_SEND_PLAIN, len) == TW_OK);
 	}
 	UNTIL(p, p->ba->got == p->ab->sent);
+	pair_close(p);
+}
+
+/* The system takes more than a window otherwise. */
+static void small_buffers(void)
+{
+	for (int fd = 3; fd < 1024; fd++) {
+		int family = AF_UNSPEC, size = 128 << 10;
+		socklen_t len = sizeof(family);
+
+		getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
+		if (family == AF_INET)
+			setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	}
+}
+
+/* Several that take nothing: whoever looks after them comes back. */
+CONFORMANCE(full_to_several, OTHERS)
+{
+	struct pair *p = pair_connected(t);
+	struct fake_peer *ab[3] = {p->ab}, *ba[3] = {p->ba};
+	uint32_t len = p->ab->link->max_payload;
+
+	for (unsigned i = 1; i < tw_countof(ab); i++)
+		pair_connect(p, &ab[i], &ba[i]);
+	small_buffers();
+	for (unsigned i = 0; i < tw_countof(ab); i++)
+		cr_assert_geq(fake_fill(ab[i], TW_SEND_PLAIN, len), 2u);
+	for (int n = 0; n < 1000; n++)
+		fake_pump(&p->a);
+	for (unsigned i = 0; i < tw_countof(ab); i++)
+		UNTIL(p, ba[i]->got == ab[i]->sent);
 	pair_close(p);
 }
 

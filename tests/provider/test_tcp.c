@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -196,6 +197,36 @@ Test(tcp, strangers, .timeout = 60)
 	hello(fds[0]);
 	UNTIL(hung_up(fds[0]));
 	say_packet(fd, "third");
+	tcp->close(instance);
+}
+
+/* Without a descriptor for who calls nothing turns round, and he is heard of later. */
+Test(tcp, out_of_descriptors, .timeout = 60)
+{
+	struct pollfd poller = {.events = POLLIN};
+	struct rlimit limit, none;
+	struct tw_fabric_address a;
+	void *other;
+	int fd;
+
+	victim_opens();
+	bind_path();
+	poller.fd = tcp->fd(instance);
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	fd = call();
+	hello(fd);
+	say(fd, (struct tw_tcp_head){.len = 5, .kind = TW_TCP_PACKET_IS}, "first", 5);
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	for (int i = 0; i < 100; i++)
+		tcp->progress(instance);
+	cr_assert_eq(packets, 0u);
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	cr_assert_not(tcp->arm(instance));
+	cr_assert_eq(poll(&poller, 1, 0), 0, "who sleeps would be woken all the time");
+	cr_assert_eq(tcp->path_new(instance, &a, &other), TW_OK);
+	UNTIL(packets == 1);
+	cr_assert_eq(breaks, 0u);
 	tcp->close(instance);
 }
 
