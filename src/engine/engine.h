@@ -114,8 +114,7 @@ static inline bool tw_leave_quick(struct tw_ep *ep)
 /* request.c -------------------------------------------------------------- */
 
 /* A request of one piece; NULL when memory is short. */
-tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *ptr,
-					 uint32_t len)
+tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *ptr, uint32_t len)
 {
 	struct tw_req *r = tw_pool_get(&ep->reqs);
 

@@ -104,7 +104,7 @@ static inline bool tw_scl_in_turn(const struct tw_scl *s)
  * for after the ring: who finds there what was sent behind it learns of it, too.
  */
 tw_shared int tw_scl_next_code(const struct tw_scl *s, const struct tw_scl_ring *r,
-				   bool look_at_turn, bool *turned)
+			       bool look_at_turn, bool *turned)
 {
 	int code = tw_scl_look(&s->pos, r), in_turn = -1;
 
