@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "providers/ofi/ofi.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -102,6 +103,9 @@ static bool better_left(const struct tw_ofi *o)
 	       o->info->domain_attr->data_progress == FI_PROGRESS_MANUAL;
 }
 
+/* So that who looks for leaks finds that these are meant. */
+static _Atomic(struct tw_ofi *) left_open;
+
 static void do_close(void *instance)
 {
 	struct tw_ofi *o = instance;
@@ -109,6 +113,7 @@ static void do_close(void *instance)
 
 	if (better_left(o)) {
 		o->host.log(TW_LOG_INFO, "libfabric has transfers under way: not closed");
+		o->left_before = atomic_exchange(&left_open, o);
 		return;
 	}
 	/* The endpoint first: after that nothing is under way. */

@@ -71,6 +71,7 @@ struct tw_ofi_peer {
 
 struct tw_ofi {
 	struct tw_fabric_host host;
+	struct tw_ofi *left_before; /* another one that was not closed */
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
