@@ -213,8 +213,13 @@ Test(mx_connect_wait, earlier_process, .timeout = MXT_TIMEOUT)
 	mxt_tell(second.fd);
 	mxt_eq(twt_get(second.fd, &later, sizeof(later)), 0);
 	mxt_check(mxt_same_name(name, later));
-	new = mxt_connect(a, later);
-	mxt_check(!mxt_same_addr(old, new));
+	/* From another host the end of the first may be heard of after its heir has begun. */
+	for (double end = twt_now() + MXT_CHILD;;) {
+		new = mxt_connect(a, later);
+		if (!mxt_same_addr(old, new))
+			break;
+		mxt_check(twt_now() < end);
+	}
 	send_ends(a, old, MX_STATUS_BAD_SESSION);
 	s = mxt_isend(a, NULL, 0, new, 2);
 	mxt_wait(a, &s, MX_STATUS_SUCCESS);
