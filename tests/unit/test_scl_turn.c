@@ -35,8 +35,8 @@ static void start(struct pair *p)
 
 		s->tx.ring = &p->rings[!i];
 		s->rx.ring = &p->rings[i];
-		tw_scl_pos_init(&s->tx.pos);
-		tw_scl_pos_init(&s->rx.pos);
+		tw_scl_pos_init(&s->tx.pos, false);
+		tw_scl_pos_init(&s->rx.pos, false);
 		s->turn = (struct tw_scl_turn){.slot = &p->rings[0].turn,
 					       .us = i ? TW_TURN_SECOND : TW_TURN_FIRST,
 					       .them = i ? TW_TURN_FIRST : TW_TURN_SECOND,
