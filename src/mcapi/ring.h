@@ -122,7 +122,7 @@ static inline bool tw_scl_put(struct tw_scl_pos *p, struct tw_scl_ring *r, uint6
 	atomic_store_explicit(&at.line->value[at.slot], value, memory_order_relaxed);
 	atomic_store_explicit(&at.line->tag[at.slot], (uint8_t)tag, memory_order_release);
 	if (tw_scl_next(p, at.slot))
-		__builtin_prefetch(&r->lines[(p->line + TW_SCL_AHEAD) & (TW_SCL_LINES - 1)], 1);
+		tw_prefetch_own(&r->lines[(p->line + TW_SCL_AHEAD) & (TW_SCL_LINES - 1)]);
 	return true;
 }
 
