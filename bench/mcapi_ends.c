@@ -215,11 +215,34 @@ static INLINE void one_way(struct perf *p, enum kind kind, uint32_t size, uint64
 			take(p, kind, size);
 }
 
+/* Packets on the way, as many as the window is large. */
+static void send_window(struct perf *p, uint32_t size, uint64_t n)
+{
+	mcapi_request_t sent[ENDS_MAX_WINDOW];
+	mcapi_status_t st;
+	size_t bytes;
+
+	for (uint64_t i = 0; i < n + p->window; i++) {
+		mcapi_request_t *r = &sent[i % p->window];
+
+		if (i >= p->window) {
+			mcapi_wait(r, &bytes, &st, MCAPI_INFINITE);
+			check("mcapi_wait", st);
+		}
+		if (i < n) {
+			mcapi_pktchan_send_i(p->pkt_out, p->buffer, size, r, &st);
+			check("mcapi_pktchan_send_i", st);
+		}
+	}
+}
+
 /* Where a scalar costs less than to ask what is to be sent, it has a loop of its own. */
 static void stream(struct perf *p, enum kind kind, uint32_t size, uint64_t n, bool out)
 {
 	if (kind == SCALAR && size == 8)
 		one_way(p, SCALAR, 8, n, out);
+	else if (kind == PACKET && out && p->window > 1)
+		send_window(p, size, n);
 	else
 		one_way(p, kind, size, n, out);
 }

@@ -177,6 +177,7 @@ struct tw_peer {
 	uint32_t granted; /* credits at the start */
 	uint64_t starved; /* tick since which there were too few, 0 enough */
 	uint32_t rts_left;
+	uint32_t shares; /* receives that it is writing the rest of */
 	struct tw_list sendq;	/* in order, wait for room */
 	struct tw_list pushing; /* wanted by the other side */
 	struct tw_list waiting; /* for an answer of the other side */
