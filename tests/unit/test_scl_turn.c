@@ -336,7 +336,7 @@ static void open_channel(struct node *me, unsigned i)
 
 static const struct tw_scl_turn *turn_of(uint32_t handle, bool sender)
 {
-	return atomic_load(&tw_scl_at(handle, sender)->turn);
+	return tw_scl_paired(tw_scl_at(handle, sender));
 }
 
 static void *node(void *arg)
