@@ -8,6 +8,7 @@
 
 #include "mcapi.h"
 
+#define ENDS_MAX_WINDOW 256
 #define ENDS_BUFFERS 512 /* that a receiving endpoint has for messages or packets */
 
 enum kind { MESSAGE, PACKET, SCALAR, KINDS };
@@ -23,6 +24,7 @@ struct perf {
 	uint32_t pkt_out, pkt_in, scl_out, scl_in;
 	char *buffer;
 	void *packet; /* received and not given back */
+	uint32_t window;
 };
 
 /* Forks the other end, and makes each a node with its channels. */

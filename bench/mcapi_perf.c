@@ -33,6 +33,7 @@ static const char help[] =
 	"  --min BYTES         the smallest (default 8)\n"
 	"  --max BYTES         the largest (default 1m); doubled from one to the next\n"
 	"  --bits N            width of scalars: 8, 16, 32 or 64 (default 64)\n"
+	"  --window N          packets on the way at a time in a stream (default 1)\n"
 	"  --no-bind           leave it to the system where the two nodes run\n\n"
 	"How to measure and report:\n"
 	"  --rounds N          rounds over everything, reported as medians (default 5)\n"
@@ -53,7 +54,7 @@ static const struct table_column columns[] = {
 
 struct options {
 	unsigned first, last; /* kinds */
-	uint32_t min, max, bits;
+	uint32_t min, max, bits, window;
 	unsigned rounds;
 	double seconds;
 	bool no_bind;
@@ -184,12 +185,12 @@ static void parse(struct options *o, int argc, char **argv)
 		{"max", 1, NULL, 'M'},	  {"bits", 1, NULL, 'b'}, {"no-bind", 0, NULL, 'n'},
 		{"rounds", 1, NULL, 'r'}, {"time", 1, NULL, 't'}, {"csv", 0, NULL, 'c'},
 		{"json", 0, NULL, 'j'},	  {"help", 0, NULL, 'h'}, {"version", 0, NULL, 'V'},
-		{NULL, 0, NULL, 0},
+		{"window", 1, NULL, 'w'}, {NULL, 0, NULL, 0},
 	};
 	const uint64_t most = MCAPI_MAX_PACKET_SIZE;
 	int c;
 
-	*o = (struct options){0, SCALAR, 8, 1 << 20, 64, 5, 0.02, false, TABLE_PLAIN};
+	*o = (struct options){0, SCALAR, 8, 1 << 20, 64, 1, 5, 0.02, false, TABLE_PLAIN};
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 'k':
@@ -202,6 +203,9 @@ static void parse(struct options *o, int argc, char **argv)
 			break;
 		case 'b':
 			set_bits(o, optarg);
+			break;
+		case 'w':
+			o->window = (uint32_t)bench_number("window", optarg, 1, ENDS_MAX_WINDOW);
 			break;
 		case 'n':
 			o->no_bind = true;
@@ -226,6 +230,7 @@ int main(int argc, char **argv)
 	struct options o;
 
 	parse(&o, argc, argv);
+	p.window = o.window;
 	ends_start(&p, o.no_bind);
 	if (p.lead)
 		lead(&p, &o);

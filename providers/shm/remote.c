@@ -5,6 +5,7 @@
 
 #include "providers/shm/shm.h"
 
+#define LONG_COPY 131072 /* bytes that take some 10 us or more */
 #define ALIVE_US 1000 /* who polled since then lives: its number has no new owner */
 #define GET_PIECES 16 /* pieces of memory that one system call fills */
 
@@ -38,6 +39,15 @@ static enum tw_err get_failed(struct tw_shm_link *l, int error)
 	return TW_EPERM;
 }
 
+/* A long copy is no break: who polled before it does so after it. */
+static void poll_on(struct tw_shm_ep *ep, uint64_t began)
+{
+	uint64_t polled = atomic_load_explicit(&ep->mark->polled, memory_order_relaxed);
+
+	if (began - polled < tw_clock_us(TW_SHM_STALE_US))
+		tw_shm_mark_now(ep);
+}
+
 /*
  * Reads or writes. With what is read comes the cookie of the peer's mark, from
  * where only the peer has it: the process that we read could be a new owner of
@@ -47,6 +57,7 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 			       uint64_t address, bool write)
 {
 	struct iovec local[GET_PIECES + 1], remote[2];
+	uint64_t began = tw_clock();
 	size_t at = 0, bytes;
 	unsigned n;
 
@@ -65,6 +76,8 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 			return TW_ELOST;
 		at += tw_min((size_t)got, bytes);
 	}
+	if (at >= LONG_COPY)
+		poll_on(l->ep, began);
 	return TW_OK;
 }
 

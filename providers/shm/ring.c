@@ -155,7 +155,7 @@ static void own_next(const struct tw_ring_tx *tx, uint32_t len)
 	uint8_t *at = tx->bytes + tw_ring_place(&pos, len, tx->nbytes);
 
 	for (uint32_t i = 0; i < len; i += TW_LINE)
-		__builtin_prefetch(at + i, 1);
+		tw_prefetch_own(at + i);
 }
 
 /* Did we read between this packet and the last one, and before that one too? */

@@ -82,6 +82,7 @@ _Static_assert(sizeof(struct tw_ring) == TW_PAGE / 2, "two in a page");
 
 enum { TW_RING_FIRST, TW_RING_SECOND, TW_RINGS };
 
+#define TW_RING_AHEAD 4 /* slots that are fetched so early, to be written */
 #define TW_RING_PAGE ((uint32_t)(TW_PAGE / sizeof(struct tw_slot))) /* slots of a page */
 
 struct tw_ring_tx {
@@ -218,8 +219,10 @@ static inline struct tw_slot *tw_ring_slot(struct tw_ring_tx *tx)
 {
 	struct tw_slot *s = tx->turn;
 
-	if (!s || tw_unlikely((~tx->head & (TW_RING_RENEW - 1)) < tx->nslots))
+	if (!s || tw_unlikely((~tx->head & (TW_RING_RENEW - 1)) < tx->nslots)) {
+		tw_prefetch_own(&tx->slots[(tx->head + TW_RING_AHEAD) & (tx->nslots - 1)]);
 		return &tx->slots[tx->head & (tx->nslots - 1)];
+	}
 	tx->turn = NULL;
 	tw_ring_expect(tx->back, s);
 	return s;

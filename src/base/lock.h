@@ -49,24 +49,41 @@ void tw_unlock_slow(struct tw_lock *l);
 /* Takes the lock if nobody is inside; leaves the bias where it is. */
 bool tw_lock_try(struct tw_lock *l);
 
-/* The favoured thread's way in, which the word leads out again; 0: it is another's. */
-static inline uintptr_t tw_lock_biased(struct tw_lock *l)
+/* A thread's way into one lock. It may keep it: as long as it leads in, the bias is its own. */
+struct tw_lock_way {
+	uintptr_t owner;
+	_Atomic(uint32_t) *inside;
+};
+
+static inline void tw_lock_leave(struct tw_lock_way way)
+{
+	atomic_store_explicit(way.inside, 0, memory_order_release);
+}
+
+static inline bool tw_lock_by(struct tw_lock *l, struct tw_lock_way way)
+{
+	atomic_store_explicit(way.inside, 1, memory_order_relaxed);
+	tw_barrier_compiler(); /* pairs with tw_barrier_threads() */
+	if (tw_likely(atomic_load_explicit(&l->owner, memory_order_acquire) == way.owner))
+		return true;
+	tw_lock_leave(way);
+	return false;
+}
+
+/* False: it is not biased to this thread. */
+static inline bool tw_lock_biased(struct tw_lock *l)
 {
 	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
 
-	if (tw_unlikely((w & ~(uintptr_t)7) != tw_thread_id()))
-		return 0;
-	atomic_store_explicit(&l->inside[w & 7], 1, memory_order_relaxed);
-	tw_barrier_compiler(); /* pairs with tw_barrier_threads() */
-	if (tw_likely(atomic_load_explicit(&l->owner, memory_order_acquire) == w))
-		return w;
-	atomic_store_explicit(&l->inside[w & 7], 0, memory_order_release);
-	return 0;
+	return tw_likely((w & ~(uintptr_t)7) == tw_thread_id()) &&
+	       tw_lock_by(l, (struct tw_lock_way){w, &l->inside[w & 7]});
 }
 
-static inline void tw_unlock_biased(struct tw_lock *l, uintptr_t w)
+/* By its holder: the way for the next times, unless the lock has been worn out. */
+static inline bool tw_lock_way(struct tw_lock *l, struct tw_lock_way *way)
 {
-	atomic_store_explicit(&l->inside[w & 7], 0, memory_order_release);
+	*way = (struct tw_lock_way){l->biased_to, &l->inside[l->biased_to & 7]};
+	return l->biased_to || l->single;
 }
 
 tw_shared void tw_lock(struct tw_lock *l)
@@ -78,7 +95,7 @@ tw_shared void tw_lock(struct tw_lock *l)
 tw_shared void tw_unlock(struct tw_lock *l)
 {
 	if (tw_likely(!l->by_mutex))
-		tw_unlock_biased(l, l->biased_to);
+		atomic_store_explicit(&l->inside[l->biased_to & 7], 0, memory_order_release);
 	else
 		tw_unlock_slow(l);
 }

@@ -223,6 +223,7 @@ enum tw_err tw_direct_written(struct tw_peer *p, struct tw_hdr hdr)
 		return TW_EPROTO;
 	over = pulled(r);
 	r->shared = false;
+	p->shares--;
 	if (tw_hdr_flags(hdr) != TW_DONE_OK) {
 		/* What it could not write is read as well. */
 		p->ep->counters[TW_C_PUT_FAILED]++;

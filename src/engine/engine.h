@@ -249,6 +249,8 @@ void tw_umsgs_fini(struct tw_ep *ep);
 /* Memory for a message of that length, without a place in any queue; NULL when short. */
 struct tw_umsg *tw_umsg_get(struct tw_ep *ep, uint32_t room);
 void tw_umsg_put(struct tw_ep *ep, struct tw_umsg *u);
+/* Gives memory back that was not needed for a while; the tick of the next look, or 0. */
+uint64_t tw_umsg_expire(struct tw_ep *ep, uint64_t now);
 /* A taker receives an announced message. Ends the announcement. */
 void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r);
 /* What a message of that length held is the sender's again. */

@@ -162,6 +162,7 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	p->credits = p->granted = other->window;
 	p->window = window;
 	p->rts_left = TW_RTS_BUDGET;
+	p->shares = 0;
 	outdate(p);
 	share_out(ep);
 	tw_stats_peer(p);

@@ -31,6 +31,9 @@ static bool still_polls(const struct tw_peer *p, uint32_t len)
 {
 	uint64_t start, end;
 
+	/* Who is writing the rest of another will look when that is done. */
+	if (p->shares)
+		return true;
 	if (!p->link->provider->polls(p->link, 0))
 		return false;
 	if (len < STILL_MIN)
@@ -171,6 +174,7 @@ static bool pay(struct tw_peer *p, struct tw_req *r)
 		break;
 	case TW_OWE_SHARE:
 		r->shared = true;
+		p->shares++;
 		r->owed = TW_OWE_NOTHING;
 		tw_move(p, r, r->until > 0);
 		tw_list_add_tail(&p->pulling, &r->link);
@@ -218,10 +222,11 @@ static bool push_some(struct tw_peer *p)
 {
 	bool moved = false;
 
-	for (int i = 0; i < PUSH_BUDGET && !tw_list_empty(&p->pushing); i++) {
+	for (int budget = PUSH_BUDGET; budget > 0 && !tw_list_empty(&p->pushing);) {
 		struct tw_req *r = tw_list_first(&p->pushing, struct tw_req, link);
 		bool put = r->owed == TW_OWE_PUT;
 
+		budget -= put ? PUSH_BUDGET / 2 : 1;
 		if (!(put ? tw_direct_put(p, r) : push(p, r)))
 			break;
 		moved = true;

@@ -152,9 +152,17 @@ struct tw_umsg {
 	uint64_t address;
 	uint32_t key_len;      /* of the remote key, which is the data if rndv */
 	struct tw_umsg *spare; /* next one, while unused */
-	bool small;	       /* of the one size that is kept */
+	uint32_t room;	       /* for data */
 	/* A packet, in the end. */
 	char data[] __attribute__((aligned(16)));
+};
+
+/* Memory of long messages that is not in use, the last used first; see umsg.c. */
+struct tw_spare_long {
+	struct tw_umsg *first;
+	uint32_t n, bytes;
+	uint32_t fewest;  /* there were since the last look */
+	uint64_t look_at; /* tick of the next look, 0 none */
 };
 
 struct tw_peer {
@@ -169,6 +177,7 @@ struct tw_peer {
 	uint32_t granted; /* credits at the start */
 	uint64_t starved; /* tick since which there were too few, 0 enough */
 	uint32_t rts_left;
+	uint32_t shares; /* receives that it is writing the rest of */
 	struct tw_list sendq;	/* in order, wait for room */
 	struct tw_list pushing; /* wanted by the other side */
 	struct tw_list waiting; /* for an answer of the other side */
@@ -255,6 +264,7 @@ struct tw_ep {
 	void *user_context;
 	struct tw_umsg *spare; /* short unexpected messages, unused */
 	uint32_t nspare;
+	struct tw_spare_long longs;
 	/* Progress. */
 	uint64_t next_events; /* tick at which to look at descriptors, no service */
 	bool armed;	      /* peers ring for any packet */

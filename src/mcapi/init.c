@@ -109,6 +109,7 @@ static mcapi_status_t start(uint32_t number)
 	err = open_node(n);
 	if (err == TW_OK) {
 		tw_mc_thread = n;
+		tw_scl_forget(); /* what is the first node's is its own no more */
 		if (nodes_up++ == 0)
 			atomic_store_explicit(&tw_mc_first, n, memory_order_release);
 		return MCAPI_SUCCESS;

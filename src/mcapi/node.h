@@ -488,5 +488,6 @@ void tw_scl_close(struct tw_endp *e);
 void tw_scl_hear(struct tw_node *n, struct tw_endp *e, const struct tw_say *say);
 void tw_scl_arrived(struct tw_node *n, struct tw_endp *e, unsigned size, uint64_t value);
 void tw_scl_forked(void);
+void tw_scl_forget(void); /* by this thread, what it was let into */
 
 #endif /* TW_MCAPI_NODE_H */

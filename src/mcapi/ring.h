@@ -19,11 +19,16 @@
 #define TW_SCL_SLOTS 7u
 #define TW_SCL_TELL 8u	/* lines between two words of the reader how far it is */
 #define TW_SCL_AHEAD 2u /* lines that the writer fetches before it needs them */
-#define TW_SCL_LAPS 63	/* tags of earlier laps differ, and 0 is none */
+#define TW_SCL_LAPS 31	/* tags of earlier laps differ, and 0 is none */
+
+/* A tag: how the scalar came 1 bit | lap 5 | size code 2. */
+#define TW_SCL_MESSAGE 0x80u /* its receiver's node put it there */
+#define TW_SCL_LAP 4u
+#define TW_SCL_CODE 3u
 
 struct tw_scl_line {
 	_Atomic(uint64_t) value[TW_SCL_SLOTS];
-	_Atomic(uint8_t) tag[8]; /* lap << 2 | size code */
+	_Atomic(uint8_t) tag[8];
 };
 
 /* A scalar that both ends of two opposite channels write in turns: turn.h. */
@@ -51,14 +56,22 @@ _Static_assert(sizeof(struct tw_scl_ring) == 6 * TW_LINE + TW_SCL_LINES * TW_LIN
 /* Where a reader or a writer is: in its own memory. */
 struct tw_scl_pos {
 	uint32_t line, slot;
-	uint32_t place; /* of the line in the ring, in bytes */
-	uint32_t lap;
-	uint32_t head; /* the writer's last look */
+	uint32_t place; /* of the line in the ring's memory, in bytes */
+	uint32_t tag;	/* of the scalars of this lap, for the smallest size */
+	uint32_t head;	/* the writer's last look */
 };
 
-static inline void tw_scl_pos_init(struct tw_scl_pos *p)
+static inline void tw_scl_pos_init(struct tw_scl_pos *p, bool message)
 {
-	*p = (struct tw_scl_pos){.lap = 1};
+	*p = (struct tw_scl_pos){.place = offsetof(struct tw_scl_ring, lines),
+				 .tag = TW_SCL_LAP | (message ? TW_SCL_MESSAGE : 0)};
+}
+
+static inline void tw_scl_next_lap(struct tw_scl_pos *p)
+{
+	uint32_t lap = p->tag & ~TW_SCL_MESSAGE;
+
+	p->tag += lap == TW_SCL_LAPS * TW_SCL_LAP ? TW_SCL_LAP - lap : TW_SCL_LAP;
 }
 
 /* The slot after that one; true at the end of a line. */
@@ -69,9 +82,11 @@ static inline bool tw_scl_next(struct tw_scl_pos *p, uint32_t slot)
 		return false;
 	}
 	p->slot = 0;
-	p->place = (++p->line & (TW_SCL_LINES - 1)) * TW_LINE;
-	if (!p->place)
-		p->lap = p->lap == TW_SCL_LAPS ? 1 : p->lap + 1;
+	p->place += TW_LINE;
+	if (!(++p->line & (TW_SCL_LINES - 1))) {
+		p->place = offsetof(struct tw_scl_ring, lines);
+		tw_scl_next_lap(p);
+	}
 	return true;
 }
 
@@ -83,47 +98,61 @@ static inline bool tw_scl_full(struct tw_scl_pos *p, const struct tw_scl_ring *r
 	return p->line - p->head >= TW_SCL_LINES;
 }
 
-static inline struct tw_scl_line *tw_scl_line_at(const struct tw_scl_pos *p, struct tw_scl_ring *r)
+/* The place of the next scalar. */
+struct tw_scl_here {
+	struct tw_scl_line *line;
+	uint32_t slot;
+};
+
+static inline struct tw_scl_here tw_scl_here(const struct tw_scl_pos *p,
+					     const struct tw_scl_ring *r)
 {
-	return (void *)((char *)r->lines + p->place);
+	return (struct tw_scl_here){(void *)((char *)r + p->place), p->slot};
 }
 
 /* The size code is 0 to 3, for 1 to 8 bytes. False: there is no room. */
 static inline bool tw_scl_put(struct tw_scl_pos *p, struct tw_scl_ring *r, uint64_t value,
 			      unsigned code)
 {
-	struct tw_scl_line *l = tw_scl_line_at(p, r);
-	uint32_t slot = p->slot, lap = p->lap;
+	struct tw_scl_here at = tw_scl_here(p, r);
+	uint32_t tag = p->tag | code;
 
 	if (tw_unlikely(tw_scl_full(p, r)))
 		return false;
-	atomic_store_explicit(&l->value[slot], value, memory_order_relaxed);
-	atomic_store_explicit(&l->tag[slot], (uint8_t)(lap << 2 | code), memory_order_release);
-	if (tw_scl_next(p, slot))
-		__builtin_prefetch(&r->lines[(p->line + TW_SCL_AHEAD) & (TW_SCL_LINES - 1)], 1);
+	atomic_store_explicit(&at.line->value[at.slot], value, memory_order_relaxed);
+	atomic_store_explicit(&at.line->tag[at.slot], (uint8_t)tag, memory_order_release);
+	if (tw_scl_next(p, at.slot))
+		tw_prefetch_own(&r->lines[(p->line + TW_SCL_AHEAD) & (TW_SCL_LINES - 1)]);
 	return true;
+}
+
+static inline uint32_t tw_scl_tag(struct tw_scl_here at)
+{
+	return atomic_load_explicit(&at.line->tag[at.slot], memory_order_acquire);
 }
 
 /* The size code of the next scalar, or -1 if there is none. */
 static inline int tw_scl_look(const struct tw_scl_pos *p, const struct tw_scl_ring *r)
 {
-	const struct tw_scl_line *l = (const void *)((const char *)r->lines + p->place);
-	uint8_t tag = atomic_load_explicit(&l->tag[p->slot], memory_order_acquire);
+	uint32_t tag = tw_scl_tag(tw_scl_here(p, r));
 
-	return tw_likely(tag >> 2 == (int)p->lap) ? tag & 3 : -1;
+	return ((tag ^ p->tag) & ~(TW_SCL_MESSAGE | TW_SCL_CODE)) ? -1 : (int)(tag & TW_SCL_CODE);
 }
 
-/* Takes the next, which tw_scl_look() has seen; true if a writer must be woken. */
-static inline bool tw_scl_take(struct tw_scl_pos *p, struct tw_scl_ring *r, uint64_t *value)
+/* Takes the next, which was seen there; true if a writer may wait for room. */
+static inline bool tw_scl_take_at(struct tw_scl_pos *p, struct tw_scl_ring *r,
+				  struct tw_scl_here at, uint64_t *value)
 {
-	struct tw_scl_line *l = tw_scl_line_at(p, r);
-	uint32_t slot = p->slot;
-
-	*value = atomic_load_explicit(&l->value[slot], memory_order_relaxed);
-	if (tw_likely(!tw_scl_next(p, slot) || p->line % TW_SCL_TELL))
+	*value = atomic_load_explicit(&at.line->value[at.slot], memory_order_relaxed);
+	if (tw_likely(!tw_scl_next(p, at.slot) || p->line % TW_SCL_TELL))
 		return false;
 	atomic_store_explicit(&r->head, p->line, memory_order_release);
 	return true;
+}
+
+static inline bool tw_scl_take(struct tw_scl_pos *p, struct tw_scl_ring *r, uint64_t *value)
+{
+	return tw_scl_take_at(p, r, tw_scl_here(p, r), value);
 }
 
 /* How many wait to be read. */

@@ -135,13 +135,18 @@ static tw_noinline void wake(uint32_t handle, bool sender)
 }
 
 /* Whether the other end sleeps; it is woken once. */
+static inline bool marked(_Atomic(uint32_t) *mark)
+{
+	tw_barrier_compiler();
+	return tw_unlikely(atomic_load_explicit(mark, memory_order_relaxed)) &&
+	       atomic_exchange(mark, 0);
+}
+
 static inline bool sleeps(const struct tw_scl *s, _Atomic(uint32_t) *mark)
 {
 	if (tw_unlikely(s->fence))
 		atomic_thread_fence(memory_order_seq_cst);
-	tw_barrier_compiler();
-	return tw_unlikely(atomic_load_explicit(mark, memory_order_relaxed)) &&
-	       atomic_exchange(mark, 0);
+	return marked(mark);
 }
 
 /* Sending -------------------------------------------------------------------------- */
@@ -222,51 +227,51 @@ static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code
 	}
 }
 
-/* It is sent: unlocks. */
-static inline void sent(struct tw_scl *s, struct tw_scl_ring *r, uintptr_t in, uint32_t handle,
+/* It is sent: leaves. */
+static inline void sent(struct tw_scl_ring *r, struct tw_lock_way way, uint32_t handle,
 			mcapi_status_t *status)
 {
-	bool must_wake = sleeps(s, &r->reader_sleeps);
+	bool must_wake = marked(&r->reader_sleeps);
 
-	tw_unlock_biased(&s->lock, in);
+	tw_lock_leave(way);
 	*status = MCAPI_SUCCESS;
 	if (tw_unlikely(must_wake))
 		wake(handle, true);
 }
 
 /* Who has the turn sends in it. */
-static tw_noinline void send_turned(struct tw_scl *s, uintptr_t in, uint32_t handle, uint64_t value,
-				    unsigned code, mcapi_status_t *status)
+static tw_noinline void send_turned(struct tw_scl *s, struct tw_lock_way way, uint32_t handle,
+				    uint64_t value, unsigned code, mcapi_status_t *status)
 {
 	tw_turn_put(s->turn, &s->pos, value, code);
-	sent(s, s->ring, in, handle, status);
+	sent(s->ring, way, handle, status);
 }
 
 /* The usual case, without a frame: whatever else there is ends in a call. */
-static void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
+static tw_inline void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
 {
-	struct tw_scl *s = tw_scl_numbered(handle);
+	struct tw_lock_way way;
 	struct tw_scl_ring *r;
-	uintptr_t in;
+	struct tw_scl *s;
 
 	if (tw_unlikely(!status))
 		return;
-	if (tw_unlikely(!s || !(in = tw_lock_biased(&s->lock)))) {
+	if (tw_unlikely(!tw_scl_enter_known(handle, true, &s, &way))) {
 		send_slow(handle, value, code, status);
 		return;
 	}
 	r = atomic_load_explicit(&s->open, memory_order_acquire);
-	if (tw_likely(r && tw_scl_is(s, handle, true))) {
+	if (tw_likely(r != NULL)) {
 		if (tw_unlikely(tw_scl_has_turn(s))) {
-			send_turned(s, in, handle, value, code, status);
+			send_turned(s, way, handle, value, code, status);
 			return;
 		}
 		if (tw_likely(tw_scl_put(&s->pos, r, value, code))) {
-			sent(s, r, in, handle, status);
+			sent(r, way, handle, status);
 			return;
 		}
 	}
-	tw_unlock_biased(&s->lock, in);
+	tw_lock_leave(way);
 	send_slow(handle, value, code, status);
 }
 
@@ -377,17 +382,17 @@ static tw_noinline uint64_t wake_writer(uint32_t handle, uint64_t value)
 	return value;
 }
 
-/* It was taken out of the ring or the turn: unlocks. */
-static inline uint64_t received(struct tw_scl *s, uintptr_t in, uint32_t handle, bool must_wake,
+/* It was taken out of the ring or the turn: leaves. */
+static inline uint64_t received(struct tw_lock_way way, uint32_t handle, bool must_wake,
 				uint64_t value, mcapi_status_t *status)
 {
-	tw_unlock_biased(&s->lock, in);
+	tw_lock_leave(way);
 	*status = MCAPI_SUCCESS;
 	return tw_unlikely(must_wake) ? wake_writer(handle, value) : value;
 }
 
 /* Nothing is there yet, but mostly about to come; or maybe in the turn. */
-static tw_noinline uint64_t recv_soon(struct tw_scl *s, uintptr_t in, uint32_t handle,
+static tw_noinline uint64_t recv_soon(struct tw_scl *s, struct tw_lock_way way, uint32_t handle,
 				      unsigned wanted, mcapi_status_t *status)
 {
 	bool turned, must_wake = false;
@@ -400,40 +405,42 @@ static tw_noinline uint64_t recv_soon(struct tw_scl *s, uintptr_t in, uint32_t h
 	while (code < 0 && ++i < FIRST_LOOKS);
 	/* What comes by message is counted. */
 	if (tw_unlikely(code != (int)wanted || s->by_message)) {
-		tw_unlock_biased(&s->lock, in);
+		tw_lock_leave(way);
 		return recv_slow(handle, wanted, status);
 	}
 	if (turned)
 		value = tw_scl_take_turn(s, i);
 	else
 		must_wake = tw_scl_take(&s->pos, s->ring, &value) &&
-			    sleeps(s, &s->ring->writer_sleeps);
-	return received(s, in, handle, must_wake, value, status);
+			    marked(&s->ring->writer_sleeps);
+	return received(way, handle, must_wake, value, status);
 }
 
 /* The usual case, as in send(). */
-static uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
+static tw_inline uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
 {
-	struct tw_scl *s = tw_scl_numbered(handle);
+	struct tw_lock_way way;
 	struct tw_scl_ring *r;
+	struct tw_scl_here at;
+	struct tw_scl *s;
 	bool must_wake;
 	uint64_t value;
-	uintptr_t in;
 
 	if (tw_unlikely(!status))
 		return 0;
-	if (tw_unlikely(!s || !(in = tw_lock_biased(&s->lock))))
+	if (tw_unlikely(!tw_scl_enter_known(handle, false, &s, &way)))
 		return recv_slow(handle, wanted, status);
 	r = atomic_load_explicit(&s->open, memory_order_acquire);
-	if (tw_unlikely(!r || !tw_scl_is(s, handle, false))) {
-		tw_unlock_biased(&s->lock, in);
+	if (tw_unlikely(!r)) {
+		tw_lock_leave(way);
 		return recv_slow(handle, wanted, status);
 	}
-	if (tw_unlikely(tw_scl_look(&s->pos, r) != (int)wanted || s->by_message ||
-			tw_scl_in_turn(s)))
-		return recv_soon(s, in, handle, wanted, status);
-	must_wake = tw_scl_take(&s->pos, r, &value) && sleeps(s, &r->writer_sleeps);
-	return received(s, in, handle, must_wake, value, status);
+	at = tw_scl_here(&s->pos, r);
+	/* What came by message has another tag. */
+	if (tw_unlikely(tw_scl_tag(at) != (s->pos.tag | wanted) || tw_scl_in_turn(s)))
+		return recv_soon(s, way, handle, wanted, status);
+	must_wake = tw_scl_take_at(&s->pos, r, at, &value) && marked(&r->writer_sleeps);
+	return received(way, handle, must_wake, value, status);
 }
 
 mcapi_uint64_t mcapi_sclchan_recv_uint64(mcapi_sclchan_recv_hndl_t receive_handle,
@@ -483,7 +490,7 @@ mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
 		return MCAPI_NULL;
 	if (tw_scl_state_of(s) != TW_SCL_ENDED)
 		*mcapi_status = MCAPI_SUCCESS;
-	turn = atomic_load_explicit(&s->turn, memory_order_acquire);
+	turn = tw_scl_paired(s);
 	count = turn && tw_turn_full(turn);
 	count += tw_scl_count(s->pos, s->ring);
 	if (count)

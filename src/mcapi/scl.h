@@ -9,6 +9,7 @@
 
 #define TW_SCL_CHUNK 64 /* ends are made by so many */
 #define TW_SCL_CHUNKS 1024
+#define TW_SCL_KNOWN 8
 
 enum tw_scl_state { TW_SCL_OPENING, TW_SCL_READY, TW_SCL_ENDED };
 
@@ -22,7 +23,7 @@ struct tw_scl {
 	struct tw_scl_ring *ring;
 	/* The ring while scalars go through it and nothing else is to be done. */
 	_Atomic(struct tw_scl_ring *) open;
-	_Atomic(struct tw_scl_turn *) turn; /* with an opposite channel, or NULL */
+	_Atomic(struct tw_scl_turn *) turn; /* with an opposite channel, or tw_scl_no_turn */
 	struct tw_scl_pos pos;		    /* under the end's lock */
 	unsigned patience, hits;	    /* of the receiver with the turn */
 	struct tw_scl_pos feed;		    /* where the node puts what comes by message */
@@ -33,7 +34,17 @@ struct tw_scl {
 	struct tw_list unused;
 };
 
-extern _Atomic(struct tw_scl *) tw_scl_chunks[TW_SCL_CHUNKS];
+/* By `sender': nothing may be sent in it, or received. */
+extern struct tw_scl_turn tw_scl_no_turn[2];
+
+/* Ends that this thread was let into, for the next times. */
+struct tw_scl_known {
+	uint64_t key; /* ~0: none */
+	struct tw_scl *end;
+	struct tw_lock_way way;
+};
+
+extern _Thread_local struct tw_scl_known tw_scl_known[TW_SCL_KNOWN];
 
 /* A handle, generation << 16 | number, and which end it is. */
 static inline uint64_t tw_scl_key(uint32_t handle, bool sender)
@@ -41,62 +52,49 @@ static inline uint64_t tw_scl_key(uint32_t handle, bool sender)
 	return (uint64_t)handle << 1 | sender;
 }
 
-/* The end of that number, whatever it is now; NULL if there never was one. */
-static inline struct tw_scl *tw_scl_numbered(uint32_t handle)
-{
-	uint32_t number = handle & 0xffff;
-	struct tw_scl *s =
-		atomic_load_explicit(&tw_scl_chunks[number / TW_SCL_CHUNK], memory_order_acquire);
+/* The end that a handle names, or NULL. */
+struct tw_scl *tw_scl_at(uint32_t handle, bool sender);
+/* Locks it, if it is the caller's node's. */
+struct tw_scl *tw_scl_enter(uint32_t handle, bool sender);
 
-	return tw_likely(s != NULL) ? s + number % TW_SCL_CHUNK : NULL;
+/* The same, if this thread was there not long ago. */
+static inline bool tw_scl_enter_known(uint32_t handle, bool sender, struct tw_scl **s,
+				      struct tw_lock_way *way)
+{
+	const struct tw_scl_known *k = &tw_scl_known[handle % TW_SCL_KNOWN];
+	uint64_t key = tw_scl_key(handle, sender);
+
+	tw_opaque(k);
+	if (tw_unlikely(k->key != key))
+		return false;
+	*s = k->end;
+	*way = k->way;
+	if (tw_unlikely(!tw_lock_by(&(*s)->lock, *way)))
+		return false;
+	/* It may have been closed since; and used again, but not by this handle. */
+	if (tw_likely(atomic_load_explicit(&(*s)->key, memory_order_relaxed) == key))
+		return true;
+	tw_lock_leave(*way);
+	return false;
 }
 
-/* The end that a handle names or once named, or NULL. */
-static inline struct tw_scl *tw_scl_at(uint32_t handle, bool sender)
+/* Its turn, or NULL. */
+static inline struct tw_scl_turn *tw_scl_paired(const struct tw_scl *s)
 {
-	struct tw_scl *s = tw_scl_numbered(handle);
+	struct tw_scl_turn *t = atomic_load_explicit(&s->turn, memory_order_acquire);
 
-	/* Nobody takes the bias of a lock by a handle of the past. */
-	return tw_likely(s && atomic_load_explicit(&s->key, memory_order_relaxed) ==
-				      tw_scl_key(handle, sender))
-		       ? s
-		       : NULL;
+	return t != &tw_scl_no_turn[s->sender] ? t : NULL;
 }
 
-/* Under its lock: whether the handle still names it, and for this node. */
-static inline bool tw_scl_is(const struct tw_scl *s, uint32_t handle, bool sender)
-{
-	return atomic_load_explicit(&s->key, memory_order_relaxed) == tw_scl_key(handle, sender) &&
-	       (tw_likely(s->node == tw_mc_thread) || s->node == tw_mc_self());
-}
-
-/* Locks the end that a handle of the caller's node names. */
-tw_shared struct tw_scl *tw_scl_enter(uint32_t handle, bool sender)
-{
-	struct tw_scl *s = tw_scl_at(handle, sender);
-
-	if (tw_unlikely(!s))
-		return NULL;
-	tw_lock(&s->lock);
-	if (tw_likely(tw_scl_is(s, handle, sender)))
-		return s;
-	tw_unlock(&s->lock);
-	return NULL;
-}
-
-/* The turn is there and the sender's, or the other node's. */
+/* The turn is the sender's, or the other node's. */
 static inline bool tw_scl_has_turn(const struct tw_scl *s)
 {
-	const struct tw_scl_turn *t = atomic_load_explicit(&s->turn, memory_order_acquire);
-
-	return t && tw_turn_ours(t);
+	return tw_turn_ours(atomic_load_explicit(&s->turn, memory_order_acquire));
 }
 
 static inline bool tw_scl_in_turn(const struct tw_scl *s)
 {
-	const struct tw_scl_turn *t = atomic_load_explicit(&s->turn, memory_order_acquire);
-
-	return t && !tw_turn_ours(t);
+	return !tw_scl_has_turn(s);
 }
 
 /*

@@ -17,13 +17,60 @@
 #define REUSE 4096 /* ends that exist before one is used again: its lock is worn */
 #define WINDOW ((TW_SCL_LINES - TW_SCL_TELL) * TW_SCL_SLOTS) /* what is free for certain */
 
-_Atomic(struct tw_scl *) tw_scl_chunks[TW_SCL_CHUNKS];
+static _Atomic(struct tw_scl *) chunks[TW_SCL_CHUNKS];
+
+struct tw_scl_turn tw_scl_no_turn[2] = {{.ours = true}, {.ours = false}};
+
+#define NONE                                                                                       \
+	{                                                                                          \
+		.key = UINT64_MAX                                                                  \
+	}
+_Thread_local struct tw_scl_known tw_scl_known[] = {NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE};
+_Static_assert(sizeof(tw_scl_known) / sizeof(tw_scl_known[0]) == TW_SCL_KNOWN, "one NONE each");
 
 static struct {
 	pthread_mutex_t mutex;
 	unsigned made;	     /* ends that were ever used */
 	struct tw_list used; /* and are not now, the oldest first */
 } ends = {.mutex = PTHREAD_MUTEX_INITIALIZER, .used = {&ends.used, &ends.used}};
+
+struct tw_scl *tw_scl_at(uint32_t handle, bool sender)
+{
+	uint32_t number = handle & 0xffff;
+	struct tw_scl *s =
+		atomic_load_explicit(&chunks[number / TW_SCL_CHUNK], memory_order_acquire);
+
+	if (!s)
+		return NULL;
+	s += number % TW_SCL_CHUNK;
+	return atomic_load_explicit(&s->key, memory_order_relaxed) == tw_scl_key(handle, sender)
+		       ? s
+		       : NULL;
+}
+
+struct tw_scl *tw_scl_enter(uint32_t handle, bool sender)
+{
+	struct tw_scl_known *k = &tw_scl_known[handle % TW_SCL_KNOWN];
+	/* Nobody takes the bias of a lock by a handle of the past. */
+	struct tw_scl *s = tw_scl_at(handle, sender);
+
+	if (!s)
+		return NULL;
+	tw_lock(&s->lock);
+	if (tw_scl_at(handle, sender) != s || s->node != tw_mc_self()) {
+		tw_unlock(&s->lock);
+		return NULL;
+	}
+	k->end = s;
+	k->key = tw_lock_way(&s->lock, &k->way) ? tw_scl_key(handle, sender) : UINT64_MAX;
+	return s;
+}
+
+void tw_scl_forget(void)
+{
+	for (unsigned i = 0; i < TW_SCL_KNOWN; i++)
+		tw_scl_known[i].key = UINT64_MAX;
+}
 
 /* The next one that was never used. */
 static struct tw_scl *fresh_end(void)
@@ -33,7 +80,7 @@ static struct tw_scl *fresh_end(void)
 
 	if (chunk == TW_SCL_CHUNKS)
 		return NULL;
-	all = atomic_load_explicit(&tw_scl_chunks[chunk], memory_order_relaxed);
+	all = atomic_load_explicit(&chunks[chunk], memory_order_relaxed);
 	if (!all) {
 		all = aligned_alloc(TW_LINE, TW_SCL_CHUNK * sizeof(*all));
 		if (!all)
@@ -41,7 +88,7 @@ static struct tw_scl *fresh_end(void)
 		memset(all, 0, TW_SCL_CHUNK * sizeof(*all));
 		for (unsigned k = 0; k < TW_SCL_CHUNK; k++)
 			tw_lock_init(&all[k].lock, tw_settings.single_threaded);
-		atomic_store_explicit(&tw_scl_chunks[chunk], all, memory_order_release);
+		atomic_store_explicit(&chunks[chunk], all, memory_order_release);
 	}
 	all[i].number = ends.made++;
 	return &all[i];
@@ -75,7 +122,7 @@ void tw_scl_forked(void)
 {
 	pthread_mutex_init(&ends.mutex, NULL);
 	for (unsigned i = 0; i < ends.made; i++)
-		atomic_store(&tw_scl_chunks[i / TW_SCL_CHUNK][i % TW_SCL_CHUNK].key, 0);
+		atomic_store(&chunks[i / TW_SCL_CHUNK][i % TW_SCL_CHUNK].key, 0);
 	/* Threads that are not here may hold their locks. */
 	tw_list_init(&ends.used);
 }
@@ -122,11 +169,11 @@ uint32_t tw_scl_open(struct tw_node *n, struct tw_endp *e, bool sender)
 	s->timeout = e->timeout;
 	s->ring = NULL;
 	s->fd = -1;
-	tw_scl_pos_init(&s->pos);
-	tw_scl_pos_init(&s->feed);
+	tw_scl_pos_init(&s->pos, false);
+	tw_scl_pos_init(&s->feed, true);
 	atomic_store_explicit(&s->state, TW_SCL_OPENING, memory_order_relaxed);
 	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
-	atomic_store_explicit(&s->turn, NULL, memory_order_relaxed);
+	atomic_store_explicit(&s->turn, &tw_scl_no_turn[sender], memory_order_relaxed);
 	if (!sender && !make_ring(s)) {
 		give_end(s);
 		return 0;
@@ -187,8 +234,7 @@ static bool may_pair(const struct tw_endp *e, bool sender, uint32_t node)
 	struct tw_scl *s = c->open == TW_CH_OPEN ? c->scl : NULL;
 
 	return s && s->sender == sender && s->shared && !c->peer_closed &&
-	       tw_node_of(c->other) == node &&
-	       !atomic_load_explicit(&s->turn, memory_order_relaxed);
+	       tw_node_of(c->other) == node && !tw_scl_paired(s);
 }
 
 struct match {
@@ -244,7 +290,7 @@ static void paired(struct tw_node *n, struct tw_endp *in, uint32_t ports)
 
 	if (node >= n->number || in->chan.scl->sender || in->chan.open != TW_CH_OPEN || !out ||
 	    !may_pair(out, true, node) || (out->chan.other & 0xffff) != (ports & 0xffff) ||
-	    atomic_load_explicit(&in->chan.scl->turn, memory_order_relaxed))
+	    tw_scl_paired(in->chan.scl))
 		return;
 	t = map_turn(out->chan.scl->ring, true);
 	if (!t)
@@ -292,7 +338,8 @@ void tw_scl_ready(struct tw_node *n, struct tw_endp *e)
 		else
 			tw_log(TW_LOG_INFO, "scalars of endpoint %x travel as messages", e->handle);
 	}
-	if (!s->by_message)
+	/* A sender that needs a fence looks for sleepers the slow way. */
+	if (!s->by_message && !s->fence)
 		atomic_store_explicit(&s->open, s->ring, memory_order_release);
 	atomic_store_explicit(&s->state, TW_SCL_READY, memory_order_release);
 	pair(n, e);
@@ -324,7 +371,8 @@ void tw_scl_close(struct tw_endp *e)
 	s->ring = NULL;
 	if (s->fd >= 0)
 		tw_fd_close(s->fd);
-	t = atomic_exchange(&s->turn, NULL);
+	t = tw_scl_paired(s);
+	atomic_store_explicit(&s->turn, &tw_scl_no_turn[s->sender], memory_order_relaxed);
 	if (t && --t->refs == 0)
 		free_turn(t);
 	tw_unlock(&s->lock);

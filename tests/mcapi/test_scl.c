@@ -285,3 +285,80 @@ Test(mcapi_scl, full_channel_blocks, .timeout = MCT_TIMEOUT)
 	mct_chan_end(&c);
 	mct_down();
 }
+
+/* A thread remembers the ends it has used: more of them than it can, in turns. */
+Test(mcapi_scl, many_channels, .timeout = MCT_TIMEOUT)
+{
+	enum { CHANNELS = 21, ROUNDS = 2000 };
+	static struct mct_chan c[CHANNELS];
+
+	mct_up(1);
+	for (int i = 0; i < CHANNELS; i++)
+		mct_chan(&c[i], kind);
+	for (uint64_t r = 0; r < ROUNDS; r++)
+		for (uint64_t i = 0; i < CHANNELS; i++) {
+			send_one(c[i].tx, 8, r << 32 | i);
+			if (r >= i)
+				twc_eq(recv_one(c[i].rx, 8, MCAPI_SUCCESS), (r - i) << 32 | i);
+		}
+	for (int i = 0; i < CHANNELS; i++) {
+		mct_queued(kind, c[i].rx, (unsigned)i);
+		mct_chan_end(&c[i]);
+	}
+	mct_down();
+}
+
+static void hundred(void *arg)
+{
+	const struct mct_chan *c = arg;
+
+	for (uint64_t i = 0; i < 100; i++) {
+		mct_put(kind, c->tx, i);
+		twc_eq(mct_take(kind, c->rx), i);
+	}
+}
+
+/* One thread after the other, more often than the favour of a lock is given. */
+Test(mcapi_scl, from_hand_to_hand, .timeout = MCT_TIMEOUT)
+{
+	struct mct_chan c;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	for (int i = 0; i < 12; i++) {
+		struct twc_thread t;
+
+		hundred(&c);
+		twc_start(&t, hundred, &c);
+		twc_join(&t);
+	}
+	mct_chan_end(&c);
+	mct_down();
+}
+
+static void become_another(void *arg)
+{
+	const struct mct_chan *c = arg;
+
+	hundred(arg); /* for the first node */
+	mct_up(2);
+	mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_send_uint64(c->tx, 1, ST));
+	mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_recv_uint64(c->rx, ST));
+	mct_down();
+	hundred(arg);
+}
+
+/* A thread that becomes a node has no more to do with what is the first node's. */
+Test(mcapi_scl, no_longer_the_first_nodes, .timeout = MCT_TIMEOUT)
+{
+	struct mct_chan c;
+	struct twc_thread t;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	twc_start(&t, become_another, &c);
+	twc_join(&t);
+	hundred(&c);
+	mct_chan_end(&c);
+	mct_down();
+}

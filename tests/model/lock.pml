@@ -6,6 +6,8 @@
  *
  * Left out: waiters and yielding, which only decide who is faster.
  *
+ * VARIANT KEPT	a thread may come in by a way that it has kept (tw_lock_by), however old
+ *
  * MUTATION NO_BARRIER	the revoking thread runs no membarrier
  * MUTATION NO_RECHECK	the favoured thread does not look at the owner again
  * MUTATION NO_WAIT	the revoking thread does not look at the inside flag
@@ -79,11 +81,19 @@ proctype thread(byte cpu)
 {
 	byte w, v, n;
 	bit out, fast;
+#ifdef KEPT
+	byte kept;
+#endif
 
 end:	do
 	::	/* tw_lock() */
 		fast = 0;
-		load(w, OWNER);
+		if
+		:: load(w, OWNER)
+#ifdef KEPT
+		:: kept -> w = kept
+#endif
+		fi;
 		if
 		:: THREAD(w) == cpu + 1 ->
 			store(INSIDE + FLAG(w), 1);
@@ -137,6 +147,14 @@ inside:		skip;
 		store(DATA, last);
 		holders--;
 
+#ifdef KEPT
+		/* tw_lock_way() */
+		load(v, BIASED_TO);
+		if
+		:: THREAD(v) == cpu + 1 -> kept = v
+		:: else
+		fi;
+#endif
 		/* tw_unlock(): the fast way out is two loads and a store. */
 		load(v, BY_MUTEX);
 		load(w, BIASED_TO);

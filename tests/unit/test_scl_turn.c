@@ -35,8 +35,8 @@ static void start(struct pair *p)
 
 		s->tx.ring = &p->rings[!i];
 		s->rx.ring = &p->rings[i];
-		tw_scl_pos_init(&s->tx.pos);
-		tw_scl_pos_init(&s->rx.pos);
+		tw_scl_pos_init(&s->tx.pos, false);
+		tw_scl_pos_init(&s->rx.pos, false);
 		s->turn = (struct tw_scl_turn){.slot = &p->rings[0].turn,
 					       .us = i ? TW_TURN_SECOND : TW_TURN_FIRST,
 					       .them = i ? TW_TURN_FIRST : TW_TURN_SECOND,
@@ -336,7 +336,7 @@ static void open_channel(struct node *me, unsigned i)
 
 static const struct tw_scl_turn *turn_of(uint32_t handle, bool sender)
 {
-	return atomic_load(&tw_scl_at(handle, sender)->turn);
+	return tw_scl_paired(tw_scl_at(handle, sender));
 }
 
 static void *node(void *arg)
