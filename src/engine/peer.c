@@ -204,7 +204,7 @@ static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why
 void tw_peer_down(struct tw_peer *p, enum tw_status why)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_req *half = p->rx_req;
+	struct tw_req *half = TW_HAVE_MX ? p->rx_req : NULL;
 
 	if (p->state != TW_PEER_UP)
 		return;
@@ -221,7 +221,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 		fail(p, half, why);
 	tw_list_del(&p->work);
 	ep->events++;
-	if (ep->taker)
+	if (tw_takes(ep))
 		ep->taker->down(ep, p);
 	share_out(ep);
 	tw_stats_peer(p);

@@ -179,6 +179,8 @@ static bool pay(struct tw_peer *p, struct tw_req *r)
 		tw_rndv_received(p, r);
 		break;
 	default:
+		if (!TW_USES_SYNC)
+			break;
 		p->ep->counters[TW_C_ACK_SENT]++;
 		tw_recv_finish(p->ep, r);
 	}
@@ -272,7 +274,7 @@ bool tw_rndv_flush(struct tw_peer *p)
 		moved |= tw_direct_pull(p);
 	if (!tw_list_empty(&p->pushing))
 		moved |= push_some(p);
-	if (tw_unlikely(p->tell))
+	if (tw_unlikely(tw_tells(p)))
 		moved |= send_told(p);
 	return_credits(p);
 	return moved;
@@ -334,7 +336,7 @@ static enum tw_err acknowledged(struct tw_peer *p, struct tw_hdr hdr)
 	struct tw_req *r = tw_req_named(p, hdr.match, TW_SEND);
 
 	/* Buffered: the whole message has left, so it can have been matched. */
-	if (!r || !(r->flags & TW_R_SYNC) || !(r->flags & TW_R_BUFFERED))
+	if (!r || !tw_is_sync(r) || !(r->flags & TW_R_BUFFERED))
 		return TW_EPROTO;
 	tw_rndv_sent(p, r, TW_S_OK);
 	return TW_OK;
@@ -344,7 +346,7 @@ static enum tw_err told(struct tw_peer *p, struct tw_hdr hdr)
 {
 	struct tw_ep *ep = p->ep;
 
-	if (!ep->taker || !ep->taker->told)
+	if (!TW_USES_TELL || !ep->taker || !ep->taker->told)
 		return TW_EPROTO;
 	ep->taker->told(ep, p, tw_hdr_len(hdr));
 	return TW_OK;

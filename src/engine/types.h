@@ -18,6 +18,7 @@
 #include "base/stats.h"
 #include "engine/choose.h"
 #include "engine/match.h"
+#include "engine/uses.h"
 #include "engine/wire.h"
 #include "providers/provider.h"
 #include "providers/registry.h"
