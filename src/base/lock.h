@@ -50,7 +50,7 @@ void tw_unlock_slow(struct tw_lock *l);
 bool tw_lock_try(struct tw_lock *l);
 
 /* The favoured thread's way in, which the word leads out again; 0: it is another's. */
-static inline uintptr_t tw_lock_biased(struct tw_lock *l)
+tw_shared uintptr_t tw_lock_biased(struct tw_lock *l)
 {
 	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
 

@@ -67,7 +67,7 @@ static inline struct tw_ep *tw_enter_quick(uint64_t handle)
 struct tw_ep *tw_enter_slow(uint64_t handle);
 
 /* Locks the endpoint of a handle; NULL if there is none. */
-static inline struct tw_ep *tw_enter(uint64_t handle)
+tw_shared struct tw_ep *tw_enter(uint64_t handle)
 {
 	struct tw_ep *ep = tw_enter_quick(handle);
 
@@ -93,7 +93,7 @@ static inline bool tw_in_handler(const struct tw_ep *ep)
 	return tw_handler_in(ep->slot);
 }
 
-static inline void tw_leave(struct tw_ep *ep)
+tw_shared void tw_leave(struct tw_ep *ep)
 {
 	struct tw_slot_entry *s = ep->slot;
 

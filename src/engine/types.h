@@ -142,18 +142,18 @@ struct tw_req {
 
 /* An unexpected message, or its announcement. */
 struct tw_umsg {
-	struct tw_unexp unexp;
 	struct tw_peer *peer;
 	struct tw_addr source;
 	uint32_t len;
 	uint32_t have; /* bytes here; less than len while fragments come */
 	bool rndv, sync;
-	uint64_t claimed;  /* when a blocked probe returned it, 0 not; see tw_ep.claims */
+	bool small;	   /* of the one size that is kept */
+	uint32_t key_len;  /* of the remote key, which is the data if rndv */
 	struct tw_ref ref; /* of the sender, if rndv or sync */
 	uint64_t address;
-	uint32_t key_len;      /* of the remote key, which is the data if rndv */
+	uint64_t claimed;      /* when a blocked probe returned it, 0 not; see tw_ep.claims */
 	struct tw_umsg *spare; /* next one, while unused */
-	bool small;	       /* of the one size that is kept */
+	struct tw_unexp unexp; /* behind what everybody asks for: it is long */
 	/* A packet, in the end. */
 	char data[] __attribute__((aligned(16)));
 };
@@ -186,16 +186,16 @@ struct tw_peer {
 	struct tw_list pulling;
 	/* The rest. */
 	struct tw_list work; /* on ep->work when something can be sent */
-	struct tw_choose choose;
+	struct tw_list connects;
 	bool cannot_put; /* its puts have failed */
 	uint32_t filter; /* its own, which connects must show */
 	uint32_t key;	 /* what our connect shows */
 	uint32_t grant;	 /* the window that it offers */
 	uint64_t retry;	 /* tick at which to connect again, 0 none */
-	struct tw_list connects;
 	uint32_t numsgs; /* unexpected messages that name it */
 	void *context;	 /* the user's */
 	struct tw_stats_peer *show;
+	struct tw_choose choose; /* long, so it comes last */
 };
 
 /*
@@ -221,15 +221,24 @@ struct tw_taker {
 };
 
 struct tw_ep {
+	/* First what is asked for everywhere: short offsets are short instructions. */
 	struct tw_slot_entry *slot;
-	struct tw_match *match;
 	struct tw_list done;	      /* complete, not yet collected */
 	const struct tw_taker *taker; /* or NULL: messages are matched */
 	bool attend;
+	bool leader; /* one of those who wait sleeps on epfd */
+	bool armed;  /* peers ring for any packet */
+	uint32_t nsleeping;
 	void *owner;	     /* the taker's */
 	struct tw_list work; /* peers that have something to send */
-	uint64_t *counters, *gauges;
+	uint64_t *counters;
+	struct tw_peer **peers;
+	uint64_t events, kicked;
+	uint32_t nactive; /* long transfers and acknowledgements that need our polls to go on */
+	uint32_t npeers;
 	unsigned npolled, nprovs;
+	uint64_t *gauges;
+	struct tw_match *match;
 	struct tw_prov {
 		const struct tw_provider *ops;
 		void *instance;
@@ -239,8 +248,7 @@ struct tw_ep {
 	unsigned ways;		       /* TW_WAY() of those that the settings allow */
 	/* -- */
 	struct tw_host host;
-	struct tw_peer **peers;
-	uint32_t npeers, max_peers;
+	uint32_t max_peers;
 	uint32_t nconnecting; /* of them, not up yet */
 	struct tw_stats *stats;
 	int stats_fd;
@@ -258,17 +266,12 @@ struct tw_ep {
 	uint32_t nspare;
 	/* Progress. */
 	uint64_t next_events; /* tick at which to look at descriptors, no service */
-	bool armed;	      /* peers ring for any packet */
 	bool serving;	      /* by the service thread: the program computes */
 	uint32_t nmoving;     /* long transfers and acknowledgements under way */
-	uint32_t nactive;     /* those of them that need our polls to go on */
 	/* Waiting; see wait.c. */
 	bool closing;
 	uint32_t nwaiting; /* threads in blocking calls */
-	uint32_t nsleeping;
-	bool leader; /* one of them sleeps on epfd */
-	uint64_t events, kicked;
-	uint64_t claims; /* counts what blocked probes returned */
+	uint64_t claims;   /* counts what blocked probes returned */
 	uint32_t wakeups;
 	uint64_t expects; /* tick until which something is about to come: waiters poll */
 	_Atomic(uint32_t) gen;
@@ -288,13 +291,13 @@ struct tw_slot_entry {
 	_Atomic(uintptr_t) handler;		/* thread inside the unexpected handler */
 	struct tw_ep *ep;
 	struct tw_lock lock;
-	bool ready;    /* the lock is made */
-	uint64_t name; /* NIC id << 16 | endpoint id; see endpoint.c */
-	uint32_t gen;
 	_Atomic(uint64_t) timer;    /* tick at which the service thread must look, 0 none */
 	_Atomic(uint64_t) polls;    /* by the program */
 	_Atomic(uint32_t) summoned; /* enum tw_summons: the next poll should look */
 	_Atomic(bool) handed;	    /* the timer is set for unfinished work */
+	bool ready;		    /* the lock is made */
+	uint64_t name;		    /* NIC id << 16 | endpoint id; see endpoint.c */
+	uint32_t gen;
 	/* Of the service thread, for a program that polls itself: */
 	_Atomic(uint64_t) look; /* tick of the next look at it, 0 none */
 	uint64_t backoff;
