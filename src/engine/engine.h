@@ -367,7 +367,7 @@ tw_shared struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
 	if (tw_unlikely(index >= ep->npeers))
 		return NULL;
 	p = ep->peers[index];
-	if (tw_unlikely(memcmp(&p->addr, &a, sizeof(a)) != 0 || p->state < TW_PEER_UP))
+	if (tw_unlikely(!tw_addr_same(&p->addr, &a) || p->state < TW_PEER_UP))
 		return NULL;
 	return p;
 }

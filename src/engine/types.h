@@ -60,6 +60,11 @@ static inline void tw_addr_copy(void *to, const struct tw_addr *from)
 	memcpy((char *)to + 8, &b, 8);
 }
 
+static inline bool tw_addr_same(const struct tw_addr *a, const struct tw_addr *b)
+{
+	return a->where == b->where && a->session == b->session && a->slot_peer == b->slot_peer;
+}
+
 enum tw_status {
 	TW_S_OK,
 	TW_S_TRUNCATED,

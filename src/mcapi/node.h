@@ -462,8 +462,7 @@ void tw_pkt_push_soon(struct tw_node *n, struct tw_endp *e);
 void tw_pkt_fail(struct tw_node *n, struct tw_endp *e);
 /* A packet or scalar was received: the sender may get credit. */
 void tw_chan_tell_taken(struct tw_node *n, struct tw_endp *e);
-tw_shared void tw_chan_took(struct tw_node *n, struct tw_endp *e, uint32_t count,
-				uint32_t window)
+tw_shared void tw_chan_took(struct tw_node *n, struct tw_endp *e, uint32_t count, uint32_t window)
 {
 	struct tw_chan *c = &e->chan;
 
