@@ -137,16 +137,22 @@ static int parse(enum type type, const char *text, void *out)
 	}
 }
 
+int tw_settings_choice(const char *text, const char *choices)
+{
+	for (int i = 0; *choices; i++, choices += strlen(choices) + 1)
+		if (strcmp(text, choices) == 0)
+			return i;
+	return -1;
+}
+
 static int out_of_range(const struct tw_settings *s)
 {
 	bool slots = s->ring_slots < 64 || s->ring_slots > 65536 ||
 		     (s->ring_slots & (s->ring_slots - 1));
 	bool bytes = s->ring_bytes < 65536 || s->ring_bytes > 16777216 ||
 		     (s->ring_bytes & (s->ring_bytes - 1));
-	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") && strcmp(s->rndv, "pull") &&
-		    strcmp(s->rndv, "split");
-	bool rmem = strcmp(s->rmem, "auto") && strcmp(s->rmem, "direct") && strcmp(s->rmem, "vm") &&
-		    strcmp(s->rmem, "served") && strcmp(s->rmem, "network");
+	bool rndv = tw_settings_choice(s->rndv, TW_RNDV_CHOICES) < 0;
+	bool rmem = tw_settings_choice(s->rmem, "auto\0direct\0vm\0served\0network\0") < 0;
 
 	return slots || bytes || rndv || rmem || s->retry < 100;
 }

@@ -23,11 +23,13 @@ static void set_state(struct tw_peer *p, enum tw_peer_state state)
 
 static void clear_peer(struct tw_peer *p)
 {
-	struct tw_list *lists[] = {&p->sendq,	&p->pushing, &p->waiting, &p->owing,
-				   &p->pulling, &p->work,    &p->connects};
-
-	for (unsigned i = 0; i < tw_countof(lists); i++)
-		tw_list_init(lists[i]);
+	tw_list_init(&p->sendq);
+	tw_list_init(&p->work);
+	tw_list_init(&p->connects);
+	tw_list_init(&p->pushing);
+	tw_list_init(&p->waiting);
+	tw_list_init(&p->owing);
+	tw_list_init(&p->pulling);
 }
 
 /* A place of a peer that has long been dead, so that restarts cost nothing. */

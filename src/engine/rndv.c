@@ -87,10 +87,10 @@ static enum tw_way way_for(struct tw_peer *p, struct tw_req *r, uint64_t address
 /* The ways that TAGWIRE_RNDV allows. */
 unsigned tw_rndv_ways(const char *name)
 {
-	return !strcmp(name, "push")	? TW_WAY(TW_PUSH)
-	       : !strcmp(name, "pull")	? TW_WAY(TW_PULL)
-	       : !strcmp(name, "split") ? TW_WAY(TW_SPLIT)
-					: TW_ALL_WAYS;
+	static const uint8_t ways[] = {TW_ALL_WAYS, TW_WAY(TW_PUSH), TW_WAY(TW_PULL),
+				       TW_WAY(TW_SPLIT)};
+
+	return ways[tw_settings_choice(name, TW_RNDV_CHOICES)];
 }
 
 void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,

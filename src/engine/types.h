@@ -164,43 +164,43 @@ struct tw_umsg {
 };
 
 struct tw_peer {
+	/* First what is asked for often: short offsets are short instructions. */
 	struct tw_ep *ep;
 	struct tw_link *link;
 	struct tw_addr addr;
 	uint32_t index;
-	uint8_t state; /* enum tw_peer_state */
-	uint8_t why;   /* enum tw_status of later sends, once down */
+	uint8_t state;	 /* enum tw_peer_state */
+	uint8_t why;	 /* enum tw_status of later sends, once down */
+	bool cannot_put; /* its puts have failed */
 	/* Sending. */
 	uint32_t credits; /* lines of eager data that may still go */
 	uint32_t granted; /* credits at the start */
-	uint64_t starved; /* tick since which there were too few, 0 enough */
 	uint32_t rts_left;
-	struct tw_list sendq;	/* in order, wait for room */
-	struct tw_list pushing; /* wanted by the other side */
-	struct tw_list waiting; /* for an answer of the other side */
 	/* Receiving. */
-	uint32_t window, used; /* lines granted, lines in use */
-	uint32_t owed;	       /* lines to give back */
-	uint32_t fair;	       /* what the window should be */
-	uint32_t tell;	       /* messages that the other taker is still to hear of */
-	uint32_t nrts;	       /* announcements not yet answered */
-	struct tw_req *rx_req; /* whose fragments are coming */
+	uint32_t window, used;	/* lines granted, lines in use */
+	uint32_t owed;		/* lines to give back */
+	uint32_t fair;		/* what the window should be */
+	uint32_t nrts;		/* announcements not yet answered */
+	uint32_t rx_at, rx_len; /* of the message whose fragments are coming; rx_len 0: none are */
 	struct tw_umsg *rx_umsg;
-	uint32_t rx_at, rx_len; /* rx_len 0: none are */
-	struct tw_list owing;	/* receives that owe a packet */
+	struct tw_list sendq;	 /* in order, wait for room */
+	struct tw_list work;	 /* on ep->work when something can be sent */
+	struct tw_list connects; /* requests that wait for it */
+	struct tw_list pushing;	 /* sends wanted by the other side */
+	struct tw_list waiting;	 /* for an answer of the other side */
+	struct tw_list owing;	 /* receives that owe a packet */
 	struct tw_list pulling;
-	/* The rest. */
-	struct tw_list work; /* on ep->work when something can be sent */
-	struct tw_list connects;
-	bool cannot_put; /* its puts have failed */
-	uint32_t filter; /* its own, which connects must show */
-	uint32_t key;	 /* what our connect shows */
-	uint32_t grant;	 /* the window that it offers */
-	uint64_t retry;	 /* tick at which to connect again, 0 none */
-	uint32_t numsgs; /* unexpected messages that name it */
-	void *context;	 /* the user's */
+	struct tw_req *rx_req; /* like rx_umsg, where a receive had been posted */
 	struct tw_stats_peer *show;
-	struct tw_choose choose; /* long, so it comes last */
+	uint64_t starved; /* tick since which there were too few credits, 0 enough */
+	uint64_t retry;	  /* tick at which to connect again, 0 none */
+	uint32_t tell;	  /* messages that the other taker is still to hear of */
+	uint32_t filter;  /* its own, which connects must show */
+	uint32_t key;	  /* what our connect shows */
+	uint32_t grant;	  /* the window that it offers */
+	uint32_t numsgs;  /* unexpected messages that name it */
+	void *context;	  /* the user's */
+	struct tw_choose choose;
 };
 
 /*

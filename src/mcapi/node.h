@@ -96,16 +96,16 @@ struct tw_chan {
 	uint32_t other, epoch;
 	uint32_t asker, token; /* while reserved: who wants to know */
 	struct tw_mreq *opening;
-	/* Sender. */
-	uint32_t credits;
+	struct tw_scl *scl;
+	uint32_t credits; /* of the sender */
+	/* Of the receiver. */
+	uint32_t taken; /* not told to the sender yet */
+	bool starving;	/* the sender waits for the next one */
+	/* Of the sender. */
 	struct tw_list sends;  /* wait for credit */
 	struct tw_list hungry; /* on node->hungry until the receiver knows */
 	struct tw_list push;   /* on node->pushes when there is new credit */
-	/* Receiver. */
-	uint32_t taken; /* not told to the sender yet */
-	bool starving;	/* the sender waits for the next one */
-	struct tw_scl *scl;
-	struct tw_say opened; /* what the other end said when it opened */
+	struct tw_say opened;  /* what the other end said when it opened */
 };
 
 /* A node that sends messages to an endpoint; see room.c. */
@@ -122,8 +122,8 @@ struct tw_endp {
 	uint32_t queued, promised; /* to all sources */
 	struct tw_source *sources; /* by node, made when the first asks for room */
 	uint32_t nsources;	   /* known ones */
-	struct tw_list packets, msg_recvs, packet_recvs;
 	struct tw_chan chan;
+	struct tw_list packets, msg_recvs, packet_recvs;
 	struct tw_list msgs[TW_MC_PRIOS]; /* of tw_umsg.unexp.all, as packets */
 };
 
