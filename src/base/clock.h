@@ -9,11 +9,13 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/compiler.h"
+
 extern uint64_t tw_clock_per_us; /* ticks in a microsecond, at least 1 */
 
 void tw_clock_init(void);
 
-static inline uint64_t tw_clock(void)
+tw_shared uint64_t tw_clock(void)
 {
 #if defined(__x86_64__)
 	return __builtin_ia32_rdtsc();

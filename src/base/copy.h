@@ -9,7 +9,7 @@
 
 #define TW_COPY_INLINE 64
 
-static inline void tw_copy(void *to, const void *from, size_t n)
+tw_shared void tw_copy(void *to, const void *from, size_t n)
 {
 	uint8_t *d = to;
 	const uint8_t *s = from;

@@ -11,7 +11,7 @@ struct tw_list {
 	struct tw_list *next, *prev;
 };
 
-static inline void tw_list_init(struct tw_list *l)
+tw_shared void tw_list_init(struct tw_list *l)
 {
 	l->next = l->prev = l;
 }

@@ -71,7 +71,7 @@ static inline bool tw_lock_by(struct tw_lock *l, struct tw_lock_way way)
 }
 
 /* False: it is not biased to this thread. */
-static inline bool tw_lock_biased(struct tw_lock *l)
+tw_shared bool tw_lock_biased(struct tw_lock *l)
 {
 	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/settings.h"
 
 void tw_log(enum tw_log_level level, const char *fmt, ...)
@@ -17,7 +18,11 @@ void tw_log(enum tw_log_level level, const char *fmt, ...)
 		return;
 	n = snprintf(line, sizeof(line), "tagwire[%d]: ", (int)getpid());
 	va_start(ap, fmt);
-	vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
+	n += vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "%s\n", line);
+	n = tw_min(n, (int)sizeof(line) - 1);
+	line[n++] = '\n';
+	/* Nobody could be told that this fails. */
+	if (write(STDERR_FILENO, line, (size_t)n) < 0)
+		return;
 }

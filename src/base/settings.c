@@ -14,7 +14,6 @@ struct tw_settings tw_settings = {
 };
 #undef TW_SETTING
 
-#define TEXT_MAX 24 /* bytes of the longest name and of the longest default */
 #define DEFAULT_STR(x) x
 #define DEFAULT_LIST(x) x
 #define DEFAULT_PATH(x) x
@@ -22,24 +21,24 @@ struct tw_settings tw_settings = {
 #define DEFAULT_UINT(x) #x
 #define DEFAULT_PORT(x) #x
 #define DEFAULT_BOOL(x) #x
-#define TW_SETTING(ident, env, type, dflt, text)                                                   \
-	_Static_assert(sizeof(env) <= TEXT_MAX && sizeof(DEFAULT_##type(dflt)) <= TEXT_MAX, env);
-#include "base/settings.def"
-#undef TW_SETTING
-
 enum type { STR, LIST, PATH, UINT, RANK, PORT, BOOL };
 
 /* Without pointers, which the loader would have to fill in. */
-static const struct setting {
-	char env[TEXT_MAX], dflt[TEXT_MAX];
+static const struct {
 	uint16_t at;
 	uint8_t type; /* enum type */
 } table[] = {
-#define TW_SETTING(ident, env, type, dflt, text)                                                   \
-	{env, DEFAULT_##type(dflt), offsetof(struct tw_settings, ident), type},
+#define TW_SETTING(ident, env, type, dflt, text) {offsetof(struct tw_settings, ident), type},
 #include "base/settings.def"
 #undef TW_SETTING
 };
+
+/* Of each in turn its name and its default. */
+static const char names[] =
+#define TW_SETTING(ident, env, type, dflt, text) env "\0" DEFAULT_##type(dflt) "\0"
+#include "base/settings.def"
+#undef TW_SETTING
+	;
 
 static int parse_text(const char *text, char *out, size_t room)
 {
@@ -51,26 +50,38 @@ static int parse_text(const char *text, char *out, size_t room)
 
 static int parse_word(const char *text, char *out, size_t room)
 {
-	return strpbrk(text, " \t\n/") ? -1 : parse_text(text, out, room);
+	return text[strcspn(text, " \t\n/")] ? -1 : parse_text(text, out, room);
+}
+
+static unsigned shift_of(char unit)
+{
+	switch (unit | 0x20) {
+	case 'k':
+		return 10;
+	case 'm':
+		return 20;
+	case 'g':
+		return 30;
+	default:
+		return 0;
+	}
 }
 
 static int parse_uint(const char *text, uint32_t *out)
 {
-	static const char units[] = "kmg";
 	unsigned long long v;
-	const char *unit;
+	unsigned shift;
 	char *end;
 
 	if (*text < '0' || *text > '9')
 		return -1;
 	errno = 0;
-	v = strtoull(text, &end, 0);
+	v = strtoul(text, &end, 0);
 	if (errno || v > UINT32_MAX)
 		return -1;
-	if (*end && (unit = strchr(units, *end | 0x20))) {
-		v <<= 10 * (unit - units + 1);
-		end++;
-	}
+	shift = shift_of(*end);
+	v <<= shift;
+	end += shift > 0;
 	if (*end || v > UINT32_MAX)
 		return -1;
 	*out = (uint32_t)v;
@@ -79,11 +90,16 @@ static int parse_uint(const char *text, uint32_t *out)
 
 static int parse_rank(const char *text, char *out)
 {
-	unsigned rank, size;
-	char more;
+	unsigned long rank, size;
+	char *end;
 
-	if (*text < '0' || *text > '9' || sscanf(text, "%u/%u%c", &rank, &size, &more) != 2 ||
-	    rank >= size)
+	if (*text < '0' || *text > '9')
+		return -1;
+	rank = strtoul(text, &end, 10);
+	if (*end != '/' || end[1] < '0' || end[1] > '9')
+		return -1;
+	size = strtoul(end + 1, &end, 10);
+	if (*end || rank >= size || size > UINT32_MAX)
 		return -1;
 	return parse_text(text, out, TW_SETTING_STR_MAX);
 }
@@ -121,35 +137,45 @@ static int parse(enum type type, const char *text, void *out)
 	}
 }
 
+int tw_settings_choice(const char *text, const char *choices)
+{
+	for (int i = 0; *choices; i++, choices += strlen(choices) + 1)
+		if (strcmp(text, choices) == 0)
+			return i;
+	return -1;
+}
+
 static int out_of_range(const struct tw_settings *s)
 {
 	bool slots = s->ring_slots < 64 || s->ring_slots > 65536 ||
 		     (s->ring_slots & (s->ring_slots - 1));
 	bool bytes = s->ring_bytes < 65536 || s->ring_bytes > 16777216 ||
 		     (s->ring_bytes & (s->ring_bytes - 1));
-	bool rndv = strcmp(s->rndv, "auto") && strcmp(s->rndv, "push") && strcmp(s->rndv, "pull") &&
-		    strcmp(s->rndv, "split");
-	bool rmem = strcmp(s->rmem, "auto") && strcmp(s->rmem, "direct") && strcmp(s->rmem, "vm") &&
-		    strcmp(s->rmem, "served") && strcmp(s->rmem, "network");
+	bool rndv = tw_settings_choice(s->rndv, TW_RNDV_CHOICES) < 0;
+	bool rmem = tw_settings_choice(s->rmem, "auto\0direct\0vm\0served\0network\0") < 0;
 
 	return slots || bytes || rndv || rmem || s->retry < 100;
 }
 
 /* What the environment has, and defaults for the rest; the first that is wrong, or NULL. */
-static const struct setting *read_all(struct tw_settings *s, bool environment)
+static const char *read_all(struct tw_settings *s, bool environment)
 {
-	for (const struct setting *t = table; t < table + tw_countof(table); t++) {
-		enum type type = (enum type)t->type;
+	const char *name = names, *dflt;
+
+	for (unsigned i = 0; i < tw_countof(table); i++, name = dflt + strlen(dflt) + 1) {
+		enum type type = (enum type)table[i].type;
 		const char *text = NULL;
+
+		dflt = name + strlen(name) + 1;
 
 		/* A file name is nothing to take from somebody with less rights. */
 		if (environment)
-			text = type == PATH ? secure_getenv(t->env) : getenv(t->env);
+			text = type == PATH ? secure_getenv(name) : getenv(name);
 		/* No rank is no rank that could be read. */
 		if (!text && type == RANK)
 			type = STR;
-		if (parse(type, text ? text : t->dflt, (char *)s + t->at) < 0)
-			return t;
+		if (parse(type, text ? text : dflt, (char *)s + table[i].at) < 0)
+			return name;
 	}
 	return NULL;
 }
@@ -157,14 +183,13 @@ static const struct setting *read_all(struct tw_settings *s, bool environment)
 int tw_settings_load(char *err, unsigned errlen)
 {
 	struct tw_settings s = {0};
-	const struct setting *bad = read_all(&s, true);
+	const char *bad = read_all(&s, true);
 	int status = 0;
 
 	if (bad || out_of_range(&s)) {
 		status = -1;
 		if (bad)
-			snprintf(err, errlen, "%s=%s is not a valid value", bad->env,
-				 getenv(bad->env));
+			snprintf(err, errlen, "%s=%s is not a valid value", bad, getenv(bad));
 		else
 			snprintf(err, errlen,
 				 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES, TAGWIRE_RNDV, "

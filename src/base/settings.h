@@ -32,4 +32,8 @@ extern struct tw_settings tw_settings;
  */
 int tw_settings_load(char *err, unsigned errlen);
 
+/* Which of several words, each with its 0 at the end, it is; -1 if none. */
+int tw_settings_choice(const char *text, const char *choices);
+#define TW_RNDV_CHOICES "auto\0push\0pull\0split\0"
+
 #endif /* TW_SETTINGS_H */

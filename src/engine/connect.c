@@ -93,7 +93,7 @@ static void answer_all(struct tw_peer *p)
 struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t key,
 			      uint64_t deadline)
 {
-	struct tw_req *r = tw_req_new(ep, TW_CONNECT, NULL, 0, 0);
+	struct tw_req *r = tw_req_new1(ep, TW_CONNECT, NULL, 0);
 
 	if (!r)
 		return NULL;

@@ -22,7 +22,7 @@ uint64_t tw_direct_expose(struct tw_peer *p, struct tw_req *r)
 
 	if (r->nsegs != 1)
 		return 0;
-	if (!p->link->key_size)
+	if (!tw_key_size(p))
 		return (uintptr_t)r->seg.ptr;
 	if (!p->link->can_get)
 		return 0;
@@ -37,6 +37,8 @@ uint64_t tw_direct_expose(struct tw_peer *p, struct tw_req *r)
 
 void tw_direct_forget(struct tw_peer *p, struct tw_req *r)
 {
+	if (!TW_USES_NET)
+		return;
 	/* Registrations end with the link. */
 	if (r->kind == TW_SEND && r->rma && p->link)
 		p->link->provider->mem_dereg(p->link, r->rma);
@@ -51,6 +53,8 @@ bool tw_direct_init(struct tw_req *r, uint64_t address, const void *key, uint32_
 	r->failed = TW_OK;
 	r->shared = false;
 	r->until = r->xfer_len;
+	if (!TW_USES_NET)
+		return true;
 	r->rma = key_len ? malloc(key_len) : NULL;
 	if (r->rma)
 		memcpy(r->rma, key, key_len);
@@ -92,7 +96,7 @@ static void pull_over(struct tw_peer *p, struct tw_req *r)
 	bool split;
 
 	tw_list_del(&r->link);
-	if (r->kind != TW_RECV) {
+	if (TW_USES_NET && r->kind != TW_RECV) {
 		access_over(p, r);
 		return;
 	}
@@ -129,13 +133,13 @@ static bool pull(struct tw_peer *p, struct tw_req *r)
 {
 	const struct tw_provider *ops = p->link->provider;
 	struct iovec iov[NPIECES];
-	uint32_t most = p->link->far ? FAR_PIECE : PIECE;
+	uint32_t most = tw_far(p) ? FAR_PIECE : PIECE;
 	uint32_t want = tw_min(most, r->until - r->at), covered;
 	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
 	enum tw_err err = TW_OK;
 
 	if (want)
-		err = (r->kind == TW_WRITE ? ops->put : ops->get)(
+		err = (TW_USES_NET && r->kind == TW_WRITE ? ops->put : ops->get)(
 			p->link, iov, n, r->remote_address + r->at, r->rma, r);
 	if (err == TW_AGAIN)
 		return false;

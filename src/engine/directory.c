@@ -47,6 +47,8 @@ static void remember(uint64_t nic_id, const struct sockaddr *sa)
 {
 	unsigned i = 0;
 
+	if (!TW_USES_NET && !TW_HAVE_MX)
+		return;
 	if (sa->sa_family != AF_INET6)
 		return;
 	pthread_mutex_lock(&seen_mutex);
@@ -112,12 +114,12 @@ static void add_board(const char *name, const struct sockaddr *sa)
 {
 	uint64_t nic_id = nic_of(sa);
 	struct tw_board *b = &boards[nboards];
-	long mbits = read_number(name, "speed", 0);
+	long mbits = TW_HAVE_MX ? read_number(name, "speed", 0) : 0;
 
 	nics[nboards++] = b->nic_id = nic_id;
 	snprintf(b->ifname, sizeof(b->ifname), "%s", name);
 	b->speed = mbits > 0 ? (uint32_t)mbits / 8 : 0;
-	b->numa_node = (int)read_number(name, "device/numa_node", -1);
+	b->numa_node = TW_HAVE_MX ? (int)read_number(name, "device/numa_node", -1) : -1;
 	remember(nic_id, sa);
 }
 
@@ -150,7 +152,7 @@ enum tw_err tw_directory_init(void)
 	/* A machine whose network is down can still talk to itself. */
 	if (nboards == 0)
 		add_board("lo", (struct sockaddr *)&local);
-	return tw_peers_load(tw_settings.peers);
+	return TW_USES_NAMES ? tw_peers_load(tw_settings.peers) : TW_OK;
 }
 
 unsigned tw_boards(const struct tw_board **out)
@@ -200,7 +202,7 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 		if (colon[1] < '0' || colon[1] > '9' || *end)
 			return TW_EUNREACH;
 	}
-	if (tw_peers_nic(host, board, nic_id))
+	if (TW_USES_NAMES && tw_peers_nic(host, board, nic_id))
 		return TW_OK;
 	/* Our own name means our own boards, whatever the resolver says. */
 	if (strcmp(host, hostname) == 0 || strcmp(host, "localhost") == 0) {

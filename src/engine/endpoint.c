@@ -50,7 +50,7 @@ struct tw_ep *tw_enter_slow(uint64_t handle)
 
 	if (!handle || atomic_load(&s->handle) != handle)
 		return NULL;
-	if (atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id())
+	if (tw_handler_in(s))
 		return s->ep;
 	tw_lock(&s->lock);
 	if (atomic_load_explicit(&s->handle, memory_order_relaxed) == handle)
@@ -139,7 +139,7 @@ static void note_name(const struct tw_ep *ep, uint64_t name)
 /* Opens with that id, or with the lowest that is free. */
 static enum tw_err claim_id(struct tw_ep *ep, uint32_t wanted)
 {
-	bool any = wanted == UINT32_MAX;
+	bool any = TW_HAVE_MX && wanted == UINT32_MAX;
 	enum tw_err err = TW_EBUSY;
 
 	for (uint32_t id = any ? 0 : wanted; id < (any ? TW_MAX_EIDS : TW_EID_END); id++) {
@@ -178,7 +178,7 @@ static enum tw_err make_self(struct tw_ep *ep)
 /* A request owns a segment list of more than one piece, and the key of a transfer. */
 static void free_requests(struct tw_ep *ep)
 {
-	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
+	for (uint32_t c = 0; TW_USES_PIECES && c < ep->reqs.nchunks; c++)
 		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
 			struct tw_req *r = (void *)(ep->reqs.chunks[c] + (size_t)i * ep->reqs.size);
 
@@ -316,7 +316,7 @@ static bool unsent(const struct tw_ep *ep)
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		if (ep->peers[i]->state == TW_PEER_UP &&
 		    (!tw_list_empty(&ep->peers[i]->owing) ||
-		     !tw_list_empty(&ep->peers[i]->pushing) || ep->peers[i]->tell))
+		     !tw_list_empty(&ep->peers[i]->pushing) || tw_tells(ep->peers[i])))
 			return true;
 	return false;
 }

@@ -18,10 +18,6 @@
 #ifndef TW_ENGINE_H
 #define TW_ENGINE_H
 
-#ifdef HAVE_CONFIG_H
-#include "config.h"
-#endif
-
 #include "engine/types.h"
 
 /* library.c; no lock ------------------------------------------------------- */
@@ -47,6 +43,13 @@ enum tw_err tw_ep_close(uint64_t handle);
 /* Ends everything in a forked child. */
 void tw_ep_forked(void);
 
+/* This thread is inside the unexpected handler. */
+static inline bool tw_handler_in(const struct tw_slot_entry *s)
+{
+	return TW_USES_HANDLER &&
+	       atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id();
+}
+
 /* Locks the endpoint of a handle, in the common case: the lock is biased to the caller. */
 static inline struct tw_ep *tw_enter_quick(uint64_t handle)
 {
@@ -55,7 +58,7 @@ static inline struct tw_ep *tw_enter_quick(uint64_t handle)
 	tw_opaque(s); /* or the place of every field is worked out from the handle again */
 	if (tw_unlikely(!handle ||
 			atomic_load_explicit(&s->handle, memory_order_acquire) != handle ||
-			atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id()))
+			tw_handler_in(s)))
 		return NULL;
 	/* Whoever ends the handle holds the lock, and with it the bias from then on. */
 	return tw_likely(tw_lock_biased(&s->lock)) ? s->ep : NULL;
@@ -64,7 +67,7 @@ static inline struct tw_ep *tw_enter_quick(uint64_t handle)
 struct tw_ep *tw_enter_slow(uint64_t handle);
 
 /* Locks the endpoint of a handle; NULL if there is none. */
-static inline struct tw_ep *tw_enter(uint64_t handle)
+tw_shared struct tw_ep *tw_enter(uint64_t handle)
 {
 	struct tw_ep *ep = tw_enter_quick(handle);
 
@@ -87,10 +90,10 @@ static inline bool tw_unfinished(const struct tw_ep *ep)
 
 static inline bool tw_in_handler(const struct tw_ep *ep)
 {
-	return atomic_load_explicit(&ep->slot->handler, memory_order_relaxed) == tw_thread_id();
+	return tw_handler_in(ep->slot);
 }
 
-static inline void tw_leave(struct tw_ep *ep)
+tw_shared void tw_leave(struct tw_ep *ep)
 {
 	struct tw_slot_entry *s = ep->slot;
 
@@ -152,7 +155,7 @@ static inline void tw_req_put(struct tw_ep *ep, struct tw_req *r)
 
 tw_shared void tw_req_free(struct tw_ep *ep, struct tw_req *r)
 {
-	if (tw_unlikely(r->segs != &r->seg))
+	if (TW_USES_PIECES && tw_unlikely(r->segs != &r->seg))
 		free(r->segs);
 	tw_req_put(ep, r);
 }
@@ -180,7 +183,7 @@ static inline void tw_req_scatter(struct tw_req *r, uint32_t at, const void *fro
 {
 	if (tw_unlikely(!len))
 		return;
-	if (tw_likely(r->nsegs == 1))
+	if (!TW_USES_PIECES || tw_likely(r->nsegs == 1))
 		tw_copy(r->seg.ptr + at, from, len);
 	else
 		tw_req_scatter_many(r, at, from, len);
@@ -207,6 +210,23 @@ static inline void tw_req_forget(struct tw_req *r)
 {
 	r->flags |= TW_R_FORGOTTEN;
 	r->handle = 0;
+}
+
+static inline bool tw_is_sync(const struct tw_req *r)
+{
+	return TW_USES_SYNC && (r->flags & TW_R_SYNC);
+}
+
+/* A packet to it costs more than copying what is in it. */
+static inline bool tw_far(const struct tw_peer *p)
+{
+	return TW_USES_NET && p->link->far;
+}
+
+/* Bytes of the keys of its memory. */
+static inline uint32_t tw_key_size(const struct tw_peer *p)
+{
+	return TW_USES_NET ? p->link->key_size : 0;
 }
 
 /* send.c, recv.c, rndv.c ------------------------------------------------- */
@@ -257,6 +277,17 @@ void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r);
 void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len);
 /* Tells the other side's taker of so many messages; overtakes what is matched. */
 void tw_tell(struct tw_peer *p, uint32_t n);
+/* That is still to be done. */
+static inline bool tw_tells(const struct tw_peer *p)
+{
+	return TW_USES_TELL && p->tell;
+}
+
+static inline bool tw_holds(const struct tw_ep *ep)
+{
+	return TW_USES_TELL && ep->taker->holds;
+}
+
 /* Forgets announcements and halves of messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 
@@ -269,7 +300,7 @@ unsigned tw_rndv_ways(const char *name);
  */
 tw_shared void tw_move(struct tw_peer *p, struct tw_req *r, bool active)
 {
-	active |= !p->link->by_cpu || p->ep->taker;
+	active |= !p->link->by_cpu || tw_takes(p->ep);
 	p->ep->nactive += (uint32_t)active - (uint32_t)r->active;
 	r->active = active;
 }
@@ -338,7 +369,7 @@ tw_shared struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
 	if (tw_unlikely(index >= ep->npeers))
 		return NULL;
 	p = ep->peers[index];
-	if (tw_unlikely(memcmp(&p->addr, &a, sizeof(a)) != 0 || p->state < TW_PEER_UP))
+	if (tw_unlikely(!tw_addr_same(&p->addr, &a) || p->state < TW_PEER_UP))
 		return NULL;
 	return p;
 }

@@ -15,6 +15,7 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
+#include "engine/uses.h"
 
 #define TW_MATCH_MASKS 8
 
@@ -44,7 +45,7 @@ struct tw_unexp {
 	uint64_t seq;	    /* order of arrival, set by tw_match_arrive */
 	struct tw_list all; /* every unexpected message, in order */
 	/* Per index in use. */
-	struct tw_match_node in[TW_MATCH_MASKS];
+	struct tw_match_node in[TW_HAVE_MX * TW_MATCH_MASKS];
 };
 
 struct tw_match; /* posted and unexpected queues of one endpoint */

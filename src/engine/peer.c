@@ -23,11 +23,13 @@ static void set_state(struct tw_peer *p, enum tw_peer_state state)
 
 static void clear_peer(struct tw_peer *p)
 {
-	struct tw_list *lists[] = {&p->sendq,	&p->pushing, &p->waiting, &p->owing,
-				   &p->pulling, &p->work,    &p->connects};
-
-	for (unsigned i = 0; i < tw_countof(lists); i++)
-		tw_list_init(lists[i]);
+	tw_list_init(&p->sendq);
+	tw_list_init(&p->work);
+	tw_list_init(&p->connects);
+	tw_list_init(&p->pushing);
+	tw_list_init(&p->waiting);
+	tw_list_init(&p->owing);
+	tw_list_init(&p->pulling);
 }
 
 /* A place of a peer that has long been dead, so that restarts cost nothing. */
@@ -205,7 +207,7 @@ static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why
 void tw_peer_down(struct tw_peer *p, enum tw_status why)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_req *half = p->rx_req;
+	struct tw_req *half = TW_HAVE_MX ? p->rx_req : NULL;
 
 	if (p->state != TW_PEER_UP)
 		return;
@@ -222,7 +224,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 		fail(p, half, why);
 	tw_list_del(&p->work);
 	ep->events++;
-	if (ep->taker)
+	if (tw_takes(ep))
 		ep->taker->down(ep, p);
 	share_out(ep);
 	tw_stats_peer(p);

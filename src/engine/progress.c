@@ -32,11 +32,13 @@ static void poll_provider(struct tw_host *host, void *instance, bool on)
 	}
 }
 
+#if TW_USES_NET
 static enum tw_err locate(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa)
 {
 	(void)host;
 	return tw_nic_to_address(nic_id, sa);
 }
+#endif
 
 const struct tw_upcalls tw_upcalls = {
 	.packet = tw_recv_packet,
@@ -46,15 +48,17 @@ const struct tw_upcalls tw_upcalls = {
 	.down = tw_connect_down,
 	.timer = tw_timer,
 	.wake = wake,
-	.ended = tw_direct_ended,
 	.poll = poll_provider,
+#if TW_USES_NET
+	.ended = tw_direct_ended,
 	.locate = locate,
+#endif
 };
 
 static bool idle(const struct tw_peer *p)
 {
 	return tw_list_empty(&p->owing) && tw_list_empty(&p->pulling) && tw_list_empty(&p->sendq) &&
-	       tw_list_empty(&p->pushing) && !p->tell && !tw_credits_due(p);
+	       tw_list_empty(&p->pushing) && !tw_tells(p) && !tw_credits_due(p);
 }
 
 bool tw_flush(struct tw_ep *ep)
@@ -102,7 +106,7 @@ void tw_expire(struct tw_ep *ep)
 	next = earlier(tw_connect_expire(ep, now), tw_umsg_expire(ep, now));
 	for (unsigned i = 0; i < ep->nprovs; i++)
 		next = earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
-	if (ep->taker && ep->taker->expire)
+	if (tw_takes(ep) && ep->taker->expire)
 		next = earlier(next, ep->taker->expire(ep, now));
 	if (next)
 		tw_timer(&ep->host, next);
@@ -173,7 +177,7 @@ unsigned tw_progress(struct tw_ep *ep)
 		n += ep->polled[i].ops->progress(ep->polled[i].instance);
 	if (tw_unlikely(!tw_list_empty(&ep->work)))
 		n += tw_flush(ep);
-	if (tw_unlikely(ep->taker) && (ep->attend || !tw_list_empty(&ep->done)))
+	if (tw_unlikely(tw_takes(ep)) && (ep->attend || !tw_list_empty(&ep->done)))
 		ep->taker->attend(ep);
 	/* One writer at a time, the holder of the lock; the service thread reads. */
 	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);

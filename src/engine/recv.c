@@ -196,7 +196,7 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
 /* What is left of it lies in its own memory: mostly, the sender may go on at once. */
 static inline enum tw_err hand_over(struct tw_peer *p, struct tw_umsg *u)
 {
-	if (!p->ep->taker->holds)
+	if (!tw_holds(p->ep))
 		release_credits(p, tw_credit_cost(u->len));
 	p->ep->counters[TW_C_RECV_DONE]++;
 	p->ep->counters[TW_C_RECV_BYTES] += u->len;
@@ -247,8 +247,9 @@ static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const st
 	u->ref = rts->ref;
 	u->address = rts->address;
 	u->key_len = key_len;
-	memcpy(u->data, key, key_len);
-	p->nrts += p->ep->taker->holds;
+	if (TW_USES_NET)
+		memcpy(u->data, key, key_len);
+	p->nrts += tw_holds(p->ep);
 	p->ep->taker->arrived(p->ep, u);
 	return TW_OK;
 }
@@ -263,7 +264,7 @@ void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len)
 
 void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r)
 {
-	u->peer->nrts -= ep->taker->holds;
+	u->peer->nrts -= tw_holds(ep);
 	bind(r, u->peer, &u->source, u->unexp.match, u->len);
 	tw_rndv_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
 	tw_umsg_put(ep, u);
@@ -316,7 +317,7 @@ static tw_noinline enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const
 				     uint32_t len)
 {
 	struct tw_ep *ep = p->ep;
-	bool sync = tw_hdr_flags(hdr) & TW_FLAG_SYNC;
+	bool sync = TW_USES_SYNC && (tw_hdr_flags(hdr) & TW_FLAG_SYNC);
 	struct tw_ref ref = {0, 0};
 	struct tw_req *r;
 
@@ -354,7 +355,7 @@ static tw_noinline enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const
 
 static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 {
-	struct tw_req *r = p->rx_req;
+	struct tw_req *r = TW_HAVE_MX ? p->rx_req : NULL;
 	struct tw_umsg *u = p->rx_umsg;
 
 	if (!p->rx_len || !len || len > p->rx_len - p->rx_at)
@@ -386,13 +387,13 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 
 	const char *key = (const char *)data + sizeof(rts);
 
-	if ((len != sizeof(rts) && len != sizeof(rts) + p->link->key_size) || p->rx_len ||
+	if ((len != sizeof(rts) && len != sizeof(rts) + tw_key_size(p)) || p->rx_len ||
 	    p->nrts >= TW_RTS_BUDGET)
 		return TW_EPROTO;
 	memcpy(&rts, data, sizeof(rts));
 	len -= sizeof(rts);
 	/* A key, or no address that could be used. */
-	if (len != p->link->key_size)
+	if (len != tw_key_size(p))
 		rts.address = 0;
 	if (tw_takes(p->ep))
 		return take_announced(p, hdr, &rts, (const char *)data + sizeof(rts), len);

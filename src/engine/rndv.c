@@ -90,10 +90,10 @@ static enum tw_way way_for(struct tw_peer *p, struct tw_req *r, uint64_t address
 /* The ways that TAGWIRE_RNDV allows. */
 unsigned tw_rndv_ways(const char *name)
 {
-	return !strcmp(name, "push")	? TW_WAY(TW_PUSH)
-	       : !strcmp(name, "pull")	? TW_WAY(TW_PULL)
-	       : !strcmp(name, "split") ? TW_WAY(TW_SPLIT)
-					: TW_ALL_WAYS;
+	static const uint8_t ways[] = {TW_ALL_WAYS, TW_WAY(TW_PUSH), TW_WAY(TW_PULL),
+				       TW_WAY(TW_SPLIT)};
+
+	return ways[tw_settings_choice(name, TW_RNDV_CHOICES)];
 }
 
 void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
@@ -183,6 +183,8 @@ static bool pay(struct tw_peer *p, struct tw_req *r)
 		tw_rndv_received(p, r);
 		break;
 	default:
+		if (!TW_USES_SYNC)
+			break;
 		p->ep->counters[TW_C_ACK_SENT]++;
 		tw_recv_finish(p->ep, r);
 	}
@@ -277,7 +279,7 @@ bool tw_rndv_flush(struct tw_peer *p)
 		moved |= tw_direct_pull(p);
 	if (!tw_list_empty(&p->pushing))
 		moved |= push_some(p);
-	if (tw_unlikely(p->tell))
+	if (tw_unlikely(tw_tells(p)))
 		moved |= send_told(p);
 	return_credits(p);
 	return moved;
@@ -339,7 +341,7 @@ static enum tw_err acknowledged(struct tw_peer *p, struct tw_hdr hdr)
 	struct tw_req *r = tw_req_named(p, hdr.match, TW_SEND);
 
 	/* Buffered: the whole message has left, so it can have been matched. */
-	if (!r || !(r->flags & TW_R_SYNC) || !(r->flags & TW_R_BUFFERED))
+	if (!r || !tw_is_sync(r) || !(r->flags & TW_R_BUFFERED))
 		return TW_EPROTO;
 	tw_rndv_sent(p, r, TW_S_OK);
 	return TW_OK;
@@ -349,7 +351,7 @@ static enum tw_err told(struct tw_peer *p, struct tw_hdr hdr)
 {
 	struct tw_ep *ep = p->ep;
 
-	if (!ep->taker || !ep->taker->told)
+	if (!TW_USES_TELL || !ep->taker || !ep->taker->told)
 		return TW_EPROTO;
 	ep->taker->told(ep, p, tw_hdr_len(hdr));
 	return TW_OK;

@@ -15,7 +15,7 @@
  */
 static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 {
-	if (p->link->far)
+	if (tw_far(p))
 		return p->link->max_payload - (uint32_t)sizeof(struct tw_ref);
 	return len <= TW_SHORT_SEND ? TW_SHORT_SEND : len <= 8192 ? 2048 : 8192;
 }
@@ -23,7 +23,7 @@ static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 /* To announce a message is to wait for an answer. */
 static uint32_t eager_max(const struct tw_peer *p)
 {
-	return p->link->far ? p->ep->eager_max * TW_FAR_EAGER : p->ep->eager_max;
+	return tw_far(p) ? p->ep->eager_max * TW_FAR_EAGER : p->ep->eager_max;
 }
 
 static inline void give_credits_back(struct tw_peer *p, uint16_t n)
@@ -44,16 +44,16 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 	unsigned n = 0;
 	enum tw_err err;
 
-	if (type == TW_EAGER && (r->flags & TW_R_SYNC)) {
+	if (type == TW_EAGER && tw_is_sync(r)) {
 		flags = TW_FLAG_SYNC;
 		extra = sizeof(ref);
 		iov[n++] = (struct iovec){&ref, sizeof(ref)};
 	}
 	/* Far away one call for all of them is cheaper; near by the other side begins to copy. */
-	if (p->link->far && r->at + len < r->len)
+	if (tw_far(p) && r->at + len < r->len)
 		cls = TW_SEND_MORE;
 	/* The other side owes an answer, or another deed, once it has all of it. */
-	if ((r->flags & (TW_R_SYNC | TW_R_URGENT)) && r->at + len == r->len)
+	if ((tw_is_sync(r) || (r->flags & TW_R_URGENT)) && r->at + len == r->len)
 		cls = TW_SEND_ENGINE;
 	n += tw_req_iov(r, r->at, len, iov + n, TW_MAX_SEGMENTS, &covered);
 	err = p->link->provider->send(p->link, cls,
@@ -72,7 +72,7 @@ static void sent(struct tw_peer *p, struct tw_req *r)
 	ep->counters[TW_C_SEND_EAGER]++;
 	ep->counters[TW_C_SEND_BYTES] += r->len;
 	r->xfer_len = r->len;
-	if (r->flags & TW_R_SYNC) {
+	if (tw_is_sync(r)) {
 		r->flags |= TW_R_BUFFERED;
 		tw_list_add_tail(&p->waiting, &r->link);
 		tw_move_begin(p, r, false);
@@ -116,7 +116,7 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 		return false;
 	r->rma = NULL;
 	rts.address = tw_direct_expose(p, r);
-	if (r->rma)
+	if (TW_USES_NET && r->rma)
 		iov[niov++] = (struct iovec){((struct tw_mr *)r->rma)->key, p->link->key_size};
 	credits = tw_take_credits(p);
 	hdr = tw_hdr_make(TW_RTS, 0, credits, r->len, r->match);
@@ -284,7 +284,7 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 		tw_req_complete(ep, r, TW_S_BAD_SESSION);
 		return;
 	}
-	if (r->nsegs == 1 && !(r->flags & (TW_R_SYNC | TW_R_URGENT)) &&
+	if ((!TW_USES_PIECES || r->nsegs == 1) && !(r->flags & (TW_R_SYNC | TW_R_URGENT)) &&
 	    send_short(p, r->seg.ptr, r->len, r->match)) {
 		r->xfer_len = r->len;
 		tw_req_complete(ep, r, TW_S_OK);

@@ -1,52 +1,54 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The page that shows an endpoint to tools; see base/stats.h. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/sealed.h"
 #include "engine/engine.h"
 
 static struct tw_stats_peer unseen; /* for peers beyond those shown */
 
-enum tw_err tw_stats_open(struct tw_ep *ep)
+static void name_program(struct tw_stats *s)
 {
-	size_t size = sizeof(struct tw_stats);
-	struct tw_stats *s;
-	int fd = memfd_create(TW_STATS_NAME, MFD_CLOEXEC);
-	FILE *comm;
+	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+	ssize_t n;
 
 	if (fd < 0)
+		return;
+	n = read(fd, s->program, sizeof(s->program));
+	/* It ends with a newline. */
+	if (n > 0)
+		s->program[n - 1] = 0;
+	close(fd);
+}
+
+enum tw_err tw_stats_open(struct tw_ep *ep)
+{
+	struct tw_stats *s;
+	void *page;
+	int fd;
+
+	if (tw_sealed_make(TW_STATS_NAME, sizeof(*s), TW_SEALS, &fd, &page) != TW_OK)
 		return TW_ENOMEM;
-	if (ftruncate(fd, (off_t)size) < 0)
-		goto fail;
-	s = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (s == MAP_FAILED)
-		goto fail;
-	madvise(s, size, MADV_DONTFORK);
-	s->size = (uint32_t)size;
+	s = page;
+	s->size = (uint32_t)sizeof(*s);
 	s->pid = (uint32_t)getpid();
 	s->nic_id = ep->host.self.nic_id;
 	s->board = ep->board;
 	s->endpoint_id = ep->host.self.endpoint_id;
 	s->session = ep->host.self.session;
 	s->ncounters = TW_NCOUNTERS;
-	comm = fopen("/proc/self/comm", "re");
-	if (comm) {
-		if (fgets(s->program, sizeof(s->program), comm))
-			s->program[strcspn(s->program, "\n")] = 0;
-		fclose(comm);
-	}
+	name_program(s);
 	s->magic = TW_STATS_MAGIC;
 	ep->stats = s;
 	ep->stats_fd = tw_fd_own(fd);
 	ep->counters = s->counters;
 	ep->gauges = s->gauges;
 	return TW_OK;
-fail:
-	close(fd);
-	return TW_ENOMEM;
 }
 
 void tw_stats_close(struct tw_ep *ep)
@@ -74,5 +76,5 @@ void tw_stats_peer(struct tw_peer *p)
 	show->session = p->addr.session;
 	show->state = p->state;
 	if (p->link)
-		strncpy(show->provider, p->link->provider->name, sizeof(show->provider) - 1);
+		snprintf(show->provider, sizeof(show->provider), "%s", p->link->provider->name);
 }

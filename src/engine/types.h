@@ -18,6 +18,7 @@
 #include "base/stats.h"
 #include "engine/choose.h"
 #include "engine/match.h"
+#include "engine/uses.h"
 #include "engine/wire.h"
 #include "providers/provider.h"
 #include "providers/registry.h"
@@ -57,6 +58,11 @@ static inline void tw_addr_copy(void *to, const struct tw_addr *from)
 	memcpy(&b, (const char *)from + 8, 8);
 	memcpy(to, &a, 8);
 	memcpy((char *)to + 8, &b, 8);
+}
+
+static inline bool tw_addr_same(const struct tw_addr *a, const struct tw_addr *b)
+{
+	return a->where == b->where && a->session == b->session && a->slot_peer == b->slot_peer;
 }
 
 enum tw_status {
@@ -141,18 +147,18 @@ struct tw_req {
 
 /* An unexpected message, or its announcement. */
 struct tw_umsg {
-	struct tw_unexp unexp;
 	struct tw_peer *peer;
 	struct tw_addr source;
 	uint32_t len;
 	uint32_t have; /* bytes here; less than len while fragments come */
 	bool rndv, sync;
-	uint64_t claimed;  /* when a blocked probe returned it, 0 not; see tw_ep.claims */
+	uint32_t room;	   /* for data */
+	uint32_t key_len;  /* of the remote key, which is the data if rndv */
 	struct tw_ref ref; /* of the sender, if rndv or sync */
 	uint64_t address;
-	uint32_t key_len;      /* of the remote key, which is the data if rndv */
+	uint64_t claimed;      /* when a blocked probe returned it, 0 not; see tw_ep.claims */
 	struct tw_umsg *spare; /* next one, while unused */
-	uint32_t room;	       /* for data */
+	struct tw_unexp unexp; /* behind what everybody asks for: it is long */
 	/* A packet, in the end. */
 	char data[] __attribute__((aligned(16)));
 };
@@ -166,44 +172,44 @@ struct tw_spare_long {
 };
 
 struct tw_peer {
+	/* First what is asked for often: short offsets are short instructions. */
 	struct tw_ep *ep;
 	struct tw_link *link;
 	struct tw_addr addr;
 	uint32_t index;
-	uint8_t state; /* enum tw_peer_state */
-	uint8_t why;   /* enum tw_status of later sends, once down */
+	uint8_t state;	 /* enum tw_peer_state */
+	uint8_t why;	 /* enum tw_status of later sends, once down */
+	bool cannot_put; /* its puts have failed */
 	/* Sending. */
 	uint32_t credits; /* lines of eager data that may still go */
 	uint32_t granted; /* credits at the start */
-	uint64_t starved; /* tick since which there were too few, 0 enough */
 	uint32_t rts_left;
 	uint32_t shares; /* receives that it is writing the rest of */
-	struct tw_list sendq;	/* in order, wait for room */
-	struct tw_list pushing; /* wanted by the other side */
-	struct tw_list waiting; /* for an answer of the other side */
 	/* Receiving. */
-	uint32_t window, used; /* lines granted, lines in use */
-	uint32_t owed;	       /* lines to give back */
-	uint32_t fair;	       /* what the window should be */
-	uint32_t tell;	       /* messages that the other taker is still to hear of */
-	uint32_t nrts;	       /* announcements not yet answered */
-	struct tw_req *rx_req; /* whose fragments are coming */
+	uint32_t window, used;	/* lines granted, lines in use */
+	uint32_t owed;		/* lines to give back */
+	uint32_t fair;		/* what the window should be */
+	uint32_t nrts;		/* announcements not yet answered */
+	uint32_t rx_at, rx_len; /* of the message whose fragments are coming; rx_len 0: none are */
 	struct tw_umsg *rx_umsg;
-	uint32_t rx_at, rx_len; /* rx_len 0: none are */
-	struct tw_list owing;	/* receives that owe a packet */
+	struct tw_list sendq;	 /* in order, wait for room */
+	struct tw_list work;	 /* on ep->work when something can be sent */
+	struct tw_list connects; /* requests that wait for it */
+	struct tw_list pushing;	 /* sends wanted by the other side */
+	struct tw_list waiting;	 /* for an answer of the other side */
+	struct tw_list owing;	 /* receives that owe a packet */
 	struct tw_list pulling;
-	/* The rest. */
-	struct tw_list work; /* on ep->work when something can be sent */
-	struct tw_choose choose;
-	bool cannot_put; /* its puts have failed */
-	uint32_t filter; /* its own, which connects must show */
-	uint32_t key;	 /* what our connect shows */
-	uint32_t grant;	 /* the window that it offers */
-	uint64_t retry;	 /* tick at which to connect again, 0 none */
-	struct tw_list connects;
-	uint32_t numsgs; /* unexpected messages that name it */
-	void *context;	 /* the user's */
+	struct tw_req *rx_req; /* like rx_umsg, where a receive had been posted */
 	struct tw_stats_peer *show;
+	uint64_t starved; /* tick since which there were too few credits, 0 enough */
+	uint64_t retry;	  /* tick at which to connect again, 0 none */
+	uint32_t tell;	  /* messages that the other taker is still to hear of */
+	uint32_t filter;  /* its own, which connects must show */
+	uint32_t key;	  /* what our connect shows */
+	uint32_t grant;	  /* the window that it offers */
+	uint32_t numsgs;  /* unexpected messages that name it */
+	void *context;	  /* the user's */
+	struct tw_choose choose;
 };
 
 /*
@@ -229,15 +235,24 @@ struct tw_taker {
 };
 
 struct tw_ep {
+	/* First what is asked for everywhere: short offsets are short instructions. */
 	struct tw_slot_entry *slot;
-	struct tw_match *match;
 	struct tw_list done;	      /* complete, not yet collected */
 	const struct tw_taker *taker; /* or NULL: messages are matched */
 	bool attend;
+	bool leader; /* one of those who wait sleeps on epfd */
+	bool armed;  /* peers ring for any packet */
+	uint32_t nsleeping;
 	void *owner;	     /* the taker's */
 	struct tw_list work; /* peers that have something to send */
-	uint64_t *counters, *gauges;
+	uint64_t *counters;
+	struct tw_peer **peers;
+	uint64_t events, kicked;
+	uint32_t nactive; /* long transfers and acknowledgements that need our polls to go on */
+	uint32_t npeers;
 	unsigned npolled, nprovs;
+	uint64_t *gauges;
+	struct tw_match *match;
 	struct tw_prov {
 		const struct tw_provider *ops;
 		void *instance;
@@ -247,8 +262,7 @@ struct tw_ep {
 	unsigned ways;		       /* TW_WAY() of those that the settings allow */
 	/* -- */
 	struct tw_host host;
-	struct tw_peer **peers;
-	uint32_t npeers, max_peers;
+	uint32_t max_peers;
 	uint32_t nconnecting; /* of them, not up yet */
 	struct tw_stats *stats;
 	int stats_fd;
@@ -267,17 +281,12 @@ struct tw_ep {
 	struct tw_spare_long longs;
 	/* Progress. */
 	uint64_t next_events; /* tick at which to look at descriptors, no service */
-	bool armed;	      /* peers ring for any packet */
 	bool serving;	      /* by the service thread: the program computes */
 	uint32_t nmoving;     /* long transfers and acknowledgements under way */
-	uint32_t nactive;     /* those of them that need our polls to go on */
 	/* Waiting; see wait.c. */
 	bool closing;
 	uint32_t nwaiting; /* threads in blocking calls */
-	uint32_t nsleeping;
-	bool leader; /* one of them sleeps on epfd */
-	uint64_t events, kicked;
-	uint64_t claims; /* counts what blocked probes returned */
+	uint64_t claims;   /* counts what blocked probes returned */
 	uint32_t wakeups;
 	uint64_t expects; /* tick until which something is about to come: waiters poll */
 	_Atomic(uint32_t) gen;
@@ -297,13 +306,13 @@ struct tw_slot_entry {
 	_Atomic(uintptr_t) handler;		/* thread inside the unexpected handler */
 	struct tw_ep *ep;
 	struct tw_lock lock;
-	bool ready;    /* the lock is made */
-	uint64_t name; /* NIC id << 16 | endpoint id; see endpoint.c */
-	uint32_t gen;
 	_Atomic(uint64_t) timer;    /* tick at which the service thread must look, 0 none */
 	_Atomic(uint64_t) polls;    /* by the program */
 	_Atomic(uint32_t) summoned; /* enum tw_summons: the next poll should look */
 	_Atomic(bool) handed;	    /* the timer is set for unfinished work */
+	bool ready;		    /* the lock is made */
+	uint64_t name;		    /* NIC id << 16 | endpoint id; see endpoint.c */
+	uint32_t gen;
 	/* Of the service thread, for a program that polls itself: */
 	_Atomic(uint64_t) look; /* tick of the next look at it, 0 none */
 	uint64_t backoff;

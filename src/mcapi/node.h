@@ -96,16 +96,16 @@ struct tw_chan {
 	uint32_t other, epoch;
 	uint32_t asker, token; /* while reserved: who wants to know */
 	struct tw_mreq *opening;
-	struct tw_say opened; /* what the other end said when it opened */
-	/* Sender. */
-	uint32_t credits;
+	struct tw_scl *scl;
+	uint32_t credits; /* of the sender */
+	/* Of the receiver. */
+	uint32_t taken; /* not told to the sender yet */
+	bool starving;	/* the sender waits for the next one */
+	/* Of the sender. */
 	struct tw_list sends;  /* wait for credit */
 	struct tw_list hungry; /* on node->hungry until the receiver knows */
 	struct tw_list push;   /* on node->pushes when there is new credit */
-	/* Receiver. */
-	uint32_t taken; /* not told to the sender yet */
-	bool starving;	/* the sender waits for the next one */
-	struct tw_scl *scl;
+	struct tw_say opened;  /* what the other end said when it opened */
 };
 
 /* A node that sends messages to an endpoint; see room.c. */
@@ -119,12 +119,12 @@ struct tw_endp {
 	uint32_t handle;
 	uint32_t buffers, prio;
 	int32_t timeout;
-	uint32_t queued, promised;		   /* to all sources */
-	struct tw_list msgs[TW_MC_PRIOS], packets; /* of tw_umsg.unexp.all */
-	struct tw_list msg_recvs, packet_recvs;
+	uint32_t queued, promised; /* to all sources */
 	struct tw_source *sources; /* by node, made when the first asks for room */
 	uint32_t nsources;	   /* known ones */
 	struct tw_chan chan;
+	struct tw_list packets, msg_recvs, packet_recvs;
+	struct tw_list msgs[TW_MC_PRIOS]; /* of tw_umsg.unexp.all, as packets */
 };
 
 /* A place that messages are sent to. */
@@ -149,7 +149,6 @@ struct tw_node {
 	bool elsewhere;		  /* the topology has it on another host */
 	_Atomic(uint64_t) handle; /* of the engine endpoint; 0: not initialized */
 	struct tw_ep *ep;
-	struct tw_endp **ports[256]; /* by the port's high byte, then its low byte */
 	uint32_t nendps;
 	struct tw_pool reqs;
 	struct tw_list collected; /* requests whose end was seen, oldest first */
@@ -157,10 +156,12 @@ struct tw_node {
 	struct tw_list gets, wanted, asks, local, dirty, hungry, pushes;
 	bool attending;
 	uint32_t tokens, epochs, gens;
-	struct tw_dest *dests[TW_MC_DESTS], *dest;
+	struct tw_dest *dest;
 	struct tw_umsg *lent1; /* packets that the program holds: one, for which */
 	struct tw_umsg **lent; /* that is enough, and a hash table of others */
 	uint32_t nlent, lent_size;
+	struct tw_endp **ports[256]; /* by the port's high byte, then its low byte */
+	struct tw_dest *dests[TW_MC_DESTS];
 	struct tw_mc_peer peers[TW_MAX_NODES];
 };
 
@@ -306,7 +307,7 @@ static inline bool tw_queue_whole(const struct tw_umsg *u)
 
 /* The next one that can be received whole, or NULL. */
 struct tw_umsg *tw_queue_next_msg(struct tw_endp *e);
-static inline struct tw_umsg *tw_queue_next_packet(struct tw_endp *e)
+tw_shared struct tw_umsg *tw_queue_next_packet(struct tw_endp *e)
 {
 	struct tw_umsg *u = tw_queue_at(e->packets.next);
 
@@ -461,8 +462,7 @@ void tw_pkt_push_soon(struct tw_node *n, struct tw_endp *e);
 void tw_pkt_fail(struct tw_node *n, struct tw_endp *e);
 /* A packet or scalar was received: the sender may get credit. */
 void tw_chan_tell_taken(struct tw_node *n, struct tw_endp *e);
-static inline void tw_chan_took(struct tw_node *n, struct tw_endp *e, uint32_t count,
-				uint32_t window)
+tw_shared void tw_chan_took(struct tw_node *n, struct tw_endp *e, uint32_t count, uint32_t window)
 {
 	struct tw_chan *c = &e->chan;
 
