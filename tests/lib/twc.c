@@ -2,6 +2,7 @@
 #include "lib/twc.h"
 
 #include <criterion/criterion.h>
+#include <criterion/hooks.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,6 +67,22 @@ void twc_sleep(unsigned ms)
 
 	while (nanosleep(&t, &t) < 0)
 		;
+}
+
+/* Criterion's own limits are longer on a slow machine, too. */
+ReportHook(PRE_ALL)(struct criterion_test_set *all)
+{
+	FOREACH_SET(struct criterion_suite_set * s, all->suites)
+	{
+		if (s->suite.data)
+			s->suite.data->timeout *= twt_slow();
+		if (!s->tests)
+			continue;
+		FOREACH_SET(struct criterion_test * t, s->tests)
+		{
+			t->data->timeout *= twt_slow();
+		}
+	}
 }
 
 static void *run(void *arg)

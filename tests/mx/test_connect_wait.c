@@ -80,7 +80,7 @@ static void end_attempt(enum end how, uint32_t timeout, mx_return_t want, mx_ret
 	mxt_asleep(&a.thread);
 	cpu = twt_cpu();
 	mxt_sleep(500);
-	mxt_check(twt_cpu() - cpu < 0.1);
+	mxt_check(twt_cpu() - cpu < 0.5 * MXT_IDLE);
 	mxt_check(!atomic_load(&a.thread.done));
 	switch (how) {
 	case WAKEUP:

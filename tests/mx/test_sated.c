@@ -80,6 +80,17 @@ static void giver(struct mxt_side *s)
 	mxt_hear(s->fd);
 }
 
+/*
+ * Without the service thread, which would take in what the giver gives while this test
+ * stands still. By a network nobody would connect then, as the other side stands still, too.
+ */
+static void unserved(struct mxt_side *s)
+{
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	setenv("TAGWIRE_PROVIDERS", "self,shm", 1);
+	mxt_two(s, giver, NULL);
+}
+
 static void given(struct mxt_side *s)
 {
 	mxt_tell(s->fd);
@@ -106,9 +117,7 @@ Test(mx_sated, kept_in_place, .timeout = MXT_TIMEOUT)
 	mx_status_t st;
 	mx_request_t r[2];
 
-	/* Which would take them in while this test stands still. */
-	setenv("TAGWIRE_SERVICE", "0", 1);
-	mxt_two(&s, giver, NULL);
+	unserved(&s);
 	given(&s);
 	for (unsigned i = 0; i < N; i++) {
 		r[0] = mxt_irecv(s.ep, in[0], sizeof(in[0]), i);
@@ -138,8 +147,7 @@ Test(mx_sated, probes, .timeout = MXT_TIMEOUT)
 	mx_status_t st;
 	uint32_t result;
 
-	setenv("TAGWIRE_SERVICE", "0", 1);
-	mxt_two(&s, giver, NULL);
+	unserved(&s);
 	/* Cancelled, a receive is not posted any more. */
 	other = mxt_irecv(s.ep, in, sizeof(in), 99);
 	r = mxt_irecv(s.ep, in, sizeof(in), 0);
@@ -182,8 +190,7 @@ Test(mx_sated, handler, .timeout = MXT_TIMEOUT)
 	struct mxt_side s;
 	mx_request_t r;
 
-	setenv("TAGWIRE_SERVICE", "0", 1);
-	mxt_two(&s, giver, NULL);
+	unserved(&s);
 	mxt_ok(mx_register_unexp_handler(s.ep, count, &calls));
 	r = mxt_irecv(s.ep, in, sizeof(in), 0);
 	given(&s);
