@@ -93,7 +93,7 @@ Test(settings, defaults)
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
 	cr_assert_eq(changed(), 0u);
 	cr_assert_str_eq(tw_settings.job, "");
-	cr_assert_str_eq(tw_settings.providers, "self,shm,ofi,tcp");
+	cr_assert_str_eq(tw_settings.providers, "self,shm,verbs,ofi,tcp");
 	cr_assert(tw_settings.service);
 	cr_assert_not(tw_settings.single_threaded);
 	cr_assert_eq(tw_settings.eager_max, 8192u);
