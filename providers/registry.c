@@ -21,7 +21,7 @@ static const struct tw_provider *const providers[] = {
 #endif
 };
 
-#if TW_HAVE_TCP || TW_HAVE_OFI || TW_HAVE_VERBS
+#if TW_HAVE_NET
 const struct tw_provider *(*tw_network_named)(const char *, size_t) = tw_fabric_provider;
 #else
 const struct tw_provider *(*tw_network_named)(const char *, size_t);

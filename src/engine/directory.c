@@ -47,7 +47,7 @@ static void remember(uint64_t nic_id, const struct sockaddr *sa)
 {
 	unsigned i = 0;
 
-	if (!TW_USES_NET && !TW_HAVE_MX)
+	if (!TW_USES_NAMES)
 		return;
 	if (sa->sa_family != AF_INET6)
 		return;

@@ -11,6 +11,7 @@
  *   stats.c     what tools see
  *   library.c   the first and the last interface
  *   place.c     where numbered nodes live         umsg.c      memory of messages
+ *   uses.h      what of it nothing that is built asks for
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
  * tw_leave) unless its comment says otherwise.

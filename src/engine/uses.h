@@ -10,7 +10,7 @@
 #include "config.h"
 #endif
 
-#define TW_USES_NET (TW_HAVE_TCP || TW_HAVE_OFI || TW_HAVE_VERBS)
+#define TW_USES_NET TW_HAVE_NET	   /* keys of memory, far peers, addresses */
 #define TW_USES_HANDLER TW_HAVE_MX /* a handler of the user's looks at what arrives */
 #define TW_USES_SYNC TW_HAVE_MX	   /* sends that end when they are matched */
 #define TW_USES_PIECES (TW_HAVE_MX || TW_USES_NET) /* requests of several pieces of memory */
