@@ -47,7 +47,7 @@ static void flush(struct tw_rp_ep *ep)
 	}
 }
 
-static void poll_fabrics(struct tw_rp_ep *ep, bool all)
+static tw_inline void poll_fabrics(struct tw_rp_ep *ep, bool all)
 {
 	for (unsigned i = 0; i < ep->nfabrics; i++) {
 		const struct tw_rp_fabric *f = &ep->fabrics[i];

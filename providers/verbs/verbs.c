@@ -14,7 +14,7 @@
 /* Progress ------------------------------------------------------------------- */
 
 /* Tells of sends and transfers that are over. */
-static unsigned tell(struct tw_vb *v)
+static tw_noinline unsigned tell(struct tw_vb *v)
 {
 	unsigned n = tw_vb_rma_tell(v);
 
@@ -63,19 +63,25 @@ static bool work_off(struct tw_vb *v, unsigned *n)
 	return true;
 }
 
-static void read_cq(struct tw_vb *v)
+static tw_noinline void cq_broken(struct tw_vb *v)
+{
+	v->host.log(TW_LOG_WARN, "verbs: the completion queue is broken");
+	v->nwc = 0;
+	v->gone = true;
+}
+
+/* False: there is nothing. */
+static tw_inline bool read_cq(struct tw_vb *v)
 {
 	v->next_wc = 0;
 	v->nwc = ibv_poll_cq(v->cq, TW_VB_CQ_BATCH, v->wc);
-	if (v->nwc < 0) {
-		v->host.log(TW_LOG_WARN, "verbs: the completion queue is broken");
-		v->nwc = 0;
-		v->gone = true;
-	}
+	if (tw_unlikely(v->nwc < 0))
+		cq_broken(v);
+	return v->nwc > 0;
 }
 
 /* What came along a path that broke has been taken in by now. */
-static void tell_broken(struct tw_vb *v)
+static tw_noinline void tell_broken(struct tw_vb *v)
 {
 	while (!tw_list_empty(&v->broken)) {
 		struct tw_vb_path *p = tw_list_first(&v->broken, struct tw_vb_path, broken);
@@ -107,32 +113,54 @@ static bool any_event(struct tw_vb *v)
 	return poll(p, tw_countof(p), 0) > 0;
 }
 
+static tw_noinline void look_for_events(struct tw_vb *v)
+{
+	v->looks = 0;
+	if (!v->connecting && !any_event(v))
+		return;
+	tw_vb_cm_events(v);
+	device_events(v);
+}
+
+/* Takes in what was read, and all else if there may be more; false as work_off(). */
+static tw_noinline bool take_in(struct tw_vb *v, unsigned *n)
+{
+	bool full, more;
+
+	/* What came along a path that broke must be in before that is told. */
+	do {
+		full = v->nwc == TW_VB_CQ_BATCH;
+		more = work_off(v, n);
+	} while (more && (full || !tw_list_empty(&v->broken)) && read_cq(v));
+	return more;
+}
+
+/* Polled all the time, mostly in vain: that way calls little. */
 static unsigned do_progress(void *instance)
 {
 	struct tw_vb *v = instance;
-	unsigned n = tell(v);
-	bool more;
+	unsigned n = 0;
+	bool more = true;
 
-	do {
+	if (tw_unlikely(!tw_list_empty(&v->sent) || !tw_list_empty(&v->over)))
+		n = tell(v);
+	if (tw_unlikely(v->next_wc < v->nwc))
 		more = work_off(v, &n);
-		if (more)
-			read_cq(v);
-	} while (more && v->nwc);
-	tw_vb_repost(v);
-	if (!tw_list_empty(&v->owing))
+	if (tw_likely(more) && read_cq(v))
+		more = take_in(v, &n);
+	/* An answer goes first. */
+	if (tw_unlikely(v->nrepost) && (!n || !more || v->nrepost >= TW_VB_REPOST))
+		tw_vb_repost(v);
+	if (tw_unlikely(!tw_list_empty(&v->owing)))
 		tw_vb_credit_flush(v);
-	if (!more)
+	if (tw_unlikely(!more))
 		return n;
-	tell_broken(v);
-	if (v->connecting || ++v->looks >= TW_VB_CM_LOOKS) {
-		v->looks = 0;
-		if (v->connecting || any_event(v)) {
-			tw_vb_cm_events(v);
-			device_events(v);
-		}
-	}
+	if (tw_unlikely(!tw_list_empty(&v->broken)))
+		tell_broken(v);
+	if (tw_unlikely(v->connecting || ++v->looks >= TW_VB_CM_LOOKS))
+		look_for_events(v);
 	/* The last word: this instance may be closed in it. */
-	if (v->gone)
+	if (tw_unlikely(v->gone))
 		v->host.broken(v->host.owner, NULL);
 	return n;
 }
@@ -165,12 +193,12 @@ static bool do_arm(void *instance)
 
 	/* Looked at as soon as it tells. */
 	v->looks = TW_VB_CM_LOOKS;
+	tw_vb_repost(v);
 	tw_vb_tick(v);
 	do {
 		if (pending(v) || !watch_cq(v))
 			return true;
-		read_cq(v);
-		again = v->nwc > 0;
+		again = read_cq(v);
 		/* That packets of ours were sent is no reason to stay awake. */
 		while (v->next_wc < v->nwc && !(v->wc[v->next_wc].wr_id & TW_VB_RECV))
 			finished(v, &v->wc[v->next_wc++]);

@@ -38,11 +38,12 @@
 #define TW_VB_INLINE 512 /* bytes that travel in the work request, where possible */
 #define TW_VB_SGE 4	 /* pieces of a work request at most */
 #define TW_VB_CQ_BATCH 32
+#define TW_VB_REPOST 8	       /* used buffers that are not left for the next poll in vain */
 #define TW_VB_SHARE_MIN 4      /* packets that every peer may send, whatever others do */
 #define TW_VB_SHARE_MAX 288    /* so that all that replay keeps for a peer gets to it */
 #define TW_VB_PIECES 4	       /* of a transfer under way at a time */
 #define TW_VB_PIECE (1u << 20) /* bytes registered at a time */
-#define TW_VB_CM_LOOKS 256     /* polls between two looks for connection events */
+#define TW_VB_CM_LOOKS 1024    /* polls between two looks for connection events */
 
 /* How every packet begins on the wire. */
 struct tw_vb_head {

@@ -56,7 +56,8 @@ void tw_lock_slow(struct tw_lock *l)
 
 bool tw_lock_try(struct tw_lock *l)
 {
-	if (pthread_mutex_trylock(&l->mutex) != 0)
+	/* Mostly known without disturbing anybody. */
+	if (tw_lock_inside(l) || pthread_mutex_trylock(&l->mutex) != 0)
 		return false;
 	if (!revoke(l, false)) {
 		pthread_mutex_unlock(&l->mutex);

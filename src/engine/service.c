@@ -21,7 +21,9 @@
 #include "engine/engine.h"
 
 #define RETRY_US 50	  /* the endpoint was busy: the program is inside */
-#define RETRY_MAX_US 4000 /* at most, while the program keeps polling */
+#define RETRY_MAX_US 4000 /* at most, while the program keeps polling, */
+#define LATE_MAX_US 32000 /* or as much where waking up takes long: */
+#define LATE_TIMES 64	  /* so many times what it takes */
 #define BUSY_MAX_US 800	  /* at most, while the program stays inside */
 #define SHIFT_US 100	  /* leave the endpoint to the program in between */
 #define LINGER_US 20	  /* stay with an endpoint that was just moving */
@@ -40,6 +42,7 @@ static struct {
 	int epfd, timerfd, stopfd;
 	pthread_mutex_t timer_mutex;
 	uint64_t timer; /* tick the timer is set to, 0 not */
+	uint64_t late;	/* ticks that it takes to wake up: the least of late */
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .timer_mutex = PTHREAD_MUTEX_INITIALIZER};
 
 bool tw_service_running(void)
@@ -212,12 +215,20 @@ static bool called(const struct tw_slot_entry *s)
 	return atomic_load_explicit(&s->summoned, memory_order_relaxed) & TW_SUMMON_EVENTS;
 }
 
+/* A look costs the program about as much as waking up takes, where cores are few. */
+static uint64_t rarest(void)
+{
+	uint64_t us = LATE_TIMES * service.late / tw_clock_per_us;
+
+	return tw_min(tw_max(us, (uint64_t)RETRY_MAX_US), (uint64_t)LATE_MAX_US);
+}
+
 /*
  * A program that polls does what is due at its next poll: only tell it, and look
  * again, less and less often. Taking the lock from it, or a timer for each of
  * its messages, would cost it more than the work. When to look next, or 0.
  */
-static uint64_t look_again(struct tw_slot_entry *s, uint64_t now)
+static uint64_t look_again(struct tw_slot_entry *s, uint64_t now, uint64_t max_us)
 {
 	uint64_t timer = atomic_load_explicit(&s->timer, memory_order_relaxed);
 	bool first = !atomic_load_explicit(&s->look, memory_order_relaxed);
@@ -230,7 +241,7 @@ static uint64_t look_again(struct tw_slot_entry *s, uint64_t now)
 		return stop_looking(s);
 	if (timer && timer <= now)
 		atomic_fetch_or(&s->summoned, TW_SUMMON_TIMER);
-	s->backoff = first ? RETRY_US : tw_min(2 * s->backoff, (uint64_t)RETRY_MAX_US);
+	s->backoff = first ? RETRY_US : tw_min(2 * s->backoff, max_us);
 	next = now + tw_clock_us(s->backoff);
 	atomic_store_explicit(&s->look, next, memory_order_relaxed);
 	return next;
@@ -251,7 +262,10 @@ static uint64_t run_timer(struct tw_slot_entry *s, uint64_t now)
 	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
 	saw_polls(s);
 	if (polled)
-		return look_again(s, now);
+		return look_again(s, now, rarest());
+	/* In a call for long, or there was no time for two polls: we would not be let in. */
+	if (tw_lock_inside(&s->lock))
+		return look_again(s, now, BUSY_MAX_US);
 	stop_looking(s);
 	visit(s);
 	when = atomic_load_explicit(&s->timer, memory_order_relaxed);
@@ -273,15 +287,26 @@ static void run_timers(void)
 		set_no_later(next);
 }
 
+/* Others may have the processor for a while: the least of late counts, and slowly grows. */
+static void woken_for(uint64_t when)
+{
+	uint64_t late = tw_clock() - when;
+
+	service.late = tw_min(late, service.late + service.late / 8 + 1);
+}
+
 static void timer_ready(void)
 {
-	uint64_t count;
+	uint64_t count, when;
 
 	if (read(service.timerfd, &count, sizeof(count)) < 0 && errno == EAGAIN)
 		return;
 	pthread_mutex_lock(&service.timer_mutex);
+	when = service.timer;
 	service.timer = 0;
 	pthread_mutex_unlock(&service.timer_mutex);
+	if (when)
+		woken_for(when);
 	run_timers();
 }
 
@@ -342,6 +367,7 @@ static enum tw_err start(void)
 	int failed;
 
 	service.timer = 0;
+	service.late = tw_clock_us(RETRY_MAX_US) / LATE_TIMES;
 	service.epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
 	service.timerfd = tw_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	service.stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
