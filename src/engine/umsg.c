@@ -6,6 +6,7 @@
 #define SPARE_MAX 1024	      /* of them kept for the next */
 #define LONG_MIN 16384	      /* bytes of a long one: new memory costs more than its copy */
 #define LONG_KEPT (32u << 20) /* bytes of those kept */
+#define LONG_LOOKS 16	      /* at those last used, for one that fits */
 #define LONG_REST_US 1000000  /* what was not needed so long is given back */
 
 _Static_assert(SMALL_MAX >= TW_KEY_MAX, "an announcement holds a key");
@@ -31,7 +32,8 @@ static struct tw_umsg *kept_long(struct tw_ep *ep, uint32_t room)
 	struct tw_spare_long *l = &ep->longs;
 	struct tw_umsg **at, *u;
 
-	for (at = &l->first; (u = *at); at = &u->spare) {
+	at = &l->first;
+	for (unsigned i = 0; i < LONG_LOOKS && (u = *at); i++, at = &u->spare) {
 		if (u->room < room || u->room / 2 > room)
 			continue;
 		*at = u->spare;

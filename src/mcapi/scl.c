@@ -15,6 +15,13 @@
 #define FIRST_LOOKS 500 /* of a receive, before it lets others in */
 #define YIELD_US 5
 
+/* A copy for each size of scalar, but for -Os. */
+#ifdef __OPTIMIZE_SIZE__
+#define FOR_EACH_SIZE static tw_noinline
+#else
+#define FOR_EACH_SIZE static tw_inline
+#endif
+
 /* Waiting -------------------------------------------------------------------------- */
 
 struct wait {
@@ -248,7 +255,7 @@ static tw_noinline void send_turned(struct tw_scl *s, struct tw_lock_way way, ui
 }
 
 /* The usual case, without a frame: whatever else there is ends in a call. */
-static tw_inline void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
+FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
 {
 	struct tw_lock_way way;
 	struct tw_scl_ring *r;
@@ -417,7 +424,7 @@ static tw_noinline uint64_t recv_soon(struct tw_scl *s, struct tw_lock_way way, 
 }
 
 /* The usual case, as in send(). */
-static tw_inline uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
+FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
 {
 	struct tw_lock_way way;
 	struct tw_scl_ring *r;

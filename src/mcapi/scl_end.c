@@ -21,12 +21,8 @@ static _Atomic(struct tw_scl *) chunks[TW_SCL_CHUNKS];
 
 struct tw_scl_turn tw_scl_no_turn[2] = {{.ours = true}, {.ours = false}};
 
-#define NONE                                                                                       \
-	{                                                                                          \
-		.key = UINT64_MAX                                                                  \
-	}
-_Thread_local struct tw_scl_known tw_scl_known[] = {NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE};
-_Static_assert(sizeof(tw_scl_known) / sizeof(tw_scl_known[0]) == TW_SCL_KNOWN, "one NONE each");
+_Thread_local struct tw_scl_known tw_scl_known[TW_SCL_KNOWN] = {
+	[0 ... TW_SCL_KNOWN - 1] = {.key = UINT64_MAX}};
 
 static struct {
 	pthread_mutex_t mutex;
