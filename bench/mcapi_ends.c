@@ -158,9 +158,7 @@ static INLINE void give(struct perf *p, enum kind kind, uint32_t size)
 		while (__builtin_expect(st == MCAPI_ENO_BUFFER, 0));
 		break;
 	case PACKET:
-		do
-			mcapi_pktchan_send(p->pkt_out, p->buffer, size, &st);
-		while (__builtin_expect(st == MCAPI_ENO_BUFFER, 0));
+		mcapi_pktchan_send(p->pkt_out, p->buffer, size, &st);
 		/* Behind the answer, as a program in a hurry does. */
 		give_back(p);
 		break;

@@ -108,7 +108,7 @@ enum mcapi_status_codes {
 	MCAPI_ESCL_SIZE = 29,	    /* the scalar that comes next has another size */
 	MCAPI_EREQ_TIMEOUT = 30,    /* the time is over */
 	MCAPI_EENDP_LIMIT = 31,	    /* no more endpoints allowed */
-	MCAPI_INITIALIZED = 32,	    /* the node is initialized already */
+	MCAPI_INITIALIZED = 32,	    /* the thread is a node, or the number is taken */
 	MCAPI_EREAD_ONLY = 33,	    /* the attribute cannot be changed */
 	MCAPI_EPARAM_ERROR = 34,    /* never returned */
 	MCAPI_EENDP_ISCREATED = 35, /* the endpoint exists already */

@@ -60,11 +60,12 @@ static void try_open(struct tw_node *n, struct tw_endp *e)
 		tw_pkt_push_soon(n, e);
 }
 
-static mcapi_status_t fits(const struct tw_chan *c, enum tw_mc_kind type, bool sender)
+/* Whether an end of that type and direction may be opened as the other. */
+static mcapi_status_t fits(enum tw_mc_kind type, bool sender, enum tw_mc_kind as, bool as_sender)
 {
-	if (c->type != type)
+	if (type != as)
 		return MCAPI_ECHAN_TYPE;
-	return c->sender == sender ? MCAPI_SUCCESS : MCAPI_EDIR;
+	return sender == as_sender ? MCAPI_SUCCESS : MCAPI_EDIR;
 }
 
 /* The handle is worth nothing any more. */
@@ -101,7 +102,7 @@ void tw_chan_bound(struct tw_node *n, struct tw_endp *e)
 	c->reserved = false;
 	if (c->open != TW_CH_OPENING)
 		return;
-	status = fits(c, (enum tw_mc_kind)c->open_type, c->open_sender);
+	status = fits(c->type, c->sender, c->open_type, c->open_sender);
 	if (status != MCAPI_SUCCESS) {
 		end_open(n, c, status);
 		shut(n, e, TW_CH_CANCELLED);
@@ -113,13 +114,14 @@ void tw_chan_bound(struct tw_node *n, struct tw_endp *e)
 
 static mcapi_status_t may_open(const struct tw_chan *c, enum tw_mc_kind type, bool sender)
 {
+	bool opened = c->open == TW_CH_OPENING || c->open == TW_CH_OPEN;
 	mcapi_status_t status = MCAPI_SUCCESS;
 
 	if (c->bound)
-		status = fits(c, type, sender);
-	if (status == MCAPI_SUCCESS && (c->open == TW_CH_OPENING || c->open == TW_CH_OPEN))
-		status = MCAPI_ECONNECTED;
-	return status;
+		status = fits(c->type, c->sender, type, sender);
+	else if (opened)
+		status = fits(c->open_type, c->open_sender, type, sender);
+	return status == MCAPI_SUCCESS && opened ? MCAPI_ECONNECTED : status;
 }
 
 static mcapi_status_t open_end(struct tw_node *n, struct tw_endp *e, enum tw_mc_kind type,

@@ -61,18 +61,21 @@ static struct tw_dest *dest_of(struct tw_node *n, mcapi_endpoint_t to)
 	return d;
 }
 
-mcapi_status_t tw_ask_room(struct tw_node *n, mcapi_endpoint_t to, enum tw_mc_kind kind,
-			   uint32_t *room)
+/*
+ * Asks how many messages an endpoint of another node takes. One is the caller's,
+ * who may not lose it to a RECALL; tw_credit() has the others. MCAPI_ENO_BUFFER:
+ * none; MCAPI_INCOMPLETE: there is no such endpoint.
+ */
+static mcapi_status_t ask_room(struct tw_node *n, mcapi_endpoint_t to)
 {
 	struct question q = {.ask.answer = told};
 
 	tw_ask(n, &q.ask, tw_node_of(to),
-	       &(struct tw_say){.what = TW_SAY_ROOM, .type = (uint8_t)kind, .a = to});
+	       &(struct tw_say){.what = TW_SAY_ROOM, .type = TW_K_MSG, .a = to});
 	if (tw_mc_wait(n, is_over, &q, TW_MC_SYNC_MS) != TW_W_TRUE) {
 		tw_unask(&q.ask);
 		return MCAPI_ENO_BUFFER;
 	}
-	*room = q.room;
 	if (!q.there)
 		return MCAPI_INCOMPLETE;
 	return q.room ? MCAPI_SUCCESS : MCAPI_ENO_BUFFER;
@@ -82,7 +85,6 @@ mcapi_status_t tw_ask_room(struct tw_node *n, mcapi_endpoint_t to, enum tw_mc_ki
 static mcapi_status_t take_credit(struct tw_node *n, mcapi_endpoint_t to)
 {
 	struct tw_dest *d = dest_of(n, to);
-	uint32_t room;
 
 	if (!d)
 		return MCAPI_ENO_MEM;
@@ -90,7 +92,7 @@ static mcapi_status_t take_credit(struct tw_node *n, mcapi_endpoint_t to)
 	if (tw_unlikely(!d->credits))
 		tw_progress(n->ep);
 	if (tw_unlikely(!d->credits))
-		return tw_ask_room(n, to, TW_K_MSG, &room);
+		return ask_room(n, to);
 	d->credits--;
 	return MCAPI_SUCCESS;
 }

@@ -366,14 +366,6 @@ struct tw_endp *tw_room_local(struct tw_node *n, mcapi_endpoint_t to, mcapi_stat
 /* A place that was sent to before, or NULL. */
 struct tw_dest *tw_dest_find(const struct tw_node *n, mcapi_endpoint_t to);
 
-/*
- * How many messages, or packets of a channel, an endpoint of another node takes.
- * One message is the caller's, who may not lose it to a RECALL; tw_credit() has
- * the others. MCAPI_ENO_BUFFER: none; MCAPI_INCOMPLETE: there is no such endpoint.
- */
-mcapi_status_t tw_ask_room(struct tw_node *n, mcapi_endpoint_t to, enum tw_mc_kind kind,
-			   uint32_t *room);
-
 /* req.c -------------------------------------------------------------------- */
 
 /* A request of the user's; NULL when there are no more. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * MCAPI 4.4: packet channels. A packet leaves when the receiver has a buffer for
- * it. Without one, a blocking send says so (MCAPI_ENO_BUFFER) and a non-blocking
- * one waits at the sender. What is received is the engine's own
- * buffer: the program gives it back.
+ * it; until then it waits at the sender (4.4.4, 4.4.5). What is received is the
+ * engine's own buffer: the program gives it back.
  */
 #include "mcapi/node.h"
 
@@ -112,38 +111,6 @@ static struct tw_endp *begin(struct tw_node **n, uint32_t handle, bool sender,
 
 /* Sending -------------------------------------------------------------------------- */
 
-/*
- * Credit for a send that does not wait for any (4.4.4 is for those that do): what
- * the receiver knows counts, not what it has told so far.
- */
-static mcapi_status_t get_credit(struct tw_node *n, struct tw_endp *e)
-{
-	struct tw_chan *c = &e->chan;
-	mcapi_endpoint_t other = c->other;
-	uint32_t handle = c->handle, room = 0;
-	struct tw_endp *there;
-	mcapi_status_t status;
-
-	tw_progress(n->ep);
-	if (!tw_list_empty(&c->sends))
-		return MCAPI_ENO_BUFFER;
-	if (c->credits)
-		return MCAPI_SUCCESS;
-	if (tw_node_of(other) == n->number) {
-		there = tw_endp_find(n, other);
-		if (!there || there->queued >= there->buffers)
-			return MCAPI_ENO_BUFFER;
-		there->chan.taken = 0;
-		c->credits = there->buffers - there->queued;
-		return MCAPI_SUCCESS;
-	}
-	status = tw_ask_room(n, other, TW_K_PKT, &room);
-	if (tw_pkt_find(n, handle, true) != e || status == MCAPI_INCOMPLETE)
-		return MCAPI_ENOT_HANDLE;
-	c->credits = tw_max(c->credits, room);
-	return status;
-}
-
 /* MCAPI_INCOMPLETE: m will end. */
 static mcapi_status_t send(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m,
 			   const void *buffer, size_t size)
@@ -189,19 +156,16 @@ static inline bool send_bare(struct tw_node *n, struct tw_endp *e, const void *b
 static tw_noinline mcapi_status_t send_waiting(struct tw_node *n, struct tw_endp *e,
 					       const void *buffer, size_t size)
 {
-	struct tw_chan *c = &e->chan;
-	mcapi_status_t status = MCAPI_SUCCESS;
 	int timeout = e->timeout;
+	mcapi_status_t status;
 	struct tw_mreq m;
 
-	if (c->open == TW_CH_OPEN && !c->peer_closed && (!c->credits || !tw_list_empty(&c->sends)))
-		status = get_credit(n, e);
-	if (status != MCAPI_SUCCESS)
-		return status;
 	tw_mreq_init(&m, TW_Q_PKT_SEND);
 	status = send(n, e, &m, buffer, size);
-	return status == MCAPI_INCOMPLETE ? tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE)
-					  : status;
+	if (status == MCAPI_INCOMPLETE)
+		status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
+	/* 4.4.5 names no other status for it. */
+	return status == MCAPI_ENO_MEM ? MCAPI_ENO_BUFFER : status;
 }
 
 void mcapi_pktchan_send(mcapi_pktchan_send_hndl_t send_handle, const void *buffer, size_t size,

@@ -90,8 +90,10 @@ static struct tw_mreq *find(const struct tw_node *n, const mcapi_request_t *requ
 static mcapi_boolean_t report(struct tw_node *n, struct tw_mreq *m, size_t *size,
 			      mcapi_status_t *status)
 {
-	*size = m->size;
 	*status = m->state == TW_Q_CANCELLED ? MCAPI_EREQ_CANCELED : m->status;
+	/* What has failed moved nothing that could be counted. */
+	if (*status == MCAPI_SUCCESS || *status == MCAPI_ETRUNCATED)
+		*size = m->size;
 	if (!m->collected) {
 		m->collected = true;
 		tw_list_add_tail(&n->collected, &m->link);

@@ -76,15 +76,6 @@ void tw_room_recalled(struct tw_node *n, const struct tw_say *say)
 
 /* Who receives ------------------------------------------------------------------- */
 
-static uint32_t packet_room(struct tw_endp *e)
-{
-	uint32_t room = e->buffers > e->queued ? e->buffers - e->queued : 0;
-
-	e->chan.taken = 0;
-	e->chan.starving = room == 0;
-	return room;
-}
-
 /* All who ever asked may ask again before anything is given back. */
 static uint32_t share(const struct tw_endp *e)
 {
@@ -98,8 +89,6 @@ void tw_room_asked(struct tw_node *n, uint32_t from, const struct tw_say *say)
 
 	if (!e || from == n->number) {
 		tw_answer(n, say, MCAPI_ENOT_ENDP, 0);
-	} else if (say->type == TW_K_PKT) {
-		tw_answer(n, say, MCAPI_SUCCESS, packet_room(e));
 	} else if (!(s = source_of(e, from))) {
 		tw_answer(n, say, MCAPI_SUCCESS, 0);
 	} else {

@@ -143,7 +143,7 @@ static void until_refused(const struct mct_kind *k, uint32_t tx)
 	do {
 		twc_check(twt_now() < end);
 		k->send(tx, 9, ST);
-	} while (mct_status == MCAPI_SUCCESS || mct_status == MCAPI_ENO_BUFFER);
+	} while (mct_status == MCAPI_SUCCESS);
 	mct_is_at(__FILE__, __LINE__, k->send_name, MCAPI_ENOT_HANDLE);
 }
 

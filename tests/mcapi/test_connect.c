@@ -215,6 +215,38 @@ Test(mcapi_connect, type_and_direction, .timeout = MCT_TIMEOUT)
 	mct_down();
 }
 
+/* The same of an end that is not connected yet but being opened. */
+Test(mcapi_connect, open_before_connect_refuses, .timeout = MCT_TIMEOUT)
+{
+	mct_up(1);
+	mct_each_kind(k)
+	{
+		const struct mct_kind *wrong = &mct_kinds[k->flag == MCAPI_PKT ? MCT_SCL : MCT_PKT];
+		struct mct_chan c = {k, mct_create(1), mct_create(2), 0, 0};
+		mcapi_request_t rx = 0, tx = 0, req = 0;
+		uint32_t h = 0;
+
+		mct_k(MCAPI_ENOT_CONNECTED, k, open_recv, &c.rx, c.r, &rx);
+		mct_k(MCAPI_ENOT_CONNECTED, k, open_send, &c.tx, c.s, &tx);
+		for (int connected = 0; connected < 2; connected++) {
+			mct_k(MCAPI_ECHAN_TYPE, wrong, open_recv, &h, c.r, &req);
+			mct_k(MCAPI_ECHAN_TYPE, wrong, open_send, &h, c.s, &req);
+			mct_k(MCAPI_EDIR, k, open_send, &h, c.r, &req);
+			mct_k(MCAPI_EDIR, k, open_recv, &h, c.s, &req);
+			mct_k(MCAPI_ECONNECTED, k, open_recv, &h, c.r, &req);
+			mct_k(MCAPI_ECONNECTED, k, open_send, &h, c.s, &req);
+			if (!connected)
+				mct_connect(k, c.s, c.r);
+		}
+		mct_done(&rx);
+		mct_done(&tx);
+		mct_put(k, c.tx, 9);
+		twc_eq(mct_take(k, c.rx), 9);
+		mct_chan_end(&c);
+	}
+	mct_down();
+}
+
 /* An open is complete when both ends have opened (4.4). */
 Test(mcapi_connect, opens_wait_for_each_other, .timeout = MCT_TIMEOUT)
 {

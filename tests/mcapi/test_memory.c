@@ -136,6 +136,7 @@ static int too_long(void *arg, int fd)
 		no_block_of(1 << 20);
 		mct_is(MCAPI_ENO_MEM, mcapi_msg_send_i(a, b, big, sizeof(big), 0, &req, ST));
 		mct_is(MCAPI_ENO_MEM, mcapi_pktchan_send_i(pkt.tx, big, sizeof(big), &req, ST));
+		mct_is(MCAPI_ENO_BUFFER, mcapi_pktchan_send(pkt.tx, big, sizeof(big), ST));
 		/* What is short still goes. */
 		mct_send(a, b, 3, 0);
 		twc_eq(mct_recv(b), 3);

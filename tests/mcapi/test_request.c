@@ -390,3 +390,35 @@ Test(mcapi_request, leaked, .timeout = MCT_TIMEOUT)
 	}
 	mct_down();
 }
+
+/* A request that failed moved nothing that a size could be of; a truncated one did. */
+Test(mcapi_request, size_of_a_failure, .timeout = MCT_TIMEOUT)
+{
+	mcapi_request_t req = 0, *one[] = {&req};
+	mcapi_endpoint_t a;
+	uint64_t value = 0;
+	size_t size = 77;
+
+	mct_up(1);
+	a = mct_create(1);
+	mct_ok(mcapi_msg_recv_i(a, &value, 8, &req, ST));
+	mct_is(MCAPI_INCOMPLETE, mcapi_test(&req, &size, ST));
+	mct_is(MCAPI_EREQ_TIMEOUT, mcapi_wait(&req, &size, ST, 0));
+	mct_is(MCAPI_EREQ_TIMEOUT, mcapi_wait_any(1, one, &size, ST, 0));
+	mct_delete(a);
+	mct_is(MCAPI_ENOT_ENDP, mcapi_wait(&req, &size, ST, MCT_LONG));
+	mct_is(MCAPI_ENOT_ENDP, mcapi_test(&req, &size, ST));
+	mct_is(MCAPI_ENOT_ENDP, mcapi_wait_any(1, one, &size, ST, MCT_LONG));
+	a = mct_create(1);
+	mct_ok(mcapi_msg_recv_i(a, &value, 8, &req, ST));
+	mct_ok(mcapi_cancel(&req, ST));
+	mct_is(MCAPI_EREQ_CANCELED, mcapi_wait(&req, &size, ST, MCT_LONG));
+	mct_is(MCAPI_EREQ_CANCELED, mcapi_test(&req, &size, ST));
+	mct_is(MCAPI_EREQ_CANCELED, mcapi_wait_any(1, one, &size, ST, MCT_LONG));
+	twc_eq(size, 77);
+	mct_send(a, a, 5, 0);
+	mct_ok(mcapi_msg_recv_i(a, &value, 3, &req, ST));
+	mct_is(MCAPI_ETRUNCATED, mcapi_wait(&req, &size, ST, MCT_LONG));
+	twc_eq(size, 3);
+	mct_down();
+}
