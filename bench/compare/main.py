@@ -3,19 +3,21 @@
 
 import argparse
 import datetime
+import mmap
 import os
 import platform
 import sys
+import tempfile
 import time
 
 import peers as libraries
 import plots
 import report
 from plan import TESTS, bare_jobs, plan
-from results import Results, load
+from results import DISTANCES, ENOUGH, Results, load
 
 MAX_RANKS_CPUS = 64
-DEFAULT_ROUNDS, QUICK_ROUNDS = 10, 2
+MOST_ROUNDS, QUICK_ROUNDS = 30, 2
 
 
 def complain(text):
@@ -48,7 +50,7 @@ def within(kind, least, most):
 def arguments(version):
     p = argparse.ArgumentParser(prog='mx_compare', allow_abbrev=False, description=(
         'Runs the same work on Tagwire and on the message libraries of this machine, in turn, '
-        'and prints medians, spread and ratios.'))
+        'and prints medians, spread and ratios, sorted by the distance of the processors.'))
     p.add_argument('--only', type=among(TESTS), default=list(TESTS), metavar='TEST,...',
                    help=f"only these of {', '.join(TESTS)}")
     p.add_argument('--peers', type=among(list(libraries.FINDERS)), metavar='NAME,...',
@@ -57,7 +59,8 @@ def arguments(version):
     p.add_argument('--quick', action='store_true',
                    help=f'fewer sizes and {QUICK_ROUNDS} rounds: about a minute')
     p.add_argument('--rounds', type=within(int, 1, 99), metavar='N',
-                   help=f'rounds over everything (default {DEFAULT_ROUNDS})')
+                   help=f'so many rounds over everything (default: until every figure has '
+                   f'{ENOUGH} samples at the most frequent distance, at most {MOST_ROUNDS})')
     p.add_argument('--time', type=within(float, 0.1, 1e5), default=20, metavar='MS',
                    help='time for each figure in each round (default 20)')
     p.add_argument('--timeout', type=within(float, 1, 1e5), default=120, metavar='SECONDS',
@@ -66,6 +69,9 @@ def arguments(version):
     shape.add_argument('--json', action='store_true', help='one JSON object a line')
     shape.add_argument('--csv', action='store_true', help='comma separated values')
     shape.add_argument('--markdown', action='store_true', help='the short table of README')
+    p.add_argument('--distance', choices=[*DISTANCES, 'all'], metavar='NAME',
+                   help=f"report only samples taken at that distance: {', '.join(DISTANCES)}, or "
+                   'each in turn, all (default: the most frequent)')
     p.add_argument('--plots', metavar='DIR', help='draw SVG and PNG plots there, by gnuplot')
     p.add_argument('--save', metavar='FILE', help='save all figures, as --json prints them')
     p.add_argument('--from', metavar='FILE', dest='saved',
@@ -110,13 +116,13 @@ def machine(cpus):
 class Progress:
     """One line on a terminal, overwritten; a line for each round elsewhere."""
 
-    def __init__(self, rounds):
-        self.rounds, self.start, self.round = rounds, time.monotonic(), None
+    def __init__(self):
+        self.start, self.round = time.monotonic(), None
         self.terminal = sys.stderr.isatty()
 
     def show(self, number, title):
         spent = time.monotonic() - self.start
-        text = f'round {number + 1} of {self.rounds}, {spent:.0f} s'
+        text = f'round {number + 1}, {spent:.0f} s'
         if self.terminal:
             print(f'\r\033[K{text}, {title}', end='', file=sys.stderr, flush=True)
         elif self.round != number:
@@ -129,7 +135,7 @@ class Progress:
 
 
 class Measurement:
-    """All rounds: in each, every library in turn, each beside the bare machine."""
+    """All rounds: in each, every library in turn, and the bare machine."""
 
     def __init__(self, args, here, missing, bare):
         self.args, self.here, self.bare = args, here, bare
@@ -139,56 +145,53 @@ class Measurement:
                  for p in here]
         self.results = Results(machine(self.cpus), names, missing, self.figures)
 
-    def arguments(self, run, jobs):
+    def run(self, peer, ranks, jobs, unexpected=0):
+        """One start of a driver: {job: samples}."""
         cpus = ','.join(map(str, self.cpus))
-        extra = ['--unexpected', str(run.unexpected)] if run and run.unexpected else []
-        return ['--cpus', cpus, '--time', str(self.args.time), *extra, *jobs]
-
-    def run_bare(self):
-        found, trouble = libraries.run(
-            self.bare, self.arguments(None, bare_jobs(self.figures)), 2, self.args.timeout)
+        extra = ['--unexpected', str(unexpected)] if unexpected else []
+        with tempfile.NamedTemporaryFile() as line:
+            line.truncate(mmap.PAGESIZE)
+            found, trouble = libraries.run(
+                peer, ['--cpus', cpus, '--time', str(self.args.time), '--line', line.name, *extra,
+                       *jobs], ranks, self.args.timeout, bool(unexpected))
         if trouble:
-            self.results.trouble(f'the bare machine: {trouble}')
-        self.results.add_bare(found)
+            self.results.trouble(f'{peer.title}, {ranks} processes: {trouble}')
         return found
 
     def run_peer(self, peer, run):
-        """One start of its driver; the figures go into the results."""
+        """One start of its driver; the samples go into the results."""
         # What is known already comes first, in case that the rest takes too long.
         jobs = sorted((job for job in run.jobs if peer.can(job)), key=lambda job: ':' in job)
-        found, trouble = libraries.run(peer, self.arguments(run, ['version', *jobs]), run.ranks,
-                                       self.args.timeout, bool(run.unexpected))
-        if trouble:
-            self.results.trouble(f'{peer.title}, {run.ranks} processes: {trouble}')
-        if found.get('version'):
-            peer.version = found['version']
+        found = self.run(peer, run.ranks, ['version', *jobs], run.unexpected)
+        peer.version = found.get('version', peer.version)
         for figure in self.figures:
-            if figure.run is run:
-                value = found.get(figure.job)
-                if figure.base and value is not None:
-                    base = self.results.last(peer.key, figure.base)
-                    value = None if base is None else value - base
+            if figure.run is not run:
+                continue
+            base = self.results.last(peer.key, figure.base) if figure.base else 0
+            if base is not None:
                 self.results.add(peer.key, figure,
-                                 None if value is None else value * figure.scale)
+                                 [((value - base) * figure.scale, before, after)
+                                  for value, before, after in found.get(figure.job, [])])
 
     def round(self, number, progress):
-        bares = []
         # Another one begins each time.
         order = self.here[number % len(self.here):] + self.here[:number % len(self.here)]
+        progress.show(number, 'the bare machine')
+        self.results.add_bare(self.run(self.bare, 2, bare_jobs(self.figures)))
         for run in self.runs:
             for peer in order:
                 progress.show(number, peer.title)
-                if run is self.runs[0]:
-                    bares.append(self.run_bare())
                 self.run_peer(peer, run)
-        self.results.add_limits(bares)
         self.results.nrounds = number + 1
 
     def rounds(self, count):
-        progress = Progress(count)
+        """So many; None: until there are samples enough."""
+        progress = Progress()
         try:
-            for number in range(count):
+            for number in range(count or MOST_ROUNDS):
                 self.round(number, progress)
+                if not count and not self.results.thin(self.results.distance()):
+                    break
         except KeyboardInterrupt:
             progress.end()
             complain('interrupted: this is what there is')
@@ -213,11 +216,12 @@ def measure(args, sources, programs):
     if not here:
         complain('nothing to compare')
         sys.exit(1)
-    rounds = args.rounds or (QUICK_ROUNDS if args.quick else DEFAULT_ROUNDS)
+    rounds = args.rounds or (QUICK_ROUNDS if args.quick else None)
     return Measurement(args, here, missing, libraries.bare(programs)).rounds(rounds)
 
 
 def output(args, results):
+    distance = args.distance or results.distance()
     if args.json:
         for line in results.json_lines():
             print(line)
@@ -226,13 +230,11 @@ def output(args, results):
     elif args.markdown:
         sys.stdout.write(report.markdown(results))
     else:
-        sys.stdout.write(report.plain(results))
+        sys.stdout.write(report.plain(results, distance))
     sys.stdout.flush()
     if args.json or args.csv or args.markdown:
         for trouble in results.troubles:
             complain(trouble)
-        if results.noisy():
-            complain(report.noise_text(results))
     if args.save:
         with open(args.save, 'w', encoding='utf-8') as f:
             f.writelines(line + '\n' for line in results.json_lines())
@@ -250,7 +252,7 @@ def main(sources, programs, version):
     args = arguments(version)
     try:
         results = load(args.saved) if args.saved else measure(args, sources, programs)
-        if not any(results.rounds.get(p['key']) for p in results.peers):
+        if not any(results.samples.get(p['key']) for p in results.peers):
             complain('no figures')
             return 1
         return output(args, results)

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 
-SOURCES = ('work.c', 'work.h', 'overlap.h', 'peer.h', 'launch.h')
+SOURCES = ('work.c', 'work.h', 'overlap.h', 'line.h', 'peer.h', 'launch.h')
 COMPILE_FLAGS = ['-O2', '-std=gnu11', '-w']
 
 
@@ -170,7 +170,7 @@ def stop(process):
 
 
 def run(peer, arguments, ranks, timeout, deep=False):
-    """One run of a driver: {job: figure}, and what went wrong or None. What was printed
+    """One run of a driver: {job: samples}, and what went wrong or None. What was printed
     before a failure counts."""
     env = {**os.environ, **peer.env, **(peer.deep_env if deep else {})}
     command = [*peer.argv(ranks), '--ranks', str(ranks), *arguments]
@@ -194,7 +194,11 @@ def run(peer, arguments, ranks, timeout, deep=False):
     for line in out.splitlines():
         job, _, text = line.partition(' ')
         try:
-            found[job] = text if job == 'version' else float(text)
+            if job == 'version':
+                found[job] = text
+            else:
+                value, before, after = (float(word) for word in text.split())
+                found.setdefault(job, []).append((value, before, after))
         except ValueError:
             pass
     return found, trouble

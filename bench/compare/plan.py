@@ -120,27 +120,31 @@ def plan(only, quick):
 
 
 def bare_jobs(figures):
-    """What the machine itself is asked, for the limits; the line always."""
+    """What the machine itself is asked, for the limits; the line stands beside each sample."""
     sizes = sorted({f.row[0] for f in figures if f.test in ('latency', 'bandwidth')} - {0} |
                    {64 * K})
-    return ['line', 'stream'] + [f'copy:{size}' for size in sizes]
+    return ['stream'] + [f'{way}:{size}' for size in sizes for way in COPIES]
 
 
-def limit(figure, bare):
-    """What no library should beat, from the bare jobs of a round; None where there is none."""
+# The ways to copy without a library: by one processor, and two ways by both.
+COPIES = ('copy', 'pipe', 'halves')
+
+
+def limit(figure, line, bare):
+    """What no library should beat, from the bare line and the bare jobs; None where there
+    is none."""
     size = figure.row[0]
     try:
         if figure.test == 'latency':
-            # One copy by one processor; two of them may copy at once and be faster.
-            return bare['line'] + (size / bare[f'copy:{size}'] if size else 0)
+            return line + (size / max(bare[f'{way}:{size}'] for way in COPIES) if size else 0)
         if figure.test == 'bandwidth':
-            return bare[f'copy:{size}']
+            return max(bare[f'{way}:{size}'] for way in COPIES)
         if figure.test == 'match':
-            return bare['line']
+            return line
         if figure.test in ('rate', 'many'):
             return bare['stream']
         if figure.test == 'overlap':
             return 100.0
-    except KeyError:
+    except (KeyError, TypeError):
         pass
     return None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Plots of the results by gnuplot, as SVG and PNG: every peer and the limit in each."""
+"""Plots of the results by gnuplot, as SVG and PNG: every peer and the limit in each, at the
+most frequent distance."""
 
 import os
 import shutil
@@ -28,7 +29,7 @@ def points(results, peer, figures):
     """Rows of x, median, low, high; a logarithmic axis has no zero: it is drawn at 0.5."""
     rows = []
     for figure in figures:
-        s = results.summary(peer, figure)
+        s = results.summary(peer, figure, results.distance())
         if s.median is not None:
             scale = SHOWN.get(figure.unit, 1)
             rows.append(' '.join(f'{v:.8g}' for v in (figure.row[-1] or 0.5, s.median * scale,

@@ -4,6 +4,7 @@
 import csv
 
 from plan import K, M, ROWS, TESTS, TITLES
+from results import DISTANCES, ENOUGH
 
 UNITS = {'us': 'us', 'ms': 'ms', 'msg_s': 'millions a second', 'mb_s': 'GB/s', 'pct': '%',
          'kib': 'KiB'}
@@ -54,7 +55,7 @@ def number(value):
 
 
 def shown(figure, summary):
-    """A cell: the median and how far the middle half of the rounds is from it."""
+    """A cell: the median and how far the middle half of the samples is from it."""
     if summary.median is None:
         return '-'
     text = number(summary.median * SHOWN.get(figure.unit, 1))
@@ -64,12 +65,11 @@ def shown(figure, summary):
     return text if summary.n < 2 or spread is None else f'{text} ±{100 * spread:.0f}%'
 
 
-def ahead_text(results, figure):
-    ahead = results.ahead(figure)
+def ahead_text(results, figure, distance):
+    ahead = results.ahead(figure, distance)
     if ahead.median is None:
         return '-'
-    text = f'{number(ahead.median)}'
-    return text if ahead.n < 2 else f'{text} [{number(ahead.low)}, {number(ahead.high)}]'
+    return f'{number(ahead.median)} [{number(ahead.low)}, {number(ahead.high)}]'
 
 
 def columns(rows):
@@ -79,20 +79,20 @@ def columns(rows):
                      for row in rows)
 
 
-def table(results, test):
+def table(results, test, distance):
     figures = [f for f in results.figures if f.test == test]
     units = {f.unit for f in figures}
     title = TITLES[test] + (f', in {UNITS[units.pop()]}' if len(units) == 1 else '')
-    heading = [*ROWS[test], *[p['title'] for p in results.peers], 'limit', 'ahead']
-    rows = [heading]
+    rows = [[*ROWS[test], *[p['title'] for p in results.peers], 'limit', 'ahead', 'samples']]
     for figure in figures:
         unit = f' ({UNITS[figure.unit]})' if units else ''
         names = row_texts(figure)
         names[-1] += unit
-        rows.append([*names, *[shown(figure, results.summary(p['key'], figure))
+        rows.append([*names, *[shown(figure, results.summary(p['key'], figure, distance))
                                for p in results.peers],
-                     shown(figure, results.summary('limit', figure)),
-                     ahead_text(results, figure)])
+                     shown(figure, results.summary('limit', figure, distance)),
+                     ahead_text(results, figure, distance),
+                     str(results.fewest(figure, distance))])
     return f'{title}\n{columns(rows)}\n'
 
 
@@ -108,45 +108,50 @@ def heading(results):
     return '\n'.join(lines)
 
 
-def noise_text(results):
-    line, copy = (100 * s for s in results.noise())
-    text = (f'Beside every run the bare cache line varied by {line:.0f}% and the bare copy by '
-            f'{copy:.0f}% (10th to 90th percentile).')
-    if results.noisy():
-        text += '\nToo noisy to compare: something else was running, or the machine is shared.'
-    return text
+def distance_text(results, distance):
+    """What the bare line says about the processors."""
+    counts = results.counts()
+    line = results.line(distance)
+    others = ', '.join(f'{d} {counts[d]}' for d in DISTANCES if d != distance)
+    if line is None:
+        return f'{distance}: no samples ({others})'
+    return (f'{distance}: a bare cache line takes {line:.3f} us one way; {counts[distance]} '
+            f'samples ({others}; dropped, as the line changed: {100 * results.dropped():.0f}%)')
 
 
-EXPLAINED = '''Medians of the rounds; ±: half of the middle half of them. Limit: the bare cache line,
-and one memcpy() by one processor (two may copy at once and be faster). Ahead: how many times
-Tagwire is better than the best of the others in the same round, [the middle half of the rounds];
-below 1 it is behind.'''
+EXPLAINED = f'''Medians; +-: half of the middle half of the samples. Each sample was taken between two
+measurements of the bare cache line on the same processors, which say how far apart these were.
+Limit: the bare line and the fastest bare copy, by one processor or by both. Ahead: how many times
+Tagwire is better than the best of the others at that distance [the middle half of the ratios of
+their samples]; below 1 it is behind. Samples: of the library that has fewest; below {ENOUGH} a row
+says little.'''
 
 
-def plain(results):
+def plain(results, distance):
     parts = [heading(results), '']
-    parts += [table(results, test) for test in TESTS
-              if any(f.test == test for f in results.figures)]
+    for d in DISTANCES if distance == 'all' else [distance]:
+        parts += [distance_text(results, d), '']
+        parts += [table(results, test, d) for test in TESTS
+                  if any(f.test == test for f in results.figures)]
     parts.append(EXPLAINED)
     parts += [f'trouble: {t}' for t in results.troubles]
-    parts.append(noise_text(results))
     return '\n'.join(parts) + '\n'
 
 
 def markdown(results):
     """README's table."""
     m = results.machine
-    line = results.noise()[0]
-    bare = sorted(v for v in results.lines if v)
-    middle = bare[len(bare) // 2] if bare else 0
-    out = [f"Medians of {results.nrounds} interleaved rounds, {m['date'][:10]}: "
-           f"{m['processor']}, {m['cpus']} processors,",
-           f"{m['system']}; processes bound one to a processor. A bare cache line is handed",
-           f'over in {middle:.3f} us (spread {100 * line:.0f}%). Ahead: Tagwire beside the best '
-           'of the others.', '']
+    distance = results.distance()
+    line = results.line(distance)
+    out = [f"Medians at the most frequent distance of the processors, {distance}"
+           + (f' (a bare cache line\ntakes {line:.3f} us one way)' if line else '') +
+           f"; {results.nrounds} interleaved rounds, {m['date'][:10]}:",
+           f"{m['processor']}, {m['cpus']} processors, {m['system']}; processes bound one to a",
+           'processor. Ahead: Tagwire beside the best of the others.', '']
     out += [f"* {p['title']}: {p['version']}; {p['settings']}" for p in results.peers]
     titles = [p['title'] for p in results.peers]
-    out += ['', '| | ' + ' | '.join(titles) + ' | ahead |', '|---' * (len(titles) + 2) + '|']
+    out += ['', '| | ' + ' | '.join(titles) + ' | ahead | samples |',
+            '|---' * (len(titles) + 3) + '|']
     for test, row, text in HEADLINES:
         figure = next((f for f in results.figures if f.test == test and f.row == row), None)
         if not figure:
@@ -154,19 +159,22 @@ def markdown(results):
         unit = {'msg_s': ' M', 'pct': '%'}.get(figure.unit, ' ' + UNITS[figure.unit])
         cells = []
         for p in results.peers:
-            s = results.summary(p['key'], figure)
+            s = results.summary(p['key'], figure, distance)
             cells.append('' if s.median is None else
                          shown(figure, type(s)([s.median])) + unit)
-        out.append(f"| {text} | {' | '.join(cells)} | {ahead_text(results, figure)} |")
+        out.append(f"| {text} | {' | '.join(cells)} | {ahead_text(results, figure, distance)} "
+                   f'| {results.fewest(figure, distance)} |')
     return '\n'.join(out) + '\n'
 
 
 def write_csv(results, stream):
     out = csv.writer(stream, lineterminator='\n')
-    out.writerow(['test', 'row', 'unit', 'peer', 'median', 'low', 'high', 'rounds'])
+    out.writerow(['test', 'row', 'unit', 'distance', 'peer', 'median', 'low', 'high', 'samples'])
     for figure in results.figures:
-        for peer in [p['key'] for p in results.peers] + ['limit']:
-            s = results.summary(peer, figure)
-            if s.n:
-                out.writerow([figure.test, ' '.join(map(str, figure.row)), figure.unit, peer,
-                              f'{s.median:.6g}', f'{s.low:.6g}', f'{s.high:.6g}', s.n])
+        for distance in DISTANCES:
+            for peer in [p['key'] for p in results.peers] + ['limit']:
+                s = results.summary(peer, figure, distance)
+                if s.n:
+                    out.writerow([figure.test, ' '.join(map(str, figure.row)), figure.unit,
+                                  distance, peer, f'{s.median:.6g}', f'{s.low:.6g}',
+                                  f'{s.high:.6g}', s.n])

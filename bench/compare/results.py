@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Figures of all rounds: collecting, saving, and what can be said of them."""
+"""Samples of all rounds: collecting, sorting by distance, saving, and what can be said of
+them."""
 
 import json
 import math
 
-from plan import Figure, limit
+from plan import COPIES, Figure, limit
 
-FORMAT = 1  # of the saved lines
-NOISY = 0.25  # spread of the bare line from which a comparison says little
+FORMAT = 2  # of the saved lines
+ENOUGH = 10  # samples of a figure
+STEADY = 0.15  # by so much the line may change around a sample
+
+# How far apart the two processors are while a sample is taken: the bare line in us.
+DISTANCES = {'near': 0.05, 'shared cache': 0.12, 'far': math.inf}
 
 
 def quantile(values, q):
@@ -19,11 +24,14 @@ def quantile(values, q):
     return values[low] + (values[high] - values[low]) * (at - low)
 
 
+def median(values):
+    return quantile(values, 0.5) if values else None
+
+
 class Summary:
-    """Median and quartiles of what was measured in some rounds."""
+    """Median and quartiles."""
 
     def __init__(self, values):
-        self.values = values
         good = [v for v in values if v is not None and math.isfinite(v)]
         self.n = len(good)
         self.median = quantile(good, 0.5) if good else None
@@ -37,99 +45,169 @@ class Summary:
         return (self.high - self.low) / 2 / abs(self.median)
 
 
+class Sample:
+    """A value, the line just before and just after it, and the round."""
+
+    def __init__(self, number, value, before, after):
+        self.round, self.value, self.before, self.after = number, value, before, after
+
+    def sorted(self):
+        """Whether the line was measured beside it."""
+        return self.before is not None and self.after is not None
+
+    def line(self):
+        return (self.before + self.after) / 2
+
+    def steady(self):
+        return not self.sorted() or \
+            abs(self.before - self.after) <= STEADY * min(self.before, self.after)
+
+    def at(self, distance):
+        """Counts at that distance: taken there, or without a line beside it."""
+        if not self.sorted():
+            return True
+        return self.steady() and distance == next(
+            name for name, most in DISTANCES.items() if self.line() < most)
+
+    def saved(self):
+        return [self.round, self.value, self.before, self.after]
+
+
+def finite(v, digits=6):
+    """For JSON, which has no NaN."""
+    return float(f'{v:.{digits}g}') if v is not None and math.isfinite(v) else None
+
+
 class Results:
-    """All figures: rounds[peer key][figure key] is a list with one value for each round."""
+    """All samples, by peer and figure; those of the bare machine by job."""
 
     def __init__(self, machine, peers, missing, figures):
         self.machine, self.peers, self.missing, self.figures = machine, peers, missing, figures
-        self.rounds = {}
-        self.lines, self.copies = [], []  # bare, beside every run
+        self.samples = {}
+        self.bare = {}
         self.troubles = []
         self.nrounds = 0
 
-    def add(self, peer, figure, value):
-        series = self.rounds.setdefault(peer, {}).setdefault(figure.key, [])
-        series.extend([None] * (self.nrounds - len(series)))
-        series.append(value)
-
-    def last(self, peer, figure):
-        """Of the round that is under way."""
-        series = self.rounds.get(peer, {}).get(figure.key, [])
-        return series[-1] if len(series) > self.nrounds else None
-
-    def summary(self, peer, figure):
-        return Summary(self.rounds.get(peer, {}).get(figure.key, []))
+    def add(self, peer, figure, found):
+        """The samples of a figure in the round that is under way."""
+        series = self.samples.setdefault(peer, {}).setdefault(figure.key, [])
+        for value, before, after in found:
+            if math.isfinite(value):
+                series.append(Sample(self.nrounds, finite(value), finite(before, 4),
+                                     finite(after, 4)))
 
     def add_bare(self, found):
-        self.lines.append(found.get('line'))
-        self.copies.append(found.get('copy:65536'))
+        for job, samples in found.items():
+            self.bare.setdefault(job, []).extend(
+                Sample(self.nrounds, finite(v), finite(b, 4), finite(a, 4))
+                for v, b, a in samples)
+
+    def last(self, peer, figure):
+        """The median of the round that is under way, or None."""
+        return median([s.value for s in self.samples.get(peer, {}).get(figure.key, [])
+                       if s.round == self.nrounds])
 
     def trouble(self, text):
         if text not in self.troubles:
             self.troubles.append(text)
 
-    def add_limits(self, bares):
-        """The limits of this round, from the medians of what was seen beside its runs."""
-        jobs = {job for found in bares for job in found if job != 'version'}
-        bare = {job: quantile([b[job] for b in bares if job in b], 0.5) for job in jobs}
-        for figure in self.figures:
-            self.add('limit', figure, limit(figure, bare))
+    def everything(self):
+        for figures in self.samples.values():
+            for series in figures.values():
+                yield from series
+        for series in self.bare.values():
+            yield from series
 
-    def best(self, figure):
+    def counts(self):
+        """How many steady samples were taken at each distance."""
+        counts = dict.fromkeys(DISTANCES, 0)
+        for sample in self.everything():
+            for distance in DISTANCES:
+                counts[distance] += sample.sorted() and sample.at(distance)
+        return counts
+
+    def distance(self):
+        """The one with most samples."""
+        counts = self.counts()
+        return max(counts, key=counts.get)
+
+    def dropped(self):
+        """The share of samples around which the line changed."""
+        beside = [s for s in self.everything() if s.sorted()]
+        return sum(not s.steady() for s in beside) / len(beside) if beside else 0.0
+
+    def values(self, peer, figure, distance):
+        if peer == 'limit':
+            value = self.limit(figure, distance)
+            return [] if value is None else [value]
+        return [s.value for s in self.samples.get(peer, {}).get(figure.key, [])
+                if s.at(distance)]
+
+    def summary(self, peer, figure, distance):
+        return Summary(self.values(peer, figure, distance))
+
+    def line(self, distance):
+        """The median of the bare line at that distance, or None."""
+        return median([s.line() for s in self.everything() if s.sorted() and s.at(distance)])
+
+    def limit(self, figure, distance):
+        bare = {job: median([s.value for s in samples if s.at(distance)])
+                for job, samples in self.bare.items()
+                if figure.test in ('rate', 'many') or job.partition(':')[0] in COPIES
+                and job.endswith(f':{figure.row[0]}')}
+        return limit(figure, self.line(distance), bare)
+
+    def best(self, figure, distance):
         """The key of the best peer, without Tagwire."""
-        medians = [(self.summary(p['key'], figure).median, p['key']) for p in self.peers
-                   if p['key'] != 'tagwire']
+        medians = [(self.summary(p['key'], figure, distance).median, p['key'])
+                   for p in self.peers if p['key'] != 'tagwire']
         medians = [m for m in medians if m[0] is not None]
         if not medians:
             return None
         return (min if figure.less_is_better() else max)(medians)[1]
 
-    def ahead(self, figure):
-        """How often Tagwire is ahead of the best peer, round by round; below 1: behind."""
-        best = self.best(figure)
+    def ahead(self, figure, distance):
+        """How often Tagwire is ahead of the best peer: each of its samples beside each of
+        the peer's at that distance. Below 1: behind."""
+        best = self.best(figure, distance)
         if figure.test == 'overlap' or best is None:
             return Summary([])
-        ratios = []
-        for ours, theirs in zip(self.rounds.get('tagwire', {}).get(figure.key, []),
-                                self.rounds[best][figure.key]):
-            if ours and theirs and min(ours, theirs) > 0:
-                ratios.append(theirs / ours if figure.less_is_better() else ours / theirs)
-        return Summary(ratios)
+        ours = [v for v in self.values('tagwire', figure, distance) if v > 0]
+        theirs = [v for v in self.values(best, figure, distance) if v > 0]
+        return Summary([t / o if figure.less_is_better() else o / t
+                        for o in ours for t in theirs])
 
-    def noise(self):
-        """Relative distance of the 10th and the 90th percentile, of the bare line and copy."""
-        spreads = []
-        for values in (self.lines, self.copies):
-            values = [v for v in values if v]
-            spreads.append((quantile(values, 0.9) - quantile(values, 0.1)) / quantile(values, 0.5)
-                           if values else math.inf)
-        return spreads
+    def fewest(self, figure, distance):
+        """Samples of the peer that has fewest of those that have any at all."""
+        return min((len(self.values(p['key'], figure, distance)) for p in self.peers
+                    if self.samples.get(p['key'], {}).get(figure.key)), default=0)
 
-    def noisy(self):
-        return max(self.noise()) > NOISY
+    def thin(self, distance):
+        """The figures without samples enough."""
+        return [f for f in self.figures
+                if any(self.samples.get(p['key'], {}).get(f.key) for p in self.peers)
+                and self.fewest(f, distance) < ENOUGH]
 
-    # Saved as one JSON object a line: the head, then one figure of one peer each.
+    # Saved as one JSON object a line: the head, then one figure of one peer each, or one job
+    # of the bare machine.
 
     def json_lines(self):
-        line, copy = self.noise()
         yield json.dumps({
             'format': FORMAT, 'machine': self.machine, 'peers': self.peers,
             'missing': self.missing, 'troubles': self.troubles, 'rounds': self.nrounds,
-            'line_us': self.lines, 'copy_mb_s': self.copies,
-            'line_spread_pct': finite(100 * line), 'copy_spread_pct': finite(100 * copy),
-            'noisy': self.noisy()})
+            'distance': self.distance(), 'samples_at': self.counts(),
+            'dropped_pct': finite(100 * self.dropped(), 3),
+            'line_us': {d: finite(self.line(d), 4) for d in DISTANCES},
+            'thin': [f.key for f in self.thin(self.distance())]})
         for figure in self.figures:
-            for peer in [p['key'] for p in self.peers] + ['limit']:
-                s = self.summary(peer, figure)
-                if s.n:
-                    yield json.dumps({
-                        'test': figure.test, 'row': list(figure.row), 'peer': peer,
-                        figure.unit: s.median, f'{figure.unit}_low': s.low,
-                        f'{figure.unit}_high': s.high, f'{figure.unit}_rounds': s.values})
-
-
-def finite(v):
-    return round(v, 1) if math.isfinite(v) else None
+            for peer in self.peers:
+                series = self.samples.get(peer['key'], {}).get(figure.key)
+                if series:
+                    yield json.dumps({'test': figure.test, 'row': list(figure.row),
+                                      'peer': peer['key'], 'unit': figure.unit,
+                                      'samples': [s.saved() for s in series]})
+        for job, series in self.bare.items():
+            yield json.dumps({'bare': job, 'samples': [s.saved() for s in series]})
 
 
 def load(path):
@@ -137,17 +215,19 @@ def load(path):
     with open(path, encoding='utf-8') as f:
         rows = [json.loads(line) for line in f if line.strip()]
     if not rows or not isinstance(rows[0], dict) or rows[0].get('format') != FORMAT:
-        raise ValueError('not saved by mx_compare --json')
+        raise ValueError('not saved by this mx_compare --json')
     head = rows[0]
     results = Results(head['machine'], head['peers'], head['missing'], [])
     results.troubles, results.nrounds = head['troubles'], head['rounds']
-    results.lines, results.copies = head['line_us'], head['copy_mb_s']
     seen = {}
     for row in rows[1:]:
-        unit = next(key[:-7] for key in row if key.endswith('_rounds'))
-        figure = Figure(row['test'], tuple(row['row']), unit, None, None)
+        samples = [Sample(*s) for s in row['samples']]
+        if 'bare' in row:
+            results.bare[row['bare']] = samples
+            continue
+        figure = Figure(row['test'], tuple(row['row']), row['unit'], None, None)
         if figure.key not in seen:
             seen[figure.key] = figure
             results.figures.append(figure)
-        results.rounds.setdefault(row['peer'], {})[figure.key] = row[f'{unit}_rounds']
+        results.samples.setdefault(row['peer'], {})[figure.key] = samples
     return results

@@ -3,9 +3,12 @@
  * The work that mx_compare gives to each message library: one process of several,
  * the same source for all.
  *
- *	driver [--ranks N] [--cpus LIST] [--time MS] [--unexpected BYTES] JOB...
+ *	driver [--ranks N] [--cpus LIST] [--time MS] [--unexpected BYTES]
+ *	       [--line FILE] JOB...
  *
- * Rank 0 prints one line for each job: its name and a figure.
+ * Rank 0 prints a line for each sample of a job: the job, the value, and the bare
+ * cache line just before and just after it, in us (nan without --line FILE, which all
+ * processes map, and where processes share processors).
  *
  *	version			the library's own word
  *	ready			ms from opening it to the first answer of a peer
@@ -119,13 +122,12 @@ static double run_match(const struct job *j, uint64_t n)
 	return pingpong(8, match_from(j), n) / 2;
 }
 
-static double match(struct job *j)
+static void match(struct job *j)
 {
 	static peer_req reqs[MAX_DEPTH];
 	bool posted = !strcmp(j->text[0], "posted");
 	unsigned depth = (unsigned)strtoul(j->text[2], NULL, 10);
 	int from = match_from(j);
-	double took;
 
 	if (depth > MAX_DEPTH)
 		die(j->name, "too deep");
@@ -138,7 +140,7 @@ static double match(struct job *j)
 	sync_pair();
 	/* The other end may be busy with what came, or a library with an index of it. */
 	run_match(j, WARM_TURNS);
-	took = per_turn(j);
+	take_samples(j);
 	for (unsigned i = 0; i < depth; i++)
 		if (posted)
 			peer_send(!rank, out, 8, TAG_OTHERS + i);
@@ -147,49 +149,73 @@ static double match(struct job *j)
 	for (unsigned i = 0; i < depth; i++)
 		peer_wait(&reqs[i]);
 	sync_pair();
-	return took;
 }
 
 /* The table ------------------------------------------------------------------------ */
 
-static double windows(struct job *j, double (*run)(const struct job *, uint64_t), unsigned senders)
+static void windows(struct job *j, double (*run)(const struct job *, uint64_t), unsigned senders)
 {
 	j->size = number(j, 0, MAX_SIZE);
 	j->window = number(j, 1, MAX_WINDOW);
 	j->run = run;
-	return j->window * senders / per_turn(j);
+	j->scale = j->window * senders;
+	j->rate = true;
+	take_samples(j);
 }
 
 static void prepare(void)
 {
 }
 
-static double figure(struct job *j)
+static double ready_ms(const struct job *j)
+{
+	(void)j;
+	return (opened + connected) * 1e3;
+}
+
+static double connect_us(const struct job *j)
+{
+	(void)j;
+	return PEER_CONNECTS_AT_OPEN ? NAN : connected * 1e6;
+}
+
+static double memory_kib(const struct job *j)
+{
+	(void)j;
+	return resident;
+}
+
+static double overlap_pct(const struct job *j)
+{
+	return overlap(number(j, 1, MAX_SIZE), strcmp(j->text[0], "receiver") != 0,
+		       strcmp(j->text[0], "sender") != 0);
+}
+
+static void figure(struct job *j)
 {
 	const char *kind = j->name;
 
-	if (!strcmp(kind, "ready"))
-		return (opened + connected) * 1e3;
-	if (!strcmp(kind, "connect"))
-		return PEER_CONNECTS_AT_OPEN ? NAN : connected * 1e6;
-	if (!strcmp(kind, "memory"))
-		return resident;
-	if (!strcmp(kind, "latency")) {
+	j->scale = 1e6;
+	if (!strcmp(kind, "ready")) {
+		take_one(ready_ms, j, false);
+	} else if (!strcmp(kind, "connect")) {
+		take_one(connect_us, j, false);
+	} else if (!strcmp(kind, "memory")) {
+		take_one(memory_kib, j, false);
+	} else if (!strcmp(kind, "latency")) {
 		j->size = number(j, 0, MAX_SIZE);
 		j->run = run_latency;
-		return per_turn(j) * 1e6;
-	}
-	if (!strcmp(kind, "rate"))
-		return windows(j, run_rate, 1);
-	if (!strcmp(kind, "many"))
-		return windows(j, run_many, (unsigned)ranks - 1);
-	if (!strcmp(kind, "match") && j->ntext == 3) {
+		take_samples(j);
+	} else if (!strcmp(kind, "rate")) {
+		windows(j, run_rate, 1);
+	} else if (!strcmp(kind, "many")) {
+		windows(j, run_many, (unsigned)ranks - 1);
+	} else if (!strcmp(kind, "match") && j->ntext == 3) {
 		j->run = run_match;
-		return match(j) * 1e6;
+		match(j);
+	} else if (!strcmp(kind, "overlap") && j->ntext == 2) {
+		take_one(overlap_pct, j, true);
+	} else {
+		die(kind, "no such job");
 	}
-	if (!strcmp(kind, "overlap") && j->ntext == 2)
-		return overlap(number(j, 1, MAX_SIZE), strcmp(j->text[0], "receiver") != 0,
-			       strcmp(j->text[0], "sender") != 0);
-	die(kind, "no such job");
-	return 0;
 }

@@ -3,41 +3,45 @@
 #ifndef COMPARE_WORK_H
 #define COMPARE_WORK_H
 
-#include "peer.h"
+#include "line.h"
 
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
-#define CHUNKS 5	     /* a figure is the median of so many */
+#define CHUNKS 5	     /* samples of a figure */
 #define MAX_SIZE (16u << 20) /* of a message */
 #define MAX_DEPTH 100000
 #define MAX_WINDOW 1024
 
 enum { TAG_PING = 1, TAG_ACK, TAG_SAY, TAG_SYNC, TAG_GO, TAG_OTHERS = 1000 };
 
-/* One figure: what to do n times, and the parameters of its name. */
+/*
+ * One figure: what to do n times, and the parameters of its name. Its value is scale
+ * times the seconds of a turn, or scale in that time if it is a rate.
+ */
 struct job {
 	const char *name;
 	double (*run)(const struct job *j, uint64_t n); /* seconds, at rank 0 */
+	double scale;
+	bool rate;
 	size_t size;
 	unsigned window;
 	char *text[3]; /* parameters as they came */
 	unsigned ntext;
 };
 
+/* The bare line just before and just after, in microseconds; NaN: not measured. */
+struct sample {
+	double value, before, after;
+};
+
+static struct sample samples[CHUNKS];
+static unsigned nsamples;
+
 static char *out, *in;	  /* MAX_SIZE each */
 static double chunk_time; /* seconds for each of CHUNKS */
-
-static inline double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static inline int by_value(const void *a, const void *b)
 {
@@ -67,41 +71,94 @@ static inline uint64_t hear(void)
 	return n;
 }
 
-/* Seconds for one turn, at rank 0: as many as fit into the time, the median of chunks. */
-static inline double per_turn(const struct job *j)
+#define SAY_LINE UINT64_MAX /* instead of a number of turns */
+
+/* Ranks 0 and 1 at once. With more processes than processors it would measure the scheduler. */
+static inline double line_both(void)
 {
-	double v[CHUNKS], took, grow;
+	if (!line || crowded)
+		return NAN;
+	return rank ? line_follow() : line_lead();
+}
+
+/* Of the ranks that follow() rank 0. */
+static inline double line_ordered(void)
+{
+	say(SAY_LINE);
+	return line_both();
+}
+
+/* The other ranks, until rank 0 says 0. */
+static void follow(const struct job *j)
+{
+	uint64_t n;
+
+	while ((n = hear()) != 0) {
+		if (n != SAY_LINE)
+			j->run(j, n);
+		else if (rank == 1)
+			line_both();
+	}
+}
+
+/* How many turns fit into a chunk; warms up by the way. */
+static uint64_t calibrate(const struct job *j)
+{
+	double took, grow;
 	uint64_t n = 1;
 
-	if (rank) {
-		while ((n = hear()) != 0)
-			j->run(j, n);
-		return 0;
-	}
 	for (;;) {
 		say(n);
 		took = j->run(j, n);
 		if (took >= chunk_time / 4 || n > UINT64_C(1) << 40)
-			break;
+			return (uint64_t)((double)n * chunk_time / took) + 1;
 		/* A short run says little: grow carefully. */
 		grow = chunk_time / 2 / (took + 1e-9);
 		n *= grow < 2 ? 2 : grow > 16 ? 16 : (uint64_t)grow;
 	}
-	n = (uint64_t)((double)n * chunk_time / took) + 1;
-	for (unsigned i = 0; i < CHUNKS; i++) {
+}
+
+/* A job of many turns: CHUNKS samples at rank 0. */
+static void take_samples(const struct job *j)
+{
+	double seconds, at;
+	uint64_t n;
+
+	if (rank) {
+		follow(j);
+		return;
+	}
+	n = calibrate(j);
+	at = line_ordered();
+	for (nsamples = 0; nsamples < CHUNKS; nsamples++) {
+		struct sample *s = &samples[nsamples];
+
 		say(n);
-		v[i] = j->run(j, n) / (double)n;
+		seconds = j->run(j, n) / (double)n;
+		s->value = j->rate ? j->scale / seconds : j->scale * seconds;
+		s->before = at;
+		s->after = at = line_ordered();
 	}
 	say(0);
-	return median(v, CHUNKS);
+}
+
+/* A figure of one piece, by a function that both ranks of a pair call. */
+static inline void take_one(double (*of)(const struct job *j), const struct job *j, bool beside_line)
+{
+	struct sample *s = &samples[0];
+
+	s->before = beside_line ? line_both() : NAN;
+	s->value = of(j);
+	s->after = beside_line ? line_both() : NAN;
+	nsamples = 1;
 }
 
 /* The driver's own ------------------------------------------------------------- */
 
 /* Before there is more than one process. */
 static void prepare(void);
-/* Does one job; rank 0 returns its figure. */
-static double figure(struct job *j);
+/* Does one job; rank 0 leaves its samples. */
+static void figure(struct job *j);
 
 static double opened, connected; /* seconds */
 static double resident;		 /* KiB, before the buffers */
@@ -156,7 +213,6 @@ static void do_job(const char *spec)
 {
 	struct job j = {.ntext = 0};
 	char text[256], *rest = text;
-	double v;
 
 	if (!strcmp(spec, "version")) {
 		peer_version(text, sizeof text);
@@ -168,9 +224,11 @@ static void do_job(const char *spec)
 	j.name = strsep(&rest, ":");
 	while (rest && j.ntext < 3)
 		j.text[j.ntext++] = strsep(&rest, ":");
-	v = figure(&j);
-	if (rank == 0)
-		printf("%s %.6g\n", spec, v);
+	nsamples = 0;
+	figure(&j);
+	for (unsigned i = 0; i < nsamples && rank == 0; i++)
+		printf("%s %.6g %.4g %.4g\n", spec, samples[i].value, samples[i].before,
+		       samples[i].after);
 	fflush(stdout);
 }
 
@@ -197,7 +255,7 @@ static int options(int argc, char **argv, const char **cpus)
 {
 	static const struct option names[] = {
 		{"ranks", 1, NULL, 'r'},      {"cpus", 1, NULL, 'c'}, {"time", 1, NULL, 't'},
-		{"unexpected", 1, NULL, 'u'}, {NULL, 0, NULL, 0},
+		{"unexpected", 1, NULL, 'u'}, {"line", 1, NULL, 'l'}, {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -210,6 +268,8 @@ static int options(int argc, char **argv, const char **cpus)
 			chunk_time = atof(optarg) / 1e3 / CHUNKS;
 		else if (c == 'u')
 			unexpected = strtoull(optarg, NULL, 10);
+		else if (c == 'l')
+			line_open(optarg);
 		else
 			exit(2);
 	}
