@@ -5,7 +5,7 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
-#include "providers/replay/replay.h"
+#include "providers/net/session.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -22,14 +22,15 @@ static const struct tw_provider *const providers[] = {
 };
 
 #if TW_HAVE_NET
-const struct tw_provider *(*tw_network_named)(const char *, size_t) = tw_fabric_provider;
+const struct tw_provider *(*tw_provider_of_driver)(const char *, size_t) = tw_driver_provider;
 #else
-const struct tw_provider *(*tw_network_named)(const char *, size_t);
+const struct tw_provider *(*tw_provider_of_driver)(const char *, size_t);
 #endif
 
 static const struct tw_provider *find(const char *name, size_t len)
 {
-	const struct tw_provider *network = tw_network_named ? tw_network_named(name, len) : NULL;
+	const struct tw_provider *network = tw_provider_of_driver ? tw_provider_of_driver(name, len)
+								  : NULL;
 
 	if (network)
 		return network;

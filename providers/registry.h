@@ -11,9 +11,9 @@
 unsigned tw_provider_list(const char *names, const struct tw_provider *out[TW_MAX_PROVIDERS]);
 
 /*
- * The one that serves a network of that name, which keeps to their order (fabrics.c).
- * NULL in a build without networks, whose library leaves all of replay out.
+ * The one that serves a driver of that name, which keeps to their order (drivers.c).
+ * NULL in a build without networks, whose library leaves the net provider out.
  */
-extern const struct tw_provider *(*tw_network_named)(const char *name, size_t len);
+extern const struct tw_provider *(*tw_provider_of_driver)(const char *name, size_t len);
 
 #endif /* TW_REGISTRY_H */

@@ -416,7 +416,7 @@ static enum tw_err open_shm(struct tw_host *host, void **instance)
 }
 
 /* In place of the registry's. */
-const struct tw_provider *(*tw_network_named)(const char *, size_t);
+const struct tw_provider *(*tw_provider_of_driver)(const char *, size_t);
 
 unsigned tw_provider_list(const char *names, const struct tw_provider *out[TW_MAX_PROVIDERS])
 {

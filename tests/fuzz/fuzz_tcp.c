@@ -79,7 +79,7 @@ static void lend(void)
 	if (!s)
 		return;
 	set_use(s, LENT);
-	FUZZ_MUST(tw_fabric_tcp.mem_reg(f.instance, s->mem, s->len, &s->mr) == TW_OK);
+	FUZZ_MUST(tw_driver_tcp.mem_reg(f.instance, s->mem, s->len, &s->mr) == TW_OK);
 }
 
 static void take_back(void)
@@ -88,7 +88,7 @@ static void take_back(void)
 
 	if (!s)
 		return;
-	tw_fabric_tcp.mem_dereg(f.instance, &s->mr);
+	tw_driver_tcp.mem_dereg(f.instance, &s->mr);
 	set_use(s, FREE);
 }
 
@@ -107,7 +107,7 @@ static void transfer(bool put)
 	iov[2] = (struct iovec){s->mem + 100, s->len - 100};
 	set_use(s, put ? PUTS : GETS);
 	s->path = f.path;
-	err = (put ? tw_fabric_tcp.put : tw_fabric_tcp.get)(f.path, iov, how & 1 ? 3 : 1, 0x1000,
+	err = (put ? tw_driver_tcp.put : tw_driver_tcp.get)(f.path, iov, how & 1 ? 3 : 1, 0x1000,
 							    &key, sizeof(key), s);
 	FUZZ_MUST(err == TW_PENDING || err == TW_AGAIN || err == TW_ELOST);
 	FUZZ_MUST(!f.broken || err == TW_ELOST);
@@ -121,7 +121,7 @@ static void cancel(enum use use)
 
 	if (!s)
 		return;
-	tw_fabric_tcp.cancel(f.instance, s);
+	tw_driver_tcp.cancel(f.instance, s);
 	set_use(s, FREE);
 }
 
@@ -133,14 +133,14 @@ static void send_packet(void)
 
 	if (!f.path)
 		return;
-	err = tw_fabric_tcp.send(f.path, text, how & 1 ? TW_TCP_PACKET : how, how & 2, NULL);
+	err = tw_driver_tcp.send(f.path, text, how & 1 ? TW_TCP_PACKET : how, how & 2, NULL);
 	FUZZ_MUST(err == TW_OK || err == TW_AGAIN || err == TW_ELOST);
 }
 
 static void free_path(void)
 {
 	if (f.path)
-		tw_fabric_tcp.path_free(f.path);
+		tw_driver_tcp.path_free(f.path);
 	f.path = NULL;
 }
 
@@ -228,7 +228,7 @@ void progress(unsigned times)
 {
 	for (; times; times--) {
 		f.inside = true;
-		tw_fabric_tcp.progress(f.instance);
+		tw_driver_tcp.progress(f.instance);
 		f.inside = false;
 		check_memory();
 	}
@@ -238,8 +238,8 @@ void progress(unsigned times)
 
 static void open_it(void)
 {
-	struct tw_fabric_host host = lone_host(&f);
-	struct tw_fabric_address a;
+	struct tw_driver_host host = lone_host(&f);
+	struct tw_driver_address a;
 
 	host.packet = on_packet;
 	host.sent = on_sent;
@@ -247,8 +247,8 @@ static void open_it(void)
 	host.broken = on_broken;
 	f.broken = f.big = false;
 	peer_begin();
-	FUZZ_MUST(tw_fabric_tcp.open(&host, &f.instance) == TW_OK);
-	FUZZ_MUST(tw_fabric_tcp.path_new(f.instance, &a, &f.path) == TW_OK);
+	FUZZ_MUST(tw_driver_tcp.open(&host, &f.instance) == TW_OK);
+	FUZZ_MUST(tw_driver_tcp.path_new(f.instance, &a, &f.path) == TW_OK);
 	memcpy(&f.address, a.bytes, sizeof(f.address));
 }
 
@@ -268,7 +268,7 @@ static void step(void)
 		progress(1);
 		break;
 	case 3:
-		tw_fabric_tcp.arm(f.instance);
+		tw_driver_tcp.arm(f.instance);
 		peer_deliver(SIZE_MAX);
 		break;
 	default:
@@ -299,12 +299,12 @@ static void part(void)
 	for (unsigned i = 0; i < SLOTS; i++) {
 		FUZZ_MUST(slots[i].use == FREE || slots[i].use == LENT);
 		if (slots[i].use == LENT)
-			tw_fabric_tcp.mem_dereg(f.instance, &slots[i].mr);
+			tw_driver_tcp.mem_dereg(f.instance, &slots[i].mr);
 		if (slots[i].use != FREE)
 			set_use(&slots[i], FREE);
-		slots[i].mr = (struct tw_fabric_mr){0};
+		slots[i].mr = (struct tw_driver_mr){0};
 	}
-	tw_fabric_tcp.close(f.instance);
+	tw_driver_tcp.close(f.instance);
 	check_memory();
 }
 

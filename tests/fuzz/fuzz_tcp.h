@@ -4,13 +4,13 @@
 #define FUZZ_TCP_H
 
 #include "fuzz/fuzz.h"
-#include "providers/tcp/tcp.h"
+#include "providers/net/tcp/tcp.h"
 
 #define SLOTS 6
 #define BIG (400u << 10) /* the last: more than a chunk, and than the system takes */
 #define SECRET 0xee	 /* what is in memory that is not lent */
 
-extern const struct tw_fabric tw_fabric_tcp;
+extern const struct tw_driver tw_driver_tcp;
 
 enum use { FREE, LENT, GETS, PUTS };
 
@@ -18,7 +18,7 @@ struct slot {
 	enum use use;
 	uint8_t *mem; /* with a gap on both sides */
 	size_t len;
-	struct tw_fabric_mr mr;
+	struct tw_driver_mr mr;
 	void *path; /* of a transfer */
 };
 extern struct slot slots[SLOTS];

@@ -154,7 +154,7 @@ void peer_meet(void)
 {
 	uint8_t how = in_byte(f.in);
 	struct tw_tcp_hello h;
-	struct tw_fabric_address a = {.len = sizeof(f.address)};
+	struct tw_driver_address a = {.len = sizeof(f.address)};
 	struct tw_tcp_address me = f.address;
 	socklen_t len = sizeof(struct sockaddr_in);
 
@@ -169,7 +169,7 @@ void peer_meet(void)
 	if (how & 4)
 		a.len = in_byte(f.in);
 	if (!(how & 8))
-		tw_fabric_tcp.path_bind(f.path, &a);
+		tw_driver_tcp.path_bind(f.path, &a);
 	if (how & 1) {
 		peer.fd = accept4(peer.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		peer.hello_left = sizeof(h);
@@ -185,7 +185,7 @@ void peer_meet(void)
 	peer_deliver(how & 32 ? in_byte(f.in) : sizeof(h));
 	peer_deliver(sizeof(h));
 	if (how & 8)
-		tw_fabric_tcp.path_bind(f.path, &a);
+		tw_driver_tcp.path_bind(f.path, &a);
 	progress(2);
 }
 

@@ -13,7 +13,7 @@
 
 #include "lib/twt.h"
 #include "mx_extensions.h"
-#include "providers/replay/replay.h"
+#include "providers/net/session.h"
 
 #define FILTER 0x5eceff17u
 #define SILENT 200	  /* more than an endpoint listens to */
@@ -105,28 +105,28 @@ static size_t until_closed(int fd, void *buf, size_t len)
 	return got;
 }
 
-static struct tw_rp_talk word_to(const struct victim *v, enum tw_rp_word word)
+static struct tw_net_ctrl ctrl_to(const struct victim *v, enum tw_net_ctrl_type type)
 {
-	return (struct tw_rp_talk){.magic = TW_RP_MAGIC,
-				   .version = TW_RP_VERSION,
-				   .word = (uint16_t)word,
-				   .nic_id = v->nic,
-				   .to_nic = v->nic,
-				   .endpoint_id = v->id + 1,
-				   .to_endpoint = v->id,
-				   .session = 77,
-				   .key = FILTER + 1};
+	return (struct tw_net_ctrl){.magic = TW_NET_MAGIC,
+				    .version = TW_NET_VERSION,
+				    .type = (uint16_t)type,
+				    .nic_id = v->nic,
+				    .to_nic = v->nic,
+				    .endpoint_id = v->id + 1,
+				    .to_endpoint = v->id,
+				    .session = 77,
+				    .key = FILTER + 1};
 }
 
 /* What it answers holds a reason, and nothing of its own. */
-static void is_refused(const struct victim *v, enum tw_rp_word word, enum tw_rp_word answer,
-		       enum tw_err why, bool other_endpoint)
+static void is_refused(const struct victim *v, enum tw_net_ctrl_type type,
+		       enum tw_net_ctrl_type answer, enum tw_err why, bool other_endpoint)
 {
-	struct tw_rp_talk t = word_to(v, word), reply[2];
-	struct tw_rp_talk bare = {.magic = TW_RP_MAGIC, .version = TW_RP_VERSION, .why = why};
+	struct tw_net_ctrl t = ctrl_to(v, type), reply[2];
+	struct tw_net_ctrl bare = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .why = why};
 	int fd = call(v);
 
-	bare.word = (uint16_t)answer;
+	bare.type = (uint16_t)answer;
 	t.to_endpoint += other_endpoint;
 	check(twt_put(fd, &t, sizeof(t)) == 0);
 	check(until_closed(fd, reply, sizeof(reply)) == sizeof(t));
@@ -191,28 +191,28 @@ static void crowd(void)
 
 static void nonsense(void)
 {
-	struct tw_rp_talk t;
+	struct tw_net_ctrl t;
 	struct victim v;
 	char noise[4096];
 
 	open_victim(&v, LONG_MS);
 	twt_fill(noise, sizeof(noise), 5);
 	is_dropped(&v, noise, sizeof(noise));
-	t = word_to(&v, TW_RP_CONNECT);
+	t = ctrl_to(&v, TW_NET_CONNECT);
 	t.version++;
 	is_dropped(&v, &t, sizeof(t));
-	t = word_to(&v, TW_RP_CONNECT);
-	t.noffers = TW_RP_FABRICS + 1;
+	t = ctrl_to(&v, TW_NET_CONNECT);
+	t.noffers = TW_NET_DRIVERS + 1;
 	is_dropped(&v, &t, sizeof(t));
-	for (int word = 0; word <= TW_RP_BYE + 1; word++) {
-		t = word_to(&v, (enum tw_rp_word)word);
-		if (word != TW_RP_CONNECT && word != TW_RP_RESUME)
+	for (int type = 0; type <= TW_NET_BYE + 1; type++) {
+		t = ctrl_to(&v, (enum tw_net_ctrl_type)type);
+		if (type != TW_NET_CONNECT && type != TW_NET_RESUME)
 			is_dropped(&v, &t, sizeof(t));
 	}
 	puts("nonsense: hung up");
-	is_refused(&v, TW_RP_CONNECT, TW_RP_REFUSE, TW_EKEY, false);
-	is_refused(&v, TW_RP_CONNECT, TW_RP_WRONG, TW_ECLOSED, true);
-	is_refused(&v, TW_RP_RESUME, TW_RP_REFUSE, TW_ECLOSED, false);
+	is_refused(&v, TW_NET_CONNECT, TW_NET_REFUSE, TW_EKEY, false);
+	is_refused(&v, TW_NET_CONNECT, TW_NET_WRONG, TW_ECLOSED, true);
+	is_refused(&v, TW_NET_RESUME, TW_NET_REFUSE, TW_ECLOSED, false);
 	puts("wrong filter, endpoint, connection: refused without a word too many");
 	close_victim(&v);
 }
@@ -220,13 +220,13 @@ static void nonsense(void)
 /* A byte now and then is no introduction. */
 static void slow(void)
 {
-	struct tw_rp_talk t;
+	struct tw_net_ctrl t;
 	struct victim v;
 	double start;
 	int fd;
 
 	open_victim(&v, LIMIT_MS);
-	t = word_to(&v, TW_RP_CONNECT);
+	t = ctrl_to(&v, TW_NET_CONNECT);
 	start = twt_now();
 	fd = call(&v);
 	for (unsigned i = 0; i < sizeof(t) - 1; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A fabric that does everything wrong that a network may: it loses packets,
+ * A driver that does everything wrong that a network may: it loses packets,
  * delivers them twice and in another order, breaks its paths, and cuts off
  * transfers. UDP on the loopback interface; remote memory is of this process.
  */
@@ -18,7 +18,7 @@
 #define PACKET 16384
 
 struct lossy {
-	struct tw_fabric_host host;
+	struct tw_driver_host host;
 	int fd;
 	struct tw_list ops;
 	uint64_t rng;
@@ -47,7 +47,7 @@ static bool one_in(struct lossy *f, unsigned n)
 	return twt_random(&f->rng) % n == 0;
 }
 
-static enum tw_err do_open(const struct tw_fabric_host *host, void **instance)
+static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 {
 	struct lossy *f = calloc(1, sizeof(*f));
 	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -98,7 +98,7 @@ static int do_fd(void *instance)
 	return ((struct lossy *)instance)->fd;
 }
 
-static enum tw_err path_new(void *instance, struct tw_fabric_address *mine, void **out)
+static enum tw_err path_new(void *instance, struct tw_driver_address *mine, void **out)
 {
 	struct lossy *f = instance;
 	struct path *p = calloc(1, sizeof(*p));
@@ -113,7 +113,7 @@ static enum tw_err path_new(void *instance, struct tw_fabric_address *mine, void
 	return TW_OK;
 }
 
-static enum tw_err path_bind(void *path, const struct tw_fabric_address *other)
+static enum tw_err path_bind(void *path, const struct tw_driver_address *other)
 {
 	memcpy(&((struct path *)path)->to, other->bytes, sizeof(struct sockaddr_in));
 	return TW_OK;
@@ -177,16 +177,16 @@ static enum tw_err do_put(void *path, const struct iovec *iov, unsigned niov, ui
 	return start(path, iov, niov, address, cookie, true);
 }
 
-static enum tw_err mem_reg(void *instance, void *addr, size_t len, struct tw_fabric_mr *mr)
+static enum tw_err mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr)
 {
 	(void)instance;
 	(void)len;
 	/* An offset, so that it matters. */
-	*mr = (struct tw_fabric_mr){.base = (uintptr_t)addr + 1000, .key_len = 8};
+	*mr = (struct tw_driver_mr){.base = (uintptr_t)addr + 1000, .key_len = 8};
 	return TW_OK;
 }
 
-static void mem_dereg(void *instance, struct tw_fabric_mr *mr)
+static void mem_dereg(void *instance, struct tw_driver_mr *mr)
 {
 	(void)instance;
 	(void)mr;
@@ -273,8 +273,8 @@ static bool do_arm(void *instance)
 	return f->held_len >= 0 || !tw_list_empty(&f->ops) || poll(&p, 1, 0) == 1;
 }
 
-const struct tw_fabric lossy = {
-	.version = TW_FABRIC_VERSION,
+const struct tw_driver lossy = {
+	.version = TW_DRIVER_VERSION,
 	.name = "lossy",
 	.open = do_open,
 	.close = do_close,

@@ -94,7 +94,7 @@ struct pair *pair_open(const struct traits *t)
 	const struct tw_provider *found[TW_MAX_PROVIDERS];
 
 	own_names(t);
-	tw_fabric_add(&lossy);
+	tw_driver_add(&lossy);
 	tw_barrier_init();
 	tw_clock_init();
 	cr_assert_eq(tw_provider_list(t->name, found), 1u);

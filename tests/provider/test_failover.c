@@ -9,7 +9,7 @@
 
 #include "provider/lossy.h"
 #include "provider/pair.h"
-#include "providers/replay/replay.h"
+#include "providers/net/session.h"
 
 #ifdef HAVE_CONFIG_H
 #include "config.h"
@@ -25,8 +25,8 @@ enum cut {
 };
 
 static struct net {
-	struct tw_fabric fabric;
-	const struct tw_fabric *of;
+	struct tw_driver driver;
+	const struct tw_driver *of;
 	const char *provider; /* of libfabric */
 	struct tw_settings settings;
 	enum cut cut;
@@ -43,9 +43,9 @@ struct combination {
 static uint8_t from[MEMORY], to[MEMORY];
 static uint64_t rng = 3;
 
-static enum tw_err net_open(struct net *n, const struct tw_fabric_host *host, void **instance)
+static enum tw_err net_open(struct net *n, const struct tw_driver_host *host, void **instance)
 {
-	struct tw_fabric_host h = *host;
+	struct tw_driver_host h = *host;
 
 	if (n->opened++ && n->single)
 		return TW_EUNREACH;
@@ -68,7 +68,7 @@ static enum tw_err net_send(struct net *n, void *path, const void *data, uint32_
 
 /* The operations do not say whose they are. */
 #define NET(n)                                                                                     \
-	static enum tw_err open##n(const struct tw_fabric_host *host, void **instance)             \
+	static enum tw_err open##n(const struct tw_driver_host *host, void **instance)             \
 	{                                                                                          \
 		return net_open(&nets[n], host, instance);                                         \
 	}                                                                                          \
@@ -90,22 +90,22 @@ NET(1)
 
 static void add(unsigned i, const char *name, const char *provider)
 {
-	const struct tw_fabric *found[TW_RP_FABRICS];
+	const struct tw_driver *found[TW_NET_DRIVERS];
 	const char *module = strcmp(provider, "tcp") == 0 ? "tcp" : "ofi";
 	struct net *n = &nets[i];
 
 	n->provider = provider;
 	n->of = &lossy;
 	if (strcmp(provider, "lossy") != 0) {
-		cr_assert_eq(tw_fabric_list(module, found), 1u, "no %s module", module);
+		cr_assert_eq(tw_driver_list(module, found), 1u, "no %s module", module);
 		n->of = found[0];
 	}
-	n->fabric = *n->of;
-	n->fabric.name = name;
-	n->fabric.open = i ? open1 : open0;
-	n->fabric.send = i ? send1 : send0;
-	n->fabric.get = i ? get1 : get0;
-	tw_fabric_add(&n->fabric);
+	n->driver = *n->of;
+	n->driver.name = name;
+	n->driver.open = i ? open1 : open0;
+	n->driver.send = i ? send1 : send0;
+	n->driver.get = i ? get1 : get0;
+	tw_driver_add(&n->driver);
 }
 
 /* Reads what b lets it read. The key may be of a network that is gone: then not. */

@@ -13,12 +13,12 @@
 #include "base/settings.h"
 #include "lib/twt.h"
 #include "provider/lone.h"
-#include "providers/replay/replay.h"
-#include "providers/tcp/tcp.h"
+#include "providers/net/session.h"
+#include "providers/net/tcp/tcp.h"
 
 #define SECONDS 30 /* against a hang */
 
-static const struct tw_fabric *tcp;
+static const struct tw_driver *tcp;
 static void *instance, *path;
 static struct tw_tcp_address victim, stranger;
 static unsigned packets, breaks, refuse;
@@ -59,14 +59,14 @@ static void on_broken(void *owner, void *which)
 
 static void victim_opens(void)
 {
-	const struct tw_fabric *list[TW_RP_FABRICS];
-	struct tw_fabric_host host = lone_host(NULL);
-	struct tw_fabric_address a;
+	const struct tw_driver *list[TW_NET_DRIVERS];
+	struct tw_driver_host host = lone_host(NULL);
+	struct tw_driver_address a;
 	char err[100];
 
 	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0, "%s", err);
-	cr_assert_eq(tw_fabric_list("tcp", list), 1u);
+	cr_assert_eq(tw_driver_list("tcp", list), 1u);
 	tcp = list[0];
 	host.packet = on_packet;
 	host.sent = on_sent;
@@ -82,7 +82,7 @@ static void victim_opens(void)
 
 static void bind_path(void)
 {
-	struct tw_fabric_address a = {.len = sizeof(stranger)};
+	struct tw_driver_address a = {.len = sizeof(stranger)};
 
 	memcpy(a.bytes, &stranger, sizeof(stranger));
 	cr_assert_eq(tcp->path_bind(path, &a), TW_OK);
@@ -205,7 +205,7 @@ Test(tcp, out_of_descriptors, .timeout = 60)
 {
 	struct pollfd poller = {.events = POLLIN};
 	struct rlimit limit, none;
-	struct tw_fabric_address a;
+	struct tw_driver_address a;
 	void *other;
 	int fd;
 
@@ -276,7 +276,7 @@ Test(tcp, malformed, .timeout = 60)
 Test(tcp, memory, .timeout = 60)
 {
 	static char memory[3 * 4096], in[4096];
-	struct tw_fabric_mr mr;
+	struct tw_driver_mr mr;
 	struct tw_tcp_head h = {.len = 100}, answer;
 	int fd = connected();
 
@@ -325,7 +325,7 @@ Test(tcp, greedy, .timeout = 60)
 {
 	static char memory[1 << 20];
 	struct tw_tcp_head h = {.kind = TW_TCP_READ, .total = sizeof(memory)};
-	struct tw_fabric_mr mr;
+	struct tw_driver_mr mr;
 	int fd = connected();
 
 	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
@@ -346,7 +346,7 @@ Test(tcp, greedy, .timeout = 60)
 Test(tcp, memory_taken_back, .timeout = 60)
 {
 	static char memory[4096], in[4096];
-	struct tw_fabric_mr mr;
+	struct tw_driver_mr mr;
 	struct tw_tcp_head h = {.len = 4000, .kind = TW_TCP_WRITE_LAST, .id = 9}, answer;
 	int fd = connected();
 
@@ -383,7 +383,7 @@ static void asleep_until(int fd)
 Test(tcp, answered_in_one_look, .timeout = 60)
 {
 	static char memory[4096];
-	struct tw_fabric_mr mr;
+	struct tw_driver_mr mr;
 	struct tw_tcp_head h = {.len = 100, .kind = TW_TCP_WRITE_LAST}, answer;
 	int fd = connected();
 
@@ -411,7 +411,7 @@ Test(tcp, told_of_room, .timeout = 60)
 		struct tw_tcp_head head;
 		char data[TW_TCP_CHUNK];
 	} in[8];
-	struct tw_fabric_mr mr;
+	struct tw_driver_mr mr;
 	struct tw_tcp_head h = {.kind = TW_TCP_READ, .total = sizeof(memory)};
 	int fd = connected();
 

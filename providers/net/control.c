@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What two endpoints say to each other beside their packets.
+ *
+ *   CONNECT -> ACCEPT, or REFUSE or WRONG
+ *                                 with the driver offered; where that is refused
+ *                                 (TW_EPROTO) the next one is, by another call;
+ *                                 then probes go along the new path, and nothing
+ *                                 else before they have come through both ways
+ *   RESUME -> RESUMED             the same for a link that exists: each tells
+ *                                 what it expects, the rest is sent again. When
+ *                                 both ask at once, who connected goes on
+ *   STATUS                        how far are you; or: one is missing
+ *   BYE                           what comes before it still counts. Where a path is
+ *                                 being looked for, only once there is one
+ */
+#include <string.h>
+#include <sys/socket.h>
+
+#include "providers/net/session.h"
+
+#define ANSWER_US 3000000 /* for an answer, and for a probe to come through */
+#define BACKOFF_MAX 3u	  /* times that it is doubled: where all is slow it must end */
+
+static void fill(struct tw_net_link *l, struct tw_net_ctrl *t, enum tw_net_ctrl_type type)
+{
+	const struct tw_ident *me = &l->me;
+
+	memset(t, 0, sizeof(*t));
+	t->magic = TW_NET_MAGIC;
+	t->version = TW_NET_VERSION;
+	t->type = (uint16_t)type;
+	t->nic_id = me->nic_id;
+	t->endpoint_id = me->endpoint_id;
+	t->session = me->session;
+	t->filter = me->filter;
+	t->key = me->key;
+	t->window = me->window;
+	t->to_nic = l->other.nic_id;
+	t->to_endpoint = l->other.endpoint_id;
+	t->to_session = l->other.session;
+	t->job = tw_net_job();
+	t->conn = l->conn;
+	t->to_conn = l->peer_conn;
+	t->epoch = l->epoch;
+	t->expected = l->expected;
+	t->seq = l->next_seq;
+	t->port = l->ep->port;
+}
+
+static struct tw_ident ident_of(const struct tw_net_ctrl *t)
+{
+	return (struct tw_ident){t->nic_id, t->endpoint_id, t->session,
+				 t->filter, t->key,	    t->window};
+}
+
+static void await(struct tw_net_link *l)
+{
+	uint64_t wait = (uint64_t)ANSWER_US << tw_min(l->backoff, BACKOFF_MAX);
+
+	l->deadline = tw_clock() + tw_clock_us(wait);
+	tw_net_timer(l->ep, l->deadline);
+}
+
+static void put(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	if (!tw_net_sock_write(l, t))
+		tw_log(TW_LOG_DEBUG, "control message %u to endpoint %u is lost", t->type,
+		       l->other.endpoint_id);
+}
+
+void tw_net_ctrl_send(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw_err why)
+{
+	struct tw_net_ctrl t;
+
+	if (l->sock < 0 || l->dialing)
+		return;
+	fill(l, &t, type);
+	t.why = why;
+	if (type == TW_NET_RESUME)
+		t.round = ++l->round;
+	if (type == TW_NET_CONNECT || type == TW_NET_RESUME)
+		tw_net_offer(l, &t);
+	put(l, &t);
+}
+
+void tw_net_ctrl_begin(struct tw_net_link *l)
+{
+	if (l->state == TW_NET_NEW) {
+		tw_net_ctrl_send(l, TW_NET_CONNECT, TW_OK);
+		return;
+	}
+	l->resuming = false;
+	tw_net_resume(l);
+}
+
+void tw_net_resume(struct tw_net_link *l)
+{
+	if (l->resuming || !tw_net_resumable(l))
+		return;
+	if (l->sock < 0 || l->dialing)
+		return; /* once that has come about */
+	l->resuming = true;
+	await(l);
+	tw_net_ctrl_send(l, TW_NET_RESUME, TW_OK);
+}
+
+void tw_net_goodbye(struct tw_net_link *l)
+{
+	if (l->tx_shutdown || l->sock < 0 || l->dialing)
+		return;
+	tw_net_ctrl_send(l, TW_NET_BYE, TW_OK);
+	shutdown(l->sock, SHUT_WR);
+	l->tx_shutdown = true;
+}
+
+static void probe(struct tw_net_link *l)
+{
+	await(l);
+	tw_net_send_plain(l, TW_NET_PROBE);
+	tw_net_timer(l->ep, tw_clock() + tw_clock_us(TW_NET_PROBE_US));
+}
+
+/* To a caller who has shown no filter, or a wrong one: he learns nothing of us. */
+static void deny(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw_err why)
+{
+	struct tw_net_ctrl t = {.magic = TW_NET_MAGIC,
+				.version = TW_NET_VERSION,
+				.type = (uint16_t)type,
+				.why = why};
+
+	put(l, &t);
+	tw_net_link_end(l);
+}
+
+/* Somebody wants to connect. */
+static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	struct tw_net_ep *ep = l->ep;
+	const struct tw_ident *self = &ep->host->self;
+	struct tw_net_ctrl reply;
+	enum tw_err err;
+
+	l->me = *self;
+	l->other = ident_of(t);
+	l->peer_conn = t->conn;
+	l->peer_port = t->port;
+	if (t->job != tw_net_job() || t->to_nic != self->nic_id ||
+	    t->to_endpoint != self->endpoint_id) {
+		deny(l, TW_NET_WRONG, TW_ECLOSED);
+		return;
+	}
+	if (t->key != self->filter) {
+		/* No reason to open a driver; the engine counts, and refuses. */
+		deny(l, TW_NET_REFUSE,
+		     ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me));
+		return;
+	}
+	fill(l, &reply, TW_NET_ACCEPT);
+	err = tw_net_choose(l, t, &reply);
+	if (err != TW_OK) {
+		deny(l, TW_NET_REFUSE, err == TW_EUNREACH ? TW_EPROTO : err);
+		return;
+	}
+	tw_net_half_open_done(ep);
+	l->state = TW_NET_UP;
+	l->deadline = 0;
+	err = ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me);
+	if (err == TW_OK) {
+		reply.filter = l->me.filter;
+		reply.window = l->me.window;
+		put(l, &reply);
+		return;
+	}
+	l->state = TW_NET_HALF_OPEN;
+	ep->nhalf++;
+	deny(l, TW_NET_REFUSE, err);
+}
+
+static void accepted(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	struct tw_ident other = ident_of(t);
+
+	if (other.nic_id != l->other.nic_id || other.endpoint_id != l->other.endpoint_id ||
+	    tw_net_chosen(l, t) != TW_OK) {
+		tw_net_link_fail(l, TW_EPROTO);
+		return;
+	}
+	l->other = other;
+	l->peer_conn = t->conn;
+	l->peer_port = t->port;
+	l->state = TW_NET_PROBING;
+	probe(l);
+}
+
+static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	enum tw_err why = t->why > TW_PENDING && t->why < TW_NERRS ? (enum tw_err)t->why
+								   : TW_EPROTO;
+	bool other = t->type == TW_NET_REFUSE && why == TW_EPROTO && tw_net_offers_left(l);
+
+	if (l->state == TW_NET_NEW) {
+		if (t->type == TW_NET_WRONG)
+			tw_net_dial_next(l);
+		else if (other)
+			tw_net_dial_same(l);
+		else
+			tw_net_link_fail(l, why);
+	} else if (why == TW_ECROSS) {
+		/* Its own call is on its way. */
+		tw_net_sock_close(l);
+		l->resuming = false;
+	} else if (other) {
+		l->resuming = false;
+		tw_net_resume(l);
+	} else {
+		tw_net_link_drain(l, TW_ELOST);
+	}
+}
+
+/* The link that a caller wants to go on with. */
+static struct tw_net_link *known(struct tw_net_ep *ep, const struct tw_net_ctrl *t)
+{
+	struct tw_net_link *l = tw_net_link_find(ep, t->to_conn);
+
+	if (!l || !tw_net_resumable(l) || l->me.session != t->to_session ||
+	    l->other.session != t->session || l->peer_conn != t->conn)
+		return NULL;
+	return l;
+}
+
+static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
+{
+	struct tw_net_link *l = known(from->ep, t);
+	struct tw_net_ctrl reply;
+	enum tw_err err = TW_ECLOSED;
+
+	if (!l)
+		goto refuse;
+	/* Both ask at once: who connected goes on asking. */
+	if (l->initiator && l->resuming) {
+		if (from == l)
+			return;
+		err = TW_ECROSS;
+		goto refuse;
+	}
+	if (from != l) {
+		tw_net_sock_adopt(l, from);
+		tw_net_link_end(from);
+	}
+	l->resuming = false;
+	l->again = 0;
+	fill(l, &reply, TW_NET_RESUMED);
+	reply.round = t->round;
+	if (tw_net_choose(l, t, &reply) != TW_OK) {
+		tw_net_path_drop(l);
+		tw_net_ctrl_send(l, TW_NET_REFUSE, TW_EPROTO);
+		return;
+	}
+	tw_net_acked(l, t->expected);
+	/* Bound, and the rest sent again, when a probe comes through. */
+	put(l, &reply);
+	if (l->state == TW_NET_PROBING)
+		await(l);
+	return;
+refuse:
+	if (from->state == TW_NET_HALF_OPEN)
+		deny(from, TW_NET_REFUSE, err);
+	else
+		tw_net_ctrl_send(from, TW_NET_REFUSE, err);
+}
+
+static void resumed(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	/* To what was asked before: those offers are gone. */
+	if (t->round != l->round)
+		return;
+	/* We have agreed on another path by now, which the other side has left. */
+	if (!l->resuming) {
+		tw_net_path_broken(l);
+		return;
+	}
+	/* Our offers are gone when their driver was closed: once more. */
+	if (tw_net_chosen(l, t) != TW_OK) {
+		tw_net_path_drop(l);
+		l->deadline = tw_clock() + tw_clock_us(TW_NET_PROBE_US);
+		tw_net_timer(l->ep, l->deadline);
+		return;
+	}
+	tw_net_acked(l, t->expected);
+	probe(l);
+}
+
+static void status(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	switch (t->why) {
+	case TW_AGAIN:
+		if (l->bound)
+			tw_net_resend(l, t->expected);
+		return;
+	case TW_PENDING:
+		tw_net_ctrl_send(l, TW_NET_STATUS, TW_OK);
+		return;
+	}
+	l->nasked++;
+	tw_net_acked(l, t->expected);
+	if (tw_list_empty(&l->kept) || !l->nasked || !l->bound)
+		return;
+	/* A slow driver is no reason to hurry; one that stands still is. */
+	if (l->nasked % 8 == 0)
+		tw_net_path_broken(l);
+	else if (l->nasked % 2 == 0)
+		tw_net_resend(l, t->expected);
+}
+
+static void goodbye(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	switch (l->state) {
+	case TW_NET_UP:
+		l->orderly = true;
+		l->final = t->seq;
+		if (t->why == TW_OK)
+			tw_net_link_drain(l, TW_ECLOSED);
+		else
+			tw_net_link_fail(l, TW_ELOST);
+		break;
+	case TW_NET_PROBING:
+		tw_net_link_fail(l, TW_ECLOSED);
+		break;
+	default:
+		tw_net_link_end(l);
+	}
+}
+
+void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	bool up = tw_net_resumable(l);
+	bool caller = l->state == TW_NET_HALF_OPEN;
+
+	if (t->magic != TW_NET_MAGIC || t->version != TW_NET_VERSION ||
+	    t->noffers > TW_NET_DRIVERS ||
+	    (caller && t->type != TW_NET_CONNECT && t->type != TW_NET_RESUME)) {
+		tw_net_sock_lost(l, TW_EPROTO);
+		return;
+	}
+	if (t->type == TW_NET_CONNECT && caller)
+		answer(l, t);
+	else if (t->type == TW_NET_RESUME && (caller || up))
+		resume(l, t);
+	else if (t->type == TW_NET_ACCEPT && l->state == TW_NET_NEW)
+		accepted(l, t);
+	else if ((t->type == TW_NET_REFUSE || t->type == TW_NET_WRONG) &&
+		 (l->state == TW_NET_NEW || up))
+		refused(l, t);
+	else if (t->type == TW_NET_RESUMED && up)
+		resumed(l, t);
+	else if (t->type == TW_NET_STATUS && (up || l->state == TW_NET_LEAVING))
+		status(l, t);
+	else if (t->type == TW_NET_BYE)
+		goodbye(l, t);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Modules: found by name, loaded once, never unloaded. */
+#include <glob.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/module.h"
+#include "base/settings.h"
+#include "providers/registry.h"
+#include "providers/net/session.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+/* The names there can be; a module for each may be installed or not. */
+static struct known {
+	const char *name;
+	const char *devices; /* pattern of what it needs; NULL: nothing */
+	const struct tw_driver *driver;
+	bool tried;
+} known[2 * TW_NET_DRIVERS] = {
+	{.name = "verbs", .devices = "/sys/class/infiniband/*"},
+	{.name = "ofi"},
+	{.name = "tcp"},
+};
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct known *find(const char *name, size_t len)
+{
+	for (unsigned i = 0; i < tw_countof(known) && known[i].name; i++)
+		if (strlen(known[i].name) == len && memcmp(known[i].name, name, len) == 0)
+			return &known[i];
+	return NULL;
+}
+
+const struct tw_provider *tw_driver_provider(const char *name, size_t len)
+{
+	return find(name, len) ? &tw_provider_net : NULL;
+}
+
+static bool exists(const char *pattern)
+{
+	glob_t found;
+	bool any = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
+
+	globfree(&found);
+	return any;
+}
+
+/* Its library takes memory, and without devices may tell of that on standard error. */
+static bool of_use(const struct known *k)
+{
+	return !k->devices || exists(k->devices);
+}
+
+static void load(struct known *k)
+{
+	char symbol[64], why[256];
+
+	k->tried = true;
+	snprintf(symbol, sizeof(symbol), "tw_driver_%s", k->name);
+	k->driver = tw_module_load(k->name, symbol, TW_DRIVER_VERSION, why, sizeof(why));
+	if (!k->driver)
+		tw_log(TW_LOG_INFO, "no %s: %s", k->name, why);
+}
+
+bool tw_driver_usable(const struct tw_driver *driver)
+{
+	const struct known *k = find(driver->name, strlen(driver->name));
+
+	return !k || of_use(k);
+}
+
+bool tw_driver_any(const char *names)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&mutex);
+	for (size_t len; *names && !any; names += len + (names[len] == ',')) {
+		struct known *k;
+
+		len = strcspn(names, ",");
+		k = find(names, len);
+		any = k && (k->driver || (!k->tried && tw_module_installed(k->name)));
+	}
+	pthread_mutex_unlock(&mutex);
+	return any;
+}
+
+static bool listed(const char *names, const char *name)
+{
+	for (size_t len; *names; names += len + (names[len] == ',')) {
+		len = strcspn(names, ",");
+		if (strlen(name) == len && memcmp(names, name, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Loading libfabric takes 0.1 s, and it then says that it has nothing faster than
+ * our own tcp: not where that may be used, no provider of its is named, and there
+ * is no device that it could mean (Slingshot; Omni-Path and EFA are RDMA devices).
+ */
+static bool in_vain(const struct known *k, const char *names)
+{
+	static const char *const devices[] = {"/sys/class/infiniband/*", "/sys/class/cxi/*",
+					      "/dev/cxi*", "/dev/hfi1*"};
+	bool any = false;
+
+	if (strcmp(k->name, "ofi") != 0 || *tw_settings.ofi || !listed(names, "tcp") ||
+	    !tw_module_installed("tcp"))
+		return false;
+	for (unsigned i = 0; i < tw_countof(devices) && !any; i++)
+		any = exists(devices[i]);
+	return !any;
+}
+
+unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DRIVERS])
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&mutex);
+	while (*names && n < TW_NET_DRIVERS) {
+		size_t len = strcspn(names, ",");
+		struct known *k = find(names, len);
+
+		if (k && !k->driver && !k->tried && of_use(k) && !in_vain(k, names))
+			load(k);
+		if (k && k->driver)
+			out[n++] = k->driver;
+		names += len + (names[len] == ',');
+	}
+	pthread_mutex_unlock(&mutex);
+	return n;
+}
+
+void tw_driver_add(const struct tw_driver *driver)
+{
+	unsigned i = 0;
+
+	while (i < tw_countof(known) - 1 && known[i].name && strcmp(known[i].name, driver->name))
+		i++;
+	known[i] = (struct known){.name = driver->name, .driver = driver, .tried = true};
+	tw_provider_of_driver = tw_driver_provider;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The libfabric module, between its own files.
+ *
+ *   ofi.c      opening and closing, paths
+ *   packets.c  send, progress, arm
+ *   info.c     which of libfabric's providers
+ *   rma.c      get, put, registrations
+ */
+#ifndef TW_OFI_H
+#define TW_OFI_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include "base/list.h"
+#include "providers/net/driver.h"
+
+#define TW_OFI_API FI_VERSION(1, 17)
+#define TW_OFI_PACKET 16384 /* under the eager limit of libfabric's utility providers */
+#define TW_OFI_RX_BUFFERS 8
+#define TW_OFI_RX_SIZE (256 * 1024) /* of one that takes many packets */
+#define TW_OFI_CQ_BATCH 32
+#define TW_OFI_IOV 4
+#define TW_OFI_LOOK_NS 50000 /* to the next look after a packet, where no descriptor tells */
+
+enum tw_ofi_kind { TW_OFI_SEND, TW_OFI_RECV, TW_OFI_RMA };
+
+/* What libfabric gives back with a completion; its context comes first. */
+struct tw_ofi_op {
+	struct fi_context2 fi;
+	enum tw_ofi_kind kind;
+	struct tw_list node; /* while free */
+	void *cookie;	     /* of a send */
+	char *bounce;	     /* where local memory must be registered, of desc */
+	void *desc;
+	struct tw_ofi_rma *rma;
+};
+
+/* A transfer: as many operations as its pieces need. */
+struct tw_ofi_rma {
+	struct tw_list node;
+	void *cookie;
+	unsigned open; /* operations under way, and one while they are being posted */
+	enum tw_err err;
+	uint64_t key;
+	bool mapped; /* the key is to be given back */
+	unsigned nlocal;
+	struct fid_mr *local[]; /* registrations of our side */
+};
+
+/* A buffer for arriving packets. */
+struct tw_ofi_rx {
+	struct tw_ofi_op op;
+	char *buf;
+	void *desc;
+	bool posted;
+};
+
+/* An address in the table of libfabric; paths share it. */
+struct tw_ofi_peer {
+	struct tw_list node;
+	fi_addr_t addr;
+	unsigned users;
+	struct tw_driver_address name;
+};
+
+struct tw_ofi {
+	struct tw_driver_host host;
+	struct tw_ofi *left_before; /* another one that was not closed */
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	int fd;
+	bool timed;   /* it is a timer: libfabric has no descriptor of use */
+	long look_ns; /* what that is set to */
+	bool rma, multi_recv, local_mr, virt_addr;
+	uint32_t key_max; /* bits of a key that we choose */
+	uint64_t next_key;
+	struct tw_driver_address name;
+	struct tw_list peers, free_ops, chunks, rmas;
+	char *rx_mem;
+	size_t rx_size;
+	struct fid_mr *rx_mr;
+	struct tw_ofi_rx rx[TW_OFI_RX_BUFFERS * 8];
+	unsigned nrx;
+	/* Completions that were read and not dealt with: the engine was not ready. */
+	struct fi_cq_data_entry cqe[TW_OFI_CQ_BATCH];
+	unsigned ncqe, next_cqe;
+};
+
+struct tw_ofi_path {
+	struct tw_ofi *o;
+	struct tw_ofi_peer *peer;
+};
+
+/* info.c: what to open, or NULL with the reason told. */
+struct fi_info *tw_ofi_choose(const struct tw_driver_host *host);
+
+/* packets.c */
+struct tw_ofi_op *tw_ofi_op_get(struct tw_ofi *o, enum tw_ofi_kind kind);
+void tw_ofi_op_put(struct tw_ofi *o, struct tw_ofi_op *op);
+void tw_ofi_ops_free(struct tw_ofi *o);
+/* Gives libfabric the buffers that it does not have. */
+void tw_ofi_post_all(struct tw_ofi *o);
+enum tw_err tw_ofi_send(void *path, const void *data, uint32_t len, bool more, void *cookie);
+unsigned tw_ofi_progress(void *instance);
+bool tw_ofi_arm(void *instance);
+
+/* rma.c */
+struct fid_mr *tw_ofi_register(struct tw_ofi *o, void *addr, size_t len, uint64_t access);
+enum tw_err tw_ofi_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+		       const void *key, uint32_t key_len, void *cookie);
+enum tw_err tw_ofi_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+		       const void *key, uint32_t key_len, void *cookie);
+enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
+void tw_ofi_mem_dereg(void *instance, struct tw_driver_mr *mr);
+/* Forgets those under way; the endpoint is closed. */
+void tw_ofi_rma_drop(struct tw_ofi *o);
+void tw_ofi_rma_done(struct tw_ofi *o, struct tw_ofi_op *op, int error);
+
+#endif /* TW_OFI_H */

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "providers/net/session.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/counters.h"
+#include "base/fds.h"
+
+#define LEAVE_US 2000000 /* for what was sent before a goodbye to arrive */
+#define CLOSE_US 500000	 /* the same when the endpoint closes, which waits for it */
+#define HANDED_US 20000	 /* but no longer once the driver has all of it */
+#define QUIET_POLLS 64	 /* fruitless ones, before polling every 16th time only */
+#define QUIET_US 50000	 /* who polls for so long in vain may as well be woken */
+
+void tw_net_timer(struct tw_net_ep *ep, uint64_t when)
+{
+	ep->host->up->timer(ep->host, when);
+}
+
+void tw_net_poll(struct tw_net_ep *ep)
+{
+	if (ep->polled)
+		return;
+	ep->polled = true;
+	ep->host->up->poll(ep->host, ep, true);
+}
+
+static void flush(struct tw_net_ep *ep)
+{
+	struct tw_list *n, *tmp;
+	unsigned count = 0;
+
+	tw_list_each(&ep->work, n, tmp)
+		count++;
+	/* Whoever still has something to post comes back, behind the others: for the next time. */
+	for (; count && !tw_list_empty(&ep->work); count--) {
+		struct tw_net_link *l = tw_list_first(&ep->work, struct tw_net_link, work);
+
+		tw_list_del(&l->work);
+		tw_net_flush(l);
+		if (l->state != TW_NET_DEAD)
+			tw_net_ops_flush(l);
+	}
+}
+
+static tw_inline void poll_adapters(struct tw_net_ep *ep, bool all)
+{
+	for (unsigned i = 0; i < ep->nadapters; i++) {
+		const struct tw_net_adapter *a = &ep->adapters[i];
+
+		if (a->instance && (all || a->driver->polled_cheaply))
+			a->driver->progress(a->instance);
+	}
+	if (tw_unlikely(!tw_list_empty(&ep->work)))
+		flush(ep);
+}
+
+static unsigned do_progress(void *instance)
+{
+	struct tw_net_ep *ep = instance;
+	uint64_t before = ep->packets;
+	bool all;
+
+	if (tw_unlikely(!tw_list_empty(&ep->dead)))
+		tw_net_reap(ep);
+	if (tw_list_empty(&ep->links)) {
+		/* Once more for what came for links that are gone. */
+		poll_adapters(ep, true);
+		ep->polled = false;
+		ep->host->up->poll(ep->host, ep, false);
+		return 0;
+	}
+	/* Looking at most networks costs a system call: rarely, where nothing comes. */
+	all = ++ep->quiet <= QUIET_POLLS || !(ep->quiet & 15) || !tw_list_empty(&ep->work);
+	ep->taken = 0;
+	poll_adapters(ep, all);
+	if (ep->packets != before)
+		ep->quiet = 0;
+	return ep->taken;
+}
+
+static bool do_arm(void *instance)
+{
+	struct tw_net_ep *ep = instance;
+	struct tw_list *n, *tmp;
+	bool found = false;
+
+	ep->armed = true;
+	ep->quiet = 0;
+	flush(ep);
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+
+		if (l->state == TW_NET_UP && l->unacked)
+			tw_net_send_ack(l);
+	}
+	for (unsigned i = 0; i < ep->nadapters; i++)
+		if (ep->adapters[i].instance)
+			found |= tw_net_adapter_watch(&ep->adapters[i]);
+	/* Arming may have made the room that this waits for. */
+	if (!tw_list_empty(&ep->work))
+		flush(ep);
+	if (found)
+		tw_net_poll(ep);
+	return found;
+}
+
+static void do_disarm(void *instance)
+{
+	((struct tw_net_ep *)instance)->armed = false;
+}
+
+static void send_acks(struct tw_net_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	ep->ack_at = 0;
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+
+		if (l->unacked)
+			tw_net_send_ack(l);
+	}
+}
+
+/*
+ * The descriptors of drivers are not watched while packets come and somebody
+ * polls: each would wake the service thread. They are watched again when since
+ * the last look neither came a packet nor did anybody poll, or after a while
+ * without packets: who stops polling is noticed late.
+ */
+static uint64_t expire_unwatched(struct tw_net_ep *ep, uint64_t now)
+{
+	bool busy = ep->packets != ep->seen, unwatched = false;
+
+	if (busy)
+		ep->seen_at = now;
+	else
+		busy = ep->quiet != ep->quiet_seen && now - ep->seen_at < tw_clock_us(QUIET_US);
+	ep->seen = ep->packets;
+	ep->quiet_seen = ep->quiet;
+	for (unsigned i = 0; i < ep->nadapters; i++) {
+		struct tw_net_adapter *a = &ep->adapters[i];
+
+		if (!a->instance || !a->unwatched)
+			continue;
+		if (!busy && tw_net_adapter_watch(a))
+			poll_adapters(ep, true);
+		unwatched |= a->unwatched && a->instance;
+	}
+	return unwatched ? now + tw_clock_us(TW_NET_UNWATCHED_US) : 0;
+}
+
+static uint64_t do_expire(void *instance, uint64_t now)
+{
+	struct tw_net_ep *ep = instance;
+	struct tw_list *n, *tmp;
+	uint64_t next;
+
+	if (ep->listen_again && ep->listen_again <= now)
+		tw_net_listen_again(ep);
+	if (ep->ack_at && ep->ack_at <= now)
+		send_acks(ep);
+	next = tw_net_earlier(ep->listen_again, ep->ack_at);
+	/* One that ends may take others with it: begin again. */
+again:
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+
+		next = tw_net_earlier(next, tw_net_link_expire(l, now));
+		if (l->state == TW_NET_DEAD)
+			goto again;
+	}
+	return tw_net_earlier(next, expire_unwatched(ep, now));
+}
+
+/* Where shared memory is in use, it has this host for itself. */
+static bool local(const struct tw_host *host, uint64_t nic_id)
+{
+	if (!strstr(tw_settings.providers, "shm"))
+		return false;
+	for (unsigned i = 0; i < host->nboards; i++)
+		if (host->boards[i] == nic_id)
+			return true;
+	return false;
+}
+
+static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
+{
+	struct tw_net_ep *ep = instance;
+	struct sockaddr_storage sa;
+
+	(void)endpoint_id;
+	return !local(ep->host, nic_id) && ep->host->up->locate(ep->host, nic_id, &sa) == TW_OK;
+}
+
+static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
+			      uint32_t endpoint_id, void *peer, struct tw_link **link)
+{
+	struct tw_net_ep *ep = instance;
+	struct tw_net_link *l;
+	enum tw_err err;
+
+	tw_net_adapters_open(ep);
+	if (!ep->nadapters)
+		return TW_EUNREACH;
+	l = tw_net_link_new(ep, TW_NET_NEW);
+	if (!l)
+		return TW_ENOMEM;
+	l->initiator = true;
+	l->me = *me;
+	l->other.nic_id = nic_id;
+	l->other.endpoint_id = endpoint_id;
+	l->link.peer = peer;
+	err = ep->host->up->locate(ep->host, nic_id, &l->peer_addr);
+	if (err == TW_OK)
+		err = tw_net_dial(l);
+	if (err == TW_OK)
+		*link = &l->link;
+	else
+		tw_net_link_end(l);
+	return err;
+}
+
+static void do_disconnect(struct tw_link *link)
+{
+	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
+
+	tw_net_ops_end(l, false);
+	tw_net_mrs_end(l, NULL);
+	if (l->state != TW_NET_UP || l->sock < 0 || l->dialing) {
+		if (l->state == TW_NET_PROBING)
+			tw_net_goodbye(l);
+		tw_net_link_end(l);
+		return;
+	}
+	/* What was sent is still delivered, without the engine. */
+	l->state = TW_NET_LEAVING;
+	l->until = tw_clock() + tw_clock_us(LEAVE_US);
+	tw_net_timer(l->ep, l->until);
+	/* Without a path it needs another one first, see tw_net_probed(). */
+	if (l->bound || tw_list_empty(&l->kept))
+		tw_net_goodbye(l);
+	tw_net_flush(l);
+}
+
+/* Packets of links that have said goodbye: 2 some wait here, 1 not acknowledged, 0 none. */
+static int undelivered(struct tw_net_ep *ep)
+{
+	struct tw_list *n, *tmp;
+	int left = 0;
+
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+
+		if (l->state != TW_NET_LEAVING || tw_list_empty(&l->kept))
+			continue;
+		if (l->unposted != &l->kept || tw_net_any_posted(l) || tw_net_resumable(l))
+			return 2;
+		left = 1;
+	}
+	return left;
+}
+
+/* What is said about another path. */
+static void poll_leaving_socks(struct tw_net_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+
+		if (l->state == TW_NET_LEAVING && !l->tx_shutdown)
+			tw_net_sock_ready(&l->watch, EPOLLIN);
+	}
+}
+
+static void linger(struct tw_net_ep *ep)
+{
+	uint64_t start = tw_clock(), handed = 0, now = start;
+	int left;
+
+	while ((left = undelivered(ep)) && now - start < tw_clock_us(CLOSE_US)) {
+		if (left == 2)
+			handed = 0;
+		else if (!handed)
+			handed = now;
+		if (handed && now - handed > tw_clock_us(HANDED_US))
+			break;
+		poll_adapters(ep, true);
+		sched_yield();
+		poll_leaving_socks(ep);
+		now = tw_clock();
+	}
+}
+
+static void do_close(void *instance)
+{
+	struct tw_net_ep *ep = instance;
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+
+		if (l->state != TW_NET_LEAVING)
+			do_disconnect(&l->link);
+	}
+	linger(ep);
+	while (!tw_list_empty(&ep->links)) {
+		struct tw_net_link *l = tw_list_first(&ep->links, struct tw_net_link, node);
+
+		if (l->state == TW_NET_LEAVING)
+			tw_net_goodbye(l);
+		tw_net_link_end(l);
+	}
+	tw_net_reap(ep);
+	tw_net_adapters_close(ep);
+	tw_fd_close(ep->listener);
+	tw_fd_close(ep->claim);
+	tw_net_slabs_free(ep);
+	free(ep->table);
+	free(ep);
+}
+
+static enum tw_err do_open(struct tw_host *host, void **instance)
+{
+	struct tw_net_ep *ep = calloc(1, sizeof(*ep));
+	enum tw_err err;
+
+	if (!ep)
+		return TW_ENOMEM;
+	ep->host = host;
+	ep->listener = ep->claim = -1;
+	ep->polled = true;
+	tw_list_init(&ep->links);
+	tw_list_init(&ep->work);
+	tw_list_init(&ep->dead);
+	tw_list_init(&ep->free_small);
+	tw_list_init(&ep->free_big);
+	tw_list_init(&ep->slabs);
+	err = tw_net_listen(ep);
+	if (err == TW_OK)
+		*instance = ep;
+	else
+		do_close(ep);
+	return err;
+}
+
+static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
+			   const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	return tw_net_send(tw_container(link, struct tw_net_link, link), cls, hdr, iov, niov, len);
+}
+
+static bool do_alive(struct tw_link *link)
+{
+	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
+
+	return l->state == TW_NET_UP && tw_net_sock_alive(l);
+}
+
+/* Not known, and of no use: over a network a peer need not poll for a pull. */
+static bool do_polls(struct tw_link *link, uint64_t since)
+{
+	(void)link;
+	(void)since;
+	return false;
+}
+
+const struct tw_provider tw_provider_net = {
+	.name = "net",
+	.open = do_open,
+	.close = do_close,
+	.reaches = do_reaches,
+	.connect = do_connect,
+	.disconnect = do_disconnect,
+	.send = do_send,
+	.get = tw_net_get,
+	.put = tw_net_put,
+	.mem_reg = tw_net_mem_reg,
+	.mem_dereg = tw_net_mem_dereg,
+	.alive = do_alive,
+	.polls = do_polls,
+	.progress = do_progress,
+	.arm = do_arm,
+	.disarm = do_disarm,
+	.expire = do_expire,
+};

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The provider of networks that lose packets. Two endpoints keep a TCP
+ * connection of few words beside the driver that carries their packets: there
+ * they introduce themselves, say goodbye, notice each other's death, and agree
+ * on how to go on after a fault. Packets are numbered; the sender keeps each
+ * until the other side has acknowledged it and sends it again along a new path,
+ * of the same driver or the next.
+ *
+ *   session.c  the operations that the engine sees
+ *   packets.c  sequences, acknowledgements, kept packets
+ *   rma.c      get, put, registrations
+ *   paths.c    drivers in use and the paths of links
+ *   control.c  the control channel: introductions, resuming, goodbye
+ *   sock.c     listener and sockets
+ *   links.c    links and their ends
+ *   drivers.c  loading modules
+ */
+#ifndef TW_NET_SESSION_H
+#define TW_NET_SESSION_H
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "providers/net/driver.h"
+#include "providers/provider.h"
+
+#define TW_NET_DRIVERS 4
+#define TW_NET_WINDOW 256	/* packets kept for a peer */
+#define TW_NET_RESERVE 32	/* places among them for control */
+#define TW_NET_BIG_WINDOW 96	/* long ones among them */
+#define TW_NET_SMALL 256	/* longest payload of a short one */
+#define TW_NET_OPS 16		/* transfers under way with a peer */
+#define TW_NET_HALF_OPEN_MAX 64 /* callers that have not introduced themselves */
+#define TW_NET_PORTS 8		/* groups of ports, see sock.c */
+#define TW_NET_PAYLOAD 16352u	/* longest payload of a packet: with its head 16 KiB */
+#define TW_NET_STATUS_US 500000 /* without news of our packets: ask */
+#define TW_NET_UNWATCHED_US 500 /* between two looks whether anybody polls */
+#define TW_NET_PROBE_US 20000	/* between two probes, or attempts to call */
+
+/* How a packet begins on the network; byte order of the host, checked in talk. */
+struct tw_net_wire {
+	uint32_t conn; /* the receiver's name for the link */
+	uint32_t seq;
+	uint32_t ack; /* all before it have come */
+	uint32_t kind;
+	struct tw_hdr hdr;
+};
+_Static_assert(sizeof(struct tw_net_wire) == 32, "wire format");
+
+enum tw_net_kind {
+	TW_NET_DATA = 0x7a01, /* counts in the sequence */
+	TW_NET_ACK,	      /* seq is the next that will come */
+	TW_NET_PROBE,	      /* is there a way? */
+	TW_NET_PROBED,	      /* there is */
+};
+
+/* A packet that is kept. */
+struct tw_net_packet {
+	struct tw_list node;		/* of its link, in order; or free */
+	struct tw_net_link *link;	/* NULL once acknowledged or given up */
+	uint32_t len;			/* of wire and payload */
+	uint8_t posted[TW_NET_DRIVERS]; /* so many sends of each driver have its memory */
+	bool big;
+	struct tw_net_wire wire;
+	char payload[];
+};
+
+/* What they say to each other: one size, whatever it is. */
+enum tw_net_ctrl_type {
+	TW_NET_CONNECT = 1,
+	TW_NET_ACCEPT,
+	TW_NET_REFUSE, /* why */
+	TW_NET_WRONG,  /* it is another endpoint's port */
+	TW_NET_RESUME, /* the path is broken, or this connection was */
+	TW_NET_RESUMED,
+	TW_NET_STATUS, /* expected; why != 0 wants one back */
+	TW_NET_BYE,    /* seq is the first that will not come; why */
+};
+
+struct tw_net_offer {
+	char name[12];
+	uint32_t max_packet;
+	struct tw_driver_address address;
+};
+
+struct tw_net_ctrl {
+	uint32_t magic;
+	uint16_t version, type;
+	uint64_t nic_id, to_nic;
+	uint32_t endpoint_id, to_endpoint, session, to_session;
+	uint32_t filter, key, window, job, why;
+	uint32_t conn, to_conn; /* the sender's name for the link, and the receiver's */
+	uint32_t epoch, expected, seq;
+	uint32_t port; /* where the sender listens, 0 nowhere */
+	uint32_t noffers;
+	uint32_t round; /* of a RESUME; its answer has the same */
+	/* Best first; in answers the one chosen. */
+	struct tw_net_offer offers[TW_NET_DRIVERS];
+};
+_Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire format");
+
+#define TW_NET_MAGIC 0x74777270u
+#define TW_NET_VERSION 1
+
+enum tw_net_state {
+	TW_NET_NEW,	  /* ours, not answered yet */
+	TW_NET_HALF_OPEN, /* a caller that has not introduced itself */
+	TW_NET_PROBING,	  /* accepted, looking whether packets come through */
+	TW_NET_UP,
+	TW_NET_DRAIN,	/* the peer is gone, its packets may still come */
+	TW_NET_LEAVING, /* we go, our packets are still on their way, or have none yet */
+	TW_NET_DEAD,
+};
+
+/* A driver of an endpoint. */
+struct tw_net_adapter {
+	const struct tw_driver *driver;
+	struct tw_net_ep *ep;
+	void *instance;	 /* NULL: closed */
+	uint64_t absent; /* it could not be opened: the tick to try again, 0 none */
+	bool unwatched;	 /* its descriptor is not watched just now */
+	int fd;
+	struct tw_watch watch;
+};
+
+/* A transfer under way. */
+struct tw_net_op {
+	struct tw_list node;
+	struct tw_net_link *link;
+	void *cookie;
+	uint64_t address;
+	struct iovec *iov;
+	unsigned niov, tries;
+	bool put;
+	struct tw_net_adapter *posted; /* at which it is under way, or NULL */
+	uint32_t epoch;		       /* of the path then */
+	struct tw_net_adapter *of;     /* whose key it is */
+	uint32_t key_len;
+	uint8_t key[TW_DRIVER_KEY];
+};
+
+struct tw_net_link {
+	struct tw_link link;
+	struct tw_net_ep *ep;
+	struct tw_list node; /* of ep->links or ep->dead */
+	struct tw_list work; /* of ep->work while something waits to be posted */
+	enum tw_net_state state;
+	bool initiator;
+	enum tw_err why; /* it ends */
+	struct tw_ident me, other;
+	uint32_t conn, peer_conn, epoch;
+	/* Talking. */
+	int sock;	  /* -1 none */
+	bool dialing;	  /* the socket is not connected yet */
+	bool tx_shutdown; /* we said goodbye, which is the last word */
+	unsigned port_try, hung_up;
+	uint32_t peer_port;
+	struct sockaddr_storage peer_addr; /* without port */
+	struct tw_watch watch;
+	struct tw_net_ctrl in; /* as far as it has come */
+	uint32_t in_len;
+	/* The path. */
+	struct tw_net_adapter *adapter;
+	void *path;
+	void *offered[TW_NET_DRIVERS]; /* paths that the other side may choose */
+	bool bound;		       /* packets have come through */
+	uint64_t bound_at;
+	uint32_t round;	   /* of the last RESUME of ours */
+	bool resuming;	   /* asked for a new one */
+	uint32_t failed;   /* bits of drivers that did not work lately */
+	unsigned backoff;  /* probes that were not answered in time, in a row */
+	uint64_t deadline; /* tick at which something has to have happened, 0 none */
+	uint64_t broken;   /* tick since which there is no way, 0 there is */
+	uint64_t until;	   /* tick at which one that leaves is gone */
+	uint64_t again;	   /* tick at which to dial or probe again, 0 not */
+	/* Sending. */
+	struct tw_list kept;	  /* packets in order */
+	struct tw_list *unposted; /* the first that is not on its way; &kept: none */
+	uint32_t next_seq;
+	unsigned nkept, nbig;
+	uint64_t progress; /* tick of the last acknowledgement or new packet */
+	unsigned nasked;   /* times that we asked how far they are, and they were not further */
+	bool blocked;	   /* a send found no room */
+	bool probed;	   /* owes an answer to a probe */
+	/* Receiving. */
+	uint32_t expected;
+	uint32_t unacked; /* packets taken in that were not acknowledged */
+	uint64_t gap_at;  /* tick at which we told that one is missing, 0: none is */
+	uint32_t final;	  /* while draining: the first that will not come */
+	bool orderly;	  /* the other side said goodbye */
+	uint64_t last_rx; /* tick of the last packet */
+	/* Remote memory. */
+	struct tw_list ops, mrs;
+	unsigned nops;
+};
+
+struct tw_net_ep {
+	struct tw_host *host;
+	int claim;    /* the socket that keeps the name */
+	int listener; /* -1: other hosts cannot call */
+	uint32_t port;
+	uint64_t listen_again; /* tick at which to accept again, 0 now */
+	struct tw_watch listen_watch;
+	struct tw_net_adapter adapters[TW_NET_DRIVERS];
+	unsigned nadapters;
+	bool loaded; /* modules are looked for */
+	struct tw_list links, work, dead;
+	struct tw_net_link **table; /* by the low half of conn */
+	uint32_t ntable;
+	uint32_t serial;
+	unsigned nhalf; /* callers that have not introduced themselves */
+	bool polled, armed;
+	uint64_t ack_at;	/* tick at which to send acknowledgements, 0 none */
+	unsigned quiet;		/* polls that found nothing */
+	uint64_t packets, seen; /* taken in, and when we last looked */
+	uint64_t seen_at;	/* tick of the last look that saw more */
+	unsigned quiet_seen;
+	unsigned taken; /* engine's packets in this progress */
+	struct tw_list free_small, free_big, slabs;
+};
+
+extern const struct tw_provider tw_provider_net;
+
+/* drivers.c: the modules of a list of names that are here. */
+unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DRIVERS]);
+/* Whether there is one of them, as far as can be told without loading it. */
+bool tw_driver_any(const char *names);
+/* Whether there is a device for it, as far as can be told without asking it. */
+bool tw_driver_usable(const struct tw_driver *driver);
+/* Whether a name is one of a driver, built or not. */
+const struct tw_provider *tw_driver_provider(const char *name, size_t len);
+/* For tests: a driver that is no module. */
+void tw_driver_add(const struct tw_driver *driver);
+
+/* links.c */
+struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state state);
+struct tw_net_link *tw_net_link_find(struct tw_net_ep *ep, uint32_t conn);
+/* Out of use, without a word to anybody. */
+void tw_net_link_end(struct tw_net_link *l);
+/* The peer is gone: takes in what is still coming, then tells the engine. */
+void tw_net_link_drain(struct tw_net_link *l, enum tw_err why);
+/* Ends it and tells the engine, connected or not. */
+void tw_net_link_fail(struct tw_net_link *l, enum tw_err why);
+void tw_net_reap(struct tw_net_ep *ep);
+/* What is due by time; when to look again, or 0. */
+uint64_t tw_net_link_expire(struct tw_net_link *l, uint64_t now);
+
+/* paths.c */
+void tw_net_adapters_load(struct tw_net_ep *ep);
+/* The one to be offered first: takes time, better before a call than in it. */
+void tw_net_adapters_open(struct tw_net_ep *ep);
+void tw_net_adapters_close(struct tw_net_ep *ep);
+/* Closes a driver so that nothing uses our memory; its links resume. */
+void tw_net_adapter_reset(struct tw_net_adapter *a);
+void tw_net_adapter_unwatch(struct tw_net_adapter *a);
+bool tw_net_adapter_watch(struct tw_net_adapter *a);
+/* Offers the first driver that is here and that the link has not found wanting. */
+void tw_net_offer(struct tw_net_link *l, struct tw_net_ctrl *t);
+/* The other side cannot use what was offered: whether there is another one. */
+bool tw_net_offers_left(struct tw_net_link *l);
+/* Chooses one of the other's offers and makes the path; t becomes the answer. */
+enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offers,
+			  struct tw_net_ctrl *t);
+/* The other side has chosen. */
+enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *answer);
+void tw_net_path_drop(struct tw_net_link *l);
+/* Packets do not get through any more. */
+void tw_net_path_broken(struct tw_net_link *l);
+/* A driver says so of a path, or of itself. */
+void tw_net_broken(void *owner, void *path);
+
+/* control.c */
+void tw_net_ctrl_send(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw_err why);
+void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t);
+/* The socket has connected: say what there is to be said. */
+void tw_net_ctrl_begin(struct tw_net_link *l);
+/* Asks for a new path. */
+void tw_net_resume(struct tw_net_link *l);
+/* Says goodbye: what was sent may still come, and no other path be agreed on. */
+void tw_net_goodbye(struct tw_net_link *l);
+
+/* sock.c */
+enum tw_err tw_net_listen(struct tw_net_ep *ep);
+enum tw_err tw_net_dial(struct tw_net_link *l);
+/* Somebody else answered: tries the next port. */
+void tw_net_dial_next(struct tw_net_link *l);
+/* The right one hung up: the same port again. */
+void tw_net_dial_same(struct tw_net_link *l);
+void tw_net_sock_ready(struct tw_watch *w, uint32_t events);
+/* The link goes on with another one's socket. */
+void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from);
+void tw_net_listen_again(struct tw_net_ep *ep);
+/* One caller less that has not introduced himself. */
+void tw_net_half_open_done(struct tw_net_ep *ep);
+void tw_net_sock_close(struct tw_net_link *l);
+bool tw_net_sock_alive(const struct tw_net_link *l);
+bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t);
+/* The connection is gone, and the other side did not say goodbye. */
+void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why);
+uint32_t tw_net_job(void);
+
+/* packets.c */
+enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw_hdr hdr,
+			const struct iovec *iov, unsigned niov, uint32_t len);
+bool tw_net_can_send(const struct tw_net_link *l, enum tw_send_class cls, uint32_t len);
+/* Posts what waits. */
+void tw_net_flush(struct tw_net_link *l);
+/* Everything from that number on goes again. */
+void tw_net_resend(struct tw_net_link *l, uint32_t expected);
+void tw_net_acked(struct tw_net_link *l, uint32_t ack);
+void tw_net_send_ack(struct tw_net_link *l);
+void tw_net_send_plain(struct tw_net_link *l, enum tw_net_kind kind);
+/* A probe has come, or the answer to one. */
+void tw_net_probed(struct tw_net_link *l, struct tw_net_adapter *a, bool question);
+bool tw_net_packet(void *owner, const void *data, uint32_t len);
+void tw_net_sent(void *owner, void *cookie, bool ok);
+/* Gives up what was kept. */
+void tw_net_packets_drop(struct tw_net_link *l);
+void tw_net_slabs_free(struct tw_net_ep *ep);
+/* A closed driver has let go of everything. */
+void tw_net_unpost(struct tw_net_adapter *a);
+/* Whether a driver still has the memory of a packet. */
+bool tw_net_any_posted(const struct tw_net_link *l);
+
+/* rma.c */
+enum tw_err tw_net_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, void *cookie);
+enum tw_err tw_net_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, void *cookie);
+enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mr *mr);
+void tw_net_mem_dereg(struct tw_link *link, struct tw_mr *mr);
+void tw_net_ended(void *owner, void *cookie, enum tw_err err);
+/* Posts what waits. */
+void tw_net_ops_flush(struct tw_net_link *l);
+/* Those under way are posted again on the next path. */
+void tw_net_ops_unpost(struct tw_net_link *l);
+/* All of them end, without or with upcalls. */
+void tw_net_ops_end(struct tw_net_link *l, bool tell);
+bool tw_net_ops_posted(const struct tw_net_link *l);
+void tw_net_mrs_end(struct tw_net_link *l, const struct tw_net_adapter *of);
+
+/* session.c */
+void tw_net_timer(struct tw_net_ep *ep, uint64_t when);
+/* There is something to poll for. */
+void tw_net_poll(struct tw_net_ep *ep);
+
+static inline unsigned tw_net_index(const struct tw_net_adapter *a)
+{
+	return (unsigned)(a - a->ep->adapters);
+}
+
+static inline void tw_net_work(struct tw_net_link *l)
+{
+	if (tw_list_empty(&l->work))
+		tw_list_add_tail(&l->ep->work, &l->work);
+}
+
+/* Whether another path may be agreed on. */
+static inline bool tw_net_resumable(const struct tw_net_link *l)
+{
+	return l->state == TW_NET_UP || l->state == TW_NET_PROBING ||
+	       (l->state == TW_NET_LEAVING && !l->tx_shutdown);
+}
+
+static inline bool tw_net_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+static inline uint64_t tw_net_earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+#endif /* TW_NET_SESSION_H */

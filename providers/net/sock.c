@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sockets on which endpoints talk. An endpoint listens on its board's
+ * address, on port TAGWIRE_PORT + endpoint id. Where that port is taken, or
+ * TAGWIRE_JOB is set, a multiple of 1024 is added; who calls tries them in turn,
+ * and is told when it is not the endpoint that it wanted.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "providers/net/session.h"
+
+#define BACKLOG 256
+#define PORT_STEP 1024 /* endpoint ids are fewer */
+#define LISTEN_AGAIN_US 100000
+#define AGAIN_US 200000 /* between two attempts to reach it again */
+#define CALL_US 1000000 /* for one: the system would ask less and less often */
+#define HALF_US 200000	/* a caller has so long for himself, however many there are */
+#define HANG_UPS 8	/* without an answer, before the right one is looked for elsewhere */
+#define READS 16	/* in one go: who talks without end has others wait */
+
+/* FNV-1a; 0 for the job without name. */
+uint32_t tw_net_job(void)
+{
+	uint32_t h = 2166136261u;
+
+	if (!*tw_settings.job)
+		return 0;
+	for (const char *c = tw_settings.job; *c; c++)
+		h = (h ^ (uint8_t)*c) * 16777619u;
+	return h;
+}
+
+static uint32_t port_of(uint32_t endpoint_id, unsigned try)
+{
+	return tw_settings.port + (tw_net_job() + try) % TW_NET_PORTS * PORT_STEP + endpoint_id;
+}
+
+static void set_port(struct sockaddr_storage *sa, uint32_t port)
+{
+	if (sa->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)(void *)sa)->sin6_port = htons((uint16_t)port);
+	else
+		((struct sockaddr_in *)(void *)sa)->sin_port = htons((uint16_t)port);
+}
+
+static socklen_t addr_len(const struct sockaddr_storage *sa)
+{
+	return sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+static int watch(struct tw_net_ep *ep, int fd, uint32_t events, struct tw_watch *w, int op)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = w};
+
+	return epoll_ctl(ep->host->epfd, op, fd, &ev);
+}
+
+static int tcp_socket(int family)
+{
+	return tw_fd_own(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/* Seconds of silence after which the system asks a peer whether it is there, once a second. */
+static int idle_seconds(void)
+{
+	return (int)tw_max(tw_settings.retry / 4000, 1u);
+}
+
+/* Milliseconds without an answer that end a connection: the rest of the time we call again. */
+static int silence_ms(void)
+{
+	return (int)(tw_settings.retry / 2);
+}
+
+static void set_options(int fd, int limit)
+{
+	int one = 1, idle = idle_seconds();
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
+}
+
+/* The name is this endpoint's, whoever has the port. */
+static enum tw_err claim(struct tw_net_ep *ep)
+{
+	const struct tw_ident *me = &ep->host->self;
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "tagwire-net-%u-%s-%012llx-%u",
+			 (unsigned)geteuid(), tw_settings.job, (unsigned long long)me->nic_id,
+			 me->endpoint_id);
+
+	ep->claim = tw_fd_own(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	if (ep->claim < 0)
+		return TW_ENOMEM;
+	if (bind(ep->claim, (struct sockaddr *)&sa,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
+		return TW_OK;
+	return errno == EADDRINUSE ? TW_EBUSY : TW_ENOMEM;
+}
+
+static void accept_one(struct tw_net_ep *ep, int sock, const struct sockaddr_storage *from)
+{
+	struct tw_net_link *l = tw_net_link_new(ep, TW_NET_HALF_OPEN);
+
+	if (!l) {
+		tw_fd_close(sock);
+		return;
+	}
+	ep->nhalf++;
+	l->sock = sock;
+	l->peer_addr = *from;
+	set_options(sock, silence_ms());
+	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	tw_net_timer(ep, l->deadline);
+	if (watch(ep, sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0)
+		tw_net_link_end(l);
+}
+
+/* When there are many, the oldest goes: who means it has introduced himself by then. */
+static bool room_for_caller(struct tw_net_ep *ep)
+{
+	uint64_t latest = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	struct tw_list *n, *tmp;
+
+	if (ep->nhalf < TW_NET_HALF_OPEN_MAX)
+		return true;
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+
+		if (l->state != TW_NET_HALF_OPEN)
+			continue;
+		/* Perhaps he has, and was not heard yet. */
+		tw_net_sock_ready(&l->watch, EPOLLIN);
+		if (l->state != TW_NET_HALF_OPEN)
+			return true;
+		if (latest - l->deadline < tw_clock_us(HALF_US))
+			return false;
+		tw_net_link_end(l);
+		return true;
+	}
+	return false;
+}
+
+static void listener_ready(struct tw_watch *w, uint32_t events)
+{
+	struct tw_net_ep *ep = tw_container(w, struct tw_net_ep, listen_watch);
+
+	(void)events;
+	while (room_for_caller(ep)) {
+		struct sockaddr_storage from;
+		socklen_t len = sizeof(from);
+		int sock = accept4(ep->listener, (struct sockaddr *)&from, &len,
+				   SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (sock >= 0)
+			accept_one(ep, tw_fd_own(sock), &from);
+		else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+			return;
+		else
+			break;
+	}
+	/* Or out of descriptors: who waits stays readable, so look away for a while. */
+	watch(ep, ep->listener, 0, w, EPOLL_CTL_MOD);
+	ep->listen_again = tw_clock() + tw_clock_us(LISTEN_AGAIN_US);
+	tw_net_timer(ep, ep->listen_again);
+}
+
+void tw_net_listen_again(struct tw_net_ep *ep)
+{
+	ep->listen_again = 0;
+	watch(ep, ep->listener, EPOLLIN, &ep->listen_watch, EPOLL_CTL_MOD);
+}
+
+void tw_net_half_open_done(struct tw_net_ep *ep)
+{
+	if (ep->nhalf-- == TW_NET_HALF_OPEN_MAX)
+		tw_net_listen_again(ep);
+}
+
+static bool listen_at(struct tw_net_ep *ep, struct sockaddr_storage *sa, uint32_t port)
+{
+	int fd = tcp_socket(sa->ss_family), one = 1;
+
+	if (fd < 0)
+		return false;
+	set_port(sa, port);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (struct sockaddr *)sa, addr_len(sa)) < 0 || listen(fd, BACKLOG) < 0 ||
+	    watch(ep, fd, EPOLLIN, &ep->listen_watch, EPOLL_CTL_ADD) < 0) {
+		tw_fd_close(fd);
+		return false;
+	}
+	ep->listener = fd;
+	ep->port = port;
+	return true;
+}
+
+enum tw_err tw_net_listen(struct tw_net_ep *ep)
+{
+	const struct tw_ident *me = &ep->host->self;
+	struct sockaddr_storage sa;
+	enum tw_err err = claim(ep);
+
+	if (err != TW_OK)
+		return err;
+	ep->listen_watch.ready = listener_ready;
+	/* No port is open that could not lead anywhere. */
+	if (!tw_driver_any(tw_settings.providers) ||
+	    ep->host->up->locate(ep->host, me->nic_id, &sa) != TW_OK)
+		return TW_OK;
+	for (unsigned i = 0; i < TW_NET_PORTS; i++)
+		if (listen_at(ep, &sa, port_of(me->endpoint_id, i)))
+			return TW_OK;
+	/* It can still call others, and everybody on this host. */
+	tw_log(TW_LOG_INFO, "endpoint %u: port %u is taken, other hosts cannot connect",
+	       me->endpoint_id, port_of(me->endpoint_id, 0));
+	return TW_OK;
+}
+
+void tw_net_sock_close(struct tw_net_link *l)
+{
+	tw_fd_close(l->sock);
+	l->sock = -1;
+	l->dialing = l->tx_shutdown = false;
+	l->in_len = 0;
+}
+
+bool tw_net_sock_alive(const struct tw_net_link *l)
+{
+	struct pollfd p = {.fd = l->sock, .events = POLLRDHUP};
+
+	return l->sock < 0 || l->dialing || poll(&p, 1, 0) == 0;
+}
+
+bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	return l->sock >= 0 && !l->dialing && !l->tx_shutdown &&
+	       send(l->sock, t, sizeof(*t), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*t);
+}
+
+void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from)
+{
+	tw_net_sock_close(l);
+	l->sock = from->sock;
+	l->peer_addr = from->peer_addr;
+	from->sock = -1;
+	watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
+}
+
+static enum tw_err err_of(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+		return TW_ECLOSED;
+	case ETIMEDOUT:
+		return TW_ETIMEDOUT;
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOBUFS:
+		return TW_ENOMEM;
+	default:
+		return TW_EUNREACH;
+	}
+}
+
+/* One attempt; TW_OK when it is under way. */
+static enum tw_err dial(struct tw_net_link *l, uint32_t port)
+{
+	struct tw_net_ep *ep = l->ep;
+	struct sockaddr_storage to = l->peer_addr, from;
+	int fd = tcp_socket(to.ss_family);
+	int error;
+
+	if (fd < 0)
+		return TW_ENOMEM;
+	/* From the board that the endpoint was opened on. */
+	if (ep->host->up->locate(ep->host, ep->host->self.nic_id, &from) == TW_OK &&
+	    from.ss_family == to.ss_family) {
+		set_port(&from, 0);
+		if (bind(fd, (struct sockaddr *)&from, addr_len(&from)) < 0)
+			tw_log(TW_LOG_DEBUG, "cannot call from the board's address");
+	}
+	set_port(&to, port);
+	set_options(fd, (int)tw_settings.retry);
+	if (connect(fd, (struct sockaddr *)&to, addr_len(&to)) < 0 && errno != EINPROGRESS) {
+		error = errno;
+		tw_fd_close(fd);
+		return err_of(error);
+	}
+	if (watch(ep, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0) {
+		tw_fd_close(fd);
+		return TW_ENOMEM;
+	}
+	l->sock = fd;
+	l->dialing = true;
+	return TW_OK;
+}
+
+static void call_again(struct tw_net_link *l, uint64_t us)
+{
+	l->again = tw_clock() + tw_clock_us(us);
+	tw_net_timer(l->ep, l->again);
+}
+
+enum tw_err tw_net_dial(struct tw_net_link *l)
+{
+	enum tw_err err = TW_ECLOSED;
+
+	tw_net_sock_close(l);
+	l->again = 0;
+	if (l->peer_port) {
+		err = dial(l, l->peer_port);
+		if (err == TW_OK && l->state == TW_NET_UP)
+			call_again(l, CALL_US);
+		return err;
+	}
+	for (; l->port_try < TW_NET_PORTS && err == TW_ECLOSED; l->port_try++)
+		err = dial(l, port_of(l->other.endpoint_id, l->port_try));
+	return err;
+}
+
+static void refused(struct tw_net_link *l, enum tw_err why)
+{
+	enum tw_err err;
+
+	tw_net_sock_close(l);
+	if (l->state == TW_NET_NEW) {
+		err = why == TW_ECLOSED ? tw_net_dial(l) : why;
+		if (err != TW_OK)
+			tw_net_link_fail(l, err);
+	} else if (why == TW_ECLOSED) {
+		/* Nobody there: the process is gone. */
+		tw_net_link_drain(l, TW_ELOST);
+	} else {
+		call_again(l, AGAIN_US);
+	}
+}
+
+void tw_net_dial_next(struct tw_net_link *l)
+{
+	refused(l, TW_ECLOSED);
+}
+
+void tw_net_dial_same(struct tw_net_link *l)
+{
+	l->port_try--;
+	tw_net_dial_next(l);
+}
+
+/*
+ * How long a connection that the system gave up had no answer for certain: since
+ * it asked first, which may be the only question that was lost.
+ */
+static uint64_t unanswered_us(void)
+{
+	int ms = silence_ms() - 1000 * idle_seconds();
+
+	return ms > 0 ? 1000ull * (unsigned)ms : 0;
+}
+
+void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
+{
+	uint64_t since;
+
+	tw_log(TW_LOG_DEBUG, "endpoint %u: the connection is gone (%d)", l->other.endpoint_id, why);
+	tw_net_sock_close(l);
+	switch (l->state) {
+	case TW_NET_NEW:
+		/* Perhaps others crowded us out there before we had said anything. */
+		if (why != TW_EPROTO && l->hung_up++ < HANG_UPS)
+			tw_net_dial_same(l);
+		else
+			tw_net_dial_next(l);
+		return;
+	case TW_NET_PROBING:
+		tw_net_link_fail(l, TW_ELOST);
+		return;
+	case TW_NET_UP:
+		break;
+	case TW_NET_DRAIN:
+		return;
+	default:
+		tw_net_link_end(l);
+		return;
+	}
+	l->resuming = false;
+	since = tw_clock();
+	if (why == TW_ETIMEDOUT)
+		since -= tw_clock_us(unanswered_us());
+	if (!l->broken || since < l->broken)
+		l->broken = since;
+	tw_net_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));
+	if (l->peer_port) {
+		why = tw_net_dial(l);
+		if (why != TW_OK)
+			refused(l, why);
+	}
+}
+
+static void dialed(struct tw_net_link *l)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	getsockopt(l->sock, SOL_SOCKET, SO_ERROR, &error, &len);
+	if (error) {
+		/* Who closed his port while we waited there is not the one we want. */
+		bool other = error == ECONNRESET && l->state == TW_NET_NEW;
+
+		refused(l, other ? TW_ECLOSED : err_of(error));
+		return;
+	}
+	l->dialing = false;
+	l->again = 0;
+	set_options(l->sock, silence_ms());
+	watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
+	tw_net_ctrl_begin(l);
+}
+
+void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
+{
+	struct tw_net_link *l = tw_container(w, struct tw_net_link, watch);
+
+	if (l->sock >= 0 && l->dialing && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
+		dialed(l);
+	for (int i = 0; i < READS && l->sock >= 0 && !l->dialing; i++) {
+		ssize_t n = recv(l->sock, (char *)&l->in + l->in_len, sizeof(l->in) - l->in_len,
+				 MSG_DONTWAIT);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n == 0 && l->state == TW_NET_DRAIN && !(events & (EPOLLHUP | EPOLLERR))) {
+			/* It has said all, and still listens. */
+			watch(l->ep, l->sock, 0, &l->watch, EPOLL_CTL_MOD);
+			return;
+		}
+		if (n <= 0) {
+			tw_net_sock_lost(l, n < 0 ? err_of(errno) : TW_ECLOSED);
+			return;
+		}
+		l->in_len += (uint32_t)n;
+		if (l->in_len < sizeof(l->in))
+			continue;
+		l->in_len = 0;
+		tw_net_on_ctrl(l, &l->in);
+	}
+}

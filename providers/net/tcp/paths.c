@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Paths: who calls whom, and what ends with them. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include "providers/net/tcp/tcp.h"
+
+#define NEAR_US 1000 /* a round trip within a site */
+
+int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = what};
+
+	return epoll_ctl(t->epfd, op, fd, &ev);
+}
+
+/* There may be a descriptor for who calls; whom a path waits for has it made anew. */
+static void listen_again(struct tw_tcp *t)
+{
+	if (t->accept_paused)
+		tw_tcp_watch(t, EPOLL_CTL_MOD, t->listener, EPOLLIN, t);
+	t->accept_paused = false;
+}
+
+static socklen_t addr_len(const struct sockaddr_storage *sa)
+{
+	return sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void **out)
+{
+	struct tw_tcp *t = instance;
+	struct tw_tcp_path *p = calloc(1, sizeof(*p));
+	struct tw_tcp_address a = {.magic = TW_TCP_MAGIC};
+
+	if (!p)
+		return TW_ENOMEM;
+	p->in = malloc(TW_TCP_IN);
+	if (!p->in || getrandom(p->token, sizeof(p->token), 0) != sizeof(p->token)) {
+		free(p->in);
+		free(p);
+		return TW_ENOMEM;
+	}
+	listen_again(t);
+	p->what = TW_TCP_PATH;
+	p->t = t;
+	p->fd = -1;
+	tw_list_init(&p->busy);
+	tw_list_init(&p->jobs);
+	tw_list_init(&p->ops);
+	tw_list_add_tail(&t->paths, &p->node);
+	memcpy(a.token, p->token, sizeof(a.token));
+	memcpy(a.to, &t->addr, addr_len(&t->addr));
+	mine->len = sizeof(a);
+	memcpy(mine->bytes, &a, sizeof(a));
+	*out = p;
+	return TW_OK;
+}
+
+/* The connection is there, or will be. */
+static void use(struct tw_tcp_path *p, int fd)
+{
+	int one = 1;
+
+	p->fd = fd;
+	p->t->nopen++;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (tw_tcp_watch(p->t, EPOLL_CTL_ADD, fd, EPOLLIN, p) < 0)
+		tw_tcp_end(p);
+}
+
+/*
+ * Where an answer comes at once, pacing of packets by a timer costs more than it
+ * saves (BBR: 1 MiB over lo took 260 us, 150 without). Farther away it is useful.
+ */
+void tw_tcp_tune(struct tw_tcp_path *p)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	if (p->tuned || p->fd < 0 || getsockopt(p->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return;
+	p->tuned = true;
+	if (info.tcpi_rtt < NEAR_US)
+		setsockopt(p->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof("reno") - 1);
+}
+
+static void call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
+{
+	struct sockaddr_storage from = p->t->addr;
+	struct tw_tcp_hello hello;
+	int fd = p->t->host.own_fd(
+		socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+
+	memcpy(hello.to, p->other, sizeof(hello.to));
+	memcpy(hello.from, p->token, sizeof(hello.from));
+	/* From the board, on any port. */
+	if (from.ss_family == AF_INET6)
+		((struct sockaddr_in6 *)(void *)&from)->sin6_port = 0;
+	else
+		((struct sockaddr_in *)(void *)&from)->sin_port = 0;
+	if (fd < 0 || !tw_tcp_queue(p, &hello, sizeof(hello)) ||
+	    bind(fd, (struct sockaddr *)&from, addr_len(&from)) < 0 ||
+	    (connect(fd, (const struct sockaddr *)to, addr_len(to)) < 0 && errno != EINPROGRESS)) {
+		p->t->host.close_fd(fd);
+		tw_tcp_end(p);
+		return;
+	}
+	use(p, fd);
+	tw_tcp_flush(p);
+}
+
+enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
+{
+	struct tw_tcp_path *p = path;
+	struct sockaddr_storage to = {0};
+	struct tw_tcp_address a;
+	int order;
+
+	if (other->len != sizeof(a))
+		return TW_EPROTO;
+	memcpy(&a, other->bytes, sizeof(a));
+	memcpy(&to, a.to, sizeof(a.to));
+	order = memcmp(p->token, a.token, sizeof(a.token));
+	if (a.magic != TW_TCP_MAGIC || to.ss_family != p->t->addr.ss_family || !order)
+		return TW_EPROTO;
+	p->bound = true;
+	/* Somebody who knows our token, and called before we had heard of him? */
+	if (p->claimed && memcmp(p->other, a.token, sizeof(a.token)) != 0) {
+		tw_tcp_end(p);
+		return TW_OK;
+	}
+	memcpy(p->other, a.token, sizeof(a.token));
+	if (order > 0)
+		call(p, &to);
+	return TW_OK;
+}
+
+/* Closing alone does not end the watch while a process that is being started has a copy. */
+static void let_fd_go(struct tw_tcp *t, int fd)
+{
+	tw_tcp_watch(t, EPOLL_CTL_DEL, fd, 0, NULL);
+	t->host.close_fd(fd);
+	listen_again(t);
+}
+
+static void hang_up(struct tw_tcp_path *p)
+{
+	if (p->fd < 0)
+		return;
+	let_fd_go(p->t, p->fd);
+	p->fd = -1;
+	p->t->nopen--;
+}
+
+void tw_tcp_end(struct tw_tcp_path *p)
+{
+	p->ended = p->t->ending = true;
+	p->tx_shutdown = true;
+	hang_up(p);
+}
+
+void tw_tcp_path_shut(struct tw_tcp_path *p)
+{
+	struct tw_tcp *t = p->t;
+	struct tw_list *n, *tmp;
+
+	hang_up(p);
+	p->tx_shutdown = p->ended = true;
+	if (p->job)
+		tw_tcp_job_free(p, p->job);
+	p->job = NULL;
+	tw_list_each(&p->jobs, n, tmp)
+		tw_tcp_job_free(p, tw_container(n, struct tw_tcp_job, node));
+	tw_list_init(&p->jobs);
+	tw_list_each(&p->ops, n, tmp)
+		tw_tcp_op_over(p, tw_container(n, struct tw_tcp_op, node), TW_ELOST);
+	tw_list_del(&p->busy);
+	if (t->recent == p)
+		t->recent = NULL;
+	if (t->stuck == p)
+		t->stuck = NULL;
+}
+
+void tw_tcp_path_free(void *path)
+{
+	struct tw_tcp_path *p = path;
+
+	tw_tcp_path_shut(p);
+	p->freed = true;
+	/* It may be in use up the stack. */
+	tw_list_del(&p->node);
+	tw_list_add_tail(&p->t->freed_paths, &p->node);
+}
+
+void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c)
+{
+	if (c->fd >= 0)
+		let_fd_go(t, c->fd);
+	tw_list_del(&c->node);
+	t->ncallers--;
+	free(c);
+}
+
+void tw_tcp_accept(struct tw_tcp *t)
+{
+	int fd = 0;
+
+	/* Who means it has said so by now, as a rule: the oldest goes. */
+	if (t->ncallers >= TW_TCP_CALLERS)
+		tw_tcp_caller_free(t, tw_list_first(&t->callers, struct tw_tcp_caller, node));
+	while (t->ncallers < TW_TCP_CALLERS &&
+	       (fd = accept4(t->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		struct tw_tcp_caller *c = calloc(1, sizeof(*c));
+
+		t->host.own_fd(fd);
+		if (!c || tw_tcp_watch(t, EPOLL_CTL_ADD, fd, EPOLLIN, c) < 0) {
+			t->host.close_fd(fd);
+			free(c);
+			continue;
+		}
+		c->what = TW_TCP_CALLER;
+		c->t = t;
+		c->fd = fd;
+		tw_list_add_tail(&t->callers, &c->node);
+		t->ncallers++;
+	}
+	/* Out of descriptors: who waits would be told of again and again. */
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+		t->accept_paused = true;
+		tw_tcp_watch(t, EPOLL_CTL_MOD, t->listener, 0, t);
+	}
+}
+
+static struct tw_tcp_path *meant(struct tw_tcp *t, const struct tw_tcp_hello *h)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&t->paths, n, tmp) {
+		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, node);
+
+		if (p->fd < 0 && !p->ended && !p->claimed &&
+		    memcmp(p->token, h->to, sizeof(h->to)) == 0 &&
+		    (!p->bound || memcmp(p->other, h->from, sizeof(h->from)) == 0))
+			return p;
+	}
+	return NULL;
+}
+
+/* Knows a token of ours, or has no business here. */
+void tw_tcp_read_hello(struct tw_tcp_caller *c)
+{
+	struct tw_tcp *t = c->t;
+	struct tw_tcp_path *p;
+	ssize_t got =
+		recv(c->fd, (char *)&c->hello + c->len, sizeof(c->hello) - c->len, MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	c->len += got > 0 ? (size_t)got : 0;
+	if (got > 0 && c->len < sizeof(c->hello))
+		return;
+	p = got > 0 ? meant(t, &c->hello) : NULL;
+	if (p) {
+		memcpy(p->other, c->hello.from, sizeof(p->other));
+		p->claimed = true;
+		tw_tcp_watch(t, EPOLL_CTL_DEL, c->fd, 0, NULL);
+		use(p, c->fd);
+		c->fd = -1;
+		tw_tcp_flush(p);
+	}
+	tw_tcp_caller_free(t, c);
+}

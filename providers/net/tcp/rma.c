@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Remote memory: the other side sends or takes what it has registered. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "providers/net/tcp/tcp.h"
+
+struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t address, uint64_t len)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&t->mrs, n, tmp) {
+		struct tw_tcp_mr *mr = tw_container(n, struct tw_tcp_mr, node);
+
+		if (mr->key != key)
+			continue;
+		return address >= mr->base && len <= mr->len && address - mr->base <= mr->len - len
+			       ? mr
+			       : NULL;
+	}
+	return NULL;
+}
+
+/* splitmix64: nobody guesses the next from some that he was given. */
+static uint64_t new_key(struct tw_tcp *t)
+{
+	uint64_t z = (t->next_key += 0x9e3779b97f4a7c15ull);
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *out)
+{
+	struct tw_tcp *t = instance;
+	struct tw_tcp_mr *mr = malloc(sizeof(*mr));
+
+	if (!mr)
+		return TW_ENOMEM;
+	*mr = (struct tw_tcp_mr){.base = (uintptr_t)addr, .len = len, .key = new_key(t)};
+	tw_list_add_tail(&t->mrs, &mr->node);
+	memset(out, 0, sizeof(*out));
+	out->base = mr->base;
+	out->key_len = sizeof(mr->key);
+	memcpy(out->key, &mr->key, sizeof(mr->key));
+	out->handle = mr;
+	return TW_OK;
+}
+
+void tw_tcp_job_free(struct tw_tcp_path *p, struct tw_tcp_job *job)
+{
+	if (!job->op)
+		p->serving--;
+	tw_list_del(&job->node);
+	free(job);
+}
+
+/* Jobs of a path that use this memory or this transfer end; true if one is half sent. */
+static bool drop_jobs(struct tw_tcp_path *p, const struct tw_tcp_mr *mr, const struct tw_tcp_op *op)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&p->jobs, n, tmp) {
+		struct tw_tcp_job *j = tw_container(n, struct tw_tcp_job, node);
+
+		if ((mr && j->mr == mr) || (op && j->op == op)) {
+			if (mr)
+				tw_tcp_send_ended(p, j->id, TW_EPERM);
+			tw_tcp_job_free(p, j);
+		}
+	}
+	return p->job && ((mr && p->job->mr == mr) || (op && p->job->op == op));
+}
+
+void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *handle)
+{
+	struct tw_tcp *t = instance;
+	struct tw_tcp_mr *mr = handle->handle;
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&t->paths, n, tmp) {
+		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, node);
+
+		if (p->in_mr == mr) {
+			p->in_mr = NULL;
+			tw_tcp_send_ended(p, p->in_id, TW_EPERM);
+		}
+		/* Half of it would be followed by what it is not. */
+		if (drop_jobs(p, mr, NULL))
+			tw_tcp_end(p);
+		if (!tw_list_empty(&p->busy))
+			tw_tcp_flush(p);
+	}
+	tw_list_del(&mr->node);
+	free(mr);
+}
+
+struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&p->ops, n, tmp) {
+		struct tw_tcp_op *op = tw_container(n, struct tw_tcp_op, node);
+
+		if (op->id == id && op->put == put)
+			return op;
+	}
+	return NULL;
+}
+
+/* Nothing uses its memory any more. */
+static void op_leave(struct tw_tcp_path *p, struct tw_tcp_op *op)
+{
+	tw_list_del(&op->node);
+	p->nreads -= !op->put;
+	if (p->in_op == op)
+		p->in_op = NULL;
+	if (op->put && drop_jobs(p, NULL, op))
+		tw_tcp_end(p);
+}
+
+void tw_tcp_op_over(struct tw_tcp_path *p, struct tw_tcp_op *op, enum tw_err err)
+{
+	op_leave(p, op);
+	op->err = err;
+	tw_list_add_tail(&p->t->over, &op->node);
+}
+
+void tw_tcp_cancel(void *instance, void *cookie)
+{
+	struct tw_tcp *t = instance;
+	struct tw_list *n, *tmp, *k, *tmp2;
+	struct tw_tcp_op *op;
+
+	tw_list_each(&t->over, n, tmp) {
+		op = tw_container(n, struct tw_tcp_op, node);
+		if (op->cookie != cookie)
+			continue;
+		tw_list_del(&op->node);
+		free(op);
+		return;
+	}
+	tw_list_each(&t->paths, n, tmp) {
+		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, node);
+
+		tw_list_each(&p->ops, k, tmp2) {
+			op = tw_container(k, struct tw_tcp_op, node);
+			if (op->cookie != cookie)
+				continue;
+			op_leave(p, op);
+			free(op);
+			return;
+		}
+	}
+}
+
+void tw_tcp_send_ended(struct tw_tcp_path *p, uint64_t id, enum tw_err err)
+{
+	struct tw_tcp_head h = {.kind = TW_TCP_ENDED, .id = id, .address = err};
+
+	if (!tw_tcp_queue(p, &h, sizeof(h)))
+		tw_tcp_end(p);
+}
+
+void tw_tcp_serve(struct tw_tcp_path *p, const struct tw_tcp_head *h)
+{
+	struct tw_tcp_mr *mr = tw_tcp_mr_find(p->t, h->key, h->address, h->total);
+	struct tw_tcp_job *j = mr && h->total ? calloc(1, sizeof(*j)) : NULL;
+
+	if (p->tx_shutdown)
+		goto out;
+	if (!j) {
+		tw_tcp_send_ended(p, h->id, TW_EPERM);
+		return;
+	}
+	if (p->serving == TW_TCP_SERVED) {
+		tw_tcp_end(p);
+		goto out;
+	}
+	p->serving++;
+	j->id = h->id;
+	j->left = h->total;
+	j->mr = mr;
+	j->own = (struct iovec){(void *)(uintptr_t)h->address, h->total};
+	j->from.iov = &j->own;
+	tw_list_add_tail(&p->jobs, &j->node);
+	tw_tcp_flush(p);
+	return;
+out:
+	free(j);
+}
+
+static struct tw_tcp_op *op_new(struct tw_tcp_path *p, const struct iovec *iov, unsigned niov,
+				bool put, void *cookie)
+{
+	struct tw_tcp_op *op = malloc(sizeof(*op) + niov * sizeof(*iov));
+
+	if (!op)
+		return NULL;
+	*op = (struct tw_tcp_op){.cookie = cookie, .id = p->t->next_id++, .put = put};
+	for (unsigned i = 0; i < niov; i++) {
+		op->iov[i] = iov[i];
+		op->left += iov[i].iov_len;
+	}
+	op->to.iov = op->iov;
+	tw_list_add_tail(&p->ops, &op->node);
+	p->nreads += !put;
+	return op;
+}
+
+enum tw_err tw_tcp_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+		       const void *key, uint32_t key_len, void *cookie)
+{
+	struct tw_tcp_path *p = path;
+	struct tw_tcp_head h = {.kind = TW_TCP_READ, .address = address};
+	struct tw_tcp_op *op;
+
+	if (p->ended)
+		return TW_ELOST;
+	if (key_len != sizeof(h.key))
+		return TW_EPERM;
+	op = op_new(p, iov, niov, false, cookie);
+	if (!op)
+		return TW_AGAIN;
+	memcpy(&h.key, key, sizeof(h.key));
+	h.id = op->id;
+	h.total = op->left;
+	if (!tw_tcp_queue(p, &h, sizeof(h))) {
+		op_leave(p, op);
+		free(op);
+		return TW_AGAIN;
+	}
+	tw_tcp_flush(p);
+	return TW_PENDING;
+}
+
+enum tw_err tw_tcp_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+		       const void *key, uint32_t key_len, void *cookie)
+{
+	struct tw_tcp_path *p = path;
+	struct tw_tcp_job *j;
+	struct tw_tcp_op *op;
+
+	if (p->ended)
+		return TW_ELOST;
+	if (key_len != sizeof(j->key))
+		return TW_EPERM;
+	j = calloc(1, sizeof(*j));
+	op = j ? op_new(p, iov, niov, true, cookie) : NULL;
+	if (!op) {
+		free(j);
+		return TW_AGAIN;
+	}
+	j->id = op->id;
+	j->left = op->left;
+	j->address = address;
+	memcpy(&j->key, key, sizeof(j->key));
+	j->op = op;
+	j->from = op->to;
+	if (p->tx_shutdown) {
+		free(j);
+		return TW_PENDING;
+	}
+	tw_list_add_tail(&p->jobs, &j->node);
+	tw_tcp_flush(p);
+	return TW_PENDING;
+}

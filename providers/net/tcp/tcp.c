@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "providers/net/tcp/tcp.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define BACKLOG 256
+#define EVENTS 32
+/* So often all paths are looked at, else the one that was in use: of several, or alone. */
+#define LOOK 2
+#define LOOK_ALONE 16
+
+static void reap(struct tw_tcp *t)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&t->freed_paths, n, tmp) {
+		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, node);
+
+		tw_list_del(n);
+		free(p->in);
+		free(p->out);
+		free(p);
+	}
+}
+
+static unsigned tell_over(struct tw_tcp *t)
+{
+	unsigned n = 0;
+
+	for (; !tw_list_empty(&t->over); n++) {
+		struct tw_tcp_op *op = tw_list_first(&t->over, struct tw_tcp_op, node);
+
+		tw_list_del(&op->node);
+		t->host.ended(t->host.owner, op->cookie, op->err);
+		free(op);
+	}
+	return n;
+}
+
+/* Paths that have ended, once all that came along them is taken. */
+static unsigned tell_ended(struct tw_tcp *t)
+{
+	struct tw_list *n, *tmp;
+	unsigned told = 0;
+
+	if (!t->ending)
+		return 0;
+again:
+	t->ending = false;
+	tw_list_each(&t->paths, n, tmp) {
+		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, node);
+
+		if (!p->ended || p->reported)
+			continue;
+		if (p == t->stuck) {
+			t->ending = true;
+			continue;
+		}
+		p->reported = true;
+		tw_tcp_path_shut(p);
+		told += tell_over(t) + 1;
+		if (!p->freed)
+			t->host.broken(t->host.owner, p);
+		/* Whatever else was freed by that. */
+		goto again;
+	}
+	return told;
+}
+
+static unsigned look_at_all(struct tw_tcp *t)
+{
+	struct epoll_event ev[EVENTS];
+	int count = epoll_wait(t->epfd, ev, EVENTS, 0);
+	bool called = false;
+	unsigned n = 0;
+
+	for (int i = 0; i < count; i++) {
+		enum tw_tcp_what *what = ev[i].data.ptr;
+		struct tw_tcp_path *p = ev[i].data.ptr;
+
+		switch (*what) {
+		case TW_TCP_LISTENER:
+			called = true;
+			break;
+		case TW_TCP_CALLER:
+			tw_tcp_read_hello(ev[i].data.ptr);
+			break;
+		case TW_TCP_PATH:
+			if (p->freed || t->stuck)
+				break;
+			t->recent = p;
+			n += tw_tcp_read(p);
+			break;
+		}
+	}
+	/* Last: it may have others forgotten, who may be among these. */
+	if (called)
+		tw_tcp_accept(t);
+	return n;
+}
+
+/* What waits to leave; full: also where there was no room the last time. */
+static void flush_busy(struct tw_tcp *t, bool full)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&t->busy, n, tmp) {
+		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, busy);
+
+		if (full || !p->watched_out)
+			tw_tcp_flush(p);
+	}
+}
+
+static unsigned do_progress(void *instance)
+{
+	struct tw_tcp *t = instance;
+	unsigned n = 0;
+
+	if (tw_unlikely(!tw_list_empty(&t->freed_paths)))
+		reap(t);
+	flush_busy(t, true);
+	if (t->stuck)
+		n = tw_tcp_parse(t->stuck);
+	if (!t->stuck) {
+		if (t->recent && ++t->looks % (t->nopen > 1 ? LOOK : LOOK_ALONE))
+			n += tw_tcp_read(t->recent);
+		else
+			n += look_at_all(t);
+	}
+	n += tell_over(t) + tell_ended(t);
+	/* What was answered on the way: it may be long until the next time. */
+	flush_busy(t, false);
+	return n;
+}
+
+static bool do_arm(void *instance)
+{
+	struct tw_tcp *t = instance;
+	struct pollfd poller = {.fd = t->epfd, .events = POLLIN};
+
+	flush_busy(t, true);
+	return t->stuck || t->ending || !tw_list_empty(&t->over) || poll(&poller, 1, 0) > 0;
+}
+
+static int do_fd(void *instance)
+{
+	return ((struct tw_tcp *)instance)->epfd;
+}
+
+static uint32_t max_packet(void *instance)
+{
+	(void)instance;
+	return TW_TCP_PACKET;
+}
+
+static bool has_rma(void *instance)
+{
+	(void)instance;
+	return true;
+}
+
+static void do_close(void *instance)
+{
+	struct tw_tcp *t = instance;
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&t->callers, n, tmp)
+		tw_tcp_caller_free(t, tw_container(n, struct tw_tcp_caller, node));
+	tw_list_each(&t->paths, n, tmp)
+		tw_tcp_path_free(tw_container(n, struct tw_tcp_path, node));
+	reap(t);
+	tw_list_each(&t->over, n, tmp)
+		free(tw_container(n, struct tw_tcp_op, node));
+	tw_list_each(&t->mrs, n, tmp)
+		free(tw_container(n, struct tw_tcp_mr, node));
+	t->host.close_fd(t->listener);
+	t->host.close_fd(t->epfd);
+	free(t);
+}
+
+/* On the board, at a port that the system chooses. */
+static bool listen_there(struct tw_tcp *t)
+{
+	struct sockaddr *sa = (struct sockaddr *)&t->addr;
+	socklen_t len = sizeof(t->addr);
+
+	if (sa->sa_family == AF_INET6)
+		((struct sockaddr_in6 *)(void *)sa)->sin6_port = 0;
+	else
+		((struct sockaddr_in *)(void *)sa)->sin_port = 0;
+	t->epfd = t->host.own_fd(epoll_create1(EPOLL_CLOEXEC));
+	t->listener = t->host.own_fd(
+		socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	return t->epfd >= 0 && t->listener >= 0 &&
+	       bind(t->listener, sa,
+		    sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					      : sizeof(struct sockaddr_in)) == 0 &&
+	       listen(t->listener, BACKLOG) == 0 && getsockname(t->listener, sa, &len) == 0 &&
+	       tw_tcp_watch(t, EPOLL_CTL_ADD, t->listener, EPOLLIN, t) == 0;
+}
+
+static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
+{
+	struct tw_tcp *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return TW_ENOMEM;
+	t->what = TW_TCP_LISTENER;
+	t->host = *host;
+	t->addr = host->board;
+	t->epfd = t->listener = -1;
+	tw_list_init(&t->paths);
+	tw_list_init(&t->busy);
+	tw_list_init(&t->callers);
+	tw_list_init(&t->mrs);
+	tw_list_init(&t->over);
+	tw_list_init(&t->freed_paths);
+	if (!listen_there(t) ||
+	    getrandom(&t->next_key, sizeof(t->next_key), 0) != sizeof(t->next_key)) {
+		host->log(TW_LOG_WARN, "tcp: the board's address cannot be listened on");
+		do_close(t);
+		return TW_EUNREACH;
+	}
+	*instance = t;
+	return TW_OK;
+}
+
+const struct tw_driver tw_driver_tcp = {
+	.version = TW_DRIVER_VERSION,
+	.name = "tcp",
+	.by_system = true,
+	.open = do_open,
+	.close = do_close,
+	.max_packet = max_packet,
+	.has_rma = has_rma,
+	.fd = do_fd,
+	.path_new = tw_tcp_path_new,
+	.path_bind = tw_tcp_path_bind,
+	.path_free = tw_tcp_path_free,
+	.send = tw_tcp_send,
+	.get = tw_tcp_get,
+	.put = tw_tcp_put,
+	.cancel = tw_tcp_cancel,
+	.mem_reg = tw_tcp_mem_reg,
+	.mem_dereg = tw_tcp_mem_dereg,
+	.progress = do_progress,
+	.arm = do_arm,
+};

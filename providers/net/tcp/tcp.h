@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets and remote memory over TCP, without a library between: a connection
+ * for each path, one system call for a packet, and none of our copies of what
+ * is read from or written to remote memory.
+ *
+ *   tcp.c     the operations: open, close, progress, arm
+ *   paths.c   paths, who calls whom, what ends with them
+ *   out.c     what leaves along a path
+ *   in.c      what comes along it
+ *   rma.c     get, put, registrations
+ */
+#ifndef TW_TCP_H
+#define TW_TCP_H
+
+#include <sys/epoll.h>
+
+#include "base/list.h"
+#include "providers/net/driver.h"
+
+#define TW_TCP_MAGIC 0x74777463u
+#define TW_TCP_PACKET 16384u	   /* as others have: they take over from each other */
+#define TW_TCP_CHUNK (1024u << 10) /* of a transfer: packets may go in between */
+#define TW_TCP_OUT (80u << 10)	   /* bytes that wait because the system takes no more */
+#define TW_TCP_HELD 32		   /* packets that leave together */
+#define TW_TCP_IN (128u << 10)
+#define TW_TCP_CALLERS 64 /* that have not said which path they mean */
+#define TW_TCP_IOV 16
+#define TW_TCP_SERVED                                                                              \
+	1024 /* reads of the other side at once: many times what the session layer starts */
+
+/* A path's end as the other side is told of it; whose token is greater calls. */
+struct tw_tcp_address {
+	uint32_t magic;
+	uint8_t token[16];
+	uint8_t to[28]; /* a sockaddr_in or sockaddr_in6 */
+};
+_Static_assert(sizeof(struct tw_tcp_address) == 48, "wire format");
+
+/* The first that a caller sends. */
+struct tw_tcp_hello {
+	uint8_t to[16], from[16];
+};
+
+enum tw_tcp_kind {
+	TW_TCP_PACKET_IS = 0x7c01, /* len bytes follow */
+	TW_TCP_READ,		   /* total bytes are wanted from address; nothing follows */
+	TW_TCP_DATA,		   /* len bytes of them follow */
+	TW_TCP_WRITE,		   /* len bytes for address follow */
+	TW_TCP_WRITE_LAST,	   /* and are the last of that transfer */
+	TW_TCP_ENDED,		   /* a transfer, in the way that address tells */
+};
+
+struct tw_tcp_head {
+	uint32_t len, kind;
+	uint64_t id; /* of the transfer, as who began it counts */
+	uint64_t address, key, total;
+};
+_Static_assert(sizeof(struct tw_tcp_head) == 40, "wire format");
+
+/* What an epoll event is about. */
+enum tw_tcp_what { TW_TCP_LISTENER, TW_TCP_CALLER, TW_TCP_PATH };
+
+/* Registered memory. */
+struct tw_tcp_mr {
+	struct tw_list node;
+	uint64_t base, len, key;
+};
+
+/* A place in pieces of memory. */
+struct tw_tcp_cursor {
+	const struct iovec *iov;
+	size_t at; /* in the first */
+};
+
+/* A transfer that this side began. */
+struct tw_tcp_op {
+	struct tw_list node; /* of its path, or of t->over */
+	void *cookie;
+	uint64_t id, left;
+	bool put;
+	enum tw_err err;
+	struct tw_tcp_cursor to; /* of a get: where the rest goes */
+	struct iovec iov[];
+};
+
+/* Memory that is being sent, here read by the other side or put there by this one. */
+struct tw_tcp_job {
+	struct tw_list node;
+	uint64_t id, left;
+	uint64_t address, key; /* of a put: where the rest goes */
+	struct tw_tcp_op *op;  /* of a put */
+	struct tw_tcp_mr *mr;  /* of a get */
+	struct tw_tcp_cursor from;
+	struct iovec own; /* of a get */
+};
+
+/* A packet that waits for the next one. */
+struct tw_tcp_held {
+	struct tw_tcp_head head;
+	const void *data;
+};
+
+struct tw_tcp_path {
+	enum tw_tcp_what what;
+	struct tw_tcp *t;
+	struct tw_list node; /* of t->paths, or of t->freed_paths */
+	struct tw_list busy; /* of t->busy while something waits to leave */
+	uint8_t token[16], other[16];
+	bool bound, freed;
+	bool claimed;	  /* other is what a caller said of himself */
+	bool tx_shutdown; /* nothing leaves any more */
+	bool ended;	  /* nothing comes any more */
+	bool reported;	  /* and that was said */
+	bool tuned;	  /* its round trip is known */
+	int fd;
+	bool watched_out;
+	struct tw_tcp_held held[TW_TCP_HELD];
+	unsigned nheld;
+	size_t held_len; /* in bytes */
+	/* Leaving: the rest of a piece of memory, then out, then the next piece. */
+	struct tw_tcp_job *job;
+	struct tw_tcp_head job_head;
+	size_t head_left, job_left;
+	char *out;
+	size_t out_at, out_len;
+	struct tw_list jobs;
+	unsigned serving; /* jobs that the other side asked for */
+	/* Coming: the rest of a piece for memory, and what is not taken apart yet. */
+	uint64_t in_left;
+	uint32_t in_kind;
+	uint64_t in_id;
+	struct tw_tcp_op *in_op; /* whose memory it is for */
+	struct tw_tcp_mr *in_mr; /* or in whose, at in_to; neither: dropped */
+	char *in_to;
+	char *in;
+	size_t in_at, in_len;
+	bool expected; /* another piece for memory follows this one */
+	struct tw_list ops;
+	unsigned nreads; /* of these, not yet answered in full */
+};
+
+/* Somebody who has called and not said all of his hello. */
+struct tw_tcp_caller {
+	enum tw_tcp_what what;
+	struct tw_tcp *t;
+	struct tw_list node;
+	int fd;
+	size_t len;
+	struct tw_tcp_hello hello;
+};
+
+struct tw_tcp {
+	enum tw_tcp_what what; /* the listener */
+	struct tw_driver_host host;
+	struct sockaddr_storage addr;
+	int epfd, listener;
+	unsigned ncallers, looks;
+	unsigned nopen; /* connections of paths */
+	struct tw_list paths, busy, callers, mrs, over, freed_paths;
+	struct tw_tcp_path *recent; /* along which something came last */
+	struct tw_tcp_path *stuck;  /* has a packet that could not be taken */
+	uint64_t next_id, next_key;
+	bool accept_paused; /* out of descriptors: who calls is not heard of */
+	bool ending;	    /* some path has ended and was not told of */
+};
+
+/* paths.c */
+enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void **path);
+enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other);
+void tw_tcp_path_free(void *path);
+/* Nothing comes or leaves any more: the next progress says so. */
+void tw_tcp_end(struct tw_tcp_path *p);
+/* Lets go of memory and descriptors. */
+void tw_tcp_path_shut(struct tw_tcp_path *p);
+/* Once connected: what suits the distance. */
+void tw_tcp_tune(struct tw_tcp_path *p);
+void tw_tcp_accept(struct tw_tcp *t);
+void tw_tcp_read_hello(struct tw_tcp_caller *c);
+void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c);
+int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what);
+
+/* out.c */
+enum tw_err tw_tcp_send(void *path, const void *data, uint32_t len, bool more, void *cookie);
+/* As much as the system takes. */
+void tw_tcp_flush(struct tw_tcp_path *p);
+/* Bytes of ours, however many wait; false without memory for them. */
+bool tw_tcp_queue(struct tw_tcp_path *p, const void *bytes, size_t len);
+bool tw_tcp_waiting(const struct tw_tcp_path *p);
+/* The pieces from a cursor on, at most so many bytes; how many pieces. */
+unsigned tw_tcp_pieces(const struct tw_tcp_cursor *c, uint64_t len, struct iovec *iov,
+		       unsigned max);
+void tw_tcp_advance(struct tw_tcp_cursor *c, uint64_t len);
+
+/* in.c */
+/* Takes in what there is; how many upcalls. */
+unsigned tw_tcp_read(struct tw_tcp_path *p);
+/* Takes apart what is here. */
+unsigned tw_tcp_parse(struct tw_tcp_path *p);
+
+/* rma.c */
+enum tw_err tw_tcp_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+		       const void *key, uint32_t key_len, void *cookie);
+enum tw_err tw_tcp_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+		       const void *key, uint32_t key_len, void *cookie);
+void tw_tcp_cancel(void *instance, void *cookie);
+enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
+void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *mr);
+struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t address, uint64_t len);
+struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put);
+/* The next progress tells of it. */
+void tw_tcp_op_over(struct tw_tcp_path *p, struct tw_tcp_op *op, enum tw_err err);
+/* Another side's READ. */
+void tw_tcp_serve(struct tw_tcp_path *p, const struct tw_tcp_head *h);
+void tw_tcp_send_ended(struct tw_tcp_path *p, uint64_t id, enum tw_err err);
+void tw_tcp_job_free(struct tw_tcp_path *p, struct tw_tcp_job *job);
+
+#endif /* TW_TCP_H */

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Remote memory. The side that is read or written registers a transfer as a
+ * whole; the side that reads or writes does so piece by piece, registering one
+ * while others are under way. Small pieces are copied through a buffer instead:
+ * registering costs more. Nothing stays registered after a transfer.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "providers/net/verbs/verbs.h"
+
+static enum tw_err err_of(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_LEN_ERR:
+		return TW_EPERM;
+	default:
+		return TW_ELOST;
+	}
+}
+
+/* Walks len bytes of the iov from a place, and moves the place behind them. */
+static void step(const struct iovec *iov, unsigned *at, size_t *offset, size_t len)
+{
+	while (len) {
+		size_t n = tw_min(iov[*at].iov_len - *offset, len);
+
+		len -= n;
+		*offset += n;
+		if (*offset == iov[*at].iov_len) {
+			++*at;
+			*offset = 0;
+		}
+	}
+}
+
+/* Between the iov, from a piece's place on, and its buffer. */
+static void copy(const struct tw_verbs_piece *piece, bool into_iov)
+{
+	const struct iovec *iov = piece->rma->iov;
+	unsigned at = piece->at;
+	size_t offset = piece->offset, done = 0;
+
+	*piece->rma->path->v->host.copied += piece->len;
+	while (done < piece->len) {
+		size_t n = tw_min(iov[at].iov_len - offset, piece->len - done);
+		char *user = (char *)iov[at].iov_base + offset;
+
+		if (into_iov)
+			memcpy(user, piece->buf->mem + done, n);
+		else
+			memcpy(piece->buf->mem + done, user, n);
+		done += n;
+		step(iov, &at, &offset, n);
+	}
+}
+
+static void release(struct tw_verbs *v, struct tw_verbs_piece *piece)
+{
+	if (piece->buf)
+		tw_verbs_buf_put(v, piece->buf);
+	for (unsigned i = 0; i < piece->nmr; i++)
+		ibv_dereg_mr(piece->mr[i]);
+	piece->buf = NULL;
+	piece->nmr = 0;
+	piece->open = false;
+	piece->rma->open--;
+}
+
+/* Nothing of it is under way any more: the owner will be told. */
+static void finish(struct tw_verbs *v, struct tw_verbs_rma *r)
+{
+	r->left = 0;
+	tw_list_del(&r->more);
+	tw_list_del(&r->node);
+	tw_list_add_tail(&v->over, &r->node);
+}
+
+static void fail(struct tw_verbs_rma *r, enum tw_err err)
+{
+	if (r->err == TW_OK)
+		r->err = err;
+	r->left = 0;
+	tw_list_del(&r->more);
+}
+
+void tw_verbs_piece_done(struct tw_verbs *v, struct tw_verbs_piece *piece,
+			 enum ibv_wc_status status)
+{
+	struct tw_verbs_rma *r = piece->rma;
+
+	if (status != IBV_WC_SUCCESS)
+		fail(r, err_of(status));
+	else if (!r->put && piece->buf)
+		copy(piece, true);
+	release(v, piece);
+	if (!r->open && !r->left)
+		finish(v, r);
+}
+
+/* As many bytes as fit into one work request, without being registered yet. */
+static unsigned gather(const struct tw_verbs *v, const struct tw_verbs_rma *r, struct ibv_sge *sge,
+		       size_t *len)
+{
+	unsigned most = r->put ? v->limits.sge : v->limits.sge_read, n = 0, at = r->at;
+	size_t offset = r->offset, max = tw_min(r->left, (size_t)v->limits.message);
+
+	for (*len = 0; *len < max && n < most; n++) {
+		size_t part = tw_min(r->iov[at].iov_len - offset, max - *len);
+
+		sge[n].addr = (uintptr_t)r->iov[at].iov_base + offset;
+		sge[n].length = (uint32_t)part;
+		*len += part;
+		step(r->iov, &at, &offset, part);
+	}
+	return n;
+}
+
+static bool register_piece(struct tw_verbs *v, struct tw_verbs_piece *piece, struct ibv_sge *sge,
+			   unsigned n)
+{
+	int access = piece->rma->put ? 0 : IBV_ACCESS_LOCAL_WRITE;
+
+	if (!piece->rma->put && v->limits.iwarp)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	for (; piece->nmr < n; piece->nmr++) {
+		struct ibv_sge *s = &sge[piece->nmr];
+		struct ibv_mr *mr =
+			ibv_reg_mr(v->pd, (void *)(uintptr_t)s->addr, s->length, access);
+
+		if (!mr)
+			return false;
+		piece->mr[piece->nmr] = mr;
+		s->lkey = mr->lkey;
+	}
+	return true;
+}
+
+/* The next piece of a transfer as a work request; false if that cannot be. */
+static bool prepare(struct tw_verbs_path *p, struct tw_verbs_rma *r, struct ibv_send_wr *wr,
+		    struct ibv_sge *sge)
+{
+	struct tw_verbs *v = p->v;
+	struct tw_verbs_piece *piece = r->pieces;
+	unsigned n;
+
+	while (piece->open)
+		piece++;
+	*piece = (struct tw_verbs_piece){.rma = r, .open = true, .at = r->at, .offset = r->offset};
+	r->open++;
+	n = gather(v, r, sge, &piece->len);
+	if (piece->len <= TW_VERBS_BUFFER)
+		piece->buf = tw_verbs_buf_get(v);
+	if (piece->buf) {
+		piece->len = tw_min(r->left, (size_t)TW_VERBS_BUFFER);
+		sge[0] = (struct ibv_sge){(uintptr_t)piece->buf->mem, (uint32_t)piece->len,
+					  piece->buf->lkey};
+		n = 1;
+		if (r->put)
+			copy(piece, false);
+	} else if (!register_piece(v, piece, sge, n)) {
+		release(v, piece);
+		return false;
+	}
+	*wr = (struct ibv_send_wr){.wr_id = tw_verbs_sq_next(p, NULL, piece),
+				   .sg_list = sge,
+				   .num_sge = (int)n,
+				   .opcode = r->put ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+				   .send_flags = IBV_SEND_SIGNALED,
+				   .wr.rdma = {r->address, r->rkey}};
+	step(r->iov, &r->at, &r->offset, piece->len);
+	r->address += piece->len;
+	r->left -= piece->len;
+	return true;
+}
+
+/* Posts what may be under way of one transfer, with one ring of the doorbell. */
+static void post(struct tw_verbs_path *p, struct tw_verbs_rma *r)
+{
+	struct ibv_send_wr wr[TW_VERBS_PIECES], *bad;
+	struct ibv_sge sge[TW_VERBS_PIECES][TW_VERBS_SGE];
+	unsigned n = 0;
+
+	while (r->left && r->open < TW_VERBS_PIECES && p->nrma < TW_VERBS_SQ_RMA) {
+		if (!prepare(p, r, &wr[n], sge[n])) {
+			fail(r, TW_EPERM);
+			break;
+		}
+		if (n)
+			wr[n - 1].next = &wr[n];
+		n++;
+	}
+	if (!r->left)
+		tw_list_del(&r->more);
+	if (n && ibv_post_send(p->qp, wr, &bad) != 0)
+		tw_verbs_path_down(p, "a transfer was not taken");
+	if (!r->open && !r->left)
+		finish(p->v, r);
+}
+
+void tw_verbs_rma_pump(struct tw_verbs_path *p)
+{
+	struct tw_list *n, *tmp;
+
+	if (tw_list_empty(&p->waiting) || p->state != TW_VERBS_UP || !tw_verbs_doorbell_ring(p))
+		return;
+	tw_list_each(&p->waiting, n, tmp) {
+		if (p->state != TW_VERBS_UP || p->nrma == TW_VERBS_SQ_RMA)
+			return;
+		post(p, tw_container(n, struct tw_verbs_rma, more));
+	}
+}
+
+static enum tw_err transfer(struct tw_verbs_path *p, const struct iovec *iov, unsigned niov,
+			    uint64_t address, const void *key, uint32_t key_len, void *cookie,
+			    bool put)
+{
+	struct tw_verbs_rma *r;
+
+	if (key_len != sizeof(r->rkey))
+		return TW_EPERM;
+	if (p->state == TW_VERBS_DOWN)
+		return TW_ELOST;
+	if (p->state != TW_VERBS_UP)
+		return TW_AGAIN;
+	r = malloc(sizeof(*r) + niov * sizeof(*iov));
+	if (!r)
+		return TW_AGAIN;
+	*r = (struct tw_verbs_rma){
+		.path = p, .cookie = cookie, .put = put, .address = address, .niov = niov};
+	memcpy(&r->rkey, key, sizeof(r->rkey));
+	memcpy(r->iov, iov, niov * sizeof(*iov));
+	for (unsigned i = 0; i < niov; i++)
+		r->left += iov[i].iov_len;
+	tw_list_init(&r->node);
+	tw_list_add_tail(&p->v->rmas, &r->node);
+	tw_list_init(&r->more);
+	tw_list_add_tail(&p->waiting, &r->more);
+	tw_verbs_rma_pump(p);
+	return TW_PENDING;
+}
+
+enum tw_err tw_verbs_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+			 const void *key, uint32_t key_len, void *cookie)
+{
+	return transfer(path, iov, niov, address, key, key_len, cookie, false);
+}
+
+enum tw_err tw_verbs_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+			 const void *key, uint32_t key_len, void *cookie)
+{
+	return transfer(path, iov, niov, address, key, key_len, cookie, true);
+}
+
+void tw_verbs_rma_orphan(struct tw_verbs_path *p)
+{
+	struct tw_verbs *v = p->v;
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&v->rmas, n, tmp) {
+		struct tw_verbs_rma *r = tw_container(n, struct tw_verbs_rma, node);
+
+		if (r->path != p)
+			continue;
+		for (unsigned i = 0; i < TW_VERBS_PIECES; i++)
+			if (r->pieces[i].open)
+				release(v, &r->pieces[i]);
+		fail(r, TW_ELOST);
+		finish(v, r);
+	}
+}
+
+bool tw_verbs_rma_report(struct tw_verbs *v)
+{
+	bool any = false;
+
+	while (!tw_list_empty(&v->over)) {
+		struct tw_verbs_rma *r = tw_list_first(&v->over, struct tw_verbs_rma, node);
+		void *cookie = r->cookie;
+		enum tw_err err = r->err;
+
+		tw_list_del(&r->node);
+		free(r);
+		v->host.ended(v->host.owner, cookie, err);
+		any = true;
+	}
+	return any;
+}
+
+static struct tw_verbs_rma *find(struct tw_list *list, const void *cookie)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(list, n, tmp) {
+		struct tw_verbs_rma *r = tw_container(n, struct tw_verbs_rma, node);
+
+		if (r->cookie == cookie)
+			return r;
+	}
+	return NULL;
+}
+
+void tw_verbs_cancel(void *instance, void *cookie)
+{
+	struct tw_verbs *v = instance;
+	struct tw_verbs_rma *r = find(&v->rmas, cookie);
+
+	/* Only the end of a queue pair takes back what it was told to do. */
+	if (r)
+		tw_verbs_qp_end(r->path);
+	r = find(&v->over, cookie);
+	if (r) {
+		tw_list_del(&r->node);
+		free(r);
+	}
+}
+
+void tw_verbs_rma_drop(struct tw_verbs *v)
+{
+	while (!tw_list_empty(&v->over)) {
+		struct tw_verbs_rma *r = tw_list_first(&v->over, struct tw_verbs_rma, node);
+
+		tw_list_del(&r->node);
+		free(r);
+	}
+}
+
+enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr)
+{
+	struct tw_verbs *v = instance;
+	struct ibv_mr *it = ibv_reg_mr(v->pd, addr, len,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+					       IBV_ACCESS_REMOTE_WRITE);
+
+	/* Memory that nobody may write can still be read. */
+	if (!it && errno != ENOMEM)
+		it = ibv_reg_mr(v->pd, addr, len, IBV_ACCESS_REMOTE_READ);
+	if (!it)
+		return errno == ENOMEM ? TW_ENOMEM : TW_EPERM;
+	*mr = (struct tw_driver_mr){
+		.base = (uintptr_t)addr, .key_len = sizeof(it->rkey), .handle = it};
+	memcpy(mr->key, &it->rkey, sizeof(it->rkey));
+	return TW_OK;
+}
+
+void tw_verbs_mem_dereg(void *instance, struct tw_driver_mr *mr)
+{
+	(void)instance;
+	ibv_dereg_mr(mr->handle);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "providers/net/verbs/verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define CQ_PATHS 4 /* for so many the completion queue is made at first */
+/* Progress ------------------------------------------------------------------- */
+
+/* Tells of sends and transfers that are over. */
+static tw_noinline unsigned report(struct tw_verbs *v)
+{
+	unsigned n = tw_verbs_rma_report(v);
+
+	while (!tw_list_empty(&v->sent)) {
+		struct tw_verbs_buf *b = tw_list_first(&v->sent, struct tw_verbs_buf, node);
+		void *cookie = b->cookie;
+		bool ok = b->ok;
+
+		tw_list_del(&b->node);
+		tw_verbs_buf_put(v, b);
+		if (cookie)
+			v->host.sent(v->host.owner, cookie, ok);
+		n++;
+	}
+	return n;
+}
+
+static void finished(struct tw_verbs *v, const struct ibv_wc *wc)
+{
+	struct tw_verbs_path *p = tw_verbs_path_find(v, (uint32_t)(wc->wr_id >> 32));
+
+	/* Of a queue pair that is gone, all has ended already. */
+	if (!p || !p->qp)
+		return;
+	if (wc->status != IBV_WC_SUCCESS)
+		tw_verbs_path_down(p, ibv_wc_status_str(wc->status));
+	tw_verbs_sq_done(p, (uint32_t)wc->wr_id, wc->status);
+	tw_verbs_rma_pump(p);
+}
+
+/* What was read; false when something must wait for the next time. */
+static bool work_off(struct tw_verbs *v, unsigned *n)
+{
+	while (v->next_wc < v->nwc) {
+		const struct ibv_wc *wc = &v->wc[v->next_wc];
+
+		if (!(wc->wr_id & TW_VERBS_RECV))
+			finished(v, wc);
+		else if (!tw_verbs_received(v, wc))
+			return false;
+		v->next_wc++;
+		++*n;
+		if (!tw_list_empty(&v->sent) || !tw_list_empty(&v->over))
+			report(v);
+	}
+	return true;
+}
+
+static tw_noinline void cq_broken(struct tw_verbs *v)
+{
+	v->host.log(TW_LOG_WARN, "verbs: the completion queue is broken");
+	v->nwc = 0;
+	v->gone = true;
+}
+
+/* False: there is nothing. */
+static tw_inline bool read_cq(struct tw_verbs *v)
+{
+	v->next_wc = 0;
+	v->nwc = ibv_poll_cq(v->cq, TW_VERBS_CQ_BATCH, v->wc);
+	if (tw_unlikely(v->nwc < 0))
+		cq_broken(v);
+	return v->nwc > 0;
+}
+
+/* What came along a path that broke has been taken in by now. */
+static tw_noinline void report_broken(struct tw_verbs *v)
+{
+	while (!tw_list_empty(&v->broken)) {
+		struct tw_verbs_path *p = tw_list_first(&v->broken, struct tw_verbs_path, broken);
+
+		tw_list_del(&p->broken);
+		v->host.broken(v->host.owner, p);
+	}
+}
+
+/* What the device says of itself; paths learn of a dead port by what they send. */
+static void device_events(struct tw_verbs *v)
+{
+	struct ibv_async_event e;
+
+	while (ibv_get_async_event(v->ctx, &e) == 0) {
+		v->host.log(TW_LOG_DEBUG, "verbs: %s", ibv_event_type_str(e.event_type));
+		v->gone |= e.event_type == IBV_EVENT_DEVICE_FATAL ||
+			   e.event_type == IBV_EVENT_CQ_ERR || e.event_type == IBV_EVENT_SRQ_ERR;
+		ibv_ack_async_event(&e);
+	}
+}
+
+/* Cheaper than asking both, which mostly have nothing. */
+static bool any_event(struct tw_verbs *v)
+{
+	struct pollfd p[] = {{.fd = v->events->fd, .events = POLLIN},
+			     {.fd = v->ctx->async_fd, .events = POLLIN}};
+
+	return poll(p, tw_countof(p), 0) > 0;
+}
+
+static tw_noinline void look_for_events(struct tw_verbs *v)
+{
+	v->looks = 0;
+	if (!v->connecting && !any_event(v))
+		return;
+	tw_verbs_cm_events(v);
+	device_events(v);
+}
+
+/* Takes in what was read, and all else if there may be more; false as work_off(). */
+static tw_noinline bool take_in(struct tw_verbs *v, unsigned *n)
+{
+	bool full, more;
+
+	/* What came along a path that broke must be in before that is told. */
+	do {
+		full = v->nwc == TW_VERBS_CQ_BATCH;
+		more = work_off(v, n);
+	} while (more && (full || !tw_list_empty(&v->broken)) && read_cq(v));
+	return more;
+}
+
+/* Polled all the time, mostly in vain: that way calls little. */
+static unsigned do_progress(void *instance)
+{
+	struct tw_verbs *v = instance;
+	unsigned n = 0;
+	bool more = true;
+
+	if (tw_unlikely(!tw_list_empty(&v->sent) || !tw_list_empty(&v->over)))
+		n = report(v);
+	if (tw_unlikely(v->next_wc < v->nwc))
+		more = work_off(v, &n);
+	if (tw_likely(more) && read_cq(v))
+		more = take_in(v, &n);
+	/* An answer goes first. */
+	if (tw_unlikely(v->nrepost) && (!n || !more || v->nrepost >= TW_VERBS_REPOST))
+		tw_verbs_repost(v);
+	if (tw_unlikely(!tw_list_empty(&v->credit_due)))
+		tw_verbs_credit_flush(v);
+	if (tw_unlikely(!more))
+		return n;
+	if (tw_unlikely(!tw_list_empty(&v->broken)))
+		report_broken(v);
+	if (tw_unlikely(v->connecting || ++v->looks >= TW_VERBS_CM_LOOKS))
+		look_for_events(v);
+	/* The last word: this instance may be closed in it. */
+	if (tw_unlikely(v->gone))
+		v->host.broken(v->host.owner, NULL);
+	return n;
+}
+
+/* Something that progress() has to tell of. */
+static bool pending(const struct tw_verbs *v)
+{
+	return v->next_wc < v->nwc || v->gone || !tw_list_empty(&v->over) ||
+	       !tw_list_empty(&v->sent) || !tw_list_empty(&v->broken);
+}
+
+static bool watch_cq(struct tw_verbs *v)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (ibv_get_cq_event(v->channel, &cq, &context) == 0)
+		if (++v->unacked == 1000) {
+			ibv_ack_cq_events(v->cq, v->unacked);
+			v->unacked = 0;
+		}
+	return ibv_req_notify_cq(v->cq, 0) == 0;
+}
+
+static bool do_arm(void *instance)
+{
+	struct tw_verbs *v = instance;
+	struct pollfd p = {.fd = v->epfd, .events = POLLIN};
+	bool again;
+
+	/* Looked at as soon as it tells. */
+	v->looks = TW_VERBS_CM_LOOKS;
+	tw_verbs_repost(v);
+	tw_verbs_tick(v);
+	do {
+		if (pending(v) || !watch_cq(v))
+			return true;
+		again = read_cq(v);
+		/* That packets of ours were sent is no reason to stay awake. */
+		while (v->next_wc < v->nwc && !(v->wc[v->next_wc].wr_id & TW_VERBS_RECV))
+			finished(v, &v->wc[v->next_wc++]);
+	} while (again);
+	if (!tw_list_empty(&v->credit_due))
+		tw_verbs_credit_flush(v);
+	return pending(v) || poll(&p, 1, 0) > 0;
+}
+
+static int do_fd(void *instance)
+{
+	return ((struct tw_verbs *)instance)->epfd;
+}
+
+static uint32_t max_packet(void *instance)
+{
+	(void)instance;
+	return TW_VERBS_PACKET;
+}
+
+static bool has_rma(void *instance)
+{
+	(void)instance;
+	return true;
+}
+
+/* Opening and closing -------------------------------------------------------- */
+
+static void do_close(void *instance)
+{
+	struct tw_verbs *v = instance;
+
+	while (!tw_list_empty(&v->paths))
+		tw_verbs_path_free(tw_list_first(&v->paths, struct tw_verbs_path, node));
+	tw_verbs_rma_drop(v);
+	if (v->srq)
+		ibv_destroy_srq(v->srq);
+	if (v->unacked)
+		ibv_ack_cq_events(v->cq, v->unacked);
+	if (v->cq)
+		ibv_destroy_cq(v->cq);
+	if (v->channel)
+		ibv_destroy_comp_channel(v->channel);
+	tw_verbs_bufs_free(v);
+	if (v->pd)
+		ibv_dealloc_pd(v->pd);
+	if (v->ctx)
+		ibv_close_device(v->ctx);
+	if (v->listener)
+		rdma_destroy_id(v->listener);
+	if (v->events)
+		rdma_destroy_event_channel(v->events);
+	if (v->timer >= 0)
+		close(v->timer);
+	if (v->epfd >= 0)
+		close(v->epfd);
+	free(v->table);
+	free(v);
+}
+
+static bool watch(struct tw_verbs *v, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	return epoll_ctl(v->epfd, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+/* How much may travel inline no device tells: it has to be tried. */
+static bool try_inline(struct tw_verbs *v)
+{
+	for (uint32_t size = TW_VERBS_INLINE;; size /= 2) {
+		struct ibv_qp_init_attr attr = {.send_cq = v->cq,
+						.recv_cq = v->cq,
+						.srq = v->srq,
+						.cap = {.max_send_wr = v->limits.sq,
+							.max_send_sge = v->limits.sge,
+							.max_inline_data = size},
+						.qp_type = IBV_QPT_RC};
+		struct ibv_qp *qp = ibv_create_qp(v->pd, &attr);
+
+		if (qp) {
+			v->limits.inline_max = size;
+			ibv_destroy_qp(qp);
+			return true;
+		}
+		if (size == 0)
+			return false;
+	}
+}
+
+static bool open_queues(struct tw_verbs *v)
+{
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = v->limits.srq, .max_sge = 1}};
+	unsigned cqe = tw_min(v->limits.cqe, v->limits.srq + CQ_PATHS * v->limits.sq);
+
+	v->pd = ibv_alloc_pd(v->ctx);
+	v->channel = v->pd ? ibv_create_comp_channel(v->ctx) : NULL;
+	if (!v->channel)
+		return false;
+	fcntl(v->channel->fd, F_SETFL, fcntl(v->channel->fd, F_GETFL) | O_NONBLOCK);
+	v->cq = ibv_create_cq(v->ctx, (int)cqe, v, v->channel, 0);
+	v->srq = v->cq ? ibv_create_srq(v->pd, &srq) : NULL;
+	fcntl(v->ctx->async_fd, F_SETFL, fcntl(v->ctx->async_fd, F_GETFL) | O_NONBLOCK);
+	return v->srq && try_inline(v) && tw_verbs_rx_grow(v) && watch(v, v->channel->fd) &&
+	       watch(v, v->events->fd) && watch(v, v->ctx->async_fd) && watch(v, v->timer);
+}
+
+static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
+{
+	struct tw_verbs *v = calloc(1, sizeof(*v));
+	enum tw_err err;
+
+	if (!v)
+		return TW_ENOMEM;
+	v->host = *host;
+	tw_list_init(&v->paths);
+	tw_list_init(&v->credit_due);
+	tw_list_init(&v->broken);
+	tw_list_init(&v->slabs);
+	tw_list_init(&v->free_bufs);
+	tw_list_init(&v->rmas);
+	tw_list_init(&v->over);
+	tw_list_init(&v->sent);
+	v->epfd = epoll_create1(EPOLL_CLOEXEC);
+	v->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	err = v->epfd < 0 || v->timer < 0 ? TW_ENOMEM : tw_verbs_device_open(v);
+	if (err == TW_OK && !open_queues(v)) {
+		host->log(TW_LOG_WARN, "verbs: %s: %s; see tagwire-verbs(7)",
+			  ibv_get_device_name(v->ctx->device), strerror(errno));
+		err = TW_EUNREACH;
+	}
+	if (err == TW_OK)
+		*instance = v;
+	else
+		do_close(v);
+	return err;
+}
+
+const struct tw_driver tw_driver_verbs = {
+	.version = TW_DRIVER_VERSION,
+	.name = "verbs",
+	.open = do_open,
+	.close = do_close,
+	.max_packet = max_packet,
+	.has_rma = has_rma,
+	.fd = do_fd,
+	.path_new = tw_verbs_path_new,
+	.path_bind = tw_verbs_path_bind,
+	.path_free = tw_verbs_path_free,
+	.send = tw_verbs_send,
+	.get = tw_verbs_get,
+	.put = tw_verbs_put,
+	.cancel = tw_verbs_cancel,
+	.mem_reg = tw_verbs_mem_reg,
+	.mem_dereg = tw_verbs_mem_dereg,
+	.progress = do_progress,
+	.polled_cheaply = true,
+	.arm = do_arm,
+};

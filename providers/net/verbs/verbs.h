@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The verbs module, between its own files.
+ *
+ *   verbs.c    the operations: open, close, progress, arm
+ *   device.c   the RDMA device of a board, and what it can do
+ *   cm.c       connections: rdma_cm and its events
+ *   paths.c    paths, their queue pairs and what is under way on them
+ *   packets.c  send, receive buffers, credit
+ *   rma.c      get, put, registrations
+ *
+ * A path is one reliable connection. Addresses that the two sides exchange
+ * beforehand hold a random token each; the side with the greater one connects,
+ * and shows the other's. All paths of an endpoint share one completion queue
+ * and one queue of receive buffers, so each promises the other side only as
+ * many packets as there are buffers for (credit).
+ */
+#ifndef TW_VERBS_H
+#define TW_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
+
+#include "base/list.h"
+#include "providers/net/driver.h"
+
+#define TW_VERBS_PACKET 8448  /* longest packet, without our head: one of TAGWIRE_EAGER_MAX */
+#define TW_VERBS_BUFFER 8512  /* bytes of a buffer for one */
+#define TW_VERBS_SLAB 64      /* buffers made at a time */
+#define TW_VERBS_BUFFERS 8192 /* receive buffers at most, as far as they are needed */
+#define TW_VERBS_SQ 320	   /* work requests of a path at most: all that the session layer keeps, */
+#define TW_VERBS_SQ_LOW 64 /* but only this many where there are more paths than */
+#define TW_VERBS_DEEP 16
+#define TW_VERBS_SQ_RMA 16  /* transfers among them */
+#define TW_VERBS_SIGNAL 16  /* of so many short packets one tells that it is sent */
+#define TW_VERBS_CHAIN 8    /* packets handed over at once */
+#define TW_VERBS_INLINE 512 /* bytes that travel in the work request, where possible */
+#define TW_VERBS_SGE 4	    /* pieces of a work request at most */
+#define TW_VERBS_CQ_BATCH 32
+#define TW_VERBS_REPOST 8      /* used buffers that are not left for the next poll in vain */
+#define TW_VERBS_SHARE_MIN 4   /* packets that every peer may send, whatever others do */
+#define TW_VERBS_SHARE_MAX 288 /* so that all that the session layer keeps for a peer gets to it   \
+				*/
+#define TW_VERBS_PIECES 4      /* of a transfer under way at a time */
+#define TW_VERBS_PIECE (1u << 20) /* bytes registered at a time */
+#define TW_VERBS_CM_LOOKS 1024	  /* polls between two looks for connection events */
+
+/* How every packet begins on the wire. */
+struct tw_verbs_head {
+	uint32_t granted; /* packets that the receiver of this may have sent in all */
+	uint32_t magic;
+};
+_Static_assert(sizeof(struct tw_verbs_head) == 8, "wire format");
+_Static_assert(sizeof(struct tw_verbs_head) + TW_VERBS_PACKET <= TW_VERBS_BUFFER, "it fits");
+
+/* The address of a path, exchanged by the session layer. */
+struct tw_verbs_address {
+	uint32_t magic, name;
+	uint64_t token;
+	struct sockaddr_in6 to; /* or a sockaddr_in */
+};
+_Static_assert(sizeof(struct tw_verbs_address) <= TW_DRIVER_ADDRESS, "it fits");
+
+/* Private data of rdma_cm, both ways; 56 bytes at most. */
+struct tw_verbs_hello {
+	uint32_t magic, name; /* of the path that it is for */
+	uint64_t token;	      /* that path's */
+	uint64_t from;	      /* the sender's */
+	uint32_t granted;
+	uint32_t call; /* how often the caller has called */
+};
+_Static_assert(sizeof(struct tw_verbs_hello) == 32, "wire format");
+
+#define TW_VERBS_MAGIC 0x74777662u
+#define TW_VERBS_RECV (1ull << 63) /* in a wr_id: a buffer's number; else path and place */
+
+struct tw_verbs;
+
+/* A buffer of registered memory: for a packet to send, or small pieces of a transfer. */
+struct tw_verbs_buf {
+	struct tw_list node; /* free, or of v->sent */
+	void *cookie;	     /* of a send */
+	char *mem;
+	uint32_t lkey;
+	bool ok; /* it was sent */
+};
+
+/* Buffers are made by the slab. */
+struct tw_verbs_slab {
+	struct tw_list node;
+	struct ibv_mr *mr;
+	char *mem;
+	struct tw_verbs_buf bufs[TW_VERBS_SLAB];
+};
+
+/* Part of a transfer: one work request. */
+struct tw_verbs_piece {
+	struct tw_verbs_rma *rma;
+	bool open;
+	unsigned at; /* where it begins: piece of iov, and offset */
+	size_t offset, len;
+	struct tw_verbs_buf *buf; /* copied through it, or registered: */
+	struct ibv_mr *mr[TW_VERBS_SGE];
+	unsigned nmr;
+};
+
+struct tw_verbs_rma {
+	struct tw_list node;	    /* of v->rmas, then v->over */
+	struct tw_list more;	    /* of p->waiting while there is more to post */
+	struct tw_verbs_path *path; /* NULL: gone */
+	void *cookie;
+	bool put;
+	enum tw_err err;
+	uint64_t address;
+	uint32_t rkey;
+	unsigned open; /* pieces under way */
+	unsigned at;   /* what is posted next */
+	size_t offset, left;
+	struct tw_verbs_piece pieces[TW_VERBS_PIECES];
+	unsigned niov;
+	struct iovec iov[];
+};
+
+enum tw_verbs_state {
+	TW_VERBS_NEW, /* not connected yet */
+	TW_VERBS_UP,
+	TW_VERBS_DOWN, /* broken */
+};
+
+/* What a work request of a send queue was for; nothing to do for inline sends. */
+struct tw_verbs_sqe {
+	struct tw_verbs_buf *buf;
+	struct tw_verbs_piece *piece;
+};
+
+struct tw_verbs_path {
+	struct tw_verbs *v;
+	struct tw_list node;	   /* of v->paths */
+	struct tw_list credit_due; /* of v->credit_due: credit is to be told */
+	struct tw_list broken;	   /* of v->broken: to be told */
+	struct tw_list waiting;	   /* transfers with more to post */
+	enum tw_verbs_state state;
+	uint32_t name, other_name; /* slot and generation */
+	uint64_t token, other_token;
+	bool bound, calls;
+	bool accounted;		/* counted among those who get credit */
+	struct sockaddr_in6 to; /* whom to call; or a sockaddr_in */
+	uint32_t call;		/* which one the connection is of */
+	unsigned ticks;		/* since that one */
+	struct rdma_cm_id *id;
+	struct ibv_qp *qp;
+	struct tw_verbs_path *next_qp; /* of the same hash */
+	/* The send queue: everything before tail is over. */
+	struct tw_verbs_sqe sq[TW_VERBS_SQ];
+	uint32_t head, tail;
+	unsigned depth;	     /* of the send queue */
+	unsigned nrma;	     /* work requests for transfers */
+	unsigned unsignaled; /* in a row */
+	/* Packets that wait for the doorbell. */
+	struct ibv_send_wr chain[TW_VERBS_CHAIN];
+	struct ibv_sge sge[TW_VERBS_CHAIN][2];
+	struct tw_verbs_head heads[TW_VERBS_CHAIN];
+	unsigned nchain;
+	/* Credit, all counted from the beginning. */
+	uint32_t sent, limit;		    /* we may send until limit */
+	uint32_t granted, advertised, used; /* the other side may, knows of, and has */
+};
+
+/* What the device can do. */
+struct tw_verbs_limits {
+	unsigned sq, sge, sge_read, srq, cqe;
+	uint32_t inline_max;
+	uint32_t message; /* bytes of a work request */
+	uint8_t reads_in, reads_out;
+	bool iwarp;
+};
+
+struct tw_verbs {
+	struct tw_driver_host host;
+	struct rdma_event_channel *events;
+	struct rdma_cm_id *listener;
+	struct sockaddr_storage addr; /* with the listener's port */
+	struct ibv_context *ctx; /* our own: what librdmacm keeps open does not survive a fork */
+	struct tw_verbs_limits limits;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_srq *srq;
+	int epfd;  /* of both channels and the timer */
+	int timer; /* ticks while something connects */
+	bool ticking;
+	bool cm_activity; /* somebody called or answered since the last tick */
+	unsigned unacked; /* events of the completion channel */
+	/* Paths by name, and by queue pair. */
+	struct tw_list paths;
+	struct tw_verbs_path **table;
+	uint32_t ntable, serial;
+	struct tw_verbs_path *by_qp[256];
+	unsigned nsq;	 /* work requests of all queue pairs */
+	unsigned npaths; /* with a queue pair or soon to have one */
+	unsigned connecting;
+	unsigned looks; /* polls since connection events were looked for */
+	bool gone;	/* the device was removed */
+	struct tw_list credit_due, broken;
+	/* Buffers. */
+	struct tw_list slabs, free_bufs;
+	struct tw_verbs_buf **rx; /* by number */
+	unsigned nrx, reserved;	  /* receive buffers there are, and spoken for */
+	uint32_t repost[TW_VERBS_CQ_BATCH], from[TW_VERBS_CQ_BATCH];
+	unsigned nrepost;
+	/* Transfers, and what the owner is to be told of: ended ones, and sends. */
+	struct tw_list rmas, over, sent;
+	/* Completions that were read and not dealt with: the engine was not ready. */
+	struct ibv_wc wc[TW_VERBS_CQ_BATCH];
+	int nwc, next_wc;
+};
+
+/* device.c: finds the device, listens; TW_EUNREACH with the reason told. */
+enum tw_err tw_verbs_device_open(struct tw_verbs *v);
+
+/* cm.c */
+bool tw_verbs_call(struct tw_verbs_path *p);
+/* The timer is to tick, so that who does not answer is called again; or no more. */
+void tw_verbs_tick(struct tw_verbs *v);
+void tw_verbs_cm_events(struct tw_verbs *v);
+/* It is connected. */
+void tw_verbs_path_up(struct tw_verbs_path *p, uint32_t granted);
+
+/* paths.c */
+enum tw_err tw_verbs_path_new(void *instance, struct tw_driver_address *mine, void **path);
+enum tw_err tw_verbs_path_bind(void *path, const struct tw_driver_address *other);
+void tw_verbs_path_free(void *path);
+struct tw_verbs_path *tw_verbs_path_find(struct tw_verbs *v, uint32_t name);
+struct tw_verbs_path *tw_verbs_path_of_qp(struct tw_verbs *v, uint32_t qp_num);
+bool tw_verbs_qp_make(struct tw_verbs_path *p);
+/* Moves the queue pair on, as the connection says. */
+bool tw_verbs_qp_move(struct tw_verbs_path *p, enum ibv_qp_state to);
+/* Nothing goes along it any more; the owner will be advertised, by progress(). */
+void tw_verbs_path_down(struct tw_verbs_path *p, const char *why);
+/* Its connection comes to nothing, but another one may be made. */
+void tw_verbs_path_anew(struct tw_verbs_path *p);
+/* Neither side's hardware uses memory for it any more. */
+void tw_verbs_qp_end(struct tw_verbs_path *p);
+/* Everything up to that work request is over, the last one with that status. */
+void tw_verbs_sq_done(struct tw_verbs_path *p, uint32_t last, enum ibv_wc_status status);
+/* Where what a new work request is for is noted; its wr_id. */
+uint64_t tw_verbs_sq_next(struct tw_verbs_path *p, struct tw_verbs_buf *buf,
+			  struct tw_verbs_piece *piece);
+
+/* packets.c */
+enum tw_err tw_verbs_send(void *path, const void *data, uint32_t len, bool more, void *cookie);
+/* False: to be offered again. */
+bool tw_verbs_received(struct tw_verbs *v, const struct ibv_wc *wc);
+/* Used buffers are posted again and the senders told in time. */
+void tw_verbs_repost(struct tw_verbs *v);
+void tw_verbs_credit_flush(struct tw_verbs *v);
+/* A packet without content: the other side learns that the path is up. */
+void tw_verbs_send_empty(struct tw_verbs_path *p);
+/* The first promise to a peer; false: there is no room for one more. */
+bool tw_verbs_credit_begin(struct tw_verbs_path *p);
+void tw_verbs_credit_end(struct tw_verbs_path *p);
+/* Rings for what waits in the chain. */
+bool tw_verbs_doorbell_ring(struct tw_verbs_path *p);
+struct tw_verbs_buf *tw_verbs_buf_get(struct tw_verbs *v);
+void tw_verbs_buf_put(struct tw_verbs *v, struct tw_verbs_buf *b);
+void tw_verbs_bufs_free(struct tw_verbs *v);
+bool tw_verbs_rx_grow(struct tw_verbs *v);
+
+/* rma.c */
+enum tw_err tw_verbs_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+			 const void *key, uint32_t key_len, void *cookie);
+enum tw_err tw_verbs_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
+			 const void *key, uint32_t key_len, void *cookie);
+void tw_verbs_cancel(void *instance, void *cookie);
+enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
+void tw_verbs_mem_dereg(void *instance, struct tw_driver_mr *mr);
+void tw_verbs_piece_done(struct tw_verbs *v, struct tw_verbs_piece *piece,
+			 enum ibv_wc_status status);
+/* Posts more of the transfers that have more. */
+void tw_verbs_rma_pump(struct tw_verbs_path *p);
+/* The queue pair is gone: its transfers are over. */
+void tw_verbs_rma_orphan(struct tw_verbs_path *p);
+/* Tells the owner; false if there was nothing. */
+bool tw_verbs_rma_report(struct tw_verbs *v);
+/* Forgets all of them; no queue pair is left. */
+void tw_verbs_rma_drop(struct tw_verbs *v);
+
+#endif /* TW_VERBS_H */
