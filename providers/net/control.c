@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/sys.h"
 #include "providers/net/session.h"
 
 #define ANSWER_US 3000000 /* for an answer, and for a probe to come through */
@@ -110,7 +111,7 @@ void tw_net_goodbye(struct tw_net_link *l)
 	if (l->tx_shutdown || l->sock < 0 || l->dialing)
 		return;
 	tw_net_ctrl_send(l, TW_NET_BYE, TW_OK);
-	shutdown(l->sock, SHUT_WR);
+	tw_sys_shutdown(l->sock, SHUT_WR);
 	l->tx_shutdown = true;
 }
 

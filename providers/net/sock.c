@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/sys.h"
 #include "providers/net/session.h"
 
 #define BACKLOG 256
@@ -66,7 +67,7 @@ static int watch(struct tw_net_ep *ep, int fd, uint32_t events, struct tw_watch 
 
 static int tcp_socket(int family)
 {
-	return tw_fd_own(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	return tw_fd_own(tw_sys_socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 /* Seconds of silence after which the system asks a peer whether it is there, once a second. */
@@ -101,11 +102,11 @@ static enum tw_err claim(struct tw_net_ep *ep)
 			 (unsigned)geteuid(), tw_settings.job, (unsigned long long)me->nic_id,
 			 me->endpoint_id);
 
-	ep->claim = tw_fd_own(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	ep->claim = tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (ep->claim < 0)
 		return TW_ENOMEM;
-	if (bind(ep->claim, (struct sockaddr *)&sa,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
+	if (tw_sys_bind(ep->claim, (struct sockaddr *)&sa,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
 		return TW_OK;
 	return errno == EADDRINUSE ? TW_EBUSY : TW_ENOMEM;
 }
@@ -197,7 +198,8 @@ static bool listen_at(struct tw_net_ep *ep, struct sockaddr_storage *sa, uint32_
 		return false;
 	set_port(sa, port);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)sa, addr_len(sa)) < 0 || listen(fd, BACKLOG) < 0 ||
+	if (tw_sys_bind(fd, (struct sockaddr *)sa, addr_len(sa)) < 0 ||
+	    tw_sys_listen(fd, BACKLOG) < 0 ||
 	    watch(ep, fd, EPOLLIN, &ep->listen_watch, EPOLL_CTL_ADD) < 0) {
 		tw_fd_close(fd);
 		return false;
@@ -241,13 +243,14 @@ bool tw_net_sock_alive(const struct tw_net_link *l)
 {
 	struct pollfd p = {.fd = l->sock, .events = POLLRDHUP};
 
-	return l->sock < 0 || l->dialing || poll(&p, 1, 0) == 0;
+	return l->sock < 0 || l->dialing || tw_sys_poll(&p, 1, 0) == 0;
 }
 
 bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	return l->sock >= 0 && !l->dialing && !l->tx_shutdown &&
-	       send(l->sock, t, sizeof(*t), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*t);
+	       tw_sys_send(l->sock, t, sizeof(*t), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+		       (ssize_t)sizeof(*t);
 }
 
 void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from)
@@ -290,12 +293,12 @@ static enum tw_err dial(struct tw_net_link *l, uint32_t port)
 	if (ep->host->up->locate(ep->host, ep->host->self.nic_id, &from) == TW_OK &&
 	    from.ss_family == to.ss_family) {
 		set_port(&from, 0);
-		if (bind(fd, (struct sockaddr *)&from, addr_len(&from)) < 0)
+		if (tw_sys_bind(fd, (struct sockaddr *)&from, addr_len(&from)) < 0)
 			tw_log(TW_LOG_DEBUG, "cannot call from the board's address");
 	}
 	set_port(&to, port);
 	set_options(fd, (int)tw_settings.retry);
-	if (connect(fd, (struct sockaddr *)&to, addr_len(&to)) < 0 && errno != EINPROGRESS) {
+	if (tw_sys_connect(fd, (struct sockaddr *)&to, addr_len(&to)) < 0 && errno != EINPROGRESS) {
 		error = errno;
 		tw_fd_close(fd);
 		return err_of(error);
@@ -437,8 +440,8 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 	if (l->sock >= 0 && l->dialing && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
 		dialed(l);
 	for (int i = 0; i < READS && l->sock >= 0 && !l->dialing; i++) {
-		ssize_t n = recv(l->sock, (char *)&l->in + l->in_len, sizeof(l->in) - l->in_len,
-				 MSG_DONTWAIT);
+		ssize_t n = tw_sys_recv(l->sock, (char *)&l->in + l->in_len,
+					sizeof(l->in) - l->in_len, MSG_DONTWAIT);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;

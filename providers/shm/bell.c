@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/counters.h"
+#include "base/sys.h"
 #include "providers/shm/shm.h"
 
 #define OWED_LATE_US 250 /* when to look again at a reply: its taker was waiting for it */
@@ -18,13 +19,13 @@ static const char bell = 'b', goodbye = 'x';
 static void send_bell(struct tw_shm_link *l)
 {
 	/* A full socket holds a bell already. */
-	send(l->sock, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	tw_sys_send(l->sock, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	l->ep->host->counters[TW_C_BELL_RUNG]++;
 }
 
 void tw_shm_goodbye(struct tw_shm_link *l)
 {
-	send(l->sock, &goodbye, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	tw_sys_send(l->sock, &goodbye, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void tw_shm_listen_bells(struct tw_shm_link *l, uint32_t events)
@@ -38,7 +39,7 @@ void tw_shm_listen_bells(struct tw_shm_link *l, uint32_t events)
 	 * A reset is told before what was sent ahead of it: read on. Not for ever,
 	 * should the peer ring without pause: what is left will be told of again.
 	 */
-	while (budget-- && ((n = recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0 ||
+	while (budget-- && ((n = tw_sys_recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0 ||
 			    (n < 0 && errno == ECONNRESET))) {
 		if (n == 1 && c[0] == goodbye)
 			l->closing = true;

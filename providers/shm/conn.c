@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/sealed.h"
 #include "base/settings.h"
+#include "base/sys.h"
 #include "providers/shm/shm.h"
 
 #define RETRY_US 1000
@@ -103,7 +104,7 @@ static enum tw_err introduce(struct tw_shm_link *l)
 	fds[1] = l->ep->mark_fd;
 	tw_shm_hello_fill(l->ep, &h, TW_SHM_CONNECT, &l->me);
 	err = tw_shm_hello_send(l->sock, &h, fds, 2);
-	close(fds[0]);
+	tw_sys_close(fds[0]);
 	l->state = TW_SHM_WAITING;
 	return err;
 }
@@ -157,7 +158,7 @@ static void await_answer(struct tw_shm_link *l)
 		return;
 	if (err == TW_OK) {
 		answered(l, &h, fds);
-		close(fds[0]);
+		tw_sys_close(fds[0]);
 		return;
 	}
 	tw_shm_link_end(l);
@@ -232,8 +233,8 @@ static void await_hello(struct tw_shm_link *l)
 		return;
 	if (err == TW_OK) {
 		answer(l, &h, fds);
-		close(fds[0]);
-		close(fds[1]);
+		tw_sys_close(fds[0]);
+		tw_sys_close(fds[1]);
 		return;
 	}
 	l->ep->nhalf--;

@@ -7,6 +7,7 @@
 
 #include "base/barrier.h"
 #include "base/settings.h"
+#include "base/sys.h"
 #include "providers/shm/shm.h"
 
 enum tw_err tw_shm_hello_send(int sock, const struct tw_shm_hello *h, const int *fds, unsigned nfds)
@@ -59,7 +60,7 @@ enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fds, unsign
 	    h->magic == TW_SHM_MAGIC && h->version == TW_SHM_VERSION)
 		return TW_OK;
 	while (got)
-		close(fds[--got]);
+		tw_sys_close(fds[--got]);
 	return n == 0 ? TW_ELOST : TW_EPROTO;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/fds.h"
 #include "base/settings.h"
+#include "base/sys.h"
 #include "providers/shm/shm.h"
 
 #define SUFFIXES 4
@@ -33,7 +34,7 @@ static socklen_t make_name(struct sockaddr_un *sa, uint64_t nic_id, uint32_t end
 
 static int make_socket(void)
 {
-	return tw_fd_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	return tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 enum tw_err tw_shm_cred(int fd, pid_t *pid)
@@ -55,7 +56,7 @@ static enum tw_err dial_name(const struct sockaddr_un *sa, socklen_t len, int *o
 
 	if (fd < 0)
 		return TW_ENOMEM;
-	if (connect(fd, (const struct sockaddr *)sa, len) < 0)
+	if (tw_sys_connect(fd, (const struct sockaddr *)sa, len) < 0)
 		err = errno == EAGAIN ? TW_AGAIN : TW_ECLOSED;
 	else if (tw_shm_cred(fd, &pid) != TW_OK)
 		err = TW_EPERM;
@@ -92,8 +93,8 @@ enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, int *out)
 		int other;
 		enum tw_err err;
 
-		if (bind(fd, (struct sockaddr *)&sa, len) == 0) {
-			if (listen(fd, BACKLOG) < 0)
+		if (tw_sys_bind(fd, (struct sockaddr *)&sa, len) == 0) {
+			if (tw_sys_listen(fd, BACKLOG) < 0)
 				break;
 			*out = fd;
 			return TW_OK;

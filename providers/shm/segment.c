@@ -6,6 +6,7 @@
 
 #include "base/fds.h"
 #include "base/sealed.h"
+#include "base/sys.h"
 #include "providers/shm/shm.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -20,7 +21,7 @@ enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void 
 	if (err != TW_OK || tw_rings_make(*out, nslots))
 		return err;
 	munmap(*out, size);
-	close(*fd);
+	tw_sys_close(*fd);
 	*out = NULL;
 	return TW_ENOMEM;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/fds.h"
+#include "base/sys.h"
 
 #define FULL_US 200  /* a peer that has not polled for so long idles, with its ring full */
 #define BATCH 64u    /* packets taken from one ring in a row */
@@ -302,7 +303,7 @@ bool tw_shm_alive(const struct tw_shm_link *l)
 {
 	struct pollfd p = {.fd = l->sock, .events = POLLRDHUP};
 
-	return l->state == TW_SHM_UP && poll(&p, 1, 0) == 0;
+	return l->state == TW_SHM_UP && tw_sys_poll(&p, 1, 0) == 0;
 }
 
 static bool do_alive(struct tw_link *link)

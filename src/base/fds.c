@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 #define MAX_FDS 65536
 
 static _Atomic(uint64_t) owned[MAX_FDS / 64];
@@ -28,7 +30,7 @@ void tw_fd_close(int fd)
 		return;
 	if (fd < MAX_FDS)
 		atomic_fetch_and(&owned[fd / 64], ~(1ull << (fd % 64)));
-	close(fd);
+	tw_sys_close(fd);
 }
 
 void tw_fds_forked(void)
@@ -37,7 +39,7 @@ void tw_fds_forked(void)
 
 	for (int fd = 0; fd <= top; fd++)
 		if (atomic_load(&owned[fd / 64]) >> (fd % 64) & 1)
-			close(fd);
+			tw_sys_close(fd);
 	for (int i = 0; i <= top / 64; i++)
 		atomic_store(&owned[i], 0);
 }

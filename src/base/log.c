@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/settings.h"
+#include "base/sys.h"
 
 void tw_log(enum tw_log_level level, const char *fmt, ...)
 {
@@ -23,6 +24,6 @@ void tw_log(enum tw_log_level level, const char *fmt, ...)
 	n = tw_min(n, (int)sizeof(line) - 1);
 	line[n++] = '\n';
 	/* Nobody could be told that this fails. */
-	if (write(STDERR_FILENO, line, (size_t)n) < 0)
+	if (tw_sys_write(STDERR_FILENO, line, (size_t)n) < 0)
 		return;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/settings.h"
+#include "base/sys.h"
 
 #define PATH_SIZE (TW_SETTING_PATH_MAX + 64)
 
@@ -21,7 +22,7 @@ bool tw_module_installed(const char *name)
 	char path[PATH_SIZE];
 
 	path_of(name, path);
-	return access(path, R_OK) == 0;
+	return tw_sys_readable(path);
 }
 
 const void *tw_module_load(const char *name, const char *symbol, uint32_t version, char *why,

@@ -7,6 +7,8 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 void *tw_sealed_map(int fd, size_t size, int prot)
 {
 	void *p = mmap(NULL, size, prot, MAP_SHARED, fd, 0);
@@ -38,7 +40,7 @@ enum tw_err tw_sealed_make(const char *name, size_t size, int seals, int *fd_out
 	*out = p;
 	return TW_OK;
 fail:
-	close(fd);
+	tw_sys_close(fd);
 	return TW_ENOMEM;
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/sys.h"
 #include "engine/engine.h"
 
 #define CLOSE_POLLS 1000 /* tries to send out what was accepted */
@@ -77,7 +78,7 @@ static void wake_ready(struct tw_watch *w, uint32_t events)
 	if (ep->leader)
 		return;
 	/* Level triggered: a wake-up that could not be read now is seen again. */
-	if (read(ep->wakefd, &count, sizeof(count)) < 0)
+	if (tw_sys_read(ep->wakefd, &count, sizeof(count)) < 0)
 		return;
 }
 

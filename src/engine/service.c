@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/sys.h"
 #include "engine/engine.h"
 
 #define RETRY_US 50	  /* the endpoint was busy: the program is inside */
@@ -299,7 +300,7 @@ static void timer_ready(void)
 {
 	uint64_t count, when;
 
-	if (read(service.timerfd, &count, sizeof(count)) < 0 && errno == EAGAIN)
+	if (tw_sys_read(service.timerfd, &count, sizeof(count)) < 0 && errno == EAGAIN)
 		return;
 	pthread_mutex_lock(&service.timer_mutex);
 	when = service.timer;
@@ -412,7 +413,7 @@ void tw_service_put(void)
 
 	pthread_mutex_lock(&service.mutex);
 	if (service.users && --service.users == 0) {
-		if (write(service.stopfd, &one, sizeof(one)) < 0)
+		if (tw_sys_write(service.stopfd, &one, sizeof(one)) < 0)
 			tw_log(TW_LOG_ERROR, "cannot stop the service thread: error %d", errno);
 		pthread_join(service.thread, NULL);
 		atomic_store_explicit(&service.running, false, memory_order_relaxed);

@@ -8,22 +8,23 @@
 
 #include "base/fds.h"
 #include "base/sealed.h"
+#include "base/sys.h"
 #include "engine/engine.h"
 
 static struct tw_stats_peer unseen; /* for peers beyond those shown */
 
 static void name_program(struct tw_stats *s)
 {
-	int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+	int fd = tw_sys_open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
 	ssize_t n;
 
 	if (fd < 0)
 		return;
-	n = read(fd, s->program, sizeof(s->program));
+	n = tw_sys_read(fd, s->program, sizeof(s->program));
 	/* It ends with a newline. */
 	if (n > 0)
 		s->program[n - 1] = 0;
-	close(fd);
+	tw_sys_close(fd);
 }
 
 enum tw_err tw_stats_open(struct tw_ep *ep)

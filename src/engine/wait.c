@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "engine/engine.h"
 
 #define YIELD_US 5   /* polling this long without result offers the core */
@@ -41,7 +42,7 @@ void tw_kick(struct tw_ep *ep)
 	ep->kicked = ep->events;
 	if (ep->nsleeping > ep->leader)
 		wake_followers(ep);
-	if (ep->leader && write(ep->wakefd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+	if (ep->leader && tw_sys_write(ep->wakefd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
 }
 
@@ -74,8 +75,8 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 		ep->kicked = ep->events;
 		tw_unlock(&ep->slot->lock);
 		/* Not epoll_wait(): an event of one shot would be taken, and answered by nobody. */
-		poll(&events, 1,
-		     us == TW_FOREVER ? -1 : (int)tw_min((us + 999) / 1000, 1000000ull));
+		tw_sys_poll(&events, 1,
+			    us == TW_FOREVER ? -1 : (int)tw_min((us + 999) / 1000, 1000000ull));
 		tw_lock(&ep->slot->lock);
 		ep->counters[TW_C_SLEEP]++;
 	}

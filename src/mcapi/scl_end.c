@@ -12,6 +12,7 @@
 
 #include "base/fds.h"
 #include "base/sealed.h"
+#include "base/sys.h"
 #include "mcapi/scl.h"
 
 #define REUSE 4096 /* ends that exist before one is used again: its lock is worn */
@@ -305,12 +306,12 @@ static struct tw_scl_ring *map_ring(const struct tw_say *say)
 	if (!say->pid)
 		return NULL;
 	snprintf(path, sizeof(path), "/proc/%u/fd/%u", say->pid, say->fd);
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	fd = tw_sys_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return NULL;
 	if (tw_sealed_sound(fd, TW_SCL_BYTES))
 		r = tw_sealed_map(fd, TW_SCL_BYTES, PROT_READ | PROT_WRITE);
-	close(fd);
+	tw_sys_close(fd);
 	if (r && r->cookie != say->cookie) {
 		munmap(r, TW_SCL_BYTES);
 		return NULL;

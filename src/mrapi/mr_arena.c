@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "mrapi/memory.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -104,7 +105,7 @@ mrapi_status_t tw_mr_arena_reserve(uint64_t span, uint64_t *offset)
 static bool only_choice(int error)
 {
 	return (error == EPERM || error == ENOSYS) &&
-	       access("/sys/devices/system/node/node1", F_OK) < 0;
+	       !tw_sys_readable("/sys/devices/system/node/node1");
 }
 
 /* Pages of the place come from that memory of the machine. */

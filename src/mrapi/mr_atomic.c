@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "mrapi/mr.h"
 
 #define BARRIER 0x62617231u
@@ -41,7 +42,7 @@ static mrapi_msg_t *element(const mrapi_atomic_barrier_t *axb)
 
 static bool dead(unsigned pid)
 {
-	return kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+	return tw_sys_kill((pid_t)pid, 0) < 0 && errno == ESRCH;
 }
 
 static bool try_enter(mrapi_atomic_barrier_t *axb, mrapi_msg_t *m, bool write)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/sys.h"
 #include "mrapi/rsrc.h"
 
 struct counter {
@@ -121,8 +122,8 @@ static bool cache_count(const struct counter *c, uint64_t *value)
 {
 	uint64_t accesses, misses;
 
-	if (read(c->fd[0], &accesses, sizeof(accesses)) != sizeof(accesses) ||
-	    read(c->fd[1], &misses, sizeof(misses)) != sizeof(misses))
+	if (tw_sys_read(c->fd[0], &accesses, sizeof(accesses)) != sizeof(accesses) ||
+	    tw_sys_read(c->fd[1], &misses, sizeof(misses)) != sizeof(misses))
 		return false;
 	*value = c->num == MRAPI_RSRC_CACHE_MISSES ? misses
 		 : accesses > misses		   ? accesses - misses

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/sys.h"
 #include "mrapi/mr.h"
 
 #define KERNEL_GROUP 1 /* uevents as the kernel sends them */
@@ -111,8 +112,8 @@ static void *listen_to_kernel(void *unused)
 	while (!atomic_load(&stop)) {
 		ssize_t n;
 
-		poll(p, 2, -1);
-		n = recv(kernel, text, sizeof(text) - 1, MSG_DONTWAIT);
+		tw_sys_poll(p, 2, -1);
+		n = tw_sys_recv(kernel, text, sizeof(text) - 1, MSG_DONTWAIT);
 		if (n <= 0)
 			continue;
 		text[n] = '\0';
@@ -146,9 +147,11 @@ static void start_listening(void)
 {
 	struct sockaddr_nl sa = {.nl_family = AF_NETLINK, .nl_groups = KERNEL_GROUP};
 
-	kernel = tw_fd_own(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT));
+	kernel = tw_fd_own(
+		tw_sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT));
 	stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC));
-	if (kernel >= 0 && stopfd >= 0 && bind(kernel, (struct sockaddr *)&sa, sizeof(sa)) == 0)
+	if (kernel >= 0 && stopfd >= 0 &&
+	    tw_sys_bind(kernel, (struct sockaddr *)&sa, sizeof(sa)) == 0)
 		listening = start(&listener, listen_to_kernel);
 	if (listening)
 		return;
@@ -216,7 +219,7 @@ void tw_mr_events_stop(void)
 		tw_mr_event(0);
 		end_thread(watcher);
 	}
-	if (listening && write(stopfd, &one, sizeof(one)) == sizeof(one))
+	if (listening && tw_sys_write(stopfd, &one, sizeof(one)) == sizeof(one))
 		end_thread(listener);
 	close_kernel();
 	watching = listening = false;

@@ -20,6 +20,7 @@
 
 #include "base/fds.h"
 #include "base/settings.h"
+#include "base/sys.h"
 #include "mrapi/mr.h"
 
 #define LOCK_SUFFIXES 4
@@ -42,7 +43,7 @@ static socklen_t make_name(struct sockaddr_un *sa, const char *suffix, uint32_t 
 
 static int make_socket(void)
 {
-	return tw_fd_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	return tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 }
 
 /* A listening socket of that name; -1 with errno. */
@@ -54,7 +55,7 @@ static int listen_at(const char *suffix, uint32_t number)
 
 	if (fd < 0)
 		return -1;
-	if (bind(fd, (struct sockaddr *)&sa, len) == 0 && listen(fd, 1024) == 0)
+	if (tw_sys_bind(fd, (struct sockaddr *)&sa, len) == 0 && tw_sys_listen(fd, 1024) == 0)
 		return fd;
 	err = errno;
 	tw_fd_close(fd);
@@ -72,7 +73,7 @@ static int connect_to(int fd, const char *suffix, uint32_t number, pid_t *pid)
 	socklen_t len = make_name(&sa, suffix, number), credlen = sizeof(struct ucred);
 	struct ucred cred;
 
-	if (connect(fd, (struct sockaddr *)&sa, len) < 0 ||
+	if (tw_sys_connect(fd, (struct sockaddr *)&sa, len) < 0 ||
 	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &credlen) < 0)
 		return -1;
 	if (cred.uid != geteuid()) {
@@ -141,7 +142,7 @@ static void wait_for_end(int fd, uint64_t deadline)
 	uint64_t now = tw_futex_now();
 
 	if (now < deadline)
-		poll(&p, 1, (int)((deadline - now) / 1000000 + 1));
+		tw_sys_poll(&p, 1, (int)((deadline - now) / 1000000 + 1));
 	tw_fd_close(fd);
 }
 
@@ -257,7 +258,8 @@ static bool ask(int fd, int files[2])
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	struct cmsghdr *c;
 
-	if (send(fd, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m) || poll(&p, 1, ANSWER_MS) != 1 ||
+	if (tw_sys_send(fd, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m) ||
+	    tw_sys_poll(&p, 1, ANSWER_MS) != 1 ||
 	    recvmsg(fd, &msg, MSG_CMSG_CLOEXEC) != sizeof(m) || m.type != TW_MR_GIVE)
 		return false;
 	c = CMSG_FIRSTHDR(&msg);
@@ -349,7 +351,8 @@ static void announce(void)
 		    (life & 0xff) == TW_MR_JOINING)
 			continue;
 		fd = dial_at("", i, &pid);
-		if (fd >= 0 && send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello)) {
+		if (fd >= 0 &&
+		    tw_sys_send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello)) {
 			tw_mr_service_watch(fd, i, (uint32_t)(life >> 8), pid);
 			continue;
 		}

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/sys.h"
 #include "mrapi/mr.h"
 
 #define UNKNOWN UINT32_MAX
@@ -113,7 +114,7 @@ bool tw_mr_send(uint32_t proc, const struct tw_mr_message *m)
 
 	pthread_mutex_lock(&service.mutex);
 	c = conn_of(proc);
-	sent = c && send(c->fd, m, sizeof(*m), MSG_NOSIGNAL) == sizeof(*m);
+	sent = c && tw_sys_send(c->fd, m, sizeof(*m), MSG_NOSIGNAL) == sizeof(*m);
 	pthread_mutex_unlock(&service.mutex);
 	return sent;
 }
@@ -160,7 +161,7 @@ static void give(int fd)
 static void heard(struct conn *c)
 {
 	struct tw_mr_message m;
-	ssize_t n = recv(c->fd, &m, sizeof(m), MSG_DONTWAIT);
+	ssize_t n = tw_sys_recv(c->fd, &m, sizeof(m), MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -242,7 +243,7 @@ void tw_mr_service_stop(void)
 {
 	uint64_t one = 1;
 
-	if (write(service.stopfd, &one, sizeof(one)) < 0)
+	if (tw_sys_write(service.stopfd, &one, sizeof(one)) < 0)
 		tw_log(TW_LOG_ERROR, "mrapi: cannot stop the thread: error %d", errno);
 	pthread_join(service.thread, NULL);
 }

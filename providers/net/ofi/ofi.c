@@ -7,6 +7,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 /* Paths ---------------------------------------------------------------------- */
 
 static enum tw_err path_new(void *instance, struct tw_driver_address *mine, void **out)
@@ -122,7 +124,7 @@ static void do_close(void *instance)
 	close_fid(o->rx_mr ? &o->rx_mr->fid : NULL);
 	tw_ofi_ops_free(o);
 	if (o->timed && o->fd >= 0)
-		close(o->fd);
+		tw_sys_close(o->fd);
 	close_fid(o->cq ? &o->cq->fid : NULL);
 	close_fid(o->av ? &o->av->fid : NULL);
 	close_fid(o->domain ? &o->domain->fid : NULL);

@@ -8,6 +8,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 #define CHUNK 64	     /* operations allocated at a time */
 #define LOOK_MAX_NS 20000000 /* between two looks, where no descriptor tells of packets */
 
@@ -233,7 +235,7 @@ static bool arm_timer(struct tw_ofi *o)
 	struct itimerspec when = {.it_value = {0}};
 	uint64_t fired;
 
-	if (read(o->fd, &fired, sizeof(fired)) == sizeof(fired) && o->look_ns < LOOK_MAX_NS)
+	if (tw_sys_read(o->fd, &fired, sizeof(fired)) == sizeof(fired) && o->look_ns < LOOK_MAX_NS)
 		o->look_ns += o->look_ns / 8;
 	/* In any case: who looked before us may rely on it. */
 	when.it_value.tv_nsec = o->look_ns;
@@ -251,5 +253,5 @@ bool tw_ofi_arm(void *instance)
 		return true;
 	if (o->timed)
 		return arm_timer(o);
-	return fi_trywait(o->fabric, &fid, 1) != 0 || poll(&p, 1, 0) > 0;
+	return fi_trywait(o->fabric, &fid, 1) != 0 || tw_sys_poll(&p, 1, 0) > 0;
 }

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 
+#include "base/sys.h"
 #include "providers/net/tcp/tcp.h"
 
 #define NEAR_US 1000 /* a round trip within a site */
@@ -95,7 +96,7 @@ static void call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
 	struct sockaddr_storage from = p->t->addr;
 	struct tw_tcp_hello hello;
 	int fd = p->t->host.own_fd(
-		socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+		tw_sys_socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	memcpy(hello.to, p->other, sizeof(hello.to));
 	memcpy(hello.from, p->token, sizeof(hello.from));
@@ -105,8 +106,9 @@ static void call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
 	else
 		((struct sockaddr_in *)(void *)&from)->sin_port = 0;
 	if (fd < 0 || !tw_tcp_queue(p, &hello, sizeof(hello)) ||
-	    bind(fd, (struct sockaddr *)&from, addr_len(&from)) < 0 ||
-	    (connect(fd, (const struct sockaddr *)to, addr_len(to)) < 0 && errno != EINPROGRESS)) {
+	    tw_sys_bind(fd, (struct sockaddr *)&from, addr_len(&from)) < 0 ||
+	    (tw_sys_connect(fd, (const struct sockaddr *)to, addr_len(to)) < 0 &&
+	     errno != EINPROGRESS)) {
 		p->t->host.close_fd(fd);
 		tw_tcp_end(p);
 		return;
@@ -257,8 +259,8 @@ void tw_tcp_read_hello(struct tw_tcp_caller *c)
 {
 	struct tw_tcp *t = c->t;
 	struct tw_tcp_path *p;
-	ssize_t got =
-		recv(c->fd, (char *)&c->hello + c->len, sizeof(c->hello) - c->len, MSG_DONTWAIT);
+	ssize_t got = tw_sys_recv(c->fd, (char *)&c->hello + c->len, sizeof(c->hello) - c->len,
+				  MSG_DONTWAIT);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/sys.h"
+
 #define BACKLOG 256
 #define EVENTS 32
 /* So often all paths are looked at, else the one that was in use: of several, or alone. */
@@ -144,7 +146,7 @@ static bool do_arm(void *instance)
 	struct pollfd poller = {.fd = t->epfd, .events = POLLIN};
 
 	flush_busy(t, true);
-	return t->stuck || t->ending || !tw_list_empty(&t->over) || poll(&poller, 1, 0) > 0;
+	return t->stuck || t->ending || !tw_list_empty(&t->over) || tw_sys_poll(&poller, 1, 0) > 0;
 }
 
 static int do_fd(void *instance)
@@ -195,12 +197,13 @@ static bool listen_there(struct tw_tcp *t)
 		((struct sockaddr_in *)(void *)sa)->sin_port = 0;
 	t->epfd = t->host.own_fd(epoll_create1(EPOLL_CLOEXEC));
 	t->listener = t->host.own_fd(
-		socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+		tw_sys_socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	return t->epfd >= 0 && t->listener >= 0 &&
-	       bind(t->listener, sa,
-		    sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					      : sizeof(struct sockaddr_in)) == 0 &&
-	       listen(t->listener, BACKLOG) == 0 && getsockname(t->listener, sa, &len) == 0 &&
+	       tw_sys_bind(t->listener, sa,
+			   sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						     : sizeof(struct sockaddr_in)) == 0 &&
+	       tw_sys_listen(t->listener, BACKLOG) == 0 &&
+	       getsockname(t->listener, sa, &len) == 0 &&
 	       tw_tcp_watch(t, EPOLL_CTL_ADD, t->listener, EPOLLIN, t) == 0;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "providers/net/verbs/verbs.h"
 
 #define RESOLVE_MS 1000 /* to find an address, and the way there */
@@ -229,7 +230,7 @@ static void ticked(struct tw_verbs *v)
 	struct tw_list *n, *tmp;
 	uint64_t times;
 
-	if (!v->ticking || read(v->timer, &times, sizeof(times)) != sizeof(times))
+	if (!v->ticking || tw_sys_read(v->timer, &times, sizeof(times)) != sizeof(times))
 		return;
 	v->ticking = false;
 	/* While others are answered it is only slow: more calls would not make it faster. */

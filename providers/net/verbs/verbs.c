@@ -10,6 +10,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 #define CQ_PATHS 4 /* for so many the completion queue is made at first */
 /* Progress ------------------------------------------------------------------- */
 
@@ -110,7 +112,7 @@ static bool any_event(struct tw_verbs *v)
 	struct pollfd p[] = {{.fd = v->events->fd, .events = POLLIN},
 			     {.fd = v->ctx->async_fd, .events = POLLIN}};
 
-	return poll(p, tw_countof(p), 0) > 0;
+	return tw_sys_poll(p, tw_countof(p), 0) > 0;
 }
 
 static tw_noinline void look_for_events(struct tw_verbs *v)
@@ -205,7 +207,7 @@ static bool do_arm(void *instance)
 	} while (again);
 	if (!tw_list_empty(&v->credit_due))
 		tw_verbs_credit_flush(v);
-	return pending(v) || poll(&p, 1, 0) > 0;
+	return pending(v) || tw_sys_poll(&p, 1, 0) > 0;
 }
 
 static int do_fd(void *instance)
@@ -252,9 +254,9 @@ static void do_close(void *instance)
 	if (v->events)
 		rdma_destroy_event_channel(v->events);
 	if (v->timer >= 0)
-		close(v->timer);
+		tw_sys_close(v->timer);
 	if (v->epfd >= 0)
-		close(v->epfd);
+		tw_sys_close(v->epfd);
 	free(v->table);
 	free(v);
 }
