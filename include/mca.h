@@ -29,7 +29,8 @@ typedef unsigned char mca_boolean_t;
 typedef mca_uint_t mca_domain_t;
 typedef mca_uint_t mca_node_t;
 typedef mca_int_t mca_status_t;
-typedef mca_uint_t mca_timeout_t; /* milliseconds */
+typedef mca_uint_t mca_timeout_t;   /* milliseconds */
+typedef mca_uint64_t mca_request_t; /* a non-blocking operation */
 
 #define MCA_FALSE 0
 #define MCA_TRUE 1

@@ -85,7 +85,10 @@ typedef mrapi_rmem_hndl_t mrapi_rmem_handle_t;
 typedef mca_uint64_t mrapi_key_t;
 
 /* 3.12.15 A non-blocking operation; valid in the process that started it. */
-typedef mca_uint64_t mrapi_request_t;
+typedef mca_request_t mrapi_request_t;
+
+/* What mrapi_wait_any() returns when it names no request. */
+#define MRAPI_NONE (~0U)
 
 /*
  * Limits. Ids up to MRAPI_MAX_USER_x_ID are the program's, those above it up to
@@ -322,7 +325,7 @@ typedef enum {
 
 /*
  * 4.6.1 Which resources to show. The first five are also types of resources.
- * MRAPI_NONE filters nothing out.
+ * MRAPI_RSRC_ALL filters nothing out.
  */
 typedef enum {
 	MRAPI_RSRC_MEM = 1,
@@ -333,9 +336,8 @@ typedef enum {
 	MRAPI_RSRC_SYSTEM, /* a type only: the root of a tree */
 	MRAPI_RSRC_GROUP,  /* a type only: a package, a core, or what else holds others */
 	MRAPI_RSRC_EXECUTION_CONTEXT, /* a filter only: the CPU that the caller runs on */
-	MRAPI_NONE = 0,
-	MRAPI_RSRC_NONE = MRAPI_NONE,
-	MRAPI_RSRC_ALL = MRAPI_NONE
+	MRAPI_RSRC_ALL = 0,
+	MRAPI_RSRC_NONE = MRAPI_RSRC_ALL
 } mrapi_rsrc_filter_t;
 typedef mrapi_rsrc_filter_t mrapi_rsrc_type_t;
 

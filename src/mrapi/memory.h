@@ -29,9 +29,19 @@ struct tw_mr_move {
 	uint32_t remote_stride, local_stride;
 };
 
+/* What is under way with one remote memory, for mr_movers.c. */
+struct tw_mr_lane {
+	struct tw_list link;  /* of the ready ones */
+	struct tw_list queue; /* requests with parts to begin */
+	unsigned busy;	      /* threads that move parts of it */
+	uint8_t kind;
+	bool ready;
+};
+
 /* This process as a client of one remote memory. */
 struct tw_mr_client {
-	pthread_mutex_t mutex; /* of the cache */
+	struct tw_mr_lane lane;
+	pthread_mutex_t mutex; /* of the list of caches */
 	uint32_t handle;       /* without the access type */
 	struct tw_mr_rmem *r;
 	struct tw_mr_far *far; /* the owner's host is another; or NULL */
@@ -41,9 +51,7 @@ struct tw_mr_client {
 	char *base; /* path direct: the memory itself */
 	void *map;  /* of the arena, when we made one */
 	uint64_t span;
-	struct tw_mr_cache_block **cache;
-	uint32_t nblocks; /* places in it: r may be another object by the time it goes */
-	uint32_t cached;
+	struct tw_mr_cache *caches; /* of its nodes, kept once made */
 };
 
 /*
@@ -53,6 +61,7 @@ struct tw_mr_client {
  */
 struct tw_mr_path {
 	const char *name;
+	bool copies; /* the caller's processor does: nobody is waited for */
 	bool (*open)(struct tw_mr_client *c);
 	mrapi_status_t (*move)(struct tw_mr_client *c, const struct tw_mr_move *m);
 };
@@ -75,8 +84,6 @@ void tw_mr_served_forked(void);
 mrapi_rmem_atype_t tw_mr_atype_of(mrapi_rmem_hndl_t handle);
 /* The client through which the caller, who is attached, reaches the memory. */
 mrapi_status_t tw_mr_client_find(mrapi_rmem_hndl_t handle, struct tw_mr_client **out);
-/* Writes back what the software cache holds, and drops it. */
-mrapi_status_t tw_mr_client_flush(struct tw_mr_client *c, bool drop);
 
 /* ---- mr_far.c: remote memory of other hosts; none needs a lock */
 
@@ -100,17 +107,20 @@ void tw_mr_far_detach(struct tw_mr_far *far);
 /* Whether a process of another host is attached; with the endpoint's lock. */
 bool tw_mr_lent(uint32_t handle);
 
-/* ---- mr_cache.c: the software cache; under the client's mutex */
-mrapi_status_t tw_mr_cache_access(struct tw_mr_client *c, const struct tw_mr_move *m);
-mrapi_status_t tw_mr_cache_flush(struct tw_mr_client *c);
-void tw_mr_cache_drop(struct tw_mr_client *c);
+/* ---- mr_cache.c: the software caches of a client's nodes */
+mrapi_status_t tw_mr_cache_access(struct tw_mr_client *c, uint32_t me, const struct tw_mr_move *m);
+/* Writes back what the node has written; then empties its cache, if told to. */
+mrapi_status_t tw_mr_cache_flush(struct tw_mr_client *c, uint32_t me, bool then_drop);
+/* Forgets what is cached for nodes that are not attached any more, or for all. */
+void tw_mr_cache_prune(struct tw_mr_client *c, bool all);
+void tw_mr_caches_forked(struct tw_mr_client *c);
 
 /* ---- mr_requests.c: work that goes on after the call */
 mrapi_status_t tw_mr_request_start(struct tw_mr_client *c, uint32_t me, bool cached,
 				   const struct tw_mr_move *m, mrapi_request_t *request);
 /* Ends what a node has under way with a client, in order. */
 void tw_mr_requests_settle(const struct tw_mr_client *c, uint32_t me);
-/* Does one access now, by the cache if that is how this client reads. */
-mrapi_status_t tw_mr_access(struct tw_mr_client *c, bool cached, const struct tw_mr_move *m);
+/* Does one access now, by the cache of that node, or by none. */
+mrapi_status_t tw_mr_access(struct tw_mr_client *c, uint32_t cache_of, const struct tw_mr_move *m);
 
 #endif /* TW_MR_MEMORY_H */

@@ -79,7 +79,7 @@ struct tw_mr_message {
 	uint32_t type;
 	uint32_t proc;
 	uint32_t incarnation;
-	uint32_t unused;
+	uint32_t slot; /* MOVE: of the asking process's buffers */
 };
 
 int tw_mr_service_start(int listener);
@@ -206,15 +206,17 @@ void tw_mr_count_down(_Atomic(uint32_t) *word, uint32_t epoch);
 
 /* ---- mr_requests.c and others: what begins and ends with a node or a process */
 void tw_mr_requests_end(uint32_t me);
-void tw_mr_requests_stop(void);
+void tw_mr_movers_end(void);
 void tw_mr_requests_forked(void);
 void tw_mr_rsrc_end(uint32_t me);
 void tw_mr_rsrc_forked(void);
 void tw_mr_shmem_prune(void);
 void tw_mr_shmem_forked(void);
 void tw_mr_rmem_prune(void);
+/* Writes back what a node has cached, as its detaching would. */
+void tw_mr_rmem_flush(uint32_t me);
 void tw_mr_rmem_forked(void);
-void tw_mr_serve(uint32_t from);
+void tw_mr_serve(uint32_t from, uint32_t slot);
 mrapi_status_t tw_mr_net_start(void);
 void tw_mr_net_stop(void);
 void tw_mr_net_forked(void);

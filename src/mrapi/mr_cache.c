@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The software cache of a client (MRAPI 3.5.2): blocks of the remote memory that
- * were read, with the bytes that were written since marked. Flush writes those
+ * The software cache of a node for one remote memory (MRAPI 3.5.2): blocks of it
+ * that were read, with the bytes that were written since marked. Flush writes those
  * bytes back and no others, so nodes that write beside each other do no harm;
- * sync drops the blocks as well, so the next read sees what others flushed.
+ * sync drops the blocks as well, so the next read sees what others flushed. Nodes
+ * of one process have caches of their own, as nodes of several have.
  */
 #include <stdlib.h>
 
@@ -16,6 +17,15 @@ struct tw_mr_cache_block {
 	bool dirty;
 	uint8_t written[BLOCK / 8]; /* a bit for each byte */
 	char data[BLOCK];
+};
+
+struct tw_mr_cache {
+	struct tw_mr_cache *next;
+	uint32_t me; /* whose; stays for another node that gets the same slot */
+	pthread_mutex_t mutex;
+	struct tw_mr_cache_block **block;
+	uint32_t nblocks; /* places: the memory may be another by the time they go */
+	uint32_t cached;
 };
 
 static mrapi_status_t transfer(struct tw_mr_client *c, bool write, uint64_t remote, char *local,
@@ -31,9 +41,8 @@ static bool is_written(const struct tw_mr_cache_block *b, uint32_t at)
 	return b->written[at / 8] >> (at % 8) & 1;
 }
 
-static mrapi_status_t write_back(struct tw_mr_client *c, uint32_t i)
+static mrapi_status_t write_back(struct tw_mr_client *c, struct tw_mr_cache_block *b, uint32_t i)
 {
-	struct tw_mr_cache_block *b = c->cache[i];
 	mrapi_status_t status = MRAPI_SUCCESS;
 
 	if (!b->dirty)
@@ -54,52 +63,53 @@ static mrapi_status_t write_back(struct tw_mr_client *c, uint32_t i)
 	return status;
 }
 
-mrapi_status_t tw_mr_cache_flush(struct tw_mr_client *c)
+static mrapi_status_t flush(struct tw_mr_client *c, struct tw_mr_cache *k)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
 
-	for (uint32_t i = 0; c->cache && i < c->nblocks && status == MRAPI_SUCCESS; i++)
-		if (c->cache[i])
-			status = write_back(c, i);
+	for (uint32_t i = 0; k->block && i < k->nblocks && status == MRAPI_SUCCESS; i++)
+		if (k->block[i])
+			status = write_back(c, k->block[i], i);
 	return status;
 }
 
-void tw_mr_cache_drop(struct tw_mr_client *c)
+static void drop(struct tw_mr_cache *k)
 {
-	for (uint32_t i = 0; c->cache && i < c->nblocks; i++)
-		free(c->cache[i]);
-	free(c->cache);
-	c->cache = NULL;
-	c->cached = 0;
+	for (uint32_t i = 0; k->block && i < k->nblocks; i++)
+		free(k->block[i]);
+	free(k->block);
+	k->block = NULL;
+	k->cached = 0;
 }
 
-static mrapi_status_t make_room(struct tw_mr_client *c)
+static mrapi_status_t make_room(struct tw_mr_client *c, struct tw_mr_cache *k)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
 
-	if (c->cached >= MAX_BLOCKS) {
-		status = tw_mr_cache_flush(c);
+	if (k->cached >= MAX_BLOCKS) {
+		status = flush(c, k);
 		if (status == MRAPI_SUCCESS)
-			tw_mr_cache_drop(c);
+			drop(k);
 	}
-	if (!c->cache) {
-		c->nblocks = (uint32_t)(((uint64_t)c->r->size + BLOCK - 1) / BLOCK);
-		c->cache = calloc(c->nblocks, sizeof(*c->cache));
+	if (!k->block) {
+		k->nblocks = (uint32_t)(((uint64_t)c->r->size + BLOCK - 1) / BLOCK);
+		k->block = calloc(k->nblocks, sizeof(*k->block));
 	}
-	return c->cache ? status : MRAPI_ERR_MEM_LIMIT;
+	return k->block ? status : MRAPI_ERR_MEM_LIMIT;
 }
 
 /* The block, fetched if it is not there. */
-static mrapi_status_t block(struct tw_mr_client *c, uint32_t i, struct tw_mr_cache_block **out)
+static mrapi_status_t block(struct tw_mr_client *c, struct tw_mr_cache *k, uint32_t i,
+			    struct tw_mr_cache_block **out)
 {
-	struct tw_mr_cache_block *b = c->cache ? c->cache[i] : NULL;
+	struct tw_mr_cache_block *b = k->block ? k->block[i] : NULL;
 	uint64_t start = (uint64_t)i * BLOCK;
 	mrapi_status_t status = MRAPI_SUCCESS;
 
 	*out = b;
 	if (b)
 		return status;
-	status = make_room(c);
+	status = make_room(c, k);
 	if (status != MRAPI_SUCCESS)
 		return status;
 	b = calloc(1, sizeof(*b));
@@ -110,8 +120,8 @@ static mrapi_status_t block(struct tw_mr_client *c, uint32_t i, struct tw_mr_cac
 		free(b);
 		return status;
 	}
-	c->cache[i] = *out = b;
-	c->cached++;
+	k->block[i] = *out = b;
+	k->cached++;
 	return status;
 }
 
@@ -123,13 +133,13 @@ static void mark(struct tw_mr_cache_block *b, uint32_t at, uint32_t bytes)
 }
 
 /* One access, block by block. */
-static mrapi_status_t access_one(struct tw_mr_client *c, bool write, char *local, uint64_t remote,
-				 uint32_t bytes)
+static mrapi_status_t access_one(struct tw_mr_client *c, struct tw_mr_cache *k, bool write,
+				 char *local, uint64_t remote, uint32_t bytes)
 {
 	while (bytes > 0) {
 		uint32_t at = (uint32_t)(remote % BLOCK), part = tw_min(bytes, BLOCK - at);
 		struct tw_mr_cache_block *b;
-		mrapi_status_t status = block(c, (uint32_t)(remote / BLOCK), &b);
+		mrapi_status_t status = block(c, k, (uint32_t)(remote / BLOCK), &b);
 
 		if (status != MRAPI_SUCCESS)
 			return status;
@@ -146,12 +156,75 @@ static mrapi_status_t access_one(struct tw_mr_client *c, bool write, char *local
 	return MRAPI_SUCCESS;
 }
 
-mrapi_status_t tw_mr_cache_access(struct tw_mr_client *c, const struct tw_mr_move *m)
+/* The node's cache, with its lock; NULL when there is none, or no memory for one. */
+static struct tw_mr_cache *enter(struct tw_mr_client *c, uint32_t me, bool make)
 {
-	mrapi_status_t status = MRAPI_SUCCESS;
+	struct tw_mr_cache *k;
+
+	pthread_mutex_lock(&c->mutex);
+	for (k = c->caches; k && k->me != me;)
+		k = k->next;
+	if (!k && make && (k = calloc(1, sizeof(*k)))) {
+		pthread_mutex_init(&k->mutex, NULL);
+		k->me = me;
+		k->next = c->caches;
+		c->caches = k;
+	}
+	pthread_mutex_unlock(&c->mutex);
+	if (k)
+		pthread_mutex_lock(&k->mutex);
+	return k;
+}
+
+mrapi_status_t tw_mr_cache_access(struct tw_mr_client *c, uint32_t me, const struct tw_mr_move *m)
+{
+	struct tw_mr_cache *k = enter(c, me, true);
+	mrapi_status_t status = k ? MRAPI_SUCCESS : MRAPI_ERR_MEM_LIMIT;
 
 	for (uint32_t i = 0; i < m->n && status == MRAPI_SUCCESS; i++)
-		status = access_one(c, m->write, m->local + (size_t)i * m->local_stride,
+		status = access_one(c, k, m->write, m->local + (size_t)i * m->local_stride,
 				    m->remote + (uint64_t)i * m->remote_stride, m->bytes);
+	if (k)
+		pthread_mutex_unlock(&k->mutex);
 	return status;
+}
+
+mrapi_status_t tw_mr_cache_flush(struct tw_mr_client *c, uint32_t me, bool then_drop)
+{
+	struct tw_mr_cache *k = enter(c, me, false);
+	mrapi_status_t status;
+
+	if (!k)
+		return MRAPI_SUCCESS;
+	status = flush(c, k);
+	if (then_drop && status == MRAPI_SUCCESS)
+		drop(k);
+	pthread_mutex_unlock(&k->mutex);
+	return status;
+}
+
+void tw_mr_cache_prune(struct tw_mr_client *c, bool all)
+{
+	pthread_mutex_lock(&c->mutex);
+	for (struct tw_mr_cache *k = c->caches; k; k = k->next) {
+		if (!all && tw_mr_nodeset_has(&c->r->attached, k->me - 1))
+			continue;
+		pthread_mutex_lock(&k->mutex);
+		drop(k);
+		pthread_mutex_unlock(&k->mutex);
+	}
+	pthread_mutex_unlock(&c->mutex);
+}
+
+void tw_mr_caches_forked(struct tw_mr_client *c)
+{
+	for (struct tw_mr_cache *k = c->caches; k; k = k->next) {
+		/* Amid a change by another thread it cannot be walked. */
+		if (pthread_mutex_trylock(&k->mutex) == 0)
+			drop(k);
+		pthread_mutex_init(&k->mutex, NULL);
+		k->block = NULL;
+		k->cached = 0;
+	}
+	pthread_mutex_init(&c->mutex, NULL);
 }

@@ -66,6 +66,7 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	atomic_store(&tw_mr.first, oldest_but(me));
 	tw_mr_wait_abort(me);
 	tw_mr_requests_end(me);
+	tw_mr_rmem_flush(me);
 	tw_mr_admin_lock();
 	tw_mr_release_node(me);
 	tw_mr_admin_unlock();
@@ -80,7 +81,7 @@ static void end_node(uint32_t me, mrapi_event_t event)
 		return;
 	tw_mr_events_stop();
 	tw_mr_wait_abort(0);
-	tw_mr_requests_stop();
+	tw_mr_movers_end();
 	tw_mr_net_stop();
 	tw_mr_leave();
 }

@@ -156,7 +156,7 @@ static mrapi_status_t direct_move(struct tw_mr_client *c, const struct tw_mr_mov
 	return MRAPI_SUCCESS;
 }
 
-const struct tw_mr_path tw_mr_path_direct = {"direct", direct_open, direct_move};
+const struct tw_mr_path tw_mr_path_direct = {"direct", true, direct_open, direct_move};
 
 /* ----------------------------------------------------------------------- vm */
 
@@ -232,13 +232,14 @@ static mrapi_status_t vm_move(struct tw_mr_client *c, const struct tw_mr_move *m
 	return status;
 }
 
-const struct tw_mr_path tw_mr_path_vm = {"vm", vm_open, vm_move};
+const struct tw_mr_path tw_mr_path_vm = {"vm", true, vm_open, vm_move};
 
 /* ------------------------------------------------------------------- served */
 
 /*
- * A request lies in the asking process's buffer in the arena, with room for the
- * bytes; the owner's thread is told of it and answers there. One at a time.
+ * A request lies in a buffer of the asking process in the arena, with room for the
+ * bytes; the owner's thread is told of it and answers there. There are several, so
+ * that one that is waited for holds up no other.
  */
 struct bounce {
 	_Atomic(uint32_t) state; /* slept on */
@@ -259,28 +260,87 @@ enum { IDLE, ASKED, ANSWERED };
 #define LOOK_NS 100000000ull /* a waiter looks whether the owner still lives */
 
 static pthread_mutex_t bounce_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t bounce_free = PTHREAD_COND_INITIALIZER;
+static uint32_t bounces_taken; /* a bit for each slot */
+static uint32_t bounces_paged; /* likewise, since this join: */
+static uint32_t bounces_join;
 
-static struct bounce *bounce_map(uint32_t proc)
+static uint64_t bounce_at(uint32_t proc, uint32_t slot)
 {
-	uint64_t size = tw_mr.seg->arena_size;
+	return tw_mr.seg->arena_size -
+	       ((uint64_t)proc * TW_MR_BOUNCE_SLOTS + slot + 1) * TW_MR_BOUNCE;
+}
 
-	if (size < TW_MR_BOUNCES)
+static struct bounce *bounce_map(uint32_t proc, uint32_t slot)
+{
+	if (tw_mr.seg->arena_size < TW_MR_BOUNCES || slot >= TW_MR_BOUNCE_SLOTS)
 		return NULL;
-	return tw_mr_arena_map(size - (uint64_t)(proc + 1) * TW_MR_BOUNCE, TW_MR_BOUNCE, 0, false);
+	return tw_mr_arena_map(bounce_at(proc, slot), TW_MR_BOUNCE, 0, false);
+}
+
+/* Pages for a buffer, under the mutex. */
+static bool bounce_pages(uint32_t slot)
+{
+	if (bounces_join != tw_mr.joins)
+		bounces_paged = 0;
+	bounces_join = tw_mr.joins;
+	if (!(bounces_paged >> slot & 1) &&
+	    fallocate(tw_mr.arenafd, 0, (off_t)bounce_at(tw_mr.proc, slot), TW_MR_BOUNCE) < 0)
+		return false;
+	bounces_paged |= 1u << slot;
+	return true;
 }
 
 static bool served_open(struct tw_mr_client *c)
 {
-	off_t at = (off_t)(tw_mr.seg->arena_size - (uint64_t)(tw_mr.proc + 1) * TW_MR_BOUNCE);
+	bool paged;
 
-	return !c->far && c->proc != tw_mr.proc && tw_mr.seg->arena_size >= TW_MR_BOUNCES &&
-	       fallocate(tw_mr.arenafd, 0, at, TW_MR_BOUNCE) == 0;
+	if (c->far || c->proc == tw_mr.proc || tw_mr.seg->arena_size < TW_MR_BOUNCES)
+		return false;
+	pthread_mutex_lock(&bounce_mutex);
+	paged = bounce_pages(0);
+	pthread_mutex_unlock(&bounce_mutex);
+	return paged;
 }
 
-static mrapi_status_t served_ask(struct tw_mr_client *c, struct bounce *b)
+/* A slot that nobody uses, once there is one; TW_MR_BOUNCE_SLOTS: memory is short. */
+static uint32_t take_slot(void)
 {
-	struct tw_mr_message ask = {
-		.type = TW_MR_MOVE, .proc = tw_mr.proc, .incarnation = tw_mr.incarnation};
+	uint32_t slot;
+
+	pthread_mutex_lock(&bounce_mutex);
+	while (bounces_taken == (1u << TW_MR_BOUNCE_SLOTS) - 1)
+		pthread_cond_wait(&bounce_free, &bounce_mutex);
+	slot = (uint32_t)__builtin_ctz(~bounces_taken);
+	if (bounce_pages(slot))
+		bounces_taken |= 1u << slot;
+	else
+		slot = TW_MR_BOUNCE_SLOTS;
+	pthread_mutex_unlock(&bounce_mutex);
+	return slot;
+}
+
+static void give_slot(uint32_t slot)
+{
+	pthread_mutex_lock(&bounce_mutex);
+	bounces_taken &= ~(1u << slot);
+	pthread_mutex_unlock(&bounce_mutex);
+	pthread_cond_signal(&bounce_free);
+}
+
+/* A buffer that this process has taken. */
+struct taken {
+	uint32_t slot;
+	struct bounce *b;
+};
+
+static mrapi_status_t served_ask(struct tw_mr_client *c, const struct taken *t)
+{
+	struct tw_mr_message ask = {.type = TW_MR_MOVE,
+				    .proc = tw_mr.proc,
+				    .incarnation = tw_mr.incarnation,
+				    .slot = t->slot};
+	struct bounce *b = t->b;
 
 	b->handle = c->handle;
 	b->owner = c->proc;
@@ -301,7 +361,8 @@ given_up:
 
 static mrapi_status_t served_part(struct tw_mr_client *c, const struct tw_mr_move *m, void *arg)
 {
-	struct bounce *b = arg;
+	struct taken *t = arg;
+	struct bounce *b = t->b;
 	mrapi_status_t status;
 
 	b->write = m->write;
@@ -311,7 +372,7 @@ static mrapi_status_t served_part(struct tw_mr_client *c, const struct tw_mr_mov
 	b->stride = m->remote_stride;
 	if (m->write)
 		tw_mr_pack(b->data, m->local, m->bytes, m->local_stride, m->n, true);
-	status = served_ask(c, b);
+	status = served_ask(c, t);
 	if (status == MRAPI_SUCCESS && !m->write)
 		tw_mr_pack(b->data, m->local, m->bytes, m->local_stride, m->n, false);
 	return status;
@@ -319,24 +380,27 @@ static mrapi_status_t served_part(struct tw_mr_client *c, const struct tw_mr_mov
 
 static mrapi_status_t served_move(struct tw_mr_client *c, const struct tw_mr_move *m)
 {
+	struct taken t = {.slot = take_slot()};
 	mrapi_status_t status = MRAPI_ERR_MEM_LIMIT;
-	struct bounce *b;
 
-	pthread_mutex_lock(&bounce_mutex);
-	b = bounce_map(tw_mr.proc);
-	if (b) {
-		status = tw_mr_in_parts(c, m, ROOM, served_part, b);
-		munmap(b, TW_MR_BOUNCE);
+	if (t.slot == TW_MR_BOUNCE_SLOTS)
+		return status;
+	t.b = bounce_map(tw_mr.proc, t.slot);
+	if (t.b) {
+		status = tw_mr_in_parts(c, m, ROOM, served_part, &t);
+		munmap(t.b, TW_MR_BOUNCE);
 	}
-	pthread_mutex_unlock(&bounce_mutex);
+	give_slot(t.slot);
 	return status;
 }
 
-const struct tw_mr_path tw_mr_path_served = {"served", served_open, served_move};
+const struct tw_mr_path tw_mr_path_served = {"served", false, served_open, served_move};
 
 void tw_mr_served_forked(void)
 {
 	pthread_mutex_init(&bounce_mutex, NULL);
+	pthread_cond_init(&bounce_free, NULL);
+	bounces_taken = 0;
 }
 
 /* What was asked, read once: the other side may change it meanwhile. */
@@ -357,9 +421,9 @@ static mrapi_status_t serve(struct bounce *b)
 	return MRAPI_SUCCESS;
 }
 
-void tw_mr_serve(uint32_t from)
+void tw_mr_serve(uint32_t from, uint32_t slot)
 {
-	struct bounce *b = bounce_map(from);
+	struct bounce *b = bounce_map(from, slot);
 
 	if (!b)
 		return;

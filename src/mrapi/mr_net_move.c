@@ -180,7 +180,7 @@ static mrapi_status_t network_move(struct tw_mr_client *c, const struct tw_mr_mo
 	}
 }
 
-const struct tw_mr_path tw_mr_path_network = {"network", network_open, network_move};
+const struct tw_mr_path tw_mr_path_network = {"network", false, network_open, network_move};
 
 /* ------------------------------------------------------------------- served */
 
@@ -229,4 +229,4 @@ static mrapi_status_t told_move(struct tw_mr_client *c, const struct tw_mr_move 
 	return status;
 }
 
-const struct tw_mr_path tw_mr_path_told = {"served", told_open, told_move};
+const struct tw_mr_path tw_mr_path_told = {"served", false, told_open, told_move};

@@ -81,27 +81,54 @@ static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mr_rmem **out)
 
 static void end_client(struct tw_mr_client *c)
 {
-	pthread_mutex_lock(&c->mutex);
-	tw_mr_cache_drop(c);
+	tw_mr_cache_prune(c, true);
 	if (c->map)
 		munmap(c->map, c->span);
 	c->map = NULL;
 	if (c->far)
 		tw_mr_far_detach(c->far);
 	c->handle = 0;
-	pthread_mutex_unlock(&c->mutex);
 }
 
-/* Ends what no node of this process needs; what the cache holds is lost. */
-void tw_mr_rmem_prune(void)
+/* Ends what no node of this process needs. */
+static void prune(struct tw_mr_client *c, uint32_t unused)
+{
+	(void)unused;
+	if (!tw_mr_is(&c->r->obj, c->handle) || !tw_mr_any_here(&c->r->attached))
+		end_client(c);
+	else
+		tw_mr_cache_prune(c, false);
+}
+
+static void flush(struct tw_mr_client *c, uint32_t me)
+{
+	if (tw_mr_is(&c->r->obj, c->handle) && tw_mr_nodeset_has(&c->r->attached, me - 1))
+		tw_mr_cache_flush(c, me, false);
+}
+
+static void each_client(void (*fn)(struct tw_mr_client *c, uint32_t me), uint32_t me)
 {
 	pthread_mutex_lock(&mutex);
 	for (uint32_t i = 0; i < tw_countof(clients); i++)
-		if (clients[i] && clients[i]->handle &&
-		    (!tw_mr_is(&clients[i]->r->obj, clients[i]->handle) ||
-		     !tw_mr_any_here(&clients[i]->r->attached)))
-			end_client(clients[i]);
+		if (clients[i] && clients[i]->handle)
+			fn(clients[i], me);
 	pthread_mutex_unlock(&mutex);
+}
+
+void tw_mr_rmem_prune(void)
+{
+	each_client(prune, 0);
+}
+
+void tw_mr_rmem_flush(uint32_t me)
+{
+	each_client(flush, me);
+}
+
+static void begin_lane(struct tw_mr_client *c)
+{
+	c->lane = (struct tw_mr_lane){.busy = 0};
+	tw_list_init(&c->lane.queue);
 }
 
 void tw_mr_rmem_forked(void)
@@ -113,11 +140,8 @@ void tw_mr_rmem_forked(void)
 
 		if (!c)
 			continue;
-		/* Amid a change by another thread it cannot be walked. */
-		if (pthread_mutex_trylock(&c->mutex) == 0)
-			tw_mr_cache_drop(c);
-		pthread_mutex_init(&c->mutex, NULL);
-		c->cache = NULL;
+		tw_mr_caches_forked(c);
+		begin_lane(c);
 		c->map = NULL;
 		c->handle = 0;
 	}
@@ -134,6 +158,7 @@ static mrapi_status_t begin_client(struct tw_mr_rmem *r, uint32_t handle)
 		if (!c)
 			return MRAPI_ERR_MEM_LIMIT;
 		pthread_mutex_init(&c->mutex, NULL);
+		begin_lane(c);
 	}
 	if (c->handle == handle)
 		return MRAPI_SUCCESS;
@@ -183,18 +208,6 @@ static mrapi_status_t attach(mrapi_rmem_hndl_t handle)
 	return status;
 }
 
-mrapi_status_t tw_mr_client_flush(struct tw_mr_client *c, bool drop)
-{
-	mrapi_status_t status;
-
-	pthread_mutex_lock(&c->mutex);
-	status = tw_mr_cache_flush(c);
-	if (drop && status == MRAPI_SUCCESS)
-		tw_mr_cache_drop(c);
-	pthread_mutex_unlock(&c->mutex);
-	return status;
-}
-
 mrapi_status_t tw_mr_client_find(mrapi_rmem_hndl_t handle, struct tw_mr_client **out)
 {
 	struct tw_mr_rmem *r;
@@ -217,10 +230,9 @@ static mrapi_status_t detach(mrapi_rmem_hndl_t handle)
 		return status;
 	tw_mr_requests_settle(c, tw_mr_me());
 	/* Whether or not the owner can still take it. */
-	tw_mr_client_flush(c, false);
+	tw_mr_cache_flush(c, tw_mr_me(), false);
 	tw_mr_nodeset_del(&c->r->attached, tw_mr_me() - 1);
-	if (!tw_mr_any_here(&c->r->attached))
-		end_client(c);
+	prune(c, 0);
 	return MRAPI_SUCCESS;
 }
 

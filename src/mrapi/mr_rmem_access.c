@@ -40,16 +40,9 @@ static bool cached(mrapi_rmem_hndl_t rmem)
 	return tw_mr_atype_of(rmem) == MRAPI_ACCESS_TYPE_SW_CACHE;
 }
 
-mrapi_status_t tw_mr_access(struct tw_mr_client *c, bool by_cache, const struct tw_mr_move *m)
+mrapi_status_t tw_mr_access(struct tw_mr_client *c, uint32_t cache_of, const struct tw_mr_move *m)
 {
-	mrapi_status_t status;
-
-	if (!by_cache)
-		return tw_mr_move(c, m);
-	pthread_mutex_lock(&c->mutex);
-	status = tw_mr_cache_access(c, m);
-	pthread_mutex_unlock(&c->mutex);
-	return status;
+	return cache_of ? tw_mr_cache_access(c, cache_of, m) : tw_mr_move(c, m);
 }
 
 static mrapi_status_t access_now(struct access a)
@@ -59,7 +52,7 @@ static mrapi_status_t access_now(struct access a)
 
 	if (status != MRAPI_SUCCESS || a.m.n == 0)
 		return status;
-	return tw_mr_access(c, cached(a.rmem), &a.m);
+	return tw_mr_access(c, cached(a.rmem) ? tw_mr_me() : 0, &a.m);
 }
 
 static mrapi_status_t access_later(struct access a, mrapi_request_t *request)
@@ -133,13 +126,16 @@ void mrapi_rmem_write_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, cons
 	tw_mr_tell(status, access_later(a, mrapi_request));
 }
 
-/* Only the software cache holds anything back. */
+/* Whatever the node has begun ends first; then only its cache holds anything back. */
 static mrapi_status_t settle(mrapi_rmem_hndl_t rmem, bool drop)
 {
 	struct tw_mr_client *c;
 	mrapi_status_t status = tw_mr_client_find(rmem, &c);
 
-	return status == MRAPI_SUCCESS ? tw_mr_client_flush(c, drop) : status;
+	if (status != MRAPI_SUCCESS)
+		return status;
+	tw_mr_requests_settle(c, tw_mr_me());
+	return tw_mr_cache_flush(c, tw_mr_me(), drop);
 }
 
 void mrapi_rmem_flush(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)

@@ -28,7 +28,7 @@ static struct tw_mr_tree *find_tree(const mrapi_resource_t *r, struct tw_mr_rsrc
 
 static bool known_filter(mrapi_rsrc_filter_t f)
 {
-	return f == MRAPI_NONE || f == MRAPI_RSRC_MEM || f == MRAPI_RSRC_CACHE ||
+	return f == MRAPI_RSRC_NONE || f == MRAPI_RSRC_MEM || f == MRAPI_RSRC_CACHE ||
 	       f == MRAPI_RSRC_CPU || f == MRAPI_RSRC_DMA || f == MRAPI_RSRC_CROSSBAR ||
 	       f == MRAPI_RSRC_EXECUTION_CONTEXT;
 }

@@ -176,7 +176,7 @@ static void heard(struct conn *c)
 	if (m.type == TW_MR_WANT)
 		give(c->fd);
 	if (m.type == TW_MR_MOVE && c->proc != UNKNOWN)
-		tw_mr_serve(c->proc);
+		tw_mr_serve(c->proc, m.slot);
 	if (m.type == TW_MR_HELLO && m.proc < TW_MR_PROCS) {
 		pthread_mutex_lock(&service.mutex);
 		c->incarnation = m.incarnation;

@@ -186,8 +186,9 @@ static unsigned add_object(struct builder *b, unsigned parent, hwloc_obj_t o)
 
 static void walk(struct builder *b, unsigned parent, hwloc_obj_t o)
 {
-	bool wanted = o->type != HWLOC_OBJ_MACHINE &&
-		      (b->filter == MRAPI_NONE || (mrapi_rsrc_filter_t)type_of(o) == b->filter);
+	bool wanted =
+		o->type != HWLOC_OBJ_MACHINE &&
+		(b->filter == MRAPI_RSRC_NONE || (mrapi_rsrc_filter_t)type_of(o) == b->filter);
 	unsigned i = wanted ? add_object(b, parent, o) : parent;
 
 	for (hwloc_obj_t c = o->memory_first_child; c && !b->failed; c = c->next_sibling)
@@ -273,7 +274,7 @@ struct tw_mr_tree *tw_mr_tree_build(hwloc_topology_t topology, mrapi_rsrc_filter
 		add_context(&b, topology, cpu);
 	else if (filter != MRAPI_RSRC_DMA)
 		walk(&b, 0, hwloc_get_root_obj(topology));
-	if (filter == MRAPI_RSRC_DMA || filter == MRAPI_NONE)
+	if (filter == MRAPI_RSRC_DMA || filter == MRAPI_RSRC_NONE)
 		add_dma(&b);
 	if (b.failed || !link_children(&b)) {
 		tw_mr_tree_free(b.t);

@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MR_MAGIC 0x6d726170u
-#define TW_MR_VERSION 6u
+#define TW_MR_VERSION 7u
 #define TW_MR_PROCS 1024u
 #define TW_MR_BUCKETS 4096u
 #define TW_MR_EVENTS 5u
@@ -111,9 +111,13 @@ struct tw_mr_shmem {
 	uint16_t node[MRAPI_MAX_NODES];
 } tw_aligned_line;
 
-/* The arena's top holds a buffer of each process, for requests to other members. */
+/*
+ * The arena's top holds buffers of each process, for requests to other members;
+ * one gets its pages when it is first used.
+ */
 #define TW_MR_BOUNCE 0x40000u
-#define TW_MR_BOUNCES ((uint64_t)TW_MR_PROCS * TW_MR_BOUNCE)
+#define TW_MR_BOUNCE_SLOTS 8u
+#define TW_MR_BOUNCES ((uint64_t)TW_MR_PROCS * TW_MR_BOUNCE_SLOTS * TW_MR_BOUNCE)
 
 struct tw_mr_rmem {
 	struct tw_mr_obj obj;

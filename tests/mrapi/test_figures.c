@@ -54,7 +54,7 @@ Test(mrapi_figures, figures_7_and_8)
 	snprintf(text, sizeof(text), "[numa(memory=1GB)] [numa(memory=2GB)] pu:%d", cpu + 2);
 	setenv("HWLOC_THISSYSTEM", "1", 1);
 	mr_machine(text);
-	root = mr_tree(MRAPI_NONE);
+	root = mr_tree(MRAPI_RSRC_NONE);
 	twc_eq(mr_count(root, MRAPI_RSRC_CPU), 1);
 	twc_eq(mr_count(root, MRAPI_RSRC_MEM), 2);
 	twc_eq(mr_value(mr_nth(root, MRAPI_RSRC_CPU, 0), MRAPI_RSRC_CPU_ID), cpu);

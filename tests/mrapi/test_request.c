@@ -96,15 +96,13 @@ Test(mrapi_request, invalid)
 		mr_is(MRAPI_ERR_REQUEST_INVALID, mrapi_cancel(&bad[i], &mr_st));
 		twc_eq(mr_get(MRAPI_ERR_REQUEST_INVALID,
 			      mrapi_wait_any(1, &bad[i], &size, MRAPI_INFINITE, &mr_st)),
-		       (mrapi_uint_t)-1);
+		       MRAPI_NONE);
 	}
 	twc_check(!mr_get(MRAPI_ERR_REQUEST_INVALID, mrapi_test(NULL, &size, &mr_st)));
 	twc_check(!mr_get(MRAPI_ERR_REQUEST_INVALID, mrapi_wait(NULL, &size, 0, &mr_st)));
 	mr_is(MRAPI_ERR_REQUEST_INVALID, mrapi_cancel(NULL, &mr_st));
-	twc_eq(mr_get(MRAPI_ERR_PARAMETER, mrapi_wait_any(0, bad, &size, 0, &mr_st)),
-	       (mrapi_uint_t)-1);
-	twc_eq(mr_get(MRAPI_ERR_PARAMETER, mrapi_wait_any(1, NULL, &size, 0, &mr_st)),
-	       (mrapi_uint_t)-1);
+	twc_eq(mr_get(MRAPI_ERR_PARAMETER, mrapi_wait_any(0, bad, &size, 0, &mr_st)), MRAPI_NONE);
+	twc_eq(mr_get(MRAPI_ERR_PARAMETER, mrapi_wait_any(1, NULL, &size, 0, &mr_st)), MRAPI_NONE);
 	mr_down();
 }
 
@@ -142,7 +140,7 @@ MR_BOTH(mrapi_request, incomplete)
 		if (!mrapi_wait(last, &size, 0, &mr_st) && mr_st == MRAPI_TIMEOUT)
 			mr_note("mrapi_wait"), timeout++;
 		mr_st = -1;
-		if (mrapi_wait_any(1, last, &size, 0, &mr_st) == (mrapi_uint_t)-1 &&
+		if (mrapi_wait_any(1, last, &size, 0, &mr_st) == MRAPI_NONE &&
 		    mr_st == MRAPI_TIMEOUT)
 			mr_note("mrapi_wait_any"), any++;
 		wait_many(r);
@@ -201,7 +199,7 @@ MR_BOTH(mrapi_request, wait_any)
 	twc_eq(mr_val(mrapi_wait_any(2, r, NULL, MRAPI_INFINITE, &mr_st)), 0);
 	twc_eq(mr_get(MRAPI_ERR_REQUEST_INVALID,
 		      mrapi_wait_any(2, r, &size, MRAPI_INFINITE, &mr_st)),
-	       (mrapi_uint_t)-1);
+	       MRAPI_NONE);
 	end(&p);
 }
 

@@ -20,6 +20,33 @@ Test(mrapi_status, names)
 	}
 }
 
+/* Of a status that is spelt several ways, a spelling of the specification's. */
+Test(mrapi_status, specified_names)
+{
+	static const struct {
+		mrapi_status_t status;
+		const char *name;
+	} as[] = {{MRAPI_ERR_SHM_ID_INVALID, "MRAPI_ERR_SHMEM_ID_INVALID"},
+		  {MRAPI_ERR_SHMEM_INVALID, "MRAPI_ERR_SHM_INVALID"},
+		  {MRAPI_ERR_NODE_INITFAILED, "MRAPI_ENO_INIT"},
+		  {MRAPI_ERR_RMEM_TYPENOTVALID, "MRAPI_ERR_RMEM_ATYPE_INVALID"}};
+	char text[MRAPI_MAX_STATUS_SIZE];
+
+	for (int i = 0; i < 4; i++) {
+		mrapi_display_status(as[i].status, text, sizeof(text));
+		twc_eq(strcmp(text, as[i].name), 0);
+	}
+}
+
+/* The types that both of the association's interfaces share. */
+Test(mrapi_status, shared_types)
+{
+	mca_request_t any = 0;
+	mrapi_request_t *one = &any;
+
+	twc_eq(sizeof(any), sizeof(*one));
+}
+
 Test(mrapi_status, unknown)
 {
 	static const mrapi_status_t unknown[] = {-1, MRAPI_ERR_ATOM_OP_FAILED + 1, 123456,
@@ -73,6 +100,9 @@ Test(mrapi_status, aliases)
 	twc_eq(MRAPI_ERR_RMEM_TYPEROTVALID, MRAPI_ERR_RMEM_ATYPE_INVALID);
 	twc_eq(MRAPI_ERR_RMEM_ATYPE_NOTVALID, MRAPI_ERR_RMEM_ATYPE_INVALID);
 	twc_eq(MRAPI_SUCCESS, 0);
+	/* What wait_any names when it names no request; nothing that filters. */
+	twc_eq(MRAPI_NONE, (mrapi_uint_t)-1);
+	twc_eq(MRAPI_RSRC_NONE, 0);
 	twc_eq(MRAPI_INFINITE, 0xffffffff);
 	twc_eq(MRAPI_TIMEOUT_INFINITE, MRAPI_INFINITE);
 	twc_eq(MRAPI_TIMEOUT_IMMEDIATE, 0);
