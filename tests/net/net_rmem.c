@@ -282,6 +282,31 @@ static void check_requests(void)
 	OK(mrapi_rmem_detach(h, &st));
 }
 
+/* The owner's process stands still: requests begin all the same, and end when it goes on. */
+static void check_later(void)
+{
+	static const uint32_t sizes[] = {1, 65536, 262144, SIZE};
+	mrapi_rmem_hndl_t h = attach(ANY, MRAPI_RMEM_DEFAULT);
+	mrapi_request_t r[2];
+	size_t size;
+
+	for (int i = 0; i < 4; i++) {
+		HOLDS(kill(owner.pid, SIGSTOP) == 0);
+		OK(mrapi_rmem_read_i(h, 0, mine, 0, sizes[i], 1, 0, 0, &r[0], &st));
+		OK(mrapi_rmem_write_i(h, 0, model, 0, sizes[i], 1, 0, 0, &r[1], &st));
+		for (int k = 0; k < 2; k++) {
+			IS(MRAPI_INCOMPLETE, mrapi_test(&r[k], &size, &st));
+			IS(MRAPI_TIMEOUT, mrapi_wait(&r[k], &size, 10, &st));
+		}
+		HOLDS(kill(owner.pid, SIGCONT) == 0);
+		for (int k = 0; k < 2; k++) {
+			OK(mrapi_wait(&r[k], &size, SOON_MS, &st));
+			HOLDS(size == sizes[i]);
+		}
+	}
+	OK(mrapi_rmem_detach(h, &st));
+}
+
 static void check_locals(void)
 {
 	mrapi_mutex_hndl_t m;
@@ -308,6 +333,7 @@ static int read_all(void *arg, int fd)
 	use_one(SHARED, MRAPI_RMEM_DEFAULT);
 	check_attributes();
 	check_requests();
+	check_later();
 	check_errors();
 	/* The owner ends while we are attached. */
 	h = attach(DMA, MRAPI_RMEM_DMA);
