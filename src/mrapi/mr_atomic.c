@@ -1,156 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI 4.8, the ABB extension: atomic operations on 1, 2, 4 and 8 bytes, and
- * the barriers and exchanges that may surround them.
- *
- * A barrier admits one operation at a time to an element of the buffer; an
- * exchange lets writers in while the element is not valid and readers while it
- * is, and each turns it over. Both hold for as long as the caller says "hold".
- * The element's txn names the process inside, so a dead one is passed over.
+ * MRAPI 4.8.4 to 4.8.21, the ABB extension: atomic operations on 1, 2, 4 and 8 bytes,
+ * each within the barrier or the exchange that the caller names (mr_barrier.c).
  */
-#include <errno.h>
-#include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include "base/sys.h"
+#include "mrapi/barrier.h"
 #include "mrapi/mr.h"
-
-#define BARRIER 0x62617231u
-#define EXCHANGE 0x65786331u
-
-/* What the opaque words of a descriptor are. */
-enum { MARK, HOLD, INSIDE, WROTE };
-
-static bool sound(const mrapi_atomic_barrier_t *axb)
-{
-	return axb && (axb->opaque[MARK] == BARRIER || axb->opaque[MARK] == EXCHANGE);
-}
 
 static bool needed(const mrapi_atomic_barrier_t *axb)
 {
 	return axb && axb->dest != getpid();
 }
-
-static mrapi_msg_t *element(const mrapi_atomic_barrier_t *axb)
-{
-	unsigned i = axb->counter ? __atomic_load_n(axb->counter, __ATOMIC_ACQUIRE) % axb->elems
-				  : 0;
-
-	return (mrapi_msg_t *)(void *)((char *)axb->buffer + (size_t)i * axb->size);
-}
-
-static bool dead(unsigned pid)
-{
-	return tw_sys_kill((pid_t)pid, 0) < 0 && errno == ESRCH;
-}
-
-static bool try_enter(mrapi_atomic_barrier_t *axb, mrapi_msg_t *m, bool write)
-{
-	unsigned holder = 0, me = (unsigned)getpid();
-	bool valid;
-
-	if (!__atomic_compare_exchange_n(&m->txn, &holder, me, false, __ATOMIC_ACQ_REL,
-					 __ATOMIC_ACQUIRE) &&
-	    !(holder != me && dead(holder) &&
-	      __atomic_compare_exchange_n(&m->txn, &holder, me, false, __ATOMIC_ACQ_REL,
-					  __ATOMIC_ACQUIRE)))
-		return false;
-	valid = __atomic_load_n(&m->valid, __ATOMIC_ACQUIRE) != 0;
-	if (axb->opaque[MARK] == BARRIER || valid != write)
-		return true;
-	__atomic_store_n(&m->txn, 0, __ATOMIC_RELEASE);
-	return false;
-}
-
-static bool enter(mrapi_atomic_barrier_t *axb, bool write)
-{
-	uint64_t deadline = axb->timeout == MCA_INFINITE
-				    ? TW_FUTEX_FOREVER
-				    : tw_futex_now() + 1000000ull * axb->timeout;
-	mrapi_msg_t *m = element(axb);
-
-	for (unsigned spins = 1; !axb->opaque[INSIDE]; spins++) {
-		if (try_enter(axb, m, write)) {
-			axb->opaque[INSIDE] = 1;
-			axb->opaque[WROTE] = 0;
-			axb->inside = m;
-			break;
-		}
-		if (deadline != TW_FUTEX_FOREVER && tw_futex_now() >= deadline)
-			return false;
-		if (spins % 64)
-			tw_cpu_relax();
-		else
-			sched_yield();
-	}
-	axb->opaque[WROTE] |= write;
-	return true;
-}
-
-static void leave(mrapi_atomic_barrier_t *axb)
-{
-	mrapi_msg_t *m = axb->inside;
-
-	if (axb->opaque[HOLD] || !axb->opaque[INSIDE])
-		return;
-	axb->opaque[INSIDE] = 0;
-	if (axb->opaque[MARK] == EXCHANGE)
-		__atomic_store_n(&m->valid, axb->opaque[WROTE] ? MRAPI_TRUE : MRAPI_FALSE,
-				 __ATOMIC_RELEASE);
-	__atomic_store_n(&m->txn, 0, __ATOMIC_RELEASE);
-}
-
-static mrapi_status_t init(mrapi_atomic_barrier_t *axb, mrapi_atomic_barrier_t wanted)
-{
-	if (!tw_mr_me())
-		return MRAPI_ERR_NODE_NOTINIT;
-	if (!axb || !wanted.buffer || wanted.elems == 0 || wanted.size < sizeof(mrapi_msg_t))
-		return MRAPI_ERR_PARAMETER;
-	*axb = wanted;
-	return MRAPI_SUCCESS;
-}
-
-void mrapi_barrier_init(mrapi_atomic_barrier_t *axb, pid_t dest, mrapi_msg_t *buffer,
-			unsigned elems, size_t size, unsigned *counter, mca_timeout_t timeout,
-			mrapi_status_t *status)
-{
-	tw_mr_tell(status,
-		   init(axb,
-			(mrapi_atomic_barrier_t){
-				buffer, counter, size, dest, elems, timeout, NULL, {BARRIER}}));
-}
-
-void mrapi_exchange_init(mrapi_atomic_barrier_t *axb, pid_t dest, mrapi_msg_t *buffer,
-			 unsigned elems, size_t size, unsigned *counter, mca_timeout_t timeout,
-			 mrapi_status_t *status)
-{
-	tw_mr_tell(status,
-		   init(axb,
-			(mrapi_atomic_barrier_t){
-				buffer, counter, size, dest, elems, timeout, NULL, {EXCHANGE}}));
-}
-
-mrapi_boolean_t mrapi_atomic_hold(mrapi_atomic_barrier_t *axb, mrapi_boolean_t hold,
-				  mrapi_status_t *status)
-{
-	mrapi_boolean_t before = MRAPI_FALSE;
-	mrapi_status_t result = MRAPI_SUCCESS;
-
-	if (!tw_mr_me()) {
-		result = MRAPI_ERR_NODE_NOTINIT;
-	} else if (!sound(axb)) {
-		result = MRAPI_ERR_PARAMETER;
-	} else {
-		before = axb->opaque[HOLD] ? MRAPI_TRUE : MRAPI_FALSE;
-		axb->opaque[HOLD] = hold != MRAPI_FALSE;
-		leave(axb);
-	}
-	tw_mr_tell(status, result);
-	return before;
-}
-
-/* --------------------------------------------------------------- operations */
 
 enum op { READ, ADD, OR, AND, XOR, CAS, XCHG, LOCK, RELEASE };
 
@@ -176,19 +37,15 @@ enum op { READ, ADD, OR, AND, XOR, CAS, XCHG, LOCK, RELEASE };
 			return true;                                                               \
 		case CAS:                                                                          \
 			*before = compare;                                                         \
-			__atomic_compare_exchange_n(d, before, v, false, __ATOMIC_SEQ_CST,         \
-						    __ATOMIC_SEQ_CST);                             \
-			return true;                                                               \
+			return __atomic_compare_exchange_n(d, before, v, false, __ATOMIC_SEQ_CST,  \
+							   __ATOMIC_SEQ_CST);                      \
 		case XCHG:                                                                         \
 			*before = __atomic_exchange_n(d, v, __ATOMIC_SEQ_CST);                     \
 			return true;                                                               \
 		case LOCK:                                                                         \
 			*before = 0;                                                               \
-			for (unsigned spins = 1; !__atomic_compare_exchange_n(                     \
-				     d, before, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);     \
-			     spins++, *before = 0)                                                 \
-				spins % 64 ? tw_cpu_relax() : (void)sched_yield();                 \
-			return true;                                                               \
+			return __atomic_compare_exchange_n(d, before, 1, false, __ATOMIC_ACQUIRE,  \
+							   __ATOMIC_RELAXED);                      \
 		case RELEASE:                                                                      \
 			*before = 1;                                                               \
 			return __atomic_compare_exchange_n(d, before, 0, false, __ATOMIC_RELEASE,  \
@@ -202,7 +59,7 @@ OPERATE(uint16_t)
 OPERATE(uint32_t)
 OPERATE(uint64_t)
 
-/* Reads the operands of the type, operates, and stores the value before. */
+/* Reads the operands of the type, operates, and stores the value before, if it is one. */
 #define CASE(type)                                                                                 \
 	case sizeof(type): {                                                                       \
 		type v = 0, c = 0, before;                                                         \
@@ -210,16 +67,17 @@ OPERATE(uint64_t)
 			memcpy(&v, value, size);                                                   \
 		if (compare)                                                                       \
 			memcpy(&c, compare, size);                                                 \
-		if (!operate_##type(op, dest, v, c, &before))                                      \
-			return false;                                                              \
-		if (previous)                                                                      \
+		done = operate_##type(op, dest, v, c, &before);                                    \
+		if (previous && (done || op == CAS))                                               \
 			memcpy(previous, &before, size);                                           \
-		return true;                                                                       \
+		return done;                                                                       \
 	}
 
 static bool operate(enum op op, void *dest, const void *value, const void *compare, void *previous,
 		    size_t size)
 {
+	bool done;
+
 	switch (size) {
 		CASE(uint8_t)
 		CASE(uint16_t)
@@ -235,23 +93,37 @@ static bool aligned(const void *dest, size_t size)
 	return size && !(size & (size - 1)) && (uintptr_t)dest % size == 0;
 }
 
+static enum tw_mr_access access_of(enum op op)
+{
+	if (op == LOCK || op == RELEASE)
+		return TW_MR_NEITHER;
+	return op == READ ? TW_MR_READS : TW_MR_WRITES;
+}
+
 static mrapi_status_t apply(void *sync, enum op op, void *dest, const void *value,
 			    const void *compare, void *previous, size_t size)
 {
-	mrapi_atomic_barrier_t *axb = sync;
-	bool done;
+	mrapi_atomic_barrier_t *axb = needed(sync) ? sync : NULL;
+	uint64_t deadline = TW_FUTEX_FOREVER;
+	bool done = false;
 
 	if (tw_unlikely(!tw_mr_me()))
 		return MRAPI_ERR_NODE_NOTINIT;
-	if (!dest || !aligned(dest, size) || size > sizeof(uint64_t) || (axb && !sound(axb)))
+	if (!dest || !aligned(dest, size) || size > sizeof(uint64_t) ||
+	    (sync && !tw_mr_barrier_sound(sync)))
 		return MRAPI_ERR_ATOM_OP_FAILED;
-	if (!needed(axb))
-		return operate(op, dest, value, compare, previous, size) ? MRAPI_SUCCESS
-									 : MRAPI_ERR_ATOM_OP_FAILED;
-	if (!enter(axb, op != READ))
-		return MRAPI_ERR_ATOM_OP_FAILED;
-	done = operate(op, dest, value, compare, previous, size);
-	leave(axb);
+	if (axb)
+		deadline = tw_mr_barrier_deadline(axb);
+	for (unsigned spins = 1;; spins++) {
+		if (axb && !tw_mr_barrier_enter(axb, access_of(op), deadline))
+			break;
+		done = operate(op, dest, value, compare, previous, size);
+		if (axb)
+			tw_mr_barrier_leave(axb, done || op != LOCK);
+		/* A lock is waited for outside, where it does not keep its holder out. */
+		if (op != LOCK || done || !tw_mr_barrier_wait(deadline, spins))
+			break;
+	}
 	return done ? MRAPI_SUCCESS : MRAPI_ERR_ATOM_OP_FAILED;
 }
 
@@ -341,9 +213,11 @@ void mrapi_atomic_sync(void *sync, mrapi_status_t *status)
 
 	if (!tw_mr_me())
 		result = MRAPI_ERR_NODE_NOTINIT;
-	else if (sync && !sound(sync))
+	else if (sync && !tw_mr_barrier_sound(sync))
 		result = MRAPI_ERR_ATOM_OP_FAILED;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (sync && result == MRAPI_SUCCESS)
+		tw_mr_barrier_leave(sync, true);
 	tw_mr_tell(status, result);
 }
 
@@ -381,9 +255,13 @@ static mrapi_status_t bit_op(void *sync, enum op op, void *dest, int bit, int *p
 	if (bit < 0 || (size_t)bit >= 8 * size || size > 8)
 		return tw_mr_me() ? MRAPI_ERR_ATOM_OP_FAILED : MRAPI_ERR_NODE_NOTINIT;
 	status = apply(sync, op, dest, (char *)&value + skip, NULL, (char *)&before + skip, size);
-	if (status == MRAPI_SUCCESS && previous)
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (previous)
 		*previous = (before & mask) != 0;
-	return status;
+	/* A bit that is as it was has not been set, or cleared. */
+	return op != XOR && (before & mask) == (value & mask) ? MRAPI_ERR_ATOM_OP_FAILED
+							      : MRAPI_SUCCESS;
 }
 
 void mrapi_atomic_set(void *sync, void *dest, int bit, int *previous, size_t size,

@@ -12,8 +12,15 @@
  * that time out or die leave theirs. tests/model/mutex.pml proves it.
  *
  * The lock is not handed over: whoever comes first gets it, often its last holder.
+ *
+ * Several threads may act for the holder of a recursive mutex. Its levels are one word,
+ * which changes by compare and swap: depth 0 while the holder has only just taken the
+ * lock, or is about to give it back, so that nobody can lock again then. A key is the
+ * number of its lock, counted per mutex, and the number of the lock around it, which the
+ * unlock puts back.
  */
 #include <limits.h>
+#include <sched.h>
 
 #include "base/barrier.h"
 #include "mrapi/mr.h"
@@ -30,13 +37,27 @@ static struct tw_mr_mutex *mutex_at(mrapi_mutex_hndl_t handle)
 	return tw_mr_is(&m->obj, handle) ? m : NULL;
 }
 
-/* A key is the number of the locking and how deep it is in its recursion, from 0. */
-static inline mrapi_key_t make_key(uint64_t locking, uint32_t depth)
+static inline mrapi_key_t make_key(uint32_t number, uint32_t around)
 {
-	return locking << 16 | depth;
+	return (uint64_t)number << 32 | around;
 }
 
+/* Levels: the number of the last lock, the holder, and how many there are. */
+#define DEPTH_BITS 20
 #define MAX_DEPTH 0xffffu
+_Static_assert(MRAPI_MAX_NODES < 1u << (32 - DEPTH_BITS) && MAX_DEPTH < 1u << DEPTH_BITS,
+	       "holder and depth fit");
+
+static inline uint64_t make_levels(uint32_t number, uint32_t me, uint32_t depth)
+{
+	return (uint64_t)number << 32 | me << DEPTH_BITS | depth;
+}
+
+/* How many levels the node has. */
+static inline uint32_t depth_of(uint64_t levels, uint32_t me)
+{
+	return (uint32_t)levels >> DEPTH_BITS == me ? levels & ((1u << DEPTH_BITS) - 1) : 0;
+}
 
 static void poke(struct tw_mr_mutex *m, int n)
 {
@@ -77,12 +98,33 @@ static inline bool held_by(struct tw_mr_mutex *m, uint32_t me)
 	return atomic_load_explicit(&m->word, memory_order_relaxed) == me;
 }
 
-static inline void note_locking(struct tw_mr_mutex *m, mrapi_key_t *key)
+static inline bool recursive(struct tw_mr_mutex *m)
 {
-	uint64_t n = atomic_load_explicit(&m->locking, memory_order_relaxed) + 1;
+	return m->obj.flags & TW_MR_RECURSIVE;
+}
 
-	atomic_store_explicit(&m->locking, n, memory_order_relaxed);
-	*key = make_key(n, 0);
+/* The caller has taken the lock of a mutex that is not recursive: nobody looks at the key. */
+static inline void note_lock(struct tw_mr_mutex *m, mrapi_key_t *key)
+{
+	uint64_t n = atomic_load_explicit(&m->locks, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&m->locks, n, memory_order_relaxed);
+	*key = n;
+}
+
+static uint32_t count_lock(struct tw_mr_mutex *m)
+{
+	return (uint32_t)atomic_fetch_add(&m->locks, 1) + 1;
+}
+
+/* The caller has taken the lock. */
+static void begin_levels(struct tw_mr_mutex *m, uint32_t me, mrapi_key_t *key)
+{
+	uint32_t number = count_lock(m);
+
+	atomic_store(&m->outermost, number);
+	atomic_store(&m->levels, make_levels(number, me, 1));
+	*key = make_key(number, 0);
 }
 
 /* The caller has taken the lock of what is another mutex, or none, by now. */
@@ -92,16 +134,75 @@ static mrapi_status_t taken_in_vain(struct tw_mr_mutex *m, mrapi_mutex_hndl_t ha
 	return tw_mr_stale(TW_MR_MUTEX, handle);
 }
 
-/* The caller has it already. */
-static mrapi_status_t lock_again(struct tw_mr_mutex *m, mrapi_key_t *key)
+static mrapi_status_t taken(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+			    mrapi_key_t *key)
 {
-	uint32_t depth = atomic_load_explicit(&m->depth, memory_order_relaxed);
-
-	if (!(m->obj.flags & TW_MR_RECURSIVE) || depth == MAX_DEPTH)
-		return MRAPI_ERR_MUTEX_LOCKED;
-	atomic_store_explicit(&m->depth, depth + 1, memory_order_relaxed);
-	*key = make_key(atomic_load_explicit(&m->locking, memory_order_relaxed), depth + 1);
+	if (!tw_mr_is(&m->obj, handle))
+		return taken_in_vain(m, handle);
+	if (recursive(m))
+		begin_levels(m, me, key);
+	else
+		note_lock(m, key);
 	return MRAPI_SUCCESS;
+}
+
+/* Whether the key is that of the last lock. */
+static mrapi_status_t check_key(struct tw_mr_mutex *m, mrapi_key_t key, uint64_t levels,
+				uint32_t depth)
+{
+	uint32_t outermost = atomic_load(&m->outermost), number = (uint32_t)(key >> 32);
+	uint32_t around = (uint32_t)key, last = (uint32_t)(levels >> 32);
+
+	if (number == last && (depth == 1 ? around == 0 : around - outermost < last - outermost))
+		return MRAPI_SUCCESS;
+	return number - outermost < last - outermost ? MRAPI_ERR_MUTEX_LOCKORDER
+						     : MRAPI_ERR_MUTEX_KEY;
+}
+
+static mrapi_status_t unlock_level(struct tw_mr_mutex *m, uint32_t me, mrapi_key_t key)
+{
+	uint64_t levels = atomic_load(&m->levels), less;
+	mrapi_status_t status;
+	uint32_t depth;
+
+	do {
+		depth = depth_of(levels, me);
+		if (depth == 0)
+			return MRAPI_ERR_MUTEX_NOTLOCKED;
+		status = check_key(m, key, levels, depth);
+		if (status != MRAPI_SUCCESS)
+			return status;
+		less = depth == 1 ? 0 : make_levels((uint32_t)key, me, depth - 1);
+	} while (!atomic_compare_exchange_strong(&m->levels, &levels, less));
+	if (depth == 1)
+		release(m);
+	return MRAPI_SUCCESS;
+}
+
+/* The node has it already. INCOMPLETE: not yet, or no more. */
+static mrapi_status_t lock_again(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+				 mrapi_key_t *key)
+{
+	uint64_t levels = atomic_load(&m->levels);
+	uint32_t number, depth;
+
+	if (!recursive(m))
+		return MRAPI_ERR_MUTEX_LOCKED;
+	do {
+		depth = depth_of(levels, me);
+		if (depth == 0)
+			return MRAPI_INCOMPLETE;
+		if (depth == MAX_DEPTH)
+			return MRAPI_ERR_MUTEX_LOCKED;
+		number = count_lock(m);
+	} while (!atomic_compare_exchange_strong(&m->levels, &levels,
+						 make_levels(number, me, depth + 1)));
+	*key = make_key(number, (uint32_t)(levels >> 32));
+	if (tw_mr_is(&m->obj, handle))
+		return MRAPI_SUCCESS;
+	/* Deleted before, and another thread has locked what is there now. */
+	unlock_level(m, me, *key);
+	return tw_mr_stale(TW_MR_MUTEX, handle);
 }
 
 /* Sleeps while somebody has it. */
@@ -123,19 +224,28 @@ static mrapi_status_t sleep_for(struct tw_mr_mutex *m, struct tw_mr_wait *w)
 }
 
 /* Whether the mutex was got, or why it will not be. */
-static mrapi_status_t wait_for(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+static mrapi_status_t wait_for(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle, mrapi_key_t *key,
 			       struct tw_mr_wait *w)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
 
 	while (status == MRAPI_SUCCESS) {
 		if (!atomic_load_explicit(&m->word, memory_order_relaxed)) {
-			if (take(m, me))
-				return MRAPI_SUCCESS;
+			if (take(m, w->me))
+				return taken(m, handle, w->me, key);
 			continue;
 		}
 		if (!tw_mr_is(&m->obj, handle))
 			return tw_mr_stale(TW_MR_MUTEX, handle);
+		if (recursive(m) && held_by(m, w->me)) {
+			/* By another thread, since we wait. */
+			status = lock_again(m, handle, w->me, key);
+			if (status != MRAPI_INCOMPLETE)
+				return status;
+			sched_yield();
+			status = MRAPI_SUCCESS;
+			continue;
+		}
 		if (tw_mr_spin(w))
 			continue;
 		if (w->timeout == 0)
@@ -160,17 +270,15 @@ static mrapi_status_t lock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, mrapi_ti
 		return tw_mr_stale(TW_MR_MUTEX, handle);
 	if (!key)
 		return MRAPI_ERR_PARAMETER;
-	if (held_by(m, me))
-		return lock_again(m, key);
+	if (held_by(m, me)) {
+		status = lock_again(m, handle, me, key);
+		if (status != MRAPI_INCOMPLETE)
+			return status;
+	}
 	tw_mr_wait_begin(&w, me, timeout);
-	status = wait_for(m, handle, me, &w);
+	status = wait_for(m, handle, key, &w);
 	tw_mr_wait_end(&w);
-	if (status != MRAPI_SUCCESS)
-		return status;
-	if (!tw_mr_is(&m->obj, handle))
-		return taken_in_vain(m, handle);
-	note_locking(m, key);
-	return MRAPI_SUCCESS;
+	return status;
 }
 
 static tw_noinline void lock_late(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
@@ -179,10 +287,10 @@ static tw_noinline void lock_late(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
 	tw_mr_tell(status, lock(handle, key, timeout));
 }
 
-static tw_noinline void take_back(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle,
-				  mrapi_status_t *status)
+static tw_noinline void taken_late(struct tw_mr_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+				   mrapi_key_t *key, mrapi_status_t *status)
 {
-	tw_mr_tell(status, taken_in_vain(m, handle));
+	tw_mr_tell(status, taken(m, handle, me, key));
 }
 
 static mrapi_status_t trylock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, bool *got)
@@ -191,18 +299,6 @@ static mrapi_status_t trylock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, bool 
 
 	*got = status == MRAPI_SUCCESS;
 	return status == MRAPI_TIMEOUT ? MRAPI_SUCCESS : status;
-}
-
-/* Whether the key is that of the innermost locking. */
-static mrapi_status_t check_key(struct tw_mr_mutex *m, mrapi_key_t key, uint32_t depth)
-{
-	uint64_t locking = atomic_load_explicit(&m->locking, memory_order_relaxed);
-
-	if (key == make_key(locking, depth))
-		return MRAPI_SUCCESS;
-	if (key >= make_key(locking, 0) && key < make_key(locking, depth))
-		return MRAPI_ERR_MUTEX_LOCKORDER;
-	return MRAPI_ERR_MUTEX_KEY;
 }
 
 static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
@@ -219,17 +315,8 @@ static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
 		return MRAPI_ERR_PARAMETER;
 	if (!held_by(m, me))
 		return MRAPI_ERR_MUTEX_NOTLOCKED;
-	if (m->obj.flags & TW_MR_RECURSIVE) {
-		uint32_t depth = atomic_load_explicit(&m->depth, memory_order_relaxed);
-		mrapi_status_t status = check_key(m, *key, depth);
-
-		if (status != MRAPI_SUCCESS)
-			return status;
-		if (depth > 0) {
-			atomic_store_explicit(&m->depth, depth - 1, memory_order_relaxed);
-			return MRAPI_SUCCESS;
-		}
-	}
+	if (recursive(m))
+		return unlock_level(m, me, *key);
 	release(m);
 	return MRAPI_SUCCESS;
 }
@@ -257,7 +344,7 @@ void tw_mr_mutex_drop(struct tw_mr_mutex *m, uint32_t node)
 {
 	if (atomic_load(&m->word) != node)
 		return;
-	atomic_store(&m->depth, 0);
+	atomic_store(&m->levels, 0);
 	release(m);
 }
 
@@ -313,11 +400,11 @@ void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_tim
 		lock_late(mutex, lock_key, timeout, status);
 		return;
 	}
-	if (tw_unlikely(!tw_mr_is(&m->obj, mutex))) {
-		take_back(m, mutex, status);
+	if (tw_unlikely(!tw_mr_is(&m->obj, mutex) || recursive(m))) {
+		taken_late(m, mutex, me, lock_key, status);
 		return;
 	}
-	note_locking(m, lock_key);
+	note_lock(m, lock_key);
 	tw_mr_tell(status, MRAPI_SUCCESS);
 }
 
@@ -342,7 +429,7 @@ void mrapi_mutex_unlock(mrapi_mutex_hndl_t mutex, const mrapi_key_t *lock_key,
 	}
 	m = mutex_in(mutex);
 	if (!tw_mr_is(&m->obj, mutex) || tw_unlikely(!held_by(m, me)) ||
-	    tw_unlikely(m->obj.flags & TW_MR_RECURSIVE)) {
+	    tw_unlikely(recursive(m))) {
 		unlock_late(mutex, lock_key, status);
 		return;
 	}

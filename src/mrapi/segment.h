@@ -66,12 +66,12 @@ _Static_assert(sizeof(struct tw_mr_obj) == 32, "wire format");
 /* A lock word, who sleeps for it and what they sleep on, in one line: see mr_mutex.c. */
 struct tw_mr_mutex {
 	struct tw_mr_obj obj;
-	_Atomic(uint32_t) word;	    /* the holder */
-	_Atomic(uint32_t) depth;    /* of its recursion, 0 when free */
-	_Atomic(uint64_t) locking;  /* counts, for keys */
-	_Atomic(uint32_t) seq;	    /* slept on; counts wake-ups */
-	_Atomic(uint32_t) sleepers; /* for whom nobody has answered yet, or more */
-	uint8_t unused[8];
+	_Atomic(uint32_t) word;	     /* the holder */
+	_Atomic(uint32_t) outermost; /* number of its first lock, of those that it has */
+	_Atomic(uint64_t) locks;     /* counts, for keys */
+	_Atomic(uint32_t) seq;	     /* slept on; counts wake-ups */
+	_Atomic(uint32_t) sleepers;  /* for whom nobody has answered yet, or more */
+	_Atomic(uint64_t) levels;    /* if it is recursive: number of the last lock, depth */
 } tw_aligned_line;
 _Static_assert(sizeof(struct tw_mr_mutex) == 64, "wire format");
 

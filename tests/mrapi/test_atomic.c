@@ -4,6 +4,8 @@
 
 TestSuite(mrapi_atom, .init = twc_job, .timeout = MR_TIMEOUT);
 
+#define FAILS(call) mr_is(MRAPI_ERR_ATOM_OP_FAILED, call)
+
 static const size_t not_widths[] = {0, 3, 5, 7, 9, 16, ~(size_t)0};
 
 /* A word of any width between two guards. */
@@ -190,11 +192,14 @@ Test(mrapi_atom, cas)
 
 			put(&dest, mr_widths[w], x);
 			put(&prev, mr_widths[w], 0x77);
-			mr_ok(mrapi_atomic_cas(NULL, &dest.w, &exchange, &compare, &prev.w,
+			mr_is(x == compare ? MRAPI_SUCCESS : MRAPI_ERR_ATOM_OP_FAILED,
+			      mrapi_atomic_cas(NULL, &dest.w, &exchange, &compare, &prev.w,
 					       mr_widths[w], &mr_st));
 			check_cell(&prev, mr_widths[w], x);
 			check_cell(&dest, mr_widths[w], x == compare ? exchange : x);
-			mr_ok(mrapi_atomic_cas(NULL, &dest.w, &compare, &exchange, NULL,
+			mr_is(x == compare || x == exchange ? MRAPI_SUCCESS
+							    : MRAPI_ERR_ATOM_OP_FAILED,
+			      mrapi_atomic_cas(NULL, &dest.w, &compare, &exchange, NULL,
 					       mr_widths[w], &mr_st));
 			check_cell(&dest, mr_widths[w],
 				   x == compare || x == exchange ? compare : x);
@@ -209,7 +214,7 @@ Test(mrapi_atom, pointers)
 	mr_up(MR_NODE);
 	mr_ok(mrapi_atomic_cas_ptr(NULL, &p, a, 0, &prev, &mr_st));
 	twc_check(p == a && prev == 0);
-	mr_ok(mrapi_atomic_cas_ptr(NULL, &p, b, 0, &prev, &mr_st));
+	FAILS(mrapi_atomic_cas_ptr(NULL, &p, b, 0, &prev, &mr_st));
 	twc_check(p == a && prev == a);
 	mr_ok(mrapi_atomic_cas_ptr(NULL, &p, b, a, NULL, &mr_st));
 	twc_check(p == b);
@@ -222,13 +227,13 @@ Test(mrapi_atom, pointers)
 	prev = 0;
 	mr_ok(mrapi_atomic_read_ptr(NULL, &p, &prev, &mr_st));
 	twc_check(prev == b && p == b);
-	mr_is(MRAPI_ERR_ATOM_OP_FAILED, mrapi_atomic_cas_ptr(NULL, NULL, a, 0, &prev, &mr_st));
-	mr_is(MRAPI_ERR_ATOM_OP_FAILED, mrapi_atomic_xchg_ptr(NULL, NULL, a, 0, &prev, &mr_st));
-	mr_is(MRAPI_ERR_ATOM_OP_FAILED, mrapi_atomic_read_ptr(NULL, NULL, &prev, &mr_st));
+	FAILS(mrapi_atomic_cas_ptr(NULL, NULL, a, 0, &prev, &mr_st));
+	FAILS(mrapi_atomic_xchg_ptr(NULL, NULL, a, 0, &prev, &mr_st));
+	FAILS(mrapi_atomic_read_ptr(NULL, NULL, &prev, &mr_st));
 	mr_down();
 }
 
-/* Every bit of every width. */
+/* Every bit of every width. What changes nothing fails, and tells what was there. */
 Test(mrapi_atom, bits)
 {
 	mr_up(MR_NODE);
@@ -240,13 +245,18 @@ Test(mrapi_atom, bits)
 				struct cell dest;
 
 				put(&dest, mr_widths[w], x);
-				mr_ok(mrapi_atomic_set(NULL, &dest.w, bit, &prev, mr_widths[w],
+				mr_is(had ? MRAPI_ERR_ATOM_OP_FAILED : MRAPI_SUCCESS,
+				      mrapi_atomic_set(NULL, &dest.w, bit, &prev, mr_widths[w],
 						       &mr_st));
 				twc_eq(prev, had);
 				check_cell(&dest, mr_widths[w], x | one);
 				mr_ok(mrapi_atomic_clear(NULL, &dest.w, bit, &prev, mr_widths[w],
 							 &mr_st));
 				twc_eq(prev, 1);
+				check_cell(&dest, mr_widths[w], x & ~one);
+				FAILS(mrapi_atomic_clear(NULL, &dest.w, bit, &prev, mr_widths[w],
+							 &mr_st));
+				twc_eq(prev, 0);
 				check_cell(&dest, mr_widths[w], x & ~one);
 				mr_ok(mrapi_atomic_change(NULL, &dest.w, bit, &prev, mr_widths[w],
 							  &mr_st));
@@ -258,14 +268,12 @@ Test(mrapi_atom, bits)
 						       &mr_st));
 				mr_ok(mrapi_atomic_change(NULL, &dest.w, bit, NULL, mr_widths[w],
 							  &mr_st));
-				mr_ok(mrapi_atomic_clear(NULL, &dest.w, bit, NULL, mr_widths[w],
+				FAILS(mrapi_atomic_clear(NULL, &dest.w, bit, NULL, mr_widths[w],
 							 &mr_st));
 				check_cell(&dest, mr_widths[w], x & ~one);
 			}
 	mr_down();
 }
-
-#define FAILS(call) mr_is(MRAPI_ERR_ATOM_OP_FAILED, call)
 
 /* No such width, nothing to work on, no such bit: nothing is touched. */
 static void refused(void *dest, size_t size)

@@ -149,9 +149,11 @@ static void change_all(void *arg)
 					mr_ok(mrapi_atomic_read(NULL, d, &now, mr_widths[w],
 								&mr_st));
 					next = now + 1;
-					mr_ok(mrapi_atomic_cas(NULL, d, &next, &now, &prev,
-							       mr_widths[w], &mr_st));
-				} while (memcmp(&prev, &now, mr_widths[w]));
+					mrapi_atomic_cas(NULL, d, &next, &now, &prev, mr_widths[w],
+							 &mr_st);
+					twc_eq(mr_st == MRAPI_SUCCESS,
+					       memcmp(&prev, &now, mr_widths[w]) == 0);
+				} while (mr_st != MRAPI_SUCCESS);
 			}
 		}
 }

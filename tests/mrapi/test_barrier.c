@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* 4.8.1 to 4.8.3 Barriers, exchanges and holding them. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "mrapi/mrapit.h"
@@ -98,7 +103,10 @@ Test(mrapi_barrier, same_process)
 	mr_down();
 }
 
-/* While one process holds the barrier, the other's operation fails at its timeout. */
+/*
+ * While one process holds the barrier, the other's operation fails at its timeout. The
+ * element is given back by the operation after "hold no more", or by a sync.
+ */
 static void add_there(void *arg)
 {
 	struct buffers *b = arg;
@@ -132,8 +140,17 @@ Test(mrapi_barrier, timeout)
 	twc_eq(b->m[0].a, 3);
 	mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
 	mr_do(&p, add_there, b);
+	mr_eq(b->status, MRAPI_ERR_ATOM_OP_FAILED);
+	mr_ok(mrapi_atomic_add(&x, &b->m[0].a, &one, NULL, 4, &mr_st));
+	mr_do(&p, add_there, b);
 	mr_eq(b->status, MRAPI_SUCCESS);
-	twc_eq(b->m[0].a, 4);
+	twc_eq(b->m[0].a, 5);
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+	mr_ok(mrapi_atomic_add(&x, &b->m[0].a, &one, NULL, 4, &mr_st));
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+	mr_ok(mrapi_atomic_sync(&x, &mr_st));
+	mr_do(&p, add_there, b);
+	mr_eq(b->status, MRAPI_SUCCESS);
 	mr_down();
 	mr_peer_end(&p);
 }
@@ -150,8 +167,8 @@ static void update(void *arg)
 		mr_ok(mrapi_atomic_inc(&x, &b->m[0].a, NULL, 4, &mr_st));
 		if (i % 50 == 0)
 			twc_sleep(1);
-		mr_ok(mrapi_atomic_inc(&x, &b->m[0].b, NULL, 4, &mr_st));
 		mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+		mr_ok(mrapi_atomic_inc(&x, &b->m[0].b, NULL, 4, &mr_st));
 	}
 }
 
@@ -166,8 +183,8 @@ static void look(void *arg)
 
 		mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
 		mr_ok(mrapi_atomic_read(&x, &b->m[0].a, &first, 4, &mr_st));
-		mr_ok(mrapi_atomic_read(&x, &b->m[0].b, &second, 4, &mr_st));
 		mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+		mr_ok(mrapi_atomic_read(&x, &b->m[0].b, &second, 4, &mr_st));
 		twc_eq(first, second);
 	}
 }
@@ -259,6 +276,143 @@ Test(mrapi_barrier, elements)
 	mr_down();
 }
 
+/* What the element's head has for the program is the program's, also amid operations. */
+Test(mrapi_barrier, transaction)
+{
+	static init_fn *const init[] = {mrapi_barrier_init, mrapi_exchange_init};
+	static const char *const name[] = {"mrapi_barrier_init", "mrapi_exchange_init"};
+	struct buffers *b = mr_shared(sizeof(*b));
+	unsigned *txn = &b->m[0].head.txn, now = 0;
+	mrapi_atomic_barrier_t x, y;
+
+	mr_up(MR_NODE);
+	for (int i = 0; i < 2; i++) {
+		*txn = 0;
+		mr_ok(INIT(i, &x, 0, &b->m->head, ELEMS, sizeof(*b->m), NULL, MR_LONG));
+		mr_ok(INIT(i, &y, 0, &b->m->head, ELEMS, sizeof(*b->m), NULL, MR_LONG));
+		mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+		mr_ok(mrapi_atomic_inc(&x, txn, NULL, sizeof(*txn), &mr_st));
+		twc_eq(*txn, 1);
+		mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+		mr_ok(mrapi_atomic_inc(&x, txn, NULL, sizeof(*txn), &mr_st));
+		mr_ok(mrapi_atomic_read(&y, txn, &now, sizeof(*txn), &mr_st));
+		twc_eq(now, 2);
+	}
+	mr_down();
+}
+
+/* 4.8.17: who waits for a lock must not keep out the one that releases it. */
+struct contest {
+	struct buffers b;
+	init_fn *init;
+	uint32_t lock;
+	volatile uint64_t plain;
+};
+
+static void contend(void *arg)
+{
+	struct contest *c = arg;
+	mrapi_atomic_barrier_t x;
+
+	c->init(&x, 0, &c->b.m->head, ELEMS, sizeof(*c->b.m), NULL, MR_LONG, &mr_st);
+	for (int i = 0; i < ROUNDS; i++) {
+		/* Now and then as the first thing of several. */
+		mr_ok(mrapi_atomic_hold(&x, i % 3 == 0, &mr_st));
+		mr_ok(mrapi_atomic_lock(&x, &c->lock, NULL, 4, &mr_st));
+		mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+		c->plain++;
+		if (i % 50 == 0)
+			twc_sleep(1);
+		mr_ok(mrapi_atomic_release(&x, &c->lock, 4, &mr_st));
+	}
+}
+
+static void contest(init_fn *init)
+{
+	struct contest *c = mr_shared(sizeof(*c));
+	struct mr_peer p[2];
+
+	c->init = init;
+	for (mrapi_node_t i = 0; i < 2; i++)
+		mr_peer(&p[i], MR_PROCESS, i);
+	for (int i = 0; i < 2; i++)
+		mr_go(&p[i], contend, c);
+	for (int i = 0; i < 2; i++)
+		mr_done(&p[i]);
+	twc_eq(c->plain, 2 * ROUNDS);
+	twc_eq(c->lock, 0);
+	for (int i = 0; i < 2; i++)
+		mr_peer_end(&p[i]);
+}
+
+Test(mrapi_barrier, lock_under_barrier)
+{
+	contest(mrapi_barrier_init);
+}
+
+Test(mrapi_barrier, lock_under_exchange)
+{
+	contest(mrapi_exchange_init);
+}
+
+/* A lock that is not to be had fails at the timeout, and the element is free. */
+static void lock_there(void *arg)
+{
+	struct buffers *b = arg;
+	mrapi_atomic_barrier_t x;
+
+	barrier(&x, 0, b, MR_SHORT);
+	mr_st = -1;
+	mrapi_atomic_lock(&x, &b->m[0].a, NULL, 4, &mr_st);
+	b->status = mr_st;
+}
+
+Test(mrapi_barrier, lock_timeout)
+{
+	struct buffers *b = mr_shared(sizeof(*b));
+	mrapi_atomic_barrier_t x;
+	struct mr_peer p;
+
+	mr_peer(&p, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	barrier(&x, 0, b, 0);
+	mr_ok(mrapi_atomic_lock(&x, &b->m[0].a, NULL, 4, &mr_st));
+	mr_do(&p, lock_there, b);
+	mr_eq(b->status, MRAPI_ERR_ATOM_OP_FAILED);
+	mr_ok(mrapi_atomic_release(&x, &b->m[0].a, 4, &mr_st));
+	mr_do(&p, lock_there, b);
+	mr_eq(b->status, MRAPI_SUCCESS);
+	mr_down();
+	mr_peer_end(&p);
+}
+
+/* What is locked under an exchange can be written there, and then read. */
+Test(mrapi_barrier, locked_exchange)
+{
+	struct buffers *b = mr_shared(sizeof(*b));
+	uint32_t seven = 7, got = 0;
+	mrapi_atomic_barrier_t x;
+
+	mr_up(MR_NODE);
+	exchange(&x, 0, b, MR_SHORT);
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+	mr_ok(mrapi_atomic_lock(&x, &b->m[0].b, NULL, 4, &mr_st));
+	mr_ok(mrapi_atomic_xchg(&x, &b->m[0].a, &seven, NULL, 4, &mr_st));
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+	mr_ok(mrapi_atomic_release(&x, &b->m[0].b, 4, &mr_st));
+	/* Nobody has read it yet. */
+	mr_is(MRAPI_ERR_ATOM_OP_FAILED, mrapi_atomic_xchg(&x, &b->m[0].a, &seven, NULL, 4, &mr_st));
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+	mr_ok(mrapi_atomic_lock(&x, &b->m[0].b, NULL, 4, &mr_st));
+	mr_is(MRAPI_ERR_ATOM_OP_FAILED, mrapi_atomic_xchg(&x, &b->m[0].a, &seven, NULL, 4, &mr_st));
+	mr_ok(mrapi_atomic_read(&x, &b->m[0].a, &got, 4, &mr_st));
+	twc_eq(got, 7);
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+	mr_ok(mrapi_atomic_release(&x, &b->m[0].b, 4, &mr_st));
+	mr_ok(mrapi_atomic_xchg(&x, &b->m[0].a, &seven, NULL, 4, &mr_st));
+	mr_down();
+}
+
 /* A process that dies inside leaves the barrier to others. */
 static void hold_there(void *arg)
 {
@@ -284,4 +438,98 @@ Test(mrapi_barrier, holder_is_killed)
 	mr_ok(mrapi_atomic_inc(&x, &b->m[0].a, NULL, 4, &mr_st));
 	twc_eq(b->m[0].a, 2);
 	mr_down();
+}
+
+/* A node that ends inside, too, and its descriptor gives nothing back that is not its. */
+Test(mrapi_barrier, holder_is_finalized)
+{
+	struct buffers *b = mr_shared(sizeof(*b));
+	mrapi_atomic_barrier_t x, y;
+	struct mr_peer p;
+
+	mr_peer(&p, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	barrier(&x, 0, b, MR_LONG);
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+	mr_ok(mrapi_atomic_inc(&x, &b->m[0].a, NULL, 4, &mr_st));
+	mr_down();
+	mr_up(MR_NODE);
+	barrier(&y, 0, b, MR_LONG);
+	mr_ok(mrapi_atomic_hold(&y, MRAPI_TRUE, &mr_st));
+	mr_ok(mrapi_atomic_inc(&y, &b->m[0].a, NULL, 4, &mr_st));
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_FALSE, &mr_st));
+	mr_ok(mrapi_atomic_sync(&x, &mr_st));
+	mr_do(&p, add_there, b);
+	mr_eq(b->status, MRAPI_ERR_ATOM_OP_FAILED);
+	mr_ok(mrapi_atomic_hold(&y, MRAPI_FALSE, &mr_st));
+	mr_ok(mrapi_atomic_inc(&y, &b->m[0].a, NULL, 4, &mr_st));
+	mr_do(&p, add_there, b);
+	mr_eq(b->status, MRAPI_SUCCESS);
+	mr_down();
+	mr_peer_end(&p);
+}
+
+/* The process number of a holder may be nobody's elsewhere: the holder lives all the same. */
+struct elsewhere {
+	struct buffers b;
+	bool refused; /* the system makes no namespace for us */
+};
+
+/* Later children of the caller count processes anew. */
+static bool leave_namespace(void)
+{
+	char map[64];
+	int fd, n = snprintf(map, sizeof(map), "%u %u 1", geteuid(), geteuid());
+
+	if (unshare(CLONE_NEWPID) == 0)
+		return true;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0)
+		return false;
+	fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
+	twc_check(fd >= 0 && write(fd, map, (size_t)n) == n);
+	close(fd);
+	return true;
+}
+
+static void add_elsewhere(void *arg)
+{
+	struct elsewhere *e = arg;
+	int ended;
+	pid_t pid;
+
+	e->refused = !leave_namespace();
+	if (e->refused)
+		return;
+	pid = fork();
+	twc_check(pid >= 0);
+	if (pid == 0) {
+		mr_up(1);
+		add_there(&e->b);
+		mr_down();
+		_exit(0);
+	}
+	twc_eq(waitpid(pid, &ended, 0), pid);
+	twc_eq(ended, 0);
+}
+
+Test(mrapi_barrier, holder_elsewhere)
+{
+	struct elsewhere *e = mr_shared(sizeof(*e));
+	mrapi_atomic_barrier_t x;
+	struct mr_peer p;
+
+	mr_peer_raw(&p, MR_PROCESS);
+	mr_up(MR_NODE);
+	barrier(&x, 0, &e->b, MR_LONG);
+	mr_ok(mrapi_atomic_hold(&x, MRAPI_TRUE, &mr_st));
+	mr_ok(mrapi_atomic_inc(&x, &e->b.m[0].a, NULL, 4, &mr_st));
+	mr_do(&p, add_elsewhere, e);
+	if (!e->refused) {
+		mr_eq(e->b.status, MRAPI_ERR_ATOM_OP_FAILED);
+		twc_eq(e->b.m[0].a, 1);
+	}
+	mr_down();
+	mr_peer_end(&p);
+	if (e->refused)
+		cr_skip_test("the system makes no namespace for us");
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* 4.3.1 Mutexes: what is theirs alone; test_lock.c has what all locks do. */
+#include <sched.h>
+
 #include "mrapi/mrapit.h"
 
 TestSuite(mrapi_mutex, .init = twc_job, .timeout = MR_TIMEOUT);
@@ -85,6 +87,30 @@ Test(mrapi_mutex, recursive)
 	mr_down();
 }
 
+/* 3.4.1: each lock has a key of its own, also one at a depth that was there before. */
+Test(mrapi_mutex, key_of_each_lock)
+{
+	mrapi_key_t outer, inner, again, more;
+	mrapi_mutex_hndl_t m;
+
+	mr_up(MR_NODE);
+	m = recursive(1);
+	mr_ok(mrapi_mutex_lock(m, &outer, 0, &mr_st));
+	mr_ok(mrapi_mutex_lock(m, &inner, 0, &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &inner, &mr_st));
+	mr_ok(mrapi_mutex_lock(m, &again, 0, &mr_st));
+	twc_check(again != inner && again != outer);
+	mr_ok(mrapi_mutex_lock(m, &more, 0, &mr_st));
+	mr_is(MRAPI_ERR_MUTEX_LOCKORDER, mrapi_mutex_unlock(m, &again, &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &more, &mr_st));
+	/* It is unlocked already, and no licence for what was locked since. */
+	mrapi_mutex_unlock(m, &inner, &mr_st);
+	twc_check(mr_st == MRAPI_ERR_MUTEX_KEY || mr_st == MRAPI_ERR_MUTEX_LOCKORDER);
+	mr_ok(mrapi_mutex_unlock(m, &again, &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &outer, &mr_st));
+	mr_down();
+}
+
 /* Keys in the wrong order, of nothing, of before, of another mutex. */
 Test(mrapi_mutex, wrong_keys)
 {
@@ -146,6 +172,83 @@ MR_BOTH(mrapi_mutex, recursive_is_exclusive)
 	mr_eq(mr_at_unlock(&p, k, m), MRAPI_SUCCESS);
 	mr_ok(mrapi_mutex_lock(m, &key[0], 0, &mr_st));
 	mr_ok(mrapi_mutex_unlock(m, &key[0], &mr_st));
+	mr_down();
+	mr_peer_end(&p);
+}
+
+/* Threads that act for one node share its levels: none is lost, and none too many. */
+enum { THREADS = 4, TURNS = 300000, OTHERS = 1000 };
+
+struct shared_levels {
+	atomic_int held, other, ready;
+};
+
+static struct shared_levels *levels;
+
+static void lock_and_lock(void *arg)
+{
+	mrapi_mutex_hndl_t m = mr_val(mrapi_mutex_get(1, &mr_st));
+	mrapi_key_t key;
+
+	(void)arg;
+	atomic_fetch_add(&levels->ready, 1);
+	while (atomic_load(&levels->ready) < THREADS)
+		sched_yield();
+	for (int i = 0; i < TURNS; i++) {
+		mr_ok(mrapi_mutex_lock(m, &key, MRAPI_INFINITE, &mr_st));
+		atomic_fetch_add(&levels->held, 1);
+		twc_eq(atomic_load(&levels->other), 0);
+		if (i % 4 == 0)
+			sched_yield();
+		atomic_fetch_sub(&levels->held, 1);
+		/* Others may have locked on top of ours. */
+		while (mrapi_mutex_unlock(m, &key, &mr_st), mr_st == MRAPI_ERR_MUTEX_LOCKORDER)
+			sched_yield();
+		mr_eq(mr_st, MRAPI_SUCCESS);
+	}
+}
+
+static void threads_lock(void *arg)
+{
+	struct twc_thread t[THREADS];
+
+	for (int i = 0; i < THREADS; i++)
+		twc_start(&t[i], lock_and_lock, arg);
+	for (int i = 0; i < THREADS; i++)
+		twc_join(&t[i]);
+}
+
+static void lock_between(void *arg)
+{
+	mrapi_mutex_hndl_t m = mr_val(mrapi_mutex_get(1, &mr_st));
+	mrapi_key_t key;
+
+	levels = arg;
+	for (int i = 0; i < OTHERS; i++) {
+		mr_ok(mrapi_mutex_lock(m, &key, MRAPI_INFINITE, &mr_st));
+		atomic_store(&levels->other, 1);
+		twc_eq(atomic_load(&levels->held), 0);
+		atomic_store(&levels->other, 0);
+		mr_ok(mrapi_mutex_unlock(m, &key, &mr_st));
+	}
+}
+
+Test(mrapi_mutex, levels_of_threads)
+{
+	mrapi_mutex_hndl_t m;
+	struct mr_peer p;
+	mrapi_key_t key;
+
+	levels = mr_shared(sizeof(*levels));
+	mr_peer(&p, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	m = recursive(1);
+	mr_go(&p, lock_between, levels);
+	threads_lock(NULL);
+	mr_done(&p);
+	mr_ok(mrapi_mutex_lock(m, &key, 0, &mr_st));
+	mr_ok(mrapi_mutex_unlock(m, &key, &mr_st));
+	mr_ok(mrapi_mutex_delete(m, &mr_st));
 	mr_down();
 	mr_peer_end(&p);
 }
