@@ -23,8 +23,19 @@ typedef enum {
 /* The port of receives that are addressed by their ticket. */
 #define PAN_MP_DIRECT_PORT 0
 
-/* Begins and ends message passing, between pan_init() and pan_end(). */
+/*
+ * Begins and ends message passing, between pan_init() and pan_end(). Programs also call
+ * pan_mp_init() without arguments; they are not looked at.
+ */
+#ifdef __cplusplus
+void pan_mp_init(int *argc = 0, char **argv = 0);
+#else
 void pan_mp_init(int *argc, char **argv);
+#define pan_mp_init(...) PAN_MP_INIT_(__VA_ARGS__, PAN_MP_INIT2_, PAN_MP_INIT0_, )(__VA_ARGS__)
+#define PAN_MP_INIT_(a1, a2, name, ...) name
+#define PAN_MP_INIT2_(argc, argv) pan_mp_init(argc, argv)
+#define PAN_MP_INIT0_(none) pan_mp_init(none NULL, NULL)
+#endif
 void pan_mp_end(void);
 
 /*
@@ -50,8 +61,13 @@ int pan_mp_send(int cpu, int port, void *data, int len, pan_mp_ack_t ack);
 void pan_mp_async_send(int ticket, void (*upcall)(void *arg), void *arg);
 /* Waits for the acknowledgement; not for PAN_MP_EXTERNAL. Ends the ticket. */
 void pan_mp_finish_send(int ticket);
-/* Whether it is there: 1, which ends the ticket, or 0; -1 for what is no such ticket. */
+/*
+ * Whether it is there: 1, or -1 if the message is lost, and both end the ticket; else 0.
+ * -1 for what is no such ticket, too.
+ */
 int pan_mp_poll_send(int ticket);
+/* Not in Panda: waits like pan_mp_finish_send() and tells the same as pan_mp_poll_send(). */
+int pan_mp_confirm_send(int ticket);
 /* The message has arrived; for PAN_MP_EXTERNAL only. Ends the ticket. */
 void pan_mp_ack_send(int ticket);
 

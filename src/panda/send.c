@@ -237,40 +237,58 @@ static bool send_is_over(struct tw_ep *ep, void *arg)
 	return !t || t->over;
 }
 
-void pan_mp_finish_send(int ticket)
+/* Ends the ticket of a send that is over: 1 if the message has arrived, -1 if it is lost. */
+static int end_send(int ticket)
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
-	struct tw_pn_ticket *t;
+	struct tw_pn_ticket *t = tw_pn_ticket_find(ticket, false);
+	int outcome;
+
+	if (!t)
+		return -1;
+	outcome = t->lost ? -1 : 1;
+	tw_pn_ticket_free(t);
+	return outcome;
+}
+
+static int finish_send(const char *function, int ticket)
+{
+	struct tw_ep *ep = tw_pn_enter(function);
+	int outcome = -1;
 
 	if (!ep)
-		return;
-	if (named_acked(__func__, ticket)) {
+		return -1;
+	if (named_acked(function, ticket)) {
 		if (!tw_pn_wait(ep, send_is_over, &ticket))
-			return;
-		t = tw_pn_ticket_find(ticket, false);
-		if (t)
-			tw_pn_ticket_free(t);
+			return -1;
+		outcome = end_send(ticket);
 	}
 	tw_pn_leave(ep);
+	return outcome;
+}
+
+void pan_mp_finish_send(int ticket)
+{
+	finish_send(__func__, ticket);
+}
+
+int pan_mp_confirm_send(int ticket)
+{
+	return finish_send(__func__, ticket);
 }
 
 int pan_mp_poll_send(int ticket)
 {
 	struct tw_ep *ep = tw_pn_enter(__func__);
-	struct tw_pn_ticket *t;
-	int over = -1;
+	int outcome = -1;
 
 	if (!ep)
 		return -1;
 	if (named_acked(__func__, ticket)) {
 		tw_pn_poll(ep);
-		t = tw_pn_ticket_find(ticket, false);
-		over = t && t->over;
-		if (over)
-			tw_pn_ticket_free(t);
+		outcome = send_is_over(ep, &ticket) ? end_send(ticket) : 0;
 	}
 	tw_pn_leave_poll(ep);
-	return over;
+	return outcome;
 }
 
 /* The message has arrived, but the engine may not have heard of it. */

@@ -18,6 +18,7 @@ static void nothing_works(void)
 	twc_eq(size, 0);
 	twc_eq(len, 0);
 	pan_mp_finish_send(1 << 30);
+	twc_eq(pan_mp_confirm_send(1 << 30), -1);
 	pan_mp_ack_send(1 << 30);
 	pan_mp_async_send(1 << 30, NULL, NULL);
 	pan_mp_free_port(1);
@@ -40,7 +41,7 @@ Test(panda_init, wrong_order)
 	twc_eq(pan_nr_platforms(), 1);
 	nothing_works();
 	pan_init(NULL, NULL);
-	pan_mp_init(NULL, NULL);
+	pan_mp_init();
 	pan_mp_init(NULL, NULL);
 	twc_eq(pan_mp_register_port(NULL), 1);
 	pan_mp_end();

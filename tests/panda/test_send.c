@@ -82,11 +82,13 @@ Test(panda_send, tickets)
 	pan_mp_finish_send(t);
 	twc_eq(pan_mp_poll_send(t), -1);
 	pan_mp_finish_send(t);
+	twc_eq(pan_mp_confirm_send(t), -1);
 	pan_mp_async_send(t, NULL, NULL);
 
 	u = pan_mp_send(0, port, "x", 1, PAN_MP_EXTERNAL);
 	twc_check(u != t);
 	twc_eq(pan_mp_poll_send(u), -1);
+	twc_eq(pan_mp_confirm_send(u), -1);
 	pan_mp_finish_send(u);
 	twc_eq(pan_mp_poll_receive(u), -1);
 	twc_check(!pan_mp_finish_receive(u, NULL, NULL));
@@ -121,6 +123,18 @@ Test(panda_send, poll)
 			twc_check(twt_now() < end);
 		twc_eq(over, 1);
 		twc_eq(pan_mp_poll_send(t), -1);
+	}
+	pant_end();
+}
+
+Test(panda_send, confirm)
+{
+	int port = begin(), t;
+
+	for (int i = 0; i < 100; i++) {
+		t = pan_mp_send(0, port, "x", 1, kinds[i % 2]);
+		twc_eq(pan_mp_confirm_send(t), 1);
+		twc_eq(pan_mp_confirm_send(t), -1);
 	}
 	pant_end();
 }
