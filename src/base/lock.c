@@ -39,8 +39,13 @@ void tw_lock_slow(struct tw_lock *l)
 {
 	uintptr_t me = tw_thread_id();
 
-	if (l->single)
+	if (l->single) {
+		/* Nobody else is inside: the bias simply follows whoever comes. */
+		l->biased_to = me;
+		atomic_store_explicit(&l->owner, me, memory_order_relaxed);
+		atomic_store_explicit(&l->inside[0], 1, memory_order_relaxed);
 		return;
+	}
 	atomic_fetch_add_explicit(&l->waiters, 1, memory_order_relaxed);
 	pthread_mutex_lock(&l->mutex);
 	atomic_fetch_sub_explicit(&l->waiters, 1, memory_order_relaxed);

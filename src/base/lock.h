@@ -27,7 +27,7 @@ struct tw_lock {
 	_Atomic(uintptr_t) owner; /* thread | flag index, 0: not biased now */
 	_Atomic(uint32_t) inside[TW_LOCK_BIASES];
 	bool by_mutex; /* how the present holder came in */
-	bool single;   /* one thread only: no locking at all */
+	bool single;   /* one thread at a time: no locking, the bias follows it */
 	/* Under the mutex: */
 	uintptr_t biased_to; /* restored to owner by the unlock */
 	unsigned biases;     /* flags used up */
@@ -83,7 +83,7 @@ tw_shared bool tw_lock_biased(struct tw_lock *l)
 static inline bool tw_lock_way(struct tw_lock *l, struct tw_lock_way *way)
 {
 	*way = (struct tw_lock_way){l->biased_to, &l->inside[l->biased_to & 7]};
-	return l->biased_to || l->single;
+	return l->biased_to != 0;
 }
 
 tw_shared void tw_lock(struct tw_lock *l)
