@@ -25,6 +25,14 @@ unsigned tw_slots_used(void)
 	return atomic_load_explicit(&slots_used, memory_order_relaxed);
 }
 
+bool tw_in_any_handler(void)
+{
+	for (unsigned i = 0; i < tw_slots_used(); i++)
+		if (tw_handler_in(&tw_slots[i]))
+			return true;
+	return false;
+}
+
 static struct tw_slot_entry *take_slot(void)
 {
 	struct tw_slot_entry *s = NULL;

@@ -51,6 +51,9 @@ static inline bool tw_handler_in(const struct tw_slot_entry *s)
 	       atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id();
 }
 
+/* It is inside that of some endpoint. */
+bool tw_in_any_handler(void);
+
 /* Locks the endpoint of a handle, in the common case: the lock is biased to the caller. */
 static inline struct tw_ep *tw_enter_quick(uint64_t handle)
 {

@@ -126,7 +126,7 @@ const char *mx_strerror(mx_return_t code)
 		[MX_BAD_LIB_VERSION] = "the program was compiled for another version",
 		[MX_NIC_DEAD] = "the NIC is dead",
 		[MX_CANCEL_NOT_SUPPORTED] = "the request cannot be cancelled",
-		[MX_CLOSE_IN_HANDLER] = "an endpoint cannot be closed inside its handler",
+		[MX_CLOSE_IN_HANDLER] = "endpoints cannot be closed inside an unexpected handler",
 		[MX_BAD_MATCHING_FOR_CONTEXT_ID_MASK] =
 			"the mask leaves out bits of the context id",
 		[MX_NOT_SUPPORTED_WITH_CONTEXT_ID] =

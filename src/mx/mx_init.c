@@ -44,6 +44,9 @@ static mx_return_t initialize(int api, const char *function)
 	/* Minor versions are compatible. */
 	if (api >> 8 != MX_API >> 8)
 		return tw_mx_fail(NULL, function, MX_BAD_LIB_VERSION);
+	/* mx_finalize() of another thread may hold the mutex until the handler ends. */
+	if (tw_in_any_handler())
+		return tw_mx_fail(NULL, function, rc);
 	pthread_mutex_lock(&mutex);
 	if (!tw_mx_ready()) {
 		rc = begin();
@@ -65,6 +68,8 @@ mx_return_t mx_init(void)
 
 mx_return_t mx_finalize(void)
 {
+	if (tw_in_any_handler())
+		return tw_mx_fail(NULL, "mx_finalize", MX_CLOSE_IN_HANDLER);
 	pthread_mutex_lock(&mutex);
 	if (!tw_mx_ready()) {
 		pthread_mutex_unlock(&mutex);

@@ -349,31 +349,3 @@ Test(mx_unexp, send_inside, .timeout = MXT_TIMEOUT)
 	mxt_pair_end(&p);
 	mxt_down();
 }
-
-static mx_unexp_handler_action_t close_it(void *context, mx_endpoint_addr_t source, uint64_t match,
-					  uint32_t length, void *data)
-{
-	struct seen *s = context;
-
-	pthread_mutex_lock(&s->lock);
-	s->rc = mx_close_endpoint(s->ep);
-	look(s, source, match, length, data);
-	pthread_mutex_unlock(&s->lock);
-	return MX_RECV_FINISHED;
-}
-
-Test(mx_unexp, close_inside, .timeout = MXT_TIMEOUT)
-{
-	struct mxt_pair p;
-	struct seen seen;
-	mx_request_t s;
-
-	start(&p, &seen, close_it, MX_RECV_FINISHED);
-	s = mxt_issend(p.a, NULL, 0, p.ab, 1);
-	until_called(&seen, p.b, 1);
-	mxt_rc(MX_CLOSE_IN_HANDLER, seen.rc);
-	mxt_wait(p.a, &s, MX_STATUS_SUCCESS);
-	/* It is still open. */
-	mxt_pair_end(&p);
-	mxt_down();
-}
