@@ -2,6 +2,7 @@
 """Results as tables for people, as Markdown and as CSV."""
 
 import csv
+import textwrap
 
 from plan import K, M, ROWS, TESTS, TITLES
 from results import DISTANCES, ENOUGH
@@ -138,24 +139,52 @@ def plain(results, distance):
     return '\n'.join(parts) + '\n'
 
 
+def behind_text(results, figure, distance):
+    """By how much Tagwire is behind the best of the others; empty if it is not."""
+    if figure.test != 'overlap':
+        ahead = results.ahead(figure, distance).median
+        return '' if ahead is None or ahead >= 1 else number(ahead)
+    # No ratio: these may be below 0.
+    best = results.best(figure, distance)
+    ours, theirs = (results.summary(key, figure, distance).median for key in ('tagwire', best))
+    return '' if None in (ours, theirs) or ours >= theirs else f'{ours:.0f}% beside {theirs:.0f}%'
+
+
+HIDDEN = '''Hidden: both ends compute while a transfer is under way, four times as long as it takes
+alone; 100% is all of its time, 0% none of it. Below 0 the two together took longer than one after
+the other, by so much of that time.'''
+
+
+def prose(results, headlines, distance):
+    """What there is to say about these rows, so that no run contradicts it."""
+    behind = [(text, behind_text(results, figure, distance)) for figure, text in headlines]
+    behind = [f'{text} ({by})' for text, by in behind if by]
+    out = ['Behind the best of the others: ' + ('; '.join(behind) or 'in no row') + '.',
+           'Ratios are of one run; `doc/compare.json` has all of its samples.']
+    if any(figure.test == 'overlap' for figure, _ in headlines):
+        out.append(HIDDEN)
+    return textwrap.fill(' '.join(out), 88, break_on_hyphens=False)
+
+
 def markdown(results):
-    """README's table."""
+    """README's table, and what is said about it."""
     m = results.machine
     distance = results.distance()
     line = results.line(distance)
-    out = [f"Medians at the most frequent distance of the processors, {distance}"
-           + (f' (a bare cache line\ntakes {line:.3f} us one way)' if line else '') +
-           f"; {results.nrounds} interleaved rounds, {m['date'][:10]}:",
+    out = [('Medians at the most frequent distance of the processors, '
+            f'{distance} (a bare cache line\ntakes {line:.3f} us one way); ' if line else
+            'Medians of ')
+           + f"{results.nrounds} interleaved rounds, {m['date'][:10]}:",
            f"{m['processor']}, {m['cpus']} processors, {m['system']}; processes bound one to a",
            'processor. Ahead: Tagwire beside the best of the others.', '']
     out += [f"* {p['title']}: {p['version']}; {p['settings']}" for p in results.peers]
     titles = [p['title'] for p in results.peers]
     out += ['', '| | ' + ' | '.join(titles) + ' | ahead | samples |',
             '|---' * (len(titles) + 3) + '|']
-    for test, row, text in HEADLINES:
-        figure = next((f for f in results.figures if f.test == test and f.row == row), None)
-        if not figure:
-            continue
+    found = {(f.test, f.row): f for f in results.figures}
+    headlines = [(found[test, row], text) for test, row, text in HEADLINES
+                 if (test, row) in found]
+    for figure, text in headlines:
         unit = {'msg_s': ' M', 'pct': '%'}.get(figure.unit, ' ' + UNITS[figure.unit])
         cells = []
         for p in results.peers:
@@ -164,6 +193,7 @@ def markdown(results):
                          shown(figure, type(s)([s.median])) + unit)
         out.append(f"| {text} | {' | '.join(cells)} | {ahead_text(results, figure, distance)} "
                    f'| {results.fewest(figure, distance)} |')
+    out += ['', prose(results, headlines, distance)]
     return '\n'.join(out) + '\n'
 
 
