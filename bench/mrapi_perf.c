@@ -3,6 +3,7 @@
  * What MRAPI's locks and remote memory cost, each beside the bare thing in the
  * same round: a process-shared pthread mutex, memcpy, process_vm_readv; and
  * beside MX, which moves as many bytes.
+ * Needs: MX.
  */
 #include <getopt.h>
 #include <inttypes.h>

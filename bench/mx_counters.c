@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shows what the open endpoints of running programs have counted. */
+/*
+ * Shows what the open endpoints of running programs have counted.
+ * Needs: MX.
+ */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>

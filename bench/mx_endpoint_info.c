@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shows the open endpoints of running programs and whom they talk to. */
+/*
+ * Shows the open endpoints of running programs and whom they talk to.
+ * Needs: MX.
+ */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MCAPI 4.1, 4.2: nodes, endpoints, attributes. */
-#include "mcapi/basic.h"
+#include "mcapi/basic/basic.h"
 
 TestSuite(mcapi_basic_node, .init = mcb_job, .timeout = MCB_TIMEOUT);
 

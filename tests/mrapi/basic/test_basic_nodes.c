@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "mrapi/basic.h"
+#include "mrapi/basic/basic.h"
 
 TestSuite(basic_nodes, .init = basic_job, .timeout = 60);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "mcapi/basic.h"
+#include "mcapi/basic/basic.h"
 
 #include <sys/socket.h>
 

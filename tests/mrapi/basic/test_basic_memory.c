@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "mrapi/basic.h"
+#include "mrapi/basic/basic.h"
 
 TestSuite(basic_memory, .init = basic_job, .timeout = 60);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MCAPI 4.3: messages within a node, between threads and between processes. */
-#include "mcapi/basic.h"
+#include "mcapi/basic/basic.h"
 
 TestSuite(mcapi_basic_msg, .init = mcb_job, .timeout = MCB_TIMEOUT);
 

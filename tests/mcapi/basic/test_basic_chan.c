@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MCAPI 4.4, 4.5: binding, opening and closing, with every refusal. */
-#include "mcapi/basic.h"
+#include "mcapi/basic/basic.h"
 
 TestSuite(mcapi_basic_chan, .init = mcb_job, .timeout = MCB_TIMEOUT);
 

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "mrapi/basic.h"
+#include "mrapi/basic/basic.h"
 
 TestSuite(basic_locks, .init = basic_begin, .timeout = 60);
 

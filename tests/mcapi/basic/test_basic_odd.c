@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "mcapi/basic.h"
+#include "mcapi/basic/basic.h"
 
 TestSuite(mcapi_basic_odd, .init = mcb_job, .timeout = MCB_TIMEOUT);
 

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "mcapi/basic.h"
+#include "mcapi/basic/basic.h"
 
 TestSuite(mcapi_basic_procs, .init = mcb_job, .timeout = MCB_TIMEOUT);
 

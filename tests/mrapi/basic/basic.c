@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "mrapi/basic.h"
+#include "mrapi/basic/basic.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# What users' programs run.
+tests_budget_budget_LDADD = $(SUITE_LIBS)
+tests_budget_budget_LDFLAGS = $(RUN_IN_PLACE)

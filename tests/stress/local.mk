@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Linked in front of the library, faulty.c wraps its providers.
+if ENABLE_MX
+check_PROGRAMS += %D%/stress_procs_faulty
+if ENABLE_MCAPI
+check_PROGRAMS += %D%/stress_mcapi_faulty
+endif
+endif
+tests_stress_stress_procs_faulty_SOURCES = %D%/stress_procs.c tests/fault/faulty.c
+tests_stress_stress_mcapi_faulty_SOURCES = %D%/stress_mcapi.c tests/fault/faulty.c
