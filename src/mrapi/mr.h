@@ -60,6 +60,19 @@ static inline struct tw_mr_node *tw_mr_node(uint32_t me)
 	return &tw_mr.seg->node[me - 1];
 }
 
+/* A node of this process, and no other one that has its slot later. */
+struct tw_mr_owner {
+	uint32_t me, born;
+};
+
+static inline struct tw_mr_owner tw_mr_owner(uint32_t me)
+{
+	return (struct tw_mr_owner){me, tw_mr_node(me)->born};
+}
+
+/* The calling thread, one of the library's, acts for that node, or for none ({0, 0}). */
+void tw_mr_act_for(struct tw_mr_owner owner);
+
 static inline void tw_mr_tell(mrapi_status_t *status, mrapi_status_t what)
 {
 	if (status)
@@ -209,6 +222,8 @@ void tw_mr_requests_end(uint32_t me);
 void tw_mr_movers_end(void);
 void tw_mr_requests_forked(void);
 void tw_mr_rsrc_end(uint32_t me);
+/* A rollover callback that is due; false: none is, until when none can be at the most. */
+bool tw_mr_counters_due(struct tw_mr_owner *owner, void (**rollover)(void), uint64_t *deadline);
 void tw_mr_rsrc_forked(void);
 void tw_mr_shmem_prune(void);
 void tw_mr_shmem_forked(void);
@@ -237,6 +252,13 @@ enum tw_mr_rsrc_word { TW_MR_RSRC_TREE, TW_MR_RSRC_INDEX, TW_MR_RSRC_HERE };
 
 /* ---- mr_events.c */
 void tw_mr_event(mrapi_event_t event);
+/* Makes sure that somebody calls back; false when there cannot be a thread for it. */
+bool tw_mr_events_watch(void);
+/* What tw_mr_counters_due() says may have changed. */
+void tw_mr_events_look(void);
+/* The node's callbacks are called no more; then, without locks: none runs any more. */
+void tw_mr_events_end(uint32_t me);
+void tw_mr_events_quiet(struct tw_mr_owner owner);
 void tw_mr_events_stop(void);
 void tw_mr_events_forked(void);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The counters behind dynamic attributes (MRAPI 4.6.3 to 4.6.5). Sources count
- * in 64 bits; the attribute shows the low 32 of what was counted while started,
- * and a rollover is noticed when it is read or stopped. A node keeps its count
- * over stop and start.
+ * in 64 bits; the attribute shows the low 32 of what was counted while started.
+ * A rollover is noticed by the thread that calls back, which looks again when the
+ * fastest source could have come so far. A node keeps its count over stop and start.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,6 +16,10 @@
 #include "base/fds.h"
 #include "base/sys.h"
 #include "mrapi/rsrc.h"
+
+#define LOOK_NS 5000000ull /* between two looks, at least */
+#define PAGES_PER_S (1ull << 28)
+#define LOADS_PER_CYCLE 4ull /* no processor does more */
 
 struct counter {
 	struct tw_list link;
@@ -259,6 +263,7 @@ mrapi_status_t tw_mr_counter_start(const struct tw_mr_rsrc *f, mrapi_uint_t num,
 		return status;
 	}
 	c->rollover = rollover;
+	c->rolled = c->before >> 32;
 	c->running = true;
 	return MRAPI_SUCCESS;
 }
@@ -275,43 +280,76 @@ mrapi_status_t tw_mr_counter_reset(const struct tw_mr_rsrc *f, mrapi_uint_t num,
 	return MRAPI_SUCCESS;
 }
 
-/* What was counted in all; notes the rollovers that nobody was told of yet. */
-static uint64_t total(struct counter *c, void (**rollover)(void), unsigned *times)
+/* What was counted in all. */
+static uint64_t total(const struct counter *c)
 {
-	uint64_t now = c->from, sum;
+	uint64_t now = c->from;
 
+	if (!c->running)
+		return c->before;
 	sample(c, &now);
 	/* A processor that went off line may begin anew. */
-	sum = c->before + (now > c->from ? now - c->from : 0);
-	*rollover = c->rollover;
-	*times = c->rollover && (sum >> 32) > c->rolled ? (unsigned)((sum >> 32) - c->rolled) : 0;
-	c->rolled = sum >> 32;
-	return sum;
+	return c->before + (now > c->from ? now - c->from : 0);
 }
 
 mrapi_status_t tw_mr_counter_read(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
-				  mrapi_uint_t *value, void (**rollover)(void), unsigned *times)
+				  mrapi_uint_t *value)
 {
 	struct counter *c = find(f, num, me);
 
 	if (!c || !c->running)
 		return MRAPI_ERR_RSRC_NOTSTARTED;
-	*value = (mrapi_uint_t)total(c, rollover, times);
+	*value = (mrapi_uint_t)total(c);
 	return MRAPI_SUCCESS;
 }
 
-mrapi_status_t tw_mr_counter_stop(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
-				  void (**rollover)(void), unsigned *times)
+mrapi_status_t tw_mr_counter_stop(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me)
 {
 	struct counter *c = find(f, num, me);
 
 	if (!c || !c->running)
 		return MRAPI_ERR_RSRC_NOTSTARTED;
-	c->before = total(c, rollover, times);
+	c->before = total(c);
 	c->running = false;
 	close_hardware(c);
 	give_back(c);
 	return MRAPI_SUCCESS;
+}
+
+/* What the source counts in a second, at most. */
+static uint64_t fastest(const struct counter *c)
+{
+	uint64_t hz = tw_clock_us(1000000);
+
+	if (c->type == MRAPI_RSRC_MEM)
+		return PAGES_PER_S;
+	if (c->type == MRAPI_RSRC_CACHE)
+		return hz * LOADS_PER_CYCLE * (uint64_t)sysconf(_SC_NPROCESSORS_CONF);
+	return c->num == MRAPI_RSRC_CPU_BUSY ? 1000 : hz;
+}
+
+bool tw_mr_counter_due(uint32_t *me, void (**rollover)(void), uint64_t *deadline)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&counters, pos, tmp) {
+		struct counter *c = tw_container(pos, struct counter, link);
+		uint64_t sum = c->rollover ? total(c) : 0, left;
+
+		if (!c->rollover)
+			continue;
+		if (sum >> 32 > c->rolled) {
+			c->rolled++;
+			*me = c->me;
+			*rollover = c->rollover;
+			return true;
+		}
+		if (!c->running)
+			continue;
+		left = ((1ull << 32) - (uint32_t)sum) * 1000000000 / fastest(c);
+		*deadline = tw_min(*deadline, tw_futex_now() + tw_max(left, LOOK_NS));
+	}
+	return false;
 }
 
 void tw_mr_counters_end(uint32_t me)

@@ -20,6 +20,12 @@ static void forget_self(void)
 	memset(&tw_mr_self, 0, sizeof(tw_mr_self));
 }
 
+void tw_mr_act_for(struct tw_mr_owner owner)
+{
+	tw_mr_self =
+		(struct tw_mr_self){atomic_load(&tw_mr.epoch), owner.me, owner.born, tw_mr.joins};
+}
+
 static bool still_self(void)
 {
 	struct tw_mr_node *n;
@@ -64,13 +70,14 @@ static void end_node(uint32_t me, mrapi_event_t event)
 {
 	/* Nobody begins anything for it any more. */
 	atomic_store(&tw_mr.first, oldest_but(me));
+	tw_mr_events_end(me);
+	tw_mr_rsrc_end(me);
 	tw_mr_wait_abort(me);
 	tw_mr_requests_end(me);
 	tw_mr_rmem_flush(me);
 	tw_mr_admin_lock();
 	tw_mr_release_node(me);
 	tw_mr_admin_unlock();
-	tw_mr_rsrc_end(me);
 	tw_mr_lend_prune();
 	tw_mr_far_release(me);
 	tw_mr_rmem_prune();
@@ -88,12 +95,17 @@ static void end_node(uint32_t me, mrapi_event_t event)
 
 static void thread_ended(void *unused)
 {
+	struct tw_mr_owner owner = {0, 0};
+
 	(void)unused;
 	pthread_mutex_lock(&mutex);
-	if (tw_mr.nodes > 0 && still_self())
-		end_node(tw_mr_self.node, MRAPI_EVENT_NODE_DIED);
+	if (tw_mr.nodes > 0 && still_self()) {
+		owner = tw_mr_owner(tw_mr_self.node);
+		end_node(owner.me, MRAPI_EVENT_NODE_DIED);
+	}
 	forget_self();
 	pthread_mutex_unlock(&mutex);
+	tw_mr_events_quiet(owner);
 }
 
 /* A child is no member and no node; it may initialize. */
@@ -258,15 +270,18 @@ void mrapi_initialize(mrapi_domain_t domain_id, mrapi_node_t node_id,
 void mrapi_finalize(mrapi_status_t *status)
 {
 	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+	struct tw_mr_owner owner = {0, 0};
 	uint32_t me;
 
 	pthread_mutex_lock(&mutex);
 	me = tw_mr_me();
 	if (me) {
+		owner = tw_mr_owner(me);
 		end_node(me, MRAPI_EVENT_NODE_LEFT);
 		result = MRAPI_SUCCESS;
 	}
 	pthread_mutex_unlock(&mutex);
+	tw_mr_events_quiet(owner);
 	tw_mr_tell(status, result);
 }
 

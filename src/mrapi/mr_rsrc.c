@@ -94,9 +94,9 @@ static size_t attribute_size_of(mrapi_rsrc_type_t type, mrapi_uint_t num)
 	return 0;
 }
 
-/* Under the mutex; leaves rollover callbacks to make. */
+/* Under the mutex. */
 static mrapi_status_t get_attribute(const mrapi_resource_t *r, mrapi_uint_t num, void *attribute,
-				    size_t size, void (**rollover)(void), unsigned *times)
+				    size_t size)
 {
 	struct tw_mr_rsrc *f;
 	struct tw_mr_tree *t = find_tree(r, &f);
@@ -123,33 +123,23 @@ static mrapi_status_t get_attribute(const mrapi_resource_t *r, mrapi_uint_t num,
 	}
 	value = (mrapi_uint_t)f->value[num];
 	if (tw_mr_attr_dynamic(f->type, num))
-		status = tw_mr_counter_read(f, num, tw_mr_me(), &value, rollover, times);
+		status = tw_mr_counter_read(f, num, tw_mr_me(), &value);
 	if (status == MRAPI_SUCCESS)
 		memcpy(attribute, &value, size);
 	return status;
-}
-
-static void roll(void (*rollover)(void), unsigned times)
-{
-	while (times-- > 0)
-		rollover();
 }
 
 void mrapi_resource_get_attribute(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
 				  void *attribute, size_t attribute_size, mrapi_status_t *status)
 {
 	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
-	void (*rollover)(void) = NULL;
-	unsigned times = 0;
 
 	if (tw_mr_me()) {
 		pthread_mutex_lock(&mutex);
-		result = get_attribute(resource, attribute_num, attribute, attribute_size,
-				       &rollover, &times);
+		result = get_attribute(resource, attribute_num, attribute, attribute_size);
 		pthread_mutex_unlock(&mutex);
 	}
 	tw_mr_tell(status, result);
-	roll(rollover, times);
 }
 
 /* The facts of a resource whose attribute is dynamic, or why it is not. */
@@ -169,13 +159,17 @@ void mrapi_dynamic_attribute_start(const mrapi_resource_t *resource, mrapi_uint_
 	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
 	struct tw_mr_rsrc *f;
 
-	if (me) {
+	if (me && rollover_callback && !tw_mr_events_watch()) {
+		result = MRAPI_ERR_MEM_LIMIT;
+	} else if (me) {
 		pthread_mutex_lock(&mutex);
 		result = dynamic(resource, attribute_num, &f);
 		if (result == MRAPI_SUCCESS)
 			result = tw_mr_counter_start(f, attribute_num, me, rollover_callback);
 		pthread_mutex_unlock(&mutex);
 	}
+	if (result == MRAPI_SUCCESS && rollover_callback)
+		tw_mr_events_look();
 	tw_mr_tell(status, result);
 }
 
@@ -201,19 +195,16 @@ void mrapi_dynamic_attribute_stop(const mrapi_resource_t *resource, mrapi_uint_t
 {
 	uint32_t me = tw_mr_me();
 	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
-	void (*rollover)(void) = NULL;
 	struct tw_mr_rsrc *f;
-	unsigned times = 0;
 
 	if (me) {
 		pthread_mutex_lock(&mutex);
 		result = dynamic(resource, attribute_num, &f);
 		if (result == MRAPI_SUCCESS)
-			result = tw_mr_counter_stop(f, attribute_num, me, &rollover, &times);
+			result = tw_mr_counter_stop(f, attribute_num, me);
 		pthread_mutex_unlock(&mutex);
 	}
 	tw_mr_tell(status, result);
-	roll(rollover, times);
 }
 
 /* Under the mutex. */
@@ -257,6 +248,19 @@ static void free_trees(uint32_t me)
 		tw_list_del(&t->link);
 		tw_mr_tree_free(t);
 	}
+}
+
+bool tw_mr_counters_due(struct tw_mr_owner *owner, void (**rollover)(void), uint64_t *deadline)
+{
+	uint32_t me;
+	bool due;
+
+	pthread_mutex_lock(&mutex);
+	due = tw_mr_counter_due(&me, rollover, deadline);
+	if (due)
+		*owner = tw_mr_owner(me);
+	pthread_mutex_unlock(&mutex);
+	return due;
 }
 
 /* Trees and counters go with their node. */

@@ -34,16 +34,16 @@ struct tw_mr_tree *tw_mr_tree_build(hwloc_topology_t topology, mrapi_rsrc_filter
 				    unsigned cpu);
 void tw_mr_tree_free(struct tw_mr_tree *t);
 
-/* ---- mr_counter.c: under the mutex of mr_rsrc.c, but for rollover callbacks */
+/* ---- mr_counter.c: under the mutex of mr_rsrc.c */
 bool tw_mr_attr_dynamic(mrapi_rsrc_type_t type, mrapi_uint_t num);
 mrapi_status_t tw_mr_counter_start(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
 				   void (*rollover)(void));
 mrapi_status_t tw_mr_counter_reset(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me);
-/* Both leave the callback to make, as often as they say. */
-mrapi_status_t tw_mr_counter_stop(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
-				  void (**rollover)(void), unsigned *times);
+mrapi_status_t tw_mr_counter_stop(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me);
 mrapi_status_t tw_mr_counter_read(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
-				  mrapi_uint_t *value, void (**rollover)(void), unsigned *times);
+				  mrapi_uint_t *value);
+/* As tw_mr_counters_due(). */
+bool tw_mr_counter_due(uint32_t *me, void (**rollover)(void), uint64_t *deadline);
 void tw_mr_counters_end(uint32_t me);
 
 #endif /* TW_MR_RSRC_H */
