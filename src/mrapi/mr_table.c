@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The tables of objects. A handle holds its slot; ids are found by hashing. A
- * freed slot rests a while and stays in its bucket, so that an id that was
- * deleted can be told from one that never was.
+ * freed slot rests a while. Ids whose object had MRAPI_ERROR_EXT are noted when it
+ * is deleted, so that they can be told from ids that never were.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -70,30 +70,67 @@ mrapi_status_t tw_mr_stale(enum tw_mr_kind kind, uint32_t handle)
 								     : kinds[kind].invalid;
 }
 
-/* The live object of that id; else one that was deleted; else NULL. */
 static struct tw_mr_obj *lookup(enum tw_mr_kind kind, uint32_t id)
 {
 	struct tw_mr_table *t = &tw_mr.seg->table[kind];
-	struct tw_mr_obj *found = NULL;
 
 	for (uint16_t s = *bucket_of(t, id); s != NO_SLOT;) {
 		struct tw_mr_obj *o = tw_mr_slot(kind, s - 1u);
 
-		if (o->id == id) {
-			found = o;
-			if (atomic_load(&o->handle))
-				break;
-		}
+		if (o->id == id)
+			return o;
 		s = o->next;
 	}
-	return found;
+	return NULL;
 }
 
 bool tw_mr_id_taken(enum tw_mr_kind kind, uint32_t id)
 {
-	struct tw_mr_obj *o = lookup(kind, id);
+	return lookup(kind, id) != NULL;
+}
 
-	return o && atomic_load(&o->handle);
+/* Where an id is noted as deleted, the latest first; NULL when it is not. */
+static uint32_t *noted(enum tw_mr_kind kind, uint32_t id)
+{
+	uint32_t *gone = kind < TW_MR_LOCKS ? tw_mr.seg->gone[kind] : NULL;
+	uint32_t n = tw_mr.seg->table[kind].ngone;
+
+	for (uint32_t i = tw_min(n, TW_MR_GONE); gone && i-- > 0;) {
+		uint32_t *at = &gone[--n % TW_MR_GONE];
+
+		if (*at == id)
+			return at;
+	}
+	return NULL;
+}
+
+static void note(enum tw_mr_kind kind, uint32_t id)
+{
+	struct tw_mr_table *t = &tw_mr.seg->table[kind];
+
+	if (kind >= TW_MR_LOCKS || noted(kind, id))
+		return;
+	tw_mr.seg->gone[kind][t->ngone % TW_MR_GONE] = id;
+	t->ngone = t->ngone + 1 < 2 * TW_MR_GONE ? t->ngone + 1 : TW_MR_GONE;
+}
+
+/* The last object of that id had no MRAPI_ERROR_EXT. */
+static void unnote(enum tw_mr_kind kind, uint32_t id)
+{
+	uint32_t *at = noted(kind, id);
+
+	if (at)
+		*at = MRAPI_MUTEX_ID_ANY;
+}
+
+/* Room to note the id when its object is deleted. */
+static bool room_to_note(enum tw_mr_kind kind)
+{
+	off_t at =
+		(off_t)(offsetof(struct tw_mr_segment, gone) + sizeof(tw_mr.seg->gone[0]) * kind);
+
+	return kind >= TW_MR_LOCKS ||
+	       fallocate(tw_mr.segfd, 0, at, sizeof(tw_mr.seg->gone[0])) == 0;
 }
 
 mrapi_status_t tw_mr_table_get(enum tw_mr_kind kind, uint32_t id, struct tw_mr_obj **out)
@@ -104,9 +141,7 @@ mrapi_status_t tw_mr_table_get(enum tw_mr_kind kind, uint32_t id, struct tw_mr_o
 		return kinds[kind].id_invalid;
 	o = lookup(kind, id);
 	if (!o)
-		return kinds[kind].id_invalid;
-	if (!atomic_load(&o->handle))
-		return o->flags & TW_MR_EXT ? kinds[kind].deleted : kinds[kind].id_invalid;
+		return noted(kind, id) ? kinds[kind].deleted : kinds[kind].id_invalid;
 	if (!(o->flags & TW_MR_DOMAIN_SHARED) && o->domain != tw_mr_node(tw_mr_me())->domain)
 		return MRAPI_ERR_DOMAIN_NOTSHARED;
 	*out = o;
@@ -120,7 +155,6 @@ static void unchain(enum tw_mr_kind kind, struct tw_mr_obj *o)
 	while (*at != slot_of(kind, o) + 1)
 		at = &tw_mr_slot(kind, *at - 1u)->next;
 	*at = o->next;
-	o->chained = 0;
 }
 
 static void push_free(enum tw_mr_kind kind, struct tw_mr_obj *o)
@@ -155,8 +189,6 @@ static struct tw_mr_obj *pop_free(enum tw_mr_kind kind)
 	if (t->free_head == NO_SLOT)
 		t->free_tail = NO_SLOT;
 	t->nfree--;
-	if (o->chained)
-		unchain(kind, o);
 	return o;
 }
 
@@ -229,7 +261,6 @@ uint32_t tw_mr_table_publish(enum tw_mr_kind kind, struct tw_mr_obj *o, unsigned
 	o->contended = 0;
 	o->next = *bucket;
 	*bucket = (uint16_t)(slot + 1);
-	o->chained = 1;
 	t->live++;
 	atomic_store(&o->handle, handle);
 	return handle;
@@ -238,7 +269,12 @@ uint32_t tw_mr_table_publish(enum tw_mr_kind kind, struct tw_mr_obj *o, unsigned
 void tw_mr_table_free(enum tw_mr_kind kind, struct tw_mr_obj *o)
 {
 	if (atomic_load(&o->handle)) {
+		if (o->flags & TW_MR_EXT)
+			note(kind, o->id);
+		else
+			unnote(kind, o->id);
 		atomic_store(&o->handle, 0);
+		unchain(kind, o);
 		tw_mr.seg->table[kind].live--;
 	}
 	if (!spent(o))
@@ -263,8 +299,7 @@ void tw_mr_table_repair(enum tw_mr_kind kind)
 		struct tw_mr_obj *o = tw_mr_slot(kind, i);
 		uint16_t *bucket = bucket_of(t, o->id);
 
-		o->chained = atomic_load(&o->handle) != 0;
-		if (!o->chained) {
+		if (!atomic_load(&o->handle)) {
 			push_free(kind, o);
 			continue;
 		}
@@ -285,6 +320,8 @@ mrapi_status_t tw_mr_lock_create(enum tw_mr_kind kind, uint32_t id, const void *
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (!tw_mr_attr_flags(kind, attributes, &flags))
 		return MRAPI_ERR_PARAMETER;
+	if ((flags & TW_MR_EXT) && !room_to_note(kind))
+		return kinds[kind].limit;
 	tw_mr_admin_lock();
 	status = tw_mr_table_claim(kind, id, &o);
 	if (status == MRAPI_SUCCESS) {

@@ -27,7 +27,17 @@
 #define TW_MR_EVENTS 5u
 #define TW_MR_COUNTS 4096u
 
-enum tw_mr_kind { TW_MR_MUTEX = 1, TW_MR_SEM, TW_MR_RWL, TW_MR_SHMEM, TW_MR_RMEM, TW_MR_KINDS };
+#define TW_MR_GONE 16384u /* deleted ids that are remembered, of each kind of lock */
+
+enum tw_mr_kind {
+	TW_MR_MUTEX = 1,
+	TW_MR_SEM,
+	TW_MR_RWL,
+	TW_MR_LOCKS,
+	TW_MR_SHMEM = TW_MR_LOCKS,
+	TW_MR_RMEM,
+	TW_MR_KINDS
+};
 
 /* In a handle: remote memory of another host, as this process knows it. */
 #define TW_MR_FAR TW_MR_KINDS
@@ -54,9 +64,8 @@ struct tw_mr_obj {
 	uint16_t flags;
 	uint16_t next;		    /* slot + 1 of the next of the same bucket */
 	uint16_t next_free;	    /* slot + 1 */
-	uint8_t chained;	    /* in a bucket: live, or deleted and not used again yet */
 	_Atomic(uint8_t) contended; /* somebody may have slept */
-	uint8_t unused[8];
+	uint8_t unused[9];
 };
 _Static_assert(sizeof(struct tw_mr_obj) == 32, "wire format");
 
@@ -160,7 +169,8 @@ struct tw_mr_table {
 	uint32_t nfree; /* freed slots, first freed first */
 	uint16_t free_head, free_tail;
 	uint32_t next_any; /* the id to try for MRAPI_x_ID_ANY */
-	uint32_t unused[11];
+	uint32_t ngone;	   /* ids noted as deleted; from TW_MR_GONE on all places are used */
+	uint32_t unused[10];
 	uint16_t bucket[TW_MR_BUCKETS];
 } tw_aligned_line;
 
@@ -191,6 +201,8 @@ struct tw_mr_segment {
 	struct tw_mr_counted rwl[MRAPI_MAX_RWLS] __attribute__((aligned(TW_PAGE)));
 	struct tw_mr_shmem shmem[MRAPI_MAX_SHMEMS] __attribute__((aligned(TW_PAGE)));
 	struct tw_mr_rmem rmem[MRAPI_MAX_RMEMS] __attribute__((aligned(TW_PAGE)));
+	/* Ids of locks that had MRAPI_ERROR_EXT, round and round. */
+	uint32_t gone[TW_MR_LOCKS][TW_MR_GONE] __attribute__((aligned(TW_PAGE)));
 } __attribute__((aligned(TW_PAGE)));
 
 static inline void tw_mr_nodeset_add(struct tw_mr_nodeset *s, uint32_t i)

@@ -247,6 +247,38 @@ Test(mrapi_objects, error_ext_for_long)
 			mr_ok(k->remove(mr_create_with(k, 3, MRAPI_ERROR_EXT, n % 2)));
 		refused(k, ext, k->deleted);
 		refused(k, plain, k->invalid);
+		/* By the id as well, whatever has the place now. */
+		mr_is(k->deleted, k->get(1));
+		mr_is(k->id_invalid, k->get(2));
+		mr_is(k->deleted, k->get(3));
+		/* Unless its last object had no such attribute. */
+		mr_ok(k->remove(mr_val(k->create(1, NULL))));
+		mr_is(k->id_invalid, k->get(1));
+		mr_is(k->deleted, k->get(3));
+	}
+	mr_down();
+}
+
+/* A job may have as many of them as of any, and they may all be deleted. */
+Test(mrapi_objects, error_ext_all)
+{
+	mr_up(MR_NODE);
+	for (int i = 0; i < MR_LOCKS; i++) {
+		const struct mr_kind *k = &mr_kind[i];
+		mrapi_hndl_t *h = calloc(k->most, sizeof(*h));
+
+		for (int round = 0; round < 2; round++) {
+			for (mrapi_uint_t n = 0; n < k->most; n++)
+				h[n] = mr_create_with(k, n, MRAPI_ERROR_EXT, MRAPI_TRUE);
+			for (mrapi_uint_t n = 0; n < k->most; n++)
+				mr_ok(k->remove(h[n]));
+			for (mrapi_uint_t n = 0; n < k->most; n++) {
+				mr_is(k->deleted, k->lock(h[n], 0));
+				mr_is(k->deleted, k->get(n));
+			}
+			mr_is(k->id_invalid, k->get(k->most));
+		}
+		free(h);
 	}
 	mr_down();
 }
