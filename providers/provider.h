@@ -147,6 +147,11 @@ struct tw_provider {
 	enum tw_err (*open)(struct tw_host *host, void **instance);
 	/* Ends all links, silently, after what was sent has been handed over. */
 	void (*close)(void *instance);
+	/*
+	 * Gives the endpoint's name free, ahead of close(). Without the lock: a signal
+	 * handler calls it, amid any other operation. NULL where there is no name.
+	 */
+	void (*hide)(void *instance);
 	/* Whether an endpoint of that name could be reached this way. */
 	bool (*reaches)(void *instance, uint64_t nic_id, uint32_t endpoint_id);
 	/*

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "providers/net/session.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/counters.h"
 #include "base/fds.h"
@@ -326,6 +328,15 @@ static void do_close(void *instance)
 	free(ep);
 }
 
+/* The descriptors stay ours, but are another's: the name is gone with the sockets. */
+static void do_hide(void *instance)
+{
+	struct tw_net_ep *ep = instance;
+
+	dup3(ep->host->epfd, ep->claim, O_CLOEXEC);
+	dup3(ep->host->epfd, ep->listener, O_CLOEXEC);
+}
+
 static enum tw_err do_open(struct tw_host *host, void **instance)
 {
 	struct tw_net_ep *ep = calloc(1, sizeof(*ep));
@@ -375,6 +386,7 @@ const struct tw_provider tw_provider_net = {
 	.name = "net",
 	.open = do_open,
 	.close = do_close,
+	.hide = do_hide,
 	.reaches = do_reaches,
 	.connect = do_connect,
 	.disconnect = do_disconnect,

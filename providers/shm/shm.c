@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "providers/shm/shm.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/counters.h"
@@ -385,6 +387,14 @@ static void do_close(void *instance)
 	free(ep);
 }
 
+/* The descriptor stays ours, but is another's: the name is gone with the socket. */
+static void do_hide(void *instance)
+{
+	struct tw_shm_ep *ep = instance;
+
+	dup3(ep->host->epfd, ep->listener, O_CLOEXEC);
+}
+
 static enum tw_err do_open(struct tw_host *host, void **instance)
 {
 	struct tw_shm_ep *ep = calloc(1, sizeof(*ep));
@@ -414,6 +424,7 @@ const struct tw_provider tw_provider_shm = {
 	.name = "shm",
 	.open = do_open,
 	.close = do_close,
+	.hide = do_hide,
 	.reaches = do_reaches,
 	.connect = do_connect,
 	.disconnect = do_disconnect,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 _Thread_local char tw_lock_self[8] __attribute__((aligned(8)));
+_Thread_local unsigned tw_lock_depth;
 
 void tw_lock_init(struct tw_lock *l, bool single)
 {
@@ -47,7 +48,7 @@ void tw_lock_slow(struct tw_lock *l)
 		return;
 	}
 	atomic_fetch_add_explicit(&l->waiters, 1, memory_order_relaxed);
-	pthread_mutex_lock(&l->mutex);
+	tw_mutex_lock(&l->mutex);
 	atomic_fetch_sub_explicit(&l->waiters, 1, memory_order_relaxed);
 	revoke(l, true);
 	l->by_mutex = true;
@@ -62,10 +63,16 @@ void tw_lock_slow(struct tw_lock *l)
 bool tw_lock_try(struct tw_lock *l)
 {
 	/* Mostly known without disturbing anybody. */
-	if (tw_lock_inside(l) || pthread_mutex_trylock(&l->mutex) != 0)
+	if (tw_lock_inside(l))
 		return false;
+	tw_lock_depth++;
+	tw_barrier_compiler();
+	if (pthread_mutex_trylock(&l->mutex) != 0) {
+		tw_lock_depth--;
+		return false;
+	}
 	if (!revoke(l, false)) {
-		pthread_mutex_unlock(&l->mutex);
+		tw_mutex_unlock(&l->mutex);
 		return false;
 	}
 	l->by_mutex = true;
@@ -78,8 +85,17 @@ void tw_unlock_slow(struct tw_lock *l)
 
 	l->by_mutex = false;
 	atomic_store_explicit(&l->owner, l->biased_to, memory_order_release);
-	pthread_mutex_unlock(&l->mutex);
+	tw_mutex_unlock(&l->mutex);
 	/* A mutex is not fair to a thread that sleeps for it. */
 	if (wanted)
 		sched_yield();
+}
+
+bool tw_lock_mine(const struct tw_lock *l)
+{
+	/* Not the owner word, which others change while its thread is inside. */
+	uintptr_t w = __atomic_load_n(&l->biased_to, __ATOMIC_RELAXED);
+
+	return tw_lock_depth || ((w & ~(uintptr_t)7) == tw_thread_id() &&
+				 atomic_load_explicit(&l->inside[w & 7], memory_order_relaxed));
 }

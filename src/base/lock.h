@@ -100,6 +100,33 @@ tw_shared void tw_unlock(struct tw_lock *l)
 		tw_unlock_slow(l);
 }
 
+/*
+ * How many locks and mutexes of the library this thread holds or waits for, but for
+ * those that it has come into by the bias.
+ */
+extern _Thread_local unsigned tw_lock_depth;
+
+/*
+ * Whether this thread may hold the lock: asked by a signal handler, which may have
+ * interrupted the thread's own call. Never wrong when it says no.
+ */
+bool tw_lock_mine(const struct tw_lock *l);
+
+/* A mutex of the library, counted as above. */
+static inline void tw_mutex_lock(pthread_mutex_t *m)
+{
+	tw_lock_depth++;
+	tw_barrier_compiler();
+	pthread_mutex_lock(m);
+}
+
+static inline void tw_mutex_unlock(pthread_mutex_t *m)
+{
+	pthread_mutex_unlock(m);
+	tw_barrier_compiler();
+	tw_lock_depth--;
+}
+
 /* Whether the favoured thread is inside just now: a guess that costs nothing. */
 static inline bool tw_lock_inside(const struct tw_lock *l)
 {

@@ -51,7 +51,7 @@ static void remember(uint64_t nic_id, const struct sockaddr *sa)
 		return;
 	if (sa->sa_family != AF_INET6)
 		return;
-	pthread_mutex_lock(&seen_mutex);
+	tw_mutex_lock(&seen_mutex);
 	while (i < nseen && seen[i].nic_id != nic_id)
 		i++;
 	if (i < MAX_SEEN) {
@@ -59,21 +59,21 @@ static void remember(uint64_t nic_id, const struct sockaddr *sa)
 		memcpy(&seen[i].sa, sa, sizeof(seen[i].sa));
 		nseen = tw_max(nseen, i + 1);
 	}
-	pthread_mutex_unlock(&seen_mutex);
+	tw_mutex_unlock(&seen_mutex);
 }
 
 static bool recall(uint64_t nic_id, struct sockaddr_storage *sa)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&seen_mutex);
+	tw_mutex_lock(&seen_mutex);
 	for (unsigned i = 0; i < nseen && !found; i++)
 		if (seen[i].nic_id == nic_id) {
 			memset(sa, 0, sizeof(*sa));
 			memcpy(sa, &seen[i].sa, sizeof(seen[i].sa));
 			found = true;
 		}
-	pthread_mutex_unlock(&seen_mutex);
+	tw_mutex_unlock(&seen_mutex);
 	return found;
 }
 

@@ -37,7 +37,7 @@ static struct tw_slot_entry *take_slot(void)
 {
 	struct tw_slot_entry *s = NULL;
 
-	pthread_mutex_lock(&slots_mutex);
+	tw_mutex_lock(&slots_mutex);
 	for (unsigned i = 0; i < TW_MAX_OPEN && !s; i++)
 		if (!slot_taken[i]) {
 			slot_taken[i] = true;
@@ -45,7 +45,7 @@ static struct tw_slot_entry *take_slot(void)
 			if (i >= tw_slots_used())
 				atomic_store(&slots_used, i + 1);
 		}
-	pthread_mutex_unlock(&slots_mutex);
+	tw_mutex_unlock(&slots_mutex);
 	if (s && !s->ready) {
 		tw_lock_init(&s->lock, tw_settings.single_threaded);
 		s->ready = true;
@@ -53,9 +53,14 @@ static struct tw_slot_entry *take_slot(void)
 	return s;
 }
 
+static struct tw_slot_entry *slot_of(uint64_t handle)
+{
+	return &tw_slots[(handle - 1) & (TW_MAX_OPEN - 1)];
+}
+
 struct tw_ep *tw_enter_slow(uint64_t handle)
 {
-	struct tw_slot_entry *s = &tw_slots[(handle - 1) & (TW_MAX_OPEN - 1)];
+	struct tw_slot_entry *s = slot_of(handle);
 
 	if (!handle || atomic_load(&s->handle) != handle)
 		return NULL;
@@ -70,10 +75,10 @@ struct tw_ep *tw_enter_slow(uint64_t handle)
 
 static void give_slot(struct tw_slot_entry *s)
 {
-	pthread_mutex_lock(&slots_mutex);
+	tw_mutex_lock(&slots_mutex);
 	slot_taken[s - tw_slots] = false;
 	s->name = 0;
-	pthread_mutex_unlock(&slots_mutex);
+	tw_mutex_unlock(&slots_mutex);
 }
 
 static void wake_ready(struct tw_watch *w, uint32_t events)
@@ -131,18 +136,18 @@ static bool open_here(const struct tw_ep *ep, uint32_t id)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&slots_mutex);
+	tw_mutex_lock(&slots_mutex);
 	for (unsigned i = 0; i < tw_slots_used() && !found; i++)
 		found = slot_taken[i] && tw_slots[i].name == (ep->host.self.nic_id << 16 | id);
-	pthread_mutex_unlock(&slots_mutex);
+	tw_mutex_unlock(&slots_mutex);
 	return found;
 }
 
 static void note_name(const struct tw_ep *ep, uint64_t name)
 {
-	pthread_mutex_lock(&slots_mutex);
+	tw_mutex_lock(&slots_mutex);
 	ep->slot->name = name;
-	pthread_mutex_unlock(&slots_mutex);
+	tw_mutex_unlock(&slots_mutex);
 }
 
 /* Opens with that id, or with the lowest that is free. */
@@ -281,12 +286,108 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	return ep;
 }
 
+static bool unsent(const struct tw_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		if (ep->peers[i]->state == TW_PEER_UP &&
+		    (!tw_list_empty(&ep->peers[i]->owing) ||
+		     !tw_list_empty(&ep->peers[i]->pushing) || tw_tells(ep->peers[i])))
+			return true;
+	return false;
+}
+
+bool tw_ep_inside(uint64_t handle)
+{
+	struct tw_slot_entry *s = slot_of(handle);
+
+	return handle && atomic_load(&s->handle) == handle &&
+	       (tw_lock_mine(&s->lock) || tw_waits_in(s));
+}
+
+/* Nobody is in a call any more, as far as it may block. */
+static bool deserted(struct tw_ep *ep)
+{
+	if (!ep->nwaiting && (!tw_takes(ep) || !ep->taker->ending || ep->taker->ending(ep)))
+		return true;
+	/* Blocked callers find out and leave. */
+	ep->events++;
+	tw_kick(ep);
+	return false;
+}
+
+/* The rest, once nobody is in a call; unlocks. */
+static void end(struct tw_slot_entry *s)
+{
+	void (*ended)(void *) = s->ep->taker ? s->ep->taker->ended : NULL;
+	void *owner = s->ep->owner;
+
+	/* What the other sides were promised, as far as they have room for it. */
+	for (int i = 0; i < CLOSE_POLLS && unsent(s->ep); i++)
+		tw_progress(s->ep);
+	atomic_store_explicit(&s->timer, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
+	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->look, 0, memory_order_relaxed);
+	destroy(s->ep);
+	s->ep = NULL;
+	tw_unlock(&s->lock);
+	tw_service_put();
+	give_slot(s);
+	if (ended)
+		ended(owner);
+}
+
+bool tw_ep_finish(struct tw_slot_entry *s)
+{
+	if (!tw_lock_try(&s->lock))
+		return false;
+	if (!atomic_load(&s->left) || !deserted(s->ep)) {
+		tw_unlock(&s->lock);
+		return !atomic_load(&s->left);
+	}
+	atomic_store(&s->left, false);
+	end(s);
+	return true;
+}
+
+/* Where no service thread does it. */
+static void finish_all(void)
+{
+	for (unsigned i = 0; !tw_service_running() && i < tw_slots_used(); i++)
+		if (atomic_load(&tw_slots[i].left))
+			tw_ep_finish(&tw_slots[i]);
+}
+
+/*
+ * The call that was interrupted cannot go on before the handler returns, and may hold
+ * any lock. So nothing is waited for here; the service thread does the rest when the
+ * call has ended, if it ever does.
+ */
+enum tw_err tw_ep_leave_behind(uint64_t handle)
+{
+	struct tw_slot_entry *s = slot_of(handle);
+	struct tw_ep *ep = s->ep;
+
+	if (!atomic_compare_exchange_strong(&s->handle, &handle, 0))
+		return TW_ECLOSED;
+	ep->closing = true;
+	for (unsigned i = 0; i < ep->nprovs; i++)
+		if (ep->provs[i].ops->hide)
+			ep->provs[i].ops->hide(ep->provs[i].instance);
+	s->name = 0;
+	atomic_store(&s->left, true);
+	tw_service_finish(s);
+	return TW_OK;
+}
+
 enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 {
-	struct tw_slot_entry *s = take_slot();
 	enum tw_err err = TW_ENOMEM;
+	struct tw_slot_entry *s;
 	uint64_t h;
 
+	finish_all();
+	s = take_slot();
 	if (!s)
 		return TW_ENOMEM;
 	if (tw_service_get() != TW_OK)
@@ -299,6 +400,7 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 	/* The service thread looks at the handle as soon as it watches. */
 	h = (uint64_t)(++s->gen & 0x7fffffff) << 12 | ((uint64_t)(s - tw_slots) + 1);
 	if (err == TW_OK) {
+		s->takes = how->taker;
 		atomic_store_explicit(&s->handle, h, memory_order_release);
 		err = tw_service_watch(s, s->ep->epfd);
 	}
@@ -320,46 +422,28 @@ no_service:
 	return err;
 }
 
-static bool unsent(const struct tw_ep *ep)
-{
-	for (uint32_t i = 0; i < ep->npeers; i++)
-		if (ep->peers[i]->state == TW_PEER_UP &&
-		    (!tw_list_empty(&ep->peers[i]->owing) ||
-		     !tw_list_empty(&ep->peers[i]->pushing) || tw_tells(ep->peers[i])))
-			return true;
-	return false;
-}
-
 enum tw_err tw_ep_close(uint64_t handle)
 {
-	struct tw_ep *ep = tw_enter(handle);
-	struct tw_slot_entry *s;
+	struct tw_slot_entry *s = slot_of(handle);
+	struct tw_ep *ep;
 
+	if (tw_ep_inside(handle))
+		return tw_ep_leave_behind(handle);
+	finish_all();
+	ep = tw_enter(handle);
 	if (!ep)
 		return TW_ECLOSED;
-	s = ep->slot;
+	if (!atomic_compare_exchange_strong(&s->handle, &handle, 0)) {
+		tw_leave(ep);
+		return TW_ECLOSED;
+	}
 	ep->closing = true;
-	atomic_store_explicit(&s->handle, 0, memory_order_release);
-	/* Blocked callers find out and leave. */
-	while (ep->nwaiting) {
-		ep->events++;
-		tw_kick(ep);
+	while (!deserted(ep)) {
 		tw_unlock(&s->lock);
 		sched_yield();
 		tw_lock(&s->lock);
 	}
-	/* What the other sides were promised, as far as they have room for it. */
-	for (int i = 0; i < CLOSE_POLLS && unsent(ep); i++)
-		tw_progress(ep);
-	atomic_store_explicit(&s->timer, 0, memory_order_relaxed);
-	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
-	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);
-	atomic_store_explicit(&s->look, 0, memory_order_relaxed);
-	destroy(ep);
-	s->ep = NULL;
-	tw_unlock(&s->lock);
-	tw_service_put();
-	give_slot(s);
+	end(s);
 	return TW_OK;
 }
 
@@ -373,6 +457,7 @@ void tw_ep_forked(void)
 		atomic_store(&tw_slots[i].timer, 0);
 		atomic_store(&tw_slots[i].handler, 0);
 		tw_slots[i].ep = NULL;
+		atomic_store(&tw_slots[i].left, false);
 		tw_slots[i].ready = false;
 		slot_taken[i] = false;
 	}

@@ -38,9 +38,19 @@ struct tw_open {
 	void *owner;
 };
 
-/* Both without a lock. Closing waits for blocked callers to leave. */
+/*
+ * Both without a lock. Closing waits for blocked callers to leave, unless this thread is
+ * amid a call on the endpoint, which a signal handler has interrupted: then the rest is
+ * done when that has ended (tw_ep_finish), and only the endpoint's name is free at once.
+ */
 enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle);
 enum tw_err tw_ep_close(uint64_t handle);
+/* The same for an interface's call, which the engine does not know of. */
+enum tw_err tw_ep_leave_behind(uint64_t handle);
+/* Whether it would be so: this thread's own call may have been interrupted by a signal. */
+bool tw_ep_inside(uint64_t handle);
+/* Ends a slot that was left, if nobody is inside; whether it has ended. No lock. */
+bool tw_ep_finish(struct tw_slot_entry *s);
 /* Ends everything in a forked child. */
 void tw_ep_forked(void);
 
@@ -445,6 +455,8 @@ bool tw_poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), 
 enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
 		       uint64_t timeout_us);
 void tw_wakeup(struct tw_ep *ep);
+/* This thread waits there, further up its stack. No lock. */
+bool tw_waits_in(const struct tw_slot_entry *s);
 
 /* service.c; none needs a lock ------------------------------------------- */
 
@@ -457,6 +469,8 @@ enum tw_err tw_service_watch(struct tw_slot_entry *s, int epfd);
 void tw_service_pause(struct tw_slot_entry *s);
 void tw_service_resume(struct tw_slot_entry *s);
 void tw_service_timer(struct tw_slot_entry *s, uint64_t when);
+/* Ends a slot that was left, as soon as nobody is inside; a signal handler may call it. */
+void tw_service_finish(struct tw_slot_entry *s);
 void tw_service_forked(void);
 
 /* directory.c; no lock ---------------------------------------------------- */

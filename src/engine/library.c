@@ -40,18 +40,18 @@ enum tw_err tw_begin(void)
 {
 	enum tw_err err = TW_OK;
 
-	pthread_mutex_lock(&mutex);
+	tw_mutex_lock(&mutex);
 	if (users == 0)
 		err = begin();
 	if (err == TW_OK)
 		users++;
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock(&mutex);
 	return err;
 }
 
 void tw_end(void)
 {
-	pthread_mutex_lock(&mutex);
+	tw_mutex_lock(&mutex);
 	users--;
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock(&mutex);
 }

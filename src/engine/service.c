@@ -21,17 +21,18 @@
 #include "base/sys.h"
 #include "engine/engine.h"
 
-#define RETRY_US 50	  /* the endpoint was busy: the program is inside */
-#define RETRY_MAX_US 4000 /* at most, while the program keeps polling, */
-#define LATE_MAX_US 32000 /* or as much where waking up takes long: */
-#define LATE_TIMES 64	  /* so many times what it takes */
-#define BUSY_MAX_US 800	  /* at most, while the program stays inside */
-#define SHIFT_US 100	  /* leave the endpoint to the program in between */
-#define LINGER_US 20	  /* stay with an endpoint that was just moving */
-#define SEEN_US 2	  /* who polls has seen by then what we sent */
-#define SOON_US 100000	  /* what is due later does not keep the looking up */
-#define QUIET_LOOKS 4	  /* looks without anything due before the looking ends */
-#define TURN_NS 100000	  /* the shortest turn there is */
+#define RETRY_US 50	    /* the endpoint was busy: the program is inside */
+#define RETRY_MAX_US 4000   /* at most, while the program keeps polling, */
+#define LATE_MAX_US 32000   /* or as much where waking up takes long: */
+#define LATE_TIMES 64	    /* so many times what it takes */
+#define BUSY_MAX_US 800	    /* at most, while the program stays inside */
+#define SHIFT_US 100	    /* leave the endpoint to the program in between */
+#define LINGER_US 20	    /* stay with an endpoint that was just moving */
+#define SEEN_US 2	    /* who polls has seen by then what we sent */
+#define SOON_US 100000	    /* what is due later does not keep the looking up */
+#define LEFT_MAX_US 1000000 /* the same, of one that was closed amid a call */
+#define QUIET_LOOKS 4	    /* looks without anything due before the looking ends */
+#define TURN_NS 100000	    /* the shortest turn there is */
 #define TAG_STOP UINT64_MAX
 #define TAG_TIMER (UINT64_MAX - 1)
 
@@ -99,12 +100,12 @@ static void saw_polls(struct tw_slot_entry *s)
 
 static void set_no_later(uint64_t when)
 {
-	pthread_mutex_lock(&service.timer_mutex);
+	tw_mutex_lock(&service.timer_mutex);
 	if (!service.timer || when < service.timer) {
 		service.timer = when;
 		set_timer(when);
 	}
-	pthread_mutex_unlock(&service.timer_mutex);
+	tw_mutex_unlock(&service.timer_mutex);
 }
 
 void tw_service_timer(struct tw_slot_entry *s, uint64_t when)
@@ -248,8 +249,31 @@ static uint64_t look_again(struct tw_slot_entry *s, uint64_t now, uint64_t max_u
 	return next;
 }
 
+void tw_service_finish(struct tw_slot_entry *s)
+{
+	struct itimerspec now = {.it_value = {0, 1}};
+
+	atomic_store(&s->look, 0);
+	/* Not set_timer(): the thread that was interrupted may hold its mutex. */
+	if (tw_service_running())
+		timerfd_settime(service.timerfd, 0, &now, NULL);
+}
+
+/* Somebody was inside when it was closed: less and less often, until it may end. */
+static uint64_t finish(struct tw_slot_entry *s, uint64_t now)
+{
+	uint64_t look = atomic_load(&s->look);
+
+	if (look > now)
+		return look;
+	s->backoff = look ? tw_min(2 * s->backoff, (uint64_t)LEFT_MAX_US) : RETRY_US;
+	look = now + tw_clock_us(s->backoff);
+	atomic_store(&s->look, look);
+	return tw_ep_finish(s) ? 0 : look;
+}
+
 /* Does what is due at an endpoint; when to come back, or 0. */
-static uint64_t run_timer(struct tw_slot_entry *s, uint64_t now)
+static uint64_t run_due(struct tw_slot_entry *s, uint64_t now)
 {
 	uint64_t look = atomic_load_explicit(&s->look, memory_order_relaxed);
 	uint64_t when = look ? look : atomic_load_explicit(&s->timer, memory_order_relaxed);
@@ -272,6 +296,13 @@ static uint64_t run_timer(struct tw_slot_entry *s, uint64_t now)
 	when = atomic_load_explicit(&s->timer, memory_order_relaxed);
 	/* One in the past is for a sleeping caller, who has been woken for it. */
 	return when > now ? when : 0;
+}
+
+static uint64_t run_timer(struct tw_slot_entry *s, uint64_t now)
+{
+	if (atomic_load_explicit(&s->left, memory_order_acquire))
+		return finish(s, now);
+	return run_due(s, now);
 }
 
 static void run_timers(void)
@@ -302,11 +333,11 @@ static void timer_ready(void)
 
 	if (tw_sys_read(service.timerfd, &count, sizeof(count)) < 0 && errno == EAGAIN)
 		return;
-	pthread_mutex_lock(&service.timer_mutex);
+	tw_mutex_lock(&service.timer_mutex);
 	when = service.timer;
 	service.timer = 0;
-	pthread_mutex_unlock(&service.timer_mutex);
-	if (when)
+	tw_mutex_unlock(&service.timer_mutex);
+	if (when && when <= tw_clock())
 		woken_for(when);
 	run_timers();
 }
@@ -333,6 +364,9 @@ static void take_short_turns(void)
 	syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
+/* This is the service thread, and it has ended the last endpoint itself. */
+static _Thread_local bool over;
+
 static void *run(void *arg)
 {
 	struct epoll_event ev[16];
@@ -349,6 +383,8 @@ static void *run(void *arg)
 				timer_ready();
 			else
 				visit(&tw_slots[ev[i].data.u64]);
+			if (over)
+				return NULL;
 		}
 	}
 }
@@ -398,12 +434,12 @@ enum tw_err tw_service_get(void)
 
 	if (!tw_settings.service || tw_settings.single_threaded)
 		return TW_OK;
-	pthread_mutex_lock(&service.mutex);
+	tw_mutex_lock(&service.mutex);
 	if (service.users == 0)
 		err = start();
 	if (err == TW_OK)
 		service.users++;
-	pthread_mutex_unlock(&service.mutex);
+	tw_mutex_unlock(&service.mutex);
 	return err;
 }
 
@@ -411,15 +447,19 @@ void tw_service_put(void)
 {
 	uint64_t one = 1;
 
-	pthread_mutex_lock(&service.mutex);
+	tw_mutex_lock(&service.mutex);
 	if (service.users && --service.users == 0) {
-		if (tw_sys_write(service.stopfd, &one, sizeof(one)) < 0)
+		over = pthread_equal(service.thread, pthread_self());
+		if (over)
+			pthread_detach(service.thread);
+		else if (tw_sys_write(service.stopfd, &one, sizeof(one)) < 0)
 			tw_log(TW_LOG_ERROR, "cannot stop the service thread: error %d", errno);
-		pthread_join(service.thread, NULL);
+		if (!over)
+			pthread_join(service.thread, NULL);
 		atomic_store_explicit(&service.running, false, memory_order_relaxed);
 		close_all();
 	}
-	pthread_mutex_unlock(&service.mutex);
+	tw_mutex_unlock(&service.mutex);
 }
 
 void tw_service_forked(void)

@@ -228,6 +228,13 @@ struct tw_taker {
 	/* Does what is due by time; the next time wanted, or 0. May be NULL. No sends here. */
 	uint64_t (*expire)(struct tw_ep *ep, uint64_t now);
 	/*
+	 * About to end, nobody is in a blocking call: gives up what of it has locks of its
+	 * own; false: somebody is inside there, ask again. May be NULL.
+	 */
+	bool (*ending)(struct tw_ep *ep);
+	/* It has ended; without a lock, maybe in the service thread. May be NULL. */
+	void (*ended)(void *owner);
+	/*
 	 * Messages keep their place in the window until tw_take_release(), and not all
 	 * that is announced is pulled at once.
 	 */
@@ -310,7 +317,9 @@ struct tw_slot_entry {
 	_Atomic(uint64_t) polls;    /* by the program */
 	_Atomic(uint32_t) summoned; /* enum tw_summons: the next poll should look */
 	_Atomic(bool) handed;	    /* the timer is set for unfinished work */
+	_Atomic(bool) left;	    /* closed amid a call; see tw_ep_close() */
 	bool ready;		    /* the lock is made */
+	bool takes;		    /* there is a taker */
 	uint64_t name;		    /* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;
 	/* Of the service thread, for a program that polls itself: */

@@ -22,6 +22,22 @@
 #define SHARED_US 20 /* a yield that took so long: somebody else ran */
 #define ANSWER_US 80 /* who listens answers a connect sooner */
 
+/* The blocking calls of this thread; a signal handler may make one amid another. */
+struct waits {
+	const struct tw_slot_entry *slot;
+	const struct waits *outer;
+};
+static _Thread_local const struct waits *waits;
+
+bool tw_waits_in(const struct tw_slot_entry *s)
+{
+	const struct waits *w = waits;
+
+	while (w && w->slot != s)
+		w = w->outer;
+	return w;
+}
+
 static void futex_wait(_Atomic(uint32_t) *word, uint32_t value, uint64_t us)
 {
 	struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
@@ -200,6 +216,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 	uint64_t now = tw_clock(), deadline = TW_FOREVER;
 	uint32_t wakeups = ep->wakeups, loops = 0;
 	enum tw_waited why = TW_W_TRUE;
+	struct waits here = {ep->slot, waits};
 	bool idle = true, paused = false;
 	struct spin spin;
 
@@ -209,6 +226,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 		deadline = now + tw_clock_us(timeout_us);
 	spin_from(ep, &spin, now);
 	ep->nwaiting++;
+	waits = &here;
 	for (;;) {
 		/* The lock is left on the way: what happens meanwhile shows here. */
 		uint64_t seen = ep->events;
@@ -247,5 +265,8 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 	if (paused && !ep->leader)
 		tw_service_resume(ep->slot);
 	ep->nwaiting--;
+	waits = here.outer;
+	if (tw_unlikely(ep->closing) && atomic_load(&ep->slot->left))
+		tw_service_finish(ep->slot);
 	return why;
 }

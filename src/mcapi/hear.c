@@ -195,4 +195,6 @@ const struct tw_taker tw_mc_taker = {
 	.arrived = arrived,
 	.attend = tw_mc_attend,
 	.down = down,
+	.ending = tw_mc_ending,
+	.ended = tw_mc_ended,
 };

@@ -2,16 +2,22 @@
 /* MCAPI 4.1: the nodes of this process. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "mcapi/node.h"
+
+#define POLL_US 100 /* while another thread ends a node */
 
 _Thread_local struct tw_node *tw_mc_thread;
 _Atomic(struct tw_node *) tw_mc_first;
 
-/* A node's memory is kept for its next life: threads may still look at it. */
-static struct tw_node *nodes[TW_MAX_NODES];
+static _Atomic(struct tw_node *) nodes[TW_MAX_NODES]; /* until they have ended */
 static unsigned nodes_up;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+/* Of the past: memory that is kept for the next life, as threads may still look at it. */
+static _Atomic(struct tw_node *) past[TW_MAX_NODES];
+/* A handler may call while the thread that it interrupted holds it: that is told. */
+static pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static pthread_key_t thread_end;
 
 static bool is_up(const struct tw_node *n)
 {
@@ -21,23 +27,27 @@ static bool is_up(const struct tw_node *n)
 /* A child owns none of its parent's nodes. */
 static void forked(void)
 {
-	pthread_mutex_init(&mutex, NULL);
-	for (unsigned i = 0; i < TW_MAX_NODES; i++)
-		nodes[i] = NULL;
+	mutex = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
+		atomic_store(&nodes[i], NULL);
+		atomic_store(&past[i], NULL);
+	}
 	nodes_up = 0;
 	tw_mc_thread = NULL;
 	atomic_store(&tw_mc_first, NULL);
 	tw_scl_forked();
 }
 
-static void register_fork(void)
+static void thread_ended(void *node);
+
+static void register_process(void)
 {
+	pthread_key_create(&thread_end, thread_ended);
 	pthread_atfork(NULL, NULL, forked);
 }
 
-static void prepare(struct tw_node *n, uint32_t number)
+static void prepare(struct tw_node *n)
 {
-	n->number = number;
 	tw_list_init(&n->collected);
 	tw_list_init(&n->gets);
 	tw_list_init(&n->wanted);
@@ -90,38 +100,87 @@ static enum tw_err open_node(struct tw_node *n)
 	return TW_OK;
 }
 
+/* Memory for a node, under the mutex. */
+static struct tw_node *take_memory(uint32_t number)
+{
+	struct tw_node *n = atomic_load(&past[number]);
+
+	while (n && !atomic_compare_exchange_weak(&past[number], &n, n->past))
+		;
+	return n ? n : calloc(1, sizeof(*n));
+}
+
+static void keep_memory(struct tw_node *n)
+{
+	n->past = atomic_load(&past[n->number]);
+	while (!atomic_compare_exchange_weak(&past[n->number], &n->past, n))
+		;
+}
+
+/* The caller's thread is the node from here on. */
+static void come_up(struct tw_node *n)
+{
+	atomic_store(&nodes[n->number], n);
+	n->thread = tw_thread_id();
+	tw_mc_thread = n;
+	pthread_setspecific(thread_end, n);
+	tw_scl_forget(); /* what is the first node's is its own no more */
+	if (nodes_up++ == 0)
+		atomic_store_explicit(&tw_mc_first, n, memory_order_release);
+}
+
 static mcapi_status_t start(uint32_t number)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct tw_node *n = nodes[number];
+	struct tw_node *n;
 	enum tw_err err;
 
-	if (is_up(n))
+	if (atomic_load(&nodes[number]))
 		return MCAPI_INITIALIZED;
+	n = take_memory(number);
 	if (!n)
-		n = nodes[number] = calloc(1, sizeof(*n));
-	if (!n || tw_begin() != TW_OK)
 		return MCAPI_ENO_INIT;
+	n->number = number;
+	err = tw_begin();
+	if (err != TW_OK)
+		goto out;
+	err = TW_EPROTO;
 	if (nodes_up == 0 && !tw_place_init())
-		goto fail;
-	pthread_once(&once, register_fork);
-	prepare(n, number);
+		goto out_begun;
+	pthread_once(&once, register_process);
+	prepare(n);
 	err = open_node(n);
 	if (err == TW_OK) {
-		tw_mc_thread = n;
-		tw_scl_forget(); /* what is the first node's is its own no more */
-		if (nodes_up++ == 0)
-			atomic_store_explicit(&tw_mc_first, n, memory_order_release);
+		come_up(n);
 		return MCAPI_SUCCESS;
 	}
 	dispose(n);
-	if (err == TW_EBUSY) {
-		tw_end();
-		return MCAPI_INITIALIZED;
-	}
-fail:
+out_begun:
 	tw_end();
-	return MCAPI_ENO_INIT;
+out:
+	keep_memory(n);
+	return err == TW_EBUSY ? MCAPI_INITIALIZED : MCAPI_ENO_INIT;
+}
+
+/* Another thread is ending the node of that number, which takes a moment. */
+static bool being_ended(uint32_t number)
+{
+	const struct tw_node *n = atomic_load(&nodes[number]);
+
+	return n && !is_up(n) && n->thread != tw_thread_id();
+}
+
+/* Locks; false in a signal handler that interrupted a thread that has locked. */
+static bool lock_for(uint32_t number)
+{
+	for (;;) {
+		if (pthread_mutex_lock(&mutex) != 0)
+			return false;
+		if (!being_ended(number))
+			return true;
+		pthread_mutex_unlock(&mutex);
+		usleep(POLL_US);
+	}
 }
 
 void mcapi_initialize(mcapi_node_t node_id, mcapi_version_t *mcapi_version,
@@ -133,11 +192,13 @@ void mcapi_initialize(mcapi_node_t node_id, mcapi_version_t *mcapi_version,
 		*mcapi_status = MCAPI_EPARAM;
 	} else if (node_id >= MCAPI_MAX_NODES) {
 		*mcapi_status = MCAPI_ENODE_NOTVALID;
-	} else if (is_up(tw_mc_thread)) {
+	} else if (is_up(tw_mc_thread) && tw_mc_thread->thread == tw_thread_id()) {
 		*mcapi_status = MCAPI_INITIALIZED;
 	} else {
 		*mcapi_version = MCAPI_VERSION;
-		pthread_mutex_lock(&mutex);
+		*mcapi_status = MCAPI_ENO_INIT;
+		if (!lock_for(node_id))
+			return;
 		*mcapi_status = start(node_id);
 		pthread_mutex_unlock(&mutex);
 	}
@@ -149,51 +210,103 @@ static void choose_first(void)
 	struct tw_node *first = NULL;
 
 	for (unsigned i = 0; i < TW_MAX_NODES && !first; i++)
-		if (is_up(nodes[i]))
-			first = nodes[i];
+		if (is_up(atomic_load(&nodes[i])))
+			first = atomic_load(&nodes[i]);
 	atomic_store_explicit(&tw_mc_first, first, memory_order_release);
 }
 
-static void shut_scalars(struct tw_node *n, struct tw_endp *e, void *arg)
+static void shut_scalars(struct tw_node *n, struct tw_endp *e, void *all)
 {
 	(void)n;
-	(void)arg;
-	if (e->chan.scl)
-		tw_scl_close(e);
+	if (e->chan.scl && !tw_scl_try_close(e))
+		*(bool *)all = false;
 }
 
-static mcapi_status_t stop(struct tw_node *n)
+bool tw_mc_ending(struct tw_ep *ep)
 {
-	uint64_t handle = n ? atomic_load(&n->handle) : 0;
-	struct tw_ep *ep = tw_enter(handle);
+	bool all = true;
 
-	if (!ep)
-		return MCAPI_ENO_FINAL;
-	tw_endp_each(n, shut_scalars, NULL);
-	tw_mc_leave(ep);
-	if (tw_ep_close(handle) != TW_OK)
-		return MCAPI_ENO_FINAL;
-	atomic_store_explicit(&n->handle, 0, memory_order_release);
-	dispose(n);
+	tw_endp_each(ep->owner, shut_scalars, &all);
+	return all;
+}
+
+void tw_mc_ended(void *node)
+{
+	struct tw_node *n = node;
+
+	atomic_compare_exchange_strong(&nodes[n->number], &n, NULL);
+	dispose(node);
+	keep_memory(node);
+	tw_end();
+}
+
+/* What is left to do once nobody begins anything for a node any more. */
+struct ending {
+	struct tw_node *n;
+	uint64_t handle; /* the engine's */
+	bool amid;	 /* of a call that a signal handler interrupted: not waited for */
+};
+
+/* Under the mutex; false if there is no such node. */
+static bool take_down(struct tw_node *n, struct ending *e)
+{
+	e->n = n;
+	e->handle = n ? atomic_load(&n->handle) : 0;
+	if (!e->handle)
+		return false;
+	e->amid = tw_ep_inside(e->handle) || tw_scl_inside(n);
+	n->thread = tw_thread_id();
+	atomic_store(&n->handle, 0);
+	if (e->amid)
+		atomic_store(&nodes[n->number], NULL);
 	nodes_up--;
 	if (atomic_load(&tw_mc_first) == n)
 		choose_first();
-	tw_end();
-	return MCAPI_SUCCESS;
+	return true;
+}
+
+static void end_node(const struct ending *e)
+{
+	if (e->amid)
+		tw_ep_leave_behind(e->handle);
+	else
+		tw_ep_close(e->handle);
 }
 
 void mcapi_finalize(mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n;
+	struct ending e;
+	bool found;
 
 	if (!mcapi_status)
 		return;
-	pthread_mutex_lock(&mutex);
-	n = tw_mc_self();
-	*mcapi_status = stop(n);
-	if (*mcapi_status == MCAPI_SUCCESS && tw_mc_thread == n)
-		tw_mc_thread = NULL;
+	*mcapi_status = MCAPI_ENO_FINAL;
+	if (pthread_mutex_lock(&mutex) != 0)
+		return;
+	found = take_down(tw_mc_self(), &e);
 	pthread_mutex_unlock(&mutex);
+	if (!found)
+		return;
+	if (tw_mc_thread == e.n)
+		tw_mc_thread = NULL;
+	end_node(&e);
+	*mcapi_status = MCAPI_SUCCESS;
+}
+
+/* A thread that ends takes its node along (3.10). */
+static void thread_ended(void *node)
+{
+	struct tw_node *n = node;
+	struct ending e;
+	bool found;
+
+	pthread_mutex_lock(&mutex);
+	/* Others may have finalized it, and begun it again. */
+	found = n->thread == tw_thread_id() && take_down(n, &e);
+	pthread_mutex_unlock(&mutex);
+	tw_mc_thread = NULL;
+	if (found)
+		end_node(&e);
 }
 
 mcapi_uint_t mcapi_get_node_id(mcapi_status_t *mcapi_status)

@@ -146,6 +146,8 @@ struct tw_mc_peer {
 
 struct tw_node {
 	uint32_t number;
+	uintptr_t thread; /* that it is, or that ends it: tw_thread_id() */
+	struct tw_node *past;
 	bool elsewhere;		  /* the topology has it on another host */
 	_Atomic(uint64_t) handle; /* of the engine endpoint; 0: not initialized */
 	struct tw_ep *ep;
@@ -204,6 +206,9 @@ tw_shared struct tw_ep *tw_mc_begin(struct tw_node **node, mcapi_status_t *statu
 }
 
 void tw_mc_attend(struct tw_ep *ep);
+/* The engine's endpoint is about to end, and has ended. */
+bool tw_mc_ending(struct tw_ep *ep);
+void tw_mc_ended(void *node);
 
 void tw_mc_leave_slow(struct tw_ep *ep);
 
@@ -477,6 +482,10 @@ void tw_scl_ready(struct tw_node *n, struct tw_endp *e);
 /* The other end is closed. */
 void tw_scl_peer_closed(struct tw_endp *e);
 void tw_scl_close(struct tw_endp *e);
+/* The same if nobody is in it just now. */
+bool tw_scl_try_close(struct tw_endp *e);
+/* This thread is amid a call on one of the node's: a signal handler asks. */
+bool tw_scl_inside(const struct tw_node *n);
 void tw_scl_hear(struct tw_node *n, struct tw_endp *e, const struct tw_say *say);
 void tw_scl_arrived(struct tw_node *n, struct tw_endp *e, unsigned size, uint64_t value);
 void tw_scl_forked(void);

@@ -95,7 +95,7 @@ static struct tw_scl *new_end(void)
 {
 	struct tw_scl *s = NULL;
 
-	pthread_mutex_lock(&ends.mutex);
+	tw_mutex_lock(&ends.mutex);
 	if (ends.made < REUSE || tw_list_empty(&ends.used))
 		s = fresh_end();
 	if (!s && !tw_list_empty(&ends.used)) {
@@ -104,15 +104,15 @@ static struct tw_scl *new_end(void)
 	}
 	if (s)
 		s->gen = s->gen % 0xffff + 1;
-	pthread_mutex_unlock(&ends.mutex);
+	tw_mutex_unlock(&ends.mutex);
 	return s;
 }
 
 static void give_end(struct tw_scl *s)
 {
-	pthread_mutex_lock(&ends.mutex);
+	tw_mutex_lock(&ends.mutex);
 	tw_list_add_tail(&ends.used, &s->unused);
-	pthread_mutex_unlock(&ends.mutex);
+	tw_mutex_unlock(&ends.mutex);
 }
 
 void tw_scl_forked(void)
@@ -354,13 +354,13 @@ void tw_scl_peer_closed(struct tw_endp *e)
 		end(e->chan.scl);
 }
 
-void tw_scl_close(struct tw_endp *e)
+/* Under its lock, which is left. */
+static void close_end(struct tw_endp *e)
 {
 	struct tw_scl *s = e->chan.scl;
 	struct tw_scl_turn *t;
 
 	e->chan.scl = NULL;
-	tw_lock(&s->lock);
 	atomic_store_explicit(&s->key, 0, memory_order_relaxed);
 	end(s);
 	if (s->ring)
@@ -374,6 +374,32 @@ void tw_scl_close(struct tw_endp *e)
 		free_turn(t);
 	tw_unlock(&s->lock);
 	give_end(s);
+}
+
+void tw_scl_close(struct tw_endp *e)
+{
+	tw_lock(&e->chan.scl->lock);
+	close_end(e);
+}
+
+bool tw_scl_try_close(struct tw_endp *e)
+{
+	if (!tw_lock_try(&e->chan.scl->lock))
+		return false;
+	close_end(e);
+	return true;
+}
+
+bool tw_scl_inside(const struct tw_node *n)
+{
+	for (unsigned i = 0; i < TW_SCL_CHUNKS; i++) {
+		const struct tw_scl *s = atomic_load(&chunks[i]);
+
+		for (unsigned k = 0; s && k < TW_SCL_CHUNK; k++)
+			if (s[k].node == n && tw_lock_mine(&s[k].lock))
+				return true;
+	}
+	return false;
 }
 
 void tw_scl_hear(struct tw_node *n, struct tw_endp *e, const struct tw_say *say)

@@ -5,7 +5,8 @@
 
 #include "mx/mx.h"
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+/* A signal handler may call while the thread that it interrupted holds it: that is told. */
+static pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static _Atomic(bool) ready;
 
 bool tw_mx_ready(void)
@@ -16,7 +17,7 @@ bool tw_mx_ready(void)
 /* A child owns none of its parent's endpoints; it may begin anew. */
 static void forked(void)
 {
-	pthread_mutex_init(&mutex, NULL);
+	mutex = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 	atomic_store(&ready, false);
 	tw_mx_job_forked();
 }
@@ -47,7 +48,8 @@ static mx_return_t initialize(int api, const char *function)
 	/* mx_finalize() of another thread may hold the mutex until the handler ends. */
 	if (tw_in_any_handler())
 		return tw_mx_fail(NULL, function, rc);
-	pthread_mutex_lock(&mutex);
+	if (pthread_mutex_lock(&mutex) != 0)
+		return tw_mx_fail(NULL, function, MX_BUSY);
 	if (!tw_mx_ready()) {
 		rc = begin();
 		atomic_store_explicit(&ready, rc == MX_SUCCESS, memory_order_release);
@@ -70,23 +72,17 @@ mx_return_t mx_finalize(void)
 {
 	if (tw_in_any_handler())
 		return tw_mx_fail(NULL, "mx_finalize", MX_CLOSE_IN_HANDLER);
-	pthread_mutex_lock(&mutex);
-	if (!tw_mx_ready()) {
-		pthread_mutex_unlock(&mutex);
+	/* Once; another thread, or a signal handler, does not wait for this one. */
+	if (!atomic_exchange(&ready, false))
 		return tw_mx_fail(NULL, "mx_finalize", MX_NOT_INITIALIZED);
-	}
+	pthread_mutex_lock(&mutex);
 	for (unsigned i = 0; i < tw_slots_used(); i++) {
-		struct tw_ep *ep = tw_enter(atomic_load(&tw_slots[i].handle));
-		bool ours = ep && !ep->taker;
+		uint64_t handle = atomic_load(&tw_slots[i].handle);
 
-		if (!ep)
-			continue;
-		tw_leave(ep);
-		if (ours)
-			tw_ep_close(atomic_load(&tw_slots[i].handle));
+		if (handle && !tw_slots[i].takes)
+			tw_ep_close(handle);
 	}
 	tw_mx_job_end();
-	atomic_store_explicit(&ready, false, memory_order_release);
 	tw_end();
 	pthread_mutex_unlock(&mutex);
 	return MX_SUCCESS;

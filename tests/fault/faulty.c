@@ -349,6 +349,14 @@ static void do_disarm(void *instance)
 	w->inner->disarm(w->instance);
 }
 
+static void do_hide(void *instance)
+{
+	struct wrap *w = instance;
+
+	if (w->inner->hide)
+		w->inner->hide(w->instance);
+}
+
 static uint64_t do_expire(void *instance, uint64_t now)
 {
 	struct wrap *w = instance;
@@ -368,7 +376,7 @@ static enum tw_err open_shm(struct tw_host *host, void **instance);
 		.connect = do_connect, .disconnect = do_disconnect, .send = do_send,               \
 		.get = do_get, .put = do_put, .alive = do_alive, .polls = do_polls,                \
 		.waits = do_waits, .progress = do_progress, .arm = do_arm, .disarm = do_disarm,    \
-		.expire = do_expire,                                                               \
+		.expire = do_expire, .hide = do_hide,                                              \
 	}
 static const struct tw_provider self = WRAPPED("self", open_self);
 static const struct tw_provider shm = WRAPPED("shm", open_shm);

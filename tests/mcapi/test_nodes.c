@@ -361,3 +361,110 @@ MCT_BOTH(mcapi_nodes, restarts, 4)
 		mct_meet(me);
 	}
 }
+
+/* A thread that ends without finalizing: the library does it (3.10). */
+static void end_without_finalizing(void *arg)
+{
+	static _Thread_local uint64_t value[2];
+	atomic_int *stage = arg;
+	mcapi_request_t req;
+	struct mct_chan c;
+
+	mct_up(1);
+	mct_ok(mcapi_msg_recv_i(mct_create(1), &value[0], 8, &req, ST));
+	mct_ok(mcapi_get_endpoint_i(1, 77, (mcapi_endpoint_t *)&value[1], &req, ST));
+	mct_each_kind(k)
+	{
+		mct_chan(&c, k);
+		mct_put(k, c.tx, 5);
+	}
+	atomic_store(stage, 1);
+	while (atomic_load(stage) == 1)
+		twc_sleep(1);
+}
+
+/* Another thread that acts for the node meanwhile: blocked, or in the midst of calls. */
+struct actor {
+	bool block;
+	atomic_bool there;
+};
+
+static void act_for_it(void *arg)
+{
+	struct actor *a = arg;
+	mcapi_status_t st = MCAPI_SUCCESS;
+	mcapi_endpoint_t ep = mct_create(a->block ? 5 : 6);
+	uint64_t value = 0;
+	size_t size;
+
+	atomic_store(&a->there, true);
+	while (st == MCAPI_SUCCESS) {
+		if (!a->block)
+			mcapi_msg_send(ep, ep, &value, 8, 0, &st);
+		if (st == MCAPI_SUCCESS)
+			mcapi_msg_recv(ep, &value, 8, &size, &st);
+	}
+	twc_eq(st, MCAPI_ENOT_ENDP);
+}
+
+Test(mcapi_nodes, thread_ends, .timeout = MCT_TIMEOUT)
+{
+	for (int round = 0; round < 10; round++) {
+		struct twc_thread node, blocked, busy;
+		struct actor sleeper = {.block = true}, worker = {.block = false};
+		atomic_int stage = 0;
+
+		twc_start(&node, end_without_finalizing, &stage);
+		while (!atomic_load(&stage))
+			twc_sleep(1);
+		twc_start(&blocked, act_for_it, &sleeper);
+		twc_asleep(&blocked);
+		twc_start(&busy, act_for_it, &worker);
+		while (!atomic_load(&worker.there))
+			twc_sleep(1);
+		atomic_store(&stage, 2);
+		twc_join(&node);
+		twc_join(&blocked);
+		twc_join(&busy);
+		mct_is(MCAPI_ENODE_NOTINIT, mcapi_get_node_id(ST));
+		mct_up(1);
+		mct_create(1);
+		mct_send(mct_get(1, 1), mct_get(1, 1), 4, 0);
+		twc_eq(mct_recv(mct_get(1, 1)), 4);
+		mct_down();
+	}
+}
+
+/* The main thread, which ends by pthread_exit(), too. */
+static void follow(void *arg)
+{
+	double end = twt_now() + MCT_LONG / 1000.;
+
+	(void)arg;
+	do {
+		twc_check(twt_now() < end);
+		mcapi_get_node_id(ST);
+	} while (mct_status == MCAPI_SUCCESS);
+	mct_up(1);
+	mct_down();
+	_exit(3);
+}
+
+static int main_thread_ends(void *arg, int fd)
+{
+	static struct twc_thread t;
+
+	(void)arg;
+	(void)fd;
+	mct_up(1);
+	twc_start(&t, follow, NULL);
+	pthread_exit(NULL);
+}
+
+Test(mcapi_nodes, main_thread_ends, .timeout = MCT_TIMEOUT)
+{
+	struct twt_child child;
+
+	twt_spawn(&child, main_thread_ends, NULL);
+	twc_eq(twt_join(&child, MCT_CHILD), 3);
+}
