@@ -5,3 +5,4 @@ check_LTLIBRARIES += tests/lib/libtwt.la
 tests_lib_libtwt_la_SOURCES = $(TEST_LIB)
 tests_lib_libtwt_la_SHORTNAME = twt
 tests_lib_libtwt_la_CFLAGS = $(AM_CFLAGS)
+EXTRA_tests_lib_libtwt_la_DEPENDENCIES = $(srcdir)/files.am

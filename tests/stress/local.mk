@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Linked in front of the library, faulty.c wraps its providers.
+# Behind a wrapper of the providers that injects faults.
 if ENABLE_MX
 check_PROGRAMS += %D%/stress_procs_faulty
 if ENABLE_MCAPI
