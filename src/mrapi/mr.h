@@ -82,8 +82,10 @@ static inline void tw_mr_tell(mrapi_status_t *status, mrapi_status_t what)
 /* ---- mr_join.c: becoming a member of the job, and ceasing to be one */
 mrapi_status_t tw_mr_join(void);
 void tw_mr_leave(void);
-/* Whether the process that had that slot listens no more: it died. */
+/* Whether the process that had that slot is no more. */
 bool tw_mr_gone(uint32_t proc);
+/* The process id of a member as this process knows it; 0 when it is gone, or unknown here. */
+pid_t tw_mr_pid_of(uint32_t proc);
 
 /* ---- mr_service.c: the thread that serves other members and sees them die */
 enum tw_mr_message_type { TW_MR_HELLO = 1, TW_MR_WANT, TW_MR_GIVE, TW_MR_MOVE };
@@ -95,15 +97,14 @@ struct tw_mr_message {
 	uint32_t slot; /* MOVE: of the asking process's buffers */
 };
 
+/* 0 or an error. */
 int tw_mr_service_start(int listener);
 /* The thread ends; then, once the members need not hear of it, the connections. */
 void tw_mr_service_stop(void);
 void tw_mr_service_close(void);
 void tw_mr_service_forked(void);
-/* Watches a connection to a member. */
-void tw_mr_service_watch(int fd, uint32_t proc, uint32_t incarnation, pid_t pid);
-/* The process id of a member as this process knows it; 0 when it is gone. */
-pid_t tw_mr_pid_of(uint32_t proc);
+/* Watches a connection to a member: 0 or an error. */
+int tw_mr_service_watch(int fd, uint32_t proc, uint32_t incarnation);
 /* Sends to a member; false when it is gone. */
 bool tw_mr_send(uint32_t proc, const struct tw_mr_message *m);
 

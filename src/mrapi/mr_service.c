@@ -2,9 +2,13 @@
 /*
  * The thread of a member. It sleeps until somebody joins, asks for something or
  * dies, and costs nothing meanwhile. Each pair of members has one connection;
- * its end is the death of the other.
+ * its end is the death of the other, so that a member never closes one.
+ *
+ * While descriptors or memory are short, connections wait at the listener: the thread
+ * tries again ten times a second, and looks itself whether those members live.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -17,14 +21,14 @@
 #include "mrapi/mr.h"
 
 #define UNKNOWN UINT32_MAX
-#define HELLO_LOOKS 2000 /* a millisecond apart */
+#define SHORT_NS 100000000ull /* between two tries while something is short */
 
 struct conn {
 	struct tw_list link;
 	int fd;
 	uint32_t proc; /* UNKNOWN until it said hello */
 	uint32_t incarnation;
-	pid_t pid;
+	bool watched;
 };
 
 static struct {
@@ -32,22 +36,25 @@ static struct {
 	struct tw_list conns;
 	pthread_t thread;
 	int epfd, listener, stopfd;
+	uint64_t again; /* when to try again what was short of something; 0: nothing was */
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .conns = {&service.conns, &service.conns}};
 
-static void add_conn(int fd, uint32_t proc, uint32_t incarnation, pid_t pid)
+/* 0 or an error; then the connection is kept all the same. */
+static int watch(struct conn *c)
 {
-	struct conn *c = malloc(sizeof(*c));
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
 
-	if (!c) {
-		tw_fd_close(fd);
-		return;
-	}
-	*c = (struct conn){.fd = fd, .proc = proc, .incarnation = incarnation, .pid = pid};
+	c->watched = epoll_ctl(service.epfd, EPOLL_CTL_ADD, c->fd, &ev) == 0;
+	return c->watched ? 0 : errno;
+}
+
+static int add_conn(struct conn *c, int fd, uint32_t proc, uint32_t incarnation)
+{
+	*c = (struct conn){.fd = fd, .proc = proc, .incarnation = incarnation};
 	pthread_mutex_lock(&service.mutex);
 	tw_list_add_tail(&service.conns, &c->link);
 	pthread_mutex_unlock(&service.mutex);
-	epoll_ctl(service.epfd, EPOLL_CTL_ADD, fd, &ev);
+	return watch(c);
 }
 
 static void drop_conn(struct conn *c)
@@ -61,9 +68,14 @@ static void drop_conn(struct conn *c)
 	free(c);
 }
 
-void tw_mr_service_watch(int fd, uint32_t proc, uint32_t incarnation, pid_t pid)
+int tw_mr_service_watch(int fd, uint32_t proc, uint32_t incarnation)
 {
-	add_conn(fd, proc, incarnation, pid);
+	struct conn *c = malloc(sizeof(*c));
+
+	if (c)
+		return add_conn(c, fd, proc, incarnation);
+	tw_fd_close(fd);
+	return ENOMEM;
 }
 
 /* The connection to the member that has that slot now. */
@@ -81,32 +93,6 @@ static struct conn *conn_of(uint32_t proc)
 	return NULL;
 }
 
-static pid_t look_up_pid(uint32_t proc)
-{
-	struct conn *c;
-	pid_t pid;
-
-	pthread_mutex_lock(&service.mutex);
-	c = conn_of(proc);
-	pid = c ? c->pid : 0;
-	pthread_mutex_unlock(&service.mutex);
-	return pid;
-}
-
-pid_t tw_mr_pid_of(uint32_t proc)
-{
-	pid_t pid = proc == tw_mr.proc ? getpid() : look_up_pid(proc);
-
-	/* A member that has just joined: our thread is about to hear its hello. */
-	for (int i = 0; !pid && i < HELLO_LOOKS &&
-			(atomic_load(&tw_mr.seg->proc[proc].life) & 0xff) == TW_MR_LIVE;
-	     i++) {
-		usleep(1000);
-		pid = look_up_pid(proc);
-	}
-	return pid;
-}
-
 bool tw_mr_send(uint32_t proc, const struct tw_mr_message *m)
 {
 	struct conn *c;
@@ -119,18 +105,80 @@ bool tw_mr_send(uint32_t proc, const struct tw_mr_message *m)
 	return sent;
 }
 
-static void accept_one(void)
+/* Buries those who died before their connection was taken. */
+static void look_for_dead(void)
 {
-	int fd = tw_fd_own(accept4(service.listener, NULL, NULL, SOCK_CLOEXEC));
+	for (uint32_t i = 0; i < TW_MR_PROCS; i++) {
+		uint64_t life = atomic_load(&tw_mr.seg->proc[i].life);
+
+		if (i != tw_mr.proc && (life & 0xff) != TW_MR_FREE &&
+		    (life & 0xff) != TW_MR_JOINING && tw_mr_gone(i))
+			tw_mr_bury(i, (uint32_t)(life >> 8));
+	}
+}
+
+/* 0, or what is short. */
+static int accept_one(void)
+{
+	struct conn *c = malloc(sizeof(*c));
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
+	int fd, err = ENOMEM;
 
-	if (fd < 0)
-		return;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != geteuid())
-		tw_fd_close(fd);
-	else
-		add_conn(fd, UNKNOWN, 0, cred.pid);
+	if (!c)
+		return err;
+	fd = tw_fd_own(accept4(service.listener, NULL, NULL, SOCK_CLOEXEC));
+	if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
+	    cred.uid == geteuid())
+		return add_conn(c, fd, UNKNOWN, 0);
+	err = fd < 0 ? errno : 0;
+	tw_fd_close(fd);
+	free(c);
+	return err == EAGAIN || err == EINTR || err == ECONNABORTED ? 0 : err;
+}
+
+static void listen_for(uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = &service.listener};
+
+	epoll_ctl(service.epfd, EPOLL_CTL_MOD, service.listener, &ev);
+}
+
+/* Connections wait, and epoll would tell of that without end. */
+static void run_short(int err)
+{
+	tw_log(TW_LOG_WARN, "mrapi: cannot take a new member's connection yet: %s", strerror(err));
+	service.again = tw_futex_now() + SHORT_NS;
+	listen_for(0);
+}
+
+static int watch_all(void)
+{
+	struct tw_list *pos, *tmp;
+	int err = 0;
+
+	pthread_mutex_lock(&service.mutex);
+	tw_list_each(&service.conns, pos, tmp) {
+		struct conn *c = tw_container(pos, struct conn, link);
+
+		if (!c->watched && err == 0)
+			err = watch(c);
+	}
+	pthread_mutex_unlock(&service.mutex);
+	return err;
+}
+
+static void try_again(void)
+{
+	struct pollfd p = {.fd = service.listener, .events = POLLIN};
+	int err = watch_all();
+
+	look_for_dead();
+	while (err == 0 && tw_sys_poll(&p, 1, 0) == 1)
+		err = accept_one();
+	service.again = err ? tw_futex_now() + SHORT_NS : 0;
+	if (!err)
+		listen_for(EPOLLIN);
 }
 
 static void give(int fd)
@@ -163,7 +211,7 @@ static void heard(struct conn *c)
 	struct tw_mr_message m;
 	ssize_t n = tw_sys_recv(c->fd, &m, sizeof(m), MSG_DONTWAIT);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && errno != ECONNRESET)
 		return;
 	if (n != sizeof(m)) {
 		uint32_t proc = c->proc, incarnation = c->incarnation;
@@ -185,22 +233,34 @@ static void heard(struct conn *c)
 	}
 }
 
+/* Milliseconds until there is something to do without being told. */
+static int patience(void)
+{
+	uint64_t now = service.again ? tw_futex_now() : 0;
+
+	if (!service.again)
+		return -1;
+	return now < service.again ? (int)((service.again - now) / 1000000) + 1 : 0;
+}
+
 static void *run(void *arg)
 {
 	struct epoll_event ev[16];
 
 	(void)arg;
 	for (;;) {
-		int n = epoll_wait(service.epfd, ev, tw_countof(ev), -1);
+		int n = epoll_wait(service.epfd, ev, tw_countof(ev), patience()), err;
 
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.ptr == &service.stopfd)
 				return NULL;
-			if (ev[i].data.ptr == &service.listener)
-				accept_one();
-			else
+			if (ev[i].data.ptr != &service.listener)
 				heard(ev[i].data.ptr);
+			else if ((err = accept_one()) != 0)
+				run_short(err);
 		}
+		if (patience() == 0)
+			try_again();
 	}
 }
 
@@ -215,28 +275,27 @@ int tw_mr_service_start(int listener)
 	struct epoll_event stop = {.events = EPOLLIN, .data.ptr = &service.stopfd};
 	struct epoll_event join = {.events = EPOLLIN, .data.ptr = &service.listener};
 	sigset_t all, old;
-	int failed;
+	int err = 0;
 
 	service.listener = listener;
+	service.again = 0;
 	service.epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
 	service.stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC));
 	if (service.epfd < 0 || service.stopfd < 0 ||
 	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
-	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, listener, &join) < 0) {
-		close_all();
-		return -1;
-	}
+	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, listener, &join) < 0)
+		err = errno;
 	/* The program's signals are for its own threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	failed = pthread_create(&service.thread, NULL, run, NULL);
+	if (!err)
+		err = pthread_create(&service.thread, NULL, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (failed) {
+	if (err)
 		close_all();
-		return -1;
-	}
-	pthread_setname_np(service.thread, "tagwire-mrapi");
-	return 0;
+	else
+		pthread_setname_np(service.thread, "tagwire-mrapi");
+	return err;
 }
 
 void tw_mr_service_stop(void)
