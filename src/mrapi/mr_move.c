@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 
 #include "base/copy.h"
+#include "base/page.h"
 #include "base/settings.h"
 #include "mrapi/memory.h"
 
@@ -125,7 +126,7 @@ mrapi_status_t tw_mr_in_parts(struct tw_mr_client *c, const struct tw_mr_move *m
 
 static bool direct_open(struct tw_mr_client *c)
 {
-	uint64_t offset = c->r->offset, into = offset % TW_PAGE;
+	uint64_t offset = c->r->offset, into = offset - tw_page_down(offset);
 
 	if (c->far)
 		return false;
@@ -135,7 +136,7 @@ static bool direct_open(struct tw_mr_client *c)
 	}
 	if (offset == TW_MR_NOT_SHARED)
 		return false;
-	c->span = (into + c->r->size + TW_PAGE - 1) & ~(uint64_t)(TW_PAGE - 1);
+	c->span = tw_page_up(into + c->r->size);
 	c->map = tw_mr_arena_map(offset - into, c->span, 0, false);
 	c->base = (char *)c->map + into;
 	return c->map != NULL;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/page.h"
 #include "base/sys.h"
 #include "mrapi/join.h"
 #include "mrapi/mr.h"
@@ -54,7 +55,7 @@ static uint64_t arena_size(void)
 
 	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
 		size = limit.rlim_cur;
-	return size & ~(uint64_t)(TW_PAGE - 1);
+	return tw_page_down(size);
 }
 
 static bool make_segment(void)

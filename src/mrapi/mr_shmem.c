@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "base/page.h"
 #include "mrapi/memory.h"
 
 /* Where memory is mapped when nobody asks for an address: pointers in it then
@@ -138,7 +139,7 @@ struct wanted {
 static bool sound(const struct wanted *w)
 {
 	return w->size > 0 && !w->nodes == (w->nnodes == 0) && w->nnodes <= MRAPI_MAX_NODES &&
-	       w->attributes.address % TW_PAGE == 0;
+	       w->attributes.address == tw_page_down(w->attributes.address);
 }
 
 /* Under the admin lock: whether it may be made, and where. */
@@ -209,7 +210,7 @@ mrapi_shmem_hndl_t(mrapi_shmem_create)(mrapi_shmem_id_t shmem_id, mrapi_uint_t s
 				       mrapi_status_t *status)
 {
 	struct wanted w = {.size = size,
-			   .span = ((uint64_t)size + TW_PAGE - 1) & ~(uint64_t)(TW_PAGE - 1),
+			   .span = tw_page_up(size),
 			   .nodes = nodes,
 			   .nnodes = nodes_size,
 			   .attributes.flags = TW_MR_DOMAIN_SHARED};
