@@ -100,7 +100,7 @@ struct tw_net_ctrl {
 _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire format");
 
 #define TW_NET_MAGIC 0x74777270u
-#define TW_NET_VERSION 1
+#define TW_NET_VERSION 2
 
 enum tw_net_state {
 	TW_NET_NEW,	  /* ours, not answered yet */

@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SIZE_MAX_GONE 256 /* bytes of an object that can be given back */
+
+/* In the place of every chunk that was given back. */
+static char nothing[TW_POOL_CHUNK * SIZE_MAX_GONE] tw_aligned_line;
+
 void tw_pool_init(struct tw_pool *p, uint32_t size, uint32_t max)
 {
 	memset(p, 0, sizeof(*p));
@@ -14,7 +19,8 @@ void tw_pool_init(struct tw_pool *p, uint32_t size, uint32_t max)
 void tw_pool_fini(struct tw_pool *p)
 {
 	for (uint32_t i = 0; i < p->nchunks; i++)
-		free(p->chunks[i]);
+		if (p->chunks[i] != nothing)
+			free(p->chunks[i]);
 	free(p->chunks);
 	memset(p, 0, sizeof(*p));
 }
@@ -34,12 +40,25 @@ static int grow_table(struct tw_pool *p)
 	return 0;
 }
 
+/* The number of the next chunk, with a place in the table. */
+static int next_number(struct tw_pool *p, uint32_t *n)
+{
+	*n = p->nchunks;
+	if (!p->ngone)
+		return p->nchunks == p->max_chunks ? -1 : grow_table(p);
+	while (p->chunks[p->gone] != nothing)
+		p->gone++;
+	*n = p->gone;
+	return 0;
+}
+
 int tw_pool_grow(struct tw_pool *p)
 {
 	size_t bytes = (size_t)p->size * TW_POOL_CHUNK;
+	uint32_t n;
 	char *chunk;
 
-	if (p->nchunks == p->max_chunks || grow_table(p) < 0)
+	if (next_number(p, &n) < 0)
 		return -1;
 	chunk = aligned_alloc(TW_LINE, bytes);
 	if (!chunk)
@@ -47,10 +66,57 @@ int tw_pool_grow(struct tw_pool *p)
 	memset(chunk, 0, bytes);
 	for (uint32_t i = TW_POOL_CHUNK; i-- > 0;) {
 		struct tw_pool_obj *o = (void *)(chunk + (size_t)i * p->size);
-		o->index = (p->nchunks << TW_POOL_CHUNK_BITS) + i;
+		o->index = (n << TW_POOL_CHUNK_BITS) + i;
+		o->gen = p->gen;
 		o->next_free = p->free;
 		p->free = o;
 	}
-	p->chunks[p->nchunks++] = chunk;
+	if (n == p->nchunks)
+		p->nchunks++;
+	else
+		p->ngone--;
+	p->chunks[n] = chunk;
 	return 0;
+}
+
+/* Counts the free objects of each chunk, and the first ones that are kept as having none. */
+static void count_free(const struct tw_pool *p, uint32_t keep, uint8_t *nfree)
+{
+	for (const struct tw_pool_obj *o = p->free; o; o = o->next_free)
+		nfree[o->index >> TW_POOL_CHUNK_BITS]++;
+	for (uint32_t i = 0; keep; i++) {
+		nfree[i] = 0;
+		keep -= p->chunks[i] != nothing;
+	}
+}
+
+void tw_pool_trim(struct tw_pool *p, uint32_t keep)
+{
+	struct tw_pool_obj **at = &p->free, *o;
+	uint8_t *nfree;
+
+	_Static_assert(TW_POOL_CHUNK <= UINT8_MAX, "counts of a chunk's objects");
+	if (tw_pool_held(p) <= keep || p->size > SIZE_MAX_GONE)
+		return;
+	nfree = calloc(p->nchunks, sizeof(*nfree));
+	if (!nfree)
+		return;
+	count_free(p, keep, nfree);
+	while ((o = *at)) {
+		if (nfree[o->index >> TW_POOL_CHUNK_BITS] < TW_POOL_CHUNK) {
+			at = &o->next_free;
+			continue;
+		}
+		p->gen = tw_max(p->gen, o->gen);
+		*at = o->next_free;
+	}
+	for (uint32_t i = 0; i < p->nchunks; i++) {
+		if (nfree[i] < TW_POOL_CHUNK)
+			continue;
+		free(p->chunks[i]);
+		p->chunks[i] = nothing;
+		p->ngone++;
+	}
+	p->gone = 0;
+	free(nfree);
 }

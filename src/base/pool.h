@@ -2,8 +2,8 @@
 /*
  * Objects of one size with a number each. The number and a generation, counted
  * up at every release, make handles that can be checked before they are used.
- * Memory is never given back before tw_pool_fini(), so looking at an object
- * that was released is safe.
+ * Looking at an object that was released is safe: where its memory was given
+ * back there is one that was never in use.
  */
 #ifndef TW_POOL_H
 #define TW_POOL_H
@@ -26,6 +26,9 @@ struct tw_pool {
 	uint32_t nchunks;
 	uint32_t size; /* of an object, a multiple of a line */
 	uint32_t max_chunks;
+	uint32_t ngone; /* chunks that were given back, */
+	uint32_t gone;	/* the first of them or before it, */
+	uint32_t gen;	/* the last generation that was in any */
 };
 
 /* About max objects of so many bytes: whole chunks of them. */
@@ -33,6 +36,13 @@ void tw_pool_init(struct tw_pool *p, uint32_t size, uint32_t max);
 void tw_pool_fini(struct tw_pool *p);
 /* Adds a chunk of free objects; 0, or -1 when memory or numbers are used up. */
 int tw_pool_grow(struct tw_pool *p);
+/* Gives back the chunks without an object in use, but for so many. */
+void tw_pool_trim(struct tw_pool *p, uint32_t keep);
+
+static inline uint32_t tw_pool_held(const struct tw_pool *p)
+{
+	return p->nchunks - p->ngone;
+}
 
 /* An object, not cleared but for its header; NULL when memory is short. */
 tw_shared void *tw_pool_get(struct tw_pool *p)

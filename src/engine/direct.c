@@ -284,7 +284,6 @@ static bool say_put(struct tw_peer *p, struct tw_req *r)
 				    0) != TW_OK)
 		return false;
 	if (all) {
-		p->rts_left++;
 		tw_rndv_sent(p, r, TW_S_OK);
 		return true;
 	}

@@ -284,7 +284,9 @@ void tw_umsgs_fini(struct tw_ep *ep);
 struct tw_umsg *tw_umsg_get(struct tw_ep *ep, uint32_t room);
 void tw_umsg_put(struct tw_ep *ep, struct tw_umsg *u);
 /* Gives memory back that was not needed for a while; the tick of the next look, or 0. */
-uint64_t tw_umsg_expire(struct tw_ep *ep, uint64_t now);
+uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now);
+/* A look is due some time if there are many requests. */
+void tw_rest_later(struct tw_ep *ep);
 /* A taker receives an announced message. Ends the announcement. */
 void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r);
 /* What a message of that length held is the sender's again. */

@@ -127,6 +127,28 @@ void tw_match_free(struct tw_match *m)
 	free(m);
 }
 
+static void shrink(struct tw_match_table *t, node_t **small)
+{
+	if (!t->own)
+		return;
+	free(t->buckets);
+	memset(small, 0, SMALL * sizeof(*small));
+	t->buckets = small;
+	t->own = false;
+	t->shift = 64 - SMALL_BITS;
+	t->limit = SMALL / 2;
+}
+
+void tw_match_trim(struct tw_match *m)
+{
+	for (int i = 0; i < NMASKS; i++) {
+		if (!(m->live & m->posted[i].bit))
+			shrink(&m->posted[i], m->small[i]);
+		if (!(m->built & m->index[i].bit))
+			shrink(&m->index[i], m->small[NMASKS + i]);
+	}
+}
+
 static inline int list_add(struct tw_match *m, struct tw_posted *p)
 {
 	p->table = NULL;

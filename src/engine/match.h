@@ -74,6 +74,9 @@ struct tw_unexp *tw_match_first_unexp(struct tw_match *m);
 /* The one that arrived after u; NULL if none. */
 struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u);
 
+/* Gives back the memory of tables that nothing is in. */
+void tw_match_trim(struct tw_match *m);
+
 uint64_t tw_match_nposted(const struct tw_match *m);
 uint64_t tw_match_nunexp(const struct tw_match *m);
 

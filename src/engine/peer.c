@@ -163,7 +163,6 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	p->filter = other->filter;
 	p->credits = p->granted = other->window;
 	p->window = window;
-	p->rts_left = TW_RTS_BUDGET;
 	p->shares = 0;
 	outdate(p);
 	share_out(ep);

@@ -103,7 +103,7 @@ void tw_expire(struct tw_ep *ep)
 
 	atomic_store_explicit(&ep->slot->timer, 0, memory_order_relaxed);
 	atomic_store_explicit(&ep->slot->handed, false, memory_order_relaxed);
-	next = earlier(tw_connect_expire(ep, now), tw_umsg_expire(ep, now));
+	next = earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
 	for (unsigned i = 0; i < ep->nprovs; i++)
 		next = earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
 	if (tw_takes(ep) && ep->taker->expire)
@@ -147,6 +147,7 @@ static tw_noinline void slow(struct tw_ep *ep)
 		summons = atomic_exchange(&ep->slot->summoned, 0);
 	if ((timer && timer <= now) || (summons & TW_SUMMON_TIMER))
 		tw_expire(ep);
+	tw_rest_later(ep);
 	/* Who sleeps on the descriptors sees to them: a bell that we took might be its own. */
 	if (ep->leader)
 		return;

@@ -72,7 +72,6 @@ static void take_umsg(struct tw_ep *ep, struct tw_req *r, struct tw_umsg *u)
 	tw_match_remove(ep->match, &u->unexp);
 	bind(r, p, &u->source, u->unexp.match, u->len);
 	if (u->rndv) {
-		p->nrts--;
 		tw_rndv_start(p, r, u->ref, u->address, u->data, u->key_len);
 		tw_umsg_free(ep, u);
 		return;
@@ -249,7 +248,6 @@ static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const st
 	u->key_len = key_len;
 	if (TW_USES_NET)
 		memcpy(u->data, key, key_len);
-	p->nrts += tw_holds(p->ep);
 	p->ep->taker->arrived(p->ep, u);
 	return TW_OK;
 }
@@ -264,7 +262,6 @@ void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len)
 
 void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r)
 {
-	u->peer->nrts -= tw_holds(ep);
 	bind(r, u->peer, &u->source, u->unexp.match, u->len);
 	tw_rndv_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
 	tw_umsg_put(ep, u);
@@ -313,8 +310,7 @@ static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char
 	return TW_OK;
 }
 
-static tw_noinline enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
-				     uint32_t len)
+static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
 {
 	struct tw_ep *ep = p->ep;
 	bool sync = TW_USES_SYNC && (tw_hdr_flags(hdr) & TW_FLAG_SYNC);
@@ -353,6 +349,33 @@ static tw_noinline enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const
 	return TW_OK;
 }
 
+/*
+ * A short message that the window has no room for, whose sender waits until it is
+ * matched. The window grows by it, and shrinks again when it is taken.
+ */
+static enum tw_err beyond(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
+{
+	uint32_t cost = tw_credit_cost(tw_hdr_len(hdr));
+	enum tw_err err;
+
+	if (!(tw_hdr_flags(hdr) & TW_FLAG_SYNC) || tw_hdr_len(hdr) > TW_SMALL_MAX)
+		return TW_EPROTO;
+	p->window += cost;
+	err = eager(p, hdr, data, len);
+	if (err != TW_OK)
+		p->window -= cost;
+	return err;
+}
+
+/* What is not a whole message in one packet that asks for nothing. */
+static tw_noinline enum tw_err unusual(struct tw_peer *p, struct tw_hdr hdr, const char *data,
+				       uint32_t len)
+{
+	if (TW_USES_SYNC && (tw_hdr_flags(hdr) & TW_FLAG_BEYOND))
+		return beyond(p, hdr, data, len);
+	return eager(p, hdr, data, len);
+}
+
 static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 {
 	struct tw_req *r = TW_HAVE_MX ? p->rx_req : NULL;
@@ -387,8 +410,7 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 
 	const char *key = (const char *)data + sizeof(rts);
 
-	if ((len != sizeof(rts) && len != sizeof(rts) + tw_key_size(p)) || p->rx_len ||
-	    p->nrts >= TW_RTS_BUDGET)
+	if ((len != sizeof(rts) && len != sizeof(rts) + tw_key_size(p)) || p->rx_len)
 		return TW_EPROTO;
 	memcpy(&rts, data, sizeof(rts));
 	len -= sizeof(rts);
@@ -412,7 +434,6 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 	u->rndv = true;
 	u->ref = rts.ref;
 	u->address = rts.address;
-	p->nrts++;
 	p->show->msgs_received++;
 	settle_unexpected(p->ep, u);
 	return TW_OK;
@@ -430,7 +451,7 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 		cost = tw_credit_cost(len);
 		if (tw_unlikely(len != tw_hdr_len(hdr) || tw_hdr_flags(hdr) || p->rx_len ||
 				cost > p->window - p->used))
-			err = eager(p, hdr, payload, len);
+			err = unusual(p, hdr, payload, len);
 		else if (tw_takes(p->ep))
 			err = take_eager(p, hdr, payload, len);
 		else
@@ -475,5 +496,4 @@ void tw_recv_lost(struct tw_peer *p)
 	p->rx_umsg = NULL;
 	p->rx_req = NULL;
 	p->rx_len = 0;
-	p->nrts = 0;
 }

@@ -300,7 +300,6 @@ static enum tw_err clear_to_send(struct tw_peer *p, struct tw_hdr hdr, const voi
 	r->flags |= TW_R_DATA;
 	r->xfer_len = tw_hdr_len(hdr);
 	r->at = 0;
-	p->rts_left++;
 	tw_move(p, r, true);
 	tw_list_del(&r->link);
 	tw_list_add_tail(&p->pushing, &r->link);
@@ -331,7 +330,6 @@ static enum tw_err taken(struct tw_peer *p, struct tw_hdr hdr)
 
 	if (!r || !tw_rndv_announced(r))
 		return TW_EPROTO;
-	p->rts_left++;
 	tw_rndv_sent(p, r, tw_hdr_flags(hdr) == TW_DONE_OK ? TW_S_OK : TW_S_ABORTED);
 	return TW_OK;
 }

@@ -33,19 +33,19 @@ static inline void give_credits_back(struct tw_peer *p, uint16_t n)
 }
 
 /* One packet of an eager message, with the reference first if it is wanted. */
-static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type, uint32_t len)
+static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type, uint8_t flags,
+			      uint32_t len)
 {
 	struct iovec iov[TW_MAX_SEGMENTS + 1];
 	struct tw_ref ref = {r->obj.index, r->obj.gen};
 	uint16_t credits = tw_take_credits(p);
-	uint8_t flags = 0;
 	enum tw_send_class cls = TW_SEND_PLAIN;
 	uint32_t extra = 0, covered;
 	unsigned n = 0;
 	enum tw_err err;
 
 	if (type == TW_EAGER && tw_is_sync(r)) {
-		flags = TW_FLAG_SYNC;
+		flags |= TW_FLAG_SYNC;
 		extra = sizeof(ref);
 		iov[n++] = (struct iovec){&ref, sizeof(ref)};
 	}
@@ -89,7 +89,7 @@ static bool send_eager(struct tw_peer *p, struct tw_req *r)
 	if (r->at == 0) {
 		uint32_t first = tw_min(piece, r->len);
 
-		if (send_piece(p, r, TW_EAGER, first) != TW_OK)
+		if (send_piece(p, r, TW_EAGER, 0, first) != TW_OK)
 			return false;
 		p->credits -= tw_credit_cost(r->len);
 		r->at = first;
@@ -97,7 +97,7 @@ static bool send_eager(struct tw_peer *p, struct tw_req *r)
 	while (r->at < r->len) {
 		uint32_t part = tw_min(piece, r->len - r->at);
 
-		if (send_piece(p, r, TW_FRAG, part) != TW_OK)
+		if (send_piece(p, r, TW_FRAG, 0, part) != TW_OK)
 			return false;
 		r->at += part;
 	}
@@ -112,8 +112,6 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	struct tw_hdr hdr;
 	uint16_t credits;
 
-	if (!p->rts_left)
-		return false;
 	r->rma = NULL;
 	rts.address = tw_direct_expose(p, r);
 	if (TW_USES_NET && r->rma)
@@ -126,13 +124,29 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 		tw_direct_forget(p, r);
 		return false;
 	}
-	p->rts_left--;
 	p->ep->counters[TW_C_SEND_RNDV]++;
 	p->ep->counters[TW_C_SEND_BYTES] += r->len;
 	tw_move_begin(p, r, false);
 	/* Announcing rings by itself. */
 	r->flags = (uint8_t)((r->flags & ~TW_R_URGENT) | TW_R_RNDV);
 	tw_list_add_tail(&p->waiting, &r->link);
+	return true;
+}
+
+/*
+ * A short one leaves with its data although there is no credit for it. The send ends
+ * when it is matched, so that our requests bound what the receiver has to hold.
+ */
+static bool send_beyond(struct tw_peer *p, struct tw_req *r)
+{
+	uint8_t flags = r->flags;
+
+	r->flags |= TW_R_SYNC;
+	if (send_piece(p, r, TW_EAGER, TW_FLAG_BEYOND, r->len) != TW_OK) {
+		r->flags = flags;
+		return false;
+	}
+	sent(p, r);
 	return true;
 }
 
@@ -148,7 +162,7 @@ static bool without_credit(struct tw_peer *p, struct tw_req *r)
 	if (tw_credit_cost(r->len) <= p->granted &&
 	    tw_clock() - p->starved < tw_clock_us(STARVED_US))
 		return false;
-	if (!announce(p, r))
+	if (!(r->len <= TW_SMALL_MAX && !tw_takes(p->ep) ? send_beyond(p, r) : announce(p, r)))
 		return false;
 	p->ep->counters[TW_C_NO_CREDIT]++;
 	return true;

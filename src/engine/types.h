@@ -37,7 +37,6 @@
 #define TW_FAR_EAGER 8 /* times as long messages are sent before their receive is known */
 #define TW_MAX_REQS (1u << 26)
 #define TW_SHORT_SEND 1024    /* bytes that always leave as one packet */
-#define TW_RTS_BUDGET 1024    /* announced and unmatched, per peer */
 #define TW_SLOW_EVERY 256     /* polls between two looks at the clock, a power of two */
 #define TW_CREDITS_DUE 2048   /* lines to give back before a packet is sent for it */
 #define TW_FOREVER UINT64_MAX /* a time limit that never comes */
@@ -167,8 +166,7 @@ struct tw_umsg {
 struct tw_spare_long {
 	struct tw_umsg *first;
 	uint32_t n, bytes;
-	uint32_t fewest;  /* there were since the last look */
-	uint64_t look_at; /* tick of the next look, 0 none */
+	uint32_t fewest; /* there were since the last look */
 };
 
 struct tw_peer {
@@ -183,13 +181,11 @@ struct tw_peer {
 	/* Sending. */
 	uint32_t credits; /* lines of eager data that may still go */
 	uint32_t granted; /* credits at the start */
-	uint32_t rts_left;
-	uint32_t shares; /* receives that it is writing the rest of */
+	uint32_t shares;  /* receives that it is writing the rest of */
 	/* Receiving. */
 	uint32_t window, used;	/* lines granted, lines in use */
 	uint32_t owed;		/* lines to give back */
 	uint32_t fair;		/* what the window should be */
-	uint32_t nrts;		/* announcements not yet answered */
 	uint32_t rx_at, rx_len; /* of the message whose fragments are coming; rx_len 0: none are */
 	struct tw_umsg *rx_umsg;
 	struct tw_list sendq;	 /* in order, wait for room */
@@ -283,9 +279,10 @@ struct tw_ep {
 	bool (*unexp_handler)(struct tw_ep *ep, const struct tw_umsg *u, void *data);
 	void (*user_handler)(void); /* what the interface's hands it on to */
 	void *user_context;
-	struct tw_umsg *spare; /* short unexpected messages, unused */
-	uint32_t nspare;
+	struct tw_umsg *spare;	     /* short unexpected messages, unused */
+	uint32_t nspare, spare_stop; /* spare_stop: with so many, to stop and think */
 	struct tw_spare_long longs;
+	uint64_t rest_at; /* tick of the next look at memory that rests, 0 none */
 	/* Progress. */
 	uint64_t next_events; /* tick at which to look at descriptors, no service */
 	bool serving;	      /* by the service thread: the program computes */

@@ -1,15 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of messages that came before their receives, or that the interface takes. */
+/*
+ * Memory of messages that came before their receives, or that the interface takes; and
+ * of all that an endpoint has for many, which goes back after a second of rest.
+ */
 #include "engine/engine.h"
 
-#define SMALL_MAX 128	      /* bytes of a short unexpected message */
 #define SPARE_MAX 1024	      /* of them kept for the next */
 #define LONG_MIN 16384	      /* bytes of a long one: new memory costs more than its copy */
 #define LONG_KEPT (32u << 20) /* bytes of those kept */
 #define LONG_LOOKS 16	      /* at those last used, for one that fits */
-#define LONG_REST_US 1000000  /* what was not needed so long is given back */
+#define REST_US 1000000	      /* what was not needed so long is given back */
+#define CHUNKS_KEPT 8	      /* of requests */
 
-_Static_assert(SMALL_MAX >= TW_KEY_MAX, "an announcement holds a key");
+_Static_assert(TW_SMALL_MAX >= TW_KEY_MAX, "an announcement holds a key");
+
+static void rest_later(struct tw_ep *ep)
+{
+	if (ep->rest_at)
+		return;
+	ep->longs.fewest = 0;
+	ep->rest_at = tw_clock() + tw_clock_us(REST_US);
+	tw_timer(&ep->host, ep->rest_at);
+}
+
+void tw_rest_later(struct tw_ep *ep)
+{
+	if (tw_pool_held(&ep->reqs) > CHUNKS_KEPT)
+		rest_later(ep);
+}
 
 static void keep_long(struct tw_ep *ep, struct tw_umsg *u)
 {
@@ -19,11 +37,7 @@ static void keep_long(struct tw_ep *ep, struct tw_umsg *u)
 	l->first = u;
 	l->n++;
 	l->bytes += u->room;
-	if (l->look_at)
-		return;
-	l->fewest = 0;
-	l->look_at = tw_clock() + tw_clock_us(LONG_REST_US);
-	tw_timer(&ep->host, l->look_at);
+	rest_later(ep);
 }
 
 /* One that is not much too large. */
@@ -58,31 +72,62 @@ static void free_longs(struct tw_spare_long *l, uint32_t but)
 	}
 }
 
-uint64_t tw_umsg_expire(struct tw_ep *ep, uint64_t now)
+static void free_shorts(struct tw_ep *ep)
+{
+	while (ep->spare) {
+		struct tw_umsg *u = ep->spare;
+
+		ep->spare = u->spare;
+		free(u);
+	}
+	ep->nspare = ep->spare_stop = 0;
+}
+
+uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now)
 {
 	struct tw_spare_long *l = &ep->longs;
 
-	if (!l->look_at || now < l->look_at)
-		return l->look_at;
+	if (!ep->rest_at || now < ep->rest_at)
+		return ep->rest_at;
 	free_longs(l, l->n - l->fewest);
 	l->fewest = l->n;
-	l->look_at = l->n ? now + tw_clock_us(LONG_REST_US) : 0;
-	return l->look_at;
+	free_shorts(ep);
+	if (TW_HAVE_MX && ep->match)
+		tw_match_trim(ep->match);
+	tw_pool_trim(&ep->reqs, CHUNKS_KEPT);
+	ep->rest_at = l->n ? now + tw_clock_us(REST_US) : 0;
+	return ep->rest_at;
 }
 
-void tw_umsg_put(struct tw_ep *ep, struct tw_umsg *u)
+static inline void keep_short(struct tw_ep *ep, struct tw_umsg *u)
+{
+	u->spare = ep->spare;
+	ep->spare = u;
+	ep->nspare++;
+}
+
+/* A long one, the first spare one, or one too many. */
+static tw_noinline void put_slow(struct tw_ep *ep, struct tw_umsg *u)
 {
 	if (u->room >= LONG_MIN && ep->longs.bytes + u->room <= LONG_KEPT) {
 		keep_long(ep, u);
 		return;
 	}
-	if (u->room != SMALL_MAX || ep->nspare == SPARE_MAX) {
+	if (u->room != TW_SMALL_MAX || ep->spare_stop) {
 		free(u);
 		return;
 	}
-	u->spare = ep->spare;
-	ep->spare = u;
-	ep->nspare++;
+	ep->spare_stop = SPARE_MAX;
+	keep_short(ep, u);
+	rest_later(ep);
+}
+
+void tw_umsg_put(struct tw_ep *ep, struct tw_umsg *u)
+{
+	if (u->room != TW_SMALL_MAX || tw_unlikely(ep->nspare == ep->spare_stop))
+		put_slow(ep, u);
+	else
+		keep_short(ep, u);
 }
 
 void tw_umsg_free(struct tw_ep *ep, struct tw_umsg *u)
@@ -97,8 +142,8 @@ struct tw_umsg *tw_umsg_get(struct tw_ep *ep, uint32_t room)
 {
 	struct tw_umsg *u;
 
-	room = tw_max(room, (uint32_t)SMALL_MAX);
-	u = room == SMALL_MAX ? ep->spare : NULL;
+	room = tw_max(room, (uint32_t)TW_SMALL_MAX);
+	u = room == TW_SMALL_MAX ? ep->spare : NULL;
 	if (u) {
 		ep->spare = u->spare;
 		ep->nspare--;
@@ -122,10 +167,5 @@ void tw_umsgs_fini(struct tw_ep *ep)
 		tw_umsg_free(ep, tw_container(x, struct tw_umsg, unexp));
 	}
 	free_longs(&ep->longs, 0);
-	while (ep->spare) {
-		struct tw_umsg *u = ep->spare;
-
-		ep->spare = u->spare;
-		free(u);
-	}
+	free_shorts(ep);
 }

@@ -39,7 +39,12 @@ enum tw_packet {
 	TW_TELL,
 };
 
-#define TW_FLAG_SYNC 1 /* of EAGER: acknowledge the match */
+/* Flags of EAGER. */
+#define TW_FLAG_SYNC 1	 /* acknowledge the match */
+#define TW_FLAG_BEYOND 2 /* besides: it is short, and takes no credit */
+
+/* Bytes that any unexpected message has room for: the longest that is BEYOND. */
+#define TW_SMALL_MAX 128
 
 enum tw_done { TW_DONE_OK, TW_DONE_FAILED };
 

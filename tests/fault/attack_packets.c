@@ -83,15 +83,18 @@ static void eager(struct attacker *a, struct talk *t)
 {
 	uint32_t len = chance(a, 70) ? below(a, 64) : below(a, 8193), at,
 		 cost = tw_credit_cost(len);
-	bool sync = chance(a, 20);
+	bool sync = chance(a, 20), beyond = sync && chance(a, 50);
 	uint32_t extra = sync ? sizeof(struct tw_ref) : 0;
+	uint8_t flags = (sync ? TW_FLAG_SYNC : 0) | (beyond ? TW_FLAG_BEYOND : 0);
 
-	if (cost > t->credits && !chance(a, 2))
+	if (beyond)
+		len %= TW_SMALL_MAX + !chance(a, 90);
+	else if (cost > t->credits && !chance(a, 2))
 		return;
-	t->credits -= cost < t->credits ? cost : t->credits;
+	if (!beyond)
+		t->credits -= cost < t->credits ? cost : t->credits;
 	at = len > 1024 ? 1024 : len;
-	if (!put(a, t, tw_hdr_make(TW_EAGER, sync ? TW_FLAG_SYNC : 0, 0, len, a_tag(a)),
-		 at + extra))
+	if (!put(a, t, tw_hdr_make(TW_EAGER, flags, 0, len, a_tag(a)), at + extra))
 		return;
 	while (at < len && !chance(a, 2)) {
 		uint32_t part = len - at < 2048 ? len - at : 2048;

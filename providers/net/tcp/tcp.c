@@ -178,8 +178,7 @@ static void do_close(void *instance)
 	reap(t);
 	tw_list_each(&t->over, n, tmp)
 		free(tw_container(n, struct tw_tcp_op, node));
-	tw_list_each(&t->mrs, n, tmp)
-		free(tw_container(n, struct tw_tcp_mr, node));
+	tw_tcp_mrs_free(t);
 	t->host.close_fd(t->listener);
 	t->host.close_fd(t->epfd);
 	free(t);
@@ -220,7 +219,6 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 	tw_list_init(&t->paths);
 	tw_list_init(&t->busy);
 	tw_list_init(&t->callers);
-	tw_list_init(&t->mrs);
 	tw_list_init(&t->over);
 	tw_list_init(&t->freed_paths);
 	if (!listen_there(t) ||

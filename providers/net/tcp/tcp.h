@@ -63,7 +63,7 @@ enum tw_tcp_what { TW_TCP_LISTENER, TW_TCP_CALLER, TW_TCP_PATH };
 
 /* Registered memory. */
 struct tw_tcp_mr {
-	struct tw_list node;
+	struct tw_tcp_mr *next; /* whose keys end alike */
 	uint64_t base, len, key;
 };
 
@@ -157,10 +157,12 @@ struct tw_tcp {
 	int epfd, listener;
 	unsigned ncallers, looks;
 	unsigned nopen; /* connections of paths */
-	struct tw_list paths, busy, callers, mrs, over, freed_paths;
+	struct tw_list paths, busy, callers, over, freed_paths;
 	struct tw_tcp_path *recent; /* along which something came last */
 	struct tw_tcp_path *stuck;  /* has a packet that could not be taken */
 	uint64_t next_id, next_key;
+	struct tw_tcp_mr **mrs; /* by the end of their keys; nmrs_room is a power of two, or 0 */
+	uint32_t nmrs, nmrs_room;
 	bool accept_paused; /* out of descriptors: who calls is not heard of */
 	bool ending;	    /* some path has ended and was not told of */
 };
@@ -206,6 +208,7 @@ enum tw_err tw_tcp_put(void *path, const struct iovec *iov, unsigned niov, uint6
 void tw_tcp_cancel(void *instance, void *cookie);
 enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
 void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *mr);
+void tw_tcp_mrs_free(struct tw_tcp *t);
 struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t address, uint64_t len);
 struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put);
 /* The next progress tells of it. */
