@@ -266,8 +266,11 @@ mx_return_t mx_iprobe(mx_endpoint_t endpoint, uint64_t match_recv, uint64_t matc
 mx_return_t mx_probe(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_recv,
 		     uint64_t match_mask, mx_status_t *status, uint32_t *result);
 
-/* VIII Cancelling receives */
+/* VIII Cancelling */
 mx_return_t mx_cancel(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result);
+/* A request that is pending after so many ms ends; NULL: all later ones of the endpoint. */
+mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
+				   uint32_t milliseconds);
 
 /* X Errors */
 mx_error_handler_t mx_set_error_handler(mx_error_handler_t handler);

@@ -146,13 +146,19 @@ static void give_up(struct tw_peer *p)
 	tw_peer_free(p);
 }
 
-void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r)
+void tw_connect_leave(struct tw_ep *ep, struct tw_req *r)
 {
 	struct tw_peer *p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
 
-	tw_req_free(ep, r);
+	tw_list_del(&r->link);
 	if (p && p->state == TW_PEER_CONNECTING && tw_list_empty(&p->connects))
 		give_up(p);
+}
+
+void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r)
+{
+	tw_connect_leave(ep, r);
+	tw_req_free(ep, r);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)

@@ -216,6 +216,7 @@ static void destroy(struct tw_ep *ep)
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		free(ep->peers[i]);
 	free(ep->peers);
+	free(ep->limits.heap);
 	tw_fd_close(ep->wakefd);
 	tw_fd_close(ep->epfd);
 	tw_stats_close(ep);

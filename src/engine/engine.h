@@ -8,6 +8,7 @@
  *   send.c      the sending side                  service.c   the service thread
  *   recv.c      the receiving side                directory.c boards and names
  *   rndv.c      long messages                     peers.c     the peers file
+ *   withdraw.c  cancelling, time limits
  *   stats.c     what tools see
  *   library.c   the first and the last interface
  *   place.c     where numbered nodes live         umsg.c      memory of messages
@@ -269,8 +270,7 @@ static inline uint16_t tw_take_credits(struct tw_peer *p)
 	return (uint16_t)n;
 }
 
-/* 0, or -1 when memory is short and nothing was posted. */
-int tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask);
+void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask);
 /* Takes a receive back if nothing has matched it. */
 bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r);
 enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *payload,
@@ -343,11 +343,34 @@ void tw_rndv_received(struct tw_peer *p, struct tw_req *r);
 void tw_rndv_sent(struct tw_peer *p, struct tw_req *r, enum tw_status status);
 static inline bool tw_rndv_announced(const struct tw_req *r)
 {
-	return (r->flags & TW_R_RNDV) && !(r->flags & TW_R_DATA) && r->owed == TW_OWE_NOTHING;
+	return (r->flags & TW_R_RNDV) && !(r->flags & TW_R_DATA) && r->owed != TW_OWE_PUT;
 }
 enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload, uint32_t len);
 bool tw_rndv_flush(struct tw_peer *p);
 void tw_owe(struct tw_peer *p, struct tw_req *r, enum tw_owed what);
+
+/* withdraw.c --------------------------------------------------------------- */
+
+enum tw_back {
+	TW_BACK_NO,   /* complete, or matched: it ends by itself */
+	TW_BACK_DONE, /* it is on no list any more: the caller ends it */
+	TW_BACK_ASKED /* the peer's answer ends it with that status, or tells that it is too late */
+};
+enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status status);
+/* All of a send that is to be asked back has left. */
+void tw_ask_back(struct tw_peer *p, struct tw_req *r);
+bool tw_withdraw_pay(struct tw_peer *p, struct tw_req *r);
+enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len);
+enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr);
+/* Memory for the limit of one more request; false when it is short. */
+bool tw_limits_room(struct tw_ep *ep);
+/*
+ * The request, if it is pending then, ends with TW_S_TIMEOUT so many microseconds from
+ * now, TW_FOREVER: not. False when memory is short.
+ */
+bool tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us);
+/* Takes back what is late; the next time wanted, or 0. */
+uint64_t tw_limits_expire(struct tw_ep *ep, uint64_t now);
 
 /* direct.c ---------------------------------------------------------------- */
 
@@ -416,7 +439,9 @@ struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoi
 			      uint64_t deadline);
 /* Starts or joins a connect; the request ends with the result. */
 void tw_connect(struct tw_ep *ep, struct tw_req *r);
-/* Takes a connect back whose result nobody wants any more. */
+/* Takes a connect out of those that wait for its peer. */
+void tw_connect_leave(struct tw_ep *ep, struct tw_req *r);
+/* Ends a connect whose result nobody wants any more. */
 void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r);
 void tw_disconnect(struct tw_ep *ep, struct tw_peer *p);
 /* Gives up what is late; the next time wanted, or 0. */

@@ -26,14 +26,14 @@ static inline struct tw_posted *to_listed(struct tw_list *l)
 	return tw_container(l, struct tw_posted, list);
 }
 
-int tw_match_grow(struct tw_match_table *t)
+void tw_match_grow(struct tw_match_table *t)
 {
 	node_t **old = t->buckets, **b = old, **end = old + table_size(t);
 	node_t **fresh = calloc(table_size(t) << GROW_BITS, sizeof(*fresh));
 
 	if (!fresh) {
 		t->limit <<= GROW_BITS;
-		return 0;
+		return;
 	}
 	t->buckets = fresh;
 	t->shift -= GROW_BITS;
@@ -52,7 +52,6 @@ int tw_match_grow(struct tw_match_table *t)
 	if (t->own)
 		free(old);
 	t->own = true;
-	return 0;
 }
 
 /*
@@ -149,12 +148,11 @@ void tw_match_trim(struct tw_match *m)
 	}
 }
 
-static inline int list_add(struct tw_match *m, struct tw_posted *p)
+static inline void list_add(struct tw_match *m, struct tw_posted *p)
 {
 	p->table = NULL;
 	m->nlisted++;
 	tw_list_add_tail(&m->list, &p->list);
-	return 0;
 }
 
 static inline void list_del(struct tw_match *m, struct tw_posted *p)
@@ -163,11 +161,11 @@ static inline void list_del(struct tw_match *m, struct tw_posted *p)
 	tw_list_del(&p->list);
 }
 
-static inline int post_in(struct tw_match *m, struct tw_match_table *t, struct tw_posted *p)
+static inline void post_in(struct tw_match *m, struct tw_match_table *t, struct tw_posted *p)
 {
 	p->table = t;
 	m->live |= t->bit;
-	return table_add(t, &p->node);
+	table_add(t, &p->node);
 }
 
 static inline void left(struct tw_match *m, struct tw_match_table *t)
@@ -220,7 +218,7 @@ static void list_to_tables(struct tw_match *m)
 	}
 }
 
-static tw_noinline int post_slow(struct tw_match *m, struct tw_posted *p)
+static tw_noinline void post_slow(struct tw_match *m, struct tw_posted *p)
 {
 	struct tw_match_table *t = m->live ? table_of(m, p->mask) : NULL;
 
@@ -229,20 +227,23 @@ static tw_noinline int post_slow(struct tw_match *m, struct tw_posted *p)
 		list_to_tables(m);
 		t = table_for(m, p->mask);
 	}
-	if (!t)
-		return list_add(m, p);
+	if (!t) {
+		list_add(m, p);
+		return;
+	}
 	m->last = t;
-	return post_in(m, t, p);
+	post_in(m, t, p);
 }
 
-int tw_match_post(struct tw_match *m, struct tw_posted *p)
+void tw_match_post(struct tw_match *m, struct tw_posted *p)
 {
 	p->seq = m->posted_seq++;
 	if (!m->live && m->nlisted < SHORT_LIST)
-		return list_add(m, p);
-	if (tw_likely(m->live && m->last->mask == p->mask))
-		return post_in(m, m->last, p);
-	return post_slow(m, p);
+		list_add(m, p);
+	else if (tw_likely(m->live && m->last->mask == p->mask))
+		post_in(m, m->last, p);
+	else
+		post_slow(m, p);
 }
 
 void tw_match_unpost(struct tw_match *m, struct tw_posted *p)

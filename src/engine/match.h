@@ -54,8 +54,8 @@ struct tw_match; /* posted and unexpected queues of one endpoint */
 struct tw_match *tw_match_new(void);
 void tw_match_free(struct tw_match *m);
 
-/* Queues a receive that matches nothing that has arrived. 0: it cannot fail. */
-int tw_match_post(struct tw_match *m, struct tw_posted *p);
+/* Queues a receive that matches nothing that has arrived. Cannot fail. */
+void tw_match_post(struct tw_match *m, struct tw_posted *p);
 /* Takes a posted receive out again. */
 void tw_match_unpost(struct tw_match *m, struct tw_posted *p);
 /* Finds and takes out the earliest posted receive for a message; NULL if none. */

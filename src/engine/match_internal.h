@@ -60,7 +60,7 @@ struct tw_match {
 };
 
 /* Without memory the table stays as it is: slower, not wrong. Returns 0. */
-int tw_match_grow(struct tw_match_table *t);
+void tw_match_grow(struct tw_match_table *t);
 /* Adds n to the tally of a mask and returns it. */
 struct tally *tw_match_tally(struct tally tallies[NMASKS], uint64_t mask, uint64_t n);
 
@@ -91,7 +91,7 @@ static inline node_t **table_find(const struct tw_match_table *t, uint64_t key)
 }
 
 /* Returns 0, so that a caller may end in it. */
-static inline int table_add(struct tw_match_table *t, node_t *n)
+static inline void table_add(struct tw_match_table *t, node_t *n)
 {
 	node_t **at = table_find(t, n->key), *first = *at;
 
@@ -101,12 +101,13 @@ static inline int table_add(struct tw_match_table *t, node_t *n)
 		n->prev = first->prev;
 		first->prev->next = n;
 		first->prev = n;
-		return 0;
+		return;
 	}
 	n->next = NULL;
 	n->prev = n;
 	*at = n;
-	return tw_likely(++t->nkeys <= t->limit) ? 0 : tw_match_grow(t);
+	if (tw_unlikely(++t->nkeys > t->limit))
+		tw_match_grow(t);
 }
 
 static inline void table_del_first(struct tw_match_table *t, node_t **at)

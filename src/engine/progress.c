@@ -104,6 +104,8 @@ void tw_expire(struct tw_ep *ep)
 	atomic_store_explicit(&ep->slot->timer, 0, memory_order_relaxed);
 	atomic_store_explicit(&ep->slot->handed, false, memory_order_relaxed);
 	next = earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
+	if (TW_HAVE_MX)
+		next = earlier(next, tw_limits_expire(ep, now));
 	for (unsigned i = 0; i < ep->nprovs; i++)
 		next = earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
 	if (tw_takes(ep) && ep->taker->expire)

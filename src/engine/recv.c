@@ -91,7 +91,7 @@ static void take_umsg(struct tw_ep *ep, struct tw_req *r, struct tw_umsg *u)
 	tw_umsg_free(ep, u);
 }
 
-int tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask)
+void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask)
 {
 	struct tw_unexp *u = NULL;
 
@@ -100,18 +100,14 @@ int tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask
 	ep->counters[TW_C_RECV_POSTED]++;
 	if (u) {
 		take_umsg(ep, r, tw_container(u, struct tw_umsg, unexp));
-		return 0;
+		return;
 	}
 	r->posted.key = key;
 	r->posted.mask = mask;
 	r->match = key;
 	r->flags |= TW_R_POSTED;
-	if (tw_unlikely(tw_match_post(ep->match, &r->posted) < 0)) {
-		r->flags &= (uint8_t)~TW_R_POSTED;
-		return -1;
-	}
+	tw_match_post(ep->match, &r->posted);
 	ep->gauges[TW_G_POSTED]++;
-	return 0;
 }
 
 bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r)

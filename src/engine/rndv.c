@@ -191,6 +191,15 @@ static bool pay(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
+static bool pay_first(struct tw_peer *p)
+{
+	struct tw_req *r = tw_list_first(&p->owing, struct tw_req, link);
+
+	if (TW_USES_SYNC && r->owed >= TW_OWE_CANCEL)
+		return tw_withdraw_pay(p, r);
+	return pay(p, r);
+}
+
 /* One DATA packet; false when there is no room. */
 static bool push(struct tw_peer *p, struct tw_req *r)
 {
@@ -273,7 +282,7 @@ bool tw_rndv_flush(struct tw_peer *p)
 {
 	bool moved = false;
 
-	while (!tw_list_empty(&p->owing) && pay(p, tw_list_first(&p->owing, struct tw_req, link)))
+	while (!tw_list_empty(&p->owing) && pay_first(p))
 		moved = true;
 	if (!tw_list_empty(&p->pulling))
 		moved |= tw_direct_pull(p);
@@ -297,6 +306,7 @@ static enum tw_err clear_to_send(struct tw_peer *p, struct tw_hdr hdr, const voi
 		return TW_EPROTO;
 	memcpy(&r->remote, data, sizeof(r->remote));
 	tw_direct_forget(p, r);
+	r->owed = TW_OWE_NOTHING;
 	r->flags |= TW_R_DATA;
 	r->xfer_len = tw_hdr_len(hdr);
 	r->at = 0;
@@ -338,6 +348,9 @@ static enum tw_err acknowledged(struct tw_peer *p, struct tw_hdr hdr)
 {
 	struct tw_req *r = tw_req_named(p, hdr.match, TW_SEND);
 
+	/* One that was asked back need not have waited for its end. */
+	if (!r && p->asked)
+		return TW_OK;
 	/* Buffered: the whole message has left, so it can have been matched. */
 	if (!r || !tw_is_sync(r) || !(r->flags & TW_R_BUFFERED))
 		return TW_EPROTO;
@@ -374,6 +387,10 @@ enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *pay
 		return tw_direct_written(p, hdr);
 	case TW_TELL:
 		return told(p, hdr);
+	case TW_CANCEL:
+		return TW_USES_SYNC ? tw_withdraw_asked(p, hdr, payload, len) : TW_EPROTO;
+	case TW_CANCELLED:
+		return TW_USES_SYNC ? tw_withdraw_answered(p, hdr) : TW_EPROTO;
 	default:
 		return TW_EPROTO;
 	}

@@ -76,6 +76,8 @@ static void sent(struct tw_peer *p, struct tw_req *r)
 		r->flags |= TW_R_BUFFERED;
 		tw_list_add_tail(&p->waiting, &r->link);
 		tw_move_begin(p, r, false);
+		if (r->flags & TW_R_ASKED)
+			tw_ask_back(p, r);
 		return;
 	}
 	ep->gauges[TW_G_SENDS]--;

@@ -84,7 +84,16 @@ enum tw_status {
 enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE };
 
 /* What a request still owes its peer before it may complete. */
-enum tw_owed { TW_OWE_NOTHING, TW_OWE_ACK, TW_OWE_CTS, TW_OWE_DONE, TW_OWE_SHARE, TW_OWE_PUT };
+enum tw_owed {
+	TW_OWE_NOTHING,
+	TW_OWE_ACK,
+	TW_OWE_CTS,
+	TW_OWE_DONE,
+	TW_OWE_SHARE,
+	TW_OWE_PUT,
+	TW_OWE_CANCEL,	 /* and what follows: withdraw.c */
+	TW_OWE_CANCELLED /* a receive of nothing, made for the answer */
+};
 
 enum tw_req_flags {
 	TW_R_DONE = 1,
@@ -95,7 +104,8 @@ enum tw_req_flags {
 	TW_R_POSTED = 32, /* in the matcher */
 	TW_R_DATA = 64,	  /* DATA packets are expected, or wanted */
 	TW_R_URGENT = 64, /* of a send not announced: the other engine must act on it */
-	TW_R_SAMPLE = 128 /* its time teaches push against pull */
+	TW_R_SAMPLE = 128, /* of a receive: its time teaches push against pull */
+	TW_R_ASKED = 128   /* of a send: asked back, to end with r->status */
 };
 
 struct tw_seg {
@@ -142,6 +152,7 @@ struct tw_req {
 		};
 	};
 	uintptr_t claimed; /* the thread whose peek returned it */
+	uint64_t limit;	   /* tick of its time limit, meant if ep->limits has one of that tick */
 } tw_aligned_line;
 
 /* An unexpected message, or its announcement. */
@@ -204,6 +215,8 @@ struct tw_peer {
 	uint32_t key;	  /* what our connect shows */
 	uint32_t grant;	  /* the window that it offers */
 	uint32_t numsgs;  /* unexpected messages that name it */
+	uint32_t asked;	  /* CANCELs that it has not answered */
+	bool silent;	  /* and one of them for too long */
 	void *context;	  /* the user's */
 	struct tw_choose choose;
 };
@@ -235,6 +248,15 @@ struct tw_taker {
 	 * that is announced is pulled at once.
 	 */
 	bool holds;
+};
+
+/* When requests end that are pending still, the first at the top of a heap. */
+struct tw_limits {
+	struct tw_limit {
+		uint64_t when;
+		uint32_t index, gen; /* of the request */
+	} *heap;
+	uint32_t n, max;
 };
 
 struct tw_ep {
@@ -283,6 +305,8 @@ struct tw_ep {
 	uint32_t nspare, spare_stop; /* spare_stop: with so many, to stop and think */
 	struct tw_spare_long longs;
 	uint64_t rest_at; /* tick of the next look at memory that rests, 0 none */
+	struct tw_limits limits;
+	uint64_t request_us; /* time limit of new requests, 0 none */
 	/* Progress. */
 	uint64_t next_events; /* tick at which to look at descriptors, no service */
 	bool serving;	      /* by the service thread: the program computes */

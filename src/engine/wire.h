@@ -15,6 +15,8 @@
  *   SHARE   sender's ref       bytes wanted    struct tw_share
  *   PUT     receiver's ref     -               -  (flags: enum tw_done)
  *   TELL    -                  messages        -  (for an interface that does not match)
+ *   CANCEL  sender's ref       -               match information
+ *   CANCELLED sender's ref     -               -  (flags: enum tw_cancel)
  *
  * EAGER, FRAG and RTS arrive in the order of the sends. The rest names its
  * request and may overtake. Every packet returns credits. A PUT of the whole
@@ -37,6 +39,8 @@ enum tw_packet {
 	TW_SHARE,
 	TW_PUT,
 	TW_TELL,
+	TW_CANCEL,
+	TW_CANCELLED,
 };
 
 /* Flags of EAGER. */
@@ -47,6 +51,8 @@ enum tw_packet {
 #define TW_SMALL_MAX 128
 
 enum tw_done { TW_DONE_OK, TW_DONE_FAILED };
+
+enum tw_cancel { TW_CANCEL_OK, TW_CANCEL_LATE }; /* late: it had been matched */
 
 /* A request of the other side: checked before use, never trusted. */
 struct tw_ref {

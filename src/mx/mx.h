@@ -43,6 +43,9 @@ static inline uint64_t tw_mx_seconds(uint32_t s)
 	return s == MX_INFINITE || s == UINT32_MAX ? TW_FOREVER : 1000000ull * s;
 }
 
+/* Gives a new request the endpoint's time limit. */
+void tw_mx_limit(struct tw_ep *ep, const mx_request_t *request);
+
 extern const uint8_t tw_mx_status_codes[TW_NSTATUS];
 
 static inline struct tw_ep *tw_mx_enter(mx_endpoint_t endpoint)

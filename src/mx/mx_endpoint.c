@@ -163,13 +163,14 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 	struct tw_req *r;
+	uint64_t us;
 
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
 	if (!request)
 		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
-	r = tw_connect_new(ep, nic_id, endpoint_id, filter,
-			   tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout));
+	us = ep->request_us ? ep->request_us : 1000ull * tw_settings.connect_timeout;
+	r = tw_connect_new(ep, nic_id, endpoint_id, filter, tw_clock() + tw_clock_us(us));
 	if (!r)
 		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
 	r->match = match_info;

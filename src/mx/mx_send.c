@@ -83,6 +83,8 @@ static tw_noinline mx_return_t send_entered(struct tw_ep *ep, const mx_segment_t
 	r->match = match;
 	*request = (mx_request_t)(uintptr_t)r->handle;
 	tw_send(ep, r, tw_mx_addr(to));
+	if (tw_unlikely(ep->request_us))
+		tw_mx_limit(ep, request);
 	tw_mx_leave(ep);
 	return MX_SUCCESS;
 }
@@ -138,7 +140,6 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 	struct tw_req *r;
-	uint64_t handle;
 	mx_return_t rc;
 
 	if (tw_unlikely(!ep))
@@ -148,36 +149,13 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 		rc = new_request(ep, TW_RECV, segments_list, segments_count, context, request, &r);
 	if (tw_unlikely(rc != MX_SUCCESS))
 		return tw_mx_leave_fail(ep, __func__, rc);
-	handle = r->handle;
-	if (tw_unlikely(tw_recv_post(ep, r, match_recv, match_mask) < 0)) {
-		tw_req_free(ep, r);
-		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
-	}
-	*request = (mx_request_t)(uintptr_t)handle;
+	*request = (mx_request_t)(uintptr_t)r->handle;
+	tw_recv_post(ep, r, match_recv, match_mask);
+	if (tw_unlikely(ep->request_us))
+		tw_mx_limit(ep, request);
 	/* A message that was announced is asked for at once. */
 	if (tw_unlikely(!tw_list_empty(&ep->work)) && !tw_in_handler(ep))
 		tw_flush(ep);
 	tw_mx_leave(ep);
-	return MX_SUCCESS;
-}
-
-mx_return_t mx_cancel(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
-{
-	struct tw_ep *ep = tw_mx_enter(endpoint);
-	struct tw_req *r;
-
-	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	r = tw_mx_request(ep, request);
-	if (!r)
-		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
-	if (!result)
-		return tw_mx_leave_fail(ep, __func__, MX_FAILURE);
-	*result = r->kind == TW_RECV && tw_recv_cancel(ep, r);
-	if (*result) {
-		tw_req_free(ep, r);
-		ep->events++;
-	}
-	tw_leave(ep);
 	return MX_SUCCESS;
 }

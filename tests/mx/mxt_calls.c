@@ -86,6 +86,8 @@ void mxt_every_call_at(const char *file, int line, mx_endpoint_t ep, mx_return_t
 	FAILS(mx_test(ep, &req, &st, &result));
 	FAILS(mx_wait(ep, &req, 10, &st, &result));
 	FAILS(mx_cancel(ep, &req, &result));
+	FAILS(mx_set_request_timeout(ep, NULL, 10));
+	FAILS(mx_set_request_timeout(ep, other, 10));
 	FAILS(mx_forget(ep, &req));
 	FAILS(mx_test_any(ep, 0, 0, &st, &result));
 	FAILS(mx_wait_any(ep, 10, 0, 0, &st, &result));

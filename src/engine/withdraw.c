@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Taking requests back, for a cancel or because their time is up. What has not left
+ * this endpoint is taken back at once. A send that has left is asked back (CANCEL):
+ * only the peer knows whether a receive has matched it, so the peer decides, once. If
+ * none has, the message is gone there, and the answer (CANCELLED) ends the send here;
+ * otherwise the send ends as ever.
+ *
+ * Time limits are in a heap of their own. An entry counts while its request is pending
+ * and has that very limit; others are dropped when they come up, or swept out.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+#define ANSWER_US 1000000 /* for the answer to a CANCEL, where a send can end without it */
+#define SWEEP_MIN 64
+
+/* Asking back ---------------------------------------------------------------- */
+
+/* Eager data is with the peer, the match is not known. */
+static bool is_buffered(const struct tw_req *r)
+{
+	return tw_is_sync(r) && (r->flags & TW_R_BUFFERED) && !(r->flags & TW_R_RNDV);
+}
+
+static bool has_left(const struct tw_req *r)
+{
+	return tw_rndv_announced(r) || is_buffered(r);
+}
+
+/* Still in the queue of what waits for room. */
+static bool is_queued(const struct tw_req *r)
+{
+	return !(r->flags & (TW_R_RNDV | TW_R_BUFFERED | TW_R_DONE));
+}
+
+void tw_ask_back(struct tw_peer *p, struct tw_req *r)
+{
+	tw_list_del(&r->link);
+	tw_owe(p, r, TW_OWE_CANCEL);
+}
+
+static enum tw_back send_back(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
+{
+	if (r->flags & TW_R_ASKED)
+		return TW_BACK_ASKED;
+	if (is_queued(r) && r->at == 0) {
+		tw_list_del(&r->link);
+		ep->gauges[TW_G_SENDS]--;
+		return TW_BACK_DONE;
+	}
+	/* One whose first part has left can be asked back once all of it has. */
+	if (!has_left(r) && !(is_queued(r) && tw_is_sync(r)))
+		return TW_BACK_NO;
+	r->flags |= TW_R_ASKED;
+	r->status = (uint8_t)status;
+	if (has_left(r))
+		tw_ask_back(r->peer, r);
+	return TW_BACK_ASKED;
+}
+
+enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
+{
+	if (r->flags & TW_R_DONE)
+		return TW_BACK_NO;
+	switch (r->kind) {
+	case TW_RECV:
+		return tw_recv_cancel(ep, r) ? TW_BACK_DONE : TW_BACK_NO;
+	case TW_SEND:
+		return send_back(ep, r, status);
+	case TW_CONNECT:
+		tw_connect_leave(ep, r);
+		return TW_BACK_DONE;
+	default:
+		return TW_BACK_NO;
+	}
+}
+
+/* The question, or the answer; false when there is no room. */
+bool tw_withdraw_pay(struct tw_peer *p, struct tw_req *r)
+{
+	bool asks = r->owed == TW_OWE_CANCEL;
+	struct tw_ref ref = {r->obj.index, r->obj.gen};
+	struct iovec iov = {&r->match, sizeof(r->match)};
+	uint8_t flags = !asks && r->status == TW_S_OK ? TW_CANCEL_LATE : 0;
+	struct tw_hdr hdr = tw_hdr_make(asks ? TW_CANCEL : TW_CANCELLED, flags, 0, 0,
+					tw_ref_pack(asks ? ref : r->remote));
+
+	if (p->link->provider->send(p->link, TW_SEND_CONTROL, hdr, &iov, asks,
+				    asks ? (uint32_t)iov.iov_len : 0) != TW_OK)
+		return false;
+	tw_list_del(&r->link);
+	if (!asks) {
+		tw_req_free(p->ep, r);
+		return true;
+	}
+	r->owed = TW_OWE_NOTHING;
+	p->asked++;
+	tw_list_add_tail(&p->waiting, &r->link);
+	return true;
+}
+
+/* What arrives --------------------------------------------------------------- */
+
+static struct tw_umsg *find_unmatched(struct tw_peer *p, struct tw_ref ref, uint64_t match)
+{
+	struct tw_match *m = p->ep->match;
+	struct tw_unexp *x = p->numsgs ? tw_match_find_unexp(m, match, UINT64_MAX) : NULL;
+
+	for (; x; x = tw_match_next_unexp(m, x)) {
+		struct tw_umsg *u = tw_container(x, struct tw_umsg, unexp);
+
+		if (u->peer == p && (u->rndv || (u->sync && u->have == u->len)) &&
+		    u->ref.index == ref.index && u->ref.gen == ref.gen)
+			return u;
+	}
+	return NULL;
+}
+
+static void drop(struct tw_peer *p, struct tw_umsg *u)
+{
+	struct tw_ep *ep = p->ep;
+
+	if (!u->rndv)
+		tw_take_release(ep, p->addr, u->len);
+	tw_match_remove(ep->match, &u->unexp);
+	tw_umsg_free(ep, u);
+	ep->events++;
+}
+
+/* CANCEL: the answer is a request of its own until there is room for it. */
+enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len)
+{
+	struct tw_umsg *u;
+	struct tw_req *r;
+	uint64_t match;
+
+	if (tw_takes(p->ep) || len != sizeof(match))
+		return TW_EPROTO;
+	r = tw_req_new1(p->ep, TW_RECV, NULL, 0);
+	if (!r)
+		return TW_AGAIN;
+	memcpy(&match, data, sizeof(match));
+	tw_req_forget(r);
+	r->peer = p;
+	r->remote = tw_ref_unpack(hdr.match);
+	u = find_unmatched(p, r->remote, match);
+	r->status = u ? TW_S_CANCELLED : TW_S_OK;
+	if (u)
+		drop(p, u);
+	tw_owe(p, r, TW_OWE_CANCELLED);
+	return TW_OK;
+}
+
+/* CANCELLED: every question has one answer, the send may have ended before it. */
+enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr)
+{
+	struct tw_req *r = tw_req_named(p, hdr.match, TW_SEND);
+
+	if (!p->asked || tw_hdr_flags(hdr) > TW_CANCEL_LATE)
+		return TW_EPROTO;
+	p->asked--;
+	p->silent = false;
+	p->ep->events++;
+	if (!r)
+		return TW_OK;
+	if (!(r->flags & TW_R_ASKED))
+		return TW_EPROTO;
+	if (tw_hdr_flags(hdr) == TW_CANCEL_LATE) {
+		r->flags &= (uint8_t)~TW_R_ASKED;
+		return TW_OK;
+	}
+	if (!has_left(r))
+		return TW_EPROTO;
+	tw_rndv_sent(p, r, (enum tw_status)r->status);
+	return TW_OK;
+}
+
+/* Time limits ---------------------------------------------------------------- */
+
+static struct tw_req *request_of(struct tw_ep *ep, const struct tw_limit *l)
+{
+	struct tw_req *r = tw_pool_find(&ep->reqs, l->index, l->gen);
+
+	return r && !(r->flags & TW_R_DONE) && r->limit == l->when ? r : NULL;
+}
+
+static void sift_up(struct tw_limit *heap, uint32_t i, struct tw_limit l)
+{
+	for (; i && l.when < heap[(i - 1) / 2].when; i = (i - 1) / 2)
+		heap[i] = heap[(i - 1) / 2];
+	heap[i] = l;
+}
+
+static void sift_down(struct tw_limit *heap, uint32_t n, struct tw_limit l)
+{
+	uint32_t i = 0, child;
+
+	for (; (child = 2 * i + 1) < n; i = child) {
+		if (child + 1 < n && heap[child + 1].when < heap[child].when)
+			child++;
+		if (l.when <= heap[child].when)
+			break;
+		heap[i] = heap[child];
+	}
+	heap[i] = l;
+}
+
+/* Of requests that have ended most entries are left: they go before memory is added. */
+static void sweep(struct tw_ep *ep)
+{
+	struct tw_limits *h = &ep->limits;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < h->n; i++)
+		if (request_of(ep, &h->heap[i])) {
+			struct tw_limit l = h->heap[i];
+
+			sift_up(h->heap, n++, l);
+		}
+	h->n = n;
+}
+
+bool tw_limits_room(struct tw_ep *ep)
+{
+	struct tw_limits *h = &ep->limits;
+	struct tw_limit *heap;
+	uint32_t max;
+
+	if (h->n < h->max)
+		return true;
+	sweep(ep);
+	if (h->n < h->max / 2)
+		return true;
+	max = h->max ? 2 * h->max : SWEEP_MIN;
+	heap = realloc(h->heap, max * sizeof(*heap));
+	if (!heap)
+		return h->n < h->max;
+	h->heap = heap;
+	h->max = max;
+	return true;
+}
+
+static void limit(struct tw_ep *ep, struct tw_req *r, uint64_t when)
+{
+	struct tw_limits *h = &ep->limits;
+
+	r->limit = when;
+	sift_up(h->heap, h->n++, (struct tw_limit){when, r->obj.index, r->obj.gen});
+	tw_timer(&ep->host, when);
+}
+
+bool tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us)
+{
+	uint64_t when = us == TW_FOREVER ? TW_FOREVER : tw_clock() + tw_clock_us(us);
+
+	if (r->flags & TW_R_DONE)
+		return true;
+	if (r->kind == TW_CONNECT) {
+		r->deadline = when;
+		if (when != TW_FOREVER)
+			tw_timer(&ep->host, when);
+		return true;
+	}
+	if (when == TW_FOREVER) {
+		r->limit = 0;
+		return true;
+	}
+	if (!tw_limits_room(ep))
+		return false;
+	limit(ep, r, when);
+	return true;
+}
+
+static void late(struct tw_ep *ep, struct tw_req *r, uint64_t now)
+{
+	bool again = r->flags & TW_R_ASKED;
+
+	switch (tw_take_back(ep, r, TW_S_TIMEOUT)) {
+	case TW_BACK_DONE:
+		tw_req_complete(ep, r, TW_S_TIMEOUT);
+		break;
+	case TW_BACK_ASKED:
+		/* Memory that the peer may read any moment stays the request's. */
+		if (!again || !has_left(r) || r->owed == TW_OWE_CANCEL)
+			limit(ep, r, now + tw_clock_us(ANSWER_US));
+		else if (is_buffered(r))
+			tw_rndv_sent(r->peer, r, TW_S_TIMEOUT);
+		break;
+	default:
+		break;
+	}
+}
+
+uint64_t tw_limits_expire(struct tw_ep *ep, uint64_t now)
+{
+	struct tw_limits *h = &ep->limits;
+
+	while (h->n && h->heap[0].when <= now) {
+		struct tw_req *r = request_of(ep, &h->heap[0]);
+
+		sift_down(h->heap, h->n - 1, h->heap[h->n - 1]);
+		h->n--;
+		if (r)
+			late(ep, r, now);
+	}
+	return h->n ? h->heap[0].when : 0;
+}
