@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/copy.h"
 #include "base/page.h"
@@ -259,6 +260,7 @@ enum { IDLE, ASKED, ANSWERED };
 
 #define ROOM (TW_MR_BOUNCE - sizeof(struct bounce))
 #define LOOK_NS 100000000ull /* a waiter looks whether the owner still lives */
+#define CONNECT_US 500
 
 static pthread_mutex_t bounce_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t bounce_free = PTHREAD_COND_INITIALIZER;
@@ -346,8 +348,12 @@ static mrapi_status_t served_ask(struct tw_mr_client *c, const struct taken *t)
 	b->handle = c->handle;
 	b->owner = c->proc;
 	atomic_store(&b->state, ASKED);
-	if (!tw_mr_send(c->proc, &ask))
-		goto given_up;
+	/* The connection of a member that has just joined is about to be taken. */
+	while (!tw_mr_send(c->proc, &ask)) {
+		if (!tw_mr_is(&c->r->obj, c->handle) || tw_mr_gone(c->proc))
+			goto given_up;
+		usleep(CONNECT_US);
+	}
 	while (atomic_load(&b->state) == ASKED) {
 		tw_futex_wait(&b->state, ASKED, tw_futex_now() + LOOK_NS);
 		if (!tw_mr_is(&c->r->obj, c->handle))

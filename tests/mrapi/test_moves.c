@@ -290,3 +290,33 @@ MR_BOTH(mrapi_moves, settled)
 	mr_peer_end(&p);
 	free(local);
 }
+
+/* An owner that has joined after its client, whose connection may still be on its way. */
+static void read_some(void *arg)
+{
+	char local[100] = "";
+	mrapi_rmem_hndl_t h = attach(MR_NODE);
+
+	(void)arg;
+	mr_ok(mrapi_rmem_read(h, 0, local, sizeof(local), 0, sizeof(local), 1, 0, 0, &mr_st));
+	twc_eq(local[99], MR_NODE);
+	mr_ok(mrapi_rmem_detach(h, &mr_st));
+}
+
+Test(mrapi_moves, new_owner)
+{
+	static char mem[100];
+	struct mr_peer p;
+
+	setenv("TAGWIRE_RMEM", "served", 1);
+	memset(mem, MR_NODE, sizeof(mem));
+	mr_peer(&p, MR_PROCESS, 1);
+	for (int i = 0; i < 100; i++) {
+		mr_up(MR_NODE);
+		mr_ok(mrapi_rmem_create(MR_NODE, mem, MRAPI_RMEM_ATYPE_DEFAULT, NULL, sizeof(mem),
+					&mr_st));
+		mr_do(&p, read_some, NULL);
+		mr_down();
+	}
+	mr_peer_end(&p);
+}
