@@ -194,6 +194,8 @@ static void refused(const char *what, int err)
 	if (err == EMFILE)
 		snprintf(more, sizeof(more), " (RLIMIT_NOFILE is %llu)",
 			 (unsigned long long)limit.rlim_cur);
+	if (err == ETIMEDOUT)
+		snprintf(more, sizeof(more), " (stopped, or without descriptors?)");
 	tw_log(TW_LOG_ERROR, "mrapi: cannot join the job: %s: %s%s", what, strerror(err), more);
 }
 

@@ -17,7 +17,7 @@
  * which changes by compare and swap: depth 0 while the holder has only just taken the
  * lock, or is about to give it back, so that nobody can lock again then. A key is the
  * number of its lock, counted per mutex, and the number of the lock around it, which the
- * unlock puts back.
+ * unlock puts back. tests/model/levels.pml proves it.
  */
 #include <limits.h>
 #include <sched.h>

@@ -44,7 +44,8 @@ static int watch(struct conn *c)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
 
-	c->watched = epoll_ctl(service.epfd, EPOLL_CTL_ADD, c->fd, &ev) == 0;
+	/* The thread may have done it for one that another thread adds. */
+	c->watched = epoll_ctl(service.epfd, EPOLL_CTL_ADD, c->fd, &ev) == 0 || errno == EEXIST;
 	return c->watched ? 0 : errno;
 }
 

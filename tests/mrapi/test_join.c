@@ -213,3 +213,40 @@ Test(mrapi_join, member_without_descriptors)
 	mr_peer_end(&poor);
 	mr_peer_end(&first);
 }
+
+/* There is nobody else to ask: no second job is begun, and later all is well. */
+static void try_to_join(void *arg)
+{
+	mrapi_info_t info;
+
+	(void)arg;
+	setenv("TAGWIRE_LOG", "0", 1);
+	mr_is(MRAPI_ENO_INIT, mrapi_initialize(MR_DOMAIN, 9, NULL, &info, &mr_st));
+}
+
+static void join_and_look(void *arg)
+{
+	struct world *w = arg;
+	mrapi_key_t key;
+
+	mr_up(9);
+	twc_check(!mr_val(mrapi_mutex_trylock(w->m, &key, &mr_st)));
+	mr_down();
+}
+
+Test(mrapi_join, only_member_without_descriptors)
+{
+	struct world *w = mr_shared(sizeof(*w));
+	struct mr_peer poor, joins;
+
+	mr_peer_raw(&joins, MR_PROCESS);
+	mr_peer(&poor, MR_PROCESS, 1);
+	mr_do(&poor, create_and_lock, w);
+	mr_do(&poor, run_out, NULL);
+	mr_do(&joins, try_to_join, NULL);
+	mr_do(&poor, recover, NULL);
+	mr_do(&joins, join_and_look, w);
+	mr_do(&poor, unlock_and_delete, w);
+	mr_peer_end(&joins);
+	mr_peer_end(&poor);
+}
