@@ -21,7 +21,6 @@
 #include "mrapi/mr.h"
 
 #define UNKNOWN UINT32_MAX
-#define HELLO_LOOKS 2000      /* a millisecond apart */
 #define SHORT_NS 100000000ull /* between two tries while something is short */
 
 struct conn {
@@ -95,32 +94,16 @@ static struct conn *conn_of(uint32_t proc)
 	return NULL;
 }
 
-/* 1 or 0: sent, or the other one is gone; -1: there is no connection. */
-static int try_send(uint32_t proc, const struct tw_mr_message *m)
+bool tw_mr_send(uint32_t proc, const struct tw_mr_message *m)
 {
 	struct conn *c;
-	int sent = -1;
+	bool sent;
 
 	pthread_mutex_lock(&service.mutex);
 	c = conn_of(proc);
-	if (c)
-		sent = tw_sys_send(c->fd, m, sizeof(*m), MSG_NOSIGNAL) == sizeof(*m);
+	sent = c && tw_sys_send(c->fd, m, sizeof(*m), MSG_NOSIGNAL) == sizeof(*m);
 	pthread_mutex_unlock(&service.mutex);
 	return sent;
-}
-
-bool tw_mr_send(uint32_t proc, const struct tw_mr_message *m)
-{
-	int sent = try_send(proc, m);
-
-	/* A member that has just joined: our thread is about to hear its hello. */
-	for (int i = 0; sent < 0 && i < HELLO_LOOKS &&
-			(atomic_load(&tw_mr.seg->proc[proc].life) & 0xff) == TW_MR_LIVE;
-	     i++) {
-		usleep(1000);
-		sent = try_send(proc, m);
-	}
-	return sent == 1;
 }
 
 /* Buries those who died before their connection was taken. */
