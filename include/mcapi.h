@@ -125,7 +125,7 @@ enum mcapi_status_codes {
 #define MCAPI_SCL 0x00000040	     /* a scalar channel */
 #define MCAPI_SEND 0x00000080	     /* this is the end that sends */
 #define MCAPI_RECEIVE 0x00000100     /* this is the end that receives */
-#define MCAPI_GET_PENDING 0x00000200 /* a mcapi_get_endpoint() has not been answered */
+#define MCAPI_GET_PENDING 0x00000200 /* never set: a get only waits for what is not there */
 
 /* Names of the non-blocking operations, as in section 5; no function takes them. */
 enum mcapi_nonblock_commands {
@@ -152,7 +152,7 @@ enum mcapi_attrubute_numbers {
 	MCAPI_ATTR_NO_BUFFERS,		  /* messages or packets that wait here; default 128 */
 	MCAPI_ATTR_BUFFER_SIZE,		  /* bytes of the longest of them; read only */
 	MCAPI_ATTR_BUFFER_TYPE,		  /* read only, MCAPI_FIFO_BUFFER */
-	MCAPI_ATTR_MEMORY_TYPE,		  /* read only, MCAPI_SHARED_MEMORY */
+	MCAPI_ATTR_MEMORY_TYPE,		  /* read only, enum mcapi_memory_type */
 	MCAPI_ATTR_TIMEOUT,		  /* of blocking calls, ms; default MCAPI_INFINITE */
 	MCAPI_ATTR_ENDP_PRIO,		  /* must be equal at both ends of a channel; default 1 */
 	MCAPI_ATTR_ENDP_STATUS,		  /* MCAPI_CREATED and so on; read only */

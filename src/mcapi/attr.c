@@ -20,13 +20,29 @@ static uint32_t status_bits(const struct tw_endp *e)
 	return bits;
 }
 
+/* A scalar channel that ends here holds scalars, not buffers of the endpoint. */
+static bool has_scalars(const struct tw_endp *e)
+{
+	return e->chan.bound && e->chan.type == TW_K_SCL && !e->chan.sender;
+}
+
+static uint32_t buffers(const struct tw_endp *e)
+{
+	return has_scalars(e) ? TW_MC_SCALARS : e->buffers;
+}
+
+static uint32_t queued(const struct tw_endp *e)
+{
+	return has_scalars(e) ? tw_scl_queued(e) : e->queued;
+}
+
 static uint32_t get(const struct tw_endp *e, uint32_t number)
 {
 	switch (number) {
 	case MCAPI_ATTR_NO_PRIORITIES:
 		return TW_MC_PRIOS;
 	case MCAPI_ATTR_NO_BUFFERS:
-		return e->buffers;
+		return buffers(e);
 	case MCAPI_ATTR_BUFFER_SIZE:
 		return MCAPI_MAX_MESSAGE_SIZE;
 	case MCAPI_ATTR_BUFFER_TYPE:
@@ -40,7 +56,7 @@ static uint32_t get(const struct tw_endp *e, uint32_t number)
 	case MCAPI_ATTR_ENDP_STATUS:
 		return status_bits(e);
 	default: /* MCAPI_ATTR_RECV_BUFFERS_AVAILABLE */
-		return e->buffers > e->queued ? e->buffers - e->queued : 0;
+		return buffers(e) > queued(e) ? buffers(e) - queued(e) : 0;
 	}
 }
 
@@ -104,12 +120,15 @@ static mcapi_status_t get_remote(struct tw_node *n, mcapi_endpoint_t endpoint, u
 				 uint32_t *value)
 {
 	struct remote r = {.ask.answer = told, .status = MCAPI_ENOT_ENDP};
+	uint32_t board;
 
 	tw_ask(n, &r.ask, tw_node_of(endpoint),
 	       &(struct tw_say){.what = TW_SAY_ATTR, .a = endpoint, .value = number});
 	tw_mc_wait(n, is_over, &r, TW_MC_SYNC_MS);
 	tw_unask(&r.ask);
 	*value = r.value;
+	if (number == MCAPI_ATTR_MEMORY_TYPE && !tw_place_board(tw_node_of(endpoint), &board))
+		*value = MCAPI_REMOTE_MEMORY;
 	return r.status;
 }
 

@@ -2,8 +2,6 @@
 /* MCAPI 4.4.1, 4.5.1: binding two endpoints, by any node (wire.h). */
 #include "mcapi/node.h"
 
-#define SYNC_CONNECT_MS 100 /* a connect that fails so soon fails in the call */
-
 /* Binding ------------------------------------------------------------------------ */
 
 /* At the sender's node. */
@@ -121,16 +119,9 @@ static mcapi_status_t connect_ends(struct tw_node *n, enum tw_mc_kind type, mcap
 		return MCAPI_ENO_REQUEST;
 	m->ask.answer = told;
 	tw_ask(n, &m->ask, tw_node_of(a), &say);
-	/* Mostly the answer is there before a program could do anything else. */
-	switch (tw_mc_wait(n, tw_mreq_over, m, SYNC_CONNECT_MS)) {
-	case TW_W_CLOSED:
-		return MCAPI_ENOT_ENDP;
-	case TW_W_TRUE:
-		status = m->status;
-		break;
-	default:
-		status = MCAPI_SUCCESS;
-	}
+	/* Among endpoints of this node the answer is there now. */
+	tw_mc_attend(n->ep);
+	status = m->state == TW_Q_DONE ? m->status : MCAPI_SUCCESS;
 	*request = tw_mreq_handle(n, m);
 	if (status != MCAPI_SUCCESS)
 		tw_mreq_free(n, m);

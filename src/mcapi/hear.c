@@ -187,7 +187,7 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 	for (unsigned i = 0; i < TW_MC_DESTS; i++)
 		for (struct tw_dest *d = n->dests[i]; d; d = d->next)
 			if (tw_node_of(d->handle) == loss.node)
-				d->credits = 0;
+				d->credits = d->kept = 0;
 	ep->attend = true;
 }
 

@@ -24,6 +24,11 @@ static bool is_up(const struct tw_node *n)
 	return n && atomic_load_explicit(&n->handle, memory_order_acquire);
 }
 
+struct tw_node *tw_mc_node(uint32_t number)
+{
+	return atomic_load(&nodes[number]);
+}
+
 /* A child owns none of its parent's nodes. */
 static void forked(void)
 {
@@ -56,6 +61,7 @@ static void prepare(struct tw_node *n)
 	tw_list_init(&n->dirty);
 	tw_list_init(&n->hungry);
 	tw_list_init(&n->pushes);
+	tw_list_init(&n->dest_pushes);
 	n->attending = false;
 	n->ncollected = n->nendps = 0;
 	tw_pool_init(&n->reqs, sizeof(struct tw_mreq), MCAPI_MAX_REQUESTS);

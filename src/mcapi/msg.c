@@ -4,34 +4,11 @@
  * node takes before it sends the first, and asks again when it has sent as many;
  * meanwhile the receiver gives credit back as it receives (room.c). So a full
  * endpoint is known to the sender (MCAPI_ENO_BUFFER) without a question for every
- * message.
+ * message. Until the answer is there, and the connection before it, messages wait.
  */
 #include <stdlib.h>
 
 #include "mcapi/node.h"
-
-struct question {
-	struct tw_ask ask;
-	bool over, there;
-	uint32_t room;
-};
-
-static void told(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say)
-{
-	struct question *q = tw_container(ask, struct question, ask);
-
-	q->over = true;
-	q->there = say && say->status == MCAPI_SUCCESS;
-	q->room = q->there ? say->value : 0;
-	if (q->room && say->type == TW_K_MSG)
-		tw_credit(n, say->a, q->room - 1);
-}
-
-static bool is_over(struct tw_ep *ep, void *arg)
-{
-	(void)ep;
-	return ((struct question *)arg)->over;
-}
 
 struct tw_dest *tw_dest_find(const struct tw_node *n, mcapi_endpoint_t to)
 {
@@ -54,47 +31,14 @@ static struct tw_dest *dest_of(struct tw_node *n, mcapi_endpoint_t to)
 		if (!d)
 			return NULL;
 		d->handle = to;
+		tw_list_init(&d->sends);
+		tw_list_init(&d->push);
+		tw_list_init(&d->ask.link);
 		d->next = *bucket;
 		*bucket = d;
 	}
 	n->dest = d;
 	return d;
-}
-
-/*
- * Asks how many messages an endpoint of another node takes. One is the caller's,
- * who may not lose it to a RECALL; tw_credit() has the others. MCAPI_ENO_BUFFER:
- * none; MCAPI_INCOMPLETE: there is no such endpoint.
- */
-static mcapi_status_t ask_room(struct tw_node *n, mcapi_endpoint_t to)
-{
-	struct question q = {.ask.answer = told};
-
-	tw_ask(n, &q.ask, tw_node_of(to),
-	       &(struct tw_say){.what = TW_SAY_ROOM, .type = TW_K_MSG, .a = to});
-	if (tw_mc_wait(n, is_over, &q, TW_MC_SYNC_MS) != TW_W_TRUE) {
-		tw_unask(&q.ask);
-		return MCAPI_ENO_BUFFER;
-	}
-	if (!q.there)
-		return MCAPI_INCOMPLETE;
-	return q.room ? MCAPI_SUCCESS : MCAPI_ENO_BUFFER;
-}
-
-/* Room at an endpoint of another node, which is connected. */
-static mcapi_status_t take_credit(struct tw_node *n, mcapi_endpoint_t to)
-{
-	struct tw_dest *d = dest_of(n, to);
-
-	if (!d)
-		return MCAPI_ENO_MEM;
-	/* What has come back in the meantime. */
-	if (tw_unlikely(!d->credits))
-		tw_progress(n->ep);
-	if (tw_unlikely(!d->credits))
-		return ask_room(n, to);
-	d->credits--;
-	return MCAPI_SUCCESS;
 }
 
 static mcapi_status_t check_send(struct tw_node *n, mcapi_endpoint_t from, mcapi_endpoint_t to,
@@ -109,33 +53,146 @@ static mcapi_status_t check_send(struct tw_node *n, mcapi_endpoint_t from, mcapi
 	return size && !buffer ? MCAPI_EPARAM : MCAPI_SUCCESS;
 }
 
-static mcapi_status_t send_local(struct tw_node *n, mcapi_endpoint_t to, uint64_t match,
-				 const void *buffer, size_t size)
-{
-	mcapi_status_t status;
+/* Messages that wait ------------------------------------------------------------ */
 
-	if (!tw_room_local(n, to, &status) || status != MCAPI_SUCCESS)
-		return status;
-	return tw_queue_local(n, match, buffer, size) ? MCAPI_SUCCESS : MCAPI_ENO_MEM;
+static void told(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say);
+
+static void ask_room(struct tw_node *n, struct tw_dest *d)
+{
+	d->ask.answer = told;
+	tw_ask(n, &d->ask, tw_node_of(d->handle),
+	       &(struct tw_say){.what = TW_SAY_ROOM, .type = TW_K_MSG, .a = d->handle});
 }
 
-/* MCAPI_INCOMPLETE: the engine is at it and m will end. */
-static mcapi_status_t send(struct tw_node *n, mcapi_endpoint_t from, mcapi_endpoint_t to,
-			   const void *buffer, size_t size, mcapi_priority_t priority,
-			   struct tw_mreq *m)
+static void end_all(struct tw_node *n, struct tw_dest *d, mcapi_status_t status)
 {
-	uint64_t match = tw_mc_match(TW_K_MSG, priority, 0, to, from);
+	while (!tw_list_empty(&d->sends)) {
+		struct tw_mreq *m = tw_list_first(&d->sends, struct tw_mreq, link);
+
+		tw_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
+	}
+}
+
+static void push_soon(struct tw_node *n, struct tw_dest *d)
+{
+	if (tw_list_empty(&d->push))
+		tw_list_add_tail(&n->dest_pushes, &d->push);
+	n->ep->attend = true;
+}
+
+static void told(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say)
+{
+	struct tw_dest *d = tw_container(ask, struct tw_dest, ask);
+
+	/* Sent to nobody is sent (3.5.1). */
+	if (!say || say->status != MCAPI_SUCCESS) {
+		end_all(n, d, MCAPI_SUCCESS);
+		return;
+	}
+	if (!say->value) {
+		end_all(n, d, MCAPI_ENO_BUFFER);
+		return;
+	}
+	/* One is for the message that waits, whatever is recalled. */
+	d->kept = 1;
+	d->credits = tw_min(d->credits + say->value - 1, 0x7fffffffu);
+	push_soon(n, d);
+}
+
+void tw_credit(struct tw_node *n, mcapi_endpoint_t to, uint32_t count)
+{
+	struct tw_dest *d = tw_dest_find(n, to);
+
+	if (!d)
+		return;
+	d->credits = tw_min(d->credits + count, 0x7fffffffu);
+	if (!tw_list_empty(&d->sends))
+		push_soon(n, d);
+}
+
+static bool take_credit(struct tw_dest *d)
+{
+	if (d->kept)
+		d->kept = 0;
+	else if (d->credits)
+		d->credits--;
+	else
+		return false;
+	return true;
+}
+
+/* MCAPI_INCOMPLETE: the engine is at it and m will end. MCAPI_ENO_BUFFER: no room is known. */
+static mcapi_status_t send_now(struct tw_node *n, struct tw_dest *d, struct tw_mreq *m)
+{
+	struct tw_endp *e;
+
+	if (tw_node_of(d->handle) == n->number) {
+		e = tw_endp_find(n, d->handle);
+		if (e && !tw_room_left(e))
+			return MCAPI_ENO_BUFFER;
+		return !e || tw_queue_local(n, m->match, m->data, m->len) ? MCAPI_SUCCESS
+									  : MCAPI_ENO_MEM;
+	}
+	if (tw_unlikely(n->peers[tw_node_of(d->handle)].state != TW_MC_HERE || !take_credit(d)))
+		return MCAPI_ENO_BUFFER;
+	/* Lost on the way is sent (3.5.1). */
+	return tw_mreq_carry(n, m, m->data, m->len, m->match, tw_node_of(d->handle), MCAPI_SUCCESS);
+}
+
+void tw_msg_push(struct tw_node *n, struct tw_dest *d)
+{
+	while (!tw_list_empty(&d->sends)) {
+		struct tw_mreq *m = tw_list_first(&d->sends, struct tw_mreq, link);
+		mcapi_status_t status;
+
+		tw_list_del(&m->link);
+		status = send_now(n, d, m);
+		if (status == MCAPI_ENO_BUFFER) {
+			tw_list_add_tail(d->sends.next, &m->link);
+			if (tw_list_empty(&d->ask.link))
+				ask_room(n, d);
+			return;
+		}
+		if (status != MCAPI_INCOMPLETE)
+			tw_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
+	}
+	/* What is not needed may be recalled again. */
+	d->credits += d->kept;
+	d->kept = 0;
+}
+
+/*
+ * MCAPI_INCOMPLETE: m will end: the engine is at it, or it waits for the other node's
+ * word. Messages to one endpoint leave in the order of their sends.
+ */
+static mcapi_status_t send(struct tw_node *n, struct tw_mreq *m)
+{
+	struct tw_dest *d = dest_of(n, m->endpoint);
 	mcapi_status_t status;
 
-	if (tw_node_of(to) == n->number)
-		return send_local(n, to, match, buffer, size);
-	if (tw_unlikely(!tw_mc_reach(n, tw_node_of(to))))
-		return MCAPI_SUCCESS;
-	status = take_credit(n, to);
-	if (tw_unlikely(status != MCAPI_SUCCESS))
-		return status == MCAPI_INCOMPLETE ? MCAPI_SUCCESS : status;
-	/* Lost on the way is sent (3.5.1). */
-	return tw_mreq_carry(n, m, buffer, size, match, tw_node_of(to), MCAPI_SUCCESS);
+	if (tw_unlikely(!d))
+		return MCAPI_ENO_MEM;
+	/* What has come back in the meantime. */
+	if (tw_unlikely(!d->credits) && tw_node_of(d->handle) != n->number)
+		tw_progress(n->ep);
+	status = tw_list_empty(&d->sends) ? send_now(n, d, m) : MCAPI_ENO_BUFFER;
+	if (tw_likely(status != MCAPI_ENO_BUFFER))
+		return status;
+	if (tw_room_full(n, m->endpoint))
+		return MCAPI_ENO_BUFFER;
+	tw_list_add_tail(&d->sends, &m->link);
+	if (tw_list_empty(&d->ask.link))
+		ask_room(n, d);
+	return MCAPI_INCOMPLETE;
+}
+
+static void describe(struct tw_mreq *m, mcapi_endpoint_t from, mcapi_endpoint_t to,
+		     const void *buffer, size_t size, mcapi_priority_t priority)
+{
+	m->endpoint = to;
+	m->match = tw_mc_match(TW_K_MSG, priority, 0, to, from);
+	m->data = buffer;
+	m->len = size;
 }
 
 void mcapi_msg_send(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_endpoint,
@@ -153,11 +210,13 @@ void mcapi_msg_send(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_end
 		check_send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
 	if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
 		tw_mreq_init(&m, TW_Q_MSG_SEND);
-		*mcapi_status =
-			send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority, &m);
+		describe(&m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
+		*mcapi_status = send(n, &m);
 	}
 	if (*mcapi_status == MCAPI_INCOMPLETE)
-		*mcapi_status = tw_mreq_wait(n, &m, -1, MCAPI_ENOT_ENDP);
+		*mcapi_status = tw_mreq_wait(n, &m, TW_MC_SYNC_MS, MCAPI_ENOT_ENDP);
+	if (*mcapi_status == MCAPI_EREQ_TIMEOUT)
+		*mcapi_status = MCAPI_ENO_BUFFER;
 	tw_mc_leave(ep);
 }
 
@@ -178,9 +237,11 @@ void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_e
 		*mcapi_status = MCAPI_EPARAM;
 	if (*mcapi_status == MCAPI_SUCCESS) {
 		m = tw_mreq_new(n, TW_Q_MSG_SEND);
-		*mcapi_status = m ? send(n, send_endpoint, receive_endpoint, buffer, buffer_size,
-					 priority, m)
-				  : MCAPI_ENO_REQUEST;
+		*mcapi_status = MCAPI_ENO_REQUEST;
+	}
+	if (m) {
+		describe(m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
+		*mcapi_status = send(n, m);
 	}
 	tw_mreq_started(n, m, buffer_size, request, mcapi_status);
 	tw_mc_leave(ep);
@@ -236,13 +297,14 @@ void mcapi_msg_recv(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buff
 
 	if (!e)
 		return;
-	if (!received_size || (buffer_size && !buffer)) {
+	if (buffer_size && !buffer) {
 		*mcapi_status = MCAPI_EPARAM;
 	} else {
 		tw_mreq_init(&m, TW_Q_MSG_RECV);
 		receive(n, e, &m, buffer, buffer_size);
 		*mcapi_status = tw_mreq_wait(n, &m, e->timeout, MCAPI_ENOT_ENDP);
-		*received_size = m.size;
+		if (received_size)
+			*received_size = m.size;
 	}
 	tw_mc_leave(n->ep);
 }

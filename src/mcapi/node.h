@@ -27,7 +27,8 @@ _Static_assert(MCAPI_MAX_NODES == TW_MAX_NODES, "one limit");
 
 #define TW_MC_FILTER 0x4d434150 /* keeps programs of other interfaces away */
 #define TW_MC_PRIOS MCAPI_MAX_NO_PRIORITIES
-#define TW_MC_BUFFERS 128 /* MCAPI_ATTR_NO_BUFFERS at first */
+#define TW_MC_BUFFERS 128  /* MCAPI_ATTR_NO_BUFFERS at first */
+#define TW_MC_SCALARS 1792 /* that a scalar channel holds */
 /* When a call gives up that needs another node's answer: only one that is stopped takes so long. */
 #define TW_MC_SYNC_MS 10000
 #define TW_MC_POLL_US 10 /* of the first look for what is waited for */
@@ -70,13 +71,16 @@ struct tw_mreq {
 	struct tw_list link;
 	union {
 		void *buffer;	  /* MSG_RECV */
-		const void *data; /* PKT_SEND */
+		const void *data; /* MSG_SEND, PKT_SEND */
 		void **packet;	  /* PKT_RECV */
 		mcapi_endpoint_t *found;
 	};
 	size_t len;
 	mcapi_endpoint_t endpoint; /* which it is for */
-	uint64_t retry;		   /* GET: tick at which to ask again, 0 asked */
+	union {
+		uint64_t retry; /* GET: tick at which to ask again, 0 asked */
+		uint64_t match; /* MSG_SEND */
+	};
 	struct tw_op op;
 	struct tw_ask ask;
 };
@@ -131,6 +135,10 @@ struct tw_endp {
 struct tw_dest {
 	struct tw_dest *next;
 	uint32_t handle, credits;
+	uint32_t kept;	      /* credit, 0 or 1, of the first that waits */
+	struct tw_list sends; /* wait for the connection, or for room */
+	struct tw_list push;  /* on node->dest_pushes */
+	struct tw_ask ask;    /* for room: on a list while there is no answer */
 };
 
 struct tw_mc_peer {
@@ -155,7 +163,7 @@ struct tw_node {
 	struct tw_pool reqs;
 	struct tw_list collected; /* requests whose end was seen, oldest first */
 	uint32_t ncollected;
-	struct tw_list gets, wanted, asks, local, dirty, hungry, pushes;
+	struct tw_list gets, wanted, asks, local, dirty, hungry, pushes, dest_pushes;
 	bool attending;
 	uint32_t tokens, epochs, gens;
 	struct tw_dest *dest;
@@ -176,6 +184,9 @@ static inline uint32_t tw_node_of(mcapi_endpoint_t e)
 
 extern _Thread_local struct tw_node *tw_mc_thread; /* the node that this thread is */
 extern _Atomic(struct tw_node *) tw_mc_first;	   /* for the other threads */
+
+/* The node of that number, if it is one of this process, or was until just now. */
+struct tw_node *tw_mc_node(uint32_t number);
 
 static inline struct tw_node *tw_mc_self(void)
 {
@@ -232,8 +243,6 @@ void tw_told(struct tw_node *n, const struct tw_say *say);
 void tw_peer_flush(struct tw_node *n, struct tw_mc_peer *peer);
 /* A node is gone: nobody waits for its answers any more. */
 void tw_asks_lost(struct tw_node *n, uint32_t node);
-/* Waits for the other node's connection, which has a time limit; whether it is there. */
-bool tw_mc_reach(struct tw_node *n, uint32_t node);
 void tw_mc_peers_init(struct tw_node *n);
 void tw_mc_peers_fini(struct tw_node *n);
 /* Does what a control asks for; in hear.c. */
@@ -363,13 +372,17 @@ void tw_room_took(struct tw_node *n, struct tw_endp *e, uint32_t from);
 void tw_room_lost(struct tw_node *n, struct tw_endp *e, uint32_t node);
 void tw_room_changed(struct tw_node *n, struct tw_endp *e);
 void tw_room_closed(struct tw_node *n, struct tw_endp *e);
-/* An endpoint of this node, for a message of this node; NULL if there is none. */
-struct tw_endp *tw_room_local(struct tw_node *n, mcapi_endpoint_t to, mcapi_status_t *status);
+/* How many more messages an endpoint of this node takes. */
+uint32_t tw_room_left(const struct tw_endp *e);
+/* It is one of this node and full, whatever others give back. */
+bool tw_room_full(const struct tw_node *n, mcapi_endpoint_t to);
 
 /* msg.c -------------------------------------------------------------------- */
 
 /* A place that was sent to before, or NULL. */
 struct tw_dest *tw_dest_find(const struct tw_node *n, mcapi_endpoint_t to);
+/* Sends what waits there, as far as there is room. */
+void tw_msg_push(struct tw_node *n, struct tw_dest *d);
 
 /* req.c -------------------------------------------------------------------- */
 
@@ -482,6 +495,8 @@ void tw_scl_ready(struct tw_node *n, struct tw_endp *e);
 /* The other end is closed. */
 void tw_scl_peer_closed(struct tw_endp *e);
 void tw_scl_close(struct tw_endp *e);
+/* How many wait at a receiving end; about, while somebody receives. */
+uint32_t tw_scl_queued(const struct tw_endp *e);
 /* The same if nobody is in it just now. */
 bool tw_scl_try_close(struct tw_endp *e);
 /* This thread is amid a call on one of the node's: a signal handler asks. */

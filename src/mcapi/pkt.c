@@ -278,16 +278,29 @@ static tw_noinline mcapi_status_t receive_late(struct tw_node *n, struct tw_endp
 	return status;
 }
 
+static tw_noinline void receive_unsized(mcapi_pktchan_recv_hndl_t handle, void **buffer,
+					mcapi_status_t *status)
+{
+	size_t unused;
+
+	mcapi_pktchan_recv(handle, buffer, &unused, status);
+}
+
 void mcapi_pktchan_recv(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 			size_t *received_size, mcapi_status_t *mcapi_status)
 {
 	struct tw_node *n;
-	struct tw_endp *e = begin(&n, receive_handle, false, mcapi_status);
+	struct tw_endp *e;
 
+	if (tw_unlikely(!received_size)) {
+		receive_unsized(receive_handle, buffer, mcapi_status);
+		return;
+	}
+	e = begin(&n, receive_handle, false, mcapi_status);
 	if (tw_unlikely(!e))
 		return;
 	*mcapi_status = MCAPI_EPARAM;
-	if (tw_likely(buffer && received_size))
+	if (tw_likely(buffer != NULL))
 		*mcapi_status = receive_soon(n, e, buffer, received_size);
 	if (tw_unlikely(*mcapi_status == MCAPI_INCOMPLETE))
 		*mcapi_status = receive_late(n, e, buffer, received_size);
@@ -312,6 +325,26 @@ mcapi_uint_t mcapi_pktchan_available(mcapi_pktchan_recv_hndl_t receive_handle,
 	return count;
 }
 
+/* A thread may free what another node of its process has received. */
+static tw_noinline void free_elsewhere(const void *buffer, mcapi_status_t *status)
+{
+	struct tw_umsg *u = NULL;
+
+	for (uint32_t i = 0; !u && i < TW_MAX_NODES; i++) {
+		struct tw_node *n = tw_mc_node(i);
+		struct tw_ep *ep = n ? tw_enter(atomic_load(&n->handle)) : NULL;
+
+		if (!ep)
+			continue;
+		u = tw_lent_take(n, buffer);
+		if (u)
+			tw_umsg_put(ep, u);
+		tw_mc_leave(ep);
+	}
+	if (u)
+		*status = MCAPI_SUCCESS;
+}
+
 void mcapi_pktchan_free(const void *buffer, mcapi_status_t *mcapi_status)
 {
 	struct tw_umsg *u;
@@ -322,10 +355,13 @@ void mcapi_pktchan_free(const void *buffer, mcapi_status_t *mcapi_status)
 	if (!ep)
 		return;
 	u = tw_lent_take(n, buffer);
-	if (u) {
-		tw_umsg_put(ep, u);
-		*mcapi_status = MCAPI_SUCCESS;
+	if (tw_unlikely(!u)) {
+		tw_mc_leave(ep);
+		free_elsewhere(buffer, mcapi_status);
+		return;
 	}
+	tw_umsg_put(ep, u);
+	*mcapi_status = MCAPI_SUCCESS;
 	tw_mc_leave(ep);
 }
 

@@ -15,7 +15,7 @@
 
 #include "mcapi/node.h"
 
-static uint32_t left(const struct tw_endp *e)
+uint32_t tw_room_left(const struct tw_endp *e)
 {
 	uint32_t used = e->queued + e->promised;
 
@@ -31,7 +31,7 @@ static struct tw_source *source_of(struct tw_endp *e, uint32_t node)
 
 static uint32_t promise(struct tw_endp *e, struct tw_source *s, uint32_t most)
 {
-	uint32_t n = tw_min(most, left(e));
+	uint32_t n = tw_min(most, tw_room_left(e));
 
 	s->promised += n;
 	e->promised += n;
@@ -54,14 +54,6 @@ static void recall(struct tw_node *n, struct tw_endp *e)
 
 /* Who sends ---------------------------------------------------------------------- */
 
-void tw_credit(struct tw_node *n, mcapi_endpoint_t to, uint32_t count)
-{
-	struct tw_dest *d = tw_dest_find(n, to);
-
-	if (d)
-		d->credits = tw_min(d->credits + count, 0x7fffffffu);
-}
-
 void tw_room_recalled(struct tw_node *n, const struct tw_say *say)
 {
 	struct tw_dest *d = tw_dest_find(n, say->a);
@@ -79,7 +71,7 @@ void tw_room_recalled(struct tw_node *n, const struct tw_say *say)
 /* All who ever asked may ask again before anything is given back. */
 static uint32_t share(const struct tw_endp *e)
 {
-	return tw_max(1u, left(e) / e->nsources);
+	return tw_max(1u, tw_room_left(e) / e->nsources);
 }
 
 void tw_room_asked(struct tw_node *n, uint32_t from, const struct tw_say *say)
@@ -87,14 +79,20 @@ void tw_room_asked(struct tw_node *n, uint32_t from, const struct tw_say *say)
 	struct tw_endp *e = tw_endp_find(n, say->a);
 	struct tw_source *s;
 
-	if (!e || from == n->number) {
+	if (!e) {
 		tw_answer(n, say, MCAPI_ENOT_ENDP, 0);
+	} else if (from == n->number) {
+		if (tw_room_full(n, say->a) || tw_room_left(e) || !tw_want(n, from, say))
+			tw_answer(n, say, MCAPI_SUCCESS, tw_room_left(e) != 0);
+		else
+			recall(n, e);
 	} else if (!(s = source_of(e, from))) {
 		tw_answer(n, say, MCAPI_SUCCESS, 0);
 	} else {
 		e->nsources += !s->known;
 		s->known = true;
-		if (e->queued < e->buffers && (s->recalled || !left(e)) && tw_want(n, from, say))
+		if (e->queued < e->buffers && (s->recalled || !tw_room_left(e)) &&
+		    tw_want(n, from, say))
 			recall(n, e);
 		else
 			tw_answer(n, say, MCAPI_SUCCESS, promise(e, s, share(e)));
@@ -186,26 +184,9 @@ void tw_room_closed(struct tw_node *n, struct tw_endp *e)
 	serve(n, e->handle);
 }
 
-/* Sends of the endpoint's own node ------------------------------------------------- */
-
-static bool decided(struct tw_ep *ep, void *to)
+bool tw_room_full(const struct tw_node *n, mcapi_endpoint_t to)
 {
-	struct tw_node *n = ep->owner;
-	struct tw_endp *e = tw_endp_find(n, *(mcapi_endpoint_t *)to);
+	struct tw_endp *e = tw_endp_find(n, to);
 
-	if (!e || left(e) || e->queued >= e->buffers)
-		return true;
-	recall(n, e);
-	return false;
-}
-
-struct tw_endp *tw_room_local(struct tw_node *n, mcapi_endpoint_t to, mcapi_status_t *status)
-{
-	struct tw_endp *e;
-
-	if (!decided(n->ep, &to))
-		tw_mc_wait(n, decided, &to, TW_MC_SYNC_MS);
-	e = tw_endp_find(n, to);
-	*status = e && !left(e) ? MCAPI_ENO_BUFFER : MCAPI_SUCCESS;
-	return e;
+	return e && e->queued >= e->buffers;
 }

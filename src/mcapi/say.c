@@ -167,9 +167,6 @@ void tw_told(struct tw_node *n, const struct tw_say *say)
 		ask->answer(n, ask, say);
 		return;
 	}
-	/* Who asked for room did not wait so long; it has it all the same. */
-	if (say->type == TW_K_MSG)
-		tw_credit(n, say->a, say->value);
 	/* A connect that was cancelled meanwhile. */
 	if (say->epoch && say->status == MCAPI_SUCCESS) {
 		struct tw_say undo = *say;
@@ -195,26 +192,6 @@ void tw_asks_lost(struct tw_node *n, uint32_t node)
 		ask->answer(n, ask, NULL);
 	}
 	n->ep->events++;
-}
-
-static bool settled(struct tw_ep *ep, void *arg)
-{
-	(void)ep;
-	return ((struct tw_mc_peer *)arg)->state != TW_MC_CONNECTING;
-}
-
-bool tw_mc_reach(struct tw_node *n, uint32_t node)
-{
-	struct tw_mc_peer *peer = &n->peers[node];
-
-	if (tw_likely(peer->state == TW_MC_HERE))
-		return true;
-	if (peer->state == TW_MC_AWAY)
-		reach(n, peer);
-	tw_mc_attend(n->ep);
-	if (peer->state == TW_MC_CONNECTING)
-		tw_mc_wait(n, settled, peer, -1);
-	return peer->state == TW_MC_HERE;
 }
 
 void tw_mc_peers_init(struct tw_node *n)
@@ -302,6 +279,12 @@ void tw_mc_attend(struct tw_ep *ep)
 
 			tw_list_del(&e->chan.push);
 			tw_pkt_push(n, e);
+		}
+		while (!tw_list_empty(&n->dest_pushes)) {
+			struct tw_dest *d = tw_list_first(&n->dest_pushes, struct tw_dest, push);
+
+			tw_list_del(&d->push);
+			tw_msg_push(n, d);
 		}
 		while (!tw_list_empty(&n->dirty)) {
 			struct tw_mc_peer *peer =

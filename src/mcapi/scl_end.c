@@ -390,6 +390,20 @@ bool tw_scl_try_close(struct tw_endp *e)
 	return true;
 }
 
+_Static_assert(TW_MC_SCALARS == TW_SCL_LINES * TW_SCL_SLOTS, "one size");
+
+/* Without its lock, which would take the bias from the thread that receives. */
+uint32_t tw_scl_queued(const struct tw_endp *e)
+{
+	const struct tw_scl *s = e->chan.scl;
+	const struct tw_scl_turn *t;
+
+	if (!s || !s->ring)
+		return 0;
+	t = tw_scl_paired(s);
+	return tw_scl_count(s->pos, s->ring) + (t && tw_turn_full(t));
+}
+
 bool tw_scl_inside(const struct tw_node *n)
 {
 	for (unsigned i = 0; i < TW_SCL_CHUNKS; i++) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* 4.2.5 and 4.2.6: the nine attributes. */
+#include <stdlib.h>
+
 #include "mcapi/mcapit.h"
 
 TestSuite(mcapi_attr, .init = twc_job, .timeout = MCT_TIMEOUT);
@@ -319,4 +321,47 @@ MCT_BOTH(mcapi_attr, of_another_node, 2)
 	mct_is(MCAPI_ENOT_ENDP, mcapi_get_endpoint_attribute(
 					other, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE, &value, 4, ST));
 	mct_delete(mine);
+}
+
+/* The buffers of a scalar channel are places for scalars (3.5.3). */
+MCT_BOTH(mcapi_attr, scalar_buffers, 2)
+{
+	enum { HOLDS = 1792 };
+	const struct mct_kind *k = &mct_kinds[MCT_SCL];
+	uint32_t h = mct_open_between(me, k);
+	mcapi_endpoint_t r = mct_get(0, 1);
+
+	twc_eq(mct_attr(r, MCAPI_ATTR_NO_BUFFERS), HOLDS);
+	twc_eq(mct_attr(r, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), HOLDS);
+	mct_meet(me);
+	if (me->rank)
+		for (uint64_t i = 0; i < 10; i++)
+			mct_put(k, h, i);
+	else
+		mct_queued(k, h, 10);
+	mct_meet(me);
+	twc_eq(mct_attr(r, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), HOLDS - 10);
+	mct_meet(me);
+	for (uint64_t i = 0; me->rank == 0 && i < 4; i++)
+		twc_eq(mct_take(k, h), i);
+	mct_meet(me);
+	twc_eq(mct_attr(r, MCAPI_ATTR_RECV_BUFFERS_AVAILABLE), HOLDS - 6);
+	mct_meet(me);
+	for (uint64_t i = 4; me->rank == 0 && i < 10; i++)
+		twc_eq(mct_take(k, h), i);
+	mct_close_between(me, k, h);
+}
+
+/* Of an endpoint on another host, where there is one. */
+MCT_BOTH(mcapi_attr, memory_of_another_node, 2)
+{
+	mcapi_endpoint_t mine = mct_create(1), other = mct_get(1 - (mcapi_node_t)me->rank, 1);
+
+	if (getenv("TWT_NETNS"))
+		atomic_store(&me->shared->word[0], 1);
+	mct_meet(me);
+	twc_eq(mct_attr(mine, MCAPI_ATTR_MEMORY_TYPE), MCAPI_SHARED_MEMORY);
+	twc_eq(mct_attr(other, MCAPI_ATTR_MEMORY_TYPE),
+	       atomic_load(&me->shared->word[0]) ? MCAPI_REMOTE_MEMORY : MCAPI_SHARED_MEMORY);
+	mct_meet(me);
 }

@@ -349,3 +349,17 @@ Test(mcapi_msg, timeout_of_the_endpoint, .timeout = MCT_TIMEOUT)
 	twc_eq(mct_recv(a), 6);
 	mct_down();
 }
+
+/* The length may be nobody's business (7.5). */
+Test(mcapi_msg, size_not_wanted, .timeout = MCT_TIMEOUT)
+{
+	mcapi_endpoint_t a;
+	uint64_t value = 0;
+
+	mct_up(1);
+	a = mct_create(1);
+	mct_send(a, a, 8, 0);
+	mct_ok(mcapi_msg_recv(a, &value, sizeof(value), NULL, ST));
+	twc_eq(value, 8);
+	mct_down();
+}

@@ -494,3 +494,39 @@ Test(mcapi_pkt, close_ends_requests, .timeout = MCT_TIMEOUT)
 	mct_close_send(kind, c.tx);
 	mct_down();
 }
+
+/* A thread of another node of the process frees, too. */
+static void free_as_another(void *arg)
+{
+	mct_up(2);
+	mct_ok(mcapi_pktchan_free(arg, ST));
+	mct_is(MCAPI_ENOT_VALID_BUF, mcapi_pktchan_free(arg, ST));
+	mct_down();
+}
+
+Test(mcapi_pkt, free_by_another_node, .timeout = MCT_TIMEOUT)
+{
+	struct twc_thread t;
+	struct mct_chan c;
+	void *p[3];
+	size_t got;
+
+	mct_up(1);
+	mct_chan(&c, kind);
+	for (int i = 0; i < 3; i++) {
+		mct_put(kind, c.tx, 5);
+		mct_ok(mcapi_pktchan_recv(c.rx, &p[i], &got, ST));
+	}
+	for (int i = 0; i < 3; i++) {
+		twc_start(&t, free_as_another, p[i]);
+		twc_join(&t);
+		mct_is(MCAPI_ENOT_VALID_BUF, mcapi_pktchan_free(p[i], ST));
+	}
+	/* Its size is nobody's business (7.5). */
+	mct_put(kind, c.tx, 6);
+	mct_ok(mcapi_pktchan_recv(c.rx, &p[0], NULL, ST));
+	twc_eq(*(uint64_t *)p[0], 6);
+	mct_ok(mcapi_pktchan_free(p[0], ST));
+	mct_chan_end(&c);
+	mct_down();
+}

@@ -119,7 +119,8 @@ static void third_party(int threaded)
 	a = mcb_get(1, 1);
 	b = mcb_get(2, 1);
 	mcb_connect_pkt(a, b);
-	mcb_st(MCAPI_ECONNECTED, mcapi_connect_pktchan_i(b, a, &r, &st));
+	mcb_ok(mcapi_connect_pktchan_i(b, a, &r, &st));
+	mcb_wait(r, MCAPI_ECONNECTED);
 	mcb_check(mcb_attr(a, MCAPI_ATTR_ENDP_STATUS) & MCAPI_SEND);
 	mcb_check(mcb_attr(b, MCAPI_ATTR_ENDP_STATUS) & MCAPI_RECEIVE);
 	for (int i = 0; i < 2; i++) {
