@@ -211,7 +211,7 @@ int main(void)
 	pthread_t id[3];
 
 	job_of_its_own("mcapi_7_3");
-	alarm(120);
+	alarm((unsigned)TWT_LONG);
 	for (int i = 0; i < 3; i++)
 		CHECK(pthread_create(&id[i], NULL, task[i], &sMem) == 0);
 	for (int i = 0; i < 3; i++)

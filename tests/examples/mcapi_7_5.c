@@ -241,7 +241,7 @@ int main(void)
 	int num[NUM_WORKERS];
 
 	job_of_its_own("mcapi_7_5");
-	alarm(120);
+	alarm((unsigned)TWT_LONG);
 	for (int i = 0; i < NUM_WORKERS; i++)
 		twt_spawn(&child[i], worker_process, &i);
 	balance();

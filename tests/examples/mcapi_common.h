@@ -65,7 +65,7 @@ static inline void start_process(struct twt_child *child, task_fn *fn)
 static inline void join_processes(struct twt_child *child, int n)
 {
 	for (int i = 0; i < n; i++)
-		CHECK(twt_join(&child[i], 60) == 0);
+		CHECK(twt_join(&child[i], TWT_LONG) == 0);
 }
 
 #endif /* MCAPI_COMMON_H */

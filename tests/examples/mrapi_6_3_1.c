@@ -133,7 +133,7 @@ int main(void)
 	mrapi_rmem_attach(dma, &status);
 	CHECK;
 	if (twt_put(child.fd, &start, sizeof(start)) || twt_put(child.fd, &first, sizeof(first)) ||
-	    twt_get(child.fd, &done, 1) || twt_join(&child, 60) != 0)
+	    twt_get(child.fd, &done, 1) || twt_join(&child, TWT_LONG) != 0)
 		return 1;
 	give_up(cache);
 	give_up(dma);

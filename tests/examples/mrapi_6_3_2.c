@@ -90,7 +90,7 @@ int main(void)
 		CHECK;
 		free(buffers[i].pointer);
 	}
-	if (twt_join(&child, 60) != 0 || next != MAX)
+	if (twt_join(&child, TWT_LONG) != 0 || next != MAX)
 		return 1;
 	mrapi_finalize(&status);
 	CHECK;

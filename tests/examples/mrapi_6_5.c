@@ -147,7 +147,7 @@ int main(void)
 		if (twt_put(child[i].fd, "g", 1) < 0)
 			return 1;
 	for (int i = 0; i < WORKERS; i++)
-		if (twt_join(&child[i], 60) != 0)
+		if (twt_join(&child[i], TWT_LONG) != 0)
 			return 1;
 	for (uint32_t b = 0; b < HASH_BUCKETS; b++)
 		for (uint32_t at = flow_table->buckets[b].list; at;

@@ -218,7 +218,7 @@ static void ask_twice(struct attacker *a)
 /* A peer that says that it writes, for ever, and then errs: nobody waits for it. */
 static void write_for_ever(struct attacker *a)
 {
-	double end = twt_now() + WRITERS * ST_SOON / 2;
+	double end = twt_now() + WRITERS * ST_SOON / 8;
 
 	for (unsigned i = 0; i < WRITERS; i++) {
 		struct raw r;

@@ -87,7 +87,7 @@ static __attribute__((noreturn)) void be_child(struct forker *f, enum what what)
 	static char *const argv[] = {"true", NULL};
 
 	signal(SIGALRM, SIG_DFL);
-	alarm((unsigned)(20 * ST_SLOW));
+	alarm((unsigned)ST_LONG);
 	switch (what) {
 	case EXEC:
 		execv("/bin/true", argv);

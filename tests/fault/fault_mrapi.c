@@ -15,7 +15,7 @@
 #include "lib/twr.h"
 #include "lib/twt.h"
 
-#define SOON_MS 20000 /* a hang, not a delay */
+#define SOON_MS (10000 * (int)twt_patience()) /* a hang, not a delay */
 #define OBJECTS 40
 #define VICTIM 100 /* node numbers: this and the next one */
 
@@ -302,12 +302,12 @@ static void one_round(const struct twt_child *keeping)
 	if (way == TWO) {
 		usleep((useconds_t)(twt_random(&rng) % 500));
 		kill(m.pid, SIGKILL);
-		twt_join(&m, 30);
+		twt_join(&m, TWT_LONG);
 	}
 	if (twt_put(keeping->fd, &way, sizeof(way)) < 0)
 		FAIL("the keeper is gone", 0);
 	hear(keeping, "the keeper failed");
-	if (twt_join(&v, 30) != 1000 + SIGKILL)
+	if (twt_join(&v, TWT_LONG) != 1000 + SIGKILL)
 		FAIL("the victim ended by itself", 0);
 }
 
@@ -369,9 +369,9 @@ static void kill_an_owner(char *path)
 	hear(&r, "the reader did not come up");
 	usleep((useconds_t)(twt_random(&rng) % 5000));
 	kill(o.pid, SIGKILL);
-	if (twt_join(&r, 60) != 0)
+	if (twt_join(&r, TWT_LONG) != 0)
 		FAIL(path, 0);
-	twt_join(&o, 30);
+	twt_join(&o, TWT_LONG);
 }
 
 static void nothing_left(void)
@@ -419,9 +419,9 @@ int main(int argc, char **argv)
 		kill_an_owner("served");
 	}
 	shared->stop = 1;
-	if (twt_join(&other, 60) != 0)
+	if (twt_join(&other, TWT_LONG) != 0)
 		FAIL("the survivor failed", 0);
-	if (twt_put(keeping.fd, &end, sizeof(end)) < 0 || twt_join(&keeping, 60) != 0)
+	if (twt_put(keeping.fd, &end, sizeof(end)) < 0 || twt_join(&keeping, TWT_LONG) != 0)
 		FAIL("the keeper failed", 0);
 	nothing_left();
 	printf("%ld rounds\n", rounds);

@@ -13,7 +13,7 @@
 #include "mx_extensions.h"
 
 #define KEY 0x1234
-#define DEADLINE 60000 /* milliseconds: against a hang */
+#define DEADLINE (15000 * twt_patience()) /* milliseconds: against a hang */
 #define RETRY_MS 3000
 #define N 400
 #define LONG 300000
@@ -72,7 +72,7 @@ static mx_status_t finish(mx_endpoint_t ep, mx_request_t *r)
 	uint32_t result = 0;
 	mx_status_t st;
 
-	check(mx_wait(ep, r, DEADLINE * twt_slow(), &st, &result) == MX_SUCCESS);
+	check(mx_wait(ep, r, DEADLINE, &st, &result) == MX_SUCCESS);
 	check(result);
 	return st;
 }
@@ -158,7 +158,7 @@ static void flapping(void)
 			flap(RETRY_MS / 6000.);
 	}
 	twt_put(c.fd, &me, sizeof(me));
-	check(twt_join(&c, 30) == 0);
+	check(twt_join(&c, TWT_LONG) == 0);
 	down(ep);
 }
 
@@ -219,7 +219,7 @@ static void dying(enum death how)
 		check(system(cmd) == 0);
 	}
 	kill(c.pid, SIGKILL);
-	twt_join(&c, 30);
+	twt_join(&c, TWT_LONG);
 }
 
 /* Numbers its messages and sends them to the hub. */
@@ -279,7 +279,7 @@ static void three_ways(void)
 	}
 	for (int i = 1; i < 3; i++) {
 		twt_put(c[i].fd, &me, sizeof(me));
-		check(twt_join(&c[i], 30) == 0);
+		check(twt_join(&c[i], TWT_LONG) == 0);
 	}
 	down(ep);
 }

@@ -12,8 +12,7 @@
 
 #include "lib/twt.h"
 
-/* Seconds that anything at all may take. */
-#define TWC_LONG (60 * (int)twt_slow())
+#define TWC_LONG TWT_LONG
 
 /* The fixture of every suite: tests that run beside each other cannot meet. */
 void twc_job(void);

@@ -38,6 +38,11 @@ unsigned twt_slow(void)
 	return factor;
 }
 
+unsigned twt_patience(void)
+{
+	return TWT_PATIENCE * twt_slow();
+}
+
 static void far_side(void)
 {
 	const char *board = getenv("TWT_FAR_BOARD");

@@ -27,8 +27,19 @@ void twt_spawn_here(struct twt_child *child, int (*fn)(void *arg, int fd), void 
 void twt_go(const char *netns);
 extern uint32_t twt_board;
 
-/* How much longer than elsewhere anything may take here: TWT_SLOW, or 1. */
+/* How many times slower than others this machine is: TWT_SLOW, or 1. */
 unsigned twt_slow(void);
+/*
+ * A time limit is there to end a hang, and a busy machine is none: each is so many times what
+ * an idle one may need. Those of scripts are, too (tests/lib/patience reads it here).
+ */
+#define TWT_PATIENCE 4
+/* The same, and more on a slow machine: what limits are multiplied by. */
+unsigned twt_patience(void);
+/* Seconds for one test: for Criterion, which wants a constant. */
+#define TWT_TIMEOUT (60 * TWT_PATIENCE)
+/* Seconds that anything at all may take. */
+#define TWT_LONG (20 * (int)twt_patience())
 
 /*
  * Waits for the child at most so many seconds: its exit code, 1000 + signal if

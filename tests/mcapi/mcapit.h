@@ -29,10 +29,10 @@
 #endif
 
 /* Milliseconds that anything may take; it should take far less. */
-#define MCT_LONG (15000 * (int)twt_slow())
+#define MCT_LONG (5000 * (int)twt_patience())
 /* Seconds for what a child or a thread does, and for a whole test. */
-#define MCT_CHILD (60 * (int)twt_slow())
-#define MCT_TIMEOUT 180
+#define MCT_CHILD TWT_LONG
+#define MCT_TIMEOUT TWT_TIMEOUT
 
 /* Where calls of this thread leave their status. */
 extern _Thread_local mcapi_status_t mct_status;

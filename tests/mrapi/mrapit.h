@@ -14,10 +14,10 @@
 #include "mrapi.h"
 
 /* Milliseconds that a call may block that must come back, and a short while. */
-#define MR_LONG 30000
+#define MR_LONG (10000 * twt_patience())
 #define MR_SHORT 40
 /* Seconds for a whole test. */
-#define MR_TIMEOUT 120
+#define MR_TIMEOUT TWT_TIMEOUT
 /* A domain for all, and one that is another. */
 #define MR_DOMAIN 1
 #define MR_ELSEWHERE 2

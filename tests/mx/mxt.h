@@ -19,14 +19,14 @@
  * Milliseconds that a call may take. It should take far less: one that goes on
  * only when some clock of the library ticks must not pass.
  */
-#define MXT_LONG (8000 * (int)twt_slow())
+#define MXT_LONG (3000 * (int)twt_patience())
 /*
  * Seconds of processor time that a second of sleep may cost, where spinning takes all of
  * it. A slow machine takes longer over the little, and what its host takes from it counts.
  */
 #define MXT_IDLE (twt_slow() > 1 ? 0.5 : 0.2)
 /* Seconds for a whole test. */
-#define MXT_TIMEOUT 180
+#define MXT_TIMEOUT TWT_TIMEOUT
 #define MXT_KEY 0x7a6b5c4d
 #define MXT_ALL MX_MATCH_MASK_NONE
 /* A NIC that nobody has. */

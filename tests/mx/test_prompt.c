@@ -9,7 +9,7 @@
 
 TestSuite(mx_prompt, .init = mxt_job, .timeout = MXT_TIMEOUT);
 
-#define PROMPT (4.0 * twt_slow())
+#define PROMPT (1.0 * twt_patience())
 enum { LEN = 1 << 20 };
 
 static char *out, *in;

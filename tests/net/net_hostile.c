@@ -17,10 +17,10 @@
 #include "providers/net/session.h"
 
 #define FILTER 0x5eceff17u
-#define SILENT 200	  /* more than an endpoint listens to */
-#define LIMIT_MS 2000	  /* for an introduction: TAGWIRE_CONNECT_TIMEOUT */
-#define LONG_MS 60000	  /* the same, where nobody may rely on it */
-#define DEADLINE_MS 20000 /* against a hang */
+#define SILENT 200				 /* more than an endpoint listens to */
+#define LIMIT_MS 2000				 /* for an introduction: TAGWIRE_CONNECT_TIMEOUT */
+#define LONG_MS 60000				 /* the same, where nobody may rely on it */
+#define DEADLINE_MS (5000 * (int)twt_patience()) /* against a hang */
 
 #define check(cond)                                                                                \
 	do {                                                                                       \
@@ -183,7 +183,7 @@ static void crowd(void)
 	for (int i = 0; i < SILENT; i++)
 		silent[i] = call(&v);
 	check(twt_put(child.fd, &v, sizeof(v)) == 0);
-	check(twt_join(&child, 2 * DEADLINE_MS / 1000) == 0);
+	check(twt_join(&child, TWT_LONG) == 0);
 	for (int i = 0; i < SILENT; i++)
 		close(silent[i]);
 	puts("a crowd of silent callers: a guest came in");

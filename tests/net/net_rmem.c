@@ -16,7 +16,7 @@
 #include "lib/twt.h"
 
 #define SIZE 1500000u
-#define SOON_MS (30000 * (int)twt_slow()) /* a hang, not a delay */
+#define SOON_MS (10000 * (int)twt_patience()) /* a hang, not a delay */
 #define TURNS (twt_slow() > 1 ? 25 : 300)
 
 enum { PLAIN = 1, ANY, DMA, CACHE, SHARED, HOMELY, NOBODYS = 77 };
@@ -416,12 +416,12 @@ static void everything(const char *by)
 
 	begin_owner();
 	spawn_here(&reader, look_from_elsewhere, by);
-	HOLDS(twt_join(&reader, 60 * (int)twt_slow()) == 0);
+	HOLDS(twt_join(&reader, TWT_LONG) == 0);
 	spawn_here(&reader, read_all, by);
-	HOLDS(twt_join(&reader, 120 * (int)twt_slow()) == 0);
+	HOLDS(twt_join(&reader, 2 * TWT_LONG) == 0);
 	close(owner.fd);
 	owner.fd = -1;
-	HOLDS(twt_join(&owner, 30 * (int)twt_slow()) == 0);
+	HOLDS(twt_join(&owner, TWT_LONG) == 0);
 }
 
 static void owner_dies(const char *by)
@@ -433,8 +433,8 @@ static void owner_dies(const char *by)
 	hear(&reader);
 	usleep((useconds_t)below(100000));
 	kill(owner.pid, SIGKILL);
-	HOLDS(twt_join(&reader, 60 * (int)twt_slow()) == 0);
-	twt_join(&owner, 30 * (int)twt_slow());
+	HOLDS(twt_join(&reader, TWT_LONG) == 0);
+	twt_join(&owner, TWT_LONG);
 }
 
 static void reader_dies(const char *by)
@@ -448,7 +448,7 @@ static void reader_dies(const char *by)
 	HOLDS(order('d', PLAIN) == MRAPI_ERR_RMEM_ATTACH);
 	usleep((useconds_t)below(100000));
 	kill(reader.pid, SIGKILL);
-	twt_join(&reader, 30 * (int)twt_slow());
+	twt_join(&reader, TWT_LONG);
 	for (int i = 0; i < SOON_MS && st != MRAPI_SUCCESS; i++) {
 		usleep(1000);
 		st = order('d', PLAIN);
@@ -456,7 +456,7 @@ static void reader_dies(const char *by)
 	if (st != MRAPI_SUCCESS)
 		FAIL("deleting what the dead was attached to", st);
 	kill(owner.pid, SIGKILL);
-	twt_join(&owner, 30 * (int)twt_slow());
+	twt_join(&owner, TWT_LONG);
 }
 
 int main(int argc, char **argv)

@@ -18,7 +18,7 @@
 #define SIZE 1000000u
 #define RETRY_MS 8000u
 #define FLAP_MS 500u
-#define SOON_S 60 /* a hang, not a delay */
+#define SOON_S TWT_LONG /* a hang, not a delay */
 
 enum { FIRST = 1, SECOND };
 
@@ -34,7 +34,7 @@ static char bytes[SIZE], mine[SIZE];
 /* Waits for something that another process does. */
 #define UNTIL(what)                                                                                \
 	do {                                                                                       \
-		for (double end = twt_now() + SOON_S * twt_slow(); !(what); usleep(1000))          \
+		for (double end = twt_now() + SOON_S; !(what); usleep(1000))                       \
 			HOLDS(#what &&twt_now() < end);                                            \
 	} while (0)
 
@@ -91,7 +91,7 @@ static mrapi_status_t one_turn(mrapi_rmem_hndl_t h, uint32_t turn)
 		for (int i = st == MRAPI_SUCCESS ? 1 : 0; i >= 0; i--) {
 			mrapi_status_t end;
 
-			mrapi_wait(&r[i], &moved, SOON_S * 1000 * twt_slow(), &end);
+			mrapi_wait(&r[i], &moved, SOON_S * 1000, &end);
 			if (st == MRAPI_SUCCESS)
 				st = end;
 		}
@@ -150,7 +150,7 @@ static void wire(const char *what)
 static void await_turns(struct twt_child *reader, uint32_t n)
 {
 	uint32_t from = shared->turns;
-	double end = twt_now() + SOON_S * twt_slow();
+	double end = twt_now() + SOON_S;
 
 	while (shared->turns - from < n) {
 		if (twt_now() > end) {
@@ -189,9 +189,9 @@ static void cut(const char *way)
 	wire("up");
 	shared->mended = true;
 	UNTIL(shared->found);
-	HOLDS(twt_join(&reader, 30) == 0);
+	HOLDS(twt_join(&reader, TWT_LONG) == 0);
 	HOLDS(twt_put(owner.fd, "e", 1) == 0);
-	HOLDS(twt_join(&owner, 30) == 0);
+	HOLDS(twt_join(&owner, TWT_LONG) == 0);
 	printf("%s: and found again\n", way);
 }
 

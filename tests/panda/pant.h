@@ -14,7 +14,7 @@
 #include "lib/twc.h"
 #include "panda/pan.h"
 
-#define PANT_TIMEOUT 120
+#define PANT_TIMEOUT TWT_TIMEOUT
 #define PANT_MAX 8
 
 /* The fixture: a job of its own, few messages on standard error. */

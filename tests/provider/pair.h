@@ -37,7 +37,7 @@ struct criterion_test_params providers_that(unsigned can);
 	{                                                                                          \
 		return providers_that(traits_needed);                                              \
 	}                                                                                          \
-	ParameterizedTest(struct traits *t, conformance, name, .timeout = 120)
+	ParameterizedTest(struct traits *t, conformance, name, .timeout = TWT_TIMEOUT)
 
 struct pair {
 	const struct tw_provider *ops;
@@ -58,7 +58,7 @@ void pair_disconnect(struct fake_peer *p);
 void pair_pump(struct pair *p);
 void pair_check(const struct pair *p);
 
-#define PAIR_SECONDS 30 /* for anything to happen */
+#define PAIR_SECONDS (10 * (int)twt_patience()) /* for anything to happen */
 
 #define UNTIL(p, condition)                                                                        \
 	do {                                                                                       \

@@ -134,7 +134,7 @@ static void one_get(struct pair *p)
 static void traffic(struct pair *p, unsigned packets)
 {
 	uint64_t forth = p->ab->sent + packets, back = p->ba->sent + packets;
-	double end = twt_now() + 60;
+	double end = twt_now() + TWT_LONG;
 
 	while (p->ab->sent < forth || p->ba->sent < back) {
 		uint64_t r = twt_random(&rng);
@@ -172,7 +172,7 @@ ParameterizedTestParameters(failover, broken_on_purpose)
 	return cr_make_param_array(struct combination, all, tw_countof(all), NULL);
 }
 
-ParameterizedTest(struct combination *c, failover, broken_on_purpose, .timeout = 120)
+ParameterizedTest(struct combination *c, failover, broken_on_purpose, .timeout = TWT_TIMEOUT)
 {
 	static const struct traits both = {"first,second", OTHERS | BREAKS};
 	struct pair *p;
@@ -224,7 +224,7 @@ static void leave_without_path(bool caller)
 	pair_close(p);
 }
 
-Test(failover, leaves_without_path, .timeout = 120)
+Test(failover, leaves_without_path, .timeout = TWT_TIMEOUT)
 {
 	char err[100];
 
@@ -236,7 +236,7 @@ Test(failover, leaves_without_path, .timeout = 120)
 }
 
 /* A network that only who calls has; the other one is opened for want of it, not before. */
-Test(failover, first_is_not_on_both_sides, .timeout = 120)
+Test(failover, first_is_not_on_both_sides, .timeout = TWT_TIMEOUT)
 {
 	static const struct traits both = {"first,second", OTHERS | BREAKS};
 	struct pair *p;
@@ -256,7 +256,7 @@ Test(failover, first_is_not_on_both_sides, .timeout = 120)
 	pair_close(p);
 }
 
-Test(failover, second_is_not_opened_in_vain, .timeout = 120)
+Test(failover, second_is_not_opened_in_vain, .timeout = TWT_TIMEOUT)
 {
 	static const struct traits both = {"first,second", OTHERS | BREAKS};
 	struct pair *p;

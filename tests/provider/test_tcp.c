@@ -16,7 +16,7 @@
 #include "providers/net/session.h"
 #include "providers/net/tcp/tcp.h"
 
-#define SECONDS 30 /* against a hang */
+#define SECONDS (10 * (int)twt_patience()) /* against a hang */
 
 static const struct tw_driver *tcp;
 static void *instance, *path;
@@ -164,7 +164,7 @@ static struct tw_tcp_head hear(int fd)
 }
 
 /* Strangers, more than are listened to; and one who came before he was expected. */
-Test(tcp, strangers, .timeout = 60)
+Test(tcp, strangers, .timeout = TWT_TIMEOUT)
 {
 	enum { N = 2 * TW_TCP_CALLERS };
 	struct tw_tcp_hello nonsense;
@@ -201,7 +201,7 @@ Test(tcp, strangers, .timeout = 60)
 }
 
 /* Without a descriptor for who calls nothing turns round, and he is heard of later. */
-Test(tcp, out_of_descriptors, .timeout = 60)
+Test(tcp, out_of_descriptors, .timeout = TWT_TIMEOUT)
 {
 	struct pollfd poller = {.events = POLLIN};
 	struct rlimit limit, none;
@@ -231,7 +231,7 @@ Test(tcp, out_of_descriptors, .timeout = 60)
 }
 
 /* One who knows the token, and is not who was agreed on. */
-Test(tcp, impostor, .timeout = 60)
+Test(tcp, impostor, .timeout = TWT_TIMEOUT)
 {
 	int fd;
 
@@ -263,7 +263,7 @@ static void malformed(struct tw_tcp_head h)
 	tcp->close(instance);
 }
 
-Test(tcp, malformed, .timeout = 60)
+Test(tcp, malformed, .timeout = TWT_TIMEOUT)
 {
 	malformed((struct tw_tcp_head){.len = 1, .kind = 0});
 	malformed((struct tw_tcp_head){.len = TW_TCP_PACKET + 1, .kind = TW_TCP_PACKET_IS});
@@ -273,7 +273,7 @@ Test(tcp, malformed, .timeout = 60)
 }
 
 /* Memory is there for its key, within its bounds, and while it is registered. */
-Test(tcp, memory, .timeout = 60)
+Test(tcp, memory, .timeout = TWT_TIMEOUT)
 {
 	static char memory[3 * 4096], in[4096];
 	struct tw_driver_mr mr;
@@ -321,7 +321,7 @@ Test(tcp, memory, .timeout = 60)
 }
 
 /* Who asks for more and more and takes nothing does not fill our memory. */
-Test(tcp, greedy, .timeout = 60)
+Test(tcp, greedy, .timeout = TWT_TIMEOUT)
 {
 	static char memory[1 << 20];
 	struct tw_tcp_head h = {.kind = TW_TCP_READ, .total = sizeof(memory)};
@@ -343,7 +343,7 @@ Test(tcp, greedy, .timeout = 60)
 }
 
 /* Memory that is taken back in the middle of a transfer is not used after that. */
-Test(tcp, memory_taken_back, .timeout = 60)
+Test(tcp, memory_taken_back, .timeout = TWT_TIMEOUT)
 {
 	static char memory[4096], in[4096];
 	struct tw_driver_mr mr;
@@ -380,7 +380,7 @@ static void asleep_until(int fd)
 	}
 }
 
-Test(tcp, answered_in_one_look, .timeout = 60)
+Test(tcp, answered_in_one_look, .timeout = TWT_TIMEOUT)
 {
 	static char memory[4096];
 	struct tw_driver_mr mr;
@@ -404,7 +404,7 @@ Test(tcp, answered_in_one_look, .timeout = 60)
 }
 
 /* More than fits on the way, asked for after it went to sleep. */
-Test(tcp, told_of_room, .timeout = 60)
+Test(tcp, told_of_room, .timeout = TWT_TIMEOUT)
 {
 	static char memory[8 * TW_TCP_CHUNK];
 	static struct {
@@ -439,7 +439,7 @@ Test(tcp, told_of_room, .timeout = 60)
 }
 
 /* What the engine cannot take now comes again, and the end of the path after it. */
-Test(tcp, refused_and_gone, .timeout = 60)
+Test(tcp, refused_and_gone, .timeout = TWT_TIMEOUT)
 {
 	int fd = connected();
 
@@ -470,7 +470,7 @@ static int in_child(void *arg, int unused)
 }
 
 /* A forked child keeps none of the descriptors, the parent all. */
-Test(tcp, forked, .timeout = 60)
+Test(tcp, forked, .timeout = TWT_TIMEOUT)
 {
 	const struct tw_tcp *t;
 	struct twt_child child;
@@ -486,13 +486,13 @@ Test(tcp, forked, .timeout = 60)
 	fds[2] = ((struct tw_tcp_path *)path)->fd;
 	fds[3] = tw_list_first(&t->callers, struct tw_tcp_caller, node)->fd;
 	twt_spawn(&child, in_child, fds);
-	cr_assert_eq(twt_join(&child, 20), 0);
+	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
 	say_packet(fd, "after");
 	tcp->close(instance);
 }
 
 /* Memory of what is gone is not used, though another process has a copy of its descriptor. */
-Test(tcp, copied, .timeout = 60)
+Test(tcp, copied, .timeout = TWT_TIMEOUT)
 {
 	int fd, copy;
 

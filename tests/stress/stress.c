@@ -255,7 +255,7 @@ void st_join(struct twt_child *child, int n)
 				WIFSIGNALED(status) ? "signal" : "code",
 				WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 			if (!code)
-				grace = twt_now() + 1.5;
+				grace = twt_now() + ST_SOON;
 			code = WIFEXITED(status) && WEXITSTATUS(status) == ST_SKIP ? ST_SKIP : 1;
 		}
 		/* The others may have something to say as well; then they are killed. */

@@ -31,12 +31,12 @@
 #define ST_SANITIZED 0
 #endif
 
-/* Limits of time are multiplied by this; numbers of messages are divided by it. */
+/* Times are multiplied by this; numbers of messages are divided by it. */
 #define ST_SLOW ((ST_SANITIZED ? 6 : 1) * twt_slow())
 /* Seconds in which the death or the closing of a peer must show everywhere. */
-#define ST_SOON (1.0 * ST_SLOW)
+#define ST_SOON (1.0 * TWT_PATIENCE * ST_SLOW)
 /* Seconds that anything at all may take. */
-#define ST_LONG (60.0 * ST_SLOW)
+#define ST_LONG (20.0 * TWT_PATIENCE * ST_SLOW)
 
 struct st_option {
 	const char *name; /* "--procs" */

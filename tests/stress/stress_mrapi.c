@@ -18,7 +18,7 @@
 #define THREADS 4
 #define PROCS 2
 #define LOCKS 3
-#define SLOW_MS 60000
+#define SLOW_MS (20000 * twt_patience())
 #define PLACES 3
 
 static double seconds = 3;
@@ -231,7 +231,7 @@ int main(int argc, char **argv)
 	}
 	process((void *)(uintptr_t)10, 0);
 	for (unsigned p = 0; p < PROCS; p++)
-		if (twt_join(&child[p], (int)seconds + 100) != 0)
+		if (twt_join(&child[p], (int)seconds + TWT_LONG) != 0)
 			FAIL("a process failed", 0);
 	OK(mrapi_finalize(&st));
 	printf("%llu turns\n", (unsigned long long)world->done);

@@ -5,8 +5,9 @@
 
 #include "base/compiler.h"
 #include "engine/choose.h"
+#include "lib/twt.h"
 
-TestSuite(choose, .timeout = 20);
+TestSuite(choose, .timeout = TWT_TIMEOUT);
 
 #define MIB (1u << 20)
 #define RUN 4 /* tries in a row */

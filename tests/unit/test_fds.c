@@ -9,7 +9,7 @@
 #include "base/fds.h"
 #include "lib/twt.h"
 
-TestSuite(fds, .timeout = 30);
+TestSuite(fds, .timeout = TWT_TIMEOUT);
 
 static bool is_open(int fd)
 {
@@ -78,7 +78,7 @@ static int closed_in_child(struct set *s)
 	struct twt_child child;
 
 	twt_spawn(&child, in_child, s);
-	return twt_join(&child, 20);
+	return twt_join(&child, TWT_LONG);
 }
 
 Test(fds, forked)
@@ -158,5 +158,5 @@ Test(fds, threads)
 	for (int i = 0; i < THREADS * EACH; i++)
 		cr_assert_eq(is_open(many[i]), i % 2 == 0);
 	twt_spawn(&child, rest_in_child, NULL);
-	cr_assert_eq(twt_join(&child, 20), 0);
+	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
 }

@@ -9,6 +9,7 @@
 #include "base/fds.h"
 #include "base/settings.h"
 #include "fault/raw.h"
+#include "lib/twt.h"
 #include "provider/fake.h"
 
 extern const struct tw_provider tw_provider_shm;
@@ -62,7 +63,7 @@ static struct fake_peer *connected(void)
 }
 
 /* Who has hung up can have left a full ring and no more. */
-Test(hangup, writes_on, .timeout = 60)
+Test(hangup, writes_on, .timeout = TWT_TIMEOUT)
 {
 	struct fake_peer *peer = connected();
 
@@ -78,7 +79,7 @@ Test(hangup, writes_on, .timeout = 60)
 }
 
 /* One that rings without pause is heard and left again. */
-Test(hangup, rings_on, .timeout = 60)
+Test(hangup, rings_on, .timeout = TWT_TIMEOUT)
 {
 	struct fake_peer *peer = connected();
 	unsigned n = 0;

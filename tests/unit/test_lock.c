@@ -18,7 +18,7 @@ static void begin(void)
 	tw_lock_init(&lock, false);
 }
 
-TestSuite(lock, .init = begin, .timeout = 120);
+TestSuite(lock, .init = begin, .timeout = TWT_TIMEOUT);
 
 static void inside(void)
 {
@@ -197,7 +197,7 @@ static void *enter_thread(void *arg)
 
 Test(lock, a_waiter_is_seen)
 {
-	double end = twt_now() + 30;
+	double end = twt_now() + TWT_LONG;
 	pthread_t t;
 
 	enter_and_leave();

@@ -6,7 +6,7 @@
 #include "base/pool.h"
 #include "lib/twt.h"
 
-TestSuite(pool, .timeout = 60);
+TestSuite(pool, .timeout = TWT_TIMEOUT);
 
 struct thing {
 	struct tw_pool_obj obj;

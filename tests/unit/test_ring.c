@@ -8,7 +8,7 @@
 
 #include "unit/ring_kit.h"
 
-TestSuite(ring, .timeout = 120);
+TestSuite(ring, .timeout = TWT_TIMEOUT);
 
 struct beginning {
 	uint32_t slots, at, bat;
@@ -351,7 +351,7 @@ Test(ring, two_processes)
 	twt_spawn(&child, child_reads, &r);
 	/* In a thread: with a reader that gave up it would never end. */
 	cr_assert_eq(pthread_create(&t, NULL, write_stream, &r), 0);
-	cr_assert_eq(twt_join(&child, 100), 0);
+	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
 	pthread_join(t, NULL);
 	cr_assert(tw_ring_drained(&r.tx));
 	stop(&r);

@@ -2,7 +2,7 @@
 /* The shared ring with liars on either side. */
 #include "unit/ring_kit.h"
 
-TestSuite(ring_liars, .timeout = 120);
+TestSuite(ring_liars, .timeout = TWT_TIMEOUT);
 
 static void claim(struct ring *r, uint32_t slots, uint32_t bytes)
 {

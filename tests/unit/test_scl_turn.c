@@ -10,7 +10,7 @@
 #include "lib/twt.h"
 #include "mcapi/scl.h"
 
-TestSuite(scl_turn, .init = twc_job, .timeout = 120);
+TestSuite(scl_turn, .init = twc_job, .timeout = TWT_TIMEOUT);
 
 struct side {
 	struct tw_scl tx, rx;

@@ -23,7 +23,7 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 static const struct tw_taker taker = {.attend = attend, .down = down};
 
 /* The program's own expiry may clear the timer that was to bring it back. */
-Test(service, comes_back, .timeout = 60)
+Test(service, comes_back, .timeout = TWT_TIMEOUT)
 {
 	const struct tw_open how = {.endpoint_id = 7, .taker = &taker};
 	uint64_t handle, served, before;
@@ -36,7 +36,7 @@ Test(service, comes_back, .timeout = 60)
 	cr_assert_eq(tw_ep_open(&how, &handle), TW_OK);
 	for (int round = 0; round < 100; round++) {
 		struct tw_ep *ep = tw_enter(handle);
-		double end = twt_now() + 20;
+		double end = twt_now() + TWT_LONG;
 
 		before = ep->counters[TW_C_TAKEOVER];
 		cr_assert_eq(write(ep->wakefd, &one, sizeof(one)), (ssize_t)sizeof(one));

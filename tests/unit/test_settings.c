@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "base/settings.h"
+#include "lib/twt.h"
 
 static char err[200];
 
@@ -17,7 +18,7 @@ static void clean(void)
 #undef TW_SETTING
 }
 
-TestSuite(settings, .init = clean, .timeout = 20);
+TestSuite(settings, .init = clean, .timeout = TWT_TIMEOUT);
 
 static bool same_STR(const char *a, const char *b)
 {

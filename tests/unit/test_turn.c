@@ -9,7 +9,7 @@
 #include "lib/twt.h"
 #include "providers/shm/ring.h"
 
-TestSuite(turn, .timeout = 120);
+TestSuite(turn, .timeout = TWT_TIMEOUT);
 
 #define SLOTS 64u
 #define BYTES 65536u

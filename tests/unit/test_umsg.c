@@ -28,7 +28,7 @@ static void stop(void)
 	free(ep);
 }
 
-TestSuite(umsg, .init = start, .fini = stop, .timeout = 60);
+TestSuite(umsg, .init = start, .fini = stop, .timeout = TWT_TIMEOUT);
 
 Test(umsg, used_again)
 {

@@ -53,7 +53,7 @@ char vm_state(pid_t pid)
 
 void vm_stop(pid_t pid)
 {
-	double end = twt_now() + 30 * twt_slow();
+	double end = twt_now() + TWT_LONG;
 
 	if (kill(pid, SIGSTOP) != 0)
 		fail("kill");

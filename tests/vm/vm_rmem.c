@@ -20,7 +20,7 @@
 #define PIECE 100u
 #define PIECES 200u
 #define FEW 2 /* sends: as messages it would be four, or 64 packets */
-#define SOON_MS (30000 * twt_slow())
+#define SOON_MS (10000 * twt_patience())
 
 static uint8_t mine[LEN], model[LEN];
 
@@ -116,7 +116,7 @@ int main(void)
 	}
 	OK(mrapi_rmem_detach(h, &st));
 	HOLDS(twt_put(owner.fd, "!", 1) == 0);
-	HOLDS(twt_join(&owner, 30 * (int)twt_slow()) == 0);
+	HOLDS(twt_join(&owner, TWT_LONG) == 0);
 	OK(mrapi_finalize(&st));
 	return 0;
 }

@@ -162,7 +162,7 @@ void mcb_start(struct mcb_other *o, int threaded, mcapi_node_t node,
 void mcb_end(struct mcb_other *o)
 {
 	if (!o->threaded) {
-		mcb_eq(twt_join(&o->child, 60), 0);
+		mcb_eq(twt_join(&o->child, TWT_LONG), 0);
 		return;
 	}
 	pthread_join(o->thread, NULL);

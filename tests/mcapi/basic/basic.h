@@ -13,8 +13,8 @@
 #include "lib/twt.h"
 #include "mcapi.h"
 
-#define MCB_LONG (8000 * (int)twt_slow()) /* milliseconds that an answer may take */
-#define MCB_TIMEOUT 120
+#define MCB_LONG (5000 * (int)twt_patience()) /* milliseconds that an answer may take */
+#define MCB_TIMEOUT TWT_TIMEOUT
 
 /* Ends the process: Criterion's asserts are for the test's own thread alone. */
 #define mcb_check(cond)                                                                            \

@@ -68,7 +68,7 @@ Test(mcapi_basic_node, number_taken)
 	twt_spawn(&c, same_number, NULL);
 	mcb_init(5);
 	mcb_tell(c.fd);
-	mcb_eq(twt_join(&c, 20), 0);
+	mcb_eq(twt_join(&c, TWT_LONG), 0);
 	pthread_create(&t, NULL, twice, NULL);
 	pthread_join(t, NULL);
 	mcb_final();

@@ -219,7 +219,7 @@ Test(mcapi_basic_procs, killed)
 	mcb_ok(mcapi_msg_send(a, 1 << 16 | 1, "x", 1, 0, &st));
 	mcb_ok(mcapi_pktchan_send_close_i(pkt, &r, &st));
 	mcb_ok(mcapi_sclchan_recv_close_i(scl, &r, &st));
-	twt_join(&o.child, 20);
+	twt_join(&o.child, TWT_LONG);
 	mcb_final();
 }
 

@@ -6,7 +6,7 @@
 
 #include "mrapi/basic/basic.h"
 
-TestSuite(basic_locks, .init = basic_begin, .timeout = 60);
+TestSuite(basic_locks, .init = basic_begin, .timeout = TWT_TIMEOUT);
 
 /* Runs fn as node `arg` of its own. */
 struct node {
@@ -193,7 +193,7 @@ static void writes(void)
 
 static void kept_out_of_reading(void)
 {
-	double end = twt_now() + 10;
+	double end = twt_now() + TWT_LONG;
 	mrapi_status_t st;
 
 	/* Until the writer has come. */
@@ -263,7 +263,7 @@ Test(basic_locks, the_dead_let_go)
 	OK(mrapi_mutex_lock(m, &key, 10000, &st));
 	OK(mrapi_sem_lock(s, 10000, &st));
 	OK(mrapi_rwl_lock(r, MRAPI_READER, 10000, &st));
-	CHECK(twt_join(&child, 30) == 1000 + SIGKILL);
+	CHECK(twt_join(&child, TWT_LONG) == 1000 + SIGKILL);
 	basic_end();
 }
 

@@ -5,7 +5,7 @@
 
 #include "mrapi/basic/basic.h"
 
-TestSuite(basic_memory, .init = basic_job, .timeout = 60);
+TestSuite(basic_memory, .init = basic_job, .timeout = TWT_TIMEOUT);
 
 Test(basic_memory, shmem)
 {
@@ -86,7 +86,7 @@ Test(basic_memory, shmem_between_processes)
 	OK(p = mrapi_shmem_attach(h, &st));
 	strcpy(p, "hello");
 	CHECK(twt_put(child.fd, "g", 1) == 0);
-	CHECK(twt_join(&child, 30) == 0);
+	CHECK(twt_join(&child, TWT_LONG) == 0);
 	CHECK(!strcmp(p, "world"));
 	OK(mrapi_shmem_detach(h, &st));
 	for (int i = 0; i < 1000; i++) { /* until the dead is buried */
@@ -236,7 +236,7 @@ static void by(const char *path, mrapi_rmem_atype_t atype)
 	exercise(1, atype, 1);
 	exercise(2, atype, 2);
 	CHECK(twt_put(child.fd, "g", 1) == 0);
-	CHECK(twt_join(&child, 30) == 0);
+	CHECK(twt_join(&child, TWT_LONG) == 0);
 	IS(mrapi_rmem_get(1, atype, &st), MRAPI_ERR_RMEM_ID_INVALID);
 	basic_end();
 }

@@ -6,7 +6,7 @@
 
 #include "mrapi/basic/basic.h"
 
-TestSuite(basic_nodes, .init = basic_job, .timeout = 60);
+TestSuite(basic_nodes, .init = basic_job, .timeout = TWT_TIMEOUT);
 
 Test(basic_nodes, begin_and_end)
 {
@@ -82,12 +82,12 @@ Test(basic_nodes, processes)
 	twt_spawn(&child, child_node, NULL);
 	CHECK(twt_get(child.fd, &ready, 1) == 0);
 	CHECK(twt_put(child.fd, "g", 1) == 0);
-	CHECK(twt_join(&child, 30) == 0);
+	CHECK(twt_join(&child, TWT_LONG) == 0);
 	/* It left without finalizing; its number is free. */
 	twt_spawn(&child, child_node, NULL);
 	CHECK(twt_get(child.fd, &ready, 1) == 0);
 	CHECK(twt_put(child.fd, "g", 1) == 0);
-	CHECK(twt_join(&child, 30) == 0);
+	CHECK(twt_join(&child, TWT_LONG) == 0);
 	basic_end();
 }
 

@@ -5,7 +5,7 @@
 
 #include "mrapi/basic/basic.h"
 
-TestSuite(basic_rest, .init = basic_begin, .timeout = 60);
+TestSuite(basic_rest, .init = basic_begin, .timeout = TWT_TIMEOUT);
 
 static void show(const mrapi_resource_t *r, int depth, unsigned *cpus)
 {
@@ -88,7 +88,7 @@ Test(basic_rest, counters)
 	OK(mrapi_resource_get_attribute(cpu, MRAPI_RSRC_CPU_CYCLES, &b, sizeof(b), &st));
 	CHECK(b > a);
 	/* 2^32 cycles are seconds on any machine. */
-	for (end = twt_now() + 30; !rollovers && twt_now() < end; usleep(10000))
+	for (end = twt_now() + TWT_LONG; !rollovers && twt_now() < end; usleep(10000))
 		OK(mrapi_resource_get_attribute(cpu, MRAPI_RSRC_CPU_CYCLES, &a, sizeof(a), &st));
 	CHECK(rollovers == 1);
 	OK(mrapi_dynamic_attribute_stop(cpu, MRAPI_RSRC_CPU_CYCLES, &st));
@@ -131,8 +131,8 @@ Test(basic_rest, events)
 	OK(mrapi_resource_register_callback(MRAPI_EVENT_NODE_DIED, 1, on_death, &st));
 	for (int i = 0; i < 4; i++) {
 		twt_spawn(&child, dies, NULL);
-		CHECK(twt_join(&child, 30) == 0);
-		for (double end = twt_now() + 20; died <= i && twt_now() < end; usleep(1000))
+		CHECK(twt_join(&child, TWT_LONG) == 0);
+		for (double end = twt_now() + TWT_LONG; died <= i && twt_now() < end; usleep(1000))
 			;
 		CHECK(died == i + 1);
 	}
@@ -224,6 +224,6 @@ Test(basic_rest, exchange)
 	CHECK(twt_put(child.fd, "g", 1) == 0);
 	for (uint32_t i = 1; i <= 1000; i++)
 		OK(mrapi_atomic_xchg(&axb, &cell->value, &i, NULL, 4, &st));
-	CHECK(twt_join(&child, 30) == 0);
+	CHECK(twt_join(&child, TWT_LONG) == 0);
 	basic_end();
 }

@@ -340,7 +340,7 @@ static void one_ends(const struct traits *t, enum end end, bool backwards)
 		kill(child.pid, SIGKILL);
 	else
 		twt_put(child.fd, "g", 1);
-	cr_assert_eq(twt_join(&child, 30), end == KILLED ? 1000 + SIGKILL : 0);
+	cr_assert_eq(twt_join(&child, TWT_LONG), end == KILLED ? 1000 + SIGKILL : 0);
 	cr_assert_not(p->ops->alive(peer->link));
 	expect_gone(p, peer, FROM_CHILD, end < DISCONNECTED ? TW_ELOST : TW_ECLOSED);
 	stay_quiet(p);
@@ -385,7 +385,7 @@ CONFORMANCE(killed_leaves_no_name, OTHERS)
 	await_sent(p, &child);
 	cr_assert_eq(fake_open(&heir, p->ops, 9), TW_EBUSY);
 	kill(child.pid, SIGKILL);
-	twt_join(&child, 30);
+	twt_join(&child, TWT_LONG);
 	cr_assert_eq(fake_open(&heir, p->ops, 9), TW_OK);
 	fake_close(&heir);
 	expect_gone(p, &p->a.peers[0], FROM_CHILD, TW_ELOST);

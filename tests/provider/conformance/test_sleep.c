@@ -278,7 +278,7 @@ static void nap(struct side *s)
 static void *stream(void *arg)
 {
 	struct side *s = arg;
-	double end = twt_now() + 100;
+	double end = twt_now() + TWT_LONG;
 
 	while (!done(s) && !s->overslept && !s->f->wrong && twt_now() < end) {
 		uint64_t got = s->peer->got;
