@@ -20,7 +20,8 @@ static void check_defaults(mcapi_endpoint_t ep)
 	twc_eq(mct_attr(ep, MCAPI_ATTR_NO_BUFFERS), 128);
 	twc_check(mct_attr(ep, MCAPI_ATTR_BUFFER_SIZE) >= 16 << 20);
 	twc_eq(mct_attr(ep, MCAPI_ATTR_BUFFER_TYPE), MCAPI_FIFO_BUFFER);
-	twc_eq(mct_attr(ep, MCAPI_ATTR_MEMORY_TYPE), MCAPI_SHARED_MEMORY);
+	if (mcapi_get_node_id(ST) == ep >> 16)
+		twc_eq(mct_attr(ep, MCAPI_ATTR_MEMORY_TYPE), MCAPI_SHARED_MEMORY);
 	twc_eq((int)mct_attr(ep, MCAPI_ATTR_TIMEOUT), MCAPI_INFINITE);
 	twc_eq(mct_attr(ep, MCAPI_ATTR_ENDP_PRIO), 1);
 	twc_eq(mct_attr(ep, MCAPI_ATTR_ENDP_STATUS), MCAPI_CREATED);
