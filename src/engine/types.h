@@ -248,6 +248,7 @@ struct tw_taker {
 	 * that is announced is pulled at once.
 	 */
 	bool holds;
+	struct tw_pool *pool; /* of its own, for as many as there are requests; may be NULL */
 };
 
 /* When requests end that are pending still, the first at the top of a heap. */

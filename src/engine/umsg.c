@@ -23,9 +23,16 @@ static void rest_later(struct tw_ep *ep)
 	tw_timer(&ep->host, ep->rest_at);
 }
 
+static struct tw_pool *takers_pool(const struct tw_ep *ep)
+{
+	return TW_USES_TELL && ep->taker ? ep->taker->pool : NULL;
+}
+
 void tw_rest_later(struct tw_ep *ep)
 {
-	if (tw_pool_held(&ep->reqs) > CHUNKS_KEPT)
+	struct tw_pool *own = takers_pool(ep);
+
+	if (tw_pool_held(&ep->reqs) > CHUNKS_KEPT || (own && tw_pool_held(own) > CHUNKS_KEPT))
 		rest_later(ep);
 }
 
@@ -95,6 +102,8 @@ uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now)
 	if (TW_HAVE_MX && ep->match)
 		tw_match_trim(ep->match);
 	tw_pool_trim(&ep->reqs, CHUNKS_KEPT);
+	if (takers_pool(ep))
+		tw_pool_trim(takers_pool(ep), CHUNKS_KEPT);
 	ep->rest_at = l->n ? now + tw_clock_us(REST_US) : 0;
 	return ep->rest_at;
 }

@@ -290,6 +290,7 @@ const struct tw_taker tw_pn_taker = {
 	.told = told,
 	.expire = expire,
 	.holds = true,
+	.pool = &tw_pn.tickets,
 };
 
 void pan_mp_expect(int pid)

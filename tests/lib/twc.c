@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,16 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Bytes that a process may have more than before: some requests and tables are kept. */
+#define LEFT (512 << 10)
+
+/* Sanitizers have a malloc of their own. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MEASURED false
+#else
+#define MEASURED true
+#endif
 
 static pid_t test_pid;
 
@@ -59,6 +70,28 @@ void twc_hear(int fd)
 	char c;
 
 	twc_eq(twt_get(fd, &c, 1), 0);
+}
+
+size_t twc_allocated(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+void twc_given_back(size_t before, void (*progress)(void *arg), void *arg)
+{
+	double end = twt_now() + TWC_LONG;
+	size_t now;
+
+	do {
+		twc_sleep(100);
+		progress(arg);
+		now = twc_allocated();
+	} while (MEASURED && now > before + LEFT && twt_now() < end);
+	if (MEASURED && now > before + LEFT)
+		twc_fail(__FILE__, __LINE__, "%zu KiB were allocated, and %zu are", before >> 10,
+			 now >> 10);
 }
 
 void twc_sleep(unsigned ms)

@@ -33,6 +33,11 @@ void twc_hear(int fd);
 
 void twc_sleep(unsigned ms);
 
+/* Bytes that this process has of malloc. */
+size_t twc_allocated(void);
+/* Fails unless what it has more than before is freed, after the second of rest that it takes. */
+void twc_given_back(size_t before, void (*progress)(void *arg), void *arg);
+
 struct twc_thread {
 	pthread_t id;
 	void (*fn)(void *arg);

@@ -4,9 +4,7 @@
  * message, however many others were sent before it and lie unmatched, and the memory
  * of all these goes back when they have been received.
  */
-#include <malloc.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "mx/mxt.h"
 
@@ -20,16 +18,6 @@ static void start(void)
 TestSuite(mx_pending, .init = start, .timeout = MXT_TIMEOUT);
 
 enum { MANY = 100000, PEERS = 8, LONG = 16384, STEP = 8 };
-/* Bytes that a process may have more than before; meanwhile it has 20 MiB more, and more. */
-#define LEFT (256 << 10)
-
-/* Sanitizers keep what is freed. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MEASURED false
-#else
-#define MEASURED true
-#endif
-
 /* How many, of which length, and whether the last one is received first. */
 struct plan {
 	uint32_t n, len;
@@ -51,33 +39,6 @@ static void prepare(void)
 static uint32_t many(void)
 {
 	return MANY / twt_slow() / (getenv("TWT_NETNS") ? 4 : 1);
-}
-
-static size_t resident(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	unsigned long size, pages = 0;
-
-	mxt_check(f && fscanf(f, "%lu %lu", &size, &pages) == 2);
-	fclose(f);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-/* What the library gives back to malloc, that is; it does after a second of rest. */
-static void given_back(mx_endpoint_t ep, size_t before)
-{
-	double end = twt_now() + TWC_LONG;
-	size_t now;
-
-	do {
-		mxt_sleep(100);
-		mxt_ok(mx_progress(ep));
-		malloc_trim(0);
-		now = resident();
-	} while (MEASURED && now > before + LEFT && twt_now() < end);
-	if (MEASURED && now > before + LEFT)
-		mxt_fail(__FILE__, __LINE__, "%zu KiB were in use, and %zu are", before >> 10,
-			 now >> 10);
 }
 
 /* Of the peers each has its own requests and match information. */
@@ -113,6 +74,11 @@ static void take_all(mx_endpoint_t ep, const struct plan *p, unsigned peer)
 /* Has whatever a first few need once, so that only what the many need is measured. */
 static const struct plan few = {2000, LONG, true};
 
+static void progress(void *ep)
+{
+	mxt_ok(mx_progress(ep));
+}
+
 static void send_side(struct mxt_side *s)
 {
 	size_t before;
@@ -120,12 +86,12 @@ static void send_side(struct mxt_side *s)
 	prepare();
 	post(s->ep, s->peer, &few, 0);
 	finish(s->ep, &few, 0);
-	before = resident();
+	before = twc_allocated();
 	post(s->ep, s->peer, s->arg, 0);
 	mxt_tell(s->fd);
 	mxt_hear(s->fd);
 	finish(s->ep, s->arg, 0);
-	given_back(s->ep, before);
+	twc_given_back(before, progress, s->ep);
 	mxt_tell(s->fd);
 }
 
@@ -138,12 +104,12 @@ static void between_processes(uint32_t len, bool last_first)
 	prepare();
 	mxt_two(&s, send_side, &p);
 	take_all(s.ep, &few, 0);
-	before = resident();
+	before = twc_allocated();
 	/* All of it is sent before anything is received. */
 	mxt_hear(s.fd);
 	take_all(s.ep, &p, 0);
 	mxt_tell(s.fd);
-	given_back(s.ep, before);
+	twc_given_back(before, progress, s.ep);
 	mxt_hear(s.fd);
 	mxt_two_end(&s);
 }

@@ -145,6 +145,40 @@ Test(pool, empty)
 	tw_pool_fini(&p);
 }
 
+/* Chunks that nothing is in go back; what they were is not found, and not made again. */
+Test(pool, trimmed)
+{
+	enum { CHUNKS = 50, ALL = CHUNKS * TW_POOL_CHUNK, LEFT = 20 * TW_POOL_CHUNK + 5 };
+	static struct thing *all[ALL];
+	static struct tw_pool_obj was[ALL];
+	struct tw_pool p;
+
+	tw_pool_init(&p, sizeof(struct thing), ALL);
+	tw_pool_trim(&p, 0);
+	for (unsigned round = 0; round < 5; round++) {
+		for (unsigned i = 0; i < ALL; i++) {
+			all[i] = tw_pool_get(&p);
+			cr_assert_not_null(all[i]);
+			cr_assert_gt(all[i]->obj.gen, was[all[i]->obj.index].gen);
+			was[all[i]->obj.index] = all[i]->obj;
+		}
+		cr_assert_null(tw_pool_get(&p));
+		tw_pool_trim(&p, 0);
+		cr_assert_eq(tw_pool_held(&p), CHUNKS, "all are in use");
+		for (unsigned i = 0; i < ALL; i++)
+			if (all[i]->obj.index != LEFT)
+				tw_pool_put(&p, all[i]);
+		tw_pool_trim(&p, 3);
+		cr_assert_eq(tw_pool_held(&p), 4u, "the first three, and one with an object");
+		for (unsigned i = 0; i < ALL; i++)
+			cr_assert_eq(tw_pool_find(&p, i, was[i].gen) != NULL, i == LEFT);
+		tw_pool_put(&p, tw_pool_find(&p, LEFT, was[LEFT].gen));
+		tw_pool_trim(&p, round);
+		cr_assert_eq(tw_pool_held(&p), tw_min(round, 4u));
+	}
+	tw_pool_fini(&p);
+}
+
 #define MAX (4 * TW_POOL_CHUNK)
 
 /* What a peer may send as a handle: only what is in use is ever found. */
