@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The contract of networks that may lose packets: libfabric, verbs. The replay
- * provider makes a provider of them. It alone knows of connections, sequences
- * and the engine; a driver moves packets along paths that it is told of, reads
- * and writes remote memory, and says when something did not work.
+ * The contract between the session layer of the net provider and its drivers.
+ * The session layer knows connections, sequence numbers and the engine. A driver
+ * moves packets along paths, may lose them, reads and writes remote memory, and
+ * reports what failed.
  *
- * A driver is a loadable module, tagwire_NAME.so, with one struct tw_driver of
- * that name: tw_driver_NAME. It uses no symbols of the library. Every operation
- * is called with the endpoint's lock held and must not block; upcalls are made
- * from inside progress() only.
+ * A driver is a loadable object, tagwire_NAME.so, with one struct tw_driver,
+ * tw_driver_NAME. It uses no symbols of the library. Every operation is called
+ * with the endpoint's lock held and must not block. Upcalls are made from inside
+ * progress() only.
  */
 #ifndef TW_NET_DRIVER_H
 #define TW_NET_DRIVER_H
@@ -20,26 +20,63 @@
 #include <sys/uio.h>
 
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/settings.h"
 
-#define TW_DRIVER_VERSION 5 /* of this contract: another is not loaded */
+#define TW_DRIVER_VERSION 6 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 
-/* Where a path leads, in the words of the driver; sent to the other side. */
+/* The address of one end of a path, in the driver's own format; sent to the other side. */
 struct tw_driver_address {
 	uint32_t len;
 	uint8_t bytes[TW_DRIVER_ADDRESS];
 };
 
-/* Registered memory: base is what the other side counts from. */
+/* Registered memory. */
 struct tw_driver_mr {
-	uint64_t base;
+	uint64_t base; /* the other side's addresses count from here */
 	uint32_t key_len;
 	uint8_t key[TW_DRIVER_KEY];
 	void *handle;
 };
+
+/* Memory of many packets. The session layer allocates it, the driver registers it. */
+struct tw_net_slab {
+	struct tw_list node;
+	struct tw_list *free; /* where its packets go when their last user lets go */
+	void *owner;
+	char *mem;
+	size_t len, size; /* in bytes; of one packet */
+	void *handle;	  /* the driver's, from slab_reg() */
+	bool big;	  /* its packets hold max_packet() bytes, else short ones */
+	bool ready;	  /* the driver can send from it and receive into it */
+};
+
+/*
+ * A packet, written once and sent from where it lies. The driver's own struct
+ * begins with this one and ends where data begins, so that a header of the driver
+ * precedes the packet in memory. The session layer fills in data and keeps the
+ * packet until the other side has acknowledged it; a driver that reads the memory
+ * after send() has returned counts as a second user until it is done.
+ */
+struct tw_net_packet {
+	struct tw_list node; /* the session layer's; of the free list without users */
+	struct tw_net_slab *slab;
+	void *link; /* the session layer's: the sender; NULL if it needs the packet no more */
+	char *data;
+	uint32_t len;
+	uint32_t epoch; /* the session layer's: of the path that it was sent along last */
+	unsigned users;
+};
+
+static inline void tw_net_packet_put(struct tw_net_packet *p)
+{
+	/* At the front: what was used last is in the cache. */
+	if (!--p->users)
+		tw_list_add_tail(p->slab->free->next, &p->node);
+}
 
 struct tw_driver_host {
 	void *owner; /* for the upcalls */
@@ -50,19 +87,23 @@ struct tw_driver_host {
 	/* Descriptors that a forked child is to close, see base/fds.h. */
 	int (*own_fd)(int fd);
 	void (*close_fd)(int fd);
+	/* A packet with one user, for the driver's own use; NULL: no memory. */
+	struct tw_net_packet *(*packet_get)(void *owner, bool big);
+	/* From close(): the driver uses no packets any more, and all are to be unregistered. */
+	void (*packets_back)(void *owner);
 	/*
-	 * A packet came along some path; valid during the call. False: not now,
+	 * A packet arrived along some path; valid during the call. False: not now,
 	 * offer it again at the next progress(), and no other packet before it.
 	 */
 	bool (*packet)(void *owner, const void *data, uint32_t len);
-	/* A send() that was TW_PENDING is over, well or not. */
-	void (*sent)(void *owner, void *cookie, bool ok);
+	/* A packet that send() took did not get through. */
+	void (*failed)(void *owner, struct tw_net_packet *p);
 	/* A get() or put() is over; TW_ELOST when it may be tried again. */
 	void (*ended)(void *owner, void *cookie, enum tw_err err);
 	/*
-	 * A path does not work any more; what had come along it was told before.
-	 * The path may be freed in this call. NULL: nothing works, the instance
-	 * may be closed in this call, and the driver opened anew.
+	 * A path does not work any more; everything that arrived along it was passed
+	 * on before. The path may be freed in this call. NULL: nothing works, and the
+	 * instance may be closed in this call.
 	 */
 	void (*broken)(void *owner, void *path);
 };
@@ -72,37 +113,44 @@ struct tw_driver {
 	const char *name;
 	/* The system carries and copies every byte: asking for few of them costs more. */
 	bool by_system;
-	/* TW_EUNREACH: not here. May take a while, once. */
+	/* Of the driver's struct for a packet; a multiple of 8. */
+	size_t packet_size;
+	/*
+	 * TW_EUNREACH: not available here. May take a while, once. Sets *instance before
+	 * it asks for packets.
+	 */
 	enum tw_err (*open)(const struct tw_driver_host *host, void **instance);
-	/* Forgets all that is under way, without upcalls; uses no memory after it. */
+	/* Drops everything under way, without upcalls; uses no memory after it. */
 	void (*close)(void *instance);
+	/* Make memory fit for packets, set its handle, and undo that. NULL: any memory is fit. */
+	bool (*slab_reg)(void *instance, struct tw_net_slab *slab);
+	void (*slab_dereg)(struct tw_net_slab *slab);
 	uint32_t (*max_packet)(void *instance);
 	bool (*has_rma)(void *instance); /* get, put, mem_reg, mem_dereg */
 	/* Readable when progress() has something to do, see arm(); -1: there is none. */
 	int (*fd)(void *instance);
 
-	/* A path begins with the own address of it, and leads nowhere yet. */
+	/* A new path has an address of its own and leads nowhere yet. */
 	enum tw_err (*path_new)(void *instance, struct tw_driver_address *mine, void **path);
-	/* Now it leads to the other's address. TW_EPROTO if that is none. */
+	/* Connects it to the other's address. TW_EPROTO if that is malformed. */
 	enum tw_err (*path_bind)(void *path, const struct tw_driver_address *other);
-	/* What is under way on it still ends by upcalls. */
+	/* Transfers under way on it still end by upcalls. */
 	void (*path_free)(void *path);
 
 	/*
 	 * Sends one packet, in order with those before as far as nothing is lost.
-	 * TW_OK: the buffer is free again; TW_PENDING: sent() will tell; TW_AGAIN:
-	 * not now; else the path is broken. More: the next one follows at once,
-	 * so this one may wait for it, and its buffer is free only then.
+	 * TW_OK: taken; TW_AGAIN: not now; else the path is broken. More: the next
+	 * packet follows at once, so this one may wait for it.
 	 */
-	enum tw_err (*send)(void *path, const void *data, uint32_t len, bool more, void *cookie);
+	enum tw_err (*send)(void *path, struct tw_net_packet *p, bool more);
 	/* TW_PENDING, TW_AGAIN, or why not. The key is as registered. */
 	enum tw_err (*get)(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
 			   const void *key, uint32_t key_len, void *cookie);
 	enum tw_err (*put)(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
 			   const void *key, uint32_t key_len, void *cookie);
 	/*
-	 * Gives up a transfer: no upcall for it, and its memory is not used any
-	 * more. Its path may be broken by that. NULL: only close() can.
+	 * Gives up a transfer, without an upcall: its memory is not used any more.
+	 * Its path may be broken by that. NULL: only close() can.
 	 */
 	void (*cancel)(void *instance, void *cookie);
 	enum tw_err (*mem_reg)(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
@@ -110,8 +158,8 @@ struct tw_driver {
 
 	/* Makes the upcalls that are due; how many. */
 	unsigned (*progress)(void *instance);
-	bool polled_cheaply; /* mostly without a system call: as often as anybody likes */
-	/* From now on fd() tells. True: something is there already. */
+	bool polled_cheaply; /* mostly without a system call: called at every poll */
+	/* From now on fd() becomes readable. True: something is there already. */
 	bool (*arm)(void *instance);
 };
 

@@ -7,131 +7,38 @@
 #include "base/counters.h"
 #include "providers/net/session.h"
 
-#define SLAB_SMALL 64
-#define SLAB_BIG 8
 #define ACK_AFTER 64	  /* packets, or a third as many long ones */
 #define ACK_DELAY_US 2000 /* in which an answer may carry the acknowledgement */
 #define GAP_US 20000	  /* before telling again that a packet is missing */
 
-struct slab {
-	struct tw_list node;
-	bool big;
-	_Alignas(TW_LINE) char packets[];
-};
-
-static size_t packet_size(bool big, uint32_t max_payload)
-{
-	size_t room = big ? max_payload : TW_NET_SMALL;
-
-	return (sizeof(struct tw_net_packet) + room + TW_LINE - 1) & ~(size_t)(TW_LINE - 1);
-}
-
-static struct tw_net_packet *slab_packet(struct slab *s, unsigned i)
-{
-	return (void *)(s->packets + i * packet_size(s->big, TW_NET_PAYLOAD));
-}
-
-static bool add_slab(struct tw_net_ep *ep, bool big)
-{
-	unsigned n = big ? SLAB_BIG : SLAB_SMALL;
-	struct slab *s = aligned_alloc(TW_LINE, sizeof(*s) + n * packet_size(big, TW_NET_PAYLOAD));
-
-	if (!s)
-		return false;
-	s->big = big;
-	tw_list_add_tail(&ep->slabs, &s->node);
-	for (unsigned i = 0; i < n; i++) {
-		struct tw_net_packet *p = slab_packet(s, i);
-
-		p->big = big;
-		p->link = NULL;
-		memset(p->posted, 0, sizeof(p->posted));
-		tw_list_add_tail(big ? &ep->free_big : &ep->free_small, &p->node);
-	}
-	return true;
-}
-
-void tw_net_slabs_free(struct tw_net_ep *ep)
-{
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&ep->slabs, n, tmp)
-		free(tw_container(n, struct slab, node));
-}
-
-static struct tw_net_packet *packet_get(struct tw_net_ep *ep, bool big)
-{
-	struct tw_list *list = big ? &ep->free_big : &ep->free_small;
-	struct tw_net_packet *p;
-
-	if (tw_list_empty(list) && !add_slab(ep, big))
-		return NULL;
-	p = tw_list_first(list, struct tw_net_packet, node);
-	tw_list_del(&p->node);
-	return p;
-}
-
-static bool in_use(const struct tw_net_packet *p)
-{
-	static const uint8_t none[TW_NET_DRIVERS];
-
-	return p->link || memcmp(p->posted, none, sizeof(none)) != 0;
-}
-
-/* Back to the free ones, unless a driver still has its memory. */
-static void packet_put(struct tw_net_ep *ep, struct tw_net_packet *p)
+/* A packet that the session layer needs no more. */
+static void let_go(struct tw_net_packet *p)
 {
 	p->link = NULL;
-	if (in_use(p))
-		return;
-	/* The front again: what was used last is in the cache. */
-	tw_list_add_tail((p->big ? &ep->free_big : &ep->free_small)->next, &p->node);
+	tw_net_packet_put(p);
 }
 
-void tw_net_sent(void *owner, void *cookie, bool ok)
+static struct tw_net_wire *wire_of(const struct tw_net_packet *p)
 {
-	struct tw_net_adapter *a = owner;
-	struct tw_net_packet *p = cookie;
+	return (struct tw_net_wire *)(void *)p->data;
+}
+
+void tw_net_failed(void *owner, struct tw_net_packet *p)
+{
 	struct tw_net_link *l = p->link;
 
-	p->posted[tw_net_index(a)]--;
-	if (!l)
-		packet_put(a->ep, p);
-	else if (!ok && l->adapter == a && l->bound)
+	if (l && l->adapter == owner && l->epoch == p->epoch && l->bound)
 		tw_net_path_broken(l);
 }
 
 bool tw_net_any_posted(const struct tw_net_link *l)
 {
-	static const uint8_t none[TW_NET_DRIVERS];
 	struct tw_list *n, *tmp;
 
-	tw_list_each(&l->kept, n, tmp) {
-		const struct tw_net_packet *p = tw_container(n, struct tw_net_packet, node);
-
-		if (memcmp(p->posted, none, sizeof(none)) != 0)
+	tw_list_each(&l->kept, n, tmp)
+		if (tw_container(n, struct tw_net_packet, node)->users > 1)
 			return true;
-	}
 	return false;
-}
-
-void tw_net_unpost(struct tw_net_adapter *a)
-{
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&a->ep->slabs, n, tmp) {
-		struct slab *s = tw_container(n, struct slab, node);
-
-		for (unsigned i = 0; i < (s->big ? SLAB_BIG : SLAB_SMALL); i++) {
-			struct tw_net_packet *p = slab_packet(s, i);
-
-			if (!p->posted[tw_net_index(a)])
-				continue;
-			p->posted[tw_net_index(a)] = 0;
-			if (!p->link)
-				packet_put(a->ep, p);
-		}
-	}
 }
 
 bool tw_net_can_send(const struct tw_net_link *l, enum tw_send_class cls, uint32_t len)
@@ -151,16 +58,16 @@ enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw
 	if (tw_unlikely(l->state != TW_NET_UP))
 		return TW_ELOST;
 	if (tw_net_can_send(l, cls, len))
-		p = packet_get(l->ep, len > TW_NET_SMALL);
+		p = tw_net_packet_get(l->adapter, len > TW_NET_SMALL);
 	if (!p) {
 		l->blocked = true;
 		return TW_AGAIN;
 	}
 	p->link = l;
-	p->len = (uint32_t)sizeof(p->wire) + len;
-	p->wire = (struct tw_net_wire){
+	p->len = (uint32_t)sizeof(struct tw_net_wire) + len;
+	*wire_of(p) = (struct tw_net_wire){
 		.conn = l->peer_conn, .seq = l->next_seq++, .kind = TW_NET_DATA, .hdr = hdr};
-	to = p->payload;
+	to = p->data + sizeof(struct tw_net_wire);
 	for (unsigned i = 0; i < niov; i++) {
 		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
@@ -172,7 +79,7 @@ enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw
 	}
 	tw_list_add_tail(&l->kept, &p->node);
 	l->nkept++;
-	l->nbig += p->big;
+	l->nbig += p->slab->big;
 	if (l->unposted == &l->kept)
 		l->unposted = &p->node;
 	if (cls == TW_SEND_MORE)
@@ -187,17 +94,40 @@ static bool post(struct tw_net_link *l, struct tw_net_packet *p, bool more)
 {
 	enum tw_err err;
 
-	p->wire.ack = l->expected;
-	err = l->adapter->driver->send(l->path, &p->wire, p->len, more, p);
-	if (err == TW_PENDING)
-		p->posted[tw_net_index(l->adapter)]++;
-	if (err == TW_OK || err == TW_PENDING) {
+	p->epoch = l->epoch;
+	wire_of(p)->ack = l->expected;
+	err = l->adapter->driver->send(l->path, p, more);
+	if (err == TW_OK) {
 		l->unacked = 0;
 		return true;
 	}
 	if (err != TW_AGAIN)
 		tw_net_path_broken(l);
 	return false;
+}
+
+/* Whether it can be sent from where it lies: nobody reads it, and the driver can. */
+static bool in_place(const struct tw_net_link *l, const struct tw_net_packet *p)
+{
+	return p->users == 1 && p->slab->owner == l->adapter && p->slab->ready;
+}
+
+/* A copy that can be sent, in its stead; NULL: not now. */
+static struct tw_net_packet *replace(struct tw_net_link *l, struct tw_net_packet *p)
+{
+	struct tw_net_packet *copy = tw_net_packet_ready(l->adapter, p->slab->big);
+
+	if (!copy)
+		return NULL;
+	copy->link = l;
+	copy->len = p->len;
+	tw_copy(copy->data, p->data, p->len);
+	l->ep->host->counters[TW_C_COPIED] += p->len;
+	tw_list_add_tail(&p->node, &copy->node);
+	tw_list_del(&p->node);
+	l->unposted = &copy->node;
+	let_go(p);
+	return copy;
 }
 
 /* A packet outside the sequence; false: not now. */
@@ -208,13 +138,15 @@ static bool send_plain(struct tw_net_link *l, enum tw_net_kind kind)
 
 	if (!l->path)
 		return false;
-	p = packet_get(l->ep, false);
+	p = tw_net_packet_ready(l->adapter, false);
 	if (!p)
 		return false;
-	p->len = sizeof(p->wire);
-	p->wire = (struct tw_net_wire){.conn = l->peer_conn, .kind = kind};
+	/* Ours, even if the driver is closed meanwhile. */
+	p->link = l;
+	p->len = sizeof(struct tw_net_wire);
+	*wire_of(p) = (struct tw_net_wire){.conn = l->peer_conn, .kind = kind};
 	done = post(l, p, false);
-	packet_put(l->ep, p);
+	let_go(p);
 	return done;
 }
 
@@ -239,16 +171,29 @@ void tw_net_send_ack(struct tw_net_link *l)
 	}
 }
 
+static bool next_follows(const struct tw_net_link *l, const struct tw_list *next)
+{
+	return next != &l->kept && tw_container(next, struct tw_net_packet, node)->users == 1;
+}
+
 void tw_net_flush(struct tw_net_link *l)
 {
 	if (l->probed && l->path)
 		l->probed = !send_plain(l, TW_NET_PROBED);
 	while (l->bound && !l->probed && l->unposted != &l->kept) {
-		struct tw_list *next = l->unposted->next;
+		struct tw_net_packet *p = tw_container(l->unposted, struct tw_net_packet, node);
+		struct tw_list *next = p->node.next;
 
+		if (tw_unlikely(!in_place(l, p))) {
+			/* Under way along this path: it gets there, or the path breaks. */
+			if (p->users > 1 && p->epoch == l->epoch) {
+				l->unposted = next;
+				continue;
+			}
+			p = replace(l, p);
+		}
 		/* A path that breaks begins anew with the first one kept. */
-		if (!post(l, tw_container(l->unposted, struct tw_net_packet, node),
-			  next != &l->kept))
+		if (!p || !post(l, p, next_follows(l, next)))
 			break;
 		l->unposted = next;
 	}
@@ -265,14 +210,14 @@ void tw_net_acked(struct tw_net_link *l, uint32_t ack)
 	while (!tw_list_empty(&l->kept)) {
 		struct tw_net_packet *p = tw_list_first(&l->kept, struct tw_net_packet, node);
 
-		if (!tw_net_before(p->wire.seq, ack))
+		if (!tw_net_before(wire_of(p)->seq, ack))
 			break;
 		if (l->unposted == &p->node)
 			l->unposted = p->node.next;
 		tw_list_del(&p->node);
 		l->nkept--;
-		l->nbig -= p->big;
-		packet_put(l->ep, p);
+		l->nbig -= p->slab->big;
+		let_go(p);
 		any = true;
 	}
 	if (!any)
@@ -300,7 +245,7 @@ void tw_net_packets_drop(struct tw_net_link *l)
 		struct tw_net_packet *p = tw_list_first(&l->kept, struct tw_net_packet, node);
 
 		tw_list_del(&p->node);
-		packet_put(l->ep, p);
+		let_go(p);
 	}
 	l->unposted = &l->kept;
 	l->nkept = l->nbig = 0;

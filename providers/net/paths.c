@@ -53,6 +53,9 @@ void tw_net_adapters_load(struct tw_net_ep *ep)
 		struct tw_net_adapter *a = &ep->adapters[i];
 
 		*a = (struct tw_net_adapter){.driver = list[i], .ep = ep, .fd = -1};
+		tw_list_init(&a->free[false]);
+		tw_list_init(&a->free[true]);
+		tw_list_init(&a->slabs);
 		a->watch.ready = adapter_ready;
 	}
 }
@@ -66,10 +69,13 @@ static bool open_adapter(struct tw_net_adapter *a)
 				    .copied = &host->counters[TW_C_COPIED],
 				    .own_fd = tw_fd_own,
 				    .close_fd = tw_fd_close,
+				    .packet_get = tw_net_packet_ready,
+				    .packets_back = tw_net_packets_back,
 				    .packet = tw_net_packet,
-				    .sent = tw_net_sent,
+				    .failed = tw_net_failed,
 				    .ended = tw_net_ended,
 				    .broken = tw_net_broken};
+	uint32_t most;
 	uint64_t now;
 
 	if (a->instance)
@@ -82,6 +88,9 @@ static bool open_adapter(struct tw_net_adapter *a)
 		a->absent = now + tw_clock_us(ABSENT_US);
 		return false;
 	}
+	most = a->driver->max_packet(a->instance);
+	if (!a->max_packet || most < a->max_packet)
+		a->max_packet = most;
 	a->fd = a->driver->fd(a->instance);
 	watch(a, EPOLL_CTL_ADD, 0);
 	tw_net_adapter_unwatch(a);
@@ -121,15 +130,17 @@ static void close_adapter(struct tw_net_adapter *a)
 	a->driver->close(a->instance);
 	a->instance = NULL;
 	a->fd = -1;
-	tw_net_unpost(a);
+	tw_net_packets_back(a);
 	tw_list_each(&a->ep->links, n, tmp)
 		tw_net_ops_unpost(tw_container(n, struct tw_net_link, node));
 }
 
 void tw_net_adapters_close(struct tw_net_ep *ep)
 {
-	for (unsigned i = 0; i < ep->nadapters; i++)
+	for (unsigned i = 0; i < ep->nadapters; i++) {
 		close_adapter(&ep->adapters[i]);
+		tw_net_pool_free(&ep->adapters[i]);
+	}
 }
 
 void tw_net_adapter_reset(struct tw_net_adapter *a)
@@ -169,7 +180,7 @@ void tw_net_path_drop(struct tw_net_link *l)
 static void make_offer(struct tw_net_adapter *a, struct tw_net_offer *o)
 {
 	strncpy(o->name, a->driver->name, sizeof(o->name) - 1);
-	o->max_packet = a->driver->max_packet(a->instance);
+	o->max_packet = a->max_packet;
 }
 
 /* Good enough for packets of the size that was agreed on? */
@@ -203,8 +214,7 @@ void tw_net_offer(struct tw_net_link *l, struct tw_net_ctrl *t)
 			struct tw_net_adapter *a = &ep->adapters[i];
 			struct tw_net_offer *o = &t->offers[0];
 
-			if ((l->failed >> i & 1) || !open_adapter(a) ||
-			    !fits(l, a->driver->max_packet(a->instance)) ||
+			if ((l->failed >> i & 1) || !open_adapter(a) || !fits(l, a->max_packet) ||
 			    a->driver->path_new(a->instance, &o->address, &l->offered[i]) != TW_OK)
 				continue;
 			make_offer(a, o);
@@ -256,8 +266,7 @@ static enum tw_err choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 		void *path;
 
 		if ((failed >> i & 1) || !o || !open_adapter(a) || !fits(l, o->max_packet) ||
-		    !fits(l, a->driver->max_packet(a->instance)) ||
-		    o->address.len > TW_DRIVER_ADDRESS ||
+		    !fits(l, a->max_packet) || o->address.len > TW_DRIVER_ADDRESS ||
 		    a->driver->path_new(a->instance, &mine->address, &path) != TW_OK)
 			continue;
 		if (a->driver->path_bind(path, &o->address) != TW_OK) {

@@ -323,7 +323,6 @@ static void do_close(void *instance)
 	tw_net_adapters_close(ep);
 	tw_fd_close(ep->listener);
 	tw_fd_close(ep->claim);
-	tw_net_slabs_free(ep);
 	free(ep->table);
 	free(ep);
 }
@@ -350,9 +349,6 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	tw_list_init(&ep->links);
 	tw_list_init(&ep->work);
 	tw_list_init(&ep->dead);
-	tw_list_init(&ep->free_small);
-	tw_list_init(&ep->free_big);
-	tw_list_init(&ep->slabs);
 	err = tw_net_listen(ep);
 	if (err == TW_OK)
 		*instance = ep;

@@ -9,6 +9,7 @@
  *
  *   session.c  the operations that the engine sees
  *   packets.c  sequences, acknowledgements, kept packets
+ *   pool.c     the memory of packets
  *   rma.c      get, put, registrations
  *   paths.c    drivers in use and the paths of links
  *   control.c  the control channel: introductions, resuming, goodbye
@@ -52,17 +53,6 @@ enum tw_net_kind {
 	TW_NET_ACK,	      /* seq is the next that will come */
 	TW_NET_PROBE,	      /* is there a way? */
 	TW_NET_PROBED,	      /* there is */
-};
-
-/* A packet that is kept. */
-struct tw_net_packet {
-	struct tw_list node;		/* of its link, in order; or free */
-	struct tw_net_link *link;	/* NULL once acknowledged or given up */
-	uint32_t len;			/* of wire and payload */
-	uint8_t posted[TW_NET_DRIVERS]; /* so many sends of each driver have its memory */
-	bool big;
-	struct tw_net_wire wire;
-	char payload[];
 };
 
 /* What they say to each other: one size, whatever it is. */
@@ -121,6 +111,9 @@ struct tw_net_adapter {
 	bool unwatched;	 /* its descriptor is not watched just now */
 	int fd;
 	struct tw_watch watch;
+	/* Packets, short and long; see pool.c. */
+	uint32_t max_packet; /* the least of its instances' so far, 0 unknown */
+	struct tw_list free[2], slabs;
 };
 
 /* A transfer under way. */
@@ -216,7 +209,6 @@ struct tw_net_ep {
 	uint64_t seen_at;	/* tick of the last look that saw more */
 	unsigned quiet_seen;
 	unsigned taken; /* engine's packets in this progress */
-	struct tw_list free_small, free_big, slabs;
 };
 
 extern const struct tw_provider tw_provider_net;
@@ -313,14 +305,19 @@ void tw_net_send_plain(struct tw_net_link *l, enum tw_net_kind kind);
 /* A probe has come, or the answer to one. */
 void tw_net_probed(struct tw_net_link *l, struct tw_net_adapter *a, bool question);
 bool tw_net_packet(void *owner, const void *data, uint32_t len);
-void tw_net_sent(void *owner, void *cookie, bool ok);
+void tw_net_failed(void *owner, struct tw_net_packet *p);
 /* Gives up what was kept. */
 void tw_net_packets_drop(struct tw_net_link *l);
-void tw_net_slabs_free(struct tw_net_ep *ep);
-/* A closed driver has let go of everything. */
-void tw_net_unpost(struct tw_net_adapter *a);
 /* Whether a driver still has the memory of a packet. */
 bool tw_net_any_posted(const struct tw_net_link *l);
+
+/* pool.c: a packet with one user, NULL without memory. */
+struct tw_net_packet *tw_net_packet_get(struct tw_net_adapter *a, bool big);
+/* The same for a driver: only if it is registered. */
+struct tw_net_packet *tw_net_packet_ready(void *owner, bool big);
+/* A driver that is closed uses none any more. */
+void tw_net_packets_back(void *owner);
+void tw_net_pool_free(struct tw_net_adapter *a);
 
 /* rma.c */
 enum tw_err tw_net_get(struct tw_link *link, const struct iovec *iov, unsigned niov,

@@ -127,14 +127,19 @@ static void cancel(enum use use)
 
 static void send_packet(void)
 {
-	static const uint8_t text[TW_TCP_PACKET];
 	uint8_t how = in_byte(f.in);
+	struct tw_net_packet *p;
 	enum tw_err err;
 
 	if (!f.path)
 		return;
-	err = tw_driver_tcp.send(f.path, text, how & 1 ? TW_TCP_PACKET : how, how & 2, NULL);
+	p = lone_packet(NULL, true);
+	p->len = how & 1 ? TW_TCP_PACKET : how;
+	memset(p->data, 0, p->len);
+	err = tw_driver_tcp.send(f.path, p, how & 2);
 	FUZZ_MUST(err == TW_OK || err == TW_AGAIN || err == TW_ELOST);
+	FUZZ_MUST(p->users == 1 || (err == TW_OK && p->users == 2));
+	tw_net_packet_put(p);
 }
 
 static void free_path(void)
@@ -188,14 +193,6 @@ static bool on_packet(void *owner, const void *data, uint32_t len)
 	return what % 4 != 1;
 }
 
-static void on_sent(void *owner, void *cookie, bool ok)
-{
-	(void)owner;
-	(void)cookie;
-	(void)ok;
-	FUZZ_MUST(!"every send is over when it returns");
-}
-
 static void on_ended(void *owner, void *cookie, enum tw_err err)
 {
 	uint8_t unread[16];
@@ -238,11 +235,10 @@ void progress(unsigned times)
 
 static void open_it(void)
 {
-	struct tw_driver_host host = lone_host(&f);
+	struct tw_driver_host host = lone_host(&tw_driver_tcp, &f);
 	struct tw_driver_address a;
 
 	host.packet = on_packet;
-	host.sent = on_sent;
 	host.ended = on_ended;
 	host.broken = on_broken;
 	f.broken = f.big = false;

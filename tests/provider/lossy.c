@@ -124,14 +124,13 @@ static void path_free(void *path)
 	free(path);
 }
 
-static enum tw_err do_send(void *path, const void *data, uint32_t len, bool more, void *cookie)
+static enum tw_err do_send(void *path, struct tw_net_packet *packet, bool more)
 {
 	struct path *p = path;
 	struct lossy *f = p->f;
 	int times = 1;
 
 	(void)more;
-	(void)cookie;
 	if (one_in(f, LOSSY_BREAKS))
 		return TW_ELOST;
 	if (one_in(f, 20))
@@ -141,7 +140,8 @@ static enum tw_err do_send(void *path, const void *data, uint32_t len, bool more
 	else if (one_in(f, 50))
 		times = 2;
 	while (times--)
-		sendto(f->fd, data, len, 0, (struct sockaddr *)&p->to, sizeof(p->to));
+		sendto(f->fd, packet->data, packet->len, 0, (struct sockaddr *)&p->to,
+		       sizeof(p->to));
 	return TW_OK;
 }
 
@@ -276,6 +276,7 @@ static bool do_arm(void *instance)
 const struct tw_driver lossy = {
 	.version = TW_DRIVER_VERSION,
 	.name = "lossy",
+	.packet_size = sizeof(struct tw_net_packet),
 	.open = do_open,
 	.close = do_close,
 	.max_packet = max_packet,

@@ -55,15 +55,14 @@ static enum tw_err net_open(struct net *n, const struct tw_driver_host *host, vo
 	return n->of->open(&h, instance);
 }
 
-static enum tw_err net_send(struct net *n, void *path, const void *data, uint32_t len, bool more,
-			    void *cookie)
+static enum tw_err net_send(struct net *n, void *path, struct tw_net_packet *packet, bool more)
 {
 	if (n->cut == REFUSES)
 		return TW_ELOST;
 	if (n->cut == SWALLOWS)
 		return TW_OK;
 	n->carried++;
-	return n->of->send(path, data, len, more, cookie);
+	return n->of->send(path, packet, more);
 }
 
 /* The operations do not say whose they are. */
@@ -72,10 +71,9 @@ static enum tw_err net_send(struct net *n, void *path, const void *data, uint32_
 	{                                                                                          \
 		return net_open(&nets[n], host, instance);                                         \
 	}                                                                                          \
-	static enum tw_err send##n(void *path, const void *data, uint32_t len, bool more,          \
-				   void *cookie)                                                   \
+	static enum tw_err send##n(void *path, struct tw_net_packet *packet, bool more)            \
 	{                                                                                          \
-		return net_send(&nets[n], path, data, len, more, cookie);                          \
+		return net_send(&nets[n], path, packet, more);                                     \
 	}                                                                                          \
 	static enum tw_err get##n(void *path, const struct iovec *iov, unsigned niov,              \
 				  uint64_t address, const void *key, uint32_t len, void *cookie)   \

@@ -38,13 +38,6 @@ static bool on_packet(void *owner, const void *data, uint32_t len)
 	return true;
 }
 
-static void on_sent(void *owner, void *cookie, bool ok)
-{
-	(void)owner;
-	(void)cookie;
-	(void)ok;
-}
-
 static void on_ended(void *owner, void *cookie, enum tw_err err)
 {
 	(void)owner;
@@ -60,7 +53,7 @@ static void on_broken(void *owner, void *which)
 static void victim_opens(void)
 {
 	const struct tw_driver *list[TW_NET_DRIVERS];
-	struct tw_driver_host host = lone_host(NULL);
+	struct tw_driver_host host;
 	struct tw_driver_address a;
 	char err[100];
 
@@ -68,8 +61,8 @@ static void victim_opens(void)
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0, "%s", err);
 	cr_assert_eq(tw_driver_list("tcp", list), 1u);
 	tcp = list[0];
+	host = lone_host(tcp, NULL);
 	host.packet = on_packet;
-	host.sent = on_sent;
 	host.ended = on_ended;
 	host.broken = on_broken;
 	cr_assert_eq(tcp->open(&host, &instance), TW_OK);
@@ -317,6 +310,65 @@ Test(tcp, memory, .timeout = TWT_TIMEOUT)
 	answer = hear(fd);
 	cr_assert_eq(answer.kind, TW_TCP_ENDED);
 	cr_assert_eq(answer.address, TW_EPERM);
+	tcp->close(instance);
+}
+
+/* From the victim, which makes progress meanwhile. */
+static void take(int fd, void *to, size_t len)
+{
+	char *at = to;
+	ssize_t got;
+
+	for (size_t left = len; left; left -= (size_t)got, at += got) {
+		while ((got = recv(fd, at, left, MSG_DONTWAIT)) <= 0)
+			tcp->progress(instance);
+	}
+}
+
+static unsigned send_until_full(struct tw_net_packet **sent, unsigned max)
+{
+	unsigned n = 0;
+
+	for (; n < max; n++) {
+		sent[n] = lone_packet(NULL, true);
+		sent[n]->len = TW_TCP_PACKET;
+		memset(sent[n]->data, (int)n, sent[n]->len);
+		if (tcp->send(path, sent[n], n & 1) == TW_AGAIN)
+			break;
+	}
+	cr_assert_lt(n, max, "never full");
+	tw_net_packet_put(sent[n]);
+	return n;
+}
+
+/* What the system does not take waits in the packet's own memory, until the path ends. */
+Test(tcp, no_copies, .timeout = 60)
+{
+	enum { MOST = 4096 };
+	static struct tw_net_packet *sent[MOST];
+	struct tw_tcp_head h;
+	int fd = connected();
+	unsigned n;
+
+	say_packet(fd, "connected");
+	n = send_until_full(sent, MOST);
+	cr_assert_eq(sent[n - 1]->users, 2u);
+	memset(sent[n - 1]->data, 0xaa, TW_TCP_PACKET);
+	for (unsigned i = 0; i < n; i++) {
+		take(fd, &h, sizeof(h));
+		take(fd, last, sizeof(last));
+		cr_assert_eq(h.kind, TW_TCP_PACKET_IS);
+		cr_assert_eq((uint8_t)last[TW_TCP_PACKET - 1], i == n - 1 ? 0xaa : (uint8_t)i);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		cr_assert_eq(sent[i]->users, 1u);
+		tw_net_packet_put(sent[i]);
+	}
+	n = send_until_full(sent, MOST);
+	cr_assert_eq(sent[n - 1]->users, 2u);
+	tcp->path_free(path);
+	for (unsigned i = 0; i < n; i++)
+		cr_assert_eq(sent[i]->users, 1u);
 	tcp->close(instance);
 }
 

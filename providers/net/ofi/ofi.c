@@ -122,7 +122,7 @@ static void do_close(void *instance)
 	close_fid(o->ep ? &o->ep->fid : NULL);
 	tw_ofi_rma_drop(o);
 	close_fid(o->rx_mr ? &o->rx_mr->fid : NULL);
-	tw_ofi_ops_free(o);
+	o->host.packets_back(o->host.owner);
 	if (o->timed && o->fd >= 0)
 		tw_sys_close(o->fd);
 	close_fid(o->cq ? &o->cq->fid : NULL);
@@ -232,8 +232,6 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 	o->host = *host;
 	o->fd = -1;
 	tw_list_init(&o->peers);
-	tw_list_init(&o->free_ops);
-	tw_list_init(&o->chunks);
 	tw_list_init(&o->rmas);
 	o->info = tw_ofi_choose(host);
 	if (!o->info) {
@@ -275,8 +273,11 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 const struct tw_driver tw_driver_ofi = {
 	.version = TW_DRIVER_VERSION,
 	.name = "ofi",
+	.packet_size = sizeof(struct tw_ofi_packet),
 	.open = do_open,
 	.close = do_close,
+	.slab_reg = tw_ofi_slab_reg,
+	.slab_dereg = tw_ofi_slab_dereg,
 	.max_packet = max_packet,
 	.has_rma = has_rma,
 	.fd = do_fd,

@@ -30,15 +30,16 @@
 
 enum tw_ofi_kind { TW_OFI_SEND, TW_OFI_RECV, TW_OFI_RMA };
 
-/* What libfabric gives back with a completion; its context comes first. */
+/* The context of an operation of libfabric's, returned with its completion. */
 struct tw_ofi_op {
-	struct fi_context2 fi;
+	struct fi_context2 fi; /* libfabric's own: comes first */
 	enum tw_ofi_kind kind;
-	struct tw_list node; /* while free */
-	void *cookie;	     /* of a send */
-	char *bounce;	     /* where local memory must be registered, of desc */
-	void *desc;
 	struct tw_ofi_rma *rma;
+};
+
+struct tw_ofi_packet {
+	struct tw_net_packet packet;
+	struct tw_ofi_op op;
 };
 
 /* A transfer: as many operations as its pieces need. */
@@ -48,9 +49,12 @@ struct tw_ofi_rma {
 	unsigned open; /* operations under way, and one while they are being posted */
 	enum tw_err err;
 	uint64_t key;
-	bool mapped; /* the key is to be given back */
-	unsigned nlocal;
-	struct fid_mr *local[]; /* registrations of our side */
+	bool mapped;	       /* the key is to be given back */
+	unsigned nops, nlocal; /* of the pieces, begun and registered */
+	struct tw_ofi_piece {
+		struct tw_ofi_op op;
+		struct fid_mr *local; /* registration of our side */
+	} pieces[];
 };
 
 /* A buffer for arriving packets. */
@@ -85,7 +89,7 @@ struct tw_ofi {
 	uint32_t key_max; /* bits of a key that we choose */
 	uint64_t next_key;
 	struct tw_driver_address name;
-	struct tw_list peers, free_ops, chunks, rmas;
+	struct tw_list peers, rmas;
 	char *rx_mem;
 	size_t rx_size;
 	struct fid_mr *rx_mr;
@@ -105,12 +109,11 @@ struct tw_ofi_path {
 struct fi_info *tw_ofi_choose(const struct tw_driver_host *host);
 
 /* packets.c */
-struct tw_ofi_op *tw_ofi_op_get(struct tw_ofi *o, enum tw_ofi_kind kind);
-void tw_ofi_op_put(struct tw_ofi *o, struct tw_ofi_op *op);
-void tw_ofi_ops_free(struct tw_ofi *o);
+bool tw_ofi_slab_reg(void *instance, struct tw_net_slab *slab);
+void tw_ofi_slab_dereg(struct tw_net_slab *slab);
 /* Gives libfabric the buffers that it does not have. */
 void tw_ofi_post_all(struct tw_ofi *o);
-enum tw_err tw_ofi_send(void *path, const void *data, uint32_t len, bool more, void *cookie);
+enum tw_err tw_ofi_send(void *path, struct tw_net_packet *packet, bool more);
 unsigned tw_ofi_progress(void *instance);
 bool tw_ofi_arm(void *instance);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets out and in, and the operations that libfabric gives back when they are over. */
+/* Packets out and in. */
 #include "providers/net/ofi/ofi.h"
 
 #include <poll.h>
@@ -10,104 +10,44 @@
 
 #include "base/sys.h"
 
-#define CHUNK 64	     /* operations allocated at a time */
 #define LOOK_MAX_NS 20000000 /* between two looks, where no descriptor tells of packets */
 
-struct chunk {
-	struct tw_list node;
-	struct fid_mr *mr;
-	char *bounce;
-	struct tw_ofi_op ops[CHUNK];
-};
-
-static bool grow(struct tw_ofi *o)
+bool tw_ofi_slab_reg(void *instance, struct tw_net_slab *slab)
 {
-	struct chunk *c = calloc(1, sizeof(*c));
+	struct tw_ofi *o = instance;
 
-	if (!c)
-		return false;
-	if (o->local_mr) {
-		c->bounce = malloc((size_t)CHUNK * TW_OFI_PACKET);
-		if (c->bounce)
-			c->mr = tw_ofi_register(o, c->bounce, (size_t)CHUNK * TW_OFI_PACKET,
-						FI_SEND);
-		if (!c->mr) {
-			free(c->bounce);
-			free(c);
-			return false;
-		}
-	}
-	tw_list_add_tail(&o->chunks, &c->node);
-	for (unsigned i = 0; i < CHUNK; i++) {
-		struct tw_ofi_op *op = &c->ops[i];
-
-		if (c->mr) {
-			op->bounce = c->bounce + (size_t)i * TW_OFI_PACKET;
-			op->desc = fi_mr_desc(c->mr);
-		}
-		tw_list_add_tail(&o->free_ops, &op->node);
-	}
-	return true;
+	slab->handle = NULL;
+	if (o->local_mr)
+		slab->handle = tw_ofi_register(o, slab->mem, slab->len, FI_SEND);
+	return slab->handle || !o->local_mr;
 }
 
-struct tw_ofi_op *tw_ofi_op_get(struct tw_ofi *o, enum tw_ofi_kind kind)
+void tw_ofi_slab_dereg(struct tw_net_slab *slab)
 {
-	struct tw_ofi_op *op;
-
-	if (tw_list_empty(&o->free_ops) && !grow(o))
-		return NULL;
-	op = tw_list_first(&o->free_ops, struct tw_ofi_op, node);
-	tw_list_del(&op->node);
-	op->kind = kind;
-	return op;
+	if (slab->handle)
+		fi_close(&((struct fid_mr *)slab->handle)->fid);
 }
 
-void tw_ofi_op_put(struct tw_ofi *o, struct tw_ofi_op *op)
+enum tw_err tw_ofi_send(void *path, struct tw_net_packet *packet, bool more)
 {
-	tw_list_add_tail(o->free_ops.next, &op->node);
-}
-
-void tw_ofi_ops_free(struct tw_ofi *o)
-{
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&o->chunks, n, tmp) {
-		struct chunk *c = tw_container(n, struct chunk, node);
-
-		if (c->mr)
-			fi_close(&c->mr->fid);
-		free(c->bounce);
-		free(c);
-	}
-}
-
-/* Out and in ------------------------------------------------------------------ */
-
-enum tw_err tw_ofi_send(void *path, const void *data, uint32_t len, bool more, void *cookie)
-{
+	struct tw_ofi_packet *k = (struct tw_ofi_packet *)packet;
 	struct tw_ofi_path *p = path;
 	struct tw_ofi *o = p->o;
-	struct tw_ofi_op *op;
+	struct fid_mr *mr = packet->slab->handle;
 	ssize_t rc;
 
 	(void)more;
 	if (!p->peer)
 		return TW_AGAIN;
-	if (len <= o->info->tx_attr->inject_size) {
-		rc = fi_inject(o->ep, data, len, p->peer->addr);
-		return rc == 0 ? TW_OK : rc == -FI_EAGAIN ? TW_AGAIN : TW_ELOST;
+	if (packet->len <= o->info->tx_attr->inject_size) {
+		rc = fi_inject(o->ep, packet->data, packet->len, p->peer->addr);
+	} else {
+		k->op.kind = TW_OFI_SEND;
+		rc = fi_send(o->ep, packet->data, packet->len, mr ? fi_mr_desc(mr) : NULL,
+			     p->peer->addr, &k->op);
+		packet->users += rc == 0;
 	}
-	op = tw_ofi_op_get(o, TW_OFI_SEND);
-	if (!op)
-		return TW_AGAIN;
-	op->cookie = cookie;
-	if (op->bounce)
-		data = memcpy(op->bounce, data, len);
-	rc = fi_send(o->ep, data, len, op->desc, p->peer->addr, op);
-	if (rc == 0)
-		return TW_PENDING;
-	tw_ofi_op_put(o, op);
-	return rc == -FI_EAGAIN ? TW_AGAIN : TW_ELOST;
+	return rc == 0 ? TW_OK : rc == -FI_EAGAIN ? TW_AGAIN : TW_ELOST;
 }
 
 static void post_rx(struct tw_ofi *o, struct tw_ofi_rx *rx)
@@ -139,8 +79,7 @@ static bool complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
 		return true;
 	switch (op->kind) {
 	case TW_OFI_SEND:
-		tw_ofi_op_put(o, op);
-		o->host.sent(o->host.owner, op->cookie, true);
+		tw_net_packet_put(&tw_container(op, struct tw_ofi_packet, op)->packet);
 		return true;
 	case TW_OFI_RMA:
 		tw_ofi_rma_done(o, op, 0);
@@ -160,14 +99,16 @@ static bool complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
 static void failed(struct tw_ofi *o, const struct fi_cq_err_entry *e)
 {
 	struct tw_ofi_op *op = e->op_context;
+	struct tw_net_packet *packet;
 
 	o->host.log(TW_LOG_DEBUG, "libfabric: %s (%d)", fi_strerror(e->err), e->prov_errno);
 	if (!op)
 		return;
 	switch (op->kind) {
 	case TW_OFI_SEND:
-		tw_ofi_op_put(o, op);
-		o->host.sent(o->host.owner, op->cookie, false);
+		packet = &tw_container(op, struct tw_ofi_packet, op)->packet;
+		o->host.failed(o->host.owner, packet);
+		tw_net_packet_put(packet);
 		break;
 	case TW_OFI_RMA:
 		tw_ofi_rma_done(o, op, e->err);

@@ -64,7 +64,7 @@ void tw_ofi_mem_dereg(void *instance, struct tw_driver_mr *mr)
 static void drop(struct tw_ofi *o, struct tw_ofi_rma *r)
 {
 	for (unsigned i = 0; i < r->nlocal; i++)
-		fi_close(&r->local[i]->fid);
+		fi_close(&r->pieces[i].local->fid);
 	if (r->mapped)
 		fi_mr_unmap_key(o->domain, r->key);
 	tw_list_del(&r->node);
@@ -109,7 +109,6 @@ void tw_ofi_rma_done(struct tw_ofi *o, struct tw_ofi_op *op, int error)
 
 	if (error)
 		r->err = err_of(error);
-	tw_ofi_op_put(o, op);
 	release(o, r, true);
 }
 
@@ -139,7 +138,7 @@ static bool describe(struct tw_ofi_rma *r, struct tw_ofi *o, const struct iovec 
 	mr = tw_ofi_register(o, iov->iov_base, iov->iov_len, put ? FI_WRITE : FI_READ);
 	if (!mr)
 		return false;
-	r->local[r->nlocal++] = mr;
+	r->pieces[r->nlocal++].local = mr;
 	*desc = fi_mr_desc(mr);
 	return true;
 }
@@ -150,7 +149,7 @@ static enum tw_err post(struct tw_ofi_path *p, struct tw_ofi_rma *r, const struc
 {
 	struct tw_ofi *o = p->o;
 	void *desc[TW_OFI_IOV] = {NULL};
-	struct tw_ofi_op *op;
+	struct tw_ofi_op *op = &r->pieces[r->nops].op;
 	struct fi_msg_rma m = {.msg_iov = iov,
 			       .desc = desc,
 			       .iov_count = n,
@@ -165,18 +164,16 @@ static enum tw_err post(struct tw_ofi_path *p, struct tw_ofi_rma *r, const struc
 		if (!describe(r, o, &iov[i], put, &desc[i]))
 			return TW_EPERM;
 	}
-	op = tw_ofi_op_get(o, TW_OFI_RMA);
-	if (!op)
-		return TW_AGAIN;
+	op->kind = TW_OFI_RMA;
 	op->rma = r;
 	m.context = op;
 	rc = put ? fi_writemsg(o->ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE)
 		 : fi_readmsg(o->ep, &m, FI_COMPLETION);
 	if (rc == 0) {
+		r->nops++;
 		r->open++;
 		return TW_OK;
 	}
-	tw_ofi_op_put(o, op);
 	return rc == -FI_EAGAIN || rc == -FI_ENOMEM ? TW_AGAIN : TW_ELOST;
 }
 
@@ -186,7 +183,7 @@ static enum tw_err transfer(void *path, const struct iovec *iov, unsigned niov, 
 	struct tw_ofi_path *p = path;
 	struct tw_ofi *o = p->o;
 	unsigned limit = (unsigned)tw_min(o->info->tx_attr->iov_limit, (size_t)TW_OFI_IOV), n;
-	struct tw_ofi_rma *r = malloc(sizeof(*r) + niov * sizeof(r->local[0]));
+	struct tw_ofi_rma *r = malloc(sizeof(*r) + niov * sizeof(r->pieces[0]));
 	struct fi_rma_iov remote = {.addr = address};
 	enum tw_err err = TW_OK;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What leaves along a path. A packet is written at once where nothing waits; what
- * the system does not take is copied. Memory is sent from where it lies, in
+ * What leaves along a path: packets and heads in a queue, in order, and memory of
+ * transfers between them. All of it is sent from where it lies. Memory leaves in
  * chunks, so that packets need not wait for all of it.
  */
 #include <errno.h>
@@ -41,18 +41,40 @@ void tw_tcp_advance(struct tw_tcp_cursor *c, uint64_t len)
 	}
 }
 
-bool tw_tcp_waiting(const struct tw_tcp_path *p)
+static bool waiting(const struct tw_tcp_path *p)
 {
-	return p->job || p->out_len || !tw_list_empty(&p->jobs);
+	return p->job || p->out || !tw_list_empty(&p->jobs);
 }
 
-/* Nothing more leaves. What came before is still read: the other end may have sent much. */
-static void shutdown_tx(struct tw_tcp_path *p)
+static void out_add(struct tw_tcp_path *p, struct tw_tcp_packet *k, size_t len)
+{
+	k->next = NULL;
+	k->left = (uint32_t)len;
+	*p->out_end = k;
+	p->out_end = &k->next;
+	p->out_len += len;
+	p->nout++;
+}
+
+static void out_drop_first(struct tw_tcp_path *p)
+{
+	struct tw_tcp_packet *k = p->out;
+
+	p->out = k->next;
+	if (!p->out)
+		p->out_end = &p->out;
+	p->out_len -= k->left;
+	p->nout--;
+	tw_net_packet_put(&k->packet);
+}
+
+void tw_tcp_shutdown_tx(struct tw_tcp_path *p)
 {
 	struct tw_list *n, *tmp;
 
 	p->tx_shutdown = true;
-	p->out_at = p->out_len = 0;
+	while (p->out)
+		out_drop_first(p);
 	if (p->job)
 		tw_tcp_job_free(p, p->job);
 	p->job = NULL;
@@ -73,7 +95,7 @@ static size_t put(struct tw_tcp_path *p, struct iovec *iov, unsigned n)
 	if (done >= 0)
 		return (size_t)done;
 	if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
-		shutdown_tx(p);
+		tw_tcp_shutdown_tx(p);
 	return 0;
 }
 
@@ -93,31 +115,25 @@ static void wait_for_room(struct tw_tcp_path *p)
 	tw_tcp_watch(p->t, EPOLL_CTL_MOD, p->fd, EPOLLIN | EPOLLOUT, p);
 }
 
-static bool have_out(struct tw_tcp_path *p)
-{
-	if (!p->out)
-		p->out = malloc(2 * TW_TCP_OUT);
-	return p->out;
-}
-
 bool tw_tcp_queue(struct tw_tcp_path *p, const void *bytes, size_t len)
 {
-	if (p->tx_shutdown || !len)
+	const struct tw_driver_host *host = &p->t->host;
+	struct tw_net_packet *k;
+
+	if (p->tx_shutdown)
 		return true;
-	if (!have_out(p) || p->out_len - p->out_at + len > 2 * TW_TCP_OUT)
+	k = p->out_len + len > 2 * TW_TCP_OUT ? NULL : host->packet_get(host->owner, false);
+	if (!k)
 		return false;
-	if (p->out_len + len > 2 * TW_TCP_OUT) {
-		memmove(p->out, p->out + p->out_at, p->out_len - p->out_at);
-		p->out_len -= p->out_at;
-		p->out_at = 0;
-	}
-	memcpy(p->out + p->out_len, bytes, len);
-	p->out_len += len;
+	/* Where the head of a packet would be, and no packet behind it. */
+	k->len = 0;
+	memcpy(k->data - len, bytes, len);
+	out_add(p, (struct tw_tcp_packet *)k, len);
 	mark_busy(p);
 	return true;
 }
 
-/* One step; false when the system takes no more or nothing is left. */
+/* Steps: false when the system takes no more. */
 static bool step_job(struct tw_tcp_path *p)
 {
 	struct tw_tcp_job *j = p->job;
@@ -130,7 +146,7 @@ static bool step_job(struct tw_tcp_path *p)
 	n += tw_tcp_pieces(&j->from, p->job_left, iov + n, TW_TCP_IOV);
 	done = put(p, iov, n);
 	if (p->tx_shutdown || !done)
-		return false;
+		return p->tx_shutdown;
 	head = tw_min(done, p->head_left);
 	p->head_left -= head;
 	tw_tcp_advance(&j->from, done - head);
@@ -167,36 +183,48 @@ static void next_job(struct tw_tcp_path *p)
 
 static bool step_out(struct tw_tcp_path *p)
 {
-	struct iovec iov = {p->out + p->out_at, p->out_len - p->out_at};
-	size_t done = put(p, &iov, 1);
+	struct iovec iov[TW_TCP_HELD];
+	size_t want = 0, done;
+	unsigned n = 0;
 
+	for (struct tw_tcp_packet *k = p->out; k && n < TW_TCP_HELD; k = k->next) {
+		iov[n++] = (struct iovec){k->packet.data + k->packet.len - k->left, k->left};
+		want += k->left;
+	}
+	done = put(p, iov, n);
 	if (p->tx_shutdown)
+		return true;
+	want -= done;
+	for (; p->out && p->out->left <= done; out_drop_first(p))
+		done -= p->out->left;
+	if (done) {
+		p->out->left -= (uint32_t)done;
+		p->out_len -= done;
+	}
+	return !want;
+}
+
+static bool step(struct tw_tcp_path *p)
+{
+	if (p->fd < 0)
 		return false;
-	p->out_at += done;
-	if (p->out_at < p->out_len)
-		return false;
-	p->out_at = p->out_len = 0;
-	return true;
+	if (!p->job && p->out)
+		return step_out(p);
+	if (!p->job)
+		next_job(p);
+	return step_job(p);
 }
 
 void tw_tcp_flush(struct tw_tcp_path *p)
 {
-	bool on = p->fd >= 0;
-
-	while (on && tw_tcp_waiting(p)) {
-		if (p->job) {
-			on = step_job(p);
-		} else if (p->out_len) {
-			on = step_out(p);
-		} else {
-			next_job(p);
+	while (waiting(p)) {
+		if (!step(p)) {
+			wait_for_room(p);
+			return;
 		}
 	}
-	if (tw_tcp_waiting(p)) {
-		wait_for_room(p);
-		return;
-	}
-	tw_tcp_tune(p);
+	if (!p->tuned)
+		tw_tcp_tune(p);
 	if (!tw_list_empty(&p->busy))
 		tw_list_del(&p->busy);
 	if (p->watched_out && p->fd >= 0) {
@@ -205,53 +233,24 @@ void tw_tcp_flush(struct tw_tcp_path *p)
 	}
 }
 
-/* Sends what is held in one call, and copies what the system does not take. */
-static void release(struct tw_tcp_path *p)
+enum tw_err tw_tcp_send(void *path, struct tw_net_packet *packet, bool more)
 {
-	bool waiting = tw_tcp_waiting(p);
-	struct iovec iov[2 * TW_TCP_HELD];
-	unsigned n = 0;
-	size_t done = 0;
-
-	for (unsigned i = 0; i < p->nheld; i++) {
-		struct tw_tcp_held *h = &p->held[i];
-
-		iov[n++] = (struct iovec){&h->head, sizeof(h->head)};
-		iov[n++] = (struct iovec){(void *)(uintptr_t)h->data, h->head.len};
-	}
-	p->nheld = 0;
-	p->held_len = 0;
-	if (!waiting)
-		done = put(p, iov, n);
-	for (unsigned i = 0; i < n; i++) {
-		size_t gone = tw_min(done, iov[i].iov_len);
-
-		tw_tcp_queue(p, (char *)iov[i].iov_base + gone, iov[i].iov_len - gone);
-		done -= gone;
-	}
-	if (tw_tcp_waiting(p) && !p->watched_out)
-		tw_tcp_flush(p);
-}
-
-enum tw_err tw_tcp_send(void *path, const void *data, uint32_t len, bool more, void *cookie)
-{
+	struct tw_tcp_packet *k = (struct tw_tcp_packet *)packet;
 	struct tw_tcp_path *p = path;
-	struct tw_tcp_head h = {.len = len, .kind = TW_TCP_PACKET_IS};
-	size_t size = sizeof(h) + len;
+	size_t size = sizeof(k->head) + packet->len;
 
-	(void)cookie;
-	if (p->ended || len > TW_TCP_PACKET)
+	if (p->ended || packet->len > TW_TCP_PACKET)
 		return TW_ELOST;
-	/* All that is held has room where it is copied. */
-	if (p->nheld && p->out_len - p->out_at + p->held_len + size > TW_TCP_OUT)
-		release(p);
+	if (p->out_len + size > TW_TCP_OUT && !p->watched_out)
+		tw_tcp_flush(p);
 	if (p->tx_shutdown)
 		return TW_OK;
-	if (p->out_len - p->out_at + size > TW_TCP_OUT || !have_out(p))
+	if (p->out_len + size > TW_TCP_OUT)
 		return TW_AGAIN;
-	p->held[p->nheld++] = (struct tw_tcp_held){h, data};
-	p->held_len += size;
-	if (!more || p->nheld == TW_TCP_HELD)
-		release(p);
+	k->head = (struct tw_tcp_head){.len = packet->len, .kind = TW_TCP_PACKET_IS};
+	packet->users++;
+	out_add(p, k, size);
+	if ((!more || p->nout >= TW_TCP_HELD) && !p->watched_out)
+		tw_tcp_flush(p);
 	return TW_OK;
 }

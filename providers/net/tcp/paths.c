@@ -51,6 +51,7 @@ enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void
 	p->what = TW_TCP_PATH;
 	p->t = t;
 	p->fd = -1;
+	p->out_end = &p->out;
 	tw_list_init(&p->busy);
 	tw_list_init(&p->jobs);
 	tw_list_init(&p->ops);
@@ -84,7 +85,7 @@ void tw_tcp_tune(struct tw_tcp_path *p)
 	struct tcp_info info;
 	socklen_t len = sizeof(info);
 
-	if (p->tuned || p->fd < 0 || getsockopt(p->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+	if (p->fd < 0 || getsockopt(p->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
 		return;
 	p->tuned = true;
 	if (info.tcpi_rtt < NEAR_US)
@@ -173,13 +174,8 @@ void tw_tcp_path_shut(struct tw_tcp_path *p)
 	struct tw_list *n, *tmp;
 
 	hang_up(p);
-	p->tx_shutdown = p->ended = true;
-	if (p->job)
-		tw_tcp_job_free(p, p->job);
-	p->job = NULL;
-	tw_list_each(&p->jobs, n, tmp)
-		tw_tcp_job_free(p, tw_container(n, struct tw_tcp_job, node));
-	tw_list_init(&p->jobs);
+	p->ended = true;
+	tw_tcp_shutdown_tx(p);
 	tw_list_each(&p->ops, n, tmp)
 		tw_tcp_op_over(p, tw_container(n, struct tw_tcp_op, node), TW_ELOST);
 	tw_list_del(&p->busy);

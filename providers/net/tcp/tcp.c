@@ -24,7 +24,6 @@ static void reap(struct tw_tcp *t)
 
 		tw_list_del(n);
 		free(p->in);
-		free(p->out);
 		free(p);
 	}
 }
@@ -235,6 +234,7 @@ const struct tw_driver tw_driver_tcp = {
 	.version = TW_DRIVER_VERSION,
 	.name = "tcp",
 	.by_system = true,
+	.packet_size = sizeof(struct tw_tcp_packet),
 	.open = do_open,
 	.close = do_close,
 	.max_packet = max_packet,

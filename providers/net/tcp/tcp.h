@@ -22,7 +22,7 @@
 #define TW_TCP_PACKET 16384u	   /* as others have: they take over from each other */
 #define TW_TCP_CHUNK (1024u << 10) /* of a transfer: packets may go in between */
 #define TW_TCP_OUT (80u << 10)	   /* bytes that wait because the system takes no more */
-#define TW_TCP_HELD 32		   /* packets that leave together */
+#define TW_TCP_HELD 64		   /* packets that leave together */
 #define TW_TCP_IN (128u << 10)
 #define TW_TCP_CALLERS 64 /* that have not said which path they mean */
 #define TW_TCP_IOV 16
@@ -95,11 +95,16 @@ struct tw_tcp_job {
 	struct iovec own; /* of a get */
 };
 
-/* A packet that waits for the next one. */
-struct tw_tcp_held {
+/* A packet, or without one a head or hello that ends where the packet would begin. */
+struct tw_tcp_packet {
+	struct tw_net_packet packet;
+	struct tw_tcp_packet *next; /* that leaves after it */
+	uint32_t left;		    /* bytes that have not left yet, the last ones */
 	struct tw_tcp_head head;
-	const void *data;
 };
+_Static_assert(offsetof(struct tw_tcp_packet, head) + sizeof(struct tw_tcp_head) ==
+		       sizeof(struct tw_tcp_packet),
+	       "the packet follows its head");
 
 struct tw_tcp_path {
 	enum tw_tcp_what what;
@@ -115,15 +120,13 @@ struct tw_tcp_path {
 	bool tuned;	  /* its round trip is known */
 	int fd;
 	bool watched_out;
-	struct tw_tcp_held held[TW_TCP_HELD];
-	unsigned nheld;
-	size_t held_len; /* in bytes */
 	/* Leaving: the rest of a piece of memory, then out, then the next piece. */
 	struct tw_tcp_job *job;
 	struct tw_tcp_head job_head;
 	size_t head_left, job_left;
-	char *out;
-	size_t out_at, out_len;
+	struct tw_tcp_packet *out, **out_end;
+	unsigned nout;
+	size_t out_len; /* in bytes */
 	struct tw_list jobs;
 	unsigned serving; /* jobs that the other side asked for */
 	/* Coming: the rest of a piece for memory, and what is not taken apart yet. */
@@ -183,12 +186,13 @@ void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c);
 int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what);
 
 /* out.c */
-enum tw_err tw_tcp_send(void *path, const void *data, uint32_t len, bool more, void *cookie);
+enum tw_err tw_tcp_send(void *path, struct tw_net_packet *packet, bool more);
 /* As much as the system takes. */
 void tw_tcp_flush(struct tw_tcp_path *p);
-/* Bytes of ours, however many wait; false without memory for them. */
+/* A head or hello of ours; false if there is no memory or too much waits already. */
 bool tw_tcp_queue(struct tw_tcp_path *p, const void *bytes, size_t len);
-bool tw_tcp_waiting(const struct tw_tcp_path *p);
+/* Nothing more leaves. What the other end sent before is still read. */
+void tw_tcp_shutdown_tx(struct tw_tcp_path *p);
 /* The pieces from a cursor on, at most so many bytes; how many pieces. */
 unsigned tw_tcp_pieces(const struct tw_tcp_cursor *c, uint64_t len, struct iovec *iov,
 		       unsigned max);

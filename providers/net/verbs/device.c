@@ -40,8 +40,9 @@ static bool ask(struct tw_verbs *v)
 	l->sge_read = l->iwarp ? 1 : l->sge;
 	if (d.max_sge_rd > 0)
 		l->sge_read = tw_min(l->sge_read, (unsigned)d.max_sge_rd);
-	return d.max_srq > 0 && l->srq >= 2 * TW_VERBS_SLAB && l->sq >= 2 * TW_VERBS_SQ_RMA &&
-	       l->sge >= 1 && l->message >= TW_VERBS_BUFFER && l->cqe >= l->srq + l->sq;
+	return d.max_srq > 0 && l->srq >= 2 * TW_VERBS_GROW && l->sq >= 2 * TW_VERBS_SQ_RMA &&
+	       l->sge >= 1 && l->message >= sizeof(struct tw_verbs_head) + TW_VERBS_PACKET &&
+	       l->cqe >= l->srq + l->sq;
 }
 
 /* Listens at an address, if it is one of an RDMA device whose port is up. */

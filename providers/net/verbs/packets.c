@@ -7,77 +7,36 @@
 
 /* Buffers -------------------------------------------------------------------- */
 
-static struct tw_verbs_slab *slab_new(struct tw_verbs *v)
+bool tw_verbs_slab_reg(void *instance, struct tw_net_slab *slab)
 {
-	struct tw_verbs_slab *s = calloc(1, sizeof(*s));
-	size_t size = (size_t)TW_VERBS_SLAB * TW_VERBS_BUFFER;
+	struct tw_verbs *v = instance;
 
-	if (!s)
-		return NULL;
-	s->mem = aligned_alloc(TW_PAGE, (size + TW_PAGE - 1) & ~(size_t)(TW_PAGE - 1));
-	if (s->mem)
-		s->mr = ibv_reg_mr(v->pd, s->mem, size,
-				   IBV_ACCESS_LOCAL_WRITE |
-					   (v->limits.iwarp ? IBV_ACCESS_REMOTE_WRITE : 0));
-	if (!s->mr) {
-		free(s->mem);
-		free(s);
-		return NULL;
-	}
-	for (unsigned i = 0; i < TW_VERBS_SLAB; i++) {
-		s->bufs[i].mem = s->mem + (size_t)i * TW_VERBS_BUFFER;
-		s->bufs[i].lkey = s->mr->lkey;
-	}
-	tw_list_add_tail(&v->slabs, &s->node);
-	return s;
+	slab->handle = ibv_reg_mr(v->pd, slab->mem, slab->len,
+				  IBV_ACCESS_LOCAL_WRITE |
+					  (v->limits.iwarp ? IBV_ACCESS_REMOTE_WRITE : 0));
+	return slab->handle;
 }
 
-struct tw_verbs_buf *tw_verbs_buf_get(struct tw_verbs *v)
+void tw_verbs_slab_dereg(struct tw_net_slab *slab)
 {
-	struct tw_verbs_slab *s;
-	struct tw_verbs_buf *b;
-
-	if (tw_list_empty(&v->free_bufs)) {
-		s = slab_new(v);
-		for (unsigned i = 0; s && i < TW_VERBS_SLAB; i++)
-			tw_list_add_tail(&v->free_bufs, &s->bufs[i].node);
-		if (!s)
-			return NULL;
-	}
-	b = tw_list_first(&v->free_bufs, struct tw_verbs_buf, node);
-	tw_list_del(&b->node);
-	return b;
+	ibv_dereg_mr(slab->handle);
 }
 
-void tw_verbs_buf_put(struct tw_verbs *v, struct tw_verbs_buf *b)
+struct tw_verbs_packet *tw_verbs_packet_get(struct tw_verbs *v, bool big)
 {
-	/* The front: what was used last is in the cache. */
-	tw_list_add_tail(v->free_bufs.next, &b->node);
-}
-
-void tw_verbs_bufs_free(struct tw_verbs *v)
-{
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&v->slabs, n, tmp) {
-		struct tw_verbs_slab *s = tw_container(n, struct tw_verbs_slab, node);
-
-		ibv_dereg_mr(s->mr);
-		free(s->mem);
-		free(s);
-	}
-	free(v->rx);
+	return (struct tw_verbs_packet *)v->host.packet_get(v->host.owner, big);
 }
 
 static bool post_rx(struct tw_verbs *v, const uint32_t *numbers, unsigned n)
 {
-	struct ibv_recv_wr wr[TW_VERBS_SLAB], *bad;
-	struct ibv_sge sge[TW_VERBS_SLAB];
+	struct ibv_recv_wr wr[TW_VERBS_GROW], *bad;
+	struct ibv_sge sge[TW_VERBS_GROW];
 
 	for (unsigned i = 0; i < n; i++) {
-		struct tw_verbs_buf *b = v->rx[numbers[i]];
+		struct tw_verbs_packet *k = v->rx[numbers[i]];
 
-		sge[i] = (struct ibv_sge){(uintptr_t)b->mem, TW_VERBS_BUFFER, b->lkey};
+		sge[i] = (struct ibv_sge){(uintptr_t)&k->head, sizeof(k->head) + TW_VERBS_PACKET,
+					  tw_verbs_lkey(k)};
 		wr[i] = (struct ibv_recv_wr){.wr_id = TW_VERBS_RECV | numbers[i],
 					     .next = i + 1 < n ? &wr[i + 1] : NULL,
 					     .sg_list = &sge[i],
@@ -88,27 +47,25 @@ static bool post_rx(struct tw_verbs *v, const uint32_t *numbers, unsigned n)
 
 bool tw_verbs_rx_grow(struct tw_verbs *v)
 {
-	uint32_t numbers[TW_VERBS_SLAB];
-	struct tw_verbs_buf **rx;
-	struct tw_verbs_slab *s;
+	uint32_t numbers[TW_VERBS_GROW];
+	struct tw_verbs_packet **rx;
+	unsigned n = 0;
 
-	if (v->nrx + TW_VERBS_SLAB > v->limits.srq)
+	if (v->nrx + TW_VERBS_GROW > v->limits.srq)
 		return false;
-	rx = realloc(v->rx, (v->nrx + TW_VERBS_SLAB) * sizeof(*rx));
+	rx = realloc(v->rx, (v->nrx + TW_VERBS_GROW) * sizeof(*rx));
 	if (!rx)
 		return false;
 	v->rx = rx;
-	s = slab_new(v);
-	if (!s)
-		return false;
-	for (unsigned i = 0; i < TW_VERBS_SLAB; i++) {
-		numbers[i] = v->nrx + i;
-		rx[numbers[i]] = &s->bufs[i];
+	for (rx += v->nrx; n < TW_VERBS_GROW && (rx[n] = tw_verbs_packet_get(v, true)); n++)
+		numbers[n] = v->nrx + n;
+	if (n == TW_VERBS_GROW && post_rx(v, numbers, n)) {
+		v->nrx += n;
+		return true;
 	}
-	if (!post_rx(v, numbers, TW_VERBS_SLAB))
-		return false; /* the slab stays, unused */
-	v->nrx += TW_VERBS_SLAB;
-	return true;
+	while (n)
+		tw_net_packet_put(&rx[--n]->packet);
+	return false;
 }
 
 /* Credit --------------------------------------------------------------------- */
@@ -212,66 +169,64 @@ bool tw_verbs_doorbell_ring(struct tw_verbs_path *p)
 	return false;
 }
 
-/* Puts one at the end of the chain; a head alone only tells of credit. */
-static enum tw_err add(struct tw_verbs_path *p, const void *data, uint32_t len, void *cookie)
+/* Puts one at the end of the chain. */
+static void add(struct tw_verbs_path *p, struct tw_verbs_packet *k)
 {
 	struct tw_verbs *v = p->v;
-	unsigned i = p->nchain;
-	struct ibv_send_wr *wr = &p->chain[i];
-	struct ibv_sge *sge = p->sge[i];
-	struct tw_verbs_head *head = &p->heads[i];
-	struct tw_verbs_buf *b = NULL;
-	bool direct = len + sizeof(*head) <= v->limits.inline_max && v->limits.sge >= 2;
+	struct ibv_send_wr *wr = &p->chain[p->nchain];
+	struct ibv_sge *sge = &p->sge[p->nchain++];
+	uint32_t len = (uint32_t)sizeof(k->head) + k->packet.len;
+	bool direct = len <= v->limits.inline_max;
 
-	if (!direct) {
-		b = tw_verbs_buf_get(v);
-		if (!b)
-			return TW_AGAIN;
-		b->cookie = cookie;
-	}
 	renew(p);
 	p->advertised = p->granted;
-	*head = (struct tw_verbs_head){p->granted, TW_VERBS_MAGIC};
-	if (b) {
-		memcpy(b->mem, head, sizeof(*head));
-		memcpy(b->mem + sizeof(*head), data, len);
-		sge[0] =
-			(struct ibv_sge){(uintptr_t)b->mem, (uint32_t)sizeof(*head) + len, b->lkey};
-	} else {
-		sge[0] = (struct ibv_sge){(uintptr_t)head, sizeof(*head), 0};
-		sge[1] = (struct ibv_sge){(uintptr_t)data, len, 0};
-	}
-	*wr = (struct ibv_send_wr){.wr_id = tw_verbs_sq_next(p, b, NULL),
+	k->head = (struct tw_verbs_head){p->granted, TW_VERBS_MAGIC};
+	*sge = (struct ibv_sge){(uintptr_t)&k->head, len, tw_verbs_lkey(k)};
+	*wr = (struct ibv_send_wr){.wr_id = tw_verbs_sq_next(p, direct ? NULL : k, NULL),
 				   .next = wr + 1,
 				   .sg_list = sge,
-				   .num_sge = direct && len ? 2 : 1,
+				   .num_sge = 1,
 				   .opcode = IBV_WR_SEND,
 				   .send_flags = direct ? IBV_SEND_INLINE : 0};
-	if (b || ++p->unsignaled == TW_VERBS_SIGNAL) {
+	k->packet.users += !direct;
+	if (!direct || ++p->unsignaled == TW_VERBS_SIGNAL) {
 		wr->send_flags |= IBV_SEND_SIGNALED;
 		p->unsignaled = 0;
 	}
-	p->nchain++;
 	p->sent++;
-	return b && cookie ? TW_PENDING : TW_OK;
 }
 
-enum tw_err tw_verbs_send(void *path, const void *data, uint32_t len, bool more, void *cookie)
+enum tw_err tw_verbs_send(void *path, struct tw_net_packet *packet, bool more)
 {
 	struct tw_verbs_path *p = path;
-	enum tw_err err = TW_AGAIN;
+	/* The last of each kind is for telling of credit. */
+	bool room = (int32_t)(p->limit - p->sent) > 1 && sq_free(p) > 1;
 
 	if (p->state == TW_VERBS_DOWN)
 		return TW_ELOST;
 	if (p->state != TW_VERBS_UP)
 		return TW_AGAIN;
-	/* The last of each kind is for telling of credit. */
-	if ((int32_t)(p->limit - p->sent) > 1 && sq_free(p) > 1)
-		err = add(p, data, len, cookie);
-	if ((!more || err == TW_AGAIN || p->nchain == TW_VERBS_CHAIN) &&
-	    !tw_verbs_doorbell_ring(p) && err != TW_PENDING)
+	if (room)
+		add(p, (struct tw_verbs_packet *)packet);
+	if ((!room || !more || p->nchain == TW_VERBS_CHAIN) && !tw_verbs_doorbell_ring(p))
 		return TW_ELOST;
-	return err;
+	return room ? TW_OK : TW_AGAIN;
+}
+
+bool tw_verbs_send_empty(struct tw_verbs_path *p)
+{
+	struct tw_verbs_packet *k;
+
+	if (p->limit == p->sent || sq_free(p) == 0)
+		return false;
+	k = tw_verbs_packet_get(p->v, false);
+	if (!k)
+		return false;
+	k->packet.len = 0;
+	add(p, k);
+	tw_verbs_doorbell_ring(p);
+	tw_net_packet_put(&k->packet);
+	return true;
 }
 
 void tw_verbs_credit_flush(struct tw_verbs *v)
@@ -289,19 +244,11 @@ void tw_verbs_credit_flush(struct tw_verbs *v)
 		}
 		renew(p);
 		if (p->advertised - p->used <= share(v) / 2 && p->granted != p->advertised) {
-			if (p->limit == p->sent || sq_free(p) == 0 ||
-			    add(p, "", 0, NULL) == TW_AGAIN)
+			if (!tw_verbs_send_empty(p))
 				continue;
-			tw_verbs_doorbell_ring(p);
 		}
 		tw_list_del(n);
 	}
-}
-
-void tw_verbs_send_empty(struct tw_verbs_path *p)
-{
-	if (p->limit != p->sent && sq_free(p) && add(p, "", 0, NULL) != TW_AGAIN)
-		tw_verbs_doorbell_ring(p);
 }
 
 /* Receiving ------------------------------------------------------------------ */
@@ -342,13 +289,13 @@ bool tw_verbs_received(struct tw_verbs *v, const struct ibv_wc *wc)
 {
 	uint32_t number = (uint32_t)wc->wr_id, len = wc->byte_len, from = 0;
 	struct tw_verbs_path *p = tw_verbs_path_of_qp(v, wc->qp_num);
-	const char *mem = v->rx[number]->mem;
+	const struct tw_verbs_packet *k = v->rx[number];
 	struct tw_verbs_head h;
 
 	if (p)
 		from = p->name;
 	if (wc->status == IBV_WC_SUCCESS && len >= sizeof(h)) {
-		memcpy(&h, mem, sizeof(h));
+		h = k->head;
 		/* Sooner than by the connection manager, whose last word may be lost. */
 		if (p && p->state == TW_VERBS_NEW)
 			tw_verbs_path_up(p, p->limit);
@@ -357,7 +304,7 @@ bool tw_verbs_received(struct tw_verbs *v, const struct ibv_wc *wc)
 		if (h.magic == TW_VERBS_MAGIC && p)
 			on_credit(p, &h);
 		if (h.magic == TW_VERBS_MAGIC && len > sizeof(h) &&
-		    !v->host.packet(v->host.owner, mem + sizeof(h), len - (uint32_t)sizeof(h)))
+		    !v->host.packet(v->host.owner, k->packet.data, len - (uint32_t)sizeof(h)))
 			return false;
 	}
 	done_with(v, number, from);

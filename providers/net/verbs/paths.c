@@ -218,10 +218,8 @@ void tw_verbs_qp_end(struct tw_verbs_path *p)
 		struct tw_verbs_sqe *e = &p->sq[p->tail % TW_VERBS_SQ];
 
 		/* Pieces of transfers end with these. */
-		if (e->buf && !e->piece) {
-			e->buf->ok = false;
-			tw_list_add_tail(&v->sent, &e->buf->node);
-		}
+		if (e->packet)
+			tw_net_packet_put(&e->packet->packet);
 	}
 	tw_verbs_rma_orphan(p);
 	tw_verbs_credit_end(p);
@@ -241,10 +239,10 @@ void tw_verbs_path_free(void *path)
 	free(p);
 }
 
-uint64_t tw_verbs_sq_next(struct tw_verbs_path *p, struct tw_verbs_buf *buf,
+uint64_t tw_verbs_sq_next(struct tw_verbs_path *p, struct tw_verbs_packet *packet,
 			  struct tw_verbs_piece *piece)
 {
-	p->sq[p->head % TW_VERBS_SQ] = (struct tw_verbs_sqe){buf, piece};
+	p->sq[p->head % TW_VERBS_SQ] = (struct tw_verbs_sqe){packet, piece};
 	p->nrma += piece != NULL;
 	return (uint64_t)p->name << 32 | p->head++;
 }
@@ -263,9 +261,8 @@ void tw_verbs_sq_done(struct tw_verbs_path *p, uint32_t last, enum ibv_wc_status
 		if (e.piece) {
 			p->nrma--;
 			tw_verbs_piece_done(v, e.piece, how);
-		} else if (e.buf) {
-			e.buf->ok = how == IBV_WC_SUCCESS;
-			tw_list_add_tail(&v->sent, &e.buf->node);
+		} else if (e.packet) {
+			tw_net_packet_put(&e.packet->packet);
 		}
 	}
 }

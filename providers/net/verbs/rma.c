@@ -53,18 +53,18 @@ static void copy(const struct tw_verbs_piece *piece, bool into_iov)
 		char *user = (char *)iov[at].iov_base + offset;
 
 		if (into_iov)
-			memcpy(user, piece->buf->mem + done, n);
+			memcpy(user, piece->buf->packet.data + done, n);
 		else
-			memcpy(piece->buf->mem + done, user, n);
+			memcpy(piece->buf->packet.data + done, user, n);
 		done += n;
 		step(iov, &at, &offset, n);
 	}
 }
 
-static void release(struct tw_verbs *v, struct tw_verbs_piece *piece)
+static void release(struct tw_verbs_piece *piece)
 {
 	if (piece->buf)
-		tw_verbs_buf_put(v, piece->buf);
+		tw_net_packet_put(&piece->buf->packet);
 	for (unsigned i = 0; i < piece->nmr; i++)
 		ibv_dereg_mr(piece->mr[i]);
 	piece->buf = NULL;
@@ -99,7 +99,7 @@ void tw_verbs_piece_done(struct tw_verbs *v, struct tw_verbs_piece *piece,
 		fail(r, err_of(status));
 	else if (!r->put && piece->buf)
 		copy(piece, true);
-	release(v, piece);
+	release(piece);
 	if (!r->open && !r->left)
 		finish(v, r);
 }
@@ -155,17 +155,17 @@ static bool prepare(struct tw_verbs_path *p, struct tw_verbs_rma *r, struct ibv_
 	*piece = (struct tw_verbs_piece){.rma = r, .open = true, .at = r->at, .offset = r->offset};
 	r->open++;
 	n = gather(v, r, sge, &piece->len);
-	if (piece->len <= TW_VERBS_BUFFER)
-		piece->buf = tw_verbs_buf_get(v);
+	if (piece->len <= TW_VERBS_PACKET)
+		piece->buf = tw_verbs_packet_get(v, true);
 	if (piece->buf) {
-		piece->len = tw_min(r->left, (size_t)TW_VERBS_BUFFER);
-		sge[0] = (struct ibv_sge){(uintptr_t)piece->buf->mem, (uint32_t)piece->len,
-					  piece->buf->lkey};
+		piece->len = tw_min(r->left, (size_t)TW_VERBS_PACKET);
+		sge[0] = (struct ibv_sge){(uintptr_t)piece->buf->packet.data, (uint32_t)piece->len,
+					  tw_verbs_lkey(piece->buf)};
 		n = 1;
 		if (r->put)
 			copy(piece, false);
 	} else if (!register_piece(v, piece, sge, n)) {
-		release(v, piece);
+		release(piece);
 		return false;
 	}
 	*wr = (struct ibv_send_wr){.wr_id = tw_verbs_sq_next(p, NULL, piece),
@@ -270,7 +270,7 @@ void tw_verbs_rma_orphan(struct tw_verbs_path *p)
 			continue;
 		for (unsigned i = 0; i < TW_VERBS_PIECES; i++)
 			if (r->pieces[i].open)
-				release(v, &r->pieces[i]);
+				release(&r->pieces[i]);
 		fail(r, TW_ELOST);
 		finish(v, r);
 	}

@@ -15,25 +15,6 @@
 #define CQ_PATHS 4 /* for so many the completion queue is made at first */
 /* Progress ------------------------------------------------------------------- */
 
-/* Tells of sends and transfers that are over. */
-static tw_noinline unsigned report(struct tw_verbs *v)
-{
-	unsigned n = tw_verbs_rma_report(v);
-
-	while (!tw_list_empty(&v->sent)) {
-		struct tw_verbs_buf *b = tw_list_first(&v->sent, struct tw_verbs_buf, node);
-		void *cookie = b->cookie;
-		bool ok = b->ok;
-
-		tw_list_del(&b->node);
-		tw_verbs_buf_put(v, b);
-		if (cookie)
-			v->host.sent(v->host.owner, cookie, ok);
-		n++;
-	}
-	return n;
-}
-
 static void finished(struct tw_verbs *v, const struct ibv_wc *wc)
 {
 	struct tw_verbs_path *p = tw_verbs_path_find(v, (uint32_t)(wc->wr_id >> 32));
@@ -59,8 +40,8 @@ static bool work_off(struct tw_verbs *v, unsigned *n)
 			return false;
 		v->next_wc++;
 		++*n;
-		if (!tw_list_empty(&v->sent) || !tw_list_empty(&v->over))
-			report(v);
+		if (!tw_list_empty(&v->over))
+			tw_verbs_rma_report(v);
 	}
 	return true;
 }
@@ -144,8 +125,8 @@ static unsigned do_progress(void *instance)
 	unsigned n = 0;
 	bool more = true;
 
-	if (tw_unlikely(!tw_list_empty(&v->sent) || !tw_list_empty(&v->over)))
-		n = report(v);
+	if (tw_unlikely(!tw_list_empty(&v->over)))
+		n = tw_verbs_rma_report(v);
 	if (tw_unlikely(v->next_wc < v->nwc))
 		more = work_off(v, &n);
 	if (tw_likely(more) && read_cq(v))
@@ -171,7 +152,7 @@ static unsigned do_progress(void *instance)
 static bool pending(const struct tw_verbs *v)
 {
 	return v->next_wc < v->nwc || v->gone || !tw_list_empty(&v->over) ||
-	       !tw_list_empty(&v->sent) || !tw_list_empty(&v->broken);
+	       !tw_list_empty(&v->broken);
 }
 
 static bool watch_cq(struct tw_verbs *v)
@@ -244,7 +225,8 @@ static void do_close(void *instance)
 		ibv_destroy_cq(v->cq);
 	if (v->channel)
 		ibv_destroy_comp_channel(v->channel);
-	tw_verbs_bufs_free(v);
+	free(v->rx);
+	v->host.packets_back(v->host.owner);
 	if (v->pd)
 		ibv_dealloc_pd(v->pd);
 	if (v->ctx)
@@ -316,14 +298,12 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 	if (!v)
 		return TW_ENOMEM;
 	v->host = *host;
+	*instance = v;
 	tw_list_init(&v->paths);
 	tw_list_init(&v->credit_due);
 	tw_list_init(&v->broken);
-	tw_list_init(&v->slabs);
-	tw_list_init(&v->free_bufs);
 	tw_list_init(&v->rmas);
 	tw_list_init(&v->over);
-	tw_list_init(&v->sent);
 	v->epfd = epoll_create1(EPOLL_CLOEXEC);
 	v->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	err = v->epfd < 0 || v->timer < 0 ? TW_ENOMEM : tw_verbs_device_open(v);
@@ -332,9 +312,7 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 			  ibv_get_device_name(v->ctx->device), strerror(errno));
 		err = TW_EUNREACH;
 	}
-	if (err == TW_OK)
-		*instance = v;
-	else
+	if (err != TW_OK)
 		do_close(v);
 	return err;
 }
@@ -342,8 +320,11 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 const struct tw_driver tw_driver_verbs = {
 	.version = TW_DRIVER_VERSION,
 	.name = "verbs",
+	.packet_size = sizeof(struct tw_verbs_packet),
 	.open = do_open,
 	.close = do_close,
+	.slab_reg = tw_verbs_slab_reg,
+	.slab_dereg = tw_verbs_slab_dereg,
 	.max_packet = max_packet,
 	.has_rma = has_rma,
 	.fd = do_fd,

@@ -26,8 +26,7 @@
 #include "providers/net/driver.h"
 
 #define TW_VERBS_PACKET 8448  /* longest packet, without our head: one of TAGWIRE_EAGER_MAX */
-#define TW_VERBS_BUFFER 8512  /* bytes of a buffer for one */
-#define TW_VERBS_SLAB 64      /* buffers made at a time */
+#define TW_VERBS_GROW 64      /* receive buffers posted at a time */
 #define TW_VERBS_BUFFERS 8192 /* receive buffers at most, as far as they are needed */
 #define TW_VERBS_SQ 320	   /* work requests of a path at most: all that the session layer keeps, */
 #define TW_VERBS_SQ_LOW 64 /* but only this many where there are more paths than */
@@ -38,11 +37,12 @@
 #define TW_VERBS_INLINE 512 /* bytes that travel in the work request, where possible */
 #define TW_VERBS_SGE 4	    /* pieces of a work request at most */
 #define TW_VERBS_CQ_BATCH 32
-#define TW_VERBS_REPOST 8      /* used buffers that are not left for the next poll in vain */
-#define TW_VERBS_SHARE_MIN 4   /* packets that every peer may send, whatever others do */
-#define TW_VERBS_SHARE_MAX 288 /* so that all that the session layer keeps for a peer gets to it   \
-				*/
-#define TW_VERBS_PIECES 4      /* of a transfer under way at a time */
+#define TW_VERBS_REPOST 8    /* used buffers that are not left for the next poll in vain */
+#define TW_VERBS_SHARE_MIN 4 /* packets that every peer may send, whatever others do */
+#define TW_VERBS_SHARE_MAX                                                                         \
+	288		  /* so that all that the session layer keeps for a peer gets to it        \
+			   */
+#define TW_VERBS_PIECES 4 /* of a transfer under way at a time */
 #define TW_VERBS_PIECE (1u << 20) /* bytes registered at a time */
 #define TW_VERBS_CM_LOOKS 1024	  /* polls between two looks for connection events */
 
@@ -52,7 +52,6 @@ struct tw_verbs_head {
 	uint32_t magic;
 };
 _Static_assert(sizeof(struct tw_verbs_head) == 8, "wire format");
-_Static_assert(sizeof(struct tw_verbs_head) + TW_VERBS_PACKET <= TW_VERBS_BUFFER, "it fits");
 
 /* The address of a path, exchanged by the session layer. */
 struct tw_verbs_address {
@@ -77,22 +76,19 @@ _Static_assert(sizeof(struct tw_verbs_hello) == 32, "wire format");
 
 struct tw_verbs;
 
-/* A buffer of registered memory: for a packet to send, or small pieces of a transfer. */
-struct tw_verbs_buf {
-	struct tw_list node; /* free, or of v->sent */
-	void *cookie;	     /* of a send */
-	char *mem;
-	uint32_t lkey;
-	bool ok; /* it was sent */
+/* A packet, sent or received; its memory also carries small pieces of a transfer. */
+struct tw_verbs_packet {
+	struct tw_net_packet packet;
+	struct tw_verbs_head head;
 };
+_Static_assert(offsetof(struct tw_verbs_packet, head) + sizeof(struct tw_verbs_head) ==
+		       sizeof(struct tw_verbs_packet),
+	       "the packet follows its head");
 
-/* Buffers are made by the slab. */
-struct tw_verbs_slab {
-	struct tw_list node;
-	struct ibv_mr *mr;
-	char *mem;
-	struct tw_verbs_buf bufs[TW_VERBS_SLAB];
-};
+static inline uint32_t tw_verbs_lkey(const struct tw_verbs_packet *k)
+{
+	return ((struct ibv_mr *)k->packet.slab->handle)->lkey;
+}
 
 /* Part of a transfer: one work request. */
 struct tw_verbs_piece {
@@ -100,7 +96,7 @@ struct tw_verbs_piece {
 	bool open;
 	unsigned at; /* where it begins: piece of iov, and offset */
 	size_t offset, len;
-	struct tw_verbs_buf *buf; /* copied through it, or registered: */
+	struct tw_verbs_packet *buf; /* copied through it, or registered: */
 	struct ibv_mr *mr[TW_VERBS_SGE];
 	unsigned nmr;
 };
@@ -130,7 +126,7 @@ enum tw_verbs_state {
 
 /* What a work request of a send queue was for; nothing to do for inline sends. */
 struct tw_verbs_sqe {
-	struct tw_verbs_buf *buf;
+	struct tw_verbs_packet *packet;
 	struct tw_verbs_piece *piece;
 };
 
@@ -159,8 +155,7 @@ struct tw_verbs_path {
 	unsigned unsignaled; /* in a row */
 	/* Packets that wait for the doorbell. */
 	struct ibv_send_wr chain[TW_VERBS_CHAIN];
-	struct ibv_sge sge[TW_VERBS_CHAIN][2];
-	struct tw_verbs_head heads[TW_VERBS_CHAIN];
+	struct ibv_sge sge[TW_VERBS_CHAIN];
 	unsigned nchain;
 	/* Credit, all counted from the beginning. */
 	uint32_t sent, limit;		    /* we may send until limit */
@@ -205,12 +200,12 @@ struct tw_verbs {
 	struct tw_list credit_due, broken;
 	/* Buffers. */
 	struct tw_list slabs, free_bufs;
-	struct tw_verbs_buf **rx; /* by number */
-	unsigned nrx, reserved;	  /* receive buffers there are, and spoken for */
+	struct tw_verbs_packet **rx; /* by number */
+	unsigned nrx, reserved;	     /* receive buffers there are, and spoken for */
 	uint32_t repost[TW_VERBS_CQ_BATCH], from[TW_VERBS_CQ_BATCH];
 	unsigned nrepost;
-	/* Transfers, and what the owner is to be told of: ended ones, and sends. */
-	struct tw_list rmas, over, sent;
+	/* Transfers, and those that have ended and are to be reported. */
+	struct tw_list rmas, over;
 	/* Completions that were read and not dealt with: the engine was not ready. */
 	struct ibv_wc wc[TW_VERBS_CQ_BATCH];
 	int nwc, next_wc;
@@ -245,26 +240,26 @@ void tw_verbs_qp_end(struct tw_verbs_path *p);
 /* Everything up to that work request is over, the last one with that status. */
 void tw_verbs_sq_done(struct tw_verbs_path *p, uint32_t last, enum ibv_wc_status status);
 /* Where what a new work request is for is noted; its wr_id. */
-uint64_t tw_verbs_sq_next(struct tw_verbs_path *p, struct tw_verbs_buf *buf,
+uint64_t tw_verbs_sq_next(struct tw_verbs_path *p, struct tw_verbs_packet *packet,
 			  struct tw_verbs_piece *piece);
 
 /* packets.c */
-enum tw_err tw_verbs_send(void *path, const void *data, uint32_t len, bool more, void *cookie);
+enum tw_err tw_verbs_send(void *path, struct tw_net_packet *packet, bool more);
+bool tw_verbs_slab_reg(void *instance, struct tw_net_slab *slab);
+void tw_verbs_slab_dereg(struct tw_net_slab *slab);
+struct tw_verbs_packet *tw_verbs_packet_get(struct tw_verbs *v, bool big);
 /* False: to be offered again. */
 bool tw_verbs_received(struct tw_verbs *v, const struct ibv_wc *wc);
 /* Used buffers are posted again and the senders told in time. */
 void tw_verbs_repost(struct tw_verbs *v);
 void tw_verbs_credit_flush(struct tw_verbs *v);
-/* A packet without content: the other side learns that the path is up. */
-void tw_verbs_send_empty(struct tw_verbs_path *p);
+/* A head alone, which tells of credit, and that the path is up; false: not now. */
+bool tw_verbs_send_empty(struct tw_verbs_path *p);
 /* The first promise to a peer; false: there is no room for one more. */
 bool tw_verbs_credit_begin(struct tw_verbs_path *p);
 void tw_verbs_credit_end(struct tw_verbs_path *p);
 /* Rings for what waits in the chain. */
 bool tw_verbs_doorbell_ring(struct tw_verbs_path *p);
-struct tw_verbs_buf *tw_verbs_buf_get(struct tw_verbs *v);
-void tw_verbs_buf_put(struct tw_verbs *v, struct tw_verbs_buf *b);
-void tw_verbs_bufs_free(struct tw_verbs *v);
 bool tw_verbs_rx_grow(struct tw_verbs *v);
 
 /* rma.c */
