@@ -50,7 +50,7 @@ struct tw_net_slab {
 	char *mem;
 	size_t len, size; /* in bytes; of one packet */
 	void *handle;	  /* the driver's, from slab_reg() */
-	bool big;	  /* its packets hold max_packet() bytes, else short ones */
+	bool big;	  /* its packets hold max_packet bytes, else short ones */
 	bool ready;	  /* the driver can send from it and receive into it */
 };
 
@@ -98,7 +98,7 @@ struct tw_driver_host {
 	bool (*packet)(void *owner, const void *data, uint32_t len);
 	/* A packet that send() took did not get through. */
 	void (*failed)(void *owner, struct tw_net_packet *p);
-	/* A get() or put() is over; TW_ELOST when it may be tried again. */
+	/* A transfer of rma() is over; TW_ELOST when it may be tried again. */
 	void (*ended)(void *owner, void *cookie, enum tw_err err);
 	/*
 	 * A path does not work any more; everything that arrived along it was passed
@@ -106,6 +106,13 @@ struct tw_driver_host {
 	 * instance may be closed in this call.
 	 */
 	void (*broken)(void *owner, void *path);
+};
+
+/* What an open driver can do. */
+struct tw_driver_caps {
+	uint32_t max_packet; /* bytes */
+	bool has_rma;	     /* rma, mem_reg, mem_dereg */
+	int fd;		     /* readable when progress() has something to do, see arm(); -1: none */
 };
 
 struct tw_driver {
@@ -116,20 +123,16 @@ struct tw_driver {
 	/* Of the driver's struct for a packet; a multiple of 8. */
 	size_t packet_size;
 	/*
-	 * TW_EUNREACH: not available here. May take a while, once. Sets *instance before
-	 * it asks for packets.
+	 * TW_EUNREACH: not available here. May take a while, once. Sets *instance and
+	 * max_packet before it asks for packets.
 	 */
-	enum tw_err (*open)(const struct tw_driver_host *host, void **instance);
+	enum tw_err (*open)(const struct tw_driver_host *host, void **instance,
+			    struct tw_driver_caps *caps);
 	/* Drops everything under way, without upcalls; uses no memory after it. */
 	void (*close)(void *instance);
 	/* Make memory fit for packets, set its handle, and undo that. NULL: any memory is fit. */
 	bool (*slab_reg)(void *instance, struct tw_net_slab *slab);
 	void (*slab_dereg)(struct tw_net_slab *slab);
-	uint32_t (*max_packet)(void *instance);
-	bool (*has_rma)(void *instance); /* get, put, mem_reg, mem_dereg */
-	/* Readable when progress() has something to do, see arm(); -1: there is none. */
-	int (*fd)(void *instance);
-
 	/* A new path has an address of its own and leads nowhere yet. */
 	enum tw_err (*path_new)(void *instance, struct tw_driver_address *mine, void **path);
 	/* Connects it to the other's address. TW_EPROTO if that is malformed. */
@@ -143,11 +146,12 @@ struct tw_driver {
 	 * packet follows at once, so this one may wait for it.
 	 */
 	enum tw_err (*send)(void *path, struct tw_net_packet *p, bool more);
-	/* TW_PENDING, TW_AGAIN, or why not. The key is as registered. */
-	enum tw_err (*get)(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-			   const void *key, uint32_t key_len, void *cookie);
-	enum tw_err (*put)(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-			   const void *key, uint32_t key_len, void *cookie);
+	/*
+	 * Reads remote memory, or writes it (put). TW_PENDING, TW_AGAIN, or why not.
+	 * The key is as registered.
+	 */
+	enum tw_err (*rma)(void *path, bool put, const struct iovec *iov, unsigned niov,
+			   uint64_t address, const void *key, uint32_t key_len, void *cookie);
 	/*
 	 * Gives up a transfer, without an upcall: its memory is not used any more.
 	 * Its path may be broken by that. NULL: only close() can.

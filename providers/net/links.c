@@ -15,31 +15,18 @@
 static bool enter(struct tw_net_link *l)
 {
 	struct tw_net_ep *ep = l->ep;
-	uint32_t i = 0, n;
-	struct tw_net_link **table;
+	uint32_t i = tw_slots_add(&ep->table, l);
 
-	while (i < ep->ntable && ep->table[i])
-		i++;
-	if (i == ep->ntable) {
-		n = i ? 2 * i : 8;
-		table = n > 0x10000 ? NULL : realloc(ep->table, n * sizeof(*table));
-		if (!table)
-			return false;
-		memset(table + i, 0, (n - i) * sizeof(*table));
-		ep->table = table;
-		ep->ntable = n;
-	}
-	ep->table[i] = l;
 	/* Numbers of the session too: a packet of an earlier life names nobody. */
 	l->conn = (ep->host->self.session * 40503u + ++ep->serial) << 16 | i;
-	return true;
+	return i < TW_SLOTS_MAX;
 }
 
 struct tw_net_link *tw_net_link_find(struct tw_net_ep *ep, uint32_t conn)
 {
-	uint32_t i = conn & 0xffff;
+	struct tw_net_link *l = tw_slots_find(&ep->table, conn);
 
-	return i < ep->ntable && ep->table[i] && ep->table[i]->conn == conn ? ep->table[i] : NULL;
+	return l && l->conn == conn ? l : NULL;
 }
 
 struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state state)
@@ -81,7 +68,7 @@ void tw_net_link_end(struct tw_net_link *l)
 	tw_net_mrs_end(l, NULL);
 	tw_net_path_drop(l);
 	tw_net_packets_drop(l);
-	ep->table[l->conn & 0xffff] = NULL;
+	ep->table.of[l->conn % TW_SLOTS_MAX] = NULL;
 	tw_list_del(&l->work);
 	tw_list_del(&l->node);
 	tw_list_add_tail(&ep->dead, &l->node);
@@ -289,7 +276,7 @@ void tw_net_probed(struct tw_net_link *l, struct tw_net_adapter *a, bool questio
 		l->broken = 0;
 		if (l->state == TW_NET_UP)
 			l->deadline = 0;
-		l->link.can_get = a->driver->has_rma(a->instance);
+		l->link.can_get = a->caps.has_rma;
 		/* The other side has told what it expects: all else goes again. */
 		l->unposted = l->kept.next;
 		l->progress = l->bound_at;

@@ -21,8 +21,8 @@ static void watch(struct tw_net_adapter *a, int op, uint32_t events)
 {
 	struct epoll_event ev = {.events = events | EPOLLONESHOT, .data.ptr = &a->watch};
 
-	if (a->fd >= 0)
-		epoll_ctl(a->ep->host->epfd, op, a->fd, &ev);
+	if (a->caps.fd >= 0)
+		epoll_ctl(a->ep->host->epfd, op, a->caps.fd, &ev);
 }
 
 void tw_net_adapter_unwatch(struct tw_net_adapter *a)
@@ -52,7 +52,7 @@ void tw_net_adapters_load(struct tw_net_ep *ep)
 	for (unsigned i = 0; i < ep->nadapters; i++) {
 		struct tw_net_adapter *a = &ep->adapters[i];
 
-		*a = (struct tw_net_adapter){.driver = list[i], .ep = ep, .fd = -1};
+		*a = (struct tw_net_adapter){.driver = list[i], .ep = ep};
 		tw_list_init(&a->free[false]);
 		tw_list_init(&a->free[true]);
 		tw_list_init(&a->slabs);
@@ -75,7 +75,6 @@ static bool open_adapter(struct tw_net_adapter *a)
 				    .failed = tw_net_failed,
 				    .ended = tw_net_ended,
 				    .broken = tw_net_broken};
-	uint32_t most;
 	uint64_t now;
 
 	if (a->instance)
@@ -83,15 +82,13 @@ static bool open_adapter(struct tw_net_adapter *a)
 	now = tw_clock();
 	if (a->absent > now || host->up->locate(host, host->self.nic_id, &to.board) != TW_OK)
 		return false;
-	if (!tw_driver_usable(a->driver) || a->driver->open(&to, &a->instance) != TW_OK) {
+	if (!tw_driver_usable(a->driver) || a->driver->open(&to, &a->instance, &a->caps) != TW_OK) {
 		a->instance = NULL;
 		a->absent = now + tw_clock_us(ABSENT_US);
 		return false;
 	}
-	most = a->driver->max_packet(a->instance);
-	if (!a->max_packet || most < a->max_packet)
-		a->max_packet = most;
-	a->fd = a->driver->fd(a->instance);
+	if (!a->max_packet || a->caps.max_packet < a->max_packet)
+		a->max_packet = a->caps.max_packet;
 	watch(a, EPOLL_CTL_ADD, 0);
 	tw_net_adapter_unwatch(a);
 	return true;
@@ -129,7 +126,6 @@ static void close_adapter(struct tw_net_adapter *a)
 	}
 	a->driver->close(a->instance);
 	a->instance = NULL;
-	a->fd = -1;
 	tw_net_packets_back(a);
 	tw_list_each(&a->ep->links, n, tmp)
 		tw_net_ops_unpost(tw_container(n, struct tw_net_link, node));

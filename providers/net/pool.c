@@ -34,7 +34,7 @@ static bool add_slab(struct tw_net_adapter *a, bool big)
 		return false;
 	/* The first is asked for by a driver that is being opened. */
 	if (!a->max_packet)
-		a->max_packet = a->driver->max_packet(a->instance);
+		a->max_packet = a->caps.max_packet;
 	size = packet_size(a, big);
 	/* In pages of its own: a device's memory may be withheld from forked children. */
 	s->len = (n * size + TW_PAGE - 1) & ~(size_t)(TW_PAGE - 1);

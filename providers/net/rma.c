@@ -60,8 +60,8 @@ static void op_post(struct tw_net_op *op)
 	enum tw_err err = TW_EPERM;
 
 	if (op->of == a && op->tries < TRIES)
-		err = (op->put ? a->driver->put : a->driver->get)(
-			l->path, op->iov, op->niov, op->address, op->key, op->key_len, op);
+		err = a->driver->rma(l->path, op->put, op->iov, op->niov, op->address, op->key,
+				     op->key_len, op);
 	if (err == TW_AGAIN) {
 		tw_net_work(l);
 	} else if (err == TW_PENDING) {
@@ -206,7 +206,7 @@ enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct 
 	enum tw_err err;
 	struct mr *m;
 
-	if (!l->bound || !a->driver->has_rma(a->instance))
+	if (!l->bound || !a->caps.has_rma)
 		return TW_EPERM;
 	m = malloc(sizeof(*m));
 	if (!m)

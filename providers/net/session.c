@@ -323,7 +323,7 @@ static void do_close(void *instance)
 	tw_net_adapters_close(ep);
 	tw_fd_close(ep->listener);
 	tw_fd_close(ep->claim);
-	free(ep->table);
+	free(ep->table.of);
 	free(ep);
 }
 

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/slots.h"
 #include "providers/net/driver.h"
 #include "providers/provider.h"
 
@@ -109,8 +110,8 @@ struct tw_net_adapter {
 	void *instance;	 /* NULL: closed */
 	uint64_t absent; /* it could not be opened: the tick to try again, 0 none */
 	bool unwatched;	 /* its descriptor is not watched just now */
-	int fd;
 	struct tw_watch watch;
+	struct tw_driver_caps caps;
 	/* Packets, short and long; see pool.c. */
 	uint32_t max_packet; /* the least of its instances' so far, 0 unknown */
 	struct tw_list free[2], slabs;
@@ -198,8 +199,7 @@ struct tw_net_ep {
 	unsigned nadapters;
 	bool loaded; /* modules are looked for */
 	struct tw_list links, work, dead;
-	struct tw_net_link **table; /* by the low half of conn */
-	uint32_t ntable;
+	struct tw_slots table; /* of links, by conn */
 	uint32_t serial;
 	unsigned nhalf; /* callers that have not introduced themselves */
 	bool polled, armed;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/inet.h"
 #include "base/sys.h"
 #include "providers/net/session.h"
 
@@ -43,19 +44,6 @@ uint32_t tw_net_job(void)
 static uint32_t port_of(uint32_t endpoint_id, unsigned try)
 {
 	return tw_settings.port + (tw_net_job() + try) % TW_NET_PORTS * PORT_STEP + endpoint_id;
-}
-
-static void set_port(struct sockaddr_storage *sa, uint32_t port)
-{
-	if (sa->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)(void *)sa)->sin6_port = htons((uint16_t)port);
-	else
-		((struct sockaddr_in *)(void *)sa)->sin_port = htons((uint16_t)port);
-}
-
-static socklen_t addr_len(const struct sockaddr_storage *sa)
-{
-	return sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
 static int watch(struct tw_net_ep *ep, int fd, uint32_t events, struct tw_watch *w, int op)
@@ -196,9 +184,9 @@ static bool listen_at(struct tw_net_ep *ep, struct sockaddr_storage *sa, uint32_
 
 	if (fd < 0)
 		return false;
-	set_port(sa, port);
+	tw_inet_set_port(sa, port);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (tw_sys_bind(fd, (struct sockaddr *)sa, addr_len(sa)) < 0 ||
+	if (tw_sys_bind(fd, (struct sockaddr *)sa, tw_inet_len(sa)) < 0 ||
 	    tw_sys_listen(fd, BACKLOG) < 0 ||
 	    watch(ep, fd, EPOLLIN, &ep->listen_watch, EPOLL_CTL_ADD) < 0) {
 		tw_fd_close(fd);
@@ -292,13 +280,14 @@ static enum tw_err dial(struct tw_net_link *l, uint32_t port)
 	/* From the board that the endpoint was opened on. */
 	if (ep->host->up->locate(ep->host, ep->host->self.nic_id, &from) == TW_OK &&
 	    from.ss_family == to.ss_family) {
-		set_port(&from, 0);
-		if (tw_sys_bind(fd, (struct sockaddr *)&from, addr_len(&from)) < 0)
+		tw_inet_set_port(&from, 0);
+		if (tw_sys_bind(fd, (struct sockaddr *)&from, tw_inet_len(&from)) < 0)
 			tw_log(TW_LOG_DEBUG, "cannot call from the board's address");
 	}
-	set_port(&to, port);
+	tw_inet_set_port(&to, port);
 	set_options(fd, (int)tw_settings.retry);
-	if (tw_sys_connect(fd, (struct sockaddr *)&to, addr_len(&to)) < 0 && errno != EINPROGRESS) {
+	if (tw_sys_connect(fd, (struct sockaddr *)&to, tw_inet_len(&to)) < 0 &&
+	    errno != EINPROGRESS) {
 		error = errno;
 		tw_fd_close(fd);
 		return err_of(error);

@@ -107,8 +107,7 @@ static void transfer(bool put)
 	iov[2] = (struct iovec){s->mem + 100, s->len - 100};
 	set_use(s, put ? PUTS : GETS);
 	s->path = f.path;
-	err = (put ? tw_driver_tcp.put : tw_driver_tcp.get)(f.path, iov, how & 1 ? 3 : 1, 0x1000,
-							    &key, sizeof(key), s);
+	err = tw_driver_tcp.rma(f.path, put, iov, how & 1 ? 3 : 1, 0x1000, &key, sizeof(key), s);
 	FUZZ_MUST(err == TW_PENDING || err == TW_AGAIN || err == TW_ELOST);
 	FUZZ_MUST(!f.broken || err == TW_ELOST);
 	if (err != TW_PENDING)
@@ -237,13 +236,14 @@ static void open_it(void)
 {
 	struct tw_driver_host host = lone_host(&tw_driver_tcp, &f);
 	struct tw_driver_address a;
+	struct tw_driver_caps caps;
 
 	host.packet = on_packet;
 	host.ended = on_ended;
 	host.broken = on_broken;
 	f.broken = f.big = false;
 	peer_begin();
-	FUZZ_MUST(tw_driver_tcp.open(&host, &f.instance) == TW_OK);
+	FUZZ_MUST(tw_driver_tcp.open(&host, &f.instance, &caps) == TW_OK);
 	FUZZ_MUST(tw_driver_tcp.path_new(f.instance, &a, &f.path) == TW_OK);
 	memcpy(&f.address, a.bytes, sizeof(f.address));
 }

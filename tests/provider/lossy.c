@@ -47,7 +47,8 @@ static bool one_in(struct lossy *f, unsigned n)
 	return twt_random(&f->rng) % n == 0;
 }
 
-static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
+static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
+			   struct tw_driver_caps *caps)
 {
 	struct lossy *f = calloc(1, sizeof(*f));
 	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -67,6 +68,7 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 		return TW_EUNREACH;
 	}
 	*instance = f;
+	*caps = (struct tw_driver_caps){PACKET, true, f->fd};
 	return TW_OK;
 }
 
@@ -79,23 +81,6 @@ static void do_close(void *instance)
 		free(tw_container(n, struct op, node));
 	close(f->fd);
 	free(f);
-}
-
-static uint32_t max_packet(void *instance)
-{
-	(void)instance;
-	return PACKET;
-}
-
-static bool has_rma(void *instance)
-{
-	(void)instance;
-	return true;
-}
-
-static int do_fd(void *instance)
-{
-	return ((struct lossy *)instance)->fd;
 }
 
 static enum tw_err path_new(void *instance, struct tw_driver_address *mine, void **out)
@@ -145,12 +130,14 @@ static enum tw_err do_send(void *path, struct tw_net_packet *packet, bool more)
 	return TW_OK;
 }
 
-static enum tw_err start(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-			 void *cookie, bool put)
+static enum tw_err do_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
+			  uint64_t address, const void *key, uint32_t key_len, void *cookie)
 {
 	struct lossy *f = ((struct path *)path)->f;
 	struct op *op = malloc(sizeof(*op) + niov * sizeof(*iov));
 
+	(void)key;
+	(void)key_len;
 	if (!op || one_in(f, 8)) {
 		free(op);
 		return TW_AGAIN;
@@ -159,22 +146,6 @@ static enum tw_err start(void *path, const struct iovec *iov, unsigned niov, uin
 	memcpy(op->iov, iov, niov * sizeof(*iov));
 	tw_list_add_tail(&f->ops, &op->node);
 	return TW_PENDING;
-}
-
-static enum tw_err do_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-			  const void *key, uint32_t key_len, void *cookie)
-{
-	(void)key;
-	(void)key_len;
-	return start(path, iov, niov, address, cookie, false);
-}
-
-static enum tw_err do_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-			  const void *key, uint32_t key_len, void *cookie)
-{
-	(void)key;
-	(void)key_len;
-	return start(path, iov, niov, address, cookie, true);
 }
 
 static enum tw_err mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr)
@@ -279,15 +250,11 @@ const struct tw_driver lossy = {
 	.packet_size = sizeof(struct tw_net_packet),
 	.open = do_open,
 	.close = do_close,
-	.max_packet = max_packet,
-	.has_rma = has_rma,
-	.fd = do_fd,
 	.path_new = path_new,
 	.path_bind = path_bind,
 	.path_free = path_free,
 	.send = do_send,
-	.get = do_get,
-	.put = do_put,
+	.rma = do_rma,
 	.mem_reg = mem_reg,
 	.mem_dereg = mem_dereg,
 	.progress = do_progress,

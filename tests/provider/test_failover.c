@@ -43,7 +43,8 @@ struct combination {
 static uint8_t from[MEMORY], to[MEMORY];
 static uint64_t rng = 3;
 
-static enum tw_err net_open(struct net *n, const struct tw_driver_host *host, void **instance)
+static enum tw_err net_open(struct net *n, const struct tw_driver_host *host, void **instance,
+			    struct tw_driver_caps *caps)
 {
 	struct tw_driver_host h = *host;
 
@@ -52,7 +53,7 @@ static enum tw_err net_open(struct net *n, const struct tw_driver_host *host, vo
 	n->settings = *host->settings;
 	snprintf(n->settings.ofi, sizeof(n->settings.ofi), "%s", n->provider);
 	h.settings = &n->settings;
-	return n->of->open(&h, instance);
+	return n->of->open(&h, instance, caps);
 }
 
 static enum tw_err net_send(struct net *n, void *path, struct tw_net_packet *packet, bool more)
@@ -67,19 +68,20 @@ static enum tw_err net_send(struct net *n, void *path, struct tw_net_packet *pac
 
 /* The operations do not say whose they are. */
 #define NET(n)                                                                                     \
-	static enum tw_err open##n(const struct tw_driver_host *host, void **instance)             \
+	static enum tw_err open##n(const struct tw_driver_host *host, void **instance,             \
+				   struct tw_driver_caps *caps)                                    \
 	{                                                                                          \
-		return net_open(&nets[n], host, instance);                                         \
+		return net_open(&nets[n], host, instance, caps);                                   \
 	}                                                                                          \
 	static enum tw_err send##n(void *path, struct tw_net_packet *packet, bool more)            \
 	{                                                                                          \
 		return net_send(&nets[n], path, packet, more);                                     \
 	}                                                                                          \
-	static enum tw_err get##n(void *path, const struct iovec *iov, unsigned niov,              \
+	static enum tw_err rma##n(void *path, bool put, const struct iovec *iov, unsigned niov,    \
 				  uint64_t address, const void *key, uint32_t len, void *cookie)   \
 	{                                                                                          \
-		return nets[n].cut == WHOLE                                                        \
-			       ? nets[n].of->get(path, iov, niov, address, key, len, cookie)       \
+		return nets[n].cut == WHOLE || put                                                 \
+			       ? nets[n].of->rma(path, put, iov, niov, address, key, len, cookie)  \
 			       : TW_ELOST;                                                         \
 	}
 
@@ -102,7 +104,7 @@ static void add(unsigned i, const char *name, const char *provider)
 	n->driver.name = name;
 	n->driver.open = i ? open1 : open0;
 	n->driver.send = i ? send1 : send0;
-	n->driver.get = i ? get1 : get0;
+	n->driver.rma = i ? rma1 : rma0;
 	tw_driver_add(&n->driver);
 }
 

@@ -19,6 +19,7 @@
 #define SECONDS (10 * (int)twt_patience()) /* against a hang */
 
 static const struct tw_driver *tcp;
+static struct tw_driver_caps caps;
 static void *instance, *path;
 static struct tw_tcp_address victim, stranger;
 static unsigned packets, breaks, refuse;
@@ -65,7 +66,7 @@ static void victim_opens(void)
 	host.packet = on_packet;
 	host.ended = on_ended;
 	host.broken = on_broken;
-	cr_assert_eq(tcp->open(&host, &instance), TW_OK);
+	cr_assert_eq(tcp->open(&host, &instance, &caps), TW_OK);
 	cr_assert_eq(tcp->path_new(instance, &a, &path), TW_OK);
 	memcpy(&victim, a.bytes, sizeof(victim));
 	/* The greatest token: who has it calls. */
@@ -204,7 +205,7 @@ Test(tcp, out_of_descriptors, .timeout = TWT_TIMEOUT)
 
 	victim_opens();
 	bind_path();
-	poller.fd = tcp->fd(instance);
+	poller.fd = caps.fd;
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	fd = call();
 	hello(fd);
@@ -424,7 +425,7 @@ static void asleep_until(int fd)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
 	for (double end = twt_now() + SECONDS; poll(&p, 1, 0) == 0;) {
-		struct pollfd own = {.fd = tcp->fd(instance), .events = POLLIN};
+		struct pollfd own = {.fd = caps.fd, .events = POLLIN};
 
 		cr_assert_lt(twt_now(), end, "it sleeps for ever");
 		if (poll(&own, 1, 10) == 1)

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/inet.h"
 #include "providers/net/ofi/ofi.h"
 
 /*
@@ -77,10 +78,8 @@ struct fi_info *tw_ofi_choose(const struct tw_driver_host *host)
 	struct fi_info *info = NULL;
 	char node[NI_MAXHOST];
 
-	if (getnameinfo(sa,
-			sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-						  : sizeof(struct sockaddr_in),
-			node, sizeof(node), NULL, 0, NI_NUMERICHOST) != 0)
+	if (getnameinfo(sa, tw_inet_len(&host->board), node, sizeof(node), NULL, 0,
+			NI_NUMERICHOST) != 0)
 		return NULL;
 	if (strcmp(name, "shm") == 0) {
 		host->log(TW_LOG_WARN, "libfabric's shm is not for this: Tagwire has its own");

@@ -70,24 +70,6 @@ static void path_free(void *path)
 
 /* Opening and closing -------------------------------------------------------- */
 
-static int do_fd(void *instance)
-{
-	return ((struct tw_ofi *)instance)->fd;
-}
-
-static uint32_t max_packet(void *instance)
-{
-	struct tw_ofi *o = instance;
-	size_t max = o->info->ep_attr->max_msg_size;
-
-	return max < TW_OFI_PACKET ? (uint32_t)max : TW_OFI_PACKET;
-}
-
-static bool has_rma(void *instance)
-{
-	return ((struct tw_ofi *)instance)->rma;
-}
-
 static void close_fid(struct fid *fid)
 {
 	if (fid)
@@ -222,7 +204,8 @@ static int own_name(struct tw_ofi *o)
 	return rc;
 }
 
-static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
+static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
+			   struct tw_driver_caps *caps)
 {
 	struct tw_ofi *o = calloc(1, sizeof(*o));
 	int mode, rc;
@@ -243,7 +226,6 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 	o->virt_addr = mode & FI_MR_VIRT_ADDR;
 	o->key_max = (uint32_t)o->info->domain_attr->mr_key_size * 8;
 	o->next_key = (uintptr_t)o >> 4;
-	o->rma = o->info->caps & FI_RMA;
 	/* rxd cuts packets that do not fit into the rest of such a buffer, again and again. */
 	o->multi_recv = (o->info->caps & FI_MULTI_RECV) &&
 			!strstr(o->info->fabric_attr->prov_name, "rxd");
@@ -267,6 +249,9 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 	host->log(TW_LOG_INFO, "libfabric %s on %s", o->info->fabric_attr->prov_name,
 		  o->info->domain_attr->name);
 	*instance = o;
+	caps->max_packet = (uint32_t)tw_min(o->info->ep_attr->max_msg_size, (size_t)TW_OFI_PACKET);
+	caps->has_rma = o->info->caps & FI_RMA;
+	caps->fd = o->fd;
 	return TW_OK;
 }
 
@@ -278,15 +263,11 @@ const struct tw_driver tw_driver_ofi = {
 	.close = do_close,
 	.slab_reg = tw_ofi_slab_reg,
 	.slab_dereg = tw_ofi_slab_dereg,
-	.max_packet = max_packet,
-	.has_rma = has_rma,
-	.fd = do_fd,
 	.path_new = path_new,
 	.path_bind = path_bind,
 	.path_free = path_free,
 	.send = tw_ofi_send,
-	.get = tw_ofi_get,
-	.put = tw_ofi_put,
+	.rma = tw_ofi_rma,
 	.mem_reg = tw_ofi_mem_reg,
 	.mem_dereg = tw_ofi_mem_dereg,
 	.progress = tw_ofi_progress,

@@ -85,7 +85,7 @@ struct tw_ofi {
 	int fd;
 	bool timed;   /* it is a timer: libfabric has no descriptor of use */
 	long look_ns; /* what that is set to */
-	bool rma, multi_recv, local_mr, virt_addr;
+	bool multi_recv, local_mr, virt_addr;
 	uint32_t key_max; /* bits of a key that we choose */
 	uint64_t next_key;
 	struct tw_driver_address name;
@@ -119,10 +119,8 @@ bool tw_ofi_arm(void *instance);
 
 /* rma.c */
 struct fid_mr *tw_ofi_register(struct tw_ofi *o, void *addr, size_t len, uint64_t access);
-enum tw_err tw_ofi_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-		       const void *key, uint32_t key_len, void *cookie);
-enum tw_err tw_ofi_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-		       const void *key, uint32_t key_len, void *cookie);
+enum tw_err tw_ofi_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, uint32_t key_len, void *cookie);
 enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
 void tw_ofi_mem_dereg(void *instance, struct tw_driver_mr *mr);
 /* Forgets those under way; the endpoint is closed. */

@@ -177,8 +177,8 @@ static enum tw_err post(struct tw_ofi_path *p, struct tw_ofi_rma *r, const struc
 	return rc == -FI_EAGAIN || rc == -FI_ENOMEM ? TW_AGAIN : TW_ELOST;
 }
 
-static enum tw_err transfer(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-			    const void *raw, uint32_t key_len, void *cookie, bool put)
+enum tw_err tw_ofi_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, uint32_t key_len, void *cookie)
 {
 	struct tw_ofi_path *p = path;
 	struct tw_ofi *o = p->o;
@@ -190,7 +190,7 @@ static enum tw_err transfer(void *path, const struct iovec *iov, unsigned niov, 
 	if (!r)
 		return TW_AGAIN;
 	*r = (struct tw_ofi_rma){.cookie = cookie, .open = 1, .err = TW_OK};
-	if (!map_key(o, r, raw, key_len)) {
+	if (!map_key(o, r, key, key_len)) {
 		free(r);
 		return TW_EPERM;
 	}
@@ -210,16 +210,4 @@ static enum tw_err transfer(void *path, const struct iovec *iov, unsigned niov, 
 		r->err = err == TW_AGAIN ? TW_ELOST : err;
 	release(o, r, true);
 	return TW_PENDING;
-}
-
-enum tw_err tw_ofi_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-		       const void *key, uint32_t key_len, void *cookie)
-{
-	return transfer(path, iov, niov, address, key, key_len, cookie, false);
-}
-
-enum tw_err tw_ofi_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-		       const void *key, uint32_t key_len, void *cookie)
-{
-	return transfer(path, iov, niov, address, key, key_len, cookie, true);
 }

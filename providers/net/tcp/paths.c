@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "base/sys.h"
+#include "base/inet.h"
 #include "providers/net/tcp/tcp.h"
 
 #define NEAR_US 1000 /* a round trip within a site */
@@ -26,11 +27,6 @@ static void listen_again(struct tw_tcp *t)
 	if (t->accept_paused)
 		tw_tcp_watch(t, EPOLL_CTL_MOD, t->listener, EPOLLIN, t);
 	t->accept_paused = false;
-}
-
-static socklen_t addr_len(const struct sockaddr_storage *sa)
-{
-	return sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
 enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void **out)
@@ -57,7 +53,7 @@ enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void
 	tw_list_init(&p->ops);
 	tw_list_add_tail(&t->paths, &p->node);
 	memcpy(a.token, p->token, sizeof(a.token));
-	memcpy(a.to, &t->addr, addr_len(&t->addr));
+	memcpy(a.to, &t->addr, tw_inet_len(&t->addr));
 	mine->len = sizeof(a);
 	memcpy(mine->bytes, &a, sizeof(a));
 	*out = p;
@@ -102,13 +98,10 @@ static void call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
 	memcpy(hello.to, p->other, sizeof(hello.to));
 	memcpy(hello.from, p->token, sizeof(hello.from));
 	/* From the board, on any port. */
-	if (from.ss_family == AF_INET6)
-		((struct sockaddr_in6 *)(void *)&from)->sin6_port = 0;
-	else
-		((struct sockaddr_in *)(void *)&from)->sin_port = 0;
+	tw_inet_set_port(&from, 0);
 	if (fd < 0 || !tw_tcp_queue(p, &hello, sizeof(hello)) ||
-	    tw_sys_bind(fd, (struct sockaddr *)&from, addr_len(&from)) < 0 ||
-	    (tw_sys_connect(fd, (const struct sockaddr *)to, addr_len(to)) < 0 &&
+	    tw_sys_bind(fd, (struct sockaddr *)&from, tw_inet_len(&from)) < 0 ||
+	    (tw_sys_connect(fd, (const struct sockaddr *)to, tw_inet_len(to)) < 0 &&
 	     errno != EINPROGRESS)) {
 		p->t->host.close_fd(fd);
 		tw_tcp_end(p);

@@ -252,60 +252,57 @@ static struct tw_tcp_op *op_new(struct tw_tcp_path *p, const struct iovec *iov, 
 	return op;
 }
 
-enum tw_err tw_tcp_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-		       const void *key, uint32_t key_len, void *cookie)
+/* Asks the other side for it. */
+static bool begin_get(struct tw_tcp_path *p, struct tw_tcp_op *op, uint64_t address, uint64_t key)
+{
+	struct tw_tcp_head h = {.kind = TW_TCP_READ,
+				.id = op->id,
+				.address = address,
+				.key = key,
+				.total = op->left};
+
+	return tw_tcp_queue(p, &h, sizeof(h));
+}
+
+static bool begin_put(struct tw_tcp_path *p, struct tw_tcp_op *op, uint64_t address, uint64_t key)
+{
+	struct tw_tcp_job *j;
+
+	if (p->tx_shutdown)
+		return true;
+	j = malloc(sizeof(*j));
+	if (!j)
+		return false;
+	*j = (struct tw_tcp_job){.id = op->id,
+				 .left = op->left,
+				 .address = address,
+				 .key = key,
+				 .op = op,
+				 .from = op->to};
+	tw_list_add_tail(&p->jobs, &j->node);
+	return true;
+}
+
+enum tw_err tw_tcp_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, uint32_t key_len, void *cookie)
 {
 	struct tw_tcp_path *p = path;
-	struct tw_tcp_head h = {.kind = TW_TCP_READ, .address = address};
 	struct tw_tcp_op *op;
+	uint64_t k;
 
 	if (p->ended)
 		return TW_ELOST;
-	if (key_len != sizeof(h.key))
+	if (key_len != sizeof(k))
 		return TW_EPERM;
-	op = op_new(p, iov, niov, false, cookie);
+	op = op_new(p, iov, niov, put, cookie);
 	if (!op)
 		return TW_AGAIN;
-	memcpy(&h.key, key, sizeof(h.key));
-	h.id = op->id;
-	h.total = op->left;
-	if (!tw_tcp_queue(p, &h, sizeof(h))) {
+	memcpy(&k, key, sizeof(k));
+	if (!(put ? begin_put : begin_get)(p, op, address, k)) {
 		op_leave(p, op);
 		free(op);
 		return TW_AGAIN;
 	}
-	tw_tcp_flush(p);
-	return TW_PENDING;
-}
-
-enum tw_err tw_tcp_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-		       const void *key, uint32_t key_len, void *cookie)
-{
-	struct tw_tcp_path *p = path;
-	struct tw_tcp_job *j;
-	struct tw_tcp_op *op;
-
-	if (p->ended)
-		return TW_ELOST;
-	if (key_len != sizeof(j->key))
-		return TW_EPERM;
-	j = calloc(1, sizeof(*j));
-	op = j ? op_new(p, iov, niov, true, cookie) : NULL;
-	if (!op) {
-		free(j);
-		return TW_AGAIN;
-	}
-	j->id = op->id;
-	j->left = op->left;
-	j->address = address;
-	memcpy(&j->key, key, sizeof(j->key));
-	j->op = op;
-	j->from = op->to;
-	if (p->tx_shutdown) {
-		free(j);
-		return TW_PENDING;
-	}
-	tw_list_add_tail(&p->jobs, &j->node);
 	tw_tcp_flush(p);
 	return TW_PENDING;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/inet.h"
 #include "base/sys.h"
 
 #define BACKLOG 256
@@ -148,23 +149,6 @@ static bool do_arm(void *instance)
 	return t->stuck || t->ending || !tw_list_empty(&t->over) || tw_sys_poll(&poller, 1, 0) > 0;
 }
 
-static int do_fd(void *instance)
-{
-	return ((struct tw_tcp *)instance)->epfd;
-}
-
-static uint32_t max_packet(void *instance)
-{
-	(void)instance;
-	return TW_TCP_PACKET;
-}
-
-static bool has_rma(void *instance)
-{
-	(void)instance;
-	return true;
-}
-
 static void do_close(void *instance)
 {
 	struct tw_tcp *t = instance;
@@ -189,23 +173,19 @@ static bool listen_there(struct tw_tcp *t)
 	struct sockaddr *sa = (struct sockaddr *)&t->addr;
 	socklen_t len = sizeof(t->addr);
 
-	if (sa->sa_family == AF_INET6)
-		((struct sockaddr_in6 *)(void *)sa)->sin6_port = 0;
-	else
-		((struct sockaddr_in *)(void *)sa)->sin_port = 0;
+	tw_inet_set_port(&t->addr, 0);
 	t->epfd = t->host.own_fd(epoll_create1(EPOLL_CLOEXEC));
 	t->listener = t->host.own_fd(
 		tw_sys_socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	return t->epfd >= 0 && t->listener >= 0 &&
-	       tw_sys_bind(t->listener, sa,
-			   sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-						     : sizeof(struct sockaddr_in)) == 0 &&
+	       tw_sys_bind(t->listener, sa, tw_inet_len(&t->addr)) == 0 &&
 	       tw_sys_listen(t->listener, BACKLOG) == 0 &&
 	       getsockname(t->listener, sa, &len) == 0 &&
 	       tw_tcp_watch(t, EPOLL_CTL_ADD, t->listener, EPOLLIN, t) == 0;
 }
 
-static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
+static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
+			   struct tw_driver_caps *caps)
 {
 	struct tw_tcp *t = calloc(1, sizeof(*t));
 
@@ -227,6 +207,7 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 		return TW_EUNREACH;
 	}
 	*instance = t;
+	*caps = (struct tw_driver_caps){TW_TCP_PACKET, true, t->epfd};
 	return TW_OK;
 }
 
@@ -237,15 +218,11 @@ const struct tw_driver tw_driver_tcp = {
 	.packet_size = sizeof(struct tw_tcp_packet),
 	.open = do_open,
 	.close = do_close,
-	.max_packet = max_packet,
-	.has_rma = has_rma,
-	.fd = do_fd,
 	.path_new = tw_tcp_path_new,
 	.path_bind = tw_tcp_path_bind,
 	.path_free = tw_tcp_path_free,
 	.send = tw_tcp_send,
-	.get = tw_tcp_get,
-	.put = tw_tcp_put,
+	.rma = tw_tcp_rma,
 	.cancel = tw_tcp_cancel,
 	.mem_reg = tw_tcp_mem_reg,
 	.mem_dereg = tw_tcp_mem_dereg,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/inet.h"
 #include "providers/net/verbs/verbs.h"
 
 #define RESOLVE_MS 1000 /* to find an address, and the way there */
@@ -63,12 +64,9 @@ bool tw_verbs_call(struct tw_verbs_path *p)
 
 	p->call++;
 	p->ticks = 0;
-	if (from.ss_family == AF_INET6) {
-		((struct sockaddr_in6 *)(void *)&from)->sin6_port = 0;
+	tw_inet_set_port(&from, 0);
+	if (from.ss_family == AF_INET6)
 		dst.sin6_scope_id = ((struct sockaddr_in6 *)(void *)&from)->sin6_scope_id;
-	} else {
-		((struct sockaddr_in *)(void *)&from)->sin_port = 0;
-	}
 	if (rdma_create_id(v->events, &p->id, p, RDMA_PS_TCP) != 0) {
 		p->id = NULL;
 		return false;

@@ -7,14 +7,10 @@
 #include <netdb.h>
 #include <string.h>
 
+#include "base/inet.h"
 #include "providers/net/verbs/verbs.h"
 
 #define BACKLOG 1024
-
-static socklen_t length(const struct sockaddr *sa)
-{
-	return sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-}
 
 /* What of the device concerns us; false if it is not enough. */
 static bool ask(struct tw_verbs *v)
@@ -48,16 +44,12 @@ static bool ask(struct tw_verbs *v)
 /* Listens at an address, if it is one of an RDMA device whose port is up. */
 static bool listen_at(struct tw_verbs *v, const struct sockaddr *sa)
 {
-	struct sockaddr_storage at = {0};
+	struct sockaddr_storage at = {.ss_family = sa->sa_family};
 
 	if (sa->sa_family != AF_INET && sa->sa_family != AF_INET6)
 		return false;
-	memcpy(&at, sa, length(sa));
-	/* The port is the system's to choose. */
-	if (sa->sa_family == AF_INET6)
-		((struct sockaddr_in6 *)(void *)&at)->sin6_port = 0;
-	else
-		((struct sockaddr_in *)(void *)&at)->sin_port = 0;
+	memcpy(&at, sa, tw_inet_len(&at));
+	tw_inet_set_port(&at, 0);
 	if (rdma_create_id(v->events, &v->listener, NULL, RDMA_PS_TCP) != 0) {
 		v->listener = NULL;
 		return false;
@@ -65,7 +57,7 @@ static bool listen_at(struct tw_verbs *v, const struct sockaddr *sa)
 	if (rdma_bind_addr(v->listener, (struct sockaddr *)&at) == 0 && v->listener->verbs) {
 		v->ctx = ibv_open_device(v->listener->verbs->device);
 		if (v->ctx && ask(v) && rdma_listen(v->listener, BACKLOG) == 0) {
-			memcpy(&v->addr, rdma_get_local_addr(v->listener), length(sa));
+			memcpy(&v->addr, rdma_get_local_addr(v->listener), tw_inet_len(&at));
 			return true;
 		}
 		if (v->ctx)
@@ -108,8 +100,8 @@ enum tw_err tw_verbs_device_open(struct tw_verbs *v)
 		v->host.log(TW_LOG_INFO, "verbs: no RDMA device that is up has an address here");
 		return TW_EUNREACH;
 	}
-	getnameinfo((struct sockaddr *)&v->addr, length((struct sockaddr *)&v->addr), name,
-		    sizeof(name), NULL, 0, NI_NUMERICHOST);
+	getnameinfo((struct sockaddr *)&v->addr, tw_inet_len(&v->addr), name, sizeof(name), NULL, 0,
+		    NI_NUMERICHOST);
 	v->host.log(TW_LOG_INFO, "verbs: %s, %s", ibv_get_device_name(v->ctx->device), name);
 	return TW_OK;
 }

@@ -6,37 +6,22 @@
 
 #include "providers/net/verbs/verbs.h"
 
-#define NAMES 0x10000u /* paths of an endpoint at most */
-
 static bool enter(struct tw_verbs_path *p)
 {
 	struct tw_verbs *v = p->v;
-	struct tw_verbs_path **table;
-	uint32_t i = 0, n;
+	uint32_t i = tw_slots_add(&v->table, p);
 
-	while (i < v->ntable && v->table[i])
-		i++;
-	if (i == v->ntable) {
-		n = i ? 2 * i : 8;
-		table = n > NAMES ? NULL : realloc(v->table, n * sizeof(*table));
-		if (!table)
-			return false;
-		memset(table + i, 0, (n - i) * sizeof(*table));
-		v->table = table;
-		v->ntable = n;
-	}
-	v->table[i] = p;
 	/* 31 bits: a completion has one more for its kind. Never 0. */
 	v->serial = v->serial % 0x7fff + 1;
 	p->name = v->serial << 16 | i;
-	return true;
+	return i < TW_SLOTS_MAX;
 }
 
 struct tw_verbs_path *tw_verbs_path_find(struct tw_verbs *v, uint32_t name)
 {
-	uint32_t i = name & (NAMES - 1);
+	struct tw_verbs_path *p = tw_slots_find(&v->table, name);
 
-	return i < v->ntable && v->table[i] && v->table[i]->name == name ? v->table[i] : NULL;
+	return p && p->name == name ? p : NULL;
 }
 
 static struct tw_verbs_path **bucket(struct tw_verbs *v, uint32_t qp_num)
@@ -235,7 +220,7 @@ void tw_verbs_path_free(void *path)
 	tw_list_del(&p->node);
 	tw_list_del(&p->credit_due);
 	tw_list_del(&p->broken);
-	p->v->table[p->name & (NAMES - 1)] = NULL;
+	p->v->table.of[p->name % TW_SLOTS_MAX] = NULL;
 	free(p);
 }
 

@@ -217,10 +217,10 @@ void tw_verbs_rma_pump(struct tw_verbs_path *p)
 	}
 }
 
-static enum tw_err transfer(struct tw_verbs_path *p, const struct iovec *iov, unsigned niov,
-			    uint64_t address, const void *key, uint32_t key_len, void *cookie,
-			    bool put)
+enum tw_err tw_verbs_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
+			 uint64_t address, const void *key, uint32_t key_len, void *cookie)
 {
+	struct tw_verbs_path *p = path;
 	struct tw_verbs_rma *r;
 
 	if (key_len != sizeof(r->rkey))
@@ -244,18 +244,6 @@ static enum tw_err transfer(struct tw_verbs_path *p, const struct iovec *iov, un
 	tw_list_add_tail(&p->waiting, &r->more);
 	tw_verbs_rma_pump(p);
 	return TW_PENDING;
-}
-
-enum tw_err tw_verbs_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-			 const void *key, uint32_t key_len, void *cookie)
-{
-	return transfer(path, iov, niov, address, key, key_len, cookie, false);
-}
-
-enum tw_err tw_verbs_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-			 const void *key, uint32_t key_len, void *cookie)
-{
-	return transfer(path, iov, niov, address, key, key_len, cookie, true);
 }
 
 void tw_verbs_rma_orphan(struct tw_verbs_path *p)

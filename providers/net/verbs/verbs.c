@@ -191,23 +191,6 @@ static bool do_arm(void *instance)
 	return pending(v) || tw_sys_poll(&p, 1, 0) > 0;
 }
 
-static int do_fd(void *instance)
-{
-	return ((struct tw_verbs *)instance)->epfd;
-}
-
-static uint32_t max_packet(void *instance)
-{
-	(void)instance;
-	return TW_VERBS_PACKET;
-}
-
-static bool has_rma(void *instance)
-{
-	(void)instance;
-	return true;
-}
-
 /* Opening and closing -------------------------------------------------------- */
 
 static void do_close(void *instance)
@@ -239,7 +222,7 @@ static void do_close(void *instance)
 		tw_sys_close(v->timer);
 	if (v->epfd >= 0)
 		tw_sys_close(v->epfd);
-	free(v->table);
+	free(v->table.of);
 	free(v);
 }
 
@@ -290,7 +273,8 @@ static bool open_queues(struct tw_verbs *v)
 	       watch(v, v->events->fd) && watch(v, v->ctx->async_fd) && watch(v, v->timer);
 }
 
-static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
+static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
+			   struct tw_driver_caps *caps)
 {
 	struct tw_verbs *v = calloc(1, sizeof(*v));
 	enum tw_err err;
@@ -305,6 +289,7 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance)
 	tw_list_init(&v->rmas);
 	tw_list_init(&v->over);
 	v->epfd = epoll_create1(EPOLL_CLOEXEC);
+	*caps = (struct tw_driver_caps){TW_VERBS_PACKET, true, v->epfd};
 	v->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	err = v->epfd < 0 || v->timer < 0 ? TW_ENOMEM : tw_verbs_device_open(v);
 	if (err == TW_OK && !open_queues(v)) {
@@ -325,15 +310,11 @@ const struct tw_driver tw_driver_verbs = {
 	.close = do_close,
 	.slab_reg = tw_verbs_slab_reg,
 	.slab_dereg = tw_verbs_slab_dereg,
-	.max_packet = max_packet,
-	.has_rma = has_rma,
-	.fd = do_fd,
 	.path_new = tw_verbs_path_new,
 	.path_bind = tw_verbs_path_bind,
 	.path_free = tw_verbs_path_free,
 	.send = tw_verbs_send,
-	.get = tw_verbs_get,
-	.put = tw_verbs_put,
+	.rma = tw_verbs_rma,
 	.cancel = tw_verbs_cancel,
 	.mem_reg = tw_verbs_mem_reg,
 	.mem_dereg = tw_verbs_mem_dereg,

@@ -23,6 +23,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "base/list.h"
+#include "base/slots.h"
 #include "providers/net/driver.h"
 
 #define TW_VERBS_PACKET 8448  /* longest packet, without our head: one of TAGWIRE_EAGER_MAX */
@@ -189,8 +190,8 @@ struct tw_verbs {
 	unsigned unacked; /* events of the completion channel */
 	/* Paths by name, and by queue pair. */
 	struct tw_list paths;
-	struct tw_verbs_path **table;
-	uint32_t ntable, serial;
+	struct tw_slots table;
+	uint32_t serial;
 	struct tw_verbs_path *by_qp[256];
 	unsigned nsq;	 /* work requests of all queue pairs */
 	unsigned npaths; /* with a queue pair or soon to have one */
@@ -263,10 +264,8 @@ bool tw_verbs_doorbell_ring(struct tw_verbs_path *p);
 bool tw_verbs_rx_grow(struct tw_verbs *v);
 
 /* rma.c */
-enum tw_err tw_verbs_get(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-			 const void *key, uint32_t key_len, void *cookie);
-enum tw_err tw_verbs_put(void *path, const struct iovec *iov, unsigned niov, uint64_t address,
-			 const void *key, uint32_t key_len, void *cookie);
+enum tw_err tw_verbs_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
+			 uint64_t address, const void *key, uint32_t key_len, void *cookie);
 void tw_verbs_cancel(void *instance, void *cookie);
 enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
 void tw_verbs_mem_dereg(void *instance, struct tw_driver_mr *mr);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Addresses of IPv4 and IPv6 alike. */
+#ifndef TW_INET_H
+#define TW_INET_H
+
+#include <netinet/in.h>
+#include <stdint.h>
+
+static inline socklen_t tw_inet_len(const struct sockaddr_storage *sa)
+{
+	return sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+/* 0: the system chooses. */
+static inline void tw_inet_set_port(struct sockaddr_storage *sa, uint32_t port)
+{
+	if (sa->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)(void *)sa)->sin6_port = htons((uint16_t)port);
+	else
+		((struct sockaddr_in *)(void *)sa)->sin_port = htons((uint16_t)port);
+}
+
+#endif /* TW_INET_H */
