@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What two endpoints say to each other beside their packets.
+ * The control channel: messages of two endpoints beside their packets.
  *
  *   CONNECT -> ACCEPT, or REFUSE or WRONG
- *                                 with the driver offered; where that is refused
- *                                 (TW_EPROTO) the next one is, by another call;
- *                                 then probes go along the new path, and nothing
- *                                 else before they have come through both ways
- *   RESUME -> RESUMED             the same for a link that exists: each tells
- *                                 what it expects, the rest is sent again. When
- *                                 both ask at once, who connected goes on
- *   STATUS                        how far are you; or: one is missing
- *   BYE                           what comes before it still counts. Where a path is
- *                                 being looked for, only once there is one
+ *                       Offers one driver. When it is refused with TW_EPROTO, the
+ *                       caller connects again and offers the next. Afterwards
+ *                       probes go along the new path, and data only once they
+ *                       have come through both ways.
+ *   RESUME -> RESUMED   The same for a link that exists: each side tells the number
+ *                       it expects next, and later packets are sent again. When both
+ *                       ask at once, the side that connected continues.
+ *   STATUS              Asks for or tells the next expected number, or tells that a
+ *                       packet is missing.
+ *   BYE                 Packets before it still count. While a path is being agreed
+ *                       on, it is sent once there is one.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -20,8 +21,8 @@
 #include "base/sys.h"
 #include "providers/net/session.h"
 
-#define ANSWER_US 3000000 /* for an answer, and for a probe to come through */
-#define BACKOFF_MAX 3u	  /* times that it is doubled: where all is slow it must end */
+#define ANSWER_US 3000000 /* limit for a reply, and for a probe to come through */
+#define BACKOFF_MAX 3u	  /* the limit is doubled at most so often */
 
 static void fill(struct tw_net_link *l, struct tw_net_ctrl *t, enum tw_net_ctrl_type type)
 {
@@ -100,7 +101,7 @@ void tw_net_resume(struct tw_net_link *l)
 	if (l->resuming || !tw_net_resumable(l))
 		return;
 	if (l->sock < 0 || l->dialing)
-		return; /* once that has come about */
+		return; /* the new connection resumes */
 	l->resuming = true;
 	await(l);
 	tw_net_ctrl_send(l, TW_NET_RESUME, TW_OK);
@@ -122,7 +123,7 @@ static void probe(struct tw_net_link *l)
 	tw_net_timer(l->ep, tw_clock() + tw_clock_us(TW_NET_PROBE_US));
 }
 
-/* To a caller who has shown no filter, or a wrong one: he learns nothing of us. */
+/* Refuses a caller without telling it anything of this endpoint. */
 static void deny(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw_err why)
 {
 	struct tw_net_ctrl t = {.magic = TW_NET_MAGIC,
@@ -134,7 +135,7 @@ static void deny(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw_err 
 	tw_net_link_end(l);
 }
 
-/* Somebody wants to connect. */
+/* CONNECT. */
 static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	struct tw_net_ep *ep = l->ep;
@@ -152,7 +153,7 @@ static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		return;
 	}
 	if (t->key != self->filter) {
-		/* No reason to open a driver; the engine counts, and refuses. */
+		/* The engine counts and refuses; no driver is opened for that. */
 		deny(l, TW_NET_REFUSE,
 		     ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me));
 		return;
@@ -208,7 +209,7 @@ static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		else
 			tw_net_link_fail(l, why);
 	} else if (why == TW_ECROSS) {
-		/* Its own call is on its way. */
+		/* The peer has asked, too, and its connection goes on. */
 		tw_net_sock_close(l);
 		l->resuming = false;
 	} else if (other) {
@@ -219,7 +220,7 @@ static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	}
 }
 
-/* The link that a caller wants to go on with. */
+/* The link that a RESUME names. */
 static struct tw_net_link *known(struct tw_net_ep *ep, const struct tw_net_ctrl *t)
 {
 	struct tw_net_link *l = tw_net_link_find(ep, t->to_conn);
@@ -238,7 +239,7 @@ static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
 
 	if (!l)
 		goto refuse;
-	/* Both ask at once: who connected goes on asking. */
+	/* Both sides ask at once: the one that connected continues. */
 	if (l->initiator && l->resuming) {
 		if (from == l)
 			return;
@@ -259,7 +260,7 @@ static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
 		return;
 	}
 	tw_net_acked(l, t->expected);
-	/* Bound, and the rest sent again, when a probe comes through. */
+	/* A probe that comes through binds the path and has the rest sent again. */
 	put(l, &reply);
 	if (l->state == TW_NET_PROBING)
 		await(l);
@@ -273,15 +274,15 @@ refuse:
 
 static void resumed(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
-	/* To what was asked before: those offers are gone. */
+	/* A reply to an earlier RESUME, whose offers are gone. */
 	if (t->round != l->round)
 		return;
-	/* We have agreed on another path by now, which the other side has left. */
+	/* Another path is in use by now, which the other side has left. */
 	if (!l->resuming) {
 		tw_net_path_broken(l);
 		return;
 	}
-	/* Our offers are gone when their driver was closed: once more. */
+	/* The offers are gone if their driver was closed: ask again. */
 	if (tw_net_chosen(l, t) != TW_OK) {
 		tw_net_path_drop(l);
 		l->deadline = tw_clock() + tw_clock_us(TW_NET_PROBE_US);
@@ -307,7 +308,7 @@ static void status(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	tw_net_acked(l, t->expected);
 	if (tw_list_empty(&l->kept) || !l->nasked || !l->bound)
 		return;
-	/* A slow driver is no reason to hurry; one that stands still is. */
+	/* Only a path along which nothing moves is given up, not a slow one. */
 	if (l->nasked % 8 == 0)
 		tw_net_path_broken(l);
 	else if (l->nasked % 2 == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Modules: found by name, loaded once, never unloaded. */
+/* Drivers: found by name, loaded once, never unloaded. */
 #include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,10 +14,10 @@
 #include "config.h"
 #endif
 
-/* The names there can be; a module for each may be installed or not. */
+/* The drivers that can be installed. */
 static struct known {
 	const char *name;
-	const char *devices; /* how the path of what it needs begins; NULL: nothing */
+	const char *devices; /* how the path of a device it needs begins; NULL: none */
 	const struct tw_driver *driver;
 	bool tried;
 } known[2 * TW_NET_DRIVERS] = {
@@ -40,7 +40,7 @@ const struct tw_provider *tw_driver_provider(const char *name, size_t len)
 	return find(name, len) ? &tw_provider_net : NULL;
 }
 
-/* Is there a file of which the path begins so? */
+/* Whether there is a file whose path begins so. */
 static bool exists(const char *beginning)
 {
 	const char *name = strrchr(beginning, '/') + 1;
@@ -59,7 +59,7 @@ static bool exists(const char *beginning)
 	return e != NULL;
 }
 
-/* Its library takes memory, and without devices may tell of that on standard error. */
+/* A library without devices takes memory and may complain on standard error. */
 static bool of_use(const struct known *k)
 {
 	return !k->devices || exists(k->devices);
@@ -110,9 +110,9 @@ static bool listed(const char *names, const char *name)
 }
 
 /*
- * Loading libfabric takes 0.1 s, and it then says that it has nothing faster than
- * our own tcp: not where that may be used, no provider of its is named, and there
- * is no device that it could mean (Slingshot; Omni-Path and EFA are RDMA devices).
+ * Whether loading libfabric, which takes 0.1 s, would only show that it has nothing
+ * faster than our own tcp: tcp may be used, TAGWIRE_OFI names nothing, and no device
+ * is there that needs libfabric (Slingshot; Omni-Path and EFA are RDMA devices).
  */
 static bool in_vain(const struct known *k, const char *names)
 {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Links: their names, their ends, and what is due by time. */
+/* Links: their numbers, how they end, and their timers. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/counters.h"
 #include "providers/net/session.h"
 
-#define QUIET_US 50000	 /* after a death nothing has come for so long: that was all */
-#define DRAIN_US 2500000 /* after a goodbye something is missing; the other side tries for less */
-#define LOOKS 16	 /* a driver may take in one packet at a time */
-#define ASK_US 50000	 /* and is asked for */
-#define OLD_US 2000000	 /* a transfer on a path that was given up */
+#define QUIET_US 50000	 /* without packets after a hang-up: all have come */
+#define DRAIN_US 2500000 /* limit for packets missing after BYE, longer than LEAVE_US */
+#define LOOKS 16	 /* calls of progress(): a driver may take in one packet at a time */
+#define ASK_US 50000	 /* between two requests for missing packets */
+#define OLD_US 2000000	 /* limit for a transfer on a path that was given up */
 
 static bool enter(struct tw_net_link *l)
 {
 	struct tw_net_ep *ep = l->ep;
 	uint32_t i = tw_slots_add(&ep->table, l);
 
-	/* Numbers of the session too: a packet of an earlier life names nobody. */
+	/* Depends on the session: a packet for an earlier opening finds no link. */
 	l->conn = (ep->host->self.session * 40503u + ++ep->serial) << 16 | i;
 	return i < TW_SLOTS_MAX;
 }
@@ -127,7 +127,7 @@ static uint64_t expire_drain(struct tw_net_link *l, uint64_t now)
 {
 	uint64_t ask = now + tw_clock_us(ASK_US);
 
-	/* The time is over only for what is not here already. */
+	/* Packets that have arrived already still count. */
 	for (int i = 0; i < LOOKS && l->path && l->state == TW_NET_DRAIN; i++)
 		l->adapter->driver->progress(l->adapter->instance);
 	if (l->state != TW_NET_DRAIN)
@@ -139,12 +139,12 @@ static uint64_t expire_drain(struct tw_net_link *l, uint64_t now)
 	}
 	if (!l->orderly)
 		return l->deadline;
-	/* Whoever said goodbye keeps no time for us. */
+	/* A peer that has sent BYE has no timer that would send them again. */
 	tw_net_ctrl_send(l, TW_NET_STATUS, TW_AGAIN);
 	return tw_net_earlier(ask, l->deadline);
 }
 
-/* Looking for a way: probes go out until one is answered, or it takes too long. */
+/* Probes go out until one is answered or the deadline has passed. */
 static uint64_t expire_probe(struct tw_net_link *l, uint64_t now)
 {
 	if (l->deadline <= now) {
@@ -158,7 +158,7 @@ static uint64_t expire_probe(struct tw_net_link *l, uint64_t now)
 	return tw_net_earlier(l->deadline, now + tw_clock_us(TW_NET_PROBE_US));
 }
 
-/* Nobody says that our packets have come: ask. */
+/* Asks for an acknowledgement when none comes. */
 static uint64_t expire_kept(struct tw_net_link *l, uint64_t now)
 {
 	uint64_t ask = l->progress + tw_clock_us(TW_NET_STATUS_US);
@@ -170,7 +170,7 @@ static uint64_t expire_kept(struct tw_net_link *l, uint64_t now)
 	return now + tw_clock_us(TW_NET_STATUS_US);
 }
 
-/* A transfer that its driver does not end, though the path is given up. */
+/* A driver that does not end a transfer on a path that was given up is closed. */
 static uint64_t expire_ops(struct tw_net_link *l, uint64_t now)
 {
 	struct tw_list *n, *tmp;
@@ -277,7 +277,7 @@ void tw_net_probed(struct tw_net_link *l, struct tw_net_adapter *a, bool questio
 		if (l->state == TW_NET_UP)
 			l->deadline = 0;
 		l->link.can_get = a->caps.has_rma;
-		/* The other side has told what it expects: all else goes again. */
+		/* The other side has told which packet it expects; all from there go again. */
 		l->unposted = l->kept.next;
 		l->progress = l->bound_at;
 		if (!tw_list_empty(&l->kept) || l->nops)

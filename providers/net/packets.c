@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbered packets: kept until acknowledged, sent again when they got lost. */
+/* Numbered packets: kept until acknowledged, sent again after a loss. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +7,11 @@
 #include "base/counters.h"
 #include "providers/net/session.h"
 
-#define ACK_AFTER 64	  /* packets, or a third as many long ones */
-#define ACK_DELAY_US 2000 /* in which an answer may carry the acknowledgement */
-#define GAP_US 20000	  /* before telling again that a packet is missing */
+#define ACK_AFTER 64	  /* packets; a long one counts as three */
+#define ACK_DELAY_US 2000 /* a packet back may carry it until then */
+#define GAP_US 20000	  /* between two reports of a missing packet */
 
-/* A packet that the session layer needs no more. */
+/* The session layer needs the packet no more. */
 static void let_go(struct tw_net_packet *p)
 {
 	p->link = NULL;
@@ -89,7 +89,7 @@ enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw
 	return TW_OK;
 }
 
-/* Hands one packet to the driver; false when that did not work out. */
+/* Hands one packet to the driver; false: not taken. */
 static bool post(struct tw_net_link *l, struct tw_net_packet *p, bool more)
 {
 	enum tw_err err;
@@ -106,13 +106,13 @@ static bool post(struct tw_net_link *l, struct tw_net_packet *p, bool more)
 	return false;
 }
 
-/* Whether it can be sent from where it lies: nobody reads it, and the driver can. */
+/* Whether it can be sent from where it lies: no other user, memory of this driver. */
 static bool in_place(const struct tw_net_link *l, const struct tw_net_packet *p)
 {
 	return p->users == 1 && p->slab->owner == l->adapter && p->slab->ready;
 }
 
-/* A copy that can be sent, in its stead; NULL: not now. */
+/* Puts a copy in the place of a packet that cannot be sent itself; NULL: not now. */
 static struct tw_net_packet *replace(struct tw_net_link *l, struct tw_net_packet *p)
 {
 	struct tw_net_packet *copy = tw_net_packet_ready(l->adapter, p->slab->big);
@@ -130,7 +130,7 @@ static struct tw_net_packet *replace(struct tw_net_link *l, struct tw_net_packet
 	return copy;
 }
 
-/* A packet outside the sequence; false: not now. */
+/* A packet without a number; false: not now. */
 static bool send_plain(struct tw_net_link *l, enum tw_net_kind kind)
 {
 	struct tw_net_packet *p;
@@ -141,7 +141,7 @@ static bool send_plain(struct tw_net_link *l, enum tw_net_kind kind)
 	p = tw_net_packet_ready(l->adapter, false);
 	if (!p)
 		return false;
-	/* Ours, even if the driver is closed meanwhile. */
+	/* Not free, even if the driver is closed in between. */
 	p->link = l;
 	p->len = sizeof(struct tw_net_wire);
 	*wire_of(p) = (struct tw_net_wire){.conn = l->peer_conn, .kind = kind};
@@ -156,8 +156,8 @@ void tw_net_send_plain(struct tw_net_link *l, enum tw_net_kind kind)
 }
 
 /*
- * To somebody who has hung up not along the path: where he is gone the system
- * answers by breaking it, and what he had sent before would be lost with it.
+ * A peer that has hung up gets no acknowledgement along the path: if the process is
+ * gone the system would break the path, and packets that are still to be read be lost.
  */
 void tw_net_send_ack(struct tw_net_link *l)
 {
@@ -185,14 +185,14 @@ void tw_net_flush(struct tw_net_link *l)
 		struct tw_list *next = p->node.next;
 
 		if (tw_unlikely(!in_place(l, p))) {
-			/* Under way along this path: it gets there, or the path breaks. */
+			/* Under way along this path already: it arrives, or the path breaks. */
 			if (p->users > 1 && p->epoch == l->epoch) {
 				l->unposted = next;
 				continue;
 			}
 			p = replace(l, p);
 		}
-		/* A path that breaks begins anew with the first one kept. */
+		/* The path that follows a broken one starts with the first packet kept. */
 		if (!p || !post(l, p, next_follows(l, next)))
 			break;
 		l->unposted = next;
@@ -251,7 +251,7 @@ void tw_net_packets_drop(struct tw_net_link *l)
 	l->nkept = l->nbig = 0;
 }
 
-/* The other side learns some time that they have come. */
+/* Acknowledges later, with a packet back if there is one. */
 static void defer_ack(struct tw_net_link *l, uint32_t weight)
 {
 	struct tw_net_ep *ep = l->ep;
@@ -285,7 +285,7 @@ static void malformed(struct tw_net_link *l, const struct tw_net_wire *w, uint32
 	tw_net_link_fail(l, TW_EPROTO);
 }
 
-/* One that counts. False: the engine cannot take it now. */
+/* A numbered packet. False: the engine cannot take it now. */
 static bool data(struct tw_net_link *l, const struct tw_net_wire *w, const void *payload,
 		 uint32_t len)
 {

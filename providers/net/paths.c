@@ -7,13 +7,13 @@
 #include "base/fds.h"
 #include "providers/net/session.h"
 
-#define SOON_US 3000000	   /* a path that breaks so soon: the driver is to blame */
-#define ABSENT_US 10000000 /* a driver that is not here may come */
+#define SOON_US 3000000	   /* a path that breaks so soon counts against its driver */
+#define ABSENT_US 10000000 /* until a driver that could not be opened is tried again */
 
 static void adapter_ready(struct tw_watch *w, uint32_t events)
 {
 	(void)events;
-	/* Whoever found it readable polls now; see expire_unwatched(). */
+	/* The thread that found it readable polls now; see expire_unwatched(). */
 	tw_net_adapter_unwatch(tw_container(w, struct tw_net_adapter, watch));
 }
 
@@ -179,7 +179,7 @@ static void make_offer(struct tw_net_adapter *a, struct tw_net_offer *o)
 	o->max_packet = a->max_packet;
 }
 
-/* Good enough for packets of the size that was agreed on? */
+/* Whether the packet size agreed on for the link fits. */
 static bool fits(const struct tw_net_link *l, uint32_t max_packet)
 {
 	uint32_t least = l->link.max_payload ? l->link.max_payload : 4096;
@@ -205,7 +205,7 @@ void tw_net_offer(struct tw_net_link *l, struct tw_net_ctrl *t)
 	for (int again = 0; again < 2 && !t->noffers; again++) {
 		if (again)
 			l->failed = 0;
-		/* One: opening the next costs a second, and is mostly in vain. */
+		/* One offer only: opening the next driver may take a second. */
 		for (unsigned i = 0; i < ep->nadapters && !t->noffers; i++) {
 			struct tw_net_adapter *a = &ep->adapters[i];
 			struct tw_net_offer *o = &t->offers[0];
@@ -287,7 +287,7 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 
 	tw_net_adapters_load(l->ep);
 	err = choose(l, offers, t, l->failed);
-	/* Where nothing else is offered, one that failed here. */
+	/* If nothing else is offered, take a driver that failed before. */
 	if (err == TW_EUNREACH && l->failed) {
 		l->failed = 0;
 		err = choose(l, offers, t, 0);
@@ -318,7 +318,7 @@ void tw_net_path_broken(struct tw_net_link *l)
 	uint64_t now = tw_clock();
 
 	l->ep->host->counters[TW_C_PATH_BROKEN]++;
-	/* After a goodbye no other can be agreed on: this one as well as it goes. */
+	/* After BYE no other path can be agreed on: go on with this one. */
 	if (l->tx_shutdown) {
 		l->unposted = l->kept.next;
 		tw_net_work(l);
@@ -334,7 +334,7 @@ void tw_net_path_broken(struct tw_net_link *l)
 		tw_net_resume(l);
 		return;
 	}
-	/* The new one does not work either: on to the next, if any is left. */
+	/* The new path does not work either: try the next driver, if any is left. */
 	if (l->failed + 1 == 1u << l->ep->nadapters)
 		return;
 	l->deadline = now + tw_clock_us(TW_NET_PROBE_US);
@@ -348,7 +348,7 @@ void tw_net_broken(void *owner, void *path)
 
 	if (!path) {
 		a->absent = tw_clock() + tw_clock_us(ABSENT_US);
-		/* Should it come again: not while another one is agreed on. */
+		/* Not used again while another path is being agreed on. */
 		tw_list_each(&a->ep->links, n, tmp)
 			tw_container(n, struct tw_net_link, node)->failed |= 1u << tw_net_index(a);
 		tw_net_adapter_reset(a);
@@ -359,7 +359,7 @@ void tw_net_broken(void *owner, void *path)
 
 		if (l->adapter != a || l->path != path)
 			continue;
-		/* One that is ending has no use for another. */
+		/* A link that ends needs no other path. */
 		if (tw_net_resumable(l))
 			tw_net_path_broken(l);
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Remote memory. A transfer that a fault cut off is started again on the next
- * path. A key is worth something at the driver that made it: where the next
- * path is of another, transfers end with TW_EPERM and the engine sends the data.
+ * Remote memory. A transfer that a fault interrupts is started again on the next
+ * path. A key is valid for the driver that made it: if the next path is another
+ * driver's, transfers end with TW_EPERM and the engine sends the data.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +11,11 @@
 
 #define TRIES 4 /* of one transfer */
 
-/* What travels as a key. */
+/* A key as it is sent. */
 struct key {
 	char name[7];	/* of the driver */
 	uint8_t len;	/* of its key */
-	uint64_t delta; /* its addresses are ours plus this */
+	uint64_t delta; /* from the program's addresses to the driver's */
 	uint8_t key[TW_KEY_MAX - 16];
 };
 _Static_assert(sizeof(struct key) == TW_KEY_MAX, "wire format");
@@ -114,7 +114,7 @@ static enum tw_err start(struct tw_link *link, bool put, const struct iovec *iov
 				 .put = put,
 				 .of = adapter_named(l->ep, k.name),
 				 .key_len = k.len};
-	/* Empty pieces are no business of a driver. */
+	/* Drivers see no empty pieces. */
 	for (unsigned i = 0; i < niov; i++)
 		if (iov[i].iov_len)
 			op->iov[op->niov++] = iov[i];
@@ -125,7 +125,7 @@ static enum tw_err start(struct tw_link *link, bool put, const struct iovec *iov
 	}
 	tw_list_add_tail(&l->ops, &op->node);
 	l->nops++;
-	/* Not from in here: it may fail, and end by an upcall. */
+	/* Posted later: it may fail, and upcalls are not allowed here. */
 	tw_net_work(l);
 	return TW_PENDING;
 }
@@ -186,7 +186,7 @@ void tw_net_ops_end(struct tw_net_link *l, bool tell)
 	while (!tw_list_empty(&l->ops)) {
 		struct tw_net_op *op = tw_list_first(&l->ops, struct tw_net_op, node);
 
-		/* The driver could still write into memory that is not ours. */
+		/* Stops the driver from writing to memory that the program gets back. */
 		if (op->posted && op->posted->driver->cancel)
 			op->posted->driver->cancel(op->posted->instance, op);
 		else if (op->posted)
@@ -243,7 +243,7 @@ void tw_net_mem_dereg(struct tw_link *link, struct tw_mr *mr)
 	mr_end(mr->handle);
 }
 
-/* Of a link that ends; or, with a driver, those that are closed with it. */
+/* All of a link that ends; with an adapter, those that end with it. */
 void tw_net_mrs_end(struct tw_net_link *l, const struct tw_net_adapter *of)
 {
 	struct tw_list *n, *tmp;

@@ -12,11 +12,11 @@
 #include "base/counters.h"
 #include "base/fds.h"
 
-#define LEAVE_US 2000000 /* for what was sent before a goodbye to arrive */
+#define LEAVE_US 2000000 /* for packets before BYE to arrive */
 #define CLOSE_US 500000	 /* the same when the endpoint closes, which waits for it */
 #define HANDED_US 20000	 /* but no longer once the driver has all of it */
-#define QUIET_POLLS 64	 /* fruitless ones, before polling every 16th time only */
-#define QUIET_US 50000	 /* who polls for so long in vain may as well be woken */
+#define QUIET_POLLS 64	 /* polls without packets, before drivers are polled every 16th time only */
+#define QUIET_US 50000	 /* of polling without packets, before descriptors are watched again */
 
 void tw_net_timer(struct tw_net_ep *ep, uint64_t when)
 {
@@ -38,7 +38,7 @@ static void flush(struct tw_net_ep *ep)
 
 	tw_list_each(&ep->work, n, tmp)
 		count++;
-	/* Whoever still has something to post comes back, behind the others: for the next time. */
+	/* A link with more to post is queued again, for the next call. */
 	for (; count && !tw_list_empty(&ep->work); count--) {
 		struct tw_net_link *l = tw_list_first(&ep->work, struct tw_net_link, work);
 
@@ -70,13 +70,13 @@ static unsigned do_progress(void *instance)
 	if (tw_unlikely(!tw_list_empty(&ep->dead)))
 		tw_net_reap(ep);
 	if (tw_list_empty(&ep->links)) {
-		/* Once more for what came for links that are gone. */
+		/* Once more, to take in packets for links that are gone. */
 		poll_adapters(ep, true);
 		ep->polled = false;
 		ep->host->up->poll(ep->host, ep, false);
 		return 0;
 	}
-	/* Looking at most networks costs a system call: rarely, where nothing comes. */
+	/* Polling most drivers costs a system call: rarely, if nothing comes. */
 	all = ++ep->quiet <= QUIET_POLLS || !(ep->quiet & 15) || !tw_list_empty(&ep->work);
 	ep->taken = 0;
 	poll_adapters(ep, all);
@@ -103,7 +103,7 @@ static bool do_arm(void *instance)
 	for (unsigned i = 0; i < ep->nadapters; i++)
 		if (ep->adapters[i].instance)
 			found |= tw_net_adapter_watch(&ep->adapters[i]);
-	/* Arming may have made the room that this waits for. */
+	/* Arming may have made room for waiting packets. */
 	if (!tw_list_empty(&ep->work))
 		flush(ep);
 	if (found)
@@ -130,10 +130,10 @@ static void send_acks(struct tw_net_ep *ep)
 }
 
 /*
- * The descriptors of drivers are not watched while packets come and somebody
- * polls: each would wake the service thread. They are watched again when since
- * the last look neither came a packet nor did anybody poll, or after a while
- * without packets: who stops polling is noticed late.
+ * The descriptors of drivers are not watched while packets come and the program
+ * polls: each packet would wake the service thread. They are watched again when
+ * since the last check no packet came and nobody polled, or after QUIET_US without
+ * packets. So the end of polling is noticed a little late.
  */
 static uint64_t expire_unwatched(struct tw_net_ep *ep, uint64_t now)
 {
@@ -168,7 +168,7 @@ static uint64_t do_expire(void *instance, uint64_t now)
 	if (ep->ack_at && ep->ack_at <= now)
 		send_acks(ep);
 	next = tw_net_earlier(ep->listen_again, ep->ack_at);
-	/* One that ends may take others with it: begin again. */
+	/* The end of one may end others: start again. */
 again:
 	tw_list_each(&ep->links, n, tmp) {
 		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
@@ -180,7 +180,7 @@ again:
 	return tw_net_earlier(next, expire_unwatched(ep, now));
 }
 
-/* Where shared memory is in use, it has this host for itself. */
+/* With shared memory in use, this host is left to it. */
 static bool local(const struct tw_host *host, uint64_t nic_id)
 {
 	if (!strstr(tw_settings.providers, "shm"))
@@ -240,17 +240,17 @@ static void do_disconnect(struct tw_link *link)
 		tw_net_link_end(l);
 		return;
 	}
-	/* What was sent is still delivered, without the engine. */
+	/* Packets already sent are still delivered, without the engine. */
 	l->state = TW_NET_LEAVING;
 	l->until = tw_clock() + tw_clock_us(LEAVE_US);
 	tw_net_timer(l->ep, l->until);
-	/* Without a path it needs another one first, see tw_net_probed(). */
+	/* Without a path BYE waits for the next one, see tw_net_probed(). */
 	if (l->bound || tw_list_empty(&l->kept))
 		tw_net_goodbye(l);
 	tw_net_flush(l);
 }
 
-/* Packets of links that have said goodbye: 2 some wait here, 1 not acknowledged, 0 none. */
+/* Packets of leaving links: 2 some are not sent yet, 1 not acknowledged, 0 none. */
 static int undelivered(struct tw_net_ep *ep)
 {
 	struct tw_list *n, *tmp;
@@ -268,7 +268,7 @@ static int undelivered(struct tw_net_ep *ep)
 	return left;
 }
 
-/* What is said about another path. */
+/* Control messages about another path. */
 static void poll_leaving_socks(struct tw_net_ep *ep)
 {
 	struct tw_list *n, *tmp;
@@ -370,7 +370,7 @@ static bool do_alive(struct tw_link *link)
 	return l->state == TW_NET_UP && tw_net_sock_alive(l);
 }
 
-/* Not known, and of no use: over a network a peer need not poll for a pull. */
+/* Not known, and not needed: a get needs no poll of the peer. */
 static bool do_polls(struct tw_link *link, uint64_t since)
 {
 	(void)link;

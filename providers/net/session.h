@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The provider of networks that lose packets. Two endpoints keep a TCP
- * connection of few words beside the driver that carries their packets: there
- * they introduce themselves, say goodbye, notice each other's death, and agree
- * on how to go on after a fault. Packets are numbered; the sender keeps each
- * until the other side has acknowledged it and sends it again along a new path,
- * of the same driver or the next.
+ * The session layer of the net provider. Two endpoints keep a TCP connection, the
+ * control channel, beside the driver that carries their packets: there they agree on
+ * a driver, close, notice each other's death, and resume after a fault. Packets are
+ * numbered; the sender keeps each until it is acknowledged, and sends it again along
+ * a new path, of the same driver or the next.
  *
  *   session.c  the operations that the engine sees
- *   packets.c  sequences, acknowledgements, kept packets
+ *   packets.c  sequence numbers, acknowledgements, kept packets
  *   pool.c     the memory of packets
  *   rma.c      get, put, registrations
  *   paths.c    drivers in use and the paths of links
- *   control.c  the control channel: introductions, resuming, goodbye
+ *   control.c  the control channel: connecting, resuming, closing
  *   sock.c     listener and sockets
- *   links.c    links and their ends
- *   drivers.c  loading modules
+ *   links.c    links and how they end
+ *   drivers.c  loading drivers
  */
 #ifndef TW_NET_SESSION_H
 #define TW_NET_SESSION_H
@@ -32,18 +31,18 @@
 #define TW_NET_BIG_WINDOW 96	/* long ones among them */
 #define TW_NET_SMALL 256	/* longest payload of a short one */
 #define TW_NET_OPS 16		/* transfers under way with a peer */
-#define TW_NET_HALF_OPEN_MAX 64 /* callers that have not introduced themselves */
+#define TW_NET_HALF_OPEN_MAX 64 /* connections before their first message */
 #define TW_NET_PORTS 8		/* groups of ports, see sock.c */
 #define TW_NET_PAYLOAD 16352u	/* longest payload of a packet: with its head 16 KiB */
-#define TW_NET_STATUS_US 500000 /* without news of our packets: ask */
-#define TW_NET_UNWATCHED_US 500 /* between two looks whether anybody polls */
-#define TW_NET_PROBE_US 20000	/* between two probes, or attempts to call */
+#define TW_NET_STATUS_US 500000 /* without an acknowledgement, until it is asked for */
+#define TW_NET_UNWATCHED_US 500 /* between two checks whether the program polls */
+#define TW_NET_PROBE_US 20000	/* between two probes, or attempts to connect */
 
-/* How a packet begins on the network; byte order of the host, checked in talk. */
+/* The head of a packet, in host byte order; control messages check the magic number. */
 struct tw_net_wire {
 	uint32_t conn; /* the receiver's name for the link */
 	uint32_t seq;
-	uint32_t ack; /* all before it have come */
+	uint32_t ack; /* the next one expected */
 	uint32_t kind;
 	struct tw_hdr hdr;
 };
@@ -52,11 +51,11 @@ _Static_assert(sizeof(struct tw_net_wire) == 32, "wire format");
 enum tw_net_kind {
 	TW_NET_DATA = 0x7a01, /* counts in the sequence */
 	TW_NET_ACK,	      /* seq is the next that will come */
-	TW_NET_PROBE,	      /* is there a way? */
-	TW_NET_PROBED,	      /* there is */
+	TW_NET_PROBE,	      /* does the path work? */
+	TW_NET_PROBED,	      /* the answer */
 };
 
-/* What they say to each other: one size, whatever it is. */
+/* Control messages, all of one size. */
 enum tw_net_ctrl_type {
 	TW_NET_CONNECT = 1,
 	TW_NET_ACCEPT,
@@ -65,7 +64,7 @@ enum tw_net_ctrl_type {
 	TW_NET_RESUME, /* the path is broken, or this connection was */
 	TW_NET_RESUMED,
 	TW_NET_STATUS, /* expected; why != 0 wants one back */
-	TW_NET_BYE,    /* seq is the first that will not come; why */
+	TW_NET_BYE,    /* seq is the first that is not sent any more; why */
 };
 
 struct tw_net_offer {
@@ -94,16 +93,16 @@ _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire fo
 #define TW_NET_VERSION 2
 
 enum tw_net_state {
-	TW_NET_NEW,	  /* ours, not answered yet */
-	TW_NET_HALF_OPEN, /* a caller that has not introduced itself */
-	TW_NET_PROBING,	  /* accepted, looking whether packets come through */
+	TW_NET_NEW,	  /* called, not answered yet */
+	TW_NET_HALF_OPEN, /* a caller, before its first message */
+	TW_NET_PROBING,	  /* accepted, probes are under way */
 	TW_NET_UP,
 	TW_NET_DRAIN,	/* the peer is gone, its packets may still come */
-	TW_NET_LEAVING, /* we go, our packets are still on their way, or have none yet */
+	TW_NET_LEAVING, /* disconnected, packets of this side are still under way */
 	TW_NET_DEAD,
 };
 
-/* A driver of an endpoint. */
+/* A driver as an endpoint uses it. */
 struct tw_net_adapter {
 	const struct tw_driver *driver;
 	struct tw_net_ep *ep;
@@ -143,15 +142,15 @@ struct tw_net_link {
 	enum tw_err why; /* it ends */
 	struct tw_ident me, other;
 	uint32_t conn, peer_conn, epoch;
-	/* Talking. */
+	/* The control channel. */
 	int sock;	  /* -1 none */
 	bool dialing;	  /* the socket is not connected yet */
-	bool tx_shutdown; /* we said goodbye, which is the last word */
+	bool tx_shutdown; /* BYE was sent, the last message */
 	unsigned port_try, hung_up;
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */
 	struct tw_watch watch;
-	struct tw_net_ctrl in; /* as far as it has come */
+	struct tw_net_ctrl in; /* in_len bytes have come */
 	uint32_t in_len;
 	/* The path. */
 	struct tw_net_adapter *adapter;
@@ -163,25 +162,25 @@ struct tw_net_link {
 	bool resuming;	   /* asked for a new one */
 	uint32_t failed;   /* bits of drivers that did not work lately */
 	unsigned backoff;  /* probes that were not answered in time, in a row */
-	uint64_t deadline; /* tick at which something has to have happened, 0 none */
-	uint64_t broken;   /* tick since which there is no way, 0 there is */
-	uint64_t until;	   /* tick at which one that leaves is gone */
+	uint64_t deadline; /* tick at which the present step has failed, 0 none */
+	uint64_t broken;   /* tick since which there is no path, 0 there is */
+	uint64_t until;	   /* tick at which a leaving link ends */
 	uint64_t again;	   /* tick at which to dial or probe again, 0 not */
 	/* Sending. */
 	struct tw_list kept;	  /* packets in order */
-	struct tw_list *unposted; /* the first that is not on its way; &kept: none */
+	struct tw_list *unposted; /* the first to hand to the driver; &kept: none */
 	uint32_t next_seq;
 	unsigned nkept, nbig;
 	uint64_t progress; /* tick of the last acknowledgement or new packet */
-	unsigned nasked;   /* times that we asked how far they are, and they were not further */
+	unsigned nasked;   /* STATUS requests in a row without progress */
 	bool blocked;	   /* a send found no room */
-	bool probed;	   /* owes an answer to a probe */
+	bool probed;	   /* an answer to a probe is due */
 	/* Receiving. */
 	uint32_t expected;
 	uint32_t unacked; /* packets taken in that were not acknowledged */
-	uint64_t gap_at;  /* tick at which we told that one is missing, 0: none is */
-	uint32_t final;	  /* while draining: the first that will not come */
-	bool orderly;	  /* the other side said goodbye */
+	uint64_t gap_at;  /* tick of the last report of a missing packet, 0: none is missing */
+	uint32_t final;	  /* while draining: the first that was never sent */
+	bool orderly;	  /* the other side sent BYE */
 	uint64_t last_rx; /* tick of the last packet */
 	/* Remote memory. */
 	struct tw_list ops, mrs;
@@ -197,23 +196,23 @@ struct tw_net_ep {
 	struct tw_watch listen_watch;
 	struct tw_net_adapter adapters[TW_NET_DRIVERS];
 	unsigned nadapters;
-	bool loaded; /* modules are looked for */
+	bool loaded; /* the list of drivers is made */
 	struct tw_list links, work, dead;
 	struct tw_slots table; /* of links, by conn */
 	uint32_t serial;
-	unsigned nhalf; /* callers that have not introduced themselves */
+	unsigned nhalf; /* links in state HALF_OPEN */
 	bool polled, armed;
 	uint64_t ack_at;	/* tick at which to send acknowledgements, 0 none */
 	unsigned quiet;		/* polls that found nothing */
-	uint64_t packets, seen; /* taken in, and when we last looked */
-	uint64_t seen_at;	/* tick of the last look that saw more */
+	uint64_t packets, seen; /* taken in, and as of the last check */
+	uint64_t seen_at;	/* tick of the last check that saw more */
 	unsigned quiet_seen;
 	unsigned taken; /* engine's packets in this progress */
 };
 
 extern const struct tw_provider tw_provider_net;
 
-/* drivers.c: the modules of a list of names that are here. */
+/* drivers.c: those of a list of names that are installed. */
 unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DRIVERS]);
 /* Whether there is one of them, as far as can be told without loading it. */
 bool tw_driver_any(const char *names);
@@ -221,32 +220,32 @@ bool tw_driver_any(const char *names);
 bool tw_driver_usable(const struct tw_driver *driver);
 /* Whether a name is one of a driver, built or not. */
 const struct tw_provider *tw_driver_provider(const char *name, size_t len);
-/* For tests: a driver that is no module. */
+/* For tests: a driver that is not loaded from a file. */
 void tw_driver_add(const struct tw_driver *driver);
 
 /* links.c */
 struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state state);
 struct tw_net_link *tw_net_link_find(struct tw_net_ep *ep, uint32_t conn);
-/* Out of use, without a word to anybody. */
+/* Ends it without a message or an upcall. */
 void tw_net_link_end(struct tw_net_link *l);
-/* The peer is gone: takes in what is still coming, then tells the engine. */
+/* The peer is gone: takes in packets still under way, then tells the engine. */
 void tw_net_link_drain(struct tw_net_link *l, enum tw_err why);
 /* Ends it and tells the engine, connected or not. */
 void tw_net_link_fail(struct tw_net_link *l, enum tw_err why);
 void tw_net_reap(struct tw_net_ep *ep);
-/* What is due by time; when to look again, or 0. */
+/* Runs its timers; the tick of the next, or 0. */
 uint64_t tw_net_link_expire(struct tw_net_link *l, uint64_t now);
 
 /* paths.c */
 void tw_net_adapters_load(struct tw_net_ep *ep);
-/* The one to be offered first: takes time, better before a call than in it. */
+/* Opens the one to be offered first: takes time, better before connecting. */
 void tw_net_adapters_open(struct tw_net_ep *ep);
 void tw_net_adapters_close(struct tw_net_ep *ep);
-/* Closes a driver so that nothing uses our memory; its links resume. */
+/* Closes a driver so that it uses no memory; its links resume. */
 void tw_net_adapter_reset(struct tw_net_adapter *a);
 void tw_net_adapter_unwatch(struct tw_net_adapter *a);
 bool tw_net_adapter_watch(struct tw_net_adapter *a);
-/* Offers the first driver that is here and that the link has not found wanting. */
+/* Offers the first driver that is available and has not failed for the link. */
 void tw_net_offer(struct tw_net_link *l, struct tw_net_ctrl *t);
 /* The other side cannot use what was offered: whether there is another one. */
 bool tw_net_offers_left(struct tw_net_link *l);
@@ -258,23 +257,23 @@ enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *answe
 void tw_net_path_drop(struct tw_net_link *l);
 /* Packets do not get through any more. */
 void tw_net_path_broken(struct tw_net_link *l);
-/* A driver says so of a path, or of itself. */
+/* The same, reported by a driver; path NULL: the driver does not work. */
 void tw_net_broken(void *owner, void *path);
 
 /* control.c */
 void tw_net_ctrl_send(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw_err why);
 void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t);
-/* The socket has connected: say what there is to be said. */
+/* The socket has connected: sends CONNECT or RESUME. */
 void tw_net_ctrl_begin(struct tw_net_link *l);
 /* Asks for a new path. */
 void tw_net_resume(struct tw_net_link *l);
-/* Says goodbye: what was sent may still come, and no other path be agreed on. */
+/* Sends BYE: packets may still arrive, no other path can be agreed on. */
 void tw_net_goodbye(struct tw_net_link *l);
 
 /* sock.c */
 enum tw_err tw_net_listen(struct tw_net_ep *ep);
 enum tw_err tw_net_dial(struct tw_net_link *l);
-/* Somebody else answered: tries the next port. */
+/* Another endpoint answered: tries the next port. */
 void tw_net_dial_next(struct tw_net_link *l);
 /* The right one hung up: the same port again. */
 void tw_net_dial_same(struct tw_net_link *l);
@@ -282,12 +281,12 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events);
 /* The link goes on with another one's socket. */
 void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from);
 void tw_net_listen_again(struct tw_net_ep *ep);
-/* One caller less that has not introduced himself. */
+/* A link leaves state HALF_OPEN. */
 void tw_net_half_open_done(struct tw_net_ep *ep);
 void tw_net_sock_close(struct tw_net_link *l);
 bool tw_net_sock_alive(const struct tw_net_link *l);
 bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t);
-/* The connection is gone, and the other side did not say goodbye. */
+/* The connection ended without BYE. */
 void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why);
 uint32_t tw_net_job(void);
 
@@ -297,7 +296,7 @@ enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw
 bool tw_net_can_send(const struct tw_net_link *l, enum tw_send_class cls, uint32_t len);
 /* Posts what waits. */
 void tw_net_flush(struct tw_net_link *l);
-/* Everything from that number on goes again. */
+/* Sends everything from that number on again. */
 void tw_net_resend(struct tw_net_link *l, uint32_t expected);
 void tw_net_acked(struct tw_net_link *l, uint32_t ack);
 void tw_net_send_ack(struct tw_net_link *l);
@@ -306,9 +305,9 @@ void tw_net_send_plain(struct tw_net_link *l, enum tw_net_kind kind);
 void tw_net_probed(struct tw_net_link *l, struct tw_net_adapter *a, bool question);
 bool tw_net_packet(void *owner, const void *data, uint32_t len);
 void tw_net_failed(void *owner, struct tw_net_packet *p);
-/* Gives up what was kept. */
+/* Frees the packets that were kept. */
 void tw_net_packets_drop(struct tw_net_link *l);
-/* Whether a driver still has the memory of a packet. */
+/* Whether a driver still uses the memory of a packet. */
 bool tw_net_any_posted(const struct tw_net_link *l);
 
 /* pool.c: a packet with one user, NULL without memory. */

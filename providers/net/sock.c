@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sockets on which endpoints talk. An endpoint listens on its board's
- * address, on port TAGWIRE_PORT + endpoint id. Where that port is taken, or
- * TAGWIRE_JOB is set, a multiple of 1024 is added; who calls tries them in turn,
- * and is told when it is not the endpoint that it wanted.
+ * The sockets of the control channel. An endpoint listens on its board's address, on
+ * port TAGWIRE_PORT + endpoint id. If that port is taken or TAGWIRE_JOB is set, a
+ * multiple of 1024 is added; a caller tries these ports in turn and is told when it
+ * has reached another endpoint than it wanted.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,13 +21,14 @@
 #include "providers/net/session.h"
 
 #define BACKLOG 256
-#define PORT_STEP 1024 /* endpoint ids are fewer */
+#define PORT_STEP 1024 /* more than there are endpoint ids */
 #define LISTEN_AGAIN_US 100000
 #define AGAIN_US 200000 /* between two attempts to reach it again */
-#define CALL_US 1000000 /* for one: the system would ask less and less often */
-#define HALF_US 200000	/* a caller has so long for himself, however many there are */
-#define HANG_UPS 8	/* without an answer, before the right one is looked for elsewhere */
-#define READS 16	/* in one go: who talks without end has others wait */
+#define CALL_US 1000000 /* limit for one: the system would retry less and less often */
+#define HALF_US 200000	/* a caller is kept so long for its first message, however many there are  \
+			 */
+#define HANG_UPS 8	/* without an answer, before the next port is tried */
+#define READS 16	/* in one call, so that one peer cannot keep others waiting */
 
 /* FNV-1a; 0 for the job without name. */
 uint32_t tw_net_job(void)
@@ -64,7 +65,7 @@ static int idle_seconds(void)
 	return (int)tw_max(tw_settings.retry / 4000, 1u);
 }
 
-/* Milliseconds without an answer that end a connection: the rest of the time we call again. */
+/* Milliseconds without an answer that end a connection; then it is made again. */
 static int silence_ms(void)
 {
 	return (int)(tw_settings.retry / 2);
@@ -81,7 +82,7 @@ static void set_options(int fd, int limit)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
 }
 
-/* The name is this endpoint's, whoever has the port. */
+/* Claims the name of the endpoint on this host, whoever has its port. */
 static enum tw_err claim(struct tw_net_ep *ep)
 {
 	const struct tw_ident *me = &ep->host->self;
@@ -117,7 +118,7 @@ static void accept_one(struct tw_net_ep *ep, int sock, const struct sockaddr_sto
 		tw_net_link_end(l);
 }
 
-/* When there are many, the oldest goes: who means it has introduced himself by then. */
+/* When there are too many, the oldest is dropped: real peers have sent CONNECT by then. */
 static bool room_for_caller(struct tw_net_ep *ep)
 {
 	uint64_t latest = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
@@ -130,7 +131,7 @@ static bool room_for_caller(struct tw_net_ep *ep)
 
 		if (l->state != TW_NET_HALF_OPEN)
 			continue;
-		/* Perhaps he has, and was not heard yet. */
+		/* Its message may have come and not been read yet. */
 		tw_net_sock_ready(&l->watch, EPOLLIN);
 		if (l->state != TW_NET_HALF_OPEN)
 			return true;
@@ -160,7 +161,7 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 		else
 			break;
 	}
-	/* Or out of descriptors: who waits stays readable, so look away for a while. */
+	/* Out of descriptors, maybe: the listener stays readable, so ignore it for a while. */
 	watch(ep, ep->listener, 0, w, EPOLL_CTL_MOD);
 	ep->listen_again = tw_clock() + tw_clock_us(LISTEN_AGAIN_US);
 	tw_net_timer(ep, ep->listen_again);
@@ -206,14 +207,14 @@ enum tw_err tw_net_listen(struct tw_net_ep *ep)
 	if (err != TW_OK)
 		return err;
 	ep->listen_watch.ready = listener_ready;
-	/* No port is open that could not lead anywhere. */
+	/* Without drivers no port is opened. */
 	if (!tw_driver_any(tw_settings.providers) ||
 	    ep->host->up->locate(ep->host, me->nic_id, &sa) != TW_OK)
 		return TW_OK;
 	for (unsigned i = 0; i < TW_NET_PORTS; i++)
 		if (listen_at(ep, &sa, port_of(me->endpoint_id, i)))
 			return TW_OK;
-	/* It can still call others, and everybody on this host. */
+	/* The endpoint can still connect to others, and be reached on this host. */
 	tw_log(TW_LOG_INFO, "endpoint %u: port %u is taken, other hosts cannot connect",
 	       me->endpoint_id, port_of(me->endpoint_id, 0));
 	return TW_OK;
@@ -334,7 +335,7 @@ static void refused(struct tw_net_link *l, enum tw_err why)
 		if (err != TW_OK)
 			tw_net_link_fail(l, err);
 	} else if (why == TW_ECLOSED) {
-		/* Nobody there: the process is gone. */
+		/* Refused: the process is gone. */
 		tw_net_link_drain(l, TW_ELOST);
 	} else {
 		call_again(l, AGAIN_US);
@@ -353,8 +354,8 @@ void tw_net_dial_same(struct tw_net_link *l)
 }
 
 /*
- * How long a connection that the system gave up had no answer for certain: since
- * it asked first, which may be the only question that was lost.
+ * How long a connection that the system gave up was certainly without an answer: since
+ * the first keep-alive probe, the only one that may have been lost.
  */
 static uint64_t unanswered_us(void)
 {
@@ -371,7 +372,7 @@ void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 	tw_net_sock_close(l);
 	switch (l->state) {
 	case TW_NET_NEW:
-		/* Perhaps others crowded us out there before we had said anything. */
+		/* The peer may have dropped the connection for lack of room. */
 		if (why != TW_EPROTO && l->hung_up++ < HANG_UPS)
 			tw_net_dial_same(l);
 		else
@@ -409,7 +410,7 @@ static void dialed(struct tw_net_link *l)
 
 	getsockopt(l->sock, SOL_SOCKET, SO_ERROR, &error, &len);
 	if (error) {
-		/* Who closed his port while we waited there is not the one we want. */
+		/* A listener that closed meanwhile was not the endpoint that is wanted. */
 		bool other = error == ECONNRESET && l->state == TW_NET_NEW;
 
 		refused(l, other ? TW_ECLOSED : err_of(error));
@@ -435,7 +436,7 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n == 0 && l->state == TW_NET_DRAIN && !(events & (EPOLLHUP | EPOLLERR))) {
-			/* It has said all, and still listens. */
+			/* The peer sends no more, and still reads. */
 			watch(l->ep, l->sock, 0, &l->watch, EPOLL_CTL_MOD);
 			return;
 		}

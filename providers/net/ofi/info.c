@@ -10,11 +10,11 @@
 
 /*
  * Networks with hardware of their own, which libfabric reaches without IP addresses.
- * Not its verbs: Tagwire has its own, and where that fails this is to work.
+ * Not its verbs: the verbs driver comes first, and this one is used where that fails.
  */
 static const char *const fast[] = {"cxi", "efa", "opx", "psm2"};
 #define USUAL "tcp;ofi_rxm"
-/* None of them is here. Devices do not come often enough to look at each connect. */
+/* None of them is here; not looked for again at each connect. */
 static atomic_bool slow_only;
 
 static void hint(struct fi_info *h, uint64_t caps)
@@ -45,7 +45,7 @@ static struct fi_info *ask(const char *name, const char *node, uint64_t caps)
 	return list;
 }
 
-/* With remote memory and buffers for many packets, or with as much of it as there is. */
+/* With remote memory and buffers for many packets, if possible. */
 static struct fi_info *find(const char *name, const char *node)
 {
 	static const uint64_t wishes[] = {FI_MSG | FI_RMA | FI_MULTI_RECV, FI_MSG | FI_MULTI_RECV,
@@ -93,7 +93,7 @@ struct fi_info *tw_ofi_choose(const struct tw_driver_host *host)
 	}
 	for (unsigned i = 0; i < tw_countof(fast) && !info && !atomic_load(&slow_only); i++)
 		info = find(fast[i], NULL);
-	/* For plain TCP there is a network of ours, if it may be used. */
+	/* For plain TCP the tcp driver is better, if it may be used. */
 	if (!info && named(host->settings->providers, "tcp")) {
 		atomic_store(&slow_only, true);
 		host->log(TW_LOG_INFO, "libfabric has no network faster than TCP");

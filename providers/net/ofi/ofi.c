@@ -37,7 +37,7 @@ static enum tw_err path_bind(void *path, const struct tw_driver_address *other)
 		    memcmp(peer->name.bytes, other->bytes, other->len) == 0)
 			goto found;
 	}
-	/* libfabric reads as many bytes as its own addresses have. */
+	/* libfabric reads a full address, whatever its length here. */
 	if (other->len != o->name.len)
 		return TW_EPROTO;
 	peer = calloc(1, sizeof(*peer));
@@ -77,8 +77,8 @@ static void close_fid(struct fid *fid)
 }
 
 /*
- * tcp;ofi_rxm of libfabric 1.17 crashes when it is closed amid reads. It moves
- * nothing unless it is polled: after a fault it is left as it is, memory and all.
+ * tcp;ofi_rxm of libfabric 1.17 crashes when it is closed with reads under way. It
+ * moves nothing unless it is polled: after a fault it is left open, with its memory.
  */
 static bool better_left(const struct tw_ofi *o)
 {
@@ -87,7 +87,7 @@ static bool better_left(const struct tw_ofi *o)
 	       o->info->domain_attr->data_progress == FI_PROGRESS_MANUAL;
 }
 
-/* So that who looks for leaks finds that these are meant. */
+/* Keeps them reachable, so that leak checkers do not report them. */
 static _Atomic(struct tw_ofi *) left_open;
 
 static void do_close(void *instance)
@@ -150,7 +150,7 @@ static int open_queues(struct tw_ofi *o)
 		return rc;
 	if (fi_av_open(o->domain, &av, &o->av, NULL) == 0)
 		return 0;
-	/* Some know only the other kind, whatever they say. */
+	/* Some providers support only the other type, whatever they report. */
 	av.type = FI_AV_MAP;
 	return fi_av_open(o->domain, &av, &o->av, NULL);
 }
@@ -164,7 +164,7 @@ static int open_endpoint(struct tw_ofi *o)
 		rc = fi_ep_bind(o->ep, &o->av->fid, 0);
 	if (rc == 0)
 		rc = fi_ep_bind(o->ep, &o->cq->fid, FI_TRANSMIT | FI_RECV);
-	/* Without it a buffer would be used up to the last byte, and packets cut. */
+	/* Without it a buffer is filled to the last byte, and packets are truncated. */
 	if (rc == 0 && o->multi_recv)
 		o->multi_recv = fi_setopt(&o->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
 					  &least, sizeof(least)) == 0;
@@ -175,7 +175,7 @@ static int open_endpoint(struct tw_ofi *o)
 
 static int open_buffers(struct tw_ofi *o)
 {
-	/* Where a buffer takes one packet only, there are more of them. */
+	/* More buffers if each takes one packet only. */
 	o->nrx = o->multi_recv ? TW_OFI_RX_BUFFERS : tw_countof(o->rx);
 	o->rx_size = o->multi_recv ? TW_OFI_RX_SIZE : TW_OFI_PACKET;
 	o->rx_mem = malloc(o->nrx * o->rx_size);
@@ -226,7 +226,7 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	o->virt_addr = mode & FI_MR_VIRT_ADDR;
 	o->key_max = (uint32_t)o->info->domain_attr->mr_key_size * 8;
 	o->next_key = (uintptr_t)o >> 4;
-	/* rxd cuts packets that do not fit into the rest of such a buffer, again and again. */
+	/* rxd truncates packets that do not fit into the rest of such a buffer. */
 	o->multi_recv = (o->info->caps & FI_MULTI_RECV) &&
 			!strstr(o->info->fabric_attr->prov_name, "rxd");
 	rc = fi_fabric(o->info->fabric_attr, &o->fabric, NULL);

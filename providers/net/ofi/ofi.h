@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The libfabric module, between its own files.
+ * The libfabric driver, shared by its files.
  *
  *   ofi.c      opening and closing, paths
  *   packets.c  send, progress, arm
@@ -26,7 +26,8 @@
 #define TW_OFI_RX_SIZE (256 * 1024) /* of one that takes many packets */
 #define TW_OFI_CQ_BATCH 32
 #define TW_OFI_IOV 4
-#define TW_OFI_LOOK_NS 50000 /* to the next look after a packet, where no descriptor tells */
+#define TW_OFI_LOOK_NS 50000 /* from a packet to the next timed poll, without a usable descriptor  \
+			      */
 
 enum tw_ofi_kind { TW_OFI_SEND, TW_OFI_RECV, TW_OFI_RMA };
 
@@ -83,8 +84,8 @@ struct tw_ofi {
 	struct fid_cq *cq;
 	struct fid_ep *ep;
 	int fd;
-	bool timed;   /* it is a timer: libfabric has no descriptor of use */
-	long look_ns; /* what that is set to */
+	bool timed;   /* fd is a timer: libfabric has no usable descriptor */
+	long look_ns; /* the period of the timer */
 	bool multi_recv, local_mr, virt_addr;
 	uint32_t key_max; /* bits of a key that we choose */
 	uint64_t next_key;
@@ -95,7 +96,7 @@ struct tw_ofi {
 	struct fid_mr *rx_mr;
 	struct tw_ofi_rx rx[TW_OFI_RX_BUFFERS * 8];
 	unsigned nrx;
-	/* Completions that were read and not dealt with: the engine was not ready. */
+	/* Completions read but not handled: the engine was not ready. */
 	struct fi_cq_data_entry cqe[TW_OFI_CQ_BATCH];
 	unsigned ncqe, next_cqe;
 };
@@ -105,13 +106,13 @@ struct tw_ofi_path {
 	struct tw_ofi_peer *peer;
 };
 
-/* info.c: what to open, or NULL with the reason told. */
+/* info.c: the provider to open, or NULL with the reason logged. */
 struct fi_info *tw_ofi_choose(const struct tw_driver_host *host);
 
 /* packets.c */
 bool tw_ofi_slab_reg(void *instance, struct tw_net_slab *slab);
 void tw_ofi_slab_dereg(struct tw_net_slab *slab);
-/* Gives libfabric the buffers that it does not have. */
+/* Posts the receive buffers that libfabric does not have. */
 void tw_ofi_post_all(struct tw_ofi *o);
 enum tw_err tw_ofi_send(void *path, struct tw_net_packet *packet, bool more);
 unsigned tw_ofi_progress(void *instance);

@@ -10,7 +10,7 @@
 
 #include "base/sys.h"
 
-#define LOOK_MAX_NS 20000000 /* between two looks, where no descriptor tells of packets */
+#define LOOK_MAX_NS 20000000 /* the longest period of the timer */
 
 bool tw_ofi_slab_reg(void *instance, struct tw_net_slab *slab)
 {
@@ -69,7 +69,7 @@ void tw_ofi_post_all(struct tw_ofi *o)
 			post_rx(o, &o->rx[i]);
 }
 
-/* Deals with one completion; false when it is to be offered again. */
+/* Handles one completion; false: not now. */
 static bool complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
 {
 	struct tw_ofi_op *op = e->op_context;
@@ -130,7 +130,7 @@ static void read_errors(struct tw_ofi *o)
 	tw_ofi_post_all(o);
 }
 
-/* What was read; false when something must wait for the next time. */
+/* Handles the completions read; false if some must wait. */
 static bool work_off(struct tw_ofi *o, unsigned *n)
 {
 	while (o->next_cqe < o->ncqe) {
@@ -142,7 +142,7 @@ static bool work_off(struct tw_ofi *o, unsigned *n)
 	return true;
 }
 
-/* One reading of the queue; whether there may be more behind it. */
+/* Reads the queue once; whether there may be more. */
 static bool read_queue(struct tw_ofi *o)
 {
 	ssize_t rc = fi_cq_read(o->cq, o->cqe, TW_OFI_CQ_BATCH);
@@ -170,7 +170,7 @@ unsigned tw_ofi_progress(void *instance)
 	return n;
 }
 
-/* Looks now, and again when the timer comes: later each time in vain. */
+/* Polls now, and again when the timer expires: later each time without packets. */
 static bool arm_timer(struct tw_ofi *o)
 {
 	struct itimerspec when = {.it_value = {0}};
@@ -178,7 +178,7 @@ static bool arm_timer(struct tw_ofi *o)
 
 	if (tw_sys_read(o->fd, &fired, sizeof(fired)) == sizeof(fired) && o->look_ns < LOOK_MAX_NS)
 		o->look_ns += o->look_ns / 8;
-	/* In any case: who looked before us may rely on it. */
+	/* Always set: an earlier caller may rely on it. */
 	when.it_value.tv_nsec = o->look_ns;
 	timerfd_settime(o->fd, 0, &when, NULL);
 	return read_queue(o) || o->ncqe;

@@ -44,7 +44,7 @@ enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, struct tw_dri
 		out->key_len = sizeof(key);
 		return TW_OK;
 	}
-	/* Who maps it must know the base as well. */
+	/* A raw key is mapped together with its base. */
 	size -= sizeof(out->base);
 	if (fi_mr_raw_attr(mr, &out->base, out->key + sizeof(out->base), &size, 0) != 0) {
 		fi_close(&mr->fid);
@@ -71,7 +71,7 @@ static void drop(struct tw_ofi *o, struct tw_ofi_rma *r)
 	free(r);
 }
 
-/* One operation less; the last tells how it went. True if it is over. */
+/* One operation has ended; the last one reports the result. True if it was the last. */
 static bool release(struct tw_ofi *o, struct tw_ofi_rma *r, bool tell)
 {
 	if (--r->open)
@@ -127,7 +127,7 @@ static bool map_key(struct tw_ofi *o, struct tw_ofi_rma *r, const void *raw, uin
 	return r->mapped;
 }
 
-/* Registers the program's own memory, where libfabric wants that. */
+/* Registers the program's own memory, if libfabric requires that. */
 static bool describe(struct tw_ofi_rma *r, struct tw_ofi *o, const struct iovec *iov, bool put,
 		     void **desc)
 {
@@ -201,7 +201,7 @@ enum tw_err tw_ofi_rma(void *path, bool put, const struct iovec *iov, unsigned n
 		err = post(p, r, iov + i, n, &remote, put);
 		remote.addr += remote.len;
 	}
-	/* Nothing has begun: say so. Else it ends when that has. */
+	/* Fails at once if nothing has begun, else when the rest has ended. */
 	if (err != TW_OK && r->open == 1) {
 		release(o, r, false);
 		return err;

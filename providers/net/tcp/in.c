@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes along a path. Bytes for memory go there straight from the system. */
+/* Receiving along a path. Bytes for memory are received straight into it. */
 #include <errno.h>
 #include <string.h>
 
 #include "providers/net/tcp/tcp.h"
 
-#define READS 8	    /* in one go: the others wait */
-#define GLANCE 2048 /* bytes, to see what follows */
+#define READS 8	    /* in one call, as other paths wait */
+#define GLANCE 2048 /* bytes, enough for the head that follows */
 
 /* Where the rest of a piece for memory goes; how many pieces, 0 nowhere. */
 static unsigned target(const struct tw_tcp_path *p, struct iovec *iov)
@@ -38,7 +38,7 @@ static void moved(struct tw_tcp_path *p, uint64_t len)
 	p->in_mr = NULL;
 }
 
-/* What has come already of a piece for memory. */
+/* Copies the part of a piece that was received into the buffer. */
 static void take_in(struct tw_tcp_path *p)
 {
 	while (p->in_left && p->in_at < p->in_len) {
@@ -92,12 +92,12 @@ static void ended(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 
 	if (!op)
 		op = tw_tcp_op_find(p, h->id, false);
-	/* What was read is only there when all of it has come. */
+	/* A get is complete only when all of its data have come. */
 	if (op && (op->put || err != TW_OK))
 		tw_tcp_op_over(p, op, err);
 }
 
-/* One thing; false when it is not all there, or cannot be taken now. */
+/* Handles one item; false if it is incomplete or cannot be taken now. */
 static bool take(struct tw_tcp_path *p, unsigned *n)
 {
 	struct tw_tcp_head h;
@@ -162,8 +162,8 @@ unsigned tw_tcp_parse(struct tw_tcp_path *p)
 }
 
 /*
- * How much to take in that is not known to be for memory: all that fits, or where
- * memory is likely to follow, a head and small packets, as the rest is copied again.
+ * How much to read into the buffer: all that fits, or, if memory is likely to follow,
+ * a head and small packets only, as the rest would be copied once more.
  */
 static size_t room(const struct tw_tcp_path *p)
 {
@@ -191,7 +191,7 @@ static bool fetch(struct tw_tcp_path *p)
 	for (unsigned i = 0; i < n; i++)
 		direct += iov[i].iov_len;
 	want = direct;
-	/* And what follows, where all of the piece fits. */
+	/* And the bytes that follow, if all of the piece fits. */
 	if (direct == p->in_left || !n) {
 		iov[n] = (struct iovec){p->in + p->in_len, room(p)};
 		want += iov[n++].iov_len;

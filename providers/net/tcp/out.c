@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What leaves along a path: packets and heads in a queue, in order, and memory of
+ * Sending along a path: packets and heads in a queue, in order, and memory of
  * transfers between them. All of it is sent from where it lies. Memory leaves in
  * chunks, so that packets need not wait for all of it.
  */
@@ -105,7 +105,7 @@ static void mark_busy(struct tw_tcp_path *p)
 		tw_list_add_tail(&p->t->busy, &p->busy);
 }
 
-/* The system takes no more just now. It tells when it does, also who does not poll. */
+/* Waits until the system takes more; the descriptor wakes a sleeper, too. */
 static void wait_for_room(struct tw_tcp_path *p)
 {
 	mark_busy(p);
@@ -125,7 +125,7 @@ bool tw_tcp_queue(struct tw_tcp_path *p, const void *bytes, size_t len)
 	k = p->out_len + len > 2 * TW_TCP_OUT ? NULL : host->packet_get(host->owner, false);
 	if (!k)
 		return false;
-	/* Where the head of a packet would be, and no packet behind it. */
+	/* In the place of the head of a packet, with no packet behind it. */
 	k->len = 0;
 	memcpy(k->data - len, bytes, len);
 	out_add(p, (struct tw_tcp_packet *)k, len);
@@ -159,7 +159,7 @@ static bool step_job(struct tw_tcp_path *p)
 		else
 			tw_tcp_job_free(p, j);
 	}
-	/* Less than there was: it is full. More pieces than fit into one call are not. */
+	/* A short write means full, except with more pieces than one call takes. */
 	return done == want || n == 1 + TW_TCP_IOV || n == TW_TCP_IOV;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Paths: who calls whom, and what ends with them. */
+/* Paths: connecting and ending. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -12,7 +12,7 @@
 #include "base/inet.h"
 #include "providers/net/tcp/tcp.h"
 
-#define NEAR_US 1000 /* a round trip within a site */
+#define NEAR_US 1000 /* round-trip time within a site */
 
 int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what)
 {
@@ -21,7 +21,7 @@ int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what)
 	return epoll_ctl(t->epfd, op, fd, &ev);
 }
 
-/* There may be a descriptor for who calls; whom a path waits for has it made anew. */
+/* Accepts again: descriptors may be free now. */
 static void listen_again(struct tw_tcp *t)
 {
 	if (t->accept_paused)
@@ -60,7 +60,7 @@ enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void
 	return TW_OK;
 }
 
-/* The connection is there, or will be. */
+/* The path has a socket, connected or about to be. */
 static void use(struct tw_tcp_path *p, int fd)
 {
 	int one = 1;
@@ -73,8 +73,8 @@ static void use(struct tw_tcp_path *p, int fd)
 }
 
 /*
- * Where an answer comes at once, pacing of packets by a timer costs more than it
- * saves (BBR: 1 MiB over lo took 260 us, 150 without). Farther away it is useful.
+ * At short distance, congestion control that paces packets by a timer (BBR) costs more
+ * than it saves (HACKING has the figures); farther away it is useful.
  */
 void tw_tcp_tune(struct tw_tcp_path *p)
 {
@@ -126,7 +126,7 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 	if (a.magic != TW_TCP_MAGIC || to.ss_family != p->t->addr.ss_family || !order)
 		return TW_EPROTO;
 	p->bound = true;
-	/* Somebody who knows our token, and called before we had heard of him? */
+	/* An earlier caller that knew the token was another? */
 	if (p->claimed && memcmp(p->other, a.token, sizeof(a.token)) != 0) {
 		tw_tcp_end(p);
 		return TW_OK;
@@ -137,7 +137,7 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 	return TW_OK;
 }
 
-/* Closing alone does not end the watch while a process that is being started has a copy. */
+/* A child that is being started may hold a copy: closing would not end the watch. */
 static void let_fd_go(struct tw_tcp *t, int fd)
 {
 	tw_tcp_watch(t, EPOLL_CTL_DEL, fd, 0, NULL);
@@ -202,7 +202,7 @@ void tw_tcp_accept(struct tw_tcp *t)
 {
 	int fd = 0;
 
-	/* Who means it has said so by now, as a rule: the oldest goes. */
+	/* The oldest is dropped: real peers have sent their hello by then. */
 	if (t->ncallers >= TW_TCP_CALLERS)
 		tw_tcp_caller_free(t, tw_list_first(&t->callers, struct tw_tcp_caller, node));
 	while (t->ncallers < TW_TCP_CALLERS &&
@@ -221,7 +221,7 @@ void tw_tcp_accept(struct tw_tcp *t)
 		tw_list_add_tail(&t->callers, &c->node);
 		t->ncallers++;
 	}
-	/* Out of descriptors: who waits would be told of again and again. */
+	/* Out of descriptors: the listener would stay readable. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
 		t->accept_paused = true;
 		tw_tcp_watch(t, EPOLL_CTL_MOD, t->listener, 0, t);
@@ -243,7 +243,7 @@ static struct tw_tcp_path *meant(struct tw_tcp *t, const struct tw_tcp_hello *h)
 	return NULL;
 }
 
-/* Knows a token of ours, or has no business here. */
+/* A caller that knows no token is hung up on. */
 void tw_tcp_read_hello(struct tw_tcp_caller *c)
 {
 	struct tw_tcp *t = c->t;

@@ -57,7 +57,7 @@ void tw_tcp_mrs_free(struct tw_tcp *t)
 	free(t->mrs);
 }
 
-/* splitmix64: nobody guesses the next from some that he was given. */
+/* splitmix64: a peer cannot guess the next key from others. */
 static uint64_t new_key(struct tw_tcp *t)
 {
 	uint64_t z = (t->next_key += 0x9e3779b97f4a7c15ull);
@@ -97,7 +97,7 @@ void tw_tcp_job_free(struct tw_tcp_path *p, struct tw_tcp_job *job)
 	free(job);
 }
 
-/* Jobs of a path that use this memory or this transfer end; true if one is half sent. */
+/* Ends the jobs of a path that use this memory or transfer; true if one is half sent. */
 static bool drop_jobs(struct tw_tcp_path *p, const struct tw_tcp_mr *mr, const struct tw_tcp_op *op)
 {
 	struct tw_list *n, *tmp;
@@ -127,7 +127,7 @@ void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *handle)
 			p->in_mr = NULL;
 			tw_tcp_send_ended(p, p->in_id, TW_EPERM);
 		}
-		/* Half of it would be followed by what it is not. */
+		/* The stream cannot go on after half a piece. */
 		if (drop_jobs(p, mr, NULL))
 			tw_tcp_end(p);
 		if (!tw_list_empty(&p->busy))
@@ -252,7 +252,7 @@ static struct tw_tcp_op *op_new(struct tw_tcp_path *p, const struct iovec *iov, 
 	return op;
 }
 
-/* Asks the other side for it. */
+/* Requests the data. */
 static bool begin_get(struct tw_tcp_path *p, struct tw_tcp_op *op, uint64_t address, uint64_t key)
 {
 	struct tw_tcp_head h = {.kind = TW_TCP_READ,

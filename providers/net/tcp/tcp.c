@@ -12,7 +12,7 @@
 
 #define BACKLOG 256
 #define EVENTS 32
-/* So often all paths are looked at, else the one that was in use: of several, or alone. */
+/* Every so many polls all paths are polled, else only the recent one: of several, or alone. */
 #define LOOK 2
 #define LOOK_ALONE 16
 
@@ -43,7 +43,7 @@ static unsigned tell_over(struct tw_tcp *t)
 	return n;
 }
 
-/* Paths that have ended, once all that came along them is taken. */
+/* Reports paths that have ended, once everything received along them is passed on. */
 static unsigned tell_ended(struct tw_tcp *t)
 {
 	struct tw_list *n, *tmp;
@@ -67,7 +67,7 @@ again:
 		told += tell_over(t) + 1;
 		if (!p->freed)
 			t->host.broken(t->host.owner, p);
-		/* Whatever else was freed by that. */
+		/* Others may have been freed in the upcall. */
 		goto again;
 	}
 	return told;
@@ -99,13 +99,13 @@ static unsigned look_at_all(struct tw_tcp *t)
 			break;
 		}
 	}
-	/* Last: it may have others forgotten, who may be among these. */
+	/* Last: it may free callers that have events here. */
 	if (called)
 		tw_tcp_accept(t);
 	return n;
 }
 
-/* What waits to leave; full: also where there was no room the last time. */
+/* Sends what waits; full: also on paths that had no room before. */
 static void flush_busy(struct tw_tcp *t, bool full)
 {
 	struct tw_list *n, *tmp;
@@ -135,7 +135,7 @@ static unsigned do_progress(void *instance)
 			n += look_at_all(t);
 	}
 	n += tell_over(t) + tell_ended(t);
-	/* What was answered on the way: it may be long until the next time. */
+	/* Replies made in this call: the next call may be late. */
 	flush_busy(t, false);
 	return n;
 }

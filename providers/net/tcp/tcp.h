@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets and remote memory over TCP, without a library between: a connection
- * for each path, one system call for a packet, and none of our copies of what
- * is read from or written to remote memory.
+ * The tcp driver, shared by its files: packets and remote memory over one connection
+ * for each path, without a library, one system call for a packet and no copies of
+ * its own.
  *
  *   tcp.c     the operations: open, close, progress, arm
- *   paths.c   paths, who calls whom, what ends with them
- *   out.c     what leaves along a path
- *   in.c      what comes along it
+ *   paths.c   paths: connecting and ending
+ *   out.c     sending along a path
+ *   in.c      receiving along a path
  *   rma.c     get, put, registrations
  */
 #ifndef TW_TCP_H
@@ -19,17 +19,17 @@
 #include "providers/net/driver.h"
 
 #define TW_TCP_MAGIC 0x74777463u
-#define TW_TCP_PACKET 16384u	   /* as others have: they take over from each other */
+#define TW_TCP_PACKET 16384u	   /* as the other drivers: they take over from each other */
 #define TW_TCP_CHUNK (1024u << 10) /* of a transfer: packets may go in between */
-#define TW_TCP_OUT (80u << 10)	   /* bytes that wait because the system takes no more */
+#define TW_TCP_OUT (80u << 10)	   /* bytes queued while the system takes no more */
 #define TW_TCP_HELD 64		   /* packets that leave together */
 #define TW_TCP_IN (128u << 10)
-#define TW_TCP_CALLERS 64 /* that have not said which path they mean */
+#define TW_TCP_CALLERS 64 /* without a complete hello */
 #define TW_TCP_IOV 16
 #define TW_TCP_SERVED                                                                              \
 	1024 /* reads of the other side at once: many times what the session layer starts */
 
-/* A path's end as the other side is told of it; whose token is greater calls. */
+/* The address of a path's end; the side with the greater token connects. */
 struct tw_tcp_address {
 	uint32_t magic;
 	uint8_t token[16];
@@ -37,7 +37,7 @@ struct tw_tcp_address {
 };
 _Static_assert(sizeof(struct tw_tcp_address) == 48, "wire format");
 
-/* The first that a caller sends. */
+/* The first bytes of a caller. */
 struct tw_tcp_hello {
 	uint8_t to[16], from[16];
 };
@@ -48,12 +48,12 @@ enum tw_tcp_kind {
 	TW_TCP_DATA,		   /* len bytes of them follow */
 	TW_TCP_WRITE,		   /* len bytes for address follow */
 	TW_TCP_WRITE_LAST,	   /* and are the last of that transfer */
-	TW_TCP_ENDED,		   /* a transfer, in the way that address tells */
+	TW_TCP_ENDED,		   /* a transfer has ended; address holds the result */
 };
 
 struct tw_tcp_head {
 	uint32_t len, kind;
-	uint64_t id; /* of the transfer, as who began it counts */
+	uint64_t id; /* of the transfer, chosen by the side that began it */
 	uint64_t address, key, total;
 };
 _Static_assert(sizeof(struct tw_tcp_head) == 40, "wire format");
@@ -98,7 +98,7 @@ struct tw_tcp_job {
 /* A packet, or without one a head or hello that ends where the packet would begin. */
 struct tw_tcp_packet {
 	struct tw_net_packet packet;
-	struct tw_tcp_packet *next; /* that leaves after it */
+	struct tw_tcp_packet *next; /* in the queue of its path */
 	uint32_t left;		    /* bytes that have not left yet, the last ones */
 	struct tw_tcp_head head;
 };
@@ -113,14 +113,14 @@ struct tw_tcp_path {
 	struct tw_list busy; /* of t->busy while something waits to leave */
 	uint8_t token[16], other[16];
 	bool bound, freed;
-	bool claimed;	  /* other is what a caller said of himself */
-	bool tx_shutdown; /* nothing leaves any more */
-	bool ended;	  /* nothing comes any more */
-	bool reported;	  /* and that was said */
+	bool claimed;	  /* other is what a caller claims to be */
+	bool tx_shutdown; /* nothing more is sent */
+	bool ended;	  /* nothing more is received */
+	bool reported;	  /* and the session layer was told */
 	bool tuned;	  /* its round trip is known */
 	int fd;
 	bool watched_out;
-	/* Leaving: the rest of a piece of memory, then out, then the next piece. */
+	/* Sending: the rest of a piece of memory, then the queue, then the next piece. */
 	struct tw_tcp_job *job;
 	struct tw_tcp_head job_head;
 	size_t head_left, job_left;
@@ -129,12 +129,12 @@ struct tw_tcp_path {
 	size_t out_len; /* in bytes */
 	struct tw_list jobs;
 	unsigned serving; /* jobs that the other side asked for */
-	/* Coming: the rest of a piece for memory, and what is not taken apart yet. */
+	/* Receiving: the rest of a piece for memory, and bytes not parsed yet. */
 	uint64_t in_left;
 	uint32_t in_kind;
 	uint64_t in_id;
-	struct tw_tcp_op *in_op; /* whose memory it is for */
-	struct tw_tcp_mr *in_mr; /* or in whose, at in_to; neither: dropped */
+	struct tw_tcp_op *in_op; /* the get whose memory it is for */
+	struct tw_tcp_mr *in_mr; /* or the registration, at in_to; neither: dropped */
 	char *in_to;
 	char *in;
 	size_t in_at, in_len;
@@ -143,7 +143,7 @@ struct tw_tcp_path {
 	unsigned nreads; /* of these, not yet answered in full */
 };
 
-/* Somebody who has called and not said all of his hello. */
+/* A connection whose hello is not complete yet. */
 struct tw_tcp_caller {
 	enum tw_tcp_what what;
 	struct tw_tcp *t;
@@ -161,24 +161,24 @@ struct tw_tcp {
 	unsigned ncallers, looks;
 	unsigned nopen; /* connections of paths */
 	struct tw_list paths, busy, callers, over, freed_paths;
-	struct tw_tcp_path *recent; /* along which something came last */
+	struct tw_tcp_path *recent; /* the last one that received something */
 	struct tw_tcp_path *stuck;  /* has a packet that could not be taken */
 	uint64_t next_id, next_key;
-	struct tw_tcp_mr **mrs; /* by the end of their keys; nmrs_room is a power of two, or 0 */
+	struct tw_tcp_mr **mrs; /* hashed by key; nmrs_room is a power of two, or 0 */
 	uint32_t nmrs, nmrs_room;
-	bool accept_paused; /* out of descriptors: who calls is not heard of */
-	bool ending;	    /* some path has ended and was not told of */
+	bool accept_paused; /* out of descriptors: nothing is accepted */
+	bool ending;	    /* some path has ended and was not reported yet */
 };
 
 /* paths.c */
 enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void **path);
 enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other);
 void tw_tcp_path_free(void *path);
-/* Nothing comes or leaves any more: the next progress says so. */
+/* Ends the path; the next progress reports it. */
 void tw_tcp_end(struct tw_tcp_path *p);
-/* Lets go of memory and descriptors. */
+/* Gives up its memory and descriptors. */
 void tw_tcp_path_shut(struct tw_tcp_path *p);
-/* Once connected: what suits the distance. */
+/* Once connected: chooses options by the round-trip time. */
 void tw_tcp_tune(struct tw_tcp_path *p);
 void tw_tcp_accept(struct tw_tcp *t);
 void tw_tcp_read_hello(struct tw_tcp_caller *c);
@@ -187,7 +187,7 @@ int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what);
 
 /* out.c */
 enum tw_err tw_tcp_send(void *path, struct tw_net_packet *packet, bool more);
-/* As much as the system takes. */
+/* Sends as much as the system takes. */
 void tw_tcp_flush(struct tw_tcp_path *p);
 /* A head or hello of ours; false if there is no memory or too much waits already. */
 bool tw_tcp_queue(struct tw_tcp_path *p, const void *bytes, size_t len);
@@ -199,9 +199,9 @@ unsigned tw_tcp_pieces(const struct tw_tcp_cursor *c, uint64_t len, struct iovec
 void tw_tcp_advance(struct tw_tcp_cursor *c, uint64_t len);
 
 /* in.c */
-/* Takes in what there is; how many upcalls. */
+/* Receives; how many upcalls. */
 unsigned tw_tcp_read(struct tw_tcp_path *p);
-/* Takes apart what is here. */
+/* Parses the bytes received. */
 unsigned tw_tcp_parse(struct tw_tcp_path *p);
 
 /* rma.c */
@@ -213,9 +213,9 @@ void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *mr);
 void tw_tcp_mrs_free(struct tw_tcp *t);
 struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t address, uint64_t len);
 struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put);
-/* The next progress tells of it. */
+/* The next progress reports it. */
 void tw_tcp_op_over(struct tw_tcp_path *p, struct tw_tcp_op *op, enum tw_err err);
-/* Another side's READ. */
+/* Handles a READ. */
 void tw_tcp_serve(struct tw_tcp_path *p, const struct tw_tcp_head *h);
 void tw_tcp_send_ended(struct tw_tcp_path *p, uint64_t id, enum tw_err err);
 void tw_tcp_job_free(struct tw_tcp_path *p, struct tw_tcp_job *job);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections: the side with the greater token calls, the other one waits for it.
- * The connection manager sends what was lost again after four seconds only, and
- * takes no other order: who is not answered hangs up and calls anew much sooner.
+ * Connections: the side with the greater token calls, the other one waits. The
+ * connection manager sends lost messages again only after four seconds, which cannot
+ * be changed: a caller without an answer hangs up and calls again much sooner.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 #include "base/inet.h"
 #include "providers/net/verbs/verbs.h"
 
-#define RESOLVE_MS 1000 /* to find an address, and the way there */
-#define RETRIES 6	/* 7 would be for ever, for a receiver without buffers */
-#define ACK_TIMEOUT 15	/* 4 us << this, before a retry: a second in all */
+#define RESOLVE_MS 1000 /* to resolve an address, and its route */
+#define RETRIES 6	/* 7 would mean no limit for a receiver without buffers */
+#define ACK_TIMEOUT 15	/* 4.096 us << this before a retry: a second in all */
 #define TICK_MS 100
 #define CALL_TICKS 6  /* before the second call, twice as many before the third, */
 #define CALL_SLOWER 4 /* and so on, so often */
 
-/* An event, copied out so that it can be acknowledged before it is dealt with. */
+/* An event, copied so that it can be acknowledged before it is handled. */
 struct event {
 	enum rdma_cm_event_type type;
 	int status;
@@ -75,7 +75,7 @@ bool tw_verbs_call(struct tw_verbs_path *p)
 				 RESOLVE_MS) == 0;
 }
 
-/* The way is known. */
+/* The route is resolved. */
 static bool ask(struct tw_verbs_path *p)
 {
 	struct tw_verbs_hello h;
@@ -90,14 +90,14 @@ static bool ask(struct tw_verbs_path *p)
 
 void tw_verbs_path_up(struct tw_verbs_path *p, uint32_t granted)
 {
-	/* A packet may have told of more already. */
+	/* A packet may have granted more already. */
 	if ((int32_t)(granted - p->limit) > 0)
 		p->limit = granted;
 	p->state = TW_VERBS_UP;
 	p->v->connecting -= p->bound;
 }
 
-/* The path that a caller wants, if it knows the token and may call. */
+/* The path that a caller names, if it knows the token and may call. */
 static struct tw_verbs_path *wanted(struct tw_verbs *v, const struct event *e)
 {
 	struct tw_verbs_path *p = e->greeted ? tw_verbs_path_find(v, e->hello.name) : NULL;
@@ -121,13 +121,13 @@ static void called(struct tw_verbs *v, const struct event *e)
 		rdma_destroy_id(e->id);
 		return;
 	}
-	/* Our answer to an earlier call did not get there. */
+	/* The answer to an earlier call was lost. */
 	tw_verbs_path_anew(p);
 	p->id = e->id;
 	p->id->context = p;
 	p->call = e->hello.call;
 	p->other_token = e->hello.from;
-	/* Known from now on: its packets may come before the event that it is up. */
+	/* Set now: packets may come before the ESTABLISHED event. */
 	p->limit = e->hello.granted;
 	be_quick(p->id);
 	if (tw_verbs_qp_make(p) && tw_verbs_qp_move(p, IBV_QPS_RTR) &&
@@ -136,7 +136,7 @@ static void called(struct tw_verbs *v, const struct event *e)
 		if (rdma_accept(p->id, &param) == 0)
 			return;
 	}
-	/* Who called may have hung up already, and will call again; if not, this tells him. */
+	/* The caller may have hung up already, and calls again; if not, it is told. */
 	v->host.log(TW_LOG_DEBUG, "verbs: cannot accept: %s", strerror(errno));
 	rdma_reject(p->id, NULL, 0);
 	tw_verbs_path_anew(p);
@@ -148,7 +148,7 @@ static bool greeted(const struct tw_verbs_path *p, const struct event *e)
 	       e->hello.call == p->call;
 }
 
-/* What we called accepts. */
+/* The called side accepts. */
 static bool answered(struct tw_verbs_path *p, const struct event *e)
 {
 	if (p->state != TW_VERBS_NEW || !greeted(p, e) || !tw_verbs_qp_move(p, IBV_QPS_RTR) ||
@@ -177,7 +177,7 @@ static void path_event(struct tw_verbs_path *p, const struct event *e)
 		done = answered(p, e);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		/* To who called only on iWARP. */
+		/* The caller gets it only on iWARP. */
 		done = !p->calls || greeted(p, e);
 		if (done && p->state == TW_VERBS_NEW)
 			tw_verbs_path_up(p, p->calls ? e->hello.granted : p->limit);
@@ -185,7 +185,7 @@ static void path_event(struct tw_verbs_path *p, const struct event *e)
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_REJECTED:
-		/* Who called has hung up, and will call again. */
+		/* The caller has hung up, and calls again. */
 		if (waits)
 			tw_verbs_path_anew(p);
 		done = waits;
@@ -222,7 +222,7 @@ void tw_verbs_tick(struct tw_verbs *v)
 	v->ticking = v->connecting > 0;
 }
 
-/* Calls anew whom it is time to. Ticks that nobody looked at are not made up for. */
+/* Calls again where it is time to. Missed ticks are not made up for. */
 static void ticked(struct tw_verbs *v)
 {
 	struct tw_list *n, *tmp;
@@ -231,7 +231,7 @@ static void ticked(struct tw_verbs *v)
 	if (!v->ticking || tw_sys_read(v->timer, &times, sizeof(times)) != sizeof(times))
 		return;
 	v->ticking = false;
-	/* While others are answered it is only slow: more calls would not make it faster. */
+	/* While some calls are answered the peer is only slow: more calls do not help. */
 	if (v->cm_activity) {
 		v->cm_activity = false;
 		tw_verbs_tick(v);

@@ -12,7 +12,7 @@
 
 #define BACKLOG 1024
 
-/* What of the device concerns us; false if it is not enough. */
+/* The limits of the device; false if they are too low. */
 static bool ask(struct tw_verbs *v)
 {
 	struct tw_verbs_limits *l = &v->limits;

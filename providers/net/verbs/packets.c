@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets: sent and received, and the credit that keeps receive buffers from running out. */
+/* Packets, and the credits that keep receive buffers from running out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,14 +68,14 @@ bool tw_verbs_rx_grow(struct tw_verbs *v)
 	return false;
 }
 
-/* Credit --------------------------------------------------------------------- */
+/* Credits -------------------------------------------------------------------- */
 
 static unsigned max_paths(const struct tw_verbs *v)
 {
 	return v->limits.srq / 2 / TW_VERBS_SHARE_MIN;
 }
 
-/* Packets that a peer may have under way: less, the more is promised already. */
+/* Credits for a peer: fewer, the more are granted already. */
 static uint32_t share(const struct tw_verbs *v)
 {
 	unsigned taken = v->reserved + (max_paths(v) - v->npaths) * TW_VERBS_SHARE_MIN;
@@ -85,7 +85,7 @@ static uint32_t share(const struct tw_verbs *v)
 	       tw_min((unsigned)TW_VERBS_SHARE_MAX - TW_VERBS_SHARE_MIN, left / 8);
 }
 
-/* Of a peer at least the least share is counted as promised, whatever it has. */
+/* At least the smallest share is reserved for each peer, whatever it has. */
 static void renew(struct tw_verbs_path *p)
 {
 	struct tw_verbs *v = p->v;
@@ -132,7 +132,7 @@ void tw_verbs_credit_end(struct tw_verbs_path *p)
 	v->reserved -= tw_max(p->granted - p->used, (uint32_t)TW_VERBS_SHARE_MIN);
 }
 
-/* One packet of this path was taken in, and its buffer is free again. */
+/* A packet of this path was received and its buffer is free again. */
 static void used(struct tw_verbs_path *p)
 {
 	if (!p->accounted)
@@ -199,7 +199,7 @@ static void add(struct tw_verbs_path *p, struct tw_verbs_packet *k)
 enum tw_err tw_verbs_send(void *path, struct tw_net_packet *packet, bool more)
 {
 	struct tw_verbs_path *p = path;
-	/* The last of each kind is for telling of credit. */
+	/* The last slot and credit are kept for granting credits. */
 	bool room = (int32_t)(p->limit - p->sent) > 1 && sq_free(p) > 1;
 
 	if (p->state == TW_VERBS_DOWN)
@@ -237,7 +237,7 @@ void tw_verbs_credit_flush(struct tw_verbs *v)
 		struct tw_verbs_path *p = tw_container(n, struct tw_verbs_path, credit_due);
 
 		if (p->state != TW_VERBS_UP) {
-			/* Once it is up it will tell by itself. */
+			/* The first packet of a new path tells. */
 			if (p->state == TW_VERBS_DOWN)
 				tw_list_del(n);
 			continue;
@@ -280,7 +280,7 @@ static void done_with(struct tw_verbs *v, uint32_t number, uint32_t from)
 
 static void on_credit(struct tw_verbs_path *p, const struct tw_verbs_head *h)
 {
-	/* Further than known, and not out of all reason. */
+	/* An increase, and not beyond reason. */
 	if ((int32_t)(h->granted - p->limit) > 0 && h->granted - p->sent <= TW_VERBS_BUFFERS)
 		p->limit = h->granted;
 }
@@ -296,7 +296,7 @@ bool tw_verbs_received(struct tw_verbs *v, const struct ibv_wc *wc)
 		from = p->name;
 	if (wc->status == IBV_WC_SUCCESS && len >= sizeof(h)) {
 		h = k->head;
-		/* Sooner than by the connection manager, whose last word may be lost. */
+		/* Earlier than the connection manager, whose last message may be lost. */
 		if (p && p->state == TW_VERBS_NEW)
 			tw_verbs_path_up(p, p->limit);
 		if (h.magic != TW_VERBS_MAGIC && p)

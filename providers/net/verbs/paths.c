@@ -11,7 +11,7 @@ static bool enter(struct tw_verbs_path *p)
 	struct tw_verbs *v = p->v;
 	uint32_t i = tw_slots_add(&v->table, p);
 
-	/* 31 bits: a completion has one more for its kind. Never 0. */
+	/* 31 bits, as one bit of a wr_id tells its kind; never 0. */
 	v->serial = v->serial % 0x7fff + 1;
 	p->name = v->serial << 16 | i;
 	return i < TW_SLOTS_MAX;
@@ -158,7 +158,7 @@ void tw_verbs_path_down(struct tw_verbs_path *p, const char *why)
 	v->connecting -= p->state == TW_VERBS_NEW && p->bound;
 	p->state = TW_VERBS_DOWN;
 	p->nchain = 0;
-	/* What is under way ends by completions. */
+	/* Work requests under way end by completions. */
 	if (p->qp)
 		hang_up(p);
 	tw_list_add_tail(&v->broken, &p->broken);
@@ -240,7 +240,7 @@ void tw_verbs_sq_done(struct tw_verbs_path *p, uint32_t last, enum ibv_wc_status
 		return;
 	while (p->tail != last + 1) {
 		struct tw_verbs_sqe e = p->sq[p->tail % TW_VERBS_SQ];
-		/* Those before it, which were not to tell, went well. */
+		/* The unsignaled ones before it succeeded. */
 		enum ibv_wc_status how = p->tail++ == last ? status : IBV_WC_SUCCESS;
 
 		if (e.piece) {

@@ -73,7 +73,7 @@ static void release(struct tw_verbs_piece *piece)
 	piece->rma->open--;
 }
 
-/* Nothing of it is under way any more: the owner will be told. */
+/* Nothing of it is under way any more: it is reported later. */
 static void finish(struct tw_verbs *v, struct tw_verbs_rma *r)
 {
 	r->left = 0;
@@ -299,7 +299,7 @@ void tw_verbs_cancel(void *instance, void *cookie)
 	struct tw_verbs *v = instance;
 	struct tw_verbs_rma *r = find(&v->rmas, cookie);
 
-	/* Only the end of a queue pair takes back what it was told to do. */
+	/* Only the end of the queue pair stops a work request. */
 	if (r)
 		tw_verbs_qp_end(r->path);
 	r = find(&v->over, cookie);
@@ -326,7 +326,7 @@ enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, struct tw_d
 				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 					       IBV_ACCESS_REMOTE_WRITE);
 
-	/* Memory that nobody may write can still be read. */
+	/* Read-only memory can still be read remotely. */
 	if (!it && errno != ENOMEM)
 		it = ibv_reg_mr(v->pd, addr, len, IBV_ACCESS_REMOTE_READ);
 	if (!it)

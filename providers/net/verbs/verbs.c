@@ -12,14 +12,14 @@
 
 #include "base/sys.h"
 
-#define CQ_PATHS 4 /* for so many the completion queue is made at first */
+#define CQ_PATHS 4 /* the completion queue is made for so many at first */
 /* Progress ------------------------------------------------------------------- */
 
 static void finished(struct tw_verbs *v, const struct ibv_wc *wc)
 {
 	struct tw_verbs_path *p = tw_verbs_path_find(v, (uint32_t)(wc->wr_id >> 32));
 
-	/* Of a queue pair that is gone, all has ended already. */
+	/* Everything of a queue pair that is gone has ended already. */
 	if (!p || !p->qp)
 		return;
 	if (wc->status != IBV_WC_SUCCESS)
@@ -28,7 +28,7 @@ static void finished(struct tw_verbs *v, const struct ibv_wc *wc)
 	tw_verbs_rma_pump(p);
 }
 
-/* What was read; false when something must wait for the next time. */
+/* Handles the completions read; false if some must wait. */
 static bool work_off(struct tw_verbs *v, unsigned *n)
 {
 	while (v->next_wc < v->nwc) {
@@ -63,7 +63,7 @@ static tw_inline bool read_cq(struct tw_verbs *v)
 	return v->nwc > 0;
 }
 
-/* What came along a path that broke has been taken in by now. */
+/* Packets that came along a broken path have been passed on by now. */
 static tw_noinline void report_broken(struct tw_verbs *v)
 {
 	while (!tw_list_empty(&v->broken)) {
@@ -74,7 +74,7 @@ static tw_noinline void report_broken(struct tw_verbs *v)
 	}
 }
 
-/* What the device says of itself; paths learn of a dead port by what they send. */
+/* Events of the device; a dead port shows on the paths by failed sends. */
 static void device_events(struct tw_verbs *v)
 {
 	struct ibv_async_event e;
@@ -87,7 +87,7 @@ static void device_events(struct tw_verbs *v)
 	}
 }
 
-/* Cheaper than asking both, which mostly have nothing. */
+/* Cheaper than reading both, as there is mostly nothing. */
 static bool any_event(struct tw_verbs *v)
 {
 	struct pollfd p[] = {{.fd = v->events->fd, .events = POLLIN},
@@ -105,12 +105,12 @@ static tw_noinline void look_for_events(struct tw_verbs *v)
 	device_events(v);
 }
 
-/* Takes in what was read, and all else if there may be more; false as work_off(). */
+/* Handles the completions read, and more if there may be; false as work_off(). */
 static tw_noinline bool take_in(struct tw_verbs *v, unsigned *n)
 {
 	bool full, more;
 
-	/* What came along a path that broke must be in before that is told. */
+	/* Packets that came along a broken path go first. */
 	do {
 		full = v->nwc == TW_VERBS_CQ_BATCH;
 		more = work_off(v, n);
@@ -118,7 +118,7 @@ static tw_noinline bool take_in(struct tw_verbs *v, unsigned *n)
 	return more;
 }
 
-/* Polled all the time, mostly in vain: that way calls little. */
+/* Mostly there is nothing: then it calls little. */
 static unsigned do_progress(void *instance)
 {
 	struct tw_verbs *v = instance;
@@ -131,7 +131,7 @@ static unsigned do_progress(void *instance)
 		more = work_off(v, &n);
 	if (tw_likely(more) && read_cq(v))
 		more = take_in(v, &n);
-	/* An answer goes first. */
+	/* An answer of the program is sent before buffers are posted. */
 	if (tw_unlikely(v->nrepost) && (!n || !more || v->nrepost >= TW_VERBS_REPOST))
 		tw_verbs_repost(v);
 	if (tw_unlikely(!tw_list_empty(&v->credit_due)))
@@ -142,13 +142,13 @@ static unsigned do_progress(void *instance)
 		report_broken(v);
 	if (tw_unlikely(v->connecting || ++v->looks >= TW_VERBS_CM_LOOKS))
 		look_for_events(v);
-	/* The last word: this instance may be closed in it. */
+	/* Last: the instance may be closed in this upcall. */
 	if (tw_unlikely(v->gone))
 		v->host.broken(v->host.owner, NULL);
 	return n;
 }
 
-/* Something that progress() has to tell of. */
+/* Whether progress() has something to report. */
 static bool pending(const struct tw_verbs *v)
 {
 	return v->next_wc < v->nwc || v->gone || !tw_list_empty(&v->over) ||
@@ -174,7 +174,7 @@ static bool do_arm(void *instance)
 	struct pollfd p = {.fd = v->epfd, .events = POLLIN};
 	bool again;
 
-	/* Looked at as soon as it tells. */
+	/* The next progress checks for connection events. */
 	v->looks = TW_VERBS_CM_LOOKS;
 	tw_verbs_repost(v);
 	tw_verbs_tick(v);
@@ -182,7 +182,7 @@ static bool do_arm(void *instance)
 		if (pending(v) || !watch_cq(v))
 			return true;
 		again = read_cq(v);
-		/* That packets of ours were sent is no reason to stay awake. */
+		/* Completed sends are no reason to stay awake. */
 		while (v->next_wc < v->nwc && !(v->wc[v->next_wc].wr_id & TW_VERBS_RECV))
 			finished(v, &v->wc[v->next_wc++]);
 	} while (again);
@@ -233,7 +233,7 @@ static bool watch(struct tw_verbs *v, int fd)
 	return epoll_ctl(v->epfd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-/* How much may travel inline no device tells: it has to be tried. */
+/* No device reports how much can be sent inline: it has to be tried. */
 static bool try_inline(struct tw_verbs *v)
 {
 	for (uint32_t size = TW_VERBS_INLINE;; size /= 2) {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The verbs module, between its own files.
+ * The verbs driver, shared by its files.
  *
  *   verbs.c    the operations: open, close, progress, arm
  *   device.c   the RDMA device of a board, and what it can do
  *   cm.c       connections: rdma_cm and its events
  *   paths.c    paths, their queue pairs and what is under way on them
- *   packets.c  send, receive buffers, credit
+ *   packets.c  send, receive buffers, credits
  *   rma.c      get, put, registrations
  *
  * A path is one reliable connection. Addresses that the two sides exchange
- * beforehand hold a random token each; the side with the greater one connects,
- * and shows the other's. All paths of an endpoint share one completion queue
- * and one queue of receive buffers, so each promises the other side only as
- * many packets as there are buffers for (credit).
+ * beforehand hold a random token each; the side with the greater one connects
+ * and presents the other's. All paths of an endpoint share one completion queue
+ * and one queue of receive buffers, so each grants the other side only as many
+ * credits as there are buffers.
  */
 #ifndef TW_VERBS_H
 #define TW_VERBS_H
@@ -29,27 +29,25 @@
 #define TW_VERBS_PACKET 8448  /* longest packet, without our head: one of TAGWIRE_EAGER_MAX */
 #define TW_VERBS_GROW 64      /* receive buffers posted at a time */
 #define TW_VERBS_BUFFERS 8192 /* receive buffers at most, as far as they are needed */
-#define TW_VERBS_SQ 320	   /* work requests of a path at most: all that the session layer keeps, */
-#define TW_VERBS_SQ_LOW 64 /* but only this many where there are more paths than */
+#define TW_VERBS_SQ 320	      /* work requests of a path: all that the session layer keeps, */
+#define TW_VERBS_SQ_LOW 64    /* but only this many where there are more paths than */
 #define TW_VERBS_DEEP 16
 #define TW_VERBS_SQ_RMA 16  /* transfers among them */
-#define TW_VERBS_SIGNAL 16  /* of so many short packets one tells that it is sent */
+#define TW_VERBS_SIGNAL 16  /* one of so many short packets is signaled */
 #define TW_VERBS_CHAIN 8    /* packets handed over at once */
 #define TW_VERBS_INLINE 512 /* bytes that travel in the work request, where possible */
 #define TW_VERBS_SGE 4	    /* pieces of a work request at most */
 #define TW_VERBS_CQ_BATCH 32
-#define TW_VERBS_REPOST 8    /* used buffers that are not left for the next poll in vain */
-#define TW_VERBS_SHARE_MIN 4 /* packets that every peer may send, whatever others do */
-#define TW_VERBS_SHARE_MAX                                                                         \
-	288		  /* so that all that the session layer keeps for a peer gets to it        \
-			   */
-#define TW_VERBS_PIECES 4 /* of a transfer under way at a time */
+#define TW_VERBS_REPOST 8	  /* used buffers that are posted at once */
+#define TW_VERBS_SHARE_MIN 4	  /* packets that every peer may send, whatever others do */
+#define TW_VERBS_SHARE_MAX 288	  /* more than the session layer keeps for a peer */
+#define TW_VERBS_PIECES 4	  /* of a transfer under way at a time */
 #define TW_VERBS_PIECE (1u << 20) /* bytes registered at a time */
 #define TW_VERBS_CM_LOOKS 1024	  /* polls between two looks for connection events */
 
 /* How every packet begins on the wire. */
 struct tw_verbs_head {
-	uint32_t granted; /* packets that the receiver of this may have sent in all */
+	uint32_t granted; /* credits of the receiver, counted from the beginning */
 	uint32_t magic;
 };
 _Static_assert(sizeof(struct tw_verbs_head) == 8, "wire format");
@@ -125,7 +123,7 @@ enum tw_verbs_state {
 	TW_VERBS_DOWN, /* broken */
 };
 
-/* What a work request of a send queue was for; nothing to do for inline sends. */
+/* What a work request was for; both NULL for an inline send. */
 struct tw_verbs_sqe {
 	struct tw_verbs_packet *packet;
 	struct tw_verbs_piece *piece;
@@ -134,16 +132,16 @@ struct tw_verbs_sqe {
 struct tw_verbs_path {
 	struct tw_verbs *v;
 	struct tw_list node;	   /* of v->paths */
-	struct tw_list credit_due; /* of v->credit_due: credit is to be told */
-	struct tw_list broken;	   /* of v->broken: to be told */
+	struct tw_list credit_due; /* of v->credit_due: credits are to be advertised */
+	struct tw_list broken;	   /* of v->broken: to be reported */
 	struct tw_list waiting;	   /* transfers with more to post */
 	enum tw_verbs_state state;
 	uint32_t name, other_name; /* slot and generation */
 	uint64_t token, other_token;
 	bool bound, calls;
-	bool accounted;		/* counted among those who get credit */
-	struct sockaddr_in6 to; /* whom to call; or a sockaddr_in */
-	uint32_t call;		/* which one the connection is of */
+	bool accounted;		/* it has a share of the credits */
+	struct sockaddr_in6 to; /* the other end; or a sockaddr_in */
+	uint32_t call;		/* the number of calls so far */
 	unsigned ticks;		/* since that one */
 	struct rdma_cm_id *id;
 	struct ibv_qp *qp;
@@ -158,9 +156,9 @@ struct tw_verbs_path {
 	struct ibv_send_wr chain[TW_VERBS_CHAIN];
 	struct ibv_sge sge[TW_VERBS_CHAIN];
 	unsigned nchain;
-	/* Credit, all counted from the beginning. */
-	uint32_t sent, limit;		    /* we may send until limit */
-	uint32_t granted, advertised, used; /* the other side may, knows of, and has */
+	/* Credits, all counted from the beginning. */
+	uint32_t sent, limit;		    /* by this side, which may send until limit */
+	uint32_t granted, advertised, used; /* to the other side, told to it, and used by it */
 };
 
 /* What the device can do. */
@@ -186,7 +184,7 @@ struct tw_verbs {
 	int epfd;  /* of both channels and the timer */
 	int timer; /* ticks while something connects */
 	bool ticking;
-	bool cm_activity; /* somebody called or answered since the last tick */
+	bool cm_activity; /* a call or an answer came since the last tick */
 	unsigned unacked; /* events of the completion channel */
 	/* Paths by name, and by queue pair. */
 	struct tw_list paths;
@@ -196,28 +194,28 @@ struct tw_verbs {
 	unsigned nsq;	 /* work requests of all queue pairs */
 	unsigned npaths; /* with a queue pair or soon to have one */
 	unsigned connecting;
-	unsigned looks; /* polls since connection events were looked for */
+	unsigned looks; /* polls since the last check for connection events */
 	bool gone;	/* the device was removed */
 	struct tw_list credit_due, broken;
 	/* Buffers. */
 	struct tw_list slabs, free_bufs;
 	struct tw_verbs_packet **rx; /* by number */
-	unsigned nrx, reserved;	     /* receive buffers there are, and spoken for */
+	unsigned nrx, reserved;	     /* receive buffers, and how many are reserved */
 	uint32_t repost[TW_VERBS_CQ_BATCH], from[TW_VERBS_CQ_BATCH];
 	unsigned nrepost;
 	/* Transfers, and those that have ended and are to be reported. */
 	struct tw_list rmas, over;
-	/* Completions that were read and not dealt with: the engine was not ready. */
+	/* Completions read but not handled: the engine was not ready. */
 	struct ibv_wc wc[TW_VERBS_CQ_BATCH];
 	int nwc, next_wc;
 };
 
-/* device.c: finds the device, listens; TW_EUNREACH with the reason told. */
+/* device.c: finds the device, listens; TW_EUNREACH with the reason logged. */
 enum tw_err tw_verbs_device_open(struct tw_verbs *v);
 
 /* cm.c */
 bool tw_verbs_call(struct tw_verbs_path *p);
-/* The timer is to tick, so that who does not answer is called again; or no more. */
+/* Starts the timer while something connects, so that calls are repeated; or stops it. */
 void tw_verbs_tick(struct tw_verbs *v);
 void tw_verbs_cm_events(struct tw_verbs *v);
 /* It is connected. */
@@ -232,15 +230,15 @@ struct tw_verbs_path *tw_verbs_path_of_qp(struct tw_verbs *v, uint32_t qp_num);
 bool tw_verbs_qp_make(struct tw_verbs_path *p);
 /* Moves the queue pair on, as the connection says. */
 bool tw_verbs_qp_move(struct tw_verbs_path *p, enum ibv_qp_state to);
-/* Nothing goes along it any more; the owner will be advertised, by progress(). */
+/* It is broken; progress() reports that. */
 void tw_verbs_path_down(struct tw_verbs_path *p, const char *why);
-/* Its connection comes to nothing, but another one may be made. */
+/* Drops its connection attempt; another one may follow. */
 void tw_verbs_path_anew(struct tw_verbs_path *p);
 /* Neither side's hardware uses memory for it any more. */
 void tw_verbs_qp_end(struct tw_verbs_path *p);
 /* Everything up to that work request is over, the last one with that status. */
 void tw_verbs_sq_done(struct tw_verbs_path *p, uint32_t last, enum ibv_wc_status status);
-/* Where what a new work request is for is noted; its wr_id. */
+/* Notes what a new work request is for; its wr_id. */
 uint64_t tw_verbs_sq_next(struct tw_verbs_path *p, struct tw_verbs_packet *packet,
 			  struct tw_verbs_piece *piece);
 
@@ -251,15 +249,15 @@ void tw_verbs_slab_dereg(struct tw_net_slab *slab);
 struct tw_verbs_packet *tw_verbs_packet_get(struct tw_verbs *v, bool big);
 /* False: to be offered again. */
 bool tw_verbs_received(struct tw_verbs *v, const struct ibv_wc *wc);
-/* Used buffers are posted again and the senders told in time. */
+/* Posts used buffers again. Advertises credits in time. */
 void tw_verbs_repost(struct tw_verbs *v);
 void tw_verbs_credit_flush(struct tw_verbs *v);
-/* A head alone, which tells of credit, and that the path is up; false: not now. */
+/* A head alone, which grants credits and shows that the path is up; false: not now. */
 bool tw_verbs_send_empty(struct tw_verbs_path *p);
-/* The first promise to a peer; false: there is no room for one more. */
+/* The first credits of a peer; false: none are left. */
 bool tw_verbs_credit_begin(struct tw_verbs_path *p);
 void tw_verbs_credit_end(struct tw_verbs_path *p);
-/* Rings for what waits in the chain. */
+/* Posts the packets of the chain. */
 bool tw_verbs_doorbell_ring(struct tw_verbs_path *p);
 bool tw_verbs_rx_grow(struct tw_verbs *v);
 
@@ -275,7 +273,7 @@ void tw_verbs_piece_done(struct tw_verbs *v, struct tw_verbs_piece *piece,
 void tw_verbs_rma_pump(struct tw_verbs_path *p);
 /* The queue pair is gone: its transfers are over. */
 void tw_verbs_rma_orphan(struct tw_verbs_path *p);
-/* Tells the owner; false if there was nothing. */
+/* Reports ended transfers; false if there were none. */
 bool tw_verbs_rma_report(struct tw_verbs *v);
 /* Forgets all of them; no queue pair is left. */
 void tw_verbs_rma_drop(struct tw_verbs *v);
