@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory and descriptors run out. Calls answer MX_NO_RESOURCES, what was
- * posted before stays good, nothing that a peer sends meanwhile is lost, and
+ * posted before stays good, nothing that a peer sends meanwhile is lost, however much, and
  * all works again once there is more. A peer whose own descriptors have run
  * out refuses connections without burning its processor.
  */
@@ -13,18 +13,20 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "mx_extensions.h"
 #include "stress/stress.h"
 
 #define SERVER_ID 8
 #define POSTS 2000000
 #define ARRIVALS 500
 #define PENDING 100 /* bytes */
+#define FLOODED 50000
 #define PENDING_SEND (1ull << 41)
 #define PENDING_RECV (1ull << 42)
 #define HEADROOM (1ul << 20)
 
 /* What the test tells its server to do. */
-enum order { BOUNCE = 1, SEND_MANY, SINK, STARVE, FEED, CPU, END };
+enum order { BOUNCE = 1, SEND_MANY, FLOOD, SINK, STARVE, FEED, CPU, END };
 
 static uint64_t pattern(uint64_t i)
 {
@@ -83,6 +85,23 @@ static void send_many(mx_endpoint_t ep, mx_endpoint_addr_t to, uint64_t base)
 	}
 }
 
+/* All at once, far more than any window. */
+static void flood(mx_endpoint_t ep, mx_endpoint_addr_t to, uint64_t base)
+{
+	mx_request_t *req = calloc(FLOODED, sizeof(*req));
+	uint8_t(*buf)[PENDING] = calloc(FLOODED, sizeof(*buf));
+
+	st_check(req && buf);
+	for (uint64_t i = 0; i < FLOODED; i++) {
+		twt_fill(buf[i], PENDING, pattern(base + i));
+		req[i] = st_isend(ep, buf[i], PENDING, to, base + i);
+	}
+	for (uint64_t i = 0; i < FLOODED; i++)
+		st_finish(ep, &req[i]);
+	free(buf);
+	free(req);
+}
+
 static void sink(mx_endpoint_t ep, uint64_t n)
 {
 	uint8_t buf[PENDING];
@@ -123,6 +142,9 @@ static int server(void *arg, int fd)
 			break;
 		case SEND_MANY:
 			send_many(ep, to, order[1]);
+			break;
+		case FLOOD:
+			flood(ep, to, order[1]);
 			break;
 		case SINK:
 			sink(ep, order[1]);
@@ -348,6 +370,40 @@ static void take_arrivals(uint64_t base)
 	}
 }
 
+/*
+ * Many more are sent than there is memory for: those that were taken in can be received,
+ * which makes room for the next, and in the end all have come.
+ */
+static void flooded(void)
+{
+	uint64_t base = 4ull << 44;
+	uint8_t buf[PENDING];
+	rlim_t old;
+
+	/* Requests and what else a receive needs are there before. */
+	check_traffic("before the flood");
+	old = limit(RLIMIT_AS, address_space() + HEADROOM);
+	begin(FLOOD, base);
+	for (uint64_t i = 0; i < FLOODED; i++) {
+		mx_request_t req;
+		mx_status_t s;
+
+		/* It goes on sending while this one does not receive. */
+		for (int k = 0; i % (FLOODED / 4) == 0 && k < 200; k++) {
+			st_ok(mx_progress(ep));
+			st_sleep(1e-3);
+		}
+		st_at(i);
+		req = st_irecv(ep, buf, sizeof(buf), base + i);
+		s = st_finish(ep, &req);
+		st_eq(s.xfer_length, PENDING);
+		st_eq(twt_check(buf, PENDING, pattern(base + i)), PENDING);
+	}
+	limit(RLIMIT_AS, old);
+	end();
+	check_traffic("after the flood");
+}
+
 static uint32_t memory_starved(mx_request_t *req, int sends)
 {
 	uint64_t base = (sends ? 3ull : 2ull) << 44;
@@ -444,6 +500,7 @@ int main(int argc, char **argv)
 		if (!skip) {
 			recvs = memory_starved(req, 0);
 			sends = memory_starved(req, 1);
+			flooded();
 		}
 		n++;
 	} while (st_going());
