@@ -82,8 +82,8 @@ static int sender(int pid, int fd)
 	all_through();
 	before = twc_allocated();
 	for (int i = 0; i < n + LONGS; i++)
-		tickets[i] = pan_mp_send(0, UNREAD, nth(i % n), i < n ? SHORT : LONG,
-					 PAN_MP_NORMAL);
+		tickets[i] =
+			pan_mp_send(0, UNREAD, nth(i % n), i < n ? SHORT : LONG, PAN_MP_NORMAL);
 	twc_tell(fd);
 	all_through();
 	twc_tell(fd);
