@@ -2,7 +2,7 @@
 /*
  * The ways to memory on other hosts. `network' reads and writes it one-sided,
  * through the provider's get and put. `served' asks the owner, whose thread
- * answers: where the fabric has no remote access, or refuses it.
+ * answers: where the provider has no remote access, or refuses it.
  */
 #include <stdlib.h>
 
