@@ -79,14 +79,23 @@ static void attempt(struct tw_peer *p)
 	attempt_failed(p, err);
 }
 
+/* Who shows its filter may send to it. */
+static void answer(struct tw_peer *p, struct tw_req *r)
+{
+	r->source = p->addr;
+	if (r->key == p->filter)
+		tw_peer_admit(p);
+	tw_req_complete(p->ep, r, r->key == p->filter ? TW_S_OK : TW_S_BAD_KEY);
+}
+
 /* The peer is known now: all who wait for it get their answer. */
 static void answer_all(struct tw_peer *p)
 {
 	while (!tw_list_empty(&p->connects)) {
 		struct tw_req *r = tw_list_first(&p->connects, struct tw_req, link);
 
-		r->source = p->addr;
-		end_request(p->ep, r, r->key == p->filter ? TW_S_OK : TW_S_BAD_KEY);
+		tw_list_del(&r->link);
+		answer(p, r);
 	}
 }
 
@@ -118,8 +127,7 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 	r->source = (struct tw_addr){r->nic_id << 16 | r->endpoint_id, 0, 0xfffff};
 	/* One that is known to be dead, but not all of its packets are here yet. */
 	if (p && p->state == TW_PEER_UP && p->link->provider->alive(p->link)) {
-		r->source = p->addr;
-		tw_req_complete(ep, r, r->key == p->filter ? TW_S_OK : TW_S_BAD_KEY);
+		answer(p, r);
 		return;
 	}
 	if (r->deadline != TW_FOREVER)
@@ -271,6 +279,8 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 	link->peer = p;
 	ep->counters[TW_C_ACCEPT]++;
 	tw_peer_up(p, link, other, me->window);
+	if (other->filter != host->self.filter)
+		tw_peer_bar(p);
 	answer_all(p);
 	return TW_OK;
 }

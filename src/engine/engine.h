@@ -417,6 +417,13 @@ tw_shared struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
 uint32_t tw_peer_window(struct tw_ep *ep);
 void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other,
 		uint32_t window);
+/*
+ * The peer has connected, but nobody here has shown its filter: messages to it are
+ * rejected. It has no credits, so that sending asks for this only where these are short.
+ */
+void tw_peer_bar(struct tw_peer *p);
+/* Somebody has. */
+void tw_peer_admit(struct tw_peer *p);
 void tw_peer_down(struct tw_peer *p, enum tw_status why);
 void tw_peer_free(struct tw_peer *p);
 

@@ -169,6 +169,18 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	tw_stats_peer(p);
 }
 
+void tw_peer_bar(struct tw_peer *p)
+{
+	p->barred = p->credits;
+	p->credits = 0;
+}
+
+void tw_peer_admit(struct tw_peer *p)
+{
+	p->credits += p->barred;
+	p->barred = 0;
+}
+
 static void fail(struct tw_peer *p, struct tw_req *r, enum tw_status why)
 {
 	struct tw_ep *ep = p->ep;

@@ -278,6 +278,10 @@ static tw_noinline void send_any(struct tw_peer *p, struct tw_req *r)
 		tw_req_complete(ep, r, (enum tw_status)p->why);
 		return;
 	}
+	if (p->barred) {
+		tw_req_complete(ep, r, TW_S_REJECTED);
+		return;
+	}
 	ep->gauges[TW_G_SENDS]++;
 	if (tw_list_empty(&p->sendq) && try_send(p, r)) {
 		if (r->flags & TW_R_RNDV)

@@ -192,6 +192,7 @@ struct tw_peer {
 	/* Sending. */
 	uint32_t credits; /* lines of eager data that may still go */
 	uint32_t granted; /* credits at the start */
+	uint32_t barred;  /* these, while its filter has not been shown; see tw_peer_bar() */
 	uint32_t shares;  /* receives that it is writing the rest of */
 	/* Receiving. */
 	uint32_t window, used;	/* lines granted, lines in use */

@@ -119,6 +119,8 @@ Test(mx_connect, filters, .timeout = MXT_TIMEOUT)
 			if (k != i)
 				refused(MX_BAD_CONNECTION_KEY, ep, name.nic, name.id, keys[k], 10);
 		mxt_ok(mx_connect(ep, name.nic, name.id, keys[i], 10, &addr));
+		/* For the way back it names the filter of ep. */
+		mxt_connect(other[i], mxt_name(ep));
 		exchange(ep, addr, other[i]);
 	}
 	for (int i = 0; i < N; i++)
