@@ -82,7 +82,7 @@ static void put_number(struct table *t, mx_get_info_key_t key, uint32_t board)
 
 	/* No NUMA node is -1, as elsewhere; no speed is 0. */
 	if (number(key, board, &value) && !(key == MX_NUMA_NODE && value == UINT32_MAX) &&
-	    !(key == MX_LINE_SPEED && value == 0))
+	    !(key == MX_INFO_LINE_RATE && value == 0))
 		table_count(t, value);
 	else
 		table_none(t);
@@ -124,7 +124,7 @@ static void show_board(struct table *t, uint32_t board, uint64_t nic_id)
 		table_none(t);
 	put_network(t, board);
 	put_number(t, MX_PORT_COUNT, board);
-	put_number(t, MX_LINE_SPEED, board);
+	put_number(t, MX_INFO_LINE_RATE, board);
 	put_number(t, MX_NUMA_NODE, board);
 	put_string(t, MX_PRODUCT_CODE, board);
 	put_string(t, MX_PART_NUMBER, board);

@@ -35,8 +35,17 @@ extern "C" {
 #define MX_MAX_STR_LEN 128
 #define MX_MAX_HOSTNAME_LEN 80
 
-/* The longest gather or scatter list of one request. */
+/*
+ * Limits, which are keys of mx_get_info() too: the text reads them there. The longest
+ * gather or scatter list of one request; endpoint ids of a board; and the default of
+ * MX_PARAM_UNEXP_QUEUE_MAX in bytes, unless TAGWIRE_UNEXP_MAX says otherwise.
+ */
 #define MX_MAX_SEGMENTS 256
+#define MX_MAX_ENDPOINTS 1024
+#define MX_UNEXP_QUEUE_LENGTH_MAX 4194304
+
+/* The most bits of MX_PARAM_CONTEXT_ID. */
+#define MX_CONTEXT_ID_BITS_MAX 16
 
 /* The mask that compares all 64 bits of the match information (II.4). */
 #define MX_MATCH_MASK_NONE (~(uint64_t)0)
@@ -53,14 +62,16 @@ typedef union mx_request *mx_request_t;
  * The address of an endpoint as one local endpoint knows it (II.3). Passed by
  * value; meaningful only with the local endpoint that it was made for.
  */
+#define MX_SIZEOF_ADDR 16
 typedef struct {
-	uint64_t stuff[2];
+	uint64_t stuff[MX_SIZEOF_ADDR / 8];
 } mx_endpoint_addr_t;
 typedef mx_endpoint_addr_t mx_addr_t;
 
 /* One piece of a gather or scatter list; length in bytes (V.1.1). */
+typedef void *mx_segment_ptr_t;
 typedef struct {
-	void *segment_ptr;
+	mx_segment_ptr_t segment_ptr;
 	uint32_t segment_length;
 } mx_segment_t;
 
@@ -195,12 +206,19 @@ enum mx_get_info_key {
 	MX_LINE_SPEED = 16,
 	/* The limits that the text reads through mx_get_info(). */
 	MX_INFO_MAX_ENDPOINTS = 1000,
-	MX_INFO_MAX_SEGMENTS = 1001
+	MX_INFO_MAX_SEGMENTS = 1001,
+	MX_INFO_LINE_RATE = 1002 /* in MB/s */
 };
 typedef enum mx_get_info_key mx_get_info_key_t;
 
 /* Values of MX_NET_TYPE. */
+#define MX_HAS_NET_TYPE 1
 enum mx_net_type { MX_NET_MYRI = 0, MX_NET_ETHER = 1 };
+typedef enum mx_net_type mx_net_type_t;
+
+/* Values of MX_LINE_SPEED: 10 Gb/s and more, or less. */
+enum mx_line_speed { MX_SPEED_2G = 0, MX_SPEED_10G = 1 };
+typedef enum mx_line_speed mx_line_speed_t;
 
 /* III.1 Library initialization */
 mx_return_t mx_init(void);
@@ -217,6 +235,14 @@ mx_return_t mx_open_endpoint(uint32_t board_num, uint32_t endpoint_id, uint32_t 
 			     mx_endpoint_t *endpoint);
 mx_return_t mx_close_endpoint(mx_endpoint_t endpoint);
 mx_return_t mx_wakeup(mx_endpoint_t endpoint);
+/* Messages move inside the program's calls only; and as usual again. */
+mx_return_t mx_disable_progression(mx_endpoint_t endpoint);
+mx_return_t mx_reenable_progression(mx_endpoint_t endpoint);
+
+/* Told of each message that matches no posted receive; NULL takes it away. */
+typedef void (*mx_matching_callback_t)(void *context, uint64_t match_value, int length);
+mx_return_t mx_register_unexp_callback(mx_endpoint_t endpoint, mx_matching_callback_t callback,
+				       void *context);
 
 /* IV.1, IV.2 Names, boards and NIC ids */
 mx_return_t mx_hostname_to_nic_id(char *hostname, uint64_t *nic_id);

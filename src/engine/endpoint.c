@@ -329,6 +329,7 @@ static void end(struct tw_slot_entry *s)
 	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
 	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->look, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->alone, false, memory_order_relaxed);
 	destroy(s->ep);
 	s->ep = NULL;
 	tw_unlock(&s->lock);

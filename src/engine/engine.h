@@ -505,6 +505,14 @@ void tw_service_resume(struct tw_slot_entry *s);
 void tw_service_timer(struct tw_slot_entry *s, uint64_t when);
 /* Ends a slot that was left, as soon as nobody is inside; a signal handler may call it. */
 void tw_service_finish(struct tw_slot_entry *s);
+/* With the lock held: leaves an endpoint to its program's calls, and takes it on again. */
+void tw_service_leave(struct tw_slot_entry *s);
+void tw_service_return(struct tw_slot_entry *s);
+/* It sees to the endpoint while the program does not. */
+static inline bool tw_served(struct tw_slot_entry *s)
+{
+	return tw_service_running() && !atomic_load_explicit(&s->alone, memory_order_relaxed);
+}
 void tw_service_forked(void);
 
 /* directory.c; no lock ---------------------------------------------------- */

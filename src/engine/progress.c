@@ -156,7 +156,7 @@ static tw_noinline void slow(struct tw_ep *ep)
 	if (summons & TW_SUMMON_EVENTS) {
 		tw_poll_events(ep);
 		tw_service_resume(ep->slot);
-	} else if (now >= ep->next_events && !tw_service_running()) {
+	} else if (now >= ep->next_events && !tw_served(ep->slot)) {
 		ep->next_events = now + tw_clock_us(EVENTS_EVERY_US);
 		tw_poll_events(ep);
 	}

@@ -78,8 +78,27 @@ void tw_service_pause(struct tw_slot_entry *s)
 
 void tw_service_resume(struct tw_slot_entry *s)
 {
-	if (tw_service_running())
+	if (tw_served(s))
 		rearm(s, EPOLLIN);
+}
+
+/* A visit that is on its way finds this under the lock. */
+void tw_service_leave(struct tw_slot_entry *s)
+{
+	atomic_store_explicit(&s->alone, true, memory_order_relaxed);
+	atomic_store_explicit(&s->look, 0, memory_order_relaxed);
+	tw_service_pause(s);
+}
+
+void tw_service_return(struct tw_slot_entry *s)
+{
+	uint64_t timer = atomic_load_explicit(&s->timer, memory_order_relaxed);
+
+	atomic_store_explicit(&s->alone, false, memory_order_relaxed);
+	if (!s->ep->leader)
+		tw_service_resume(s);
+	if (timer)
+		tw_service_timer(s, timer);
 }
 
 static void set_timer(uint64_t when)
@@ -111,7 +130,7 @@ static void set_no_later(uint64_t when)
 void tw_service_timer(struct tw_slot_entry *s, uint64_t when)
 {
 	/* serve() sets it when it knows what is left. */
-	if (!tw_service_running() || s->ep->serving)
+	if (!tw_served(s) || s->ep->serving)
 		return;
 	saw_polls(s);
 	set_no_later(when);
@@ -175,7 +194,7 @@ static void serve(struct tw_ep *ep)
 
 static void visit(struct tw_slot_entry *s)
 {
-	if (!atomic_load_explicit(&s->handle, memory_order_acquire))
+	if (!atomic_load_explicit(&s->handle, memory_order_acquire) || !tw_served(s))
 		return;
 	if (!tw_lock_try(&s->lock)) {
 		/* The program is inside; if it keeps polling it serves itself. */
@@ -187,7 +206,7 @@ static void visit(struct tw_slot_entry *s)
 	}
 	s->busy = 0;
 	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);
-	if (atomic_load_explicit(&s->handle, memory_order_relaxed)) {
+	if (atomic_load_explicit(&s->handle, memory_order_relaxed) && tw_served(s)) {
 		/* A sleeping caller serves the endpoint itself; it may not know the time. */
 		if (s->ep->leader) {
 			s->ep->events++;
@@ -279,6 +298,8 @@ static uint64_t run_due(struct tw_slot_entry *s, uint64_t now)
 	uint64_t when = look ? look : atomic_load_explicit(&s->timer, memory_order_relaxed);
 	bool polled = has_polled(s);
 
+	if (!tw_served(s))
+		return 0;
 	/* The program, inside, may have cleared the timer of try_later() with its own. */
 	if (!when && called(s))
 		when = now;

@@ -342,6 +342,7 @@ struct tw_slot_entry {
 	_Atomic(bool) handed;	    /* the timer is set for unfinished work */
 	_Atomic(bool) left;	    /* closed amid a call; see tw_ep_close() */
 	bool ready;		    /* the lock is made */
+	_Atomic(bool) alone;	    /* only the program's calls move it, no service thread */
 	bool takes;		    /* there is a taker */
 	uint64_t name;		    /* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;

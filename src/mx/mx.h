@@ -10,7 +10,9 @@
 #include "myriexpress.h"
 
 _Static_assert(sizeof(mx_endpoint_addr_t) == sizeof(struct tw_addr), "addresses are the engine's");
+_Static_assert(sizeof(mx_endpoint_addr_t) == MX_SIZEOF_ADDR, "as it is called");
 _Static_assert(MX_MAX_SEGMENTS == TW_MAX_SEGMENTS, "one limit");
+_Static_assert(MX_MAX_ENDPOINTS == TW_MAX_EIDS, "one limit");
 
 /* A connect that mx_connect() made for itself: no peek or test_any finds it. */
 #define TW_MX_HIDDEN UINTPTR_MAX

@@ -17,7 +17,7 @@ static mx_return_t read_param(const mx_param_t *p, struct tw_open *how)
 	case MX_PARAM_CONTEXT_ID:
 		bits = p->val.context_id.bits;
 		shift = p->val.context_id.shift;
-		if (bits < 1 || bits > 16 || bits + shift > 64)
+		if (bits < 1 || bits > MX_CONTEXT_ID_BITS_MAX || bits + shift > 64)
 			return MX_BAD_PARAM_VAL;
 		how->context_mask = (((uint64_t)1 << bits) - 1) << shift;
 		return MX_SUCCESS;
@@ -86,6 +86,28 @@ mx_return_t mx_wakeup(mx_endpoint_t endpoint)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
 	tw_wakeup(ep);
 	tw_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_disable_progression(mx_endpoint_t endpoint)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	tw_service_leave(ep->slot);
+	tw_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_reenable_progression(mx_endpoint_t endpoint)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	tw_service_return(ep->slot);
+	tw_mx_leave(ep);
 	return MX_SUCCESS;
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls of later MX releases, and mx_context() (MX VI.4), which shares their look-ups. */
+#include <limits.h>
+
 #include "mx/mx.h"
 
 /* The endpoint in a slot, entered; handles of requests and addresses name the slot. */
@@ -71,18 +73,40 @@ static bool call_handler(struct tw_ep *ep, const struct tw_umsg *u, void *data)
 		       data) == MX_RECV_FINISHED;
 }
 
-mx_return_t mx_register_unexp_handler(mx_endpoint_t endpoint, mx_unexp_handler_t handler,
-				      void *context)
+static bool call_callback(struct tw_ep *ep, const struct tw_umsg *u, void *data)
+{
+	mx_matching_callback_t callback = (mx_matching_callback_t)ep->user_handler;
+
+	(void)data;
+	callback(ep->user_context, u->unexp.match, (int)tw_min(u->len, (uint32_t)INT_MAX));
+	return false;
+}
+
+static mx_return_t install(mx_endpoint_t endpoint, const char *function,
+			   bool (*call)(struct tw_ep *, const struct tw_umsg *, void *),
+			   void (*user)(void), void *context)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
 	if (!ep)
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	ep->unexp_handler = handler ? call_handler : NULL;
-	ep->user_handler = (void (*)(void))handler;
+		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
+	ep->unexp_handler = user ? call : NULL;
+	ep->user_handler = user;
 	ep->user_context = context;
 	tw_leave(ep);
 	return MX_SUCCESS;
+}
+
+mx_return_t mx_register_unexp_handler(mx_endpoint_t endpoint, mx_unexp_handler_t handler,
+				      void *context)
+{
+	return install(endpoint, __func__, call_handler, (void (*)(void))handler, context);
+}
+
+mx_return_t mx_register_unexp_callback(mx_endpoint_t endpoint, mx_matching_callback_t callback,
+				       void *context)
+{
+	return install(endpoint, __func__, call_callback, (void (*)(void))callback, context);
 }
 
 /* The peer of an address, its endpoint entered; NULL if there is none. */

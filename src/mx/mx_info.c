@@ -11,6 +11,8 @@
 #define PACKAGE_VERSION "unknown"
 #endif
 
+#define SPEED_10G 1250 /* MB/s */
+
 struct answer {
 	void *out;
 	uint32_t room;
@@ -98,13 +100,14 @@ static mx_return_t global_info(mx_get_info_key_t key, struct answer *a)
 	unsigned n;
 
 	tw_local_nics(&n);
-	switch (key) {
+	switch ((uint32_t)key) {
 	case MX_NIC_COUNT:
 		return put_number(a, n);
 	case MX_NIC_IDS:
 		return put_nic_ids(a);
 	case MX_MAX_NATIVE_ENDPOINTS:
 	case MX_INFO_MAX_ENDPOINTS:
+	case MX_MAX_ENDPOINTS:
 		return put_number(a, TW_MAX_EIDS);
 	case MX_NATIVE_REQUESTS:
 		return put_number(a, TW_MAX_REQS);
@@ -113,7 +116,10 @@ static mx_return_t global_info(mx_get_info_key_t key, struct answer *a)
 	case MX_COPY_SEND_MAX:
 		return put_number(a, tw_settings.eager_max);
 	case MX_INFO_MAX_SEGMENTS:
+	case MX_MAX_SEGMENTS:
 		return put_number(a, MX_MAX_SEGMENTS);
+	case MX_UNEXP_QUEUE_LENGTH_MAX:
+		return put_number(a, tw_settings.unexp_max);
 	default:
 		return MX_BAD_INFO_KEY;
 	}
@@ -146,6 +152,8 @@ static mx_return_t board_info(mx_endpoint_t endpoint, mx_get_info_key_t key, uin
 		return put_number(a, (uint32_t)b->numa_node);
 	case MX_NET_TYPE:
 		return put_number(a, MX_NET_ETHER);
+	case MX_LINE_SPEED:
+		return put_number(a, b->speed < SPEED_10G ? MX_SPEED_2G : MX_SPEED_10G);
 	default:
 		return put_number(a, b->speed);
 	}
@@ -154,7 +162,7 @@ static mx_return_t board_info(mx_endpoint_t endpoint, mx_get_info_key_t key, uin
 static bool takes_board(mx_get_info_key_t key)
 {
 	return (key >= MX_COUNTERS_COUNT && key <= MX_PORT_COUNT) ||
-	       (key >= MX_NUMA_NODE && key <= MX_LINE_SPEED);
+	       (key >= MX_NUMA_NODE && key <= MX_LINE_SPEED) || key == MX_INFO_LINE_RATE;
 }
 
 static mx_return_t info(mx_endpoint_t endpoint, mx_get_info_key_t key, const void *in_val,

@@ -62,6 +62,11 @@ static mx_unexp_handler_action_t keep(void *context, mx_endpoint_addr_t source, 
 	return MX_RECV_CONTINUE;
 }
 
+static void told(void *context, uint64_t match, int length)
+{
+	(void)context, (void)match, (void)length;
+}
+
 #define FAILS(call) mxt_rc_at(file, line, #call, want, call)
 
 void mxt_every_call_at(const char *file, int line, mx_endpoint_t ep, mx_return_t want)
@@ -98,6 +103,9 @@ void mxt_every_call_at(const char *file, int line, mx_endpoint_t ep, mx_return_t
 	FAILS(mx_get_endpoint_addr(ep, &addr));
 	FAILS(mx_progress(ep));
 	FAILS(mx_register_unexp_handler(ep, keep, NULL));
+	FAILS(mx_register_unexp_callback(ep, told, NULL));
+	FAILS(mx_disable_progression(ep));
+	FAILS(mx_reenable_progression(ep));
 	FAILS(mx_wakeup(ep));
 	FAILS(mx_close_endpoint(ep));
 	mxt_check(req == other);

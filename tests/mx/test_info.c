@@ -52,10 +52,16 @@ Test(mx_info, numbers, .timeout = MXT_TIMEOUT)
 		mxt_ok(mx_get_info(NULL, numbers[i].key, NULL, 0, &value, sizeof(value)));
 		mxt_eq(value, number(numbers[i].key, 0));
 	}
-	mxt_eq(number(MX_INFO_MAX_ENDPOINTS, 0), 1024);
+	mxt_eq(number(MX_INFO_MAX_ENDPOINTS, 0), MX_MAX_ENDPOINTS);
+	/* As the text spells them, the value being the key. */
+	mxt_eq(number((mx_get_info_key_t)MX_MAX_ENDPOINTS, 0), MX_MAX_ENDPOINTS);
+	mxt_eq(number((mx_get_info_key_t)MX_MAX_SEGMENTS, 0), MX_MAX_SEGMENTS);
+	mxt_eq(number((mx_get_info_key_t)MX_UNEXP_QUEUE_LENGTH_MAX, 0), MX_UNEXP_QUEUE_LENGTH_MAX);
 	mxt_check(number(MX_NET_TYPE, 0) == MX_NET_MYRI || number(MX_NET_TYPE, 0) == MX_NET_ETHER);
 	/* Any value is right for these, but there must be one. */
-	mxt_check(number(MX_LINE_SPEED, 0) != 0xdeadbeef);
+	mxt_check(number(MX_INFO_LINE_RATE, 0) != 0xdeadbeef);
+	mxt_eq(number(MX_LINE_SPEED, 0),
+	       number(MX_INFO_LINE_RATE, 0) < 1250 ? MX_SPEED_2G : MX_SPEED_10G);
 	mxt_check(number(MX_NUMA_NODE, 0) != 0xdeadbeef);
 	mxt_check(number(MX_PIO_SEND_MAX, 0) != 0xdeadbeef);
 	mxt_check(number(MX_COPY_SEND_MAX, 0) != 0xdeadbeef);
@@ -224,7 +230,7 @@ Test(mx_info, wrong_board, .timeout = MXT_TIMEOUT)
 
 Test(mx_info, wrong_arguments, .timeout = MXT_TIMEOUT)
 {
-	static const int keys[] = {0, 17, 999, 1002, -1, 0x7fffffff};
+	static const int keys[] = {0, 17, 999, 1003, -1, 0x7fffffff};
 	uint32_t board = 0, value = 5;
 	mx_endpoint_t ep;
 
