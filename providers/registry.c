@@ -16,9 +16,7 @@ extern const struct tw_provider tw_provider_shm;
 
 static const struct tw_provider *const providers[] = {
 	&tw_provider_self,
-#if TW_HAVE_SHM
 	&tw_provider_shm,
-#endif
 };
 
 #if TW_HAVE_NET

@@ -29,7 +29,8 @@ void mxt_job(void)
 
 void mxt_same_host(void)
 {
-	unsetenv("TWT_NETNS");
+	if (getenv("TWT_NETNS"))
+		cr_skip_test("the processes must be on one host");
 }
 
 void mxt_up(void)

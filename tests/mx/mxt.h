@@ -53,7 +53,7 @@ void mxt_rc_at(const char *file, int line, const char *what, mx_return_t want, m
 /* The fixture of every suite: tests that run beside each other cannot meet. */
 void mxt_job(void);
 
-/* The test is about one host: its children stay here. */
+/* The test is about one host; between two it is skipped. */
 void mxt_same_host(void);
 
 /* mx_init() with errors returned, and mx_finalize(). */

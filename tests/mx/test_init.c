@@ -213,11 +213,11 @@ static int leave(void *arg, int fd)
 
 Test(mx_init, exit_frees_the_endpoint_id, .timeout = MXT_TIMEOUT)
 {
+	mxt_same_host();
 	for (int how = 0; how < 3; how++) {
 		struct twt_child c;
 		mx_endpoint_t ep = NULL;
 
-		mxt_same_host();
 		twt_spawn(&c, leave, &how);
 		mxt_hear(c.fd);
 		mxt_up();

@@ -93,12 +93,6 @@ Test(mx_ways, automatic)
 	all_sizes("auto");
 }
 
-static void needs_one_host(void)
-{
-	if (getenv("TWT_NETNS"))
-		cr_skip_test("the processes must be on one host");
-}
-
 #define TRIES 2000
 #define ENOUGH 5
 
@@ -113,7 +107,7 @@ Test(mx_ways, really_split)
 {
 	struct mxt_side s;
 
-	needs_one_host();
+	mxt_same_host();
 	setenv("TAGWIRE_RNDV", "split", 1);
 	mxt_two(&s, meet_often, NULL);
 	meet_often(&s);
@@ -180,7 +174,7 @@ static void readonly_end(const char *way)
 	mx_request_t r;
 	char *in;
 
-	needs_one_host();
+	mxt_same_host();
 	setenv("TAGWIRE_RNDV", way, 1);
 	in = mmap(NULL, 2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	mxt_check(in != MAP_FAILED);

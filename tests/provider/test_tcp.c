@@ -343,7 +343,7 @@ static unsigned send_until_full(struct tw_net_packet **sent, unsigned max)
 }
 
 /* What the system does not take waits in the packet's own memory, until the path ends. */
-Test(tcp, no_copies, .timeout = 60)
+Test(tcp, no_copies, .timeout = TWT_TIMEOUT)
 {
 	enum { MOST = 4096 };
 	static struct tw_net_packet *sent[MOST];
