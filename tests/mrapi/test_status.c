@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* 4.7 Statuses as text; the spellings of decision and header. */
+#include <stdio.h>
+#include <unistd.h>
+
 #include "mrapi/mrapit.h"
 
 TestSuite(mrapi_status, .init = twc_job, .timeout = MR_TIMEOUT);
@@ -108,12 +111,41 @@ Test(mrapi_status, aliases)
 	twc_eq(MRAPI_TIMEOUT_IMMEDIATE, 0);
 }
 
+/* What is written to standard error while remote memory is attached and read. */
+static size_t said(int level)
+{
+	static char memory[64], text[4096];
+	FILE *file = tmpfile();
+	int out = dup(STDERR_FILENO);
+	mrapi_rmem_hndl_t h;
+	char in[8];
+	size_t n;
+
+	twc_check(file && out >= 0);
+	mrapi_set_debug_level(level);
+	twc_check(dup2(fileno(file), STDERR_FILENO) >= 0);
+	h = mr_val(mrapi_rmem_create(1, memory, MRAPI_RMEM_ATYPE_ANY, NULL, sizeof(memory), &mr_st));
+	mr_ok(mrapi_rmem_attach(h, &mr_st));
+	mr_ok(mrapi_rmem_read(h, 0, in, sizeof(in), 0, sizeof(in), 1, 0, 0, &mr_st));
+	mr_ok(mrapi_rmem_detach(h, &mr_st));
+	mr_ok(mrapi_rmem_delete(h, &mr_st));
+	twc_check(dup2(out, STDERR_FILENO) >= 0);
+	rewind(file);
+	n = fread(text, 1, sizeof(text) - 1, file);
+	text[n] = '\0';
+	fclose(file);
+	close(out);
+	/* By which way it is read is told to those who want everything. */
+	twc_eq(strstr(text, "mrapi: remote memory") != NULL, level >= 4);
+	return n;
+}
+
 /* A variant in use. */
 Test(mrapi_status, debug_level)
 {
-	for (int level = -1; level < 3; level++) {
-		mrapi_set_debug_level(level);
-		mr_up(MR_NODE);
-		mr_down();
-	}
+	mr_up(MR_NODE);
+	for (int level = -1; level <= 5; level++)
+		twc_eq(said(level) > 0, level >= 4);
+	twc_eq(said(0), 0);
+	mr_down();
 }

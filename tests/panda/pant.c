@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "panda/pant.h"
 
+#include <malloc.h>
 #include <stdio.h>
 
 void pant_job(void)
@@ -110,4 +111,24 @@ void pant_receive(int port, uint64_t seed, int len)
 	twc_check(size >= got);
 	twc_eq(twt_check(data, (size_t)got, seed), got);
 	pan_free(data);
+}
+
+void pant_receive_byte(int port, char byte)
+{
+	int ticket = pan_mp_receive(port), size = 0, len = 0;
+	char *got;
+
+	twc_check(ticket > 0);
+	got = pan_mp_finish_receive(ticket, &size, &len);
+	twc_check(got);
+	twc_eq(size, 1);
+	twc_eq(*got, byte);
+	pan_free(got);
+}
+
+size_t pant_heap(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
 }

@@ -39,6 +39,10 @@ void pant_until(atomic_int *what, int least);
 
 /* Sends and waits, in the way of the kind. */
 void pant_send(int pid, int port, const void *data, int len, pan_mp_ack_t ack);
+/* Receives on a port what must be this one byte. */
+void pant_receive_byte(int port, char byte);
+/* Bytes of this process's heap in use; 0 with a sanitizer, which looks by itself. */
+size_t pant_heap(void);
 /* Receives on a port what must be a pattern of that seed and length. */
 void pant_receive(int port, uint64_t seed, int len);
 

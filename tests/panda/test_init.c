@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Beginning and end, in any order; platforms; memory. */
+#include <dirent.h>
+
 #include "panda/pant.h"
 
 TestSuite(panda_init, .init = pant_job, .timeout = PANT_TIMEOUT);
@@ -65,25 +67,63 @@ Test(panda_init, again_and_again)
 	}
 }
 
-/* What is left over is freed: the sanitizer looks. */
-Test(panda_init, end_with_everything_open)
+/* How many descriptors (fd) or threads (task) this process has. */
+static int entries(const char *what)
 {
-	char *big = calloc(1, 1000000);
+	char path[32];
+	int n = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/self/%s", what);
+	dir = opendir(path);
+	twc_check(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* Ends amid messages of every kind and receives that wait. */
+static void end_amid_all(char *big, int len)
+{
 	int up;
 
 	pant_begin(0, 1);
-	pan_mp_register_port(NULL);
+	twc_eq(pan_mp_register_port(NULL), 1);
 	up = pan_mp_register_port(NULL);
 	for (int i = 0; i < 5; i++) {
 		pan_mp_send(0, 1, "x", 1, PAN_MP_DELAYED);
-		pan_mp_send(0, up, big, 1000000, PAN_MP_EXTERNAL);
-		pan_mp_send(0, 7, big, 1000000, PAN_MP_EXTERNAL);
+		pan_mp_send(0, up, big, len, PAN_MP_EXTERNAL);
+		pan_mp_send(0, 7, big, len, PAN_MP_EXTERNAL);
 		pan_mp_send(0, 7, big, 10, PAN_MP_NORMAL);
-		pan_mp_send(0, pan_mp_receive(0), big, 1000000, PAN_MP_EXTERNAL);
+		pan_mp_send(0, pan_mp_receive(0), big, len, PAN_MP_EXTERNAL);
 		pan_mp_send(0, pan_mp_receive(0), big, 100, PAN_MP_EXTERNAL);
 		pan_mp_receive(up);
 	}
 	pan_end();
+}
+
+Test(panda_init, end_with_everything_open)
+{
+	enum { LEN = 1000000 };
+	int fds = entries("fd"), threads = entries("task");
+	char *big = calloc(1, LEN);
+	size_t before = 0;
+
+	for (int i = 0; i < 8; i++) {
+		if (i == 3) /* what is kept for good is there */
+			before = pant_heap();
+		end_amid_all(big, LEN);
+	}
+	twc_check(pant_heap() <= before + LEN / 2);
+	twc_eq(entries("fd"), fds);
+	twc_eq(entries("task"), threads);
+	/* Nothing of all that is there in the next life. */
+	pant_begin(0, 1);
+	twc_eq(pan_mp_register_port(NULL), 1);
+	pant_send(0, 1, "y", 1, PAN_MP_NORMAL);
+	pant_receive_byte(1, 'y');
+	pant_end();
 	free(big);
 }
 
