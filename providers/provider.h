@@ -65,7 +65,7 @@ struct tw_link {
  * Memory that the peer of a link may read and write. Address and key are what
  * the peer passes to get() and put(); where key_size is 0 a pointer will do.
  */
-struct tw_mr {
+struct tw_mem_reg {
 	uint64_t address;
 	uint8_t key[TW_KEY_MAX];
 	void *handle; /* the provider's */
@@ -103,7 +103,7 @@ struct tw_host {
 	unsigned nboards;
 	uint64_t *counters; /* enum tw_counter */
 	bool waiting;	    /* who arms is a call that sleeps until something comes */
-	bool sated;	    /* the last receive has got its message: more would be unexpected */
+	bool rxq_empty;	    /* the last receive has got its message: more would be unexpected */
 };
 
 struct tw_upcalls {
@@ -187,8 +187,8 @@ struct tw_provider {
 	 * Lets the peer of a link read and write memory, until mem_dereg() or the
 	 * end of the link. Both NULL where key_size is always 0. TW_ENOMEM, TW_EPERM.
 	 */
-	enum tw_err (*mem_reg)(struct tw_link *link, void *addr, size_t len, struct tw_mr *mr);
-	void (*mem_dereg)(struct tw_link *link, struct tw_mr *mr);
+	enum tw_err (*mem_reg)(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr);
+	void (*mem_dereg)(struct tw_link *link, struct tw_mem_reg *mr);
 	/* Whether the other side still holds its end. */
 	bool (*alive)(struct tw_link *link);
 	/*

@@ -198,7 +198,7 @@ void tw_net_ops_end(struct tw_net_link *l, bool tell)
 	}
 }
 
-enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mr *mr)
+enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr)
 {
 	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
 	struct tw_net_adapter *a = l->adapter;
@@ -237,7 +237,7 @@ static void mr_end(struct mr *m)
 	free(m);
 }
 
-void tw_net_mem_dereg(struct tw_link *link, struct tw_mr *mr)
+void tw_net_mem_dereg(struct tw_link *link, struct tw_mem_reg *mr)
 {
 	(void)link;
 	mr_end(mr->handle);

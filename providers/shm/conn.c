@@ -74,7 +74,7 @@ static void pid_ready(struct tw_watch *w, uint32_t events)
 	(void)events;
 	/* The socket knows whether it said goodbye, unless somebody else holds it. */
 	if (l->state == TW_SHM_UP)
-		tw_shm_listen_bells(l, 0);
+		tw_shm_doorbells_read(l, 0);
 	if (l->state == TW_SHM_UP)
 		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
 }
@@ -101,7 +101,7 @@ static enum tw_err introduce(struct tw_shm_link *l)
 	if (err != TW_OK)
 		return err;
 	lay_out(l, true, nslots, nbytes);
-	fds[1] = l->ep->mark_fd;
+	fds[1] = l->ep->activity_fd;
 	tw_shm_hello_fill(l->ep, &h, TW_SHM_CONNECT, &l->me);
 	err = tw_shm_hello_send(l->sock, &h, fds, 2);
 	tw_sys_close(fds[0]);
@@ -132,7 +132,7 @@ static void answered(struct tw_shm_link *l, const struct tw_shm_hello *h, const 
 	enum tw_err err = TW_EPROTO;
 
 	if (h->kind == TW_SHM_ACCEPT)
-		err = tw_shm_mark_take(fds[0], &l->mark);
+		err = tw_shm_activity_map(fds[0], &l->activity);
 	else if (h->kind == TW_SHM_REFUSE && h->why > TW_PENDING && h->why < TW_NERRS)
 		err = (enum tw_err)h->why;
 	l->fence = !h->barrier || !tw_barrier_global();
@@ -185,8 +185,8 @@ static enum tw_err enter(struct tw_shm_link *l, const struct tw_shm_hello *h, co
 	if (!l->map)
 		return TW_ENOMEM;
 	lay_out(l, false, h->nslots, h->nbytes);
-	l->mark = tw_sealed_map(fds[1], TW_PAGE, PROT_READ);
-	return l->mark ? tw_shm_link_up(l) : TW_ENOMEM;
+	l->activity = tw_sealed_map(fds[1], TW_PAGE, PROT_READ);
+	return l->activity ? tw_shm_link_up(l) : TW_ENOMEM;
 }
 
 static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
@@ -210,7 +210,7 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 	tw_shm_hello_fill(ep, &reply, err == TW_OK ? TW_SHM_ACCEPT : TW_SHM_REFUSE, &me);
 	reply.why = err;
 	/* One descriptor in every answer keeps the other side's check simple. */
-	if (tw_shm_hello_send(l->sock, &reply, &ep->mark_fd, 1) != TW_OK && err == TW_OK)
+	if (tw_shm_hello_send(l->sock, &reply, &ep->activity_fd, 1) != TW_OK && err == TW_OK)
 		err = TW_ELOST;
 	if (err == TW_OK) {
 		watch_process(l);
@@ -253,7 +253,7 @@ void tw_shm_conn_ready(struct tw_watch *w, uint32_t events)
 		await_hello(l);
 		break;
 	case TW_SHM_UP:
-		tw_shm_listen_bells(l, events);
+		tw_shm_doorbells_read(l, events);
 		break;
 	default:
 		break;

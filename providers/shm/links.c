@@ -42,8 +42,8 @@ enum tw_err tw_shm_link_up(struct tw_shm_link *l)
 		ep->max_up = n;
 	}
 	ep->up[ep->nup++] = l;
-	if (ep->nhot < TW_SHM_HOT)
-		ep->nhot = ep->nup;
+	if (ep->nactive < TW_SHM_ACTIVE)
+		ep->nactive = ep->nup;
 	tw_list_del(&l->node);
 	l->state = TW_SHM_UP;
 	return TW_OK;
@@ -57,16 +57,16 @@ static void leave_poll_set(struct tw_shm_link *l)
 	while (ep->up[i] != l)
 		i++;
 	/* The last hot one fills the gap, the last of all fills that. */
-	if (i < ep->nhot) {
-		ep->up[i] = ep->up[--ep->nhot];
-		i = ep->nhot;
+	if (i < ep->nactive) {
+		ep->up[i] = ep->up[--ep->nactive];
+		i = ep->nactive;
 	}
 	ep->up[i] = ep->up[--ep->nup];
-	if (ep->nhot < TW_SHM_HOT && ep->nhot < ep->nup)
-		ep->nhot++;
+	if (ep->nactive < TW_SHM_ACTIVE && ep->nactive < ep->nup)
+		ep->nactive++;
 }
 
-void tw_shm_link_mute(struct tw_shm_link *l)
+void tw_shm_link_close_fds(struct tw_shm_link *l)
 {
 	/* Closing also takes them out of the epoll set. */
 	tw_fd_close(l->sock);
@@ -77,7 +77,7 @@ void tw_shm_link_mute(struct tw_shm_link *l)
 /* From here on nobody writes our memory; a write under way takes microseconds. */
 static void revoke(struct tw_shm_link *l)
 {
-	uint64_t end = l->ep->patience;
+	uint64_t end = l->ep->close_by;
 
 	if (!end)
 		end = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
@@ -99,10 +99,10 @@ void tw_shm_link_end(struct tw_shm_link *l)
 		revoke(l);
 	if (tw_shm_in_use(l))
 		leave_poll_set(l);
-	if (l->owed)
-		l->ep->nowed--;
+	if (l->deferred)
+		l->ep->ndeferred--;
 	l->state = TW_SHM_DEAD;
-	tw_shm_link_mute(l);
+	tw_shm_link_close_fds(l);
 	tw_list_del(&l->node);
 	tw_list_add_tail(&l->ep->dead, &l->node);
 }
@@ -164,8 +164,8 @@ void tw_shm_reap(struct tw_shm_ep *ep)
 		tw_list_del(n);
 		if (l->map)
 			munmap(l->map, l->map_size);
-		if (l->mark)
-			munmap((void *)(uintptr_t)l->mark, TW_PAGE);
+		if (l->activity)
+			munmap((void *)(uintptr_t)l->activity, TW_PAGE);
 		free(l);
 	}
 }

@@ -6,8 +6,8 @@
 #include "providers/shm/shm.h"
 
 #define LONG_COPY 131072 /* bytes that take some 10 us or more */
-#define ALIVE_US 1000 /* who polled since then lives: its number has no new owner */
-#define GET_PIECES 16 /* pieces of memory that one system call fills */
+#define ALIVE_US 1000	 /* who polled since then lives: its number has no new owner */
+#define GET_PIECES 16	 /* pieces of memory that one system call fills */
 
 /* The pieces of iov from byte at on, as many as fit; their bytes. */
 static size_t pieces_from(const struct iovec *iov, unsigned niov, size_t at, struct iovec *piece,
@@ -42,10 +42,10 @@ static enum tw_err get_failed(struct tw_shm_link *l, int error)
 /* A long copy is no break: who polled before it does so after it. */
 static void poll_on(struct tw_shm_ep *ep, uint64_t began)
 {
-	uint64_t polled = atomic_load_explicit(&ep->mark->polled, memory_order_relaxed);
+	uint64_t polled = atomic_load_explicit(&ep->activity->polled, memory_order_relaxed);
 
 	if (began - polled < tw_clock_us(TW_SHM_STALE_US))
-		tw_shm_mark_now(ep);
+		tw_shm_activity_now(ep);
 }
 
 /*
@@ -72,7 +72,7 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 			    : process_vm_readv(l->pid, local, n + 1, remote, 2, 0);
 		if (got <= 0)
 			return get_failed(l, got < 0 ? errno : EPERM);
-		if (!write && (size_t)got >= bytes && cookie != l->mark->cookie)
+		if (!write && (size_t)got >= bytes && cookie != l->activity->cookie)
 			return TW_ELOST;
 		at += tw_min((size_t)got, bytes);
 	}

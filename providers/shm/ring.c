@@ -71,14 +71,14 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t 
 
 void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first)
 {
-	struct tw_slot *turn = first ? &tx->ring->turn : &rx->ring->turn;
+	struct tw_slot *token = first ? &tx->ring->token : &rx->ring->token;
 
 	tx->back = rx;
 	rx->back = tx;
 	tx->side = first ? 0 : TW_STAMP_SECOND;
 	rx->side = first ? TW_STAMP_SECOND : 0;
-	tx->turn = first ? turn : NULL;
-	rx->turn = first ? NULL : turn;
+	tx->token = first ? token : NULL;
+	rx->token = first ? NULL : token;
 }
 
 static void look(struct tw_ring_tx *tx)
@@ -159,12 +159,12 @@ static void own_next(const struct tw_ring_tx *tx, uint32_t len)
 }
 
 /* Did we read between this packet and the last one, and before that one too? */
-static bool questioned(struct tw_ring_tx *tx)
+static bool pingpong_detected(struct tw_ring_tx *tx)
 {
-	bool read = tx->answered != tx->back->tail, before = tx->lone;
+	bool read = tx->last_read != tx->back->tail, before = tx->pingpong;
 
-	tx->answered = tx->back->tail;
-	tx->lone = read;
+	tx->last_read = tx->back->tail;
+	tx->pingpong = read;
 	return read && before;
 }
 
@@ -172,7 +172,8 @@ static bool questioned(struct tw_ring_tx *tx)
  * Of question and answer, which take 12 to 20% less time so. A stream would lose up to
  * a third of its rate.
  */
-static void stamp_lone(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data, uint32_t len)
+static void stamp_pingpong(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data,
+			   uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i += TW_LINE)
 		demote(data + i);
@@ -197,8 +198,8 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 		to += iov[i].iov_len;
 	}
 	s->hdr = hdr;
-	if (questioned(tx) && len > TW_RING_INLINE && len <= TW_RING_LONE)
-		stamp_lone(tx, s, data, len);
+	if (pingpong_detected(tx) && len > TW_RING_INLINE && len <= TW_RING_PINGPONG)
+		stamp_pingpong(tx, s, data, len);
 	else
 		tw_ring_stamp(tx, s, len);
 }

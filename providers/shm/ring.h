@@ -38,8 +38,8 @@
  * one could come round that holds the stamp of 2^32 packets ago.
  */
 #define TW_RING_RENEW (1u << 30)
-#define TW_RING_LONE 1024   /* longest packet that is hurried to its reader */
-#define TW_RING_PATIENCE 16 /* most polls that leave the turn alone */
+#define TW_RING_PINGPONG 1024 /* longest packet that is hurried to its reader */
+#define TW_RING_BACKOFF 16    /* most polls that leave the turn alone */
 
 /*
  * The stamp: sequence number plus one, who wrote it, length. In one word, because
@@ -75,7 +75,7 @@ struct tw_ring {
 	struct tw_ring_taken taken;
 	struct tw_ring_wants wants;
 	uint8_t pad[TW_PAGE / 4 - 2 * TW_LINE];
-	struct tw_slot turn; /* of the first ring, used by both; away from its neighbours */
+	struct tw_slot token; /* of the first ring, used by both; away from its neighbours */
 	uint8_t pad1[TW_PAGE / 4 - TW_LINE];
 };
 _Static_assert(sizeof(struct tw_ring) == TW_PAGE / 2, "two in a page");
@@ -87,7 +87,7 @@ enum { TW_RING_FIRST, TW_RING_SECOND, TW_RINGS };
 
 struct tw_ring_tx {
 	struct tw_slot *slots;
-	struct tw_slot *turn;	 /* while it is ours to write, else NULL */
+	struct tw_slot *token;	 /* while it is ours to write, else NULL */
 	struct tw_ring_rx *back; /* of the same connection */
 	uint64_t side;		 /* TW_STAMP_SECOND or 0 */
 	uint32_t head;		 /* next slot to write */
@@ -95,11 +95,11 @@ struct tw_ring_tx {
 	uint32_t nslots, nbytes; /* powers of two */
 	uint32_t taken;		 /* last seen of the reader */
 	uint32_t bhead, btaken;
-	uint32_t answered; /* what we had read when we last wrote a long packet */
-	bool lone;	   /* and we had read since the one before */
-	bool slots_ready;  /* all pages of slots exist */
-	uint32_t edge;	   /* or else the one that ends with this slot */
-	bool bytes_ready;  /* pages of the byte area exist */
+	uint32_t last_read; /* what we had read when we last wrote a long packet */
+	bool pingpong;	    /* and we had read since the one before */
+	bool slots_ready;   /* all pages of slots exist */
+	uint32_t edge;	    /* or else the one that ends with this slot */
+	bool bytes_ready;   /* pages of the byte area exist */
 	struct tw_ring *ring;
 	uint8_t *bytes;
 };
@@ -108,13 +108,13 @@ struct tw_ring_rx {
 	struct tw_ring *ring;
 	struct tw_slot *slots;
 	const uint8_t *bytes;
-	struct tw_slot *turn; /* while it is the other side's, else NULL */
+	struct tw_slot *token; /* while it is the other side's, else NULL */
 	struct tw_ring_tx *back;
-	uint64_t side;	   /* the other one's */
-	uint32_t skip;	   /* polls that still leave it alone */
-	uint32_t looks;	   /* at it, since then */
-	uint32_t patience; /* what skip begins with, learnt */
-	uint32_t hits;	   /* of the first look, in a row or nearly */
+	uint64_t side;	       /* the other one's */
+	uint32_t backoff_left; /* polls that still leave it alone */
+	uint32_t tries;	       /* at it, since then */
+	uint32_t backoff;      /* what skip begins with, learnt */
+	uint32_t first_hits;   /* of the first look, in a row or nearly */
 	uint32_t nslots, nbytes;
 	uint32_t tail; /* next slot to read */
 	uint32_t btail;
@@ -209,21 +209,21 @@ static inline uint64_t tw_stamp(uint64_t side, uint32_t number, uint32_t len)
 /* The other side has the turn from now on. */
 static inline void tw_ring_expect(struct tw_ring_rx *rx, struct tw_slot *s)
 {
-	rx->turn = s;
-	rx->skip = rx->patience;
-	rx->looks = 0;
+	rx->token = s;
+	rx->backoff_left = rx->backoff;
+	rx->tries = 0;
 }
 
 /* The slot of the next packet. */
 static inline struct tw_slot *tw_ring_slot(struct tw_ring_tx *tx)
 {
-	struct tw_slot *s = tx->turn;
+	struct tw_slot *s = tx->token;
 
 	if (!s || tw_unlikely((~tx->head & (TW_RING_RENEW - 1)) < tx->nslots)) {
 		tw_prefetch_own(&tx->slots[(tx->head + TW_RING_AHEAD) & (tx->nslots - 1)]);
 		return &tx->slots[tx->head & (tx->nslots - 1)];
 	}
-	tx->turn = NULL;
+	tx->token = NULL;
 	tw_ring_expect(tx->back, s);
 	return s;
 }
@@ -274,8 +274,8 @@ static inline struct tw_slot *tw_ring_next(struct tw_ring_rx *rx)
 {
 	struct tw_slot *s = tw_ring_here(rx);
 
-	if (!s && rx->turn && tw_slot_full(rx->turn, tw_ring_key(rx)))
-		s = rx->turn;
+	if (!s && rx->token && tw_slot_full(rx->token, tw_ring_key(rx)))
+		s = rx->token;
 	return s;
 }
 
@@ -304,32 +304,32 @@ static inline const void *tw_ring_payload(struct tw_ring_rx *rx, struct tw_slot 
  */
 static inline struct tw_slot *tw_ring_poll(struct tw_ring_rx *rx, bool dense)
 {
-	if (rx->skip && dense) {
-		rx->skip--;
+	if (rx->backoff_left && dense) {
+		rx->backoff_left--;
 		return tw_ring_here(rx);
 	}
-	rx->looks++;
+	rx->tries++;
 	return tw_ring_next(rx);
 }
 
 /* The turn was taken, and is ours. */
-static inline void tw_ring_turned(struct tw_ring_rx *rx)
+static inline void tw_ring_token_taken(struct tw_ring_rx *rx)
 {
-	rx->back->turn = rx->turn;
-	rx->turn = NULL;
-	rx->skip = 0;
-	if (rx->looks > 1) {
-		rx->patience += rx->patience < TW_RING_PATIENCE;
-	} else if ((++rx->hits & 3) == 0) {
-		rx->patience -= rx->patience > 0;
+	rx->back->token = rx->token;
+	rx->token = NULL;
+	rx->backoff_left = 0;
+	if (rx->tries > 1) {
+		rx->backoff += rx->backoff < TW_RING_BACKOFF;
+	} else if ((++rx->first_hits & 3) == 0) {
+		rx->backoff -= rx->backoff > 0;
 	}
 }
 
 static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *s, uint32_t len)
 {
 	rx->tail++;
-	if (s == rx->turn)
-		tw_ring_turned(rx);
+	if (s == rx->token)
+		tw_ring_token_taken(rx);
 	if (tw_unlikely(len > TW_RING_INLINE)) {
 		tw_ring_place(&rx->btail, len, rx->nbytes);
 		rx->btail += tw_ring_span(len);

@@ -26,14 +26,14 @@ enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void 
 	return TW_ENOMEM;
 }
 
-enum tw_err tw_shm_mark_make(int *fd, struct tw_shm_mark **mark)
+enum tw_err tw_shm_activity_make(int *fd, struct tw_shm_activity **activity)
 {
 	void *p;
 	enum tw_err err = tw_sealed_make("tagwire-mark", TW_PAGE, TW_SEALS & ~F_SEAL_SEAL, fd, &p);
 
 	if (err != TW_OK)
 		return err;
-	*mark = p;
+	*activity = p;
 	tw_fd_own(*fd);
 	/* Peers may look, not write; a kernel before 5.1 cannot promise that. */
 	fcntl(*fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
@@ -41,10 +41,10 @@ enum tw_err tw_shm_mark_make(int *fd, struct tw_shm_mark **mark)
 	return TW_OK;
 }
 
-enum tw_err tw_shm_mark_take(int fd, const struct tw_shm_mark **mark)
+enum tw_err tw_shm_activity_map(int fd, const struct tw_shm_activity **activity)
 {
 	if (!tw_sealed_sound(fd, TW_PAGE))
 		return TW_EPROTO;
-	*mark = tw_sealed_map(fd, TW_PAGE, PROT_READ);
-	return *mark ? TW_OK : TW_ENOMEM;
+	*activity = tw_sealed_map(fd, TW_PAGE, PROT_READ);
+	return *activity ? TW_OK : TW_ENOMEM;
 }

@@ -12,11 +12,11 @@
 #include "base/fds.h"
 #include "base/sys.h"
 
-#define FULL_US 200  /* a peer that has not polled for so long idles, with its ring full */
-#define BATCH 64u    /* packets taken from one ring in a row */
-#define MARK_EVERY 8 /* polls between two marks, a power of two */
-#define DENSE_US 2   /* between two marks of a program that does nothing but poll */
-#define MARK_BATCH 8 /* packets that are worth a mark of their own */
+#define FULL_US 200	 /* a peer that has not polled for so long idles, with its ring full */
+#define BATCH 64u	 /* packets taken from one ring in a row */
+#define ACTIVITY_EVERY 8 /* polls between two marks, a power of two */
+#define DENSE_US 2	 /* between two marks of a program that does nothing but poll */
+#define ACTIVITY_BATCH 8 /* packets that are worth a mark of their own */
 
 static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
 {
@@ -29,7 +29,7 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 	 * way through messages need not be disturbed at once.
 	 */
 	if (tw_shm_polled_within(l, FULL_US))
-		tw_shm_owe(l, TW_SEND_ENGINE);
+		tw_shm_doorbell_defer(l, TW_SEND_ENGINE);
 	else
 		tw_shm_must_act(l, TW_SEND_ENGINE);
 	return TW_AGAIN;
@@ -42,10 +42,10 @@ static inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 	if (tw_unlikely(l->fence))
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
-	if (tw_unlikely(atomic_load_explicit(&l->mark->armed, memory_order_acquire))) {
+	if (tw_unlikely(atomic_load_explicit(&l->activity->armed, memory_order_acquire))) {
 		/* Who sleeps looks again before the next sleep, but may compute first. */
-		if (!tw_shm_ring(l) && cls != TW_SEND_PLAIN)
-			tw_shm_owe(l, cls);
+		if (!tw_shm_doorbell_ring(l) && cls != TW_SEND_PLAIN)
+			tw_shm_doorbell_defer(l, cls);
 	} else if (tw_unlikely(cls == TW_SEND_ENGINE || cls == TW_SEND_CONTROL)) {
 		tw_shm_must_act(l, cls);
 	}
@@ -88,7 +88,7 @@ static void publish(struct tw_shm_link *l)
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
 	if (tw_unlikely(atomic_load_explicit(&l->rx.ring->wants.room, memory_order_relaxed)))
-		tw_shm_ring(l);
+		tw_shm_doorbell_ring(l);
 }
 
 /* Takes in what lies in a ring; the number of packets. */
@@ -98,7 +98,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 	unsigned n = 0;
 	struct tw_slot *s;
 
-	l->ep->host->sated = false;
+	l->ep->host->rxq_empty = false;
 	while (n < budget && (s = tw_ring_next(&l->rx))) {
 		struct tw_hdr hdr = s->hdr;
 		uint32_t len;
@@ -120,7 +120,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 		tw_ring_advance(&l->rx, s, len);
 		n++;
 		/* The program is about to post more: until then the ring keeps the rest. */
-		if (l->ep->host->sated)
+		if (l->ep->host->rxq_empty)
 			break;
 	}
 	if (n)
@@ -149,7 +149,7 @@ static unsigned drain(struct tw_shm_link *l)
 
 void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 {
-	tw_shm_link_mute(l);
+	tw_shm_link_close_fds(l);
 	l->state = TW_SHM_DRAIN;
 	l->why = why;
 	l->left = l->rx.nslots;
@@ -157,22 +157,22 @@ void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 }
 
 /* A cold ring that has something changes places with the least recent hot one. */
-static void heat(struct tw_shm_ep *ep, unsigned i)
+static void activate(struct tw_shm_ep *ep, unsigned i)
 {
 	struct tw_shm_link *l = ep->up[i];
 	unsigned victim = 0;
 
-	for (unsigned h = 1; h < ep->nhot; h++)
+	for (unsigned h = 1; h < ep->nactive; h++)
 		if (ep->up[h]->active < ep->up[victim]->active)
 			victim = h;
 	ep->up[i] = ep->up[victim];
 	ep->up[victim] = l;
 }
 
-void tw_shm_rung(struct tw_shm_link *l)
+void tw_shm_doorbell_pending(struct tw_shm_link *l)
 {
 	struct tw_shm_ep *ep = l->ep;
-	unsigned i = ep->nhot;
+	unsigned i = ep->nactive;
 
 	if (l->state != TW_SHM_UP || !tw_ring_next(&l->rx))
 		return;
@@ -181,21 +181,21 @@ void tw_shm_rung(struct tw_shm_link *l)
 		i++;
 	if (i < ep->nup) {
 		l->active = ep->polls;
-		heat(ep, i);
+		activate(ep, i);
 	}
 }
 
-static unsigned poll_cold(struct tw_shm_ep *ep)
+static unsigned poll_idle_set(struct tw_shm_ep *ep)
 {
 	unsigned n = 0;
 
-	for (unsigned k = 0; k < TW_SHM_COLD && ep->nhot < ep->nup; k++) {
-		unsigned i = ++ep->cold;
+	for (unsigned k = 0; k < TW_SHM_IDLE && ep->nactive < ep->nup; k++) {
+		unsigned i = ++ep->idle_at;
 		unsigned got;
 		struct tw_shm_link *l;
 
-		if (i < ep->nhot || i >= ep->nup)
-			ep->cold = i = ep->nhot;
+		if (i < ep->nactive || i >= ep->nup)
+			ep->idle_at = i = ep->nactive;
 		l = ep->up[i];
 		got = poll_link(l, BATCH);
 		n += got;
@@ -203,21 +203,21 @@ static unsigned poll_cold(struct tw_shm_ep *ep)
 			n += drain(l);
 		if (got && i < ep->nup && ep->up[i] == l) {
 			l->active = ep->polls;
-			heat(ep, i);
+			activate(ep, i);
 		}
 	}
 	return n;
 }
 
-static void mark_poll(struct tw_shm_ep *ep)
+static void note_poll(struct tw_shm_ep *ep)
 {
 	uint64_t now = tw_clock();
 
-	ep->dense = now - ep->marked < tw_clock_us(DENSE_US);
-	ep->marked = now;
-	atomic_store_explicit(&ep->mark->polled, now, memory_order_release);
-	if (tw_unlikely(ep->nowed))
-		tw_shm_settle(ep);
+	ep->dense = now - ep->active_at < tw_clock_us(DENSE_US);
+	ep->active_at = now;
+	atomic_store_explicit(&ep->activity->polled, now, memory_order_release);
+	if (tw_unlikely(ep->ndeferred))
+		tw_shm_flush_deferred(ep);
 }
 
 static unsigned do_progress(void *instance)
@@ -227,9 +227,9 @@ static unsigned do_progress(void *instance)
 
 	if (tw_unlikely(!tw_list_empty(&ep->dead)))
 		tw_shm_reap(ep);
-	if ((++ep->polls & (MARK_EVERY - 1)) == 0)
-		mark_poll(ep);
-	while (i < ep->nhot) {
+	if ((++ep->polls & (ACTIVITY_EVERY - 1)) == 0)
+		note_poll(ep);
+	while (i < ep->nactive) {
 		struct tw_shm_link *l = ep->up[i];
 
 		if (tw_ring_poll(&l->rx, ep->dense)) {
@@ -239,13 +239,13 @@ static unsigned do_progress(void *instance)
 				n += drain(l);
 		}
 		/* The upcall may have ended this link: another has its place. */
-		i += i < ep->nhot && ep->up[i] == l;
+		i += i < ep->nactive && ep->up[i] == l;
 	}
-	if (tw_unlikely(ep->nhot < ep->nup))
-		n += poll_cold(ep);
+	if (tw_unlikely(ep->nactive < ep->nup))
+		n += poll_idle_set(ep);
 	/* The program may be long at what came: its next poll is far. */
-	if (tw_unlikely(n >= MARK_BATCH))
-		tw_shm_mark_now(ep);
+	if (tw_unlikely(n >= ACTIVITY_BATCH))
+		tw_shm_activity_now(ep);
 	return n;
 }
 
@@ -255,8 +255,8 @@ static bool do_arm(void *instance)
 	bool found = false;
 
 	/* The mark first: a bell rung before now must not count for later packets. */
-	tw_shm_mark_now(ep);
-	atomic_store_explicit(&ep->mark->armed, ep->host->waiting ? TW_SHM_WAITS : TW_SHM_ARMED,
+	tw_shm_activity_now(ep);
+	atomic_store_explicit(&ep->activity->armed, ep->host->waiting ? TW_SHM_WAITS : TW_SHM_ARMED,
 			      memory_order_release);
 	for (unsigned i = 0; i < ep->nup; i++)
 		if (ep->up[i]->blocked)
@@ -276,8 +276,8 @@ static void do_disarm(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 
-	atomic_store_explicit(&ep->mark->armed, TW_SHM_AWAKE, memory_order_relaxed);
-	tw_shm_mark_now(ep);
+	atomic_store_explicit(&ep->activity->armed, TW_SHM_AWAKE, memory_order_relaxed);
+	tw_shm_activity_now(ep);
 	for (unsigned i = 0; i < ep->nup; i++)
 		if (ep->up[i]->blocked) {
 			atomic_store_explicit(&ep->up[i]->tx.ring->wants.room, 0,
@@ -289,7 +289,7 @@ static void do_disarm(void *instance)
 static bool do_polls(struct tw_link *link, uint64_t since)
 {
 	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
-	uint64_t polled = atomic_load_explicit(&l->mark->polled, memory_order_relaxed);
+	uint64_t polled = atomic_load_explicit(&l->activity->polled, memory_order_relaxed);
 
 	return (int64_t)(polled - since) >= 0 && tw_shm_polled_within(l, TW_SHM_STALE_US);
 }
@@ -298,7 +298,7 @@ static bool do_waits(struct tw_link *link)
 {
 	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
-	return atomic_load_explicit(&l->mark->armed, memory_order_relaxed) == TW_SHM_WAITS;
+	return atomic_load_explicit(&l->activity->armed, memory_order_relaxed) == TW_SHM_WAITS;
 }
 
 bool tw_shm_alive(const struct tw_shm_link *l)
@@ -352,9 +352,9 @@ static uint64_t do_expire(void *instance, uint64_t now)
 	struct tw_shm_ep *ep = instance;
 	uint64_t next = earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
 
-	if (ep->nowed)
-		tw_shm_settle(ep);
-	return ep->nowed ? earlier(next, now + tw_clock_us(TW_SHM_OWED_US)) : next;
+	if (ep->ndeferred)
+		tw_shm_flush_deferred(ep);
+	return ep->ndeferred ? earlier(next, now + tw_clock_us(TW_SHM_DEFER_US)) : next;
 }
 
 static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
@@ -373,16 +373,16 @@ static void do_close(void *instance)
 	struct tw_shm_ep *ep = instance;
 	struct tw_list *n, *tmp;
 
-	ep->patience = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
+	ep->close_by = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
 	while (ep->nup)
 		do_disconnect(&ep->up[0]->link);
 	tw_list_each(&ep->pending, n, tmp)
 		tw_shm_link_end(tw_container(n, struct tw_shm_link, node));
 	tw_shm_reap(ep);
 	tw_fd_close(ep->listener);
-	if (ep->mark)
-		munmap(ep->mark, TW_PAGE);
-	tw_fd_close(ep->mark_fd);
+	if (ep->activity)
+		munmap(ep->activity, TW_PAGE);
+	tw_fd_close(ep->activity_fd);
 	free(ep->up);
 	free(ep);
 }
@@ -403,14 +403,14 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	if (!ep)
 		return TW_ENOMEM;
 	ep->host = host;
-	ep->listener = ep->mark_fd = -1;
+	ep->listener = ep->activity_fd = -1;
 	tw_list_init(&ep->pending);
 	tw_list_init(&ep->dead);
-	err = tw_shm_mark_make(&ep->mark_fd, &ep->mark);
+	err = tw_shm_activity_make(&ep->activity_fd, &ep->activity);
 	if (err == TW_OK) {
-		ep->mark->cookie = (uint64_t)host->self.session << 32 | host->self.endpoint_id;
+		ep->activity->cookie = (uint64_t)host->self.session << 32 | host->self.endpoint_id;
 		/* Never 0, which stands for a mark that nobody has rung at. */
-		tw_shm_mark_now(ep);
+		tw_shm_activity_now(ep);
 		err = tw_shm_conn_listen(ep);
 	}
 	if (err == TW_OK)

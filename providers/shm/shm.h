@@ -6,7 +6,7 @@
  *   links.c    links and their place in the poll set
  *   conn.c     the handshake over a local socket, hang-ups
  *   hello.c    its messages
- *   bell.c     who is rung, and when
+ *   doorbell.c     who is rung, and when
  *   names.c    names of sockets
  *   segment.c  sealed memory
  *   remote.c   memory of the other process
@@ -23,12 +23,12 @@
 #include "providers/provider.h"
 #include "providers/shm/ring.h"
 
-#define TW_SHM_HOT 16		 /* rings looked at in every poll */
-#define TW_SHM_COLD 4		 /* of the others, in turn */
+#define TW_SHM_ACTIVE 16	 /* rings looked at in every poll */
+#define TW_SHM_IDLE 4		 /* of the others, in turn */
 #define TW_SHM_HALF_MAX 64	 /* connections that have not introduced themselves */
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
 #define TW_SHM_STALE_US 40	 /* a peer that has not polled for so long idles */
-#define TW_SHM_OWED_US 50	 /* when to look again whether it saw a packet */
+#define TW_SHM_DEFER_US 50	 /* when to look again whether it saw a packet */
 #define TW_SHM_NFDS 2		 /* the rings and the mark of the initiator */
 
 /* Asleep: ring for any packet. A call of the program that waits has nothing else to do. */
@@ -39,7 +39,7 @@ enum tw_shm_armed { TW_SHM_AWAKE, TW_SHM_ARMED, TW_SHM_WAITS };
  * apart: processors fetch lines in pairs, and every send reads the first while
  * its owner keeps writing the second.
  */
-struct tw_shm_mark {
+struct tw_shm_activity {
 	_Atomic(uint32_t) armed; /* enum tw_shm_armed */
 	uint32_t pad;
 	uint64_t cookie; /* random, written once */
@@ -47,7 +47,7 @@ struct tw_shm_mark {
 	_Atomic(uint64_t) polled; /* tw_clock() of a recent poll */
 	uint8_t pad1[TW_PAGE / 2 - 8];
 };
-_Static_assert(sizeof(struct tw_shm_mark) == TW_PAGE, "one page");
+_Static_assert(sizeof(struct tw_shm_activity) == TW_PAGE, "one page");
 
 /* What the two sides tell each other; host byte order, same host. */
 struct tw_shm_hello {
@@ -86,20 +86,20 @@ struct tw_shm_link {
 	enum tw_shm_state state;
 	bool fence;	 /* the peer is not reached by our barrier, or we by its */
 	bool blocked;	 /* a send found no room */
-	bool owed;	 /* a packet that may need a bell lies unread */
+	bool deferred;	 /* a packet that may need a bell lies unread */
 	bool closing;	 /* the peer said goodbye */
 	enum tw_err why; /* it is gone, while draining */
 	uint32_t left;	 /* packets that it can have left in its ring */
-	uint32_t owed_head;
+	uint32_t deferred_head;
 	uint32_t blocked_len, blocked_reserve; /* of the packets that found no room */
-	uint64_t owed_at;
+	uint64_t deferred_at;
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
-	const struct tw_shm_mark *mark; /* the peer's */
-	uint64_t rang;			/* its mark when we last rang, 0 never */
-	uint64_t active;		/* number of the poll that last found a packet */
-	bool grown;			/* its ring has memory to give back, see links.c */
-	uint32_t rested;		/* where that ring was at the last look */
+	const struct tw_shm_activity *activity; /* the peer's */
+	uint64_t rang;				/* its mark when we last rang, 0 never */
+	uint64_t active;			/* number of the poll that last found a packet */
+	bool grown;				/* its ring has memory to give back, see links.c */
+	uint32_t rested;			/* where that ring was at the last look */
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
@@ -118,16 +118,16 @@ struct tw_shm_ep {
 	struct tw_watch listen_watch;
 	int listener;
 	uint64_t listen_again; /* tick at which to accept again, 0 now */
-	int mark_fd;
-	struct tw_shm_mark *mark;
+	int activity_fd;
+	struct tw_shm_activity *activity;
 	struct tw_shm_link **up; /* connections in use, the hot ones first */
-	unsigned nup, nhot, cold, max_up;
-	unsigned nhalf, nowed;
+	unsigned nup, nactive, idle_at, max_up;
+	unsigned nhalf, ndeferred;
 	uint64_t polls;
-	uint64_t marked;	/* tick of the last poll that left a mark */
+	uint64_t active_at;	/* tick of the last poll that left a mark */
 	bool dense;		/* polls come one upon the other */
 	uint64_t rest_at;	/* tick of the next look at grown links, 0 none */
-	uint64_t patience;	/* closing: nobody is waited for after that tick */
+	uint64_t close_by;	/* closing: nobody is waited for after that tick */
 	struct tw_list pending; /* links that are not up */
 	struct tw_list dead;
 };
@@ -142,8 +142,8 @@ enum tw_err tw_shm_cred(int fd, pid_t *pid);
 /* segment.c */
 /* Of both rings, with the pages that they begin with. */
 enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **map);
-enum tw_err tw_shm_mark_make(int *fd, struct tw_shm_mark **mark);
-enum tw_err tw_shm_mark_take(int fd, const struct tw_shm_mark **mark);
+enum tw_err tw_shm_activity_make(int *fd, struct tw_shm_activity **activity);
+enum tw_err tw_shm_activity_map(int fd, const struct tw_shm_activity **activity);
 
 /* conn.c */
 enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep);
@@ -158,30 +158,30 @@ enum tw_err tw_shm_hello_send(int sock, const struct tw_shm_hello *h, const int 
 			      unsigned nfds);
 enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fds, unsigned nfds);
 
-/* bell.c */
+/* doorbell.c */
 void tw_shm_goodbye(struct tw_shm_link *l);
 /* Takes what lies in the socket: bells, goodbyes, a hang-up. */
-void tw_shm_listen_bells(struct tw_shm_link *l, uint32_t events);
+void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events);
 /* Rings, unless that was done since the peer's last poll; false: look again later. */
-bool tw_shm_ring(struct tw_shm_link *l);
+bool tw_shm_doorbell_ring(struct tw_shm_link *l);
 /* A packet of that class may not be seen: look again later. */
-void tw_shm_owe(struct tw_shm_link *l, enum tw_send_class cls);
+void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls);
 /* The peer's engine must act on a packet: rings if it idles. */
 void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls);
 /* Looks again, of all links. */
-void tw_shm_settle(struct tw_shm_ep *ep);
+void tw_shm_flush_deferred(struct tw_shm_ep *ep);
 /* Whether the peer has polled in the last so many microseconds. */
 bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us);
 
 /* shm.c: it rang; whoever serves us may poll once, and not come to a cold ring. */
-void tw_shm_rung(struct tw_shm_link *l);
+void tw_shm_doorbell_pending(struct tw_shm_link *l);
 
 /* links.c */
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state);
 /* Enters the link into the poll set. */
 enum tw_err tw_shm_link_up(struct tw_shm_link *l);
 /* Closes its descriptors: nothing wakes us for it any more. */
-void tw_shm_link_mute(struct tw_shm_link *l);
+void tw_shm_link_close_fds(struct tw_shm_link *l);
 /* Takes a link out of use; its memory goes at the next progress. */
 void tw_shm_link_end(struct tw_shm_link *l);
 /* The same of a peer that breaks the rules: what it may be writing is not waited for. */
@@ -194,9 +194,9 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now);
 void tw_shm_reap(struct tw_shm_ep *ep);
 
 /* We have polled just now. */
-static inline void tw_shm_mark_now(struct tw_shm_ep *ep)
+static inline void tw_shm_activity_now(struct tw_shm_ep *ep)
 {
-	atomic_store_explicit(&ep->mark->polled, tw_clock(), memory_order_release);
+	atomic_store_explicit(&ep->activity->polled, tw_clock(), memory_order_release);
 }
 
 /* In the poll set. */

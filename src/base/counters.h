@@ -25,8 +25,8 @@
 	X(ACK_SENT, "acknowledgements sent")                                                       \
 	X(NO_CREDIT, "sends without eager credit")                                                 \
 	X(SEND_QUEUED, "sends queued behind a full ring")                                          \
-	X(BELL_RUNG, "bells rung")                                                                 \
-	X(BELL_HEARD, "bells heard")                                                               \
+	X(DOORBELL_RUNG, "bells rung")                                                             \
+	X(DOORBELL_HEARD, "bells heard")                                                           \
 	X(SLEEP, "sleeps in the kernel")                                                           \
 	X(TAKEOVER, "endpoint taken over by the service thread")                                   \
 	X(CONNECT, "connections made")                                                             \

@@ -30,12 +30,12 @@ static unsigned warm_up(unsigned run)
 }
 
 /* The least of the recent costs: what the way can do when nothing disturbs it. */
-static uint32_t least(const struct tw_choose_class *k, enum tw_way way)
+static uint32_t least(const struct tw_choose_class *k, enum tw_proto proto)
 {
 	uint32_t min = 0;
 
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++) {
-		uint32_t cost = k->cost[way][i];
+		uint32_t cost = k->cost[proto][i];
 		if (cost && (!min || cost < min))
 			min = cost;
 	}
@@ -43,26 +43,26 @@ static uint32_t least(const struct tw_choose_class *k, enum tw_way way)
 }
 
 /* The best of some ways that were tried, or else the first. */
-static enum tw_way best_of(const struct tw_choose_class *k, unsigned ways)
+static enum tw_proto best_of(const struct tw_choose_class *k, unsigned protos)
 {
-	enum tw_way found = TW_WAYS;
+	enum tw_proto found = TW_NPROTOS;
 
-	if (ways & TW_WAY(k->best))
-		return (enum tw_way)k->best;
-	for (unsigned way = 0; way < TW_WAYS; way++) {
-		uint32_t cost = least(k, (enum tw_way)way);
+	if (protos & TW_PROTO_BIT(k->best))
+		return (enum tw_proto)k->best;
+	for (unsigned proto = 0; proto < TW_NPROTOS; proto++) {
+		uint32_t cost = least(k, (enum tw_proto)proto);
 
-		if (!(ways & TW_WAY(way)))
+		if (!(protos & TW_PROTO_BIT(proto)))
 			continue;
-		if (found == TW_WAYS || (cost && cost < least(k, found)))
-			found = (enum tw_way)way;
+		if (found == TW_NPROTOS || (cost && cost < least(k, found)))
+			found = (enum tw_proto)proto;
 	}
 	return found;
 }
 
 static bool trying_first(uint32_t n, unsigned run)
 {
-	return n < warm_up(run) + run * TW_WAYS;
+	return n < warm_up(run) + run * TW_NPROTOS;
 }
 
 /* The tries of losers begin with transfer k->again. */
@@ -80,21 +80,21 @@ static void tried(struct tw_choose_class *k, uint32_t n, unsigned run)
 	k->again = n + (TRY_EVERY << k->calm) - run;
 }
 
-enum tw_way tw_choose(struct tw_choose *c, uint32_t len, unsigned ways)
+enum tw_proto tw_choose(struct tw_choose *c, uint32_t len, unsigned protos)
 {
 	struct tw_choose_class *k = class_of(c, len);
 	uint32_t n = k->count++;
-	unsigned way = k->best, run = run_of(c, k);
+	unsigned proto = k->best, run = run_of(c, k);
 
 	if (trying_first(n, run)) {
-		way = n < run ? 0 : (n - warm_up(run)) / run;
+		proto = n < run ? 0 : (n - warm_up(run)) / run;
 		k->again = TRY_EVERY - run;
 	} else if (trying(k, n, run)) {
-		way = (way + 1 + k->turn % (TW_WAYS - 1)) % TW_WAYS;
+		proto = (proto + 1 + k->turn % (TW_NPROTOS - 1)) % TW_NPROTOS;
 	} else if (n - k->again == run) {
 		tried(k, n, run);
 	}
-	return ways & TW_WAY(way) ? (enum tw_way)way : best_of(k, ways);
+	return protos & TW_PROTO_BIT(proto) ? (enum tw_proto)proto : best_of(k, protos);
 }
 
 bool tw_choose_teaches(struct tw_choose *c, uint32_t len)
@@ -105,7 +105,7 @@ bool tw_choose_teaches(struct tw_choose *c, uint32_t len)
 	return trying(k, n, run_of(c, k)) || n % TELL_EVERY == 0;
 }
 
-void tw_choose_sample(struct tw_choose *c, enum tw_way way, uint32_t len, uint64_t ticks)
+void tw_choose_sample(struct tw_choose *c, enum tw_proto proto, uint32_t len, uint64_t ticks)
 {
 	struct tw_choose_class *k = class_of(c, len);
 	uint64_t cost = ticks * 1024 / (len ? len : 1);
@@ -113,10 +113,10 @@ void tw_choose_sample(struct tw_choose *c, enum tw_way way, uint32_t len, uint64
 
 	if (cost == 0 || cost > UINT32_MAX)
 		cost = cost ? UINT32_MAX : 1;
-	k->cost[way][k->next[way]++ % TW_CHOOSE_RECENT] = (uint32_t)cost;
-	mine = least(k, (enum tw_way)k->best);
-	for (unsigned w = 0; mine && w < TW_WAYS; w++) {
-		uint32_t other = least(k, (enum tw_way)w);
+	k->cost[proto][k->next[proto]++ % TW_CHOOSE_RECENT] = (uint32_t)cost;
+	mine = least(k, (enum tw_proto)k->best);
+	for (unsigned w = 0; mine && w < TW_NPROTOS; w++) {
+		uint32_t other = least(k, (enum tw_proto)w);
 
 		/* An eighth better, or it would flip back and forth. */
 		if (!other || (uint64_t)other * 8 >= (uint64_t)mine * 7)

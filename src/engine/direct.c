@@ -10,15 +10,15 @@
 
 #include "engine/engine.h"
 
-#define PIECE (256 * 1024)	/* bytes of one get or put */
-#define FAR_PIECE (1024 * 1024) /* and of one that others wait for */
-#define BUDGET (512 * 1024)	/* bytes pulled in one go */
-#define LEAD 4096		/* the receiver starts earlier, by about so many bytes */
-#define NPIECES 16		/* pieces of memory of one get or put */
+#define PIECE (256 * 1024)	   /* bytes of one get or put */
+#define REMOTE_PIECE (1024 * 1024) /* and of one that others wait for */
+#define BUDGET (512 * 1024)	   /* bytes pulled in one go */
+#define LEAD 4096		   /* the receiver starts earlier, by about so many bytes */
+#define NPIECES 16		   /* pieces of memory of one get or put */
 
 uint64_t tw_direct_expose(struct tw_peer *p, struct tw_req *r)
 {
-	struct tw_mr *mr;
+	struct tw_mem_reg *mr;
 
 	if (r->nsegs != 1)
 		return 0;
@@ -61,11 +61,12 @@ bool tw_direct_init(struct tw_req *r, uint64_t address, const void *key, uint32_
 	return r->rma || !key_len;
 }
 
-void tw_direct_start(struct tw_peer *p, struct tw_req *r, enum tw_way way)
+void tw_direct_start(struct tw_peer *p, struct tw_req *r, enum tw_proto proto)
 {
-	if (way == TW_SPLIT) {
-		r->until = p->ep->serving ? 0 : (r->xfer_len / 2 + LEAD) & ~(uint32_t)(LEAD - 1);
-		tw_owe(p, r, TW_OWE_SHARE);
+	if (proto == TW_PROTO_SPLIT) {
+		r->until = p->ep->in_background ? 0
+						: (r->xfer_len / 2 + LEAD) & ~(uint32_t)(LEAD - 1);
+		tw_defer(p, r, TW_DEFER_SHARE);
 		return;
 	}
 	tw_list_add_tail(&p->pulling, &r->link);
@@ -104,10 +105,10 @@ static void pull_over(struct tw_peer *p, struct tw_req *r)
 	case TW_OK:
 		split = r->until < r->xfer_len;
 		p->ep->counters[split ? TW_C_RNDV_SPLIT : TW_C_RNDV_PULL]++;
-		tw_rndv_learn(p, r, split ? TW_SPLIT : TW_PULL);
+		tw_rndv_learn(p, r, split ? TW_PROTO_SPLIT : TW_PROTO_GET);
 		/* Who wrote all of it knows that it is there. */
 		if (r->until)
-			tw_owe(p, r, TW_OWE_DONE);
+			tw_defer(p, r, TW_DEFER_DONE);
 		else
 			tw_rndv_received(p, r);
 		break;
@@ -116,11 +117,11 @@ static void pull_over(struct tw_peer *p, struct tw_req *r)
 		p->ep->counters[TW_C_PULL_REFUSED]++;
 		r->at = 0;
 		r->flags &= (uint8_t)~TW_R_SAMPLE;
-		tw_owe(p, r, TW_OWE_CTS);
+		tw_defer(p, r, TW_DEFER_CTS);
 		break;
 	case TW_EFAULT:
 		r->status = TW_S_ABORTED;
-		tw_owe(p, r, TW_OWE_DONE);
+		tw_defer(p, r, TW_DEFER_DONE);
 		break;
 	default:
 		/* The peer is dying: its end will end this receive. */
@@ -133,7 +134,7 @@ static bool pull(struct tw_peer *p, struct tw_req *r)
 {
 	const struct tw_provider *ops = p->link->provider;
 	struct iovec iov[NPIECES];
-	uint32_t most = tw_far(p) ? FAR_PIECE : PIECE;
+	uint32_t most = tw_is_remote(p) ? REMOTE_PIECE : PIECE;
 	uint32_t want = tw_min(most, r->until - r->at), covered;
 	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
 	enum tw_err err = TW_OK;
@@ -264,7 +265,7 @@ enum tw_err tw_direct_share(struct tw_peer *p, struct tw_hdr hdr, const void *da
 	r->xfer_len = tw_hdr_len(hdr);
 	r->at = r->until = share.from;
 	r->failed = TW_OK;
-	r->owed = TW_OWE_PUT;
+	r->deferred = TW_DEFER_PUT;
 	tw_move(p, r, true);
 	tw_list_del(&r->link);
 	tw_list_add_tail(&p->pushing, &r->link);
@@ -288,7 +289,7 @@ static bool say_put(struct tw_peer *p, struct tw_req *r)
 		return true;
 	}
 	tw_move(p, r, false);
-	r->owed = TW_OWE_NOTHING;
+	r->deferred = TW_DEFER_NONE;
 	r->xfer_len = r->at = 0;
 	tw_list_del(&r->link);
 	tw_list_add_tail(&p->waiting, &r->link);

@@ -209,7 +209,7 @@ static void free_requests(struct tw_ep *ep)
 static void destroy(struct tw_ep *ep)
 {
 	close_providers(ep);
-	tw_umsgs_fini(ep);
+	tw_unexp_msgs_fini(ep);
 	if (TW_HAVE_MX)
 		tw_match_free(ep->match);
 	free_requests(ep);
@@ -273,7 +273,7 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->taker = how->taker;
 	ep->owner = how->owner;
 	ep->eager_max = tw_settings.eager_max;
-	ep->ways = tw_rndv_ways(tw_settings.rndv);
+	ep->protos = tw_rndv_protos(tw_settings.rndv);
 	ep->short_max = tw_min((uint32_t)TW_SHORT_SEND, ep->eager_max);
 	ep->epfd = ep->wakefd = ep->stats_fd = -1;
 	tw_list_init(&ep->done);
@@ -291,7 +291,7 @@ static bool unsent(const struct tw_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		if (ep->peers[i]->state == TW_PEER_UP &&
-		    (!tw_list_empty(&ep->peers[i]->owing) ||
+		    (!tw_list_empty(&ep->peers[i]->deferring) ||
 		     !tw_list_empty(&ep->peers[i]->pushing) || tw_tells(ep->peers[i])))
 			return true;
 	return false;
@@ -312,7 +312,7 @@ static bool deserted(struct tw_ep *ep)
 		return true;
 	/* Blocked callers find out and leave. */
 	ep->events++;
-	tw_kick(ep);
+	tw_wake_sleepers(ep);
 	return false;
 }
 
@@ -326,8 +326,8 @@ static void end(struct tw_slot_entry *s)
 	for (int i = 0; i < CLOSE_POLLS && unsent(s->ep); i++)
 		tw_progress(s->ep);
 	atomic_store_explicit(&s->timer, 0, memory_order_relaxed);
-	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
-	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->background_asked, false, memory_order_relaxed);
+	atomic_store_explicit(&s->requested, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->look, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->alone, false, memory_order_relaxed);
 	destroy(s->ep);

@@ -11,7 +11,7 @@
  *   withdraw.c  cancelling, time limits
  *   stats.c     what tools see
  *   library.c   the first and the last interface
- *   place.c     where numbered nodes live         umsg.c      memory of messages
+ *   topology.c     where numbered nodes live         unexp_msg.c      memory of messages
  *   uses.h      what of it nothing that is built asks for
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
@@ -89,7 +89,7 @@ tw_shared struct tw_ep *tw_enter(uint64_t handle)
 	return tw_likely(ep != NULL) ? ep : tw_enter_slow(handle);
 }
 
-void tw_kick(struct tw_ep *ep);
+void tw_wake_sleepers(struct tw_ep *ep);
 
 /* Whole messages are the interface's: nothing is matched; without MX, nowhere. */
 static inline bool tw_takes(const struct tw_ep *ep)
@@ -114,8 +114,8 @@ tw_shared void tw_leave(struct tw_ep *ep)
 
 	if (tw_unlikely(tw_in_handler(ep)))
 		return;
-	if (tw_unlikely(ep->nsleeping && ep->events != ep->kicked))
-		tw_kick(ep);
+	if (tw_unlikely(ep->nsleeping && ep->events != ep->woken))
+		tw_wake_sleepers(ep);
 	tw_unlock(&s->lock);
 }
 
@@ -140,7 +140,7 @@ tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *
 		return NULL;
 	r->kind = (uint8_t)kind;
 	r->flags = 0;
-	r->owed = TW_OWE_NOTHING;
+	r->deferred = TW_DEFER_NONE;
 	r->nsegs = 1;
 	r->len = len;
 	r->xfer_len = 0;
@@ -233,7 +233,7 @@ static inline bool tw_is_sync(const struct tw_req *r)
 }
 
 /* A packet to it costs more than copying what is in it. */
-static inline bool tw_far(const struct tw_peer *p)
+static inline bool tw_is_remote(const struct tw_peer *p)
 {
 	return TW_USES_NET && p->link->far;
 }
@@ -263,9 +263,9 @@ bool tw_send_flush(struct tw_peer *p);
 /* The credits that the next packet to a peer returns. */
 static inline uint16_t tw_take_credits(struct tw_peer *p)
 {
-	uint32_t n = tw_min(p->owed, 0xffffu);
+	uint32_t n = tw_min(p->unreturned, 0xffffu);
 
-	p->owed -= n;
+	p->unreturned -= n;
 	p->used -= n;
 	return (uint16_t)n;
 }
@@ -277,18 +277,18 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 			   uint32_t len);
 /* All data is here: ends the receive, once it owes nothing. */
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
-void tw_umsg_free(struct tw_ep *ep, struct tw_umsg *u);
+void tw_unexp_msg_free(struct tw_ep *ep, struct tw_unexp_msg *u);
 /* Frees all unexpected messages. */
-void tw_umsgs_fini(struct tw_ep *ep);
+void tw_unexp_msgs_fini(struct tw_ep *ep);
 /* Memory for a message of that length, without a place in any queue; NULL when short. */
-struct tw_umsg *tw_umsg_get(struct tw_ep *ep, uint32_t room);
-void tw_umsg_put(struct tw_ep *ep, struct tw_umsg *u);
+struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room);
+void tw_unexp_msg_put(struct tw_ep *ep, struct tw_unexp_msg *u);
 /* Gives memory back that was not needed for a while; the tick of the next look, or 0. */
 uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now);
 /* A look is due some time if there are many requests. */
 void tw_rest_later(struct tw_ep *ep);
 /* A taker receives an announced message. Ends the announcement. */
-void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r);
+void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
 /* What a message of that length held is the sender's again. */
 void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len);
 /* Tells the other side's taker of so many messages; overtakes what is matched. */
@@ -307,7 +307,7 @@ static inline bool tw_holds(const struct tw_ep *ep)
 /* Forgets announcements and halves of messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 
-unsigned tw_rndv_ways(const char *name);
+unsigned tw_rndv_protos(const char *name);
 /* The receive of an announced message begins; key_len bytes of remote key. */
 /*
  * A long transfer, or one that waits for its acknowledgement. It is passive where
@@ -336,18 +336,18 @@ static inline void tw_move_end(struct tw_ep *ep, struct tw_req *r)
 
 void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		   const void *key, uint32_t key_len);
-void tw_rndv_learn(struct tw_peer *p, const struct tw_req *r, enum tw_way way);
+void tw_rndv_learn(struct tw_peer *p, const struct tw_req *r, enum tw_proto proto);
 /* A send that waits to hear what the receiver wants. */
 /* All of it is over, well or not. */
 void tw_rndv_received(struct tw_peer *p, struct tw_req *r);
 void tw_rndv_sent(struct tw_peer *p, struct tw_req *r, enum tw_status status);
 static inline bool tw_rndv_announced(const struct tw_req *r)
 {
-	return (r->flags & TW_R_RNDV) && !(r->flags & TW_R_DATA) && r->owed != TW_OWE_PUT;
+	return (r->flags & TW_R_RNDV) && !(r->flags & TW_R_DATA) && r->deferred != TW_DEFER_PUT;
 }
 enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload, uint32_t len);
 bool tw_rndv_flush(struct tw_peer *p);
-void tw_owe(struct tw_peer *p, struct tw_req *r, enum tw_owed what);
+void tw_defer(struct tw_peer *p, struct tw_req *r, enum tw_deferred what);
 
 /* withdraw.c --------------------------------------------------------------- */
 
@@ -380,7 +380,7 @@ uint64_t tw_direct_expose(struct tw_peer *p, struct tw_req *r);
 bool tw_direct_init(struct tw_req *r, uint64_t address, const void *key, uint32_t key_len);
 /* Frees what a request has of remote memory. */
 void tw_direct_forget(struct tw_peer *p, struct tw_req *r);
-void tw_direct_start(struct tw_peer *p, struct tw_req *r, enum tw_way way);
+void tw_direct_start(struct tw_peer *p, struct tw_req *r, enum tw_proto proto);
 /* Both move a piece or more; whether anything moved. */
 bool tw_direct_pull(struct tw_peer *p);
 bool tw_direct_put(struct tw_peer *p, struct tw_req *r);
@@ -430,7 +430,7 @@ void tw_peer_free(struct tw_peer *p);
 /* So many lines are owed that a packet of their own is due. */
 static inline bool tw_credits_due(const struct tw_peer *p)
 {
-	return p->owed > tw_min(p->window / 2, (uint32_t)TW_CREDITS_DUE);
+	return p->unreturned > tw_min(p->window / 2, (uint32_t)TW_CREDITS_DUE);
 }
 
 tw_shared void tw_peer_work(struct tw_peer *p)
@@ -467,7 +467,7 @@ unsigned tw_progress(struct tw_ep *ep);
 /* Sends on what waits; whether anything moved. */
 bool tw_flush(struct tw_ep *ep);
 /* Called before the lock is left with work unfinished: somebody must go on. */
-void tw_hand_over(struct tw_ep *ep);
+void tw_progress_request(struct tw_ep *ep);
 /* Serves descriptors that are ready. */
 void tw_poll_events(struct tw_ep *ep);
 /* Does what is due by time. */
@@ -488,7 +488,7 @@ bool tw_poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), 
 /* Waits until test(ep, arg); the lock is given up while it sleeps. */
 enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
 		       uint64_t timeout_us);
-void tw_wakeup(struct tw_ep *ep);
+void tw_wake_callers(struct tw_ep *ep);
 /* This thread waits there, further up its stack. No lock. */
 bool tw_waits_in(const struct tw_slot_entry *s);
 
@@ -535,20 +535,20 @@ bool tw_board_of(uint64_t nic_id, uint32_t *board);
 /* NIC ids of this host, for providers. */
 const uint64_t *tw_local_nics(unsigned *n);
 
-/* place.c; no lock ------------------------------------------------------- */
+/* topology.c; no lock ------------------------------------------------------- */
 
 /*
  * The NIC ids of n numbered nodes, or ranks, by TAGWIRE_NODES; false if that makes no
  * sense, or names one from limit on.
  */
-bool tw_places(uint64_t *nics, unsigned n, unsigned limit);
+bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit);
 /* The same for all nodes; the calls below ask it. */
-bool tw_place_init(void);
-uint64_t tw_place_nic(uint32_t node);
+bool tw_topology_init(void);
+uint64_t tw_topology_node_nic(uint32_t node);
 /* The board that a node has here; false if it lives on another host. */
-bool tw_place_board(uint32_t node, uint32_t *board);
+bool tw_topology_node_board(uint32_t node, uint32_t *board);
 /* The other hosts that it names; how many. */
-unsigned tw_place_others(uint64_t *others, unsigned max);
+unsigned tw_topology_other_hosts(uint64_t *others, unsigned max);
 
 /* stats.c ---------------------------------------------------------------- */
 

@@ -28,7 +28,7 @@ static void clear_peer(struct tw_peer *p)
 	tw_list_init(&p->connects);
 	tw_list_init(&p->pushing);
 	tw_list_init(&p->waiting);
-	tw_list_init(&p->owing);
+	tw_list_init(&p->deferring);
 	tw_list_init(&p->pulling);
 }
 
@@ -202,7 +202,8 @@ static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why
 
 		tw_list_del(&r->link);
 		/* A receive that owes only its thanks has all its data. */
-		if (list == &p->owing && (r->owed == TW_OWE_ACK || r->owed == TW_OWE_DONE) &&
+		if (list == &p->deferring &&
+		    (r->deferred == TW_DEFER_ACK || r->deferred == TW_DEFER_DONE) &&
 		    r->status == TW_S_OK) {
 			if (r->flags & TW_R_RNDV) {
 				tw_move_end(p->ep, r);
@@ -229,7 +230,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	fail_all(p, &p->pushing, why);
 	fail_all(p, &p->waiting, why);
 	fail_all(p, &p->pulling, why);
-	fail_all(p, &p->owing, why);
+	fail_all(p, &p->deferring, why);
 	tw_recv_lost(p);
 	if (half)
 		fail(p, half, why);

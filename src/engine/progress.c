@@ -57,8 +57,9 @@ const struct tw_upcalls tw_upcalls = {
 
 static bool idle(const struct tw_peer *p)
 {
-	return tw_list_empty(&p->owing) && tw_list_empty(&p->pulling) && tw_list_empty(&p->sendq) &&
-	       tw_list_empty(&p->pushing) && !tw_tells(p) && !tw_credits_due(p);
+	return tw_list_empty(&p->deferring) && tw_list_empty(&p->pulling) &&
+	       tw_list_empty(&p->sendq) && tw_list_empty(&p->pushing) && !tw_tells(p) &&
+	       !tw_credits_due(p);
 }
 
 bool tw_flush(struct tw_ep *ep)
@@ -102,7 +103,7 @@ void tw_expire(struct tw_ep *ep)
 	uint64_t now = tw_clock(), next;
 
 	atomic_store_explicit(&ep->slot->timer, 0, memory_order_relaxed);
-	atomic_store_explicit(&ep->slot->handed, false, memory_order_relaxed);
+	atomic_store_explicit(&ep->slot->background_asked, false, memory_order_relaxed);
 	next = earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
 	if (TW_HAVE_MX)
 		next = earlier(next, tw_limits_expire(ep, now));
@@ -128,13 +129,13 @@ void tw_timer(struct tw_host *host, uint64_t when)
 		tw_service_timer(ep->slot, when);
 }
 
-void tw_hand_over(struct tw_ep *ep)
+void tw_progress_request(struct tw_ep *ep)
 {
 	struct tw_slot_entry *s = ep->slot;
 
-	if (atomic_load_explicit(&s->handed, memory_order_relaxed))
+	if (atomic_load_explicit(&s->background_asked, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&s->handed, true, memory_order_relaxed);
+	atomic_store_explicit(&s->background_asked, true, memory_order_relaxed);
 	tw_timer(&ep->host, tw_clock() + tw_clock_us(SERVICE_AFTER_US));
 }
 
@@ -143,17 +144,17 @@ static tw_noinline void slow(struct tw_ep *ep)
 {
 	uint64_t now = tw_clock();
 	uint64_t timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
-	uint32_t summons = 0;
+	uint32_t requests = 0;
 
-	if (atomic_load_explicit(&ep->slot->summoned, memory_order_relaxed))
-		summons = atomic_exchange(&ep->slot->summoned, 0);
-	if ((timer && timer <= now) || (summons & TW_SUMMON_TIMER))
+	if (atomic_load_explicit(&ep->slot->requested, memory_order_relaxed))
+		requests = atomic_exchange(&ep->slot->requested, 0);
+	if ((timer && timer <= now) || (requests & TW_REQUEST_TIMER))
 		tw_expire(ep);
 	tw_rest_later(ep);
 	/* Who sleeps on the descriptors sees to them: a bell that we took might be its own. */
 	if (ep->leader)
 		return;
-	if (summons & TW_SUMMON_EVENTS) {
+	if (requests & TW_REQUEST_EVENTS) {
 		tw_poll_events(ep);
 		tw_service_resume(ep->slot);
 	} else if (now >= ep->next_events && !tw_served(ep->slot)) {
@@ -174,7 +175,7 @@ unsigned tw_progress(struct tw_ep *ep)
 		tw_disarm(ep);
 	/* First: what the bells that it takes were rung for is looked for below. */
 	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0 ||
-			atomic_load_explicit(&ep->slot->summoned, memory_order_relaxed)))
+			atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
 		slow(ep);
 	for (unsigned i = 0; i < ep->npolled; i++)
 		n += ep->polled[i].ops->progress(ep->polled[i].instance);

@@ -45,7 +45,7 @@ static inline void release_credits(struct tw_peer *p, uint32_t n)
 		p->used -= keep;
 		n -= keep;
 	}
-	p->owed += n;
+	p->unreturned += n;
 	if (tw_unlikely(tw_credits_due(p)))
 		tw_peer_work(p);
 }
@@ -56,14 +56,14 @@ static inline void eager_done(struct tw_peer *p, struct tw_req *r, bool sync, st
 	release_credits(p, tw_credit_cost(r->msg_len));
 	if (tw_unlikely(sync)) {
 		r->remote = ref;
-		tw_owe(p, r, TW_OWE_ACK);
+		tw_defer(p, r, TW_DEFER_ACK);
 		return;
 	}
 	tw_recv_finish(p->ep, r);
 }
 
 /* A receive meets a message that had come before it. */
-static void take_umsg(struct tw_ep *ep, struct tw_req *r, struct tw_umsg *u)
+static void take_unexp(struct tw_ep *ep, struct tw_req *r, struct tw_unexp_msg *u)
 {
 	struct tw_peer *p = u->peer;
 	bool whole = u->have == u->len;
@@ -73,7 +73,7 @@ static void take_umsg(struct tw_ep *ep, struct tw_req *r, struct tw_umsg *u)
 	bind(r, p, &u->source, u->unexp.match, u->len);
 	if (u->rndv) {
 		tw_rndv_start(p, r, u->ref, u->address, u->data, u->key_len);
-		tw_umsg_free(ep, u);
+		tw_unexp_msg_free(ep, u);
 		return;
 	}
 	tw_req_scatter(r, 0, u->data, tw_min(u->have, r->xfer_len));
@@ -84,11 +84,11 @@ static void take_umsg(struct tw_ep *ep, struct tw_req *r, struct tw_umsg *u)
 	} else {
 		/* The rest of it goes straight to the receive. */
 		p->rx_req = r;
-		p->rx_umsg = NULL;
-		r->owed = u->sync ? TW_OWE_ACK : TW_OWE_NOTHING;
+		p->rx_unexp = NULL;
+		r->deferred = u->sync ? TW_DEFER_ACK : TW_DEFER_NONE;
 		r->remote = u->ref;
 	}
-	tw_umsg_free(ep, u);
+	tw_unexp_msg_free(ep, u);
 }
 
 void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask)
@@ -99,7 +99,7 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
 		u = tw_match_find_unexp(ep->match, key, mask);
 	ep->counters[TW_C_RECV_POSTED]++;
 	if (u) {
-		take_umsg(ep, r, tw_container(u, struct tw_umsg, unexp));
+		take_unexp(ep, r, tw_container(u, struct tw_unexp_msg, unexp));
 		return;
 	}
 	r->posted.key = key;
@@ -131,10 +131,10 @@ static inline struct tw_req *take_posted(struct tw_ep *ep, uint64_t match)
 	return tw_container(q, struct tw_req, posted);
 }
 
-static struct tw_umsg *umsg_new(struct tw_peer *p, struct tw_hdr hdr, uint32_t room)
+static struct tw_unexp_msg *unexp_new(struct tw_peer *p, struct tw_hdr hdr, uint32_t room)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_umsg *u = tw_umsg_get(ep, room);
+	struct tw_unexp_msg *u = tw_unexp_msg_get(ep, room);
 
 	if (!u)
 		return NULL;
@@ -153,7 +153,7 @@ static struct tw_umsg *umsg_new(struct tw_peer *p, struct tw_hdr hdr, uint32_t r
 }
 
 /* The user's handler looks at a message first. True: it wants it dropped. */
-static bool ask_handler(struct tw_ep *ep, struct tw_umsg *u)
+static bool ask_handler(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	bool whole = !u->rndv && u->have == u->len, drop;
 
@@ -167,7 +167,7 @@ static bool ask_handler(struct tw_ep *ep, struct tw_umsg *u)
  * A dropped message is received into nothing: the sender sees it matched. A
  * receive that the handler posted may take it as well; else it waits.
  */
-static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
+static void settle_unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_req *r = NULL;
 
@@ -183,13 +183,13 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_umsg *u)
 	tw_match_arrive(ep->match, &u->unexp);
 	ep->events++;
 	if (r)
-		take_umsg(ep, r, u);
+		take_unexp(ep, r, u);
 }
 
 /* Messages of an interface that does not match ------------------------------ */
 
 /* What is left of it lies in its own memory: mostly, the sender may go on at once. */
-static inline enum tw_err hand_over(struct tw_peer *p, struct tw_umsg *u)
+static inline enum tw_err hand_over(struct tw_peer *p, struct tw_unexp_msg *u)
 {
 	if (!tw_holds(p->ep))
 		release_credits(p, tw_credit_cost(u->len));
@@ -200,7 +200,7 @@ static inline enum tw_err hand_over(struct tw_peer *p, struct tw_umsg *u)
 	return TW_OK;
 }
 
-static inline void describe(struct tw_umsg *u, struct tw_peer *p, struct tw_hdr hdr)
+static inline void describe(struct tw_unexp_msg *u, struct tw_peer *p, struct tw_hdr hdr)
 {
 	u->unexp.match = hdr.match;
 	u->peer = p;
@@ -211,7 +211,7 @@ static inline void describe(struct tw_umsg *u, struct tw_peer *p, struct tw_hdr 
 
 static enum tw_err take_eager(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
 {
-	struct tw_umsg *u = tw_umsg_get(p->ep, tw_hdr_len(hdr));
+	struct tw_unexp_msg *u = tw_unexp_msg_get(p->ep, tw_hdr_len(hdr));
 
 	if (tw_unlikely(!u))
 		return TW_AGAIN;
@@ -222,7 +222,7 @@ static enum tw_err take_eager(struct tw_peer *p, struct tw_hdr hdr, const char *
 	p->used += tw_credit_cost(u->len);
 	if (tw_likely(len == u->len))
 		return hand_over(p, u);
-	p->rx_umsg = u;
+	p->rx_unexp = u;
 	p->rx_at = len;
 	p->rx_len = u->len;
 	return TW_OK;
@@ -231,7 +231,7 @@ static enum tw_err take_eager(struct tw_peer *p, struct tw_hdr hdr, const char *
 static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const struct tw_rts *rts,
 				  const void *key, uint32_t key_len)
 {
-	struct tw_umsg *u = tw_umsg_get(p->ep, key_len);
+	struct tw_unexp_msg *u = tw_unexp_msg_get(p->ep, key_len);
 
 	if (!u)
 		return TW_AGAIN;
@@ -256,11 +256,11 @@ void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len)
 		release_credits(p, tw_credit_cost(len));
 }
 
-void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r)
+void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	bind(r, u->peer, &u->source, u->unexp.match, u->len);
 	tw_rndv_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
-	tw_umsg_put(ep, u);
+	tw_unexp_msg_put(ep, u);
 }
 
 /* --------------------------------------------------------------------------- */
@@ -269,7 +269,7 @@ void tw_take_pull(struct tw_ep *ep, struct tw_umsg *u, struct tw_req *r)
 static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 					  uint32_t len, bool sync, struct tw_ref ref)
 {
-	struct tw_umsg *u = umsg_new(p, hdr, tw_hdr_len(hdr));
+	struct tw_unexp_msg *u = unexp_new(p, hdr, tw_hdr_len(hdr));
 	bool whole = len == tw_hdr_len(hdr);
 
 	if (!u)
@@ -279,7 +279,7 @@ static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, 
 	u->sync = sync;
 	u->ref = ref;
 	p->used += tw_credit_cost(u->len);
-	p->rx_umsg = whole ? NULL : u;
+	p->rx_unexp = whole ? NULL : u;
 	p->rx_at = len;
 	p->rx_len = whole ? 0 : u->len;
 	p->show->msgs_received++;
@@ -302,7 +302,7 @@ static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char
 	release_credits(p, cost);
 	finish(p->ep, r);
 	/* A handler is there to hear of them at once. */
-	p->ep->host.sated = !p->ep->gauges[TW_G_POSTED] && !p->ep->unexp_handler;
+	p->ep->host.rxq_empty = !p->ep->gauges[TW_G_POSTED] && !p->ep->unexp_handler;
 	return TW_OK;
 }
 
@@ -338,7 +338,7 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 		return TW_OK;
 	}
 	p->rx_req = r;
-	r->owed = sync ? TW_OWE_ACK : TW_OWE_NOTHING;
+	r->deferred = sync ? TW_DEFER_ACK : TW_DEFER_NONE;
 	r->remote = ref;
 	p->rx_at = len;
 	p->rx_len = tw_hdr_len(hdr);
@@ -375,7 +375,7 @@ static tw_noinline enum tw_err unusual(struct tw_peer *p, struct tw_hdr hdr, con
 static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 {
 	struct tw_req *r = TW_HAVE_MX ? p->rx_req : NULL;
-	struct tw_umsg *u = p->rx_umsg;
+	struct tw_unexp_msg *u = p->rx_unexp;
 
 	if (!p->rx_len || !len || len > p->rx_len - p->rx_at)
 		return TW_EPROTO;
@@ -389,12 +389,12 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	if (p->rx_at < p->rx_len)
 		return TW_OK;
 	p->rx_req = NULL;
-	p->rx_umsg = NULL;
+	p->rx_unexp = NULL;
 	p->rx_len = 0;
 	if (u && tw_takes(p->ep))
 		return hand_over(p, u);
 	if (r)
-		eager_done(p, r, r->owed == TW_OWE_ACK, r->remote);
+		eager_done(p, r, r->deferred == TW_DEFER_ACK, r->remote);
 	return TW_OK;
 }
 
@@ -402,7 +402,7 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 {
 	struct tw_rts rts;
 	struct tw_req *r;
-	struct tw_umsg *u;
+	struct tw_unexp_msg *u;
 
 	const char *key = (const char *)data + sizeof(rts);
 
@@ -422,7 +422,7 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 		tw_rndv_start(p, r, rts.ref, rts.address, key, len);
 		return TW_OK;
 	}
-	u = umsg_new(p, hdr, 0);
+	u = unexp_new(p, hdr, 0);
 	if (!u)
 		return TW_AGAIN;
 	memcpy(u->data, key, len);
@@ -479,17 +479,17 @@ void tw_recv_lost(struct tw_peer *p)
 
 	while (x) {
 		struct tw_unexp *next = tw_match_next_unexp(ep->match, x);
-		struct tw_umsg *u = tw_container(x, struct tw_umsg, unexp);
+		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
 
 		if (u->peer == p && (u->rndv || u->have < u->len)) {
 			tw_match_remove(ep->match, x);
-			tw_umsg_free(ep, u);
+			tw_unexp_msg_free(ep, u);
 		}
 		x = next;
 	}
-	if (p->rx_umsg && tw_takes(ep))
-		tw_umsg_put(ep, p->rx_umsg);
-	p->rx_umsg = NULL;
+	if (p->rx_unexp && tw_takes(ep))
+		tw_unexp_msg_put(ep, p->rx_unexp);
+	p->rx_unexp = NULL;
 	p->rx_req = NULL;
 	p->rx_len = 0;
 }

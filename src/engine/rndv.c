@@ -16,10 +16,10 @@
 #define PUSH_PIECE (16 * 1024)
 #define PUSH_BUDGET 16 /* pieces pushed in one go */
 
-void tw_owe(struct tw_peer *p, struct tw_req *r, enum tw_owed what)
+void tw_defer(struct tw_peer *p, struct tw_req *r, enum tw_deferred what)
 {
-	r->owed = (uint8_t)what;
-	tw_list_add_tail(&p->owing, &r->link);
+	r->deferred = (uint8_t)what;
+	tw_list_add_tail(&p->deferring, &r->link);
 	tw_peer_work(p);
 }
 
@@ -53,53 +53,54 @@ static bool waits_for_us(const struct tw_peer *p, uint32_t len)
 {
 	const struct tw_provider *ops = p->link->provider;
 
-	return p->ep->serving && len >= STILL_MIN && ops->waits && ops->waits(p->link);
+	return p->ep->in_background && len >= STILL_MIN && ops->waits && ops->waits(p->link);
 }
 
 /*
  * The side that idles moves the data whatever is faster; when both look, the
  * way that was measured to be faster.
  */
-static enum tw_way way_for(struct tw_peer *p, struct tw_req *r, uint64_t address)
+static enum tw_proto proto_for(struct tw_peer *p, struct tw_req *r, uint64_t address)
 {
-	unsigned ways = TW_WAY(TW_PUSH) | TW_WAY(TW_PULL), set = p->ep->ways;
-	enum tw_way way;
+	unsigned protos = TW_PROTO_BIT(TW_PROTO_COPY) | TW_PROTO_BIT(TW_PROTO_GET),
+		 set = p->ep->protos;
+	enum tw_proto proto;
 
-	if (!address || !p->link->can_get || set == TW_WAY(TW_PUSH))
-		return TW_PUSH;
-	if (p->link->direct || set == TW_WAY(TW_PULL) ||
+	if (!address || !p->link->can_get || set == TW_PROTO_BIT(TW_PROTO_COPY))
+		return TW_PROTO_COPY;
+	if (p->link->direct || set == TW_PROTO_BIT(TW_PROTO_GET) ||
 	    (!still_polls(p, r->xfer_len) && !waits_for_us(p, r->xfer_len)))
-		return TW_PULL;
+		return TW_PROTO_GET;
 	if (p->link->by_cpu && r->nsegs == 1 && r->xfer_len >= SPLIT_MIN && !p->cannot_put) {
-		ways |= TW_WAY(TW_SPLIT);
-		if (set == TW_WAY(TW_SPLIT))
-			return TW_SPLIT;
+		protos |= TW_PROTO_BIT(TW_PROTO_SPLIT);
+		if (set == TW_PROTO_BIT(TW_PROTO_SPLIT))
+			return TW_PROTO_SPLIT;
 	}
 	/* Here the program computes: the peer writes all of it, or one get does. */
-	if (p->ep->serving)
-		return ways & TW_WAY(TW_SPLIT) ? TW_SPLIT : TW_PULL;
+	if (p->ep->in_background)
+		return protos & TW_PROTO_BIT(TW_PROTO_SPLIT) ? TW_PROTO_SPLIT : TW_PROTO_GET;
 	if (r->xfer_len < PULL_MIN)
-		return TW_PUSH;
-	way = tw_choose(&p->choose, r->xfer_len, ways);
+		return TW_PROTO_COPY;
+	proto = tw_choose(&p->choose, r->xfer_len, protos);
 	/* Beside others, or behind them, its time tells nothing. */
 	if (p->ep->nmoving == 1 && tw_choose_teaches(&p->choose, r->xfer_len))
 		r->flags |= TW_R_SAMPLE;
-	return way;
+	return proto;
 }
 
 /* The ways that TAGWIRE_RNDV allows. */
-unsigned tw_rndv_ways(const char *name)
+unsigned tw_rndv_protos(const char *name)
 {
-	static const uint8_t ways[] = {TW_ALL_WAYS, TW_WAY(TW_PUSH), TW_WAY(TW_PULL),
-				       TW_WAY(TW_SPLIT)};
+	static const uint8_t protos[] = {TW_ALL_PROTOS, TW_PROTO_BIT(TW_PROTO_COPY),
+					 TW_PROTO_BIT(TW_PROTO_GET), TW_PROTO_BIT(TW_PROTO_SPLIT)};
 
-	return ways[tw_settings_choice(name, TW_RNDV_CHOICES)];
+	return protos[tw_settings_choice(name, TW_RNDV_CHOICES)];
 }
 
 void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		   const void *key, uint32_t key_len)
 {
-	enum tw_way way;
+	enum tw_proto proto;
 
 	r->remote = ref;
 	r->at = 0;
@@ -109,21 +110,21 @@ void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint6
 		address = 0;
 	tw_move_begin(p, r, true);
 	if (r->xfer_len == 0) {
-		tw_owe(p, r, TW_OWE_DONE);
+		tw_defer(p, r, TW_DEFER_DONE);
 		return;
 	}
-	way = way_for(p, r, address);
+	proto = proto_for(p, r, address);
 	r->started = (r->flags & TW_R_SAMPLE) ? tw_clock() : 0;
-	if (way == TW_PUSH)
-		tw_owe(p, r, TW_OWE_CTS);
+	if (proto == TW_PROTO_COPY)
+		tw_defer(p, r, TW_DEFER_CTS);
 	else
-		tw_direct_start(p, r, way);
+		tw_direct_start(p, r, proto);
 }
 
-void tw_rndv_learn(struct tw_peer *p, const struct tw_req *r, enum tw_way way)
+void tw_rndv_learn(struct tw_peer *p, const struct tw_req *r, enum tw_proto proto)
 {
 	if ((r->flags & TW_R_SAMPLE) && p->ep->nmoving == 1)
-		tw_choose_sample(&p->choose, way, r->xfer_len, tw_clock() - r->started);
+		tw_choose_sample(&p->choose, proto, r->xfer_len, tw_clock() - r->started);
 }
 
 void tw_rndv_received(struct tw_peer *p, struct tw_req *r)
@@ -139,47 +140,47 @@ void tw_rndv_received(struct tw_peer *p, struct tw_req *r)
 }
 
 /* Sends what a receive owes; false when there is no room. */
-static bool pay(struct tw_peer *p, struct tw_req *r)
+static bool flush_deferred(struct tw_peer *p, struct tw_req *r)
 {
-	static const uint8_t types[] = {[TW_OWE_ACK] = TW_ACK,
-					[TW_OWE_CTS] = TW_CTS,
-					[TW_OWE_DONE] = TW_DONE,
-					[TW_OWE_SHARE] = TW_SHARE};
+	static const uint8_t types[] = {[TW_DEFER_ACK] = TW_ACK,
+					[TW_DEFER_CTS] = TW_CTS,
+					[TW_DEFER_DONE] = TW_DONE,
+					[TW_DEFER_SHARE] = TW_SHARE};
 	struct tw_share share = {{r->obj.index, r->obj.gen}, 0, r->until, 0};
 	struct iovec iov = {&share, 0};
-	uint8_t flags = r->owed == TW_OWE_DONE && r->status != TW_S_OK ? TW_DONE_FAILED
-								       : TW_DONE_OK;
+	uint8_t flags = r->deferred == TW_DEFER_DONE && r->status != TW_S_OK ? TW_DONE_FAILED
+									     : TW_DONE_OK;
 	struct tw_hdr hdr =
-		tw_hdr_make(types[r->owed], flags, 0, r->xfer_len, tw_ref_pack(r->remote));
+		tw_hdr_make(types[r->deferred], flags, 0, r->xfer_len, tw_ref_pack(r->remote));
 	enum tw_send_class cls = TW_SEND_CONTROL;
 
-	if (r->owed == TW_OWE_CTS)
+	if (r->deferred == TW_DEFER_CTS)
 		iov.iov_len = sizeof(share.ref);
-	if (r->owed == TW_OWE_SHARE) {
+	if (r->deferred == TW_DEFER_SHARE) {
 		share.address = (uintptr_t)r->seg.ptr + r->until;
 		iov.iov_len = sizeof(share);
 	}
 	/* What only ends a send waits until its program looks. */
-	if (r->owed == TW_OWE_DONE || r->owed == TW_OWE_ACK)
+	if (r->deferred == TW_DEFER_DONE || r->deferred == TW_DEFER_ACK)
 		cls = TW_SEND_NOTICE;
 	if (p->link->provider->send(p->link, cls, hdr, &iov, iov.iov_len > 0,
 				    (uint32_t)iov.iov_len) != TW_OK)
 		return false;
 	tw_list_del(&r->link);
-	switch (r->owed) {
-	case TW_OWE_CTS:
+	switch (r->deferred) {
+	case TW_DEFER_CTS:
 		r->flags |= TW_R_DATA;
 		p->ep->counters[TW_C_RNDV_PUSH]++;
 		tw_list_add_tail(&p->waiting, &r->link);
 		break;
-	case TW_OWE_SHARE:
+	case TW_DEFER_SHARE:
 		r->shared = true;
 		p->shares++;
-		r->owed = TW_OWE_NOTHING;
+		r->deferred = TW_DEFER_NONE;
 		tw_move(p, r, r->until > 0);
 		tw_list_add_tail(&p->pulling, &r->link);
 		break;
-	case TW_OWE_DONE:
+	case TW_DEFER_DONE:
 		tw_rndv_received(p, r);
 		break;
 	default:
@@ -193,11 +194,11 @@ static bool pay(struct tw_peer *p, struct tw_req *r)
 
 static bool pay_first(struct tw_peer *p)
 {
-	struct tw_req *r = tw_list_first(&p->owing, struct tw_req, link);
+	struct tw_req *r = tw_list_first(&p->deferring, struct tw_req, link);
 
-	if (TW_USES_SYNC && r->owed >= TW_OWE_CANCEL)
+	if (TW_USES_SYNC && r->deferred >= TW_OWE_CANCEL)
 		return tw_withdraw_pay(p, r);
-	return pay(p, r);
+	return flush_deferred(p, r);
 }
 
 /* One DATA packet; false when there is no room. */
@@ -235,7 +236,7 @@ static bool push_some(struct tw_peer *p)
 
 	for (int budget = PUSH_BUDGET; budget > 0 && !tw_list_empty(&p->pushing);) {
 		struct tw_req *r = tw_list_first(&p->pushing, struct tw_req, link);
-		bool put = r->owed == TW_OWE_PUT;
+		bool put = r->deferred == TW_DEFER_PUT;
 
 		budget -= put ? PUSH_BUDGET / 2 : 1;
 		if (!(put ? tw_direct_put(p, r) : push(p, r)))
@@ -256,7 +257,7 @@ static void return_credits(struct tw_peer *p)
 					    tw_hdr_make(TW_CREDIT, 0, n, 0, 0), NULL, 0,
 					    0) == TW_OK)
 			continue;
-		p->owed += n;
+		p->unreturned += n;
 		p->used += n;
 		return;
 	}
@@ -282,7 +283,7 @@ bool tw_rndv_flush(struct tw_peer *p)
 {
 	bool moved = false;
 
-	while (!tw_list_empty(&p->owing) && pay_first(p))
+	while (!tw_list_empty(&p->deferring) && pay_first(p))
 		moved = true;
 	if (!tw_list_empty(&p->pulling))
 		moved |= tw_direct_pull(p);
@@ -306,7 +307,7 @@ static enum tw_err clear_to_send(struct tw_peer *p, struct tw_hdr hdr, const voi
 		return TW_EPROTO;
 	memcpy(&r->remote, data, sizeof(r->remote));
 	tw_direct_forget(p, r);
-	r->owed = TW_OWE_NOTHING;
+	r->deferred = TW_DEFER_NONE;
 	r->flags |= TW_R_DATA;
 	r->xfer_len = tw_hdr_len(hdr);
 	r->at = 0;
@@ -328,7 +329,7 @@ static enum tw_err pushed(struct tw_peer *p, struct tw_hdr hdr, const void *data
 	r->at += len;
 	if (r->at < r->xfer_len)
 		return TW_OK;
-	tw_rndv_learn(p, r, TW_PUSH);
+	tw_rndv_learn(p, r, TW_PROTO_COPY);
 	tw_list_del(&r->link);
 	tw_rndv_received(p, r);
 	return TW_OK;

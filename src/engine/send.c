@@ -15,7 +15,7 @@
  */
 static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 {
-	if (tw_far(p))
+	if (tw_is_remote(p))
 		return p->link->max_payload - (uint32_t)sizeof(struct tw_ref);
 	return len <= TW_SHORT_SEND ? TW_SHORT_SEND : len <= 8192 ? 2048 : 8192;
 }
@@ -23,12 +23,12 @@ static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 /* To announce a message is to wait for an answer. */
 static uint32_t eager_max(const struct tw_peer *p)
 {
-	return tw_far(p) ? p->ep->eager_max * TW_FAR_EAGER : p->ep->eager_max;
+	return tw_is_remote(p) ? p->ep->eager_max * TW_REMOTE_EAGER : p->ep->eager_max;
 }
 
 static inline void give_credits_back(struct tw_peer *p, uint16_t n)
 {
-	p->owed += n;
+	p->unreturned += n;
 	p->used += n;
 }
 
@@ -50,7 +50,7 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 		iov[n++] = (struct iovec){&ref, sizeof(ref)};
 	}
 	/* Far away one call for all of them is cheaper; near by the other side begins to copy. */
-	if (tw_far(p) && r->at + len < r->len)
+	if (tw_is_remote(p) && r->at + len < r->len)
 		cls = TW_SEND_MORE;
 	/* The other side owes an answer, or another deed, once it has all of it. */
 	if ((tw_is_sync(r) || (r->flags & TW_R_URGENT)) && r->at + len == r->len)
@@ -117,7 +117,7 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	r->rma = NULL;
 	rts.address = tw_direct_expose(p, r);
 	if (TW_USES_NET && r->rma)
-		iov[niov++] = (struct iovec){((struct tw_mr *)r->rma)->key, p->link->key_size};
+		iov[niov++] = (struct iovec){((struct tw_mem_reg *)r->rma)->key, p->link->key_size};
 	credits = tw_take_credits(p);
 	hdr = tw_hdr_make(TW_RTS, 0, credits, r->len, r->match);
 	if (p->link->provider->send(p->link, TW_SEND_ENGINE, hdr, iov, niov,

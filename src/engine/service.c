@@ -130,7 +130,7 @@ static void set_no_later(uint64_t when)
 void tw_service_timer(struct tw_slot_entry *s, uint64_t when)
 {
 	/* serve() sets it when it knows what is left. */
-	if (!tw_served(s) || s->ep->serving)
+	if (!tw_served(s) || s->ep->in_background)
 		return;
 	saw_polls(s);
 	set_no_later(when);
@@ -156,14 +156,14 @@ static bool has_polled(const struct tw_slot_entry *s)
  * Moves an endpoint along while its program does not. With unfinished business
  * that only a packet can move on, the endpoint is left armed.
  */
-static void serve(struct tw_ep *ep)
+static void progress_background(struct tw_ep *ep)
 {
 	struct tw_slot_entry *s = ep->slot;
 	uint64_t timer = atomic_load_explicit(&s->timer, memory_order_relaxed);
 	uint64_t start = tw_clock(), last = 0; /* when something moved */
 	unsigned n;
 
-	ep->serving = true;
+	ep->in_background = true;
 	ep->counters[TW_C_TAKEOVER]++;
 	tw_poll_events(ep);
 	if (timer && timer <= start)
@@ -183,35 +183,35 @@ static void serve(struct tw_ep *ep)
 		if (tw_clock() - last >= tw_clock_us(LINGER_US) && !tw_arm(ep))
 			break;
 	} while (!tw_lock_wanted(&s->lock));
-	ep->serving = false;
+	ep->in_background = false;
 	if (atomic_load_explicit(&s->timer, memory_order_relaxed) != timer)
 		tw_expire(ep);
 	/* The program is coming in: its next poll, or this thread later, goes on. */
 	if (!ep->armed && (n || tw_unfinished(ep)))
-		tw_hand_over(ep);
+		tw_progress_request(ep);
 	saw_polls(s);
 }
 
-static void visit(struct tw_slot_entry *s)
+static void check(struct tw_slot_entry *s)
 {
 	if (!atomic_load_explicit(&s->handle, memory_order_acquire) || !tw_served(s))
 		return;
 	if (!tw_lock_try(&s->lock)) {
 		/* The program is inside; if it keeps polling it serves itself. */
-		atomic_fetch_or(&s->summoned, TW_SUMMON_EVENTS);
+		atomic_fetch_or(&s->requested, TW_REQUEST_EVENTS);
 		/* One that stays inside for long, in the system, is not asked all the while. */
 		s->busy = s->busy ? tw_min(2 * s->busy, (uint64_t)BUSY_MAX_US) : RETRY_US;
 		try_later(s, s->busy);
 		return;
 	}
 	s->busy = 0;
-	atomic_store_explicit(&s->summoned, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->requested, 0, memory_order_relaxed);
 	if (atomic_load_explicit(&s->handle, memory_order_relaxed) && tw_served(s)) {
 		/* A sleeping caller serves the endpoint itself; it may not know the time. */
 		if (s->ep->leader) {
 			s->ep->events++;
 		} else {
-			serve(s->ep);
+			progress_background(s->ep);
 			rearm(s, EPOLLIN);
 		}
 		tw_leave(s->ep);
@@ -233,7 +233,7 @@ static uint64_t stop_looking(struct tw_slot_entry *s)
 /* It was left word to look at its descriptors, and has not yet. */
 static bool called(const struct tw_slot_entry *s)
 {
-	return atomic_load_explicit(&s->summoned, memory_order_relaxed) & TW_SUMMON_EVENTS;
+	return atomic_load_explicit(&s->requested, memory_order_relaxed) & TW_REQUEST_EVENTS;
 }
 
 /* A look costs the program about as much as waking up takes, where cores are few. */
@@ -261,7 +261,7 @@ static uint64_t look_again(struct tw_slot_entry *s, uint64_t now, uint64_t max_u
 	if (s->quiet == QUIET_LOOKS)
 		return stop_looking(s);
 	if (timer && timer <= now)
-		atomic_fetch_or(&s->summoned, TW_SUMMON_TIMER);
+		atomic_fetch_or(&s->requested, TW_REQUEST_TIMER);
 	s->backoff = first ? RETRY_US : tw_min(2 * s->backoff, max_us);
 	next = now + tw_clock_us(s->backoff);
 	atomic_store_explicit(&s->look, next, memory_order_relaxed);
@@ -305,7 +305,7 @@ static uint64_t run_due(struct tw_slot_entry *s, uint64_t now)
 		when = now;
 	if (!when || when > now)
 		return when;
-	atomic_store_explicit(&s->handed, false, memory_order_relaxed);
+	atomic_store_explicit(&s->background_asked, false, memory_order_relaxed);
 	saw_polls(s);
 	if (polled)
 		return look_again(s, now, rarest());
@@ -313,7 +313,7 @@ static uint64_t run_due(struct tw_slot_entry *s, uint64_t now)
 	if (tw_lock_inside(&s->lock))
 		return look_again(s, now, BUSY_MAX_US);
 	stop_looking(s);
-	visit(s);
+	check(s);
 	when = atomic_load_explicit(&s->timer, memory_order_relaxed);
 	/* One in the past is for a sleeping caller, who has been woken for it. */
 	return when > now ? when : 0;
@@ -403,7 +403,7 @@ static void *run(void *arg)
 			if (ev[i].data.u64 == TAG_TIMER)
 				timer_ready();
 			else
-				visit(&tw_slots[ev[i].data.u64]);
+				check(&tw_slots[ev[i].data.u64]);
 			if (over)
 				return NULL;
 		}

@@ -34,7 +34,7 @@
 #define TW_MAX_OPEN 2048 /* open endpoints of a process */
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
-#define TW_FAR_EAGER 8 /* times as long messages are sent before their receive is known */
+#define TW_REMOTE_EAGER 8 /* times as long messages are sent before their receive is known */
 #define TW_MAX_REQS (1u << 26)
 #define TW_SHORT_SEND 1024    /* bytes that always leave as one packet */
 #define TW_SLOW_EVERY 256     /* polls between two looks at the clock, a power of two */
@@ -84,13 +84,13 @@ enum tw_status {
 enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE };
 
 /* What a request still owes its peer before it may complete. */
-enum tw_owed {
-	TW_OWE_NOTHING,
-	TW_OWE_ACK,
-	TW_OWE_CTS,
-	TW_OWE_DONE,
-	TW_OWE_SHARE,
-	TW_OWE_PUT,
+enum tw_deferred {
+	TW_DEFER_NONE,
+	TW_DEFER_ACK,
+	TW_DEFER_CTS,
+	TW_DEFER_DONE,
+	TW_DEFER_SHARE,
+	TW_DEFER_PUT,
 	TW_OWE_CANCEL,	 /* and what follows: withdraw.c */
 	TW_OWE_CANCELLED /* a receive of nothing, made for the answer */
 };
@@ -100,10 +100,10 @@ enum tw_req_flags {
 	TW_R_SYNC = 2,
 	TW_R_BUFFERED = 4,
 	TW_R_FORGOTTEN = 8,
-	TW_R_RNDV = 16,	  /* announced, or to be announced */
-	TW_R_POSTED = 32, /* in the matcher */
-	TW_R_DATA = 64,	  /* DATA packets are expected, or wanted */
-	TW_R_URGENT = 64, /* of a send not announced: the other engine must act on it */
+	TW_R_RNDV = 16,	   /* announced, or to be announced */
+	TW_R_POSTED = 32,  /* in the matcher */
+	TW_R_DATA = 64,	   /* DATA packets are expected, or wanted */
+	TW_R_URGENT = 64,  /* of a send not announced: the other engine must act on it */
 	TW_R_SAMPLE = 128, /* of a receive: its time teaches push against pull */
 	TW_R_ASKED = 128   /* of a send: asked back, to end with r->status */
 };
@@ -116,7 +116,7 @@ struct tw_seg {
 /* Aligned as the pool that it comes from. */
 struct tw_req {
 	struct tw_pool_obj obj;
-	uint8_t kind, flags, status, owed;
+	uint8_t kind, flags, status, deferred;
 	uint32_t nsegs;
 	struct tw_list link; /* the one list it is on: of its peer, or done */
 	struct tw_peer *peer;
@@ -156,7 +156,7 @@ struct tw_req {
 } tw_aligned_line;
 
 /* An unexpected message, or its announcement. */
-struct tw_umsg {
+struct tw_unexp_msg {
 	struct tw_peer *peer;
 	struct tw_addr source;
 	uint32_t len;
@@ -166,16 +166,16 @@ struct tw_umsg {
 	uint32_t key_len;  /* of the remote key, which is the data if rndv */
 	struct tw_ref ref; /* of the sender, if rndv or sync */
 	uint64_t address;
-	uint64_t claimed;      /* when a blocked probe returned it, 0 not; see tw_ep.claims */
-	struct tw_umsg *spare; /* next one, while unused */
-	struct tw_unexp unexp; /* behind what everybody asks for: it is long */
+	uint64_t claimed;	    /* when a blocked probe returned it, 0 not; see tw_ep.claims */
+	struct tw_unexp_msg *spare; /* next one, while unused */
+	struct tw_unexp unexp;	    /* behind what everybody asks for: it is long */
 	/* A packet, in the end. */
 	char data[] __attribute__((aligned(16)));
 };
 
-/* Memory of long messages that is not in use, the last used first; see umsg.c. */
+/* Memory of long messages that is not in use, the last used first; see unexp_msg.c. */
 struct tw_spare_long {
-	struct tw_umsg *first;
+	struct tw_unexp_msg *first;
 	uint32_t n, bytes;
 	uint32_t fewest; /* there were since the last look */
 };
@@ -196,18 +196,18 @@ struct tw_peer {
 	uint32_t shares;  /* receives that it is writing the rest of */
 	/* Receiving. */
 	uint32_t window, used;	/* lines granted, lines in use */
-	uint32_t owed;		/* lines to give back */
+	uint32_t unreturned;	/* lines to give back */
 	uint32_t fair;		/* what the window should be */
 	uint32_t rx_at, rx_len; /* of the message whose fragments are coming; rx_len 0: none are */
-	struct tw_umsg *rx_umsg;
-	struct tw_list sendq;	 /* in order, wait for room */
-	struct tw_list work;	 /* on ep->work when something can be sent */
-	struct tw_list connects; /* requests that wait for it */
-	struct tw_list pushing;	 /* sends wanted by the other side */
-	struct tw_list waiting;	 /* for an answer of the other side */
-	struct tw_list owing;	 /* receives that owe a packet */
+	struct tw_unexp_msg *rx_unexp;
+	struct tw_list sendq;	  /* in order, wait for room */
+	struct tw_list work;	  /* on ep->work when something can be sent */
+	struct tw_list connects;  /* requests that wait for it */
+	struct tw_list pushing;	  /* sends wanted by the other side */
+	struct tw_list waiting;	  /* for an answer of the other side */
+	struct tw_list deferring; /* receives that owe a packet */
 	struct tw_list pulling;
-	struct tw_req *rx_req; /* like rx_umsg, where a receive had been posted */
+	struct tw_req *rx_req; /* like rx_unexp, where a receive had been posted */
 	struct tw_stats_peer *show;
 	uint64_t starved; /* tick since which there were too few credits, 0 enough */
 	uint64_t retry;	  /* tick at which to connect again, 0 none */
@@ -228,7 +228,7 @@ struct tw_peer {
  */
 struct tw_taker {
 	/* A whole message or an announcement (tw_take_pull), now the interface's. No sends here. */
-	void (*arrived)(struct tw_ep *ep, struct tw_umsg *u);
+	void (*arrived)(struct tw_ep *ep, struct tw_unexp_msg *u);
 	/* After an arrival asked for it (ep->attend), or with ep->done not empty. */
 	void (*attend)(struct tw_ep *ep);
 	/* The peer is gone. No sends here. */
@@ -257,7 +257,7 @@ struct tw_limits {
 	struct tw_limit {
 		uint64_t when;
 		uint32_t index, gen; /* of the request */
-	} *heap;
+	} * heap;
 	uint32_t n, max;
 };
 
@@ -274,7 +274,7 @@ struct tw_ep {
 	struct tw_list work; /* peers that have something to send */
 	uint64_t *counters;
 	struct tw_peer **peers;
-	uint64_t events, kicked;
+	uint64_t events, woken;
 	uint32_t nactive; /* long transfers and acknowledgements that need our polls to go on */
 	uint32_t npeers;
 	unsigned npolled, nprovs;
@@ -286,7 +286,7 @@ struct tw_ep {
 	} polled[TW_MAX_PROVIDERS], provs[TW_MAX_PROVIDERS]; /* polled: by progress */
 	struct tw_pool reqs;
 	uint32_t eager_max, short_max; /* short: in one packet */
-	unsigned ways;		       /* TW_WAY() of those that the settings allow */
+	unsigned protos;	       /* TW_PROTO_BIT() of those that the settings allow */
 	/* -- */
 	struct tw_host host;
 	uint32_t max_peers;
@@ -300,10 +300,10 @@ struct tw_ep {
 	uint64_t context_mask;	     /* bits of the context id, 0 none */
 	void (*error_handler)(void); /* the interface's, not called here */
 	/* The interface's; true drops the message. Inside it the lock is held. */
-	bool (*unexp_handler)(struct tw_ep *ep, const struct tw_umsg *u, void *data);
+	bool (*unexp_handler)(struct tw_ep *ep, const struct tw_unexp_msg *u, void *data);
 	void (*user_handler)(void); /* what the interface's hands it on to */
 	void *user_context;
-	struct tw_umsg *spare;	     /* short unexpected messages, unused */
+	struct tw_unexp_msg *spare;  /* short unexpected messages, unused */
 	uint32_t nspare, spare_stop; /* spare_stop: with so many, to stop and think */
 	struct tw_spare_long longs;
 	uint64_t rest_at; /* tick of the next look at memory that rests, 0 none */
@@ -311,13 +311,13 @@ struct tw_ep {
 	uint64_t request_us; /* time limit of new requests, 0 none */
 	/* Progress. */
 	uint64_t next_events; /* tick at which to look at descriptors, no service */
-	bool serving;	      /* by the service thread: the program computes */
+	bool in_background;   /* by the service thread: the program computes */
 	uint32_t nmoving;     /* long transfers and acknowledgements under way */
 	/* Waiting; see wait.c. */
 	bool closing;
 	uint32_t nwaiting; /* threads in blocking calls */
 	uint64_t claims;   /* counts what blocked probes returned */
-	uint32_t wakeups;
+	uint32_t wake_calls;
 	uint64_t expects; /* tick until which something is about to come: waiters poll */
 	_Atomic(uint32_t) gen;
 	int epfd, wakefd;
@@ -325,7 +325,7 @@ struct tw_ep {
 };
 
 /* What the service thread leaves to a program that is inside or polls. */
-enum tw_summons { TW_SUMMON_EVENTS = 1, TW_SUMMON_TIMER = 2 };
+enum tw_service_request { TW_REQUEST_EVENTS = 1, TW_REQUEST_TIMER = 2 };
 
 /*
  * A place for an open endpoint; lives for ever, so that handles can be checked. Its
@@ -336,15 +336,15 @@ struct tw_slot_entry {
 	_Atomic(uintptr_t) handler;		/* thread inside the unexpected handler */
 	struct tw_ep *ep;
 	struct tw_lock lock;
-	_Atomic(uint64_t) timer;    /* tick at which the service thread must look, 0 none */
-	_Atomic(uint64_t) polls;    /* by the program */
-	_Atomic(uint32_t) summoned; /* enum tw_summons: the next poll should look */
-	_Atomic(bool) handed;	    /* the timer is set for unfinished work */
-	_Atomic(bool) left;	    /* closed amid a call; see tw_ep_close() */
-	bool ready;		    /* the lock is made */
-	_Atomic(bool) alone;	    /* only the program's calls move it, no service thread */
-	bool takes;		    /* there is a taker */
-	uint64_t name;		    /* NIC id << 16 | endpoint id; see endpoint.c */
+	_Atomic(uint64_t) timer;	/* tick at which the service thread must look, 0 none */
+	_Atomic(uint64_t) polls;	/* by the program */
+	_Atomic(uint32_t) requested;	/* enum tw_service_request: the next poll should look */
+	_Atomic(bool) background_asked; /* the timer is set for unfinished work */
+	_Atomic(bool) left;		/* closed amid a call; see tw_ep_close() */
+	bool ready;			/* the lock is made */
+	_Atomic(bool) alone;		/* only the program's calls move it, no service thread */
+	bool takes;			/* there is a taker */
+	uint64_t name;			/* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;
 	/* Of the service thread, for a program that polls itself: */
 	_Atomic(uint64_t) look; /* tick of the next look at it, 0 none */

@@ -51,20 +51,20 @@ static void wake_followers(struct tw_ep *ep)
 	syscall(SYS_futex, &ep->gen, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-void tw_kick(struct tw_ep *ep)
+void tw_wake_sleepers(struct tw_ep *ep)
 {
 	uint64_t one = 1;
 
-	ep->kicked = ep->events;
+	ep->woken = ep->events;
 	if (ep->nsleeping > ep->leader)
 		wake_followers(ep);
 	if (ep->leader && tw_sys_write(ep->wakefd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
 }
 
-void tw_wakeup(struct tw_ep *ep)
+void tw_wake_callers(struct tw_ep *ep)
 {
-	ep->wakeups++;
+	ep->wake_calls++;
 	ep->events++;
 }
 
@@ -88,7 +88,7 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 	/* After arming, a last look: what came before it rings nobody. */
 	if (!tw_arm(ep) && ep->events == seen) {
 		us = until(timer ? tw_min(timer, deadline) : deadline);
-		ep->kicked = ep->events;
+		ep->woken = ep->events;
 		tw_unlock(&ep->slot->lock);
 		/* Not epoll_wait(): an event of one shot would be taken, and answered by nobody. */
 		tw_sys_poll(&events, 1,
@@ -115,7 +115,7 @@ static void sleep_as_follower(struct tw_ep *ep, uint64_t deadline)
 {
 	uint32_t gen = atomic_load_explicit(&ep->gen, memory_order_relaxed);
 
-	ep->kicked = ep->events;
+	ep->woken = ep->events;
 	tw_unlock(&ep->slot->lock);
 	futex_wait(&ep->gen, gen, until(deadline));
 	tw_lock(&ep->slot->lock);
@@ -178,15 +178,15 @@ static void answer_connects(struct tw_ep *ep, bool *paused)
 		tw_service_pause(ep->slot);
 	*paused = true;
 	/* What it left word of is looked at here; heeding that would resume it. */
-	if (atomic_load_explicit(&ep->slot->summoned, memory_order_relaxed))
-		atomic_fetch_and(&ep->slot->summoned, ~(uint32_t)TW_SUMMON_EVENTS);
+	if (atomic_load_explicit(&ep->slot->requested, memory_order_relaxed))
+		atomic_fetch_and(&ep->slot->requested, ~(uint32_t)TW_REQUEST_EVENTS);
 	tw_poll_events(ep);
 }
 
 static void let_in(struct tw_ep *ep)
 {
-	if (ep->nsleeping && ep->events != ep->kicked)
-		tw_kick(ep);
+	if (ep->nsleeping && ep->events != ep->woken)
+		tw_wake_sleepers(ep);
 	tw_unlock(&ep->slot->lock);
 	tw_cpu_relax();
 	tw_lock(&ep->slot->lock);
@@ -214,7 +214,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 		       uint64_t timeout_us)
 {
 	uint64_t now = tw_clock(), deadline = TW_FOREVER;
-	uint32_t wakeups = ep->wakeups, loops = 0;
+	uint32_t wake_calls = ep->wake_calls, loops = 0;
 	enum tw_waited why = TW_W_TRUE;
 	struct waits here = {ep->slot, waits};
 	bool idle = true, paused = false;
@@ -249,7 +249,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 		}
 		if (ep->closing)
 			why = TW_W_CLOSED;
-		else if (ep->wakeups != wakeups)
+		else if (ep->wake_calls != wake_calls)
 			why = TW_W_WOKEN;
 		else if (now >= deadline)
 			why = TW_W_TIMEOUT;

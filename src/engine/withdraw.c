@@ -39,7 +39,7 @@ static bool is_queued(const struct tw_req *r)
 void tw_ask_back(struct tw_peer *p, struct tw_req *r)
 {
 	tw_list_del(&r->link);
-	tw_owe(p, r, TW_OWE_CANCEL);
+	tw_defer(p, r, TW_OWE_CANCEL);
 }
 
 static enum tw_back send_back(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
@@ -81,7 +81,7 @@ enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status sta
 /* The question, or the answer; false when there is no room. */
 bool tw_withdraw_pay(struct tw_peer *p, struct tw_req *r)
 {
-	bool asks = r->owed == TW_OWE_CANCEL;
+	bool asks = r->deferred == TW_OWE_CANCEL;
 	struct tw_ref ref = {r->obj.index, r->obj.gen};
 	struct iovec iov = {&r->match, sizeof(r->match)};
 	uint8_t flags = !asks && r->status == TW_S_OK ? TW_CANCEL_LATE : 0;
@@ -96,7 +96,7 @@ bool tw_withdraw_pay(struct tw_peer *p, struct tw_req *r)
 		tw_req_free(p->ep, r);
 		return true;
 	}
-	r->owed = TW_OWE_NOTHING;
+	r->deferred = TW_DEFER_NONE;
 	p->asked++;
 	tw_list_add_tail(&p->waiting, &r->link);
 	return true;
@@ -104,13 +104,13 @@ bool tw_withdraw_pay(struct tw_peer *p, struct tw_req *r)
 
 /* What arrives --------------------------------------------------------------- */
 
-static struct tw_umsg *find_unmatched(struct tw_peer *p, struct tw_ref ref, uint64_t match)
+static struct tw_unexp_msg *find_unmatched(struct tw_peer *p, struct tw_ref ref, uint64_t match)
 {
 	struct tw_match *m = p->ep->match;
 	struct tw_unexp *x = p->numsgs ? tw_match_find_unexp(m, match, UINT64_MAX) : NULL;
 
 	for (; x; x = tw_match_next_unexp(m, x)) {
-		struct tw_umsg *u = tw_container(x, struct tw_umsg, unexp);
+		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
 
 		if (u->peer == p && (u->rndv || (u->sync && u->have == u->len)) &&
 		    u->ref.index == ref.index && u->ref.gen == ref.gen)
@@ -119,21 +119,21 @@ static struct tw_umsg *find_unmatched(struct tw_peer *p, struct tw_ref ref, uint
 	return NULL;
 }
 
-static void drop(struct tw_peer *p, struct tw_umsg *u)
+static void drop(struct tw_peer *p, struct tw_unexp_msg *u)
 {
 	struct tw_ep *ep = p->ep;
 
 	if (!u->rndv)
 		tw_take_release(ep, p->addr, u->len);
 	tw_match_remove(ep->match, &u->unexp);
-	tw_umsg_free(ep, u);
+	tw_unexp_msg_free(ep, u);
 	ep->events++;
 }
 
 /* CANCEL: the answer is a request of its own until there is room for it. */
 enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len)
 {
-	struct tw_umsg *u;
+	struct tw_unexp_msg *u;
 	struct tw_req *r;
 	uint64_t match;
 
@@ -150,7 +150,7 @@ enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, const void *
 	r->status = u ? TW_S_CANCELLED : TW_S_OK;
 	if (u)
 		drop(p, u);
-	tw_owe(p, r, TW_OWE_CANCELLED);
+	tw_defer(p, r, TW_OWE_CANCELLED);
 	return TW_OK;
 }
 
@@ -284,7 +284,7 @@ static void late(struct tw_ep *ep, struct tw_req *r, uint64_t now)
 		break;
 	case TW_BACK_ASKED:
 		/* Memory that the peer may read any moment stays the request's. */
-		if (!again || !has_left(r) || r->owed == TW_OWE_CANCEL)
+		if (!again || !has_left(r) || r->deferred == TW_OWE_CANCEL)
 			limit(ep, r, now + tw_clock_us(ANSWER_US));
 		else if (is_buffered(r))
 			tw_rndv_sent(r->peer, r, TW_S_TIMEOUT);

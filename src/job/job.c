@@ -50,7 +50,7 @@ static enum tw_err join_environment(const char *place)
 	nics = calloc(current.size, sizeof(*nics));
 	if (!nics)
 		return TW_ENOMEM;
-	good = tw_places(nics, current.size, TW_MAX_PLATFORMS);
+	good = tw_topology_parse(nics, current.size, TW_MAX_PLATFORMS);
 	free(nics);
 	return good ? TW_OK : TW_EPROTO;
 }
@@ -150,7 +150,7 @@ enum tw_err tw_job_board(uint32_t *board)
 	nics = calloc(current.size, sizeof(*nics));
 	if (!nics)
 		return TW_ENOMEM;
-	if (!tw_places(nics, current.size, TW_MAX_PLATFORMS))
+	if (!tw_topology_parse(nics, current.size, TW_MAX_PLATFORMS))
 		err = TW_EPROTO;
 	else if (!tw_board_of(nics[current.rank], board))
 		err = TW_EPERM;
@@ -167,7 +167,7 @@ static enum tw_err guess(uint64_t mine, uint64_t *all)
 
 	if ((mine & 0xffff) < current.rank || id + current.size > TW_EID_END)
 		return TW_EPROTO;
-	if (!tw_places(all, current.size, TW_MAX_PLATFORMS))
+	if (!tw_topology_parse(all, current.size, TW_MAX_PLATFORMS))
 		return TW_EPROTO;
 	for (uint32_t i = 0; i < current.size; i++)
 		all[i] = all[i] << 16 | (id + i);

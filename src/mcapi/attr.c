@@ -5,42 +5,42 @@
 #define NATTRS (MCAPI_ATTR_RECV_BUFFERS_AVAILABLE + 1)
 #define MAX_BUFFERS 1000000
 
-static uint32_t status_bits(const struct tw_endp *e)
+static uint32_t status_bits(const struct tw_mcapi_endp *e)
 {
-	const struct tw_chan *c = &e->chan;
+	const struct tw_mcapi_chan *c = &e->chan;
 	uint32_t bits = MCAPI_CREATED;
 
 	if (c->bound) {
 		bits |= MCAPI_CONNECTED;
-		bits |= c->type == TW_K_PKT ? MCAPI_PKT : MCAPI_SCL;
+		bits |= c->type == TW_MCAPI_K_PKT ? MCAPI_PKT : MCAPI_SCL;
 		bits |= c->sender ? MCAPI_SEND : MCAPI_RECEIVE;
 	}
-	if (c->open == TW_CH_OPEN)
+	if (c->open == TW_MCAPI_CH_OPEN)
 		bits |= MCAPI_OPEN;
 	return bits;
 }
 
 /* A scalar channel that ends here holds scalars, not buffers of the endpoint. */
-static bool has_scalars(const struct tw_endp *e)
+static bool has_scalars(const struct tw_mcapi_endp *e)
 {
-	return e->chan.bound && e->chan.type == TW_K_SCL && !e->chan.sender;
+	return e->chan.bound && e->chan.type == TW_MCAPI_K_SCL && !e->chan.sender;
 }
 
-static uint32_t buffers(const struct tw_endp *e)
+static uint32_t buffers(const struct tw_mcapi_endp *e)
 {
-	return has_scalars(e) ? TW_MC_SCALARS : e->buffers;
+	return has_scalars(e) ? TW_MCAPI_SCALARS : e->buffers;
 }
 
-static uint32_t queued(const struct tw_endp *e)
+static uint32_t queued(const struct tw_mcapi_endp *e)
 {
-	return has_scalars(e) ? tw_scl_queued(e) : e->queued;
+	return has_scalars(e) ? tw_mcapi_scl_queued(e) : e->queued;
 }
 
-static uint32_t get(const struct tw_endp *e, uint32_t number)
+static uint32_t get(const struct tw_mcapi_endp *e, uint32_t number)
 {
 	switch (number) {
 	case MCAPI_ATTR_NO_PRIORITIES:
-		return TW_MC_PRIOS;
+		return TW_MCAPI_PRIOS;
 	case MCAPI_ATTR_NO_BUFFERS:
 		return buffers(e);
 	case MCAPI_ATTR_BUFFER_SIZE:
@@ -60,20 +60,21 @@ static uint32_t get(const struct tw_endp *e, uint32_t number)
 	}
 }
 
-static mcapi_status_t set(struct tw_node *n, struct tw_endp *e, uint32_t number, uint32_t value)
+static mcapi_status_t set(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t number,
+			  uint32_t value)
 {
 	switch (number) {
 	case MCAPI_ATTR_NO_BUFFERS:
 		if (value < 1 || value > MAX_BUFFERS)
 			return MCAPI_EPARAM;
 		e->buffers = value;
-		tw_room_changed(n, e);
+		tw_mcapi_credits_changed(n, e);
 		return MCAPI_SUCCESS;
 	case MCAPI_ATTR_TIMEOUT:
 		e->timeout = (int32_t)value;
 		return MCAPI_SUCCESS;
 	case MCAPI_ATTR_ENDP_PRIO:
-		if (value >= TW_MC_PRIOS)
+		if (value >= TW_MCAPI_PRIOS)
 			return MCAPI_EPARAM;
 		e->prio = value;
 		return MCAPI_SUCCESS;
@@ -82,32 +83,33 @@ static mcapi_status_t set(struct tw_node *n, struct tw_endp *e, uint32_t number,
 	}
 }
 
-void tw_attr_asked(struct tw_node *n, const struct tw_say *say)
+void tw_mcapi_attr_asked(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_endp *e = tw_endp_find(n, say->a);
+	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
 
-	if (e && say->value < NATTRS)
-		tw_answer(n, say, MCAPI_SUCCESS, get(e, say->value));
+	if (e && ctrl->value < NATTRS)
+		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, get(e, ctrl->value));
 	else
-		tw_answer(n, say, MCAPI_ENOT_ENDP, 0);
+		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_ENOT_ENDP, 0);
 }
 
 /* An attribute of an endpoint of another node. */
 struct remote {
-	struct tw_ask ask;
+	struct tw_mcapi_ctrl_request ask;
 	bool over;
 	mcapi_status_t status;
 	uint32_t value;
 };
 
-static void told(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say)
+static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask,
+		     const struct tw_mcapi_ctrl *ctrl)
 {
 	struct remote *r = tw_container(ask, struct remote, ask);
 
 	(void)n;
 	r->over = true;
-	r->status = say ? say->status : MCAPI_ENOT_ENDP;
-	r->value = say ? say->value : 0;
+	r->status = ctrl ? ctrl->status : MCAPI_ENOT_ENDP;
+	r->value = ctrl ? ctrl->value : 0;
 }
 
 static bool is_over(struct tw_ep *ep, void *arg)
@@ -116,18 +118,20 @@ static bool is_over(struct tw_ep *ep, void *arg)
 	return ((struct remote *)arg)->over;
 }
 
-static mcapi_status_t get_remote(struct tw_node *n, mcapi_endpoint_t endpoint, uint32_t number,
-				 uint32_t *value)
+static mcapi_status_t get_remote(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint,
+				 uint32_t number, uint32_t *value)
 {
-	struct remote r = {.ask.answer = told, .status = MCAPI_ENOT_ENDP};
+	struct remote r = {.ask.on_reply = on_reply, .status = MCAPI_ENOT_ENDP};
 	uint32_t board;
 
-	tw_ask(n, &r.ask, tw_node_of(endpoint),
-	       &(struct tw_say){.what = TW_SAY_ATTR, .a = endpoint, .value = number});
-	tw_mc_wait(n, is_over, &r, TW_MC_SYNC_MS);
-	tw_unask(&r.ask);
+	tw_mcapi_ctrl_request(n, &r.ask, tw_mcapi_node_of(endpoint),
+			      &(struct tw_mcapi_ctrl){
+				      .what = TW_MCAPI_CTRL_ATTR, .a = endpoint, .value = number});
+	tw_mcapi_wait(n, is_over, &r, TW_MCAPI_SYNC_MS);
+	tw_mcapi_ctrl_abandon(&r.ask);
 	*value = r.value;
-	if (number == MCAPI_ATTR_MEMORY_TYPE && !tw_place_board(tw_node_of(endpoint), &board))
+	if (number == MCAPI_ATTR_MEMORY_TYPE &&
+	    !tw_topology_node_board(tw_mcapi_node_of(endpoint), &board))
 		*value = MCAPI_REMOTE_MEMORY;
 	return r.status;
 }
@@ -145,16 +149,17 @@ void mcapi_get_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 				  void *attribute, size_t attribute_size,
 				  mcapi_status_t *mcapi_status)
 {
-	struct tw_endp *e;
-	struct tw_node *n;
+	struct tw_mcapi_endp *e;
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 	uint32_t value = 0;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
+	ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
-	e = tw_endp_find(n, endpoint);
-	if (e || (tw_node_of(endpoint) != n->number && tw_node_of(endpoint) < MCAPI_MAX_NODES))
+	e = tw_mcapi_endp_find(n, endpoint);
+	if (e || (tw_mcapi_node_of(endpoint) != n->number &&
+		  tw_mcapi_node_of(endpoint) < MCAPI_MAX_NODES))
 		*mcapi_status = check(attribute_num, attribute, attribute_size);
 	if (*mcapi_status == MCAPI_SUCCESS && e)
 		value = get(e, attribute_num);
@@ -162,25 +167,25 @@ void mcapi_get_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 		*mcapi_status = get_remote(n, endpoint, attribute_num, &value);
 	if (*mcapi_status == MCAPI_SUCCESS)
 		memcpy(attribute, &value, sizeof(value));
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 }
 
 void mcapi_set_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attribute_num,
 				  const void *attribute, size_t attribute_size,
 				  mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n;
-	struct tw_endp *e = tw_endp_begin(&n, endpoint, mcapi_status);
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_endp *e = tw_mcapi_endp_begin(&n, endpoint, mcapi_status);
 	uint32_t value;
 
 	if (!e)
 		return;
 	*mcapi_status = check(attribute_num, attribute, attribute_size);
-	if (*mcapi_status == MCAPI_SUCCESS && tw_chan_taken(e)) {
+	if (*mcapi_status == MCAPI_SUCCESS && tw_mcapi_chan_taken(e)) {
 		*mcapi_status = MCAPI_ECONNECTED;
 	} else if (*mcapi_status == MCAPI_SUCCESS) {
 		memcpy(&value, attribute, sizeof(value));
 		*mcapi_status = set(n, e, attribute_num, value);
 	}
-	tw_mc_leave(n->ep);
+	tw_mcapi_leave(n->ep);
 }

@@ -9,59 +9,61 @@
  */
 #include "mcapi/node.h"
 
-void tw_chan_init(struct tw_chan *c)
+void tw_mcapi_chan_init(struct tw_mcapi_chan *c)
 {
 	tw_list_init(&c->sends);
-	tw_list_init(&c->hungry);
+	tw_list_init(&c->credit_starved);
 	tw_list_init(&c->push);
 }
 
-void tw_chan_say(struct tw_node *n, struct tw_endp *e, enum tw_saying what, uint32_t value)
+void tw_mcapi_chan_ctrl_send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+			     enum tw_mcapi_ctrl_what what, uint32_t value)
 {
-	struct tw_chan *c = &e->chan;
-	struct tw_say say = {.what = (uint8_t)what,
-			     .type = c->type,
-			     .to_sender = !c->sender,
-			     .a = c->sender ? e->handle : c->other,
-			     .b = c->sender ? c->other : e->handle,
-			     .epoch = c->epoch,
-			     .value = value};
+	struct tw_mcapi_chan *c = &e->chan;
+	struct tw_mcapi_ctrl ctrl = {.what = (uint8_t)what,
+				     .type = c->type,
+				     .to_sender = !c->sender,
+				     .a = c->sender ? e->handle : c->other,
+				     .b = c->sender ? c->other : e->handle,
+				     .epoch = c->epoch,
+				     .value = value};
 
 	if (!tw_barrier_global())
-		say.flags = TW_SAY_FENCE;
-	if (what == TW_SAY_OPENED && c->scl)
-		tw_scl_describe(e, &say);
-	tw_say(n, tw_node_of(c->other), &say);
+		ctrl.flags = TW_MCAPI_CTRL_FENCE;
+	if (what == TW_MCAPI_CTRL_OPENED && c->scl)
+		tw_mcapi_scl_describe(e, &ctrl);
+	tw_mcapi_ctrl(n, tw_mcapi_node_of(c->other), &ctrl);
 }
 
 /* Opening ---------------------------------------------------------------------- */
 
-static void end_open(struct tw_node *n, struct tw_chan *c, mcapi_status_t status)
+static void end_open(struct tw_mcapi_node *n, struct tw_mcapi_chan *c, mcapi_status_t status)
 {
-	struct tw_mreq *m = c->opening;
+	struct tw_mcapi_mreq *m = c->opening;
 
 	c->opening = NULL;
 	if (m)
-		tw_mreq_done(n, m, status, 0);
+		tw_mcapi_mreq_done(n, m, status, 0);
 }
 
 /* The end is open once both programs have opened theirs. */
-static void try_open(struct tw_node *n, struct tw_endp *e)
+static void try_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 
-	if (!c->bound || c->open != TW_CH_OPENING || !c->peer_open)
+	if (!c->bound || c->open != TW_MCAPI_CH_OPENING || !c->peer_open)
 		return;
-	c->open = TW_CH_OPEN;
+	c->open = TW_MCAPI_CH_OPEN;
 	if (c->scl)
-		tw_scl_ready(n, e);
+		tw_mcapi_scl_ready(n, e);
 	end_open(n, c, MCAPI_SUCCESS);
-	if (c->sender && c->type == TW_K_PKT)
-		tw_pkt_push_soon(n, e);
+	if (c->sender && c->type == TW_MCAPI_K_PKT)
+		tw_mcapi_pkt_push_soon(n, e);
 }
 
 /* Whether an end of that type and direction may be opened as the other. */
-static mcapi_status_t fits(enum tw_mc_kind type, bool sender, enum tw_mc_kind as, bool as_sender)
+static mcapi_status_t fits(enum tw_mcapi_kind type, bool sender, enum tw_mcapi_kind as,
+			   bool as_sender)
 {
 	if (type != as)
 		return MCAPI_ECHAN_TYPE;
@@ -69,52 +71,52 @@ static mcapi_status_t fits(enum tw_mc_kind type, bool sender, enum tw_mc_kind as
 }
 
 /* The handle is worth nothing any more. */
-static void shut(struct tw_node *n, struct tw_endp *e, enum tw_chan_open how)
+static void shut(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, enum tw_mcapi_chan_open how)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 
 	if (c->scl)
-		tw_scl_close(e);
-	if (how == TW_CH_SHUT)
+		tw_mcapi_scl_close(e);
+	if (how == TW_MCAPI_CH_SHUT)
 		c->handle = 0;
 	c->open = (uint8_t)how;
-	tw_queue_drop(n, e, &e->packets);
+	tw_mcapi_queue_drop(n, e, &e->packets);
 	while (!tw_list_empty(&e->packet_recvs))
-		tw_mreq_done(n, tw_list_first(&e->packet_recvs, struct tw_mreq, link),
-			     MCAPI_ENOT_HANDLE, 0);
-	tw_pkt_fail(n, e);
+		tw_mcapi_mreq_done(n, tw_list_first(&e->packet_recvs, struct tw_mcapi_mreq, link),
+				   MCAPI_ENOT_HANDLE, 0);
+	tw_mcapi_pkt_fail(n, e);
 }
 
-void tw_chan_unbind(struct tw_endp *e)
+void tw_mcapi_chan_unbind(struct tw_mcapi_endp *e)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 
-	c->bound = c->reserved = c->peer_open = c->peer_closed = c->starving = false;
+	c->bound = c->reserved = c->peer_open = c->peer_closed = c->starved = false;
 	c->credits = c->taken = 0;
 }
 
-void tw_chan_bound(struct tw_node *n, struct tw_endp *e)
+void tw_mcapi_chan_bound(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 	mcapi_status_t status;
 
 	c->bound = true;
 	c->reserved = false;
-	if (c->open != TW_CH_OPENING)
+	if (c->open != TW_MCAPI_CH_OPENING)
 		return;
 	status = fits(c->type, c->sender, c->open_type, c->open_sender);
 	if (status != MCAPI_SUCCESS) {
 		end_open(n, c, status);
-		shut(n, e, TW_CH_CANCELLED);
+		shut(n, e, TW_MCAPI_CH_CANCELLED);
 		return;
 	}
-	tw_chan_say(n, e, TW_SAY_OPENED, e->buffers);
+	tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_OPENED, e->buffers);
 	try_open(n, e);
 }
 
-static mcapi_status_t may_open(const struct tw_chan *c, enum tw_mc_kind type, bool sender)
+static mcapi_status_t may_open(const struct tw_mcapi_chan *c, enum tw_mcapi_kind type, bool sender)
 {
-	bool opened = c->open == TW_CH_OPENING || c->open == TW_CH_OPEN;
+	bool opened = c->open == TW_MCAPI_CH_OPENING || c->open == TW_MCAPI_CH_OPEN;
 	mcapi_status_t status = MCAPI_SUCCESS;
 
 	if (c->bound)
@@ -124,227 +126,230 @@ static mcapi_status_t may_open(const struct tw_chan *c, enum tw_mc_kind type, bo
 	return status == MCAPI_SUCCESS && opened ? MCAPI_ECONNECTED : status;
 }
 
-static mcapi_status_t open_end(struct tw_node *n, struct tw_endp *e, enum tw_mc_kind type,
-			       bool sender, uint32_t *handle, mcapi_request_t *request)
+static mcapi_status_t open_end(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+			       enum tw_mcapi_kind type, bool sender, uint32_t *handle,
+			       mcapi_request_t *request)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 	mcapi_status_t status = may_open(c, type, sender);
-	struct tw_mreq *m;
+	struct tw_mcapi_mreq *m;
 
 	if (status != MCAPI_SUCCESS)
 		return status;
-	m = tw_mreq_new(n, TW_Q_OPEN);
+	m = tw_mcapi_mreq_new(n, TW_MCAPI_Q_OPEN);
 	if (!m)
 		return MCAPI_ENO_REQUEST;
-	c->handle = type == TW_K_PKT
+	c->handle = type == TW_MCAPI_K_PKT
 			    ? (n->gens = (n->gens % 0xffff) + 1) << 16 | (e->handle & 0xffff)
-			    : tw_scl_open(n, e, sender);
+			    : tw_mcapi_scl_open(n, e, sender);
 	if (!c->handle) {
-		tw_mreq_free(n, m);
+		tw_mcapi_mreq_free(n, m);
 		return MCAPI_ENO_MEM;
 	}
 	m->endpoint = e->handle;
 	c->opening = m;
-	c->open = TW_CH_OPENING;
+	c->open = TW_MCAPI_CH_OPENING;
 	c->open_type = (uint8_t)type;
 	c->open_sender = sender;
 	*handle = c->handle;
-	*request = tw_mreq_handle(n, m);
+	*request = tw_mcapi_mreq_handle(n, m);
 	if (!c->bound)
 		return MCAPI_ENOT_CONNECTED;
-	tw_chan_say(n, e, TW_SAY_OPENED, e->buffers);
+	tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_OPENED, e->buffers);
 	try_open(n, e);
 	return MCAPI_SUCCESS;
 }
 
-void tw_chan_open(enum tw_mc_kind type, bool sender, mcapi_endpoint_t endpoint, uint32_t *handle,
-		  mcapi_request_t *request, mcapi_status_t *status)
+void tw_mcapi_chan_open(enum tw_mcapi_kind type, bool sender, mcapi_endpoint_t endpoint,
+			uint32_t *handle, mcapi_request_t *request, mcapi_status_t *status)
 {
-	struct tw_node *n;
-	struct tw_endp *e = tw_endp_begin(&n, endpoint, status);
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_endp *e = tw_mcapi_endp_begin(&n, endpoint, status);
 
 	if (!e)
 		return;
 	/* A connect that has come in counts. */
 	tw_progress(n->ep);
 	*status = handle && request ? open_end(n, e, type, sender, handle, request) : MCAPI_EPARAM;
-	tw_mc_leave(n->ep);
+	tw_mcapi_leave(n->ep);
 }
 
-void tw_chan_cancel_open(struct tw_node *n, struct tw_mreq *m)
+void tw_mcapi_chan_cancel_open(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
-	struct tw_endp *e = tw_endp_find(n, m->endpoint);
+	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, m->endpoint);
 
 	if (!e || e->chan.opening != m)
 		return;
 	e->chan.opening = NULL;
-	shut(n, e, TW_CH_CANCELLED);
+	shut(n, e, TW_MCAPI_CH_CANCELLED);
 	if (e->chan.bound)
-		tw_chan_say(n, e, TW_SAY_UNOPENED, 0);
+		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_UNOPENED, 0);
 }
 
 /* Closing ------------------------------------------------------------------------ */
 
-static void close_end(struct tw_node *n, struct tw_endp *e)
+static void close_end(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 
 	/* One that was never completed. */
 	end_open(n, c, MCAPI_EREQ_CANCELED);
-	shut(n, e, TW_CH_SHUT);
+	shut(n, e, TW_MCAPI_CH_SHUT);
 	if (c->bound)
-		tw_chan_say(n, e, TW_SAY_CLOSED, 0);
-	tw_chan_unbind(e);
+		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_CLOSED, 0);
+	tw_mcapi_chan_unbind(e);
 }
 
 struct search {
 	uint32_t handle;
-	struct tw_endp *found;
+	struct tw_mcapi_endp *found;
 };
 
-static void look_at(struct tw_node *n, struct tw_endp *e, void *arg)
+static void look_at(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg)
 {
 	struct search *s = arg;
 
 	(void)n;
-	if (e->chan.open_type == TW_K_SCL && e->chan.handle == s->handle)
+	if (e->chan.open_type == TW_MCAPI_K_SCL && e->chan.handle == s->handle)
 		s->found = e;
 }
 
 /* Handles of scalar channels do not name the endpoint; only closing asks for it. */
-static struct tw_endp *by_scalar_handle(struct tw_node *n, uint32_t handle)
+static struct tw_mcapi_endp *by_scalar_handle(struct tw_mcapi_node *n, uint32_t handle)
 {
 	struct search s = {handle, NULL};
 
-	tw_endp_each(n, look_at, &s);
+	tw_mcapi_endp_each(n, look_at, &s);
 	return s.found;
 }
 
-static struct tw_endp *by_handle(struct tw_node *n, uint32_t handle, enum tw_mc_kind type,
-				 bool sender)
+static struct tw_mcapi_endp *by_handle(struct tw_mcapi_node *n, uint32_t handle,
+				       enum tw_mcapi_kind type, bool sender)
 {
-	struct tw_endp *e = type == TW_K_SCL ? by_scalar_handle(n, handle) : tw_endp_at(n, handle);
+	struct tw_mcapi_endp *e = type == TW_MCAPI_K_SCL ? by_scalar_handle(n, handle)
+							 : tw_mcapi_endp_at(n, handle);
 
-	return e && tw_chan_is(&e->chan, handle, type, sender) ? e : NULL;
+	return e && tw_mcapi_chan_is(&e->chan, handle, type, sender) ? e : NULL;
 }
 
-void tw_chan_close(enum tw_mc_kind type, bool sender, uint32_t handle, mcapi_request_t *request,
-		   mcapi_status_t *status)
+void tw_mcapi_chan_close(enum tw_mcapi_kind type, bool sender, uint32_t handle,
+			 mcapi_request_t *request, mcapi_status_t *status)
 {
-	struct tw_mreq *m;
-	struct tw_endp *e;
-	struct tw_node *n;
+	struct tw_mcapi_mreq *m;
+	struct tw_mcapi_endp *e;
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
-	ep = tw_mc_begin(&n, status, MCAPI_ENOT_HANDLE);
+	ep = tw_mcapi_begin(&n, status, MCAPI_ENOT_HANDLE);
 	if (!ep)
 		return;
 	e = by_handle(n, handle, type, sender);
 	if (e && !request) {
 		*status = MCAPI_EPARAM;
-	} else if (e && e->chan.open == TW_CH_CANCELLED) {
+	} else if (e && e->chan.open == TW_MCAPI_CH_CANCELLED) {
 		*status = MCAPI_ENOT_OPEN;
 	} else if (e) {
-		m = tw_mreq_begin(n, TW_Q_CLOSE, request, status);
+		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_CLOSE, request, status);
 		if (m) {
 			close_end(n, e);
-			tw_mreq_done(n, m, MCAPI_SUCCESS, 0);
+			tw_mcapi_mreq_done(n, m, MCAPI_SUCCESS, 0);
 		}
 	}
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 }
 
 /* The other program has closed its end, or is gone. */
-static void peer_closed(struct tw_node *n, struct tw_endp *e)
+static void peer_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 
-	if (c->open != TW_CH_OPEN) {
-		tw_chan_unbind(e);
+	if (c->open != TW_MCAPI_CH_OPEN) {
+		tw_mcapi_chan_unbind(e);
 		return;
 	}
 	c->peer_closed = true;
-	if (c->type == TW_K_SCL)
-		tw_scl_peer_closed(e);
+	if (c->type == TW_MCAPI_K_SCL)
+		tw_mcapi_scl_peer_closed(e);
 	else if (c->sender)
-		tw_pkt_fail(n, e);
+		tw_mcapi_pkt_fail(n, e);
 	else
-		tw_queue_serve_packets(n, e);
+		tw_mcapi_queue_serve_packets(n, e);
 }
 
-void tw_chan_dissolve(struct tw_node *n, struct tw_endp *e)
+void tw_mcapi_chan_dissolve(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	if (e->chan.bound)
-		tw_chan_say(n, e, TW_SAY_CLOSED, 0);
-	tw_chan_unbind(e);
+		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_CLOSED, 0);
+	tw_mcapi_chan_unbind(e);
 }
 
-void tw_chan_lost(struct tw_node *n, struct tw_endp *e, uint32_t node)
+void tw_mcapi_chan_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t node)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 
-	if (c->reserved && tw_node_of(c->other) == node) {
-		struct tw_say say = {.token = c->token, .asker = c->asker};
+	if (c->reserved && tw_mcapi_node_of(c->other) == node) {
+		struct tw_mcapi_ctrl ctrl = {.token = c->token, .asker = c->asker};
 
-		tw_chan_unbind(e);
-		tw_answer(n, &say, MCAPI_ENOT_ENDP, 0);
-	} else if (c->bound && tw_node_of(c->other) == node) {
+		tw_mcapi_chan_unbind(e);
+		tw_mcapi_ctrl_reply(n, &ctrl, MCAPI_ENOT_ENDP, 0);
+	} else if (c->bound && tw_mcapi_node_of(c->other) == node) {
 		peer_closed(n, e);
 	}
 }
 
 /* What the other end says ------------------------------------------------------- */
 
-struct tw_endp *tw_chan_named(struct tw_node *n, const struct tw_say *say)
+struct tw_mcapi_endp *tw_mcapi_chan_named(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_endp *e = tw_endp_find(n, say->to_sender ? say->a : say->b);
-	const struct tw_chan *c = e ? &e->chan : NULL;
+	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->to_sender ? ctrl->a : ctrl->b);
+	const struct tw_mcapi_chan *c = e ? &e->chan : NULL;
 
-	if (!c || !tw_chan_taken(e) || c->epoch != say->epoch || c->sender != say->to_sender ||
-	    c->other != (say->to_sender ? say->b : say->a))
+	if (!c || !tw_mcapi_chan_taken(e) || c->epoch != ctrl->epoch ||
+	    c->sender != ctrl->to_sender || c->other != (ctrl->to_sender ? ctrl->b : ctrl->a))
 		return NULL;
 	return e;
 }
 
-void tw_chan_told(struct tw_node *n, struct tw_endp *e, const struct tw_say *say)
+void tw_mcapi_chan_on_peer(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+			   const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 
-	switch (say->what) {
-	case TW_SAY_UNBIND:
-		if (c->open == TW_CH_OPEN)
+	switch (ctrl->what) {
+	case TW_MCAPI_CTRL_UNBIND:
+		if (c->open == TW_MCAPI_CH_OPEN)
 			peer_closed(n, e);
 		else
-			tw_chan_unbind(e);
+			tw_mcapi_chan_unbind(e);
 		break;
-	case TW_SAY_OPENED:
+	case TW_MCAPI_CTRL_OPENED:
 		c->peer_open = true;
-		c->credits = say->value;
-		c->opened = *say;
+		c->credits = ctrl->value;
+		c->opened = *ctrl;
 		try_open(n, e);
 		break;
-	case TW_SAY_UNOPENED:
-		if (c->open == TW_CH_OPEN)
+	case TW_MCAPI_CTRL_UNOPENED:
+		if (c->open == TW_MCAPI_CH_OPEN)
 			peer_closed(n, e);
 		c->peer_open = false;
 		break;
-	case TW_SAY_CLOSED:
+	case TW_MCAPI_CTRL_CLOSED:
 		peer_closed(n, e);
 		break;
-	case TW_SAY_TAKEN:
-		c->credits = tw_min(c->credits + say->value, 0x7fffffffu);
-		if (c->type == TW_K_PKT)
-			tw_pkt_push_soon(n, e);
+	case TW_MCAPI_CTRL_TAKEN:
+		c->credits = tw_min(c->credits + ctrl->value, 0x7fffffffu);
+		if (c->type == TW_MCAPI_K_PKT)
+			tw_mcapi_pkt_push_soon(n, e);
 		break;
-	case TW_SAY_HUNGRY:
-		c->starving = true;
-		tw_chan_took(n, e, 0, e->buffers);
+	case TW_MCAPI_CTRL_STARVED:
+		c->starved = true;
+		tw_mcapi_chan_took(n, e, 0, e->buffers);
 		break;
-	case TW_SAY_MAPPED:
-	case TW_SAY_PAIRED:
-	case TW_SAY_WAKE:
+	case TW_MCAPI_CTRL_MAPPED:
+	case TW_MCAPI_CTRL_PAIRED:
+	case TW_MCAPI_CTRL_WAKE:
 		if (c->scl)
-			tw_scl_hear(n, e, say);
+			tw_mcapi_scl_on_ctrl(n, e, ctrl);
 		break;
 	default:
 		break;

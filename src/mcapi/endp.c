@@ -7,8 +7,9 @@
 #define FIRST_DYNAMIC 0xc000 /* where MCAPI_PORT_ANY begins to look */
 #define SEARCH_US 2000	     /* before a node that was not there is looked for again */
 
-void tw_endp_each(struct tw_node *n, void (*fn)(struct tw_node *, struct tw_endp *, void *),
-		  void *arg)
+void tw_mcapi_endp_each(struct tw_mcapi_node *n,
+			void (*fn)(struct tw_mcapi_node *, struct tw_mcapi_endp *, void *),
+			void *arg)
 {
 	for (unsigned i = 0; i < 256; i++)
 		for (unsigned j = 0; n->ports[i] && j < 256; j++)
@@ -16,10 +17,10 @@ void tw_endp_each(struct tw_node *n, void (*fn)(struct tw_node *, struct tw_endp
 				fn(n, n->ports[i][j], arg);
 }
 
-static struct tw_endp *make(struct tw_node *n, uint32_t port)
+static struct tw_mcapi_endp *make(struct tw_mcapi_node *n, uint32_t port)
 {
-	struct tw_endp ***low = &n->ports[port >> 8];
-	struct tw_endp *e;
+	struct tw_mcapi_endp ***low = &n->ports[port >> 8];
+	struct tw_mcapi_endp *e;
 
 	if (!*low)
 		*low = calloc(256, sizeof(**low));
@@ -27,54 +28,55 @@ static struct tw_endp *make(struct tw_node *n, uint32_t port)
 	if (!e)
 		return NULL;
 	e->handle = n->number << 16 | port;
-	e->buffers = TW_MC_BUFFERS;
+	e->buffers = TW_MCAPI_BUFFERS;
 	e->prio = 1;
 	e->timeout = MCAPI_INFINITE;
-	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
+	for (unsigned i = 0; i < TW_MCAPI_PRIOS; i++)
 		tw_list_init(&e->msgs[i]);
 	tw_list_init(&e->packets);
 	tw_list_init(&e->msg_recvs);
 	tw_list_init(&e->packet_recvs);
-	tw_chan_init(&e->chan);
+	tw_mcapi_chan_init(&e->chan);
 	(*low)[port & 255] = e;
 	n->nendps++;
 	return e;
 }
 
-static void end_all(struct tw_node *n, struct tw_list *requests, mcapi_status_t status)
+static void end_all(struct tw_mcapi_node *n, struct tw_list *requests, mcapi_status_t status)
 {
 	while (!tw_list_empty(requests))
-		tw_mreq_done(n, tw_list_first(requests, struct tw_mreq, link), status, 0);
+		tw_mcapi_mreq_done(n, tw_list_first(requests, struct tw_mcapi_mreq, link), status,
+				   0);
 }
 
-void tw_endp_free(struct tw_node *n, struct tw_endp *e)
+void tw_mcapi_endp_free(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	end_all(n, &e->msg_recvs, MCAPI_ENOT_ENDP);
-	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
-		tw_queue_drop(n, e, &e->msgs[i]);
-	tw_queue_drop(n, e, &e->packets);
+	for (unsigned i = 0; i < TW_MCAPI_PRIOS; i++)
+		tw_mcapi_queue_drop(n, e, &e->msgs[i]);
+	tw_mcapi_queue_drop(n, e, &e->packets);
 	n->ports[e->handle >> 8 & 255][e->handle & 255] = NULL;
 	n->nendps--;
-	tw_room_closed(n, e);
+	tw_mcapi_credits_closed(n, e);
 	free(e->sources);
 	free(e);
 }
 
 /* The engine is gone: only memory is left. */
-static void scrap(struct tw_node *n, struct tw_endp *e, void *arg)
+static void scrap(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg)
 {
 	(void)n;
 	(void)arg;
-	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
-		tw_queue_scrap(&e->msgs[i]);
-	tw_queue_scrap(&e->packets);
+	for (unsigned i = 0; i < TW_MCAPI_PRIOS; i++)
+		tw_mcapi_queue_scrap(&e->msgs[i]);
+	tw_mcapi_queue_scrap(&e->packets);
 	free(e->sources);
 	free(e);
 }
 
-void tw_endps_fini(struct tw_node *n)
+void tw_mcapi_endps_fini(struct tw_mcapi_node *n)
 {
-	tw_endp_each(n, scrap, NULL);
+	tw_mcapi_endp_each(n, scrap, NULL);
 	for (unsigned i = 0; i < 256; i++) {
 		free(n->ports[i]);
 		n->ports[i] = NULL;
@@ -83,30 +85,30 @@ void tw_endps_fini(struct tw_node *n)
 
 /* Creating and deleting -------------------------------------------------------- */
 
-static bool port_taken(const struct tw_node *n, uint32_t port)
+static bool port_taken(const struct tw_mcapi_node *n, uint32_t port)
 {
-	return tw_endp_find(n, n->number << 16 | port) != NULL;
+	return tw_mcapi_endp_find(n, n->number << 16 | port) != NULL;
 }
 
-static void tell_wanted(struct tw_node *n, uint32_t endpoint)
+static void answer_pending(struct tw_mcapi_node *n, uint32_t endpoint)
 {
 	struct tw_list *l, *tmp;
 
-	tw_list_each(&n->wanted, l, tmp) {
-		struct tw_wanted *w = tw_container(l, struct tw_wanted, link);
+	tw_list_each(&n->pending, l, tmp) {
+		struct tw_mcapi_pending *w = tw_container(l, struct tw_mcapi_pending, link);
 
-		if (w->say.what != TW_SAY_GET || w->say.a != endpoint)
+		if (w->ctrl.what != TW_MCAPI_CTRL_GET || w->ctrl.a != endpoint)
 			continue;
 		tw_list_del(&w->link);
-		tw_answer(n, &w->say, MCAPI_SUCCESS, 0);
+		tw_mcapi_ctrl_reply(n, &w->ctrl, MCAPI_SUCCESS, 0);
 		free(w);
 	}
 }
 
-static mcapi_status_t create(struct tw_node *n, mcapi_port_t port, mcapi_endpoint_t *endpoint)
+static mcapi_status_t create(struct tw_mcapi_node *n, mcapi_port_t port, mcapi_endpoint_t *endpoint)
 {
 	uint32_t number = (uint32_t)port;
-	struct tw_endp *e;
+	struct tw_mcapi_endp *e;
 
 	if (n->elsewhere)
 		return MCAPI_EEP_NOTALLOWED;
@@ -122,7 +124,7 @@ static mcapi_status_t create(struct tw_node *n, mcapi_port_t port, mcapi_endpoin
 	e = make(n, number);
 	if (!e)
 		return MCAPI_EENDP_LIMIT;
-	tell_wanted(n, e->handle);
+	answer_pending(n, e->handle);
 	*endpoint = e->handle;
 	return MCAPI_SUCCESS;
 }
@@ -130,67 +132,68 @@ static mcapi_status_t create(struct tw_node *n, mcapi_port_t port, mcapi_endpoin
 mcapi_endpoint_t mcapi_create_endpoint(mcapi_port_t port_id, mcapi_status_t *mcapi_status)
 {
 	mcapi_endpoint_t endpoint = MCAPI_NULL;
-	struct tw_node *n;
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENODE_NOTINIT);
+	ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENODE_NOTINIT);
 	if (!ep)
 		return MCAPI_NULL;
 	*mcapi_status = create(n, port_id, &endpoint);
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 	return endpoint;
 }
 
 void mcapi_delete_endpoint(mcapi_endpoint_t endpoint, mcapi_status_t *mcapi_status)
 {
-	struct tw_endp *e;
-	struct tw_node *n;
+	struct tw_mcapi_endp *e;
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
+	ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
-	e = tw_endp_find(n, endpoint);
-	if (tw_node_of(endpoint) != n->number && tw_node_of(endpoint) < MCAPI_MAX_NODES) {
+	e = tw_mcapi_endp_find(n, endpoint);
+	if (tw_mcapi_node_of(endpoint) != n->number &&
+	    tw_mcapi_node_of(endpoint) < MCAPI_MAX_NODES) {
 		*mcapi_status = MCAPI_ENOT_OWNER;
-	} else if (e && (e->chan.open == TW_CH_OPEN || e->chan.open == TW_CH_OPENING)) {
+	} else if (e && (e->chan.open == TW_MCAPI_CH_OPEN || e->chan.open == TW_MCAPI_CH_OPENING)) {
 		*mcapi_status = MCAPI_ECHAN_OPEN;
 	} else if (e) {
-		tw_chan_dissolve(n, e);
-		tw_endp_free(n, e);
+		tw_mcapi_chan_dissolve(n, e);
+		tw_mcapi_endp_free(n, e);
 		*mcapi_status = MCAPI_SUCCESS;
 	}
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 }
 
 /* Finding ------------------------------------------------------------------------ */
 
-bool tw_want(struct tw_node *n, uint32_t from, const struct tw_say *say)
+bool tw_mcapi_pending_add(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_wanted *w = malloc(sizeof(*w));
+	struct tw_mcapi_pending *w = malloc(sizeof(*w));
 
 	if (!w)
 		return false;
 	w->from = from;
-	w->say = *say;
-	tw_list_add_tail(&n->wanted, &w->link);
+	w->ctrl = *ctrl;
+	tw_list_add_tail(&n->pending, &w->link);
 	return true;
 }
 
-void tw_get_asked(struct tw_node *n, uint32_t from, const struct tw_say *say)
+void tw_mcapi_get_asked(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
-	if (tw_endp_find(n, say->a))
-		tw_answer(n, say, MCAPI_SUCCESS, 0);
+	if (tw_mcapi_endp_find(n, ctrl->a))
+		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, 0);
 	else
-		tw_want(n, from, say);
+		tw_mcapi_pending_add(n, from, ctrl);
 }
 
-void tw_wanted_lost(struct tw_node *n, uint32_t node)
+void tw_mcapi_pending_lost(struct tw_mcapi_node *n, uint32_t node)
 {
 	struct tw_list *l, *tmp;
 
-	tw_list_each(&n->wanted, l, tmp) {
-		struct tw_wanted *w = tw_container(l, struct tw_wanted, link);
+	tw_list_each(&n->pending, l, tmp) {
+		struct tw_mcapi_pending *w = tw_container(l, struct tw_mcapi_pending, link);
 
 		if (w->from != node)
 			continue;
@@ -199,40 +202,42 @@ void tw_wanted_lost(struct tw_node *n, uint32_t node)
 	}
 }
 
-void tw_wanted_fini(struct tw_node *n)
+void tw_mcapi_pending_fini(struct tw_mcapi_node *n)
 {
 	for (uint32_t i = 0; i < TW_MAX_NODES; i++)
-		tw_wanted_lost(n, i);
+		tw_mcapi_pending_lost(n, i);
 }
 
-static void got(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say)
+static void got(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask,
+		const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_mreq *m = tw_container(ask, struct tw_mreq, ask);
+	struct tw_mcapi_mreq *m = tw_container(ask, struct tw_mcapi_mreq, ask);
 
-	if (!say) {
+	if (!ctrl) {
 		m->retry = tw_clock() + tw_clock_us(SEARCH_US);
 		tw_list_add_tail(&n->gets, &m->link);
 		/* Who waits without end does not know yet that there is something to repeat. */
-		tw_wakeup(n->ep);
+		tw_wake_callers(n->ep);
 		return;
 	}
 	*m->found = m->endpoint;
-	tw_mreq_done(n, m, MCAPI_SUCCESS, 0);
+	tw_mcapi_mreq_done(n, m, MCAPI_SUCCESS, 0);
 }
 
-void tw_gets_search(struct tw_node *n)
+void tw_mcapi_gets_search(struct tw_mcapi_node *n)
 {
 	struct tw_list *l, *tmp;
 	uint64_t now = tw_clock();
 
 	tw_list_each(&n->gets, l, tmp) {
-		struct tw_mreq *m = tw_container(l, struct tw_mreq, link);
+		struct tw_mcapi_mreq *m = tw_container(l, struct tw_mcapi_mreq, link);
 
 		if (m->retry > now)
 			continue;
 		tw_list_del(&m->link);
-		tw_ask(n, &m->ask, tw_node_of(m->endpoint),
-		       &(struct tw_say){.what = TW_SAY_GET, .a = m->endpoint});
+		tw_mcapi_ctrl_request(n, &m->ask, tw_mcapi_node_of(m->endpoint),
+				      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET,
+							      .a = m->endpoint});
 	}
 }
 
@@ -243,21 +248,22 @@ static mcapi_status_t check_get(mcapi_node_t node, mcapi_port_t port)
 	return port < 0 ? MCAPI_EPORT_NOTVALID : MCAPI_SUCCESS;
 }
 
-static void start_get(struct tw_node *n, struct tw_mreq *m, mcapi_node_t node, mcapi_port_t port,
-		      mcapi_endpoint_t *endpoint)
+static void start_get(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_node_t node,
+		      mcapi_port_t port, mcapi_endpoint_t *endpoint)
 {
 	m->endpoint = node << 16 | (port & 0xffff);
 	m->found = endpoint;
-	m->ask.answer = got;
-	tw_ask(n, &m->ask, node, &(struct tw_say){.what = TW_SAY_GET, .a = m->endpoint});
-	tw_mc_attend(n->ep);
+	m->ask.on_reply = got;
+	tw_mcapi_ctrl_request(n, &m->ask, node,
+			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET, .a = m->endpoint});
+	tw_mcapi_attend(n->ep);
 }
 
 void mcapi_get_endpoint_i(mcapi_node_t node_id, mcapi_port_t port_id, mcapi_endpoint_t *endpoint,
 			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	struct tw_mreq *m;
-	struct tw_node *n;
+	struct tw_mcapi_mreq *m;
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
 	if (!mcapi_status)
@@ -265,23 +271,23 @@ void mcapi_get_endpoint_i(mcapi_node_t node_id, mcapi_port_t port_id, mcapi_endp
 	*mcapi_status = endpoint && request ? check_get(node_id, port_id) : MCAPI_EPARAM;
 	if (*mcapi_status != MCAPI_SUCCESS)
 		return;
-	ep = tw_mc_enter(&n);
+	ep = tw_mcapi_enter(&n);
 	if (!ep) {
 		*mcapi_status = MCAPI_ENODE_NOTINIT;
 		return;
 	}
-	m = tw_mreq_begin(n, TW_Q_GET, request, mcapi_status);
+	m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_GET, request, mcapi_status);
 	if (m)
 		start_get(n, m, node_id, port_id, endpoint);
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 }
 
 mcapi_endpoint_t mcapi_get_endpoint(mcapi_node_t node_id, mcapi_port_t port_id,
 				    mcapi_status_t *mcapi_status)
 {
 	mcapi_endpoint_t endpoint = MCAPI_NULL;
-	struct tw_mreq m = {0};
-	struct tw_node *n;
+	struct tw_mcapi_mreq m = {0};
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
 	if (!mcapi_status)
@@ -289,14 +295,14 @@ mcapi_endpoint_t mcapi_get_endpoint(mcapi_node_t node_id, mcapi_port_t port_id,
 	*mcapi_status = check_get(node_id, port_id);
 	if (*mcapi_status != MCAPI_SUCCESS)
 		return MCAPI_NULL;
-	ep = tw_mc_enter(&n);
+	ep = tw_mcapi_enter(&n);
 	if (!ep) {
 		*mcapi_status = MCAPI_ENODE_NOTINIT;
 		return MCAPI_NULL;
 	}
-	tw_mreq_init(&m, TW_Q_GET);
+	tw_mcapi_mreq_init(&m, TW_MCAPI_Q_GET);
 	start_get(n, &m, node_id, port_id, &endpoint);
-	*mcapi_status = tw_mreq_wait(n, &m, -1, MCAPI_ENODE_NOTINIT);
-	tw_mc_leave(ep);
+	*mcapi_status = tw_mcapi_mreq_wait(n, &m, -1, MCAPI_ENODE_NOTINIT);
+	tw_mcapi_leave(ep);
 	return *mcapi_status == MCAPI_SUCCESS ? endpoint : MCAPI_NULL;
 }

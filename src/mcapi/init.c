@@ -8,23 +8,23 @@
 
 #define POLL_US 100 /* while another thread ends a node */
 
-_Thread_local struct tw_node *tw_mc_thread;
-_Atomic(struct tw_node *) tw_mc_first;
+_Thread_local struct tw_mcapi_node *tw_mcapi_thread;
+_Atomic(struct tw_mcapi_node *) tw_mcapi_first;
 
-static _Atomic(struct tw_node *) nodes[TW_MAX_NODES]; /* until they have ended */
+static _Atomic(struct tw_mcapi_node *) nodes[TW_MAX_NODES]; /* until they have ended */
 static unsigned nodes_up;
 /* Of the past: memory that is kept for the next life, as threads may still look at it. */
-static _Atomic(struct tw_node *) past[TW_MAX_NODES];
+static _Atomic(struct tw_mcapi_node *) past[TW_MAX_NODES];
 /* A handler may call while the thread that it interrupted holds it: that is told. */
 static pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static pthread_key_t thread_end;
 
-static bool is_up(const struct tw_node *n)
+static bool is_up(const struct tw_mcapi_node *n)
 {
 	return n && atomic_load_explicit(&n->handle, memory_order_acquire);
 }
 
-struct tw_node *tw_mc_node(uint32_t number)
+struct tw_mcapi_node *tw_mcapi_node(uint32_t number)
 {
 	return atomic_load(&nodes[number]);
 }
@@ -38,9 +38,9 @@ static void forked(void)
 		atomic_store(&past[i], NULL);
 	}
 	nodes_up = 0;
-	tw_mc_thread = NULL;
-	atomic_store(&tw_mc_first, NULL);
-	tw_scl_forked();
+	tw_mcapi_thread = NULL;
+	atomic_store(&tw_mcapi_first, NULL);
+	tw_mcapi_scl_forked();
 }
 
 static void thread_ended(void *node);
@@ -51,33 +51,33 @@ static void register_process(void)
 	pthread_atfork(NULL, NULL, forked);
 }
 
-static void prepare(struct tw_node *n)
+static void prepare(struct tw_mcapi_node *n)
 {
 	tw_list_init(&n->collected);
 	tw_list_init(&n->gets);
-	tw_list_init(&n->wanted);
-	tw_list_init(&n->asks);
+	tw_list_init(&n->pending);
+	tw_list_init(&n->requests);
 	tw_list_init(&n->local);
 	tw_list_init(&n->dirty);
-	tw_list_init(&n->hungry);
+	tw_list_init(&n->credit_starved);
 	tw_list_init(&n->pushes);
 	tw_list_init(&n->dest_pushes);
 	n->attending = false;
 	n->ncollected = n->nendps = 0;
-	tw_pool_init(&n->reqs, sizeof(struct tw_mreq), MCAPI_MAX_REQUESTS);
-	tw_mc_peers_init(n);
+	tw_pool_init(&n->reqs, sizeof(struct tw_mcapi_mreq), MCAPI_MAX_REQUESTS);
+	tw_mcapi_peers_init(n);
 }
 
-static void dispose(struct tw_node *n)
+static void dispose(struct tw_mcapi_node *n)
 {
-	tw_endps_fini(n);
-	tw_wanted_fini(n);
-	tw_lent_fini(n);
-	tw_mc_peers_fini(n);
+	tw_mcapi_endps_fini(n);
+	tw_mcapi_pending_fini(n);
+	tw_mcapi_outstanding_fini(n);
+	tw_mcapi_peers_fini(n);
 	tw_pool_fini(&n->reqs);
-	for (unsigned i = 0; i < TW_MC_DESTS; i++)
+	for (unsigned i = 0; i < TW_MCAPI_DESTS; i++)
 		while (n->dests[i]) {
-			struct tw_dest *d = n->dests[i];
+			struct tw_mcapi_dest *d = n->dests[i];
 
 			n->dests[i] = d->next;
 			free(d);
@@ -85,17 +85,17 @@ static void dispose(struct tw_node *n)
 	n->dest = NULL;
 }
 
-static enum tw_err open_node(struct tw_node *n)
+static enum tw_err open_node(struct tw_mcapi_node *n)
 {
 	struct tw_open how = {.endpoint_id = TW_EID_NODES + n->number,
-			      .filter = TW_MC_FILTER,
+			      .filter = TW_MCAPI_FILTER,
 			      .unexp_max = tw_settings.unexp_max,
-			      .taker = &tw_mc_taker,
+			      .taker = &tw_mcapi_taker,
 			      .owner = n};
 	uint64_t handle;
 	enum tw_err err;
 
-	n->elsewhere = !tw_place_board(n->number, &how.board);
+	n->elsewhere = !tw_topology_node_board(n->number, &how.board);
 	err = tw_ep_open(&how, &handle);
 	if (err != TW_OK)
 		return err;
@@ -107,16 +107,16 @@ static enum tw_err open_node(struct tw_node *n)
 }
 
 /* Memory for a node, under the mutex. */
-static struct tw_node *take_memory(uint32_t number)
+static struct tw_mcapi_node *take_memory(uint32_t number)
 {
-	struct tw_node *n = atomic_load(&past[number]);
+	struct tw_mcapi_node *n = atomic_load(&past[number]);
 
 	while (n && !atomic_compare_exchange_weak(&past[number], &n, n->past))
 		;
 	return n ? n : calloc(1, sizeof(*n));
 }
 
-static void keep_memory(struct tw_node *n)
+static void keep_memory(struct tw_mcapi_node *n)
 {
 	n->past = atomic_load(&past[n->number]);
 	while (!atomic_compare_exchange_weak(&past[n->number], &n->past, n))
@@ -124,21 +124,21 @@ static void keep_memory(struct tw_node *n)
 }
 
 /* The caller's thread is the node from here on. */
-static void come_up(struct tw_node *n)
+static void come_up(struct tw_mcapi_node *n)
 {
 	atomic_store(&nodes[n->number], n);
 	n->thread = tw_thread_id();
-	tw_mc_thread = n;
+	tw_mcapi_thread = n;
 	pthread_setspecific(thread_end, n);
-	tw_scl_forget(); /* what is the first node's is its own no more */
+	tw_mcapi_scl_forget(); /* what is the first node's is its own no more */
 	if (nodes_up++ == 0)
-		atomic_store_explicit(&tw_mc_first, n, memory_order_release);
+		atomic_store_explicit(&tw_mcapi_first, n, memory_order_release);
 }
 
 static mcapi_status_t start(uint32_t number)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct tw_node *n;
+	struct tw_mcapi_node *n;
 	enum tw_err err;
 
 	if (atomic_load(&nodes[number]))
@@ -151,7 +151,7 @@ static mcapi_status_t start(uint32_t number)
 	if (err != TW_OK)
 		goto out;
 	err = TW_EPROTO;
-	if (nodes_up == 0 && !tw_place_init())
+	if (nodes_up == 0 && !tw_topology_init())
 		goto out_begun;
 	pthread_once(&once, register_process);
 	prepare(n);
@@ -171,7 +171,7 @@ out:
 /* Another thread is ending the node of that number, which takes a moment. */
 static bool being_ended(uint32_t number)
 {
-	const struct tw_node *n = atomic_load(&nodes[number]);
+	const struct tw_mcapi_node *n = atomic_load(&nodes[number]);
 
 	return n && !is_up(n) && n->thread != tw_thread_id();
 }
@@ -198,7 +198,7 @@ void mcapi_initialize(mcapi_node_t node_id, mcapi_version_t *mcapi_version,
 		*mcapi_status = MCAPI_EPARAM;
 	} else if (node_id >= MCAPI_MAX_NODES) {
 		*mcapi_status = MCAPI_ENODE_NOTVALID;
-	} else if (is_up(tw_mc_thread) && tw_mc_thread->thread == tw_thread_id()) {
+	} else if (is_up(tw_mcapi_thread) && tw_mcapi_thread->thread == tw_thread_id()) {
 		*mcapi_status = MCAPI_INITIALIZED;
 	} else {
 		*mcapi_version = MCAPI_VERSION;
@@ -213,32 +213,32 @@ void mcapi_initialize(mcapi_node_t node_id, mcapi_version_t *mcapi_version,
 /* The next one that threads without a node of their own act for. */
 static void choose_first(void)
 {
-	struct tw_node *first = NULL;
+	struct tw_mcapi_node *first = NULL;
 
 	for (unsigned i = 0; i < TW_MAX_NODES && !first; i++)
 		if (is_up(atomic_load(&nodes[i])))
 			first = atomic_load(&nodes[i]);
-	atomic_store_explicit(&tw_mc_first, first, memory_order_release);
+	atomic_store_explicit(&tw_mcapi_first, first, memory_order_release);
 }
 
-static void shut_scalars(struct tw_node *n, struct tw_endp *e, void *all)
+static void shut_scalars(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *all)
 {
 	(void)n;
-	if (e->chan.scl && !tw_scl_try_close(e))
+	if (e->chan.scl && !tw_mcapi_scl_try_close(e))
 		*(bool *)all = false;
 }
 
-bool tw_mc_ending(struct tw_ep *ep)
+bool tw_mcapi_ending(struct tw_ep *ep)
 {
 	bool all = true;
 
-	tw_endp_each(ep->owner, shut_scalars, &all);
+	tw_mcapi_endp_each(ep->owner, shut_scalars, &all);
 	return all;
 }
 
-void tw_mc_ended(void *node)
+void tw_mcapi_ended(void *node)
 {
-	struct tw_node *n = node;
+	struct tw_mcapi_node *n = node;
 
 	atomic_compare_exchange_strong(&nodes[n->number], &n, NULL);
 	dispose(node);
@@ -248,25 +248,25 @@ void tw_mc_ended(void *node)
 
 /* What is left to do once nobody begins anything for a node any more. */
 struct ending {
-	struct tw_node *n;
+	struct tw_mcapi_node *n;
 	uint64_t handle; /* the engine's */
 	bool amid;	 /* of a call that a signal handler interrupted: not waited for */
 };
 
 /* Under the mutex; false if there is no such node. */
-static bool take_down(struct tw_node *n, struct ending *e)
+static bool take_down(struct tw_mcapi_node *n, struct ending *e)
 {
 	e->n = n;
 	e->handle = n ? atomic_load(&n->handle) : 0;
 	if (!e->handle)
 		return false;
-	e->amid = tw_ep_inside(e->handle) || tw_scl_inside(n);
+	e->amid = tw_ep_inside(e->handle) || tw_mcapi_scl_inside(n);
 	n->thread = tw_thread_id();
 	atomic_store(&n->handle, 0);
 	if (e->amid)
 		atomic_store(&nodes[n->number], NULL);
 	nodes_up--;
-	if (atomic_load(&tw_mc_first) == n)
+	if (atomic_load(&tw_mcapi_first) == n)
 		choose_first();
 	return true;
 }
@@ -289,12 +289,12 @@ void mcapi_finalize(mcapi_status_t *mcapi_status)
 	*mcapi_status = MCAPI_ENO_FINAL;
 	if (pthread_mutex_lock(&mutex) != 0)
 		return;
-	found = take_down(tw_mc_self(), &e);
+	found = take_down(tw_mcapi_self(), &e);
 	pthread_mutex_unlock(&mutex);
 	if (!found)
 		return;
-	if (tw_mc_thread == e.n)
-		tw_mc_thread = NULL;
+	if (tw_mcapi_thread == e.n)
+		tw_mcapi_thread = NULL;
 	end_node(&e);
 	*mcapi_status = MCAPI_SUCCESS;
 }
@@ -302,7 +302,7 @@ void mcapi_finalize(mcapi_status_t *mcapi_status)
 /* A thread that ends takes its node along (3.10). */
 static void thread_ended(void *node)
 {
-	struct tw_node *n = node;
+	struct tw_mcapi_node *n = node;
 	struct ending e;
 	bool found;
 
@@ -310,14 +310,14 @@ static void thread_ended(void *node)
 	/* Others may have finalized it, and begun it again. */
 	found = n->thread == tw_thread_id() && take_down(n, &e);
 	pthread_mutex_unlock(&mutex);
-	tw_mc_thread = NULL;
+	tw_mcapi_thread = NULL;
 	if (found)
 		end_node(&e);
 }
 
 mcapi_uint_t mcapi_get_node_id(mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n = tw_mc_self();
+	struct tw_mcapi_node *n = tw_mcapi_self();
 
 	if (!mcapi_status)
 		return MCAPI_NULL;

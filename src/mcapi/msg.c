@@ -2,7 +2,7 @@
 /*
  * MCAPI 4.3: messages. A node learns how many messages an endpoint of another
  * node takes before it sends the first, and asks again when it has sent as many;
- * meanwhile the receiver gives credit back as it receives (room.c). So a full
+ * meanwhile the receiver gives credit back as it receives (credits.c). So a full
  * endpoint is known to the sender (MCAPI_ENO_BUFFER) without a question for every
  * message. Until the answer is there, and the connection before it, messages wait.
  */
@@ -10,22 +10,22 @@
 
 #include "mcapi/node.h"
 
-struct tw_dest *tw_dest_find(const struct tw_node *n, mcapi_endpoint_t to)
+struct tw_mcapi_dest *tw_mcapi_dest_find(const struct tw_mcapi_node *n, mcapi_endpoint_t to)
 {
-	struct tw_dest *d = n->dests[to % TW_MC_DESTS];
+	struct tw_mcapi_dest *d = n->dests[to % TW_MCAPI_DESTS];
 
 	while (d && d->handle != to)
 		d = d->next;
 	return d;
 }
 
-static struct tw_dest *dest_of(struct tw_node *n, mcapi_endpoint_t to)
+static struct tw_mcapi_dest *dest_of(struct tw_mcapi_node *n, mcapi_endpoint_t to)
 {
-	struct tw_dest **bucket = &n->dests[to % TW_MC_DESTS], *d = n->dest;
+	struct tw_mcapi_dest **bucket = &n->dests[to % TW_MCAPI_DESTS], *d = n->dest;
 
 	if (tw_likely(d && d->handle == to))
 		return d;
-	d = tw_dest_find(n, to);
+	d = tw_mcapi_dest_find(n, to);
 	if (!d) {
 		d = calloc(1, sizeof(*d));
 		if (!d)
@@ -41,67 +41,72 @@ static struct tw_dest *dest_of(struct tw_node *n, mcapi_endpoint_t to)
 	return d;
 }
 
-static mcapi_status_t check_send(struct tw_node *n, mcapi_endpoint_t from, mcapi_endpoint_t to,
-				 const void *buffer, size_t size, mcapi_priority_t priority)
+static mcapi_status_t check_send(struct tw_mcapi_node *n, mcapi_endpoint_t from,
+				 mcapi_endpoint_t to, const void *buffer, size_t size,
+				 mcapi_priority_t priority)
 {
-	if (!tw_endp_find(n, from) || tw_node_of(to) >= MCAPI_MAX_NODES)
+	if (!tw_mcapi_endp_find(n, from) || tw_mcapi_node_of(to) >= MCAPI_MAX_NODES)
 		return MCAPI_ENOT_ENDP;
 	if (size > MCAPI_MAX_MESSAGE_SIZE)
 		return MCAPI_EMESS_LIMIT;
-	if (priority >= TW_MC_PRIOS)
+	if (priority >= TW_MCAPI_PRIOS)
 		return MCAPI_EPRIO;
 	return size && !buffer ? MCAPI_EPARAM : MCAPI_SUCCESS;
 }
 
 /* Messages that wait ------------------------------------------------------------ */
 
-static void told(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say);
+static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask,
+		     const struct tw_mcapi_ctrl *ctrl);
 
-static void ask_room(struct tw_node *n, struct tw_dest *d)
+static void ask_room(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 {
-	d->ask.answer = told;
-	tw_ask(n, &d->ask, tw_node_of(d->handle),
-	       &(struct tw_say){.what = TW_SAY_ROOM, .type = TW_K_MSG, .a = d->handle});
+	d->ask.on_reply = on_reply;
+	tw_mcapi_ctrl_request(n, &d->ask, tw_mcapi_node_of(d->handle),
+			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_CREDITS,
+						      .type = TW_MCAPI_K_MSG,
+						      .a = d->handle});
 }
 
-static void end_all(struct tw_node *n, struct tw_dest *d, mcapi_status_t status)
+static void end_all(struct tw_mcapi_node *n, struct tw_mcapi_dest *d, mcapi_status_t status)
 {
 	while (!tw_list_empty(&d->sends)) {
-		struct tw_mreq *m = tw_list_first(&d->sends, struct tw_mreq, link);
+		struct tw_mcapi_mreq *m = tw_list_first(&d->sends, struct tw_mcapi_mreq, link);
 
-		tw_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
+		tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
 	}
 }
 
-static void push_soon(struct tw_node *n, struct tw_dest *d)
+static void push_soon(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 {
 	if (tw_list_empty(&d->push))
 		tw_list_add_tail(&n->dest_pushes, &d->push);
 	n->ep->attend = true;
 }
 
-static void told(struct tw_node *n, struct tw_ask *ask, const struct tw_say *say)
+static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask,
+		     const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_dest *d = tw_container(ask, struct tw_dest, ask);
+	struct tw_mcapi_dest *d = tw_container(ask, struct tw_mcapi_dest, ask);
 
 	/* Sent to nobody is sent (3.5.1). */
-	if (!say || say->status != MCAPI_SUCCESS) {
+	if (!ctrl || ctrl->status != MCAPI_SUCCESS) {
 		end_all(n, d, MCAPI_SUCCESS);
 		return;
 	}
-	if (!say->value) {
+	if (!ctrl->value) {
 		end_all(n, d, MCAPI_ENO_BUFFER);
 		return;
 	}
 	/* One is for the message that waits, whatever is recalled. */
 	d->kept = 1;
-	d->credits = tw_min(d->credits + say->value - 1, 0x7fffffffu);
+	d->credits = tw_min(d->credits + ctrl->value - 1, 0x7fffffffu);
 	push_soon(n, d);
 }
 
-void tw_credit(struct tw_node *n, mcapi_endpoint_t to, uint32_t count)
+void tw_mcapi_credit(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t count)
 {
-	struct tw_dest *d = tw_dest_find(n, to);
+	struct tw_mcapi_dest *d = tw_mcapi_dest_find(n, to);
 
 	if (!d)
 		return;
@@ -110,7 +115,7 @@ void tw_credit(struct tw_node *n, mcapi_endpoint_t to, uint32_t count)
 		push_soon(n, d);
 }
 
-static bool take_credit(struct tw_dest *d)
+static bool take_credit(struct tw_mcapi_dest *d)
 {
 	if (d->kept)
 		d->kept = 0;
@@ -122,27 +127,30 @@ static bool take_credit(struct tw_dest *d)
 }
 
 /* MCAPI_INCOMPLETE: the engine is at it and m will end. MCAPI_ENO_BUFFER: no room is known. */
-static mcapi_status_t send_now(struct tw_node *n, struct tw_dest *d, struct tw_mreq *m)
+static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_dest *d,
+			       struct tw_mcapi_mreq *m)
 {
-	struct tw_endp *e;
+	struct tw_mcapi_endp *e;
 
-	if (tw_node_of(d->handle) == n->number) {
-		e = tw_endp_find(n, d->handle);
-		if (e && !tw_room_left(e))
+	if (tw_mcapi_node_of(d->handle) == n->number) {
+		e = tw_mcapi_endp_find(n, d->handle);
+		if (e && !tw_mcapi_credits_left(e))
 			return MCAPI_ENO_BUFFER;
-		return !e || tw_queue_local(n, m->match, m->data, m->len) ? MCAPI_SUCCESS
-									  : MCAPI_ENO_MEM;
+		return !e || tw_mcapi_queue_local(n, m->match, m->data, m->len) ? MCAPI_SUCCESS
+										: MCAPI_ENO_MEM;
 	}
-	if (tw_unlikely(n->peers[tw_node_of(d->handle)].state != TW_MC_HERE || !take_credit(d)))
+	if (tw_unlikely(n->peers[tw_mcapi_node_of(d->handle)].state != TW_MCAPI_HERE ||
+			!take_credit(d)))
 		return MCAPI_ENO_BUFFER;
 	/* Lost on the way is sent (3.5.1). */
-	return tw_mreq_carry(n, m, m->data, m->len, m->match, tw_node_of(d->handle), MCAPI_SUCCESS);
+	return tw_mcapi_mreq_carry(n, m, m->data, m->len, m->match, tw_mcapi_node_of(d->handle),
+				   MCAPI_SUCCESS);
 }
 
-void tw_msg_push(struct tw_node *n, struct tw_dest *d)
+void tw_mcapi_msg_push(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 {
 	while (!tw_list_empty(&d->sends)) {
-		struct tw_mreq *m = tw_list_first(&d->sends, struct tw_mreq, link);
+		struct tw_mcapi_mreq *m = tw_list_first(&d->sends, struct tw_mcapi_mreq, link);
 		mcapi_status_t status;
 
 		tw_list_del(&m->link);
@@ -154,7 +162,7 @@ void tw_msg_push(struct tw_node *n, struct tw_dest *d)
 			return;
 		}
 		if (status != MCAPI_INCOMPLETE)
-			tw_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
+			tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
 	}
 	/* What is not needed may be recalled again. */
 	d->credits += d->kept;
@@ -165,20 +173,20 @@ void tw_msg_push(struct tw_node *n, struct tw_dest *d)
  * MCAPI_INCOMPLETE: m will end: the engine is at it, or it waits for the other node's
  * word. Messages to one endpoint leave in the order of their sends.
  */
-static mcapi_status_t send(struct tw_node *n, struct tw_mreq *m)
+static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
-	struct tw_dest *d = dest_of(n, m->endpoint);
+	struct tw_mcapi_dest *d = dest_of(n, m->endpoint);
 	mcapi_status_t status;
 
 	if (tw_unlikely(!d))
 		return MCAPI_ENO_MEM;
 	/* What has come back in the meantime. */
-	if (tw_unlikely(!d->credits) && tw_node_of(d->handle) != n->number)
+	if (tw_unlikely(!d->credits) && tw_mcapi_node_of(d->handle) != n->number)
 		tw_progress(n->ep);
 	status = tw_list_empty(&d->sends) ? send_now(n, d, m) : MCAPI_ENO_BUFFER;
 	if (tw_likely(status != MCAPI_ENO_BUFFER))
 		return status;
-	if (tw_room_full(n, m->endpoint))
+	if (tw_mcapi_credits_full(n, m->endpoint))
 		return MCAPI_ENO_BUFFER;
 	tw_list_add_tail(&d->sends, &m->link);
 	if (tw_list_empty(&d->ask.link))
@@ -186,11 +194,11 @@ static mcapi_status_t send(struct tw_node *n, struct tw_mreq *m)
 	return MCAPI_INCOMPLETE;
 }
 
-static void describe(struct tw_mreq *m, mcapi_endpoint_t from, mcapi_endpoint_t to,
+static void describe(struct tw_mcapi_mreq *m, mcapi_endpoint_t from, mcapi_endpoint_t to,
 		     const void *buffer, size_t size, mcapi_priority_t priority)
 {
 	m->endpoint = to;
-	m->match = tw_mc_match(TW_K_MSG, priority, 0, to, from);
+	m->match = tw_mcapi_match(TW_MCAPI_K_MSG, priority, 0, to, from);
 	m->data = buffer;
 	m->len = size;
 }
@@ -199,36 +207,36 @@ void mcapi_msg_send(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_end
 		    const void *buffer, size_t buffer_size, mcapi_priority_t priority,
 		    mcapi_status_t *mcapi_status)
 {
-	struct tw_mreq m;
-	struct tw_node *n;
+	struct tw_mcapi_mreq m;
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
+	ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	*mcapi_status =
 		check_send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
 	if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
-		tw_mreq_init(&m, TW_Q_MSG_SEND);
+		tw_mcapi_mreq_init(&m, TW_MCAPI_Q_MSG_SEND);
 		describe(&m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
 		*mcapi_status = send(n, &m);
 	}
 	if (*mcapi_status == MCAPI_INCOMPLETE)
-		*mcapi_status = tw_mreq_wait(n, &m, TW_MC_SYNC_MS, MCAPI_ENOT_ENDP);
+		*mcapi_status = tw_mcapi_mreq_wait(n, &m, TW_MCAPI_SYNC_MS, MCAPI_ENOT_ENDP);
 	if (*mcapi_status == MCAPI_EREQ_TIMEOUT)
 		*mcapi_status = MCAPI_ENO_BUFFER;
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 }
 
 void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_endpoint,
 		      const void *buffer, size_t buffer_size, mcapi_priority_t priority,
 		      mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	struct tw_mreq *m = NULL;
-	struct tw_node *n;
+	struct tw_mcapi_mreq *m = NULL;
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
+	ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
 	*mcapi_status =
@@ -236,34 +244,34 @@ void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_e
 	if (*mcapi_status == MCAPI_SUCCESS && !request)
 		*mcapi_status = MCAPI_EPARAM;
 	if (*mcapi_status == MCAPI_SUCCESS) {
-		m = tw_mreq_new(n, TW_Q_MSG_SEND);
+		m = tw_mcapi_mreq_new(n, TW_MCAPI_Q_MSG_SEND);
 		*mcapi_status = MCAPI_ENO_REQUEST;
 	}
 	if (m) {
 		describe(m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
 		*mcapi_status = send(n, m);
 	}
-	tw_mreq_started(n, m, buffer_size, request, mcapi_status);
-	tw_mc_leave(ep);
+	tw_mcapi_mreq_started(n, m, buffer_size, request, mcapi_status);
+	tw_mcapi_leave(ep);
 }
 
 /* Receiving ------------------------------------------------------------------- */
 
 /* Queues a receive, unless a message is there. */
-static void receive(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m, void *buffer,
-		    size_t size)
+static void receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
+		    void *buffer, size_t size)
 {
-	struct tw_umsg *u;
+	struct tw_unexp_msg *u;
 
 	/* Of what has come, the most urgent is first. */
 	tw_progress(n->ep);
-	u = tw_queue_next_msg(e);
+	u = tw_mcapi_queue_next_msg(e);
 	m->buffer = buffer;
 	m->len = size;
 	m->endpoint = e->handle;
 	if (u && tw_list_empty(&e->msg_recvs)) {
-		tw_queue_take(n, e, u);
-		tw_queue_deliver(n, m, u);
+		tw_mcapi_queue_take(n, e, u);
+		tw_mcapi_queue_deliver(n, m, u);
 		return;
 	}
 	tw_list_add_tail(&e->msg_recvs, &m->link);
@@ -272,55 +280,55 @@ static void receive(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m, voi
 void mcapi_msg_recv_i(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buffer_size,
 		      mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n;
-	struct tw_endp *e = tw_endp_begin(&n, receive_endpoint, mcapi_status);
-	struct tw_mreq *m;
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_endp *e = tw_mcapi_endp_begin(&n, receive_endpoint, mcapi_status);
+	struct tw_mcapi_mreq *m;
 
 	if (!e)
 		return;
 	if (!request || (buffer_size && !buffer)) {
 		*mcapi_status = MCAPI_EPARAM;
 	} else {
-		m = tw_mreq_begin(n, TW_Q_MSG_RECV, request, mcapi_status);
+		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_MSG_RECV, request, mcapi_status);
 		if (m)
 			receive(n, e, m, buffer, buffer_size);
 	}
-	tw_mc_leave(n->ep);
+	tw_mcapi_leave(n->ep);
 }
 
 void mcapi_msg_recv(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buffer_size,
 		    size_t *received_size, mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n;
-	struct tw_endp *e = tw_endp_begin(&n, receive_endpoint, mcapi_status);
-	struct tw_mreq m;
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_endp *e = tw_mcapi_endp_begin(&n, receive_endpoint, mcapi_status);
+	struct tw_mcapi_mreq m;
 
 	if (!e)
 		return;
 	if (buffer_size && !buffer) {
 		*mcapi_status = MCAPI_EPARAM;
 	} else {
-		tw_mreq_init(&m, TW_Q_MSG_RECV);
+		tw_mcapi_mreq_init(&m, TW_MCAPI_Q_MSG_RECV);
 		receive(n, e, &m, buffer, buffer_size);
-		*mcapi_status = tw_mreq_wait(n, &m, e->timeout, MCAPI_ENOT_ENDP);
+		*mcapi_status = tw_mcapi_mreq_wait(n, &m, e->timeout, MCAPI_ENOT_ENDP);
 		if (received_size)
 			*received_size = m.size;
 	}
-	tw_mc_leave(n->ep);
+	tw_mcapi_leave(n->ep);
 }
 
 mcapi_uint_t mcapi_msg_available(mcapi_endpoint_t receive_endpoint, mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n;
-	struct tw_endp *e = tw_endp_begin(&n, receive_endpoint, mcapi_status);
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_endp *e = tw_mcapi_endp_begin(&n, receive_endpoint, mcapi_status);
 	mcapi_uint_t count = 0;
 
 	if (!e)
 		return MCAPI_NULL;
 	tw_progress(n->ep);
 	*mcapi_status = MCAPI_SUCCESS;
-	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
-		count += tw_queue_ready(&e->msgs[i]);
-	tw_mc_leave(n->ep);
+	for (unsigned i = 0; i < TW_MCAPI_PRIOS; i++)
+		count += tw_mcapi_queue_ready(&e->msgs[i]);
+	tw_mcapi_leave(n->ep);
 	return count;
 }

@@ -6,116 +6,118 @@
  */
 #include "mcapi/node.h"
 
-static bool can_send(const struct tw_chan *c)
+static bool can_send(const struct tw_mcapi_chan *c)
 {
-	return c->open == TW_CH_OPEN && c->credits && !c->peer_closed;
+	return c->open == TW_MCAPI_CH_OPEN && c->credits && !c->peer_closed;
 }
 
-static inline uint64_t match_of(const struct tw_endp *e)
+static inline uint64_t match_of(const struct tw_mcapi_endp *e)
 {
-	return tw_mc_match(TW_K_PKT, 0, e->chan.epoch, e->chan.other, e->handle);
+	return tw_mcapi_match(TW_MCAPI_K_PKT, 0, e->chan.epoch, e->chan.other, e->handle);
 }
 
 /* Hands a packet to the engine. MCAPI_INCOMPLETE: m will end. */
-static mcapi_status_t send_now(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m,
-			       const void *buffer, size_t size)
+static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+			       struct tw_mcapi_mreq *m, const void *buffer, size_t size)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 	uint64_t match = match_of(e);
 	mcapi_status_t status;
 
-	if (tw_node_of(c->other) == n->number) {
-		if (!tw_queue_local(n, match, buffer, size))
+	if (tw_mcapi_node_of(c->other) == n->number) {
+		if (!tw_mcapi_queue_local(n, match, buffer, size))
 			return MCAPI_ENO_MEM;
 		c->credits--;
 		return MCAPI_SUCCESS;
 	}
 	c->credits--;
-	status = tw_mreq_carry(n, m, buffer, size, match, tw_node_of(c->other), MCAPI_ENOT_HANDLE);
+	status = tw_mcapi_mreq_carry(n, m, buffer, size, match, tw_mcapi_node_of(c->other),
+				     MCAPI_ENOT_HANDLE);
 	if (tw_unlikely(status == MCAPI_ENO_MEM))
 		c->credits++;
 	return status;
 }
 
-void tw_pkt_push(struct tw_node *n, struct tw_endp *e)
+void tw_mcapi_pkt_push(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 
 	while (can_send(c) && !tw_list_empty(&c->sends)) {
-		struct tw_mreq *m = tw_list_first(&c->sends, struct tw_mreq, link);
+		struct tw_mcapi_mreq *m = tw_list_first(&c->sends, struct tw_mcapi_mreq, link);
 		mcapi_status_t status;
 
 		tw_list_del(&m->link);
 		status = send_now(n, e, m, m->data, m->len);
 		if (status != MCAPI_INCOMPLETE)
-			tw_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
+			tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
 	}
-	tw_list_del(&c->hungry);
+	tw_list_del(&c->credit_starved);
 	/* It has starved already: the receiver shall not wait to tell. */
-	if (!tw_list_empty(&c->sends) && c->open == TW_CH_OPEN && !c->credits)
-		tw_chan_say(n, e, TW_SAY_HUNGRY, 0);
+	if (!tw_list_empty(&c->sends) && c->open == TW_MCAPI_CH_OPEN && !c->credits)
+		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_STARVED, 0);
 }
 
-void tw_pkt_push_soon(struct tw_node *n, struct tw_endp *e)
+void tw_mcapi_pkt_push_soon(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	if (tw_list_empty(&e->chan.push))
 		tw_list_add_tail(&n->pushes, &e->chan.push);
 	n->ep->attend = true;
 }
 
-void tw_pkt_fail(struct tw_node *n, struct tw_endp *e)
+void tw_mcapi_pkt_fail(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	tw_list_del(&e->chan.push);
-	tw_list_del(&e->chan.hungry);
+	tw_list_del(&e->chan.credit_starved);
 	while (!tw_list_empty(&e->chan.sends))
-		tw_mreq_done(n, tw_list_first(&e->chan.sends, struct tw_mreq, link),
-			     MCAPI_ENOT_HANDLE, 0);
+		tw_mcapi_mreq_done(n, tw_list_first(&e->chan.sends, struct tw_mcapi_mreq, link),
+				   MCAPI_ENOT_HANDLE, 0);
 }
 
-void tw_chan_tell_taken(struct tw_node *n, struct tw_endp *e)
+void tw_mcapi_chan_return_credits(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 
 	if (!c->bound || c->peer_closed || !c->taken)
 		return;
-	tw_chan_say(n, e, TW_SAY_TAKEN, c->taken);
+	tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_TAKEN, c->taken);
 	c->taken = 0;
-	c->starving = false;
+	c->starved = false;
 }
 
-void tw_hungry_tell(struct tw_node *n)
+void tw_mcapi_tell_starved(struct tw_mcapi_node *n)
 {
-	while (!tw_list_empty(&n->hungry)) {
-		struct tw_endp *e = tw_list_first(&n->hungry, struct tw_endp, chan.hungry);
+	while (!tw_list_empty(&n->credit_starved)) {
+		struct tw_mcapi_endp *e = tw_list_first(&n->credit_starved, struct tw_mcapi_endp,
+							chan.credit_starved);
 
-		tw_list_del(&e->chan.hungry);
-		if (e->chan.bound && e->chan.open == TW_CH_OPEN)
-			tw_chan_say(n, e, TW_SAY_HUNGRY, 0);
+		tw_list_del(&e->chan.credit_starved);
+		if (e->chan.bound && e->chan.open == TW_MCAPI_CH_OPEN)
+			tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_STARVED, 0);
 	}
 }
 
 /* The head of the calls below: locks, or says MCAPI_ENOT_HANDLE. */
-static struct tw_endp *begin(struct tw_node **n, uint32_t handle, bool sender,
-			     mcapi_status_t *status)
+static struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t handle, bool sender,
+				   mcapi_status_t *status)
 {
-	struct tw_ep *ep = tw_mc_begin(n, status, MCAPI_ENOT_HANDLE);
-	struct tw_endp *e;
+	struct tw_ep *ep = tw_mcapi_begin(n, status, MCAPI_ENOT_HANDLE);
+	struct tw_mcapi_endp *e;
 
 	if (tw_unlikely(!ep))
 		return NULL;
-	e = tw_pkt_find(*n, handle, sender);
+	e = tw_mcapi_pkt_find(*n, handle, sender);
 	if (tw_unlikely(!e))
-		tw_mc_leave_slow(ep);
+		tw_mcapi_leave_slow(ep);
 	return e;
 }
 
 /* Sending -------------------------------------------------------------------------- */
 
 /* MCAPI_INCOMPLETE: m will end. */
-static mcapi_status_t send(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m,
-			   const void *buffer, size_t size)
+static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+			   struct tw_mcapi_mreq *m, const void *buffer, size_t size)
 {
-	struct tw_chan *c = &e->chan;
+	struct tw_mcapi_chan *c = &e->chan;
 
 	if (tw_unlikely(!c->credits))
 		tw_progress(n->ep);
@@ -126,8 +128,8 @@ static mcapi_status_t send(struct tw_node *n, struct tw_endp *e, struct tw_mreq 
 	m->data = buffer;
 	m->len = size;
 	tw_list_add_tail(&c->sends, &m->link);
-	if (tw_list_empty(&c->hungry))
-		tw_list_add_tail(&n->hungry, &c->hungry);
+	if (tw_list_empty(&c->credit_starved))
+		tw_list_add_tail(&n->credit_starved, &c->credit_starved);
 	return MCAPI_INCOMPLETE;
 }
 
@@ -139,10 +141,11 @@ static mcapi_status_t check_send(const void *buffer, size_t size)
 }
 
 /* The usual case, without a request: the packet leaves now. */
-static inline bool send_bare(struct tw_node *n, struct tw_endp *e, const void *buffer, size_t size)
+static inline bool send_bare(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, const void *buffer,
+			     size_t size)
 {
-	struct tw_chan *c = &e->chan;
-	uint32_t to = tw_node_of(c->other);
+	struct tw_mcapi_chan *c = &e->chan;
+	uint32_t to = tw_mcapi_node_of(c->other);
 
 	if (tw_unlikely(!can_send(c) || !tw_list_empty(&c->sends) || to == n->number))
 		return false;
@@ -153,17 +156,17 @@ static inline bool send_bare(struct tw_node *n, struct tw_endp *e, const void *b
 	return false;
 }
 
-static tw_noinline mcapi_status_t send_waiting(struct tw_node *n, struct tw_endp *e,
+static tw_noinline mcapi_status_t send_waiting(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 					       const void *buffer, size_t size)
 {
 	int timeout = e->timeout;
 	mcapi_status_t status;
-	struct tw_mreq m;
+	struct tw_mcapi_mreq m;
 
-	tw_mreq_init(&m, TW_Q_PKT_SEND);
+	tw_mcapi_mreq_init(&m, TW_MCAPI_Q_PKT_SEND);
 	status = send(n, e, &m, buffer, size);
 	if (status == MCAPI_INCOMPLETE)
-		status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
+		status = tw_mcapi_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
 	/* 4.4.5 names no other status for it. */
 	return status == MCAPI_ENO_MEM ? MCAPI_ENO_BUFFER : status;
 }
@@ -171,8 +174,8 @@ static tw_noinline mcapi_status_t send_waiting(struct tw_node *n, struct tw_endp
 void mcapi_pktchan_send(mcapi_pktchan_send_hndl_t send_handle, const void *buffer, size_t size,
 			mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n;
-	struct tw_endp *e = begin(&n, send_handle, true, mcapi_status);
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_endp *e = begin(&n, send_handle, true, mcapi_status);
 
 	if (tw_unlikely(!e))
 		return;
@@ -180,39 +183,40 @@ void mcapi_pktchan_send(mcapi_pktchan_send_hndl_t send_handle, const void *buffe
 	if (tw_likely(*mcapi_status == MCAPI_SUCCESS) &&
 	    tw_unlikely(!send_bare(n, e, buffer, size)))
 		*mcapi_status = send_waiting(n, e, buffer, size);
-	tw_mc_leave(n->ep);
+	tw_mcapi_leave(n->ep);
 }
 
 void mcapi_pktchan_send_i(mcapi_pktchan_send_hndl_t send_handle, const void *buffer, size_t size,
 			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n;
-	struct tw_endp *e = begin(&n, send_handle, true, mcapi_status);
-	struct tw_mreq *m = NULL;
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_endp *e = begin(&n, send_handle, true, mcapi_status);
+	struct tw_mcapi_mreq *m = NULL;
 
 	if (!e)
 		return;
 	*mcapi_status = request ? check_send(buffer, size) : MCAPI_EPARAM;
 	if (*mcapi_status == MCAPI_SUCCESS) {
-		m = tw_mreq_new(n, TW_Q_PKT_SEND);
+		m = tw_mcapi_mreq_new(n, TW_MCAPI_Q_PKT_SEND);
 		*mcapi_status = m ? send(n, e, m, buffer, size) : MCAPI_ENO_REQUEST;
 	}
-	tw_mreq_started(n, m, size, request, mcapi_status);
-	tw_mc_leave(n->ep);
+	tw_mcapi_mreq_started(n, m, size, request, mcapi_status);
+	tw_mcapi_leave(n->ep);
 }
 
 /* Receiving ------------------------------------------------------------------------ */
 
 /* Queues a receive and serves it if a packet is there. */
-static void receive(struct tw_node *n, struct tw_endp *e, struct tw_mreq *m, void **buffer)
+static void receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
+		    void **buffer)
 {
 	m->packet = buffer;
 	tw_list_add_tail(&e->packet_recvs, &m->link);
-	tw_queue_serve_packets(n, e);
+	tw_mcapi_queue_serve_packets(n, e);
 }
 
 /* Nothing is there, and nothing will come any more. */
-static bool dried_up(const struct tw_endp *e)
+static bool dried_up(const struct tw_mcapi_endp *e)
 {
 	return e->chan.peer_closed && tw_list_empty(&e->packets);
 }
@@ -220,59 +224,59 @@ static bool dried_up(const struct tw_endp *e)
 void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n;
-	struct tw_endp *e = begin(&n, receive_handle, false, mcapi_status);
-	struct tw_mreq *m;
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_endp *e = begin(&n, receive_handle, false, mcapi_status);
+	struct tw_mcapi_mreq *m;
 
 	if (!e)
 		return;
 	if (!buffer || !request) {
 		*mcapi_status = MCAPI_EPARAM;
 	} else if (!dried_up(e)) {
-		m = tw_mreq_begin(n, TW_Q_PKT_RECV, request, mcapi_status);
+		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_PKT_RECV, request, mcapi_status);
 		if (m)
 			receive(n, e, m, buffer);
 	}
-	tw_mc_leave(n->ep);
+	tw_mcapi_leave(n->ep);
 }
 
 static bool packet_here(struct tw_ep *ep, void *endp)
 {
 	(void)ep;
-	return tw_queue_next_packet(endp) || dried_up(endp);
+	return tw_mcapi_queue_next_packet(endp) || dried_up(endp);
 }
 
 /* The usual case, without a request: a packet that is there, or about to come. */
-static inline mcapi_status_t receive_soon(struct tw_node *n, struct tw_endp *e, void **buffer,
-					  size_t *size)
+static inline mcapi_status_t receive_soon(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+					  void **buffer, size_t *size)
 {
-	struct tw_umsg *u;
+	struct tw_unexp_msg *u;
 
 	if (tw_unlikely(!e->timeout || !tw_list_empty(&e->packet_recvs)))
 		return MCAPI_INCOMPLETE;
 	/* The lock is not left meanwhile. */
-	if (tw_unlikely(!tw_poll_first(n->ep, packet_here, e, TW_MC_POLL_US)))
+	if (tw_unlikely(!tw_poll_first(n->ep, packet_here, e, TW_MCAPI_POLL_US)))
 		return MCAPI_INCOMPLETE;
-	u = tw_queue_next_packet(e);
+	u = tw_mcapi_queue_next_packet(e);
 	if (tw_unlikely(!u))
 		return MCAPI_ENOT_HANDLE;
-	if (tw_unlikely(!tw_queue_hand_out(n, e, u)))
+	if (tw_unlikely(!tw_mcapi_queue_hand_out(n, e, u)))
 		return MCAPI_ENO_BUFFER;
 	*buffer = u->data;
 	*size = u->len;
 	return MCAPI_SUCCESS;
 }
 
-static tw_noinline mcapi_status_t receive_late(struct tw_node *n, struct tw_endp *e, void **buffer,
-					       size_t *size)
+static tw_noinline mcapi_status_t receive_late(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+					       void **buffer, size_t *size)
 {
 	int timeout = e->timeout;
 	mcapi_status_t status;
-	struct tw_mreq m;
+	struct tw_mcapi_mreq m;
 
-	tw_mreq_init(&m, TW_Q_PKT_RECV);
+	tw_mcapi_mreq_init(&m, TW_MCAPI_Q_PKT_RECV);
 	receive(n, e, &m, buffer);
-	status = tw_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
+	status = tw_mcapi_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
 	if (status == MCAPI_SUCCESS)
 		*size = m.size;
 	return status;
@@ -289,8 +293,8 @@ static tw_noinline void receive_unsized(mcapi_pktchan_recv_hndl_t handle, void *
 void mcapi_pktchan_recv(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 			size_t *received_size, mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n;
-	struct tw_endp *e;
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_endp *e;
 
 	if (tw_unlikely(!received_size)) {
 		receive_unsized(receive_handle, buffer, mcapi_status);
@@ -304,14 +308,14 @@ void mcapi_pktchan_recv(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 		*mcapi_status = receive_soon(n, e, buffer, received_size);
 	if (tw_unlikely(*mcapi_status == MCAPI_INCOMPLETE))
 		*mcapi_status = receive_late(n, e, buffer, received_size);
-	tw_mc_leave(n->ep);
+	tw_mcapi_leave(n->ep);
 }
 
 mcapi_uint_t mcapi_pktchan_available(mcapi_pktchan_recv_hndl_t receive_handle,
 				     mcapi_status_t *mcapi_status)
 {
-	struct tw_node *n;
-	struct tw_endp *e = begin(&n, receive_handle, false, mcapi_status);
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_endp *e = begin(&n, receive_handle, false, mcapi_status);
 	mcapi_uint_t count = 0;
 
 	if (!e)
@@ -319,27 +323,27 @@ mcapi_uint_t mcapi_pktchan_available(mcapi_pktchan_recv_hndl_t receive_handle,
 	tw_progress(n->ep);
 	if (!dried_up(e)) {
 		*mcapi_status = MCAPI_SUCCESS;
-		count = tw_queue_ready(&e->packets);
+		count = tw_mcapi_queue_ready(&e->packets);
 	}
-	tw_mc_leave(n->ep);
+	tw_mcapi_leave(n->ep);
 	return count;
 }
 
 /* A thread may free what another node of its process has received. */
 static tw_noinline void free_elsewhere(const void *buffer, mcapi_status_t *status)
 {
-	struct tw_umsg *u = NULL;
+	struct tw_unexp_msg *u = NULL;
 
 	for (uint32_t i = 0; !u && i < TW_MAX_NODES; i++) {
-		struct tw_node *n = tw_mc_node(i);
+		struct tw_mcapi_node *n = tw_mcapi_node(i);
 		struct tw_ep *ep = n ? tw_enter(atomic_load(&n->handle)) : NULL;
 
 		if (!ep)
 			continue;
-		u = tw_lent_take(n, buffer);
+		u = tw_mcapi_outstanding_take(n, buffer);
 		if (u)
-			tw_umsg_put(ep, u);
-		tw_mc_leave(ep);
+			tw_unexp_msg_put(ep, u);
+		tw_mcapi_leave(ep);
 	}
 	if (u)
 		*status = MCAPI_SUCCESS;
@@ -347,22 +351,22 @@ static tw_noinline void free_elsewhere(const void *buffer, mcapi_status_t *statu
 
 void mcapi_pktchan_free(const void *buffer, mcapi_status_t *mcapi_status)
 {
-	struct tw_umsg *u;
-	struct tw_node *n;
+	struct tw_unexp_msg *u;
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
-	ep = tw_mc_begin(&n, mcapi_status, MCAPI_ENOT_VALID_BUF);
+	ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENOT_VALID_BUF);
 	if (!ep)
 		return;
-	u = tw_lent_take(n, buffer);
+	u = tw_mcapi_outstanding_take(n, buffer);
 	if (tw_unlikely(!u)) {
-		tw_mc_leave(ep);
+		tw_mcapi_leave(ep);
 		free_elsewhere(buffer, mcapi_status);
 		return;
 	}
-	tw_umsg_put(ep, u);
+	tw_unexp_msg_put(ep, u);
 	*mcapi_status = MCAPI_SUCCESS;
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 }
 
 /* The channel ---------------------------------------------------------------------- */
@@ -370,43 +374,45 @@ void mcapi_pktchan_free(const void *buffer, mcapi_status_t *mcapi_status)
 void mcapi_connect_pktchan_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_endpoint,
 			     mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	tw_chan_connect(TW_K_PKT, send_endpoint, receive_endpoint, request, mcapi_status);
+	tw_mcapi_chan_connect(TW_MCAPI_K_PKT, send_endpoint, receive_endpoint, request,
+			      mcapi_status);
 }
 
 void mcapi_open_pktchan_recv_i(mcapi_pktchan_recv_hndl_t *recv_handle,
 			       mcapi_endpoint_t receive_endpoint, mcapi_request_t *request,
 			       mcapi_status_t *mcapi_status)
 {
-	tw_chan_open(TW_K_PKT, false, receive_endpoint, recv_handle, request, mcapi_status);
+	tw_mcapi_chan_open(TW_MCAPI_K_PKT, false, receive_endpoint, recv_handle, request,
+			   mcapi_status);
 }
 
 void mcapi_open_pktchan_send_i(mcapi_pktchan_send_hndl_t *send_handle,
 			       mcapi_endpoint_t send_endpoint, mcapi_request_t *request,
 			       mcapi_status_t *mcapi_status)
 {
-	tw_chan_open(TW_K_PKT, true, send_endpoint, send_handle, request, mcapi_status);
+	tw_mcapi_chan_open(TW_MCAPI_K_PKT, true, send_endpoint, send_handle, request, mcapi_status);
 }
 
 void mcapi_pktchan_recv_close_i(mcapi_pktchan_recv_hndl_t receive_handle, mcapi_request_t *request,
 				mcapi_status_t *mcapi_status)
 {
-	tw_chan_close(TW_K_PKT, false, receive_handle, request, mcapi_status);
+	tw_mcapi_chan_close(TW_MCAPI_K_PKT, false, receive_handle, request, mcapi_status);
 }
 
 void mcapi_pktchan_send_close_i(mcapi_pktchan_send_hndl_t send_handle, mcapi_request_t *request,
 				mcapi_status_t *mcapi_status)
 {
-	tw_chan_close(TW_K_PKT, true, send_handle, request, mcapi_status);
+	tw_mcapi_chan_close(TW_MCAPI_K_PKT, true, send_handle, request, mcapi_status);
 }
 
 void mcapi_packetchan_recv_close_i(mcapi_pktchan_recv_hndl_t receive_handle,
 				   mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	tw_chan_close(TW_K_PKT, false, receive_handle, request, mcapi_status);
+	tw_mcapi_chan_close(TW_MCAPI_K_PKT, false, receive_handle, request, mcapi_status);
 }
 
 void mcapi_packetchan_send_close_i(mcapi_pktchan_send_hndl_t send_handle, mcapi_request_t *request,
 				   mcapi_status_t *mcapi_status)
 {
-	tw_chan_close(TW_K_PKT, true, send_handle, request, mcapi_status);
+	tw_mcapi_chan_close(TW_MCAPI_K_PKT, true, send_handle, request, mcapi_status);
 }

@@ -11,51 +11,52 @@
 
 /* Data that is being fetched into a queue. */
 struct fetch {
-	struct tw_op op;
-	struct tw_umsg *u;
-	void (*then)(struct tw_node *n, void *whose, struct tw_umsg *lost);
+	struct tw_mcapi_op op;
+	struct tw_unexp_msg *u;
+	void (*then)(struct tw_mcapi_node *n, void *whose, struct tw_unexp_msg *lost);
 	void *whose; /* NULL: nobody wants it any more */
 };
 
-static void fetched(struct tw_node *n, struct tw_op *op, const struct tw_req *r)
+static void fetched(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
 {
 	struct fetch *f = tw_container(op, struct fetch, op);
-	struct tw_umsg *lost = r->status == TW_S_OK ? NULL : f->u;
+	struct tw_unexp_msg *lost = r->status == TW_S_OK ? NULL : f->u;
 
 	f->u->have = f->u->len;
 	if (f->whose)
 		f->then(n, f->whose, lost);
 	if (lost || !f->whose)
-		tw_umsg_put(n->ep, f->u);
+		tw_unexp_msg_put(n->ep, f->u);
 	free(f);
 }
 
-void tw_queue_refuse(struct tw_node *n, struct tw_umsg *u)
+void tw_mcapi_queue_refuse(struct tw_mcapi_node *n, struct tw_unexp_msg *u)
 {
 	struct tw_req *r = u->rndv ? tw_req_new1(n->ep, TW_RECV, NULL, 0) : NULL;
 
 	if (!r) {
-		tw_umsg_put(n->ep, u);
+		tw_unexp_msg_put(n->ep, u);
 		return;
 	}
 	r->context = NULL;
 	tw_take_pull(n->ep, u, r);
 }
 
-struct tw_umsg *tw_queue_fetch(struct tw_node *n, struct tw_umsg *u,
-			       void (*then)(struct tw_node *, void *, struct tw_umsg *),
-			       void *whose)
+struct tw_unexp_msg *tw_mcapi_queue_fetch(struct tw_mcapi_node *n, struct tw_unexp_msg *u,
+					  void (*then)(struct tw_mcapi_node *, void *,
+						       struct tw_unexp_msg *),
+					  void *whose)
 {
 	struct fetch *f = malloc(sizeof(*f));
-	struct tw_umsg *to = tw_umsg_get(n->ep, u->len);
+	struct tw_unexp_msg *to = tw_unexp_msg_get(n->ep, u->len);
 	struct tw_req *r = f && to ? tw_req_new1(n->ep, TW_RECV, to->data, u->len) : NULL;
 
 	if (!r) {
 		tw_log(TW_LOG_ERROR, "no memory for a message of %u bytes: it is lost", u->len);
 		free(f);
 		if (to)
-			tw_umsg_put(n->ep, to);
-		tw_queue_refuse(n, u);
+			tw_unexp_msg_put(n->ep, to);
+		tw_mcapi_queue_refuse(n, u);
 		return NULL;
 	}
 	*f = (struct fetch){{fetched}, to, then, whose};
@@ -75,108 +76,111 @@ struct tw_umsg *tw_queue_fetch(struct tw_node *n, struct tw_umsg *u,
 	return to;
 }
 
-void tw_queue_forget(struct tw_node *n, struct tw_umsg *u)
+void tw_mcapi_queue_forget(struct tw_mcapi_node *n, struct tw_unexp_msg *u)
 {
 	tw_list_del(&u->unexp.all);
-	if (tw_queue_whole(u))
-		tw_umsg_put(n->ep, u);
+	if (tw_mcapi_queue_whole(u))
+		tw_unexp_msg_put(n->ep, u);
 	else
 		((struct fetch *)(uintptr_t)u->address)->whose = NULL;
 }
 
-void tw_queue_scrap(struct tw_list *l)
+void tw_mcapi_queue_scrap(struct tw_list *l)
 {
 	while (!tw_list_empty(l)) {
-		struct tw_umsg *u = tw_queue_at(l->next);
+		struct tw_unexp_msg *u = tw_mcapi_queue_at(l->next);
 
 		tw_list_del(&u->unexp.all);
-		if (!tw_queue_whole(u))
+		if (!tw_mcapi_queue_whole(u))
 			free((void *)(uintptr_t)u->address);
 		free(u);
 	}
 }
 
-static uint32_t node_from(const struct tw_umsg *u)
+static uint32_t node_from(const struct tw_unexp_msg *u)
 {
 	return (uint32_t)(u->source.where & 0xffff) - TW_EID_NODES;
 }
 
 /* Messages ------------------------------------------------------------------- */
 
-void tw_queue_take(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u)
+void tw_mcapi_queue_take(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_unexp_msg *u)
 {
 	tw_list_del(&u->unexp.all);
 	e->queued--;
-	if (tw_mc_kind_of(u->unexp.match) == TW_K_MSG)
-		tw_room_took(n, e, node_from(u));
+	if (tw_mcapi_kind_of(u->unexp.match) == TW_MCAPI_K_MSG)
+		tw_mcapi_credits_took(n, e, node_from(u));
 	else
-		tw_chan_took(n, e, 1, e->buffers);
+		tw_mcapi_chan_took(n, e, 1, e->buffers);
 }
 
-void tw_queue_deliver(struct tw_node *n, struct tw_mreq *m, struct tw_umsg *u)
+void tw_mcapi_queue_deliver(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m,
+			    struct tw_unexp_msg *u)
 {
 	size_t len = tw_min((size_t)u->len, m->len);
 
 	if (len)
 		tw_copy(m->buffer, u->data, len);
-	tw_mreq_done(n, m, len < u->len ? MCAPI_ETRUNCATED : MCAPI_SUCCESS, len);
-	tw_umsg_put(n->ep, u);
+	tw_mcapi_mreq_done(n, m, len < u->len ? MCAPI_ETRUNCATED : MCAPI_SUCCESS, len);
+	tw_unexp_msg_put(n->ep, u);
 }
 
-struct tw_umsg *tw_queue_next_msg(struct tw_endp *e)
+struct tw_unexp_msg *tw_mcapi_queue_next_msg(struct tw_mcapi_endp *e)
 {
 	if (!e->queued)
 		return NULL;
-	for (unsigned i = 0; i < TW_MC_PRIOS; i++)
-		if (!tw_list_empty(&e->msgs[i]) && tw_queue_whole(tw_queue_at(e->msgs[i].next)))
-			return tw_queue_at(e->msgs[i].next);
+	for (unsigned i = 0; i < TW_MCAPI_PRIOS; i++)
+		if (!tw_list_empty(&e->msgs[i]) &&
+		    tw_mcapi_queue_whole(tw_mcapi_queue_at(e->msgs[i].next)))
+			return tw_mcapi_queue_at(e->msgs[i].next);
 	return NULL;
 }
 
-void tw_queue_serve_msgs(struct tw_node *n, struct tw_endp *e)
+void tw_mcapi_queue_serve_msgs(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_umsg *u;
+	struct tw_unexp_msg *u;
 
-	while (!tw_list_empty(&e->msg_recvs) && (u = tw_queue_next_msg(e))) {
-		tw_queue_take(n, e, u);
-		tw_queue_deliver(n, tw_list_first(&e->msg_recvs, struct tw_mreq, link), u);
+	while (!tw_list_empty(&e->msg_recvs) && (u = tw_mcapi_queue_next_msg(e))) {
+		tw_mcapi_queue_take(n, e, u);
+		tw_mcapi_queue_deliver(n, tw_list_first(&e->msg_recvs, struct tw_mcapi_mreq, link),
+				       u);
 	}
 }
 
-static void msg_here(struct tw_node *n, void *whose, struct tw_umsg *lost)
+static void msg_here(struct tw_mcapi_node *n, void *whose, struct tw_unexp_msg *lost)
 {
-	struct tw_endp *e = whose;
+	struct tw_mcapi_endp *e = whose;
 
 	if (lost)
-		tw_queue_take(n, e, lost);
-	tw_queue_serve_msgs(n, e);
+		tw_mcapi_queue_take(n, e, lost);
+	tw_mcapi_queue_serve_msgs(n, e);
 }
 
 /* An announced message goes straight to the first receive's buffer. */
-static void direct_done(struct tw_node *n, struct tw_op *op, const struct tw_req *r)
+static void direct_done(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
 {
-	struct tw_mreq *m = tw_container(op, struct tw_mreq, op);
-	struct tw_endp *e;
+	struct tw_mcapi_mreq *m = tw_container(op, struct tw_mcapi_mreq, op);
+	struct tw_mcapi_endp *e;
 
 	m->bound = false;
 	if (r->status == TW_S_OK || r->status == TW_S_TRUNCATED) {
-		tw_mreq_done(n, m, r->status == TW_S_OK ? MCAPI_SUCCESS : MCAPI_ETRUNCATED,
-			     r->xfer_len);
+		tw_mcapi_mreq_done(n, m, r->status == TW_S_OK ? MCAPI_SUCCESS : MCAPI_ETRUNCATED,
+				   r->xfer_len);
 		return;
 	}
 	/* The sender died on the way: the next message takes its place. */
-	e = tw_endp_find(n, m->endpoint);
+	e = tw_mcapi_endp_find(n, m->endpoint);
 	if (!e) {
-		tw_mreq_done(n, m, MCAPI_ENOT_ENDP, 0);
+		tw_mcapi_mreq_done(n, m, MCAPI_ENOT_ENDP, 0);
 		return;
 	}
 	tw_list_add_tail(e->msg_recvs.next, &m->link);
-	tw_queue_serve_msgs(n, e);
+	tw_mcapi_queue_serve_msgs(n, e);
 }
 
-static bool fetch_directly(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u)
+static bool fetch_directly(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_unexp_msg *u)
 {
-	struct tw_mreq *m = tw_list_first(&e->msg_recvs, struct tw_mreq, link);
+	struct tw_mcapi_mreq *m = tw_list_first(&e->msg_recvs, struct tw_mcapi_mreq, link);
 	struct tw_req *r = tw_req_new1(n->ep, TW_RECV, m->buffer,
 				       (uint32_t)tw_min(m->len, (size_t)UINT32_MAX));
 
@@ -186,40 +190,42 @@ static bool fetch_directly(struct tw_node *n, struct tw_endp *e, struct tw_umsg 
 	m->bound = true;
 	m->op.done = direct_done;
 	r->context = &m->op;
-	tw_room_took(n, e, node_from(u));
+	tw_mcapi_credits_took(n, e, node_from(u));
 	tw_take_pull(n->ep, u, r);
 	return true;
 }
 
-void tw_queue_msg(struct tw_node *n, struct tw_umsg *u)
+void tw_mcapi_queue_msg(struct tw_mcapi_node *n, struct tw_unexp_msg *u)
 {
-	struct tw_endp *e = tw_endp_at(n, tw_mc_port_of(u->unexp.match));
+	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, tw_mcapi_port_of(u->unexp.match));
 	bool waited = e && !tw_list_empty(&e->msg_recvs) && !e->queued;
 
 	if (!e || u->len > MCAPI_MAX_MESSAGE_SIZE) {
-		tw_queue_refuse(n, u);
+		tw_mcapi_queue_refuse(n, u);
 		return;
 	}
-	tw_room_arrived(e, node_from(u));
+	tw_mcapi_credits_arrived(e, node_from(u));
 	if (waited && !u->rndv) {
-		tw_room_took(n, e, node_from(u));
-		tw_queue_deliver(n, tw_list_first(&e->msg_recvs, struct tw_mreq, link), u);
+		tw_mcapi_credits_took(n, e, node_from(u));
+		tw_mcapi_queue_deliver(n, tw_list_first(&e->msg_recvs, struct tw_mcapi_mreq, link),
+				       u);
 		return;
 	}
 	if (waited && fetch_directly(n, e, u))
 		return;
 	if (u->rndv)
-		u = tw_queue_fetch(n, u, msg_here, e);
+		u = tw_mcapi_queue_fetch(n, u, msg_here, e);
 	if (!u)
 		return;
-	tw_list_add_tail(&e->msgs[tw_mc_prio_of(u->unexp.match) % TW_MC_PRIOS], &u->unexp.all);
+	tw_list_add_tail(&e->msgs[tw_mcapi_prio_of(u->unexp.match) % TW_MCAPI_PRIOS],
+			 &u->unexp.all);
 	e->queued++;
-	tw_queue_serve_msgs(n, e);
+	tw_mcapi_queue_serve_msgs(n, e);
 }
 
-bool tw_queue_local(struct tw_node *n, uint64_t match, const void *data, size_t len)
+bool tw_mcapi_queue_local(struct tw_mcapi_node *n, uint64_t match, const void *data, size_t len)
 {
-	struct tw_umsg *u = tw_umsg_get(n->ep, (uint32_t)len);
+	struct tw_unexp_msg *u = tw_unexp_msg_get(n->ep, (uint32_t)len);
 
 	if (!u)
 		return false;
@@ -230,182 +236,186 @@ bool tw_queue_local(struct tw_node *n, uint64_t match, const void *data, size_t 
 	if (len)
 		tw_copy(u->data, data, len);
 	n->ep->events++;
-	if (tw_mc_kind_of(match) == TW_K_MSG)
-		tw_queue_msg(n, u);
+	if (tw_mcapi_kind_of(match) == TW_MCAPI_K_MSG)
+		tw_mcapi_queue_msg(n, u);
 	else
-		tw_queue_packet(n, u);
+		tw_mcapi_queue_packet(n, u);
 	return true;
 }
 
 /* Packets -------------------------------------------------------------------- */
 
-void tw_queue_serve_packets(struct tw_node *n, struct tw_endp *e)
+void tw_mcapi_queue_serve_packets(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_umsg *u;
+	struct tw_unexp_msg *u;
 
-	while (!tw_list_empty(&e->packet_recvs) && (u = tw_queue_next_packet(e))) {
-		struct tw_mreq *m = tw_list_first(&e->packet_recvs, struct tw_mreq, link);
+	while (!tw_list_empty(&e->packet_recvs) && (u = tw_mcapi_queue_next_packet(e))) {
+		struct tw_mcapi_mreq *m =
+			tw_list_first(&e->packet_recvs, struct tw_mcapi_mreq, link);
 
 		/* The packet stays for a receive in better times. */
-		if (!tw_queue_hand_out(n, e, u)) {
-			tw_mreq_done(n, m, MCAPI_ENO_BUFFER, 0);
+		if (!tw_mcapi_queue_hand_out(n, e, u)) {
+			tw_mcapi_mreq_done(n, m, MCAPI_ENO_BUFFER, 0);
 			continue;
 		}
 		*m->packet = u->data;
-		tw_mreq_done(n, m, MCAPI_SUCCESS, u->len);
+		tw_mcapi_mreq_done(n, m, MCAPI_SUCCESS, u->len);
 	}
 	/* Nothing will come any more. */
 	if (!e->chan.peer_closed || !tw_list_empty(&e->packets))
 		return;
 	while (!tw_list_empty(&e->packet_recvs))
-		tw_mreq_done(n, tw_list_first(&e->packet_recvs, struct tw_mreq, link),
-			     MCAPI_ENOT_HANDLE, 0);
+		tw_mcapi_mreq_done(n, tw_list_first(&e->packet_recvs, struct tw_mcapi_mreq, link),
+				   MCAPI_ENOT_HANDLE, 0);
 }
 
-static void packet_here(struct tw_node *n, void *whose, struct tw_umsg *lost)
+static void packet_here(struct tw_mcapi_node *n, void *whose, struct tw_unexp_msg *lost)
 {
-	struct tw_endp *e = whose;
+	struct tw_mcapi_endp *e = whose;
 
 	if (lost)
-		tw_queue_take(n, e, lost);
-	tw_queue_serve_packets(n, e);
+		tw_mcapi_queue_take(n, e, lost);
+	tw_mcapi_queue_serve_packets(n, e);
 }
 
-void tw_queue_packet(struct tw_node *n, struct tw_umsg *u)
+void tw_mcapi_queue_packet(struct tw_mcapi_node *n, struct tw_unexp_msg *u)
 {
-	struct tw_endp *e = tw_endp_at(n, tw_mc_port_of(u->unexp.match));
-	const struct tw_chan *c = e ? &e->chan : NULL;
+	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, tw_mcapi_port_of(u->unexp.match));
+	const struct tw_mcapi_chan *c = e ? &e->chan : NULL;
 
-	if (!c || !c->bound || c->sender || c->type != TW_K_PKT ||
-	    (c->open != TW_CH_OPEN && c->open != TW_CH_OPENING) ||
-	    c->epoch != tw_mc_epoch_of(u->unexp.match) || u->len > MCAPI_MAX_PACKET_SIZE) {
-		tw_queue_refuse(n, u);
+	if (!c || !c->bound || c->sender || c->type != TW_MCAPI_K_PKT ||
+	    (c->open != TW_MCAPI_CH_OPEN && c->open != TW_MCAPI_CH_OPENING) ||
+	    c->epoch != tw_mcapi_epoch_of(u->unexp.match) || u->len > MCAPI_MAX_PACKET_SIZE) {
+		tw_mcapi_queue_refuse(n, u);
 		return;
 	}
 	if (u->rndv)
-		u = tw_queue_fetch(n, u, packet_here, e);
+		u = tw_mcapi_queue_fetch(n, u, packet_here, e);
 	if (!u)
 		return;
 	tw_list_add_tail(&e->packets, &u->unexp.all);
 	e->queued++;
 	if (!tw_list_empty(&e->packet_recvs))
-		tw_queue_serve_packets(n, e);
+		tw_mcapi_queue_serve_packets(n, e);
 }
 
 /* Both ----------------------------------------------------------------------- */
 
-unsigned tw_queue_ready(const struct tw_list *l)
+unsigned tw_mcapi_queue_ready(const struct tw_list *l)
 {
 	unsigned n = 0;
 
-	for (struct tw_list *i = l->next; i != l && tw_queue_whole(tw_queue_at(i)); i = i->next)
+	for (struct tw_list *i = l->next; i != l && tw_mcapi_queue_whole(tw_mcapi_queue_at(i));
+	     i = i->next)
 		n++;
 	return n;
 }
 
-void tw_queue_drop(struct tw_node *n, struct tw_endp *e, struct tw_list *l)
+void tw_mcapi_queue_drop(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_list *l)
 {
 	while (!tw_list_empty(l)) {
-		tw_queue_forget(n, tw_queue_at(l->next));
+		tw_mcapi_queue_forget(n, tw_mcapi_queue_at(l->next));
 		e->queued--;
 	}
 }
 
 /* Lent packets: open addressing, at most half full ---------------------------- */
 
-static uint32_t slot_of(const struct tw_node *n, const void *buffer)
+static uint32_t slot_of(const struct tw_mcapi_node *n, const void *buffer)
 {
 	uint64_t h = (uintptr_t)buffer * 0x9e3779b97f4a7c15ull;
 
-	return (uint32_t)(h >> 32) & (n->lent_size - 1);
+	return (uint32_t)(h >> 32) & (n->outstanding_size - 1);
 }
 
-static void put_lent(struct tw_node *n, struct tw_umsg *u)
+static void put_outstanding(struct tw_mcapi_node *n, struct tw_unexp_msg *u)
 {
 	uint32_t i = slot_of(n, u->data);
 
-	while (n->lent[i])
-		i = (i + 1) & (n->lent_size - 1);
-	n->lent[i] = u;
+	while (n->outstanding[i])
+		i = (i + 1) & (n->outstanding_size - 1);
+	n->outstanding[i] = u;
 }
 
-static bool grow_lent(struct tw_node *n)
+static bool grow_outstanding(struct tw_mcapi_node *n)
 {
-	uint32_t old_size = n->lent_size;
-	struct tw_umsg **old = n->lent;
+	uint32_t old_size = n->outstanding_size;
+	struct tw_unexp_msg **old = n->outstanding;
 
-	n->lent = calloc(old_size ? 2 * (size_t)old_size : 64, sizeof(*old));
-	if (!n->lent) {
-		n->lent = old;
+	n->outstanding = calloc(old_size ? 2 * (size_t)old_size : 64, sizeof(*old));
+	if (!n->outstanding) {
+		n->outstanding = old;
 		return false;
 	}
-	n->lent_size = old_size ? 2 * old_size : 64;
+	n->outstanding_size = old_size ? 2 * old_size : 64;
 	for (uint32_t i = 0; i < old_size; i++)
 		if (old[i])
-			put_lent(n, old[i]);
+			put_outstanding(n, old[i]);
 	free(old);
 	return true;
 }
 
-static bool lend(struct tw_node *n, struct tw_umsg *u)
+static bool lend(struct tw_mcapi_node *n, struct tw_unexp_msg *u)
 {
-	if (tw_likely(!n->lent1)) {
-		n->lent1 = u;
+	if (tw_likely(!n->outstanding1)) {
+		n->outstanding1 = u;
 		return true;
 	}
-	if (2 * n->nlent >= n->lent_size && !grow_lent(n))
+	if (2 * n->noutstanding >= n->outstanding_size && !grow_outstanding(n))
 		return false;
-	put_lent(n, u);
-	n->nlent++;
+	put_outstanding(n, u);
+	n->noutstanding++;
 	return true;
 }
 
-bool tw_queue_hand_out(struct tw_node *n, struct tw_endp *e, struct tw_umsg *u)
+bool tw_mcapi_queue_hand_out(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+			     struct tw_unexp_msg *u)
 {
 	if (!lend(n, u))
 		return false;
 	tw_list_del(&u->unexp.all);
 	e->queued--;
-	tw_chan_took(n, e, 1, e->buffers);
+	tw_mcapi_chan_took(n, e, 1, e->buffers);
 	return true;
 }
 
-struct tw_umsg *tw_lent_take(struct tw_node *n, const void *buffer)
+struct tw_unexp_msg *tw_mcapi_outstanding_take(struct tw_mcapi_node *n, const void *buffer)
 {
-	struct tw_umsg *found = n->lent1, *u;
+	struct tw_unexp_msg *found = n->outstanding1, *u;
 	uint32_t i;
 
 	if (tw_likely(found && found->data == buffer)) {
-		n->lent1 = NULL;
+		n->outstanding1 = NULL;
 		return found;
 	}
 	found = NULL;
-	if (!n->nlent)
+	if (!n->noutstanding)
 		return NULL;
-	for (i = slot_of(n, buffer); (u = n->lent[i]); i = (i + 1) & (n->lent_size - 1))
+	for (i = slot_of(n, buffer); (u = n->outstanding[i]);
+	     i = (i + 1) & (n->outstanding_size - 1))
 		if (u->data == buffer) {
 			found = u;
 			break;
 		}
 	if (!found)
 		return NULL;
-	n->lent[i] = NULL;
-	n->nlent--;
+	n->outstanding[i] = NULL;
+	n->noutstanding--;
 	/* Those behind it may have been pushed on by it. */
-	while ((u = n->lent[i = (i + 1) & (n->lent_size - 1)])) {
-		n->lent[i] = NULL;
-		put_lent(n, u);
+	while ((u = n->outstanding[i = (i + 1) & (n->outstanding_size - 1)])) {
+		n->outstanding[i] = NULL;
+		put_outstanding(n, u);
 	}
 	return found;
 }
 
-void tw_lent_fini(struct tw_node *n)
+void tw_mcapi_outstanding_fini(struct tw_mcapi_node *n)
 {
-	for (uint32_t i = 0; i < n->lent_size; i++)
-		free(n->lent[i]);
-	free(n->lent);
-	free(n->lent1);
-	n->lent = NULL;
-	n->lent1 = NULL;
-	n->nlent = n->lent_size = 0;
+	for (uint32_t i = 0; i < n->outstanding_size; i++)
+		free(n->outstanding[i]);
+	free(n->outstanding);
+	free(n->outstanding1);
+	n->outstanding = NULL;
+	n->outstanding1 = NULL;
+	n->noutstanding = n->outstanding_size = 0;
 }

@@ -8,12 +8,12 @@
 
 #define COLLECTED_KEPT 1024
 #define SEARCH_US 2000 /* between two looks for a node that is not there */
-#define HUNGRY_US 20   /* without credit for so long: tell the receiver */
+#define STARVED_US 20  /* without credit for so long: tell the receiver */
 
-void tw_mreq_init(struct tw_mreq *m, enum tw_mreq_kind kind)
+void tw_mcapi_mreq_init(struct tw_mcapi_mreq *m, enum tw_mcapi_mreq_kind kind)
 {
 	m->kind = (uint8_t)kind;
-	m->state = TW_Q_PENDING;
+	m->state = TW_MCAPI_Q_PENDING;
 	m->bound = m->collected = false;
 	m->status = MCAPI_INCOMPLETE;
 	m->size = 0;
@@ -22,64 +22,65 @@ void tw_mreq_init(struct tw_mreq *m, enum tw_mreq_kind kind)
 	tw_list_init(&m->ask.link);
 }
 
-struct tw_mreq *tw_mreq_new(struct tw_node *n, enum tw_mreq_kind kind)
+struct tw_mcapi_mreq *tw_mcapi_mreq_new(struct tw_mcapi_node *n, enum tw_mcapi_mreq_kind kind)
 {
-	struct tw_mreq *m = tw_pool_get(&n->reqs);
+	struct tw_mcapi_mreq *m = tw_pool_get(&n->reqs);
 
 	if (m)
-		tw_mreq_init(m, kind);
+		tw_mcapi_mreq_init(m, kind);
 	return m;
 }
 
-void tw_mreq_free(struct tw_node *n, struct tw_mreq *m)
+void tw_mcapi_mreq_free(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
 	tw_list_del(&m->link);
-	tw_unask(&m->ask);
+	tw_mcapi_ctrl_abandon(&m->ask);
 	tw_pool_put(&n->reqs, m);
 }
 
-void tw_mreq_done(struct tw_node *n, struct tw_mreq *m, mcapi_status_t status, size_t size)
+void tw_mcapi_mreq_done(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_status_t status,
+			size_t size)
 {
 	tw_list_del(&m->link);
-	tw_unask(&m->ask);
-	m->state = TW_Q_DONE;
+	tw_mcapi_ctrl_abandon(&m->ask);
+	m->state = TW_MCAPI_Q_DONE;
 	m->status = status;
 	m->size = size;
 	n->ep->events++;
 }
 
 /* Generation, number, node: 32, 24 and 8 bits. */
-mcapi_request_t tw_mreq_handle(const struct tw_node *n, const struct tw_mreq *m)
+mcapi_request_t tw_mcapi_mreq_handle(const struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m)
 {
 	return (uint64_t)m->obj.gen << 32 | (uint64_t)m->obj.index << 8 | n->number;
 }
 
-struct tw_mreq *tw_mreq_begin(struct tw_node *n, enum tw_mreq_kind kind, mcapi_request_t *request,
-			      mcapi_status_t *status)
+struct tw_mcapi_mreq *tw_mcapi_mreq_begin(struct tw_mcapi_node *n, enum tw_mcapi_mreq_kind kind,
+					  mcapi_request_t *request, mcapi_status_t *status)
 {
-	struct tw_mreq *m = tw_mreq_new(n, kind);
+	struct tw_mcapi_mreq *m = tw_mcapi_mreq_new(n, kind);
 
 	*status = m ? MCAPI_SUCCESS : MCAPI_ENO_REQUEST;
 	if (m)
-		*request = tw_mreq_handle(n, m);
+		*request = tw_mcapi_mreq_handle(n, m);
 	return m;
 }
 
-void tw_mreq_started(struct tw_node *n, struct tw_mreq *m, size_t size, mcapi_request_t *request,
-		     mcapi_status_t *status)
+void tw_mcapi_mreq_started(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, size_t size,
+			   mcapi_request_t *request, mcapi_status_t *status)
 {
 	if (*status != MCAPI_SUCCESS && *status != MCAPI_INCOMPLETE) {
 		if (m)
-			tw_mreq_free(n, m);
+			tw_mcapi_mreq_free(n, m);
 		return;
 	}
 	if (*status == MCAPI_SUCCESS)
-		tw_mreq_done(n, m, MCAPI_SUCCESS, size);
-	*request = tw_mreq_handle(n, m);
+		tw_mcapi_mreq_done(n, m, MCAPI_SUCCESS, size);
+	*request = tw_mcapi_mreq_handle(n, m);
 	*status = MCAPI_SUCCESS;
 }
 
-static struct tw_mreq *find(const struct tw_node *n, const mcapi_request_t *request)
+static struct tw_mcapi_mreq *find(const struct tw_mcapi_node *n, const mcapi_request_t *request)
 {
 	if (!request || (*request & 255) != n->number)
 		return NULL;
@@ -87,10 +88,10 @@ static struct tw_mreq *find(const struct tw_node *n, const mcapi_request_t *requ
 }
 
 /* What the program is told of a request that is over; the last ones are kept. */
-static mcapi_boolean_t report(struct tw_node *n, struct tw_mreq *m, size_t *size,
+static mcapi_boolean_t report(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, size_t *size,
 			      mcapi_status_t *status)
 {
-	*status = m->state == TW_Q_CANCELLED ? MCAPI_EREQ_CANCELED : m->status;
+	*status = m->state == TW_MCAPI_Q_CANCELLED ? MCAPI_EREQ_CANCELED : m->status;
 	/* What has failed moved nothing that could be counted. */
 	if (*status == MCAPI_SUCCESS || *status == MCAPI_ETRUNCATED)
 		*size = m->size;
@@ -98,23 +99,25 @@ static mcapi_boolean_t report(struct tw_node *n, struct tw_mreq *m, size_t *size
 		m->collected = true;
 		tw_list_add_tail(&n->collected, &m->link);
 		if (++n->ncollected > COLLECTED_KEPT) {
-			tw_mreq_free(n, tw_list_first(&n->collected, struct tw_mreq, link));
+			tw_mcapi_mreq_free(n, tw_list_first(&n->collected, struct tw_mcapi_mreq,
+							    link));
 			n->ncollected--;
 		}
 	}
 	return *status == MCAPI_SUCCESS ? MCAPI_TRUE : MCAPI_FALSE;
 }
 
-static void carried(struct tw_node *n, struct tw_op *op, const struct tw_req *r)
+static void carried(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
 {
-	struct tw_mreq *m = tw_container(op, struct tw_mreq, op);
+	struct tw_mcapi_mreq *m = tw_container(op, struct tw_mcapi_mreq, op);
 
 	m->bound = false;
-	tw_mreq_done(n, m, r->status == TW_S_OK ? MCAPI_SUCCESS : m->lost, r->len);
+	tw_mcapi_mreq_done(n, m, r->status == TW_S_OK ? MCAPI_SUCCESS : m->lost, r->len);
 }
 
-mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, const void *data, size_t size,
-			     uint64_t match, uint32_t to, mcapi_status_t lost)
+mcapi_status_t tw_mcapi_mreq_carry(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m,
+				   const void *data, size_t size, uint64_t match, uint32_t to,
+				   mcapi_status_t lost)
 {
 	struct tw_req *r;
 
@@ -140,15 +143,15 @@ mcapi_status_t tw_mreq_carry(struct tw_node *n, struct tw_mreq *m, const void *d
 	return lost;
 }
 
-enum tw_waited tw_mc_wait(struct tw_node *n, bool (*test)(struct tw_ep *, void *), void *arg,
-			  int timeout)
+enum tw_waited tw_mcapi_wait(struct tw_mcapi_node *n, bool (*test)(struct tw_ep *, void *),
+			     void *arg, int timeout)
 {
 	struct tw_ep *ep = n->ep;
 	uint64_t now, end = TW_FOREVER;
 
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
-		tw_mc_attend(ep);
-	if (tw_likely(timeout && tw_poll_first(ep, test, arg, TW_MC_POLL_US)))
+		tw_mcapi_attend(ep);
+	if (tw_likely(timeout && tw_poll_first(ep, test, arg, TW_MCAPI_POLL_US)))
 		return TW_W_TRUE;
 	now = tw_clock();
 	if (timeout >= 0)
@@ -158,45 +161,45 @@ enum tw_waited tw_mc_wait(struct tw_node *n, bool (*test)(struct tw_ep *, void *
 		enum tw_waited waited;
 
 		if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
-			tw_mc_attend(ep);
+			tw_mcapi_attend(ep);
 		if (test(ep, arg))
 			return TW_W_TRUE;
-		if (!tw_list_empty(&n->hungry))
-			slice = tw_min(slice, (uint64_t)HUNGRY_US);
+		if (!tw_list_empty(&n->credit_starved))
+			slice = tw_min(slice, (uint64_t)STARVED_US);
 		if (!tw_list_empty(&n->gets))
 			slice = tw_min(slice, (uint64_t)SEARCH_US);
 		waited = tw_wait(ep, test, arg, slice);
 		if (waited == TW_W_TRUE || waited == TW_W_CLOSED)
 			return waited;
-		tw_hungry_tell(n);
-		tw_gets_search(n);
+		tw_mcapi_tell_starved(n);
+		tw_mcapi_gets_search(n);
 		now = tw_clock();
 		if (now >= end) {
-			tw_mc_attend(ep);
+			tw_mcapi_attend(ep);
 			tw_progress(ep);
 			return test(ep, arg) ? TW_W_TRUE : TW_W_TIMEOUT;
 		}
 	}
 }
 
-bool tw_mreq_over(struct tw_ep *ep, void *mreq)
+bool tw_mcapi_mreq_over(struct tw_ep *ep, void *mreq)
 {
 	(void)ep;
-	return ((struct tw_mreq *)mreq)->state != TW_Q_PENDING;
+	return ((struct tw_mcapi_mreq *)mreq)->state != TW_MCAPI_Q_PENDING;
 }
 
-mcapi_status_t tw_mreq_wait(struct tw_node *n, struct tw_mreq *m, int timeout,
-			    mcapi_status_t closed)
+mcapi_status_t tw_mcapi_mreq_wait(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, int timeout,
+				  mcapi_status_t closed)
 {
-	enum tw_waited waited = tw_mc_wait(n, tw_mreq_over, m, timeout);
+	enum tw_waited waited = tw_mcapi_wait(n, tw_mcapi_mreq_over, m, timeout);
 
 	/* The engine has the buffer: it ends before long. */
 	if (waited == TW_W_TIMEOUT && m->bound)
-		waited = tw_mc_wait(n, tw_mreq_over, m, -1);
+		waited = tw_mcapi_wait(n, tw_mcapi_mreq_over, m, -1);
 	if (waited == TW_W_TRUE)
 		return m->status;
 	tw_list_del(&m->link);
-	tw_unask(&m->ask);
+	tw_mcapi_ctrl_abandon(&m->ask);
 	return waited == TW_W_CLOSED ? closed : MCAPI_EREQ_TIMEOUT;
 }
 
@@ -206,35 +209,35 @@ mcapi_boolean_t mcapi_test(const mcapi_request_t *request, size_t *size,
 			   mcapi_status_t *mcapi_status)
 {
 	mcapi_boolean_t over = MCAPI_FALSE;
-	struct tw_mreq *m;
-	struct tw_node *n;
+	struct tw_mcapi_mreq *m;
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
 	if (!mcapi_status)
 		return MCAPI_FALSE;
 	*mcapi_status = size ? MCAPI_ENOTREQ_HANDLE : MCAPI_EPARAM;
-	ep = size ? tw_mc_enter(&n) : NULL;
+	ep = size ? tw_mcapi_enter(&n) : NULL;
 	if (!ep)
 		return MCAPI_FALSE;
 	m = find(n, request);
-	if (m && m->state == TW_Q_PENDING) {
+	if (m && m->state == TW_MCAPI_Q_PENDING) {
 		tw_progress(ep);
-		if (!tw_list_empty(&n->hungry))
-			tw_hungry_tell(n);
+		if (!tw_list_empty(&n->credit_starved))
+			tw_mcapi_tell_starved(n);
 		if (!tw_list_empty(&n->gets))
-			tw_gets_search(n);
-		tw_mc_attend(ep);
+			tw_mcapi_gets_search(n);
+		tw_mcapi_attend(ep);
 	}
-	if (m && m->state == TW_Q_PENDING)
+	if (m && m->state == TW_MCAPI_Q_PENDING)
 		*mcapi_status = MCAPI_INCOMPLETE;
 	else if (m)
 		over = report(n, m, size, mcapi_status);
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 	return over;
 }
 
 struct waiting {
-	struct tw_node *n;
+	struct tw_mcapi_node *n;
 	const mcapi_request_t *request;
 	mcapi_request_t **requests;
 	size_t number, which;
@@ -245,11 +248,11 @@ struct waiting {
 static bool one_over(struct tw_ep *ep, void *arg)
 {
 	struct waiting *w = arg;
-	struct tw_mreq *m = find(w->n, w->request);
+	struct tw_mcapi_mreq *m = find(w->n, w->request);
 
 	(void)ep;
 	w->unknown = !m;
-	return !m || m->state != TW_Q_PENDING;
+	return !m || m->state != TW_MCAPI_Q_PENDING;
 }
 
 mcapi_boolean_t mcapi_wait(const mcapi_request_t *request, size_t *size,
@@ -262,11 +265,11 @@ mcapi_boolean_t mcapi_wait(const mcapi_request_t *request, size_t *size,
 	if (!mcapi_status)
 		return MCAPI_FALSE;
 	*mcapi_status = size ? MCAPI_ENOTREQ_HANDLE : MCAPI_EPARAM;
-	ep = size ? tw_mc_enter(&w.n) : NULL;
+	ep = size ? tw_mcapi_enter(&w.n) : NULL;
 	if (!ep)
 		return MCAPI_FALSE;
 	if (find(w.n, request)) {
-		switch (tw_mc_wait(w.n, one_over, &w, timeout)) {
+		switch (tw_mcapi_wait(w.n, one_over, &w, timeout)) {
 		case TW_W_TRUE:
 			if (!w.unknown)
 				over = report(w.n, find(w.n, request), size, mcapi_status);
@@ -277,7 +280,7 @@ mcapi_boolean_t mcapi_wait(const mcapi_request_t *request, size_t *size,
 			*mcapi_status = MCAPI_EREQ_TIMEOUT;
 		}
 	}
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 	return over;
 }
 
@@ -289,12 +292,12 @@ static bool any_over(struct tw_ep *ep, void *arg)
 
 	(void)ep;
 	for (size_t i = 0; i < w->number; i++) {
-		struct tw_mreq *m = find(w->n, w->requests[i]);
+		struct tw_mcapi_mreq *m = find(w->n, w->requests[i]);
 
-		if (m && m->state == TW_Q_PENDING)
+		if (m && m->state == TW_MCAPI_Q_PENDING)
 			continue;
 		w->unknown = !m;
-		if (!m || m->state == TW_Q_DONE) {
+		if (!m || m->state == TW_MCAPI_Q_DONE) {
 			w->which = i;
 			return true;
 		}
@@ -315,10 +318,10 @@ mcapi_int_t mcapi_wait_any(size_t number, mcapi_request_t **requests, size_t *si
 	if (!mcapi_status)
 		return MCAPI_NULL;
 	*mcapi_status = size && requests && number ? MCAPI_ENOTREQ_HANDLE : MCAPI_EPARAM;
-	ep = *mcapi_status == MCAPI_EPARAM ? NULL : tw_mc_enter(&w.n);
+	ep = *mcapi_status == MCAPI_EPARAM ? NULL : tw_mcapi_enter(&w.n);
 	if (!ep)
 		return MCAPI_NULL;
-	switch (tw_mc_wait(w.n, any_over, &w, timeout)) {
+	switch (tw_mcapi_wait(w.n, any_over, &w, timeout)) {
 	case TW_W_TRUE:
 		if (!w.unknown) {
 			report(w.n, find(w.n, requests[w.which]), size, mcapi_status);
@@ -330,41 +333,41 @@ mcapi_int_t mcapi_wait_any(size_t number, mcapi_request_t **requests, size_t *si
 	default:
 		*mcapi_status = MCAPI_EREQ_TIMEOUT;
 	}
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 	return which;
 }
 
 /* Takes an operation back; false when it is too late. */
-static bool cancel(struct tw_node *n, struct tw_mreq *m)
+static bool cancel(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
-	if (m->state != TW_Q_PENDING)
+	if (m->state != TW_MCAPI_Q_PENDING)
 		return false;
 	if (m->bound) {
 		/* Its buffer is in use until it ends. */
-		tw_mc_wait(n, tw_mreq_over, m, -1);
+		tw_mcapi_wait(n, tw_mcapi_mreq_over, m, -1);
 		return false;
 	}
-	if (m->kind == TW_Q_OPEN)
-		tw_chan_cancel_open(n, m);
-	tw_mreq_done(n, m, MCAPI_EREQ_CANCELED, 0);
-	m->state = TW_Q_CANCELLED;
+	if (m->kind == TW_MCAPI_Q_OPEN)
+		tw_mcapi_chan_cancel_open(n, m);
+	tw_mcapi_mreq_done(n, m, MCAPI_EREQ_CANCELED, 0);
+	m->state = TW_MCAPI_Q_CANCELLED;
 	return true;
 }
 
 void mcapi_cancel(const mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	struct tw_mreq *m;
-	struct tw_node *n;
+	struct tw_mcapi_mreq *m;
+	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
 	if (!mcapi_status)
 		return;
 	*mcapi_status = MCAPI_ENOTREQ_HANDLE;
-	ep = tw_mc_enter(&n);
+	ep = tw_mcapi_enter(&n);
 	if (!ep)
 		return;
 	m = find(n, request);
 	if (m && cancel(n, m))
 		*mcapi_status = MCAPI_SUCCESS;
-	tw_mc_leave(ep);
+	tw_mcapi_leave(ep);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * MCAPI 4.5: scalars. Each end has a lock of its own, biased to the thread that
- * uses it, and a ring (ring.h); the node's lock is taken to open, to close and to
+ * uses it, and a ring (scl_ring.h); the node's lock is taken to open, to close and to
  * sleep. Order: the node's lock, then the end's. Where the sender cannot map the
  * receiver's ring (another host, another pid namespace), scalars travel as
  * messages and the receiver's node puts them into its ring.
@@ -27,24 +27,24 @@
 struct wait {
 	uint32_t handle;
 	bool sender;
-	struct tw_node *node;
+	struct tw_mcapi_node *node;
 };
 
 /* Whether there is something to do, if only to fail. */
-static bool possible(const struct wait *w, struct tw_scl *s)
+static bool possible(const struct wait *w, struct tw_mcapi_scl *s)
 {
-	enum tw_scl_state state = tw_scl_state_of(s);
-	bool turned;
+	enum tw_mcapi_scl_state state = tw_mcapi_scl_state_of(s);
+	bool in_token;
 
-	if (state == TW_SCL_ENDED)
+	if (state == TW_MCAPI_SCL_ENDED)
 		return true;
 	if (!w->sender)
-		return tw_scl_next_code(s, s->ring, true, &turned) >= 0;
-	if (state == TW_SCL_OPENING)
+		return tw_mcapi_scl_next_code(s, s->ring, true, &in_token) >= 0;
+	if (state == TW_MCAPI_SCL_OPENING)
 		return false;
 	if (s->by_message)
-		return tw_endp_find(w->node, s->endpoint)->chan.credits != 0;
-	return tw_scl_has_turn(s) || !tw_scl_full(&s->pos, s->ring);
+		return tw_mcapi_endp_find(w->node, s->endpoint)->chan.credits != 0;
+	return tw_mcapi_scl_has_token(s) || !tw_mcapi_scl_full(&s->pos, s->ring);
 }
 
 /*
@@ -54,7 +54,7 @@ static bool possible(const struct wait *w, struct tw_scl *s)
 static bool possible_or_marked(struct tw_ep *ep, void *arg)
 {
 	struct wait *w = arg;
-	struct tw_scl *s = tw_scl_enter(w->handle, w->sender);
+	struct tw_mcapi_scl *s = tw_mcapi_scl_enter(w->handle, w->sender);
 	_Atomic(uint32_t) *mark;
 	bool yes;
 
@@ -79,12 +79,12 @@ static mcapi_status_t wait_for(uint32_t handle, bool sender, int timeout)
 {
 	struct wait w = {.handle = handle, .sender = sender};
 	enum tw_waited waited;
-	struct tw_ep *ep = tw_mc_enter(&w.node);
+	struct tw_ep *ep = tw_mcapi_enter(&w.node);
 
 	if (!ep)
 		return MCAPI_ENOT_HANDLE;
-	waited = tw_mc_wait(w.node, possible_or_marked, &w, timeout);
-	tw_mc_leave(ep);
+	waited = tw_mcapi_wait(w.node, possible_or_marked, &w, timeout);
+	tw_mcapi_leave(ep);
 	if (waited == TW_W_TRUE)
 		return MCAPI_SUCCESS;
 	return waited == TW_W_CLOSED ? MCAPI_ENOT_HANDLE : MCAPI_EREQ_TIMEOUT;
@@ -98,7 +98,7 @@ static bool spin(uint32_t handle, bool sender)
 	uint64_t limit = tw_clock_us(tw_settings.spin_us);
 
 	for (;;) {
-		struct tw_scl *s = tw_scl_enter(handle, sender);
+		struct tw_mcapi_scl *s = tw_mcapi_scl_enter(handle, sender);
 		bool yes = false, blind;
 
 		if (!s)
@@ -124,21 +124,21 @@ static bool spin(uint32_t handle, bool sender)
 
 static tw_noinline void wake(uint32_t handle, bool sender)
 {
-	struct tw_node *n;
-	struct tw_ep *ep = tw_mc_enter(&n);
-	struct tw_scl *s;
-	struct tw_endp *e = NULL;
+	struct tw_mcapi_node *n;
+	struct tw_ep *ep = tw_mcapi_enter(&n);
+	struct tw_mcapi_scl *s;
+	struct tw_mcapi_endp *e = NULL;
 
 	if (!ep)
 		return;
-	s = tw_scl_enter(handle, sender);
+	s = tw_mcapi_scl_enter(handle, sender);
 	if (s) {
-		e = tw_endp_find(n, s->endpoint);
+		e = tw_mcapi_endp_find(n, s->endpoint);
 		tw_unlock(&s->lock);
 	}
 	if (e && e->chan.bound)
-		tw_chan_say(n, e, TW_SAY_WAKE, 0);
-	tw_mc_leave(ep);
+		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_WAKE, 0);
+	tw_mcapi_leave(ep);
 }
 
 /* Whether the other end sleeps; it is woken once. */
@@ -149,7 +149,7 @@ static inline bool marked(_Atomic(uint32_t) *mark)
 	       atomic_exchange(mark, 0);
 }
 
-static inline bool sleeps(const struct tw_scl *s, _Atomic(uint32_t) *mark)
+static inline bool sleeps(const struct tw_mcapi_scl *s, _Atomic(uint32_t) *mark)
 {
 	if (tw_unlikely(s->fence))
 		atomic_thread_fence(memory_order_seq_cst);
@@ -161,59 +161,59 @@ static inline bool sleeps(const struct tw_scl *s, _Atomic(uint32_t) *mark)
 static mcapi_status_t send_message(uint32_t handle, uint64_t value, unsigned code)
 {
 	mcapi_status_t status = MCAPI_INCOMPLETE;
-	struct tw_node *n;
-	struct tw_ep *ep = tw_mc_enter(&n);
-	struct tw_scl *s = ep ? tw_scl_enter(handle, true) : NULL;
-	struct tw_endp *e = NULL;
-	struct tw_mreq m;
+	struct tw_mcapi_node *n;
+	struct tw_ep *ep = tw_mcapi_enter(&n);
+	struct tw_mcapi_scl *s = ep ? tw_mcapi_scl_enter(handle, true) : NULL;
+	struct tw_mcapi_endp *e = NULL;
+	struct tw_mcapi_mreq m;
 
 	if (s) {
-		e = tw_endp_find(n, s->endpoint);
+		e = tw_mcapi_endp_find(n, s->endpoint);
 		tw_unlock(&s->lock);
 	}
 	if (!e || e->chan.peer_closed) {
 		status = MCAPI_ENOT_HANDLE;
 	} else if (e->chan.credits) {
-		tw_mreq_init(&m, TW_Q_PKT_SEND);
+		tw_mcapi_mreq_init(&m, TW_MCAPI_Q_PKT_SEND);
 		e->chan.credits--;
-		status = tw_mreq_carry(n, &m, &value, sizeof(value),
-				       tw_mc_match(TW_K_SCL, code, e->chan.epoch, e->chan.other,
-						   e->handle),
-				       tw_node_of(e->chan.other), MCAPI_ENOT_HANDLE);
+		status = tw_mcapi_mreq_carry(n, &m, &value, sizeof(value),
+					     tw_mcapi_match(TW_MCAPI_K_SCL, code, e->chan.epoch,
+							    e->chan.other, e->handle),
+					     tw_mcapi_node_of(e->chan.other), MCAPI_ENOT_HANDLE);
 		if (status == MCAPI_INCOMPLETE) {
-			status = tw_mreq_wait(n, &m, -1, MCAPI_ENOT_HANDLE);
+			status = tw_mcapi_mreq_wait(n, &m, -1, MCAPI_ENOT_HANDLE);
 		} else if (status == MCAPI_ENO_MEM) {
 			e->chan.credits++;
 			status = MCAPI_INCOMPLETE; /* later */
 		}
 	}
 	if (ep)
-		tw_mc_leave(ep);
+		tw_mcapi_leave(ep);
 	return status;
 }
 
 static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code,
 				  mcapi_status_t *status)
 {
-	struct tw_scl *s;
+	struct tw_mcapi_scl *s;
 
 	for (;;) {
 		bool by_message, done = false, ended, must_wake = false;
 		int timeout;
 
-		s = tw_scl_enter(handle, true);
+		s = tw_mcapi_scl_enter(handle, true);
 		*status = MCAPI_ENOT_HANDLE;
 		if (!s)
 			return;
-		ended = tw_scl_state_of(s) == TW_SCL_ENDED;
-		by_message = tw_scl_state_of(s) == TW_SCL_READY && s->by_message;
+		ended = tw_mcapi_scl_state_of(s) == TW_MCAPI_SCL_ENDED;
+		by_message = tw_mcapi_scl_state_of(s) == TW_MCAPI_SCL_READY && s->by_message;
 		timeout = s->timeout;
-		if (tw_scl_state_of(s) == TW_SCL_READY && !by_message) {
-			done = tw_scl_has_turn(s);
+		if (tw_mcapi_scl_state_of(s) == TW_MCAPI_SCL_READY && !by_message) {
+			done = tw_mcapi_scl_has_token(s);
 			if (done)
-				tw_turn_put(s->turn, &s->pos, value, code);
+				tw_mcapi_token_put(s->token, &s->pos, value, code);
 			else
-				done = tw_scl_put(&s->pos, s->ring, value, code);
+				done = tw_mcapi_scl_put(&s->pos, s->ring, value, code);
 			must_wake = done && sleeps(s, &s->ring->reader_sleeps);
 		}
 		tw_unlock(&s->lock);
@@ -235,7 +235,7 @@ static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code
 }
 
 /* It is sent: leaves. */
-static inline void sent(struct tw_scl_ring *r, struct tw_lock_way way, uint32_t handle,
+static inline void sent(struct tw_mcapi_scl_ring *r, struct tw_lock_way way, uint32_t handle,
 			mcapi_status_t *status)
 {
 	bool must_wake = marked(&r->reader_sleeps);
@@ -247,10 +247,11 @@ static inline void sent(struct tw_scl_ring *r, struct tw_lock_way way, uint32_t 
 }
 
 /* Who has the turn sends in it. */
-static tw_noinline void send_turned(struct tw_scl *s, struct tw_lock_way way, uint32_t handle,
-				    uint64_t value, unsigned code, mcapi_status_t *status)
+static tw_noinline void send_in_token(struct tw_mcapi_scl *s, struct tw_lock_way way,
+				      uint32_t handle, uint64_t value, unsigned code,
+				      mcapi_status_t *status)
 {
-	tw_turn_put(s->turn, &s->pos, value, code);
+	tw_mcapi_token_put(s->token, &s->pos, value, code);
 	sent(s->ring, way, handle, status);
 }
 
@@ -258,22 +259,22 @@ static tw_noinline void send_turned(struct tw_scl *s, struct tw_lock_way way, ui
 FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
 {
 	struct tw_lock_way way;
-	struct tw_scl_ring *r;
-	struct tw_scl *s;
+	struct tw_mcapi_scl_ring *r;
+	struct tw_mcapi_scl *s;
 
 	if (tw_unlikely(!status))
 		return;
-	if (tw_unlikely(!tw_scl_enter_known(handle, true, &s, &way))) {
+	if (tw_unlikely(!tw_mcapi_scl_enter_known(handle, true, &s, &way))) {
 		send_slow(handle, value, code, status);
 		return;
 	}
 	r = atomic_load_explicit(&s->open, memory_order_acquire);
 	if (tw_likely(r != NULL)) {
-		if (tw_unlikely(tw_scl_has_turn(s))) {
-			send_turned(s, way, handle, value, code, status);
+		if (tw_unlikely(tw_mcapi_scl_has_token(s))) {
+			send_in_token(s, way, handle, value, code, status);
 			return;
 		}
-		if (tw_likely(tw_scl_put(&s->pos, r, value, code))) {
+		if (tw_likely(tw_mcapi_scl_put(&s->pos, r, value, code))) {
 			sent(r, way, handle, status);
 			return;
 		}
@@ -311,38 +312,38 @@ void mcapi_sclchan_send_uint8(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint8
 /* What came by message gives credit back. */
 static tw_noinline void report(uint32_t handle)
 {
-	struct tw_node *n;
-	struct tw_ep *ep = tw_mc_enter(&n);
-	struct tw_scl *s = ep ? tw_scl_enter(handle, false) : NULL;
-	struct tw_endp *e;
+	struct tw_mcapi_node *n;
+	struct tw_ep *ep = tw_mcapi_enter(&n);
+	struct tw_mcapi_scl *s = ep ? tw_mcapi_scl_enter(handle, false) : NULL;
+	struct tw_mcapi_endp *e;
 	uint32_t taken;
 
 	if (s) {
 		taken = s->taken;
 		s->taken = 0;
-		e = tw_endp_find(n, s->endpoint);
+		e = tw_mcapi_endp_find(n, s->endpoint);
 		tw_unlock(&s->lock);
 		if (e)
-			tw_chan_took(n, e, taken, 0);
+			tw_mcapi_chan_took(n, e, taken, 0);
 	}
 	if (ep)
-		tw_mc_leave(ep);
+		tw_mcapi_leave(ep);
 }
 
 /* Takes a scalar that is there; unlocks. */
-static inline uint64_t take(struct tw_scl *s, uint32_t handle, int code, bool turned,
-			    unsigned wanted, mcapi_status_t *status)
+static inline uint64_t take(struct tw_mcapi_scl *s, uint32_t handle, int code, bool in_token,
+			    unsigned pending, mcapi_status_t *status)
 {
 	bool must_wake = false, must_report = false;
 	uint64_t value = 0;
 
 	/* One of another size stays for a receive of that size. */
 	*status = MCAPI_ESCL_SIZE;
-	if (tw_likely(code == (int)wanted)) {
+	if (tw_likely(code == (int)pending)) {
 		*status = MCAPI_SUCCESS;
-		if (turned)
-			value = tw_scl_take_turn(s, UINT32_MAX);
-		else if (tw_unlikely(tw_scl_take(&s->pos, s->ring, &value)))
+		if (in_token)
+			value = tw_mcapi_scl_take_token(s, UINT32_MAX);
+		else if (tw_unlikely(tw_mcapi_scl_take(&s->pos, s->ring, &value)))
 			must_wake = sleeps(s, &s->ring->writer_sleeps);
 		must_report = tw_unlikely(s->by_message) && ++s->taken >= REPORT;
 	}
@@ -354,23 +355,23 @@ static inline uint64_t take(struct tw_scl *s, uint32_t handle, int code, bool tu
 	return value;
 }
 
-static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned wanted, mcapi_status_t *status)
+static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned pending, mcapi_status_t *status)
 {
-	struct tw_scl *s;
+	struct tw_mcapi_scl *s;
 
 	for (;;) {
-		bool ended, turned;
+		bool ended, in_token;
 		int code, timeout;
 
-		s = tw_scl_enter(handle, false);
+		s = tw_mcapi_scl_enter(handle, false);
 		*status = MCAPI_ENOT_HANDLE;
 		if (!s)
 			return 0;
 		/* In this order: what was sent before the end is received. */
-		ended = tw_scl_state_of(s) == TW_SCL_ENDED;
-		code = tw_scl_next_code(s, s->ring, true, &turned);
+		ended = tw_mcapi_scl_state_of(s) == TW_MCAPI_SCL_ENDED;
+		code = tw_mcapi_scl_next_code(s, s->ring, true, &in_token);
 		if (code >= 0)
-			return take(s, handle, code, turned, wanted, status);
+			return take(s, handle, code, in_token, pending, status);
 		timeout = s->timeout;
 		tw_unlock(&s->lock);
 		if (ended)
@@ -399,54 +400,55 @@ static inline uint64_t received(struct tw_lock_way way, uint32_t handle, bool mu
 }
 
 /* Nothing is there yet, but mostly about to come; or maybe in the turn. */
-static tw_noinline uint64_t recv_soon(struct tw_scl *s, struct tw_lock_way way, uint32_t handle,
-				      unsigned wanted, mcapi_status_t *status)
+static tw_noinline uint64_t recv_soon(struct tw_mcapi_scl *s, struct tw_lock_way way,
+				      uint32_t handle, unsigned pending, mcapi_status_t *status)
 {
-	bool turned, must_wake = false;
+	bool in_token, must_wake = false;
 	uint64_t value;
 	unsigned i = 0;
 	int code;
 
 	do
-		code = tw_scl_next_code(s, s->ring, i >= s->patience, &turned);
+		code = tw_mcapi_scl_next_code(s, s->ring, i >= s->backoff, &in_token);
 	while (code < 0 && ++i < FIRST_LOOKS);
 	/* What comes by message is counted. */
-	if (tw_unlikely(code != (int)wanted || s->by_message)) {
+	if (tw_unlikely(code != (int)pending || s->by_message)) {
 		tw_lock_leave(way);
-		return recv_slow(handle, wanted, status);
+		return recv_slow(handle, pending, status);
 	}
-	if (turned)
-		value = tw_scl_take_turn(s, i);
+	if (in_token)
+		value = tw_mcapi_scl_take_token(s, i);
 	else
-		must_wake = tw_scl_take(&s->pos, s->ring, &value) &&
+		must_wake = tw_mcapi_scl_take(&s->pos, s->ring, &value) &&
 			    marked(&s->ring->writer_sleeps);
 	return received(way, handle, must_wake, value, status);
 }
 
 /* The usual case, as in send(). */
-FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned wanted, mcapi_status_t *status)
+FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned pending, mcapi_status_t *status)
 {
 	struct tw_lock_way way;
-	struct tw_scl_ring *r;
-	struct tw_scl_here at;
-	struct tw_scl *s;
+	struct tw_mcapi_scl_ring *r;
+	struct tw_mcapi_scl_here at;
+	struct tw_mcapi_scl *s;
 	bool must_wake;
 	uint64_t value;
 
 	if (tw_unlikely(!status))
 		return 0;
-	if (tw_unlikely(!tw_scl_enter_known(handle, false, &s, &way)))
-		return recv_slow(handle, wanted, status);
+	if (tw_unlikely(!tw_mcapi_scl_enter_known(handle, false, &s, &way)))
+		return recv_slow(handle, pending, status);
 	r = atomic_load_explicit(&s->open, memory_order_acquire);
 	if (tw_unlikely(!r)) {
 		tw_lock_leave(way);
-		return recv_slow(handle, wanted, status);
+		return recv_slow(handle, pending, status);
 	}
-	at = tw_scl_here(&s->pos, r);
+	at = tw_mcapi_scl_here(&s->pos, r);
 	/* What came by message has another tag. */
-	if (tw_unlikely(tw_scl_tag(at) != (s->pos.tag | wanted) || tw_scl_in_turn(s)))
-		return recv_soon(s, way, handle, wanted, status);
-	must_wake = tw_scl_take_at(&s->pos, r, at, &value) && marked(&r->writer_sleeps);
+	if (tw_unlikely(tw_mcapi_scl_tag(at) != (s->pos.tag | pending) ||
+			tw_mcapi_scl_token_away(s)))
+		return recv_soon(s, way, handle, pending, status);
+	must_wake = tw_mcapi_scl_take_at(&s->pos, r, at, &value) && marked(&r->writer_sleeps);
 	return received(way, handle, must_wake, value, status);
 }
 
@@ -478,28 +480,28 @@ mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
 				     mcapi_status_t *mcapi_status)
 {
 	mcapi_uint_t count = 0;
-	const struct tw_scl_turn *turn;
-	struct tw_node *n;
-	struct tw_scl *s;
+	const struct tw_mcapi_token *token;
+	struct tw_mcapi_node *n;
+	struct tw_mcapi_scl *s;
 	struct tw_ep *ep;
 
 	if (!mcapi_status)
 		return MCAPI_NULL;
 	/* What comes by message, and the other end's closing, come with progress. */
-	ep = tw_mc_enter(&n);
+	ep = tw_mcapi_enter(&n);
 	if (ep) {
 		tw_progress(ep);
-		tw_mc_leave(ep);
+		tw_mcapi_leave(ep);
 	}
-	s = tw_scl_enter(receive_handle, false);
+	s = tw_mcapi_scl_enter(receive_handle, false);
 	*mcapi_status = MCAPI_ENOT_HANDLE;
 	if (!s)
 		return MCAPI_NULL;
-	if (tw_scl_state_of(s) != TW_SCL_ENDED)
+	if (tw_mcapi_scl_state_of(s) != TW_MCAPI_SCL_ENDED)
 		*mcapi_status = MCAPI_SUCCESS;
-	turn = tw_scl_paired(s);
-	count = turn && tw_turn_full(turn);
-	count += tw_scl_count(s->pos, s->ring);
+	token = tw_mcapi_scl_paired(s);
+	count = token && tw_mcapi_token_full(token);
+	count += tw_mcapi_scl_count(s->pos, s->ring);
 	if (count)
 		*mcapi_status = MCAPI_SUCCESS;
 	tw_unlock(&s->lock);

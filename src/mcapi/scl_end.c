@@ -16,14 +16,16 @@
 #include "mcapi/scl.h"
 
 #define REUSE 4096 /* ends that exist before one is used again: its lock is worn */
-#define WINDOW ((TW_SCL_LINES - TW_SCL_TELL) * TW_SCL_SLOTS) /* what is free for certain */
+#define WINDOW                                                                                     \
+	((TW_MCAPI_SCL_LINES - TW_MCAPI_SCL_TELL) *                                                \
+	 TW_MCAPI_SCL_SLOTS) /* what is free for certain */
 
-static _Atomic(struct tw_scl *) chunks[TW_SCL_CHUNKS];
+static _Atomic(struct tw_mcapi_scl *) chunks[TW_MCAPI_SCL_CHUNKS];
 
-struct tw_scl_turn tw_scl_no_turn[2] = {{.ours = true}, {.ours = false}};
+struct tw_mcapi_token tw_mcapi_no_token[2] = {{.ours = true}, {.ours = false}};
 
-_Thread_local struct tw_scl_known tw_scl_known[TW_SCL_KNOWN] = {
-	[0 ... TW_SCL_KNOWN - 1] = {.key = UINT64_MAX}};
+_Thread_local struct tw_mcapi_scl_known tw_mcapi_scl_known[TW_MCAPI_SCL_KNOWN] = {
+	[0 ... TW_MCAPI_SCL_KNOWN - 1] = {.key = UINT64_MAX}};
 
 static struct {
 	pthread_mutex_t mutex;
@@ -31,59 +33,60 @@ static struct {
 	struct tw_list used; /* and are not now, the oldest first */
 } ends = {.mutex = PTHREAD_MUTEX_INITIALIZER, .used = {&ends.used, &ends.used}};
 
-struct tw_scl *tw_scl_at(uint32_t handle, bool sender)
+struct tw_mcapi_scl *tw_mcapi_scl_at(uint32_t handle, bool sender)
 {
 	uint32_t number = handle & 0xffff;
-	struct tw_scl *s =
-		atomic_load_explicit(&chunks[number / TW_SCL_CHUNK], memory_order_acquire);
+	struct tw_mcapi_scl *s =
+		atomic_load_explicit(&chunks[number / TW_MCAPI_SCL_CHUNK], memory_order_acquire);
 
 	if (!s)
 		return NULL;
-	s += number % TW_SCL_CHUNK;
-	return atomic_load_explicit(&s->key, memory_order_relaxed) == tw_scl_key(handle, sender)
+	s += number % TW_MCAPI_SCL_CHUNK;
+	return atomic_load_explicit(&s->key, memory_order_relaxed) ==
+			       tw_mcapi_scl_key(handle, sender)
 		       ? s
 		       : NULL;
 }
 
-struct tw_scl *tw_scl_enter(uint32_t handle, bool sender)
+struct tw_mcapi_scl *tw_mcapi_scl_enter(uint32_t handle, bool sender)
 {
-	struct tw_scl_known *k = &tw_scl_known[handle % TW_SCL_KNOWN];
+	struct tw_mcapi_scl_known *k = &tw_mcapi_scl_known[handle % TW_MCAPI_SCL_KNOWN];
 	/* Nobody takes the bias of a lock by a handle of the past. */
-	struct tw_scl *s = tw_scl_at(handle, sender);
+	struct tw_mcapi_scl *s = tw_mcapi_scl_at(handle, sender);
 
 	if (!s)
 		return NULL;
 	tw_lock(&s->lock);
-	if (tw_scl_at(handle, sender) != s || s->node != tw_mc_self()) {
+	if (tw_mcapi_scl_at(handle, sender) != s || s->node != tw_mcapi_self()) {
 		tw_unlock(&s->lock);
 		return NULL;
 	}
 	k->end = s;
-	k->key = tw_lock_way(&s->lock, &k->way) ? tw_scl_key(handle, sender) : UINT64_MAX;
+	k->key = tw_lock_way(&s->lock, &k->way) ? tw_mcapi_scl_key(handle, sender) : UINT64_MAX;
 	return s;
 }
 
-void tw_scl_forget(void)
+void tw_mcapi_scl_forget(void)
 {
-	for (unsigned i = 0; i < TW_SCL_KNOWN; i++)
-		tw_scl_known[i].key = UINT64_MAX;
+	for (unsigned i = 0; i < TW_MCAPI_SCL_KNOWN; i++)
+		tw_mcapi_scl_known[i].key = UINT64_MAX;
 }
 
 /* The next one that was never used. */
-static struct tw_scl *fresh_end(void)
+static struct tw_mcapi_scl *fresh_end(void)
 {
-	unsigned chunk = ends.made / TW_SCL_CHUNK, i = ends.made % TW_SCL_CHUNK;
-	struct tw_scl *all;
+	unsigned chunk = ends.made / TW_MCAPI_SCL_CHUNK, i = ends.made % TW_MCAPI_SCL_CHUNK;
+	struct tw_mcapi_scl *all;
 
-	if (chunk == TW_SCL_CHUNKS)
+	if (chunk == TW_MCAPI_SCL_CHUNKS)
 		return NULL;
 	all = atomic_load_explicit(&chunks[chunk], memory_order_relaxed);
 	if (!all) {
-		all = aligned_alloc(TW_LINE, TW_SCL_CHUNK * sizeof(*all));
+		all = aligned_alloc(TW_LINE, TW_MCAPI_SCL_CHUNK * sizeof(*all));
 		if (!all)
 			return NULL;
-		memset(all, 0, TW_SCL_CHUNK * sizeof(*all));
-		for (unsigned k = 0; k < TW_SCL_CHUNK; k++)
+		memset(all, 0, TW_MCAPI_SCL_CHUNK * sizeof(*all));
+		for (unsigned k = 0; k < TW_MCAPI_SCL_CHUNK; k++)
 			tw_lock_init(&all[k].lock, tw_settings.single_threaded);
 		atomic_store_explicit(&chunks[chunk], all, memory_order_release);
 	}
@@ -91,15 +94,15 @@ static struct tw_scl *fresh_end(void)
 	return &all[i];
 }
 
-static struct tw_scl *new_end(void)
+static struct tw_mcapi_scl *new_end(void)
 {
-	struct tw_scl *s = NULL;
+	struct tw_mcapi_scl *s = NULL;
 
 	tw_mutex_lock(&ends.mutex);
 	if (ends.made < REUSE || tw_list_empty(&ends.used))
 		s = fresh_end();
 	if (!s && !tw_list_empty(&ends.used)) {
-		s = tw_list_first(&ends.used, struct tw_scl, unused);
+		s = tw_list_first(&ends.used, struct tw_mcapi_scl, unused);
 		tw_list_del(&s->unused);
 	}
 	if (s)
@@ -108,37 +111,37 @@ static struct tw_scl *new_end(void)
 	return s;
 }
 
-static void give_end(struct tw_scl *s)
+static void give_end(struct tw_mcapi_scl *s)
 {
 	tw_mutex_lock(&ends.mutex);
 	tw_list_add_tail(&ends.used, &s->unused);
 	tw_mutex_unlock(&ends.mutex);
 }
 
-void tw_scl_forked(void)
+void tw_mcapi_scl_forked(void)
 {
 	pthread_mutex_init(&ends.mutex, NULL);
 	for (unsigned i = 0; i < ends.made; i++)
-		atomic_store(&chunks[i / TW_SCL_CHUNK][i % TW_SCL_CHUNK].key, 0);
+		atomic_store(&chunks[i / TW_MCAPI_SCL_CHUNK][i % TW_MCAPI_SCL_CHUNK].key, 0);
 	/* Threads that are not here may hold their locks. */
 	tw_list_init(&ends.used);
 }
 
 /* Opening and closing ------------------------------------------------------------ */
 
-static bool make_ring(struct tw_scl *s)
+static bool make_ring(struct tw_mcapi_scl *s)
 {
 	void *p;
 
 	s->fd = -1;
-	if (tw_sealed_make("tagwire-scalars", TW_SCL_BYTES, TW_SEALS, &s->fd, &p) == TW_OK) {
+	if (tw_sealed_make("tagwire-scalars", TW_MCAPI_SCL_BYTES, TW_SEALS, &s->fd, &p) == TW_OK) {
 		tw_fd_own(s->fd);
 		/* Pages now, not at the first scalar. */
-		memset(p, 0, TW_SCL_BYTES);
+		memset(p, 0, TW_MCAPI_SCL_BYTES);
 	} else {
 		/* Without descriptors there is still memory. */
-		p = mmap(NULL, TW_SCL_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			 -1, 0);
+		p = mmap(NULL, TW_MCAPI_SCL_BYTES, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (p == MAP_FAILED)
 			return false;
 	}
@@ -148,9 +151,9 @@ static bool make_ring(struct tw_scl *s)
 	return true;
 }
 
-uint32_t tw_scl_open(struct tw_node *n, struct tw_endp *e, bool sender)
+uint32_t tw_mcapi_scl_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, bool sender)
 {
-	struct tw_scl *s = new_end();
+	struct tw_mcapi_scl *s = new_end();
 	uint32_t handle;
 
 	if (!s)
@@ -159,37 +162,37 @@ uint32_t tw_scl_open(struct tw_node *n, struct tw_endp *e, bool sender)
 	s->sender = sender;
 	s->fence = !tw_barrier_global();
 	s->by_message = s->shared = false;
-	s->patience = s->hits = 0;
+	s->backoff = s->first_hits = 0;
 	s->node = n;
 	s->endpoint = e->handle;
 	s->taken = 0;
 	s->timeout = e->timeout;
 	s->ring = NULL;
 	s->fd = -1;
-	tw_scl_pos_init(&s->pos, false);
-	tw_scl_pos_init(&s->feed, true);
-	atomic_store_explicit(&s->state, TW_SCL_OPENING, memory_order_relaxed);
+	tw_mcapi_scl_pos_init(&s->pos, false);
+	tw_mcapi_scl_pos_init(&s->feed, true);
+	atomic_store_explicit(&s->state, TW_MCAPI_SCL_OPENING, memory_order_relaxed);
 	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
-	atomic_store_explicit(&s->turn, &tw_scl_no_turn[sender], memory_order_relaxed);
+	atomic_store_explicit(&s->token, &tw_mcapi_no_token[sender], memory_order_relaxed);
 	if (!sender && !make_ring(s)) {
 		give_end(s);
 		return 0;
 	}
 	e->chan.scl = s;
-	atomic_store_explicit(&s->key, tw_scl_key(handle, sender), memory_order_release);
+	atomic_store_explicit(&s->key, tw_mcapi_scl_key(handle, sender), memory_order_release);
 	return handle;
 }
 
-void tw_scl_describe(struct tw_endp *e, struct tw_say *say)
+void tw_mcapi_scl_describe(struct tw_mcapi_endp *e, struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_scl *s = e->chan.scl;
+	struct tw_mcapi_scl *s = e->chan.scl;
 
-	say->value = WINDOW;
+	ctrl->value = WINDOW;
 	if (s->sender || s->fd < 0)
 		return;
-	say->pid = (uint32_t)getpid();
-	say->fd = (uint32_t)s->fd;
-	say->cookie = s->ring->cookie;
+	ctrl->pid = (uint32_t)getpid();
+	ctrl->fd = (uint32_t)s->fd;
+	ctrl->cookie = s->ring->cookie;
 }
 
 /* Two opposite channels -------------------------------------------------------------- */
@@ -199,10 +202,10 @@ void tw_scl_describe(struct tw_endp *e, struct tw_say *say)
  * finds the pair and says so; the other one has the turn first, so that nothing is in
  * it before both know. It is mapped once more, as either channel may be closed first.
  */
-static struct tw_scl_turn *map_turn(struct tw_scl_ring *r, bool second)
+static struct tw_mcapi_token *map_token(struct tw_mcapi_scl_ring *r, bool second)
 {
-	struct tw_scl_turn *t = malloc(sizeof(*t));
-	struct tw_scl_ring *again;
+	struct tw_mcapi_token *t = malloc(sizeof(*t));
+	struct tw_mcapi_scl_ring *again;
 
 	if (!t)
 		return NULL;
@@ -211,178 +214,179 @@ static struct tw_scl_turn *map_turn(struct tw_scl_ring *r, bool second)
 		free(t);
 		return NULL;
 	}
-	t->slot = &again->turn;
-	t->us = second ? TW_TURN_SECOND : TW_TURN_FIRST;
-	t->them = t->us ^ TW_TURN_SIDES;
+	t->slot = &again->token;
+	t->us = second ? TW_MCAPI_TOKEN_SECOND : TW_MCAPI_TOKEN_FIRST;
+	t->them = t->us ^ TW_MCAPI_TOKEN_SIDES;
 	t->refs = 2;
 	atomic_init(&t->ours, second);
 	return t;
 }
 
-static void free_turn(struct tw_scl_turn *t)
+static void free_token(struct tw_mcapi_token *t)
 {
-	munmap((char *)t->slot - offsetof(struct tw_scl_ring, turn), TW_PAGE);
+	munmap((char *)t->slot - offsetof(struct tw_mcapi_scl_ring, token), TW_PAGE);
 	free(t);
 }
 
-static bool may_pair(const struct tw_endp *e, bool sender, uint32_t node)
+static bool may_pair(const struct tw_mcapi_endp *e, bool sender, uint32_t node)
 {
-	const struct tw_chan *c = &e->chan;
-	struct tw_scl *s = c->open == TW_CH_OPEN ? c->scl : NULL;
+	const struct tw_mcapi_chan *c = &e->chan;
+	struct tw_mcapi_scl *s = c->open == TW_MCAPI_CH_OPEN ? c->scl : NULL;
 
 	return s && s->sender == sender && s->shared && !c->peer_closed &&
-	       tw_node_of(c->other) == node && !tw_scl_paired(s);
+	       tw_mcapi_node_of(c->other) == node && !tw_mcapi_scl_paired(s);
 }
 
 struct match {
-	const struct tw_endp *one;
-	struct tw_endp *best;
+	const struct tw_mcapi_endp *one;
+	struct tw_mcapi_endp *best;
 };
 
-static uint32_t distance(const struct tw_endp *a, const struct tw_endp *b)
+static uint32_t distance(const struct tw_mcapi_endp *a, const struct tw_mcapi_endp *b)
 {
 	return a->handle > b->handle ? a->handle - b->handle : b->handle - a->handle;
 }
 
-static void consider(struct tw_node *n, struct tw_endp *e, void *arg)
+static void consider(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg)
 {
 	struct match *m = arg;
 
 	(void)n;
-	if (may_pair(e, !m->one->chan.sender, tw_node_of(m->one->chan.other)) &&
+	if (may_pair(e, !m->one->chan.sender, tw_mcapi_node_of(m->one->chan.other)) &&
 	    (!m->best || distance(e, m->one) < distance(m->best, m->one)))
 		m->best = e;
 }
 
 /* Gives a channel that has got its ring the turn with one that goes the other way. */
-static void pair(struct tw_node *n, struct tw_endp *e)
+static void pair(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	struct match m = {.one = e};
-	uint32_t node = tw_node_of(e->chan.other);
-	struct tw_endp *out, *in;
-	struct tw_scl_turn *t;
+	uint32_t node = tw_mcapi_node_of(e->chan.other);
+	struct tw_mcapi_endp *out, *in;
+	struct tw_mcapi_token *t;
 
 	if (n->number >= node || !may_pair(e, e->chan.sender, node))
 		return;
 	/* Those that a program uses together have ports that are near, as a rule. */
-	tw_endp_each(n, consider, &m);
+	tw_mcapi_endp_each(n, consider, &m);
 	if (!m.best)
 		return;
 	out = e->chan.sender ? e : m.best;
 	in = e->chan.sender ? m.best : e;
-	t = map_turn(in->chan.scl->ring, false);
+	t = map_token(in->chan.scl->ring, false);
 	if (!t)
 		return;
-	atomic_store_explicit(&in->chan.scl->turn, t, memory_order_release);
-	atomic_store_explicit(&out->chan.scl->turn, t, memory_order_release);
-	tw_chan_say(n, out, TW_SAY_PAIRED, in->chan.other << 16 | (in->handle & 0xffff));
+	atomic_store_explicit(&in->chan.scl->token, t, memory_order_release);
+	atomic_store_explicit(&out->chan.scl->token, t, memory_order_release);
+	tw_mcapi_chan_ctrl_send(n, out, TW_MCAPI_CTRL_PAIRED,
+				in->chan.other << 16 | (in->handle & 0xffff));
 }
 
 /* Node and channel back, by its ports at its sender and at its receiver. */
-static void paired(struct tw_node *n, struct tw_endp *in, uint32_t ports)
+static void paired(struct tw_mcapi_node *n, struct tw_mcapi_endp *in, uint32_t ports)
 {
-	uint32_t node = tw_node_of(in->chan.other);
-	struct tw_endp *out = tw_endp_find(n, n->number << 16 | ports >> 16);
-	struct tw_scl_turn *t;
+	uint32_t node = tw_mcapi_node_of(in->chan.other);
+	struct tw_mcapi_endp *out = tw_mcapi_endp_find(n, n->number << 16 | ports >> 16);
+	struct tw_mcapi_token *t;
 
-	if (node >= n->number || in->chan.scl->sender || in->chan.open != TW_CH_OPEN || !out ||
-	    !may_pair(out, true, node) || (out->chan.other & 0xffff) != (ports & 0xffff) ||
-	    tw_scl_paired(in->chan.scl))
+	if (node >= n->number || in->chan.scl->sender || in->chan.open != TW_MCAPI_CH_OPEN ||
+	    !out || !may_pair(out, true, node) || (out->chan.other & 0xffff) != (ports & 0xffff) ||
+	    tw_mcapi_scl_paired(in->chan.scl))
 		return;
-	t = map_turn(out->chan.scl->ring, true);
+	t = map_token(out->chan.scl->ring, true);
 	if (!t)
 		return;
 	/* In this order: our receiver knows before anything can be in the turn. */
-	atomic_store_explicit(&in->chan.scl->turn, t, memory_order_release);
-	atomic_store_explicit(&out->chan.scl->turn, t, memory_order_release);
+	atomic_store_explicit(&in->chan.scl->token, t, memory_order_release);
+	atomic_store_explicit(&out->chan.scl->token, t, memory_order_release);
 }
 
-static struct tw_scl_ring *map_ring(const struct tw_say *say)
+static struct tw_mcapi_scl_ring *map_ring(const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_scl_ring *r = NULL;
+	struct tw_mcapi_scl_ring *r = NULL;
 	char path[64];
 	int fd;
 
-	if (!say->pid)
+	if (!ctrl->pid)
 		return NULL;
-	snprintf(path, sizeof(path), "/proc/%u/fd/%u", say->pid, say->fd);
+	snprintf(path, sizeof(path), "/proc/%u/fd/%u", ctrl->pid, ctrl->fd);
 	fd = tw_sys_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return NULL;
-	if (tw_sealed_sound(fd, TW_SCL_BYTES))
-		r = tw_sealed_map(fd, TW_SCL_BYTES, PROT_READ | PROT_WRITE);
+	if (tw_sealed_sound(fd, TW_MCAPI_SCL_BYTES))
+		r = tw_sealed_map(fd, TW_MCAPI_SCL_BYTES, PROT_READ | PROT_WRITE);
 	tw_sys_close(fd);
-	if (r && r->cookie != say->cookie) {
-		munmap(r, TW_SCL_BYTES);
+	if (r && r->cookie != ctrl->cookie) {
+		munmap(r, TW_MCAPI_SCL_BYTES);
 		return NULL;
 	}
 	return r;
 }
 
-void tw_scl_ready(struct tw_node *n, struct tw_endp *e)
+void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	const struct tw_say *other = &e->chan.opened;
-	struct tw_scl *s = e->chan.scl;
+	const struct tw_mcapi_ctrl *other = &e->chan.opened;
+	struct tw_mcapi_scl *s = e->chan.scl;
 
-	if (other->flags & TW_SAY_FENCE)
+	if (other->flags & TW_MCAPI_CTRL_FENCE)
 		s->fence = true;
 	if (s->sender) {
 		s->ring = map_ring(other);
 		s->by_message = !s->ring;
 		s->shared = s->ring != NULL;
 		if (s->ring)
-			tw_chan_say(n, e, TW_SAY_MAPPED, 0);
+			tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_MAPPED, 0);
 		else
 			tw_log(TW_LOG_INFO, "scalars of endpoint %x travel as messages", e->handle);
 	}
 	/* A sender that needs a fence looks for sleepers the slow way. */
 	if (!s->by_message && !s->fence)
 		atomic_store_explicit(&s->open, s->ring, memory_order_release);
-	atomic_store_explicit(&s->state, TW_SCL_READY, memory_order_release);
+	atomic_store_explicit(&s->state, TW_MCAPI_SCL_READY, memory_order_release);
 	pair(n, e);
 }
 
-static void end(struct tw_scl *s)
+static void end(struct tw_mcapi_scl *s)
 {
 	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
-	atomic_store_explicit(&s->state, TW_SCL_ENDED, memory_order_release);
+	atomic_store_explicit(&s->state, TW_MCAPI_SCL_ENDED, memory_order_release);
 }
 
-void tw_scl_peer_closed(struct tw_endp *e)
+void tw_mcapi_scl_peer_closed(struct tw_mcapi_endp *e)
 {
 	if (e->chan.scl)
 		end(e->chan.scl);
 }
 
 /* Under its lock, which is left. */
-static void close_end(struct tw_endp *e)
+static void close_end(struct tw_mcapi_endp *e)
 {
-	struct tw_scl *s = e->chan.scl;
-	struct tw_scl_turn *t;
+	struct tw_mcapi_scl *s = e->chan.scl;
+	struct tw_mcapi_token *t;
 
 	e->chan.scl = NULL;
 	atomic_store_explicit(&s->key, 0, memory_order_relaxed);
 	end(s);
 	if (s->ring)
-		munmap(s->ring, TW_SCL_BYTES);
+		munmap(s->ring, TW_MCAPI_SCL_BYTES);
 	s->ring = NULL;
 	if (s->fd >= 0)
 		tw_fd_close(s->fd);
-	t = tw_scl_paired(s);
-	atomic_store_explicit(&s->turn, &tw_scl_no_turn[s->sender], memory_order_relaxed);
+	t = tw_mcapi_scl_paired(s);
+	atomic_store_explicit(&s->token, &tw_mcapi_no_token[s->sender], memory_order_relaxed);
 	if (t && --t->refs == 0)
-		free_turn(t);
+		free_token(t);
 	tw_unlock(&s->lock);
 	give_end(s);
 }
 
-void tw_scl_close(struct tw_endp *e)
+void tw_mcapi_scl_close(struct tw_mcapi_endp *e)
 {
 	tw_lock(&e->chan.scl->lock);
 	close_end(e);
 }
 
-bool tw_scl_try_close(struct tw_endp *e)
+bool tw_mcapi_scl_try_close(struct tw_mcapi_endp *e)
 {
 	if (!tw_lock_try(&e->chan.scl->lock))
 		return false;
@@ -390,55 +394,57 @@ bool tw_scl_try_close(struct tw_endp *e)
 	return true;
 }
 
-_Static_assert(TW_MC_SCALARS == TW_SCL_LINES * TW_SCL_SLOTS, "one size");
+_Static_assert(TW_MCAPI_SCALARS == TW_MCAPI_SCL_LINES * TW_MCAPI_SCL_SLOTS, "one size");
 
 /* Without its lock, which would take the bias from the thread that receives. */
-uint32_t tw_scl_queued(const struct tw_endp *e)
+uint32_t tw_mcapi_scl_queued(const struct tw_mcapi_endp *e)
 {
-	const struct tw_scl *s = e->chan.scl;
-	const struct tw_scl_turn *t;
+	const struct tw_mcapi_scl *s = e->chan.scl;
+	const struct tw_mcapi_token *t;
 
 	if (!s || !s->ring)
 		return 0;
-	t = tw_scl_paired(s);
-	return tw_scl_count(s->pos, s->ring) + (t && tw_turn_full(t));
+	t = tw_mcapi_scl_paired(s);
+	return tw_mcapi_scl_count(s->pos, s->ring) + (t && tw_mcapi_token_full(t));
 }
 
-bool tw_scl_inside(const struct tw_node *n)
+bool tw_mcapi_scl_inside(const struct tw_mcapi_node *n)
 {
-	for (unsigned i = 0; i < TW_SCL_CHUNKS; i++) {
-		const struct tw_scl *s = atomic_load(&chunks[i]);
+	for (unsigned i = 0; i < TW_MCAPI_SCL_CHUNKS; i++) {
+		const struct tw_mcapi_scl *s = atomic_load(&chunks[i]);
 
-		for (unsigned k = 0; s && k < TW_SCL_CHUNK; k++)
+		for (unsigned k = 0; s && k < TW_MCAPI_SCL_CHUNK; k++)
 			if (s[k].node == n && tw_lock_mine(&s[k].lock))
 				return true;
 	}
 	return false;
 }
 
-void tw_scl_hear(struct tw_node *n, struct tw_endp *e, const struct tw_say *say)
+void tw_mcapi_scl_on_ctrl(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+			  const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_scl *s = e->chan.scl;
+	struct tw_mcapi_scl *s = e->chan.scl;
 
 	/* A wake-up has done its work by coming. */
-	if (say->what == TW_SAY_MAPPED && s->fd >= 0) {
+	if (ctrl->what == TW_MCAPI_CTRL_MAPPED && s->fd >= 0) {
 		tw_fd_close(s->fd);
 		s->fd = -1;
 		s->shared = true;
 		pair(n, e);
-	} else if (say->what == TW_SAY_PAIRED) {
-		paired(n, e, say->value);
+	} else if (ctrl->what == TW_MCAPI_CTRL_PAIRED) {
+		paired(n, e, ctrl->value);
 	}
 }
 
-void tw_scl_arrived(struct tw_node *n, struct tw_endp *e, unsigned size, uint64_t value)
+void tw_mcapi_scl_arrived(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, unsigned size,
+			  uint64_t value)
 {
-	struct tw_scl *s = e->chan.scl;
+	struct tw_mcapi_scl *s = e->chan.scl;
 
 	if (s->sender)
 		return;
 	s->by_message = true;
 	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
-	tw_scl_put(&s->feed, s->ring, value, size & 3);
+	tw_mcapi_scl_put(&s->feed, s->ring, value, size & 3);
 	n->ep->events++;
 }

@@ -5,7 +5,7 @@
  *   kind 4 bits | priority or scalar size 4 | epoch 24 | to port 16 | from port 16
  *
  * Messages, packets and scalars carry the user's bytes. Controls carry a struct
- * tw_say; both nodes of a channel know its epoch, chosen by the sender's node, so
+ * tw_mcapi_ctrl; both nodes of a channel know its epoch, chosen by the sender's node, so
  * that what belongs to an earlier channel of the same endpoints is told apart.
  *
  * Connecting (T any node, a and b the nodes of sender A and receiver B):
@@ -17,33 +17,33 @@
 
 #include <stdint.h>
 
-enum tw_mc_kind { TW_K_MSG = 1, TW_K_PKT, TW_K_SCL, TW_K_SAY };
+enum tw_mcapi_kind { TW_MCAPI_K_MSG = 1, TW_MCAPI_K_PKT, TW_MCAPI_K_SCL, TW_MCAPI_K_CTRL };
 
-enum tw_saying {
-	TW_SAY_GET = 1, /* tell me when endpoint a exists */
-	TW_SAY_ROOM,	/* how many messages may I send to a? */
-	TW_SAY_ATTR,	/* attribute `value' of a? */
-	TW_SAY_TOLD,	/* the answer to any of these, and to BIND */
-	TW_SAY_CREDIT,	/* a takes `value' more messages of yours */
-	TW_SAY_RECALL,	/* give back what you may still send to a */
-	TW_SAY_RETURN,	/* that was `value' */
-	TW_SAY_BIND,	/* connect a to b */
-	TW_SAY_BIND2,
-	TW_SAY_BOUND,
-	TW_SAY_UNBIND,	 /* the connection is dissolved */
-	TW_SAY_OPENED,	 /* my end is open */
-	TW_SAY_UNOPENED, /* its open was cancelled */
-	TW_SAY_CLOSED,	 /* my end is closed */
-	TW_SAY_TAKEN,	 /* `value' packets or scalars were received */
-	TW_SAY_HUNGRY,	 /* I have more and no credit */
-	TW_SAY_MAPPED,	 /* your ring is mapped */
-	TW_SAY_PAIRED,	 /* this channel has the turn with the one back; you have it first */
-	TW_SAY_WAKE	 /* the ring has changed and you sleep */
+enum tw_mcapi_ctrl_what {
+	TW_MCAPI_CTRL_GET = 1, /* tell me when endpoint a exists */
+	TW_MCAPI_CTRL_CREDITS, /* how many messages may I send to a? */
+	TW_MCAPI_CTRL_ATTR,    /* attribute `value' of a? */
+	TW_MCAPI_CTRL_REPLY,   /* the answer to any of these, and to BIND */
+	TW_MCAPI_CTRL_CREDIT,  /* a takes `value' more messages of yours */
+	TW_MCAPI_CTRL_RECALL,  /* give back what you may still send to a */
+	TW_MCAPI_CTRL_RETURN,  /* that was `value' */
+	TW_MCAPI_CTRL_BIND,    /* connect a to b */
+	TW_MCAPI_CTRL_BIND2,
+	TW_MCAPI_CTRL_BOUND,
+	TW_MCAPI_CTRL_UNBIND,	/* the connection is dissolved */
+	TW_MCAPI_CTRL_OPENED,	/* my end is open */
+	TW_MCAPI_CTRL_UNOPENED, /* its open was cancelled */
+	TW_MCAPI_CTRL_CLOSED,	/* my end is closed */
+	TW_MCAPI_CTRL_TAKEN,	/* `value' packets or scalars were received */
+	TW_MCAPI_CTRL_STARVED,	/* I have more and no credit */
+	TW_MCAPI_CTRL_MAPPED,	/* your ring is mapped */
+	TW_MCAPI_CTRL_PAIRED,	/* this channel has the turn with the one back; you have it first */
+	TW_MCAPI_CTRL_WAKE	/* the ring has changed and you sleep */
 };
 
-struct tw_say {
+struct tw_mcapi_ctrl {
 	uint8_t what;
-	uint8_t type;	   /* of a channel: enum tw_mc_kind */
+	uint8_t type;	   /* of a channel: enum tw_mcapi_kind */
 	uint8_t to_sender; /* of a channel: which end is spoken to */
 	uint8_t flags;
 	int32_t status; /* mcapi_status_t */
@@ -56,33 +56,33 @@ struct tw_say {
 	uint32_t pid, fd;
 	uint64_t cookie;
 };
-_Static_assert(sizeof(struct tw_say) == 48, "wire format");
+_Static_assert(sizeof(struct tw_mcapi_ctrl) == 48, "wire format");
 
-#define TW_SAY_FENCE 1 /* of OPENED: this process is not reached by global barriers */
+#define TW_MCAPI_CTRL_FENCE 1 /* of OPENED: this process is not reached by global barriers */
 
-static inline uint64_t tw_mc_match(enum tw_mc_kind kind, unsigned prio, uint32_t epoch, uint32_t to,
-				   uint32_t from)
+static inline uint64_t tw_mcapi_match(enum tw_mcapi_kind kind, unsigned prio, uint32_t epoch,
+				      uint32_t to, uint32_t from)
 {
 	return (uint64_t)kind << 60 | (uint64_t)prio << 56 | (uint64_t)epoch << 32 |
 	       (uint64_t)(to & 0xffff) << 16 | (from & 0xffff);
 }
 
-static inline enum tw_mc_kind tw_mc_kind_of(uint64_t match)
+static inline enum tw_mcapi_kind tw_mcapi_kind_of(uint64_t match)
 {
-	return (enum tw_mc_kind)(match >> 60);
+	return (enum tw_mcapi_kind)(match >> 60);
 }
 
-static inline unsigned tw_mc_prio_of(uint64_t match)
+static inline unsigned tw_mcapi_prio_of(uint64_t match)
 {
 	return (unsigned)(match >> 56) & 15;
 }
 
-static inline uint32_t tw_mc_epoch_of(uint64_t match)
+static inline uint32_t tw_mcapi_epoch_of(uint64_t match)
 {
 	return (uint32_t)(match >> 32) & 0xffffff;
 }
 
-static inline uint32_t tw_mc_port_of(uint64_t match)
+static inline uint32_t tw_mcapi_port_of(uint64_t match)
 {
 	return (uint32_t)(match >> 16) & 0xffff;
 }

@@ -1,49 +1,49 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Metadata: trees of resources, and the counters of their dynamic attributes. */
-#ifndef TW_MR_RSRC_H
-#define TW_MR_RSRC_H
+#ifndef TW_MRAPI_RSRC_H
+#define TW_MRAPI_RSRC_H
 
 #include <hwloc.h>
 
-#include "mrapi/mr.h"
+#include "mrapi/mrapi_internal.h"
 
-#define TW_MR_RSRC_ATTRS 6u
+#define TW_MRAPI_RSRC_ATTRS 6u
 
 /* What is known of one resource; beside the tree, out of the program's reach. */
-struct tw_mr_rsrc {
+struct tw_mrapi_rsrc {
 	mrapi_rsrc_type_t type;
 	unsigned index;	 /* the system's number, or hwloc's of caches */
 	bool last_level; /* a cache with none above it */
 	bool here;	 /* of the machine we run on */
 	/* By attribute; of dynamic ones nothing. */
-	uint64_t value[TW_MR_RSRC_ATTRS];
+	uint64_t value[TW_MRAPI_RSRC_ATTRS];
 };
 
-struct tw_mr_tree {
+struct tw_mrapi_tree {
 	struct tw_list link;
 	uint32_t me;		 /* who got it */
 	mrapi_resource_t *items; /* items[0] is the root */
-	struct tw_mr_rsrc *facts;
+	struct tw_mrapi_rsrc *facts;
 	mrapi_resource_t **kids;
 	unsigned n;
 	char cpu_type[64];
 };
 
 /* The tree of a topology; cpu is where the caller runs. NULL when memory is short. */
-struct tw_mr_tree *tw_mr_tree_build(hwloc_topology_t topology, mrapi_rsrc_filter_t filter,
-				    unsigned cpu);
-void tw_mr_tree_free(struct tw_mr_tree *t);
+struct tw_mrapi_tree *tw_mrapi_tree_build(hwloc_topology_t topology, mrapi_rsrc_filter_t filter,
+					  unsigned cpu);
+void tw_mrapi_tree_free(struct tw_mrapi_tree *t);
 
-/* ---- mr_counter.c: under the mutex of mr_rsrc.c */
-bool tw_mr_attr_dynamic(mrapi_rsrc_type_t type, mrapi_uint_t num);
-mrapi_status_t tw_mr_counter_start(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
-				   void (*rollover)(void));
-mrapi_status_t tw_mr_counter_reset(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me);
-mrapi_status_t tw_mr_counter_stop(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me);
-mrapi_status_t tw_mr_counter_read(const struct tw_mr_rsrc *f, mrapi_uint_t num, uint32_t me,
-				  mrapi_uint_t *value);
-/* As tw_mr_counters_due(). */
-bool tw_mr_counter_due(uint32_t *me, void (**rollover)(void), uint64_t *deadline);
-void tw_mr_counters_end(uint32_t me);
+/* ---- counter.c: under the mutex of rsrc.c */
+bool tw_mrapi_attr_dynamic(mrapi_rsrc_type_t type, mrapi_uint_t num);
+mrapi_status_t tw_mrapi_counter_start(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
+				      void (*rollover)(void));
+mrapi_status_t tw_mrapi_counter_reset(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me);
+mrapi_status_t tw_mrapi_counter_stop(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me);
+mrapi_status_t tw_mrapi_counter_read(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
+				     mrapi_uint_t *value);
+/* As tw_mrapi_counters_due(). */
+bool tw_mrapi_counter_due(uint32_t *me, void (**rollover)(void), uint64_t *deadline);
+void tw_mrapi_counters_end(uint32_t me);
 
-#endif /* TW_MR_RSRC_H */
+#endif /* TW_MRAPI_RSRC_H */

@@ -7,10 +7,10 @@
  * The admin lock guards the tables, the nodes and the processes. Locks are taken
  * and given back by atomics on the object alone. Every change that a process may
  * die in is one atomic store that makes it good, or is found and undone by
- * tw_mr_repair(): a slot counts from the moment its handle is stored.
+ * tw_mrapi_repair(): a slot counts from the moment its handle is stored.
  */
-#ifndef TW_MR_SEGMENT_H
-#define TW_MR_SEGMENT_H
+#ifndef TW_MRAPI_SEGMENT_H
+#define TW_MRAPI_SEGMENT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,43 +20,43 @@
 #include "base/compiler.h"
 #include "mrapi.h"
 
-#define TW_MR_MAGIC 0x6d726170u
-#define TW_MR_VERSION 7u
-#define TW_MR_PROCS 1024u
-#define TW_MR_BUCKETS 4096u
-#define TW_MR_EVENTS 5u
-#define TW_MR_COUNTS 4096u
+#define TW_MRAPI_MAGIC 0x6d726170u
+#define TW_MRAPI_VERSION 7u
+#define TW_MRAPI_PROCS 1024u
+#define TW_MRAPI_BUCKETS 4096u
+#define TW_MRAPI_EVENTS 5u
+#define TW_MRAPI_COUNTS 4096u
 
-#define TW_MR_GONE 16384u /* deleted ids that are remembered, of each kind of lock */
+#define TW_MRAPI_GONE 16384u /* deleted ids that are remembered, of each kind of lock */
 
-enum tw_mr_kind {
-	TW_MR_MUTEX = 1,
-	TW_MR_SEM,
-	TW_MR_RWL,
-	TW_MR_LOCKS,
-	TW_MR_SHMEM = TW_MR_LOCKS,
-	TW_MR_RMEM,
-	TW_MR_KINDS
+enum tw_mrapi_kind {
+	TW_MRAPI_MUTEX = 1,
+	TW_MRAPI_SEM,
+	TW_MRAPI_RWL,
+	TW_MRAPI_LOCKS,
+	TW_MRAPI_SHMEM = TW_MRAPI_LOCKS,
+	TW_MRAPI_RMEM,
+	TW_MRAPI_KINDS
 };
 
 /* In a handle: remote memory of another host, as this process knows it. */
-#define TW_MR_FAR TW_MR_KINDS
+#define TW_MRAPI_REMOTE TW_MRAPI_KINDS
 
 /* A handle: kind, whether the object has MRAPI_ERROR_EXT, generation of the slot,
  * and the slot. So a stale handle tells by itself what to answer, however long ago
  * its object was deleted. Remote memory has the client's access type in the slot's
  * upper bits. */
-#define TW_MR_KIND_SHIFT 29
-#define TW_MR_HANDLE_EXT (1u << 28)
-#define TW_MR_GEN_SHIFT 14
-#define TW_MR_GEN_MASK 0x3fffu
-#define TW_MR_SLOT_MASK 0x3fffu
-#define TW_MR_ATYPE_SHIFT 12
+#define TW_MRAPI_KIND_SHIFT 29
+#define TW_MRAPI_HANDLE_EXT (1u << 28)
+#define TW_MRAPI_GEN_SHIFT 14
+#define TW_MRAPI_GEN_MASK 0x3fffu
+#define TW_MRAPI_SLOT_MASK 0x3fffu
+#define TW_MRAPI_ATYPE_SHIFT 12
 
-enum tw_mr_flags { TW_MR_RECURSIVE = 1, TW_MR_EXT = 2, TW_MR_DOMAIN_SHARED = 4 };
+enum tw_mrapi_flags { TW_MRAPI_RECURSIVE = 1, TW_MRAPI_EXT = 2, TW_MRAPI_DOMAIN_SHARED = 4 };
 
 /* The start of every object. */
-struct tw_mr_obj {
+struct tw_mrapi_obj {
 	_Atomic(uint32_t) handle; /* 0: there is none */
 	uint32_t id;
 	uint32_t domain;       /* of the creator */
@@ -67,14 +67,14 @@ struct tw_mr_obj {
 	_Atomic(uint8_t) contended; /* somebody may have slept */
 	uint8_t unused[9];
 };
-_Static_assert(sizeof(struct tw_mr_obj) == 32, "wire format");
+_Static_assert(sizeof(struct tw_mrapi_obj) == 32, "wire format");
 
-#define TW_MR_WAITERS 0x80000000u /* in the admin lock: wake somebody */
-#define TW_MR_OWNER 0xffffu	  /* node slot + 1 */
+#define TW_MRAPI_WAITERS 0x80000000u /* in the admin lock: wake somebody */
+#define TW_MRAPI_OWNER 0xffffu	     /* node slot + 1 */
 
-/* A lock word, who sleeps for it and what they sleep on, in one line: see mr_mutex.c. */
-struct tw_mr_mutex {
-	struct tw_mr_obj obj;
+/* A lock word, who sleeps for it and what they sleep on, in one line: see mutex.c. */
+struct tw_mrapi_mutex {
+	struct tw_mrapi_obj obj;
 	_Atomic(uint32_t) word;	     /* the holder */
 	_Atomic(uint32_t) outermost; /* number of its first lock, of those that it has */
 	_Atomic(uint64_t) locks;     /* counts, for keys */
@@ -82,33 +82,33 @@ struct tw_mr_mutex {
 	_Atomic(uint32_t) sleepers;  /* for whom nobody has answered yet, or more */
 	_Atomic(uint64_t) levels;    /* if it is recursive: number of the last lock, depth */
 } tw_aligned_line;
-_Static_assert(sizeof(struct tw_mr_mutex) == 64, "wire format");
+_Static_assert(sizeof(struct tw_mrapi_mutex) == 64, "wire format");
 
 /*
  * Semaphores and reader/writer locks name every holder, so that holding is one
  * compare and swap and a dead holder is found.
  */
-struct tw_mr_counted {
-	struct tw_mr_obj obj;
+struct tw_mrapi_counting {
+	struct tw_mrapi_obj obj;
 	_Atomic(uint32_t) seq;	    /* slept on; counts what may interest sleepers */
 	_Atomic(uint32_t) sleepers; /* epoch << 16 | count */
-	_Atomic(uint32_t) writer;   /* holder, or TW_MR_PENDING and who will be */
+	_Atomic(uint32_t) writer;   /* holder, or TW_MRAPI_PENDING and who will be */
 	_Atomic(uint32_t) writers;  /* that wait: epoch << 16 | count */
 	uint32_t limit;
 	uint32_t unused[3];
 	_Atomic(uint16_t) holder[MRAPI_MAX_SEM_SHAREDLOCKS]; /* node slot + 1 */
 } tw_aligned_line;
-_Static_assert(sizeof(struct tw_mr_counted) == 320, "wire format");
+_Static_assert(sizeof(struct tw_mrapi_counting) == 320, "wire format");
 
-#define TW_MR_PENDING 0x40000000u
+#define TW_MRAPI_PENDING 0x40000000u
 
 /* A set of node slots. */
-struct tw_mr_nodeset {
+struct tw_mrapi_nodeset {
 	_Atomic(uint64_t) word[MRAPI_MAX_NODES / 64];
 };
 
-struct tw_mr_shmem {
-	struct tw_mr_obj obj;
+struct tw_mrapi_shmem {
+	struct tw_mrapi_obj obj;
 	uint64_t offset;  /* in the arena */
 	uint64_t span;	  /* of it, whole pages */
 	uint64_t address; /* where to attach it, or where it would be nice */
@@ -116,7 +116,7 @@ struct tw_mr_shmem {
 	uint16_t fixed; /* the address was asked for */
 	uint16_t nodes; /* 0: all may */
 	mrapi_resource_t resource;
-	struct tw_mr_nodeset attached;
+	struct tw_mrapi_nodeset attached;
 	uint16_t node[MRAPI_MAX_NODES];
 } tw_aligned_line;
 
@@ -124,31 +124,37 @@ struct tw_mr_shmem {
  * The arena's top holds buffers of each process, for requests to other members;
  * one gets its pages when it is first used.
  */
-#define TW_MR_BOUNCE 0x40000u
-#define TW_MR_BOUNCE_SLOTS 8u
-#define TW_MR_BOUNCES ((uint64_t)TW_MR_PROCS * TW_MR_BOUNCE_SLOTS * TW_MR_BOUNCE)
+#define TW_MRAPI_BOUNCE 0x40000u
+#define TW_MRAPI_BOUNCE_SLOTS 8u
+#define TW_MRAPI_BOUNCES ((uint64_t)TW_MRAPI_PROCS * TW_MRAPI_BOUNCE_SLOTS * TW_MRAPI_BOUNCE)
 
-struct tw_mr_rmem {
-	struct tw_mr_obj obj;
+struct tw_mrapi_rmem {
+	struct tw_mrapi_obj obj;
 	uint64_t address; /* in the owner */
 	uint64_t offset;  /* in the arena, when the memory is shared; else ~0 */
 	uint32_t size;
 	uint16_t owner; /* node slot + 1 */
 	uint16_t atype;
 	uint8_t unused[8];
-	struct tw_mr_nodeset attached;
+	struct tw_mrapi_nodeset attached;
 } tw_aligned_line;
 
 /* The processes of the job. life is incarnation << 8 | state. */
-enum tw_mr_state { TW_MR_FREE, TW_MR_JOINING, TW_MR_LIVE, TW_MR_LEAVING, TW_MR_DEAD };
+enum tw_mrapi_state {
+	TW_MRAPI_FREE,
+	TW_MRAPI_JOINING,
+	TW_MRAPI_LIVE,
+	TW_MRAPI_LEAVING,
+	TW_MRAPI_DEAD
+};
 
-struct tw_mr_proc {
+struct tw_mrapi_proc {
 	_Atomic(uint64_t) life;
 	uint32_t pid;
 	uint32_t unused[13];
 } tw_aligned_line;
 
-struct tw_mr_node {
+struct tw_mrapi_node {
 	_Atomic(uint32_t) life; /* as for processes, LIVE or FREE */
 	uint32_t proc;
 	uint32_t domain;
@@ -158,23 +164,23 @@ struct tw_mr_node {
 } tw_aligned_line;
 
 /* A counter of a dynamic attribute that runs; one node at a time has it. */
-struct tw_mr_count {
+struct tw_mrapi_count {
 	_Atomic(uint32_t) node; /* slot + 1; 0: the entry is free */
 	uint32_t type, num, index;
 };
 
-struct tw_mr_table {
+struct tw_mrapi_table {
 	uint32_t high; /* slots that were ever used */
 	uint32_t live;
 	uint32_t nfree; /* freed slots, first freed first */
 	uint16_t free_head, free_tail;
 	uint32_t next_any; /* the id to try for MRAPI_x_ID_ANY */
-	uint32_t ngone;	   /* ids noted as deleted; from TW_MR_GONE on all places are used */
+	uint32_t ngone;	   /* ids noted as deleted; from TW_MRAPI_GONE on all places are used */
 	uint32_t unused[10];
-	uint16_t bucket[TW_MR_BUCKETS];
+	uint16_t bucket[TW_MRAPI_BUCKETS];
 } tw_aligned_line;
 
-struct tw_mr_segment {
+struct tw_mrapi_segment {
 	uint32_t magic, version;
 	uint64_t arena_size;
 	uint64_t arena_next; /* where to look for a free place */
@@ -183,44 +189,44 @@ struct tw_mr_segment {
 	_Atomic(uint32_t) fenced; /* a member's barriers do not reach the others */
 	uint32_t unused[7];
 
-	/* The holder and TW_MR_WAITERS; its holder died, so repair first. */
+	/* The holder and TW_MRAPI_WAITERS; its holder died, so repair first. */
 	_Atomic(uint32_t) admin tw_aligned_line;
 	_Atomic(uint32_t) torn;
 
 	_Atomic(uint32_t) event_seq tw_aligned_line; /* slept on */
-	_Atomic(uint32_t) event[TW_MR_EVENTS];
+	_Atomic(uint32_t) event[TW_MRAPI_EVENTS];
 
-	struct tw_mr_proc proc[TW_MR_PROCS];
-	struct tw_mr_node node[MRAPI_MAX_NODES];
-	struct tw_mr_table table[TW_MR_KINDS];
-	struct tw_mr_count count[TW_MR_COUNTS];
+	struct tw_mrapi_proc proc[TW_MRAPI_PROCS];
+	struct tw_mrapi_node node[MRAPI_MAX_NODES];
+	struct tw_mrapi_table table[TW_MRAPI_KINDS];
+	struct tw_mrapi_count count[TW_MRAPI_COUNTS];
 
 	/* From here on pages are allocated as slots are used. */
-	struct tw_mr_mutex mutex[MRAPI_MAX_MUTEXES] __attribute__((aligned(TW_PAGE)));
-	struct tw_mr_counted sem[MRAPI_MAX_SEMS] __attribute__((aligned(TW_PAGE)));
-	struct tw_mr_counted rwl[MRAPI_MAX_RWLS] __attribute__((aligned(TW_PAGE)));
-	struct tw_mr_shmem shmem[MRAPI_MAX_SHMEMS] __attribute__((aligned(TW_PAGE)));
-	struct tw_mr_rmem rmem[MRAPI_MAX_RMEMS] __attribute__((aligned(TW_PAGE)));
+	struct tw_mrapi_mutex mutex[MRAPI_MAX_MUTEXES] __attribute__((aligned(TW_PAGE)));
+	struct tw_mrapi_counting sem[MRAPI_MAX_SEMS] __attribute__((aligned(TW_PAGE)));
+	struct tw_mrapi_counting rwl[MRAPI_MAX_RWLS] __attribute__((aligned(TW_PAGE)));
+	struct tw_mrapi_shmem shmem[MRAPI_MAX_SHMEMS] __attribute__((aligned(TW_PAGE)));
+	struct tw_mrapi_rmem rmem[MRAPI_MAX_RMEMS] __attribute__((aligned(TW_PAGE)));
 	/* Ids of locks that had MRAPI_ERROR_EXT, round and round. */
-	uint32_t gone[TW_MR_LOCKS][TW_MR_GONE] __attribute__((aligned(TW_PAGE)));
+	uint32_t gone[TW_MRAPI_LOCKS][TW_MRAPI_GONE] __attribute__((aligned(TW_PAGE)));
 } __attribute__((aligned(TW_PAGE)));
 
-static inline void tw_mr_nodeset_add(struct tw_mr_nodeset *s, uint32_t i)
+static inline void tw_mrapi_nodeset_add(struct tw_mrapi_nodeset *s, uint32_t i)
 {
 	atomic_fetch_or(&s->word[i / 64], 1ull << (i % 64));
 }
 
-static inline void tw_mr_nodeset_del(struct tw_mr_nodeset *s, uint32_t i)
+static inline void tw_mrapi_nodeset_del(struct tw_mrapi_nodeset *s, uint32_t i)
 {
 	atomic_fetch_and(&s->word[i / 64], ~(1ull << (i % 64)));
 }
 
-static inline bool tw_mr_nodeset_has(struct tw_mr_nodeset *s, uint32_t i)
+static inline bool tw_mrapi_nodeset_has(struct tw_mrapi_nodeset *s, uint32_t i)
 {
 	return atomic_load_explicit(&s->word[i / 64], memory_order_acquire) >> (i % 64) & 1;
 }
 
-static inline bool tw_mr_nodeset_empty(struct tw_mr_nodeset *s)
+static inline bool tw_mrapi_nodeset_empty(struct tw_mrapi_nodeset *s)
 {
 	for (unsigned i = 0; i < tw_countof(s->word); i++)
 		if (atomic_load(&s->word[i]))
@@ -228,10 +234,10 @@ static inline bool tw_mr_nodeset_empty(struct tw_mr_nodeset *s)
 	return true;
 }
 
-static inline void tw_mr_nodeset_clear(struct tw_mr_nodeset *s)
+static inline void tw_mrapi_nodeset_clear(struct tw_mrapi_nodeset *s)
 {
 	for (unsigned i = 0; i < tw_countof(s->word); i++)
 		atomic_store(&s->word[i], 0);
 }
 
-#endif /* TW_MR_SEGMENT_H */
+#endif /* TW_MRAPI_SEGMENT_H */

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "panda/pan.h"
+#include "panda/panda_internal.h"
 
-struct tw_pn tw_pn;
-uint32_t tw_pn_linger_us = 2000000;
+struct tw_panda tw_panda;
+uint32_t tw_panda_linger_us = 2000000;
 
 /* pan_init() to pan_end(), pan_mp_init() to pan_mp_end(). */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -15,9 +15,9 @@ static bool in_job;
 
 static _Atomic(int) my_pid = -1, nr_platforms;
 
-struct tw_ep *tw_pn_enter(const char *function)
+struct tw_ep *tw_panda_enter(const char *function)
 {
-	struct tw_ep *ep = tw_enter(atomic_load_explicit(&tw_pn.handle, memory_order_acquire));
+	struct tw_ep *ep = tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
 
 	if (tw_unlikely(!ep))
 		tw_log(TW_LOG_ERROR, "%s: not between pan_mp_init and pan_mp_end", function);
@@ -28,7 +28,7 @@ struct tw_ep *tw_pn_enter(const char *function)
 static void forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	memset(&tw_pn, 0, sizeof(tw_pn));
+	memset(&tw_panda, 0, sizeof(tw_panda));
 	in_job = false;
 	atomic_store(&my_pid, -1);
 	atomic_store(&nr_platforms, 0);
@@ -73,13 +73,13 @@ void pan_init(int *argc, char **argv)
 		tw_log(TW_LOG_ERROR, "pan_init: called twice");
 	} else if (tw_begin() == TW_OK) {
 		pthread_once(&once, register_fork);
-		in_job = tw_job_begin(place, &tw_pn.job) == TW_OK;
+		in_job = tw_job_begin(place, &tw_panda.job) == TW_OK;
 		if (!in_job)
 			tw_end();
 	}
 	if (in_job) {
-		atomic_store(&my_pid, (int)tw_pn.job.rank);
-		atomic_store(&nr_platforms, (int)tw_pn.job.size);
+		atomic_store(&my_pid, (int)tw_panda.job.rank);
+		atomic_store(&nr_platforms, (int)tw_panda.job.size);
 	}
 	pthread_mutex_unlock(&mutex);
 }
@@ -108,20 +108,20 @@ int pan_nr_platforms(void)
 
 static void prepare(void)
 {
-	struct tw_list *lists[] = {&tw_pn.early, &tw_pn.fetches, &tw_pn.strangers,
-				   &tw_pn.due,	 &tw_pn.seeking, &tw_pn.dirty,
-				   &tw_pn.ready, &tw_pn.finished};
+	struct tw_list *lists[] = {&tw_panda.early, &tw_panda.fetches, &tw_panda.strangers,
+				   &tw_panda.due,   &tw_panda.seeking, &tw_panda.dirty,
+				   &tw_panda.ready, &tw_panda.finished};
 
 	for (unsigned i = 0; i < tw_countof(lists); i++)
 		tw_list_init(lists[i]);
-	tw_pn.held = 0;
-	tw_pn.met = false;
-	tw_pn.nsending = tw_pn.nexpected = 0;
-	tw_pn.attending = tw_pn.dispatching = tw_pn.asleep = false;
-	tw_pn.running = NULL;
-	tw_pool_init(&tw_pn.tickets, sizeof(struct tw_pn_ticket), 1u << TW_PN_INDEX_BITS);
-	for (uint32_t i = 0; i < tw_pn.job.size; i++)
-		tw_pn_peer_init(&tw_pn.peers[i]);
+	tw_panda.held = 0;
+	tw_panda.met = false;
+	tw_panda.nsending = tw_panda.nexpected = 0;
+	tw_panda.attending = tw_panda.dispatching = tw_panda.asleep = false;
+	tw_panda.running = NULL;
+	tw_pool_init(&tw_panda.tickets, sizeof(struct tw_panda_ticket), 1u << TW_PANDA_INDEX_BITS);
+	for (uint32_t i = 0; i < tw_panda.job.size; i++)
+		tw_panda_peer_init(&tw_panda.peers[i]);
 }
 
 /*
@@ -130,11 +130,11 @@ static void prepare(void)
  */
 static enum tw_err open_endpoint(uint64_t *handle)
 {
-	struct tw_open how = {.endpoint_id = TW_EID_PLATFORMS + tw_pn.job.rank,
-			      .filter = tw_pn.job.key,
+	struct tw_open how = {.endpoint_id = TW_EID_PLATFORMS + tw_panda.job.rank,
+			      .filter = tw_panda.job.key,
 			      .unexp_max = tw_settings.unexp_max,
-			      .taker = &tw_pn_taker};
-	bool any = tw_pn.job.launched || tw_pn.job.size == 1;
+			      .taker = &tw_panda_taker};
+	bool any = tw_panda.job.launched || tw_panda.job.size == 1;
 	enum tw_err err = tw_job_board(&how.board);
 
 	if (err != TW_OK)
@@ -152,14 +152,14 @@ static enum tw_err open_endpoint(uint64_t *handle)
 /* Learns where all platforms are. */
 static enum tw_err meet(uint64_t handle)
 {
-	uint64_t *all = calloc(tw_pn.job.size, sizeof(*all));
-	struct tw_pn_peer *me = &tw_pn.peers[tw_pn.job.rank];
+	uint64_t *all = calloc(tw_panda.job.size, sizeof(*all));
+	struct tw_panda_peer *me = &tw_panda.peers[tw_panda.job.rank];
 	struct tw_ep *ep = tw_enter(handle);
 	uint64_t mine = ep->self->addr.where;
 	enum tw_err err = TW_ENOMEM;
 
 	/* This one needs no looking for. */
-	me->state = TW_PN_HERE;
+	me->state = TW_PANDA_HERE;
 	me->addr = ep->self->addr;
 	ep->self->context = me;
 	tw_leave(ep);
@@ -167,9 +167,9 @@ static enum tw_err meet(uint64_t handle)
 		err = tw_job_exchange(mine, all);
 	if (err == TW_OK) {
 		ep = tw_enter(handle);
-		for (uint32_t i = 0; i < tw_pn.job.size; i++)
-			tw_pn.peers[i].where = all[i];
-		tw_pn_peers_met(ep);
+		for (uint32_t i = 0; i < tw_panda.job.size; i++)
+			tw_panda.peers[i].where = all[i];
+		tw_panda_peers_met(ep);
 		tw_leave(ep);
 	}
 	free(all);
@@ -178,10 +178,10 @@ static enum tw_err meet(uint64_t handle)
 
 static void dispose(void)
 {
-	tw_pn_ports_fini();
-	tw_pn_tickets_fini();
-	free(tw_pn.peers);
-	tw_pn.peers = NULL;
+	tw_panda_ports_fini();
+	tw_panda_tickets_fini();
+	free(tw_panda.peers);
+	tw_panda.peers = NULL;
 }
 
 static enum tw_err begin(void)
@@ -189,8 +189,8 @@ static enum tw_err begin(void)
 	uint64_t handle = 0;
 	enum tw_err err;
 
-	tw_pn.peers = calloc(tw_pn.job.size, sizeof(*tw_pn.peers));
-	if (!tw_pn.peers)
+	tw_panda.peers = calloc(tw_panda.job.size, sizeof(*tw_panda.peers));
+	if (!tw_panda.peers)
 		return TW_ENOMEM;
 	prepare();
 	err = open_endpoint(&handle);
@@ -200,10 +200,10 @@ static enum tw_err begin(void)
 	if (err != TW_OK)
 		goto no_peers;
 	/* Its thread looks at once. */
-	atomic_store_explicit(&tw_pn.handle, handle, memory_order_release);
-	if (tw_pn_upcalls_begin())
+	atomic_store_explicit(&tw_panda.handle, handle, memory_order_release);
+	if (tw_panda_upcalls_begin())
 		return TW_OK;
-	atomic_store(&tw_pn.handle, 0);
+	atomic_store(&tw_panda.handle, 0);
 	err = TW_ENOMEM;
 no_peers:
 	tw_ep_close(handle);
@@ -221,7 +221,7 @@ void pan_mp_init(int *argc, char **argv)
 	pthread_mutex_lock(&mutex);
 	if (!in_job)
 		tw_log(TW_LOG_ERROR, "pan_mp_init: pan_init has not been called, or has failed");
-	else if (atomic_load(&tw_pn.handle))
+	else if (atomic_load(&tw_panda.handle))
 		tw_log(TW_LOG_ERROR, "pan_mp_init: called twice");
 	else
 		err = begin();
@@ -229,7 +229,7 @@ void pan_mp_init(int *argc, char **argv)
 		tw_log(TW_LOG_ERROR,
 		       "pan_mp_init: there is a platform %u already (TAGWIRE_JOB "
 		       "keeps jobs apart)",
-		       tw_pn.job.rank);
+		       tw_panda.job.rank);
 	else if (err != TW_OK)
 		tw_log(TW_LOG_ERROR, "pan_mp_init: cannot open an endpoint, error %d", (int)err);
 	pthread_mutex_unlock(&mutex);
@@ -238,36 +238,36 @@ void pan_mp_init(int *argc, char **argv)
 static bool all_have_left(struct tw_ep *ep, void *arg)
 {
 	(void)arg;
-	for (uint32_t i = 0; i < tw_pn.job.size; i++)
-		if (!tw_list_empty(&tw_pn.peers[i].out))
+	for (uint32_t i = 0; i < tw_panda.job.size; i++)
+		if (!tw_list_empty(&tw_panda.peers[i].out))
 			return false;
-	return tw_pn.nsending == 0 && !tw_unfinished(ep);
+	return tw_panda.nsending == 0 && !tw_unfinished(ep);
 }
 
 static void end(void)
 {
-	uint64_t handle = atomic_load(&tw_pn.handle);
+	uint64_t handle = atomic_load(&tw_panda.handle);
 	struct tw_ep *ep = tw_enter(handle);
 
 	if (!ep)
 		return;
-	tw_pn_attend(ep);
-	tw_pn_pay_all(ep);
-	tw_wait(ep, all_have_left, NULL, tw_pn_linger_us);
-	tw_pn_pay_all(ep);
+	tw_panda_attend(ep);
+	tw_panda_pay_all(ep);
+	tw_wait(ep, all_have_left, NULL, tw_panda_linger_us);
+	tw_panda_pay_all(ep);
 	tw_leave(ep);
-	atomic_store(&tw_pn.handle, 0);
+	atomic_store(&tw_panda.handle, 0);
 	/* Whoever waits, in an upcall too, returns. */
 	tw_ep_close(handle);
-	tw_pn_upcalls_end();
+	tw_panda_upcalls_end();
 	dispose();
 }
 
 static bool may_end(const char *function)
 {
-	if (tw_pn_in_upcall())
+	if (tw_panda_in_upcall())
 		tw_log(TW_LOG_ERROR, "%s: not from an upcall", function);
-	return !tw_pn_in_upcall();
+	return !tw_panda_in_upcall();
 }
 
 void pan_mp_end(void)
@@ -275,7 +275,7 @@ void pan_mp_end(void)
 	if (!may_end(__func__))
 		return;
 	pthread_mutex_lock(&mutex);
-	if (atomic_load(&tw_pn.handle))
+	if (atomic_load(&tw_panda.handle))
 		end();
 	else
 		tw_log(TW_LOG_ERROR, "pan_mp_end: pan_mp_init has not been called, or has failed");

@@ -5,9 +5,9 @@
  */
 #include <stdlib.h>
 
-#include "panda/pan.h"
+#include "panda/panda_internal.h"
 
-static void *resize(struct tw_umsg *u, size_t size)
+static void *resize(struct tw_unexp_msg *u, size_t size)
 {
 	if (size > SIZE_MAX - sizeof(*u))
 		return NULL;
@@ -22,11 +22,11 @@ void *pan_malloc(size_t size)
 
 void *pan_realloc(void *ptr, size_t size)
 {
-	return resize(ptr ? tw_container(ptr, struct tw_umsg, data) : NULL, size);
+	return resize(ptr ? tw_container(ptr, struct tw_unexp_msg, data) : NULL, size);
 }
 
 void pan_free(void *ptr)
 {
 	if (ptr)
-		free(tw_container(ptr, struct tw_umsg, data));
+		free(tw_container(ptr, struct tw_unexp_msg, data));
 }

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Other platforms: finding them, what they send, what they are owed. */
-#include "panda/pan.h"
+#include "panda/panda_internal.h"
 
 #define OWED_MAX 8     /* that a stream of delayed ones gets on */
 #define RETRY_US 50000 /* a platform that has not begun yet is looked for again */
 
-uint32_t tw_pn_delay_us = 1000;
+uint32_t tw_panda_delay_us = 1000;
 
-void tw_pn_peer_init(struct tw_pn_peer *peer)
+void tw_panda_peer_init(struct tw_panda_peer *peer)
 {
-	*peer = (struct tw_pn_peer){.state = TW_PN_AWAY};
+	*peer = (struct tw_panda_peer){.state = TW_PANDA_AWAY};
 	tw_list_init(&peer->out);
 	tw_list_init(&peer->unacked);
 	tw_list_init(&peer->link);
 	tw_list_init(&peer->due);
 }
 
-static unsigned pid_of(const struct tw_pn_peer *peer)
+static unsigned pid_of(const struct tw_panda_peer *peer)
 {
-	return (unsigned)(peer - tw_pn.peers);
+	return (unsigned)(peer - tw_panda.peers);
 }
 
 static void lose_all(struct tw_ep *ep, struct tw_list *sends)
 {
 	while (!tw_list_empty(sends)) {
-		struct tw_pn_ticket *t = tw_list_first(sends, struct tw_pn_ticket, link);
+		struct tw_panda_ticket *t = tw_list_first(sends, struct tw_panda_ticket, link);
 
 		tw_list_del(&t->link);
-		tw_pn_send_over(ep, t, true);
+		tw_panda_send_over(ep, t, true);
 	}
 }
 
-static void lose(struct tw_ep *ep, struct tw_pn_peer *peer)
+static void lose(struct tw_ep *ep, struct tw_panda_peer *peer)
 {
 	bool waited = !tw_list_empty(&peer->out) || !tw_list_empty(&peer->unacked);
 
 	tw_log(waited ? TW_LOG_ERROR : TW_LOG_INFO, "platform %u is gone%s", pid_of(peer),
 	       waited ? ", with messages that it has not acknowledged" : "");
-	peer->state = TW_PN_LOST;
+	peer->state = TW_PANDA_LOST;
 	peer->owed = 0;
 	tw_list_del(&peer->due);
 	tw_list_del(&peer->link);
@@ -49,40 +49,40 @@ static void lose(struct tw_ep *ep, struct tw_pn_peer *peer)
 /* Connecting ------------------------------------------------------------------ */
 
 /* Its sends can leave, but not from inside an arrival. */
-static void found(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_addr addr)
+static void found(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_addr addr)
 {
 	struct tw_peer *p = tw_peer_at(ep, addr);
 
-	peer->state = TW_PN_HERE;
+	peer->state = TW_PANDA_HERE;
 	peer->addr = addr;
 	if (p)
 		p->context = peer;
 	tw_list_del(&peer->link);
-	tw_list_add_tail(&tw_pn.dirty, &peer->link);
+	tw_list_add_tail(&tw_panda.dirty, &peer->link);
 	ep->attend = true;
 }
 
-static void connected(struct tw_ep *ep, struct tw_pn_op *op, const struct tw_req *r)
+static void connected(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_req *r)
 {
-	struct tw_pn_peer *peer = tw_container(op, struct tw_pn_peer, connected);
+	struct tw_panda_peer *peer = tw_container(op, struct tw_panda_peer, connected);
 
-	if (peer->state != TW_PN_SEEKING)
+	if (peer->state != TW_PANDA_SEEKING)
 		return;
 	if (r->status == TW_S_OK) {
 		found(ep, peer, r->source);
 		return;
 	}
 	/* A launcher tells of those that are there; else one may come later. */
-	if (tw_pn.job.launched || tw_clock() >= peer->deadline) {
+	if (tw_panda.job.launched || tw_clock() >= peer->deadline) {
 		lose(ep, peer);
 		return;
 	}
 	peer->retry = tw_clock() + tw_clock_us(RETRY_US);
-	tw_list_add_tail(&tw_pn.seeking, &peer->link);
+	tw_list_add_tail(&tw_panda.seeking, &peer->link);
 	tw_timer(&ep->host, peer->retry);
 }
 
-static void seek_again(struct tw_ep *ep, struct tw_pn_peer *peer)
+static void seek_again(struct tw_ep *ep, struct tw_panda_peer *peer)
 {
 	struct tw_req *r = tw_connect_new(ep, peer->where >> 16, peer->where & 0xffff,
 					  ep->host.self.filter, peer->deadline);
@@ -96,40 +96,41 @@ static void seek_again(struct tw_ep *ep, struct tw_pn_peer *peer)
 	tw_connect(ep, r);
 }
 
-void tw_pn_seek(struct tw_ep *ep, struct tw_pn_peer *peer)
+void tw_panda_seek(struct tw_ep *ep, struct tw_panda_peer *peer)
 {
-	peer->state = TW_PN_SEEKING;
+	peer->state = TW_PANDA_SEEKING;
 	peer->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
 	seek_again(ep, peer);
 }
 
-static void flush(struct tw_ep *ep, struct tw_pn_peer *peer)
+static void flush(struct tw_ep *ep, struct tw_panda_peer *peer)
 {
-	while (peer->state == TW_PN_HERE && !tw_list_empty(&peer->out)) {
-		struct tw_pn_ticket *t = tw_list_first(&peer->out, struct tw_pn_ticket, link);
+	while (peer->state == TW_PANDA_HERE && !tw_list_empty(&peer->out)) {
+		struct tw_panda_ticket *t = tw_list_first(&peer->out, struct tw_panda_ticket, link);
 
 		tw_list_del(&t->link);
-		if (!tw_pn_launch(ep, t))
-			tw_pn_send_over(ep, t, true);
+		if (!tw_panda_launch(ep, t))
+			tw_panda_send_over(ep, t, true);
 	}
 }
 
-void tw_pn_peers_attend(struct tw_ep *ep)
+void tw_panda_peers_attend(struct tw_ep *ep)
 {
 	struct tw_list *l, *tmp;
 	uint64_t now;
 
-	while (!tw_list_empty(&tw_pn.dirty)) {
-		struct tw_pn_peer *peer = tw_list_first(&tw_pn.dirty, struct tw_pn_peer, link);
+	while (!tw_list_empty(&tw_panda.dirty)) {
+		struct tw_panda_peer *peer =
+			tw_list_first(&tw_panda.dirty, struct tw_panda_peer, link);
 
 		tw_list_del(&peer->link);
 		flush(ep, peer);
 	}
-	if (tw_likely(tw_list_empty(&tw_pn.seeking)))
+	if (tw_likely(tw_list_empty(&tw_panda.seeking)))
 		return;
 	now = tw_clock();
-	tw_list_each(&tw_pn.seeking, l, tmp) {
-		struct tw_pn_peer *peer = tw_container(l, struct tw_pn_peer, link);
+	tw_list_each(&tw_panda.seeking, l, tmp) {
+		struct tw_panda_peer *peer = tw_container(l, struct tw_panda_peer, link);
 
 		if (peer->retry > now)
 			continue;
@@ -140,9 +141,9 @@ void tw_pn_peers_attend(struct tw_ep *ep)
 
 /* Acknowledging --------------------------------------------------------------- */
 
-uint32_t tw_pn_take_owed(struct tw_pn_peer *peer)
+uint32_t tw_panda_take_owed(struct tw_panda_peer *peer)
 {
-	uint32_t n = tw_min(peer->owed, TW_PN_ACKED_MAX);
+	uint32_t n = tw_min(peer->owed, TW_PANDA_ACKED_MAX);
 
 	if (n == 0)
 		return 0;
@@ -152,7 +153,7 @@ uint32_t tw_pn_take_owed(struct tw_pn_peer *peer)
 	return n;
 }
 
-static void pay(struct tw_ep *ep, struct tw_pn_peer *peer)
+static void pay(struct tw_ep *ep, struct tw_panda_peer *peer)
 {
 	struct tw_peer *p = tw_peer_at(ep, peer->addr);
 
@@ -162,81 +163,84 @@ static void pay(struct tw_ep *ep, struct tw_pn_peer *peer)
 	tw_list_del(&peer->due);
 }
 
-void tw_pn_pay_all(struct tw_ep *ep)
+void tw_panda_pay_all(struct tw_ep *ep)
 {
-	while (!tw_list_empty(&tw_pn.due))
-		pay(ep, tw_list_first(&tw_pn.due, struct tw_pn_peer, due));
+	while (!tw_list_empty(&tw_panda.due))
+		pay(ep, tw_list_first(&tw_panda.due, struct tw_panda_peer, due));
 }
 
-void tw_pn_owe(struct tw_ep *ep, struct tw_pn_peer *peer, unsigned ack)
+void tw_panda_owe(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack)
 {
-	if (ack == PAN_MP_EXTERNAL || peer->state != TW_PN_HERE)
+	if (ack == PAN_MP_EXTERNAL || peer->state != TW_PANDA_HERE)
 		return;
 	peer->owed++;
 	if (ack == PAN_MP_NORMAL || peer->owed == OWED_MAX) {
 		pay(ep, peer);
 	} else if (peer->owed == 1) {
-		peer->due_at = tw_clock() + tw_clock_us(tw_pn_delay_us);
-		tw_list_add_tail(&tw_pn.due, &peer->due);
+		peer->due_at = tw_clock() + tw_clock_us(tw_panda_delay_us);
+		tw_list_add_tail(&tw_panda.due, &peer->due);
 		tw_timer(&ep->host, peer->due_at);
 	}
 }
 
 /* So many more have arrived there. */
-static void acknowledged(struct tw_ep *ep, struct tw_pn_peer *peer, uint32_t n)
+static void acknowledged(struct tw_ep *ep, struct tw_panda_peer *peer, uint32_t n)
 {
 	for (; n && !tw_list_empty(&peer->unacked); n--) {
-		struct tw_pn_ticket *t = tw_list_first(&peer->unacked, struct tw_pn_ticket, link);
+		struct tw_panda_ticket *t =
+			tw_list_first(&peer->unacked, struct tw_panda_ticket, link);
 
 		tw_list_del(&t->link);
-		tw_pn_send_over(ep, t, false);
+		tw_panda_send_over(ep, t, false);
 	}
 }
 
 /* What the engine calls ------------------------------------------------------- */
 
 /* The platform at an address, or NULL for a stranger. */
-static struct tw_pn_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
+static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 {
 	struct tw_peer *p = tw_peer_at(ep, source);
 
 	if (!p || (!p->context && p->state != TW_PEER_UP))
 		return NULL;
-	for (uint32_t i = 0; !p->context && i < tw_pn.job.size; i++)
-		if (tw_pn.peers[i].where == source.where && tw_pn.peers[i].state != TW_PN_LOST)
-			found(ep, &tw_pn.peers[i], source);
+	for (uint32_t i = 0; !p->context && i < tw_panda.job.size; i++)
+		if (tw_panda.peers[i].where == source.where &&
+		    tw_panda.peers[i].state != TW_PANDA_LOST)
+			found(ep, &tw_panda.peers[i], source);
 	return p->context;
 }
 
-static void arrived(struct tw_ep *ep, struct tw_umsg *u)
+static void arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	struct tw_pn_peer *peer = peer_of(ep, u->source);
+	struct tw_panda_peer *peer = peer_of(ep, u->source);
 
-	if (tw_unlikely(!tw_pn.met)) {
+	if (tw_unlikely(!tw_panda.met)) {
 		tw_list_init(&u->unexp.all);
-		tw_list_add_tail(&tw_pn.strangers, &u->unexp.all);
+		tw_list_add_tail(&tw_panda.strangers, &u->unexp.all);
 		return;
 	}
 	if (peer) {
 		/* Sends that ended before this was sent come first. */
-		if (tw_pn_acked_of(u->unexp.match)) {
-			tw_pn_collect(ep);
-			acknowledged(ep, peer, tw_pn_acked_of(u->unexp.match));
+		if (tw_panda_acked_of(u->unexp.match)) {
+			tw_panda_collect(ep);
+			acknowledged(ep, peer, tw_panda_acked_of(u->unexp.match));
 		}
 		if (peer->expected) {
 			peer->expected = false;
-			if (--tw_pn.nexpected == 0)
+			if (--tw_panda.nexpected == 0)
 				ep->expects = 0;
 		}
 	}
-	tw_pn_deliver(ep, peer, u);
+	tw_panda_deliver(ep, peer, u);
 }
 
-void tw_pn_peers_met(struct tw_ep *ep)
+void tw_panda_peers_met(struct tw_ep *ep)
 {
-	tw_pn.met = true;
-	while (!tw_list_empty(&tw_pn.strangers)) {
-		struct tw_umsg *u = tw_list_first(&tw_pn.strangers, struct tw_umsg, unexp.all);
+	tw_panda.met = true;
+	while (!tw_list_empty(&tw_panda.strangers)) {
+		struct tw_unexp_msg *u =
+			tw_list_first(&tw_panda.strangers, struct tw_unexp_msg, unexp.all);
 
 		tw_list_del(&u->unexp.all);
 		arrived(ep, u);
@@ -247,14 +251,14 @@ static void told(struct tw_ep *ep, struct tw_peer *p, uint32_t n)
 {
 	if (!p->context)
 		return;
-	tw_pn_collect(ep);
+	tw_panda_collect(ep);
 	acknowledged(ep, p->context, n);
 }
 
 static void down(struct tw_ep *ep, const struct tw_peer *p)
 {
-	tw_pn_ports_lost(ep, p->addr);
-	if (p->context && ((struct tw_pn_peer *)p->context)->state == TW_PN_HERE)
+	tw_panda_ports_lost(ep, p->addr);
+	if (p->context && ((struct tw_panda_peer *)p->context)->state == TW_PANDA_HERE)
 		lose(ep, p->context);
 }
 
@@ -263,8 +267,9 @@ static uint64_t expire(struct tw_ep *ep, uint64_t now)
 	uint64_t next = 0;
 	struct tw_list *l, *tmp;
 
-	while (!tw_list_empty(&tw_pn.due)) {
-		struct tw_pn_peer *peer = tw_list_first(&tw_pn.due, struct tw_pn_peer, due);
+	while (!tw_list_empty(&tw_panda.due)) {
+		struct tw_panda_peer *peer =
+			tw_list_first(&tw_panda.due, struct tw_panda_peer, due);
 
 		if (peer->due_at > now) {
 			next = peer->due_at;
@@ -272,8 +277,8 @@ static uint64_t expire(struct tw_ep *ep, uint64_t now)
 		}
 		pay(ep, peer);
 	}
-	tw_list_each(&tw_pn.seeking, l, tmp) {
-		struct tw_pn_peer *peer = tw_container(l, struct tw_pn_peer, link);
+	tw_list_each(&tw_panda.seeking, l, tmp) {
+		struct tw_panda_peer *peer = tw_container(l, struct tw_panda_peer, link);
 
 		if (peer->retry <= now)
 			ep->attend = true;
@@ -283,35 +288,35 @@ static uint64_t expire(struct tw_ep *ep, uint64_t now)
 	return next;
 }
 
-const struct tw_taker tw_pn_taker = {
+const struct tw_taker tw_panda_taker = {
 	.arrived = arrived,
-	.attend = tw_pn_attend,
+	.attend = tw_panda_attend,
 	.down = down,
 	.told = told,
 	.expire = expire,
 	.holds = true,
-	.pool = &tw_pn.tickets,
+	.pool = &tw_panda.tickets,
 };
 
 void pan_mp_expect(int pid)
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
-	struct tw_pn_peer *peer;
+	struct tw_ep *ep = tw_panda_enter(__func__);
+	struct tw_panda_peer *peer;
 
 	if (!ep)
 		return;
-	if (pid < 0 || (uint32_t)pid >= tw_pn.job.size) {
+	if (pid < 0 || (uint32_t)pid >= tw_panda.job.size) {
 		tw_log(TW_LOG_ERROR, "pan_mp_expect: there is no platform %d", pid);
-		tw_pn_leave(ep);
+		tw_panda_leave(ep);
 		return;
 	}
-	peer = &tw_pn.peers[pid];
-	if (peer->state == TW_PN_AWAY)
-		tw_pn_seek(ep, peer);
+	peer = &tw_panda.peers[pid];
+	if (peer->state == TW_PANDA_AWAY)
+		tw_panda_seek(ep, peer);
 	if (!peer->expected) {
 		peer->expected = true;
-		tw_pn.nexpected++;
+		tw_panda.nexpected++;
 	}
-	ep->expects = tw_clock() + tw_clock_us(TW_PN_EXPECT_US);
-	tw_pn_leave(ep);
+	ep->expects = tw_clock() + tw_clock_us(TW_PANDA_EXPECT_US);
+	tw_panda_leave(ep);
 }

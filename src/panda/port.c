@@ -6,11 +6,11 @@
  */
 #include <stdlib.h>
 
-#include "panda/pan.h"
+#include "panda/panda_internal.h"
 
-static inline struct tw_umsg *at(struct tw_list *l)
+static inline struct tw_unexp_msg *at(struct tw_list *l)
 {
-	return tw_container(l, struct tw_umsg, unexp.all);
+	return tw_container(l, struct tw_unexp_msg, unexp.all);
 }
 
 /*
@@ -22,67 +22,67 @@ static inline struct tw_umsg *at(struct tw_list *l)
  *   on its way    true   true   of its struct fetch
  *   fetched       false  true   -
  */
-static inline bool whole(const struct tw_umsg *u)
+static inline bool whole(const struct tw_unexp_msg *u)
 {
 	return !u->rndv;
 }
 
-static inline bool announced(const struct tw_umsg *u)
+static inline bool announced(const struct tw_unexp_msg *u)
 {
 	return u->rndv && !u->sync;
 }
 
 /* Data on its way to a port's queue, or to a direct receive. */
 struct fetch {
-	struct tw_pn_op op;
-	struct tw_pn_peer *peer;
-	struct tw_umsg *u;
+	struct tw_panda_op op;
+	struct tw_panda_peer *peer;
+	struct tw_unexp_msg *u;
 	uint32_t port; /* or ticket */
 	bool unwanted;
-	struct tw_list link; /* on tw_pn.fetches */
+	struct tw_list link; /* on tw_panda.fetches */
 };
 
-struct tw_pn_port *tw_pn_port_find(uint32_t number)
+struct tw_panda_port *tw_panda_port_find(uint32_t number)
 {
-	return number - 1 < tw_pn.nports ? tw_pn.ports[number - 1] : NULL;
+	return number - 1 < tw_panda.nports ? tw_panda.ports[number - 1] : NULL;
 }
 
-void tw_pn_take(struct tw_ep *ep, struct tw_umsg *u)
+void tw_panda_take(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	tw_pn.held -= u->len;
+	tw_panda.held -= u->len;
 	if (!u->sync)
 		tw_take_release(ep, u->source, u->len);
 }
 
 /* Receives an announcement into nothing. */
-static void refuse(struct tw_ep *ep, struct tw_umsg *u)
+static void refuse(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
 
 	if (!r) {
-		tw_umsg_put(ep, u);
+		tw_unexp_msg_put(ep, u);
 		return;
 	}
 	r->context = NULL;
 	tw_take_pull(ep, u, r);
 }
 
-static void drop(struct tw_ep *ep, struct tw_umsg *u)
+static void drop(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	if (announced(u)) {
 		refuse(ep, u);
 	} else if (!whole(u)) {
 		((struct fetch *)(uintptr_t)u->address)->unwanted = true;
 	} else {
-		tw_pn_take(ep, u);
-		tw_umsg_put(ep, u);
+		tw_panda_take(ep, u);
+		tw_unexp_msg_put(ep, u);
 	}
 }
 
 static void drop_all(struct tw_ep *ep, struct tw_list *msgs)
 {
 	while (!tw_list_empty(msgs)) {
-		struct tw_umsg *u = at(msgs->next);
+		struct tw_unexp_msg *u = at(msgs->next);
 
 		tw_list_del(&u->unexp.all);
 		drop(ep, u);
@@ -91,7 +91,7 @@ static void drop_all(struct tw_ep *ep, struct tw_list *msgs)
 
 static void settle_direct(struct tw_ep *ep, const struct fetch *f, bool lost)
 {
-	struct tw_pn_ticket *t = tw_pn_ticket_find((int)f->port, true);
+	struct tw_panda_ticket *t = tw_panda_ticket_find((int)f->port, true);
 
 	if (!t || t->msg != f->u)
 		return;
@@ -101,25 +101,25 @@ static void settle_direct(struct tw_ep *ep, const struct fetch *f, bool lost)
 	ep->events++;
 }
 
-static void fetched(struct tw_ep *ep, struct tw_pn_op *op, const struct tw_req *r)
+static void fetched(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_req *r)
 {
 	struct fetch *f = tw_container(op, struct fetch, op);
-	struct tw_umsg *u = f->u;
+	struct tw_unexp_msg *u = f->u;
 	bool lost = r->status != TW_S_OK;
 
 	u->rndv = false;
 	/* Pushed: the sender knows that it has left, not that it is here. */
 	if (!lost && (r->flags & TW_R_DATA))
-		tw_pn_owe(ep, f->peer, tw_pn_ack_of(u->unexp.match));
-	if (f->port >= TW_PN_TICKET && !f->unwanted)
+		tw_panda_owe(ep, f->peer, tw_panda_ack_of(u->unexp.match));
+	if (f->port >= TW_PANDA_TICKET && !f->unwanted)
 		settle_direct(ep, f, lost);
 	if (lost)
 		tw_list_del(&u->unexp.all);
-	if (f->port < TW_PN_TICKET && !f->unwanted)
-		tw_pn_serve(ep, tw_pn_port_find(f->port));
+	if (f->port < TW_PANDA_TICKET && !f->unwanted)
+		tw_panda_serve(ep, tw_panda_port_find(f->port));
 	if (lost || f->unwanted) {
-		tw_pn_take(ep, u);
-		tw_umsg_put(ep, u);
+		tw_panda_take(ep, u);
+		tw_unexp_msg_put(ep, u);
 	}
 	tw_list_del(&f->link);
 	free(f);
@@ -129,25 +129,26 @@ static void fetched(struct tw_ep *ep, struct tw_pn_op *op, const struct tw_req *
  * Begins to fetch an announced message. What it becomes takes its place in its queue,
  * or is NULL when memory is short: then it is lost.
  */
-static struct tw_umsg *fetch(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_umsg *u)
+static struct tw_unexp_msg *fetch(struct tw_ep *ep, struct tw_panda_peer *peer,
+				  struct tw_unexp_msg *u)
 {
 	struct fetch *f = malloc(sizeof(*f));
-	struct tw_umsg *to = f ? tw_umsg_get(ep, u->len) : NULL;
+	struct tw_unexp_msg *to = f ? tw_unexp_msg_get(ep, u->len) : NULL;
 	struct tw_req *r = to ? tw_req_new1(ep, TW_RECV, to->data, u->len) : NULL;
 
 	if (!r) {
 		tw_log(TW_LOG_ERROR, "no memory for a message of %u bytes: it is lost", u->len);
 		if (to)
-			tw_umsg_put(ep, to);
+			tw_unexp_msg_put(ep, to);
 		free(f);
 		tw_list_del(&u->unexp.all);
 		refuse(ep, u);
 		return NULL;
 	}
-	*f = (struct fetch){{fetched}, peer,	    to, tw_pn_port_of(u->unexp.match),
+	*f = (struct fetch){{fetched}, peer,	    to, tw_panda_port_of(u->unexp.match),
 			    false,     {NULL, NULL}};
 	tw_list_init(&f->link);
-	tw_list_add_tail(&tw_pn.fetches, &f->link);
+	tw_list_add_tail(&tw_panda.fetches, &f->link);
 	to->unexp.match = u->unexp.match;
 	to->source = u->source;
 	to->len = u->len;
@@ -157,26 +158,27 @@ static struct tw_umsg *fetch(struct tw_ep *ep, struct tw_pn_peer *peer, struct t
 	tw_list_init(&to->unexp.all);
 	tw_list_add_tail(u->unexp.all.next, &to->unexp.all);
 	tw_list_del(&u->unexp.all);
-	tw_pn.held += to->len;
+	tw_panda.held += to->len;
 	r->context = &f->op;
 	tw_take_pull(ep, u, r);
 	return to;
 }
 
-static struct tw_umsg *fetch_queued(struct tw_ep *ep, struct tw_umsg *u)
+static struct tw_unexp_msg *fetch_queued(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_peer *p = tw_peer_at(ep, u->source);
 
 	return fetch(ep, p->context, u);
 }
 
-void tw_pn_serve(struct tw_ep *ep, struct tw_pn_port *port)
+void tw_panda_serve(struct tw_ep *ep, struct tw_panda_port *port)
 {
 	struct tw_list *l, *receive, *tmp;
 
 	while (!tw_list_empty(&port->msgs) && !tw_list_empty(&port->receives) &&
 	       whole(at(port->msgs.next))) {
-		struct tw_pn_ticket *t = tw_list_first(&port->receives, struct tw_pn_ticket, link);
+		struct tw_panda_ticket *t =
+			tw_list_first(&port->receives, struct tw_panda_ticket, link);
 
 		t->msg = at(port->msgs.next);
 		t->over = true;
@@ -196,18 +198,19 @@ void tw_pn_serve(struct tw_ep *ep, struct tw_pn_port *port)
 	}
 	if (port->upcall && !tw_list_empty(&port->msgs) && whole(at(port->msgs.next)) &&
 	    tw_list_empty(&port->ready)) {
-		tw_list_add_tail(&tw_pn.ready, &port->ready);
+		tw_list_add_tail(&tw_panda.ready, &port->ready);
 		ep->attend = true;
 	}
 }
 
-static void deliver_direct(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_umsg *u)
+static void deliver_direct(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_unexp_msg *u)
 {
-	struct tw_pn_ticket *t = tw_pn_ticket_find((int)tw_pn_port_of(u->unexp.match), true);
+	struct tw_panda_ticket *t =
+		tw_panda_ticket_find((int)tw_panda_port_of(u->unexp.match), true);
 
 	if (!t || !t->direct || t->msg) {
 		tw_log(TW_LOG_WARN, "a message for ticket %u, which nobody waits for",
-		       tw_pn_port_of(u->unexp.match));
+		       tw_panda_port_of(u->unexp.match));
 		drop(ep, u);
 		return;
 	}
@@ -218,66 +221,66 @@ static void deliver_direct(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_
 	ep->events++;
 }
 
-void tw_pn_deliver(struct tw_ep *ep, struct tw_pn_peer *peer, struct tw_umsg *u)
+void tw_panda_deliver(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_unexp_msg *u)
 {
-	uint32_t number = tw_pn_port_of(u->unexp.match);
-	struct tw_pn_port *port = tw_pn_port_find(number);
+	uint32_t number = tw_panda_port_of(u->unexp.match);
+	struct tw_panda_port *port = tw_panda_port_find(number);
 
 	tw_list_init(&u->unexp.all);
 	if (!u->rndv)
-		tw_pn.held += u->len;
+		tw_panda.held += u->len;
 	if (!u->rndv && peer)
-		tw_pn_owe(ep, peer, tw_pn_ack_of(u->unexp.match));
+		tw_panda_owe(ep, peer, tw_panda_ack_of(u->unexp.match));
 	/* Strangers, and what no honest platform sends. */
 	if (!peer || number == 0 || u->len > INT32_MAX) {
 		drop(ep, u);
-	} else if (number >= TW_PN_TICKET) {
+	} else if (number >= TW_PANDA_TICKET) {
 		deliver_direct(ep, peer, u);
-	} else if (number > tw_pn.nports) {
-		tw_list_add_tail(&tw_pn.early, &u->unexp.all);
+	} else if (number > tw_panda.nports) {
+		tw_list_add_tail(&tw_panda.early, &u->unexp.all);
 	} else if (!port) {
 		drop(ep, u);
 	} else {
 		tw_list_add_tail(&port->msgs, &u->unexp.all);
-		if (u->rndv && tw_pn.held < tw_settings.unexp_max)
+		if (u->rndv && tw_panda.held < tw_settings.unexp_max)
 			fetch(ep, peer, u);
-		tw_pn_serve(ep, port);
+		tw_panda_serve(ep, port);
 	}
 }
 
-struct tw_umsg *tw_pn_port_next(struct tw_ep *ep, struct tw_pn_port *port)
+struct tw_unexp_msg *tw_panda_port_next(struct tw_ep *ep, struct tw_panda_port *port)
 {
-	struct tw_umsg *u = at(port->msgs.next);
+	struct tw_unexp_msg *u = at(port->msgs.next);
 
 	tw_list_del(&u->unexp.all);
 	tw_list_del(&port->ready);
-	tw_pn_take(ep, u);
-	tw_pn_serve(ep, port);
+	tw_panda_take(ep, u);
+	tw_panda_serve(ep, port);
 	return u;
 }
 
 /* Ports ----------------------------------------------------------------------- */
 
-static struct tw_pn_port *new_port(int (*upcall)(void *, int, int))
+static struct tw_panda_port *new_port(int (*upcall)(void *, int, int))
 {
-	struct tw_pn_port *port;
+	struct tw_panda_port *port;
 
-	if (tw_pn.nports == TW_PN_MAX_PORTS)
+	if (tw_panda.nports == TW_PANDA_MAX_PORTS)
 		return NULL;
-	if (tw_pn.nports == tw_pn.ports_room) {
-		uint32_t room = tw_pn.ports_room ? 2 * tw_pn.ports_room : 16;
-		struct tw_pn_port **ports = realloc(tw_pn.ports, room * sizeof(*ports));
+	if (tw_panda.nports == tw_panda.ports_room) {
+		uint32_t room = tw_panda.ports_room ? 2 * tw_panda.ports_room : 16;
+		struct tw_panda_port **ports = realloc(tw_panda.ports, room * sizeof(*ports));
 
 		if (!ports)
 			return NULL;
-		tw_pn.ports = ports;
-		tw_pn.ports_room = room;
+		tw_panda.ports = ports;
+		tw_panda.ports_room = room;
 	}
 	port = calloc(1, sizeof(*port));
 	if (!port)
 		return NULL;
-	tw_pn.ports[tw_pn.nports++] = port;
-	port->number = tw_pn.nports;
+	tw_panda.ports[tw_panda.nports++] = port;
+	port->number = tw_panda.nports;
 	port->upcall = upcall;
 	tw_list_init(&port->msgs);
 	tw_list_init(&port->receives);
@@ -286,23 +289,23 @@ static struct tw_pn_port *new_port(int (*upcall)(void *, int, int))
 }
 
 /* What came before the port was made. */
-static void take_early(struct tw_ep *ep, struct tw_pn_port *port)
+static void take_early(struct tw_ep *ep, struct tw_panda_port *port)
 {
 	struct tw_list *l, *tmp;
 
-	tw_list_each(&tw_pn.early, l, tmp) {
-		if (tw_pn_port_of(at(l)->unexp.match) != port->number)
+	tw_list_each(&tw_panda.early, l, tmp) {
+		if (tw_panda_port_of(at(l)->unexp.match) != port->number)
 			continue;
 		tw_list_del(l);
 		tw_list_add_tail(&port->msgs, l);
 	}
-	tw_pn_serve(ep, port);
+	tw_panda_serve(ep, port);
 }
 
 int pan_mp_register_port(int (*upcall)(void *data, int size, int len))
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
-	struct tw_pn_port *port;
+	struct tw_ep *ep = tw_panda_enter(__func__);
+	struct tw_panda_port *port;
 
 	if (!ep)
 		return -1;
@@ -311,12 +314,12 @@ int pan_mp_register_port(int (*upcall)(void *data, int size, int len))
 		take_early(ep, port);
 	else
 		tw_log(TW_LOG_ERROR, "%s: no memory, or too many ports", __func__);
-	tw_pn_leave(ep);
+	tw_panda_leave(ep);
 	return port ? (int)port->number : -1;
 }
 
 /* A receive that waits learns that nothing will come. */
-static void close_receive(struct tw_pn_ticket *t)
+static void close_receive(struct tw_panda_ticket *t)
 {
 	tw_list_del(&t->link);
 	t->msg = NULL;
@@ -326,20 +329,20 @@ static void close_receive(struct tw_pn_ticket *t)
 static bool is_not_running(struct tw_ep *ep, void *arg)
 {
 	(void)ep;
-	return tw_pn.running != arg;
+	return tw_panda.running != arg;
 }
 
 /* False when message passing has ended meanwhile: no lock is held. */
-static bool free_port(struct tw_ep *ep, struct tw_pn_port *port)
+static bool free_port(struct tw_ep *ep, struct tw_panda_port *port)
 {
-	tw_pn.ports[port->number - 1] = NULL;
+	tw_panda.ports[port->number - 1] = NULL;
 	tw_list_del(&port->ready);
 	while (!tw_list_empty(&port->receives))
-		close_receive(tw_list_first(&port->receives, struct tw_pn_ticket, link));
+		close_receive(tw_list_first(&port->receives, struct tw_panda_ticket, link));
 	drop_all(ep, &port->msgs);
 	ep->events++;
 	/* An upcall may free its own port, but nobody else's while that one's runs. */
-	if (!tw_pn_in_upcall() && !tw_pn_wait(ep, is_not_running, port)) {
+	if (!tw_panda_in_upcall() && !tw_panda_wait(ep, is_not_running, port)) {
 		free(port);
 		return false;
 	}
@@ -349,14 +352,14 @@ static bool free_port(struct tw_ep *ep, struct tw_pn_port *port)
 
 void pan_mp_free_port(int port)
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
-	struct tw_pn_ticket *t;
+	struct tw_ep *ep = tw_panda_enter(__func__);
+	struct tw_panda_ticket *t;
 
 	if (!ep)
 		return;
-	t = tw_pn_ticket_find(port, true);
-	if (port > 0 && tw_pn_port_find((uint32_t)port)) {
-		if (!free_port(ep, tw_pn_port_find((uint32_t)port)))
+	t = tw_panda_ticket_find(port, true);
+	if (port > 0 && tw_panda_port_find((uint32_t)port)) {
+		if (!free_port(ep, tw_panda_port_find((uint32_t)port)))
 			return;
 	} else if (t && t->direct) {
 		if (t->msg)
@@ -366,7 +369,7 @@ void pan_mp_free_port(int port)
 	} else {
 		tw_log(TW_LOG_ERROR, "%s: there is no port %d", __func__, port);
 	}
-	tw_pn_leave(ep);
+	tw_panda_leave(ep);
 }
 
 static void lose_announced(struct tw_ep *ep, struct tw_list *msgs, struct tw_addr from)
@@ -374,31 +377,31 @@ static void lose_announced(struct tw_ep *ep, struct tw_list *msgs, struct tw_add
 	struct tw_list *l, *tmp;
 
 	tw_list_each(msgs, l, tmp) {
-		struct tw_umsg *u = at(l);
+		struct tw_unexp_msg *u = at(l);
 
 		if (!announced(u) || u->source.where != from.where)
 			continue;
 		tw_list_del(l);
-		tw_umsg_put(ep, u);
+		tw_unexp_msg_put(ep, u);
 	}
 }
 
-void tw_pn_ports_lost(struct tw_ep *ep, struct tw_addr from)
+void tw_panda_ports_lost(struct tw_ep *ep, struct tw_addr from)
 {
-	lose_announced(ep, &tw_pn.strangers, from);
-	lose_announced(ep, &tw_pn.early, from);
-	for (uint32_t i = 0; i < tw_pn.nports; i++) {
-		if (!tw_pn.ports[i])
+	lose_announced(ep, &tw_panda.strangers, from);
+	lose_announced(ep, &tw_panda.early, from);
+	for (uint32_t i = 0; i < tw_panda.nports; i++) {
+		if (!tw_panda.ports[i])
 			continue;
-		lose_announced(ep, &tw_pn.ports[i]->msgs, from);
-		tw_pn_serve(ep, tw_pn.ports[i]);
+		lose_announced(ep, &tw_panda.ports[i]->msgs, from);
+		tw_panda_serve(ep, tw_panda.ports[i]);
 	}
 }
 
 static void free_all(struct tw_list *msgs)
 {
 	while (!tw_list_empty(msgs)) {
-		struct tw_umsg *u = at(msgs->next);
+		struct tw_unexp_msg *u = at(msgs->next);
 
 		tw_list_del(&u->unexp.all);
 		free(u);
@@ -408,7 +411,7 @@ static void free_all(struct tw_list *msgs)
 /* What was on its way when the engine ended. */
 static void free_fetch(struct fetch *f)
 {
-	struct tw_pn_ticket *t = tw_pn_ticket_find((int)f->port, true);
+	struct tw_panda_ticket *t = tw_panda_ticket_find((int)f->port, true);
 
 	if (t && t->msg == f->u)
 		t->msg = NULL;
@@ -418,18 +421,18 @@ static void free_fetch(struct fetch *f)
 	free(f);
 }
 
-void tw_pn_ports_fini(void)
+void tw_panda_ports_fini(void)
 {
-	while (!tw_list_empty(&tw_pn.fetches))
-		free_fetch(tw_list_first(&tw_pn.fetches, struct fetch, link));
-	free_all(&tw_pn.early);
-	free_all(&tw_pn.strangers);
-	for (uint32_t i = 0; i < tw_pn.nports; i++) {
-		if (tw_pn.ports[i])
-			free_all(&tw_pn.ports[i]->msgs);
-		free(tw_pn.ports[i]);
+	while (!tw_list_empty(&tw_panda.fetches))
+		free_fetch(tw_list_first(&tw_panda.fetches, struct fetch, link));
+	free_all(&tw_panda.early);
+	free_all(&tw_panda.strangers);
+	for (uint32_t i = 0; i < tw_panda.nports; i++) {
+		if (tw_panda.ports[i])
+			free_all(&tw_panda.ports[i]->msgs);
+		free(tw_panda.ports[i]);
 	}
-	free(tw_pn.ports);
-	tw_pn.ports = NULL;
-	tw_pn.nports = tw_pn.ports_room = 0;
+	free(tw_panda.ports);
+	tw_panda.ports = NULL;
+	tw_panda.nports = tw_panda.ports_room = 0;
 }

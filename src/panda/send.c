@@ -6,15 +6,15 @@
  */
 #include <stdlib.h>
 
-#include "panda/pan.h"
+#include "panda/panda_internal.h"
 
 #define SELF_POLLS 4
 
 /* Tickets --------------------------------------------------------------------- */
 
-struct tw_pn_ticket *tw_pn_ticket_new(bool receive)
+struct tw_panda_ticket *tw_panda_ticket_new(bool receive)
 {
-	struct tw_pn_ticket *t = tw_pool_get(&tw_pn.tickets);
+	struct tw_panda_ticket *t = tw_pool_get(&tw_panda.tickets);
 
 	if (!t)
 		return NULL;
@@ -24,49 +24,51 @@ struct tw_pn_ticket *tw_pn_ticket_new(bool receive)
 	return t;
 }
 
-void tw_pn_ticket_free(struct tw_pn_ticket *t)
+void tw_panda_ticket_free(struct tw_panda_ticket *t)
 {
 	tw_list_del(&t->link);
-	tw_pool_put(&tw_pn.tickets, t);
+	tw_pool_put(&tw_panda.tickets, t);
 }
 
 /* From the top: that it is one, generation (10 bits), number (20). */
-int tw_pn_ticket_number(const struct tw_pn_ticket *t)
+int tw_panda_ticket_number(const struct tw_panda_ticket *t)
 {
-	return (int)(TW_PN_TICKET | (t->obj.gen >> 1 & 0x3ff) << TW_PN_INDEX_BITS | t->obj.index);
+	return (int)(TW_PANDA_TICKET | (t->obj.gen >> 1 & 0x3ff) << TW_PANDA_INDEX_BITS |
+		     t->obj.index);
 }
 
-struct tw_pn_ticket *tw_pn_ticket_find(int ticket, bool receive)
+struct tw_panda_ticket *tw_panda_ticket_find(int ticket, bool receive)
 {
-	uint32_t index = (uint32_t)ticket & ((1u << TW_PN_INDEX_BITS) - 1);
-	struct tw_pn_ticket *t;
+	uint32_t index = (uint32_t)ticket & ((1u << TW_PANDA_INDEX_BITS) - 1);
+	struct tw_panda_ticket *t;
 
-	if (ticket < (int)TW_PN_TICKET || index >> TW_POOL_CHUNK_BITS >= tw_pn.tickets.nchunks)
+	if (ticket < (int)TW_PANDA_TICKET ||
+	    index >> TW_POOL_CHUNK_BITS >= tw_panda.tickets.nchunks)
 		return NULL;
-	t = (void *)(tw_pn.tickets.chunks[index >> TW_POOL_CHUNK_BITS] +
-		     (size_t)(index & (TW_POOL_CHUNK - 1)) * tw_pn.tickets.size);
-	if (!(t->obj.gen & 1) || tw_pn_ticket_number(t) != ticket || t->receive != receive)
+	t = (void *)(tw_panda.tickets.chunks[index >> TW_POOL_CHUNK_BITS] +
+		     (size_t)(index & (TW_POOL_CHUNK - 1)) * tw_panda.tickets.size);
+	if (!(t->obj.gen & 1) || tw_panda_ticket_number(t) != ticket || t->receive != receive)
 		return NULL;
 	return t;
 }
 
-void tw_pn_tickets_fini(void)
+void tw_panda_tickets_fini(void)
 {
-	for (uint32_t c = 0; c < tw_pn.tickets.nchunks; c++)
+	for (uint32_t c = 0; c < tw_panda.tickets.nchunks; c++)
 		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
-			struct tw_pn_ticket *t =
-				(void *)(tw_pn.tickets.chunks[c] + (size_t)i * tw_pn.tickets.size);
+			struct tw_panda_ticket *t = (void *)(tw_panda.tickets.chunks[c] +
+							     (size_t)i * tw_panda.tickets.size);
 
 			if ((t->obj.gen & 1) && t->receive)
 				free(t->msg);
 		}
-	tw_pool_fini(&tw_pn.tickets);
+	tw_pool_fini(&tw_panda.tickets);
 }
 
 /* The send of a ticket that is still the program's; says so if there is none. */
-static struct tw_pn_ticket *named(const char *function, int ticket)
+static struct tw_panda_ticket *named(const char *function, int ticket)
 {
-	struct tw_pn_ticket *t = tw_pn_ticket_find(ticket, false);
+	struct tw_panda_ticket *t = tw_panda_ticket_find(ticket, false);
 
 	if (t && !t->called)
 		return t;
@@ -77,7 +79,7 @@ static struct tw_pn_ticket *named(const char *function, int ticket)
 /* The same for one that the receiver acknowledges. */
 static bool named_acked(const char *function, int ticket)
 {
-	struct tw_pn_ticket *t = named(function, ticket);
+	struct tw_panda_ticket *t = named(function, ticket);
 
 	if (t && t->ack == PAN_MP_EXTERNAL)
 		tw_log(TW_LOG_ERROR, "%s: the message was sent with PAN_MP_EXTERNAL", function);
@@ -86,7 +88,7 @@ static bool named_acked(const char *function, int ticket)
 
 /* The message's way ------------------------------------------------------------- */
 
-void tw_pn_send_over(struct tw_ep *ep, struct tw_pn_ticket *t, bool lost)
+void tw_panda_send_over(struct tw_ep *ep, struct tw_panda_ticket *t, bool lost)
 {
 	t->over = true;
 	t->lost = lost;
@@ -95,46 +97,46 @@ void tw_pn_send_over(struct tw_ep *ep, struct tw_pn_ticket *t, bool lost)
 		return;
 	/* Who is lost has not been delivered to: the upcall would lie. */
 	if (lost || !t->upcall) {
-		tw_pn_ticket_free(t);
+		tw_panda_ticket_free(t);
 		return;
 	}
-	tw_list_add_tail(&tw_pn.finished, &t->link);
+	tw_list_add_tail(&tw_panda.finished, &t->link);
 	ep->attend = true;
 }
 
-static void sent(struct tw_ep *ep, struct tw_pn_op *op, const struct tw_req *r)
+static void sent(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_req *r)
 {
-	struct tw_pn_ticket *t = tw_container(op, struct tw_pn_ticket, sent);
+	struct tw_panda_ticket *t = tw_container(op, struct tw_panda_ticket, sent);
 	bool read_there = (r->flags & TW_R_RNDV) && !(r->flags & TW_R_DATA);
 
 	t->sending = false;
-	tw_pn.nsending--;
+	tw_panda.nsending--;
 	ep->events++;
 	if (r->status != TW_S_OK)
-		tw_pn_send_over(ep, t, true);
+		tw_panda_send_over(ep, t, true);
 	else if (t->ack == PAN_MP_EXTERNAL)
 		return;
 	else if (read_there)
-		tw_pn_send_over(ep, t, false);
-	else if (t->peer->state == TW_PN_LOST)
-		tw_pn_send_over(ep, t, true);
+		tw_panda_send_over(ep, t, false);
+	else if (t->peer->state == TW_PANDA_LOST)
+		tw_panda_send_over(ep, t, true);
 	else
 		tw_list_add_tail(&t->peer->unacked, &t->link);
 }
 
-bool tw_pn_launch(struct tw_ep *ep, struct tw_pn_ticket *t)
+bool tw_panda_launch(struct tw_ep *ep, struct tw_panda_ticket *t)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_SEND, t->data, t->len);
 
 	if (!r)
 		return false;
 	t->sending = true;
-	tw_pn.nsending++;
+	tw_panda.nsending++;
 	t->sent.done = sent;
 	r->context = &t->sent;
-	r->match = tw_pn_match(t->port, tw_pn_take_owed(t->peer), t->ack);
+	r->match = tw_panda_match(t->port, tw_panda_take_owed(t->peer), t->ack);
 	/* For an upcall or an acknowledgement the other engine must act, else only its caller. */
-	if (t->ack != PAN_MP_EXTERNAL || t->port < TW_PN_TICKET)
+	if (t->ack != PAN_MP_EXTERNAL || t->port < TW_PANDA_TICKET)
 		r->flags = TW_R_URGENT;
 	tw_send(ep, r, t->peer->addr);
 	return true;
@@ -149,7 +151,7 @@ int pan_mp_trailer(void)
 
 static const char *wrong_send(int cpu, int port, const void *data, int len, pan_mp_ack_t ack)
 {
-	if (cpu < 0 || (uint32_t)cpu >= tw_pn.job.size)
+	if (cpu < 0 || (uint32_t)cpu >= tw_panda.job.size)
 		return "there is no such platform";
 	if (port <= 0)
 		return "there is no such port";
@@ -157,15 +159,15 @@ static const char *wrong_send(int cpu, int port, const void *data, int len, pan_
 		return "there is no such data";
 	if ((unsigned)ack > PAN_MP_EXTERNAL)
 		return "there is no such kind of acknowledgement";
-	if (tw_pn.peers[cpu].state == TW_PN_LOST)
+	if (tw_panda.peers[cpu].state == TW_PANDA_LOST)
 		return "the platform is gone";
 	return NULL;
 }
 
-static struct tw_pn_ticket *send(struct tw_ep *ep, struct tw_pn_peer *peer, int port, void *data,
-				 int len, pan_mp_ack_t ack)
+static struct tw_panda_ticket *send(struct tw_ep *ep, struct tw_panda_peer *peer, int port,
+				    void *data, int len, pan_mp_ack_t ack)
 {
-	struct tw_pn_ticket *t = tw_pn_ticket_new(false);
+	struct tw_panda_ticket *t = tw_panda_ticket_new(false);
 
 	if (!t)
 		return NULL;
@@ -174,16 +176,16 @@ static struct tw_pn_ticket *send(struct tw_ep *ep, struct tw_pn_peer *peer, int 
 	t->data = data;
 	t->len = (uint32_t)len;
 	t->ack = (uint8_t)ack;
-	if (tw_unlikely(peer->state != TW_PN_HERE || !tw_list_empty(&peer->out))) {
+	if (tw_unlikely(peer->state != TW_PANDA_HERE || !tw_list_empty(&peer->out))) {
 		tw_list_add_tail(&peer->out, &t->link);
-		if (peer->state == TW_PN_AWAY)
-			tw_pn_seek(ep, peer);
-	} else if (tw_unlikely(!tw_pn_launch(ep, t))) {
-		tw_pn_ticket_free(t);
+		if (peer->state == TW_PANDA_AWAY)
+			tw_panda_seek(ep, peer);
+	} else if (tw_unlikely(!tw_panda_launch(ep, t))) {
+		tw_panda_ticket_free(t);
 		return NULL;
 	}
 	/* For what one sends to oneself, and its acknowledgement, nobody rings. */
-	if (tw_unlikely(peer == &tw_pn.peers[tw_pn.job.rank]))
+	if (tw_unlikely(peer == &tw_panda.peers[tw_panda.job.rank]))
 		for (int i = 0; i < SELF_POLLS && tw_progress(ep); i++)
 			;
 	return t;
@@ -191,8 +193,8 @@ static struct tw_pn_ticket *send(struct tw_ep *ep, struct tw_pn_peer *peer, int 
 
 int pan_mp_send(int cpu, int port, void *data, int len, pan_mp_ack_t ack)
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
-	struct tw_pn_ticket *t = NULL;
+	struct tw_ep *ep = tw_panda_enter(__func__);
+	struct tw_panda_ticket *t = NULL;
 	const char *wrong;
 	int ticket = -1;
 
@@ -200,21 +202,21 @@ int pan_mp_send(int cpu, int port, void *data, int len, pan_mp_ack_t ack)
 		return -1;
 	wrong = wrong_send(cpu, port, data, len, ack);
 	if (tw_likely(!wrong)) {
-		t = send(ep, &tw_pn.peers[cpu], port, data, len, ack);
+		t = send(ep, &tw_panda.peers[cpu], port, data, len, ack);
 		wrong = "no memory";
 	}
 	if (tw_likely(t != NULL))
-		ticket = tw_pn_ticket_number(t);
+		ticket = tw_panda_ticket_number(t);
 	else
 		tw_log(TW_LOG_ERROR, "pan_mp_send to platform %d, port %d: %s", cpu, port, wrong);
-	tw_pn_leave(ep);
+	tw_panda_leave(ep);
 	return ticket;
 }
 
 void pan_mp_async_send(int ticket, void (*upcall)(void *arg), void *arg)
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
-	struct tw_pn_ticket *t;
+	struct tw_ep *ep = tw_panda_enter(__func__);
+	struct tw_panda_ticket *t;
 
 	if (!ep)
 		return;
@@ -224,14 +226,14 @@ void pan_mp_async_send(int ticket, void (*upcall)(void *arg), void *arg)
 		t->upcall = upcall;
 		t->arg = arg;
 		if (t->over)
-			tw_pn_send_over(ep, t, t->lost);
+			tw_panda_send_over(ep, t, t->lost);
 	}
-	tw_pn_leave(ep);
+	tw_panda_leave(ep);
 }
 
 static bool send_is_over(struct tw_ep *ep, void *arg)
 {
-	struct tw_pn_ticket *t = tw_pn_ticket_find(*(int *)arg, false);
+	struct tw_panda_ticket *t = tw_panda_ticket_find(*(int *)arg, false);
 
 	(void)ep;
 	return !t || t->over;
@@ -240,29 +242,29 @@ static bool send_is_over(struct tw_ep *ep, void *arg)
 /* Ends the ticket of a send that is over: 1 if the message has arrived, -1 if it is lost. */
 static int end_send(int ticket)
 {
-	struct tw_pn_ticket *t = tw_pn_ticket_find(ticket, false);
+	struct tw_panda_ticket *t = tw_panda_ticket_find(ticket, false);
 	int outcome;
 
 	if (!t)
 		return -1;
 	outcome = t->lost ? -1 : 1;
-	tw_pn_ticket_free(t);
+	tw_panda_ticket_free(t);
 	return outcome;
 }
 
 static int finish_send(const char *function, int ticket)
 {
-	struct tw_ep *ep = tw_pn_enter(function);
+	struct tw_ep *ep = tw_panda_enter(function);
 	int outcome = -1;
 
 	if (!ep)
 		return -1;
 	if (named_acked(function, ticket)) {
-		if (!tw_pn_wait(ep, send_is_over, &ticket))
+		if (!tw_panda_wait(ep, send_is_over, &ticket))
 			return -1;
 		outcome = end_send(ticket);
 	}
-	tw_pn_leave(ep);
+	tw_panda_leave(ep);
 	return outcome;
 }
 
@@ -278,23 +280,23 @@ int pan_mp_confirm_send(int ticket)
 
 int pan_mp_poll_send(int ticket)
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
+	struct tw_ep *ep = tw_panda_enter(__func__);
 	int outcome = -1;
 
 	if (!ep)
 		return -1;
 	if (named_acked(__func__, ticket)) {
-		tw_pn_poll(ep);
+		tw_panda_poll(ep);
 		outcome = send_is_over(ep, &ticket) ? end_send(ticket) : 0;
 	}
-	tw_pn_leave_poll(ep);
+	tw_panda_leave_poll(ep);
 	return outcome;
 }
 
 /* The message has arrived, but the engine may not have heard of it. */
 static bool data_is_free(struct tw_ep *ep, void *arg)
 {
-	struct tw_pn_ticket *t = tw_pn_ticket_find(*(int *)arg, false);
+	struct tw_panda_ticket *t = tw_panda_ticket_find(*(int *)arg, false);
 
 	(void)ep;
 	return !t || t->over || (!t->sending && tw_list_empty(&t->link));
@@ -302,23 +304,23 @@ static bool data_is_free(struct tw_ep *ep, void *arg)
 
 void pan_mp_ack_send(int ticket)
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
-	struct tw_pn_ticket *t;
+	struct tw_ep *ep = tw_panda_enter(__func__);
+	struct tw_panda_ticket *t;
 
 	if (!ep)
 		return;
-	t = tw_pn_ticket_find(ticket, false);
+	t = tw_panda_ticket_find(ticket, false);
 	if (t && t->ack == PAN_MP_EXTERNAL && !(t->called && t->over)) {
-		if (!tw_pn_wait(ep, data_is_free, &ticket))
+		if (!tw_panda_wait(ep, data_is_free, &ticket))
 			return;
-		t = tw_pn_ticket_find(ticket, false);
+		t = tw_panda_ticket_find(ticket, false);
 		if (t && t->called)
-			tw_pn_send_over(ep, t, t->lost);
+			tw_panda_send_over(ep, t, t->lost);
 		else if (t)
-			tw_pn_ticket_free(t);
+			tw_panda_ticket_free(t);
 	} else {
 		tw_log(TW_LOG_ERROR, "%s: %d is not the ticket of a send with PAN_MP_EXTERNAL",
 		       __func__, ticket);
 	}
-	tw_pn_leave(ep);
+	tw_panda_leave(ep);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/futex.h"
-#include "panda/pan.h"
+#include "panda/panda_internal.h"
 
 #define AT_ONCE 64 /* upcalls of one poll */
 
@@ -21,14 +21,14 @@ static struct {
 
 static _Thread_local bool inside;
 
-bool tw_pn_in_upcall(void)
+bool tw_panda_in_upcall(void)
 {
 	return inside;
 }
 
 static struct tw_ep *enter(void)
 {
-	return tw_enter(atomic_load_explicit(&tw_pn.handle, memory_order_acquire));
+	return tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
 }
 
 /* An upcall is over: the next may begin, and who frees its port may go on. */
@@ -38,33 +38,33 @@ static void end_one(void)
 
 	if (!ep)
 		return;
-	tw_pn.dispatching = false;
-	tw_pn.running = NULL;
+	tw_panda.dispatching = false;
+	tw_panda.running = NULL;
 	ep->events++;
 	tw_leave(ep);
 }
 
 static void call_sender(struct tw_ep *ep)
 {
-	struct tw_pn_ticket *t = tw_list_first(&tw_pn.finished, struct tw_pn_ticket, link);
+	struct tw_panda_ticket *t = tw_list_first(&tw_panda.finished, struct tw_panda_ticket, link);
 	void (*upcall)(void *) = t->upcall;
 	void *arg = t->arg;
 
-	tw_pn_ticket_free(t);
-	tw_pn_leave(ep);
+	tw_panda_ticket_free(t);
+	tw_panda_leave(ep);
 	upcall(arg);
 }
 
 static void call_port(struct tw_ep *ep)
 {
-	struct tw_pn_port *port = tw_list_first(&tw_pn.ready, struct tw_pn_port, ready);
+	struct tw_panda_port *port = tw_list_first(&tw_panda.ready, struct tw_panda_port, ready);
 	int (*upcall)(void *, int, int) = port->upcall;
-	struct tw_umsg *u = tw_pn_port_next(ep, port);
+	struct tw_unexp_msg *u = tw_panda_port_next(ep, port);
 	int size, len;
-	void *data = tw_pn_hand_out(u, &size, &len);
+	void *data = tw_panda_hand_out(u, &size, &len);
 
-	tw_pn.running = port;
-	tw_pn_leave(ep);
+	tw_panda.running = port;
+	tw_panda_leave(ep);
 	if (!upcall(data, size, len))
 		pan_free(data);
 }
@@ -76,14 +76,14 @@ static bool run_one(bool by_thread)
 
 	if (!ep)
 		return false;
-	if (!tw_pn_upcalls_due()) {
-		tw_pn.asleep |= by_thread;
+	if (!tw_panda_upcalls_due()) {
+		tw_panda.asleep |= by_thread;
 		tw_leave(ep);
 		return false;
 	}
-	tw_pn.dispatching = true;
+	tw_panda.dispatching = true;
 	inside = true;
-	if (!tw_list_empty(&tw_pn.finished))
+	if (!tw_list_empty(&tw_panda.finished))
 		call_sender(ep);
 	else
 		call_port(ep);
@@ -92,7 +92,7 @@ static bool run_one(bool by_thread)
 	return true;
 }
 
-void tw_pn_dispatch(void)
+void tw_panda_dispatch(void)
 {
 	struct tw_ep *ep;
 
@@ -103,14 +103,14 @@ void tw_pn_dispatch(void)
 	ep = enter();
 	if (!ep)
 		return;
-	if (tw_pn.asleep && tw_pn_upcalls_due())
-		tw_pn_upcalls_wake();
+	if (tw_panda.asleep && tw_panda_upcalls_due())
+		tw_panda_upcalls_wake();
 	tw_leave(ep);
 }
 
-void tw_pn_upcalls_wake(void)
+void tw_panda_upcalls_wake(void)
 {
-	tw_pn.asleep = false;
+	tw_panda.asleep = false;
 	atomic_fetch_add_explicit(&upcalls.calls, 1, memory_order_release);
 	tw_futex_wake(&upcalls.calls, 1);
 }
@@ -128,31 +128,31 @@ static void *run(void *arg)
 	}
 }
 
-bool tw_pn_upcalls_begin(void)
+bool tw_panda_upcalls_begin(void)
 {
 	sigset_t all, old;
 
-	tw_pn.has_thread = tw_settings.service && !tw_settings.single_threaded;
-	if (!tw_pn.has_thread)
+	tw_panda.has_thread = tw_settings.service && !tw_settings.single_threaded;
+	if (!tw_panda.has_thread)
 		return true;
 	atomic_store(&upcalls.stop, false);
 	/* The program's signals are for its own threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	tw_pn.has_thread = pthread_create(&upcalls.thread, NULL, run, NULL) == 0;
+	tw_panda.has_thread = pthread_create(&upcalls.thread, NULL, run, NULL) == 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (tw_pn.has_thread)
+	if (tw_panda.has_thread)
 		pthread_setname_np(upcalls.thread, "panda");
-	return tw_pn.has_thread;
+	return tw_panda.has_thread;
 }
 
-void tw_pn_upcalls_end(void)
+void tw_panda_upcalls_end(void)
 {
-	if (!tw_pn.has_thread)
+	if (!tw_panda.has_thread)
 		return;
 	atomic_store(&upcalls.stop, true);
 	atomic_fetch_add(&upcalls.calls, 1);
 	tw_futex_wake(&upcalls.calls, 1);
 	pthread_join(upcalls.thread, NULL);
-	tw_pn.has_thread = false;
+	tw_panda.has_thread = false;
 }

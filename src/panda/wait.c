@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Polling and waiting. */
-#include "panda/pan.h"
+#include "panda/panda_internal.h"
 
 #define POLL_US 10 /* of the first look for what is waited for */
 
 /* This call makes upcalls when it has left the lock: nobody is woken for them. */
 static _Thread_local bool polling;
 
-void tw_pn_collect(struct tw_ep *ep)
+void tw_panda_collect(struct tw_ep *ep)
 {
 	while (!tw_list_empty(&ep->done)) {
 		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
-		struct tw_pn_op *op = r->context;
+		struct tw_panda_op *op = r->context;
 
 		tw_list_del(&r->link);
 		if (op)
@@ -20,50 +20,50 @@ void tw_pn_collect(struct tw_ep *ep)
 	}
 }
 
-void tw_pn_attend(struct tw_ep *ep)
+void tw_panda_attend(struct tw_ep *ep)
 {
 	/* A send may make progress, and so come back here: it is all done below. */
-	if (tw_pn.attending)
+	if (tw_panda.attending)
 		return;
-	tw_pn.attending = true;
+	tw_panda.attending = true;
 	do {
 		ep->attend = false;
-		tw_pn_collect(ep);
-		tw_pn_peers_attend(ep);
+		tw_panda_collect(ep);
+		tw_panda_peers_attend(ep);
 	} while (ep->attend || !tw_list_empty(&ep->done));
-	tw_pn.attending = false;
-	if (!polling && tw_pn.asleep && tw_pn_upcalls_due())
-		tw_pn_upcalls_wake();
+	tw_panda.attending = false;
+	if (!polling && tw_panda.asleep && tw_panda_upcalls_due())
+		tw_panda_upcalls_wake();
 }
 
-void tw_pn_leave(struct tw_ep *ep)
+void tw_panda_leave(struct tw_ep *ep)
 {
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
-		tw_pn_attend(ep);
+		tw_panda_attend(ep);
 	if (tw_unlikely(tw_unfinished(ep)))
-		tw_hand_over(ep);
+		tw_progress_request(ep);
 	tw_leave(ep);
 }
 
-void tw_pn_poll(struct tw_ep *ep)
+void tw_panda_poll(struct tw_ep *ep)
 {
 	polling = true;
 	tw_progress(ep);
 	polling = false;
 }
 
-void tw_pn_leave_poll(struct tw_ep *ep)
+void tw_panda_leave_poll(struct tw_ep *ep)
 {
 	bool due;
 
 	polling = true;
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
-		tw_pn_attend(ep);
+		tw_panda_attend(ep);
 	polling = false;
-	due = tw_pn_upcalls_due();
-	tw_pn_leave(ep);
+	due = tw_panda_upcalls_due();
+	tw_panda_leave(ep);
 	if (tw_unlikely(due))
-		tw_pn_dispatch();
+		tw_panda_dispatch();
 }
 
 struct waiting {
@@ -76,15 +76,15 @@ static bool over_or_upcalls(struct tw_ep *ep, void *arg)
 {
 	struct waiting *w = arg;
 
-	return w->test(ep, w->arg) || (!tw_pn.has_thread && tw_pn_upcalls_due());
+	return w->test(ep, w->arg) || (!tw_panda.has_thread && tw_panda_upcalls_due());
 }
 
-bool tw_pn_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg)
+bool tw_panda_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg)
 {
 	struct waiting w = {test, arg};
 
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
-		tw_pn_attend(ep);
+		tw_panda_attend(ep);
 	if (tw_likely(tw_poll_first(ep, test, arg, POLL_US)))
 		return true;
 	while (!test(ep, arg)) {
@@ -94,9 +94,9 @@ bool tw_pn_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), voi
 		}
 		if (test(ep, arg))
 			break;
-		tw_pn_leave(ep);
-		tw_pn_dispatch();
-		ep = tw_enter(atomic_load_explicit(&tw_pn.handle, memory_order_acquire));
+		tw_panda_leave(ep);
+		tw_panda_dispatch();
+		ep = tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
 		if (!ep)
 			return false;
 	}
@@ -105,10 +105,10 @@ bool tw_pn_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), voi
 
 void pan_poll(void)
 {
-	struct tw_ep *ep = tw_enter(atomic_load_explicit(&tw_pn.handle, memory_order_acquire));
+	struct tw_ep *ep = tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
 
 	if (!ep)
 		return;
-	tw_pn_poll(ep);
-	tw_pn_leave_poll(ep);
+	tw_panda_poll(ep);
+	tw_panda_leave_poll(ep);
 }

@@ -10,31 +10,31 @@
  * more" says which. Counted are those that were sent eagerly or pushed; one
  * that the receiver has read itself is acknowledged by DONE.
  */
-#ifndef TW_PN_WIRE_H
-#define TW_PN_WIRE_H
+#ifndef TW_PANDA_WIRE_H
+#define TW_PANDA_WIRE_H
 
 #include <stdint.h>
 
-#define TW_PN_ACKED_MAX 0xffffu
+#define TW_PANDA_ACKED_MAX 0xffffu
 
-static inline uint64_t tw_pn_match(uint32_t port, uint32_t acked, unsigned ack)
+static inline uint64_t tw_panda_match(uint32_t port, uint32_t acked, unsigned ack)
 {
 	return (uint64_t)ack << 48 | (uint64_t)acked << 32 | port;
 }
 
-static inline uint32_t tw_pn_port_of(uint64_t match)
+static inline uint32_t tw_panda_port_of(uint64_t match)
 {
 	return (uint32_t)match;
 }
 
-static inline uint32_t tw_pn_acked_of(uint64_t match)
+static inline uint32_t tw_panda_acked_of(uint64_t match)
 {
-	return (uint32_t)(match >> 32) & TW_PN_ACKED_MAX;
+	return (uint32_t)(match >> 32) & TW_PANDA_ACKED_MAX;
 }
 
-static inline unsigned tw_pn_ack_of(uint64_t match)
+static inline unsigned tw_panda_ack_of(uint64_t match)
 {
 	return (unsigned)(match >> 48) & 3;
 }
 
-#endif /* TW_PN_WIRE_H */
+#endif /* TW_PANDA_WIRE_H */

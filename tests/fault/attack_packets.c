@@ -259,7 +259,7 @@ static void scribble(struct attacker *a, struct raw *r)
 		struct tw_slot *s = &r->tx.slots[(r->tx.head + below(a, 4)) & 63];
 
 		if (chance(a, 20))
-			s = r->tx.turn ? r->tx.turn : r->rx.turn;
+			s = r->tx.token ? r->tx.token : r->rx.token;
 		a->scribbles++;
 		words[at] = odd(a);
 		/* A slot that looks full. */

@@ -89,7 +89,7 @@ static void lay_out(struct raw *r, uint32_t nslots, uint32_t nbytes, bool first)
 static void begin(struct raw *r)
 {
 	memset(r, 0, sizeof(*r));
-	r->sock = r->mark_fd = -1;
+	r->sock = r->activity_fd = -1;
 }
 
 bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
@@ -102,13 +102,13 @@ bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
 	begin(r);
 	if (tw_shm_dial(nic_id, endpoint_id, &r->sock) != TW_OK)
 		return false;
-	if (tw_shm_mark_make(&r->mark_fd, &r->mark) == TW_OK &&
+	if (tw_shm_activity_make(&r->activity_fd, &r->mark) == TW_OK &&
 	    tw_shm_segment_make(SLOTS, BYTES, &fds[0], &r->map) == TW_OK) {
 		lay_out(r, SLOTS, BYTES, true);
-		fds[1] = r->mark_fd;
+		fds[1] = r->activity_fd;
 		good = raw_send(r->sock, hello, sizeof(*hello), fds, 2) &&
 		       receive(r, got, &n, 10000) && r->other.kind == TW_SHM_ACCEPT && n == 1 &&
-		       tw_shm_mark_take(got[0], &r->their) == TW_OK &&
+		       tw_shm_activity_map(got[0], &r->their) == TW_OK &&
 		       tw_shm_cred(r->sock, &r->victim) == TW_OK;
 		close(fds[0]);
 	}
@@ -139,12 +139,12 @@ bool raw_accept(struct raw *r, int listener, const struct tw_shm_hello *hello, i
 		return false;
 	r->sock = tw_fd_own(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
 	good = r->sock >= 0 && receive(r, got, &n, ms) && n == 2 &&
-	       tw_shm_mark_make(&r->mark_fd, &r->mark) == TW_OK && take_rings(r, got[0]) &&
-	       tw_shm_mark_take(got[1], &r->their) == TW_OK &&
+	       tw_shm_activity_make(&r->activity_fd, &r->mark) == TW_OK && take_rings(r, got[0]) &&
+	       tw_shm_activity_map(got[1], &r->their) == TW_OK &&
 	       tw_shm_cred(r->sock, &r->victim) == TW_OK;
 	if (good) {
 		lay_out(r, r->other.nslots, r->other.nbytes, false);
-		good = !hello || raw_send(r->sock, hello, sizeof(*hello), &r->mark_fd, 1);
+		good = !hello || raw_send(r->sock, hello, sizeof(*hello), &r->activity_fd, 1);
 	}
 	while (n)
 		close(got[--n]);
@@ -161,8 +161,8 @@ void raw_close(struct raw *r)
 		munmap(r->map, r->size);
 	if (r->mark)
 		munmap(r->mark, TW_PAGE);
-	if (r->mark_fd >= 0)
-		tw_fd_close(r->mark_fd);
+	if (r->activity_fd >= 0)
+		tw_fd_close(r->activity_fd);
 	if (r->their)
 		munmap((void *)(uintptr_t)r->their, TW_PAGE);
 	begin(r);

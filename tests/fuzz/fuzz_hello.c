@@ -41,12 +41,12 @@ static void set_up(void)
 static int descriptor(uint8_t which)
 {
 	static int fd[6];
-	struct tw_shm_mark *mark;
+	struct tw_shm_activity *mark;
 	void *map;
 
 	if (!fd[0]) {
 		FUZZ_MUST(tw_shm_segment_make(64, 65536, &fd[0], &map) == TW_OK);
-		FUZZ_MUST(tw_shm_mark_make(&fd[1], &mark) == TW_OK);
+		FUZZ_MUST(tw_shm_activity_make(&fd[1], &mark) == TW_OK);
 		fd[2] = memfd_create("plain", MFD_CLOEXEC);
 		fd[3] = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		FUZZ_MUST(ftruncate(fd[3], 100) == 0);

@@ -234,8 +234,8 @@ static void connect_peer(void)
 		.provider = &provider, .max_payload = MAX_PAYLOAD, .can_get = true, .by_cpu = true};
 	f.up = true;
 	f.full = f.cold = f.pending = false;
-	tw_slots[0].ep->serving = false;
-	tw_slots[0].ep->ways = tw_rndv_ways("auto");
+	tw_slots[0].ep->in_background = false;
+	tw_slots[0].ep->protos = tw_rndv_protos("auto");
 	f.get = TW_OK;
 	f.nseen = 0;
 	f.host->up->poll(f.host, &f, true);
@@ -365,9 +365,9 @@ static void step(struct input *in)
 		f.get = gets[in_byte(in) % tw_countof(gets)];
 		how = in_byte(in);
 		f.cold = how & 1;
-		tw_slots[0].ep->ways = tw_rndv_ways(ways[how >> 1 & 3]);
+		tw_slots[0].ep->protos = tw_rndv_protos(ways[how >> 1 & 3]);
 		/* As if the service thread did what follows. */
-		tw_slots[0].ep->serving = how & 8;
+		tw_slots[0].ep->in_background = how & 8;
 		break;
 	case 6:
 		poll_once();

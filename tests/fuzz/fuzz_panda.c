@@ -5,7 +5,7 @@
  * this one itself, whose engine is made to send what Panda would not.
  */
 #include "fuzz/fuzz.h"
-#include "panda/pan.h"
+#include "panda/panda_internal.h"
 
 #define TICKETS 16
 #define PORTS 8
@@ -51,7 +51,7 @@ static void sent(void *arg)
 /* What the engine sends for a platform that does not keep the rules. */
 static void forge(struct input *in)
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
+	struct tw_ep *ep = tw_panda_enter(__func__);
 	static char bytes[LONGEST];
 	uint8_t how = in_byte(in);
 	uint32_t port = how & 1 ? in_byte(in) % (PORTS + 2) : in_word(in);
@@ -61,22 +61,22 @@ static void forge(struct input *in)
 	FUZZ_MUST(r);
 	if (how & 4)
 		port = (uint32_t)tickets[in_byte(in) % TICKETS].ticket;
-	r->match = tw_pn_match(port, how & 8 ? in_byte(in) : 0, in_byte(in) % 4);
+	r->match = tw_panda_match(port, how & 8 ? in_byte(in) : 0, in_byte(in) % 4);
 	if (how & 16)
 		r->match = (uint64_t)in_word(in) << 32 | port;
 	r->flags = TW_R_FORGOTTEN | (how & 32 ? TW_R_URGENT : 0);
 	r->context = NULL;
 	tw_send(ep, r, ep->self->addr);
-	tw_pn_leave(ep);
+	tw_panda_leave(ep);
 }
 
 static void tell(struct input *in)
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
+	struct tw_ep *ep = tw_panda_enter(__func__);
 
 	tw_tell(ep->self, in_byte(in) % 2 ? in_byte(in) : in_word(in));
 	tw_progress(ep);
-	tw_pn_leave(ep);
+	tw_panda_leave(ep);
 }
 
 static void send(struct input *in, unsigned i)
@@ -186,7 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	setenv("TAGWIRE_UNEXP_MAX", "128k", 1);
 	setenv("TAGWIRE_LOG", "0", 1);
 	/* Some messages are for nobody. */
-	tw_pn_linger_us = 0;
+	tw_panda_linger_us = 0;
 	pan_init(NULL, NULL);
 	pan_mp_init(NULL, NULL);
 	pan_mp_register_port(upcall);

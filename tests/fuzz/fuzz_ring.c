@@ -78,8 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 			break;
 		case 1: /* a slot that looks full */
 			value = in_word(&in);
-			if (rx.turn && in_byte(&in) % 2)
-				s = rx.turn;
+			if (rx.token && in_byte(&in) % 2)
+				s = rx.token;
 			atomic_store(&s->stamp,
 				     tw_stamp(rx.side, rx.tail + 1 + in_byte(&in) % 2, value));
 			break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The levels of a recursive mutex are those that its holder's threads have: lock_again,
- * begin_levels and unlock_level of src/mrapi/mr_mutex.c, two threads that act for one
+ * begin_levels and unlock_level of src/mrapi/mutex.c, two threads that act for one
  * node and one of another node. Sleeping is left out (mutex.pml); all steps but the
  * release of the word are locked instructions, so that no store queues matter.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Who sleeps for a mutex is woken: release, wake_one, sleep_for and wait_for of
- * src/mrapi/mr_mutex.c, among three nodes on three processors.
+ * src/mrapi/mutex.c, among three nodes on three processors.
  *
  * What is wrong: two have the mutex; or somebody sleeps when nothing can happen any
  * more, so that nobody has it.

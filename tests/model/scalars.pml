@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The turn of two opposite scalar channels (src/mcapi/turn.h), beside their rings
- * (src/mcapi/ring.h). Each side sends as often and receives as often as it likes, for
+ * The turn of two opposite scalar channels (src/mcapi/token.h), beside their rings
+ * (src/mcapi/scl_ring.h). Each side sends as often and receives as often as it likes, for
  * ever; both get every scalar once, in order and whole.
  *
  * A scalar is its number. In the ring it is one store, with its place; in the turn first
@@ -121,7 +121,7 @@ inline send_one()
 #endif
 
 /* Before the stamp is read nothing changes it that matters: only this thread sets OURS. */
-inline look_at_turn()
+inline look_at_token()
 {
 	d_step {
 		peek(w, OURS(me));
@@ -140,9 +140,9 @@ inline take_one()
 	known = knows(me);
 #endif
 #ifdef TURN_FIRST
-	look_at_turn();
+	look_at_token();
 #endif
-	/* tw_scl_look() */
+	/* tw_mcapi_scl_look() */
 	d_step {
 		peek(w, SLOT(1 - me, tail[1 - me]));
 		there = (w != 0 && (w - 1) / NUMBERS == tail[1 - me]);
@@ -151,12 +151,12 @@ inline take_one()
 	}
 #ifdef RING_FIRST
 	if
-	:: !there -> look_at_turn()
+	:: !there -> look_at_token()
 	:: else
 	fi;
 #else
 #ifndef TURN_FIRST
-	look_at_turn();
+	look_at_token();
 #endif
 #endif
 	if

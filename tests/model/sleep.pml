@@ -2,7 +2,7 @@
 /*
  * Who sleeps is woken: the arm, sleep and wake protocol of providers/shm/shm.c
  * (do_send, ring, must_act, owe, settle, publish, do_arm, do_disarm),
- * providers/shm/bell.c (tw_shm_listen_bells) and src/engine/wait.c (sleep_as_leader).
+ * providers/shm/doorbell.c (tw_shm_doorbells_read) and src/engine/wait.c (sleep_as_leader).
  *
  * A sender puts packets into a ring and may sleep until there is room. A
  * receiver takes them and now and then sleeps, armed, or computes without a
@@ -54,7 +54,7 @@
 
 #define STAMP 0	   /* S: packets written */
 #define TAKEN 1	   /* R: packets read, as far as published */
-#define ARMED 2	   /* R: struct tw_shm_mark */
+#define ARMED 2	   /* R: struct tw_shm_activity */
 #define POLLED 3   /* R */
 #define WANTS 4	   /* S: struct tw_ring_wants */
 #define S_POLLED 5 /* S's own mark */
@@ -71,12 +71,12 @@ bit r_bell, s_bell;
 byte s_rang = NEVER, r_rang = NEVER;
 byte written, got;
 bit owed;     /* of S: link->owed */
-byte owed_at; /* owed_head */
+byte deferred_at; /* deferred_head */
 /* For the monitor: a packet that R's engine must see lies unread. */
 bit due;
 byte due_at;
 
-/* tw_shm_mark_now(): a new number. */
+/* tw_shm_activity_now(): a new number. */
 byte fresh;
 #define queued(i, mark) (sb[cpu].n > i && sb[cpu].at[i] == mark && sb[cpu].val[i] == fresh)
 inline mark_now(mark, known)
@@ -131,8 +131,8 @@ inline settle()
 		owed && aged ->
 		owed = 0;
 		peek(v, TAKEN);
-		seen = since(v, written) <= since(owed_at, written);
-		owed_at = 0;
+		seen = since(v, written) <= since(deferred_at, written);
+		deferred_at = 0;
 		v = 0
 	}
 	if
@@ -144,7 +144,7 @@ inline settle()
 
 inline owe()
 {
-	d_step { owed = 1; owed_at = written }
+	d_step { owed = 1; deferred_at = written }
 }
 
 /* A peer that polls is not disturbed, only watched. */
@@ -321,7 +321,7 @@ active proctype receiver()
 		:: v != got -> take()
 		:: else -> v = 0
 		fi
-	:: /* Some polls leave a mark: mark_poll(). */
+	:: /* Some polls leave a mark: note_poll(). */
 		mark_now(POLLED, s_rang)
 	:: true ->
 		/* sleep_as_leader(), do_arm() */

@@ -67,12 +67,12 @@ void pant_join(struct twt_child children[PANT_MAX], int n)
 
 uint64_t pant_counter(enum tw_counter which)
 {
-	struct tw_ep *ep = tw_pn_enter(__func__);
+	struct tw_ep *ep = tw_panda_enter(__func__);
 	uint64_t n;
 
 	twc_check(ep != NULL);
 	n = ep->counters[which];
-	tw_pn_leave(ep);
+	tw_panda_leave(ep);
 	return n;
 }
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "lib/twc.h"
-#include "panda/pan.h"
+#include "panda/panda_internal.h"
 
 #define PANT_TIMEOUT TWT_TIMEOUT
 #define PANT_MAX 8

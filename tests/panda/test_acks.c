@@ -103,7 +103,7 @@ Test(panda_acks, delayed_together)
 	char data[100];
 	struct packets p;
 
-	tw_pn_delay_us = 300000;
+	tw_panda_delay_us = 300000;
 	twt_fill(data, sizeof(data), 1);
 	pant_platforms(c, 2, receiver);
 	twc_hear(c[1].fd);
@@ -147,7 +147,7 @@ static struct packets count_echo(pan_mp_ack_t ack)
 	struct packets p;
 
 	/* So that no timeout can be what ends a send. */
-	tw_pn_delay_us = FOREVER_US;
+	tw_panda_delay_us = FOREVER_US;
 	twt_fill(data, sizeof(data), 1);
 	pant_platforms(c, 2, echo);
 	port = pan_mp_register_port(NULL);
@@ -205,7 +205,7 @@ Test(panda_acks, delayed_waits)
 	char data[10];
 	int ticket;
 
-	tw_pn_delay_us = FOREVER_US;
+	tw_panda_delay_us = FOREVER_US;
 	twt_fill(data, sizeof(data), 1);
 	pant_platforms(c, 2, never);
 	twc_hear(c[1].fd);

@@ -340,7 +340,7 @@ Test(panda_port, wakes)
 	struct waiter w;
 	int port, t;
 
-	tw_pn_delay_us = 1000000000;
+	tw_panda_delay_us = 1000000000;
 	pant_begin(0, 1);
 	port = pan_mp_register_port(NULL);
 	w.ticket = pan_mp_receive(port);

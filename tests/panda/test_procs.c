@@ -226,7 +226,7 @@ static void expect_lost(int ticket, pan_mp_ack_t ack, int poll)
 			twc_check(twt_now() < end);
 		twc_eq(over, -1);
 	}
-	twc_check(!tw_pn_ticket_find(ticket, false));
+	twc_check(!tw_panda_ticket_find(ticket, false));
 }
 
 /* Sends to one that dies end; those to the others, and receives, go on. */
@@ -237,7 +237,7 @@ Test(panda_procs, killed)
 	char *big = calloc(1, 30000000);
 	int t[N], port, r;
 
-	tw_pn_delay_us = 1000000000;
+	tw_panda_delay_us = 1000000000;
 	setenv("TAGWIRE_UNEXP_MAX", "1m", 1);
 	setenv("TAGWIRE_RETRY", "1000", 1);
 	pant_platforms(c, 3, holds_still);

@@ -113,7 +113,7 @@ static void one_get(struct pair *p)
 {
 	struct iovec iov = {to, MEMORY};
 	enum tw_err result = TW_PENDING, err;
-	struct tw_mr mr;
+	struct tw_mem_reg mr;
 
 	if (p->ops->mem_reg(p->ba->link, from, MEMORY, &mr) != TW_OK)
 		return;

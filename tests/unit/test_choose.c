@@ -11,7 +11,7 @@ TestSuite(choose, .timeout = TWT_TIMEOUT);
 
 #define MIB (1u << 20)
 #define RUN 4 /* tries in a row */
-#define FIRST (RUN * TW_WAYS)
+#define FIRST (RUN * TW_NPROTOS)
 #define PERIOD 256u
 
 /* One length of each class. */
@@ -20,13 +20,13 @@ static const uint32_t lens[TW_CHOOSE_CLASSES] = {
 };
 
 /* A transfer of that length at so many ticks per KiB. */
-static void sample(struct tw_choose *c, enum tw_way way, uint32_t len, uint64_t cost)
+static void sample(struct tw_choose *c, enum tw_proto proto, uint32_t len, uint64_t cost)
 {
-	tw_choose_sample(c, way, len, cost * (len / 1024));
+	tw_choose_sample(c, proto, len, cost * (len / 1024));
 }
 
 /* What is preferred: asked where nothing is tried out. */
-static enum tw_way best(const struct tw_choose *c, uint32_t len)
+static enum tw_proto best(const struct tw_choose *c, uint32_t len)
 {
 	struct tw_choose copy = *c;
 
@@ -34,7 +34,7 @@ static enum tw_way best(const struct tw_choose *c, uint32_t len)
 		copy.classes[i].count = PERIOD;
 		copy.classes[i].again = 2 * PERIOD;
 	}
-	return tw_choose(&copy, len, TW_ALL_WAYS);
+	return tw_choose(&copy, len, TW_ALL_PROTOS);
 }
 
 Test(choose, first_tries_try_all)
@@ -42,15 +42,16 @@ Test(choose, first_tries_try_all)
 	struct tw_choose c = {0};
 
 	for (unsigned i = 0; i < FIRST; i++)
-		cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), i / RUN);
+		cr_assert_eq(tw_choose(&c, MIB, TW_ALL_PROTOS), i / RUN);
 	for (unsigned i = FIRST; i < PERIOD - RUN; i++)
-		cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_SPLIT);
+		cr_assert_eq(tw_choose(&c, MIB, TW_ALL_PROTOS), TW_PROTO_SPLIT);
 }
 
 /* From 4 MiB on one try of each, after one more of the first: that may find new memory. */
 Test(choose, large_ones_are_tried_once)
 {
-	static const enum tw_way first[] = {TW_SPLIT, TW_SPLIT, TW_PULL, TW_PUSH};
+	static const enum tw_proto first[] = {TW_PROTO_SPLIT, TW_PROTO_SPLIT, TW_PROTO_GET,
+					      TW_PROTO_COPY};
 
 	for (unsigned i = 0; i < TW_CHOOSE_CLASSES; i++) {
 		struct tw_choose c = {0};
@@ -59,12 +60,12 @@ Test(choose, large_ones_are_tried_once)
 		if (lens[i] < 4 * MIB)
 			continue;
 		for (unsigned n = 0; n < tw_countof(first); n++) {
-			cr_assert_eq(tw_choose(&c, lens[i], TW_ALL_WAYS), first[n]);
+			cr_assert_eq(tw_choose(&c, lens[i], TW_ALL_PROTOS), first[n]);
 			cr_assert(tw_choose_teaches(&c, lens[i]));
-			sample(&c, first[n], lens[i], first[n] == TW_PULL ? 100 : 1000);
+			sample(&c, first[n], lens[i], first[n] == TW_PROTO_GET ? 100 : 1000);
 		}
 		for (unsigned n = tw_countof(first); n < PERIOD; n++)
-			tried += tw_choose(&c, lens[i], TW_ALL_WAYS) != TW_PULL;
+			tried += tw_choose(&c, lens[i], TW_ALL_PROTOS) != TW_PROTO_GET;
 		cr_assert_eq(tried, 1u);
 	}
 }
@@ -79,27 +80,28 @@ static unsigned period_after(unsigned tries, bool changed)
 
 Test(choose, losers_are_tried_in_turn)
 {
-	for (unsigned way = 0; way < TW_WAYS; way++) {
+	for (unsigned proto = 0; proto < TW_NPROTOS; proto++) {
 		struct tw_choose c = {0};
-		unsigned tried[TW_WAYS] = {0};
+		unsigned tried[TW_NPROTOS] = {0};
 
-		for (unsigned w = 0; w < TW_WAYS; w++)
-			sample(&c, (enum tw_way)w, MIB, w == way ? 100 : 1000);
+		for (unsigned w = 0; w < TW_NPROTOS; w++)
+			sample(&c, (enum tw_proto)w, MIB, w == proto ? 100 : 1000);
 		for (unsigned i = 0; i < PERIOD; i++)
-			tw_choose(&c, MIB, TW_ALL_WAYS);
+			tw_choose(&c, MIB, TW_ALL_PROTOS);
 		for (unsigned i = 0; i < 100; i++) {
-			enum tw_way loser;
+			enum tw_proto loser;
 
-			for (unsigned k = 0; k < period_after(i, way != TW_SPLIT) - RUN; k++)
-				cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), way);
-			loser = tw_choose(&c, MIB, TW_ALL_WAYS);
-			cr_assert_neq(loser, way);
+			for (unsigned k = 0; k < period_after(i, proto != TW_PROTO_SPLIT) - RUN;
+			     k++)
+				cr_assert_eq(tw_choose(&c, MIB, TW_ALL_PROTOS), proto);
+			loser = tw_choose(&c, MIB, TW_ALL_PROTOS);
+			cr_assert_neq(loser, proto);
 			tried[loser]++;
 			for (unsigned k = 1; k < RUN; k++)
-				cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), loser);
+				cr_assert_eq(tw_choose(&c, MIB, TW_ALL_PROTOS), loser);
 		}
-		for (unsigned w = 0; w < TW_WAYS; w++)
-			cr_assert_eq(tried[w], w == way ? 0u : 50u);
+		for (unsigned w = 0; w < TW_NPROTOS; w++)
+			cr_assert_eq(tried[w], w == proto ? 0u : 50u);
 	}
 }
 
@@ -108,21 +110,21 @@ Test(choose, a_change_is_watched)
 	struct tw_choose c = {0};
 	unsigned n = 0;
 
-	sample(&c, TW_SPLIT, MIB, 100);
-	sample(&c, TW_PULL, MIB, 1000);
+	sample(&c, TW_PROTO_SPLIT, MIB, 100);
+	sample(&c, TW_PROTO_GET, MIB, 1000);
 	for (unsigned i = 0; i < 100 * PERIOD; i++)
-		tw_choose(&c, MIB, TW_ALL_WAYS);
+		tw_choose(&c, MIB, TW_ALL_PROTOS);
 	/* From here on the loser is better. */
-	while (best(&c, MIB) != TW_PULL) {
-		enum tw_way way = tw_choose(&c, MIB, TW_ALL_WAYS);
+	while (best(&c, MIB) != TW_PROTO_GET) {
+		enum tw_proto proto = tw_choose(&c, MIB, TW_ALL_PROTOS);
 
 		if (tw_choose_teaches(&c, MIB))
-			sample(&c, way, MIB, way == TW_PULL ? 10 : 100);
+			sample(&c, proto, MIB, proto == TW_PROTO_GET ? 10 : 100);
 		cr_assert_lt(n++, 3u * (PERIOD << 4));
 	}
 	for (unsigned i = 0; i < RUN; i++)
-		tw_choose(&c, MIB, TW_ALL_WAYS);
-	for (n = 0; tw_choose(&c, MIB, TW_ALL_WAYS) == TW_PULL; n++)
+		tw_choose(&c, MIB, TW_ALL_PROTOS);
+	for (n = 0; tw_choose(&c, MIB, TW_ALL_PROTOS) == TW_PROTO_GET; n++)
 		;
 	cr_assert_leq(n, PERIOD);
 }
@@ -136,7 +138,7 @@ Test(choose, teaches)
 	for (unsigned i = 0; i < PERIOD; i++) {
 		bool first = i < FIRST, try;
 
-		try = tw_choose(&c, MIB, TW_ALL_WAYS) != TW_SPLIT || first;
+		try = tw_choose(&c, MIB, TW_ALL_PROTOS) != TW_PROTO_SPLIT || first;
 		told += tw_choose_teaches(&c, MIB);
 		cr_assert(!try || tw_choose_teaches(&c, MIB), "transfer %u", i);
 	}
@@ -148,19 +150,20 @@ Test(choose, only_what_is_possible)
 {
 	struct tw_choose c = {0};
 
-	sample(&c, TW_SPLIT, MIB, 300);
-	sample(&c, TW_PULL, MIB, 200);
-	sample(&c, TW_PUSH, MIB, 100);
-	for (unsigned ways = 1; ways <= TW_ALL_WAYS; ways++)
+	sample(&c, TW_PROTO_SPLIT, MIB, 300);
+	sample(&c, TW_PROTO_GET, MIB, 200);
+	sample(&c, TW_PROTO_COPY, MIB, 100);
+	for (unsigned ways = 1; ways <= TW_ALL_PROTOS; ways++)
 		for (unsigned i = 0; i < 2 * PERIOD; i++)
-			cr_assert(ways & TW_WAY(tw_choose(&c, MIB, ways)));
+			cr_assert(ways & TW_PROTO_BIT(tw_choose(&c, MIB, ways)));
 	for (unsigned i = 0; i < TW_CHOOSE_CLASSES; i++) {
 		c.classes[i].count = PERIOD;
 		c.classes[i].again = 2 * PERIOD;
 	}
-	cr_assert_eq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_PUSH);
-	cr_assert_eq(tw_choose(&c, MIB, TW_WAY(TW_SPLIT) | TW_WAY(TW_PULL)), TW_PULL);
-	cr_assert_eq(tw_choose(&c, MIB, TW_WAY(TW_SPLIT)), TW_SPLIT);
+	cr_assert_eq(tw_choose(&c, MIB, TW_ALL_PROTOS), TW_PROTO_COPY);
+	cr_assert_eq(tw_choose(&c, MIB, TW_PROTO_BIT(TW_PROTO_SPLIT) | TW_PROTO_BIT(TW_PROTO_GET)),
+		     TW_PROTO_GET);
+	cr_assert_eq(tw_choose(&c, MIB, TW_PROTO_BIT(TW_PROTO_SPLIT)), TW_PROTO_SPLIT);
 }
 
 /* One side must be an eighth better to take over, in either direction. */
@@ -169,21 +172,21 @@ Test(choose, hysteresis)
 	struct tw_choose c = {0};
 
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
-		sample(&c, TW_SPLIT, MIB, 1000);
+		sample(&c, TW_PROTO_SPLIT, MIB, 1000);
 	for (unsigned cost = 2000; cost >= 876; cost -= 2) {
-		sample(&c, TW_PULL, MIB, cost);
-		cr_assert_eq(best(&c, MIB), TW_SPLIT, "changed at %u", cost);
+		sample(&c, TW_PROTO_GET, MIB, cost);
+		cr_assert_eq(best(&c, MIB), TW_PROTO_SPLIT, "changed at %u", cost);
 	}
-	sample(&c, TW_PULL, MIB, 874);
-	cr_assert_eq(best(&c, MIB), TW_PULL);
+	sample(&c, TW_PROTO_GET, MIB, 874);
+	cr_assert_eq(best(&c, MIB), TW_PROTO_GET);
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
-		sample(&c, TW_PULL, MIB, 874);
+		sample(&c, TW_PROTO_GET, MIB, 874);
 	for (unsigned cost = 2000; cost >= 766; cost -= 2) {
-		sample(&c, TW_SPLIT, MIB, cost);
-		cr_assert_eq(best(&c, MIB), TW_PULL, "changed back at %u", cost);
+		sample(&c, TW_PROTO_SPLIT, MIB, cost);
+		cr_assert_eq(best(&c, MIB), TW_PROTO_GET, "changed back at %u", cost);
 	}
-	sample(&c, TW_SPLIT, MIB, 764);
-	cr_assert_eq(best(&c, MIB), TW_SPLIT);
+	sample(&c, TW_PROTO_SPLIT, MIB, 764);
+	cr_assert_eq(best(&c, MIB), TW_PROTO_SPLIT);
 }
 
 Test(choose, unknown_way_does_not_win)
@@ -191,14 +194,14 @@ Test(choose, unknown_way_does_not_win)
 	struct tw_choose c = {0};
 
 	for (unsigned i = 0; i < 10; i++)
-		sample(&c, TW_SPLIT, MIB, 1000000);
-	cr_assert_eq(best(&c, MIB), TW_SPLIT);
+		sample(&c, TW_PROTO_SPLIT, MIB, 1000000);
+	cr_assert_eq(best(&c, MIB), TW_PROTO_SPLIT);
 	memset(&c, 0, sizeof(c));
 	for (unsigned i = 0; i < 10; i++)
-		sample(&c, TW_PULL, MIB, 1);
-	cr_assert_eq(best(&c, MIB), TW_SPLIT);
-	sample(&c, TW_SPLIT, MIB, 100);
-	cr_assert_eq(best(&c, MIB), TW_PULL);
+		sample(&c, TW_PROTO_GET, MIB, 1);
+	cr_assert_eq(best(&c, MIB), TW_PROTO_SPLIT);
+	sample(&c, TW_PROTO_SPLIT, MIB, 100);
+	cr_assert_eq(best(&c, MIB), TW_PROTO_GET);
 }
 
 /* The least of the last four counts: a disturbed transfer says nothing. */
@@ -206,19 +209,19 @@ Test(choose, least_of_recent)
 {
 	struct tw_choose c = {0};
 
-	sample(&c, TW_SPLIT, MIB, 100);
+	sample(&c, TW_PROTO_SPLIT, MIB, 100);
 	for (unsigned i = 1; i < TW_CHOOSE_RECENT; i++) {
-		sample(&c, TW_SPLIT, MIB, 100000);
-		sample(&c, TW_PULL, MIB, 90);
-		cr_assert_eq(best(&c, MIB), TW_SPLIT, "after %u", i);
+		sample(&c, TW_PROTO_SPLIT, MIB, 100000);
+		sample(&c, TW_PROTO_GET, MIB, 90);
+		cr_assert_eq(best(&c, MIB), TW_PROTO_SPLIT, "after %u", i);
 	}
 	/* Now the good one is forgotten. */
-	sample(&c, TW_SPLIT, MIB, 100000);
-	cr_assert_eq(best(&c, MIB), TW_PULL);
+	sample(&c, TW_PROTO_SPLIT, MIB, 100000);
+	cr_assert_eq(best(&c, MIB), TW_PROTO_GET);
 	/* And so is the good time of the winner. */
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
-		sample(&c, TW_PULL, MIB, 200000);
-	cr_assert_eq(best(&c, MIB), TW_SPLIT);
+		sample(&c, TW_PROTO_GET, MIB, 200000);
+	cr_assert_eq(best(&c, MIB), TW_PROTO_SPLIT);
 }
 
 /* More samples than a byte counts. */
@@ -227,17 +230,17 @@ Test(choose, many_samples)
 	struct tw_choose c = {0};
 
 	for (unsigned i = 0; i < 1001; i++)
-		sample(&c, TW_SPLIT, MIB, 100);
+		sample(&c, TW_PROTO_SPLIT, MIB, 100);
 	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
-		sample(&c, TW_SPLIT, MIB, 300);
-	sample(&c, TW_PULL, MIB, 200);
-	cr_assert_eq(best(&c, MIB), TW_PULL);
+		sample(&c, TW_PROTO_SPLIT, MIB, 300);
+	sample(&c, TW_PROTO_GET, MIB, 200);
+	cr_assert_eq(best(&c, MIB), TW_PROTO_GET);
 }
 
 static void prefer_pull(struct tw_choose *c, uint32_t len)
 {
-	tw_choose_sample(c, TW_SPLIT, len, 1000000000);
-	tw_choose_sample(c, TW_PULL, len, 1);
+	tw_choose_sample(c, TW_PROTO_SPLIT, len, 1000000000);
+	tw_choose_sample(c, TW_PROTO_GET, len, 1);
 }
 
 Test(choose, classes)
@@ -247,11 +250,11 @@ Test(choose, classes)
 
 		prefer_pull(&c, lens[i]);
 		for (unsigned k = 0; k < TW_CHOOSE_CLASSES; k++)
-			cr_assert_eq(best(&c, lens[k]), k == i ? TW_PULL : TW_SPLIT);
+			cr_assert_eq(best(&c, lens[k]), k == i ? TW_PROTO_GET : TW_PROTO_SPLIT);
 		/* From a power of four up to the next, and no further. */
-		cr_assert_eq(best(&c, i < 7 ? 4 * lens[i] - 1 : UINT32_MAX), TW_PULL);
-		cr_assert_eq(best(&c, lens[i] - 1), i ? TW_SPLIT : TW_PULL);
-		cr_assert_eq(best(&c, 0), i ? TW_SPLIT : TW_PULL);
+		cr_assert_eq(best(&c, i < 7 ? 4 * lens[i] - 1 : UINT32_MAX), TW_PROTO_GET);
+		cr_assert_eq(best(&c, lens[i] - 1), i ? TW_PROTO_SPLIT : TW_PROTO_GET);
+		cr_assert_eq(best(&c, 0), i ? TW_PROTO_SPLIT : TW_PROTO_GET);
 	}
 }
 
@@ -260,27 +263,27 @@ Test(choose, classes_count_apart)
 	struct tw_choose c = {0};
 
 	for (unsigned i = 0; i < PERIOD - RUN; i++)
-		tw_choose(&c, MIB, TW_ALL_WAYS);
-	cr_assert_eq(tw_choose(&c, 4 * MIB, TW_ALL_WAYS), TW_SPLIT);
-	cr_assert_neq(tw_choose(&c, MIB, TW_ALL_WAYS), TW_SPLIT, "its time to try");
+		tw_choose(&c, MIB, TW_ALL_PROTOS);
+	cr_assert_eq(tw_choose(&c, 4 * MIB, TW_ALL_PROTOS), TW_PROTO_SPLIT);
+	cr_assert_neq(tw_choose(&c, MIB, TW_ALL_PROTOS), TW_PROTO_SPLIT, "its time to try");
 }
 
 Test(choose, extremes)
 {
 	struct tw_choose c = {0};
 
-	tw_choose_sample(&c, TW_SPLIT, 0, 0);
-	tw_choose_sample(&c, TW_PULL, 0, 0);
-	cr_assert_eq(best(&c, 0), TW_SPLIT, "equally fast");
+	tw_choose_sample(&c, TW_PROTO_SPLIT, 0, 0);
+	tw_choose_sample(&c, TW_PROTO_GET, 0, 0);
+	cr_assert_eq(best(&c, 0), TW_PROTO_SPLIT, "equally fast");
 	memset(&c, 0, sizeof(c));
-	tw_choose_sample(&c, TW_SPLIT, 16384, UINT64_MAX >> 10);
-	tw_choose_sample(&c, TW_PULL, 16384, UINT64_MAX >> 11);
-	cr_assert_eq(best(&c, 16384), TW_SPLIT, "both are beyond measure");
-	tw_choose_sample(&c, TW_PULL, UINT16_MAX, 1);
-	cr_assert_eq(best(&c, 16384), TW_PULL);
+	tw_choose_sample(&c, TW_PROTO_SPLIT, 16384, UINT64_MAX >> 10);
+	tw_choose_sample(&c, TW_PROTO_GET, 16384, UINT64_MAX >> 11);
+	cr_assert_eq(best(&c, 16384), TW_PROTO_SPLIT, "both are beyond measure");
+	tw_choose_sample(&c, TW_PROTO_GET, UINT16_MAX, 1);
+	cr_assert_eq(best(&c, 16384), TW_PROTO_GET);
 	memset(&c, 0, sizeof(c));
 	/* Faster than a tick per KiB is a cost, not an unknown one. */
-	tw_choose_sample(&c, TW_SPLIT, 16384, 1600);
-	tw_choose_sample(&c, TW_PULL, 16384, 0);
-	cr_assert_eq(best(&c, 16384), TW_PULL);
+	tw_choose_sample(&c, TW_PROTO_SPLIT, 16384, 1600);
+	tw_choose_sample(&c, TW_PROTO_GET, 16384, 0);
+	cr_assert_eq(best(&c, 16384), TW_PROTO_GET);
 }

@@ -39,10 +39,10 @@ static unsigned count(const mrapi_resource_t *r, mrapi_rsrc_type_t type, unsigne
 	return n;
 }
 
-static struct tw_mr_tree *tree(int only_cpu, mrapi_rsrc_filter_t filter, unsigned cpu)
+static struct tw_mrapi_tree *tree(int only_cpu, mrapi_rsrc_filter_t filter, unsigned cpu)
 {
 	hwloc_topology_t t = machine(MACHINE, only_cpu);
-	struct tw_mr_tree *tree = tw_mr_tree_build(t, filter, cpu);
+	struct tw_mrapi_tree *tree = tw_mrapi_tree_build(t, filter, cpu);
 
 	hwloc_topology_destroy(t);
 	cr_assert(tree != NULL);
@@ -53,7 +53,7 @@ static struct tw_mr_tree *tree(int only_cpu, mrapi_rsrc_filter_t filter, unsigne
 /* Figures 5 and 6 */
 Test(mrapi_tree, whole_machine)
 {
-	struct tw_mr_tree *t = tree(-1, MRAPI_RSRC_ALL, 0);
+	struct tw_mrapi_tree *t = tree(-1, MRAPI_RSRC_ALL, 0);
 
 	cr_expect_eq(count(t->items, MRAPI_RSRC_CPU, NULL), 2);
 	cr_expect_eq(count(t->items, MRAPI_RSRC_MEM, NULL), 2);
@@ -62,20 +62,20 @@ Test(mrapi_tree, whole_machine)
 	cr_assert_eq(t->items[0].child_count, 2);
 	cr_expect_eq(count(t->items[0].children[0], MRAPI_RSRC_CPU, NULL), 1);
 	cr_expect_eq(count(t->items[0].children[0], MRAPI_RSRC_MEM, NULL), 1);
-	tw_mr_tree_free(t);
+	tw_mrapi_tree_free(t);
 }
 
 /* Figures 7 and 8: the other partition's processor is not seen, the memories are. */
 Test(mrapi_tree, partitions)
 {
 	for (int cpu = 0; cpu < 2; cpu++) {
-		struct tw_mr_tree *t = tree(cpu, MRAPI_RSRC_NONE, (unsigned)cpu);
+		struct tw_mrapi_tree *t = tree(cpu, MRAPI_RSRC_NONE, (unsigned)cpu);
 		unsigned index = 99;
 
 		cr_expect_eq(count(t->items, MRAPI_RSRC_CPU, &index), 1);
 		cr_expect_eq(index, (unsigned)cpu);
 		cr_expect_eq(count(t->items, MRAPI_RSRC_MEM, NULL), 2);
-		tw_mr_tree_free(t);
+		tw_mrapi_tree_free(t);
 	}
 }
 
@@ -83,19 +83,19 @@ Test(mrapi_tree, partitions)
 Test(mrapi_tree, execution_context)
 {
 	for (unsigned cpu = 0; cpu < 2; cpu++) {
-		struct tw_mr_tree *t = tree(-1, MRAPI_RSRC_EXECUTION_CONTEXT, cpu);
+		struct tw_mrapi_tree *t = tree(-1, MRAPI_RSRC_EXECUTION_CONTEXT, cpu);
 
 		cr_assert_eq(t->items[0].child_count, 1);
 		cr_expect_eq(t->items[0].children[0]->resource_type, MRAPI_RSRC_CPU);
 		cr_expect_eq(t->items[0].children[0]->opaque[1], cpu);
-		tw_mr_tree_free(t);
+		tw_mrapi_tree_free(t);
 	}
 }
 
 /* Figure 10 */
 Test(mrapi_tree, memory)
 {
-	struct tw_mr_tree *t = tree(-1, MRAPI_RSRC_MEM, 0);
+	struct tw_mrapi_tree *t = tree(-1, MRAPI_RSRC_MEM, 0);
 
 	cr_assert_eq(t->items[0].child_count, 2);
 	cr_expect_eq(t->n, 3u);
@@ -107,12 +107,12 @@ Test(mrapi_tree, memory)
 		/* One behind the other: a made-up machine has no addresses. */
 		cr_expect_eq(t->facts[i].value[MRAPI_RSRC_MEM_BASEADDR], (i - 1ull) << 30);
 	}
-	tw_mr_tree_free(t);
+	tw_mrapi_tree_free(t);
 }
 
 Test(mrapi_tree, caches_hold_caches)
 {
-	struct tw_mr_tree *t = tree(-1, MRAPI_RSRC_CACHE, 0);
+	struct tw_mrapi_tree *t = tree(-1, MRAPI_RSRC_CACHE, 0);
 	const mrapi_resource_t *l3 = t->items[0].children[0], *l2;
 
 	cr_assert_eq(t->items[0].child_count, 2);
@@ -123,20 +123,20 @@ Test(mrapi_tree, caches_hold_caches)
 	cr_expect(t->facts[l3 - t->items].last_level);
 	cr_expect_eq(t->facts[l2 - t->items].value[MRAPI_RSRC_CACHE_LEVEL], 2);
 	cr_expect(!t->facts[l2 - t->items].last_level);
-	tw_mr_tree_free(t);
+	tw_mrapi_tree_free(t);
 }
 
 /* 64 bits of memory in 32 bits of words */
 Test(mrapi_tree, much_memory)
 {
 	hwloc_topology_t topology = machine("[numa(memory=1099511627776)] pu:1", -1);
-	struct tw_mr_tree *t = tw_mr_tree_build(topology, MRAPI_RSRC_MEM, 0);
+	struct tw_mrapi_tree *t = tw_mrapi_tree_build(topology, MRAPI_RSRC_MEM, 0);
 
 	cr_assert_eq(t->n, 2u);
 	cr_expect_leq(t->facts[1].value[MRAPI_RSRC_MEM_NUMWORDS], UINT32_MAX);
 	cr_expect_eq(t->facts[1].value[MRAPI_RSRC_MEM_WORDSIZE] *
 			     t->facts[1].value[MRAPI_RSRC_MEM_NUMWORDS],
 		     1ull << 40);
-	tw_mr_tree_free(t);
+	tw_mrapi_tree_free(t);
 	hwloc_topology_destroy(topology);
 }

@@ -319,7 +319,7 @@ typedef enum tw_err transfer(struct tw_link *link, const struct iovec *iov, unsi
 			     uint64_t address, const void *key, void *cookie);
 
 /* What b lets a read and write. */
-static void expose(struct pair *p, void *ptr, size_t len, struct tw_mr *mr)
+static void expose(struct pair *p, void *ptr, size_t len, struct tw_mem_reg *mr)
 {
 	struct tw_link *link = p->ba->link;
 
@@ -330,7 +330,7 @@ static void expose(struct pair *p, void *ptr, size_t len, struct tw_mr *mr)
 		cr_assert_eq(p->ops->mem_reg(link, ptr, len, mr), TW_OK);
 }
 
-static void hide(struct pair *p, struct tw_mr *mr)
+static void hide(struct pair *p, struct tw_mem_reg *mr)
 {
 	if (p->ba->link->key_size)
 		p->ops->mem_dereg(p->ba->link, mr);
@@ -338,7 +338,7 @@ static void hide(struct pair *p, struct tw_mr *mr)
 
 /* Starts a transfer from a and sees it through. */
 static enum tw_err move(struct pair *p, transfer *op, const struct iovec *iov, unsigned niov,
-			const struct tw_mr *mr, uint64_t offset)
+			const struct tw_mem_reg *mr, uint64_t offset)
 {
 	enum tw_err result = TW_PENDING, err;
 
@@ -370,7 +370,7 @@ static void lay_out(struct iovec *iov, uint32_t len, unsigned pieces, bool empty
 static enum tw_err get_pieces(struct pair *p, uint32_t len, unsigned pieces, bool empty_ones)
 {
 	struct iovec iov[16];
-	struct tw_mr mr;
+	struct tw_mem_reg mr;
 	enum tw_err err;
 
 	lay_out(iov, len, pieces, empty_ones);
@@ -393,7 +393,7 @@ static enum tw_err get_pieces(struct pair *p, uint32_t len, unsigned pieces, boo
 static enum tw_err put_pieces(struct pair *p, uint32_t len, unsigned pieces, bool empty_ones)
 {
 	struct iovec iov[16];
-	struct tw_mr mr;
+	struct tw_mem_reg mr;
 	enum tw_err err;
 
 	lay_out(iov, len, pieces, empty_ones);
@@ -448,7 +448,7 @@ CONFORMANCE(get_many, ANY)
 	enum { N = 64, LEN = MEMORY / N };
 	struct pair *p = pair_connected(t);
 	enum tw_err results[N];
-	struct tw_mr mr;
+	struct tw_mem_reg mr;
 
 	twt_fill(from, sizeof(from), 9);
 	expose(p, from, sizeof(from), &mr);
@@ -483,7 +483,7 @@ CONFORMANCE(get_cut_off, OTHERS)
 		struct pair *p = pair_connected(t);
 		enum tw_err result = TW_PENDING, err;
 		struct iovec iov = {to, MEMORY};
-		struct tw_mr mr;
+		struct tw_mem_reg mr;
 
 		expose(p, from, sizeof(from), &mr);
 		err = p->ops->get(p->ab->link, &iov, 1, mr.address, mr.key, &result);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bells: bytes in the socket of a link, for who sleeps or has not polled. A packet
+ * that its taker may have missed is owed: it is looked at again, and rung for.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/counters.h"
+#include "base/sys.h"
+#include "providers/shm/shm.h"
+
+#define DEFER_LONG_US 250 /* when to look again at a reply: its taker was waiting for it */
+#define DOORBELLS 1024	  /* read in one go, more than a socket holds */
+
+static const char doorbell = 'b', goodbye = 'x';
+
+static void doorbell_send(struct tw_shm_link *l)
+{
+	/* A full socket holds a bell already. */
+	tw_sys_send(l->sock, &doorbell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	l->ep->host->counters[TW_C_DOORBELL_RUNG]++;
+}
+
+void tw_shm_goodbye(struct tw_shm_link *l)
+{
+	tw_sys_send(l->sock, &goodbye, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events)
+{
+	char c[64];
+	ssize_t n;
+	unsigned budget = DOORBELLS;
+	bool rang = false, over;
+
+	/*
+	 * A reset is told before what was sent ahead of it: read on. Not for ever,
+	 * should the peer ring without pause: what is left will be told of again.
+	 */
+	while (budget-- && ((n = tw_sys_recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0 ||
+			    (n < 0 && errno == ECONNRESET))) {
+		if (n == 1 && c[0] == goodbye)
+			l->closing = true;
+		else if (n > 0)
+			l->ep->host->counters[TW_C_DOORBELL_HEARD]++;
+		rang |= n > 0;
+	}
+	/* Before anything else is called that sets errno. */
+	over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
+	       (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP));
+	/* After the last bell was taken: who rang before now may ring again. */
+	tw_shm_activity_now(l->ep);
+	if (rang)
+		tw_shm_doorbell_pending(l);
+	if (l->state == TW_SHM_UP && over)
+		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
+}
+
+static bool polled_since(const struct tw_shm_link *l, uint64_t since)
+{
+	uint64_t polled = atomic_load_explicit(&l->activity->polled, memory_order_relaxed);
+
+	return (int64_t)(polled - since) > 0;
+}
+
+bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
+{
+	return polled_since(l, tw_clock() - tw_clock_us(us));
+}
+
+/*
+ * Rings, unless a bell since the peer's last poll is still on its way. Without
+ * a fence that bell may just have been heard and our packet not seen with it:
+ * false means look again later.
+ */
+bool tw_shm_doorbell_ring(struct tw_shm_link *l)
+{
+	uint64_t polled = atomic_load_explicit(&l->activity->polled, memory_order_acquire);
+
+	if (l->rang == polled)
+		return false;
+	l->rang = polled;
+	doorbell_send(l);
+	return true;
+}
+
+static void defer_for(struct tw_shm_link *l, uint64_t now, uint64_t us)
+{
+	l->deferred_head = l->tx.head;
+	l->deferred_at = now;
+	if (!l->deferred) {
+		l->deferred = true;
+		l->ep->ndeferred++;
+	}
+	l->ep->host->up->timer(l->ep->host, l->deferred_at + tw_clock_us(us));
+}
+
+/* Settles the debt of a link: its packet was seen, or the peer is rung. */
+static void flush_deferred(struct tw_shm_link *l)
+{
+	uint32_t taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
+	bool seen = (int32_t)(taken - l->deferred_head) >= 0;
+
+	if (!seen && (tw_shm_polled_within(l, TW_SHM_STALE_US) ||
+		      tw_clock() - l->deferred_at < tw_clock_us(TW_SHM_STALE_US)))
+		return;
+	/* By now a bell that was not heard yet will be heard after our packet. */
+	if (!seen)
+		tw_shm_doorbell_ring(l);
+	l->deferred = false;
+	l->ep->ndeferred--;
+}
+
+void tw_shm_flush_deferred(struct tw_shm_ep *ep)
+{
+	for (unsigned i = 0; i < ep->nup; i++)
+		if (ep->up[i]->deferred)
+			flush_deferred(ep->up[i]);
+}
+
+static uint64_t deferral_us(enum tw_send_class cls)
+{
+	return tw_send_reserved(cls) ? DEFER_LONG_US : TW_SHM_DEFER_US;
+}
+
+void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls)
+{
+	defer_for(l, tw_clock(), deferral_us(cls));
+}
+
+void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls)
+{
+	uint64_t now = tw_clock();
+
+	if (polled_since(l, now - tw_clock_us(TW_SHM_STALE_US)) || !tw_shm_doorbell_ring(l))
+		defer_for(l, now, deferral_us(cls));
+}

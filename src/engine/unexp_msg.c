@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory of messages that came before their receives, or that the interface takes; and
+ * of all that an endpoint has for many, which goes back after a second of rest.
+ */
+#include "engine/engine.h"
+
+#define SPARE_MAX 1024	      /* of them kept for the next */
+#define LONG_MIN 16384	      /* bytes of a long one: new memory costs more than its copy */
+#define LONG_KEPT (32u << 20) /* bytes of those kept */
+#define LONG_LOOKS 16	      /* at those last used, for one that fits */
+#define REST_US 1000000	      /* what was not needed so long is given back */
+#define CHUNKS_KEPT 8	      /* of requests */
+
+_Static_assert(TW_SMALL_MAX >= TW_KEY_MAX, "an announcement holds a key");
+
+static void rest_later(struct tw_ep *ep)
+{
+	if (ep->rest_at)
+		return;
+	ep->longs.fewest = 0;
+	ep->rest_at = tw_clock() + tw_clock_us(REST_US);
+	tw_timer(&ep->host, ep->rest_at);
+}
+
+static struct tw_pool *takers_pool(const struct tw_ep *ep)
+{
+	return TW_USES_TELL && ep->taker ? ep->taker->pool : NULL;
+}
+
+void tw_rest_later(struct tw_ep *ep)
+{
+	struct tw_pool *own = takers_pool(ep);
+
+	if (tw_pool_held(&ep->reqs) > CHUNKS_KEPT || (own && tw_pool_held(own) > CHUNKS_KEPT))
+		rest_later(ep);
+}
+
+static void keep_long(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	struct tw_spare_long *l = &ep->longs;
+
+	u->spare = l->first;
+	l->first = u;
+	l->n++;
+	l->bytes += u->room;
+	rest_later(ep);
+}
+
+/* One that is not much too large. */
+static struct tw_unexp_msg *kept_long(struct tw_ep *ep, uint32_t room)
+{
+	struct tw_spare_long *l = &ep->longs;
+	struct tw_unexp_msg **at, *u;
+
+	at = &l->first;
+	for (unsigned i = 0; i < LONG_LOOKS && (u = *at); i++, at = &u->spare) {
+		if (u->room < room || u->room / 2 > room)
+			continue;
+		*at = u->spare;
+		l->bytes -= u->room;
+		l->fewest = tw_min(l->fewest, --l->n);
+		return u;
+	}
+	return NULL;
+}
+
+static void free_longs(struct tw_spare_long *l, uint32_t but)
+{
+	struct tw_unexp_msg **at = &l->first, *u;
+
+	for (uint32_t i = 0; i < but; i++)
+		at = &(*at)->spare;
+	while ((u = *at)) {
+		*at = u->spare;
+		l->n--;
+		l->bytes -= u->room;
+		free(u);
+	}
+}
+
+static void free_shorts(struct tw_ep *ep)
+{
+	while (ep->spare) {
+		struct tw_unexp_msg *u = ep->spare;
+
+		ep->spare = u->spare;
+		free(u);
+	}
+	ep->nspare = ep->spare_stop = 0;
+}
+
+uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now)
+{
+	struct tw_spare_long *l = &ep->longs;
+
+	if (!ep->rest_at || now < ep->rest_at)
+		return ep->rest_at;
+	free_longs(l, l->n - l->fewest);
+	l->fewest = l->n;
+	free_shorts(ep);
+	if (TW_HAVE_MX && ep->match)
+		tw_match_trim(ep->match);
+	tw_pool_trim(&ep->reqs, CHUNKS_KEPT);
+	if (takers_pool(ep))
+		tw_pool_trim(takers_pool(ep), CHUNKS_KEPT);
+	ep->rest_at = l->n ? now + tw_clock_us(REST_US) : 0;
+	return ep->rest_at;
+}
+
+static inline void keep_short(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	u->spare = ep->spare;
+	ep->spare = u;
+	ep->nspare++;
+}
+
+/* A long one, the first spare one, or one too many. */
+static tw_noinline void put_slow(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	if (u->room >= LONG_MIN && ep->longs.bytes + u->room <= LONG_KEPT) {
+		keep_long(ep, u);
+		return;
+	}
+	if (u->room != TW_SMALL_MAX || ep->spare_stop) {
+		free(u);
+		return;
+	}
+	ep->spare_stop = SPARE_MAX;
+	keep_short(ep, u);
+	rest_later(ep);
+}
+
+void tw_unexp_msg_put(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	if (u->room != TW_SMALL_MAX || tw_unlikely(ep->nspare == ep->spare_stop))
+		put_slow(ep, u);
+	else
+		keep_short(ep, u);
+}
+
+void tw_unexp_msg_free(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	ep->gauges[TW_G_UNEXPECTED]--;
+	ep->gauges[TW_G_UNEXP_BYTES] -= u->rndv ? 0 : u->len;
+	u->peer->numsgs--;
+	tw_unexp_msg_put(ep, u);
+}
+
+struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room)
+{
+	struct tw_unexp_msg *u;
+
+	room = tw_max(room, (uint32_t)TW_SMALL_MAX);
+	u = room == TW_SMALL_MAX ? ep->spare : NULL;
+	if (u) {
+		ep->spare = u->spare;
+		ep->nspare--;
+		return u;
+	}
+	u = room >= LONG_MIN ? kept_long(ep, room) : NULL;
+	if (u)
+		return u;
+	u = malloc(sizeof(*u) + room);
+	if (u)
+		u->room = room;
+	return u;
+}
+
+void tw_unexp_msgs_fini(struct tw_ep *ep)
+{
+	struct tw_unexp *x;
+
+	while (TW_HAVE_MX && ep->match && (x = tw_match_first_unexp(ep->match))) {
+		tw_match_remove(ep->match, x);
+		tw_unexp_msg_free(ep, tw_container(x, struct tw_unexp_msg, unexp));
+	}
+	free_longs(&ep->longs, 0);
+	free_shorts(ep);
+}

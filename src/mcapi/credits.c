@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MCAPI_ATTR_NO_BUFFERS, kept exactly: an endpoint promises room for messages to
+ * the nodes that send to it, and never more than it has:
+ *
+ *   queued + promised <= buffers
+ *
+ * A node that is the only sender is promised all of it, one of several its share;
+ * it hears of more as messages are received (CREDIT). When there is none left for
+ * another, or for a send of the endpoint's own node, the others give back what they
+ * do not need (RECALL, RETURN) and ask again when they do. Packets need none of this: a channel has
+ * one sender.
+ */
+#include <stdlib.h>
+
+#include "mcapi/node.h"
+
+uint32_t tw_mcapi_credits_left(const struct tw_mcapi_endp *e)
+{
+	uint32_t used = e->queued + e->granted;
+
+	return e->buffers > used ? e->buffers - used : 0;
+}
+
+static struct tw_mcapi_source *source_of(struct tw_mcapi_endp *e, uint32_t node)
+{
+	if (tw_unlikely(!e->sources))
+		e->sources = calloc(TW_MAX_NODES, sizeof(*e->sources));
+	return e->sources ? &e->sources[node] : NULL;
+}
+
+static uint32_t grant(struct tw_mcapi_endp *e, struct tw_mcapi_source *s, uint32_t most)
+{
+	uint32_t n = tw_min(most, tw_mcapi_credits_left(e));
+
+	s->granted += n;
+	e->granted += n;
+	s->taken = 0;
+	s->starved = n == 0;
+	return n;
+}
+
+static void recall(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
+{
+	for (uint32_t i = 0; e->granted && i < TW_MAX_NODES; i++) {
+		struct tw_mcapi_source *s = &e->sources[i];
+
+		if (!s->granted || s->recalled)
+			continue;
+		s->recalled = true;
+		tw_mcapi_ctrl(n, i,
+			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_RECALL,
+						      .a = e->handle});
+	}
+}
+
+/* Who sends ---------------------------------------------------------------------- */
+
+void tw_mcapi_credits_recalled(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
+{
+	struct tw_mcapi_dest *d = tw_mcapi_dest_find(n, ctrl->a);
+	struct tw_mcapi_ctrl back = {.what = TW_MCAPI_CTRL_RETURN, .a = ctrl->a};
+
+	if (d) {
+		back.value = d->credits;
+		d->credits = 0;
+	}
+	tw_mcapi_ctrl(n, tw_mcapi_node_of(ctrl->a), &back);
+}
+
+/* Who receives ------------------------------------------------------------------- */
+
+/* All who ever asked may ask again before anything is given back. */
+static uint32_t share(const struct tw_mcapi_endp *e)
+{
+	return tw_max(1u, tw_mcapi_credits_left(e) / e->nsources);
+}
+
+void tw_mcapi_credits_asked(struct tw_mcapi_node *n, uint32_t from,
+			    const struct tw_mcapi_ctrl *ctrl)
+{
+	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
+	struct tw_mcapi_source *s;
+
+	if (!e) {
+		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_ENOT_ENDP, 0);
+	} else if (from == n->number) {
+		if (tw_mcapi_credits_full(n, ctrl->a) || tw_mcapi_credits_left(e) ||
+		    !tw_mcapi_pending_add(n, from, ctrl))
+			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, tw_mcapi_credits_left(e) != 0);
+		else
+			recall(n, e);
+	} else if (!(s = source_of(e, from))) {
+		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, 0);
+	} else {
+		e->nsources += !s->known;
+		s->known = true;
+		if (e->queued < e->buffers && (s->recalled || !tw_mcapi_credits_left(e)) &&
+		    tw_mcapi_pending_add(n, from, ctrl))
+			recall(n, e);
+		else
+			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, grant(e, s, share(e)));
+	}
+}
+
+/* Whoever waits for room here is answered, or waits for the next to give back. */
+static void serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
+{
+	struct tw_list *l, *tmp, requested;
+
+	tw_list_init(&requested);
+	tw_list_each(&n->pending, l, tmp) {
+		struct tw_mcapi_pending *w = tw_container(l, struct tw_mcapi_pending, link);
+
+		if (w->ctrl.what == TW_MCAPI_CTRL_CREDITS && w->ctrl.a == endpoint) {
+			tw_list_del(l);
+			tw_list_add_tail(&requested, l);
+		}
+	}
+	while (!tw_list_empty(&requested)) {
+		struct tw_mcapi_pending *w =
+			tw_list_first(&requested, struct tw_mcapi_pending, link);
+
+		tw_list_del(&w->link);
+		tw_mcapi_credits_asked(n, w->from, &w->ctrl);
+		free(w);
+	}
+}
+
+void tw_mcapi_credits_returned(struct tw_mcapi_node *n, uint32_t from,
+			       const struct tw_mcapi_ctrl *ctrl)
+{
+	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
+
+	if (e && e->sources) {
+		struct tw_mcapi_source *s = &e->sources[from];
+		uint32_t back = tw_min(ctrl->value, s->granted);
+
+		s->granted -= back;
+		e->granted -= back;
+		s->recalled = false;
+	}
+	serve(n, ctrl->a);
+}
+
+void tw_mcapi_credits_arrived(struct tw_mcapi_endp *e, uint32_t from)
+{
+	struct tw_mcapi_source *s = e->sources ? &e->sources[from] : NULL;
+
+	if (tw_likely(s && s->granted)) {
+		s->granted--;
+		e->granted--;
+	}
+}
+
+void tw_mcapi_credits_took(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t from)
+{
+	struct tw_mcapi_source *s = from == n->number || !e->sources ? NULL : &e->sources[from];
+	uint32_t more;
+
+	/* Nothing is promised to a node that is gone. */
+	if (!s || !s->known || (++s->taken <= e->buffers / 4 && !s->starved) || s->recalled)
+		return;
+	more = grant(e, s, s->taken);
+	if (more)
+		tw_mcapi_ctrl(n, from,
+			      &(struct tw_mcapi_ctrl){
+				      .what = TW_MCAPI_CTRL_CREDIT, .a = e->handle, .value = more});
+}
+
+void tw_mcapi_credits_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t node)
+{
+	if (!e->sources)
+		return;
+	e->granted -= e->sources[node].granted;
+	e->nsources -= e->sources[node].known;
+	e->sources[node] = (struct tw_mcapi_source){0};
+	serve(n, e->handle);
+}
+
+void tw_mcapi_credits_changed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
+{
+	if (e->queued + e->granted > e->buffers)
+		recall(n, e);
+}
+
+void tw_mcapi_credits_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
+{
+	/* Its name may be used again, with promises of its own. */
+	recall(n, e);
+	serve(n, e->handle);
+}
+
+bool tw_mcapi_credits_full(const struct tw_mcapi_node *n, mcapi_endpoint_t to)
+{
+	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, to);
+
+	return e && e->queued >= e->buffers;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Other nodes: reaching them, telling them something, asking them. */
+#include <stdlib.h>
+
+#include "mcapi/node.h"
+
+/* A control on its way. */
+struct msg {
+	struct tw_list link;
+	struct tw_mcapi_op op;
+	uint32_t to;
+	struct tw_mcapi_ctrl ctrl;
+};
+
+/* Nobody will read it: whoever waits for its effect learns that now. */
+static void undeliverable(struct tw_mcapi_node *n, struct msg *l)
+{
+	struct tw_mcapi_ctrl ctrl = l->ctrl;
+
+	switch (ctrl.what) {
+	case TW_MCAPI_CTRL_GET:
+	case TW_MCAPI_CTRL_CREDITS:
+	case TW_MCAPI_CTRL_ATTR:
+	case TW_MCAPI_CTRL_BIND:
+		tw_mcapi_requests_lost(n, l->to);
+		break;
+	case TW_MCAPI_CTRL_BIND2:
+		ctrl.what = TW_MCAPI_CTRL_BOUND;
+		ctrl.status = MCAPI_ENOT_ENDP;
+		tw_mcapi_ctrl(n, n->number, &ctrl);
+		break;
+	default:
+		break;
+	}
+}
+
+static void sent(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
+{
+	struct msg *l = tw_container(op, struct msg, op);
+
+	if (r->status != TW_S_OK) {
+		if (n->peers[l->to].state == TW_MCAPI_HERE)
+			n->peers[l->to].state = TW_MCAPI_AWAY;
+		undeliverable(n, l);
+	}
+	free(l);
+}
+
+static void mark_dirty(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
+{
+	if (tw_list_empty(&peer->dirty))
+		tw_list_add_tail(&n->dirty, &peer->dirty);
+	n->ep->attend = true;
+}
+
+void tw_mcapi_ctrl(struct tw_mcapi_node *n, uint32_t to, const struct tw_mcapi_ctrl *ctrl)
+{
+	struct msg *l = malloc(sizeof(*l));
+
+	if (!l) {
+		tw_log(TW_LOG_ERROR, "no memory to answer node %u", to);
+		return;
+	}
+	l->op.done = sent;
+	l->to = to;
+	l->ctrl = *ctrl;
+	if (to == n->number) {
+		tw_list_add_tail(&n->local, &l->link);
+		n->ep->attend = true;
+		return;
+	}
+	tw_list_add_tail(&n->peers[to].out, &l->link);
+	mark_dirty(n, &n->peers[to]);
+}
+
+static void connected(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
+{
+	struct tw_mcapi_peer *peer = tw_container(op, struct tw_mcapi_peer, connected);
+
+	if (r->status == TW_S_OK) {
+		peer->state = TW_MCAPI_HERE;
+		peer->addr = r->source;
+		mark_dirty(n, peer);
+		return;
+	}
+	if (peer->state == TW_MCAPI_HERE)
+		return;
+	peer->state = TW_MCAPI_AWAY;
+	while (!tw_list_empty(&peer->out)) {
+		struct msg *l = tw_list_first(&peer->out, struct msg, link);
+
+		tw_list_del(&l->link);
+		undeliverable(n, l);
+		free(l);
+	}
+}
+
+static void reach(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
+{
+	uint32_t number = (uint32_t)(peer - n->peers);
+	uint64_t deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	struct tw_req *r = tw_connect_new(n->ep, tw_topology_node_nic(number),
+					  TW_EID_NODES + number, TW_MCAPI_FILTER, deadline);
+
+	if (!r)
+		return;
+	peer->state = TW_MCAPI_CONNECTING;
+	r->context = &peer->connected;
+	tw_connect(n->ep, r);
+}
+
+void tw_mcapi_peer_flush(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
+{
+	if (peer->state == TW_MCAPI_AWAY && !tw_list_empty(&peer->out))
+		reach(n, peer);
+	while (peer->state == TW_MCAPI_HERE && !tw_list_empty(&peer->out)) {
+		struct msg *l = tw_list_first(&peer->out, struct msg, link);
+		struct tw_req *r = tw_req_new1(n->ep, TW_SEND, (char *)&l->ctrl, sizeof(l->ctrl));
+
+		if (!r)
+			return;
+		tw_list_del(&l->link);
+		r->context = &l->op;
+		r->match = tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0);
+		r->flags = TW_R_URGENT;
+		tw_send(n->ep, r, peer->addr);
+	}
+}
+
+/* Questions ------------------------------------------------------------------- */
+
+void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask, uint32_t to,
+			   struct tw_mcapi_ctrl *ctrl)
+{
+	ask->token = ctrl->token = ++n->tokens;
+	ask->to = to;
+	ctrl->asker = n->number;
+	tw_list_add_tail(&n->requests, &ask->link);
+	tw_mcapi_ctrl(n, to, ctrl);
+}
+
+void tw_mcapi_ctrl_abandon(struct tw_mcapi_ctrl_request *ask)
+{
+	tw_list_del(&ask->link);
+}
+
+void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *question,
+			 mcapi_status_t status, uint32_t value)
+{
+	struct tw_mcapi_ctrl ctrl = *question;
+
+	ctrl.what = TW_MCAPI_CTRL_REPLY;
+	ctrl.status = status;
+	ctrl.value = value;
+	tw_mcapi_ctrl(n, question->asker, &ctrl);
+}
+
+void tw_mcapi_on_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
+{
+	struct tw_list *l, *tmp;
+
+	tw_list_each(&n->requests, l, tmp) {
+		struct tw_mcapi_ctrl_request *ask =
+			tw_container(l, struct tw_mcapi_ctrl_request, link);
+
+		if (ask->token != ctrl->token)
+			continue;
+		tw_list_del(&ask->link);
+		ask->on_reply(n, ask, ctrl);
+		return;
+	}
+	/* A connect that was cancelled meanwhile. */
+	if (ctrl->epoch && ctrl->status == MCAPI_SUCCESS) {
+		struct tw_mcapi_ctrl undo = *ctrl;
+
+		undo.what = TW_MCAPI_CTRL_UNBIND;
+		undo.to_sender = true;
+		tw_mcapi_ctrl(n, tw_mcapi_node_of(ctrl->a), &undo);
+		undo.to_sender = false;
+		tw_mcapi_ctrl(n, tw_mcapi_node_of(ctrl->b), &undo);
+	}
+}
+
+void tw_mcapi_requests_lost(struct tw_mcapi_node *n, uint32_t node)
+{
+	struct tw_list *l, *tmp;
+
+	tw_list_each(&n->requests, l, tmp) {
+		struct tw_mcapi_ctrl_request *ask =
+			tw_container(l, struct tw_mcapi_ctrl_request, link);
+
+		if (ask->to != node)
+			continue;
+		tw_list_del(&ask->link);
+		ask->on_reply(n, ask, NULL);
+	}
+	n->ep->events++;
+}
+
+void tw_mcapi_peers_init(struct tw_mcapi_node *n)
+{
+	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
+		struct tw_mcapi_peer *peer = &n->peers[i];
+
+		peer->state = TW_MCAPI_AWAY;
+		tw_list_init(&peer->out);
+		tw_list_init(&peer->dirty);
+		tw_list_init(&peer->late);
+		peer->connected.done = connected;
+	}
+}
+
+static void release_all(struct tw_list *msgs)
+{
+	while (!tw_list_empty(msgs)) {
+		struct msg *l = tw_list_first(msgs, struct msg, link);
+
+		tw_list_del(&l->link);
+		free(l);
+	}
+}
+
+void tw_mcapi_peers_fini(struct tw_mcapi_node *n)
+{
+	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
+		release_all(&n->peers[i].out);
+		tw_mcapi_queue_scrap(&n->peers[i].late);
+	}
+	release_all(&n->local);
+}
+
+/* What is owed ---------------------------------------------------------------- */
+
+static void collect(struct tw_mcapi_node *n, struct tw_ep *ep)
+{
+	while (!tw_list_empty(&ep->done)) {
+		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
+		struct tw_mcapi_op *op = r->context;
+
+		tw_list_del(&r->link);
+		if (op)
+			op->done(n, op, r);
+		tw_req_free(ep, r);
+	}
+}
+
+static void on_own_ctrl(struct tw_mcapi_node *n)
+{
+	while (!tw_list_empty(&n->local)) {
+		struct msg *l = tw_list_first(&n->local, struct msg, link);
+
+		tw_list_del(&l->link);
+		tw_mcapi_on_ctrl(n, n->number, &l->ctrl);
+		free(l);
+	}
+}
+
+void tw_mcapi_leave_slow(struct tw_ep *ep)
+{
+	if (ep->attend || !tw_list_empty(&ep->done))
+		tw_mcapi_attend(ep);
+	if (tw_unfinished(ep))
+		tw_progress_request(ep);
+	tw_leave(ep);
+}
+
+void tw_mcapi_attend(struct tw_ep *ep)
+{
+	struct tw_mcapi_node *n = ep->owner;
+
+	n->ep = ep;
+	/* A send may make progress, and so come back here: it is all done below. */
+	if (n->attending)
+		return;
+	n->attending = true;
+	do {
+		ep->attend = false;
+		collect(n, ep);
+		on_own_ctrl(n);
+		while (!tw_list_empty(&n->pushes)) {
+			struct tw_mcapi_endp *e =
+				tw_list_first(&n->pushes, struct tw_mcapi_endp, chan.push);
+
+			tw_list_del(&e->chan.push);
+			tw_mcapi_pkt_push(n, e);
+		}
+		while (!tw_list_empty(&n->dest_pushes)) {
+			struct tw_mcapi_dest *d =
+				tw_list_first(&n->dest_pushes, struct tw_mcapi_dest, push);
+
+			tw_list_del(&d->push);
+			tw_mcapi_msg_push(n, d);
+		}
+		while (!tw_list_empty(&n->dirty)) {
+			struct tw_mcapi_peer *peer =
+				tw_list_first(&n->dirty, struct tw_mcapi_peer, dirty);
+
+			tw_list_del(&peer->dirty);
+			tw_mcapi_peer_flush(n, peer);
+		}
+	} while (ep->attend || !tw_list_empty(&ep->done));
+	n->attending = false;
+}

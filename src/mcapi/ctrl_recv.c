@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What other nodes send: sorted by kind, checked, handed on. */
+#include "mcapi/node.h"
+
+/* The node that an address belongs to, or TW_MAX_NODES. */
+static uint32_t node_at(uint64_t where)
+{
+	uint32_t id = where & 0xffff;
+
+	return id >= TW_EID_NODES && id < TW_EID_NODES + TW_MAX_NODES ? id - TW_EID_NODES
+								      : TW_MAX_NODES;
+}
+
+/* A node that speaks to us can be spoken to. */
+static void greet(struct tw_mcapi_node *n, uint32_t from, const struct tw_unexp_msg *u)
+{
+	struct tw_mcapi_peer *peer = &n->peers[from];
+
+	if (tw_likely(peer->state == TW_MCAPI_HERE && peer->addr.session == u->source.session))
+		return;
+	peer->state = TW_MCAPI_HERE;
+	peer->addr = u->source;
+	if (!tw_list_empty(&peer->out) && tw_list_empty(&peer->dirty)) {
+		tw_list_add_tail(&n->dirty, &peer->dirty);
+		n->ep->attend = true;
+	}
+}
+
+void tw_mcapi_on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
+{
+	/* Who asks is who speaks, but for what is passed on. */
+	if (ctrl->asker >= TW_MAX_NODES || tw_mcapi_node_of(ctrl->a) >= TW_MAX_NODES ||
+	    tw_mcapi_node_of(ctrl->b) >= TW_MAX_NODES)
+		return;
+	switch (ctrl->what) {
+	case TW_MCAPI_CTRL_GET:
+		tw_mcapi_get_asked(n, from, ctrl);
+		break;
+	case TW_MCAPI_CTRL_CREDITS:
+		tw_mcapi_credits_asked(n, from, ctrl);
+		break;
+	case TW_MCAPI_CTRL_ATTR:
+		tw_mcapi_attr_asked(n, ctrl);
+		break;
+	case TW_MCAPI_CTRL_REPLY:
+		tw_mcapi_on_reply(n, ctrl);
+		break;
+	case TW_MCAPI_CTRL_CREDIT:
+		tw_mcapi_credit(n, ctrl->a, ctrl->value);
+		break;
+	case TW_MCAPI_CTRL_RECALL:
+		tw_mcapi_credits_recalled(n, ctrl);
+		break;
+	case TW_MCAPI_CTRL_RETURN:
+		tw_mcapi_credits_returned(n, from, ctrl);
+		break;
+	default:
+		tw_mcapi_chan_on_ctrl(n, ctrl);
+	}
+	n->ep->events++;
+}
+
+static void control(struct tw_mcapi_node *n, uint32_t from, const struct tw_unexp_msg *u)
+{
+	struct tw_mcapi_ctrl ctrl;
+
+	if (u->len != sizeof(ctrl))
+		return;
+	memcpy(&ctrl, u->data, sizeof(ctrl));
+	tw_mcapi_on_ctrl(n, from, &ctrl);
+}
+
+/* Only where there is no ring for them. */
+static void scalar(struct tw_mcapi_node *n, const struct tw_unexp_msg *u)
+{
+	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, tw_mcapi_port_of(u->unexp.match));
+	uint64_t value;
+
+	if (!e || !e->chan.scl || e->chan.epoch != tw_mcapi_epoch_of(u->unexp.match) ||
+	    u->len != sizeof(value))
+		return;
+	memcpy(&value, u->data, sizeof(value));
+	tw_mcapi_scl_arrived(n, e, tw_mcapi_prio_of(u->unexp.match), value);
+}
+
+static void take(struct tw_mcapi_node *n, uint32_t from, struct tw_unexp_msg *u)
+{
+	if (tw_mcapi_kind_of(u->unexp.match) == TW_MCAPI_K_SCL)
+		scalar(n, u);
+	else
+		control(n, from, u);
+	tw_unexp_msg_put(n->ep, u);
+}
+
+/* The first of those that are late is here, and with it what came behind it. */
+static void late_here(struct tw_mcapi_node *n, void *whose, struct tw_unexp_msg *lost)
+{
+	struct tw_mcapi_peer *peer = whose;
+
+	if (lost)
+		tw_list_del(&lost->unexp.all);
+	while (!tw_list_empty(&peer->late)) {
+		struct tw_unexp_msg *u = tw_list_first(&peer->late, struct tw_unexp_msg, unexp.all);
+
+		if (u->have < u->len)
+			return;
+		tw_list_del(&u->unexp.all);
+		take(n, (uint32_t)(peer - n->peers), u);
+	}
+}
+
+/*
+ * Controls and scalars count in the order in which they were sent. One whose
+ * sender had no credit is announced: then all behind it wait with it.
+ */
+static void in_order(struct tw_mcapi_node *n, uint32_t from, struct tw_unexp_msg *u)
+{
+	struct tw_mcapi_peer *peer = &n->peers[from];
+
+	if (tw_likely(!u->rndv && tw_list_empty(&peer->late))) {
+		take(n, from, u);
+		return;
+	}
+	if (!u->len || u->len > sizeof(struct tw_mcapi_ctrl)) {
+		tw_mcapi_queue_refuse(n, u);
+		return;
+	}
+	if (u->rndv)
+		u = tw_mcapi_queue_fetch(n, u, late_here, peer);
+	if (u)
+		tw_list_add_tail(&peer->late, &u->unexp.all);
+}
+
+static void arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	struct tw_mcapi_node *n = ep->owner;
+	uint32_t from = node_at(u->source.where);
+
+	n->ep = ep;
+	if (tw_likely(from < TW_MAX_NODES)) {
+		greet(n, from, u);
+		switch (tw_mcapi_kind_of(u->unexp.match)) {
+		case TW_MCAPI_K_MSG:
+			tw_mcapi_queue_msg(n, u);
+			return;
+		case TW_MCAPI_K_PKT:
+			tw_mcapi_queue_packet(n, u);
+			return;
+		case TW_MCAPI_K_SCL:
+		case TW_MCAPI_K_CTRL:
+			in_order(n, from, u);
+			return;
+		}
+	}
+	tw_mcapi_queue_refuse(n, u);
+}
+
+struct loss {
+	uint32_t node;
+};
+
+static void lose(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg)
+{
+	uint32_t node = ((struct loss *)arg)->node;
+
+	tw_mcapi_chan_lost(n, e, node);
+	tw_mcapi_credits_lost(n, e, node);
+}
+
+static void down(struct tw_ep *ep, const struct tw_peer *p)
+{
+	struct tw_mcapi_node *n = ep->owner;
+	struct loss loss = {node_at(p->addr.where)};
+	struct tw_mcapi_peer *peer;
+
+	n->ep = ep;
+	if (loss.node >= TW_MAX_NODES || loss.node == n->number)
+		return;
+	peer = &n->peers[loss.node];
+	while (!tw_list_empty(&peer->late))
+		tw_mcapi_queue_forget(n,
+				      tw_list_first(&peer->late, struct tw_unexp_msg, unexp.all));
+	if (peer->state == TW_MCAPI_HERE && peer->addr.session == p->addr.session)
+		peer->state = TW_MCAPI_AWAY;
+	tw_mcapi_requests_lost(n, loss.node);
+	tw_mcapi_pending_lost(n, loss.node);
+	tw_mcapi_endp_each(n, lose, &loss);
+	for (unsigned i = 0; i < TW_MCAPI_DESTS; i++)
+		for (struct tw_mcapi_dest *d = n->dests[i]; d; d = d->next)
+			if (tw_mcapi_node_of(d->handle) == loss.node)
+				d->credits = d->kept = 0;
+	ep->attend = true;
+}
+
+const struct tw_taker tw_mcapi_taker = {
+	.arrived = arrived,
+	.attend = tw_mcapi_attend,
+	.down = down,
+	.ending = tw_mcapi_ending,
+	.ended = tw_mcapi_ended,
+};

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The arena: one sparse file of the job. A place in it belongs to a live shared
+ * memory or to nobody, so the dead leak nothing. Pages are allocated when memory
+ * is created: who attaches cannot be hit by a lack of memory later.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "mrapi/memory.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+/* The first value of that key in a file of "key value" lines or of one value. */
+static bool read_number(const char *path, const char *key, uint64_t *value)
+{
+	FILE *f = fopen(path, "re");
+	char line[128];
+	bool found = false;
+
+	if (!f)
+		return false;
+	while (!found && fgets(line, sizeof(line), f)) {
+		char *end;
+
+		if (strncmp(line, key, strlen(key)))
+			continue;
+		*value = strtoull(line + strlen(key), &end, 10);
+		found = end != line + strlen(key);
+	}
+	fclose(f);
+	return found;
+}
+
+/* Bytes that can be had without another process being ended for them. */
+static uint64_t available(void)
+{
+	uint64_t kib, max, used, bytes = UINT64_MAX;
+
+	if (read_number("/proc/meminfo", "MemAvailable:", &kib))
+		bytes = kib * 1024;
+	if (read_number("/sys/fs/cgroup/memory.max", "", &max) &&
+	    read_number("/sys/fs/cgroup/memory.current", "", &used))
+		bytes = tw_min(bytes, max > used ? max - used : 0);
+	return bytes;
+}
+
+static bool overlaps(uint64_t a, uint64_t a_span, uint64_t b, uint64_t b_span)
+{
+	return a < b + b_span && b < a + a_span;
+}
+
+/* The end of a live memory that lies in the way of the place; 0: none does. */
+static uint64_t in_the_way(uint64_t offset, uint64_t span)
+{
+	struct tw_mrapi_segment *seg = tw_mrapi.seg;
+
+	for (uint32_t i = 0; i < seg->table[TW_MRAPI_SHMEM].high; i++) {
+		struct tw_mrapi_shmem *s = &seg->shmem[i];
+
+		if (atomic_load(&s->obj.handle) && overlaps(offset, span, s->offset, s->span))
+			return s->offset + s->span;
+	}
+	return 0;
+}
+
+/* Places are given out round and round, so a freed one rests as long as it can. */
+mrapi_status_t tw_mrapi_arena_reserve(uint64_t span, uint64_t *offset)
+{
+	struct tw_mrapi_segment *seg = tw_mrapi.seg;
+	uint64_t top = seg->arena_size - tw_min(seg->arena_size, TW_MRAPI_BOUNCES), next, at;
+	bool again = false;
+
+	if (span > available())
+		return MRAPI_ERR_MEM_LIMIT;
+	at = seg->arena_next;
+	for (;;) {
+		if (at + span > top) {
+			if (again || span > top)
+				return MRAPI_ERR_MEM_LIMIT;
+			again = true;
+			at = 0;
+		}
+		next = in_the_way(at, span);
+		if (!next)
+			break;
+		at = next;
+	}
+	seg->arena_next = at + span;
+	*offset = at;
+	return MRAPI_SUCCESS;
+}
+
+/* Where a program may not place its memory, the only memory there is will do. */
+static bool only_choice(int error)
+{
+	return (error == EPERM || error == ENOSYS) &&
+	       !tw_sys_readable("/sys/devices/system/node/node1");
+}
+
+/* Pages of the place come from that memory of the machine. */
+static bool place(uint64_t offset, uint64_t span, uint64_t numa_node)
+{
+	unsigned long mask[16] = {0};
+	void *p;
+	long rc;
+
+	if (numa_node >= sizeof(mask) * 8)
+		return false;
+	mask[numa_node / 64] = 1ul << (numa_node % 64);
+	p = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, tw_mrapi.arenafd, (off_t)offset);
+	if (p == MAP_FAILED)
+		return false;
+	rc = syscall(SYS_mbind, p, span, MPOL_BIND, mask, sizeof(mask) * 8, 0);
+	if (rc < 0 && only_choice(errno))
+		rc = 0;
+	munmap(p, span);
+	return rc == 0;
+}
+
+/* A memory of a machine that is not this one is memory of any kind. */
+static bool placeable(const mrapi_resource_t *where)
+{
+	return where->resource_type == MRAPI_RSRC_MEM && where->opaque[TW_MRAPI_RSRC_HERE];
+}
+
+mrapi_status_t tw_mrapi_arena_fill(uint64_t offset, uint64_t span, const mrapi_resource_t *where)
+{
+	/* The dead may have left pages there. */
+	tw_mrapi_arena_discard(offset, span);
+	if (placeable(where) && !place(offset, span, where->opaque[TW_MRAPI_RSRC_INDEX]))
+		return MRAPI_ERR_MEM_LIMIT;
+	if (fallocate(tw_mrapi.arenafd, 0, (off_t)offset, (off_t)span) < 0) {
+		tw_mrapi_arena_discard(offset, span);
+		return MRAPI_ERR_MEM_LIMIT;
+	}
+	return MRAPI_SUCCESS;
+}
+
+void tw_mrapi_arena_discard(uint64_t offset, uint64_t span)
+{
+	if (fallocate(tw_mrapi.arenafd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+		      (off_t)span) < 0)
+		tw_log(TW_LOG_WARN, "mrapi: cannot free shared memory");
+}
+
+void *tw_mrapi_arena_map(uint64_t offset, uint64_t span, uint64_t address, bool fixed)
+{
+	void *p = mmap((void *)(uintptr_t)address, span, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | (fixed ? MAP_FIXED_NOREPLACE : 0), tw_mrapi.arenafd,
+		       (off_t)offset);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	/* A kernel that does not know the flag takes the address as a wish. */
+	if (fixed && (uintptr_t)p != address) {
+		munmap(p, span);
+		return NULL;
+	}
+	return p;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MRAPI 4.8.1 to 4.8.3, the ABB extension: barriers and exchanges, which order the
+ * atomic operations of different processes on an element of a buffer.
+ *
+ * A barrier admits one operation at a time. An exchange admits operations that write
+ * while the element is not valid, and operations that read while it is; each turns that
+ * over. A lock and its release do neither. The caller leaves the element after the
+ * operation, or, while it holds, after the next one for which it no longer does.
+ *
+ * The counter and the tindex of the element's head name the node inside, as the segment
+ * knows it: process numbers mean nothing in another namespace. A node that has ended is
+ * passed over. The head's txn is the program's.
+ */
+#include <sched.h>
+
+#include "mrapi/barrier.h"
+#include "mrapi/mrapi_internal.h"
+
+#define BARRIER 0x62617231u
+#define EXCHANGE 0x65786331u
+
+/* What the opaque words of a descriptor are: INSIDE under which name, DONE there what. */
+enum { MARK, HOLD, INSIDE, DONE };
+
+/* The name of a node: the order of its birth and its slot + 1. */
+#define SLOT_BITS 11
+#define SLOT_MASK ((1u << SLOT_BITS) - 1)
+_Static_assert(MRAPI_MAX_NODES < 1u << SLOT_BITS, "a slot fits");
+
+typedef uint32_t __attribute__((may_alias)) name_t;
+_Static_assert(offsetof(mrapi_msg_t, counter) % sizeof(name_t) == 0 &&
+		       offsetof(mrapi_msg_t, tindex) == offsetof(mrapi_msg_t, counter) + 2,
+	       "counter and tindex are one word");
+
+static name_t *name_in(mrapi_msg_t *m)
+{
+	return (name_t *)(void *)&m->counter;
+}
+
+static name_t name_of(uint32_t me)
+{
+	return tw_mrapi_node(me)->born << SLOT_BITS | me;
+}
+
+static bool ended(name_t name)
+{
+	uint32_t node = name & SLOT_MASK;
+
+	return node == 0 || node > MRAPI_MAX_NODES ||
+	       atomic_load(&tw_mrapi_node(node)->life) != TW_MRAPI_LIVE || name_of(node) != name;
+}
+
+bool tw_mrapi_barrier_sound(const mrapi_atomic_barrier_t *axb)
+{
+	return axb && (axb->opaque[MARK] == BARRIER || axb->opaque[MARK] == EXCHANGE);
+}
+
+static mrapi_msg_t *element(const mrapi_atomic_barrier_t *axb)
+{
+	unsigned i = axb->counter ? __atomic_load_n(axb->counter, __ATOMIC_ACQUIRE) % axb->elems
+				  : 0;
+
+	return (mrapi_msg_t *)(void *)((char *)axb->buffer + (size_t)i * axb->size);
+}
+
+static bool replace(name_t *name, name_t *was, name_t by)
+{
+	return __atomic_compare_exchange_n(name, was, by, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+}
+
+static bool take(mrapi_atomic_barrier_t *axb, name_t me)
+{
+	mrapi_msg_t *m = element(axb);
+	name_t holder = 0;
+
+	if (axb->opaque[INSIDE] == me)
+		return true;
+	if (!replace(name_in(m), &holder, me) &&
+	    !(ended(holder) && replace(name_in(m), &holder, me)))
+		return false;
+	axb->inside = m;
+	axb->opaque[INSIDE] = me;
+	axb->opaque[DONE] = 0;
+	return true;
+}
+
+static void give_back(mrapi_atomic_barrier_t *axb)
+{
+	name_t me = axb->opaque[INSIDE];
+
+	axb->opaque[INSIDE] = 0;
+	/* If that node has ended, the element may be another's by now. */
+	replace(name_in(axb->inside), &me, 0);
+}
+
+/* Whether an exchange's element is in the state for that; the first to ask settles it. */
+static bool admits(const mrapi_atomic_barrier_t *axb, enum tw_mrapi_access access)
+{
+	bool valid = __atomic_load_n(&axb->inside->valid, __ATOMIC_ACQUIRE) != 0;
+
+	return axb->opaque[MARK] == BARRIER || access == TW_MRAPI_NEITHER || axb->opaque[DONE] ||
+	       valid == (access == TW_MRAPI_READS);
+}
+
+bool tw_mrapi_barrier_enter(mrapi_atomic_barrier_t *axb, enum tw_mrapi_access access,
+			    uint64_t deadline)
+{
+	name_t me = name_of(tw_mrapi_me());
+
+	for (unsigned spins = 1;; spins++) {
+		if (take(axb, me)) {
+			if (admits(axb, access))
+				break;
+			give_back(axb);
+		}
+		if (!tw_mrapi_barrier_wait(deadline, spins))
+			return false;
+	}
+	axb->opaque[DONE] |= access;
+	return true;
+}
+
+void tw_mrapi_barrier_leave(mrapi_atomic_barrier_t *axb, bool done)
+{
+	if (!axb->opaque[INSIDE] || (axb->opaque[HOLD] && (done || axb->opaque[DONE])))
+		return;
+	if (axb->opaque[MARK] == EXCHANGE && axb->opaque[DONE])
+		__atomic_store_n(&axb->inside->valid,
+				 axb->opaque[DONE] & TW_MRAPI_WRITES ? MRAPI_TRUE : MRAPI_FALSE,
+				 __ATOMIC_RELEASE);
+	give_back(axb);
+}
+
+uint64_t tw_mrapi_barrier_deadline(const mrapi_atomic_barrier_t *axb)
+{
+	return axb->timeout == MCA_INFINITE ? TW_FUTEX_FOREVER
+					    : tw_futex_now() + 1000000ull * axb->timeout;
+}
+
+bool tw_mrapi_barrier_wait(uint64_t deadline, unsigned spins)
+{
+	if (deadline != TW_FUTEX_FOREVER && tw_futex_now() >= deadline)
+		return false;
+	if (spins % 64)
+		tw_cpu_relax();
+	else
+		sched_yield();
+	return true;
+}
+
+static mrapi_status_t init(mrapi_atomic_barrier_t *axb, mrapi_atomic_barrier_t wanted)
+{
+	if (!tw_mrapi_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (!axb || !wanted.buffer || wanted.elems == 0 || wanted.size < sizeof(mrapi_msg_t))
+		return MRAPI_ERR_PARAMETER;
+	*axb = wanted;
+	return MRAPI_SUCCESS;
+}
+
+void mrapi_barrier_init(mrapi_atomic_barrier_t *axb, pid_t dest, mrapi_msg_t *buffer,
+			unsigned elems, size_t size, unsigned *counter, mca_timeout_t timeout,
+			mrapi_status_t *status)
+{
+	tw_mrapi_set_status(
+		status,
+		init(axb, (mrapi_atomic_barrier_t){
+				  buffer, counter, size, dest, elems, timeout, NULL, {BARRIER}}));
+}
+
+void mrapi_exchange_init(mrapi_atomic_barrier_t *axb, pid_t dest, mrapi_msg_t *buffer,
+			 unsigned elems, size_t size, unsigned *counter, mca_timeout_t timeout,
+			 mrapi_status_t *status)
+{
+	tw_mrapi_set_status(
+		status,
+		init(axb, (mrapi_atomic_barrier_t){
+				  buffer, counter, size, dest, elems, timeout, NULL, {EXCHANGE}}));
+}
+
+mrapi_boolean_t mrapi_atomic_hold(mrapi_atomic_barrier_t *axb, mrapi_boolean_t hold,
+				  mrapi_status_t *status)
+{
+	mrapi_boolean_t before = MRAPI_FALSE;
+	mrapi_status_t result = MRAPI_SUCCESS;
+
+	if (!tw_mrapi_me()) {
+		result = MRAPI_ERR_NODE_NOTINIT;
+	} else if (!tw_mrapi_barrier_sound(axb)) {
+		result = MRAPI_ERR_PARAMETER;
+	} else {
+		before = axb->opaque[HOLD] ? MRAPI_TRUE : MRAPI_FALSE;
+		axb->opaque[HOLD] = hold != MRAPI_FALSE;
+	}
+	tw_mrapi_set_status(status, result);
+	return before;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The software cache of a node for one remote memory (MRAPI 3.5.2): blocks of it
+ * that were read, with the bytes that were written since marked. Flush writes those
+ * bytes back and no others, so nodes that write beside each other do no harm;
+ * sync drops the blocks as well, so the next read sees what others flushed. Nodes
+ * of one process have caches of their own, as nodes of several have.
+ */
+#include <stdlib.h>
+
+#include "mrapi/memory.h"
+
+#define BLOCK 4096u
+#define MAX_BLOCKS 4096u /* held at a time; then all go */
+
+struct tw_mrapi_cache_block {
+	bool dirty;
+	uint8_t written[BLOCK / 8]; /* a bit for each byte */
+	char data[BLOCK];
+};
+
+struct tw_mrapi_cache {
+	struct tw_mrapi_cache *next;
+	uint32_t me; /* whose; stays for another node that gets the same slot */
+	pthread_mutex_t mutex;
+	struct tw_mrapi_cache_block **block;
+	uint32_t nblocks; /* places: the memory may be another by the time they go */
+	uint32_t cached;
+};
+
+static mrapi_status_t transfer(struct tw_mrapi_client *c, bool write, uint64_t remote, char *local,
+			       uint32_t bytes)
+{
+	struct tw_mrapi_move m = {write, local, remote, bytes, 1, 0, 0};
+
+	return tw_mrapi_move(c, &m);
+}
+
+static bool is_written(const struct tw_mrapi_cache_block *b, uint32_t at)
+{
+	return b->written[at / 8] >> (at % 8) & 1;
+}
+
+static mrapi_status_t write_back(struct tw_mrapi_client *c, struct tw_mrapi_cache_block *b,
+				 uint32_t i)
+{
+	mrapi_status_t status = MRAPI_SUCCESS;
+
+	if (!b->dirty)
+		return status;
+	for (uint32_t at = 0, end; at < BLOCK && status == MRAPI_SUCCESS; at = end) {
+		for (end = at; end < BLOCK && is_written(b, end); end++)
+			;
+		if (end > at)
+			status =
+				transfer(c, true, (uint64_t)i * BLOCK + at, b->data + at, end - at);
+		else
+			end++;
+	}
+	if (status == MRAPI_SUCCESS) {
+		memset(b->written, 0, sizeof(b->written));
+		b->dirty = false;
+	}
+	return status;
+}
+
+static mrapi_status_t flush(struct tw_mrapi_client *c, struct tw_mrapi_cache *k)
+{
+	mrapi_status_t status = MRAPI_SUCCESS;
+
+	for (uint32_t i = 0; k->block && i < k->nblocks && status == MRAPI_SUCCESS; i++)
+		if (k->block[i])
+			status = write_back(c, k->block[i], i);
+	return status;
+}
+
+static void drop(struct tw_mrapi_cache *k)
+{
+	for (uint32_t i = 0; k->block && i < k->nblocks; i++)
+		free(k->block[i]);
+	free(k->block);
+	k->block = NULL;
+	k->cached = 0;
+}
+
+static mrapi_status_t make_room(struct tw_mrapi_client *c, struct tw_mrapi_cache *k)
+{
+	mrapi_status_t status = MRAPI_SUCCESS;
+
+	if (k->cached >= MAX_BLOCKS) {
+		status = flush(c, k);
+		if (status == MRAPI_SUCCESS)
+			drop(k);
+	}
+	if (!k->block) {
+		k->nblocks = (uint32_t)(((uint64_t)c->r->size + BLOCK - 1) / BLOCK);
+		k->block = calloc(k->nblocks, sizeof(*k->block));
+	}
+	return k->block ? status : MRAPI_ERR_MEM_LIMIT;
+}
+
+/* The block, fetched if it is not there. */
+static mrapi_status_t block(struct tw_mrapi_client *c, struct tw_mrapi_cache *k, uint32_t i,
+			    struct tw_mrapi_cache_block **out)
+{
+	struct tw_mrapi_cache_block *b = k->block ? k->block[i] : NULL;
+	uint64_t start = (uint64_t)i * BLOCK;
+	mrapi_status_t status = MRAPI_SUCCESS;
+
+	*out = b;
+	if (b)
+		return status;
+	status = make_room(c, k);
+	if (status != MRAPI_SUCCESS)
+		return status;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return MRAPI_ERR_MEM_LIMIT;
+	status = transfer(c, false, start, b->data, (uint32_t)tw_min(BLOCK, c->r->size - start));
+	if (status != MRAPI_SUCCESS) {
+		free(b);
+		return status;
+	}
+	k->block[i] = *out = b;
+	k->cached++;
+	return status;
+}
+
+static void mark(struct tw_mrapi_cache_block *b, uint32_t at, uint32_t bytes)
+{
+	b->dirty = true;
+	for (uint32_t i = at; i < at + bytes; i++)
+		b->written[i / 8] |= (uint8_t)(1u << (i % 8));
+}
+
+/* One access, block by block. */
+static mrapi_status_t access_one(struct tw_mrapi_client *c, struct tw_mrapi_cache *k, bool write,
+				 char *local, uint64_t remote, uint32_t bytes)
+{
+	while (bytes > 0) {
+		uint32_t at = (uint32_t)(remote % BLOCK), part = tw_min(bytes, BLOCK - at);
+		struct tw_mrapi_cache_block *b;
+		mrapi_status_t status = block(c, k, (uint32_t)(remote / BLOCK), &b);
+
+		if (status != MRAPI_SUCCESS)
+			return status;
+		if (write) {
+			memcpy(b->data + at, local, part);
+			mark(b, at, part);
+		} else {
+			memcpy(local, b->data + at, part);
+		}
+		local += part;
+		remote += part;
+		bytes -= part;
+	}
+	return MRAPI_SUCCESS;
+}
+
+/* The node's cache, with its lock; NULL when there is none, or no memory for one. */
+static struct tw_mrapi_cache *enter(struct tw_mrapi_client *c, uint32_t me, bool make)
+{
+	struct tw_mrapi_cache *k;
+
+	pthread_mutex_lock(&c->mutex);
+	for (k = c->caches; k && k->me != me;)
+		k = k->next;
+	if (!k && make && (k = calloc(1, sizeof(*k)))) {
+		pthread_mutex_init(&k->mutex, NULL);
+		k->me = me;
+		k->next = c->caches;
+		c->caches = k;
+	}
+	pthread_mutex_unlock(&c->mutex);
+	if (k)
+		pthread_mutex_lock(&k->mutex);
+	return k;
+}
+
+mrapi_status_t tw_mrapi_cache_access(struct tw_mrapi_client *c, uint32_t me,
+				     const struct tw_mrapi_move *m)
+{
+	struct tw_mrapi_cache *k = enter(c, me, true);
+	mrapi_status_t status = k ? MRAPI_SUCCESS : MRAPI_ERR_MEM_LIMIT;
+
+	for (uint32_t i = 0; i < m->n && status == MRAPI_SUCCESS; i++)
+		status = access_one(c, k, m->write, m->local + (size_t)i * m->local_stride,
+				    m->remote + (uint64_t)i * m->remote_stride, m->bytes);
+	if (k)
+		pthread_mutex_unlock(&k->mutex);
+	return status;
+}
+
+mrapi_status_t tw_mrapi_cache_flush(struct tw_mrapi_client *c, uint32_t me, bool then_drop)
+{
+	struct tw_mrapi_cache *k = enter(c, me, false);
+	mrapi_status_t status;
+
+	if (!k)
+		return MRAPI_SUCCESS;
+	status = flush(c, k);
+	if (then_drop && status == MRAPI_SUCCESS)
+		drop(k);
+	pthread_mutex_unlock(&k->mutex);
+	return status;
+}
+
+void tw_mrapi_cache_prune(struct tw_mrapi_client *c, bool all)
+{
+	pthread_mutex_lock(&c->mutex);
+	for (struct tw_mrapi_cache *k = c->caches; k; k = k->next) {
+		if (!all && tw_mrapi_nodeset_has(&c->r->attached, k->me - 1))
+			continue;
+		pthread_mutex_lock(&k->mutex);
+		drop(k);
+		pthread_mutex_unlock(&k->mutex);
+	}
+	pthread_mutex_unlock(&c->mutex);
+}
+
+void tw_mrapi_caches_forked(struct tw_mrapi_client *c)
+{
+	for (struct tw_mrapi_cache *k = c->caches; k; k = k->next) {
+		/* Amid a change by another thread it cannot be walked. */
+		if (pthread_mutex_trylock(&k->mutex) == 0)
+			drop(k);
+		pthread_mutex_init(&k->mutex, NULL);
+		k->block = NULL;
+		k->cached = 0;
+	}
+	pthread_mutex_init(&c->mutex, NULL);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MRAPI 4.6.6: events, and whatever else calls back. The job counts events in the
+ * segment. A process in which a callback is registered has a thread that sleeps on
+ * the counts, and until the next dynamic attribute may roll over; another sleeps
+ * on what the kernel tells of processors and memory that come and go.
+ *
+ * A callback belongs to the node that registered it: it acts for that node, and
+ * none begins once the node is being finalized.
+ */
+#include <errno.h>
+#include <linux/netlink.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "base/sys.h"
+#include "mrapi/mrapi_internal.h"
+
+#define KERNEL_GROUP 1 /* uevents as the kernel sends them */
+
+struct registration {
+	struct tw_list link;
+	struct tw_mrapi_owner owner;
+	mrapi_event_t event;
+	uint32_t frequency;
+	uint32_t seen; /* of the job's count when last looked at */
+	uint32_t due;  /* occurrences since the last call */
+	void (*callback)(mrapi_event_t event);
+};
+
+/* The thread that calls back; another one after the process was no member for a while. */
+struct watcher {
+	pthread_t thread;
+	bool stop, left; /* left: it frees this itself */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* before that of counters */
+static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+static struct tw_list registrations = {&registrations, &registrations};
+static struct watcher *watcher;
+static struct tw_mrapi_owner calling; /* whose callback runs */
+static struct watcher *caller;	      /* in which thread; or NULL */
+static pthread_t listener;
+static bool listening;
+static int kernel = -1, stopfd = -1;
+
+static void wake_watchers(void)
+{
+	atomic_fetch_add(&tw_mrapi.seg->event_seq, 1);
+	tw_futex_wake(&tw_mrapi.seg->event_seq, INT32_MAX);
+}
+
+void tw_mrapi_event(mrapi_event_t event)
+{
+	atomic_fetch_add(&tw_mrapi.seg->event[event], 1);
+	wake_watchers();
+}
+
+/* A registration whose callback is due, counted down; under the mutex. */
+static struct registration *next_due(void)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&registrations, pos, tmp) {
+		struct registration *r = tw_container(pos, struct registration, link);
+		uint32_t count = atomic_load(&tw_mrapi.seg->event[r->event]);
+
+		r->due += count - r->seen;
+		r->seen = count;
+		if (r->due < r->frequency)
+			continue;
+		r->due -= r->frequency;
+		return r;
+	}
+	return NULL;
+}
+
+/* One callback, without the mutex meanwhile. */
+static void call(struct watcher *w, struct tw_mrapi_owner owner, void (*on_event)(mrapi_event_t),
+		 mrapi_event_t event, void (*rollover)(void))
+{
+	caller = w;
+	calling = owner;
+	pthread_mutex_unlock(&mutex);
+	tw_mrapi_act_for(owner);
+	if (on_event)
+		on_event(event);
+	else
+		rollover();
+	tw_mrapi_act_for((struct tw_mrapi_owner){0, 0});
+	pthread_mutex_lock(&mutex);
+	caller = NULL;
+	pthread_cond_broadcast(&returned);
+}
+
+/* Makes all calls that are due; until when there is none. Under the mutex. */
+static uint64_t call_back(struct watcher *w)
+{
+	uint64_t deadline = TW_FUTEX_FOREVER;
+
+	while (!w->stop) {
+		struct tw_mrapi_owner owner;
+		struct registration *r;
+		void (*rollover)(void);
+
+		/* Of a watcher that was stopped: one call at a time. */
+		if (caller) {
+			pthread_cond_wait(&returned, &mutex);
+			continue;
+		}
+		deadline = TW_FUTEX_FOREVER;
+		r = next_due();
+		if (r)
+			call(w, r->owner, r->callback, r->event, NULL);
+		else if (tw_mrapi_counters_due(&owner, &rollover, &deadline))
+			call(w, owner, NULL, 0, rollover);
+		else
+			break;
+	}
+	return deadline;
+}
+
+static void *watch(void *arg)
+{
+	struct watcher *w = arg;
+
+	pthread_mutex_lock(&mutex);
+	while (!w->stop) {
+		uint32_t seq = atomic_load(&tw_mrapi.seg->event_seq);
+		uint64_t deadline = call_back(w);
+
+		if (w->stop)
+			break;
+		pthread_mutex_unlock(&mutex);
+		tw_futex_wait(&tw_mrapi.seg->event_seq, seq, deadline);
+		pthread_mutex_lock(&mutex);
+	}
+	pthread_mutex_unlock(&mutex);
+	if (w->left)
+		free(w);
+	return NULL;
+}
+
+/* Whether the kernel's message is of a processor or of memory. */
+static bool of_resources(const char *text, size_t len)
+{
+	const char *end = text + len;
+
+	for (; text < end; text += strnlen(text, (size_t)(end - text)) + 1)
+		if (!strcmp(text, "SUBSYSTEM=cpu") || !strcmp(text, "SUBSYSTEM=memory"))
+			return true;
+	return false;
+}
+
+static void *listen_to_kernel(void *unused)
+{
+	struct pollfd p[2] = {{.fd = kernel, .events = POLLIN}, {.fd = stopfd, .events = POLLIN}};
+	char text[4096];
+
+	(void)unused;
+	for (;;) {
+		ssize_t n;
+
+		tw_sys_poll(p, 2, -1);
+		if (p[1].revents)
+			return NULL;
+		n = tw_sys_recv(kernel, text, sizeof(text) - 1, MSG_DONTWAIT);
+		if (n <= 0)
+			continue;
+		text[n] = '\0';
+		if (of_resources(text, (size_t)n))
+			tw_mrapi_event(MRAPI_EVENT_RESOURCES_CHANGED);
+	}
+	return NULL;
+}
+
+static bool start(pthread_t *thread, void *(*fn)(void *), void *arg)
+{
+	sigset_t all, old;
+	int failed;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	failed = pthread_create(thread, NULL, fn, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return !failed;
+}
+
+static void close_kernel(void)
+{
+	tw_fd_close(kernel);
+	tw_fd_close(stopfd);
+	kernel = stopfd = -1;
+}
+
+/* Where the kernel does not tell (a container, perhaps) the event never comes. */
+static void start_listening(void)
+{
+	struct sockaddr_nl sa = {.nl_family = AF_NETLINK, .nl_groups = KERNEL_GROUP};
+
+	kernel = tw_fd_own(
+		tw_sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT));
+	stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC));
+	if (kernel >= 0 && stopfd >= 0 &&
+	    tw_sys_bind(kernel, (struct sockaddr *)&sa, sizeof(sa)) == 0)
+		listening = start(&listener, listen_to_kernel, NULL);
+	if (listening)
+		return;
+	tw_log(TW_LOG_WARN, "mrapi: the kernel does not tell of its resources here");
+	close_kernel();
+}
+
+/* There is a thread that calls back; false when there cannot be. Under the mutex. */
+static bool begin_watching(void)
+{
+	if (watcher)
+		return true;
+	watcher = calloc(1, sizeof(*watcher));
+	if (watcher && start(&watcher->thread, watch, watcher))
+		return true;
+	free(watcher);
+	watcher = NULL;
+	return false;
+}
+
+bool tw_mrapi_events_watch(void)
+{
+	bool watched;
+
+	pthread_mutex_lock(&mutex);
+	watched = begin_watching();
+	pthread_mutex_unlock(&mutex);
+	return watched;
+}
+
+void tw_mrapi_events_look(void)
+{
+	wake_watchers();
+}
+
+static mrapi_status_t add(uint32_t me, mrapi_event_t event, unsigned frequency,
+			  void (*callback)(mrapi_event_t))
+{
+	struct registration *r = malloc(sizeof(*r));
+
+	if (!r || !begin_watching()) {
+		free(r);
+		return MRAPI_ERR_MEM_LIMIT;
+	}
+	*r = (struct registration){.owner = tw_mrapi_owner(me),
+				   .event = event,
+				   .frequency = frequency,
+				   .seen = atomic_load(&tw_mrapi.seg->event[event]),
+				   .callback = callback};
+	tw_list_add_tail(&registrations, &r->link);
+	if (event == MRAPI_EVENT_RESOURCES_CHANGED && !listening)
+		start_listening();
+	return MRAPI_SUCCESS;
+}
+
+void mrapi_resource_register_callback(mrapi_event_t event, unsigned int frequency,
+				      void (*callback_function)(mrapi_event_t event),
+				      mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result;
+
+	if (!me) {
+		result = MRAPI_ERR_NODE_NOTINIT;
+	} else if (event < MRAPI_EVENT_NODE_JOINED || event > MRAPI_EVENT_RESOURCES_CHANGED) {
+		result = MRAPI_ERR_RSRC_INVALID_EVENT;
+	} else if (!callback_function) {
+		result = MRAPI_ERR_RSRC_INVALID_CALLBACK;
+	} else if (frequency == 0) {
+		result = MRAPI_ERR_PARAMETER;
+	} else {
+		pthread_mutex_lock(&mutex);
+		result = add(me, event, frequency, callback_function);
+		pthread_mutex_unlock(&mutex);
+	}
+	tw_mrapi_set_status(status, result);
+}
+
+void tw_mrapi_events_end(uint32_t me)
+{
+	struct tw_list *pos, *tmp;
+
+	pthread_mutex_lock(&mutex);
+	tw_list_each(&registrations, pos, tmp) {
+		struct registration *r = tw_container(pos, struct registration, link);
+
+		if (me && r->owner.me != me)
+			continue;
+		tw_list_del(&r->link);
+		free(r);
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+void tw_mrapi_events_quiet(struct tw_mrapi_owner owner)
+{
+	pthread_mutex_lock(&mutex);
+	while (caller && calling.me == owner.me && calling.born == owner.born &&
+	       !pthread_equal(caller->thread, pthread_self()))
+		pthread_cond_wait(&returned, &mutex);
+	pthread_mutex_unlock(&mutex);
+}
+
+static void stop_watching(void)
+{
+	struct watcher *w;
+
+	pthread_mutex_lock(&mutex);
+	w = watcher;
+	watcher = NULL;
+	if (w) {
+		w->stop = true;
+		/* It may be what finalizes, or wait for who does: it ends once it has returned. */
+		w->left = caller == w;
+		if (w->left)
+			pthread_detach(w->thread);
+	}
+	if (w && w->left)
+		w = NULL;
+	pthread_mutex_unlock(&mutex);
+	if (!w)
+		return;
+	wake_watchers();
+	pthread_join(w->thread, NULL);
+	free(w);
+}
+
+/* With the last node of the process. */
+void tw_mrapi_events_stop(void)
+{
+	uint64_t one = 1;
+
+	stop_watching();
+	if (listening && tw_sys_write(stopfd, &one, sizeof(one)) == sizeof(one))
+		pthread_join(listener, NULL);
+	close_kernel();
+	listening = false;
+}
+
+void tw_mrapi_events_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	pthread_cond_init(&returned, NULL);
+	/* A callback that forked returns into a thread that has nothing to watch. */
+	if (watcher)
+		watcher->stop = true;
+	watcher = caller = NULL;
+	listening = false;
+	kernel = stopfd = -1;
+	tw_mrapi_events_end(0);
+}

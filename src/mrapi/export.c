@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What processes of other hosts ask of this one, and which of its remote memory
+ * they are attached to. A loan keeps the memory from being deleted; it ends with
+ * a DETACH, with the connection, or with the node that owns the memory.
+ */
+#include <stdlib.h>
+
+#include "mrapi/net.h"
+
+struct loan {
+	struct tw_list link;
+	struct tw_addr to;
+	uint32_t handle;
+	bool registered;
+	struct tw_mem_reg mr;
+};
+
+static struct tw_list loans = {&loans, &loans};
+
+static struct loan *find_loan(uint32_t handle, struct tw_addr to)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&loans, pos, tmp) {
+		struct loan *l = tw_container(pos, struct loan, link);
+
+		if (l->handle == handle && tw_mrapi_same(l->to, to))
+			return l;
+	}
+	return NULL;
+}
+
+static void deregister(struct tw_ep *ep, struct loan *l)
+{
+	struct tw_peer *p = tw_peer_at(ep, l->to);
+
+	/* Registrations end with the link. */
+	if (l->registered && p && p->link)
+		p->link->provider->mem_dereg(p->link, &l->mr);
+	l->registered = false;
+}
+
+static void end_loan(struct tw_ep *ep, struct loan *l)
+{
+	deregister(ep, l);
+	tw_list_del(&l->link);
+	free(l);
+}
+
+/* ------------------------------------------------------------- what is asked */
+
+/* The memory, if it is of this process. */
+static struct tw_mrapi_rmem *own(uint32_t handle)
+{
+	struct tw_mrapi_rmem *r = &tw_mrapi.seg->rmem[handle % MRAPI_MAX_RMEMS];
+
+	return tw_mrapi_is(&r->obj, handle) && tw_mrapi_node(r->owner)->proc == tw_mrapi.proc
+		       ? r
+		       : NULL;
+}
+
+/* Whoever has that id at this host; under the admin lock. */
+static struct tw_mrapi_rmem *find_id(uint32_t id)
+{
+	struct tw_mrapi_segment *seg = tw_mrapi.seg;
+
+	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RMEM].high; i++)
+		if (atomic_load(&seg->rmem[i].obj.handle) && seg->rmem[i].obj.id == id)
+			return &seg->rmem[i];
+	return NULL;
+}
+
+static mrapi_status_t look(struct tw_mrapi_ctrl *ctrl)
+{
+	mrapi_status_t status = MRAPI_ERR_RMEM_ID_INVALID;
+	uint32_t from = ctrl->domain;
+	struct tw_mrapi_rmem *r;
+
+	tw_mrapi_admin_lock();
+	r = find_id(ctrl->id);
+	if (r) {
+		ctrl->handle = atomic_load(&r->obj.handle);
+		ctrl->domain = r->obj.domain;
+		ctrl->flags = r->obj.flags;
+		ctrl->size = r->size;
+		ctrl->atype = r->atype;
+		ctrl->proc = tw_mrapi_node(r->owner)->proc;
+		status = (ctrl->flags & TW_MRAPI_DOMAIN_SHARED) || ctrl->domain == from
+				 ? MRAPI_SUCCESS
+				 : MRAPI_ERR_DOMAIN_NOTSHARED;
+	}
+	tw_mrapi_admin_unlock();
+	return status;
+}
+
+/* Lets the peer at the memory itself, where its path can. */
+static void give_key(struct tw_ep *ep, struct loan *l, struct tw_mrapi_rmem *r,
+		     struct tw_mrapi_ctrl *ctrl)
+{
+	struct tw_link *link = tw_peer_at(ep, l->to)->link;
+
+	ctrl->key_len = 0;
+	if (!link->can_get || !link->key_size)
+		return;
+	deregister(ep, l);
+	l->registered = link->provider->mem_reg(link, (void *)(uintptr_t)r->address, r->size,
+						&l->mr) == TW_OK;
+	if (!l->registered)
+		return;
+	ctrl->address = l->mr.address;
+	ctrl->key_len = link->key_size;
+	memcpy(ctrl->key, l->mr.key, sizeof(ctrl->key));
+}
+
+static mrapi_status_t attach(struct tw_ep *ep, struct tw_addr from, struct tw_mrapi_ctrl *ctrl)
+{
+	struct tw_mrapi_rmem *r = own(ctrl->handle);
+	struct loan *l = find_loan(ctrl->handle, from);
+
+	if (!r)
+		return MRAPI_ERR_RMEM_INVALID;
+	if (!l) {
+		l = calloc(1, sizeof(*l));
+		if (!l)
+			return MRAPI_ERR_MEM_LIMIT;
+		l->to = from;
+		l->handle = ctrl->handle;
+		tw_list_add_tail(&loans, &l->link);
+	}
+	give_key(ep, l, r, ctrl);
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t detach(struct tw_ep *ep, struct tw_addr from,
+			     const struct tw_mrapi_ctrl *ctrl)
+{
+	struct loan *l = find_loan(ctrl->handle, from);
+
+	if (!l)
+		return MRAPI_ERR_RMEM_INVALID;
+	end_loan(ep, l);
+	return MRAPI_SUCCESS;
+}
+
+/* Whether a part may be moved, and where. */
+static mrapi_status_t check_part(struct tw_addr from, const struct tw_mrapi_ctrl *ctrl, char **at)
+{
+	struct tw_mrapi_rmem *r = own(ctrl->handle);
+
+	if (!r || !find_loan(ctrl->handle, from))
+		return MRAPI_ERR_RMEM_INVALID;
+	if (ctrl->bytes == 0 || ctrl->n == 0 || (uint64_t)ctrl->bytes * ctrl->n > TW_MRAPI_CHUNK ||
+	    ctrl->remote > r->size ||
+	    (uint64_t)(ctrl->n - 1) * ctrl->stride + ctrl->bytes > r->size - ctrl->remote)
+		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
+	*at = (char *)(uintptr_t)(r->address + ctrl->remote);
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t read_part(struct tw_ep *ep, struct tw_addr from,
+				const struct tw_mrapi_ctrl *ctrl)
+{
+	struct tw_mrapi_net_msg *l;
+	char *at;
+	mrapi_status_t status = check_part(from, ctrl, &at);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	l = tw_mrapi_net_msg_new(ctrl, ctrl->bytes * ctrl->n);
+	if (!l)
+		return MRAPI_ERR_MEM_LIMIT;
+	tw_mrapi_pack(l->data, at, ctrl->bytes, ctrl->stride, ctrl->n, true);
+	tw_mrapi_net_post_data(ep, from, l, ctrl->bytes * ctrl->n);
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t write_part(struct tw_addr from, const struct tw_mrapi_ctrl *ctrl,
+				 const char *data, uint32_t len)
+{
+	char *at;
+	mrapi_status_t status = check_part(from, ctrl, &at);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (len != (uint64_t)ctrl->bytes * ctrl->n)
+		return MRAPI_ERR_PARAMETER;
+	tw_mrapi_pack((char *)(uintptr_t)data, at, ctrl->bytes, ctrl->stride, ctrl->n, false);
+	return MRAPI_SUCCESS;
+}
+
+void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_addr from, struct tw_mrapi_ctrl *ctrl,
+			   const char *data, uint32_t len)
+{
+	mrapi_status_t status = MRAPI_ERR_PARAMETER;
+
+	switch (ctrl->what) {
+	case TW_MRAPI_CTRL_FIND:
+		status = look(ctrl);
+		break;
+	case TW_MRAPI_CTRL_CHECK:
+		status = own(ctrl->handle) ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID;
+		break;
+	case TW_MRAPI_CTRL_ATTACH:
+		status = attach(ep, from, ctrl);
+		break;
+	case TW_MRAPI_CTRL_DETACH:
+		status = detach(ep, from, ctrl);
+		break;
+	case TW_MRAPI_CTRL_READ:
+		status = read_part(ep, from, ctrl);
+		if (status == MRAPI_SUCCESS)
+			return; /* the bytes are the answer */
+		break;
+	case TW_MRAPI_CTRL_WRITE:
+		status = write_part(from, ctrl, data, len);
+		break;
+	}
+	ctrl->what = TW_MRAPI_CTRL_REPLY;
+	ctrl->status = (int32_t)status;
+	tw_mrapi_net_ctrl_send(ep, from, ctrl);
+}
+
+/* ------------------------------------------------------------------- the ends */
+
+bool tw_mrapi_exports(uint32_t handle)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&loans, pos, tmp)
+		if (tw_container(pos, struct loan, link)->handle == handle)
+			return true;
+	return false;
+}
+
+static struct loan *first_ended(void)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&loans, pos, tmp) {
+		struct loan *l = tw_container(pos, struct loan, link);
+
+		if (!own(l->handle))
+			return l;
+	}
+	return NULL;
+}
+
+void tw_mrapi_export_prune(void)
+{
+	struct tw_ep *ep = tw_mrapi_net_enter();
+	struct loan *l;
+
+	if (!ep)
+		return;
+	while ((l = first_ended())) {
+		struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_GONE, .handle = l->handle};
+		struct tw_addr to = l->to;
+
+		end_loan(ep, l);
+		tw_mrapi_net_ctrl_send(ep, to, &ctrl); /* may make progress, and end others */
+	}
+	tw_mrapi_net_leave(ep);
+}
+
+void tw_mrapi_export_down(const struct tw_peer *p)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&loans, pos, tmp) {
+		struct loan *l = tw_container(pos, struct loan, link);
+
+		if (tw_mrapi_same(l->to, p->addr))
+			end_loan(p->ep, l);
+	}
+}
+
+void tw_mrapi_export_forget(void)
+{
+	while (!tw_list_empty(&loans)) {
+		struct loan *l = tw_list_first(&loans, struct loan, link);
+
+		tw_list_del(&l->link);
+		free(l);
+	}
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MRAPI 4.2: nodes. The first node of a process makes it a member of the job,
+ * the last one ends that. A thread that ends without finalizing its node is a
+ * dead node.
+ */
+#include "base/barrier.h"
+#include "base/fds.h"
+#include "base/settings.h"
+#include "mrapi/mrapi_internal.h"
+
+struct tw_mrapi_member tw_mrapi = {.epoch = 1, .segfd = -1, .arenafd = -1};
+_Thread_local struct tw_mrapi_self tw_mrapi_self;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t thread_end;
+
+static void forget_self(void)
+{
+	memset(&tw_mrapi_self, 0, sizeof(tw_mrapi_self));
+}
+
+void tw_mrapi_act_for(struct tw_mrapi_owner owner)
+{
+	tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch), owner.me, owner.born,
+					       tw_mrapi.joins};
+}
+
+static bool still_self(void)
+{
+	struct tw_mrapi_node *n;
+
+	if (tw_mrapi_self.node == 0 || tw_mrapi_self.join != tw_mrapi.joins)
+		return false;
+	n = tw_mrapi_node(tw_mrapi_self.node);
+	return atomic_load(&n->life) == TW_MRAPI_LIVE && n->proc == tw_mrapi.proc &&
+	       n->born == tw_mrapi_self.born;
+}
+
+uint32_t tw_mrapi_me_again(void)
+{
+	uint32_t first = atomic_load_explicit(&tw_mrapi.first, memory_order_acquire);
+
+	if (first == 0 || tw_mrapi_self.node == 0)
+		return first;
+	tw_mrapi_self.epoch = atomic_load(&tw_mrapi.epoch);
+	if (still_self())
+		return tw_mrapi_self.node;
+	forget_self();
+	return first;
+}
+
+/* The oldest node of this process but one, slot + 1; 0 when there is none. */
+static uint32_t oldest_but(uint32_t me)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
+		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
+
+		if (i + 1 != me && atomic_load(&n->life) == TW_MRAPI_LIVE &&
+		    n->proc == tw_mrapi.proc && (best == 0 || n->born < tw_mrapi_node(best)->born))
+			best = i + 1;
+	}
+	return best;
+}
+
+/* Ends a node of this process; under the mutex. */
+static void end_node(uint32_t me, mrapi_event_t event)
+{
+	/* Nobody begins anything for it any more. */
+	atomic_store(&tw_mrapi.first, oldest_but(me));
+	tw_mrapi_events_end(me);
+	tw_mrapi_rsrc_end(me);
+	tw_mrapi_wait_abort(me);
+	tw_mrapi_requests_end(me);
+	tw_mrapi_rmem_flush(me);
+	tw_mrapi_admin_lock();
+	tw_mrapi_release_node(me);
+	tw_mrapi_admin_unlock();
+	tw_mrapi_export_prune();
+	tw_mrapi_remote_release(me);
+	tw_mrapi_rmem_prune();
+	tw_mrapi_shmem_prune();
+	tw_mrapi_event(event);
+	atomic_fetch_add(&tw_mrapi.epoch, 1);
+	if (--tw_mrapi.nodes > 0)
+		return;
+	tw_mrapi_events_stop();
+	tw_mrapi_wait_abort(0);
+	tw_mrapi_movers_end();
+	tw_mrapi_net_stop();
+	tw_mrapi_leave();
+}
+
+static void thread_ended(void *unused)
+{
+	struct tw_mrapi_owner owner = {0, 0};
+
+	(void)unused;
+	pthread_mutex_lock(&mutex);
+	if (tw_mrapi.nodes > 0 && still_self()) {
+		owner = tw_mrapi_owner(tw_mrapi_self.node);
+		end_node(owner.me, MRAPI_EVENT_NODE_DIED);
+	}
+	forget_self();
+	pthread_mutex_unlock(&mutex);
+	tw_mrapi_events_quiet(owner);
+}
+
+/* A child is no member and no node; it may initialize. */
+static void forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	tw_mrapi_service_forked();
+	tw_mrapi_wait_forked();
+	tw_mrapi_events_forked();
+	tw_mrapi_requests_forked();
+	tw_mrapi_rsrc_forked();
+	tw_mrapi_rmem_forked();
+	tw_mrapi_net_forked();
+	tw_mrapi_shmem_forked();
+	tw_mrapi_owned_forked();
+	tw_fds_forked();
+	tw_mrapi.seg = NULL; /* not mapped in the child */
+	tw_mrapi.nodes = 0;
+	tw_mrapi.joins++;
+	atomic_store(&tw_mrapi.first, 0);
+	atomic_fetch_add(&tw_mrapi.epoch, 1);
+	forget_self();
+}
+
+static void prepare(void)
+{
+	pthread_key_create(&thread_end, thread_ended);
+	pthread_atfork(NULL, NULL, forked);
+}
+
+static mrapi_status_t become_member(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	mrapi_status_t status;
+	char why[128];
+
+	if (tw_settings_load(why, sizeof(why)) < 0) {
+		tw_log(TW_LOG_ERROR, "%s", why);
+		return MRAPI_ENO_INIT;
+	}
+	tw_clock_init();
+	pthread_once(&once, prepare);
+	tw_barrier_init();
+	status = tw_mrapi_join();
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (!tw_barrier_global())
+		atomic_store(&tw_mrapi.seg->fenced, 1);
+	status = tw_mrapi_net_start();
+	if (status == MRAPI_SUCCESS)
+		tw_mrapi.joins++;
+	else
+		tw_mrapi_leave();
+	return status;
+}
+
+static struct tw_mrapi_node *find_node(mrapi_domain_t domain, mrapi_node_t number)
+{
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
+		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
+
+		if (atomic_load(&n->life) == TW_MRAPI_LIVE && n->number == number &&
+		    n->domain == domain)
+			return n;
+	}
+	return NULL;
+}
+
+bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s)
+{
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
+		if (tw_mrapi_nodeset_has(s, i) && tw_mrapi.seg->node[i].proc == tw_mrapi.proc)
+			return true;
+	return false;
+}
+
+bool tw_mrapi_node_lives(mrapi_node_t number)
+{
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
+		if (atomic_load(&tw_mrapi.seg->node[i].life) == TW_MRAPI_LIVE &&
+		    tw_mrapi.seg->node[i].number == number)
+			return true;
+	return false;
+}
+
+/* Enters the caller as a node; under the admin lock. */
+static mrapi_status_t enter(mrapi_domain_t domain, mrapi_node_t number)
+{
+	struct tw_mrapi_segment *seg = tw_mrapi.seg;
+
+	if (find_node(domain, number))
+		return MRAPI_ERR_NODE_INITIALIZED;
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
+		struct tw_mrapi_node *n = &seg->node[i];
+
+		if (atomic_load(&n->life) != TW_MRAPI_FREE)
+			continue;
+		n->proc = tw_mrapi.proc;
+		n->domain = domain;
+		n->number = number;
+		n->born = ++seg->births;
+		atomic_store(&n->life, TW_MRAPI_LIVE);
+		tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch), i + 1, n->born,
+						       tw_mrapi.joins};
+		return MRAPI_SUCCESS;
+	}
+	return MRAPI_ENO_INIT;
+}
+
+static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
+{
+	mrapi_status_t status = MRAPI_SUCCESS;
+
+	if (tw_mrapi.nodes > 0 && still_self())
+		return MRAPI_ERR_NODE_INITIALIZED;
+	if (domain > MRAPI_MAX_DOMAIN_ID)
+		return MRAPI_ERR_DOMAIN_INVALID;
+	if (number > MRAPI_MAX_NODE_ID)
+		return MRAPI_ERR_NODE_INVALID;
+	if (tw_mrapi.nodes == 0)
+		status = become_member();
+	if (status != MRAPI_SUCCESS)
+		return status;
+	tw_mrapi_admin_lock();
+	status = enter(domain, number);
+	tw_mrapi_admin_unlock();
+	if (status != MRAPI_SUCCESS) {
+		if (tw_mrapi.nodes == 0) {
+			tw_mrapi_net_stop();
+			tw_mrapi_leave();
+		}
+		return status;
+	}
+	if (tw_mrapi.nodes++ == 0)
+		atomic_store_explicit(&tw_mrapi.first, tw_mrapi_self.node, memory_order_release);
+	pthread_setspecific(thread_end, &tw_mrapi_self);
+	tw_mrapi_event(MRAPI_EVENT_NODE_JOINED);
+	return MRAPI_SUCCESS;
+}
+
+void mrapi_initialize(mrapi_domain_t domain_id, mrapi_node_t node_id,
+		      const mrapi_parameters_t *mrapi_parameters, mrapi_info_t *mrapi_info,
+		      mrapi_status_t *status)
+{
+	mrapi_status_t result = MRAPI_ERR_PARAMETER;
+
+	(void)mrapi_parameters; /* there are none */
+	if (mrapi_info) {
+		pthread_mutex_lock(&mutex);
+		result = begin_node(domain_id, node_id);
+		pthread_mutex_unlock(&mutex);
+	}
+	if (result == MRAPI_SUCCESS)
+		*mrapi_info = (mrapi_info_t){.mrapi_version = MRAPI_VERSION,
+					     .organization_id = MRAPI_ORGANIZATION_ID,
+					     .implementation_version = 0x00001,
+					     .number_of_domains = MRAPI_MAX_DOMAINS,
+					     .number_of_nodes = MRAPI_MAX_NODES};
+	tw_mrapi_set_status(status, result);
+}
+
+void mrapi_finalize(mrapi_status_t *status)
+{
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+	struct tw_mrapi_owner owner = {0, 0};
+	uint32_t me;
+
+	pthread_mutex_lock(&mutex);
+	me = tw_mrapi_me();
+	if (me) {
+		owner = tw_mrapi_owner(me);
+		end_node(me, MRAPI_EVENT_NODE_LEFT);
+		result = MRAPI_SUCCESS;
+	}
+	pthread_mutex_unlock(&mutex);
+	tw_mrapi_events_quiet(owner);
+	tw_mrapi_set_status(status, result);
+}
+
+mrapi_domain_t mrapi_domain_id_get(mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+
+	tw_mrapi_set_status(status, me ? MRAPI_SUCCESS : MRAPI_ERR_NODE_NOTINIT);
+	return me ? tw_mrapi_node(me)->domain : 0;
+}
+
+mrapi_node_t mrapi_node_id_get(mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+
+	tw_mrapi_set_status(status, me ? MRAPI_SUCCESS : MRAPI_ERR_NODE_NOTINIT);
+	return me ? tw_mrapi_node(me)->number : 0;
+}
+
+static mrapi_status_t node_attribute(mrapi_node_t number, mrapi_uint_t num, void *value,
+				     size_t size)
+{
+	struct tw_mrapi_node *n;
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t status;
+
+	if (!me)
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (!value)
+		return MRAPI_ERR_PARAMETER;
+	tw_mrapi_admin_lock();
+	n = find_node(tw_mrapi_node(me)->domain, number);
+	if (!n)
+		status = MRAPI_ERR_PARAMETER;
+	else if (num == MRAPI_OBJECT_ID)
+		status = tw_mrapi_attr_put(value, size, &n->number, sizeof(n->number));
+	else if (num == MRAPI_NODE_DOMAIN)
+		status = tw_mrapi_attr_put(value, size, &n->domain, sizeof(n->domain));
+	else if (num == MRAPI_NODE_PID)
+		status = tw_mrapi_attr_put(value, size, &tw_mrapi.seg->proc[n->proc].pid,
+					   sizeof(uint32_t));
+	else
+		status = MRAPI_ERR_ATTR_NUM;
+	tw_mrapi_admin_unlock();
+	return status;
+}
+
+void mrapi_node_get_attribute(mrapi_node_t node, mrapi_uint_t attribute_num, void *attribute,
+			      size_t attribute_size, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, node_attribute(node, attribute_num, attribute, attribute_size));
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How a process becomes a member of its job. Every member listens on an abstract
+ * socket named after job, user and its slot, and hands the segment and the arena
+ * to whoever asks. One process joins at a time: it holds the name ".lock". If no
+ * member answers there is none, and it makes a new segment. So nothing is left
+ * behind when the last member goes, however it goes.
+ *
+ * A member locks the byte of the segment's file that has its slot's number. The
+ * system drops that lock when the process dies and at no other time, and anybody
+ * can look: what else goes wrong between two members is no death.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "base/sys.h"
+#include "mrapi/join.h"
+#include "mrapi/mrapi_internal.h"
+
+#define LOCK_SECONDS 30	 /* others join before us at most so long */
+#define PATIENCE_MS 3000 /* a job that does not answer for so long is given up */
+
+/* Other users may sit at some names of the lock. */
+#define LOCK_SUFFIXES 4
+
+/* ----------------------------------------------------------- who is there */
+
+static struct flock byte_of(uint32_t proc)
+{
+	return (struct flock){
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)proc, .l_len = 1};
+}
+
+/* Not asked about ourselves: our own lock is in nobody's way. */
+bool tw_mrapi_gone(uint32_t proc)
+{
+	struct flock l = byte_of(proc);
+
+	return fcntl(tw_mrapi.segfd, F_GETLK, &l) == 0 && l.l_type == F_UNLCK;
+}
+
+pid_t tw_mrapi_pid_of(uint32_t proc)
+{
+	struct flock l = byte_of(proc);
+
+	if (proc == tw_mrapi.proc)
+		return getpid();
+	if (fcntl(tw_mrapi.segfd, F_GETLK, &l) < 0 || l.l_type == F_UNLCK)
+		return 0;
+	return l.l_pid;
+}
+
+/* ---------------------------------------------------------------- the lock */
+
+/* Waits until the process at the other end has gone. */
+static void wait_for_end(int fd, uint64_t deadline)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	uint64_t now = tw_futex_now();
+
+	if (now < deadline)
+		tw_sys_poll(&p, 1, (int)((deadline - now) / 1000000 + 1));
+	tw_fd_close(fd);
+}
+
+/* The right to join; -1 when it is not to be had. Closing it gives it back. */
+static int take_lock(void)
+{
+	uint64_t deadline = tw_futex_now() + LOCK_SECONDS * 1000000000ull;
+	uint32_t suffix = 0;
+
+	while (suffix < LOCK_SUFFIXES && tw_futex_now() < deadline) {
+		int fd = tw_mrapi_listen("lock", suffix), other, err;
+
+		if (fd >= 0)
+			return fd;
+		if (errno != EADDRINUSE)
+			return -1;
+		err = tw_mrapi_dial_once(&other, "lock", suffix);
+		if (err == 0)
+			wait_for_end(other, deadline);
+		else if (err == TW_MRAPI_FOREIGN)
+			suffix++;
+		else if (tw_mrapi_passing(err))
+			sched_yield();
+		else
+			return errno = err, -1;
+	}
+	errno = ETIMEDOUT;
+	return -1;
+}
+
+/* ------------------------------------------------------------- a slot in it */
+
+/* A listening socket in the slot that is ours from then on; -1 with errno. */
+static int claim_slot(void)
+{
+	for (uint32_t i = 0; i < TW_MRAPI_PROCS; i++) {
+		struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[i];
+		struct flock byte = byte_of(i);
+		uint64_t life = atomic_load(&p->life);
+		uint32_t next = (uint32_t)(life >> 8) + 1;
+		int fd;
+
+		/* JOINING: we hold the lock, so whoever joined there is dead. */
+		if ((life & 0xff) != TW_MRAPI_FREE && (life & 0xff) != TW_MRAPI_JOINING)
+			continue;
+		fd = tw_mrapi_listen("", i);
+		if (fd < 0 && errno == EADDRINUSE)
+			continue; /* somebody else's, or a forked child's */
+		if (fd < 0)
+			return -1;
+		if (fcntl(tw_mrapi.segfd, F_SETLK, &byte) < 0) {
+			int err = errno;
+
+			tw_fd_close(fd);
+			if (err == EAGAIN || err == EACCES)
+				continue; /* its last process is dying just now */
+			return errno = err, -1;
+		}
+		atomic_store(&p->life, (uint64_t)next << 8 | TW_MRAPI_JOINING);
+		p->pid = (uint32_t)getpid();
+		tw_mrapi.proc = i;
+		tw_mrapi.incarnation = next;
+		return fd;
+	}
+	errno = ENOSPC;
+	return -1;
+}
+
+static int greet(uint32_t proc, uint32_t incarnation)
+{
+	struct tw_mrapi_message hello = {
+		.type = TW_MRAPI_HELLO, .proc = tw_mrapi.proc, .incarnation = tw_mrapi.incarnation};
+	int fd, err = tw_mrapi_dial_once(&fd, "", proc);
+
+	if (err)
+		return err;
+	if (tw_sys_send(fd, &hello, sizeof(hello), MSG_NOSIGNAL) == sizeof(hello))
+		return tw_mrapi_service_watch(fd, proc, incarnation);
+	err = errno;
+	tw_fd_close(fd);
+	return err;
+}
+
+/* Connects to a member, unless it goes meanwhile: 0 or an error. */
+static int meet(uint32_t proc, uint64_t end)
+{
+	_Atomic(uint64_t) *life = &tw_mrapi.seg->proc[proc].life;
+	uint32_t incarnation = (uint32_t)(atomic_load(life) >> 8);
+	int err = 0;
+
+	for (;;) {
+		uint64_t now = atomic_load(life);
+
+		if ((now & 0xff) == TW_MRAPI_FREE || (now & 0xff) == TW_MRAPI_JOINING)
+			return 0;
+		err = (now & 0xff) == TW_MRAPI_DEAD ? ECONNREFUSED : greet(proc, incarnation);
+		if (err == 0)
+			return 0;
+		if (tw_mrapi_gone(proc)) {
+			tw_mrapi_reclaim(proc, incarnation);
+			return 0;
+		}
+		if (!tw_mrapi_passing(err) || tw_clock() >= end)
+			return err;
+		usleep(1000); /* it is about to go */
+	}
+}
+
+/* Connects to every member, so that each learns of the other's death. */
+static int announce(uint64_t end)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < TW_MRAPI_PROCS && err == 0; i++)
+		if (i != tw_mrapi.proc)
+			err = meet(i, end);
+	return err;
+}
+
+static void refused(const char *what, int err)
+{
+	struct rlimit limit = {0, 0};
+	char more[64] = "";
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (err == EMFILE)
+		snprintf(more, sizeof(more), " (RLIMIT_NOFILE is %llu)",
+			 (unsigned long long)limit.rlim_cur);
+	if (err == ETIMEDOUT)
+		snprintf(more, sizeof(more), " (stopped, or without descriptors?)");
+	tw_log(TW_LOG_ERROR, "mrapi: cannot join the job: %s: %s%s", what, strerror(err), more);
+}
+
+static mrapi_status_t join_locked(void)
+{
+	uint64_t end = tw_clock() + tw_clock_us(1000 * PATIENCE_MS);
+	int listener, err = tw_mrapi_find_segment();
+
+	/* A member that is dying or leaving may have taken the question with it. */
+	while (err && tw_mrapi_passing(err) && tw_clock() < end) {
+		usleep(10000);
+		err = tw_mrapi_find_segment();
+	}
+	if (err) {
+		refused(err == EPROTO ? "it runs with another version of the library"
+				      : "no member hands its memory over",
+			err);
+		return MRAPI_ENO_INIT;
+	}
+	listener = claim_slot();
+	if (listener < 0) {
+		refused("no place in it", errno);
+		goto fail;
+	}
+	err = tw_mrapi_service_start(listener);
+	if (err) {
+		refused("cannot start a thread", err);
+		tw_fd_close(listener);
+		atomic_store(&tw_mrapi.seg->proc[tw_mrapi.proc].life,
+			     (uint64_t)tw_mrapi.incarnation << 8 | TW_MRAPI_FREE);
+		goto fail;
+	}
+	err = announce(tw_clock() + tw_clock_us(1000 * PATIENCE_MS));
+	if (err) {
+		refused("no connection to another process of it", err);
+		tw_mrapi_leave();
+		return MRAPI_ENO_INIT;
+	}
+	atomic_store(&tw_mrapi.seg->proc[tw_mrapi.proc].life,
+		     (uint64_t)tw_mrapi.incarnation << 8 | TW_MRAPI_LIVE);
+	return MRAPI_SUCCESS;
+
+fail:
+	tw_fd_close(tw_mrapi.segfd);
+	tw_fd_close(tw_mrapi.arenafd);
+	return MRAPI_ENO_INIT;
+}
+
+mrapi_status_t tw_mrapi_join(void)
+{
+	int lock = take_lock();
+	mrapi_status_t status;
+
+	if (lock < 0) {
+		refused("another process joins, or no socket is to be had", errno);
+		return MRAPI_ENO_INIT;
+	}
+	status = join_locked();
+	tw_fd_close(lock);
+	return status;
+}
+
+void tw_mrapi_leave(void)
+{
+	_Atomic(uint64_t) *life = &tw_mrapi.seg->proc[tw_mrapi.proc].life;
+
+	atomic_store(life, (uint64_t)tw_mrapi.incarnation << 8 | TW_MRAPI_LEAVING);
+	tw_mrapi_service_stop();
+	atomic_store(life, (uint64_t)tw_mrapi.incarnation << 8 | TW_MRAPI_FREE);
+	tw_mrapi_service_close();
+	tw_fd_close(tw_mrapi.segfd);
+	tw_fd_close(tw_mrapi.arenafd);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who moves the bytes of requests: threads that begin with the first work for
+ * them, and waiters. Copying takes a processor, so two threads do that; asking
+ * an owner takes patience, so more do that, and few of them for one memory: an
+ * owner that does not answer holds up nobody else. Each thread takes a part of a
+ * request at a time, so several parts of one are under way at once.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+
+#include "mrapi/requests.h"
+
+#define AT_ONCE 4096u /* bytes of an access that a call copies itself */
+#define PIECES_AT_ONCE 64u
+#define PART 262144u /* bytes of a part */
+#define MOST 16	     /* threads of a kind */
+
+enum { COPIES, ASKS, KINDS };
+
+static struct pool {
+	const unsigned most, per_client; /* threads, and those for one memory */
+	struct tw_list ready;		 /* clients with parts to begin */
+	pthread_cond_t work;
+	unsigned threads, idle;
+	pthread_t thread[MOST];
+} pools[KINDS] = {{.most = 2,
+		   .per_client = 2,
+		   .ready = {&pools[COPIES].ready, &pools[COPIES].ready},
+		   .work = PTHREAD_COND_INITIALIZER},
+		  {.most = MOST,
+		   .per_client = 4,
+		   .ready = {&pools[ASKS].ready, &pools[ASKS].ready},
+		   .work = PTHREAD_COND_INITIALIZER}};
+static bool stop;
+
+static struct pool *pool_of(const struct tw_mrapi_request *r)
+{
+	return &pools[r->client->lane.kind];
+}
+
+static void *mover(void *pool);
+
+static bool start(struct pool *p)
+{
+	sigset_t every, old;
+	bool started;
+
+	/* The program's signals are for its own threads. */
+	sigfillset(&every);
+	pthread_sigmask(SIG_BLOCK, &every, &old);
+	started = pthread_create(&p->thread[p->threads], NULL, mover, p) == 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (started)
+		pthread_setname_np(p->thread[p->threads++], "tagwire-mover");
+	return started;
+}
+
+/* There is a part to begin: somebody has to. */
+static void provide(struct pool *p)
+{
+	if (p->idle)
+		pthread_cond_signal(&p->work);
+	else if (p->threads < p->most && !stop)
+		start(p);
+}
+
+/* The client is among the ready ones, or not, as it should be. */
+static void update(struct tw_mrapi_lane *l)
+{
+	struct pool *p = &pools[l->kind];
+	bool ready = !tw_list_empty(&l->queue) && l->busy < p->per_client;
+
+	if (ready && !l->ready)
+		tw_list_add_tail(&p->ready, &l->link);
+	else if (!ready && l->ready)
+		tw_list_del(&l->link);
+	l->ready = ready;
+}
+
+void tw_mrapi_move_stop(struct tw_mrapi_request *r)
+{
+	if (!r->queued)
+		return;
+	tw_list_del(&r->link);
+	r->queued = false;
+	update(&r->client->lane);
+}
+
+/* Takes the next bytes of a request, as an access of their own. */
+static struct tw_mrapi_move claim(struct tw_mrapi_request *r)
+{
+	struct tw_mrapi_move m = r->m;
+
+	m.local += (size_t)r->piece * r->m.local_stride + r->into;
+	m.remote += (uint64_t)r->piece * r->m.remote_stride + r->into;
+	if (r->m.bytes > PART) {
+		m.bytes = tw_min(PART, r->m.bytes - r->into);
+		m.n = 1;
+		r->into += m.bytes;
+		if (r->into == r->m.bytes) {
+			r->into = 0;
+			r->piece++;
+		}
+	} else {
+		m.n = tw_min(r->m.n - r->piece, PART / r->m.bytes);
+		r->piece += m.n;
+	}
+	if (r->piece == r->m.n)
+		tw_mrapi_move_stop(r);
+	return m;
+}
+
+void tw_mrapi_move_part(struct tw_mrapi_request *r)
+{
+	struct tw_mrapi_move m = claim(r);
+	mrapi_status_t status;
+
+	r->running++;
+	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	status = tw_mrapi_access(r->client, r->cached ? r->me : 0, &m);
+	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	r->running--;
+	if (status == MRAPI_SUCCESS) {
+		r->moved += (size_t)m.bytes * m.n;
+	} else {
+		if (r->status == MRAPI_SUCCESS)
+			r->status = status;
+		tw_mrapi_move_stop(r);
+	}
+	if (!r->queued && !r->running)
+		tw_mrapi_request_over(r);
+}
+
+/* A part of whichever client's turn it is. */
+static void work(struct pool *p)
+{
+	struct tw_mrapi_lane *l = tw_list_first(&p->ready, struct tw_mrapi_lane, link);
+
+	tw_list_del(&l->link);
+	tw_list_add_tail(&p->ready, &l->link);
+	l->busy++;
+	update(l);
+	if (!tw_list_empty(&p->ready))
+		provide(p);
+	tw_mrapi_move_part(tw_list_first(&l->queue, struct tw_mrapi_request, link));
+	l->busy--;
+	update(l);
+}
+
+static void *mover(void *pool)
+{
+	struct pool *p = pool;
+
+	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	while (!stop) {
+		if (!tw_list_empty(&p->ready)) {
+			work(p);
+			continue;
+		}
+		p->idle++;
+		pthread_cond_wait(&p->work, &tw_mrapi_requests_mutex);
+		p->idle--;
+	}
+	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	return NULL;
+}
+
+/* Whether a call may do it all: little, and nobody is waited for. */
+static bool small(const struct tw_mrapi_request *r, bool copied)
+{
+	return copied && !r->cached && r->m.n <= PIECES_AT_ONCE &&
+	       (uint64_t)r->m.bytes * r->m.n <= AT_ONCE;
+}
+
+void tw_mrapi_move_begin(struct tw_mrapi_request *r)
+{
+	struct tw_mrapi_lane *l = &r->client->lane;
+	bool copied = atomic_load(&r->client->path)->copies;
+
+	if (r->m.n == 0) {
+		tw_mrapi_request_over(r);
+		return;
+	}
+	if (small(r, copied)) {
+		tw_mrapi_move_part(r);
+		return;
+	}
+	/* A way that the system has closed may have been replaced by another. */
+	if (!l->busy && tw_list_empty(&l->queue))
+		l->kind = copied ? COPIES : ASKS;
+	tw_list_add_tail(&l->queue, &r->link);
+	r->queued = true;
+	update(l);
+	if (l->ready)
+		provide(pool_of(r));
+}
+
+bool tw_mrapi_move_alone(const struct tw_mrapi_request *r)
+{
+	return r->queued && pool_of(r)->threads == 0;
+}
+
+bool tw_mrapi_move_helps(const struct tw_mrapi_request *r)
+{
+	return r->queued && (r->client->lane.kind == COPIES || tw_mrapi_move_alone(r));
+}
+
+void tw_mrapi_movers_end(void)
+{
+	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	stop = true;
+	for (int i = 0; i < KINDS; i++)
+		pthread_cond_broadcast(&pools[i].work);
+	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	for (int i = 0; i < KINDS; i++)
+		while (pools[i].threads)
+			pthread_join(pools[i].thread[--pools[i].threads], NULL);
+	stop = false;
+}
+
+void tw_mrapi_movers_forked(void)
+{
+	for (int i = 0; i < KINDS; i++) {
+		tw_list_init(&pools[i].ready);
+		pthread_cond_init(&pools[i].work, NULL);
+		pools[i].threads = pools[i].idle = 0;
+	}
+	stop = false;
+}

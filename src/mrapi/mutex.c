@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MRAPI 4.3.1: mutexes. The lock word names the holder; taking it is one compare
+ * and swap. The handle is looked at after it, so that a line that another core
+ * has travels once: if the slot is not this mutex any more, the lock goes back.
+ *
+ * Giving it back is a plain store, then a look at the sleepers: whoever is going to
+ * sleep is counted, runs a barrier that reaches all members (barrier.h), and looks
+ * again. Whoever sees a count takes one off it, and only then bumps seq and wakes:
+ * a sleeper has read seq before it was counted, so that it does not sleep on when it
+ * was its own count that was taken. A count too many wakes nobody, once; so sleepers
+ * that time out or die leave theirs. tests/model/mutex.pml proves it.
+ *
+ * The lock is not handed over: whoever comes first gets it, often its last holder.
+ *
+ * Several threads may act for the holder of a recursive mutex. Its levels are one word,
+ * which changes by compare and swap: depth 0 while the holder has only just taken the
+ * lock, or is about to give it back, so that nobody can lock again then. A key is the
+ * number of its lock, counted per mutex, and the number of the lock around it, which the
+ * unlock puts back. tests/model/levels.pml proves it.
+ */
+#include <limits.h>
+#include <sched.h>
+
+#include "base/barrier.h"
+#include "mrapi/mrapi_internal.h"
+
+static inline struct tw_mrapi_mutex *mutex_in(mrapi_mutex_hndl_t handle)
+{
+	return &tw_mrapi.seg->mutex[handle & TW_MRAPI_SLOT_MASK];
+}
+
+static struct tw_mrapi_mutex *mutex_at(mrapi_mutex_hndl_t handle)
+{
+	struct tw_mrapi_mutex *m = mutex_in(handle);
+
+	return tw_mrapi_is(&m->obj, handle) ? m : NULL;
+}
+
+static inline mrapi_key_t make_key(uint32_t number, uint32_t around)
+{
+	return (uint64_t)number << 32 | around;
+}
+
+/* Levels: the number of the last lock, the holder, and how many there are. */
+#define DEPTH_BITS 20
+#define MAX_DEPTH 0xffffu
+_Static_assert(MRAPI_MAX_NODES < 1u << (32 - DEPTH_BITS) && MAX_DEPTH < 1u << DEPTH_BITS,
+	       "holder and depth fit");
+
+static inline uint64_t make_levels(uint32_t number, uint32_t me, uint32_t depth)
+{
+	return (uint64_t)number << 32 | me << DEPTH_BITS | depth;
+}
+
+/* How many levels the node has. */
+static inline uint32_t depth_of(uint64_t levels, uint32_t me)
+{
+	return (uint32_t)levels >> DEPTH_BITS == me ? levels & ((1u << DEPTH_BITS) - 1) : 0;
+}
+
+static void wake(struct tw_mrapi_mutex *m, int n)
+{
+	atomic_fetch_add(&m->seq, 1);
+	tw_futex_wake(&m->seq, n);
+}
+
+static tw_noinline void wake_one(struct tw_mrapi_mutex *m)
+{
+	uint32_t n = atomic_load(&m->sleepers);
+
+	while (n > 0 && !atomic_compare_exchange_weak(&m->sleepers, &n, n - 1))
+		;
+	if (n > 0)
+		wake(m, 1);
+}
+
+static inline void release(struct tw_mrapi_mutex *m)
+{
+	atomic_store_explicit(&m->word, 0, memory_order_release);
+	if (tw_unlikely(atomic_load_explicit(&tw_mrapi.seg->fenced, memory_order_relaxed)))
+		atomic_thread_fence(memory_order_seq_cst);
+	tw_barrier_compiler();
+	if (tw_unlikely(atomic_load_explicit(&m->sleepers, memory_order_relaxed)))
+		wake_one(m);
+}
+
+static inline bool take(struct tw_mrapi_mutex *m, uint32_t me)
+{
+	uint32_t free = 0;
+
+	return atomic_compare_exchange_strong_explicit(&m->word, &free, me, memory_order_acquire,
+						       memory_order_relaxed);
+}
+
+static inline bool held_by(struct tw_mrapi_mutex *m, uint32_t me)
+{
+	return atomic_load_explicit(&m->word, memory_order_relaxed) == me;
+}
+
+static inline bool recursive(struct tw_mrapi_mutex *m)
+{
+	return m->obj.flags & TW_MRAPI_RECURSIVE;
+}
+
+/* The caller has taken the lock of a mutex that is not recursive: nobody looks at the key. */
+static inline void note_lock(struct tw_mrapi_mutex *m, mrapi_key_t *key)
+{
+	uint64_t n = atomic_load_explicit(&m->locks, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&m->locks, n, memory_order_relaxed);
+	*key = n;
+}
+
+static uint32_t count_lock(struct tw_mrapi_mutex *m)
+{
+	return (uint32_t)atomic_fetch_add(&m->locks, 1) + 1;
+}
+
+/* The caller has taken the lock. */
+static void begin_levels(struct tw_mrapi_mutex *m, uint32_t me, mrapi_key_t *key)
+{
+	uint32_t number = count_lock(m);
+
+	atomic_store(&m->outermost, number);
+	atomic_store(&m->levels, make_levels(number, me, 1));
+	*key = make_key(number, 0);
+}
+
+/* The caller has taken the lock of what is another mutex, or none, by now. */
+static mrapi_status_t taken_in_vain(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle)
+{
+	release(m);
+	return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
+}
+
+static mrapi_status_t taken(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+			    mrapi_key_t *key)
+{
+	if (!tw_mrapi_is(&m->obj, handle))
+		return taken_in_vain(m, handle);
+	if (recursive(m))
+		begin_levels(m, me, key);
+	else
+		note_lock(m, key);
+	return MRAPI_SUCCESS;
+}
+
+/* Whether the key is that of the last lock. */
+static mrapi_status_t check_key(struct tw_mrapi_mutex *m, mrapi_key_t key, uint64_t levels,
+				uint32_t depth)
+{
+	uint32_t outermost = atomic_load(&m->outermost), number = (uint32_t)(key >> 32);
+	uint32_t around = (uint32_t)key, last = (uint32_t)(levels >> 32);
+
+	if (number == last && (depth == 1 ? around == 0 : around - outermost < last - outermost))
+		return MRAPI_SUCCESS;
+	return number - outermost < last - outermost ? MRAPI_ERR_MUTEX_LOCKORDER
+						     : MRAPI_ERR_MUTEX_KEY;
+}
+
+static mrapi_status_t unlock_level(struct tw_mrapi_mutex *m, uint32_t me, mrapi_key_t key)
+{
+	uint64_t levels = atomic_load(&m->levels), less;
+	mrapi_status_t status;
+	uint32_t depth;
+
+	do {
+		depth = depth_of(levels, me);
+		if (depth == 0)
+			return MRAPI_ERR_MUTEX_NOTLOCKED;
+		status = check_key(m, key, levels, depth);
+		if (status != MRAPI_SUCCESS)
+			return status;
+		less = depth == 1 ? 0 : make_levels((uint32_t)key, me, depth - 1);
+	} while (!atomic_compare_exchange_strong(&m->levels, &levels, less));
+	if (depth == 1)
+		release(m);
+	return MRAPI_SUCCESS;
+}
+
+/* The node has it already. INCOMPLETE: not yet, or no more. */
+static mrapi_status_t lock_again(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+				 mrapi_key_t *key)
+{
+	uint64_t levels = atomic_load(&m->levels);
+	uint32_t number, depth;
+
+	if (!recursive(m))
+		return MRAPI_ERR_MUTEX_LOCKED;
+	do {
+		depth = depth_of(levels, me);
+		if (depth == 0)
+			return MRAPI_INCOMPLETE;
+		if (depth == MAX_DEPTH)
+			return MRAPI_ERR_MUTEX_LOCKED;
+		number = count_lock(m);
+	} while (!atomic_compare_exchange_strong(&m->levels, &levels,
+						 make_levels(number, me, depth + 1)));
+	*key = make_key(number, (uint32_t)(levels >> 32));
+	if (tw_mrapi_is(&m->obj, handle))
+		return MRAPI_SUCCESS;
+	/* Deleted before, and another thread has locked what is there now. */
+	unlock_level(m, me, *key);
+	return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
+}
+
+/* Sleeps while somebody has it. */
+static mrapi_status_t sleep_for(struct tw_mrapi_mutex *m, struct tw_mrapi_wait *w)
+{
+	uint32_t seq = atomic_load(&m->seq);
+	mrapi_status_t status;
+
+	atomic_store_explicit(&m->obj.contended, 1, memory_order_relaxed);
+	atomic_fetch_add(&m->sleepers, 1);
+	tw_barrier_hosts();
+	if (!atomic_load(&m->word))
+		return MRAPI_SUCCESS;
+	status = tw_mrapi_sleep(w, &m->seq, seq);
+	/* A wake-up that was meant for us goes on to another. */
+	if (status != MRAPI_SUCCESS)
+		wake(m, 1);
+	return status;
+}
+
+/* Whether the mutex was got, or why it will not be. */
+static mrapi_status_t wait_for(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle,
+			       mrapi_key_t *key, struct tw_mrapi_wait *w)
+{
+	mrapi_status_t status = MRAPI_SUCCESS;
+
+	while (status == MRAPI_SUCCESS) {
+		if (!atomic_load_explicit(&m->word, memory_order_relaxed)) {
+			if (take(m, w->me))
+				return taken(m, handle, w->me, key);
+			continue;
+		}
+		if (!tw_mrapi_is(&m->obj, handle))
+			return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
+		if (recursive(m) && held_by(m, w->me)) {
+			/* By another thread, since we wait. */
+			status = lock_again(m, handle, w->me, key);
+			if (status != MRAPI_INCOMPLETE)
+				return status;
+			sched_yield();
+			status = MRAPI_SUCCESS;
+			continue;
+		}
+		if (tw_mrapi_spin(w))
+			continue;
+		if (w->timeout == 0)
+			return MRAPI_TIMEOUT;
+		status = sleep_for(m, w);
+		w->spins = 0;
+	}
+	return status;
+}
+
+static mrapi_status_t lock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, mrapi_timeout_t timeout)
+{
+	uint32_t me = tw_mrapi_me();
+	struct tw_mrapi_mutex *m;
+	struct tw_mrapi_wait w;
+	mrapi_status_t status;
+
+	if (!me)
+		return MRAPI_ERR_NODE_NOTINIT;
+	m = mutex_at(handle);
+	if (!m)
+		return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
+	if (!key)
+		return MRAPI_ERR_PARAMETER;
+	if (held_by(m, me)) {
+		status = lock_again(m, handle, me, key);
+		if (status != MRAPI_INCOMPLETE)
+			return status;
+	}
+	tw_mrapi_wait_begin(&w, me, timeout);
+	status = wait_for(m, handle, key, &w);
+	tw_mrapi_wait_end(&w);
+	return status;
+}
+
+static tw_noinline void lock_late(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
+				  mrapi_timeout_t timeout, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, lock(handle, key, timeout));
+}
+
+static tw_noinline void taken_late(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+				   mrapi_key_t *key, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, taken(m, handle, me, key));
+}
+
+static mrapi_status_t trylock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, bool *got)
+{
+	mrapi_status_t status = lock(handle, key, 0);
+
+	*got = status == MRAPI_SUCCESS;
+	return status == MRAPI_TIMEOUT ? MRAPI_SUCCESS : status;
+}
+
+static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
+{
+	uint32_t me = tw_mrapi_me();
+	struct tw_mrapi_mutex *m;
+
+	if (!me)
+		return MRAPI_ERR_NODE_NOTINIT;
+	m = mutex_at(handle);
+	if (!m)
+		return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
+	if (!key)
+		return MRAPI_ERR_PARAMETER;
+	if (!held_by(m, me))
+		return MRAPI_ERR_MUTEX_NOTLOCKED;
+	if (recursive(m))
+		return unlock_level(m, me, *key);
+	release(m);
+	return MRAPI_SUCCESS;
+}
+
+static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
+				    mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, unlock(handle, key));
+}
+
+/* Deleting takes the lock: nobody has it, and nobody gets it any more. */
+static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
+{
+	struct tw_mrapi_mutex *m = tw_container(o, struct tw_mrapi_mutex, obj);
+
+	if (!take(m, me))
+		return MRAPI_ERR_MUTEX_LOCKED;
+	tw_mrapi_table_free(TW_MRAPI_MUTEX, o);
+	atomic_store(&m->word, 0);
+	wake(m, INT_MAX);
+	return MRAPI_SUCCESS;
+}
+
+void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node)
+{
+	if (atomic_load(&m->word) != node)
+		return;
+	atomic_store(&m->levels, 0);
+	release(m);
+}
+
+void tw_mrapi_mutex_wake_all(struct tw_mrapi_mutex *m)
+{
+	if (atomic_load(&m->obj.contended))
+		wake(m, INT_MAX);
+}
+
+mrapi_mutex_hndl_t mrapi_mutex_create(mrapi_mutex_id_t mutex_id,
+				      const mrapi_mutex_attributes_t *attributes,
+				      mrapi_status_t *status)
+{
+	mrapi_mutex_hndl_t handle = 0;
+
+	tw_mrapi_set_status(status,
+			    tw_mrapi_lock_create(TW_MRAPI_MUTEX, mutex_id, attributes, 0, &handle));
+	return handle;
+}
+
+void mrapi_mutex_get_attribute(mrapi_mutex_hndl_t mutex, mrapi_uint_t attribute_num,
+			       void *attribute, size_t attribute_size, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, tw_mrapi_obj_attr(TW_MRAPI_MUTEX, mutex, attribute_num,
+						      attribute, attribute_size));
+}
+
+mrapi_mutex_hndl_t mrapi_mutex_get(mrapi_mutex_id_t mutex_id, mrapi_status_t *status)
+{
+	mrapi_mutex_hndl_t handle = 0;
+
+	tw_mrapi_set_status(status, tw_mrapi_obj_get(TW_MRAPI_MUTEX, mutex_id, &handle));
+	return handle;
+}
+
+void mrapi_mutex_delete(mrapi_mutex_hndl_t mutex, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, tw_mrapi_obj_delete(TW_MRAPI_MUTEX, mutex, end));
+}
+
+void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_timeout_t timeout,
+		      mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me_known();
+	struct tw_mrapi_mutex *m;
+
+	/* Most often all is well and the mutex is free: that needs no stack. */
+	if (tw_unlikely(me == 0 || lock_key == NULL)) {
+		lock_late(mutex, lock_key, timeout, status);
+		return;
+	}
+	m = mutex_in(mutex);
+	if (tw_unlikely(!take(m, me))) {
+		lock_late(mutex, lock_key, timeout, status);
+		return;
+	}
+	if (tw_unlikely(!tw_mrapi_is(&m->obj, mutex) || recursive(m))) {
+		taken_late(m, mutex, me, lock_key, status);
+		return;
+	}
+	note_lock(m, lock_key);
+	tw_mrapi_set_status(status, MRAPI_SUCCESS);
+}
+
+mrapi_boolean_t mrapi_mutex_trylock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key,
+				    mrapi_status_t *status)
+{
+	bool got;
+
+	tw_mrapi_set_status(status, trylock(mutex, lock_key, &got));
+	return got ? MRAPI_TRUE : MRAPI_FALSE;
+}
+
+void mrapi_mutex_unlock(mrapi_mutex_hndl_t mutex, const mrapi_key_t *lock_key,
+			mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me_known();
+	struct tw_mrapi_mutex *m;
+
+	if (tw_unlikely(me == 0 || lock_key == NULL)) {
+		unlock_late(mutex, lock_key, status);
+		return;
+	}
+	m = mutex_in(mutex);
+	if (!tw_mrapi_is(&m->obj, mutex) || tw_unlikely(!held_by(m, me)) ||
+	    tw_unlikely(recursive(m))) {
+		unlock_late(mutex, lock_key, status);
+		return;
+	}
+	release(m);
+	tw_mrapi_set_status(status, MRAPI_SUCCESS);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ways to memory on other hosts. `network' reads and writes it one-sided,
+ * through the provider's get and put. `served' asks the owner, whose thread
+ * answers: where the provider has no remote access, or refuses it.
+ */
+#include <stdlib.h>
+
+#include "mrapi/net.h"
+
+#define WINDOW 64		/* accesses under way */
+#define SPAN_MAX TW_MRAPI_CHUNK /* bytes read at once to pick pieces from */
+#define GAP_MAX 4096		/* with gaps of at most so many bytes */
+
+/* ------------------------------------------------------------------ network */
+
+/* Accesses under way, on the stack of who waits for them. */
+struct work {
+	struct tw_mrapi_op op;
+	struct tw_mrapi_remote *remote;
+	struct tw_req *under_way[WINDOW];
+	unsigned n;
+	enum tw_status status; /* the first bad one */
+};
+
+static void ended(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
+{
+	struct work *w = tw_container(op, struct work, op);
+	unsigned i = 0;
+
+	while (w->under_way[i] != r)
+		i++;
+	w->under_way[i] = w->under_way[--w->n];
+	if (w->status == TW_S_OK)
+		w->status = (enum tw_status)r->status;
+	ep->events++;
+}
+
+static bool has_room(struct tw_ep *ep, void *work)
+{
+	(void)ep;
+	return ((struct work *)work)->n < WINDOW;
+}
+
+static bool all_ended(struct tw_ep *ep, void *work)
+{
+	(void)ep;
+	return ((struct work *)work)->n == 0;
+}
+
+/* Waits; false when our endpoint is being closed. */
+static bool await(struct tw_ep *ep, struct work *w, bool (*test)(struct tw_ep *, void *))
+{
+	if (tw_wait(ep, test, w, TW_FOREVER) == TW_W_TRUE)
+		return true;
+	while (w->n > 0)
+		w->under_way[--w->n]->context = NULL;
+	w->status = TW_S_CLOSED;
+	return false;
+}
+
+/* Starts one access; once one has failed none begins. */
+static void start(struct tw_ep *ep, struct work *w, bool write, const struct tw_seg *segs,
+		  uint32_t nsegs, uint32_t len, uint64_t at)
+{
+	struct tw_req *r;
+
+	if (!has_room(ep, w) && !await(ep, w, has_room))
+		return;
+	if (w->status != TW_S_OK)
+		return;
+	r = tw_req_new(ep, write ? TW_WRITE : TW_READ, segs, nsegs, len);
+	if (!r) {
+		w->status = TW_S_NO_RESOURCES;
+		return;
+	}
+	r->context = &w->op;
+	w->under_way[w->n++] = r;
+	tw_direct_access(ep, r, w->remote->owner, w->remote->address + at, w->remote->key,
+			 w->remote->key_len);
+}
+
+/* The remote side is one piece, the local one any number. */
+static void move_gathered(struct tw_ep *ep, struct work *w, const struct tw_mrapi_move *m)
+{
+	struct tw_seg segs[TW_MAX_SEGMENTS];
+
+	for (uint32_t i = 0, n; i < m->n && w->status == TW_S_OK; i += n) {
+		n = tw_min(m->n - i, (uint32_t)TW_MAX_SEGMENTS);
+		n = tw_max(tw_min(n, TW_MRAPI_CHUNK / m->bytes), 1u);
+		for (uint32_t k = 0; k < n; k++)
+			segs[k] = (struct tw_seg){m->local + (size_t)(i + k) * m->local_stride,
+						  m->bytes};
+		start(ep, w, m->write, segs, n, n * m->bytes, m->remote + (uint64_t)i * m->bytes);
+	}
+}
+
+static void move_pieces(struct tw_ep *ep, struct work *w, const struct tw_mrapi_move *m)
+{
+	for (uint32_t i = 0; i < m->n && w->status == TW_S_OK; i++) {
+		struct tw_seg seg = {m->local + (size_t)i * m->local_stride, m->bytes};
+
+		start(ep, w, m->write, &seg, 1, m->bytes,
+		      m->remote + (uint64_t)i * m->remote_stride);
+	}
+}
+
+/* Pieces with small gaps between them are read with the gaps, in one access. */
+static void read_spans(struct tw_ep *ep, struct work *w, const struct tw_mrapi_move *m)
+{
+	uint32_t fit = SPAN_MAX / m->remote_stride;
+	char *span = malloc(SPAN_MAX);
+
+	if (!span)
+		w->status = TW_S_NO_RESOURCES;
+	for (uint32_t i = 0, n; i < m->n && w->status == TW_S_OK; i += n) {
+		struct tw_seg seg = {span, 0};
+
+		n = tw_min(fit, m->n - i);
+		seg.len = (n - 1) * m->remote_stride + m->bytes;
+		start(ep, w, false, &seg, 1, seg.len, m->remote + (uint64_t)i * m->remote_stride);
+		if (!await(ep, w, all_ended) || w->status != TW_S_OK)
+			break;
+		for (uint32_t k = 0; k < n; k++)
+			tw_copy(m->local + (size_t)(i + k) * m->local_stride,
+				span + (size_t)k * m->remote_stride, m->bytes);
+	}
+	/* An endpoint that is being closed may still write into it. */
+	if (w->status != TW_S_CLOSED)
+		free(span);
+}
+
+static bool close_together(const struct tw_mrapi_move *m)
+{
+	return !m->write && m->remote_stride <= SPAN_MAX / 2 &&
+	       m->remote_stride - m->bytes <= tw_max(m->bytes, (uint32_t)GAP_MAX);
+}
+
+static enum tw_status move_once(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
+{
+	struct work w = {.op.done = ended, .remote = c->remote, .status = TW_S_OK};
+	struct tw_ep *ep = tw_mrapi_net_enter();
+
+	if (!ep)
+		return TW_S_CLOSED;
+	if (m->n == 1)
+		move_pieces(ep, &w, m);
+	else if (m->remote_stride == m->bytes)
+		move_gathered(ep, &w, m);
+	else if (close_together(m))
+		read_spans(ep, &w, m);
+	else
+		move_pieces(ep, &w, m);
+	await(ep, &w, all_ended);
+	tw_mrapi_net_leave(ep);
+	return w.status;
+}
+
+static bool network_open(struct tw_mrapi_client *c)
+{
+	return c->remote && c->remote->key_len > 0;
+}
+
+static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
+{
+	enum tw_status status = move_once(c, m);
+
+	/* The key was of a path that broke: there may be a new one. */
+	if (status == TW_S_REJECTED && tw_mrapi_remote_attach(c->remote) == MRAPI_SUCCESS)
+		status = move_once(c, m);
+	switch (status) {
+	case TW_S_OK:
+		return MRAPI_SUCCESS;
+	case TW_S_NO_RESOURCES:
+		return MRAPI_ERR_MEM_LIMIT;
+	case TW_S_REJECTED:
+	case TW_S_ABORTED: /* the owner may have ended it: it will say so */
+		return MRAPI_ERR_NOT_SUPPORTED;
+	default:
+		return MRAPI_ERR_RMEM_INVALID;
+	}
+}
+
+const struct tw_mrapi_path tw_mrapi_path_network = {"network", false, network_open, network_move};
+
+/* ------------------------------------------------------------------- served */
+
+static bool net_served_open(struct tw_mrapi_client *c)
+{
+	return c->remote != NULL;
+}
+
+/* One question; where the local side is one piece, its bytes come right there. */
+static mrapi_status_t net_served_part(struct tw_mrapi_client *c, const struct tw_mrapi_move *m,
+				      void *arg)
+{
+	bool whole = m->n == 1 || m->local_stride == m->bytes;
+	uint32_t len = m->bytes * m->n;
+	struct tw_mrapi_ask a = {
+		.to = c->remote->owner, .data = whole ? m->local : arg, .len = len};
+	struct tw_mrapi_ctrl ctrl = {.what = m->write ? TW_MRAPI_CTRL_WRITE : TW_MRAPI_CTRL_READ,
+				     .handle = c->remote->there,
+				     .bytes = m->bytes,
+				     .n = m->n,
+				     .stride = m->remote_stride,
+				     .remote = m->remote};
+	struct tw_mrapi_net_msg *l = tw_mrapi_net_msg_new(&ctrl, m->write ? len : 0);
+	struct tw_ep *ep = tw_mrapi_net_enter();
+	mrapi_status_t status;
+
+	if (!ep) {
+		free(l);
+		return MRAPI_ERR_RMEM_INVALID;
+	}
+	if (m->write && l)
+		tw_mrapi_pack(l->data, m->local, m->bytes, m->local_stride, m->n, true);
+	status = tw_mrapi_net_ask(ep, &a, l, m->write ? len : 0);
+	tw_mrapi_net_leave(ep);
+	if (status == MRAPI_SUCCESS && !m->write && !whole)
+		tw_mrapi_pack(arg, m->local, m->bytes, m->local_stride, m->n, false);
+	return status;
+}
+
+static mrapi_status_t net_served_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
+{
+	char *buffer = malloc(TW_MRAPI_CHUNK);
+	mrapi_status_t status = MRAPI_ERR_MEM_LIMIT;
+
+	if (buffer)
+		status = tw_mrapi_in_parts(c, m, TW_MRAPI_CHUNK, net_served_part, buffer);
+	free(buffer);
+	return status;
+}
+
+const struct tw_mrapi_path tw_mrapi_path_net_served = {"served", false, net_served_open,
+						       net_served_move};

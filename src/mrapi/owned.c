@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The words that a thread has locked with mrapi_atomic_lock(): only it may release
+ * them (MRAPI 4.8.18), and the word itself is too small to name a holder.
+ */
+#include <stdlib.h>
+
+#include "mrapi/mrapi_internal.h"
+
+static _Thread_local struct owned {
+	const void **word;
+	size_t n, room;
+} owned;
+
+static pthread_key_t thread_end;
+static bool have_key;
+
+static void forget_all(void *unused)
+{
+	(void)unused;
+	free(owned.word);
+	memset(&owned, 0, sizeof(owned));
+}
+
+static void prepare(void)
+{
+	have_key = pthread_key_create(&thread_end, forget_all) == 0;
+}
+
+bool tw_mrapi_owned_room(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	size_t room = owned.room ? 2 * owned.room : 16;
+	const void **word;
+
+	if (owned.n < owned.room)
+		return true;
+	pthread_once(&once, prepare);
+	if (!have_key || pthread_setspecific(thread_end, &owned) != 0)
+		return false;
+	word = realloc(owned.word, room * sizeof(*word));
+	if (!word)
+		return false;
+	owned.word = word;
+	owned.room = room;
+	return true;
+}
+
+/* The last one first: locks nest. */
+static size_t find(const void *word)
+{
+	size_t i = owned.n;
+
+	while (i > 0 && owned.word[i - 1] != word)
+		i--;
+	return i;
+}
+
+bool tw_mrapi_owned(const void *word)
+{
+	return find(word) > 0;
+}
+
+void tw_mrapi_owned_add(const void *word)
+{
+	/* It may be there: somebody else may have set the word to 0. */
+	if (!tw_mrapi_owned(word))
+		owned.word[owned.n++] = word;
+}
+
+void tw_mrapi_owned_del(const void *word)
+{
+	size_t i = find(word);
+
+	if (i > 0)
+		owned.word[i - 1] = owned.word[--owned.n];
+}
+
+void tw_mrapi_owned_forked(void)
+{
+	forget_all(NULL);
+}

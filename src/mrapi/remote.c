@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Remote memory whose owner is on another host. A handle to it is good in this
+ * process only. Whoever is attached keeps the owner from deleting it; a dead
+ * owner is told of by the connection.
+ */
+#include <stdlib.h>
+
+#include "mrapi/net.h"
+
+#define LIKELY 32	   /* slots that are always asked for a member */
+#define SEARCH_US 5000000u /* all of them, so often at most */
+
+static _Atomic(struct tw_mrapi_remote *) fars[MRAPI_MAX_RMEMS]; /* kept once made */
+
+struct tw_mrapi_rmem *tw_mrapi_remote_rmem(struct tw_mrapi_remote *remote)
+{
+	return &remote->r;
+}
+
+mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **remote)
+{
+	struct tw_mrapi_remote *f;
+
+	if (!tw_mrapi_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	f = atomic_load(&fars[handle & (MRAPI_MAX_RMEMS - 1)]);
+	if (!f || !tw_mrapi_is(&f->r.obj, handle))
+		return MRAPI_ERR_RMEM_INVALID;
+	*remote = f;
+	return MRAPI_SUCCESS;
+}
+
+/* Asks the owner about its memory; with the lock. */
+static mrapi_status_t ask(struct tw_ep *ep, const struct tw_mrapi_remote *f,
+			  enum tw_mrapi_saying what, struct tw_mrapi_ctrl *answer)
+{
+	struct tw_mrapi_ctrl ctrl = {.what = what, .handle = f->there};
+	struct tw_mrapi_ask a = {.to = f->owner};
+	mrapi_status_t status = tw_mrapi_net_ask(ep, &a, tw_mrapi_net_msg_new(&ctrl, 0), 0);
+
+	*answer = a.answer;
+	return status;
+}
+
+/* ------------------------------------------------------------- looking ids up */
+
+/*
+ * Any member on a host: all of them know of the memory there. The lowest free slot
+ * is taken first, so the lowest are the likely ones; all of them now and then, as
+ * that takes a while and programs ask again and again for what is to come.
+ */
+static bool reach_any(struct tw_ep *ep, uint64_t nic, uint32_t n, struct tw_addr *addr)
+{
+	static uint64_t last_nic;
+	static uint32_t last_proc; /* that answered */
+	enum tw_status status = TW_S_CLOSED;
+
+	if (last_nic == nic)
+		status = tw_mrapi_net_reach(ep, nic, last_proc, addr);
+	for (uint32_t i = 0; i < n && status == TW_S_CLOSED; i++) {
+		status = tw_mrapi_net_reach(ep, nic, i, addr);
+		last_nic = nic;
+		last_proc = i;
+	}
+	if (status != TW_S_OK)
+		last_nic = 0;
+	return status == TW_S_OK;
+}
+
+static mrapi_status_t look(struct tw_ep *ep, uint64_t nic, uint32_t members, mrapi_rmem_id_t id,
+			   struct tw_mrapi_ctrl *answer, struct tw_addr *owner)
+{
+	struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_FIND,
+				     .id = id,
+				     .domain = tw_mrapi_node(tw_mrapi_me())->domain};
+	struct tw_mrapi_ask a = {.data = NULL};
+	mrapi_status_t status;
+
+	if (!reach_any(ep, nic, members, &a.to))
+		return MRAPI_ERR_RMEM_ID_INVALID;
+	status = tw_mrapi_net_ask(ep, &a, tw_mrapi_net_msg_new(&ctrl, 0), 0);
+	if (status != MRAPI_SUCCESS)
+		return status == MRAPI_ERR_RMEM_INVALID ? MRAPI_ERR_RMEM_ID_INVALID : status;
+	*answer = a.answer;
+	*owner = a.to;
+	if ((a.to.where & 0xffff) == TW_EID_MEMBERS + answer->proc)
+		return MRAPI_SUCCESS;
+	return tw_mrapi_net_reach(ep, nic, answer->proc, owner) == TW_S_OK
+		       ? MRAPI_SUCCESS
+		       : MRAPI_ERR_RMEM_ID_INVALID;
+}
+
+static bool idle(struct tw_mrapi_remote *f)
+{
+	return !atomic_load(&f->r.obj.handle) || tw_mrapi_nodeset_empty(&f->r.attached);
+}
+
+/* The one that is known already; else a place that is free, or nobody's. */
+static struct tw_mrapi_remote *place_for(uint32_t there, struct tw_addr owner, uint32_t *slot)
+{
+	struct tw_mrapi_remote *f, *spare = NULL;
+	uint32_t spare_slot = 0;
+
+	for (*slot = 0; *slot < MRAPI_MAX_RMEMS; ++*slot) {
+		f = atomic_load(&fars[*slot]);
+		if (!f)
+			break;
+		if (atomic_load(&f->r.obj.handle) && f->there == there &&
+		    tw_mrapi_same(f->owner, owner))
+			return f;
+		if (idle(f) && (!spare || !atomic_load(&f->r.obj.handle))) {
+			spare = f;
+			spare_slot = *slot;
+		}
+	}
+	if (*slot < MRAPI_MAX_RMEMS && (!spare || atomic_load(&spare->r.obj.handle))) {
+		f = calloc(1, sizeof(*f));
+		atomic_store(&fars[*slot], f);
+		return f;
+	}
+	*slot = spare_slot;
+	if (spare)
+		atomic_store(&spare->r.obj.handle, 0);
+	return spare;
+}
+
+static mrapi_status_t note(const struct tw_mrapi_ctrl *ctrl, struct tw_addr owner, uint32_t *handle)
+{
+	uint32_t slot;
+	struct tw_mrapi_remote *f = place_for(ctrl->handle, owner, &slot);
+
+	if (!f)
+		return MRAPI_ERR_MEM_LIMIT;
+	*handle = atomic_load(&f->r.obj.handle);
+	if (*handle)
+		return MRAPI_SUCCESS;
+	f->owner = owner;
+	f->there = ctrl->handle;
+	f->r.obj.id = ctrl->id;
+	f->r.obj.domain = ctrl->domain;
+	f->r.obj.flags = (uint16_t)ctrl->flags;
+	f->r.size = ctrl->size;
+	f->r.atype = (uint16_t)ctrl->atype;
+	tw_mrapi_nodeset_clear(&f->r.attached);
+	*handle = (uint32_t)TW_MRAPI_REMOTE << TW_MRAPI_KIND_SHIFT | slot |
+		  (++f->r.obj.gen & TW_MRAPI_GEN_MASK) << TW_MRAPI_GEN_SHIFT;
+	atomic_store(&f->r.obj.handle, *handle);
+	return MRAPI_SUCCESS;
+}
+
+mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle)
+{
+	mrapi_status_t status = MRAPI_ERR_RMEM_ID_INVALID;
+	struct tw_ep *ep = tw_mrapi_net_enter();
+	const uint64_t *nics;
+	unsigned n = tw_mrapi_net_hosts(&nics);
+	static uint64_t searched; /* all members */
+	uint32_t members = LIKELY;
+	struct tw_mrapi_ctrl answer;
+	struct tw_addr owner;
+
+	if (!ep)
+		return status;
+	if (!searched || tw_clock() - searched > tw_clock_us(SEARCH_US)) {
+		members = TW_MAX_MEMBERS;
+		searched = tw_clock();
+	}
+	for (unsigned i = 0; i < n && status == MRAPI_ERR_RMEM_ID_INVALID; i++)
+		status = look(ep, nics[i], members, id, &answer, &owner);
+	if (status == MRAPI_SUCCESS)
+		status = note(&answer, owner, handle);
+	tw_mrapi_net_leave(ep);
+	return status;
+}
+
+/* --------------------------------------------------------------- being its user */
+
+static void forget(struct tw_mrapi_remote *f)
+{
+	atomic_store(&f->r.obj.handle, 0);
+}
+
+mrapi_status_t tw_mrapi_remote_check(struct tw_mrapi_remote *f)
+{
+	struct tw_ep *ep = tw_mrapi_net_enter();
+	struct tw_mrapi_ctrl answer;
+	mrapi_status_t status;
+
+	if (!ep)
+		return MRAPI_ERR_RMEM_INVALID;
+	status = ask(ep, f, TW_MRAPI_CTRL_CHECK, &answer);
+	if (status == MRAPI_ERR_RMEM_INVALID)
+		forget(f);
+	tw_mrapi_net_leave(ep);
+	return status;
+}
+
+mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_remote *f)
+{
+	struct tw_ep *ep = tw_mrapi_net_enter();
+	struct tw_mrapi_ctrl answer;
+	mrapi_status_t status;
+
+	if (!ep)
+		return MRAPI_ERR_RMEM_INVALID;
+	status = ask(ep, f, TW_MRAPI_CTRL_ATTACH, &answer);
+	if (status == MRAPI_SUCCESS && answer.key_len <= sizeof(f->key)) {
+		f->address = answer.address;
+		f->key_len = answer.key_len;
+		memcpy(f->key, answer.key, sizeof(f->key));
+	}
+	tw_mrapi_net_leave(ep);
+	return status;
+}
+
+void tw_mrapi_remote_detach(struct tw_mrapi_remote *f)
+{
+	struct tw_ep *ep = atomic_load(&f->r.obj.handle) ? tw_mrapi_net_enter() : NULL;
+	struct tw_mrapi_ctrl answer;
+
+	if (!ep)
+		return;
+	ask(ep, f, TW_MRAPI_CTRL_DETACH, &answer);
+	tw_mrapi_net_leave(ep);
+}
+
+/* ------------------------------------------------------------------- the ends */
+
+static void each(void (*fn)(struct tw_mrapi_remote *f, const void *arg), const void *arg)
+{
+	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++) {
+		struct tw_mrapi_remote *f = atomic_load(&fars[i]);
+
+		if (!f)
+			break;
+		if (atomic_load(&f->r.obj.handle))
+			fn(f, arg);
+	}
+}
+
+static void release(struct tw_mrapi_remote *f, const void *me)
+{
+	tw_mrapi_nodeset_del(&f->r.attached, *(const uint32_t *)me - 1);
+}
+
+void tw_mrapi_remote_release(uint32_t me)
+{
+	each(release, &me);
+}
+
+static void owner_lost(struct tw_mrapi_remote *f, const void *owner)
+{
+	if (tw_mrapi_same(f->owner, *(const struct tw_addr *)owner))
+		forget(f);
+}
+
+void tw_mrapi_remote_down(struct tw_addr owner)
+{
+	each(owner_lost, &owner);
+}
+
+void tw_mrapi_remote_gone(struct tw_addr owner, uint32_t there)
+{
+	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++) {
+		struct tw_mrapi_remote *f = atomic_load(&fars[i]);
+
+		if (!f)
+			break;
+		if (f->there == there && tw_mrapi_same(f->owner, owner))
+			forget(f);
+	}
+}
+
+static void forget_any(struct tw_mrapi_remote *f, const void *arg)
+{
+	(void)arg;
+	forget(f);
+}
+
+void tw_mrapi_remote_forget(void)
+{
+	each(forget_any, NULL);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MRAPI 4.5: accesses that go on after the call, and what is asked of them.
+ * movers.c does them, part by part, so that they can be cancelled in between.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <stdlib.h>
+
+#include "mrapi/requests.h"
+
+#define RESTING 64 /* ended requests that still know how they ended */
+#define MAX_REQUESTS 65536u
+
+pthread_mutex_t tw_mrapi_requests_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static struct {
+	pthread_cond_t changed; /* a request is over */
+	struct tw_list ended;
+	unsigned nended;
+	struct tw_mrapi_request **slots;
+	uint32_t nslots;
+	uint32_t under_way;
+} all = {.ended = {&all.ended, &all.ended}};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void prepare(void)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&all.changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+/* ----------------------------------------------------------- request objects */
+
+static struct tw_mrapi_request *new_request(void)
+{
+	struct tw_mrapi_request *r, **slots;
+
+	if (all.nended > RESTING || (all.nended > 0 && all.nslots == MAX_REQUESTS)) {
+		r = tw_list_first(&all.ended, struct tw_mrapi_request, link);
+		tw_list_del(&r->link);
+		all.nended--;
+		r->gen++;
+		return r;
+	}
+	if (all.nslots == MAX_REQUESTS)
+		return NULL;
+	if ((all.nslots & (all.nslots - 1)) == 0) {
+		slots = realloc(all.slots, (all.nslots ? 2 * all.nslots : 1) * sizeof(*slots));
+		if (!slots)
+			return NULL;
+		all.slots = slots;
+	}
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return NULL;
+	r->slot = all.nslots;
+	r->gen = 1;
+	tw_list_init(&r->link);
+	all.slots[all.nslots++] = r;
+	return r;
+}
+
+/* The request ends; until its slot is used again it tells that it was cancelled. */
+static void end_request(struct tw_mrapi_request *r, enum tw_mrapi_request_state how)
+{
+	r->state = how;
+	tw_list_add_tail(&all.ended, &r->link);
+	all.nended++;
+}
+
+static mrapi_request_t name_of(const struct tw_mrapi_request *r)
+{
+	return (uint64_t)r->gen << 32 | (r->slot + 1);
+}
+
+static struct tw_mrapi_request *find(const mrapi_request_t *request, uint32_t me)
+{
+	uint32_t slot = request ? (uint32_t)*request : 0;
+	struct tw_mrapi_request *r;
+
+	if (slot == 0 || slot > all.nslots)
+		return NULL;
+	r = all.slots[slot - 1];
+	return name_of(r) == *request && r->me == me && r->state != TW_MRAPI_ENDED ? r : NULL;
+}
+
+void tw_mrapi_request_over(struct tw_mrapi_request *r)
+{
+	all.under_way--;
+	if (r->cancel)
+		end_request(r, TW_MRAPI_CANCELED);
+	else
+		r->state = TW_MRAPI_DONE;
+	pthread_cond_broadcast(&all.changed);
+}
+
+mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bool cached,
+				      const struct tw_mrapi_move *m, mrapi_request_t *request)
+{
+	struct tw_mrapi_request *r;
+
+	pthread_once(&once, prepare);
+	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	r = new_request();
+	if (!r) {
+		pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+		return MRAPI_ERR_REQUEST_LIMIT;
+	}
+	r->me = me;
+	r->cancel = false;
+	r->cached = cached;
+	r->status = MRAPI_SUCCESS;
+	r->moved = 0;
+	r->running = 0;
+	r->queued = false;
+	r->piece = r->into = 0;
+	r->client = c;
+	r->m = *m;
+	*request = name_of(r);
+	r->state = TW_MRAPI_UNDER_WAY;
+	all.under_way++;
+	tw_mrapi_move_begin(r);
+	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	return MRAPI_SUCCESS;
+}
+
+/* --------------------------------------------------------------- the answers */
+
+/* What a request has come to; a completed one ends by being told of. */
+static mrapi_status_t look(const mrapi_request_t *request, uint32_t me, size_t *size)
+{
+	struct tw_mrapi_request *r = find(request, me);
+	mrapi_status_t status;
+
+	if (!r)
+		return MRAPI_ERR_REQUEST_INVALID;
+	if (r->state == TW_MRAPI_CANCELED || r->cancel)
+		return MRAPI_ERR_REQUEST_CANCELED;
+	if (r->state != TW_MRAPI_DONE)
+		return MRAPI_INCOMPLETE;
+	status = r->status;
+	if (size)
+		*size = r->moved;
+	end_request(r, TW_MRAPI_ENDED);
+	return status;
+}
+
+/* The first of the requests that has an answer, or n. */
+static size_t look_any(const mrapi_request_t *requests, size_t n, uint32_t me, size_t *size,
+		       mrapi_status_t *status)
+{
+	size_t i = 0;
+
+	for (; i < n; i++) {
+		*status = look(&requests[i], me, size);
+		if (*status != MRAPI_INCOMPLETE)
+			break;
+	}
+	return i;
+}
+
+/* Sleeps until something changes; false once the deadline is over. */
+static bool sleep_until(uint64_t deadline)
+{
+	struct timespec t = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};
+
+	if (deadline == TW_FUTEX_FOREVER)
+		pthread_cond_wait(&all.changed, &tw_mrapi_requests_mutex);
+	else if (tw_futex_now() >= deadline)
+		return false;
+	else
+		pthread_cond_timedwait(&all.changed, &tw_mrapi_requests_mutex, &t);
+	return true;
+}
+
+/* One of the requests that the caller had better move itself than wait for. */
+static struct tw_mrapi_request *first_to_help(const mrapi_request_t *requests, size_t n,
+					      uint32_t me)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct tw_mrapi_request *r = find(&requests[i], me);
+
+		if (r && tw_mrapi_move_helps(r))
+			return r;
+	}
+	return NULL;
+}
+
+/* Waits for one of them: its index, or n with TIMEOUT. */
+static size_t wait_for(const mrapi_request_t *requests, size_t n, uint32_t me, size_t *size,
+		       mrapi_timeout_t timeout, mrapi_status_t *status)
+{
+	uint64_t deadline = timeout == MRAPI_INFINITE ? TW_FUTEX_FOREVER
+						      : tw_futex_now() + 1000000ull * timeout;
+	size_t i;
+
+	pthread_once(&once, prepare);
+	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	for (;;) {
+		struct tw_mrapi_request *r;
+
+		i = look_any(requests, n, me, size, status);
+		if (i < n)
+			break;
+		if (deadline != TW_FUTEX_FOREVER && tw_futex_now() >= deadline) {
+			*status = MRAPI_TIMEOUT;
+			break;
+		}
+		r = first_to_help(requests, n, me);
+		if (r)
+			tw_mrapi_move_part(r);
+		else
+			sleep_until(deadline);
+	}
+	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	return i;
+}
+
+mrapi_boolean_t mrapi_test(const mrapi_request_t *request, size_t *size, mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+
+	if (me) {
+		struct tw_mrapi_request *r;
+
+		pthread_mutex_lock(&tw_mrapi_requests_mutex);
+		r = find(request, me);
+		if (r && tw_mrapi_move_alone(r))
+			tw_mrapi_move_part(r);
+		result = look(request, me, size);
+		pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	}
+	tw_mrapi_set_status(status, result);
+	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
+}
+
+mrapi_boolean_t mrapi_wait(const mrapi_request_t *request, size_t *size, mrapi_timeout_t timeout,
+			   mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+
+	if (me && !request)
+		result = MRAPI_ERR_REQUEST_INVALID;
+	else if (me)
+		wait_for(request, 1, me, size, timeout, &result);
+	tw_mrapi_set_status(status, result);
+	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
+}
+
+mrapi_uint_t mrapi_wait_any(size_t num_requests, const mrapi_request_t *requests, size_t *size,
+			    mrapi_timeout_t timeout, mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+	size_t i = num_requests;
+
+	if (me && (num_requests == 0 || !requests))
+		result = MRAPI_ERR_PARAMETER;
+	else if (me)
+		i = wait_for(requests, num_requests, me, size, timeout, &result);
+	tw_mrapi_set_status(status, result);
+	if (result != MRAPI_SUCCESS && result != MRAPI_ERR_REQUEST_CANCELED)
+		return MRAPI_NONE;
+	return (mrapi_uint_t)i;
+}
+
+/* Under the mutex; returns once nothing touches the request's memory any more. */
+static void cancel(struct tw_mrapi_request *r)
+{
+	uint32_t gen = r->gen;
+
+	r->cancel = true;
+	tw_mrapi_move_stop(r);
+	if (r->state == TW_MRAPI_DONE)
+		end_request(r, TW_MRAPI_CANCELED);
+	else if (r->state == TW_MRAPI_UNDER_WAY && !r->running)
+		tw_mrapi_request_over(r);
+	while (r->state == TW_MRAPI_UNDER_WAY && r->gen == gen)
+		pthread_cond_wait(&all.changed, &tw_mrapi_requests_mutex);
+}
+
+static mrapi_status_t cancel_named(const mrapi_request_t *request, uint32_t me)
+{
+	struct tw_mrapi_request *r = find(request, me);
+
+	if (!r || r->state == TW_MRAPI_CANCELED)
+		return MRAPI_ERR_REQUEST_INVALID;
+	cancel(r);
+	return MRAPI_SUCCESS;
+}
+
+void mrapi_cancel(const mrapi_request_t *request, mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+
+	if (me) {
+		pthread_mutex_lock(&tw_mrapi_requests_mutex);
+		result = cancel_named(request, me);
+		pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	}
+	tw_mrapi_set_status(status, result);
+}
+
+void tw_mrapi_requests_end(uint32_t me)
+{
+	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	for (uint32_t i = 0; i < all.nslots; i++) {
+		struct tw_mrapi_request *r = all.slots[i];
+
+		if (r->me != me || r->state == TW_MRAPI_ENDED)
+			continue;
+		if (r->state != TW_MRAPI_CANCELED)
+			cancel(r);
+		r->me = 0; /* nobody's */
+	}
+	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+}
+
+void tw_mrapi_requests_settle(const struct tw_mrapi_client *c, uint32_t me)
+{
+	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	for (uint32_t i = 0; i < all.nslots && all.under_way; i++) {
+		struct tw_mrapi_request *r = all.slots[i];
+
+		while (r->client == c && r->me == me && r->state == TW_MRAPI_UNDER_WAY) {
+			if (r->queued)
+				tw_mrapi_move_part(r);
+			else
+				pthread_cond_wait(&all.changed, &tw_mrapi_requests_mutex);
+		}
+	}
+	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+}
+
+void tw_mrapi_requests_forked(void)
+{
+	pthread_mutex_init(&tw_mrapi_requests_mutex, NULL);
+	prepare();
+	tw_mrapi_movers_forked();
+	tw_list_init(&all.ended);
+	all.nended = all.under_way = 0;
+	for (uint32_t i = 0; i < all.nslots; i++)
+		free(all.slots[i]);
+	all.nslots = 0;
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MRAPI 4.4.2: remote memory. A handle carries the access type of its client.
+ * Each process has one client per remote memory that its nodes are attached to.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "mrapi/net.h"
+
+#define ATYPE_MASK (3u << TW_MRAPI_ATYPE_SHIFT)
+#define SLOT_MASK ((1u << TW_MRAPI_ATYPE_SHIFT) - 1)
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* clients; before the admin lock */
+
+/* Kept once made: of memory of this host by slot, then of other hosts. */
+static struct tw_mrapi_client *clients[2 * MRAPI_MAX_RMEMS];
+
+static struct tw_mrapi_client **client_of(uint32_t handle)
+{
+	return &clients[(handle & SLOT_MASK) + (tw_mrapi_is_remote(handle) ? MRAPI_MAX_RMEMS : 0)];
+}
+
+static uint32_t plain(mrapi_rmem_hndl_t handle)
+{
+	return handle & ~ATYPE_MASK;
+}
+
+mrapi_rmem_atype_t tw_mrapi_atype_of(mrapi_rmem_hndl_t handle)
+{
+	return (mrapi_rmem_atype_t)(((handle & ATYPE_MASK) >> TW_MRAPI_ATYPE_SHIFT) + 1);
+}
+
+static mrapi_rmem_hndl_t with_atype(uint32_t handle, mrapi_rmem_atype_t atype)
+{
+	return handle | ((uint32_t)atype - 1) << TW_MRAPI_ATYPE_SHIFT;
+}
+
+/* A client's type: anything but ANY. */
+static bool client_atype(mrapi_rmem_atype_t a)
+{
+	return a == MRAPI_RMEM_ATYPE_DEFAULT || a == MRAPI_ACCESS_TYPE_DMA ||
+	       a == MRAPI_ACCESS_TYPE_SW_CACHE;
+}
+
+static mrapi_status_t find_remote(uint32_t handle, struct tw_mrapi_rmem **out)
+{
+	struct tw_mrapi_remote *remote;
+	mrapi_status_t status = tw_mrapi_remote_find(handle, &remote);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	*out = tw_mrapi_remote_rmem(remote);
+	/* While we are attached it is not deleted, and we are told if its owner ends. */
+	return tw_mrapi_nodeset_empty(&(*out)->attached) ? tw_mrapi_remote_check(remote)
+							 : MRAPI_SUCCESS;
+}
+
+static mrapi_status_t find_here(uint32_t handle, struct tw_mrapi_rmem **out)
+{
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_RMEM, handle, &o);
+
+	if (status == MRAPI_SUCCESS)
+		*out = tw_container(o, struct tw_mrapi_rmem, obj);
+	return status;
+}
+
+static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mrapi_rmem **out)
+{
+	mrapi_status_t status = tw_mrapi_is_remote(handle) ? find_remote(plain(handle), out)
+							   : find_here(plain(handle), out);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if ((*out)->atype != MRAPI_RMEM_ATYPE_ANY && (*out)->atype != tw_mrapi_atype_of(handle))
+		return MRAPI_ERR_RMEM_INVALID;
+	return MRAPI_SUCCESS;
+}
+
+/* ------------------------------------------------------------------ clients */
+
+static void end_client(struct tw_mrapi_client *c)
+{
+	tw_mrapi_cache_prune(c, true);
+	if (c->map)
+		munmap(c->map, c->span);
+	c->map = NULL;
+	if (c->remote)
+		tw_mrapi_remote_detach(c->remote);
+	c->handle = 0;
+}
+
+/* Ends what no node of this process needs. */
+static void prune(struct tw_mrapi_client *c, uint32_t unused)
+{
+	(void)unused;
+	if (!tw_mrapi_is(&c->r->obj, c->handle) || !tw_mrapi_any_here(&c->r->attached))
+		end_client(c);
+	else
+		tw_mrapi_cache_prune(c, false);
+}
+
+static void flush(struct tw_mrapi_client *c, uint32_t me)
+{
+	if (tw_mrapi_is(&c->r->obj, c->handle) && tw_mrapi_nodeset_has(&c->r->attached, me - 1))
+		tw_mrapi_cache_flush(c, me, false);
+}
+
+static void each_client(void (*fn)(struct tw_mrapi_client *c, uint32_t me), uint32_t me)
+{
+	pthread_mutex_lock(&mutex);
+	for (uint32_t i = 0; i < tw_countof(clients); i++)
+		if (clients[i] && clients[i]->handle)
+			fn(clients[i], me);
+	pthread_mutex_unlock(&mutex);
+}
+
+void tw_mrapi_rmem_prune(void)
+{
+	each_client(prune, 0);
+}
+
+void tw_mrapi_rmem_flush(uint32_t me)
+{
+	each_client(flush, me);
+}
+
+static void begin_lane(struct tw_mrapi_client *c)
+{
+	c->lane = (struct tw_mrapi_lane){.busy = 0};
+	tw_list_init(&c->lane.queue);
+}
+
+void tw_mrapi_rmem_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	tw_mrapi_served_forked();
+	for (uint32_t i = 0; i < tw_countof(clients); i++) {
+		struct tw_mrapi_client *c = clients[i];
+
+		if (!c)
+			continue;
+		tw_mrapi_caches_forked(c);
+		begin_lane(c);
+		c->map = NULL;
+		c->handle = 0;
+	}
+}
+
+/* Under the mutex: the client for a first node of this process that attaches. */
+static mrapi_status_t begin_client(struct tw_mrapi_rmem *r, uint32_t handle)
+{
+	struct tw_mrapi_client **at = client_of(handle), *c = *at;
+	mrapi_status_t status;
+
+	if (!c) {
+		c = *at = calloc(1, sizeof(*c));
+		if (!c)
+			return MRAPI_ERR_MEM_LIMIT;
+		pthread_mutex_init(&c->mutex, NULL);
+		begin_lane(c);
+	}
+	if (c->handle == handle)
+		return MRAPI_SUCCESS;
+	if (c->handle)
+		end_client(c);
+	c->r = r;
+	c->remote = NULL;
+	if (tw_mrapi_is_remote(handle)) {
+		status = tw_mrapi_remote_find(handle, &c->remote);
+		if (status == MRAPI_SUCCESS)
+			status = tw_mrapi_remote_attach(c->remote);
+		if (status != MRAPI_SUCCESS)
+			return status;
+	} else {
+		c->proc = tw_mrapi_node(r->owner)->proc;
+		c->pid = tw_mrapi_pid_of(c->proc);
+	}
+	if (!tw_mrapi_path_open(c))
+		return MRAPI_ERR_NOT_SUPPORTED;
+	c->handle = handle;
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t attach(mrapi_rmem_hndl_t handle)
+{
+	uint32_t me = tw_mrapi_me();
+	struct tw_mrapi_rmem *r;
+	mrapi_status_t status = find(handle, &r);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (tw_mrapi_nodeset_has(&r->attached, me - 1))
+		return MRAPI_ERR_RMEM_ATTACHED;
+	status = begin_client(r, plain(handle));
+	if (status != MRAPI_SUCCESS)
+		return status;
+	/* Its owner may have deleted it meanwhile; from here on that is refused. */
+	tw_mrapi_admin_lock();
+	if (tw_mrapi_is(&r->obj, plain(handle)))
+		tw_mrapi_nodeset_add(&r->attached, me - 1);
+	else
+		status = tw_mrapi_is_remote(handle) ? MRAPI_ERR_RMEM_INVALID
+						    : tw_mrapi_stale(TW_MRAPI_RMEM, plain(handle));
+	tw_mrapi_admin_unlock();
+	if (status != MRAPI_SUCCESS && !tw_mrapi_any_here(&r->attached))
+		end_client(*client_of(handle));
+	return status;
+}
+
+mrapi_status_t tw_mrapi_client_find(mrapi_rmem_hndl_t handle, struct tw_mrapi_client **out)
+{
+	struct tw_mrapi_rmem *r;
+	mrapi_status_t status = find(handle, &r);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (!tw_mrapi_nodeset_has(&r->attached, tw_mrapi_me() - 1))
+		return MRAPI_ERR_RMEM_NOTATTACHED;
+	*out = *client_of(handle);
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t detach(mrapi_rmem_hndl_t handle)
+{
+	struct tw_mrapi_client *c;
+	mrapi_status_t status = tw_mrapi_client_find(handle, &c);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	tw_mrapi_requests_settle(c, tw_mrapi_me());
+	/* Whether or not the owner can still take it. */
+	tw_mrapi_cache_flush(c, tw_mrapi_me(), false);
+	tw_mrapi_nodeset_del(&c->r->attached, tw_mrapi_me() - 1);
+	prune(c, 0);
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t with_clients(mrapi_status_t (*fn)(mrapi_rmem_hndl_t), mrapi_rmem_hndl_t h)
+{
+	mrapi_status_t status;
+
+	if (!tw_mrapi_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	pthread_mutex_lock(&mutex);
+	status = fn(h);
+	pthread_mutex_unlock(&mutex);
+	return status;
+}
+
+void(mrapi_rmem_attach)(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, with_clients(attach, rmem));
+}
+
+void mrapi_rmem_attach_atype(mrapi_rmem_hndl_t rmem, mrapi_rmem_atype_t access_type,
+			     mrapi_status_t *status)
+{
+	struct tw_mrapi_rmem *r;
+	mrapi_status_t result = find(rmem, &r);
+
+	if (result == MRAPI_SUCCESS && !client_atype(access_type))
+		result = MRAPI_ERR_RMEM_ATYPE_INVALID;
+	else if (result == MRAPI_SUCCESS && access_type != tw_mrapi_atype_of(rmem) &&
+		 tw_mrapi_atype_of(rmem) != MRAPI_RMEM_ATYPE_ANY)
+		result = MRAPI_ERR_RMEM_ATYPE;
+	else if (result == MRAPI_SUCCESS)
+		result = with_clients(attach, rmem);
+	tw_mrapi_set_status(status, result);
+}
+
+void mrapi_rmem_detach(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, with_clients(detach, rmem));
+}
+
+/* ------------------------------------------------------------ create, delete */
+
+/* Whether a remote memory of this process lies in the way. */
+static bool collides(const void *mem, uint64_t size)
+{
+	struct tw_mrapi_segment *seg = tw_mrapi.seg;
+	uint64_t at = (uintptr_t)mem;
+
+	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RMEM].high; i++) {
+		struct tw_mrapi_rmem *r = &seg->rmem[i];
+
+		if (atomic_load(&r->obj.handle) && tw_mrapi_node(r->owner)->proc == tw_mrapi.proc &&
+		    at < r->address + r->size && r->address < at + size)
+			return true;
+	}
+	return false;
+}
+
+static mrapi_status_t create_locked(mrapi_rmem_id_t id, struct tw_mrapi_rmem *wanted,
+				    unsigned flags, mrapi_rmem_hndl_t *handle)
+{
+	struct tw_mrapi_obj *o;
+	struct tw_mrapi_rmem *r;
+	mrapi_status_t status = tw_mrapi_table_claim(TW_MRAPI_RMEM, id, &o);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (collides((void *)(uintptr_t)wanted->address, wanted->size)) {
+		tw_mrapi_table_free(TW_MRAPI_RMEM, o);
+		return MRAPI_ERR_RMEM_CONFLICT;
+	}
+	r = tw_container(o, struct tw_mrapi_rmem, obj);
+	r->address = wanted->address;
+	r->offset = wanted->offset;
+	r->size = wanted->size;
+	r->owner = wanted->owner;
+	r->atype = wanted->atype;
+	tw_mrapi_nodeset_clear(&r->attached);
+	*handle = with_atype(tw_mrapi_table_publish(TW_MRAPI_RMEM, o, flags),
+			     (mrapi_rmem_atype_t)r->atype);
+	return MRAPI_SUCCESS;
+}
+
+mrapi_rmem_hndl_t mrapi_rmem_create(mrapi_rmem_id_t rmem_id, void *mem,
+				    mrapi_rmem_atype_t access_type,
+				    const mrapi_rmem_attributes_t *attributes, mrapi_uint_t size,
+				    mrapi_status_t *status)
+{
+	struct tw_mrapi_rmem wanted = {.address = (uintptr_t)mem,
+				       .size = size,
+				       .owner = (uint16_t)tw_mrapi_me(),
+				       .atype = (uint16_t)access_type};
+	mrapi_rmem_hndl_t handle = 0;
+	mrapi_status_t result = MRAPI_SUCCESS;
+	unsigned flags;
+
+	if (!wanted.owner)
+		result = MRAPI_ERR_NODE_NOTINIT;
+	else if (access_type != MRAPI_RMEM_ATYPE_ANY && !client_atype(access_type))
+		result = MRAPI_ERR_RMEM_ATYPE_INVALID;
+	else if (!tw_mrapi_attr_flags(TW_MRAPI_RMEM, attributes, &flags) || !mem || size == 0)
+		result = MRAPI_ERR_PARAMETER;
+	if (result == MRAPI_SUCCESS) {
+		wanted.offset = tw_mrapi_arena_offset(mem, size);
+		tw_mrapi_admin_lock();
+		result = create_locked(rmem_id, &wanted, flags, &handle);
+		tw_mrapi_admin_unlock();
+	}
+	tw_mrapi_set_status(status, result);
+	return handle;
+}
+
+static mrapi_status_t get_attribute(mrapi_rmem_hndl_t rmem, mrapi_uint_t num, void *value,
+				    size_t size)
+{
+	struct tw_mrapi_rmem *r;
+	mrapi_status_t status = find(rmem, &r);
+	mrapi_rmem_atype_t atype;
+	size_t bytes;
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (!value)
+		return MRAPI_ERR_PARAMETER;
+	bytes = r->size;
+	atype = (mrapi_rmem_atype_t)r->atype;
+	if (num == MRAPI_RMEM_SIZE)
+		return tw_mrapi_attr_put(value, size, &bytes, sizeof(bytes));
+	if (num == MRAPI_RMEM_ACCESS_TYPE)
+		return tw_mrapi_attr_put(value, size, &atype, sizeof(atype));
+	return tw_mrapi_attr_get(TW_MRAPI_RMEM, &r->obj, num, value, size);
+}
+
+void mrapi_rmem_get_attribute(mrapi_rmem_hndl_t rmem, mrapi_uint_t attribute_num, void *attribute,
+			      size_t attribute_size, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, get_attribute(rmem, attribute_num, attribute, attribute_size));
+}
+
+static mrapi_status_t get(mrapi_rmem_id_t id, mrapi_rmem_atype_t atype, mrapi_rmem_hndl_t *handle)
+{
+	struct tw_mrapi_rmem *r;
+	mrapi_status_t status;
+	uint32_t found;
+
+	if (!tw_mrapi_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (!client_atype(atype))
+		return MRAPI_ERR_RMEM_ATYPE_INVALID;
+	status = tw_mrapi_obj_get(TW_MRAPI_RMEM, id, &found);
+	if (status == MRAPI_ERR_RMEM_ID_INVALID)
+		status = tw_mrapi_remote_get(id, &found);
+	if (status == MRAPI_SUCCESS)
+		status = tw_mrapi_is_remote(found) ? find_remote(found, &r) : find_here(found, &r);
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (r->atype != MRAPI_RMEM_ATYPE_ANY && r->atype != (uint32_t)atype)
+		return MRAPI_ERR_RMEM_ATYPE;
+	*handle = with_atype(found, atype);
+	return MRAPI_SUCCESS;
+}
+
+mrapi_rmem_hndl_t mrapi_rmem_get(mrapi_rmem_id_t rmem_id, mrapi_rmem_atype_t access_type,
+				 mrapi_status_t *status)
+{
+	mrapi_rmem_hndl_t handle = 0;
+
+	tw_mrapi_set_status(status, get(rmem_id, access_type, &handle));
+	return handle;
+}
+
+static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
+{
+	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
+
+	if (r->owner != me)
+		return MRAPI_ERR_RMEM_NOTOWNER;
+	if (!tw_mrapi_nodeset_empty(&r->attached) || tw_mrapi_exports(atomic_load(&o->handle)))
+		return MRAPI_ERR_RMEM_ATTACH;
+	tw_mrapi_table_free(TW_MRAPI_RMEM, o);
+	return MRAPI_SUCCESS;
+}
+
+/* With the endpoint's lock: no process of another host attaches in between. */
+static mrapi_status_t delete_here(uint32_t handle)
+{
+	struct tw_ep *ep = tw_mrapi_net_enter();
+	mrapi_status_t status = tw_mrapi_obj_delete(TW_MRAPI_RMEM, handle, end);
+
+	if (ep)
+		tw_mrapi_net_leave(ep);
+	return status;
+}
+
+void mrapi_rmem_delete(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
+{
+	struct tw_mrapi_rmem *r;
+	mrapi_status_t result = find(rmem, &r);
+
+	if (result == MRAPI_SUCCESS && tw_mrapi_is_remote(rmem))
+		result = MRAPI_ERR_RMEM_NOTOWNER;
+	else if (result == MRAPI_SUCCESS)
+		result = delete_here(plain(rmem));
+	tw_mrapi_set_status(status, result);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MRAPI 4.4.2.9 to 4.4.2.14: reading and writing remote memory. */
+#include "mrapi/memory.h"
+
+/* Ends of a strided access, in bytes from its base. */
+static uint64_t reach(uint64_t offset, uint32_t stride, const struct tw_mrapi_move *m)
+{
+	return offset + (m->n ? (uint64_t)(m->n - 1) * stride + m->bytes : 0);
+}
+
+struct access {
+	mrapi_rmem_hndl_t rmem;
+	size_t buf_size;
+	uint32_t local_offset;
+	struct tw_mrapi_move m; /* local still without its offset */
+};
+
+/* The specification's checks, in its order; then where the work goes. */
+static mrapi_status_t check(struct access *a, struct tw_mrapi_client **c)
+{
+	mrapi_status_t status = tw_mrapi_client_find(a->rmem, c);
+	struct tw_mrapi_move *m = &a->m;
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (!m->local || a->buf_size == 0 || m->bytes == 0)
+		return MRAPI_ERR_PARAMETER;
+	if (m->n > 1 && (m->remote_stride < m->bytes || m->local_stride < m->bytes))
+		return MRAPI_ERR_RMEM_STRIDE;
+	if (reach(m->remote, m->remote_stride, m) > (*c)->r->size)
+		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
+	if (reach(a->local_offset, m->local_stride, m) > a->buf_size)
+		return MRAPI_ERR_PARAMETER;
+	m->local += a->local_offset;
+	return MRAPI_SUCCESS;
+}
+
+static bool cached(mrapi_rmem_hndl_t rmem)
+{
+	return tw_mrapi_atype_of(rmem) == MRAPI_ACCESS_TYPE_SW_CACHE;
+}
+
+mrapi_status_t tw_mrapi_access(struct tw_mrapi_client *c, uint32_t cache_of,
+			       const struct tw_mrapi_move *m)
+{
+	return cache_of ? tw_mrapi_cache_access(c, cache_of, m) : tw_mrapi_move(c, m);
+}
+
+static mrapi_status_t access_now(struct access a)
+{
+	struct tw_mrapi_client *c;
+	mrapi_status_t status = check(&a, &c);
+
+	if (status != MRAPI_SUCCESS || a.m.n == 0)
+		return status;
+	return tw_mrapi_access(c, cached(a.rmem) ? tw_mrapi_me() : 0, &a.m);
+}
+
+static mrapi_status_t access_later(struct access a, mrapi_request_t *request)
+{
+	struct tw_mrapi_client *c;
+	mrapi_status_t status = check(&a, &c);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (!request)
+		return MRAPI_ERR_PARAMETER;
+	return tw_mrapi_request_start(c, tw_mrapi_me(), cached(a.rmem), &a.m, request);
+}
+
+void(mrapi_rmem_read)(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void *local_buf,
+		      size_t local_buf_size, mrapi_uint32_t local_offset,
+		      mrapi_uint32_t bytes_per_access, mrapi_uint32_t num_strides,
+		      mrapi_uint32_t rmem_stride, mrapi_uint32_t local_stride,
+		      mrapi_status_t *status)
+{
+	struct access a = {rmem,
+			   local_buf_size,
+			   local_offset,
+			   {false, local_buf, rmem_offset, bytes_per_access, num_strides,
+			    rmem_stride, local_stride}};
+
+	tw_mrapi_set_status(status, access_now(a));
+}
+
+void mrapi_rmem_read_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void *local_buf,
+		       mrapi_uint32_t local_offset, mrapi_uint32_t bytes_per_access,
+		       mrapi_uint32_t num_strides, mrapi_uint32_t rmem_stride,
+		       mrapi_uint32_t local_stride, mrapi_request_t *mrapi_request,
+		       mrapi_status_t *status)
+{
+	struct access a = {rmem,
+			   SIZE_MAX,
+			   local_offset,
+			   {false, local_buf, rmem_offset, bytes_per_access, num_strides,
+			    rmem_stride, local_stride}};
+
+	tw_mrapi_set_status(status, access_later(a, mrapi_request));
+}
+
+void mrapi_rmem_write(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, const void *local_buf,
+		      mrapi_uint32_t local_offset, mrapi_uint32_t bytes_per_access,
+		      mrapi_uint32_t num_strides, mrapi_uint32_t rmem_stride,
+		      mrapi_uint32_t local_stride, mrapi_status_t *status)
+{
+	struct access a = {rmem,
+			   SIZE_MAX,
+			   local_offset,
+			   {true, (char *)(uintptr_t)local_buf, rmem_offset, bytes_per_access,
+			    num_strides, rmem_stride, local_stride}};
+
+	tw_mrapi_set_status(status, access_now(a));
+}
+
+void mrapi_rmem_write_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, const void *local_buf,
+			mrapi_uint32_t local_offset, mrapi_uint32_t bytes_per_access,
+			mrapi_uint32_t num_strides, mrapi_uint32_t rmem_stride,
+			mrapi_uint32_t local_stride, mrapi_request_t *mrapi_request,
+			mrapi_status_t *status)
+{
+	struct access a = {rmem,
+			   SIZE_MAX,
+			   local_offset,
+			   {true, (char *)(uintptr_t)local_buf, rmem_offset, bytes_per_access,
+			    num_strides, rmem_stride, local_stride}};
+
+	tw_mrapi_set_status(status, access_later(a, mrapi_request));
+}
+
+/* Whatever the node has begun ends first; then only its cache holds anything back. */
+static mrapi_status_t settle(mrapi_rmem_hndl_t rmem, bool drop)
+{
+	struct tw_mrapi_client *c;
+	mrapi_status_t status = tw_mrapi_client_find(rmem, &c);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	tw_mrapi_requests_settle(c, tw_mrapi_me());
+	return tw_mrapi_cache_flush(c, tw_mrapi_me(), drop);
+}
+
+void mrapi_rmem_flush(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, settle(rmem, false));
+}
+
+void mrapi_rmem_sync(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, settle(rmem, true));
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MRAPI 4.6: metadata. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdlib.h>
+
+#include "mrapi/rsrc.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct tw_list trees = {&trees, &trees};
+
+/* The tree and the facts of a resource that is in one; NULL: it is in none. */
+static struct tw_mrapi_tree *find_tree(const mrapi_resource_t *r, struct tw_mrapi_rsrc **facts)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&trees, pos, tmp) {
+		struct tw_mrapi_tree *t = tw_container(pos, struct tw_mrapi_tree, link);
+		uintptr_t into = (uintptr_t)r - (uintptr_t)t->items;
+
+		if (into < t->n * sizeof(*t->items) && into % sizeof(*t->items) == 0) {
+			*facts = &t->facts[into / sizeof(*t->items)];
+			return t;
+		}
+	}
+	return NULL;
+}
+
+static bool known_filter(mrapi_rsrc_filter_t f)
+{
+	return f == MRAPI_RSRC_NONE || f == MRAPI_RSRC_MEM || f == MRAPI_RSRC_CACHE ||
+	       f == MRAPI_RSRC_CPU || f == MRAPI_RSRC_DMA || f == MRAPI_RSRC_CROSSBAR ||
+	       f == MRAPI_RSRC_EXECUTION_CONTEXT;
+}
+
+/* What the caller's partition does not hold, it does not see. */
+static void restrict_to_partition(hwloc_topology_t topology)
+{
+	hwloc_bitmap_t set = hwloc_bitmap_alloc();
+
+	if (set && hwloc_topology_is_thissystem(topology) &&
+	    hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_THREAD) == 0)
+		hwloc_topology_restrict(topology, set, 0);
+	hwloc_bitmap_free(set);
+}
+
+static struct tw_mrapi_tree *make_tree(mrapi_rsrc_filter_t filter)
+{
+	struct tw_mrapi_tree *t = NULL;
+	hwloc_topology_t topology;
+	int cpu = sched_getcpu();
+
+	if (hwloc_topology_init(&topology) < 0)
+		return NULL;
+	if (hwloc_topology_load(topology) == 0) {
+		restrict_to_partition(topology);
+		t = tw_mrapi_tree_build(topology, filter, cpu < 0 ? 0 : (unsigned)cpu);
+	}
+	hwloc_topology_destroy(topology);
+	return t;
+}
+
+mrapi_resource_t *mrapi_resources_get(mrapi_rsrc_filter_t subsystem_filter, mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result = MRAPI_SUCCESS;
+	struct tw_mrapi_tree *t = NULL;
+
+	if (!me)
+		result = MRAPI_ERR_NODE_NOTINIT;
+	else if (!known_filter(subsystem_filter))
+		result = MRAPI_ERR_RSRC_INVALID_SUBSYSTEM;
+	else if (!(t = make_tree(subsystem_filter)))
+		result = MRAPI_ERR_MEM_LIMIT;
+	if (t) {
+		t->me = me;
+		pthread_mutex_lock(&mutex);
+		tw_list_add_tail(&trees, &t->link);
+		pthread_mutex_unlock(&mutex);
+	}
+	tw_mrapi_set_status(status, result);
+	return t ? t->items : NULL;
+}
+
+/* How large an attribute is; 0: that type of resource has none of that number. */
+static size_t attribute_size_of(mrapi_rsrc_type_t type, mrapi_uint_t num)
+{
+	if (type == MRAPI_RSRC_MEM && num <= MRAPI_RSRC_MEM_ALLOCATIONS)
+		return num == MRAPI_RSRC_MEM_BASEADDR ? sizeof(mrapi_addr_t) : sizeof(mrapi_uint_t);
+	if (type == MRAPI_RSRC_CACHE && num <= MRAPI_RSRC_CACHE_LEVEL)
+		return sizeof(mrapi_uint_t);
+	if (type == MRAPI_RSRC_CPU && num <= MRAPI_RSRC_CPU_BUSY)
+		return num == MRAPI_RSRC_CPU_TYPE ? sizeof(char *) : sizeof(mrapi_uint_t);
+	return 0;
+}
+
+/* Under the mutex. */
+static mrapi_status_t get_attribute(const mrapi_resource_t *r, mrapi_uint_t num, void *attribute,
+				    size_t size)
+{
+	struct tw_mrapi_rsrc *f;
+	struct tw_mrapi_tree *t = find_tree(r, &f);
+	mrapi_status_t status = MRAPI_SUCCESS;
+	mrapi_uint_t value;
+	char *text;
+
+	if (!t)
+		return MRAPI_ERR_RSRC_INVALID;
+	if (!attribute_size_of(f->type, num))
+		return MRAPI_ERR_ATTR_NUM;
+	if (!attribute)
+		return MRAPI_ERR_PARAMETER;
+	if (attribute_size_of(f->type, num) != size)
+		return MRAPI_ERR_ATTR_SIZE;
+	if (f->type == MRAPI_RSRC_CPU && num == MRAPI_RSRC_CPU_TYPE) {
+		text = t->cpu_type;
+		memcpy(attribute, &text, size);
+		return status;
+	}
+	if (size == sizeof(mrapi_addr_t)) {
+		memcpy(attribute, &f->value[num], size);
+		return status;
+	}
+	value = (mrapi_uint_t)f->value[num];
+	if (tw_mrapi_attr_dynamic(f->type, num))
+		status = tw_mrapi_counter_read(f, num, tw_mrapi_me(), &value);
+	if (status == MRAPI_SUCCESS)
+		memcpy(attribute, &value, size);
+	return status;
+}
+
+void mrapi_resource_get_attribute(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
+				  void *attribute, size_t attribute_size, mrapi_status_t *status)
+{
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+
+	if (tw_mrapi_me()) {
+		pthread_mutex_lock(&mutex);
+		result = get_attribute(resource, attribute_num, attribute, attribute_size);
+		pthread_mutex_unlock(&mutex);
+	}
+	tw_mrapi_set_status(status, result);
+}
+
+/* The facts of a resource whose attribute is dynamic, or why it is not. */
+static mrapi_status_t dynamic(const mrapi_resource_t *r, mrapi_uint_t num, struct tw_mrapi_rsrc **f)
+{
+	if (!find_tree(r, f))
+		return MRAPI_ERR_RSRC_INVALID;
+	if (!attribute_size_of((*f)->type, num))
+		return MRAPI_ERR_ATTR_NUM;
+	return tw_mrapi_attr_dynamic((*f)->type, num) ? MRAPI_SUCCESS : MRAPI_ERR_RSRC_NOTDYNAMIC;
+}
+
+void mrapi_dynamic_attribute_start(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
+				   void (*rollover_callback)(void), mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+	struct tw_mrapi_rsrc *f;
+
+	if (me && rollover_callback && !tw_mrapi_events_watch()) {
+		result = MRAPI_ERR_MEM_LIMIT;
+	} else if (me) {
+		pthread_mutex_lock(&mutex);
+		result = dynamic(resource, attribute_num, &f);
+		if (result == MRAPI_SUCCESS)
+			result = tw_mrapi_counter_start(f, attribute_num, me, rollover_callback);
+		pthread_mutex_unlock(&mutex);
+	}
+	if (result == MRAPI_SUCCESS && rollover_callback)
+		tw_mrapi_events_look();
+	tw_mrapi_set_status(status, result);
+}
+
+void mrapi_dynamic_attribute_reset(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
+				   mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+	struct tw_mrapi_rsrc *f;
+
+	if (me) {
+		pthread_mutex_lock(&mutex);
+		result = dynamic(resource, attribute_num, &f);
+		if (result == MRAPI_SUCCESS)
+			result = tw_mrapi_counter_reset(f, attribute_num, me);
+		pthread_mutex_unlock(&mutex);
+	}
+	tw_mrapi_set_status(status, result);
+}
+
+void mrapi_dynamic_attribute_stop(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
+				  mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+	struct tw_mrapi_rsrc *f;
+
+	if (me) {
+		pthread_mutex_lock(&mutex);
+		result = dynamic(resource, attribute_num, &f);
+		if (result == MRAPI_SUCCESS)
+			result = tw_mrapi_counter_stop(f, attribute_num, me);
+		pthread_mutex_unlock(&mutex);
+	}
+	tw_mrapi_set_status(status, result);
+}
+
+/* Under the mutex. */
+static mrapi_status_t free_tree(mrapi_resource_t **root, uint32_t me)
+{
+	struct tw_mrapi_rsrc *f;
+	struct tw_mrapi_tree *t = root && *root ? find_tree(*root, &f) : NULL;
+
+	if (!t || *root != t->items)
+		return MRAPI_ERR_RSRC_INVALID_TREE;
+	if (t->me != me)
+		return MRAPI_ERR_RSRC_NOTOWNER;
+	tw_list_del(&t->link);
+	tw_mrapi_tree_free(t);
+	*root = NULL;
+	return MRAPI_SUCCESS;
+}
+
+void mrapi_resource_tree_free(mrapi_resource_t **root, mrapi_status_t *status)
+{
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+
+	if (me) {
+		pthread_mutex_lock(&mutex);
+		result = free_tree(root, me);
+		pthread_mutex_unlock(&mutex);
+	}
+	tw_mrapi_set_status(status, result);
+}
+
+static void free_trees(uint32_t me)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&trees, pos, tmp) {
+		struct tw_mrapi_tree *t = tw_container(pos, struct tw_mrapi_tree, link);
+
+		if (me && t->me != me)
+			continue;
+		tw_list_del(&t->link);
+		tw_mrapi_tree_free(t);
+	}
+}
+
+bool tw_mrapi_counters_due(struct tw_mrapi_owner *owner, void (**rollover)(void),
+			   uint64_t *deadline)
+{
+	uint32_t me;
+	bool due;
+
+	pthread_mutex_lock(&mutex);
+	due = tw_mrapi_counter_due(&me, rollover, deadline);
+	if (due)
+		*owner = tw_mrapi_owner(me);
+	pthread_mutex_unlock(&mutex);
+	return due;
+}
+
+/* Trees and counters go with their node. */
+void tw_mrapi_rsrc_end(uint32_t me)
+{
+	pthread_mutex_lock(&mutex);
+	free_trees(me);
+	tw_mrapi_counters_end(me);
+	pthread_mutex_unlock(&mutex);
+}
+
+void tw_mrapi_rsrc_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	free_trees(0);
+	tw_mrapi_counters_end(0);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The thread of a member. It sleeps until somebody joins, asks for something or
+ * dies, and costs nothing meanwhile. Each pair of members has one connection;
+ * its end is the death of the other, so that a member never closes one.
+ *
+ * While descriptors or memory are short, connections wait at the listener: the thread
+ * tries again ten times a second, and looks itself whether those members live.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "base/sys.h"
+#include "mrapi/mrapi_internal.h"
+
+#define UNKNOWN UINT32_MAX
+#define SHORT_NS 100000000ull /* between two tries while something is short */
+
+struct conn {
+	struct tw_list link;
+	int fd;
+	uint32_t proc; /* UNKNOWN until it said hello */
+	uint32_t incarnation;
+	bool watched;
+};
+
+static struct {
+	pthread_mutex_t mutex; /* conns */
+	struct tw_list conns;
+	pthread_t thread;
+	int epfd, listener, stopfd;
+	uint64_t again; /* when to try again what was short of something; 0: nothing was */
+} service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .conns = {&service.conns, &service.conns}};
+
+/* 0 or an error; then the connection is kept all the same. */
+static int watch(struct conn *c)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
+
+	/* The thread may have done it for one that another thread adds. */
+	c->watched = epoll_ctl(service.epfd, EPOLL_CTL_ADD, c->fd, &ev) == 0 || errno == EEXIST;
+	return c->watched ? 0 : errno;
+}
+
+static int add_conn(struct conn *c, int fd, uint32_t proc, uint32_t incarnation)
+{
+	*c = (struct conn){.fd = fd, .proc = proc, .incarnation = incarnation};
+	pthread_mutex_lock(&service.mutex);
+	tw_list_add_tail(&service.conns, &c->link);
+	pthread_mutex_unlock(&service.mutex);
+	return watch(c);
+}
+
+static void drop_conn(struct conn *c)
+{
+	/* Closing is not enough while a child that was just forked has it open, too. */
+	epoll_ctl(service.epfd, EPOLL_CTL_DEL, c->fd, NULL);
+	pthread_mutex_lock(&service.mutex);
+	tw_list_del(&c->link);
+	tw_fd_close(c->fd);
+	pthread_mutex_unlock(&service.mutex);
+	free(c);
+}
+
+int tw_mrapi_service_watch(int fd, uint32_t proc, uint32_t incarnation)
+{
+	struct conn *c = malloc(sizeof(*c));
+
+	if (c)
+		return add_conn(c, fd, proc, incarnation);
+	tw_fd_close(fd);
+	return ENOMEM;
+}
+
+/* The connection to the member that has that slot now. */
+static struct conn *conn_of(uint32_t proc)
+{
+	uint32_t incarnation = (uint32_t)(atomic_load(&tw_mrapi.seg->proc[proc].life) >> 8);
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&service.conns, pos, tmp) {
+		struct conn *c = tw_container(pos, struct conn, link);
+
+		if (c->proc == proc && c->incarnation == incarnation)
+			return c;
+	}
+	return NULL;
+}
+
+bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m)
+{
+	struct conn *c;
+	bool sent;
+
+	pthread_mutex_lock(&service.mutex);
+	c = conn_of(proc);
+	sent = c && tw_sys_send(c->fd, m, sizeof(*m), MSG_NOSIGNAL) == sizeof(*m);
+	pthread_mutex_unlock(&service.mutex);
+	return sent;
+}
+
+/* Buries those who died before their connection was taken. */
+static void look_for_dead(void)
+{
+	for (uint32_t i = 0; i < TW_MRAPI_PROCS; i++) {
+		uint64_t life = atomic_load(&tw_mrapi.seg->proc[i].life);
+
+		if (i != tw_mrapi.proc && (life & 0xff) != TW_MRAPI_FREE &&
+		    (life & 0xff) != TW_MRAPI_JOINING && tw_mrapi_gone(i))
+			tw_mrapi_reclaim(i, (uint32_t)(life >> 8));
+	}
+}
+
+/* 0, or what is short. */
+static int accept_one(void)
+{
+	struct conn *c = malloc(sizeof(*c));
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int fd, err = ENOMEM;
+
+	if (!c)
+		return err;
+	fd = tw_fd_own(accept4(service.listener, NULL, NULL, SOCK_CLOEXEC));
+	if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
+	    cred.uid == geteuid())
+		return add_conn(c, fd, UNKNOWN, 0);
+	err = fd < 0 ? errno : 0;
+	tw_fd_close(fd);
+	free(c);
+	return err == EAGAIN || err == EINTR || err == ECONNABORTED ? 0 : err;
+}
+
+static void listen_for(uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = &service.listener};
+
+	epoll_ctl(service.epfd, EPOLL_CTL_MOD, service.listener, &ev);
+}
+
+/* Connections wait, and epoll would tell of that without end. */
+static void run_short(int err)
+{
+	tw_log(TW_LOG_WARN, "mrapi: cannot take a new member's connection yet: %s", strerror(err));
+	service.again = tw_futex_now() + SHORT_NS;
+	listen_for(0);
+}
+
+static int watch_all(void)
+{
+	struct tw_list *pos, *tmp;
+	int err = 0;
+
+	pthread_mutex_lock(&service.mutex);
+	tw_list_each(&service.conns, pos, tmp) {
+		struct conn *c = tw_container(pos, struct conn, link);
+
+		if (!c->watched && err == 0)
+			err = watch(c);
+	}
+	pthread_mutex_unlock(&service.mutex);
+	return err;
+}
+
+static void try_again(void)
+{
+	struct pollfd p = {.fd = service.listener, .events = POLLIN};
+	int err = watch_all();
+
+	look_for_dead();
+	while (err == 0 && tw_sys_poll(&p, 1, 0) == 1)
+		err = accept_one();
+	service.again = err ? tw_futex_now() + SHORT_NS : 0;
+	if (!err)
+		listen_for(EPOLLIN);
+}
+
+static void give(int fd)
+{
+	union {
+		char space[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct tw_mrapi_message m = {.type = TW_MRAPI_GIVE};
+	struct iovec iov = {&m, sizeof(m)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = &control,
+			     .msg_controllen = sizeof(control)};
+	struct cmsghdr *c;
+	int files[2] = {tw_mrapi.segfd, tw_mrapi.arenafd};
+
+	memset(&control, 0, sizeof(control));
+	c = CMSG_FIRSTHDR(&msg);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(files));
+	memcpy(CMSG_DATA(c), files, sizeof(files));
+	if (sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		tw_log(TW_LOG_WARN, "mrapi: cannot hand the segment over: error %d", errno);
+}
+
+static void heard(struct conn *c)
+{
+	struct tw_mrapi_message m;
+	ssize_t n = tw_sys_recv(c->fd, &m, sizeof(m), MSG_DONTWAIT);
+
+	if (n < 0 && errno != ECONNRESET)
+		return;
+	if (n != sizeof(m)) {
+		uint32_t proc = c->proc, incarnation = c->incarnation;
+
+		drop_conn(c);
+		if (proc != UNKNOWN)
+			tw_mrapi_reclaim(proc, incarnation);
+		return;
+	}
+	if (m.type == TW_MRAPI_WANT)
+		give(c->fd);
+	if (m.type == TW_MRAPI_MOVE && c->proc != UNKNOWN)
+		tw_mrapi_serve(c->proc, m.slot);
+	if (m.type == TW_MRAPI_HELLO && m.proc < TW_MRAPI_PROCS) {
+		pthread_mutex_lock(&service.mutex);
+		c->incarnation = m.incarnation;
+		c->proc = m.proc;
+		pthread_mutex_unlock(&service.mutex);
+	}
+}
+
+/* Milliseconds until there is something to do without being told. */
+static int patience(void)
+{
+	uint64_t now = service.again ? tw_futex_now() : 0;
+
+	if (!service.again)
+		return -1;
+	return now < service.again ? (int)((service.again - now) / 1000000) + 1 : 0;
+}
+
+static void *run(void *arg)
+{
+	struct epoll_event ev[16];
+
+	(void)arg;
+	for (;;) {
+		int n = epoll_wait(service.epfd, ev, tw_countof(ev), patience()), err;
+
+		for (int i = 0; i < n; i++) {
+			if (ev[i].data.ptr == &service.stopfd)
+				return NULL;
+			if (ev[i].data.ptr != &service.listener)
+				heard(ev[i].data.ptr);
+			else if ((err = accept_one()) != 0)
+				run_short(err);
+		}
+		if (patience() == 0)
+			try_again();
+	}
+}
+
+static void close_all(void)
+{
+	tw_fd_close(service.epfd);
+	tw_fd_close(service.stopfd);
+}
+
+int tw_mrapi_service_start(int listener)
+{
+	struct epoll_event stop = {.events = EPOLLIN, .data.ptr = &service.stopfd};
+	struct epoll_event join = {.events = EPOLLIN, .data.ptr = &service.listener};
+	sigset_t all, old;
+	int err = 0;
+
+	service.listener = listener;
+	service.again = 0;
+	service.epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
+	service.stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC));
+	if (service.epfd < 0 || service.stopfd < 0 ||
+	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
+	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, listener, &join) < 0)
+		err = errno;
+	/* The program's signals are for its own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	if (!err)
+		err = pthread_create(&service.thread, NULL, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		close_all();
+	else
+		pthread_setname_np(service.thread, "tagwire-mrapi");
+	return err;
+}
+
+void tw_mrapi_service_stop(void)
+{
+	uint64_t one = 1;
+
+	if (tw_sys_write(service.stopfd, &one, sizeof(one)) < 0)
+		tw_log(TW_LOG_ERROR, "mrapi: cannot stop the thread: error %d", errno);
+	pthread_join(service.thread, NULL);
+}
+
+void tw_mrapi_service_close(void)
+{
+	while (!tw_list_empty(&service.conns))
+		drop_conn(tw_list_first(&service.conns, struct conn, link));
+	tw_fd_close(service.listener);
+	close_all();
+}
+
+void tw_mrapi_service_forked(void)
+{
+	pthread_mutex_init(&service.mutex, NULL);
+	while (!tw_list_empty(&service.conns)) {
+		struct conn *c = tw_list_first(&service.conns, struct conn, link);
+
+		tw_list_del(&c->link);
+		free(c);
+	}
+}

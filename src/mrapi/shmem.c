@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MRAPI 4.4.1: shared memory. The segment says which nodes are attached; a
+ * process has one mapping for all its nodes, which goes with the last of them.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/page.h"
+#include "mrapi/memory.h"
+
+/* Where memory is mapped when nobody asks for an address: pointers in it then
+ * mean the same everywhere. The thread sanitizer has its own shadow there. */
+#define NICE_ADDRESS (TW_TSAN ? 0 : 0x200000000000ull)
+
+struct attributes {
+	uint32_t mark, flags;
+	uint64_t address;
+	mrapi_resource_t resource;
+};
+_Static_assert(sizeof(struct attributes) <= sizeof(mrapi_shmem_attributes_t), "fits");
+
+struct mapping {
+	struct tw_list link;
+	uint32_t handle;
+	char *address;
+	uint64_t offset, span;
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* before the admin lock */
+static struct tw_list mappings = {&mappings, &mappings};
+
+static struct tw_mrapi_shmem *shmem_of(struct tw_mrapi_obj *o)
+{
+	return tw_container(o, struct tw_mrapi_shmem, obj);
+}
+
+static struct mapping *find_mapping(uint32_t handle)
+{
+	struct tw_list *pos, *tmp;
+
+	tw_list_each(&mappings, pos, tmp) {
+		struct mapping *m = tw_container(pos, struct mapping, link);
+
+		if (m->handle == handle)
+			return m;
+	}
+	return NULL;
+}
+
+static struct mapping *make_mapping(struct tw_mrapi_shmem *s)
+{
+	struct mapping *m = malloc(sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->handle = atomic_load(&s->obj.handle);
+	m->offset = s->offset;
+	m->span = s->span;
+	m->address = tw_mrapi_arena_map(s->offset, s->span, s->address, s->fixed);
+	if (!m->address) {
+		free(m);
+		return NULL;
+	}
+	tw_list_add_tail(&mappings, &m->link);
+	return m;
+}
+
+static void end_mapping(struct mapping *m)
+{
+	munmap(m->address, m->span);
+	tw_list_del(&m->link);
+	free(m);
+}
+
+uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size)
+{
+	uint64_t offset = TW_MRAPI_NOT_SHARED;
+	struct tw_list *pos, *tmp;
+
+	pthread_mutex_lock(&mutex);
+	tw_list_each(&mappings, pos, tmp) {
+		struct mapping *m = tw_container(pos, struct mapping, link);
+		uint64_t into = (uint64_t)((const char *)mem - m->address);
+
+		if (into < m->span && size <= m->span - into)
+			offset = m->offset + into;
+	}
+	pthread_mutex_unlock(&mutex);
+	return offset;
+}
+
+/* Ends the mappings that no node of this process needs. */
+void tw_mrapi_shmem_prune(void)
+{
+	struct tw_list *pos, *tmp;
+
+	pthread_mutex_lock(&mutex);
+	tw_list_each(&mappings, pos, tmp) {
+		struct mapping *m = tw_container(pos, struct mapping, link);
+		struct tw_mrapi_shmem *s = &tw_mrapi.seg->shmem[m->handle & TW_MRAPI_SLOT_MASK];
+
+		if (!tw_mrapi_is(&s->obj, m->handle) || !tw_mrapi_any_here(&s->attached))
+			end_mapping(m);
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+/* The child keeps what is mapped, as memory only. */
+void tw_mrapi_shmem_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	while (!tw_list_empty(&mappings)) {
+		struct mapping *m = tw_list_first(&mappings, struct mapping, link);
+
+		tw_list_del(&m->link);
+		free(m);
+	}
+}
+
+static bool may_share(const struct tw_mrapi_shmem *s, uint32_t me)
+{
+	for (uint32_t i = 0; i < s->nodes; i++)
+		if (s->node[i] == tw_mrapi_node(me)->number)
+			return true;
+	return s->nodes == 0;
+}
+
+/* ------------------------------------------------------------------- create */
+
+struct wanted {
+	uint32_t size;
+	uint64_t span;
+	const mrapi_node_t *nodes;
+	uint32_t nnodes;
+	struct attributes attributes;
+};
+
+static bool sound(const struct wanted *w)
+{
+	return w->size > 0 && !w->nodes == (w->nnodes == 0) && w->nnodes <= MRAPI_MAX_NODES &&
+	       w->attributes.address == tw_page_down(w->attributes.address);
+}
+
+/* Under the admin lock: whether it may be made, and where. */
+static mrapi_status_t reserve(mrapi_shmem_id_t id, const struct wanted *w, uint64_t *offset)
+{
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status = tw_mrapi_table_claim(TW_MRAPI_SHMEM, id, &o);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	tw_mrapi_table_free(TW_MRAPI_SHMEM, o);
+	for (uint32_t i = 0; i < w->nnodes; i++)
+		if (!tw_mrapi_node_lives(w->nodes[i]))
+			return MRAPI_ERR_NODE_NOTINIT;
+	return tw_mrapi_arena_reserve(w->span, offset);
+}
+
+static mrapi_status_t publish(mrapi_shmem_id_t id, const struct wanted *w, uint64_t offset,
+			      mrapi_shmem_hndl_t *handle)
+{
+	struct tw_mrapi_obj *o;
+	struct tw_mrapi_shmem *s;
+	mrapi_status_t status = tw_mrapi_table_claim(TW_MRAPI_SHMEM, id, &o);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	s = shmem_of(o);
+	s->offset = offset;
+	s->span = w->span;
+	s->size = w->size;
+	s->fixed = w->attributes.address != 0;
+	s->address = s->fixed ? w->attributes.address : NICE_ADDRESS ? NICE_ADDRESS + offset : 0;
+	s->resource = w->attributes.resource;
+	tw_mrapi_nodeset_clear(&s->attached);
+	s->nodes = (uint16_t)w->nnodes;
+	for (uint32_t i = 0; i < w->nnodes; i++)
+		s->node[i] = (uint16_t)w->nodes[i];
+	*handle = tw_mrapi_table_publish(TW_MRAPI_SHMEM, o, w->attributes.flags);
+	return MRAPI_SUCCESS;
+}
+
+/* Allocating takes long: nobody waits for it. */
+static mrapi_status_t create(mrapi_shmem_id_t id, const struct wanted *w,
+			     mrapi_shmem_hndl_t *handle)
+{
+	uint64_t offset;
+	mrapi_status_t status;
+
+	tw_mrapi_admin_lock();
+	status = reserve(id, w, &offset);
+	tw_mrapi_admin_unlock();
+	if (status != MRAPI_SUCCESS)
+		return status;
+	status = tw_mrapi_arena_fill(offset, w->span, &w->attributes.resource);
+	if (status != MRAPI_SUCCESS)
+		return status;
+	tw_mrapi_admin_lock();
+	status = publish(id, w, offset, handle);
+	tw_mrapi_admin_unlock();
+	if (status != MRAPI_SUCCESS)
+		tw_mrapi_arena_discard(offset, w->span);
+	return status;
+}
+
+mrapi_shmem_hndl_t(mrapi_shmem_create)(mrapi_shmem_id_t shmem_id, mrapi_uint_t size,
+				       const mrapi_node_t *nodes, mrapi_uint_t nodes_size,
+				       const mrapi_shmem_attributes_t *attributes,
+				       mrapi_status_t *status)
+{
+	struct wanted w = {.size = size,
+			   .span = tw_page_up(size),
+			   .nodes = nodes,
+			   .nnodes = nodes_size,
+			   .attributes.flags = TW_MRAPI_DOMAIN_SHARED};
+	mrapi_shmem_hndl_t handle = 0;
+	unsigned flags;
+
+	if (attributes)
+		memcpy(&w.attributes, attributes, sizeof(w.attributes));
+	if (!tw_mrapi_me())
+		tw_mrapi_set_status(status, MRAPI_ERR_NODE_NOTINIT);
+	else if (!tw_mrapi_attr_flags(TW_MRAPI_SHMEM, attributes, &flags) || !sound(&w))
+		tw_mrapi_set_status(status, MRAPI_ERR_PARAMETER);
+	else
+		tw_mrapi_set_status(status, create(shmem_id, &w, &handle));
+	return handle;
+}
+
+/* --------------------------------------------------------------- attributes */
+
+void mrapi_shmem_init_attributes(mrapi_shmem_attributes_t *attributes, mrapi_status_t *status)
+{
+	mrapi_status_t result = tw_mrapi_attr_init(TW_MRAPI_SHMEM, (uint32_t *)(void *)attributes);
+
+	if (result == MRAPI_SUCCESS)
+		memset(&((struct attributes *)(void *)attributes)->resource, 0,
+		       sizeof(mrapi_resource_t));
+	tw_mrapi_set_status(status, result);
+}
+
+static mrapi_status_t set_address(struct attributes *a, const void *value, size_t size)
+{
+	uint32_t narrow;
+
+	if (size == sizeof(a->address)) {
+		memcpy(&a->address, value, size);
+		return MRAPI_SUCCESS;
+	}
+	if (size != sizeof(narrow))
+		return MRAPI_ERR_ATTR_SIZE;
+	memcpy(&narrow, value, size);
+	a->address = narrow;
+	return MRAPI_SUCCESS;
+}
+
+/* A memory of the metadata tree; its place in the tree is not kept. */
+static mrapi_status_t set_resource(struct attributes *a, const void *value, size_t size)
+{
+	mrapi_resource_t r;
+
+	if (size != sizeof(r))
+		return MRAPI_ERR_ATTR_SIZE;
+	memcpy(&r, value, size);
+	if (r.resource_type != MRAPI_RSRC_MEM && r.resource_type != MRAPI_SHMEM_ANY)
+		return MRAPI_ERR_PARAMETER;
+	a->resource = r;
+	a->resource.child_count = 0;
+	a->resource.children = NULL;
+	return MRAPI_SUCCESS;
+}
+
+void mrapi_shmem_set_attribute(mrapi_shmem_attributes_t *attributes, mrapi_uint_t attribute_num,
+			       const void *attribute, size_t attribute_size, mrapi_status_t *status)
+{
+	struct attributes *a = (void *)attributes;
+	mrapi_status_t result = tw_mrapi_attr_set(TW_MRAPI_SHMEM, (uint32_t *)(void *)attributes,
+						  attribute_num, attribute, attribute_size);
+
+	if (result == MRAPI_ERR_ATTR_NUM && attribute_num == MRAPI_SHMEM_ADDRESS)
+		result = set_address(a, attribute, attribute_size);
+	else if (result == MRAPI_ERR_ATTR_NUM && attribute_num == MRAPI_SHMEM_RESOURCE)
+		result = set_resource(a, attribute, attribute_size);
+	tw_mrapi_set_status(status, result);
+}
+
+static mrapi_status_t get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t num, void *value,
+				    size_t size)
+{
+	struct tw_mrapi_obj *o;
+	struct tw_mrapi_shmem *s;
+	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_SHMEM, shmem, &o);
+	size_t bytes;
+	uint64_t address;
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (!value)
+		return MRAPI_ERR_PARAMETER;
+	s = shmem_of(o);
+	bytes = s->size;
+	address = s->fixed ? s->address : MRAPI_SHMEM_ADDR_ANY;
+	if (num == MRAPI_SHMEM_SIZE)
+		return tw_mrapi_attr_put(value, size, &bytes, sizeof(bytes));
+	if (num == MRAPI_SHMEM_RESOURCE)
+		return tw_mrapi_attr_put(value, size, &s->resource, sizeof(s->resource));
+	if (num == MRAPI_SHMEM_ADDRESS)
+		return tw_mrapi_attr_put(value, size, &address,
+					 size == sizeof(uint32_t) ? size : sizeof(address));
+	return tw_mrapi_attr_get(TW_MRAPI_SHMEM, o, num, value, size);
+}
+
+void mrapi_shmem_get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t attribute_num,
+			       void *attribute, size_t attribute_size, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, get_attribute(shmem, attribute_num, attribute, attribute_size));
+}
+
+/* ------------------------------------------------------- get, attach, delete */
+
+mrapi_shmem_hndl_t mrapi_shmem_get(mrapi_shmem_id_t shmem_id, mrapi_status_t *status)
+{
+	mrapi_shmem_hndl_t handle = 0;
+	mrapi_status_t result = tw_mrapi_obj_get(TW_MRAPI_SHMEM, shmem_id, &handle);
+
+	if (result == MRAPI_SUCCESS &&
+	    !may_share(&tw_mrapi.seg->shmem[handle & TW_MRAPI_SLOT_MASK], tw_mrapi_me())) {
+		result = MRAPI_ERR_SHM_NODE_NOTSHARED;
+		handle = 0;
+	}
+	tw_mrapi_set_status(status, result);
+	return handle;
+}
+
+/* Under both locks. */
+static mrapi_status_t attach(mrapi_shmem_hndl_t shmem, void **address)
+{
+	struct tw_mrapi_obj *o;
+	struct tw_mrapi_shmem *s;
+	struct mapping *m;
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_SHMEM, shmem, &o);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	s = shmem_of(o);
+	if (tw_mrapi_nodeset_has(&s->attached, me - 1))
+		return MRAPI_ERR_SHM_ATTACHED;
+	if (!may_share(s, me))
+		return MRAPI_ERR_SHM_NODE_NOTSHARED;
+	m = find_mapping(shmem);
+	if (!m)
+		m = make_mapping(s);
+	if (!m)
+		return MRAPI_ERR_MEM_LIMIT;
+	tw_mrapi_nodeset_add(&s->attached, me - 1);
+	*address = m->address;
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t detach(mrapi_shmem_hndl_t shmem)
+{
+	struct tw_mrapi_obj *o;
+	struct tw_mrapi_shmem *s;
+	struct mapping *m;
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_SHMEM, shmem, &o);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	s = shmem_of(o);
+	if (!tw_mrapi_nodeset_has(&s->attached, me - 1))
+		return MRAPI_ERR_SHM_NOTATTACHED;
+	tw_mrapi_nodeset_del(&s->attached, me - 1);
+	m = find_mapping(shmem);
+	if (m && !tw_mrapi_any_here(&s->attached))
+		end_mapping(m);
+	return MRAPI_SUCCESS;
+}
+
+void *mrapi_shmem_attach(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
+{
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+	void *address = NULL;
+
+	if (tw_mrapi_me()) {
+		pthread_mutex_lock(&mutex);
+		tw_mrapi_admin_lock();
+		result = attach(shmem, &address);
+		tw_mrapi_admin_unlock();
+		pthread_mutex_unlock(&mutex);
+	}
+	tw_mrapi_set_status(status, result);
+	return address;
+}
+
+void mrapi_shmem_detach(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
+{
+	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+
+	if (tw_mrapi_me()) {
+		pthread_mutex_lock(&mutex);
+		tw_mrapi_admin_lock();
+		result = detach(shmem);
+		tw_mrapi_admin_unlock();
+		pthread_mutex_unlock(&mutex);
+	}
+	tw_mrapi_set_status(status, result);
+}
+
+/* Remote memory made of it counts as an attachment. */
+static bool promoted(const struct tw_mrapi_shmem *s)
+{
+	struct tw_mrapi_segment *seg = tw_mrapi.seg;
+
+	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RMEM].high; i++) {
+		struct tw_mrapi_rmem *r = &seg->rmem[i];
+
+		if (atomic_load(&r->obj.handle) && r->offset - s->offset < s->span)
+			return true;
+	}
+	return false;
+}
+
+static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
+{
+	struct tw_mrapi_shmem *s = shmem_of(o);
+
+	(void)me;
+	if (!tw_mrapi_nodeset_empty(&s->attached) || promoted(s))
+		return MRAPI_ERR_SHM_ATTACH;
+	tw_mrapi_table_free(TW_MRAPI_SHMEM, o);
+	tw_mrapi_arena_discard(s->offset, s->span);
+	return MRAPI_SUCCESS;
+}
+
+void mrapi_shmem_delete(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, tw_mrapi_obj_delete(TW_MRAPI_SHMEM, shmem, end));
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The tables of objects. A handle holds its slot; ids are found by hashing. A
+ * freed slot rests a while. Ids whose object had MRAPI_ERROR_EXT are noted when it
+ * is deleted, so that they can be told from ids that never were.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+
+#include "mrapi/mrapi_internal.h"
+
+#define CHUNK 64    /* slots that get their pages at a time */
+#define RESTING 256 /* freed slots that are not used again yet */
+#define NO_SLOT 0
+
+static const struct {
+	uint32_t max;
+	uint32_t size;
+	size_t offset;
+	mrapi_status_t id_invalid, invalid, deleted, limit;
+} kinds[TW_MRAPI_KINDS] = {
+	[TW_MRAPI_MUTEX] = {MRAPI_MAX_MUTEXES, sizeof(struct tw_mrapi_mutex),
+			    offsetof(struct tw_mrapi_segment, mutex), MRAPI_ERR_MUTEX_ID_INVALID,
+			    MRAPI_ERR_MUTEX_INVALID, MRAPI_ERR_MUTEX_DELETED,
+			    MRAPI_ERR_MUTEX_LIMIT},
+	[TW_MRAPI_SEM] = {MRAPI_MAX_SEMS, sizeof(struct tw_mrapi_counting),
+			  offsetof(struct tw_mrapi_segment, sem), MRAPI_ERR_SEM_ID_INVALID,
+			  MRAPI_ERR_SEM_INVALID, MRAPI_ERR_SEM_DELETED, MRAPI_ERR_SEM_LIMIT},
+	[TW_MRAPI_RWL] = {MRAPI_MAX_RWLS, sizeof(struct tw_mrapi_counting),
+			  offsetof(struct tw_mrapi_segment, rwl), MRAPI_ERR_RWL_ID_INVALID,
+			  MRAPI_ERR_RWL_INVALID, MRAPI_ERR_RWL_DELETED, MRAPI_ERR_RWL_LIMIT},
+	[TW_MRAPI_SHMEM] = {MRAPI_MAX_SHMEMS, sizeof(struct tw_mrapi_shmem),
+			    offsetof(struct tw_mrapi_segment, shmem), MRAPI_ERR_SHM_ID_INVALID,
+			    MRAPI_ERR_SHM_INVALID, MRAPI_ERR_SHM_INVALID, MRAPI_ERR_MEM_LIMIT},
+	[TW_MRAPI_RMEM] = {MRAPI_MAX_RMEMS, sizeof(struct tw_mrapi_rmem),
+			   offsetof(struct tw_mrapi_segment, rmem), MRAPI_ERR_RMEM_ID_INVALID,
+			   MRAPI_ERR_RMEM_INVALID, MRAPI_ERR_RMEM_INVALID, MRAPI_ERR_MEM_LIMIT},
+};
+
+_Static_assert(MRAPI_MAX_MUTEXES <= TW_MRAPI_SLOT_MASK + 1, "a handle holds the slot");
+_Static_assert(MRAPI_MAX_RMEMS <= 1u << TW_MRAPI_ATYPE_SHIFT, "and the access type above it");
+
+struct tw_mrapi_obj *tw_mrapi_slot(enum tw_mrapi_kind kind, uint32_t slot)
+{
+	return (void *)((char *)tw_mrapi.seg + kinds[kind].offset +
+			(size_t)slot * kinds[kind].size);
+}
+
+static uint32_t slot_of(enum tw_mrapi_kind kind, const struct tw_mrapi_obj *o)
+{
+	return (uint32_t)(((const char *)o - (char *)tw_mrapi.seg - kinds[kind].offset) /
+			  kinds[kind].size);
+}
+
+static uint16_t *bucket_of(struct tw_mrapi_table *t, uint32_t id)
+{
+	return &t->bucket[(id * 2654435761u) >> 20];
+}
+_Static_assert(TW_MRAPI_BUCKETS == 1u << 12, "the hash gives 12 bits");
+
+mrapi_status_t tw_mrapi_stale(enum tw_mrapi_kind kind, uint32_t handle)
+{
+	uint32_t slot = handle & TW_MRAPI_SLOT_MASK, gen, latest;
+
+	if (slot >= kinds[kind].max || handle >> TW_MRAPI_KIND_SHIFT != kind ||
+	    !(handle & TW_MRAPI_HANDLE_EXT))
+		return kinds[kind].invalid;
+	gen = handle >> TW_MRAPI_GEN_SHIFT & TW_MRAPI_GEN_MASK;
+	latest = atomic_load(&tw_mrapi_slot(kind, slot)->gen);
+	/* Once the generations have begun anew, all were in use. */
+	return latest > TW_MRAPI_GEN_MASK || (gen > 0 && gen <= latest) ? kinds[kind].deleted
+									: kinds[kind].invalid;
+}
+
+static struct tw_mrapi_obj *lookup(enum tw_mrapi_kind kind, uint32_t id)
+{
+	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
+
+	for (uint16_t s = *bucket_of(t, id); s != NO_SLOT;) {
+		struct tw_mrapi_obj *o = tw_mrapi_slot(kind, s - 1u);
+
+		if (o->id == id)
+			return o;
+		s = o->next;
+	}
+	return NULL;
+}
+
+bool tw_mrapi_id_taken(enum tw_mrapi_kind kind, uint32_t id)
+{
+	return lookup(kind, id) != NULL;
+}
+
+/* Where an id is noted as deleted, the latest first; NULL when it is not. */
+static uint32_t *noted(enum tw_mrapi_kind kind, uint32_t id)
+{
+	uint32_t *gone = kind < TW_MRAPI_LOCKS ? tw_mrapi.seg->gone[kind] : NULL;
+	uint32_t n = tw_mrapi.seg->table[kind].ngone;
+
+	for (uint32_t i = tw_min(n, TW_MRAPI_GONE); gone && i-- > 0;) {
+		uint32_t *at = &gone[--n % TW_MRAPI_GONE];
+
+		if (*at == id)
+			return at;
+	}
+	return NULL;
+}
+
+static void note(enum tw_mrapi_kind kind, uint32_t id)
+{
+	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
+
+	if (kind >= TW_MRAPI_LOCKS || noted(kind, id))
+		return;
+	tw_mrapi.seg->gone[kind][t->ngone % TW_MRAPI_GONE] = id;
+	t->ngone = t->ngone + 1 < 2 * TW_MRAPI_GONE ? t->ngone + 1 : TW_MRAPI_GONE;
+}
+
+/* The last object of that id had no MRAPI_ERROR_EXT. */
+static void unnote(enum tw_mrapi_kind kind, uint32_t id)
+{
+	uint32_t *at = noted(kind, id);
+
+	if (at)
+		*at = MRAPI_MUTEX_ID_ANY;
+}
+
+/* Room to note the id when its object is deleted. */
+static bool room_to_note(enum tw_mrapi_kind kind)
+{
+	off_t at = (off_t)(offsetof(struct tw_mrapi_segment, gone) +
+			   sizeof(tw_mrapi.seg->gone[0]) * kind);
+
+	return kind >= TW_MRAPI_LOCKS ||
+	       fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->gone[0])) == 0;
+}
+
+mrapi_status_t tw_mrapi_table_get(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out)
+{
+	struct tw_mrapi_obj *o;
+
+	if (id == MRAPI_MUTEX_ID_ANY)
+		return kinds[kind].id_invalid;
+	o = lookup(kind, id);
+	if (!o)
+		return noted(kind, id) ? kinds[kind].deleted : kinds[kind].id_invalid;
+	if (!(o->flags & TW_MRAPI_DOMAIN_SHARED) &&
+	    o->domain != tw_mrapi_node(tw_mrapi_me())->domain)
+		return MRAPI_ERR_DOMAIN_NOTSHARED;
+	*out = o;
+	return MRAPI_SUCCESS;
+}
+
+static void unchain(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
+{
+	uint16_t *at = bucket_of(&tw_mrapi.seg->table[kind], o->id);
+
+	while (*at != slot_of(kind, o) + 1)
+		at = &tw_mrapi_slot(kind, *at - 1u)->next;
+	*at = o->next;
+}
+
+static void push_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
+{
+	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
+	uint16_t s = (uint16_t)(slot_of(kind, o) + 1);
+
+	o->next_free = NO_SLOT;
+	if (t->free_tail != NO_SLOT)
+		tw_mrapi_slot(kind, t->free_tail - 1u)->next_free = s;
+	else
+		t->free_head = s;
+	t->free_tail = s;
+	t->nfree++;
+}
+
+/* All generations were used: the slot rests until there is no other. */
+static bool spent(const struct tw_mrapi_obj *o)
+{
+	return (o->gen & TW_MRAPI_GEN_MASK) == TW_MRAPI_GEN_MASK;
+}
+
+static struct tw_mrapi_obj *pop_free(enum tw_mrapi_kind kind)
+{
+	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
+	struct tw_mrapi_obj *o;
+
+	if (t->free_head == NO_SLOT)
+		return NULL;
+	o = tw_mrapi_slot(kind, t->free_head - 1u);
+	t->free_head = o->next_free;
+	if (t->free_head == NO_SLOT)
+		t->free_tail = NO_SLOT;
+	t->nfree--;
+	return o;
+}
+
+/* A slot never used; its pages are made sure of first. */
+static struct tw_mrapi_obj *fresh(enum tw_mrapi_kind kind)
+{
+	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
+
+	if (t->high == kinds[kind].max)
+		return NULL;
+	if (t->high % CHUNK == 0) {
+		off_t at = (off_t)(kinds[kind].offset + (size_t)t->high * kinds[kind].size);
+
+		if (fallocate(tw_mrapi.segfd, 0, at, (off_t)CHUNK * kinds[kind].size) < 0)
+			return NULL;
+	}
+	return tw_mrapi_slot(kind, t->high++);
+}
+
+static bool choose_id(enum tw_mrapi_kind kind, uint32_t *id)
+{
+	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
+
+	for (uint32_t tries = 0; tries <= kinds[kind].max; tries++) {
+		*id = t->next_any;
+		t->next_any = *id == MRAPI_MAX_MUTEX_ID ? MRAPI_MAX_USER_MUTEX_ID + 1 : *id + 1;
+		if (!tw_mrapi_id_taken(kind, *id))
+			return true;
+	}
+	return false;
+}
+
+mrapi_status_t tw_mrapi_table_claim(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out)
+{
+	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
+	struct tw_mrapi_obj *o;
+
+	if (id != MRAPI_MUTEX_ID_ANY && id > MRAPI_MAX_USER_MUTEX_ID)
+		return kinds[kind].id_invalid;
+	if (id != MRAPI_MUTEX_ID_ANY && tw_mrapi_id_taken(kind, id))
+		return MRAPI_EXISTS;
+	if (id == MRAPI_MUTEX_ID_ANY && !choose_id(kind, &id))
+		return kinds[kind].limit;
+	o = t->nfree > RESTING ? NULL : fresh(kind);
+	if (!o)
+		o = pop_free(kind);
+	if (!o && t->live < t->high) {
+		tw_mrapi_table_repair(kind); /* brings back those that are spent */
+		o = pop_free(kind);
+	}
+	if (!o)
+		return kinds[kind].limit;
+	o->id = id;
+	*out = o;
+	return MRAPI_SUCCESS;
+}
+
+uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags)
+{
+	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
+	uint32_t slot = slot_of(kind, o), handle;
+	uint16_t *bucket = bucket_of(t, o->id);
+
+	handle = (uint32_t)kind << TW_MRAPI_KIND_SHIFT | slot |
+		 (++o->gen & TW_MRAPI_GEN_MASK) << TW_MRAPI_GEN_SHIFT;
+	if (flags & TW_MRAPI_EXT)
+		handle |= TW_MRAPI_HANDLE_EXT;
+	o->domain = tw_mrapi_node(tw_mrapi_me())->domain;
+	o->flags = (uint16_t)flags;
+	o->contended = 0;
+	o->next = *bucket;
+	*bucket = (uint16_t)(slot + 1);
+	t->live++;
+	atomic_store(&o->handle, handle);
+	return handle;
+}
+
+void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
+{
+	if (atomic_load(&o->handle)) {
+		if (o->flags & TW_MRAPI_EXT)
+			note(kind, o->id);
+		else
+			unnote(kind, o->id);
+		atomic_store(&o->handle, 0);
+		unchain(kind, o);
+		tw_mrapi.seg->table[kind].live--;
+	}
+	if (!spent(o))
+		push_free(kind, o);
+}
+
+void tw_mrapi_table_init(struct tw_mrapi_segment *seg)
+{
+	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
+		seg->table[kind].next_any = MRAPI_MAX_USER_MUTEX_ID + 1;
+}
+
+/* Makes the lists anew from the slots: what has a handle is an object. */
+void tw_mrapi_table_repair(enum tw_mrapi_kind kind)
+{
+	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
+
+	memset(t->bucket, 0, sizeof(t->bucket));
+	t->free_head = t->free_tail = NO_SLOT;
+	t->nfree = t->live = 0;
+	for (uint32_t i = 0; i < t->high; i++) {
+		struct tw_mrapi_obj *o = tw_mrapi_slot(kind, i);
+		uint16_t *bucket = bucket_of(t, o->id);
+
+		if (!atomic_load(&o->handle)) {
+			push_free(kind, o);
+			continue;
+		}
+		o->next = *bucket;
+		*bucket = (uint16_t)(i + 1);
+		t->live++;
+	}
+}
+
+mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
+				    uint32_t limit, uint32_t *handle)
+{
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status;
+	unsigned flags;
+
+	if (!tw_mrapi_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (!tw_mrapi_attr_flags(kind, attributes, &flags))
+		return MRAPI_ERR_PARAMETER;
+	if ((flags & TW_MRAPI_EXT) && !room_to_note(kind))
+		return kinds[kind].limit;
+	tw_mrapi_admin_lock();
+	status = tw_mrapi_table_claim(kind, id, &o);
+	if (status == MRAPI_SUCCESS) {
+		if (kind != TW_MRAPI_MUTEX)
+			tw_container(o, struct tw_mrapi_counting, obj)->limit = limit;
+		*handle = tw_mrapi_table_publish(kind, o, flags);
+	}
+	tw_mrapi_admin_unlock();
+	return status;
+}
+
+mrapi_status_t tw_mrapi_obj_get(enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle)
+{
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status;
+
+	if (!tw_mrapi_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	tw_mrapi_admin_lock();
+	status = tw_mrapi_table_get(kind, id, &o);
+	if (status == MRAPI_SUCCESS)
+		*handle = atomic_load(&o->handle);
+	tw_mrapi_admin_unlock();
+	return status;
+}
+
+mrapi_status_t tw_mrapi_obj_find(enum tw_mrapi_kind kind, uint32_t handle,
+				 struct tw_mrapi_obj **out)
+{
+	uint32_t slot = handle & TW_MRAPI_SLOT_MASK;
+
+	if (!tw_mrapi_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (slot >= kinds[kind].max || !tw_mrapi_is(tw_mrapi_slot(kind, slot), handle))
+		return tw_mrapi_stale(kind, handle);
+	*out = tw_mrapi_slot(kind, slot);
+	return MRAPI_SUCCESS;
+}
+
+mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi_uint_t num,
+				 void *value, size_t size)
+{
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status = tw_mrapi_obj_find(kind, handle, &o);
+
+	return status == MRAPI_SUCCESS ? tw_mrapi_attr_get(kind, o, num, value, size) : status;
+}
+
+mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle,
+				   mrapi_status_t (*end)(struct tw_mrapi_obj *o, uint32_t me))
+{
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status;
+
+	if (!tw_mrapi_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	tw_mrapi_admin_lock();
+	status = tw_mrapi_obj_find(kind, handle, &o);
+	if (status == MRAPI_SUCCESS)
+		status = end(o, tw_mrapi_me());
+	tw_mrapi_admin_unlock();
+	return status;
+}

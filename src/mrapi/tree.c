@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Makes a tree of resources (MRAPI 3.6.1) of what hwloc knows of the machine. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mrapi/rsrc.h"
+
+struct builder {
+	struct tw_mrapi_tree *t;
+	unsigned *parent; /* of each item; the root is its own */
+	unsigned room;
+	mrapi_rsrc_filter_t filter;
+	bool here, failed;
+	uint64_t next_base; /* where the next memory would begin */
+};
+
+static mrapi_rsrc_type_t type_of(hwloc_obj_t o)
+{
+	if (hwloc_obj_type_is_cache(o->type) || o->type == HWLOC_OBJ_MEMCACHE)
+		return MRAPI_RSRC_CACHE;
+	if (o->type == HWLOC_OBJ_PU)
+		return MRAPI_RSRC_CPU;
+	if (o->type == HWLOC_OBJ_NUMANODE)
+		return MRAPI_RSRC_MEM;
+	return o->type == HWLOC_OBJ_MACHINE ? MRAPI_RSRC_SYSTEM : MRAPI_RSRC_GROUP;
+}
+
+static bool grow(struct builder *b)
+{
+	unsigned room = b->room ? 2 * b->room : 64;
+	struct tw_mrapi_tree *t = b->t;
+	void *items = realloc(t->items, room * sizeof(*t->items));
+	void *facts, *parent;
+
+	if (items)
+		t->items = items;
+	facts = realloc(t->facts, room * sizeof(*t->facts));
+	if (facts)
+		t->facts = facts;
+	parent = realloc(b->parent, room * sizeof(*b->parent));
+	if (parent)
+		b->parent = parent;
+	b->failed |= !items || !facts || !parent;
+	if (!b->failed)
+		b->room = room;
+	return !b->failed;
+}
+
+/* A new item; its number. */
+static unsigned add(struct builder *b, unsigned parent, mrapi_rsrc_type_t type, unsigned index,
+		    const char *name)
+{
+	struct tw_mrapi_tree *t = b->t;
+	unsigned i = t->n;
+
+	if (b->failed || (i == b->room && !grow(b)))
+		return 0;
+	memset(&t->items[i], 0, sizeof(t->items[i]));
+	memset(&t->facts[i], 0, sizeof(t->facts[i]));
+	snprintf(t->items[i].name, sizeof(t->items[i].name), "%s", name);
+	t->items[i].resource_type = type;
+	t->items[i].opaque[TW_MRAPI_RSRC_INDEX] = index;
+	t->items[i].opaque[TW_MRAPI_RSRC_HERE] = b->here;
+	t->facts[i].type = type;
+	t->facts[i].index = index;
+	t->facts[i].here = b->here;
+	b->parent[i] = parent;
+	t->n++;
+	return i;
+}
+
+/* ------------------------------------------------------------------- values */
+
+static bool read_file(const char *path, char *text, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	bool got = f && fgets(text, (int)size, f);
+
+	if (f)
+		fclose(f);
+	return got;
+}
+
+/* The lowest physical address of a memory: its first block in the kernel's list. */
+static bool physical_base(unsigned node, uint64_t *base)
+{
+	char path[64], text[32];
+	uint64_t lowest = UINT64_MAX, size;
+	struct dirent *e;
+	DIR *d;
+
+	if (!read_file("/sys/devices/system/memory/block_size_bytes", text, sizeof(text)))
+		return false;
+	size = strtoull(text, NULL, 16);
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u", node);
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		unsigned block;
+
+		if (sscanf(e->d_name, "memory%u", &block) == 1)
+			lowest = tw_min(lowest, (uint64_t)block);
+	}
+	if (d)
+		closedir(d);
+	*base = lowest * size;
+	return lowest != UINT64_MAX;
+}
+
+/* Words of 8 bytes, or larger ones where the number would not fit. */
+static void memory_facts(struct builder *b, struct tw_mrapi_rsrc *f, hwloc_obj_t o)
+{
+	uint64_t bytes = o->attr->numanode.local_memory, word = 8, base;
+
+	while (bytes / word > UINT32_MAX)
+		word *= 2;
+	if (!b->here || !physical_base(f->index, &base))
+		base = b->next_base;
+	b->next_base = base + bytes;
+	f->value[MRAPI_RSRC_MEM_BASEADDR] = base;
+	f->value[MRAPI_RSRC_MEM_WORDSIZE] = word;
+	f->value[MRAPI_RSRC_MEM_NUMWORDS] = bytes / word;
+}
+
+static void cache_facts(struct tw_mrapi_rsrc *f, hwloc_obj_t o)
+{
+	f->value[MRAPI_RSRC_CACHE_SIZE] = tw_min(o->attr->cache.size, (uint64_t)UINT32_MAX);
+	f->value[MRAPI_RSRC_CACHE_LINE_SIZE] = o->attr->cache.linesize;
+	f->value[MRAPI_RSRC_CACHE_ASSOCIATIVITY] = (uint32_t)o->attr->cache.associativity;
+	f->value[MRAPI_RSRC_CACHE_LEVEL] = o->attr->cache.depth;
+	f->last_level = true;
+	for (hwloc_obj_t above = o->parent; above; above = above->parent)
+		if (hwloc_obj_type_is_cache(above->type))
+			f->last_level = false;
+}
+
+static uint64_t frequency_mhz(unsigned cpu)
+{
+	char path[96], text[128];
+	uint64_t mhz = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/cpufreq/cpuinfo_max_freq", cpu);
+	if (read_file(path, text, sizeof(text)))
+		return strtoull(text, NULL, 10) / 1000;
+	f = fopen("/proc/cpuinfo", "re");
+	while (f && !mhz && fgets(text, sizeof(text), f)) {
+		double value;
+
+		if (sscanf(text, "cpu MHz : %lf", &value) == 1)
+			mhz = (uint64_t)(value + 0.5);
+	}
+	if (f)
+		fclose(f);
+	return mhz;
+}
+
+static unsigned add_object(struct builder *b, unsigned parent, hwloc_obj_t o)
+{
+	mrapi_rsrc_type_t type = type_of(o);
+	bool numbered = type == MRAPI_RSRC_CPU || type == MRAPI_RSRC_MEM;
+	unsigned index = numbered ? o->os_index : o->logical_index, i;
+	char kind[32], name[64];
+
+	hwloc_obj_type_snprintf(kind, sizeof(kind), o, 0);
+	snprintf(name, sizeof(name), "%s %u",
+		 type == MRAPI_RSRC_CPU	  ? "CPU"
+		 : type == MRAPI_RSRC_MEM ? "Memory"
+					  : kind,
+		 index);
+	i = add(b, parent, type, index, name);
+	if (b->failed)
+		return 0;
+	if (type == MRAPI_RSRC_MEM)
+		memory_facts(b, &b->t->facts[i], o);
+	if (type == MRAPI_RSRC_CACHE)
+		cache_facts(&b->t->facts[i], o);
+	if (type == MRAPI_RSRC_CPU) {
+		b->t->facts[i].value[MRAPI_RSRC_CPU_FREQUENCY] = b->here ? frequency_mhz(index) : 0;
+		b->t->facts[i].value[MRAPI_RSRC_CPU_ID] = index;
+	}
+	return i;
+}
+
+/* -------------------------------------------------------------------- shape */
+
+static void walk(struct builder *b, unsigned parent, hwloc_obj_t o)
+{
+	bool wanted =
+		o->type != HWLOC_OBJ_MACHINE &&
+		(b->filter == MRAPI_RSRC_NONE || (mrapi_rsrc_filter_t)type_of(o) == b->filter);
+	unsigned i = wanted ? add_object(b, parent, o) : parent;
+
+	for (hwloc_obj_t c = o->memory_first_child; c && !b->failed; c = c->next_sibling)
+		walk(b, i, c);
+	for (hwloc_obj_t c = o->first_child; c && !b->failed; c = c->next_sibling)
+		walk(b, i, c);
+}
+
+/* The channels of DMA engines that the kernel knows. */
+static void add_dma(struct builder *b)
+{
+	DIR *d = b->here ? opendir("/sys/class/dma") : NULL;
+	struct dirent *e;
+	unsigned n = 0;
+
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] != '.')
+			add(b, 0, MRAPI_RSRC_DMA, n++, e->d_name);
+	if (d)
+		closedir(d);
+}
+
+/* The processor that the caller runs on. */
+static void add_context(struct builder *b, hwloc_topology_t topology, unsigned cpu)
+{
+	hwloc_obj_t pu = hwloc_get_pu_obj_by_os_index(topology, cpu);
+
+	if (!pu)
+		pu = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PU, 0);
+	if (pu)
+		add_object(b, 0, pu);
+}
+
+/* The arrays of children, one behind the other. */
+static bool link_children(struct builder *b)
+{
+	struct tw_mrapi_tree *t = b->t;
+	mrapi_resource_t **next;
+
+	t->kids = calloc(t->n, sizeof(*t->kids));
+	if (!t->kids)
+		return false;
+	next = t->kids;
+	for (unsigned i = 1; i < t->n; i++)
+		t->items[b->parent[i]].child_count++;
+	for (unsigned i = 0; i < t->n; i++) {
+		t->items[i].opaque[TW_MRAPI_RSRC_TREE] = (uintptr_t)t;
+		t->items[i].children = t->items[i].child_count ? next : NULL;
+		next += t->items[i].child_count;
+		t->items[i].child_count = 0;
+	}
+	for (unsigned i = 1; i < t->n; i++) {
+		mrapi_resource_t *p = &t->items[b->parent[i]];
+
+		p->children[p->child_count++] = &t->items[i];
+	}
+	return true;
+}
+
+static void find_cpu_type(struct tw_mrapi_tree *t, hwloc_topology_t topology)
+{
+	hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
+	const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+
+	if (!model)
+		model = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), "CPUModel");
+	if (!model)
+		model = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), "Architecture");
+	snprintf(t->cpu_type, sizeof(t->cpu_type), "%s", model ? model : "unknown");
+}
+
+struct tw_mrapi_tree *tw_mrapi_tree_build(hwloc_topology_t topology, mrapi_rsrc_filter_t filter,
+					  unsigned cpu)
+{
+	struct builder b = {.filter = filter, .here = hwloc_topology_is_thissystem(topology)};
+
+	b.t = calloc(1, sizeof(*b.t));
+	if (!b.t)
+		return NULL;
+	tw_list_init(&b.t->link);
+	add(&b, 0, MRAPI_RSRC_SYSTEM, 0, "System");
+	if (filter == MRAPI_RSRC_EXECUTION_CONTEXT)
+		add_context(&b, topology, cpu);
+	else if (filter != MRAPI_RSRC_DMA)
+		walk(&b, 0, hwloc_get_root_obj(topology));
+	if (filter == MRAPI_RSRC_DMA || filter == MRAPI_RSRC_NONE)
+		add_dma(&b);
+	if (b.failed || !link_children(&b)) {
+		tw_mrapi_tree_free(b.t);
+		b.t = NULL;
+	} else {
+		find_cpu_type(b.t, topology);
+	}
+	free(b.parent);
+	return b.t;
+}
+
+void tw_mrapi_tree_free(struct tw_mrapi_tree *t)
+{
+	free(t->items);
+	free(t->facts);
+	free(t->kids);
+	free(t);
+}

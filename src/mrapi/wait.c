@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Waiting for a lock: a short spin, then a futex. Sleepers of this process are
+ * on a list, so that finalizing a node can end the waits of its threads and
+ * nothing is unmapped under a sleeper.
+ */
+#include <sched.h>
+#include <unistd.h>
+
+#include "mrapi/mrapi_internal.h"
+
+#define LOOKS 3		/* before sleeping */
+#define FIRST_LOOK_US 4 /* then after twice that, and so on */
+#define FOREVER TW_FUTEX_FOREVER
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct tw_list waits = {&waits, &waits};
+
+static bool alone(void)
+{
+	static _Atomic(int) cpus;
+	int n = atomic_load_explicit(&cpus, memory_order_relaxed);
+	cpu_set_t set;
+
+	if (n == 0) {
+		n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+		atomic_store_explicit(&cpus, n, memory_order_relaxed);
+	}
+	return n == 1;
+}
+
+/*
+ * Each look takes the cache line away from the holder, who may lock and unlock many
+ * times meanwhile: looking seldom costs a waiter little and saves all of that.
+ */
+bool tw_mrapi_spin(struct tw_mrapi_wait *w)
+{
+	uint64_t until;
+
+	if (w->timeout == 0 || w->spins >= LOOKS || alone())
+		return false;
+	until = tw_clock() + (tw_clock_us(FIRST_LOOK_US) << w->spins++);
+	while (tw_clock() < until)
+		tw_cpu_relax();
+	return true;
+}
+
+static void enlist(struct tw_mrapi_wait *w)
+{
+	w->deadline = w->timeout == MRAPI_INFINITE ? FOREVER
+						   : tw_futex_now() + 1000000ull * w->timeout;
+	pthread_mutex_lock(&mutex);
+	tw_list_add_tail(&waits, &w->link);
+	w->listed = true;
+	pthread_mutex_unlock(&mutex);
+}
+
+mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, uint32_t value)
+{
+	if (w->timeout == 0)
+		return MRAPI_TIMEOUT;
+	if (!w->listed) {
+		w->word = word;
+		enlist(w);
+	}
+	if (atomic_load(&w->ended))
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (w->deadline != FOREVER && tw_futex_now() >= w->deadline)
+		return MRAPI_TIMEOUT;
+	tw_futex_wait(word, value, w->deadline);
+	return atomic_load(&w->ended) ? MRAPI_ERR_NODE_NOTINIT : MRAPI_SUCCESS;
+}
+
+void tw_mrapi_wait_end(struct tw_mrapi_wait *w)
+{
+	if (!w->listed)
+		return;
+	pthread_mutex_lock(&mutex);
+	tw_list_del(&w->link);
+	pthread_mutex_unlock(&mutex);
+}
+
+/* Once through the list; the number of waits still there. */
+static unsigned abort_once(uint32_t me)
+{
+	struct tw_list *pos, *tmp;
+	unsigned n = 0;
+
+	pthread_mutex_lock(&mutex);
+	tw_list_each(&waits, pos, tmp) {
+		struct tw_mrapi_wait *w = tw_container(pos, struct tw_mrapi_wait, link);
+
+		if (me && w->me != me)
+			continue;
+		atomic_store(&w->ended, true);
+		tw_futex_wake(w->word, INT32_MAX);
+		n++;
+	}
+	pthread_mutex_unlock(&mutex);
+	return n;
+}
+
+void tw_mrapi_wait_abort(uint32_t me)
+{
+	/* Again: one may have looked before and gone to sleep after. */
+	while (abort_once(me))
+		usleep(500);
+}
+
+void tw_mrapi_wait_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	tw_list_init(&waits);
+}

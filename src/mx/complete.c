@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MX VI, VII: the state of requests, and probing. */
+#include "mx/mx_internal.h"
+
+const uint8_t tw_mx_status_codes[TW_NSTATUS] = {
+	[TW_S_OK] = MX_STATUS_SUCCESS,
+	[TW_S_TRUNCATED] = MX_STATUS_TRUNCATED,
+	[TW_S_CANCELLED] = MX_STATUS_CANCELLED,
+	[TW_S_CLOSED] = MX_STATUS_ENDPOINT_CLOSED,
+	[TW_S_LOST] = MX_STATUS_ENDPOINT_UNREACHABLE,
+	[TW_S_BAD_SESSION] = MX_STATUS_BAD_SESSION,
+	[TW_S_BAD_KEY] = MX_STATUS_BAD_KEY,
+	[TW_S_TIMEOUT] = MX_STATUS_TIMEOUT,
+	[TW_S_UNKNOWN] = MX_STATUS_ENDPOINT_UNKNOWN,
+	[TW_S_BAD_ENDPOINT] = MX_STATUS_BAD_ENDPOINT,
+	[TW_S_REJECTED] = MX_STATUS_REJECTED,
+	[TW_S_ABORTED] = MX_STATUS_ABORTED,
+	[TW_S_NO_RESOURCES] = MX_STATUS_NO_RESOURCES,
+};
+
+/* Hands a completed request over to the user and ends it. */
+static inline void collect(struct tw_ep *ep, struct tw_req *r, mx_status_t *status)
+{
+	tw_mx_status(status, r);
+	tw_req_free(ep, r);
+}
+
+/* What a blocking call waits for. */
+struct want {
+	const mx_request_t *request;
+	struct tw_req *found;
+	struct tw_unexp *message;
+	uint64_t match, mask;
+	uint64_t since; /* of ep->claims, when a probe began to block */
+};
+
+static tw_noinline mx_return_t test_entered(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
+					    uint32_t *result)
+{
+	if (tw_unlikely(!r))
+		return tw_mx_leave_fail(ep, "mx_test", MX_BAD_REQUEST);
+	if (tw_unlikely(!result))
+		return tw_mx_leave_fail(ep, "mx_test", MX_FAILURE);
+	if (!(r->flags & TW_R_DONE))
+		tw_progress(ep);
+	*result = (r->flags & TW_R_DONE) != 0;
+	if (*result)
+		collect(ep, r, status);
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+static tw_noinline mx_return_t test_any(mx_endpoint_t endpoint, const mx_request_t *request,
+					mx_status_t *status, uint32_t *result)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, "mx_test", MX_BAD_ENDPOINT);
+	return test_entered(ep, tw_mx_request(ep, request), status, result);
+}
+
+static tw_noinline mx_return_t leave(struct tw_ep *ep)
+{
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+/* What is common calls nothing, so that no register needs to be saved. */
+mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *status,
+		    uint32_t *result)
+{
+	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint);
+	struct tw_req *r;
+
+	if (tw_unlikely(!ep))
+		return test_any(endpoint, request, status, result);
+	r = tw_mx_request(ep, request);
+	if (tw_unlikely(!r || !result || !(r->flags & TW_R_DONE) || r->nsegs > 1))
+		return test_entered(ep, r, status, result);
+	*result = 1;
+	tw_mx_status(status, r);
+	tw_req_put(ep, r);
+	return tw_likely(tw_leave_quick(ep)) ? MX_SUCCESS : leave(ep);
+}
+
+/* True as well when somebody else has ended the request. */
+static bool request_done(struct tw_ep *ep, void *arg)
+{
+	struct want *w = arg;
+
+	w->found = tw_mx_request(ep, w->request);
+	return !w->found || (w->found->flags & TW_R_DONE);
+}
+
+static bool request_buffered(struct tw_ep *ep, void *arg)
+{
+	struct want *w = arg;
+
+	w->found = tw_mx_request(ep, w->request);
+	return !w->found || (w->found->flags & TW_R_BUFFERED);
+}
+
+/* Waits for a state of one request; the lock is kept when it was reached. */
+static mx_return_t wait_request(mx_endpoint_t endpoint, struct want *w, uint32_t timeout,
+				bool (*test)(struct tw_ep *, void *), uint32_t *result,
+				const char *function, struct tw_ep **out)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	enum tw_waited waited;
+
+	if (!ep)
+		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
+	if (!tw_mx_request(ep, w->request))
+		return tw_mx_leave_fail(ep, function, MX_BAD_REQUEST);
+	if (!result)
+		return tw_mx_leave_fail(ep, function, MX_FAILURE);
+	waited = tw_wait(ep, test, w, tw_mx_timeout(timeout));
+	if (waited == TW_W_CLOSED)
+		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
+	if (waited == TW_W_TRUE && !w->found)
+		return tw_mx_leave_fail(ep, function, MX_BAD_REQUEST);
+	*result = waited == TW_W_TRUE;
+	*out = ep;
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t timeout,
+		    mx_status_t *status, uint32_t *result)
+{
+	struct want w = {.request = request};
+	struct tw_ep *ep;
+	mx_return_t rc = wait_request(endpoint, &w, timeout, request_done, result, __func__, &ep);
+
+	if (rc != MX_SUCCESS)
+		return rc;
+	if (*result)
+		collect(ep, w.found, status);
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_buffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t timeout,
+			uint32_t *result)
+{
+	struct want w = {.request = request};
+	struct tw_ep *ep;
+	mx_return_t rc =
+		wait_request(endpoint, &w, timeout, request_buffered, result, __func__, &ep);
+
+	if (rc == MX_SUCCESS)
+		tw_mx_leave(ep);
+	return rc;
+}
+
+mx_return_t mx_ibuffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	struct tw_req *r;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	r = tw_mx_request(ep, request);
+	if (!r)
+		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
+	if (!result)
+		return tw_mx_leave_fail(ep, __func__, MX_FAILURE);
+	if (!(r->flags & TW_R_BUFFERED))
+		tw_progress(ep);
+	*result = (r->flags & TW_R_BUFFERED) != 0;
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+/* The calls that look for any request ---------------------------------------- */
+
+/* A request returned to one thread's peek is not returned to another's. */
+static bool any_done(struct tw_ep *ep, void *arg)
+{
+	struct want *w = arg;
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->done, n, tmp) {
+		struct tw_req *r = tw_container(n, struct tw_req, link);
+
+		if (r->claimed && r->claimed != tw_thread_id())
+			continue;
+		r->claimed = tw_thread_id();
+		w->found = r;
+		return true;
+	}
+	return false;
+}
+
+static bool any_matching(struct tw_ep *ep, void *arg)
+{
+	struct want *w = arg;
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->done, n, tmp) {
+		struct tw_req *r = tw_container(n, struct tw_req, link);
+
+		if (r->claimed == TW_MX_HIDDEN || (r->match & w->mask) != w->match)
+			continue;
+		w->found = r;
+		return true;
+	}
+	return false;
+}
+
+/* One look with progress, or a wait. */
+static enum tw_waited look(struct tw_ep *ep, bool (*test)(struct tw_ep *, void *), void *arg,
+			   bool block, uint32_t timeout)
+{
+	if (block)
+		return tw_wait(ep, test, arg, tw_mx_timeout(timeout));
+	if (test(ep, arg))
+		return TW_W_TRUE;
+	tw_progress(ep);
+	return test(ep, arg) ? TW_W_TRUE : TW_W_TIMEOUT;
+}
+
+static mx_return_t peek(mx_endpoint_t endpoint, bool block, uint32_t timeout, mx_request_t *request,
+			uint32_t *result, const char *function)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	struct want w = {0};
+	enum tw_waited waited;
+
+	if (!ep)
+		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
+	if (ep->context_mask)
+		return tw_mx_leave_fail(ep, function, MX_NOT_SUPPORTED_WITH_CONTEXT_ID);
+	if (!request)
+		return tw_mx_leave_fail(ep, function, MX_BAD_REQUEST);
+	if (!result)
+		return tw_mx_leave_fail(ep, function, MX_FAILURE);
+	waited = look(ep, any_done, &w, block, timeout);
+	if (waited == TW_W_CLOSED)
+		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
+	*result = waited == TW_W_TRUE;
+	if (*result)
+		*request = (mx_request_t)(uintptr_t)w.found->handle;
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_ipeek(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
+{
+	return peek(endpoint, false, 0, request, result, __func__);
+}
+
+mx_return_t mx_peek(mx_endpoint_t endpoint, uint32_t timeout, mx_request_t *request,
+		    uint32_t *result)
+{
+	return peek(endpoint, true, timeout, request, result, __func__);
+}
+
+static mx_return_t any(mx_endpoint_t endpoint, bool block, uint32_t timeout, uint64_t match,
+		       uint64_t mask, mx_status_t *status, uint32_t *result, const char *function)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	struct want w = {.match = match, .mask = mask};
+	enum tw_waited waited;
+	mx_return_t rc;
+
+	if (!ep)
+		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
+	rc = result ? tw_mx_check_match(ep, match, mask) : MX_FAILURE;
+	if (rc != MX_SUCCESS)
+		return tw_mx_leave_fail(ep, function, rc);
+	waited = look(ep, any_matching, &w, block, timeout);
+	if (waited == TW_W_CLOSED)
+		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
+	*result = waited == TW_W_TRUE;
+	if (*result)
+		collect(ep, w.found, status);
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_test_any(mx_endpoint_t endpoint, uint64_t match_info, uint64_t match_mask,
+			mx_status_t *status, uint32_t *result)
+{
+	return any(endpoint, false, 0, match_info, match_mask, status, result, __func__);
+}
+
+mx_return_t mx_wait_any(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_info,
+			uint64_t match_mask, mx_status_t *status, uint32_t *result)
+{
+	return any(endpoint, true, timeout, match_info, match_mask, status, result, __func__);
+}
+
+static bool message_waits(struct tw_ep *ep, void *arg)
+{
+	struct want *w = arg;
+
+	w->message = tw_match_find_unexp(ep->match, w->match, w->mask);
+	return w->message != NULL;
+}
+
+/* Of several threads blocked in a probe, one gets a message (MX VII.1.2). */
+static bool message_comes(struct tw_ep *ep, void *arg)
+{
+	struct want *w = arg;
+	struct tw_unexp *x = tw_match_find_unexp(ep->match, w->match, w->mask);
+
+	for (; x; x = tw_match_next_unexp(ep->match, x)) {
+		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
+
+		if ((x->match & w->mask) != w->match || u->claimed > w->since)
+			continue;
+		u->claimed = ++ep->claims;
+		w->message = x;
+		return true;
+	}
+	return false;
+}
+
+static mx_return_t probe(mx_endpoint_t endpoint, bool block, uint32_t timeout, uint64_t match,
+			 uint64_t mask, mx_status_t *status, uint32_t *result, const char *function)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	struct want w = {.match = match, .mask = mask};
+	enum tw_waited waited;
+	mx_return_t rc;
+
+	if (!ep)
+		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
+	rc = result ? tw_mx_check_match(ep, match, mask) : MX_FAILURE;
+	if (rc != MX_SUCCESS)
+		return tw_mx_leave_fail(ep, function, rc);
+	/* What has arrived counts, even before anybody looked for it. */
+	if (!block)
+		tw_progress(ep);
+	w.since = ep->claims;
+	waited = look(ep, block ? message_comes : message_waits, &w, block, timeout);
+	if (waited == TW_W_CLOSED)
+		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
+	*result = waited == TW_W_TRUE;
+	if (*result && status) {
+		struct tw_unexp_msg *u = tw_container(w.message, struct tw_unexp_msg, unexp);
+
+		*status = (mx_status_t){.code = MX_STATUS_SUCCESS,
+					.source = tw_mx_user_addr(u->source),
+					.match_info = u->unexp.match,
+					.msg_length = u->len,
+					.xfer_length = u->len};
+	}
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_iprobe(mx_endpoint_t endpoint, uint64_t match_recv, uint64_t match_mask,
+		      mx_status_t *status, uint32_t *result)
+{
+	return probe(endpoint, false, 0, match_recv, match_mask, status, result, __func__);
+}
+
+mx_return_t mx_probe(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_recv,
+		     uint64_t match_mask, mx_status_t *status, uint32_t *result)
+{
+	return probe(endpoint, true, timeout, match_recv, match_mask, status, result, __func__);
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MX III.3, IV.3, IV.4: endpoints and their addresses. */
+#include "mx/mx_internal.h"
+
+static mx_return_t read_param(const mx_param_t *p, struct tw_open *how)
+{
+	unsigned bits, shift;
+
+	switch (p->key) {
+	case MX_PARAM_ERROR_HANDLER:
+		how->error_handler = (void (*)(void))(p->val.error_handler ? p->val.error_handler
+									   : MX_ERRORS_ARE_FATAL);
+		return MX_SUCCESS;
+	case MX_PARAM_UNEXP_QUEUE_MAX:
+		how->unexp_max = p->val.unexp_queue_max;
+		return MX_SUCCESS;
+	case MX_PARAM_CONTEXT_ID:
+		bits = p->val.context_id.bits;
+		shift = p->val.context_id.shift;
+		if (bits < 1 || bits > MX_CONTEXT_ID_BITS_MAX || bits + shift > 64)
+			return MX_BAD_PARAM_VAL;
+		how->context_mask = (((uint64_t)1 << bits) - 1) << shift;
+		return MX_SUCCESS;
+	}
+	return MX_BAD_PARAM_NAME;
+}
+
+static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
+				const mx_param_t *params, uint32_t nparams, mx_endpoint_t *endpoint,
+				mx_error_handler_t *handler)
+{
+	struct tw_open how = {.filter = filter, .endpoint_id = id};
+	const struct tw_board *boards;
+	mx_return_t rc = MX_SUCCESS;
+	uint64_t handle;
+
+	if (!tw_mx_ready())
+		return MX_NOT_INITIALIZED;
+	if (!endpoint)
+		return MX_FAILURE;
+	if (nparams && !params)
+		return MX_BAD_PARAM_LIST;
+	how.unexp_max = tw_settings.unexp_max;
+	for (uint32_t i = 0; i < nparams && rc == MX_SUCCESS; i++)
+		rc = read_param(&params[i], &how);
+	*handler = (mx_error_handler_t)how.error_handler;
+	if (rc != MX_SUCCESS)
+		return rc;
+	how.board = board == MX_ANY_NIC ? 0 : board;
+	if (how.board >= tw_boards(&boards))
+		return MX_BOARD_UNKNOWN;
+	if (id >= TW_MAX_EIDS && id != MX_ANY_ENDPOINT)
+		return MX_BAD_ENDPOINT_ID;
+	rc = tw_mx_code(tw_ep_open(&how, &handle));
+	if (rc == MX_SUCCESS)
+		*endpoint = (mx_endpoint_t)(uintptr_t)handle;
+	return rc;
+}
+
+mx_return_t mx_open_endpoint(uint32_t board_num, uint32_t endpoint_id, uint32_t filter,
+			     mx_param_t *params_list, uint32_t params_count,
+			     mx_endpoint_t *endpoint)
+{
+	mx_error_handler_t handler = NULL;
+	mx_return_t rc = open_checked(board_num, endpoint_id, filter, params_list, params_count,
+				      endpoint, &handler);
+
+	return rc == MX_SUCCESS ? rc : tw_mx_fail(handler, "mx_open_endpoint", rc);
+}
+
+mx_return_t mx_close_endpoint(mx_endpoint_t endpoint)
+{
+	/* Another one neither: two handlers that close each other's would wait for ever. */
+	if (tw_in_any_handler())
+		return tw_mx_fail(NULL, __func__, MX_CLOSE_IN_HANDLER);
+	if (tw_ep_close((uint64_t)(uintptr_t)endpoint) != TW_OK)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_wakeup(mx_endpoint_t endpoint)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	tw_wake_callers(ep);
+	tw_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_disable_progression(mx_endpoint_t endpoint)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	tw_service_leave(ep->slot);
+	tw_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_reenable_progression(mx_endpoint_t endpoint)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	tw_service_return(ep->slot);
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+static bool is_done(struct tw_ep *ep, void *arg)
+{
+	struct tw_req *r = arg;
+
+	(void)ep;
+	return r->flags & TW_R_DONE;
+}
+
+static mx_return_t connect_code(enum tw_status s)
+{
+	switch (s) {
+	case TW_S_OK:
+		return MX_SUCCESS;
+	case TW_S_BAD_KEY:
+		return MX_BAD_CONNECTION_KEY;
+	case TW_S_UNKNOWN:
+		return MX_NIC_NOT_FOUND;
+	case TW_S_NO_RESOURCES:
+		return MX_NO_RESOURCES;
+	case TW_S_TIMEOUT:
+		return MX_TIMEOUT;
+	default:
+		return MX_CONNECTION_FAILED;
+	}
+}
+
+mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t filter,
+			  uint64_t us, mx_endpoint_addr_t *endpoint_addr)
+{
+	enum tw_waited waited;
+	struct tw_req *r;
+	mx_return_t rc;
+
+	if (!endpoint_addr)
+		return MX_FAILURE;
+	if (endpoint_id >= TW_MAX_EIDS)
+		return MX_BAD_ENDPOINT_ID;
+	r = tw_connect_new(ep, nic_id, endpoint_id, filter, TW_FOREVER);
+	if (!r)
+		return MX_NO_RESOURCES;
+	r->claimed = TW_MX_HIDDEN;
+	tw_connect(ep, r);
+	waited = tw_wait(ep, is_done, r, us);
+	if (waited != TW_W_TRUE) {
+		tw_connect_abandon(ep, r);
+		return waited == TW_W_CLOSED ? MX_BAD_ENDPOINT : MX_TIMEOUT;
+	}
+	rc = connect_code((enum tw_status)r->status);
+	if (rc == MX_SUCCESS)
+		*endpoint_addr = tw_mx_user_addr(r->source);
+	tw_req_free(ep, r);
+	return rc;
+}
+
+mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id,
+		       uint32_t filter, uint32_t timeout, mx_endpoint_addr_t *endpoint_addr)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	mx_return_t rc;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	rc = tw_mx_connect(ep, nic_id, endpoint_id, filter, tw_mx_seconds(timeout), endpoint_addr);
+	if (rc != MX_SUCCESS)
+		return tw_mx_leave_fail(ep, __func__, rc);
+	tw_mx_leave(ep);
+	return rc;
+}
+
+mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id,
+			uint32_t filter, uint64_t match_info, void *context, mx_request_t *request)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	struct tw_req *r;
+	uint64_t us;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	if (!request)
+		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
+	us = ep->request_us ? ep->request_us : 1000ull * tw_settings.connect_timeout;
+	r = tw_connect_new(ep, nic_id, endpoint_id, filter, tw_clock() + tw_clock_us(us));
+	if (!r)
+		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
+	r->match = match_info;
+	r->context = context;
+	*request = (mx_request_t)(uintptr_t)r->handle;
+	if (endpoint_id >= TW_MAX_EIDS) {
+		memset(&r->source, 0, sizeof(r->source));
+		tw_req_complete(ep, r, TW_S_BAD_ENDPOINT);
+	} else {
+		tw_connect(ep, r);
+	}
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_disconnect(mx_endpoint_t endpoint, mx_endpoint_addr_t endpoint_addr)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	struct tw_peer *p;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	p = tw_peer_at(ep, tw_mx_addr(endpoint_addr));
+	if (p && p != ep->self)
+		tw_disconnect(ep, p);
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
+					uint32_t *endpoint_id, uint32_t *session_id)
+{
+	struct tw_addr a = tw_mx_addr(endpoint_addr);
+
+	if (!tw_mx_ready())
+		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
+	if (!nic_id || !endpoint_id || !session_id)
+		return tw_mx_fail(NULL, __func__, MX_FAILURE);
+	*nic_id = a.where >> 16;
+	*endpoint_id = a.where & 0xffff;
+	*session_id = a.session;
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_decompose_endpoint_addr(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
+				       uint32_t *endpoint_id)
+{
+	struct tw_addr a = tw_mx_addr(endpoint_addr);
+
+	if (!tw_mx_ready())
+		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
+	if (!nic_id || !endpoint_id)
+		return tw_mx_fail(NULL, __func__, MX_FAILURE);
+	*nic_id = a.where >> 16;
+	*endpoint_id = a.where & 0xffff;
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_get_endpoint_addr(mx_endpoint_t endpoint, mx_endpoint_addr_t *endpoint_addr)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	if (!endpoint_addr)
+		return tw_mx_leave_fail(ep, __func__, MX_FAILURE);
+	*endpoint_addr = tw_mx_user_addr(ep->self->addr);
+	tw_leave(ep);
+	return MX_SUCCESS;
+}

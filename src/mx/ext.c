@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls of later MX releases, and mx_context() (MX VI.4), which shares their look-ups. */
+#include <limits.h>
+
+#include "mx/mx_internal.h"
+
+/* The endpoint in a slot, entered; handles of requests and addresses name the slot. */
+static struct tw_ep *enter_slot(uint32_t slot)
+{
+	if (slot >= TW_MAX_OPEN)
+		return NULL;
+	return tw_enter(atomic_load_explicit(&tw_slots[slot].handle, memory_order_acquire));
+}
+
+static mx_return_t no_request(void)
+{
+	return tw_mx_ready() ? MX_BAD_REQUEST : MX_NOT_INITIALIZED;
+}
+
+mx_return_t mx_context(mx_request_t *request, void **context)
+{
+	struct tw_ep *ep;
+	struct tw_req *r;
+
+	if (!request)
+		return tw_mx_fail(NULL, __func__, no_request());
+	if (!context)
+		return tw_mx_fail(NULL, __func__, MX_FAILURE);
+	ep = enter_slot((uintptr_t)*request & 0xfff);
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, no_request());
+	r = tw_mx_request(ep, request);
+	if (r)
+		*context = r->context;
+	tw_leave(ep);
+	return r ? MX_SUCCESS : tw_mx_fail(NULL, __func__, MX_BAD_REQUEST);
+}
+
+mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	struct tw_req *r;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	r = tw_mx_request(ep, request);
+	if (!r)
+		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
+	if (r->flags & TW_R_DONE)
+		tw_req_free(ep, r);
+	else
+		tw_req_forget(r);
+	tw_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_progress(mx_endpoint_t endpoint)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	tw_progress(ep);
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+static bool call_handler(struct tw_ep *ep, const struct tw_unexp_msg *u, void *data)
+{
+	mx_unexp_handler_t handler = (mx_unexp_handler_t)ep->user_handler;
+
+	return handler(ep->user_context, tw_mx_user_addr(u->source), u->unexp.match, u->len,
+		       data) == MX_RECV_FINISHED;
+}
+
+static bool call_callback(struct tw_ep *ep, const struct tw_unexp_msg *u, void *data)
+{
+	mx_matching_callback_t callback = (mx_matching_callback_t)ep->user_handler;
+
+	(void)data;
+	callback(ep->user_context, u->unexp.match, (int)tw_min(u->len, (uint32_t)INT_MAX));
+	return false;
+}
+
+static mx_return_t install(mx_endpoint_t endpoint, const char *function,
+			   bool (*call)(struct tw_ep *, const struct tw_unexp_msg *, void *),
+			   void (*user)(void), void *context)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
+	ep->unexp_handler = user ? call : NULL;
+	ep->user_handler = user;
+	ep->user_context = context;
+	tw_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_register_unexp_handler(mx_endpoint_t endpoint, mx_unexp_handler_t handler,
+				      void *context)
+{
+	return install(endpoint, __func__, call_handler, (void (*)(void))handler, context);
+}
+
+mx_return_t mx_register_unexp_callback(mx_endpoint_t endpoint, mx_matching_callback_t callback,
+				       void *context)
+{
+	return install(endpoint, __func__, call_callback, (void (*)(void))callback, context);
+}
+
+/* The peer of an address, its endpoint entered; NULL if there is none. */
+static struct tw_peer *enter_peer(mx_endpoint_addr_t addr)
+{
+	struct tw_addr a = tw_mx_addr(addr);
+	struct tw_ep *ep = enter_slot(a.slot_peer >> 20);
+	struct tw_peer *p;
+
+	if (!ep)
+		return NULL;
+	p = tw_peer_at(ep, a);
+	if (!p)
+		tw_leave(ep);
+	return p;
+}
+
+mx_return_t mx_set_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void *context)
+{
+	struct tw_peer *p = enter_peer(endpoint_addr);
+
+	if (!p)
+		return tw_mx_fail(NULL, __func__, tw_mx_ready() ? MX_FAILURE : MX_NOT_INITIALIZED);
+	p->context = context;
+	tw_leave(p->ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_get_endpoint_addr_context(mx_endpoint_addr_t endpoint_addr, void **context)
+{
+	struct tw_peer *p = context ? enter_peer(endpoint_addr) : NULL;
+
+	if (!p)
+		return tw_mx_fail(NULL, __func__, tw_mx_ready() ? MX_FAILURE : MX_NOT_INITIALIZED);
+	*context = p->context;
+	tw_leave(p->ep);
+	return MX_SUCCESS;
+}
+
+int mx__regcache_clean(void *ptr, size_t length)
+{
+	(void)ptr;
+	(void)length;
+	return 1;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MX III.1: the library's beginning and end. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "mx/mx_internal.h"
+
+/* A signal handler may call while the thread that it interrupted holds it: that is told. */
+static pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static _Atomic(bool) ready;
+
+bool tw_mx_ready(void)
+{
+	return atomic_load_explicit(&ready, memory_order_acquire);
+}
+
+/* A child owns none of its parent's endpoints; it may begin anew. */
+static void forked(void)
+{
+	mutex = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	atomic_store(&ready, false);
+	tw_mx_job_forked();
+}
+
+static void register_fork(void)
+{
+	pthread_atfork(NULL, NULL, forked);
+}
+
+static mx_return_t begin(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	enum tw_err err = tw_begin();
+
+	if (err != TW_OK)
+		return tw_mx_code(err);
+	pthread_once(&once, register_fork);
+	return MX_SUCCESS;
+}
+
+static mx_return_t initialize(int api, const char *function)
+{
+	mx_return_t rc = MX_ALREADY_INITIALIZED;
+
+	/* Minor versions are compatible. */
+	if (api >> 8 != MX_API >> 8)
+		return tw_mx_fail(NULL, function, MX_BAD_LIB_VERSION);
+	/* mx_finalize() of another thread may hold the mutex until the handler ends. */
+	if (tw_in_any_handler())
+		return tw_mx_fail(NULL, function, rc);
+	if (pthread_mutex_lock(&mutex) != 0)
+		return tw_mx_fail(NULL, function, MX_BUSY);
+	if (!tw_mx_ready()) {
+		rc = begin();
+		atomic_store_explicit(&ready, rc == MX_SUCCESS, memory_order_release);
+	}
+	pthread_mutex_unlock(&mutex);
+	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, function, rc);
+}
+
+mx_return_t mx__init_api(int api)
+{
+	return initialize(api, __func__);
+}
+
+mx_return_t mx_init(void)
+{
+	return initialize(MX_API, __func__);
+}
+
+mx_return_t mx_finalize(void)
+{
+	if (tw_in_any_handler())
+		return tw_mx_fail(NULL, "mx_finalize", MX_CLOSE_IN_HANDLER);
+	/* Once; another thread, or a signal handler, does not wait for this one. */
+	if (!atomic_exchange(&ready, false))
+		return tw_mx_fail(NULL, "mx_finalize", MX_NOT_INITIALIZED);
+	pthread_mutex_lock(&mutex);
+	for (unsigned i = 0; i < tw_slots_used(); i++) {
+		uint64_t handle = atomic_load(&tw_slots[i].handle);
+
+		if (handle && !tw_slots[i].takes)
+			tw_ep_close(handle);
+	}
+	tw_mx_job_end();
+	tw_end();
+	pthread_mutex_unlock(&mutex);
+	return MX_SUCCESS;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ours: the other processes of a job, which a launcher knows. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "job/job.h"
+#include "mx/mx_internal.h"
+
+#define RETRY_MS 50 /* a process that is not there yet is looked for again */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct tw_job job; /* size 0: not joined */
+static uint64_t *all;	  /* of the last exchange, or NULL */
+
+/* Joins at the first call. */
+static mx_return_t join(void)
+{
+	if (!tw_mx_ready())
+		return MX_NOT_INITIALIZED;
+	if (job.size)
+		return MX_SUCCESS;
+	if (tw_job_begin(NULL, &job) == TW_OK)
+		return MX_SUCCESS;
+	job.size = 0;
+	return MX_FAILURE;
+}
+
+void tw_mx_job_end(void)
+{
+	pthread_mutex_lock(&mutex);
+	if (job.size)
+		tw_job_end();
+	job.size = 0;
+	free(all);
+	all = NULL;
+	pthread_mutex_unlock(&mutex);
+}
+
+void tw_mx_job_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+	job.size = 0;
+	all = NULL;
+}
+
+mx_return_t mx_job_info(uint32_t *rank, uint32_t *size)
+{
+	mx_return_t rc;
+
+	pthread_mutex_lock(&mutex);
+	rc = join();
+	if (rc == MX_SUCCESS && rank)
+		*rank = job.rank;
+	if (rc == MX_SUCCESS && size)
+		*size = job.size;
+	pthread_mutex_unlock(&mutex);
+	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
+}
+
+static mx_return_t exchange(uint64_t mine)
+{
+	uint64_t *words = calloc(job.size, sizeof(*words));
+
+	if (!words)
+		return MX_NO_RESOURCES;
+	if (tw_job_exchange(mine, words) != TW_OK) {
+		free(words);
+		return MX_FAILURE;
+	}
+	free(all);
+	all = words;
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_job_exchange(mx_endpoint_t endpoint)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	uint64_t mine;
+	mx_return_t rc;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	mine = ep->self->addr.where;
+	tw_leave(ep);
+	pthread_mutex_lock(&mutex);
+	rc = join();
+	if (rc == MX_SUCCESS)
+		rc = exchange(mine);
+	pthread_mutex_unlock(&mutex);
+	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
+}
+
+static mx_return_t find(uint32_t rank, uint64_t *where, bool *launched)
+{
+	mx_return_t rc;
+
+	pthread_mutex_lock(&mutex);
+	rc = join();
+	if (rc == MX_SUCCESS && !all)
+		rc = MX_FAILURE;
+	if (rc == MX_SUCCESS && rank >= job.size)
+		rc = MX_NIC_NOT_FOUND;
+	if (rc == MX_SUCCESS) {
+		*where = all[rank];
+		*launched = job.launched;
+	}
+	pthread_mutex_unlock(&mutex);
+	return rc;
+}
+
+mx_return_t mx_job_peer(uint32_t rank, uint64_t *nic_id, uint32_t *endpoint_id)
+{
+	mx_return_t rc = MX_FAILURE;
+	bool launched;
+	uint64_t where;
+
+	if (nic_id && endpoint_id)
+		rc = find(rank, &where, &launched);
+	if (rc != MX_SUCCESS)
+		return tw_mx_fail(NULL, __func__, rc);
+	*nic_id = where >> 16;
+	*endpoint_id = where & 0xffff;
+	return MX_SUCCESS;
+}
+
+/* What is left until then, in microseconds. */
+static uint64_t left(uint64_t deadline)
+{
+	uint64_t now = tw_clock();
+
+	if (deadline == TW_FOREVER)
+		return TW_FOREVER;
+	return deadline > now ? (deadline - now) / tw_clock_per_us : 0;
+}
+
+mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filter, uint32_t timeout,
+			   mx_endpoint_addr_t *endpoint_addr)
+{
+	uint64_t where, deadline = TW_FOREVER;
+	bool launched, again = true;
+	mx_return_t rc = find(rank, &where, &launched);
+	struct tw_ep *ep;
+
+	if (rc != MX_SUCCESS)
+		return tw_mx_fail(NULL, __func__, rc);
+	if (tw_mx_seconds(timeout) != TW_FOREVER)
+		deadline = tw_clock() + tw_clock_us(tw_mx_seconds(timeout));
+	while (again) {
+		ep = tw_mx_enter(endpoint);
+		if (!ep)
+			return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+		rc = tw_mx_connect(ep, where >> 16, where & 0xffff, filter, left(deadline),
+				   endpoint_addr);
+		/* Without a launcher the other may not have begun. */
+		again = rc == MX_CONNECTION_FAILED && !launched && left(deadline) > RETRY_MS * 1000;
+		if (rc != MX_SUCCESS && !again)
+			return tw_mx_leave_fail(ep, __func__, rc);
+		tw_mx_leave(ep);
+		if (again)
+			nanosleep(&(struct timespec){0, RETRY_MS * 1000000l}, NULL);
+	}
+	return rc;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the MX interface share. */
+#ifndef TW_MX_H
+#define TW_MX_H
+
+#include <string.h>
+
+#include "engine/engine.h"
+#include "mx_extensions.h"
+#include "myriexpress.h"
+
+_Static_assert(sizeof(mx_endpoint_addr_t) == sizeof(struct tw_addr), "addresses are the engine's");
+_Static_assert(sizeof(mx_endpoint_addr_t) == MX_SIZEOF_ADDR, "as it is called");
+_Static_assert(MX_MAX_SEGMENTS == TW_MAX_SEGMENTS, "one limit");
+_Static_assert(MX_MAX_ENDPOINTS == TW_MAX_EIDS, "one limit");
+
+/* A connect that mx_connect() made for itself: no peek or test_any finds it. */
+#define TW_MX_HIDDEN UINTPTR_MAX
+
+bool tw_mx_ready(void);
+void tw_mx_job_end(void);
+void tw_mx_job_forked(void);
+
+/*
+ * Reports a failure to the error handler in force (the endpoint's, else the
+ * global one) and returns what that returns. Never called with a lock held.
+ */
+mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_return_t code);
+
+/* Unlocks, then reports. */
+mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t code);
+
+/* Of tw_begin() and tw_ep_open(). */
+mx_return_t tw_mx_code(enum tw_err err);
+
+/*
+ * mx_connect() with the endpoint entered, the failure not reported, and the time in
+ * microseconds or TW_FOREVER.
+ */
+mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t filter,
+			  uint64_t us, mx_endpoint_addr_t *endpoint_addr);
+/* Seconds of a user as that. */
+static inline uint64_t tw_mx_seconds(uint32_t s)
+{
+	return s == MX_INFINITE || s == UINT32_MAX ? TW_FOREVER : 1000000ull * s;
+}
+
+/* Gives a new request the endpoint's time limit. */
+void tw_mx_limit(struct tw_ep *ep, const mx_request_t *request);
+
+extern const uint8_t tw_mx_status_codes[TW_NSTATUS];
+
+static inline struct tw_ep *tw_mx_enter(mx_endpoint_t endpoint)
+{
+	return tw_enter((uint64_t)(uintptr_t)endpoint);
+}
+
+static inline struct tw_req *tw_mx_request(struct tw_ep *ep, const mx_request_t *request)
+{
+	return request ? tw_req_find(ep, (uint64_t)(uintptr_t)*request) : NULL;
+}
+
+static inline struct tw_addr tw_mx_addr(mx_endpoint_addr_t a)
+{
+	struct tw_addr t;
+
+	memcpy(&t, &a, sizeof(t));
+	return t;
+}
+
+static inline mx_endpoint_addr_t tw_mx_user_addr(struct tw_addr t)
+{
+	mx_endpoint_addr_t a;
+
+	memcpy(&a, &t, sizeof(a));
+	return a;
+}
+
+/* Fills in a status; NULL is not wanted. */
+static inline void tw_mx_status(mx_status_t *status, const struct tw_req *r)
+{
+	if (!status)
+		return;
+	status->code = (mx_status_code_t)tw_mx_status_codes[r->status];
+	tw_addr_copy(&status->source, &r->source);
+	status->match_info = r->match;
+	status->msg_length = r->msg_len;
+	status->xfer_length = r->xfer_len;
+	status->context = r->context;
+}
+
+/* Match information and mask of a receive, a probe or a *_any call. */
+static inline mx_return_t tw_mx_check_match(const struct tw_ep *ep, uint64_t match, uint64_t mask)
+{
+	if (tw_unlikely(match & ~mask))
+		return MX_BAD_MATCH_MASK;
+	if (tw_unlikely((mask & ep->context_mask) != ep->context_mask))
+		return MX_BAD_MATCHING_FOR_CONTEXT_ID_MASK;
+	return MX_SUCCESS;
+}
+
+/* Milliseconds of a user as microseconds of the engine. */
+static inline uint64_t tw_mx_timeout(uint32_t ms)
+{
+	return ms == MX_INFINITE || ms == UINT32_MAX ? TW_FOREVER : 1000ull * ms;
+}
+
+/* Leaves after a call that may leave work unfinished. */
+static inline void tw_mx_leave(struct tw_ep *ep)
+{
+	if (tw_unlikely(tw_unfinished(ep)))
+		tw_progress_request(ep);
+	tw_leave(ep);
+}
+
+#endif /* TW_MX_H */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MX IV.1, IV.2: names, boards and NIC ids. */
+#include "mx/mx_internal.h"
+
+mx_return_t mx_hostname_to_nic_id(char *hostname, uint64_t *nic_id)
+{
+	if (!tw_mx_ready())
+		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
+	if (!hostname || !nic_id)
+		return tw_mx_fail(NULL, __func__, MX_BAD_HOSTNAME_ARGS);
+	if (tw_name_to_nic(hostname, nic_id) != TW_OK)
+		return tw_mx_fail(NULL, __func__, MX_HOST_NOT_FOUND);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_nic_id_to_hostname(uint64_t nic_id, char *hostname)
+{
+	if (!tw_mx_ready())
+		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
+	if (!hostname)
+		return tw_mx_fail(NULL, __func__, MX_BAD_HOSTNAME_ARGS);
+	if (tw_nic_to_name(nic_id, hostname, MX_MAX_HOSTNAME_LEN) != TW_OK)
+		return tw_mx_fail(NULL, __func__, MX_HOST_NOT_FOUND);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_board_number_to_nic_id(uint32_t board_number, uint64_t *nic_id)
+{
+	const struct tw_board *boards;
+
+	if (!tw_mx_ready())
+		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
+	if (!nic_id)
+		return tw_mx_fail(NULL, __func__, MX_FAILURE);
+	if (board_number >= tw_boards(&boards))
+		return tw_mx_fail(NULL, __func__, MX_BOARD_UNKNOWN);
+	*nic_id = boards[board_number].nic_id;
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_nic_id_to_board_number(uint64_t nic_id, uint32_t *board_number)
+{
+	const struct tw_board *boards;
+	unsigned n = tw_boards(&boards);
+
+	if (!tw_mx_ready())
+		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
+	if (!board_number)
+		return tw_mx_fail(NULL, __func__, MX_FAILURE);
+	for (unsigned i = 0; i < n; i++)
+		if (boards[i].nic_id == nic_id) {
+			*board_number = i;
+			return MX_SUCCESS;
+		}
+	return tw_mx_fail(NULL, __func__, MX_BOARD_UNKNOWN);
+}

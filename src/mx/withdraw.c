@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* MX VIII: cancelling; and the time limits of requests, of later MX releases. */
+#include "mx/mx_internal.h"
+
+#define ANSWER_US 100000 /* mx_cancel() waits so long for the peer's word */
+
+void tw_mx_limit(struct tw_ep *ep, const mx_request_t *request)
+{
+	struct tw_req *r = tw_mx_request(ep, request);
+
+	if (r && !tw_req_limit(ep, r, ep->request_us))
+		tw_log(TW_LOG_ERROR, "no memory for the time limit of a request");
+}
+
+mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
+				   uint32_t milliseconds)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	uint64_t us = tw_mx_timeout(milliseconds);
+	struct tw_req *r;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	if (!request) {
+		ep->request_us = us == TW_FOREVER ? 0 : us;
+		tw_leave(ep);
+		return MX_SUCCESS;
+	}
+	r = tw_mx_request(ep, &request);
+	if (!r)
+		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
+	if (!tw_req_limit(ep, r, us))
+		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
+	tw_leave(ep);
+	return MX_SUCCESS;
+}
+
+static bool is_answered(struct tw_ep *ep, void *arg)
+{
+	const struct tw_req *r = tw_mx_request(ep, arg);
+
+	return !r || !(r->flags & TW_R_ASKED) || (r->flags & TW_R_DONE);
+}
+
+/*
+ * The peer was asked whether it has matched the send. Its service thread answers while
+ * its program computes; one that is stopped does not, and is not waited for again.
+ */
+static enum tw_waited wait_for_answer(struct tw_ep *ep, mx_request_t request)
+{
+	struct tw_req *r = tw_mx_request(ep, &request);
+	struct tw_peer *p = r->peer;
+	enum tw_waited waited;
+
+	if (tw_in_handler(ep))
+		return TW_W_TIMEOUT;
+	tw_flush(ep);
+	if (p->silent)
+		return TW_W_TIMEOUT;
+	/* Meanwhile no other call finds it. */
+	r->claimed = TW_MX_HIDDEN;
+	waited = tw_wait(ep, is_answered, &request, ANSWER_US);
+	r = tw_mx_request(ep, &request);
+	if (r)
+		r->claimed = 0;
+	if (waited == TW_W_TIMEOUT)
+		p->silent = true;
+	ep->events++;
+	return waited;
+}
+
+mx_return_t mx_cancel(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	mx_request_t handle;
+	enum tw_back back;
+	struct tw_req *r;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	r = tw_mx_request(ep, request);
+	if (!r)
+		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
+	if (!result)
+		return tw_mx_leave_fail(ep, __func__, MX_FAILURE);
+	handle = *request;
+	back = tw_take_back(ep, r, TW_S_CANCELLED);
+	if (back == TW_BACK_ASKED) {
+		if (wait_for_answer(ep, handle) == TW_W_CLOSED)
+			return tw_mx_leave_fail(ep, __func__, MX_BAD_ENDPOINT);
+		r = tw_mx_request(ep, &handle);
+		if (r && (r->flags & TW_R_DONE) && r->status == TW_S_CANCELLED)
+			back = TW_BACK_DONE;
+	}
+	*result = back == TW_BACK_DONE;
+	if (*result) {
+		tw_req_free(ep, r);
+		ep->events++;
+	}
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}

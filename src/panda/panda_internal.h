@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of the Panda interface share.
+ *
+ *   init.c  beginning, end, platforms      send.c    sending, tickets
+ *   peer.c  other platforms, their acks    port.c    ports, receive.c receiving
+ *   wait.c  polling, waiting               upcall.c  upcalls and their thread
+ *
+ * A process is one engine endpoint with a taker; all of this runs under its lock.
+ * Only the program's upcalls do not: they are made by upcall.c, one at a time,
+ * from a thread of its own or from a call that polls.
+ */
+#ifndef TW_PAN_H
+#define TW_PAN_H
+
+#include "engine/engine.h"
+#include "job/job.h"
+#include "pan_mp.h"
+#include "panda/wire.h"
+
+#define TW_PANDA_EXPECT_US 1000 /* pan_mp_expect(): "soon" */
+#define TW_PANDA_MAX_PORTS (1u << 20)
+
+/* Tickets are numbers from here on, ports below. */
+#define TW_PANDA_TICKET (1u << 30)
+#define TW_PANDA_INDEX_BITS 20
+
+/* What is to happen when a request of the engine ends: its context. */
+struct tw_panda_op {
+	void (*done)(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_req *r);
+};
+
+enum tw_panda_state { TW_PANDA_AWAY, TW_PANDA_SEEKING, TW_PANDA_HERE, TW_PANDA_LOST };
+
+/* Another platform, or this one. */
+struct tw_panda_peer {
+	uint64_t where; /* NIC id << 16 | endpoint id */
+	uint8_t state;	/* enum tw_panda_state */
+	bool expected;
+	struct tw_addr addr;
+	struct tw_panda_op connected;
+	struct tw_list out;	/* sends that wait for the connection */
+	struct tw_list unacked; /* delivered in this order */
+	struct tw_list link;	/* on tw_panda.seeking or tw_panda.dirty */
+	uint64_t deadline, retry;
+	/* Its messages that it has not heard about. */
+	uint32_t owed;
+	uint64_t due_at;
+	struct tw_list due; /* on tw_panda.due while owed */
+};
+
+/* A port that receives, or has an upcall. */
+struct tw_panda_port {
+	uint32_t number;
+	int (*upcall)(void *data, int size, int len);
+	struct tw_list msgs;	 /* struct tw_unexp_msg.unexp.all, in order */
+	struct tw_list receives; /* tickets without a message */
+	struct tw_list ready;	 /* on tw_panda.ready: the upcall is due */
+};
+
+/* A send, or a receive. */
+struct tw_panda_ticket {
+	struct tw_pool_obj obj;
+	bool receive;
+	bool over;    /* delivered or lost; a receive: has its message, or is closed */
+	bool sending; /* the engine has the data */
+	bool called;  /* pan_mp_async_send() was */
+	uint8_t ack;
+	struct tw_list link; /* of a peer, a port, or tw_panda.finished */
+	union {
+		struct { /* send */
+			struct tw_panda_peer *peer;
+			bool lost; /* over, but not delivered for all we know */
+			uint32_t port;
+			void *data;
+			uint32_t len;
+			void (*upcall)(void *arg);
+			void *arg;
+			struct tw_panda_op sent;
+		};
+		struct { /* receive */
+			bool direct;
+			struct tw_unexp_msg *msg; /* direct: may still be on its way */
+		};
+	};
+};
+
+struct tw_panda {
+	_Atomic(uint64_t) handle; /* of the engine endpoint; 0: not begun */
+	struct tw_job job;
+	struct tw_panda_peer *peers;
+	struct tw_pool tickets;
+	struct tw_panda_port **ports; /* by number - 1; NULL: freed */
+	uint32_t nports, ports_room;
+	struct tw_list early; /* messages for ports that come later */
+	struct tw_list fetches;
+	struct tw_list strangers; /* messages, until it is known who the platforms are */
+	bool met;		  /* it is */
+	struct tw_list seeking, dirty, due;
+	struct tw_list ready, finished; /* what upcall.c has to do */
+	uint64_t held;			/* bytes of messages that nobody has taken */
+	uint32_t nsending, nexpected;
+	bool attending;
+	/* upcall.c */
+	bool dispatching, has_thread, asleep;
+	const struct tw_panda_port *running;
+};
+
+extern struct tw_panda tw_panda;
+
+/* init.c -------------------------------------------------------------------- */
+
+extern uint32_t tw_panda_linger_us; /* pan_mp_end() waits so long for sends to leave */
+
+/* Locks the endpoint; NULL, and says so, outside of pan_mp_init() and pan_mp_end(). */
+struct tw_ep *tw_panda_enter(const char *function);
+
+/* wait.c -------------------------------------------------------------------- */
+
+/* Does what is owed to requests that have ended; sends nothing. */
+void tw_panda_collect(struct tw_ep *ep);
+/* The same, and sends what is to be sent: the taker's attend. */
+void tw_panda_attend(struct tw_ep *ep);
+void tw_panda_leave(struct tw_ep *ep);
+/* Progress in a call that leaves with tw_panda_leave_poll(). */
+void tw_panda_poll(struct tw_ep *ep);
+/* The same, and makes the upcalls that are due. */
+void tw_panda_leave_poll(struct tw_ep *ep);
+/* Waits until test(ep, arg); false when message passing has ended: no lock is held. */
+bool tw_panda_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg);
+
+/* peer.c -------------------------------------------------------------------- */
+
+extern uint32_t tw_panda_delay_us; /* PAN_MP_DELAYED: waits so long for a message to go with */
+
+extern const struct tw_taker tw_panda_taker;
+
+void tw_panda_peer_init(struct tw_panda_peer *peer);
+/* The platforms are known. */
+void tw_panda_peers_met(struct tw_ep *ep);
+void tw_panda_seek(struct tw_ep *ep, struct tw_panda_peer *peer);
+void tw_panda_peers_attend(struct tw_ep *ep);
+/* A counted message of a platform has arrived. */
+void tw_panda_owe(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack);
+/* What a message to it may acknowledge. */
+uint32_t tw_panda_take_owed(struct tw_panda_peer *peer);
+/* Has all that is owed told. */
+void tw_panda_pay_all(struct tw_ep *ep);
+
+/* send.c -------------------------------------------------------------------- */
+
+struct tw_panda_ticket *tw_panda_ticket_new(bool receive);
+void tw_panda_ticket_free(struct tw_panda_ticket *t);
+struct tw_panda_ticket *tw_panda_ticket_find(int ticket, bool receive);
+void tw_panda_tickets_fini(void);
+int tw_panda_ticket_number(const struct tw_panda_ticket *t);
+/* Gives a send to the engine; false when memory is short. */
+bool tw_panda_launch(struct tw_ep *ep, struct tw_panda_ticket *t);
+/* Delivered, or never to be. */
+void tw_panda_send_over(struct tw_ep *ep, struct tw_panda_ticket *t, bool lost);
+
+/* port.c -------------------------------------------------------------------- */
+
+/* The port of that number, or NULL. */
+struct tw_panda_port *tw_panda_port_find(uint32_t number);
+/* Gives messages to those who wait for them; starts what they wait for on its way. */
+void tw_panda_serve(struct tw_ep *ep, struct tw_panda_port *port);
+/* A message leaves the queues: its sender may send as much again. */
+void tw_panda_take(struct tw_ep *ep, struct tw_unexp_msg *u);
+/* A message or an announcement for a port or a direct receive. */
+void tw_panda_deliver(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_unexp_msg *u);
+/* The next message of a port with an upcall, which is the caller's. */
+struct tw_unexp_msg *tw_panda_port_next(struct tw_ep *ep, struct tw_panda_port *port);
+/* A platform is gone: what it announced will not come. */
+void tw_panda_ports_lost(struct tw_ep *ep, struct tw_addr from);
+void tw_panda_ports_fini(void);
+
+/* upcall.c ------------------------------------------------------------------ */
+
+static inline bool tw_panda_upcalls_due(void)
+{
+	return !tw_panda.dispatching &&
+	       (!tw_list_empty(&tw_panda.ready) || !tw_list_empty(&tw_panda.finished));
+}
+
+bool tw_panda_upcalls_begin(void);
+/* The thread ends. Not from an upcall, and without the lock. */
+void tw_panda_upcalls_end(void);
+/* Whether the caller is an upcall. */
+bool tw_panda_in_upcall(void);
+/* Makes upcalls that are due; without the lock. */
+void tw_panda_dispatch(void);
+/* Wakes the thread. */
+void tw_panda_upcalls_wake(void);
+
+/* memory.c: a message in the program's hands is plain memory, none of the engine's. */
+static inline void *tw_panda_hand_out(struct tw_unexp_msg *u, int *size, int *len)
+{
+	if (size)
+		*size = u ? (int)u->len : 0;
+	if (len)
+		*len = u ? (int)u->len : 0;
+	return u ? u->data : NULL;
+}
+
+#endif /* TW_PAN_H */
