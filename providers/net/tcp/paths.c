@@ -74,7 +74,7 @@ static void use(struct tw_tcp_path *p, int fd)
 
 /*
  * At short distance, congestion control that paces packets by a timer (BBR) costs more
- * than it saves (HACKING has the figures); farther away it is useful.
+ * than it saves (decision 31); farther away it is useful.
  */
 void tw_tcp_tune(struct tw_tcp_path *p)
 {
