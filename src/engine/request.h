@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests: making, ending and finding them, and the memory that they describe. */
+#ifndef TW_REQUEST_H
+#define TW_REQUEST_H
+
+#include "engine/types.h"
+
+/* A request of one piece; NULL when memory is short. */
+tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *ptr, uint32_t len)
+{
+	struct tw_req *r = tw_pool_get(&ep->reqs);
+
+	if (tw_unlikely(!r))
+		return NULL;
+	r->kind = (uint8_t)kind;
+	r->flags = 0;
+	r->deferred = TW_DEFER_NONE;
+	r->nsegs = 1;
+	r->len = len;
+	r->xfer_len = 0;
+	r->at = 0;
+	r->claimed = 0;
+	r->segs = &r->seg;
+	r->seg.ptr = ptr;
+	r->seg.len = len;
+	r->handle = (uint64_t)(r->obj.gen & 0x3ffffff) << 38 | (uint64_t)r->obj.index << 12 |
+		    (uint64_t)(ep->slot - tw_slots);
+	tw_list_init(&r->link);
+	return r;
+}
+
+/* The same of several pieces. */
+struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_seg *segs,
+			  uint32_t nsegs, uint32_t len);
+
+/* Ends a request that has no memory of its own. */
+static inline void tw_req_put(struct tw_ep *ep, struct tw_req *r)
+{
+	r->flags = 0;
+	r->handle = 0;
+	tw_list_del(&r->link);
+	tw_pool_put(&ep->reqs, r);
+}
+
+tw_shared void tw_req_free(struct tw_ep *ep, struct tw_req *r)
+{
+	if (TW_USES_PIECES && tw_unlikely(r->segs != &r->seg))
+		free(r->segs);
+	tw_req_put(ep, r);
+}
+
+/* Ends a request, which must be on no list. */
+tw_shared void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
+{
+	r->status = (uint8_t)status;
+	if (tw_unlikely(r->flags & TW_R_FORGOTTEN)) {
+		tw_req_free(ep, r);
+		return;
+	}
+	r->flags |= TW_R_DONE | TW_R_BUFFERED;
+	tw_list_add_tail(&ep->done, &r->link);
+	ep->events++;
+}
+
+/* The pieces of a request's data in a range; how many, at most max. */
+unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
+		    unsigned max, uint32_t *covered);
+void tw_req_scatter_many(struct tw_req *r, uint32_t at, const void *from, uint32_t len);
+
+/* Puts received bytes where they belong. */
+static inline void tw_req_scatter(struct tw_req *r, uint32_t at, const void *from, uint32_t len)
+{
+	if (tw_unlikely(!len))
+		return;
+	if (!TW_USES_PIECES || tw_likely(r->nsegs == 1))
+		tw_copy(r->seg.ptr + at, from, len);
+	else
+		tw_req_scatter_many(r, at, from, len);
+}
+
+/* A request that a peer named: of that kind, bound to that peer, or NULL. */
+struct tw_req *tw_req_named(struct tw_peer *p, uint64_t ref, enum tw_kind kind);
+
+/* The request of a handle; NULL when it has ended or was forgotten. */
+static inline struct tw_req *tw_req_find(const struct tw_ep *ep, uint64_t handle)
+{
+	uint32_t index = (uint32_t)(handle >> 12) & 0x3ffffff;
+	struct tw_req *r;
+
+	if (tw_unlikely(index >> TW_POOL_CHUNK_BITS >= ep->reqs.nchunks))
+		return NULL;
+	r = (struct tw_req *)(void *)ep->reqs.chunks[index >> TW_POOL_CHUNK_BITS] +
+	    (index & (TW_POOL_CHUNK - 1));
+	return tw_likely(handle && r->handle == handle) ? r : NULL;
+}
+
+/* The user wants to hear no more of it. */
+static inline void tw_req_forget(struct tw_req *r)
+{
+	r->flags |= TW_R_FORGOTTEN;
+	r->handle = 0;
+}
+
+static inline bool tw_is_sync(const struct tw_req *r)
+{
+	return TW_USES_SYNC && (r->flags & TW_R_SYNC);
+}
+
+#endif /* TW_REQUEST_H */
