@@ -224,7 +224,7 @@ enum tw_err tw_direct_written(struct tw_peer *p, struct tw_hdr hdr)
 	struct tw_req *r = tw_req_named(p, hdr.match, TW_RECV);
 	bool over;
 
-	if (!r || !r->shared)
+	if (!r || !(r->flags & TW_R_RNDV) || !r->shared)
 		return TW_EPROTO;
 	over = pulled(r);
 	r->shared = false;
