@@ -171,14 +171,15 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 
 void tw_peer_bar(struct tw_peer *p)
 {
-	p->barred = p->credits;
+	p->barred = true;
 	p->credits = 0;
 }
 
 void tw_peer_admit(struct tw_peer *p)
 {
-	p->credits += p->barred;
-	p->barred = 0;
+	if (p->barred)
+		p->credits = p->granted;
+	p->barred = false;
 }
 
 static void fail(struct tw_peer *p, struct tw_req *r, enum tw_status why)

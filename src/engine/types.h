@@ -189,10 +189,10 @@ struct tw_peer {
 	uint8_t state;	 /* enum tw_peer_state */
 	uint8_t why;	 /* enum tw_status of later sends, once down */
 	bool cannot_put; /* its puts have failed */
+	bool barred;	 /* its filter has not been shown; see tw_peer_bar() */
 	/* Sending. */
 	uint32_t credits; /* lines of eager data that may still go */
 	uint32_t granted; /* credits at the start */
-	uint32_t barred;  /* these, while its filter has not been shown; see tw_peer_bar() */
 	uint32_t shares;  /* receives that it is writing the rest of */
 	/* Receiving. */
 	uint32_t window, used;	/* lines granted, lines in use */

@@ -21,13 +21,20 @@ static mx_endpoint_addr_t meet(mx_endpoint_t from, mx_endpoint_addr_t to, mx_end
 	return st.source;
 }
 
-static void odd_pair(struct odd *o)
+static void odd_pair_of(struct odd *o, uint32_t unexp_max)
 {
+	mx_param_t room = {.key = MX_PARAM_UNEXP_QUEUE_MAX, .val.unexp_queue_max = unexp_max};
+
 	mxt_up();
 	o->b = mxt_open(MX_ANY_ENDPOINT);
-	mxt_ok(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, OTHER_KEY, NULL, 0, &o->a));
+	mxt_ok(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, OTHER_KEY, &room, 1, &o->a));
 	o->ab = mxt_connect(o->a, mxt_name(o->b));
 	o->ba = meet(o->a, o->ab, o->b);
+}
+
+static void odd_pair(struct odd *o)
+{
+	odd_pair_of(o, 1 << 20);
 }
 
 static void odd_end(struct odd *o)
@@ -76,6 +83,24 @@ Test(mx_filter, no_way_back, .timeout = MXT_TIMEOUT)
 		mxt_wait(o.a, &s, MX_STATUS_SUCCESS);
 		mxt_eq(twt_check(in, lens[i], 5), lens[i]);
 	}
+	odd_end(&o);
+}
+
+/* Nor from one without room for what is unexpected. */
+Test(mx_filter, no_room_no_way_back, .timeout = MXT_TIMEOUT)
+{
+	mx_endpoint_addr_t addr;
+	struct odd o;
+	mx_request_t s;
+
+	odd_pair_of(&o, 0);
+	s = mxt_isend(o.b, NULL, 0, o.ba, 2);
+	mxt_wait(o.b, &s, MX_STATUS_REJECTED);
+	s = mxt_issend(o.b, NULL, 0, o.ba, 2);
+	mxt_wait(o.b, &s, MX_STATUS_REJECTED);
+	nothing_came(o.a);
+	mxt_ok(name_key(&o, OTHER_KEY, &addr));
+	meet(o.b, o.ba, o.a);
 	odd_end(&o);
 }
 
