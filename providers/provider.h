@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The contract between the engine and what carries its packets.
+ * The contract between the engine and a provider, which carries its packets.
  *
- * A provider moves packets to a peer in order and without loss, says when
- * peers come and go, and reads and writes remote memory if it can. It knows nothing of
- * matching, requests or protocols: a packet is a header of 16 bytes, which it
- * must not look into, and a payload.
+ * A provider moves packets to a peer in order and without loss, reports when peers appear
+ * and disappear, and reads and writes remote memory if it can. It knows nothing of
+ * matching, requests or protocols. A packet is a header of 16 bytes, which the provider
+ * does not interpret, and a payload.
  *
- * Every operation is called with the endpoint's lock held and must not block.
- * Every upcall is made from inside one of these operations, never from a
- * thread of the provider's own, except where an upcall says more.
+ * The engine calls every operation with the endpoint's lock held, and no operation may
+ * block. A provider makes every upcall from inside an operation, never from a thread of its
+ * own, except where the upcall says otherwise.
  */
 #ifndef TW_PROVIDER_H
 #define TW_PROVIDER_H
@@ -27,9 +27,8 @@ struct sockaddr_storage;
 #define TW_SHORT_MAX 40
 
 /*
- * A packet header as it travels; its content is the engine's affair. Two words,
- * passed by value, so that it stays in registers: built field by field in
- * memory and then copied whole, it would stall every send.
+ * A packet header. Only the engine interprets it. Two words, passed by value so that it
+ * stays in registers (doc/decisions.md, 11).
  */
 struct tw_hdr {
 	uint64_t what; /* type, flags, credits, length: see src/engine/wire.h */
@@ -37,47 +36,47 @@ struct tw_hdr {
 };
 _Static_assert(sizeof(struct tw_hdr) == 16, "wire format");
 
-/* Who an endpoint is; exchanged when two connect. */
+/* The identity of an endpoint, exchanged when two connect. */
 struct tw_ident {
 	uint64_t nic_id;
 	uint32_t endpoint_id;
-	uint32_t session; /* random, of this opening */
+	uint32_t session; /* random, new at every open */
 	uint32_t filter;  /* the endpoint's own */
-	uint32_t key;	  /* the filter it presents to the other */
-	uint32_t window;  /* eager credits it grants to the other */
+	uint32_t key;	  /* the filter that it presents to the other */
+	uint32_t window;  /* eager credits that it grants to the other */
 };
 
-/* One connection; the provider embeds it at the start of its own. */
+/* One connection. The provider embeds it at the start of its own structure. */
 struct tw_link {
 	const struct tw_provider *provider;
-	void *peer;	      /* the engine's, set by it */
+	void *peer;	      /* set and used by the engine */
 	uint32_t max_payload; /* longest payload of one packet */
 	uint32_t key_size;    /* bytes of a remote key; 0: nothing needs to be registered */
-	bool can_get;	      /* get() and put() work as far as is known */
-	bool direct;	      /* a get is a plain copy: nothing can be faster */
-	bool by_cpu;	      /* get and put are done by the caller's processor */
-	bool far;	      /* a packet costs more than copying it, and so does an answer */
+	bool can_get;	      /* get() and put() work, as far as is known */
+	bool direct;	      /* a get is a plain copy, and no protocol is faster */
+	bool by_cpu;	      /* get and put use the caller's processor */
+	bool far;	      /* a packet, and so a reply, costs more than a copy */
 };
 
 #define TW_KEY_MAX 48
 
 /*
- * Memory that the peer of a link may read and write. Address and key are what
- * the peer passes to get() and put(); where key_size is 0 a pointer will do.
+ * Memory that the peer of a link may read and write. The peer passes address and key to
+ * get() and put(). Where key_size is 0 a plain pointer is enough.
  */
 struct tw_mem_reg {
 	uint64_t address;
 	uint8_t key[TW_KEY_MAX];
-	void *handle; /* the provider's */
+	void *handle; /* used by the provider */
 };
 
-/* How urgent a packet is for the other side's engine. */
+/* The urgency of a packet for the engine of the peer. */
 enum tw_send_class {
-	TW_SEND_PLAIN,	 /* may wait until the peer looks */
-	TW_SEND_ENGINE,	 /* the peer's engine must act: wake it if it idles */
-	TW_SEND_CONTROL, /* as ENGINE, and may use the space kept for control */
-	TW_SEND_NOTICE,	 /* as PLAIN, and may use that space */
-	TW_SEND_MORE,	 /* as PLAIN, and may wait for the next one, which is sent at once */
+	TW_SEND_PLAIN,	 /* may wait until the peer polls */
+	TW_SEND_ENGINE,	 /* the peer's engine must act: wake it if it is idle */
+	TW_SEND_CONTROL, /* as ENGINE, and may use the reserved space */
+	TW_SEND_NOTICE,	 /* as PLAIN, and may use the reserved space */
+	TW_SEND_MORE,	 /* as PLAIN, and may wait for the next packet, which follows at once */
 };
 
 static inline bool tw_send_reserved(enum tw_send_class cls)
@@ -86,10 +85,9 @@ static inline bool tw_send_reserved(enum tw_send_class cls)
 }
 
 /*
- * What the engine offers. A file descriptor that the provider watches belongs
- * to a tw_watch that it adds to the endpoint's epoll set (host->epfd) with
- * data.ptr; its ready() is called under the lock, from whichever thread found
- * the descriptor readable.
+ * What the engine provides. A tw_watch stands for a descriptor that the provider watches.
+ * The provider adds it to the endpoint's epoll set (host->epfd) with data.ptr. The thread
+ * that finds the descriptor readable calls ready() under the lock.
  */
 struct tw_watch {
 	void (*ready)(struct tw_watch *w, uint32_t events);
@@ -102,111 +100,113 @@ struct tw_host {
 	const uint64_t *boards; /* NIC ids of this host */
 	unsigned nboards;
 	uint64_t *counters; /* enum tw_counter */
-	bool waiting;	    /* who arms is a call that sleeps until something comes */
-	bool rxq_empty;	    /* the last receive has got its message: more would be unexpected */
+	bool waiting;	    /* the caller of arm() is a call that sleeps until something arrives */
+	bool rxq_empty;	    /* no receive is posted: further messages would be unexpected */
 };
 
 struct tw_upcalls {
 	/*
-	 * A packet arrived. The payload is valid only during the call and may
-	 * lie in memory that the peer can still write. TW_AGAIN: not now, offer
-	 * it again at the next progress(), and nothing behind it before.
+	 * A packet has arrived. The payload is valid only during the call and may lie in
+	 * memory that the peer can still write. On TW_AGAIN the provider offers the packet
+	 * again at the next progress(), and no later packet before it.
 	 */
 	enum tw_err (*packet)(struct tw_link *link, struct tw_hdr hdr, const void *payload,
 			      uint32_t len);
 	/*
-	 * Another endpoint wants to connect. TW_OK: the engine has set
-	 * link->peer and the link is up. Otherwise the reason to refuse with.
-	 * Fills in me, which is what the other side is told.
+	 * Another endpoint asks to connect. On TW_OK the engine has set link->peer and
+	 * filled in me, the identity to send back, and the link is up. Otherwise the result
+	 * is the reason of the refusal.
 	 */
 	enum tw_err (*incoming)(struct tw_host *host, struct tw_link *link,
 				const struct tw_ident *other, struct tw_ident *me);
-	/* An own connect succeeded, or failed; after a failure the link is gone. */
+	/* The result of a connect of this side. After refused() the link is gone. */
 	void (*connected)(struct tw_link *link, const struct tw_ident *other);
 	void (*refused)(struct tw_link *link, enum tw_err why);
-	/* The peer is gone: TW_ECLOSED or TW_ELOST. The link is gone after it. */
+	/* The peer is gone: TW_ECLOSED or TW_ELOST. The link ends with this call. */
 	void (*down)(struct tw_link *link, enum tw_err why);
-	/* A get or put that was TW_PENDING is over; its memory is the caller's again. */
+	/* A get or put that returned TW_PENDING has ended. Its memory is the caller's again. */
 	void (*ended)(struct tw_link *link, void *cookie, enum tw_err err);
-	/* There is something for progress() that no descriptor tells of. */
+	/* progress() has work that no descriptor reports. */
 	void (*wake)(struct tw_host *host);
-	/* Have expire() called at that tick of tw_clock() or soon after. */
+	/* Asks for a call of expire() at this tick of tw_clock() or soon after. */
 	void (*timer)(struct tw_host *host, uint64_t when);
 	/*
-	 * Whether progress() is worth its call. It is called until the provider
-	 * says no, so that one without connections costs nothing.
+	 * Switches the calls of progress() on or off, so that a provider without
+	 * connections costs nothing.
 	 */
 	void (*poll)(struct tw_host *host, void *instance, bool on);
-	/* Where a NIC is on the network, without asking anybody; TW_EUNREACH. */
+	/* The network address of a NIC, without a query to any host; TW_EUNREACH if unknown. */
 	enum tw_err (*locate)(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa);
 };
 
 struct tw_provider {
 	const char *name;
-	/* Makes the endpoint reachable. TW_EBUSY if its id is taken. */
+	/* Makes the endpoint reachable. TW_EBUSY if its id is in use. */
 	enum tw_err (*open)(struct tw_host *host, void **instance);
-	/* Ends all links, silently, after what was sent has been handed over. */
+	/* Ends all links without upcalls, after the packets sent were handed over. */
 	void (*close)(void *instance);
 	/*
-	 * Gives the endpoint's name free, ahead of close(). Without the lock: a signal
-	 * handler calls it, amid any other operation. NULL where there is no name.
+	 * Releases the endpoint's name ahead of close(). Called without the lock: a signal
+	 * handler may call it during any other operation. NULL where there is no name.
 	 */
 	void (*hide)(void *instance);
-	/* Whether an endpoint of that name could be reached this way. */
+	/* True if this provider may reach an endpoint of this name. */
 	bool (*reaches)(void *instance, uint64_t nic_id, uint32_t endpoint_id);
 	/*
-	 * Begins to connect. TW_OK with the link: it ends by connected() or
-	 * refused(), perhaps before this returns; peer is put into the link.
+	 * Starts a connect. On TW_OK the link is set, and connected() or refused() follows,
+	 * perhaps before this returns. Stores peer in the link.
 	 */
 	enum tw_err (*connect)(void *instance, const struct tw_ident *me, uint64_t nic_id,
 			       uint32_t endpoint_id, void *peer, struct tw_link **link);
-	/* Ends a link, up or not, in order; no upcall is made for it. */
+	/* Closes a link, up or not. No upcall follows. */
 	void (*disconnect)(struct tw_link *link);
 	/*
-	 * Sends one packet: TW_OK when everything was copied or handed over, the
-	 * buffers are free again; TW_AGAIN when there is no room.
+	 * Sends one packet. TW_OK: everything was copied or handed over, and the buffers
+	 * are free again. TW_AGAIN: there is no space.
 	 */
 	enum tw_err (*send)(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			    const struct iovec *iov, unsigned niov, uint32_t len);
 	/*
-	 * Reads the peer's memory at an address into iov, or writes it from iov.
-	 * TW_OK when done. TW_PENDING when started: ended() follows, before any
-	 * down(), and iov's memory (not iov) is in use until then; after a
-	 * disconnect() or close() it is not touched any more. TW_AGAIN when too
-	 * many are under way: one of them ends. TW_EPERM when it cannot be done
-	 * (the data may still be sent; the system refuses, then can_get is false
-	 * from now on, or the key is of a path that is gone), TW_EFAULT, TW_ELOST.
-	 * A get may be done twice, and so may a put before it has ended. Once a
-	 * link has ended on this side, no put of the peer touches memory here.
+	 * Reads the peer's memory at an address into iov, or writes it from iov. TW_OK:
+	 * done. TW_PENDING: started; ended() follows, before any down(), and uses iov's
+	 * memory (not iov itself) until then. After disconnect() or close() the memory is
+	 * no longer touched. TW_AGAIN: too many are in progress, and one of them will end.
+	 * TW_EPERM: it cannot be done, but the data may still be sent. Either the system
+	 * refuses, and can_get is false from now on, or the key belongs to a path that is
+	 * gone. TW_EFAULT, TW_ELOST.
+	 *
+	 * A get may be done twice, and so may a put before it has ended. Once a link has
+	 * ended on this side, no put of the peer touches memory here.
 	 */
 	enum tw_err (*get)(struct tw_link *link, const struct iovec *iov, unsigned niov,
 			   uint64_t address, const void *key, void *cookie);
 	enum tw_err (*put)(struct tw_link *link, const struct iovec *iov, unsigned niov,
 			   uint64_t address, const void *key, void *cookie);
 	/*
-	 * Lets the peer of a link read and write memory, until mem_dereg() or the
-	 * end of the link. Both NULL where key_size is always 0. TW_ENOMEM, TW_EPERM.
+	 * Lets the peer of a link read and write memory, until mem_dereg() or the end of
+	 * the link. Both NULL where key_size is always 0. TW_ENOMEM, TW_EPERM.
 	 */
 	enum tw_err (*mem_reg)(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr);
 	void (*mem_dereg)(struct tw_link *link, struct tw_mem_reg *mr);
-	/* Whether the other side still holds its end. */
+	/* True if the other side still has the link. */
 	bool (*alive)(struct tw_link *link);
 	/*
-	 * Whether the peer has looked for packets in the last microseconds, and
-	 * since that tick. Where it does so all the time, it has soon after any.
+	 * True if the peer has polled for packets in the last microseconds, and since this
+	 * tick. A peer that polls all the time will have done so soon after any tick.
 	 */
 	bool (*polls)(struct tw_link *link, uint64_t since);
-	/* Whether a call of the peer's program sleeps. May be NULL: not known here. */
+	/* True if a call of the peer's program sleeps. NULL: not known. */
 	bool (*waits)(struct tw_link *link);
-	/* Takes in what has arrived; the number of packets. */
+	/* Takes in the packets that have arrived. Returns their number. */
 	unsigned (*progress)(void *instance);
 	/*
-	 * About to sleep: from now on any packet wakes us through epfd. True if
-	 * something is already there: do not sleep. Ended by disarm().
+	 * Called before sleeping: from now on any packet wakes this side through epfd. True
+	 * if something has arrived already, and the caller must not sleep. disarm() ends
+	 * it.
 	 */
 	bool (*arm)(void *instance);
 	void (*disarm)(void *instance);
-	/* A timer asked for has come; the next tick wanted, or 0. */
+	/* A timer has expired. Returns the next tick to be called at, or 0. */
 	uint64_t (*expire)(void *instance, uint64_t now);
 };
 

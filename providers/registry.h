@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The providers there are, by name. */
+/* The available providers, by name. */
 #ifndef TW_REGISTRY_H
 #define TW_REGISTRY_H
 
@@ -7,12 +7,12 @@
 
 #define TW_MAX_PROVIDERS 4
 
-/* Fills in the providers of a comma-separated list; how many, unknown names left out. */
+/* Fills in the providers of a comma-separated list. Skips unknown names. Returns the number. */
 unsigned tw_provider_list(const char *names, const struct tw_provider *out[TW_MAX_PROVIDERS]);
 
 /*
- * The one that serves a driver of that name, which keeps to their order (drivers.c).
- * NULL in a build without networks, whose library leaves the net provider out.
+ * The provider that has a driver of this name; it keeps the drivers in order (drivers.c).
+ * NULL in a build without net providers, where the library leaves the net provider out.
  */
 extern const struct tw_provider *(*tw_provider_of_driver)(const char *name, size_t len);
 

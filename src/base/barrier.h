@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Barriers that one side pays for. The fast side stores, then loads, with only
- * the compiler held in order; the slow side stores, calls a barrier here, then
- * loads. Either the slow side sees the store or the fast side sees the slow
- * side's. Without membarrier(2) both sides need a full fence instead.
+ * Asymmetric barriers. The fast side stores, then loads, and only the compiler is kept from
+ * reordering. The slow side stores, calls a barrier here, then loads. Either the slow side
+ * sees the store of the fast side, or the fast side sees that of the slow side. Without
+ * membarrier(2) both sides need a full fence instead.
  */
 #ifndef TW_BARRIER_H
 #define TW_BARRIER_H
@@ -11,12 +11,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Registers the process; call once before anything below. */
+/* Registers the process. Call it before anything below. */
 void tw_barrier_init(void);
 
-/* Whether threads of this process can be reached by each other's barrier. */
+/* True if the barrier of a thread reaches the other threads of this process. */
 bool tw_barrier_private(void);
-/* Whether this process can be reached by other processes' barriers. */
+/* True if barriers of other processes reach this one. */
 bool tw_barrier_global(void);
 
 /* Orders memory on every running thread of this process. */

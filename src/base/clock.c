@@ -18,7 +18,7 @@ struct moment {
 	uint64_t ns, ticks;
 };
 
-/* By both clocks: the quickest of some tries, as any may be interrupted between the two. */
+/* The same moment by both clocks: the shortest of several tries, as any may be interrupted. */
 static struct moment moment(void)
 {
 	struct moment m = {0, 0};
@@ -35,7 +35,7 @@ static struct moment moment(void)
 	return m;
 }
 
-/* Half a millisecond of spinning gives a per mille, enough for time limits. */
+/* Accurate to 0.1% after 500 us, which is enough for time limits. */
 static void calibrate(void)
 {
 	struct moment from = moment(), to;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A clock cheap enough for the fast path. Ticks agree between the processes of
- * one host; their length is found once, by tw_clock_init().
+ * A clock cheap enough for the fast path. Ticks agree between the processes of a host.
+ * tw_clock_init() measures their length once.
  */
 #ifndef TW_CLOCK_H
 #define TW_CLOCK_H

@@ -15,7 +15,10 @@
 #define tw_printf(fmt, args) __attribute__((format(printf, fmt, args)))
 #define tw_noinline __attribute__((noinline))
 #define tw_inline inline __attribute__((always_inline))
-/* A function of a header that is worth a copy in every file, but for -Os: the linker keeps one. */
+/*
+ * A function of a header, copied into every file that calls it. With -Os the linker keeps
+ * one copy.
+ */
 #ifdef __OPTIMIZE_SIZE__
 #define tw_shared __attribute__((weak, visibility("hidden"), noinline))
 #else
@@ -23,8 +26,9 @@
 #endif
 
 /*
- * Fetches a line with the right to write it. The compiler's own way asks for that only where
- * it may assume it; every 64-bit processor takes the instruction, the oldest ignore it.
+ * Fetches a cache line for writing. __builtin_prefetch() does that only where the target is
+ * known to have the instruction; every 64-bit x86 processor accepts it, and the oldest
+ * ignore it.
  */
 static inline void tw_prefetch_own(const void *p)
 {
@@ -35,7 +39,7 @@ static inline void tw_prefetch_own(const void *p)
 #endif
 }
 
-/* The compiler forgets what it knows of a value. */
+/* Hides the origin of a value from the compiler. */
 #define tw_opaque(x) __asm__("" : "+r"(x))
 
 #define tw_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

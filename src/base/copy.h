@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* memcpy for what is mostly short: no call up to TW_COPY_INLINE bytes. */
+/* memcpy for mostly short data: no call up to TW_COPY_INLINE bytes. */
 #ifndef TW_COPY_H
 #define TW_COPY_H
 

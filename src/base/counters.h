@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an endpoint counts. TW_COUNTERS is the one list: the enum and the label
- * table both come from it, so that they cannot disagree.
+ * The counters of an endpoint. The enum and the table of labels both come from TW_COUNTERS,
+ * so that they cannot disagree.
  */
 #ifndef TW_COUNTERS_H
 #define TW_COUNTERS_H
@@ -49,11 +49,11 @@ enum tw_counter {
 
 extern const char *const tw_counter_labels[TW_NCOUNTERS];
 
-/* Present depths, shown beside the counters. */
+/* Current values, shown beside the counters. */
 enum tw_gauge {
 	TW_G_POSTED,	  /* receives posted and unmatched */
 	TW_G_UNEXPECTED,  /* messages waiting for a receive */
-	TW_G_UNEXP_BYTES, /* their bytes held here */
+	TW_G_UNEXP_BYTES, /* bytes of them that are stored here */
 	TW_G_SENDS,	  /* sends not yet complete */
 	TW_NGAUGES
 };

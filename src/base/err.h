@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How things inside fail. Interfaces translate these into their own codes. */
+/* Internal error codes. Each interface translates them into its own. */
 #ifndef TW_ERR_H
 #define TW_ERR_H
 
 enum tw_err {
 	TW_OK = 0,
-	TW_AGAIN,   /* no room now, try later */
-	TW_PENDING, /* started, ends by an upcall */
-	TW_ENOMEM,  /* memory or another resource of the system is short */
+	TW_AGAIN,   /* no space now, try later */
+	TW_PENDING, /* started, an upcall reports the end */
+	TW_ENOMEM,  /* memory or another system resource is short */
 	TW_EBUSY,   /* the endpoint id is in use */
 	TW_EPERM,   /* the system does not allow it */
-	TW_EFAULT,  /* memory that is not there */
+	TW_EFAULT,  /* the memory is not mapped */
 	TW_EKEY,    /* wrong filter */
-	TW_ECLOSED, /* no such endpoint, or it was closed in order */
+	TW_ECLOSED, /* no such endpoint, or it was closed normally */
 	TW_ELOST,   /* the peer died or the link to it broke */
 	TW_ETIMEDOUT,
 	TW_EUNREACH, /* no provider reaches that NIC */
-	TW_ECROSS,   /* both sides connect at once and the other's attempt stands */
-	TW_EPROTO,   /* the peer speaks nonsense */
+	TW_ECROSS,   /* both sides connect, and the attempt of the other stands */
+	TW_EPROTO,   /* the peer violates the protocol */
 	TW_NERRS
 };
 

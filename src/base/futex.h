@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sleeping on a word of memory that processes share. */
+/* Waiting on a word of shared memory. */
 #ifndef TW_FUTEX_H
 #define TW_FUTEX_H
 
@@ -12,7 +12,7 @@
 
 #define TW_FUTEX_FOREVER UINT64_MAX
 
-/* Nanoseconds of the clock that deadlines are of. */
+/* The current time on the clock of the deadlines, in nanoseconds. */
 static inline uint64_t tw_futex_now(void)
 {
 	struct timespec t;
@@ -21,7 +21,7 @@ static inline uint64_t tw_futex_now(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Sleeps while the word has that value, not beyond the deadline; may wake early. */
+/* Sleeps while the word has this value, until the deadline at most. May return early. */
 static inline void tw_futex_wait(_Atomic(uint32_t) *word, uint32_t value, uint64_t deadline)
 {
 	struct timespec t = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses of IPv4 and IPv6 alike. */
+/* IPv4 and IPv6 addresses. */
 #ifndef TW_INET_H
 #define TW_INET_H
 

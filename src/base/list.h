@@ -38,7 +38,7 @@ tw_shared void tw_list_del(struct tw_list *n)
 
 #define tw_list_first(head, type, member) tw_container((head)->next, type, member)
 
-/* Walks a list; the current node may be taken out. */
+/* Walks a list. The loop may remove the current node. */
 #define tw_list_each(head, pos, tmp)                                                               \
 	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \
 	     (pos) = (tmp), (tmp) = (pos)->next)

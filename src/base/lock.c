@@ -12,12 +12,12 @@ void tw_lock_init(struct tw_lock *l, bool single)
 	memset(l, 0, sizeof(*l));
 	l->single = single;
 	pthread_mutex_init(&l->mutex, NULL);
-	/* The thread sanitizer cannot see a membarrier: an ordinary lock for it. */
+	/* The thread sanitizer does not know membarrier: use an ordinary mutex. */
 	if (TW_TSAN || !tw_barrier_private())
 		l->biases = TW_LOCK_BIASES;
 }
 
-/* Takes the bias away. True when its thread is outside. */
+/* Revokes the bias. True when its thread is outside. */
 static bool revoke(struct tw_lock *l, bool wait)
 {
 	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
@@ -41,7 +41,7 @@ void tw_lock_slow(struct tw_lock *l)
 	uintptr_t me = tw_thread_id();
 
 	if (l->single) {
-		/* Nobody else is inside: the bias simply follows whoever comes. */
+		/* No other thread is inside: the bias moves to this one. */
 		l->biased_to = me;
 		atomic_store_explicit(&l->owner, me, memory_order_relaxed);
 		atomic_store_explicit(&l->inside[0], 1, memory_order_relaxed);
@@ -62,7 +62,7 @@ void tw_lock_slow(struct tw_lock *l)
 
 bool tw_lock_try(struct tw_lock *l)
 {
-	/* Mostly known without disturbing anybody. */
+	/* The cheap test first: usually it suffices. */
 	if (tw_lock_inside(l))
 		return false;
 	tw_lock_depth++;
@@ -86,14 +86,14 @@ void tw_unlock_slow(struct tw_lock *l)
 	l->by_mutex = false;
 	atomic_store_explicit(&l->owner, l->biased_to, memory_order_release);
 	tw_mutex_unlock(&l->mutex);
-	/* A mutex is not fair to a thread that sleeps for it. */
+	/* A mutex does not favour the thread that has waited longest. */
 	if (wanted)
 		sched_yield();
 }
 
 bool tw_lock_mine(const struct tw_lock *l)
 {
-	/* Not the owner word, which others change while its thread is inside. */
+	/* Not the owner word, which other threads change while its thread is inside. */
 	uintptr_t w = __atomic_load_n(&l->biased_to, __ATOMIC_RELAXED);
 
 	return tw_lock_depth || ((w & ~(uintptr_t)7) == tw_thread_id() &&

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lock biased to the thread that uses it: that thread enters and leaves with
- * plain stores. Another thread takes the bias away first, which costs a
- * membarrier; the bias moves to it. After TW_LOCK_BIASES moves the lock becomes
- * an ordinary mutex for good. A locked instruction here would cost the message
- * path more than all the rest of it.
+ * A lock biased to the thread that uses it. That thread enters and leaves with plain
+ * stores. Another thread first revokes the bias, which costs a membarrier, and the bias
+ * moves to it. After TW_LOCK_BIASES moves the lock is an ordinary mutex for good.
+ * doc/decisions.md, 1.
  *
- * The owner word names the favoured thread and one of the inside flags. A flag
- * has one writer for ever: the bias never returns to a flag once it has moved,
- * so a thread that was overtaken between reading the owner word and setting its
- * flag disturbs nobody.
+ * The owner word names the favoured thread and one of the inside flags. A flag has only one
+ * writer ever: once the bias has left a flag it never returns to it. So a thread that was
+ * overtaken between reading the owner word and setting its flag does no harm.
  */
 #ifndef TW_LOCK_H
 #define TW_LOCK_H
@@ -21,13 +19,13 @@
 #include "base/barrier.h"
 #include "base/compiler.h"
 
-#define TW_LOCK_BIASES 4 /* at most 8: the index lives in the owner's low bits */
+#define TW_LOCK_BIASES 4 /* at most 8: the low bits of owner hold the index */
 
 struct tw_lock {
 	_Atomic(uintptr_t) owner; /* thread | flag index, 0: not biased now */
 	_Atomic(uint32_t) inside[TW_LOCK_BIASES];
-	bool by_mutex; /* how the present holder came in */
-	bool single;   /* one thread at a time: no locking, the bias follows it */
+	bool by_mutex; /* how the current holder entered */
+	bool single;   /* one thread at a time: no locking, and the bias follows it */
 	/* Under the mutex: */
 	uintptr_t biased_to; /* restored to owner by the unlock */
 	unsigned biases;     /* flags used up */
@@ -42,14 +40,14 @@ static inline uintptr_t tw_thread_id(void)
 	return (uintptr_t)tw_lock_self;
 }
 
-/* single: the caller vouches that one thread at a time uses the lock. */
+/* single: the caller guarantees that one thread at a time uses the lock. */
 void tw_lock_init(struct tw_lock *l, bool single);
 void tw_lock_slow(struct tw_lock *l);
 void tw_unlock_slow(struct tw_lock *l);
-/* Takes the lock if nobody is inside; leaves the bias where it is. */
+/* Takes the lock if no thread is inside. Does not move the bias. */
 bool tw_lock_try(struct tw_lock *l);
 
-/* A thread's way into one lock. It may keep it: as long as it leads in, the bias is its own. */
+/* One thread's shortcut into a lock, valid as long as the bias is that thread's. */
 struct tw_lock_way {
 	uintptr_t owner;
 	_Atomic(uint32_t) *inside;
@@ -70,7 +68,7 @@ static inline bool tw_lock_by(struct tw_lock *l, struct tw_lock_way way)
 	return false;
 }
 
-/* False: it is not biased to this thread. */
+/* Enters if the lock is biased to this thread. */
 tw_shared bool tw_lock_biased(struct tw_lock *l)
 {
 	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
@@ -79,7 +77,7 @@ tw_shared bool tw_lock_biased(struct tw_lock *l)
 	       tw_lock_by(l, (struct tw_lock_way){w, &l->inside[w & 7]});
 }
 
-/* By its holder: the way for the next times, unless the lock has been worn out. */
+/* Called by the holder: records the shortcut, unless the lock has become a mutex. */
 static inline bool tw_lock_way(struct tw_lock *l, struct tw_lock_way *way)
 {
 	*way = (struct tw_lock_way){l->biased_to, &l->inside[l->biased_to & 7]};
@@ -101,18 +99,18 @@ tw_shared void tw_unlock(struct tw_lock *l)
 }
 
 /*
- * How many locks and mutexes of the library this thread holds or waits for, but for
- * those that it has come into by the bias.
+ * The number of library locks and mutexes that this thread holds or waits for, except locks
+ * that it entered by the bias.
  */
 extern _Thread_local unsigned tw_lock_depth;
 
 /*
- * Whether this thread may hold the lock: asked by a signal handler, which may have
- * interrupted the thread's own call. Never wrong when it says no.
+ * True if this thread may hold the lock. A signal handler asks, as it may have interrupted
+ * the thread's own call. False is always right.
  */
 bool tw_lock_mine(const struct tw_lock *l);
 
-/* A mutex of the library, counted as above. */
+/* A mutex of the library, counted in tw_lock_depth. */
 static inline void tw_mutex_lock(pthread_mutex_t *m)
 {
 	tw_lock_depth++;
@@ -127,7 +125,7 @@ static inline void tw_mutex_unlock(pthread_mutex_t *m)
 	tw_lock_depth--;
 }
 
-/* Whether the favoured thread is inside just now: a guess that costs nothing. */
+/* True if the favoured thread seems to be inside. A cheap guess. */
 static inline bool tw_lock_inside(const struct tw_lock *l)
 {
 	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
@@ -135,7 +133,7 @@ static inline bool tw_lock_inside(const struct tw_lock *l)
 	return w && atomic_load_explicit(&l->inside[w & 7], memory_order_relaxed);
 }
 
-/* Another thread waits for the lock: let it in now and then. */
+/* True if another thread waits for the lock: the holder should release it now and then. */
 static inline bool tw_lock_wanted(struct tw_lock *l)
 {
 	return atomic_load_explicit(&l->waiters, memory_order_relaxed) != 0;

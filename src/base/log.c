@@ -23,7 +23,7 @@ void tw_log(enum tw_log_level level, const char *fmt, ...)
 	va_end(ap);
 	n = tw_min(n, (int)sizeof(line) - 1);
 	line[n++] = '\n';
-	/* Nobody could be told that this fails. */
+	/* There is no place to report this failure. */
 	if (tw_sys_write(STDERR_FILENO, line, (size_t)n) < 0)
 		return;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages for people, on standard error, by TAGWIRE_LOG. */
+/* Messages to the user on standard error, by TAGWIRE_LOG. */
 #ifndef TW_LOG_H
 #define TW_LOG_H
 

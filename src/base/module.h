@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Loadable modules: tagwire_NAME.so in the library's directory, or TAGWIRE_MODULES. */
+/* Loadable modules: tagwire_NAME.so in the library's directory or in TAGWIRE_MODULES. */
 #ifndef TW_MODULE_H
 #define TW_MODULE_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Loads a module and finds its structure of that name, which begins with a version.
- * NULL with the reason in why. A module stays loaded.
+ * Loads a module and finds its structure of this name, which begins with a version. Returns
+ * NULL with the reason in why. A module is never unloaded.
  */
 const void *tw_module_load(const char *name, const char *symbol, uint32_t version, char *why,
 			   unsigned len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The system's pages: 4, 16 or 64 KiB. TW_PAGE is what layouts of ours are made of. */
+/* The system's page size: 4, 16 or 64 KiB. TW_PAGE is the unit of our own layouts. */
 #ifndef TW_PAGE_H
 #define TW_PAGE_H
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIZE_MAX_GONE 256 /* bytes of an object that can be given back */
+#define SIZE_MAX_GONE 256 /* longest object whose memory can be returned */
 
-/* In the place of every chunk that was given back. */
+/* Stands in for every chunk that was returned. */
 static char nothing[TW_POOL_CHUNK * SIZE_MAX_GONE] tw_aligned_line;
 
 void tw_pool_init(struct tw_pool *p, uint32_t size, uint32_t max)
@@ -25,7 +25,7 @@ void tw_pool_fini(struct tw_pool *p)
 	memset(p, 0, sizeof(*p));
 }
 
-/* The table of chunks has room for a power of two of them. */
+/* The capacity of the table of chunks is a power of two. */
 static int grow_table(struct tw_pool *p)
 {
 	uint32_t n = p->nchunks;
@@ -40,7 +40,7 @@ static int grow_table(struct tw_pool *p)
 	return 0;
 }
 
-/* The number of the next chunk, with a place in the table. */
+/* The number of the next chunk. Makes space for it in the table. */
 static int next_number(struct tw_pool *p, uint32_t *n)
 {
 	*n = p->nchunks;
@@ -79,7 +79,7 @@ int tw_pool_grow(struct tw_pool *p)
 	return 0;
 }
 
-/* Counts the free objects of each chunk, and the first ones that are kept as having none. */
+/* Counts the free objects of each chunk. The first ones, which are kept, count as having none. */
 static void count_free(const struct tw_pool *p, uint32_t keep, uint8_t *nfree)
 {
 	for (const struct tw_pool_obj *o = p->free; o; o = o->next_free)

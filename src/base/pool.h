@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Objects of one size with a number each. The number and a generation, counted
- * up at every release, make handles that can be checked before they are used.
- * Looking at an object that was released is safe: where its memory was given
- * back there is one that was never in use.
+ * Objects of one size, each with a number. The number and a generation, incremented at
+ * every allocation and release, form handles that can be checked before use. It is safe to
+ * look at an object that was released: where its memory was returned, the lookup finds a
+ * dummy that was never in use.
  */
 #ifndef TW_POOL_H
 #define TW_POOL_H
@@ -24,19 +24,19 @@ struct tw_pool {
 	struct tw_pool_obj *free;
 	char **chunks;
 	uint32_t nchunks;
-	uint32_t size; /* of an object, a multiple of a line */
+	uint32_t size; /* of an object, a multiple of a cache line */
 	uint32_t max_chunks;
-	uint32_t ngone; /* chunks that were given back, */
-	uint32_t gone;	/* the first of them or before it, */
-	uint32_t gen;	/* the last generation that was in any */
+	uint32_t ngone; /* chunks that were returned, */
+	uint32_t gone;	/* the first of them or a smaller number, */
+	uint32_t gen;	/* the highest generation in any of them */
 };
 
-/* About max objects of so many bytes: whole chunks of them. */
+/* Makes a pool of about max objects, rounded to whole chunks. */
 void tw_pool_init(struct tw_pool *p, uint32_t size, uint32_t max);
 void tw_pool_fini(struct tw_pool *p);
-/* Adds a chunk of free objects; 0, or -1 when memory or numbers are used up. */
+/* Adds a chunk of free objects. Returns -1 when memory or numbers are used up. */
 int tw_pool_grow(struct tw_pool *p);
-/* Gives back the chunks without an object in use, but for so many. */
+/* Returns unused chunks to the system, except this many. */
 void tw_pool_trim(struct tw_pool *p, uint32_t keep);
 
 static inline uint32_t tw_pool_held(const struct tw_pool *p)
@@ -44,7 +44,7 @@ static inline uint32_t tw_pool_held(const struct tw_pool *p)
 	return p->nchunks - p->ngone;
 }
 
-/* An object, not cleared but for its header; NULL when memory is short. */
+/* Returns an object, cleared only in its header; NULL when memory is short. */
 tw_shared void *tw_pool_get(struct tw_pool *p)
 {
 	struct tw_pool_obj *o;
@@ -66,7 +66,7 @@ static inline void tw_pool_put(struct tw_pool *p, void *object)
 	p->free = o;
 }
 
-/* The object of that number and generation; NULL if there is none in use. */
+/* Returns the object of this number and generation, or NULL if it is not in use. */
 tw_shared void *tw_pool_find(const struct tw_pool *p, uint32_t index, uint32_t gen)
 {
 	uint32_t chunk = index >> TW_POOL_CHUNK_BITS;

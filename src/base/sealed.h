@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Anonymous memory that processes share and that nobody can shrink. */
+/* Anonymous memory shared between processes, which no process can shrink. */
 #ifndef TW_SEALED_H
 #define TW_SEALED_H
 
@@ -9,13 +9,13 @@
 
 #include "base/err.h"
 
-/* A user that could shrink the memory could kill another with SIGBUS. */
+/* A process that could shrink the memory could kill another with SIGBUS. */
 #define TW_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* Maps it shared, not inherited by children; NULL if that fails. */
+/* Maps it shared; children do not inherit it. Returns NULL on failure. */
 void *tw_sealed_map(int fd, size_t size, int prot);
 enum tw_err tw_sealed_make(const char *name, size_t size, int seals, int *fd, void **out);
-/* Is it ordinary memory of just that size that nobody can shrink? */
+/* True if it is ordinary memory of exactly this size that cannot be shrunk. */
 bool tw_sealed_sound(int fd, size_t size);
 
 #endif /* TW_SEALED_H */

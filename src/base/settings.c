@@ -23,7 +23,7 @@ struct tw_settings tw_settings = {
 #define DEFAULT_BOOL(x) #x
 enum type { STR, LIST, PATH, UINT, RANK, PORT, BOOL };
 
-/* Without pointers, which the loader would have to fill in. */
+/* Without pointers, so that the loader has nothing to relocate. */
 static const struct {
 	uint16_t at;
 	uint8_t type; /* enum type */
@@ -33,7 +33,7 @@ static const struct {
 #undef TW_SETTING
 };
 
-/* Of each in turn its name and its default. */
+/* The name of each setting, followed by its default. */
 static const char names[] =
 #define TW_SETTING(ident, env, type, dflt, text) env "\0" DEFAULT_##type(dflt) "\0"
 #include "base/settings.def"
@@ -157,7 +157,10 @@ static int out_of_range(const struct tw_settings *s)
 	return slots || bytes || rndv || rmem || s->retry < 100;
 }
 
-/* What the environment has, and defaults for the rest; the first that is wrong, or NULL. */
+/*
+ * Reads the environment, with defaults for the rest. Returns the first name with an invalid
+ * value, or NULL.
+ */
 static const char *read_all(struct tw_settings *s, bool environment)
 {
 	const char *name = names, *dflt;
@@ -168,10 +171,10 @@ static const char *read_all(struct tw_settings *s, bool environment)
 
 		dflt = name + strlen(name) + 1;
 
-		/* A file name is nothing to take from somebody with less rights. */
+		/* A privileged program must not take a file name from its user. */
 		if (environment)
 			text = type == PATH ? secure_getenv(name) : getenv(name);
-		/* No rank is no rank that could be read. */
+		/* An absent rank is empty, and parse_rank() rejects that. */
 		if (!text && type == RANK)
 			type = STR;
 		if (parse(type, text ? text : dflt, (char *)s + table[i].at) < 0)

@@ -27,12 +27,12 @@ struct tw_settings {
 extern struct tw_settings tw_settings;
 
 /*
- * Reads the environment. 0, or -1 with a message in err when a value is not of
- * its type; the settings are then the defaults.
+ * Reads the environment. Returns -1 with a message in err when a value is invalid. All
+ * settings are then the defaults.
  */
 int tw_settings_load(char *err, unsigned errlen);
 
-/* Which of several words, each with its 0 at the end, it is; -1 if none. */
+/* The index of text among several words, each of which ends with a 0; -1 if there is none. */
 int tw_settings_choice(const char *text, const char *choices);
 #define TW_RNDV_CHOICES "auto\0push\0pull\0split\0"
 

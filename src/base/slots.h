@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A growing table of pointers, found by number: up to 65,536, a name's low half. */
+/* A growing table of up to 65,536 pointers. The low half of a name is the index. */
 #ifndef TW_SLOTS_H
 #define TW_SLOTS_H
 
@@ -14,7 +14,7 @@ struct tw_slots {
 	uint32_t n;
 };
 
-/* The number of a free one, which becomes p's; TW_SLOTS_MAX: none, or no memory. */
+/* Stores p in a free slot and returns its number; TW_SLOTS_MAX if there is no slot or no memory. */
 static inline uint32_t tw_slots_add(struct tw_slots *s, void *p)
 {
 	uint32_t i = 0, n;
@@ -34,7 +34,7 @@ static inline uint32_t tw_slots_add(struct tw_slots *s, void *p)
 	return i;
 }
 
-/* What has the number in a name's low half, or NULL. */
+/* Returns the pointer whose number is the low half of the name, or NULL. */
 static inline void *tw_slots_find(const struct tw_slots *s, uint32_t name)
 {
 	uint32_t i = name % TW_SLOTS_MAX;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an endpoint shows to the outside: one memfd per open endpoint, named
- * TW_STATS_NAME, found by tools as /proc/PID/fd/N -> "/memfd:tagwire-endpoint".
- * The owner is the only writer and writes with plain stores; a reader may see a
- * moment's disagreement between two fields and nothing worse.
+ * The statistics of an open endpoint, in a memfd named TW_STATS_NAME, which tools find as
+ * /proc/PID/fd/N -> "/memfd:tagwire-endpoint". Only the owner writes, with plain stores.
+ * Fields that a reader sees may disagree for a moment.
  */
 #ifndef TW_STATS_H
 #define TW_STATS_H
@@ -18,7 +17,7 @@
 enum tw_peer_state {
 	TW_PEER_NONE,
 	TW_PEER_CONNECTING,
-	TW_PEER_UP, /* from here on its address leads to it */
+	TW_PEER_UP, /* from here on its address is valid */
 	TW_PEER_DOWN,
 };
 
@@ -27,7 +26,7 @@ struct tw_stats_peer {
 	uint32_t endpoint_id;
 	uint32_t session;
 	uint32_t state;	    /* enum tw_peer_state */
-	uint32_t queued;    /* sends that wait for room */
+	uint32_t queued;    /* sends that wait for space */
 	uint64_t msgs_sent; /* messages, not packets */
 	uint64_t msgs_received;
 	char provider[8];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls under names of our own. A program that defines a function `send' of its own
- * takes the C library's place for the whole process: our calls of send() would end up there.
- * So nothing in src and providers calls what has a plain word for a name
- * (tests/lib/plain_words.def), but these, which go by longer names or by number.
+ * System calls under other names. A program that defines a function `send' replaces the C
+ * library's in the whole process, and our calls of send() would run it. So src and
+ * providers call no C library function whose name is a plain word
+ * (tests/lib/plain_words.def), except through these wrappers, which use longer names or
+ * system call numbers.
  */
 #ifndef TW_SYS_H
 #define TW_SYS_H
@@ -41,7 +42,7 @@ static inline bool tw_sys_readable(const char *path)
 	return faccessat(AT_FDCWD, path, R_OK, 0) == 0;
 }
 
-/* A negative time is for ever, as with poll(). */
+/* A negative time means no limit, as with poll(). */
 static inline int tw_sys_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
