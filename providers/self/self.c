@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An endpoint's connection to itself. A packet is queued and delivered by the
- * next progress, never inside the send; long messages are copied by get().
+ * The connection of an endpoint to itself. A packet is queued and the next progress
+ * delivers it, never the send. get() copies long messages.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 #define MAX_PAYLOAD 16384
 #define MAX_QUEUED 1024
-#define RESERVE 64 /* places that only control packets may use */
+#define RESERVE 64 /* slots that only control packets may use */
 
 struct self_ep {
 	struct tw_link link;
@@ -19,7 +19,7 @@ struct self_ep {
 	struct tw_list packets;
 	unsigned queued;
 	bool up;
-	bool polled; /* few programs send to themselves: the others need not ask */
+	bool polled; /* false until the endpoint sends to itself, so that others need no polls */
 };
 
 struct self_packet {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections. The initiator makes the memory and introduces itself on the
- * other's socket; the other accepts or refuses. Afterwards the socket carries
- * bells and goodbyes, and its hang-up tells of a death.
+ * Connections. The initiator makes the memory and sends a hello to the socket of the other
+ * side, which accepts or refuses. Afterwards the socket carries doorbells and goodbyes, and
+ * its hang-up reports that the peer has died.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 
 #define RETRY_US 1000
 #define LISTEN_AGAIN_US 100000
-#define ACCEPTS 64 /* connections taken in one go */
+#define ACCEPTS 64 /* connections accepted in one call */
 
 static int watch(struct tw_shm_ep *ep, int fd, struct tw_watch *w)
 {
@@ -50,7 +50,7 @@ static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint
 	l->link.max_payload = tw_ring_max_payload(nbytes);
 }
 
-/* What both sides do once a socket is theirs. */
+/* Takes a socket into use, on either side. */
 static enum tw_err adopt(struct tw_shm_link *l, int sock)
 {
 	enum tw_err err = tw_shm_cred(sock, &l->pid);
@@ -72,7 +72,7 @@ static void pid_ready(struct tw_watch *w, uint32_t events)
 	struct tw_shm_link *l = tw_container(w, struct tw_shm_link, pid_watch);
 
 	(void)events;
-	/* The socket knows whether it said goodbye, unless somebody else holds it. */
+	/* The socket has the goodbye, if there was one, unless another process holds it. */
 	if (l->state == TW_SHM_UP)
 		tw_shm_doorbells_read(l, 0);
 	if (l->state == TW_SHM_UP)
@@ -165,7 +165,7 @@ static void await_answer(struct tw_shm_link *l)
 	l->ep->host->up->refused(&l->link, err == TW_EPROTO ? err : TW_ECLOSED);
 }
 
-/* What somebody brings, before anything is done with it. */
+/* Checks a hello and its descriptors before any use. */
 static enum tw_err vet(const struct tw_shm_hello *h, const int *fds)
 {
 	uint32_t s = h->nslots, b = h->nbytes;
@@ -178,7 +178,7 @@ static enum tw_err vet(const struct tw_shm_hello *h, const int *fds)
 		       : TW_EPROTO;
 }
 
-/* The engine wants the link: its memory, and its place in the poll set. */
+/* Takes a link that the engine accepts into use: its memory and its entry in the poll set. */
 static enum tw_err enter(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
 {
 	l->map = tw_sealed_map(fds[0], tw_rings_size(h->nslots, h->nbytes), PROT_READ | PROT_WRITE);
@@ -200,7 +200,10 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 	l->fence = !h->barrier || !tw_barrier_global();
 	l->cookie_at = h->cookie_at;
 	ep->nhalf--;
-	/* Asked first: of two connects that cross one is refused, and costs no memory. */
+	/*
+	 * The engine decides first: of two connects that cross one is refused, and needs no
+	 * memory.
+	 */
 	if (err == TW_OK)
 		err = ep->host->up->incoming(ep->host, &l->link, &other, &me);
 	if (err == TW_OK) {
@@ -209,7 +212,7 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 	}
 	tw_shm_hello_fill(ep, &reply, err == TW_OK ? TW_SHM_ACCEPT : TW_SHM_REFUSE, &me);
 	reply.why = err;
-	/* One descriptor in every answer keeps the other side's check simple. */
+	/* Every reply carries one descriptor, which keeps the check on the other side simple. */
 	if (tw_shm_hello_send(l->sock, &reply, &ep->activity_fd, 1) != TW_OK && err == TW_OK)
 		err = TW_ELOST;
 	if (err == TW_OK) {
@@ -272,7 +275,7 @@ static unsigned half_of(const struct tw_shm_ep *ep, pid_t pid)
 	return held;
 }
 
-/* Of the process that holds most of the places, the oldest goes. */
+/* Drops the oldest connection of the process that has the most. */
 static void make_place(struct tw_shm_ep *ep)
 {
 	struct tw_shm_link *out = NULL;
@@ -328,7 +331,7 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 	int sock = 0;
 
 	(void)events;
-	/* Not for ever: who still waits will be told of again. */
+	/* Bounded: connections that still wait are reported again. */
 	for (unsigned i = 0; i < ACCEPTS; i++) {
 		sock = accept4(ep->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (sock < 0)
@@ -337,7 +340,7 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 	}
 	if (sock >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 		return;
-	/* Out of descriptors: who waits stays readable, so look away for a while. */
+	/* Out of descriptors: the listener would stay readable, so stop watching it for a while. */
 	watch_listener(ep, 0);
 	ep->listen_again = tw_clock() + tw_clock_us(LISTEN_AGAIN_US);
 	ep->host->up->timer(ep->host, ep->listen_again);
@@ -354,7 +357,10 @@ enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep)
 	return watch(ep, ep->listener, &ep->listen_watch) < 0 ? TW_ENOMEM : TW_OK;
 }
 
-/* Retries and gives up what is due; the next time wanted, or 0. */
+/*
+ * Retries connects and gives up those that are late. Returns the next tick to be called at,
+ * or 0.
+ */
 uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now)
 {
 	struct tw_list *n, *tmp;

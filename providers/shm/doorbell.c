@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bells: bytes in the socket of a link, for who sleeps or has not polled. A packet
- * that its taker may have missed is owed: it is looked at again, and rung for.
+ * Doorbells: bytes in the socket of a link, for a peer that sleeps or has not polled. If
+ * the peer may have missed a packet, the doorbell is deferred: the link is checked again
+ * and rung if the packet is still unread.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -11,14 +12,14 @@
 #include "base/sys.h"
 #include "providers/shm/shm.h"
 
-#define DEFER_LONG_US 250 /* when to look again at a reply: its taker was waiting for it */
-#define DOORBELLS 1024	  /* read in one go, more than a socket holds */
+#define DEFER_LONG_US 250 /* delay of the check after a reply, for which the peer was polling */
+#define DOORBELLS 1024	  /* read in one call, more than a socket holds */
 
 static const char doorbell = 'b', goodbye = 'x';
 
 static void doorbell_send(struct tw_shm_link *l)
 {
-	/* A full socket holds a bell already. */
+	/* A full socket holds a doorbell already. */
 	tw_sys_send(l->sock, &doorbell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	l->ep->host->counters[TW_C_DOORBELL_RUNG]++;
 }
@@ -36,8 +37,8 @@ void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events)
 	bool rang = false, over;
 
 	/*
-	 * A reset is told before what was sent ahead of it: read on. Not for ever,
-	 * should the peer ring without pause: what is left will be told of again.
+	 * The socket reports a reset before the data sent ahead of it, so read on. Bounded,
+	 * should the peer ring without pause: what is left is reported again.
 	 */
 	while (budget-- && ((n = tw_sys_recv(l->sock, c, sizeof(c), MSG_DONTWAIT)) > 0 ||
 			    (n < 0 && errno == ECONNRESET))) {
@@ -47,10 +48,10 @@ void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events)
 			l->ep->host->counters[TW_C_DOORBELL_HEARD]++;
 		rang |= n > 0;
 	}
-	/* Before anything else is called that sets errno. */
+	/* Before any call that sets errno. */
 	over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
 	       (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP));
-	/* After the last bell was taken: who rang before now may ring again. */
+	/* After the last doorbell was read: a peer that has rung before may now ring again. */
 	tw_shm_activity_now(l->ep);
 	if (rang)
 		tw_shm_doorbell_pending(l);
@@ -71,9 +72,9 @@ bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
 }
 
 /*
- * Rings, unless a bell since the peer's last poll is still on its way. Without
- * a fence that bell may just have been heard and our packet not seen with it:
- * false means look again later.
+ * Rings, unless a doorbell since the peer's last poll is still in flight. Without a fence
+ * the peer may just have read that doorbell without seeing our packet, so after false the
+ * caller must check again later.
  */
 bool tw_shm_doorbell_ring(struct tw_shm_link *l)
 {
@@ -97,7 +98,7 @@ static void defer_for(struct tw_shm_link *l, uint64_t now, uint64_t us)
 	l->ep->host->up->timer(l->ep->host, l->deferred_at + tw_clock_us(us));
 }
 
-/* Settles the debt of a link: its packet was seen, or the peer is rung. */
+/* Ends the deferral of a link once the packet was read; rings if it was not. */
 static void flush_deferred(struct tw_shm_link *l)
 {
 	uint32_t taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
@@ -106,7 +107,7 @@ static void flush_deferred(struct tw_shm_link *l)
 	if (!seen && (tw_shm_polled_within(l, TW_SHM_STALE_US) ||
 		      tw_clock() - l->deferred_at < tw_clock_us(TW_SHM_STALE_US)))
 		return;
-	/* By now a bell that was not heard yet will be heard after our packet. */
+	/* A doorbell that is unread by now will be read after our packet is visible. */
 	if (!seen)
 		tw_shm_doorbell_ring(l);
 	l->deferred = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Introductions, one message each: who somebody is, and the descriptors that come with it. */
+/* The messages of the handshake: identity, and the descriptors that come with it. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The links of an endpoint: their memory and their place in the poll set. */
+/* The links of an endpoint: their memory and their entries in the poll set. */
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "providers/shm/shm.h"
 
-#define REST_US 1000000 /* a ring without a packet for so long rests */
+#define REST_US 1000000 /* a ring is idle after this long without a packet */
 
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
 {
@@ -56,7 +56,7 @@ static void leave_poll_set(struct tw_shm_link *l)
 
 	while (ep->up[i] != l)
 		i++;
-	/* The last hot one fills the gap, the last of all fills that. */
+	/* The last active link fills the gap, and the last of all fills its slot. */
 	if (i < ep->nactive) {
 		ep->up[i] = ep->up[--ep->nactive];
 		i = ep->nactive;
@@ -68,13 +68,13 @@ static void leave_poll_set(struct tw_shm_link *l)
 
 void tw_shm_link_close_fds(struct tw_shm_link *l)
 {
-	/* Closing also takes them out of the epoll set. */
+	/* Closing also removes them from the epoll set. */
 	tw_fd_close(l->sock);
 	tw_fd_close(l->pidfd);
 	l->sock = l->pidfd = -1;
 }
 
-/* From here on nobody writes our memory; a write under way takes microseconds. */
+/* From here on no peer writes our memory. A write in progress takes microseconds. */
 static void revoke(struct tw_shm_link *l)
 {
 	uint64_t end = l->ep->close_by;
@@ -126,7 +126,7 @@ void tw_shm_grow(struct tw_shm_link *l)
 	}
 }
 
-/* A ring that nobody reads is left alone: looking for ever would keep us awake. */
+/* Ignores a ring that is not read: checking it for ever would keep this process awake. */
 static bool has_rested(struct tw_shm_link *l)
 {
 	if (l->tx.head == l->rested) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Abstract socket names, one per endpoint: gone with the process, and private
- * to a network namespace. Anybody may occupy a name, so both sides check the
- * other's user; a name held by another user is passed over for the next suffix.
+ * Abstract socket names, one per endpoint, private to a network namespace. A name
+ * disappears with its process. Any user may occupy a name, so both sides check the user of
+ * the other and skip a name that another user holds, in favour of the next suffix.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading and writing the memory of a peer's process. */
+/* Reads and writes the memory of the peer's process. */
 #include <errno.h>
 #include <sys/uio.h>
 
 #include "providers/shm/shm.h"
 
-#define LONG_COPY 131072 /* bytes that take some 10 us or more */
-#define ALIVE_US 1000	 /* who polled since then lives: its number has no new owner */
-#define GET_PIECES 16	 /* pieces of memory that one system call fills */
+#define LONG_COPY 131072 /* bytes; copying them takes about 10 us */
+#define ALIVE_US 1000	 /* a peer that polled within this time is alive, and its pid is its own */
+#define GET_PIECES 16	 /* pieces of memory per system call */
 
-/* The pieces of iov from byte at on, as many as fit; their bytes. */
+/* Collects the pieces of iov from byte at on, as many as fit. Returns their bytes. */
 static size_t pieces_from(const struct iovec *iov, unsigned niov, size_t at, struct iovec *piece,
 			  unsigned *n)
 {
@@ -39,7 +39,7 @@ static enum tw_err get_failed(struct tw_shm_link *l, int error)
 	return TW_EPERM;
 }
 
-/* A long copy is no break: who polled before it does so after it. */
+/* A long copy counts as polling (doc/decisions.md, 6). */
 static void poll_on(struct tw_shm_ep *ep, uint64_t began)
 {
 	uint64_t polled = atomic_load_explicit(&ep->activity->polled, memory_order_relaxed);
@@ -49,9 +49,8 @@ static void poll_on(struct tw_shm_ep *ep, uint64_t began)
 }
 
 /*
- * Reads or writes. With what is read comes the cookie of the peer's mark, from
- * where only the peer has it: the process that we read could be a new owner of
- * its number.
+ * Reads or writes. A read also fetches the cookie of the peer's activity page from the
+ * peer's own memory: the pid may belong to a new process.
  */
 static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, unsigned niov,
 			       uint64_t address, bool write)
@@ -99,7 +98,7 @@ enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned n
 
 	(void)key;
 	(void)cookie;
-	/* A read finds out with the data who was read; a write must know before. */
+	/* A read checks the cookie together with the data. A write must check before. */
 	if (!tw_shm_polled_within(l, ALIVE_US))
 		err = copy_remote(l, &to, 1, l->cookie_at, false);
 	if (err != TW_OK)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* Pages of shared memory: a full system is an answer here and not a signal later. */
+/* Allocates pages of shared memory, so that a full system is an error here and no signal later. */
 static bool make_pages(void *at, size_t len)
 {
 #ifdef MADV_POPULATE_WRITE
@@ -20,12 +20,12 @@ bool tw_rings_make(void *mem, uint32_t nslots)
 {
 	char *first = mem;
 
-	/* The words, and beside them the first slots. */
+	/* The control words and the first slots beside them. */
 	return make_pages(first, 2 * TW_PAGE) &&
 	       make_pages(first + tw_ring_slots_at(TW_RING_SECOND, nslots), TW_PAGE);
 }
 
-/* How far short packets may go without a look. */
+/* Computes how far short packets may go without a check. */
 static void set_limit(struct tw_ring_tx *tx)
 {
 	tx->limit = tx->taken + tx->nslots - TW_RING_RESERVE;
@@ -33,7 +33,7 @@ static void set_limit(struct tw_ring_tx *tx)
 		tx->limit = tx->edge;
 }
 
-/* Of the pages of slots only the one of the next packet exists. */
+/* Only the page of slots with the next packet exists. */
 static void one_page(struct tw_ring_tx *tx)
 {
 	tx->slots_ready = tx->nslots == TW_RING_PAGE;
@@ -87,7 +87,7 @@ static void look(struct tw_ring_tx *tx)
 	uint32_t slots = atomic_load_explicit(&t->slots, memory_order_acquire);
 	uint32_t bytes = atomic_load_explicit(&t->bytes, memory_order_acquire);
 
-	/* A reader cannot have taken what was not written: ignore such claims. */
+	/* A reader cannot have taken what was not written: ignore such values. */
 	if (tx->head - slots <= tx->head - tx->taken)
 		tx->taken = slots;
 	if (tx->bhead - bytes <= tx->bhead - tx->btaken)
@@ -107,19 +107,19 @@ static bool fits(const struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 	return pos + tw_ring_span(len) - tx->btaken <= tx->nbytes;
 }
 
-/* The byte area costs memory only once it is used. */
+/* The byte area is allocated at its first use. */
 static bool make_bytes(struct tw_ring_tx *tx)
 {
 	tx->bytes_ready = make_pages(tx->bytes, tx->nbytes);
 	return tx->bytes_ready;
 }
 
-/* The page in use is at its end, and who reads that looks at the next: now all of them. */
+/* The page in use is full, and its reader will look at the next one: allocate all. */
 static bool make_slots(struct tw_ring_tx *tx)
 {
 	if (!make_pages(tx->slots, tx->nslots * sizeof(struct tw_slot)))
 		return false;
-	/* When numbers begin anew, the last slot waits for the stamp 0, which new pages hold. */
+	/* When the sequence wraps, the last slot waits for stamp 0, which new pages hold. */
 	atomic_store_explicit(&tx->slots[tx->nslots - 1].stamp, 1, memory_order_relaxed);
 	tx->slots_ready = true;
 	set_limit(tx);
@@ -138,7 +138,10 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 	return fits(tx, len, reserve);
 }
 
-/* To where the other processor finds it sooner than in our cache. Elsewhere it does nothing. */
+/*
+ * Moves a line to the shared cache, where the other processor finds it sooner. A no-op on
+ * processors without the instruction. doc/decisions.md, 21.
+ */
 static inline void demote(const void *line)
 {
 #ifdef __x86_64__
@@ -148,7 +151,7 @@ static inline void demote(const void *line)
 #endif
 }
 
-/* The next packet of that length finds its lines here, ours to write. */
+/* Fetches the lines of the next packet of this length for writing. */
 static void own_next(const struct tw_ring_tx *tx, uint32_t len)
 {
 	uint32_t pos = tx->bhead;
@@ -158,7 +161,10 @@ static void own_next(const struct tw_ring_tx *tx, uint32_t len)
 		tw_prefetch_own(at + i);
 }
 
-/* Did we read between this packet and the last one, and before that one too? */
+/*
+ * True if this side has read between this packet and the last one, and between that one and
+ * the one before.
+ */
 static bool pingpong_detected(struct tw_ring_tx *tx)
 {
 	bool read = tx->last_read != tx->back->tail, before = tx->pingpong;
@@ -168,10 +174,7 @@ static bool pingpong_detected(struct tw_ring_tx *tx)
 	return read && before;
 }
 
-/*
- * Of question and answer, which take 12 to 20% less time so. A stream would lose up to
- * a third of its rate.
- */
+/* Writes a packet of a ping-pong pattern. It would slow down a stream (doc/decisions.md, 21). */
 static void stamp_pingpong(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data,
 			   uint32_t len)
 {
@@ -214,7 +217,7 @@ static bool drop_pages(void *from, void *to)
 	return from == to || madvise(from, (size_t)((char *)to - (char *)from), MADV_REMOVE) == 0;
 }
 
-/* The reader is at our head: it looks at that page only. */
+/* The reader has read everything, so it looks at that page only. */
 static bool drop_slots(struct tw_ring_tx *tx)
 {
 	struct tw_slot *kept = &tx->slots[tx->head & (tx->nslots - TW_RING_PAGE)];
@@ -227,7 +230,7 @@ static bool drop_slots(struct tw_ring_tx *tx)
 
 bool tw_ring_release(struct tw_ring_tx *tx)
 {
-	/* Who has published that it took a packet does not look at it again. */
+	/* The reader does not look again at a packet whose reading it has published. */
 	if (!tw_ring_drained(tx))
 		return false;
 	if (tx->bytes_ready && !drop_pages(tx->bytes, tx->bytes + tx->nbytes))
@@ -239,7 +242,7 @@ bool tw_ring_release(struct tw_ring_tx *tx)
 bool tw_ring_put_begin(struct tw_ring_tx *tx)
 {
 	atomic_store_explicit(&tx->ring->wants.putting, 1, memory_order_relaxed);
-	/* Pairs with the fence in tw_ring_revoke(): one of us sees the other. */
+	/* Pairs with the fence in tw_ring_revoke(): one of the two sides sees the other. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load_explicit(&tx->ring->taken.revoked, memory_order_relaxed))
 		return true;

@@ -2,25 +2,24 @@
 /*
  * A ring in shared memory: one writer, one reader, packets in order.
  *
- * A packet takes one slot, a cache line that carries header and up to 40 bytes.
- * Longer payloads lie in the byte area beside the slots, at a place that both
- * sides work out for themselves, so no offset is ever read from shared memory.
- * A slot is full when its stamp is its sequence number plus one; the stamp is
- * written last. The reader publishes how far it got in a line of its own.
+ * A packet takes one slot, a cache line with the header and up to 40 bytes of payload.
+ * Longer payloads lie in the byte area, at a position that both sides compute, so that no
+ * offset is ever read from shared memory. A slot is full when its stamp is its sequence
+ * number plus one; the stamp is written last. The reader publishes its position in a line
+ * of its own.
  *
- * A connection has two rings in one piece of memory: a page with the words of
- * both, the slots of the first, of the second, the bytes of the first, of the
- * second. Of the slots only those of one page exist at first, and again after a
- * rest; the writer makes the others when it comes to the end of that page.
+ * A connection has two rings in one segment: a page with the control words of both, the
+ * slots of the first and of the second, the bytes of the first and of the second. At first,
+ * and again when it is idle, a ring has only one page of slots; the writer allocates the
+ * others when it reaches the end of that page.
  *
- * They share one more slot, the turn, which both sides write, one after the other:
- * who has taken a packet out of it may write the next one into it, in place of the
- * slot that was due. A question and its answer then travel in a line that the
- * processor hands over together with the right to write, which takes half the time
- * of two lines that each have one writer.
+ * Both rings share one more slot, the token slot, which the two sides write alternately. A
+ * side that has taken a packet out of it may write its next packet there, in place of the
+ * next slot of its ring. A request and its reply then travel in a single line, which the
+ * processors exchange together with the right to write. doc/decisions.md, 20.
  *
- * Either side may be hostile: each keeps its own indices in private memory,
- * reads a shared field once, and checks it before use.
+ * Either side may be hostile: each keeps its own indices in private memory, reads a shared
+ * field once, and checks it before use.
  */
 #ifndef TW_SHM_RING_H
 #define TW_SHM_RING_H
@@ -34,16 +33,17 @@
 #define TW_RING_INLINE TW_SHORT_MAX
 #define TW_RING_RESERVE 16 /* slots that only control packets may use */
 /*
- * So often every slot is written, a power of two: where all goes through the turn,
- * one could come round that holds the stamp of 2^32 packets ago.
+ * Every slot is written at least this often, a power of two. If all packets used the token
+ * slot, a slot could still hold the stamp of 2^32 packets ago.
  */
 #define TW_RING_RENEW (1u << 30)
-#define TW_RING_PINGPONG 1024 /* longest packet that is hurried to its reader */
-#define TW_RING_BACKOFF 16    /* most polls that leave the turn alone */
+#define TW_RING_PINGPONG 1024 /* longest packet of a ping-pong that is demoted */
+#define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
 
 /*
- * The stamp: sequence number plus one, who wrote it, length. In one word, because
- * in the turn the other side's last stamp may be the number waited for.
+ * The stamp: sequence number plus one, the side of its writer, and the length, in one word.
+ * The side is needed because the last stamp of the other side may have the number that is
+ * expected in the token slot.
  */
 #define TW_STAMP_SECOND (1ull << 32) /* by the side that did not connect */
 #define TW_STAMP_KEY (TW_STAMP_SECOND | UINT32_MAX)
@@ -59,46 +59,46 @@ _Static_assert(sizeof(struct tw_slot) == TW_LINE, "a slot is a cache line");
 /* Written by the reader only. */
 struct tw_ring_taken {
 	_Atomic(uint32_t) slots;
-	_Atomic(uint32_t) bytes;   /* modulo 2^32, places skipped included */
+	_Atomic(uint32_t) bytes;   /* modulo 2^32, skipped positions included */
 	_Atomic(uint32_t) revoked; /* the writer may not put any more */
 	uint8_t pad[TW_LINE - 12];
 };
 /* Written by the writer only. */
 struct tw_ring_wants {
-	_Atomic(uint32_t) room;	   /* it sleeps until there is room */
-	_Atomic(uint32_t) putting; /* it may be writing the reader's memory just now */
+	_Atomic(uint32_t) room;	   /* the writer sleeps until there is space */
+	_Atomic(uint32_t) putting; /* the writer may be writing the reader's memory */
 	uint8_t pad[TW_LINE - 8];
 };
 
-/* The words of a ring, two of which share a page. */
+/* The control words of a ring. Two rings share a page. */
 struct tw_ring {
 	struct tw_ring_taken taken;
 	struct tw_ring_wants wants;
 	uint8_t pad[TW_PAGE / 4 - 2 * TW_LINE];
-	struct tw_slot token; /* of the first ring, used by both; away from its neighbours */
+	struct tw_slot token; /* in the first ring, for both sides */
 	uint8_t pad1[TW_PAGE / 4 - TW_LINE];
 };
 _Static_assert(sizeof(struct tw_ring) == TW_PAGE / 2, "two in a page");
 
 enum { TW_RING_FIRST, TW_RING_SECOND, TW_RINGS };
 
-#define TW_RING_AHEAD 4 /* slots that are fetched so early, to be written */
+#define TW_RING_AHEAD 4 /* slots ahead that are fetched for writing */
 #define TW_RING_PAGE ((uint32_t)(TW_PAGE / sizeof(struct tw_slot))) /* slots of a page */
 
 struct tw_ring_tx {
 	struct tw_slot *slots;
-	struct tw_slot *token;	 /* while it is ours to write, else NULL */
+	struct tw_slot *token;	 /* while this side may write it, else NULL */
 	struct tw_ring_rx *back; /* of the same connection */
 	uint64_t side;		 /* TW_STAMP_SECOND or 0 */
 	uint32_t head;		 /* next slot to write */
-	uint32_t limit;		 /* a short packet below this has room, as far as is known */
+	uint32_t limit;		 /* a short packet below this has space, as far as is known */
 	uint32_t nslots, nbytes; /* powers of two */
-	uint32_t taken;		 /* last seen of the reader */
+	uint32_t taken;		 /* the reader's position when last read */
 	uint32_t bhead, btaken;
-	uint32_t last_read; /* what we had read when we last wrote a long packet */
-	bool pingpong;	    /* and we had read since the one before */
+	uint32_t last_read; /* position of this side's reads at its last long packet */
+	bool pingpong;	    /* it had also read before that packet */
 	bool slots_ready;   /* all pages of slots exist */
-	uint32_t edge;	    /* or else the one that ends with this slot */
+	uint32_t edge;	    /* else the one that ends with this slot */
 	bool bytes_ready;   /* pages of the byte area exist */
 	struct tw_ring *ring;
 	uint8_t *bytes;
@@ -108,13 +108,13 @@ struct tw_ring_rx {
 	struct tw_ring *ring;
 	struct tw_slot *slots;
 	const uint8_t *bytes;
-	struct tw_slot *token; /* while it is the other side's, else NULL */
+	struct tw_slot *token; /* while the other side may write it, else NULL */
 	struct tw_ring_tx *back;
-	uint64_t side;	       /* the other one's */
-	uint32_t backoff_left; /* polls that still leave it alone */
-	uint32_t tries;	       /* at it, since then */
-	uint32_t backoff;      /* what skip begins with, learnt */
-	uint32_t first_hits;   /* of the first look, in a row or nearly */
+	uint64_t side;	       /* of the other side */
+	uint32_t backoff_left; /* polls that still leave the token slot alone */
+	uint32_t tries;	       /* looks at it since then */
+	uint32_t backoff;      /* initial backoff_left, learnt */
+	uint32_t first_hits;   /* hits at the first look, nearly in a row */
 	uint32_t nslots, nbytes;
 	uint32_t tail; /* next slot to read */
 	uint32_t btail;
@@ -122,7 +122,7 @@ struct tw_ring_rx {
 	uint32_t max_payload;
 };
 
-/* Where the slots and the bytes of a ring begin; those of TW_RINGS, where all end. */
+/* Offset of the slots and the bytes of a ring. For TW_RINGS: the end of all. */
 static inline size_t tw_ring_slots_at(unsigned which, uint32_t nslots)
 {
 	return TW_PAGE + which * (size_t)nslots * sizeof(struct tw_slot);
@@ -133,58 +133,64 @@ static inline size_t tw_ring_bytes_at(unsigned which, uint32_t nslots, uint32_t 
 	return tw_ring_slots_at(TW_RINGS, nslots) + which * (size_t)nbytes;
 }
 
-/* Memory that two rings of that geometry take, a multiple of a page. */
+/* Size of the segment of two rings, a multiple of a page. */
 static inline size_t tw_rings_size(uint32_t nslots, uint32_t nbytes)
 {
 	return tw_ring_bytes_at(TW_RINGS, nslots, nbytes);
 }
 
-/* Longest payload of a packet: several must fit, for both sides to copy at once. */
+/* Longest payload of a packet: several fit, so that both sides can copy at once. */
 static inline uint32_t tw_ring_max_payload(uint32_t nbytes)
 {
 	return nbytes / 8;
 }
 
-/* Makes the pages that both rings begin with; false when memory is short. */
+/* Allocates the first pages of both rings. False when memory is short. */
 bool tw_rings_make(void *mem, uint32_t nslots);
 void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t nslots,
 		     uint32_t nbytes);
 void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t nslots,
 		     uint32_t nbytes);
-/* Makes them the two rings of a connection: first is the side that has the first turn. */
+/* Joins the two rings of a connection. first: this side may write the token slot first. */
 void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first);
 
-/* Room for a packet without a payload in the byte area, as far as is known? */
+/* True if there is space for a packet without bytes in the byte area, as far as is known. */
 static inline bool tw_ring_room_small(const struct tw_ring_tx *tx)
 {
 	return (int32_t)(tx->limit - tx->head) > 0;
 }
 
-/* Room for a packet? Looks at the reader's line, or makes pages, only when it has to. */
+/*
+ * True if there is space for a packet. Reads the reader's line, or allocates pages, only
+ * when it must.
+ */
 bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
-/* Writes any packet; there must be room. */
+/* Writes any packet; there must be space. */
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len);
 /*
- * The writer of a ring may write the reader's memory in between; false once the
- * reader has revoked that, which then waits until no write is under way.
+ * Brackets a write of the ring's writer to the reader's memory. False once the reader has
+ * revoked this; revoking waits until no write is in progress.
  */
 bool tw_ring_put_begin(struct tw_ring_tx *tx);
 void tw_ring_put_end(struct tw_ring_tx *tx);
-/* False while a write may be under way: try again. */
+/* False while a write may be in progress: try again. */
 bool tw_ring_revoke(struct tw_ring_rx *rx);
-/* All that was written has been read. */
+/* True if everything that was written has been read. */
 bool tw_ring_drained(const struct tw_ring_tx *tx);
-/* Has more memory than a ring begins with. */
+/* True if the ring has more than its first pages. */
 static inline bool tw_ring_grown(const struct tw_ring_tx *tx)
 {
 	return tx->bytes_ready || (tx->slots_ready && tx->nslots > TW_RING_PAGE);
 }
 
-/* Gives back the memory of bytes and slots, but for a page; false while it is in use. */
+/* Releases the memory of the bytes and slots, except one page. False while it is in use. */
 bool tw_ring_release(struct tw_ring_tx *tx);
 
-/* Where a payload of that length goes from position pos; pos moves to its start. */
+/*
+ * Returns the position of a payload of this length from position pos on, and moves pos to
+ * its start.
+ */
 static inline uint32_t tw_ring_place(uint32_t *pos, uint32_t len, uint32_t nbytes)
 {
 	uint32_t at = *pos & (nbytes - 1);
@@ -206,7 +212,7 @@ static inline uint64_t tw_stamp(uint64_t side, uint32_t number, uint32_t len)
 	return (uint64_t)len << TW_STAMP_LEN | side | number;
 }
 
-/* The other side has the turn from now on. */
+/* From now on the other side may write the token slot. */
 static inline void tw_ring_expect(struct tw_ring_rx *rx, struct tw_slot *s)
 {
 	rx->token = s;
@@ -228,7 +234,7 @@ static inline struct tw_slot *tw_ring_slot(struct tw_ring_tx *tx)
 	return s;
 }
 
-/* Its contents are written. */
+/* Publishes a slot whose contents are written. */
 static inline void tw_ring_stamp(struct tw_ring_tx *tx, struct tw_slot *s, uint32_t len)
 {
 	tx->head++;
@@ -236,8 +242,8 @@ static inline void tw_ring_stamp(struct tw_ring_tx *tx, struct tw_slot *s, uint3
 }
 
 /*
- * Writes a message of at most 40 bytes in one piece; there must be room. The turn is
- * for these only: who moves a long one has no time to answer at once.
+ * Writes a message of at most 40 bytes in one piece; there must be space. Only such packets
+ * use the token slot: the reader of a long one does not reply at once.
  */
 static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
 				       uint32_t len)
@@ -261,7 +267,7 @@ static inline uint64_t tw_ring_key(const struct tw_ring_rx *rx)
 	return rx->side | (uint32_t)(rx->tail + 1);
 }
 
-/* The next slot, when it is full and not the turn. */
+/* The next slot if it is full, the token slot excepted. */
 static inline struct tw_slot *tw_ring_here(struct tw_ring_rx *rx)
 {
 	struct tw_slot *s = &rx->slots[rx->tail & (rx->nslots - 1)];
@@ -269,7 +275,7 @@ static inline struct tw_slot *tw_ring_here(struct tw_ring_rx *rx)
 	return tw_slot_full(s, tw_ring_key(rx)) ? s : NULL;
 }
 
-/* The next slot, when it is full. */
+/* The next slot if it is full. */
 static inline struct tw_slot *tw_ring_next(struct tw_ring_rx *rx)
 {
 	struct tw_slot *s = tw_ring_here(rx);
@@ -280,8 +286,8 @@ static inline struct tw_slot *tw_ring_next(struct tw_ring_rx *rx)
 }
 
 /*
- * The payload of a full slot, its length in len. NULL when the writer lies.
- * Nothing moves before tw_ring_advance().
+ * The payload of a full slot, its length in len. NULL when the writer violates the
+ * protocol. Nothing moves before tw_ring_advance().
  */
 static inline const void *tw_ring_payload(struct tw_ring_rx *rx, struct tw_slot *s, uint32_t *len)
 {
@@ -297,10 +303,10 @@ static inline const void *tw_ring_payload(struct tw_ring_rx *rx, struct tw_slot 
 }
 
 /*
- * The same for who polls. To look at the turn takes it from the other side's cache,
- * so whoever is about to answer must have it brought back first. A look too late is
- * as bad: how many polls it is left alone follows from the looks that it took. Only
- * for polls that come one upon the other (dense).
+ * The same for a polling reader. Reading the token slot takes its line from the cache of
+ * the other side, which must fetch it back before it can reply; reading it too late costs
+ * as much. The number of polls to leave it alone is learnt from the looks that it took.
+ * Only for polls in close succession (dense).
  */
 static inline struct tw_slot *tw_ring_poll(struct tw_ring_rx *rx, bool dense)
 {
@@ -312,7 +318,7 @@ static inline struct tw_slot *tw_ring_poll(struct tw_ring_rx *rx, bool dense)
 	return tw_ring_next(rx);
 }
 
-/* The turn was taken, and is ours. */
+/* The packet in the token slot was taken, so this side may write it. */
 static inline void tw_ring_token_taken(struct tw_ring_rx *rx)
 {
 	rx->back->token = rx->token;
@@ -336,7 +342,7 @@ static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *
 	}
 }
 
-/* Lets the writer see what has been read. */
+/* Publishes the reader's position to the writer. */
 static inline void tw_ring_publish(struct tw_ring_rx *rx)
 {
 	atomic_store_explicit(&rx->ring->taken.bytes, rx->btail, memory_order_release);

@@ -35,7 +35,7 @@ enum tw_err tw_shm_activity_make(int *fd, struct tw_shm_activity **activity)
 		return err;
 	*activity = p;
 	tw_fd_own(*fd);
-	/* Peers may look, not write; a kernel before 5.1 cannot promise that. */
+	/* Peers may read and not write. Kernels before 5.1 cannot enforce that. */
 	fcntl(*fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
 	fcntl(*fd, F_ADD_SEALS, F_SEAL_SEAL);
 	return TW_OK;

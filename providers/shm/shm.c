@@ -12,21 +12,21 @@
 #include "base/fds.h"
 #include "base/sys.h"
 
-#define FULL_US 200	 /* a peer that has not polled for so long idles, with its ring full */
-#define BATCH 64u	 /* packets taken from one ring in a row */
-#define ACTIVITY_EVERY 8 /* polls between two marks, a power of two */
-#define DENSE_US 2	 /* between two marks of a program that does nothing but poll */
-#define ACTIVITY_BATCH 8 /* packets that are worth a mark of their own */
+#define FULL_US 200	 /* a peer with a full ring is idle after this long without a poll */
+#define BATCH 64u	 /* most packets taken from one ring at once */
+#define ACTIVITY_EVERY 8 /* polls between two updates of the activity word, a power of two */
+#define DENSE_US 2	 /* longest time between them if the program only polls */
+#define ACTIVITY_BATCH 8 /* packets after which it is updated at once */
 
 static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
 {
-	/* The least that was refused is what it pays to wake up for. */
+	/* Wake up for the smallest packet that was refused. */
 	l->blocked_len = l->blocked ? tw_min(l->blocked_len, len) : len;
 	l->blocked_reserve = l->blocked ? tw_min(l->blocked_reserve, reserve) : reserve;
 	l->blocked = true;
 	/*
-	 * A full ring needs its reader, whatever lies in it. One that works its
-	 * way through messages need not be disturbed at once.
+	 * A full ring needs its reader, whatever it holds. A reader that is working through
+	 * messages is not disturbed at once.
 	 */
 	if (tw_shm_polled_within(l, FULL_US))
 		tw_shm_doorbell_defer(l, TW_SEND_ENGINE);
@@ -35,7 +35,7 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 	return TW_AGAIN;
 }
 
-/* The packet is written: does the peer have to be told? */
+/* The packet is written: rings the peer if it must. */
 static inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 {
 	/* Pairs with the barrier in do_arm(). */
@@ -43,7 +43,7 @@ static inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
 	if (tw_unlikely(atomic_load_explicit(&l->activity->armed, memory_order_acquire))) {
-		/* Who sleeps looks again before the next sleep, but may compute first. */
+		/* A sleeping peer checks again before it next sleeps, but may compute first. */
 		if (!tw_shm_doorbell_ring(l) && cls != TW_SEND_PLAIN)
 			tw_shm_doorbell_defer(l, cls);
 	} else if (tw_unlikely(cls == TW_SEND_ENGINE || cls == TW_SEND_CONTROL)) {
@@ -80,7 +80,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 	return written(l, TW_SEND_PLAIN);
 }
 
-/* Tells the writer how far we are, and wakes it if it sleeps for room. */
+/* Publishes the reader's position, and wakes a writer that sleeps for space. */
 static void publish(struct tw_shm_link *l)
 {
 	tw_ring_publish(&l->rx);
@@ -91,7 +91,7 @@ static void publish(struct tw_shm_link *l)
 		tw_shm_doorbell_ring(l);
 }
 
-/* Takes in what lies in a ring; the number of packets. */
+/* Takes packets from a ring. Returns their number. */
 static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 {
 	const struct tw_upcalls *up = l->ep->host->up;
@@ -119,7 +119,10 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 		}
 		tw_ring_advance(&l->rx, s, len);
 		n++;
-		/* The program is about to post more: until then the ring keeps the rest. */
+		/*
+		 * The program is about to post more receives: the rest stays in the ring
+		 * until then.
+		 */
 		if (l->ep->host->rxq_empty)
 			break;
 	}
@@ -129,8 +132,8 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 }
 
 /*
- * Ends the link once its ring is empty; the engine may have no room just now.
- * Who hung up left at most a full ring: one that goes on writing is not read.
+ * Ends the link once its ring is empty; the engine may have no memory just now. A peer that
+ * has hung up left at most a full ring: if it goes on writing, the rest is not read.
  */
 static unsigned drain(struct tw_shm_link *l)
 {
@@ -156,7 +159,7 @@ void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 	drain(l);
 }
 
-/* A cold ring that has something changes places with the least recent hot one. */
+/* Swaps an idle ring that has a packet with the least recently used active one. */
 static void activate(struct tw_shm_ep *ep, unsigned i)
 {
 	struct tw_shm_link *l = ep->up[i];
@@ -238,12 +241,12 @@ static unsigned do_progress(void *instance)
 			if (tw_unlikely(l->state == TW_SHM_DRAIN))
 				n += drain(l);
 		}
-		/* The upcall may have ended this link: another has its place. */
+		/* The upcall may have ended this link, and another fills its slot. */
 		i += i < ep->nactive && ep->up[i] == l;
 	}
 	if (tw_unlikely(ep->nactive < ep->nup))
 		n += poll_idle_set(ep);
-	/* The program may be long at what came: its next poll is far. */
+	/* The program may take long to process them, and its next poll is far. */
 	if (tw_unlikely(n >= ACTIVITY_BATCH))
 		tw_shm_activity_now(ep);
 	return n;
@@ -254,7 +257,7 @@ static bool do_arm(void *instance)
 	struct tw_shm_ep *ep = instance;
 	bool found = false;
 
-	/* The mark first: a bell rung before now must not count for later packets. */
+	/* Activity first: a doorbell rung before now must not count for later packets. */
 	tw_shm_activity_now(ep);
 	atomic_store_explicit(&ep->activity->armed, ep->host->waiting ? TW_SHM_WAITS : TW_SHM_ARMED,
 			      memory_order_release);
@@ -387,7 +390,10 @@ static void do_close(void *instance)
 	free(ep);
 }
 
-/* The descriptor stays ours, but is another's: the name is gone with the socket. */
+/*
+ * The descriptor number stays reserved, but refers to another object: the socket and its
+ * name are gone.
+ */
 static void do_hide(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
@@ -409,7 +415,7 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	err = tw_shm_activity_make(&ep->activity_fd, &ep->activity);
 	if (err == TW_OK) {
 		ep->activity->cookie = (uint64_t)host->self.session << 32 | host->self.endpoint_id;
-		/* Never 0, which stands for a mark that nobody has rung at. */
+		/* Never 0, which means that the peer was never rung. */
 		tw_shm_activity_now(ep);
 		err = tw_shm_conn_listen(ep);
 	}

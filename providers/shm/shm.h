@@ -6,7 +6,7 @@
  *   links.c    links and their place in the poll set
  *   conn.c     the handshake over a local socket, hang-ups
  *   hello.c    its messages
- *   doorbell.c     who is rung, and when
+ *   doorbell.c waking the peer
  *   names.c    names of sockets
  *   segment.c  sealed memory
  *   remote.c   memory of the other process
@@ -23,21 +23,24 @@
 #include "providers/provider.h"
 #include "providers/shm/ring.h"
 
-#define TW_SHM_ACTIVE 16	 /* rings looked at in every poll */
-#define TW_SHM_IDLE 4		 /* of the others, in turn */
-#define TW_SHM_HALF_MAX 64	 /* connections that have not introduced themselves */
+#define TW_SHM_ACTIVE 16	 /* active set: rings that every poll reads */
+#define TW_SHM_IDLE 4		 /* rings of the idle set that a poll reads, in turn */
+#define TW_SHM_HALF_MAX 64	 /* most connections without a hello */
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
-#define TW_SHM_STALE_US 40	 /* a peer that has not polled for so long idles */
-#define TW_SHM_DEFER_US 50	 /* when to look again whether it saw a packet */
-#define TW_SHM_NFDS 2		 /* the rings and the mark of the initiator */
+#define TW_SHM_STALE_US 40	 /* a peer is idle after this long without a poll */
+#define TW_SHM_DEFER_US 50	 /* delay of the check whether it read a packet */
+#define TW_SHM_NFDS 2		 /* the rings and the activity page of the initiator */
 
-/* Asleep: ring for any packet. A call of the program that waits has nothing else to do. */
+/*
+ * If armed, the peer sleeps: ring for any packet. WAITS: a call of its program sleeps,
+ * which has nothing else to do.
+ */
 enum tw_shm_armed { TW_SHM_AWAKE, TW_SHM_ARMED, TW_SHM_WAITS };
 
 /*
- * One page per endpoint that its peers map read-only. The two lines lie far
- * apart: processors fetch lines in pairs, and every send reads the first while
- * its owner keeps writing the second.
+ * One page per endpoint, which its peers map read-only. The two lines are far apart:
+ * processors fetch lines in pairs, and every send reads the first while its owner keeps
+ * writing the second.
  */
 struct tw_shm_activity {
 	_Atomic(uint32_t) armed; /* enum tw_shm_armed */
@@ -49,7 +52,7 @@ struct tw_shm_activity {
 };
 _Static_assert(sizeof(struct tw_shm_activity) == TW_PAGE, "one page");
 
-/* What the two sides tell each other; host byte order, same host. */
+/* A message of the handshake, in host byte order. */
 struct tw_shm_hello {
 	uint32_t magic;
 	uint16_t version;
@@ -60,7 +63,7 @@ struct tw_shm_hello {
 	uint32_t barrier;	 /* reached by tw_barrier_hosts() */
 	uint32_t why;		 /* enum tw_err of a refusal */
 	uint32_t pad;
-	uint64_t cookie_at; /* where the sender has its mark's cookie */
+	uint64_t cookie_at; /* address of the cookie in the sender */
 };
 _Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 
@@ -71,10 +74,10 @@ enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
 
 enum tw_shm_state {
 	TW_SHM_RETRY,	/* the listener's queue was full */
-	TW_SHM_WAITING, /* introduced ourselves, no answer yet */
-	TW_SHM_HALF,	/* accepted, waiting for the introduction */
+	TW_SHM_WAITING, /* hello sent, no reply yet */
+	TW_SHM_HALF,	/* accepted, waiting for the hello */
 	TW_SHM_UP,
-	TW_SHM_DRAIN, /* the peer is gone, its packets are not all taken in */
+	TW_SHM_DRAIN, /* the peer is gone, its packets are not all taken */
 	TW_SHM_DEAD,  /* to be reaped */
 };
 
@@ -84,22 +87,22 @@ struct tw_shm_link {
 	struct tw_link link;
 	struct tw_shm_ep *ep;
 	enum tw_shm_state state;
-	bool fence;	 /* the peer is not reached by our barrier, or we by its */
-	bool blocked;	 /* a send found no room */
-	bool deferred;	 /* a packet that may need a bell lies unread */
+	bool fence;	 /* one side's barrier does not reach the other */
+	bool blocked;	 /* a send found no space */
+	bool deferred;	 /* an unread packet may need a doorbell */
 	bool closing;	 /* the peer said goodbye */
-	enum tw_err why; /* it is gone, while draining */
-	uint32_t left;	 /* packets that it can have left in its ring */
+	enum tw_err why; /* the reason, while draining */
+	uint32_t left;	 /* packets that may be left in its ring */
 	uint32_t deferred_head;
-	uint32_t blocked_len, blocked_reserve; /* of the packets that found no room */
+	uint32_t blocked_len, blocked_reserve; /* of the packets that found no space */
 	uint64_t deferred_at;
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
 	const struct tw_shm_activity *activity; /* the peer's */
-	uint64_t rang;				/* its mark when we last rang, 0 never */
+	uint64_t rang;				/* its activity at the last ring, 0 never */
 	uint64_t active;			/* number of the poll that last found a packet */
-	bool grown;				/* its ring has memory to give back, see links.c */
-	uint32_t rested;			/* where that ring was at the last look */
+	bool grown;				/* its ring has memory to release, see links.c */
+	uint32_t rested;			/* position of that ring at the last check */
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
@@ -120,14 +123,14 @@ struct tw_shm_ep {
 	uint64_t listen_again; /* tick at which to accept again, 0 now */
 	int activity_fd;
 	struct tw_shm_activity *activity;
-	struct tw_shm_link **up; /* connections in use, the hot ones first */
+	struct tw_shm_link **up; /* links in use, the active ones first */
 	unsigned nup, nactive, idle_at, max_up;
 	unsigned nhalf, ndeferred;
 	uint64_t polls;
-	uint64_t active_at;	/* tick of the last poll that left a mark */
-	bool dense;		/* polls come one upon the other */
-	uint64_t rest_at;	/* tick of the next look at grown links, 0 none */
-	uint64_t close_by;	/* closing: nobody is waited for after that tick */
+	uint64_t active_at;	/* tick of the last update of the activity word */
+	bool dense;		/* polls are in close succession */
+	uint64_t rest_at;	/* tick of the next check of grown links, 0 none */
+	uint64_t close_by;	/* closing: no peer is waited for after this tick */
 	struct tw_list pending; /* links that are not up */
 	struct tw_list dead;
 };
@@ -140,7 +143,7 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 enum tw_err tw_shm_cred(int fd, pid_t *pid);
 
 /* segment.c */
-/* Of both rings, with the pages that they begin with. */
+/* A segment of two rings, with their first pages. */
 enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **map);
 enum tw_err tw_shm_activity_make(int *fd, struct tw_shm_activity **activity);
 enum tw_err tw_shm_activity_map(int fd, const struct tw_shm_activity **activity);
@@ -151,7 +154,7 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l);
 void tw_shm_conn_ready(struct tw_watch *w, uint32_t events);
 uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now);
 
-/* hello.c: with so many descriptors, just so many; TW_AGAIN when none is here. */
+/* hello.c: with exactly this many descriptors; TW_AGAIN when there is none to read. */
 void tw_shm_hello_fill(const struct tw_shm_ep *ep, struct tw_shm_hello *h, enum tw_shm_kind kind,
 		       const struct tw_ident *me);
 enum tw_err tw_shm_hello_send(int sock, const struct tw_shm_hello *h, const int *fds,
@@ -160,46 +163,49 @@ enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fds, unsign
 
 /* doorbell.c */
 void tw_shm_goodbye(struct tw_shm_link *l);
-/* Takes what lies in the socket: bells, goodbyes, a hang-up. */
+/* Reads the socket: doorbells, goodbyes, a hang-up. */
 void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events);
-/* Rings, unless that was done since the peer's last poll; false: look again later. */
+/* Rings, unless that was done since the peer's last poll. False: check again later. */
 bool tw_shm_doorbell_ring(struct tw_shm_link *l);
-/* A packet of that class may not be seen: look again later. */
+/* The peer may miss a packet of this class: check again later. */
 void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls);
-/* The peer's engine must act on a packet: rings if it idles. */
+/* The peer's engine must act on a packet: rings if it is idle. */
 void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls);
-/* Looks again, of all links. */
+/* Checks the deferred doorbells of all links. */
 void tw_shm_flush_deferred(struct tw_shm_ep *ep);
-/* Whether the peer has polled in the last so many microseconds. */
+/* True if the peer has polled in the last us microseconds. */
 bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us);
 
-/* shm.c: it rang; whoever serves us may poll once, and not come to a cold ring. */
+/*
+ * shm.c: the peer has rung. Reads its ring at once, as the caller may poll only once and
+ * the ring may be in the idle set.
+ */
 void tw_shm_doorbell_pending(struct tw_shm_link *l);
 
 /* links.c */
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state);
-/* Enters the link into the poll set. */
+/* Adds the link to the poll set. */
 enum tw_err tw_shm_link_up(struct tw_shm_link *l);
-/* Closes its descriptors: nothing wakes us for it any more. */
+/* Closes its descriptors: nothing wakes this side for it any more. */
 void tw_shm_link_close_fds(struct tw_shm_link *l);
-/* Takes a link out of use; its memory goes at the next progress. */
+/* Takes a link out of use. The next progress frees it. */
 void tw_shm_link_end(struct tw_shm_link *l);
-/* The same of a peer that breaks the rules: what it may be writing is not waited for. */
+/* The same for a peer that violates the protocol, without waiting for its writes. */
 void tw_shm_link_drop(struct tw_shm_link *l);
-/* The ring has got memory (tw_ring_grown): that goes when the ring has rested. */
+/* The ring has grown (tw_ring_grown). Its memory is released when it is idle. */
 void tw_shm_grow(struct tw_shm_link *l);
-/* Gives it back where it has; when to look again, or 0. */
+/* Releases the memory of idle rings. Returns the tick of the next check, or 0. */
 uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now);
-/* Frees what was ended. */
+/* Frees the links that have ended. */
 void tw_shm_reap(struct tw_shm_ep *ep);
 
-/* We have polled just now. */
+/* Records a poll in the activity word. */
 static inline void tw_shm_activity_now(struct tw_shm_ep *ep)
 {
 	atomic_store_explicit(&ep->activity->polled, tw_clock(), memory_order_release);
 }
 
-/* In the poll set. */
+/* True if the link is in the poll set. */
 static inline bool tw_shm_in_use(const struct tw_shm_link *l)
 {
 	return l->state == TW_SHM_UP || l->state == TW_SHM_DRAIN;
@@ -211,9 +217,9 @@ enum tw_err tw_shm_get(struct tw_link *link, const struct iovec *iov, unsigned n
 enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie);
 
-/* shm.c: whether the other side still holds its end. */
+/* shm.c: true if the other side still has the link. */
 bool tw_shm_alive(const struct tw_shm_link *l);
-/* Takes in what still lies in the ring, then tells the engine. */
+/* Takes the remaining packets from the ring, then calls down(). */
 void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why);
 
 #endif /* TW_SHM_H */
