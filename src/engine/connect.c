@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connecting. One attempt per peer at a time, whoever asks; when both sides
- * start at once, the attempt of the smaller (NIC id, endpoint id, session)
- * stands and the other side waits for it.
+ * Connecting. There is one attempt per peer at a time, for all requests. When both sides
+ * start at once, the attempt of the smaller (NIC id, endpoint id, session) stands and the
+ * other side waits for it.
  */
 #include "engine/engine.h"
 
-#define CROSS_RETRY_US 20000 /* the attempt we waited for may have failed */
+#define CROSS_RETRY_US 20000 /* the other side's attempt may have failed */
 
 static const uint8_t status_of[TW_NERRS] = {
 	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EKEY] = TW_S_BAD_KEY,
@@ -30,7 +30,7 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 
 	p->link = NULL;
 	if (why == TW_ECROSS) {
-		/* The other's attempt is on its way. */
+		/* The attempt of the other side is in progress. */
 		p->retry = tw_clock() + tw_clock_us(CROSS_RETRY_US);
 		tw_timer(&p->ep->host, p->retry);
 		return;
@@ -41,7 +41,7 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 		if (why != TW_EKEY || r->key == p->key)
 			end_request(p->ep, r, (enum tw_status)status_of[why]);
 	}
-	/* Somebody else may know the right filter. */
+	/* Another request may have the right filter. */
 	if (!tw_list_empty(&p->connects))
 		attempt(p);
 	else
@@ -72,14 +72,14 @@ static void attempt(struct tw_peer *p)
 				p->link = link;
 			return;
 		}
-		/* Whoever reaches it and finds nobody there need not be doubted. */
+		/* A provider that reaches the host and finds no endpoint is authoritative. */
 		if (err != TW_EPERM && err != TW_EUNREACH)
 			break;
 	}
 	attempt_failed(p, err);
 }
 
-/* Who shows its filter may send to it. */
+/* A request that presents the peer's filter may send to it. */
 static void answer(struct tw_peer *p, struct tw_req *r)
 {
 	r->source = p->addr;
@@ -88,7 +88,7 @@ static void answer(struct tw_peer *p, struct tw_req *r)
 	tw_req_complete(p->ep, r, r->key == p->filter ? TW_S_OK : TW_S_BAD_KEY);
 }
 
-/* The peer is known now: all who wait for it get their answer. */
+/* The peer is known: completes all requests that wait for it. */
 static void answer_all(struct tw_peer *p)
 {
 	while (!tw_list_empty(&p->connects)) {
@@ -119,13 +119,13 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 {
 	struct tw_peer *p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
 
-	/* A death that nobody has looked at yet. */
+	/* The peer is dead, and no poll has noticed it yet. */
 	if (p && p->state == TW_PEER_UP && !p->link->provider->alive(p->link)) {
 		tw_poll_events(ep);
 		p = tw_peer_find(ep, r->nic_id, r->endpoint_id);
 	}
 	r->source = (struct tw_addr){r->nic_id << 16 | r->endpoint_id, 0, 0xfffff};
-	/* One that is known to be dead, but not all of its packets are here yet. */
+	/* A dead peer stays up until all its packets are taken. */
 	if (p && p->state == TW_PEER_UP && p->link->provider->alive(p->link)) {
 		answer(p, r);
 		return;
@@ -145,7 +145,7 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 	attempt(p);
 }
 
-/* Gives a connect up that nobody waits for any more. */
+/* Gives up a connect that has no request left. */
 static void give_up(struct tw_peer *p)
 {
 	if (p->link)
@@ -205,8 +205,8 @@ uint64_t tw_connect_expire(struct tw_ep *ep, uint64_t now)
 }
 
 /*
- * Who waits at a peer that is down connects anew. The list is taken off first,
- * as the peer's place may be used for the next life at once.
+ * The requests that wait for a peer that is down connect again. The list is emptied first,
+ * as the peer's slot may be reused at once.
  */
 static void reconnect(struct tw_peer *p)
 {
@@ -252,14 +252,15 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 	p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
 	if (p && p->state == TW_PEER_UP) {
 		/*
-		 * The other half of a crossing that is settled already, or somebody who
-		 * takes the name of a live peer. One that was restarted tries again.
+		 * Either the second half of a crossing that is already settled, or an
+		 * endpoint that takes the name of a live peer. One that was restarted tries
+		 * again.
 		 */
 		if (p->link->provider->alive(p->link))
 			return TW_ECROSS;
 		p->link->provider->disconnect(p->link);
 		tw_peer_down(p, TW_S_LOST);
-		/* From here on it is a crossing, if somebody waited for the death. */
+		/* If a request waited for the peer to end, this is now a crossing. */
 		reconnect(p);
 		p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
 	}

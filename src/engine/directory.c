@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Boards and names. A board is a network interface that is up, loopback last.
- * Its NIC id is a locally administered address that carries the IPv4 address,
- * 02:74:a.b.c.d, so names and NIC ids convert by plain name resolution. That of
- * an interface with IPv6 only carries the end of its interface identifier,
- * 02:76:...; what it stands for is remembered when a name leads there. Names of
- * the peers file come before all others; see peers.c.
+ * Boards and names. A board is a network interface that is up, loopback last. Its NIC id is
+ * a locally administered address that contains the IPv4 address, 02:74:a.b.c.d, so that
+ * names and NIC ids convert by name resolution alone. The NIC id of an interface with only
+ * IPv6 contains the end of its interface identifier, 02:76:...; its address is remembered
+ * when a name resolves to it. Names of the hosts file take precedence; see peers.c.
  */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -22,7 +21,7 @@
 
 #define PREFIX_IPV4 0x0274ull
 #define PREFIX_IPV6 0x0276ull
-#define MAX_SEEN 1024 /* IPv6 addresses that are remembered */
+#define MAX_SEEN 1024 /* most IPv6 addresses that are remembered */
 
 static struct tw_board boards[TW_MAX_BOARDS];
 static uint64_t nics[TW_MAX_BOARDS];
@@ -42,7 +41,7 @@ static uint64_t nic_of_ipv4(struct in_addr a)
 	return PREFIX_IPV4 << 32 | ntohl(a.s_addr);
 }
 
-/* Takes note of what a NIC id stands for where it does not say itself. */
+/* Remembers the address of a NIC id that does not contain it. */
 static void remember(uint64_t nic_id, const struct sockaddr *sa)
 {
 	unsigned i = 0;
@@ -123,7 +122,7 @@ static void add_board(const char *name, const struct sockaddr *sa)
 	remember(nic_id, sa);
 }
 
-/* One pass over the interfaces of a kind: first those with IPv4, loopback last. */
+/* Adds the interfaces of one kind: those with IPv4 first, loopback last. */
 static void add_kind(const struct ifaddrs *all, sa_family_t family, bool loopback)
 {
 	for (const struct ifaddrs *i = all; i && nboards < TW_MAX_BOARDS; i = i->ifa_next) {
@@ -149,7 +148,7 @@ enum tw_err tw_directory_init(void)
 	add_kind(all, AF_INET6, false);
 	add_kind(all, AF_INET, true);
 	freeifaddrs(all);
-	/* A machine whose network is down can still talk to itself. */
+	/* A machine whose network is down still reaches itself. */
 	if (nboards == 0)
 		add_board("lo", (struct sockaddr *)&local);
 	return TW_USES_NAMES ? tw_peers_load(tw_settings.peers) : TW_OK;
@@ -167,7 +166,7 @@ const uint64_t *tw_local_nics(unsigned *n)
 	return nics;
 }
 
-/* IPv4 first: such a NIC id means the same to everybody. */
+/* IPv4 first: its NIC id is the same on every host. */
 enum tw_err tw_resolve(const char *host, uint64_t *nic_id)
 {
 	static const int families[] = {AF_INET, AF_INET6};
@@ -204,7 +203,7 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 	}
 	if (TW_USES_NAMES && tw_peers_nic(host, board, nic_id))
 		return TW_OK;
-	/* Our own name means our own boards, whatever the resolver says. */
+	/* The host's own name means its own boards, whatever the resolver returns. */
 	if (strcmp(host, hostname) == 0 || strcmp(host, "localhost") == 0) {
 		if (board >= nboards)
 			return TW_EUNREACH;

@@ -13,7 +13,7 @@
 #include "base/sys.h"
 #include "engine/engine.h"
 
-#define CLOSE_POLLS 1000 /* tries to send out what was accepted */
+#define CLOSE_POLLS 1000 /* polls to send what was accepted */
 
 struct tw_slot_entry tw_slots[TW_MAX_OPEN];
 static pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -87,10 +87,10 @@ static void wake_ready(struct tw_watch *w, uint32_t events)
 	uint64_t count;
 
 	(void)events;
-	/* Read by another thread, a kick would be lost on the one that sleeps here. */
+	/* If another thread read it, the sleeping one would miss a wake-up. */
 	if (ep->leader)
 		return;
-	/* Level triggered: a wake-up that could not be read now is seen again. */
+	/* Level triggered: a wake-up that cannot be read now is reported again. */
 	if (tw_sys_read(ep->wakefd, &count, sizeof(count)) < 0)
 		return;
 }
@@ -131,7 +131,7 @@ static void close_providers(struct tw_ep *ep)
 	}
 }
 
-/* Spares a look at the system for each of many endpoints of one process. */
+/* A cheap test first, for many endpoints in one process. */
 static bool open_here(const struct tw_ep *ep, uint32_t id)
 {
 	bool found = false;
@@ -150,7 +150,7 @@ static void note_name(const struct tw_ep *ep, uint64_t name)
 	tw_mutex_unlock(&slots_mutex);
 }
 
-/* Opens with that id, or with the lowest that is free. */
+/* Opens with this id, or with the lowest free one. */
 static enum tw_err claim_id(struct tw_ep *ep, uint32_t wanted)
 {
 	bool any = TW_HAVE_MX && wanted == UINT32_MAX;
@@ -175,7 +175,7 @@ static enum tw_err claim_id(struct tw_ep *ep, uint32_t wanted)
 	return err;
 }
 
-/* The endpoint's own address works without a connect. */
+/* The endpoint's own address is valid without a connect. */
 static enum tw_err make_self(struct tw_ep *ep)
 {
 	struct tw_ident *me = &ep->host.self;
@@ -189,7 +189,7 @@ static enum tw_err make_self(struct tw_ep *ep)
 	return ep->self ? TW_OK : TW_ENOMEM;
 }
 
-/* A request owns a segment list of more than one piece, and the key of a transfer. */
+/* Frees the segment list of a request of several pieces, and the key of a transfer. */
 static void free_requests(struct tw_ep *ep)
 {
 	for (uint32_t c = 0; TW_USES_PIECES && c < ep->reqs.nchunks; c++)
@@ -305,24 +305,24 @@ bool tw_ep_inside(uint64_t handle)
 	       (tw_lock_mine(&s->lock) || tw_waits_in(s));
 }
 
-/* Nobody is in a call any more, as far as it may block. */
+/* True if no thread is in a call that may block. */
 static bool deserted(struct tw_ep *ep)
 {
 	if (!ep->nwaiting && (!tw_takes(ep) || !ep->taker->ending || ep->taker->ending(ep)))
 		return true;
-	/* Blocked callers find out and leave. */
+	/* Wakes blocked callers, which then leave. */
 	ep->events++;
 	tw_wake_sleepers(ep);
 	return false;
 }
 
-/* The rest, once nobody is in a call; unlocks. */
+/* Ends an endpoint that no thread is inside. Releases the lock. */
 static void end(struct tw_slot_entry *s)
 {
 	void (*ended)(void *) = s->ep->taker ? s->ep->taker->ended : NULL;
 	void *owner = s->ep->owner;
 
-	/* What the other sides were promised, as far as they have room for it. */
+	/* Sends what was accepted, as far as the peers have space. */
 	for (int i = 0; i < CLOSE_POLLS && unsent(s->ep); i++)
 		tw_progress(s->ep);
 	atomic_store_explicit(&s->timer, 0, memory_order_relaxed);
@@ -352,7 +352,7 @@ bool tw_ep_finish(struct tw_slot_entry *s)
 	return true;
 }
 
-/* Where no service thread does it. */
+/* Ends endpoints that were left behind, if there is no service thread. */
 static void finish_all(void)
 {
 	for (unsigned i = 0; !tw_service_running() && i < tw_slots_used(); i++)
@@ -361,9 +361,9 @@ static void finish_all(void)
 }
 
 /*
- * The call that was interrupted cannot go on before the handler returns, and may hold
- * any lock. So nothing is waited for here; the service thread does the rest when the
- * call has ended, if it ever does.
+ * The interrupted call may hold any lock and cannot continue before the handler returns. So
+ * this waits for nothing. The service thread does the rest when the call has ended, if it
+ * ever does.
  */
 enum tw_err tw_ep_leave_behind(uint64_t handle)
 {
@@ -399,7 +399,7 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 		goto no_memory;
 	tw_lock(&s->lock);
 	err = build(s->ep, how);
-	/* The service thread looks at the handle as soon as it watches. */
+	/* The service thread reads the handle as soon as it watches. */
 	h = (uint64_t)(++s->gen & 0x7fffffff) << 12 | ((uint64_t)(s - tw_slots) + 1);
 	if (err == TW_OK) {
 		s->takes = how->taker;

@@ -2,17 +2,16 @@
 /*
  * The engine: what interfaces call and what its own files share.
  *
- *   endpoint.c  opening and closing, handles      progress.c  the heartbeat
- *   peer.c      peers and their fate              connect.c   connecting
- *   request.c   requests and their data (.h)      wait.c      blocking calls
- *   send.c      the sending side                  service.c   the service thread
- *   recv.c      the receiving side                directory.c boards and names
- *   rndv.c      long messages                     peers.c     the peers file
- *   withdraw.c  cancelling, time limits
- *   stats.c     what tools see
- *   library.c   the first and the last interface
- *   topology.c     where numbered nodes live         unexp_msg.c      memory of messages
- *   uses.h      what of it nothing that is built asks for
+ *   library.c     start and end of the library     connect.c    connecting
+ *   endpoint.c    opening, closing, handles        progress.c   progress
+ *   request.c     requests and their data (.h)     wait.c       blocking calls
+ *   send.c        the sending side                 service.c    the service thread
+ *   recv.c        the receiving side               peer.c       peers
+ *   unexp_msg.c   memory of unexpected messages    directory.c  boards and names
+ *   rndv.c        long messages                    peers.c      the hosts file
+ *   direct.c      one-sided transfers              topology.c   hosts of numbered nodes
+ *   withdraw.c    cancelling, time limits          stats.c      statistics for tools
+ *   uses.h        the parts that this build needs
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
  * tw_leave) unless its comment says otherwise.
@@ -25,7 +24,7 @@
 
 /* library.c; no lock ------------------------------------------------------- */
 
-/* The first interface that begins reads the settings; TW_EPROTO: they are wrong. */
+/* The first interface reads the settings. TW_EPROTO: they are invalid. */
 enum tw_err tw_begin(void);
 void tw_end(void);
 
@@ -36,47 +35,47 @@ struct tw_open {
 	uint32_t unexp_max;
 	uint64_t context_mask;
 	void (*error_handler)(void);
-	const struct tw_taker *taker; /* without MX there must be one */
+	const struct tw_taker *taker; /* required in a build without MX */
 	void *owner;
 };
 
 /*
- * Both without a lock. Closing waits for blocked callers to leave, unless this thread is
- * amid a call on the endpoint, which a signal handler has interrupted: then the rest is
- * done when that has ended (tw_ep_finish), and only the endpoint's name is free at once.
+ * Both without a lock. Closing waits for blocked callers to leave, unless a signal handler
+ * closes while its thread is inside a call on the endpoint. Then only the endpoint's name
+ * is free at once, and tw_ep_finish() does the rest after that call. doc/decisions.md, 14.
  */
 enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle);
 enum tw_err tw_ep_close(uint64_t handle);
-/* The same for an interface's call, which the engine does not know of. */
+/* Closes as from such a signal handler, for a call that only the interface knows of. */
 enum tw_err tw_ep_leave_behind(uint64_t handle);
-/* Whether it would be so: this thread's own call may have been interrupted by a signal. */
+/* True if this thread is inside a call on the endpoint. */
 bool tw_ep_inside(uint64_t handle);
-/* Ends a slot that was left, if nobody is inside; whether it has ended. No lock. */
+/* Ends an endpoint that was left behind, if no thread is inside. True if it has ended. No lock. */
 bool tw_ep_finish(struct tw_slot_entry *s);
-/* Ends everything in a forked child. */
+/* Drops all endpoints in a forked child. */
 void tw_ep_forked(void);
 
-/* This thread is inside the unexpected handler. */
+/* True if this thread is inside the unexpected handler. */
 static inline bool tw_handler_in(const struct tw_slot_entry *s)
 {
 	return TW_USES_HANDLER &&
 	       atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id();
 }
 
-/* It is inside that of some endpoint. */
+/* True if it is inside the handler of any endpoint. */
 bool tw_in_any_handler(void);
 
-/* Locks the endpoint of a handle, in the common case: the lock is biased to the caller. */
+/* Locks the endpoint of a handle if the lock is biased to the caller. */
 static inline struct tw_ep *tw_enter_quick(uint64_t handle)
 {
 	struct tw_slot_entry *s = &tw_slots[(handle - 1) & (TW_MAX_OPEN - 1)];
 
-	tw_opaque(s); /* or the place of every field is worked out from the handle again */
+	tw_opaque(s); /* or the compiler computes every field's address from the handle again */
 	if (tw_unlikely(!handle ||
 			atomic_load_explicit(&s->handle, memory_order_acquire) != handle ||
 			tw_handler_in(s)))
 		return NULL;
-	/* Whoever ends the handle holds the lock, and with it the bias from then on. */
+	/* A thread that ends the handle holds the lock, and has the bias from then on. */
 	return tw_likely(tw_lock_biased(&s->lock)) ? s->ep : NULL;
 }
 
@@ -92,13 +91,13 @@ tw_shared struct tw_ep *tw_enter(uint64_t handle)
 
 void tw_wake_sleepers(struct tw_ep *ep);
 
-/* Whole messages are the interface's: nothing is matched; without MX, nowhere. */
+/* True if the interface takes whole messages and nothing is matched, as always without MX. */
 static inline bool tw_takes(const struct tw_ep *ep)
 {
 	return !TW_HAVE_MX || ep->taker;
 }
 
-/* Something is under way that needs more polls. */
+/* True if something is in progress that needs more polls. */
 static inline bool tw_unfinished(const struct tw_ep *ep)
 {
 	return ep->nactive || !tw_list_empty(&ep->work);
@@ -120,7 +119,7 @@ tw_shared void tw_leave(struct tw_ep *ep)
 	tw_unlock(&s->lock);
 }
 
-/* Leaves if nothing has to be seen to on the way. */
+/* Leaves, unless tw_leave() has more to do than to unlock. */
 static inline bool tw_leave_quick(struct tw_ep *ep)
 {
 	if (tw_unlikely(tw_unfinished(ep) || ep->nsleeping || ep->slot->lock.by_mutex ||
@@ -132,21 +131,20 @@ static inline bool tw_leave_quick(struct tw_ep *ep)
 
 /* send.c, recv.c, rndv.c ------------------------------------------------- */
 
-/* Sends to an address; the request ends at once if that leads nowhere. */
+/* Sends to an address. The request ends at once if the address is not valid. */
 void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
 /*
- * The same where the message can leave at once: it leaves before its request is
- * made, since the other side waits for the one and nobody for the other. NULL:
- * nothing was done.
+ * Sends a message that can leave at once, and makes its request afterwards: the other side
+ * waits for the message. NULL: nothing was done.
  */
 struct tw_req *tw_send_now(struct tw_ep *ep, char *data, uint32_t len, uint64_t match,
 			   struct tw_addr to);
-/* The same without a request, for who needs none; false: nothing was done. */
+/* The same without a request. False: nothing was done. */
 bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 		  struct tw_addr to);
-/* Sends on what waits; whether anything moved. */
+/* Sends the messages queued for a peer. True if anything moved. */
 bool tw_send_flush(struct tw_peer *p);
-/* The credits that the next packet to a peer returns. */
+/* Takes the credits that the next packet to a peer returns. */
 static inline uint16_t tw_take_credits(struct tw_peer *p)
 {
 	uint32_t n = tw_min(p->unreturned, 0xffffu);
@@ -157,29 +155,32 @@ static inline uint16_t tw_take_credits(struct tw_peer *p)
 }
 
 void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask);
-/* Takes a receive back if nothing has matched it. */
+/* Removes a receive that nothing has matched. */
 bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r);
 enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *payload,
 			   uint32_t len);
-/* All data is here: ends the receive, once it owes nothing. */
+/* Completes a receive that has all its data and no deferred reply. */
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
 void tw_unexp_msg_free(struct tw_ep *ep, struct tw_unexp_msg *u);
 /* Frees all unexpected messages. */
 void tw_unexp_msgs_fini(struct tw_ep *ep);
-/* Memory for a message of that length, without a place in any queue; NULL when short. */
+/* Allocates memory for a message of this length, in no queue; NULL when memory is short. */
 struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room);
 void tw_unexp_msg_put(struct tw_ep *ep, struct tw_unexp_msg *u);
-/* Gives memory back that was not needed for a while; the tick of the next look, or 0. */
+/* Releases memory that was not needed for a while. Returns the tick of the next check, or 0. */
 uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now);
-/* A look is due some time if there are many requests. */
+/* Schedules that check if there are many requests. */
 void tw_rest_later(struct tw_ep *ep);
-/* A taker receives an announced message. Ends the announcement. */
+/* Receives an announced message for a taker. Frees the announcement. */
 void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
-/* What a message of that length held is the sender's again. */
+/* Returns to the sender the credits of a message of this length. */
 void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len);
-/* Tells the other side's taker of so many messages; overtakes what is matched. */
+/*
+ * Reports to the other side's taker that this many messages were taken. May overtake what
+ * is matched.
+ */
 void tw_tell(struct tw_peer *p, uint32_t n);
-/* That is still to be done. */
+/* True if that report is still to be sent. */
 static inline bool tw_tells(const struct tw_peer *p)
 {
 	return TW_USES_TELL && p->tell;
@@ -190,7 +191,7 @@ static inline bool tw_holds(const struct tw_ep *ep)
 	return TW_USES_TELL && ep->taker->holds;
 }
 
-/* Forgets announcements and halves of messages of a peer that is gone. */
+/* Drops announcements and incomplete messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 
 unsigned tw_rndv_protos(const char *name);
@@ -283,7 +284,7 @@ void tw_direct_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr to, uin
 /* peer.c ----------------------------------------------------------------- */
 
 struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
-/* The live peer of that name, or NULL. */
+/* The live peer of this name, or NULL. */
 struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
 /* The peer that an address names, dead ones included; NULL for a foreign address. */
 tw_shared struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
@@ -304,28 +305,29 @@ uint32_t tw_peer_window(struct tw_ep *ep);
 void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *other,
 		uint32_t window);
 /*
- * The peer has connected, but nobody here has shown its filter: messages to it are
- * rejected. It has no credits, so that sending asks for this only where these are short.
+ * The peer has connected, but no connect here has presented its filter, so that messages to
+ * it are rejected. It has no credits: sending needs to check this only where credits are
+ * short.
  */
 void tw_peer_bar(struct tw_peer *p);
-/* Somebody has. */
+/* A connect has presented its filter. */
 void tw_peer_admit(struct tw_peer *p);
 void tw_peer_down(struct tw_peer *p, enum tw_status why);
 void tw_peer_free(struct tw_peer *p);
 
-/* A packet to it costs more than copying what is in it. */
+/* True if a packet to the peer costs more than copying its contents. */
 static inline bool tw_is_remote(const struct tw_peer *p)
 {
 	return TW_USES_NET && p->link->far;
 }
 
-/* Bytes of the keys of its memory. */
+/* Size of the keys of its memory. */
 static inline uint32_t tw_key_size(const struct tw_peer *p)
 {
 	return TW_USES_NET ? p->link->key_size : 0;
 }
 
-/* So many lines are owed that a packet of their own is due. */
+/* True if enough lines are due to the peer for a packet of their own. */
 static inline bool tw_credits_due(const struct tw_peer *p)
 {
 	return p->unreturned > tw_min(p->window / 2, (uint32_t)TW_CREDITS_DUE);
@@ -339,17 +341,17 @@ tw_shared void tw_peer_work(struct tw_peer *p)
 
 /* connect.c -------------------------------------------------------------- */
 
-/* A request to connect; NULL when memory is short. The deadline is a tick. */
+/* Makes a request to connect; NULL when memory is short. The deadline is a tick. */
 struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t key,
 			      uint64_t deadline);
-/* Starts or joins a connect; the request ends with the result. */
+/* Starts a connect or joins one. The request ends with the result. */
 void tw_connect(struct tw_ep *ep, struct tw_req *r);
-/* Takes a connect out of those that wait for its peer. */
+/* Removes a connect from those that wait for its peer. */
 void tw_connect_leave(struct tw_ep *ep, struct tw_req *r);
-/* Ends a connect whose result nobody wants any more. */
+/* Drops a connect whose result is not needed any more. */
 void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r);
 void tw_disconnect(struct tw_ep *ep, struct tw_peer *p);
-/* Gives up what is late; the next time wanted, or 0. */
+/* Ends connects that are late. Returns the tick of the next deadline, or 0. */
 uint64_t tw_connect_expire(struct tw_ep *ep, uint64_t now);
 enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 				const struct tw_ident *other, struct tw_ident *me);
@@ -360,15 +362,18 @@ void tw_connect_down(struct tw_link *link, enum tw_err why);
 /* progress.c ------------------------------------------------------------- */
 
 extern const struct tw_upcalls tw_upcalls;
-/* Moves things along; how much moved. Never blocks. */
+/* Polls the providers and sends what is queued. Returns how much moved. Never blocks. */
 unsigned tw_progress(struct tw_ep *ep);
-/* Sends on what waits; whether anything moved. */
+/* Sends what is queued. True if anything moved. */
 bool tw_flush(struct tw_ep *ep);
-/* Called before the lock is left with work unfinished: somebody must go on. */
+/*
+ * Called before the lock is released with work unfinished: the next poll or the service
+ * thread continues it.
+ */
 void tw_progress_request(struct tw_ep *ep);
-/* Serves descriptors that are ready. */
+/* Handles the descriptors that are ready. */
 void tw_poll_events(struct tw_ep *ep);
-/* Does what is due by time. */
+/* Runs the timers that are due. */
 void tw_expire(struct tw_ep *ep);
 void tw_timer(struct tw_host *host, uint64_t when);
 bool tw_arm(struct tw_ep *ep);
@@ -378,35 +383,35 @@ void tw_disarm(struct tw_ep *ep);
 
 enum tw_waited { TW_W_TRUE, TW_W_TIMEOUT, TW_W_WOKEN, TW_W_CLOSED };
 /*
- * A few looks without pausing or leaving the lock, for what is about to come;
- * tw_wait() goes on from there, in a friendlier way.
+ * Polls without pausing or releasing the lock, for a result that is about to come.
+ * tw_wait() continues with less load.
  */
 bool tw_poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
 		   uint64_t us);
-/* Waits until test(ep, arg); the lock is given up while it sleeps. */
+/* Waits until test(ep, arg) is true. Releases the lock while it sleeps. */
 enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg,
 		       uint64_t timeout_us);
 void tw_wake_callers(struct tw_ep *ep);
-/* This thread waits there, further up its stack. No lock. */
+/* True if this thread is inside tw_wait() for that endpoint, further up its stack. No lock. */
 bool tw_waits_in(const struct tw_slot_entry *s);
 
 /* service.c; none needs a lock ------------------------------------------- */
 
-/* The first starts the thread, the last stops it. */
+/* The first call starts the thread, the last put stops it. */
 enum tw_err tw_service_get(void);
 void tw_service_put(void);
 bool tw_service_running(void);
 enum tw_err tw_service_watch(struct tw_slot_entry *s, int epfd);
-/* A blocked caller serves the endpoint itself. */
+/* A blocked caller polls the endpoint itself. */
 void tw_service_pause(struct tw_slot_entry *s);
 void tw_service_resume(struct tw_slot_entry *s);
 void tw_service_timer(struct tw_slot_entry *s, uint64_t when);
-/* Ends a slot that was left, as soon as nobody is inside; a signal handler may call it. */
+/* Ends an endpoint that was left behind, as soon as no thread is inside. Async-signal-safe. */
 void tw_service_finish(struct tw_slot_entry *s);
-/* With the lock held: leaves an endpoint to its program's calls, and takes it on again. */
+/* With the lock held: leaves an endpoint to its program's calls, and takes it back. */
 void tw_service_leave(struct tw_slot_entry *s);
 void tw_service_return(struct tw_slot_entry *s);
-/* It sees to the endpoint while the program does not. */
+/* True if the service thread handles the endpoint while the program computes. */
 static inline bool tw_served(struct tw_slot_entry *s)
 {
 	return tw_service_running() && !atomic_load_explicit(&s->alone, memory_order_relaxed);
@@ -426,9 +431,9 @@ enum tw_err tw_directory_init(void);
 unsigned tw_boards(const struct tw_board **boards);
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
-/* Where a NIC is on the IP network, port 0; TW_EUNREACH when that is not known. */
+/* The IP address of a NIC, with port 0; TW_EUNREACH when it is not known. */
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa);
-/* The board here of a NIC id; false if it is none of ours. */
+/* The board of a NIC id; false if it is not on this host. */
 bool tw_board_of(uint64_t nic_id, uint32_t *board);
 /* NIC ids of this host, for providers. */
 const uint64_t *tw_local_nics(unsigned *n);
@@ -436,16 +441,16 @@ const uint64_t *tw_local_nics(unsigned *n);
 /* topology.c; no lock ------------------------------------------------------- */
 
 /*
- * The NIC ids of n numbered nodes, or ranks, by TAGWIRE_NODES; false if that makes no
- * sense, or names one from limit on.
+ * The NIC ids of n numbered nodes, or ranks, by TAGWIRE_NODES. False if that is invalid or
+ * names a node from limit on.
  */
 bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit);
-/* The same for all nodes; the calls below ask it. */
+/* The same for all nodes. The calls below need it. */
 bool tw_topology_init(void);
 uint64_t tw_topology_node_nic(uint32_t node);
-/* The board that a node has here; false if it lives on another host. */
+/* The board of a node; false if it lives on another host. */
 bool tw_topology_node_board(uint32_t node, uint32_t *board);
-/* The other hosts that it names; how many. */
+/* The other hosts that TAGWIRE_NODES names. Returns their number. */
 unsigned tw_topology_other_hosts(uint64_t *others, unsigned max);
 
 /* stats.c ---------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the interfaces of one process share: its beginning, its end, its children. */
+/* What the interfaces of one process share: start, end and fork. */
 #include <pthread.h>
 
 #include "base/barrier.h"
@@ -8,7 +8,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 
-/* A child owns none of its parent's endpoints; it may begin anew. */
+/* A child owns none of its parent's endpoints; it may start anew. */
 static void forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posted receives: a handful stands in the list, more in tables. While any table
- * has entries, the list holds only receives whose mask has no table: all that is
- * under one mask stands in one place, in order.
+ * Posted receives: a few are in the list, more in tables. While any table has entries, the
+ * list has only receives whose mask has no table: all receives of one mask are in one
+ * place, in order.
  */
 #include "engine/match_internal.h"
 
@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define GROW_BITS 2  /* log2 of how much a table grows at a time */
-#define SHORT_LIST 8 /* so few receives are better scanned than hashed */
+#define SHORT_LIST 8 /* up to this many receives are scanned, not hashed */
 #define PATIENCE 4   /* times its length that walking the list may cost */
 #define ALL_TABLES ((1u << NMASKS) - 1)
 
@@ -55,9 +55,9 @@ void tw_match_grow(struct tw_match_table *t)
 }
 
 /*
- * There may be more masks than slots ("space saving"): then a mask takes over
- * the slot with the least, and what it holds. Nothing frequent is missed and
- * the sum is true.
+ * There may be more masks than slots (the "space saving" algorithm). Then a new mask takes
+ * over the slot with the least count, and adds to it. No frequent mask is missed and the
+ * sum is exact.
  */
 struct tally *tw_match_tally(struct tally tallies[NMASKS], uint64_t mask, uint64_t n)
 {
@@ -184,7 +184,7 @@ static struct tw_match_table *table_of(struct tw_match *m, uint64_t mask)
 	return NULL;
 }
 
-/* The table of a mask, or an empty one in turn, or NULL. */
+/* The table of a mask, or else an empty one, or NULL. */
 static struct tw_match_table *table_for(struct tw_match *m, uint64_t mask)
 {
 	struct tw_match_table *t = table_of(m, mask);
@@ -202,7 +202,7 @@ static struct tw_match_table *table_for(struct tw_match *m, uint64_t mask)
 	return t;
 }
 
-/* As many as there are tables for. */
+/* Moves as many receives as there are tables for. */
 static void list_to_tables(struct tw_match *m)
 {
 	struct tw_list *l, *next;
@@ -222,7 +222,7 @@ static tw_noinline void post_slow(struct tw_match *m, struct tw_posted *p)
 {
 	struct tw_match_table *t = m->live ? table_of(m, p->mask) : NULL;
 
-	/* An empty table goes to the oldest in need of one. */
+	/* An empty table goes to the oldest receive without one. */
 	if (!t && m->live != ALL_TABLES) {
 		list_to_tables(m);
 		t = table_for(m, p->mask);
@@ -308,7 +308,7 @@ static void sort_in(node_t *run[64], node_t *n)
 	run[i] = n;
 }
 
-/* Empties a table into the list, each receive to its place in the order. */
+/* Empties a table into the list, each receive in its order. */
 static void table_to_list(struct tw_match *m, struct tw_match_table *t)
 {
 	node_t *run[64] = {NULL}, *sorted = NULL, *n, **at;
@@ -335,9 +335,9 @@ static void table_to_list(struct tw_match *m, struct tw_match_table *t)
 }
 
 /*
- * When the list has cost several times its length, its most frequent mask takes
- * over the table with the fewest entries. It must gain by that, or two masks
- * would push each other out for ever.
+ * When walking the list has cost several times its length, its most frequent mask takes
+ * over the table with the fewest entries. The mask must have more receives than that, or
+ * two masks would displace each other for ever.
  */
 static tw_noinline void reconsider(struct tw_match *m)
 {
@@ -352,11 +352,11 @@ static tw_noinline void reconsider(struct tw_match *m)
 		return;
 	table_to_list(m, least);
 	least->mask = mask;
-	m->live |= least->bit; /* or it would go to the oldest in the list */
+	m->live |= least->bit; /* or the oldest receive of the list would get it */
 	list_to_tables(m);
 }
 
-/* The first receive in the list for a message, unless it is younger than seq. */
+/* The first receive in the list for a message, unless it is newer than seq. */
 static inline struct tw_posted *find_listed(struct tw_match *m, uint64_t match, uint64_t seq,
 					    uint64_t *steps)
 {
@@ -374,7 +374,7 @@ static inline struct tw_posted *find_listed(struct tw_match *m, uint64_t match, 
 	return NULL;
 }
 
-/* Where the first receive in a table for a message hangs; NULL if none. */
+/* The pointer to the first receive in a table for a message; NULL if none. */
 static inline node_t **find_hashed(struct tw_match *m, uint64_t match)
 {
 	node_t **first = NULL;
@@ -426,7 +426,7 @@ static tw_noinline struct tw_posted *take_mixed(struct tw_match *m, uint64_t mat
 	return p;
 }
 
-/* The ways stand apart to keep the registers of one out of the others. */
+/* The cases are apart so that each has the registers to itself. */
 struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match)
 {
 	struct tw_posted *p;

@@ -19,13 +19,13 @@
 
 #define TW_MATCH_MASKS 8
 
-/* Private to the matcher: a place in a hash table. */
+/* Private to the matcher: a node of a hash table. */
 struct tw_match_node {
 	uint64_t key;
 	struct tw_match_node *next, *prev;
 };
 
-/* A posted receive; embedded in its owner, who sets key and mask before posting. */
+/* A posted receive. Its owner embeds it, and sets key and mask before posting. */
 struct tw_posted {
 	union {
 		struct tw_match_node node; /* when in a table */
@@ -36,10 +36,10 @@ struct tw_posted {
 	};
 	uint64_t mask;		      /* match_mask */
 	uint64_t seq;		      /* order of posting, set by tw_match_post */
-	struct tw_match_table *table; /* which one holds it; NULL: the list */
+	struct tw_match_table *table; /* the table that contains it; NULL: the list */
 };
 
-/* An unexpected message; embedded in its owner, who sets match before queueing it. */
+/* An unexpected message. Its owner embeds it, and sets match before queueing it. */
 struct tw_unexp {
 	uint64_t match;	    /* match_send */
 	uint64_t seq;	    /* order of arrival, set by tw_match_arrive */
@@ -56,25 +56,25 @@ void tw_match_free(struct tw_match *m);
 
 /* Queues a receive that matches nothing that has arrived. Cannot fail. */
 void tw_match_post(struct tw_match *m, struct tw_posted *p);
-/* Takes a posted receive out again. */
+/* Removes a posted receive. */
 void tw_match_unpost(struct tw_match *m, struct tw_posted *p);
-/* Finds and takes out the earliest posted receive for a message; NULL if none. */
+/* Removes and returns the earliest posted receive for a message; NULL if none. */
 struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match);
-/* Any posted receive, taken out; NULL when none is left. For closing. */
+/* Removes and returns any posted receive, for closing; NULL when none is left. */
 struct tw_posted *tw_match_pop_posted(struct tw_match *m);
 
 /* Queues a message that matches no posted receive. Cannot fail. */
 void tw_match_arrive(struct tw_match *m, struct tw_unexp *u);
-/* Takes an unexpected message out. */
+/* Removes an unexpected message. */
 void tw_match_remove(struct tw_match *m, struct tw_unexp *u);
-/* Finds the earliest message for (key, mask) and leaves it there; NULL if none. */
+/* Returns the earliest message for (key, mask) and keeps it queued; NULL if none. */
 struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t mask);
-/* The earliest unexpected message, left there; NULL if none. */
+/* Returns the earliest unexpected message and keeps it queued; NULL if none. */
 struct tw_unexp *tw_match_first_unexp(struct tw_match *m);
-/* The one that arrived after u; NULL if none. */
+/* Returns the next message after u; NULL if none. */
 struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u);
 
-/* Gives back the memory of tables that nothing is in. */
+/* Releases the memory of empty tables. */
 void tw_match_trim(struct tw_match *m);
 
 uint64_t tw_match_nposted(const struct tw_match *m);

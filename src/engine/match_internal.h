@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What match.c and match_unexp.c share: the hash tables, one per mask. Under
- * one mask a message has exactly one key.
+ * Shared by match.c and match_unexp.c: the hash tables, one per mask. Under one mask a
+ * message has exactly one key.
  *
- * In a bucket the nodes of one key stand together, oldest first. The first of
- * them points with prev to the last, which is how the whole key is skipped; the
- * others point to the one before. So thousands of equal keys cost as much as
- * one, and a table is as large as the number of distinct keys.
+ * In a bucket the nodes of one key are adjacent, oldest first. The prev pointer of the
+ * first points to the last, so that a whole key can be skipped. The prev pointer of the
+ * others points to the node before. So thousands of equal keys cost as much as one, and the
+ * size of a table depends on the number of distinct keys.
  */
 #ifndef TW_MATCH_INTERNAL_H
 #define TW_MATCH_INTERNAL_H
@@ -26,14 +26,14 @@ struct tw_match_table {
 	uint64_t seed;	/* odd */
 	uint64_t count; /* nodes */
 	uint64_t nkeys; /* distinct keys */
-	uint64_t limit; /* nkeys beyond which it grows */
+	uint64_t limit; /* nkeys above which the table grows */
 	uint64_t used;	/* when this index was last searched */
 	uint16_t bit;	/* 1 << its number */
 	bool own;	/* the buckets are its own allocation */
 	uint8_t shift;	/* 64 - log2 of the buckets */
 } tw_aligned_line;
 
-/* How often a mask was met, or the steps it has cost. */
+/* How often a mask was seen, or the steps that it has cost. */
 struct tally {
 	uint64_t mask, n;
 };
@@ -45,8 +45,8 @@ struct tw_match {
 	uint64_t posted_seq;
 	uint64_t nlisted;    /* receives in the list */
 	struct tw_list list; /* receives in no table, in order */
-	uint64_t walked;     /* steps in the list since it was last looked into */
-	uint64_t popped;     /* bucket that tw_match_pop_posted has come to */
+	uint64_t walked;     /* steps in the list since reconsider() last ran */
+	uint64_t popped;     /* next bucket of tw_match_pop_posted() */
 
 	struct tw_list all; /* unexpected messages, in order */
 	uint64_t nunexp;
@@ -59,14 +59,14 @@ struct tw_match {
 	node_t *small[2 * NMASKS][SMALL];
 };
 
-/* Without memory the table stays as it is: slower, not wrong. Returns 0. */
+/* Without memory the table stays as it is: slower, but correct. Returns 0. */
 void tw_match_grow(struct tw_match_table *t);
-/* Adds n to the tally of a mask and returns it. */
+/* Adds n to the tally of a mask and returns the tally. */
 struct tally *tw_match_tally(struct tally tallies[NMASKS], uint64_t mask, uint64_t n);
 
 /*
- * The second multiplication is needed: with one, one seed in fifty or so makes
- * chains of ten and more out of keys in arithmetic progression, as tags are.
+ * The second multiplication is needed: with one, about one seed in fifty makes chains of
+ * ten and more from keys in arithmetic progression, which tags often are.
  */
 static inline uint64_t table_hash(const struct tw_match_table *t, uint64_t key)
 {
@@ -80,7 +80,7 @@ static inline size_t table_size(const struct tw_match_table *t)
 	return (size_t)1 << (64 - t->shift);
 }
 
-/* Where the first node of a key hangs, or would. */
+/* The pointer to the first node of a key, or where it would be. */
 static inline node_t **table_find(const struct tw_match_table *t, uint64_t key)
 {
 	node_t **at = &t->buckets[table_hash(t, key)];

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unexpected messages: a list in order of arrival, scanned while it is short.
- * A mask that keeps walking far gets an index; all indexes go when the queue
- * has become short again.
+ * Unexpected messages: a list in order of arrival, scanned while it is short. A mask that
+ * often walks far gets an index. All indexes are dropped when the queue is short again.
  */
 #include "engine/match_internal.h"
 
-#define SHORT_SCAN 16 /* entries walked free of charge */
-#define SHORT_QUEUE 4 /* so few entries need no index */
+#define SHORT_SCAN 16 /* entries walked that do not count */
+#define SHORT_QUEUE 4 /* up to this many entries need no index */
 #define INDEX_COST 64 /* entries walked that an index costs, however short the queue */
 
 #define each_built(m, t, bits)                                                                     \
@@ -33,7 +32,7 @@ static inline void index_add(struct tw_match *m, struct tw_match_table *t, struc
 	table_add(t, n);
 }
 
-/* Message by message: as long as the queue, however large the index has been. */
+/* Message by message: the cost depends on the queue, not on the size of the index. */
 static void index_drop(struct tw_match *m, struct tw_match_table *t)
 {
 	struct tw_list *l, *next;
@@ -103,7 +102,7 @@ void tw_match_remove(struct tw_match *m, struct tw_unexp *u)
 		remove_indexed(m, u);
 }
 
-/* An index is built when its mask has walked twice as far as building does. */
+/* Builds an index when its mask has walked twice as far as building it costs. */
 static tw_noinline void charge(struct tw_match *m, uint64_t mask, uint64_t steps)
 {
 	struct tally *t = tw_match_tally(m->scans, mask, steps);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Peers: their place in the table, their coming and their going. */
+/* The table of peers, and their states. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/engine.h"
 
-#define DEAD_KEPT 64 /* dead peers before the oldest place is used again */
+#define DEAD_KEPT 64 /* dead peers before the oldest slot is used again */
 
 static struct tw_addr make_addr(struct tw_ep *ep, uint32_t index, uint64_t nic_id,
 				uint32_t endpoint_id, uint32_t session)
@@ -32,7 +32,7 @@ static void clear_peer(struct tw_peer *p)
 	tw_list_init(&p->pulling);
 }
 
-/* A place of a peer that has long been dead, so that restarts cost nothing. */
+/* Reuses the slot of a peer that has long been dead, so that restarts of peers use no memory. */
 static struct tw_peer *reuse(struct tw_ep *ep)
 {
 	uint32_t dead = 0;
@@ -122,7 +122,7 @@ struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoin
 	return NULL;
 }
 
-/* Half of the memory for a first peer, less for each the more there are. */
+/* Half of the memory for the first peer, an equal share for each when there are more. */
 uint32_t tw_peer_window(struct tw_ep *ep)
 {
 	uint32_t lines = ep->unexp_max / TW_LINE, up = 0;
@@ -132,7 +132,7 @@ uint32_t tw_peer_window(struct tw_ep *ep)
 	return lines / tw_max(up, 2u);
 }
 
-/* More peers than there is memory for: their windows shrink as lines come back. */
+/* Gives each peer its share. Windows that are too large shrink as lines are returned. */
 static void share_out(struct tw_ep *ep)
 {
 	uint32_t fair = tw_peer_window(ep);
@@ -141,7 +141,7 @@ static void share_out(struct tw_ep *ep)
 		ep->peers[i]->fair = fair;
 }
 
-/* The name has a new owner: addresses of the old one are of an earlier life. */
+/* The name has a new owner: addresses of the old one have an old session. */
 static void outdate(const struct tw_peer *now)
 {
 	struct tw_ep *ep = now->ep;
@@ -202,7 +202,7 @@ static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why
 		struct tw_req *r = tw_list_first(list, struct tw_req, link);
 
 		tw_list_del(&r->link);
-		/* A receive that owes only its thanks has all its data. */
+		/* A receive that only has to acknowledge has all its data. */
 		if (list == &p->deferring &&
 		    (r->deferred == TW_DEFER_ACK || r->deferred == TW_DEFER_DONE) &&
 		    r->status == TW_S_OK) {

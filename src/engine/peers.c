@@ -22,7 +22,7 @@ struct entry {
 static struct entry *entries;
 static unsigned nentries;
 
-/* One line; false when it makes no sense. */
+/* Parses a line; false if it is invalid. */
 static bool parse(char *line, struct entry *e)
 {
 	static const char space[] = " \t\r\n";

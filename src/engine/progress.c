@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The heartbeat: what has arrived is taken in, what waits is sent on. */
+/* Progress: takes in packets that have arrived and sends what is queued. */
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "engine/engine.h"
 
-#define EVENTS_EVERY_US 100 /* looks at descriptors where no service thread does */
-#define SERVICE_AFTER_US 50 /* unfinished work without a poll becomes the service's */
+#define EVENTS_EVERY_US 100 /* interval of polling descriptors without a service thread */
+#define SERVICE_AFTER_US 50 /* unfinished work passes to the service thread after this */
 
 static void wake(struct tw_host *host)
 {
-	/* Whoever leaves the lock sees that something happened and kicks sleepers. */
+	/* tw_leave() sees this and wakes sleepers. */
 	tw_container(host, struct tw_ep, host)->events++;
 }
 
@@ -124,7 +124,7 @@ void tw_timer(struct tw_host *host, uint64_t when)
 		return;
 	atomic_store_explicit(&ep->slot->timer, when, memory_order_relaxed);
 	tw_barrier_compiler(); /* pairs with stop_looking() */
-	/* A program that polls is looked at anyway, and sees to its timer itself. */
+	/* The service thread checks a polling program anyway, which runs its own timers. */
 	if (!atomic_load_explicit(&ep->slot->look, memory_order_relaxed))
 		tw_service_timer(ep->slot, when);
 }
@@ -139,7 +139,7 @@ void tw_progress_request(struct tw_ep *ep)
 	tw_timer(&ep->host, tw_clock() + tw_clock_us(SERVICE_AFTER_US));
 }
 
-/* What a polling program must see to itself. */
+/* What a polling program must do from time to time. */
 static tw_noinline void slow(struct tw_ep *ep)
 {
 	uint64_t now = tw_clock();
@@ -151,7 +151,10 @@ static tw_noinline void slow(struct tw_ep *ep)
 	if ((timer && timer <= now) || (requests & TW_REQUEST_TIMER))
 		tw_expire(ep);
 	tw_rest_later(ep);
-	/* Who sleeps on the descriptors sees to them: a bell that we took might be its own. */
+	/*
+	 * A thread that sleeps on the descriptors handles them: a doorbell that is read
+	 * here might be meant for it.
+	 */
 	if (ep->leader)
 		return;
 	if (requests & TW_REQUEST_EVENTS) {
@@ -170,10 +173,10 @@ unsigned tw_progress(struct tw_ep *ep)
 
 	if (tw_unlikely(tw_in_handler(ep)))
 		return 0;
-	/* A thread that sleeps on the descriptors must still be rung. */
+	/* A thread that sleeps on the descriptors needs its doorbells. */
 	if (tw_unlikely(ep->armed && !ep->leader))
 		tw_disarm(ep);
-	/* First: what the bells that it takes were rung for is looked for below. */
+	/* First: packets of the doorbells that it reads are found below. */
 	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0 ||
 			atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
 		slow(ep);
@@ -183,7 +186,7 @@ unsigned tw_progress(struct tw_ep *ep)
 		n += tw_flush(ep);
 	if (tw_unlikely(tw_takes(ep)) && (ep->attend || !tw_list_empty(&ep->done)))
 		ep->taker->attend(ep);
-	/* One writer at a time, the holder of the lock; the service thread reads. */
+	/* Only the holder of the lock writes; the service thread reads. */
 	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
 	return n;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The receiving side: arriving messages meet posted receives, or wait for them. */
+/* The receiving side: arriving messages match posted receives or wait for them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ void tw_recv_finish(struct tw_ep *ep, struct tw_req *r)
 	finish(ep, r);
 }
 
-/* Ties a receive to the message it matched. */
+/* Binds a receive to the message that it matched. */
 static inline void bind(struct tw_req *r, struct tw_peer *p, const struct tw_addr *source,
 			uint64_t match, uint32_t len)
 {
@@ -35,7 +35,7 @@ static inline void bind(struct tw_req *r, struct tw_peer *p, const struct tw_add
 	r->xfer_len = tw_min(len, r->len);
 }
 
-/* Lines that a message no longer holds here go back to the sender some time. */
+/* Lines that a message no longer uses are returned to the sender later. */
 static inline void release_credits(struct tw_peer *p, uint32_t n)
 {
 	if (tw_unlikely(p->window > p->fair)) {
@@ -50,7 +50,7 @@ static inline void release_credits(struct tw_peer *p, uint32_t n)
 		tw_peer_work(p);
 }
 
-/* All of an eager message has reached its receive. */
+/* An eager message has completely reached its receive. */
 static inline void eager_done(struct tw_peer *p, struct tw_req *r, bool sync, struct tw_ref ref)
 {
 	release_credits(p, tw_credit_cost(r->msg_len));
@@ -62,7 +62,7 @@ static inline void eager_done(struct tw_peer *p, struct tw_req *r, bool sync, st
 	tw_recv_finish(p->ep, r);
 }
 
-/* A receive meets a message that had come before it. */
+/* A receive takes a message that arrived before it. */
 static void take_unexp(struct tw_ep *ep, struct tw_req *r, struct tw_unexp_msg *u)
 {
 	struct tw_peer *p = u->peer;
@@ -82,7 +82,7 @@ static void take_unexp(struct tw_ep *ep, struct tw_req *r, struct tw_unexp_msg *
 	} else if (whole) {
 		tw_recv_finish(ep, r);
 	} else {
-		/* The rest of it goes straight to the receive. */
+		/* The rest goes directly to the receive. */
 		p->rx_req = r;
 		p->rx_unexp = NULL;
 		r->deferred = u->sync ? TW_DEFER_ACK : TW_DEFER_NONE;
@@ -152,7 +152,7 @@ static struct tw_unexp_msg *unexp_new(struct tw_peer *p, struct tw_hdr hdr, uint
 	return u;
 }
 
-/* The user's handler looks at a message first. True: it wants it dropped. */
+/* Calls the user's handler for a message. True if it drops the message. */
 static bool ask_handler(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	bool whole = !u->rndv && u->have == u->len, drop;
@@ -164,8 +164,8 @@ static bool ask_handler(struct tw_ep *ep, struct tw_unexp_msg *u)
 }
 
 /*
- * A dropped message is received into nothing: the sender sees it matched. A
- * receive that the handler posted may take it as well; else it waits.
+ * A dropped message completes an empty receive, so that the sender sees it matched.
+ * Otherwise a receive that the handler has posted may take the message, or it waits.
  */
 static void settle_unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
@@ -188,7 +188,7 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 
 /* Messages of an interface that does not match ------------------------------ */
 
-/* What is left of it lies in its own memory: mostly, the sender may go on at once. */
+/* The message has memory of its own, so the sender usually gets its credits back at once. */
 static inline enum tw_err hand_over(struct tw_peer *p, struct tw_unexp_msg *u)
 {
 	if (!tw_holds(p->ep))
@@ -265,7 +265,7 @@ void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 
 /* --------------------------------------------------------------------------- */
 
-/* No receive waits for it: it is kept, or what there is of it. */
+/* Stores a message, or its first part, that matches no receive. */
 static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 					  uint32_t len, bool sync, struct tw_ref ref)
 {
@@ -287,7 +287,7 @@ static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, 
 	return TW_OK;
 }
 
-/* The common case, straight through: a whole message in one packet. */
+/* The fast path: a whole message in one packet. */
 static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 				uint32_t len, uint32_t cost)
 {
@@ -301,7 +301,7 @@ static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char
 	p->show->msgs_received++;
 	release_credits(p, cost);
 	finish(p->ep, r);
-	/* A handler is there to hear of them at once. */
+	/* A handler must see messages at once. */
 	p->ep->host.rxq_empty = !p->ep->gauges[TW_G_POSTED] && !p->ep->unexp_handler;
 	return TW_OK;
 }
@@ -346,8 +346,8 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 }
 
 /*
- * A short message that the window has no room for, whose sender waits until it is
- * matched. The window grows by it, and shrinks again when it is taken.
+ * A short message sent without credit; its sender waits for the match. The window grows by
+ * it, and shrinks when it is taken.
  */
 static enum tw_err beyond(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
 {
@@ -363,7 +363,7 @@ static enum tw_err beyond(struct tw_peer *p, struct tw_hdr hdr, const char *data
 	return err;
 }
 
-/* What is not a whole message in one packet that asks for nothing. */
+/* All but a whole message in one packet without a request for a reply. */
 static tw_noinline enum tw_err unusual(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 				       uint32_t len)
 {
@@ -410,7 +410,7 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 		return TW_EPROTO;
 	memcpy(&rts, data, sizeof(rts));
 	len -= sizeof(rts);
-	/* A key, or no address that could be used. */
+	/* An address without its key is of no use. */
 	if (len != tw_key_size(p))
 		rts.address = 0;
 	if (tw_takes(p->ep))
@@ -462,7 +462,7 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 	default:
 		err = tw_rndv_packet(p, hdr, payload, len);
 	}
-	/* Only once the packet is taken: it may be offered again. */
+	/* Only after the packet was taken: it may be offered again. */
 	if (err == TW_OK && tw_hdr_credits(hdr)) {
 		p->credits += tw_hdr_credits(hdr);
 		p->starved = 0;

@@ -5,7 +5,7 @@
 
 #include "engine/types.h"
 
-/* A request of one piece; NULL when memory is short. */
+/* Makes a request of one piece; NULL when memory is short. */
 tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *ptr, uint32_t len)
 {
 	struct tw_req *r = tw_pool_get(&ep->reqs);
@@ -29,11 +29,11 @@ tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *
 	return r;
 }
 
-/* The same of several pieces. */
+/* Makes a request of several pieces. */
 struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_seg *segs,
 			  uint32_t nsegs, uint32_t len);
 
-/* Ends a request that has no memory of its own. */
+/* Frees a request that has no memory of its own. */
 static inline void tw_req_put(struct tw_ep *ep, struct tw_req *r)
 {
 	r->flags = 0;
@@ -49,7 +49,7 @@ tw_shared void tw_req_free(struct tw_ep *ep, struct tw_req *r)
 	tw_req_put(ep, r);
 }
 
-/* Ends a request, which must be on no list. */
+/* Completes a request, which must be on no list. */
 tw_shared void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
 {
 	r->status = (uint8_t)status;
@@ -62,12 +62,12 @@ tw_shared void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_statu
 	ep->events++;
 }
 
-/* The pieces of a request's data in a range; how many, at most max. */
+/* Collects the pieces of a request's data in a range, at most max. Returns their number. */
 unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
 		    unsigned max, uint32_t *covered);
 void tw_req_scatter_many(struct tw_req *r, uint32_t at, const void *from, uint32_t len);
 
-/* Puts received bytes where they belong. */
+/* Copies received bytes into the request's pieces. */
 static inline void tw_req_scatter(struct tw_req *r, uint32_t at, const void *from, uint32_t len)
 {
 	if (tw_unlikely(!len))
@@ -78,7 +78,7 @@ static inline void tw_req_scatter(struct tw_req *r, uint32_t at, const void *fro
 		tw_req_scatter_many(r, at, from, len);
 }
 
-/* A request that a peer named: of that kind, bound to that peer, or NULL. */
+/* The request that a peer named, if it has this kind and belongs to this peer, or NULL. */
 struct tw_req *tw_req_named(struct tw_peer *p, uint64_t ref, enum tw_kind kind);
 
 /* The request of a handle; NULL when it has ended or was forgotten. */
@@ -94,7 +94,7 @@ static inline struct tw_req *tw_req_find(const struct tw_ep *ep, uint64_t handle
 	return tw_likely(handle && r->handle == handle) ? r : NULL;
 }
 
-/* The user wants to hear no more of it. */
+/* The user needs no result: the request frees itself when it ends. */
 static inline void tw_req_forget(struct tw_req *r)
 {
 	r->flags |= TW_R_FORGOTTEN;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sending side. What the receiver matches leaves in the order of the sends:
- * once a message waits, everything later to that peer waits behind it.
+ * The sending side. Messages leave in the order of the sends: once a message waits, all
+ * later ones to the same peer wait behind it.
  */
 #include "engine/engine.h"
 
 #define POLL_EVERY 32 /* messages to a peer, a power of two */
-#define STARVED_US 20 /* without credit for so long: announce */
+#define STARVED_US 20 /* without credit for so long: announce (doc/decisions.md, 4) */
 
 /*
- * Sizes of the pieces of an eager message: small enough that the receiver
- * copies one while the sender copies the next, large enough that the slots
- * between them do not count.
+ * The size of the pieces of an eager message: small enough that the receiver copies one
+ * while the sender copies the next, large enough to hide the cost of a slot.
  */
 static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 {
@@ -20,7 +19,7 @@ static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 	return len <= TW_SHORT_SEND ? TW_SHORT_SEND : len <= 8192 ? 2048 : 8192;
 }
 
-/* To announce a message is to wait for an answer. */
+/* An announced message waits for a reply, which costs more to a remote peer. */
 static uint32_t eager_max(const struct tw_peer *p)
 {
 	return tw_is_remote(p) ? p->ep->eager_max * TW_REMOTE_EAGER : p->ep->eager_max;
@@ -32,7 +31,7 @@ static inline void give_credits_back(struct tw_peer *p, uint16_t n)
 	p->used += n;
 }
 
-/* One packet of an eager message, with the reference first if it is wanted. */
+/* Sends one packet of an eager message, with the reference first if needed. */
 static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type, uint8_t flags,
 			      uint32_t len)
 {
@@ -49,10 +48,13 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 		extra = sizeof(ref);
 		iov[n++] = (struct iovec){&ref, sizeof(ref)};
 	}
-	/* Far away one call for all of them is cheaper; near by the other side begins to copy. */
+	/*
+	 * To a remote peer one call for all packets is cheaper; on the same host the
+	 * receiver starts to copy.
+	 */
 	if (tw_is_remote(p) && r->at + len < r->len)
 		cls = TW_SEND_MORE;
-	/* The other side owes an answer, or another deed, once it has all of it. */
+	/* The other side must reply or act once it has the whole message. */
 	if ((tw_is_sync(r) || (r->flags & TW_R_URGENT)) && r->at + len == r->len)
 		cls = TW_SEND_ENGINE;
 	n += tw_req_iov(r, r->at, len, iov + n, TW_MAX_SEGMENTS, &covered);
@@ -64,7 +66,7 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 	return err;
 }
 
-/* The data has left: what remains depends on the kind of send. */
+/* The data has left. The kind of send determines what remains. */
 static void sent(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_ep *ep = p->ep;
@@ -129,15 +131,15 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	p->ep->counters[TW_C_SEND_RNDV]++;
 	p->ep->counters[TW_C_SEND_BYTES] += r->len;
 	tw_move_begin(p, r, false);
-	/* Announcing rings by itself. */
+	/* An announcement wakes the peer anyway. */
 	r->flags = (uint8_t)((r->flags & ~TW_R_URGENT) | TW_R_RNDV);
 	tw_list_add_tail(&p->waiting, &r->link);
 	return true;
 }
 
 /*
- * A short one leaves with its data although there is no credit for it. The send ends
- * when it is matched, so that our requests bound what the receiver has to hold.
+ * Sends a short message without credit. The send ends when the message is matched, so that
+ * the number of requests bounds the receiver's memory.
  */
 static bool send_beyond(struct tw_peer *p, struct tw_req *r)
 {
@@ -153,9 +155,9 @@ static bool send_beyond(struct tw_peer *p, struct tw_req *r)
 }
 
 /*
- * A receiver that keeps up returns credits before long, and waiting for them is
- * cheaper than announcing. One that does not may be waiting for this very
- * message: then it is announced, since what is held back could never match.
+ * A receiver that keeps up soon returns credits, and waiting for them is cheaper than
+ * announcing. A receiver that does not may be waiting for this very message, so it is
+ * announced then: a message that is held back could never match.
  */
 static bool without_credit(struct tw_peer *p, struct tw_req *r)
 {
@@ -171,12 +173,12 @@ static bool without_credit(struct tw_peer *p, struct tw_req *r)
 }
 
 /*
- * Sends a message, or as much of it as there is room for. True when it has left
- * or was announced; then it is on its next list. It must be on none before.
+ * Sends a message, or as much of it as there is space for. True when it has left or was
+ * announced; it is then on its next list. It must be on no list before.
  */
 static bool try_send(struct tw_peer *p, struct tw_req *r)
 {
-	/* A message that began eagerly has paid already. */
+	/* The credits of a message are taken once, with its first packet. */
 	if (r->at == 0) {
 		if (r->len > eager_max(p))
 			return announce(p, r);
@@ -199,7 +201,7 @@ bool tw_send_flush(struct tw_peer *p)
 
 		tw_list_del(&r->link);
 		if (!try_send(p, r)) {
-			/* Back to the head: nothing may overtake it. */
+			/* Back to the head: no message may overtake it. */
 			tw_list_add_tail(p->sendq.next, &r->link);
 			return moved || r->at != at;
 		}
@@ -208,7 +210,7 @@ bool tw_send_flush(struct tw_peer *p)
 	return moved;
 }
 
-/* The common case, straight through: short, one piece, nothing in the way. */
+/* The fast path: short, one piece, nothing queued before it. */
 static inline bool send_short(struct tw_peer *p, const void *data, uint32_t len, uint64_t match)
 {
 	struct tw_ep *ep = p->ep;
@@ -233,7 +235,7 @@ static inline bool send_short(struct tw_peer *p, const void *data, uint32_t len,
 	return true;
 }
 
-/* A program that only sends must take in what comes back, or be rung for it. */
+/* A program that only sends must also poll, or arm the doorbell. */
 static inline void count(struct tw_peer *p)
 {
 	if (tw_unlikely((++p->show->msgs_sent & (POLL_EVERY - 1)) == 0))
@@ -269,7 +271,7 @@ bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t mat
 	return true;
 }
 
-/* What the common case does not cover. */
+/* All that the fast path does not cover. */
 static tw_noinline void send_any(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_ep *ep = p->ep;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The service thread, one per process. It sleeps until a descriptor of an
- * endpoint is ready (somebody connects, rings or dies) or a timer comes, and
- * then does what a call of the program would do. It never waits for an
- * endpoint's lock: it tries, and tries again later, so that leaving a call
- * costs the program nothing. Descriptors are watched one shot at a time.
+ * The service thread, one per process. It sleeps until a descriptor of an endpoint is ready
+ * (a connect, a doorbell or a hang-up) or a timer expires, and then makes progress as a
+ * call of the program would. It never waits for an endpoint's lock: it tries, and tries
+ * again later, so that the program need not signal it when it leaves a call. Descriptors
+ * are watched one shot at a time.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,18 +21,18 @@
 #include "base/sys.h"
 #include "engine/engine.h"
 
-#define RETRY_US 50	    /* the endpoint was busy: the program is inside */
-#define RETRY_MAX_US 4000   /* at most, while the program keeps polling, */
-#define LATE_MAX_US 32000   /* or as much where waking up takes long: */
-#define LATE_TIMES 64	    /* so many times what it takes */
-#define BUSY_MAX_US 800	    /* at most, while the program stays inside */
-#define SHIFT_US 100	    /* leave the endpoint to the program in between */
-#define LINGER_US 20	    /* stay with an endpoint that was just moving */
-#define SEEN_US 2	    /* who polls has seen by then what we sent */
-#define SOON_US 100000	    /* what is due later does not keep the looking up */
-#define LEFT_MAX_US 1000000 /* the same, of one that was closed amid a call */
-#define QUIET_LOOKS 4	    /* looks without anything due before the looking ends */
-#define TURN_NS 100000	    /* the shortest turn there is */
+#define RETRY_US 50	    /* first delay after the lock was busy */
+#define RETRY_MAX_US 4000   /* longest delay while the program keeps polling, */
+#define LATE_MAX_US 32000   /* longest where wake-ups are slow: */
+#define LATE_TIMES 64	    /* this many times the wake-up latency */
+#define BUSY_MAX_US 800	    /* longest delay while the program stays inside */
+#define SHIFT_US 100	    /* longest background progress without a break */
+#define LINGER_US 20	    /* idle time before an endpoint is left */
+#define SEEN_US 2	    /* a polling peer has seen a packet by then */
+#define SOON_US 100000	    /* a timer later than this does not count as due */
+#define LEFT_MAX_US 1000000 /* longest delay for an endpoint that was left behind */
+#define QUIET_LOOKS 4	    /* idle checks before checking ends */
+#define TURN_NS 100000	    /* the shortest slice that Linux grants */
 #define TAG_STOP UINT64_MAX
 #define TAG_TIMER (UINT64_MAX - 1)
 
@@ -44,7 +44,7 @@ static struct {
 	int epfd, timerfd, stopfd;
 	pthread_mutex_t timer_mutex;
 	uint64_t timer; /* tick the timer is set to, 0 not */
-	uint64_t late;	/* ticks that it takes to wake up: the least of late */
+	uint64_t late;	/* wake-up latency in ticks, see woken_for() */
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .timer_mutex = PTHREAD_MUTEX_INITIALIZER};
 
 bool tw_service_running(void)
@@ -82,7 +82,7 @@ void tw_service_resume(struct tw_slot_entry *s)
 		rearm(s, EPOLLIN);
 }
 
-/* A visit that is on its way finds this under the lock. */
+/* A check that is about to start sees this under the lock. */
 void tw_service_leave(struct tw_slot_entry *s)
 {
 	atomic_store_explicit(&s->alone, true, memory_order_relaxed);
@@ -129,7 +129,7 @@ static void set_no_later(uint64_t when)
 
 void tw_service_timer(struct tw_slot_entry *s, uint64_t when)
 {
-	/* serve() sets it when it knows what is left. */
+	/* progress_background() sets it when it knows what is left. */
 	if (!tw_served(s) || s->ep->in_background)
 		return;
 	saw_polls(s);
@@ -144,7 +144,7 @@ static void try_later(struct tw_slot_entry *s, uint64_t us)
 	set_no_later(when);
 }
 
-/* Whether the program polled since; the poll that set the timer does not count. */
+/* True if the program has polled since then, apart from the poll that set the timer. */
 static bool has_polled(const struct tw_slot_entry *s)
 {
 	return atomic_load_explicit(&s->polls, memory_order_relaxed) -
@@ -153,14 +153,14 @@ static bool has_polled(const struct tw_slot_entry *s)
 }
 
 /*
- * Moves an endpoint along while its program does not. With unfinished business
- * that only a packet can move on, the endpoint is left armed.
+ * Makes progress while the program does not. If only a packet can continue the work, the
+ * endpoint is left armed.
  */
 static void progress_background(struct tw_ep *ep)
 {
 	struct tw_slot_entry *s = ep->slot;
 	uint64_t timer = atomic_load_explicit(&s->timer, memory_order_relaxed);
-	uint64_t start = tw_clock(), last = 0; /* when something moved */
+	uint64_t start = tw_clock(), last = 0; /* of the last progress */
 	unsigned n;
 
 	ep->in_background = true;
@@ -172,12 +172,12 @@ static void progress_background(struct tw_ep *ep)
 		n = tw_progress(ep);
 		if (n)
 			last = tw_clock();
-		/* The program may share this core and want in. */
+		/* The program may share this core and need the lock. */
 		if (last && last - start >= tw_clock_us(SHIFT_US))
 			break;
 		if (n)
 			continue;
-		/* A packet that is seen at once needs no timer to look after it. */
+		/* A packet that is seen at once needs no timer. */
 		if (!tw_unfinished(ep) && tw_clock() - last >= tw_clock_us(SEEN_US))
 			break;
 		if (tw_clock() - last >= tw_clock_us(LINGER_US) && !tw_arm(ep))
@@ -186,7 +186,7 @@ static void progress_background(struct tw_ep *ep)
 	ep->in_background = false;
 	if (atomic_load_explicit(&s->timer, memory_order_relaxed) != timer)
 		tw_expire(ep);
-	/* The program is coming in: its next poll, or this thread later, goes on. */
+	/* The program needs the lock: its next poll, or this thread later, continues. */
 	if (!ep->armed && (n || tw_unfinished(ep)))
 		tw_progress_request(ep);
 	saw_polls(s);
@@ -197,9 +197,9 @@ static void check(struct tw_slot_entry *s)
 	if (!atomic_load_explicit(&s->handle, memory_order_acquire) || !tw_served(s))
 		return;
 	if (!tw_lock_try(&s->lock)) {
-		/* The program is inside; if it keeps polling it serves itself. */
+		/* The program is inside. If it keeps polling it makes its own progress. */
 		atomic_fetch_or(&s->requested, TW_REQUEST_EVENTS);
-		/* One that stays inside for long, in the system, is not asked all the while. */
+		/* Back off: it may stay inside a system call for long. */
 		s->busy = s->busy ? tw_min(2 * s->busy, (uint64_t)BUSY_MAX_US) : RETRY_US;
 		try_later(s, s->busy);
 		return;
@@ -207,7 +207,7 @@ static void check(struct tw_slot_entry *s)
 	s->busy = 0;
 	atomic_store_explicit(&s->requested, 0, memory_order_relaxed);
 	if (atomic_load_explicit(&s->handle, memory_order_relaxed) && tw_served(s)) {
-		/* A sleeping caller serves the endpoint itself; it may not know the time. */
+		/* A sleeping caller makes progress itself, but may not know of the timer. */
 		if (s->ep->leader) {
 			s->ep->events++;
 		} else {
@@ -220,7 +220,7 @@ static void check(struct tw_slot_entry *s)
 	tw_unlock(&s->lock);
 }
 
-/* From here on the program sets the timer for itself again. */
+/* From now on the program sets the timer itself again. */
 static uint64_t stop_looking(struct tw_slot_entry *s)
 {
 	if (atomic_load_explicit(&s->look, memory_order_relaxed)) {
@@ -230,13 +230,13 @@ static uint64_t stop_looking(struct tw_slot_entry *s)
 	return atomic_load_explicit(&s->timer, memory_order_relaxed);
 }
 
-/* It was left word to look at its descriptors, and has not yet. */
+/* The program has a request to poll its descriptors, and has not done so yet. */
 static bool called(const struct tw_slot_entry *s)
 {
 	return atomic_load_explicit(&s->requested, memory_order_relaxed) & TW_REQUEST_EVENTS;
 }
 
-/* A look costs the program about as much as waking up takes, where cores are few. */
+/* The longest delay. A check costs the program about as much as a wake-up where cores are few. */
 static uint64_t rarest(void)
 {
 	uint64_t us = LATE_TIMES * service.late / tw_clock_per_us;
@@ -245,9 +245,8 @@ static uint64_t rarest(void)
 }
 
 /*
- * A program that polls does what is due at its next poll: only tell it, and look
- * again, less and less often. Taking the lock from it, or a timer for each of
- * its messages, would cost it more than the work. When to look next, or 0.
+ * A polling program only needs a request: its next poll does what is due. Check again, with
+ * exponential back-off (doc/decisions.md, 9). Returns the tick of the next check, or 0.
  */
 static uint64_t look_again(struct tw_slot_entry *s, uint64_t now, uint64_t max_us)
 {
@@ -256,7 +255,7 @@ static uint64_t look_again(struct tw_slot_entry *s, uint64_t now, uint64_t max_u
 	bool soon = timer && timer < now + tw_clock_us(SOON_US);
 	uint64_t next;
 
-	/* Not at the first quiet look: its next message would set a timer again. */
+	/* Not at the first idle check: the program's next message would set a timer again. */
 	s->quiet = first || soon || called(s) ? 0 : s->quiet + 1;
 	if (s->quiet == QUIET_LOOKS)
 		return stop_looking(s);
@@ -273,12 +272,12 @@ void tw_service_finish(struct tw_slot_entry *s)
 	struct itimerspec now = {.it_value = {0, 1}};
 
 	atomic_store(&s->look, 0);
-	/* Not set_timer(): the thread that was interrupted may hold its mutex. */
+	/* Not set_timer(): the interrupted thread may hold its mutex. */
 	if (tw_service_running())
 		timerfd_settime(service.timerfd, 0, &now, NULL);
 }
 
-/* Somebody was inside when it was closed: less and less often, until it may end. */
+/* An endpoint that was left behind: tries with back-off until no thread is inside. */
 static uint64_t finish(struct tw_slot_entry *s, uint64_t now)
 {
 	uint64_t look = atomic_load(&s->look);
@@ -291,7 +290,7 @@ static uint64_t finish(struct tw_slot_entry *s, uint64_t now)
 	return tw_ep_finish(s) ? 0 : look;
 }
 
-/* Does what is due at an endpoint; when to come back, or 0. */
+/* Does what is due at an endpoint. Returns the tick of the next check, or 0. */
 static uint64_t run_due(struct tw_slot_entry *s, uint64_t now)
 {
 	uint64_t look = atomic_load_explicit(&s->look, memory_order_relaxed);
@@ -300,7 +299,7 @@ static uint64_t run_due(struct tw_slot_entry *s, uint64_t now)
 
 	if (!tw_served(s))
 		return 0;
-	/* The program, inside, may have cleared the timer of try_later() with its own. */
+	/* The program may have cleared the timer of try_later() with its own. */
 	if (!when && called(s))
 		when = now;
 	if (!when || when > now)
@@ -309,13 +308,13 @@ static uint64_t run_due(struct tw_slot_entry *s, uint64_t now)
 	saw_polls(s);
 	if (polled)
 		return look_again(s, now, rarest());
-	/* In a call for long, or there was no time for two polls: we would not be let in. */
+	/* The program is inside, or has just been: the lock would be refused. */
 	if (tw_lock_inside(&s->lock))
 		return look_again(s, now, BUSY_MAX_US);
 	stop_looking(s);
 	check(s);
 	when = atomic_load_explicit(&s->timer, memory_order_relaxed);
-	/* One in the past is for a sleeping caller, who has been woken for it. */
+	/* A tick in the past is for a sleeping caller, which was woken for it. */
 	return when > now ? when : 0;
 }
 
@@ -340,7 +339,10 @@ static void run_timers(void)
 		set_no_later(next);
 }
 
-/* Others may have the processor for a while: the least of late counts, and slowly grows. */
+/*
+ * Estimates the wake-up latency: the minimum, which grows slowly, since another process may
+ * have had the processor.
+ */
 static void woken_for(uint64_t when)
 {
 	uint64_t late = tw_clock() - when;
@@ -364,9 +366,9 @@ static void timer_ready(void)
 }
 
 /*
- * Asks for short turns on the processor. Without, Linux lets a program that computes
- * finish its own turn of milliseconds first, one wake-up in forty. From 6.12 on; no
- * matter where it is refused.
+ * Asks for a short time slice. Otherwise Linux sometimes lets a computing program finish
+ * its slice of milliseconds before this thread runs (doc/decisions.md, 10). Linux 6.12 and
+ * later; a refusal does no harm.
  */
 static void take_short_turns(void)
 {
@@ -385,7 +387,7 @@ static void take_short_turns(void)
 	syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-/* This is the service thread, and it has ended the last endpoint itself. */
+/* Set in the service thread if it has ended the last endpoint itself. */
 static _Thread_local bool over;
 
 static void *run(void *arg)
@@ -435,7 +437,7 @@ static enum tw_err start(void)
 		close_all();
 		return TW_ENOMEM;
 	}
-	/* The program's signals are for its own threads. */
+	/* The program's own threads handle its signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	failed = pthread_create(&service.thread, NULL, run, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The page that shows an endpoint to tools; see base/stats.h. */
+/* The page with the statistics of an endpoint for tools; see base/stats.h. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where numbered nodes live: here, or as TAGWIRE_NODES says (0-3=alpha,4-7=beta). */
+/* The hosts of numbered nodes: this one, or as TAGWIRE_NODES says (0-3=alpha,4-7=beta). */
 #include <stdlib.h>
 #include <string.h>
 

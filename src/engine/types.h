@@ -34,11 +34,11 @@
 #define TW_MAX_OPEN 2048 /* open endpoints of a process */
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
-#define TW_REMOTE_EAGER 8 /* times as long messages are sent before their receive is known */
+#define TW_REMOTE_EAGER 8 /* so many times the eager limit to a remote peer */
 #define TW_MAX_REQS (1u << 26)
 #define TW_SHORT_SEND 1024    /* bytes that always leave as one packet */
-#define TW_SLOW_EVERY 256     /* polls between two looks at the clock, a power of two */
-#define TW_CREDITS_DUE 2048   /* lines to give back before a packet is sent for it */
+#define TW_SLOW_EVERY 256     /* polls between two readings of the clock, a power of two */
+#define TW_CREDITS_DUE 2048   /* lines to return before a packet is sent for it */
 #define TW_FOREVER UINT64_MAX /* a time limit that never comes */
 
 /* An endpoint address as users hold it; compared as a whole. */
@@ -48,7 +48,7 @@ struct tw_addr {
 	uint32_t slot_peer; /* endpoint slot << 20 | peer index */
 };
 
-/* Word by word: a load that is wider than the stores before it has to wait for them. */
+/* Word by word: a load that is wider than the stores before it would stall. */
 static inline void tw_addr_copy(void *to, const struct tw_addr *from)
 {
 	uint64_t a, b;
@@ -83,7 +83,7 @@ enum tw_status {
 
 enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE };
 
-/* What a request still owes its peer before it may complete. */
+/* The reply that a request still has to send before it completes. */
 enum tw_deferred {
 	TW_DEFER_NONE,
 	TW_DEFER_ACK,
@@ -91,8 +91,8 @@ enum tw_deferred {
 	TW_DEFER_DONE,
 	TW_DEFER_SHARE,
 	TW_DEFER_PUT,
-	TW_OWE_CANCEL,	 /* and what follows: withdraw.c */
-	TW_OWE_CANCELLED /* a receive of nothing, made for the answer */
+	TW_OWE_CANCEL,	 /* this and the next: withdraw.c */
+	TW_OWE_CANCELLED /* of an empty receive, made for the reply */
 };
 
 enum tw_req_flags {
@@ -102,10 +102,10 @@ enum tw_req_flags {
 	TW_R_FORGOTTEN = 8,
 	TW_R_RNDV = 16,	   /* announced, or to be announced */
 	TW_R_POSTED = 32,  /* in the matcher */
-	TW_R_DATA = 64,	   /* DATA packets are expected, or wanted */
+	TW_R_DATA = 64,	   /* DATA packets are expected, or requested */
 	TW_R_URGENT = 64,  /* of a send not announced: the other engine must act on it */
-	TW_R_SAMPLE = 128, /* of a receive: its time teaches push against pull */
-	TW_R_ASKED = 128   /* of a send: asked back, to end with r->status */
+	TW_R_SAMPLE = 128, /* of a receive: its time is a sample for choose.c */
+	TW_R_ASKED = 128   /* of a send: withdrawn, to end with r->status */
 };
 
 struct tw_seg {
@@ -113,7 +113,7 @@ struct tw_seg {
 	uint32_t len;
 };
 
-/* Aligned as the pool that it comes from. */
+/* Aligned like its pool. */
 struct tw_req {
 	struct tw_pool_obj obj;
 	uint8_t kind, flags, status, deferred;
@@ -123,13 +123,13 @@ struct tw_req {
 	void *context;
 	uint64_t match; /* as sent */
 	/* -- */
-	uint64_t handle;   /* slot, number and generation; 0: nobody has it any more */
+	uint64_t handle;   /* slot, number and generation; 0: not in use */
 	uint32_t len;	   /* of the segments */
 	uint32_t msg_len;  /* as sent */
 	uint32_t xfer_len; /* to deliver, then delivered */
 	uint32_t at;	   /* bytes moved so far */
 	struct tw_seg *segs;
-	struct tw_seg seg; /* where a single one lives */
+	struct tw_seg seg; /* the only one, or unused */
 	struct tw_addr source;
 	/* -- */
 	union {
@@ -138,11 +138,11 @@ struct tw_req {
 			struct tw_ref remote;
 			uint64_t remote_address;
 			uint64_t started;
-			uint32_t gets;	/* under way */
+			uint32_t gets;	/* in progress */
 			uint8_t failed; /* enum tw_err of one of them, or of a put */
-			bool shared;	/* the sender has not finished writing the rest */
+			bool shared;	/* the sender is still writing the rest */
 			bool active;	/* counted in nactive */
-			uint32_t until; /* where the receiver's own part ends */
+			uint32_t until; /* end of the receiver's own part */
 			void *rma; /* remote key of a receive, registration of a send, or NULL */
 		};
 		struct {
@@ -152,7 +152,7 @@ struct tw_req {
 		};
 	};
 	uintptr_t claimed; /* the thread whose peek returned it */
-	uint64_t limit;	   /* tick of its time limit, meant if ep->limits has one of that tick */
+	uint64_t limit;	   /* tick of its time limit, valid if ep->limits has one of that tick */
 } tw_aligned_line;
 
 /* An unexpected message, or its announcement. */
@@ -160,28 +160,28 @@ struct tw_unexp_msg {
 	struct tw_peer *peer;
 	struct tw_addr source;
 	uint32_t len;
-	uint32_t have; /* bytes here; less than len while fragments come */
+	uint32_t have; /* bytes received; less than len while fragments come */
 	bool rndv, sync;
 	uint32_t room;	   /* for data */
 	uint32_t key_len;  /* of the remote key, which is the data if rndv */
 	struct tw_ref ref; /* of the sender, if rndv or sync */
 	uint64_t address;
-	uint64_t claimed;	    /* when a blocked probe returned it, 0 not; see tw_ep.claims */
+	uint64_t claimed;	    /* tw_ep.claims when a blocked probe returned it, 0 none */
 	struct tw_unexp_msg *spare; /* next one, while unused */
-	struct tw_unexp unexp;	    /* behind what everybody asks for: it is long */
-	/* A packet, in the end. */
+	struct tw_unexp unexp;	    /* last of the fixed fields, as it is long */
+	/* The start of the message, or the key. */
 	char data[] __attribute__((aligned(16)));
 };
 
-/* Memory of long messages that is not in use, the last used first; see unexp_msg.c. */
+/* Unused memory of long messages, most recently used first; see unexp_msg.c. */
 struct tw_spare_long {
 	struct tw_unexp_msg *first;
 	uint32_t n, bytes;
-	uint32_t fewest; /* there were since the last look */
+	uint32_t fewest; /* minimum of n since the last check */
 };
 
 struct tw_peer {
-	/* First what is asked for often: short offsets are short instructions. */
+	/* Frequently used fields first: short offsets make short instructions. */
 	struct tw_ep *ep;
 	struct tw_link *link;
 	struct tw_addr addr;
@@ -189,70 +189,76 @@ struct tw_peer {
 	uint8_t state;	 /* enum tw_peer_state */
 	uint8_t why;	 /* enum tw_status of later sends, once down */
 	bool cannot_put; /* its puts have failed */
-	bool barred;	 /* its filter has not been shown; see tw_peer_bar() */
+	bool barred;	 /* no connect has presented its filter; see tw_peer_bar() */
 	/* Sending. */
-	uint32_t credits; /* lines of eager data that may still go */
+	uint32_t credits; /* lines of eager data that may be sent */
 	uint32_t granted; /* credits at the start */
-	uint32_t shares;  /* receives that it is writing the rest of */
+	uint32_t shares;  /* receives whose rest it is writing */
 	/* Receiving. */
 	uint32_t window, used;	/* lines granted, lines in use */
-	uint32_t unreturned;	/* lines to give back */
+	uint32_t unreturned;	/* lines to return */
 	uint32_t fair;		/* what the window should be */
-	uint32_t rx_at, rx_len; /* of the message whose fragments are coming; rx_len 0: none are */
+	uint32_t rx_at, rx_len; /* of the message whose fragments arrive; rx_len 0: none do */
 	struct tw_unexp_msg *rx_unexp;
-	struct tw_list sendq;	  /* in order, wait for room */
+	struct tw_list sendq;	  /* in order, waiting for space */
 	struct tw_list work;	  /* on ep->work when something can be sent */
 	struct tw_list connects;  /* requests that wait for it */
-	struct tw_list pushing;	  /* sends wanted by the other side */
-	struct tw_list waiting;	  /* for an answer of the other side */
-	struct tw_list deferring; /* receives that owe a packet */
+	struct tw_list pushing;	  /* sends whose data the other side has requested */
+	struct tw_list waiting;	  /* for a reply of the other side */
+	struct tw_list deferring; /* requests with a deferred reply */
 	struct tw_list pulling;
-	struct tw_req *rx_req; /* like rx_unexp, where a receive had been posted */
+	struct tw_req *rx_req; /* instead of rx_unexp if a receive was posted */
 	struct tw_stats_peer *show;
-	uint64_t starved; /* tick since which there were too few credits, 0 enough */
+	uint64_t starved; /* tick since which credits are short, 0 enough */
 	uint64_t retry;	  /* tick at which to connect again, 0 none */
-	uint32_t tell;	  /* messages that the other taker is still to hear of */
-	uint32_t filter;  /* its own, which connects must show */
-	uint32_t key;	  /* what our connect shows */
-	uint32_t grant;	  /* the window that it offers */
-	uint32_t numsgs;  /* unexpected messages that name it */
-	uint32_t asked;	  /* CANCELs that it has not answered */
-	bool silent;	  /* and one of them for too long */
+	uint32_t tell;	  /* messages still to be reported to the other taker */
+	uint32_t filter;  /* its own, which connects must present */
+	uint32_t key;	  /* presented by our connect */
+	uint32_t grant;	  /* the window offered by our connect */
+	uint32_t numsgs;  /* unexpected messages that refer to it */
+	uint32_t asked;	  /* CANCELs without a reply */
+	bool silent;	  /* one of them is overdue */
 	void *context;	  /* the user's */
 	struct tw_choose choose;
 };
 
 /*
- * An interface with message queues of its own, which needs no matching. The
- * hooks run with the lock held, in whichever thread makes progress.
+ * The hooks of an interface with message queues of its own, for which nothing is matched.
+ * They run with the lock held, in any thread that makes progress.
  */
 struct tw_taker {
-	/* A whole message or an announcement (tw_take_pull), now the interface's. No sends here. */
+	/*
+	 * A whole message or an announcement (tw_take_pull) has arrived and belongs to the
+	 * interface. Must not send.
+	 */
 	void (*arrived)(struct tw_ep *ep, struct tw_unexp_msg *u);
-	/* After an arrival asked for it (ep->attend), or with ep->done not empty. */
+	/* Called after a hook has set ep->attend, or with ep->done not empty. */
 	void (*attend)(struct tw_ep *ep);
-	/* The peer is gone. No sends here. */
+	/* The peer is gone. Must not send. */
 	void (*down)(struct tw_ep *ep, const struct tw_peer *p);
-	/* Its taker told of so many messages (tw_tell), or NULL. No sends here. */
+	/* The other taker has taken this many messages (tw_tell). May be NULL. Must not send. */
 	void (*told)(struct tw_ep *ep, struct tw_peer *p, uint32_t n);
-	/* Does what is due by time; the next time wanted, or 0. May be NULL. No sends here. */
+	/* Runs the timers that are due. Returns the next tick, or 0. May be NULL. Must not send. */
 	uint64_t (*expire)(struct tw_ep *ep, uint64_t now);
 	/*
-	 * About to end, nobody is in a blocking call: gives up what of it has locks of its
-	 * own; false: somebody is inside there, ask again. May be NULL.
+	 * The endpoint is about to end and no thread is in a blocking call. Releases what
+	 * has locks of its own. False: a thread is inside there, ask again. May be NULL.
 	 */
 	bool (*ending)(struct tw_ep *ep);
-	/* It has ended; without a lock, maybe in the service thread. May be NULL. */
+	/*
+	 * The endpoint has ended. Called without a lock, perhaps in the service thread. May
+	 * be NULL.
+	 */
 	void (*ended)(void *owner);
 	/*
-	 * Messages keep their place in the window until tw_take_release(), and not all
-	 * that is announced is pulled at once.
+	 * Messages count in the window until tw_take_release(), and the interface does not
+	 * receive all announced messages at once.
 	 */
 	bool holds;
 	struct tw_pool *pool; /* of its own, for as many as there are requests; may be NULL */
 };
 
-/* When requests end that are pending still, the first at the top of a heap. */
+/* The time limits of pending requests, a heap with the earliest at the top. */
 struct tw_limits {
 	struct tw_limit {
 		uint64_t when;
@@ -262,20 +268,20 @@ struct tw_limits {
 };
 
 struct tw_ep {
-	/* First what is asked for everywhere: short offsets are short instructions. */
+	/* Frequently used fields first: short offsets make short instructions. */
 	struct tw_slot_entry *slot;
 	struct tw_list done;	      /* complete, not yet collected */
 	const struct tw_taker *taker; /* or NULL: messages are matched */
 	bool attend;
-	bool leader; /* one of those who wait sleeps on epfd */
-	bool armed;  /* peers ring for any packet */
+	bool leader; /* a waiting thread sleeps on epfd */
+	bool armed;  /* peers ring the doorbell for any packet */
 	uint32_t nsleeping;
-	void *owner;	     /* the taker's */
+	void *owner;	     /* used by the taker */
 	struct tw_list work; /* peers that have something to send */
 	uint64_t *counters;
 	struct tw_peer **peers;
 	uint64_t events, woken;
-	uint32_t nactive; /* long transfers and acknowledgements that need our polls to go on */
+	uint32_t nactive; /* transfers and acknowledgements that need our polls to continue */
 	uint32_t npeers;
 	unsigned npolled, nprovs;
 	uint64_t *gauges;
@@ -286,11 +292,11 @@ struct tw_ep {
 	} polled[TW_MAX_PROVIDERS], provs[TW_MAX_PROVIDERS]; /* polled: by progress */
 	struct tw_pool reqs;
 	uint32_t eager_max, short_max; /* short: in one packet */
-	unsigned protos;	       /* TW_PROTO_BIT() of those that the settings allow */
+	unsigned protos;	       /* TW_PROTO_BIT() of the protocols that the settings allow */
 	/* -- */
 	struct tw_host host;
 	uint32_t max_peers;
-	uint32_t nconnecting; /* of them, not up yet */
+	uint32_t nconnecting; /* peers that are connecting */
 	struct tw_stats *stats;
 	int stats_fd;
 	uint32_t board;
@@ -298,64 +304,64 @@ struct tw_ep {
 	/* The user's options. */
 	uint32_t unexp_max;
 	uint64_t context_mask;	     /* bits of the context id, 0 none */
-	void (*error_handler)(void); /* the interface's, not called here */
-	/* The interface's; true drops the message. Inside it the lock is held. */
+	void (*error_handler)(void); /* used by the interface only */
+	/* Set by the interface; true drops the message. Called with the lock held. */
 	bool (*unexp_handler)(struct tw_ep *ep, const struct tw_unexp_msg *u, void *data);
-	void (*user_handler)(void); /* what the interface's hands it on to */
+	void (*user_handler)(void); /* the user's, which the interface's handler calls */
 	void *user_context;
 	struct tw_unexp_msg *spare;  /* short unexpected messages, unused */
-	uint32_t nspare, spare_stop; /* spare_stop: with so many, to stop and think */
+	uint32_t nspare, spare_stop; /* spare_stop: at this number put_slow() decides */
 	struct tw_spare_long longs;
-	uint64_t rest_at; /* tick of the next look at memory that rests, 0 none */
+	uint64_t rest_at; /* tick of the next check for unused memory, 0 none */
 	struct tw_limits limits;
 	uint64_t request_us; /* time limit of new requests, 0 none */
 	/* Progress. */
-	uint64_t next_events; /* tick at which to look at descriptors, no service */
-	bool in_background;   /* by the service thread: the program computes */
-	uint32_t nmoving;     /* long transfers and acknowledgements under way */
+	uint64_t next_events; /* tick of the next poll of descriptors without a service thread */
+	bool in_background;   /* the service thread makes progress */
+	uint32_t nmoving;     /* transfers and acknowledgements in progress */
 	/* Waiting; see wait.c. */
 	bool closing;
 	uint32_t nwaiting; /* threads in blocking calls */
-	uint64_t claims;   /* counts what blocked probes returned */
+	uint64_t claims;   /* number of messages that blocked probes returned */
 	uint32_t wake_calls;
-	uint64_t expects; /* tick until which something is about to come: waiters poll */
+	uint64_t expects; /* tick until which a message is expected: waiters poll */
 	_Atomic(uint32_t) gen;
 	int epfd, wakefd;
 	struct tw_watch wake_watch;
 };
 
-/* What the service thread leaves to a program that is inside or polls. */
+/* Work that the service thread leaves to a program that is inside or polls. */
 enum tw_service_request { TW_REQUEST_EVENTS = 1, TW_REQUEST_TIMER = 2 };
 
 /*
- * A place for an open endpoint; lives for ever, so that handles can be checked. Its
- * size is a power of two: every call finds one by its number, and the other way.
+ * A slot of an open endpoint. It is never freed, so that handles can be checked. Its size
+ * is a power of two, because every call converts between slot and number.
  */
 struct tw_slot_entry {
 	_Alignas(256) _Atomic(uint64_t) handle; /* 0: free */
 	_Atomic(uintptr_t) handler;		/* thread inside the unexpected handler */
 	struct tw_ep *ep;
 	struct tw_lock lock;
-	_Atomic(uint64_t) timer;	/* tick at which the service thread must look, 0 none */
+	_Atomic(uint64_t) timer;	/* tick at which the service thread must act, 0 none */
 	_Atomic(uint64_t) polls;	/* by the program */
-	_Atomic(uint32_t) requested;	/* enum tw_service_request: the next poll should look */
+	_Atomic(uint32_t) requested;	/* enum tw_service_request, for the next poll */
 	_Atomic(bool) background_asked; /* the timer is set for unfinished work */
-	_Atomic(bool) left;		/* closed amid a call; see tw_ep_close() */
-	bool ready;			/* the lock is made */
-	_Atomic(bool) alone;		/* only the program's calls move it, no service thread */
-	bool takes;			/* there is a taker */
+	_Atomic(bool) left;		/* closed inside a call; see tw_ep_close() */
+	bool ready;			/* the lock is initialized */
+	_Atomic(bool) alone;		/* progress only in the program's calls */
+	bool takes;			/* the endpoint has a taker */
 	uint64_t name;			/* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;
-	/* Of the service thread, for a program that polls itself: */
-	_Atomic(uint64_t) look; /* tick of the next look at it, 0 none */
+	/* For the service thread, while the program polls: */
+	_Atomic(uint64_t) look; /* tick of the next check, 0 none */
 	uint64_t backoff;
-	uint64_t busy;		      /* us until it is tried again: somebody was inside */
-	uint32_t quiet;		      /* looks in a row that found nothing due */
-	_Atomic(uint64_t) seen_polls; /* at the last look, or when the timer was set */
+	uint64_t busy;		      /* us until the next try, as the lock was busy */
+	uint32_t quiet;		      /* checks in a row that found nothing due */
+	_Atomic(uint64_t) seen_polls; /* at the last check, or when the timer was set */
 };
 
 extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];
-/* Slots at and above this were never used. */
+/* Slots from this number on were never used. */
 unsigned tw_slots_used(void);
 
 #endif /* TW_TYPES_H */

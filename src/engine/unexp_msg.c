@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of messages that came before their receives, or that the interface takes; and
- * of all that an endpoint has for many, which goes back after a second of rest.
+ * Memory of messages that arrived before their receives, or that the interface takes, and
+ * of requests. Memory that was not needed for a second is released.
  */
 #include "engine/engine.h"
 
-#define SPARE_MAX 1024	      /* of them kept for the next */
-#define LONG_MIN 16384	      /* bytes of a long one: new memory costs more than its copy */
-#define LONG_KEPT (32u << 20) /* bytes of those kept */
-#define LONG_LOOKS 16	      /* at those last used, for one that fits */
-#define REST_US 1000000	      /* what was not needed so long is given back */
+#define SPARE_MAX 1024	      /* of them kept for reuse */
+#define LONG_MIN 16384	      /* bytes of a long one: allocating costs more than the copy */
+#define LONG_KEPT (32u << 20) /* bytes of long ones kept */
+#define LONG_LOOKS 16	      /* entries of the spare list that are tried */
+#define REST_US 1000000	      /* memory not needed for so long is released */
 #define CHUNKS_KEPT 8	      /* of requests */
 
 _Static_assert(TW_SMALL_MAX >= TW_KEY_MAX, "an announcement holds a key");
@@ -47,7 +47,7 @@ static void keep_long(struct tw_ep *ep, struct tw_unexp_msg *u)
 	rest_later(ep);
 }
 
-/* One that is not much too large. */
+/* Returns a spare one of a fitting size. */
 static struct tw_unexp_msg *kept_long(struct tw_ep *ep, uint32_t room)
 {
 	struct tw_spare_long *l = &ep->longs;
@@ -115,7 +115,7 @@ static inline void keep_short(struct tw_ep *ep, struct tw_unexp_msg *u)
 	ep->nspare++;
 }
 
-/* A long one, the first spare one, or one too many. */
+/* A long one, the first spare one, or one above the limit. */
 static tw_noinline void put_slow(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	if (u->room >= LONG_MIN && ep->longs.bytes + u->room <= LONG_KEPT) {

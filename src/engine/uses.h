@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the interfaces and networks that are built ask of the engine. Where one is 0
- * the compiler leaves out what only that needs.
+ * The parts of the engine that this build needs. Where one is 0 the compiler leaves out the
+ * code that only it needs.
  */
 #ifndef TW_USES_H
 #define TW_USES_H
@@ -10,11 +10,11 @@
 #include "config.h"
 #endif
 
-#define TW_USES_NET TW_HAVE_NET	   /* keys of memory, far peers, addresses */
-#define TW_USES_HANDLER TW_HAVE_MX /* a handler of the user's looks at what arrives */
-#define TW_USES_SYNC TW_HAVE_MX	   /* sends that end when they are matched */
-#define TW_USES_PIECES (TW_HAVE_MX || TW_USES_NET) /* requests of several pieces of memory */
-#define TW_USES_TELL TW_HAVE_PANDA /* takers that tell each other, and hold messages */
+#define TW_USES_NET TW_HAVE_NET			   /* memory keys, remote peers, addresses */
+#define TW_USES_HANDLER TW_HAVE_MX		   /* the user's handler of unexpected messages */
+#define TW_USES_SYNC TW_HAVE_MX			   /* sends that end when they are matched */
+#define TW_USES_PIECES (TW_HAVE_MX || TW_USES_NET) /* requests with several segments */
+#define TW_USES_TELL TW_HAVE_PANDA /* takers that report to each other, and hold messages */
 #define TW_USES_NAMES (TW_HAVE_MX || TW_USES_NET) /* the peers file */
 
 #endif /* TW_USES_H */

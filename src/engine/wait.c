@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Blocking calls. A waiter polls for a while, then sleeps. The first sleeper of
- * an endpoint sleeps on its descriptors and serves it when something comes; the
- * others sleep on a futex. Whoever completes something while others sleep wakes
- * them; each looks for what it waits for.
+ * Blocking calls. A waiter polls for a while, then sleeps. The first sleeper of an
+ * endpoint, the leader, sleeps on its descriptors and makes progress when one is ready; the
+ * others sleep on a futex. A thread that completes something while others sleep wakes them,
+ * and each checks its own condition.
  */
 #include <errno.h>
 #include <limits.h>
@@ -18,11 +18,11 @@
 #include "base/sys.h"
 #include "engine/engine.h"
 
-#define YIELD_US 5   /* polling this long without result offers the core */
-#define SHARED_US 20 /* a yield that took so long: somebody else ran */
-#define ANSWER_US 80 /* who listens answers a connect sooner */
+#define YIELD_US 5   /* yield after polling this long without result */
+#define SHARED_US 20 /* a yield this long: another thread ran */
+#define ANSWER_US 80 /* polling for so long, a connect is answered sooner */
 
-/* The blocking calls of this thread; a signal handler may make one amid another. */
+/* The blocking calls of this thread; a signal handler may make one inside another. */
 struct waits {
 	const struct tw_slot_entry *slot;
 	const struct waits *outer;
@@ -85,12 +85,12 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 
 	ep->leader = ep->host.waiting = true;
 	tw_service_pause(ep->slot);
-	/* After arming, a last look: what came before it rings nobody. */
+	/* After arming, a last check: earlier packets ring no doorbell. */
 	if (!tw_arm(ep) && ep->events == seen) {
 		us = until(timer ? tw_min(timer, deadline) : deadline);
 		ep->woken = ep->events;
 		tw_unlock(&ep->slot->lock);
-		/* Not epoll_wait(): an event of one shot would be taken, and answered by nobody. */
+		/* Not epoll_wait(): it would consume a one-shot event that is not handled here. */
 		tw_sys_poll(&events, 1,
 			    us == TW_FOREVER ? -1 : (int)tw_min((us + 999) / 1000, 1000000ull));
 		tw_lock(&ep->slot->lock);
@@ -100,13 +100,13 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 	if (ep->armed)
 		tw_disarm(ep);
 	tw_poll_events(ep);
-	/* The bells are taken, so what they rang for is ours, although we may be done. */
+	/* The doorbells were read, so their packets must be taken, even if this call is done. */
 	tw_progress(ep);
 	timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
 	if (timer && timer <= tw_clock())
 		tw_expire(ep);
 	tw_service_resume(ep->slot);
-	/* One of the others takes the lead, or finds that it is done. */
+	/* Another sleeper becomes the leader, or finds that it is done. */
 	if (ep->nsleeping > 1)
 		wake_followers(ep);
 }
@@ -143,15 +143,12 @@ static void spin_from(const struct tw_ep *ep, struct spin *s, uint64_t now)
 		s->limit = tw_max(s->limit, ep->expects - now);
 }
 
-/*
- * Lets others in between two polls; false when it is time to sleep. Called now
- * and then, not for every poll.
- */
+/* Yields between two polls. False when it is time to sleep. Not called for every poll. */
 static bool spin_on(struct tw_ep *ep, struct spin *s)
 {
 	uint64_t now = tw_clock();
 
-	/* Who sleeps is woken by an answer at once; who has yielded may wait for its turn. */
+	/* A reply wakes a sleeper at once; after a yield the thread may wait for its time slice. */
 	if (ep->nconnecting)
 		return now - s->start < tw_clock_us(ANSWER_US);
 	if (now - s->start >= s->limit)
@@ -162,22 +159,25 @@ static bool spin_on(struct tw_ep *ep, struct spin *s)
 	sched_yield();
 	tw_lock(&ep->slot->lock);
 	s->yielded = tw_clock();
-	/* A shared core is better used by the others: stop polling early. */
+	/* On a shared core stop polling early. */
 	if (s->yielded - now > tw_clock_us(SHARED_US))
 		s->limit /= 4;
 	return true;
 }
 
 /*
- * While somebody connects, answers come by descriptors: who waits takes them itself,
- * and the service thread is not woken for each.
+ * During a connect, replies come by descriptors. The waiting call polls them itself, so
+ * that the service thread is not woken for each (doc/decisions.md, 12).
  */
 static void answer_connects(struct tw_ep *ep, bool *paused)
 {
 	if (!*paused)
 		tw_service_pause(ep->slot);
 	*paused = true;
-	/* What it left word of is looked at here; heeding that would resume it. */
+	/*
+	 * The request of the service thread is met here; a poll that saw it would resume
+	 * that thread.
+	 */
 	if (atomic_load_explicit(&ep->slot->requested, memory_order_relaxed))
 		atomic_fetch_and(&ep->slot->requested, ~(uint32_t)TW_REQUEST_EVENTS);
 	tw_poll_events(ep);
@@ -228,7 +228,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 	ep->nwaiting++;
 	waits = &here;
 	for (;;) {
-		/* The lock is left on the way: what happens meanwhile shows here. */
+		/* The lock is released in between: this detects what happens then. */
 		uint64_t seen = ep->events;
 		bool tired = false;
 
@@ -257,7 +257,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 			break;
 		if (tired && ep->events == seen) {
 			sleep_now(ep, deadline);
-			paused = false; /* it has resumed the service */
+			paused = false; /* sleeping has resumed the service thread */
 			now = tw_clock();
 			idle = false;
 		}

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the engine puts into packets. The first word of struct tw_hdr holds, from
+ * The packets of the engine. The first word of struct tw_hdr holds, from
  * the low end, type (8 bits), flags (8), credits (16) and len (32). By type:
  *
  *   type    match              len             payload
  *   EAGER   match information  message length  [sender's ref if SYNC] first bytes
  *   FRAG    -                  -               the next bytes of that message
  *   RTS     match information  message length  struct tw_rts [remote key]
- *   CTS     sender's ref       bytes wanted    receiver's ref
+ *   CTS     sender's ref       bytes to send    receiver's ref
  *   DATA    receiver's ref     offset          bytes
  *   DONE    sender's ref       bytes taken     -  (flags: enum tw_done)
  *   ACK     sender's ref       -               -
  *   CREDIT  -                  -               -
- *   SHARE   sender's ref       bytes wanted    struct tw_share
+ *   SHARE   sender's ref       bytes to send    struct tw_share
  *   PUT     receiver's ref     -               -  (flags: enum tw_done)
- *   TELL    -                  messages        -  (for an interface that does not match)
+ *   TELL    -                  messages        -  (for a taker)
  *   CANCEL  sender's ref       -               match information
  *   CANCELLED sender's ref     -               -  (flags: enum tw_cancel)
  *
@@ -45,14 +45,14 @@ enum tw_packet {
 
 /* Flags of EAGER. */
 #define TW_FLAG_SYNC 1	 /* acknowledge the match */
-#define TW_FLAG_BEYOND 2 /* besides: it is short, and takes no credit */
+#define TW_FLAG_BEYOND 2 /* also: it is short, and takes no credit */
 
-/* Bytes that any unexpected message has room for: the longest that is BEYOND. */
+/* Bytes that fit any unexpected message: the longest BEYOND. */
 #define TW_SMALL_MAX 128
 
 enum tw_done { TW_DONE_OK, TW_DONE_FAILED };
 
-enum tw_cancel { TW_CANCEL_OK, TW_CANCEL_LATE }; /* late: it had been matched */
+enum tw_cancel { TW_CANCEL_OK, TW_CANCEL_LATE }; /* late: it was matched before */
 
 /* A request of the other side: checked before use, never trusted. */
 struct tw_ref {
@@ -62,11 +62,11 @@ struct tw_ref {
 struct tw_rts {
 	struct tw_ref ref;
 	uint64_t address; /* of the data if it is one piece that can be read, or 0 */
-			  /* If so, and where the link has such, the key to it follows. */
+			  /* If so, the key follows where the link has keys. */
 };
 _Static_assert(sizeof(struct tw_rts) == 16, "wire format");
 
-/* What the sender is to write, from that byte of the message on. */
+/* The part that the sender is to write, from byte `from' on. */
 struct tw_share {
 	struct tw_ref ref; /* of the receiver */
 	uint64_t address;
@@ -111,7 +111,7 @@ static inline struct tw_ref tw_ref_unpack(uint64_t w)
 	return (struct tw_ref){(uint32_t)w, (uint32_t)(w >> 32)};
 }
 
-/* Eager credits are counted in lines; what a message of that length costs. */
+/* Credits are counted in lines. Returns the credits of a message of this length. */
 static inline uint32_t tw_credit_cost(uint32_t len)
 {
 	return 1 + (len >> 6) + ((len & 63) != 0);
