@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The admin lock and the burial of dead members. The lock names its holder, so
- * whoever finds that one dead takes the lock over and repairs the tables before
- * anybody else looks at them. Burials may be cut short by death and are then done
- * again by another.
+ * The admin lock, and reclaiming what dead members held. The lock word names its owner.
+ * A member that finds the owner dead takes the lock over and repairs the tables before
+ * any other member can read them. A reclaim that is cut short by another death is
+ * repeated by a survivor.
  */
 #include "mrapi/mrapi_internal.h"
 
@@ -11,8 +11,10 @@
 #define SLOT_BITS 11
 _Static_assert(TW_MRAPI_PROCS < 1u << SLOT_BITS, "a slot fits the admin word");
 
-/* A sleeper looks so often whether the holder lives: all threads that hear of
- * deaths may be waiting for this very lock. */
+/*
+ * The interval at which a sleeper checks that the owner lives: every thread that could
+ * report the death may be waiting for this lock.
+ */
 #define LIVENESS_NS 20000000ull
 
 static uint32_t holder(uint32_t proc, uint32_t incarnation)
@@ -32,7 +34,7 @@ static bool try_lock(struct tw_mrapi_segment *seg, uint32_t keep)
 	return false;
 }
 
-/* Whether the lock's holder is known to be dead, or turns out to be on asking. */
+/* With ask, checks the process itself; without it, only what the segment records. */
 static bool holder_dead(uint32_t word, bool ask)
 {
 	uint32_t proc = (word & ((1u << SLOT_BITS) - 1)) - 1;
@@ -79,7 +81,7 @@ void tw_mrapi_admin_lock(void)
 		if (!(word & TW_MRAPI_WAITERS) &&
 		    !atomic_compare_exchange_strong(&seg->admin, &word, word | TW_MRAPI_WAITERS))
 			continue;
-		keep = TW_MRAPI_WAITERS; /* others may sleep, too */
+		keep = TW_MRAPI_WAITERS; /* others may be asleep as well */
 		look = tw_futex_now() + LIVENESS_NS;
 		tw_futex_wait(&seg->admin, word | TW_MRAPI_WAITERS, look);
 		waited = tw_futex_now() >= look;
@@ -128,7 +130,7 @@ void tw_mrapi_release_node(uint32_t me)
 	atomic_store(&tw_mrapi_node(me)->life, TW_MRAPI_FREE);
 }
 
-/* A wake-up may have been given to one that died before it could use it. */
+/* A dead process may have consumed a wake-up meant for others. */
 static void wake_all(void)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
@@ -141,7 +143,7 @@ static void wake_all(void)
 		tw_mrapi_counting_wake_all(&seg->rwl[i]);
 }
 
-/* Marks the member dead; false when it ended in order, or long ago. */
+/* False if it ended in order or its slot has been reused. */
 static bool declare_dead(uint32_t proc, uint32_t incarnation)
 {
 	struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[proc];

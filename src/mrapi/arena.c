@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The arena: one sparse file of the job. A place in it belongs to a live shared
- * memory or to nobody, so the dead leak nothing. Pages are allocated when memory
- * is created: who attaches cannot be hit by a lack of memory later.
+ * The arena: one sparse file for the job. A range of it belongs to a live shared memory
+ * or is free, so a dead process leaks nothing. Pages are allocated at creation, so
+ * attaching cannot run out of memory.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +42,7 @@ static bool read_number(const char *path, const char *key, uint64_t *value)
 	return found;
 }
 
-/* Bytes that can be had without another process being ended for them. */
+/* Bytes that can be allocated without invoking the OOM killer. */
 static uint64_t available(void)
 {
 	uint64_t kib, max, used, bytes = UINT64_MAX;
@@ -60,7 +60,7 @@ static bool overlaps(uint64_t a, uint64_t a_span, uint64_t b, uint64_t b_span)
 	return a < b + b_span && b < a + a_span;
 }
 
-/* The end of a live memory that lies in the way of the place; 0: none does. */
+/* The end of a live memory that overlaps the range, or 0. */
 static uint64_t in_the_way(uint64_t offset, uint64_t span)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
@@ -74,7 +74,7 @@ static uint64_t in_the_way(uint64_t offset, uint64_t span)
 	return 0;
 }
 
-/* Places are given out round and round, so a freed one rests as long as it can. */
+/* Next fit, so that a freed range is reused as late as possible. */
 mrapi_status_t tw_mrapi_arena_reserve(uint64_t span, uint64_t *offset)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
@@ -101,14 +101,14 @@ mrapi_status_t tw_mrapi_arena_reserve(uint64_t span, uint64_t *offset)
 	return MRAPI_SUCCESS;
 }
 
-/* Where a program may not place its memory, the only memory there is will do. */
+/* On a single-node machine a missing permission to bind memory does not matter. */
 static bool only_choice(int error)
 {
 	return (error == EPERM || error == ENOSYS) &&
 	       !tw_sys_readable("/sys/devices/system/node/node1");
 }
 
-/* Pages of the place come from that memory of the machine. */
+/* Binds the pages of the range to a NUMA node. */
 static bool place(uint64_t offset, uint64_t span, uint64_t numa_node)
 {
 	unsigned long mask[16] = {0};
@@ -128,7 +128,7 @@ static bool place(uint64_t offset, uint64_t span, uint64_t numa_node)
 	return rc == 0;
 }
 
-/* A memory of a machine that is not this one is memory of any kind. */
+/* Resources that describe another machine place no memory. */
 static bool placeable(const mrapi_resource_t *where)
 {
 	return where->resource_type == MRAPI_RSRC_MEM && where->opaque[TW_MRAPI_RSRC_HERE];
@@ -136,7 +136,7 @@ static bool placeable(const mrapi_resource_t *where)
 
 mrapi_status_t tw_mrapi_arena_fill(uint64_t offset, uint64_t span, const mrapi_resource_t *where)
 {
-	/* The dead may have left pages there. */
+	/* A dead process may have left pages there. */
 	tw_mrapi_arena_discard(offset, span);
 	if (placeable(where) && !place(offset, span, where->opaque[TW_MRAPI_RSRC_INDEX]))
 		return MRAPI_ERR_MEM_LIMIT;
@@ -162,7 +162,7 @@ void *tw_mrapi_arena_map(uint64_t offset, uint64_t span, uint64_t address, bool 
 
 	if (p == MAP_FAILED)
 		return NULL;
-	/* A kernel that does not know the flag takes the address as a wish. */
+	/* A kernel that does not know the flag takes the address as a hint. */
 	if (fixed && (uintptr_t)p != address) {
 		munmap(p, span);
 		return NULL;

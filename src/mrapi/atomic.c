@@ -15,7 +15,7 @@ static bool needed(const mrapi_atomic_barrier_t *axb)
 
 enum op { READ, ADD, OR, AND, XOR, CAS, XCHG, LOCK, RELEASE };
 
-/* One operation on a word of that type; the value before it. False: refused. */
+/* One operation on a word of that type. Stores the previous value; false: refused. */
 #define OPERATE(type)                                                                              \
 	static bool operate_##type(enum op op, type *d, type v, type compare, type *before)        \
 	{                                                                                          \
@@ -59,7 +59,6 @@ OPERATE(uint16_t)
 OPERATE(uint32_t)
 OPERATE(uint64_t)
 
-/* Reads the operands of the type, operates, and stores the value before, if it is one. */
 #define CASE(type)                                                                                 \
 	case sizeof(type): {                                                                       \
 		type v = 0, c = 0, before;                                                         \
@@ -87,7 +86,7 @@ static bool operate(enum op op, void *dest, const void *value, const void *compa
 	return false;
 }
 
-/* Some processors cannot do it otherwise, and no processor atomically. */
+/* Some processors trap on unaligned words; none accesses them atomically. */
 static bool aligned(const void *dest, size_t size)
 {
 	return size && !(size & (size - 1)) && (uintptr_t)dest % size == 0;
@@ -120,14 +119,14 @@ static mrapi_status_t apply(void *sync, enum op op, void *dest, const void *valu
 		done = operate(op, dest, value, compare, previous, size);
 		if (axb)
 			tw_mrapi_barrier_leave(axb, done || op != LOCK);
-		/* A lock is waited for outside, where it does not keep its holder out. */
+		/* Waits outside the barrier, so that the owner can enter it to release the lock. */
 		if (op != LOCK || done || !tw_mrapi_barrier_wait(deadline, spins))
 			break;
 	}
 	return done ? MRAPI_SUCCESS : MRAPI_ERR_ATOM_OP_FAILED;
 }
 
-/* An operand or a result that must be there. */
+/* For operations whose operands are required. */
 static mrapi_status_t apply_with(void *sync, enum op op, void *dest, const void *value,
 				 const void *compare, void *previous, size_t size)
 {
@@ -163,7 +162,7 @@ MAKE(and, AND)
 MAKE(xor, XOR)
 MAKE(xchg, XCHG)
 
-/* Adds, and tells the sum. */
+/* Stores the value after the addition. */
 static mrapi_status_t count(void *sync, void *dest, int64_t by, void *result, size_t size)
 {
 	/* The low bytes of the addend are the same in every width. */
@@ -245,7 +244,7 @@ void mrapi_atomic_release(void *sync, void *dest, size_t size, mrapi_status_t *s
 	tw_mrapi_set_status(status, result);
 }
 
-/* Bits: the specification knows them in 32-bit words; all widths work. */
+/* The specification defines bits of 32-bit words; every width works. */
 static mrapi_status_t bit_op(void *sync, enum op op, void *dest, int bit, int *previous,
 			     size_t size)
 {
@@ -261,7 +260,7 @@ static mrapi_status_t bit_op(void *sync, enum op op, void *dest, int bit, int *p
 		return status;
 	if (previous)
 		*previous = (before & mask) != 0;
-	/* A bit that is as it was has not been set, or cleared. */
+	/* Fails if the bit already had that value. */
 	return op != XOR && (before & mask) == (value & mask) ? MRAPI_ERR_ATOM_OP_FAILED
 							      : MRAPI_SUCCESS;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI 3.7: attributes of objects to be made. A structure holds a mark of its
- * kind, so that one never initialized is refused, and the flags of the object.
+ * MRAPI 3.7: attributes of objects to be created. A structure has a magic number of its
+ * kind, so that an uninitialized one is refused, and the object's flags.
  */
 #include "mrapi/mrapi_internal.h"
 
 #define MARK 0x6d726100u
 
-/* The flag that an attribute stands for; 0: it is none of that kind of object. */
+/* The flag of an attribute; 0 if objects of that kind do not have it. */
 static unsigned flag_of(enum tw_mrapi_kind kind, mrapi_uint_t num)
 {
 	bool lock = kind == TW_MRAPI_MUTEX || kind == TW_MRAPI_SEM || kind == TW_MRAPI_RWL;
@@ -89,7 +89,7 @@ mrapi_status_t tw_mrapi_attr_get(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o
 	return tw_mrapi_attr_put(value, size, &on, sizeof(on));
 }
 
-/* 4.2.1: nodes have no attribute that can be set. Needs no node. */
+/* 4.2.1: no node attribute can be set. Works without a node. */
 void mrapi_node_init_attributes(mrapi_node_attributes_t *attributes, mrapi_status_t *status)
 {
 	if (attributes)

@@ -3,14 +3,15 @@
  * MRAPI 4.8.1 to 4.8.3, the ABB extension: barriers and exchanges, which order the
  * atomic operations of different processes on an element of a buffer.
  *
- * A barrier admits one operation at a time. An exchange admits operations that write
- * while the element is not valid, and operations that read while it is; each turns that
- * over. A lock and its release do neither. The caller leaves the element after the
- * operation, or, while it holds, after the next one for which it no longer does.
+ * A barrier admits one operation at a time. An exchange admits writing operations while
+ * the element is not valid and reading operations while it is valid; each of them
+ * inverts that state. A lock and its release do not change it. The caller leaves the
+ * element after the operation or, while it has a lock there, after the operation that
+ * follows the release.
  *
- * The counter and the tindex of the element's head name the node inside, as the segment
- * knows it: process numbers mean nothing in another namespace. A node that has ended is
- * passed over. The head's txn is the program's.
+ * The counter and the tindex of the element's head name the node inside by its number in
+ * the segment, because process ids differ between namespaces. A node that has ended is
+ * skipped. The head's txn belongs to the program.
  */
 #include <sched.h>
 
@@ -20,10 +21,13 @@
 #define BARRIER 0x62617231u
 #define EXCHANGE 0x65786331u
 
-/* What the opaque words of a descriptor are: INSIDE under which name, DONE there what. */
+/*
+ * Opaque words of a descriptor. INSIDE: the name under which the caller is inside; DONE:
+ * what it has done there.
+ */
 enum { MARK, HOLD, INSIDE, DONE };
 
-/* The name of a node: the order of its birth and its slot + 1. */
+/* A node's name: its order of initialization and its slot + 1. */
 #define SLOT_BITS 11
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
 _Static_assert(MRAPI_MAX_NODES < 1u << SLOT_BITS, "a slot fits");
@@ -91,11 +95,11 @@ static void give_back(mrapi_atomic_barrier_t *axb)
 	name_t me = axb->opaque[INSIDE];
 
 	axb->opaque[INSIDE] = 0;
-	/* If that node has ended, the element may be another's by now. */
+	/* Take it only from that node: another may have entered since. */
 	replace(name_in(axb->inside), &me, 0);
 }
 
-/* Whether an exchange's element is in the state for that; the first to ask settles it. */
+/* Whether the exchange admits that access; the first access sets an undecided state. */
 static bool admits(const mrapi_atomic_barrier_t *axb, enum tw_mrapi_access access)
 {
 	bool valid = __atomic_load_n(&axb->inside->valid, __ATOMIC_ACQUIRE) != 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Barriers and exchanges, for the operations that they surround. */
+/* Barriers and exchanges around atomic operations. */
 #ifndef TW_MRAPI_BARRIER_H
 #define TW_MRAPI_BARRIER_H
 
@@ -8,20 +8,21 @@
 
 #include "mrapi.h"
 
-/* What an operation is to an exchange. */
+/* The kind of access, for an exchange. */
 enum tw_mrapi_access { TW_MRAPI_NEITHER, TW_MRAPI_READS, TW_MRAPI_WRITES };
 
 bool tw_mrapi_barrier_sound(const mrapi_atomic_barrier_t *axb);
-/* When to give up what begins now. */
+/* The time at which an operation that begins now times out. */
 uint64_t tw_mrapi_barrier_deadline(const mrapi_atomic_barrier_t *axb);
-/* Whether there is time for another look, after a moment. */
+/* Pauses; false once the deadline has passed. */
 bool tw_mrapi_barrier_wait(uint64_t deadline, unsigned spins);
-/* Takes the element, unless the caller has it. */
+/* Enters the element, unless the caller is inside. */
 bool tw_mrapi_barrier_enter(mrapi_atomic_barrier_t *axb, enum tw_mrapi_access access,
 			    uint64_t deadline);
 /*
- * Gives it back, unless the caller holds it, or has none. Not done: a lock was not to be
- * had; then the caller goes on holding only if it has read or written something there.
+ * Leaves the element, unless the caller keeps it or is not inside. done false: a lock
+ * was not taken; the caller then stays inside only if it has read or written something
+ * there.
  */
 void tw_mrapi_barrier_leave(mrapi_atomic_barrier_t *axb, bool done);
 

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The software cache of a node for one remote memory (MRAPI 3.5.2): blocks of it
- * that were read, with the bytes that were written since marked. Flush writes those
- * bytes back and no others, so nodes that write beside each other do no harm;
- * sync drops the blocks as well, so the next read sees what others flushed. Nodes
- * of one process have caches of their own, as nodes of several have.
+ * A node's software cache of one remote memory (MRAPI 3.5.2): blocks that were read,
+ * with a bitmap of the bytes written since. Flush writes back exactly those bytes, so
+ * nodes that write neighbouring bytes do not overwrite each other. Sync also drops the
+ * blocks, so the next read sees what others have flushed. Each node has its own cache,
+ * also within one process.
  */
 #include <stdlib.h>
 
 #include "mrapi/memory.h"
 
 #define BLOCK 4096u
-#define MAX_BLOCKS 4096u /* held at a time; then all go */
+#define MAX_BLOCKS 4096u /* per cache; a full cache is emptied */
 
 struct tw_mrapi_cache_block {
 	bool dirty;
-	uint8_t written[BLOCK / 8]; /* a bit for each byte */
+	uint8_t written[BLOCK / 8]; /* one bit per byte */
 	char data[BLOCK];
 };
 
 struct tw_mrapi_cache {
 	struct tw_mrapi_cache *next;
-	uint32_t me; /* whose; stays for another node that gets the same slot */
+	uint32_t me; /* its owner; kept for the next node with the same slot */
 	pthread_mutex_t mutex;
 	struct tw_mrapi_cache_block **block;
-	uint32_t nblocks; /* places: the memory may be another by the time they go */
+	uint32_t nblocks; /* slots, as the memory may be another one when they are released */
 	uint32_t cached;
 };
 
@@ -99,7 +99,7 @@ static mrapi_status_t make_room(struct tw_mrapi_client *c, struct tw_mrapi_cache
 	return k->block ? status : MRAPI_ERR_MEM_LIMIT;
 }
 
-/* The block, fetched if it is not there. */
+/* The block, read from the memory if it is not cached. */
 static mrapi_status_t block(struct tw_mrapi_client *c, struct tw_mrapi_cache *k, uint32_t i,
 			    struct tw_mrapi_cache_block **out)
 {
@@ -133,7 +133,6 @@ static void mark(struct tw_mrapi_cache_block *b, uint32_t at, uint32_t bytes)
 		b->written[i / 8] |= (uint8_t)(1u << (i % 8));
 }
 
-/* One access, block by block. */
 static mrapi_status_t access_one(struct tw_mrapi_client *c, struct tw_mrapi_cache *k, bool write,
 				 char *local, uint64_t remote, uint32_t bytes)
 {
@@ -157,7 +156,7 @@ static mrapi_status_t access_one(struct tw_mrapi_client *c, struct tw_mrapi_cach
 	return MRAPI_SUCCESS;
 }
 
-/* The node's cache, with its lock; NULL when there is none, or no memory for one. */
+/* The node's cache, locked; NULL if it has none or memory is short. */
 static struct tw_mrapi_cache *enter(struct tw_mrapi_client *c, uint32_t me, bool make)
 {
 	struct tw_mrapi_cache *k;
@@ -221,7 +220,7 @@ void tw_mrapi_cache_prune(struct tw_mrapi_client *c, bool all)
 void tw_mrapi_caches_forked(struct tw_mrapi_client *c)
 {
 	for (struct tw_mrapi_cache *k = c->caches; k; k = k->next) {
-		/* Amid a change by another thread it cannot be walked. */
+		/* After a fork amid another thread's change the list cannot be walked. */
 		if (pthread_mutex_trylock(&k->mutex) == 0)
 			drop(k);
 		pthread_mutex_init(&k->mutex, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The counters behind dynamic attributes (MRAPI 4.6.3 to 4.6.5). Sources count
- * in 64 bits; the attribute shows the low 32 of what was counted while started.
- * A rollover is noticed by the thread that calls back, which looks again when the
- * fastest source could have come so far. A node keeps its count over stop and start.
+ * The counters behind dynamic attributes (MRAPI 4.6.3 to 4.6.5). Sources count in 64
+ * bits; the attribute shows the low 32 bits of what was counted while it was started.
+ * The callback thread detects rollovers: it reads a counter again when its fastest
+ * source could have rolled over. A node keeps its count over stop and start.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,9 +17,9 @@
 #include "base/sys.h"
 #include "mrapi/rsrc.h"
 
-#define LIVENESS_NS 5000000ull /* between two looks, at least */
+#define LIVENESS_NS 5000000ull /* minimum interval between two reads */
 #define PAGES_PER_S (1ull << 28)
-#define LOADS_PER_CYCLE 4ull /* no processor does more */
+#define LOADS_PER_CYCLE 4ull /* above what any processor does */
 
 struct counter {
 	struct tw_list link;
@@ -28,9 +28,9 @@ struct counter {
 	mrapi_uint_t num;
 	uint32_t me;
 	bool running;
-	uint64_t before; /* counted until the last start */
-	uint64_t from;	 /* the source then */
-	uint64_t rolled; /* rollovers told of */
+	uint64_t before; /* counted before the last start */
+	uint64_t from;	 /* the source's value at that start */
+	uint64_t rolled; /* rollovers reported */
 	int fd[2];	 /* hardware counters: accesses, misses */
 	void (*rollover)(void);
 };
@@ -49,7 +49,7 @@ bool tw_mrapi_attr_dynamic(mrapi_rsrc_type_t type, mrapi_uint_t num)
 
 /* ------------------------------------------------------------------- sources */
 
-/* Milliseconds that a processor did anything, of /proc/stat. */
+/* Milliseconds in which a processor was busy, from /proc/stat. */
 static bool busy_ms(unsigned cpu, uint64_t *value)
 {
 	FILE *f = fopen("/proc/stat", "re");
@@ -64,12 +64,12 @@ static bool busy_ms(unsigned cpu, uint64_t *value)
 			       &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) >= 3;
 	if (f)
 		fclose(f);
-	/* All but idle and waiting for input. */
+	/* All columns but idle and iowait. */
 	*value = (t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
 	return found;
 }
 
-/* Pages that the kernel took from a memory, of its numastat. */
+/* Pages allocated from a NUMA node, from its numastat. */
 static bool allocations(unsigned node, uint64_t *value)
 {
 	char path[64], line[128];
@@ -135,7 +135,7 @@ static bool cache_count(const struct counter *c, uint64_t *value)
 	return true;
 }
 
-/* What the source says now. */
+/* The source's present value. */
 static bool sample(const struct counter *c, uint64_t *value)
 {
 	if (c->type == MRAPI_RSRC_CACHE)
@@ -150,7 +150,7 @@ static bool sample(const struct counter *c, uint64_t *value)
 
 /* ------------------------------------------------------------------ counters */
 
-/* Levels of cache number their caches alike. */
+/* Caches of all levels have the same attribute numbers. */
 static unsigned index_of(const struct tw_mrapi_rsrc *f)
 {
 	return f->type == MRAPI_RSRC_CACHE
@@ -171,7 +171,7 @@ static struct counter *find(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uin
 	return NULL;
 }
 
-/* Who has the counter in the job; under the admin lock. A free entry for NULL. */
+/* The entry of a counter in the job; a free one for NULL. Under the admin lock. */
 static struct tw_mrapi_count *entry(const struct counter *c)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
@@ -187,7 +187,7 @@ static struct tw_mrapi_count *entry(const struct counter *c)
 	return !c && seg->counts < TW_MRAPI_COUNTS ? &seg->count[seg->counts++] : NULL;
 }
 
-/* Has the counter for its node, unless another has it or there are too many. */
+/* Claims the counter for its node; false if another node has it or the table is full. */
 static bool reserve(const struct counter *c)
 {
 	struct tw_mrapi_count *e = NULL;
@@ -209,7 +209,7 @@ static void give_back(const struct counter *c)
 
 	tw_mrapi_admin_lock();
 	e = entry(c);
-	/* The end of the node may have done it. */
+	/* The end of the node may have released it already. */
 	if (e && atomic_load(&e->node) == c->me)
 		atomic_store(&e->node, 0);
 	tw_mrapi_admin_unlock();
@@ -273,14 +273,14 @@ mrapi_status_t tw_mrapi_counter_reset(const struct tw_mrapi_rsrc *f, mrapi_uint_
 	struct counter *c = find(f, num, me);
 
 	if (!c)
-		return MRAPI_SUCCESS; /* nothing was counted */
+		return MRAPI_SUCCESS; /* the source is not available */
 	c->before = c->rolled = 0;
 	if (c->running)
 		sample(c, &c->from);
 	return MRAPI_SUCCESS;
 }
 
-/* What was counted in all. */
+/* The total so far. */
 static uint64_t total(const struct counter *c)
 {
 	uint64_t now = c->from;
@@ -288,7 +288,7 @@ static uint64_t total(const struct counter *c)
 	if (!c->running)
 		return c->before;
 	sample(c, &now);
-	/* A processor that went off line may begin anew. */
+	/* The source restarts when a processor goes off line and returns. */
 	return c->before + (now > c->from ? now - c->from : 0);
 }
 
@@ -316,7 +316,7 @@ mrapi_status_t tw_mrapi_counter_stop(const struct tw_mrapi_rsrc *f, mrapi_uint_t
 	return MRAPI_SUCCESS;
 }
 
-/* What the source counts in a second, at most. */
+/* The source's highest rate, per second. */
 static uint64_t fastest(const struct counter *c)
 {
 	uint64_t hz = tw_clock_us(1000000);

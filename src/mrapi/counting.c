@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What semaphores and reader/writer locks have in common: places that name their
- * holders, and sleepers. Who changes something bumps seq if anybody sleeps; a
- * sleeper is counted before it looks for the last time, so no change is missed.
- * Counts carry an epoch: a burial starts a new one, because the dead may have
- * been counted.
+ * Semaphores and reader/writer locks are counting locks: an ownership record per lock,
+ * and sleepers. A change bumps seq if anything sleeps; a sleeper is counted before its
+ * last attempt, so no change is missed. Counts have an epoch: reclaiming starts a new
+ * one, because dead processes may have been counted.
  */
 #include <limits.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI 4.6.6: events, and whatever else calls back. The job counts events in the
- * segment. A process in which a callback is registered has a thread that sleeps on
- * the counts, and until the next dynamic attribute may roll over; another sleeps
- * on what the kernel tells of processors and memory that come and go.
+ * MRAPI 4.6.6: events and all other callbacks. The job counts events in the segment. A
+ * process with registered callbacks has a thread that sleeps on these counts, with a
+ * timeout for the next possible rollover of a dynamic attribute. A second thread reads
+ * kernel events about processors and memory.
  *
- * A callback belongs to the node that registered it: it acts for that node, and
- * none begins once the node is being finalized.
+ * A callback runs for the node that registered it. None starts once the node's finalize
+ * has begun.
  */
 #include <errno.h>
 #include <linux/netlink.h>
@@ -21,30 +21,30 @@
 #include "base/sys.h"
 #include "mrapi/mrapi_internal.h"
 
-#define KERNEL_GROUP 1 /* uevents as the kernel sends them */
+#define KERNEL_GROUP 1 /* uevents in the kernel's format */
 
 struct registration {
 	struct tw_list link;
 	struct tw_mrapi_owner owner;
 	mrapi_event_t event;
 	uint32_t frequency;
-	uint32_t seen; /* of the job's count when last looked at */
+	uint32_t seen; /* the job's count when last read */
 	uint32_t due;  /* occurrences since the last call */
 	void (*callback)(mrapi_event_t event);
 };
 
-/* The thread that calls back; another one after the process was no member for a while. */
+/* The callback thread. A process that joins again gets a new one. */
 struct watcher {
 	pthread_t thread;
-	bool stop, left; /* left: it frees this itself */
+	bool stop, left; /* detached: frees this itself */
 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* before that of counters */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* next possible rollover */
 static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
 static struct tw_list registrations = {&registrations, &registrations};
 static struct watcher *watcher;
-static struct tw_mrapi_owner calling; /* whose callback runs */
-static struct watcher *caller;	      /* in which thread; or NULL */
+static struct tw_mrapi_owner calling; /* node whose callback runs */
+static struct watcher *caller;	      /* its thread, or NULL */
 static pthread_t listener;
 static bool listening;
 static int kernel = -1, stopfd = -1;
@@ -61,7 +61,7 @@ void tw_mrapi_event(mrapi_event_t event)
 	wake_watchers();
 }
 
-/* A registration whose callback is due, counted down; under the mutex. */
+/* Counts down the registrations; returns one that is due. Under the mutex. */
 static struct registration *next_due(void)
 {
 	struct tw_list *pos, *tmp;
@@ -80,7 +80,7 @@ static struct registration *next_due(void)
 	return NULL;
 }
 
-/* One callback, without the mutex meanwhile. */
+/* Runs one callback without the mutex. */
 static void call(struct watcher *w, struct tw_mrapi_owner owner, void (*on_event)(mrapi_event_t),
 		 mrapi_event_t event, void (*rollover)(void))
 {
@@ -98,7 +98,7 @@ static void call(struct watcher *w, struct tw_mrapi_owner owner, void (*on_event
 	pthread_cond_broadcast(&returned);
 }
 
-/* Makes all calls that are due; until when there is none. Under the mutex. */
+/* Runs all callbacks that are due; returns the time of the next. Under the mutex. */
 static uint64_t call_back(struct watcher *w)
 {
 	uint64_t deadline = TW_FUTEX_FOREVER;
@@ -108,7 +108,7 @@ static uint64_t call_back(struct watcher *w)
 		struct registration *r;
 		void (*rollover)(void);
 
-		/* Of a watcher that was stopped: one call at a time. */
+		/* A stopped thread may still run: one callback at a time. */
 		if (caller) {
 			pthread_cond_wait(&returned, &mutex);
 			continue;
@@ -146,7 +146,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-/* Whether the kernel's message is of a processor or of memory. */
+/* Whether the event is about a processor or memory. */
 static bool of_resources(const char *text, size_t len)
 {
 	const char *end = text + len;
@@ -198,7 +198,7 @@ static void close_kernel(void)
 	kernel = stopfd = -1;
 }
 
-/* Where the kernel does not tell (a container, perhaps) the event never comes. */
+/* Without access to kernel events (in some containers) these never occur. */
 static void start_listening(void)
 {
 	struct sockaddr_nl sa = {.nl_family = AF_NETLINK, .nl_groups = KERNEL_GROUP};
@@ -215,7 +215,7 @@ static void start_listening(void)
 	close_kernel();
 }
 
-/* There is a thread that calls back; false when there cannot be. Under the mutex. */
+/* Starts the callback thread; false if it cannot. Under the mutex. */
 static bool begin_watching(void)
 {
 	if (watcher)
@@ -320,7 +320,7 @@ static void stop_watching(void)
 	watcher = NULL;
 	if (w) {
 		w->stop = true;
-		/* It may be what finalizes, or wait for who does: it ends once it has returned. */
+		/* The caller may be this thread, or one that it waits for: it ends on its own. */
 		w->left = caller == w;
 		if (w->left)
 			pthread_detach(w->thread);
@@ -335,7 +335,7 @@ static void stop_watching(void)
 	free(w);
 }
 
-/* With the last node of the process. */
+/* For the last node of the process. */
 void tw_mrapi_events_stop(void)
 {
 	uint64_t one = 1;
@@ -351,7 +351,7 @@ void tw_mrapi_events_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	pthread_cond_init(&returned, NULL);
-	/* A callback that forked returns into a thread that has nothing to watch. */
+	/* A fork within a callback returns into this thread, in a process that has no callbacks. */
 	if (watcher)
 		watcher->stop = true;
 	watcher = caller = NULL;

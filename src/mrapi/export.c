@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What processes of other hosts ask of this one, and which of its remote memory
- * they are attached to. A loan keeps the memory from being deleted; it ends with
- * a DETACH, with the connection, or with the node that owns the memory.
+ * Exports: remote memory of this process to which processes on other hosts are attached.
+ * An exported memory cannot be deleted. An export ends with a DETACH request, with the
+ * connection, or with the node that owns the memory.
  */
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ static void deregister(struct tw_ep *ep, struct loan *l)
 {
 	struct tw_peer *p = tw_peer_at(ep, l->to);
 
-	/* Registrations end with the link. */
+	/* The provider drops registrations with the link. */
 	if (l->registered && p && p->link)
 		p->link->provider->mem_dereg(p->link, &l->mr);
 	l->registered = false;
@@ -48,9 +48,9 @@ static void end_loan(struct tw_ep *ep, struct loan *l)
 	free(l);
 }
 
-/* ------------------------------------------------------------- what is asked */
+/* ------------------------------------------------------------------ requests */
 
-/* The memory, if it is of this process. */
+/* NULL if the memory is not this process's. */
 static struct tw_mrapi_rmem *own(uint32_t handle)
 {
 	struct tw_mrapi_rmem *r = &tw_mrapi.seg->rmem[handle % MRAPI_MAX_RMEMS];
@@ -60,7 +60,7 @@ static struct tw_mrapi_rmem *own(uint32_t handle)
 		       : NULL;
 }
 
-/* Whoever has that id at this host; under the admin lock. */
+/* Any memory of this host with that id. Under the admin lock. */
 static struct tw_mrapi_rmem *find_id(uint32_t id)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
@@ -94,7 +94,7 @@ static mrapi_status_t look(struct tw_mrapi_ctrl *ctrl)
 	return status;
 }
 
-/* Lets the peer at the memory itself, where its path can. */
+/* Registers the memory for one-sided access, if the provider can. */
 static void give_key(struct tw_ep *ep, struct loan *l, struct tw_mrapi_rmem *r,
 		     struct tw_mrapi_ctrl *ctrl)
 {
@@ -143,7 +143,7 @@ static mrapi_status_t detach(struct tw_ep *ep, struct tw_addr from,
 	return MRAPI_SUCCESS;
 }
 
-/* Whether a part may be moved, and where. */
+/* Checks a READ or WRITE; the address of its first byte. */
 static mrapi_status_t check_part(struct tw_addr from, const struct tw_mrapi_ctrl *ctrl, char **at)
 {
 	struct tw_mrapi_rmem *r = own(ctrl->handle);
@@ -210,7 +210,7 @@ void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_addr from, struct tw_mrap
 	case TW_MRAPI_CTRL_READ:
 		status = read_part(ep, from, ctrl);
 		if (status == MRAPI_SUCCESS)
-			return; /* the bytes are the answer */
+			return; /* the data is the reply */
 		break;
 	case TW_MRAPI_CTRL_WRITE:
 		status = write_part(from, ctrl, data, len);
@@ -221,7 +221,7 @@ void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_addr from, struct tw_mrap
 	tw_mrapi_net_ctrl_send(ep, from, ctrl);
 }
 
-/* ------------------------------------------------------------------- the ends */
+/* ----------------------------------------------------------------------- end */
 
 bool tw_mrapi_exports(uint32_t handle)
 {
@@ -258,7 +258,7 @@ void tw_mrapi_export_prune(void)
 		struct tw_addr to = l->to;
 
 		end_loan(ep, l);
-		tw_mrapi_net_ctrl_send(ep, to, &ctrl); /* may make progress, and end others */
+		tw_mrapi_net_ctrl_send(ep, to, &ctrl); /* may make progress and end others */
 	}
 	tw_mrapi_net_leave(ep);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI 4.2: nodes. The first node of a process makes it a member of the job,
- * the last one ends that. A thread that ends without finalizing its node is a
- * dead node.
+ * MRAPI 4.2: nodes. The first node of a process makes the process a member of the job,
+ * the last one leaves it. A thread that ends without finalizing its node leaves a dead
+ * node.
  */
 #include "base/barrier.h"
 #include "base/fds.h"
@@ -50,7 +50,7 @@ uint32_t tw_mrapi_me_again(void)
 	return first;
 }
 
-/* The oldest node of this process but one, slot + 1; 0 when there is none. */
+/* The oldest node of this process except one, as slot + 1; 0 if there is none. */
 static uint32_t oldest_but(uint32_t me)
 {
 	uint32_t best = 0;
@@ -65,10 +65,10 @@ static uint32_t oldest_but(uint32_t me)
 	return best;
 }
 
-/* Ends a node of this process; under the mutex. */
+/* Ends a node of this process. Under the mutex. */
 static void end_node(uint32_t me, mrapi_event_t event)
 {
-	/* Nobody begins anything for it any more. */
+	/* From here on nothing starts on its behalf. */
 	atomic_store(&tw_mrapi.first, oldest_but(me));
 	tw_mrapi_events_end(me);
 	tw_mrapi_rsrc_end(me);
@@ -108,7 +108,7 @@ static void thread_ended(void *unused)
 	tw_mrapi_events_quiet(owner);
 }
 
-/* A child is no member and no node; it may initialize. */
+/* A forked child is not a member and has no node; it may initialize. */
 static void forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
@@ -191,7 +191,7 @@ bool tw_mrapi_node_lives(mrapi_node_t number)
 	return false;
 }
 
-/* Enters the caller as a node; under the admin lock. */
+/* Enters the caller as a node. Under the admin lock. */
 static mrapi_status_t enter(mrapi_domain_t domain, mrapi_node_t number)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
@@ -252,7 +252,7 @@ void mrapi_initialize(mrapi_domain_t domain_id, mrapi_node_t node_id,
 {
 	mrapi_status_t result = MRAPI_ERR_PARAMETER;
 
-	(void)mrapi_parameters; /* there are none */
+	(void)mrapi_parameters; /* domain attributes do not exist */
 	if (mrapi_info) {
 		pthread_mutex_lock(&mutex);
 		result = begin_node(domain_id, node_id);

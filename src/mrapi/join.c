@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a process becomes a member of its job. Every member listens on an abstract
- * socket named after job, user and its slot, and hands the segment and the arena
- * to whoever asks. One process joins at a time: it holds the name ".lock". If no
- * member answers there is none, and it makes a new segment. So nothing is left
- * behind when the last member goes, however it goes.
+ * How a process joins its job. Every member listens on an abstract socket whose name has
+ * the job, the user and the member's slot, and passes the descriptors of the segment and
+ * the arena to processes that request them. One process joins at a time: it owns the
+ * name ".lock". If no member replies, the joining process makes a new segment. Abstract
+ * names vanish with their process, so nothing remains after the last member, however it
+ * ends.
  *
- * A member locks the byte of the segment's file that has its slot's number. The
- * system drops that lock when the process dies and at no other time, and anybody
- * can look: what else goes wrong between two members is no death.
+ * A member locks the byte of the segment's file at its slot's number. The kernel drops
+ * that lock when the process dies and at no other time, and every member can test it. No
+ * other fault between two members counts as a death.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -23,13 +24,13 @@
 #include "mrapi/join.h"
 #include "mrapi/mrapi_internal.h"
 
-#define LOCK_SECONDS 30	 /* others join before us at most so long */
-#define PATIENCE_MS 3000 /* a job that does not answer for so long is given up */
+#define LOCK_SECONDS 30	 /* how long another process may take to join */
+#define PATIENCE_MS 3000 /* after which a job that does not reply is given up */
 
-/* Other users may sit at some names of the lock. */
+/* Other users may own some names of the lock. */
 #define LOCK_SUFFIXES 4
 
-/* ----------------------------------------------------------- who is there */
+/* ---------------------------------------------------------- live members */
 
 static struct flock byte_of(uint32_t proc)
 {
@@ -37,7 +38,7 @@ static struct flock byte_of(uint32_t proc)
 		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)proc, .l_len = 1};
 }
 
-/* Not asked about ourselves: our own lock is in nobody's way. */
+/* The test does not work on the caller's own lock. */
 bool tw_mrapi_gone(uint32_t proc)
 {
 	struct flock l = byte_of(proc);
@@ -58,7 +59,7 @@ pid_t tw_mrapi_pid_of(uint32_t proc)
 
 /* ---------------------------------------------------------------- the lock */
 
-/* Waits until the process at the other end has gone. */
+/* Waits until the peer process has ended. */
 static void wait_for_end(int fd, uint64_t deadline)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -69,7 +70,7 @@ static void wait_for_end(int fd, uint64_t deadline)
 	tw_fd_close(fd);
 }
 
-/* The right to join; -1 when it is not to be had. Closing it gives it back. */
+/* A descriptor that owns the lock until it is closed; -1 on failure. */
 static int take_lock(void)
 {
 	uint64_t deadline = tw_futex_now() + LOCK_SECONDS * 1000000000ull;
@@ -96,9 +97,9 @@ static int take_lock(void)
 	return -1;
 }
 
-/* ------------------------------------------------------------- a slot in it */
+/* -------------------------------------------------------------- own slot */
 
-/* A listening socket in the slot that is ours from then on; -1 with errno. */
+/* Claims a free slot: a listening socket with its name, or -1 with errno. */
 static int claim_slot(void)
 {
 	for (uint32_t i = 0; i < TW_MRAPI_PROCS; i++) {
@@ -108,12 +109,12 @@ static int claim_slot(void)
 		uint32_t next = (uint32_t)(life >> 8) + 1;
 		int fd;
 
-		/* JOINING: we hold the lock, so whoever joined there is dead. */
+		/* JOINING under our lock: the process that was joining has died. */
 		if ((life & 0xff) != TW_MRAPI_FREE && (life & 0xff) != TW_MRAPI_JOINING)
 			continue;
 		fd = tw_mrapi_listen("", i);
 		if (fd < 0 && errno == EADDRINUSE)
-			continue; /* somebody else's, or a forked child's */
+			continue; /* another user's, or a forked child's */
 		if (fd < 0)
 			return -1;
 		if (fcntl(tw_mrapi.segfd, F_SETLK, &byte) < 0) {
@@ -121,7 +122,7 @@ static int claim_slot(void)
 
 			tw_fd_close(fd);
 			if (err == EAGAIN || err == EACCES)
-				continue; /* its last process is dying just now */
+				continue; /* its last process is dying */
 			return errno = err, -1;
 		}
 		atomic_store(&p->life, (uint64_t)next << 8 | TW_MRAPI_JOINING);
@@ -149,7 +150,7 @@ static int greet(uint32_t proc, uint32_t incarnation)
 	return err;
 }
 
-/* Connects to a member, unless it goes meanwhile: 0 or an error. */
+/* 0 or an error; 0 also when the member ends meanwhile. */
 static int meet(uint32_t proc, uint64_t end)
 {
 	_Atomic(uint64_t) *life = &tw_mrapi.seg->proc[proc].life;
@@ -170,11 +171,11 @@ static int meet(uint32_t proc, uint64_t end)
 		}
 		if (!tw_mrapi_passing(err) || tw_clock() >= end)
 			return err;
-		usleep(1000); /* it is about to go */
+		usleep(1000); /* it is ending */
 	}
 }
 
-/* Connects to every member, so that each learns of the other's death. */
+/* Connects to every member, so that both sides detect each other's death. */
 static int announce(uint64_t end)
 {
 	int err = 0;
@@ -204,7 +205,7 @@ static mrapi_status_t join_locked(void)
 	uint64_t end = tw_clock() + tw_clock_us(1000 * PATIENCE_MS);
 	int listener, err = tw_mrapi_find_segment();
 
-	/* A member that is dying or leaving may have taken the question with it. */
+	/* A member that dies or leaves may have dropped the request. */
 	while (err && tw_mrapi_passing(err) && tw_clock() < end) {
 		usleep(10000);
 		err = tw_mrapi_find_segment();

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared and remote memory: what this process has mapped and how bytes move. */
+/* Shared and remote memory: mappings of this process, and moving bytes. */
 #ifndef TW_MRAPI_MEMORY_H
 #define TW_MRAPI_MEMORY_H
 
 #include "mrapi/mrapi_internal.h"
 
-#define TW_MRAPI_NOT_SHARED UINT64_MAX /* an rmem's offset: not in the arena */
+#define TW_MRAPI_NOT_SHARED UINT64_MAX /* offset of an rmem that is not in the arena */
 
 /* ---- arena.c: the file that shared memory is cut from */
 
-/* A place for so many bytes, allocated and zero, or why not. */
+/* Reserves a range, allocated and zeroed. */
 mrapi_status_t tw_mrapi_arena_reserve(uint64_t span, uint64_t *offset);
 mrapi_status_t tw_mrapi_arena_fill(uint64_t offset, uint64_t span, const mrapi_resource_t *where);
 void tw_mrapi_arena_discard(uint64_t offset, uint64_t span);
 void *tw_mrapi_arena_map(uint64_t offset, uint64_t span, uint64_t address, bool fixed);
-/* Where bytes of this process lie in the arena, or TW_MRAPI_NOT_SHARED. */
+/* The arena offset of memory mapped here, or TW_MRAPI_NOT_SHARED. */
 uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size);
 
-/* ---- move.c: the ways to another node's memory */
+/* ---- move.c: paths to another node's memory */
 
-/* A strided piece of work; the local side begins at local. */
+/* A strided transfer; the local side begins at local. */
 struct tw_mrapi_move {
 	bool write;
 	char *local;
@@ -29,10 +29,10 @@ struct tw_mrapi_move {
 	uint32_t remote_stride, local_stride;
 };
 
-/* What is under way with one remote memory, for movers.c. */
+/* Requests on one remote memory, for movers.c. */
 struct tw_mrapi_lane {
-	struct tw_list link;  /* of the ready ones */
-	struct tw_list queue; /* requests with parts to begin */
+	struct tw_list link;  /* link of the pool's list of ready clients */
+	struct tw_list queue; /* requests with parts to start */
 	unsigned busy;	      /* threads that move parts of it */
 	uint8_t kind;
 	bool ready;
@@ -41,88 +41,87 @@ struct tw_mrapi_lane {
 /* This process as a client of one remote memory. */
 struct tw_mrapi_client {
 	struct tw_mrapi_lane lane;
-	pthread_mutex_t mutex; /* of the list of caches */
+	pthread_mutex_t mutex; /* link of the list of caches */
 	uint32_t handle;       /* without the access type */
 	struct tw_mrapi_rmem *r;
-	struct tw_mrapi_remote *remote; /* the owner's host is another; or NULL */
+	struct tw_mrapi_remote *remote; /* set if the owner is on another host */
 	uint32_t proc;			/* the owner's */
 	pid_t pid;
 	_Atomic(const struct tw_mrapi_path *) path;
 	char *base; /* path direct: the memory itself */
-	void *map;  /* of the arena, when we made one */
+	void *map;  /* path direct: the mapping, if this process made one */
 	uint64_t span;
-	struct tw_mrapi_cache *caches; /* of its nodes, kept once made */
+	struct tw_mrapi_cache *caches; /* one per node, never freed */
 };
 
 /*
- * One way. open() tells whether it reaches the memory; move() does the whole
- * work or says why not: MRAPI_ERR_NOT_SUPPORTED when the system refuses this way,
- * and the next one is tried. Those to other hosts are in net_move.c.
+ * A path. open() returns whether it reaches the memory. move() does the whole transfer
+ * or fails: MRAPI_ERR_NOT_SUPPORTED if the system refuses this path, and the next one is
+ * tried. Paths to other hosts are in net_move.c.
  */
 struct tw_mrapi_path {
 	const char *name;
-	bool copies; /* the caller's processor does: nobody is waited for */
+	bool copies; /* copied by the calling processor, without waiting for another process */
 	bool (*open)(struct tw_mrapi_client *c);
 	mrapi_status_t (*move)(struct tw_mrapi_client *c, const struct tw_mrapi_move *m);
 };
 
 bool tw_mrapi_path_open(struct tw_mrapi_client *c);
 mrapi_status_t tw_mrapi_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m);
-/* The paths, in order of preference. */
+/* In order of preference. */
 extern const struct tw_mrapi_path tw_mrapi_path_direct, tw_mrapi_path_vm, tw_mrapi_path_served,
 	tw_mrapi_path_network, tw_mrapi_path_net_served;
-/* Does the work in parts of at most so many bytes. */
+/* Splits a transfer into parts of at most that many bytes. */
 mrapi_status_t tw_mrapi_in_parts(struct tw_mrapi_client *c, const struct tw_mrapi_move *m,
 				 uint32_t room,
 				 mrapi_status_t (*fn)(struct tw_mrapi_client *c,
 						      const struct tw_mrapi_move *part, void *arg),
 				 void *arg);
-/* Packs or unpacks n pieces. */
 void tw_mrapi_pack(char *packed, char *at, uint32_t bytes, uint32_t stride, uint32_t n, bool pack);
 void tw_mrapi_served_forked(void);
 
 /* ---- rmem.c: the access type in a handle; clients */
 mrapi_rmem_atype_t tw_mrapi_atype_of(mrapi_rmem_hndl_t handle);
-/* The client through which the caller, who is attached, reaches the memory. */
+/* The client of an attached caller. */
 mrapi_status_t tw_mrapi_client_find(mrapi_rmem_hndl_t handle, struct tw_mrapi_client **out);
 
-/* ---- remote.c: remote memory of other hosts; none needs a lock */
+/* ---- remote.c: remote memory of other hosts; called without locks */
 
 static inline bool tw_mrapi_is_remote(uint32_t handle)
 {
 	return handle >> TW_MRAPI_KIND_SHIFT == TW_MRAPI_REMOTE;
 }
 
-/* Asks the other hosts for an id: the handle, and what the memory is. */
+/* Looks an id up on the other hosts. */
 mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle);
-/* What a handle of ours, without access type, stands for. */
+/* Resolves a handle without its access type. */
 mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **remote);
 struct tw_mrapi_rmem *tw_mrapi_remote_rmem(struct tw_mrapi_remote *remote);
 /* Whether the owner still has it. */
 mrapi_status_t tw_mrapi_remote_check(struct tw_mrapi_remote *remote);
-/* Becomes and ceases to be its user; a second attach renews the key. */
+/* Attaches and detaches at the owner; another attach renews the key. */
 mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_remote *remote);
 void tw_mrapi_remote_detach(struct tw_mrapi_remote *remote);
 
 /* ---- export.c */
-/* Whether a process of another host is attached; with the endpoint's lock. */
+/* Whether a process on another host is attached. Under the endpoint's lock. */
 bool tw_mrapi_exports(uint32_t handle);
 
 /* ---- cache.c: the software caches of a client's nodes */
 mrapi_status_t tw_mrapi_cache_access(struct tw_mrapi_client *c, uint32_t me,
 				     const struct tw_mrapi_move *m);
-/* Writes back what the node has written; then empties its cache, if told to. */
+/* Writes back the node's bytes; then empties its cache, if drop. */
 mrapi_status_t tw_mrapi_cache_flush(struct tw_mrapi_client *c, uint32_t me, bool then_drop);
-/* Forgets what is cached for nodes that are not attached any more, or for all. */
+/* Drops the caches of nodes that are no longer attached, or all of them. */
 void tw_mrapi_cache_prune(struct tw_mrapi_client *c, bool all);
 void tw_mrapi_caches_forked(struct tw_mrapi_client *c);
 
-/* ---- requests.c: work that goes on after the call */
+/* ---- requests.c: non-blocking accesses */
 mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bool cached,
 				      const struct tw_mrapi_move *m, mrapi_request_t *request);
-/* Ends what a node has under way with a client, in order. */
+/* Completes the node's requests on a client, in order. */
 void tw_mrapi_requests_settle(const struct tw_mrapi_client *c, uint32_t me);
-/* Does one access now, by the cache of that node, or by none. */
+/* Does one access now, through the node's cache if it has one. */
 mrapi_status_t tw_mrapi_access(struct tw_mrapi_client *c, uint32_t cache_of,
 			       const struct tw_mrapi_move *m);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ways to another node's memory: directly when it is shared or our own, by
- * the kernel when it is another process's, and by the owner's thread when the
- * kernel refuses. Which one is settled at the attach and, should the kernel
- * change its mind, at the access.
+ * Paths to another node's memory: direct for memory that is shared or of this process,
+ * vm (the kernel copies) for another process's, and served (the owner's thread copies)
+ * where the kernel refuses. The path is chosen at the attach, and again when the kernel
+ * refuses an access.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,7 +30,7 @@ static bool try_path(struct tw_mrapi_client *c, const struct tw_mrapi_path *path
 	return true;
 }
 
-/* The first way from there on that reaches the memory. */
+/* The first path, from that one on, that reaches the memory. */
 static bool open_from(struct tw_mrapi_client *c, unsigned i)
 {
 	while (i < tw_countof(paths) && !try_path(c, paths[i]))
@@ -46,7 +46,7 @@ bool tw_mrapi_path_open(struct tw_mrapi_client *c)
 	return open_from(c, 0);
 }
 
-/* Pieces that touch on both sides are one. */
+/* Merges pieces that are contiguous on both sides. */
 static struct tw_mrapi_move joined(const struct tw_mrapi_move *m)
 {
 	struct tw_mrapi_move j = *m;
@@ -84,7 +84,7 @@ void tw_mrapi_pack(char *packed, char *at, uint32_t bytes, uint32_t stride, uint
 		tw_copy(pack ? packed : at, pack ? at : packed, bytes);
 }
 
-/* One piece of more than the room. */
+/* One piece larger than a part. */
 static mrapi_status_t
 piece_in_parts(struct tw_mrapi_client *c, struct tw_mrapi_move m, uint32_t room,
 	       mrapi_status_t (*fn)(struct tw_mrapi_client *c, const struct tw_mrapi_move *part,
@@ -165,7 +165,7 @@ const struct tw_mrapi_path tw_mrapi_path_direct = {"direct", true, direct_open, 
 /* ----------------------------------------------------------------------- vm */
 
 #define VM_PIECES 128
-#define VM_LARGE (1u << 20) /* pieces from here on go one by one */
+#define VM_LARGE (1u << 20) /* the first piece that has not been moved */
 
 static bool vm_open(struct tw_mrapi_client *c)
 {
@@ -179,7 +179,7 @@ static mrapi_status_t vm_error(int error)
 	return error == ENOMEM ? MRAPI_ERR_MEM_LIMIT : MRAPI_ERR_RMEM_INVALID;
 }
 
-/* Moves what the two lists say; the kernel may stop in between two pages. */
+/* process_vm calls may stop between two pages. */
 static mrapi_status_t vm_call(struct tw_mrapi_client *c, bool write, struct iovec *local,
 			      unsigned nlocal, struct iovec *remote, unsigned nremote, size_t total)
 {
@@ -202,7 +202,7 @@ static mrapi_status_t vm_call(struct tw_mrapi_client *c, bool write, struct iove
 	return MRAPI_SUCCESS;
 }
 
-/* One side of n pieces as a list; touching pieces are one entry. */
+/* One side of n pieces as an iovec; contiguous pieces are one entry. */
 static unsigned vm_list(struct iovec *iov, char *at, uint32_t bytes, uint32_t stride, uint32_t n)
 {
 	if (n == 1 || stride == bytes) {
@@ -230,7 +230,7 @@ static mrapi_status_t vm_move(struct tw_mrapi_client *c, const struct tw_mrapi_m
 				  m->remote_stride, n);
 		status = vm_call(c, m->write, local, nlocal, remote, nremote, (size_t)m->bytes * n);
 	}
-	/* Another process may have the number of one that died. */
+	/* The pid may belong to another process by now. */
 	if (status == MRAPI_SUCCESS && !tw_mrapi_is(&c->r->obj, c->handle))
 		status = MRAPI_ERR_RMEM_INVALID;
 	return status;
@@ -241,18 +241,18 @@ const struct tw_mrapi_path tw_mrapi_path_vm = {"vm", true, vm_open, vm_move};
 /* ------------------------------------------------------------------- served */
 
 /*
- * A request lies in a buffer of the asking process in the arena, with room for the
- * bytes; the owner's thread is told of it and answers there. There are several, so
- * that one that is waited for holds up no other.
+ * A request lies in one of the requesting process's buffers in the arena, with space for
+ * the data. A message names the buffer to the owner's thread, which replies in place.
+ * With several buffers, a request that waits for one owner does not delay another.
  */
 struct bounce {
-	_Atomic(uint32_t) state; /* slept on */
+	_Atomic(uint32_t) state; /* futex word */
 	mrapi_status_t status;
 	uint32_t handle;
 	uint32_t write;
 	uint64_t remote;
 	uint32_t bytes, n, stride;
-	uint32_t owner; /* the process that is asked */
+	uint32_t owner; /* slot of the process that replies */
 	uint32_t unused[6];
 	char data[];
 };
@@ -261,13 +261,13 @@ _Static_assert(sizeof(struct bounce) == 64, "wire format");
 enum { IDLE, ASKED, ANSWERED };
 
 #define ROOM (TW_MRAPI_BOUNCE - sizeof(struct bounce))
-#define LIVENESS_NS 100000000ull /* a waiter looks whether the owner still lives */
+#define LIVENESS_NS 100000000ull /* interval at which a waiter checks that the owner lives */
 #define CONNECT_US 500
 
 static pthread_mutex_t bounce_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t bounce_free = PTHREAD_COND_INITIALIZER;
-static uint32_t bounces_taken; /* a bit for each slot */
-static uint32_t bounces_paged; /* likewise, since this join: */
+static uint32_t bounces_taken; /* one bit per slot */
+static uint32_t bounces_paged; /* allocated in this join */
 static uint32_t bounces_join;
 
 static uint64_t bounce_at(uint32_t proc, uint32_t slot)
@@ -283,7 +283,7 @@ static struct bounce *bounce_map(uint32_t proc, uint32_t slot)
 	return tw_mrapi_arena_map(bounce_at(proc, slot), TW_MRAPI_BOUNCE, 0, false);
 }
 
-/* Pages for a buffer, under the mutex. */
+/* Allocates a buffer's pages. Under the mutex. */
 static bool bounce_pages(uint32_t slot)
 {
 	if (bounces_join != tw_mrapi.joins)
@@ -309,7 +309,7 @@ static bool served_open(struct tw_mrapi_client *c)
 	return paged;
 }
 
-/* A slot that nobody uses, once there is one; TW_MRAPI_BOUNCE_SLOTS: memory is short. */
+/* Waits for a free slot; TW_MRAPI_BOUNCE_SLOTS: memory is short. */
 static uint32_t take_slot(void)
 {
 	uint32_t slot;
@@ -334,7 +334,6 @@ static void give_slot(uint32_t slot)
 	pthread_cond_signal(&bounce_free);
 }
 
-/* A buffer that this process has taken. */
 struct taken {
 	uint32_t slot;
 	struct bounce *b;
@@ -351,7 +350,7 @@ static mrapi_status_t served_ask(struct tw_mrapi_client *c, const struct taken *
 	b->handle = c->handle;
 	b->owner = c->proc;
 	atomic_store(&b->state, ASKED);
-	/* The connection of a member that has just joined is about to be taken. */
+	/* The owner may not have accepted a new member's connection yet. */
 	while (!tw_mrapi_send(c->proc, &ask)) {
 		if (!tw_mrapi_is(&c->r->obj, c->handle) || tw_mrapi_gone(c->proc))
 			goto given_up;
@@ -414,7 +413,7 @@ void tw_mrapi_served_forked(void)
 	bounces_taken = 0;
 }
 
-/* What was asked, read once: the other side may change it meanwhile. */
+/* Reads each field once: the requester can change them at any time. */
 static mrapi_status_t serve(struct bounce *b)
 {
 	volatile struct bounce *ask = b;
@@ -438,7 +437,7 @@ void tw_mrapi_serve(uint32_t from, uint32_t slot)
 
 	if (!b)
 		return;
-	/* Who gave up waiting for us may be about to ask somebody else. */
+	/* A requester that gave up may have reused the buffer for another owner. */
 	if (atomic_load(&b->state) == ASKED && b->owner == tw_mrapi.proc) {
 		b->status = serve(b);
 		atomic_store(&b->state, ANSWERED);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who moves the bytes of requests: threads that begin with the first work for
- * them, and waiters. Copying takes a processor, so two threads do that; asking
- * an owner takes patience, so more do that, and few of them for one memory: an
- * owner that does not answer holds up nobody else. Each thread takes a part of a
- * request at a time, so several parts of one are under way at once.
+ * Threads that move the bytes of requests; waiting callers help. The threads start with
+ * the first request. Local copies use a processor, so there are two threads for them.
+ * Requests that an owner serves mostly wait, so there are more threads for them, and few
+ * per memory: an owner that does not reply delays no other. Each thread takes one part
+ * at a time, so several parts of a request are moved at once.
  */
 #define _GNU_SOURCE
 #include <signal.h>
 
 #include "mrapi/requests.h"
 
-#define AT_ONCE 4096u /* bytes of an access that a call copies itself */
+#define AT_ONCE 4096u /* an access up to this many bytes is copied in the call */
 #define PIECES_AT_ONCE 64u
 #define PART 262144u /* bytes of a part */
 #define MOST 16	     /* threads of a kind */
@@ -19,8 +19,8 @@
 enum { COPIES, ASKS, KINDS };
 
 static struct pool {
-	const unsigned most, per_client; /* threads, and those for one memory */
-	struct tw_list ready;		 /* clients with parts to begin */
+	const unsigned most, per_client; /* threads, and the limit per memory */
+	struct tw_list ready;		 /* clients with parts to start */
 	pthread_cond_t work;
 	unsigned threads, idle;
 	pthread_t thread[MOST];
@@ -46,7 +46,7 @@ static bool start(struct pool *p)
 	sigset_t every, old;
 	bool started;
 
-	/* The program's signals are for its own threads. */
+	/* Signals are for the program's own threads. */
 	sigfillset(&every);
 	pthread_sigmask(SIG_BLOCK, &every, &old);
 	started = pthread_create(&p->thread[p->threads], NULL, mover, p) == 0;
@@ -56,7 +56,7 @@ static bool start(struct pool *p)
 	return started;
 }
 
-/* There is a part to begin: somebody has to. */
+/* Wakes or starts a thread for a part. */
 static void provide(struct pool *p)
 {
 	if (p->idle)
@@ -65,7 +65,7 @@ static void provide(struct pool *p)
 		start(p);
 }
 
-/* The client is among the ready ones, or not, as it should be. */
+/* Puts the client on or off the ready list, as its state requires. */
 static void update(struct tw_mrapi_lane *l)
 {
 	struct pool *p = &pools[l->kind];
@@ -87,7 +87,7 @@ void tw_mrapi_move_stop(struct tw_mrapi_request *r)
 	update(&r->client->lane);
 }
 
-/* Takes the next bytes of a request, as an access of their own. */
+/* Splits the next part off a request. */
 static struct tw_mrapi_move claim(struct tw_mrapi_request *r)
 {
 	struct tw_mrapi_move m = r->m;
@@ -132,7 +132,7 @@ void tw_mrapi_move_part(struct tw_mrapi_request *r)
 		tw_mrapi_request_over(r);
 }
 
-/* A part of whichever client's turn it is. */
+/* Takes a part of the first ready client. */
 static void work(struct pool *p)
 {
 	struct tw_mrapi_lane *l = tw_list_first(&p->ready, struct tw_mrapi_lane, link);
@@ -166,7 +166,7 @@ static void *mover(void *pool)
 	return NULL;
 }
 
-/* Whether a call may do it all: little, and nobody is waited for. */
+/* Whether the call does it all: a small local copy. */
 static bool small(const struct tw_mrapi_request *r, bool copied)
 {
 	return copied && !r->cached && r->m.n <= PIECES_AT_ONCE &&
@@ -186,7 +186,7 @@ void tw_mrapi_move_begin(struct tw_mrapi_request *r)
 		tw_mrapi_move_part(r);
 		return;
 	}
-	/* A way that the system has closed may have been replaced by another. */
+	/* The system may have refused the old path meanwhile. */
 	if (!l->busy && tw_list_empty(&l->queue))
 		l->kind = copied ? COPIES : ASKS;
 	tw_list_add_tail(&l->queue, &r->link);

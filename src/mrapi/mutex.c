@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI 4.3.1: mutexes. The lock word names the holder; taking it is one compare
- * and swap. The handle is looked at after it, so that a line that another core
- * has travels once: if the slot is not this mutex any more, the lock goes back.
+ * MRAPI 4.3.1: mutexes. The lock word names the owner; taking it is one compare and
+ * swap. The handle is checked afterwards, so that a line that another core has moves
+ * only once; if the slot is no longer this mutex, the lock is released.
  *
- * Giving it back is a plain store, then a look at the sleepers: whoever is going to
- * sleep is counted, runs a barrier that reaches all members (barrier.h), and looks
- * again. Whoever sees a count takes one off it, and only then bumps seq and wakes:
- * a sleeper has read seq before it was counted, so that it does not sleep on when it
- * was its own count that was taken. A count too many wakes nobody, once; so sleepers
- * that time out or die leave theirs. tests/model/mutex.pml proves it.
+ * Unlocking is a plain store, then a read of the sleepers' count. A thread that is going
+ * to sleep increments the count, runs a barrier that reaches all members (barrier.h) and
+ * tries again. An unlock that reads a count decrements it, then bumps seq and wakes: a
+ * sleeper has read seq before it was counted, so it does not sleep on if its own count
+ * was taken. A surplus count causes one useless wake-up, so sleepers that time out or
+ * die leave theirs. Proof: tests/model/mutex.pml.
  *
- * The lock is not handed over: whoever comes first gets it, often its last holder.
+ * The lock is not handed over: the first thread to try gets it, often the last owner.
  *
- * Several threads may act for the holder of a recursive mutex. Its levels are one word,
- * which changes by compare and swap: depth 0 while the holder has only just taken the
- * lock, or is about to give it back, so that nobody can lock again then. A key is the
- * number of its lock, counted per mutex, and the number of the lock around it, which the
- * unlock puts back. tests/model/levels.pml proves it.
+ * Several threads may run for the owner of a recursive mutex. Its levels are one word,
+ * changed by compare and swap. Depth 0 with an owner means that the lock is being taken
+ * or released; no thread can lock again then. A key is the number of its lock, counted
+ * per mutex, and the number of the enclosing lock, which unlock restores. Proof:
+ * tests/model/levels.pml.
  */
 #include <limits.h>
 #include <sched.h>
@@ -42,7 +42,7 @@ static inline mrapi_key_t make_key(uint32_t number, uint32_t around)
 	return (uint64_t)number << 32 | around;
 }
 
-/* Levels: the number of the last lock, the holder, and how many there are. */
+/* Levels: the number of the last lock, the owner, and the depth. */
 #define DEPTH_BITS 20
 #define MAX_DEPTH 0xffffu
 _Static_assert(MRAPI_MAX_NODES < 1u << (32 - DEPTH_BITS) && MAX_DEPTH < 1u << DEPTH_BITS,
@@ -53,7 +53,7 @@ static inline uint64_t make_levels(uint32_t number, uint32_t me, uint32_t depth)
 	return (uint64_t)number << 32 | me << DEPTH_BITS | depth;
 }
 
-/* How many levels the node has. */
+/* 0 for other nodes. */
 static inline uint32_t depth_of(uint64_t levels, uint32_t me)
 {
 	return (uint32_t)levels >> DEPTH_BITS == me ? levels & ((1u << DEPTH_BITS) - 1) : 0;
@@ -103,7 +103,7 @@ static inline bool recursive(struct tw_mrapi_mutex *m)
 	return m->obj.flags & TW_MRAPI_RECURSIVE;
 }
 
-/* The caller has taken the lock of a mutex that is not recursive: nobody looks at the key. */
+/* The caller has taken the lock of a mutex that is not recursive: its key is not checked. */
 static inline void note_lock(struct tw_mrapi_mutex *m, mrapi_key_t *key)
 {
 	uint64_t n = atomic_load_explicit(&m->locks, memory_order_relaxed) + 1;
@@ -127,7 +127,7 @@ static void begin_levels(struct tw_mrapi_mutex *m, uint32_t me, mrapi_key_t *key
 	*key = make_key(number, 0);
 }
 
-/* The caller has taken the lock of what is another mutex, or none, by now. */
+/* The caller has taken the lock of a slot that is no longer this mutex. */
 static mrapi_status_t taken_in_vain(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle)
 {
 	release(m);
@@ -179,7 +179,7 @@ static mrapi_status_t unlock_level(struct tw_mrapi_mutex *m, uint32_t me, mrapi_
 	return MRAPI_SUCCESS;
 }
 
-/* The node has it already. INCOMPLETE: not yet, or no more. */
+/* The node has the lock. INCOMPLETE: its levels are being set up or taken down. */
 static mrapi_status_t lock_again(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
 				 mrapi_key_t *key)
 {
@@ -200,12 +200,12 @@ static mrapi_status_t lock_again(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 	*key = make_key(number, (uint32_t)(levels >> 32));
 	if (tw_mrapi_is(&m->obj, handle))
 		return MRAPI_SUCCESS;
-	/* Deleted before, and another thread has locked what is there now. */
+	/* Deleted; another thread of the node has locked the slot's new mutex. */
 	unlock_level(m, me, *key);
 	return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
 }
 
-/* Sleeps while somebody has it. */
+/* Sleeps until the lock is free. */
 static mrapi_status_t sleep_for(struct tw_mrapi_mutex *m, struct tw_mrapi_wait *w)
 {
 	uint32_t seq = atomic_load(&m->seq);
@@ -217,13 +217,13 @@ static mrapi_status_t sleep_for(struct tw_mrapi_mutex *m, struct tw_mrapi_wait *
 	if (!atomic_load(&m->word))
 		return MRAPI_SUCCESS;
 	status = tw_mrapi_sleep(w, &m->seq, seq);
-	/* A wake-up that was meant for us goes on to another. */
+	/* Passes on a wake-up that this thread does not use. */
 	if (status != MRAPI_SUCCESS)
 		wake(m, 1);
 	return status;
 }
 
-/* Whether the mutex was got, or why it will not be. */
+/* SUCCESS with the lock, or the reason it cannot be had. */
 static mrapi_status_t wait_for(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle,
 			       mrapi_key_t *key, struct tw_mrapi_wait *w)
 {
@@ -238,7 +238,7 @@ static mrapi_status_t wait_for(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t hand
 		if (!tw_mrapi_is(&m->obj, handle))
 			return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
 		if (recursive(m) && held_by(m, w->me)) {
-			/* By another thread, since we wait. */
+			/* Locked by another thread of the node during the wait. */
 			status = lock_again(m, handle, w->me, key);
 			if (status != MRAPI_INCOMPLETE)
 				return status;
@@ -327,7 +327,7 @@ static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t
 	tw_mrapi_set_status(status, unlock(handle, key));
 }
 
-/* Deleting takes the lock: nobody has it, and nobody gets it any more. */
+/* Deleting takes the lock and keeps it. */
 static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_mutex *m = tw_container(o, struct tw_mrapi_mutex, obj);
@@ -391,7 +391,7 @@ void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_tim
 	uint32_t me = tw_mrapi_me_known();
 	struct tw_mrapi_mutex *m;
 
-	/* Most often all is well and the mutex is free: that needs no stack. */
+	/* The common case, a free mutex, needs no stack frame. */
 	if (tw_unlikely(me == 0 || lock_key == NULL)) {
 		lock_late(mutex, lock_key, timeout, status);
 		return;

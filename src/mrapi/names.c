@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The names that the members of a job listen at: abstract sockets, of job, user and slot. */
+/* Names of the members' listening sockets: abstract, made of job, user and slot. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ bool tw_mrapi_passing(int err)
 	       err == EAGAIN || err == EINTR;
 }
 
-/* Connects a socket: 0 or an error; after ECONNREFUSED the socket is as it was. */
+/* 0 or an error; after ECONNREFUSED the socket can be used again. */
 static int connect_to(int fd, const char *suffix, uint32_t number)
 {
 	struct sockaddr_un sa;

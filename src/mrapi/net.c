@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The endpoint to members on other hosts: connections, letters, questions. */
+/* The endpoint to members on other hosts: connections, control messages, requests. */
 #include <stdlib.h>
 
 #include "mrapi/net.h"
 
-#define FILTER 0x4d524150    /* keeps programs of other interfaces away */
-#define OPEN_MS 2000	     /* a process that had our slot may still be dying */
-#define MAX_HOSTS 64	     /* other than this one */
+#define FILTER 0x4d524150    /* keeps programs of other interfaces out */
+#define OPEN_MS 2000	     /* the former process with this slot may be dying */
+#define MAX_HOSTS 64	     /* except this one */
 #define IS_DATA (1ull << 63) /* in match information */
 
 static struct {
@@ -40,12 +40,12 @@ void tw_mrapi_net_leave(struct tw_ep *ep)
 	tw_leave(ep);
 }
 
-/* ------------------------------------------------------------------ letters */
+/* ---------------------------------------------------------- control messages */
 
 static void sent(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
 {
 	(void)ep;
-	(void)r; /* a peer that is gone is told of by down() */
+	(void)r; /* lost peers are reported by down() */
 	free(tw_container(op, struct tw_mrapi_net_msg, op));
 }
 
@@ -79,7 +79,7 @@ static bool post(struct tw_ep *ep, struct tw_addr to, struct tw_mrapi_net_msg *l
 
 static bool post_ctrl(struct tw_ep *ep, struct tw_addr to, struct tw_mrapi_net_msg *l, uint32_t len)
 {
-	/* Without a gap: the bytes follow the words. */
+	/* The data must follow the control message without padding. */
 	_Static_assert(offsetof(struct tw_mrapi_net_msg, data) ==
 			       offsetof(struct tw_mrapi_net_msg, ctrl) +
 				       sizeof(struct tw_mrapi_ctrl),
@@ -103,7 +103,7 @@ void tw_mrapi_net_ctrl_send(struct tw_ep *ep, struct tw_addr to, const struct tw
 		tw_log(TW_LOG_ERROR, "mrapi: no memory for a message to another host");
 }
 
-/* ---------------------------------------------------------------- questions */
+/* ----------------------------------------------------------------- requests */
 
 static struct tw_mrapi_ask *ask_named(uint32_t token, struct tw_addr from)
 {
@@ -143,13 +143,13 @@ mrapi_status_t tw_mrapi_net_ask(struct tw_ep *ep, struct tw_mrapi_ask *a,
 	a->answer = l->ctrl;
 	a->over = false;
 	a->r = NULL;
-	/* Before it is posted: a send may make progress, and take in the answer. */
+	/* Listed before it is sent: sending may make progress and receive the reply. */
 	tw_list_add_tail(&net.asks, &a->link);
 	if (!post_ctrl(ep, a->to, l, len)) {
 		tw_list_del(&a->link);
 		return MRAPI_ERR_MEM_LIMIT;
 	}
-	/* Ends with the connection at the latest, or with this endpoint. */
+	/* The connection's end or this endpoint's ends the wait. */
 	if (tw_wait(ep, ask_over, a, TW_FOREVER) != TW_W_TRUE) {
 		tw_list_del(&a->link);
 		if (a->r)
@@ -163,7 +163,7 @@ mrapi_status_t tw_mrapi_net_ask(struct tw_ep *ep, struct tw_mrapi_ask *a,
 
 struct attempt {
 	struct tw_mrapi_op op;
-	struct tw_req *r; /* NULL once it is over */
+	struct tw_req *r; /* NULL once complete */
 	struct tw_addr addr;
 	enum tw_status status;
 };
@@ -203,7 +203,7 @@ enum tw_status tw_mrapi_net_reach(struct tw_ep *ep, uint64_t nic, uint32_t proc,
 
 /* ------------------------------------------------------------------ arrivals */
 
-/* A message that was announced, being fetched. */
+/* A control message by rendezvous, while it is received. */
 struct late {
 	struct tw_mrapi_op op;
 	struct tw_unexp_msg *u;
@@ -220,7 +220,7 @@ static void fetched(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_re
 	free(l);
 }
 
-/* Receives an announcement into nothing, where it is one. */
+/* Receives a rendezvous message with length 0, so that its send completes. */
 static void refuse(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_req *r = u->rndv ? tw_req_new1(ep, TW_RECV, NULL, 0) : NULL;
@@ -261,7 +261,7 @@ static void data_done(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_
 	answered(ep, a, r->status == TW_S_OK ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID);
 }
 
-/* The bytes that a READ asked for. */
+/* The data of a READ. */
 static void data_arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_mrapi_ask *a = ask_named((uint32_t)u->unexp.match, u->source);
@@ -283,7 +283,7 @@ static void data_arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
 		answered(ep, a, MRAPI_ERR_MEM_LIMIT);
 		return;
 	}
-	/* From here on the receive ends the question, whatever happens to the peer. */
+	/* From here on the receive completes the request, even if the peer is lost. */
 	a->answer.token = 0;
 	a->op.done = data_done;
 	a->r = r;
@@ -341,7 +341,7 @@ static void collect(struct tw_ep *ep)
 
 static void attend(struct tw_ep *ep)
 {
-	static bool inside; /* a send may make progress, and so come back here */
+	static bool inside; /* a send may make progress and call this */
 
 	if (inside)
 		return;

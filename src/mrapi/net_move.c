@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ways to memory on other hosts. `network' reads and writes it one-sided,
- * through the provider's get and put. `served' asks the owner, whose thread
- * answers: where the provider has no remote access, or refuses it.
+ * Paths to memory on other hosts. `network' reads and writes it one-sided, through the
+ * provider's get and put. `served' sends requests to the owner, whose thread replies:
+ * for providers without remote access, or where it is refused.
  */
 #include <stdlib.h>
 
 #include "mrapi/net.h"
 
-#define WINDOW 64		/* accesses under way */
-#define SPAN_MAX TW_MRAPI_CHUNK /* bytes read at once to pick pieces from */
-#define GAP_MAX 4096		/* with gaps of at most so many bytes */
+#define WINDOW 64		/* accesses in flight */
+#define SPAN_MAX TW_MRAPI_CHUNK /* span that one access reads to pick pieces from */
+#define GAP_MAX 4096		/* largest gap to read */
 
 /* ------------------------------------------------------------------ network */
 
-/* Accesses under way, on the stack of who waits for them. */
+/* Accesses in flight, on the stack of the thread that waits for them. */
 struct work {
 	struct tw_mrapi_op op;
 	struct tw_mrapi_remote *remote;
 	struct tw_req *under_way[WINDOW];
 	unsigned n;
-	enum tw_status status; /* the first bad one */
+	enum tw_status status; /* the first failure */
 };
 
 static void ended(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
@@ -48,7 +48,7 @@ static bool all_ended(struct tw_ep *ep, void *work)
 	return ((struct work *)work)->n == 0;
 }
 
-/* Waits; false when our endpoint is being closed. */
+/* False: the endpoint is being closed. */
 static bool await(struct tw_ep *ep, struct work *w, bool (*test)(struct tw_ep *, void *))
 {
 	if (tw_wait(ep, test, w, TW_FOREVER) == TW_W_TRUE)
@@ -59,7 +59,7 @@ static bool await(struct tw_ep *ep, struct work *w, bool (*test)(struct tw_ep *,
 	return false;
 }
 
-/* Starts one access; once one has failed none begins. */
+/* Starts one access, unless one has failed. */
 static void start(struct tw_ep *ep, struct work *w, bool write, const struct tw_seg *segs,
 		  uint32_t nsegs, uint32_t len, uint64_t at)
 {
@@ -105,7 +105,7 @@ static void move_pieces(struct tw_ep *ep, struct work *w, const struct tw_mrapi_
 	}
 }
 
-/* Pieces with small gaps between them are read with the gaps, in one access. */
+/* Reads pieces with small gaps in one access, gaps included. */
 static void read_spans(struct tw_ep *ep, struct work *w, const struct tw_mrapi_move *m)
 {
 	uint32_t fit = SPAN_MAX / m->remote_stride;
@@ -125,7 +125,7 @@ static void read_spans(struct tw_ep *ep, struct work *w, const struct tw_mrapi_m
 			tw_copy(m->local + (size_t)(i + k) * m->local_stride,
 				span + (size_t)k * m->remote_stride, m->bytes);
 	}
-	/* An endpoint that is being closed may still write into it. */
+	/* The endpoint, while being closed, may still write into the buffer. */
 	if (w->status != TW_S_CLOSED)
 		free(span);
 }
@@ -165,7 +165,7 @@ static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mr
 {
 	enum tw_status status = move_once(c, m);
 
-	/* The key was of a path that broke: there may be a new one. */
+	/* The key belongs to a path that broke; attaching renews it. */
 	if (status == TW_S_REJECTED && tw_mrapi_remote_attach(c->remote) == MRAPI_SUCCESS)
 		status = move_once(c, m);
 	switch (status) {
@@ -174,7 +174,7 @@ static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mr
 	case TW_S_NO_RESOURCES:
 		return MRAPI_ERR_MEM_LIMIT;
 	case TW_S_REJECTED:
-	case TW_S_ABORTED: /* the owner may have ended it: it will say so */
+	case TW_S_ABORTED: /* served: the owner replies if it has deleted the memory */
 		return MRAPI_ERR_NOT_SUPPORTED;
 	default:
 		return MRAPI_ERR_RMEM_INVALID;
@@ -190,7 +190,7 @@ static bool net_served_open(struct tw_mrapi_client *c)
 	return c->remote != NULL;
 }
 
-/* One question; where the local side is one piece, its bytes come right there. */
+/* One request; data for a contiguous local side is received in place. */
 static mrapi_status_t net_served_part(struct tw_mrapi_client *c, const struct tw_mrapi_move *m,
 				      void *arg)
 {

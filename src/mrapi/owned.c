@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The words that a thread has locked with mrapi_atomic_lock(): only it may release
- * them (MRAPI 4.8.18), and the word itself is too small to name a holder.
+ * Words that a thread has locked with mrapi_atomic_lock(): only that thread may release
+ * them (MRAPI 4.8.18), and a word is too small to name its owner.
  */
 #include <stdlib.h>
 
@@ -63,7 +63,7 @@ bool tw_mrapi_owned(const void *word)
 
 void tw_mrapi_owned_add(const void *word)
 {
-	/* It may be there: somebody else may have set the word to 0. */
+	/* It may be listed already, if another thread has set the word to 0. */
 	if (!tw_mrapi_owned(word))
 		owned.word[owned.n++] = word;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Remote memory whose owner is on another host. A handle to it is good in this
- * process only. Whoever is attached keeps the owner from deleting it; a dead
- * owner is told of by the connection.
+ * Remote memory whose owner is on another host. Its handle is valid in this process
+ * only. While a process is attached, the owner cannot delete it. The death of an owner
+ * ends the connection.
  */
 #include <stdlib.h>
 
 #include "mrapi/net.h"
 
-#define LIKELY 32	   /* slots that are always asked for a member */
-#define SEARCH_US 5000000u /* all of them, so often at most */
+#define LIKELY 32	   /* slots that are always tried for a member */
+#define SEARCH_US 5000000u /* minimum interval between searches of all slots */
 
-static _Atomic(struct tw_mrapi_remote *) fars[MRAPI_MAX_RMEMS]; /* kept once made */
+static _Atomic(struct tw_mrapi_remote *) fars[MRAPI_MAX_RMEMS]; /* never freed */
 
 struct tw_mrapi_rmem *tw_mrapi_remote_rmem(struct tw_mrapi_remote *remote)
 {
@@ -31,7 +31,7 @@ mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **re
 	return MRAPI_SUCCESS;
 }
 
-/* Asks the owner about its memory; with the lock. */
+/* Sends the owner a request about its memory. Under the endpoint's lock. */
 static mrapi_status_t ask(struct tw_ep *ep, const struct tw_mrapi_remote *f,
 			  enum tw_mrapi_saying what, struct tw_mrapi_ctrl *answer)
 {
@@ -43,17 +43,17 @@ static mrapi_status_t ask(struct tw_ep *ep, const struct tw_mrapi_remote *f,
 	return status;
 }
 
-/* ------------------------------------------------------------- looking ids up */
+/* -------------------------------------------------------------------- find */
 
 /*
- * Any member on a host: all of them know of the memory there. The lowest free slot
- * is taken first, so the lowest are the likely ones; all of them now and then, as
- * that takes a while and programs ask again and again for what is to come.
+ * Connects to any member on a host: each has the host's segment. Slots are assigned
+ * lowest first, so low ones are tried first. A search of all slots takes long, and
+ * programs repeat a get until the memory exists; so it is limited.
  */
 static bool reach_any(struct tw_ep *ep, uint64_t nic, uint32_t n, struct tw_addr *addr)
 {
 	static uint64_t last_nic;
-	static uint32_t last_proc; /* that answered */
+	static uint32_t last_proc; /* that replied */
 	enum tw_status status = TW_S_CLOSED;
 
 	if (last_nic == nic)
@@ -96,7 +96,7 @@ static bool idle(struct tw_mrapi_remote *f)
 	return !atomic_load(&f->r.obj.handle) || tw_mrapi_nodeset_empty(&f->r.attached);
 }
 
-/* The one that is known already; else a place that is free, or nobody's. */
+/* The known entry, else one that is free or unattached. */
 static struct tw_mrapi_remote *place_for(uint32_t there, struct tw_addr owner, uint32_t *slot)
 {
 	struct tw_mrapi_remote *f, *spare = NULL;
@@ -155,7 +155,7 @@ mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle)
 	struct tw_ep *ep = tw_mrapi_net_enter();
 	const uint64_t *nics;
 	unsigned n = tw_mrapi_net_hosts(&nics);
-	static uint64_t searched; /* all members */
+	static uint64_t searched; /* time of the last full search */
 	uint32_t members = LIKELY;
 	struct tw_mrapi_ctrl answer;
 	struct tw_addr owner;
@@ -174,7 +174,7 @@ mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle)
 	return status;
 }
 
-/* --------------------------------------------------------------- being its user */
+/* ------------------------------------------------------------------ attach */
 
 static void forget(struct tw_mrapi_remote *f)
 {
@@ -225,7 +225,7 @@ void tw_mrapi_remote_detach(struct tw_mrapi_remote *f)
 	tw_mrapi_net_leave(ep);
 }
 
-/* ------------------------------------------------------------------- the ends */
+/* --------------------------------------------------------------------- end */
 
 static void each(void (*fn)(struct tw_mrapi_remote *f, const void *arg), const void *arg)
 {

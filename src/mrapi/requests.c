@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI 4.5: accesses that go on after the call, and what is asked of them.
- * movers.c does them, part by part, so that they can be cancelled in between.
+ * MRAPI 4.5: non-blocking accesses, and test, wait and cancel for them. movers.c moves
+ * them in parts, so that they can be cancelled in between.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -9,13 +9,13 @@
 
 #include "mrapi/requests.h"
 
-#define RESTING 64 /* ended requests that still know how they ended */
+#define RESTING 64 /* ended requests whose status is kept */
 #define MAX_REQUESTS 65536u
 
 pthread_mutex_t tw_mrapi_requests_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
-	pthread_cond_t changed; /* a request is over */
+	pthread_cond_t changed; /* a request is complete */
 	struct tw_list ended;
 	unsigned nended;
 	struct tw_mrapi_request **slots;
@@ -66,7 +66,7 @@ static struct tw_mrapi_request *new_request(void)
 	return r;
 }
 
-/* The request ends; until its slot is used again it tells that it was cancelled. */
+/* Frees the request. Until the slot is used again it reports a cancel. */
 static void end_request(struct tw_mrapi_request *r, enum tw_mrapi_request_state how)
 {
 	r->state = how;
@@ -130,9 +130,9 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 	return MRAPI_SUCCESS;
 }
 
-/* --------------------------------------------------------------- the answers */
+/* ----------------------------------------------------------- test and wait */
 
-/* What a request has come to; a completed one ends by being told of. */
+/* The request's status. Reporting completion frees the request. */
 static mrapi_status_t look(const mrapi_request_t *request, uint32_t me, size_t *size)
 {
 	struct tw_mrapi_request *r = find(request, me);
@@ -151,7 +151,7 @@ static mrapi_status_t look(const mrapi_request_t *request, uint32_t me, size_t *
 	return status;
 }
 
-/* The first of the requests that has an answer, or n. */
+/* The first request that is complete or invalid, or n. */
 static size_t look_any(const mrapi_request_t *requests, size_t n, uint32_t me, size_t *size,
 		       mrapi_status_t *status)
 {
@@ -165,7 +165,7 @@ static size_t look_any(const mrapi_request_t *requests, size_t n, uint32_t me, s
 	return i;
 }
 
-/* Sleeps until something changes; false once the deadline is over. */
+/* Sleeps until a request completes; false once the deadline has passed. */
 static bool sleep_until(uint64_t deadline)
 {
 	struct timespec t = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};
@@ -179,7 +179,7 @@ static bool sleep_until(uint64_t deadline)
 	return true;
 }
 
-/* One of the requests that the caller had better move itself than wait for. */
+/* A request that the caller should move itself instead of waiting. */
 static struct tw_mrapi_request *first_to_help(const mrapi_request_t *requests, size_t n,
 					      uint32_t me)
 {
@@ -272,7 +272,7 @@ mrapi_uint_t mrapi_wait_any(size_t num_requests, const mrapi_request_t *requests
 	return (mrapi_uint_t)i;
 }
 
-/* Under the mutex; returns once nothing touches the request's memory any more. */
+/* Under the mutex. On return no thread uses the request's memory. */
 static void cancel(struct tw_mrapi_request *r)
 {
 	uint32_t gen = r->gen;
@@ -320,7 +320,7 @@ void tw_mrapi_requests_end(uint32_t me)
 			continue;
 		if (r->state != TW_MRAPI_CANCELED)
 			cancel(r);
-		r->me = 0; /* nobody's */
+		r->me = 0; /* detached from the caller */
 	}
 	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
 }

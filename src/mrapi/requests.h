@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Non-blocking accesses: what their answers (requests.c) and their movers share. */
+/* Non-blocking accesses: shared by requests.c and movers.c. */
 #ifndef TW_MRAPI_REQUESTS_H
 #define TW_MRAPI_REQUESTS_H
 
@@ -13,43 +13,43 @@ enum tw_mrapi_request_state {
 };
 
 struct tw_mrapi_request {
-	struct tw_list link; /* of its client's queue while queued, or of the ended ones */
+	struct tw_list link; /* in its client's queue while queued, or in the list of ended ones */
 	uint32_t slot, gen;
 	uint32_t me;
 	enum tw_mrapi_request_state state;
-	bool queued; /* parts of it have not begun */
-	bool cancel; /* once it is over, it was cancelled */
+	bool queued; /* it has parts to start */
+	bool cancel; /* cancelled once complete */
 	bool cached;
-	unsigned running; /* parts under way */
+	unsigned running; /* parts being moved */
 	mrapi_status_t status;
 	size_t moved;
-	uint32_t piece, into; /* where the next part begins: pieces, and bytes of one */
+	uint32_t piece, into; /* start of the next part: piece, and offset in it */
 	struct tw_mrapi_client *client;
 	struct tw_mrapi_move m;
 };
 
-/* Guards requests and movers; signalled when a request is over. */
+/* Guards requests and movers; the condition is signalled on completion. */
 extern pthread_mutex_t tw_mrapi_requests_mutex;
 
-/* ---- movers.c, all under the mutex, which is left while bytes are moved */
+/* ---- movers.c: under the mutex, which is released while bytes are moved */
 
-/* Begins a request: small ones are over at once. */
+/* Small requests complete at once. */
 void tw_mrapi_move_begin(struct tw_mrapi_request *r);
 /* Moves a part of a queued request in the calling thread. */
 void tw_mrapi_move_part(struct tw_mrapi_request *r);
-/* Whether no thread is there that would move it. */
+/* Whether no thread is available to move it. */
 bool tw_mrapi_move_alone(const struct tw_mrapi_request *r);
-/* Whether a waiter moves it faster than it would wait: nobody else is asked for its bytes. */
+/* Whether the caller can move it faster than wait: local copies only. */
 bool tw_mrapi_move_helps(const struct tw_mrapi_request *r);
-/* No further part begins. */
+/* Starts no further part. */
 void tw_mrapi_move_stop(struct tw_mrapi_request *r);
-/* Ends the threads; without the mutex. */
+/* Ends the threads. Without the mutex. */
 void tw_mrapi_movers_end(void);
 void tw_mrapi_movers_forked(void);
 
 /* ---- requests.c */
 
-/* Nothing of the request is left, or under way. */
+/* No part of the request is left to start or being moved. */
 void tw_mrapi_request_over(struct tw_mrapi_request *r);
 
 #endif /* TW_MRAPI_REQUESTS_H */

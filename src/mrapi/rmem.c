@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI 4.4.2: remote memory. A handle carries the access type of its client.
- * Each process has one client per remote memory that its nodes are attached to.
+ * MRAPI 4.4.2: remote memory. A handle has the access type of its client. Each process
+ * has one client per remote memory to which its nodes are attached.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,9 +11,9 @@
 #define ATYPE_MASK (3u << TW_MRAPI_ATYPE_SHIFT)
 #define SLOT_MASK ((1u << TW_MRAPI_ATYPE_SHIFT) - 1)
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* clients; before the admin lock */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* clients; taken before the admin lock */
 
-/* Kept once made: of memory of this host by slot, then of other hosts. */
+/* never freed: this host's memory by slot, then that of other hosts */
 static struct tw_mrapi_client *clients[2 * MRAPI_MAX_RMEMS];
 
 static struct tw_mrapi_client **client_of(uint32_t handle)
@@ -36,7 +36,7 @@ static mrapi_rmem_hndl_t with_atype(uint32_t handle, mrapi_rmem_atype_t atype)
 	return handle | ((uint32_t)atype - 1) << TW_MRAPI_ATYPE_SHIFT;
 }
 
-/* A client's type: anything but ANY. */
+/* A client's access type: any valid one but ANY. */
 static bool client_atype(mrapi_rmem_atype_t a)
 {
 	return a == MRAPI_RMEM_ATYPE_DEFAULT || a == MRAPI_ACCESS_TYPE_DMA ||
@@ -51,7 +51,7 @@ static mrapi_status_t find_remote(uint32_t handle, struct tw_mrapi_rmem **out)
 	if (status != MRAPI_SUCCESS)
 		return status;
 	*out = tw_mrapi_remote_rmem(remote);
-	/* While we are attached it is not deleted, and we are told if its owner ends. */
+	/* While attached, the memory is not deleted, and the loss of its owner is reported. */
 	return tw_mrapi_nodeset_empty(&(*out)->attached) ? tw_mrapi_remote_check(remote)
 							 : MRAPI_SUCCESS;
 }
@@ -91,7 +91,7 @@ static void end_client(struct tw_mrapi_client *c)
 	c->handle = 0;
 }
 
-/* Ends what no node of this process needs. */
+/* Frees clients that no node of this process needs. */
 static void prune(struct tw_mrapi_client *c, uint32_t unused)
 {
 	(void)unused;
@@ -148,7 +148,7 @@ void tw_mrapi_rmem_forked(void)
 	}
 }
 
-/* Under the mutex: the client for a first node of this process that attaches. */
+/* Sets up the client for the process's first attached node. Under the mutex. */
 static mrapi_status_t begin_client(struct tw_mrapi_rmem *r, uint32_t handle)
 {
 	struct tw_mrapi_client **at = client_of(handle), *c = *at;
@@ -196,7 +196,7 @@ static mrapi_status_t attach(mrapi_rmem_hndl_t handle)
 	status = begin_client(r, plain(handle));
 	if (status != MRAPI_SUCCESS)
 		return status;
-	/* Its owner may have deleted it meanwhile; from here on that is refused. */
+	/* The owner may have deleted it meanwhile; from here on it cannot. */
 	tw_mrapi_admin_lock();
 	if (tw_mrapi_is(&r->obj, plain(handle)))
 		tw_mrapi_nodeset_add(&r->attached, me - 1);
@@ -230,7 +230,7 @@ static mrapi_status_t detach(mrapi_rmem_hndl_t handle)
 	if (status != MRAPI_SUCCESS)
 		return status;
 	tw_mrapi_requests_settle(c, tw_mrapi_me());
-	/* Whether or not the owner can still take it. */
+	/* Even if the owner can no longer be reached. */
 	tw_mrapi_cache_flush(c, tw_mrapi_me(), false);
 	tw_mrapi_nodeset_del(&c->r->attached, tw_mrapi_me() - 1);
 	prune(c, 0);
@@ -277,7 +277,7 @@ void mrapi_rmem_detach(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 
 /* ------------------------------------------------------------ create, delete */
 
-/* Whether a remote memory of this process lies in the way. */
+/* Whether it overlaps a remote memory of this process. */
 static bool collides(const void *mem, uint64_t size)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
@@ -418,7 +418,7 @@ static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 	return MRAPI_SUCCESS;
 }
 
-/* With the endpoint's lock: no process of another host attaches in between. */
+/* Under the endpoint's lock no process of another host attaches in between. */
 static mrapi_status_t delete_here(uint32_t handle)
 {
 	struct tw_ep *ep = tw_mrapi_net_enter();

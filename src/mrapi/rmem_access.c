@@ -2,7 +2,7 @@
 /* MRAPI 4.4.2.9 to 4.4.2.14: reading and writing remote memory. */
 #include "mrapi/memory.h"
 
-/* Ends of a strided access, in bytes from its base. */
+/* End offsets of a strided access, in bytes from its base. */
 static uint64_t reach(uint64_t offset, uint32_t stride, const struct tw_mrapi_move *m)
 {
 	return offset + (m->n ? (uint64_t)(m->n - 1) * stride + m->bytes : 0);
@@ -12,10 +12,10 @@ struct access {
 	mrapi_rmem_hndl_t rmem;
 	size_t buf_size;
 	uint32_t local_offset;
-	struct tw_mrapi_move m; /* local still without its offset */
+	struct tw_mrapi_move m; /* local without its offset yet */
 };
 
-/* The specification's checks, in its order; then where the work goes. */
+/* The specification's checks in its order; then resolves the addresses. */
 static mrapi_status_t check(struct access *a, struct tw_mrapi_client **c)
 {
 	mrapi_status_t status = tw_mrapi_client_find(a->rmem, c);
@@ -127,7 +127,7 @@ void mrapi_rmem_write_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, cons
 	tw_mrapi_set_status(status, access_later(a, mrapi_request));
 }
 
-/* Whatever the node has begun ends first; then only its cache holds anything back. */
+/* Completes the node's requests first; after that only its cache has data to write back. */
 static mrapi_status_t settle(mrapi_rmem_hndl_t rmem, bool drop)
 {
 	struct tw_mrapi_client *c;

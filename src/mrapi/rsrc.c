@@ -9,7 +9,7 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct tw_list trees = {&trees, &trees};
 
-/* The tree and the facts of a resource that is in one; NULL: it is in none. */
+/* The tree and the facts of a resource; NULL if it is in no tree. */
 static struct tw_mrapi_tree *find_tree(const mrapi_resource_t *r, struct tw_mrapi_rsrc **facts)
 {
 	struct tw_list *pos, *tmp;
@@ -33,7 +33,7 @@ static bool known_filter(mrapi_rsrc_filter_t f)
 	       f == MRAPI_RSRC_EXECUTION_CONTEXT;
 }
 
-/* What the caller's partition does not hold, it does not see. */
+/* Resources outside the caller's partition are not listed. */
 static void restrict_to_partition(hwloc_topology_t topology)
 {
 	hwloc_bitmap_t set = hwloc_bitmap_alloc();
@@ -82,7 +82,7 @@ mrapi_resource_t *mrapi_resources_get(mrapi_rsrc_filter_t subsystem_filter, mrap
 	return t ? t->items : NULL;
 }
 
-/* How large an attribute is; 0: that type of resource has none of that number. */
+/* The size of an attribute; 0 if resources of that type do not have it. */
 static size_t attribute_size_of(mrapi_rsrc_type_t type, mrapi_uint_t num)
 {
 	if (type == MRAPI_RSRC_MEM && num <= MRAPI_RSRC_MEM_ALLOCATIONS)
@@ -142,7 +142,7 @@ void mrapi_resource_get_attribute(const mrapi_resource_t *resource, mrapi_uint_t
 	tw_mrapi_set_status(status, result);
 }
 
-/* The facts of a resource whose attribute is dynamic, or why it is not. */
+/* The facts of a resource with a dynamic attribute, or the error. */
 static mrapi_status_t dynamic(const mrapi_resource_t *r, mrapi_uint_t num, struct tw_mrapi_rsrc **f)
 {
 	if (!find_tree(r, f))
@@ -264,7 +264,7 @@ bool tw_mrapi_counters_due(struct tw_mrapi_owner *owner, void (**rollover)(void)
 	return due;
 }
 
-/* Trees and counters go with their node. */
+/* Trees and counters belong to their node. */
 void tw_mrapi_rsrc_end(uint32_t me)
 {
 	pthread_mutex_lock(&mutex);

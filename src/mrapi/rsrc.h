@@ -9,19 +9,19 @@
 
 #define TW_MRAPI_RSRC_ATTRS 6u
 
-/* What is known of one resource; beside the tree, out of the program's reach. */
+/* One resource, kept outside the program's reach. */
 struct tw_mrapi_rsrc {
 	mrapi_rsrc_type_t type;
-	unsigned index;	 /* the system's number, or hwloc's of caches */
+	unsigned index;	 /* the system's number, or hwloc's for caches */
 	bool last_level; /* a cache with none above it */
-	bool here;	 /* of the machine we run on */
-	/* By attribute; of dynamic ones nothing. */
+	bool here;	 /* on the machine that runs this */
+	/* By attribute; unused for dynamic ones. */
 	uint64_t value[TW_MRAPI_RSRC_ATTRS];
 };
 
 struct tw_mrapi_tree {
 	struct tw_list link;
-	uint32_t me;		 /* who got it */
+	uint32_t me;		 /* its owner */
 	mrapi_resource_t *items; /* items[0] is the root */
 	struct tw_mrapi_rsrc *facts;
 	mrapi_resource_t **kids;
@@ -29,7 +29,7 @@ struct tw_mrapi_tree {
 	char cpu_type[64];
 };
 
-/* The tree of a topology; cpu is where the caller runs. NULL when memory is short. */
+/* The tree of a topology; cpu is the caller's. NULL when memory is short. */
 struct tw_mrapi_tree *tw_mrapi_tree_build(hwloc_topology_t topology, mrapi_rsrc_filter_t filter,
 					  unsigned cpu);
 void tw_mrapi_tree_free(struct tw_mrapi_tree *t);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI 4.3.3: reader/writer locks. Readers take places, a writer the writer
- * word: first as pending, which keeps new readers out, then, once the readers
- * have gone, as holder. Writers that wait behind it are counted and keep readers
- * out as well.
+ * MRAPI 4.3.3: reader/writer locks. A reader takes an ownership record. A writer takes
+ * the writer word: first as pending, which keeps new readers out, and once all readers
+ * have left, as owner. Further waiting writers are counted and keep readers out as well.
  */
 #include <limits.h>
 
@@ -11,14 +10,14 @@
 
 #define COUNT 0xffffu
 
-/* One caller on its way to a lock. */
+/* An attempt to take a lock. */
 struct way {
 	struct tw_mrapi_counting *l;
 	mrapi_rwl_hndl_t handle;
 	uint32_t me;
-	bool writer;   /* which lock it wants */
-	bool pending;  /* the writer word is its own */
-	bool counting; /* among the waiting writers */
+	bool writer;   /* mode */
+	bool pending;  /* pending: the writer word names this caller */
+	bool counting; /* counted among the waiting writers */
 	uint32_t epoch;
 };
 
@@ -47,7 +46,7 @@ static bool try_read(struct way *w)
 		return false;
 	if (!atomic_load(&w->l->writer))
 		return true;
-	/* A writer came at the same time; it waits for us or we for it. */
+	/* A writer became pending at the same time; either it waits or this reader does. */
 	give(w->l, w->me);
 	return false;
 }
@@ -66,7 +65,7 @@ static bool try_write(struct way *w)
 	return true;
 }
 
-/* One try; what to answer, or TIMEOUT when others are in the way. */
+/* One try; TIMEOUT while the lock is taken. */
 static mrapi_status_t attempt(struct way *w)
 {
 	bool here = tw_mrapi_is(&w->l->obj, w->handle);
@@ -74,7 +73,7 @@ static mrapi_status_t attempt(struct way *w)
 
 	if (tw_mrapi_is(&w->l->obj, w->handle))
 		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
-	/* Deleted meanwhile, and perhaps another one now. */
+	/* The slot has been deleted and may be another object. */
 	if (got && w->writer)
 		free_writer(w->l);
 	else if (got)
@@ -82,7 +81,7 @@ static mrapi_status_t attempt(struct way *w)
 	return tw_mrapi_stale(TW_MRAPI_RWL, w->handle);
 }
 
-/* Among the waiting writers; again after a burial, which starts a new epoch. */
+/* Counts a waiting writer; again after a reclaim, which starts a new epoch. */
 static void count_in(struct way *w)
 {
 	if (!w->writer || (w->counting && atomic_load(&w->l->writers) >> 16 == w->epoch))
@@ -91,7 +90,7 @@ static void count_in(struct way *w)
 	w->counting = true;
 }
 
-/* No longer on the way. */
+/* Ends the attempt. */
 static void arrive(struct way *w)
 {
 	uint32_t mine = w->me | TW_MRAPI_PENDING;
@@ -125,7 +124,7 @@ static mrapi_status_t lock(mrapi_rwl_hndl_t handle, mrapi_rwl_mode_t mode, mrapi
 	way = (struct way){rwl_of(o), handle, tw_mrapi_me(), mode == MRAPI_WRITER, false, false, 0};
 	if (atomic_load(&way.l->writer) == way.me || tw_mrapi_counting_held(way.l, way.me))
 		return MRAPI_ERR_RWL_LOCKED;
-	/* A single try of a writer must not turn readers away for nothing. */
+	/* A trylock of a writer does not turn readers away if it must fail. */
 	if (!(way.writer && timeout == 0) || tw_mrapi_counting_empty(way.l))
 		status = attempt(&way);
 	else
@@ -138,7 +137,7 @@ static mrapi_status_t lock(mrapi_rwl_hndl_t handle, mrapi_rwl_mode_t mode, mrapi
 	return status;
 }
 
-/* mode 0: whichever the caller has */
+/* mode 0: the mode that the caller has */
 static mrapi_status_t unlock(mrapi_rwl_hndl_t handle, unsigned mode)
 {
 	struct tw_mrapi_obj *o;
@@ -159,7 +158,7 @@ static mrapi_status_t unlock(mrapi_rwl_hndl_t handle, unsigned mode)
 	return MRAPI_SUCCESS;
 }
 
-/* Deleting is what a last writer does. */
+/* Deleting takes the lock as a writer and keeps it. */
 static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_counting *l = rwl_of(o);

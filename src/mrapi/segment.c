@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The segment and the arena of a job: made by its first member, handed to the others. */
+/* The segment and the arena of a job: made by its first member, passed to the others. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
@@ -25,7 +25,7 @@ static bool map_segment(int fd)
 
 	if (p == MAP_FAILED)
 		return false;
-	/* A forked child is no member. */
+	/* A forked child is not a member. */
 	madvise(p, size, MADV_DONTFORK);
 	if (tw_mrapi.seg)
 		munmap(tw_mrapi.seg, size);
@@ -77,7 +77,7 @@ static bool make_segment(void)
 	return true;
 }
 
-/* Whether the file is one that nobody can take away under us. */
+/* Whether the file is sealed, so that no process can truncate it. */
 static bool sound(int fd, uint64_t size)
 {
 	struct stat st;
@@ -87,7 +87,7 @@ static bool sound(int fd, uint64_t size)
 	       (size == 0 || (uint64_t)st.st_size == size);
 }
 
-/* The descriptors of a message that should have two: 0, or why there are none. */
+/* Extracts the two descriptors of a message: 0 or an error. */
 static int unpack(struct msghdr *msg, int files[2])
 {
 	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
@@ -100,13 +100,13 @@ static int unpack(struct msghdr *msg, int files[2])
 		tw_fd_own(files[1]);
 		return 0;
 	}
-	/* There was no room for both. */
+	/* This process has too few free descriptors. */
 	if (n == 1)
 		tw_sys_close(files[0]);
 	return msg->msg_flags & MSG_CTRUNC ? EMFILE : EPROTO;
 }
 
-/* Asks a member for the two files: 0 or an error. */
+/* Requests the two files from a member: 0 or an error. */
 static int ask(int fd, int files[2])
 {
 	union {
@@ -156,7 +156,7 @@ static int take_segment(int fd)
 	return err;
 }
 
-/* From the member that has that slot. ECONNREFUSED: there is none. */
+/* From the member with that slot. ECONNREFUSED: the slot has none. */
 static int segment_of(uint32_t proc, int *fd)
 {
 	int err = tw_mrapi_dial(fd, "", proc), again;
@@ -168,7 +168,7 @@ static int segment_of(uint32_t proc, int *fd)
 	*fd = -1;
 	if (!tw_mrapi_passing(err))
 		return err;
-	/* It may have been leaving: then its name is free by now. */
+	/* It may have been leaving; then the name is free by now. */
 	if (tw_mrapi_nobody(tw_mrapi_dial_once(&again, "", proc)))
 		return ECONNREFUSED;
 	tw_fd_close(again);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the processes of a job share: one segment of memory with every object,
- * and an arena, a sparse file that shared memory is cut from. Both are wire
- * formats between processes of one version of the library.
+ * The state that the processes of a job share: a segment with every object, and an
+ * arena, a sparse file that shared memory is allocated from. Both are wire formats
+ * between processes of one version of the library.
  *
- * The admin lock guards the tables, the nodes and the processes. Locks are taken
- * and given back by atomics on the object alone. Every change that a process may
- * die in is one atomic store that makes it good, or is found and undone by
- * tw_mrapi_repair(): a slot counts from the moment its handle is stored.
+ * The admin lock guards the tables, the nodes and the processes. Locks are taken and
+ * released by atomics on the object alone. A change that may be interrupted by death is
+ * either one atomic store that makes it valid, or detected and undone by
+ * tw_mrapi_table_repair(): a slot is in use once its handle is stored.
  */
 #ifndef TW_MRAPI_SEGMENT_H
 #define TW_MRAPI_SEGMENT_H
@@ -27,7 +27,7 @@
 #define TW_MRAPI_EVENTS 5u
 #define TW_MRAPI_COUNTS 4096u
 
-#define TW_MRAPI_GONE 16384u /* deleted ids that are remembered, of each kind of lock */
+#define TW_MRAPI_GONE 16384u /* deleted ids remembered, per kind of lock */
 
 enum tw_mrapi_kind {
 	TW_MRAPI_MUTEX = 1,
@@ -39,13 +39,14 @@ enum tw_mrapi_kind {
 	TW_MRAPI_KINDS
 };
 
-/* In a handle: remote memory of another host, as this process knows it. */
+/* Kind in a handle to remote memory of another host, valid in this process only. */
 #define TW_MRAPI_REMOTE TW_MRAPI_KINDS
 
-/* A handle: kind, whether the object has MRAPI_ERROR_EXT, generation of the slot,
- * and the slot. So a stale handle tells by itself what to answer, however long ago
- * its object was deleted. Remote memory has the client's access type in the slot's
- * upper bits. */
+/*
+ * A handle: kind, whether the object has MRAPI_ERROR_EXT, generation of the slot, and
+ * the slot. Thus a stale handle alone determines its status, however long ago the object
+ * was deleted. Remote memory has the client's access type in the slot's upper bits.
+ */
 #define TW_MRAPI_KIND_SHIFT 29
 #define TW_MRAPI_HANDLE_EXT (1u << 28)
 #define TW_MRAPI_GEN_SHIFT 14
@@ -55,45 +56,45 @@ enum tw_mrapi_kind {
 
 enum tw_mrapi_flags { TW_MRAPI_RECURSIVE = 1, TW_MRAPI_EXT = 2, TW_MRAPI_DOMAIN_SHARED = 4 };
 
-/* The start of every object. */
+/* The head of every object. */
 struct tw_mrapi_obj {
-	_Atomic(uint32_t) handle; /* 0: there is none */
+	_Atomic(uint32_t) handle; /* 0: none */
 	uint32_t id;
 	uint32_t domain;       /* of the creator */
-	_Atomic(uint32_t) gen; /* objects that the slot has been; handles have its low bits */
+	_Atomic(uint32_t) gen; /* objects that have used the slot; handles have the low bits */
 	uint16_t flags;
-	uint16_t next;		    /* slot + 1 of the next of the same bucket */
+	uint16_t next;		    /* slot + 1 of the next in the bucket */
 	uint16_t next_free;	    /* slot + 1 */
-	_Atomic(uint8_t) contended; /* somebody may have slept */
+	_Atomic(uint8_t) contended; /* a thread has waited for it */
 	uint8_t unused[9];
 };
 _Static_assert(sizeof(struct tw_mrapi_obj) == 32, "wire format");
 
-#define TW_MRAPI_WAITERS 0x80000000u /* in the admin lock: wake somebody */
+#define TW_MRAPI_WAITERS 0x80000000u /* in the admin lock: wake a sleeper */
 #define TW_MRAPI_OWNER 0xffffu	     /* node slot + 1 */
 
-/* A lock word, who sleeps for it and what they sleep on, in one line: see mutex.c. */
+/* Lock word, sleepers' count and futex word in one cache line: see mutex.c. */
 struct tw_mrapi_mutex {
 	struct tw_mrapi_obj obj;
-	_Atomic(uint32_t) word;	     /* the holder */
-	_Atomic(uint32_t) outermost; /* number of its first lock, of those that it has */
-	_Atomic(uint64_t) locks;     /* counts, for keys */
-	_Atomic(uint32_t) seq;	     /* slept on; counts wake-ups */
-	_Atomic(uint32_t) sleepers;  /* for whom nobody has answered yet, or more */
-	_Atomic(uint64_t) levels;    /* if it is recursive: number of the last lock, depth */
+	_Atomic(uint32_t) word;	     /* the owner */
+	_Atomic(uint32_t) outermost; /* number of the owner's first lock */
+	_Atomic(uint64_t) locks;     /* counts locks, for keys */
+	_Atomic(uint32_t) seq;	     /* futex word; counts wake-ups */
+	_Atomic(uint32_t) sleepers;  /* at least the sleepers without a wake-up */
+	_Atomic(uint64_t) levels;    /* recursive: number of the last lock, owner, depth */
 } tw_aligned_line;
 _Static_assert(sizeof(struct tw_mrapi_mutex) == 64, "wire format");
 
 /*
- * Semaphores and reader/writer locks name every holder, so that holding is one
- * compare and swap and a dead holder is found.
+ * Semaphores and reader/writer locks: an ownership record per lock, so that taking one
+ * is a compare and swap and a dead owner is found.
  */
 struct tw_mrapi_counting {
 	struct tw_mrapi_obj obj;
-	_Atomic(uint32_t) seq;	    /* slept on; counts what may interest sleepers */
+	_Atomic(uint32_t) seq;	    /* futex word; counts changes */
 	_Atomic(uint32_t) sleepers; /* epoch << 16 | count */
-	_Atomic(uint32_t) writer;   /* holder, or TW_MRAPI_PENDING and who will be */
-	_Atomic(uint32_t) writers;  /* that wait: epoch << 16 | count */
+	_Atomic(uint32_t) writer;   /* owner, or TW_MRAPI_PENDING and the next one */
+	_Atomic(uint32_t) writers;  /* waiting ones: epoch << 16 | count */
 	uint32_t limit;
 	uint32_t unused[3];
 	_Atomic(uint16_t) holder[MRAPI_MAX_SEM_SHAREDLOCKS]; /* node slot + 1 */
@@ -110,19 +111,19 @@ struct tw_mrapi_nodeset {
 struct tw_mrapi_shmem {
 	struct tw_mrapi_obj obj;
 	uint64_t offset;  /* in the arena */
-	uint64_t span;	  /* of it, whole pages */
-	uint64_t address; /* where to attach it, or where it would be nice */
+	uint64_t span;	  /* in whole pages */
+	uint64_t address; /* to attach at, or the preferred one */
 	uint32_t size;
-	uint16_t fixed; /* the address was asked for */
-	uint16_t nodes; /* 0: all may */
+	uint16_t fixed; /* the address is mandatory */
+	uint16_t nodes; /* 0: all may attach */
 	mrapi_resource_t resource;
 	struct tw_mrapi_nodeset attached;
 	uint16_t node[MRAPI_MAX_NODES];
 } tw_aligned_line;
 
 /*
- * The arena's top holds buffers of each process, for requests to other members;
- * one gets its pages when it is first used.
+ * The top of the arena has buffers of each process for served requests; their pages are
+ * allocated on first use.
  */
 #define TW_MRAPI_BOUNCE 0x40000u
 #define TW_MRAPI_BOUNCE_SLOTS 8u
@@ -131,7 +132,7 @@ struct tw_mrapi_shmem {
 struct tw_mrapi_rmem {
 	struct tw_mrapi_obj obj;
 	uint64_t address; /* in the owner */
-	uint64_t offset;  /* in the arena, when the memory is shared; else ~0 */
+	uint64_t offset;  /* in the arena, if the memory is shared; else ~0 */
 	uint32_t size;
 	uint16_t owner; /* node slot + 1 */
 	uint16_t atype;
@@ -139,7 +140,7 @@ struct tw_mrapi_rmem {
 	struct tw_mrapi_nodeset attached;
 } tw_aligned_line;
 
-/* The processes of the job. life is incarnation << 8 | state. */
+/* life is incarnation << 8 | state. */
 enum tw_mrapi_state {
 	TW_MRAPI_FREE,
 	TW_MRAPI_JOINING,
@@ -155,27 +156,27 @@ struct tw_mrapi_proc {
 } tw_aligned_line;
 
 struct tw_mrapi_node {
-	_Atomic(uint32_t) life; /* as for processes, LIVE or FREE */
+	_Atomic(uint32_t) life; /* LIVE or FREE */
 	uint32_t proc;
 	uint32_t domain;
 	uint32_t number;
-	uint32_t born; /* order of the initializations in the job */
+	uint32_t born; /* order of initialization in the job */
 	uint32_t unused[11];
 } tw_aligned_line;
 
-/* A counter of a dynamic attribute that runs; one node at a time has it. */
+/* A started counter of a dynamic attribute, owned by one node. */
 struct tw_mrapi_count {
-	_Atomic(uint32_t) node; /* slot + 1; 0: the entry is free */
+	_Atomic(uint32_t) node; /* slot + 1; 0: free */
 	uint32_t type, num, index;
 };
 
 struct tw_mrapi_table {
-	uint32_t high; /* slots that were ever used */
+	uint32_t high; /* slots ever used */
 	uint32_t live;
-	uint32_t nfree; /* freed slots, first freed first */
+	uint32_t nfree; /* freed slots, first in first out */
 	uint16_t free_head, free_tail;
-	uint32_t next_any; /* the id to try for MRAPI_x_ID_ANY */
-	uint32_t ngone;	   /* ids noted as deleted; from TW_MRAPI_GONE on all places are used */
+	uint32_t next_any; /* next id for MRAPI_x_ID_ANY */
+	uint32_t ngone;	   /* deleted ids; from TW_MRAPI_GONE on the list is full */
 	uint32_t unused[10];
 	uint16_t bucket[TW_MRAPI_BUCKETS];
 } tw_aligned_line;
@@ -183,17 +184,17 @@ struct tw_mrapi_table {
 struct tw_mrapi_segment {
 	uint32_t magic, version;
 	uint64_t arena_size;
-	uint64_t arena_next; /* where to look for a free place */
+	uint64_t arena_next; /* where the search for a free range starts */
 	uint32_t births;
-	uint32_t counts;	  /* entries of count that were ever used */
-	_Atomic(uint32_t) fenced; /* a member's barriers do not reach the others */
+	uint32_t counts;	  /* entries of count ever used */
+	_Atomic(uint32_t) fenced; /* a member cannot run barriers for the others */
 	uint32_t unused[7];
 
-	/* The holder and TW_MRAPI_WAITERS; its holder died, so repair first. */
+	/* The owner and TW_MRAPI_WAITERS. torn: an owner died, repair first. */
 	_Atomic(uint32_t) admin tw_aligned_line;
 	_Atomic(uint32_t) torn;
 
-	_Atomic(uint32_t) event_seq tw_aligned_line; /* slept on */
+	_Atomic(uint32_t) event_seq tw_aligned_line; /* futex word */
 	_Atomic(uint32_t) event[TW_MRAPI_EVENTS];
 
 	struct tw_mrapi_proc proc[TW_MRAPI_PROCS];
@@ -201,13 +202,13 @@ struct tw_mrapi_segment {
 	struct tw_mrapi_table table[TW_MRAPI_KINDS];
 	struct tw_mrapi_count count[TW_MRAPI_COUNTS];
 
-	/* From here on pages are allocated as slots are used. */
+	/* Pages from here on are allocated as slots are used. */
 	struct tw_mrapi_mutex mutex[MRAPI_MAX_MUTEXES] __attribute__((aligned(TW_PAGE)));
 	struct tw_mrapi_counting sem[MRAPI_MAX_SEMS] __attribute__((aligned(TW_PAGE)));
 	struct tw_mrapi_counting rwl[MRAPI_MAX_RWLS] __attribute__((aligned(TW_PAGE)));
 	struct tw_mrapi_shmem shmem[MRAPI_MAX_SHMEMS] __attribute__((aligned(TW_PAGE)));
 	struct tw_mrapi_rmem rmem[MRAPI_MAX_RMEMS] __attribute__((aligned(TW_PAGE)));
-	/* Ids of locks that had MRAPI_ERROR_EXT, round and round. */
+	/* Deleted ids of locks that had MRAPI_ERROR_EXT, as rings. */
 	uint32_t gone[TW_MRAPI_LOCKS][TW_MRAPI_GONE] __attribute__((aligned(TW_PAGE)));
 } __attribute__((aligned(TW_PAGE)));
 

@@ -9,14 +9,14 @@ static struct tw_mrapi_counting *sem_of(struct tw_mrapi_obj *o)
 	return tw_container(o, struct tw_mrapi_counting, obj);
 }
 
-/* One caller on its way to a lock. */
+/* An attempt to take a lock. */
 struct way {
 	struct tw_mrapi_counting *s;
 	mrapi_sem_hndl_t handle;
 	uint32_t me;
 };
 
-/* One try; what to answer, or TIMEOUT when all locks are taken. */
+/* One try; TIMEOUT while all locks are taken. */
 static mrapi_status_t attempt(void *arg)
 {
 	struct way *w = arg;
@@ -24,7 +24,7 @@ static mrapi_status_t attempt(void *arg)
 
 	if (tw_mrapi_is(&w->s->obj, w->handle))
 		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
-	/* Deleted meanwhile, and perhaps another one now. */
+	/* The slot has been deleted and may be another object. */
 	if (got && tw_mrapi_counting_give(w->s, w->me))
 		tw_mrapi_counting_wake(w->s, 1);
 	return tw_mrapi_stale(TW_MRAPI_SEM, w->handle);
@@ -43,7 +43,7 @@ static mrapi_status_t lock(mrapi_sem_hndl_t handle, mrapi_timeout_t timeout)
 	if (status != MRAPI_TIMEOUT || timeout == 0)
 		return status;
 	status = tw_mrapi_counting_wait(way.s, way.me, timeout, attempt, &way);
-	/* A wake-up that was meant for us goes on to another. */
+	/* Passes on a wake-up that this thread does not use. */
 	if (status != MRAPI_SUCCESS)
 		tw_mrapi_counting_wake(way.s, 1);
 	return status;
@@ -62,7 +62,7 @@ static mrapi_status_t unlock(mrapi_sem_hndl_t handle)
 	return MRAPI_SUCCESS;
 }
 
-/* Deleting takes all locks; one that is held stops it. */
+/* Deleting takes all locks; it fails if one is taken. */
 static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_counting *s = sem_of(o);

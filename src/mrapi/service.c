@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread of a member. It sleeps until somebody joins, asks for something or
- * dies, and costs nothing meanwhile. Each pair of members has one connection;
- * its end is the death of the other, so that a member never closes one.
+ * A member's thread. It sleeps until a process joins, sends a request or dies. Each pair
+ * of members has one connection; its end is the death of the peer, so a member never
+ * closes one.
  *
  * While descriptors or memory are short, connections wait at the listener: the thread
- * tries again ten times a second, and looks itself whether those members live.
+ * tries again ten times a second, and tests itself whether those members live.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,30 +21,30 @@
 #include "mrapi/mrapi_internal.h"
 
 #define UNKNOWN UINT32_MAX
-#define SHORT_NS 100000000ull /* between two tries while something is short */
+#define SHORT_NS 100000000ull /* retry interval while resources are short */
 
 struct conn {
 	struct tw_list link;
 	int fd;
-	uint32_t proc; /* UNKNOWN until it said hello */
+	uint32_t proc; /* UNKNOWN until its hello */
 	uint32_t incarnation;
 	bool watched;
 };
 
 static struct {
-	pthread_mutex_t mutex; /* conns */
+	pthread_mutex_t mutex; /* guards conns */
 	struct tw_list conns;
 	pthread_t thread;
 	int epfd, listener, stopfd;
-	uint64_t again; /* when to try again what was short of something; 0: nothing was */
+	uint64_t again; /* time of the next retry; 0: no resource is short */
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .conns = {&service.conns, &service.conns}};
 
-/* 0 or an error; then the connection is kept all the same. */
+/* 0 or an error; the connection is kept in either case. */
 static int watch(struct conn *c)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
 
-	/* The thread may have done it for one that another thread adds. */
+	/* EEXIST: the thread has added a connection that another thread is adding. */
 	c->watched = epoll_ctl(service.epfd, EPOLL_CTL_ADD, c->fd, &ev) == 0 || errno == EEXIST;
 	return c->watched ? 0 : errno;
 }
@@ -60,7 +60,7 @@ static int add_conn(struct conn *c, int fd, uint32_t proc, uint32_t incarnation)
 
 static void drop_conn(struct conn *c)
 {
-	/* Closing is not enough while a child that was just forked has it open, too. */
+	/* Closing is not enough: a child that was just forked may have it open as well. */
 	epoll_ctl(service.epfd, EPOLL_CTL_DEL, c->fd, NULL);
 	pthread_mutex_lock(&service.mutex);
 	tw_list_del(&c->link);
@@ -106,7 +106,7 @@ bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m)
 	return sent;
 }
 
-/* Buries those who died before their connection was taken. */
+/* Reclaims members that died before their connection was accepted. */
 static void look_for_dead(void)
 {
 	for (uint32_t i = 0; i < TW_MRAPI_PROCS; i++) {
@@ -118,7 +118,7 @@ static void look_for_dead(void)
 	}
 }
 
-/* 0, or what is short. */
+/* 0, or the error if a resource is short. */
 static int accept_one(void)
 {
 	struct conn *c = malloc(sizeof(*c));
@@ -145,7 +145,7 @@ static void listen_for(uint32_t events)
 	epoll_ctl(service.epfd, EPOLL_CTL_MOD, service.listener, &ev);
 }
 
-/* Connections wait, and epoll would tell of that without end. */
+/* Stops polling the listener, which would be ready without end. */
 static void run_short(int err)
 {
 	tw_log(TW_LOG_WARN, "mrapi: cannot take a new member's connection yet: %s", strerror(err));
@@ -234,7 +234,7 @@ static void heard(struct conn *c)
 	}
 }
 
-/* Milliseconds until there is something to do without being told. */
+/* Milliseconds until the retry; -1: none is due. */
 static int patience(void)
 {
 	uint64_t now = service.again ? tw_futex_now() : 0;
@@ -286,7 +286,7 @@ int tw_mrapi_service_start(int listener)
 	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
 	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, listener, &join) < 0)
 		err = errno;
-	/* The program's signals are for its own threads. */
+	/* Signals are for the program's own threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	if (!err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI 4.4.1: shared memory. The segment says which nodes are attached; a
- * process has one mapping for all its nodes, which goes with the last of them.
+ * MRAPI 4.4.1: shared memory. The segment has the attached nodes; a process has one
+ * mapping for all its nodes, which ends with the last of them.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -9,8 +9,10 @@
 #include "base/page.h"
 #include "mrapi/memory.h"
 
-/* Where memory is mapped when nobody asks for an address: pointers in it then
- * mean the same everywhere. The thread sanitizer has its own shadow there. */
+/*
+ * Where memory is mapped if no address is requested: pointers in it then mean the same
+ * in every process. The thread sanitizer has its own shadow there.
+ */
 #define NICE_ADDRESS (TW_TSAN ? 0 : 0x200000000000ull)
 
 struct attributes {
@@ -27,7 +29,7 @@ struct mapping {
 	uint64_t offset, span;
 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* before the admin lock */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* taken before the admin lock */
 static struct tw_list mappings = {&mappings, &mappings};
 
 static struct tw_mrapi_shmem *shmem_of(struct tw_mrapi_obj *o)
@@ -90,7 +92,7 @@ uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size)
 	return offset;
 }
 
-/* Ends the mappings that no node of this process needs. */
+/* Unmaps memory that no node of this process needs. */
 void tw_mrapi_shmem_prune(void)
 {
 	struct tw_list *pos, *tmp;
@@ -106,7 +108,7 @@ void tw_mrapi_shmem_prune(void)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* The child keeps what is mapped, as memory only. */
+/* The child keeps the mappings as plain memory. */
 void tw_mrapi_shmem_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
@@ -142,7 +144,7 @@ static bool sound(const struct wanted *w)
 	       w->attributes.address == tw_page_down(w->attributes.address);
 }
 
-/* Under the admin lock: whether it may be made, and where. */
+/* Checks and reserves. Under the admin lock. */
 static mrapi_status_t reserve(mrapi_shmem_id_t id, const struct wanted *w, uint64_t *offset)
 {
 	struct tw_mrapi_obj *o;
@@ -181,7 +183,7 @@ static mrapi_status_t publish(mrapi_shmem_id_t id, const struct wanted *w, uint6
 	return MRAPI_SUCCESS;
 }
 
-/* Allocating takes long: nobody waits for it. */
+/* Pages are allocated outside the admin lock, as that takes long. */
 static mrapi_status_t create(mrapi_shmem_id_t id, const struct wanted *w,
 			     mrapi_shmem_hndl_t *handle)
 {
@@ -255,7 +257,7 @@ static mrapi_status_t set_address(struct attributes *a, const void *value, size_
 	return MRAPI_SUCCESS;
 }
 
-/* A memory of the metadata tree; its place in the tree is not kept. */
+/* A memory resource of the metadata tree, without its place in the tree. */
 static mrapi_status_t set_resource(struct attributes *a, const void *value, size_t size)
 {
 	mrapi_resource_t r;
@@ -409,7 +411,7 @@ void mrapi_shmem_detach(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
 	tw_mrapi_set_status(status, result);
 }
 
-/* Remote memory made of it counts as an attachment. */
+/* Remote memory made of it counts as attached. */
 static bool promoted(const struct tw_mrapi_shmem *s)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;

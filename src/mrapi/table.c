@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tables of objects. A handle holds its slot; ids are found by hashing. A
- * freed slot rests a while. Ids whose object had MRAPI_ERROR_EXT are noted when it
- * is deleted, so that they can be told from ids that never were.
+ * The tables of objects. A handle has the slot; ids are hashed. A freed slot is not
+ * reused at once. Deleted ids of objects that had MRAPI_ERROR_EXT are remembered, to
+ * distinguish them from ids that never existed.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 
 #include "mrapi/mrapi_internal.h"
 
-#define CHUNK 64    /* slots that get their pages at a time */
-#define RESTING 256 /* freed slots that are not used again yet */
+#define CHUNK 64    /* slots whose pages are allocated together */
+#define RESTING 256 /* freed slots kept out of use */
 #define NO_SLOT 0
 
 static const struct {
@@ -67,7 +67,7 @@ mrapi_status_t tw_mrapi_stale(enum tw_mrapi_kind kind, uint32_t handle)
 		return kinds[kind].invalid;
 	gen = handle >> TW_MRAPI_GEN_SHIFT & TW_MRAPI_GEN_MASK;
 	latest = atomic_load(&tw_mrapi_slot(kind, slot)->gen);
-	/* Once the generations have begun anew, all were in use. */
+	/* After generations have wrapped, all were in use. */
 	return latest > TW_MRAPI_GEN_MASK || (gen > 0 && gen <= latest) ? kinds[kind].deleted
 									: kinds[kind].invalid;
 }
@@ -91,7 +91,7 @@ bool tw_mrapi_id_taken(enum tw_mrapi_kind kind, uint32_t id)
 	return lookup(kind, id) != NULL;
 }
 
-/* Where an id is noted as deleted, the latest first; NULL when it is not. */
+/* The latest entry of an id among the deleted ones, or NULL. */
 static uint32_t *noted(enum tw_mrapi_kind kind, uint32_t id)
 {
 	uint32_t *gone = kind < TW_MRAPI_LOCKS ? tw_mrapi.seg->gone[kind] : NULL;
@@ -125,7 +125,7 @@ static void unnote(enum tw_mrapi_kind kind, uint32_t id)
 		*at = MRAPI_MUTEX_ID_ANY;
 }
 
-/* Room to note the id when its object is deleted. */
+/* Whether the id can be remembered when its object is deleted. */
 static bool room_to_note(enum tw_mrapi_kind kind)
 {
 	off_t at = (off_t)(offsetof(struct tw_mrapi_segment, gone) +
@@ -174,7 +174,7 @@ static void push_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 	t->nfree++;
 }
 
-/* All generations were used: the slot rests until there is no other. */
+/* After the last generation the slot is used only if there is no other. */
 static bool spent(const struct tw_mrapi_obj *o)
 {
 	return (o->gen & TW_MRAPI_GEN_MASK) == TW_MRAPI_GEN_MASK;
@@ -195,7 +195,7 @@ static struct tw_mrapi_obj *pop_free(enum tw_mrapi_kind kind)
 	return o;
 }
 
-/* A slot never used; its pages are made sure of first. */
+/* Takes a slot that was never used; allocates its pages first. */
 static struct tw_mrapi_obj *fresh(enum tw_mrapi_kind kind)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
@@ -239,7 +239,7 @@ mrapi_status_t tw_mrapi_table_claim(enum tw_mrapi_kind kind, uint32_t id, struct
 	if (!o)
 		o = pop_free(kind);
 	if (!o && t->live < t->high) {
-		tw_mrapi_table_repair(kind); /* brings back those that are spent */
+		tw_mrapi_table_repair(kind); /* may bring back slots past their last generation */
 		o = pop_free(kind);
 	}
 	if (!o)
@@ -290,7 +290,7 @@ void tw_mrapi_table_init(struct tw_mrapi_segment *seg)
 		seg->table[kind].next_any = MRAPI_MAX_USER_MUTEX_ID + 1;
 }
 
-/* Makes the lists anew from the slots: what has a handle is an object. */
+/* Rebuilds the lists from the slots: a slot with a handle is an object. */
 void tw_mrapi_table_repair(enum tw_mrapi_kind kind)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];

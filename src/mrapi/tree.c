@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Makes a tree of resources (MRAPI 3.6.1) of what hwloc knows of the machine. */
+/* Makes a resource tree (MRAPI 3.6.1) from hwloc's topology. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ struct builder {
 	unsigned room;
 	mrapi_rsrc_filter_t filter;
 	bool here, failed;
-	uint64_t next_base; /* where the next memory would begin */
+	uint64_t next_base; /* address of the next memory */
 };
 
 static mrapi_rsrc_type_t type_of(hwloc_obj_t o)
@@ -47,7 +47,7 @@ static bool grow(struct builder *b)
 	return !b->failed;
 }
 
-/* A new item; its number. */
+/* Adds an item; its number. */
 static unsigned add(struct builder *b, unsigned parent, mrapi_rsrc_type_t type, unsigned index,
 		    const char *name)
 {
@@ -82,7 +82,7 @@ static bool read_file(const char *path, char *text, size_t size)
 	return got;
 }
 
-/* The lowest physical address of a memory: its first block in the kernel's list. */
+/* The lowest physical address of a NUMA node: its first block in the kernel's list. */
 static bool physical_base(unsigned node, uint64_t *base)
 {
 	char path[64], text[32];
@@ -107,7 +107,7 @@ static bool physical_base(unsigned node, uint64_t *base)
 	return lowest != UINT64_MAX;
 }
 
-/* Words of 8 bytes, or larger ones where the number would not fit. */
+/* Memory size in words of 8 bytes, or larger ones if the number would not fit. */
 static void memory_facts(struct builder *b, struct tw_mrapi_rsrc *f, hwloc_obj_t o)
 {
 	uint64_t bytes = o->attr->numanode.local_memory, word = 8, base;
@@ -197,7 +197,7 @@ static void walk(struct builder *b, unsigned parent, hwloc_obj_t o)
 		walk(b, i, c);
 }
 
-/* The channels of DMA engines that the kernel knows. */
+/* The channels of DMA engines that the kernel lists. */
 static void add_dma(struct builder *b)
 {
 	DIR *d = b->here ? opendir("/sys/class/dma") : NULL;
@@ -222,7 +222,7 @@ static void add_context(struct builder *b, hwloc_topology_t topology, unsigned c
 		add_object(b, 0, pu);
 }
 
-/* The arrays of children, one behind the other. */
+/* The arrays of children, in one block. */
 static bool link_children(struct builder *b)
 {
 	struct tw_mrapi_tree *t = b->t;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting for a lock: a short spin, then a futex. Sleepers of this process are
- * on a list, so that finalizing a node can end the waits of its threads and
- * nothing is unmapped under a sleeper.
+ * Waiting for a lock: a short spin, then a futex. The process's sleepers are listed, so
+ * that finalizing a node can end its threads' waits before the segment is unmapped.
  */
 #include <sched.h>
 #include <unistd.h>
@@ -10,7 +9,7 @@
 #include "mrapi/mrapi_internal.h"
 
 #define LOOKS 3		/* before sleeping */
-#define FIRST_LOOK_US 4 /* then after twice that, and so on */
+#define FIRST_LOOK_US 4 /* doubled each time */
 #define FOREVER TW_FUTEX_FOREVER
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -30,8 +29,8 @@ static bool alone(void)
 }
 
 /*
- * Each look takes the cache line away from the holder, who may lock and unlock many
- * times meanwhile: looking seldom costs a waiter little and saves all of that.
+ * Each try takes the cache line from the owner, which may lock and unlock many times
+ * meanwhile; few tries cost a waiter little.
  */
 bool tw_mrapi_spin(struct tw_mrapi_wait *w)
 {
@@ -80,7 +79,7 @@ void tw_mrapi_wait_end(struct tw_mrapi_wait *w)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* Once through the list; the number of waits still there. */
+/* One pass over the list; the number of waits still there. */
 static unsigned abort_once(uint32_t me)
 {
 	struct tw_list *pos, *tmp;
@@ -102,7 +101,7 @@ static unsigned abort_once(uint32_t me)
 
 void tw_mrapi_wait_abort(uint32_t me)
 {
-	/* Again: one may have looked before and gone to sleep after. */
+	/* Repeat: a thread may have checked before and gone to sleep after. */
 	while (abort_once(me))
 		usleep(500);
 }
