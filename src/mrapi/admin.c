@@ -34,8 +34,8 @@ static bool try_lock(struct tw_mrapi_segment *seg, uint32_t keep)
 	return false;
 }
 
-/* With ask, checks the process itself; without it, only what the segment records. */
-static bool holder_dead(uint32_t word, bool ask)
+/* With probe, checks the process itself; without it, only what the segment records. */
+static bool holder_dead(uint32_t word, bool probe)
 {
 	uint32_t proc = (word & ((1u << SLOT_BITS) - 1)) - 1;
 	uint64_t life = atomic_load(&tw_mrapi.seg->proc[proc].life);
@@ -43,12 +43,12 @@ static bool holder_dead(uint32_t word, bool ask)
 	if ((life & 0xff) == TW_MRAPI_DEAD ||
 	    holder(proc, (uint32_t)(life >> 8)) != (word & ~TW_MRAPI_WAITERS))
 		return true;
-	return ask && proc != tw_mrapi.proc && tw_mrapi_gone(proc);
+	return probe && proc != tw_mrapi.proc && tw_mrapi_gone(proc);
 }
 
 static bool take_over(struct tw_mrapi_segment *seg, uint32_t word)
 {
-	atomic_store(&seg->torn, 1);
+	atomic_store(&seg->inconsistent, 1);
 	return atomic_compare_exchange_strong(
 		&seg->admin, &word, holder(tw_mrapi.proc, tw_mrapi.incarnation) | TW_MRAPI_WAITERS);
 }
@@ -57,14 +57,14 @@ static void repair(struct tw_mrapi_segment *seg)
 {
 	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
 		tw_mrapi_table_repair(kind);
-	atomic_store(&seg->torn, 0);
+	atomic_store(&seg->inconsistent, 0);
 }
 
 void tw_mrapi_admin_lock(void)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
 	uint32_t keep = 0;
-	uint64_t look;
+	uint64_t deadline;
 	bool waited = false;
 
 	for (int spins = 0; !try_lock(seg, keep); spins++) {
@@ -82,11 +82,11 @@ void tw_mrapi_admin_lock(void)
 		    !atomic_compare_exchange_strong(&seg->admin, &word, word | TW_MRAPI_WAITERS))
 			continue;
 		keep = TW_MRAPI_WAITERS; /* others may be asleep as well */
-		look = tw_futex_now() + LIVENESS_NS;
-		tw_futex_wait(&seg->admin, word | TW_MRAPI_WAITERS, look);
-		waited = tw_futex_now() >= look;
+		deadline = tw_futex_now() + LIVENESS_NS;
+		tw_futex_wait(&seg->admin, word | TW_MRAPI_WAITERS, deadline);
+		waited = tw_futex_now() >= deadline;
 	}
-	if (tw_unlikely(atomic_load(&seg->torn)))
+	if (tw_unlikely(atomic_load(&seg->inconsistent)))
 		repair(seg);
 }
 

@@ -61,7 +61,7 @@ static bool overlaps(uint64_t a, uint64_t a_span, uint64_t b, uint64_t b_span)
 }
 
 /* The end of a live memory that overlaps the range, or 0. */
-static uint64_t in_the_way(uint64_t offset, uint64_t span)
+static uint64_t overlapping(uint64_t offset, uint64_t span)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
 
@@ -91,7 +91,7 @@ mrapi_status_t tw_mrapi_arena_reserve(uint64_t span, uint64_t *offset)
 			again = true;
 			at = 0;
 		}
-		next = in_the_way(at, span);
+		next = overlapping(at, span);
 		if (!next)
 			break;
 		at = next;
@@ -109,7 +109,7 @@ static bool only_choice(int error)
 }
 
 /* Binds the pages of the range to a NUMA node. */
-static bool place(uint64_t offset, uint64_t span, uint64_t numa_node)
+static bool bind_pages(uint64_t offset, uint64_t span, uint64_t numa_node)
 {
 	unsigned long mask[16] = {0};
 	void *p;
@@ -128,7 +128,7 @@ static bool place(uint64_t offset, uint64_t span, uint64_t numa_node)
 	return rc == 0;
 }
 
-/* Resources that describe another machine place no memory. */
+/* Resources that describe another machine bind_pages no memory. */
 static bool placeable(const mrapi_resource_t *where)
 {
 	return where->resource_type == MRAPI_RSRC_MEM && where->opaque[TW_MRAPI_RSRC_HERE];
@@ -138,7 +138,7 @@ mrapi_status_t tw_mrapi_arena_fill(uint64_t offset, uint64_t span, const mrapi_r
 {
 	/* A dead process may have left pages there. */
 	tw_mrapi_arena_discard(offset, span);
-	if (placeable(where) && !place(offset, span, where->opaque[TW_MRAPI_RSRC_INDEX]))
+	if (placeable(where) && !bind_pages(offset, span, where->opaque[TW_MRAPI_RSRC_INDEX]))
 		return MRAPI_ERR_MEM_LIMIT;
 	if (fallocate(tw_mrapi.arenafd, 0, (off_t)offset, (off_t)span) < 0) {
 		tw_mrapi_arena_discard(offset, span);

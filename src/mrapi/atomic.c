@@ -226,7 +226,7 @@ void mrapi_atomic_lock(void *sync, void *dest, void *previous, size_t size, mrap
 {
 	mrapi_status_t result = MRAPI_ERR_ATOM_OP_FAILED;
 
-	if (tw_mrapi_owned_room())
+	if (tw_mrapi_owned_reserve())
 		result = apply(sync, LOCK, dest, NULL, NULL, previous, size);
 	if (result == MRAPI_SUCCESS)
 		tw_mrapi_owned_add(dest);

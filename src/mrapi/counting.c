@@ -14,11 +14,11 @@
 bool tw_mrapi_counting_take(struct tw_mrapi_counting *c, uint32_t me)
 {
 	for (uint32_t i = 0; i < c->limit; i++) {
-		_Atomic(uint16_t) *place = &c->holder[(me + i) % c->limit];
-		uint16_t nobody = 0;
+		_Atomic(uint16_t) *record = &c->holder[(me + i) % c->limit];
+		uint16_t free = 0;
 
-		if (atomic_load_explicit(place, memory_order_seq_cst) == 0 &&
-		    atomic_compare_exchange_strong(place, &nobody, (uint16_t)me))
+		if (atomic_load_explicit(record, memory_order_seq_cst) == 0 &&
+		    atomic_compare_exchange_strong(record, &free, (uint16_t)me))
 			return true;
 	}
 	return false;
@@ -27,11 +27,11 @@ bool tw_mrapi_counting_take(struct tw_mrapi_counting *c, uint32_t me)
 bool tw_mrapi_counting_give(struct tw_mrapi_counting *c, uint32_t me)
 {
 	for (uint32_t i = 0; i < c->limit; i++) {
-		_Atomic(uint16_t) *place = &c->holder[(me + i) % c->limit];
-		uint16_t mine = (uint16_t)me;
+		_Atomic(uint16_t) *record = &c->holder[(me + i) % c->limit];
+		uint16_t owner = (uint16_t)me;
 
-		if (atomic_load_explicit(place, memory_order_relaxed) == mine &&
-		    atomic_compare_exchange_strong(place, &mine, 0))
+		if (atomic_load_explicit(record, memory_order_relaxed) == owner &&
+		    atomic_compare_exchange_strong(record, &owner, 0))
 			return true;
 	}
 	return false;

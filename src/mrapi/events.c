@@ -211,7 +211,7 @@ static void start_listening(void)
 		listening = start(&listener, listen_to_kernel, NULL);
 	if (listening)
 		return;
-	tw_log(TW_LOG_WARN, "mrapi: the kernel does not tell of its resources here");
+	tw_log(TW_LOG_WARN, "mrapi: cannot receive events of the kernel");
 	close_kernel();
 }
 
@@ -238,7 +238,7 @@ bool tw_mrapi_events_watch(void)
 	return watched;
 }
 
-void tw_mrapi_events_look(void)
+void tw_mrapi_events_wake(void)
 {
 	wake_watchers();
 }

@@ -8,7 +8,8 @@
 
 #include "mrapi/net.h"
 
-struct loan {
+struct export
+{
 	struct tw_list link;
 	struct tw_addr to;
 	uint32_t handle;
@@ -16,14 +17,14 @@ struct loan {
 	struct tw_mem_reg mr;
 };
 
-static struct tw_list loans = {&loans, &loans};
+static struct tw_list exports = {&exports, &exports};
 
-static struct loan *find_loan(uint32_t handle, struct tw_addr to)
+static struct export *find_export(uint32_t handle, struct tw_addr to)
 {
 	struct tw_list *pos, *tmp;
 
-	tw_list_each(&loans, pos, tmp) {
-		struct loan *l = tw_container(pos, struct loan, link);
+	tw_list_each(&exports, pos, tmp) {
+		struct export *l = tw_container(pos, struct export, link);
 
 		if (l->handle == handle && tw_mrapi_same(l->to, to))
 			return l;
@@ -31,7 +32,7 @@ static struct loan *find_loan(uint32_t handle, struct tw_addr to)
 	return NULL;
 }
 
-static void deregister(struct tw_ep *ep, struct loan *l)
+static void deregister(struct tw_ep *ep, struct export *l)
 {
 	struct tw_peer *p = tw_peer_at(ep, l->to);
 
@@ -41,7 +42,7 @@ static void deregister(struct tw_ep *ep, struct loan *l)
 	l->registered = false;
 }
 
-static void end_loan(struct tw_ep *ep, struct loan *l)
+static void end_export(struct tw_ep *ep, struct export *l)
 {
 	deregister(ep, l);
 	tw_list_del(&l->link);
@@ -71,7 +72,7 @@ static struct tw_mrapi_rmem *find_id(uint32_t id)
 	return NULL;
 }
 
-static mrapi_status_t look(struct tw_mrapi_ctrl *ctrl)
+static mrapi_status_t look_up(struct tw_mrapi_ctrl *ctrl)
 {
 	mrapi_status_t status = MRAPI_ERR_RMEM_ID_INVALID;
 	uint32_t from = ctrl->domain;
@@ -95,7 +96,7 @@ static mrapi_status_t look(struct tw_mrapi_ctrl *ctrl)
 }
 
 /* Registers the memory for one-sided access, if the provider can. */
-static void give_key(struct tw_ep *ep, struct loan *l, struct tw_mrapi_rmem *r,
+static void give_key(struct tw_ep *ep, struct export *l, struct tw_mrapi_rmem *r,
 		     struct tw_mrapi_ctrl *ctrl)
 {
 	struct tw_link *link = tw_peer_at(ep, l->to)->link;
@@ -116,7 +117,7 @@ static void give_key(struct tw_ep *ep, struct loan *l, struct tw_mrapi_rmem *r,
 static mrapi_status_t attach(struct tw_ep *ep, struct tw_addr from, struct tw_mrapi_ctrl *ctrl)
 {
 	struct tw_mrapi_rmem *r = own(ctrl->handle);
-	struct loan *l = find_loan(ctrl->handle, from);
+	struct export *l = find_export(ctrl->handle, from);
 
 	if (!r)
 		return MRAPI_ERR_RMEM_INVALID;
@@ -126,7 +127,7 @@ static mrapi_status_t attach(struct tw_ep *ep, struct tw_addr from, struct tw_mr
 			return MRAPI_ERR_MEM_LIMIT;
 		l->to = from;
 		l->handle = ctrl->handle;
-		tw_list_add_tail(&loans, &l->link);
+		tw_list_add_tail(&exports, &l->link);
 	}
 	give_key(ep, l, r, ctrl);
 	return MRAPI_SUCCESS;
@@ -135,11 +136,11 @@ static mrapi_status_t attach(struct tw_ep *ep, struct tw_addr from, struct tw_mr
 static mrapi_status_t detach(struct tw_ep *ep, struct tw_addr from,
 			     const struct tw_mrapi_ctrl *ctrl)
 {
-	struct loan *l = find_loan(ctrl->handle, from);
+	struct export *l = find_export(ctrl->handle, from);
 
 	if (!l)
 		return MRAPI_ERR_RMEM_INVALID;
-	end_loan(ep, l);
+	end_export(ep, l);
 	return MRAPI_SUCCESS;
 }
 
@@ -148,7 +149,7 @@ static mrapi_status_t check_part(struct tw_addr from, const struct tw_mrapi_ctrl
 {
 	struct tw_mrapi_rmem *r = own(ctrl->handle);
 
-	if (!r || !find_loan(ctrl->handle, from))
+	if (!r || !find_export(ctrl->handle, from))
 		return MRAPI_ERR_RMEM_INVALID;
 	if (ctrl->bytes == 0 || ctrl->n == 0 || (uint64_t)ctrl->bytes * ctrl->n > TW_MRAPI_CHUNK ||
 	    ctrl->remote > r->size ||
@@ -196,7 +197,7 @@ void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_addr from, struct tw_mrap
 
 	switch (ctrl->what) {
 	case TW_MRAPI_CTRL_FIND:
-		status = look(ctrl);
+		status = look_up(ctrl);
 		break;
 	case TW_MRAPI_CTRL_CHECK:
 		status = own(ctrl->handle) ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID;
@@ -227,18 +228,18 @@ bool tw_mrapi_exports(uint32_t handle)
 {
 	struct tw_list *pos, *tmp;
 
-	tw_list_each(&loans, pos, tmp)
-		if (tw_container(pos, struct loan, link)->handle == handle)
+	tw_list_each(&exports, pos, tmp)
+		if (tw_container(pos, struct export, link)->handle == handle)
 			return true;
 	return false;
 }
 
-static struct loan *first_ended(void)
+static struct export *first_ended(void)
 {
 	struct tw_list *pos, *tmp;
 
-	tw_list_each(&loans, pos, tmp) {
-		struct loan *l = tw_container(pos, struct loan, link);
+	tw_list_each(&exports, pos, tmp) {
+		struct export *l = tw_container(pos, struct export, link);
 
 		if (!own(l->handle))
 			return l;
@@ -249,15 +250,15 @@ static struct loan *first_ended(void)
 void tw_mrapi_export_prune(void)
 {
 	struct tw_ep *ep = tw_mrapi_net_enter();
-	struct loan *l;
+	struct export *l;
 
 	if (!ep)
 		return;
 	while ((l = first_ended())) {
-		struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_GONE, .handle = l->handle};
+		struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_DELETED, .handle = l->handle};
 		struct tw_addr to = l->to;
 
-		end_loan(ep, l);
+		end_export(ep, l);
 		tw_mrapi_net_ctrl_send(ep, to, &ctrl); /* may make progress and end others */
 	}
 	tw_mrapi_net_leave(ep);
@@ -267,18 +268,18 @@ void tw_mrapi_export_down(const struct tw_peer *p)
 {
 	struct tw_list *pos, *tmp;
 
-	tw_list_each(&loans, pos, tmp) {
-		struct loan *l = tw_container(pos, struct loan, link);
+	tw_list_each(&exports, pos, tmp) {
+		struct export *l = tw_container(pos, struct export, link);
 
 		if (tw_mrapi_same(l->to, p->addr))
-			end_loan(p->ep, l);
+			end_export(p->ep, l);
 	}
 }
 
 void tw_mrapi_export_forget(void)
 {
-	while (!tw_list_empty(&loans)) {
-		struct loan *l = tw_list_first(&loans, struct loan, link);
+	while (!tw_list_empty(&exports)) {
+		struct export *l = tw_list_first(&exports, struct export, link);
 
 		tw_list_del(&l->link);
 		free(l);

@@ -24,8 +24,8 @@
 #include "mrapi/join.h"
 #include "mrapi/mrapi_internal.h"
 
-#define LOCK_SECONDS 30	 /* how long another process may take to join */
-#define PATIENCE_MS 3000 /* after which a job that does not reply is given up */
+#define LOCK_SECONDS 30 /* how long another process may take to join */
+#define JOIN_MS 3000	/* after which a job that does not reply is given up */
 
 /* Other users may own some names of the lock. */
 #define LOCK_SUFFIXES 4
@@ -202,7 +202,7 @@ static void refused(const char *what, int err)
 
 static mrapi_status_t join_locked(void)
 {
-	uint64_t end = tw_clock() + tw_clock_us(1000 * PATIENCE_MS);
+	uint64_t end = tw_clock() + tw_clock_us(1000 * JOIN_MS);
 	int listener, err = tw_mrapi_find_segment();
 
 	/* A member that dies or leaves may have dropped the request. */
@@ -212,13 +212,13 @@ static mrapi_status_t join_locked(void)
 	}
 	if (err) {
 		refused(err == EPROTO ? "it runs with another version of the library"
-				      : "no member hands its memory over",
+				      : "no member sends its segment",
 			err);
 		return MRAPI_ENO_INIT;
 	}
 	listener = claim_slot();
 	if (listener < 0) {
-		refused("no place in it", errno);
+		refused("it is full", errno);
 		goto fail;
 	}
 	err = tw_mrapi_service_start(listener);
@@ -229,7 +229,7 @@ static mrapi_status_t join_locked(void)
 			     (uint64_t)tw_mrapi.incarnation << 8 | TW_MRAPI_FREE);
 		goto fail;
 	}
-	err = announce(tw_clock() + tw_clock_us(1000 * PATIENCE_MS));
+	err = announce(tw_clock() + tw_clock_us(1000 * JOIN_MS));
 	if (err) {
 		refused("no connection to another process of it", err);
 		tw_mrapi_leave();

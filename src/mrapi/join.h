@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TW_MRAPI_ANSWER_MS 5000 /* time limit of a member's reply */
+#define TW_MRAPI_REPLY_MS 5000 /* time limit of a member's reply */
 
 /* ---- names.c: results are 0 or an error */
 /* Another user has the name, so no member of the job does. */

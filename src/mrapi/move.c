@@ -73,7 +73,7 @@ mrapi_status_t tw_mrapi_move(struct tw_mrapi_client *c, const struct tw_mrapi_mo
 			i++;
 		if (!open_from(c, i + 1))
 			return status;
-		tw_log(TW_LOG_INFO, "mrapi: remote memory by %s, not %s",
+		tw_log(TW_LOG_INFO, "mrapi: remote memory by %s instead of %s",
 		       atomic_load(&c->path)->name, path->name);
 	}
 }
@@ -258,9 +258,9 @@ struct bounce {
 };
 _Static_assert(sizeof(struct bounce) == 64, "wire format");
 
-enum { IDLE, ASKED, ANSWERED };
+enum { IDLE, REQUESTED, REPLIED };
 
-#define ROOM (TW_MRAPI_BOUNCE - sizeof(struct bounce))
+#define PART (TW_MRAPI_BOUNCE - sizeof(struct bounce))
 #define LIVENESS_NS 100000000ull /* interval at which a waiter checks that the owner lives */
 #define CONNECT_US 500
 
@@ -339,7 +339,7 @@ struct taken {
 	struct bounce *b;
 };
 
-static mrapi_status_t served_ask(struct tw_mrapi_client *c, const struct taken *t)
+static mrapi_status_t served_request(struct tw_mrapi_client *c, const struct taken *t)
 {
 	struct tw_mrapi_message ask = {.type = TW_MRAPI_MOVE,
 				       .proc = tw_mrapi.proc,
@@ -349,21 +349,21 @@ static mrapi_status_t served_ask(struct tw_mrapi_client *c, const struct taken *
 
 	b->handle = c->handle;
 	b->owner = c->proc;
-	atomic_store(&b->state, ASKED);
+	atomic_store(&b->state, REQUESTED);
 	/* The owner may not have accepted a new member's connection yet. */
 	while (!tw_mrapi_send(c->proc, &ask)) {
 		if (!tw_mrapi_is(&c->r->obj, c->handle) || tw_mrapi_gone(c->proc))
-			goto given_up;
+			goto abandon;
 		usleep(CONNECT_US);
 	}
-	while (atomic_load(&b->state) == ASKED) {
-		tw_futex_wait(&b->state, ASKED, tw_futex_now() + LIVENESS_NS);
+	while (atomic_load(&b->state) == REQUESTED) {
+		tw_futex_wait(&b->state, REQUESTED, tw_futex_now() + LIVENESS_NS);
 		if (!tw_mrapi_is(&c->r->obj, c->handle))
-			goto given_up;
+			goto abandon;
 	}
 	return b->status;
 
-given_up:
+abandon:
 	atomic_store(&b->state, IDLE);
 	return MRAPI_ERR_RMEM_INVALID;
 }
@@ -382,7 +382,7 @@ static mrapi_status_t served_part(struct tw_mrapi_client *c, const struct tw_mra
 	b->stride = m->remote_stride;
 	if (m->write)
 		tw_mrapi_pack(b->data, m->local, m->bytes, m->local_stride, m->n, true);
-	status = served_ask(c, t);
+	status = served_request(c, t);
 	if (status == MRAPI_SUCCESS && !m->write)
 		tw_mrapi_pack(b->data, m->local, m->bytes, m->local_stride, m->n, false);
 	return status;
@@ -397,7 +397,7 @@ static mrapi_status_t served_move(struct tw_mrapi_client *c, const struct tw_mra
 		return status;
 	t.b = bounce_map(tw_mrapi.proc, t.slot);
 	if (t.b) {
-		status = tw_mrapi_in_parts(c, m, ROOM, served_part, &t);
+		status = tw_mrapi_in_parts(c, m, PART, served_part, &t);
 		munmap(t.b, TW_MRAPI_BOUNCE);
 	}
 	give_slot(t.slot);
@@ -424,7 +424,7 @@ static mrapi_status_t serve(struct bounce *b)
 
 	if (!tw_mrapi_is(&r->obj, handle) || tw_mrapi_node(r->owner)->proc != tw_mrapi.proc)
 		return MRAPI_ERR_RMEM_INVALID;
-	if (bytes == 0 || n == 0 || (uint64_t)bytes * n > ROOM || remote > r->size ||
+	if (bytes == 0 || n == 0 || (uint64_t)bytes * n > PART || remote > r->size ||
 	    (uint64_t)(n - 1) * stride + bytes > r->size - remote)
 		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
 	tw_mrapi_pack(b->data, (char *)(uintptr_t)(r->address + remote), bytes, stride, n, !write);
@@ -438,9 +438,9 @@ void tw_mrapi_serve(uint32_t from, uint32_t slot)
 	if (!b)
 		return;
 	/* A requester that gave up may have reused the buffer for another owner. */
-	if (atomic_load(&b->state) == ASKED && b->owner == tw_mrapi.proc) {
+	if (atomic_load(&b->state) == REQUESTED && b->owner == tw_mrapi.proc) {
 		b->status = serve(b);
-		atomic_store(&b->state, ANSWERED);
+		atomic_store(&b->state, REPLIED);
 		tw_futex_wake(&b->state, 1);
 	}
 	munmap(b, TW_MRAPI_BOUNCE);

@@ -16,7 +16,7 @@
 #define PART 262144u /* bytes of a part */
 #define MOST 16	     /* threads of a kind */
 
-enum { COPIES, ASKS, KINDS };
+enum { COPIES, SERVED, KINDS };
 
 static struct pool {
 	const unsigned most, per_client; /* threads, and the limit per memory */
@@ -30,7 +30,7 @@ static struct pool {
 		   .work = PTHREAD_COND_INITIALIZER},
 		  {.most = MOST,
 		   .per_client = 4,
-		   .ready = {&pools[ASKS].ready, &pools[ASKS].ready},
+		   .ready = {&pools[SERVED].ready, &pools[SERVED].ready},
 		   .work = PTHREAD_COND_INITIALIZER}};
 static bool stop;
 
@@ -188,7 +188,7 @@ void tw_mrapi_move_begin(struct tw_mrapi_request *r)
 	}
 	/* The system may have refused the old path meanwhile. */
 	if (!l->busy && tw_list_empty(&l->queue))
-		l->kind = copied ? COPIES : ASKS;
+		l->kind = copied ? COPIES : SERVED;
 	tw_list_add_tail(&l->queue, &r->link);
 	r->queued = true;
 	update(l);

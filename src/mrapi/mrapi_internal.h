@@ -88,7 +88,12 @@ bool tw_mrapi_gone(uint32_t proc);
 pid_t tw_mrapi_pid_of(uint32_t proc);
 
 /* ---- service.c: the thread that serves other members and detects their death */
-enum tw_mrapi_message_type { TW_MRAPI_HELLO = 1, TW_MRAPI_WANT, TW_MRAPI_GIVE, TW_MRAPI_MOVE };
+enum tw_mrapi_message_type {
+	TW_MRAPI_HELLO = 1,
+	TW_MRAPI_GET_SEGMENT,
+	TW_MRAPI_SEGMENT_REPLY,
+	TW_MRAPI_MOVE
+};
 
 struct tw_mrapi_message {
 	uint32_t type;
@@ -246,7 +251,7 @@ void tw_mrapi_export_prune(void);
 
 /* ---- owned.c: words that the calling thread has locked with mrapi_atomic_lock() */
 /* Reserves memory for one more; false when memory is short. */
-bool tw_mrapi_owned_room(void);
+bool tw_mrapi_owned_reserve(void);
 void tw_mrapi_owned_add(const void *word);
 void tw_mrapi_owned_del(const void *word);
 bool tw_mrapi_owned(const void *word);
@@ -261,7 +266,7 @@ void tw_mrapi_event(mrapi_event_t event);
 /* Starts the callback thread if it does not run; false if it cannot. */
 bool tw_mrapi_events_watch(void);
 /* Makes the callback thread compute its deadline anew. */
-void tw_mrapi_events_look(void);
+void tw_mrapi_events_wake(void);
 /* end: no callback of the node starts; quiet, without locks: waits until none runs. */
 void tw_mrapi_events_end(uint32_t me);
 void tw_mrapi_events_quiet(struct tw_mrapi_owner owner);

@@ -104,7 +104,7 @@ static inline bool recursive(struct tw_mrapi_mutex *m)
 }
 
 /* The caller has taken the lock of a mutex that is not recursive: its key is not checked. */
-static inline void note_lock(struct tw_mrapi_mutex *m, mrapi_key_t *key)
+static inline void make_first_key(struct tw_mrapi_mutex *m, mrapi_key_t *key)
 {
 	uint64_t n = atomic_load_explicit(&m->locks, memory_order_relaxed) + 1;
 
@@ -142,7 +142,7 @@ static mrapi_status_t taken(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle,
 	if (recursive(m))
 		begin_levels(m, me, key);
 	else
-		note_lock(m, key);
+		make_first_key(m, key);
 	return MRAPI_SUCCESS;
 }
 
@@ -405,7 +405,7 @@ void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_tim
 		taken_late(m, mutex, me, lock_key, status);
 		return;
 	}
-	note_lock(m, lock_key);
+	make_first_key(m, lock_key);
 	tw_mrapi_set_status(status, MRAPI_SUCCESS);
 }
 

@@ -71,7 +71,7 @@ static int connect_to(int fd, const char *suffix, uint32_t number)
 
 int tw_mrapi_dial(int *fd, const char *suffix, uint32_t number)
 {
-	struct timeval limit = {TW_MRAPI_ANSWER_MS / 1000, 0};
+	struct timeval limit = {TW_MRAPI_REPLY_MS / 1000, 0};
 	int err;
 
 	if (*fd < 0) {

@@ -15,7 +15,7 @@ static struct {
 	uint64_t hosts[MAX_HOSTS];
 	unsigned nhosts;
 	uint32_t tokens;
-	struct tw_list asks, inbox;
+	struct tw_list requests, inbox;
 } net;
 
 unsigned tw_mrapi_net_hosts(const uint64_t **nics)
@@ -105,58 +105,59 @@ void tw_mrapi_net_ctrl_send(struct tw_ep *ep, struct tw_addr to, const struct tw
 
 /* ----------------------------------------------------------------- requests */
 
-static struct tw_mrapi_ask *ask_named(uint32_t token, struct tw_addr from)
+static struct tw_mrapi_ctrl_request *find_request(uint32_t token, struct tw_addr from)
 {
 	struct tw_list *pos, *tmp;
 
-	tw_list_each(&net.asks, pos, tmp) {
-		struct tw_mrapi_ask *a = tw_container(pos, struct tw_mrapi_ask, link);
+	tw_list_each(&net.requests, pos, tmp) {
+		struct tw_mrapi_ctrl_request *a =
+			tw_container(pos, struct tw_mrapi_ctrl_request, link);
 
-		if (a->answer.token == token && tw_mrapi_same(a->to, from))
+		if (a->reply.token == token && tw_mrapi_same(a->to, from))
 			return a;
 	}
 	return NULL;
 }
 
-static void answered(struct tw_ep *ep, struct tw_mrapi_ask *a, mrapi_status_t status)
+static void complete(struct tw_ep *ep, struct tw_mrapi_ctrl_request *a, mrapi_status_t status)
 {
 	tw_list_del(&a->link);
-	a->answer.status = (int32_t)status;
+	a->reply.status = (int32_t)status;
 	a->over = true;
 	ep->events++;
 }
 
-static bool ask_over(struct tw_ep *ep, void *arg)
+static bool request_over(struct tw_ep *ep, void *arg)
 {
 	(void)ep;
-	return ((struct tw_mrapi_ask *)arg)->over;
+	return ((struct tw_mrapi_ctrl_request *)arg)->over;
 }
 
-mrapi_status_t tw_mrapi_net_ask(struct tw_ep *ep, struct tw_mrapi_ask *a,
-				struct tw_mrapi_net_msg *l, uint32_t len)
+mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_mrapi_ctrl_request *a,
+				    struct tw_mrapi_net_msg *l, uint32_t len)
 {
 	if (!l)
 		return MRAPI_ERR_MEM_LIMIT;
 	do
 		l->ctrl.token = ++net.tokens;
 	while (!l->ctrl.token);
-	a->answer = l->ctrl;
+	a->reply = l->ctrl;
 	a->over = false;
 	a->r = NULL;
 	/* Listed before it is sent: sending may make progress and receive the reply. */
-	tw_list_add_tail(&net.asks, &a->link);
+	tw_list_add_tail(&net.requests, &a->link);
 	if (!post_ctrl(ep, a->to, l, len)) {
 		tw_list_del(&a->link);
 		return MRAPI_ERR_MEM_LIMIT;
 	}
 	/* The connection's end or this endpoint's ends the wait. */
-	if (tw_wait(ep, ask_over, a, TW_FOREVER) != TW_W_TRUE) {
+	if (tw_wait(ep, request_over, a, TW_FOREVER) != TW_W_TRUE) {
 		tw_list_del(&a->link);
 		if (a->r)
 			a->r->context = NULL;
 		return MRAPI_ERR_NODE_NOTINIT;
 	}
-	return (mrapi_status_t)a->answer.status;
+	return (mrapi_status_t)a->reply.status;
 }
 
 /* ------------------------------------------------------------------ connecting */
@@ -204,14 +205,14 @@ enum tw_status tw_mrapi_net_reach(struct tw_ep *ep, uint64_t nic, uint32_t proc,
 /* ------------------------------------------------------------------ arrivals */
 
 /* A control message by rendezvous, while it is received. */
-struct late {
+struct fetching {
 	struct tw_mrapi_op op;
 	struct tw_unexp_msg *u;
 };
 
 static void fetched(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
 {
-	struct late *l = tw_container(op, struct late, op);
+	struct fetching *l = tw_container(op, struct fetching, op);
 
 	if (r->status == TW_S_OK)
 		tw_list_add_tail(&net.inbox, &l->u->unexp.all);
@@ -235,7 +236,7 @@ static void refuse(struct tw_ep *ep, struct tw_unexp_msg *u)
 
 static void fetch(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	struct late *l = malloc(sizeof(*l));
+	struct fetching *l = malloc(sizeof(*l));
 	bool fits = u->len <= sizeof(struct tw_mrapi_ctrl) + TW_MRAPI_CHUNK;
 	struct tw_unexp_msg *to = fits ? tw_unexp_msg_get(ep, u->len) : NULL;
 	struct tw_req *r = to ? tw_req_new1(ep, TW_RECV, to->data, u->len) : NULL;
@@ -247,7 +248,7 @@ static void fetch(struct tw_ep *ep, struct tw_unexp_msg *u)
 		refuse(ep, u);
 		return;
 	}
-	*l = (struct late){{fetched}, to};
+	*l = (struct fetching){{fetched}, to};
 	to->source = u->source;
 	to->len = to->have = u->len;
 	r->context = &l->op;
@@ -256,15 +257,15 @@ static void fetch(struct tw_ep *ep, struct tw_unexp_msg *u)
 
 static void data_done(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
 {
-	struct tw_mrapi_ask *a = tw_container(op, struct tw_mrapi_ask, op);
+	struct tw_mrapi_ctrl_request *a = tw_container(op, struct tw_mrapi_ctrl_request, op);
 
-	answered(ep, a, r->status == TW_S_OK ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID);
+	complete(ep, a, r->status == TW_S_OK ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID);
 }
 
 /* The data of a READ. */
 static void data_arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	struct tw_mrapi_ask *a = ask_named((uint32_t)u->unexp.match, u->source);
+	struct tw_mrapi_ctrl_request *a = find_request((uint32_t)u->unexp.match, u->source);
 	struct tw_req *r;
 
 	if (!a || u->len != a->len) {
@@ -274,17 +275,17 @@ static void data_arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
 	if (!u->rndv) {
 		tw_copy(a->data, u->data, u->len);
 		tw_unexp_msg_put(ep, u);
-		answered(ep, a, MRAPI_SUCCESS);
+		complete(ep, a, MRAPI_SUCCESS);
 		return;
 	}
 	r = tw_req_new1(ep, TW_RECV, a->data, a->len);
 	if (!r) {
 		refuse(ep, u);
-		answered(ep, a, MRAPI_ERR_MEM_LIMIT);
+		complete(ep, a, MRAPI_ERR_MEM_LIMIT);
 		return;
 	}
 	/* From here on the receive completes the request, even if the peer is lost. */
-	a->answer.token = 0;
+	a->reply.token = 0;
 	a->op.done = data_done;
 	a->r = r;
 	r->context = &a->op;
@@ -303,23 +304,23 @@ static void arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
 	}
 }
 
-static void hear(struct tw_ep *ep, const struct tw_unexp_msg *u)
+static void handle_ctrl(struct tw_ep *ep, const struct tw_unexp_msg *u)
 {
 	const struct tw_peer *p = tw_peer_at(ep, u->source);
 	struct tw_mrapi_ctrl ctrl;
-	struct tw_mrapi_ask *a;
+	struct tw_mrapi_ctrl_request *a;
 
 	if (u->len < sizeof(ctrl) || !p || p->state != TW_PEER_UP)
 		return;
 	memcpy(&ctrl, u->data, sizeof(ctrl));
 	if (ctrl.what == TW_MRAPI_CTRL_REPLY) {
-		a = ask_named(ctrl.token, u->source);
+		a = find_request(ctrl.token, u->source);
 		if (a) {
-			a->answer = ctrl;
-			answered(ep, a, (mrapi_status_t)ctrl.status);
+			a->reply = ctrl;
+			complete(ep, a, (mrapi_status_t)ctrl.status);
 		}
-	} else if (ctrl.what == TW_MRAPI_CTRL_GONE) {
-		tw_mrapi_remote_gone(u->source, ctrl.handle);
+	} else if (ctrl.what == TW_MRAPI_CTRL_DELETED) {
+		tw_mrapi_remote_deleted(u->source, ctrl.handle);
 	} else {
 		tw_mrapi_export_serve(ep, u->source, &ctrl, u->data + sizeof(ctrl),
 				      u->len - (uint32_t)sizeof(ctrl));
@@ -354,7 +355,7 @@ static void attend(struct tw_ep *ep)
 				tw_list_first(&net.inbox, struct tw_unexp_msg, unexp.all);
 
 			tw_list_del(&u->unexp.all);
-			hear(ep, u);
+			handle_ctrl(ep, u);
 			tw_unexp_msg_put(ep, u);
 		}
 	} while (ep->attend || !tw_list_empty(&ep->done));
@@ -365,11 +366,12 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 {
 	struct tw_list *pos, *tmp;
 
-	tw_list_each(&net.asks, pos, tmp) {
-		struct tw_mrapi_ask *a = tw_container(pos, struct tw_mrapi_ask, link);
+	tw_list_each(&net.requests, pos, tmp) {
+		struct tw_mrapi_ctrl_request *a =
+			tw_container(pos, struct tw_mrapi_ctrl_request, link);
 
-		if (a->answer.token && tw_mrapi_same(a->to, p->addr))
-			answered(ep, a, MRAPI_ERR_RMEM_INVALID);
+		if (a->reply.token && tw_mrapi_same(a->to, p->addr))
+			complete(ep, a, MRAPI_ERR_RMEM_INVALID);
 	}
 	tw_mrapi_remote_down(p->addr);
 	tw_mrapi_export_down(p);
@@ -422,7 +424,7 @@ mrapi_status_t tw_mrapi_net_start(void)
 		return MRAPI_SUCCESS;
 	if (tw_begin() != TW_OK)
 		return MRAPI_ENO_INIT;
-	tw_list_init(&net.asks);
+	tw_list_init(&net.requests);
 	tw_list_init(&net.inbox);
 	if (!tw_topology_init())
 		status = MRAPI_ENO_INIT;

@@ -15,15 +15,15 @@
 
 #define TW_MRAPI_CHUNK 0x40000u /* bytes of one READ or WRITE */
 
-enum tw_mrapi_saying {
+enum tw_mrapi_ctrl_type {
 	TW_MRAPI_CTRL_FIND = 1, /* look an id up */
 	TW_MRAPI_CTRL_CHECK,	/* is the handle valid? */
 	TW_MRAPI_CTRL_ATTACH,	/* again: for a new key */
 	TW_MRAPI_CTRL_DETACH,
 	TW_MRAPI_CTRL_READ,
 	TW_MRAPI_CTRL_WRITE,
-	TW_MRAPI_CTRL_REPLY, /* to all of these */
-	TW_MRAPI_CTRL_GONE   /* the owner deleted that memory */
+	TW_MRAPI_CTRL_REPLY,  /* to all of these */
+	TW_MRAPI_CTRL_DELETED /* the owner deleted that memory */
 };
 
 struct tw_mrapi_ctrl {
@@ -53,10 +53,10 @@ struct tw_mrapi_net_msg {
 };
 
 /* A control request, on the stack of the thread that waits for the reply. */
-struct tw_mrapi_ask {
+struct tw_mrapi_ctrl_request {
 	struct tw_list link;
 	struct tw_addr to;
-	struct tw_mrapi_ctrl answer;
+	struct tw_mrapi_ctrl reply;
 	char *data; /* buffer for the data of a READ */
 	uint32_t len;
 	struct tw_mrapi_op op;
@@ -68,7 +68,7 @@ struct tw_mrapi_ask {
 struct tw_mrapi_remote {
 	struct tw_mrapi_rmem r;
 	struct tw_addr owner;
-	uint32_t there; /* its handle on its own host */
+	uint32_t owner_handle; /* its handle on its own host */
 	uint64_t address;
 	uint32_t key_len;
 	uint8_t key[TW_KEY_MAX];
@@ -96,11 +96,11 @@ void tw_mrapi_net_post_data(struct tw_ep *ep, struct tw_addr to, struct tw_mrapi
 			    uint32_t len);
 void tw_mrapi_net_ctrl_send(struct tw_ep *ep, struct tw_addr to, const struct tw_mrapi_ctrl *ctrl);
 /* Sends a request and waits for its reply; frees the message. RMEM_INVALID: the peer is lost. */
-mrapi_status_t tw_mrapi_net_ask(struct tw_ep *ep, struct tw_mrapi_ask *ask,
-				struct tw_mrapi_net_msg *l, uint32_t len);
+mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_mrapi_ctrl_request *request,
+				    struct tw_mrapi_net_msg *l, uint32_t len);
 
 /* ---- remote.c: memory of other hosts; down() is called with the lock, forget() without */
-void tw_mrapi_remote_gone(struct tw_addr owner, uint32_t there);
+void tw_mrapi_remote_deleted(struct tw_addr owner, uint32_t owner_handle);
 void tw_mrapi_remote_down(struct tw_addr owner);
 void tw_mrapi_remote_forget(void);
 

@@ -196,10 +196,10 @@ static mrapi_status_t net_served_part(struct tw_mrapi_client *c, const struct tw
 {
 	bool whole = m->n == 1 || m->local_stride == m->bytes;
 	uint32_t len = m->bytes * m->n;
-	struct tw_mrapi_ask a = {
+	struct tw_mrapi_ctrl_request a = {
 		.to = c->remote->owner, .data = whole ? m->local : arg, .len = len};
 	struct tw_mrapi_ctrl ctrl = {.what = m->write ? TW_MRAPI_CTRL_WRITE : TW_MRAPI_CTRL_READ,
-				     .handle = c->remote->there,
+				     .handle = c->remote->owner_handle,
 				     .bytes = m->bytes,
 				     .n = m->n,
 				     .stride = m->remote_stride,
@@ -214,7 +214,7 @@ static mrapi_status_t net_served_part(struct tw_mrapi_client *c, const struct tw
 	}
 	if (m->write && l)
 		tw_mrapi_pack(l->data, m->local, m->bytes, m->local_stride, m->n, true);
-	status = tw_mrapi_net_ask(ep, &a, l, m->write ? len : 0);
+	status = tw_mrapi_net_request(ep, &a, l, m->write ? len : 0);
 	tw_mrapi_net_leave(ep);
 	if (status == MRAPI_SUCCESS && !m->write && !whole)
 		tw_mrapi_pack(arg, m->local, m->bytes, m->local_stride, m->n, false);

@@ -27,7 +27,7 @@ static void prepare(void)
 	have_key = pthread_key_create(&thread_end, forget_all) == 0;
 }
 
-bool tw_mrapi_owned_room(void)
+bool tw_mrapi_owned_reserve(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	size_t room = owned.room ? 2 * owned.room : 16;

@@ -11,7 +11,7 @@
 #define LIKELY 32	   /* slots that are always tried for a member */
 #define SEARCH_US 5000000u /* minimum interval between searches of all slots */
 
-static _Atomic(struct tw_mrapi_remote *) fars[MRAPI_MAX_RMEMS]; /* never freed */
+static _Atomic(struct tw_mrapi_remote *) remotes[MRAPI_MAX_RMEMS]; /* never freed */
 
 struct tw_mrapi_rmem *tw_mrapi_remote_rmem(struct tw_mrapi_remote *remote)
 {
@@ -24,7 +24,7 @@ mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **re
 
 	if (!tw_mrapi_me())
 		return MRAPI_ERR_NODE_NOTINIT;
-	f = atomic_load(&fars[handle & (MRAPI_MAX_RMEMS - 1)]);
+	f = atomic_load(&remotes[handle & (MRAPI_MAX_RMEMS - 1)]);
 	if (!f || !tw_mrapi_is(&f->r.obj, handle))
 		return MRAPI_ERR_RMEM_INVALID;
 	*remote = f;
@@ -32,14 +32,14 @@ mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **re
 }
 
 /* Sends the owner a request about its memory. Under the endpoint's lock. */
-static mrapi_status_t ask(struct tw_ep *ep, const struct tw_mrapi_remote *f,
-			  enum tw_mrapi_saying what, struct tw_mrapi_ctrl *answer)
+static mrapi_status_t request(struct tw_ep *ep, const struct tw_mrapi_remote *f,
+			      enum tw_mrapi_ctrl_type what, struct tw_mrapi_ctrl *reply)
 {
-	struct tw_mrapi_ctrl ctrl = {.what = what, .handle = f->there};
-	struct tw_mrapi_ask a = {.to = f->owner};
-	mrapi_status_t status = tw_mrapi_net_ask(ep, &a, tw_mrapi_net_msg_new(&ctrl, 0), 0);
+	struct tw_mrapi_ctrl ctrl = {.what = what, .handle = f->owner_handle};
+	struct tw_mrapi_ctrl_request a = {.to = f->owner};
+	mrapi_status_t status = tw_mrapi_net_request(ep, &a, tw_mrapi_net_msg_new(&ctrl, 0), 0);
 
-	*answer = a.answer;
+	*reply = a.reply;
 	return status;
 }
 
@@ -68,25 +68,25 @@ static bool reach_any(struct tw_ep *ep, uint64_t nic, uint32_t n, struct tw_addr
 	return status == TW_S_OK;
 }
 
-static mrapi_status_t look(struct tw_ep *ep, uint64_t nic, uint32_t members, mrapi_rmem_id_t id,
-			   struct tw_mrapi_ctrl *answer, struct tw_addr *owner)
+static mrapi_status_t look_up(struct tw_ep *ep, uint64_t nic, uint32_t members, mrapi_rmem_id_t id,
+			      struct tw_mrapi_ctrl *reply, struct tw_addr *owner)
 {
 	struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_FIND,
 				     .id = id,
 				     .domain = tw_mrapi_node(tw_mrapi_me())->domain};
-	struct tw_mrapi_ask a = {.data = NULL};
+	struct tw_mrapi_ctrl_request a = {.data = NULL};
 	mrapi_status_t status;
 
 	if (!reach_any(ep, nic, members, &a.to))
 		return MRAPI_ERR_RMEM_ID_INVALID;
-	status = tw_mrapi_net_ask(ep, &a, tw_mrapi_net_msg_new(&ctrl, 0), 0);
+	status = tw_mrapi_net_request(ep, &a, tw_mrapi_net_msg_new(&ctrl, 0), 0);
 	if (status != MRAPI_SUCCESS)
 		return status == MRAPI_ERR_RMEM_INVALID ? MRAPI_ERR_RMEM_ID_INVALID : status;
-	*answer = a.answer;
+	*reply = a.reply;
 	*owner = a.to;
-	if ((a.to.where & 0xffff) == TW_EID_MEMBERS + answer->proc)
+	if ((a.to.where & 0xffff) == TW_EID_MEMBERS + reply->proc)
 		return MRAPI_SUCCESS;
-	return tw_mrapi_net_reach(ep, nic, answer->proc, owner) == TW_S_OK
+	return tw_mrapi_net_reach(ep, nic, reply->proc, owner) == TW_S_OK
 		       ? MRAPI_SUCCESS
 		       : MRAPI_ERR_RMEM_ID_INVALID;
 }
@@ -97,16 +97,17 @@ static bool idle(struct tw_mrapi_remote *f)
 }
 
 /* The known entry, else one that is free or unattached. */
-static struct tw_mrapi_remote *place_for(uint32_t there, struct tw_addr owner, uint32_t *slot)
+static struct tw_mrapi_remote *entry_for(uint32_t owner_handle, struct tw_addr owner,
+					 uint32_t *slot)
 {
 	struct tw_mrapi_remote *f, *spare = NULL;
 	uint32_t spare_slot = 0;
 
 	for (*slot = 0; *slot < MRAPI_MAX_RMEMS; ++*slot) {
-		f = atomic_load(&fars[*slot]);
+		f = atomic_load(&remotes[*slot]);
 		if (!f)
 			break;
-		if (atomic_load(&f->r.obj.handle) && f->there == there &&
+		if (atomic_load(&f->r.obj.handle) && f->owner_handle == owner_handle &&
 		    tw_mrapi_same(f->owner, owner))
 			return f;
 		if (idle(f) && (!spare || !atomic_load(&f->r.obj.handle))) {
@@ -116,7 +117,7 @@ static struct tw_mrapi_remote *place_for(uint32_t there, struct tw_addr owner, u
 	}
 	if (*slot < MRAPI_MAX_RMEMS && (!spare || atomic_load(&spare->r.obj.handle))) {
 		f = calloc(1, sizeof(*f));
-		atomic_store(&fars[*slot], f);
+		atomic_store(&remotes[*slot], f);
 		return f;
 	}
 	*slot = spare_slot;
@@ -125,10 +126,11 @@ static struct tw_mrapi_remote *place_for(uint32_t there, struct tw_addr owner, u
 	return spare;
 }
 
-static mrapi_status_t note(const struct tw_mrapi_ctrl *ctrl, struct tw_addr owner, uint32_t *handle)
+static mrapi_status_t enter(const struct tw_mrapi_ctrl *ctrl, struct tw_addr owner,
+			    uint32_t *handle)
 {
 	uint32_t slot;
-	struct tw_mrapi_remote *f = place_for(ctrl->handle, owner, &slot);
+	struct tw_mrapi_remote *f = entry_for(ctrl->handle, owner, &slot);
 
 	if (!f)
 		return MRAPI_ERR_MEM_LIMIT;
@@ -136,7 +138,7 @@ static mrapi_status_t note(const struct tw_mrapi_ctrl *ctrl, struct tw_addr owne
 	if (*handle)
 		return MRAPI_SUCCESS;
 	f->owner = owner;
-	f->there = ctrl->handle;
+	f->owner_handle = ctrl->handle;
 	f->r.obj.id = ctrl->id;
 	f->r.obj.domain = ctrl->domain;
 	f->r.obj.flags = (uint16_t)ctrl->flags;
@@ -157,7 +159,7 @@ mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle)
 	unsigned n = tw_mrapi_net_hosts(&nics);
 	static uint64_t searched; /* time of the last full search */
 	uint32_t members = LIKELY;
-	struct tw_mrapi_ctrl answer;
+	struct tw_mrapi_ctrl reply;
 	struct tw_addr owner;
 
 	if (!ep)
@@ -167,9 +169,9 @@ mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle)
 		searched = tw_clock();
 	}
 	for (unsigned i = 0; i < n && status == MRAPI_ERR_RMEM_ID_INVALID; i++)
-		status = look(ep, nics[i], members, id, &answer, &owner);
+		status = look_up(ep, nics[i], members, id, &reply, &owner);
 	if (status == MRAPI_SUCCESS)
-		status = note(&answer, owner, handle);
+		status = enter(&reply, owner, handle);
 	tw_mrapi_net_leave(ep);
 	return status;
 }
@@ -184,12 +186,12 @@ static void forget(struct tw_mrapi_remote *f)
 mrapi_status_t tw_mrapi_remote_check(struct tw_mrapi_remote *f)
 {
 	struct tw_ep *ep = tw_mrapi_net_enter();
-	struct tw_mrapi_ctrl answer;
+	struct tw_mrapi_ctrl reply;
 	mrapi_status_t status;
 
 	if (!ep)
 		return MRAPI_ERR_RMEM_INVALID;
-	status = ask(ep, f, TW_MRAPI_CTRL_CHECK, &answer);
+	status = request(ep, f, TW_MRAPI_CTRL_CHECK, &reply);
 	if (status == MRAPI_ERR_RMEM_INVALID)
 		forget(f);
 	tw_mrapi_net_leave(ep);
@@ -199,16 +201,16 @@ mrapi_status_t tw_mrapi_remote_check(struct tw_mrapi_remote *f)
 mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_remote *f)
 {
 	struct tw_ep *ep = tw_mrapi_net_enter();
-	struct tw_mrapi_ctrl answer;
+	struct tw_mrapi_ctrl reply;
 	mrapi_status_t status;
 
 	if (!ep)
 		return MRAPI_ERR_RMEM_INVALID;
-	status = ask(ep, f, TW_MRAPI_CTRL_ATTACH, &answer);
-	if (status == MRAPI_SUCCESS && answer.key_len <= sizeof(f->key)) {
-		f->address = answer.address;
-		f->key_len = answer.key_len;
-		memcpy(f->key, answer.key, sizeof(f->key));
+	status = request(ep, f, TW_MRAPI_CTRL_ATTACH, &reply);
+	if (status == MRAPI_SUCCESS && reply.key_len <= sizeof(f->key)) {
+		f->address = reply.address;
+		f->key_len = reply.key_len;
+		memcpy(f->key, reply.key, sizeof(f->key));
 	}
 	tw_mrapi_net_leave(ep);
 	return status;
@@ -217,11 +219,11 @@ mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_remote *f)
 void tw_mrapi_remote_detach(struct tw_mrapi_remote *f)
 {
 	struct tw_ep *ep = atomic_load(&f->r.obj.handle) ? tw_mrapi_net_enter() : NULL;
-	struct tw_mrapi_ctrl answer;
+	struct tw_mrapi_ctrl reply;
 
 	if (!ep)
 		return;
-	ask(ep, f, TW_MRAPI_CTRL_DETACH, &answer);
+	request(ep, f, TW_MRAPI_CTRL_DETACH, &reply);
 	tw_mrapi_net_leave(ep);
 }
 
@@ -230,7 +232,7 @@ void tw_mrapi_remote_detach(struct tw_mrapi_remote *f)
 static void each(void (*fn)(struct tw_mrapi_remote *f, const void *arg), const void *arg)
 {
 	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++) {
-		struct tw_mrapi_remote *f = atomic_load(&fars[i]);
+		struct tw_mrapi_remote *f = atomic_load(&remotes[i]);
 
 		if (!f)
 			break;
@@ -260,14 +262,14 @@ void tw_mrapi_remote_down(struct tw_addr owner)
 	each(owner_lost, &owner);
 }
 
-void tw_mrapi_remote_gone(struct tw_addr owner, uint32_t there)
+void tw_mrapi_remote_deleted(struct tw_addr owner, uint32_t owner_handle)
 {
 	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++) {
-		struct tw_mrapi_remote *f = atomic_load(&fars[i]);
+		struct tw_mrapi_remote *f = atomic_load(&remotes[i]);
 
 		if (!f)
 			break;
-		if (f->there == there && tw_mrapi_same(f->owner, owner))
+		if (f->owner_handle == owner_handle && tw_mrapi_same(f->owner, owner))
 			forget(f);
 	}
 }

@@ -123,7 +123,7 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 	r->client = c;
 	r->m = *m;
 	*request = name_of(r);
-	r->state = TW_MRAPI_UNDER_WAY;
+	r->state = TW_MRAPI_RUNNING;
 	all.under_way++;
 	tw_mrapi_move_begin(r);
 	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
@@ -133,7 +133,7 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 /* ----------------------------------------------------------- test and wait */
 
 /* The request's status. Reporting completion frees the request. */
-static mrapi_status_t look(const mrapi_request_t *request, uint32_t me, size_t *size)
+static mrapi_status_t poll_one(const mrapi_request_t *request, uint32_t me, size_t *size)
 {
 	struct tw_mrapi_request *r = find(request, me);
 	mrapi_status_t status;
@@ -152,13 +152,13 @@ static mrapi_status_t look(const mrapi_request_t *request, uint32_t me, size_t *
 }
 
 /* The first request that is complete or invalid, or n. */
-static size_t look_any(const mrapi_request_t *requests, size_t n, uint32_t me, size_t *size,
+static size_t poll_any(const mrapi_request_t *requests, size_t n, uint32_t me, size_t *size,
 		       mrapi_status_t *status)
 {
 	size_t i = 0;
 
 	for (; i < n; i++) {
-		*status = look(&requests[i], me, size);
+		*status = poll_one(&requests[i], me, size);
 		if (*status != MRAPI_INCOMPLETE)
 			break;
 	}
@@ -205,7 +205,7 @@ static size_t wait_for(const mrapi_request_t *requests, size_t n, uint32_t me, s
 	for (;;) {
 		struct tw_mrapi_request *r;
 
-		i = look_any(requests, n, me, size, status);
+		i = poll_any(requests, n, me, size, status);
 		if (i < n)
 			break;
 		if (deadline != TW_FUTEX_FOREVER && tw_futex_now() >= deadline) {
@@ -234,7 +234,7 @@ mrapi_boolean_t mrapi_test(const mrapi_request_t *request, size_t *size, mrapi_s
 		r = find(request, me);
 		if (r && tw_mrapi_move_alone(r))
 			tw_mrapi_move_part(r);
-		result = look(request, me, size);
+		result = poll_one(request, me, size);
 		pthread_mutex_unlock(&tw_mrapi_requests_mutex);
 	}
 	tw_mrapi_set_status(status, result);
@@ -281,9 +281,9 @@ static void cancel(struct tw_mrapi_request *r)
 	tw_mrapi_move_stop(r);
 	if (r->state == TW_MRAPI_DONE)
 		end_request(r, TW_MRAPI_CANCELED);
-	else if (r->state == TW_MRAPI_UNDER_WAY && !r->running)
+	else if (r->state == TW_MRAPI_RUNNING && !r->running)
 		tw_mrapi_request_over(r);
-	while (r->state == TW_MRAPI_UNDER_WAY && r->gen == gen)
+	while (r->state == TW_MRAPI_RUNNING && r->gen == gen)
 		pthread_cond_wait(&all.changed, &tw_mrapi_requests_mutex);
 }
 
@@ -331,7 +331,7 @@ void tw_mrapi_requests_settle(const struct tw_mrapi_client *c, uint32_t me)
 	for (uint32_t i = 0; i < all.nslots && all.under_way; i++) {
 		struct tw_mrapi_request *r = all.slots[i];
 
-		while (r->client == c && r->me == me && r->state == TW_MRAPI_UNDER_WAY) {
+		while (r->client == c && r->me == me && r->state == TW_MRAPI_RUNNING) {
 			if (r->queued)
 				tw_mrapi_move_part(r);
 			else

@@ -5,12 +5,7 @@
 
 #include "mrapi/memory.h"
 
-enum tw_mrapi_request_state {
-	TW_MRAPI_ENDED,
-	TW_MRAPI_UNDER_WAY,
-	TW_MRAPI_DONE,
-	TW_MRAPI_CANCELED
-};
+enum tw_mrapi_request_state { TW_MRAPI_ENDED, TW_MRAPI_RUNNING, TW_MRAPI_DONE, TW_MRAPI_CANCELED };
 
 struct tw_mrapi_request {
 	struct tw_list link; /* in its client's queue while queued, or in the list of ended ones */

@@ -169,7 +169,7 @@ void mrapi_dynamic_attribute_start(const mrapi_resource_t *resource, mrapi_uint_
 		pthread_mutex_unlock(&mutex);
 	}
 	if (result == MRAPI_SUCCESS && rollover_callback)
-		tw_mrapi_events_look();
+		tw_mrapi_events_wake();
 	tw_mrapi_set_status(status, result);
 }
 

@@ -11,7 +11,7 @@
 #define COUNT 0xffffu
 
 /* An attempt to take a lock. */
-struct way {
+struct attempt {
 	struct tw_mrapi_counting *l;
 	mrapi_rwl_hndl_t handle;
 	uint32_t me;
@@ -38,102 +38,103 @@ static void give(struct tw_mrapi_counting *l, uint32_t me)
 		tw_mrapi_counting_wake(l, INT_MAX);
 }
 
-static bool try_read(struct way *w)
+static bool try_read(struct attempt *a)
 {
-	if (atomic_load(&w->l->writer) || atomic_load(&w->l->writers) & COUNT)
+	if (atomic_load(&a->l->writer) || atomic_load(&a->l->writers) & COUNT)
 		return false;
-	if (!tw_mrapi_counting_take(w->l, w->me))
+	if (!tw_mrapi_counting_take(a->l, a->me))
 		return false;
-	if (!atomic_load(&w->l->writer))
+	if (!atomic_load(&a->l->writer))
 		return true;
 	/* A writer became pending at the same time; either it waits or this reader does. */
-	give(w->l, w->me);
+	give(a->l, a->me);
 	return false;
 }
 
-static bool try_write(struct way *w)
+static bool try_write(struct attempt *a)
 {
 	uint32_t nobody = 0;
 
-	if (!w->pending)
-		w->pending = atomic_compare_exchange_strong(&w->l->writer, &nobody,
-							    w->me | TW_MRAPI_PENDING);
-	if (!w->pending || !tw_mrapi_counting_empty(w->l))
+	if (!a->pending)
+		a->pending = atomic_compare_exchange_strong(&a->l->writer, &nobody,
+							    a->me | TW_MRAPI_PENDING);
+	if (!a->pending || !tw_mrapi_counting_empty(a->l))
 		return false;
-	atomic_store(&w->l->writer, w->me);
-	w->pending = false;
+	atomic_store(&a->l->writer, a->me);
+	a->pending = false;
 	return true;
 }
 
 /* One try; TIMEOUT while the lock is taken. */
-static mrapi_status_t attempt(struct way *w)
+static mrapi_status_t attempt(struct attempt *a)
 {
-	bool here = tw_mrapi_is(&w->l->obj, w->handle);
-	bool got = here && (w->writer ? try_write(w) : try_read(w));
+	bool here = tw_mrapi_is(&a->l->obj, a->handle);
+	bool got = here && (a->writer ? try_write(a) : try_read(a));
 
-	if (tw_mrapi_is(&w->l->obj, w->handle))
+	if (tw_mrapi_is(&a->l->obj, a->handle))
 		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
 	/* The slot has been deleted and may be another object. */
-	if (got && w->writer)
-		free_writer(w->l);
+	if (got && a->writer)
+		free_writer(a->l);
 	else if (got)
-		give(w->l, w->me);
-	return tw_mrapi_stale(TW_MRAPI_RWL, w->handle);
+		give(a->l, a->me);
+	return tw_mrapi_stale(TW_MRAPI_RWL, a->handle);
 }
 
 /* Counts a waiting writer; again after a reclaim, which starts a new epoch. */
-static void count_in(struct way *w)
+static void count_in(struct attempt *a)
 {
-	if (!w->writer || (w->counting && atomic_load(&w->l->writers) >> 16 == w->epoch))
+	if (!a->writer || (a->counting && atomic_load(&a->l->writers) >> 16 == a->epoch))
 		return;
-	w->epoch = tw_mrapi_count_up(&w->l->writers);
-	w->counting = true;
+	a->epoch = tw_mrapi_count_up(&a->l->writers);
+	a->counting = true;
 }
 
 /* Ends the attempt. */
-static void arrive(struct way *w)
+static void end_attempt(struct attempt *a)
 {
-	uint32_t mine = w->me | TW_MRAPI_PENDING;
+	uint32_t mine = a->me | TW_MRAPI_PENDING;
 
-	if (w->counting)
-		tw_mrapi_count_down(&w->l->writers, w->epoch);
-	if (w->pending)
-		atomic_compare_exchange_strong(&w->l->writer, &mine, 0);
-	if (w->pending || w->counting)
-		tw_mrapi_counting_wake(w->l, INT_MAX);
+	if (a->counting)
+		tw_mrapi_count_down(&a->l->writers, a->epoch);
+	if (a->pending)
+		atomic_compare_exchange_strong(&a->l->writer, &mine, 0);
+	if (a->pending || a->counting)
+		tw_mrapi_counting_wake(a->l, INT_MAX);
 }
 
 static mrapi_status_t attempt_again(void *arg)
 {
-	struct way *w = arg;
+	struct attempt *a = arg;
 
-	count_in(w);
-	return attempt(w);
+	count_in(a);
+	return attempt(a);
 }
 
 static mrapi_status_t lock(mrapi_rwl_hndl_t handle, mrapi_rwl_mode_t mode, mrapi_timeout_t timeout)
 {
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_RWL, handle, &o);
-	struct way way;
+	struct attempt a;
 
 	if (status != MRAPI_SUCCESS)
 		return status;
 	if (mode != MRAPI_READER && mode != MRAPI_WRITER)
 		return MRAPI_ERR_PARAMETER;
-	way = (struct way){rwl_of(o), handle, tw_mrapi_me(), mode == MRAPI_WRITER, false, false, 0};
-	if (atomic_load(&way.l->writer) == way.me || tw_mrapi_counting_held(way.l, way.me))
+	a = (struct attempt){rwl_of(o), handle, tw_mrapi_me(), mode == MRAPI_WRITER, false,
+			     false,	0};
+	if (atomic_load(&a.l->writer) == a.me || tw_mrapi_counting_held(a.l, a.me))
 		return MRAPI_ERR_RWL_LOCKED;
 	/* A trylock of a writer does not turn readers away if it must fail. */
-	if (!(way.writer && timeout == 0) || tw_mrapi_counting_empty(way.l))
-		status = attempt(&way);
+	if (!(a.writer && timeout == 0) || tw_mrapi_counting_empty(a.l))
+		status = attempt(&a);
 	else
 		status = MRAPI_TIMEOUT;
 	if (status == MRAPI_TIMEOUT && timeout != 0) {
-		atomic_store_explicit(&way.l->obj.contended, 1, memory_order_relaxed);
-		status = tw_mrapi_counting_wait(way.l, way.me, timeout, attempt_again, &way);
+		atomic_store_explicit(&a.l->obj.contended, 1, memory_order_relaxed);
+		status = tw_mrapi_counting_wait(a.l, a.me, timeout, attempt_again, &a);
 	}
-	arrive(&way);
+	end_attempt(&a);
 	return status;
 }
 

@@ -107,13 +107,13 @@ static int unpack(struct msghdr *msg, int files[2])
 }
 
 /* Requests the two files from a member: 0 or an error. */
-static int ask(int fd, int files[2])
+static int request_files(int fd, int files[2])
 {
 	union {
 		char space[CMSG_SPACE(2 * sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	struct tw_mrapi_message m = {.type = TW_MRAPI_WANT};
+	struct tw_mrapi_message m = {.type = TW_MRAPI_GET_SEGMENT};
 	struct iovec iov = {&m, sizeof(m)};
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
@@ -124,18 +124,18 @@ static int ask(int fd, int files[2])
 
 	if (tw_sys_send(fd, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m))
 		return errno;
-	n = tw_sys_poll(&p, 1, TW_MRAPI_ANSWER_MS);
+	n = tw_sys_poll(&p, 1, TW_MRAPI_REPLY_MS);
 	if (n <= 0)
 		return n == 0 ? ETIMEDOUT : errno;
 	n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
 	if (n <= 0)
 		return n == 0 ? ECONNRESET : errno;
-	return n == sizeof(m) && m.type == TW_MRAPI_GIVE ? unpack(&msg, files) : EPROTO;
+	return n == sizeof(m) && m.type == TW_MRAPI_SEGMENT_REPLY ? unpack(&msg, files) : EPROTO;
 }
 
 static int take_segment(int fd)
 {
-	int files[2] = {-1, -1}, err = ask(fd, files);
+	int files[2] = {-1, -1}, err = request_files(fd, files);
 
 	if (err)
 		return err;

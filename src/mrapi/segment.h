@@ -27,7 +27,7 @@
 #define TW_MRAPI_EVENTS 5u
 #define TW_MRAPI_COUNTS 4096u
 
-#define TW_MRAPI_GONE 16384u /* deleted ids remembered, per kind of lock */
+#define TW_MRAPI_DELETED_IDS 16384u /* deleted ids remembered, per kind of lock */
 
 enum tw_mrapi_kind {
 	TW_MRAPI_MUTEX = 1,
@@ -176,7 +176,7 @@ struct tw_mrapi_table {
 	uint32_t nfree; /* freed slots, first in first out */
 	uint16_t free_head, free_tail;
 	uint32_t next_any; /* next id for MRAPI_x_ID_ANY */
-	uint32_t ngone;	   /* deleted ids; from TW_MRAPI_GONE on the list is full */
+	uint32_t ndeleted; /* deleted ids; from TW_MRAPI_DELETED_IDS on the list is full */
 	uint32_t unused[10];
 	uint16_t bucket[TW_MRAPI_BUCKETS];
 } tw_aligned_line;
@@ -190,9 +190,9 @@ struct tw_mrapi_segment {
 	_Atomic(uint32_t) fenced; /* a member cannot run barriers for the others */
 	uint32_t unused[7];
 
-	/* The owner and TW_MRAPI_WAITERS. torn: an owner died, repair first. */
+	/* The owner and TW_MRAPI_WAITERS. inconsistent: an owner died, repair first. */
 	_Atomic(uint32_t) admin tw_aligned_line;
-	_Atomic(uint32_t) torn;
+	_Atomic(uint32_t) inconsistent;
 
 	_Atomic(uint32_t) event_seq tw_aligned_line; /* futex word */
 	_Atomic(uint32_t) event[TW_MRAPI_EVENTS];
@@ -209,7 +209,7 @@ struct tw_mrapi_segment {
 	struct tw_mrapi_shmem shmem[MRAPI_MAX_SHMEMS] __attribute__((aligned(TW_PAGE)));
 	struct tw_mrapi_rmem rmem[MRAPI_MAX_RMEMS] __attribute__((aligned(TW_PAGE)));
 	/* Deleted ids of locks that had MRAPI_ERROR_EXT, as rings. */
-	uint32_t gone[TW_MRAPI_LOCKS][TW_MRAPI_GONE] __attribute__((aligned(TW_PAGE)));
+	uint32_t deleted[TW_MRAPI_LOCKS][TW_MRAPI_DELETED_IDS] __attribute__((aligned(TW_PAGE)));
 } __attribute__((aligned(TW_PAGE)));
 
 static inline void tw_mrapi_nodeset_add(struct tw_mrapi_nodeset *s, uint32_t i)

@@ -10,7 +10,7 @@ static struct tw_mrapi_counting *sem_of(struct tw_mrapi_obj *o)
 }
 
 /* An attempt to take a lock. */
-struct way {
+struct attempt {
 	struct tw_mrapi_counting *s;
 	mrapi_sem_hndl_t handle;
 	uint32_t me;
@@ -19,33 +19,33 @@ struct way {
 /* One try; TIMEOUT while all locks are taken. */
 static mrapi_status_t attempt(void *arg)
 {
-	struct way *w = arg;
-	bool got = tw_mrapi_is(&w->s->obj, w->handle) && tw_mrapi_counting_take(w->s, w->me);
+	struct attempt *a = arg;
+	bool got = tw_mrapi_is(&a->s->obj, a->handle) && tw_mrapi_counting_take(a->s, a->me);
 
-	if (tw_mrapi_is(&w->s->obj, w->handle))
+	if (tw_mrapi_is(&a->s->obj, a->handle))
 		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
 	/* The slot has been deleted and may be another object. */
-	if (got && tw_mrapi_counting_give(w->s, w->me))
-		tw_mrapi_counting_wake(w->s, 1);
-	return tw_mrapi_stale(TW_MRAPI_SEM, w->handle);
+	if (got && tw_mrapi_counting_give(a->s, a->me))
+		tw_mrapi_counting_wake(a->s, 1);
+	return tw_mrapi_stale(TW_MRAPI_SEM, a->handle);
 }
 
 static mrapi_status_t lock(mrapi_sem_hndl_t handle, mrapi_timeout_t timeout)
 {
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_SEM, handle, &o);
-	struct way way;
+	struct attempt a;
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	way = (struct way){sem_of(o), handle, tw_mrapi_me()};
-	status = attempt(&way);
+	a = (struct attempt){sem_of(o), handle, tw_mrapi_me()};
+	status = attempt(&a);
 	if (status != MRAPI_TIMEOUT || timeout == 0)
 		return status;
-	status = tw_mrapi_counting_wait(way.s, way.me, timeout, attempt, &way);
+	status = tw_mrapi_counting_wait(a.s, a.me, timeout, attempt, &a);
 	/* Passes on a wake-up that this thread does not use. */
 	if (status != MRAPI_SUCCESS)
-		tw_mrapi_counting_wake(way.s, 1);
+		tw_mrapi_counting_wake(a.s, 1);
 	return status;
 }
 

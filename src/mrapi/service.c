@@ -107,7 +107,7 @@ bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m)
 }
 
 /* Reclaims members that died before their connection was accepted. */
-static void look_for_dead(void)
+static void reclaim_dead(void)
 {
 	for (uint32_t i = 0; i < TW_MRAPI_PROCS; i++) {
 		uint64_t life = atomic_load(&tw_mrapi.seg->proc[i].life);
@@ -148,7 +148,7 @@ static void listen_for(uint32_t events)
 /* Stops polling the listener, which would be ready without end. */
 static void run_short(int err)
 {
-	tw_log(TW_LOG_WARN, "mrapi: cannot take a new member's connection yet: %s", strerror(err));
+	tw_log(TW_LOG_WARN, "mrapi: cannot accept a new member yet: %s", strerror(err));
 	service.again = tw_futex_now() + SHORT_NS;
 	listen_for(0);
 }
@@ -174,7 +174,7 @@ static void try_again(void)
 	struct pollfd p = {.fd = service.listener, .events = POLLIN};
 	int err = watch_all();
 
-	look_for_dead();
+	reclaim_dead();
 	while (err == 0 && tw_sys_poll(&p, 1, 0) == 1)
 		err = accept_one();
 	service.again = err ? tw_futex_now() + SHORT_NS : 0;
@@ -182,13 +182,13 @@ static void try_again(void)
 		listen_for(EPOLLIN);
 }
 
-static void give(int fd)
+static void send_segment(int fd)
 {
 	union {
 		char space[CMSG_SPACE(2 * sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	struct tw_mrapi_message m = {.type = TW_MRAPI_GIVE};
+	struct tw_mrapi_message m = {.type = TW_MRAPI_SEGMENT_REPLY};
 	struct iovec iov = {&m, sizeof(m)};
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
@@ -204,10 +204,10 @@ static void give(int fd)
 	c->cmsg_len = CMSG_LEN(sizeof(files));
 	memcpy(CMSG_DATA(c), files, sizeof(files));
 	if (sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		tw_log(TW_LOG_WARN, "mrapi: cannot hand the segment over: error %d", errno);
+		tw_log(TW_LOG_WARN, "mrapi: cannot send the segment: error %d", errno);
 }
 
-static void heard(struct conn *c)
+static void receive(struct conn *c)
 {
 	struct tw_mrapi_message m;
 	ssize_t n = tw_sys_recv(c->fd, &m, sizeof(m), MSG_DONTWAIT);
@@ -222,8 +222,8 @@ static void heard(struct conn *c)
 			tw_mrapi_reclaim(proc, incarnation);
 		return;
 	}
-	if (m.type == TW_MRAPI_WANT)
-		give(c->fd);
+	if (m.type == TW_MRAPI_GET_SEGMENT)
+		send_segment(c->fd);
 	if (m.type == TW_MRAPI_MOVE && c->proc != UNKNOWN)
 		tw_mrapi_serve(c->proc, m.slot);
 	if (m.type == TW_MRAPI_HELLO && m.proc < TW_MRAPI_PROCS) {
@@ -235,7 +235,7 @@ static void heard(struct conn *c)
 }
 
 /* Milliseconds until the retry; -1: none is due. */
-static int patience(void)
+static int retry_ms(void)
 {
 	uint64_t now = service.again ? tw_futex_now() : 0;
 
@@ -250,17 +250,17 @@ static void *run(void *arg)
 
 	(void)arg;
 	for (;;) {
-		int n = epoll_wait(service.epfd, ev, tw_countof(ev), patience()), err;
+		int n = epoll_wait(service.epfd, ev, tw_countof(ev), retry_ms()), err;
 
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.ptr == &service.stopfd)
 				return NULL;
 			if (ev[i].data.ptr != &service.listener)
-				heard(ev[i].data.ptr);
+				receive(ev[i].data.ptr);
 			else if ((err = accept_one()) != 0)
 				run_short(err);
 		}
-		if (patience() == 0)
+		if (retry_ms() == 0)
 			try_again();
 	}
 }

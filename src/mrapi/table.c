@@ -92,13 +92,13 @@ bool tw_mrapi_id_taken(enum tw_mrapi_kind kind, uint32_t id)
 }
 
 /* The latest entry of an id among the deleted ones, or NULL. */
-static uint32_t *noted(enum tw_mrapi_kind kind, uint32_t id)
+static uint32_t *find_deleted(enum tw_mrapi_kind kind, uint32_t id)
 {
-	uint32_t *gone = kind < TW_MRAPI_LOCKS ? tw_mrapi.seg->gone[kind] : NULL;
-	uint32_t n = tw_mrapi.seg->table[kind].ngone;
+	uint32_t *deleted = kind < TW_MRAPI_LOCKS ? tw_mrapi.seg->deleted[kind] : NULL;
+	uint32_t n = tw_mrapi.seg->table[kind].ndeleted;
 
-	for (uint32_t i = tw_min(n, TW_MRAPI_GONE); gone && i-- > 0;) {
-		uint32_t *at = &gone[--n % TW_MRAPI_GONE];
+	for (uint32_t i = tw_min(n, TW_MRAPI_DELETED_IDS); deleted && i-- > 0;) {
+		uint32_t *at = &deleted[--n % TW_MRAPI_DELETED_IDS];
 
 		if (*at == id)
 			return at;
@@ -106,33 +106,34 @@ static uint32_t *noted(enum tw_mrapi_kind kind, uint32_t id)
 	return NULL;
 }
 
-static void note(enum tw_mrapi_kind kind, uint32_t id)
+static void remember(enum tw_mrapi_kind kind, uint32_t id)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
 
-	if (kind >= TW_MRAPI_LOCKS || noted(kind, id))
+	if (kind >= TW_MRAPI_LOCKS || find_deleted(kind, id))
 		return;
-	tw_mrapi.seg->gone[kind][t->ngone % TW_MRAPI_GONE] = id;
-	t->ngone = t->ngone + 1 < 2 * TW_MRAPI_GONE ? t->ngone + 1 : TW_MRAPI_GONE;
+	tw_mrapi.seg->deleted[kind][t->ndeleted % TW_MRAPI_DELETED_IDS] = id;
+	t->ndeleted = t->ndeleted + 1 < 2 * TW_MRAPI_DELETED_IDS ? t->ndeleted + 1
+								 : TW_MRAPI_DELETED_IDS;
 }
 
 /* The last object of that id had no MRAPI_ERROR_EXT. */
 static void unnote(enum tw_mrapi_kind kind, uint32_t id)
 {
-	uint32_t *at = noted(kind, id);
+	uint32_t *at = find_deleted(kind, id);
 
 	if (at)
 		*at = MRAPI_MUTEX_ID_ANY;
 }
 
 /* Whether the id can be remembered when its object is deleted. */
-static bool room_to_note(enum tw_mrapi_kind kind)
+static bool can_remember(enum tw_mrapi_kind kind)
 {
-	off_t at = (off_t)(offsetof(struct tw_mrapi_segment, gone) +
-			   sizeof(tw_mrapi.seg->gone[0]) * kind);
+	off_t at = (off_t)(offsetof(struct tw_mrapi_segment, deleted) +
+			   sizeof(tw_mrapi.seg->deleted[0]) * kind);
 
 	return kind >= TW_MRAPI_LOCKS ||
-	       fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->gone[0])) == 0;
+	       fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->deleted[0])) == 0;
 }
 
 mrapi_status_t tw_mrapi_table_get(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out)
@@ -143,7 +144,7 @@ mrapi_status_t tw_mrapi_table_get(enum tw_mrapi_kind kind, uint32_t id, struct t
 		return kinds[kind].id_invalid;
 	o = lookup(kind, id);
 	if (!o)
-		return noted(kind, id) ? kinds[kind].deleted : kinds[kind].id_invalid;
+		return find_deleted(kind, id) ? kinds[kind].deleted : kinds[kind].id_invalid;
 	if (!(o->flags & TW_MRAPI_DOMAIN_SHARED) &&
 	    o->domain != tw_mrapi_node(tw_mrapi_me())->domain)
 		return MRAPI_ERR_DOMAIN_NOTSHARED;
@@ -273,7 +274,7 @@ void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 {
 	if (atomic_load(&o->handle)) {
 		if (o->flags & TW_MRAPI_EXT)
-			note(kind, o->id);
+			remember(kind, o->id);
 		else
 			unnote(kind, o->id);
 		atomic_store(&o->handle, 0);
@@ -323,7 +324,7 @@ mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const 
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (!tw_mrapi_attr_flags(kind, attributes, &flags))
 		return MRAPI_ERR_PARAMETER;
-	if ((flags & TW_MRAPI_EXT) && !room_to_note(kind))
+	if ((flags & TW_MRAPI_EXT) && !can_remember(kind))
 		return kinds[kind].limit;
 	tw_mrapi_admin_lock();
 	status = tw_mrapi_table_claim(kind, id, &o);

@@ -8,8 +8,8 @@
 
 #include "mrapi/mrapi_internal.h"
 
-#define LOOKS 3		/* before sleeping */
-#define FIRST_LOOK_US 4 /* doubled each time */
+#define TRIES 3	       /* before sleeping */
+#define FIRST_TRY_US 4 /* doubled each time */
 #define FOREVER TW_FUTEX_FOREVER
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -36,9 +36,9 @@ bool tw_mrapi_spin(struct tw_mrapi_wait *w)
 {
 	uint64_t until;
 
-	if (w->timeout == 0 || w->spins >= LOOKS || alone())
+	if (w->timeout == 0 || w->spins >= TRIES || alone())
 		return false;
-	until = tw_clock() + (tw_clock_us(FIRST_LOOK_US) << w->spins++);
+	until = tw_clock() + (tw_clock_us(FIRST_TRY_US) << w->spins++);
 	while (tw_clock() < until)
 		tw_cpu_relax();
 	return true;
