@@ -93,6 +93,28 @@ double bench_line(struct bench *b)
 	return b->line->us;
 }
 
+double bench_line_after(struct bench *b, struct bench_lines *l, double before)
+{
+	return bench_lines_add(l, before, bench_line(b));
+}
+
+unsigned bench_sweep(struct bench *b, uint32_t min, uint32_t max, bench_measure *measure,
+		     const void *options)
+{
+	uint32_t sizes[BENCH_MAX_SIZES];
+	unsigned n = bench_sizes(min, max, sizes);
+
+	for (unsigned round = 0; round < b->o.rounds; round++) {
+		for (unsigned i = 0; i < n; i++) {
+			bench_progress("round %u of %u, %u bytes", round + 1, b->o.rounds,
+				       sizes[i]);
+			measure(b, i, sizes[i], options);
+		}
+	}
+	bench_progress_end();
+	return n;
+}
+
 void bench_memory(struct bench_memory *m, size_t size)
 {
 	if (size <= m->size)

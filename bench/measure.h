@@ -20,7 +20,14 @@ uint64_t bench_adjust(uint64_t n, double took, double seconds);
  * no transport on these two cores can beat. NaN between hosts.
  */
 double bench_line(struct bench *b);
+/* Measures the line again, after a round's figures; the mean of both. */
+double bench_line_after(struct bench *b, struct bench_lines *l, double before);
 void bench_line_follow(struct bench *b, const struct bench_order *order);
+
+/* All rounds over the sizes of a range: measures row i, of that size. Returns the rows. */
+typedef void bench_measure(struct bench *b, unsigned i, uint32_t size, const void *options);
+unsigned bench_sweep(struct bench *b, uint32_t min, uint32_t max, bench_measure *measure,
+		     const void *options);
 
 /* Memory that is there: pages are touched. Grows, never shrinks. */
 struct bench_memory {

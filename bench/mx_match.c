@@ -26,7 +26,7 @@ static const struct table_column columns[] = {
 	{"latency_us", "latency us", "%.3f"},
 	{"latency_min_us", "least us", "%.3f"},
 	{"ratio", "to depth 0", "%.2f"},
-	{"line_us", "line us", "%.3f"},
+	BENCH_LINE_COLUMNS,
 	{"round_trips", "round trips", "%" PRIu64},
 };
 
@@ -62,7 +62,8 @@ struct row {
 	uint32_t depth;
 	uint64_t n;	/* round trips in the next round */
 	uint64_t total; /* in all */
-	struct bench_series latency, ratio, line;
+	struct bench_series latency, ratio;
+	struct bench_lines lines;
 };
 
 static enum kind kind_named(const char *name)
@@ -296,7 +297,7 @@ static bool measure(struct bench *b, struct row *r, const struct row *zero, stru
 	struct bench_order start = {.op = OP_FILL, .arg = {r->kind, r->depth}};
 	struct bench_order end = {.op = OP_DRAIN};
 	struct bench_pingpong p = pingpong(r->kind);
-	double took, us;
+	double took, us, before;
 
 	set_others(o, r->kind, r->depth);
 	bench_lead(b, &start);
@@ -305,8 +306,9 @@ static bool measure(struct bench *b, struct row *r, const struct row *zero, stru
 	if (!r->n)
 		r->n = bench_calibrate(b, run, &p, b->o.seconds);
 	run(b, &p, r->n / 20 + 1);
-	bench_add(&r->line, bench_line(b));
+	before = bench_line(b);
 	took = run(b, &p, r->n);
+	bench_line_after(b, &r->lines, before);
 	us = took / (double)r->n / 2 * 1e6;
 	r->total += r->n;
 	r->n = bench_adjust(r->n, took, b->o.seconds);
@@ -341,12 +343,15 @@ static void report(const struct options *o, const struct row *rows, unsigned n)
 
 	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
 	for (unsigned i = 0; i < n; i++) {
+		struct bench_series latency = bench_counting(&rows[i].lines, &rows[i].latency);
+		struct bench_series ratio = bench_counting(&rows[i].lines, &rows[i].ratio);
+
 		table_text(&t, kinds[rows[i].kind]);
 		table_count(&t, rows[i].depth);
-		table_real(&t, bench_median(&rows[i].latency));
-		table_real(&t, bench_least(&rows[i].latency));
-		table_real(&t, bench_median(&rows[i].ratio));
-		table_real(&t, bench_median(&rows[i].line));
+		table_real(&t, bench_median(&latency));
+		table_real(&t, bench_least(&latency));
+		table_real(&t, bench_median(&ratio));
+		bench_line_cells(&t, &rows[i].lines);
 		table_count(&t, rows[i].total);
 	}
 	table_close(&t);

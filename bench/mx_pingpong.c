@@ -22,7 +22,7 @@ static const struct table_column columns[] = {
 	{"size", "bytes", "%" PRIu64},
 	{"latency_us", "latency us", "%.3f"},
 	{"latency_min_us", "least us", "%.3f"},
-	{"line_us", "line us", "%.3f"},
+	BENCH_LINE_COLUMNS,
 	{"ratio", "ratio", "%.2f"},
 	{"round_trips", "round trips", "%" PRIu64},
 };
@@ -37,8 +37,11 @@ struct row {
 	uint32_t size;
 	uint64_t n;	/* round trips in the next round */
 	uint64_t total; /* in all */
-	struct bench_series latency, line, ratio;
+	struct bench_series latency, ratio;
+	struct bench_lines lines;
 };
+
+static struct row rows[BENCH_MAX_SIZES];
 
 static struct bench_memory out, in;
 
@@ -110,35 +113,39 @@ static double run(struct bench *b, void *arg, uint64_t n)
 	return bench_pingpong_lead(b, p, n);
 }
 
-static void measure(struct bench *b, struct row *r, bool unexpected)
+static void measure(struct bench *b, unsigned i, uint32_t size, const void *options)
 {
-	struct bench_pingpong p = prepare(r->size, unexpected);
-	double took, us, line;
+	struct bench_pingpong p = prepare(size, ((const struct options *)options)->unexpected);
+	struct row *r = &rows[i];
+	double took, us, before;
 
+	r->size = size;
 	if (!r->n)
 		r->n = bench_calibrate(b, run, &p, b->o.seconds);
 	run(b, &p, r->n / 20 + 1);
-	line = bench_line(b);
+	before = bench_line(b);
 	took = run(b, &p, r->n);
 	us = took / (double)r->n / 2 * 1e6;
 	r->total += r->n;
 	r->n = bench_adjust(r->n, took, b->o.seconds);
 	bench_add(&r->latency, us);
-	bench_add(&r->line, line);
-	bench_add(&r->ratio, us / line);
+	bench_add(&r->ratio, us / bench_line_after(b, &r->lines, before));
 }
 
-static void report(const struct options *o, const struct row *rows, unsigned n)
+static void report(const struct options *o, unsigned n)
 {
 	struct table t;
 
 	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
 	for (unsigned i = 0; i < n; i++) {
+		struct bench_series latency = bench_counting(&rows[i].lines, &rows[i].latency);
+		struct bench_series ratio = bench_counting(&rows[i].lines, &rows[i].ratio);
+
 		table_count(&t, rows[i].size);
-		table_real(&t, bench_median(&rows[i].latency));
-		table_real(&t, bench_least(&rows[i].latency));
-		table_real(&t, bench_median(&rows[i].line));
-		table_real(&t, bench_median(&rows[i].ratio));
+		table_real(&t, bench_median(&latency));
+		table_real(&t, bench_least(&latency));
+		bench_line_cells(&t, &rows[i].lines);
+		table_real(&t, bench_median(&ratio));
 		table_count(&t, rows[i].total);
 	}
 	table_close(&t);
@@ -146,8 +153,6 @@ static void report(const struct options *o, const struct row *rows, unsigned n)
 
 int main(int argc, char **argv)
 {
-	static struct row rows[BENCH_MAX_SIZES];
-	uint32_t sizes[BENCH_MAX_SIZES];
 	struct options o;
 	struct bench b;
 	unsigned n;
@@ -159,16 +164,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	b.blocking = o.blocking;
-	n = bench_sizes(o.min, o.max, sizes);
-	for (unsigned round = 0; round < o.b.rounds; round++) {
-		for (unsigned i = 0; i < n; i++) {
-			bench_progress("round %u of %u, %u bytes", round + 1, o.b.rounds, sizes[i]);
-			rows[i].size = sizes[i];
-			measure(&b, &rows[i], o.unexpected);
-		}
-	}
-	bench_progress_end();
+	n = bench_sweep(&b, o.min, o.max, measure, &o);
 	bench_stop(&b);
-	report(&o, rows, n);
+	report(&o, n);
 	return 0;
 }

@@ -22,7 +22,7 @@ static const char help[] =
 static const struct table_column columns[] = {
 	{"size", "bytes", "%" PRIu64},	      {"mb_s", "MB/s", "%.1f"},
 	{"msg_s", "messages/s", "%.0f"},      {"memcpy_mb_s", "memcpy MB/s", "%.1f"},
-	{"ratio", "ratio", "%.3f"},	      {"line_us", "line us", "%.3f"},
+	{"ratio", "ratio", "%.3f"},	      BENCH_LINE_COLUMNS,
 	{"messages", "messages", "%" PRIu64},
 };
 
@@ -48,8 +48,11 @@ struct row {
 	uint32_t size;
 	uint64_t n;	/* half windows in the next round */
 	uint64_t total; /* messages in all */
-	struct bench_series rate, copy, ratio, line;
+	struct bench_series rate, copy, ratio;
+	struct bench_lines lines;
 };
+
+static struct row rows[BENCH_MAX_SIZES];
 
 static struct bench_memory memory, copies;
 static mx_request_t reqs[MAX_WINDOW];
@@ -234,19 +237,23 @@ static double copy_rate(const struct stream *s, double seconds)
 	}
 }
 
-static void measure(struct bench *b, struct row *r, const struct options *o)
+static void measure(struct bench *b, unsigned i, uint32_t size, const void *options)
 {
-	struct stream s = prepare(r->size, o->window, o->nbufs);
-	double took, rate, copy;
+	const struct options *o = options;
+	struct stream s = prepare(size, o->window, o->nbufs);
+	struct row *r = &rows[i];
+	double took, rate, copy, before;
 
+	r->size = size;
 	if (!r->n)
 		r->n = bench_calibrate(b, run, &s, b->o.seconds);
 	if (r->n < 4)
 		r->n = 4; /* the window must get full */
 	run(b, &s, r->n / 20 + 1);
 	copy = copy_rate(&s, b->o.seconds / 8);
-	bench_add(&r->line, bench_line(b));
+	before = bench_line(b);
 	took = run(b, &s, r->n);
+	bench_line_after(b, &r->lines, before);
 	rate = (double)(r->n * half(&s)) / took;
 	r->total += r->n * half(&s);
 	r->n = bench_adjust(r->n, took, b->o.seconds);
@@ -255,20 +262,23 @@ static void measure(struct bench *b, struct row *r, const struct options *o)
 	bench_add(&r->ratio, rate * s.size / copy);
 }
 
-static void report(const struct options *o, const struct row *rows, unsigned n)
+static void report(const struct options *o, unsigned n)
 {
 	struct table t;
 
 	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
 	for (unsigned i = 0; i < n; i++) {
-		double rate = bench_median(&rows[i].rate);
+		struct bench_series rates = bench_counting(&rows[i].lines, &rows[i].rate);
+		struct bench_series copy = bench_counting(&rows[i].lines, &rows[i].copy);
+		struct bench_series ratio = bench_counting(&rows[i].lines, &rows[i].ratio);
+		double rate = bench_median(&rates);
 
 		table_count(&t, rows[i].size);
 		table_real(&t, rate * rows[i].size / 1e6);
 		table_real(&t, rate);
-		table_real(&t, bench_median(&rows[i].copy));
-		table_real(&t, bench_median(&rows[i].ratio));
-		table_real(&t, bench_median(&rows[i].line));
+		table_real(&t, bench_median(&copy));
+		table_real(&t, bench_median(&ratio));
+		bench_line_cells(&t, &rows[i].lines);
 		table_count(&t, rows[i].total);
 	}
 	table_close(&t);
@@ -276,8 +286,6 @@ static void report(const struct options *o, const struct row *rows, unsigned n)
 
 int main(int argc, char **argv)
 {
-	static struct row rows[BENCH_MAX_SIZES];
-	uint32_t sizes[BENCH_MAX_SIZES];
 	struct options o;
 	struct bench b;
 	unsigned n;
@@ -288,16 +296,8 @@ int main(int argc, char **argv)
 		follow(&b);
 		return 0;
 	}
-	n = bench_sizes(o.min, o.max, sizes);
-	for (unsigned round = 0; round < o.b.rounds; round++) {
-		for (unsigned i = 0; i < n; i++) {
-			bench_progress("round %u of %u, %u bytes", round + 1, o.b.rounds, sizes[i]);
-			rows[i].size = sizes[i];
-			measure(&b, &rows[i], &o);
-		}
-	}
-	bench_progress_end();
+	n = bench_sweep(&b, o.min, o.max, measure, &o);
 	bench_stop(&b);
-	report(&o, rows, n);
+	report(&o, n);
 	return 0;
 }

@@ -44,6 +44,76 @@ double bench_least(const struct bench_series *s)
 	return least;
 }
 
+#define STEADY 0.15
+
+static const struct {
+	const char *name;
+	double below; /* microseconds */
+} distances[] = {{"near", 0.05}, {"shared cache", 0.12}, {"far", INFINITY}};
+
+#define DISTANCES (sizeof distances / sizeof distances[0])
+
+double bench_lines_add(struct bench_lines *l, double before, double after)
+{
+	double line = (before + after) / 2;
+
+	if (l->line.n < BENCH_MAX_ROUNDS)
+		l->steady[l->line.n] = fabs(before - after) <= STEADY * fmin(before, after);
+	bench_add(&l->line, line);
+	return line;
+}
+
+static unsigned distance_of(double line)
+{
+	unsigned d = 0;
+
+	while (line >= distances[d].below)
+		d++;
+	return d;
+}
+
+/* The class of most steady rounds, and how many they are. */
+static unsigned distance(const struct bench_lines *l, unsigned *rounds)
+{
+	unsigned count[DISTANCES] = {0}, best = 0;
+
+	for (unsigned i = 0; i < l->line.n; i++)
+		if (l->steady[i])
+			count[distance_of(l->line.v[i])]++;
+	for (unsigned d = 1; d < DISTANCES; d++)
+		if (count[d] > count[best])
+			best = d;
+	*rounds = count[best];
+	return best;
+}
+
+struct bench_series bench_counting(const struct bench_lines *l, const struct bench_series *s)
+{
+	struct bench_series counting = {.n = 0};
+	unsigned rounds, d = distance(l, &rounds);
+
+	if (!rounds)
+		return *s;
+	for (unsigned i = 0; i < s->n; i++)
+		if (l->steady[i] && distance_of(l->line.v[i]) == d)
+			bench_add(&counting, s->v[i]);
+	return counting;
+}
+
+void bench_line_cells(struct table *t, const struct bench_lines *l)
+{
+	struct bench_series counting = bench_counting(l, &l->line);
+	double line = bench_median(&counting);
+	unsigned rounds, d = distance(l, &rounds);
+
+	table_real(t, line);
+	if (rounds)
+		table_text(t, distances[d].name);
+	else
+		table_none(t);
+	table_count(t, isnan(line) ? l->line.n : rounds);
+}
+
 void bench_range_option(int c, const char *arg, uint32_t most, uint32_t *min, uint32_t *max)
 {
 	const char *name = c == 's' ? "size" : c == 'm' ? "min" : "max";

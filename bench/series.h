@@ -3,8 +3,11 @@
 #ifndef BENCH_SERIES_H
 #define BENCH_SERIES_H
 
-#include <stdint.h>
+#include <inttypes.h>
+#include <stdbool.h>
 #include <time.h>
+
+#include "table.h"
 
 #define BENCH_MAX_ROUNDS 99
 
@@ -28,6 +31,29 @@ double bench_median(const struct bench_series *s);
 double bench_least(const struct bench_series *s);
 /* For qsort(), of doubles. */
 int bench_by_value(const void *a, const void *b);
+
+/*
+ * The bare line beside the figures of each round. A round counts if the line just before
+ * and just after it differs by at most 15% and belongs to the distance class of most such
+ * rounds. Between hosts there is no line, and every round counts. If none counts, all are
+ * shown, and the count of 0. Classes and limits are those of mx_compare
+ * (compare/results.py).
+ */
+struct bench_lines {
+	struct bench_series line; /* means of before and after */
+	bool steady[BENCH_MAX_ROUNDS];
+};
+/* The mean; microseconds, or NaN between hosts. */
+double bench_lines_add(struct bench_lines *l, double before, double after);
+/* The values of the rounds that count. */
+struct bench_series bench_counting(const struct bench_lines *l, const struct bench_series *s);
+/* The cells of these columns. */
+#define BENCH_LINE_COLUMNS                                                                         \
+	{"line_us", "line us", "%.3f"}, {"distance", "distance", "%s"},                            \
+	{                                                                                          \
+		"rounds", "rounds", "%" PRIu64                                                     \
+	}
+void bench_line_cells(struct table *t, const struct bench_lines *l);
 
 /* The options --size (s), --min (m) and --max (M) of a sweep, at most that much. */
 void bench_range_option(int c, const char *arg, uint32_t most, uint32_t *min, uint32_t *max);
