@@ -45,7 +45,7 @@ void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events)
 		if (n == 1 && c[0] == goodbye)
 			l->closing = true;
 		else if (n > 0)
-			l->ep->host->counters[TW_C_DOORBELL_HEARD]++;
+			l->ep->host->counters[TW_C_DOORBELL_RECEIVED]++;
 		rang |= n > 0;
 	}
 	/* Before any call that sets errno. */

@@ -17,28 +17,28 @@
 	X(RECV_CANCELLED, "receives cancelled")                                                    \
 	X(UNEXPECTED, "messages unexpected")                                                       \
 	X(UNEXPECTED_MATCHED, "messages unexpected, matched later")                                \
-	X(RNDV_PULL, "rendezvous pulled")                                                          \
-	X(RNDV_PUSH, "rendezvous pushed")                                                          \
-	X(RNDV_SPLIT, "rendezvous split between both sides")                                       \
-	X(PULL_REFUSED, "pulls refused by the system")                                             \
-	X(PUT_FAILED, "parts of a peer that could not be written")                                 \
+	X(RNDV_PULL, "rendezvous by get")                                                          \
+	X(RNDV_PUSH, "rendezvous by copy")                                                         \
+	X(RNDV_SPLIT, "rendezvous by split")                                                       \
+	X(PULL_REFUSED, "gets refused by the system")                                              \
+	X(PUT_FAILED, "puts failed")                                                               \
 	X(ACK_SENT, "acknowledgements sent")                                                       \
 	X(NO_CREDIT, "sends without eager credit")                                                 \
 	X(SEND_QUEUED, "sends queued behind a full ring")                                          \
-	X(DOORBELL_RUNG, "bells rung")                                                             \
-	X(DOORBELL_HEARD, "bells heard")                                                           \
+	X(DOORBELL_RUNG, "doorbells rung")                                                         \
+	X(DOORBELL_RECEIVED, "doorbells received")                                                 \
 	X(SLEEP, "sleeps in the kernel")                                                           \
-	X(TAKEOVER, "endpoint taken over by the service thread")                                   \
+	X(TAKEOVER, "takeovers by the service thread")                                             \
 	X(CONNECT, "connections made")                                                             \
 	X(ACCEPT, "connections accepted")                                                          \
 	X(REFUSED_KEY, "connections refused, wrong filter")                                        \
 	X(REFUSED, "connections refused, other reasons")                                           \
 	X(PEER_LOST, "peers lost")                                                                 \
 	X(BAD_PACKET, "malformed packets")                                                         \
-	X(PATH_BROKEN, "network paths broken")                                                     \
-	X(REPLAY, "replays of packets")                                                            \
+	X(PATH_BROKEN, "paths broken")                                                             \
+	X(REPLAY, "packets sent again")                                                            \
 	X(DUPLICATE, "packets received again")                                                     \
-	X(COPIED, "bytes copied for a network")
+	X(COPIED, "bytes copied between hosts")
 
 enum tw_counter {
 #define TW_COUNTER_ENUM(name, label) TW_C_##name,
