@@ -18,15 +18,15 @@ const uint8_t tw_mx_status_codes[TW_NSTATUS] = {
 	[TW_S_NO_RESOURCES] = MX_STATUS_NO_RESOURCES,
 };
 
-/* Hands a completed request over to the user and ends it. */
+/* Reports a completed request to the user and frees it. */
 static inline void collect(struct tw_ep *ep, struct tw_req *r, mx_status_t *status)
 {
 	tw_mx_status(status, r);
 	tw_req_free(ep, r);
 }
 
-/* What a blocking call waits for. */
-struct want {
+/* The argument of a test that a call waits for. */
+struct waiting {
 	const mx_request_t *request;
 	struct tw_req *found;
 	struct tw_unexp *message;
@@ -66,7 +66,7 @@ static tw_noinline mx_return_t leave(struct tw_ep *ep)
 	return MX_SUCCESS;
 }
 
-/* What is common calls nothing, so that no register needs to be saved. */
+/* The short path calls nothing, so that no register needs to be saved. */
 mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *status,
 		    uint32_t *result)
 {
@@ -84,10 +84,10 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 	return tw_likely(tw_leave_quick(ep)) ? MX_SUCCESS : leave(ep);
 }
 
-/* True as well when somebody else has ended the request. */
+/* True also if another thread has ended the request. */
 static bool request_done(struct tw_ep *ep, void *arg)
 {
-	struct want *w = arg;
+	struct waiting *w = arg;
 
 	w->found = tw_mx_request(ep, w->request);
 	return !w->found || (w->found->flags & TW_R_DONE);
@@ -95,44 +95,53 @@ static bool request_done(struct tw_ep *ep, void *arg)
 
 static bool request_buffered(struct tw_ep *ep, void *arg)
 {
-	struct want *w = arg;
+	struct waiting *w = arg;
 
 	w->found = tw_mx_request(ep, w->request);
 	return !w->found || (w->found->flags & TW_R_BUFFERED);
 }
 
-/* Waits for a state of one request; the lock is kept when it was reached. */
-static mx_return_t wait_request(mx_endpoint_t endpoint, struct want *w, uint32_t timeout,
-				bool (*test)(struct tw_ep *, void *), uint32_t *result,
-				const char *function, struct tw_ep **out)
+/* Waits for a state of one request. NULL, with the result of the call, after a failure. */
+static struct tw_ep *wait_request(mx_endpoint_t endpoint, struct waiting *w, uint32_t timeout,
+				  bool (*test)(struct tw_ep *, void *), uint32_t *result,
+				  const char *function, mx_return_t *rc)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 	enum tw_waited waited;
 
-	if (!ep)
-		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
-	if (!tw_mx_request(ep, w->request))
-		return tw_mx_leave_fail(ep, function, MX_BAD_REQUEST);
-	if (!result)
-		return tw_mx_leave_fail(ep, function, MX_FAILURE);
+	if (!ep) {
+		*rc = tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
+		return NULL;
+	}
+	if (!tw_mx_request(ep, w->request)) {
+		*rc = MX_BAD_REQUEST;
+		goto out;
+	}
+	if (!result) {
+		*rc = MX_FAILURE;
+		goto out;
+	}
 	waited = tw_wait(ep, test, w, tw_mx_timeout(timeout));
-	if (waited == TW_W_CLOSED)
-		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
+	*rc = waited == TW_W_CLOSED ? MX_BAD_ENDPOINT : MX_SUCCESS;
 	if (waited == TW_W_TRUE && !w->found)
-		return tw_mx_leave_fail(ep, function, MX_BAD_REQUEST);
+		*rc = MX_BAD_REQUEST;
+	if (*rc != MX_SUCCESS)
+		goto out;
 	*result = waited == TW_W_TRUE;
-	*out = ep;
-	return MX_SUCCESS;
+	return ep;
+out:
+	*rc = tw_mx_leave_fail(ep, function, *rc);
+	return NULL;
 }
 
 mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t timeout,
 		    mx_status_t *status, uint32_t *result)
 {
-	struct want w = {.request = request};
-	struct tw_ep *ep;
-	mx_return_t rc = wait_request(endpoint, &w, timeout, request_done, result, __func__, &ep);
+	struct waiting w = {.request = request};
+	mx_return_t rc;
+	struct tw_ep *ep = wait_request(endpoint, &w, timeout, request_done, result, __func__, &rc);
 
-	if (rc != MX_SUCCESS)
+	if (!ep)
 		return rc;
 	if (*result)
 		collect(ep, w.found, status);
@@ -143,12 +152,12 @@ mx_return_t mx_wait(mx_endpoint_t endpoint, mx_request_t *request, uint32_t time
 mx_return_t mx_buffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t timeout,
 			uint32_t *result)
 {
-	struct want w = {.request = request};
-	struct tw_ep *ep;
-	mx_return_t rc =
-		wait_request(endpoint, &w, timeout, request_buffered, result, __func__, &ep);
+	struct waiting w = {.request = request};
+	mx_return_t rc;
+	struct tw_ep *ep =
+		wait_request(endpoint, &w, timeout, request_buffered, result, __func__, &rc);
 
-	if (rc == MX_SUCCESS)
+	if (ep)
 		tw_mx_leave(ep);
 	return rc;
 }
@@ -177,7 +186,7 @@ mx_return_t mx_ibuffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t
 /* A request returned to one thread's peek is not returned to another's. */
 static bool any_done(struct tw_ep *ep, void *arg)
 {
-	struct want *w = arg;
+	struct waiting *w = arg;
 	struct tw_list *n, *tmp;
 
 	tw_list_each(&ep->done, n, tmp) {
@@ -194,7 +203,7 @@ static bool any_done(struct tw_ep *ep, void *arg)
 
 static bool any_matching(struct tw_ep *ep, void *arg)
 {
-	struct want *w = arg;
+	struct waiting *w = arg;
 	struct tw_list *n, *tmp;
 
 	tw_list_each(&ep->done, n, tmp) {
@@ -208,9 +217,9 @@ static bool any_matching(struct tw_ep *ep, void *arg)
 	return false;
 }
 
-/* One look with progress, or a wait. */
-static enum tw_waited look(struct tw_ep *ep, bool (*test)(struct tw_ep *, void *), void *arg,
-			   bool block, uint32_t timeout)
+/* One test with progress, or a wait. */
+static enum tw_waited poll_or_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *, void *),
+				   void *arg, bool block, uint32_t timeout)
 {
 	if (block)
 		return tw_wait(ep, test, arg, tw_mx_timeout(timeout));
@@ -224,7 +233,7 @@ static mx_return_t peek(mx_endpoint_t endpoint, bool block, uint32_t timeout, mx
 			uint32_t *result, const char *function)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	struct want w = {0};
+	struct waiting w = {0};
 	enum tw_waited waited;
 
 	if (!ep)
@@ -235,7 +244,7 @@ static mx_return_t peek(mx_endpoint_t endpoint, bool block, uint32_t timeout, mx
 		return tw_mx_leave_fail(ep, function, MX_BAD_REQUEST);
 	if (!result)
 		return tw_mx_leave_fail(ep, function, MX_FAILURE);
-	waited = look(ep, any_done, &w, block, timeout);
+	waited = poll_or_wait(ep, any_done, &w, block, timeout);
 	if (waited == TW_W_CLOSED)
 		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
 	*result = waited == TW_W_TRUE;
@@ -256,20 +265,34 @@ mx_return_t mx_peek(mx_endpoint_t endpoint, uint32_t timeout, mx_request_t *requ
 	return peek(endpoint, true, timeout, request, result, __func__);
 }
 
+/* The beginning of a call with a mask. NULL, with the result of the call, after a failure. */
+static struct tw_ep *enter_masked(mx_endpoint_t endpoint, const struct waiting *w,
+				  const uint32_t *result, const char *function, mx_return_t *rc)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep) {
+		*rc = tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
+		return NULL;
+	}
+	*rc = result ? tw_mx_check_match(ep, w->match, w->mask) : MX_FAILURE;
+	if (*rc == MX_SUCCESS)
+		return ep;
+	*rc = tw_mx_leave_fail(ep, function, *rc);
+	return NULL;
+}
+
 static mx_return_t any(mx_endpoint_t endpoint, bool block, uint32_t timeout, uint64_t match,
 		       uint64_t mask, mx_status_t *status, uint32_t *result, const char *function)
 {
-	struct tw_ep *ep = tw_mx_enter(endpoint);
-	struct want w = {.match = match, .mask = mask};
-	enum tw_waited waited;
+	struct waiting w = {.match = match, .mask = mask};
 	mx_return_t rc;
+	struct tw_ep *ep = enter_masked(endpoint, &w, result, function, &rc);
+	enum tw_waited waited;
 
 	if (!ep)
-		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
-	rc = result ? tw_mx_check_match(ep, match, mask) : MX_FAILURE;
-	if (rc != MX_SUCCESS)
-		return tw_mx_leave_fail(ep, function, rc);
-	waited = look(ep, any_matching, &w, block, timeout);
+		return rc;
+	waited = poll_or_wait(ep, any_matching, &w, block, timeout);
 	if (waited == TW_W_CLOSED)
 		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
 	*result = waited == TW_W_TRUE;
@@ -293,7 +316,7 @@ mx_return_t mx_wait_any(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match
 
 static bool message_waits(struct tw_ep *ep, void *arg)
 {
-	struct want *w = arg;
+	struct waiting *w = arg;
 
 	w->message = tw_match_find_unexp(ep->match, w->match, w->mask);
 	return w->message != NULL;
@@ -302,7 +325,7 @@ static bool message_waits(struct tw_ep *ep, void *arg)
 /* Of several threads blocked in a probe, one gets a message (MX VII.1.2). */
 static bool message_comes(struct tw_ep *ep, void *arg)
 {
-	struct want *w = arg;
+	struct waiting *w = arg;
 	struct tw_unexp *x = tw_match_find_unexp(ep->match, w->match, w->mask);
 
 	for (; x; x = tw_match_next_unexp(ep->match, x)) {
@@ -320,21 +343,18 @@ static bool message_comes(struct tw_ep *ep, void *arg)
 static mx_return_t probe(mx_endpoint_t endpoint, bool block, uint32_t timeout, uint64_t match,
 			 uint64_t mask, mx_status_t *status, uint32_t *result, const char *function)
 {
-	struct tw_ep *ep = tw_mx_enter(endpoint);
-	struct want w = {.match = match, .mask = mask};
-	enum tw_waited waited;
+	struct waiting w = {.match = match, .mask = mask};
 	mx_return_t rc;
+	struct tw_ep *ep = enter_masked(endpoint, &w, result, function, &rc);
+	enum tw_waited waited;
 
 	if (!ep)
-		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
-	rc = result ? tw_mx_check_match(ep, match, mask) : MX_FAILURE;
-	if (rc != MX_SUCCESS)
-		return tw_mx_leave_fail(ep, function, rc);
-	/* What has arrived counts, even before anybody looked for it. */
+		return rc;
+	/* Messages that have arrived count, also before any progress. */
 	if (!block)
 		tw_progress(ep);
 	w.since = ep->claims;
-	waited = look(ep, block ? message_comes : message_waits, &w, block, timeout);
+	waited = poll_or_wait(ep, block ? message_comes : message_waits, &w, block, timeout);
 	if (waited == TW_W_CLOSED)
 		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);
 	*result = waited == TW_W_TRUE;

@@ -70,7 +70,7 @@ mx_return_t mx_open_endpoint(uint32_t board_num, uint32_t endpoint_id, uint32_t 
 
 mx_return_t mx_close_endpoint(mx_endpoint_t endpoint)
 {
-	/* Another one neither: two handlers that close each other's would wait for ever. */
+	/* Nor another endpoint: two handlers that close each other's would wait for ever. */
 	if (tw_in_any_handler())
 		return tw_mx_fail(NULL, __func__, MX_CLOSE_IN_HANDLER);
 	if (tw_ep_close((uint64_t)(uintptr_t)endpoint) != TW_OK)

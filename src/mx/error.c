@@ -22,7 +22,7 @@ static mx_return_t errors_return(char *message, mx_return_t code)
 const mx_error_handler_t MX_ERRORS_ARE_FATAL = errors_are_fatal;
 const mx_error_handler_t MX_ERRORS_RETURN = errors_return;
 
-/* NULL until somebody chooses: then the environment decides. */
+/* NULL until mx_set_error_handler(): the environment decides. */
 static _Atomic(mx_error_handler_t) current;
 
 static mx_error_handler_t initial(void)
@@ -63,7 +63,7 @@ mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t
 {
 	mx_error_handler_t handler = (mx_error_handler_t)ep->error_handler;
 
-	/* Whoever was inside knew an endpoint, even if the library has ended meanwhile. */
+	/* Not tw_mx_fail(): the endpoint was open, even if the library has ended meanwhile. */
 	tw_leave(ep);
 	return report(handler, function, code);
 }

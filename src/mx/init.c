@@ -5,7 +5,7 @@
 
 #include "mx/mx_internal.h"
 
-/* A signal handler may call while the thread that it interrupted holds it: that is told. */
+/* Fails in a signal handler that interrupted a thread that holds it. */
 static pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static _Atomic(bool) ready;
 
@@ -14,7 +14,7 @@ bool tw_mx_ready(void)
 	return atomic_load_explicit(&ready, memory_order_acquire);
 }
 
-/* A child owns none of its parent's endpoints; it may begin anew. */
+/* In the child, which may call mx_init() again. */
 static void forked(void)
 {
 	mutex = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;

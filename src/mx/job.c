@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ours: the other processes of a job, which a launcher knows. */
+/* An extension: the other processes of a job. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -7,7 +7,7 @@
 #include "job/job.h"
 #include "mx/mx_internal.h"
 
-#define RETRY_MS 50 /* a process that is not there yet is looked for again */
+#define RETRY_MS 50 /* until the next connect to a process that has not begun */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct tw_job job; /* size 0: not joined */
@@ -124,7 +124,7 @@ mx_return_t mx_job_peer(uint32_t rank, uint64_t *nic_id, uint32_t *endpoint_id)
 	return MX_SUCCESS;
 }
 
-/* What is left until then, in microseconds. */
+/* The microseconds left until then. */
 static uint64_t left(uint64_t deadline)
 {
 	uint64_t now = tw_clock();
@@ -152,7 +152,7 @@ mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filte
 			return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
 		rc = tw_mx_connect(ep, where >> 16, where & 0xffff, filter, left(deadline),
 				   endpoint_addr);
-		/* Without a launcher the other may not have begun. */
+		/* Without a launcher the other process may not have begun. */
 		again = rc == MX_CONNECTION_FAILED && !launched && left(deadline) > RETRY_MS * 1000;
 		if (rc != MX_SUCCESS && !again)
 			return tw_mx_leave_fail(ep, __func__, rc);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the MX interface share. */
+/* Shared by the files of the MX interface. */
 #ifndef TW_MX_H
 #define TW_MX_H
 
@@ -14,7 +14,7 @@ _Static_assert(sizeof(mx_endpoint_addr_t) == MX_SIZEOF_ADDR, "as it is called");
 _Static_assert(MX_MAX_SEGMENTS == TW_MAX_SEGMENTS, "one limit");
 _Static_assert(MX_MAX_ENDPOINTS == TW_MAX_EIDS, "one limit");
 
-/* A connect that mx_connect() made for itself: no peek or test_any finds it. */
+/* A request that no peek or test_any finds. */
 #define TW_MX_HIDDEN UINTPTR_MAX
 
 bool tw_mx_ready(void);
@@ -22,8 +22,8 @@ void tw_mx_job_end(void);
 void tw_mx_job_forked(void);
 
 /*
- * Reports a failure to the error handler in force (the endpoint's, else the
- * global one) and returns what that returns. Never called with a lock held.
+ * Reports a failure to the error handler in force (the endpoint's, else the global one)
+ * and returns its result, which may be MX_SUCCESS. Without a lock.
  */
 mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_return_t code);
 
@@ -39,7 +39,7 @@ mx_return_t tw_mx_code(enum tw_err err);
  */
 mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t filter,
 			  uint64_t us, mx_endpoint_addr_t *endpoint_addr);
-/* Seconds of a user as that. */
+/* Seconds of a user as such a time. */
 static inline uint64_t tw_mx_seconds(uint32_t s)
 {
 	return s == MX_INFINITE || s == UINT32_MAX ? TW_FOREVER : 1000000ull * s;
@@ -76,7 +76,7 @@ static inline mx_endpoint_addr_t tw_mx_user_addr(struct tw_addr t)
 	return a;
 }
 
-/* Fills in a status; NULL is not wanted. */
+/* Fills in a status, unless it is NULL. */
 static inline void tw_mx_status(mx_status_t *status, const struct tw_req *r)
 {
 	if (!status)

@@ -3,8 +3,8 @@
 #include "mx/mx_internal.h"
 
 /*
- * Checks a segment list and copies it without its empty pieces. An empty
- * message has one empty piece, which the fast path takes like any other.
+ * Checks a segment list and copies it without empty segments. An empty message has one
+ * empty segment, which needs no case of its own on the short path.
  */
 static tw_noinline mx_return_t copy_segments(const mx_segment_t *list, uint32_t count,
 					     struct tw_seg *segs, uint32_t *nsegs, uint32_t *len)
@@ -153,7 +153,7 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	tw_recv_post(ep, r, match_recv, match_mask);
 	if (tw_unlikely(ep->request_us))
 		tw_mx_limit(ep, request);
-	/* A message that was announced is asked for at once. */
+	/* Requests the data of an announced message at once. */
 	if (tw_unlikely(!tw_list_empty(&ep->work)) && !tw_in_handler(ep))
 		tw_flush(ep);
 	tw_mx_leave(ep);

@@ -2,7 +2,7 @@
 /* MX VIII: cancelling; and the time limits of requests, of later MX releases. */
 #include "mx/mx_internal.h"
 
-#define ANSWER_US 100000 /* mx_cancel() waits so long for the peer's word */
+#define REPLY_US 100000 /* limit of mx_cancel() for the peer's reply */
 
 void tw_mx_limit(struct tw_ep *ep, const mx_request_t *request)
 {
@@ -35,7 +35,7 @@ mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
 	return MX_SUCCESS;
 }
 
-static bool is_answered(struct tw_ep *ep, void *arg)
+static bool is_replied(struct tw_ep *ep, void *arg)
 {
 	const struct tw_req *r = tw_mx_request(ep, arg);
 
@@ -43,10 +43,10 @@ static bool is_answered(struct tw_ep *ep, void *arg)
 }
 
 /*
- * The peer was asked whether it has matched the send. Its service thread answers while
- * its program computes; one that is stopped does not, and is not waited for again.
+ * Waits for the peer's reply whether it has matched the send. Its service thread replies
+ * while its program computes; a stopped process does not, and is not waited for again.
  */
-static enum tw_waited wait_for_answer(struct tw_ep *ep, mx_request_t request)
+static enum tw_waited wait_for_reply(struct tw_ep *ep, mx_request_t request)
 {
 	struct tw_req *r = tw_mx_request(ep, &request);
 	struct tw_peer *p = r->peer;
@@ -57,9 +57,9 @@ static enum tw_waited wait_for_answer(struct tw_ep *ep, mx_request_t request)
 	tw_flush(ep);
 	if (p->silent)
 		return TW_W_TIMEOUT;
-	/* Meanwhile no other call finds it. */
+	/* No other call finds it while this one waits. */
 	r->claimed = TW_MX_HIDDEN;
-	waited = tw_wait(ep, is_answered, &request, ANSWER_US);
+	waited = tw_wait(ep, is_replied, &request, REPLY_US);
 	r = tw_mx_request(ep, &request);
 	if (r)
 		r->claimed = 0;
@@ -86,7 +86,7 @@ mx_return_t mx_cancel(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *r
 	handle = *request;
 	back = tw_take_back(ep, r, TW_S_CANCELLED);
 	if (back == TW_BACK_ASKED) {
-		if (wait_for_answer(ep, handle) == TW_W_CLOSED)
+		if (wait_for_reply(ep, handle) == TW_W_CLOSED)
 			return tw_mx_leave_fail(ep, __func__, MX_BAD_ENDPOINT);
 		r = tw_mx_request(ep, &handle);
 		if (r && (r->flags & TW_R_DONE) && r->status == TW_S_CANCELLED)

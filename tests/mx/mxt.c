@@ -140,8 +140,8 @@ static void meet(struct mxt_side *s)
 	mxt_eq(twt_get(s->fd, &s->other, sizeof(s->other)), 0);
 	s->peer = mxt_connect(s->ep, s->other);
 	/* Neither leaves before both are connected. */
-	mxt_tell(s->fd);
-	mxt_hear(s->fd);
+	mxt_signal(s->fd);
+	mxt_await(s->fd);
 }
 
 static int far_side(void *arg, int fd)
@@ -184,10 +184,10 @@ static int idle(void *arg, int fd)
 	ep = mxt_open(*(uint32_t *)arg);
 	name = mxt_name(ep);
 	mxt_eq(twt_put(fd, &name, sizeof(name)), 0);
-	mxt_hear(fd);
+	mxt_await(fd);
 	mxt_close(ep);
-	mxt_tell(fd);
-	mxt_hear(fd);
+	mxt_signal(fd);
+	mxt_await(fd);
 	mxt_down();
 	return 0;
 }
@@ -203,13 +203,13 @@ struct mxt_name mxt_idle(struct twt_child *c, uint32_t id)
 
 void mxt_idle_close(struct twt_child *c)
 {
-	mxt_tell(c->fd);
-	mxt_hear(c->fd);
+	mxt_signal(c->fd);
+	mxt_await(c->fd);
 }
 
 void mxt_idle_end(struct twt_child *c)
 {
-	mxt_tell(c->fd);
+	mxt_signal(c->fd);
 	mxt_eq(twt_join(c, MXT_CHILD), 0);
 }
 

@@ -36,8 +36,8 @@
 #define mxt_check twc_check
 #define mxt_eq twc_eq
 #define mxt_eq_at twc_eq_at
-#define mxt_tell twc_tell
-#define mxt_hear twc_hear
+#define mxt_signal twc_tell
+#define mxt_await twc_hear
 #define mxt_sleep twc_sleep
 #define mxt_thread twc_thread
 #define mxt_start twc_start

@@ -136,7 +136,7 @@ static void sender(struct mxt_side *s)
 	for (int i = 0; i < 500; i++) {
 		mx_request_t req;
 
-		mxt_hear(s->fd);
+		mxt_await(s->fd);
 		req = mxt_isend(s->ep, &i, sizeof(i), s->peer, 1);
 		mxt_wait(s->ep, &req, MX_STATUS_SUCCESS);
 	}
@@ -154,7 +154,7 @@ Test(mx_cancel, races_with_the_message, .timeout = MXT_TIMEOUT)
 		int in = -1;
 		mx_request_t r = mxt_irecv(s.ep, &in, sizeof(in), 1);
 
-		mxt_tell(s.fd);
+		mxt_signal(s.fd);
 		for (end = twt_now() + delay; twt_now() < end;)
 			if (i & 1)
 				mxt_ok(mx_progress(s.ep));

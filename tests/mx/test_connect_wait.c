@@ -178,14 +178,14 @@ static int heir(void *arg, int fd)
 	mx_endpoint_t ep;
 
 	(void)arg;
-	mxt_hear(fd);
+	mxt_await(fd);
 	mxt_up();
 	ep = mxt_reopen(32);
 	name = mxt_name(ep);
 	mxt_eq(twt_put(fd, &name, sizeof(name)), 0);
 	r = mxt_irecv(ep, NULL, 0, 2);
 	mxt_wait(ep, &r, MX_STATUS_SUCCESS);
-	mxt_hear(fd);
+	mxt_await(fd);
 	mxt_close(ep);
 	mxt_down();
 	return 0;
@@ -205,7 +205,7 @@ Test(mx_connect_wait, earlier_process, .timeout = MXT_TIMEOUT)
 	a = mxt_open(MX_ANY_ENDPOINT);
 	old = mxt_connect(a, name);
 	mxt_kill(&first);
-	mxt_tell(second.fd);
+	mxt_signal(second.fd);
 	mxt_eq(twt_get(second.fd, &later, sizeof(later)), 0);
 	mxt_check(mxt_same_name(name, later));
 	/* From another host the end of the first may be heard of after its heir has begun. */
@@ -218,7 +218,7 @@ Test(mx_connect_wait, earlier_process, .timeout = MXT_TIMEOUT)
 	send_ends(a, old, MX_STATUS_BAD_SESSION);
 	s = mxt_isend(a, NULL, 0, new, 2);
 	mxt_wait(a, &s, MX_STATUS_SUCCESS);
-	mxt_tell(second.fd);
+	mxt_signal(second.fd);
 	mxt_eq(twt_join(&second, MXT_CHILD), 0);
 	mxt_close(a);
 	mxt_down();

@@ -8,14 +8,14 @@
 
 TestSuite(mx_errors, .init = mxt_job, .timeout = MXT_TIMEOUT);
 
-/* What the handlers were told. */
-static struct told {
+/* The calls of the handlers. */
+static struct report {
 	int calls;
 	mx_return_t code;
 	char message[1000];
 } global, local;
 
-static mx_return_t note(struct told *t, char *message, mx_return_t code)
+static mx_return_t note(struct report *t, char *message, mx_return_t code)
 {
 	t->calls++;
 	t->code = code;
@@ -39,10 +39,10 @@ static void reset(void)
 	memset(&local, 0, sizeof(local));
 }
 
-/* The call failed so and the handler was told once, by this name. */
-static void told(struct told *by, const char *name, mx_return_t want, mx_return_t got)
+/* The call failed so and the handler was called once, with this name. */
+static void reported(struct report *by, const char *name, mx_return_t want, mx_return_t got)
 {
-	struct told *other = by == &global ? &local : &global;
+	struct report *other = by == &global ? &local : &global;
 
 	if (want != got)
 		mxt_fail(__FILE__, __LINE__, "%s: %s, not %s", name, mx_strerror(got),
@@ -55,10 +55,10 @@ static void told(struct told *by, const char *name, mx_return_t want, mx_return_
 	reset();
 }
 
-#define TOLD(by, want, fn, ...) told(by, #fn, want, fn(__VA_ARGS__))
+#define REPORTED(by, want, fn, ...) reported(by, #fn, want, fn(__VA_ARGS__))
 
 /* Failures of calls on an endpoint that is open. */
-static void fail_on(mx_endpoint_t ep, struct told *by)
+static void fail_on(mx_endpoint_t ep, struct report *by)
 {
 	mx_request_t none = NULL, req = NULL;
 	mx_segment_t nowhere = {NULL, 1};
@@ -68,26 +68,26 @@ static void fail_on(mx_endpoint_t ep, struct told *by)
 	mx_status_t st;
 
 	reset();
-	TOLD(by, MX_BAD_SEG_LIST, mx_isend, ep, NULL, 1, mxt_self(ep), 1, NULL, &req);
-	TOLD(by, MX_BAD_SEG_MEM, mx_issend, ep, &nowhere, 1, mxt_self(ep), 1, NULL, &req);
-	TOLD(by, MX_BAD_MATCH_MASK, mx_irecv, ep, NULL, 0, 1, 0, NULL, &req);
-	TOLD(by, MX_BAD_REQUEST, mx_test, ep, &none, &st, &n);
-	TOLD(by, MX_BAD_REQUEST, mx_wait, ep, &none, 10, &st, &n);
-	TOLD(by, MX_BAD_REQUEST, mx_ibuffered, ep, &none, &n);
-	TOLD(by, MX_BAD_REQUEST, mx_buffered, ep, &none, 10, &n);
-	TOLD(by, MX_BAD_REQUEST, mx_cancel, ep, &none, &n);
-	TOLD(by, MX_BAD_REQUEST, mx_forget, ep, &none);
-	TOLD(by, MX_FAILURE, mx_ipeek, ep, &req, NULL);
-	TOLD(by, MX_FAILURE, mx_peek, ep, 10, &req, NULL);
-	TOLD(by, MX_FAILURE, mx_test_any, ep, 0, 0, &st, NULL);
-	TOLD(by, MX_FAILURE, mx_wait_any, ep, 10, 0, 0, &st, NULL);
-	TOLD(by, MX_BAD_MATCH_MASK, mx_iprobe, ep, 1, 0, &st, &n);
-	TOLD(by, MX_BAD_MATCH_MASK, mx_probe, ep, 10, 1, 0, &st, &n);
-	TOLD(by, MX_BAD_CONNECTION_KEY, mx_connect, ep, me.nic, me.id, MXT_KEY + 1, 10, &addr);
-	TOLD(by, MX_NIC_NOT_FOUND, mx_connect, ep, MXT_NO_NIC, 1, 1, 10, &addr);
-	TOLD(by, MX_BAD_REQUEST, mx_iconnect, ep, me.nic, me.id, MXT_KEY, 0, NULL, NULL);
-	TOLD(by, MX_FAILURE, mx_get_endpoint_addr, ep, NULL);
-	TOLD(by, MX_BAD_INFO_KEY, mx_get_info, ep, (mx_get_info_key_t)999, NULL, 0, &n, 4);
+	REPORTED(by, MX_BAD_SEG_LIST, mx_isend, ep, NULL, 1, mxt_self(ep), 1, NULL, &req);
+	REPORTED(by, MX_BAD_SEG_MEM, mx_issend, ep, &nowhere, 1, mxt_self(ep), 1, NULL, &req);
+	REPORTED(by, MX_BAD_MATCH_MASK, mx_irecv, ep, NULL, 0, 1, 0, NULL, &req);
+	REPORTED(by, MX_BAD_REQUEST, mx_test, ep, &none, &st, &n);
+	REPORTED(by, MX_BAD_REQUEST, mx_wait, ep, &none, 10, &st, &n);
+	REPORTED(by, MX_BAD_REQUEST, mx_ibuffered, ep, &none, &n);
+	REPORTED(by, MX_BAD_REQUEST, mx_buffered, ep, &none, 10, &n);
+	REPORTED(by, MX_BAD_REQUEST, mx_cancel, ep, &none, &n);
+	REPORTED(by, MX_BAD_REQUEST, mx_forget, ep, &none);
+	REPORTED(by, MX_FAILURE, mx_ipeek, ep, &req, NULL);
+	REPORTED(by, MX_FAILURE, mx_peek, ep, 10, &req, NULL);
+	REPORTED(by, MX_FAILURE, mx_test_any, ep, 0, 0, &st, NULL);
+	REPORTED(by, MX_FAILURE, mx_wait_any, ep, 10, 0, 0, &st, NULL);
+	REPORTED(by, MX_BAD_MATCH_MASK, mx_iprobe, ep, 1, 0, &st, &n);
+	REPORTED(by, MX_BAD_MATCH_MASK, mx_probe, ep, 10, 1, 0, &st, &n);
+	REPORTED(by, MX_BAD_CONNECTION_KEY, mx_connect, ep, me.nic, me.id, MXT_KEY + 1, 10, &addr);
+	REPORTED(by, MX_NIC_NOT_FOUND, mx_connect, ep, MXT_NO_NIC, 1, 1, 10, &addr);
+	REPORTED(by, MX_BAD_REQUEST, mx_iconnect, ep, me.nic, me.id, MXT_KEY, 0, NULL, NULL);
+	REPORTED(by, MX_FAILURE, mx_get_endpoint_addr, ep, NULL);
+	REPORTED(by, MX_BAD_INFO_KEY, mx_get_info, ep, (mx_get_info_key_t)999, NULL, 0, &n, 4);
 }
 
 /* Failures of calls without an endpoint, or with none that could have a handler. */
@@ -101,23 +101,24 @@ static void fail_anywhere(void)
 	uint32_t n;
 
 	reset();
-	TOLD(&global, MX_ALREADY_INITIALIZED, mx_init);
-	TOLD(&global, MX_BAD_INFO_KEY, mx_get_info, NULL, (mx_get_info_key_t)999, NULL, 0, &n, 4);
-	TOLD(&global, MX_BOARD_UNKNOWN, mx_open_endpoint, 99999, 1, 1, NULL, 0, &ep);
-	TOLD(&global, MX_BAD_ENDPOINT_ID, mx_open_endpoint, 0, 1024, 1, NULL, 0, &ep);
-	TOLD(&global, MX_BAD_PARAM_LIST, mx_open_endpoint, 0, 1, 1, NULL, 1, &ep);
-	TOLD(&global, MX_BAD_ENDPOINT, mx_close_endpoint, NULL);
-	TOLD(&global, MX_BAD_ENDPOINT, mx_wakeup, NULL);
-	TOLD(&global, MX_BAD_ENDPOINT, mx_isend, NULL, NULL, 0, addr, 1, NULL, &req);
-	TOLD(&global, MX_BAD_ENDPOINT, mx_progress, NULL);
-	TOLD(&global, MX_BAD_ENDPOINT, mx_disconnect, NULL, addr);
-	TOLD(&global, MX_BAD_ENDPOINT, mx_register_unexp_handler, NULL, NULL, NULL);
-	TOLD(&global, MX_BAD_HOSTNAME_ARGS, mx_hostname_to_nic_id, NULL, &nic);
-	TOLD(&global, MX_HOST_NOT_FOUND, mx_nic_id_to_hostname, MXT_NO_NIC, (char[80]){""});
-	TOLD(&global, MX_BOARD_UNKNOWN, mx_board_number_to_nic_id, 99999, &nic);
-	TOLD(&global, MX_BOARD_UNKNOWN, mx_nic_id_to_board_number, MXT_NO_NIC, &n);
-	TOLD(&global, MX_FAILURE, mx_decompose_endpoint_addr, addr, NULL, NULL);
-	TOLD(&global, MX_BAD_REQUEST, mx_context, &req, &context);
+	REPORTED(&global, MX_ALREADY_INITIALIZED, mx_init);
+	REPORTED(&global, MX_BAD_INFO_KEY, mx_get_info, NULL, (mx_get_info_key_t)999, NULL, 0, &n,
+		 4);
+	REPORTED(&global, MX_BOARD_UNKNOWN, mx_open_endpoint, 99999, 1, 1, NULL, 0, &ep);
+	REPORTED(&global, MX_BAD_ENDPOINT_ID, mx_open_endpoint, 0, 1024, 1, NULL, 0, &ep);
+	REPORTED(&global, MX_BAD_PARAM_LIST, mx_open_endpoint, 0, 1, 1, NULL, 1, &ep);
+	REPORTED(&global, MX_BAD_ENDPOINT, mx_close_endpoint, NULL);
+	REPORTED(&global, MX_BAD_ENDPOINT, mx_wakeup, NULL);
+	REPORTED(&global, MX_BAD_ENDPOINT, mx_isend, NULL, NULL, 0, addr, 1, NULL, &req);
+	REPORTED(&global, MX_BAD_ENDPOINT, mx_progress, NULL);
+	REPORTED(&global, MX_BAD_ENDPOINT, mx_disconnect, NULL, addr);
+	REPORTED(&global, MX_BAD_ENDPOINT, mx_register_unexp_handler, NULL, NULL, NULL);
+	REPORTED(&global, MX_BAD_HOSTNAME_ARGS, mx_hostname_to_nic_id, NULL, &nic);
+	REPORTED(&global, MX_HOST_NOT_FOUND, mx_nic_id_to_hostname, MXT_NO_NIC, (char[80]){""});
+	REPORTED(&global, MX_BOARD_UNKNOWN, mx_board_number_to_nic_id, 99999, &nic);
+	REPORTED(&global, MX_BOARD_UNKNOWN, mx_nic_id_to_board_number, MXT_NO_NIC, &n);
+	REPORTED(&global, MX_FAILURE, mx_decompose_endpoint_addr, addr, NULL, NULL);
+	REPORTED(&global, MX_BAD_REQUEST, mx_context, &req, &context);
 }
 
 static mx_endpoint_t open_with_handler(mx_error_handler_t handler)
@@ -129,22 +130,22 @@ static mx_endpoint_t open_with_handler(mx_error_handler_t handler)
 	return ep;
 }
 
-Test(mx_errors, handler_is_told, .timeout = MXT_TIMEOUT)
+Test(mx_errors, handler_is_called, .timeout = MXT_TIMEOUT)
 {
 	mx_endpoint_t ep;
 
 	mx_set_error_handler(global_handler);
-	TOLD(&global, MX_NOT_INITIALIZED, mx_finalize);
-	TOLD(&global, MX_NOT_INITIALIZED, mx_wakeup, NULL);
-	TOLD(&global, MX_BAD_LIB_VERSION, mx__init_api, 0);
+	REPORTED(&global, MX_NOT_INITIALIZED, mx_finalize);
+	REPORTED(&global, MX_NOT_INITIALIZED, mx_wakeup, NULL);
+	REPORTED(&global, MX_BAD_LIB_VERSION, mx__init_api, 0);
 	mxt_ok(mx_init());
 	fail_anywhere();
 	ep = mxt_open(MX_ANY_ENDPOINT);
 	fail_on(ep, &global);
 	mxt_close(ep);
-	TOLD(&global, MX_BAD_ENDPOINT, mx_close_endpoint, ep);
+	REPORTED(&global, MX_BAD_ENDPOINT, mx_close_endpoint, ep);
 	mxt_down();
-	TOLD(&global, MX_NOT_INITIALIZED, mx_finalize);
+	REPORTED(&global, MX_NOT_INITIALIZED, mx_finalize);
 }
 
 Test(mx_errors, handler_of_an_endpoint, .timeout = MXT_TIMEOUT)
@@ -169,8 +170,41 @@ Test(mx_errors, handler_of_an_endpoint, .timeout = MXT_TIMEOUT)
 	mxt_down();
 }
 
-/* Success is nothing to tell, nor is a result of 0, nor a status that is not success. */
-Test(mx_errors, handler_is_not_told, .timeout = MXT_TIMEOUT)
+static mx_return_t lenient_handler(char *message, mx_return_t code)
+{
+	note(&global, message, code);
+	return MX_SUCCESS;
+}
+
+/* The call fails nevertheless, and does no more. */
+Test(mx_errors, handler_returns_success, .timeout = MXT_TIMEOUT)
+{
+	mx_request_t none = NULL;
+	uint32_t result = 77;
+	mx_endpoint_t ep;
+	mx_status_t st;
+
+	mx_set_error_handler(lenient_handler);
+	mxt_ok(mx_init());
+	ep = mxt_open(MX_ANY_ENDPOINT);
+	reset();
+	mxt_ok(mx_wait(NULL, &none, 10, &st, &result));
+	mxt_ok(mx_wait(ep, &none, 10, &st, &result));
+	mxt_ok(mx_wait(ep, &none, 10, &st, NULL));
+	mxt_ok(mx_buffered(NULL, &none, 10, &result));
+	mxt_ok(mx_buffered(ep, &none, 10, &result));
+	mxt_ok(mx_wait_any(NULL, 10, 0, 0, &st, &result));
+	mxt_ok(mx_wait_any(ep, 10, 1, 0, &st, &result));
+	mxt_ok(mx_probe(NULL, 10, 0, 0, &st, &result));
+	mxt_ok(mx_probe(ep, 10, 1, 0, &st, &result));
+	mxt_eq(result, 77);
+	mxt_eq(global.calls, 9);
+	mxt_close(ep);
+	mxt_down();
+}
+
+/* Not for success, nor for a result of 0, nor for a status that is not success. */
+Test(mx_errors, handler_is_not_called, .timeout = MXT_TIMEOUT)
 {
 	mx_endpoint_addr_t zero = {{0, 0}};
 	mx_request_t r, s, got;

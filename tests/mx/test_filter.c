@@ -176,7 +176,7 @@ static int far_side(void *arg, int fd)
 		mx_request_t s = mxt_issend(ep, NULL, 0, to, 1);
 
 		mxt_wait(ep, &s, MX_STATUS_SUCCESS);
-		mxt_hear(fd);
+		mxt_await(fd);
 	}
 	mxt_probe(ep, 9);
 	mxt_close(ep);
@@ -202,14 +202,14 @@ Test(mx_filter, processes, .timeout = MXT_TIMEOUT)
 	st = mxt_wait(ep, &r, MX_STATUS_SUCCESS);
 	s = mxt_isend(ep, NULL, 0, st.source, 9);
 	mxt_wait(ep, &s, MX_STATUS_REJECTED);
-	mxt_tell(c.fd);
+	mxt_signal(c.fd);
 	r = mxt_irecv(ep, NULL, 0, 1);
 	st = mxt_wait(ep, &r, MX_STATUS_SUCCESS);
 	other = mxt_whose(st.source);
 	mxt_ok(mx_connect(ep, other.nic, other.id, OTHER_KEY, MXT_LONG / 1000, &addr));
 	s = mxt_isend(ep, NULL, 0, st.source, 9);
 	mxt_wait(ep, &s, MX_STATUS_SUCCESS);
-	mxt_tell(c.fd);
+	mxt_signal(c.fd);
 	mxt_eq(twt_join(&c, MXT_CHILD), 0);
 	mxt_close(ep);
 	mxt_down();

@@ -156,7 +156,7 @@ Test(mx_init, finalize_closes_endpoints, .timeout = MXT_TIMEOUT)
 	mxt_down();
 }
 
-static int finalize_when_told(void *arg, int fd)
+static int finalize_on_signal(void *arg, int fd)
 {
 	struct mxt_name name;
 	char c;
@@ -165,9 +165,9 @@ static int finalize_when_told(void *arg, int fd)
 	mxt_up();
 	name = mxt_name(mxt_open(MX_ANY_ENDPOINT));
 	mxt_eq(twt_put(fd, &name, sizeof(name)), 0);
-	mxt_hear(fd);
+	mxt_await(fd);
 	mxt_down();
-	mxt_tell(fd);
+	mxt_signal(fd);
 	return twt_get(fd, &c, 1);
 }
 
@@ -179,15 +179,15 @@ Test(mx_init, finalize_closes_endpoints_for_peers, .timeout = MXT_TIMEOUT)
 	mx_endpoint_addr_t addr;
 	mx_endpoint_t ep;
 
-	twt_spawn(&c, finalize_when_told, NULL);
+	twt_spawn(&c, finalize_on_signal, NULL);
 	mxt_eq(twt_get(c.fd, &name, sizeof(name)), 0);
 	mxt_up();
 	ep = mxt_open(MX_ANY_ENDPOINT);
 	mxt_connect(ep, name);
-	mxt_tell(c.fd);
-	mxt_hear(c.fd);
+	mxt_signal(c.fd);
+	mxt_await(c.fd);
 	mxt_rc(MX_CONNECTION_FAILED, mx_connect(ep, name.nic, name.id, MXT_KEY, MXT_CHILD, &addr));
-	mxt_tell(c.fd);
+	mxt_signal(c.fd);
 	mxt_eq(twt_join(&c, MXT_CHILD), 0);
 	mxt_close(ep);
 	mxt_down();
@@ -198,8 +198,8 @@ static int leave(void *arg, int fd)
 {
 	mxt_up();
 	mxt_open(12);
-	mxt_tell(fd);
-	mxt_hear(fd);
+	mxt_signal(fd);
+	mxt_await(fd);
 	switch (*(int *)arg) {
 	case 0:
 		_exit(0);
@@ -219,10 +219,10 @@ Test(mx_init, exit_frees_the_endpoint_id, .timeout = MXT_TIMEOUT)
 		mx_endpoint_t ep = NULL;
 
 		twt_spawn(&c, leave, &how);
-		mxt_hear(c.fd);
+		mxt_await(c.fd);
 		mxt_up();
 		mxt_rc(MX_BUSY, mx_open_endpoint(MX_ANY_NIC, 12, MXT_KEY, NULL, 0, &ep));
-		mxt_tell(c.fd);
+		mxt_signal(c.fd);
 		mxt_eq(twt_join(&c, MXT_CHILD), how < 2 ? 0 : 1000 + SIGKILL);
 		ep = mxt_reopen(12);
 		mxt_close(ep);

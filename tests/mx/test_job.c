@@ -76,7 +76,7 @@ static int open_late(void *arg, int fd)
 	ep = mxt_open(OTHER);
 	if (l->stops)
 		raise(SIGSTOP);
-	mxt_hear(fd);
+	mxt_await(fd);
 	mxt_close(ep);
 	mxt_down();
 	return 0;
@@ -94,7 +94,7 @@ Test(mx_job, waits_for_the_other, .timeout = MXT_TIMEOUT)
 	mxt_ok(mx_job_connect(ep, 1, MXT_KEY, MXT_LONG / 1000, &addr));
 	mxt_eq(mxt_whose(addr).id, OTHER);
 	mxt_eq(told, 0);
-	mxt_tell(c.fd);
+	mxt_signal(c.fd);
 	mxt_eq(twt_join(&c, MXT_CHILD), 0);
 	end(ep);
 }

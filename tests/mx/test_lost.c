@@ -180,15 +180,15 @@ static void offer(struct mxt_side *s)
 	char *buf = calloc(1, HUGE_LEN);
 
 	mxt_isend(s->ep, buf, HUGE_LEN, s->peer, 1);
-	mxt_tell(s->fd);
+	mxt_signal(s->fd);
 	/* Without MX calls until the end, whichever it is. */
 	if (twt_get(s->fd, buf, 1) < 0)
 		_exit(1);
 	if (*(int *)s->arg) {
 		mxt_close(s->ep);
 		s->ep = NULL;
-		mxt_tell(s->fd);
-		mxt_hear(s->fd);
+		mxt_signal(s->fd);
+		mxt_await(s->fd);
 	}
 	free(buf);
 }
@@ -207,7 +207,7 @@ Test(mx_lost, matched_receive_killed, .timeout = MXT_TIMEOUT)
 	int closes = 0;
 
 	mxt_two(&s, offer, &closes);
-	mxt_hear(s.fd);
+	mxt_await(s.fd);
 	mxt_eq(mxt_probe(s.ep, 1).msg_length, HUGE_LEN);
 	mxt_stop(s.child.pid);
 	memset(in, 1, HUGE_LEN);
@@ -239,10 +239,10 @@ Test(mx_lost, announced_then_closed, .timeout = MXT_TIMEOUT)
 	int closes = 1;
 
 	mxt_two(&s, offer, &closes);
-	mxt_hear(s.fd);
+	mxt_await(s.fd);
 	mxt_probe(s.ep, 1);
-	mxt_tell(s.fd);
-	mxt_hear(s.fd);
+	mxt_signal(s.fd);
+	mxt_await(s.fd);
 	mxt_sleep(300);
 	mxt_ok(mx_iprobe(s.ep, 1, MXT_ALL, &st, &found));
 	r = mxt_irecv(s.ep, in, HUGE_LEN, 1);
@@ -254,7 +254,7 @@ Test(mx_lost, announced_then_closed, .timeout = MXT_TIMEOUT)
 	else
 		mxt_ok(mx_cancel(s.ep, &r, &result));
 	mxt_eq(result, 1);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	free(in);
 	mxt_two_end(&s);
 }

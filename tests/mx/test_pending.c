@@ -88,11 +88,11 @@ static void send_side(struct mxt_side *s)
 	finish(s->ep, &few, 0);
 	before = twc_allocated();
 	post(s->ep, s->peer, s->arg, 0);
-	mxt_tell(s->fd);
-	mxt_hear(s->fd);
+	mxt_signal(s->fd);
+	mxt_await(s->fd);
 	finish(s->ep, s->arg, 0);
 	twc_given_back(before, progress, s->ep);
-	mxt_tell(s->fd);
+	mxt_signal(s->fd);
 }
 
 static void between_processes(uint32_t len, bool last_first)
@@ -106,11 +106,11 @@ static void between_processes(uint32_t len, bool last_first)
 	take_all(s.ep, &few, 0);
 	before = twc_allocated();
 	/* All of it is sent before anything is received. */
-	mxt_hear(s.fd);
+	mxt_await(s.fd);
 	take_all(s.ep, &p, 0);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	twc_given_back(before, progress, s.ep);
-	mxt_hear(s.fd);
+	mxt_await(s.fd);
 	mxt_two_end(&s);
 }
 
@@ -175,8 +175,8 @@ static int a_process(void *arg, int fd)
 	prepare();
 	mxt_eq(twt_get(fd, &to, sizeof(to)), 0);
 	ep = post_all(peer, to);
-	mxt_tell(fd);
-	mxt_hear(fd);
+	mxt_signal(fd);
+	mxt_await(fd);
 	finish_all(peer, ep);
 	mxt_down();
 	return 0;
@@ -197,14 +197,14 @@ Test(mx_pending, from_processes, .timeout = MXT_TIMEOUT)
 	for (unsigned i = 0; i < PEERS; i++)
 		mxt_eq(twt_put(c[i].fd, &me, sizeof(me)), 0);
 	for (unsigned i = 0; i < PEERS; i++)
-		mxt_hear(c[i].fd);
+		mxt_await(c[i].fd);
 	for (unsigned i = PEERS; i-- > 0;) {
 		struct plan p = plan_of(i);
 
 		take_all(ep, &p, i);
 	}
 	for (unsigned i = 0; i < PEERS; i++)
-		mxt_tell(c[i].fd);
+		mxt_signal(c[i].fd);
 	for (unsigned i = 0; i < PEERS; i++)
 		mxt_eq(twt_join(&c[i], MXT_CHILD), 0);
 	mxt_close(ep);

@@ -223,7 +223,7 @@ static void send_later(struct mxt_side *s)
 	mx_request_t req;
 	int got = 0;
 
-	mxt_hear(s->fd);
+	mxt_await(s->fd);
 	mxt_sleep(200);
 	req = mxt_isend(s->ep, "abc", 3, s->peer, 9);
 	mxt_wait(s->ep, &req, MX_STATUS_SUCCESS);
@@ -241,7 +241,7 @@ Test(mx_probe, from_another_process, .timeout = MXT_TIMEOUT)
 	char in[3];
 
 	mxt_two(&s, send_later, NULL);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	st = mxt_probe(s.ep, 9);
 	mxt_eq(st.msg_length, 3);
 	mxt_check(mxt_same_name(mxt_whose(st.source), s.other));

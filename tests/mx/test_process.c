@@ -98,7 +98,7 @@ static void drain(struct mxt_side *s)
 {
 	uint32_t got;
 
-	mxt_hear(s->fd);
+	mxt_await(s->fd);
 	for (uint32_t i = 0; i < FLOOD; i++) {
 		mx_request_t r = mxt_irecv(s->ep, &got, sizeof(got), 1);
 
@@ -119,7 +119,7 @@ Test(mx_process, flood, .timeout = MXT_TIMEOUT)
 		out[i] = i;
 		req[i] = mxt_isend(s.ep, &out[i], sizeof(out[i]), s.peer, 1);
 	}
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	for (int i = 0; i < FLOOD; i++)
 		mxt_wait(s.ep, &req[i], MX_STATUS_SUCCESS);
 	mxt_two_end(&s);
@@ -133,8 +133,8 @@ static void busy_receiver(struct mxt_side *s)
 	char *in = calloc(1, BIG);
 	mx_request_t r = mxt_irecv(s->ep, in, BIG, 1);
 
-	mxt_tell(s->fd);
-	mxt_hear(s->fd);
+	mxt_signal(s->fd);
+	mxt_await(s->fd);
 	mxt_wait(s->ep, &r, MX_STATUS_SUCCESS);
 	mxt_eq(twt_check(in, BIG, 9), BIG);
 	free(in);
@@ -148,10 +148,10 @@ Test(mx_process, receiver_computes, .timeout = MXT_TIMEOUT)
 
 	twt_fill(out, BIG, 9);
 	mxt_two(&s, busy_receiver, NULL);
-	mxt_hear(s.fd);
+	mxt_await(s.fd);
 	req = mxt_issend(s.ep, out, BIG, s.peer, 1);
 	mxt_wait(s.ep, &req, MX_STATUS_SUCCESS);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	mxt_two_end(&s);
 	free(out);
 }
@@ -164,8 +164,8 @@ static void busy_sender(struct mxt_side *s)
 
 	twt_fill(out, BIG, 10);
 	req = mxt_isend(s->ep, out, BIG, s->peer, 1);
-	mxt_tell(s->fd);
-	mxt_hear(s->fd);
+	mxt_signal(s->fd);
+	mxt_await(s->fd);
 	mxt_wait(s->ep, &req, MX_STATUS_SUCCESS);
 	free(out);
 }
@@ -177,11 +177,11 @@ Test(mx_process, sender_computes, .timeout = MXT_TIMEOUT)
 	mx_request_t r;
 
 	mxt_two(&s, busy_sender, NULL);
-	mxt_hear(s.fd);
+	mxt_await(s.fd);
 	r = mxt_irecv(s.ep, in, BIG, 1);
 	mxt_wait(s.ep, &r, MX_STATUS_SUCCESS);
 	mxt_eq(twt_check(in, BIG, 10), BIG);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	mxt_two_end(&s);
 	free(in);
 }
@@ -195,7 +195,7 @@ static void send_and_go(struct mxt_side *s)
 	char *big = malloc(LONG);
 	mx_request_t last;
 
-	mxt_hear(s->fd);
+	mxt_await(s->fd);
 	twt_fill(big, LONG, 6);
 	for (uint32_t i = 0; i < N; i++) {
 		out[i] = i;
@@ -227,7 +227,7 @@ static void sender_leaves(int how)
 
 	mxt_two(&s, send_and_go, &how);
 	r = mxt_irecv(s.ep, big, LONG, 2);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	mxt_eq(twt_join(&s.child, MXT_CHILD), 0);
 	mxt_sleep(200);
 	mxt_wait(s.ep, &r, MX_STATUS_SUCCESS);

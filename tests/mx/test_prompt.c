@@ -200,13 +200,13 @@ static void seldom(struct mxt_side *s)
 	for (int i = 0; i < 4; i++) {
 		mx_request_t r, snd;
 
-		mxt_hear(s->fd);
+		mxt_await(s->fd);
 		r = mxt_irecv(s->ep, buf, LEN, 1);
 		snd = mxt_isend(s->ep, buf, lens[i], s->peer, 2);
-		mxt_hear(s->fd);
+		mxt_await(s->fd);
 		mxt_wait(s->ep, &r, MX_STATUS_SUCCESS);
 		mxt_wait(s->ep, &snd, MX_STATUS_SUCCESS);
-		mxt_tell(s->fd);
+		mxt_signal(s->fd);
 	}
 	free(buf);
 }
@@ -229,11 +229,11 @@ Test(mx_prompt, two_processes, .timeout = MXT_TIMEOUT)
 		mxt_asleep(&b[0].thread);
 		mxt_asleep(&b[1].thread);
 		t = twt_now();
-		mxt_tell(s.fd);
+		mxt_signal(s.fd);
 		ends(&b[0], t);
 		ends(&b[1], t);
-		mxt_tell(s.fd);
-		mxt_hear(s.fd);
+		mxt_signal(s.fd);
+		mxt_await(s.fd);
 	}
 	mxt_two_end(&s);
 	free(out);

@@ -73,11 +73,11 @@ static uint32_t probed(mx_endpoint_t ep, uint64_t match)
 static void giver(struct mxt_side *s)
 {
 	for (unsigned i = 0; i < 2; i++) {
-		mxt_hear(s->fd);
+		mxt_await(s->fd);
 		give_all(s->ep, s->peer, i * N, N);
-		mxt_tell(s->fd);
+		mxt_signal(s->fd);
 	}
-	mxt_hear(s->fd);
+	mxt_await(s->fd);
 }
 
 /*
@@ -93,8 +93,8 @@ static void unserved(struct mxt_side *s)
 
 static void given(struct mxt_side *s)
 {
-	mxt_tell(s->fd);
-	mxt_hear(s->fd);
+	mxt_signal(s->fd);
+	mxt_await(s->fd);
 }
 
 /* Polls until it is complete, as a program with a window of receives does. */
@@ -134,7 +134,7 @@ Test(mx_sated, kept_in_place, .timeout = MXT_TIMEOUT)
 		}
 	}
 	mxt_eq(mxt_counted("messages unexpected"), 0);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	mxt_two_end(&s);
 }
 
@@ -170,7 +170,7 @@ Test(mx_sated, probes, .timeout = MXT_TIMEOUT)
 	give(s.ep, mxt_self(s.ep), 77);
 	take(s.ep, 77);
 	take_all(s.ep, N + 1, N - 1);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	mxt_two_end(&s);
 }
 
@@ -200,7 +200,7 @@ Test(mx_sated, handler, .timeout = MXT_TIMEOUT)
 	take_all(s.ep, 1, N - 1);
 	given(&s);
 	take_all(s.ep, N, N);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	mxt_two_end(&s);
 }
 
@@ -241,12 +241,12 @@ static void asker(struct mxt_side *s)
 
 	for (unsigned i = 0; i < TURNS; i++) {
 		mxt_probe(s->ep, 1000);
-		mxt_hear(s->fd);
+		mxt_await(s->fd);
 		give_all(s->ep, s->peer, 0, 2);
 		r = mxt_irecv(s->ep, in, LONG, 1000);
 		mxt_wait(s->ep, &r, MX_STATUS_SUCCESS);
 		mxt_eq(twt_check(in, LONG, i), LONG);
-		mxt_tell(s->fd);
+		mxt_signal(s->fd);
 	}
 	free(in);
 }
@@ -268,13 +268,13 @@ static void answered(const char *way)
 		twt_fill(out, LONG, i);
 		r = mxt_irecv(s.ep, in, sizeof(in), 0);
 		l = (i & 1 ? mxt_issend : mxt_isend)(s.ep, out, LONG, s.peer, 1000);
-		mxt_tell(s.fd);
+		mxt_signal(s.fd);
 		if (i & 2)
 			poll(s.ep, &r, &st);
 		else
 			mxt_wait(s.ep, &r, MX_STATUS_SUCCESS);
 		/* No call until it has arrived. */
-		mxt_hear(s.fd);
+		mxt_await(s.fd);
 		take(s.ep, 1);
 		mxt_wait(s.ep, &l, MX_STATUS_SUCCESS);
 	}
@@ -295,10 +295,10 @@ Test(mx_sated, answers_split, .timeout = MXT_TIMEOUT)
 /* More than a ring holds, to a program that has got one of them and computes. */
 static void flooder(struct mxt_side *s)
 {
-	mxt_hear(s->fd);
+	mxt_await(s->fd);
 	give_all(s->ep, s->peer, 0, FLOOD);
-	mxt_tell(s->fd);
-	mxt_hear(s->fd);
+	mxt_signal(s->fd);
+	mxt_await(s->fd);
 }
 
 Test(mx_sated, full_ring, .timeout = MXT_TIMEOUT)
@@ -309,11 +309,11 @@ Test(mx_sated, full_ring, .timeout = MXT_TIMEOUT)
 
 	mxt_two(&s, flooder, NULL);
 	r = mxt_irecv(s.ep, in, sizeof(in), 0);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	mxt_wait(s.ep, &r, MX_STATUS_SUCCESS);
-	mxt_hear(s.fd);
+	mxt_await(s.fd);
 	take_all(s.ep, 1, FLOOD - 1);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	mxt_two_end(&s);
 }
 
@@ -360,16 +360,16 @@ Test(mx_sated, threads, .timeout = MXT_TIMEOUT)
 
 static void leaver(struct mxt_side *s)
 {
-	mxt_hear(s->fd);
+	mxt_await(s->fd);
 	give_all(s->ep, s->peer, 0, N);
-	mxt_tell(s->fd);
-	mxt_hear(s->fd);
+	mxt_signal(s->fd);
+	mxt_await(s->fd);
 	if (s->arg)
 		raise(SIGKILL);
 	mxt_close(s->ep);
 	s->ep = NULL;
-	mxt_tell(s->fd);
-	mxt_hear(s->fd);
+	mxt_signal(s->fd);
+	mxt_await(s->fd);
 }
 
 /* What a peer had sent before it left, or died, is received. */
@@ -381,17 +381,17 @@ static void left(void *dies)
 
 	mxt_two(&s, leaver, dies);
 	r = mxt_irecv(s.ep, in, sizeof(in), 0);
-	mxt_tell(s.fd);
+	mxt_signal(s.fd);
 	mxt_wait(s.ep, &r, MX_STATUS_SUCCESS);
-	mxt_hear(s.fd);
-	mxt_tell(s.fd);
+	mxt_await(s.fd);
+	mxt_signal(s.fd);
 	if (dies)
 		mxt_eq(twt_join(&s.child, MXT_CHILD), 1000 + SIGKILL);
 	else
-		mxt_hear(s.fd);
+		mxt_await(s.fd);
 	take_all(s.ep, 1, N - 1);
 	if (!dies) {
-		mxt_tell(s.fd);
+		mxt_signal(s.fd);
 		mxt_two_end(&s);
 		return;
 	}

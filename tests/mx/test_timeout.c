@@ -213,7 +213,7 @@ Test(mx_timeout, set_again, .timeout = MXT_TIMEOUT)
 
 static void sit(struct mxt_side *s)
 {
-	mxt_hear(s->fd);
+	mxt_await(s->fd);
 	nothing_waits(s->ep);
 }
 
@@ -237,7 +237,7 @@ Test(mx_timeout, peer_is_stopped, .timeout = MXT_TIMEOUT)
 	mxt_pending(m.ep, &announced);
 	mxt_eq(kill(m.child.pid, SIGCONT), 0);
 	mxt_wait(m.ep, &announced, MX_STATUS_TIMEOUT);
-	mxt_tell(m.fd);
+	mxt_signal(m.fd);
 	mxt_two_end(&m);
 }
 

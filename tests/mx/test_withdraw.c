@@ -154,7 +154,7 @@ Test(mx_withdraw, of_many, .timeout = MXT_TIMEOUT)
 
 static void sit(struct mxt_side *s)
 {
-	mxt_hear(s->fd);
+	mxt_await(s->fd);
 	nothing_waits(s->ep);
 }
 
@@ -184,7 +184,7 @@ Test(mx_withdraw, from_one_that_is_stopped, .timeout = MXT_TIMEOUT)
 	for (int i = 0; i < 200; i++)
 		if (s[i])
 			mxt_wait(m.ep, &s[i], MX_STATUS_CANCELLED);
-	mxt_tell(m.fd);
+	mxt_signal(m.fd);
 	mxt_two_end(&m);
 }
 
@@ -281,7 +281,7 @@ static void receive_at_random(struct mxt_side *s)
 				mxt_ok(mx_progress(s->ep));
 	}
 	nothing_waits(s->ep);
-	mxt_hear(s->fd);
+	mxt_await(s->fd);
 	mxt_eq(twt_put(s->fd, seen, sizeof(seen)), 0);
 }
 
@@ -352,8 +352,8 @@ Test(mx_withdraw, races_with_the_match, .timeout = MXT_TIMEOUT)
 		f->number = i;
 		f->req = mxt_issend(m.ep, f->data, len, m.peer, i);
 	}
-	mxt_tell(m.fd);
-	mxt_tell(m.fd);
+	mxt_signal(m.fd);
+	mxt_signal(m.fd);
 	mxt_eq(twt_get(m.fd, seen, sizeof(seen)), 0);
 	for (int i = 0; i < MESSAGES; i++) {
 		mxt_eq(seen[i], want[i]);
