@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MCAPI 4.2.5, 4.2.6: attributes of endpoints. */
-#include "mcapi/node.h"
+#include "mcapi/chan.h"
+#include "mcapi/queue.h"
+#include "mcapi/req.h"
 
 #define NATTRS (MCAPI_ATTR_RECV_BUFFERS_AVAILABLE + 1)
 #define MAX_BUFFERS 1000000
@@ -20,7 +22,7 @@ static uint32_t status_bits(const struct tw_mcapi_endp *e)
 	return bits;
 }
 
-/* A scalar channel that ends here holds scalars, not buffers of the endpoint. */
+/* The receiving end of a scalar channel has room for scalars instead of buffers. */
 static bool has_scalars(const struct tw_mcapi_endp *e)
 {
 	return e->chan.bound && e->chan.type == TW_MCAPI_K_SCL && !e->chan.sender;
@@ -83,7 +85,7 @@ static mcapi_status_t set(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint
 	}
 }
 
-void tw_mcapi_attr_asked(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_on_attr(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
 
@@ -95,16 +97,16 @@ void tw_mcapi_attr_asked(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ct
 
 /* An attribute of an endpoint of another node. */
 struct remote {
-	struct tw_mcapi_ctrl_request ask;
+	struct tw_mcapi_ctrl_request ctrl_req;
 	bool over;
 	mcapi_status_t status;
 	uint32_t value;
 };
 
-static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask,
+static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 		     const struct tw_mcapi_ctrl *ctrl)
 {
-	struct remote *r = tw_container(ask, struct remote, ask);
+	struct remote *r = tw_container(ctrl_req, struct remote, ctrl_req);
 
 	(void)n;
 	r->over = true;
@@ -121,14 +123,14 @@ static bool is_over(struct tw_ep *ep, void *arg)
 static mcapi_status_t get_remote(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint,
 				 uint32_t number, uint32_t *value)
 {
-	struct remote r = {.ask.on_reply = on_reply, .status = MCAPI_ENOT_ENDP};
+	struct remote r = {.ctrl_req.on_reply = on_reply, .status = MCAPI_ENOT_ENDP};
 	uint32_t board;
 
-	tw_mcapi_ctrl_request(n, &r.ask, tw_mcapi_node_of(endpoint),
+	tw_mcapi_ctrl_request(n, &r.ctrl_req, tw_mcapi_node_of(endpoint),
 			      &(struct tw_mcapi_ctrl){
 				      .what = TW_MCAPI_CTRL_ATTR, .a = endpoint, .value = number});
 	tw_mcapi_wait(n, is_over, &r, TW_MCAPI_SYNC_MS);
-	tw_mcapi_ctrl_abandon(&r.ask);
+	tw_mcapi_ctrl_abandon(&r.ctrl_req);
 	*value = r.value;
 	if (number == MCAPI_ATTR_MEMORY_TYPE &&
 	    !tw_topology_node_board(tw_mcapi_node_of(endpoint), &board))

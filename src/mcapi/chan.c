@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MCAPI 4.4, 4.5: the life of a channel. Binding is done by the two nodes
- * (wire.h), opening by the two programs; each end tells the other.
+ * MCAPI 4.4, 4.5: channels, open and closed. The two nodes bind a channel (wire.h), the two
+ * programs open it; each end sends the other its state.
  *
- *   bound      the endpoints are connected
- *   open       what this program did with its end
- *   peer_open, peer_closed   what the other program did with its own
+ *   bound                    the endpoints are connected
+ *   open                     the state of this end
+ *   peer_open, peer_closed   the state of the other end
  */
-#include "mcapi/node.h"
+#include "mcapi/chan.h"
+#include "mcapi/queue.h"
+#include "mcapi/req.h"
 
 void tw_mcapi_chan_init(struct tw_mcapi_chan *c)
 {
@@ -32,7 +34,7 @@ void tw_mcapi_chan_ctrl_send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 		ctrl.flags = TW_MCAPI_CTRL_FENCE;
 	if (what == TW_MCAPI_CTRL_OPENED && c->scl)
 		tw_mcapi_scl_describe(e, &ctrl);
-	tw_mcapi_ctrl(n, tw_mcapi_node_of(c->other), &ctrl);
+	tw_mcapi_ctrl_send(n, tw_mcapi_node_of(c->other), &ctrl);
 }
 
 /* Opening ---------------------------------------------------------------------- */
@@ -61,7 +63,7 @@ static void try_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 		tw_mcapi_pkt_push_soon(n, e);
 }
 
-/* Whether an end of that type and direction may be opened as the other. */
+/* Whether an end of that type and direction may be opened as `as'. */
 static mcapi_status_t fits(enum tw_mcapi_kind type, bool sender, enum tw_mcapi_kind as,
 			   bool as_sender)
 {
@@ -70,7 +72,7 @@ static mcapi_status_t fits(enum tw_mcapi_kind type, bool sender, enum tw_mcapi_k
 	return sender == as_sender ? MCAPI_SUCCESS : MCAPI_EDIR;
 }
 
-/* The handle is worth nothing any more. */
+/* Makes the handle invalid. */
 static void shut(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, enum tw_mcapi_chan_open how)
 {
 	struct tw_mcapi_chan *c = &e->chan;
@@ -168,7 +170,7 @@ void tw_mcapi_chan_open(enum tw_mcapi_kind type, bool sender, mcapi_endpoint_t e
 
 	if (!e)
 		return;
-	/* A connect that has come in counts. */
+	/* A connect that has arrived counts. */
 	tw_progress(n->ep);
 	*status = handle && request ? open_end(n, e, type, sender, handle, request) : MCAPI_EPARAM;
 	tw_mcapi_leave(n->ep);
@@ -192,7 +194,7 @@ static void close_end(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	struct tw_mcapi_chan *c = &e->chan;
 
-	/* One that was never completed. */
+	/* If it has not completed. */
 	end_open(n, c, MCAPI_EREQ_CANCELED);
 	shut(n, e, TW_MCAPI_CH_SHUT);
 	if (c->bound)
@@ -214,7 +216,7 @@ static void look_at(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg)
 		s->found = e;
 }
 
-/* Handles of scalar channels do not name the endpoint; only closing asks for it. */
+/* Handles of scalar channels do not contain the port, which only closing needs. */
 static struct tw_mcapi_endp *by_scalar_handle(struct tw_mcapi_node *n, uint32_t handle)
 {
 	struct search s = {handle, NULL};
@@ -258,7 +260,7 @@ void tw_mcapi_chan_close(enum tw_mcapi_kind type, bool sender, uint32_t handle,
 	tw_mcapi_leave(ep);
 }
 
-/* The other program has closed its end, or is gone. */
+/* The other end is closed, or its node is gone. */
 static void peer_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	struct tw_mcapi_chan *c = &e->chan;
@@ -288,7 +290,7 @@ void tw_mcapi_chan_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32
 	struct tw_mcapi_chan *c = &e->chan;
 
 	if (c->reserved && tw_mcapi_node_of(c->other) == node) {
-		struct tw_mcapi_ctrl ctrl = {.token = c->token, .asker = c->asker};
+		struct tw_mcapi_ctrl ctrl = {.token = c->token, .requester = c->requester};
 
 		tw_mcapi_chan_unbind(e);
 		tw_mcapi_ctrl_reply(n, &ctrl, MCAPI_ENOT_ENDP, 0);
@@ -297,7 +299,7 @@ void tw_mcapi_chan_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32
 	}
 }
 
-/* What the other end says ------------------------------------------------------- */
+/* Control messages ------------------------------------------------------- */
 
 struct tw_mcapi_endp *tw_mcapi_chan_named(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MCAPI 4.4.1, 4.5.1: binding two endpoints, by any node (wire.h). */
-#include "mcapi/node.h"
-
-/* Binding ------------------------------------------------------------------------ */
+#include "mcapi/chan.h"
+#include "mcapi/req.h"
 
 /* At the sender's node. */
 static void on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
@@ -22,12 +21,12 @@ static void on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 	c->type = ctrl->type;
 	c->other = ctrl->b;
 	c->epoch = n->epochs;
-	c->asker = ctrl->asker;
+	c->requester = ctrl->requester;
 	c->token = ctrl->token;
 	on.what = TW_MCAPI_CTRL_BIND2;
 	on.epoch = c->epoch;
 	on.value = e->prio;
-	tw_mcapi_ctrl(n, tw_mcapi_node_of(ctrl->b), &on);
+	tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->b), &on);
 }
 
 /* At the receiver's node. */
@@ -44,7 +43,7 @@ static void on_bind2(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 		back.status = MCAPI_ECONNECTED;
 	else if (e->prio != ctrl->value)
 		back.status = MCAPI_EATTR_INCOMP;
-	tw_mcapi_ctrl(n, tw_mcapi_node_of(ctrl->a), &back);
+	tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->a), &back);
 	if (back.status != MCAPI_SUCCESS)
 		return;
 	e->chan.sender = false;
@@ -67,7 +66,7 @@ static void on_bound(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 
 			undo.what = TW_MCAPI_CTRL_UNBIND;
 			undo.to_sender = false;
-			tw_mcapi_ctrl(n, tw_mcapi_node_of(ctrl->b), &undo);
+			tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->b), &undo);
 			status = MCAPI_ENOT_ENDP;
 		}
 	} else if (status == MCAPI_SUCCESS) {
@@ -101,10 +100,10 @@ void tw_mcapi_chan_on_ctrl(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *
 
 /* Connecting ---------------------------------------------------------------------- */
 
-static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask,
+static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 		     const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_mcapi_mreq *m = tw_container(ask, struct tw_mcapi_mreq, ask);
+	struct tw_mcapi_mreq *m = tw_container(ctrl_req, struct tw_mcapi_mreq, ctrl_req);
 
 	tw_mcapi_mreq_done(n, m, ctrl ? ctrl->status : MCAPI_ENOT_ENDP, 0);
 }
@@ -119,9 +118,9 @@ static mcapi_status_t connect_ends(struct tw_mcapi_node *n, enum tw_mcapi_kind t
 
 	if (!m)
 		return MCAPI_ENO_REQUEST;
-	m->ask.on_reply = on_reply;
-	tw_mcapi_ctrl_request(n, &m->ask, tw_mcapi_node_of(a), &ctrl);
-	/* Among endpoints of this node the answer is there now. */
+	m->ctrl_req.on_reply = on_reply;
+	tw_mcapi_ctrl_request(n, &m->ctrl_req, tw_mcapi_node_of(a), &ctrl);
+	/* Between endpoints of this node the reply is there now. */
 	tw_mcapi_attend(n->ep);
 	status = m->state == TW_MCAPI_Q_DONE ? m->status : MCAPI_SUCCESS;
 	*request = tw_mcapi_mreq_handle(n, m);

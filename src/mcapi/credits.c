@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MCAPI_ATTR_NO_BUFFERS, kept exactly: an endpoint promises room for messages to
- * the nodes that send to it, and never more than it has:
+ * MCAPI_ATTR_NO_BUFFERS is exact: an endpoint grants credits to the nodes that send to it,
+ * and never more than it has buffers:
  *
- *   queued + promised <= buffers
+ *   queued + granted <= buffers
  *
- * A node that is the only sender is promised all of it, one of several its share;
- * it hears of more as messages are received (CREDIT). When there is none left for
- * another, or for a send of the endpoint's own node, the others give back what they
- * do not need (RECALL, RETURN) and ask again when they do. Packets need none of this: a channel has
- * one sender.
+ * An only sender gets all credits, one of several its share; more follow as messages are
+ * received (CREDIT). If none is left for another sender, or for the endpoint's own node, the
+ * others return unused credits (RECALL, RETURN) and request them again when needed. Packets
+ * need none of this, as a channel has one sender.
  */
 #include <stdlib.h>
 
-#include "mcapi/node.h"
+#include "mcapi/queue.h"
 
 uint32_t tw_mcapi_credits_left(const struct tw_mcapi_endp *e)
 {
@@ -48,15 +47,15 @@ static void recall(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 		if (!s->granted || s->recalled)
 			continue;
 		s->recalled = true;
-		tw_mcapi_ctrl(n, i,
-			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_RECALL,
-						      .a = e->handle});
+		tw_mcapi_ctrl_send(n, i,
+				   &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_RECALL,
+							   .a = e->handle});
 	}
 }
 
-/* Who sends ---------------------------------------------------------------------- */
+/* The sender ---------------------------------------------------------------------- */
 
-void tw_mcapi_credits_recalled(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_on_recall(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_dest *d = tw_mcapi_dest_find(n, ctrl->a);
 	struct tw_mcapi_ctrl back = {.what = TW_MCAPI_CTRL_RETURN, .a = ctrl->a};
@@ -65,19 +64,18 @@ void tw_mcapi_credits_recalled(struct tw_mcapi_node *n, const struct tw_mcapi_ct
 		back.value = d->credits;
 		d->credits = 0;
 	}
-	tw_mcapi_ctrl(n, tw_mcapi_node_of(ctrl->a), &back);
+	tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->a), &back);
 }
 
-/* Who receives ------------------------------------------------------------------- */
+/* The receiver ------------------------------------------------------------------- */
 
-/* All who ever asked may ask again before anything is given back. */
+/* An equal share for every node that ever requested credits. */
 static uint32_t share(const struct tw_mcapi_endp *e)
 {
 	return tw_max(1u, tw_mcapi_credits_left(e) / e->nsources);
 }
 
-void tw_mcapi_credits_asked(struct tw_mcapi_node *n, uint32_t from,
-			    const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
 	struct tw_mcapi_source *s;
@@ -103,7 +101,7 @@ void tw_mcapi_credits_asked(struct tw_mcapi_node *n, uint32_t from,
 	}
 }
 
-/* Whoever waits for room here is answered, or waits for the next to give back. */
+/* Handles the deferred requests for credits once more; some may be deferred again. */
 static void serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
 {
 	struct tw_list *l, *tmp, requested;
@@ -122,13 +120,12 @@ static void serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
 			tw_list_first(&requested, struct tw_mcapi_pending, link);
 
 		tw_list_del(&w->link);
-		tw_mcapi_credits_asked(n, w->from, &w->ctrl);
+		tw_mcapi_on_credits(n, w->from, &w->ctrl);
 		free(w);
 	}
 }
 
-void tw_mcapi_credits_returned(struct tw_mcapi_node *n, uint32_t from,
-			       const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_on_return(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
 
@@ -158,14 +155,15 @@ void tw_mcapi_credits_took(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uin
 	struct tw_mcapi_source *s = from == n->number || !e->sources ? NULL : &e->sources[from];
 	uint32_t more;
 
-	/* Nothing is promised to a node that is gone. */
+	/* A node that is gone gets no credits. */
 	if (!s || !s->known || (++s->taken <= e->buffers / 4 && !s->starved) || s->recalled)
 		return;
 	more = grant(e, s, s->taken);
 	if (more)
-		tw_mcapi_ctrl(n, from,
-			      &(struct tw_mcapi_ctrl){
-				      .what = TW_MCAPI_CTRL_CREDIT, .a = e->handle, .value = more});
+		tw_mcapi_ctrl_send(n, from,
+				   &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_CREDIT,
+							   .a = e->handle,
+							   .value = more});
 }
 
 void tw_mcapi_credits_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t node)
@@ -186,7 +184,7 @@ void tw_mcapi_credits_changed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 
 void tw_mcapi_credits_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	/* Its name may be used again, with promises of its own. */
+	/* A new endpoint of that port grants its own credits. */
 	recall(n, e);
 	serve(n, e->handle);
 }

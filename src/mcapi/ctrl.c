@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Other nodes: reaching them, telling them something, asking them. */
+/* Control messages to other nodes: connecting, sending, requests and replies. */
 #include <stdlib.h>
 
-#include "mcapi/node.h"
+#include "mcapi/chan.h"
+#include "mcapi/queue.h"
 
-/* A control on its way. */
-struct msg {
+/* A control message to be sent. */
+struct ctrl_msg {
 	struct tw_list link;
 	struct tw_mcapi_op op;
 	uint32_t to;
 	struct tw_mcapi_ctrl ctrl;
 };
 
-/* Nobody will read it: whoever waits for its effect learns that now. */
-static void undeliverable(struct tw_mcapi_node *n, struct msg *l)
+/* The node is not there: ends what waits for the effect of the message. */
+static void undeliverable(struct tw_mcapi_node *n, struct ctrl_msg *msg)
 {
-	struct tw_mcapi_ctrl ctrl = l->ctrl;
+	struct tw_mcapi_ctrl ctrl = msg->ctrl;
 
 	switch (ctrl.what) {
 	case TW_MCAPI_CTRL_GET:
 	case TW_MCAPI_CTRL_CREDITS:
 	case TW_MCAPI_CTRL_ATTR:
 	case TW_MCAPI_CTRL_BIND:
-		tw_mcapi_requests_lost(n, l->to);
+		tw_mcapi_requests_lost(n, msg->to);
 		break;
 	case TW_MCAPI_CTRL_BIND2:
 		ctrl.what = TW_MCAPI_CTRL_BOUND;
 		ctrl.status = MCAPI_ENOT_ENDP;
-		tw_mcapi_ctrl(n, n->number, &ctrl);
+		tw_mcapi_ctrl_send(n, n->number, &ctrl);
 		break;
 	default:
 		break;
@@ -36,14 +37,14 @@ static void undeliverable(struct tw_mcapi_node *n, struct msg *l)
 
 static void sent(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
 {
-	struct msg *l = tw_container(op, struct msg, op);
+	struct ctrl_msg *msg = tw_container(op, struct ctrl_msg, op);
 
 	if (r->status != TW_S_OK) {
-		if (n->peers[l->to].state == TW_MCAPI_HERE)
-			n->peers[l->to].state = TW_MCAPI_AWAY;
-		undeliverable(n, l);
+		if (n->peers[msg->to].state == TW_MCAPI_HERE)
+			n->peers[msg->to].state = TW_MCAPI_AWAY;
+		undeliverable(n, msg);
 	}
-	free(l);
+	free(msg);
 }
 
 static void mark_dirty(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
@@ -53,23 +54,23 @@ static void mark_dirty(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
 	n->ep->attend = true;
 }
 
-void tw_mcapi_ctrl(struct tw_mcapi_node *n, uint32_t to, const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_ctrl_send(struct tw_mcapi_node *n, uint32_t to, const struct tw_mcapi_ctrl *ctrl)
 {
-	struct msg *l = malloc(sizeof(*l));
+	struct ctrl_msg *msg = malloc(sizeof(*msg));
 
-	if (!l) {
-		tw_log(TW_LOG_ERROR, "no memory to answer node %u", to);
+	if (!msg) {
+		tw_log(TW_LOG_ERROR, "no memory for a control message to node %u", to);
 		return;
 	}
-	l->op.done = sent;
-	l->to = to;
-	l->ctrl = *ctrl;
+	msg->op.done = sent;
+	msg->to = to;
+	msg->ctrl = *ctrl;
 	if (to == n->number) {
-		tw_list_add_tail(&n->local, &l->link);
+		tw_list_add_tail(&n->local, &msg->link);
 		n->ep->attend = true;
 		return;
 	}
-	tw_list_add_tail(&n->peers[to].out, &l->link);
+	tw_list_add_tail(&n->peers[to].out, &msg->link);
 	mark_dirty(n, &n->peers[to]);
 }
 
@@ -87,11 +88,11 @@ static void connected(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const str
 		return;
 	peer->state = TW_MCAPI_AWAY;
 	while (!tw_list_empty(&peer->out)) {
-		struct msg *l = tw_list_first(&peer->out, struct msg, link);
+		struct ctrl_msg *msg = tw_list_first(&peer->out, struct ctrl_msg, link);
 
-		tw_list_del(&l->link);
-		undeliverable(n, l);
-		free(l);
+		tw_list_del(&msg->link);
+		undeliverable(n, msg);
+		free(msg);
 	}
 }
 
@@ -114,45 +115,46 @@ void tw_mcapi_peer_flush(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
 	if (peer->state == TW_MCAPI_AWAY && !tw_list_empty(&peer->out))
 		reach(n, peer);
 	while (peer->state == TW_MCAPI_HERE && !tw_list_empty(&peer->out)) {
-		struct msg *l = tw_list_first(&peer->out, struct msg, link);
-		struct tw_req *r = tw_req_new1(n->ep, TW_SEND, (char *)&l->ctrl, sizeof(l->ctrl));
+		struct ctrl_msg *msg = tw_list_first(&peer->out, struct ctrl_msg, link);
+		struct tw_req *r =
+			tw_req_new1(n->ep, TW_SEND, (char *)&msg->ctrl, sizeof(msg->ctrl));
 
 		if (!r)
 			return;
-		tw_list_del(&l->link);
-		r->context = &l->op;
+		tw_list_del(&msg->link);
+		r->context = &msg->op;
 		r->match = tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0);
 		r->flags = TW_R_URGENT;
 		tw_send(n->ep, r, peer->addr);
 	}
 }
 
-/* Questions ------------------------------------------------------------------- */
+/* Requests ------------------------------------------------------------------- */
 
-void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask, uint32_t to,
-			   struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+			   uint32_t to, struct tw_mcapi_ctrl *ctrl)
 {
-	ask->token = ctrl->token = ++n->tokens;
-	ask->to = to;
-	ctrl->asker = n->number;
-	tw_list_add_tail(&n->requests, &ask->link);
-	tw_mcapi_ctrl(n, to, ctrl);
+	ctrl_req->token = ctrl->token = ++n->tokens;
+	ctrl_req->to = to;
+	ctrl->requester = n->number;
+	tw_list_add_tail(&n->requests, &ctrl_req->link);
+	tw_mcapi_ctrl_send(n, to, ctrl);
 }
 
-void tw_mcapi_ctrl_abandon(struct tw_mcapi_ctrl_request *ask)
+void tw_mcapi_ctrl_abandon(struct tw_mcapi_ctrl_request *ctrl_req)
 {
-	tw_list_del(&ask->link);
+	tw_list_del(&ctrl_req->link);
 }
 
-void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *question,
+void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *request,
 			 mcapi_status_t status, uint32_t value)
 {
-	struct tw_mcapi_ctrl ctrl = *question;
+	struct tw_mcapi_ctrl ctrl = *request;
 
 	ctrl.what = TW_MCAPI_CTRL_REPLY;
 	ctrl.status = status;
 	ctrl.value = value;
-	tw_mcapi_ctrl(n, question->asker, &ctrl);
+	tw_mcapi_ctrl_send(n, request->requester, &ctrl);
 }
 
 void tw_mcapi_on_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
@@ -160,24 +162,24 @@ void tw_mcapi_on_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl
 	struct tw_list *l, *tmp;
 
 	tw_list_each(&n->requests, l, tmp) {
-		struct tw_mcapi_ctrl_request *ask =
+		struct tw_mcapi_ctrl_request *ctrl_req =
 			tw_container(l, struct tw_mcapi_ctrl_request, link);
 
-		if (ask->token != ctrl->token)
+		if (ctrl_req->token != ctrl->token)
 			continue;
-		tw_list_del(&ask->link);
-		ask->on_reply(n, ask, ctrl);
+		tw_list_del(&ctrl_req->link);
+		ctrl_req->on_reply(n, ctrl_req, ctrl);
 		return;
 	}
-	/* A connect that was cancelled meanwhile. */
+	/* The reply to a connect that was cancelled. */
 	if (ctrl->epoch && ctrl->status == MCAPI_SUCCESS) {
 		struct tw_mcapi_ctrl undo = *ctrl;
 
 		undo.what = TW_MCAPI_CTRL_UNBIND;
 		undo.to_sender = true;
-		tw_mcapi_ctrl(n, tw_mcapi_node_of(ctrl->a), &undo);
+		tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->a), &undo);
 		undo.to_sender = false;
-		tw_mcapi_ctrl(n, tw_mcapi_node_of(ctrl->b), &undo);
+		tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->b), &undo);
 	}
 }
 
@@ -186,13 +188,13 @@ void tw_mcapi_requests_lost(struct tw_mcapi_node *n, uint32_t node)
 	struct tw_list *l, *tmp;
 
 	tw_list_each(&n->requests, l, tmp) {
-		struct tw_mcapi_ctrl_request *ask =
+		struct tw_mcapi_ctrl_request *ctrl_req =
 			tw_container(l, struct tw_mcapi_ctrl_request, link);
 
-		if (ask->to != node)
+		if (ctrl_req->to != node)
 			continue;
-		tw_list_del(&ask->link);
-		ask->on_reply(n, ask, NULL);
+		tw_list_del(&ctrl_req->link);
+		ctrl_req->on_reply(n, ctrl_req, NULL);
 	}
 	n->ep->events++;
 }
@@ -213,10 +215,10 @@ void tw_mcapi_peers_init(struct tw_mcapi_node *n)
 static void release_all(struct tw_list *msgs)
 {
 	while (!tw_list_empty(msgs)) {
-		struct msg *l = tw_list_first(msgs, struct msg, link);
+		struct ctrl_msg *msg = tw_list_first(msgs, struct ctrl_msg, link);
 
-		tw_list_del(&l->link);
-		free(l);
+		tw_list_del(&msg->link);
+		free(msg);
 	}
 }
 
@@ -229,7 +231,7 @@ void tw_mcapi_peers_fini(struct tw_mcapi_node *n)
 	release_all(&n->local);
 }
 
-/* What is owed ---------------------------------------------------------------- */
+/* Deferred work ---------------------------------------------------------------- */
 
 static void collect(struct tw_mcapi_node *n, struct tw_ep *ep)
 {
@@ -247,11 +249,11 @@ static void collect(struct tw_mcapi_node *n, struct tw_ep *ep)
 static void on_own_ctrl(struct tw_mcapi_node *n)
 {
 	while (!tw_list_empty(&n->local)) {
-		struct msg *l = tw_list_first(&n->local, struct msg, link);
+		struct ctrl_msg *msg = tw_list_first(&n->local, struct ctrl_msg, link);
 
-		tw_list_del(&l->link);
-		tw_mcapi_on_ctrl(n, n->number, &l->ctrl);
-		free(l);
+		tw_list_del(&msg->link);
+		tw_mcapi_on_ctrl(n, n->number, &msg->ctrl);
+		free(msg);
 	}
 }
 
@@ -269,7 +271,7 @@ void tw_mcapi_attend(struct tw_ep *ep)
 	struct tw_mcapi_node *n = ep->owner;
 
 	n->ep = ep;
-	/* A send may make progress, and so come back here: it is all done below. */
+	/* A send may make progress and call this again: the loop below does the work. */
 	if (n->attending)
 		return;
 	n->attending = true;

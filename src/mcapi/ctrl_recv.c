@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What other nodes send: sorted by kind, checked, handed on. */
-#include "mcapi/node.h"
+/* Arrivals from other nodes: checked, sorted by kind. */
+#include "mcapi/chan.h"
+#include "mcapi/queue.h"
 
 /* The node that an address belongs to, or TW_MAX_NODES. */
 static uint32_t node_at(uint64_t where)
@@ -11,8 +12,8 @@ static uint32_t node_at(uint64_t where)
 								      : TW_MAX_NODES;
 }
 
-/* A node that speaks to us can be spoken to. */
-static void greet(struct tw_mcapi_node *n, uint32_t from, const struct tw_unexp_msg *u)
+/* A message from a node shows its address: what waits for a connection can be sent. */
+static void note_source(struct tw_mcapi_node *n, uint32_t from, const struct tw_unexp_msg *u)
 {
 	struct tw_mcapi_peer *peer = &n->peers[from];
 
@@ -28,31 +29,31 @@ static void greet(struct tw_mcapi_node *n, uint32_t from, const struct tw_unexp_
 
 void tw_mcapi_on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
-	/* Who asks is who speaks, but for what is passed on. */
-	if (ctrl->asker >= TW_MAX_NODES || tw_mcapi_node_of(ctrl->a) >= TW_MAX_NODES ||
+	/* requester differs from `from' in forwarded messages. */
+	if (ctrl->requester >= TW_MAX_NODES || tw_mcapi_node_of(ctrl->a) >= TW_MAX_NODES ||
 	    tw_mcapi_node_of(ctrl->b) >= TW_MAX_NODES)
 		return;
 	switch (ctrl->what) {
 	case TW_MCAPI_CTRL_GET:
-		tw_mcapi_get_asked(n, from, ctrl);
+		tw_mcapi_on_get(n, from, ctrl);
 		break;
 	case TW_MCAPI_CTRL_CREDITS:
-		tw_mcapi_credits_asked(n, from, ctrl);
+		tw_mcapi_on_credits(n, from, ctrl);
 		break;
 	case TW_MCAPI_CTRL_ATTR:
-		tw_mcapi_attr_asked(n, ctrl);
+		tw_mcapi_on_attr(n, ctrl);
 		break;
 	case TW_MCAPI_CTRL_REPLY:
 		tw_mcapi_on_reply(n, ctrl);
 		break;
 	case TW_MCAPI_CTRL_CREDIT:
-		tw_mcapi_credit(n, ctrl->a, ctrl->value);
+		tw_mcapi_on_credit(n, ctrl->a, ctrl->value);
 		break;
 	case TW_MCAPI_CTRL_RECALL:
-		tw_mcapi_credits_recalled(n, ctrl);
+		tw_mcapi_on_recall(n, ctrl);
 		break;
 	case TW_MCAPI_CTRL_RETURN:
-		tw_mcapi_credits_returned(n, from, ctrl);
+		tw_mcapi_on_return(n, from, ctrl);
 		break;
 	default:
 		tw_mcapi_chan_on_ctrl(n, ctrl);
@@ -60,7 +61,7 @@ void tw_mcapi_on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mc
 	n->ep->events++;
 }
 
-static void control(struct tw_mcapi_node *n, uint32_t from, const struct tw_unexp_msg *u)
+static void on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_unexp_msg *u)
 {
 	struct tw_mcapi_ctrl ctrl;
 
@@ -70,8 +71,8 @@ static void control(struct tw_mcapi_node *n, uint32_t from, const struct tw_unex
 	tw_mcapi_on_ctrl(n, from, &ctrl);
 }
 
-/* Only where there is no ring for them. */
-static void scalar(struct tw_mcapi_node *n, const struct tw_unexp_msg *u)
+/* Only if the sender could not map the ring. */
+static void on_scalar(struct tw_mcapi_node *n, const struct tw_unexp_msg *u)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, tw_mcapi_port_of(u->unexp.match));
 	uint64_t value;
@@ -83,16 +84,16 @@ static void scalar(struct tw_mcapi_node *n, const struct tw_unexp_msg *u)
 	tw_mcapi_scl_arrived(n, e, tw_mcapi_prio_of(u->unexp.match), value);
 }
 
-static void take(struct tw_mcapi_node *n, uint32_t from, struct tw_unexp_msg *u)
+static void consume(struct tw_mcapi_node *n, uint32_t from, struct tw_unexp_msg *u)
 {
 	if (tw_mcapi_kind_of(u->unexp.match) == TW_MCAPI_K_SCL)
-		scalar(n, u);
+		on_scalar(n, u);
 	else
-		control(n, from, u);
+		on_ctrl(n, from, u);
 	tw_unexp_msg_put(n->ep, u);
 }
 
-/* The first of those that are late is here, and with it what came behind it. */
+/* The first late one is whole: takes it and those behind it. */
 static void late_here(struct tw_mcapi_node *n, void *whose, struct tw_unexp_msg *lost)
 {
 	struct tw_mcapi_peer *peer = whose;
@@ -105,20 +106,20 @@ static void late_here(struct tw_mcapi_node *n, void *whose, struct tw_unexp_msg 
 		if (u->have < u->len)
 			return;
 		tw_list_del(&u->unexp.all);
-		take(n, (uint32_t)(peer - n->peers), u);
+		consume(n, (uint32_t)(peer - n->peers), u);
 	}
 }
 
 /*
- * Controls and scalars count in the order in which they were sent. One whose
- * sender had no credit is announced: then all behind it wait with it.
+ * Control messages and scalars take effect in the order in which they were sent. One whose
+ * sender had no credit is announced: those behind it wait until it is fetched.
  */
 static void in_order(struct tw_mcapi_node *n, uint32_t from, struct tw_unexp_msg *u)
 {
 	struct tw_mcapi_peer *peer = &n->peers[from];
 
 	if (tw_likely(!u->rndv && tw_list_empty(&peer->late))) {
-		take(n, from, u);
+		consume(n, from, u);
 		return;
 	}
 	if (!u->len || u->len > sizeof(struct tw_mcapi_ctrl)) {
@@ -138,7 +139,7 @@ static void arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
 
 	n->ep = ep;
 	if (tw_likely(from < TW_MAX_NODES)) {
-		greet(n, from, u);
+		note_source(n, from, u);
 		switch (tw_mcapi_kind_of(u->unexp.match)) {
 		case TW_MCAPI_K_MSG:
 			tw_mcapi_queue_msg(n, u);

@@ -2,10 +2,12 @@
 /* MCAPI 4.2: endpoints, and finding those of other nodes. */
 #include <stdlib.h>
 
-#include "mcapi/node.h"
+#include "mcapi/chan.h"
+#include "mcapi/queue.h"
+#include "mcapi/req.h"
 
-#define FIRST_DYNAMIC 0xc000 /* where MCAPI_PORT_ANY begins to look */
-#define SEARCH_US 2000	     /* before a node that was not there is looked for again */
+#define FIRST_DYNAMIC 0xc000 /* the first port for MCAPI_PORT_ANY */
+#define SEARCH_US 2000	     /* until the next request to a node that was not there */
 
 void tw_mcapi_endp_each(struct tw_mcapi_node *n,
 			void (*fn)(struct tw_mcapi_node *, struct tw_mcapi_endp *, void *),
@@ -62,7 +64,7 @@ void tw_mcapi_endp_free(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	free(e);
 }
 
-/* The engine is gone: only memory is left. */
+/* Without an engine endpoint: frees memory only. */
 static void scrap(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg)
 {
 	(void)n;
@@ -90,7 +92,7 @@ static bool port_taken(const struct tw_mcapi_node *n, uint32_t port)
 	return tw_mcapi_endp_find(n, n->number << 16 | port) != NULL;
 }
 
-static void answer_pending(struct tw_mcapi_node *n, uint32_t endpoint)
+static void reply_pending(struct tw_mcapi_node *n, uint32_t endpoint)
 {
 	struct tw_list *l, *tmp;
 
@@ -124,7 +126,7 @@ static mcapi_status_t create(struct tw_mcapi_node *n, mcapi_port_t port, mcapi_e
 	e = make(n, number);
 	if (!e)
 		return MCAPI_EENDP_LIMIT;
-	answer_pending(n, e->handle);
+	reply_pending(n, e->handle);
 	*endpoint = e->handle;
 	return MCAPI_SUCCESS;
 }
@@ -180,7 +182,7 @@ bool tw_mcapi_pending_add(struct tw_mcapi_node *n, uint32_t from, const struct t
 	return true;
 }
 
-void tw_mcapi_get_asked(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_on_get(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
 	if (tw_mcapi_endp_find(n, ctrl->a))
 		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, 0);
@@ -208,15 +210,15 @@ void tw_mcapi_pending_fini(struct tw_mcapi_node *n)
 		tw_mcapi_pending_lost(n, i);
 }
 
-static void got(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask,
-		const struct tw_mcapi_ctrl *ctrl)
+static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+		     const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_mcapi_mreq *m = tw_container(ask, struct tw_mcapi_mreq, ask);
+	struct tw_mcapi_mreq *m = tw_container(ctrl_req, struct tw_mcapi_mreq, ctrl_req);
 
 	if (!ctrl) {
 		m->retry = tw_clock() + tw_clock_us(SEARCH_US);
 		tw_list_add_tail(&n->gets, &m->link);
-		/* Who waits without end does not know yet that there is something to repeat. */
+		/* Calls that wait without a limit must now wake for the next request. */
 		tw_wake_callers(n->ep);
 		return;
 	}
@@ -235,7 +237,7 @@ void tw_mcapi_gets_search(struct tw_mcapi_node *n)
 		if (m->retry > now)
 			continue;
 		tw_list_del(&m->link);
-		tw_mcapi_ctrl_request(n, &m->ask, tw_mcapi_node_of(m->endpoint),
+		tw_mcapi_ctrl_request(n, &m->ctrl_req, tw_mcapi_node_of(m->endpoint),
 				      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET,
 							      .a = m->endpoint});
 	}
@@ -253,8 +255,8 @@ static void start_get(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_no
 {
 	m->endpoint = node << 16 | (port & 0xffff);
 	m->found = endpoint;
-	m->ask.on_reply = got;
-	tw_mcapi_ctrl_request(n, &m->ask, node,
+	m->ctrl_req.on_reply = on_reply;
+	tw_mcapi_ctrl_request(n, &m->ctrl_req, node,
 			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET, .a = m->endpoint});
 	tw_mcapi_attend(n->ep);
 }

@@ -4,18 +4,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "mcapi/node.h"
+#include "mcapi/chan.h"
+#include "mcapi/queue.h"
 
 #define POLL_US 100 /* while another thread ends a node */
 
 _Thread_local struct tw_mcapi_node *tw_mcapi_thread;
 _Atomic(struct tw_mcapi_node *) tw_mcapi_first;
 
-static _Atomic(struct tw_mcapi_node *) nodes[TW_MAX_NODES]; /* until they have ended */
+static _Atomic(struct tw_mcapi_node *) nodes[TW_MAX_NODES]; /* including those that are ending */
 static unsigned nodes_up;
-/* Of the past: memory that is kept for the next life, as threads may still look at it. */
+/* Ended nodes: their memory is kept for reuse, as other threads may still read it. */
 static _Atomic(struct tw_mcapi_node *) past[TW_MAX_NODES];
-/* A handler may call while the thread that it interrupted holds it: that is told. */
+/* Fails in a signal handler that interrupted a thread that holds it. */
 static pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static pthread_key_t thread_end;
 
@@ -99,7 +100,7 @@ static enum tw_err open_node(struct tw_mcapi_node *n)
 	err = tw_ep_open(&how, &handle);
 	if (err != TW_OK)
 		return err;
-	/* The service thread may be at it already: it needs none of these. */
+	/* The service thread may use the endpoint already, but none of these. */
 	n->ep = tw_enter(handle);
 	atomic_store_explicit(&n->handle, handle, memory_order_release);
 	tw_leave(n->ep);
@@ -123,14 +124,14 @@ static void keep_memory(struct tw_mcapi_node *n)
 		;
 }
 
-/* The caller's thread is the node from here on. */
+/* Makes the node that of the caller's thread. */
 static void come_up(struct tw_mcapi_node *n)
 {
 	atomic_store(&nodes[n->number], n);
 	n->thread = tw_thread_id();
 	tw_mcapi_thread = n;
 	pthread_setspecific(thread_end, n);
-	tw_mcapi_scl_forget(); /* what is the first node's is its own no more */
+	tw_mcapi_scl_forget(); /* this thread acted for the first node until now */
 	if (nodes_up++ == 0)
 		atomic_store_explicit(&tw_mcapi_first, n, memory_order_release);
 }
@@ -168,7 +169,7 @@ out:
 	return err == TW_EBUSY ? MCAPI_INITIALIZED : MCAPI_ENO_INIT;
 }
 
-/* Another thread is ending the node of that number, which takes a moment. */
+/* Whether another thread is ending the node of that number. */
 static bool being_ended(uint32_t number)
 {
 	const struct tw_mcapi_node *n = atomic_load(&nodes[number]);
@@ -210,7 +211,7 @@ void mcapi_initialize(mcapi_node_t node_id, mcapi_version_t *mcapi_version,
 	}
 }
 
-/* The next one that threads without a node of their own act for. */
+/* Chooses the node that threads without their own act for. */
 static void choose_first(void)
 {
 	struct tw_mcapi_node *first = NULL;
@@ -246,11 +247,11 @@ void tw_mcapi_ended(void *node)
 	tw_end();
 }
 
-/* What is left to do once nobody begins anything for a node any more. */
+/* A node that new calls no longer find. */
 struct ending {
 	struct tw_mcapi_node *n;
 	uint64_t handle; /* the engine's */
-	bool amid;	 /* of a call that a signal handler interrupted: not waited for */
+	bool amid;	 /* this thread's handler has interrupted a call of it: not waited for */
 };
 
 /* Under the mutex; false if there is no such node. */
@@ -299,7 +300,7 @@ void mcapi_finalize(mcapi_status_t *mcapi_status)
 	*mcapi_status = MCAPI_SUCCESS;
 }
 
-/* A thread that ends takes its node along (3.10). */
+/* The end of a thread ends its node (3.10). */
 static void thread_ended(void *node)
 {
 	struct tw_mcapi_node *n = node;
@@ -307,7 +308,7 @@ static void thread_ended(void *node)
 	bool found;
 
 	pthread_mutex_lock(&mutex);
-	/* Others may have finalized it, and begun it again. */
+	/* Another thread may have finalized it, and initialized it again. */
 	found = n->thread == tw_thread_id() && take_down(n, &e);
 	pthread_mutex_unlock(&mutex);
 	tw_mcapi_thread = NULL;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MCAPI 4.3: messages. A node learns how many messages an endpoint of another
- * node takes before it sends the first, and asks again when it has sent as many;
- * meanwhile the receiver gives credit back as it receives (credits.c). So a full
- * endpoint is known to the sender (MCAPI_ENO_BUFFER) without a question for every
- * message. Until the answer is there, and the connection before it, messages wait.
+ * MCAPI 4.3: messages. A node requests credits for an endpoint of another node before the
+ * first message, and again when it has none; meanwhile the receiver returns credit as it
+ * receives (credits.c). So the sender knows that an endpoint is full (MCAPI_ENO_BUFFER)
+ * without a request for every message. Messages wait until the connection and the reply
+ * are there.
  */
 #include <stdlib.h>
 
-#include "mcapi/node.h"
+#include "mcapi/queue.h"
+#include "mcapi/req.h"
 
 struct tw_mcapi_dest *tw_mcapi_dest_find(const struct tw_mcapi_node *n, mcapi_endpoint_t to)
 {
@@ -33,7 +34,7 @@ static struct tw_mcapi_dest *dest_of(struct tw_mcapi_node *n, mcapi_endpoint_t t
 		d->handle = to;
 		tw_list_init(&d->sends);
 		tw_list_init(&d->push);
-		tw_list_init(&d->ask.link);
+		tw_list_init(&d->ctrl_req.link);
 		d->next = *bucket;
 		*bucket = d;
 	}
@@ -56,13 +57,13 @@ static mcapi_status_t check_send(struct tw_mcapi_node *n, mcapi_endpoint_t from,
 
 /* Messages that wait ------------------------------------------------------------ */
 
-static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask,
+static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 		     const struct tw_mcapi_ctrl *ctrl);
 
-static void ask_room(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
+static void request_credits(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 {
-	d->ask.on_reply = on_reply;
-	tw_mcapi_ctrl_request(n, &d->ask, tw_mcapi_node_of(d->handle),
+	d->ctrl_req.on_reply = on_reply;
+	tw_mcapi_ctrl_request(n, &d->ctrl_req, tw_mcapi_node_of(d->handle),
 			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_CREDITS,
 						      .type = TW_MCAPI_K_MSG,
 						      .a = d->handle});
@@ -84,12 +85,12 @@ static void push_soon(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 	n->ep->attend = true;
 }
 
-static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask,
+static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 		     const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_mcapi_dest *d = tw_container(ask, struct tw_mcapi_dest, ask);
+	struct tw_mcapi_dest *d = tw_container(ctrl_req, struct tw_mcapi_dest, ctrl_req);
 
-	/* Sent to nobody is sent (3.5.1). */
+	/* A message to an endpoint that does not exist counts as sent (3.5.1). */
 	if (!ctrl || ctrl->status != MCAPI_SUCCESS) {
 		end_all(n, d, MCAPI_SUCCESS);
 		return;
@@ -98,13 +99,13 @@ static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ask,
 		end_all(n, d, MCAPI_ENO_BUFFER);
 		return;
 	}
-	/* One is for the message that waits, whatever is recalled. */
+	/* A recall leaves one for the message that waits. */
 	d->kept = 1;
 	d->credits = tw_min(d->credits + ctrl->value - 1, 0x7fffffffu);
 	push_soon(n, d);
 }
 
-void tw_mcapi_credit(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t count)
+void tw_mcapi_on_credit(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t count)
 {
 	struct tw_mcapi_dest *d = tw_mcapi_dest_find(n, to);
 
@@ -126,7 +127,7 @@ static bool take_credit(struct tw_mcapi_dest *d)
 	return true;
 }
 
-/* MCAPI_INCOMPLETE: the engine is at it and m will end. MCAPI_ENO_BUFFER: no room is known. */
+/* MCAPI_INCOMPLETE: m ends later. MCAPI_ENO_BUFFER: no credit. */
 static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_dest *d,
 			       struct tw_mcapi_mreq *m)
 {
@@ -142,7 +143,7 @@ static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_dest *d,
 	if (tw_unlikely(n->peers[tw_mcapi_node_of(d->handle)].state != TW_MCAPI_HERE ||
 			!take_credit(d)))
 		return MCAPI_ENO_BUFFER;
-	/* Lost on the way is sent (3.5.1). */
+	/* A lost message counts as sent (3.5.1). */
 	return tw_mcapi_mreq_carry(n, m, m->data, m->len, m->match, tw_mcapi_node_of(d->handle),
 				   MCAPI_SUCCESS);
 }
@@ -157,22 +158,19 @@ void tw_mcapi_msg_push(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 		status = send_now(n, d, m);
 		if (status == MCAPI_ENO_BUFFER) {
 			tw_list_add_tail(d->sends.next, &m->link);
-			if (tw_list_empty(&d->ask.link))
-				ask_room(n, d);
+			if (tw_list_empty(&d->ctrl_req.link))
+				request_credits(n, d);
 			return;
 		}
 		if (status != MCAPI_INCOMPLETE)
 			tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
 	}
-	/* What is not needed may be recalled again. */
+	/* It may be recalled again. */
 	d->credits += d->kept;
 	d->kept = 0;
 }
 
-/*
- * MCAPI_INCOMPLETE: m will end: the engine is at it, or it waits for the other node's
- * word. Messages to one endpoint leave in the order of their sends.
- */
+/* MCAPI_INCOMPLETE: m ends later. Messages to one endpoint leave in the order of their sends. */
 static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
 	struct tw_mcapi_dest *d = dest_of(n, m->endpoint);
@@ -180,7 +178,7 @@ static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 
 	if (tw_unlikely(!d))
 		return MCAPI_ENO_MEM;
-	/* What has come back in the meantime. */
+	/* Credit may have arrived. */
 	if (tw_unlikely(!d->credits) && tw_mcapi_node_of(d->handle) != n->number)
 		tw_progress(n->ep);
 	status = tw_list_empty(&d->sends) ? send_now(n, d, m) : MCAPI_ENO_BUFFER;
@@ -189,8 +187,8 @@ static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 	if (tw_mcapi_credits_full(n, m->endpoint))
 		return MCAPI_ENO_BUFFER;
 	tw_list_add_tail(&d->sends, &m->link);
-	if (tw_list_empty(&d->ask.link))
-		ask_room(n, d);
+	if (tw_list_empty(&d->ctrl_req.link))
+		request_credits(n, d);
 	return MCAPI_INCOMPLETE;
 }
 
@@ -257,13 +255,13 @@ void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_e
 
 /* Receiving ------------------------------------------------------------------- */
 
-/* Queues a receive, unless a message is there. */
+/* Queues a receive, or ends it with a message that is there. */
 static void receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
 		    void *buffer, size_t size)
 {
 	struct tw_unexp_msg *u;
 
-	/* Of what has come, the most urgent is first. */
+	/* Progress first, as a message of higher priority may have arrived. */
 	tw_progress(n->ep);
 	u = tw_mcapi_queue_next_msg(e);
 	m->buffer = buffer;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MCAPI 4.4: packet channels. A packet leaves when the receiver has a buffer for
- * it; until then it waits at the sender (4.4.4, 4.4.5). What is received is the
- * engine's own buffer: the program gives it back.
+ * MCAPI 4.4: packets. A packet leaves when the receiver has a buffer for it; until then it
+ * waits at the sender (4.4.4, 4.4.5). The program receives the engine's own buffer and
+ * returns it with mcapi_pktchan_free().
  */
-#include "mcapi/node.h"
+#include "mcapi/chan.h"
+#include "mcapi/queue.h"
+#include "mcapi/req.h"
 
 static bool can_send(const struct tw_mcapi_chan *c)
 {
@@ -16,7 +18,7 @@ static inline uint64_t match_of(const struct tw_mcapi_endp *e)
 	return tw_mcapi_match(TW_MCAPI_K_PKT, 0, e->chan.epoch, e->chan.other, e->handle);
 }
 
-/* Hands a packet to the engine. MCAPI_INCOMPLETE: m will end. */
+/* Gives a packet to the engine. MCAPI_INCOMPLETE: m ends later. */
 static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 			       struct tw_mcapi_mreq *m, const void *buffer, size_t size)
 {
@@ -52,7 +54,7 @@ void tw_mcapi_pkt_push(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 			tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
 	}
 	tw_list_del(&c->credit_starved);
-	/* It has starved already: the receiver shall not wait to tell. */
+	/* Credit-starved: the receiver returns credit for every packet. */
 	if (!tw_list_empty(&c->sends) && c->open == TW_MCAPI_CH_OPEN && !c->credits)
 		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_STARVED, 0);
 }
@@ -84,7 +86,7 @@ void tw_mcapi_chan_return_credits(struct tw_mcapi_node *n, struct tw_mcapi_endp 
 	c->starved = false;
 }
 
-void tw_mcapi_tell_starved(struct tw_mcapi_node *n)
+void tw_mcapi_report_starved(struct tw_mcapi_node *n)
 {
 	while (!tw_list_empty(&n->credit_starved)) {
 		struct tw_mcapi_endp *e = tw_list_first(&n->credit_starved, struct tw_mcapi_endp,
@@ -96,7 +98,7 @@ void tw_mcapi_tell_starved(struct tw_mcapi_node *n)
 	}
 }
 
-/* The head of the calls below: locks, or says MCAPI_ENOT_HANDLE. */
+/* At the beginning of a call: locks, or sets MCAPI_ENOT_HANDLE. */
 static struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t handle, bool sender,
 				   mcapi_status_t *status)
 {
@@ -113,7 +115,7 @@ static struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t handle, bo
 
 /* Sending -------------------------------------------------------------------------- */
 
-/* MCAPI_INCOMPLETE: m will end. */
+/* MCAPI_INCOMPLETE: m ends later. */
 static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 			   struct tw_mcapi_mreq *m, const void *buffer, size_t size)
 {
@@ -140,7 +142,7 @@ static mcapi_status_t check_send(const void *buffer, size_t size)
 	return size && !buffer ? MCAPI_EPARAM : MCAPI_SUCCESS;
 }
 
-/* The usual case, without a request: the packet leaves now. */
+/* The short path, without a request: the packet leaves now. */
 static inline bool send_bare(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, const void *buffer,
 			     size_t size)
 {
@@ -167,7 +169,7 @@ static tw_noinline mcapi_status_t send_waiting(struct tw_mcapi_node *n, struct t
 	status = send(n, e, &m, buffer, size);
 	if (status == MCAPI_INCOMPLETE)
 		status = tw_mcapi_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
-	/* 4.4.5 names no other status for it. */
+	/* The nearest status that 4.4.5 has. */
 	return status == MCAPI_ENO_MEM ? MCAPI_ENO_BUFFER : status;
 }
 
@@ -206,7 +208,7 @@ void mcapi_pktchan_send_i(mcapi_pktchan_send_hndl_t send_handle, const void *buf
 
 /* Receiving ------------------------------------------------------------------------ */
 
-/* Queues a receive and serves it if a packet is there. */
+/* Queues a receive; it ends at once if a packet is there. */
 static void receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
 		    void **buffer)
 {
@@ -215,8 +217,8 @@ static void receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_
 	tw_mcapi_queue_serve_packets(n, e);
 }
 
-/* Nothing is there, and nothing will come any more. */
-static bool dried_up(const struct tw_mcapi_endp *e)
+/* No packet is there, and none can come. */
+static bool is_drained(const struct tw_mcapi_endp *e)
 {
 	return e->chan.peer_closed && tw_list_empty(&e->packets);
 }
@@ -232,7 +234,7 @@ void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffe
 		return;
 	if (!buffer || !request) {
 		*mcapi_status = MCAPI_EPARAM;
-	} else if (!dried_up(e)) {
+	} else if (!is_drained(e)) {
 		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_PKT_RECV, request, mcapi_status);
 		if (m)
 			receive(n, e, m, buffer);
@@ -243,10 +245,10 @@ void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffe
 static bool packet_here(struct tw_ep *ep, void *endp)
 {
 	(void)ep;
-	return tw_mcapi_queue_next_packet(endp) || dried_up(endp);
+	return tw_mcapi_queue_next_packet(endp) || is_drained(endp);
 }
 
-/* The usual case, without a request: a packet that is there, or about to come. */
+/* The short path, without a request: a packet that is there or comes soon. */
 static inline mcapi_status_t receive_soon(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 					  void **buffer, size_t *size)
 {
@@ -254,13 +256,13 @@ static inline mcapi_status_t receive_soon(struct tw_mcapi_node *n, struct tw_mca
 
 	if (tw_unlikely(!e->timeout || !tw_list_empty(&e->packet_recvs)))
 		return MCAPI_INCOMPLETE;
-	/* The lock is not left meanwhile. */
+	/* This keeps the lock. */
 	if (tw_unlikely(!tw_poll_first(n->ep, packet_here, e, TW_MCAPI_POLL_US)))
 		return MCAPI_INCOMPLETE;
 	u = tw_mcapi_queue_next_packet(e);
 	if (tw_unlikely(!u))
 		return MCAPI_ENOT_HANDLE;
-	if (tw_unlikely(!tw_mcapi_queue_hand_out(n, e, u)))
+	if (tw_unlikely(!tw_mcapi_queue_claim(n, e, u)))
 		return MCAPI_ENO_BUFFER;
 	*buffer = u->data;
 	*size = u->len;
@@ -321,7 +323,7 @@ mcapi_uint_t mcapi_pktchan_available(mcapi_pktchan_recv_hndl_t receive_handle,
 	if (!e)
 		return MCAPI_NULL;
 	tw_progress(n->ep);
-	if (!dried_up(e)) {
+	if (!is_drained(e)) {
 		*mcapi_status = MCAPI_SUCCESS;
 		count = tw_mcapi_queue_ready(&e->packets);
 	}
@@ -329,7 +331,7 @@ mcapi_uint_t mcapi_pktchan_available(mcapi_pktchan_recv_hndl_t receive_handle,
 	return count;
 }
 
-/* A thread may free what another node of its process has received. */
+/* A packet that another node of this process has received. */
 static tw_noinline void free_elsewhere(const void *buffer, mcapi_status_t *status)
 {
 	struct tw_unexp_msg *u = NULL;
@@ -367,52 +369,4 @@ void mcapi_pktchan_free(const void *buffer, mcapi_status_t *mcapi_status)
 	tw_unexp_msg_put(ep, u);
 	*mcapi_status = MCAPI_SUCCESS;
 	tw_mcapi_leave(ep);
-}
-
-/* The channel ---------------------------------------------------------------------- */
-
-void mcapi_connect_pktchan_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_endpoint,
-			     mcapi_request_t *request, mcapi_status_t *mcapi_status)
-{
-	tw_mcapi_chan_connect(TW_MCAPI_K_PKT, send_endpoint, receive_endpoint, request,
-			      mcapi_status);
-}
-
-void mcapi_open_pktchan_recv_i(mcapi_pktchan_recv_hndl_t *recv_handle,
-			       mcapi_endpoint_t receive_endpoint, mcapi_request_t *request,
-			       mcapi_status_t *mcapi_status)
-{
-	tw_mcapi_chan_open(TW_MCAPI_K_PKT, false, receive_endpoint, recv_handle, request,
-			   mcapi_status);
-}
-
-void mcapi_open_pktchan_send_i(mcapi_pktchan_send_hndl_t *send_handle,
-			       mcapi_endpoint_t send_endpoint, mcapi_request_t *request,
-			       mcapi_status_t *mcapi_status)
-{
-	tw_mcapi_chan_open(TW_MCAPI_K_PKT, true, send_endpoint, send_handle, request, mcapi_status);
-}
-
-void mcapi_pktchan_recv_close_i(mcapi_pktchan_recv_hndl_t receive_handle, mcapi_request_t *request,
-				mcapi_status_t *mcapi_status)
-{
-	tw_mcapi_chan_close(TW_MCAPI_K_PKT, false, receive_handle, request, mcapi_status);
-}
-
-void mcapi_pktchan_send_close_i(mcapi_pktchan_send_hndl_t send_handle, mcapi_request_t *request,
-				mcapi_status_t *mcapi_status)
-{
-	tw_mcapi_chan_close(TW_MCAPI_K_PKT, true, send_handle, request, mcapi_status);
-}
-
-void mcapi_packetchan_recv_close_i(mcapi_pktchan_recv_hndl_t receive_handle,
-				   mcapi_request_t *request, mcapi_status_t *mcapi_status)
-{
-	tw_mcapi_chan_close(TW_MCAPI_K_PKT, false, receive_handle, request, mcapi_status);
-}
-
-void mcapi_packetchan_send_close_i(mcapi_pktchan_send_hndl_t send_handle, mcapi_request_t *request,
-				   mcapi_status_t *mcapi_status)
-{
-	tw_mcapi_chan_close(TW_MCAPI_K_PKT, true, send_handle, request, mcapi_status);
 }

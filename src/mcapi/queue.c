@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages and packets that have arrived. Those that were announced have a place
- * in the queue at once, so that order is kept, while their data is fetched; the
- * program does nothing for it. A long message that meets a waiting receive goes
- * straight to its buffer.
+ * Messages and packets that have arrived. An announced one is queued at once, to keep the
+ * order, and fetched without a call of the program. A long message for a waiting receive
+ * is fetched into its buffer.
  */
 #include <stdlib.h>
 
-#include "mcapi/node.h"
+#include "mcapi/chan.h"
+#include "mcapi/queue.h"
+#include "mcapi/req.h"
 
-/* Data that is being fetched into a queue. */
+/* An announced message that is being fetched into a queue. */
 struct fetch {
 	struct tw_mcapi_op op;
 	struct tw_unexp_msg *u;
 	void (*then)(struct tw_mcapi_node *n, void *whose, struct tw_unexp_msg *lost);
-	void *whose; /* NULL: nobody wants it any more */
+	void *whose; /* NULL: dropped */
 };
 
 static void fetched(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
@@ -67,7 +68,7 @@ struct tw_unexp_msg *tw_mcapi_queue_fetch(struct tw_mcapi_node *n, struct tw_une
 	to->rndv = false;
 	to->address = (uintptr_t)f;
 	r->context = &f->op;
-	/* Of nothing, all is here: it may be taken before the sender has been told. */
+	/* Without data it is whole: it may be taken before the fetch ends. */
 	if (!u->len) {
 		r->context = NULL;
 		free(f);
@@ -156,7 +157,7 @@ static void msg_here(struct tw_mcapi_node *n, void *whose, struct tw_unexp_msg *
 	tw_mcapi_queue_serve_msgs(n, e);
 }
 
-/* An announced message goes straight to the first receive's buffer. */
+/* The end of a fetch into the buffer of a receive. */
 static void direct_done(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
 {
 	struct tw_mcapi_mreq *m = tw_container(op, struct tw_mcapi_mreq, op);
@@ -168,7 +169,7 @@ static void direct_done(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const s
 				   r->xfer_len);
 		return;
 	}
-	/* The sender died on the way: the next message takes its place. */
+	/* The sender is gone: the receive waits for the next message. */
 	e = tw_mcapi_endp_find(n, m->endpoint);
 	if (!e) {
 		tw_mcapi_mreq_done(n, m, MCAPI_ENOT_ENDP, 0);
@@ -253,15 +254,15 @@ void tw_mcapi_queue_serve_packets(struct tw_mcapi_node *n, struct tw_mcapi_endp 
 		struct tw_mcapi_mreq *m =
 			tw_list_first(&e->packet_recvs, struct tw_mcapi_mreq, link);
 
-		/* The packet stays for a receive in better times. */
-		if (!tw_mcapi_queue_hand_out(n, e, u)) {
+		/* The packet stays for a later receive. */
+		if (!tw_mcapi_queue_claim(n, e, u)) {
 			tw_mcapi_mreq_done(n, m, MCAPI_ENO_BUFFER, 0);
 			continue;
 		}
 		*m->packet = u->data;
 		tw_mcapi_mreq_done(n, m, MCAPI_SUCCESS, u->len);
 	}
-	/* Nothing will come any more. */
+	/* Nothing can come from a closed sender. */
 	if (!e->chan.peer_closed || !tw_list_empty(&e->packets))
 		return;
 	while (!tw_list_empty(&e->packet_recvs))
@@ -319,7 +320,8 @@ void tw_mcapi_queue_drop(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struc
 	}
 }
 
-/* Lent packets: open addressing, at most half full ---------------------------- */
+/* Packets that the program holds: open addressing, at most half full ----------------------------
+ */
 
 static uint32_t slot_of(const struct tw_mcapi_node *n, const void *buffer)
 {
@@ -355,7 +357,7 @@ static bool grow_outstanding(struct tw_mcapi_node *n)
 	return true;
 }
 
-static bool lend(struct tw_mcapi_node *n, struct tw_unexp_msg *u)
+static bool add_outstanding(struct tw_mcapi_node *n, struct tw_unexp_msg *u)
 {
 	if (tw_likely(!n->outstanding1)) {
 		n->outstanding1 = u;
@@ -368,10 +370,9 @@ static bool lend(struct tw_mcapi_node *n, struct tw_unexp_msg *u)
 	return true;
 }
 
-bool tw_mcapi_queue_hand_out(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
-			     struct tw_unexp_msg *u)
+bool tw_mcapi_queue_claim(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_unexp_msg *u)
 {
-	if (!lend(n, u))
+	if (!add_outstanding(n, u))
 		return false;
 	tw_list_del(&u->unexp.all);
 	e->queued--;
@@ -401,7 +402,7 @@ struct tw_unexp_msg *tw_mcapi_outstanding_take(struct tw_mcapi_node *n, const vo
 		return NULL;
 	n->outstanding[i] = NULL;
 	n->noutstanding--;
-	/* Those behind it may have been pushed on by it. */
+	/* Those behind it may have been displaced by it. */
 	while ((u = n->outstanding[i = (i + 1) & (n->outstanding_size - 1)])) {
 		n->outstanding[i] = NULL;
 		put_outstanding(n, u);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MCAPI 4.6: requests. One whose end the program has seen answers the same way
- * again (the specification's own example tests one twice), until COLLECTED_KEPT
- * others have ended after it.
+ * MCAPI 4.6: requests. A request whose end was reported reports it again (the
+ * specification's own example tests one twice), until COLLECTED_KEPT others were reported
+ * after it.
  */
-#include "mcapi/node.h"
+#include "mcapi/chan.h"
+#include "mcapi/req.h"
 
 #define COLLECTED_KEPT 1024
-#define SEARCH_US 2000 /* between two looks for a node that is not there */
-#define STARVED_US 20  /* without credit for so long: tell the receiver */
+#define SEARCH_US 2000 /* between two requests to a node that is not there */
+#define STARVED_US 20  /* without credit, until STARVED is sent */
 
 void tw_mcapi_mreq_init(struct tw_mcapi_mreq *m, enum tw_mcapi_mreq_kind kind)
 {
@@ -19,7 +20,7 @@ void tw_mcapi_mreq_init(struct tw_mcapi_mreq *m, enum tw_mcapi_mreq_kind kind)
 	m->size = 0;
 	m->len = 0;
 	tw_list_init(&m->link);
-	tw_list_init(&m->ask.link);
+	tw_list_init(&m->ctrl_req.link);
 }
 
 struct tw_mcapi_mreq *tw_mcapi_mreq_new(struct tw_mcapi_node *n, enum tw_mcapi_mreq_kind kind)
@@ -34,7 +35,7 @@ struct tw_mcapi_mreq *tw_mcapi_mreq_new(struct tw_mcapi_node *n, enum tw_mcapi_m
 void tw_mcapi_mreq_free(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
 	tw_list_del(&m->link);
-	tw_mcapi_ctrl_abandon(&m->ask);
+	tw_mcapi_ctrl_abandon(&m->ctrl_req);
 	tw_pool_put(&n->reqs, m);
 }
 
@@ -42,7 +43,7 @@ void tw_mcapi_mreq_done(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_
 			size_t size)
 {
 	tw_list_del(&m->link);
-	tw_mcapi_ctrl_abandon(&m->ask);
+	tw_mcapi_ctrl_abandon(&m->ctrl_req);
 	m->state = TW_MCAPI_Q_DONE;
 	m->status = status;
 	m->size = size;
@@ -87,12 +88,12 @@ static struct tw_mcapi_mreq *find(const struct tw_mcapi_node *n, const mcapi_req
 	return tw_pool_find(&n->reqs, (uint32_t)*request >> 8, (uint32_t)(*request >> 32));
 }
 
-/* What the program is told of a request that is over; the last ones are kept. */
+/* Reports the end of a request. */
 static mcapi_boolean_t report(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, size_t *size,
 			      mcapi_status_t *status)
 {
 	*status = m->state == TW_MCAPI_Q_CANCELLED ? MCAPI_EREQ_CANCELED : m->status;
-	/* What has failed moved nothing that could be counted. */
+	/* A failed transfer has no size. */
 	if (*status == MCAPI_SUCCESS || *status == MCAPI_ETRUNCATED)
 		*size = m->size;
 	if (!m->collected) {
@@ -132,7 +133,7 @@ mcapi_status_t tw_mcapi_mreq_carry(struct tw_mcapi_node *n, struct tw_mcapi_mreq
 	m->op.done = carried;
 	r->context = &m->op;
 	tw_send(n->ep, r, n->peers[to].addr);
-	/* A send may make progress: then it has been collected already. */
+	/* The send may have made progress and collected it. */
 	if (tw_unlikely(!m->bound))
 		return m->status;
 	if (tw_unlikely(!(r->flags & TW_R_DONE)))
@@ -171,7 +172,7 @@ enum tw_waited tw_mcapi_wait(struct tw_mcapi_node *n, bool (*test)(struct tw_ep 
 		waited = tw_wait(ep, test, arg, slice);
 		if (waited == TW_W_TRUE || waited == TW_W_CLOSED)
 			return waited;
-		tw_mcapi_tell_starved(n);
+		tw_mcapi_report_starved(n);
 		tw_mcapi_gets_search(n);
 		now = tw_clock();
 		if (now >= end) {
@@ -193,13 +194,13 @@ mcapi_status_t tw_mcapi_mreq_wait(struct tw_mcapi_node *n, struct tw_mcapi_mreq 
 {
 	enum tw_waited waited = tw_mcapi_wait(n, tw_mcapi_mreq_over, m, timeout);
 
-	/* The engine has the buffer: it ends before long. */
+	/* The engine uses the buffer until it ends, which is soon. */
 	if (waited == TW_W_TIMEOUT && m->bound)
 		waited = tw_mcapi_wait(n, tw_mcapi_mreq_over, m, -1);
 	if (waited == TW_W_TRUE)
 		return m->status;
 	tw_list_del(&m->link);
-	tw_mcapi_ctrl_abandon(&m->ask);
+	tw_mcapi_ctrl_abandon(&m->ctrl_req);
 	return waited == TW_W_CLOSED ? closed : MCAPI_EREQ_TIMEOUT;
 }
 
@@ -223,7 +224,7 @@ mcapi_boolean_t mcapi_test(const mcapi_request_t *request, size_t *size,
 	if (m && m->state == TW_MCAPI_Q_PENDING) {
 		tw_progress(ep);
 		if (!tw_list_empty(&n->credit_starved))
-			tw_mcapi_tell_starved(n);
+			tw_mcapi_report_starved(n);
 		if (!tw_list_empty(&n->gets))
 			tw_mcapi_gets_search(n);
 		tw_mcapi_attend(ep);
@@ -244,7 +245,7 @@ struct waiting {
 	bool unknown;
 };
 
-/* Others may collect the request meanwhile, even long ago. */
+/* Another thread may end the request while this one waits. */
 static bool one_over(struct tw_ep *ep, void *arg)
 {
 	struct waiting *w = arg;
@@ -337,7 +338,7 @@ mcapi_int_t mcapi_wait_any(size_t number, mcapi_request_t **requests, size_t *si
 	return which;
 }
 
-/* Takes an operation back; false when it is too late. */
+/* False if it is too late. */
 static bool cancel(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
 	if (m->state != TW_MCAPI_Q_PENDING)

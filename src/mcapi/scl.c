@@ -1,159 +1,39 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MCAPI 4.5: scalars. Each end has a lock of its own, biased to the thread that
- * uses it, and a ring (scl_ring.h); the node's lock is taken to open, to close and to
- * sleep. Order: the node's lock, then the end's. Where the sender cannot map the
- * receiver's ring (another host, another pid namespace), scalars travel as
- * messages and the receiver's node puts them into its ring.
+ * MCAPI 4.5: scalars. Each end has a lock of its own, biased to the thread that uses it,
+ * and a ring (scl_ring.h). The node's lock is taken only to open, to close and to sleep.
+ * Order: the node's lock, then the end's. If the sender cannot map the receiver's ring
+ * (another host, another pid namespace), scalars travel as messages and the receiver's
+ * node puts them into its ring.
  */
-#include <sched.h>
-
+#include "mcapi/chan.h"
+#include "mcapi/req.h"
 #include "mcapi/scl.h"
 
-#define REPORT 64	/* scalars received by way of messages between two credits */
-#define LOOKS 32	/* between two looks at the clock */
-#define FIRST_LOOKS 500 /* of a receive, before it lets others in */
-#define YIELD_US 5
+#define REPORT 64	/* scalars received by message between two TAKEN */
+#define FIRST_POLLS 500 /* of a receive, under the end's lock */
 
-/* A copy for each size of scalar, but for -Os. */
+/* One copy for each size of scalar, except with -Os. */
 #ifdef __OPTIMIZE_SIZE__
 #define FOR_EACH_SIZE static tw_noinline
 #else
 #define FOR_EACH_SIZE static tw_inline
 #endif
 
-/* Waiting -------------------------------------------------------------------------- */
-
-struct wait {
-	uint32_t handle;
-	bool sender;
-	struct tw_mcapi_node *node;
-};
-
-/* Whether there is something to do, if only to fail. */
-static bool possible(const struct wait *w, struct tw_mcapi_scl *s)
-{
-	enum tw_mcapi_scl_state state = tw_mcapi_scl_state_of(s);
-	bool in_token;
-
-	if (state == TW_MCAPI_SCL_ENDED)
-		return true;
-	if (!w->sender)
-		return tw_mcapi_scl_next_code(s, s->ring, true, &in_token) >= 0;
-	if (state == TW_MCAPI_SCL_OPENING)
-		return false;
-	if (s->by_message)
-		return tw_mcapi_endp_find(w->node, s->endpoint)->chan.credits != 0;
-	return tw_mcapi_scl_has_token(s) || !tw_mcapi_scl_full(&s->pos, s->ring);
-}
-
-/*
- * A mark tells the other end that we sleep; who wakes us takes it away. After
- * setting it, a last look: pairs with the other end's look at it after a store.
- */
-static bool possible_or_marked(struct tw_ep *ep, void *arg)
-{
-	struct wait *w = arg;
-	struct tw_mcapi_scl *s = tw_mcapi_scl_enter(w->handle, w->sender);
-	_Atomic(uint32_t) *mark;
-	bool yes;
-
-	(void)ep;
-	if (!s)
-		return true;
-	yes = possible(w, s);
-	if (!yes && s->ring && !s->by_message) {
-		mark = w->sender ? &s->ring->writer_sleeps : &s->ring->reader_sleeps;
-		if (!atomic_load_explicit(mark, memory_order_relaxed)) {
-			atomic_store_explicit(mark, 1, memory_order_relaxed);
-			tw_barrier_hosts();
-			yes = possible(w, s);
-		}
-	}
-	tw_unlock(&s->lock);
-	return yes;
-}
-
-/* Waits in the node, asleep in the end. */
-static mcapi_status_t wait_for(uint32_t handle, bool sender, int timeout)
-{
-	struct wait w = {.handle = handle, .sender = sender};
-	enum tw_waited waited;
-	struct tw_ep *ep = tw_mcapi_enter(&w.node);
-
-	if (!ep)
-		return MCAPI_ENOT_HANDLE;
-	waited = tw_mcapi_wait(w.node, possible_or_marked, &w, timeout);
-	tw_mcapi_leave(ep);
-	if (waited == TW_W_TRUE)
-		return MCAPI_SUCCESS;
-	return waited == TW_W_CLOSED ? MCAPI_ENOT_HANDLE : MCAPI_EREQ_TIMEOUT;
-}
-
-/* Polling outside the node's lock: worth it where the other end keeps up. */
-static bool spin(uint32_t handle, bool sender)
-{
-	struct wait w = {.handle = handle, .sender = sender};
-	uint64_t start = tw_clock(), yielded = start, now;
-	uint64_t limit = tw_clock_us(tw_settings.spin_us);
-
-	for (;;) {
-		struct tw_mcapi_scl *s = tw_mcapi_scl_enter(handle, sender);
-		bool yes = false, blind;
-
-		if (!s)
-			return true;
-		blind = !s->ring || s->by_message;
-		for (unsigned i = 0; !yes && !blind && i < LOOKS; i++)
-			yes = possible(&w, s);
-		tw_unlock(&s->lock);
-		if (yes || blind)
-			return yes;
-		now = tw_clock();
-		if (now - start >= limit)
-			return false;
-		if (now - yielded < tw_clock_us(YIELD_US))
-			continue;
-		sched_yield();
-		yielded = tw_clock();
-		/* A shared core is better used by the others. */
-		if (yielded - now > tw_clock_us(20))
-			limit /= 4;
-	}
-}
-
-static tw_noinline void wake(uint32_t handle, bool sender)
-{
-	struct tw_mcapi_node *n;
-	struct tw_ep *ep = tw_mcapi_enter(&n);
-	struct tw_mcapi_scl *s;
-	struct tw_mcapi_endp *e = NULL;
-
-	if (!ep)
-		return;
-	s = tw_mcapi_scl_enter(handle, sender);
-	if (s) {
-		e = tw_mcapi_endp_find(n, s->endpoint);
-		tw_unlock(&s->lock);
-	}
-	if (e && e->chan.bound)
-		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_WAKE, 0);
-	tw_mcapi_leave(ep);
-}
-
-/* Whether the other end sleeps; it is woken once. */
-static inline bool marked(_Atomic(uint32_t) *mark)
+/* Whether the other end sleeps and this call has to wake it. */
+static inline bool must_wake_peer(_Atomic(uint32_t) *asleep)
 {
 	tw_barrier_compiler();
-	return tw_unlikely(atomic_load_explicit(mark, memory_order_relaxed)) &&
-	       atomic_exchange(mark, 0);
+	return tw_unlikely(atomic_load_explicit(asleep, memory_order_relaxed)) &&
+	       atomic_exchange(asleep, 0);
 }
 
-static inline bool sleeps(const struct tw_mcapi_scl *s, _Atomic(uint32_t) *mark)
+/* The same with the barrier that a global one does not replace. */
+static inline bool must_wake_fenced(const struct tw_mcapi_scl *s, _Atomic(uint32_t) *asleep)
 {
 	if (tw_unlikely(s->fence))
 		atomic_thread_fence(memory_order_seq_cst);
-	return marked(mark);
+	return must_wake_peer(asleep);
 }
 
 /* Sending -------------------------------------------------------------------------- */
@@ -214,39 +94,39 @@ static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code
 				tw_mcapi_token_put(s->token, &s->pos, value, code);
 			else
 				done = tw_mcapi_scl_put(&s->pos, s->ring, value, code);
-			must_wake = done && sleeps(s, &s->ring->reader_sleeps);
+			must_wake = done && must_wake_fenced(s, &s->ring->reader_sleeps);
 		}
 		tw_unlock(&s->lock);
 		if (ended)
 			return;
 		if (must_wake)
-			wake(handle, true);
+			tw_mcapi_scl_wake(handle, true);
 		*status = done	       ? MCAPI_SUCCESS
 			  : by_message ? send_message(handle, value, code)
 				       : MCAPI_INCOMPLETE;
 		if (*status != MCAPI_INCOMPLETE)
 			return;
-		if (spin(handle, true))
+		if (tw_mcapi_scl_spin(handle, true))
 			continue;
-		*status = wait_for(handle, true, timeout);
+		*status = tw_mcapi_scl_wait(handle, true, timeout);
 		if (*status != MCAPI_SUCCESS)
 			return;
 	}
 }
 
-/* It is sent: leaves. */
+/* After a send on the short path. */
 static inline void sent(struct tw_mcapi_scl_ring *r, struct tw_lock_way way, uint32_t handle,
 			mcapi_status_t *status)
 {
-	bool must_wake = marked(&r->reader_sleeps);
+	bool must_wake = must_wake_peer(&r->reader_sleeps);
 
 	tw_lock_leave(way);
 	*status = MCAPI_SUCCESS;
 	if (tw_unlikely(must_wake))
-		wake(handle, true);
+		tw_mcapi_scl_wake(handle, true);
 }
 
-/* Who has the turn sends in it. */
+/* The short path of a sender that holds the token. */
 static tw_noinline void send_in_token(struct tw_mcapi_scl *s, struct tw_lock_way way,
 				      uint32_t handle, uint64_t value, unsigned code,
 				      mcapi_status_t *status)
@@ -255,7 +135,7 @@ static tw_noinline void send_in_token(struct tw_mcapi_scl *s, struct tw_lock_way
 	sent(s->ring, way, handle, status);
 }
 
-/* The usual case, without a frame: whatever else there is ends in a call. */
+/* The short path, without a stack frame: every other case ends in a call. */
 FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
 {
 	struct tw_lock_way way;
@@ -309,7 +189,7 @@ void mcapi_sclchan_send_uint8(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint8
 
 /* Receiving ------------------------------------------------------------------------ */
 
-/* What came by message gives credit back. */
+/* Returns credit for scalars that came by message. */
 static tw_noinline void report(uint32_t handle)
 {
 	struct tw_mcapi_node *n;
@@ -330,26 +210,26 @@ static tw_noinline void report(uint32_t handle)
 		tw_mcapi_leave(ep);
 }
 
-/* Takes a scalar that is there; unlocks. */
+/* Takes a scalar of that size code; unlocks. */
 static inline uint64_t take(struct tw_mcapi_scl *s, uint32_t handle, int code, bool in_token,
 			    unsigned pending, mcapi_status_t *status)
 {
 	bool must_wake = false, must_report = false;
 	uint64_t value = 0;
 
-	/* One of another size stays for a receive of that size. */
+	/* A scalar of another size stays. */
 	*status = MCAPI_ESCL_SIZE;
 	if (tw_likely(code == (int)pending)) {
 		*status = MCAPI_SUCCESS;
 		if (in_token)
 			value = tw_mcapi_scl_take_token(s, UINT32_MAX);
 		else if (tw_unlikely(tw_mcapi_scl_take(&s->pos, s->ring, &value)))
-			must_wake = sleeps(s, &s->ring->writer_sleeps);
+			must_wake = must_wake_fenced(s, &s->ring->writer_sleeps);
 		must_report = tw_unlikely(s->by_message) && ++s->taken >= REPORT;
 	}
 	tw_unlock(&s->lock);
 	if (tw_unlikely(must_wake))
-		wake(handle, false);
+		tw_mcapi_scl_wake(handle, false);
 	if (tw_unlikely(must_report))
 		report(handle);
 	return value;
@@ -367,7 +247,7 @@ static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned pending, mcapi_s
 		*status = MCAPI_ENOT_HANDLE;
 		if (!s)
 			return 0;
-		/* In this order: what was sent before the end is received. */
+		/* In this order: scalars that were sent before the end are received. */
 		ended = tw_mcapi_scl_state_of(s) == TW_MCAPI_SCL_ENDED;
 		code = tw_mcapi_scl_next_code(s, s->ring, true, &in_token);
 		if (code >= 0)
@@ -376,9 +256,9 @@ static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned pending, mcapi_s
 		tw_unlock(&s->lock);
 		if (ended)
 			return 0;
-		if (spin(handle, false))
+		if (tw_mcapi_scl_spin(handle, false))
 			continue;
-		*status = wait_for(handle, false, timeout);
+		*status = tw_mcapi_scl_wait(handle, false, timeout);
 		if (*status != MCAPI_SUCCESS)
 			return 0;
 	}
@@ -386,11 +266,11 @@ static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned pending, mcapi_s
 
 static tw_noinline uint64_t wake_writer(uint32_t handle, uint64_t value)
 {
-	wake(handle, false);
+	tw_mcapi_scl_wake(handle, false);
 	return value;
 }
 
-/* It was taken out of the ring or the turn: leaves. */
+/* After a receive on the short path. */
 static inline uint64_t received(struct tw_lock_way way, uint32_t handle, bool must_wake,
 				uint64_t value, mcapi_status_t *status)
 {
@@ -399,7 +279,7 @@ static inline uint64_t received(struct tw_lock_way way, uint32_t handle, bool mu
 	return tw_unlikely(must_wake) ? wake_writer(handle, value) : value;
 }
 
-/* Nothing is there yet, but mostly about to come; or maybe in the turn. */
+/* Nothing is in the ring: polls the ring and the token slot. */
 static tw_noinline uint64_t recv_soon(struct tw_mcapi_scl *s, struct tw_lock_way way,
 				      uint32_t handle, unsigned pending, mcapi_status_t *status)
 {
@@ -410,8 +290,8 @@ static tw_noinline uint64_t recv_soon(struct tw_mcapi_scl *s, struct tw_lock_way
 
 	do
 		code = tw_mcapi_scl_next_code(s, s->ring, i >= s->backoff, &in_token);
-	while (code < 0 && ++i < FIRST_LOOKS);
-	/* What comes by message is counted. */
+	while (code < 0 && ++i < FIRST_POLLS);
+	/* Scalars that come by message are counted. */
 	if (tw_unlikely(code != (int)pending || s->by_message)) {
 		tw_lock_leave(way);
 		return recv_slow(handle, pending, status);
@@ -420,11 +300,11 @@ static tw_noinline uint64_t recv_soon(struct tw_mcapi_scl *s, struct tw_lock_way
 		value = tw_mcapi_scl_take_token(s, i);
 	else
 		must_wake = tw_mcapi_scl_take(&s->pos, s->ring, &value) &&
-			    marked(&s->ring->writer_sleeps);
+			    must_wake_peer(&s->ring->writer_sleeps);
 	return received(way, handle, must_wake, value, status);
 }
 
-/* The usual case, as in send(). */
+/* The short path, as send(). */
 FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned pending, mcapi_status_t *status)
 {
 	struct tw_lock_way way;
@@ -444,11 +324,12 @@ FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned pending, mcapi_status_t *s
 		return recv_slow(handle, pending, status);
 	}
 	at = tw_mcapi_scl_here(&s->pos, r);
-	/* What came by message has another tag. */
+	/* Scalars that came by message have another tag. */
 	if (tw_unlikely(tw_mcapi_scl_tag(at) != (s->pos.tag | pending) ||
 			tw_mcapi_scl_token_away(s)))
 		return recv_soon(s, way, handle, pending, status);
-	must_wake = tw_mcapi_scl_take_at(&s->pos, r, at, &value) && marked(&r->writer_sleeps);
+	must_wake = tw_mcapi_scl_take_at(&s->pos, r, at, &value) &&
+		    must_wake_peer(&r->writer_sleeps);
 	return received(way, handle, must_wake, value, status);
 }
 
@@ -487,7 +368,7 @@ mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
 
 	if (!mcapi_status)
 		return MCAPI_NULL;
-	/* What comes by message, and the other end's closing, come with progress. */
+	/* Scalars by message and CLOSED come with progress. */
 	ep = tw_mcapi_enter(&n);
 	if (ep) {
 		tw_progress(ep);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The end of a scalar channel: what scl_end.c makes and scl.c uses. */
+/* The end of a scalar channel. */
 #ifndef TW_MCAPI_SCL_H
 #define TW_MCAPI_SCL_H
 
@@ -7,7 +7,7 @@
 #include "mcapi/scl_ring.h"
 #include "mcapi/token.h"
 
-#define TW_MCAPI_SCL_CHUNK 64 /* ends are made by so many */
+#define TW_MCAPI_SCL_CHUNK 64 /* ends in one allocation */
 #define TW_MCAPI_SCL_CHUNKS 1024
 #define TW_MCAPI_SCL_KNOWN 8
 
@@ -21,12 +21,12 @@ struct tw_mcapi_scl {
 	bool shared;	 /* it is, and the other end knows */
 	struct tw_mcapi_node *node;
 	struct tw_mcapi_scl_ring *ring;
-	/* The ring while scalars go through it and nothing else is to be done. */
+	/* The ring, while the short path may use it. */
 	_Atomic(struct tw_mcapi_scl_ring *) open;
 	_Atomic(struct tw_mcapi_token *) token; /* with an opposite channel, or tw_mcapi_no_token */
 	struct tw_mcapi_scl_pos pos;		/* under the end's lock */
-	unsigned backoff, first_hits;		/* of the receiver with the turn */
-	struct tw_mcapi_scl_pos feed;		/* where the node puts what comes by message */
+	unsigned backoff, early;		/* of the receiver that polls the token slot */
+	struct tw_mcapi_scl_pos feed;		/* the node's, for scalars that come by message */
 	struct tw_lock lock tw_aligned_line;
 	uint32_t gen, number, endpoint;
 	uint32_t taken; /* by message, not reported */
@@ -34,10 +34,10 @@ struct tw_mcapi_scl {
 	struct tw_list unused;
 };
 
-/* By `sender': nothing may be sent in it, or received. */
+/* By `sender': never the sender's, always the receiver's, so neither uses it. */
 extern struct tw_mcapi_token tw_mcapi_no_token[2];
 
-/* Ends that this thread was let into, for the next times. */
+/* A cache of ends that this thread has entered. */
 struct tw_mcapi_scl_known {
 	uint64_t key; /* ~0: none */
 	struct tw_mcapi_scl *end;
@@ -46,7 +46,7 @@ struct tw_mcapi_scl_known {
 
 extern _Thread_local struct tw_mcapi_scl_known tw_mcapi_scl_known[TW_MCAPI_SCL_KNOWN];
 
-/* A handle, generation << 16 | number, and which end it is. */
+/* Of a handle, generation << 16 | number, and which end it is. */
 static inline uint64_t tw_mcapi_scl_key(uint32_t handle, bool sender)
 {
 	return (uint64_t)handle << 1 | sender;
@@ -54,10 +54,10 @@ static inline uint64_t tw_mcapi_scl_key(uint32_t handle, bool sender)
 
 /* The end that a handle names, or NULL. */
 struct tw_mcapi_scl *tw_mcapi_scl_at(uint32_t handle, bool sender);
-/* Locks it, if it is the caller's node's. */
+/* Locks it, if it belongs to the caller's node. */
 struct tw_mcapi_scl *tw_mcapi_scl_enter(uint32_t handle, bool sender);
 
-/* The same, if this thread was there not long ago. */
+/* The same from the cache; false on a miss. */
 static inline bool tw_mcapi_scl_enter_known(uint32_t handle, bool sender, struct tw_mcapi_scl **s,
 					    struct tw_lock_way *way)
 {
@@ -71,14 +71,14 @@ static inline bool tw_mcapi_scl_enter_known(uint32_t handle, bool sender, struct
 	*way = k->way;
 	if (tw_unlikely(!tw_lock_by(&(*s)->lock, *way)))
 		return false;
-	/* It may have been closed since; and used again, but not by this handle. */
+	/* It may have been closed, and used again under another handle. */
 	if (tw_likely(atomic_load_explicit(&(*s)->key, memory_order_relaxed) == key))
 		return true;
 	tw_lock_leave(*way);
 	return false;
 }
 
-/* Its turn, or NULL. */
+/* Its token slot, or NULL. */
 static inline struct tw_mcapi_token *tw_mcapi_scl_paired(const struct tw_mcapi_scl *s)
 {
 	struct tw_mcapi_token *t = atomic_load_explicit(&s->token, memory_order_acquire);
@@ -86,7 +86,7 @@ static inline struct tw_mcapi_token *tw_mcapi_scl_paired(const struct tw_mcapi_s
 	return t != &tw_mcapi_no_token[s->sender] ? t : NULL;
 }
 
-/* The turn is the sender's, or the other node's. */
+/* The token is this node's, so that the sender may use it; or the other node's. */
 static inline bool tw_mcapi_scl_has_token(const struct tw_mcapi_scl *s)
 {
 	return tw_mcapi_token_ours(atomic_load_explicit(&s->token, memory_order_acquire));
@@ -98,8 +98,9 @@ static inline bool tw_mcapi_scl_token_away(const struct tw_mcapi_scl *s)
 }
 
 /*
- * The size code of the next scalar, or -1; turned: it is in the turn. The turn is looked
- * for after the ring: who finds there what was sent behind it learns of it, too.
+ * The size code of the next scalar, or -1; *in_token: it is in the token slot. The slot is
+ * polled after the ring: a reader that sees a scalar in the ring must also see one that
+ * was sent before it in the slot.
  */
 tw_shared int tw_mcapi_scl_next_code(const struct tw_mcapi_scl *s,
 				     const struct tw_mcapi_scl_ring *r, bool look_at_token,
@@ -114,18 +115,27 @@ tw_shared int tw_mcapi_scl_next_code(const struct tw_mcapi_scl *s,
 }
 
 /*
- * Takes it out of the turn, which it was seen in after so many looks. To look there
- * takes the line from the other node, which is about to write it: how long to look at
- * the ring only follows from how many looks it took.
+ * Takes the scalar out of the token slot, found after `polls' polls. Polling the slot takes
+ * its line from the other node, which is about to write it; so the back-off, for which only
+ * the ring is polled, follows the number of polls that were needed.
  */
-tw_shared uint64_t tw_mcapi_scl_take_token(struct tw_mcapi_scl *s, unsigned looks)
+tw_shared uint64_t tw_mcapi_scl_take_token(struct tw_mcapi_scl *s, unsigned polls)
 {
-	if (looks > s->backoff)
-		s->backoff += s->backoff < TW_MCAPI_TOKEN_PATIENCE;
-	else if ((++s->first_hits & 3) == 0)
+	if (polls > s->backoff)
+		s->backoff += s->backoff < TW_MCAPI_TOKEN_BACKOFF;
+	else if ((++s->early & 3) == 0)
 		s->backoff -= s->backoff > 0;
 	return tw_mcapi_token_take(s->token);
 }
+
+/* scl_wait.c; by the handle, as the end may be closed meanwhile. */
+
+/* Polls for a while without the node's lock; true if a send or receive may go on. */
+bool tw_mcapi_scl_spin(uint32_t handle, bool sender);
+/* Sleeps in the node until it may go on. */
+mcapi_status_t tw_mcapi_scl_wait(uint32_t handle, bool sender, int timeout);
+/* Wakes the other end. */
+void tw_mcapi_scl_wake(uint32_t handle, bool sender);
 
 static inline enum tw_mcapi_scl_state tw_mcapi_scl_state_of(const struct tw_mcapi_scl *s)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ends of scalar channels: made, given a ring, ended. They are kept in a
- * table of the process for ever, so that a handle can be checked without the
- * node's lock.
+ * The ends of scalar channels. A table of the process keeps them for ever, so that a handle
+ * can be checked without the node's lock.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +12,13 @@
 #include "base/fds.h"
 #include "base/sealed.h"
 #include "base/sys.h"
+#include "mcapi/chan.h"
 #include "mcapi/scl.h"
 
-#define REUSE 4096 /* ends that exist before one is used again: its lock is worn */
-#define WINDOW                                                                                     \
-	((TW_MCAPI_SCL_LINES - TW_MCAPI_SCL_TELL) *                                                \
-	 TW_MCAPI_SCL_SLOTS) /* what is free for certain */
+#define REUSE                                                                                      \
+	4096 /* ends that exist before one is used again, as its lock may have lost its bias */
+/* Scalars that the ring takes whatever the age of head. */
+#define WINDOW ((TW_MCAPI_SCL_LINES - TW_MCAPI_SCL_HEAD_LINES) * TW_MCAPI_SCL_SLOTS)
 
 static _Atomic(struct tw_mcapi_scl *) chunks[TW_MCAPI_SCL_CHUNKS];
 
@@ -30,7 +30,7 @@ _Thread_local struct tw_mcapi_scl_known tw_mcapi_scl_known[TW_MCAPI_SCL_KNOWN] =
 static struct {
 	pthread_mutex_t mutex;
 	unsigned made;	     /* ends that were ever used */
-	struct tw_list used; /* and are not now, the oldest first */
+	struct tw_list used; /* closed ones, the oldest first */
 } ends = {.mutex = PTHREAD_MUTEX_INITIALIZER, .used = {&ends.used, &ends.used}};
 
 struct tw_mcapi_scl *tw_mcapi_scl_at(uint32_t handle, bool sender)
@@ -51,7 +51,7 @@ struct tw_mcapi_scl *tw_mcapi_scl_at(uint32_t handle, bool sender)
 struct tw_mcapi_scl *tw_mcapi_scl_enter(uint32_t handle, bool sender)
 {
 	struct tw_mcapi_scl_known *k = &tw_mcapi_scl_known[handle % TW_MCAPI_SCL_KNOWN];
-	/* Nobody takes the bias of a lock by a handle of the past. */
+	/* Before locking: a stale handle must not take the bias of a lock. */
 	struct tw_mcapi_scl *s = tw_mcapi_scl_at(handle, sender);
 
 	if (!s)
@@ -72,7 +72,7 @@ void tw_mcapi_scl_forget(void)
 		tw_mcapi_scl_known[i].key = UINT64_MAX;
 }
 
-/* The next one that was never used. */
+/* One that was never used. */
 static struct tw_mcapi_scl *fresh_end(void)
 {
 	unsigned chunk = ends.made / TW_MCAPI_SCL_CHUNK, i = ends.made % TW_MCAPI_SCL_CHUNK;
@@ -123,7 +123,7 @@ void tw_mcapi_scl_forked(void)
 	pthread_mutex_init(&ends.mutex, NULL);
 	for (unsigned i = 0; i < ends.made; i++)
 		atomic_store(&chunks[i / TW_MCAPI_SCL_CHUNK][i % TW_MCAPI_SCL_CHUNK].key, 0);
-	/* Threads that are not here may hold their locks. */
+	/* Threads of the parent may hold their locks: never used again. */
 	tw_list_init(&ends.used);
 }
 
@@ -136,10 +136,10 @@ static bool make_ring(struct tw_mcapi_scl *s)
 	s->fd = -1;
 	if (tw_sealed_make("tagwire-scalars", TW_MCAPI_SCL_BYTES, TW_SEALS, &s->fd, &p) == TW_OK) {
 		tw_fd_own(s->fd);
-		/* Pages now, not at the first scalar. */
+		/* Allocates the pages now, not at the first scalar. */
 		memset(p, 0, TW_MCAPI_SCL_BYTES);
 	} else {
-		/* Without descriptors there is still memory. */
+		/* Without a descriptor: scalars will come by message. */
 		p = mmap(NULL, TW_MCAPI_SCL_BYTES, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (p == MAP_FAILED)
@@ -162,7 +162,7 @@ uint32_t tw_mcapi_scl_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, boo
 	s->sender = sender;
 	s->fence = !tw_barrier_global();
 	s->by_message = s->shared = false;
-	s->backoff = s->first_hits = 0;
+	s->backoff = s->early = 0;
 	s->node = n;
 	s->endpoint = e->handle;
 	s->taken = 0;
@@ -198,9 +198,9 @@ void tw_mcapi_scl_describe(struct tw_mcapi_endp *e, struct tw_mcapi_ctrl *ctrl)
 /* Two opposite channels -------------------------------------------------------------- */
 
 /*
- * The turn is in the ring of the channel to the node with the lower number. That node
- * finds the pair and says so; the other one has the turn first, so that nothing is in
- * it before both know. It is mapped once more, as either channel may be closed first.
+ * The token slot is in the ring of the channel to the node with the lower number. That node
+ * finds the pair and sends PAIRED; the other node has the token first, so that the slot is
+ * empty until both know. It is mapped again, as either channel may be closed first.
  */
 static struct tw_mcapi_token *map_token(struct tw_mcapi_scl_ring *r, bool second)
 {
@@ -257,7 +257,7 @@ static void consider(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg
 		m->best = e;
 }
 
-/* Gives a channel that has got its ring the turn with one that goes the other way. */
+/* Pairs a channel whose ring is shared with an opposite one. */
 static void pair(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	struct match m = {.one = e};
@@ -267,7 +267,7 @@ static void pair(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 
 	if (n->number >= node || !may_pair(e, e->chan.sender, node))
 		return;
-	/* Those that a program uses together have ports that are near, as a rule. */
+	/* By the nearest port: channels used together tend to have neighbouring ports. */
 	tw_mcapi_endp_each(n, consider, &m);
 	if (!m.best)
 		return;
@@ -282,7 +282,7 @@ static void pair(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 				in->chan.other << 16 | (in->handle & 0xffff));
 }
 
-/* Node and channel back, by its ports at its sender and at its receiver. */
+/* PAIRED; ports: of the opposite channel's sender and receiver. */
 static void paired(struct tw_mcapi_node *n, struct tw_mcapi_endp *in, uint32_t ports)
 {
 	uint32_t node = tw_mcapi_node_of(in->chan.other);
@@ -296,7 +296,7 @@ static void paired(struct tw_mcapi_node *n, struct tw_mcapi_endp *in, uint32_t p
 	t = map_token(out->chan.scl->ring, true);
 	if (!t)
 		return;
-	/* In this order: our receiver knows before anything can be in the turn. */
+	/* In this order: this receiver polls the slot before this sender can pass the token. */
 	atomic_store_explicit(&in->chan.scl->token, t, memory_order_release);
 	atomic_store_explicit(&out->chan.scl->token, t, memory_order_release);
 }
@@ -339,7 +339,7 @@ void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 		else
 			tw_log(TW_LOG_INFO, "scalars of endpoint %x travel as messages", e->handle);
 	}
-	/* A sender that needs a fence looks for sleepers the slow way. */
+	/* With a fence, every send and receive takes the long path. */
 	if (!s->by_message && !s->fence)
 		atomic_store_explicit(&s->open, s->ring, memory_order_release);
 	atomic_store_explicit(&s->state, TW_MCAPI_SCL_READY, memory_order_release);
@@ -358,7 +358,7 @@ void tw_mcapi_scl_peer_closed(struct tw_mcapi_endp *e)
 		end(e->chan.scl);
 }
 
-/* Under its lock, which is left. */
+/* Unlocks. */
 static void close_end(struct tw_mcapi_endp *e)
 {
 	struct tw_mcapi_scl *s = e->chan.scl;
@@ -396,7 +396,7 @@ bool tw_mcapi_scl_try_close(struct tw_mcapi_endp *e)
 
 _Static_assert(TW_MCAPI_SCALARS == TW_MCAPI_SCL_LINES * TW_MCAPI_SCL_SLOTS, "one size");
 
-/* Without its lock, which would take the bias from the thread that receives. */
+/* Without its lock, as locking would take the bias from the thread that receives. */
 uint32_t tw_mcapi_scl_queued(const struct tw_mcapi_endp *e)
 {
 	const struct tw_mcapi_scl *s = e->chan.scl;
@@ -425,7 +425,7 @@ void tw_mcapi_scl_on_ctrl(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 {
 	struct tw_mcapi_scl *s = e->chan.scl;
 
-	/* A wake-up has done its work by coming. */
+	/* WAKE needs no action: its arrival has woken the waiting calls. */
 	if (ctrl->what == TW_MCAPI_CTRL_MAPPED && s->fd >= 0) {
 		tw_fd_close(s->fd);
 		s->fd = -1;

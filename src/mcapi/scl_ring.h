@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ring of a scalar channel, in memory that both ends share. A line carries
- * seven scalars and a tag for each, which says that it is there, in which lap of
- * the ring, and how large it is: a scalar costs the reader one cache line, or a
- * seventh of one. The reader tells now and then how far it is.
+ * The ring of a scalar channel, in memory that both ends share. A cache line carries seven
+ * scalars and a tag for each: present, lap of the ring, size. The reader stores its
+ * position once in TW_MCAPI_SCL_HEAD_LINES lines.
  *
- * What the other end writes decides nothing but which values are received.
+ * Contents written by the other end decide nothing but which values are received.
  */
-#ifndef TW_MCAPI_RING_H
-#define TW_MCAPI_RING_H
+#ifndef TW_MCAPI_SCL_RING_H
+#define TW_MCAPI_SCL_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,9 +16,9 @@
 
 #define TW_MCAPI_SCL_LINES 256u
 #define TW_MCAPI_SCL_SLOTS 7u
-#define TW_MCAPI_SCL_TELL 8u  /* lines between two words of the reader how far it is */
-#define TW_MCAPI_SCL_AHEAD 2u /* lines that the writer fetches before it needs them */
-#define TW_MCAPI_SCL_LAPS 31  /* tags of earlier laps differ, and 0 is none */
+#define TW_MCAPI_SCL_HEAD_LINES 8u /* lines between two updates of head */
+#define TW_MCAPI_SCL_AHEAD 2u	   /* lines that the writer prefetches */
+#define TW_MCAPI_SCL_LAPS 31	   /* tags of earlier laps differ, and 0 is none */
 
 /* A tag: how the scalar came 1 bit | lap 5 | size code 2. */
 #define TW_MCAPI_SCL_MESSAGE 0x80u /* its receiver's node put it there */
@@ -31,19 +30,19 @@ struct tw_mcapi_scl_line {
 	_Atomic(uint8_t) tag[8];
 };
 
-/* A scalar that both ends of two opposite channels write in turns: token.h. */
+/* The token slot of two opposite channels: token.h. */
 struct tw_mcapi_scl_slot {
 	_Atomic(uint64_t) stamp;
 	_Atomic(uint64_t) value;
 };
 
-/* Each word has one writer and its own line; a sleeper's mark is cleared by who wakes it. */
+/* Each word has its own line and one writer; a waking peer also clears the sleep flags. */
 struct tw_mcapi_scl_ring {
 	_Atomic(uint32_t) head tw_aligned_line; /* lines read */
 	_Atomic(uint32_t) reader_sleeps tw_aligned_line;
 	_Atomic(uint32_t) writer_sleeps tw_aligned_line;
-	uint64_t cookie tw_aligned_line; /* shows that it is the right one */
-	/* Away from its neighbours, which come along when a line is fetched. */
+	uint64_t cookie tw_aligned_line; /* identifies the ring */
+	/* Alone in a pair of lines, which processors fetch together. */
 	struct tw_mcapi_scl_slot token __attribute__((aligned(2 * TW_LINE)));
 	struct tw_mcapi_scl_line lines[TW_MCAPI_SCL_LINES] __attribute__((aligned(2 * TW_LINE)));
 };
@@ -54,12 +53,12 @@ _Static_assert(sizeof(struct tw_mcapi_scl_ring) == 6 * TW_LINE + TW_MCAPI_SCL_LI
 #define TW_MCAPI_SCL_BYTES                                                                         \
 	((sizeof(struct tw_mcapi_scl_ring) + TW_PAGE - 1) & ~(size_t)(TW_PAGE - 1))
 
-/* Where a reader or a writer is: in its own memory. */
+/* The position of a reader or a writer, in its own memory. */
 struct tw_mcapi_scl_pos {
 	uint32_t line, slot;
 	uint32_t place; /* of the line in the ring's memory, in bytes */
 	uint32_t tag;	/* of the scalars of this lap, for the smallest size */
-	uint32_t head;	/* the writer's last look */
+	uint32_t head;	/* the writer's copy */
 };
 
 static inline void tw_mcapi_scl_pos_init(struct tw_mcapi_scl_pos *p, bool message)
@@ -146,12 +145,12 @@ static inline int tw_mcapi_scl_look(const struct tw_mcapi_scl_pos *p,
 		       : (int)(tag & TW_MCAPI_SCL_CODE);
 }
 
-/* Takes the next, which was seen there; true if a writer may wait for room. */
+/* Takes the next one, known to be there; true if head has moved and a writer may wait. */
 static inline bool tw_mcapi_scl_take_at(struct tw_mcapi_scl_pos *p, struct tw_mcapi_scl_ring *r,
 					struct tw_mcapi_scl_here at, uint64_t *value)
 {
 	*value = atomic_load_explicit(&at.line->value[at.slot], memory_order_relaxed);
-	if (tw_likely(!tw_mcapi_scl_next(p, at.slot) || p->line % TW_MCAPI_SCL_TELL))
+	if (tw_likely(!tw_mcapi_scl_next(p, at.slot) || p->line % TW_MCAPI_SCL_HEAD_LINES))
 		return false;
 	atomic_store_explicit(&r->head, p->line, memory_order_release);
 	return true;
@@ -163,7 +162,7 @@ static inline bool tw_mcapi_scl_take(struct tw_mcapi_scl_pos *p, struct tw_mcapi
 	return tw_mcapi_scl_take_at(p, r, tw_mcapi_scl_here(p, r), value);
 }
 
-/* How many wait to be read. */
+/* The number of scalars not yet read. */
 static inline unsigned tw_mcapi_scl_count(struct tw_mcapi_scl_pos p,
 					  const struct tw_mcapi_scl_ring *r)
 {
@@ -176,4 +175,4 @@ static inline unsigned tw_mcapi_scl_count(struct tw_mcapi_scl_pos p,
 	return n;
 }
 
-#endif /* TW_MCAPI_RING_H */
+#endif /* TW_MCAPI_SCL_RING_H */

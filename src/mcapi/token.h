@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The turn of two opposite scalar channels: a scalar beside their rings (scl_ring.h) that
- * both nodes write, one after the other. Who has received it may send the next one in
- * it. Question and answer then travel in one line, which the processor hands over with
- * the right to write; providers/shm/ring.h has the same for packets.
+ * The token slot of two opposite scalar channels: room for one scalar beside their rings
+ * (scl_ring.h), written by both nodes in turn. The node that has received the scalar in it
+ * holds the token and may send the next one there, so a request and its reply travel in
+ * one cache line. providers/shm/ring.h has the same for packets.
  *
- * The scalar takes no place in the ring: it says before which place it comes. So a
- * reader that finds the next place full looks here first, unless the turn is its own.
+ * The scalar takes no place in the ring; its stamp names the place that it precedes. So a
+ * reader that finds its next place full polls the slot first, unless it holds the token.
  */
-#ifndef TW_MCAPI_TURN_H
-#define TW_MCAPI_TURN_H
+#ifndef TW_MCAPI_TOKEN_H
+#define TW_MCAPI_TOKEN_H
 
 #include "mcapi/scl_ring.h"
 
-#define TW_MCAPI_TOKEN_PATIENCE 64 /* most looks at the ring before the first at the turn */
+#define TW_MCAPI_TOKEN_BACKOFF 64 /* most polls of the ring before the first of the slot */
 
 /*
- * What of it a process knows. Who sends and who receives may be two threads: the sender
- * takes `ours' away before it writes, so the receiver may find there once more what it has
- * received. So the marks of each side's stamps change every time.
+ * A process's view of the slot. Sender and receiver may be two threads: the sender clears
+ * `ours' before it writes, so the receiver may see the scalar that it has received once
+ * more. Therefore each side's stamps alternate between two marks.
  */
 struct tw_mcapi_token {
 	struct tw_mcapi_scl_slot *slot;
@@ -48,13 +48,13 @@ static inline uint64_t tw_mcapi_token_stamp(uint32_t mark, const struct tw_mcapi
 	       code << TW_MCAPI_TOKEN_CODE | mark;
 }
 
-/* A sender that sees this may send in it; a receiver that does not may look. */
+/* True: the sender may send in it. False: the receiver may poll it. */
 static inline bool tw_mcapi_token_ours(const struct tw_mcapi_token *t)
 {
 	return atomic_load_explicit(&t->ours, memory_order_acquire);
 }
 
-/* Sends in it, which is ours. */
+/* Sends in it; requires tw_mcapi_token_ours(). */
 static inline void tw_mcapi_token_put(struct tw_mcapi_token *t, const struct tw_mcapi_scl_pos *p,
 				      uint64_t value, unsigned code)
 {
@@ -65,7 +65,7 @@ static inline void tw_mcapi_token_put(struct tw_mcapi_token *t, const struct tw_
 	t->us ^= TW_MCAPI_TOKEN_OTHER;
 }
 
-/* The size code of the scalar in it that is due, or -1; it is not ours. */
+/* The size code of the scalar in it that is next in order, or -1; requires !ours. */
 static inline int tw_mcapi_token_look(const struct tw_mcapi_token *t,
 				      const struct tw_mcapi_scl_pos *p)
 {
@@ -75,7 +75,7 @@ static inline int tw_mcapi_token_look(const struct tw_mcapi_token *t,
 	return stamp & ~(3ull << TW_MCAPI_TOKEN_CODE) ? -1 : (int)(stamp >> TW_MCAPI_TOKEN_CODE);
 }
 
-/* Takes it, after tw_mcapi_token_look() has seen it. */
+/* Takes the scalar that tw_mcapi_token_look() has found. */
 static inline uint64_t tw_mcapi_token_take(struct tw_mcapi_token *t)
 {
 	uint64_t value = atomic_load_explicit(&t->slot->value, memory_order_relaxed);
@@ -85,11 +85,11 @@ static inline uint64_t tw_mcapi_token_take(struct tw_mcapi_token *t)
 	return value;
 }
 
-/* Whether one is in it that was not received, due now or later. */
+/* Whether it holds a scalar not yet received, next in order or later. */
 static inline bool tw_mcapi_token_full(const struct tw_mcapi_token *t)
 {
 	return (atomic_load_explicit(&t->slot->stamp, memory_order_acquire) &
 		TW_MCAPI_TOKEN_MARK) == t->them;
 }
 
-#endif /* TW_MCAPI_TURN_H */
+#endif /* TW_MCAPI_TOKEN_H */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What MCAPI nodes say to each other. Match information of every message:
+ * The protocol of MCAPI nodes. Match information of every message:
  *
  *   kind 4 bits | priority or scalar size 4 | epoch 24 | to port 16 | from port 16
  *
- * Messages, packets and scalars carry the user's bytes. Controls carry a struct
- * tw_mcapi_ctrl; both nodes of a channel know its epoch, chosen by the sender's node, so
- * that what belongs to an earlier channel of the same endpoints is told apart.
+ * Messages, packets and scalars carry the user's bytes, control messages a struct
+ * tw_mcapi_ctrl. The sender's node chooses the epoch of a channel, which tells it from an
+ * earlier channel of the same endpoints.
  *
  * Connecting (T any node, a and b the nodes of sender A and receiver B):
- *   T -> a BIND, a -> b BIND2, b -> a BOUND, a -> T TOLD.
- * a reserves A before it asks b, so whoever comes second is refused.
+ *   T -> a BIND, a -> b BIND2, b -> a BOUND, a -> T REPLY.
+ * a reserves A before it sends BIND2, so that a second BIND is refused.
  */
 #ifndef TW_MCAPI_WIRE_H
 #define TW_MCAPI_WIRE_H
@@ -20,36 +20,36 @@
 enum tw_mcapi_kind { TW_MCAPI_K_MSG = 1, TW_MCAPI_K_PKT, TW_MCAPI_K_SCL, TW_MCAPI_K_CTRL };
 
 enum tw_mcapi_ctrl_what {
-	TW_MCAPI_CTRL_GET = 1, /* tell me when endpoint a exists */
-	TW_MCAPI_CTRL_CREDITS, /* how many messages may I send to a? */
-	TW_MCAPI_CTRL_ATTR,    /* attribute `value' of a? */
-	TW_MCAPI_CTRL_REPLY,   /* the answer to any of these, and to BIND */
-	TW_MCAPI_CTRL_CREDIT,  /* a takes `value' more messages of yours */
-	TW_MCAPI_CTRL_RECALL,  /* give back what you may still send to a */
-	TW_MCAPI_CTRL_RETURN,  /* that was `value' */
+	TW_MCAPI_CTRL_GET = 1, /* request: reply when endpoint a exists */
+	TW_MCAPI_CTRL_CREDITS, /* request: credits for messages to a */
+	TW_MCAPI_CTRL_ATTR,    /* request: attribute `value' of a */
+	TW_MCAPI_CTRL_REPLY,   /* to any of these, and to BIND */
+	TW_MCAPI_CTRL_CREDIT,  /* `value' more credits for messages to a */
+	TW_MCAPI_CTRL_RECALL,  /* return unused credits for a */
+	TW_MCAPI_CTRL_RETURN,  /* `value' unused credits */
 	TW_MCAPI_CTRL_BIND,    /* connect a to b */
 	TW_MCAPI_CTRL_BIND2,
 	TW_MCAPI_CTRL_BOUND,
-	TW_MCAPI_CTRL_UNBIND,	/* the connection is dissolved */
-	TW_MCAPI_CTRL_OPENED,	/* my end is open */
+	TW_MCAPI_CTRL_UNBIND,	/* the binding is over */
+	TW_MCAPI_CTRL_OPENED,	/* the source's end is open */
 	TW_MCAPI_CTRL_UNOPENED, /* its open was cancelled */
-	TW_MCAPI_CTRL_CLOSED,	/* my end is closed */
+	TW_MCAPI_CTRL_CLOSED,	/* it is closed */
 	TW_MCAPI_CTRL_TAKEN,	/* `value' packets or scalars were received */
-	TW_MCAPI_CTRL_STARVED,	/* I have more and no credit */
-	TW_MCAPI_CTRL_MAPPED,	/* your ring is mapped */
-	TW_MCAPI_CTRL_PAIRED,	/* this channel has the turn with the one back; you have it first */
-	TW_MCAPI_CTRL_WAKE	/* the ring has changed and you sleep */
+	TW_MCAPI_CTRL_STARVED,	/* the sender is credit-starved */
+	TW_MCAPI_CTRL_MAPPED,	/* the sender has mapped the ring */
+	TW_MCAPI_CTRL_PAIRED,	/* the channel shares a token with the opposite one; yours first */
+	TW_MCAPI_CTRL_WAKE	/* the ring has changed while you slept */
 };
 
 struct tw_mcapi_ctrl {
 	uint8_t what;
 	uint8_t type;	   /* of a channel: enum tw_mcapi_kind */
-	uint8_t to_sender; /* of a channel: which end is spoken to */
+	uint8_t to_sender; /* of a channel: which end it is for */
 	uint8_t flags;
-	int32_t status; /* mcapi_status_t */
-	uint32_t a, b;	/* endpoints: of a channel, the sender and the receiver */
-	uint32_t token; /* of the question */
-	uint32_t asker; /* the node that asked */
+	int32_t status;	    /* mcapi_status_t */
+	uint32_t a, b;	    /* endpoints: of a channel, the sender and the receiver */
+	uint32_t token;	    /* of the request */
+	uint32_t requester; /* its node */
 	uint32_t epoch;
 	uint32_t value;
 	/* OPENED of a scalar receiver: where its ring is. */
@@ -58,7 +58,7 @@ struct tw_mcapi_ctrl {
 };
 _Static_assert(sizeof(struct tw_mcapi_ctrl) == 48, "wire format");
 
-#define TW_MCAPI_CTRL_FENCE 1 /* of OPENED: this process is not reached by global barriers */
+#define TW_MCAPI_CTRL_FENCE 1 /* of OPENED: global barriers do not reach this process */
 
 static inline uint64_t tw_mcapi_match(enum tw_mcapi_kind kind, unsigned prio, uint32_t epoch,
 				      uint32_t to, uint32_t from)

@@ -128,7 +128,7 @@ Test(scl_turn, one_way)
 		while (take_one(&p, &p.side[0], UINT32_MAX))
 			;
 	}
-	cr_assert_geq(n, 200 * (TW_MCAPI_SCL_LINES - TW_MCAPI_SCL_TELL) * TW_MCAPI_SCL_SLOTS);
+	cr_assert_geq(n, 200 * (TW_MCAPI_SCL_LINES - TW_MCAPI_SCL_HEAD_LINES) * TW_MCAPI_SCL_SLOTS);
 	cr_assert_eq(p.side[0].received, n);
 	cr_assert_eq(p.side[0].turns, 1u);
 	stop(&p);
@@ -173,12 +173,12 @@ Test(scl_turn, backoff)
 
 			cr_assert(send_one(&p, &p.side[1]));
 			while (!take_one(&p, &p.side[0], looks))
-				cr_assert_leq(++looks, (unsigned)TW_MCAPI_TOKEN_PATIENCE);
+				cr_assert_leq(++looks, (unsigned)TW_MCAPI_TOKEN_BACKOFF);
 			cr_assert(send_one(&p, &p.side[0]));
 			cr_assert(take_one(&p, &p.side[1], UINT32_MAX));
-			cr_assert_leq(rx->backoff, (unsigned)TW_MCAPI_TOKEN_PATIENCE);
+			cr_assert_leq(rx->backoff, (unsigned)TW_MCAPI_TOKEN_BACKOFF);
 		}
-	cr_assert_eq(rx->backoff, (unsigned)TW_MCAPI_TOKEN_PATIENCE, "late answers are learnt");
+	cr_assert_eq(rx->backoff, (unsigned)TW_MCAPI_TOKEN_BACKOFF, "late answers are learnt");
 	for (unsigned n = 0; n < 1000; n++) {
 		cr_assert(send_one(&p, &p.side[1]));
 		while (!take_one(&p, &p.side[0], rx->backoff))

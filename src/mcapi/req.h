@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests, and waiting. */
+#ifndef TW_MCAPI_REQ_H
+#define TW_MCAPI_REQ_H
+
+#include "mcapi/node.h"
+
+/* NULL if there are no more. */
+struct tw_mcapi_mreq *tw_mcapi_mreq_new(struct tw_mcapi_node *n, enum tw_mcapi_mreq_kind kind);
+void tw_mcapi_mreq_init(struct tw_mcapi_mreq *m, enum tw_mcapi_mreq_kind kind);
+void tw_mcapi_mreq_free(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m);
+void tw_mcapi_mreq_done(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_status_t status,
+			size_t size);
+mcapi_request_t tw_mcapi_mreq_handle(const struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m);
+/* A new request whose handle the program gets; NULL with a status. */
+struct tw_mcapi_mreq *tw_mcapi_mreq_begin(struct tw_mcapi_node *n, enum tw_mcapi_mreq_kind kind,
+					  mcapi_request_t *request, mcapi_status_t *status);
+/* A send has returned *status: the program gets the request, or it is freed. */
+void tw_mcapi_mreq_started(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, size_t size,
+			   mcapi_request_t *request, mcapi_status_t *status);
+/*
+ * Sends to a node. MCAPI_INCOMPLETE: m ends when the send ends, with `lost' if the node is
+ * gone. MCAPI_ENO_MEM: nothing was done.
+ */
+mcapi_status_t tw_mcapi_mreq_carry(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m,
+				   const void *data, size_t size, uint64_t match, uint32_t to,
+				   mcapi_status_t lost);
+/* The timeout is in milliseconds; negative: none. */
+enum tw_waited tw_mcapi_wait(struct tw_mcapi_node *n, bool (*test)(struct tw_ep *, void *),
+			     void *arg, int timeout);
+bool tw_mcapi_mreq_over(struct tw_ep *ep, void *mreq);
+/* Waits for the end of an operation on the caller's stack and returns its status. */
+mcapi_status_t tw_mcapi_mreq_wait(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, int timeout,
+				  mcapi_status_t closed);
+
+#endif /* TW_MCAPI_REQ_H */
