@@ -14,13 +14,13 @@
 #include "config.h"
 #endif
 
-#define KEY 0x70616e64 /* of jobs without a launcher: TAGWIRE_JOB keeps them apart */
+#define KEY 0x70616e64 /* of jobs without a launcher, which TAGWIRE_JOB keeps apart */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 static struct tw_job current;
-static const struct tw_launcher *launcher; /* NULL: nobody started us */
-static bool orphan;			   /* a child of one that a launcher knows */
+static const struct tw_launcher *launcher; /* NULL: none started this process */
+static bool orphan;			   /* forked from a process of a launcher */
 
 /* R/N, with R below N. */
 static bool parse_place(const char *text, struct tw_job *job)
@@ -56,10 +56,10 @@ static enum tw_err join_environment(const char *place)
 }
 
 /* False with the reason in why. */
-static bool ask_launcher(char *why, unsigned len)
+static bool begin_launcher(char *why, unsigned len)
 {
 	if (orphan) {
-		snprintf(why, len, "it knows the parent of this process");
+		snprintf(why, len, "this process was forked from one of its own");
 		return false;
 	}
 	launcher = tw_module_load("pmix", "tw_launcher_pmix", TW_LAUNCHER_VERSION, why, len);
@@ -73,17 +73,18 @@ static bool ask_launcher(char *why, unsigned len)
 }
 
 /*
- * A launcher that cannot be spoken to is an error: to go on alone would run the
- * program as often as it has processes.
+ * A launcher that cannot be reached is an error: going on without it would run the program
+ * once per process, each alone.
  */
 static enum tw_err join_launcher(void)
 {
 	char why[256];
 
-	current.launched = ask_launcher(why, sizeof(why));
+	current.launched = begin_launcher(why, sizeof(why));
 	if (current.launched)
 		return TW_OK;
-	tw_log(TW_LOG_ERROR, "a PMIx launcher started this process, but cannot be asked: %s", why);
+	tw_log(TW_LOG_ERROR, "a PMIx launcher started this process, but cannot be reached: %s",
+	       why);
 	launcher = NULL;
 	return TW_EUNREACH;
 }
@@ -160,7 +161,7 @@ enum tw_err tw_job_board(uint32_t *board)
 	return err;
 }
 
-/* Endpoint ids differ as the ranks do. */
+/* Without a launcher: endpoint ids differ as the ranks do. */
 static enum tw_err guess(uint64_t mine, uint64_t *all)
 {
 	uint32_t id = (mine & 0xffff) - current.rank;
@@ -187,7 +188,8 @@ enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
 		err = guess(mine, all);
 	pthread_mutex_unlock(&mutex);
 	if (err == TW_EUNREACH)
-		tw_log(TW_LOG_ERROR, "the launcher does not tell of the other processes: %s", why);
+		tw_log(TW_LOG_ERROR, "the launcher has no addresses of the other processes: %s",
+		       why);
 	return err;
 }
 

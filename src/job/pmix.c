@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The module that speaks to launchers: a client of PMIx. Calls come one at a time. */
+/* The module for launchers: a client of PMIx. Calls come one at a time. */
 #include <pmix.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static bool explain(pmix_status_t rc, const char *call, char *why, unsigned len)
 	return false;
 }
 
-/* Everybody's; the ranks are this one's siblings. */
+/* The process of that rank in this job. */
 static pmix_proc_t process(uint32_t rank)
 {
 	pmix_proc_t p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Beginning and end of Panda, and what is known of the platforms. */
+/* The beginning and end of Panda. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 struct tw_panda tw_panda;
 uint32_t tw_panda_linger_us = 2000000;
 
-/* pan_init() to pan_end(), pan_mp_init() to pan_mp_end(). */
+/* Held by pan_init(), pan_end(), pan_mp_init() and pan_mp_end(). */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool in_job;
 
@@ -24,7 +24,7 @@ struct tw_ep *tw_panda_enter(const char *function)
 	return ep;
 }
 
-/* A child owns nothing of its parent's; it may begin anew. */
+/* In the child, which may call pan_init() again. */
 static void forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
@@ -39,7 +39,7 @@ static void register_fork(void)
 	pthread_atfork(NULL, NULL, forked);
 }
 
-/* Takes --panda-rank R/N (or =R/N) out of the command line; NULL if it is not there. */
+/* Removes --panda-rank R/N (or =R/N) from the command line and returns R/N, or NULL. */
 static const char *take_place(int *argc, char **argv)
 {
 	static const char option[] = "--panda-rank";
@@ -125,8 +125,8 @@ static void prepare(void)
 }
 
 /*
- * Opens with the id of this platform. Any other will do where another job has it,
- * if there is a launcher to tell the others of it, or there are none.
+ * Opens with the id of this platform. If another job uses it, any other will do, provided
+ * that a launcher distributes it or there are no other platforms.
  */
 static enum tw_err open_endpoint(uint64_t *handle)
 {
@@ -149,7 +149,7 @@ static enum tw_err open_endpoint(uint64_t *handle)
 	return err;
 }
 
-/* Learns where all platforms are. */
+/* Exchanges the addresses of all platforms. */
 static enum tw_err meet(uint64_t handle)
 {
 	uint64_t *all = calloc(tw_panda.job.size, sizeof(*all));
@@ -158,7 +158,6 @@ static enum tw_err meet(uint64_t handle)
 	uint64_t mine = ep->self->addr.where;
 	enum tw_err err = TW_ENOMEM;
 
-	/* This one needs no looking for. */
 	me->state = TW_PANDA_HERE;
 	me->addr = ep->self->addr;
 	ep->self->context = me;
@@ -199,7 +198,7 @@ static enum tw_err begin(void)
 	err = meet(handle);
 	if (err != TW_OK)
 		goto no_peers;
-	/* Its thread looks at once. */
+	/* Before the thread starts, which uses it. */
 	atomic_store_explicit(&tw_panda.handle, handle, memory_order_release);
 	if (tw_panda_upcalls_begin())
 		return TW_OK;
@@ -252,12 +251,12 @@ static void end(void)
 	if (!ep)
 		return;
 	tw_panda_attend(ep);
-	tw_panda_pay_all(ep);
+	tw_panda_acks_flush(ep);
 	tw_wait(ep, all_have_left, NULL, tw_panda_linger_us);
-	tw_panda_pay_all(ep);
+	tw_panda_acks_flush(ep);
 	tw_leave(ep);
 	atomic_store(&tw_panda.handle, 0);
-	/* Whoever waits, in an upcall too, returns. */
+	/* Calls that wait return, also those of upcalls. */
 	tw_ep_close(handle);
 	tw_panda_upcalls_end();
 	dispose();

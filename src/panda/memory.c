@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of messages. A received one lies where the engine put it, behind the
- * engine's note of it; so does all of pan_malloc(), and one free does for both.
+ * Memory of messages. A received one lies behind the engine's struct tw_unexp_msg; so does
+ * memory of pan_malloc(), and pan_free() frees both.
  */
 #include <stdlib.h>
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the Panda interface share.
+ * The structures of the Panda interface.
  *
  *   init.c  beginning, end, platforms      send.c    sending, tickets
  *   peer.c  other platforms, their acks    port.c    ports, receive.c receiving
  *   wait.c  polling, waiting               upcall.c  upcalls and their thread
  *
- * A process is one engine endpoint with a taker; all of this runs under its lock.
- * Only the program's upcalls do not: they are made by upcall.c, one at a time,
- * from a thread of its own or from a call that polls.
+ * A process is one engine endpoint. All of this runs under its lock, except the program's
+ * upcalls: upcall.c makes them one at a time, from its own thread or from a call that polls.
  */
-#ifndef TW_PAN_H
-#define TW_PAN_H
+#ifndef TW_PANDA_INTERNAL_H
+#define TW_PANDA_INTERNAL_H
 
 #include "engine/engine.h"
 #include "job/job.h"
@@ -25,7 +24,7 @@
 #define TW_PANDA_TICKET (1u << 30)
 #define TW_PANDA_INDEX_BITS 20
 
-/* What is to happen when a request of the engine ends: its context. */
+/* The context of an engine request: called when the request ends. */
 struct tw_panda_op {
 	void (*done)(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_req *r);
 };
@@ -39,14 +38,14 @@ struct tw_panda_peer {
 	bool expected;
 	struct tw_addr addr;
 	struct tw_panda_op connected;
-	struct tw_list out;	/* sends that wait for the connection */
+	struct tw_list out;	/* sends waiting for the connection */
 	struct tw_list unacked; /* delivered in this order */
 	struct tw_list link;	/* on tw_panda.seeking or tw_panda.dirty */
 	uint64_t deadline, retry;
-	/* Its messages that it has not heard about. */
-	uint32_t owed;
+	/* Its messages that are not acknowledged to it yet. */
+	uint32_t acks;
 	uint64_t due_at;
-	struct tw_list due; /* on tw_panda.due while owed */
+	struct tw_list due; /* on tw_panda.due while acks > 0 */
 };
 
 /* A port that receives, or has an upcall. */
@@ -70,7 +69,7 @@ struct tw_panda_ticket {
 	union {
 		struct { /* send */
 			struct tw_panda_peer *peer;
-			bool lost; /* over, but not delivered for all we know */
+			bool lost; /* over, without an acknowledgement */
 			uint32_t port;
 			void *data;
 			uint32_t len;
@@ -92,13 +91,13 @@ struct tw_panda {
 	struct tw_pool tickets;
 	struct tw_panda_port **ports; /* by number - 1; NULL: freed */
 	uint32_t nports, ports_room;
-	struct tw_list early; /* messages for ports that come later */
+	struct tw_list early; /* messages for ports not registered yet */
 	struct tw_list fetches;
-	struct tw_list strangers; /* messages, until it is known who the platforms are */
-	bool met;		  /* it is */
+	struct tw_list strangers; /* messages, until met */
+	bool met;		  /* the addresses of all platforms are known */
 	struct tw_list seeking, dirty, due;
-	struct tw_list ready, finished; /* what upcall.c has to do */
-	uint64_t held;			/* bytes of messages that nobody has taken */
+	struct tw_list ready, finished; /* ports and sends with upcalls due */
+	uint64_t held;			/* bytes of messages not yet received */
 	uint32_t nsending, nexpected;
 	bool attending;
 	/* upcall.c */
@@ -110,42 +109,42 @@ extern struct tw_panda tw_panda;
 
 /* init.c -------------------------------------------------------------------- */
 
-extern uint32_t tw_panda_linger_us; /* pan_mp_end() waits so long for sends to leave */
+extern uint32_t tw_panda_linger_us; /* limit of pan_mp_end() for sends to leave */
 
-/* Locks the endpoint; NULL, and says so, outside of pan_mp_init() and pan_mp_end(). */
+/* Locks the endpoint; logs and returns NULL outside of pan_mp_init() and pan_mp_end(). */
 struct tw_ep *tw_panda_enter(const char *function);
 
 /* wait.c -------------------------------------------------------------------- */
 
-/* Does what is owed to requests that have ended; sends nothing. */
+/* Handles requests that have ended; sends nothing. */
 void tw_panda_collect(struct tw_ep *ep);
-/* The same, and sends what is to be sent: the taker's attend. */
+/* The same, and sends what is queued. */
 void tw_panda_attend(struct tw_ep *ep);
 void tw_panda_leave(struct tw_ep *ep);
 /* Progress in a call that leaves with tw_panda_leave_poll(). */
 void tw_panda_poll(struct tw_ep *ep);
-/* The same, and makes the upcalls that are due. */
+/* Leaves, then makes the upcalls that are due. */
 void tw_panda_leave_poll(struct tw_ep *ep);
-/* Waits until test(ep, arg); false when message passing has ended: no lock is held. */
+/* Waits until test(ep, arg); false if message passing has ended, without the lock. */
 bool tw_panda_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg);
 
 /* peer.c -------------------------------------------------------------------- */
 
-extern uint32_t tw_panda_delay_us; /* PAN_MP_DELAYED: waits so long for a message to go with */
+extern uint32_t tw_panda_delay_us; /* of PAN_MP_DELAYED, until an acknowledgement goes alone */
 
 extern const struct tw_taker tw_panda_taker;
 
 void tw_panda_peer_init(struct tw_panda_peer *peer);
-/* The platforms are known. */
+/* The addresses of all platforms are known. */
 void tw_panda_peers_met(struct tw_ep *ep);
 void tw_panda_seek(struct tw_ep *ep, struct tw_panda_peer *peer);
 void tw_panda_peers_attend(struct tw_ep *ep);
-/* A counted message of a platform has arrived. */
-void tw_panda_owe(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack);
-/* What a message to it may acknowledge. */
-uint32_t tw_panda_take_owed(struct tw_panda_peer *peer);
-/* Has all that is owed told. */
-void tw_panda_pay_all(struct tw_ep *ep);
+/* Acknowledges a counted message of a platform, at once or later, as `ack' says. */
+void tw_panda_ack(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack);
+/* The acknowledgements to piggyback on a message to it. */
+uint32_t tw_panda_acks_take(struct tw_panda_peer *peer);
+/* Sends all deferred acknowledgements. */
+void tw_panda_acks_flush(struct tw_ep *ep);
 
 /* send.c -------------------------------------------------------------------- */
 
@@ -154,24 +153,24 @@ void tw_panda_ticket_free(struct tw_panda_ticket *t);
 struct tw_panda_ticket *tw_panda_ticket_find(int ticket, bool receive);
 void tw_panda_tickets_fini(void);
 int tw_panda_ticket_number(const struct tw_panda_ticket *t);
-/* Gives a send to the engine; false when memory is short. */
+/* Gives a send to the engine; false if there is no memory. */
 bool tw_panda_launch(struct tw_ep *ep, struct tw_panda_ticket *t);
-/* Delivered, or never to be. */
+/* Delivered or lost. */
 void tw_panda_send_over(struct tw_ep *ep, struct tw_panda_ticket *t, bool lost);
 
 /* port.c -------------------------------------------------------------------- */
 
 /* The port of that number, or NULL. */
 struct tw_panda_port *tw_panda_port_find(uint32_t number);
-/* Gives messages to those who wait for them; starts what they wait for on its way. */
+/* Matches messages with receives; fetches announced ones that are waited for. */
 void tw_panda_serve(struct tw_ep *ep, struct tw_panda_port *port);
-/* A message leaves the queues: its sender may send as much again. */
+/* A message leaves the queues: returns its credit. */
 void tw_panda_take(struct tw_ep *ep, struct tw_unexp_msg *u);
 /* A message or an announcement for a port or a direct receive. */
 void tw_panda_deliver(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_unexp_msg *u);
-/* The next message of a port with an upcall, which is the caller's. */
+/* Takes the next message of a port with an upcall. */
 struct tw_unexp_msg *tw_panda_port_next(struct tw_ep *ep, struct tw_panda_port *port);
-/* A platform is gone: what it announced will not come. */
+/* A platform is gone: drops its announced messages. */
 void tw_panda_ports_lost(struct tw_ep *ep, struct tw_addr from);
 void tw_panda_ports_fini(void);
 
@@ -184,7 +183,7 @@ static inline bool tw_panda_upcalls_due(void)
 }
 
 bool tw_panda_upcalls_begin(void);
-/* The thread ends. Not from an upcall, and without the lock. */
+/* Ends the thread. Not from an upcall; without the lock. */
 void tw_panda_upcalls_end(void);
 /* Whether the caller is an upcall. */
 bool tw_panda_in_upcall(void);
@@ -193,8 +192,8 @@ void tw_panda_dispatch(void);
 /* Wakes the thread. */
 void tw_panda_upcalls_wake(void);
 
-/* memory.c: a message in the program's hands is plain memory, none of the engine's. */
-static inline void *tw_panda_hand_out(struct tw_unexp_msg *u, int *size, int *len)
+/* A received message, as the program gets it: plain memory, see memory.c. */
+static inline void *tw_panda_message_data(struct tw_unexp_msg *u, int *size, int *len)
 {
 	if (size)
 		*size = u ? (int)u->len : 0;
@@ -203,4 +202,4 @@ static inline void *tw_panda_hand_out(struct tw_unexp_msg *u, int *size, int *le
 	return u ? u->data : NULL;
 }
 
-#endif /* TW_PAN_H */
+#endif /* TW_PANDA_INTERNAL_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Other platforms: finding them, what they send, what they are owed. */
+/* Other platforms: connections, arrivals, acknowledgements. */
 #include "panda/panda_internal.h"
 
-#define OWED_MAX 8     /* that a stream of delayed ones gets on */
-#define RETRY_US 50000 /* a platform that has not begun yet is looked for again */
+#define ACKS_MAX 8     /* delayed acknowledgements that are sent without waiting */
+#define RETRY_US 50000 /* until the next connect to a platform that has not begun */
 
 uint32_t tw_panda_delay_us = 1000;
 
@@ -38,7 +38,7 @@ static void lose(struct tw_ep *ep, struct tw_panda_peer *peer)
 	tw_log(waited ? TW_LOG_ERROR : TW_LOG_INFO, "platform %u is gone%s", pid_of(peer),
 	       waited ? ", with messages that it has not acknowledged" : "");
 	peer->state = TW_PANDA_LOST;
-	peer->owed = 0;
+	peer->acks = 0;
 	tw_list_del(&peer->due);
 	tw_list_del(&peer->link);
 	lose_all(ep, &peer->out);
@@ -48,7 +48,7 @@ static void lose(struct tw_ep *ep, struct tw_panda_peer *peer)
 
 /* Connecting ------------------------------------------------------------------ */
 
-/* Its sends can leave, but not from inside an arrival. */
+/* Its sends leave from tw_panda_attend(), as this may run inside an arrival. */
 static void found(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_addr addr)
 {
 	struct tw_peer *p = tw_peer_at(ep, addr);
@@ -72,7 +72,7 @@ static void connected(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_
 		found(ep, peer, r->source);
 		return;
 	}
-	/* A launcher tells of those that are there; else one may come later. */
+	/* With a launcher all have begun; else one may begin later. */
 	if (tw_panda.job.launched || tw_clock() >= peer->deadline) {
 		lose(ep, peer);
 		return;
@@ -141,49 +141,49 @@ void tw_panda_peers_attend(struct tw_ep *ep)
 
 /* Acknowledging --------------------------------------------------------------- */
 
-uint32_t tw_panda_take_owed(struct tw_panda_peer *peer)
+uint32_t tw_panda_acks_take(struct tw_panda_peer *peer)
 {
-	uint32_t n = tw_min(peer->owed, TW_PANDA_ACKED_MAX);
+	uint32_t n = tw_min(peer->acks, TW_PANDA_ACKED_MAX);
 
 	if (n == 0)
 		return 0;
-	peer->owed -= n;
-	if (peer->owed == 0)
+	peer->acks -= n;
+	if (peer->acks == 0)
 		tw_list_del(&peer->due);
 	return n;
 }
 
-static void pay(struct tw_ep *ep, struct tw_panda_peer *peer)
+static void send_acks(struct tw_ep *ep, struct tw_panda_peer *peer)
 {
 	struct tw_peer *p = tw_peer_at(ep, peer->addr);
 
 	if (p && p->state == TW_PEER_UP)
-		tw_tell(p, peer->owed);
-	peer->owed = 0;
+		tw_tell(p, peer->acks);
+	peer->acks = 0;
 	tw_list_del(&peer->due);
 }
 
-void tw_panda_pay_all(struct tw_ep *ep)
+void tw_panda_acks_flush(struct tw_ep *ep)
 {
 	while (!tw_list_empty(&tw_panda.due))
-		pay(ep, tw_list_first(&tw_panda.due, struct tw_panda_peer, due));
+		send_acks(ep, tw_list_first(&tw_panda.due, struct tw_panda_peer, due));
 }
 
-void tw_panda_owe(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack)
+void tw_panda_ack(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack)
 {
 	if (ack == PAN_MP_EXTERNAL || peer->state != TW_PANDA_HERE)
 		return;
-	peer->owed++;
-	if (ack == PAN_MP_NORMAL || peer->owed == OWED_MAX) {
-		pay(ep, peer);
-	} else if (peer->owed == 1) {
+	peer->acks++;
+	if (ack == PAN_MP_NORMAL || peer->acks == ACKS_MAX) {
+		send_acks(ep, peer);
+	} else if (peer->acks == 1) {
 		peer->due_at = tw_clock() + tw_clock_us(tw_panda_delay_us);
 		tw_list_add_tail(&tw_panda.due, &peer->due);
 		tw_timer(&ep->host, peer->due_at);
 	}
 }
 
-/* So many more have arrived there. */
+/* The platform has received n more messages. */
 static void acknowledged(struct tw_ep *ep, struct tw_panda_peer *peer, uint32_t n)
 {
 	for (; n && !tw_list_empty(&peer->unacked); n--) {
@@ -195,7 +195,7 @@ static void acknowledged(struct tw_ep *ep, struct tw_panda_peer *peer, uint32_t 
 	}
 }
 
-/* What the engine calls ------------------------------------------------------- */
+/* Called by the engine ------------------------------------------------------- */
 
 /* The platform at an address, or NULL for a stranger. */
 static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
@@ -221,7 +221,7 @@ static void arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
 		return;
 	}
 	if (peer) {
-		/* Sends that ended before this was sent come first. */
+		/* First the sends that ended before this was sent. */
 		if (tw_panda_acked_of(u->unexp.match)) {
 			tw_panda_collect(ep);
 			acknowledged(ep, peer, tw_panda_acked_of(u->unexp.match));
@@ -247,7 +247,7 @@ void tw_panda_peers_met(struct tw_ep *ep)
 	}
 }
 
-static void told(struct tw_ep *ep, struct tw_peer *p, uint32_t n)
+static void on_acks(struct tw_ep *ep, struct tw_peer *p, uint32_t n)
 {
 	if (!p->context)
 		return;
@@ -275,7 +275,7 @@ static uint64_t expire(struct tw_ep *ep, uint64_t now)
 			next = peer->due_at;
 			break;
 		}
-		pay(ep, peer);
+		send_acks(ep, peer);
 	}
 	tw_list_each(&tw_panda.seeking, l, tmp) {
 		struct tw_panda_peer *peer = tw_container(l, struct tw_panda_peer, link);
@@ -292,7 +292,7 @@ const struct tw_taker tw_panda_taker = {
 	.arrived = arrived,
 	.attend = tw_panda_attend,
 	.down = down,
-	.told = told,
+	.told = on_acks,
 	.expire = expire,
 	.holds = true,
 	.pool = &tw_panda.tickets,

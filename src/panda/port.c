@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports and their queues. An announced message has its place in a port's queue at
- * once, so that order is kept. It is fetched when somebody waits for it, or ahead
- * of that while what is held is below TAGWIRE_UNEXP_MAX.
+ * Ports and their queues. An announced message is queued at once, to keep the order. It is
+ * fetched when a receive or an upcall waits for it, and before that while less than
+ * TAGWIRE_UNEXP_MAX is held.
  */
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ static inline bool announced(const struct tw_unexp_msg *u)
 	return u->rndv && !u->sync;
 }
 
-/* Data on its way to a port's queue, or to a direct receive. */
+/* The fetch of a message for a port's queue or a direct receive. */
 struct fetch {
 	struct tw_panda_op op;
 	struct tw_panda_peer *peer;
@@ -54,7 +54,7 @@ void tw_panda_take(struct tw_ep *ep, struct tw_unexp_msg *u)
 		tw_take_release(ep, u->source, u->len);
 }
 
-/* Receives an announcement into nothing. */
+/* Drops an announced message: receives it with length 0. */
 static void refuse(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
@@ -108,9 +108,9 @@ static void fetched(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_re
 	bool lost = r->status != TW_S_OK;
 
 	u->rndv = false;
-	/* Pushed: the sender knows that it has left, not that it is here. */
+	/* Put: the sender knows that it has left, not that it has arrived. */
 	if (!lost && (r->flags & TW_R_DATA))
-		tw_panda_owe(ep, f->peer, tw_panda_ack_of(u->unexp.match));
+		tw_panda_ack(ep, f->peer, tw_panda_ack_of(u->unexp.match));
 	if (f->port >= TW_PANDA_TICKET && !f->unwanted)
 		settle_direct(ep, f, lost);
 	if (lost)
@@ -126,8 +126,8 @@ static void fetched(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_re
 }
 
 /*
- * Begins to fetch an announced message. What it becomes takes its place in its queue,
- * or is NULL when memory is short: then it is lost.
+ * Begins to fetch an announced message. Returns the message that replaces it in its queue,
+ * or NULL without memory: then it is lost.
  */
 static struct tw_unexp_msg *fetch(struct tw_ep *ep, struct tw_panda_peer *peer,
 				  struct tw_unexp_msg *u)
@@ -209,7 +209,7 @@ static void deliver_direct(struct tw_ep *ep, struct tw_panda_peer *peer, struct 
 		tw_panda_ticket_find((int)tw_panda_port_of(u->unexp.match), true);
 
 	if (!t || !t->direct || t->msg) {
-		tw_log(TW_LOG_WARN, "a message for ticket %u, which nobody waits for",
+		tw_log(TW_LOG_WARN, "a message for ticket %u, which no receive waits for",
 		       tw_panda_port_of(u->unexp.match));
 		drop(ep, u);
 		return;
@@ -230,8 +230,8 @@ void tw_panda_deliver(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_un
 	if (!u->rndv)
 		tw_panda.held += u->len;
 	if (!u->rndv && peer)
-		tw_panda_owe(ep, peer, tw_panda_ack_of(u->unexp.match));
-	/* Strangers, and what no honest platform sends. */
+		tw_panda_ack(ep, peer, tw_panda_ack_of(u->unexp.match));
+	/* From a process that is no platform of the job, or malformed. */
 	if (!peer || number == 0 || u->len > INT32_MAX) {
 		drop(ep, u);
 	} else if (number >= TW_PANDA_TICKET) {
@@ -288,7 +288,7 @@ static struct tw_panda_port *new_port(int (*upcall)(void *, int, int))
 	return port;
 }
 
-/* What came before the port was made. */
+/* Messages that came before the port was registered. */
 static void take_early(struct tw_ep *ep, struct tw_panda_port *port)
 {
 	struct tw_list *l, *tmp;
@@ -318,7 +318,7 @@ int pan_mp_register_port(int (*upcall)(void *data, int size, int len))
 	return port ? (int)port->number : -1;
 }
 
-/* A receive that waits learns that nothing will come. */
+/* Ends a receive without a message. */
 static void close_receive(struct tw_panda_ticket *t)
 {
 	tw_list_del(&t->link);
@@ -332,7 +332,7 @@ static bool is_not_running(struct tw_ep *ep, void *arg)
 	return tw_panda.running != arg;
 }
 
-/* False when message passing has ended meanwhile: no lock is held. */
+/* False if message passing has ended meanwhile, without the lock. */
 static bool free_port(struct tw_ep *ep, struct tw_panda_port *port)
 {
 	tw_panda.ports[port->number - 1] = NULL;
@@ -341,7 +341,7 @@ static bool free_port(struct tw_ep *ep, struct tw_panda_port *port)
 		close_receive(tw_list_first(&port->receives, struct tw_panda_ticket, link));
 	drop_all(ep, &port->msgs);
 	ep->events++;
-	/* An upcall may free its own port, but nobody else's while that one's runs. */
+	/* Waits for the end of the port's upcall, unless called from an upcall. */
 	if (!tw_panda_in_upcall() && !tw_panda_wait(ep, is_not_running, port)) {
 		free(port);
 		return false;
@@ -408,7 +408,7 @@ static void free_all(struct tw_list *msgs)
 	}
 }
 
-/* What was on its way when the engine ended. */
+/* A fetch that was under way when the endpoint closed. */
 static void free_fetch(struct fetch *f)
 {
 	struct tw_panda_ticket *t = tw_panda_ticket_find((int)f->port, true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving: the calls. */
+/* Receiving. */
 #include "panda/panda_internal.h"
 
 static const char *begin(struct tw_ep *ep, struct tw_panda_ticket *t, int number)
@@ -65,7 +65,7 @@ void *pan_mp_finish_receive(int ticket, int *size, int *len)
 	struct tw_panda_ticket *t = NULL;
 	struct tw_unexp_msg *u = NULL;
 
-	tw_panda_hand_out(NULL, size, len);
+	tw_panda_message_data(NULL, size, len);
 	if (!ep)
 		return NULL;
 	if (named(__func__, ticket)) {
@@ -80,7 +80,7 @@ void *pan_mp_finish_receive(int ticket, int *size, int *len)
 		tw_panda_ticket_free(t);
 	}
 	tw_panda_leave(ep);
-	return tw_panda_hand_out(u, size, len);
+	return tw_panda_message_data(u, size, len);
 }
 
 int pan_mp_poll_receive(int ticket)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending. The ticket outlives the engine's request: a message that was sent
- * eagerly, or pushed, has only left when its request ends, and waits on its
- * peer's list for the acknowledgement.
+ * Sending. The ticket outlives the engine's request: when the request of a message that was
+ * sent eagerly or put ends, the message has left, and the ticket waits on its peer's list
+ * for the acknowledgement.
  */
 #include <stdlib.h>
 
@@ -30,7 +30,7 @@ void tw_panda_ticket_free(struct tw_panda_ticket *t)
 	tw_pool_put(&tw_panda.tickets, t);
 }
 
-/* From the top: that it is one, generation (10 bits), number (20). */
+/* From the top: TW_PANDA_TICKET, generation (10 bits), number (20). */
 int tw_panda_ticket_number(const struct tw_panda_ticket *t)
 {
 	return (int)(TW_PANDA_TICKET | (t->obj.gen >> 1 & 0x3ff) << TW_PANDA_INDEX_BITS |
@@ -65,7 +65,7 @@ void tw_panda_tickets_fini(void)
 	tw_pool_fini(&tw_panda.tickets);
 }
 
-/* The send of a ticket that is still the program's; says so if there is none. */
+/* The send of a ticket that the program still holds; logs if there is none. */
 static struct tw_panda_ticket *named(const char *function, int ticket)
 {
 	struct tw_panda_ticket *t = tw_panda_ticket_find(ticket, false);
@@ -76,7 +76,7 @@ static struct tw_panda_ticket *named(const char *function, int ticket)
 	return NULL;
 }
 
-/* The same for one that the receiver acknowledges. */
+/* Whether it is one that the receiver acknowledges. */
 static bool named_acked(const char *function, int ticket)
 {
 	struct tw_panda_ticket *t = named(function, ticket);
@@ -86,7 +86,7 @@ static bool named_acked(const char *function, int ticket)
 	return t && t->ack != PAN_MP_EXTERNAL;
 }
 
-/* The message's way ------------------------------------------------------------- */
+/* The life of a send ------------------------------------------------------------- */
 
 void tw_panda_send_over(struct tw_ep *ep, struct tw_panda_ticket *t, bool lost)
 {
@@ -95,7 +95,7 @@ void tw_panda_send_over(struct tw_ep *ep, struct tw_panda_ticket *t, bool lost)
 	ep->events++;
 	if (!t->called)
 		return;
-	/* Who is lost has not been delivered to: the upcall would lie. */
+	/* The upcall means delivered, so a lost message has none. */
 	if (lost || !t->upcall) {
 		tw_panda_ticket_free(t);
 		return;
@@ -134,8 +134,8 @@ bool tw_panda_launch(struct tw_ep *ep, struct tw_panda_ticket *t)
 	tw_panda.nsending++;
 	t->sent.done = sent;
 	r->context = &t->sent;
-	r->match = tw_panda_match(t->port, tw_panda_take_owed(t->peer), t->ack);
-	/* For an upcall or an acknowledgement the other engine must act, else only its caller. */
+	r->match = tw_panda_match(t->port, tw_panda_acks_take(t->peer), t->ack);
+	/* Upcalls and acknowledgements need progress there, even if no thread waits. */
 	if (t->ack != PAN_MP_EXTERNAL || t->port < TW_PANDA_TICKET)
 		r->flags = TW_R_URGENT;
 	tw_send(ep, r, t->peer->addr);
@@ -146,7 +146,7 @@ bool tw_panda_launch(struct tw_ep *ep, struct tw_panda_ticket *t)
 
 int pan_mp_trailer(void)
 {
-	return 0; /* match information says it all; see wire.h */
+	return 0; /* match information has it all: wire.h */
 }
 
 static const char *wrong_send(int cpu, int port, const void *data, int len, pan_mp_ack_t ack)
@@ -184,7 +184,7 @@ static struct tw_panda_ticket *send(struct tw_ep *ep, struct tw_panda_peer *peer
 		tw_panda_ticket_free(t);
 		return NULL;
 	}
-	/* For what one sends to oneself, and its acknowledgement, nobody rings. */
+	/* No doorbell announces a message to oneself, nor its acknowledgement. */
 	if (tw_unlikely(peer == &tw_panda.peers[tw_panda.job.rank]))
 		for (int i = 0; i < SELF_POLLS && tw_progress(ep); i++)
 			;
@@ -293,7 +293,7 @@ int pan_mp_poll_send(int ticket)
 	return outcome;
 }
 
-/* The message has arrived, but the engine may not have heard of it. */
+/* The message has arrived, but its request may not have ended. */
 static bool data_is_free(struct tw_ep *ep, void *arg)
 {
 	struct tw_panda_ticket *t = tw_panda_ticket_find(*(int *)arg, false);

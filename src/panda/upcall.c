@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Upcalls: made without the lock, so that they may do what they like, and one at a
- * time, so that those of a port keep the order of its messages. Who polls makes them;
- * else a thread, which sleeps until there are some and nobody polls.
+ * Upcalls are made without the lock, so that they may call any function, and one at a time,
+ * so that those of a port keep the order of its messages. A call that polls makes them;
+ * else a thread, which sleeps while none is due.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 
 static struct {
 	pthread_t thread;
-	_Atomic(uint32_t) calls; /* to the thread: changes with each */
+	_Atomic(uint32_t) calls; /* futex of the thread, incremented to wake it */
 	_Atomic(bool) stop;
 } upcalls;
 
@@ -31,7 +31,7 @@ static struct tw_ep *enter(void)
 	return tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
 }
 
-/* An upcall is over: the next may begin, and who frees its port may go on. */
+/* An upcall is over: the next may begin, and a pan_mp_free_port() that waits may go on. */
 static void end_one(void)
 {
 	struct tw_ep *ep = enter();
@@ -61,7 +61,7 @@ static void call_port(struct tw_ep *ep)
 	int (*upcall)(void *, int, int) = port->upcall;
 	struct tw_unexp_msg *u = tw_panda_port_next(ep, port);
 	int size, len;
-	void *data = tw_panda_hand_out(u, &size, &len);
+	void *data = tw_panda_message_data(u, &size, &len);
 
 	tw_panda.running = port;
 	tw_panda_leave(ep);
@@ -136,7 +136,7 @@ bool tw_panda_upcalls_begin(void)
 	if (!tw_panda.has_thread)
 		return true;
 	atomic_store(&upcalls.stop, false);
-	/* The program's signals are for its own threads. */
+	/* Signals of the program are handled by its own threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	tw_panda.has_thread = pthread_create(&upcalls.thread, NULL, run, NULL) == 0;

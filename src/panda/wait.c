@@ -2,9 +2,9 @@
 /* Polling and waiting. */
 #include "panda/panda_internal.h"
 
-#define POLL_US 10 /* of the first look for what is waited for */
+#define POLL_US 10 /* of polling before a blocking call waits */
 
-/* This call makes upcalls when it has left the lock: nobody is woken for them. */
+/* This call makes upcalls after it has unlocked: the thread is not woken for them. */
 static _Thread_local bool polling;
 
 void tw_panda_collect(struct tw_ep *ep)
@@ -22,7 +22,7 @@ void tw_panda_collect(struct tw_ep *ep)
 
 void tw_panda_attend(struct tw_ep *ep)
 {
-	/* A send may make progress, and so come back here: it is all done below. */
+	/* A send may make progress and call this again: the loop below does the work. */
 	if (tw_panda.attending)
 		return;
 	tw_panda.attending = true;
@@ -71,7 +71,7 @@ struct waiting {
 	void *arg;
 };
 
-/* Without a thread for them, whoever waits makes the upcalls. */
+/* Without a thread for upcalls, the waiting call makes them. */
 static bool over_or_upcalls(struct tw_ep *ep, void *arg)
 {
 	struct waiting *w = arg;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What Panda puts into match information, in place of the trailer behind the data
- * that the specification allows for: from the low end, port or ticket (32 bits), how
- * many messages of the receiver it acknowledges (16), how it is to be
- * acknowledged (2). What is acknowledged without a message travels as TELL
- * (engine/wire.h).
+ * Match information of Panda, which makes the trailer of the specification unnecessary: from
+ * the low end, port or ticket (32 bits), the number of the receiver's messages that it
+ * acknowledges (16), the kind of acknowledgement that it needs (2). Acknowledgements
+ * without a message travel as TELL (engine/wire.h).
  *
- * Acknowledgements are counted: messages of a sender arrive in order, so "so many
- * more" says which. Counted are those that were sent eagerly or pushed; one
- * that the receiver has read itself is acknowledged by DONE.
+ * Acknowledgements are a number: messages of a sender arrive in order, so it identifies
+ * them. Messages sent eagerly or put are counted; one that the receiver has read itself is
+ * acknowledged by DONE.
  */
 #ifndef TW_PANDA_WIRE_H
 #define TW_PANDA_WIRE_H
