@@ -13,18 +13,18 @@
 
 #define SPEED_10G 1250 /* MB/s */
 
-struct answer {
+struct output {
 	void *out;
 	uint32_t room;
 };
 
 /* Room for so many bytes? */
-static bool room(const struct answer *a, size_t need)
+static bool room(const struct output *a, size_t need)
 {
 	return a->room >= need;
 }
 
-static mx_return_t put_number(struct answer *a, uint32_t value)
+static mx_return_t put_number(struct output *a, uint32_t value)
 {
 	if (!room(a, sizeof(value)))
 		return MX_BAD_INFO_LENGTH;
@@ -32,7 +32,7 @@ static mx_return_t put_number(struct answer *a, uint32_t value)
 	return MX_SUCCESS;
 }
 
-static mx_return_t put_text(struct answer *a, const char *format, const char *text)
+static mx_return_t put_text(struct output *a, const char *format, const char *text)
 {
 	if (!room(a, MX_MAX_STR_LEN))
 		return MX_BAD_INFO_LENGTH;
@@ -41,7 +41,7 @@ static mx_return_t put_text(struct answer *a, const char *format, const char *te
 	return MX_SUCCESS;
 }
 
-static mx_return_t put_nic_ids(struct answer *a)
+static mx_return_t put_nic_ids(struct output *a)
 {
 	unsigned n;
 	const uint64_t *nics = tw_local_nics(&n);
@@ -54,7 +54,7 @@ static mx_return_t put_nic_ids(struct answer *a)
 	return MX_SUCCESS;
 }
 
-static mx_return_t put_labels(struct answer *a)
+static mx_return_t put_labels(struct output *a)
 {
 	if (!room(a, (size_t)TW_NCOUNTERS * MX_MAX_STR_LEN))
 		return MX_BAD_INFO_LENGTH;
@@ -72,7 +72,7 @@ static void add_counters(uint32_t *sum, const struct tw_ep *ep)
 }
 
 /* Of one endpoint, or of all that this process has open on the board. */
-static mx_return_t put_counters(struct answer *a, mx_endpoint_t endpoint, uint32_t board)
+static mx_return_t put_counters(struct output *a, mx_endpoint_t endpoint, uint32_t board)
 {
 	uint32_t sum[TW_NCOUNTERS] = {0};
 
@@ -95,7 +95,7 @@ static mx_return_t put_counters(struct answer *a, mx_endpoint_t endpoint, uint32
 	return MX_SUCCESS;
 }
 
-static mx_return_t global_info(mx_get_info_key_t key, struct answer *a)
+static mx_return_t global_info(mx_get_info_key_t key, struct output *a)
 {
 	unsigned n;
 
@@ -126,7 +126,7 @@ static mx_return_t global_info(mx_get_info_key_t key, struct answer *a)
 }
 
 static mx_return_t board_info(mx_endpoint_t endpoint, mx_get_info_key_t key, uint32_t board,
-			      struct answer *a)
+			      struct output *a)
 {
 	const struct tw_board *b;
 
@@ -169,7 +169,7 @@ static mx_return_t info(mx_endpoint_t endpoint, mx_get_info_key_t key, const voi
 			uint32_t in_len, void *out_val, uint32_t out_len,
 			mx_error_handler_t *handler)
 {
-	struct answer a = {out_val, out_len};
+	struct output a = {out_val, out_len};
 	struct tw_ep *ep;
 	uint32_t board;
 

@@ -234,7 +234,7 @@ Test(mx_sated, several_peers, .timeout = MXT_TIMEOUT)
 }
 
 /* A message, and behind it the word that a long one of the other side may come. */
-static void asker(struct mxt_side *s)
+static void requester(struct mxt_side *s)
 {
 	char *in = malloc(LONG);
 	mx_request_t r;
@@ -263,7 +263,7 @@ static void answered(const char *way)
 	mx_status_t st;
 
 	setenv("TAGWIRE_RNDV", way, 1);
-	mxt_two(&s, asker, NULL);
+	mxt_two(&s, requester, NULL);
 	for (unsigned i = 0; i < TURNS; i++) {
 		twt_fill(out, LONG, i);
 		r = mxt_irecv(s.ep, in, sizeof(in), 0);
