@@ -320,6 +320,8 @@ static void stop_watching(void)
 	watcher = NULL;
 	if (w) {
 		w->stop = true;
+		/* It may wait for the callback of an earlier one, amid which we may be. */
+		pthread_cond_broadcast(&returned);
 		/* The caller may be this thread, or one that it waits for: it ends on its own. */
 		w->left = caller == w;
 		if (w->left)

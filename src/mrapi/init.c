@@ -22,8 +22,9 @@ static void forget_self(void)
 
 void tw_mrapi_act_for(struct tw_mrapi_owner owner)
 {
-	tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch), owner.me, owner.born,
-					       tw_mrapi.joins};
+	/* In no epoch: the node may have ended since the caller looked. */
+	tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch) - 1, owner.me,
+					       owner.born, tw_mrapi.joins};
 }
 
 static bool still_self(void)

@@ -216,6 +216,22 @@ static void begin_anew(mrapi_event_t event)
 	atomic_fetch_add(&called, 1);
 }
 
+/* What the new node would be told of has to wait until this returns; its end has not. */
+static void watch_anew(mrapi_event_t event)
+{
+	struct mr_peer p;
+
+	(void)event;
+	mr_down();
+	mr_up(MR_NODE);
+	mr_ok(mrapi_resource_register_callback(MRAPI_EVENT_NODE_JOINED, 1, on_event, &mr_st));
+	mr_peer(&p, MR_THREAD, 5);
+	mr_peer_end(&p);
+	twc_sleep(MR_SHORT);
+	mr_down();
+	atomic_fetch_add(&called, 1);
+}
+
 static int join_once(void *arg, int fd)
 {
 	(void)arg;
@@ -243,5 +259,6 @@ Test(mrapi_callback, finalizes)
 {
 	ended_by(end_node_there);
 	ended_by(begin_anew);
+	ended_by(watch_anew);
 	ended_by(end_node_there);
 }
