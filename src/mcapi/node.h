@@ -78,8 +78,9 @@ struct tw_mcapi_mreq {
 	size_t len;
 	mcapi_endpoint_t endpoint; /* its destination or receiver */
 	union {
-		uint64_t retry; /* GET: tick of the next request */
-		uint64_t match; /* MSG_SEND */
+		uint64_t retry;		/* GET: tick of the next request */
+		uint64_t match;		/* MSG_SEND */
+		struct tw_req *carrier; /* the engine's, while it is bound */
 	};
 	struct tw_mcapi_op op;
 	struct tw_mcapi_ctrl_request ctrl_req;

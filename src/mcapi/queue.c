@@ -189,6 +189,7 @@ static bool fetch_directly(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, str
 		return false;
 	tw_list_del(&m->link);
 	m->bound = true;
+	m->carrier = r;
 	m->op.done = direct_done;
 	r->context = &m->op;
 	tw_mcapi_credits_took(n, e, node_from(u));

@@ -129,6 +129,7 @@ mcapi_status_t tw_mcapi_mreq_carry(struct tw_mcapi_node *n, struct tw_mcapi_mreq
 		return MCAPI_ENO_MEM;
 	r->match = match;
 	m->bound = true;
+	m->carrier = r;
 	m->lost = lost;
 	m->op.done = carried;
 	r->context = &m->op;
@@ -189,6 +190,16 @@ bool tw_mcapi_mreq_over(struct tw_ep *ep, void *mreq)
 	return ((struct tw_mcapi_mreq *)mreq)->state != TW_MCAPI_Q_PENDING;
 }
 
+/* The node ends: what the engine has of the caller's, its buffer and m, it must let go of now. */
+static void give_up(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
+{
+	tw_mcapi_attend(n->ep);
+	while (m->bound) {
+		tw_disconnect(n->ep, m->carrier->peer);
+		tw_mcapi_attend(n->ep);
+	}
+}
+
 mcapi_status_t tw_mcapi_mreq_wait(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, int timeout,
 				  mcapi_status_t closed)
 {
@@ -199,6 +210,8 @@ mcapi_status_t tw_mcapi_mreq_wait(struct tw_mcapi_node *n, struct tw_mcapi_mreq 
 		waited = tw_mcapi_wait(n, tw_mcapi_mreq_over, m, -1);
 	if (waited == TW_W_TRUE)
 		return m->status;
+	if (waited == TW_W_CLOSED)
+		give_up(n, m);
 	tw_list_del(&m->link);
 	tw_mcapi_ctrl_abandon(&m->ctrl_req);
 	return waited == TW_W_CLOSED ? closed : MCAPI_EREQ_TIMEOUT;

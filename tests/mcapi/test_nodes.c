@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Nodes that come, go and are many (3.1, 4.1.2). */
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -180,6 +181,69 @@ Test(mcapi_nodes, finalize_while_others_block, .timeout = MCT_TIMEOUT)
 				twc_fail(__FILE__, __LINE__, "call %d succeeded", i);
 		}
 	}
+}
+
+/* A long message is on its way when the node ends: the buffer is the program's again at once. */
+#define LONG_LEN (8u << 20)
+#define STEP 4096u
+
+static atomic_int ended;
+
+static int send_for_ever(void *arg, int fd)
+{
+	struct pollfd over = {.fd = fd, .events = POLLIN};
+	char *data = calloc(1, LONG_LEN);
+	mcapi_endpoint_t ep;
+
+	(void)arg;
+	mct_up(2);
+	ep = mct_create(1);
+	while (poll(&over, 1, 0) == 0)
+		mcapi_msg_send(ep, 1u << 16 | 1, data, LONG_LEN, 0, ST);
+	twc_hear(fd);
+	mct_down();
+	free(data);
+	return 0;
+}
+
+static void receive_for_ever(void *arg)
+{
+	mcapi_endpoint_t ep = mcapi_get_endpoint(1, 1, ST);
+	char *data = arg;
+	size_t size;
+
+	do
+		mcapi_msg_recv(ep, data, LONG_LEN, &size, ST);
+	while (mct_status == MCAPI_SUCCESS);
+	for (size_t i = 0; i < LONG_LEN; i += STEP)
+		data[i] = 0x5a;
+	while (!atomic_load(&ended))
+		twc_sleep(1);
+	for (size_t i = 0; i < LONG_LEN; i += STEP)
+		twc_eq(data[i], 0x5a);
+}
+
+Test(mcapi_nodes, finalize_amid_a_long_message, .timeout = MCT_TIMEOUT)
+{
+	char *data = malloc(LONG_LEN);
+	struct twt_child child;
+
+	twt_spawn(&child, send_for_ever, NULL);
+	for (int round = 0; round < 100; round++) {
+		struct twc_thread t;
+
+		atomic_store(&ended, 0);
+		mct_up(1);
+		mct_create(1);
+		twc_start(&t, receive_for_ever, data);
+		usleep((useconds_t)(2000 + round * 37));
+		mct_down();
+		atomic_store(&ended, 1);
+		twc_join(&t);
+	}
+	twc_tell(child.fd);
+	twc_eq(twt_join(&child, MCT_CHILD), 0);
+	free(data);
 }
 
 /* From atexit() too: the process ends, and well. */
