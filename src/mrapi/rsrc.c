@@ -173,38 +173,34 @@ void mrapi_dynamic_attribute_start(const mrapi_resource_t *resource, mrapi_uint_
 	tw_mrapi_set_status(status, result);
 }
 
+typedef mrapi_status_t change_fn(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me);
+
+static mrapi_status_t change(const mrapi_resource_t *resource, mrapi_uint_t num, change_fn *fn)
+{
+	uint32_t me = tw_mrapi_me();
+	struct tw_mrapi_rsrc *f;
+	mrapi_status_t status;
+
+	if (!me)
+		return MRAPI_ERR_NODE_NOTINIT;
+	pthread_mutex_lock(&mutex);
+	status = dynamic(resource, num, &f);
+	if (status == MRAPI_SUCCESS)
+		status = fn(f, num, me);
+	pthread_mutex_unlock(&mutex);
+	return status;
+}
+
 void mrapi_dynamic_attribute_reset(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
 				   mrapi_status_t *status)
 {
-	uint32_t me = tw_mrapi_me();
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
-	struct tw_mrapi_rsrc *f;
-
-	if (me) {
-		pthread_mutex_lock(&mutex);
-		result = dynamic(resource, attribute_num, &f);
-		if (result == MRAPI_SUCCESS)
-			result = tw_mrapi_counter_reset(f, attribute_num, me);
-		pthread_mutex_unlock(&mutex);
-	}
-	tw_mrapi_set_status(status, result);
+	tw_mrapi_set_status(status, change(resource, attribute_num, tw_mrapi_counter_reset));
 }
 
 void mrapi_dynamic_attribute_stop(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
 				  mrapi_status_t *status)
 {
-	uint32_t me = tw_mrapi_me();
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
-	struct tw_mrapi_rsrc *f;
-
-	if (me) {
-		pthread_mutex_lock(&mutex);
-		result = dynamic(resource, attribute_num, &f);
-		if (result == MRAPI_SUCCESS)
-			result = tw_mrapi_counter_stop(f, attribute_num, me);
-		pthread_mutex_unlock(&mutex);
-	}
-	tw_mrapi_set_status(status, result);
+	tw_mrapi_set_status(status, change(resource, attribute_num, tw_mrapi_counter_stop));
 }
 
 /* Under the mutex. */
