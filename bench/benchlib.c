@@ -79,7 +79,7 @@ static void find_role(struct bench *b)
 		bench_fail("a job of one process; --local starts the other end by itself");
 	b->lead = b->rank == 0;
 	bench_role = b->lead ? "" : " (other end)";
-	/* Where no launcher tells of it, the endpoint id is known by the rank. */
+	/* Without a launcher that knows it, the endpoint id follows from the rank. */
 	if (getenv("TAGWIRE_RANK"))
 		b->o.endpoint = b->rank;
 }
@@ -131,7 +131,7 @@ static void exchange(struct bench *b)
 		bench_failed("mx_job_exchange", rc);
 }
 
-/* Tells the other end where we are: through the socket, or through the user. */
+/* Sends the own address to the other end: through the socket, or by the user. */
 static void announce(struct bench *b)
 {
 	char name[MX_MAX_HOSTNAME_LEN + 1] = "?";
@@ -200,7 +200,7 @@ static void say_hello(struct bench *b)
 	bench_finish(b, &req, &status);
 }
 
-/* The side that is connected to. */
+/* The server. */
 static void accept_peer(struct bench *b)
 {
 	uint32_t id = 0;
@@ -218,7 +218,7 @@ static void accept_peer(struct bench *b)
 	check_hello(&h, &status);
 }
 
-/* The side that connects. */
+/* The client. */
 static void reach_peer(struct bench *b)
 {
 	struct address a;
@@ -276,7 +276,7 @@ void bench_lead(struct bench *b, struct bench_order *order)
 	bench_finish(b, &ready, &status);
 }
 
-/* Our other end has nothing left to do; a stuck one must not keep us. */
+/* The other end has nothing left to do; do not wait for a stuck one. */
 static void reap(struct bench *b)
 {
 	double end = bench_now() + 5;
@@ -298,7 +298,7 @@ void bench_stop(struct bench *b)
 	mx_request_t req;
 	mx_return_t rc;
 
-	/* Synchronous: it must have arrived before we close. How it ends is no matter. */
+	/* Synchronous: it must have arrived before the close. Its status does not matter. */
 	b->leaving = true;
 	rc = mx_issend(b->endpoint, &seg, 1, b->peer, BENCH_MATCH(BENCH_KIND_ORDER, 0), NULL, &req);
 	while (rc == MX_SUCCESS && !done && bench_now() < end)

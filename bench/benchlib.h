@@ -24,7 +24,7 @@
 #define BENCH_FILTER 0x74776265u /* the tools' own: strangers are turned away */
 #define BENCH_MAX_SIZE (1u << 30)
 
-/* What the command line says, for all measuring tools. */
+/* Command line options of all measuring tools. */
 struct bench_options {
 	enum { BENCH_LOCAL, BENCH_SERVER, BENCH_CLIENT, BENCH_JOB } mode;
 	bool local, server; /* asked for by name */
@@ -95,7 +95,7 @@ bool bench_option(struct bench_options *o, int c, const char *arg);
 /* Checks what was given together; call it last. Prints the help if asked to. */
 void bench_options_end(struct bench_options *o, int argc, char **argv, const char *help);
 
-/* Shared by the ends of one host before there is any MX. */
+/* Shared memory of two ends on one host. */
 struct bench_line;
 
 struct bench {
@@ -118,7 +118,7 @@ struct bench {
 #define BENCH_MATCH(kind, rest) ((uint64_t)(kind) << 56 | (uint64_t)(rest))
 enum { BENCH_KIND_HELLO = 1, BENCH_KIND_ORDER, BENCH_KIND_READY, BENCH_KIND_TOOL };
 
-/* What the leading end tells the following one to do. */
+/* An order of the leading end. */
 enum { BENCH_OP_END, BENCH_OP_LINE, BENCH_OP_TOOL };
 struct bench_order {
 	uint32_t op;
@@ -127,9 +127,9 @@ struct bench_order {
 };
 
 /*
- * Starts both ends and connects them. In a local run this forks: both return,
- * and lead tells them apart. In a job ranks 0 and 1 are the ends, and others end
- * here, well. Every failure from here on ends the program.
+ * Starts both ends and connects them. A local run forks: both ends return, with
+ * different lead. In a job ranks 0 and 1 are the ends; other ranks exit here with 0.
+ * From here on every failure ends the program.
  */
 void bench_start(struct bench *b, const struct bench_options *o);
 /* The leading end: gives an order and returns when the other is ready. */
@@ -141,7 +141,7 @@ bool bench_follow(struct bench *b, struct bench_order *order);
 /* The following end: says that it is ready for what was ordered. */
 void bench_ready(struct bench *b);
 
-/* Waiting for something that may never come: call it after each look in vain. */
+/* Waiting for an event that may never come: call it after each poll without one. */
 struct bench_spin {
 	unsigned polls;
 	double last, checked, silent;
@@ -183,7 +183,7 @@ static inline void bench_irecv(struct bench *b, void *buf, uint32_t len, uint64_
 		bench_failed("mx_irecv", rc);
 }
 
-/* One look at a request; true when it has completed, and well. */
+/* Polls a request; true when it has completed without error. */
 static inline bool bench_test(struct bench *b, mx_request_t *req, mx_status_t *status)
 {
 	uint32_t done = 0;

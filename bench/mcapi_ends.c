@@ -38,7 +38,7 @@ static void check(const char *call, mcapi_status_t status)
 		bench_fail("%s: %s", call, mcapi_strerror(status));
 }
 
-/* Waits for the other end in shared memory; it may have died. */
+/* Waits for the other end in shared memory, and fails if it has died. */
 static void until(_Atomic(uint64_t) *word, uint64_t value)
 {
 	int status;
@@ -124,7 +124,7 @@ static void split(struct perf *p, bool no_bind)
 	char job[32];
 	bool bind = !no_bind;
 
-	/* Node numbers of ours shall not meet those of a program that runs. */
+	/* Node numbers must not collide with those of a running program. */
 	snprintf(job, sizeof job, "mcapi_perf%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 0);
 	p->shared = mmap(NULL, sizeof *p->shared, PROT_READ | PROT_WRITE,
@@ -159,7 +159,7 @@ static INLINE void give(struct perf *p, enum kind kind, uint32_t size)
 		break;
 	case PACKET:
 		mcapi_pktchan_send(p->pkt_out, p->buffer, size, &st);
-		/* Behind the answer, as a program in a hurry does. */
+		/* Sent after the reply, as a program short of time would. */
 		give_back(p);
 		break;
 	default:
@@ -213,7 +213,7 @@ static INLINE void one_way(struct perf *p, enum kind kind, uint32_t size, uint64
 			take(p, kind, size);
 }
 
-/* Packets on the way, as many as the window is large. */
+/* Packets in flight, up to the window. */
 static void send_window(struct perf *p, uint32_t size, uint64_t n)
 {
 	mcapi_request_t sent[ENDS_MAX_WINDOW];
@@ -234,7 +234,7 @@ static void send_window(struct perf *p, uint32_t size, uint64_t n)
 	}
 }
 
-/* Where a scalar costs less than to ask what is to be sent, it has a loop of its own. */
+/* A loop of its own: a scalar costs less than a test for the kind. */
 static void stream(struct perf *p, enum kind kind, uint32_t size, uint64_t n, bool out)
 {
 	if (kind == SCALAR && size == 8)
@@ -258,7 +258,7 @@ void ends_follow(struct perf *p)
 		uint64_t n;
 
 		until(&s->order, ++p->orders);
-		/* The next order may be written as soon as this one has its answer. */
+		/* The next order may be written as soon as this one has its reply. */
 		what = (enum what)s->what;
 		kind = (enum kind)s->kind;
 		size = s->size;

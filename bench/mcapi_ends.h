@@ -27,13 +27,13 @@ struct perf {
 	uint32_t window;
 };
 
-/* Forks the other end, and makes each a node with its channels. */
+/* Forks the other end; makes each a node with its channels. */
 void ends_start(struct perf *p, bool no_bind);
-/* The leading end: does something n times with the other; the seconds that it took. */
+/* The leading end: runs something n times with the other; returns seconds. */
 double ends_run(struct perf *p, enum what what, enum kind kind, uint32_t size, uint64_t n);
-/* Sends the other end home. */
+/* Ends the following end. */
 void ends_stop(struct perf *p);
-/* The following end: does what it is told. */
+/* The following end: carries out orders. */
 void ends_follow(struct perf *p);
 void ends_finish(void);
 

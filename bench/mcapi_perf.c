@@ -33,7 +33,7 @@ static const char help[] =
 	"  --min BYTES         the smallest (default 8)\n"
 	"  --max BYTES         the largest (default 1m); doubled from one to the next\n"
 	"  --bits N            width of scalars: 8, 16, 32 or 64 (default 64)\n"
-	"  --window N          packets on the way at a time in a stream (default 1)\n"
+	"  --window N          packets in flight in a stream (default 1)\n"
 	"  --no-bind           leave it to the system where the two nodes run\n\n"
 	"How to measure and report:\n"
 	"  --rounds N          rounds over everything, reported as medians (default 5)\n"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define MAX_RUN (1ull << 40) /* more than anybody has time for */
+#define MAX_RUN (1ull << 40) /* more than a run can take */
 
 struct bench_line {
 	_Alignas(64) _Atomic(uint64_t) turn;
@@ -128,7 +128,7 @@ void bench_memory(struct bench_memory *m, size_t size)
 	m->size = size;
 }
 
-/* Waits until a message is there that nobody has posted a receive for. */
+/* Waits until an unexpected message has arrived. */
 static void probe(struct bench *b, const struct bench_pingpong *p)
 {
 	struct bench_spin spin = {.polls = 0};

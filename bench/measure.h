@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is measured in more than one tool. */
+/* Measurements that several tools have in common. */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
 
@@ -8,7 +8,7 @@
 #include "benchlib.h"
 #include "series.h"
 
-/* Runs something n times; the seconds it took. */
+/* Runs something n times; returns seconds. */
 typedef double bench_run(struct bench *b, void *arg, uint64_t n);
 /* How often it fits into the seconds given; warms up by the way. */
 uint64_t bench_calibrate(struct bench *b, bench_run *run, void *arg, double seconds);
@@ -16,8 +16,8 @@ uint64_t bench_calibrate(struct bench *b, bench_run *run, void *arg, double seco
 uint64_t bench_adjust(uint64_t n, double took, double seconds);
 
 /*
- * One way of a bare cache line between the two processes, in microseconds: what
- * no transport on these two cores can beat. NaN between hosts.
+ * One way of a bare cache line between the two processes, in microseconds: the lower
+ * bound for any transport between these two cores. NaN between hosts.
  */
 double bench_line(struct bench *b);
 /* Measures the line again, after a round's figures; the mean of both. */
@@ -29,7 +29,7 @@ typedef void bench_measure(struct bench *b, unsigned i, uint32_t size, const voi
 unsigned bench_sweep(struct bench *b, uint32_t min, uint32_t max, bench_measure *measure,
 		     const void *options);
 
-/* Memory that is there: pages are touched. Grows, never shrinks. */
+/* Touched memory. Grows, never shrinks. */
 struct bench_memory {
 	char *base;
 	size_t size;
@@ -43,9 +43,9 @@ struct bench_pingpong {
 	uint64_t match, mask; /* sent with match, received as match & mask */
 	bool unexpected;      /* post receives only when the message is there */
 };
-/* n times there and back; the seconds it took. */
+/* n round trips; returns seconds. */
 double bench_pingpong_lead(struct bench *b, const struct bench_pingpong *p, uint64_t n);
-/* The other side; says when it is ready. */
+/* The other end; signals when it is ready. */
 void bench_pingpong_follow(struct bench *b, const struct bench_pingpong *p, uint64_t n);
 
 #endif /* BENCH_MEASURE_H */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What MRAPI's locks and remote memory cost, each beside the bare thing in the
- * same round: a process-shared pthread mutex, memcpy, process_vm_readv; and
- * beside MX, which moves as many bytes.
+ * The cost of MRAPI's locks and remote memory, each beside the bare mechanism in the
+ * same round: a process-shared pthread mutex, memcpy, process_vm_readv; and beside MX
+ * with the same number of bytes.
+ *
  * Needs: MX.
  */
 #include <getopt.h>
@@ -60,7 +61,7 @@ static uint64_t calibrate(const struct figure *f, enum way way)
 	}
 }
 
-/* Each in turn, so that what else the machine does meets them alike. */
+/* In turns, so that disturbances of the machine affect all alike. */
 static void measure(struct figure *f)
 {
 	double time[WAYS] = {NAN, NAN, NAN};

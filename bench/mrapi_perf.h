@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What mrapi_perf.c plans and reports, and mrapi_work.c does. */
+/* Plans and reports are in mrapi_perf.c, measurements in mrapi_work.c. */
 #ifndef BENCH_MRAPI_PERF_H
 #define BENCH_MRAPI_PERF_H
 
@@ -25,7 +25,7 @@ struct options {
 };
 extern struct options opt;
 
-/* A figure: n times something; the seconds it took. Three ways to do it. */
+/* A figure: runs something n times; seconds. In up to three ways. */
 enum way { MRAPI, BARE, MX, WAYS };
 struct figure {
 	double (*run[WAYS])(const struct figure *f, uint64_t n); /* NULL: there is none */

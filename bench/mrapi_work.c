@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What mrapi_perf measures, and the second process that it takes for it. */
+/* The measurements of mrapi_perf, and its second process. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
@@ -21,7 +21,7 @@
 #define LOOKS 10000  /* before the core is offered to others */
 #define LINE 64
 
-/* What the two processes share beside MRAPI. */
+/* Memory that the two processes share beside MRAPI. */
 struct common {
 	_Atomic(uint32_t) ready, order, go, stop, done;
 	uint32_t size; /* of an order: these */
@@ -98,8 +98,8 @@ double work_lock_bare(const struct figure *f, uint64_t n)
 }
 
 /*
- * Both processes want the lock all the time: the leader n times, the other until then.
- * The time of n turns, whoever had them.
+ * Both processes contend for the lock: the leader n times, the other until then. Returns
+ * the time of n locks by either.
  */
 static double contend(uint32_t order, uint64_t n, double (*mine)(const struct figure *, uint64_t))
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shows what the open endpoints of running programs have counted.
+ * Shows the counters of open endpoints of running programs.
+ *
  * Needs: MX.
  */
 #include <errno.h>
@@ -23,7 +24,7 @@ static const char help[] =
 	"  --pid P          only of this process\n"
 	"  --endpoint ID    only of endpoints with this id\n"
 	"  --all            those that are zero too\n"
-	"  --watch SECONDS  again and again, with the rate per second\n"
+	"  --watch SECONDS  repeat, with the rate per second\n"
 	"  --count N        stop after N times\n"
 	"  --csv, --json    comma separated values; one JSON object a line\n"
 	"  --help, --version\n";
@@ -34,7 +35,7 @@ static const char *const labels[TW_NCOUNTERS] = {
 #undef LABEL
 };
 
-/* A single look needs neither the first column nor the last. */
+/* Without --watch there is neither the first column nor the last. */
 static const struct table_column columns[] = {
 	{"time_s", "time s", "%.1f"},	      {"pid", "pid", "%" PRIu64},
 	{"program", "program", "%s"},	      {"board", "board", "%" PRIu64},
@@ -52,7 +53,7 @@ struct options {
 	enum table_format format;
 };
 
-/* One look, and the one before it. */
+/* This scan and the one before it. */
 struct look {
 	struct scan scan;
 	double when;

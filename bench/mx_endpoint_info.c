@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shows the open endpoints of running programs and whom they talk to.
+ * Shows the open endpoints of running programs and their peers.
+ *
  * Needs: MX.
  */
 #include <errno.h>

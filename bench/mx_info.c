@@ -40,7 +40,7 @@ static const struct table_column limit_columns[] = {
 };
 #define COUNT(a) ((unsigned)(sizeof(a) / sizeof(a)[0]))
 
-/* What mx_get_info() knows and what the header says. */
+/* Values of mx_get_info() and of the header. */
 static const struct {
 	const char *name;
 	mx_get_info_key_t key; /* 0: the value stands here */

@@ -99,7 +99,7 @@ static void parse(struct options *o, int argc, char **argv)
 		}
 	}
 	bench_options_end(&o->b, argc, argv, help);
-	/* Room for all that wait, or the last could not get past them. */
+	/* Space for all unexpected messages, or the last could not be received. */
 	o->b.unexp_max = (4u << 20) + o->max * 256;
 }
 
@@ -121,7 +121,7 @@ static void post_others(struct bench *b, struct others *o)
 		bench_irecv(b, o->buf, SIZE, match_of(i), mask_of(o->kind, i), &o->reqs[i]);
 }
 
-/* A send that found no room completes only when it is received: keep it. */
+/* A send that is held back completes only when it is received: keep it. */
 static void send_others(struct bench *b, struct others *o)
 {
 	mx_status_t status;
@@ -133,7 +133,7 @@ static void send_others(struct bench *b, struct others *o)
 	}
 }
 
-/* Whether all others of the other end have come. A library may hold some back. */
+/* Whether all others of the other end have arrived. A library may hold some back. */
 static bool have_others(struct bench *b, const struct others *o)
 {
 	double end = bench_now() + 2 + o->n * 50e-6;
@@ -172,7 +172,7 @@ static void finish_sends(struct bench *b, struct others *o)
 			bench_finish(b, &o->reqs[i], &status);
 }
 
-/* Whether it went well here and there. */
+/* Whether both ends succeeded. */
 static bool both(struct bench *b, bool well)
 {
 	mx_request_t sent, received;
@@ -187,8 +187,8 @@ static bool both(struct bench *b, bool well)
 }
 
 /*
- * Messages that are held back hold up everything behind them, so an end that
- * misses some makes room before it says so.
+ * Messages that are held back delay everything behind them, so an end that misses some
+ * receives the others before it reports.
  */
 static bool exchange_others(struct bench *b, struct others *o)
 {

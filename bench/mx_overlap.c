@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How much of a transfer hides behind computing, and how soon a computing side answers. */
+/* The share of a transfer that overlaps computing, and how soon a computing side replies. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ const char bench_tool[] = "mx_overlap";
 static const char help[] =
 	"Usage: mx_overlap [options]\n"
 	"Measures which share of a transfer hides behind computing, by size, and how soon\n"
-	"an end that computes answers.\n\n"
+	"an end that computes replies.\n\n"
 	"What to measure:\n"
 	"  --case NAME         only this one: sender, receiver or both compute; takeover\n"
 	"  --size BYTES        one size only; k, m and g multiply by 1024\n"
@@ -64,7 +64,7 @@ struct row {
 	struct bench_series series[FIGURES]; /* one median for each round */
 };
 
-/* The answers to requests, of all rounds. */
+/* The replies to requests, of all rounds. */
 struct answers {
 	double *us;
 	uint64_t n, arrived, placed;
@@ -127,14 +127,14 @@ static void run(struct bench *b, const struct overlap_plan *p)
 
 /* Takeover --------------------------------------------------------------------- */
 
-/* This end computes while requests come; samples tell whether it answered meanwhile. */
+/* This end computes while requests arrive; samples tell whether it replied meanwhile. */
 static void answer(struct bench *b, const struct overlap_plan *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
 		overlap_receive(b, p, OVERLAPPED, &mine[i]);
 }
 
-/* A request comes at any time after the other end's last call. */
+/* A request arrives at any time after the other end's last call. */
 static void ask(struct bench *b, const struct overlap_plan *p, struct answers *a)
 {
 	mx_segment_t seg = {overlap_memory.base, p->size};
@@ -232,7 +232,7 @@ static double hidden(const struct overlap_sample *s)
 }
 
 /*
- * What one try says: of the ends that compute, the one with less hidden; their CPU
+ * The result of a try: of the ends that compute, the one with less overlap; their CPU
  * times are added.
  */
 static void add_try(unsigned which, unsigned i, struct bench_series *figures)
@@ -262,7 +262,7 @@ static void add_try(unsigned which, unsigned i, struct bench_series *figures)
 	bench_add(&figures[CPU], cpu * 1e6);
 }
 
-/* How long the transfer takes alone decides how long to compute. */
+/* The time of the transfer alone determines how long to compute. */
 static void warm_up(struct bench *b, struct row *r, double least)
 {
 	struct overlap_plan p = {.size = r->size, .n = WARM_TRIES, .warm_up = true};
@@ -285,7 +285,7 @@ static void measure(struct bench *b, struct row *r, const struct options *o)
 	p.n = (uint32_t)fmin(MAX_TRIES, 2 + o->b.seconds / 2 / r->compute);
 	run_case(b, r, &p);
 	for (unsigned i = 1; i < p.n; i++) {
-		/* The receiver knows best, if it computes. */
+		/* If the receiver computes, its result counts. */
 		const struct overlap_sample *s = r->which == BY_SENDER ? &mine[i] : &theirs[i];
 
 		add_try(r->which, i, figures);

@@ -16,8 +16,8 @@ static const char help[] =
 	"  --size BYTES        one size only; k, m and g multiply by 1024\n"
 	"  --min BYTES         the smallest (default 1)\n"
 	"  --max BYTES         the largest (default 4m); doubled from one to the next\n"
-	"  --window N          messages on the way at a time (default 64)\n"
-	"  --buffers N         buffers to take in turn at each end (default 1)\n\n" BENCH_HELP;
+	"  --window N          messages in flight (default 64)\n"
+	"  --buffers N         buffers to use in turn at each end (default 1)\n\n" BENCH_HELP;
 
 static const struct table_column columns[] = {
 	{"size", "bytes", "%" PRIu64},	      {"mb_s", "MB/s", "%.1f"},
@@ -144,14 +144,14 @@ static void post_ack(struct bench *b, mx_request_t *req)
 	bench_irecv(b, NULL, 0, MATCH_ACK, MX_MATCH_MASK_NONE, req);
 }
 
-/* How far the sender has come, in messages. */
+/* The sender's progress, in messages. */
 struct sender {
 	uint64_t sent, done, acked;
 	uint64_t acks; /* acknowledgements received */
 	mx_request_t ack[ACKS];
 };
 
-/* One round of what can be done now; false if there was nothing. */
+/* One pass over everything that can be done now; false if there was nothing. */
 static bool advance(struct bench *b, const struct stream *s, struct sender *x, uint64_t n)
 {
 	uint64_t before = x->sent + x->done + x->acked;
@@ -213,7 +213,7 @@ static double run(struct bench *b, void *arg, uint64_t n)
 	return bench_now() - start;
 }
 
-/* What copying costs here, without anybody else: bytes per second. */
+/* Copying within one process, in bytes per second. */
 static double copy_rate(const struct stream *s, double seconds)
 {
 	void *(*volatile copy)(void *, const void *, size_t) = memcpy; /* must be called */

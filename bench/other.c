@@ -23,7 +23,7 @@ bool bench_other_ended(int *status, int flags)
 	return true;
 }
 
-/* A run that fails must not leave its other end behind. */
+/* A run that fails must end its other end. */
 static void end_other(void)
 {
 	if (other > 0) {

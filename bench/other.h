@@ -7,9 +7,9 @@
 #include <sys/types.h>
 
 /*
- * Forks it, before there is anything that no child may inherit, and gives each
- * end a core if bind says so, or says that there is only one. 0 in the other
- * end, which dies with this one; this one does not leave it behind.
+ * Forks it, before there is anything that a child must not inherit. With bind, binds
+ * each end to a core, or reports that there is only one. Returns 0 in the other end,
+ * which dies with this one.
  */
 pid_t bench_fork(bool *bind);
 /* Whether it has ended, and how; flags of waitpid(). False where there is none. */

@@ -71,7 +71,7 @@ static void end(struct overlap_times *t)
 
 /* Arrival ---------------------------------------------------------------------- */
 
-/* A call could do what is left of a transfer: only memory tells what was there before. */
+/* A call could complete the transfer: only the memory shows its state before the call. */
 static size_t spot(const struct overlap_plan *p, unsigned i)
 {
 	return (size_t)(p->size - 1) * i / (SPOTS - 1);
@@ -113,7 +113,7 @@ void overlap_send(struct bench *b, const struct overlap_plan *p, enum overlap_pa
 		bench_isend(b, NULL, 0, OVERLAP_DATA, &data);
 	}
 	bench_finish(b, &data, &status);
-	/* Where the receiver computes it tells for itself. */
+	/* The receiver that computes measures for itself. */
 	s->arrived = s->placed = bench_test(b, &ack, &status);
 	if (!s->arrived)
 		bench_finish(b, &ack, &status);

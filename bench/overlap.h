@@ -13,7 +13,7 @@
 /* Every try has these parts, one after the other, so that disturbances hit all. */
 enum overlap_part { ALONE, COMPUTING, OVERLAPPED, PARTS };
 
-/* What one end saw of one try, in seconds. */
+/* Times of one end in one try, in seconds. */
 struct overlap_sample {
 	struct overlap_times {
 		double elapsed;	       /* from the first call to completion */
@@ -24,7 +24,7 @@ struct overlap_sample {
 	uint64_t placed;  /* all of it was in memory before that */
 };
 
-/* What one end is to do. */
+/* One end's part of a try. */
 struct overlap_plan {
 	uint32_t size, n;
 	bool computes, warm_up; /* only transfers, then */

@@ -21,7 +21,7 @@ static const char help[] =
 	"Usage: panda_perf [options]\n"
 	"Measures latency (half of a round trip) and bandwidth of Panda messages, by kind\n"
 	"of acknowledgement and by size, and a null remote procedure call (a request to a\n"
-	"port, the answer to a direct ticket), beside MX messages of the same run.\n\n"
+	"port, the reply to a direct ticket), beside MX messages of the same run.\n\n"
 	"What to measure:\n"
 	"  --kind KIND         normal, delayed, external or rpc only (default all)\n"
 	"  --size BYTES        one size only; k and m multiply by 1024\n"
@@ -173,7 +173,7 @@ static void bounce_follow(const struct run *r, uint64_t n)
 
 	for (uint64_t i = 0; i < n; i++) {
 		pan_free(take(pan_mp_receive(PORT), r->size));
-		/* The message is the answer to our last. */
+		/* The message is the reply to the last one sent. */
 		if (send >= 0)
 			sent(send, ack);
 		send = give(0, PORT, r->size, ack);
@@ -182,7 +182,7 @@ static void bounce_follow(const struct run *r, uint64_t n)
 		sent(send, ack);
 }
 
-/* A request says where the answer is to go. */
+/* A request has the destination of its reply. */
 static void call(const struct run *r, uint64_t n)
 {
 	(void)r;
@@ -393,12 +393,12 @@ int main(int argc, char **argv)
 
 	parse(&o, argc, argv);
 	if (o.b.mode == BENCH_JOB) {
-		/* First, for a process that has no part in it ends in bench_start(). */
+		/* First, as ranks without a part in it end in bench_start(). */
 		start_panda(NULL);
 		atexit(end_panda);
 		bench_start(&b, &o.b);
 	} else {
-		/* Platforms of ours shall not meet those of a program that runs. */
+		/* Platforms must not collide with those of a running program. */
 		snprintf(job, sizeof job, "panda_perf%d", (int)getpid());
 		setenv("TAGWIRE_JOB", job, 0);
 		bench_start(&b, &o.b);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Finds the open endpoints of running programs: what each shows to the outside
- * (base/stats.h), copied. Whoever owns an endpoint can write anything there, so
- * only what was checked here may be relied on: the counts are within their
- * arrays and the strings end.
+ * Finds the open endpoints of running programs: copies of their public state
+ * (base/stats.h). The owner of an endpoint can write anything there, so rely only on
+ * checked properties: counts are within their arrays, and strings end.
  */
 #ifndef BENCH_STATSCAN_H
 #define BENCH_STATSCAN_H
@@ -38,7 +37,7 @@ struct scan {
 int scan_endpoints(struct scan *s, pid_t pid, uint32_t endpoint_id);
 void scan_free(struct scan *s);
 
-/* Says why there is nothing to show; what a tool then exits with. */
+/* Reports why there is nothing to show; returns the exit code. */
 int scan_nothing(const struct scan *s, pid_t pid, uint32_t endpoint_id);
 
 #endif /* BENCH_STATSCAN_H */

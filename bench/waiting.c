@@ -19,10 +19,7 @@ void bench_bad_status(const mx_status_t *status)
 	bench_fail("a message failed: %s", mx_strstatus(status->code));
 }
 
-/*
- * A posted receive never learns of the death of a peer that it could be for:
- * connecting anew does.
- */
+/* A posted receive does not fail when its possible sender dies; connecting again does. */
 static void check_peer(struct bench *b)
 {
 	uint32_t id, session;
@@ -50,7 +47,7 @@ static void check_peer(struct bench *b)
 
 static void check_silence(struct bench *b, struct bench_spin *s)
 {
-	/* A server waits for its client for ever. */
+	/* A server waits forever for its client. */
 	if (b->o.mode == BENCH_SERVER && b->peer_id == MX_ANY_ENDPOINT)
 		return;
 	if (s->silent >= b->o.timeout)
@@ -67,7 +64,7 @@ void bench_idle(struct bench *b, struct bench_spin *s)
 		s->last = s->checked = now;
 		return;
 	}
-	/* A longer gap means that we were stopped, not that the other is silent. */
+	/* After a longer gap this process was stopped; the peer was not silent. */
 	s->silent += now - s->last < 1 ? now - s->last : 1;
 	s->last = now;
 	if (now - s->checked < BENCH_SLEEP_MS / 1e3)
