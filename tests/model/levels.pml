@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The levels of a recursive mutex are those that its holder's threads have: lock_again,
- * begin_levels and unlock_level of src/mrapi/mutex.c, two threads that act for one
+ * The levels of a recursive mutex equal those that its owner's threads have: lock_again,
+ * begin_levels and unlock_level of src/mrapi/mutex.c, two threads that run for one
  * node and one of another node. Sleeping is left out (mutex.pml); all steps but the
  * release of the word are locked instructions, so that no store queues matter.
  *
- * What is wrong: both nodes are inside; or a level is lost, or one too many.
+ * Errors: both nodes are inside; a level is lost, or one too many.
  *
- * MUTATION NO_OWNER	levels do not name the holder
- * MUTATION NO_CLOSE	the last unlock leaves its level there
+ * MUTATION NO_OWNER	levels do not name the owner
+ * MUTATION NO_CLOSE	the last unlock leaves its level
  * MUTATION PLAIN	a level is added by a load and a store
  */
 #define TURNS 2
 
-byte word;		    /* holder, 0: free */
+byte word;		    /* owner, 0: free */
 byte number, owner, depth; /* the levels, one word */
 byte locks;		    /* counts */
-byte held[3];		    /* what the threads have, in truth, by node */
+byte held[3];		    /* the levels that the threads really have, by node */
 byte done;
 
 #ifdef NO_OWNER

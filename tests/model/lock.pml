@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The biased lock of src/base/lock.[ch]: at most one thread is inside, and it
- * sees what the one before it wrote. Three threads lock, try and unlock for
+ * sees the writes of the one before it. Three threads lock, try and unlock for
  * ever, in every order that their store queues allow.
  *
  * Left out: waiters and yielding, which only decide who is faster.
  *
- * VARIANT KEPT	a thread may come in by a way that it has kept (tw_lock_by), however old
+ * VARIANT KEPT	a thread may enter by a bias that it has kept (tw_lock_by), however old
  *
  * MUTATION NO_BARRIER	the revoking thread runs no membarrier
- * MUTATION NO_RECHECK	the favoured thread does not look at the owner again
- * MUTATION NO_WAIT	the revoking thread does not look at the inside flag
+ * MUTATION NO_RECHECK	the favoured thread does not read the owner again
+ * MUTATION NO_WAIT	the revoking thread does not read the inside flag
  * MUTATION REUSE_FLAG	a flag gets a second favourite
  * MUTATION OWN_FENCE	a fence of the revoking thread's in place of the membarrier
  * MUTATION TRY_KEEPS	a try that fails leaves the bias revoked

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who sleeps for a mutex is woken: release, wake_one, sleep_for and wait_for of
+ * A thread that sleeps for a mutex is woken: release, wake_one, sleep_for and wait_for of
  * src/mrapi/mutex.c, among three nodes on three processors.
  *
- * What is wrong: two have the mutex; or somebody sleeps when nothing can happen any
- * more, so that nobody has it.
+ * Errors: two nodes have the mutex; or a node sleeps in a state without successors, in
+ * which no node has the mutex.
  *
- * The futex queue is a bit for each node. The last node may give up at any moment of
- * its sleep, as at a deadline, and passes on what may have been a wake-up for it.
+ * The futex queue is one bit per node. The last node may give up at any moment of its
+ * sleep, as at a deadline, and then passes on a wake-up that it may have received.
  *
- * VARIANT PATIENT	it does not
- * VARIANT FENCES	the nodes are not reached by each other's membarrier
- * MUTATION NO_BARRIER	a sleeper looks again without a barrier
+ * VARIANT PATIENT	it does not give up
+ * VARIANT FENCES	a node's membarrier does not reach the others
+ * MUTATION NO_BARRIER	a sleeper tries again without a barrier
  * MUTATION OWN_FENCE	it has only a fence of its own
  * MUTATION FENCES NO_RELEASE_FENCE	no fence between the lock word and the count
- * MUTATION NO_LOOK	a sleeper does not look again
+ * MUTATION NO_LOOK	a sleeper does not try again
  * MUTATION LATE_SEQ	it reads seq after it was counted
  * MUTATION NO_SEQ	a wake-up does not bump seq
- * MUTATION NO_PASSING_ON	who gives up wakes nobody in its place
- * MUTATION TAKE_BACK	who does not sleep after all takes its count back
+ * MUTATION NO_PASSING_ON	a node that gives up does not pass on a wake-up
+ * MUTATION TAKE_BACK	a node that does not sleep after all decrements the count
  */
 #define CPUS 3
-/* Turns of a node, at most; one less for the last. */
-#define TURNS (2 - cpu / 2)
+/* Locks by a node, at most; one less for the last. */
+#define LOCKS (2 - cpu / 2)
 
-#define WORD 0 /* holder + 1; only stores of 0 are plain */
+#define WORD 0 /* owner + 1; only stores of 0 are plain */
 #define CELLS 1
 #define DEPTH 1
 
@@ -45,7 +45,7 @@ inline barrier()
 #endif
 }
 
-inline poke()
+inline wake()
 {
 	atomic {
 		drained ->
@@ -53,7 +53,7 @@ inline poke()
 		seq++
 #endif
 	}
-	/* futex_wake(): any one of them. */
+	/* futex_wake(): any sleeper. */
 	atomic {
 		if
 		:: asleep[0] -> asleep[0] = 0
@@ -84,14 +84,14 @@ inline release()
 			fi
 		}
 		if
-		:: claimed -> claimed = 0; poke()
+		:: claimed -> claimed = 0; wake()
 		:: else
 		fi
 	:: else
 	fi
 }
 
-/* A locked compare and swap, and what it saw. */
+/* A locked compare and swap, and the value it read. */
 inline take()
 {
 	atomic {
@@ -107,12 +107,12 @@ inline take()
 active [3] proctype node()
 {
 	byte cpu = _pid - 1; /* memory() of tso.h is the first */
-	byte turns, known, v;
+	byte locked, known, v;
 	bit got, claimed;
 
 	do
-	:: turns < TURNS ->
-		turns++;
+	:: locked < LOCKS ->
+		locked++;
 		do
 		:: take();
 			if
@@ -151,7 +151,7 @@ active [3] proctype node()
 				:: cpu == 2 ->
 					asleep[cpu] = 0;
 #ifndef NO_PASSING_ON
-					poke();
+					wake();
 #endif
 					goto given_up
 #endif

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writing a peer's memory, and taking that right away: tw_ring_put_begin(),
+ * Writing a peer's memory, and revoking that right: tw_ring_put_begin(),
  * tw_ring_put_end() and tw_ring_revoke() of providers/shm/ring.c, tw_shm_put()
  * of remote.c, revoke() of links.c, and the packet PUT of src/engine/direct.c.
  *
  * The writer writes messages into memory of the owner's, piece by piece, and
- * says PUT after each; it may be killed at any moment. The owner uses a message
+ * sends PUT after each; it may be killed at any moment. The owner uses a message
  * when PUT has come. At any moment it ends the link, and from then on the memory
  * is its program's again: nobody else's store may ever reach it.
  *
  * A process that is killed finishes its system call first, and what it stored is
  * in memory before its socket hangs up. Left out: an owner that gives up waiting
- * for a process that stands still, or that writes 1 and means nothing by it.
+ * for a process that stands still, or that sets PUTTING without writing.
  *
- * MUTATION NO_PUT_FENCE	the writer has no fence between saying that it writes and looking
- * MUTATION NO_REVOKE_FENCE	the owner has none between revoking and looking
- * MUTATION LOOK_FIRST	the writer looks, then says that it writes
- * MUTATION WAIT_FIRST	the owner looks whether a write is under way, then revokes
- * MUTATION NO_WAIT	the owner does not look whether a write is under way
- * MUTATION LOOK_ONCE	the writer looks before its first piece only
- * MUTATION END_FIRST	the writer says that it is done before it is
+ * MUTATION NO_PUT_FENCE	the writer has no fence between setting PUTTING and reading REVOKED
+ * MUTATION NO_REVOKE_FENCE	the owner has none between revoking and reading PUTTING
+ * MUTATION LOOK_FIRST	the writer reads REVOKED, then sets PUTTING
+ * MUTATION WAIT_FIRST	the owner waits for a write, then revokes
+ * MUTATION NO_WAIT	the owner does not wait for a write
+ * MUTATION LOOK_ONCE	the writer reads REVOKED before its first piece only
+ * MUTATION END_FIRST	the writer clears PUTTING before it is done
  * MUTATION SAY_FIRST	PUT leaves before the last piece is written
  */
 #define CPUS 2
@@ -37,12 +37,12 @@
 
 bit dead, killed;
 
-inline say_putting(what)
+inline set_putting(what)
 {
 	store(PUTTING, what)
 }
 
-inline say_put()
+inline send_put()
 {
 	store(STAMP, message)
 }
@@ -77,7 +77,7 @@ active proctype writer()
 	do
 	:: message <= MESSAGES && !failed ->
 #ifdef SAY_FIRST
-		say_put();
+		send_put();
 #endif
 		begun = 0;
 		piece = 0;
@@ -87,9 +87,9 @@ active proctype writer()
 			/* tw_ring_put_begin() */
 #ifdef LOOK_FIRST
 			load(v, REVOKED);
-			say_putting(1);
+			set_putting(1);
 #else
-			say_putting(1);
+			set_putting(1);
 #ifndef NO_PUT_FENCE
 			fence();
 #endif
@@ -108,14 +108,14 @@ active proctype writer()
 			:: v -> failed = 1
 			:: else ->
 #ifdef END_FIRST
-				say_putting(0);
+				set_putting(0);
 #endif
 				/* process_vm_writev() */
 				store(DATA + piece, message)
 			fi;
 			killable();
 			/* tw_ring_put_end() */
-			say_putting(0);
+			set_putting(0);
 			piece++;
 			v = 0
 		:: else -> break
@@ -124,7 +124,7 @@ active proctype writer()
 #ifndef SAY_FIRST
 		if
 		:: failed
-		:: else -> say_put()
+		:: else -> send_put()
 		fi;
 #endif
 		message++

@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The turn of providers/shm/ring.[ch]: one slot that both sides of a connection
- * write, beside their two rings. Each side sends as often and reads as often as it
- * likes, for ever; both get every packet once, in order and whole.
+ * The token slot of providers/shm/ring.[ch]: one slot that both sides of a connection
+ * write, beside their two rings. Each side sends and reads as often as it likes,
+ * forever; both get every packet once, in order and complete.
  *
- * A packet is its number, in the slot that is due or in the turn. Both sides may be
- * at the same number, as they are when question follows answer. The rings' own rules
- * (room, contents, the byte area) are ring.pml's: here a sender knows what was taken,
- * and a slot is its stamp, with a flag beside memory: written and not yet read.
+ * A packet is its number, in the next ring slot or in the token slot. Both sides may be
+ * at the same number, as in a ping-pong. The rules of the rings (credits, contents, the
+ * byte area) are in ring.pml: here a sender knows which slots are free, and a slot is
+ * its stamp, with a flag beside memory: written and not yet read.
  *
- * The last SLOTS of every RENEW packets go into slots, turn or not: counting does
- * not start again before every slot was.
+ * The last SLOTS of every RENEW packets go into ring slots, token or not: counting does
+ * not wrap before every slot has been used.
  *
- * MUTATION ALWAYS	the turn is written without having it
- * MUTATION NO_SIDE	a stamp does not say who wrote it
- * MUTATION TWO_WORDS	who wrote it is a word of its own, before the stamp
- * MUTATION NO_RENEWAL	slots may be left out for ever
- * MUTATION GIVE_FIRST	who takes a packet has the turn before it has read it
+ * MUTATION ALWAYS	a side writes the token slot without the token
+ * MUTATION NO_SIDE	a stamp does not have the side that wrote it
+ * MUTATION TWO_WORDS	the side is a word of its own, written before the stamp
+ * MUTATION NO_RENEWAL	ring slots may be left out forever
+ * MUTATION GIVE_FIRST	a reader has the token before it has read the packet
  */
 #define CPUS 2
 #define DEPTH 2 /* a packet is two stores */
 #define SLOTS 2
-#define LAPS 8 /* where counting starts again */
+#define LAPS 8 /* where counting wraps */
 #define RENEW 4
 
-/* In memory: by side its slots' stamps, then the turn. */
+/* In memory: by side its slots' stamps, then the token slot. */
 #define STAMP(side, n) ((side) * SLOTS + (n) % SLOTS)
-#define TURN_STAMP (2 * SLOTS)
-#define TURN_HEAD (2 * SLOTS + 1)
-#define TURN_SIDE (2 * SLOTS + 2)
+#define TOKEN_STAMP (2 * SLOTS)
+#define TOKEN_HEAD (2 * SLOTS + 1)
+#define TOKEN_SIDE (2 * SLOTS + 2)
 #define CELLS (2 * SLOTS + 3)
 
 #include "tso.h"
@@ -43,47 +43,47 @@
 #define stamp(side, n) (1 + (side) * LAPS + number((n) + 1))
 #endif
 #endif
-/* What a packet in the turn holds: whose it is, and its number. */
+/* The contents of the token slot: the packet's side and number. */
 #define content(side, n) (1 + (side) * LAPS + (n))
 
 #ifdef ALWAYS
-#define may_turn (head % RENEW < RENEW - SLOTS)
+#define may_token (head % RENEW < RENEW - SLOTS)
 #else
 #ifdef NO_RENEWAL
-#define may_turn mine
+#define may_token mine
 #else
-#define may_turn (mine && head % RENEW < RENEW - SLOTS)
+#define may_token (mine && head % RENEW < RENEW - SLOTS)
 #endif
 #endif
 
 bit fresh[2 * SLOTS];
-byte taken[2]; /* by the reader of that side's packets: ring.pml has how it is told */
+byte taken[2]; /* by the reader of that side's packets: see ring.pml for how it learns */
 
 proctype side(byte me)
 {
 	byte cpu = me;
 	byte head, tail, v;
-	bit mine = (me == 0), in_turn, there;
+	bit mine = (me == 0), in_token, there;
 
 end:	do
-	/* tw_ring_write_small(): room, the slot, what it holds, the stamp. */
+	/* tw_ring_write_small(): free slots, the slot, its contents, the stamp. */
 	:: number(head + LAPS - taken[me]) < SLOTS ->
 		if
-		:: may_turn ->
+		:: may_token ->
 			mine = 0;
 #ifdef TWO_WORDS
-			store(TURN_SIDE, me);
+			store(TOKEN_SIDE, me);
 #endif
-			store(TURN_HEAD, content(me, head));
-			store(TURN_STAMP, stamp(me, head))
+			store(TOKEN_HEAD, content(me, head));
+			store(TOKEN_STAMP, stamp(me, head))
 		:: else ->
 			d_step {
 				space -> put(STAMP(me, head), stamp(me, head));
 				fresh[STAMP(me, head)] = 1
 			}
 		fi;
-		d_step { head = number(head + 1); in_turn = 0; v = 0 }
-	/* tw_ring_next(): the slot that is due, then the turn unless it is ours. */
+		d_step { head = number(head + 1); in_token = 0; v = 0 }
+	/* tw_ring_next(): the next ring slot, then the token slot unless this side wrote it. */
 	:: true ->
 		d_step {
 			peek(v, STAMP(1 - me, tail));
@@ -92,34 +92,34 @@ end:	do
 		if
 		:: !there && !mine ->
 #ifdef TWO_WORDS
-			d_step { peek(v, TURN_SIDE); in_turn = (v == 1 - me) };
+			d_step { peek(v, TOKEN_SIDE); in_token = (v == 1 - me) };
 #else
-			in_turn = 1;
+			in_token = 1;
 #endif
 			d_step {
-				peek(v, TURN_STAMP);
-				in_turn = (in_turn && v == stamp(1 - me, tail));
-				there = in_turn
+				peek(v, TOKEN_STAMP);
+				in_token = (in_token && v == stamp(1 - me, tail));
+				there = in_token
 			}
 		:: else
 		fi;
 		if
-		:: there && in_turn ->
+		:: there && in_token ->
 #ifdef GIVE_FIRST
 			mine = 1;
-			store(TURN_HEAD, content(me, head));
+			store(TOKEN_HEAD, content(me, head));
 #endif
-			load(v, TURN_HEAD);
+			load(v, TOKEN_HEAD);
 			assert(v == content(1 - me, tail));
 			/* tw_ring_advance() */
 			d_step { mine = 1; tail = number(tail + 1); taken[1 - me] = tail }
-		:: there && !in_turn ->
+		:: there && !in_token ->
 			assert(fresh[STAMP(1 - me, tail)]);
 			fresh[STAMP(1 - me, tail)] = 0;
 			d_step { tail = number(tail + 1); taken[1 - me] = tail }
 		:: else
 		fi;
-		d_step { there = 0; in_turn = 0; v = 0 }
+		d_step { there = 0; in_token = 0; v = 0 }
 	od
 }
 
