@@ -54,10 +54,9 @@ void tw_lock_slow(struct tw_lock *l)
 	l->by_mutex = true;
 	if ((l->biased_to & ~(uintptr_t)7) == me)
 		return;
-	if (l->biases < TW_LOCK_BIASES)
-		l->biased_to = me | l->biases++;
-	else
-		l->biased_to = 0;
+	/* tw_lock_mine() reads it without the mutex. */
+	me = l->biases < TW_LOCK_BIASES ? me | l->biases++ : 0;
+	__atomic_store_n(&l->biased_to, me, __ATOMIC_RELAXED);
 }
 
 bool tw_lock_try(struct tw_lock *l)
