@@ -16,10 +16,11 @@
 #include "base/counters.h"
 #include "base/fds.h"
 #include "base/log.h"
-#include "base/sealed.h"
 #include "base/settings.h"
 #include "base/sys.h"
 #include "providers/shm/shm.h"
+#include "shmem/sealed.h"
+#include "shmem/sock.h"
 
 #define RETRY_US 1000
 #define LISTEN_AGAIN_US 100000
@@ -53,11 +54,9 @@ static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint
 /* Takes a socket into use, on either side. */
 static enum tw_err adopt(struct tw_shm_link *l, int sock)
 {
-	enum tw_err err = tw_shm_cred(sock, &l->pid);
-
-	if (err != TW_OK) {
+	if (tw_sock_peer(sock, &l->pid)) {
 		tw_fd_close(sock);
-		return err;
+		return TW_EPERM;
 	}
 	l->sock = sock;
 	l->link.can_get = l->pid > 0;

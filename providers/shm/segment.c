@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
-#include "base/sealed.h"
+#include "shmem/sealed.h"
 #include "base/sys.h"
 #include "providers/shm/shm.h"
 

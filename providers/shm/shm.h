@@ -139,8 +139,6 @@ struct tw_shm_ep {
 enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 /* TW_AGAIN when the listener's queue is full. */
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
-/* The peer of a socket, if it belongs to this user. */
-enum tw_err tw_shm_cred(int fd, pid_t *pid);
 
 /* segment.c */
 /* A segment of two rings, with their first pages. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
-#include "base/sealed.h"
+#include "shmem/sealed.h"
 #include "base/sys.h"
 #include "mcapi/chan.h"
 #include "mcapi/scl.h"

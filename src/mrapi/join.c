@@ -23,6 +23,7 @@
 #include "base/sys.h"
 #include "mrapi/join.h"
 #include "mrapi/mrapi_internal.h"
+#include "shmem/sock.h"
 
 #define LOCK_SECONDS 30 /* how long another process may take to join */
 #define JOIN_MS 3000	/* after which a job that does not reply is given up */
@@ -86,7 +87,7 @@ static int take_lock(void)
 		err = tw_mrapi_dial_once(&other, "lock", suffix);
 		if (err == 0)
 			wait_for_end(other, deadline);
-		else if (err == TW_MRAPI_FOREIGN)
+		else if (err == TW_SOCK_FOREIGN)
 			suffix++;
 		else if (tw_mrapi_passing(err))
 			sched_yield();

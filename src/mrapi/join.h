@@ -10,8 +10,6 @@
 #define TW_MRAPI_REPLY_MS 5000 /* time limit of a member's reply */
 
 /* ---- names.c: results are 0 or an error */
-/* Another user has the name, so no member of the job does. */
-#define TW_MRAPI_FOREIGN EADDRNOTAVAIL
 /* Whether the error means that no member of the job has the name. */
 bool tw_mrapi_nobody(int err);
 /* Whether the error passes: the member is dying, leaving or slow. */

@@ -2,52 +2,38 @@
 /* Names of the members' listening sockets: abstract, made of job, user and slot. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <stdio.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fds.h"
 #include "base/settings.h"
-#include "base/sys.h"
 #include "mrapi/join.h"
 #include "mrapi/mrapi_internal.h"
+#include "shmem/sock.h"
 
-static socklen_t make_name(struct sockaddr_un *sa, const char *suffix, uint32_t number)
+static void make_name(struct tw_sock_name *name, const char *suffix, uint32_t number)
 {
-	int n;
-
-	memset(sa, 0, sizeof(*sa));
-	sa->sun_family = AF_UNIX;
-	n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "tagwire-mrapi-%s-%u.%s%u",
-		     tw_settings.job, geteuid(), suffix, number);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
-static int make_socket(void)
-{
-	return tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	tw_sock_name(name, "tagwire-mrapi-%s-%u.%s%u", tw_settings.job, geteuid(), suffix, number);
 }
 
 int tw_mrapi_listen(const char *suffix, uint32_t number)
 {
-	struct sockaddr_un sa;
-	socklen_t len = make_name(&sa, suffix, number);
-	int fd = make_socket(), err;
+	struct tw_sock_name name;
+	int fd = tw_sock_new(0), err;
 
 	if (fd < 0)
 		return -1;
-	if (tw_sys_bind(fd, (struct sockaddr *)&sa, len) == 0 && tw_sys_listen(fd, 1024) == 0)
+	make_name(&name, suffix, number);
+	err = tw_sock_listen(fd, &name, 1024);
+	if (err == 0)
 		return fd;
-	err = errno;
 	tw_fd_close(fd);
-	errno = err;
-	return -1;
+	return errno = err, -1;
 }
 
 bool tw_mrapi_nobody(int err)
 {
-	return err == ECONNREFUSED || err == TW_MRAPI_FOREIGN;
+	return err == ECONNREFUSED || err == TW_SOCK_FOREIGN;
 }
 
 bool tw_mrapi_passing(int err)
@@ -56,31 +42,20 @@ bool tw_mrapi_passing(int err)
 	       err == EAGAIN || err == EINTR;
 }
 
-/* 0 or an error; after ECONNREFUSED the socket can be used again. */
-static int connect_to(int fd, const char *suffix, uint32_t number)
-{
-	struct sockaddr_un sa;
-	socklen_t len = make_name(&sa, suffix, number), credlen = sizeof(struct ucred);
-	struct ucred cred;
-
-	if (tw_sys_connect(fd, (struct sockaddr *)&sa, len) < 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &credlen) < 0)
-		return errno;
-	return cred.uid == geteuid() ? 0 : TW_MRAPI_FOREIGN;
-}
-
 int tw_mrapi_dial(int *fd, const char *suffix, uint32_t number)
 {
 	struct timeval limit = {TW_MRAPI_REPLY_MS / 1000, 0};
+	struct tw_sock_name name;
 	int err;
 
 	if (*fd < 0) {
-		*fd = make_socket();
+		*fd = tw_sock_new(0);
 		if (*fd < 0)
 			return errno;
 		setsockopt(*fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	}
-	err = connect_to(*fd, suffix, number);
+	make_name(&name, suffix, number);
+	err = tw_sock_connect(*fd, &name);
 	if (err && err != ECONNREFUSED) {
 		tw_fd_close(*fd);
 		*fd = -1;

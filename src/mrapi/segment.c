@@ -5,8 +5,6 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fds.h"
@@ -14,37 +12,22 @@
 #include "base/sys.h"
 #include "mrapi/join.h"
 #include "mrapi/mrapi_internal.h"
+#include "shmem/sealed.h"
+#include "shmem/sock.h"
 
 #define ARENA_BYTES (1ull << 42)
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static bool map_segment(int fd)
 {
 	size_t size = sizeof(struct tw_mrapi_segment);
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *p = tw_sealed_map(fd, size, PROT_READ | PROT_WRITE);
 
-	if (p == MAP_FAILED)
+	if (!p)
 		return false;
-	/* A forked child is not a member. */
-	madvise(p, size, MADV_DONTFORK);
 	if (tw_mrapi.seg)
 		munmap(tw_mrapi.seg, size);
 	tw_mrapi.seg = p;
 	return true;
-}
-
-static int make_file(const char *name, uint64_t size, size_t ready)
-{
-	int fd = tw_fd_own(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-
-	if (fd < 0)
-		return -1;
-	if (ftruncate(fd, (off_t)size) == 0 &&
-	    (ready == 0 || fallocate(fd, 0, 0, (off_t)ready) == 0) &&
-	    fcntl(fd, F_ADD_SEALS, SEALS) == 0)
-		return fd;
-	tw_fd_close(fd);
-	return -1;
 }
 
 /* The arena is sparse: its size is a limit, not a cost. */
@@ -62,9 +45,10 @@ static bool make_segment(void)
 {
 	uint64_t arena = arena_size();
 
-	tw_mrapi.segfd = make_file("tagwire-mrapi", sizeof(struct tw_mrapi_segment),
-				   offsetof(struct tw_mrapi_segment, mutex));
-	tw_mrapi.arenafd = make_file("tagwire-mrapi-memory", arena, 0);
+	tw_mrapi.segfd =
+		tw_fd_own(tw_sealed_file("tagwire-mrapi", sizeof(struct tw_mrapi_segment),
+					 offsetof(struct tw_mrapi_segment, mutex), TW_SEALS));
+	tw_mrapi.arenafd = tw_fd_own(tw_sealed_file("tagwire-mrapi-memory", arena, 0, TW_SEALS));
 	if (tw_mrapi.segfd < 0 || tw_mrapi.arenafd < 0 || !map_segment(tw_mrapi.segfd)) {
 		tw_fd_close(tw_mrapi.segfd);
 		tw_fd_close(tw_mrapi.arenafd);
@@ -77,60 +61,28 @@ static bool make_segment(void)
 	return true;
 }
 
-/* Whether the file is sealed, so that no process can truncate it. */
-static bool sound(int fd, uint64_t size)
-{
-	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
-
-	return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 &&
-	       (size == 0 || (uint64_t)st.st_size == size);
-}
-
-/* Extracts the two descriptors of a message: 0 or an error. */
-static int unpack(struct msghdr *msg, int files[2])
-{
-	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-	size_t n = c && c->cmsg_type == SCM_RIGHTS ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
-
-	if (n > 0)
-		memcpy(files, CMSG_DATA(c), n * sizeof(int));
-	if (n == 2) {
-		tw_fd_own(files[0]);
-		tw_fd_own(files[1]);
-		return 0;
-	}
-	/* This process has too few free descriptors. */
-	if (n == 1)
-		tw_sys_close(files[0]);
-	return msg->msg_flags & MSG_CTRUNC ? EMFILE : EPROTO;
-}
-
 /* Requests the two files from a member: 0 or an error. */
 static int request_files(int fd, int files[2])
 {
-	union {
-		char space[CMSG_SPACE(2 * sizeof(int))];
-		struct cmsghdr align;
-	} control;
 	struct tw_mrapi_message m = {.type = TW_MRAPI_GET_SEGMENT};
-	struct iovec iov = {&m, sizeof(m)};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = &control,
-			     .msg_controllen = sizeof(control)};
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	ssize_t n;
+	int n, err;
 
 	if (tw_sys_send(fd, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m))
 		return errno;
 	n = tw_sys_poll(&p, 1, TW_MRAPI_REPLY_MS);
 	if (n <= 0)
 		return n == 0 ? ETIMEDOUT : errno;
-	n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
-	if (n <= 0)
-		return n == 0 ? ECONNRESET : errno;
-	return n == sizeof(m) && m.type == TW_MRAPI_SEGMENT_REPLY ? unpack(&msg, files) : EPROTO;
+	err = tw_sock_recv(fd, &m, sizeof(m), files, 2);
+	if (err)
+		return err;
+	tw_fd_own(files[0]);
+	tw_fd_own(files[1]);
+	if (m.type == TW_MRAPI_SEGMENT_REPLY)
+		return 0;
+	tw_fd_close(files[0]);
+	tw_fd_close(files[1]);
+	return EPROTO;
 }
 
 static int take_segment(int fd)
@@ -139,12 +91,13 @@ static int take_segment(int fd)
 
 	if (err)
 		return err;
-	if (!sound(files[0], sizeof(struct tw_mrapi_segment)) || !sound(files[1], 0)) {
+	if (!tw_sealed_sound(files[0], sizeof(struct tw_mrapi_segment))) {
 		err = EPROTO;
 	} else if (!map_segment(files[0])) {
 		err = errno;
 	} else if (tw_mrapi.seg->magic == TW_MRAPI_MAGIC &&
-		   tw_mrapi.seg->version == TW_MRAPI_VERSION) {
+		   tw_mrapi.seg->version == TW_MRAPI_VERSION &&
+		   tw_sealed_sound(files[1], tw_mrapi.seg->arena_size)) {
 		tw_mrapi.segfd = files[0];
 		tw_mrapi.arenafd = files[1];
 		return 0;

@@ -19,6 +19,7 @@
 #include "base/fds.h"
 #include "base/sys.h"
 #include "mrapi/mrapi_internal.h"
+#include "shmem/sock.h"
 
 #define UNKNOWN UINT32_MAX
 #define SHORT_NS 100000000ull /* retry interval while resources are short */
@@ -122,15 +123,13 @@ static void reclaim_dead(void)
 static int accept_one(void)
 {
 	struct conn *c = malloc(sizeof(*c));
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
+	pid_t pid;
 	int fd, err = ENOMEM;
 
 	if (!c)
 		return err;
 	fd = tw_fd_own(accept4(service.listener, NULL, NULL, SOCK_CLOEXEC));
-	if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
-	    cred.uid == geteuid())
+	if (fd >= 0 && tw_sock_peer(fd, &pid) == 0)
 		return add_conn(c, fd, UNKNOWN, 0);
 	err = fd < 0 ? errno : 0;
 	tw_fd_close(fd);
@@ -184,27 +183,12 @@ static void try_again(void)
 
 static void send_segment(int fd)
 {
-	union {
-		char space[CMSG_SPACE(2 * sizeof(int))];
-		struct cmsghdr align;
-	} control;
 	struct tw_mrapi_message m = {.type = TW_MRAPI_SEGMENT_REPLY};
-	struct iovec iov = {&m, sizeof(m)};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = &control,
-			     .msg_controllen = sizeof(control)};
-	struct cmsghdr *c;
 	int files[2] = {tw_mrapi.segfd, tw_mrapi.arenafd};
+	int err = tw_sock_send(fd, &m, sizeof(m), files, 2);
 
-	memset(&control, 0, sizeof(control));
-	c = CMSG_FIRSTHDR(&msg);
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(files));
-	memcpy(CMSG_DATA(c), files, sizeof(files));
-	if (sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		tw_log(TW_LOG_WARN, "mrapi: cannot send the segment: error %d", errno);
+	if (err)
+		tw_log(TW_LOG_WARN, "mrapi: cannot send the segment: error %d", err);
 }
 
 static void receive(struct conn *c)

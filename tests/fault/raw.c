@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "base/fds.h"
-#include "base/sealed.h"
+#include "shmem/sealed.h"
+#include "shmem/sock.h"
 
 #define SLOTS 64
 #define BYTES 65536
@@ -109,7 +110,7 @@ bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
 		good = raw_send(r->sock, hello, sizeof(*hello), fds, 2) &&
 		       receive(r, got, &n, 10000) && r->other.kind == TW_SHM_ACCEPT && n == 1 &&
 		       tw_shm_activity_map(got[0], &r->their) == TW_OK &&
-		       tw_shm_cred(r->sock, &r->victim) == TW_OK;
+		       tw_sock_peer(r->sock, &r->victim) == 0;
 		close(fds[0]);
 	}
 	while (n)
@@ -141,7 +142,7 @@ bool raw_accept(struct raw *r, int listener, const struct tw_shm_hello *hello, i
 	good = r->sock >= 0 && receive(r, got, &n, ms) && n == 2 &&
 	       tw_shm_activity_make(&r->activity_fd, &r->mark) == TW_OK && take_rings(r, got[0]) &&
 	       tw_shm_activity_map(got[1], &r->their) == TW_OK &&
-	       tw_shm_cred(r->sock, &r->victim) == TW_OK;
+	       tw_sock_peer(r->sock, &r->victim) == 0;
 	if (good) {
 		lay_out(r, r->other.nslots, r->other.nbytes, false);
 		good = !hello || raw_send(r->sock, hello, sizeof(*hello), &r->activity_fd, 1);

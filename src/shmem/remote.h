@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Copies between the memories of two processes, by the kernel. */
+#ifndef TW_REMOTE_H
+#define TW_REMOTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/err.h"
+
+/* A list of pieces of memory; none is empty. */
+struct tw_pieces {
+	struct iovec *iov;
+	unsigned n;
+};
+
+/*
+ * Reads what is remote, in the process of that number, or writes there. Both sides are of
+ * one length. The lists are used up: what is left of them was not copied. TW_ELOST: there is
+ * no such process; it may also have another owner by now, which is for the caller to see.
+ * TW_EFAULT: memory that is not there, on either side. TW_EPERM: the system does not allow it.
+ */
+enum tw_err tw_remote_copy(pid_t pid, bool write, struct tw_pieces *local,
+			   struct tw_pieces *remote);
+
+#endif /* TW_REMOTE_H */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shmem/sock.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "base/sys.h"
+
+void tw_sock_name(struct tw_sock_name *name, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	memset(name, 0, sizeof(*name));
+	name->sa.sun_family = AF_UNIX;
+	va_start(args, format);
+	n = vsnprintf(name->sa.sun_path + 1, sizeof(name->sa.sun_path) - 1, format, args);
+	va_end(args);
+	name->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+int tw_sock_new(int flags)
+{
+	return tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+}
+
+int tw_sock_listen(int fd, const struct tw_sock_name *name, int backlog)
+{
+	if (tw_sys_bind(fd, (const struct sockaddr *)&name->sa, name->len) < 0 ||
+	    tw_sys_listen(fd, backlog) < 0)
+		return errno;
+	return 0;
+}
+
+int tw_sock_connect(int fd, const struct tw_sock_name *name)
+{
+	pid_t pid;
+
+	if (tw_sys_connect(fd, (const struct sockaddr *)&name->sa, name->len) < 0)
+		return errno;
+	return tw_sock_peer(fd, &pid);
+}
+
+int tw_sock_peer(int fd, pid_t *pid)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return errno;
+	*pid = cred.pid;
+	return cred.uid == geteuid() ? 0 : TW_SOCK_FOREIGN;
+}
+
+/* Room for one descriptor more than anybody should send: it would go unnoticed. */
+union control {
+	char space[CMSG_SPACE((TW_SOCK_FDS + 1) * sizeof(int))];
+	struct cmsghdr align;
+};
+
+int tw_sock_send(int fd, const void *msg, size_t len, const int *fds, unsigned nfds)
+{
+	union control control;
+	struct iovec iov = {(void *)(uintptr_t)msg, len};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (nfds) {
+		memset(&control, 0, sizeof(control));
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(&control.align), fds, nfds * sizeof(int));
+		m.msg_control = &control;
+		m.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+	}
+	n = sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n < 0)
+		return errno;
+	return (size_t)n == len ? 0 : EPROTO;
+}
+
+/* The descriptors that came with a message. */
+static unsigned unpack(struct msghdr *m, int *fds)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(m);
+	unsigned n;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return 0;
+	n = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+	memcpy(fds, CMSG_DATA(c), n * sizeof(int));
+	return n;
+}
+
+int tw_sock_recv(int fd, void *msg, size_t len, int *fds, unsigned nfds)
+{
+	union control control;
+	struct iovec iov = {msg, len};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof(control)};
+	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	int got[sizeof(control) / sizeof(int)];
+	unsigned ngot;
+
+	if (n < 0)
+		return errno;
+	ngot = unpack(&m, got);
+	if ((size_t)n == len && ngot == nfds && !(m.msg_flags & (MSG_CTRUNC | MSG_TRUNC))) {
+		memcpy(fds, got, nfds * sizeof(int));
+		return 0;
+	}
+	for (unsigned i = 0; i < ngot; i++)
+		tw_sys_close(got[i]);
+	if (n == 0)
+		return ECONNRESET;
+	return m.msg_flags & MSG_CTRUNC && ngot < nfds ? EMFILE : EPROTO;
+}
