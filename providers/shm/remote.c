@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads and writes the memory of the peer's process. */
-#include <errno.h>
-#include <sys/uio.h>
-
 #include "providers/shm/shm.h"
+#include "shmem/remote.h"
 
 #define LONG_COPY 131072 /* bytes; copying them takes about 10 us */
 #define ALIVE_US 1000	 /* a peer that polled within this time is alive, and its pid is its own */
@@ -29,12 +27,11 @@ static size_t pieces_from(const struct iovec *iov, unsigned niov, size_t at, str
 	return bytes;
 }
 
-static enum tw_err get_failed(struct tw_shm_link *l, int error)
+/* What is refused, or fails for want of memory, is not tried again. */
+static enum tw_err get_failed(struct tw_shm_link *l, enum tw_err err)
 {
-	if (error == EFAULT)
-		return TW_EFAULT;
-	if (error == ESRCH)
-		return TW_ELOST;
+	if (err == TW_EFAULT || err == TW_ELOST)
+		return err;
 	l->link.can_get = false;
 	return TW_EPERM;
 }
@@ -55,25 +52,25 @@ static void poll_on(struct tw_shm_ep *ep, uint64_t began)
 static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, unsigned niov,
 			       uint64_t address, bool write)
 {
-	struct iovec local[GET_PIECES + 1], remote[2];
+	struct iovec here[GET_PIECES + 1], there[2];
 	uint64_t began = tw_clock();
 	size_t at = 0, bytes;
 	unsigned n;
 
-	while ((bytes = pieces_from(iov, niov, at, local, &n)) > 0) {
+	while ((bytes = pieces_from(iov, niov, at, here, &n)) > 0) {
+		struct tw_pieces local = {here, n + !write}, remote = {there, 1 + !write};
 		uint64_t cookie = 0;
-		ssize_t got;
+		enum tw_err err;
 
-		local[n] = (struct iovec){&cookie, sizeof(cookie)};
-		remote[0] = (struct iovec){(void *)(uintptr_t)(address + at), bytes};
-		remote[1] = (struct iovec){(void *)(uintptr_t)l->cookie_at, sizeof(cookie)};
-		got = write ? process_vm_writev(l->pid, local, n, remote, 1, 0)
-			    : process_vm_readv(l->pid, local, n + 1, remote, 2, 0);
-		if (got <= 0)
-			return get_failed(l, got < 0 ? errno : EPERM);
-		if (!write && (size_t)got >= bytes && cookie != l->activity->cookie)
+		here[n] = (struct iovec){&cookie, sizeof(cookie)};
+		there[0] = (struct iovec){(void *)(uintptr_t)(address + at), bytes};
+		there[1] = (struct iovec){(void *)(uintptr_t)l->cookie_at, sizeof(cookie)};
+		err = tw_remote_copy(l->pid, write, &local, &remote);
+		if (!write && local.n <= 1 && cookie != l->activity->cookie)
 			return TW_ELOST;
-		at += tw_min((size_t)got, bytes);
+		if (err != TW_OK)
+			return get_failed(l, err);
+		at += bytes;
 	}
 	if (at >= LONG_COPY)
 		poll_on(l->ep, began);

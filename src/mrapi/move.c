@@ -6,16 +6,15 @@
  * refuses an access.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/copy.h"
 #include "base/page.h"
 #include "base/settings.h"
 #include "mrapi/memory.h"
+#include "shmem/remote.h"
 
 static const struct tw_mrapi_path *const paths[] = {&tw_mrapi_path_direct, &tw_mrapi_path_vm,
 						    &tw_mrapi_path_served, &tw_mrapi_path_network,
@@ -165,41 +164,24 @@ const struct tw_mrapi_path tw_mrapi_path_direct = {"direct", true, direct_open, 
 /* ----------------------------------------------------------------------- vm */
 
 #define VM_PIECES 128
-#define VM_LARGE (1u << 20) /* the first piece that has not been moved */
 
 static bool vm_open(struct tw_mrapi_client *c)
 {
 	return !c->remote && c->pid != 0;
 }
 
-static mrapi_status_t vm_error(int error)
+static mrapi_status_t vm_status(enum tw_err err)
 {
-	if (error == EPERM || error == ENOSYS)
+	switch (err) {
+	case TW_OK:
+		return MRAPI_SUCCESS;
+	case TW_EPERM:
 		return MRAPI_ERR_NOT_SUPPORTED;
-	return error == ENOMEM ? MRAPI_ERR_MEM_LIMIT : MRAPI_ERR_RMEM_INVALID;
-}
-
-/* process_vm calls may stop between two pages. */
-static mrapi_status_t vm_call(struct tw_mrapi_client *c, bool write, struct iovec *local,
-			      unsigned nlocal, struct iovec *remote, unsigned nremote, size_t total)
-{
-	while (total > 0) {
-		ssize_t n = write ? process_vm_writev(c->pid, local, nlocal, remote, nremote, 0)
-				  : process_vm_readv(c->pid, local, nlocal, remote, nremote, 0);
-
-		if (n < 0)
-			return vm_error(errno);
-		total -= (size_t)n;
-		if (total == 0)
-			break;
-		if (nlocal > 1 || nremote > 1 || n == 0)
-			return MRAPI_ERR_RMEM_INVALID;
-		local->iov_base = (char *)local->iov_base + n;
-		remote->iov_base = (char *)remote->iov_base + n;
-		local->iov_len -= (size_t)n;
-		remote->iov_len -= (size_t)n;
+	case TW_ENOMEM:
+		return MRAPI_ERR_MEM_LIMIT;
+	default:
+		return MRAPI_ERR_RMEM_INVALID;
 	}
-	return MRAPI_SUCCESS;
 }
 
 /* One side of n pieces as an iovec; contiguous pieces are one entry. */
@@ -216,19 +198,19 @@ static unsigned vm_list(struct iovec *iov, char *at, uint32_t bytes, uint32_t st
 
 static mrapi_status_t vm_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
 {
-	struct iovec local[VM_PIECES], remote[VM_PIECES];
+	struct iovec here[VM_PIECES], there[VM_PIECES];
 	char *from = (char *)(uintptr_t)(c->r->address + m->remote);
 	mrapi_status_t status = MRAPI_SUCCESS;
 
 	for (uint32_t i = 0, n; i < m->n && status == MRAPI_SUCCESS; i += n) {
-		unsigned nlocal, nremote;
+		struct tw_pieces local = {.iov = here}, remote = {.iov = there};
 
-		n = m->bytes >= VM_LARGE ? 1 : tw_min((uint32_t)VM_PIECES, m->n - i);
-		nlocal = vm_list(local, m->local + (size_t)i * m->local_stride, m->bytes,
-				 m->local_stride, n);
-		nremote = vm_list(remote, from + (size_t)i * m->remote_stride, m->bytes,
-				  m->remote_stride, n);
-		status = vm_call(c, m->write, local, nlocal, remote, nremote, (size_t)m->bytes * n);
+		n = tw_min((uint32_t)VM_PIECES, m->n - i);
+		local.n = vm_list(here, m->local + (size_t)i * m->local_stride, m->bytes,
+				  m->local_stride, n);
+		remote.n = vm_list(there, from + (size_t)i * m->remote_stride, m->bytes,
+				   m->remote_stride, n);
+		status = vm_status(tw_remote_copy(c->pid, m->write, &local, &remote));
 	}
 	/* The pid may belong to another process by now. */
 	if (status == MRAPI_SUCCESS && !tw_mrapi_is(&c->r->obj, c->handle))

@@ -43,7 +43,7 @@ void *tw_sealed_map(int fd, size_t size, int prot)
 
 	if (p == MAP_FAILED)
 		return NULL;
-	/* A forked child must not hold a live endpoint. */
+	/* A forked child must not keep an endpoint alive. */
 	madvise(p, size, MADV_DONTFORK);
 	return p;
 }
