@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -17,9 +16,8 @@
 
 #include "base/sys.h"
 #include "engine/engine.h"
+#include "shmem/spin.h"
 
-#define YIELD_US 5   /* yield after polling this long without result */
-#define SHARED_US 20 /* a yield this long: another thread ran */
 #define ANSWER_US 80 /* polling for so long, a connect is answered sooner */
 
 /* The blocking calls of this thread; a signal handler may make one inside another. */
@@ -131,38 +129,20 @@ static void sleep_now(struct tw_ep *ep, uint64_t deadline)
 	ep->nsleeping--;
 }
 
-struct spin {
-	uint64_t start, yielded, limit;
-};
-
-static void spin_from(const struct tw_ep *ep, struct spin *s, uint64_t now)
+static void spin_from(const struct tw_ep *ep, struct tw_spin *s, uint64_t now)
 {
-	s->start = s->yielded = now;
-	s->limit = tw_clock_us(tw_settings.spin_us);
+	tw_spin_start(s, now);
 	if (tw_unlikely(ep->expects > now))
 		s->limit = tw_max(s->limit, ep->expects - now);
 }
 
-/* Yields between two polls. False when it is time to sleep. Not called for every poll. */
-static bool spin_on(struct tw_ep *ep, struct spin *s)
+/* False when it is time to sleep. Not called for every poll. */
+static bool spin_on(struct tw_ep *ep, struct tw_spin *s)
 {
-	uint64_t now = tw_clock();
-
 	/* A reply wakes a sleeper at once; after a yield the thread may wait for its time slice. */
 	if (ep->nconnecting)
-		return now - s->start < tw_clock_us(ANSWER_US);
-	if (now - s->start >= s->limit)
-		return false;
-	if (now - s->yielded < tw_clock_us(YIELD_US))
-		return true;
-	tw_unlock(&ep->slot->lock);
-	sched_yield();
-	tw_lock(&ep->slot->lock);
-	s->yielded = tw_clock();
-	/* On a shared core stop polling early. */
-	if (s->yielded - now > tw_clock_us(SHARED_US))
-		s->limit /= 4;
-	return true;
+		return tw_clock() - s->start < tw_clock_us(ANSWER_US);
+	return tw_spin_on(s, &ep->slot->lock);
 }
 
 /*
@@ -218,7 +198,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 	enum tw_waited why = TW_W_TRUE;
 	struct waits here = {ep->slot, waits};
 	bool idle = true, paused = false;
-	struct spin spin;
+	struct tw_spin spin;
 
 	if (tw_in_handler(ep))
 		return TW_W_TIMEOUT;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Scalar channels: waiting, and waking the other end. */
-#include <sched.h>
-
 #include "mcapi/chan.h"
 #include "mcapi/req.h"
 #include "mcapi/scl.h"
+#include "shmem/spin.h"
 
 #define POLLS 32 /* between two readings of the clock */
-#define YIELD_US 5
 
 struct wait {
 	uint32_t handle;
@@ -77,9 +75,9 @@ mcapi_status_t tw_mcapi_scl_wait(uint32_t handle, bool sender, int timeout)
 bool tw_mcapi_scl_spin(uint32_t handle, bool sender)
 {
 	struct wait w = {.handle = handle, .sender = sender};
-	uint64_t start = tw_clock(), yielded = start, now;
-	uint64_t limit = tw_clock_us(tw_settings.spin_us);
+	struct tw_spin polling;
 
+	tw_spin_start(&polling, tw_clock());
 	for (;;) {
 		struct tw_mcapi_scl *s = tw_mcapi_scl_enter(handle, sender);
 		bool yes = false, blind;
@@ -92,16 +90,8 @@ bool tw_mcapi_scl_spin(uint32_t handle, bool sender)
 		tw_unlock(&s->lock);
 		if (yes || blind)
 			return yes;
-		now = tw_clock();
-		if (now - start >= limit)
+		if (!tw_spin_on(&polling, NULL))
 			return false;
-		if (now - yielded < tw_clock_us(YIELD_US))
-			continue;
-		sched_yield();
-		yielded = tw_clock();
-		/* Others use this processor. */
-		if (yielded - now > tw_clock_us(20))
-			limit /= 4;
 	}
 }
 
