@@ -20,21 +20,9 @@
 #include <sys/uio.h>
 
 #include "base/err.h"
+#include "shmem/packet.h"
 
 struct sockaddr_storage;
-
-/* A provider should carry a payload this short in one cache line with its header. */
-#define TW_SHORT_MAX 40
-
-/*
- * A packet header. Only the engine interprets it. Two words, passed by value so that it
- * stays in registers (doc/decisions.md, 11).
- */
-struct tw_hdr {
-	uint64_t what; /* type, flags, credits, length: see src/engine/wire.h */
-	uint64_t match;
-};
-_Static_assert(sizeof(struct tw_hdr) == 16, "wire format");
 
 /* The identity of an endpoint, exchanged when two connect. */
 struct tw_ident {

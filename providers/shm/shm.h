@@ -10,7 +10,6 @@
  *   names.c    names of sockets
  *   segment.c  sealed memory
  *   remote.c   memory of the other process
- *   ring.c     the ring
  */
 #ifndef TW_SHM_H
 #define TW_SHM_H
@@ -21,7 +20,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "providers/provider.h"
-#include "providers/shm/ring.h"
+#include "shmem/ring.h"
 
 #define TW_SHM_ACTIVE 16	 /* active set: rings that every poll reads */
 #define TW_SHM_IDLE 4		 /* rings of the idle set that a poll reads, in turn */

@@ -3,7 +3,7 @@
  * The token slot of two opposite scalar channels: room for one scalar beside their rings
  * (scl_ring.h), written by both nodes in turn. The node that has received the scalar in it
  * holds the token and may send the next one there, so a request and its reply travel in
- * one cache line. providers/shm/ring.h has the same for packets.
+ * one cache line. src/shmem/ring.h has the same for packets.
  *
  * The scalar takes no place in the ring; its stamp names the place that it precedes. So a
  * reader that finds its next place full polls the slot first, unless it holds the token.

@@ -4,7 +4,7 @@
  * read within the ring, and the writer stays within it.
  */
 #include "fuzz/fuzz.h"
-#include "providers/shm/ring.h"
+#include "shmem/ring.h"
 
 #define SLOTS 64
 #define BYTES 65536

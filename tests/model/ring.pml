@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ring of providers/shm/ring.[ch]: one writer, one reader, for ever. The
+ * The ring of src/shmem/ring.[ch]: one writer, one reader, for ever. The
  * reader gets every packet once, in order and whole, although slots and bytes
  * are used again and neither side has a barrier.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The token slot of providers/shm/ring.[ch]: one slot that both sides of a connection
+ * The token slot of src/shmem/ring.[ch]: one slot that both sides of a connection
  * write, beside their two rings. Each side sends and reads as often as it likes,
  * forever; both get every packet once, in order and complete.
  *

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "lib/twt.h"
-#include "providers/shm/ring.h"
+#include "shmem/ring.h"
 
 TestSuite(token, .timeout = TWT_TIMEOUT);
 

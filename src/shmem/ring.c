@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "providers/shm/ring.h"
+#include "shmem/ring.h"
 
 #include <errno.h>
 #include <sys/mman.h>

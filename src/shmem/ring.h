@@ -21,14 +21,17 @@
  * Either side may be hostile: each keeps its own indices in private memory, reads a shared
  * field once, and checks it before use.
  */
-#ifndef TW_SHM_RING_H
-#define TW_SHM_RING_H
+#ifndef TW_RING_H
+#define TW_RING_H
 
 #include <stdatomic.h>
-#include <string.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/uio.h>
 
+#include "base/compiler.h"
 #include "base/copy.h"
-#include "providers/provider.h"
+#include "shmem/packet.h"
 
 #define TW_RING_INLINE TW_SHORT_MAX
 #define TW_RING_RESERVE 16 /* slots that only control packets may use */
@@ -350,4 +353,4 @@ static inline void tw_ring_publish(struct tw_ring_rx *rx)
 	rx->published = rx->tail;
 }
 
-#endif /* TW_SHM_RING_H */
+#endif /* TW_RING_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a packet begins with, in a ring and on any other way. */
+#ifndef TW_PACKET_H
+#define TW_PACKET_H
+
+#include <stdint.h>
+
+/* A provider should carry a payload this short in one cache line with its header. */
+#define TW_SHORT_MAX 40
+
+/*
+ * A packet header. Only the engine interprets it. Two words, passed by value so that it
+ * stays in registers (doc/decisions.md, 11).
+ */
+struct tw_hdr {
+	uint64_t what; /* type, flags, credits, length: see src/engine/wire.h */
+	uint64_t match;
+};
+_Static_assert(sizeof(struct tw_hdr) == 16, "wire format");
+
+#endif /* TW_PACKET_H */
