@@ -139,11 +139,12 @@ static bool make_ring(struct tw_mcapi_scl *s)
 		/* Allocates the pages now, not at the first scalar. */
 		memset(p, 0, TW_MCAPI_SCL_BYTES);
 	} else {
-		/* Without a descriptor: scalars will come by message. */
+		/* Without a descriptor: shared, so that it can be mapped again within the node. */
 		p = mmap(NULL, TW_MCAPI_SCL_BYTES, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		if (p == MAP_FAILED)
 			return false;
+		madvise(p, TW_MCAPI_SCL_BYTES, MADV_DONTFORK);
 	}
 	s->ring = p;
 	if (getrandom(&s->ring->cookie, sizeof(s->ring->cookie), 0) < 0)
@@ -323,6 +324,18 @@ static struct tw_mcapi_scl_ring *map_ring(const struct tw_mcapi_ctrl *ctrl)
 	return r;
 }
 
+/* The ring of a channel within the node, which is mapped here already. */
+static struct tw_mcapi_scl_ring *own_ring(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
+{
+	const struct tw_mcapi_endp *in = tw_mcapi_endp_find(n, e->chan.other);
+	void *again;
+
+	if (!in || in->chan.other != e->handle || !in->chan.scl || !in->chan.scl->ring)
+		return NULL;
+	again = mremap(in->chan.scl->ring, 0, TW_MCAPI_SCL_BYTES, MREMAP_MAYMOVE);
+	return again != MAP_FAILED ? again : NULL;
+}
+
 void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	const struct tw_mcapi_ctrl *other = &e->chan.opened;
@@ -331,7 +344,9 @@ void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	if (other->flags & TW_MCAPI_CTRL_FENCE)
 		s->fence = true;
 	if (s->sender) {
-		s->ring = map_ring(other);
+		s->ring = own_ring(n, e);
+		if (!s->ring)
+			s->ring = map_ring(other);
 		s->by_message = !s->ring;
 		s->shared = s->ring != NULL;
 		if (s->ring)

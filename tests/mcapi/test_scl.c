@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* 4.5.4 to 4.5.12: scalars. */
+#include <fcntl.h>
+#include <sys/resource.h>
+
 #include "mcapi/mcapit.h"
 
 TestSuite(mcapi_scl, .init = twc_job, .timeout = MCT_TIMEOUT);
@@ -360,5 +363,47 @@ Test(mcapi_scl, no_longer_the_first_nodes, .timeout = MCT_TIMEOUT)
 	twc_join(&t);
 	hundred(&c);
 	mct_chan_end(&c);
+	mct_down();
+}
+
+/* Leaves so many descriptors to be had. */
+static void leave_descriptors(int n)
+{
+	struct rlimit limit;
+
+	twc_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	for (limit.rlim_cur = 0; n >= 0; limit.rlim_cur++)
+		n -= fcntl((int)limit.rlim_cur, F_GETFD) < 0;
+	limit.rlim_cur--;
+	twc_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/*
+ * Within a node a ring needs no descriptor, neither for itself nor to be found again (as
+ * without /proc).
+ */
+Test(mcapi_scl, own_node_without_descriptors, .timeout = MCT_TIMEOUT)
+{
+	enum { MANY = 1000 };
+	struct rlimit all;
+
+	mct_up(1);
+	twc_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+	for (int n = 0; n < 3; n++) {
+		struct mct_chan c;
+
+		leave_descriptors(n);
+		mct_chan(&c, kind);
+		for (int round = 0; round < 3; round++) {
+			for (unsigned i = 0; i < MANY; i++)
+				send_one(c.tx, 1 << i % 4, i);
+			mct_queued(kind, c.rx, MANY);
+			for (unsigned i = 0; i < MANY; i++)
+				twc_eq(recv_one(c.rx, 1 << i % 4, MCAPI_SUCCESS),
+				       i & mask(1 << i % 4));
+		}
+		mct_chan_end(&c);
+		twc_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+	}
 	mct_down();
 }
