@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* What mcapi_initialize() reports: the version of the specification. */
+/* The version that mcapi_initialize() reports, which is the version of the specification. */
 #define MCAPI_VERSION 1063
 
 /* Types (3.16). Handles are opaque; MCAPI_NULL is a possible endpoint. */
@@ -73,7 +73,7 @@ typedef uint32_t mcapi_sclchan_send_hndl_t;
 #define CLOSE_SEND 3
 #define CLOSE_RECV 4
 
-/* What *mcapi_status is set to. */
+/* Values of *mcapi_status. */
 enum mcapi_status_codes {
 	MCAPI_SUCCESS = 0,
 	MCAPI_INCOMPLETE = 1,	   /* the operation has not completed */

@@ -87,7 +87,7 @@ typedef mca_uint64_t mrapi_key_t;
 /* 3.12.15 A non-blocking operation; valid in the process that started it. */
 typedef mca_request_t mrapi_request_t;
 
-/* What mrapi_wait_any() returns when it names no request. */
+/* The result of mrapi_wait_any() when it names no request. */
 #define MRAPI_NONE (~0U)
 
 /*
@@ -129,7 +129,7 @@ typedef mca_request_t mrapi_request_t;
 /* The longest text of mrapi_display_status(), its terminating zero included. */
 #define MRAPI_MAX_STATUS_SIZE 64
 
-/* What *status says (3.10). Names of one value are one status spelt several ways. */
+/* Values of *status (3.10). Names of one value are one status spelt several ways. */
 enum mrapi_status_codes {
 	MRAPI_SUCCESS = 0,
 	MRAPI_TIMEOUT,	  /* the timeout was reached */
@@ -289,7 +289,7 @@ typedef struct {
 	mca_uint64_t opaque[32];
 } mrapi_shmem_attributes_t;
 
-/* 3.12.3 What mrapi_initialize() takes (nothing so far) and tells */
+/* 3.12.3 Parameters of mrapi_initialize() (none so far) and what it returns */
 typedef void *mrapi_parameters_t;
 typedef mrapi_parameters_t mrapi_param_t;
 

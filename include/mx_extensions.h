@@ -29,7 +29,7 @@ mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request);
 /* Moves messages along without looking at any request. */
 mx_return_t mx_progress(mx_endpoint_t endpoint);
 
-/* What an unexpected-message handler answers. */
+/* Results of an unexpected-message handler. */
 typedef enum mx_unexp_handler_action {
 	MX_RECV_CONTINUE = 0, /* keep the message for a later receive */
 	MX_RECV_FINISHED      /* the handler has used the message: drop it */

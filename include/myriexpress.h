@@ -75,7 +75,7 @@ typedef struct {
 	uint32_t segment_length;
 } mx_segment_t;
 
-/* What every function returns. */
+/* The result of every function. */
 enum mx_return_code {
 	MX_SUCCESS = 0,
 	MX_BAD_BAD_BAD = 1,

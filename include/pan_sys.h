@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Panda: start and end, platforms, memory of messages, polling. What the message
- * passing module (pan_mp.h) presumes around it. panda(7) is the overview; each
+ * Panda: start and end, platforms, memory of messages, polling: the
+ * surroundings of the message passing module (pan_mp.h). panda(7) is the overview; each
  * function has a page in section 3 of the manual. All of it is thread safe.
  */
 #ifndef PAN_SYS_H
@@ -32,7 +32,7 @@ int pan_nr_platforms(void);
 /* Takes in what has arrived and makes the upcalls that are due. */
 void pan_poll(void);
 
-/* Memory of messages. What is received may be reallocated too. */
+/* Memory of messages, received ones too. */
 void *pan_malloc(size_t size);
 void *pan_realloc(void *ptr, size_t size);
 void pan_free(void *ptr);

@@ -43,7 +43,7 @@ struct tw_link {
 	bool can_get;	      /* get() and put() work, as far as is known */
 	bool direct;	      /* a get is a plain copy, and no protocol is faster */
 	bool by_cpu;	      /* get and put use the caller's processor */
-	bool far;	      /* a packet, and so a reply, costs more than a copy */
+	bool remote;	      /* a packet, and so a reply, costs more than a copy */
 };
 
 #define TW_KEY_MAX 48
@@ -73,9 +73,9 @@ static inline bool tw_send_reserved(enum tw_send_class cls)
 }
 
 /*
- * What the engine provides. A tw_watch stands for a descriptor that the provider watches.
- * The provider adds it to the endpoint's epoll set (host->epfd) with data.ptr. The thread
- * that finds the descriptor readable calls ready() under the lock.
+ * Provided by the engine. A tw_watch stands for a descriptor that the provider watches. The
+ * provider adds it to the endpoint's epoll set (host->epfd) with data.ptr. The thread that
+ * finds the descriptor readable calls ready() under the lock.
  */
 struct tw_watch {
 	void (*ready)(struct tw_watch *w, uint32_t events);

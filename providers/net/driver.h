@@ -108,7 +108,7 @@ struct tw_driver_host {
 	void (*broken)(void *owner, void *path);
 };
 
-/* What an open driver can do. */
+/* Capabilities of an open driver. */
 struct tw_driver_caps {
 	uint32_t max_packet; /* bytes */
 	bool has_rma;	     /* rma, mem_reg, mem_dereg */

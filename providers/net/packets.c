@@ -234,7 +234,7 @@ void tw_net_resend(struct tw_net_link *l, uint32_t expected)
 {
 	tw_net_acked(l, expected);
 	if (l->unposted != l->kept.next)
-		l->ep->host->counters[TW_C_REPLAY]++;
+		l->ep->host->counters[TW_C_RESENT]++;
 	l->unposted = l->kept.next;
 	tw_net_flush(l);
 }

@@ -247,7 +247,7 @@ static void use(struct tw_net_link *l, struct tw_net_adapter *a, void *path)
 	l->path = path;
 	l->epoch++;
 	l->link.key_size = TW_KEY_MAX;
-	l->link.far = a->driver->by_system;
+	l->link.remote = a->driver->by_system;
 }
 
 static enum tw_err choose(struct tw_net_link *l, const struct tw_net_ctrl *offers,

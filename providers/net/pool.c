@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory of packets, for each adapter: made by the slab, laid out and registered
- * as its driver needs it. It lives as long as the endpoint. What is kept when a
- * driver is closed stays where it is, and is copied before it is sent again.
+ * as its driver needs it. It lives as long as the endpoint. A packet that is kept when
+ * its driver is closed stays where it is, and is copied before it is sent again.
  */
 #include <stdlib.h>
 

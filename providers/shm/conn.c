@@ -124,7 +124,7 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
 	return err == TW_OK ? introduce(l) : err;
 }
 
-static void answered(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
+static void replied(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
 {
 	struct tw_ident other = hello_ident(h);
 	const struct tw_upcalls *up = l->ep->host->up;
@@ -156,7 +156,7 @@ static void await_answer(struct tw_shm_link *l)
 	if (err == TW_AGAIN)
 		return;
 	if (err == TW_OK) {
-		answered(l, &h, fds);
+		replied(l, &h, fds);
 		tw_sys_close(fds[0]);
 		return;
 	}
@@ -194,7 +194,7 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 	struct tw_ident other = hello_ident(h), me = ep->host->self;
 	struct tw_shm_hello reply;
 	enum tw_err err = vet(h, fds);
-	bool wanted = false;
+	bool accepted = false;
 
 	l->fence = !h->barrier || !tw_barrier_global();
 	l->cookie_at = h->cookie_at;
@@ -206,7 +206,7 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 	if (err == TW_OK)
 		err = ep->host->up->incoming(ep->host, &l->link, &other, &me);
 	if (err == TW_OK) {
-		wanted = true;
+		accepted = true;
 		err = enter(l, h, fds);
 	}
 	tw_shm_hello_fill(ep, &reply, err == TW_OK ? TW_SHM_ACCEPT : TW_SHM_REFUSE, &me);
@@ -221,7 +221,7 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 	tw_log(TW_LOG_INFO, "refused endpoint %u of %012llx: error %d", other.endpoint_id,
 	       (unsigned long long)other.nic_id, err);
 	tw_shm_link_end(l);
-	if (wanted)
+	if (accepted)
 		ep->host->up->down(&l->link, TW_ELOST);
 }
 
@@ -275,7 +275,7 @@ static unsigned half_of(const struct tw_shm_ep *ep, pid_t pid)
 }
 
 /* Drops the oldest connection of the process that has the most. */
-static void make_place(struct tw_shm_ep *ep)
+static void make_space(struct tw_shm_ep *ep)
 {
 	struct tw_shm_link *out = NULL;
 	struct tw_list *n, *tmp;
@@ -300,7 +300,7 @@ static void accept_one(struct tw_shm_ep *ep, int sock)
 	struct tw_shm_link *l;
 
 	if (ep->nhalf == TW_SHM_HALF_MAX)
-		make_place(ep);
+		make_space(ep);
 	l = tw_shm_link_new(ep, TW_SHM_HALF);
 	if (!l) {
 		tw_fd_close(sock);

@@ -21,7 +21,7 @@ static void doorbell_send(struct tw_shm_link *l)
 {
 	/* A full socket holds a doorbell already. */
 	tw_sys_send(l->sock, &doorbell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-	l->ep->host->counters[TW_C_DOORBELL_RUNG]++;
+	l->ep->host->counters[TW_C_DOORBELL_SENT]++;
 }
 
 void tw_shm_goodbye(struct tw_shm_link *l)

@@ -25,7 +25,7 @@
 	X(ACK_SENT, "acknowledgements sent")                                                       \
 	X(NO_CREDIT, "sends without eager credit")                                                 \
 	X(SEND_QUEUED, "sends queued behind a full ring")                                          \
-	X(DOORBELL_RUNG, "doorbells rung")                                                         \
+	X(DOORBELL_SENT, "doorbells rung")                                                         \
 	X(DOORBELL_RECEIVED, "doorbells received")                                                 \
 	X(SLEEP, "sleeps in the kernel")                                                           \
 	X(TAKEOVER, "takeovers by the service thread")                                             \
@@ -36,7 +36,7 @@
 	X(PEER_LOST, "peers lost")                                                                 \
 	X(BAD_PACKET, "malformed packets")                                                         \
 	X(PATH_BROKEN, "paths broken")                                                             \
-	X(REPLAY, "packets sent again")                                                            \
+	X(RESENT, "packets sent again")                                                            \
 	X(DUPLICATE, "packets received again")                                                     \
 	X(COPIED, "bytes copied between hosts")
 

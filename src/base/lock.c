@@ -80,13 +80,13 @@ bool tw_lock_try(struct tw_lock *l)
 
 void tw_unlock_slow(struct tw_lock *l)
 {
-	bool wanted = tw_lock_wanted(l);
+	bool contended = tw_lock_contended(l);
 
 	l->by_mutex = false;
 	atomic_store_explicit(&l->owner, l->biased_to, memory_order_release);
 	tw_mutex_unlock(&l->mutex);
 	/* A mutex does not favour the thread that has waited longest. */
-	if (wanted)
+	if (contended)
 		sched_yield();
 }
 

@@ -134,7 +134,7 @@ static inline bool tw_lock_inside(const struct tw_lock *l)
 }
 
 /* True if another thread waits for the lock: the holder should release it now and then. */
-static inline bool tw_lock_wanted(struct tw_lock *l)
+static inline bool tw_lock_contended(struct tw_lock *l)
 {
 	return atomic_load_explicit(&l->waiters, memory_order_relaxed) != 0;
 }

@@ -80,7 +80,7 @@ static void attempt(struct tw_peer *p)
 }
 
 /* A request that presents the peer's filter may send to it. */
-static void answer(struct tw_peer *p, struct tw_req *r)
+static void complete(struct tw_peer *p, struct tw_req *r)
 {
 	r->source = p->addr;
 	if (r->key == p->filter)
@@ -89,13 +89,13 @@ static void answer(struct tw_peer *p, struct tw_req *r)
 }
 
 /* The peer is known: completes all requests that wait for it. */
-static void answer_all(struct tw_peer *p)
+static void complete_all(struct tw_peer *p)
 {
 	while (!tw_list_empty(&p->connects)) {
 		struct tw_req *r = tw_list_first(&p->connects, struct tw_req, link);
 
 		tw_list_del(&r->link);
-		answer(p, r);
+		complete(p, r);
 	}
 }
 
@@ -127,7 +127,7 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 	r->source = (struct tw_addr){r->nic_id << 16 | r->endpoint_id, 0, 0xfffff};
 	/* A dead peer stays up until all its packets are taken. */
 	if (p && p->state == TW_PEER_UP && p->link->provider->alive(p->link)) {
-		answer(p, r);
+		complete(p, r);
 		return;
 	}
 	if (r->deadline != TW_FOREVER)
@@ -282,7 +282,7 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 	tw_peer_up(p, link, other, me->window);
 	if (other->filter != host->self.filter)
 		tw_peer_bar(p);
-	answer_all(p);
+	complete_all(p);
 	return TW_OK;
 }
 
@@ -292,7 +292,7 @@ void tw_connect_done(struct tw_link *link, const struct tw_ident *other)
 
 	p->ep->counters[TW_C_CONNECT]++;
 	tw_peer_up(p, link, other, p->grant);
-	answer_all(p);
+	complete_all(p);
 }
 
 void tw_connect_refused(struct tw_link *link, enum tw_err why)

@@ -306,7 +306,7 @@ bool tw_ep_inside(uint64_t handle)
 }
 
 /* True if no thread is in a call that may block. */
-static bool deserted(struct tw_ep *ep)
+static bool no_callers(struct tw_ep *ep)
 {
 	if (!ep->nwaiting && (!tw_takes(ep) || !ep->taker->ending || ep->taker->ending(ep)))
 		return true;
@@ -328,7 +328,7 @@ static void end(struct tw_slot_entry *s)
 	atomic_store_explicit(&s->timer, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->background_asked, false, memory_order_relaxed);
 	atomic_store_explicit(&s->requested, 0, memory_order_relaxed);
-	atomic_store_explicit(&s->look, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->alone, false, memory_order_relaxed);
 	destroy(s->ep);
 	s->ep = NULL;
@@ -343,7 +343,7 @@ bool tw_ep_finish(struct tw_slot_entry *s)
 {
 	if (!tw_lock_try(&s->lock))
 		return false;
-	if (!atomic_load(&s->left) || !deserted(s->ep)) {
+	if (!atomic_load(&s->left) || !no_callers(s->ep)) {
 		tw_unlock(&s->lock);
 		return !atomic_load(&s->left);
 	}
@@ -440,7 +440,7 @@ enum tw_err tw_ep_close(uint64_t handle)
 		return TW_ECLOSED;
 	}
 	ep->closing = true;
-	while (!deserted(ep)) {
+	while (!no_callers(ep)) {
 		tw_unlock(&s->lock);
 		sched_yield();
 		tw_lock(&s->lock);

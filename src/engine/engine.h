@@ -7,8 +7,8 @@
  *   request.c     requests and their data (.h)     wait.c       blocking calls
  *   send.c        the sending side                 service.c    the service thread
  *   recv.c        the receiving side               peer.c       peers
- *   unexp_msg.c   memory of unexpected messages    directory.c  boards and names
- *   rndv.c        long messages                    peers.c      the hosts file
+ *   unexp_msg.c   memory of unexpected messages    naming.c  boards and names
+ *   rndv.c        long messages                    hosts.c      the hosts file
  *   direct.c      one-sided transfers              topology.c   hosts of numbered nodes
  *   withdraw.c    cancelling, time limits          stats.c      statistics for tools
  *   uses.h        the parts that this build needs
@@ -318,7 +318,7 @@ void tw_peer_free(struct tw_peer *p);
 /* True if a packet to the peer costs more than copying its contents. */
 static inline bool tw_is_remote(const struct tw_peer *p)
 {
-	return TW_USES_NET && p->link->far;
+	return TW_USES_NET && p->link->remote;
 }
 
 /* Size of the keys of its memory. */
@@ -412,13 +412,13 @@ void tw_service_finish(struct tw_slot_entry *s);
 void tw_service_leave(struct tw_slot_entry *s);
 void tw_service_return(struct tw_slot_entry *s);
 /* True if the service thread handles the endpoint while the program computes. */
-static inline bool tw_served(struct tw_slot_entry *s)
+static inline bool tw_has_service(struct tw_slot_entry *s)
 {
 	return tw_service_running() && !atomic_load_explicit(&s->alone, memory_order_relaxed);
 }
 void tw_service_forked(void);
 
-/* directory.c; no lock ---------------------------------------------------- */
+/* naming.c; no lock ---------------------------------------------------- */
 
 struct tw_board {
 	uint64_t nic_id;
@@ -427,7 +427,7 @@ struct tw_board {
 	int numa_node;	/* -1 none */
 };
 
-enum tw_err tw_directory_init(void);
+enum tw_err tw_naming_init(void);
 unsigned tw_boards(const struct tw_board **boards);
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);

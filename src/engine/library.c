@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the interfaces of one process share: start, end and fork. */
+/* Shared by the interfaces of a process: start, end and fork. */
 #include <pthread.h>
 
 #include "base/barrier.h"
@@ -33,7 +33,7 @@ static enum tw_err begin(void)
 	tw_clock_init();
 	tw_barrier_init();
 	pthread_once(&once, register_fork);
-	return tw_directory_init();
+	return tw_naming_init();
 }
 
 enum tw_err tw_begin(void)

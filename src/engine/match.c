@@ -11,9 +11,9 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define GROW_BITS 2  /* log2 of how much a table grows at a time */
-#define SHORT_LIST 8 /* up to this many receives are scanned, not hashed */
-#define PATIENCE 4   /* times its length that walking the list may cost */
+#define GROW_BITS 2   /* log2 of how much a table grows at a time */
+#define SHORT_LIST 8  /* up to this many receives are scanned, not hashed */
+#define WALK_FACTOR 4 /* times its length that walking the list may cost */
 #define ALL_TABLES ((1u << NMASKS) - 1)
 
 static inline struct tw_posted *to_posted(node_t *n)
@@ -416,7 +416,7 @@ static tw_noinline struct tw_posted *take_mixed(struct tw_match *m, uint64_t mat
 
 	if (!m->live)
 		list_to_tables(m);
-	if (m->walked > PATIENCE * (m->nlisted + SHORT_LIST))
+	if (m->walked > WALK_FACTOR * (m->nlisted + SHORT_LIST))
 		reconsider(m);
 	at = find_hashed(m, match);
 	p = find_listed(m, match, at ? to_posted(*at)->seq : UINT64_MAX, &m->walked);

@@ -123,9 +123,9 @@ void tw_timer(struct tw_host *host, uint64_t when)
 	if (set && set <= when)
 		return;
 	atomic_store_explicit(&ep->slot->timer, when, memory_order_relaxed);
-	tw_barrier_compiler(); /* pairs with stop_looking() */
+	tw_barrier_compiler(); /* pairs with stop_checks() */
 	/* The service thread checks a polling program anyway, which runs its own timers. */
-	if (!atomic_load_explicit(&ep->slot->look, memory_order_relaxed))
+	if (!atomic_load_explicit(&ep->slot->next_check, memory_order_relaxed))
 		tw_service_timer(ep->slot, when);
 }
 
@@ -139,7 +139,7 @@ void tw_progress_request(struct tw_ep *ep)
 	tw_timer(&ep->host, tw_clock() + tw_clock_us(SERVICE_AFTER_US));
 }
 
-/* What a polling program must do from time to time. */
+/* The occasional work of a polling program. */
 static tw_noinline void slow(struct tw_ep *ep)
 {
 	uint64_t now = tw_clock();
@@ -160,7 +160,7 @@ static tw_noinline void slow(struct tw_ep *ep)
 	if (requests & TW_REQUEST_EVENTS) {
 		tw_poll_events(ep);
 		tw_service_resume(ep->slot);
-	} else if (now >= ep->next_events && !tw_served(ep->slot)) {
+	} else if (now >= ep->next_events && !tw_has_service(ep->slot)) {
 		ep->next_events = now + tw_clock_us(EVENTS_EVERY_US);
 		tw_poll_events(ep);
 	}

@@ -189,7 +189,7 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 /* Messages of an interface that does not match ------------------------------ */
 
 /* The message has memory of its own, so the sender usually gets its credits back at once. */
-static inline enum tw_err hand_over(struct tw_peer *p, struct tw_unexp_msg *u)
+static inline enum tw_err deliver(struct tw_peer *p, struct tw_unexp_msg *u)
 {
 	if (!tw_holds(p->ep))
 		release_credits(p, tw_credit_cost(u->len));
@@ -221,7 +221,7 @@ static enum tw_err take_eager(struct tw_peer *p, struct tw_hdr hdr, const char *
 	tw_copy(u->data, data, len);
 	p->used += tw_credit_cost(u->len);
 	if (tw_likely(len == u->len))
-		return hand_over(p, u);
+		return deliver(p, u);
 	p->rx_unexp = u;
 	p->rx_at = len;
 	p->rx_len = u->len;
@@ -392,7 +392,7 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	p->rx_unexp = NULL;
 	p->rx_len = 0;
 	if (u && tw_takes(p->ep))
-		return hand_over(p, u);
+		return deliver(p, u);
 	if (r)
 		eager_done(p, r, r->deferred == TW_DEFER_ACK, r->remote);
 	return TW_OK;
@@ -465,7 +465,7 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 	/* Only after the packet was taken: it may be offered again. */
 	if (err == TW_OK && tw_hdr_credits(hdr)) {
 		p->credits += tw_hdr_credits(hdr);
-		p->starved = 0;
+		p->credit_starved = 0;
 		if (tw_unlikely(!tw_list_empty(&p->sendq)))
 			tw_peer_work(p);
 	}

@@ -5,8 +5,8 @@
  */
 #include "engine/engine.h"
 
-#define POLL_EVERY 32 /* messages to a peer, a power of two */
-#define STARVED_US 20 /* without credit for so long: announce (doc/decisions.md, 4) */
+#define POLL_EVERY 32	  /* messages to a peer, a power of two */
+#define CREDIT_WAIT_US 20 /* without credit for so long: announce (doc/decisions.md, 4) */
 
 /*
  * The size of the pieces of an eager message: small enough that the receiver copies one
@@ -161,10 +161,10 @@ static bool send_beyond(struct tw_peer *p, struct tw_req *r)
  */
 static bool without_credit(struct tw_peer *p, struct tw_req *r)
 {
-	if (!p->starved)
-		p->starved = tw_clock();
+	if (!p->credit_starved)
+		p->credit_starved = tw_clock();
 	if (tw_credit_cost(r->len) <= p->granted &&
-	    tw_clock() - p->starved < tw_clock_us(STARVED_US))
+	    tw_clock() - p->credit_starved < tw_clock_us(CREDIT_WAIT_US))
 		return false;
 	if (!(r->len <= TW_SMALL_MAX && !tw_takes(p->ep) ? send_beyond(p, r) : announce(p, r)))
 		return false;

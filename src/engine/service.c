@@ -31,8 +31,8 @@
 #define SEEN_US 2	    /* a polling peer has seen a packet by then */
 #define SOON_US 100000	    /* a timer later than this does not count as due */
 #define LEFT_MAX_US 1000000 /* longest delay for an endpoint that was left behind */
-#define QUIET_LOOKS 4	    /* idle checks before checking ends */
-#define TURN_NS 100000	    /* the shortest slice that Linux grants */
+#define IDLE_CHECKS 4	    /* idle checks before checking ends */
+#define SLICE_NS 100000	    /* the shortest slice that Linux grants */
 #define TAG_STOP UINT64_MAX
 #define TAG_TIMER (UINT64_MAX - 1)
 
@@ -44,7 +44,7 @@ static struct {
 	int epfd, timerfd, stopfd;
 	pthread_mutex_t timer_mutex;
 	uint64_t timer; /* tick the timer is set to, 0 not */
-	uint64_t late;	/* wake-up latency in ticks, see woken_for() */
+	uint64_t late;	/* wake-up latency in ticks, see note_latency() */
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .timer_mutex = PTHREAD_MUTEX_INITIALIZER};
 
 bool tw_service_running(void)
@@ -78,7 +78,7 @@ void tw_service_pause(struct tw_slot_entry *s)
 
 void tw_service_resume(struct tw_slot_entry *s)
 {
-	if (tw_served(s))
+	if (tw_has_service(s))
 		rearm(s, EPOLLIN);
 }
 
@@ -86,7 +86,7 @@ void tw_service_resume(struct tw_slot_entry *s)
 void tw_service_leave(struct tw_slot_entry *s)
 {
 	atomic_store_explicit(&s->alone, true, memory_order_relaxed);
-	atomic_store_explicit(&s->look, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
 	tw_service_pause(s);
 }
 
@@ -130,7 +130,7 @@ static void set_no_later(uint64_t when)
 void tw_service_timer(struct tw_slot_entry *s, uint64_t when)
 {
 	/* progress_background() sets it when it knows what is left. */
-	if (!tw_served(s) || s->ep->in_background)
+	if (!tw_has_service(s) || s->ep->in_background)
 		return;
 	saw_polls(s);
 	set_no_later(when);
@@ -182,7 +182,7 @@ static void progress_background(struct tw_ep *ep)
 			break;
 		if (tw_clock() - last >= tw_clock_us(LINGER_US) && !tw_arm(ep))
 			break;
-	} while (!tw_lock_wanted(&s->lock));
+	} while (!tw_lock_contended(&s->lock));
 	ep->in_background = false;
 	if (atomic_load_explicit(&s->timer, memory_order_relaxed) != timer)
 		tw_expire(ep);
@@ -194,7 +194,7 @@ static void progress_background(struct tw_ep *ep)
 
 static void check(struct tw_slot_entry *s)
 {
-	if (!atomic_load_explicit(&s->handle, memory_order_acquire) || !tw_served(s))
+	if (!atomic_load_explicit(&s->handle, memory_order_acquire) || !tw_has_service(s))
 		return;
 	if (!tw_lock_try(&s->lock)) {
 		/* The program is inside. If it keeps polling it makes its own progress. */
@@ -206,7 +206,7 @@ static void check(struct tw_slot_entry *s)
 	}
 	s->busy = 0;
 	atomic_store_explicit(&s->requested, 0, memory_order_relaxed);
-	if (atomic_load_explicit(&s->handle, memory_order_relaxed) && tw_served(s)) {
+	if (atomic_load_explicit(&s->handle, memory_order_relaxed) && tw_has_service(s)) {
 		/* A sleeping caller makes progress itself, but may not know of the timer. */
 		if (s->ep->leader) {
 			s->ep->events++;
@@ -221,23 +221,23 @@ static void check(struct tw_slot_entry *s)
 }
 
 /* From now on the program sets the timer itself again. */
-static uint64_t stop_looking(struct tw_slot_entry *s)
+static uint64_t stop_checks(struct tw_slot_entry *s)
 {
-	if (atomic_load_explicit(&s->look, memory_order_relaxed)) {
-		atomic_store_explicit(&s->look, 0, memory_order_relaxed);
+	if (atomic_load_explicit(&s->next_check, memory_order_relaxed)) {
+		atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
 		tw_barrier_threads();
 	}
 	return atomic_load_explicit(&s->timer, memory_order_relaxed);
 }
 
 /* The program has a request to poll its descriptors, and has not done so yet. */
-static bool called(const struct tw_slot_entry *s)
+static bool poll_requested(const struct tw_slot_entry *s)
 {
 	return atomic_load_explicit(&s->requested, memory_order_relaxed) & TW_REQUEST_EVENTS;
 }
 
 /* The longest delay. A check costs the program about as much as a wake-up where cores are few. */
-static uint64_t rarest(void)
+static uint64_t max_delay_us(void)
 {
 	uint64_t us = LATE_TIMES * service.late / tw_clock_per_us;
 
@@ -248,22 +248,22 @@ static uint64_t rarest(void)
  * A polling program only needs a request: its next poll does what is due. Check again, with
  * exponential back-off (doc/decisions.md, 9). Returns the tick of the next check, or 0.
  */
-static uint64_t look_again(struct tw_slot_entry *s, uint64_t now, uint64_t max_us)
+static uint64_t check_again(struct tw_slot_entry *s, uint64_t now, uint64_t max_us)
 {
 	uint64_t timer = atomic_load_explicit(&s->timer, memory_order_relaxed);
-	bool first = !atomic_load_explicit(&s->look, memory_order_relaxed);
+	bool first = !atomic_load_explicit(&s->next_check, memory_order_relaxed);
 	bool soon = timer && timer < now + tw_clock_us(SOON_US);
 	uint64_t next;
 
 	/* Not at the first idle check: the program's next message would set a timer again. */
-	s->quiet = first || soon || called(s) ? 0 : s->quiet + 1;
-	if (s->quiet == QUIET_LOOKS)
-		return stop_looking(s);
+	s->quiet = first || soon || poll_requested(s) ? 0 : s->quiet + 1;
+	if (s->quiet == IDLE_CHECKS)
+		return stop_checks(s);
 	if (timer && timer <= now)
 		atomic_fetch_or(&s->requested, TW_REQUEST_TIMER);
 	s->backoff = first ? RETRY_US : tw_min(2 * s->backoff, max_us);
 	next = now + tw_clock_us(s->backoff);
-	atomic_store_explicit(&s->look, next, memory_order_relaxed);
+	atomic_store_explicit(&s->next_check, next, memory_order_relaxed);
 	return next;
 }
 
@@ -271,7 +271,7 @@ void tw_service_finish(struct tw_slot_entry *s)
 {
 	struct itimerspec now = {.it_value = {0, 1}};
 
-	atomic_store(&s->look, 0);
+	atomic_store(&s->next_check, 0);
 	/* Not set_timer(): the interrupted thread may hold its mutex. */
 	if (tw_service_running())
 		timerfd_settime(service.timerfd, 0, &now, NULL);
@@ -280,38 +280,38 @@ void tw_service_finish(struct tw_slot_entry *s)
 /* An endpoint that was left behind: tries with back-off until no thread is inside. */
 static uint64_t finish(struct tw_slot_entry *s, uint64_t now)
 {
-	uint64_t look = atomic_load(&s->look);
+	uint64_t check_at = atomic_load(&s->next_check);
 
-	if (look > now)
-		return look;
-	s->backoff = look ? tw_min(2 * s->backoff, (uint64_t)LEFT_MAX_US) : RETRY_US;
-	look = now + tw_clock_us(s->backoff);
-	atomic_store(&s->look, look);
-	return tw_ep_finish(s) ? 0 : look;
+	if (check_at > now)
+		return check_at;
+	s->backoff = check_at ? tw_min(2 * s->backoff, (uint64_t)LEFT_MAX_US) : RETRY_US;
+	check_at = now + tw_clock_us(s->backoff);
+	atomic_store(&s->next_check, check_at);
+	return tw_ep_finish(s) ? 0 : check_at;
 }
 
 /* Does what is due at an endpoint. Returns the tick of the next check, or 0. */
 static uint64_t run_due(struct tw_slot_entry *s, uint64_t now)
 {
-	uint64_t look = atomic_load_explicit(&s->look, memory_order_relaxed);
-	uint64_t when = look ? look : atomic_load_explicit(&s->timer, memory_order_relaxed);
+	uint64_t check_at = atomic_load_explicit(&s->next_check, memory_order_relaxed);
+	uint64_t when = check_at ? check_at : atomic_load_explicit(&s->timer, memory_order_relaxed);
 	bool polled = has_polled(s);
 
-	if (!tw_served(s))
+	if (!tw_has_service(s))
 		return 0;
 	/* The program may have cleared the timer of try_later() with its own. */
-	if (!when && called(s))
+	if (!when && poll_requested(s))
 		when = now;
 	if (!when || when > now)
 		return when;
 	atomic_store_explicit(&s->background_asked, false, memory_order_relaxed);
 	saw_polls(s);
 	if (polled)
-		return look_again(s, now, rarest());
+		return check_again(s, now, max_delay_us());
 	/* The program is inside, or has just been: the lock would be refused. */
 	if (tw_lock_inside(&s->lock))
-		return look_again(s, now, BUSY_MAX_US);
-	stop_looking(s);
+		return check_again(s, now, BUSY_MAX_US);
+	stop_checks(s);
 	check(s);
 	when = atomic_load_explicit(&s->timer, memory_order_relaxed);
 	/* A tick in the past is for a sleeping caller, which was woken for it. */
@@ -343,7 +343,7 @@ static void run_timers(void)
  * Estimates the wake-up latency: the minimum, which grows slowly, since another process may
  * have had the processor.
  */
-static void woken_for(uint64_t when)
+static void note_latency(uint64_t when)
 {
 	uint64_t late = tw_clock() - when;
 
@@ -361,7 +361,7 @@ static void timer_ready(void)
 	service.timer = 0;
 	tw_mutex_unlock(&service.timer_mutex);
 	if (when && when <= tw_clock())
-		woken_for(when);
+		note_latency(when);
 	run_timers();
 }
 
@@ -370,7 +370,7 @@ static void timer_ready(void)
  * its slice of milliseconds before this thread runs (doc/decisions.md, 10). Linux 6.12 and
  * later; a refusal does no harm.
  */
-static void take_short_turns(void)
+static void use_short_slices(void)
 {
 	struct { /* struct sched_attr: C libraries before 2.41 lack it */
 		uint32_t size, policy;
@@ -383,7 +383,7 @@ static void take_short_turns(void)
 	_Static_assert(sizeof(attr) == 48, "as the kernel has it");
 	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 || attr.policy != SCHED_OTHER)
 		return;
-	attr.runtime = TURN_NS;
+	attr.runtime = SLICE_NS;
 	syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
@@ -395,7 +395,7 @@ static void *run(void *arg)
 	struct epoll_event ev[16];
 
 	(void)arg;
-	take_short_turns();
+	use_short_slices();
 	for (;;) {
 		int n = epoll_wait(service.epfd, ev, tw_countof(ev), -1);
 

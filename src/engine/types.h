@@ -209,16 +209,16 @@ struct tw_peer {
 	struct tw_list pulling;
 	struct tw_req *rx_req; /* instead of rx_unexp if a receive was posted */
 	struct tw_stats_peer *show;
-	uint64_t starved; /* tick since which credits are short, 0 enough */
-	uint64_t retry;	  /* tick at which to connect again, 0 none */
-	uint32_t tell;	  /* messages still to be reported to the other taker */
-	uint32_t filter;  /* its own, which connects must present */
-	uint32_t key;	  /* presented by our connect */
-	uint32_t grant;	  /* the window offered by our connect */
-	uint32_t numsgs;  /* unexpected messages that refer to it */
-	uint32_t asked;	  /* CANCELs without a reply */
-	bool silent;	  /* one of them is overdue */
-	void *context;	  /* the user's */
+	uint64_t credit_starved; /* tick since which credits are short, 0 enough */
+	uint64_t retry;		 /* tick at which to connect again, 0 none */
+	uint32_t tell;		 /* messages still to be reported to the other taker */
+	uint32_t filter;	 /* its own, which connects must present */
+	uint32_t key;		 /* presented by our connect */
+	uint32_t grant;		 /* the window offered by our connect */
+	uint32_t numsgs;	 /* unexpected messages that refer to it */
+	uint32_t asked;		 /* CANCELs without a reply */
+	bool silent;		 /* one of them is overdue */
+	void *context;		 /* the user's */
 	struct tw_choose choose;
 };
 
@@ -353,7 +353,7 @@ struct tw_slot_entry {
 	uint64_t name;			/* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;
 	/* For the service thread, while the program polls: */
-	_Atomic(uint64_t) look; /* tick of the next check, 0 none */
+	_Atomic(uint64_t) next_check; /* tick of the next check, 0 none */
 	uint64_t backoff;
 	uint64_t busy;		      /* us until the next try, as the lock was busy */
 	uint32_t quiet;		      /* checks in a row that found nothing due */

@@ -8,7 +8,7 @@
 #define SPARE_MAX 1024	      /* of them kept for reuse */
 #define LONG_MIN 16384	      /* bytes of a long one: allocating costs more than the copy */
 #define LONG_KEPT (32u << 20) /* bytes of long ones kept */
-#define LONG_LOOKS 16	      /* entries of the spare list that are tried */
+#define LONG_TRIES 16	      /* entries of the spare list that are tried */
 #define REST_US 1000000	      /* memory not needed for so long is released */
 #define CHUNKS_KEPT 8	      /* of requests */
 
@@ -54,7 +54,7 @@ static struct tw_unexp_msg *kept_long(struct tw_ep *ep, uint32_t room)
 	struct tw_unexp_msg **at, *u;
 
 	at = &l->first;
-	for (unsigned i = 0; i < LONG_LOOKS && (u = *at); i++, at = &u->spare) {
+	for (unsigned i = 0; i < LONG_TRIES && (u = *at); i++, at = &u->spare) {
 		if (u->room < room || u->room / 2 > room)
 			continue;
 		*at = u->spare;

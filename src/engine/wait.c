@@ -18,7 +18,7 @@
 #include "engine/engine.h"
 #include "shmem/spin.h"
 
-#define ANSWER_US 80 /* polling for so long, a connect is answered sooner */
+#define REPLY_US 80 /* polling for so long, a connect is answered sooner */
 
 /* The blocking calls of this thread; a signal handler may make one inside another. */
 struct waits {
@@ -141,7 +141,7 @@ static bool spin_on(struct tw_ep *ep, struct tw_spin *s)
 {
 	/* A reply wakes a sleeper at once; after a yield the thread may wait for its time slice. */
 	if (ep->nconnecting)
-		return tw_clock() - s->start < tw_clock_us(ANSWER_US);
+		return tw_clock() - s->start < tw_clock_us(REPLY_US);
 	return tw_spin_on(s, &ep->slot->lock);
 }
 
@@ -149,7 +149,7 @@ static bool spin_on(struct tw_ep *ep, struct tw_spin *s)
  * During a connect, replies come by descriptors. The waiting call polls them itself, so
  * that the service thread is not woken for each (doc/decisions.md, 12).
  */
-static void answer_connects(struct tw_ep *ep, bool *paused)
+static void poll_connects(struct tw_ep *ep, bool *paused)
 {
 	if (!*paused)
 		tw_service_pause(ep->slot);
@@ -163,7 +163,7 @@ static void answer_connects(struct tw_ep *ep, bool *paused)
 	tw_poll_events(ep);
 }
 
-static void let_in(struct tw_ep *ep)
+static void release_briefly(struct tw_ep *ep)
 {
 	if (ep->nsleeping && ep->events != ep->woken)
 		tw_wake_sleepers(ep);
@@ -185,7 +185,8 @@ bool tw_poll_first(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), 
 			continue;
 		now = tw_clock();
 		start = start ? start : now;
-		if (now - start > tw_clock_us(us) || ep->closing || tw_lock_wanted(&ep->slot->lock))
+		if (now - start > tw_clock_us(us) || ep->closing ||
+		    tw_lock_contended(&ep->slot->lock))
 			return false;
 	}
 }
@@ -210,21 +211,21 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 	for (;;) {
 		/* The lock is released in between: this detects what happens then. */
 		uint64_t seen = ep->events;
-		bool tired = false;
+		bool spun_out = false;
 
 		if (test(ep, arg))
 			break;
 		if (tw_unlikely(ep->nconnecting && !ep->leader))
-			answer_connects(ep, &paused);
+			poll_connects(ep, &paused);
 		if (tw_progress(ep)) {
 			idle = false;
 		} else if (!idle) {
 			idle = true;
 			spin_from(ep, &spin, tw_clock());
 		}
-		let_in(ep);
+		release_briefly(ep);
 		if ((++loops & 15) == 0) {
-			tired = !spin_on(ep, &spin) && idle;
+			spun_out = !spin_on(ep, &spin) && idle;
 			now = tw_clock();
 		}
 		if (ep->closing)
@@ -235,7 +236,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 			why = TW_W_TIMEOUT;
 		if (why != TW_W_TRUE)
 			break;
-		if (tired && ep->events == seen) {
+		if (spun_out && ep->events == seen) {
 			sleep_now(ep, deadline);
 			paused = false; /* sleeping has resumed the service thread */
 			now = tw_clock();

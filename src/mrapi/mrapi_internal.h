@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the MRAPI interface share. */
+/* Shared by the files of the MRAPI interface. */
 #ifndef TW_MRAPI_H
 #define TW_MRAPI_H
 

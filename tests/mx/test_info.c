@@ -381,7 +381,7 @@ Test(mx_info, same_nic_in_every_process, .timeout = MXT_TIMEOUT)
 	mxt_down();
 }
 
-/* A peers file gives names to boards of other hosts, both ways. */
+/* A hosts file gives names to boards of other hosts, both ways. */
 Test(mx_info, peers_file, .timeout = MXT_TIMEOUT)
 {
 	static const char *const names[] = {"alpha", "alpha:0", "alpha:1", "six"};
@@ -399,7 +399,7 @@ Test(mx_info, peers_file, .timeout = MXT_TIMEOUT)
 	mxt_eq(nic[1], nic[0]);
 	mxt_eq(nic[2], 0x0274c000024e);
 	mxt_eq(nic[3], 0x027600000009);
-	mxt_rc(MX_HOST_NOT_FOUND, mx_hostname_to_nic_id((char *)(uintptr_t)"alpha:2", &none));
+	mxt_rc(MX_HOST_NOT_FOUND, mx_hostname_to_nic_id((char *)(uintptr_t) "alpha:2", &none));
 	mxt_ok(mx_nic_id_to_hostname(nic[2], back));
 	mxt_eq(strcmp(back, "alpha:1"), 0);
 	mxt_ok(mx_nic_id_to_hostname(nic[3], back));

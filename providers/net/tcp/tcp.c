@@ -29,7 +29,7 @@ static void reap(struct tw_tcp *t)
 	}
 }
 
-static unsigned tell_over(struct tw_tcp *t)
+static unsigned report_end(struct tw_tcp *t)
 {
 	unsigned n = 0;
 
@@ -44,7 +44,7 @@ static unsigned tell_over(struct tw_tcp *t)
 }
 
 /* Reports paths that have ended, once everything received along them is passed on. */
-static unsigned tell_ended(struct tw_tcp *t)
+static unsigned report_ended(struct tw_tcp *t)
 {
 	struct tw_list *n, *tmp;
 	unsigned told = 0;
@@ -64,7 +64,7 @@ again:
 		}
 		p->reported = true;
 		tw_tcp_path_shut(p);
-		told += tell_over(t) + 1;
+		told += report_end(t) + 1;
 		if (!p->freed)
 			t->host.broken(t->host.owner, p);
 		/* Others may have been freed in the upcall. */
@@ -134,7 +134,7 @@ static unsigned do_progress(void *instance)
 		else
 			n += look_at_all(t);
 	}
-	n += tell_over(t) + tell_ended(t);
+	n += report_end(t) + report_ended(t);
 	/* Replies made in this call: the next call may be late. */
 	flush_busy(t, false);
 	return n;

@@ -58,7 +58,7 @@ struct tw_tcp_head {
 };
 _Static_assert(sizeof(struct tw_tcp_head) == 40, "wire format");
 
-/* What an epoll event is about. */
+/* The subject of an epoll event. */
 enum tw_tcp_what { TW_TCP_LISTENER, TW_TCP_CALLER, TW_TCP_PATH };
 
 /* Registered memory. */
@@ -191,7 +191,7 @@ enum tw_err tw_tcp_send(void *path, struct tw_net_packet *packet, bool more);
 void tw_tcp_flush(struct tw_tcp_path *p);
 /* A head or hello of ours; false if there is no memory or too much waits already. */
 bool tw_tcp_queue(struct tw_tcp_path *p, const void *bytes, size_t len);
-/* Nothing more leaves. What the other end sent before is still read. */
+/* Nothing more leaves. Data that the other end sent before is still read. */
 void tw_tcp_shutdown_tx(struct tw_tcp_path *p);
 /* The pieces from a cursor on, at most so many bytes; how many pieces. */
 unsigned tw_tcp_pieces(const struct tw_tcp_cursor *c, uint64_t len, struct iovec *iov,

@@ -123,7 +123,7 @@ enum tw_verbs_state {
 	TW_VERBS_DOWN, /* broken */
 };
 
-/* What a work request was for; both NULL for an inline send. */
+/* The purpose of a work request; both NULL for an inline send. */
 struct tw_verbs_sqe {
 	struct tw_verbs_packet *packet;
 	struct tw_verbs_piece *piece;
@@ -161,7 +161,7 @@ struct tw_verbs_path {
 	uint32_t granted, advertised, used; /* to the other side, told to it, and used by it */
 };
 
-/* What the device can do. */
+/* Capabilities of the device. */
 struct tw_verbs_limits {
 	unsigned sq, sge, sge_read, srq, cqe;
 	uint32_t inline_max;

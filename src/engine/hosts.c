@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The peers file: one line for each board of a host,
+ * The hosts file: one line for each board of a host,
  *
  *	NAME[:BOARD] ADDRESS
  *
  * with an address or a name that the resolver knows. It adds names and takes
- * precedence over the resolver. What follows a # is a comment.
+ * precedence over the resolver. The rest of a line after # is a comment.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "engine/directory.h"
+#include "engine/naming.h"
 
 struct entry {
 	char name[256];
@@ -58,7 +58,7 @@ static bool add(const struct entry *e)
 	return true;
 }
 
-enum tw_err tw_peers_load(const char *path)
+enum tw_err tw_hosts_load(const char *path)
 {
 	enum tw_err err = TW_OK;
 	unsigned number = 0;
@@ -90,7 +90,7 @@ enum tw_err tw_peers_load(const char *path)
 	return err;
 }
 
-bool tw_peers_nic(const char *host, unsigned long board, uint64_t *nic_id)
+bool tw_hosts_nic(const char *host, unsigned long board, uint64_t *nic_id)
 {
 	for (unsigned i = 0; i < nentries; i++)
 		if (entries[i].board == board && strcmp(entries[i].name, host) == 0) {
@@ -100,7 +100,7 @@ bool tw_peers_nic(const char *host, unsigned long board, uint64_t *nic_id)
 	return false;
 }
 
-bool tw_peers_name(uint64_t nic_id, char *name, unsigned len)
+bool tw_hosts_name(uint64_t nic_id, char *name, unsigned len)
 {
 	for (unsigned i = 0; i < nentries; i++)
 		if (entries[i].nic_id == nic_id) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by directory.c and peers.c. */
-#ifndef TW_DIRECTORY_H
-#define TW_DIRECTORY_H
+/* Shared by naming.c and hosts.c. */
+#ifndef TW_NAMING_H
+#define TW_NAMING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,9 +12,9 @@
 enum tw_err tw_resolve(const char *host, uint64_t *nic_id);
 
 /* Reads the hosts file; an empty path means none. TW_EPERM on failure. */
-enum tw_err tw_peers_load(const char *path);
+enum tw_err tw_hosts_load(const char *path);
 /* Looks a name up in the file; false if it is not there. */
-bool tw_peers_nic(const char *host, unsigned long board, uint64_t *nic_id);
-bool tw_peers_name(uint64_t nic_id, char *name, unsigned len);
+bool tw_hosts_nic(const char *host, unsigned long board, uint64_t *nic_id);
+bool tw_hosts_name(uint64_t nic_id, char *name, unsigned len);
 
-#endif /* TW_DIRECTORY_H */
+#endif /* TW_NAMING_H */

@@ -4,7 +4,7 @@
  * a locally administered address that contains the IPv4 address, 02:74:a.b.c.d, so that
  * names and NIC ids convert by name resolution alone. The NIC id of an interface with only
  * IPv6 contains the end of its interface identifier, 02:76:...; its address is remembered
- * when a name resolves to it. Names of the hosts file take precedence; see peers.c.
+ * when a name resolves to it. Names of the hosts file take precedence; see hosts.c.
  */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/directory.h"
+#include "engine/naming.h"
 #include "engine/engine.h"
 
 #define PREFIX_IPV4 0x0274ull
@@ -133,7 +133,7 @@ static void add_kind(const struct ifaddrs *all, sa_family_t family, bool loopbac
 	}
 }
 
-enum tw_err tw_directory_init(void)
+enum tw_err tw_naming_init(void)
 {
 	struct ifaddrs *all = NULL;
 	struct sockaddr_in local = {.sin_family = AF_INET,
@@ -151,7 +151,7 @@ enum tw_err tw_directory_init(void)
 	/* A machine whose network is down still reaches itself. */
 	if (nboards == 0)
 		add_board("lo", (struct sockaddr *)&local);
-	return TW_USES_NAMES ? tw_peers_load(tw_settings.peers) : TW_OK;
+	return TW_USES_NAMES ? tw_hosts_load(tw_settings.peers) : TW_OK;
 }
 
 unsigned tw_boards(const struct tw_board **out)
@@ -201,7 +201,7 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 		if (colon[1] < '0' || colon[1] > '9' || *end)
 			return TW_EUNREACH;
 	}
-	if (TW_USES_NAMES && tw_peers_nic(host, board, nic_id))
+	if (TW_USES_NAMES && tw_hosts_nic(host, board, nic_id))
 		return TW_OK;
 	/* The host's own name means its own boards, whatever the resolver returns. */
 	if (strcmp(host, hostname) == 0 || strcmp(host, "localhost") == 0) {
@@ -231,7 +231,7 @@ enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
 	struct sockaddr_storage sa;
 	char host[65];
 
-	if (tw_peers_name(nic_id, name, len))
+	if (tw_hosts_name(nic_id, name, len))
 		return TW_OK;
 	for (unsigned i = 0; i < nboards; i++)
 		if (boards[i].nic_id == nic_id) {
