@@ -27,7 +27,7 @@ static size_t pieces_from(const struct iovec *iov, unsigned niov, size_t at, str
 	return bytes;
 }
 
-/* What is refused, or fails for want of memory, is not tried again. */
+/* A call that is refused, or fails for lack of memory, is not repeated. */
 static enum tw_err get_failed(struct tw_shm_link *l, enum tw_err err)
 {
 	if (err == TW_EFAULT || err == TW_ELOST)

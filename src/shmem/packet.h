@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a packet begins with, in a ring and on any other way. */
+/* The header of a packet, in a ring and elsewhere. */
 #ifndef TW_PACKET_H
 #define TW_PACKET_H
 
