@@ -308,7 +308,7 @@ mx_status_t mxt_probe_at(const char *file, int line, mx_endpoint_t ep, uint64_t 
 
 uint32_t mxt_counted(const char *label)
 {
-	uint32_t board = 0, n, found = 0, *values;
+	uint32_t board = 0, n, at = 0, found, *values;
 	char(*labels)[MX_MAX_STR_LEN];
 
 	mxt_ok(mx_get_info(NULL, MX_COUNTERS_COUNT, &board, sizeof(board), &n, sizeof(n)));
@@ -317,9 +317,10 @@ uint32_t mxt_counted(const char *label)
 	mxt_ok(mx_get_info(NULL, MX_COUNTERS_LABELS, &board, sizeof(board), labels,
 			   n * MX_MAX_STR_LEN));
 	mxt_ok(mx_get_info(NULL, MX_COUNTERS_VALUES, &board, sizeof(board), values, n * 4));
-	for (uint32_t i = 0; i < n; i++)
-		if (!strcmp(labels[i], label))
-			found = values[i];
+	while (at < n && strcmp(labels[at], label))
+		at++;
+	mxt_check(at < n);
+	found = values[at];
 	free(labels);
 	free(values);
 	return found;

@@ -162,8 +162,8 @@ Test(mx_ways, really_split)
 		r = mxt_irecv(s.ep, in, SPLIT_LEN, i);
 		mxt_eq(poll(s.ep, &r).code, MX_STATUS_SUCCESS);
 	}
-	mxt_check(mxt_counted("rendezvous split between both sides") >= SPLITS * 9 / 10);
-	mxt_eq(mxt_counted("parts of a peer that could not be written"), 0);
+	mxt_check(mxt_counted("rendezvous by split") >= SPLITS * 9 / 10);
+	mxt_eq(mxt_counted("puts failed"), 0);
 	mxt_two_end(&s);
 	free(in);
 }
