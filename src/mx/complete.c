@@ -266,8 +266,9 @@ mx_return_t mx_peek(mx_endpoint_t endpoint, uint32_t timeout, mx_request_t *requ
 }
 
 /* The beginning of a call with a mask. NULL, with the result of the call, after a failure. */
-static struct tw_ep *enter_masked(mx_endpoint_t endpoint, const struct waiting *w,
-				  const uint32_t *result, const char *function, mx_return_t *rc)
+static tw_inline struct tw_ep *enter_masked(mx_endpoint_t endpoint, const struct waiting *w,
+					    const uint32_t *result, const char *function,
+					    mx_return_t *rc)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
