@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* 4.8.4 to 4.8.21 Atomic operations, at all mr_widths; test_barrier.c has the barriers. */
+#include <stdio.h>
+
 #include "mrapi/mrapit.h"
 
 TestSuite(mrapi_atom, .init = twc_job, .timeout = MR_TIMEOUT);
@@ -93,7 +95,8 @@ static const struct binary binaries[] = {
 };
 
 /* A call of the table, noted under the function's name. */
-#define CALL(b, ...) (strcpy(mr_called, (b)->name), (b)->call(__VA_ARGS__, &mr_st))
+#define CALL(b, ...)                                                                               \
+	(snprintf(mr_called, sizeof(mr_called), "%s", (b)->name), (b)->call(__VA_ARGS__, &mr_st))
 
 Test(mrapi_atom, binary)
 {

@@ -42,7 +42,8 @@ static void exchange(mrapi_atomic_barrier_t *x, pid_t dest, struct buffers *b,
 }
 
 /* The same for both; the name is for the table of statuses. */
-#define INIT(i, ...) (strcpy(mr_called, name[i]), init[i](__VA_ARGS__, &mr_st))
+#define INIT(i, ...)                                                                               \
+	(snprintf(mr_called, sizeof(mr_called), "%s", name[i]), init[i](__VA_ARGS__, &mr_st))
 
 Test(mrapi_barrier, init_errors)
 {
