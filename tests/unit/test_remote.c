@@ -23,10 +23,10 @@ static unsigned calls;
 static uint8_t *there; /* at the same place in both processes */
 
 /* Shortens a list to so many bytes, in a copy. */
-static unsigned shortened(struct iovec *to, const struct iovec *from, unsigned long n)
+static unsigned long shortened(struct iovec *to, const struct iovec *from, unsigned long n)
 {
 	size_t left = most;
-	unsigned k;
+	unsigned long k;
 
 	for (k = 0; k < n && left; k++) {
 		to[k] = from[k];
@@ -44,8 +44,9 @@ static ssize_t move(long number, pid_t pid, const struct iovec *local, unsigned 
 	calls++;
 	if (refusal)
 		return errno = refusal, -1;
-	return syscall(number, pid, l, shortened(l, local, nlocal), r,
-		       shortened(r, remote, nremote), 0);
+	/* Arguments of its size: half of one that is less is anything. */
+	return syscall(number, (long)pid, l, shortened(l, local, nlocal), r,
+		       shortened(r, remote, nremote), 0ul);
 }
 
 /* In place of the C library's. */
