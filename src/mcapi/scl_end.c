@@ -429,7 +429,8 @@ bool tw_mcapi_scl_inside(const struct tw_mcapi_node *n)
 		const struct tw_mcapi_scl *s = atomic_load(&chunks[i]);
 
 		for (unsigned k = 0; s && k < TW_MCAPI_SCL_CHUNK; k++)
-			if (s[k].node == n && tw_lock_mine(&s[k].lock))
+			/* In this order: the node of a lock that this thread holds stays. */
+			if (tw_lock_mine(&s[k].lock) && s[k].node == n)
 				return true;
 	}
 	return false;

@@ -26,7 +26,7 @@ static void wrong(unsigned line)
 	exit(1);
 }
 
-static mrapi_boolean_t rollover = MRAPI_FALSE;
+static _Atomic(mrapi_boolean_t) rollover = MRAPI_FALSE; /* by the library's thread */
 
 static void has_rolled_over(void)
 {
