@@ -109,7 +109,7 @@ static void fetched(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_re
 
 	u->rndv = false;
 	/* Pushed: the sender knows that it has left, not that it is here. */
-	if (!lost && (r->flags & TW_R_DATA))
+	if (!lost && r->proto == TW_PROTO_COPY)
 		tw_panda_owe(ep, f->peer, tw_panda_ack_of(u->unexp.match));
 	if (f->port >= TW_PANDA_TICKET && !f->unwanted)
 		settle_direct(ep, f, lost);
