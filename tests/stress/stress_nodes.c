@@ -5,6 +5,7 @@
  * model is small: what a lane carries follows from its number, comes once, whole
  * and in order; a channel that its sender closed is drained, one that its
  * receiver closed refuses; after a round nothing is left anywhere.
+ * Part of: check-all
  */
 #include <stdio.h>
 #include <stdlib.h>
