@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What tests/checks/budget counts the instructions of: functions named counted_*,
- * called once for each message. Nothing waits, as everything happens in one thread or
- * in two by turns, and every batch takes the same path; batch_end() is where one count
- * ends.
+ * What tests/checks/budget counts the instructions of: what functions named counted_* call,
+ * once for each message. Nothing waits, as everything happens in one thread or in two by
+ * turns, and every batch takes the same path; batch_end() is where one count ends.
  *
  *	budget		all cases, as a test that what is counted works
  *	budget CASE	one case
@@ -37,9 +36,9 @@
 
 /* Seen by callgrind as they are. */
 COUNTED counted_send(mx_endpoint_t from, mx_endpoint_addr_t to);
-COUNTED counted_post(mx_endpoint_t ep);
-COUNTED counted_take(mx_endpoint_t ep);
-COUNTED counted_unexpected(mx_endpoint_t ep);
+COUNTED counted_post(mx_endpoint_t ep, unsigned k);
+COUNTED counted_take(mx_endpoint_t ep, unsigned k);
+COUNTED counted_probe(mx_endpoint_t ep);
 COUNTED counted_poll(mx_endpoint_t ep);
 COUNTED counted_scalar_send(mcapi_sclchan_send_hndl_t h);
 COUNTED counted_scalar_receive(mcapi_sclchan_recv_hndl_t h);
@@ -49,8 +48,10 @@ COUNTED batch_end(void);
 
 static mx_endpoint_t a, b;
 static mx_endpoint_addr_t to_b, to_a;
-static mx_request_t posted;
-static uint64_t out, in;
+static mx_request_t posted[BATCH];
+static uint64_t sent[128], received[BATCH][128]; /* of MX, the first word counts */
+static uint32_t size;				 /* bytes of a message */
+static uint64_t out, in;			 /* of MCAPI */
 
 COUNTED batch_end(void)
 {
@@ -68,40 +69,33 @@ static inline void finish(mx_endpoint_t ep, mx_request_t *req)
 	MUST(done && status.code == MX_STATUS_SUCCESS);
 }
 
-static inline void post(mx_endpoint_t ep)
-{
-	mx_segment_t seg = {&in, sizeof(in)};
-
-	MUST(mx_irecv(ep, &seg, 1, MATCH, MX_MATCH_MASK_NONE, NULL, &posted) == MX_SUCCESS);
-}
-
 COUNTED counted_send(mx_endpoint_t from, mx_endpoint_addr_t to)
 {
-	mx_segment_t seg = {&out, sizeof(out)};
+	mx_segment_t seg = {sent, size};
 	mx_request_t req;
 
 	MUST(mx_isend(from, &seg, 1, to, MATCH, NULL, &req) == MX_SUCCESS);
 	finish(from, &req);
 }
 
-COUNTED counted_post(mx_endpoint_t ep)
+COUNTED counted_post(mx_endpoint_t ep, unsigned k)
 {
-	post(ep);
+	mx_segment_t seg = {received[k], size};
+
+	MUST(mx_irecv(ep, &seg, 1, MATCH, MX_MATCH_MASK_NONE, NULL, &posted[k]) == MX_SUCCESS);
 }
 
-COUNTED counted_take(mx_endpoint_t ep)
+COUNTED counted_take(mx_endpoint_t ep, unsigned k)
 {
-	finish(ep, &posted);
+	finish(ep, &posted[k]);
 }
 
-COUNTED counted_unexpected(mx_endpoint_t ep)
+COUNTED counted_probe(mx_endpoint_t ep)
 {
 	mx_status_t status;
 	uint32_t found;
 
 	MUST(mx_iprobe(ep, MATCH, MX_MATCH_MASK_NONE, &status, &found) == MX_SUCCESS && found);
-	post(ep);
-	finish(ep, &posted);
 }
 
 COUNTED counted_poll(mx_endpoint_t ep)
@@ -109,7 +103,7 @@ COUNTED counted_poll(mx_endpoint_t ep)
 	mx_status_t status;
 	uint32_t done;
 
-	MUST(mx_test(ep, &posted, &status, &done) == MX_SUCCESS && !done);
+	MUST(mx_test(ep, &posted[0], &status, &done) == MX_SUCCESS && !done);
 }
 
 /* Credits and whatever else goes back are taken in where nobody counts. */
@@ -122,47 +116,60 @@ static void settle(void)
 	MUST(mx_iprobe(b, ~UINT64_C(0), MX_MATCH_MASK_NONE, &status, &found) == MX_SUCCESS);
 }
 
-static void check_arrived(uint64_t i)
+static void send_next(void)
 {
-	MUST(in == i);
-	in = 0;
+	sent[0]++;
+	counted_send(a, to_b);
 }
 
-static void eager_send(void)
+static void take(unsigned k, uint64_t number)
 {
-	out++;
-	counted_send(a, to_b);
-	post(b);
-	finish(b, &posted);
-	check_arrived(out);
+	counted_take(b, k);
+	MUST(received[k][0] == number);
+	received[k][0] = 0;
 }
 
-static void eager_receive(void)
+/* Windows: one poll takes all messages. */
+static void eager(void)
 {
-	counted_post(b);
-	out++;
-	counted_send(a, to_b);
-	counted_take(b);
-	check_arrived(out);
+	for (unsigned k = 0; k < BATCH; k++)
+		counted_post(b, k);
+	for (unsigned k = 0; k < BATCH; k++)
+		send_next();
+	for (unsigned k = 0; k < BATCH; k++)
+		take(k, sent[0] - BATCH + 1 + k);
 }
 
-static void unexpected_receive(void)
+static void unexpected(void)
 {
-	out++;
-	counted_send(a, to_b);
-	counted_unexpected(b);
-	check_arrived(out);
+	for (unsigned k = 0; k < BATCH; k++)
+		send_next();
+	counted_probe(b);
+	for (unsigned k = 0; k < BATCH; k++) {
+		counted_post(b, k);
+		take(k, sent[0] - BATCH + 1 + k);
+	}
+}
+
+/* One message for each poll. */
+static void single(void)
+{
+	for (unsigned k = 0; k < BATCH; k++) {
+		counted_post(b, 0);
+		send_next();
+		take(0, sent[0]);
+	}
 }
 
 /* A receive that stays: its message comes after the poll. */
 static void poll_in_vain(void)
 {
-	post(b);
-	counted_poll(b);
-	out++;
-	counted_send(a, to_b);
-	finish(b, &posted);
-	check_arrived(out);
+	for (unsigned k = 0; k < BATCH; k++) {
+		counted_post(b, 0);
+		counted_poll(b);
+		send_next();
+		take(0, sent[0]);
+	}
 }
 
 /* Both are polled, so that it needs no other thread. */
@@ -221,12 +228,20 @@ COUNTED counted_scalar_receive(mcapi_sclchan_recv_hndl_t h)
 	MUST(status == MCAPI_SUCCESS);
 }
 
+static void check_arrived(uint64_t i)
+{
+	MUST(in == i);
+	in = 0;
+}
+
 static void scalar(void)
 {
-	out++;
-	counted_scalar_send(scalars_out);
-	counted_scalar_receive(scalars_in);
-	check_arrived(out);
+	for (unsigned k = 0; k < BATCH; k++) {
+		out++;
+		counted_scalar_send(scalars_out);
+		counted_scalar_receive(scalars_in);
+		check_arrived(out);
+	}
 }
 
 static void begin_node(mcapi_node_t node)
@@ -333,11 +348,13 @@ static void *receive_packets(void *arg)
 
 static void packet(void)
 {
-	out++;
-	counted_packet_send(packets_out);
-	pthread_barrier_wait(&turns);
-	pthread_barrier_wait(&turns);
-	check_arrived(out);
+	for (unsigned k = 0; k < BATCH; k++) {
+		out++;
+		counted_packet_send(packets_out);
+		pthread_barrier_wait(&turns);
+		pthread_barrier_wait(&turns);
+		check_arrived(out);
+	}
 }
 
 static void open_packets(void)
@@ -378,14 +395,17 @@ static void no_settle(void)
 
 static const struct {
 	const char *name;
-	void (*open)(void), (*one)(void), (*between)(void), (*close)(void);
+	void (*open)(void), (*batch)(void), (*between)(void), (*close)(void);
+	uint32_t size;
 } cases[] = {
-	{"eager_send", open_mx, eager_send, settle, close_mx},
-	{"eager_receive", open_mx, eager_receive, settle, close_mx},
-	{"unexpected_receive", open_mx, unexpected_receive, settle, close_mx},
-	{"poll", open_mx, poll_in_vain, settle, close_mx},
-	{"scalar", open_mcapi, scalar, no_settle, close_mcapi},
-	{"packet", open_packets, packet, no_settle, close_packets},
+	{"eager", open_mx, eager, settle, close_mx, 8},
+	{"eager_64", open_mx, eager, settle, close_mx, 64},
+	{"eager_1024", open_mx, eager, settle, close_mx, 1024},
+	{"unexpected", open_mx, unexpected, settle, close_mx, 8},
+	{"single", open_mx, single, settle, close_mx, 8},
+	{"poll", open_mx, poll_in_vain, settle, close_mx, 8},
+	{"scalar", open_mcapi, scalar, no_settle, close_mcapi, 0},
+	{"packet", open_packets, packet, no_settle, close_packets, 0},
 };
 
 int main(int argc, char **argv)
@@ -395,10 +415,10 @@ int main(int argc, char **argv)
 	for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
 		if (argc > 1 && strcmp(argv[1], cases[c].name) != 0)
 			continue;
+		size = cases[c].size;
 		cases[c].open();
 		for (unsigned i = 0; i < BATCHES; i++) {
-			for (unsigned k = 0; k < BATCH; k++)
-				cases[c].one();
+			cases[c].batch();
 			cases[c].between();
 			batch_end();
 		}
