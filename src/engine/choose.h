@@ -14,7 +14,7 @@
 #define TW_CHOOSE_RECENT 4
 
 enum tw_proto {
-	/* What nothing is known of goes the first way that is possible. */
+	/* The first that is possible is used where nothing is known yet. */
 	TW_PROTO_SPLIT, /* the receiver reads the front while the sender writes the rest */
 	TW_PROTO_GET,	/* the receiver reads the sender's memory */
 	TW_PROTO_COPY,	/* through the provider's packets */

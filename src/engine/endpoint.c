@@ -200,8 +200,7 @@ static void free_requests(struct tw_ep *ep)
 				continue;
 			if (r->segs != &r->seg)
 				free(r->segs);
-			if (r->flags & TW_R_RNDV)
-				free(r->rma);
+			tw_transfer_abandon(r);
 		}
 	tw_pool_fini(&ep->reqs);
 }
@@ -273,7 +272,7 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->taker = how->taker;
 	ep->owner = how->owner;
 	ep->eager_max = tw_settings.eager_max;
-	ep->protos = tw_rndv_protos(tw_settings.rndv);
+	ep->protos = tw_transfer_protos(tw_settings.rndv);
 	ep->short_max = tw_min((uint32_t)TW_SHORT_SEND, ep->eager_max);
 	ep->epfd = ep->wakefd = ep->stats_fd = -1;
 	tw_list_init(&ep->done);
@@ -291,7 +290,7 @@ static bool unsent(const struct tw_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		if (ep->peers[i]->state == TW_PEER_UP &&
-		    (!tw_list_empty(&ep->peers[i]->deferring) ||
+		    (!tw_list_empty(&ep->peers[i]->replying) ||
 		     !tw_list_empty(&ep->peers[i]->pushing) || tw_tells(ep->peers[i])))
 			return true;
 	return false;

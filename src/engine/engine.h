@@ -7,9 +7,9 @@
  *   request.c     requests and their data (.h)     wait.c       blocking calls
  *   send.c        the sending side                 service.c    the service thread
  *   recv.c        the receiving side               peer.c       peers
- *   unexp_msg.c   memory of unexpected messages    naming.c  boards and names
- *   rndv.c        long messages                    hosts.c      the hosts file
- *   direct.c      one-sided transfers              topology.c   hosts of numbered nodes
+ *   unexp_msg.c   memory of unexpected messages    naming.c      boards and names
+ *   transfer.c    long messages                    hosts.c       the hosts file
+ *   transfer_*.c  their packets, data              topology.c    hosts of numbered nodes
  *   withdraw.c    cancelling, time limits          stats.c      statistics for tools
  *   uses.h        the parts that this build needs
  *
@@ -20,6 +20,7 @@
 #define TW_ENGINE_H
 
 #include "engine/request.h"
+#include "engine/transfer.h"
 #include "engine/types.h"
 
 /* library.c; no lock ------------------------------------------------------- */
@@ -129,7 +130,7 @@ static inline bool tw_leave_quick(struct tw_ep *ep)
 	return true;
 }
 
-/* send.c, recv.c, rndv.c ------------------------------------------------- */
+/* send.c, recv.c, transfer.h --------------------------------------------- */
 
 /* Sends to an address. The request ends at once if the address is not valid. */
 void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
@@ -194,48 +195,6 @@ static inline bool tw_holds(const struct tw_ep *ep)
 /* Drops announcements and incomplete messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 
-unsigned tw_rndv_protos(const char *name);
-/* The receive of an announced message begins; key_len bytes of remote key. */
-/*
- * A long transfer, or one that waits for its acknowledgement. It is passive where
- * the other side does all that is left and rings if it wants something else, but
- * for an interface that acts on what ends.
- */
-tw_shared void tw_move(struct tw_peer *p, struct tw_req *r, bool active)
-{
-	active |= !p->link->by_cpu || tw_takes(p->ep);
-	p->ep->nactive += (uint32_t)active - (uint32_t)r->active;
-	r->active = active;
-}
-
-static inline void tw_move_begin(struct tw_peer *p, struct tw_req *r, bool active)
-{
-	p->ep->nmoving++;
-	r->active = false;
-	tw_move(p, r, active);
-}
-
-static inline void tw_move_end(struct tw_ep *ep, struct tw_req *r)
-{
-	ep->nmoving--;
-	ep->nactive -= r->active;
-}
-
-void tw_rndv_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
-		   const void *key, uint32_t key_len);
-void tw_rndv_learn(struct tw_peer *p, const struct tw_req *r, enum tw_proto proto);
-/* A send that waits to hear what the receiver wants. */
-/* All of it is over, well or not. */
-void tw_rndv_received(struct tw_peer *p, struct tw_req *r);
-void tw_rndv_sent(struct tw_peer *p, struct tw_req *r, enum tw_status status);
-static inline bool tw_rndv_announced(const struct tw_req *r)
-{
-	return (r->flags & TW_R_RNDV) && !(r->flags & TW_R_DATA) && r->deferred != TW_DEFER_PUT;
-}
-enum tw_err tw_rndv_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload, uint32_t len);
-bool tw_rndv_flush(struct tw_peer *p);
-void tw_defer(struct tw_peer *p, struct tw_req *r, enum tw_deferred what);
-
 /* withdraw.c --------------------------------------------------------------- */
 
 enum tw_back {
@@ -244,9 +203,6 @@ enum tw_back {
 	TW_BACK_ASKED /* the peer's answer ends it with that status, or tells that it is too late */
 };
 enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status status);
-/* All of a send that is to be asked back has left. */
-void tw_ask_back(struct tw_peer *p, struct tw_req *r);
-bool tw_withdraw_pay(struct tw_peer *p, struct tw_req *r);
 enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len);
 enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr);
 /* Memory for the limit of one more request; false when it is short. */
@@ -258,28 +214,6 @@ bool tw_limits_room(struct tw_ep *ep);
 bool tw_req_limit(struct tw_ep *ep, struct tw_req *r, uint64_t us);
 /* Takes back what is late; the next time wanted, or 0. */
 uint64_t tw_limits_expire(struct tw_ep *ep, uint64_t now);
-
-/* direct.c ---------------------------------------------------------------- */
-
-/* Lets the other side read the data of a send; 0 if it cannot. */
-uint64_t tw_direct_expose(struct tw_peer *p, struct tw_req *r);
-/* Keeps what a receive needs to know of the sender's memory; false without memory. */
-bool tw_direct_init(struct tw_req *r, uint64_t address, const void *key, uint32_t key_len);
-/* Frees what a request has of remote memory. */
-void tw_direct_forget(struct tw_peer *p, struct tw_req *r);
-void tw_direct_start(struct tw_peer *p, struct tw_req *r, enum tw_proto proto);
-/* Both move a piece or more; whether anything moved. */
-bool tw_direct_pull(struct tw_peer *p);
-bool tw_direct_put(struct tw_peer *p, struct tw_req *r);
-void tw_direct_ended(struct tw_link *link, void *cookie, enum tw_err err);
-enum tw_err tw_direct_share(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len);
-enum tw_err tw_direct_written(struct tw_peer *p, struct tw_hdr hdr);
-/*
- * An interface's own access to memory that a peer has registered: a request of kind
- * TW_READ or TW_WRITE. It ends with TW_S_REJECTED where the data must be sent instead.
- */
-void tw_direct_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr to, uint64_t address,
-		      const void *key, uint32_t key_len);
 
 /* peer.c ----------------------------------------------------------------- */
 

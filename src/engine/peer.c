@@ -28,7 +28,7 @@ static void clear_peer(struct tw_peer *p)
 	tw_list_init(&p->connects);
 	tw_list_init(&p->pushing);
 	tw_list_init(&p->waiting);
-	tw_list_init(&p->deferring);
+	tw_list_init(&p->replying);
 	tw_list_init(&p->pulling);
 }
 
@@ -182,38 +182,13 @@ void tw_peer_admit(struct tw_peer *p)
 	p->barred = false;
 }
 
-static void fail(struct tw_peer *p, struct tw_req *r, enum tw_status why)
-{
-	struct tw_ep *ep = p->ep;
-
-	if (r->kind == TW_SEND)
-		ep->gauges[TW_G_SENDS]--;
-	if ((r->flags & TW_R_RNDV) || (r->kind == TW_SEND && (r->flags & TW_R_BUFFERED)))
-		tw_move_end(ep, r);
-	if (r->flags & TW_R_RNDV)
-		tw_direct_forget(p, r);
-	r->xfer_len = 0;
-	tw_req_complete(ep, r, why);
-}
-
 static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why)
 {
 	while (!tw_list_empty(list)) {
 		struct tw_req *r = tw_list_first(list, struct tw_req, link);
 
 		tw_list_del(&r->link);
-		/* A receive that only has to acknowledge has all its data. */
-		if (list == &p->deferring &&
-		    (r->deferred == TW_DEFER_ACK || r->deferred == TW_DEFER_DONE) &&
-		    r->status == TW_S_OK) {
-			if (r->flags & TW_R_RNDV) {
-				tw_move_end(p->ep, r);
-				tw_direct_forget(p, r);
-			}
-			tw_recv_finish(p->ep, r);
-			continue;
-		}
-		fail(p, r, why);
+		tw_transfer_lost(p, r, why);
 	}
 }
 
@@ -231,10 +206,10 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	fail_all(p, &p->pushing, why);
 	fail_all(p, &p->waiting, why);
 	fail_all(p, &p->pulling, why);
-	fail_all(p, &p->deferring, why);
+	fail_all(p, &p->replying, why);
 	tw_recv_lost(p);
 	if (half)
-		fail(p, half, why);
+		tw_transfer_lost(p, half, why);
 	tw_list_del(&p->work);
 	ep->events++;
 	if (tw_takes(ep))

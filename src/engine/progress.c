@@ -50,14 +50,14 @@ const struct tw_upcalls tw_upcalls = {
 	.wake = wake,
 	.poll = poll_provider,
 #if TW_USES_NET
-	.ended = tw_direct_ended,
+	.ended = tw_transfer_ended,
 	.locate = locate,
 #endif
 };
 
 static bool idle(const struct tw_peer *p)
 {
-	return tw_list_empty(&p->deferring) && tw_list_empty(&p->pulling) &&
+	return tw_list_empty(&p->replying) && tw_list_empty(&p->pulling) &&
 	       tw_list_empty(&p->sendq) && tw_list_empty(&p->pushing) && !tw_tells(p) &&
 	       !tw_credits_due(p);
 }
@@ -70,7 +70,7 @@ bool tw_flush(struct tw_ep *ep)
 	tw_list_each(&ep->work, n, tmp) {
 		struct tw_peer *p = tw_container(n, struct tw_peer, work);
 
-		moved |= tw_rndv_flush(p);
+		moved |= tw_transfer_flush(p);
 		if (!tw_list_empty(&p->sendq))
 			moved |= tw_send_flush(p);
 		if (idle(p))

@@ -56,7 +56,7 @@ static inline void eager_done(struct tw_peer *p, struct tw_req *r, bool sync, st
 	release_credits(p, tw_credit_cost(r->msg_len));
 	if (tw_unlikely(sync)) {
 		r->remote = ref;
-		tw_defer(p, r, TW_DEFER_ACK);
+		tw_transfer_step(p, r, TW_ON_MATCHED_SYNC);
 		return;
 	}
 	tw_recv_finish(p->ep, r);
@@ -72,7 +72,7 @@ static void take_unexp(struct tw_ep *ep, struct tw_req *r, struct tw_unexp_msg *
 	tw_match_remove(ep->match, &u->unexp);
 	bind(r, p, &u->source, u->unexp.match, u->len);
 	if (u->rndv) {
-		tw_rndv_start(p, r, u->ref, u->address, u->data, u->key_len);
+		tw_transfer_start(p, r, u->ref, u->address, u->data, u->key_len);
 		tw_unexp_msg_free(ep, u);
 		return;
 	}
@@ -85,7 +85,7 @@ static void take_unexp(struct tw_ep *ep, struct tw_req *r, struct tw_unexp_msg *
 		/* The rest goes directly to the receive. */
 		p->rx_req = r;
 		p->rx_unexp = NULL;
-		r->deferred = u->sync ? TW_DEFER_ACK : TW_DEFER_NONE;
+		r->flags |= u->sync ? TW_R_SYNC : 0;
 		r->remote = u->ref;
 	}
 	tw_unexp_msg_free(ep, u);
@@ -259,7 +259,7 @@ void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len)
 void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	bind(r, u->peer, &u->source, u->unexp.match, u->len);
-	tw_rndv_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
+	tw_transfer_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
 	tw_unexp_msg_put(ep, u);
 }
 
@@ -338,7 +338,7 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 		return TW_OK;
 	}
 	p->rx_req = r;
-	r->deferred = sync ? TW_DEFER_ACK : TW_DEFER_NONE;
+	r->flags |= sync ? TW_R_SYNC : 0;
 	r->remote = ref;
 	p->rx_at = len;
 	p->rx_len = tw_hdr_len(hdr);
@@ -394,7 +394,7 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	if (u && tw_takes(p->ep))
 		return deliver(p, u);
 	if (r)
-		eager_done(p, r, r->deferred == TW_DEFER_ACK, r->remote);
+		eager_done(p, r, tw_is_sync(r), r->remote);
 	return TW_OK;
 }
 
@@ -419,7 +419,7 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 	if (r) {
 		p->show->msgs_received++;
 		bind(r, p, &p->addr, hdr.match, tw_hdr_len(hdr));
-		tw_rndv_start(p, r, rts.ref, rts.address, key, len);
+		tw_transfer_start(p, r, rts.ref, rts.address, key, len);
 		return TW_OK;
 	}
 	u = unexp_new(p, hdr, 0);
@@ -460,7 +460,7 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 		err = announced(p, hdr, payload, len);
 		break;
 	default:
-		err = tw_rndv_packet(p, hdr, payload, len);
+		err = tw_transfer_packet(p, hdr, payload, len);
 	}
 	/* Only after the packet was taken: it may be offered again. */
 	if (err == TW_OK && tw_hdr_credits(hdr)) {

@@ -15,7 +15,7 @@ struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_s
 	r = tw_req_new1(ep, kind, NULL, len);
 	if (!r)
 		return NULL;
-	r->nsegs = nsegs;
+	r->nsegs = (uint16_t)nsegs;
 	r->segs = malloc(nsegs * sizeof(*segs));
 	if (!r->segs) {
 		tw_pool_put(&ep->reqs, r);
@@ -64,12 +64,12 @@ void tw_req_scatter_many(struct tw_req *r, uint32_t at, const void *from, uint32
 	}
 }
 
-struct tw_req *tw_req_named(struct tw_peer *p, uint64_t packed, enum tw_kind kind)
+struct tw_req *tw_req_named(struct tw_peer *p, uint64_t packed)
 {
 	struct tw_ref ref = tw_ref_unpack(packed);
 	struct tw_req *r = tw_pool_find(&p->ep->reqs, ref.index, ref.gen);
 
-	if (!r || r->kind != kind || r->peer != p || (r->flags & (TW_R_DONE | TW_R_POSTED)))
+	if (!r || r->peer != p || (r->flags & (TW_R_DONE | TW_R_POSTED)))
 		return NULL;
 	return r;
 }

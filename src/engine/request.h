@@ -3,6 +3,7 @@
 #ifndef TW_REQUEST_H
 #define TW_REQUEST_H
 
+#include "engine/transfer.h"
 #include "engine/types.h"
 
 /* Makes a request of one piece; NULL when memory is short. */
@@ -14,8 +15,10 @@ tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *
 		return NULL;
 	r->kind = (uint8_t)kind;
 	r->flags = 0;
-	r->deferred = TW_DEFER_NONE;
+	r->state = TW_XFER_NONE;
+	r->proto = TW_PROTO_COPY;
 	r->nsegs = 1;
+	r->active = false;
 	r->len = len;
 	r->xfer_len = 0;
 	r->at = 0;
@@ -78,8 +81,8 @@ static inline void tw_req_scatter(struct tw_req *r, uint32_t at, const void *fro
 		tw_req_scatter_many(r, at, from, len);
 }
 
-/* The request that a peer named, if it has this kind and belongs to this peer, or NULL. */
-struct tw_req *tw_req_named(struct tw_peer *p, uint64_t ref, enum tw_kind kind);
+/* The request that a peer named, if it belongs to this peer, or NULL. */
+struct tw_req *tw_req_named(struct tw_peer *p, uint64_t ref);
 
 /* The request of a handle; NULL when it has ended or was forgotten. */
 static inline struct tw_req *tw_req_find(const struct tw_ep *ep, uint64_t handle)

@@ -76,10 +76,10 @@ static void sent(struct tw_peer *p, struct tw_req *r)
 	r->xfer_len = r->len;
 	if (tw_is_sync(r)) {
 		r->flags |= TW_R_BUFFERED;
-		tw_list_add_tail(&p->waiting, &r->link);
-		tw_move_begin(p, r, false);
+		r->rma = NULL;
+		tw_transfer_step(p, r, TW_ON_LEFT);
 		if (r->flags & TW_R_ASKED)
-			tw_ask_back(p, r);
+			tw_transfer_step(p, r, TW_ON_RECALL);
 		return;
 	}
 	ep->gauges[TW_G_SENDS]--;
@@ -117,7 +117,7 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	uint16_t credits;
 
 	r->rma = NULL;
-	rts.address = tw_direct_expose(p, r);
+	rts.address = tw_transfer_expose(p, r);
 	if (TW_USES_NET && r->rma)
 		iov[niov++] = (struct iovec){((struct tw_mem_reg *)r->rma)->key, p->link->key_size};
 	credits = tw_take_credits(p);
@@ -125,15 +125,13 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	if (p->link->provider->send(p->link, TW_SEND_ENGINE, hdr, iov, niov,
 				    (uint32_t)(sizeof(rts) + iov[1].iov_len)) != TW_OK) {
 		give_credits_back(p, credits);
-		tw_direct_forget(p, r);
+		tw_transfer_forget(p, r);
 		return false;
 	}
 	p->ep->counters[TW_C_SEND_RNDV]++;
 	p->ep->counters[TW_C_SEND_BYTES] += r->len;
-	tw_move_begin(p, r, false);
-	/* An announcement wakes the peer anyway. */
-	r->flags = (uint8_t)((r->flags & ~TW_R_URGENT) | TW_R_RNDV);
-	tw_list_add_tail(&p->waiting, &r->link);
+	r->proto = TW_PROTO_GET;
+	tw_transfer_step(p, r, TW_ON_ANNOUNCE);
 	return true;
 }
 
@@ -286,7 +284,7 @@ static tw_noinline void send_any(struct tw_peer *p, struct tw_req *r)
 	}
 	ep->gauges[TW_G_SENDS]++;
 	if (tw_list_empty(&p->sendq) && try_send(p, r)) {
-		if (r->flags & TW_R_RNDV)
+		if (r->state == TW_XFER_ANNOUNCED)
 			tw_peer_work(p);
 		return;
 	}

@@ -83,29 +83,15 @@ enum tw_status {
 
 enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE };
 
-/* The reply that a request still has to send before it completes. */
-enum tw_deferred {
-	TW_DEFER_NONE,
-	TW_DEFER_ACK,
-	TW_DEFER_CTS,
-	TW_DEFER_DONE,
-	TW_DEFER_SHARE,
-	TW_DEFER_PUT,
-	TW_OWE_CANCEL,	 /* this and the next: withdraw.c */
-	TW_OWE_CANCELLED /* of an empty receive, made for the reply */
-};
-
 enum tw_req_flags {
 	TW_R_DONE = 1,
-	TW_R_SYNC = 2,
+	TW_R_SYNC = 2, /* of a send: ends when matched; of a receive: its sender waits for that */
 	TW_R_BUFFERED = 4,
 	TW_R_FORGOTTEN = 8,
-	TW_R_RNDV = 16,	   /* announced, or to be announced */
-	TW_R_POSTED = 32,  /* in the matcher */
-	TW_R_DATA = 64,	   /* DATA packets are expected, or requested */
-	TW_R_URGENT = 64,  /* of a send not announced: the other engine must act on it */
-	TW_R_SAMPLE = 128, /* of a receive: its time is a sample for choose.c */
-	TW_R_ASKED = 128   /* of a send: withdrawn, to end with r->status */
+	TW_R_POSTED = 16, /* in the matcher */
+	TW_R_URGENT = 32, /* of a send: the other engine must act on it */
+	TW_R_SAMPLE = 64, /* of a receive: its time teaches which protocol is faster */
+	TW_R_ASKED = 128  /* of a send: asked back, to end with r->status */
 };
 
 struct tw_seg {
@@ -116,8 +102,12 @@ struct tw_seg {
 /* Aligned like its pool. */
 struct tw_req {
 	struct tw_pool_obj obj;
-	uint8_t kind, flags, status, deferred;
-	uint32_t nsegs;
+	uint8_t kind, flags;
+	uint8_t state; /* enum tw_transfer */
+	uint8_t proto; /* enum tw_proto: how the data went; packets, if nothing was chosen */
+	uint16_t nsegs;
+	bool active; /* counted in nactive */
+	uint8_t status;
 	struct tw_list link; /* the one list it is on: of its peer, or done */
 	struct tw_peer *peer;
 	void *context;
@@ -139,9 +129,7 @@ struct tw_req {
 			uint64_t remote_address;
 			uint64_t started;
 			uint32_t gets;	/* in progress */
-			uint8_t failed; /* enum tw_err of one of them, or of a put */
-			bool shared;	/* the sender is still writing the rest */
-			bool active;	/* counted in nactive */
+			uint8_t failed; /* enum tw_err of one of them */
 			uint32_t until; /* end of the receiver's own part */
 			void *rma; /* remote key of a receive, registration of a send, or NULL */
 		};
@@ -200,12 +188,12 @@ struct tw_peer {
 	uint32_t fair;		/* what the window should be */
 	uint32_t rx_at, rx_len; /* of the message whose fragments arrive; rx_len 0: none do */
 	struct tw_unexp_msg *rx_unexp;
-	struct tw_list sendq;	  /* in order, waiting for space */
-	struct tw_list work;	  /* on ep->work when something can be sent */
-	struct tw_list connects;  /* requests that wait for it */
-	struct tw_list pushing;	  /* sends whose data the other side has requested */
-	struct tw_list waiting;	  /* for a reply of the other side */
-	struct tw_list deferring; /* requests with a deferred reply */
+	struct tw_list sendq;	 /* in order, waiting for space */
+	struct tw_list work;	 /* on ep->work when something can be sent */
+	struct tw_list connects; /* requests that wait for it */
+	struct tw_list pushing;	 /* sends whose data the other side has requested */
+	struct tw_list waiting;	 /* for a reply of the other side */
+	struct tw_list replying; /* requests for which a packet is due */
 	struct tw_list pulling;
 	struct tw_req *rx_req; /* instead of rx_unexp if a receive was posted */
 	struct tw_stats_peer *show;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Taking requests back, for a cancel or because their time is up. What has not left
- * this endpoint is taken back at once. A send that has left is asked back (CANCEL):
- * only the peer knows whether a receive has matched it, so the peer decides, once. If
- * none has, the message is gone there, and the answer (CANCELLED) ends the send here;
- * otherwise the send ends as ever.
+ * Taking requests back, for a cancel or because their time is up. A request that has not
+ * left this endpoint is taken back at once. A send that has left is asked back (CANCEL):
+ * only the peer knows whether a receive has matched it, so the peer decides, once. If none
+ * has, the message is gone there, and the answer (CANCELLED) ends the send here; otherwise
+ * the send ends as ever.
  *
  * Time limits are in a heap of their own. An entry counts while its request is pending
  * and has that very limit; others are dropped when they come up, or swept out.
@@ -19,45 +19,29 @@
 
 /* Asking back ---------------------------------------------------------------- */
 
-/* Eager data is with the peer, the match is not known. */
-static bool is_buffered(const struct tw_req *r)
-{
-	return tw_is_sync(r) && (r->flags & TW_R_BUFFERED) && !(r->flags & TW_R_RNDV);
-}
-
 static bool has_left(const struct tw_req *r)
 {
-	return tw_rndv_announced(r) || is_buffered(r);
-}
-
-/* Still in the queue of what waits for room. */
-static bool is_queued(const struct tw_req *r)
-{
-	return !(r->flags & (TW_R_RNDV | TW_R_BUFFERED | TW_R_DONE));
-}
-
-void tw_ask_back(struct tw_peer *p, struct tw_req *r)
-{
-	tw_list_del(&r->link);
-	tw_defer(p, r, TW_OWE_CANCEL);
+	return tw_transfer_takes(r, TW_ON_RECALL);
 }
 
 static enum tw_back send_back(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
 {
+	bool queued = r->state == TW_XFER_NONE; /* it waits for room */
+
 	if (r->flags & TW_R_ASKED)
 		return TW_BACK_ASKED;
-	if (is_queued(r) && r->at == 0) {
+	if (queued && r->at == 0) {
 		tw_list_del(&r->link);
 		ep->gauges[TW_G_SENDS]--;
 		return TW_BACK_DONE;
 	}
 	/* One whose first part has left can be asked back once all of it has. */
-	if (!has_left(r) && !(is_queued(r) && tw_is_sync(r)))
+	if (!has_left(r) && !(queued && tw_is_sync(r)))
 		return TW_BACK_NO;
 	r->flags |= TW_R_ASKED;
 	r->status = (uint8_t)status;
 	if (has_left(r))
-		tw_ask_back(r->peer, r);
+		tw_transfer_step(r->peer, r, TW_ON_RECALL);
 	return TW_BACK_ASKED;
 }
 
@@ -78,31 +62,7 @@ enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status sta
 	}
 }
 
-/* The question, or the answer; false when there is no room. */
-bool tw_withdraw_pay(struct tw_peer *p, struct tw_req *r)
-{
-	bool asks = r->deferred == TW_OWE_CANCEL;
-	struct tw_ref ref = {r->obj.index, r->obj.gen};
-	struct iovec iov = {&r->match, sizeof(r->match)};
-	uint8_t flags = !asks && r->status == TW_S_OK ? TW_CANCEL_LATE : 0;
-	struct tw_hdr hdr = tw_hdr_make(asks ? TW_CANCEL : TW_CANCELLED, flags, 0, 0,
-					tw_ref_pack(asks ? ref : r->remote));
-
-	if (p->link->provider->send(p->link, TW_SEND_CONTROL, hdr, &iov, asks,
-				    asks ? (uint32_t)iov.iov_len : 0) != TW_OK)
-		return false;
-	tw_list_del(&r->link);
-	if (!asks) {
-		tw_req_free(p->ep, r);
-		return true;
-	}
-	r->deferred = TW_DEFER_NONE;
-	p->asked++;
-	tw_list_add_tail(&p->waiting, &r->link);
-	return true;
-}
-
-/* What arrives --------------------------------------------------------------- */
+/* Arrival -------------------------------------------------------------------- */
 
 static struct tw_unexp_msg *find_unmatched(struct tw_peer *p, struct tw_ref ref, uint64_t match)
 {
@@ -147,17 +107,16 @@ enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, const void *
 	r->peer = p;
 	r->remote = tw_ref_unpack(hdr.match);
 	u = find_unmatched(p, r->remote, match);
-	r->status = u ? TW_S_CANCELLED : TW_S_OK;
 	if (u)
 		drop(p, u);
-	tw_defer(p, r, TW_OWE_CANCELLED);
+	tw_transfer_step(p, r, u ? TW_ON_CANCEL : TW_ON_CANCEL_LATE);
 	return TW_OK;
 }
 
 /* CANCELLED: every question has one answer, the send may have ended before it. */
 enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr)
 {
-	struct tw_req *r = tw_req_named(p, hdr.match, TW_SEND);
+	struct tw_req *r = tw_req_named(p, hdr.match);
 
 	if (!p->asked || tw_hdr_flags(hdr) > TW_CANCEL_LATE)
 		return TW_EPROTO;
@@ -172,10 +131,7 @@ enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr)
 		r->flags &= (uint8_t)~TW_R_ASKED;
 		return TW_OK;
 	}
-	if (!has_left(r))
-		return TW_EPROTO;
-	tw_rndv_sent(p, r, (enum tw_status)r->status);
-	return TW_OK;
+	return tw_transfer_step(p, r, TW_ON_CANCELLED);
 }
 
 /* Time limits ---------------------------------------------------------------- */
@@ -283,11 +239,10 @@ static void late(struct tw_ep *ep, struct tw_req *r, uint64_t now)
 		tw_req_complete(ep, r, TW_S_TIMEOUT);
 		break;
 	case TW_BACK_ASKED:
-		/* Memory that the peer may read any moment stays the request's. */
-		if (!again || !has_left(r) || r->deferred == TW_OWE_CANCEL)
+		if (again && has_left(r))
+			tw_transfer_step(r->peer, r, TW_ON_EXPIRED);
+		else
 			limit(ep, r, now + tw_clock_us(ANSWER_US));
-		else if (is_buffered(r))
-			tw_rndv_sent(r->peer, r, TW_S_TIMEOUT);
 		break;
 	default:
 		break;

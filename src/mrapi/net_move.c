@@ -76,8 +76,8 @@ static void start(struct tw_ep *ep, struct work *w, bool write, const struct tw_
 	}
 	r->context = &w->op;
 	w->under_way[w->n++] = r;
-	tw_direct_access(ep, r, w->remote->owner, w->remote->address + at, w->remote->key,
-			 w->remote->key_len);
+	tw_transfer_access(ep, r, w->remote->owner, w->remote->address + at, w->remote->key,
+			   w->remote->key_len);
 }
 
 /* The remote side is one piece, the local one any number. */

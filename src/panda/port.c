@@ -108,8 +108,8 @@ static void fetched(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_re
 	bool lost = r->status != TW_S_OK;
 
 	u->rndv = false;
-	/* Put: the sender knows that it has left, not that it has arrived. */
-	if (!lost && (r->flags & TW_R_DATA))
+	/* Copied: the sender knows that it has left, not that it has arrived. */
+	if (!lost && r->proto == TW_PROTO_COPY)
 		tw_panda_ack(ep, f->peer, tw_panda_ack_of(u->unexp.match));
 	if (f->port >= TW_PANDA_TICKET && !f->unwanted)
 		settle_direct(ep, f, lost);

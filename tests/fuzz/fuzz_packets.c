@@ -235,7 +235,7 @@ static void connect_peer(void)
 	f.up = true;
 	f.full = f.cold = f.pending = false;
 	tw_slots[0].ep->in_background = false;
-	tw_slots[0].ep->protos = tw_rndv_protos("auto");
+	tw_slots[0].ep->protos = tw_transfer_protos("auto");
 	f.get = TW_OK;
 	f.nseen = 0;
 	f.host->up->poll(f.host, &f, true);
@@ -373,7 +373,7 @@ static void step(struct input *in)
 		f.get = gets[in_byte(in) % tw_countof(gets)];
 		how = in_byte(in);
 		f.cold = how & 1;
-		tw_slots[0].ep->protos = tw_rndv_protos(ways[how >> 1 & 3]);
+		tw_slots[0].ep->protos = tw_transfer_protos(ways[how >> 1 & 3]);
 		/* As if the service thread did what follows. */
 		tw_slots[0].ep->in_background = how & 8;
 		break;

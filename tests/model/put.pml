@@ -2,7 +2,7 @@
 /*
  * Writing a peer's memory, and revoking that right: tw_ring_put_begin(),
  * tw_ring_put_end() and tw_ring_revoke() of src/shmem/ring.c, tw_shm_put()
- * of remote.c, revoke() of links.c, and the packet PUT of src/engine/direct.c.
+ * of remote.c, revoke() of links.c, and the packet PUT of src/engine/transfer.c.
  *
  * The writer writes messages into memory of the owner's, piece by piece, and
  * sends PUT after each; it may be killed at any moment. The owner uses a message

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How a message goes whose request does not end at once. transfer.c has the table of
+ * states, transfer_packet.c takes packets in, transfer_move.c moves the bytes.
+ */
+#ifndef TW_TRANSFER_H
+#define TW_TRANSFER_H
+
+#include "engine/types.h"
+
+/* A state whose name ends in DUE sends that packet as soon as there is room. */
+enum tw_transfer {
+	TW_XFER_NONE, /* not begun, or over; in the table: an event that must not be */
+	TW_XFER_OVER, /* in the table only: the action ends the request */
+	/* Of a send. */
+	TW_XFER_UNMATCHED, /* all data has left; it ends when it is matched */
+	TW_XFER_UNMATCHED_CANCEL_DUE,
+	TW_XFER_ANNOUNCED, /* the receiver decides what comes next */
+	TW_XFER_ANNOUNCED_CANCEL_DUE,
+	TW_XFER_SENDING,     /* DATA packets */
+	TW_XFER_PUTTING,     /* the rest, while the receiver gets the front */
+	TW_XFER_PUTTING_ALL, /* while the receiver's program computes */
+	TW_XFER_PUT_DUE,
+	TW_XFER_PUT_ALL_DUE,
+	TW_XFER_PUT_FAILED_DUE,
+	/* Of a receive. */
+	TW_XFER_ACK_DUE,
+	TW_XFER_CTS_DUE,
+	TW_XFER_COPYING,  /* DATA packets come */
+	TW_XFER_GETTING,  /* pieces are still to be asked for */
+	TW_XFER_DRAINING, /* all are; some are under way */
+	TW_XFER_SHARE_DUE,
+	TW_XFER_SHARE_ALL_DUE,
+	TW_XFER_SPLIT,	    /* gets the front, while the sender puts the rest */
+	TW_XFER_SPLIT_WAIT, /* has asked for all of the front, the sender has not finished */
+	TW_XFER_WRITTEN,    /* the sender puts all */
+	TW_XFER_DONE_DUE,
+	TW_XFER_DONE_FAILED_DUE,
+	TW_XFER_DYING, /* the peer is gone; hearing of that ends the request */
+	/* Of a CANCEL that has come: a request of its own. */
+	TW_XFER_CANCELLED_DUE,
+	TW_XFER_LATE_DUE,
+	/* Of an interface's own access to remote memory. */
+	TW_XFER_ACCESS,
+	TW_XFER_ACCESS_DRAINING,
+	TW_NXFERS
+};
+
+enum tw_transfer_event {
+	/* A send has left, or its announcement. */
+	TW_ON_LEFT,
+	TW_ON_ANNOUNCE,
+	/* A receive is matched: with what is here, or which way was chosen. */
+	TW_ON_MATCHED_SYNC,
+	TW_ON_MATCHED_EMPTY,
+	TW_ON_MATCHED_COPY,
+	TW_ON_MATCHED_GET,
+	TW_ON_MATCHED_SPLIT,
+	TW_ON_MATCHED_WRITTEN,
+	/* The other beginnings. */
+	TW_ON_CANCEL,
+	TW_ON_CANCEL_LATE,
+	TW_ON_ACCESS,
+	/* The packet that is due has been sent. */
+	TW_ON_SAID,
+	/* All bytes of this side have moved; a put has failed. */
+	TW_ON_MOVED,
+	TW_ON_PUT_REFUSED,
+	/* All gets have begun; then, how they ended. */
+	TW_ON_ISSUED,
+	TW_ON_GOT,
+	TW_ON_REFUSED,
+	TW_ON_FAULT,
+	TW_ON_DYING,
+	/* The send is to be asked back; its time is up without an answer. */
+	TW_ON_RECALL,
+	TW_ON_EXPIRED,
+	/* Packets. */
+	TW_ON_CTS,
+	TW_ON_SHARE,
+	TW_ON_SHARE_ALL,
+	TW_ON_DONE,
+	TW_ON_DONE_FAILED,
+	TW_ON_ACK,
+	TW_ON_DATA,
+	TW_ON_PUT,
+	TW_ON_PUT_FAILED,
+	TW_ON_CANCELLED,
+	TW_NONS
+};
+
+struct tw_transfer_rule {
+	void (*action)(struct tw_peer *p, struct tw_req *r); /* in the next state; or NULL */
+	uint8_t next; /* enum tw_transfer; NONE: no such thing may happen */
+};
+extern const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS];
+
+/* Whether that may happen to a request. */
+static inline bool tw_transfer_takes(const struct tw_req *r, enum tw_transfer_event e)
+{
+	return tw_transfer_rules[r->state][e].next != TW_XFER_NONE;
+}
+
+/* It does; TW_EPROTO if it may not. The request may have ended then. */
+enum tw_err tw_transfer_step(struct tw_peer *p, struct tw_req *r, enum tw_transfer_event e);
+/* A receive has met an announcement; key_len bytes of remote key. */
+void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
+		       const void *key, uint32_t key_len);
+/* Sends what is due; false when there is no room. */
+bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r);
+/* The peer is gone, and the request on no list. */
+void tw_transfer_lost(struct tw_peer *p, struct tw_req *r, enum tw_status why);
+/* The same with the endpoint: what its requests own is freed. */
+void tw_transfer_abandon(struct tw_req *r);
+
+/* transfer_packet.c --------------------------------------------------------- */
+
+/* Sends and moves what there is room for; whether anything moved. */
+bool tw_transfer_flush(struct tw_peer *p);
+enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
+			       uint32_t len);
+
+/* transfer_move.c ----------------------------------------------------------- */
+
+/* The ways that TAGWIRE_RNDV allows. */
+unsigned tw_transfer_protos(const char *name);
+/* The one for a receive that has met an announcement. */
+enum tw_proto tw_transfer_proto(struct tw_peer *p, struct tw_req *r, uint64_t address);
+/* Lets the other side read the data of a send; 0 if it cannot. */
+uint64_t tw_transfer_expose(struct tw_peer *p, struct tw_req *r);
+/* Keeps what a receive needs to know of the sender's memory; false without memory. */
+bool tw_transfer_keep(struct tw_req *r, uint64_t address, const void *key, uint32_t key_len);
+/* Frees what a request has of remote memory. */
+void tw_transfer_forget(struct tw_peer *p, struct tw_req *r);
+/* Each moves some pieces; whether anything moved. */
+bool tw_transfer_pull(struct tw_peer *p);
+bool tw_transfer_push(struct tw_peer *p);
+/* Goes on where gets have begun, ended or become necessary. */
+void tw_transfer_settle(struct tw_peer *p, struct tw_req *r);
+void tw_transfer_ended(struct tw_link *link, void *cookie, enum tw_err err);
+/*
+ * An interface's own access to memory that a peer has registered: a request of kind
+ * TW_READ or TW_WRITE. It ends with TW_S_REJECTED where the data must be sent instead.
+ */
+void tw_transfer_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr to, uint64_t address,
+			const void *key, uint32_t key_len);
+
+#endif /* TW_TRANSFER_H */

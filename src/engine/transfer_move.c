@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The bytes of a transfer: which way they go, and piece by piece. Get: the receiver
+ * reads all of it. Split, where processors do the copying: the receiver reads the
+ * front while the sender writes the rest; two processors are nearly twice as fast as
+ * one. Copy: packets.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+#define PULL_MIN 8192	 /* a system call costs more than copying this twice */
+#define SPLIT_MIN 32768	 /* the same, and a message more */
+#define STILL_MIN 262144 /* from here on it pays to look twice whether the peer polls */
+#define STILL_US 2	 /* a polling program does so at least once in this time */
+#define PUSH_PIECE (16 * 1024)
+#define PUSH_BUDGET 16		   /* pieces pushed in one go */
+#define PIECE (256 * 1024)	   /* bytes of one get or put */
+#define REMOTE_PIECE (1024 * 1024) /* and of one that others wait for */
+#define BUDGET (512 * 1024)	   /* bytes pulled in one go */
+#define NPIECES 16		   /* pieces of memory of one get or put */
+
+/* Which way -------------------------------------------------------------------- */
+
+/*
+ * Whether the peer polls now. Its announcement may have been the last call for a
+ * while: it takes a poll after that to know.
+ */
+static bool still_polls(const struct tw_peer *p, uint32_t len)
+{
+	uint64_t start, end;
+
+	/* One that is writing the rest of another will look when that is done. */
+	if (p->shares)
+		return true;
+	if (!p->link->provider->polls(p->link, 0))
+		return false;
+	if (len < STILL_MIN)
+		return true;
+	start = tw_clock();
+	end = start + tw_clock_us(STILL_US);
+	do {
+		if (p->link->provider->polls(p->link, start))
+			return true;
+		tw_cpu_relax();
+	} while ((int64_t)(tw_clock() - end) < 0);
+	return false;
+}
+
+/* While our program computes, one that only waits may as well write: it is woken for it. */
+static bool waits_for_us(const struct tw_peer *p, uint32_t len)
+{
+	const struct tw_provider *ops = p->link->provider;
+
+	return p->ep->in_background && len >= STILL_MIN && ops->waits && ops->waits(p->link);
+}
+
+/*
+ * The side that idles moves the data whatever is faster; when both look, the
+ * way that was measured to be faster.
+ */
+enum tw_proto tw_transfer_proto(struct tw_peer *p, struct tw_req *r, uint64_t address)
+{
+	unsigned protos = TW_PROTO_BIT(TW_PROTO_COPY) | TW_PROTO_BIT(TW_PROTO_GET),
+		 set = p->ep->protos;
+	enum tw_proto proto;
+
+	if (!address || !p->link->can_get || set == TW_PROTO_BIT(TW_PROTO_COPY))
+		return TW_PROTO_COPY;
+	if (p->link->direct || set == TW_PROTO_BIT(TW_PROTO_GET) ||
+	    (!still_polls(p, r->xfer_len) && !waits_for_us(p, r->xfer_len)))
+		return TW_PROTO_GET;
+	if (p->link->by_cpu && r->nsegs == 1 && r->xfer_len >= SPLIT_MIN && !p->cannot_put) {
+		protos |= TW_PROTO_BIT(TW_PROTO_SPLIT);
+		if (set == TW_PROTO_BIT(TW_PROTO_SPLIT))
+			return TW_PROTO_SPLIT;
+	}
+	/* Here the program computes: the peer writes all of it, or one get does. */
+	if (p->ep->in_background)
+		return protos & TW_PROTO_BIT(TW_PROTO_SPLIT) ? TW_PROTO_SPLIT : TW_PROTO_GET;
+	if (r->xfer_len < PULL_MIN)
+		return TW_PROTO_COPY;
+	proto = tw_choose(&p->choose, r->xfer_len, protos);
+	/* Beside others, or behind them, its time tells nothing. */
+	if (!p->ep->nmoving && tw_choose_teaches(&p->choose, r->xfer_len))
+		r->flags |= TW_R_SAMPLE;
+	return proto;
+}
+
+unsigned tw_transfer_protos(const char *name)
+{
+	static const uint8_t protos[] = {TW_ALL_PROTOS, TW_PROTO_BIT(TW_PROTO_COPY),
+					 TW_PROTO_BIT(TW_PROTO_GET), TW_PROTO_BIT(TW_PROTO_SPLIT)};
+
+	return protos[tw_settings_choice(name, TW_RNDV_CHOICES)];
+}
+
+/* Remote memory --------------------------------------------------------------- */
+
+uint64_t tw_transfer_expose(struct tw_peer *p, struct tw_req *r)
+{
+	struct tw_mem_reg *mr;
+
+	if (r->nsegs != 1)
+		return 0;
+	if (!tw_key_size(p))
+		return (uintptr_t)r->seg.ptr;
+	if (!p->link->can_get)
+		return 0;
+	mr = malloc(sizeof(*mr));
+	if (!mr || p->link->provider->mem_reg(p->link, r->seg.ptr, r->seg.len, mr) != TW_OK) {
+		free(mr);
+		return 0;
+	}
+	r->rma = mr;
+	return mr->address;
+}
+
+void tw_transfer_forget(struct tw_peer *p, struct tw_req *r)
+{
+	if (!TW_USES_NET)
+		return;
+	/* Registrations end with the link. */
+	if (r->kind == TW_SEND && r->rma && p->link)
+		p->link->provider->mem_dereg(p->link, r->rma);
+	free(r->rma);
+	r->rma = NULL;
+}
+
+bool tw_transfer_keep(struct tw_req *r, uint64_t address, const void *key, uint32_t key_len)
+{
+	r->remote_address = address;
+	r->gets = 0;
+	r->failed = TW_OK;
+	r->until = r->xfer_len;
+	if (!TW_USES_NET)
+		return true;
+	r->rma = key_len ? malloc(key_len) : NULL;
+	if (r->rma)
+		memcpy(r->rma, key, key_len);
+	return r->rma || !key_len;
+}
+
+/* The receiver --------------------------------------------------------------- */
+
+static enum tw_transfer_event outcome(const struct tw_req *r)
+{
+	switch (r->failed) {
+	case TW_OK:
+		return TW_ON_GOT;
+	case TW_EPERM:
+		return TW_ON_REFUSED;
+	case TW_EFAULT:
+		return TW_ON_FAULT;
+	default:
+		return TW_ON_DYING;
+	}
+}
+
+void tw_transfer_settle(struct tw_peer *p, struct tw_req *r)
+{
+	if (r->at < r->until && !r->failed)
+		return;
+	tw_transfer_step(p, r, TW_ON_ISSUED);
+	if (!r->gets && tw_transfer_takes(r, TW_ON_GOT))
+		tw_transfer_step(p, r, outcome(r));
+}
+
+/* One get; false when there is no room for it. */
+static bool get_piece(struct tw_peer *p, struct tw_req *r)
+{
+	const struct tw_provider *ops = p->link->provider;
+	struct iovec iov[NPIECES];
+	uint32_t most = tw_is_remote(p) ? REMOTE_PIECE : PIECE;
+	uint32_t want = tw_min(most, r->until - r->at), covered;
+	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
+	enum tw_err err = TW_OK;
+
+	if (want)
+		err = (TW_USES_NET && r->kind == TW_WRITE ? ops->put : ops->get)(
+			p->link, iov, n, r->remote_address + r->at, r->rma, r);
+	if (err == TW_AGAIN)
+		return false;
+	if (err == TW_OK || err == TW_PENDING)
+		r->at += covered;
+	else
+		r->failed = (uint8_t)err;
+	r->gets += err == TW_PENDING;
+	tw_transfer_settle(p, r);
+	return true;
+}
+
+bool tw_transfer_pull(struct tw_peer *p)
+{
+	bool moved = false;
+
+	for (int budget = BUDGET; budget > 0 && !tw_list_empty(&p->pulling); budget -= PIECE) {
+		if (!get_piece(p, tw_list_first(&p->pulling, struct tw_req, link)))
+			break;
+		moved = true;
+	}
+	return moved;
+}
+
+void tw_transfer_ended(struct tw_link *link, void *cookie, enum tw_err err)
+{
+	struct tw_peer *p = link->peer;
+	struct tw_req *r = cookie;
+
+	if (err != TW_OK)
+		r->failed = (uint8_t)err;
+	r->gets--;
+	/* Places for further ones, of whichever receive. */
+	if (!tw_list_empty(&p->pulling))
+		tw_peer_work(p);
+	tw_transfer_settle(p, r);
+}
+
+void tw_transfer_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr to, uint64_t address,
+			const void *key, uint32_t key_len)
+{
+	struct tw_peer *p = tw_peer_at(ep, to);
+
+	if (!p || p->state != TW_PEER_UP) {
+		tw_req_complete(ep, r, TW_S_LOST);
+		return;
+	}
+	r->peer = p;
+	r->xfer_len = r->len;
+	r->status = TW_S_OK;
+	if (!p->link->can_get || key_len != p->link->key_size) {
+		tw_req_complete(ep, r, TW_S_REJECTED);
+		return;
+	}
+	if (!tw_transfer_keep(r, address, key, key_len)) {
+		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
+		return;
+	}
+	tw_transfer_step(p, r, TW_ON_ACCESS);
+}
+
+/* The sender ----------------------------------------------------------------- */
+
+/* One DATA packet; false when there is no room. */
+static bool send_piece(struct tw_peer *p, struct tw_req *r)
+{
+	struct iovec iov[TW_MAX_SEGMENTS];
+	uint32_t most = tw_min((uint32_t)PUSH_PIECE, p->link->max_payload), covered;
+	uint32_t want = tw_min(most, r->xfer_len - r->at);
+	struct tw_hdr hdr = tw_hdr_make(TW_DATA, 0, 0, r->at, tw_ref_pack(r->remote));
+	enum tw_send_class cls = r->at + want == r->xfer_len ? TW_SEND_ENGINE : TW_SEND_PLAIN;
+	unsigned n = tw_req_iov(r, r->at, want, iov, TW_MAX_SEGMENTS, &covered);
+
+	if (p->link->provider->send(p->link, cls, hdr, iov, n, want) != TW_OK)
+		return false;
+	r->at += want;
+	if (r->at == r->xfer_len)
+		tw_transfer_step(p, r, TW_ON_MOVED);
+	return true;
+}
+
+static void put_piece(struct tw_peer *p, struct tw_req *r)
+{
+	struct iovec iov[NPIECES];
+	uint32_t want = tw_min((uint32_t)PIECE, r->xfer_len - r->at), covered;
+	unsigned n = tw_req_iov(r, r->at, want, iov, NPIECES, &covered);
+	enum tw_err err =
+		p->link->provider->put(p->link, iov, n, r->remote_address + r->at, NULL, r);
+
+	r->at += covered;
+	if (err == TW_OK && r->at < r->xfer_len)
+		return;
+	tw_transfer_step(p, r, err == TW_OK ? TW_ON_MOVED : TW_ON_PUT_REFUSED);
+	tw_transfer_reply(p, r);
+}
+
+bool tw_transfer_push(struct tw_peer *p)
+{
+	bool moved = false;
+
+	for (int budget = PUSH_BUDGET; budget > 0 && !tw_list_empty(&p->pushing);) {
+		struct tw_req *r = tw_list_first(&p->pushing, struct tw_req, link);
+
+		if (r->state != TW_XFER_SENDING) {
+			put_piece(p, r);
+			budget -= PUSH_BUDGET / 2;
+		} else if (send_piece(p, r)) {
+			budget--;
+		} else {
+			break;
+		}
+		moved = true;
+	}
+	return moved;
+}

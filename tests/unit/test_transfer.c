@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The table of transfers: what each state takes, and that every packet in every state
+ * either does that or is a protocol error that changes nothing.
+ */
+#include <criterion/criterion.h>
+
+#include "engine/engine.h"
+#include "lib/twt.h"
+
+#define BIT(event) (1u << (event))
+#define LEN 100u
+
+#define HAS_SENT (BIT(TW_ON_ACK) | BIT(TW_ON_CANCELLED))
+#define DECIDES                                                                                    \
+	(BIT(TW_ON_CTS) | BIT(TW_ON_SHARE) | BIT(TW_ON_SHARE_ALL) | BIT(TW_ON_DONE) |              \
+	 BIT(TW_ON_DONE_FAILED) | BIT(TW_ON_CANCELLED))
+#define WRITES (BIT(TW_ON_PUT) | BIT(TW_ON_PUT_FAILED))
+
+/* What a peer may send to a request in each state: all else breaks the protocol. */
+static const uint32_t packets[TW_NXFERS] = {
+	[TW_XFER_UNMATCHED] = HAS_SENT,	     [TW_XFER_UNMATCHED_CANCEL_DUE] = HAS_SENT,
+	[TW_XFER_ANNOUNCED] = DECIDES,	     [TW_XFER_ANNOUNCED_CANCEL_DUE] = DECIDES,
+	[TW_XFER_COPYING] = BIT(TW_ON_DATA), [TW_XFER_SPLIT] = WRITES,
+	[TW_XFER_SPLIT_WAIT] = WRITES,	     [TW_XFER_WRITTEN] = WRITES,
+};
+
+static enum tw_transfer next(unsigned state, unsigned event)
+{
+	return (enum tw_transfer)tw_transfer_rules[state][event].next;
+}
+
+Test(transfer, packets)
+{
+	for (unsigned s = 0; s < TW_NXFERS; s++)
+		for (unsigned e = TW_ON_CTS; e < TW_NONS; e++)
+			cr_assert_eq(next(s, e) != TW_XFER_NONE, packets[s] >> e & 1,
+				     "state %u, packet %u", s, e);
+}
+
+/* Requests begin in one way each, and only what has begun goes on. */
+Test(transfer, beginnings)
+{
+	for (unsigned s = 0; s < TW_NXFERS; s++)
+		for (unsigned e = 0; e < TW_NONS; e++) {
+			bool rule = next(s, e) != TW_XFER_NONE;
+
+			if (s == TW_XFER_NONE)
+				cr_assert_eq(rule, e <= TW_ON_ACCESS, "event %u", e);
+			else
+				cr_assert(!rule || (e > TW_ON_ACCESS && s != TW_XFER_OVER));
+		}
+}
+
+/* Every state can be reached, and left until the request is over. */
+Test(transfer, no_dead_ends)
+{
+	bool reached[TW_NXFERS] = {[TW_XFER_NONE] = true}, ends[TW_NXFERS] = {false};
+
+	ends[TW_XFER_OVER] = true;
+	ends[TW_XFER_DYING] = true; /* by the loss of the peer */
+	for (unsigned round = 0; round < TW_NXFERS; round++)
+		for (unsigned s = 0; s < TW_NXFERS; s++)
+			for (unsigned e = 0; e < TW_NONS; e++) {
+				enum tw_transfer to = next(s, e);
+
+				if (to == TW_XFER_NONE)
+					continue;
+				cr_assert_lt(to, TW_NXFERS);
+				reached[to] |= reached[s];
+				ends[s] |= ends[to];
+			}
+	for (unsigned s = 0; s < TW_NXFERS; s++)
+		cr_assert(reached[s] && ends[s], "state %u", s);
+}
+
+/* Whatever gets and puts come to has a rule where they may be under way. */
+Test(transfer, outcomes)
+{
+	static const uint8_t getting[] = {TW_XFER_GETTING, TW_XFER_DRAINING,
+					  TW_XFER_SPLIT,   TW_XFER_SPLIT_WAIT,
+					  TW_XFER_ACCESS,  TW_XFER_ACCESS_DRAINING};
+
+	for (unsigned i = 0; i < sizeof(getting); i++)
+		cr_assert(next(getting[i], TW_ON_ISSUED));
+	for (unsigned s = 0; s < TW_NXFERS; s++) {
+		for (unsigned e = TW_ON_REFUSED; e <= TW_ON_DYING; e++)
+			cr_assert_eq(next(s, e) != TW_XFER_NONE,
+				     next(s, TW_ON_GOT) != TW_XFER_NONE);
+		if (next(s, TW_ON_PUT_REFUSED))
+			cr_assert(next(s, TW_ON_MOVED));
+	}
+}
+
+/* A peer that sends what it likes ---------------------------------------------- */
+
+static struct tw_slot_entry slot;
+static struct tw_ep *ep;
+static struct tw_peer *peer;
+static struct tw_link net;
+static uint64_t counters[TW_NCOUNTERS], gauges[TW_NGAUGES];
+static char memory[LEN];
+
+static enum tw_err no_room(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
+			   const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	(void)link, (void)cls, (void)hdr, (void)iov, (void)niov, (void)len;
+	return TW_AGAIN;
+}
+
+static const struct tw_provider silent = {.name = "silent", .send = no_room};
+
+static void start(void)
+{
+	tw_clock_init();
+	ep = aligned_alloc(TW_LINE, (sizeof(*ep) + TW_LINE - 1) & ~(size_t)(TW_LINE - 1));
+	peer = calloc(1, sizeof(*peer));
+	cr_assert(ep && peer);
+	memset(ep, 0, sizeof(*ep));
+	ep->slot = &slot;
+	ep->counters = counters;
+	ep->gauges = gauges;
+	tw_list_init(&ep->done);
+	tw_list_init(&ep->work);
+	tw_pool_init(&ep->reqs, sizeof(struct tw_req), TW_MAX_REQS);
+	net = (struct tw_link){.provider = &silent, .peer = peer, .by_cpu = true, .can_get = true};
+	peer->ep = ep;
+	peer->link = &net;
+	peer->state = TW_PEER_UP;
+	tw_list_init(&peer->sendq);
+	tw_list_init(&peer->work);
+	tw_list_init(&peer->pushing);
+	tw_list_init(&peer->waiting);
+	tw_list_init(&peer->replying);
+	tw_list_init(&peer->pulling);
+}
+
+static void stop(void)
+{
+	tw_pool_fini(&ep->reqs);
+	free(peer);
+	free(ep);
+}
+
+TestSuite(transfer_peer, .init = start, .fini = stop, .timeout = TWT_TIMEOUT);
+
+/* A request that may be in any state. */
+static struct tw_req *request(enum tw_transfer state)
+{
+	bool sends = state >= TW_XFER_UNMATCHED && state <= TW_XFER_PUT_FAILED_DUE;
+	struct tw_req *r = tw_req_new1(ep, sends ? TW_SEND : TW_RECV, memory, LEN);
+
+	cr_assert_not_null(r);
+	r->flags |= TW_R_ASKED;
+	r->peer = peer;
+	r->xfer_len = r->msg_len = LEN;
+	r->status = TW_S_CANCELLED;
+	cr_assert(tw_transfer_keep(r, (uintptr_t)memory, NULL, 0));
+	tw_list_add_tail(&peer->waiting, &r->link);
+	r->state = (uint8_t)state;
+	r->active = false;
+	peer->shares = 1;
+	peer->asked = 1;
+	ep->nmoving = 1;
+	ep->nactive = 0;
+	return r;
+}
+
+/* A packet, good in all but when it comes. */
+static enum tw_err offer(const struct tw_req *r, enum tw_transfer_event e)
+{
+	static const struct {
+		uint8_t type, flags, payload;
+	} of[TW_NONS] = {
+		[TW_ON_CTS] = {TW_CTS, 0, sizeof(struct tw_ref)},
+		[TW_ON_SHARE] = {TW_SHARE, 0, sizeof(struct tw_share)},
+		[TW_ON_SHARE_ALL] = {TW_SHARE, 0, sizeof(struct tw_share)},
+		[TW_ON_DONE] = {TW_DONE, TW_DONE_OK, 0},
+		[TW_ON_DONE_FAILED] = {TW_DONE, TW_DONE_FAILED, 0},
+		[TW_ON_ACK] = {TW_ACK, 0, 0},
+		[TW_ON_DATA] = {TW_DATA, 0, 1},
+		[TW_ON_PUT] = {TW_PUT, TW_DONE_OK, 0},
+		[TW_ON_PUT_FAILED] = {TW_PUT, TW_DONE_FAILED, 0},
+		[TW_ON_CANCELLED] = {TW_CANCELLED, TW_CANCEL_OK, 0},
+	};
+	struct tw_share share = {{1, 1}, 4096, e == TW_ON_SHARE, 0};
+	struct tw_hdr hdr = tw_hdr_make(of[e].type, of[e].flags, 0, e == TW_ON_DATA ? 0 : LEN,
+					tw_ref_pack((struct tw_ref){r->obj.index, r->obj.gen}));
+
+	return tw_recv_packet(&net, hdr, &share, of[e].payload);
+}
+
+Test(transfer_peer, every_packet_in_every_state)
+{
+	for (unsigned s = 0; s < TW_NXFERS; s++)
+		for (unsigned e = TW_ON_CTS; e < TW_NONS; e++) {
+			struct tw_req *r, before;
+			enum tw_err err;
+
+			if (s == TW_XFER_OVER)
+				continue;
+			r = request((enum tw_transfer)s);
+			before = *r;
+			err = offer(r, (enum tw_transfer_event)e);
+			cr_assert_eq(err, packets[s] >> e & 1 ? TW_OK : TW_EPROTO,
+				     "state %u, packet %u: %u", s, e, err);
+			if (err != TW_OK)
+				cr_assert(!memcmp(&before, r, sizeof(before)),
+					  "state %u, packet %u changes something", s, e);
+			else if (next(s, e) == TW_XFER_OVER)
+				cr_assert(r->flags & TW_R_DONE);
+			tw_req_put(ep, r);
+		}
+}
