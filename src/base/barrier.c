@@ -2,14 +2,30 @@
 #include "base/barrier.h"
 
 #include <linux/membarrier.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/log.h"
 
 static _Atomic(bool) have_private, have_global;
 
 static int membarrier(int cmd)
 {
 	return (int)syscall(__NR_membarrier, cmd, 0, 0);
+}
+
+/*
+ * The other side has no fence of its own. Should the call be refused after it was granted,
+ * by a seccomp filter that came late, nothing excludes anybody any more.
+ */
+static void order(int cmd)
+{
+	if (membarrier(cmd) == 0)
+		return;
+	tw_log_refused("membarrier, which worked at first; install system call filters before "
+		       "the library is initialized");
+	abort();
 }
 
 void tw_barrier_init(void)
@@ -31,13 +47,13 @@ bool tw_barrier_global(void)
 void tw_barrier_threads(void)
 {
 	if (have_private)
-		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+		order(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
 void tw_barrier_hosts(void)
 {
 	if (have_global)
-		membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+		order(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 	atomic_thread_fence(memory_order_seq_cst);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -26,4 +28,12 @@ void tw_log(enum tw_log_level level, const char *fmt, ...)
 	/* There is no place to report this failure. */
 	if (tw_sys_write(STDERR_FILENO, line, (size_t)n) < 0)
 		return;
+}
+
+enum tw_err tw_log_refused(const char *call)
+{
+	bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOSPC;
+
+	tw_log(scarce ? TW_LOG_WARN : TW_LOG_ERROR, "%s: %m", call);
+	return TW_ENOMEM;
 }

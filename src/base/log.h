@@ -4,9 +4,13 @@
 #define TW_LOG_H
 
 #include "base/compiler.h"
+#include "base/err.h"
 
 enum tw_log_level { TW_LOG_ERROR = 1, TW_LOG_WARN = 2, TW_LOG_INFO = 3, TW_LOG_DEBUG = 4 };
 
 void tw_log(enum tw_log_level level, const char *fmt, ...) tw_printf(2, 3);
+
+/* Says which call failed with errno, as a warning where a resource is short. TW_ENOMEM. */
+enum tw_err tw_log_refused(const char *call);
 
 #endif /* TW_LOG_H */

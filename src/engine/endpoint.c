@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "engine/engine.h"
 
@@ -231,7 +232,7 @@ static enum tw_err make_descriptors(struct tw_ep *ep)
 	ep->wake_watch.ready = wake_ready;
 	if (ep->epfd < 0 || ep->wakefd < 0 ||
 	    epoll_ctl(ep->epfd, EPOLL_CTL_ADD, ep->wakefd, &ev) < 0)
-		return TW_ENOMEM;
+		return tw_log_refused("epoll_create1, eventfd");
 	ep->host.epfd = ep->epfd;
 	return TW_OK;
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "engine/engine.h"
 
@@ -434,6 +435,7 @@ static enum tw_err start(void)
 	if (service.epfd < 0 || service.timerfd < 0 || service.stopfd < 0 ||
 	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
 	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.timerfd, &timer) < 0) {
+		tw_log_refused("epoll_create1, timerfd_create, eventfd");
 		close_all();
 		return TW_ENOMEM;
 	}

@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-/* Allocates pages of shared memory, so that a full system is an error here and no signal later. */
+/*
+ * Allocates pages of shared memory, so that a full system is an error here and no signal
+ * later. Where the system does not know or allow that, it is left to their first use.
+ */
 static bool make_pages(void *at, size_t len)
 {
 #ifdef MADV_POPULATE_WRITE
-	return madvise(at, len, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+	return madvise(at, len, MADV_POPULATE_WRITE) == 0 || (errno != ENOMEM && errno != EFAULT);
 #else
 	(void)at;
 	(void)len;

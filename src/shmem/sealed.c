@@ -9,6 +9,7 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/sys.h"
 
 /* Beyond the limit of file sizes comes a signal. */
@@ -23,18 +24,25 @@ int tw_sealed_file(const char *name, uint64_t size, uint64_t ready, int seals)
 {
 	int fd, err = EFBIG;
 
-	if (too_large(size))
-		return errno = err, -1;
-	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
+	if (too_large(size)) {
+		errno = err;
+		tw_log_refused("a segment beyond the limit of file sizes");
 		return -1;
+	}
+	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0) {
+		tw_log_refused("memfd_create");
+		return -1;
+	}
 	if (ftruncate(fd, (off_t)size) == 0 &&
 	    (ready == 0 || fallocate(fd, 0, 0, (off_t)ready) == 0) &&
 	    fcntl(fd, F_ADD_SEALS, seals) == 0)
 		return fd;
 	err = errno;
+	tw_log_refused("size and seals of a memfd");
 	tw_sys_close(fd);
-	return errno = err, -1;
+	errno = err;
+	return -1;
 }
 
 void *tw_sealed_map(int fd, size_t size, int prot)
