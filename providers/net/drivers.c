@@ -7,7 +7,6 @@
 
 #include "base/module.h"
 #include "base/settings.h"
-#include "providers/registry.h"
 #include "providers/net/session.h"
 
 #ifdef HAVE_CONFIG_H
@@ -154,5 +153,4 @@ void tw_driver_add(const struct tw_driver *driver)
 	while (i < tw_countof(known) - 1 && known[i].name && strcmp(known[i].name, driver->name))
 		i++;
 	known[i] = (struct known){.name = driver->name, .driver = driver, .tried = true};
-	tw_provider_of_driver = tw_driver_provider;
 }
