@@ -81,6 +81,15 @@ struct tw_watch {
 	void (*ready)(struct tw_watch *w, uint32_t events);
 };
 
+/* The part that takes in the packets of an endpoint; see src/engine/idle.c. */
+enum tw_idle_state {
+	TW_POLLING, /* calls of the program */
+	TW_IDLE,    /* the service thread, as the program computes */
+	TW_RESTING, /* nobody, before a packet comes; the program computes */
+	TW_ASLEEP,  /* nobody, before a packet comes; a call of the program waits for it */
+	TW_IDLE_STATES
+};
+
 struct tw_host {
 	const struct tw_upcalls *up;
 	int epfd;
@@ -88,8 +97,8 @@ struct tw_host {
 	const uint64_t *boards; /* NIC ids of this host */
 	unsigned nboards;
 	uint64_t *counters; /* enum tw_counter */
-	bool waiting;	    /* the caller of arm() is a call that sleeps until something arrives */
-	bool rxq_empty;	    /* no receive is posted: further messages would be unexpected */
+	enum tw_idle_state state;
+	bool rxq_empty; /* no receive is posted: further messages would be unexpected */
 };
 
 struct tw_upcalls {

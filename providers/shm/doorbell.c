@@ -91,11 +91,9 @@ static void defer_for(struct tw_shm_link *l, uint64_t now, uint64_t us)
 {
 	l->deferred_head = l->tx.head;
 	l->deferred_at = now;
-	if (!l->deferred) {
-		l->deferred = true;
-		l->ep->ndeferred++;
-	}
-	l->ep->host->up->timer(l->ep->host, l->deferred_at + tw_clock_us(us));
+	if (tw_list_empty(&l->deferred))
+		tw_list_add_tail(&l->ep->deferred, &l->deferred);
+	l->ep->host->up->timer(l->ep->host, now + tw_clock_us(us));
 }
 
 /* Ends the deferral of a link once the packet was read; rings if it was not. */
@@ -110,15 +108,15 @@ static void flush_deferred(struct tw_shm_link *l)
 	/* A doorbell that is unread by now will be read after our packet is visible. */
 	if (!seen)
 		tw_shm_doorbell_ring(l);
-	l->deferred = false;
-	l->ep->ndeferred--;
+	tw_list_del(&l->deferred);
 }
 
 void tw_shm_flush_deferred(struct tw_shm_ep *ep)
 {
-	for (unsigned i = 0; i < ep->nup; i++)
-		if (ep->up[i]->deferred)
-			flush_deferred(ep->up[i]);
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->deferred, n, tmp)
+		flush_deferred(tw_container(n, struct tw_shm_link, deferred));
 }
 
 static uint64_t deferral_us(enum tw_send_class cls)

@@ -24,6 +24,7 @@ struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state stat
 	l->ep = ep;
 	l->state = state;
 	l->sock = l->pidfd = -1;
+	tw_list_init(&l->deferred);
 	tw_list_add_tail(&ep->pending, &l->node);
 	return l;
 }
@@ -99,8 +100,7 @@ void tw_shm_link_end(struct tw_shm_link *l)
 		revoke(l);
 	if (tw_shm_in_use(l))
 		leave_poll_set(l);
-	if (l->deferred)
-		l->ep->ndeferred--;
+	tw_list_del(&l->deferred);
 	l->state = TW_SHM_DEAD;
 	tw_shm_link_close_fds(l);
 	tw_list_del(&l->node);

@@ -219,7 +219,7 @@ static void note_poll(struct tw_shm_ep *ep)
 	ep->dense = now - ep->active_at < tw_clock_us(DENSE_US);
 	ep->active_at = now;
 	atomic_store_explicit(&ep->activity->polled, now, memory_order_release);
-	if (tw_unlikely(ep->ndeferred))
+	if (tw_unlikely(!tw_list_empty(&ep->deferred)))
 		tw_shm_flush_deferred(ep);
 }
 
@@ -259,7 +259,8 @@ static bool do_arm(void *instance)
 
 	/* Activity first: a doorbell rung before now must not count for later packets. */
 	tw_shm_activity_now(ep);
-	atomic_store_explicit(&ep->activity->armed, ep->host->waiting ? TW_SHM_WAITS : TW_SHM_ARMED,
+	atomic_store_explicit(&ep->activity->armed,
+			      ep->host->state == TW_ASLEEP ? TW_ASLEEP : TW_RESTING,
 			      memory_order_release);
 	for (unsigned i = 0; i < ep->nup; i++)
 		if (ep->up[i]->blocked)
@@ -279,7 +280,7 @@ static void do_disarm(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 
-	atomic_store_explicit(&ep->activity->armed, TW_SHM_AWAKE, memory_order_relaxed);
+	atomic_store_explicit(&ep->activity->armed, TW_POLLING, memory_order_relaxed);
 	tw_shm_activity_now(ep);
 	for (unsigned i = 0; i < ep->nup; i++)
 		if (ep->up[i]->blocked) {
@@ -301,7 +302,7 @@ static bool do_waits(struct tw_link *link)
 {
 	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
-	return atomic_load_explicit(&l->activity->armed, memory_order_relaxed) == TW_SHM_WAITS;
+	return atomic_load_explicit(&l->activity->armed, memory_order_relaxed) == TW_ASLEEP;
 }
 
 bool tw_shm_alive(const struct tw_shm_link *l)
@@ -355,9 +356,9 @@ static uint64_t do_expire(void *instance, uint64_t now)
 	struct tw_shm_ep *ep = instance;
 	uint64_t next = earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
 
-	if (ep->ndeferred)
-		tw_shm_flush_deferred(ep);
-	return ep->ndeferred ? earlier(next, now + tw_clock_us(TW_SHM_DEFER_US)) : next;
+	tw_shm_flush_deferred(ep);
+	return tw_list_empty(&ep->deferred) ? next
+					    : earlier(next, now + tw_clock_us(TW_SHM_DEFER_US));
 }
 
 static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
@@ -410,6 +411,7 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 		return TW_ENOMEM;
 	ep->host = host;
 	ep->listener = ep->activity_fd = -1;
+	tw_list_init(&ep->deferred);
 	tw_list_init(&ep->pending);
 	tw_list_init(&ep->dead);
 	err = tw_shm_activity_make(&ep->activity_fd, &ep->activity);

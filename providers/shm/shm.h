@@ -31,18 +31,12 @@
 #define TW_SHM_NFDS 2		 /* the rings and the activity page of the initiator */
 
 /*
- * If armed, the peer sleeps: ring for any packet. WAITS: a call of its program sleeps,
- * which has nothing else to do.
- */
-enum tw_shm_armed { TW_SHM_AWAKE, TW_SHM_ARMED, TW_SHM_WAITS };
-
-/*
  * One page per endpoint, which its peers map read-only. The two lines are far apart:
  * processors fetch lines in pairs, and every send reads the first while its owner keeps
  * writing the second.
  */
 struct tw_shm_activity {
-	_Atomic(uint32_t) armed; /* enum tw_shm_armed */
+	_Atomic(uint32_t) armed; /* TW_RESTING or TW_ASLEEP: ring for any packet; else 0 */
 	uint32_t pad;
 	uint64_t cookie; /* random, written once */
 	uint8_t pad0[TW_PAGE / 2 - 16];
@@ -86,13 +80,13 @@ struct tw_shm_link {
 	struct tw_link link;
 	struct tw_shm_ep *ep;
 	enum tw_shm_state state;
-	bool fence;	 /* one side's barrier does not reach the other */
-	bool blocked;	 /* a send found no space */
-	bool deferred;	 /* an unread packet may need a doorbell */
-	bool closing;	 /* the peer said goodbye */
-	enum tw_err why; /* the reason, while draining */
-	uint32_t left;	 /* packets that may be left in its ring */
-	uint32_t deferred_head;
+	bool fence;		 /* one side's barrier does not reach the other */
+	bool blocked;		 /* a send found no space */
+	bool closing;		 /* the peer said goodbye */
+	enum tw_err why;	 /* the reason, while draining */
+	uint32_t left;		 /* packets that may be left in its ring */
+	struct tw_list deferred; /* on the endpoint's list: an unread packet may need a doorbell, */
+	uint32_t deferred_head;	 /* the one before this position */
 	uint32_t blocked_len, blocked_reserve; /* of the packets that found no space */
 	uint64_t deferred_at;
 	struct tw_ring_tx tx;
@@ -124,13 +118,14 @@ struct tw_shm_ep {
 	struct tw_shm_activity *activity;
 	struct tw_shm_link **up; /* links in use, the active ones first */
 	unsigned nup, nactive, idle_at, max_up;
-	unsigned nhalf, ndeferred;
+	unsigned nhalf;
 	uint64_t polls;
-	uint64_t active_at;	/* tick of the last update of the activity word */
-	bool dense;		/* polls are in close succession */
-	uint64_t rest_at;	/* tick of the next check of grown links, 0 none */
-	uint64_t close_by;	/* closing: no peer is waited for after this tick */
-	struct tw_list pending; /* links that are not up */
+	uint64_t active_at;	 /* tick of the last update of the activity word */
+	bool dense;		 /* polls are in close succession */
+	uint64_t rest_at;	 /* tick of the next check of grown links, 0 none */
+	uint64_t close_by;	 /* closing: no peer is waited for after this tick */
+	struct tw_list deferred; /* links to check again, see doorbell.c */
+	struct tw_list pending;	 /* links that are not up */
 	struct tw_list dead;
 };
 

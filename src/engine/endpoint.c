@@ -89,7 +89,7 @@ static void wake_ready(struct tw_watch *w, uint32_t events)
 
 	(void)events;
 	/* If another thread read it, the sleeping one would miss a wake-up. */
-	if (ep->leader)
+	if (ep->host.state == TW_ASLEEP)
 		return;
 	/* Level triggered: a wake-up that cannot be read now is reported again. */
 	if (tw_sys_read(ep->wakefd, &count, sizeof(count)) < 0)
@@ -325,9 +325,8 @@ static void end(struct tw_slot_entry *s)
 	/* Sends what was accepted, as far as the peers have space. */
 	for (int i = 0; i < CLOSE_POLLS && unsent(s->ep); i++)
 		tw_progress(s->ep);
-	atomic_store_explicit(&s->timer, 0, memory_order_relaxed);
-	atomic_store_explicit(&s->background_asked, false, memory_order_relaxed);
-	atomic_store_explicit(&s->requested, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->deadline, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->requested, false, memory_order_relaxed);
 	atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->alone, false, memory_order_relaxed);
 	destroy(s->ep);
@@ -456,7 +455,7 @@ void tw_ep_forked(void)
 		if (!slot_taken[i])
 			continue;
 		atomic_store(&tw_slots[i].handle, 0);
-		atomic_store(&tw_slots[i].timer, 0);
+		atomic_store(&tw_slots[i].deadline, 0);
 		atomic_store(&tw_slots[i].handler, 0);
 		tw_slots[i].ep = NULL;
 		atomic_store(&tw_slots[i].left, false);

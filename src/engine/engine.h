@@ -4,8 +4,8 @@
  *
  *   library.c     start and end of the library     connect.c    connecting
  *   endpoint.c    opening, closing, handles        progress.c   progress
- *   request.c     requests and their data (.h)     wait.c       blocking calls
- *   send.c        the sending side                 service.c    the service thread
+ *   request.c     requests and their data (.h)     idle.c       who polls, sleeps and wakes
+ *   send.c        the sending side                 wait.c       blocking calls
  *   recv.c        the receiving side               peer.c       peers
  *   unexp_msg.c   memory of unexpected messages    naming.c      boards and names
  *   transfer.c    long messages                    hosts.c       the hosts file
@@ -300,18 +300,42 @@ extern const struct tw_upcalls tw_upcalls;
 unsigned tw_progress(struct tw_ep *ep);
 /* Sends what is queued. True if anything moved. */
 bool tw_flush(struct tw_ep *ep);
+/* Handles the descriptors that are ready. */
+void tw_poll_events(struct tw_ep *ep);
+
+/* idle.c ------------------------------------------------------------------- */
+
+enum tw_idle_event {
+	TW_IDLE_POLL,  /* a call of the program polls */
+	TW_IDLE_TAKE,  /* the service thread polls in its place */
+	TW_IDLE_SPENT, /* either has polled in vain for long enough */
+	TW_IDLE_OVER,  /* its work is done, or it was woken */
+	TW_IDLE_EVENTS
+};
+
+/* Changes the state. True if that armed and something had arrived: do not sleep. */
+bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event);
+/* The tick at which something is due, 0 none. */
+static inline uint64_t tw_deadline(const struct tw_ep *ep)
+{
+	return atomic_load_explicit(&ep->slot->deadline, memory_order_relaxed);
+}
+/* Sets it, if it is not earlier already. */
+void tw_timer(struct tw_host *host, uint64_t when);
+/* Does what is due, and sets the next deadline. */
+void tw_expire(struct tw_ep *ep);
+void tw_expire_due(struct tw_ep *ep, uint64_t now);
 /*
  * Called before the lock is released with work unfinished: the next poll or the service
  * thread continues it.
  */
 void tw_progress_request(struct tw_ep *ep);
-/* Handles the descriptors that are ready. */
-void tw_poll_events(struct tw_ep *ep);
-/* Runs the timers that are due. */
-void tw_expire(struct tw_ep *ep);
-void tw_timer(struct tw_host *host, uint64_t when);
-bool tw_arm(struct tw_ep *ep);
-void tw_disarm(struct tw_ep *ep);
+/*
+ * For the service thread, without the lock: does what is due at an endpoint, or checks it
+ * because a descriptor is ready. Both return the tick of the next check, or 0.
+ */
+uint64_t tw_idle_due(struct tw_slot_entry *s, uint64_t now);
+uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready);
 
 /* wait.c ----------------------------------------------------------------- */
 
@@ -339,7 +363,8 @@ enum tw_err tw_service_watch(struct tw_slot_entry *s, int epfd);
 /* A blocked caller polls the endpoint itself. */
 void tw_service_pause(struct tw_slot_entry *s);
 void tw_service_resume(struct tw_slot_entry *s);
-void tw_service_timer(struct tw_slot_entry *s, uint64_t when);
+/* Has the endpoint checked at this tick at the latest. */
+void tw_service_wake(struct tw_slot_entry *s, uint64_t when);
 /* Ends an endpoint that was left behind, as soon as no thread is inside. Async-signal-safe. */
 void tw_service_finish(struct tw_slot_entry *s);
 /* With the lock held: leaves an endpoint to its program's calls, and takes it back. */

@@ -6,7 +6,6 @@
 #include "engine/engine.h"
 
 #define EVENTS_EVERY_US 100 /* interval of polling descriptors without a service thread */
-#define SERVICE_AFTER_US 50 /* unfinished work passes to the service thread after this */
 
 static void wake(struct tw_host *host)
 {
@@ -93,76 +92,27 @@ void tw_poll_events(struct tw_ep *ep)
 	} while (n == (int)tw_countof(ev));
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
-void tw_expire(struct tw_ep *ep)
-{
-	uint64_t now = tw_clock(), next;
-
-	atomic_store_explicit(&ep->slot->timer, 0, memory_order_relaxed);
-	atomic_store_explicit(&ep->slot->background_asked, false, memory_order_relaxed);
-	next = earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
-	if (TW_HAVE_MX)
-		next = earlier(next, tw_limits_expire(ep, now));
-	for (unsigned i = 0; i < ep->nprovs; i++)
-		next = earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
-	if (tw_takes(ep) && ep->taker->expire)
-		next = earlier(next, ep->taker->expire(ep, now));
-	if (next)
-		tw_timer(&ep->host, next);
-}
-
-void tw_timer(struct tw_host *host, uint64_t when)
-{
-	struct tw_ep *ep = tw_container(host, struct tw_ep, host);
-	uint64_t set = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
-
-	if (set && set <= when)
-		return;
-	atomic_store_explicit(&ep->slot->timer, when, memory_order_relaxed);
-	tw_barrier_compiler(); /* pairs with stop_checks() */
-	/* The service thread checks a polling program anyway, which runs its own timers. */
-	if (!atomic_load_explicit(&ep->slot->next_check, memory_order_relaxed))
-		tw_service_timer(ep->slot, when);
-}
-
-void tw_progress_request(struct tw_ep *ep)
-{
-	struct tw_slot_entry *s = ep->slot;
-
-	if (atomic_load_explicit(&s->background_asked, memory_order_relaxed))
-		return;
-	atomic_store_explicit(&s->background_asked, true, memory_order_relaxed);
-	tw_timer(&ep->host, tw_clock() + tw_clock_us(SERVICE_AFTER_US));
-}
-
 /* The occasional work of a polling program. */
 static tw_noinline void slow(struct tw_ep *ep)
 {
+	struct tw_slot_entry *s = ep->slot;
 	uint64_t now = tw_clock();
-	uint64_t timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
-	uint32_t requests = 0;
+	bool requested = atomic_load_explicit(&s->requested, memory_order_relaxed) &&
+			 atomic_exchange(&s->requested, false);
 
-	if (atomic_load_explicit(&ep->slot->requested, memory_order_relaxed))
-		requests = atomic_exchange(&ep->slot->requested, 0);
-	if ((timer && timer <= now) || (requests & TW_REQUEST_TIMER))
-		tw_expire(ep);
+	tw_expire_due(ep, now);
 	tw_rest_later(ep);
 	/*
 	 * A thread that sleeps on the descriptors handles them: a doorbell that is read
 	 * here might be meant for it.
 	 */
-	if (ep->leader)
+	if (ep->host.state == TW_ASLEEP)
 		return;
-	if (requests & TW_REQUEST_EVENTS) {
-		tw_poll_events(ep);
-		tw_service_resume(ep->slot);
-	} else if (now >= ep->next_events && !tw_has_service(ep->slot)) {
+	if (requested || (now >= ep->next_events && !tw_has_service(s))) {
 		ep->next_events = now + tw_clock_us(EVENTS_EVERY_US);
 		tw_poll_events(ep);
+		if (requested)
+			tw_service_resume(s);
 	}
 }
 
@@ -173,9 +123,8 @@ unsigned tw_progress(struct tw_ep *ep)
 
 	if (tw_unlikely(tw_in_handler(ep)))
 		return 0;
-	/* A thread that sleeps on the descriptors needs its doorbells. */
-	if (tw_unlikely(ep->armed && !ep->leader))
-		tw_disarm(ep);
+	if (tw_unlikely(ep->host.state == TW_RESTING))
+		tw_idle_event(ep, TW_IDLE_POLL);
 	/* First: packets of the doorbells that it reads are found below. */
 	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0 ||
 			atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
@@ -189,21 +138,4 @@ unsigned tw_progress(struct tw_ep *ep)
 	/* Only the holder of the lock writes; the service thread reads. */
 	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
 	return n;
-}
-
-bool tw_arm(struct tw_ep *ep)
-{
-	bool found = false;
-
-	ep->armed = true;
-	for (unsigned i = 0; i < ep->nprovs; i++)
-		found |= ep->provs[i].ops->arm(ep->provs[i].instance);
-	return found;
-}
-
-void tw_disarm(struct tw_ep *ep)
-{
-	ep->armed = false;
-	for (unsigned i = 0; i < ep->nprovs; i++)
-		ep->provs[i].ops->disarm(ep->provs[i].instance);
 }

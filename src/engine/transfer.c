@@ -358,7 +358,7 @@ void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, u
 		r->started = (r->flags & TW_R_SAMPLE) ? tw_clock() : 0;
 		way = (enum tw_transfer_event)ways[r->proto];
 	}
-	if (r->proto == TW_PROTO_SPLIT && p->ep->in_background) {
+	if (r->proto == TW_PROTO_SPLIT && p->ep->host.state == TW_IDLE) {
 		r->until = 0;
 		way = TW_ON_MATCHED_WRITTEN;
 	} else if (r->proto == TW_PROTO_SPLIT) {

@@ -53,7 +53,7 @@ static bool waits_for_us(const struct tw_peer *p, uint32_t len)
 {
 	const struct tw_provider *ops = p->link->provider;
 
-	return p->ep->in_background && len >= STILL_MIN && ops->waits && ops->waits(p->link);
+	return p->ep->host.state == TW_IDLE && len >= STILL_MIN && ops->waits && ops->waits(p->link);
 }
 
 /*
@@ -77,7 +77,7 @@ enum tw_proto tw_transfer_proto(struct tw_peer *p, struct tw_req *r, uint64_t ad
 			return TW_PROTO_SPLIT;
 	}
 	/* Here the program computes: the peer writes all of it, or one get does. */
-	if (p->ep->in_background)
+	if (p->ep->host.state == TW_IDLE)
 		return protos & TW_PROTO_BIT(TW_PROTO_SPLIT) ? TW_PROTO_SPLIT : TW_PROTO_GET;
 	if (r->xfer_len < PULL_MIN)
 		return TW_PROTO_COPY;

@@ -261,8 +261,7 @@ struct tw_ep {
 	struct tw_list done;	      /* complete, not yet collected */
 	const struct tw_taker *taker; /* or NULL: messages are matched */
 	bool attend;
-	bool leader; /* a waiting thread sleeps on epfd */
-	bool armed;  /* peers ring the doorbell for any packet */
+	bool unfinished_due; /* the deadline is set for unfinished work */
 	uint32_t nsleeping;
 	void *owner;	     /* used by the taker */
 	struct tw_list work; /* peers that have something to send */
@@ -305,7 +304,6 @@ struct tw_ep {
 	uint64_t request_us; /* time limit of new requests, 0 none */
 	/* Progress. */
 	uint64_t next_events; /* tick of the next poll of descriptors without a service thread */
-	bool in_background;   /* the service thread makes progress */
 	uint32_t nmoving;     /* transfers and acknowledgements in progress */
 	/* Waiting; see wait.c. */
 	bool closing;
@@ -318,9 +316,6 @@ struct tw_ep {
 	struct tw_watch wake_watch;
 };
 
-/* Work that the service thread leaves to a program that is inside or polls. */
-enum tw_service_request { TW_REQUEST_EVENTS = 1, TW_REQUEST_TIMER = 2 };
-
 /*
  * A slot of an open endpoint. It is never freed, so that handles can be checked. Its size
  * is a power of two, because every call converts between slot and number.
@@ -330,22 +325,21 @@ struct tw_slot_entry {
 	_Atomic(uintptr_t) handler;		/* thread inside the unexpected handler */
 	struct tw_ep *ep;
 	struct tw_lock lock;
-	_Atomic(uint64_t) timer;	/* tick at which the service thread must act, 0 none */
-	_Atomic(uint64_t) polls;	/* by the program */
-	_Atomic(uint32_t) requested;	/* enum tw_service_request, for the next poll */
-	_Atomic(bool) background_asked; /* the timer is set for unfinished work */
-	_Atomic(bool) left;		/* closed inside a call; see tw_ep_close() */
-	bool ready;			/* the lock is initialized */
-	_Atomic(bool) alone;		/* progress only in the program's calls */
-	bool takes;			/* the endpoint has a taker */
-	uint64_t name;			/* NIC id << 16 | endpoint id; see endpoint.c */
+	/* See idle.c. */
+	_Atomic(uint64_t) deadline; /* tick at which something is due, 0 none */
+	_Atomic(uint64_t) polls;    /* by whoever holds the lock */
+	_Atomic(bool) requested;    /* by the service thread: poll the descriptors */
+	_Atomic(bool) left;	    /* closed inside a call; see tw_ep_close() */
+	bool ready;		    /* the lock is initialized */
+	_Atomic(bool) alone;	    /* progress only in the program's calls */
+	bool takes;		    /* the endpoint has a taker */
+	uint64_t name;		    /* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;
-	/* For the service thread, while the program polls: */
-	_Atomic(uint64_t) next_check; /* tick of the next check, 0 none */
-	uint64_t backoff;
-	uint64_t busy;		      /* us until the next try, as the lock was busy */
+	/* Of the service thread, while the program polls: */
+	_Atomic(uint64_t) next_check; /* tick, 0 none */
+	uint64_t backoff;	      /* us before that check */
 	uint32_t quiet;		      /* checks in a row that found nothing due */
-	_Atomic(uint64_t) seen_polls; /* at the last check, or when the timer was set */
+	_Atomic(uint64_t) polls_seen; /* at the last check, or when the deadline was set */
 };
 
 extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];

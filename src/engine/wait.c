@@ -7,13 +7,9 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/futex.h"
 #include "base/sys.h"
 #include "engine/engine.h"
 #include "shmem/spin.h"
@@ -36,17 +32,10 @@ bool tw_waits_in(const struct tw_slot_entry *s)
 	return w;
 }
 
-static void futex_wait(_Atomic(uint32_t) *word, uint32_t value, uint64_t us)
-{
-	struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, us == TW_FOREVER ? NULL : &t, NULL, 0);
-}
-
 static void wake_followers(struct tw_ep *ep)
 {
 	atomic_fetch_add_explicit(&ep->gen, 1, memory_order_release);
-	syscall(SYS_futex, &ep->gen, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	tw_futex_wake(&ep->gen, INT_MAX);
 }
 
 void tw_wake_sleepers(struct tw_ep *ep)
@@ -54,9 +43,10 @@ void tw_wake_sleepers(struct tw_ep *ep)
 	uint64_t one = 1;
 
 	ep->woken = ep->events;
-	if (ep->nsleeping > ep->leader)
+	if (ep->nsleeping > (ep->host.state == TW_ASLEEP))
 		wake_followers(ep);
-	if (ep->leader && tw_sys_write(ep->wakefd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+	if (ep->host.state == TW_ASLEEP && tw_sys_write(ep->wakefd, &one, sizeof(one)) < 0 &&
+	    errno != EAGAIN)
 		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
 }
 
@@ -66,6 +56,7 @@ void tw_wake_callers(struct tw_ep *ep)
 	ep->events++;
 }
 
+/* Microseconds that are left. */
 static uint64_t until(uint64_t deadline)
 {
 	uint64_t now = tw_clock();
@@ -77,15 +68,12 @@ static uint64_t until(uint64_t deadline)
 
 static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 {
-	uint64_t timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed), us;
 	struct pollfd events = {.fd = ep->epfd, .events = POLLIN};
-	uint64_t seen = ep->events;
+	uint64_t seen = ep->events, due = tw_deadline(ep), us;
 
-	ep->leader = ep->host.waiting = true;
 	tw_service_pause(ep->slot);
-	/* After arming, a last check: earlier packets ring no doorbell. */
-	if (!tw_arm(ep) && ep->events == seen) {
-		us = until(timer ? tw_min(timer, deadline) : deadline);
+	if (!tw_idle_event(ep, TW_IDLE_SPENT) && ep->events == seen) {
+		us = until(due ? tw_min(due, deadline) : deadline);
 		ep->woken = ep->events;
 		tw_unlock(&ep->slot->lock);
 		/* Not epoll_wait(): it would consume a one-shot event that is not handled here. */
@@ -94,15 +82,11 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 		tw_lock(&ep->slot->lock);
 		ep->counters[TW_C_SLEEP]++;
 	}
-	ep->leader = ep->host.waiting = false;
-	if (ep->armed)
-		tw_disarm(ep);
+	tw_idle_event(ep, TW_IDLE_OVER);
 	tw_poll_events(ep);
 	/* The doorbells were read, so their packets must be taken, even if this call is done. */
 	tw_progress(ep);
-	timer = atomic_load_explicit(&ep->slot->timer, memory_order_relaxed);
-	if (timer && timer <= tw_clock())
-		tw_expire(ep);
+	tw_expire_due(ep, tw_clock());
 	tw_service_resume(ep->slot);
 	/* Another sleeper becomes the leader, or finds that it is done. */
 	if (ep->nsleeping > 1)
@@ -112,17 +96,19 @@ static void sleep_as_leader(struct tw_ep *ep, uint64_t deadline)
 static void sleep_as_follower(struct tw_ep *ep, uint64_t deadline)
 {
 	uint32_t gen = atomic_load_explicit(&ep->gen, memory_order_relaxed);
+	uint64_t us = until(deadline);
 
 	ep->woken = ep->events;
 	tw_unlock(&ep->slot->lock);
-	futex_wait(&ep->gen, gen, until(deadline));
+	tw_futex_wait(&ep->gen, gen,
+		      us == TW_FOREVER ? TW_FUTEX_FOREVER : tw_futex_now() + 1000 * us);
 	tw_lock(&ep->slot->lock);
 }
 
 static void sleep_now(struct tw_ep *ep, uint64_t deadline)
 {
 	ep->nsleeping++;
-	if (ep->leader)
+	if (ep->host.state == TW_ASLEEP)
 		sleep_as_follower(ep, deadline);
 	else
 		sleep_as_leader(ep, deadline);
@@ -158,8 +144,7 @@ static void poll_connects(struct tw_ep *ep, bool *paused)
 	 * The request of the service thread is met here; a poll that saw it would resume
 	 * that thread.
 	 */
-	if (atomic_load_explicit(&ep->slot->requested, memory_order_relaxed))
-		atomic_fetch_and(&ep->slot->requested, ~(uint32_t)TW_REQUEST_EVENTS);
+	atomic_store_explicit(&ep->slot->requested, false, memory_order_relaxed);
 	tw_poll_events(ep);
 }
 
@@ -215,7 +200,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 
 		if (test(ep, arg))
 			break;
-		if (tw_unlikely(ep->nconnecting && !ep->leader))
+		if (tw_unlikely(ep->nconnecting && ep->host.state != TW_ASLEEP))
 			poll_connects(ep, &paused);
 		if (tw_progress(ep)) {
 			idle = false;
@@ -243,7 +228,7 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 			idle = false;
 		}
 	}
-	if (paused && !ep->leader)
+	if (paused && ep->host.state != TW_ASLEEP)
 		tw_service_resume(ep->slot);
 	ep->nwaiting--;
 	waits = here.outer;

@@ -234,7 +234,7 @@ static void connect_peer(void)
 		.provider = &provider, .max_payload = MAX_PAYLOAD, .can_get = true, .by_cpu = true};
 	f.up = true;
 	f.full = f.cold = f.pending = false;
-	tw_slots[0].ep->in_background = false;
+	tw_slots[0].ep->host.state = TW_POLLING;
 	tw_slots[0].ep->protos = tw_transfer_protos("auto");
 	f.get = TW_OK;
 	f.nseen = 0;
@@ -375,7 +375,7 @@ static void step(struct input *in)
 		f.cold = how & 1;
 		tw_slots[0].ep->protos = tw_transfer_protos(ways[how >> 1 & 3]);
 		/* As if the service thread did what follows. */
-		tw_slots[0].ep->in_background = how & 8;
+		tw_slots[0].ep->host.state = how & 8 ? TW_IDLE : TW_POLLING;
 		break;
 	case 6:
 		poll_once();

@@ -1,41 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who sleeps is woken: the arm, sleep and wake protocol of providers/shm/shm.c
- * (do_send, ring, must_act, owe, settle, publish, do_arm, do_disarm),
- * providers/shm/doorbell.c (tw_shm_doorbells_read) and src/engine/wait.c (sleep_as_leader).
+ * A sleeper is woken: the arm, sleep and wake protocol. The states of the receiver and
+ * what leads from one to another are those of src/engine/idle.c; the rest is
+ * providers/shm/shm.c (do_send, written, no_room, publish, do_arm, do_disarm) and
+ * doorbell.c (tw_shm_doorbell_ring, tw_shm_must_act, defer_for, flush_deferred,
+ * tw_shm_doorbells_read), and src/engine/wait.c (sleep_as_leader).
  *
  * A sender puts packets into a ring and may sleep until there is room. A
- * receiver takes them and now and then sleeps, armed, or computes without a
- * call, when only its service thread hears the bell. The ring is two counters
+ * receiver takes them; now and then a call of it sleeps, or it computes without a
+ * call, when only its service thread is there to be woken. The ring is two counters
  * here: ring.pml is about what lies in it.
  *
  * What is wrong: when nothing can happen any more, somebody sleeps although
  * there is something for it, or computes with a packet that its engine must see.
  *
- * The clock is left out. A poll mark is a number that is not the one before and
- * not one that the sender remembers. A debt is settled once the stores of either
- * side have left their queues, which takes less than STALE_US. That a
+ * The clock is left out. The time of the last poll is a number that is not the one
+ * before and not one that the sender remembers. A deferred doorbell is flushed once the
+ * stores of either side have left their queues, which takes less than STALE_US. That a
  * peer polled lately may be true or not at any moment. A look takes all that is
  * there, where the code takes BATCH packets of each ring.
  *
  * The wish for room is a variant, so that each search stays small.
  *
  * VARIANT ROOM		a sender sleeps until there is room; plain packets only
- * VARIANT SERVICE	the service thread sleeps armed while the program computes
+ * VARIANT SERVICE	the service thread may leave the endpoint RESTING, and the program come back
  * VARIANT FENCES	the two sides are not reached by each other's membarrier
  * VARIANT FENCES ROOM	both
  * MUTATION NO_BARRIER	do_arm looks without a barrier
  * MUTATION OWN_FENCE	do_arm has only a fence of its own
  * MUTATION ROOM ROOM_OWN_FENCE	the same of a sender that sleeps for room
- * MUTATION LOOK_FIRST	do_arm looks, then sets the mark
+ * MUTATION LOOK_FIRST	do_arm looks, then says that it is armed
  * MUTATION NO_LOOK	do_arm does not look at all
- * MUTATION NO_BELL_MARK	listen_bells leaves the poll mark as it is
- * MUTATION MARK_FIRST	listen_bells marks before it takes the bells
- * MUTATION NO_LOOK_AFTER	whoever slept does not look after it took the bells
+ * MUTATION NO_BELL_MARK	reading the doorbells leaves the time of the last poll as it is
+ * MUTATION MARK_FIRST	it is set before the doorbells are read
+ * MUTATION NO_LOOK_AFTER	a side that slept does not look after it has read the doorbells
  * MUTATION ROOM NO_WANTS	a sender that sleeps for room does not say so
- * MUTATION NO_OWE	a bell that is not rung is forgotten
- * MUTATION NO_OWE_ASLEEP	the same towards a peer that is armed
- * MUTATION SETTLE_EARLY	a debt is settled before its packet can be seen
+ * MUTATION NO_DEFER	a doorbell that is not rung is forgotten
+ * MUTATION NO_DEFER_ASLEEP	the same towards a peer that is armed
+ * MUTATION FLUSH_EARLY	a deferred doorbell is flushed before its packet can be seen
  * MUTATION FENCES NO_SEND_FENCE	no fence between packet and mark
  * MUTATION FENCES ROOM NO_TAKE_FENCE	no fence between taking and the wish for room
  */
@@ -70,7 +72,7 @@ bit r_bell, s_bell;
 #define NEVER 15
 byte s_rang = NEVER, r_rang = NEVER;
 byte written, got;
-bit owed;     /* of S: link->owed */
+bit deferred;     /* of S: it is on ep->deferred */
 byte deferred_at; /* deferred_head */
 /* For the monitor: a packet that R's engine must see lies unread. */
 bit due;
@@ -94,7 +96,7 @@ inline mark_now(mark, known)
 	}
 }
 
-/* ring(): not when the last bell was rung at this very mark. */
+/* tw_shm_doorbell_ring(): not when the last bell was rung at this very mark. */
 inline ring(mark, known, bell)
 {
 	d_step {
@@ -119,17 +121,17 @@ inline barrier(other)
 #endif
 }
 
-/* settle(): the packet was seen, or the peer is rung. */
-#ifdef SETTLE_EARLY
+/* flush_deferred(): the packet was seen, or the peer is rung. */
+#ifdef FLUSH_EARLY
 #define aged true
 #else
 #define aged (sb[S].n == 0 && sb[R].n == 0)
 #endif
-inline settle()
+inline flush_deferred()
 {
 	d_step {
-		owed && aged ->
-		owed = 0;
+		deferred && aged ->
+		deferred = 0;
 		peek(v, TAKEN);
 		seen = since(v, written) <= since(deferred_at, written);
 		deferred_at = 0;
@@ -142,9 +144,9 @@ inline settle()
 	d_step { seen = 0; rung = 0 }
 }
 
-inline owe()
+inline defer()
 {
-	d_step { owed = 1; deferred_at = written }
+	d_step { deferred = 1; deferred_at = written }
 }
 
 /* A peer that polls is not disturbed, only watched. */
@@ -155,8 +157,8 @@ inline must_act()
 	:: ring(POLLED, s_rang, r_bell)
 	fi;
 	if
-#ifndef NO_OWE
-	:: !rung -> owe()
+#ifndef NO_DEFER
+	:: !rung -> defer()
 #endif
 	:: else
 	fi
@@ -202,8 +204,8 @@ active proctype sender()
 			:: v ->
 				ring(POLLED, s_rang, r_bell);
 				if
-#ifndef NO_OWE_ASLEEP
-				:: !rung && engine -> owe()
+#ifndef NO_DEFER_ASLEEP
+				:: !rung && engine -> defer()
 #endif
 				:: else
 				fi
@@ -236,21 +238,21 @@ active proctype sender()
 			v = 0;
 			/* Its own timer wakes it as well. */
 			do
-			:: settle()
+			:: flush_deferred()
 			:: s_bell -> break
 			od
 		:: else
 		fi;
-		/* do_disarm(), listen_bells() */
+		/* do_disarm(), tw_shm_doorbells_read() */
 		mark_now(S_POLLED, r_rang);
 		store(WANTS, 0);
 		atomic { drained -> s_bell = 0 }
 		mark_now(S_POLLED, r_rang);
 		d_step { blocked = 0; v = 0 }
 #endif
-	:: settle()
+	:: flush_deferred()
 	:: d_step { !over -> over = 1 }
-	:: over && !owed -> break
+	:: over && !deferred -> break
 	od;
 end:	false
 }
@@ -282,8 +284,8 @@ inline take()
 #endif
 }
 
-/* listen_bells() */
-inline hear()
+/* tw_shm_doorbells_read() */
+inline read_doorbells()
 {
 #ifdef MARK_FIRST
 	mark_now(POLLED, s_rang);
@@ -296,7 +298,7 @@ inline hear()
 #endif
 }
 
-/* The look that follows: sleep_as_leader(), serve() in service.c. */
+/* The look that follows: sleep_as_leader(), take_over() in idle.c. */
 inline look()
 {
 	do
@@ -308,6 +310,42 @@ inline look()
 	od
 }
 
+/* enum tw_idle_state and its table. */
+mtype = { POLLING, IDLE, RESTING, ASLEEP };
+mtype state = POLLING;
+
+/* do_arm(); v becomes what the look after it sees. */
+inline arm()
+{
+#ifdef LOOK_FIRST
+	load(v, STAMP);
+#endif
+	mark_now(POLLED, s_rang);
+	store(ARMED, 1);
+#ifdef OWN_FENCE
+	fence();
+#else
+#ifndef NO_BARRIER
+	barrier(S);
+#endif
+#endif
+#ifdef NO_LOOK
+	v = got
+#else
+#ifdef LOOK_FIRST
+	skip
+#else
+	load(v, STAMP)
+#endif
+#endif
+}
+
+inline disarm()
+{
+	store(ARMED, 0);
+	mark_now(POLLED, s_rang)
+}
+
 active proctype receiver()
 {
 	byte cpu = R;
@@ -315,78 +353,83 @@ active proctype receiver()
 	bit rung;
 
 	do
-	:: /* A poll. */
+	:: state == POLLING ->
+		/* A poll. */
 		load(v, STAMP);
 		if
 		:: v != got -> take()
 		:: else -> v = 0
 		fi
-	:: /* Some polls leave a mark: note_poll(). */
+	:: state == POLLING ->
+		/* Some polls leave a mark: note_poll(). */
 		mark_now(POLLED, s_rang)
-	:: true ->
-		/* sleep_as_leader(), do_arm() */
-#ifdef LOOK_FIRST
-		load(v, STAMP);
-#endif
-		mark_now(POLLED, s_rang);
-		store(ARMED, 1);
-#ifdef OWN_FENCE
-		fence();
-#else
-#ifndef NO_BARRIER
-		barrier(S);
-#endif
-#endif
-#ifdef NO_LOOK
-		v = got;
-#else
-#ifndef LOOK_FIRST
-		load(v, STAMP);
-#endif
-#endif
+	:: state == POLLING ->
+		/* SPENT: sleep_as_leader() */
+		state = ASLEEP;
+		arm();
 		if
-#ifdef SERVICE
-		/* The program comes back: its poll disarms, bells are for later. */
-		:: true
-#endif
 		:: v == got ->
-end_asleep:		r_bell;
-#ifdef SERVICE
-			hear()
-#endif
+end_asleep:		r_bell
 		:: v != got
 		fi;
 		v = 0;
-		/* do_disarm(), listen_bells() */
-		store(ARMED, 0);
-		mark_now(POLLED, s_rang);
-#ifndef SERVICE
-		hear();
-#endif
+		/* OVER */
+		state = POLLING;
+		disarm();
+		read_doorbells();
 #ifndef NO_LOOK_AFTER
 		look();
 #endif
 		v = 0
-#ifdef SERVICE
-	:: r_bell ->
-		/* The program hears it itself: slow(), before the look of tw_progress(). */
-		hear();
+	:: state == POLLING ->
+		/* The program computes. TAKE: take_over() in idle.c */
+end_computes:	r_bell;
+		state = IDLE
+	:: state == IDLE ->
+		read_doorbells();
 		look();
+		v = 0;
+		/* OVER */
+		state = POLLING
+#ifdef SERVICE
+	:: state == POLLING && r_bell ->
+		/* The program reads it itself: slow(), before the look of tw_progress(). */
+		read_doorbells();
+		look();
+		v = 0
+	:: state == IDLE ->
+		read_doorbells();
+		look();
+		/* SPENT */
+		state = RESTING;
+		arm();
+		if
+		:: v == got ->
+			if
+			:: true ->
+				/* POLL: the program comes back, doorbells are for later. */
+				state = POLLING
+			:: true ->
+end_rests:			r_bell;
+				/* TAKE */
+				state = IDLE
+			fi
+		:: v != got ->
+			/* TAKE */
+			state = IDLE
+		fi;
+		disarm();
 		v = 0
 #endif
-	:: true ->
-		/* The program computes; the service thread hears the bell and polls. */
-end_computes:	r_bell;
-		hear();
-		look();
-		v = 0
 	od
 }
 
 active proctype monitor()
 {
 end:	timeout ->
-	assert(!(receiver@end_asleep && written != got));
-	assert(!(receiver@end_computes && due));
+	assert(!(state == ASLEEP && written != got));
+	assert(!(state == RESTING && written != got));
+	assert(!(state == POLLING && due));
+	assert(state != IDLE);
 	assert(sender@end)
 }

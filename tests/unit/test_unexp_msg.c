@@ -19,7 +19,7 @@ static void start(void)
 	cr_assert_not_null(ep);
 	ep->slot = &slot;
 	/* A timer that is due already: no thread is asked for one. */
-	atomic_store(&slot.timer, 1);
+	atomic_store(&slot.deadline, 1);
 }
 
 static void stop(void)

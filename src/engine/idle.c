@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Polling, sleeping and waking. An endpoint is in one of four states
+ * (enum tw_idle_state in providers/provider.h):
+ *
+ * POLLING	Calls of the program poll; or it computes, and nothing is known to be left to do.
+ *		Packets that the engine must act on ring the doorbell if the last poll is long ago.
+ * IDLE		The service thread has found that the program computes, and polls in its place.
+ *		It holds the lock meanwhile, so this is seen from inside progress only.
+ * RESTING	The program computes, and the work that is left needs a packet: any packet rings
+ *		the doorbell, which wakes the service thread.
+ * ASLEEP	A blocking call sleeps: any packet rings the doorbell, which wakes that call.
+ *
+ * There is one deadline: the tick at which something is due, work that a call left unfinished
+ * included. A program that polls sees to it itself. The service thread therefore checks an
+ * endpoint when it is due. If there was no poll since its last check it takes over; else it asks
+ * the next poll to see to what is due, and checks again after twice the time (doc/decisions.md,
+ * 9). While these checks go on, a new deadline needs no system call.
+ *
+ * tests/model/sleep.pml has the same states and proves that nobody sleeps beside a packet.
+ */
+#include "engine/engine.h"
+
+#define CHECK_US 50	    /* before the first check, also of unfinished work */
+#define CHECK_MAX_US 4000   /* longest time between two checks while the program polls, */
+#define INSIDE_MAX_US 800   /* and while it stays inside a call, perhaps in the system */
+#define CHECKS_QUIET 4	    /* checks in a row that find nothing due are the last */
+#define SOON_US 100000	    /* a deadline later than this does not count for that */
+#define SHIFT_US 100	    /* longest work of the service thread without a break */
+#define LINGER_US 20	    /* it polls this long in vain before it rests */
+#define SEEN_US 2	    /* a polling peer has seen a packet by then */
+#define LEFT_MAX_US 1000000 /* longest time between two tries to end one that was left behind */
+
+enum { SAME = TW_IDLE_STATES };
+
+/* clang-format off */
+static const uint8_t next_state[TW_IDLE_STATES][TW_IDLE_EVENTS] = {
+	/*		 POLL        TAKE     SPENT       OVER */
+	[TW_POLLING] = { SAME,       TW_IDLE, TW_ASLEEP,  SAME },
+	[TW_IDLE]    = { SAME,       SAME,    TW_RESTING, TW_POLLING },
+	[TW_RESTING] = { TW_POLLING, TW_IDLE, TW_ASLEEP,  TW_POLLING },
+	[TW_ASLEEP]  = { SAME,       SAME,    SAME,       TW_POLLING },
+};
+/* clang-format on */
+
+static bool armed(enum tw_idle_state state)
+{
+	return state == TW_RESTING || state == TW_ASLEEP;
+}
+
+bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event)
+{
+	enum tw_idle_state old = ep->host.state;
+	uint8_t new = next_state[old][event];
+	bool found = false;
+
+	if (new == SAME)
+		return false;
+	ep->host.state = new;
+	for (unsigned i = 0; i < ep->nprovs; i++)
+		if (armed(new))
+			found |= ep->provs[i].ops->arm(ep->provs[i].instance);
+		else if (armed(old))
+			ep->provs[i].ops->disarm(ep->provs[i].instance);
+	return found;
+}
+
+/* The deadline --------------------------------------------------------------- */
+
+/* The next check counts polls from here. */
+static void note_polls(struct tw_slot_entry *s)
+{
+	uint64_t polls = atomic_load_explicit(&s->polls, memory_order_relaxed);
+
+	atomic_store_explicit(&s->polls_seen, polls, memory_order_relaxed);
+}
+
+/* True if the program has polled since then, apart from the poll that set the deadline. */
+static bool has_polled(const struct tw_slot_entry *s)
+{
+	return atomic_load_explicit(&s->polls, memory_order_relaxed) -
+		       atomic_load_explicit(&s->polls_seen, memory_order_relaxed) >
+	       1;
+}
+
+void tw_timer(struct tw_host *host, uint64_t when)
+{
+	struct tw_ep *ep = tw_container(host, struct tw_ep, host);
+	struct tw_slot_entry *s = ep->slot;
+	uint64_t set = tw_deadline(ep);
+
+	if (set && set <= when)
+		return;
+	atomic_store_explicit(&s->deadline, when, memory_order_relaxed);
+	tw_barrier_compiler(); /* pairs with the barrier of leave_to_program() */
+	if (host->state == TW_IDLE || atomic_load_explicit(&s->next_check, memory_order_relaxed))
+		return;
+	note_polls(s);
+	tw_service_wake(s, when);
+}
+
+void tw_progress_request(struct tw_ep *ep)
+{
+	if (ep->unfinished_due)
+		return;
+	ep->unfinished_due = true;
+	tw_timer(&ep->host, tw_clock() + tw_clock_us(CHECK_US));
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+void tw_expire(struct tw_ep *ep)
+{
+	uint64_t now = tw_clock(), next;
+
+	atomic_store_explicit(&ep->slot->deadline, 0, memory_order_relaxed);
+	ep->unfinished_due = false;
+	next = earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
+	if (TW_HAVE_MX)
+		next = earlier(next, tw_limits_expire(ep, now));
+	for (unsigned i = 0; i < ep->nprovs; i++)
+		next = earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
+	if (tw_takes(ep) && ep->taker->expire)
+		next = earlier(next, ep->taker->expire(ep, now));
+	if (next)
+		tw_timer(&ep->host, next);
+}
+
+void tw_expire_due(struct tw_ep *ep, uint64_t now)
+{
+	uint64_t deadline = tw_deadline(ep);
+
+	if (deadline && deadline <= now)
+		tw_expire(ep);
+}
+
+/* Checks of the service thread ------------------------------------------- */
+
+/* Polls in place of the program. */
+static void take_over(struct tw_ep *ep)
+{
+	uint64_t start = tw_clock(), last = 0; /* of the last progress */
+	unsigned n;
+
+	tw_idle_event(ep, TW_IDLE_TAKE);
+	ep->counters[TW_C_TAKEOVER]++;
+	tw_poll_events(ep);
+	tw_expire_due(ep, start);
+	do {
+		n = tw_progress(ep);
+		if (n)
+			last = tw_clock();
+		/* The program may share this core and need the lock. */
+		if (last && last - start >= tw_clock_us(SHIFT_US))
+			break;
+		if (n)
+			continue;
+		/* A packet that is seen at once needs no deadline. */
+		if (!tw_unfinished(ep) && tw_clock() - last >= tw_clock_us(SEEN_US))
+			break;
+		if (tw_clock() - last < tw_clock_us(LINGER_US))
+			continue;
+		if (!tw_idle_event(ep, TW_IDLE_SPENT))
+			return;
+		tw_idle_event(ep, TW_IDLE_TAKE);
+	} while (!tw_lock_contended(&ep->slot->lock));
+	/* The program needs the lock: its next poll, or the next check, continues. */
+	if (n || tw_unfinished(ep))
+		tw_progress_request(ep);
+	tw_idle_event(ep, TW_IDLE_OVER);
+}
+
+/* Asks the next poll to see to what is due. Returns the tick of the next check, or 0. */
+static uint64_t leave_to_program(struct tw_slot_entry *s, uint64_t now, bool ready, uint64_t max)
+{
+	uint64_t deadline = atomic_load_explicit(&s->deadline, memory_order_relaxed);
+	bool soon = deadline && deadline < now + tw_clock_us(SOON_US);
+
+	if (ready || (deadline && deadline <= now))
+		atomic_store_explicit(&s->requested, true, memory_order_relaxed);
+	/* Not at the first: the program's next message would set a deadline again. */
+	if (!s->backoff || soon || atomic_load_explicit(&s->requested, memory_order_relaxed))
+		s->quiet = 0;
+	else if (++s->quiet == CHECKS_QUIET) {
+		s->backoff = 0;
+		atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
+		tw_barrier_threads();
+		return atomic_load_explicit(&s->deadline, memory_order_relaxed);
+	}
+	s->backoff = s->backoff ? tw_min(2 * s->backoff, max) : CHECK_US;
+	atomic_store_explicit(&s->next_check, now + tw_clock_us(s->backoff), memory_order_relaxed);
+	return now + tw_clock_us(s->backoff);
+}
+
+uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
+{
+	bool polled = has_polled(s);
+	uint64_t now = tw_clock(), next;
+	struct tw_ep *ep;
+
+	if (!atomic_load_explicit(&s->handle, memory_order_acquire) || !tw_has_service(s))
+		return 0;
+	note_polls(s);
+	if (polled && !ready)
+		return leave_to_program(s, now, false, CHECK_MAX_US);
+	if (!tw_lock_try(&s->lock))
+		return leave_to_program(s, now, ready, INSIDE_MAX_US);
+	ep = s->ep;
+	if (!atomic_load_explicit(&s->handle, memory_order_relaxed) || !tw_has_service(s)) {
+		tw_unlock(&s->lock);
+		return 0;
+	}
+	s->backoff = 0;
+	atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
+	atomic_store_explicit(&s->requested, false, memory_order_relaxed);
+	/* A sleeping call polls itself, but may not know of the deadline. */
+	if (ep->host.state == TW_ASLEEP) {
+		ep->events++;
+	} else {
+		take_over(ep);
+		note_polls(s);
+		tw_service_resume(s);
+	}
+	next = tw_deadline(ep);
+	/* That call was woken for what is due. */
+	if (ep->host.state == TW_ASLEEP && next <= now)
+		next = 0;
+	tw_leave(ep);
+	return next;
+}
+
+/* An endpoint that was left behind: tries with back-off until no thread is inside. */
+static uint64_t finish(struct tw_slot_entry *s, uint64_t now)
+{
+	uint64_t check_at = atomic_load(&s->next_check);
+
+	if (check_at > now)
+		return check_at;
+	s->backoff = check_at ? tw_min(2 * s->backoff, (uint64_t)LEFT_MAX_US) : CHECK_US;
+	check_at = now + tw_clock_us(s->backoff);
+	atomic_store(&s->next_check, check_at);
+	return tw_ep_finish(s) ? 0 : check_at;
+}
+
+uint64_t tw_idle_due(struct tw_slot_entry *s, uint64_t now)
+{
+	uint64_t check_at = atomic_load_explicit(&s->next_check, memory_order_relaxed);
+	uint64_t deadline = atomic_load_explicit(&s->deadline, memory_order_relaxed);
+	uint64_t when = check_at ? check_at : deadline;
+
+	if (atomic_load_explicit(&s->left, memory_order_acquire))
+		return finish(s, now);
+	return when && when <= now ? tw_idle_check(s, false) : when;
+}
