@@ -13,133 +13,69 @@
 
 #define LEAD 4096 /* the receiver of a split starts earlier, by about so many bytes */
 
-/* Where a request is in each state, what it counts as, and which packet is due. */
+/* The list of its peer that a request is on in each state, and the packet that is due. */
 enum where { NOWHERE, WAITING, REPLYING, PULLING, PUSHING };
 
 /*
  * Passive: the other side does all that is left, and rings if it wants something else.
- * That does not hold where links are not by_cpu, or for an interface that acts on what
- * ends.
+ * That does not hold where links are not by_cpu, or for an interface that acts on the
+ * end of its requests.
  */
-enum counted { UNCOUNTED, PASSIVE, ACTIVE, AS_BEFORE };
-enum payload { NOTHING, OWN_REF, SHARE, MATCH };
+enum counted { UNCOUNTED, PASSIVE, ACTIVE };
 
 #define DUE(packet, flags, cls, payload, counted)                                                  \
 	{                                                                                          \
 		REPLYING, counted, packet, flags, cls, payload                                     \
 	}
+#define OWN_REF sizeof(struct tw_ref)
+#define SHARED sizeof(struct tw_share)
+#define MATCH sizeof(uint64_t)
 
 static const struct state {
 	uint8_t where, counted, packet, flags, cls, payload;
 } states[TW_NXFERS] = {
-	[TW_XFER_UNMATCHED] = {.where = WAITING, .counted = PASSIVE},
-	[TW_XFER_UNMATCHED_CANCEL_DUE] = DUE(TW_CANCEL, 0, TW_SEND_CONTROL, MATCH, AS_BEFORE),
-	[TW_XFER_ANNOUNCED] = {.where = WAITING, .counted = PASSIVE},
-	[TW_XFER_ANNOUNCED_CANCEL_DUE] = DUE(TW_CANCEL, 0, TW_SEND_CONTROL, MATCH, AS_BEFORE),
-	[TW_XFER_SENDING] = {.where = PUSHING, .counted = ACTIVE},
-	[TW_XFER_PUTTING] = {.where = PUSHING, .counted = ACTIVE},
-	[TW_XFER_PUTTING_ALL] = {.where = PUSHING, .counted = ACTIVE},
-	[TW_XFER_PUT_DUE] = DUE(TW_PUT, TW_DONE_OK, TW_SEND_CONTROL, NOTHING, ACTIVE),
+	[TW_XFER_UNMATCHED] = {WAITING, PASSIVE},
+	[TW_XFER_ANNOUNCED] = {WAITING, PASSIVE},
+	[TW_XFER_SENDING] = {PUSHING, ACTIVE},
+	[TW_XFER_PUTTING] = {PUSHING, ACTIVE},
+	[TW_XFER_PUT_DUE] = DUE(TW_PUT, TW_DONE_OK, TW_SEND_CONTROL, 0, ACTIVE),
 	/* A receiver that has nothing left to do need not be rung. */
-	[TW_XFER_PUT_ALL_DUE] = DUE(TW_PUT, TW_DONE_OK, TW_SEND_NOTICE, NOTHING, ACTIVE),
-	[TW_XFER_PUT_FAILED_DUE] = DUE(TW_PUT, TW_DONE_FAILED, TW_SEND_CONTROL, NOTHING, ACTIVE),
+	[TW_XFER_PUT_ALL_DUE] = DUE(TW_PUT, TW_DONE_OK, TW_SEND_NOTICE, 0, ACTIVE),
+	[TW_XFER_PUT_FAILED_DUE] = DUE(TW_PUT, TW_DONE_FAILED, TW_SEND_CONTROL, 0, ACTIVE),
 	/* A packet that only ends a send waits until its program looks. */
-	[TW_XFER_ACK_DUE] = DUE(TW_ACK, 0, TW_SEND_NOTICE, NOTHING, UNCOUNTED),
+	[TW_XFER_ACK_DUE] = DUE(TW_ACK, 0, TW_SEND_NOTICE, 0, UNCOUNTED),
 	[TW_XFER_CTS_DUE] = DUE(TW_CTS, 0, TW_SEND_CONTROL, OWN_REF, ACTIVE),
-	[TW_XFER_COPYING] = {.where = WAITING, .counted = ACTIVE},
-	[TW_XFER_GETTING] = {.where = PULLING, .counted = ACTIVE},
-	[TW_XFER_DRAINING] = {.where = WAITING, .counted = ACTIVE},
-	[TW_XFER_SHARE_DUE] = DUE(TW_SHARE, 0, TW_SEND_CONTROL, SHARE, ACTIVE),
-	[TW_XFER_SHARE_ALL_DUE] = DUE(TW_SHARE, 0, TW_SEND_CONTROL, SHARE, ACTIVE),
-	[TW_XFER_SPLIT] = {.where = PULLING, .counted = ACTIVE},
-	[TW_XFER_SPLIT_WAIT] = {.where = WAITING, .counted = ACTIVE},
-	[TW_XFER_WRITTEN] = {.where = WAITING, .counted = PASSIVE},
-	[TW_XFER_DONE_DUE] = DUE(TW_DONE, TW_DONE_OK, TW_SEND_NOTICE, NOTHING, ACTIVE),
-	[TW_XFER_DONE_FAILED_DUE] = DUE(TW_DONE, TW_DONE_FAILED, TW_SEND_NOTICE, NOTHING, ACTIVE),
-	[TW_XFER_DYING] = {.where = WAITING, .counted = AS_BEFORE},
-	[TW_XFER_CANCELLED_DUE] =
-		DUE(TW_CANCELLED, TW_CANCEL_OK, TW_SEND_CONTROL, NOTHING, UNCOUNTED),
-	[TW_XFER_LATE_DUE] = DUE(TW_CANCELLED, TW_CANCEL_LATE, TW_SEND_CONTROL, NOTHING, UNCOUNTED),
-	[TW_XFER_ACCESS] = {.where = PULLING, .counted = AS_BEFORE},
-	[TW_XFER_ACCESS_DRAINING] = {.where = WAITING, .counted = AS_BEFORE},
+	[TW_XFER_COPYING] = {WAITING, ACTIVE},
+	[TW_XFER_GETTING] = {PULLING, ACTIVE},
+	[TW_XFER_DRAINING] = {WAITING, ACTIVE},
+	[TW_XFER_SHARE_DUE] = DUE(TW_SHARE, 0, TW_SEND_CONTROL, SHARED, ACTIVE),
+	[TW_XFER_SHARE_ALL_DUE] = DUE(TW_SHARE, 0, TW_SEND_CONTROL, SHARED, ACTIVE),
+	[TW_XFER_SPLIT] = {PULLING, ACTIVE},
+	[TW_XFER_SPLIT_WAIT] = {WAITING, ACTIVE},
+	[TW_XFER_WRITTEN] = {WAITING, PASSIVE},
+	[TW_XFER_DONE_DUE] = DUE(TW_DONE, TW_DONE_OK, TW_SEND_NOTICE, 0, ACTIVE),
+	[TW_XFER_DONE_FAILED_DUE] = DUE(TW_DONE, TW_DONE_FAILED, TW_SEND_NOTICE, 0, ACTIVE),
+	[TW_XFER_CANCEL_DUE] = DUE(TW_CANCEL, 0, TW_SEND_CONTROL, MATCH, UNCOUNTED),
+	[TW_XFER_CANCELLED_DUE] = DUE(TW_CANCELLED, TW_CANCEL_OK, TW_SEND_CONTROL, 0, UNCOUNTED),
+	[TW_XFER_LATE_DUE] = DUE(TW_CANCELLED, TW_CANCEL_LATE, TW_SEND_CONTROL, 0, UNCOUNTED),
+	[TW_XFER_ACCESS] = {PULLING, ACTIVE},
+	[TW_XFER_ACCESS_DRAINING] = {WAITING, ACTIVE},
 };
 
-/* The actions ---------------------------------------------------------------- */
+/* The actions, which run in the next state --------------------------------------- */
 
-/* The request is on no list and counts no longer. */
-static void stop(struct tw_peer *p, struct tw_req *r)
+static void ask_back(struct tw_peer *p, struct tw_req *r)
 {
-	if (states[r->state].counted != UNCOUNTED) {
-		p->ep->nmoving--;
-		p->ep->nactive -= r->active;
-		tw_transfer_forget(p, r);
-	}
-	r->state = TW_XFER_NONE;
-}
-
-static void end_send(struct tw_peer *p, struct tw_req *r, enum tw_status status)
-{
-	stop(p, r);
-	p->ep->gauges[TW_G_SENDS]--;
-	r->xfer_len = status == TW_S_OK ? r->len : 0;
-	tw_req_complete(p->ep, r, status);
-}
-
-static void sent(struct tw_peer *p, struct tw_req *r)
-{
-	end_send(p, r, TW_S_OK);
-}
-
-static void not_read(struct tw_peer *p, struct tw_req *r)
-{
-	end_send(p, r, TW_S_ABORTED);
-}
-
-static void recalled(struct tw_peer *p, struct tw_req *r)
-{
-	end_send(p, r, (enum tw_status)r->status);
-}
-
-static void expired(struct tw_peer *p, struct tw_req *r)
-{
-	end_send(p, r, TW_S_TIMEOUT);
-}
-
-static void asked(struct tw_peer *p, struct tw_req *r)
-{
-	(void)r;
-	p->asked++;
-}
-
-static void received(struct tw_peer *p, struct tw_req *r)
-{
-	stop(p, r);
-	tw_recv_finish(p->ep, r);
+	if (tw_transfer_note(p, (struct tw_ref){r->obj.index, r->obj.gen}, r->match, TW_ON_CANCEL))
+		p->asked++;
+	else
+		r->flags &= (uint8_t)~TW_R_ASKED;
 }
 
 static void acknowledged(struct tw_peer *p, struct tw_req *r)
 {
+	(void)r;
 	p->ep->counters[TW_C_ACK_SENT]++;
-	received(p, r);
-}
-
-static void aborted(struct tw_peer *p, struct tw_req *r)
-{
-	stop(p, r);
-	r->xfer_len = 0;
-	tw_req_complete(p->ep, r, TW_S_ABORTED);
-}
-
-static void answered(struct tw_peer *p, struct tw_req *r)
-{
-	tw_req_free(p->ep, r);
-}
-
-static void learn(struct tw_peer *p, const struct tw_req *r)
-{
-	if ((r->flags & TW_R_SAMPLE) && p->ep->nmoving == 1)
-		tw_choose_sample(&p->choose, (enum tw_proto)r->proto, r->xfer_len,
-				 tw_clock() - r->started);
 }
 
 static void asked_for(struct tw_peer *p, struct tw_req *r)
@@ -148,10 +84,11 @@ static void asked_for(struct tw_peer *p, struct tw_req *r)
 	p->ep->counters[TW_C_RNDV_PUSH]++;
 }
 
-static void copied(struct tw_peer *p, struct tw_req *r)
+static void learn(struct tw_peer *p, struct tw_req *r)
 {
-	learn(p, r);
-	received(p, r);
+	if ((r->flags & TW_R_SAMPLE) && p->ep->nmoving == 1)
+		tw_choose_sample(&p->choose, (enum tw_proto)r->proto, r->xfer_len,
+				 tw_clock() - r->started);
 }
 
 static void got(struct tw_peer *p, struct tw_req *r)
@@ -196,110 +133,88 @@ static void written(struct tw_peer *p, struct tw_req *r)
 {
 	p->shares--;
 	got(p, r);
-	received(p, r);
-}
-
-static void accessed(struct tw_peer *p, struct tw_req *r)
-{
-	static const uint8_t status_of[TW_NERRS] = {
-		[TW_EPERM] = TW_S_REJECTED, [TW_EFAULT] = TW_S_ABORTED};
-
-	stop(p, r);
-	tw_req_complete(p->ep, r, (enum tw_status)status_of[r->failed]);
 }
 
 /* The table ------------------------------------------------------------------ */
 
 /*
- * In that state, if that happens: go there and do this. An event without a rule cannot
- * happen, or is a packet that the peer may not send: TW_EPROTO, and nothing changes.
+ * ON: in that state, if that happens, go there and do this. END: do this, and the request
+ * ends with that status. An event without a rule changes nothing; a packet without one is
+ * a protocol error.
  */
-#define ON(state, event, there, action) [TW_XFER_##state][TW_ON_##event] = {action, TW_XFER_##there}
+#define AS_ASKED TW_NSTATUS /* the status of the recall */
+#define ON(state, event, there, action)                                                            \
+	[TW_XFER_##state][TW_ON_##event] = {action, TW_XFER_##there, 0}
+#define END(state, event, action, status)                                                          \
+	[TW_XFER_##state][TW_ON_##event] = {action, TW_XFER_OVER, status}
 
 const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 	/* A send that ends when it is matched: all of it has left. */
 	ON(NONE, LEFT, UNMATCHED, NULL),
-	ON(UNMATCHED, ACK, OVER, sent),
-	ON(UNMATCHED, RECALL, UNMATCHED_CANCEL_DUE, NULL),
-	ON(UNMATCHED, CANCELLED, OVER, recalled),
-	ON(UNMATCHED, EXPIRED, OVER, expired),
-	ON(UNMATCHED_CANCEL_DUE, SAID, UNMATCHED, asked),
-	ON(UNMATCHED_CANCEL_DUE, ACK, OVER, sent),
-	ON(UNMATCHED_CANCEL_DUE, CANCELLED, OVER, recalled),
+	END(UNMATCHED, ACK, NULL, TW_S_OK),
+	ON(UNMATCHED, RECALL, UNMATCHED, ask_back),
+	END(UNMATCHED, CANCELLED, NULL, AS_ASKED),
+	END(UNMATCHED, EXPIRED, NULL, TW_S_TIMEOUT),
 
-	/* A long send. The receiver's wish comes before the recall. */
+	/* A long send. The peer may read its memory at any moment, so it does not expire. */
 	ON(NONE, ANNOUNCE, ANNOUNCED, NULL),
 	ON(ANNOUNCED, CTS, SENDING, NULL),
 	ON(ANNOUNCED, SHARE, PUTTING, NULL),
-	ON(ANNOUNCED, SHARE_ALL, PUTTING_ALL, NULL),
-	ON(ANNOUNCED, DONE, OVER, sent),
-	ON(ANNOUNCED, DONE_FAILED, OVER, not_read),
-	ON(ANNOUNCED, RECALL, ANNOUNCED_CANCEL_DUE, NULL),
-	ON(ANNOUNCED, CANCELLED, OVER, recalled),
-	/* Memory that the peer may read any moment stays the request's. */
-	ON(ANNOUNCED, EXPIRED, ANNOUNCED, NULL),
-	ON(ANNOUNCED_CANCEL_DUE, SAID, ANNOUNCED, asked),
-	ON(ANNOUNCED_CANCEL_DUE, CTS, SENDING, NULL),
-	ON(ANNOUNCED_CANCEL_DUE, SHARE, PUTTING, NULL),
-	ON(ANNOUNCED_CANCEL_DUE, SHARE_ALL, PUTTING_ALL, NULL),
-	ON(ANNOUNCED_CANCEL_DUE, DONE, OVER, sent),
-	ON(ANNOUNCED_CANCEL_DUE, DONE_FAILED, OVER, not_read),
-	ON(ANNOUNCED_CANCEL_DUE, CANCELLED, OVER, recalled),
-	ON(SENDING, MOVED, OVER, sent),
+	END(ANNOUNCED, DONE, NULL, TW_S_OK),
+	END(ANNOUNCED, DONE_FAILED, NULL, TW_S_ABORTED),
+	ON(ANNOUNCED, RECALL, ANNOUNCED, ask_back),
+	END(ANNOUNCED, CANCELLED, NULL, AS_ASKED),
+	END(SENDING, MOVED_ALL, NULL, TW_S_OK),
 	ON(PUTTING, MOVED, PUT_DUE, NULL),
-	ON(PUTTING, PUT_REFUSED, PUT_FAILED_DUE, NULL),
-	ON(PUTTING_ALL, MOVED, PUT_ALL_DUE, NULL),
-	ON(PUTTING_ALL, PUT_REFUSED, PUT_FAILED_DUE, NULL),
+	ON(PUTTING, MOVED_ALL, PUT_ALL_DUE, NULL),
+	ON(PUTTING, REFUSED, PUT_FAILED_DUE, NULL),
 	ON(PUT_DUE, SAID, ANNOUNCED, NULL),
 	ON(PUT_FAILED_DUE, SAID, ANNOUNCED, NULL),
-	ON(PUT_ALL_DUE, SAID, OVER, sent),
+	END(PUT_ALL_DUE, SAID, NULL, TW_S_OK),
 
 	/* The receive of a message whose sender waits for the match. */
 	ON(NONE, MATCHED_SYNC, ACK_DUE, NULL),
-	ON(ACK_DUE, SAID, OVER, acknowledged),
+	END(ACK_DUE, SAID, acknowledged, TW_S_OK),
 
 	/* The receive of a long one. */
 	ON(NONE, MATCHED_EMPTY, DONE_DUE, NULL),
 	ON(NONE, MATCHED_COPY, CTS_DUE, NULL),
 	ON(CTS_DUE, SAID, COPYING, asked_for),
 	ON(COPYING, DATA, COPYING, NULL),
-	ON(COPYING, MOVED, OVER, copied),
+	END(COPYING, MOVED_ALL, learn, TW_S_OK),
 	ON(NONE, MATCHED_GET, GETTING, NULL),
 	ON(GETTING, ISSUED, DRAINING, NULL),
-	ON(DRAINING, ISSUED, DRAINING, NULL),
 	ON(DRAINING, GOT, DONE_DUE, got),
 	ON(DRAINING, REFUSED, CTS_DUE, ask_instead),
 	ON(DRAINING, FAULT, DONE_FAILED_DUE, NULL),
-	ON(DRAINING, DYING, DYING, NULL),
 	ON(NONE, MATCHED_SPLIT, SHARE_DUE, NULL),
 	ON(SHARE_DUE, SAID, SPLIT, shared),
 	ON(SPLIT, ISSUED, SPLIT_WAIT, NULL),
 	ON(SPLIT, PUT, GETTING, put_over),
 	ON(SPLIT, PUT_FAILED, GETTING, get_rest),
-	ON(SPLIT_WAIT, ISSUED, SPLIT_WAIT, NULL),
 	ON(SPLIT_WAIT, PUT, GETTING, put_over),
 	ON(SPLIT_WAIT, PUT_FAILED, GETTING, get_rest),
 	ON(NONE, MATCHED_WRITTEN, SHARE_ALL_DUE, NULL),
 	ON(SHARE_ALL_DUE, SAID, WRITTEN, shared),
-	ON(WRITTEN, PUT, OVER, written),
+	END(WRITTEN, PUT, written, TW_S_OK),
 	ON(WRITTEN, PUT_FAILED, GETTING, get_rest),
-	ON(DONE_DUE, SAID, OVER, received),
-	ON(DONE_FAILED_DUE, SAID, OVER, aborted),
+	END(DONE_DUE, SAID, NULL, TW_S_OK),
+	END(DONE_FAILED_DUE, SAID, NULL, TW_S_ABORTED),
 
-	/* A CANCEL has come, for a message that no receive has met, or for another. */
-	ON(NONE, CANCEL, CANCELLED_DUE, NULL),
-	ON(CANCELLED_DUE, SAID, OVER, answered),
-	ON(NONE, CANCEL_LATE, LATE_DUE, NULL),
-	ON(LATE_DUE, SAID, OVER, answered),
+	/* CANCEL, and the reply to one. */
+	ON(NONE, CANCEL, CANCEL_DUE, NULL),
+	END(CANCEL_DUE, SAID, NULL, TW_S_CANCELLED),
+	ON(NONE, DROPPED, CANCELLED_DUE, NULL),
+	END(CANCELLED_DUE, SAID, NULL, TW_S_CANCELLED),
+	ON(NONE, NOT_FOUND, LATE_DUE, NULL),
+	END(LATE_DUE, SAID, NULL, TW_S_CANCELLED),
 
 	/* An interface's access to remote memory. */
 	ON(NONE, ACCESS, ACCESS, NULL),
 	ON(ACCESS, ISSUED, ACCESS_DRAINING, NULL),
-	ON(ACCESS_DRAINING, ISSUED, ACCESS_DRAINING, NULL),
-	ON(ACCESS_DRAINING, GOT, OVER, accessed),
-	ON(ACCESS_DRAINING, REFUSED, OVER, accessed),
-	ON(ACCESS_DRAINING, FAULT, OVER, accessed),
-	ON(ACCESS_DRAINING, DYING, DYING, NULL),
+	END(ACCESS_DRAINING, GOT, NULL, TW_S_OK),
+	END(ACCESS_DRAINING, REFUSED, NULL, TW_S_REJECTED),
+	END(ACCESS_DRAINING, FAULT, NULL, TW_S_ABORTED),
 };
 
 static void enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer next)
@@ -309,13 +224,12 @@ static void enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer next)
 					 [PULLING] = &p->pulling,
 					 [PUSHING] = &p->pushing};
 	const struct state *from = &states[r->state], *to = &states[next];
-	bool active = to->counted == ACTIVE || !p->link->by_cpu || tw_takes(p->ep);
+	bool active = to->counted == ACTIVE ||
+		      (to->counted == PASSIVE && (!p->link->by_cpu || tw_takes(p->ep)));
 
-	p->ep->nmoving += from->counted == UNCOUNTED && to->counted != UNCOUNTED;
-	if (to->counted == PASSIVE || to->counted == ACTIVE) {
-		p->ep->nactive += (uint32_t)active - (uint32_t)r->active;
-		r->active = active;
-	}
+	p->ep->nmoving += !from->counted && to->counted;
+	p->ep->nactive += (uint32_t)active - (uint32_t)r->active;
+	r->active = active;
 	if (from->where != to->where) {
 		tw_list_del(&r->link);
 		tw_list_add_tail(lists[to->where], &r->link);
@@ -323,6 +237,27 @@ static void enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer next)
 	if (to->where != WAITING)
 		tw_peer_work(p);
 	r->state = (uint8_t)next;
+}
+
+/* The request is on no list. */
+static void end(struct tw_peer *p, struct tw_req *r, enum tw_status status)
+{
+	struct tw_ep *ep = p->ep;
+
+	if (states[r->state].counted) {
+		ep->nmoving--;
+		ep->nactive -= r->active;
+		tw_transfer_forget(p, r);
+	}
+	r->state = TW_XFER_NONE;
+	if (r->kind == TW_RECV && status == TW_S_OK) {
+		tw_recv_finish(ep, r);
+		return;
+	}
+	if (r->kind == TW_SEND)
+		ep->gauges[TW_G_SENDS]--;
+	r->xfer_len = status == TW_S_OK ? r->len : 0;
+	tw_req_complete(ep, r, status);
 }
 
 enum tw_err tw_transfer_step(struct tw_peer *p, struct tw_req *r, enum tw_transfer_event e)
@@ -337,16 +272,33 @@ enum tw_err tw_transfer_step(struct tw_peer *p, struct tw_req *r, enum tw_transf
 		enter(p, r, (enum tw_transfer)rule->next);
 	if (rule->action)
 		rule->action(p, r);
+	if (rule->next == TW_XFER_OVER)
+		end(p, r, (enum tw_status)(rule->status == AS_ASKED ? r->status : rule->status));
 	return TW_OK;
+}
+
+bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, uint64_t match,
+		      enum tw_transfer_event e)
+{
+	struct tw_req *r = tw_req_new1(p->ep, TW_RECV, NULL, 0);
+
+	if (!r)
+		return false;
+	tw_req_forget(r);
+	r->peer = p;
+	r->remote = ref;
+	r->match = match;
+	tw_transfer_step(p, r, e);
+	return true;
 }
 
 void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		       const void *key, uint32_t key_len)
 {
-	static const uint8_t ways[] = {[TW_PROTO_SPLIT] = TW_ON_MATCHED_SPLIT,
-				       [TW_PROTO_GET] = TW_ON_MATCHED_GET,
-				       [TW_PROTO_COPY] = TW_ON_MATCHED_COPY};
-	enum tw_transfer_event way = TW_ON_MATCHED_EMPTY;
+	static const uint8_t begins[] = {[TW_PROTO_SPLIT] = TW_ON_MATCHED_SPLIT,
+					 [TW_PROTO_GET] = TW_ON_MATCHED_GET,
+					 [TW_PROTO_COPY] = TW_ON_MATCHED_COPY};
+	enum tw_transfer_event how = TW_ON_MATCHED_EMPTY;
 
 	r->remote = ref;
 	r->at = 0;
@@ -356,20 +308,20 @@ void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, u
 	if (r->xfer_len) {
 		r->proto = (uint8_t)tw_transfer_proto(p, r, address);
 		r->started = (r->flags & TW_R_SAMPLE) ? tw_clock() : 0;
-		way = (enum tw_transfer_event)ways[r->proto];
+		how = (enum tw_transfer_event)begins[r->proto];
 	}
 	if (r->proto == TW_PROTO_SPLIT && p->ep->host.state == TW_IDLE) {
 		r->until = 0;
-		way = TW_ON_MATCHED_WRITTEN;
+		how = TW_ON_MATCHED_WRITTEN;
 	} else if (r->proto == TW_PROTO_SPLIT) {
 		r->until = (r->xfer_len / 2 + LEAD) & ~(uint32_t)(LEAD - 1);
 	}
-	tw_transfer_step(p, r, way);
+	tw_transfer_step(p, r, how);
 }
 
 void tw_transfer_abandon(struct tw_req *r)
 {
-	if (TW_USES_NET && states[r->state].counted != UNCOUNTED)
+	if (TW_USES_NET && states[r->state].counted)
 		free(r->rma);
 }
 
@@ -378,15 +330,7 @@ void tw_transfer_lost(struct tw_peer *p, struct tw_req *r, enum tw_status why)
 	/* A receive that only has to acknowledge has all its data. */
 	bool whole = r->state == TW_XFER_ACK_DUE || r->state == TW_XFER_DONE_DUE;
 
-	if (r->kind == TW_SEND)
-		p->ep->gauges[TW_G_SENDS]--;
-	stop(p, r);
-	if (whole) {
-		tw_recv_finish(p->ep, r);
-		return;
-	}
-	r->xfer_len = 0;
-	tw_req_complete(p->ep, r, why);
+	end(p, r, whole ? TW_S_OK : why);
 }
 
 /* Sending what is due --------------------------------------------------------- */
@@ -394,24 +338,172 @@ void tw_transfer_lost(struct tw_peer *p, struct tw_req *r, enum tw_status why)
 bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r)
 {
 	const struct state *s = &states[r->state];
-	struct tw_share share = {{r->obj.index, r->obj.gen}, 0, 0, 0};
-	struct iovec iov = {&share, 0};
-	struct tw_ref ref = s->packet == TW_CANCEL ? share.ref : r->remote;
+	struct tw_share share = {
+		{r->obj.index, r->obj.gen}, (uintptr_t)r->seg.ptr + r->until, r->until, 0};
+	struct iovec iov = {s->packet == TW_CANCEL ? (void *)&r->match : &share, s->payload};
 	struct tw_hdr hdr = tw_hdr_make(s->packet, s->flags, 0,
-					r->kind == TW_RECV ? r->xfer_len : 0, tw_ref_pack(ref));
+					r->kind == TW_RECV ? r->xfer_len : 0,
+					tw_ref_pack(r->remote));
 
-	if (s->payload == OWN_REF) {
-		iov.iov_len = sizeof(share.ref);
-	} else if (s->payload == SHARE) {
-		share.from = r->until;
-		share.address = (uintptr_t)r->seg.ptr + r->until;
-		iov.iov_len = sizeof(share);
-	} else if (s->payload == MATCH) {
-		iov = (struct iovec){&r->match, sizeof(r->match)};
-	}
-	if (p->link->provider->send(p->link, (enum tw_send_class)s->cls, hdr, &iov, iov.iov_len > 0,
-				    (uint32_t)iov.iov_len) != TW_OK)
+	if (p->link->provider->send(p->link, (enum tw_send_class)s->cls, hdr, &iov, s->payload > 0,
+				    s->payload) != TW_OK)
 		return false;
 	tw_transfer_step(p, r, TW_ON_SAID);
 	return true;
+}
+
+static void return_credits(struct tw_peer *p)
+{
+	while (tw_credits_due(p)) {
+		uint16_t n = tw_take_credits(p);
+
+		if (p->link->provider->send(p->link, TW_SEND_CONTROL,
+					    tw_hdr_make(TW_CREDIT, 0, n, 0, 0), NULL, 0,
+					    0) == TW_OK)
+			continue;
+		p->unreturned += n;
+		p->used += n;
+		return;
+	}
+}
+
+void tw_tell(struct tw_peer *p, uint32_t n)
+{
+	p->tell += n;
+	tw_peer_work(p);
+}
+
+static bool send_told(struct tw_peer *p)
+{
+	if (p->link->provider->send(p->link, TW_SEND_CONTROL,
+				    tw_hdr_make(TW_TELL, 0, 0, p->tell, 0), NULL, 0, 0) != TW_OK)
+		return false;
+	p->ep->counters[TW_C_ACK_SENT]++;
+	p->tell = 0;
+	return true;
+}
+
+bool tw_transfer_flush(struct tw_peer *p)
+{
+	bool moved = false;
+
+	while (!tw_list_empty(&p->replying) &&
+	       tw_transfer_reply(p, tw_list_first(&p->replying, struct tw_req, link)))
+		moved = true;
+	if (!tw_list_empty(&p->pulling))
+		moved |= tw_transfer_pull(p);
+	if (!tw_list_empty(&p->pushing))
+		moved |= tw_transfer_push(p);
+	if (tw_unlikely(tw_tells(p)))
+		moved |= send_told(p);
+	return_credits(p);
+	return moved;
+}
+
+/* Arrival -------------------------------------------------------------------- */
+
+static enum tw_err clear_to_send(struct tw_peer *p, struct tw_req *r, struct tw_hdr hdr,
+				 const void *data, uint32_t len)
+{
+	if (!tw_transfer_takes(r, TW_ON_CTS) || len != sizeof(r->remote) ||
+	    tw_hdr_len(hdr) > r->len || !tw_hdr_len(hdr))
+		return TW_EPROTO;
+	memcpy(&r->remote, data, sizeof(r->remote));
+	tw_transfer_forget(p, r);
+	r->proto = TW_PROTO_COPY;
+	r->xfer_len = tw_hdr_len(hdr);
+	r->at = 0;
+	return tw_transfer_step(p, r, TW_ON_CTS);
+}
+
+static enum tw_err take_data(struct tw_peer *p, struct tw_req *r, struct tw_hdr hdr,
+			     const void *data, uint32_t len)
+{
+	if (!tw_transfer_takes(r, TW_ON_DATA) || tw_hdr_len(hdr) != r->at || !len ||
+	    len > r->xfer_len - r->at)
+		return TW_EPROTO;
+	tw_req_scatter(r, r->at, data, len);
+	r->at += len;
+	return tw_transfer_step(p, r, r->at < r->xfer_len ? TW_ON_DATA : TW_ON_MOVED_ALL);
+}
+
+static enum tw_err share(struct tw_peer *p, struct tw_req *r, struct tw_hdr hdr, const void *data,
+			 uint32_t len)
+{
+	struct tw_share s;
+
+	/* A put that is not done by us here would end after this send could. */
+	if (!p->link->by_cpu || !tw_transfer_takes(r, TW_ON_SHARE) || len != sizeof(s))
+		return TW_EPROTO;
+	memcpy(&s, data, sizeof(s));
+	if (tw_hdr_len(hdr) > r->len || s.from >= tw_hdr_len(hdr))
+		return TW_EPROTO;
+	r->proto = TW_PROTO_SPLIT;
+	r->remote = s.ref;
+	r->remote_address = s.address - s.from;
+	r->xfer_len = tw_hdr_len(hdr);
+	r->at = r->until = s.from;
+	return tw_transfer_step(p, r, TW_ON_SHARE);
+}
+
+static enum tw_err told(struct tw_peer *p, struct tw_hdr hdr)
+{
+	struct tw_ep *ep = p->ep;
+
+	if (!TW_USES_TELL || !ep->taker || !ep->taker->told)
+		return TW_EPROTO;
+	ep->taker->told(ep, p, tw_hdr_len(hdr));
+	return TW_OK;
+}
+
+/* Packets that name a request. */
+static enum tw_err for_request(struct tw_peer *p, struct tw_req *r, struct tw_hdr hdr,
+			       const void *data, uint32_t len)
+{
+	bool ok = tw_hdr_flags(hdr) == TW_DONE_OK;
+
+	switch (tw_hdr_type(hdr)) {
+	case TW_CTS:
+		return clear_to_send(p, r, hdr, data, len);
+	case TW_DATA:
+		return take_data(p, r, hdr, data, len);
+	case TW_DONE:
+		return tw_transfer_step(p, r, ok ? TW_ON_DONE : TW_ON_DONE_FAILED);
+	case TW_ACK:
+		return tw_transfer_step(p, r, TW_ON_ACK);
+	case TW_SHARE:
+		return share(p, r, hdr, data, len);
+	default:
+		return tw_transfer_step(p, r, ok ? TW_ON_PUT : TW_ON_PUT_FAILED);
+	}
+}
+
+enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
+			       uint32_t len)
+{
+	struct tw_req *r;
+
+	switch (tw_hdr_type(hdr)) {
+	case TW_CTS:
+	case TW_DATA:
+	case TW_DONE:
+	case TW_ACK:
+	case TW_SHARE:
+	case TW_PUT:
+		r = tw_req_named(p, hdr.match);
+		if (r)
+			return for_request(p, r, hdr, payload, len);
+		/* A send that was asked back need not have waited for its end. */
+		return tw_hdr_type(hdr) == TW_ACK && p->asked ? TW_OK : TW_EPROTO;
+	case TW_CREDIT:
+		return TW_OK;
+	case TW_TELL:
+		return told(p, hdr);
+	case TW_CANCEL:
+		return TW_USES_SYNC ? tw_withdraw_asked(p, hdr, payload, len) : TW_EPROTO;
+	case TW_CANCELLED:
+		return TW_USES_SYNC ? tw_withdraw_answered(p, hdr) : TW_EPROTO;
+	default:
+		return TW_EPROTO;
+	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How a message goes whose request does not end at once. transfer.c has the table of
- * states, transfer_packet.c takes packets in, transfer_move.c moves the bytes.
+ * states, transfer_move.c moves the bytes.
  */
 #ifndef TW_TRANSFER_H
 #define TW_TRANSFER_H
@@ -14,12 +14,9 @@ enum tw_transfer {
 	TW_XFER_OVER, /* in the table only: the action ends the request */
 	/* Of a send. */
 	TW_XFER_UNMATCHED, /* all data has left; it ends when it is matched */
-	TW_XFER_UNMATCHED_CANCEL_DUE,
 	TW_XFER_ANNOUNCED, /* the receiver decides what comes next */
-	TW_XFER_ANNOUNCED_CANCEL_DUE,
-	TW_XFER_SENDING,     /* DATA packets */
-	TW_XFER_PUTTING,     /* the rest, while the receiver gets the front */
-	TW_XFER_PUTTING_ALL, /* while the receiver's program computes */
+	TW_XFER_SENDING,   /* DATA packets */
+	TW_XFER_PUTTING,   /* what the receiver does not get, or all of it */
 	TW_XFER_PUT_DUE,
 	TW_XFER_PUT_ALL_DUE,
 	TW_XFER_PUT_FAILED_DUE,
@@ -36,8 +33,8 @@ enum tw_transfer {
 	TW_XFER_WRITTEN,    /* the sender puts all */
 	TW_XFER_DONE_DUE,
 	TW_XFER_DONE_FAILED_DUE,
-	TW_XFER_DYING, /* the peer is gone; hearing of that ends the request */
-	/* Of a CANCEL that has come: a request of its own. */
+	/* Of a request made for one packet. */
+	TW_XFER_CANCEL_DUE,
 	TW_XFER_CANCELLED_DUE,
 	TW_XFER_LATE_DUE,
 	/* Of an interface's own access to remote memory. */
@@ -57,28 +54,27 @@ enum tw_transfer_event {
 	TW_ON_MATCHED_GET,
 	TW_ON_MATCHED_SPLIT,
 	TW_ON_MATCHED_WRITTEN,
-	/* The other beginnings. */
+	/* A CANCEL is to be sent; one has come, and its message was dropped, or matched before. */
 	TW_ON_CANCEL,
-	TW_ON_CANCEL_LATE,
+	TW_ON_DROPPED,
+	TW_ON_NOT_FOUND,
 	TW_ON_ACCESS,
 	/* The packet that is due has been sent. */
 	TW_ON_SAID,
-	/* All bytes of this side have moved; a put has failed. */
+	/* All bytes of this side have moved, or all of the message. */
 	TW_ON_MOVED,
-	TW_ON_PUT_REFUSED,
-	/* All gets have begun; then, how they ended. */
+	TW_ON_MOVED_ALL,
+	/* All gets have begun; then, how gets ended, and puts. */
 	TW_ON_ISSUED,
 	TW_ON_GOT,
 	TW_ON_REFUSED,
 	TW_ON_FAULT,
-	TW_ON_DYING,
 	/* The send is to be asked back; its time is up without an answer. */
 	TW_ON_RECALL,
 	TW_ON_EXPIRED,
 	/* Packets. */
 	TW_ON_CTS,
 	TW_ON_SHARE,
-	TW_ON_SHARE_ALL,
 	TW_ON_DONE,
 	TW_ON_DONE_FAILED,
 	TW_ON_ACK,
@@ -91,7 +87,8 @@ enum tw_transfer_event {
 
 struct tw_transfer_rule {
 	void (*action)(struct tw_peer *p, struct tw_req *r); /* in the next state; or NULL */
-	uint8_t next; /* enum tw_transfer; NONE: no such thing may happen */
+	uint8_t next;	/* enum tw_transfer; NONE: there is no rule */
+	uint8_t status; /* enum tw_status that the request ends with */
 };
 extern const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS];
 
@@ -101,8 +98,11 @@ static inline bool tw_transfer_takes(const struct tw_req *r, enum tw_transfer_ev
 	return tw_transfer_rules[r->state][e].next != TW_XFER_NONE;
 }
 
-/* It does; TW_EPROTO if it may not. The request may have ended then. */
+/* It does. TW_EPROTO: there is no rule, and nothing has changed. The request may end. */
 enum tw_err tw_transfer_step(struct tw_peer *p, struct tw_req *r, enum tw_transfer_event e);
+/* Makes a request for one packet, which begins with that. False without memory. */
+bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, uint64_t match,
+		      enum tw_transfer_event e);
 /* A receive has met an announcement; key_len bytes of remote key. */
 void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		       const void *key, uint32_t key_len);
@@ -112,8 +112,6 @@ bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r);
 void tw_transfer_lost(struct tw_peer *p, struct tw_req *r, enum tw_status why);
 /* The same with the endpoint: what its requests own is freed. */
 void tw_transfer_abandon(struct tw_req *r);
-
-/* transfer_packet.c --------------------------------------------------------- */
 
 /* Sends and moves what there is room for; whether anything moved. */
 bool tw_transfer_flush(struct tw_peer *p);

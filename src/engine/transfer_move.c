@@ -144,27 +144,17 @@ bool tw_transfer_keep(struct tw_req *r, uint64_t address, const void *key, uint3
 
 /* The receiver --------------------------------------------------------------- */
 
-static enum tw_transfer_event outcome(const struct tw_req *r)
-{
-	switch (r->failed) {
-	case TW_OK:
-		return TW_ON_GOT;
-	case TW_EPERM:
-		return TW_ON_REFUSED;
-	case TW_EFAULT:
-		return TW_ON_FAULT;
-	default:
-		return TW_ON_DYING;
-	}
-}
-
 void tw_transfer_settle(struct tw_peer *p, struct tw_req *r)
 {
+	/* After any other error the peer is dying, and its end will end the request. */
+	static const uint8_t outcome[TW_NERRS] = {
+		[TW_OK] = TW_ON_GOT, [TW_EPERM] = TW_ON_REFUSED, [TW_EFAULT] = TW_ON_FAULT};
+
 	if (r->at < r->until && !r->failed)
 		return;
 	tw_transfer_step(p, r, TW_ON_ISSUED);
-	if (!r->gets && tw_transfer_takes(r, TW_ON_GOT))
-		tw_transfer_step(p, r, outcome(r));
+	if (!r->gets)
+		tw_transfer_step(p, r, (enum tw_transfer_event)outcome[r->failed]);
 }
 
 /* One get; false when there is no room for it. */
@@ -256,7 +246,7 @@ static bool send_piece(struct tw_peer *p, struct tw_req *r)
 		return false;
 	r->at += want;
 	if (r->at == r->xfer_len)
-		tw_transfer_step(p, r, TW_ON_MOVED);
+		tw_transfer_step(p, r, TW_ON_MOVED_ALL);
 	return true;
 }
 
@@ -271,7 +261,10 @@ static void put_piece(struct tw_peer *p, struct tw_req *r)
 	r->at += covered;
 	if (err == TW_OK && r->at < r->xfer_len)
 		return;
-	tw_transfer_step(p, r, err == TW_OK ? TW_ON_MOVED : TW_ON_PUT_REFUSED);
+	if (err != TW_OK)
+		tw_transfer_step(p, r, TW_ON_REFUSED);
+	else
+		tw_transfer_step(p, r, r->until ? TW_ON_MOVED : TW_ON_MOVED_ALL);
 	tw_transfer_reply(p, r);
 }
 

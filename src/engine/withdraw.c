@@ -90,30 +90,24 @@ static void drop(struct tw_peer *p, struct tw_unexp_msg *u)
 	ep->events++;
 }
 
-/* CANCEL: the answer is a request of its own until there is room for it. */
 enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len)
 {
+	struct tw_ref ref = tw_ref_unpack(hdr.match);
 	struct tw_unexp_msg *u;
-	struct tw_req *r;
 	uint64_t match;
 
 	if (tw_takes(p->ep) || len != sizeof(match))
 		return TW_EPROTO;
-	r = tw_req_new1(p->ep, TW_RECV, NULL, 0);
-	if (!r)
-		return TW_AGAIN;
 	memcpy(&match, data, sizeof(match));
-	tw_req_forget(r);
-	r->peer = p;
-	r->remote = tw_ref_unpack(hdr.match);
-	u = find_unmatched(p, r->remote, match);
+	u = find_unmatched(p, ref, match);
+	if (!tw_transfer_note(p, ref, match, u ? TW_ON_DROPPED : TW_ON_NOT_FOUND))
+		return TW_AGAIN;
 	if (u)
 		drop(p, u);
-	tw_transfer_step(p, r, u ? TW_ON_CANCEL : TW_ON_CANCEL_LATE);
 	return TW_OK;
 }
 
-/* CANCELLED: every question has one answer, the send may have ended before it. */
+/* Every CANCEL has one reply; the send may have ended before it. */
 enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr)
 {
 	struct tw_req *r = tw_req_named(p, hdr.match);
@@ -127,11 +121,10 @@ enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr)
 		return TW_OK;
 	if (!(r->flags & TW_R_ASKED))
 		return TW_EPROTO;
-	if (tw_hdr_flags(hdr) == TW_CANCEL_LATE) {
-		r->flags &= (uint8_t)~TW_R_ASKED;
-		return TW_OK;
-	}
-	return tw_transfer_step(p, r, TW_ON_CANCELLED);
+	if (tw_hdr_flags(hdr) == TW_CANCEL_OK)
+		return tw_transfer_step(p, r, TW_ON_CANCELLED);
+	r->flags &= (uint8_t)~TW_R_ASKED;
+	return TW_OK;
 }
 
 /* Time limits ---------------------------------------------------------------- */
