@@ -7,9 +7,9 @@
  *   request.c     requests and their data (.h)     idle.c       who polls, sleeps and wakes
  *   send.c        the sending side                 wait.c       blocking calls
  *   recv.c        the receiving side               peer.c       peers
- *   unexp_msg.c   memory of unexpected messages    naming.c      boards and names
- *   transfer.c    long messages                    hosts.c       the hosts file
- *   transfer_move.c  their bytes                   topology.c    hosts of numbered nodes
+ *   unexp_msg.c   memory of unexpected messages    naming.c     boards and names
+ *   transfer.c    long messages                    hosts.c      the hosts file
+ *   transfer_move.c  their bytes                   topology.c   hosts of numbered nodes
  *   withdraw.c    cancelling, time limits          stats.c      statistics for tools
  *   uses.h        the parts that this build needs
  *
