@@ -42,29 +42,48 @@ enum tw_err tw_shm_link_up(struct tw_shm_link *l)
 		ep->up = up;
 		ep->max_up = n;
 	}
-	ep->up[ep->nup++] = l;
-	if (ep->nactive < TW_SHM_ACTIVE)
-		ep->nactive = ep->nup;
+	l->at = ep->nup++;
+	ep->up[l->at] = l;
 	tw_list_del(&l->node);
 	l->state = TW_SHM_UP;
+	tw_shm_activate(l);
 	return TW_OK;
+}
+
+static void exchange(struct tw_shm_ep *ep, unsigned a, unsigned b)
+{
+	struct tw_shm_link *l = ep->up[a];
+
+	ep->up[a] = ep->up[b];
+	ep->up[b] = l;
+	ep->up[a]->at = a;
+	l->at = b;
+}
+
+void tw_shm_activate(struct tw_shm_link *l)
+{
+	l->recent = true;
+	if (tw_unlikely(l->at >= l->ep->nactive))
+		exchange(l->ep, l->at, l->ep->nactive++);
+}
+
+void tw_shm_settle(struct tw_shm_ep *ep)
+{
+	for (unsigned i = ep->nactive; i-- > 0;) {
+		if (!ep->up[i]->recent)
+			exchange(ep, i, --ep->nactive);
+		else
+			ep->up[i]->recent = false;
+	}
 }
 
 static void leave_poll_set(struct tw_shm_link *l)
 {
 	struct tw_shm_ep *ep = l->ep;
-	unsigned i = 0;
 
-	while (ep->up[i] != l)
-		i++;
-	/* The last active link fills the gap, and the last of all fills its slot. */
-	if (i < ep->nactive) {
-		ep->up[i] = ep->up[--ep->nactive];
-		i = ep->nactive;
-	}
-	ep->up[i] = ep->up[--ep->nup];
-	if (ep->nactive < TW_SHM_ACTIVE && ep->nactive < ep->nup)
-		ep->nactive++;
+	if (l->at < ep->nactive)
+		exchange(ep, l->at, --ep->nactive);
+	exchange(ep, l->at, --ep->nup);
 }
 
 void tw_shm_link_close_fds(struct tw_shm_link *l)

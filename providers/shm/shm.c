@@ -12,11 +12,12 @@
 #include "base/fds.h"
 #include "base/sys.h"
 
-#define FULL_US 200	 /* a peer with a full ring is idle after this long without a poll */
-#define BATCH 64u	 /* most packets taken from one ring at once */
-#define ACTIVITY_EVERY 8 /* polls between two updates of the activity word, a power of two */
-#define DENSE_US 2	 /* longest time between them if the program only polls */
-#define ACTIVITY_BATCH 8 /* packets after which it is updated at once */
+#define FULL_US 200	  /* a peer with a full ring is idle after this long without a poll */
+#define BATCH 64u	  /* most packets taken from one ring at once */
+#define ACTIVITY_EVERY 8  /* polls between two updates of the activity word, a power of two */
+#define DENSE_US 2	  /* longest time between them if the program only polls */
+#define ACTIVE_POLLS 4096 /* a ring stays active for so many polls without a packet, at least */
+#define ACTIVITY_BATCH 8  /* packets after which it is updated at once */
 
 static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
 {
@@ -159,57 +160,32 @@ void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 	drain(l);
 }
 
-/* Swaps an idle ring that has a packet with the least recently used active one. */
-static void activate(struct tw_shm_ep *ep, unsigned i)
+/* A ring with a packet joins the active set. */
+static unsigned take(struct tw_shm_link *l)
 {
-	struct tw_shm_link *l = ep->up[i];
-	unsigned victim = 0;
+	unsigned n;
 
-	for (unsigned h = 1; h < ep->nactive; h++)
-		if (ep->up[h]->active < ep->up[victim]->active)
-			victim = h;
-	ep->up[i] = ep->up[victim];
-	ep->up[victim] = l;
+	tw_shm_activate(l);
+	n = poll_link(l, BATCH);
+	if (tw_unlikely(l->state == TW_SHM_DRAIN))
+		n += drain(l);
+	return n;
 }
 
 void tw_shm_doorbell_pending(struct tw_shm_link *l)
 {
-	struct tw_shm_ep *ep = l->ep;
-	unsigned i = ep->nactive;
-
-	if (l->state != TW_SHM_UP || !tw_ring_next(&l->rx))
-		return;
-	poll_link(l, BATCH);
-	while (i < ep->nup && ep->up[i] != l)
-		i++;
-	if (i < ep->nup) {
-		l->active = ep->polls;
-		activate(ep, i);
-	}
+	if (l->state == TW_SHM_UP && tw_ring_next(&l->rx))
+		take(l);
 }
 
 static unsigned poll_idle_set(struct tw_shm_ep *ep)
 {
-	unsigned n = 0;
+	struct tw_shm_link *l;
 
-	for (unsigned k = 0; k < TW_SHM_IDLE && ep->nactive < ep->nup; k++) {
-		unsigned i = ++ep->idle_at;
-		unsigned got;
-		struct tw_shm_link *l;
-
-		if (i < ep->nactive || i >= ep->nup)
-			ep->idle_at = i = ep->nactive;
-		l = ep->up[i];
-		got = poll_link(l, BATCH);
-		n += got;
-		if (tw_unlikely(l->state == TW_SHM_DRAIN))
-			n += drain(l);
-		if (got && i < ep->nup && ep->up[i] == l) {
-			l->active = ep->polls;
-			activate(ep, i);
-		}
-	}
-	return n;
+	if (++ep->idle_at >= ep->nup)
+		ep->idle_at = ep->nactive;
+	l = ep->up[ep->idle_at];
+	return tw_ring_next(&l->rx) ? take(l) : 0;
 }
 
 static void note_poll(struct tw_shm_ep *ep)
@@ -235,17 +211,15 @@ static unsigned do_progress(void *instance)
 	while (i < ep->nactive) {
 		struct tw_shm_link *l = ep->up[i];
 
-		if (tw_ring_poll(&l->rx, ep->dense)) {
-			l->active = ep->polls;
-			n += poll_link(l, BATCH);
-			if (tw_unlikely(l->state == TW_SHM_DRAIN))
-				n += drain(l);
-		}
+		if (tw_ring_poll(&l->rx, ep->dense))
+			n += take(l);
 		/* The upcall may have ended this link, and another fills its slot. */
 		i += i < ep->nactive && ep->up[i] == l;
 	}
 	if (tw_unlikely(ep->nactive < ep->nup))
 		n += poll_idle_set(ep);
+	if (tw_unlikely((ep->polls & (ACTIVE_POLLS - 1)) == 0))
+		tw_shm_settle(ep);
 	/* The program may take long to process them, and its next poll is far. */
 	if (tw_unlikely(n >= ACTIVITY_BATCH))
 		tw_shm_activity_now(ep);

@@ -22,8 +22,6 @@
 #include "providers/provider.h"
 #include "shmem/ring.h"
 
-#define TW_SHM_ACTIVE 16	 /* active set: rings that every poll reads */
-#define TW_SHM_IDLE 4		 /* rings of the idle set that a poll reads, in turn */
 #define TW_SHM_HALF_MAX 64	 /* most connections without a hello */
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
 #define TW_SHM_STALE_US 40	 /* a peer is idle after this long without a poll */
@@ -93,7 +91,8 @@ struct tw_shm_link {
 	struct tw_ring_rx rx;
 	const struct tw_shm_activity *activity; /* the peer's */
 	uint64_t rang;				/* its activity at the last ring, 0 never */
-	uint64_t active;			/* number of the poll that last found a packet */
+	unsigned at;				/* its place in up */
+	bool recent;				/* a packet came since tw_shm_settle() */
 	bool grown;				/* its ring has memory to release, see links.c */
 	uint32_t rested;			/* position of that ring at the last check */
 	void *map;
@@ -178,6 +177,10 @@ void tw_shm_doorbell_pending(struct tw_shm_link *l);
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state);
 /* Adds the link to the poll set. */
 enum tw_err tw_shm_link_up(struct tw_shm_link *l);
+/* Puts the link into the active set, which every poll reads. */
+void tw_shm_activate(struct tw_shm_link *l);
+/* Leaves there only those with a packet since the last call. */
+void tw_shm_settle(struct tw_shm_ep *ep);
 /* Closes its descriptors: nothing wakes this side for it any more. */
 void tw_shm_link_close_fds(struct tw_shm_link *l);
 /* Takes a link out of use. The next progress frees it. */

@@ -14,7 +14,7 @@
 
 #define FAKE_BOARD 0x027400000001ull
 #define FAKE_OTHER 0x027400000011ull /* where endpoint 2 lives, if there are two */
-#define FAKE_PEERS 320
+#define FAKE_PEERS 512
 #define FAKE_WINDOW 0x5151 /* granted by incoming() */
 
 enum fake_state { FAKE_NEW, FAKE_UP, FAKE_REFUSED, FAKE_DOWN };
