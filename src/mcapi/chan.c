@@ -16,6 +16,7 @@ void tw_mcapi_chan_init(struct tw_mcapi_chan *c)
 	tw_list_init(&c->sends);
 	tw_list_init(&c->credit_starved);
 	tw_list_init(&c->push);
+	tw_list_init(&c->bind2.link);
 }
 
 void tw_mcapi_chan_ctrl_send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
@@ -87,14 +88,6 @@ static void shut(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, enum tw_mcapi
 		tw_mcapi_mreq_done(n, tw_list_first(&e->packet_recvs, struct tw_mcapi_mreq, link),
 				   MCAPI_ENOT_HANDLE, 0);
 	tw_mcapi_pkt_fail(n, e);
-}
-
-void tw_mcapi_chan_unbind(struct tw_mcapi_endp *e)
-{
-	struct tw_mcapi_chan *c = &e->chan;
-
-	c->bound = c->reserved = c->peer_open = c->peer_closed = c->starved = false;
-	c->credits = c->taken = 0;
 }
 
 void tw_mcapi_chan_bound(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
@@ -199,7 +192,7 @@ static void close_end(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	shut(n, e, TW_MCAPI_CH_SHUT);
 	if (c->bound)
 		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_CLOSED, 0);
-	tw_mcapi_chan_unbind(e);
+	tw_mcapi_chan_unbind(n, e);
 }
 
 struct search {
@@ -266,7 +259,7 @@ static void peer_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	struct tw_mcapi_chan *c = &e->chan;
 
 	if (c->open != TW_MCAPI_CH_OPEN) {
-		tw_mcapi_chan_unbind(e);
+		tw_mcapi_chan_unbind(n, e);
 		return;
 	}
 	c->peer_closed = true;
@@ -282,21 +275,15 @@ void tw_mcapi_chan_dissolve(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	if (e->chan.bound)
 		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_CLOSED, 0);
-	tw_mcapi_chan_unbind(e);
+	tw_mcapi_chan_unbind(n, e);
 }
 
 void tw_mcapi_chan_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t node)
 {
-	struct tw_mcapi_chan *c = &e->chan;
+	const struct tw_mcapi_chan *c = &e->chan;
 
-	if (c->reserved && tw_mcapi_node_of(c->other) == node) {
-		struct tw_mcapi_ctrl ctrl = {.token = c->token, .requester = c->requester};
-
-		tw_mcapi_chan_unbind(e);
-		tw_mcapi_ctrl_reply(n, &ctrl, MCAPI_ENOT_ENDP, 0);
-	} else if (c->bound && tw_mcapi_node_of(c->other) == node) {
+	if (c->bound && tw_mcapi_node_of(c->other) == node)
 		peer_closed(n, e);
-	}
 }
 
 /* Control messages ------------------------------------------------------- */
@@ -322,7 +309,7 @@ void tw_mcapi_chan_on_peer(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 		if (c->open == TW_MCAPI_CH_OPEN)
 			peer_closed(n, e);
 		else
-			tw_mcapi_chan_unbind(e);
+			tw_mcapi_chan_unbind(n, e);
 		break;
 	case TW_MCAPI_CTRL_OPENED:
 		c->peer_open = true;

@@ -45,7 +45,7 @@ static inline bool tw_mcapi_chan_taken(const struct tw_mcapi_endp *e)
 
 /* The binding begins, and ends; an end that is being opened waits for the next binding. */
 void tw_mcapi_chan_bound(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
-void tw_mcapi_chan_unbind(struct tw_mcapi_endp *e);
+void tw_mcapi_chan_unbind(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 /* A control message of the other end. */
 void tw_mcapi_chan_on_peer(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 			   const struct tw_mcapi_ctrl *ctrl);

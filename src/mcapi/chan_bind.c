@@ -3,7 +3,30 @@
 #include "mcapi/chan.h"
 #include "mcapi/req.h"
 
-/* At the sender's node. */
+/* The end of a reservation: replies to the BIND. */
+static void reply(struct tw_mcapi_node *n, struct tw_mcapi_chan *c, mcapi_status_t status)
+{
+	struct tw_mcapi_ctrl bind = c->bind2.ctrl;
+
+	c->reserved = false;
+	tw_mcapi_ctrl_abandon(&c->bind2);
+	bind.requester = c->requester;
+	bind.token = c->token;
+	tw_mcapi_ctrl_reply(n, &bind, status, 0);
+}
+
+/* At the sender's node: the receiver's has replied, or is not there. */
+static void on_bind2_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+			   const struct tw_mcapi_ctrl *ctrl)
+{
+	struct tw_mcapi_endp *e = tw_container(ctrl_req, struct tw_mcapi_endp, chan.bind2);
+	mcapi_status_t status = ctrl ? ctrl->status : MCAPI_ENOT_ENDP;
+
+	reply(n, &e->chan, status);
+	if (status == MCAPI_SUCCESS)
+		tw_mcapi_chan_bound(n, e);
+}
+
 static void on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
@@ -23,28 +46,27 @@ static void on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 	c->epoch = n->epochs;
 	c->requester = ctrl->requester;
 	c->token = ctrl->token;
+	c->bind2.on_reply = on_bind2_reply;
 	on.what = TW_MCAPI_CTRL_BIND2;
 	on.epoch = c->epoch;
 	on.value = e->prio;
-	tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->b), &on);
+	tw_mcapi_ctrl_request(n, &c->bind2, tw_mcapi_node_of(ctrl->b), &on);
 }
 
 /* At the receiver's node. */
 static void on_bind2(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->b);
-	struct tw_mcapi_ctrl back = *ctrl;
+	mcapi_status_t status = MCAPI_SUCCESS;
 
-	back.what = TW_MCAPI_CTRL_BOUND;
-	back.status = MCAPI_SUCCESS;
 	if (!e)
-		back.status = MCAPI_ENOT_ENDP;
+		status = MCAPI_ENOT_ENDP;
 	else if (tw_mcapi_chan_taken(e))
-		back.status = MCAPI_ECONNECTED;
+		status = MCAPI_ECONNECTED;
 	else if (e->prio != ctrl->value)
-		back.status = MCAPI_EATTR_INCOMP;
-	tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->a), &back);
-	if (back.status != MCAPI_SUCCESS)
+		status = MCAPI_EATTR_INCOMP;
+	tw_mcapi_ctrl_reply(n, ctrl, status, 0);
+	if (status != MCAPI_SUCCESS)
 		return;
 	e->chan.sender = false;
 	e->chan.type = ctrl->type;
@@ -53,28 +75,14 @@ static void on_bind2(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 	tw_mcapi_chan_bound(n, e);
 }
 
-/* At the sender's node again. */
-static void on_bound(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_chan_unbind(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
-	mcapi_status_t status = ctrl->status;
+	struct tw_mcapi_chan *c = &e->chan;
 
-	if (!e || !e->chan.reserved || e->chan.epoch != ctrl->epoch) {
-		/* The endpoint was deleted meanwhile. */
-		if (status == MCAPI_SUCCESS) {
-			struct tw_mcapi_ctrl undo = *ctrl;
-
-			undo.what = TW_MCAPI_CTRL_UNBIND;
-			undo.to_sender = false;
-			tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->b), &undo);
-			status = MCAPI_ENOT_ENDP;
-		}
-	} else if (status == MCAPI_SUCCESS) {
-		tw_mcapi_chan_bound(n, e);
-	} else {
-		tw_mcapi_chan_unbind(e);
-	}
-	tw_mcapi_ctrl_reply(n, ctrl, status, 0);
+	if (c->reserved)
+		reply(n, c, MCAPI_ENOT_ENDP);
+	c->bound = c->peer_open = c->peer_closed = c->starved = false;
+	c->credits = c->taken = 0;
 }
 
 void tw_mcapi_chan_on_ctrl(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
@@ -87,9 +95,6 @@ void tw_mcapi_chan_on_ctrl(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *
 		break;
 	case TW_MCAPI_CTRL_BIND2:
 		on_bind2(n, ctrl);
-		break;
-	case TW_MCAPI_CTRL_BOUND:
-		on_bound(n, ctrl);
 		break;
 	default:
 		e = tw_mcapi_chan_named(n, ctrl);

@@ -13,28 +13,6 @@ struct ctrl_msg {
 	struct tw_mcapi_ctrl ctrl;
 };
 
-/* The node is not there: ends what waits for the effect of the message. */
-static void undeliverable(struct tw_mcapi_node *n, struct ctrl_msg *msg)
-{
-	struct tw_mcapi_ctrl ctrl = msg->ctrl;
-
-	switch (ctrl.what) {
-	case TW_MCAPI_CTRL_GET:
-	case TW_MCAPI_CTRL_CREDITS:
-	case TW_MCAPI_CTRL_ATTR:
-	case TW_MCAPI_CTRL_BIND:
-		tw_mcapi_requests_lost(n, msg->to);
-		break;
-	case TW_MCAPI_CTRL_BIND2:
-		ctrl.what = TW_MCAPI_CTRL_BOUND;
-		ctrl.status = MCAPI_ENOT_ENDP;
-		tw_mcapi_ctrl_send(n, n->number, &ctrl);
-		break;
-	default:
-		break;
-	}
-}
-
 static void sent(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
 {
 	struct ctrl_msg *msg = tw_container(op, struct ctrl_msg, op);
@@ -42,7 +20,7 @@ static void sent(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct t
 	if (r->status != TW_S_OK) {
 		if (n->peers[msg->to].state == TW_MCAPI_HERE)
 			n->peers[msg->to].state = TW_MCAPI_AWAY;
-		undeliverable(n, msg);
+		tw_mcapi_requests_again(n, msg->to);
 	}
 	free(msg);
 }
@@ -74,6 +52,33 @@ void tw_mcapi_ctrl_send(struct tw_mcapi_node *n, uint32_t to, const struct tw_mc
 	mark_dirty(n, &n->peers[to]);
 }
 
+static void release_all(struct tw_list *msgs)
+{
+	while (!tw_list_empty(msgs)) {
+		struct ctrl_msg *msg = tw_list_first(msgs, struct ctrl_msg, link);
+
+		tw_list_del(&msg->link);
+		free(msg);
+	}
+}
+
+/* A node is not there: requests to it end without a reply. */
+static void requests_lost(struct tw_mcapi_node *n, uint32_t node)
+{
+	struct tw_list *l, *tmp;
+
+	tw_list_each(&n->requests, l, tmp) {
+		struct tw_mcapi_ctrl_request *ctrl_req =
+			tw_container(l, struct tw_mcapi_ctrl_request, link);
+
+		if (ctrl_req->to != node)
+			continue;
+		tw_list_del(&ctrl_req->link);
+		ctrl_req->on_reply(n, ctrl_req, NULL);
+	}
+	n->ep->events++;
+}
+
 static void connected(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
 {
 	struct tw_mcapi_peer *peer = tw_container(op, struct tw_mcapi_peer, connected);
@@ -87,13 +92,8 @@ static void connected(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const str
 	if (peer->state == TW_MCAPI_HERE)
 		return;
 	peer->state = TW_MCAPI_AWAY;
-	while (!tw_list_empty(&peer->out)) {
-		struct ctrl_msg *msg = tw_list_first(&peer->out, struct ctrl_msg, link);
-
-		tw_list_del(&msg->link);
-		undeliverable(n, msg);
-		free(msg);
-	}
+	release_all(&peer->out);
+	requests_lost(n, (uint32_t)(peer - n->peers));
 }
 
 static void reach(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
@@ -132,13 +132,40 @@ void tw_mcapi_peer_flush(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
 /* Requests ------------------------------------------------------------------- */
 
 void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
-			   uint32_t to, struct tw_mcapi_ctrl *ctrl)
+			   uint32_t to, const struct tw_mcapi_ctrl *ctrl)
 {
-	ctrl_req->token = ctrl->token = ++n->tokens;
 	ctrl_req->to = to;
-	ctrl->requester = n->number;
+	ctrl_req->ctrl = *ctrl;
+	ctrl_req->ctrl.token = ++n->tokens;
+	ctrl_req->ctrl.requester = n->number;
 	tw_list_add_tail(&n->requests, &ctrl_req->link);
-	tw_mcapi_ctrl_send(n, to, ctrl);
+	tw_mcapi_ctrl_send(n, to, &ctrl_req->ctrl);
+}
+
+static bool has_left(const struct tw_mcapi_node *n, const struct tw_mcapi_ctrl_request *ctrl_req)
+{
+	const struct tw_list *out = &n->peers[ctrl_req->to].out;
+
+	for (struct tw_list *l = out->next; l != out; l = l->next) {
+		const struct tw_mcapi_ctrl *c = &tw_container(l, struct ctrl_msg, link)->ctrl;
+
+		if (c->requester == n->number && c->token == ctrl_req->ctrl.token)
+			return false;
+	}
+	return true;
+}
+
+void tw_mcapi_requests_again(struct tw_mcapi_node *n, uint32_t node)
+{
+	struct tw_list *l, *tmp;
+
+	tw_list_each(&n->requests, l, tmp) {
+		const struct tw_mcapi_ctrl_request *ctrl_req =
+			tw_container(l, struct tw_mcapi_ctrl_request, link);
+
+		if (ctrl_req->to == node && has_left(n, ctrl_req))
+			tw_mcapi_ctrl_send(n, node, &ctrl_req->ctrl);
+	}
 }
 
 void tw_mcapi_ctrl_abandon(struct tw_mcapi_ctrl_request *ctrl_req)
@@ -165,7 +192,7 @@ void tw_mcapi_on_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl
 		struct tw_mcapi_ctrl_request *ctrl_req =
 			tw_container(l, struct tw_mcapi_ctrl_request, link);
 
-		if (ctrl_req->token != ctrl->token)
+		if (ctrl_req->ctrl.token != ctrl->token)
 			continue;
 		tw_list_del(&ctrl_req->link);
 		ctrl_req->on_reply(n, ctrl_req, ctrl);
@@ -183,22 +210,6 @@ void tw_mcapi_on_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl
 	}
 }
 
-void tw_mcapi_requests_lost(struct tw_mcapi_node *n, uint32_t node)
-{
-	struct tw_list *l, *tmp;
-
-	tw_list_each(&n->requests, l, tmp) {
-		struct tw_mcapi_ctrl_request *ctrl_req =
-			tw_container(l, struct tw_mcapi_ctrl_request, link);
-
-		if (ctrl_req->to != node)
-			continue;
-		tw_list_del(&ctrl_req->link);
-		ctrl_req->on_reply(n, ctrl_req, NULL);
-	}
-	n->ep->events++;
-}
-
 void tw_mcapi_peers_init(struct tw_mcapi_node *n)
 {
 	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
@@ -209,16 +220,6 @@ void tw_mcapi_peers_init(struct tw_mcapi_node *n)
 		tw_list_init(&peer->dirty);
 		tw_list_init(&peer->late);
 		peer->connected.done = connected;
-	}
-}
-
-static void release_all(struct tw_list *msgs)
-{
-	while (!tw_list_empty(msgs)) {
-		struct ctrl_msg *msg = tw_list_first(msgs, struct ctrl_msg, link);
-
-		tw_list_del(&msg->link);
-		free(msg);
 	}
 }
 

@@ -183,7 +183,7 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 				      tw_list_first(&peer->late, struct tw_unexp_msg, unexp.all));
 	if (peer->state == TW_MCAPI_HERE && peer->addr.session == p->addr.session)
 		peer->state = TW_MCAPI_AWAY;
-	tw_mcapi_requests_lost(n, loss.node);
+	tw_mcapi_requests_again(n, loss.node);
 	tw_mcapi_pending_lost(n, loss.node);
 	tw_mcapi_endp_each(n, lose, &loss);
 	for (unsigned i = 0; i < TW_MCAPI_DESTS; i++)

@@ -39,10 +39,14 @@ struct tw_mcapi_op {
 	void (*done)(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r);
 };
 
-/* A request to another node. on_reply() gets NULL if that node is not there. */
+/*
+ * A request to another node. It goes to the node that has the number when it is answered;
+ * on_reply() gets NULL if there is none.
+ */
 struct tw_mcapi_ctrl_request {
 	struct tw_list link; /* on node->requests */
-	uint32_t token, to;
+	uint32_t to;
+	struct tw_mcapi_ctrl ctrl;
 	void (*on_reply)(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 			 const struct tw_mcapi_ctrl *ctrl);
 };
@@ -105,6 +109,7 @@ struct tw_mcapi_chan {
 	uint32_t handle; /* of the program, 0 none */
 	uint32_t other, epoch;
 	uint32_t requester, token; /* while reserved: of the BIND to reply to */
+	struct tw_mcapi_ctrl_request bind2; /* while reserved */
 	struct tw_mcapi_mreq *opening;
 	struct tw_mcapi_scl *scl;
 	uint32_t credits; /* of the sender */
@@ -242,15 +247,15 @@ tw_shared void tw_mcapi_leave(struct tw_ep *ep)
 void tw_mcapi_ctrl_send(struct tw_mcapi_node *n, uint32_t to, const struct tw_mcapi_ctrl *ctrl);
 /* The reply comes through ctrl_req->on_reply(). */
 void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
-			   uint32_t to, struct tw_mcapi_ctrl *ctrl);
+			   uint32_t to, const struct tw_mcapi_ctrl *ctrl);
 void tw_mcapi_ctrl_abandon(struct tw_mcapi_ctrl_request *ctrl_req);
 void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *request,
 			 mcapi_status_t status, uint32_t value);
 void tw_mcapi_on_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl);
 /* Sends what is queued, after connecting if necessary. */
 void tw_mcapi_peer_flush(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer);
-/* A node is gone: its requests end without a reply. */
-void tw_mcapi_requests_lost(struct tw_mcapi_node *n, uint32_t node);
+/* A node is gone, and may have begun again: requests to it are sent once more. */
+void tw_mcapi_requests_again(struct tw_mcapi_node *n, uint32_t node);
 void tw_mcapi_peers_init(struct tw_mcapi_node *n);
 void tw_mcapi_peers_fini(struct tw_mcapi_node *n);
 /* In ctrl_recv.c. */

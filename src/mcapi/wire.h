@@ -9,7 +9,7 @@
  * earlier channel of the same endpoints.
  *
  * Connecting (T any node, a and b the nodes of sender A and receiver B):
- *   T -> a BIND, a -> b BIND2, b -> a BOUND, a -> T REPLY.
+ *   T -> a BIND, a -> b BIND2, b -> a REPLY, a -> T REPLY.
  * a reserves A before it sends BIND2, so that a second BIND is refused.
  */
 #ifndef TW_MCAPI_WIRE_H
@@ -23,13 +23,12 @@ enum tw_mcapi_ctrl_what {
 	TW_MCAPI_CTRL_GET = 1, /* request: reply when endpoint a exists */
 	TW_MCAPI_CTRL_CREDITS, /* request: credits for messages to a */
 	TW_MCAPI_CTRL_ATTR,    /* request: attribute `value' of a */
-	TW_MCAPI_CTRL_REPLY,   /* to any of these, and to BIND */
+	TW_MCAPI_CTRL_BIND,    /* request: connect a to b */
+	TW_MCAPI_CTRL_BIND2,   /* request: that of the sender's node */
+	TW_MCAPI_CTRL_REPLY,   /* to any of these */
 	TW_MCAPI_CTRL_CREDIT,  /* `value' more credits for messages to a */
 	TW_MCAPI_CTRL_RECALL,  /* return unused credits for a */
 	TW_MCAPI_CTRL_RETURN,  /* `value' unused credits */
-	TW_MCAPI_CTRL_BIND,    /* connect a to b */
-	TW_MCAPI_CTRL_BIND2,
-	TW_MCAPI_CTRL_BOUND,
 	TW_MCAPI_CTRL_UNBIND,	/* the binding is over */
 	TW_MCAPI_CTRL_OPENED,	/* the source's end is open */
 	TW_MCAPI_CTRL_UNOPENED, /* its open was cancelled */

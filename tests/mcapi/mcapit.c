@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "mcapi/mcapit.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 _Thread_local mcapi_status_t mct_status;
@@ -132,6 +134,15 @@ void mct_until(struct mct_me *me, int word, uint64_t value)
 				 word);
 		twc_sleep(1);
 	}
+}
+
+void mct_stop(const struct twt_child *c)
+{
+	int status;
+
+	twc_eq(kill(c->pid, SIGSTOP), 0);
+	twc_eq(waitpid(c->pid, &status, WUNTRACED), c->pid);
+	twc_check(WIFSTOPPED(status));
 }
 
 /* --------------------------------------------------- endpoints and messages */

@@ -105,6 +105,9 @@ void mct_until(struct mct_me *me, int word, uint64_t value);
 	}                                                                                          \
 	static void name(struct mct_me *me)
 
+/* Stops a child; SIGCONT lets it go on. */
+void mct_stop(const struct twt_child *child);
+
 mcapi_endpoint_t mct_create(mcapi_port_t port);
 mcapi_endpoint_t mct_get(mcapi_node_t node, mcapi_port_t port);
 void mct_delete(mcapi_endpoint_t ep);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls that end in _i return immediately, whatever the other node does (3.5.4). */
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "mcapi/mcapit.h"
 
@@ -31,15 +30,6 @@ static int other_node(void *arg, int fd)
 	return 0;
 }
 
-static void stop(struct twt_child *c)
-{
-	int status;
-
-	twc_eq(kill(c->pid, SIGSTOP), 0);
-	twc_eq(waitpid(c->pid, &status, WUNTRACED), c->pid);
-	twc_check(WIFSTOPPED(status));
-}
-
 static void calls_return(int known)
 {
 	static mcapi_request_t sent[MANY], got[MANY], bound[MANY], opened[MANY];
@@ -59,7 +49,7 @@ static void calls_return(int known)
 	twc_eq(twt_get(child.fd, &c, 1), 0);
 	if (known)
 		twc_eq(mct_recv(mine), 1);
-	stop(&child);
+	mct_stop(&child);
 	start = twt_now();
 	for (int i = 0; i < MANY; i++) {
 		value[i] = (uint64_t)i;

@@ -458,22 +458,36 @@ int step_receiver(struct node *me, int i)
 	return moved | (got != 0);
 }
 
-int step_connect(struct node *me, int i)
+static void begin_connect(struct node *me, int i)
 {
 	const struct lane *l = &me->lane[i];
+	mcapi_request_t *req = &me->my[i].connect;
 	mcapi_endpoint_t s, r;
-	mcapi_request_t req;
 
-	if (me->my[i].connected || !chance(me, 3))
-		return 0;
 	ok(s = mcapi_get_endpoint((mcapi_node_t)l->from, 1000 + i, &st));
 	ok(r = mcapi_get_endpoint((mcapi_node_t)l->to, 2000 + i, &st));
 	if (l->kind == PKT)
-		ok(mcapi_connect_pktchan_i(s, r, &req, &st));
+		ok(mcapi_connect_pktchan_i(s, r, req, &st));
 	else
-		ok(mcapi_connect_sclchan_i(s, r, &req, &st));
-	/* The request is forgotten: the opens tell. */
-	me->my[i].connected = 1;
-	me->left--;
+		ok(mcapi_connect_sclchan_i(s, r, req, &st));
+}
+
+int step_connect(struct node *me, int i)
+{
+	enum state *state = &me->my[i].connecting;
+	mcapi_status_t st = MCAPI_ERROR;
+	size_t size;
+
+	if (*state == CLOSED && chance(me, 3)) {
+		begin_connect(me, i);
+		/* Some requests are forgotten: the opens tell. */
+		*state = chance(me, 2) ? OPENING : DONE;
+	} else if (*state == OPENING && complete(&me->my[i].connect, &size, &st)) {
+		st_eq(st, MCAPI_SUCCESS);
+		*state = DONE;
+	} else {
+		return 0;
+	}
+	me->left -= *state == DONE;
 	return 1;
 }

@@ -64,7 +64,9 @@ struct node {
 	struct lane lane[LANES];
 	int nlanes, left; /* roles of this node that are not done */
 	struct {
-		int sent, received, connected;
+		int sent, received;
+		enum state connecting;
+		mcapi_request_t connect;
 		struct end s, r;
 		struct op out[OUT];
 		int n, recv_pending;

@@ -5,7 +5,6 @@
  * model is small: what a lane carries follows from its number, comes once, whole
  * and in order; a channel that its sender closed is drained, one that its
  * receiver closed refuses; after a round nothing is left anywhere.
- * Part of: check-all
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,13 +66,13 @@ static void nothing_moves(struct node *me)
 			fprintf(stderr,
 				"node %d, round %u, lane %d: %s from %d to %d by %d, %d items, "
 				"quit "
-				"%d; connected %d, sent %d, pending %d, sender %d, received %d, "
+				"%d; connecting %d, sent %d, pending %d, sender %d, received %d, "
 				"receiver %d; told %d %d %d\n",
 				me->number, me->round, i,
 				l->kind == MSG	 ? "messages"
 				: l->kind == PKT ? "packets"
 						 : "scalars",
-				l->from, l->to, l->by, l->count, l->quit, me->my[i].connected,
+				l->from, l->to, l->by, l->count, l->quit, me->my[i].connecting,
 				me->my[i].sent, me->my[i].n, me->my[i].s.state, me->my[i].received,
 				me->my[i].r.state, atomic_load(&told(me, i)->received),
 				atomic_load(&told(me, i)->sender_left),
@@ -102,7 +101,7 @@ static void run_round(struct node *me)
 					moved |= step_message_sender(me, i);
 				continue;
 			}
-			if (l->by == me->number)
+			if (l->by == me->number && me->my[i].connecting != DONE)
 				moved |= step_connect(me, i);
 			if (l->from == me->number && me->my[i].s.state != DONE)
 				moved |= step_sender(me, i);
