@@ -40,6 +40,7 @@ struct tw_link {
 	void *peer;	      /* set and used by the engine */
 	uint32_t max_payload; /* longest payload of one packet */
 	uint32_t key_size;    /* bytes of a remote key; 0: nothing needs to be registered */
+	pid_t pid;	      /* of the other end, 0 if it cannot be named here */
 	bool can_get;	      /* get() and put() work, as far as is known */
 	bool direct;	      /* a get is a plain copy, and no protocol is faster */
 	bool by_cpu;	      /* get and put use the caller's processor */

@@ -54,12 +54,12 @@ static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint
 /* Takes a socket into use, on either side. */
 static enum tw_err adopt(struct tw_shm_link *l, int sock)
 {
-	if (tw_sock_peer(sock, &l->pid)) {
+	if (tw_sock_peer(sock, &l->link.pid)) {
 		tw_fd_close(sock);
 		return TW_EPERM;
 	}
 	l->sock = sock;
-	l->link.can_get = l->pid > 0;
+	l->link.can_get = l->link.pid > 0;
 	l->link.by_cpu = true;
 	l->sock_watch.ready = tw_shm_conn_ready;
 	return watch(l->ep, sock, &l->sock_watch) < 0 ? TW_ENOMEM : TW_OK;
@@ -81,8 +81,8 @@ static void pid_ready(struct tw_watch *w, uint32_t events)
 static void watch_process(struct tw_shm_link *l)
 {
 #ifdef SYS_pidfd_open
-	if (l->pid > 0 && l->pid != getpid())
-		l->pidfd = tw_fd_own((int)syscall(SYS_pidfd_open, l->pid, 0));
+	if (l->link.pid > 0 && l->link.pid != getpid())
+		l->pidfd = tw_fd_own((int)syscall(SYS_pidfd_open, l->link.pid, 0));
 #endif
 	l->pid_watch.ready = pid_ready;
 	if (l->pidfd >= 0)
@@ -269,7 +269,7 @@ static unsigned half_of(const struct tw_shm_ep *ep, pid_t pid)
 
 	tw_list_each(&ep->pending, n, tmp) {
 		const struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
-		held += l->state == TW_SHM_HALF && l->pid == pid;
+		held += l->state == TW_SHM_HALF && l->link.pid == pid;
 	}
 	return held;
 }
@@ -283,14 +283,14 @@ static void make_space(struct tw_shm_ep *ep)
 
 	tw_list_each(&ep->pending, n, tmp) {
 		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
-		unsigned held = l->state == TW_SHM_HALF ? half_of(ep, l->pid) : 0;
+		unsigned held = l->state == TW_SHM_HALF ? half_of(ep, l->link.pid) : 0;
 
 		if (held > most) {
 			most = held;
 			out = l;
 		}
 	}
-	tw_log(TW_LOG_INFO, "process %d connects and does not say who it is", (int)out->pid);
+	tw_log(TW_LOG_INFO, "process %d connects and does not say who it is", (int)out->link.pid);
 	ep->nhalf--;
 	tw_shm_link_end(out);
 }

@@ -104,7 +104,7 @@ static void revoke(struct tw_shm_link *l)
 	while (!tw_ring_revoke(&l->rx) && tw_shm_alive(l)) {
 		if (tw_clock() > end) {
 			tw_log(TW_LOG_ERROR, "process %d stands still while it writes here",
-			       (int)l->pid);
+			       (int)l->link.pid);
 			return;
 		}
 		sched_yield();

@@ -65,7 +65,7 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 		here[n] = (struct iovec){&cookie, sizeof(cookie)};
 		there[0] = (struct iovec){(void *)(uintptr_t)(address + at), bytes};
 		there[1] = (struct iovec){(void *)(uintptr_t)l->cookie_at, sizeof(cookie)};
-		err = tw_remote_copy(l->pid, write, &local, &remote);
+		err = tw_remote_copy(l->link.pid, write, &local, &remote);
 		if (!write && local.n <= 1 && cookie != l->activity->cookie)
 			return TW_ELOST;
 		if (err != TW_OK)

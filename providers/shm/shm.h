@@ -98,7 +98,6 @@ struct tw_shm_link {
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
-	pid_t pid;	    /* of the peer, 0 when it cannot be named here */
 	uint64_t cookie_at; /* in the peer */
 	struct tw_watch sock_watch, pid_watch;
 	struct tw_list node; /* pending or dead */

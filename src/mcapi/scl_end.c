@@ -191,7 +191,7 @@ void tw_mcapi_scl_describe(struct tw_mcapi_endp *e, struct tw_mcapi_ctrl *ctrl)
 	ctrl->value = WINDOW;
 	if (s->sender || s->fd < 0)
 		return;
-	ctrl->pid = (uint32_t)getpid();
+	ctrl->has_fd = 1;
 	ctrl->fd = (uint32_t)s->fd;
 	ctrl->cookie = s->ring->cookie;
 }
@@ -302,15 +302,17 @@ static void paired(struct tw_mcapi_node *n, struct tw_mcapi_endp *in, uint32_t p
 	atomic_store_explicit(&out->chan.scl->token, t, memory_order_release);
 }
 
-static struct tw_mcapi_scl_ring *map_ring(const struct tw_mcapi_ctrl *ctrl)
+/* The number that this process knows another by is not the one that it has for itself. */
+static struct tw_mcapi_scl_ring *map_ring(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
+	const struct tw_peer *p = tw_peer_at(n->ep, n->peers[tw_mcapi_node_of(ctrl->b)].addr);
 	struct tw_mcapi_scl_ring *r = NULL;
 	char path[64];
 	int fd;
 
-	if (!ctrl->pid)
+	if (!ctrl->has_fd || !p || !p->link || !p->link->pid)
 		return NULL;
-	snprintf(path, sizeof(path), "/proc/%u/fd/%u", ctrl->pid, ctrl->fd);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)p->link->pid, ctrl->fd);
 	fd = tw_sys_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return NULL;
@@ -324,7 +326,7 @@ static struct tw_mcapi_scl_ring *map_ring(const struct tw_mcapi_ctrl *ctrl)
 	return r;
 }
 
-/* The ring of a channel within the node, which is mapped here already. */
+/* The ring of a channel within the node, once more. */
 static struct tw_mcapi_scl_ring *own_ring(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
 {
 	const struct tw_mcapi_endp *in = tw_mcapi_endp_find(n, e->chan.other);
@@ -332,6 +334,8 @@ static struct tw_mcapi_scl_ring *own_ring(struct tw_mcapi_node *n, const struct 
 
 	if (!in || in->chan.other != e->handle || !in->chan.scl || !in->chan.scl->ring)
 		return NULL;
+	if (in->chan.scl->fd >= 0)
+		return tw_sealed_map(in->chan.scl->fd, TW_MCAPI_SCL_BYTES, PROT_READ | PROT_WRITE);
 	again = mremap(in->chan.scl->ring, 0, TW_MCAPI_SCL_BYTES, MREMAP_MAYMOVE);
 	return again != MAP_FAILED ? again : NULL;
 }
@@ -346,7 +350,7 @@ void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	if (s->sender) {
 		s->ring = own_ring(n, e);
 		if (!s->ring)
-			s->ring = map_ring(other);
+			s->ring = map_ring(n, other);
 		s->by_message = !s->ring;
 		s->shared = s->ring != NULL;
 		if (s->ring)

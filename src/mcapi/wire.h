@@ -51,8 +51,8 @@ struct tw_mcapi_ctrl {
 	uint32_t requester; /* its node */
 	uint32_t epoch;
 	uint32_t value;
-	/* OPENED of a scalar receiver: where its ring is. */
-	uint32_t pid, fd;
+	/* OPENED of a scalar receiver: its ring, a descriptor of its process. */
+	uint32_t has_fd, fd;
 	uint64_t cookie;
 };
 _Static_assert(sizeof(struct tw_mcapi_ctrl) == 48, "wire format");

@@ -3,6 +3,7 @@
 #ifndef TWT_H
 #define TWT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -26,6 +27,9 @@ void twt_spawn_here(struct twt_child *child, int (*fn)(void *arg, int fd), void 
  */
 void twt_go(const char *netns);
 extern uint32_t twt_board;
+
+/* Later children of the caller count processes anew. False where the system refuses that. */
+bool twt_new_pids(void);
 
 /* How many times slower than others this machine is: TWT_SLOW, or 1. */
 unsigned twt_slow(void);

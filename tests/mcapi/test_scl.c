@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* 4.5.4 to 4.5.12: scalars. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "mcapi/mcapit.h"
 
@@ -406,4 +409,71 @@ Test(mcapi_scl, own_node_without_descriptors, .timeout = MCT_TIMEOUT)
 		twc_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
 	}
 	mct_down();
+}
+
+static bool ring_is_mapped(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	bool found = false;
+	char line[300];
+
+	twc_check(maps);
+	while (fgets(line, sizeof(line), maps))
+		found |= strstr(line, "tagwire-scalars") != NULL;
+	fclose(maps);
+	return found;
+}
+
+static void one_scalar(struct mct_me *me)
+{
+	uint32_t h;
+
+	mct_up((mcapi_node_t)me->rank);
+	h = mct_open_between(me, kind);
+	if (me->rank) {
+		twc_check(ring_is_mapped());
+		mct_put(kind, h, 5);
+	} else {
+		twc_eq(mct_take(kind, h), 5);
+	}
+	mct_close_between(me, kind, h);
+	mct_down();
+}
+
+/* The receiver is in another PID namespace: its own number is somebody else's here. */
+static void receiver_elsewhere(struct mct_me *me)
+{
+	int ended;
+	pid_t pid;
+
+	if (me->rank) {
+		one_scalar(me);
+		return;
+	}
+	twc_check(twt_new_pids());
+	pid = fork();
+	twc_check(pid >= 0);
+	if (pid == 0) {
+		one_scalar(me);
+		_exit(0);
+	}
+	twc_eq(waitpid(pid, &ended, 0), pid);
+	twc_eq(ended, 0);
+}
+
+static int no_namespace(void *arg, int fd)
+{
+	(void)arg;
+	(void)fd;
+	return !twt_new_pids();
+}
+
+Test(mcapi_scl, receiver_in_another_pid_namespace, .timeout = MCT_TIMEOUT)
+{
+	struct twt_child child;
+
+	twt_spawn(&child, no_namespace, NULL);
+	if (twt_join(&child, MCT_CHILD) != 0)
+		cr_skip_test("the system makes no namespace for us");
+	mct_wild(MCT_PROCESSES, 2, receiver_elsewhere);
 }
