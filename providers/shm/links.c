@@ -63,7 +63,7 @@ static void exchange(struct tw_shm_ep *ep, unsigned a, unsigned b)
 void tw_shm_activate(struct tw_shm_link *l)
 {
 	l->recent = true;
-	if (tw_unlikely(l->at >= l->ep->nactive))
+	if (l->at >= l->ep->nactive)
 		exchange(l->ep, l->at, l->ep->nactive++);
 }
 

@@ -160,13 +160,12 @@ void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 	drain(l);
 }
 
-/* A ring with a packet joins the active set. */
-static unsigned take(struct tw_shm_link *l)
+/* Takes packets from a ring that is in the active set, now at the latest. */
+static inline unsigned take(struct tw_shm_link *l)
 {
-	unsigned n;
+	unsigned n = poll_link(l, BATCH);
 
-	tw_shm_activate(l);
-	n = poll_link(l, BATCH);
+	l->recent = true;
 	if (tw_unlikely(l->state == TW_SHM_DRAIN))
 		n += drain(l);
 	return n;
@@ -174,8 +173,10 @@ static unsigned take(struct tw_shm_link *l)
 
 void tw_shm_doorbell_pending(struct tw_shm_link *l)
 {
-	if (l->state == TW_SHM_UP && tw_ring_next(&l->rx))
-		take(l);
+	if (l->state != TW_SHM_UP || !tw_ring_next(&l->rx))
+		return;
+	tw_shm_activate(l);
+	take(l);
 }
 
 static unsigned poll_idle_set(struct tw_shm_ep *ep)
@@ -185,7 +186,10 @@ static unsigned poll_idle_set(struct tw_shm_ep *ep)
 	if (++ep->idle_at >= ep->nup)
 		ep->idle_at = ep->nactive;
 	l = ep->up[ep->idle_at];
-	return tw_ring_next(&l->rx) ? take(l) : 0;
+	if (!tw_ring_next(&l->rx))
+		return 0;
+	tw_shm_activate(l);
+	return take(l);
 }
 
 static void note_poll(struct tw_shm_ep *ep)
@@ -197,6 +201,8 @@ static void note_poll(struct tw_shm_ep *ep)
 	atomic_store_explicit(&ep->activity->polled, now, memory_order_release);
 	if (tw_unlikely(!tw_list_empty(&ep->deferred)))
 		tw_shm_flush_deferred(ep);
+	if (tw_unlikely((ep->polls & (ACTIVE_POLLS - 1)) == 0))
+		tw_shm_settle(ep);
 }
 
 static unsigned do_progress(void *instance)
@@ -218,8 +224,6 @@ static unsigned do_progress(void *instance)
 	}
 	if (tw_unlikely(ep->nactive < ep->nup))
 		n += poll_idle_set(ep);
-	if (tw_unlikely((ep->polls & (ACTIVE_POLLS - 1)) == 0))
-		tw_shm_settle(ep);
 	/* The program may take long to process them, and its next poll is far. */
 	if (tw_unlikely(n >= ACTIVITY_BATCH))
 		tw_shm_activity_now(ep);
