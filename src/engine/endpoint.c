@@ -190,15 +190,27 @@ static enum tw_err make_self(struct tw_ep *ep)
 	return ep->self ? TW_OK : TW_ENOMEM;
 }
 
-/* Frees the segment list of a request of several pieces, and the key of a transfer. */
+/* The claimed message of a receive, and one that is being fetched. */
+static void free_claimed(struct tw_ep *ep, const struct tw_req *r)
+{
+	struct tw_unexp_msg *u = tw_req_claimed(r);
+
+	if (u && !tw_list_empty(&u->unexp.all))
+		tw_match_remove(ep->match, &u->unexp);
+	free(u);
+}
+
+/* Frees what requests have: messages, segment lists, keys. */
 static void free_requests(struct tw_ep *ep)
 {
-	for (uint32_t c = 0; TW_USES_PIECES && c < ep->reqs.nchunks; c++)
+	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
 		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
 			struct tw_req *r = (void *)(ep->reqs.chunks[c] + (size_t)i * ep->reqs.size);
 
 			if (!(r->obj.gen & 1))
 				continue;
+			if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM))
+				free_claimed(ep, r);
 			if (r->segs != &r->seg)
 				free(r->segs);
 			tw_transfer_abandon(r);
@@ -209,10 +221,9 @@ static void free_requests(struct tw_ep *ep)
 static void destroy(struct tw_ep *ep)
 {
 	close_providers(ep);
-	tw_unexp_msgs_fini(ep);
-	if (TW_HAVE_MX)
-		tw_match_free(ep->match);
 	free_requests(ep);
+	tw_unexp_msgs_fini(ep);
+	tw_match_free(ep->match);
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		free(ep->peers[i]);
 	free(ep->peers);
@@ -246,7 +257,7 @@ static enum tw_err build(struct tw_ep *ep, const struct tw_open *how)
 	if (err != TW_OK)
 		return err;
 	ep->host.counters = ep->counters;
-	if (TW_HAVE_MX && !(ep->match = tw_match_new()))
+	if (!(ep->match = tw_match_new()))
 		return TW_ENOMEM;
 	err = claim_id(ep, how->endpoint_id);
 	if (err != TW_OK)
@@ -268,9 +279,12 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->slot = s;
 	ep->board = how->board;
 	ep->unexp_max = how->unexp_max;
+	ep->fetch_max = how->fetch_max;
 	ep->context_mask = how->context_mask;
 	ep->error_handler = how->error_handler;
-	ep->taker = how->taker;
+	ep->iface = how->iface;
+	ep->acts = ep->iface->attend != NULL;
+	ep->unexpected = ep->iface->unexpected;
 	ep->owner = how->owner;
 	ep->eager_max = tw_settings.eager_max;
 	ep->protos = tw_transfer_protos(tw_settings.rndv);
@@ -308,7 +322,7 @@ bool tw_ep_inside(uint64_t handle)
 /* True if no thread is in a call that may block. */
 static bool no_callers(struct tw_ep *ep)
 {
-	if (!ep->nwaiting && (!tw_takes(ep) || !ep->taker->ending || ep->taker->ending(ep)))
+	if (!ep->nwaiting && (!ep->iface->ending || ep->iface->ending(ep)))
 		return true;
 	/* Wakes blocked callers, which then leave. */
 	ep->events++;
@@ -319,7 +333,7 @@ static bool no_callers(struct tw_ep *ep)
 /* Ends an endpoint that no thread is inside. Releases the lock. */
 static void end(struct tw_slot_entry *s)
 {
-	void (*ended)(void *) = s->ep->taker ? s->ep->taker->ended : NULL;
+	void (*ended)(void *) = s->ep->iface->ended;
 	void *owner = s->ep->owner;
 
 	/* Sends what was accepted, as far as the peers have space. */
@@ -401,7 +415,7 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 	/* The service thread reads the handle as soon as it watches. */
 	h = (uint64_t)(++s->gen & 0x7fffffff) << 12 | ((uint64_t)(s - tw_slots) + 1);
 	if (err == TW_OK) {
-		s->takes = how->taker;
+		s->iface = s->ep->iface;
 		atomic_store_explicit(&s->handle, h, memory_order_release);
 		err = tw_service_watch(s, s->ep->epfd);
 	}

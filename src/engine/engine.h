@@ -8,6 +8,7 @@
  *   send.c        the sending side                 wait.c       blocking calls
  *   recv.c        the receiving side               peer.c       peers
  *   unexp_msg.c   memory of unexpected messages    naming.c     boards and names
+ *   unexp.c       unexpected messages              am.c         active messages
  *   transfer.c    long messages                    hosts.c      the hosts file
  *   transfer_move.c  their bytes                   topology.c   hosts of numbered nodes
  *   withdraw.c    cancelling, time limits          stats.c      statistics for tools
@@ -34,9 +35,11 @@ void tw_end(void);
 struct tw_open {
 	uint32_t board, endpoint_id, filter; /* ~0 endpoint_id: any */
 	uint32_t unexp_max;
+	/* Announced messages come unmatched while fewer bytes of unexpected ones are here. */
+	uint64_t fetch_max;
 	uint64_t context_mask;
 	void (*error_handler)(void);
-	const struct tw_taker *taker; /* required in a build without MX */
+	const struct tw_interface *iface;
 	void *owner;
 };
 
@@ -95,7 +98,7 @@ void tw_wake_sleepers(struct tw_ep *ep);
 /* True if the interface takes whole messages and nothing is matched, as always without MX. */
 static inline bool tw_takes(const struct tw_ep *ep)
 {
-	return !TW_HAVE_MX || ep->taker;
+	return ep->iface->arrived;
 }
 
 /* True if something is in progress that needs more polls. */
@@ -162,7 +165,54 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 			   uint32_t len);
 /* Completes a receive that has all its data and no deferred reply. */
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
-void tw_unexp_msg_free(struct tw_ep *ep, struct tw_unexp_msg *u);
+
+/* Unexpected messages -- */
+
+/* The earliest that matches, which stays in its queue; NULL if none. */
+static inline struct tw_unexp_msg *tw_unexp_find(struct tw_ep *ep, uint64_t key, uint64_t mask)
+{
+	struct tw_unexp *x = NULL;
+
+	if (ep->gauges[TW_G_UNEXPECTED])
+		x = tw_match_find_unexp(ep->match, key, mask);
+	return x ? tw_container(x, struct tw_unexp_msg, unexp) : NULL;
+}
+
+/* All its data is here. */
+static inline bool tw_unexp_is_whole(const struct tw_unexp_msg *u)
+{
+	return u->state == TW_U_WHOLE || u->state == TW_U_FETCHED;
+}
+
+/* How many match; or only the earliest of them until one that is not whole. */
+uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole);
+/*
+ * Claims a message: no receive will match it. The caller owes one of the next three calls,
+ * of which tw_unexp_take() is for whole messages.
+ */
+void tw_unexp_claim(struct tw_ep *ep, struct tw_unexp_msg *u);
+/* The request receives it, as if it had matched it. */
+void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
+/* Its memory is the caller's, who returns it by tw_unexp_msg_put(). */
+void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u);
+void tw_unexp_drop(struct tw_ep *ep, struct tw_unexp_msg *u);
+/* Drops one that its sender has taken back: without a reply. */
+void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u);
+/* Drops all that match. */
+void tw_unexp_drop_all(struct tw_ep *ep, uint64_t key, uint64_t mask);
+/*
+ * The message of a receive with TW_R_CLAIM, which has no buffer of its own, once it is
+ * complete; NULL if there was no memory for it. It is the caller's, as after tw_unexp_take().
+ */
+static inline struct tw_unexp_msg *tw_req_claimed(const struct tw_req *r)
+{
+	return r->seg.ptr ? tw_container(r->seg.ptr, struct tw_unexp_msg, data) : NULL;
+}
+
+/* A message matches no receive: queues it, unless the interface has another idea. */
+void tw_unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u);
+/* A request that has fetched a message is complete. */
+void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *r);
 /* Frees all unexpected messages. */
 void tw_unexp_msgs_fini(struct tw_ep *ep);
 /* Allocates memory for a message of this length, in no queue; NULL when memory is short. */
@@ -189,11 +239,25 @@ static inline bool tw_tells(const struct tw_peer *p)
 
 static inline bool tw_holds(const struct tw_ep *ep)
 {
-	return TW_USES_TELL && ep->taker->holds;
+	return TW_USES_TELL && ep->iface->holds;
 }
 
 /* Drops announcements and incomplete messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
+
+/* am.c -------------------------------------------------------------------- */
+
+/*
+ * Sends an active message, at most TW_AM_MAX bytes, which are copied: the other side's
+ * am_handler is called when the messages before it have arrived. It takes no credit, so
+ * what it makes the other side keep must be bounded by its sender. TW_ECLOSED: the peer is
+ * gone.
+ */
+enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const void *data,
+		       uint32_t len);
+/* One that had to wait; false when there is no room. */
+bool tw_am_flush(struct tw_peer *p, struct tw_req *r);
+enum tw_err tw_am_packet(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len);
 
 /* withdraw.c --------------------------------------------------------------- */
 

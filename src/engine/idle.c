@@ -123,8 +123,8 @@ void tw_expire(struct tw_ep *ep)
 		next = earlier(next, tw_limits_expire(ep, now));
 	for (unsigned i = 0; i < ep->nprovs; i++)
 		next = earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
-	if (tw_takes(ep) && ep->taker->expire)
-		next = earlier(next, ep->taker->expire(ep, now));
+	if (ep->iface->expire)
+		next = earlier(next, ep->iface->expire(ep, now));
 	if (next)
 		tw_timer(&ep->host, next);
 }

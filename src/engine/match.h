@@ -15,7 +15,6 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
-#include "engine/uses.h"
 
 #define TW_MATCH_MASKS 8
 
@@ -45,7 +44,7 @@ struct tw_unexp {
 	uint64_t seq;	    /* order of arrival, set by tw_match_arrive */
 	struct tw_list all; /* every unexpected message, in order */
 	/* Per index in use. */
-	struct tw_match_node in[TW_HAVE_MX * TW_MATCH_MASKS];
+	struct tw_match_node in[TW_MATCH_MASKS];
 };
 
 struct tw_match; /* posted and unexpected queues of one endpoint */
@@ -69,10 +68,9 @@ void tw_match_arrive(struct tw_match *m, struct tw_unexp *u);
 void tw_match_remove(struct tw_match *m, struct tw_unexp *u);
 /* Returns the earliest message for (key, mask) and keeps it queued; NULL if none. */
 struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t mask);
-/* Returns the earliest unexpected message and keeps it queued; NULL if none. */
-struct tw_unexp *tw_match_first_unexp(struct tw_match *m);
-/* Returns the next message after u; NULL if none. */
-struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u);
+/* Returns the next one after u. */
+struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u, uint64_t key,
+				     uint64_t mask);
 
 /* Releases the memory of empty tables. */
 void tw_match_trim(struct tw_match *m);

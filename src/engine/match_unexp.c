@@ -113,45 +113,54 @@ static tw_noinline void charge(struct tw_match *m, uint64_t mask, uint64_t steps
 	index_build(m, mask);
 }
 
-static struct tw_unexp *scan(struct tw_match *m, uint64_t key, uint64_t mask)
+/* The first one for a key from this place on. */
+static struct tw_unexp *scan(struct tw_match *m, struct tw_list *l, uint64_t key, uint64_t mask)
 {
-	struct tw_list *l, *next;
 	uint64_t steps = 0;
 
-	tw_list_each(&m->all, l, next) {
-		if ((to_unexp(l)->match & mask) == key)
-			break;
+	for (; l != &m->all && (to_unexp(l)->match & mask) != key; l = l->next)
 		steps++;
-	}
 	if (tw_unlikely(steps > SHORT_SCAN))
 		charge(m, mask, steps);
 	return l == &m->all ? NULL : to_unexp(l);
 }
 
-struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t mask)
+static struct tw_match_table *index_of(struct tw_match *m, uint64_t mask)
 {
 	struct tw_match_table *t;
 	uint32_t bits;
+
+	each_built(m, t, bits)
+		if (t->mask == mask)
+			return t;
+	return NULL;
+}
+
+static struct tw_unexp *from_node(struct tw_match *m, struct tw_match_table *t, node_t *n)
+{
+	return n ? tw_container(n - (t - m->index), struct tw_unexp, in) : NULL;
+}
+
+struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t mask)
+{
+	struct tw_match_table *t = index_of(m, mask);
+
+	if (!t)
+		return scan(m, m->all.next, key, mask);
+	t->used = ++m->clock;
+	return from_node(m, t, *table_find(t, key));
+}
+
+struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u, uint64_t key,
+				     uint64_t mask)
+{
+	struct tw_match_table *t = index_of(m, mask);
 	node_t *n;
 
-	each_built(m, t, bits) {
-		if (t->mask != mask)
-			continue;
-		t->used = ++m->clock;
-		n = *table_find(t, key);
-		return n ? tw_container(n - (t - m->index), struct tw_unexp, in) : NULL;
-	}
-	return scan(m, key, mask);
-}
-
-struct tw_unexp *tw_match_first_unexp(struct tw_match *m)
-{
-	return tw_list_empty(&m->all) ? NULL : to_unexp(m->all.next);
-}
-
-struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u)
-{
-	return u->all.next == &m->all ? NULL : to_unexp(u->all.next);
+	if (!t)
+		return scan(m, u->all.next, key, mask);
+	n = link_in(m, t, u)->next;
+	return from_node(m, t, n && n->key == key ? n : NULL);
 }
 
 uint64_t tw_match_nunexp(const struct tw_match *m)

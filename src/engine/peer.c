@@ -195,7 +195,7 @@ static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why
 void tw_peer_down(struct tw_peer *p, enum tw_status why)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_req *half = TW_HAVE_MX ? p->rx_req : NULL;
+	struct tw_req *half = p->rx_req;
 
 	if (p->state != TW_PEER_UP)
 		return;
@@ -212,8 +212,8 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 		tw_transfer_lost(p, half, why);
 	tw_list_del(&p->work);
 	ep->events++;
-	if (tw_takes(ep))
-		ep->taker->down(ep, p);
+	if (ep->iface->down)
+		ep->iface->down(ep, p);
 	share_out(ep);
 	tw_stats_peer(p);
 }

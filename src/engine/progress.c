@@ -133,8 +133,8 @@ unsigned tw_progress(struct tw_ep *ep)
 		n += ep->polled[i].ops->progress(ep->polled[i].instance);
 	if (tw_unlikely(!tw_list_empty(&ep->work)))
 		n += tw_flush(ep);
-	if (tw_unlikely(tw_takes(ep)) && (ep->attend || !tw_list_empty(&ep->done)))
-		ep->taker->attend(ep);
+	if (tw_unlikely(ep->acts) && (ep->attend || !tw_list_empty(&ep->done)))
+		ep->iface->attend(ep);
 	/* Only the holder of the lock writes; the service thread reads. */
 	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
 	return n;

@@ -3,103 +3,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
-
-static tw_inline void finish(struct tw_ep *ep, struct tw_req *r)
-{
-	enum tw_status status = TW_S_OK;
-
-	ep->counters[TW_C_RECV_DONE]++;
-	ep->counters[TW_C_RECV_BYTES] += r->xfer_len;
-	if (tw_unlikely(r->msg_len > r->len)) {
-		ep->counters[TW_C_RECV_TRUNCATED]++;
-		status = TW_S_TRUNCATED;
-	}
-	tw_req_complete(ep, r, status);
-}
+#include "engine/recv.h"
 
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r)
 {
-	finish(ep, r);
+	tw_recv_complete(ep, r);
 }
 
-/* Binds a receive to the message that it matched. */
-static inline void bind(struct tw_req *r, struct tw_peer *p, const struct tw_addr *source,
-			uint64_t match, uint32_t len)
+void tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len)
 {
-	r->flags &= (uint8_t)~TW_R_POSTED;
-	r->peer = p;
-	tw_addr_copy(&r->source, source);
-	r->match = match;
-	r->msg_len = len;
-	r->xfer_len = tw_min(len, r->len);
-}
+	struct tw_unexp_msg *u = tw_unexp_msg_get(ep, len);
 
-/* Lines that a message no longer uses are returned to the sender later. */
-static inline void release_credits(struct tw_peer *p, uint32_t n)
-{
-	if (tw_unlikely(p->window > p->fair)) {
-		uint32_t keep = tw_min(n, p->window - p->fair);
-
-		p->window -= keep;
-		p->used -= keep;
-		n -= keep;
-	}
-	p->unreturned += n;
-	if (tw_unlikely(tw_credits_due(p)))
-		tw_peer_work(p);
-}
-
-/* An eager message has completely reached its receive. */
-static inline void eager_done(struct tw_peer *p, struct tw_req *r, bool sync, struct tw_ref ref)
-{
-	release_credits(p, tw_credit_cost(r->msg_len));
-	if (tw_unlikely(sync)) {
-		r->remote = ref;
-		tw_transfer_step(p, r, TW_ON_MATCHED_SYNC);
+	if (!u)
+		tw_log(TW_LOG_ERROR, "no memory for a message of %u bytes: it is lost", len);
+	r->seg.ptr = u ? u->data : NULL;
+	r->seg.len = r->len = u ? len : 0;
+	if (!u)
 		return;
-	}
-	tw_recv_finish(p->ep, r);
-}
-
-/* A receive takes a message that arrived before it. */
-static void take_unexp(struct tw_ep *ep, struct tw_req *r, struct tw_unexp_msg *u)
-{
-	struct tw_peer *p = u->peer;
-	bool whole = u->have == u->len;
-
-	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
-	tw_match_remove(ep->match, &u->unexp);
-	bind(r, p, &u->source, u->unexp.match, u->len);
-	if (u->rndv) {
-		tw_transfer_start(p, r, u->ref, u->address, u->data, u->key_len);
-		tw_unexp_msg_free(ep, u);
-		return;
-	}
-	tw_req_scatter(r, 0, u->data, tw_min(u->have, r->xfer_len));
-	if (whole && p->state == TW_PEER_UP) {
-		eager_done(p, r, u->sync, u->ref);
-	} else if (whole) {
-		tw_recv_finish(ep, r);
-	} else {
-		/* The rest goes directly to the receive. */
-		p->rx_req = r;
-		p->rx_unexp = NULL;
-		r->flags |= u->sync ? TW_R_SYNC : 0;
-		r->remote = u->ref;
-	}
-	tw_unexp_msg_free(ep, u);
+	u->len = len;
+	tw_list_init(&u->unexp.all);
 }
 
 void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask)
 {
-	struct tw_unexp *u = NULL;
+	struct tw_unexp_msg *u = tw_unexp_find(ep, key, mask);
 
-	if (tw_match_nunexp(ep->match))
-		u = tw_match_find_unexp(ep->match, key, mask);
 	ep->counters[TW_C_RECV_POSTED]++;
 	if (u) {
-		take_unexp(ep, r, tw_container(u, struct tw_unexp_msg, unexp));
+		tw_unexp_claim(ep, u);
+		tw_unexp_receive(ep, u, r);
 		return;
 	}
 	r->posted.key = key;
@@ -131,7 +63,8 @@ static inline struct tw_req *take_posted(struct tw_ep *ep, uint64_t match)
 	return tw_container(q, struct tw_req, posted);
 }
 
-static struct tw_unexp_msg *unexp_new(struct tw_peer *p, struct tw_hdr hdr, uint32_t room)
+static struct tw_unexp_msg *unexp_new(struct tw_peer *p, struct tw_hdr hdr, uint32_t room,
+				      enum tw_unexp_state state)
 {
 	struct tw_ep *ep = p->ep;
 	struct tw_unexp_msg *u = tw_unexp_msg_get(ep, room);
@@ -140,50 +73,16 @@ static struct tw_unexp_msg *unexp_new(struct tw_peer *p, struct tw_hdr hdr, uint
 		return NULL;
 	u->unexp.match = hdr.match;
 	u->peer = p;
-	u->source = p->addr;
 	u->len = tw_hdr_len(hdr);
-	u->have = 0;
-	u->rndv = u->sync = false;
+	u->state = (uint8_t)state;
+	u->sync = false;
 	u->claimed = 0;
 	p->numsgs++;
+	p->show->msgs_received++;
 	ep->counters[TW_C_UNEXPECTED]++;
-	ep->gauges[TW_G_UNEXPECTED]++;
-	ep->gauges[TW_G_UNEXP_BYTES] += room;
+	if (state != TW_U_ANNOUNCED)
+		ep->gauges[TW_G_UNEXP_BYTES] += room;
 	return u;
-}
-
-/* Calls the user's handler for a message. True if it drops the message. */
-static bool ask_handler(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	bool whole = !u->rndv && u->have == u->len, drop;
-
-	atomic_store_explicit(&ep->slot->handler, tw_thread_id(), memory_order_relaxed);
-	drop = ep->unexp_handler(ep, u, whole ? u->data : NULL);
-	atomic_store_explicit(&ep->slot->handler, 0, memory_order_relaxed);
-	return drop;
-}
-
-/*
- * A dropped message completes an empty receive, so that the sender sees it matched.
- * Otherwise a receive that the handler has posted may take the message, or it waits.
- */
-static void settle_unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	struct tw_req *r = NULL;
-
-	if (ep->unexp_handler) {
-		if (ask_handler(ep, u)) {
-			r = tw_req_new(ep, TW_RECV, NULL, 0, 0);
-			if (r)
-				tw_req_forget(r);
-		} else {
-			r = take_posted(ep, u->unexp.match);
-		}
-	}
-	tw_match_arrive(ep->match, &u->unexp);
-	ep->events++;
-	if (r)
-		take_unexp(ep, r, u);
 }
 
 /* Messages of an interface that does not match ------------------------------ */
@@ -192,11 +91,11 @@ static void settle_unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 static inline enum tw_err deliver(struct tw_peer *p, struct tw_unexp_msg *u)
 {
 	if (!tw_holds(p->ep))
-		release_credits(p, tw_credit_cost(u->len));
+		tw_credits_release(p, tw_credit_cost(u->len));
 	p->ep->counters[TW_C_RECV_DONE]++;
 	p->ep->counters[TW_C_RECV_BYTES] += u->len;
 	p->ep->events++;
-	p->ep->taker->arrived(p->ep, u);
+	p->ep->iface->arrived(p->ep, u);
 	return TW_OK;
 }
 
@@ -244,7 +143,7 @@ static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const st
 	u->key_len = key_len;
 	if (TW_USES_NET)
 		memcpy(u->data, key, key_len);
-	p->ep->taker->arrived(p->ep, u);
+	p->ep->iface->arrived(p->ep, u);
 	return TW_OK;
 }
 
@@ -253,12 +152,12 @@ void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len)
 	struct tw_peer *p = tw_peer_at(ep, from);
 
 	if (p && p->state == TW_PEER_UP)
-		release_credits(p, tw_credit_cost(len));
+		tw_credits_release(p, tw_credit_cost(len));
 }
 
 void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
-	bind(r, u->peer, &u->source, u->unexp.match, u->len);
+	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
 	tw_transfer_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
 	tw_unexp_msg_put(ep, u);
 }
@@ -269,8 +168,9 @@ void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 					  uint32_t len, bool sync, struct tw_ref ref)
 {
-	struct tw_unexp_msg *u = unexp_new(p, hdr, tw_hdr_len(hdr));
 	bool whole = len == tw_hdr_len(hdr);
+	struct tw_unexp_msg *u =
+		unexp_new(p, hdr, tw_hdr_len(hdr), whole ? TW_U_WHOLE : TW_U_PART);
 
 	if (!u)
 		return TW_AGAIN;
@@ -282,8 +182,7 @@ static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, 
 	p->rx_unexp = whole ? NULL : u;
 	p->rx_at = len;
 	p->rx_len = whole ? 0 : u->len;
-	p->show->msgs_received++;
-	settle_unexpected(p->ep, u);
+	tw_unexp_queue(p->ep, u);
 	return TW_OK;
 }
 
@@ -295,15 +194,20 @@ static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char
 
 	if (tw_unlikely(!r))
 		return unexpected(p, hdr, data, len, false, (struct tw_ref){0, 0});
-	bind(r, p, &p->addr, hdr.match, len);
+	tw_recv_meet(r, p, hdr.match, len);
 	tw_req_scatter(r, 0, data, r->xfer_len);
 	p->used += cost;
 	p->show->msgs_received++;
-	release_credits(p, cost);
-	finish(p->ep, r);
+	tw_credits_release(p, cost);
+	tw_recv_complete(p->ep, r);
 	/* A handler must see messages at once. */
-	p->ep->host.rxq_empty = !p->ep->gauges[TW_G_POSTED] && !p->ep->unexp_handler;
+	p->ep->host.rxq_empty = !p->ep->gauges[TW_G_POSTED] && !p->ep->unexpected;
 	return TW_OK;
+}
+
+static bool too_long(const struct tw_ep *ep, uint32_t len)
+{
+	return ep->iface->max_len && len > ep->iface->max_len;
 }
 
 static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
@@ -322,19 +226,20 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 	}
 	if (tw_unlikely(len > tw_hdr_len(hdr) || p->rx_len || (len == 0 && tw_hdr_len(hdr)) ||
 			tw_hdr_len(hdr) >= UINT32_MAX / 2 ||
-			tw_credit_cost(tw_hdr_len(hdr)) > p->window - p->used))
+			tw_credit_cost(tw_hdr_len(hdr)) > p->window - p->used ||
+			too_long(ep, tw_hdr_len(hdr))))
 		return TW_EPROTO;
 	if (tw_unlikely(tw_takes(ep)))
 		return sync ? TW_EPROTO : take_eager(p, hdr, data, len);
 	r = take_posted(ep, hdr.match);
 	if (!r)
 		return unexpected(p, hdr, data, len, sync, ref);
-	bind(r, p, &p->addr, hdr.match, tw_hdr_len(hdr));
+	tw_recv_meet(r, p, hdr.match, tw_hdr_len(hdr));
 	tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len));
 	p->used += tw_credit_cost(tw_hdr_len(hdr));
 	p->show->msgs_received++;
 	if (len == tw_hdr_len(hdr)) {
-		eager_done(p, r, sync, ref);
+		tw_recv_eager_done(p, r, sync, ref);
 		return TW_OK;
 	}
 	p->rx_req = r;
@@ -374,7 +279,7 @@ static tw_noinline enum tw_err unusual(struct tw_peer *p, struct tw_hdr hdr, con
 
 static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 {
-	struct tw_req *r = TW_HAVE_MX ? p->rx_req : NULL;
+	struct tw_req *r = p->rx_req;
 	struct tw_unexp_msg *u = p->rx_unexp;
 
 	if (!p->rx_len || !len || len > p->rx_len - p->rx_at)
@@ -393,8 +298,14 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	p->rx_len = 0;
 	if (u && tw_takes(p->ep))
 		return deliver(p, u);
+	if (u) {
+		u->state = TW_U_WHOLE;
+		p->ep->events++;
+		if (p->ep->iface->whole)
+			p->ep->iface->whole(p->ep, u, NULL);
+	}
 	if (r)
-		eager_done(p, r, tw_is_sync(r), r->remote);
+		tw_recv_eager_done(p, r, tw_is_sync(r), r->remote);
 	return TW_OK;
 }
 
@@ -406,7 +317,8 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 
 	const char *key = (const char *)data + sizeof(rts);
 
-	if ((len != sizeof(rts) && len != sizeof(rts) + tw_key_size(p)) || p->rx_len)
+	if ((len != sizeof(rts) && len != sizeof(rts) + tw_key_size(p)) || p->rx_len ||
+	    too_long(p->ep, tw_hdr_len(hdr)))
 		return TW_EPROTO;
 	memcpy(&rts, data, sizeof(rts));
 	len -= sizeof(rts);
@@ -418,20 +330,18 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 	r = take_posted(p->ep, hdr.match);
 	if (r) {
 		p->show->msgs_received++;
-		bind(r, p, &p->addr, hdr.match, tw_hdr_len(hdr));
+		tw_recv_meet(r, p, hdr.match, tw_hdr_len(hdr));
 		tw_transfer_start(p, r, rts.ref, rts.address, key, len);
 		return TW_OK;
 	}
-	u = unexp_new(p, hdr, 0);
+	u = unexp_new(p, hdr, len, TW_U_ANNOUNCED);
 	if (!u)
 		return TW_AGAIN;
 	memcpy(u->data, key, len);
 	u->key_len = len;
-	u->rndv = true;
 	u->ref = rts.ref;
 	u->address = rts.address;
-	p->show->msgs_received++;
-	settle_unexpected(p->ep, u);
+	tw_unexp_queue(p->ep, u);
 	return TW_OK;
 }
 
@@ -459,6 +369,9 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 	case TW_RTS:
 		err = announced(p, hdr, payload, len);
 		break;
+	case TW_AM:
+		err = tw_am_packet(p, hdr, payload, len);
+		break;
 	default:
 		err = tw_transfer_packet(p, hdr, payload, len);
 	}
@@ -470,26 +383,4 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 			tw_peer_work(p);
 	}
 	return err;
-}
-
-void tw_recv_lost(struct tw_peer *p)
-{
-	struct tw_ep *ep = p->ep;
-	struct tw_unexp *x = !tw_takes(ep) && p->numsgs ? tw_match_first_unexp(ep->match) : NULL;
-
-	while (x) {
-		struct tw_unexp *next = tw_match_next_unexp(ep->match, x);
-		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
-
-		if (u->peer == p && (u->rndv || u->have < u->len)) {
-			tw_match_remove(ep->match, x);
-			tw_unexp_msg_free(ep, u);
-		}
-		x = next;
-	}
-	if (p->rx_unexp && tw_takes(ep))
-		tw_unexp_msg_put(ep, p->rx_unexp);
-	p->rx_unexp = NULL;
-	p->rx_req = NULL;
-	p->rx_len = 0;
 }

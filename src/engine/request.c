@@ -25,6 +25,13 @@ struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_s
 	return r;
 }
 
+void tw_req_forgotten(struct tw_ep *ep, struct tw_req *r)
+{
+	if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM))
+		tw_unexp_fetched(ep, r);
+	tw_req_free(ep, r);
+}
+
 unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
 		    unsigned max, uint32_t *covered)
 {

@@ -52,12 +52,14 @@ tw_shared void tw_req_free(struct tw_ep *ep, struct tw_req *r)
 	tw_req_put(ep, r);
 }
 
+/* A request that nobody waits for has its status: frees it. */
+void tw_req_forgotten(struct tw_ep *ep, struct tw_req *r);
 /* Completes a request, which must be on no list. */
 tw_shared void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
 {
 	r->status = (uint8_t)status;
 	if (tw_unlikely(r->flags & TW_R_FORGOTTEN)) {
-		tw_req_free(ep, r);
+		tw_req_forgotten(ep, r);
 		return;
 	}
 	r->flags |= TW_R_DONE | TW_R_BUFFERED;

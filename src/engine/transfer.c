@@ -225,7 +225,7 @@ static void enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer next)
 					 [PUSHING] = &p->pushing};
 	const struct state *from = &states[r->state], *to = &states[next];
 	bool active = to->counted == ACTIVE ||
-		      (to->counted == PASSIVE && (!p->link->by_cpu || tw_takes(p->ep)));
+		      (to->counted == PASSIVE && (!p->link->by_cpu || p->ep->acts));
 
 	p->ep->nmoving += !from->counted && to->counted;
 	p->ep->nactive += (uint32_t)active - (uint32_t)r->active;
@@ -450,9 +450,9 @@ static enum tw_err told(struct tw_peer *p, struct tw_hdr hdr)
 {
 	struct tw_ep *ep = p->ep;
 
-	if (!TW_USES_TELL || !ep->taker || !ep->taker->told)
+	if (!TW_USES_TELL || !ep->iface->told)
 		return TW_EPROTO;
-	ep->taker->told(ep, p, tw_hdr_len(hdr));
+	ep->iface->told(ep, p, tw_hdr_len(hdr));
 	return TW_OK;
 }
 

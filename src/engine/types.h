@@ -81,7 +81,7 @@ enum tw_status {
 	TW_NSTATUS
 };
 
-enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE };
+enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE, TW_AM_SEND };
 
 enum tw_req_flags {
 	TW_R_DONE = 1,
@@ -90,6 +90,7 @@ enum tw_req_flags {
 	TW_R_FORGOTTEN = 8,
 	TW_R_POSTED = 16, /* in the matcher */
 	TW_R_URGENT = 32, /* of a send: the other engine must act on it */
+	TW_R_CLAIM = 32,  /* of a receive: into memory of the engine, see tw_req_claimed() */
 	TW_R_SAMPLE = 64, /* of a receive: its time teaches which protocol is faster */
 	TW_R_ASKED = 128  /* of a send: asked back, to end with r->status */
 };
@@ -143,20 +144,32 @@ struct tw_req {
 	uint64_t limit;	   /* tick of its time limit, valid if ep->limits has one of that tick */
 } tw_aligned_line;
 
-/* An unexpected message, or its announcement. */
+enum tw_unexp_state {
+	TW_U_WHOLE,	/* it counts in the sender's window */
+	TW_U_PART,	/* the same; its fragments are arriving, see tw_peer.rx_unexp */
+	TW_U_ANNOUNCED, /* the data is the remote key */
+	TW_U_FETCHING,	/* being received, for whichever receive matches it */
+	TW_U_FETCHED
+};
+
+/* An unexpected message, or memory for one. */
 struct tw_unexp_msg {
-	struct tw_peer *peer;
+	struct tw_peer *peer; /* while it is no receive's; peer->addr is its source */
+	uint32_t len, room;
+	uint8_t state; /* enum tw_unexp_state */
+	bool sync;
+	uint32_t key_len;	   /* ANNOUNCED: of the remote key */
+	struct tw_ref ref;	   /* of the sender, if ANNOUNCED or sync */
+	bool rndv;	       /* this and the next two: of interfaces with queues of their own */
 	struct tw_addr source;
-	uint32_t len;
-	uint32_t have; /* bytes received; less than len while fragments come */
-	bool rndv, sync;
-	uint32_t room;	   /* for data */
-	uint32_t key_len;  /* of the remote key, which is the data if rndv */
-	struct tw_ref ref; /* of the sender, if rndv or sync */
-	uint64_t address;
-	uint64_t claimed;	    /* tw_ep.claims when a blocked probe returned it, 0 none */
-	struct tw_unexp_msg *spare; /* next one, while unused */
-	struct tw_unexp unexp;	    /* last of the fixed fields, as it is long */
+	uint32_t have;	  /* PART: bytes received */
+	union {
+		uint64_t address; /* ANNOUNCED: of the sender's memory, 0 none */
+		struct tw_req *receiver; /* FETCHING: the receive that has matched it, or NULL */
+	};
+	uint64_t claimed;	   /* tw_ep.claims when a blocked probe returned it, 0 none */
+	struct tw_unexp_msg *next; /* while unused, or its owner's */
+	struct tw_unexp unexp;	   /* last of the fixed fields, as it is long */
 	/* The start of the message, or the key. */
 	char data[] __attribute__((aligned(16)));
 };
@@ -187,7 +200,7 @@ struct tw_peer {
 	uint32_t unreturned;	/* lines to return */
 	uint32_t fair;		/* what the window should be */
 	uint32_t rx_at, rx_len; /* of the message whose fragments arrive; rx_len 0: none do */
-	struct tw_unexp_msg *rx_unexp;
+	struct tw_unexp_msg *rx_unexp; /* NULL: they are rx_req's */
 	struct tw_list sendq;	 /* in order, waiting for space */
 	struct tw_list work;	 /* on ep->work when something can be sent */
 	struct tw_list connects; /* requests that wait for it */
@@ -195,7 +208,7 @@ struct tw_peer {
 	struct tw_list waiting;	 /* for a reply of the other side */
 	struct tw_list replying; /* requests for which a packet is due */
 	struct tw_list pulling;
-	struct tw_req *rx_req; /* instead of rx_unexp if a receive was posted */
+	struct tw_req *rx_req;
 	struct tw_stats_peer *show;
 	uint64_t credit_starved; /* tick since which credits are short, 0 enough */
 	uint64_t retry;		 /* tick at which to connect again, 0 none */
@@ -210,39 +223,47 @@ struct tw_peer {
 	struct tw_choose choose;
 };
 
+enum tw_verdict {
+	TW_KEEP,
+	TW_REMATCH, /* keep, but a receive may have been posted for it */
+	TW_DROP	    /* as if it were received with length 0 */
+};
+
 /*
- * The hooks of an interface with message queues of its own, for which nothing is matched.
- * They run with the lock held, in any thread that makes progress.
+ * The hooks of an interface; any may be NULL. They run with the lock held, in any thread
+ * that makes progress. Only attend() may send.
  */
-struct tw_taker {
-	/*
-	 * A whole message or an announcement (tw_take_pull) has arrived and belongs to the
-	 * interface. Must not send.
-	 */
+struct tw_interface {
+	/* Of an interface with queues of its own: all messages, which it frees. */
 	void (*arrived)(struct tw_ep *ep, struct tw_unexp_msg *u);
+	/* No receive matches a message, or its first part, or its announcement. */
+	enum tw_verdict (*unexpected)(struct tw_ep *ep, struct tw_unexp_msg *u);
+	/* All of a message that was kept is here. If it was fetched: by that request. */
+	void (*whole)(struct tw_ep *ep, struct tw_unexp_msg *u, const struct tw_req *fetched);
+	/* An active message has arrived: tw_am_send(). */
+	void (*am_handler)(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,
+			   uint32_t len);
 	/* Called after a hook has set ep->attend, or with ep->done not empty. */
 	void (*attend)(struct tw_ep *ep);
-	/* The peer is gone. Must not send. */
+	/* The peer is gone. */
 	void (*down)(struct tw_ep *ep, const struct tw_peer *p);
-	/* The other taker has taken this many messages (tw_tell). May be NULL. Must not send. */
+	/* The other taker has taken this many messages (tw_tell). */
 	void (*told)(struct tw_ep *ep, struct tw_peer *p, uint32_t n);
-	/* Runs the timers that are due. Returns the next tick, or 0. May be NULL. Must not send. */
+	/* Runs the timers that are due. Returns the next tick, or 0. */
 	uint64_t (*expire)(struct tw_ep *ep, uint64_t now);
 	/*
 	 * The endpoint is about to end and no thread is in a blocking call. Releases what
-	 * has locks of its own. False: a thread is inside there, ask again. May be NULL.
+	 * has locks of its own. False: a thread is inside there, ask again.
 	 */
 	bool (*ending)(struct tw_ep *ep);
-	/*
-	 * The endpoint has ended. Called without a lock, perhaps in the service thread. May
-	 * be NULL.
-	 */
+	/* The endpoint has ended. Called without a lock, perhaps in the service thread. */
 	void (*ended)(void *owner);
 	/*
 	 * Messages count in the window until tw_take_release(), and the interface does not
 	 * receive all announced messages at once.
 	 */
 	bool holds;
+	uint32_t max_len;     /* a peer that sends more is dropped; 0: no limit */
 	struct tw_pool *pool; /* of its own, for as many as there are requests; may be NULL */
 };
 
@@ -259,11 +280,11 @@ struct tw_ep {
 	/* Frequently used fields first: short offsets make short instructions. */
 	struct tw_slot_entry *slot;
 	struct tw_list done;	      /* complete, not yet collected */
-	const struct tw_taker *taker; /* or NULL: messages are matched */
-	bool attend;
+	const struct tw_interface *iface;
+	bool attend, acts; /* acts: there is iface->attend() */
 	bool unfinished_due; /* the deadline is set for unfinished work */
 	uint32_t nsleeping;
-	void *owner;	     /* used by the taker */
+	void *owner;	     /* used by the interface */
 	struct tw_list work; /* peers that have something to send */
 	uint64_t *counters;
 	struct tw_peer **peers;
@@ -292,14 +313,14 @@ struct tw_ep {
 	uint32_t unexp_max;
 	uint64_t context_mask;	     /* bits of the context id, 0 none */
 	void (*error_handler)(void); /* used by the interface only */
-	/* Set by the interface; true drops the message. Called with the lock held. */
-	bool (*unexp_handler)(struct tw_ep *ep, const struct tw_unexp_msg *u, void *data);
+	enum tw_verdict (*unexpected)(struct tw_ep *ep, struct tw_unexp_msg *u);
 	void (*user_handler)(void); /* the user's, which the interface's handler calls */
 	void *user_context;
 	struct tw_unexp_msg *spare;  /* short unexpected messages, unused */
 	uint32_t nspare, spare_stop; /* spare_stop: at this number put_slow() decides */
 	struct tw_spare_long longs;
 	uint64_t rest_at; /* tick of the next check for unused memory, 0 none */
+	uint64_t fetch_max; /* see struct tw_open */
 	struct tw_limits limits;
 	uint64_t request_us; /* time limit of new requests, 0 none */
 	/* Progress. */
@@ -332,7 +353,7 @@ struct tw_slot_entry {
 	_Atomic(bool) left;	    /* closed inside a call; see tw_ep_close() */
 	bool ready;		    /* the lock is initialized */
 	_Atomic(bool) alone;	    /* progress only in the program's calls */
-	bool takes;		    /* the endpoint has a taker */
+	const struct tw_interface *iface;
 	uint64_t name;		    /* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;
 	/* Of the service thread, while the program polls: */

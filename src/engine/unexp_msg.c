@@ -23,14 +23,14 @@ static void rest_later(struct tw_ep *ep)
 	tw_timer(&ep->host, ep->rest_at);
 }
 
-static struct tw_pool *takers_pool(const struct tw_ep *ep)
+static struct tw_pool *own_pool(const struct tw_ep *ep)
 {
-	return TW_USES_TELL && ep->taker ? ep->taker->pool : NULL;
+	return ep->iface->pool;
 }
 
 void tw_rest_later(struct tw_ep *ep)
 {
-	struct tw_pool *own = takers_pool(ep);
+	struct tw_pool *own = own_pool(ep);
 
 	if (tw_pool_held(&ep->reqs) > CHUNKS_KEPT || (own && tw_pool_held(own) > CHUNKS_KEPT))
 		rest_later(ep);
@@ -40,7 +40,7 @@ static void keep_long(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_spare_long *l = &ep->longs;
 
-	u->spare = l->first;
+	u->next = l->first;
 	l->first = u;
 	l->n++;
 	l->bytes += u->room;
@@ -54,10 +54,10 @@ static struct tw_unexp_msg *kept_long(struct tw_ep *ep, uint32_t room)
 	struct tw_unexp_msg **at, *u;
 
 	at = &l->first;
-	for (unsigned i = 0; i < LONG_TRIES && (u = *at); i++, at = &u->spare) {
+	for (unsigned i = 0; i < LONG_TRIES && (u = *at); i++, at = &u->next) {
 		if (u->room < room || u->room / 2 > room)
 			continue;
-		*at = u->spare;
+		*at = u->next;
 		l->bytes -= u->room;
 		l->fewest = tw_min(l->fewest, --l->n);
 		return u;
@@ -70,9 +70,9 @@ static void free_longs(struct tw_spare_long *l, uint32_t but)
 	struct tw_unexp_msg **at = &l->first, *u;
 
 	for (uint32_t i = 0; i < but; i++)
-		at = &(*at)->spare;
+		at = &(*at)->next;
 	while ((u = *at)) {
-		*at = u->spare;
+		*at = u->next;
 		l->n--;
 		l->bytes -= u->room;
 		free(u);
@@ -84,7 +84,7 @@ static void free_shorts(struct tw_ep *ep)
 	while (ep->spare) {
 		struct tw_unexp_msg *u = ep->spare;
 
-		ep->spare = u->spare;
+		ep->spare = u->next;
 		free(u);
 	}
 	ep->nspare = ep->spare_stop = 0;
@@ -99,18 +99,18 @@ uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now)
 	free_longs(l, l->n - l->fewest);
 	l->fewest = l->n;
 	free_shorts(ep);
-	if (TW_HAVE_MX && ep->match)
+	if (ep->match)
 		tw_match_trim(ep->match);
 	tw_pool_trim(&ep->reqs, CHUNKS_KEPT);
-	if (takers_pool(ep))
-		tw_pool_trim(takers_pool(ep), CHUNKS_KEPT);
+	if (own_pool(ep))
+		tw_pool_trim(own_pool(ep), CHUNKS_KEPT);
 	ep->rest_at = l->n ? now + tw_clock_us(REST_US) : 0;
 	return ep->rest_at;
 }
 
 static inline void keep_short(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	u->spare = ep->spare;
+	u->next = ep->spare;
 	ep->spare = u;
 	ep->nspare++;
 }
@@ -139,14 +139,6 @@ void tw_unexp_msg_put(struct tw_ep *ep, struct tw_unexp_msg *u)
 		keep_short(ep, u);
 }
 
-void tw_unexp_msg_free(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	ep->gauges[TW_G_UNEXPECTED]--;
-	ep->gauges[TW_G_UNEXP_BYTES] -= u->rndv ? 0 : u->len;
-	u->peer->numsgs--;
-	tw_unexp_msg_put(ep, u);
-}
-
 struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room)
 {
 	struct tw_unexp_msg *u;
@@ -154,7 +146,7 @@ struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room)
 	room = tw_max(room, (uint32_t)TW_SMALL_MAX);
 	u = room == TW_SMALL_MAX ? ep->spare : NULL;
 	if (u) {
-		ep->spare = u->spare;
+		ep->spare = u->next;
 		ep->nspare--;
 		return u;
 	}
@@ -171,9 +163,9 @@ void tw_unexp_msgs_fini(struct tw_ep *ep)
 {
 	struct tw_unexp *x;
 
-	while (TW_HAVE_MX && ep->match && (x = tw_match_first_unexp(ep->match))) {
+	while (ep->match && (x = tw_match_find_unexp(ep->match, 0, 0))) {
 		tw_match_remove(ep->match, x);
-		tw_unexp_msg_free(ep, tw_container(x, struct tw_unexp_msg, unexp));
+		free(tw_container(x, struct tw_unexp_msg, unexp));
 	}
 	free_longs(&ep->longs, 0);
 	free_shorts(ep);

@@ -15,10 +15,11 @@
  *   SHARE   sender's ref       bytes to send    struct tw_share
  *   PUT     receiver's ref     -               -  (flags: enum tw_done)
  *   TELL    -                  messages        -  (for a taker)
+ *   AM      interface's         payload length   bytes  (for its am_handler)
  *   CANCEL  sender's ref       -               match information
  *   CANCELLED sender's ref     -               -  (flags: enum tw_cancel)
  *
- * EAGER, FRAG and RTS arrive in the order of the sends. The rest names its
+ * EAGER, FRAG, RTS and AM arrive in the order of the sends. The rest names its
  * request and may overtake. Every packet returns credits. A PUT of the whole
  * message ends both requests: no DONE follows it.
  */
@@ -41,6 +42,7 @@ enum tw_packet {
 	TW_TELL,
 	TW_CANCEL,
 	TW_CANCELLED,
+	TW_AM,
 };
 
 /* Flags of EAGER. */
@@ -49,6 +51,8 @@ enum tw_packet {
 
 /* Bytes that fit any unexpected message: the longest BEYOND. */
 #define TW_SMALL_MAX 128
+/* Of an active message, which is one packet. */
+#define TW_AM_MAX 1024
 
 enum tw_done { TW_DONE_OK, TW_DONE_FAILED };
 

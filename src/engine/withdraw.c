@@ -69,10 +69,10 @@ static struct tw_unexp_msg *find_unmatched(struct tw_peer *p, struct tw_ref ref,
 	struct tw_match *m = p->ep->match;
 	struct tw_unexp *x = p->numsgs ? tw_match_find_unexp(m, match, UINT64_MAX) : NULL;
 
-	for (; x; x = tw_match_next_unexp(m, x)) {
+	for (; x; x = tw_match_next_unexp(m, x, match, UINT64_MAX)) {
 		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
 
-		if (u->peer == p && (u->rndv || (u->sync && u->have == u->len)) &&
+		if (u->peer == p && (u->state == TW_U_ANNOUNCED || (u->sync && u->state == TW_U_WHOLE)) &&
 		    u->ref.index == ref.index && u->ref.gen == ref.gen)
 			return u;
 	}
@@ -81,13 +81,9 @@ static struct tw_unexp_msg *find_unmatched(struct tw_peer *p, struct tw_ref ref,
 
 static void drop(struct tw_peer *p, struct tw_unexp_msg *u)
 {
-	struct tw_ep *ep = p->ep;
-
-	if (!u->rndv)
-		tw_take_release(ep, p->addr, u->len);
-	tw_match_remove(ep->match, &u->unexp);
-	tw_unexp_msg_free(ep, u);
-	ep->events++;
+	tw_unexp_claim(p->ep, u);
+	tw_unexp_free(p->ep, u);
+	p->ep->events++;
 }
 
 enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len)

@@ -193,7 +193,7 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 	ep->attend = true;
 }
 
-const struct tw_taker tw_mcapi_taker = {
+const struct tw_interface tw_mcapi_interface = {
 	.arrived = arrived,
 	.attend = tw_mcapi_attend,
 	.down = down,

@@ -91,7 +91,7 @@ static enum tw_err open_node(struct tw_mcapi_node *n)
 	struct tw_open how = {.endpoint_id = TW_EID_NODES + n->number,
 			      .filter = TW_MCAPI_FILTER,
 			      .unexp_max = tw_settings.unexp_max,
-			      .taker = &tw_mcapi_taker,
+			      .iface = &tw_mcapi_interface,
 			      .owner = n};
 	uint64_t handle;
 	enum tw_err err;

@@ -261,7 +261,7 @@ void tw_mcapi_peers_fini(struct tw_mcapi_node *n);
 /* In ctrl_recv.c. */
 void tw_mcapi_on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl);
 
-extern const struct tw_taker tw_mcapi_taker;
+extern const struct tw_interface tw_mcapi_interface;
 
 /* endp.c ------------------------------------------------------------------- */
 

@@ -378,7 +378,7 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 	ep->attend = true;
 }
 
-static const struct tw_taker taker = {.arrived = arrived, .attend = attend, .down = down};
+static const struct tw_interface interface = {.arrived = arrived, .attend = attend, .down = down};
 
 /* ------------------------------------------------------------ start and stop */
 
@@ -399,7 +399,7 @@ static mrapi_status_t open_endpoint(void)
 			      .filter = FILTER,
 			      .board = own_board(),
 			      .unexp_max = tw_settings.unexp_max,
-			      .taker = &taker};
+			      .iface = &interface};
 	uint64_t end = tw_clock() + tw_clock_us(1000ull * OPEN_MS), handle;
 	enum tw_err err = tw_ep_open(&how, &handle);
 

@@ -329,10 +329,10 @@ static bool message_comes(struct tw_ep *ep, void *arg)
 	struct waiting *w = arg;
 	struct tw_unexp *x = tw_match_find_unexp(ep->match, w->match, w->mask);
 
-	for (; x; x = tw_match_next_unexp(ep->match, x)) {
+	for (; x; x = tw_match_next_unexp(ep->match, x, w->match, w->mask)) {
 		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
 
-		if ((x->match & w->mask) != w->match || u->claimed > w->since)
+		if (u->claimed > w->since)
 			continue;
 		u->claimed = ++ep->claims;
 		w->message = x;
@@ -363,7 +363,7 @@ static mx_return_t probe(mx_endpoint_t endpoint, bool block, uint32_t timeout, u
 		struct tw_unexp_msg *u = tw_container(w.message, struct tw_unexp_msg, unexp);
 
 		*status = (mx_status_t){.code = MX_STATUS_SUCCESS,
-					.source = tw_mx_user_addr(u->source),
+					.source = tw_mx_user_addr(u->peer->addr),
 					.match_info = u->unexp.match,
 					.msg_length = u->len,
 					.xfer_length = u->len};

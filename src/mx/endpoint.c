@@ -2,6 +2,8 @@
 /* MX III.3, IV.3, IV.4: endpoints and their addresses. */
 #include "mx/mx_internal.h"
 
+const struct tw_interface tw_mx_interface;
+
 static mx_return_t read_param(const mx_param_t *p, struct tw_open *how)
 {
 	unsigned bits, shift;
@@ -29,7 +31,7 @@ static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 				const mx_param_t *params, uint32_t nparams, mx_endpoint_t *endpoint,
 				mx_error_handler_t *handler)
 {
-	struct tw_open how = {.filter = filter, .endpoint_id = id};
+	struct tw_open how = {.filter = filter, .endpoint_id = id, .iface = &tw_mx_interface};
 	const struct tw_board *boards;
 	mx_return_t rc = MX_SUCCESS;
 	uint64_t handle;

@@ -65,32 +65,42 @@ mx_return_t mx_progress(mx_endpoint_t endpoint)
 	return MX_SUCCESS;
 }
 
-static bool call_handler(struct tw_ep *ep, const struct tw_unexp_msg *u, void *data)
+static void inside(struct tw_ep *ep, uintptr_t thread)
 {
-	mx_unexp_handler_t handler = (mx_unexp_handler_t)ep->user_handler;
-
-	return handler(ep->user_context, tw_mx_user_addr(u->source), u->unexp.match, u->len,
-		       data) == MX_RECV_FINISHED;
+	atomic_store_explicit(&ep->slot->handler, thread, memory_order_relaxed);
 }
 
-static bool call_callback(struct tw_ep *ep, const struct tw_unexp_msg *u, void *data)
+static enum tw_verdict call_handler(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	mx_unexp_handler_t handler = (mx_unexp_handler_t)ep->user_handler;
+	mx_unexp_handler_action_t action;
+
+	inside(ep, tw_thread_id());
+	action = handler(ep->user_context, tw_mx_user_addr(u->peer->addr), u->unexp.match, u->len,
+			 tw_unexp_is_whole(u) ? u->data : NULL);
+	inside(ep, 0);
+	return action == MX_RECV_FINISHED ? TW_DROP : TW_REMATCH;
+}
+
+static enum tw_verdict call_callback(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	mx_matching_callback_t callback = (mx_matching_callback_t)ep->user_handler;
 
-	(void)data;
+	inside(ep, tw_thread_id());
 	callback(ep->user_context, u->unexp.match, (int)tw_min(u->len, (uint32_t)INT_MAX));
-	return false;
+	inside(ep, 0);
+	return TW_REMATCH;
 }
 
 static mx_return_t install(mx_endpoint_t endpoint, const char *function,
-			   bool (*call)(struct tw_ep *, const struct tw_unexp_msg *, void *),
+			   enum tw_verdict (*call)(struct tw_ep *, struct tw_unexp_msg *),
 			   void (*user)(void), void *context)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 
 	if (!ep)
 		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
-	ep->unexp_handler = user ? call : NULL;
+	ep->unexpected = user ? call : NULL;
 	ep->user_handler = user;
 	ep->user_context = context;
 	tw_leave(ep);

@@ -79,7 +79,7 @@ mx_return_t mx_finalize(void)
 	for (unsigned i = 0; i < tw_slots_used(); i++) {
 		uint64_t handle = atomic_load(&tw_slots[i].handle);
 
-		if (handle && !tw_slots[i].takes)
+		if (handle && tw_slots[i].iface == &tw_mx_interface)
 			tw_ep_close(handle);
 	}
 	tw_mx_job_end();

@@ -48,6 +48,7 @@ static inline uint64_t tw_mx_seconds(uint32_t s)
 /* Gives a new request the endpoint's time limit. */
 void tw_mx_limit(struct tw_ep *ep, const mx_request_t *request);
 
+extern const struct tw_interface tw_mx_interface;
 extern const uint8_t tw_mx_status_codes[TW_NSTATUS];
 
 static inline struct tw_ep *tw_mx_enter(mx_endpoint_t endpoint)

@@ -133,7 +133,7 @@ static enum tw_err open_endpoint(uint64_t *handle)
 	struct tw_open how = {.endpoint_id = TW_EID_PLATFORMS + tw_panda.job.rank,
 			      .filter = tw_panda.job.key,
 			      .unexp_max = tw_settings.unexp_max,
-			      .taker = &tw_panda_taker};
+			      .iface = &tw_panda_interface};
 	bool any = tw_panda.job.launched || tw_panda.job.size == 1;
 	enum tw_err err = tw_job_board(&how.board);
 

@@ -132,7 +132,7 @@ bool tw_panda_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), 
 
 extern uint32_t tw_panda_delay_us; /* of PAN_MP_DELAYED, until an acknowledgement goes alone */
 
-extern const struct tw_taker tw_panda_taker;
+extern const struct tw_interface tw_panda_interface;
 
 void tw_panda_peer_init(struct tw_panda_peer *peer);
 /* The addresses of all platforms are known. */

@@ -288,7 +288,7 @@ static uint64_t expire(struct tw_ep *ep, uint64_t now)
 	return next;
 }
 
-const struct tw_taker tw_panda_taker = {
+const struct tw_interface tw_panda_interface = {
 	.arrived = arrived,
 	.attend = tw_panda_attend,
 	.down = down,

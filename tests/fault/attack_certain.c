@@ -45,6 +45,7 @@ static const struct bad bad[] = {
 	{"to share nothing", TW_SHARE, 0, 100, sizeof(struct tw_share), 0x100000000, 0, 0},
 	{"that nothing is put", TW_PUT, 0, 0, 0, 0x100000001, 0, 0},
 	{"to cancel without the match", TW_CANCEL, 0, 0, 4, 0x100000001, 0, 0},
+	{"an active message for nobody", TW_AM, 0, 8, 8, 0, 0, 0},
 	{"an answer to no cancel", TW_CANCELLED, 0, 0, 0, 0x100000001, 0, 0},
 	{"a fragment beyond its message", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_FRAG, 977},
 	{"a message inside another", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_EAGER, 1024},

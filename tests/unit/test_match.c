@@ -249,12 +249,12 @@ static void remove_at(struct tw_match *m, struct model *o, size_t i)
 
 static void check_order(struct tw_match *m, const struct model *o)
 {
-	struct tw_unexp *u = tw_match_first_unexp(m);
+	struct tw_unexp *u = tw_match_find_unexp(m, 0, 0);
 	size_t i;
 
 	for (i = 0; i < o->n; i++) {
 		cr_assert_eq(u, o->entry[i]);
-		u = tw_match_next_unexp(m, u);
+		u = tw_match_next_unexp(m, u, 0, 0);
 	}
 	cr_assert_null(u);
 }
@@ -285,7 +285,7 @@ ParameterizedTest(struct history *h, match, unexpected)
 	check_order(m, &o);
 	while (o.n)
 		remove_at(m, &o, o.n - 1);
-	cr_assert_null(tw_match_first_unexp(m));
+	cr_assert_null(tw_match_find_unexp(m, 0, 0));
 	tw_match_free(m);
 }
 
@@ -297,7 +297,7 @@ Test(match, empty)
 	cr_assert_null(tw_match_find_unexp(m, 1, EXACT));
 	cr_assert_null(tw_match_find_unexp(m, 0, 0));
 	cr_assert_null(tw_match_pop_posted(m));
-	cr_assert_null(tw_match_first_unexp(m));
+	cr_assert_null(tw_match_find_unexp(m, 0, 0));
 	cr_assert_eq(tw_match_nposted(m) + tw_match_nunexp(m), 0u);
 	tw_match_free(m);
 	tw_match_free(NULL);

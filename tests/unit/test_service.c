@@ -8,7 +8,6 @@
 #include "engine/engine.h"
 #include "lib/twt.h"
 
-/* Nothing arrives, but without MX an endpoint has a taker. */
 static void attend(struct tw_ep *ep)
 {
 	ep->attend = false;
@@ -20,12 +19,12 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 	(void)p;
 }
 
-static const struct tw_taker taker = {.attend = attend, .down = down};
+static const struct tw_interface interface = {.attend = attend, .down = down};
 
 /* The program's own expiry may clear the timer that was to bring it back. */
 Test(service, comes_back, .timeout = TWT_TIMEOUT)
 {
-	const struct tw_open how = {.endpoint_id = 7, .taker = &taker};
+	const struct tw_open how = {.endpoint_id = 7, .iface = &interface};
 	uint64_t handle, served, before;
 	const uint64_t one = 1;
 	char job[40];

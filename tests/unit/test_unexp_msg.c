@@ -10,6 +10,7 @@
 #define MIB (1u << 20)
 
 static struct tw_slot_entry slot;
+static const struct tw_interface interface;
 static struct tw_ep *ep;
 
 static void start(void)
@@ -18,6 +19,7 @@ static void start(void)
 	ep = calloc(1, sizeof(*ep));
 	cr_assert_not_null(ep);
 	ep->slot = &slot;
+	ep->iface = &interface;
 	/* A timer that is due already: no thread is asked for one. */
 	atomic_store(&slot.deadline, 1);
 }

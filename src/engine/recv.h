@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared by recv.c and unexp.c: a receive and its message have met. */
+#ifndef TW_RECV_H
+#define TW_RECV_H
+
+#include "engine/engine.h"
+
+static tw_inline void tw_recv_complete(struct tw_ep *ep, struct tw_req *r)
+{
+	enum tw_status status = TW_S_OK;
+
+	ep->counters[TW_C_RECV_DONE]++;
+	ep->counters[TW_C_RECV_BYTES] += r->xfer_len;
+	if (tw_unlikely(r->msg_len > r->len)) {
+		ep->counters[TW_C_RECV_TRUNCATED]++;
+		status = TW_S_TRUNCATED;
+	}
+	tw_req_complete(ep, r, status);
+}
+
+/* Binds a receive to the message that it matched. */
+static inline void tw_recv_bind(struct tw_req *r, struct tw_peer *p, uint64_t match, uint32_t len)
+{
+	r->flags &= (uint8_t)~TW_R_POSTED;
+	r->peer = p;
+	tw_addr_copy(&r->source, &p->addr);
+	r->match = match;
+	r->msg_len = len;
+	r->xfer_len = tw_min(len, r->len);
+}
+
+/* Gives a claiming receive memory for a message of which nothing is here yet. */
+void tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len);
+
+/* The same for a message of which nothing is here yet. */
+static inline void tw_recv_meet(struct tw_req *r, struct tw_peer *p, uint64_t match, uint32_t len)
+{
+	if (tw_unlikely(r->flags & TW_R_CLAIM))
+		tw_recv_room(p->ep, r, len);
+	tw_recv_bind(r, p, match, len);
+}
+
+/* Lines that a message no longer uses are returned to the sender later. */
+static inline void tw_credits_release(struct tw_peer *p, uint32_t n)
+{
+	if (tw_unlikely(p->window > p->fair)) {
+		uint32_t keep = tw_min(n, p->window - p->fair);
+
+		p->window -= keep;
+		p->used -= keep;
+		n -= keep;
+	}
+	p->unreturned += n;
+	if (tw_unlikely(tw_credits_due(p)))
+		tw_peer_work(p);
+}
+
+/* An eager message has completely reached its receive. */
+static inline void tw_recv_eager_done(struct tw_peer *p, struct tw_req *r, bool sync,
+				      struct tw_ref ref)
+{
+	tw_credits_release(p, tw_credit_cost(r->msg_len));
+	if (tw_unlikely(sync)) {
+		r->remote = ref;
+		tw_transfer_step(p, r, TW_ON_MATCHED_SYNC);
+		return;
+	}
+	tw_recv_complete(p->ep, r);
+}
+
+#endif /* TW_RECV_H */

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Unexpected messages: those that no posted receive has matched. The matcher keeps them in
+ * order until a receive takes one, or a caller claims it. For an interface that asks for it
+ * announced ones are received before their match.
+ */
+#include <stdlib.h>
+
+#include "engine/recv.h"
+
+/* Bytes that it holds here. */
+static inline uint32_t held(const struct tw_unexp_msg *u)
+{
+	return u->state == TW_U_ANNOUNCED ? 0 : u->len;
+}
+
+/* It is no unexpected message any more. */
+static inline void leave(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	ep->gauges[TW_G_UNEXP_BYTES] -= held(u);
+	u->peer->numsgs--;
+}
+
+void tw_unexp_claim(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	tw_match_remove(ep->match, &u->unexp);
+	ep->gauges[TW_G_UNEXPECTED]--;
+}
+
+/* Gives a whole message to a receive that is bound to it. */
+static tw_inline void deliver(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r,
+			      bool claim)
+{
+	struct tw_peer *p = u->peer;
+
+	if (!claim)
+		tw_req_scatter(r, 0, u->data, r->xfer_len);
+	leave(ep, u);
+	if (u->state == TW_U_WHOLE && tw_likely(p->state == TW_PEER_UP))
+		tw_credits_release(p, tw_credit_cost(u->len));
+	if (tw_unlikely(u->sync && p->state == TW_PEER_UP)) {
+		r->remote = u->ref;
+		tw_transfer_step(p, r, TW_ON_MATCHED_SYNC);
+	} else {
+		tw_recv_complete(ep, r);
+	}
+	if (!claim)
+		tw_unexp_msg_put(ep, u);
+}
+
+/* The rest goes directly to the receive. */
+static void redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
+{
+	struct tw_peer *p = u->peer;
+
+	p->rx_req = r;
+	p->rx_unexp = NULL;
+	r->flags |= u->sync ? TW_R_SYNC : 0;
+	r->remote = u->ref;
+	leave(ep, u);
+	if (r->flags & TW_R_CLAIM)
+		return;
+	tw_req_scatter(r, 0, u->data, tw_min(u->have, r->xfer_len));
+	tw_unexp_msg_put(ep, u);
+}
+
+static void pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
+{
+	tw_recv_meet(r, u->peer, u->unexp.match, u->len);
+	tw_transfer_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
+	leave(ep, u);
+	tw_unexp_msg_put(ep, u);
+}
+
+/* Only of a claimed message the peer can be gone before all of it is here. */
+static void lost(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
+{
+	r->len = 0;
+	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
+	leave(ep, u);
+	tw_unexp_msg_put(ep, u);
+	tw_req_complete(ep, r, TW_S_LOST);
+}
+
+static tw_noinline void receive_unusual(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
+{
+	bool here = tw_unexp_is_whole(u) || u->state == TW_U_FETCHING;
+
+	if (!here && u->peer->state != TW_PEER_UP) {
+		lost(ep, u, r);
+		return;
+	}
+	if (u->state == TW_U_ANNOUNCED) {
+		pull(ep, u, r);
+		return;
+	}
+	if (r->flags & TW_R_CLAIM) {
+		r->seg.ptr = u->data;
+		r->seg.len = r->len = u->len;
+	}
+	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
+	if (u->state == TW_U_FETCHING)
+		u->receiver = r;
+	else if (u->state == TW_U_PART)
+		redirect(ep, u, r);
+	else
+		deliver(ep, u, r, r->flags & TW_R_CLAIM);
+}
+
+void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
+{
+	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
+	if (tw_unlikely(u->state != TW_U_WHOLE || (r->flags & TW_R_CLAIM) || u->sync)) {
+		receive_unusual(ep, u, r);
+		return;
+	}
+	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
+	deliver(ep, u, r, false);
+}
+
+void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	struct tw_peer *p = u->peer;
+	struct tw_req *r;
+
+	if (tw_unlikely(u->sync) && (r = tw_req_new1(ep, TW_RECV, NULL, 0))) {
+		tw_req_forget(r);
+		r->peer = p;
+		r->msg_len = 0;
+		r->remote = u->ref;
+		tw_transfer_step(p, r, TW_ON_MATCHED_SYNC);
+	}
+	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
+	ep->counters[TW_C_RECV_DONE]++;
+	ep->counters[TW_C_RECV_BYTES] += u->len;
+	leave(ep, u);
+	if (u->state == TW_U_WHOLE && p->state == TW_PEER_UP)
+		tw_credits_release(p, tw_credit_cost(u->len));
+}
+
+void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	leave(ep, u);
+	if (u->state == TW_U_WHOLE && u->peer->state == TW_PEER_UP)
+		tw_credits_release(u->peer, tw_credit_cost(u->len));
+	tw_unexp_msg_put(ep, u);
+}
+
+/* An empty receive takes it, so that the sender sees it matched. */
+void tw_unexp_drop(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
+
+	if (!r) {
+		tw_log(TW_LOG_ERROR, "no memory to refuse a message");
+		tw_unexp_free(ep, u);
+		return;
+	}
+	tw_req_forget(r);
+	tw_unexp_receive(ep, u, r);
+}
+
+void tw_unexp_drop_all(struct tw_ep *ep, uint64_t key, uint64_t mask)
+{
+	struct tw_unexp_msg *u;
+
+	while ((u = tw_unexp_find(ep, key, mask))) {
+		tw_unexp_claim(ep, u);
+		tw_unexp_drop(ep, u);
+	}
+}
+
+uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole)
+{
+	struct tw_unexp *x = tw_match_find_unexp(ep->match, key, mask);
+	uint32_t n = 0;
+
+	for (; x; x = tw_match_next_unexp(ep->match, x, key, mask), n++)
+		if (whole && !tw_unexp_is_whole(tw_container(x, struct tw_unexp_msg, unexp)))
+			break;
+	return n;
+}
+
+/* Fetching -------------------------------------------------------------------- */
+
+static bool is_fetched(const struct tw_ep *ep, const struct tw_unexp_msg *u)
+{
+	return u->state == TW_U_ANNOUNCED && ep->gauges[TW_G_UNEXP_BYTES] < ep->fetch_max;
+}
+
+/* Begins to receive an announced message into memory of its own, which replaces it. */
+static struct tw_unexp_msg *fetch(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
+	struct tw_unexp_msg *to;
+
+	if (!r)
+		return u;
+	tw_req_forget(r);
+	r->flags |= TW_R_CLAIM;
+	tw_recv_room(ep, r, u->len);
+	to = tw_req_claimed(r);
+	if (!to) {
+		tw_req_free(ep, r);
+		return u;
+	}
+	to->unexp.match = u->unexp.match;
+	to->peer = u->peer;
+	to->state = TW_U_FETCHING;
+	to->sync = false;
+	to->receiver = NULL;
+	to->claimed = 0;
+	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
+	tw_transfer_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
+	ep->gauges[TW_G_UNEXP_BYTES] += u->len;
+	tw_unexp_msg_put(ep, u);
+	return to;
+}
+
+void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
+{
+	struct tw_unexp_msg *u = tw_req_claimed(f);
+	struct tw_req *r = u->receiver;
+
+	u->state = TW_U_FETCHED;
+	if (f->status == TW_S_OK && r) {
+		deliver(ep, u, r, r->flags & TW_R_CLAIM);
+	} else if (f->status == TW_S_OK) {
+		ep->events++;
+		if (ep->iface->whole)
+			ep->iface->whole(ep, u, f);
+	} else {
+		if (!r)
+			tw_unexp_claim(ep, u);
+		leave(ep, u);
+		tw_unexp_msg_put(ep, u);
+		if (!r)
+			return;
+		r->xfer_len = 0;
+		if (r->flags & TW_R_CLAIM)
+			r->seg.ptr = NULL;
+		tw_req_complete(ep, r, (enum tw_status)f->status);
+	}
+}
+
+void tw_unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	enum tw_verdict verdict = ep->unexpected ? ep->unexpected(ep, u) : TW_KEEP;
+	struct tw_posted *q = NULL;
+
+	ep->events++;
+	if (verdict == TW_DROP) {
+		tw_unexp_drop(ep, u);
+		return;
+	}
+	if (verdict == TW_REMATCH)
+		q = tw_match_take_posted(ep->match, u->unexp.match);
+	if (q) {
+		ep->gauges[TW_G_POSTED]--;
+		tw_unexp_receive(ep, u, tw_container(q, struct tw_req, posted));
+		return;
+	}
+	if (is_fetched(ep, u))
+		u = fetch(ep, u);
+	ep->gauges[TW_G_UNEXPECTED]++;
+	tw_match_arrive(ep->match, &u->unexp);
+}
+
+void tw_recv_lost(struct tw_peer *p)
+{
+	struct tw_ep *ep = p->ep;
+	struct tw_unexp *x = p->numsgs ? tw_match_find_unexp(ep->match, 0, 0) : NULL;
+
+	while (x) {
+		struct tw_unexp *next = tw_match_next_unexp(ep->match, x, 0, 0);
+		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
+
+		if (u->peer == p && (u->state == TW_U_ANNOUNCED || u->state == TW_U_PART)) {
+			tw_unexp_claim(ep, u);
+			tw_unexp_free(ep, u);
+		}
+		x = next;
+	}
+	if (p->rx_unexp && tw_takes(ep))
+		tw_unexp_msg_put(ep, p->rx_unexp);
+	p->rx_unexp = NULL;
+	p->rx_req = NULL;
+	p->rx_len = 0;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Claims, counts, fetches and active messages, of an endpoint that sends to itself. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "lib/twt.h"
+
+enum { SHORT = 100, LONG = 300000, ALL = 0 };
+
+static struct tw_ep *ep;
+static uint64_t handle;
+static unsigned ams, nwhole;
+static uint64_t am_bytes;
+
+static enum tw_verdict unexpected(struct tw_ep *e, struct tw_unexp_msg *u)
+{
+	cr_assert_eq(u->peer, e->self);
+	return u->unexp.match == 13 ? TW_DROP : TW_KEEP;
+}
+
+static void whole(struct tw_ep *e, struct tw_unexp_msg *u, const struct tw_req *fetched)
+{
+	(void)e;
+	cr_assert(tw_unexp_is_whole(u));
+	cr_assert_eq(fetched != NULL, u->len == LONG);
+	nwhole++;
+}
+
+static void am_handler(struct tw_ep *e, struct tw_peer *p, uint64_t arg, const void *data,
+		       uint32_t len)
+{
+	cr_assert_eq(p, e->self);
+	cr_assert_eq(arg, ams++);
+	/* In order with the messages. */
+	cr_assert_eq(tw_unexp_count(e, ALL, ALL, false), ams);
+	am_bytes += twt_check(data, len, arg);
+}
+
+static const struct tw_interface interface = {
+	.unexpected = unexpected, .whole = whole, .am_handler = am_handler};
+
+static void start(void)
+{
+	const struct tw_open how = {.endpoint_id = 7, .unexp_max = 1 << 20, .iface = &interface};
+	char job[40];
+
+	snprintf(job, sizeof(job), "unexp-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	cr_assert_eq(tw_begin(), TW_OK);
+	cr_assert_eq(tw_ep_open(&how, &handle), TW_OK);
+	ep = tw_enter(handle);
+}
+
+static void stop(void)
+{
+	tw_leave(ep);
+	cr_assert_eq(tw_ep_close(handle), TW_OK);
+	tw_end();
+}
+
+TestSuite(unexp, .init = start, .fini = stop, .timeout = TWT_TIMEOUT);
+
+static void progress(void)
+{
+	for (int i = 0; i < 100; i++)
+		tw_progress(ep);
+}
+
+static char data[LONG];
+
+static struct tw_req *send(uint64_t match, uint32_t len)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_SEND, data, len);
+
+	twt_fill(data, LONG, 1);
+	r->match = match;
+	tw_send(ep, r, ep->self->addr);
+	progress();
+	return r;
+}
+
+static struct tw_req *claim(uint64_t match)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
+
+	r->flags |= TW_R_CLAIM;
+	tw_recv_post(ep, r, match, UINT64_MAX);
+	progress();
+	return r;
+}
+
+static void claimed(struct tw_req *r, uint64_t match, uint32_t len)
+{
+	struct tw_unexp_msg *u = tw_req_claimed(r);
+
+	cr_assert((r->flags & TW_R_DONE) && r->status == TW_S_OK);
+	cr_assert_eq(r->match, match);
+	cr_assert_eq(u->len, len);
+	cr_assert_eq(r->xfer_len, len);
+	cr_assert_eq(twt_check(u->data, len, 1), len);
+	tw_unexp_msg_put(ep, u);
+	tw_req_free(ep, r);
+}
+
+static void nothing_left(void)
+{
+	cr_assert_eq(ep->gauges[TW_G_UNEXPECTED], 0);
+	cr_assert_eq(ep->gauges[TW_G_UNEXP_BYTES], 0);
+	cr_assert_eq(ep->gauges[TW_G_POSTED], 0);
+	cr_assert_eq(ep->self->numsgs, 0);
+	cr_assert_eq(ep->nmoving, 0);
+}
+
+Test(unexp, taken_and_counted)
+{
+	struct tw_unexp_msg *u;
+
+	for (int i = 0; i < 6; i++)
+		tw_req_free(ep, send((uint64_t)i % 2, SHORT));
+	cr_assert_eq(tw_unexp_count(ep, 0, UINT64_MAX, true), 3);
+	cr_assert_eq(tw_unexp_count(ep, ALL, ALL, false), 6);
+	u = tw_unexp_find(ep, 1, UINT64_MAX);
+	tw_unexp_claim(ep, u);
+	cr_assert_eq(tw_unexp_count(ep, 1, UINT64_MAX, false), 2);
+	tw_unexp_take(ep, u);
+	cr_assert_eq(twt_check(u->data, SHORT, 1), SHORT);
+	tw_unexp_msg_put(ep, u);
+	tw_unexp_drop_all(ep, 0, UINT64_MAX);
+	cr_assert_eq(tw_unexp_count(ep, ALL, ALL, false), 2);
+	tw_unexp_drop_all(ep, ALL, ALL);
+	progress();
+	nothing_left();
+}
+
+/* A receive has the whole buffer, whether it or the message comes first. */
+static void both_ways(uint32_t len)
+{
+	struct tw_req *s = send(3, len), *c = claim(3);
+
+	claimed(c, 3, len);
+	tw_req_free(ep, s);
+	c = claim(3);
+	s = send(3, len);
+	claimed(c, 3, len);
+	tw_req_free(ep, s);
+}
+
+Test(unexp, claimed_short_and_long)
+{
+	both_ways(0);
+	both_ways(SHORT);
+	both_ways(20000);
+	both_ways(LONG);
+	nothing_left();
+}
+
+/* What was claimed is received later, by a receive that another message cannot take. */
+Test(unexp, claimed_then_received)
+{
+	struct tw_req *s = send(5, LONG), *t = send(5, SHORT), *r, *first = claim(5);
+	struct tw_unexp_msg *u;
+	static char in[LONG];
+
+	claimed(first, 5, LONG);
+	u = tw_unexp_find(ep, 5, UINT64_MAX);
+	tw_unexp_claim(ep, u);
+	cr_assert_null(tw_unexp_find(ep, 5, UINT64_MAX));
+	r = tw_req_new1(ep, TW_RECV, in, sizeof(in));
+	tw_unexp_receive(ep, u, r);
+	cr_assert(r->flags & TW_R_DONE);
+	cr_assert_eq(r->xfer_len, SHORT);
+	cr_assert_eq(twt_check(in, SHORT, 1), SHORT);
+	tw_req_free(ep, r);
+	tw_req_free(ep, s);
+	tw_req_free(ep, t);
+	nothing_left();
+}
+
+/* Announced messages come by themselves up to fetch_max, the send ends; others wait. */
+Test(unexp, fetched)
+{
+	struct tw_req *s[3], *r;
+	static char in[LONG];
+
+	ep->fetch_max = LONG + 1;
+	for (int i = 0; i < 3; i++)
+		s[i] = send(6, LONG);
+	cr_assert_eq(nwhole, 2);
+	cr_assert(s[0]->flags & s[1]->flags & TW_R_DONE);
+	cr_assert(!(s[2]->flags & TW_R_DONE));
+	cr_assert_eq(tw_unexp_count(ep, ALL, ALL, true), 2);
+	claimed(claim(6), 6, LONG);
+	r = tw_req_new1(ep, TW_RECV, in, LONG - 1);
+	tw_recv_post(ep, r, 6, UINT64_MAX);
+	cr_assert(r->flags & TW_R_DONE);
+	cr_assert_eq(r->status, TW_S_TRUNCATED);
+	cr_assert_eq(twt_check(in, LONG - 1, 1), LONG - 1);
+	tw_req_free(ep, r);
+	tw_unexp_drop_all(ep, ALL, ALL);
+	progress();
+	for (int i = 0; i < 3; i++) {
+		cr_assert(s[i]->flags & TW_R_DONE);
+		tw_req_free(ep, s[i]);
+	}
+	nothing_left();
+	ep->fetch_max = 0;
+}
+
+/* A receive that meets a fetch under way, and a drop that does. */
+Test(unexp, fetching)
+{
+	static char in[LONG];
+	struct tw_req *s, *r;
+
+	ep->fetch_max = UINT64_MAX;
+	for (int drop = 0; drop < 2; drop++) {
+		s = tw_req_new1(ep, TW_SEND, data, LONG);
+		s->match = 8;
+		twt_fill(data, LONG, 1);
+		tw_send(ep, s, ep->self->addr);
+		while (!tw_unexp_find(ep, ALL, ALL))
+			ep->provs[0].ops->progress(ep->provs[0].instance);
+		cr_assert_eq(tw_unexp_find(ep, ALL, ALL)->state, TW_U_FETCHING);
+		r = tw_req_new1(ep, TW_RECV, in, LONG);
+		if (drop)
+			tw_unexp_drop_all(ep, ALL, ALL);
+		tw_recv_post(ep, r, 8, UINT64_MAX);
+		progress();
+		cr_assert_eq(drop, !(r->flags & TW_R_DONE));
+		cr_assert_eq(tw_recv_cancel(ep, r), drop);
+		if (!drop)
+			cr_assert_eq(twt_check(in, LONG, 1), LONG);
+		tw_req_free(ep, r);
+		tw_req_free(ep, s);
+		nothing_left();
+	}
+	ep->fetch_max = 0;
+}
+
+Test(unexp, dropped_by_the_interface)
+{
+	struct tw_req *s = send(13, LONG), *t = send(13, SHORT);
+
+	cr_assert(s->flags & t->flags & TW_R_DONE);
+	tw_req_free(ep, s);
+	tw_req_free(ep, t);
+	nothing_left();
+}
+
+/* More than the link holds at a time. */
+Test(unexp, active_messages)
+{
+	enum { N = 3000 };
+
+	for (uint64_t i = 0; i < N; i++) {
+		struct tw_req *s = tw_req_new1(ep, TW_SEND, data, i % 2 ? SHORT : LONG);
+
+		s->match = 100 + i;
+		tw_send(ep, s, ep->self->addr);
+		twt_fill(data, TW_AM_MAX, i);
+		cr_assert_eq(tw_am_send(ep, ep->self->addr, i, data, (uint32_t)i % TW_AM_MAX),
+			     TW_OK);
+	}
+	for (int i = 0; i < 100 && ams < N; i++)
+		progress();
+	cr_assert_eq(ams, N);
+	cr_assert_geq(am_bytes, N / TW_AM_MAX * (TW_AM_MAX * (TW_AM_MAX - 1) / 2));
+	cr_assert_eq(tw_unexp_count(ep, ALL, ALL, true), 0, "the first one is announced");
+	tw_unexp_drop_all(ep, ALL, ALL);
+	progress();
+	nothing_left();
+}
