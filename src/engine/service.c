@@ -32,7 +32,8 @@ static struct {
 	pthread_t thread;
 	int epfd, timerfd, stopfd;
 	pthread_mutex_t timer_mutex;
-	uint64_t timer; /* tick the timer is set to, 0 not */
+	uint64_t timer;	      /* tick the timer is set to, 0 not */
+	_Atomic(bool) finish; /* an endpoint was left behind: the timer must expire at once */
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .timer_mutex = PTHREAD_MUTEX_INITIALIZER};
 
 bool tw_service_running(void)
@@ -92,6 +93,13 @@ static void set_timer(uint64_t when)
 	timerfd_settime(service.timerfd, 0, &t, NULL);
 }
 
+static void expire_now(void)
+{
+	struct itimerspec now = {.it_value = {0, 1}};
+
+	timerfd_settime(service.timerfd, 0, &now, NULL);
+}
+
 static void set_no_later(uint64_t when)
 {
 	if (!when)
@@ -100,6 +108,8 @@ static void set_no_later(uint64_t when)
 	if (!service.timer || when < service.timer) {
 		service.timer = when;
 		set_timer(when);
+		if (atomic_load(&service.finish))
+			expire_now();
 	}
 	tw_mutex_unlock(&service.timer_mutex);
 }
@@ -112,12 +122,11 @@ void tw_service_wake(struct tw_slot_entry *s, uint64_t when)
 
 void tw_service_finish(struct tw_slot_entry *s)
 {
-	struct itimerspec now = {.it_value = {0, 1}};
-
 	atomic_store(&s->next_check, 0);
-	/* Not set_timer(): the interrupted thread may hold its mutex. */
+	/* Without the mutex, which the interrupted thread may hold. */
+	atomic_store(&service.finish, true);
 	if (tw_service_running())
-		timerfd_settime(service.timerfd, 0, &now, NULL);
+		expire_now();
 }
 
 static void timer_ready(void)
@@ -129,6 +138,7 @@ static void timer_ready(void)
 	tw_mutex_lock(&service.timer_mutex);
 	service.timer = 0;
 	tw_mutex_unlock(&service.timer_mutex);
+	atomic_store(&service.finish, false);
 	now = tw_clock();
 	for (unsigned i = 0; i < tw_slots_used(); i++)
 		set_no_later(tw_idle_due(&tw_slots[i], now));

@@ -56,3 +56,38 @@ Test(service, comes_back, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(tw_ep_close(handle), TW_OK);
 	tw_end();
 }
+
+static void count_end(void *ends)
+{
+	++*(_Atomic(int) *)ends;
+}
+
+static const struct tw_interface ending = {.attend = attend, .down = down, .ended = count_end};
+
+/* A timer set for later does not hold up the end of an endpoint that was left behind. */
+Test(service, ends_what_was_left_behind, .timeout = TWT_TIMEOUT)
+{
+	static _Atomic(int) ends;
+	struct tw_open how = {.endpoint_id = 8, .iface = &interface};
+	uint64_t stays, left;
+	char job[40];
+
+	snprintf(job, sizeof(job), "service-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	cr_assert_eq(tw_begin(), TW_OK);
+	cr_assert_eq(tw_ep_open(&how, &stays), TW_OK);
+	how = (struct tw_open){.endpoint_id = 9, .iface = &ending, .owner = &ends};
+	for (int round = 0; round < 100; round++) {
+		double end = twt_now() + TWT_LONG;
+
+		cr_assert_eq(tw_ep_open(&how, &left), TW_OK);
+		cr_assert_eq(tw_ep_leave_behind(left), TW_OK);
+		tw_service_wake(&tw_slots[0], tw_clock() + tw_clock_us(3600 * 1000000ull));
+		while (ends == round) {
+			cr_assert(twt_now() < end, "round %d: it does not end", round);
+			usleep(100);
+		}
+	}
+	cr_assert_eq(tw_ep_close(stays), TW_OK);
+	tw_end();
+}
