@@ -43,4 +43,10 @@ tw_shared void tw_list_del(struct tw_list *n)
 	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \
 	     (pos) = (tmp), (tmp) = (pos)->next)
 
+/* The same by what the nodes are members of: declares x. */
+#define tw_list_walk(head, type, x, member)                                                        \
+	for (type *x = tw_list_first(head, type, member),                                          \
+		  *tw_next = tw_list_first(&x->member, type, member);                              \
+	     &x->member != (head); x = tw_next, tw_next = tw_list_first(&x->member, type, member))
+
 #endif /* TW_LIST_H */

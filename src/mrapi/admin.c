@@ -67,6 +67,7 @@ void tw_mrapi_admin_lock(void)
 	uint64_t deadline;
 	bool waited = false;
 
+	tw_mrapi_hold();
 	for (int spins = 0; !try_lock(seg, keep); spins++) {
 		uint32_t word = atomic_load(&seg->admin);
 
@@ -96,6 +97,7 @@ void tw_mrapi_admin_unlock(void)
 
 	if (atomic_exchange(&seg->admin, 0) & TW_MRAPI_WAITERS)
 		tw_futex_wake(&seg->admin, 1);
+	tw_mrapi_unhold();
 }
 
 static void release_memory(uint32_t me)
@@ -168,7 +170,7 @@ void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 	tw_mrapi_admin_lock();
 	if (atomic_load(&seg->proc[proc].life) == dead) {
 		for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
-			if (atomic_load(&seg->node[i].life) != TW_MRAPI_LIVE ||
+			if (atomic_load(&seg->node[i].life) == TW_MRAPI_FREE ||
 			    seg->node[i].proc != proc)
 				continue;
 			tw_mrapi_release_node(i + 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MRAPI 3.7: attributes of objects to be created. A structure has a magic number of its
- * kind, so that an uninitialized one is refused, and the object's flags.
+ * MRAPI 3.7: attributes of objects to be created, and the calls that are alike for objects
+ * of several kinds. A structure has a magic number of its kind, so that an uninitialized one
+ * is refused, and the object's flags.
  */
 #include "mrapi/mrapi_internal.h"
 
@@ -126,7 +127,34 @@ void mrapi_node_set_attribute(mrapi_node_attributes_t *attributes, mrapi_uint_t 
 						  attribute_num, attribute, attribute_size));      \
 	}
 
-MAKE(mutex, TW_MRAPI_MUTEX)
-MAKE(sem, TW_MRAPI_SEM)
-MAKE(rwl, TW_MRAPI_RWL)
+#define MAKE_LOCK(name, kind)                                                                      \
+	MAKE(name, kind)                                                                           \
+	void mrapi_##name##_get_attribute(mrapi_##name##_hndl_t name, mrapi_uint_t attribute_num,  \
+					  void *attribute, size_t attribute_size,                  \
+					  mrapi_status_t *status)                                  \
+	{                                                                                          \
+		tw_mrapi_set_status(status, tw_mrapi_obj_attr(kind, name, attribute_num,           \
+							      attribute, attribute_size));         \
+	}                                                                                          \
+	mrapi_##name##_hndl_t mrapi_##name##_get(mrapi_##name##_id_t name##_id,                    \
+						 mrapi_status_t *status)                           \
+	{                                                                                          \
+		mrapi_##name##_hndl_t handle = 0;                                                  \
+                                                                                                   \
+		tw_mrapi_set_status(status, tw_mrapi_obj_get(kind, name##_id, &handle));           \
+		return handle;                                                                     \
+	}                                                                                          \
+	void mrapi_##name##_delete(mrapi_##name##_hndl_t name, mrapi_status_t *status)             \
+	{                                                                                          \
+		tw_mrapi_set_status(status, tw_mrapi_obj_delete(kind, name));                      \
+	}
+
+MAKE_LOCK(mutex, TW_MRAPI_MUTEX)
+MAKE_LOCK(sem, TW_MRAPI_SEM)
+MAKE_LOCK(rwl, TW_MRAPI_RWL)
 MAKE(rmem, TW_MRAPI_RMEM)
+
+void mrapi_shmem_delete(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, tw_mrapi_obj_delete(TW_MRAPI_SHMEM, shmem));
+}

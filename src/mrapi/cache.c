@@ -31,7 +31,7 @@ struct tw_mrapi_cache {
 static mrapi_status_t transfer(struct tw_mrapi_client *c, bool write, uint64_t remote, char *local,
 			       uint32_t bytes)
 {
-	struct tw_mrapi_move m = {write, local, remote, bytes, 1, 0, 0};
+	struct tw_mrapi_move m = {write, local, remote, bytes, 1, 0, 0, c->handle};
 
 	return tw_mrapi_move(c, &m);
 }
@@ -161,7 +161,7 @@ static struct tw_mrapi_cache *enter(struct tw_mrapi_client *c, uint32_t me, bool
 {
 	struct tw_mrapi_cache *k;
 
-	pthread_mutex_lock(&c->mutex);
+	tw_mrapi_lock(&c->mutex);
 	for (k = c->caches; k && k->me != me;)
 		k = k->next;
 	if (!k && make && (k = calloc(1, sizeof(*k)))) {
@@ -170,9 +170,9 @@ static struct tw_mrapi_cache *enter(struct tw_mrapi_client *c, uint32_t me, bool
 		k->next = c->caches;
 		c->caches = k;
 	}
-	pthread_mutex_unlock(&c->mutex);
+	tw_mrapi_unlock(&c->mutex);
 	if (k)
-		pthread_mutex_lock(&k->mutex);
+		tw_mrapi_lock(&k->mutex);
 	return k;
 }
 
@@ -186,7 +186,7 @@ mrapi_status_t tw_mrapi_cache_access(struct tw_mrapi_client *c, uint32_t me,
 		status = access_one(c, k, m->write, m->local + (size_t)i * m->local_stride,
 				    m->remote + (uint64_t)i * m->remote_stride, m->bytes);
 	if (k)
-		pthread_mutex_unlock(&k->mutex);
+		tw_mrapi_unlock(&k->mutex);
 	return status;
 }
 
@@ -200,21 +200,21 @@ mrapi_status_t tw_mrapi_cache_flush(struct tw_mrapi_client *c, uint32_t me, bool
 	status = flush(c, k);
 	if (then_drop && status == MRAPI_SUCCESS)
 		drop(k);
-	pthread_mutex_unlock(&k->mutex);
+	tw_mrapi_unlock(&k->mutex);
 	return status;
 }
 
 void tw_mrapi_cache_prune(struct tw_mrapi_client *c, bool all)
 {
-	pthread_mutex_lock(&c->mutex);
+	tw_mrapi_lock(&c->mutex);
 	for (struct tw_mrapi_cache *k = c->caches; k; k = k->next) {
 		if (!all && tw_mrapi_nodeset_has(&c->r->attached, k->me - 1))
 			continue;
-		pthread_mutex_lock(&k->mutex);
+		tw_mrapi_lock(&k->mutex);
 		drop(k);
-		pthread_mutex_unlock(&k->mutex);
+		tw_mrapi_unlock(&k->mutex);
 	}
-	pthread_mutex_unlock(&c->mutex);
+	tw_mrapi_unlock(&c->mutex);
 }
 
 void tw_mrapi_caches_forked(struct tw_mrapi_client *c)

@@ -160,11 +160,7 @@ static unsigned index_of(const struct tw_mrapi_rsrc *f)
 
 static struct counter *find(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&counters, pos, tmp) {
-		struct counter *c = tw_container(pos, struct counter, link);
-
+	tw_list_walk(&counters, struct counter, c, link) {
 		if (c->type == f->type && c->num == num && c->index == index_of(f) && c->me == me)
 			return c;
 	}
@@ -330,10 +326,7 @@ static uint64_t fastest(const struct counter *c)
 
 bool tw_mrapi_counter_due(uint32_t *me, void (**rollover)(void), uint64_t *deadline)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&counters, pos, tmp) {
-		struct counter *c = tw_container(pos, struct counter, link);
+	tw_list_walk(&counters, struct counter, c, link) {
 		uint64_t sum = c->rollover ? total(c) : 0, left;
 
 		if (!c->rollover)
@@ -354,11 +347,7 @@ bool tw_mrapi_counter_due(uint32_t *me, void (**rollover)(void), uint64_t *deadl
 
 void tw_mrapi_counters_end(uint32_t me)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&counters, pos, tmp) {
-		struct counter *c = tw_container(pos, struct counter, link);
-
+	tw_list_walk(&counters, struct counter, c, link) {
 		if (me && c->me != me)
 			continue;
 		close_hardware(c);

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Semaphores and reader/writer locks are counting locks: an ownership record per lock,
- * and sleepers. A change bumps seq if anything sleeps; a sleeper is counted before its
- * last attempt, so no change is missed. Counts have an epoch: reclaiming starts a new
- * one, because dead processes may have been counted.
+ * MRAPI 4.3.2 and 4.3.3: semaphores and reader/writer locks. Both are counting locks: an
+ * ownership record per lock, and sleepers. A semaphore has readers only.
+ *
+ * A writer takes the writer word: first as pending, which keeps new readers out, and once
+ * all readers have left, as owner. Further waiting writers are counted and keep readers out
+ * as well. Deleting takes that word and keeps it.
+ *
+ * A change bumps seq if anything sleeps; a sleeper is counted before its last attempt, so
+ * no change is missed. Counts have an epoch: reclaiming starts a new one, because dead
+ * processes may have been counted.
  */
 #include <limits.h>
 
@@ -11,42 +17,47 @@
 
 #define COUNT 0xffffu
 
-bool tw_mrapi_counting_take(struct tw_mrapi_counting *c, uint32_t me)
+/* An attempt to take a lock. */
+struct attempt {
+	struct tw_mrapi_counting *c;
+	enum tw_mrapi_kind kind;
+	uint32_t handle, me;
+	bool writer;  /* mode */
+	bool pending; /* the writer word names this caller */
+	bool counted; /* among the waiting writers */
+	uint32_t epoch;
+};
+
+static struct tw_mrapi_counting *counting_of(struct tw_mrapi_obj *o)
+{
+	return tw_container(o, struct tw_mrapi_counting, obj);
+}
+
+/* Replaces one record of that owner; false if there is none. */
+static bool replace_record(struct tw_mrapi_counting *c, uint32_t me, uint16_t owner, uint16_t by)
 {
 	for (uint32_t i = 0; i < c->limit; i++) {
 		_Atomic(uint16_t) *record = &c->holder[(me + i) % c->limit];
-		uint16_t free = 0;
+		uint16_t was = owner;
 
-		if (atomic_load_explicit(record, memory_order_seq_cst) == 0 &&
-		    atomic_compare_exchange_strong(record, &free, (uint16_t)me))
+		if (atomic_load(record) == owner &&
+		    atomic_compare_exchange_strong(record, &was, by))
 			return true;
 	}
 	return false;
 }
 
-bool tw_mrapi_counting_give(struct tw_mrapi_counting *c, uint32_t me)
+static bool held_by(struct tw_mrapi_counting *c, uint32_t me)
 {
-	for (uint32_t i = 0; i < c->limit; i++) {
-		_Atomic(uint16_t) *record = &c->holder[(me + i) % c->limit];
-		uint16_t owner = (uint16_t)me;
+	bool held = atomic_load(&c->writer) == me;
 
-		if (atomic_load_explicit(record, memory_order_relaxed) == owner &&
-		    atomic_compare_exchange_strong(record, &owner, 0))
-			return true;
-	}
-	return false;
+	for (uint32_t i = 0; i < c->limit && !held; i++)
+		held = atomic_load_explicit(&c->holder[(me + i) % c->limit],
+					    memory_order_relaxed) == me;
+	return held;
 }
 
-bool tw_mrapi_counting_held(struct tw_mrapi_counting *c, uint32_t me)
-{
-	for (uint32_t i = 0; i < c->limit; i++)
-		if (atomic_load_explicit(&c->holder[(me + i) % c->limit], memory_order_relaxed) ==
-		    me)
-			return true;
-	return false;
-}
-
-bool tw_mrapi_counting_empty(struct tw_mrapi_counting *c)
+static bool no_readers(struct tw_mrapi_counting *c)
 {
 	for (uint32_t i = 0; i < c->limit; i++)
 		if (atomic_load(&c->holder[i]))
@@ -54,12 +65,14 @@ bool tw_mrapi_counting_empty(struct tw_mrapi_counting *c)
 	return true;
 }
 
-uint32_t tw_mrapi_count_up(_Atomic(uint32_t) *word)
+/* ------------------------------------------------------------------- sleepers */
+
+static uint32_t count_up(_Atomic(uint32_t) *word)
 {
 	return atomic_fetch_add(word, 1) >> 16;
 }
 
-void tw_mrapi_count_down(_Atomic(uint32_t) *word, uint32_t epoch)
+static void count_down(_Atomic(uint32_t) *word, uint32_t epoch)
 {
 	uint32_t w = atomic_load(word);
 
@@ -75,12 +88,23 @@ static void new_epoch(_Atomic(uint32_t) *word)
 		;
 }
 
-void tw_mrapi_counting_wake(struct tw_mrapi_counting *c, int n)
+/* After a change: wakes up to n sleepers. */
+static void wake(struct tw_mrapi_counting *c, int n)
 {
 	if (!(atomic_load(&c->sleepers) & COUNT))
 		return;
 	atomic_fetch_add(&c->seq, 1);
 	tw_futex_wake(&c->seq, n);
+}
+
+void tw_mrapi_counting_wake_all(struct tw_mrapi_counting *c)
+{
+	if (!atomic_load(&c->obj.contended))
+		return;
+	new_epoch(&c->sleepers);
+	new_epoch(&c->writers);
+	atomic_fetch_add(&c->seq, 1);
+	tw_futex_wake(&c->seq, INT_MAX);
 }
 
 void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node)
@@ -96,41 +120,245 @@ void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node)
 	if ((writer & TW_MRAPI_OWNER) == node)
 		changed |= atomic_compare_exchange_strong(&c->writer, &writer, 0);
 	if (changed)
-		tw_mrapi_counting_wake(c, INT_MAX);
+		wake(c, INT_MAX);
 }
 
-void tw_mrapi_counting_wake_all(struct tw_mrapi_counting *c)
+/* ------------------------------------------------------------- lock and unlock */
+
+/* mode 0: any. False if the node has no such lock. */
+static bool give(struct tw_mrapi_counting *c, enum tw_mrapi_kind kind, uint32_t me, unsigned mode)
 {
-	if (!atomic_load(&c->obj.contended))
+	uint32_t writer = me;
+	bool given = mode != MRAPI_READER && atomic_compare_exchange_strong(&c->writer, &writer, 0);
+
+	if (!given && mode != MRAPI_WRITER)
+		given = replace_record(c, me, (uint16_t)me, 0);
+	if (given)
+		wake(c, kind == TW_MRAPI_SEM ? 1 : INT_MAX);
+	return given;
+}
+
+static bool try_read(struct attempt *a)
+{
+	if (atomic_load(&a->c->writer) || atomic_load(&a->c->writers) & COUNT)
+		return false;
+	if (!replace_record(a->c, a->me, 0, (uint16_t)a->me))
+		return false;
+	if (!atomic_load(&a->c->writer))
+		return true;
+	/* A writer became pending at the same time; either it waits or this reader does. */
+	give(a->c, a->kind, a->me, MRAPI_READER);
+	return false;
+}
+
+static bool try_write(struct attempt *a)
+{
+	uint32_t nobody = 0, mine = a->me | TW_MRAPI_PENDING;
+
+	if (!a->pending)
+		a->pending = atomic_compare_exchange_strong(&a->c->writer, &nobody, mine);
+	if (!a->pending || !no_readers(a->c))
+		return false;
+	a->pending = false;
+	return atomic_compare_exchange_strong(&a->c->writer, &mine, a->me);
+}
+
+/* One try; TIMEOUT while the lock is taken. */
+static mrapi_status_t attempt(struct attempt *a)
+{
+	bool got = tw_mrapi_is(&a->c->obj, a->handle) && (a->writer ? try_write(a) : try_read(a));
+
+	if (!tw_mrapi_is(&a->c->obj, a->handle)) {
+		/* The slot has been deleted and may be another object. */
+		if (got)
+			give(a->c, a->kind, a->me, a->writer ? MRAPI_WRITER : MRAPI_READER);
+		return tw_mrapi_stale(a->kind, a->handle);
+	}
+	if (tw_mrapi_me() == a->me)
+		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
+	tw_mrapi_counting_drop(a->c, a->me);
+	return MRAPI_ERR_NODE_NOTINIT;
+}
+
+/* Counts a waiting writer; again after a reclaim, which starts a new epoch. */
+static void count_in(struct attempt *a)
+{
+	if (!a->writer || (a->counted && atomic_load(&a->c->writers) >> 16 == a->epoch))
 		return;
-	new_epoch(&c->sleepers);
-	new_epoch(&c->writers);
-	atomic_fetch_add(&c->seq, 1);
-	tw_futex_wake(&c->seq, INT_MAX);
+	a->epoch = count_up(&a->c->writers);
+	a->counted = true;
 }
 
-mrapi_status_t tw_mrapi_counting_wait(struct tw_mrapi_counting *c, uint32_t me,
-				      mrapi_timeout_t timeout, mrapi_status_t (*attempt)(void *arg),
-				      void *arg)
+/* Spins, then sleeps between attempts; the last one's status, or why the wait ended. */
+static mrapi_status_t wait_for(struct attempt *a, mrapi_timeout_t timeout)
 {
-	struct tw_mrapi_wait w;
 	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
+	struct tw_mrapi_wait w;
 
-	tw_mrapi_wait_begin(&w, me, timeout);
+	atomic_store_explicit(&a->c->obj.contended, 1, memory_order_relaxed);
+	tw_mrapi_wait_begin(&w, a->me, timeout);
 	while (status == MRAPI_TIMEOUT && why == MRAPI_SUCCESS) {
 		uint32_t epoch, seq;
 
-		status = attempt(arg);
+		count_in(a);
+		status = attempt(a);
 		if (status != MRAPI_TIMEOUT || tw_mrapi_spin(&w))
 			continue;
-		atomic_store_explicit(&c->obj.contended, 1, memory_order_relaxed);
-		epoch = tw_mrapi_count_up(&c->sleepers);
-		seq = atomic_load(&c->seq);
-		status = attempt(arg);
+		epoch = count_up(&a->c->sleepers);
+		seq = atomic_load(&a->c->seq);
+		status = attempt(a);
 		if (status == MRAPI_TIMEOUT)
-			why = tw_mrapi_sleep(&w, &c->seq, seq);
-		tw_mrapi_count_down(&c->sleepers, epoch);
+			why = tw_mrapi_sleep(&w, &a->c->seq, seq);
+		count_down(&a->c->sleepers, epoch);
 	}
 	tw_mrapi_wait_end(&w);
 	return status == MRAPI_TIMEOUT ? why : status;
+}
+
+static void end_attempt(struct attempt *a)
+{
+	uint32_t mine = a->me | TW_MRAPI_PENDING;
+
+	if (a->counted)
+		count_down(&a->c->writers, a->epoch);
+	if (a->pending)
+		atomic_compare_exchange_strong(&a->c->writer, &mine, 0);
+	if (a->pending || a->counted)
+		wake(a->c, INT_MAX);
+}
+
+static mrapi_status_t lock(enum tw_mrapi_kind kind, uint32_t handle, mrapi_rwl_mode_t mode,
+			   mrapi_timeout_t timeout)
+{
+	struct attempt a = {.kind = kind, .handle = handle, .writer = mode == MRAPI_WRITER};
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status = tw_mrapi_obj_find(kind, handle, &o);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (mode != MRAPI_READER && mode != MRAPI_WRITER)
+		return MRAPI_ERR_PARAMETER;
+	a.c = counting_of(o);
+	a.me = tw_mrapi_me();
+	if (kind == TW_MRAPI_RWL && held_by(a.c, a.me))
+		return MRAPI_ERR_RWL_LOCKED;
+	/* A trylock of a writer does not turn readers away if it must fail. */
+	if (a.writer && timeout == 0 && !no_readers(a.c))
+		return MRAPI_TIMEOUT;
+	status = attempt(&a);
+	if (status == MRAPI_TIMEOUT && timeout != 0) {
+		status = wait_for(&a, timeout);
+		/* Passes on a wake-up that this thread does not use. */
+		if (status != MRAPI_SUCCESS)
+			wake(a.c, 1);
+	}
+	end_attempt(&a);
+	return status;
+}
+
+static mrapi_boolean_t trylock(enum tw_mrapi_kind kind, uint32_t handle, mrapi_rwl_mode_t mode,
+			       mrapi_status_t *status)
+{
+	mrapi_status_t result = lock(kind, handle, mode, 0);
+
+	tw_mrapi_set_status(status, result == MRAPI_TIMEOUT ? MRAPI_SUCCESS : result);
+	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
+}
+
+/* mode 0: the mode that the caller has */
+static mrapi_status_t unlock(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode)
+{
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status = tw_mrapi_obj_find(kind, handle, &o);
+
+	if (status == MRAPI_SUCCESS && !give(counting_of(o), kind, tw_mrapi_me(), mode))
+		status = kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_NOTLOCKED : MRAPI_ERR_RWL_NOTLOCKED;
+	return status;
+}
+
+mrapi_status_t tw_mrapi_counting_end(struct tw_mrapi_obj *o, uint32_t me)
+{
+	struct tw_mrapi_counting *c = counting_of(o);
+	enum tw_mrapi_kind kind = tw_mrapi_kind_of(atomic_load(&o->handle));
+	bool over = false;
+	uint32_t nobody = 0;
+
+	if (atomic_compare_exchange_strong(&c->writer, &nobody, me | TW_MRAPI_PENDING)) {
+		over = no_readers(c);
+		if (over)
+			tw_mrapi_table_free(kind, o);
+		atomic_store(&c->writer, 0);
+		wake(c, INT_MAX);
+	}
+	if (over)
+		return MRAPI_SUCCESS;
+	return kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_LOCKED : MRAPI_ERR_RWL_LOCKED;
+}
+
+/* ------------------------------------------------------------------- the calls */
+
+static uint32_t create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
+		       mrapi_uint_t limit, mrapi_status_t *status)
+{
+	mrapi_status_t result = kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_LOCKLIMIT
+						     : MRAPI_ERR_PARAMETER;
+	uint32_t handle = 0;
+
+	if (limit <= MRAPI_MAX_SEM_SHAREDLOCKS || !tw_mrapi_me())
+		result = tw_mrapi_lock_create(kind, id, attributes, limit, &handle);
+	tw_mrapi_set_status(status, result);
+	return handle;
+}
+
+mrapi_sem_hndl_t mrapi_sem_create(mrapi_sem_id_t sem_id, const mrapi_sem_attributes_t *attributes,
+				  mrapi_uint_t shared_lock_limit, mrapi_status_t *status)
+{
+	return create(TW_MRAPI_SEM, sem_id, attributes, shared_lock_limit, status);
+}
+
+void mrapi_sem_lock(mrapi_sem_hndl_t sem, mrapi_timeout_t timeout, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, lock(TW_MRAPI_SEM, sem, MRAPI_READER, timeout));
+}
+
+mrapi_boolean_t mrapi_sem_trylock(mrapi_sem_hndl_t sem, mrapi_status_t *status)
+{
+	return trylock(TW_MRAPI_SEM, sem, MRAPI_READER, status);
+}
+
+void mrapi_sem_unlock(mrapi_sem_hndl_t sem, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, unlock(TW_MRAPI_SEM, sem, MRAPI_READER));
+}
+
+mrapi_rwl_hndl_t mrapi_rwl_create(mrapi_rwl_id_t rwl_id, const mrapi_rwl_attributes_t *attributes,
+				  mrapi_uint_t reader_lock_limit, mrapi_status_t *status)
+{
+	return create(TW_MRAPI_RWL, rwl_id, attributes, reader_lock_limit, status);
+}
+
+void mrapi_rwl_lock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_timeout_t timeout,
+		    mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, lock(TW_MRAPI_RWL, rwl, mode, timeout));
+}
+
+mrapi_boolean_t mrapi_rwl_trylock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode,
+				  mrapi_status_t *status)
+{
+	return trylock(TW_MRAPI_RWL, rwl, mode, status);
+}
+
+void(mrapi_rwl_unlock)(mrapi_rwl_hndl_t rwl, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, unlock(TW_MRAPI_RWL, rwl, 0));
+}
+
+void mrapi_rwl_unlock_mode(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_status_t *status)
+{
+	mrapi_status_t result = tw_mrapi_me() ? MRAPI_ERR_PARAMETER : MRAPI_ERR_NODE_NOTINIT;
+
+	if (mode == MRAPI_READER || mode == MRAPI_WRITER)
+		result = unlock(TW_MRAPI_RWL, rwl, mode);
+	tw_mrapi_set_status(status, result);
 }

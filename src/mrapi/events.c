@@ -64,10 +64,7 @@ void tw_mrapi_event(mrapi_event_t event)
 /* Counts down the registrations; returns one that is due. Under the mutex. */
 static struct registration *next_due(void)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&registrations, pos, tmp) {
-		struct registration *r = tw_container(pos, struct registration, link);
+	tw_list_walk(&registrations, struct registration, r, link) {
 		uint32_t count = atomic_load(&tw_mrapi.seg->event[r->event]);
 
 		r->due += count - r->seen;
@@ -86,14 +83,14 @@ static void call(struct watcher *w, struct tw_mrapi_owner owner, void (*on_event
 {
 	caller = w;
 	calling = owner;
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	tw_mrapi_act_for(owner);
 	if (on_event)
 		on_event(event);
 	else
 		rollover();
-	tw_mrapi_act_for((struct tw_mrapi_owner){0, 0});
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_act_for((struct tw_mrapi_owner){0});
+	tw_mrapi_lock(&mutex);
 	caller = NULL;
 	pthread_cond_broadcast(&returned);
 }
@@ -129,18 +126,18 @@ static void *watch(void *arg)
 {
 	struct watcher *w = arg;
 
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	while (!w->stop) {
 		uint32_t seq = atomic_load(&tw_mrapi.seg->event_seq);
 		uint64_t deadline = call_back(w);
 
 		if (w->stop)
 			break;
-		pthread_mutex_unlock(&mutex);
+		tw_mrapi_unlock(&mutex);
 		tw_futex_wait(&tw_mrapi.seg->event_seq, seq, deadline);
-		pthread_mutex_lock(&mutex);
+		tw_mrapi_lock(&mutex);
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	if (w->left)
 		free(w);
 	return NULL;
@@ -232,9 +229,9 @@ bool tw_mrapi_events_watch(void)
 {
 	bool watched;
 
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	watched = begin_watching();
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	return watched;
 }
 
@@ -279,43 +276,39 @@ void mrapi_resource_register_callback(mrapi_event_t event, unsigned int frequenc
 	} else if (frequency == 0) {
 		result = MRAPI_ERR_PARAMETER;
 	} else {
-		pthread_mutex_lock(&mutex);
+		tw_mrapi_lock(&mutex);
 		result = add(me, event, frequency, callback_function);
-		pthread_mutex_unlock(&mutex);
+		tw_mrapi_unlock(&mutex);
 	}
 	tw_mrapi_set_status(status, result);
 }
 
 void tw_mrapi_events_end(uint32_t me)
 {
-	struct tw_list *pos, *tmp;
-
-	pthread_mutex_lock(&mutex);
-	tw_list_each(&registrations, pos, tmp) {
-		struct registration *r = tw_container(pos, struct registration, link);
-
+	tw_mrapi_lock(&mutex);
+	tw_list_walk(&registrations, struct registration, r, link) {
 		if (me && r->owner.me != me)
 			continue;
 		tw_list_del(&r->link);
 		free(r);
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 }
 
 void tw_mrapi_events_quiet(struct tw_mrapi_owner owner)
 {
-	pthread_mutex_lock(&mutex);
-	while (caller && calling.me == owner.me && calling.born == owner.born &&
+	tw_mrapi_lock(&mutex);
+	while (caller && !memcmp(&calling, &owner, sizeof(owner)) &&
 	       !pthread_equal(caller->thread, pthread_self()))
 		pthread_cond_wait(&returned, &mutex);
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 }
 
 static void stop_watching(void)
 {
 	struct watcher *w;
 
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	w = watcher;
 	watcher = NULL;
 	if (w) {
@@ -329,7 +322,7 @@ static void stop_watching(void)
 	}
 	if (w && w->left)
 		w = NULL;
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	if (!w)
 		return;
 	wake_watchers();

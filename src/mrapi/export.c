@@ -21,11 +21,7 @@ static struct tw_list exports = {&exports, &exports};
 
 static struct export *find_export(uint32_t handle, struct tw_addr to)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&exports, pos, tmp) {
-		struct export *l = tw_container(pos, struct export, link);
-
+	tw_list_walk(&exports, struct export, l, link) {
 		if (l->handle == handle && tw_mrapi_same(l->to, to))
 			return l;
 	}
@@ -236,11 +232,7 @@ bool tw_mrapi_exports(uint32_t handle)
 
 static struct export *first_ended(void)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&exports, pos, tmp) {
-		struct export *l = tw_container(pos, struct export, link);
-
+	tw_list_walk(&exports, struct export, l, link) {
 		if (!own(l->handle))
 			return l;
 	}
@@ -266,11 +258,7 @@ void tw_mrapi_export_prune(void)
 
 void tw_mrapi_export_down(const struct tw_peer *p)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&exports, pos, tmp) {
-		struct export *l = tw_container(pos, struct export, link);
-
+	tw_list_walk(&exports, struct export, l, link) {
 		if (tw_mrapi_same(l->to, p->addr))
 			end_export(p->ep, l);
 	}

@@ -24,7 +24,7 @@ void tw_mrapi_act_for(struct tw_mrapi_owner owner)
 {
 	/* In no epoch: the node may have ended since the caller looked. */
 	tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch) - 1, owner.me,
-					       owner.born, tw_mrapi.joins};
+					       owner.born, owner.join};
 }
 
 static bool still_self(void)
@@ -69,8 +69,10 @@ static uint32_t oldest_but(uint32_t me)
 /* Ends a node of this process. Under the mutex. */
 static void end_node(uint32_t me, mrapi_event_t event)
 {
-	/* From here on nothing starts on its behalf. */
+	/* From here on nothing starts on its behalf; a lock taken after this is given back. */
+	atomic_store(&tw_mrapi_node(me)->life, TW_MRAPI_LEAVING);
 	atomic_store(&tw_mrapi.first, oldest_but(me));
+	atomic_fetch_add(&tw_mrapi.epoch, 1);
 	tw_mrapi_events_end(me);
 	tw_mrapi_rsrc_end(me);
 	tw_mrapi_wait_abort(me);
@@ -84,7 +86,6 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	tw_mrapi_rmem_prune();
 	tw_mrapi_shmem_prune();
 	tw_mrapi_event(event);
-	atomic_fetch_add(&tw_mrapi.epoch, 1);
 	if (--tw_mrapi.nodes > 0)
 		return;
 	tw_mrapi_events_stop();
@@ -96,16 +97,16 @@ static void end_node(uint32_t me, mrapi_event_t event)
 
 static void thread_ended(void *unused)
 {
-	struct tw_mrapi_owner owner = {0, 0};
+	struct tw_mrapi_owner owner = {0};
 
 	(void)unused;
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	if (tw_mrapi.nodes > 0 && still_self()) {
 		owner = tw_mrapi_owner(tw_mrapi_self.node);
 		end_node(owner.me, MRAPI_EVENT_NODE_DIED);
 	}
 	forget_self();
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	tw_mrapi_events_quiet(owner);
 }
 
@@ -255,9 +256,9 @@ void mrapi_initialize(mrapi_domain_t domain_id, mrapi_node_t node_id,
 
 	(void)mrapi_parameters; /* domain attributes do not exist */
 	if (mrapi_info) {
-		pthread_mutex_lock(&mutex);
+		tw_mrapi_lock(&mutex);
 		result = begin_node(domain_id, node_id);
-		pthread_mutex_unlock(&mutex);
+		tw_mrapi_unlock(&mutex);
 	}
 	if (result == MRAPI_SUCCESS)
 		*mrapi_info = (mrapi_info_t){.mrapi_version = MRAPI_VERSION,
@@ -271,17 +272,17 @@ void mrapi_initialize(mrapi_domain_t domain_id, mrapi_node_t node_id,
 void mrapi_finalize(mrapi_status_t *status)
 {
 	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
-	struct tw_mrapi_owner owner = {0, 0};
+	struct tw_mrapi_owner owner = {0};
 	uint32_t me;
 
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	me = tw_mrapi_me();
 	if (me) {
 		owner = tw_mrapi_owner(me);
 		end_node(me, MRAPI_EVENT_NODE_LEFT);
 		result = MRAPI_SUCCESS;
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	tw_mrapi_events_quiet(owner);
 	tw_mrapi_set_status(status, result);
 }

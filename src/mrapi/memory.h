@@ -27,6 +27,7 @@ struct tw_mrapi_move {
 	uint32_t bytes;	 /* of one access */
 	uint32_t n;
 	uint32_t remote_stride, local_stride;
+	uint32_t handle; /* of the memory, without the access type */
 };
 
 /* Requests on one remote memory, for movers.c. */
@@ -38,11 +39,14 @@ struct tw_mrapi_lane {
 	bool ready;
 };
 
-/* This process as a client of one remote memory. */
+#define TW_MRAPI_ENDING 0x80000000u
+
+/* This process as a client of one remote memory. It does not end under an access. */
 struct tw_mrapi_client {
 	struct tw_mrapi_lane lane;
-	pthread_mutex_t mutex; /* link of the list of caches */
-	uint32_t handle;       /* without the access type */
+	pthread_mutex_t mutex;	  /* link of the list of caches */
+	_Atomic(uint32_t) handle; /* without the access type; 0: no memory */
+	_Atomic(uint32_t) users;  /* accesses under way, and TW_MRAPI_ENDING */
 	struct tw_mrapi_rmem *r;
 	struct tw_mrapi_remote *remote; /* set if the owner is on another host */
 	uint32_t proc;			/* the owner's */
@@ -80,8 +84,22 @@ mrapi_status_t tw_mrapi_in_parts(struct tw_mrapi_client *c, const struct tw_mrap
 void tw_mrapi_pack(char *packed, char *at, uint32_t bytes, uint32_t stride, uint32_t n, bool pack);
 void tw_mrapi_served_forked(void);
 
-/* ---- rmem.c: the access type in a handle; clients */
-mrapi_rmem_atype_t tw_mrapi_atype_of(mrapi_rmem_hndl_t handle);
+/* ---- rmem.c: clients */
+
+/* A handle has its client's access type. */
+static inline mrapi_rmem_atype_t tw_mrapi_atype_of(mrapi_rmem_hndl_t handle)
+{
+	return (mrapi_rmem_atype_t)(((handle & TW_MRAPI_ATYPE_MASK) >> TW_MRAPI_ATYPE_SHIFT) + 1);
+}
+
+static inline uint32_t tw_mrapi_plain(mrapi_rmem_hndl_t handle)
+{
+	return handle & ~TW_MRAPI_ATYPE_MASK;
+}
+
+/* Begins an access, unless the client has another memory by now; ends it. */
+bool tw_mrapi_client_get(struct tw_mrapi_client *c, uint32_t handle);
+void tw_mrapi_client_put(struct tw_mrapi_client *c);
 /* The client of an attached caller. */
 mrapi_status_t tw_mrapi_client_find(mrapi_rmem_hndl_t handle, struct tw_mrapi_client **out);
 
@@ -89,7 +107,7 @@ mrapi_status_t tw_mrapi_client_find(mrapi_rmem_hndl_t handle, struct tw_mrapi_cl
 
 static inline bool tw_mrapi_is_remote(uint32_t handle)
 {
-	return handle >> TW_MRAPI_KIND_SHIFT == TW_MRAPI_REMOTE;
+	return tw_mrapi_kind_of(handle) == TW_MRAPI_REMOTE;
 }
 
 /* Looks an id up on the other hosts. */

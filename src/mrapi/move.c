@@ -285,9 +285,9 @@ static bool served_open(struct tw_mrapi_client *c)
 
 	if (c->remote || c->proc == tw_mrapi.proc || tw_mrapi.seg->arena_size < TW_MRAPI_BOUNCES)
 		return false;
-	pthread_mutex_lock(&bounce_mutex);
+	tw_mrapi_lock(&bounce_mutex);
 	paged = bounce_pages(0);
-	pthread_mutex_unlock(&bounce_mutex);
+	tw_mrapi_unlock(&bounce_mutex);
 	return paged;
 }
 
@@ -296,7 +296,7 @@ static uint32_t take_slot(void)
 {
 	uint32_t slot;
 
-	pthread_mutex_lock(&bounce_mutex);
+	tw_mrapi_lock(&bounce_mutex);
 	while (bounces_taken == (1u << TW_MRAPI_BOUNCE_SLOTS) - 1)
 		pthread_cond_wait(&bounce_free, &bounce_mutex);
 	slot = (uint32_t)__builtin_ctz(~bounces_taken);
@@ -304,15 +304,15 @@ static uint32_t take_slot(void)
 		bounces_taken |= 1u << slot;
 	else
 		slot = TW_MRAPI_BOUNCE_SLOTS;
-	pthread_mutex_unlock(&bounce_mutex);
+	tw_mrapi_unlock(&bounce_mutex);
 	return slot;
 }
 
 static void give_slot(uint32_t slot)
 {
-	pthread_mutex_lock(&bounce_mutex);
+	tw_mrapi_lock(&bounce_mutex);
 	bounces_taken &= ~(1u << slot);
-	pthread_mutex_unlock(&bounce_mutex);
+	tw_mrapi_unlock(&bounce_mutex);
 	pthread_cond_signal(&bounce_free);
 }
 
@@ -377,12 +377,14 @@ static mrapi_status_t served_move(struct tw_mrapi_client *c, const struct tw_mra
 
 	if (t.slot == TW_MRAPI_BOUNCE_SLOTS)
 		return status;
+	tw_mrapi_hold();
 	t.b = bounce_map(tw_mrapi.proc, t.slot);
 	if (t.b) {
 		status = tw_mrapi_in_parts(c, m, PART, served_part, &t);
 		munmap(t.b, TW_MRAPI_BOUNCE);
 	}
 	give_slot(t.slot);
+	tw_mrapi_unhold();
 	return status;
 }
 

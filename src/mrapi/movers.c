@@ -117,9 +117,9 @@ void tw_mrapi_move_part(struct tw_mrapi_request *r)
 	mrapi_status_t status;
 
 	r->running++;
-	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 	status = tw_mrapi_access(r->client, r->cached ? r->me : 0, &m);
-	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	r->running--;
 	if (status == MRAPI_SUCCESS) {
 		r->moved += (size_t)m.bytes * m.n;
@@ -152,7 +152,7 @@ static void *mover(void *pool)
 {
 	struct pool *p = pool;
 
-	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	while (!stop) {
 		if (!tw_list_empty(&p->ready)) {
 			work(p);
@@ -162,7 +162,7 @@ static void *mover(void *pool)
 		pthread_cond_wait(&p->work, &tw_mrapi_requests_mutex);
 		p->idle--;
 	}
-	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 	return NULL;
 }
 
@@ -208,11 +208,11 @@ bool tw_mrapi_move_helps(const struct tw_mrapi_request *r)
 
 void tw_mrapi_movers_end(void)
 {
-	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	stop = true;
 	for (int i = 0; i < KINDS; i++)
 		pthread_cond_broadcast(&pools[i].work);
-	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 	for (int i = 0; i < KINDS; i++)
 		while (pools[i].threads)
 			pthread_join(pools[i].thread[--pools[i].threads], NULL);

@@ -60,17 +60,17 @@ static inline struct tw_mrapi_node *tw_mrapi_node(uint32_t me)
 	return &tw_mrapi.seg->node[me - 1];
 }
 
-/* A node and its order of birth: distinguishes it from a later node with the same slot. */
+/* A node, its order of birth and the process's join: not a later node with the same slot. */
 struct tw_mrapi_owner {
-	uint32_t me, born;
+	uint32_t me, born, join;
 };
 
 static inline struct tw_mrapi_owner tw_mrapi_owner(uint32_t me)
 {
-	return (struct tw_mrapi_owner){me, tw_mrapi_node(me)->born};
+	return (struct tw_mrapi_owner){me, tw_mrapi_node(me)->born, tw_mrapi.joins};
 }
 
-/* The calling library thread runs for that node; {0, 0}: for none. */
+/* The calling library thread runs for that node; all 0: for none. */
 void tw_mrapi_act_for(struct tw_mrapi_owner owner);
 
 static inline void tw_mrapi_set_status(mrapi_status_t *status, mrapi_status_t what)
@@ -146,9 +146,11 @@ mrapi_status_t tw_mrapi_obj_find(enum tw_mrapi_kind kind, uint32_t handle,
 				 struct tw_mrapi_obj **out);
 mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi_uint_t num,
 				 void *value, size_t size);
-/* end() runs under the admin lock and may refuse. */
-mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle,
-				   mrapi_status_t (*end)(struct tw_mrapi_obj *o, uint32_t me));
+mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle);
+mrapi_status_t tw_mrapi_mutex_end(struct tw_mrapi_obj *o, uint32_t me);
+mrapi_status_t tw_mrapi_counting_end(struct tw_mrapi_obj *o, uint32_t me);
+mrapi_status_t tw_mrapi_shmem_end(struct tw_mrapi_obj *o, uint32_t me);
+mrapi_status_t tw_mrapi_rmem_end(struct tw_mrapi_obj *o, uint32_t me);
 
 static inline bool tw_mrapi_is(struct tw_mrapi_obj *o, uint32_t handle)
 {
@@ -156,7 +158,33 @@ static inline bool tw_mrapi_is(struct tw_mrapi_obj *o, uint32_t handle)
 	       handle != 0;
 }
 
-/* ---- wait.c: sleeping until a lock is released */
+/* ---- wait.c: cancellation, and sleeping until a lock is released */
+
+/* In between the thread is not cancelled. */
+void tw_mrapi_hold(void);
+void tw_mrapi_unhold(void);
+
+static inline void tw_mrapi_lock(pthread_mutex_t *mutex)
+{
+	tw_mrapi_hold();
+	pthread_mutex_lock(mutex);
+}
+
+static inline void tw_mrapi_unlock(pthread_mutex_t *mutex)
+{
+	pthread_mutex_unlock(mutex);
+	tw_mrapi_unhold();
+}
+
+/* The result of a call under a mutex. */
+#define tw_mrapi_locked(mutex, call)                                                               \
+	({                                                                                         \
+		tw_mrapi_lock(mutex);                                                              \
+		__auto_type tw_result = (call);                                                    \
+		tw_mrapi_unlock(mutex);                                                            \
+		tw_result;                                                                         \
+	})
+
 struct tw_mrapi_wait {
 	struct tw_list link;
 	_Atomic(uint32_t) *word;
@@ -204,28 +232,13 @@ mrapi_status_t tw_mrapi_attr_get(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o
 				 void *value, size_t size);
 mrapi_status_t tw_mrapi_attr_put(void *value, size_t size, const void *from, size_t from_size);
 
-/* ---- mutex.c, counting.c */
+/* ---- mutex.c; counting.c: semaphores and reader/writer locks */
+/* Releases all that a node that has ended has of it. */
 void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node);
 void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node);
 /* Wakes all sleepers and resets their count. */
 void tw_mrapi_mutex_wake_all(struct tw_mrapi_mutex *m);
 void tw_mrapi_counting_wake_all(struct tw_mrapi_counting *c);
-
-/* ---- counting.c: semaphores and reader/writer locks */
-/* Takes a lock: false if all are taken. */
-bool tw_mrapi_counting_take(struct tw_mrapi_counting *c, uint32_t me);
-/* Releases one of the node's locks; false if it has none. */
-bool tw_mrapi_counting_give(struct tw_mrapi_counting *c, uint32_t me);
-bool tw_mrapi_counting_held(struct tw_mrapi_counting *c, uint32_t me);
-bool tw_mrapi_counting_empty(struct tw_mrapi_counting *c);
-/* After a change: wakes up to n sleepers. */
-void tw_mrapi_counting_wake(struct tw_mrapi_counting *c, int n);
-/* Spins, then sleeps between attempts; the last attempt's status or the reason the wait ended. */
-mrapi_status_t tw_mrapi_counting_wait(struct tw_mrapi_counting *c, uint32_t me,
-				      mrapi_timeout_t timeout, mrapi_status_t (*attempt)(void *arg),
-				      void *arg);
-uint32_t tw_mrapi_count_up(_Atomic(uint32_t) *word);
-void tw_mrapi_count_down(_Atomic(uint32_t) *word, uint32_t epoch);
 
 /* ---- requests.c and others: the end of a node, of a process, and forks */
 void tw_mrapi_requests_end(uint32_t me);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * MRAPI 4.3.1: mutexes. The lock word names the owner; taking it is one compare and
- * swap. The handle is checked afterwards, so that a line that another core has moves
- * only once; if the slot is no longer this mutex, the lock is released.
+ * swap. The handle and the node are checked again afterwards: if the mutex has been
+ * deleted or the node has ended, the lock is given back.
  *
  * Unlocking is a plain store, then a read of the sleepers' count. A thread that is going
  * to sleep increments the count, runs a barrier that reaches all members (barrier.h) and
@@ -15,7 +15,8 @@
  *
  * Several threads may run for the owner of a recursive mutex. Its levels are one word,
  * changed by compare and swap. Depth 0 with an owner means that the lock is being taken
- * or released; no thread can lock again then. A key is the number of its lock, counted
+ * or released; no thread can lock again then. The node may end at any step: levels are
+ * replaced only while its owner has the lock. A key is the number of its lock, counted
  * per mutex, and the number of the enclosing lock, which unlock restores. Proof:
  * tests/model/levels.pml.
  */
@@ -75,9 +76,9 @@ static tw_noinline void wake_one(struct tw_mrapi_mutex *m)
 		wake(m, 1);
 }
 
-static inline void release(struct tw_mrapi_mutex *m)
+/* The lock has been released. */
+static inline void wake_next(struct tw_mrapi_mutex *m)
 {
-	atomic_store_explicit(&m->word, 0, memory_order_release);
 	if (tw_unlikely(atomic_load_explicit(&tw_mrapi.seg->fenced, memory_order_relaxed)))
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
@@ -85,11 +86,17 @@ static inline void release(struct tw_mrapi_mutex *m)
 		wake_one(m);
 }
 
+static inline void release(struct tw_mrapi_mutex *m)
+{
+	atomic_store_explicit(&m->word, 0, memory_order_release);
+	wake_next(m);
+}
+
 static inline bool take(struct tw_mrapi_mutex *m, uint32_t me)
 {
 	uint32_t free = 0;
 
-	return atomic_compare_exchange_strong_explicit(&m->word, &free, me, memory_order_acquire,
+	return atomic_compare_exchange_strong_explicit(&m->word, &free, me, memory_order_seq_cst,
 						       memory_order_relaxed);
 }
 
@@ -100,7 +107,7 @@ static inline bool held_by(struct tw_mrapi_mutex *m, uint32_t me)
 
 static inline bool recursive(struct tw_mrapi_mutex *m)
 {
-	return m->obj.flags & TW_MRAPI_RECURSIVE;
+	return atomic_load_explicit(&m->obj.flags, memory_order_relaxed) & TW_MRAPI_RECURSIVE;
 }
 
 /* The caller has taken the lock of a mutex that is not recursive: its key is not checked. */
@@ -117,33 +124,49 @@ static uint32_t count_lock(struct tw_mrapi_mutex *m)
 	return (uint32_t)atomic_fetch_add(&m->locks, 1) + 1;
 }
 
+/* Releases the lock, unless the node has ended and it was dropped. */
+static void give_back(struct tw_mrapi_mutex *m, uint32_t me)
+{
+	if (atomic_compare_exchange_strong(&m->word, &me, 0))
+		wake_next(m);
+}
+
+void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node)
+{
+	uint64_t levels = atomic_load(&m->levels);
+
+	give_back(m, node);
+	while (depth_of(levels, node) && !atomic_compare_exchange_strong(&m->levels, &levels, 0))
+		;
+}
+
 /* The caller has taken the lock. */
 static void begin_levels(struct tw_mrapi_mutex *m, uint32_t me, mrapi_key_t *key)
 {
 	uint32_t number = count_lock(m);
+	uint64_t levels = atomic_load(&m->levels);
 
+	do
+		if (atomic_load(&m->word) != me)
+			return;
+	while (!atomic_compare_exchange_strong(&m->levels, &levels, make_levels(number, me, 1)));
 	atomic_store(&m->outermost, number);
-	atomic_store(&m->levels, make_levels(number, me, 1));
 	*key = make_key(number, 0);
-}
-
-/* The caller has taken the lock of a slot that is no longer this mutex. */
-static mrapi_status_t taken_in_vain(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle)
-{
-	release(m);
-	return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
 }
 
 static mrapi_status_t taken(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
 			    mrapi_key_t *key)
 {
-	if (!tw_mrapi_is(&m->obj, handle))
-		return taken_in_vain(m, handle);
-	if (recursive(m))
+	bool here = tw_mrapi_is(&m->obj, handle);
+
+	if (here && recursive(m))
 		begin_levels(m, me, key);
-	else
+	else if (here)
 		make_first_key(m, key);
-	return MRAPI_SUCCESS;
+	if (here && tw_mrapi_me() == me)
+		return MRAPI_SUCCESS;
+	tw_mrapi_mutex_drop(m, me);
+	return here ? MRAPI_ERR_NODE_NOTINIT : tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
 }
 
 /* Whether the key is that of the last lock. */
@@ -175,7 +198,7 @@ static mrapi_status_t unlock_level(struct tw_mrapi_mutex *m, uint32_t me, mrapi_
 		less = depth == 1 ? 0 : make_levels((uint32_t)key, me, depth - 1);
 	} while (!atomic_compare_exchange_strong(&m->levels, &levels, less));
 	if (depth == 1)
-		release(m);
+		give_back(m, me);
 	return MRAPI_SUCCESS;
 }
 
@@ -328,7 +351,7 @@ static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t
 }
 
 /* Deleting takes the lock and keeps it. */
-static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
+mrapi_status_t tw_mrapi_mutex_end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_mutex *m = tw_container(o, struct tw_mrapi_mutex, obj);
 
@@ -338,14 +361,6 @@ static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 	atomic_store(&m->word, 0);
 	wake(m, INT_MAX);
 	return MRAPI_SUCCESS;
-}
-
-void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node)
-{
-	if (atomic_load(&m->word) != node)
-		return;
-	atomic_store(&m->levels, 0);
-	release(m);
 }
 
 void tw_mrapi_mutex_wake_all(struct tw_mrapi_mutex *m)
@@ -365,26 +380,6 @@ mrapi_mutex_hndl_t mrapi_mutex_create(mrapi_mutex_id_t mutex_id,
 	return handle;
 }
 
-void mrapi_mutex_get_attribute(mrapi_mutex_hndl_t mutex, mrapi_uint_t attribute_num,
-			       void *attribute, size_t attribute_size, mrapi_status_t *status)
-{
-	tw_mrapi_set_status(status, tw_mrapi_obj_attr(TW_MRAPI_MUTEX, mutex, attribute_num,
-						      attribute, attribute_size));
-}
-
-mrapi_mutex_hndl_t mrapi_mutex_get(mrapi_mutex_id_t mutex_id, mrapi_status_t *status)
-{
-	mrapi_mutex_hndl_t handle = 0;
-
-	tw_mrapi_set_status(status, tw_mrapi_obj_get(TW_MRAPI_MUTEX, mutex_id, &handle));
-	return handle;
-}
-
-void mrapi_mutex_delete(mrapi_mutex_hndl_t mutex, mrapi_status_t *status)
-{
-	tw_mrapi_set_status(status, tw_mrapi_obj_delete(TW_MRAPI_MUTEX, mutex, end));
-}
-
 void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_timeout_t timeout,
 		      mrapi_status_t *status)
 {
@@ -397,11 +392,14 @@ void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_tim
 		return;
 	}
 	m = mutex_in(mutex);
-	if (tw_unlikely(!take(m, me))) {
+	/* Else a line that another core has would move twice: for the handle and for the lock. */
+	tw_prefetch_own(m);
+	if (tw_unlikely(!tw_mrapi_is(&m->obj, mutex) || !take(m, me))) {
 		lock_late(mutex, lock_key, timeout, status);
 		return;
 	}
-	if (tw_unlikely(!tw_mrapi_is(&m->obj, mutex) || recursive(m))) {
+	if (tw_unlikely(!tw_mrapi_is(&m->obj, mutex) || recursive(m) ||
+			tw_mrapi_me_known() != me)) {
 		taken_late(m, mutex, me, lock_key, status);
 		return;
 	}

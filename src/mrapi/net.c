@@ -107,12 +107,7 @@ void tw_mrapi_net_ctrl_send(struct tw_ep *ep, struct tw_addr to, const struct tw
 
 static struct tw_mrapi_ctrl_request *find_request(uint32_t token, struct tw_addr from)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&net.requests, pos, tmp) {
-		struct tw_mrapi_ctrl_request *a =
-			tw_container(pos, struct tw_mrapi_ctrl_request, link);
-
+	tw_list_walk(&net.requests, struct tw_mrapi_ctrl_request, a, link) {
 		if (a->reply.token == token && tw_mrapi_same(a->to, from))
 			return a;
 	}
@@ -143,7 +138,6 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_mrapi_ctrl_reque
 	while (!l->ctrl.token);
 	a->reply = l->ctrl;
 	a->over = false;
-	a->r = NULL;
 	/* Listed before it is sent: sending may make progress and receive the reply. */
 	tw_list_add_tail(&net.requests, &a->link);
 	if (!post_ctrl(ep, a->to, l, len)) {
@@ -152,9 +146,8 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_mrapi_ctrl_reque
 	}
 	/* The connection's end or this endpoint's ends the wait. */
 	if (tw_wait(ep, request_over, a, TW_FOREVER) != TW_W_TRUE) {
-		tw_list_del(&a->link);
-		if (a->r)
-			a->r->context = NULL;
+		while (!a->over)
+			tw_mrapi_net_give_up(ep, a->to);
 		return MRAPI_ERR_NODE_NOTINIT;
 	}
 	return (mrapi_status_t)a->reply.status;
@@ -287,7 +280,6 @@ static void data_arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
 	/* From here on the receive completes the request, even if the peer is lost. */
 	a->reply.token = 0;
 	a->op.done = data_done;
-	a->r = r;
 	r->context = &a->op;
 	tw_take_pull(ep, u, r);
 }
@@ -364,18 +356,19 @@ static void attend(struct tw_ep *ep)
 
 static void down(struct tw_ep *ep, const struct tw_peer *p)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&net.requests, pos, tmp) {
-		struct tw_mrapi_ctrl_request *a =
-			tw_container(pos, struct tw_mrapi_ctrl_request, link);
-
+	tw_list_walk(&net.requests, struct tw_mrapi_ctrl_request, a, link) {
 		if (a->reply.token && tw_mrapi_same(a->to, p->addr))
 			complete(ep, a, MRAPI_ERR_RMEM_INVALID);
 	}
 	tw_mrapi_remote_down(p->addr);
 	tw_mrapi_export_down(p);
 	ep->attend = true;
+}
+
+void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_addr to)
+{
+	tw_disconnect(ep, tw_peer_at(ep, to));
+	collect(ep);
 }
 
 static const struct tw_interface interface = {.arrived = arrived, .attend = attend, .down = down};

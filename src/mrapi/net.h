@@ -59,8 +59,7 @@ struct tw_mrapi_ctrl_request {
 	struct tw_mrapi_ctrl reply;
 	char *data; /* buffer for the data of a READ */
 	uint32_t len;
-	struct tw_mrapi_op op;
-	struct tw_req *r; /* the receive of that data, or NULL */
+	struct tw_mrapi_op op; /* of the receive of that data */
 	bool over;
 };
 
@@ -89,6 +88,8 @@ unsigned tw_mrapi_net_hosts(const uint64_t **nics);
 /* Connects to a member. TW_S_CLOSED: no member has that number; others: no route. */
 enum tw_status tw_mrapi_net_reach(struct tw_ep *ep, uint64_t nic, uint32_t proc,
 				  struct tw_addr *addr);
+/* The endpoint is being closed: it lets go now of the memory of accesses to a member. */
+void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_addr to);
 /* NULL when memory is short. */
 struct tw_mrapi_net_msg *tw_mrapi_net_msg_new(const struct tw_mrapi_ctrl *ctrl, uint32_t len);
 /* Sends the data of a READ. */

@@ -18,7 +18,6 @@
 struct work {
 	struct tw_mrapi_op op;
 	struct tw_mrapi_remote *remote;
-	struct tw_req *under_way[WINDOW];
 	unsigned n;
 	enum tw_status status; /* the first failure */
 };
@@ -26,11 +25,8 @@ struct work {
 static void ended(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
 {
 	struct work *w = tw_container(op, struct work, op);
-	unsigned i = 0;
 
-	while (w->under_way[i] != r)
-		i++;
-	w->under_way[i] = w->under_way[--w->n];
+	w->n--;
 	if (w->status == TW_S_OK)
 		w->status = (enum tw_status)r->status;
 	ep->events++;
@@ -48,15 +44,13 @@ static bool all_ended(struct tw_ep *ep, void *work)
 	return ((struct work *)work)->n == 0;
 }
 
-/* False: the endpoint is being closed. */
-static bool await(struct tw_ep *ep, struct work *w, bool (*test)(struct tw_ep *, void *))
+static void await(struct tw_ep *ep, struct work *w, bool (*test)(struct tw_ep *, void *))
 {
 	if (tw_wait(ep, test, w, TW_FOREVER) == TW_W_TRUE)
-		return true;
-	while (w->n > 0)
-		w->under_way[--w->n]->context = NULL;
+		return;
 	w->status = TW_S_CLOSED;
-	return false;
+	while (w->n > 0)
+		tw_mrapi_net_give_up(ep, w->remote->owner);
 }
 
 /* Starts one access, unless one has failed. */
@@ -65,8 +59,8 @@ static void start(struct tw_ep *ep, struct work *w, bool write, const struct tw_
 {
 	struct tw_req *r;
 
-	if (!has_room(ep, w) && !await(ep, w, has_room))
-		return;
+	if (!has_room(ep, w))
+		await(ep, w, has_room);
 	if (w->status != TW_S_OK)
 		return;
 	r = tw_req_new(ep, write ? TW_WRITE : TW_READ, segs, nsegs, len);
@@ -75,7 +69,7 @@ static void start(struct tw_ep *ep, struct work *w, bool write, const struct tw_
 		return;
 	}
 	r->context = &w->op;
-	w->under_way[w->n++] = r;
+	w->n++;
 	tw_transfer_access(ep, r, w->remote->owner, w->remote->address + at, w->remote->key,
 			   w->remote->key_len);
 }
@@ -119,15 +113,12 @@ static void read_spans(struct tw_ep *ep, struct work *w, const struct tw_mrapi_m
 		n = tw_min(fit, m->n - i);
 		seg.len = (n - 1) * m->remote_stride + m->bytes;
 		start(ep, w, false, &seg, 1, seg.len, m->remote + (uint64_t)i * m->remote_stride);
-		if (!await(ep, w, all_ended) || w->status != TW_S_OK)
-			break;
-		for (uint32_t k = 0; k < n; k++)
+		await(ep, w, all_ended);
+		for (uint32_t k = 0; k < n && w->status == TW_S_OK; k++)
 			tw_copy(m->local + (size_t)(i + k) * m->local_stride,
 				span + (size_t)k * m->remote_stride, m->bytes);
 	}
-	/* The endpoint, while being closed, may still write into the buffer. */
-	if (w->status != TW_S_CLOSED)
-		free(span);
+	free(span);
 }
 
 static bool close_together(const struct tw_mrapi_move *m)

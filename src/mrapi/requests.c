@@ -106,10 +106,10 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 	struct tw_mrapi_request *r;
 
 	pthread_once(&once, prepare);
-	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	r = new_request();
 	if (!r) {
-		pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+		tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 		return MRAPI_ERR_REQUEST_LIMIT;
 	}
 	r->me = me;
@@ -126,7 +126,7 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 	r->state = TW_MRAPI_RUNNING;
 	all.under_way++;
 	tw_mrapi_move_begin(r);
-	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 	return MRAPI_SUCCESS;
 }
 
@@ -201,7 +201,7 @@ static size_t wait_for(const mrapi_request_t *requests, size_t n, uint32_t me, s
 	size_t i;
 
 	pthread_once(&once, prepare);
-	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	for (;;) {
 		struct tw_mrapi_request *r;
 
@@ -218,7 +218,7 @@ static size_t wait_for(const mrapi_request_t *requests, size_t n, uint32_t me, s
 		else
 			sleep_until(deadline);
 	}
-	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 	return i;
 }
 
@@ -230,12 +230,12 @@ mrapi_boolean_t mrapi_test(const mrapi_request_t *request, size_t *size, mrapi_s
 	if (me) {
 		struct tw_mrapi_request *r;
 
-		pthread_mutex_lock(&tw_mrapi_requests_mutex);
+		tw_mrapi_lock(&tw_mrapi_requests_mutex);
 		r = find(request, me);
 		if (r && tw_mrapi_move_alone(r))
 			tw_mrapi_move_part(r);
 		result = poll_one(request, me, size);
-		pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+		tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 	}
 	tw_mrapi_set_status(status, result);
 	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
@@ -303,16 +303,16 @@ void mrapi_cancel(const mrapi_request_t *request, mrapi_status_t *status)
 	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
 
 	if (me) {
-		pthread_mutex_lock(&tw_mrapi_requests_mutex);
+		tw_mrapi_lock(&tw_mrapi_requests_mutex);
 		result = cancel_named(request, me);
-		pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+		tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 	}
 	tw_mrapi_set_status(status, result);
 }
 
 void tw_mrapi_requests_end(uint32_t me)
 {
-	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	for (uint32_t i = 0; i < all.nslots; i++) {
 		struct tw_mrapi_request *r = all.slots[i];
 
@@ -322,12 +322,12 @@ void tw_mrapi_requests_end(uint32_t me)
 			cancel(r);
 		r->me = 0; /* detached from the caller */
 	}
-	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 }
 
 void tw_mrapi_requests_settle(const struct tw_mrapi_client *c, uint32_t me)
 {
-	pthread_mutex_lock(&tw_mrapi_requests_mutex);
+	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	for (uint32_t i = 0; i < all.nslots && all.under_way; i++) {
 		struct tw_mrapi_request *r = all.slots[i];
 
@@ -338,7 +338,7 @@ void tw_mrapi_requests_settle(const struct tw_mrapi_client *c, uint32_t me)
 				pthread_cond_wait(&all.changed, &tw_mrapi_requests_mutex);
 		}
 	}
-	pthread_mutex_unlock(&tw_mrapi_requests_mutex);
+	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 }
 
 void tw_mrapi_requests_forked(void)

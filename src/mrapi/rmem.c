@@ -5,10 +5,11 @@
  */
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "mrapi/net.h"
 
-#define ATYPE_MASK (3u << TW_MRAPI_ATYPE_SHIFT)
+#define USERS_US 100 /* between two looks whether accesses have ended */
 #define SLOT_MASK ((1u << TW_MRAPI_ATYPE_SHIFT) - 1)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* clients; taken before the admin lock */
@@ -19,16 +20,6 @@ static struct tw_mrapi_client *clients[2 * MRAPI_MAX_RMEMS];
 static struct tw_mrapi_client **client_of(uint32_t handle)
 {
 	return &clients[(handle & SLOT_MASK) + (tw_mrapi_is_remote(handle) ? MRAPI_MAX_RMEMS : 0)];
-}
-
-static uint32_t plain(mrapi_rmem_hndl_t handle)
-{
-	return handle & ~ATYPE_MASK;
-}
-
-mrapi_rmem_atype_t tw_mrapi_atype_of(mrapi_rmem_hndl_t handle)
-{
-	return (mrapi_rmem_atype_t)(((handle & ATYPE_MASK) >> TW_MRAPI_ATYPE_SHIFT) + 1);
 }
 
 static mrapi_rmem_hndl_t with_atype(uint32_t handle, mrapi_rmem_atype_t atype)
@@ -68,8 +59,9 @@ static mrapi_status_t find_here(uint32_t handle, struct tw_mrapi_rmem **out)
 
 static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mrapi_rmem **out)
 {
-	mrapi_status_t status = tw_mrapi_is_remote(handle) ? find_remote(plain(handle), out)
-							   : find_here(plain(handle), out);
+	mrapi_status_t status = tw_mrapi_is_remote(handle)
+					? find_remote(tw_mrapi_plain(handle), out)
+					: find_here(tw_mrapi_plain(handle), out);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
@@ -80,15 +72,33 @@ static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mrapi_rmem **out)
 
 /* ------------------------------------------------------------------ clients */
 
+bool tw_mrapi_client_get(struct tw_mrapi_client *c, uint32_t handle)
+{
+	if (!(atomic_fetch_add(&c->users, 1) & TW_MRAPI_ENDING) &&
+	    atomic_load(&c->handle) == handle)
+		return true;
+	tw_mrapi_client_put(c);
+	return false;
+}
+
+void tw_mrapi_client_put(struct tw_mrapi_client *c)
+{
+	atomic_fetch_sub(&c->users, 1);
+}
+
 static void end_client(struct tw_mrapi_client *c)
 {
+	atomic_fetch_or(&c->users, TW_MRAPI_ENDING);
+	while (atomic_load(&c->users) != TW_MRAPI_ENDING)
+		usleep(USERS_US);
 	tw_mrapi_cache_prune(c, true);
 	if (c->map)
 		munmap(c->map, c->span);
 	c->map = NULL;
 	if (c->remote)
 		tw_mrapi_remote_detach(c->remote);
-	c->handle = 0;
+	atomic_store(&c->handle, 0);
+	atomic_fetch_and(&c->users, ~TW_MRAPI_ENDING);
 }
 
 /* Frees clients that no node of this process needs. */
@@ -109,11 +119,11 @@ static void flush(struct tw_mrapi_client *c, uint32_t me)
 
 static void each_client(void (*fn)(struct tw_mrapi_client *c, uint32_t me), uint32_t me)
 {
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	for (uint32_t i = 0; i < tw_countof(clients); i++)
 		if (clients[i] && clients[i]->handle)
 			fn(clients[i], me);
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 }
 
 void tw_mrapi_rmem_prune(void)
@@ -144,7 +154,7 @@ void tw_mrapi_rmem_forked(void)
 		tw_mrapi_caches_forked(c);
 		begin_lane(c);
 		c->map = NULL;
-		c->handle = 0;
+		c->handle = c->users = 0;
 	}
 }
 
@@ -193,16 +203,17 @@ static mrapi_status_t attach(mrapi_rmem_hndl_t handle)
 		return status;
 	if (tw_mrapi_nodeset_has(&r->attached, me - 1))
 		return MRAPI_ERR_RMEM_ATTACHED;
-	status = begin_client(r, plain(handle));
+	status = begin_client(r, tw_mrapi_plain(handle));
 	if (status != MRAPI_SUCCESS)
 		return status;
 	/* The owner may have deleted it meanwhile; from here on it cannot. */
 	tw_mrapi_admin_lock();
-	if (tw_mrapi_is(&r->obj, plain(handle)))
+	if (tw_mrapi_is(&r->obj, tw_mrapi_plain(handle)))
 		tw_mrapi_nodeset_add(&r->attached, me - 1);
 	else
-		status = tw_mrapi_is_remote(handle) ? MRAPI_ERR_RMEM_INVALID
-						    : tw_mrapi_stale(TW_MRAPI_RMEM, plain(handle));
+		status = tw_mrapi_is_remote(handle)
+				 ? MRAPI_ERR_RMEM_INVALID
+				 : tw_mrapi_stale(TW_MRAPI_RMEM, tw_mrapi_plain(handle));
 	tw_mrapi_admin_unlock();
 	if (status != MRAPI_SUCCESS && !tw_mrapi_any_here(&r->attached))
 		end_client(*client_of(handle));
@@ -243,9 +254,9 @@ static mrapi_status_t with_clients(mrapi_status_t (*fn)(mrapi_rmem_hndl_t), mrap
 
 	if (!tw_mrapi_me())
 		return MRAPI_ERR_NODE_NOTINIT;
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	status = fn(h);
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	return status;
 }
 
@@ -406,7 +417,7 @@ mrapi_rmem_hndl_t mrapi_rmem_get(mrapi_rmem_id_t rmem_id, mrapi_rmem_atype_t acc
 	return handle;
 }
 
-static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
+mrapi_status_t tw_mrapi_rmem_end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
 
@@ -422,7 +433,7 @@ static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 static mrapi_status_t delete_here(uint32_t handle)
 {
 	struct tw_ep *ep = tw_mrapi_net_enter();
-	mrapi_status_t status = tw_mrapi_obj_delete(TW_MRAPI_RMEM, handle, end);
+	mrapi_status_t status = tw_mrapi_obj_delete(TW_MRAPI_RMEM, handle);
 
 	if (ep)
 		tw_mrapi_net_leave(ep);
@@ -437,6 +448,6 @@ void mrapi_rmem_delete(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 	if (result == MRAPI_SUCCESS && tw_mrapi_is_remote(rmem))
 		result = MRAPI_ERR_RMEM_NOTOWNER;
 	else if (result == MRAPI_SUCCESS)
-		result = delete_here(plain(rmem));
+		result = delete_here(tw_mrapi_plain(rmem));
 	tw_mrapi_set_status(status, result);
 }

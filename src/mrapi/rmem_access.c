@@ -32,6 +32,7 @@ static mrapi_status_t check(struct access *a, struct tw_mrapi_client **c)
 	if (reach(a->local_offset, m->local_stride, m) > a->buf_size)
 		return MRAPI_ERR_PARAMETER;
 	m->local += a->local_offset;
+	m->handle = tw_mrapi_plain(a->rmem);
 	return MRAPI_SUCCESS;
 }
 
@@ -43,30 +44,37 @@ static bool cached(mrapi_rmem_hndl_t rmem)
 mrapi_status_t tw_mrapi_access(struct tw_mrapi_client *c, uint32_t cache_of,
 			       const struct tw_mrapi_move *m)
 {
-	return cache_of ? tw_mrapi_cache_access(c, cache_of, m) : tw_mrapi_move(c, m);
+	mrapi_status_t status;
+
+	if (!tw_mrapi_client_get(c, m->handle))
+		return MRAPI_ERR_RMEM_INVALID;
+	status = cache_of ? tw_mrapi_cache_access(c, cache_of, m) : tw_mrapi_move(c, m);
+	tw_mrapi_client_put(c);
+	return status;
 }
 
-static mrapi_status_t access_now(struct access a)
-{
-	struct tw_mrapi_client *c;
-	mrapi_status_t status = check(&a, &c);
-
-	if (status != MRAPI_SUCCESS || a.m.n == 0)
-		return status;
-	return tw_mrapi_access(c, cached(a.rmem) ? tw_mrapi_me() : 0, &a.m);
-}
-
-static mrapi_status_t access_later(struct access a, mrapi_request_t *request)
+/* Without a request, at once. */
+static mrapi_status_t begin(struct access a, mrapi_request_t *request, bool later)
 {
 	struct tw_mrapi_client *c;
 	mrapi_status_t status = check(&a, &c);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	if (!request)
+	if (later && !request)
 		return MRAPI_ERR_PARAMETER;
-	return tw_mrapi_request_start(c, tw_mrapi_me(), cached(a.rmem), &a.m, request);
+	if (later)
+		return tw_mrapi_request_start(c, tw_mrapi_me(), cached(a.rmem), &a.m, request);
+	return a.m.n ? tw_mrapi_access(c, cached(a.rmem) ? tw_mrapi_me() : 0, &a.m) : status;
 }
+
+/* The access that the arguments of each call below describe. */
+#define ACCESS(writes, buf_size)                                                                   \
+	((struct access){rmem,                                                                     \
+			 buf_size,                                                                 \
+			 local_offset,                                                             \
+			 {writes, (char *)(uintptr_t)local_buf, rmem_offset, bytes_per_access,     \
+			  num_strides, rmem_stride, local_stride, 0}})
 
 void(mrapi_rmem_read)(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void *local_buf,
 		      size_t local_buf_size, mrapi_uint32_t local_offset,
@@ -74,13 +82,7 @@ void(mrapi_rmem_read)(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void *
 		      mrapi_uint32_t rmem_stride, mrapi_uint32_t local_stride,
 		      mrapi_status_t *status)
 {
-	struct access a = {rmem,
-			   local_buf_size,
-			   local_offset,
-			   {false, local_buf, rmem_offset, bytes_per_access, num_strides,
-			    rmem_stride, local_stride}};
-
-	tw_mrapi_set_status(status, access_now(a));
+	tw_mrapi_set_status(status, begin(ACCESS(false, local_buf_size), NULL, false));
 }
 
 void mrapi_rmem_read_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void *local_buf,
@@ -89,13 +91,7 @@ void mrapi_rmem_read_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void 
 		       mrapi_uint32_t local_stride, mrapi_request_t *mrapi_request,
 		       mrapi_status_t *status)
 {
-	struct access a = {rmem,
-			   SIZE_MAX,
-			   local_offset,
-			   {false, local_buf, rmem_offset, bytes_per_access, num_strides,
-			    rmem_stride, local_stride}};
-
-	tw_mrapi_set_status(status, access_later(a, mrapi_request));
+	tw_mrapi_set_status(status, begin(ACCESS(false, SIZE_MAX), mrapi_request, true));
 }
 
 void mrapi_rmem_write(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, const void *local_buf,
@@ -103,13 +99,7 @@ void mrapi_rmem_write(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, const 
 		      mrapi_uint32_t num_strides, mrapi_uint32_t rmem_stride,
 		      mrapi_uint32_t local_stride, mrapi_status_t *status)
 {
-	struct access a = {rmem,
-			   SIZE_MAX,
-			   local_offset,
-			   {true, (char *)(uintptr_t)local_buf, rmem_offset, bytes_per_access,
-			    num_strides, rmem_stride, local_stride}};
-
-	tw_mrapi_set_status(status, access_now(a));
+	tw_mrapi_set_status(status, begin(ACCESS(true, SIZE_MAX), NULL, false));
 }
 
 void mrapi_rmem_write_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, const void *local_buf,
@@ -118,13 +108,7 @@ void mrapi_rmem_write_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, cons
 			mrapi_uint32_t local_stride, mrapi_request_t *mrapi_request,
 			mrapi_status_t *status)
 {
-	struct access a = {rmem,
-			   SIZE_MAX,
-			   local_offset,
-			   {true, (char *)(uintptr_t)local_buf, rmem_offset, bytes_per_access,
-			    num_strides, rmem_stride, local_stride}};
-
-	tw_mrapi_set_status(status, access_later(a, mrapi_request));
+	tw_mrapi_set_status(status, begin(ACCESS(true, SIZE_MAX), mrapi_request, true));
 }
 
 /* Completes the node's requests first; after that only its cache has data to write back. */
@@ -136,7 +120,11 @@ static mrapi_status_t settle(mrapi_rmem_hndl_t rmem, bool drop)
 	if (status != MRAPI_SUCCESS)
 		return status;
 	tw_mrapi_requests_settle(c, tw_mrapi_me());
-	return tw_mrapi_cache_flush(c, tw_mrapi_me(), drop);
+	if (!tw_mrapi_client_get(c, tw_mrapi_plain(rmem)))
+		return MRAPI_ERR_RMEM_INVALID;
+	status = tw_mrapi_cache_flush(c, tw_mrapi_me(), drop);
+	tw_mrapi_client_put(c);
+	return status;
 }
 
 void mrapi_rmem_flush(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)

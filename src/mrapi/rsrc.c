@@ -12,10 +12,7 @@ static struct tw_list trees = {&trees, &trees};
 /* The tree and the facts of a resource; NULL if it is in no tree. */
 static struct tw_mrapi_tree *find_tree(const mrapi_resource_t *r, struct tw_mrapi_rsrc **facts)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&trees, pos, tmp) {
-		struct tw_mrapi_tree *t = tw_container(pos, struct tw_mrapi_tree, link);
+	tw_list_walk(&trees, struct tw_mrapi_tree, t, link) {
 		uintptr_t into = (uintptr_t)r - (uintptr_t)t->items;
 
 		if (into < t->n * sizeof(*t->items) && into % sizeof(*t->items) == 0) {
@@ -74,9 +71,9 @@ mrapi_resource_t *mrapi_resources_get(mrapi_rsrc_filter_t subsystem_filter, mrap
 		result = MRAPI_ERR_MEM_LIMIT;
 	if (t) {
 		t->me = me;
-		pthread_mutex_lock(&mutex);
+		tw_mrapi_lock(&mutex);
 		tw_list_add_tail(&trees, &t->link);
-		pthread_mutex_unlock(&mutex);
+		tw_mrapi_unlock(&mutex);
 	}
 	tw_mrapi_set_status(status, result);
 	return t ? t->items : NULL;
@@ -135,9 +132,9 @@ void mrapi_resource_get_attribute(const mrapi_resource_t *resource, mrapi_uint_t
 	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
 
 	if (tw_mrapi_me()) {
-		pthread_mutex_lock(&mutex);
+		tw_mrapi_lock(&mutex);
 		result = get_attribute(resource, attribute_num, attribute, attribute_size);
-		pthread_mutex_unlock(&mutex);
+		tw_mrapi_unlock(&mutex);
 	}
 	tw_mrapi_set_status(status, result);
 }
@@ -162,11 +159,11 @@ void mrapi_dynamic_attribute_start(const mrapi_resource_t *resource, mrapi_uint_
 	if (me && rollover_callback && !tw_mrapi_events_watch()) {
 		result = MRAPI_ERR_MEM_LIMIT;
 	} else if (me) {
-		pthread_mutex_lock(&mutex);
+		tw_mrapi_lock(&mutex);
 		result = dynamic(resource, attribute_num, &f);
 		if (result == MRAPI_SUCCESS)
 			result = tw_mrapi_counter_start(f, attribute_num, me, rollover_callback);
-		pthread_mutex_unlock(&mutex);
+		tw_mrapi_unlock(&mutex);
 	}
 	if (result == MRAPI_SUCCESS && rollover_callback)
 		tw_mrapi_events_wake();
@@ -183,11 +180,11 @@ static mrapi_status_t change(const mrapi_resource_t *resource, mrapi_uint_t num,
 
 	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	status = dynamic(resource, num, &f);
 	if (status == MRAPI_SUCCESS)
 		status = fn(f, num, me);
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	return status;
 }
 
@@ -225,20 +222,16 @@ void mrapi_resource_tree_free(mrapi_resource_t **root, mrapi_status_t *status)
 	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
 
 	if (me) {
-		pthread_mutex_lock(&mutex);
+		tw_mrapi_lock(&mutex);
 		result = free_tree(root, me);
-		pthread_mutex_unlock(&mutex);
+		tw_mrapi_unlock(&mutex);
 	}
 	tw_mrapi_set_status(status, result);
 }
 
 static void free_trees(uint32_t me)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&trees, pos, tmp) {
-		struct tw_mrapi_tree *t = tw_container(pos, struct tw_mrapi_tree, link);
-
+	tw_list_walk(&trees, struct tw_mrapi_tree, t, link) {
 		if (me && t->me != me)
 			continue;
 		tw_list_del(&t->link);
@@ -252,21 +245,21 @@ bool tw_mrapi_counters_due(struct tw_mrapi_owner *owner, void (**rollover)(void)
 	uint32_t me;
 	bool due;
 
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	due = tw_mrapi_counter_due(&me, rollover, deadline);
 	if (due)
 		*owner = tw_mrapi_owner(me);
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	return due;
 }
 
 /* Trees and counters belong to their node. */
 void tw_mrapi_rsrc_end(uint32_t me)
 {
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	free_trees(me);
 	tw_mrapi_counters_end(me);
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 }
 
 void tw_mrapi_rsrc_forked(void)

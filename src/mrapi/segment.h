@@ -53,6 +53,12 @@ enum tw_mrapi_kind {
 #define TW_MRAPI_GEN_MASK 0x3fffu
 #define TW_MRAPI_SLOT_MASK 0x3fffu
 #define TW_MRAPI_ATYPE_SHIFT 12
+#define TW_MRAPI_ATYPE_MASK (3u << TW_MRAPI_ATYPE_SHIFT)
+
+static inline enum tw_mrapi_kind tw_mrapi_kind_of(uint32_t handle)
+{
+	return (enum tw_mrapi_kind)(handle >> TW_MRAPI_KIND_SHIFT);
+}
 
 enum tw_mrapi_flags { TW_MRAPI_RECURSIVE = 1, TW_MRAPI_EXT = 2, TW_MRAPI_DOMAIN_SHARED = 4 };
 
@@ -62,7 +68,7 @@ struct tw_mrapi_obj {
 	uint32_t id;
 	uint32_t domain;       /* of the creator */
 	_Atomic(uint32_t) gen; /* objects that have used the slot; handles have the low bits */
-	uint16_t flags;
+	_Atomic(uint16_t) flags;
 	uint16_t next;		    /* slot + 1 of the next in the bucket */
 	uint16_t next_free;	    /* slot + 1 */
 	_Atomic(uint8_t) contended; /* a thread has waited for it */
@@ -156,7 +162,7 @@ struct tw_mrapi_proc {
 } tw_aligned_line;
 
 struct tw_mrapi_node {
-	_Atomic(uint32_t) life; /* LIVE or FREE */
+	_Atomic(uint32_t) life; /* LIVE, LEAVING or FREE */
 	uint32_t proc;
 	uint32_t domain;
 	uint32_t number;

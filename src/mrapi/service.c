@@ -53,9 +53,9 @@ static int watch(struct conn *c)
 static int add_conn(struct conn *c, int fd, uint32_t proc, uint32_t incarnation)
 {
 	*c = (struct conn){.fd = fd, .proc = proc, .incarnation = incarnation};
-	pthread_mutex_lock(&service.mutex);
+	tw_mrapi_lock(&service.mutex);
 	tw_list_add_tail(&service.conns, &c->link);
-	pthread_mutex_unlock(&service.mutex);
+	tw_mrapi_unlock(&service.mutex);
 	return watch(c);
 }
 
@@ -63,10 +63,10 @@ static void drop_conn(struct conn *c)
 {
 	/* Closing is not enough: a child that was just forked may have it open as well. */
 	epoll_ctl(service.epfd, EPOLL_CTL_DEL, c->fd, NULL);
-	pthread_mutex_lock(&service.mutex);
+	tw_mrapi_lock(&service.mutex);
 	tw_list_del(&c->link);
 	tw_fd_close(c->fd);
-	pthread_mutex_unlock(&service.mutex);
+	tw_mrapi_unlock(&service.mutex);
 	free(c);
 }
 
@@ -84,11 +84,8 @@ int tw_mrapi_service_watch(int fd, uint32_t proc, uint32_t incarnation)
 static struct conn *conn_of(uint32_t proc)
 {
 	uint32_t incarnation = (uint32_t)(atomic_load(&tw_mrapi.seg->proc[proc].life) >> 8);
-	struct tw_list *pos, *tmp;
 
-	tw_list_each(&service.conns, pos, tmp) {
-		struct conn *c = tw_container(pos, struct conn, link);
-
+	tw_list_walk(&service.conns, struct conn, c, link) {
 		if (c->proc == proc && c->incarnation == incarnation)
 			return c;
 	}
@@ -100,10 +97,10 @@ bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m)
 	struct conn *c;
 	bool sent;
 
-	pthread_mutex_lock(&service.mutex);
+	tw_mrapi_lock(&service.mutex);
 	c = conn_of(proc);
 	sent = c && tw_sys_send(c->fd, m, sizeof(*m), MSG_NOSIGNAL) == sizeof(*m);
-	pthread_mutex_unlock(&service.mutex);
+	tw_mrapi_unlock(&service.mutex);
 	return sent;
 }
 
@@ -154,17 +151,14 @@ static void run_short(int err)
 
 static int watch_all(void)
 {
-	struct tw_list *pos, *tmp;
 	int err = 0;
 
-	pthread_mutex_lock(&service.mutex);
-	tw_list_each(&service.conns, pos, tmp) {
-		struct conn *c = tw_container(pos, struct conn, link);
-
+	tw_mrapi_lock(&service.mutex);
+	tw_list_walk(&service.conns, struct conn, c, link) {
 		if (!c->watched && err == 0)
 			err = watch(c);
 	}
-	pthread_mutex_unlock(&service.mutex);
+	tw_mrapi_unlock(&service.mutex);
 	return err;
 }
 
@@ -211,10 +205,10 @@ static void receive(struct conn *c)
 	if (m.type == TW_MRAPI_MOVE && c->proc != UNKNOWN)
 		tw_mrapi_serve(c->proc, m.slot);
 	if (m.type == TW_MRAPI_HELLO && m.proc < TW_MRAPI_PROCS) {
-		pthread_mutex_lock(&service.mutex);
+		tw_mrapi_lock(&service.mutex);
 		c->incarnation = m.incarnation;
 		c->proc = m.proc;
-		pthread_mutex_unlock(&service.mutex);
+		tw_mrapi_unlock(&service.mutex);
 	}
 }
 

@@ -39,11 +39,7 @@ static struct tw_mrapi_shmem *shmem_of(struct tw_mrapi_obj *o)
 
 static struct mapping *find_mapping(uint32_t handle)
 {
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&mappings, pos, tmp) {
-		struct mapping *m = tw_container(pos, struct mapping, link);
-
+	tw_list_walk(&mappings, struct mapping, m, link) {
 		if (m->handle == handle)
 			return m;
 	}
@@ -78,34 +74,29 @@ static void end_mapping(struct mapping *m)
 uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size)
 {
 	uint64_t offset = TW_MRAPI_NOT_SHARED;
-	struct tw_list *pos, *tmp;
 
-	pthread_mutex_lock(&mutex);
-	tw_list_each(&mappings, pos, tmp) {
-		struct mapping *m = tw_container(pos, struct mapping, link);
+	tw_mrapi_lock(&mutex);
+	tw_list_walk(&mappings, struct mapping, m, link) {
 		uint64_t into = (uint64_t)((const char *)mem - m->address);
 
 		if (into < m->span && size <= m->span - into)
 			offset = m->offset + into;
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	return offset;
 }
 
 /* Unmaps memory that no node of this process needs. */
 void tw_mrapi_shmem_prune(void)
 {
-	struct tw_list *pos, *tmp;
-
-	pthread_mutex_lock(&mutex);
-	tw_list_each(&mappings, pos, tmp) {
-		struct mapping *m = tw_container(pos, struct mapping, link);
+	tw_mrapi_lock(&mutex);
+	tw_list_walk(&mappings, struct mapping, m, link) {
 		struct tw_mrapi_shmem *s = &tw_mrapi.seg->shmem[m->handle & TW_MRAPI_SLOT_MASK];
 
 		if (!tw_mrapi_is(&s->obj, m->handle) || !tw_mrapi_any_here(&s->attached))
 			end_mapping(m);
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 }
 
 /* The child keeps the mappings as plain memory. */
@@ -387,11 +378,11 @@ void *mrapi_shmem_attach(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
 	void *address = NULL;
 
 	if (tw_mrapi_me()) {
-		pthread_mutex_lock(&mutex);
+		tw_mrapi_lock(&mutex);
 		tw_mrapi_admin_lock();
 		result = attach(shmem, &address);
 		tw_mrapi_admin_unlock();
-		pthread_mutex_unlock(&mutex);
+		tw_mrapi_unlock(&mutex);
 	}
 	tw_mrapi_set_status(status, result);
 	return address;
@@ -402,11 +393,11 @@ void mrapi_shmem_detach(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
 	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
 
 	if (tw_mrapi_me()) {
-		pthread_mutex_lock(&mutex);
+		tw_mrapi_lock(&mutex);
 		tw_mrapi_admin_lock();
 		result = detach(shmem);
 		tw_mrapi_admin_unlock();
-		pthread_mutex_unlock(&mutex);
+		tw_mrapi_unlock(&mutex);
 	}
 	tw_mrapi_set_status(status, result);
 }
@@ -425,7 +416,7 @@ static bool promoted(const struct tw_mrapi_shmem *s)
 	return false;
 }
 
-static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
+mrapi_status_t tw_mrapi_shmem_end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_shmem *s = shmem_of(o);
 
@@ -435,9 +426,4 @@ static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 	tw_mrapi_table_free(TW_MRAPI_SHMEM, o);
 	tw_mrapi_arena_discard(s->offset, s->span);
 	return MRAPI_SUCCESS;
-}
-
-void mrapi_shmem_delete(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
-{
-	tw_mrapi_set_status(status, tw_mrapi_obj_delete(TW_MRAPI_SHMEM, shmem, end));
 }

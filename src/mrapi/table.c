@@ -18,23 +18,29 @@ static const struct {
 	uint32_t size;
 	size_t offset;
 	mrapi_status_t id_invalid, invalid, deleted, limit;
+	/* Deletes an object, or refuses. Under the admin lock. */
+	mrapi_status_t (*end)(struct tw_mrapi_obj *o, uint32_t me);
 } kinds[TW_MRAPI_KINDS] = {
 	[TW_MRAPI_MUTEX] = {MRAPI_MAX_MUTEXES, sizeof(struct tw_mrapi_mutex),
 			    offsetof(struct tw_mrapi_segment, mutex), MRAPI_ERR_MUTEX_ID_INVALID,
-			    MRAPI_ERR_MUTEX_INVALID, MRAPI_ERR_MUTEX_DELETED,
-			    MRAPI_ERR_MUTEX_LIMIT},
+			    MRAPI_ERR_MUTEX_INVALID, MRAPI_ERR_MUTEX_DELETED, MRAPI_ERR_MUTEX_LIMIT,
+			    tw_mrapi_mutex_end},
 	[TW_MRAPI_SEM] = {MRAPI_MAX_SEMS, sizeof(struct tw_mrapi_counting),
 			  offsetof(struct tw_mrapi_segment, sem), MRAPI_ERR_SEM_ID_INVALID,
-			  MRAPI_ERR_SEM_INVALID, MRAPI_ERR_SEM_DELETED, MRAPI_ERR_SEM_LIMIT},
+			  MRAPI_ERR_SEM_INVALID, MRAPI_ERR_SEM_DELETED, MRAPI_ERR_SEM_LIMIT,
+			  tw_mrapi_counting_end},
 	[TW_MRAPI_RWL] = {MRAPI_MAX_RWLS, sizeof(struct tw_mrapi_counting),
 			  offsetof(struct tw_mrapi_segment, rwl), MRAPI_ERR_RWL_ID_INVALID,
-			  MRAPI_ERR_RWL_INVALID, MRAPI_ERR_RWL_DELETED, MRAPI_ERR_RWL_LIMIT},
+			  MRAPI_ERR_RWL_INVALID, MRAPI_ERR_RWL_DELETED, MRAPI_ERR_RWL_LIMIT,
+			  tw_mrapi_counting_end},
 	[TW_MRAPI_SHMEM] = {MRAPI_MAX_SHMEMS, sizeof(struct tw_mrapi_shmem),
 			    offsetof(struct tw_mrapi_segment, shmem), MRAPI_ERR_SHM_ID_INVALID,
-			    MRAPI_ERR_SHM_INVALID, MRAPI_ERR_SHM_INVALID, MRAPI_ERR_MEM_LIMIT},
+			    MRAPI_ERR_SHM_INVALID, MRAPI_ERR_SHM_INVALID, MRAPI_ERR_MEM_LIMIT,
+			    tw_mrapi_shmem_end},
 	[TW_MRAPI_RMEM] = {MRAPI_MAX_RMEMS, sizeof(struct tw_mrapi_rmem),
 			   offsetof(struct tw_mrapi_segment, rmem), MRAPI_ERR_RMEM_ID_INVALID,
-			   MRAPI_ERR_RMEM_INVALID, MRAPI_ERR_RMEM_INVALID, MRAPI_ERR_MEM_LIMIT},
+			   MRAPI_ERR_RMEM_INVALID, MRAPI_ERR_RMEM_INVALID, MRAPI_ERR_MEM_LIMIT,
+			   tw_mrapi_rmem_end},
 };
 
 _Static_assert(MRAPI_MAX_MUTEXES <= TW_MRAPI_SLOT_MASK + 1, "a handle holds the slot");
@@ -62,7 +68,7 @@ mrapi_status_t tw_mrapi_stale(enum tw_mrapi_kind kind, uint32_t handle)
 {
 	uint32_t slot = handle & TW_MRAPI_SLOT_MASK, gen, latest;
 
-	if (slot >= kinds[kind].max || handle >> TW_MRAPI_KIND_SHIFT != kind ||
+	if (slot >= kinds[kind].max || tw_mrapi_kind_of(handle) != kind ||
 	    !(handle & TW_MRAPI_HANDLE_EXT))
 		return kinds[kind].invalid;
 	gen = handle >> TW_MRAPI_GEN_SHIFT & TW_MRAPI_GEN_MASK;
@@ -374,8 +380,7 @@ mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi
 	return status == MRAPI_SUCCESS ? tw_mrapi_attr_get(kind, o, num, value, size) : status;
 }
 
-mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle,
-				   mrapi_status_t (*end)(struct tw_mrapi_obj *o, uint32_t me))
+mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 {
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status;
@@ -385,7 +390,7 @@ mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle,
 	tw_mrapi_admin_lock();
 	status = tw_mrapi_obj_find(kind, handle, &o);
 	if (status == MRAPI_SUCCESS)
-		status = end(o, tw_mrapi_me());
+		status = kinds[kind].end(o, tw_mrapi_me());
 	tw_mrapi_admin_unlock();
 	return status;
 }

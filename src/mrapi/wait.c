@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Waiting for a lock: a short spin, then a futex. The process's sleepers are listed, so
- * that finalizing a node can end its threads' waits before the segment is unmapped.
+ * that finalizing a node can end its threads' waits before the segment is unmapped. And
+ * holding back the cancellation of the calling thread.
  */
 #include <sched.h>
 #include <unistd.h>
@@ -14,6 +15,23 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct tw_list waits = {&waits, &waits};
+
+static _Thread_local struct {
+	unsigned depth;
+	int state; /* before */
+} held;
+
+void tw_mrapi_hold(void)
+{
+	if (held.depth++ == 0)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &held.state);
+}
+
+void tw_mrapi_unhold(void)
+{
+	if (--held.depth == 0)
+		pthread_setcancelstate(held.state, NULL);
+}
 
 static bool alone(void)
 {
@@ -48,10 +66,10 @@ static void enlist(struct tw_mrapi_wait *w)
 {
 	w->deadline = w->timeout == MRAPI_INFINITE ? FOREVER
 						   : tw_futex_now() + 1000000ull * w->timeout;
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	tw_list_add_tail(&waits, &w->link);
 	w->listed = true;
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 }
 
 mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, uint32_t value)
@@ -74,28 +92,25 @@ void tw_mrapi_wait_end(struct tw_mrapi_wait *w)
 {
 	if (!w->listed)
 		return;
-	pthread_mutex_lock(&mutex);
+	tw_mrapi_lock(&mutex);
 	tw_list_del(&w->link);
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 }
 
 /* One pass over the list; the number of waits still there. */
 static unsigned abort_once(uint32_t me)
 {
-	struct tw_list *pos, *tmp;
 	unsigned n = 0;
 
-	pthread_mutex_lock(&mutex);
-	tw_list_each(&waits, pos, tmp) {
-		struct tw_mrapi_wait *w = tw_container(pos, struct tw_mrapi_wait, link);
-
+	tw_mrapi_lock(&mutex);
+	tw_list_walk(&waits, struct tw_mrapi_wait, w, link) {
 		if (me && w->me != me)
 			continue;
 		atomic_store(&w->ended, true);
 		tw_futex_wake(w->word, INT32_MAX);
 		n++;
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mrapi_unlock(&mutex);
 	return n;
 }
 

@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The levels of a recursive mutex equal those that its owner's threads have: lock_again,
- * begin_levels and unlock_level of src/mrapi/mutex.c, two threads that run for one
- * node and one of another node. Sleeping is left out (mutex.pml); all steps but the
- * release of the word are locked instructions, so that no store queues matter.
+ * begin_levels, unlock_level and tw_mrapi_mutex_drop of src/mrapi/mutex.c, two threads that
+ * run for one node, which ends at any step, and one of another node. Sleeping is left out
+ * (mutex.pml); all steps are locked instructions, so that no store queues matter.
  *
- * Errors: both nodes are inside; a level is lost, or one too many.
+ * Errors: both nodes are inside; a level is lost, or one too many; a level or the lock of
+ * the node that has ended is left.
  *
  * MUTATION NO_OWNER	levels do not name the owner
  * MUTATION NO_CLOSE	the last unlock leaves its level
  * MUTATION PLAIN	a level is added by a load and a store
+ * MUTATION PLAIN_FIRST	so is the first one
+ * MUTATION PLAIN_GIVE	the last unlock frees the lock, whoever has it
+ * MUTATION NO_CHECK	a thread does not look whether its node has ended
  */
-#define TURNS 2
-
 byte word;		    /* owner, 0: free */
 byte number, owner, depth; /* the levels, one word */
 byte locks;		    /* counts */
-byte held[3];		    /* the levels that the threads really have, by node */
+byte held[3];		    /* the levels that the threads of live nodes really have */
+bit ended[3];
 byte done;
 
 #ifdef NO_OWNER
@@ -34,10 +37,17 @@ inline load_levels()
 	}
 }
 
+#define SAME (number == n && owner == o && depth == d)
 #ifdef PLAIN
 #define UNCHANGED true
 #else
-#define UNCHANGED (number == n && owner == o && depth == d)
+#define UNCHANGED SAME
+#endif
+
+#ifdef PLAIN_FIRST
+#define MAY_BEGIN true
+#else
+#define MAY_BEGIN SAME
 #endif
 
 inline begin()
@@ -47,24 +57,86 @@ inline begin()
 		mine = locks;
 		around = 0
 	}
-	d_step {
-		number = mine;
-		owner = me;
-		depth = 1;
-		held[me]++;
-		assert(held[3 - me] == 0)
+	load_levels();
+	do
+	:: word != me -> break
+	:: word == me ->
+		atomic {
+			if
+			:: MAY_BEGIN ->
+				number = mine;
+				owner = me;
+				depth = 1;
+				if
+				:: word == me && !ended[me] ->
+					held[me]++;
+					assert(held[3 - me] == 0)
+				:: else
+				fi;
+				break
+			:: else -> n = number; o = owner; d = depth
+			fi
+		}
+	od
+}
+
+inline give_back()
+{
+	atomic {
+		if
+#ifdef PLAIN_GIVE
+		:: true -> word = 0
+#else
+		:: word == me -> word = 0
+		:: else
+#endif
+		fi
 	}
 }
 
-proctype thread(byte me)
+/* What the node had is gone with it. */
+inline drop()
+{
+	load_levels();
+	atomic {
+		if
+		:: word == me -> word = 0
+		:: else
+		fi
+	}
+	do
+	:: d > 0 && o == me ->
+		atomic {
+			if
+			:: SAME -> number = 0; owner = 0; depth = 0; d = 0
+			:: else -> n = number; o = owner; d = depth
+			fi
+		}
+	:: else -> break
+	od
+}
+
+proctype ending(byte me)
+{
+	byte n, o, d;
+
+	d_step {
+		ended[me] = 1;
+		held[me] = 0
+	}
+	drop();
+	done++
+}
+
+proctype thread(byte me; byte turns)
 {
 	byte n, o, d, mine, around, i;
 	bit got;
 
-	for (i : 1 .. TURNS) {
+	for (i : 1 .. turns) {
 		got = 0;
 		do
-		:: got -> break
+		:: got || ended[me] -> break
 		:: !got && word == 0 ->
 			atomic {
 				if
@@ -92,27 +164,40 @@ proctype thread(byte me)
 						depth = d + 1;
 						around = n;
 						got = 1;
-						held[me]++;
-						assert(held[3 - me] == 0)
+						if
+						:: word == me && !ended[me] ->
+							held[me]++;
+							assert(held[3 - me] == 0)
+						:: else
+						fi
 					:: else
 					fi
 				}
 			:: else
 			fi
 		od;
+#ifndef NO_CHECK
+		if
+		:: got && ended[me] -> drop()
+		:: else
+		fi;
+#endif
 		/* Again while others have locked on top of it. */
 		do
-		:: !got -> break
-		:: got ->
+		:: !got || ended[me] -> break
+		:: got && !ended[me] ->
 			load_levels();
-			assert(d > 0 && o == me);
+			assert(ended[me] || (d > 0 && o == me));
 			if
-			:: n == mine ->
+			:: n == mine && o == me && d > 0 ->
 				atomic {
 					if
-					:: number == n && owner == o && depth == d ->
+					:: SAME ->
 						got = 0;
-						held[me]--;
+						if
+						:: held[me] > 0 -> held[me]--
+						:: else -> assert(ended[me])
+						fi;
 						if
 						:: d == 1 ->
 							assert(held[me] == 0 && around == 0);
@@ -122,7 +207,7 @@ proctype thread(byte me)
 							depth = 0
 #endif
 						:: else ->
-							assert(held[me] > 0);
+							assert(held[me] > 0 || ended[me]);
 							number = around;
 							depth = d - 1
 						fi
@@ -130,7 +215,7 @@ proctype thread(byte me)
 					fi
 				}
 				if
-				:: !got && d == 1 -> word = 0
+				:: !got && d == 1 -> give_back()
 				:: else
 				fi
 			:: else
@@ -143,10 +228,11 @@ proctype thread(byte me)
 init
 {
 	atomic {
-		run thread(1);
-		run thread(1);
-		run thread(2)
+		run thread(1, 1);
+		run thread(1, 1);
+		run thread(2, 2);
+		run ending(1)
 	}
-	done == 3;
-	assert(word == 0 && held[1] == 0 && held[2] == 0)
+	done == 4;
+	assert(word == 0 && held[1] == 0 && held[2] == 0 && depth == 0)
 }

@@ -5,7 +5,9 @@
  * everything to it that MRAPI 4.4.2 has, against a model of its bytes, by each
  * way there is; then either is killed in the middle of it.
  */
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@
 #define SIZE 1500000u
 #define SOON_MS (10000 * (int)twt_patience()) /* a hang, not a delay */
 #define TURNS (twt_slow() > 1 ? 25 : 300)
+#define ENDS (twt_slow() > 1 ? 5 : 40)
 
 enum { PLAIN = 1, ANY, DMA, CACHE, SHARED, HOMELY, NOBODYS = 77 };
 
@@ -282,6 +285,21 @@ static void check_requests(void)
 	OK(mrapi_rmem_detach(h, &st));
 }
 
+/* Stops the owner's process: all of its threads stand when the process is shown so. */
+static void stop_owner(void)
+{
+	char path[40], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)owner.pid);
+	HOLDS(kill(owner.pid, SIGSTOP) == 0);
+	while (state != 'T') {
+		HOLDS((f = fopen(path, "r")) != NULL);
+		HOLDS(fscanf(f, "%*d (%*[^)]) %c", &state) == 1);
+		fclose(f);
+	}
+}
+
 /* The owner's process stands still: requests begin all the same, and end when it goes on. */
 static void check_later(void)
 {
@@ -291,7 +309,7 @@ static void check_later(void)
 	size_t size;
 
 	for (int i = 0; i < 4; i++) {
-		HOLDS(kill(owner.pid, SIGSTOP) == 0);
+		stop_owner();
 		OK(mrapi_rmem_read_i(h, 0, mine, 0, sizes[i], 1, 0, 0, &r[0], &st));
 		OK(mrapi_rmem_write_i(h, 0, model, 0, sizes[i], 1, 0, 0, &r[1], &st));
 		for (int k = 0; k < 2; k++) {
@@ -386,6 +404,55 @@ static int read_on(void *arg, int fd)
 	return 0;
 }
 
+/* A thread's reads, until the process's last node ends. */
+struct reads {
+	mrapi_rmem_hndl_t h;
+	_Atomic int begun, ended;
+};
+
+static void *read_until_the_end(void *arg)
+{
+	struct reads *r = arg;
+	mrapi_status_t st = MRAPI_SUCCESS;
+
+	while (st == MRAPI_SUCCESS) {
+		mrapi_rmem_read(r->h, 0, mine, SIZE, 0, SIZE, 1, 0, 0, &st);
+		atomic_store(&r->begun, 1);
+	}
+	if (st != MRAPI_ERR_RMEM_INVALID && st != MRAPI_ERR_NODE_NOTINIT &&
+	    st != MRAPI_ERR_RMEM_NOTATTACHED)
+		FAIL("after the end of the node", st);
+	/* From here on the memory is the program's. */
+	memset(mine, 0x5a, SIZE);
+	while (!atomic_load(&r->ended))
+		usleep(10);
+	for (uint32_t i = 0; i < SIZE; i++)
+		HOLDS(mine[i] == 0x5a);
+	return NULL;
+}
+
+static int end_amid_reads(void *arg, int fd)
+{
+	(void)fd;
+	twr_who = arg;
+	setenv("TAGWIRE_RMEM", arg, 1);
+	for (int turn = 0; turn < ENDS; turn++) {
+		struct reads r = {0};
+		pthread_t thread;
+
+		twr_node(0);
+		r.h = attach(ANY, MRAPI_RMEM_DEFAULT);
+		HOLDS(pthread_create(&thread, NULL, read_until_the_end, &r) == 0);
+		while (!atomic_load(&r.begun))
+			usleep(10);
+		usleep((useconds_t)below(3000));
+		OK(mrapi_finalize(&st));
+		atomic_store(&r.ended, 1);
+		HOLDS(pthread_join(thread, NULL) == 0);
+	}
+	return 0;
+}
+
 /* ------------------------------------------------------------------------ main */
 
 static void hear(const struct twt_child *c)
@@ -419,6 +486,8 @@ static void everything(const char *by)
 	begin_owner();
 	spawn_here(&reader, look_from_elsewhere, by);
 	HOLDS(twt_join(&reader, TWT_LONG) == 0);
+	spawn_here(&reader, end_amid_reads, by);
+	HOLDS(twt_join(&reader, 2 * TWT_LONG) == 0);
 	spawn_here(&reader, read_all, by);
 	HOLDS(twt_join(&reader, 2 * TWT_LONG) == 0);
 	close(owner.fd);

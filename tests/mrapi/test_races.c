@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls of one thread beside those of another that take something from under it. */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "mrapi/mrapit.h"
+
+TestSuite(mrapi_races, .init = twc_job, .timeout = MR_TIMEOUT);
+
+/* ------------------------------------------------------------------ handles */
+
+#define WRONG_CALLS 20000
+
+static void lock_wrong(void *handle)
+{
+	mrapi_mutex_hndl_t h = *(mrapi_mutex_hndl_t *)handle;
+	mrapi_key_t key;
+
+	for (int i = 0; i < WRONG_CALLS; i++)
+		mr_is(MRAPI_ERR_MUTEX_INVALID, mrapi_mutex_lock(h, &key, 0, &mr_st));
+}
+
+/* A handle with the slot of a mutex that is another one keeps nobody from locking it. */
+MR_BOTH(mrapi_races, wrong_handle)
+{
+	mrapi_mutex_hndl_t m, *wrong = mr_shared(sizeof(*wrong));
+	struct mr_peer p;
+	mrapi_key_t key;
+
+	mr_peer(&p, where, 1);
+	mr_up(MR_NODE);
+	m = mr_val(mrapi_mutex_create(1, NULL, &mr_st));
+	*wrong = m ^ 1u << 20;
+	mr_go(&p, lock_wrong, wrong);
+	while (!mr_idle(&p)) {
+		twc_check(mr_val(mrapi_mutex_trylock(m, &key, &mr_st)));
+		mr_ok(mrapi_mutex_unlock(m, &key, &mr_st));
+	}
+	mr_done(&p);
+	mr_down();
+	mr_peer_end(&p);
+}
+
+/* The same by another thread of the node that has it. */
+Test(mrapi_races, wrong_handle_of_own_node)
+{
+	mrapi_mutex_hndl_t m, wrong;
+	struct twc_thread t;
+	mrapi_key_t key;
+
+	mr_up(MR_NODE);
+	m = mr_val(mrapi_mutex_create(1, NULL, &mr_st));
+	wrong = m ^ 1u << 20;
+	twc_start(&t, lock_wrong, &wrong);
+	while (!atomic_load(&t.done)) {
+		mr_ok(mrapi_mutex_lock(m, &key, MRAPI_INFINITE, &mr_st));
+		mr_ok(mrapi_mutex_unlock(m, &key, &mr_st));
+	}
+	twc_join(&t);
+	mr_down();
+}
+
+/* ------------------------------------------------------------ mapped memory */
+
+enum { SPAN = 64 << 20, PIECES = SPAN / 8 };
+
+static void share(void *unused)
+{
+	mrapi_shmem_hndl_t h;
+	char *mem;
+
+	(void)unused;
+	h = mr_val(mrapi_shmem_create(1, SPAN, NULL, 0, NULL, &mr_st));
+	mem = mr_val(mrapi_shmem_attach(h, &mr_st));
+	mr_ok(mrapi_rmem_create(1, mem, MRAPI_RMEM_ATYPE_DEFAULT, NULL, SPAN, &mr_st));
+}
+
+struct copying {
+	mrapi_rmem_hndl_t h;
+	_Atomic int begun;
+};
+
+/* A copy that takes long, in pieces of one byte. */
+static void copy(void *arg)
+{
+	struct copying *c = arg;
+	char *buf = malloc(PIECES);
+
+	atomic_store(&c->begun, 1);
+	mr_st = -1;
+	mrapi_rmem_read(c->h, 0, buf, PIECES, 0, 1, PIECES, 8, 1, &mr_st);
+	twc_check(mr_st == MRAPI_SUCCESS || mr_st == MRAPI_ERR_RMEM_INVALID);
+	free(buf);
+}
+
+static void await_copying(struct copying *c)
+{
+	while (!atomic_load(&c->begun))
+		twc_sleep(1);
+	twc_sleep(2);
+}
+
+static void attach_memory(void *handle)
+{
+	mr_ok(mrapi_rmem_attach(*(mrapi_rmem_hndl_t *)handle, &mr_st));
+}
+
+/* The owner is dead and a node ends: what another copies from stays mapped. */
+Test(mrapi_races, node_ends_beside_a_copy)
+{
+	struct mr_peer owner, node;
+	struct copying c = {0};
+	struct twc_thread t;
+	mrapi_uint_t pid;
+
+	mr_peer(&owner, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	mr_peer(&node, MR_THREAD, 2);
+	mr_do(&owner, share, NULL);
+	c.h = mr_val(mrapi_rmem_get(1, MRAPI_RMEM_ATYPE_DEFAULT, &mr_st));
+	mr_do(&node, attach_memory, &c.h);
+	mr_ok(mrapi_rmem_attach(c.h, &mr_st));
+	twc_start(&t, copy, &c);
+	await_copying(&c);
+	mr_peer_kill(&owner);
+	do {
+		mrapi_node_get_attribute(1, MRAPI_NODE_PID, &pid, sizeof(pid), &mr_st);
+	} while (mr_st == MRAPI_SUCCESS);
+	mr_peer_end(&node);
+	twc_join(&t);
+	mr_down();
+}
+
+/* A thread detaches what another thread of its node copies from. */
+Test(mrapi_races, detach_beside_a_copy)
+{
+	struct copying c = {0};
+	struct mr_peer owner;
+	struct twc_thread t;
+
+	mr_peer(&owner, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	mr_do(&owner, share, NULL);
+	c.h = mr_val(mrapi_rmem_get(1, MRAPI_RMEM_ATYPE_DEFAULT, &mr_st));
+	mr_ok(mrapi_rmem_attach(c.h, &mr_st));
+	twc_start(&t, copy, &c);
+	await_copying(&c);
+	mr_ok(mrapi_rmem_detach(c.h, &mr_st));
+	twc_join(&t);
+	mr_down();
+	mr_peer_end(&owner);
+}
+
+/* ------------------------------------------------------------- cancellation */
+
+static void offer(void *unused)
+{
+	static char mem[SPAN / 64];
+
+	(void)unused;
+	mr_ok(mrapi_rmem_create(1, mem, MRAPI_RMEM_ATYPE_DEFAULT, NULL, sizeof(mem), &mr_st));
+}
+
+static void wait_for_request(void *request)
+{
+	size_t size;
+
+	mrapi_wait(request, &size, MRAPI_INFINITE, &mr_st);
+}
+
+/* A thread that is cancelled inside a call does not stop the others. */
+Test(mrapi_races, cancelled_in_wait)
+{
+	char *buf = malloc(SPAN / 64);
+	struct twc_thread t;
+	struct mr_peer owner;
+	mrapi_rmem_hndl_t h;
+	mrapi_request_t r, other;
+	size_t size;
+
+	setenv("TAGWIRE_RMEM", "served", 1);
+	mr_peer(&owner, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	mr_do(&owner, offer, NULL);
+	h = mr_val(mrapi_rmem_get(1, MRAPI_RMEM_ATYPE_DEFAULT, &mr_st));
+	mr_ok(mrapi_rmem_attach(h, &mr_st));
+	twc_check(kill(owner.child.pid, SIGSTOP) == 0);
+	mr_ok(mrapi_rmem_read_i(h, 0, buf, 0, SPAN / 64, 1, 0, 0, &r, &mr_st));
+	mr_ok(mrapi_rmem_read_i(h, 0, buf, 0, 8, 1, 0, 0, &other, &mr_st));
+	twc_start(&t, wait_for_request, &r);
+	twc_asleep(&t);
+	twc_check(pthread_cancel(t.id) == 0);
+	twc_sleep(MR_SHORT);
+	mr_is(MRAPI_INCOMPLETE, mrapi_test(&other, &size, &mr_st));
+	twc_check(kill(owner.child.pid, SIGCONT) == 0);
+	mr_ok(mrapi_wait(&other, &size, MR_LONG, &mr_st));
+	twc_check(pthread_join(t.id, NULL) == 0);
+	mr_ok(mrapi_rmem_detach(h, &mr_st));
+	mr_down();
+	mr_peer_end(&owner);
+	free(buf);
+}
+
+/* --------------------------------------------------- a node ends amid locking */
+
+struct contest {
+	const struct mr_kind *kind;
+	bool twice; /* a recursive mutex */
+	mrapi_hndl_t h;
+	_Atomic int stop;
+};
+
+/* Runs for whichever node of the process is the oldest. */
+static void lock_for_the_first(void *arg)
+{
+	struct contest *c = arg;
+
+	while (!atomic_load(&c->stop)) {
+		c->kind->lock(c->h, 1);
+		if (mr_st == MRAPI_SUCCESS)
+			c->kind->unlock(c->h);
+	}
+}
+
+static void lock_again(const struct contest *c)
+{
+	mrapi_key_t inner;
+
+	mr_ok(mrapi_mutex_lock(c->h, &inner, MR_LONG, &mr_st));
+	mr_ok(mrapi_mutex_unlock(c->h, &inner, &mr_st));
+}
+
+static void lock_always(void *arg)
+{
+	struct contest *c = arg;
+
+	while (!atomic_load(&c->stop)) {
+		mr_ok(c->kind->lock(c->h, MR_LONG));
+		if (c->twice)
+			lock_again(c);
+		mr_ok(c->kind->unlock(c->h));
+	}
+}
+
+static void make_contested(void *arg)
+{
+	struct contest *c = arg;
+
+	c->h = c->twice ? mr_create_with(c->kind, 1, MRAPI_MUTEX_RECURSIVE, MRAPI_TRUE)
+			: c->kind->create(1, NULL);
+}
+
+static void come(void *number)
+{
+	mr_up(*(mrapi_node_t *)number);
+}
+
+static void go(void *unused)
+{
+	(void)unused;
+	mr_down();
+}
+
+/* What a node has of a lock is given back once, also while its threads lock it. */
+static void end_nodes_amid(const struct mr_kind *kind, bool twice)
+{
+	mrapi_node_t numbers[2] = {50, 51};
+	struct contest *c = mr_shared(sizeof(*c));
+	struct mr_peer other, node[2];
+	struct twc_thread t[2];
+
+	c->kind = kind;
+	c->twice = twice;
+	mr_peer(&other, MR_PROCESS, 1);
+	mr_do(&other, make_contested, c);
+	for (int i = 0; i < 2; i++)
+		mr_peer_raw(&node[i], MR_THREAD);
+	mr_do(&node[1], come, &numbers[1]);
+	mr_go(&other, lock_always, c);
+	for (int i = 0; i < 2; i++)
+		twc_start(&t[i], lock_for_the_first, c);
+	/* The threads run for the node that is about to end. */
+	for (int i = 0; i < 3000 && !mr_idle(&other); i++) {
+		mr_do(&node[i % 2], come, &numbers[i % 2]);
+		mr_do(&node[!(i % 2)], go, NULL);
+	}
+	atomic_store(&c->stop, 1);
+	mr_done(&other);
+	for (int i = 0; i < 2; i++)
+		twc_join(&t[i]);
+	mr_do(&node[1], go, NULL);
+	for (int i = 0; i < 2; i++)
+		mr_peer_end(&node[i]);
+	mr_peer_end(&other);
+}
+
+Test(mrapi_races, node_ends_amid_mutex)
+{
+	end_nodes_amid(&mr_kind[MR_MUTEX], false);
+}
+
+Test(mrapi_races, node_ends_amid_recursive)
+{
+	end_nodes_amid(&mr_kind[MR_MUTEX], true);
+}
+
+Test(mrapi_races, node_ends_amid_sem)
+{
+	end_nodes_amid(&mr_kind[MR_SEM], false);
+}
+
+Test(mrapi_races, node_ends_amid_rwl)
+{
+	end_nodes_amid(&mr_kind[MR_RWL], false);
+}
+
+Test(mrapi_races, node_ends_amid_readers)
+{
+	end_nodes_amid(&mr_reader, false);
+}
