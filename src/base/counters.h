@@ -20,6 +20,7 @@
 	X(RNDV_PULL, "rendezvous by get")                                                          \
 	X(RNDV_PUSH, "rendezvous by copy")                                                         \
 	X(RNDV_SPLIT, "rendezvous by split")                                                       \
+	X(RNDV_REST, "rendezvous put off for an idle processor")                                   \
 	X(PULL_REFUSED, "gets refused by the system")                                              \
 	X(PUT_FAILED, "puts failed")                                                               \
 	X(ACK_SENT, "acknowledgements sent")                                                       \

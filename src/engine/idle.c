@@ -119,6 +119,7 @@ void tw_expire(struct tw_ep *ep)
 	atomic_store_explicit(&ep->slot->deadline, 0, memory_order_relaxed);
 	ep->unfinished_due = false;
 	next = earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
+	next = earlier(next, tw_transfer_expire(ep, now));
 	if (TW_HAVE_MX)
 		next = earlier(next, tw_limits_expire(ep, now));
 	for (unsigned i = 0; i < ep->nprovs; i++)
@@ -133,7 +134,8 @@ void tw_expire_due(struct tw_ep *ep, uint64_t now)
 {
 	uint64_t deadline = tw_deadline(ep);
 
-	if (deadline && deadline <= now)
+	/* Data that rests while the program computes goes on when it polls. */
+	if ((deadline && deadline <= now) || (ep->rest_until && ep->host.state != TW_IDLE))
 		tw_expire(ep);
 }
 
@@ -221,6 +223,8 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 		ep->events++;
 	} else {
 		take_over(ep);
+		if (ep->rest_until)
+			atomic_store_explicit(&s->requested, true, memory_order_relaxed);
 		note_polls(s);
 		tw_service_resume(s);
 	}

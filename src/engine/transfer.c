@@ -11,7 +11,8 @@
 
 #include "engine/engine.h"
 
-#define LEAD 4096 /* the receiver of a split starts earlier, by about so many bytes */
+#define REST_US 1000	  /* data rests so long before one looks again, then twice as long */
+#define REST_MAX_US 16000 /* and so on up to this */
 
 /* The list of its peer that a request is on in each state, and the packet that is due. */
 enum where { NOWHERE, WAITING, REPLYING, PULLING, PUSHING };
@@ -21,7 +22,7 @@ enum where { NOWHERE, WAITING, REPLYING, PULLING, PUSHING };
  * That does not hold where links are not by_cpu, or for an interface that acts on the
  * end of its requests.
  */
-enum counted { UNCOUNTED, PASSIVE, ACTIVE };
+enum counted { UNCOUNTED, RESTS, PASSIVE, ACTIVE };
 
 #define DUE(packet, flags, cls, payload, counted)                                                  \
 	{                                                                                          \
@@ -44,6 +45,7 @@ static const struct state {
 	[TW_XFER_PUT_FAILED_DUE] = DUE(TW_PUT, TW_DONE_FAILED, TW_SEND_CONTROL, 0, ACTIVE),
 	/* A packet that only ends a send waits until its program looks. */
 	[TW_XFER_ACK_DUE] = DUE(TW_ACK, 0, TW_SEND_NOTICE, 0, UNCOUNTED),
+	[TW_XFER_MATCHED] = {WAITING, RESTS},
 	[TW_XFER_CTS_DUE] = DUE(TW_CTS, 0, TW_SEND_CONTROL, OWN_REF, ACTIVE),
 	[TW_XFER_COPYING] = {WAITING, ACTIVE},
 	[TW_XFER_GETTING] = {PULLING, ACTIVE},
@@ -76,6 +78,19 @@ static void acknowledged(struct tw_peer *p, struct tw_req *r)
 {
 	(void)r;
 	p->ep->counters[TW_C_ACK_SENT]++;
+}
+
+static void rest(struct tw_peer *p, struct tw_req *r)
+{
+	struct tw_ep *ep = p->ep;
+
+	(void)r;
+	if (ep->rest_until)
+		return;
+	ep->rest_us = ep->rest_us ? tw_min(2 * ep->rest_us, (uint64_t)REST_MAX_US) : REST_US;
+	ep->rest_until = tw_clock() + tw_clock_us(ep->rest_us);
+	tw_timer(&ep->host, ep->rest_until);
+	ep->counters[TW_C_RNDV_REST]++;
 }
 
 static void asked_for(struct tw_peer *p, struct tw_req *r)
@@ -177,24 +192,26 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 	END(ACK_DUE, SAID, acknowledged, TW_S_OK),
 
 	/* The receive of a long one. */
-	ON(NONE, MATCHED_EMPTY, DONE_DUE, NULL),
-	ON(NONE, MATCHED_COPY, CTS_DUE, NULL),
+	ON(NONE, MATCHED, MATCHED, NULL),
+	ON(MATCHED, REST, MATCHED, rest),
+	ON(MATCHED, EMPTY, DONE_DUE, NULL),
+	ON(MATCHED, COPY, CTS_DUE, NULL),
 	ON(CTS_DUE, SAID, COPYING, asked_for),
 	ON(COPYING, DATA, COPYING, NULL),
 	END(COPYING, MOVED_ALL, learn, TW_S_OK),
-	ON(NONE, MATCHED_GET, GETTING, NULL),
+	ON(MATCHED, GET, GETTING, NULL),
 	ON(GETTING, ISSUED, DRAINING, NULL),
 	ON(DRAINING, GOT, DONE_DUE, got),
 	ON(DRAINING, REFUSED, CTS_DUE, ask_instead),
 	ON(DRAINING, FAULT, DONE_FAILED_DUE, NULL),
-	ON(NONE, MATCHED_SPLIT, SHARE_DUE, NULL),
+	ON(MATCHED, SPLIT, SHARE_DUE, NULL),
 	ON(SHARE_DUE, SAID, SPLIT, shared),
 	ON(SPLIT, ISSUED, SPLIT_WAIT, NULL),
 	ON(SPLIT, PUT, GETTING, put_over),
 	ON(SPLIT, PUT_FAILED, GETTING, get_rest),
 	ON(SPLIT_WAIT, PUT, GETTING, put_over),
 	ON(SPLIT_WAIT, PUT_FAILED, GETTING, get_rest),
-	ON(NONE, MATCHED_WRITTEN, SHARE_ALL_DUE, NULL),
+	ON(MATCHED, PUT_WHOLE, SHARE_ALL_DUE, NULL),
 	ON(SHARE_ALL_DUE, SAID, WRITTEN, shared),
 	END(WRITTEN, PUT, written, TW_S_OK),
 	ON(WRITTEN, PUT_FAILED, GETTING, get_rest),
@@ -295,28 +312,33 @@ bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, uint64_t match,
 void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		       const void *key, uint32_t key_len)
 {
-	static const uint8_t begins[] = {[TW_PROTO_SPLIT] = TW_ON_MATCHED_SPLIT,
-					 [TW_PROTO_GET] = TW_ON_MATCHED_GET,
-					 [TW_PROTO_COPY] = TW_ON_MATCHED_COPY};
-	enum tw_transfer_event how = TW_ON_MATCHED_EMPTY;
-
 	r->remote = ref;
 	r->at = 0;
-	r->proto = TW_PROTO_GET;
 	if (!tw_transfer_keep(r, address, key, key_len))
-		address = 0;
-	if (r->xfer_len) {
-		r->proto = (uint8_t)tw_transfer_proto(p, r, address);
-		r->started = (r->flags & TW_R_SAMPLE) ? tw_clock() : 0;
-		how = (enum tw_transfer_event)begins[r->proto];
+		r->remote_address = 0;
+	tw_transfer_step(p, r, TW_ON_MATCHED);
+	tw_transfer_step(p, r, tw_transfer_choose(p, r));
+}
+
+uint64_t tw_transfer_expire(struct tw_ep *ep, uint64_t now)
+{
+	if (!ep->rest_until || (now < ep->rest_until && ep->host.state == TW_IDLE))
+		return ep->rest_until;
+	ep->rest_until = 0;
+	for (uint32_t i = 0; i < ep->npeers; i++) {
+		struct tw_peer *p = ep->peers[i];
+		struct tw_list *n, *tmp;
+
+		tw_list_each(&p->waiting, n, tmp) {
+			struct tw_req *r = tw_container(n, struct tw_req, link);
+
+			if (r->state == TW_XFER_MATCHED)
+				tw_transfer_step(p, r, tw_transfer_choose(p, r));
+		}
 	}
-	if (r->proto == TW_PROTO_SPLIT && p->ep->host.state == TW_IDLE) {
-		r->until = 0;
-		how = TW_ON_MATCHED_WRITTEN;
-	} else if (r->proto == TW_PROTO_SPLIT) {
-		r->until = (r->xfer_len / 2 + LEAD) & ~(uint32_t)(LEAD - 1);
-	}
-	tw_transfer_step(p, r, how);
+	if (!ep->rest_until)
+		ep->rest_us = 0;
+	return ep->rest_until;
 }
 
 void tw_transfer_abandon(struct tw_req *r)

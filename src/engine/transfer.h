@@ -22,6 +22,7 @@ enum tw_transfer {
 	TW_XFER_PUT_FAILED_DUE,
 	/* Of a receive. */
 	TW_XFER_ACK_DUE,
+	TW_XFER_MATCHED, /* its data rests, as long as both programs compute and no core idles */
 	TW_XFER_CTS_DUE,
 	TW_XFER_COPYING,  /* DATA packets come */
 	TW_XFER_GETTING,  /* pieces are still to be asked for */
@@ -47,18 +48,21 @@ enum tw_transfer_event {
 	/* A send has left, or its announcement. */
 	TW_ON_LEFT,
 	TW_ON_ANNOUNCE,
-	/* A receive is matched: with what is here, or which way was chosen. */
+	/* A receive is matched, with a message that is here or an announced one. */
 	TW_ON_MATCHED_SYNC,
-	TW_ON_MATCHED_EMPTY,
-	TW_ON_MATCHED_COPY,
-	TW_ON_MATCHED_GET,
-	TW_ON_MATCHED_SPLIT,
-	TW_ON_MATCHED_WRITTEN,
+	TW_ON_MATCHED,
 	/* A CANCEL is to be sent; one has come, and its message was dropped, or matched before. */
 	TW_ON_CANCEL,
 	TW_ON_DROPPED,
 	TW_ON_NOT_FOUND,
 	TW_ON_ACCESS,
+	/* A protocol is chosen for a receive, or none is needed, or the data rests. */
+	TW_ON_EMPTY,
+	TW_ON_COPY,
+	TW_ON_GET,
+	TW_ON_SPLIT,
+	TW_ON_PUT_WHOLE,
+	TW_ON_REST,
 	/* The packet that is due has been sent. */
 	TW_ON_SAID,
 	/* All bytes of this side have moved, or all of the message. */
@@ -106,6 +110,8 @@ bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, uint64_t match,
 /* A receive has met an announcement; key_len bytes of remote key. */
 void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		       const void *key, uint32_t key_len);
+/* Goes on with data that rests, if it is time or the program polls. The next time, or 0. */
+uint64_t tw_transfer_expire(struct tw_ep *ep, uint64_t now);
 /* Sends what is due; false when there is no room. */
 bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r);
 /* The peer is gone, and the request on no list. */
@@ -122,8 +128,8 @@ enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void 
 
 /* The ways that TAGWIRE_RNDV allows. */
 unsigned tw_transfer_protos(const char *name);
-/* The one for a receive that has met an announcement. */
-enum tw_proto tw_transfer_proto(struct tw_peer *p, struct tw_req *r, uint64_t address);
+/* Chooses one for a receive that has met an announcement. */
+enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r);
 /* Lets the other side read the data of a send; 0 if it cannot. */
 uint64_t tw_transfer_expose(struct tw_peer *p, struct tw_req *r);
 /* Keeps what a receive needs to know of the sender's memory; false without memory. */

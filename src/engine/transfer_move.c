@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bytes of a transfer: which way they go, and piece by piece. Get: the receiver
+ * The bytes of a transfer: by which protocol, and piece by piece. Get: the receiver
  * reads all of it. Split, where processors do the copying: the receiver reads the
  * front while the sender writes the rest; two processors are nearly twice as fast as
  * one. Copy: packets.
@@ -8,12 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cores.h"
 #include "engine/engine.h"
 
-#define PULL_MIN 8192	 /* a system call costs more than copying this twice */
-#define SPLIT_MIN 32768	 /* the same, and a message more */
-#define STILL_MIN 262144 /* from here on it pays to look twice whether the peer polls */
-#define STILL_US 2	 /* a polling program does so at least once in this time */
+#define PULL_MIN 8192	   /* a system call costs more than copying this twice */
+#define SPLIT_MIN 32768	   /* the same, and a message more */
+#define STILL_MIN 262144   /* from here on it pays to look twice whether the peer polls */
+#define STILL_US 2	   /* a polling program does so at least once in this time */
+#define REST_MIN STILL_MIN /* less is moved sooner than one has looked for an idle core */
+#define LEAD 4096	   /* the receiver of a split starts earlier, by about so many bytes */
 #define PUSH_PIECE (16 * 1024)
 #define PUSH_BUDGET 16		   /* pieces pushed in one go */
 #define PIECE (256 * 1024)	   /* bytes of one get or put */
@@ -21,7 +24,7 @@
 #define BUDGET (512 * 1024)	   /* bytes pulled in one go */
 #define NPIECES 16		   /* pieces of memory of one get or put */
 
-/* Which way -------------------------------------------------------------------- */
+/* Which protocol --------------------------------------------------------------- */
 
 /*
  * Whether the peer polls now. Its announcement may have been the last call for a
@@ -48,44 +51,71 @@ static bool still_polls(const struct tw_peer *p, uint32_t len)
 	return false;
 }
 
-/* While our program computes, one that only waits may as well write: it is woken for it. */
+/* One that only waits may as well write, while our program computes: it is woken for it. */
 static bool waits_for_us(const struct tw_peer *p, uint32_t len)
 {
 	const struct tw_provider *ops = p->link->provider;
 
-	return p->ep->host.state == TW_IDLE && len >= STILL_MIN && ops->waits && ops->waits(p->link);
+	return len >= STILL_MIN && ops->waits && ops->waits(p->link);
+}
+
+/* While our program computes: the peer writes all of it, or one get does, or nothing moves. */
+static enum tw_transfer_event choose_idle(struct tw_peer *p, struct tw_req *r, bool can_split)
+{
+	if (still_polls(p, r->xfer_len) || waits_for_us(p, r->xfer_len)) {
+		if (!can_split)
+			return TW_ON_GET;
+		r->proto = TW_PROTO_SPLIT;
+		r->until = 0;
+		return TW_ON_PUT_WHOLE;
+	}
+	return r->xfer_len >= REST_MIN && !tw_cores_idle() ? TW_ON_REST : TW_ON_GET;
 }
 
 /*
- * The side that idles moves the data whatever is faster; when both look, the
- * way that was measured to be faster.
+ * The side that idles moves the data, whatever is faster; when both poll, the protocol that
+ * was measured to be faster.
  */
-enum tw_proto tw_transfer_proto(struct tw_peer *p, struct tw_req *r, uint64_t address)
+static enum tw_transfer_event choose_polling(struct tw_peer *p, struct tw_req *r, bool can_split)
 {
-	unsigned protos = TW_PROTO_BIT(TW_PROTO_COPY) | TW_PROTO_BIT(TW_PROTO_GET),
-		 set = p->ep->protos;
-	enum tw_proto proto;
+	static const uint8_t begins[] = {[TW_PROTO_SPLIT] = TW_ON_SPLIT,
+					 [TW_PROTO_GET] = TW_ON_GET,
+					 [TW_PROTO_COPY] = TW_ON_COPY};
+	unsigned protos = TW_PROTO_BIT(TW_PROTO_COPY) | TW_PROTO_BIT(TW_PROTO_GET);
 
-	if (!address || !p->link->can_get || set == TW_PROTO_BIT(TW_PROTO_COPY))
-		return TW_PROTO_COPY;
-	if (p->link->direct || set == TW_PROTO_BIT(TW_PROTO_GET) ||
-	    (!still_polls(p, r->xfer_len) && !waits_for_us(p, r->xfer_len)))
-		return TW_PROTO_GET;
-	if (p->link->by_cpu && r->nsegs == 1 && r->xfer_len >= SPLIT_MIN && !p->cannot_put) {
-		protos |= TW_PROTO_BIT(TW_PROTO_SPLIT);
-		if (set == TW_PROTO_BIT(TW_PROTO_SPLIT))
-			return TW_PROTO_SPLIT;
-	}
-	/* Here the program computes: the peer writes all of it, or one get does. */
-	if (p->ep->host.state == TW_IDLE)
-		return protos & TW_PROTO_BIT(TW_PROTO_SPLIT) ? TW_PROTO_SPLIT : TW_PROTO_GET;
+	if (!still_polls(p, r->xfer_len))
+		return TW_ON_GET;
 	if (r->xfer_len < PULL_MIN)
-		return TW_PROTO_COPY;
-	proto = tw_choose(&p->choose, r->xfer_len, protos);
+		protos = TW_PROTO_BIT(TW_PROTO_COPY);
+	else if (can_split)
+		protos = p->ep->protos;
+	r->proto = (uint8_t)tw_choose(&p->choose, r->xfer_len, protos);
 	/* Beside others, or behind them, its time tells nothing. */
-	if (!p->ep->nmoving && tw_choose_teaches(&p->choose, r->xfer_len))
+	if (p->ep->nmoving == 1 && tw_choose_teaches(&p->choose, r->xfer_len)) {
 		r->flags |= TW_R_SAMPLE;
-	return proto;
+		r->started = tw_clock();
+	}
+	r->until = r->proto == TW_PROTO_SPLIT ? (r->xfer_len / 2 + LEAD) & ~(uint32_t)(LEAD - 1)
+					      : r->xfer_len;
+	return (enum tw_transfer_event)begins[r->proto];
+}
+
+enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
+{
+	bool can_split = p->link->by_cpu && r->nsegs == 1 && r->xfer_len >= SPLIT_MIN &&
+			 !p->cannot_put;
+
+	r->proto = TW_PROTO_GET;
+	if (!r->xfer_len)
+		return TW_ON_EMPTY;
+	if (!r->remote_address || !p->link->can_get ||
+	    p->ep->protos == TW_PROTO_BIT(TW_PROTO_COPY)) {
+		r->proto = TW_PROTO_COPY;
+		return TW_ON_COPY;
+	}
+	if (p->link->direct || p->ep->protos == TW_PROTO_BIT(TW_PROTO_GET))
+		return TW_ON_GET;
+	return (p->ep->host.state == TW_IDLE ? choose_idle : choose_polling)(p, r, can_split);
 }
 
 unsigned tw_transfer_protos(const char *name)

@@ -325,6 +325,8 @@ struct tw_ep {
 	uint64_t request_us; /* time limit of new requests, 0 none */
 	/* Progress. */
 	uint64_t next_events; /* tick of the next poll of descriptors without a service thread */
+	uint64_t rest_until;  /* tick at which data that rests is looked at again, 0 none rests */
+	uint64_t rest_us;     /* from one look to the next */
 	uint32_t nmoving;     /* transfers and acknowledgements in progress */
 	/* Waiting; see wait.c. */
 	bool closing;

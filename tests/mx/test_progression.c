@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mx_disable_progression(), mx_register_unexp_callback(), and names of later releases. */
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mx/mxt.h"
 
@@ -43,6 +45,43 @@ Test(mx_progression, off_and_on, .timeout = MXT_TIMEOUT)
 		mxt_wait(p.b, &r, MX_STATUS_SUCCESS);
 	}
 	mxt_ok(mx_reenable_progression(p.b));
+	mxt_pair_end(&p);
+	mxt_down();
+}
+
+/*
+ * Data moves neither for nothing nor never: with one processor for all, and no call of either
+ * program, it rests; then either of them has it by its own calls.
+ */
+Test(mx_progression, data_rests, .timeout = MXT_TIMEOUT)
+{
+	static const char rests[] = "rendezvous put off for an idle processor";
+	struct mxt_pair p;
+	mx_request_t s, r;
+	cpu_set_t one;
+
+	mxt_same_host();
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	mxt_check(sched_setaffinity(0, sizeof(one), &one) == 0);
+	mxt_up();
+	mxt_pair(&p);
+	for (int sender = 0; sender < 2; sender++) {
+		uint32_t before = mxt_counted(rests);
+
+		memset(out, 'a' + sender, LONGEST);
+		r = mxt_irecv(p.b, in, LONGEST, 1);
+		s = mxt_isend(p.a, out, LONGEST, p.ab, 1);
+		while (mxt_counted(rests) == before)
+			mxt_sleep(1);
+		mxt_check(in[0] != 'a' + sender && in[LONGEST - 1] != 'a' + sender);
+		if (sender)
+			mxt_wait(p.a, &s, MX_STATUS_SUCCESS);
+		mxt_wait(p.b, &r, MX_STATUS_SUCCESS);
+		mxt_check(memcmp(in, out, LONGEST) == 0);
+		if (!sender)
+			mxt_wait(p.a, &s, MX_STATUS_SUCCESS);
+	}
 	mxt_pair_end(&p);
 	mxt_down();
 }

@@ -4,6 +4,7 @@
  * either does that or is a protocol error that changes nothing.
  */
 #include <criterion/criterion.h>
+#include <sched.h>
 
 #include "engine/engine.h"
 #include "lib/twt.h"
@@ -95,6 +96,7 @@ static struct tw_peer *peer;
 static struct tw_link net;
 static uint64_t counters[TW_NCOUNTERS], gauges[TW_NGAUGES];
 static char memory[LEN];
+static struct tw_peer *peers[1];
 
 static enum tw_err no_room(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			   const struct iovec *iov, unsigned niov, uint32_t len)
@@ -103,7 +105,13 @@ static enum tw_err no_room(struct tw_link *link, enum tw_send_class cls, struct 
 	return TW_AGAIN;
 }
 
-static const struct tw_provider silent = {.name = "silent", .send = no_room};
+static bool computes(struct tw_link *link, uint64_t since)
+{
+	(void)link, (void)since;
+	return false;
+}
+
+static const struct tw_provider silent = {.name = "silent", .send = no_room, .polls = computes};
 
 static void start(void)
 {
@@ -119,6 +127,9 @@ static void start(void)
 	tw_list_init(&ep->work);
 	tw_pool_init(&ep->reqs, sizeof(struct tw_req), TW_MAX_REQS);
 	net = (struct tw_link){.provider = &silent, .peer = peer, .by_cpu = true, .can_get = true};
+	peers[0] = peer;
+	ep->peers = peers;
+	ep->npeers = 1;
 	peer->ep = ep;
 	peer->link = &net;
 	peer->state = TW_PEER_UP;
@@ -205,4 +216,35 @@ Test(transfer_peer, every_packet_in_every_state)
 				cr_assert(r->flags & TW_R_DONE);
 			tw_req_put(ep, r);
 		}
+}
+
+/* While both programs compute, on one processor, long data rests until this one polls. */
+Test(transfer_peer, data_rests)
+{
+	static char large[256 * 1024];
+	struct tw_ref ref = {1, 1};
+	struct tw_req *r, *small;
+	cpu_set_t one;
+	uint64_t due;
+
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	ep->host.state = TW_IDLE;
+	small = tw_req_new1(ep, TW_RECV, large, sizeof(large) - 1);
+	r = tw_req_new1(ep, TW_RECV, large, sizeof(large));
+	small->peer = r->peer = peer;
+	small->xfer_len = small->len;
+	r->xfer_len = r->len;
+	tw_transfer_start(peer, small, ref, 4096, NULL, 0);
+	cr_assert_eq(small->state, TW_XFER_GETTING);
+	tw_transfer_start(peer, r, ref, 4096, NULL, 0);
+	cr_assert_eq(r->state, TW_XFER_MATCHED);
+	due = tw_transfer_expire(ep, tw_clock());
+	cr_assert(due && r->state == TW_XFER_MATCHED);
+	cr_assert_gt(tw_transfer_expire(ep, due), due);
+	cr_assert_eq(r->state, TW_XFER_MATCHED);
+	ep->host.state = TW_POLLING;
+	cr_assert_eq(tw_transfer_expire(ep, tw_clock()), 0);
+	cr_assert_eq(r->state, TW_XFER_GETTING);
 }

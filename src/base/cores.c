@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cores.h"
+#include "base/sys.h"
+
+/* The system's processors, as of the first call. */
+static unsigned long count(void)
+{
+	static _Atomic(long) known;
+	long n = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!n) {
+		n = sysconf(_SC_NPROCESSORS_ONLN);
+		atomic_store_explicit(&known, n, memory_order_relaxed);
+	}
+	return n > 0 ? (unsigned long)n : ~0ul;
+}
+
+/* The fourth field of /proc/loadavg is "running/all" of the threads; 0: not known. */
+static unsigned long running(void)
+{
+	int fd = tw_sys_open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+	char text[64], *slash;
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	n = tw_sys_read(fd, text, sizeof(text) - 1);
+	tw_sys_close(fd);
+	text[n > 0 ? n : 0] = 0;
+	slash = strchr(text, '/');
+	while (slash && slash > text && slash[-1] != ' ')
+		slash--;
+	return slash ? strtoul(slash, NULL, 10) : 0;
+}
+
+bool tw_cores_idle(void)
+{
+	cpu_set_t allowed;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_COUNT(&allowed) == 1)
+		return false;
+	return running() <= count();
+}

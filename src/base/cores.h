@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TW_CORES_H
+#define TW_CORES_H
+
+#include <stdbool.h>
+
+/*
+ * Whether this thread takes no processor from any other: the machine has as many as threads
+ * that run, and this one is not bound to one processor. True where the system does not tell.
+ */
+bool tw_cores_idle(void);
+
+#endif /* TW_CORES_H */
