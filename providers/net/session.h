@@ -86,6 +86,7 @@ struct tw_net_ctrl {
 	uint32_t round; /* of a RESUME; its answer has the same */
 	/* Best first; in answers the one chosen. */
 	struct tw_net_offer offers[TW_NET_DRIVERS];
+	uint32_t unused; /* the compiler adds it where 64 bits are aligned to 8 */
 };
 _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire format");
 

@@ -124,6 +124,16 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
 	return err == TW_OK ? introduce(l) : err;
 }
 
+/* Takes over what the other side says of itself. */
+static void take_terms(struct tw_shm_link *l, const struct tw_shm_hello *h)
+{
+	l->fence = !h->barrier || !tw_barrier_global();
+	l->cookie_at = h->cookie_at;
+	/* Addresses of 64 bits do not fit a process of 32. */
+	if (h->narrow != TW_NARROW)
+		l->link.can_get = false;
+}
+
 static void replied(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
 {
 	struct tw_ident other = hello_ident(h);
@@ -134,8 +144,7 @@ static void replied(struct tw_shm_link *l, const struct tw_shm_hello *h, const i
 		err = tw_shm_activity_map(fds[0], &l->activity);
 	else if (h->kind == TW_SHM_REFUSE && h->why > TW_PENDING && h->why < TW_NERRS)
 		err = (enum tw_err)h->why;
-	l->fence = !h->barrier || !tw_barrier_global();
-	l->cookie_at = h->cookie_at;
+	take_terms(l, h);
 	if (err == TW_OK)
 		err = tw_shm_link_up(l);
 	if (err == TW_OK) {
@@ -196,8 +205,7 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 	enum tw_err err = vet(h, fds);
 	bool accepted = false;
 
-	l->fence = !h->barrier || !tw_barrier_global();
-	l->cookie_at = h->cookie_at;
+	take_terms(l, h);
 	ep->nhalf--;
 	/*
 	 * The engine decides first: of two connects that cross one is refused, and needs no

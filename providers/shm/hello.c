@@ -50,6 +50,7 @@ void tw_shm_hello_fill(const struct tw_shm_ep *ep, struct tw_shm_hello *h, enum 
 		.nslots = tw_settings.ring_slots,
 		.nbytes = tw_settings.ring_bytes,
 		.barrier = tw_barrier_global(),
+		.narrow = TW_NARROW,
 		.cookie_at = (uint64_t)(uintptr_t)&ep->activity->cookie,
 	};
 }

@@ -53,8 +53,8 @@ struct tw_shm_hello {
 	uint32_t nslots, nbytes; /* geometry of both rings, from the initiator */
 	uint32_t barrier;	 /* reached by tw_barrier_hosts() */
 	uint32_t why;		 /* enum tw_err of a refusal */
-	uint32_t pad;
-	uint64_t cookie_at; /* address of the cookie in the sender */
+	uint32_t narrow;	 /* TW_NARROW of the sender */
+	uint64_t cookie_at;	 /* address of the cookie in the sender */
 };
 _Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 

@@ -5,7 +5,7 @@
 
 uint64_t tw_clock_per_us = 1000;
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
 static uint64_t now_ns(void)
 {
 	struct timespec t;

@@ -17,7 +17,7 @@ void tw_clock_init(void);
 
 tw_shared uint64_t tw_clock(void)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
 	return __builtin_ia32_rdtsc();
 #else
 	struct timespec t;
@@ -33,7 +33,7 @@ static inline uint64_t tw_clock_us(uint64_t us)
 
 static inline void tw_cpu_relax(void)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
 	__builtin_ia32_pause();
 #elif defined(__aarch64__)
 	__asm__ volatile("yield");

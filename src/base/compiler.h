@@ -6,7 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TW_LINE 64 /* bytes of a cache line */
+/* A lock of libatomic's would be one process's own, in shared memory too. */
+_Static_assert(__GCC_ATOMIC_INT_LOCK_FREE == 2 && __GCC_ATOMIC_LLONG_LOCK_FREE == 2,
+	       "the processor has atomic words of 32 and 64 bits");
+
+#define TW_NARROW (sizeof(void *) < 8) /* addresses of 32 bits */
+#define TW_LINE 64		       /* bytes of a cache line */
 #define TW_PAGE 4096
 
 #define tw_likely(x) __builtin_expect(!!(x), 1)

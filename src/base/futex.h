@@ -12,6 +12,16 @@
 
 #define TW_FUTEX_FOREVER UINT64_MAX
 
+/* The call whose time has 64 bits, and its time; a libc's struct timespec may have 32. */
+#ifdef SYS_futex_time64
+#define TW_SYS_FUTEX SYS_futex_time64
+#else
+#define TW_SYS_FUTEX SYS_futex
+#endif
+struct tw_futex_time {
+	int64_t s, ns;
+};
+
 /* The current time on the clock of the deadlines, in nanoseconds. */
 static inline uint64_t tw_futex_now(void)
 {
@@ -24,15 +34,16 @@ static inline uint64_t tw_futex_now(void)
 /* Sleeps while the word has this value, until the deadline at most. May return early. */
 static inline void tw_futex_wait(_Atomic(uint32_t) *word, uint32_t value, uint64_t deadline)
 {
-	struct timespec t = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};
+	struct tw_futex_time t = {(int64_t)(deadline / 1000000000),
+				  (int64_t)(deadline % 1000000000)};
 
-	syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, deadline == TW_FUTEX_FOREVER ? NULL : &t,
-		NULL, FUTEX_BITSET_MATCH_ANY);
+	syscall(TW_SYS_FUTEX, word, FUTEX_WAIT_BITSET, value,
+		deadline == TW_FUTEX_FOREVER ? NULL : &t, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
 static inline void tw_futex_wake(_Atomic(uint32_t) *word, int n)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
+	syscall(TW_SYS_FUTEX, word, FUTEX_WAKE, n, NULL, NULL, 0);
 }
 
 #endif /* TW_FUTEX_H */

@@ -64,15 +64,29 @@ void tw_match_grow(struct tw_match_table *t);
 /* Adds n to the tally of a mask and returns the tally. */
 struct tally *tw_match_tally(struct tally tallies[NMASKS], uint64_t mask, uint64_t n);
 
+/* The halves of the product of 128 bits, by exclusive or. */
+static inline uint64_t fold_product(uint64_t a, uint64_t b)
+{
+#ifdef __SIZEOF_INT128__
+	__uint128_t wide = (__uint128_t)a * b;
+
+	return (uint64_t)wide ^ (uint64_t)(wide >> 64);
+#else
+	uint64_t low = (a & UINT32_MAX) * (b & UINT32_MAX), high = (a >> 32) * (b >> 32);
+	uint64_t left = (a >> 32) * (b & UINT32_MAX), right = (a & UINT32_MAX) * (b >> 32);
+	uint64_t carry = ((low >> 32) + (left & UINT32_MAX) + (right & UINT32_MAX)) >> 32;
+
+	return (a * b) ^ (high + (left >> 32) + (right >> 32) + carry);
+#endif
+}
+
 /*
  * The second multiplication is needed: with one, about one seed in fifty makes chains of
  * ten and more from keys in arithmetic progression, which tags often are.
  */
-static inline uint64_t table_hash(const struct tw_match_table *t, uint64_t key)
+static inline size_t table_hash(const struct tw_match_table *t, uint64_t key)
 {
-	__uint128_t wide = (__uint128_t)key * t->seed;
-
-	return (((uint64_t)wide ^ (uint64_t)(wide >> 64)) * ODD_RANDOM) >> t->shift;
+	return (size_t)((fold_product(key, t->seed) * ODD_RANDOM) >> t->shift);
 }
 
 static inline size_t table_size(const struct tw_match_table *t)

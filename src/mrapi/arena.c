@@ -111,17 +111,18 @@ static bool only_choice(int error)
 /* Binds the pages of the range to a NUMA node. */
 static bool bind_pages(uint64_t offset, uint64_t span, uint64_t numa_node)
 {
-	unsigned long mask[16] = {0};
+	unsigned long mask[1024 / (8 * sizeof(unsigned long))] = {0};
+	unsigned bits = 8 * sizeof(*mask);
 	void *p;
 	long rc;
 
 	if (numa_node >= sizeof(mask) * 8)
 		return false;
-	mask[numa_node / 64] = 1ul << (numa_node % 64);
-	p = mmap(NULL, span, PROT_READ | PROT_WRITE, MAP_SHARED, tw_mrapi.arenafd, (off_t)offset);
-	if (p == MAP_FAILED)
+	mask[numa_node / bits] = 1ul << (numa_node % bits);
+	p = tw_mrapi_arena_map(offset, span, 0, false);
+	if (!p)
 		return false;
-	rc = syscall(SYS_mbind, p, span, MPOL_BIND, mask, sizeof(mask) * 8, 0);
+	rc = syscall(SYS_mbind, p, (unsigned long)span, MPOL_BIND, mask, sizeof(mask) * 8, 0);
 	if (rc < 0 && only_choice(errno))
 		rc = 0;
 	munmap(p, span);
@@ -156,10 +157,12 @@ void tw_mrapi_arena_discard(uint64_t offset, uint64_t span)
 
 void *tw_mrapi_arena_map(uint64_t offset, uint64_t span, uint64_t address, bool fixed)
 {
-	void *p = mmap((void *)(uintptr_t)address, span, PROT_READ | PROT_WRITE,
-		       MAP_SHARED | (fixed ? MAP_FIXED_NOREPLACE : 0), tw_mrapi.arenafd,
-		       (off_t)offset);
+	void *p;
 
+	if (span != (size_t)span || (fixed && address != (uintptr_t)address))
+		return NULL;
+	p = mmap((void *)(uintptr_t)address, span, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | (fixed ? MAP_FIXED_NOREPLACE : 0), tw_mrapi.arenafd, (off_t)offset);
 	if (p == MAP_FAILED)
 		return NULL;
 	/* A kernel that does not know the flag takes the address as a hint. */

@@ -128,6 +128,7 @@ static int claim_slot(void)
 		}
 		atomic_store(&p->life, (uint64_t)next << 8 | TW_MRAPI_JOINING);
 		p->pid = (uint32_t)getpid();
+		p->narrow = TW_NARROW;
 		tw_mrapi.proc = i;
 		tw_mrapi.incarnation = next;
 		return fd;

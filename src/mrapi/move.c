@@ -167,7 +167,7 @@ const struct tw_mrapi_path tw_mrapi_path_direct = {"direct", true, direct_open, 
 
 static bool vm_open(struct tw_mrapi_client *c)
 {
-	return !c->remote && c->pid != 0;
+	return !c->remote && c->pid != 0 && tw_mrapi.seg->proc[c->proc].narrow == TW_NARROW;
 }
 
 static mrapi_status_t vm_status(enum tw_err err)

@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 7u
+#define TW_MRAPI_VERSION 8u
 #define TW_MRAPI_PROCS 1024u
 #define TW_MRAPI_BUCKETS 4096u
 #define TW_MRAPI_EVENTS 5u
@@ -114,18 +114,29 @@ struct tw_mrapi_nodeset {
 	_Atomic(uint64_t) word[MRAPI_MAX_NODES / 64];
 };
 
+/* A memory resource without its place in the tree. */
+struct tw_mrapi_where {
+	char name[64];
+	uint32_t type; /* mrapi_rsrc_type_t */
+	uint32_t unused[3];
+	uint64_t opaque[8];
+};
+
 struct tw_mrapi_shmem {
 	struct tw_mrapi_obj obj;
 	uint64_t offset;  /* in the arena */
 	uint64_t span;	  /* in whole pages */
-	uint64_t address; /* to attach at, or the preferred one */
+	uint64_t address; /* to attach at, if fixed */
 	uint32_t size;
 	uint16_t fixed; /* the address is mandatory */
 	uint16_t nodes; /* 0: all may attach */
-	mrapi_resource_t resource;
+	struct tw_mrapi_where where;
 	struct tw_mrapi_nodeset attached;
 	uint16_t node[MRAPI_MAX_NODES];
 } tw_aligned_line;
+_Static_assert(sizeof(struct tw_mrapi_shmem) == 2432 &&
+		       offsetof(struct tw_mrapi_shmem, attached) == 208,
+	       "wire format");
 
 /*
  * The top of the arena has buffers of each process for served requests; their pages are
@@ -145,6 +156,9 @@ struct tw_mrapi_rmem {
 	uint8_t unused[8];
 	struct tw_mrapi_nodeset attached;
 } tw_aligned_line;
+_Static_assert(sizeof(struct tw_mrapi_rmem) == 192 &&
+		       offsetof(struct tw_mrapi_rmem, attached) == 64,
+	       "wire format");
 
 /* life is incarnation << 8 | state. */
 enum tw_mrapi_state {
@@ -158,7 +172,8 @@ enum tw_mrapi_state {
 struct tw_mrapi_proc {
 	_Atomic(uint64_t) life;
 	uint32_t pid;
-	uint32_t unused[13];
+	uint32_t narrow; /* TW_NARROW there */
+	uint32_t unused[12];
 } tw_aligned_line;
 
 struct tw_mrapi_node {
@@ -217,6 +232,10 @@ struct tw_mrapi_segment {
 	/* Deleted ids of locks that had MRAPI_ERROR_EXT, as rings. */
 	uint32_t deleted[TW_MRAPI_LOCKS][TW_MRAPI_DELETED_IDS] __attribute__((aligned(TW_PAGE)));
 } __attribute__((aligned(TW_PAGE)));
+_Static_assert(offsetof(struct tw_mrapi_segment, table) == 131264 &&
+		       offsetof(struct tw_mrapi_segment, mutex) == 249856 &&
+		       sizeof(struct tw_mrapi_segment) == 7458816,
+	       "wire format");
 
 static inline void tw_mrapi_nodeset_add(struct tw_mrapi_nodeset *s, uint32_t i)
 {

@@ -11,9 +11,16 @@
 
 /*
  * Where memory is mapped if no address is requested: pointers in it then mean the same
- * in every process. The thread sanitizer has its own shadow there.
+ * in every process. The thread sanitizer has its own shadow there, and 32 bits have room
+ * for a part of the arena only.
  */
-#define NICE_ADDRESS (TW_TSAN ? 0 : 0x200000000000ull)
+#define NARROW_AT 0x60000000u
+static uint64_t nice_address(uint64_t offset)
+{
+	if (TW_TSAN)
+		return 0;
+	return TW_NARROW ? NARROW_AT + offset % NARROW_AT : 0x200000000000 + offset;
+}
 
 struct attributes {
 	uint32_t mark, flags;
@@ -55,7 +62,8 @@ static struct mapping *make_mapping(struct tw_mrapi_shmem *s)
 	m->handle = atomic_load(&s->obj.handle);
 	m->offset = s->offset;
 	m->span = s->span;
-	m->address = tw_mrapi_arena_map(s->offset, s->span, s->address, s->fixed);
+	m->address = tw_mrapi_arena_map(s->offset, s->span,
+					s->fixed ? s->address : nice_address(s->offset), s->fixed);
 	if (!m->address) {
 		free(m);
 		return NULL;
@@ -150,6 +158,13 @@ static mrapi_status_t reserve(mrapi_shmem_id_t id, const struct wanted *w, uint6
 	return tw_mrapi_arena_reserve(w->span, offset);
 }
 
+static void set_where(struct tw_mrapi_where *w, const mrapi_resource_t *r)
+{
+	w->type = r->resource_type;
+	memcpy(w->name, r->name, sizeof(w->name));
+	memcpy(w->opaque, r->opaque, sizeof(w->opaque));
+}
+
 static mrapi_status_t publish(mrapi_shmem_id_t id, const struct wanted *w, uint64_t offset,
 			      mrapi_shmem_hndl_t *handle)
 {
@@ -164,8 +179,8 @@ static mrapi_status_t publish(mrapi_shmem_id_t id, const struct wanted *w, uint6
 	s->span = w->span;
 	s->size = w->size;
 	s->fixed = w->attributes.address != 0;
-	s->address = s->fixed ? w->attributes.address : NICE_ADDRESS ? NICE_ADDRESS + offset : 0;
-	s->resource = w->attributes.resource;
+	s->address = w->attributes.address;
+	set_where(&s->where, &w->attributes.resource);
 	tw_mrapi_nodeset_clear(&s->attached);
 	s->nodes = (uint16_t)w->nnodes;
 	for (uint32_t i = 0; i < w->nnodes; i++)
@@ -278,6 +293,15 @@ void mrapi_shmem_set_attribute(mrapi_shmem_attributes_t *attributes, mrapi_uint_
 	tw_mrapi_set_status(status, result);
 }
 
+static mrapi_status_t put_where(void *value, size_t size, const struct tw_mrapi_where *w)
+{
+	mrapi_resource_t r = {.resource_type = (mrapi_rsrc_type_t)w->type};
+
+	memcpy(r.name, w->name, sizeof(r.name));
+	memcpy(r.opaque, w->opaque, sizeof(r.opaque));
+	return tw_mrapi_attr_put(value, size, &r, sizeof(r));
+}
+
 static mrapi_status_t get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t num, void *value,
 				    size_t size)
 {
@@ -297,7 +321,7 @@ static mrapi_status_t get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t num, 
 	if (num == MRAPI_SHMEM_SIZE)
 		return tw_mrapi_attr_put(value, size, &bytes, sizeof(bytes));
 	if (num == MRAPI_SHMEM_RESOURCE)
-		return tw_mrapi_attr_put(value, size, &s->resource, sizeof(s->resource));
+		return put_where(value, size, &s->where);
 	if (num == MRAPI_SHMEM_ADDRESS)
 		return tw_mrapi_attr_put(value, size, &address,
 					 size == sizeof(uint32_t) ? size : sizeof(address));

@@ -3,10 +3,11 @@
 #include "mrapi/mrapit.h"
 
 struct shared {
-	size_t width;
-	uint64_t lock, sum;
+	_Alignas(8) uint64_t lock; /* 32-bit processors align it to 4 */
+	uint64_t sum;
 	volatile uint64_t plain;
 	uint64_t counter[4];
+	size_t width;
 	mrapi_status_t status;
 	atomic_int stage;
 };

@@ -36,7 +36,11 @@ void *(mmap)(void *at, size_t size, int prot, int flags, int fd, off_t offset)
 		errno = EINVAL;
 		return MAP_FAILED;
 	}
+#ifdef SYS_mmap2 /* of 32-bit processors: the offset is in units of 4096 bytes */
+	return (void *)syscall(SYS_mmap2, at, size, prot, flags, fd, (long)(offset / 4096));
+#else
 	return (void *)syscall(SYS_mmap, at, size, prot, flags, fd, offset);
+#endif
 }
 
 /* Shared memory of each number, filled with it. */
@@ -113,7 +117,7 @@ Test(mrapi_pages, served)
 /* An address for shared memory is one of a page. */
 Test(mrapi_pages, addresses)
 {
-	mrapi_addr_t at = 0x300000000000ull;
+	mrapi_addr_t at = sizeof(void *) < 8 ? 0x90000000 : 0x300000000000;
 	mrapi_shmem_attributes_t a;
 	mrapi_shmem_hndl_t h;
 

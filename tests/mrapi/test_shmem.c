@@ -267,7 +267,8 @@ MR_BOTH(mrapi_shmem, node_list)
 static void *free_place(size_t size)
 {
 	/* Far from where the system puts new memory. */
-	char *hint = (char *)((uintptr_t)&free_place & ~0xffffffffull) - (1ull << 36);
+	uint64_t far = ((uintptr_t)&free_place & ~0xffffffffull) - (1ull << 36);
+	void *hint = (void *)(uintptr_t)(sizeof(void *) < 8 ? 0x90000000 : far);
 	void *p = mmap(hint, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	twc_check(p != MAP_FAILED);
