@@ -75,7 +75,7 @@ void tw_net_ctrl_send(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw
 {
 	struct tw_net_ctrl t;
 
-	if (l->sock < 0 || l->dialing)
+	if (l->channel != TW_NET_OPEN)
 		return;
 	fill(l, &t, type);
 	t.why = why;
@@ -100,7 +100,7 @@ void tw_net_resume(struct tw_net_link *l)
 {
 	if (l->resuming || !tw_net_resumable(l))
 		return;
-	if (l->sock < 0 || l->dialing)
+	if (l->channel != TW_NET_OPEN)
 		return; /* the new connection resumes */
 	l->resuming = true;
 	await(l);
@@ -109,7 +109,7 @@ void tw_net_resume(struct tw_net_link *l)
 
 void tw_net_goodbye(struct tw_net_link *l)
 {
-	if (l->tx_shutdown || l->sock < 0 || l->dialing)
+	if (l->tx_shutdown || l->channel != TW_NET_OPEN)
 		return;
 	tw_net_ctrl_send(l, TW_NET_BYE, TW_OK);
 	tw_sys_shutdown(l->sock, SHUT_WR);

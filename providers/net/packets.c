@@ -163,7 +163,7 @@ void tw_net_send_ack(struct tw_net_link *l)
 {
 	if (!l->bound)
 		return;
-	if (l->state == TW_NET_UP && l->sock >= 0 && !l->dialing && tw_net_sock_alive(l)) {
+	if (l->state == TW_NET_UP && l->channel == TW_NET_OPEN && tw_net_sock_alive(l)) {
 		send_plain(l, TW_NET_ACK);
 	} else {
 		l->unacked = 0;

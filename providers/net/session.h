@@ -12,6 +12,8 @@
  *   rma.c      get, put, registrations
  *   paths.c    drivers in use and the paths of links
  *   control.c  the control channel: connecting, resuming, closing
+ *   proof.c    its first words, and what seals the others
+ *   key.c      the key that they prove
  *   sock.c     listener and sockets
  *   links.c    links and how they end
  *   drivers.c  loading drivers
@@ -22,6 +24,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/slots.h"
+#include "providers/net/crypto.h"
 #include "providers/net/driver.h"
 #include "providers/provider.h"
 
@@ -91,7 +94,42 @@ struct tw_net_ctrl {
 _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire format");
 
 #define TW_NET_MAGIC 0x74777270u
-#define TW_NET_VERSION 2
+#define TW_NET_VERSION 3
+
+/* The first message either way. */
+struct tw_net_hello {
+	uint32_t magic;
+	uint16_t version, sealed; /* whether a key is asked for */
+	uint8_t nonce[TW_NET_KEY];
+	uint8_t proof[TW_NET_KEY]; /* the listener's */
+};
+_Static_assert(sizeof(struct tw_net_hello) == 8 + 2 * TW_NET_KEY, "wire format");
+
+/* A control message on its way. */
+struct tw_net_sealed {
+	uint8_t text[sizeof(struct tw_net_ctrl)];
+	uint8_t tag[TW_NET_TAG];
+};
+
+/* How this process proves itself; without crypto not at all (TAGWIRE_AUTH=none). */
+struct tw_net_auth {
+	const struct tw_net_crypto *crypto;
+	uint8_t key[TW_NET_KEY];
+};
+
+/* What a connection has made of it. */
+struct tw_net_proof {
+	uint8_t nonce[TW_NET_KEY];
+	uint8_t tx_key[TW_NET_KEY], rx_key[TW_NET_KEY];
+	uint64_t sent, taken;
+};
+
+enum tw_net_channel {
+	TW_NET_NO_CHANNEL,
+	TW_NET_DIALING,
+	TW_NET_HELLO, /* connected, the other side has not proved itself */
+	TW_NET_OPEN,
+};
 
 enum tw_net_state {
 	TW_NET_NEW,	  /* called, not answered yet */
@@ -144,14 +182,19 @@ struct tw_net_link {
 	struct tw_ident me, other;
 	uint32_t conn, peer_conn, epoch;
 	/* The control channel. */
-	int sock;	  /* -1 none */
-	bool dialing;	  /* the socket is not connected yet */
+	enum tw_net_channel channel;
+	int sock;	  /* -1 without a channel */
 	bool tx_shutdown; /* BYE was sent, the last message */
 	unsigned port_try, hung_up;
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */
 	struct tw_watch watch;
-	struct tw_net_ctrl in; /* in_len bytes have come */
+	struct tw_net_proof proof;
+	enum tw_err stranger; /* why another listener was left, TW_OK there was none */
+	union {
+		struct tw_net_hello hello;
+		struct tw_net_sealed sealed;
+	} in; /* in_len bytes have come */
 	uint32_t in_len;
 	/* The path. */
 	struct tw_net_adapter *adapter;
@@ -270,6 +313,17 @@ void tw_net_ctrl_begin(struct tw_net_link *l);
 void tw_net_resume(struct tw_net_link *l);
 /* Sends BYE: packets may still arrive, no other path can be agreed on. */
 void tw_net_goodbye(struct tw_net_link *l);
+
+/* key.c: NULL if there is none; the reason has been logged. */
+const struct tw_net_auth *tw_net_auth(void);
+const char *tw_net_key_file(void);
+
+/* proof.c: once an auth is there. */
+bool tw_net_hello_send(struct tw_net_link *l);
+/* TW_OK: the channel is open. TW_EPROTO, TW_EPERM: the other side is none of ours. */
+enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h);
+void tw_net_seal(struct tw_net_link *l, const struct tw_net_ctrl *t, struct tw_net_sealed *out);
+bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct tw_net_ctrl *t);
 
 /* sock.c */
 enum tw_err tw_net_listen(struct tw_net_ep *ep);

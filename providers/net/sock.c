@@ -110,6 +110,7 @@ static void accept_one(struct tw_net_ep *ep, int sock, const struct sockaddr_sto
 	}
 	ep->nhalf++;
 	l->sock = sock;
+	l->channel = TW_NET_HELLO;
 	l->peer_addr = *from;
 	set_options(sock, silence_ms());
 	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
@@ -224,7 +225,8 @@ void tw_net_sock_close(struct tw_net_link *l)
 {
 	tw_fd_close(l->sock);
 	l->sock = -1;
-	l->dialing = l->tx_shutdown = false;
+	l->channel = TW_NET_NO_CHANNEL;
+	l->tx_shutdown = false;
 	l->in_len = 0;
 }
 
@@ -232,22 +234,29 @@ bool tw_net_sock_alive(const struct tw_net_link *l)
 {
 	struct pollfd p = {.fd = l->sock, .events = POLLRDHUP};
 
-	return l->sock < 0 || l->dialing || tw_sys_poll(&p, 1, 0) == 0;
+	return l->channel != TW_NET_OPEN || tw_sys_poll(&p, 1, 0) == 0;
 }
 
 bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
-	return l->sock >= 0 && !l->dialing && !l->tx_shutdown &&
-	       tw_sys_send(l->sock, t, sizeof(*t), MSG_DONTWAIT | MSG_NOSIGNAL) ==
-		       (ssize_t)sizeof(*t);
+	struct tw_net_sealed out;
+
+	if (l->channel != TW_NET_OPEN || l->tx_shutdown)
+		return false;
+	tw_net_seal(l, t, &out);
+	return tw_sys_send(l->sock, &out, sizeof(out), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+	       (ssize_t)sizeof(out);
 }
 
 void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from)
 {
 	tw_net_sock_close(l);
 	l->sock = from->sock;
+	l->channel = from->channel;
+	l->proof = from->proof;
 	l->peer_addr = from->peer_addr;
 	from->sock = -1;
+	from->channel = TW_NET_NO_CHANNEL;
 	watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
 }
 
@@ -298,7 +307,7 @@ static enum tw_err dial(struct tw_net_link *l, uint32_t port)
 		return TW_ENOMEM;
 	}
 	l->sock = fd;
-	l->dialing = true;
+	l->channel = TW_NET_DIALING;
 	return TW_OK;
 }
 
@@ -308,12 +317,28 @@ static void call_again(struct tw_net_link *l, uint64_t us)
 	tw_net_timer(l->ep, l->again);
 }
 
+/* No port has the endpoint, and one of them was somebody else's. */
+static enum tw_err strange(const struct tw_net_link *l)
+{
+	if (l->stranger == TW_EPROTO)
+		tw_log(TW_LOG_ERROR, "endpoint %u: the other host speaks another version",
+		       l->other.endpoint_id);
+	else
+		tw_log(TW_LOG_ERROR,
+		       "endpoint %u: the other host does not have the key of this one, %s; see "
+		       "tagwire-key(7)",
+		       l->other.endpoint_id, tw_net_key_file());
+	return l->stranger;
+}
+
 enum tw_err tw_net_dial(struct tw_net_link *l)
 {
 	enum tw_err err = TW_ECLOSED;
 
 	tw_net_sock_close(l);
 	l->again = 0;
+	if (!tw_net_auth())
+		return TW_EPERM;
 	if (l->peer_port) {
 		err = dial(l, l->peer_port);
 		if (err == TW_OK && l->state == TW_NET_UP)
@@ -322,6 +347,8 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 	}
 	for (; l->port_try < TW_NET_PORTS && err == TW_ECLOSED; l->port_try++)
 		err = dial(l, port_of(l->other.endpoint_id, l->port_try));
+	if (err == TW_ECLOSED && l->stranger != TW_OK)
+		err = strange(l);
 	return err;
 }
 
@@ -416,22 +443,68 @@ static void dialed(struct tw_net_link *l)
 		refused(l, other ? TW_ECLOSED : err_of(error));
 		return;
 	}
-	l->dialing = false;
-	l->again = 0;
 	set_options(l->sock, silence_ms());
 	watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
-	tw_net_ctrl_begin(l);
+	l->channel = TW_NET_HELLO;
+	if (!tw_net_hello_send(l))
+		tw_net_sock_lost(l, TW_ELOST);
+}
+
+/* The first message has come. */
+static void greeted(struct tw_net_link *l)
+{
+	struct tw_net_hello h = l->in.hello;
+	enum tw_err err = tw_net_hello_take(l, &h);
+
+	if (err == TW_OK) {
+		l->channel = TW_NET_OPEN;
+		l->again = 0;
+		if (l->state != TW_NET_HALF_OPEN)
+			tw_net_ctrl_begin(l);
+	} else if (l->state == TW_NET_HALF_OPEN || err == TW_ELOST) {
+		tw_net_sock_lost(l, err);
+	} else {
+		/* Another endpoint than is wanted, perhaps another user's. */
+		l->stranger = err;
+		refused(l, TW_ECLOSED);
+	}
+}
+
+/* A caller that lacks the key, or somebody has changed what a peer said. */
+static void unsealed(struct tw_net_link *l)
+{
+	char from[INET6_ADDRSTRLEN];
+
+	tw_log(TW_LOG_WARN, "endpoint %u: %s does not have the key %s; see tagwire-key(7)",
+	       l->ep->host->self.endpoint_id, tw_inet_text(&l->peer_addr, from, sizeof(from)),
+	       tw_net_key_file());
+	tw_net_sock_lost(l, TW_EPROTO);
+}
+
+/* A whole message has come. */
+static void take(struct tw_net_link *l)
+{
+	struct tw_net_ctrl t;
+
+	l->in_len = 0;
+	if (l->channel == TW_NET_HELLO)
+		greeted(l);
+	else if (tw_net_unseal(l, &l->in.sealed, &t))
+		tw_net_on_ctrl(l, &t);
+	else
+		unsealed(l);
 }
 
 void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_net_link *l = tw_container(w, struct tw_net_link, watch);
 
-	if (l->sock >= 0 && l->dialing && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
+	if (l->channel == TW_NET_DIALING && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
 		dialed(l);
-	for (int i = 0; i < READS && l->sock >= 0 && !l->dialing; i++) {
-		ssize_t n = tw_sys_recv(l->sock, (char *)&l->in + l->in_len,
-					sizeof(l->in) - l->in_len, MSG_DONTWAIT);
+	for (int i = 0; i < READS && l->channel >= TW_NET_HELLO; i++) {
+		size_t whole = l->channel == TW_NET_HELLO ? sizeof(l->in.hello) : sizeof(l->in);
+		ssize_t n = tw_sys_recv(l->sock, (char *)&l->in + l->in_len, whole - l->in_len,
+					MSG_DONTWAIT);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -445,9 +518,7 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 			return;
 		}
 		l->in_len += (uint32_t)n;
-		if (l->in_len < sizeof(l->in))
-			continue;
-		l->in_len = 0;
-		tw_net_on_ctrl(l, &l->in);
+		if (l->in_len == whole)
+			take(l);
 	}
 }

@@ -3,6 +3,7 @@
 #ifndef TW_INET_H
 #define TW_INET_H
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdint.h>
 
@@ -18,6 +19,16 @@ static inline void tw_inet_set_port(struct sockaddr_storage *sa, uint32_t port)
 		((struct sockaddr_in6 *)(void *)sa)->sin6_port = htons((uint16_t)port);
 	else
 		((struct sockaddr_in *)(void *)sa)->sin_port = htons((uint16_t)port);
+}
+
+/* For messages; len is INET6_ADDRSTRLEN. */
+static inline const char *tw_inet_text(const struct sockaddr_storage *sa, char *out, socklen_t len)
+{
+	const void *address = sa->ss_family == AF_INET6
+				      ? (const void *)&((const struct sockaddr_in6 *)sa)->sin6_addr
+				      : (const void *)&((const struct sockaddr_in *)sa)->sin_addr;
+
+	return inet_ntop(sa->ss_family, address, out, len);
 }
 
 #endif /* TW_INET_H */

@@ -119,31 +119,66 @@ static struct tw_net_ctrl ctrl_to(const struct victim *v, enum tw_net_ctrl_type 
 				    .key = FILTER + 1};
 }
 
+/* The first words, which a stranger can say, too. */
+static struct tw_net_hello greet(int fd)
+{
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION}, reply;
+
+	h.sealed = strcmp(getenv("TAGWIRE_AUTH"), "none") != 0;
+	check(twt_put(fd, &h, sizeof(h)) == 0);
+	check(twt_get(fd, &reply, sizeof(reply)) == 0);
+	return reply;
+}
+
+/* As it goes over the wire where no key is asked for. */
+static struct tw_net_sealed plain(const struct tw_net_ctrl *t)
+{
+	struct tw_net_sealed s = {{0}, {0}};
+
+	memcpy(s.text, t, sizeof(*t));
+	return s;
+}
+
 /* What it answers holds a reason, and nothing of its own. */
 static void is_refused(const struct victim *v, enum tw_net_ctrl_type type,
 		       enum tw_net_ctrl_type answer, enum tw_err why, bool other_endpoint)
 {
-	struct tw_net_ctrl t = ctrl_to(v, type), reply[2];
+	struct tw_net_ctrl t = ctrl_to(v, type);
 	struct tw_net_ctrl bare = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .why = why};
+	struct tw_net_sealed message, reply[2];
 	int fd = call(v);
 
 	bare.type = (uint16_t)answer;
 	t.to_endpoint += other_endpoint;
-	check(twt_put(fd, &t, sizeof(t)) == 0);
-	check(until_closed(fd, reply, sizeof(reply)) == sizeof(t));
-	check(memcmp(reply, &bare, sizeof(bare)) == 0);
+	message = plain(&t);
+	greet(fd);
+	check(twt_put(fd, &message, sizeof(message)) == 0);
+	check(until_closed(fd, reply, sizeof(reply)) == sizeof(message));
+	message = plain(&bare);
+	check(memcmp(reply, &message, sizeof(message)) == 0);
 }
 
-/* Hung up at once, not when the time for an introduction is over. */
-static void is_dropped(const struct victim *v, const void *data, size_t len)
+/* Hung up at once, not when the time for an introduction is over; the bytes that it said. */
+static size_t is_dropped(int fd, const void *data, size_t len)
 {
 	double start = twt_now();
 	char reply[2048];
-	int fd = call(v);
+	size_t said;
 
 	twt_put(fd, data, len);
-	check(until_closed(fd, reply, sizeof(reply)) == 0);
+	said = until_closed(fd, reply, sizeof(reply));
 	check(twt_now() - start < LONG_MS / 2000.);
+	return said;
+}
+
+/* The same for a message after the first words. */
+static void is_nonsense(const struct victim *v, const struct tw_net_ctrl *t)
+{
+	struct tw_net_sealed message = plain(t);
+	int fd = call(v);
+
+	greet(fd);
+	check(is_dropped(fd, &message, sizeof(message)) == 0);
 }
 
 static int guest(void *arg, int fd)
@@ -198,17 +233,17 @@ static void nonsense(void)
 
 	open_victim(&v, LONG_MS);
 	twt_fill(noise, sizeof(noise), 5);
-	is_dropped(&v, noise, sizeof(noise));
+	check(is_dropped(call(&v), noise, sizeof(noise)) == 0);
 	t = ctrl_to(&v, TW_NET_CONNECT);
 	t.version++;
-	is_dropped(&v, &t, sizeof(t));
+	is_nonsense(&v, &t);
 	t = ctrl_to(&v, TW_NET_CONNECT);
 	t.noffers = TW_NET_DRIVERS + 1;
-	is_dropped(&v, &t, sizeof(t));
+	is_nonsense(&v, &t);
 	for (int type = 0; type <= TW_NET_BYE + 1; type++) {
 		t = ctrl_to(&v, (enum tw_net_ctrl_type)type);
 		if (type != TW_NET_CONNECT && type != TW_NET_RESUME)
-			is_dropped(&v, &t, sizeof(t));
+			is_nonsense(&v, &t);
 	}
 	puts("nonsense: hung up");
 	is_refused(&v, TW_NET_CONNECT, TW_NET_REFUSE, TW_EKEY, false);
@@ -218,16 +253,51 @@ static void nonsense(void)
 	close_victim(&v);
 }
 
+/* Everything but the key is right. */
+static void keyless(void)
+{
+	static const uint8_t zeros[TW_NET_KEY];
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION}, reply;
+	struct tw_net_sealed message;
+	struct tw_net_ctrl t;
+	struct victim v;
+	int fd;
+
+	open_victim(&v, LONG_MS);
+	t = ctrl_to(&v, TW_NET_CONNECT);
+	t.key = FILTER;
+	is_nonsense(&v, &t);
+	/* Its own words said back to it. */
+	fd = call(&v);
+	reply = greet(fd);
+	check(memcmp(reply.proof, zeros, sizeof(zeros)) != 0);
+	memset(&message, 0, sizeof(message));
+	memcpy(&message, &reply, sizeof(reply));
+	check(is_dropped(fd, &message, sizeof(message)) == 0);
+	/* Asks for no proof, or speaks another version: learns what is asked for. */
+	check(is_dropped(call(&v), &h, sizeof(h)) == sizeof(h));
+	h.sealed = 1;
+	h.version++;
+	check(is_dropped(call(&v), &h, sizeof(h)) == sizeof(h));
+	/* A message cut short, and hung up. */
+	fd = call(&v);
+	greet(fd);
+	check(twt_put(fd, &message, sizeof(message) / 2) == 0);
+	shutdown(fd, SHUT_WR);
+	check(is_dropped(fd, "", 0) == 0);
+	puts("without the key: hung up");
+	close_victim(&v);
+}
+
 /* A byte now and then is no introduction. */
 static void slow(void)
 {
-	struct tw_net_ctrl t;
+	struct tw_net_hello t = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION};
 	struct victim v;
 	double start;
 	int fd;
 
 	open_victim(&v, LIMIT_MS);
-	t = ctrl_to(&v, TW_NET_CONNECT);
 	start = twt_now();
 	fd = call(&v);
 	for (unsigned i = 0; i < sizeof(t) - 1; i++) {
@@ -243,6 +313,20 @@ static void slow(void)
 	close_victim(&v);
 }
 
+static const struct {
+	void (*run)(void);
+	const char *auth;
+} parts[] = {{crowd, "key"}, {keyless, "key"}, {nonsense, "none"}, {slow, "key"}};
+
+/* Each in a process of its own: what it has for a key is read once. */
+static int part(void *arg, int fd)
+{
+	(void)fd;
+	setenv("TAGWIRE_AUTH", parts[*(int *)arg].auth, 1);
+	parts[*(int *)arg].run();
+	return 0;
+}
+
 int main(void)
 {
 	char port[16];
@@ -252,8 +336,12 @@ int main(void)
 	setenv("TAGWIRE_PORT", port, 1);
 	setenv("TAGWIRE_PROVIDERS", "self,ofi", 1);
 	unsetenv("TAGWIRE_JOB");
-	crowd();
-	nonsense();
-	slow();
+	for (int i = 0; i < (int)(sizeof(parts) / sizeof(*parts)); i++) {
+		struct twt_child child;
+
+		twt_spawn(&child, part, &i);
+		if (twt_join(&child, TWT_LONG) != 0)
+			return 1;
+	}
 	return 0;
 }

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two hosts that have the same key, or not: the first connect, all others end at once with
+ * MX_STATUS_REJECTED and a line that names the file.
+ * Needs: NET.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/module.h"
+#include "base/settings.h"
+#include "lib/twt.h"
+#include "mx_extensions.h"
+
+#define FILTER 0x5eceff17u
+
+#define check(cond)                                                                                \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);                 \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+struct side {
+	const char *auth, *key; /* the name of a file */
+};
+
+static const struct {
+	const char *name;
+	struct side host, guest;
+	const char *says; /* the guest; NULL: it comes in */
+} cases[] = {
+	{"the same key", {"key", "a"}, {"key", "a"}, NULL},
+	{"the user's own key", {"key", ""}, {"key", ""}, NULL},
+	{"no key asked for", {"none", ""}, {"none", ""}, NULL},
+	{"another key", {"key", "a"}, {"key", "b"}, "/b"},
+	{"a key where none is asked for", {"none", ""}, {"key", "a"}, "/a"},
+	{"none where a key is asked for", {"key", "a"}, {"none", ""}, "key"},
+	{"a key that others can read", {"key", "a"}, {"key", "open"}, "/open"},
+	{"a file that is missing", {"key", "a"}, {"key", "missing"}, "/missing"},
+	{"a host whose key others can read", {"key", "open"}, {"key", "a"}, "/a"},
+};
+
+static char folder[] = "/tmp/tagwire-key-XXXXXX";
+
+struct place {
+	uint64_t nic;
+	uint32_t id;
+};
+
+static void be(const struct side *s)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, s->key);
+	setenv("TAGWIRE_AUTH", s->auth, 1);
+	setenv("TAGWIRE_KEY", *s->key ? path : "", 1);
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	check(mx_init() == MX_SUCCESS);
+}
+
+/* Opens, tells where, and polls until the other end hangs up. */
+static int host(void *arg, int fd)
+{
+	mx_endpoint_addr_t self;
+	struct place at;
+	mx_endpoint_t ep;
+	char word;
+
+	be(&cases[*(int *)arg].host);
+	check(mx_open_endpoint(0, MX_ANY_ENDPOINT, FILTER, NULL, 0, &ep) == MX_SUCCESS);
+	check(mx_get_endpoint_addr(ep, &self) == MX_SUCCESS);
+	check(mx_decompose_endpoint_addr(self, &at.nic, &at.id) == MX_SUCCESS);
+	check(twt_put(fd, &at, sizeof(at)) == 0);
+	twt_get(fd, &word, 1);
+	mx_close_endpoint(ep);
+	mx_finalize();
+	return 0;
+}
+
+static mx_status_code_t connect_to(mx_endpoint_t ep, struct place at)
+{
+	uint32_t done = 0;
+	mx_request_t r;
+	mx_status_t st;
+
+	check(mx_iconnect(ep, at.nic, at.id, FILTER, 0, NULL, &r) == MX_SUCCESS);
+	check(mx_wait(ep, &r, (uint32_t)TWT_LONG * 1000, &st, &done) == MX_SUCCESS);
+	if (!done)
+		return MX_STATUS_TIMEOUT;
+	return st.code;
+}
+
+static int guest(void *arg, int fd)
+{
+	int which = *(int *)arg, err = memfd_create("stderr", 0);
+	mx_status_code_t code;
+	static char said[4096];
+	struct place at;
+	mx_endpoint_t ep;
+
+	check(twt_get(fd, &at, sizeof(at)) == 0);
+	check(dup2(err, STDERR_FILENO) >= 0);
+	be(&cases[which].guest);
+	check(mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &ep) == MX_SUCCESS);
+	code = connect_to(ep, at);
+	mx_close_endpoint(ep);
+	mx_finalize();
+	check(pread(err, said, sizeof(said) - 1, 0) >= 0);
+	if (cases[which].says ? code == MX_STATUS_REJECTED && strstr(said, cases[which].says)
+			      : code == MX_STATUS_SUCCESS)
+		return 0;
+	printf("%s: %s\n%s", cases[which].name, mx_strstatus(code), said);
+	return 1;
+}
+
+static void make_file(const char *name, char letter, mode_t mode)
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "w");
+	check(f != NULL);
+	for (int i = 0; i < 40; i++)
+		fputc(letter, f);
+	fclose(f);
+	check(chmod(path, mode) == 0);
+}
+
+int main(void)
+{
+	char command[64];
+	int wrong = 0;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	check(tw_settings_load(command, sizeof(command)) == 0);
+	if (!tw_module_installed("sodium")) {
+		puts("built without libsodium");
+		return 77;
+	}
+	check(mkdtemp(folder) != NULL);
+	make_file("a", 'a', 0600);
+	make_file("b", 'b', 0600);
+	make_file("open", 'a', 0644);
+	setenv("HOME", folder, 1);
+	setenv("TAGWIRE_PROVIDERS", "self,tcp", 1);
+	for (int i = 0; i < (int)(sizeof(cases) / sizeof(*cases)); i++) {
+		struct twt_child one, two;
+		struct place at;
+
+		twt_spawn_here(&one, host, &i);
+		twt_spawn_here(&two, guest, &i);
+		check(twt_get(one.fd, &at, sizeof(at)) == 0);
+		check(twt_put(two.fd, &at, sizeof(at)) == 0);
+		wrong |= twt_join(&two, TWT_LONG) != 0;
+		shutdown(one.fd, SHUT_RDWR);
+		wrong |= twt_join(&one, TWT_LONG) != 0;
+	}
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	check(system(command) == 0);
+	if (!wrong)
+		printf("%d cases\n", (int)(sizeof(cases) / sizeof(*cases)));
+	return wrong;
+}
