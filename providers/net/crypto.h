@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the proof of identity needs of a library for cryptography, which is a module. */
+/* The operations that the proof of identity needs of a library, which is a module. */
 #ifndef TW_NET_CRYPTO_H
 #define TW_NET_CRYPTO_H
 

@@ -16,7 +16,7 @@
 #include "base/sys.h"
 #include "providers/net/session.h"
 
-/* What the job's key is used for; no result serves for another purpose. */
+/* The uses of the job's key; no result serves for another one. */
 static const char listens[16] = "tagwire listens", seals_call[16] = "tagwire calls",
 		  seals_answer[16] = "tagwire answers";
 

@@ -117,7 +117,7 @@ struct tw_net_auth {
 	uint8_t key[TW_NET_KEY];
 };
 
-/* What a connection has made of it. */
+/* The keys of a connection. */
 struct tw_net_proof {
 	uint8_t nonce[TW_NET_KEY];
 	uint8_t tx_key[TW_NET_KEY], rx_key[TW_NET_KEY];
