@@ -195,34 +195,12 @@ static void close_end(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	tw_mcapi_chan_unbind(n, e);
 }
 
-struct search {
-	uint32_t handle;
-	struct tw_mcapi_endp *found;
-};
-
-static void look_at(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg)
-{
-	struct search *s = arg;
-
-	(void)n;
-	if (e->chan.open_type == TW_MCAPI_K_SCL && e->chan.handle == s->handle)
-		s->found = e;
-}
-
-/* Handles of scalar channels do not contain the port, which only closing needs. */
-static struct tw_mcapi_endp *by_scalar_handle(struct tw_mcapi_node *n, uint32_t handle)
-{
-	struct search s = {handle, NULL};
-
-	tw_mcapi_endp_each(n, look_at, &s);
-	return s.found;
-}
-
 static struct tw_mcapi_endp *by_handle(struct tw_mcapi_node *n, uint32_t handle,
 				       enum tw_mcapi_kind type, bool sender)
 {
-	struct tw_mcapi_endp *e = type == TW_MCAPI_K_SCL ? by_scalar_handle(n, handle)
-							 : tw_mcapi_endp_at(n, handle);
+	/* Handles of scalar channels do not contain the port. */
+	mcapi_endpoint_t port = type == TW_MCAPI_K_SCL ? tw_mcapi_scl_endpoint(handle) : handle;
+	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, port);
 
 	return e && tw_mcapi_chan_is(&e->chan, handle, type, sender) ? e : NULL;
 }

@@ -88,6 +88,8 @@ void tw_mcapi_report_starved(struct tw_mcapi_node *n);
 uint32_t tw_mcapi_scl_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, bool sender);
 /* Adds to OPENED where the receiver's ring is. */
 void tw_mcapi_scl_describe(struct tw_mcapi_endp *e, struct tw_mcapi_ctrl *ctrl);
+/* The endpoint of an end, also of one that is closed; 0 if there never was one. */
+mcapi_endpoint_t tw_mcapi_scl_endpoint(uint32_t handle);
 /* Both ends are open. */
 void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 /* The other end is closed. */

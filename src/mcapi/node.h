@@ -8,7 +8,7 @@
  *   queue.c, credits.c, msg.c messages (queue.h)
  *   chan_bind.c, chan.c       channels, chan_calls.c their functions (chan.h)
  *   pkt.c                     packets (chan.h)
- *   scl.c, scl_wait.c         scalars: scl_ring.h, token.h the shared memory
+ *   scl.c, scl_wait.c         scalars, in a ring of words (shmem/words.h)
  *   scl_end.c                 the ends of scalar channels (chan.h, scl.h)
  *
  * A node is one engine endpoint. All of this runs under the endpoint's lock, except the
@@ -108,7 +108,7 @@ struct tw_mcapi_chan {
 	uint8_t open_type;
 	uint32_t handle; /* of the program, 0 none */
 	uint32_t other, epoch;
-	uint32_t requester, token; /* while reserved: of the BIND to reply to */
+	uint32_t requester, token;	    /* while reserved: of the BIND to reply to */
 	struct tw_mcapi_ctrl_request bind2; /* while reserved */
 	struct tw_mcapi_mreq *opening;
 	struct tw_mcapi_scl *scl;

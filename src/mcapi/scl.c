@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * MCAPI 4.5: scalars. Each end has a lock of its own, biased to the thread that uses it,
- * and a ring (scl_ring.h). The node's lock is taken only to open, to close and to sleep.
+ * and a ring (shmem/words.h). The node's lock is taken only to open, to close and to sleep.
  * Order: the node's lock, then the end's. If the sender cannot map the receiver's ring
  * (another host, another pid namespace), scalars travel as messages and the receiver's
  * node puts them into its ring.
@@ -43,14 +43,9 @@ static mcapi_status_t send_message(uint32_t handle, uint64_t value, unsigned cod
 	mcapi_status_t status = MCAPI_INCOMPLETE;
 	struct tw_mcapi_node *n;
 	struct tw_ep *ep = tw_mcapi_enter(&n);
-	struct tw_mcapi_scl *s = ep ? tw_mcapi_scl_enter(handle, true) : NULL;
-	struct tw_mcapi_endp *e = NULL;
+	struct tw_mcapi_endp *e = ep ? tw_mcapi_scl_endp(n, handle, true) : NULL;
 	struct tw_mcapi_mreq m;
 
-	if (s) {
-		e = tw_mcapi_endp_find(n, s->endpoint);
-		tw_unlock(&s->lock);
-	}
 	if (!e || e->chan.peer_closed) {
 		status = MCAPI_ENOT_HANDLE;
 	} else if (e->chan.credits) {
@@ -91,9 +86,9 @@ static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code
 		if (tw_mcapi_scl_state_of(s) == TW_MCAPI_SCL_READY && !by_message) {
 			done = tw_mcapi_scl_has_token(s);
 			if (done)
-				tw_mcapi_token_put(s->token, &s->pos, value, code);
+				tw_words_token_put(s->token, &s->pos, value, code);
 			else
-				done = tw_mcapi_scl_put(&s->pos, s->ring, value, code);
+				done = tw_words_put(&s->pos, s->ring, value, code);
 			must_wake = done && must_wake_fenced(s, &s->ring->reader_sleeps);
 		}
 		tw_unlock(&s->lock);
@@ -115,7 +110,7 @@ static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code
 }
 
 /* After a send on the short path. */
-static inline void sent(struct tw_mcapi_scl_ring *r, struct tw_lock_way way, uint32_t handle,
+static inline void sent(struct tw_words *r, struct tw_lock_way way, uint32_t handle,
 			mcapi_status_t *status)
 {
 	bool must_wake = must_wake_peer(&r->reader_sleeps);
@@ -131,7 +126,7 @@ static tw_noinline void send_in_token(struct tw_mcapi_scl *s, struct tw_lock_way
 				      uint32_t handle, uint64_t value, unsigned code,
 				      mcapi_status_t *status)
 {
-	tw_mcapi_token_put(s->token, &s->pos, value, code);
+	tw_words_token_put(s->token, &s->pos, value, code);
 	sent(s->ring, way, handle, status);
 }
 
@@ -139,7 +134,7 @@ static tw_noinline void send_in_token(struct tw_mcapi_scl *s, struct tw_lock_way
 FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_status_t *status)
 {
 	struct tw_lock_way way;
-	struct tw_mcapi_scl_ring *r;
+	struct tw_words *r;
 	struct tw_mcapi_scl *s;
 
 	if (tw_unlikely(!status))
@@ -154,7 +149,7 @@ FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_st
 			send_in_token(s, way, handle, value, code, status);
 			return;
 		}
-		if (tw_likely(tw_mcapi_scl_put(&s->pos, r, value, code))) {
+		if (tw_likely(tw_words_put(&s->pos, r, value, code))) {
 			sent(r, way, handle, status);
 			return;
 		}
@@ -223,7 +218,7 @@ static inline uint64_t take(struct tw_mcapi_scl *s, uint32_t handle, int code, b
 		*status = MCAPI_SUCCESS;
 		if (in_token)
 			value = tw_mcapi_scl_take_token(s, UINT32_MAX);
-		else if (tw_unlikely(tw_mcapi_scl_take(&s->pos, s->ring, &value)))
+		else if (tw_unlikely(tw_words_take(&s->pos, s->ring, &value)))
 			must_wake = must_wake_fenced(s, &s->ring->writer_sleeps);
 		must_report = tw_unlikely(s->by_message) && ++s->taken >= REPORT;
 	}
@@ -289,7 +284,7 @@ static tw_noinline uint64_t recv_soon(struct tw_mcapi_scl *s, struct tw_lock_way
 	int code;
 
 	do
-		code = tw_mcapi_scl_next_code(s, s->ring, i >= s->backoff, &in_token);
+		code = tw_mcapi_scl_next_code(s, s->ring, i >= s->backoff.polls, &in_token);
 	while (code < 0 && ++i < FIRST_POLLS);
 	/* Scalars that come by message are counted. */
 	if (tw_unlikely(code != (int)pending || s->by_message)) {
@@ -299,7 +294,7 @@ static tw_noinline uint64_t recv_soon(struct tw_mcapi_scl *s, struct tw_lock_way
 	if (in_token)
 		value = tw_mcapi_scl_take_token(s, i);
 	else
-		must_wake = tw_mcapi_scl_take(&s->pos, s->ring, &value) &&
+		must_wake = tw_words_take(&s->pos, s->ring, &value) &&
 			    must_wake_peer(&s->ring->writer_sleeps);
 	return received(way, handle, must_wake, value, status);
 }
@@ -308,8 +303,8 @@ static tw_noinline uint64_t recv_soon(struct tw_mcapi_scl *s, struct tw_lock_way
 FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned pending, mcapi_status_t *status)
 {
 	struct tw_lock_way way;
-	struct tw_mcapi_scl_ring *r;
-	struct tw_mcapi_scl_here at;
+	struct tw_words *r;
+	struct tw_words_here at;
 	struct tw_mcapi_scl *s;
 	bool must_wake;
 	uint64_t value;
@@ -323,13 +318,11 @@ FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned pending, mcapi_status_t *s
 		tw_lock_leave(way);
 		return recv_slow(handle, pending, status);
 	}
-	at = tw_mcapi_scl_here(&s->pos, r);
+	at = tw_words_here(&s->pos, r);
 	/* Scalars that came by message have another tag. */
-	if (tw_unlikely(tw_mcapi_scl_tag(at) != (s->pos.tag | pending) ||
-			tw_mcapi_scl_token_away(s)))
+	if (tw_unlikely(tw_words_tag(at) != (s->pos.tag | pending) || !tw_mcapi_scl_has_token(s)))
 		return recv_soon(s, way, handle, pending, status);
-	must_wake = tw_mcapi_scl_take_at(&s->pos, r, at, &value) &&
-		    must_wake_peer(&r->writer_sleeps);
+	must_wake = tw_words_take_at(&s->pos, r, at, &value) && must_wake_peer(&r->writer_sleeps);
 	return received(way, handle, must_wake, value, status);
 }
 
@@ -361,7 +354,7 @@ mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
 				     mcapi_status_t *mcapi_status)
 {
 	mcapi_uint_t count = 0;
-	const struct tw_mcapi_token *token;
+	const struct tw_words_token *token;
 	struct tw_mcapi_node *n;
 	struct tw_mcapi_scl *s;
 	struct tw_ep *ep;
@@ -381,8 +374,8 @@ mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
 	if (tw_mcapi_scl_state_of(s) != TW_MCAPI_SCL_ENDED)
 		*mcapi_status = MCAPI_SUCCESS;
 	token = tw_mcapi_scl_paired(s);
-	count = token && tw_mcapi_token_full(token);
-	count += tw_mcapi_scl_count(s->pos, s->ring);
+	count = token && tw_words_token_full(token);
+	count += tw_words_count(s->pos, s->ring);
 	if (count)
 		*mcapi_status = MCAPI_SUCCESS;
 	tw_unlock(&s->lock);

@@ -4,8 +4,7 @@
 #define TW_MCAPI_SCL_H
 
 #include "mcapi/node.h"
-#include "mcapi/scl_ring.h"
-#include "mcapi/token.h"
+#include "shmem/words.h"
 
 #define TW_MCAPI_SCL_CHUNK 64 /* ends in one allocation */
 #define TW_MCAPI_SCL_CHUNKS 1024
@@ -20,22 +19,23 @@ struct tw_mcapi_scl {
 	bool by_message; /* the ring is not shared */
 	bool shared;	 /* it is, and the other end knows */
 	struct tw_mcapi_node *node;
-	struct tw_mcapi_scl_ring *ring;
+	struct tw_words *ring;
 	/* The ring, while the short path may use it. */
-	_Atomic(struct tw_mcapi_scl_ring *) open;
-	_Atomic(struct tw_mcapi_token *) token; /* with an opposite channel, or tw_mcapi_no_token */
-	struct tw_mcapi_scl_pos pos;		/* under the end's lock */
-	unsigned backoff, early;		/* of the receiver that polls the token slot */
-	struct tw_mcapi_scl_pos feed;		/* the node's, for scalars that come by message */
+	_Atomic(struct tw_words *) open;
+	_Atomic(struct tw_words_token *) token; /* with an opposite channel, or tw_mcapi_no_token */
+	struct tw_words_pos pos;		/* under the end's lock */
+	struct tw_backoff backoff;		/* of a receiver */
+	struct tw_words_pos feed;		/* the node's, for scalars that come by message */
 	struct tw_lock lock tw_aligned_line;
-	uint32_t gen, number, endpoint;
+	uint32_t gen, number;
+	_Atomic(uint32_t) endpoint;
 	uint32_t taken; /* by message, not reported */
 	int timeout, fd;
 	struct tw_list unused;
 };
 
 /* By `sender': never the sender's, always the receiver's, so neither uses it. */
-extern struct tw_mcapi_token tw_mcapi_no_token[2];
+extern struct tw_words_token tw_mcapi_no_token[2];
 
 /* A cache of ends that this thread has entered. */
 struct tw_mcapi_scl_known {
@@ -56,6 +56,8 @@ static inline uint64_t tw_mcapi_scl_key(uint32_t handle, bool sender)
 struct tw_mcapi_scl *tw_mcapi_scl_at(uint32_t handle, bool sender);
 /* Locks it, if it belongs to the caller's node. */
 struct tw_mcapi_scl *tw_mcapi_scl_enter(uint32_t handle, bool sender);
+/* Its endpoint, under the lock of the node alone; NULL if it is closed. */
+struct tw_mcapi_endp *tw_mcapi_scl_endp(struct tw_mcapi_node *n, uint32_t handle, bool sender);
 
 /* The same from the cache; false on a miss. */
 static inline bool tw_mcapi_scl_enter_known(uint32_t handle, bool sender, struct tw_mcapi_scl **s,
@@ -79,22 +81,17 @@ static inline bool tw_mcapi_scl_enter_known(uint32_t handle, bool sender, struct
 }
 
 /* Its token slot, or NULL. */
-static inline struct tw_mcapi_token *tw_mcapi_scl_paired(const struct tw_mcapi_scl *s)
+static inline struct tw_words_token *tw_mcapi_scl_paired(const struct tw_mcapi_scl *s)
 {
-	struct tw_mcapi_token *t = atomic_load_explicit(&s->token, memory_order_acquire);
+	struct tw_words_token *t = atomic_load_explicit(&s->token, memory_order_acquire);
 
 	return t != &tw_mcapi_no_token[s->sender] ? t : NULL;
 }
 
-/* The token is this node's, so that the sender may use it; or the other node's. */
+/* The token is this node's, so that the sender may use it. */
 static inline bool tw_mcapi_scl_has_token(const struct tw_mcapi_scl *s)
 {
-	return tw_mcapi_token_ours(atomic_load_explicit(&s->token, memory_order_acquire));
-}
-
-static inline bool tw_mcapi_scl_token_away(const struct tw_mcapi_scl *s)
-{
-	return !tw_mcapi_scl_has_token(s);
+	return tw_words_token_ours(atomic_load_explicit(&s->token, memory_order_acquire));
 }
 
 /*
@@ -102,30 +99,22 @@ static inline bool tw_mcapi_scl_token_away(const struct tw_mcapi_scl *s)
  * polled after the ring: a reader that sees a scalar in the ring must also see one that
  * was sent before it in the slot.
  */
-tw_shared int tw_mcapi_scl_next_code(const struct tw_mcapi_scl *s,
-				     const struct tw_mcapi_scl_ring *r, bool look_at_token,
-				     bool *in_token)
+tw_shared int tw_mcapi_scl_next_code(const struct tw_mcapi_scl *s, const struct tw_words *r,
+				     bool look_at_token, bool *in_token)
 {
-	int code = tw_mcapi_scl_look(&s->pos, r), in_order = -1;
+	int code = tw_words_look(&s->pos, r), in_order = -1;
 
-	if ((code >= 0 || look_at_token) && tw_mcapi_scl_token_away(s))
-		in_order = tw_mcapi_token_look(s->token, &s->pos);
+	if ((code >= 0 || look_at_token) && !tw_mcapi_scl_has_token(s))
+		in_order = tw_words_token_look(s->token, &s->pos);
 	*in_token = in_order >= 0;
 	return *in_token ? in_order : code;
 }
 
-/*
- * Takes the scalar out of the token slot, found after `polls' polls. Polling the slot takes
- * its line from the other node, which is about to write it; so the back-off, for which only
- * the ring is polled, follows the number of polls that were needed.
- */
+/* Takes the scalar out of the token slot, found after so many polls. */
 tw_shared uint64_t tw_mcapi_scl_take_token(struct tw_mcapi_scl *s, unsigned polls)
 {
-	if (polls > s->backoff)
-		s->backoff += s->backoff < TW_MCAPI_TOKEN_BACKOFF;
-	else if ((++s->early & 3) == 0)
-		s->backoff -= s->backoff > 0;
-	return tw_mcapi_token_take(s->token);
+	tw_backoff_learn(&s->backoff, polls > s->backoff.polls, TW_WORDS_BACKOFF);
+	return tw_words_token_take(s->token);
 }
 
 /* scl_wait.c; by the handle, as the end may be closed meanwhile. */

@@ -18,11 +18,11 @@
 #define REUSE                                                                                      \
 	4096 /* ends that exist before one is used again, as its lock may have lost its bias */
 /* Scalars that the ring takes whatever the age of head. */
-#define WINDOW ((TW_MCAPI_SCL_LINES - TW_MCAPI_SCL_HEAD_LINES) * TW_MCAPI_SCL_SLOTS)
+#define WINDOW ((TW_WORDS_LINES - TW_WORDS_HEAD_LINES) * TW_WORDS_SLOTS)
 
 static _Atomic(struct tw_mcapi_scl *) chunks[TW_MCAPI_SCL_CHUNKS];
 
-struct tw_mcapi_token tw_mcapi_no_token[2] = {{.ours = true}, {.ours = false}};
+struct tw_words_token tw_mcapi_no_token[2] = {{.ours = true}, {.ours = false}};
 
 _Thread_local struct tw_mcapi_scl_known tw_mcapi_scl_known[TW_MCAPI_SCL_KNOWN] = {
 	[0 ... TW_MCAPI_SCL_KNOWN - 1] = {.key = UINT64_MAX}};
@@ -33,19 +33,29 @@ static struct {
 	struct tw_list used; /* closed ones, the oldest first */
 } ends = {.mutex = PTHREAD_MUTEX_INITIALIZER, .used = {&ends.used, &ends.used}};
 
-struct tw_mcapi_scl *tw_mcapi_scl_at(uint32_t handle, bool sender)
+/* The end of a handle's number, which may have another handle now. */
+static struct tw_mcapi_scl *numbered(uint32_t handle)
 {
 	uint32_t number = handle & 0xffff;
 	struct tw_mcapi_scl *s =
 		atomic_load_explicit(&chunks[number / TW_MCAPI_SCL_CHUNK], memory_order_acquire);
 
-	if (!s)
-		return NULL;
-	s += number % TW_MCAPI_SCL_CHUNK;
-	return atomic_load_explicit(&s->key, memory_order_relaxed) ==
-			       tw_mcapi_scl_key(handle, sender)
-		       ? s
-		       : NULL;
+	return s ? s + number % TW_MCAPI_SCL_CHUNK : NULL;
+}
+
+struct tw_mcapi_scl *tw_mcapi_scl_at(uint32_t handle, bool sender)
+{
+	struct tw_mcapi_scl *s = numbered(handle);
+	uint64_t key = tw_mcapi_scl_key(handle, sender);
+
+	return s && atomic_load_explicit(&s->key, memory_order_relaxed) == key ? s : NULL;
+}
+
+mcapi_endpoint_t tw_mcapi_scl_endpoint(uint32_t handle)
+{
+	const struct tw_mcapi_scl *s = numbered(handle);
+
+	return s ? s->endpoint : 0;
 }
 
 struct tw_mcapi_scl *tw_mcapi_scl_enter(uint32_t handle, bool sender)
@@ -64,6 +74,16 @@ struct tw_mcapi_scl *tw_mcapi_scl_enter(uint32_t handle, bool sender)
 	k->end = s;
 	k->key = tw_lock_way(&s->lock, &k->way) ? tw_mcapi_scl_key(handle, sender) : UINT64_MAX;
 	return s;
+}
+
+struct tw_mcapi_endp *tw_mcapi_scl_endp(struct tw_mcapi_node *n, uint32_t handle, bool sender)
+{
+	struct tw_mcapi_scl *s = tw_mcapi_scl_enter(handle, sender);
+	struct tw_mcapi_endp *e = s ? tw_mcapi_endp_find(n, s->endpoint) : NULL;
+
+	if (s)
+		tw_unlock(&s->lock);
+	return e;
 }
 
 void tw_mcapi_scl_forget(void)
@@ -134,17 +154,17 @@ static bool make_ring(struct tw_mcapi_scl *s)
 	void *p;
 
 	s->fd = -1;
-	if (tw_sealed_make("tagwire-scalars", TW_MCAPI_SCL_BYTES, TW_SEALS, &s->fd, &p) == TW_OK) {
+	if (tw_sealed_make("tagwire-scalars", TW_WORDS_BYTES, TW_SEALS, &s->fd, &p) == TW_OK) {
 		tw_fd_own(s->fd);
 		/* Allocates the pages now, not at the first scalar. */
-		memset(p, 0, TW_MCAPI_SCL_BYTES);
+		memset(p, 0, TW_WORDS_BYTES);
 	} else {
 		/* Without a descriptor: shared, so that it can be mapped again within the node. */
-		p = mmap(NULL, TW_MCAPI_SCL_BYTES, PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		p = mmap(NULL, TW_WORDS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			 -1, 0);
 		if (p == MAP_FAILED)
 			return false;
-		madvise(p, TW_MCAPI_SCL_BYTES, MADV_DONTFORK);
+		madvise(p, TW_WORDS_BYTES, MADV_DONTFORK);
 	}
 	s->ring = p;
 	if (getrandom(&s->ring->cookie, sizeof(s->ring->cookie), 0) < 0)
@@ -163,15 +183,15 @@ uint32_t tw_mcapi_scl_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, boo
 	s->sender = sender;
 	s->fence = !tw_barrier_global();
 	s->by_message = s->shared = false;
-	s->backoff = s->early = 0;
+	s->backoff = (struct tw_backoff){0};
 	s->node = n;
 	s->endpoint = e->handle;
 	s->taken = 0;
 	s->timeout = e->timeout;
 	s->ring = NULL;
 	s->fd = -1;
-	tw_mcapi_scl_pos_init(&s->pos, false);
-	tw_mcapi_scl_pos_init(&s->feed, true);
+	tw_words_pos_init(&s->pos, 0);
+	tw_words_pos_init(&s->feed, TW_WORDS_WAY);
 	atomic_store_explicit(&s->state, TW_MCAPI_SCL_OPENING, memory_order_relaxed);
 	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
 	atomic_store_explicit(&s->token, &tw_mcapi_no_token[sender], memory_order_relaxed);
@@ -203,10 +223,10 @@ void tw_mcapi_scl_describe(struct tw_mcapi_endp *e, struct tw_mcapi_ctrl *ctrl)
  * finds the pair and sends PAIRED; the other node has the token first, so that the slot is
  * empty until both know. It is mapped again, as either channel may be closed first.
  */
-static struct tw_mcapi_token *map_token(struct tw_mcapi_scl_ring *r, bool second)
+static struct tw_words_token *map_token(struct tw_words *r, bool second)
 {
-	struct tw_mcapi_token *t = malloc(sizeof(*t));
-	struct tw_mcapi_scl_ring *again;
+	struct tw_words_token *t = malloc(sizeof(*t));
+	struct tw_words *again;
 
 	if (!t)
 		return NULL;
@@ -215,17 +235,14 @@ static struct tw_mcapi_token *map_token(struct tw_mcapi_scl_ring *r, bool second
 		free(t);
 		return NULL;
 	}
-	t->slot = &again->token;
-	t->us = second ? TW_MCAPI_TOKEN_SECOND : TW_MCAPI_TOKEN_FIRST;
-	t->them = t->us ^ TW_MCAPI_TOKEN_SIDES;
+	tw_words_token_init(t, &again->token, second);
 	t->refs = 2;
-	atomic_init(&t->ours, second);
 	return t;
 }
 
-static void free_token(struct tw_mcapi_token *t)
+static void free_token(struct tw_words_token *t)
 {
-	munmap((char *)t->slot - offsetof(struct tw_mcapi_scl_ring, token), TW_PAGE);
+	munmap((char *)t->slot - offsetof(struct tw_words, token), TW_PAGE);
 	free(t);
 }
 
@@ -264,7 +281,7 @@ static void pair(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	struct match m = {.one = e};
 	uint32_t node = tw_mcapi_node_of(e->chan.other);
 	struct tw_mcapi_endp *out, *in;
-	struct tw_mcapi_token *t;
+	struct tw_words_token *t;
 
 	if (n->number >= node || !may_pair(e, e->chan.sender, node))
 		return;
@@ -288,7 +305,7 @@ static void paired(struct tw_mcapi_node *n, struct tw_mcapi_endp *in, uint32_t p
 {
 	uint32_t node = tw_mcapi_node_of(in->chan.other);
 	struct tw_mcapi_endp *out = tw_mcapi_endp_find(n, n->number << 16 | ports >> 16);
-	struct tw_mcapi_token *t;
+	struct tw_words_token *t;
 
 	if (node >= n->number || in->chan.scl->sender || in->chan.open != TW_MCAPI_CH_OPEN ||
 	    !out || !may_pair(out, true, node) || (out->chan.other & 0xffff) != (ports & 0xffff) ||
@@ -303,10 +320,10 @@ static void paired(struct tw_mcapi_node *n, struct tw_mcapi_endp *in, uint32_t p
 }
 
 /* The number that this process knows another by is not the one that it has for itself. */
-static struct tw_mcapi_scl_ring *map_ring(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
+static struct tw_words *map_ring(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
 	const struct tw_peer *p = tw_peer_at(n->ep, n->peers[tw_mcapi_node_of(ctrl->b)].addr);
-	struct tw_mcapi_scl_ring *r = NULL;
+	struct tw_words *r = NULL;
 	char path[64];
 	int fd;
 
@@ -316,18 +333,18 @@ static struct tw_mcapi_scl_ring *map_ring(struct tw_mcapi_node *n, const struct 
 	fd = tw_sys_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return NULL;
-	if (tw_sealed_sound(fd, TW_MCAPI_SCL_BYTES))
-		r = tw_sealed_map(fd, TW_MCAPI_SCL_BYTES, PROT_READ | PROT_WRITE);
+	if (tw_sealed_sound(fd, TW_WORDS_BYTES))
+		r = tw_sealed_map(fd, TW_WORDS_BYTES, PROT_READ | PROT_WRITE);
 	tw_sys_close(fd);
 	if (r && r->cookie != ctrl->cookie) {
-		munmap(r, TW_MCAPI_SCL_BYTES);
+		munmap(r, TW_WORDS_BYTES);
 		return NULL;
 	}
 	return r;
 }
 
 /* The ring of a channel within the node, once more. */
-static struct tw_mcapi_scl_ring *own_ring(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
+static struct tw_words *own_ring(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
 {
 	const struct tw_mcapi_endp *in = tw_mcapi_endp_find(n, e->chan.other);
 	void *again;
@@ -335,8 +352,8 @@ static struct tw_mcapi_scl_ring *own_ring(struct tw_mcapi_node *n, const struct 
 	if (!in || in->chan.other != e->handle || !in->chan.scl || !in->chan.scl->ring)
 		return NULL;
 	if (in->chan.scl->fd >= 0)
-		return tw_sealed_map(in->chan.scl->fd, TW_MCAPI_SCL_BYTES, PROT_READ | PROT_WRITE);
-	again = mremap(in->chan.scl->ring, 0, TW_MCAPI_SCL_BYTES, MREMAP_MAYMOVE);
+		return tw_sealed_map(in->chan.scl->fd, TW_WORDS_BYTES, PROT_READ | PROT_WRITE);
+	again = mremap(in->chan.scl->ring, 0, TW_WORDS_BYTES, MREMAP_MAYMOVE);
 	return again != MAP_FAILED ? again : NULL;
 }
 
@@ -381,13 +398,13 @@ void tw_mcapi_scl_peer_closed(struct tw_mcapi_endp *e)
 static void close_end(struct tw_mcapi_endp *e)
 {
 	struct tw_mcapi_scl *s = e->chan.scl;
-	struct tw_mcapi_token *t;
+	struct tw_words_token *t;
 
 	e->chan.scl = NULL;
 	atomic_store_explicit(&s->key, 0, memory_order_relaxed);
 	end(s);
 	if (s->ring)
-		munmap(s->ring, TW_MCAPI_SCL_BYTES);
+		munmap(s->ring, TW_WORDS_BYTES);
 	s->ring = NULL;
 	if (s->fd >= 0)
 		tw_fd_close(s->fd);
@@ -413,18 +430,18 @@ bool tw_mcapi_scl_try_close(struct tw_mcapi_endp *e)
 	return true;
 }
 
-_Static_assert(TW_MCAPI_SCALARS == TW_MCAPI_SCL_LINES * TW_MCAPI_SCL_SLOTS, "one size");
+_Static_assert(TW_MCAPI_SCALARS == TW_WORDS_LINES * TW_WORDS_SLOTS, "one size");
 
 /* Without its lock, as locking would take the bias from the thread that receives. */
 uint32_t tw_mcapi_scl_queued(const struct tw_mcapi_endp *e)
 {
 	const struct tw_mcapi_scl *s = e->chan.scl;
-	const struct tw_mcapi_token *t;
+	const struct tw_words_token *t;
 
 	if (!s || !s->ring)
 		return 0;
 	t = tw_mcapi_scl_paired(s);
-	return tw_mcapi_scl_count(s->pos, s->ring) + (t && tw_mcapi_token_full(t));
+	return tw_words_count(s->pos, s->ring) + (t && tw_words_token_full(t));
 }
 
 bool tw_mcapi_scl_inside(const struct tw_mcapi_node *n)
@@ -465,6 +482,6 @@ void tw_mcapi_scl_arrived(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, unsi
 		return;
 	s->by_message = true;
 	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
-	tw_mcapi_scl_put(&s->feed, s->ring, value, size & 3);
+	tw_words_put(&s->feed, s->ring, value, size & 3);
 	n->ep->events++;
 }

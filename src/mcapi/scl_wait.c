@@ -27,7 +27,7 @@ static bool possible(const struct wait *w, struct tw_mcapi_scl *s)
 		return false;
 	if (s->by_message)
 		return tw_mcapi_endp_find(w->node, s->endpoint)->chan.credits != 0;
-	return tw_mcapi_scl_has_token(s) || !tw_mcapi_scl_full(&s->pos, s->ring);
+	return tw_mcapi_scl_has_token(s) || !tw_words_full(&s->pos, s->ring);
 }
 
 /*
@@ -99,16 +99,11 @@ void tw_mcapi_scl_wake(uint32_t handle, bool sender)
 {
 	struct tw_mcapi_node *n;
 	struct tw_ep *ep = tw_mcapi_enter(&n);
-	struct tw_mcapi_scl *s;
-	struct tw_mcapi_endp *e = NULL;
+	struct tw_mcapi_endp *e;
 
 	if (!ep)
 		return;
-	s = tw_mcapi_scl_enter(handle, sender);
-	if (s) {
-		e = tw_mcapi_endp_find(n, s->endpoint);
-		tw_unlock(&s->lock);
-	}
+	e = tw_mcapi_scl_endp(n, handle, sender);
 	if (e && e->chan.bound)
 		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_WAKE, 0);
 	tw_mcapi_leave(ep);

@@ -20,15 +20,15 @@
 enum tw_mcapi_kind { TW_MCAPI_K_MSG = 1, TW_MCAPI_K_PKT, TW_MCAPI_K_SCL, TW_MCAPI_K_CTRL };
 
 enum tw_mcapi_ctrl_what {
-	TW_MCAPI_CTRL_GET = 1, /* request: reply when endpoint a exists */
-	TW_MCAPI_CTRL_CREDITS, /* request: credits for messages to a */
-	TW_MCAPI_CTRL_ATTR,    /* request: attribute `value' of a */
-	TW_MCAPI_CTRL_BIND,    /* request: connect a to b */
-	TW_MCAPI_CTRL_BIND2,   /* request: that of the sender's node */
-	TW_MCAPI_CTRL_REPLY,   /* to any of these */
-	TW_MCAPI_CTRL_CREDIT,  /* `value' more credits for messages to a */
-	TW_MCAPI_CTRL_RECALL,  /* return unused credits for a */
-	TW_MCAPI_CTRL_RETURN,  /* `value' unused credits */
+	TW_MCAPI_CTRL_GET = 1,	/* request: reply when endpoint a exists */
+	TW_MCAPI_CTRL_CREDITS,	/* request: credits for messages to a */
+	TW_MCAPI_CTRL_ATTR,	/* request: attribute `value' of a */
+	TW_MCAPI_CTRL_BIND,	/* request: connect a to b */
+	TW_MCAPI_CTRL_BIND2,	/* request: that of the sender's node */
+	TW_MCAPI_CTRL_REPLY,	/* to any of these */
+	TW_MCAPI_CTRL_CREDIT,	/* `value' more credits for messages to a */
+	TW_MCAPI_CTRL_RECALL,	/* return unused credits for a */
+	TW_MCAPI_CTRL_RETURN,	/* `value' unused credits */
 	TW_MCAPI_CTRL_UNBIND,	/* the binding is over */
 	TW_MCAPI_CTRL_OPENED,	/* the source's end is open */
 	TW_MCAPI_CTRL_UNOPENED, /* its open was cancelled */

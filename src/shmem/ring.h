@@ -13,10 +13,7 @@
  * and again when it is idle, a ring has only one page of slots; the writer allocates the
  * others when it reaches the end of that page.
  *
- * Both rings share one more slot, the token slot, which the two sides write alternately. A
- * side that has taken a packet out of it may write its next packet there, in place of the
- * next slot of its ring. A request and its reply then travel in a single line, which the
- * processors exchange together with the right to write. doc/decisions.md, 20.
+ * Both rings share one more slot, the token slot (token.h).
  *
  * Either side may be hostile: each keeps its own indices in private memory, reads a shared
  * field once, and checks it before use.
@@ -32,6 +29,7 @@
 #include "base/compiler.h"
 #include "base/copy.h"
 #include "shmem/packet.h"
+#include "shmem/token.h"
 
 #define TW_RING_INLINE TW_SHORT_MAX
 #define TW_RING_RESERVE 16 /* slots that only control packets may use */
@@ -42,15 +40,6 @@
 #define TW_RING_RENEW (1u << 30)
 #define TW_RING_PINGPONG 1024 /* longest packet of a ping-pong that is demoted */
 #define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
-
-/*
- * The stamp: sequence number plus one, the side of its writer, and the length, in one word.
- * The side is needed because the last stamp of the other side may have the number that is
- * expected in the token slot.
- */
-#define TW_STAMP_SECOND (1ull << 32) /* by the side that did not connect */
-#define TW_STAMP_KEY (TW_STAMP_SECOND | UINT32_MAX)
-#define TW_STAMP_LEN 33
 
 struct tw_slot {
 	_Atomic(uint64_t) stamp;
@@ -116,8 +105,7 @@ struct tw_ring_rx {
 	uint64_t side;	       /* of the other side */
 	uint32_t backoff_left; /* polls that still leave the token slot alone */
 	uint32_t tries;	       /* looks at it since then */
-	uint32_t backoff;      /* initial backoff_left, learnt */
-	uint32_t first_hits;   /* hits at the first look, nearly in a row */
+	struct tw_backoff backoff;
 	uint32_t nslots, nbytes;
 	uint32_t tail; /* next slot to read */
 	uint32_t btail;
@@ -210,16 +198,11 @@ static inline uint32_t tw_ring_span(uint32_t len)
 	return (len + TW_LINE - 1) & ~(uint32_t)(TW_LINE - 1);
 }
 
-static inline uint64_t tw_stamp(uint64_t side, uint32_t number, uint32_t len)
-{
-	return (uint64_t)len << TW_STAMP_LEN | side | number;
-}
-
 /* From now on the other side may write the token slot. */
 static inline void tw_ring_expect(struct tw_ring_rx *rx, struct tw_slot *s)
 {
 	rx->token = s;
-	rx->backoff_left = rx->backoff;
+	rx->backoff_left = rx->backoff.polls;
 	rx->tries = 0;
 }
 
@@ -305,12 +288,7 @@ static inline const void *tw_ring_payload(struct tw_ring_rx *rx, struct tw_slot 
 	return rx->bytes + tw_ring_place(&pos, n, rx->nbytes);
 }
 
-/*
- * The same for a polling reader. Reading the token slot takes its line from the cache of
- * the other side, which must fetch it back before it can reply; reading it too late costs
- * as much. The number of polls to leave it alone is learnt from the looks that it took.
- * Only for polls in close succession (dense).
- */
+/* The same for a polling reader, which leaves the token slot alone while its polls are dense. */
 static inline struct tw_slot *tw_ring_poll(struct tw_ring_rx *rx, bool dense)
 {
 	if (rx->backoff_left && dense) {
@@ -327,11 +305,7 @@ static inline void tw_ring_token_taken(struct tw_ring_rx *rx)
 	rx->back->token = rx->token;
 	rx->token = NULL;
 	rx->backoff_left = 0;
-	if (rx->tries > 1) {
-		rx->backoff += rx->backoff < TW_RING_BACKOFF;
-	} else if ((++rx->first_hits & 3) == 0) {
-		rx->backoff -= rx->backoff > 0;
-	}
+	tw_backoff_learn(&rx->backoff, rx->tries > 1, TW_RING_BACKOFF);
 }
 
 static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *s, uint32_t len)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A survivor exchanges scalars with a victim through two opposite channels, which have
- * a turn (src/mcapi/token.h): by question and answer, in bursts, in a stream either way, or
+ * a token (src/shmem/words.h): by question and answer, in bursts, in a stream either way, or
  * waits for one that never comes. The victim is killed (SIGKILL) amid that. The survivor
  * gets what had been sent, in order, then MCAPI_ENOT_HANDLE, asleep or not; and the next
  * victim, the same node, is as good as the last. Meanwhile another thread of the survivor

@@ -98,7 +98,7 @@ Test(ring_liars, lying_writer)
 		struct tw_ring_rx before = r.rx;
 		const uint8_t *p, *lo;
 		uint32_t len, size;
-		uint32_t lie = below(2) ? below(2 * MAX_PAYLOAD) : below(1u << 31);
+		uint32_t lie = below(2) ? below(2 * MAX_PAYLOAD) : below(1u << 30);
 
 		s->stamp = tw_stamp(0, r.rx.tail + 1, lie);
 		cr_assert_eq(tw_ring_next(&r.rx), s);

@@ -167,7 +167,7 @@ Test(token, patience_is_limited)
 	struct side *a = &p.side[0], *b = &p.side[1];
 
 	start(&p, 0);
-	a->rx.backoff = TW_RING_BACKOFF;
+	a->rx.backoff.polls = TW_RING_BACKOFF;
 	for (unsigned n = 0; n < 100; n++) {
 		unsigned polls = 1;
 
@@ -178,7 +178,7 @@ Test(token, patience_is_limited)
 		while (!take_one(a, b, true))
 			cr_assert_leq(++polls, TW_RING_BACKOFF + 1u);
 	}
-	cr_assert_lt(a->rx.backoff, (unsigned)TW_RING_BACKOFF, "an early answer is learnt");
+	cr_assert_lt(a->rx.backoff.polls, (unsigned)TW_RING_BACKOFF, "an early answer is learnt");
 	stop(&p);
 }
 

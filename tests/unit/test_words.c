@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two opposite scalar channels, and the slot that both of their nodes write in turns. */
+/* Two opposite scalar channels, and the slot that both of their nodes write in tokens. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -10,38 +10,34 @@
 #include "lib/twt.h"
 #include "mcapi/scl.h"
 
-TestSuite(scl_turn, .init = twc_job, .timeout = TWT_TIMEOUT);
+TestSuite(words, .init = twc_job, .timeout = TWT_TIMEOUT);
 
 struct side {
 	struct tw_mcapi_scl tx, rx;
-	struct tw_mcapi_token token;
+	struct tw_words_token token;
 	uint64_t sent, received;
-	unsigned turns; /* scalars that it took out of the turn */
+	unsigned tokens; /* scalars that it took out of the slot */
 };
 
 struct pair {
-	struct tw_mcapi_scl_ring *rings; /* by who reads them */
+	struct tw_words *rings; /* by who reads them */
 	struct side side[2];
 };
 
 static void start(struct pair *p)
 {
-	p->rings = aligned_alloc(TW_PAGE, 2 * TW_MCAPI_SCL_BYTES);
+	p->rings = aligned_alloc(TW_PAGE, 2 * TW_WORDS_BYTES);
 	cr_assert_not_null(p->rings);
-	memset(p->rings, 0, 2 * TW_MCAPI_SCL_BYTES);
+	memset(p->rings, 0, 2 * TW_WORDS_BYTES);
 	memset(p->side, 0, sizeof(p->side));
 	for (unsigned i = 0; i < 2; i++) {
 		struct side *s = &p->side[i];
 
 		s->tx.ring = &p->rings[!i];
 		s->rx.ring = &p->rings[i];
-		tw_mcapi_scl_pos_init(&s->tx.pos, false);
-		tw_mcapi_scl_pos_init(&s->rx.pos, false);
-		s->token = (struct tw_mcapi_token){
-			.slot = &p->rings[0].token,
-			.us = i ? TW_MCAPI_TOKEN_SECOND : TW_MCAPI_TOKEN_FIRST,
-			.them = i ? TW_MCAPI_TOKEN_FIRST : TW_MCAPI_TOKEN_SECOND,
-			.ours = i};
+		tw_words_pos_init(&s->tx.pos, 0);
+		tw_words_pos_init(&s->rx.pos, 0);
+		tw_words_token_init(&s->token, &p->rings[0].token, i);
 		s->tx.token = s->rx.token = &s->token;
 	}
 }
@@ -67,8 +63,8 @@ static bool send_one(struct pair *p, struct side *s)
 	uint64_t value = content(p, s, s->sent, &code);
 
 	if (tw_mcapi_scl_has_token(&s->tx))
-		tw_mcapi_token_put(&s->token, &s->tx.pos, value, code);
-	else if (!tw_mcapi_scl_put(&s->tx.pos, s->tx.ring, value, code))
+		tw_words_token_put(&s->token, &s->tx.pos, value, code);
+	else if (!tw_words_put(&s->tx.pos, s->tx.ring, value, code))
 		return false;
 	s->sent++;
 	return true;
@@ -79,25 +75,25 @@ static bool take_one(struct pair *p, struct side *s, unsigned looks)
 	struct tw_mcapi_scl *rx = &s->rx;
 	uint64_t value, want;
 	unsigned want_code;
-	bool turned;
-	int code = tw_mcapi_scl_next_code(rx, rx->ring, looks >= rx->backoff, &turned);
+	bool in_token;
+	int code = tw_mcapi_scl_next_code(rx, rx->ring, looks >= rx->backoff.polls, &in_token);
 
 	if (code < 0)
 		return false;
 	want = content(p, s == p->side ? &p->side[1] : p->side, s->received, &want_code);
 	cr_assert_eq(code, (int)want_code);
-	if (turned)
+	if (in_token)
 		value = tw_mcapi_scl_take_token(rx, looks);
 	else
-		tw_mcapi_scl_take(&rx->pos, rx->ring, &value);
+		tw_words_take(&rx->pos, rx->ring, &value);
 	cr_assert_eq(value, want, "the %" PRIu64 "th", s->received);
-	s->turns += turned;
+	s->tokens += in_token;
 	s->received++;
 	return true;
 }
 
-/* Question and answer go through the turn, every one, and leave the rings alone. */
-Test(scl_turn, question_and_answer)
+/* Question and answer go through the token, every one, and leave the rings alone. */
+Test(words, question_and_answer)
 {
 	struct pair p;
 
@@ -109,14 +105,14 @@ Test(scl_turn, question_and_answer)
 		cr_assert(take_one(&p, &p.side[1], UINT32_MAX));
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		cr_assert_eq(p.side[i].turns, 1000u);
+		cr_assert_eq(p.side[i].tokens, 1000u);
 		cr_assert_eq(p.side[i].tx.pos.line | p.side[i].tx.pos.slot, 0u);
 	}
 	stop(&p);
 }
 
 /* Who sends on without an answer uses the ring, till it is full; the order is kept. */
-Test(scl_turn, one_way)
+Test(words, one_way)
 {
 	struct pair p;
 	unsigned n = 0;
@@ -128,14 +124,14 @@ Test(scl_turn, one_way)
 		while (take_one(&p, &p.side[0], UINT32_MAX))
 			;
 	}
-	cr_assert_geq(n, 200 * (TW_MCAPI_SCL_LINES - TW_MCAPI_SCL_HEAD_LINES) * TW_MCAPI_SCL_SLOTS);
+	cr_assert_geq(n, 200 * (TW_WORDS_LINES - TW_WORDS_HEAD_LINES) * TW_WORDS_SLOTS);
 	cr_assert_eq(p.side[0].received, n);
-	cr_assert_eq(p.side[0].turns, 1u);
+	cr_assert_eq(p.side[0].tokens, 1u);
 	stop(&p);
 }
 
-/* What is in the turn keeps its place between what is in the ring. */
-Test(scl_turn, any_order)
+/* What is in the token keeps its place between what is in the ring. */
+Test(words, any_order)
 {
 	struct pair p;
 	uint64_t rng = 5;
@@ -150,18 +146,17 @@ Test(scl_turn, any_order)
 			send_one(&p, s);
 			continue;
 		}
-		cr_assert_eq(tw_mcapi_scl_count(s->rx.pos, s->rx.ring) +
-				     tw_mcapi_token_full(&s->token),
+		cr_assert_eq(tw_words_count(s->rx.pos, s->rx.ring) + tw_words_token_full(&s->token),
 			     waiting);
 		cr_assert_eq(take_one(&p, s, UINT32_MAX), waiting > 0);
 	}
-	cr_assert_gt(p.side[0].turns, 1000u);
-	cr_assert_gt(p.side[1].turns, 1000u);
+	cr_assert_gt(p.side[0].tokens, 1000u);
+	cr_assert_gt(p.side[1].tokens, 1000u);
 	stop(&p);
 }
 
-/* Looks that leave the turn alone end, and are no more than they need to be. */
-Test(scl_turn, backoff)
+/* Looks that leave the token alone end, and are no more than they need to be. */
+Test(words, backoff)
 {
 	struct pair p;
 	struct tw_mcapi_scl *rx = &p.side[0].rx;
@@ -173,25 +168,25 @@ Test(scl_turn, backoff)
 
 			cr_assert(send_one(&p, &p.side[1]));
 			while (!take_one(&p, &p.side[0], looks))
-				cr_assert_leq(++looks, (unsigned)TW_MCAPI_TOKEN_BACKOFF);
+				cr_assert_leq(++looks, (unsigned)TW_WORDS_BACKOFF);
 			cr_assert(send_one(&p, &p.side[0]));
 			cr_assert(take_one(&p, &p.side[1], UINT32_MAX));
-			cr_assert_leq(rx->backoff, (unsigned)TW_MCAPI_TOKEN_BACKOFF);
+			cr_assert_leq(rx->backoff.polls, (unsigned)TW_WORDS_BACKOFF);
 		}
-	cr_assert_eq(rx->backoff, (unsigned)TW_MCAPI_TOKEN_BACKOFF, "late answers are learnt");
+	cr_assert_eq(rx->backoff.polls, (unsigned)TW_WORDS_BACKOFF, "late answers are learnt");
 	for (unsigned n = 0; n < 1000; n++) {
 		cr_assert(send_one(&p, &p.side[1]));
-		while (!take_one(&p, &p.side[0], rx->backoff))
+		while (!take_one(&p, &p.side[0], rx->backoff.polls))
 			;
 		cr_assert(send_one(&p, &p.side[0]));
 		cr_assert(take_one(&p, &p.side[1], UINT32_MAX));
 	}
-	cr_assert_eq(rx->backoff, 0u, "early ones, too");
+	cr_assert_eq(rx->backoff.polls, 0u, "early ones, too");
 	stop(&p);
 }
 
 /* Whatever the other node writes there, only what is due comes, and the ring goes on. */
-Test(scl_turn, a_liar)
+Test(words, a_liar)
 {
 	struct pair p;
 	struct side *s = &p.side[0];
@@ -201,18 +196,18 @@ Test(scl_turn, a_liar)
 	p.side[1].token.ours = 0; /* it sends in the ring */
 	for (unsigned n = 0; n < 100000; n++) {
 		uint64_t r = twt_random(&rng), stamp = r >> r % 64;
-		uint64_t key = tw_mcapi_token_stamp(s->token.them, &s->rx.pos, 0);
-		bool turned;
+		uint64_t key = tw_stamp(s->token.them, tw_words_number(&s->rx.pos), 0);
+		bool in_token;
 		int code;
 
 		if (r % 3 == 0)
 			stamp = key ^ 1ull << r / 3 % 64;
 		atomic_store(&s->token.slot->stamp, stamp);
 		cr_assert(send_one(&p, &p.side[1]));
-		code = tw_mcapi_scl_next_code(&s->rx, s->rx.ring, true, &turned);
+		code = tw_mcapi_scl_next_code(&s->rx, s->rx.ring, true, &in_token);
 		cr_assert(code >= 0 && code < 4);
-		cr_assert_eq(turned, (stamp & ~(3ull << TW_MCAPI_TOKEN_CODE)) == key);
-		due += turned;
+		cr_assert_eq(in_token, (stamp & ~(3ull << TW_STAMP_LEN)) == key);
+		due += in_token;
 		atomic_store(&s->token.slot->stamp, 0);
 		cr_assert(take_one(&p, s, UINT32_MAX));
 	}
@@ -267,10 +262,10 @@ static void stream(struct half *h, unsigned n)
 		cr_assert_eq(h->p->side[i].received, STREAM);
 	}
 	/* The first, at least; the others are as it came. */
-	cr_assert_gt(h->p->side[0].turns, 0u);
+	cr_assert_gt(h->p->side[0].tokens, 0u);
 }
 
-Test(scl_turn, two_threads)
+Test(words, two_threads)
 {
 	struct pair p;
 	struct half h[] = {{&p, 0, 3}, {&p, 1, 3}};
@@ -281,7 +276,7 @@ Test(scl_turn, two_threads)
 }
 
 /* As a program that sends and receives in threads of their own. */
-Test(scl_turn, four_threads)
+Test(words, four_threads)
 {
 	struct pair p;
 	struct half h[] = {{&p, 0, 1}, {&p, 0, 2}, {&p, 1, 1}, {&p, 1, 2}};
@@ -291,7 +286,7 @@ Test(scl_turn, four_threads)
 	stop(&p);
 }
 
-/* Which channels get a turn ------------------------------------------------------------ */
+/* Which channels get a token ------------------------------------------------------------ */
 
 #define PAIRS 3
 #define HOPS 700 /* far less than would fill a ring, more than one line */
@@ -337,7 +332,7 @@ static void open_channel(struct node *me, unsigned i)
 	finish(r[1]);
 }
 
-static const struct tw_mcapi_token *turn_of(uint32_t handle, bool sender)
+static const struct tw_words_token *token_of(uint32_t handle, bool sender)
 {
 	return tw_mcapi_scl_paired(tw_mcapi_scl_at(handle, sender));
 }
@@ -361,12 +356,12 @@ static void *node(void *arg)
 		open_channel(me, i);
 	/* They are paired by what the nodes hear: a while of question and answer. */
 	for (unsigned i = 0; i < PAIRS; i++)
-		for (unsigned tries = 0; !turn_of(me->tx[i], true); tries++) {
-			cr_assert_lt(tries, 20000u, "channel %u has no turn", i);
+		for (unsigned tries = 0; !token_of(me->tx[i], true); tries++) {
+			cr_assert_lt(tries, 20000u, "channel %u has no token", i);
 			twc_sleep(1);
 		}
 	for (unsigned i = 0; i < PAIRS; i++)
-		cr_assert_eq(turn_of(me->tx[i], true), turn_of(me->rx[i], false));
+		cr_assert_eq(token_of(me->tx[i], true), token_of(me->rx[i], false));
 	pthread_barrier_wait(me->meet);
 	for (unsigned n = 0; n < HOPS; n++)
 		for (unsigned i = 0; i < PAIRS; i++) {
@@ -377,15 +372,15 @@ static void *node(void *arg)
 			if (me->number == 1)
 				mcapi_sclchan_send_uint64(me->tx[i], n, &st);
 		}
-	/* Only the first question, by who has not the turn, went through a ring. */
+	/* Only the first question, by who has not the token, went through a ring. */
 	for (unsigned i = 0; i < PAIRS; i++) {
-		const struct tw_mcapi_scl_pos *at = &tw_mcapi_scl_at(me->tx[i], true)->pos;
+		const struct tw_words_pos *at = &tw_mcapi_scl_at(me->tx[i], true)->pos;
 
 		cr_assert_eq(at->line, 0u);
 		cr_assert_eq(at->slot, me->number ? 0u : 1u);
 	}
 	pthread_barrier_wait(me->meet);
-	/* In the turn when its channels are closed, the question's first: it is received. */
+	/* In the token when its channels are closed, the question's first: it is received. */
 	mcapi_sclchan_send_uint64(me->tx[0], 77, &st);
 	ok(st);
 	mcapi_sclchan_send_close_i(me->tx[0], &r, &st);
@@ -404,7 +399,7 @@ static void *node(void *arg)
 	return NULL;
 }
 
-Test(scl_turn, channels_are_paired)
+Test(words, channels_are_paired)
 {
 	pthread_barrier_t meet;
 	struct node nodes[2] = {{.number = 0, .meet = &meet}, {.number = 1, .meet = &meet}};
