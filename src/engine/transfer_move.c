@@ -59,7 +59,10 @@ static bool waits_for_us(const struct tw_peer *p, uint32_t len)
 	return len >= STILL_MIN && ops->waits && ops->waits(p->link);
 }
 
-/* While our program computes: the peer writes all of it, or one get does, or nothing moves. */
+/*
+ * While our program computes: the peer writes all of it, or one get does, or nothing moves,
+ * where we see when the peer begins to wait for it.
+ */
 static enum tw_transfer_event choose_idle(struct tw_peer *p, struct tw_req *r, bool can_split)
 {
 	if (still_polls(p, r->xfer_len) || waits_for_us(p, r->xfer_len)) {
@@ -69,7 +72,8 @@ static enum tw_transfer_event choose_idle(struct tw_peer *p, struct tw_req *r, b
 		r->until = 0;
 		return TW_ON_PUT_WHOLE;
 	}
-	return r->xfer_len >= REST_MIN && !tw_cores_idle() ? TW_ON_REST : TW_ON_GET;
+	return r->xfer_len >= REST_MIN && p->link->provider->waits && !tw_cores_idle() ? TW_ON_REST
+										       : TW_ON_GET;
 }
 
 /*

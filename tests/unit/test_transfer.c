@@ -111,7 +111,16 @@ static bool computes(struct tw_link *link, uint64_t since)
 	return false;
 }
 
-static const struct tw_provider silent = {.name = "silent", .send = no_room, .polls = computes};
+static bool does_not_wait(struct tw_link *link)
+{
+	(void)link;
+	return false;
+}
+
+static const struct tw_provider silent = {
+	.name = "silent", .send = no_room, .polls = computes, .waits = does_not_wait};
+/* As over a network: nobody tells what the peer does. */
+static const struct tw_provider dumb = {.name = "dumb", .send = no_room, .polls = computes};
 
 static void start(void)
 {
@@ -246,5 +255,13 @@ Test(transfer_peer, data_rests)
 	cr_assert_eq(r->state, TW_XFER_MATCHED);
 	ep->host.state = TW_POLLING;
 	cr_assert_eq(tw_transfer_expire(ep, tw_clock()), 0);
+	cr_assert_eq(r->state, TW_XFER_GETTING);
+	/* But not where the sender may wait unseen. */
+	ep->host.state = TW_IDLE;
+	net.provider = &dumb;
+	r = tw_req_new1(ep, TW_RECV, large, sizeof(large));
+	r->peer = peer;
+	r->xfer_len = r->len;
+	tw_transfer_start(peer, r, ref, 4096, NULL, 0);
 	cr_assert_eq(r->state, TW_XFER_GETTING);
 }
