@@ -11,7 +11,7 @@
 struct export
 {
 	struct tw_list link;
-	struct tw_addr to;
+	struct tw_member *to;
 	uint32_t handle;
 	bool registered;
 	struct tw_mem_reg mr;
@@ -19,10 +19,10 @@ struct export
 
 static struct tw_list exports = {&exports, &exports};
 
-static struct export *find_export(uint32_t handle, struct tw_addr to)
+static struct export *find_export(uint32_t handle, const struct tw_member *to)
 {
 	tw_list_walk(&exports, struct export, l, link) {
-		if (l->handle == handle && tw_mrapi_same(l->to, to))
+		if (l->handle == handle && l->to == to)
 			return l;
 	}
 	return NULL;
@@ -30,7 +30,7 @@ static struct export *find_export(uint32_t handle, struct tw_addr to)
 
 static void deregister(struct tw_ep *ep, struct export *l)
 {
-	struct tw_peer *p = tw_peer_at(ep, l->to);
+	struct tw_peer *p = tw_peer_at(ep, l->to->addr);
 
 	/* The provider drops registrations with the link. */
 	if (l->registered && p && p->link)
@@ -95,7 +95,7 @@ static mrapi_status_t look_up(struct tw_mrapi_ctrl *ctrl)
 static void give_key(struct tw_ep *ep, struct export *l, struct tw_mrapi_rmem *r,
 		     struct tw_mrapi_ctrl *ctrl)
 {
-	struct tw_link *link = tw_peer_at(ep, l->to)->link;
+	struct tw_link *link = tw_peer_at(ep, l->to->addr)->link;
 
 	ctrl->key_len = 0;
 	if (!link->can_get || !link->key_size)
@@ -110,7 +110,7 @@ static void give_key(struct tw_ep *ep, struct export *l, struct tw_mrapi_rmem *r
 	memcpy(ctrl->key, l->mr.key, sizeof(ctrl->key));
 }
 
-static mrapi_status_t attach(struct tw_ep *ep, struct tw_addr from, struct tw_mrapi_ctrl *ctrl)
+static mrapi_status_t attach(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
 {
 	struct tw_mrapi_rmem *r = own(ctrl->handle);
 	struct export *l = find_export(ctrl->handle, from);
@@ -129,7 +129,7 @@ static mrapi_status_t attach(struct tw_ep *ep, struct tw_addr from, struct tw_mr
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t detach(struct tw_ep *ep, struct tw_addr from,
+static mrapi_status_t detach(struct tw_ep *ep, struct tw_member *from,
 			     const struct tw_mrapi_ctrl *ctrl)
 {
 	struct export *l = find_export(ctrl->handle, from);
@@ -141,7 +141,7 @@ static mrapi_status_t detach(struct tw_ep *ep, struct tw_addr from,
 }
 
 /* Checks a READ or WRITE; the address of its first byte. */
-static mrapi_status_t check_part(struct tw_addr from, const struct tw_mrapi_ctrl *ctrl, char **at)
+static mrapi_status_t check_part(struct tw_member *from, const struct tw_mrapi_ctrl *ctrl, char **at)
 {
 	struct tw_mrapi_rmem *r = own(ctrl->handle);
 
@@ -155,24 +155,23 @@ static mrapi_status_t check_part(struct tw_addr from, const struct tw_mrapi_ctrl
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t read_part(struct tw_ep *ep, struct tw_addr from,
+static mrapi_status_t read_part(struct tw_ep *ep, struct tw_member *from,
 				const struct tw_mrapi_ctrl *ctrl)
 {
-	struct tw_mrapi_net_msg *l;
+	struct tw_mrapi_data *d;
 	char *at;
 	mrapi_status_t status = check_part(from, ctrl, &at);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	l = tw_mrapi_net_msg_new(ctrl, ctrl->bytes * ctrl->n);
-	if (!l)
+	d = tw_mrapi_net_data(ctrl->bytes * ctrl->n);
+	if (!d)
 		return MRAPI_ERR_MEM_LIMIT;
-	tw_mrapi_pack(l->data, at, ctrl->bytes, ctrl->stride, ctrl->n, true);
-	tw_mrapi_net_post_data(ep, from, l, ctrl->bytes * ctrl->n);
-	return MRAPI_SUCCESS;
+	tw_mrapi_pack(d->bytes, at, ctrl->bytes, ctrl->stride, ctrl->n, true);
+	return tw_mrapi_net_give(ep, from, ctrl->number, d) ? MRAPI_SUCCESS : MRAPI_ERR_MEM_LIMIT;
 }
 
-static mrapi_status_t write_part(struct tw_addr from, const struct tw_mrapi_ctrl *ctrl,
+static mrapi_status_t write_part(struct tw_member *from, const struct tw_mrapi_ctrl *ctrl,
 				 const char *data, uint32_t len)
 {
 	char *at;
@@ -186,7 +185,7 @@ static mrapi_status_t write_part(struct tw_addr from, const struct tw_mrapi_ctrl
 	return MRAPI_SUCCESS;
 }
 
-void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_addr from, struct tw_mrapi_ctrl *ctrl,
+void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl,
 			   const char *data, uint32_t len)
 {
 	mrapi_status_t status = MRAPI_ERR_PARAMETER;
@@ -215,7 +214,7 @@ void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_addr from, struct tw_mrap
 	}
 	ctrl->what = TW_MRAPI_CTRL_REPLY;
 	ctrl->status = (int32_t)status;
-	tw_mrapi_net_ctrl_send(ep, from, ctrl);
+	tw_ctrl_send(from, 0, ctrl, sizeof(*ctrl));
 }
 
 /* ----------------------------------------------------------------------- end */
@@ -248,19 +247,18 @@ void tw_mrapi_export_prune(void)
 		return;
 	while ((l = first_ended())) {
 		struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_DELETED, .handle = l->handle};
-		struct tw_addr to = l->to;
 
+		tw_ctrl_send(l->to, 0, &ctrl, sizeof(ctrl));
 		end_export(ep, l);
-		tw_mrapi_net_ctrl_send(ep, to, &ctrl); /* may make progress and end others */
 	}
 	tw_mrapi_net_leave(ep);
 }
 
-void tw_mrapi_export_down(const struct tw_peer *p)
+void tw_mrapi_export_lost(const struct tw_member *m)
 {
 	tw_list_walk(&exports, struct export, l, link) {
-		if (tw_mrapi_same(l->to, p->addr))
-			end_export(p->ep, l);
+		if (l->to == m)
+			end_export(m->group->ep, l);
 	}
 }
 

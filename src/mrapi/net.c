@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The endpoint to members on other hosts: connections, control messages, requests. */
+/* The endpoint to members on other hosts: members, requests, and their data. */
 #include <stdlib.h>
 
 #include "mrapi/net.h"
@@ -7,15 +7,17 @@
 #define FILTER 0x4d524150    /* keeps programs of other interfaces out */
 #define OPEN_MS 2000	     /* the former process with this slot may be dying */
 #define MAX_HOSTS 64	     /* except this one */
-#define IS_DATA (1ull << 63) /* in match information */
+/* In match information. */
+#define READ_DATA (1ull << 63)
+#define WRITE_DATA (1ull << 62)
 
 static struct {
 	_Atomic(uint64_t) handle; /* 0: no other hosts */
 	bool begun;
 	uint64_t hosts[MAX_HOSTS];
 	unsigned nhosts;
-	uint32_t tokens;
-	struct tw_list requests, inbox;
+	struct tw_group group;
+	struct tw_list known, inbox;
 } net;
 
 unsigned tw_mrapi_net_hosts(const uint64_t **nics)
@@ -40,296 +42,288 @@ void tw_mrapi_net_leave(struct tw_ep *ep)
 	tw_leave(ep);
 }
 
-/* ---------------------------------------------------------- control messages */
+/* ------------------------------------------------------------------- members */
 
-static void sent(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
+/* A member on another host that this process has looked for, or that has asked it. */
+struct known {
+	struct tw_list link;
+	struct tw_member m;
+};
+
+static struct tw_member *member_at(uint64_t where)
+{
+	struct known *k;
+
+	tw_list_walk(&net.known, struct known, known, link)
+		if (known->m.where == where)
+			return &known->m;
+	k = malloc(sizeof(*k));
+	if (!k)
+		return NULL;
+	tw_member_init(&net.group, &k->m, where);
+	tw_list_add_tail(&net.known, &k->link);
+	return &k->m;
+}
+
+static bool settled(struct tw_ep *ep, void *member)
 {
 	(void)ep;
-	(void)r; /* lost peers are reported by down() */
-	free(tw_container(op, struct tw_mrapi_net_msg, op));
+	return ((struct tw_member *)member)->state != TW_MEMBER_SEEKING;
 }
 
-struct tw_mrapi_net_msg *tw_mrapi_net_msg_new(const struct tw_mrapi_ctrl *ctrl, uint32_t len)
+enum tw_status tw_mrapi_net_reach(struct tw_ep *ep, uint64_t nic, uint32_t proc,
+				  struct tw_member **member)
 {
-	struct tw_mrapi_net_msg *l = malloc(sizeof(*l) + len);
+	struct tw_member *m = *member = member_at(nic << 16 | (TW_EID_MEMBERS + proc));
 
-	if (l) {
-		l->op.done = sent;
-		l->ctrl = *ctrl;
-	}
-	return l;
+	if (!m)
+		return TW_S_NO_RESOURCES;
+	tw_member_seek(m);
+	if (tw_wait(ep, settled, m, TW_FOREVER) != TW_W_TRUE)
+		return TW_S_TIMEOUT;
+	return m->state == TW_MEMBER_HERE ? TW_S_OK : (enum tw_status)m->why;
 }
 
-static bool post(struct tw_ep *ep, struct tw_addr to, struct tw_mrapi_net_msg *l, void *from,
-		 uint32_t len, uint64_t match)
+static void lost(struct tw_member *m)
 {
-	struct tw_req *r = tw_req_new1(ep, TW_SEND, from, len);
+	tw_mrapi_remote_lost(m);
+	tw_mrapi_export_lost(m);
+}
+
+static void down(struct tw_ep *ep, const struct tw_peer *p)
+{
+	tw_group_down(p);
+	ep->attend = true;
+}
+
+/* ---------------------------------------------------------------------- data */
+
+/* Match information of data: which way it goes, the pair, and the number of its request. */
+static uint64_t match_of(uint64_t way, const struct tw_member *m, uint32_t number)
+{
+	uint32_t pair = m->addr.session ^ m->group->ep->self->addr.session;
+
+	return way | (uint64_t)(pair >> 2) << 32 | number;
+}
+
+static void sent(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
+{
+	(void)ep;
+	(void)r; /* the loss of a member is reported by lost() */
+	free(tw_container(op, struct tw_mrapi_data, op));
+}
+
+struct tw_mrapi_data *tw_mrapi_net_data(uint32_t len)
+{
+	struct tw_mrapi_data *d = malloc(sizeof(*d) + len);
+
+	if (d)
+		d->len = len;
+	return d;
+}
+
+static bool send_data(struct tw_ep *ep, const struct tw_member *to, struct tw_mrapi_data *d,
+		      uint64_t match)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_SEND, d->bytes, d->len);
 
 	if (!r) {
-		tw_log(TW_LOG_ERROR, "mrapi: no memory for a message to another host");
-		free(l);
+		free(d);
 		return false;
 	}
-	r->context = &l->op;
+	d->op.done = sent;
+	r->context = &d->op;
 	r->match = match;
 	r->flags = TW_R_URGENT;
-	tw_send(ep, r, to);
+	tw_send(ep, r, to->addr);
 	return true;
 }
 
-static bool post_ctrl(struct tw_ep *ep, struct tw_addr to, struct tw_mrapi_net_msg *l, uint32_t len)
+bool tw_mrapi_net_give(struct tw_ep *ep, struct tw_member *to, uint32_t number,
+		       struct tw_mrapi_data *d)
 {
-	/* The data must follow the control message without padding. */
-	_Static_assert(offsetof(struct tw_mrapi_net_msg, data) ==
-			       offsetof(struct tw_mrapi_net_msg, ctrl) +
-				       sizeof(struct tw_mrapi_ctrl),
-		       "wire format");
-	return post(ep, to, l, &l->ctrl, (uint32_t)sizeof(l->ctrl) + len, 0);
+	return send_data(ep, to, d, match_of(READ_DATA, to, number));
 }
 
-void tw_mrapi_net_post_data(struct tw_ep *ep, struct tw_addr to, struct tw_mrapi_net_msg *l,
-			    uint32_t len)
+/* The data of a WRITE, on its way to memory of the engine's. */
+struct taking {
+	struct tw_op op;
+	struct tw_member *from;
+	struct tw_mrapi_ctrl ctrl;
+};
+
+static void taken(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
-	post(ep, to, l, l->data, len, IS_DATA | l->ctrl.token);
+	struct taking *t = tw_container(op, struct taking, op);
+	struct tw_unexp_msg *u = tw_req_claimed(r);
+	bool whole = r->status == TW_S_OK && u && tw_mrapi_same(r->source, t->from->addr);
+
+	tw_mrapi_export_serve(ep, t->from, &t->ctrl, whole ? u->data : NULL, whole ? u->len : 0);
+	if (u)
+		tw_unexp_msg_put(ep, u);
+	free(t);
 }
 
-void tw_mrapi_net_ctrl_send(struct tw_ep *ep, struct tw_addr to, const struct tw_mrapi_ctrl *ctrl)
+/* False: it has not come, or memory is short. It leaves before its control. */
+static bool take_data(struct tw_ep *ep, struct tw_member *from, const struct tw_mrapi_ctrl *ctrl)
 {
-	struct tw_mrapi_net_msg *l = tw_mrapi_net_msg_new(ctrl, 0);
+	uint64_t match = match_of(WRITE_DATA, from, ctrl->number);
+	struct taking *t = tw_unexp_find(ep, match, UINT64_MAX) ? malloc(sizeof(*t)) : NULL;
+	struct tw_req *r = t ? tw_req_new1(ep, TW_RECV, NULL, 0) : NULL;
 
-	if (l)
-		post_ctrl(ep, to, l, 0);
-	else
-		tw_log(TW_LOG_ERROR, "mrapi: no memory for a message to another host");
-}
-
-/* ----------------------------------------------------------------- requests */
-
-static struct tw_mrapi_ctrl_request *find_request(uint32_t token, struct tw_addr from)
-{
-	tw_list_walk(&net.requests, struct tw_mrapi_ctrl_request, a, link) {
-		if (a->reply.token == token && tw_mrapi_same(a->to, from))
-			return a;
+	if (!r) {
+		free(t);
+		return false;
 	}
-	return NULL;
+	*t = (struct taking){{taken}, from, *ctrl};
+	r->context = &t->op;
+	r->flags |= TW_R_CLAIM;
+	tw_recv_post(ep, r, match, UINT64_MAX);
+	return true;
 }
 
-static void complete(struct tw_ep *ep, struct tw_mrapi_ctrl_request *a, mrapi_status_t status)
+/* Data without a request is nobody's; that of a WRITE waits for its control. */
+static enum tw_verdict unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	tw_list_del(&a->link);
-	a->reply.status = (int32_t)status;
-	a->over = true;
+	(void)ep;
+	return u->unexp.match & WRITE_DATA ? TW_KEEP : TW_DROP;
+}
+
+/* ------------------------------------------------------------------ requests */
+
+/* On the stack of the thread that waits for the reply. */
+struct request {
+	struct tw_ctrl_request r;
+	struct tw_mrapi_ctrl *ctrl;
+	mrapi_status_t status;
+	struct tw_op op;
+	struct tw_req *receive; /* of the data of a READ, or NULL */
+	bool over;
+};
+
+static void finish(struct request *q, mrapi_status_t status)
+{
+	q->status = status;
+	q->over = true;
+}
+
+static void replied(struct tw_ctrl_request *r, const void *reply, uint32_t len)
+{
+	struct request *q = tw_container(r, struct request, r);
+	struct tw_ep *ep = r->to->group->ep;
+
+	if (reply)
+		memcpy(q->ctrl, reply, len);
+	/* Data that is arriving: its receive ends the request, even if the member is lost. */
+	if (q->receive && !tw_recv_cancel(ep, q->receive))
+		return;
+	if (q->receive)
+		tw_req_free(ep, q->receive);
+	finish(q, reply ? (mrapi_status_t)q->ctrl->status : MRAPI_ERR_RMEM_INVALID);
+}
+
+static void received(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
+{
+	struct request *q = tw_container(op, struct request, op);
+	bool whole = r->status == TW_S_OK && r->msg_len == r->len &&
+		     tw_mrapi_same(r->source, q->r.to->addr);
+
+	tw_ctrl_abandon(&q->r);
+	finish(q, whole ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID);
 	ep->events++;
 }
 
 static bool request_over(struct tw_ep *ep, void *arg)
 {
 	(void)ep;
-	return ((struct tw_mrapi_ctrl_request *)arg)->over;
+	return ((struct request *)arg)->over;
 }
 
-mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_mrapi_ctrl_request *a,
-				    struct tw_mrapi_net_msg *l, uint32_t len)
+void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_member *m)
 {
-	if (!l)
+	tw_disconnect(ep, tw_peer_at(ep, m->addr));
+	tw_group_collect(ep);
+}
+
+static mrapi_status_t post_receive(struct tw_ep *ep, struct request *q, char *into, uint32_t len)
+{
+	q->receive = tw_req_new1(ep, TW_RECV, into, len);
+	if (!q->receive)
 		return MRAPI_ERR_MEM_LIMIT;
-	do
-		l->ctrl.token = ++net.tokens;
-	while (!l->ctrl.token);
-	a->reply = l->ctrl;
-	a->over = false;
-	/* Listed before it is sent: sending may make progress and receive the reply. */
-	tw_list_add_tail(&net.requests, &a->link);
-	if (!post_ctrl(ep, a->to, l, len)) {
-		tw_list_del(&a->link);
-		return MRAPI_ERR_MEM_LIMIT;
+	q->op.done = received;
+	q->receive->context = &q->op;
+	tw_recv_post(ep, q->receive, match_of(READ_DATA, q->r.to, q->r.number), UINT64_MAX);
+	return MRAPI_SUCCESS;
+}
+
+mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
+				    struct tw_mrapi_ctrl *ctrl, struct tw_mrapi_data *write,
+				    char *read, uint32_t len)
+{
+	struct request q = {.r.on_reply = replied, .ctrl = ctrl};
+	mrapi_status_t status = MRAPI_SUCCESS;
+
+	if (to->state != TW_MEMBER_HERE) {
+		free(write);
+		return MRAPI_ERR_RMEM_INVALID;
 	}
+	tw_ctrl_request(&q.r, to);
+	ctrl->number = q.r.number;
+	if (write && !send_data(ep, to, write, match_of(WRITE_DATA, to, q.r.number)))
+		status = MRAPI_ERR_MEM_LIMIT;
+	else if (read)
+		status = post_receive(ep, &q, read, len);
+	if (status == MRAPI_SUCCESS && !tw_ctrl_send(to, 0, ctrl, sizeof(*ctrl)))
+		replied(&q.r, NULL, 0);
+	if (status != MRAPI_SUCCESS) {
+		tw_ctrl_abandon(&q.r);
+		return status;
+	}
+	attend(ep);
 	/* The connection's end or this endpoint's ends the wait. */
-	if (tw_wait(ep, request_over, a, TW_FOREVER) != TW_W_TRUE) {
-		while (!a->over)
-			tw_mrapi_net_give_up(ep, a->to);
+	if (tw_wait(ep, request_over, &q, TW_FOREVER) != TW_W_TRUE) {
+		while (!q.over)
+			tw_mrapi_net_give_up(ep, to);
 		return MRAPI_ERR_NODE_NOTINIT;
 	}
-	return (mrapi_status_t)a->reply.status;
-}
-
-/* ------------------------------------------------------------------ connecting */
-
-struct attempt {
-	struct tw_mrapi_op op;
-	struct tw_req *r; /* NULL once complete */
-	struct tw_addr addr;
-	enum tw_status status;
-};
-
-static void connected(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
-{
-	struct attempt *a = tw_container(op, struct attempt, op);
-
-	a->status = (enum tw_status)r->status;
-	a->addr = r->source;
-	a->r = NULL;
-	ep->events++;
-}
-
-static bool attempt_over(struct tw_ep *ep, void *arg)
-{
-	(void)ep;
-	return !((struct attempt *)arg)->r;
-}
-
-enum tw_status tw_mrapi_net_reach(struct tw_ep *ep, uint64_t nic, uint32_t proc,
-				  struct tw_addr *addr)
-{
-	struct attempt a = {.op.done = connected, .status = TW_S_TIMEOUT};
-	uint64_t deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
-
-	a.r = tw_connect_new(ep, nic, TW_EID_MEMBERS + proc, FILTER, deadline);
-	if (!a.r)
-		return TW_S_NO_RESOURCES;
-	a.r->context = &a.op;
-	tw_connect(ep, a.r);
-	if (tw_wait(ep, attempt_over, &a, TW_FOREVER) != TW_W_TRUE)
-		tw_connect_abandon(ep, a.r);
-	*addr = a.addr;
-	return a.status;
+	return q.status;
 }
 
 /* ------------------------------------------------------------------ arrivals */
 
-/* A control message by rendezvous, while it is received. */
-struct fetching {
-	struct tw_mrapi_op op;
-	struct tw_unexp_msg *u;
+struct arrival {
+	struct tw_list link;
+	struct tw_member *from;
+	struct tw_mrapi_ctrl ctrl;
 };
 
-static void fetched(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
+static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,
+		       uint32_t len)
 {
-	struct fetching *l = tw_container(op, struct fetching, op);
+	struct tw_member *from = p->context ? p->context : member_at(p->addr.where);
+	struct arrival *a = len == sizeof(a->ctrl) ? malloc(sizeof(*a)) : NULL;
 
-	if (r->status == TW_S_OK)
-		tw_list_add_tail(&net.inbox, &l->u->unexp.all);
-	else
-		tw_unexp_msg_put(ep, l->u);
-	free(l);
-}
-
-/* Receives a rendezvous message with length 0, so that its send completes. */
-static void refuse(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	struct tw_req *r = u->rndv ? tw_req_new1(ep, TW_RECV, NULL, 0) : NULL;
-
-	if (!r) {
-		tw_unexp_msg_put(ep, u);
+	(void)arg;
+	if (!a || !from) {
+		free(a);
 		return;
 	}
-	r->context = NULL;
-	tw_take_pull(ep, u, r);
+	if (!p->context)
+		tw_member_met(from, p);
+	a->from = from;
+	memcpy(&a->ctrl, data, len);
+	tw_list_add_tail(&net.inbox, &a->link);
+	ep->attend = true;
 }
 
-static void fetch(struct tw_ep *ep, struct tw_unexp_msg *u)
+static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
 {
-	struct fetching *l = malloc(sizeof(*l));
-	bool fits = u->len <= sizeof(struct tw_mrapi_ctrl) + TW_MRAPI_CHUNK;
-	struct tw_unexp_msg *to = fits ? tw_unexp_msg_get(ep, u->len) : NULL;
-	struct tw_req *r = to ? tw_req_new1(ep, TW_RECV, to->data, u->len) : NULL;
-
-	if (!l || !r) {
-		free(l);
-		if (to)
-			tw_unexp_msg_put(ep, to);
-		refuse(ep, u);
-		return;
-	}
-	*l = (struct fetching){{fetched}, to};
-	to->source = u->source;
-	to->len = to->have = u->len;
-	r->context = &l->op;
-	tw_take_pull(ep, u, r);
-}
-
-static void data_done(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
-{
-	struct tw_mrapi_ctrl_request *a = tw_container(op, struct tw_mrapi_ctrl_request, op);
-
-	complete(ep, a, r->status == TW_S_OK ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID);
-}
-
-/* The data of a READ. */
-static void data_arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	struct tw_mrapi_ctrl_request *a = find_request((uint32_t)u->unexp.match, u->source);
-	struct tw_req *r;
-
-	if (!a || u->len != a->len) {
-		refuse(ep, u);
-		return;
-	}
-	if (!u->rndv) {
-		tw_copy(a->data, u->data, u->len);
-		tw_unexp_msg_put(ep, u);
-		complete(ep, a, MRAPI_SUCCESS);
-		return;
-	}
-	r = tw_req_new1(ep, TW_RECV, a->data, a->len);
-	if (!r) {
-		refuse(ep, u);
-		complete(ep, a, MRAPI_ERR_MEM_LIMIT);
-		return;
-	}
-	/* From here on the receive completes the request, even if the peer is lost. */
-	a->reply.token = 0;
-	a->op.done = data_done;
-	r->context = &a->op;
-	tw_take_pull(ep, u, r);
-}
-
-static void arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	if (u->unexp.match & IS_DATA) {
-		data_arrived(ep, u);
-	} else if (u->rndv) {
-		fetch(ep, u);
-	} else {
-		tw_list_add_tail(&net.inbox, &u->unexp.all);
-		ep->attend = true;
-	}
-}
-
-static void handle_ctrl(struct tw_ep *ep, const struct tw_unexp_msg *u)
-{
-	const struct tw_peer *p = tw_peer_at(ep, u->source);
-	struct tw_mrapi_ctrl ctrl;
-	struct tw_mrapi_ctrl_request *a;
-
-	if (u->len < sizeof(ctrl) || !p || p->state != TW_PEER_UP)
-		return;
-	memcpy(&ctrl, u->data, sizeof(ctrl));
-	if (ctrl.what == TW_MRAPI_CTRL_REPLY) {
-		a = find_request(ctrl.token, u->source);
-		if (a) {
-			a->reply = ctrl;
-			complete(ep, a, (mrapi_status_t)ctrl.status);
-		}
-	} else if (ctrl.what == TW_MRAPI_CTRL_DELETED) {
-		tw_mrapi_remote_deleted(u->source, ctrl.handle);
-	} else {
-		tw_mrapi_export_serve(ep, u->source, &ctrl, u->data + sizeof(ctrl),
-				      u->len - (uint32_t)sizeof(ctrl));
-	}
-}
-
-static void collect(struct tw_ep *ep)
-{
-	while (!tw_list_empty(&ep->done)) {
-		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
-		struct tw_mrapi_op *op = r->context;
-
-		tw_list_del(&r->link);
-		if (op)
-			op->done(ep, op, r);
-		tw_req_free(ep, r);
-	}
+	if (ctrl->what == TW_MRAPI_CTRL_REPLY)
+		tw_ctrl_replied(from, ctrl->number, ctrl, sizeof(*ctrl));
+	else if (ctrl->what == TW_MRAPI_CTRL_DELETED)
+		tw_mrapi_remote_deleted(from, ctrl->handle);
+	else if (ctrl->what != TW_MRAPI_CTRL_WRITE || !take_data(ep, from, ctrl))
+		tw_mrapi_export_serve(ep, from, ctrl, NULL, 0);
 }
 
 static void attend(struct tw_ep *ep)
@@ -341,37 +335,23 @@ static void attend(struct tw_ep *ep)
 	inside = true;
 	do {
 		ep->attend = false;
-		collect(ep);
-		while (!tw_list_empty(&net.inbox)) {
-			struct tw_unexp_msg *u =
-				tw_list_first(&net.inbox, struct tw_unexp_msg, unexp.all);
-
-			tw_list_del(&u->unexp.all);
-			handle_ctrl(ep, u);
-			tw_unexp_msg_put(ep, u);
+		tw_group_collect(ep);
+		tw_list_walk(&net.inbox, struct arrival, a, link) {
+			tw_list_del(&a->link);
+			if (a->from->state == TW_MEMBER_HERE)
+				handle_ctrl(ep, a->from, &a->ctrl);
+			free(a);
 		}
+		tw_group_attend(&net.group);
 	} while (ep->attend || !tw_list_empty(&ep->done));
 	inside = false;
 }
 
-static void down(struct tw_ep *ep, const struct tw_peer *p)
-{
-	tw_list_walk(&net.requests, struct tw_mrapi_ctrl_request, a, link) {
-		if (a->reply.token && tw_mrapi_same(a->to, p->addr))
-			complete(ep, a, MRAPI_ERR_RMEM_INVALID);
-	}
-	tw_mrapi_remote_down(p->addr);
-	tw_mrapi_export_down(p);
-	ep->attend = true;
-}
-
-void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_addr to)
-{
-	tw_disconnect(ep, tw_peer_at(ep, to));
-	collect(ep);
-}
-
-static const struct tw_interface interface = {.arrived = arrived, .attend = attend, .down = down};
+static const struct tw_interface interface = {.unexpected = unexpected,
+					      .am_handler = am_handler,
+					      .attend = attend,
+					      .down = down,
+					      .max_len = TW_MRAPI_CHUNK};
 
 /* ------------------------------------------------------------ start and stop */
 
@@ -405,6 +385,9 @@ static mrapi_status_t open_endpoint(void)
 		       err == TW_EBUSY ? "its TCP port is in use (TAGWIRE_PORT)" : "no resources");
 		return MRAPI_ENO_INIT;
 	}
+	tw_group_init(&net.group, tw_enter(handle), FILTER);
+	net.group.lost = lost;
+	tw_leave(net.group.ep);
 	atomic_store(&net.handle, handle);
 	return MRAPI_SUCCESS;
 }
@@ -417,7 +400,7 @@ mrapi_status_t tw_mrapi_net_start(void)
 		return MRAPI_SUCCESS;
 	if (tw_begin() != TW_OK)
 		return MRAPI_ENO_INIT;
-	tw_list_init(&net.requests);
+	tw_list_init(&net.known);
 	tw_list_init(&net.inbox);
 	if (!tw_topology_init())
 		status = MRAPI_ENO_INIT;

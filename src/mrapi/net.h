@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Members on other hosts, if TAGWIRE_NODES names any. Each process opens an engine
- * endpoint whose id has its slot in its own host's segment. A message with match
- * information 0 is a struct tw_mrapi_ctrl, followed by the data of a WRITE. Others are
- * the data of a READ; their match information has its token. These functions need the
+ * endpoint whose id has its slot in its own host's segment. Members speak in controls
+ * (struct tw_mrapi_ctrl); messages are the data of a READ, for which the reader has posted
+ * a receive, or of a WRITE, which leaves before its control. These functions need the
  * endpoint's lock unless a comment says otherwise. The admin lock is taken inside it,
  * never the other way round.
  */
@@ -11,6 +11,7 @@
 #define TW_MRAPI_NET_H
 
 #include "engine/engine.h"
+#include "group/group.h"
 #include "mrapi/memory.h"
 
 #define TW_MRAPI_CHUNK 0x40000u /* bytes of one READ or WRITE */
@@ -27,7 +28,7 @@ enum tw_mrapi_ctrl_type {
 };
 
 struct tw_mrapi_ctrl {
-	uint32_t what, token; /* a reply has its request's token */
+	uint32_t what, number; /* of the request, in its reply as well */
 	uint32_t handle;      /* of the remote memory, on its owner's host */
 	int32_t status;
 	uint32_t id, domain; /* FIND: id and the caller's domain; reply: the object's */
@@ -40,33 +41,17 @@ struct tw_mrapi_ctrl {
 };
 _Static_assert(sizeof(struct tw_mrapi_ctrl) == 120, "wire format");
 
-/* Context of an engine request: its completion function. */
-struct tw_mrapi_op {
-	void (*done)(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r);
-};
-
-/* A message being sent; freed on completion. */
-struct tw_mrapi_net_msg {
-	struct tw_mrapi_op op;
-	struct tw_mrapi_ctrl ctrl;
-	char data[];
-};
-
-/* A control request, on the stack of the thread that waits for the reply. */
-struct tw_mrapi_ctrl_request {
-	struct tw_list link;
-	struct tw_addr to;
-	struct tw_mrapi_ctrl reply;
-	char *data; /* buffer for the data of a READ */
+/* Data being sent; freed on completion. */
+struct tw_mrapi_data {
+	struct tw_op op;
 	uint32_t len;
-	struct tw_mrapi_op op; /* of the receive of that data */
-	bool over;
+	char bytes[];
 };
 
 /* Memory of another host as this process knows it. Members after `r' come from the owner. */
 struct tw_mrapi_remote {
 	struct tw_mrapi_rmem r;
-	struct tw_addr owner;
+	struct tw_member *owner;
 	uint32_t owner_handle; /* its handle on its own host */
 	uint64_t address;
 	uint32_t key_len;
@@ -87,28 +72,31 @@ void tw_mrapi_net_leave(struct tw_ep *ep);
 unsigned tw_mrapi_net_hosts(const uint64_t **nics);
 /* Connects to a member. TW_S_CLOSED: no member has that number; others: no route. */
 enum tw_status tw_mrapi_net_reach(struct tw_ep *ep, uint64_t nic, uint32_t proc,
-				  struct tw_addr *addr);
+				  struct tw_member **member);
 /* The endpoint is being closed: it lets go now of the memory of accesses to a member. */
-void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_addr to);
+void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_member *m);
 /* NULL when memory is short. */
-struct tw_mrapi_net_msg *tw_mrapi_net_msg_new(const struct tw_mrapi_ctrl *ctrl, uint32_t len);
-/* Sends the data of a READ. */
-void tw_mrapi_net_post_data(struct tw_ep *ep, struct tw_addr to, struct tw_mrapi_net_msg *l,
-			    uint32_t len);
-void tw_mrapi_net_ctrl_send(struct tw_ep *ep, struct tw_addr to, const struct tw_mrapi_ctrl *ctrl);
-/* Sends a request and waits for its reply; frees the message. RMEM_INVALID: the peer is lost. */
-mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_mrapi_ctrl_request *request,
-				    struct tw_mrapi_net_msg *l, uint32_t len);
+struct tw_mrapi_data *tw_mrapi_net_data(uint32_t len);
+/* Sends the data of a READ; false when memory is short. */
+bool tw_mrapi_net_give(struct tw_ep *ep, struct tw_member *to, uint32_t number,
+		       struct tw_mrapi_data *d);
+/*
+ * Sends a request, after the data of a WRITE, which it frees; waits for its reply or the data
+ * of a READ, and leaves the reply in ctrl. RMEM_INVALID: the member is lost.
+ */
+mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
+				    struct tw_mrapi_ctrl *ctrl, struct tw_mrapi_data *write,
+				    char *read, uint32_t len);
 
-/* ---- remote.c: memory of other hosts; down() is called with the lock, forget() without */
-void tw_mrapi_remote_deleted(struct tw_addr owner, uint32_t owner_handle);
-void tw_mrapi_remote_down(struct tw_addr owner);
+/* ---- remote.c: memory of other hosts; forget() is called without the lock */
+void tw_mrapi_remote_deleted(const struct tw_member *owner, uint32_t owner_handle);
+void tw_mrapi_remote_lost(const struct tw_member *owner);
 void tw_mrapi_remote_forget(void);
 
 /* ---- export.c: memory of this process that other hosts use */
-void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_addr from, struct tw_mrapi_ctrl *ctrl,
+void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl,
 			   const char *data, uint32_t len);
-void tw_mrapi_export_down(const struct tw_peer *p);
+void tw_mrapi_export_lost(const struct tw_member *m);
 void tw_mrapi_export_forget(void);
 
 #endif /* TW_MRAPI_NET_H */

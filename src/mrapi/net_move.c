@@ -16,13 +16,13 @@
 
 /* Accesses in flight, on the stack of the thread that waits for them. */
 struct work {
-	struct tw_mrapi_op op;
+	struct tw_op op;
 	struct tw_mrapi_remote *remote;
 	unsigned n;
 	enum tw_status status; /* the first failure */
 };
 
-static void ended(struct tw_ep *ep, struct tw_mrapi_op *op, const struct tw_req *r)
+static void ended(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
 	struct work *w = tw_container(op, struct work, op);
 
@@ -70,7 +70,7 @@ static void start(struct tw_ep *ep, struct work *w, bool write, const struct tw_
 	}
 	r->context = &w->op;
 	w->n++;
-	tw_transfer_access(ep, r, w->remote->owner, w->remote->address + at, w->remote->key,
+	tw_transfer_access(ep, r, w->remote->owner->addr, w->remote->address + at, w->remote->key,
 			   w->remote->key_len);
 }
 
@@ -187,25 +187,27 @@ static mrapi_status_t net_served_part(struct tw_mrapi_client *c, const struct tw
 {
 	bool whole = m->n == 1 || m->local_stride == m->bytes;
 	uint32_t len = m->bytes * m->n;
-	struct tw_mrapi_ctrl_request a = {
-		.to = c->remote->owner, .data = whole ? m->local : arg, .len = len};
 	struct tw_mrapi_ctrl ctrl = {.what = m->write ? TW_MRAPI_CTRL_WRITE : TW_MRAPI_CTRL_READ,
 				     .handle = c->remote->owner_handle,
 				     .bytes = m->bytes,
 				     .n = m->n,
 				     .stride = m->remote_stride,
 				     .remote = m->remote};
-	struct tw_mrapi_net_msg *l = tw_mrapi_net_msg_new(&ctrl, m->write ? len : 0);
-	struct tw_ep *ep = tw_mrapi_net_enter();
+	struct tw_mrapi_data *d = m->write ? tw_mrapi_net_data(len) : NULL;
+	struct tw_ep *ep;
 	mrapi_status_t status;
 
+	if (m->write && !d)
+		return MRAPI_ERR_MEM_LIMIT;
+	if (d)
+		tw_mrapi_pack(d->bytes, m->local, m->bytes, m->local_stride, m->n, true);
+	ep = tw_mrapi_net_enter();
 	if (!ep) {
-		free(l);
+		free(d);
 		return MRAPI_ERR_RMEM_INVALID;
 	}
-	if (m->write && l)
-		tw_mrapi_pack(l->data, m->local, m->bytes, m->local_stride, m->n, true);
-	status = tw_mrapi_net_request(ep, &a, l, m->write ? len : 0);
+	status = tw_mrapi_net_request(ep, c->remote->owner, &ctrl, d,
+				      m->write ? NULL : whole ? m->local : arg, len);
 	tw_mrapi_net_leave(ep);
 	if (status == MRAPI_SUCCESS && !m->write && !whole)
 		tw_mrapi_pack(arg, m->local, m->bytes, m->local_stride, m->n, false);

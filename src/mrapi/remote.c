@@ -35,12 +35,8 @@ mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **re
 static mrapi_status_t request(struct tw_ep *ep, const struct tw_mrapi_remote *f,
 			      enum tw_mrapi_ctrl_type what, struct tw_mrapi_ctrl *reply)
 {
-	struct tw_mrapi_ctrl ctrl = {.what = what, .handle = f->owner_handle};
-	struct tw_mrapi_ctrl_request a = {.to = f->owner};
-	mrapi_status_t status = tw_mrapi_net_request(ep, &a, tw_mrapi_net_msg_new(&ctrl, 0), 0);
-
-	*reply = a.reply;
-	return status;
+	*reply = (struct tw_mrapi_ctrl){.what = what, .handle = f->owner_handle};
+	return tw_mrapi_net_request(ep, f->owner, reply, NULL, NULL, 0);
 }
 
 /* -------------------------------------------------------------------- find */
@@ -50,16 +46,16 @@ static mrapi_status_t request(struct tw_ep *ep, const struct tw_mrapi_remote *f,
  * lowest first, so low ones are tried first. A search of all slots takes long, and
  * programs repeat a get until the memory exists; so it is limited.
  */
-static bool reach_any(struct tw_ep *ep, uint64_t nic, uint32_t n, struct tw_addr *addr)
+static bool reach_any(struct tw_ep *ep, uint64_t nic, uint32_t n, struct tw_member **member)
 {
 	static uint64_t last_nic;
 	static uint32_t last_proc; /* that replied */
 	enum tw_status status = TW_S_CLOSED;
 
 	if (last_nic == nic)
-		status = tw_mrapi_net_reach(ep, nic, last_proc, addr);
+		status = tw_mrapi_net_reach(ep, nic, last_proc, member);
 	for (uint32_t i = 0; i < n && status == TW_S_CLOSED; i++) {
-		status = tw_mrapi_net_reach(ep, nic, i, addr);
+		status = tw_mrapi_net_reach(ep, nic, i, member);
 		last_nic = nic;
 		last_proc = i;
 	}
@@ -69,22 +65,19 @@ static bool reach_any(struct tw_ep *ep, uint64_t nic, uint32_t n, struct tw_addr
 }
 
 static mrapi_status_t look_up(struct tw_ep *ep, uint64_t nic, uint32_t members, mrapi_rmem_id_t id,
-			      struct tw_mrapi_ctrl *reply, struct tw_addr *owner)
+			      struct tw_mrapi_ctrl *reply, struct tw_member **owner)
 {
-	struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_FIND,
-				     .id = id,
-				     .domain = tw_mrapi_node(tw_mrapi_me())->domain};
-	struct tw_mrapi_ctrl_request a = {.data = NULL};
 	mrapi_status_t status;
 
-	if (!reach_any(ep, nic, members, &a.to))
+	*reply = (struct tw_mrapi_ctrl){.what = TW_MRAPI_CTRL_FIND,
+					.id = id,
+					.domain = tw_mrapi_node(tw_mrapi_me())->domain};
+	if (!reach_any(ep, nic, members, owner))
 		return MRAPI_ERR_RMEM_ID_INVALID;
-	status = tw_mrapi_net_request(ep, &a, tw_mrapi_net_msg_new(&ctrl, 0), 0);
+	status = tw_mrapi_net_request(ep, *owner, reply, NULL, NULL, 0);
 	if (status != MRAPI_SUCCESS)
 		return status == MRAPI_ERR_RMEM_INVALID ? MRAPI_ERR_RMEM_ID_INVALID : status;
-	*reply = a.reply;
-	*owner = a.to;
-	if ((a.to.where & 0xffff) == TW_EID_MEMBERS + reply->proc)
+	if (((*owner)->where & 0xffff) == TW_EID_MEMBERS + reply->proc)
 		return MRAPI_SUCCESS;
 	return tw_mrapi_net_reach(ep, nic, reply->proc, owner) == TW_S_OK
 		       ? MRAPI_SUCCESS
@@ -97,7 +90,7 @@ static bool idle(struct tw_mrapi_remote *f)
 }
 
 /* The known entry, else one that is free or unattached. */
-static struct tw_mrapi_remote *entry_for(uint32_t owner_handle, struct tw_addr owner,
+static struct tw_mrapi_remote *entry_for(uint32_t owner_handle, const struct tw_member *owner,
 					 uint32_t *slot)
 {
 	struct tw_mrapi_remote *f, *spare = NULL;
@@ -108,7 +101,7 @@ static struct tw_mrapi_remote *entry_for(uint32_t owner_handle, struct tw_addr o
 		if (!f)
 			break;
 		if (atomic_load(&f->r.obj.handle) && f->owner_handle == owner_handle &&
-		    tw_mrapi_same(f->owner, owner))
+		    f->owner == owner)
 			return f;
 		if (idle(f) && (!spare || !atomic_load(&f->r.obj.handle))) {
 			spare = f;
@@ -126,7 +119,7 @@ static struct tw_mrapi_remote *entry_for(uint32_t owner_handle, struct tw_addr o
 	return spare;
 }
 
-static mrapi_status_t enter(const struct tw_mrapi_ctrl *ctrl, struct tw_addr owner,
+static mrapi_status_t enter(const struct tw_mrapi_ctrl *ctrl, struct tw_member *owner,
 			    uint32_t *handle)
 {
 	uint32_t slot;
@@ -160,7 +153,7 @@ mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle)
 	static uint64_t searched; /* time of the last full search */
 	uint32_t members = LIKELY;
 	struct tw_mrapi_ctrl reply;
-	struct tw_addr owner;
+	struct tw_member *owner;
 
 	if (!ep)
 		return status;
@@ -253,23 +246,23 @@ void tw_mrapi_remote_release(uint32_t me)
 
 static void owner_lost(struct tw_mrapi_remote *f, const void *owner)
 {
-	if (tw_mrapi_same(f->owner, *(const struct tw_addr *)owner))
+	if (f->owner == owner)
 		forget(f);
 }
 
-void tw_mrapi_remote_down(struct tw_addr owner)
+void tw_mrapi_remote_lost(const struct tw_member *owner)
 {
-	each(owner_lost, &owner);
+	each(owner_lost, owner);
 }
 
-void tw_mrapi_remote_deleted(struct tw_addr owner, uint32_t owner_handle)
+void tw_mrapi_remote_deleted(const struct tw_member *owner, uint32_t owner_handle)
 {
 	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++) {
 		struct tw_mrapi_remote *f = atomic_load(&remotes[i]);
 
 		if (!f)
 			break;
-		if (f->owner_handle == owner_handle && tw_mrapi_same(f->owner, owner))
+		if (f->owner_handle == owner_handle && f->owner == owner)
 			forget(f);
 	}
 }

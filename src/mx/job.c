@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "job/job.h"
+#include "group/job.h"
 #include "mx/mx_internal.h"
 
 #define RETRY_MS 50 /* until the next connect to a process that has not begun */

@@ -13,7 +13,7 @@
 #define TW_PANDA_INTERNAL_H
 
 #include "engine/engine.h"
-#include "job/job.h"
+#include "group/job.h"
 #include "pan_mp.h"
 #include "panda/wire.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The job of this process: the launcher's, the environment's, or its own. */
-#include "job/job.h"
+#include "group/job.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "job/job.h"
+#include "group/job.h"
 
 static pmix_proc_t me;
 static uint32_t size, rounds;

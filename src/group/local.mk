@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# How a process learns of the others of its job; the module asks a launcher, and is
-# loaded when one has started the process.
+# The control plane. And how a process learns of the others of its job; the module asks a
+# launcher, and is loaded when one has started the process.
+if ENABLE_GROUP
+libtagwire_internal_la_SOURCES += %D%/group.c %D%/group.h
+endif
 if ENABLE_JOB
 libtagwire_internal_la_SOURCES += %D%/job.c %D%/job.h
 if ENABLE_PMIX

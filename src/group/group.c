@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Members and controls. A member is in one of these states:
+ *
+ *   AWAY     seek, or a control to send      SEEKING
+ *   SEEKING  connected, or a packet from it  HERE
+ *   SEEKING  refused, before the deadline    SEEKING, connects again later
+ *   SEEKING  refused                         LOST
+ *   HERE     the connection is lost          LOST
+ *   LOST     as AWAY
+ */
+#include "group/group.h"
+
+#define RETRY_US 50000 /* until the next connect to a member that has not begun */
+
+struct control {
+	struct tw_list link;
+	uint64_t arg;
+	uint32_t len;
+	char data[];
+};
+
+void tw_group_collect(struct tw_ep *ep)
+{
+	while (!tw_list_empty(&ep->done)) {
+		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
+		struct tw_op *op = r->context;
+
+		tw_list_del(&r->link);
+		if (op)
+			op->done(ep, op, r);
+		tw_req_free(ep, r);
+	}
+}
+
+void tw_group_init(struct tw_group *g, struct tw_ep *ep, uint32_t filter)
+{
+	g->ep = ep;
+	g->filter = filter;
+	tw_list_init(&g->seeking);
+	tw_list_init(&g->ready);
+	tw_list_init(&g->requests);
+}
+
+void tw_member_init(struct tw_group *g, struct tw_member *m, uint64_t where)
+{
+	*m = (struct tw_member){.group = g, .where = where};
+	tw_list_init(&m->out);
+	tw_list_init(&m->link);
+}
+
+void tw_member_fini(struct tw_member *m)
+{
+	tw_list_walk(&m->out, struct control, c, link)
+		free(c);
+	tw_list_init(&m->out);
+	tw_list_del(&m->link);
+}
+
+static void lose(struct tw_member *m)
+{
+	struct tw_group *g = m->group;
+
+	m->state = TW_MEMBER_LOST;
+	tw_member_fini(m);
+	tw_list_walk(&g->requests, struct tw_ctrl_request, r, link) {
+		if (r->to != m)
+			continue;
+		tw_list_del(&r->link);
+		r->on_reply(r, NULL, 0);
+	}
+	g->ep->events++;
+	g->lost(m);
+}
+
+static void ready(struct tw_member *m)
+{
+	tw_list_del(&m->link);
+	tw_list_add_tail(&m->group->ready, &m->link);
+	m->group->ep->attend = true;
+}
+
+static void found(struct tw_member *m, struct tw_addr addr)
+{
+	struct tw_peer *p = tw_peer_at(m->group->ep, addr);
+
+	m->state = TW_MEMBER_HERE;
+	m->addr = addr;
+	if (p)
+		p->context = m;
+	m->group->ep->events++;
+	ready(m);
+}
+
+void tw_member_met(struct tw_member *m, struct tw_peer *p)
+{
+	found(m, p->addr);
+}
+
+static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
+{
+	struct tw_member *m = tw_container(op, struct tw_member, connected);
+
+	if (m->state != TW_MEMBER_SEEKING)
+		return;
+	m->why = r->status;
+	if (r->status == TW_S_OK) {
+		found(m, r->source);
+	} else if (m->group->later && tw_clock() < m->deadline) {
+		m->retry = tw_clock() + tw_clock_us(RETRY_US);
+		tw_list_add_tail(&m->group->seeking, &m->link);
+		tw_timer(&ep->host, m->retry);
+	} else {
+		lose(m);
+	}
+}
+
+static void connect_to(struct tw_member *m)
+{
+	struct tw_ep *ep = m->group->ep;
+	struct tw_req *r = tw_connect_new(ep, m->where >> 16, m->where & 0xffff, m->group->filter,
+					  m->deadline);
+
+	if (!r) {
+		m->why = TW_S_NO_RESOURCES;
+		lose(m);
+		return;
+	}
+	m->connected.done = connected;
+	r->context = &m->connected;
+	tw_connect(ep, r);
+}
+
+void tw_member_seek(struct tw_member *m)
+{
+	if (m->state == TW_MEMBER_SEEKING || m->state == TW_MEMBER_HERE)
+		return;
+	m->state = TW_MEMBER_SEEKING;
+	m->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	connect_to(m);
+}
+
+/* Controls --------------------------------------------------------------------- */
+
+bool tw_ctrl_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t len)
+{
+	struct control *c = malloc(sizeof(*c) + len);
+
+	if (!c) {
+		tw_log(TW_LOG_ERROR, "no memory for a control message");
+		return false;
+	}
+	c->arg = arg;
+	c->len = len;
+	memcpy(c->data, ctrl, len);
+	tw_list_add_tail(&m->out, &c->link);
+	if (m->state != TW_MEMBER_SEEKING)
+		ready(m);
+	return true;
+}
+
+void tw_ctrl_request(struct tw_ctrl_request *r, struct tw_member *to)
+{
+	struct tw_group *g = to->group;
+
+	r->number = ++g->requested;
+	r->to = to;
+	tw_list_add_tail(&g->requests, &r->link);
+}
+
+void tw_ctrl_abandon(struct tw_ctrl_request *r)
+{
+	tw_list_del(&r->link);
+}
+
+bool tw_ctrl_replied(struct tw_member *from, uint32_t number, const void *reply, uint32_t len)
+{
+	tw_list_walk(&from->group->requests, struct tw_ctrl_request, r, link) {
+		if (r->number != number || r->to != from)
+			continue;
+		tw_list_del(&r->link);
+		r->on_reply(r, reply, len);
+		from->group->ep->events++;
+		return true;
+	}
+	return false;
+}
+
+static void flush(struct tw_member *m)
+{
+	while (m->state == TW_MEMBER_HERE && !tw_list_empty(&m->out)) {
+		struct control *c = tw_list_first(&m->out, struct control, link);
+
+		tw_list_del(&c->link);
+		if (tw_am_send(m->group->ep, m->addr, c->arg, c->data, c->len) == TW_ENOMEM)
+			tw_log(TW_LOG_ERROR, "no memory for a control message");
+		free(c);
+	}
+}
+
+/* Called by the interface's hooks ------------------------------------------------ */
+
+void tw_group_down(const struct tw_peer *p)
+{
+	struct tw_member *m = p->context;
+
+	if (m && m->state == TW_MEMBER_HERE && m->addr.session == p->addr.session)
+		lose(m);
+}
+
+void tw_group_attend(struct tw_group *g)
+{
+	uint64_t now;
+
+	while (!tw_list_empty(&g->ready)) {
+		struct tw_member *m = tw_list_first(&g->ready, struct tw_member, link);
+
+		tw_list_del(&m->link);
+		if (m->state == TW_MEMBER_HERE && g->here)
+			g->here(m);
+		flush(m);
+		if (!tw_list_empty(&m->out))
+			tw_member_seek(m);
+	}
+	if (tw_likely(tw_list_empty(&g->seeking)))
+		return;
+	now = tw_clock();
+	tw_list_walk(&g->seeking, struct tw_member, m, link) {
+		if (m->retry > now)
+			continue;
+		tw_list_del(&m->link);
+		connect_to(m);
+	}
+}
+
+uint64_t tw_group_expire(struct tw_group *g, uint64_t now)
+{
+	uint64_t next = 0;
+
+	tw_list_walk(&g->seeking, struct tw_member, m, link) {
+		if (m->retry <= now)
+			g->ep->attend = true;
+		else if (!next || m->retry < next)
+			next = m->retry;
+	}
+	return next;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The control plane of an interface over an engine endpoint: members, which are connected
+ * to when they are first needed, and controls between them, in order, some of them requests
+ * with a reply. Controls are active messages; those of the group's own requests and replies
+ * have the request's number in their argument.
+ *
+ * Called with the endpoint's lock. The interface calls the hooks' functions below from its
+ * own hooks (struct tw_interface).
+ */
+#ifndef TW_GROUP_H
+#define TW_GROUP_H
+
+#include "engine/engine.h"
+
+/* The context of an engine request: called when the request ends. */
+struct tw_op {
+	void (*done)(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r);
+};
+
+/* Ends the requests that are complete. */
+void tw_group_collect(struct tw_ep *ep);
+
+enum tw_member_state { TW_MEMBER_AWAY, TW_MEMBER_SEEKING, TW_MEMBER_HERE, TW_MEMBER_LOST };
+
+struct tw_member {
+	struct tw_group *group;
+	uint64_t where;	     /* NIC id << 16 | endpoint id */
+	uint8_t state;	     /* enum tw_member_state */
+	uint8_t why;	     /* enum tw_status of the last connect */
+	struct tw_addr addr; /* while HERE */
+	struct tw_op connected;
+	struct tw_list out;  /* controls that have not left */
+	struct tw_list link; /* on the group's list seeking or ready */
+	uint64_t deadline, retry;
+};
+
+struct tw_group {
+	struct tw_ep *ep;
+	uint32_t filter;
+	bool later; /* members may begin later: until the deadline, connecting is tried again */
+	/* It is connected: what waits for that may be sent. May be NULL. */
+	void (*here)(struct tw_member *m);
+	/* It cannot be reached, or is gone; its controls and requests have been ended. */
+	void (*lost)(struct tw_member *m);
+	struct tw_list seeking, ready, requests;
+	uint32_t requested;
+};
+
+/* A request, in memory of the caller's until on_reply() is called or it is abandoned. */
+struct tw_ctrl_request {
+	struct tw_list link;
+	struct tw_member *to;
+	uint32_t number;
+	/* NULL: the member is lost. */
+	void (*on_reply)(struct tw_ctrl_request *r, const void *reply, uint32_t len);
+};
+
+void tw_group_init(struct tw_group *g, struct tw_ep *ep, uint32_t filter);
+void tw_member_init(struct tw_group *g, struct tw_member *m, uint64_t where);
+/* Frees what a group or a member that ends with its endpoint has. */
+void tw_member_fini(struct tw_member *m);
+
+/* Connects to it, if it is AWAY or LOST. */
+void tw_member_seek(struct tw_member *m);
+/* A packet has come from a peer: it is this member. */
+void tw_member_met(struct tw_member *m, struct tw_peer *p);
+/* Sends a control behind those before it; connects first. False: no memory. */
+bool tw_ctrl_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t len);
+/* Chooses the request's number; then the interface sends the control with it. */
+void tw_ctrl_request(struct tw_ctrl_request *r, struct tw_member *to);
+void tw_ctrl_abandon(struct tw_ctrl_request *r);
+/* A reply has come: false if its sender has no request of that number. */
+bool tw_ctrl_replied(struct tw_member *from, uint32_t number, const void *reply, uint32_t len);
+
+/* For the hooks: down(), attend() and expire(). */
+void tw_group_down(const struct tw_peer *p);
+void tw_group_attend(struct tw_group *g);
+uint64_t tw_group_expire(struct tw_group *g, uint64_t now);
+
+#endif /* TW_GROUP_H */
