@@ -324,6 +324,8 @@ bool tw_net_hello_send(struct tw_net_link *l);
 enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h);
 void tw_net_seal(struct tw_net_link *l, const struct tw_net_ctrl *t, struct tw_net_sealed *out);
 bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct tw_net_ctrl *t);
+/* A whole message has come. */
+void tw_net_take(struct tw_net_link *l);
 
 /* sock.c */
 enum tw_err tw_net_listen(struct tw_net_ep *ep);

@@ -450,51 +450,6 @@ static void dialed(struct tw_net_link *l)
 		tw_net_sock_lost(l, TW_ELOST);
 }
 
-/* The first message has come. */
-static void greeted(struct tw_net_link *l)
-{
-	struct tw_net_hello h = l->in.hello;
-	enum tw_err err = tw_net_hello_take(l, &h);
-
-	if (err == TW_OK) {
-		l->channel = TW_NET_OPEN;
-		l->again = 0;
-		if (l->state != TW_NET_HALF_OPEN)
-			tw_net_ctrl_begin(l);
-	} else if (l->state == TW_NET_HALF_OPEN || err == TW_ELOST) {
-		tw_net_sock_lost(l, err);
-	} else {
-		/* Another endpoint than is wanted, perhaps another user's. */
-		l->stranger = err;
-		refused(l, TW_ECLOSED);
-	}
-}
-
-/* A caller that lacks the key, or somebody has changed what a peer said. */
-static void unsealed(struct tw_net_link *l)
-{
-	char from[INET6_ADDRSTRLEN];
-
-	tw_log(TW_LOG_WARN, "endpoint %u: %s does not have the key %s; see tagwire-key(7)",
-	       l->ep->host->self.endpoint_id, tw_inet_text(&l->peer_addr, from, sizeof(from)),
-	       tw_net_key_file());
-	tw_net_sock_lost(l, TW_EPROTO);
-}
-
-/* A whole message has come. */
-static void take(struct tw_net_link *l)
-{
-	struct tw_net_ctrl t;
-
-	l->in_len = 0;
-	if (l->channel == TW_NET_HELLO)
-		greeted(l);
-	else if (tw_net_unseal(l, &l->in.sealed, &t))
-		tw_net_on_ctrl(l, &t);
-	else
-		unsealed(l);
-}
-
 void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_net_link *l = tw_container(w, struct tw_net_link, watch);
@@ -519,6 +474,6 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 		}
 		l->in_len += (uint32_t)n;
 		if (l->in_len == whole)
-			take(l);
+			tw_net_take(l);
 	}
 }
