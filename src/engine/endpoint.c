@@ -306,7 +306,7 @@ static bool unsent(const struct tw_ep *ep)
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		if (ep->peers[i]->state == TW_PEER_UP &&
 		    (!tw_list_empty(&ep->peers[i]->replying) ||
-		     !tw_list_empty(&ep->peers[i]->pushing) || tw_tells(ep->peers[i])))
+		     !tw_list_empty(&ep->peers[i]->pushing)))
 			return true;
 	return false;
 }

@@ -184,6 +184,15 @@ static inline bool tw_unexp_is_whole(const struct tw_unexp_msg *u)
 	return u->state == TW_U_WHOLE || u->state == TW_U_FETCHED;
 }
 
+/* The next that matches, after u. */
+static inline struct tw_unexp_msg *tw_unexp_next(struct tw_ep *ep, struct tw_unexp_msg *u,
+						 uint64_t key, uint64_t mask)
+{
+	struct tw_unexp *x = tw_match_next_unexp(ep->match, &u->unexp, key, mask);
+
+	return x ? tw_container(x, struct tw_unexp_msg, unexp) : NULL;
+}
+
 /* How many match; or only the earliest of them until one that is not whole. */
 uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole);
 /*
@@ -213,7 +222,7 @@ static inline struct tw_unexp_msg *tw_req_claimed(const struct tw_req *r)
 void tw_unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u);
 /* A request that has fetched a message is complete. */
 void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *r);
-/* Frees all unexpected messages. */
+/* Drops what has not been claimed when the endpoint ends. */
 void tw_unexp_msgs_fini(struct tw_ep *ep);
 /* Allocates memory for a message of this length, in no queue; NULL when memory is short. */
 struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room);
@@ -224,24 +233,6 @@ uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now);
 void tw_rest_later(struct tw_ep *ep);
 /* Receives an announced message for a taker. Frees the announcement. */
 void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
-/* Returns to the sender the credits of a message of this length. */
-void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len);
-/*
- * Reports to the other side's taker that this many messages were taken. May overtake what
- * is matched.
- */
-void tw_tell(struct tw_peer *p, uint32_t n);
-/* True if that report is still to be sent. */
-static inline bool tw_tells(const struct tw_peer *p)
-{
-	return TW_USES_TELL && p->tell;
-}
-
-static inline bool tw_holds(const struct tw_ep *ep)
-{
-	return TW_USES_TELL && ep->iface->holds;
-}
-
 /* Drops announcements and incomplete messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 

@@ -57,8 +57,7 @@ const struct tw_upcalls tw_upcalls = {
 static bool idle(const struct tw_peer *p)
 {
 	return tw_list_empty(&p->replying) && tw_list_empty(&p->pulling) &&
-	       tw_list_empty(&p->sendq) && tw_list_empty(&p->pushing) && !tw_tells(p) &&
-	       !tw_credits_due(p);
+	       tw_list_empty(&p->sendq) && tw_list_empty(&p->pushing) && !tw_credits_due(p);
 }
 
 bool tw_flush(struct tw_ep *ep)
@@ -133,8 +132,10 @@ unsigned tw_progress(struct tw_ep *ep)
 		n += ep->polled[i].ops->progress(ep->polled[i].instance);
 	if (tw_unlikely(!tw_list_empty(&ep->work)))
 		n += tw_flush(ep);
-	if (tw_unlikely(ep->acts) && (ep->attend || !tw_list_empty(&ep->done)))
+	if (tw_unlikely(ep->acts) && (ep->attend || !tw_list_empty(&ep->done))) {
 		ep->iface->attend(ep);
+		n++;
+	}
 	/* Only the holder of the lock writes; the service thread reads. */
 	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
 	return n;

@@ -90,8 +90,7 @@ static struct tw_unexp_msg *unexp_new(struct tw_peer *p, struct tw_hdr hdr, uint
 /* The message has memory of its own, so the sender usually gets its credits back at once. */
 static inline enum tw_err deliver(struct tw_peer *p, struct tw_unexp_msg *u)
 {
-	if (!tw_holds(p->ep))
-		tw_credits_release(p, tw_credit_cost(u->len));
+	tw_credits_release(p, tw_credit_cost(u->len));
 	p->ep->counters[TW_C_RECV_DONE]++;
 	p->ep->counters[TW_C_RECV_BYTES] += u->len;
 	p->ep->events++;
@@ -145,14 +144,6 @@ static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const st
 		memcpy(u->data, key, key_len);
 	p->ep->iface->arrived(p->ep, u);
 	return TW_OK;
-}
-
-void tw_take_release(struct tw_ep *ep, struct tw_addr from, uint32_t len)
-{
-	struct tw_peer *p = tw_peer_at(ep, from);
-
-	if (p && p->state == TW_PEER_UP)
-		tw_credits_release(p, tw_credit_cost(len));
 }
 
 void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)

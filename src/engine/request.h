@@ -67,6 +67,14 @@ tw_shared void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_statu
 	ep->events++;
 }
 
+/* The context of a request whose end an interface handles itself. */
+struct tw_op {
+	void (*done)(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r);
+};
+
+/* Handles the requests that are complete, and frees them; without a tw_op what they have. */
+void tw_collect(struct tw_ep *ep);
+
 /* Collects the pieces of a request's data in a range, at most max. Returns their number. */
 unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
 		    unsigned max, uint32_t *covered);

@@ -389,22 +389,6 @@ static void return_credits(struct tw_peer *p)
 	}
 }
 
-void tw_tell(struct tw_peer *p, uint32_t n)
-{
-	p->tell += n;
-	tw_peer_work(p);
-}
-
-static bool send_told(struct tw_peer *p)
-{
-	if (p->link->provider->send(p->link, TW_SEND_CONTROL,
-				    tw_hdr_make(TW_TELL, 0, 0, p->tell, 0), NULL, 0, 0) != TW_OK)
-		return false;
-	p->ep->counters[TW_C_ACK_SENT]++;
-	p->tell = 0;
-	return true;
-}
-
 bool tw_transfer_flush(struct tw_peer *p)
 {
 	bool moved = false;
@@ -416,8 +400,6 @@ bool tw_transfer_flush(struct tw_peer *p)
 		moved |= tw_transfer_pull(p);
 	if (!tw_list_empty(&p->pushing))
 		moved |= tw_transfer_push(p);
-	if (tw_unlikely(tw_tells(p)))
-		moved |= send_told(p);
 	return_credits(p);
 	return moved;
 }
@@ -468,16 +450,6 @@ static enum tw_err share(struct tw_peer *p, struct tw_req *r, struct tw_hdr hdr,
 	return tw_transfer_step(p, r, TW_ON_SHARE);
 }
 
-static enum tw_err told(struct tw_peer *p, struct tw_hdr hdr)
-{
-	struct tw_ep *ep = p->ep;
-
-	if (!TW_USES_TELL || !ep->iface->told)
-		return TW_EPROTO;
-	ep->iface->told(ep, p, tw_hdr_len(hdr));
-	return TW_OK;
-}
-
 /* Packets that name a request. */
 static enum tw_err for_request(struct tw_peer *p, struct tw_req *r, struct tw_hdr hdr,
 			       const void *data, uint32_t len)
@@ -519,8 +491,6 @@ enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void 
 		return tw_hdr_type(hdr) == TW_ACK && p->asked ? TW_OK : TW_EPROTO;
 	case TW_CREDIT:
 		return TW_OK;
-	case TW_TELL:
-		return told(p, hdr);
 	case TW_CANCEL:
 		return TW_USES_SYNC ? tw_withdraw_asked(p, hdr, payload, len) : TW_EPROTO;
 	case TW_CANCELLED:

@@ -212,7 +212,6 @@ struct tw_peer {
 	struct tw_stats_peer *show;
 	uint64_t credit_starved; /* tick since which credits are short, 0 enough */
 	uint64_t retry;		 /* tick at which to connect again, 0 none */
-	uint32_t tell;		 /* messages still to be reported to the other taker */
 	uint32_t filter;	 /* its own, which connects must present */
 	uint32_t key;		 /* presented by our connect */
 	uint32_t grant;		 /* the window offered by our connect */
@@ -247,8 +246,6 @@ struct tw_interface {
 	void (*attend)(struct tw_ep *ep);
 	/* The peer is gone. */
 	void (*down)(struct tw_ep *ep, const struct tw_peer *p);
-	/* The other taker has taken this many messages (tw_tell). */
-	void (*told)(struct tw_ep *ep, struct tw_peer *p, uint32_t n);
 	/* Runs the timers that are due. Returns the next tick, or 0. */
 	uint64_t (*expire)(struct tw_ep *ep, uint64_t now);
 	/*
@@ -258,11 +255,6 @@ struct tw_interface {
 	bool (*ending)(struct tw_ep *ep);
 	/* The endpoint has ended. Called without a lock, perhaps in the service thread. */
 	void (*ended)(void *owner);
-	/*
-	 * Messages count in the window until tw_take_release(), and the interface does not
-	 * receive all announced messages at once.
-	 */
-	bool holds;
 	uint32_t max_len;     /* a peer that sends more is dropped; 0: no limit */
 	struct tw_pool *pool; /* of its own, for as many as there are requests; may be NULL */
 };

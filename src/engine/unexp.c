@@ -172,12 +172,11 @@ void tw_unexp_drop_all(struct tw_ep *ep, uint64_t key, uint64_t mask)
 
 uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole)
 {
-	struct tw_unexp *x = tw_match_find_unexp(ep->match, key, mask);
+	struct tw_unexp_msg *u = tw_unexp_find(ep, key, mask);
 	uint32_t n = 0;
 
-	for (; x; x = tw_match_next_unexp(ep->match, x, key, mask), n++)
-		if (whole && !tw_unexp_is_whole(tw_container(x, struct tw_unexp_msg, unexp)))
-			break;
+	for (; u && (!whole || tw_unexp_is_whole(u)); u = tw_unexp_next(ep, u, key, mask))
+		n++;
 	return n;
 }
 
@@ -224,6 +223,7 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 
 	u->state = TW_U_FETCHED;
 	if (f->status == TW_S_OK && r) {
+		r->proto = f->proto;
 		deliver(ep, u, r, r->flags & TW_R_CLAIM);
 	} else if (f->status == TW_S_OK) {
 		ep->events++;
@@ -269,17 +269,14 @@ void tw_unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u)
 void tw_recv_lost(struct tw_peer *p)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_unexp *x = p->numsgs ? tw_match_find_unexp(ep->match, 0, 0) : NULL;
+	struct tw_unexp_msg *u = p->numsgs ? tw_unexp_find(ep, 0, 0) : NULL, *next;
 
-	while (x) {
-		struct tw_unexp *next = tw_match_next_unexp(ep->match, x, 0, 0);
-		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
-
+	for (; u; u = next) {
+		next = tw_unexp_next(ep, u, 0, 0);
 		if (u->peer == p && (u->state == TW_U_ANNOUNCED || u->state == TW_U_PART)) {
 			tw_unexp_claim(ep, u);
 			tw_unexp_free(ep, u);
 		}
-		x = next;
 	}
 	if (p->rx_unexp && tw_takes(ep))
 		tw_unexp_msg_put(ep, p->rx_unexp);

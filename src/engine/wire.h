@@ -14,7 +14,6 @@
  *   CREDIT  -                  -               -
  *   SHARE   sender's ref       bytes to send    struct tw_share
  *   PUT     receiver's ref     -               -  (flags: enum tw_done)
- *   TELL    -                  messages        -  (for a taker)
  *   AM      interface's         payload length   bytes  (for its am_handler)
  *   CANCEL  sender's ref       -               match information
  *   CANCELLED sender's ref     -               -  (flags: enum tw_cancel)
@@ -39,7 +38,6 @@ enum tw_packet {
 	TW_CREDIT,
 	TW_SHARE,
 	TW_PUT,
-	TW_TELL,
 	TW_CANCEL,
 	TW_CANCELLED,
 	TW_AM,

@@ -108,13 +108,11 @@ int pan_nr_platforms(void)
 
 static void prepare(void)
 {
-	struct tw_list *lists[] = {&tw_panda.early, &tw_panda.fetches, &tw_panda.strangers,
-				   &tw_panda.due,   &tw_panda.seeking, &tw_panda.dirty,
+	struct tw_list *lists[] = {&tw_panda.due, &tw_panda.seeking, &tw_panda.dirty,
 				   &tw_panda.ready, &tw_panda.finished};
 
 	for (unsigned i = 0; i < tw_countof(lists); i++)
 		tw_list_init(lists[i]);
-	tw_panda.held = 0;
 	tw_panda.met = false;
 	tw_panda.nsending = tw_panda.nexpected = 0;
 	tw_panda.attending = tw_panda.dispatching = tw_panda.asleep = false;
@@ -133,6 +131,7 @@ static enum tw_err open_endpoint(uint64_t *handle)
 	struct tw_open how = {.endpoint_id = TW_EID_PLATFORMS + tw_panda.job.rank,
 			      .filter = tw_panda.job.key,
 			      .unexp_max = tw_settings.unexp_max,
+			      .fetch_max = tw_settings.unexp_max,
 			      .iface = &tw_panda_interface};
 	bool any = tw_panda.job.launched || tw_panda.job.size == 1;
 	enum tw_err err = tw_job_board(&how.board);

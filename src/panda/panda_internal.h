@@ -24,11 +24,6 @@
 #define TW_PANDA_TICKET (1u << 30)
 #define TW_PANDA_INDEX_BITS 20
 
-/* The context of an engine request: called when the request ends. */
-struct tw_panda_op {
-	void (*done)(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_req *r);
-};
-
 enum tw_panda_state { TW_PANDA_AWAY, TW_PANDA_SEEKING, TW_PANDA_HERE, TW_PANDA_LOST };
 
 /* Another platform, or this one. */
@@ -37,7 +32,7 @@ struct tw_panda_peer {
 	uint8_t state;	/* enum tw_panda_state */
 	bool expected;
 	struct tw_addr addr;
-	struct tw_panda_op connected;
+	struct tw_op connected;
 	struct tw_list out;	/* sends waiting for the connection */
 	struct tw_list unacked; /* delivered in this order */
 	struct tw_list link;	/* on tw_panda.seeking or tw_panda.dirty */
@@ -45,15 +40,19 @@ struct tw_panda_peer {
 	/* Its messages that are not acknowledged to it yet. */
 	uint32_t acks;
 	uint64_t due_at;
-	struct tw_list due; /* on tw_panda.due while acks > 0 */
+	bool ack_now;
+	struct tw_list due; /* on tw_panda.due while acks > 0, or ack_now */
 };
 
 /* A port that receives, or has an upcall. */
 struct tw_panda_port {
 	uint32_t number;
 	int (*upcall)(void *data, int size, int len);
-	struct tw_list msgs;	 /* struct tw_unexp_msg.unexp.all, in order */
 	struct tw_list receives; /* tickets without a message */
+	/* With an upcall: */
+	struct tw_op arrived;
+	struct tw_req *next;	  /* the posted receive for its next message, or NULL */
+	struct tw_unexp_msg *msg; /* of the upcall that is due */
 	struct tw_list ready;	 /* on tw_panda.ready: the upcall is due */
 };
 
@@ -75,11 +74,13 @@ struct tw_panda_ticket {
 			uint32_t len;
 			void (*upcall)(void *arg);
 			void *arg;
-			struct tw_panda_op sent;
+			struct tw_op sent;
 		};
 		struct { /* receive */
 			bool direct;
-			struct tw_unexp_msg *msg; /* direct: may still be on its way */
+			struct tw_op received;
+			struct tw_req *req; /* until it has its message */
+			struct tw_unexp_msg *msg;
 		};
 	};
 };
@@ -91,13 +92,9 @@ struct tw_panda {
 	struct tw_pool tickets;
 	struct tw_panda_port **ports; /* by number - 1; NULL: freed */
 	uint32_t nports, ports_room;
-	struct tw_list early; /* messages for ports not registered yet */
-	struct tw_list fetches;
-	struct tw_list strangers; /* messages, until met */
 	bool met;		  /* the addresses of all platforms are known */
 	struct tw_list seeking, dirty, due;
 	struct tw_list ready, finished; /* ports and sends with upcalls due */
-	uint64_t held;			/* bytes of messages not yet received */
 	uint32_t nsending, nexpected;
 	bool attending;
 	/* upcall.c */
@@ -116,9 +113,7 @@ struct tw_ep *tw_panda_enter(const char *function);
 
 /* wait.c -------------------------------------------------------------------- */
 
-/* Handles requests that have ended; sends nothing. */
-void tw_panda_collect(struct tw_ep *ep);
-/* The same, and sends what is queued. */
+/* Handles requests that have ended, and sends what is queued. */
 void tw_panda_attend(struct tw_ep *ep);
 void tw_panda_leave(struct tw_ep *ep);
 /* Progress in a call that leaves with tw_panda_leave_poll(). */
@@ -139,8 +134,14 @@ void tw_panda_peer_init(struct tw_panda_peer *peer);
 void tw_panda_peers_met(struct tw_ep *ep);
 void tw_panda_seek(struct tw_ep *ep, struct tw_panda_peer *peer);
 void tw_panda_peers_attend(struct tw_ep *ep);
-/* Acknowledges a counted message of a platform, at once or later, as `ack' says. */
-void tw_panda_ack(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack);
+/*
+ * A message is seen for the first time: takes what it acknowledges off its match information.
+ * False if it is no platform's.
+ */
+bool tw_panda_seen(struct tw_ep *ep, struct tw_addr source, uint64_t *match);
+/* All of it is here, by that request if not NULL: acknowledges it, once, if it is counted. */
+void tw_panda_here(struct tw_ep *ep, struct tw_addr source, uint64_t *match,
+		   const struct tw_req *r);
 /* The acknowledgements to piggyback on a message to it. */
 uint32_t tw_panda_acks_take(struct tw_panda_peer *peer);
 /* Sends all deferred acknowledgements. */
@@ -162,16 +163,16 @@ void tw_panda_send_over(struct tw_ep *ep, struct tw_panda_ticket *t, bool lost);
 
 /* The port of that number, or NULL. */
 struct tw_panda_port *tw_panda_port_find(uint32_t number);
-/* Matches messages with receives; fetches announced ones that are waited for. */
-void tw_panda_serve(struct tw_ep *ep, struct tw_panda_port *port);
-/* A message leaves the queues: returns its credit. */
-void tw_panda_take(struct tw_ep *ep, struct tw_unexp_msg *u);
-/* A message or an announcement for a port or a direct receive. */
-void tw_panda_deliver(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_unexp_msg *u);
-/* Takes the next message of a port with an upcall. */
-struct tw_unexp_msg *tw_panda_port_next(struct tw_ep *ep, struct tw_panda_port *port);
-/* A platform is gone: drops its announced messages. */
-void tw_panda_ports_lost(struct tw_ep *ep, struct tw_addr from);
+/* Posts a receive that claims a message for a port or a ticket; NULL without memory. */
+struct tw_req *tw_panda_claim(struct tw_ep *ep, uint32_t number, struct tw_op *op);
+/* The message that it has claimed; NULL if its sender was lost, or is no platform. */
+struct tw_unexp_msg *tw_panda_claimed(struct tw_ep *ep, const struct tw_req *r);
+/* Gives such a receive up, complete or not. */
+void tw_panda_unclaim(struct tw_ep *ep, struct tw_req **r);
+/* False for a port that was freed, and for a ticket. */
+bool tw_panda_wanted(uint32_t number);
+/* Posts the receive of a port's next upcall. */
+bool tw_panda_port_listen(struct tw_ep *ep, struct tw_panda_port *port);
 void tw_panda_ports_fini(void);
 
 /* upcall.c ------------------------------------------------------------------ */

@@ -46,6 +46,13 @@ static void lose(struct tw_ep *ep, struct tw_panda_peer *peer)
 	ep->events++;
 }
 
+static void mark_dirty(struct tw_ep *ep, struct tw_panda_peer *peer)
+{
+	if (tw_list_empty(&peer->link))
+		tw_list_add_tail(&tw_panda.dirty, &peer->link);
+	ep->attend = true;
+}
+
 /* Connecting ------------------------------------------------------------------ */
 
 /* Its sends leave from tw_panda_attend(), as this may run inside an arrival. */
@@ -58,11 +65,10 @@ static void found(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_addr a
 	if (p)
 		p->context = peer;
 	tw_list_del(&peer->link);
-	tw_list_add_tail(&tw_panda.dirty, &peer->link);
-	ep->attend = true;
+	mark_dirty(ep, peer);
 }
 
-static void connected(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_req *r)
+static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
 	struct tw_panda_peer *peer = tw_container(op, struct tw_panda_peer, connected);
 
@@ -114,6 +120,62 @@ static void flush(struct tw_ep *ep, struct tw_panda_peer *peer)
 	}
 }
 
+/* Acknowledging --------------------------------------------------------------- */
+
+uint32_t tw_panda_acks_take(struct tw_panda_peer *peer)
+{
+	uint32_t n = tw_min(peer->acks, TW_PANDA_ACKED_MAX);
+
+	if (n == 0)
+		return 0;
+	peer->acks -= n;
+	if (peer->acks == 0) {
+		tw_list_del(&peer->due);
+		peer->ack_now = false;
+	}
+	return n;
+}
+
+static void due_later(struct tw_ep *ep, struct tw_panda_peer *peer)
+{
+	peer->due_at = tw_clock() + tw_clock_us(tw_panda_delay_us);
+	tw_list_add_tail(&tw_panda.due, &peer->due);
+	tw_timer(&ep->host, peer->due_at);
+}
+
+static void send_acks(struct tw_ep *ep, struct tw_panda_peer *peer)
+{
+	tw_list_del(&peer->due);
+	peer->ack_now = false;
+	if (tw_am_send(ep, peer->addr, peer->acks, NULL, 0) == TW_ENOMEM) {
+		due_later(ep, peer);
+		return;
+	}
+	ep->counters[TW_C_ACK_SENT]++;
+	peer->acks = 0;
+}
+
+void tw_panda_acks_flush(struct tw_ep *ep)
+{
+	struct tw_list *l, *tmp;
+
+	tw_list_each(&tw_panda.due, l, tmp)
+		send_acks(ep, tw_container(l, struct tw_panda_peer, due));
+}
+
+/* Acknowledges a counted message of a platform, at once or later, as `ack' says. */
+static void acknowledge(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack)
+{
+	if (ack == PAN_MP_EXTERNAL || peer->state != TW_PANDA_HERE)
+		return;
+	if (peer->acks++ == 0)
+		due_later(ep, peer);
+	if (ack == PAN_MP_NORMAL || peer->acks == ACKS_MAX) {
+		peer->ack_now = true;
+		mark_dirty(ep, peer);
+	}
+}
+
 void tw_panda_peers_attend(struct tw_ep *ep)
 {
 	struct tw_list *l, *tmp;
@@ -125,6 +187,8 @@ void tw_panda_peers_attend(struct tw_ep *ep)
 
 		tw_list_del(&peer->link);
 		flush(ep, peer);
+		if (peer->ack_now && peer->acks)
+			send_acks(ep, peer);
 	}
 	if (tw_likely(tw_list_empty(&tw_panda.seeking)))
 		return;
@@ -136,50 +200,6 @@ void tw_panda_peers_attend(struct tw_ep *ep)
 			continue;
 		tw_list_del(&peer->link);
 		seek_again(ep, peer);
-	}
-}
-
-/* Acknowledging --------------------------------------------------------------- */
-
-uint32_t tw_panda_acks_take(struct tw_panda_peer *peer)
-{
-	uint32_t n = tw_min(peer->acks, TW_PANDA_ACKED_MAX);
-
-	if (n == 0)
-		return 0;
-	peer->acks -= n;
-	if (peer->acks == 0)
-		tw_list_del(&peer->due);
-	return n;
-}
-
-static void send_acks(struct tw_ep *ep, struct tw_panda_peer *peer)
-{
-	struct tw_peer *p = tw_peer_at(ep, peer->addr);
-
-	if (p && p->state == TW_PEER_UP)
-		tw_tell(p, peer->acks);
-	peer->acks = 0;
-	tw_list_del(&peer->due);
-}
-
-void tw_panda_acks_flush(struct tw_ep *ep)
-{
-	while (!tw_list_empty(&tw_panda.due))
-		send_acks(ep, tw_list_first(&tw_panda.due, struct tw_panda_peer, due));
-}
-
-void tw_panda_ack(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack)
-{
-	if (ack == PAN_MP_EXTERNAL || peer->state != TW_PANDA_HERE)
-		return;
-	peer->acks++;
-	if (ack == PAN_MP_NORMAL || peer->acks == ACKS_MAX) {
-		send_acks(ep, peer);
-	} else if (peer->acks == 1) {
-		peer->due_at = tw_clock() + tw_clock_us(tw_panda_delay_us);
-		tw_list_add_tail(&tw_panda.due, &peer->due);
-		tw_timer(&ep->host, peer->due_at);
 	}
 }
 
@@ -211,53 +231,88 @@ static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 	return p->context;
 }
 
-static void arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
+bool tw_panda_seen(struct tw_ep *ep, struct tw_addr source, uint64_t *match)
 {
-	struct tw_panda_peer *peer = peer_of(ep, u->source);
+	struct tw_panda_peer *peer = peer_of(ep, source);
 
-	if (tw_unlikely(!tw_panda.met)) {
-		tw_list_init(&u->unexp.all);
-		tw_list_add_tail(&tw_panda.strangers, &u->unexp.all);
+	if (!peer)
+		return false;
+	/* First the sends that ended before this was sent. */
+	if (tw_panda_acked_of(*match)) {
+		tw_collect(ep);
+		acknowledged(ep, peer, tw_panda_acked_of(*match));
+		*match = tw_panda_without_acked(*match);
+	}
+	if (peer->expected) {
+		peer->expected = false;
+		if (--tw_panda.nexpected == 0)
+			ep->expects = 0;
+	}
+	return true;
+}
+
+void tw_panda_here(struct tw_ep *ep, struct tw_addr source, uint64_t *match,
+		   const struct tw_req *r)
+{
+	struct tw_panda_peer *peer = peer_of(ep, source);
+
+	/* Copied, or eager: the sender knows that it has left, not that it has arrived. */
+	if (peer && (!r || r->proto == TW_PROTO_COPY))
+		acknowledge(ep, peer, tw_panda_ack_of(*match));
+	*match = tw_panda_without_ack(*match);
+}
+
+/* One of which a part is here is dropped when all of it is, as it is acknowledged then. */
+static enum tw_verdict unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	uint32_t number = tw_panda_port_of(u->unexp.match);
+
+	if (tw_unlikely(!tw_panda.met))
+		return TW_KEEP;
+	if (!tw_panda_seen(ep, u->peer->addr, &u->unexp.match) || number == 0)
+		return TW_DROP;
+	if (u->state == TW_U_WHOLE)
+		tw_panda_here(ep, u->peer->addr, &u->unexp.match, NULL);
+	return u->state == TW_U_PART || tw_panda_wanted(number) ? TW_KEEP : TW_DROP;
+}
+
+static void whole(struct tw_ep *ep, struct tw_unexp_msg *u, const struct tw_req *fetched)
+{
+	if (!tw_panda.met)
 		return;
-	}
-	if (peer) {
-		/* First the sends that ended before this was sent. */
-		if (tw_panda_acked_of(u->unexp.match)) {
-			tw_panda_collect(ep);
-			acknowledged(ep, peer, tw_panda_acked_of(u->unexp.match));
-		}
-		if (peer->expected) {
-			peer->expected = false;
-			if (--tw_panda.nexpected == 0)
-				ep->expects = 0;
-		}
-	}
-	tw_panda_deliver(ep, peer, u);
+	tw_panda_here(ep, u->peer->addr, &u->unexp.match, fetched);
+	if (tw_panda_wanted(tw_panda_port_of(u->unexp.match)))
+		return;
+	tw_unexp_claim(ep, u);
+	tw_unexp_drop(ep, u);
 }
 
 void tw_panda_peers_met(struct tw_ep *ep)
 {
-	tw_panda.met = true;
-	while (!tw_list_empty(&tw_panda.strangers)) {
-		struct tw_unexp_msg *u =
-			tw_list_first(&tw_panda.strangers, struct tw_unexp_msg, unexp.all);
+	struct tw_unexp_msg *u = tw_unexp_find(ep, 0, 0), *next;
 
-		tw_list_del(&u->unexp.all);
-		arrived(ep, u);
+	tw_panda.met = true;
+	for (; u; u = next) {
+		next = tw_unexp_next(ep, u, 0, 0);
+		if (unexpected(ep, u) == TW_KEEP)
+			continue;
+		tw_unexp_claim(ep, u);
+		tw_unexp_drop(ep, u);
 	}
 }
 
-static void on_acks(struct tw_ep *ep, struct tw_peer *p, uint32_t n)
+static void on_acks(struct tw_ep *ep, struct tw_peer *p, uint64_t n, const void *data, uint32_t len)
 {
+	(void)data;
+	(void)len;
 	if (!p->context)
 		return;
-	tw_panda_collect(ep);
-	acknowledged(ep, p->context, n);
+	tw_collect(ep);
+	acknowledged(ep, p->context, (uint32_t)n);
 }
 
 static void down(struct tw_ep *ep, const struct tw_peer *p)
 {
-	tw_panda_ports_lost(ep, p->addr);
 	if (p->context && ((struct tw_panda_peer *)p->context)->state == TW_PANDA_HERE)
 		lose(ep, p->context);
 }
@@ -275,7 +330,9 @@ static uint64_t expire(struct tw_ep *ep, uint64_t now)
 			next = peer->due_at;
 			break;
 		}
-		send_acks(ep, peer);
+		tw_list_del(&peer->due);
+		peer->ack_now = true;
+		mark_dirty(ep, peer);
 	}
 	tw_list_each(&tw_panda.seeking, l, tmp) {
 		struct tw_panda_peer *peer = tw_container(l, struct tw_panda_peer, link);
@@ -289,12 +346,13 @@ static uint64_t expire(struct tw_ep *ep, uint64_t now)
 }
 
 const struct tw_interface tw_panda_interface = {
-	.arrived = arrived,
+	.unexpected = unexpected,
+	.whole = whole,
+	.am_handler = on_acks,
 	.attend = tw_panda_attend,
 	.down = down,
-	.told = on_acks,
 	.expire = expire,
-	.holds = true,
+	.max_len = INT32_MAX,
 	.pool = &tw_panda.tickets,
 };
 

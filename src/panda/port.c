@@ -1,262 +1,114 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports and their queues. An announced message is queued at once, to keep the order. It is
- * fetched when a receive or an upcall waits for it, and before that while less than
- * TAGWIRE_UNEXP_MAX is held.
+ * Ports. The queue of a port is the engine's unexpected messages with its number. A receive
+ * is a posted one that claims its message, and a port with an upcall has one posted for the
+ * next.
  */
 #include <stdlib.h>
 
 #include "panda/panda_internal.h"
 
-static inline struct tw_unexp_msg *at(struct tw_list *l)
-{
-	return tw_container(l, struct tw_unexp_msg, unexp.all);
-}
-
-/*
- * A message is in one of these states:
- *
- *                 rndv   sync   address
- *   eager         false  false  -
- *   announced     true   false  the sender's
- *   on its way    true   true   of its struct fetch
- *   fetched       false  true   -
- */
-static inline bool whole(const struct tw_unexp_msg *u)
-{
-	return !u->rndv;
-}
-
-static inline bool announced(const struct tw_unexp_msg *u)
-{
-	return u->rndv && !u->sync;
-}
-
-/* The fetch of a message for a port's queue or a direct receive. */
-struct fetch {
-	struct tw_panda_op op;
-	struct tw_panda_peer *peer;
-	struct tw_unexp_msg *u;
-	uint32_t port; /* or ticket */
-	bool unwanted;
-	struct tw_list link; /* on tw_panda.fetches */
-};
+#define NUMBER 0xffffffffull /* the part of match information that selects a port */
 
 struct tw_panda_port *tw_panda_port_find(uint32_t number)
 {
 	return number - 1 < tw_panda.nports ? tw_panda.ports[number - 1] : NULL;
 }
 
-void tw_panda_take(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	tw_panda.held -= u->len;
-	if (!u->sync)
-		tw_take_release(ep, u->source, u->len);
-}
+/* Receiving for ports and tickets ------------------------------------------------- */
 
-/* Drops an announced message: receives it with length 0. */
-static void refuse(struct tw_ep *ep, struct tw_unexp_msg *u)
+struct tw_req *tw_panda_claim(struct tw_ep *ep, uint32_t number, struct tw_op *op)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
 
-	if (!r) {
-		tw_unexp_msg_put(ep, u);
-		return;
-	}
-	r->context = NULL;
-	tw_take_pull(ep, u, r);
-}
-
-static void drop(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	if (announced(u)) {
-		refuse(ep, u);
-	} else if (!whole(u)) {
-		((struct fetch *)(uintptr_t)u->address)->unwanted = true;
-	} else {
-		tw_panda_take(ep, u);
-		tw_unexp_msg_put(ep, u);
-	}
-}
-
-static void drop_all(struct tw_ep *ep, struct tw_list *msgs)
-{
-	while (!tw_list_empty(msgs)) {
-		struct tw_unexp_msg *u = at(msgs->next);
-
-		tw_list_del(&u->unexp.all);
-		drop(ep, u);
-	}
-}
-
-static void settle_direct(struct tw_ep *ep, const struct fetch *f, bool lost)
-{
-	struct tw_panda_ticket *t = tw_panda_ticket_find((int)f->port, true);
-
-	if (!t || t->msg != f->u)
-		return;
-	if (lost)
-		t->msg = NULL;
-	t->over = !lost;
-	ep->events++;
-}
-
-static void fetched(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_req *r)
-{
-	struct fetch *f = tw_container(op, struct fetch, op);
-	struct tw_unexp_msg *u = f->u;
-	bool lost = r->status != TW_S_OK;
-
-	u->rndv = false;
-	/* Copied: the sender knows that it has left, not that it has arrived. */
-	if (!lost && r->proto == TW_PROTO_COPY)
-		tw_panda_ack(ep, f->peer, tw_panda_ack_of(u->unexp.match));
-	if (f->port >= TW_PANDA_TICKET && !f->unwanted)
-		settle_direct(ep, f, lost);
-	if (lost)
-		tw_list_del(&u->unexp.all);
-	if (f->port < TW_PANDA_TICKET && !f->unwanted)
-		tw_panda_serve(ep, tw_panda_port_find(f->port));
-	if (lost || f->unwanted) {
-		tw_panda_take(ep, u);
-		tw_unexp_msg_put(ep, u);
-	}
-	tw_list_del(&f->link);
-	free(f);
-}
-
-/*
- * Begins to fetch an announced message. Returns the message that replaces it in its queue,
- * or NULL without memory: then it is lost.
- */
-static struct tw_unexp_msg *fetch(struct tw_ep *ep, struct tw_panda_peer *peer,
-				  struct tw_unexp_msg *u)
-{
-	struct fetch *f = malloc(sizeof(*f));
-	struct tw_unexp_msg *to = f ? tw_unexp_msg_get(ep, u->len) : NULL;
-	struct tw_req *r = to ? tw_req_new1(ep, TW_RECV, to->data, u->len) : NULL;
-
-	if (!r) {
-		tw_log(TW_LOG_ERROR, "no memory for a message of %u bytes: it is lost", u->len);
-		if (to)
-			tw_unexp_msg_put(ep, to);
-		free(f);
-		tw_list_del(&u->unexp.all);
-		refuse(ep, u);
+	if (!r)
 		return NULL;
-	}
-	*f = (struct fetch){{fetched}, peer,	    to, tw_panda_port_of(u->unexp.match),
-			    false,     {NULL, NULL}};
-	tw_list_init(&f->link);
-	tw_list_add_tail(&tw_panda.fetches, &f->link);
-	to->unexp.match = u->unexp.match;
-	to->source = u->source;
-	to->len = u->len;
-	to->have = 0;
-	to->rndv = to->sync = true;
-	to->address = (uintptr_t)f;
-	tw_list_init(&to->unexp.all);
-	tw_list_add_tail(u->unexp.all.next, &to->unexp.all);
-	tw_list_del(&u->unexp.all);
-	tw_panda.held += to->len;
-	r->context = &f->op;
-	tw_take_pull(ep, u, r);
-	return to;
+	r->flags |= TW_R_CLAIM;
+	r->context = op;
+	tw_recv_post(ep, r, number, NUMBER);
+	return r;
 }
 
-static struct tw_unexp_msg *fetch_queued(struct tw_ep *ep, struct tw_unexp_msg *u)
+struct tw_unexp_msg *tw_panda_claimed(struct tw_ep *ep, const struct tw_req *r)
 {
-	struct tw_peer *p = tw_peer_at(ep, u->source);
+	struct tw_unexp_msg *u = tw_req_claimed(r);
+	uint64_t match = r->match;
 
-	return fetch(ep, p->context, u);
+	if (r->status == TW_S_OK && tw_panda_seen(ep, r->source, &match)) {
+		tw_panda_here(ep, r->source, &match, r);
+		return u;
+	}
+	if (u)
+		tw_unexp_msg_put(ep, u);
+	return NULL;
 }
 
-void tw_panda_serve(struct tw_ep *ep, struct tw_panda_port *port)
+static void unwanted(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
-	struct tw_list *l, *receive, *tmp;
+	struct tw_unexp_msg *u = tw_panda_claimed(ep, r);
 
-	while (!tw_list_empty(&port->msgs) && !tw_list_empty(&port->receives) &&
-	       whole(at(port->msgs.next))) {
-		struct tw_panda_ticket *t =
-			tw_list_first(&port->receives, struct tw_panda_ticket, link);
+	(void)op;
+	if (u)
+		tw_unexp_msg_put(ep, u);
+}
 
-		t->msg = at(port->msgs.next);
-		t->over = true;
-		tw_list_del(&t->link);
-		tw_list_del(&t->msg->unexp.all);
-		ep->events++;
+void tw_panda_unclaim(struct tw_ep *ep, struct tw_req **r)
+{
+	static struct tw_op op = {unwanted};
+
+	if (*r && tw_recv_cancel(ep, *r))
+		tw_req_free(ep, *r);
+	else if (*r)
+		(*r)->context = &op;
+	*r = NULL;
+}
+
+bool tw_panda_wanted(uint32_t number)
+{
+	if (number >= TW_PANDA_TICKET) {
+		tw_log(TW_LOG_WARN, "a message for ticket %u, which no receive waits for", number);
+		return false;
 	}
-	receive = port->receives.next;
-	tw_list_each(&port->msgs, l, tmp) {
-		bool next = l == port->msgs.next && port->upcall;
+	return number > tw_panda.nports || tw_panda_port_find(number);
+}
 
-		if (!next && receive == &port->receives)
-			break;
-		if (announced(at(l)))
-			fetch_queued(ep, at(l));
-		receive = receive->next;
-	}
-	if (port->upcall && !tw_list_empty(&port->msgs) && whole(at(port->msgs.next)) &&
-	    tw_list_empty(&port->ready)) {
-		tw_list_add_tail(&tw_panda.ready, &port->ready);
-		ep->attend = true;
+/* Drops the messages of a port; those that are still arriving are dropped when they are here. */
+static void drop_all(struct tw_ep *ep, uint32_t number)
+{
+	struct tw_unexp_msg *u = tw_unexp_find(ep, number, NUMBER), *next;
+
+	for (; u; u = next) {
+		next = tw_unexp_next(ep, u, number, NUMBER);
+		if (!tw_unexp_is_whole(u) && u->state != TW_U_ANNOUNCED)
+			continue;
+		tw_unexp_claim(ep, u);
+		tw_unexp_drop(ep, u);
 	}
 }
 
-static void deliver_direct(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_unexp_msg *u)
-{
-	struct tw_panda_ticket *t =
-		tw_panda_ticket_find((int)tw_panda_port_of(u->unexp.match), true);
+/* Upcalls ------------------------------------------------------------------------- */
 
-	if (!t || !t->direct || t->msg) {
-		tw_log(TW_LOG_WARN, "a message for ticket %u, which no receive waits for",
-		       tw_panda_port_of(u->unexp.match));
-		drop(ep, u);
+static void arrived(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
+{
+	struct tw_panda_port *port = tw_container(op, struct tw_panda_port, arrived);
+
+	port->next = NULL;
+	port->msg = tw_panda_claimed(ep, r);
+	if (!port->msg) {
+		tw_panda_port_listen(ep, port);
 		return;
 	}
-	if (u->rndv)
-		u = fetch(ep, peer, u);
-	t->msg = u;
-	t->over = u && whole(u);
-	ep->events++;
+	tw_list_add_tail(&tw_panda.ready, &port->ready);
+	ep->attend = true;
 }
 
-void tw_panda_deliver(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_unexp_msg *u)
+bool tw_panda_port_listen(struct tw_ep *ep, struct tw_panda_port *port)
 {
-	uint32_t number = tw_panda_port_of(u->unexp.match);
-	struct tw_panda_port *port = tw_panda_port_find(number);
-
-	tw_list_init(&u->unexp.all);
-	if (!u->rndv)
-		tw_panda.held += u->len;
-	if (!u->rndv && peer)
-		tw_panda_ack(ep, peer, tw_panda_ack_of(u->unexp.match));
-	/* From a process that is no platform of the job, or malformed. */
-	if (!peer || number == 0 || u->len > INT32_MAX) {
-		drop(ep, u);
-	} else if (number >= TW_PANDA_TICKET) {
-		deliver_direct(ep, peer, u);
-	} else if (number > tw_panda.nports) {
-		tw_list_add_tail(&tw_panda.early, &u->unexp.all);
-	} else if (!port) {
-		drop(ep, u);
-	} else {
-		tw_list_add_tail(&port->msgs, &u->unexp.all);
-		if (u->rndv && tw_panda.held < tw_settings.unexp_max)
-			fetch(ep, peer, u);
-		tw_panda_serve(ep, port);
-	}
-}
-
-struct tw_unexp_msg *tw_panda_port_next(struct tw_ep *ep, struct tw_panda_port *port)
-{
-	struct tw_unexp_msg *u = at(port->msgs.next);
-
-	tw_list_del(&u->unexp.all);
-	tw_list_del(&port->ready);
-	tw_panda_take(ep, u);
-	tw_panda_serve(ep, port);
-	return u;
+	port->arrived.done = arrived;
+	port->next = tw_panda_claim(ep, port->number, &port->arrived);
+	if (!port->next)
+		tw_log(TW_LOG_ERROR, "no memory for the messages of port %u", port->number);
+	return port->next;
 }
 
 /* Ports ----------------------------------------------------------------------- */
@@ -282,24 +134,9 @@ static struct tw_panda_port *new_port(int (*upcall)(void *, int, int))
 	tw_panda.ports[tw_panda.nports++] = port;
 	port->number = tw_panda.nports;
 	port->upcall = upcall;
-	tw_list_init(&port->msgs);
 	tw_list_init(&port->receives);
 	tw_list_init(&port->ready);
 	return port;
-}
-
-/* Messages that came before the port was registered. */
-static void take_early(struct tw_ep *ep, struct tw_panda_port *port)
-{
-	struct tw_list *l, *tmp;
-
-	tw_list_each(&tw_panda.early, l, tmp) {
-		if (tw_panda_port_of(at(l)->unexp.match) != port->number)
-			continue;
-		tw_list_del(l);
-		tw_list_add_tail(&port->msgs, l);
-	}
-	tw_panda_serve(ep, port);
 }
 
 int pan_mp_register_port(int (*upcall)(void *data, int size, int len))
@@ -310,18 +147,21 @@ int pan_mp_register_port(int (*upcall)(void *data, int size, int len))
 	if (!ep)
 		return -1;
 	port = new_port(upcall);
-	if (port)
-		take_early(ep, port);
-	else
+	if (!port)
 		tw_log(TW_LOG_ERROR, "%s: no memory, or too many ports", __func__);
+	else if (upcall)
+		tw_panda_port_listen(ep, port);
 	tw_panda_leave(ep);
 	return port ? (int)port->number : -1;
 }
 
 /* Ends a receive without a message. */
-static void close_receive(struct tw_panda_ticket *t)
+static void close_receive(struct tw_ep *ep, struct tw_panda_ticket *t)
 {
 	tw_list_del(&t->link);
+	tw_panda_unclaim(ep, &t->req);
+	if (t->msg)
+		tw_unexp_msg_put(ep, t->msg);
 	t->msg = NULL;
 	t->over = true;
 }
@@ -335,19 +175,22 @@ static bool is_not_running(struct tw_ep *ep, void *arg)
 /* False if message passing has ended meanwhile, without the lock. */
 static bool free_port(struct tw_ep *ep, struct tw_panda_port *port)
 {
+	bool going_on = true;
+
 	tw_panda.ports[port->number - 1] = NULL;
 	tw_list_del(&port->ready);
+	tw_panda_unclaim(ep, &port->next);
+	if (port->msg)
+		tw_unexp_msg_put(ep, port->msg);
 	while (!tw_list_empty(&port->receives))
-		close_receive(tw_list_first(&port->receives, struct tw_panda_ticket, link));
-	drop_all(ep, &port->msgs);
+		close_receive(ep, tw_list_first(&port->receives, struct tw_panda_ticket, link));
+	drop_all(ep, port->number);
 	ep->events++;
 	/* Waits for the end of the port's upcall, unless called from an upcall. */
-	if (!tw_panda_in_upcall() && !tw_panda_wait(ep, is_not_running, port)) {
-		free(port);
-		return false;
-	}
+	if (!tw_panda_in_upcall())
+		going_on = tw_panda_wait(ep, is_not_running, port);
 	free(port);
-	return true;
+	return going_on;
 }
 
 void pan_mp_free_port(int port)
@@ -357,14 +200,13 @@ void pan_mp_free_port(int port)
 
 	if (!ep)
 		return;
+	tw_collect(ep);
 	t = tw_panda_ticket_find(port, true);
 	if (port > 0 && tw_panda_port_find((uint32_t)port)) {
 		if (!free_port(ep, tw_panda_port_find((uint32_t)port)))
 			return;
 	} else if (t && t->direct) {
-		if (t->msg)
-			drop(ep, t->msg);
-		close_receive(t);
+		close_receive(ep, t);
 		ep->events++;
 	} else {
 		tw_log(TW_LOG_ERROR, "%s: there is no port %d", __func__, port);
@@ -372,64 +214,11 @@ void pan_mp_free_port(int port)
 	tw_panda_leave(ep);
 }
 
-static void lose_announced(struct tw_ep *ep, struct tw_list *msgs, struct tw_addr from)
-{
-	struct tw_list *l, *tmp;
-
-	tw_list_each(msgs, l, tmp) {
-		struct tw_unexp_msg *u = at(l);
-
-		if (!announced(u) || u->source.where != from.where)
-			continue;
-		tw_list_del(l);
-		tw_unexp_msg_put(ep, u);
-	}
-}
-
-void tw_panda_ports_lost(struct tw_ep *ep, struct tw_addr from)
-{
-	lose_announced(ep, &tw_panda.strangers, from);
-	lose_announced(ep, &tw_panda.early, from);
-	for (uint32_t i = 0; i < tw_panda.nports; i++) {
-		if (!tw_panda.ports[i])
-			continue;
-		lose_announced(ep, &tw_panda.ports[i]->msgs, from);
-		tw_panda_serve(ep, tw_panda.ports[i]);
-	}
-}
-
-static void free_all(struct tw_list *msgs)
-{
-	while (!tw_list_empty(msgs)) {
-		struct tw_unexp_msg *u = at(msgs->next);
-
-		tw_list_del(&u->unexp.all);
-		free(u);
-	}
-}
-
-/* A fetch that was under way when the endpoint closed. */
-static void free_fetch(struct fetch *f)
-{
-	struct tw_panda_ticket *t = tw_panda_ticket_find((int)f->port, true);
-
-	if (t && t->msg == f->u)
-		t->msg = NULL;
-	tw_list_del(&f->u->unexp.all);
-	tw_list_del(&f->link);
-	free(f->u);
-	free(f);
-}
-
 void tw_panda_ports_fini(void)
 {
-	while (!tw_list_empty(&tw_panda.fetches))
-		free_fetch(tw_list_first(&tw_panda.fetches, struct fetch, link));
-	free_all(&tw_panda.early);
-	free_all(&tw_panda.strangers);
 	for (uint32_t i = 0; i < tw_panda.nports; i++) {
 		if (tw_panda.ports[i])
-			free_all(&tw_panda.ports[i]->msgs);
+			free(tw_panda.ports[i]->msg);
 		free(tw_panda.ports[i]);
 	}
 	free(tw_panda.ports);

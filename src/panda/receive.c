@@ -2,21 +2,38 @@
 /* Receiving. */
 #include "panda/panda_internal.h"
 
+static void received(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
+{
+	struct tw_panda_ticket *t = tw_container(op, struct tw_panda_ticket, received);
+
+	t->req = NULL;
+	t->msg = tw_panda_claimed(ep, r);
+	t->over = t->msg;
+	if (t->over)
+		tw_list_del(&t->link);
+	else
+		t->req = tw_panda_claim(ep, tw_panda_port_of(r->match), op);
+	ep->events++;
+}
+
 static const char *begin(struct tw_ep *ep, struct tw_panda_ticket *t, int number)
 {
 	struct tw_panda_port *port = number > 0 ? tw_panda_port_find((uint32_t)number) : NULL;
 
 	t->msg = NULL;
 	t->direct = number == PAN_MP_DIRECT_PORT;
-	if (t->direct)
-		return NULL;
-	if (!port)
+	if (!t->direct && !port)
 		return "there is no such port";
-	if (port->upcall)
+	if (!t->direct && port->upcall)
 		return "the port has an upcall";
-	tw_list_add_tail(&port->receives, &t->link);
-	if (!tw_list_empty(&port->msgs))
-		tw_panda_serve(ep, port);
+	if (t->direct)
+		number = tw_panda_ticket_number(t);
+	t->received.done = received;
+	t->req = tw_panda_claim(ep, (uint32_t)number, &t->received);
+	if (!t->req)
+		return "no memory";
+	if (!t->direct)
+		tw_list_add_tail(&port->receives, &t->link);
 	return NULL;
 }
 
@@ -75,8 +92,6 @@ void *pan_mp_finish_receive(int ticket, int *size, int *len)
 	}
 	if (t) {
 		u = t->msg;
-		if (u)
-			tw_panda_take(ep, u);
 		tw_panda_ticket_free(t);
 	}
 	tw_panda_leave(ep);

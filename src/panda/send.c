@@ -104,7 +104,7 @@ void tw_panda_send_over(struct tw_ep *ep, struct tw_panda_ticket *t, bool lost)
 	ep->attend = true;
 }
 
-static void sent(struct tw_ep *ep, struct tw_panda_op *op, const struct tw_req *r)
+static void sent(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
 	struct tw_panda_ticket *t = tw_container(op, struct tw_panda_ticket, sent);
 	bool read_there = r->proto != TW_PROTO_COPY;

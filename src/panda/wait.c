@@ -7,19 +7,6 @@
 /* This call makes upcalls after it has unlocked: the thread is not woken for them. */
 static _Thread_local bool polling;
 
-void tw_panda_collect(struct tw_ep *ep)
-{
-	while (!tw_list_empty(&ep->done)) {
-		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
-		struct tw_panda_op *op = r->context;
-
-		tw_list_del(&r->link);
-		if (op)
-			op->done(ep, op, r);
-		tw_req_free(ep, r);
-	}
-}
-
 void tw_panda_attend(struct tw_ep *ep)
 {
 	/* A send may make progress and call this again: the loop below does the work. */
@@ -28,7 +15,7 @@ void tw_panda_attend(struct tw_ep *ep)
 	tw_panda.attending = true;
 	do {
 		ep->attend = false;
-		tw_panda_collect(ep);
+		tw_collect(ep);
 		tw_panda_peers_attend(ep);
 	} while (ep->attend || !tw_list_empty(&ep->done));
 	tw_panda.attending = false;

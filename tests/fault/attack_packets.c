@@ -202,8 +202,6 @@ static void one_packet(struct attacker *a, struct talk *t)
 		put(a, t, tw_hdr_make(TW_CANCEL, 0, 0, 0, a_ref(a, t)), 8);
 	} else if (r < 91) {
 		put(a, t, tw_hdr_make(TW_CANCELLED, (uint8_t)below(a, 3), 0, 0, a_ref(a, t)), 0);
-	} else if (r < 92) {
-		put(a, t, tw_hdr_make(TW_TELL, 0, 0, (uint32_t)odd(a), 0), 0);
 	} else if (r < 93) {
 		put(a, t, tw_hdr_make(TW_AM, 0, 0, below(a, 60), any(a)), below(a, 60));
 	} else if (r < 99) {

@@ -74,7 +74,7 @@ static void tell(struct input *in)
 {
 	struct tw_ep *ep = tw_panda_enter(__func__);
 
-	tw_tell(ep->self, in_byte(in) % 2 ? in_byte(in) : in_word(in));
+	tw_am_send(ep, ep->self->addr, in_byte(in) % 2 ? in_byte(in) : in_word(in), NULL, 0);
 	tw_progress(ep);
 	tw_panda_leave(ep);
 }
