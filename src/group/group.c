@@ -20,19 +20,6 @@ struct control {
 	char data[];
 };
 
-void tw_group_collect(struct tw_ep *ep)
-{
-	while (!tw_list_empty(&ep->done)) {
-		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
-		struct tw_op *op = r->context;
-
-		tw_list_del(&r->link);
-		if (op)
-			op->done(ep, op, r);
-		tw_req_free(ep, r);
-	}
-}
-
 void tw_group_init(struct tw_group *g, struct tw_ep *ep, uint32_t filter)
 {
 	g->ep = ep;

@@ -13,14 +13,6 @@
 
 #include "engine/engine.h"
 
-/* The context of an engine request: called when the request ends. */
-struct tw_op {
-	void (*done)(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r);
-};
-
-/* Ends the requests that are complete. */
-void tw_group_collect(struct tw_ep *ep);
-
 enum tw_member_state { TW_MEMBER_AWAY, TW_MEMBER_SEEKING, TW_MEMBER_HERE, TW_MEMBER_LOST };
 
 struct tw_member {

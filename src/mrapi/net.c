@@ -242,7 +242,7 @@ static bool request_over(struct tw_ep *ep, void *arg)
 void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_member *m)
 {
 	tw_disconnect(ep, tw_peer_at(ep, m->addr));
-	tw_group_collect(ep);
+	tw_collect(ep);
 }
 
 static mrapi_status_t post_receive(struct tw_ep *ep, struct request *q, char *into, uint32_t len)
@@ -335,7 +335,7 @@ static void attend(struct tw_ep *ep)
 	inside = true;
 	do {
 		ep->attend = false;
-		tw_group_collect(ep);
+		tw_collect(ep);
 		tw_list_walk(&net.inbox, struct arrival, a, link) {
 			tw_list_del(&a->link);
 			if (a->from->state == TW_MEMBER_HERE)
