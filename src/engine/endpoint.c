@@ -413,7 +413,7 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 	tw_lock(&s->lock);
 	err = build(s->ep, how);
 	/* The service thread reads the handle as soon as it watches. */
-	h = (uint64_t)(++s->gen & 0x7fffffff) << 12 | ((uint64_t)(s - tw_slots) + 1);
+	h = (uintptr_t)(++s->gen & 0x7fffffff) << 12 | ((uintptr_t)(s - tw_slots) + 1);
 	if (err == TW_OK) {
 		s->iface = s->ep->iface;
 		atomic_store_explicit(&s->handle, h, memory_order_release);

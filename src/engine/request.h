@@ -26,8 +26,8 @@ tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *
 	r->segs = &r->seg;
 	r->seg.ptr = ptr;
 	r->seg.len = len;
-	r->handle = (uint64_t)(r->obj.gen & 0x3ffffff) << 38 | (uint64_t)r->obj.index << 12 |
-		    (uint64_t)(ep->slot - tw_slots);
+	r->handle = (uintptr_t)r->obj.gen << TW_REQ_GEN |
+		    (uintptr_t)r->obj.index << TW_REQ_NUMBER | (uintptr_t)(ep->slot - tw_slots);
 	tw_list_init(&r->link);
 	return r;
 }
@@ -97,7 +97,7 @@ struct tw_req *tw_req_named(struct tw_peer *p, uint64_t ref);
 /* The request of a handle; NULL when it has ended or was forgotten. */
 static inline struct tw_req *tw_req_find(const struct tw_ep *ep, uint64_t handle)
 {
-	uint32_t index = (uint32_t)(handle >> 12) & 0x3ffffff;
+	uint32_t index = (uint32_t)(handle >> TW_REQ_NUMBER) & (TW_MAX_REQS - 1);
 	struct tw_req *r;
 
 	if (tw_unlikely(index >> TW_POOL_CHUNK_BITS >= ep->reqs.nchunks))

@@ -35,7 +35,13 @@
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
 #define TW_REMOTE_EAGER 8 /* so many times the eager limit to a remote peer */
-#define TW_MAX_REQS (1u << 26)
+/*
+ * Bits of a request's handle: generation, number, slot of the endpoint. MX hands it out as a
+ * pointer; with 32 bits a handle that is used after its request has ended may name a later one.
+ */
+#define TW_REQ_NUMBER (TW_NARROW ? 11 : 12) /* the lowest of the number */
+#define TW_REQ_GEN (TW_NARROW ? 28 : 38)
+#define TW_MAX_REQS (1u << (TW_REQ_GEN - TW_REQ_NUMBER))
 #define TW_SHORT_SEND 1024    /* bytes that always leave as one packet */
 #define TW_SLOW_EVERY 256     /* polls between two readings of the clock, a power of two */
 #define TW_CREDITS_DUE 2048   /* lines to return before a packet is sent for it */

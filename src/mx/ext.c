@@ -26,7 +26,7 @@ mx_return_t mx_context(mx_request_t *request, void **context)
 		return tw_mx_fail(NULL, __func__, no_request());
 	if (!context)
 		return tw_mx_fail(NULL, __func__, MX_FAILURE);
-	ep = enter_slot((uintptr_t)*request & 0xfff);
+	ep = enter_slot((uintptr_t)*request & ((1u << TW_REQ_NUMBER) - 1));
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, no_request());
 	r = tw_mx_request(ep, request);
