@@ -194,8 +194,8 @@ static tw_noinline void report(uint32_t handle)
 	uint32_t taken;
 
 	if (s) {
-		taken = s->taken;
-		s->taken = 0;
+		taken = tw_words_passed(&s->pos) - s->reported;
+		s->reported += taken;
 		e = tw_mcapi_endp_find(n, s->endpoint);
 		tw_unlock(&s->lock);
 		if (e)
@@ -220,7 +220,8 @@ static inline uint64_t take(struct tw_mcapi_scl *s, uint32_t handle, int code, b
 			value = tw_mcapi_scl_take_token(s, UINT32_MAX);
 		else if (tw_unlikely(tw_words_take(&s->pos, s->ring, &value)))
 			must_wake = must_wake_fenced(s, &s->ring->writer_sleeps);
-		must_report = tw_unlikely(s->by_message) && ++s->taken >= REPORT;
+		must_report = tw_unlikely(s->by_message) &&
+			      tw_words_passed(&s->pos) - s->reported >= REPORT;
 	}
 	tw_unlock(&s->lock);
 	if (tw_unlikely(must_wake))
@@ -286,8 +287,7 @@ static tw_noinline uint64_t recv_soon(struct tw_mcapi_scl *s, struct tw_lock_way
 	do
 		code = tw_mcapi_scl_next_code(s, s->ring, i >= s->backoff.polls, &in_token);
 	while (code < 0 && ++i < FIRST_POLLS);
-	/* Scalars that come by message are counted. */
-	if (tw_unlikely(code != (int)pending || s->by_message)) {
+	if (tw_unlikely(code != (int)pending)) {
 		tw_lock_leave(way);
 		return recv_slow(handle, pending, status);
 	}
@@ -319,7 +319,6 @@ FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned pending, mcapi_status_t *s
 		return recv_slow(handle, pending, status);
 	}
 	at = tw_words_here(&s->pos, r);
-	/* Scalars that came by message have another tag. */
 	if (tw_unlikely(tw_words_tag(at) != (s->pos.tag | pending) || !tw_mcapi_scl_has_token(s)))
 		return recv_soon(s, way, handle, pending, status);
 	must_wake = tw_words_take_at(&s->pos, r, at, &value) && must_wake_peer(&r->writer_sleeps);

@@ -29,7 +29,7 @@ struct tw_mcapi_scl {
 	struct tw_lock lock tw_aligned_line;
 	uint32_t gen, number;
 	_Atomic(uint32_t) endpoint;
-	uint32_t taken; /* by message, not reported */
+	uint32_t reported; /* of the scalars taken that came by message */
 	int timeout, fd;
 	struct tw_list unused;
 };

@@ -186,12 +186,12 @@ uint32_t tw_mcapi_scl_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, boo
 	s->backoff = (struct tw_backoff){0};
 	s->node = n;
 	s->endpoint = e->handle;
-	s->taken = 0;
+	s->reported = 0;
 	s->timeout = e->timeout;
 	s->ring = NULL;
 	s->fd = -1;
-	tw_words_pos_init(&s->pos, 0);
-	tw_words_pos_init(&s->feed, TW_WORDS_WAY);
+	tw_words_pos_init(&s->pos);
+	tw_words_pos_init(&s->feed);
 	atomic_store_explicit(&s->state, TW_MCAPI_SCL_OPENING, memory_order_relaxed);
 	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
 	atomic_store_explicit(&s->token, &tw_mcapi_no_token[sender], memory_order_relaxed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A ring of words of up to 8 bytes: that of ring.h, seven to a cache line and without
- * headers. Instead of a stamp each word has a tag of a byte: the lap of the ring, and three
- * bits of the user. The reader publishes its position once in TW_WORDS_HEAD_LINES lines. Two
+ * headers. Instead of a stamp each word has a tag of a byte: the lap of the ring, and a
+ * code for its size. The reader publishes its position once in TW_WORDS_HEAD_LINES lines. Two
  * opposite rings may share a token slot (token.h).
  *
  * Contents written by the other side decide nothing but which values are received.
@@ -21,10 +21,9 @@
 #define TW_WORDS_SLOTS 7u
 #define TW_WORDS_HEAD_LINES 8u /* lines between two updates of head */
 #define TW_WORDS_AHEAD 2u      /* lines that the writer prefetches */
-#define TW_WORDS_LAPS 31u      /* tags of earlier laps differ, and 0 is none */
+#define TW_WORDS_LAPS 63u      /* tags of earlier laps differ, and 0 is none */
 
-/* A tag: the writer's way 1 bit | lap 5 | size code 2. */
-#define TW_WORDS_WAY 0x80u
+/* A tag: lap 6 bits | size code 2. */
 #define TW_WORDS_LAP 4u
 #define TW_WORDS_CODE 3u
 
@@ -38,7 +37,7 @@ struct tw_words_slot {
 	_Atomic(uint64_t) value;
 };
 
-/* Each word has its own line and one writer; a waking peer also clears the sleep flags. */
+/* Each control word has its own line and one writer; a waking peer also clears the sleep flags. */
 struct tw_words {
 	_Atomic(uint32_t) head tw_aligned_line; /* lines read */
 	_Atomic(uint32_t) reader_sleeps tw_aligned_line;
@@ -62,17 +61,9 @@ struct tw_words_pos {
 	uint32_t head;	/* the writer's copy */
 };
 
-static inline void tw_words_pos_init(struct tw_words_pos *p, uint32_t way)
+static inline void tw_words_pos_init(struct tw_words_pos *p)
 {
-	*p = (struct tw_words_pos){.place = offsetof(struct tw_words, lines),
-				   .tag = TW_WORDS_LAP | way};
-}
-
-static inline void tw_words_next_lap(struct tw_words_pos *p)
-{
-	uint32_t lap = p->tag & ~TW_WORDS_WAY;
-
-	p->tag += lap == TW_WORDS_LAPS * TW_WORDS_LAP ? TW_WORDS_LAP - lap : TW_WORDS_LAP;
+	*p = (struct tw_words_pos){.place = offsetof(struct tw_words, lines), .tag = TW_WORDS_LAP};
 }
 
 /* The slot after that one; true at the end of a line. */
@@ -86,7 +77,7 @@ static inline bool tw_words_next(struct tw_words_pos *p, uint32_t slot)
 	p->place += TW_LINE;
 	if (!(++p->line & (TW_WORDS_LINES - 1))) {
 		p->place = offsetof(struct tw_words, lines);
-		tw_words_next_lap(p);
+		p->tag = p->tag % (TW_WORDS_LAPS * TW_WORDS_LAP) + TW_WORDS_LAP;
 	}
 	return true;
 }
@@ -137,7 +128,7 @@ static inline int tw_words_look(const struct tw_words_pos *p, const struct tw_wo
 {
 	uint32_t tag = tw_words_tag(tw_words_here(p, r));
 
-	return ((tag ^ p->tag) & ~(TW_WORDS_WAY | TW_WORDS_CODE)) ? -1 : (int)(tag & TW_WORDS_CODE);
+	return ((tag ^ p->tag) & ~TW_WORDS_CODE) ? -1 : (int)(tag & TW_WORDS_CODE);
 }
 
 /* Takes the next one, known to be there; true if head has moved and a writer may wait. */
@@ -154,6 +145,12 @@ static inline bool tw_words_take_at(struct tw_words_pos *p, struct tw_words *r,
 static inline bool tw_words_take(struct tw_words_pos *p, struct tw_words *r, uint64_t *value)
 {
 	return tw_words_take_at(p, r, tw_words_here(p, r), value);
+}
+
+/* How many words came before, modulo 2^32. */
+static inline uint32_t tw_words_passed(const struct tw_words_pos *p)
+{
+	return p->line * TW_WORDS_SLOTS + p->slot;
 }
 
 /* The number of words not yet read. */

@@ -424,41 +424,51 @@ static bool ring_is_mapped(void)
 	return found;
 }
 
-static void one_scalar(struct mct_me *me)
+enum { ELSEWHERE, SCALARS = 5000 }; /* more than a channel has room for */
+
+/* A sender that does not see its receiver sends messages. */
+static void some_scalars(struct mct_me *me)
 {
+	bool sees = atomic_load(&me->shared->word[ELSEWHERE]) != 1;
 	uint32_t h;
 
 	mct_up((mcapi_node_t)me->rank);
 	h = mct_open_between(me, kind);
-	if (me->rank) {
-		twc_check(ring_is_mapped());
-		mct_put(kind, h, 5);
-	} else {
-		twc_eq(mct_take(kind, h), 5);
-	}
+	twc_eq(me->rank && ring_is_mapped(), me->rank && sees);
+	for (uint64_t i = 0; i < SCALARS; i++)
+		if (me->rank)
+			mct_put(kind, h, i);
+		else
+			twc_eq(mct_take(kind, h), i);
 	mct_close_between(me, kind, h);
 	mct_down();
 }
 
-/* The receiver is in another PID namespace: its own number is somebody else's here. */
-static void receiver_elsewhere(struct mct_me *me)
+/* One of them is in another PID namespace: its own number is somebody else's here. */
+static void one_elsewhere(struct mct_me *me)
 {
 	int ended;
 	pid_t pid;
 
-	if (me->rank) {
-		one_scalar(me);
+	if (atomic_load(&me->shared->word[ELSEWHERE]) != (uint64_t)me->rank) {
+		some_scalars(me);
 		return;
 	}
 	twc_check(twt_new_pids());
 	pid = fork();
 	twc_check(pid >= 0);
 	if (pid == 0) {
-		one_scalar(me);
+		some_scalars(me);
 		_exit(0);
 	}
 	twc_eq(waitpid(pid, &ended, 0), pid);
 	twc_eq(ended, 0);
+}
+
+static void sender_elsewhere(struct mct_me *me)
+{
+	atomic_store(&me->shared->word[ELSEWHERE], 1);
+	one_elsewhere(me);
 }
 
 static int no_namespace(void *arg, int fd)
@@ -468,12 +478,22 @@ static int no_namespace(void *arg, int fd)
 	return !twt_new_pids();
 }
 
-Test(mcapi_scl, receiver_in_another_pid_namespace, .timeout = MCT_TIMEOUT)
+static void in_namespaces(void (*fn)(struct mct_me *me))
 {
 	struct twt_child child;
 
 	twt_spawn(&child, no_namespace, NULL);
 	if (twt_join(&child, MCT_CHILD) != 0)
 		cr_skip_test("the system makes no namespace for us");
-	mct_wild(MCT_PROCESSES, 2, receiver_elsewhere);
+	mct_wild(MCT_PROCESSES, 2, fn);
+}
+
+Test(mcapi_scl, receiver_in_another_pid_namespace, .timeout = MCT_TIMEOUT)
+{
+	in_namespaces(one_elsewhere);
+}
+
+Test(mcapi_scl, sender_in_another_pid_namespace, .timeout = MCT_TIMEOUT)
+{
+	in_namespaces(sender_elsewhere);
 }

@@ -35,8 +35,8 @@ static void start(struct pair *p)
 
 		s->tx.ring = &p->rings[!i];
 		s->rx.ring = &p->rings[i];
-		tw_words_pos_init(&s->tx.pos, 0);
-		tw_words_pos_init(&s->rx.pos, 0);
+		tw_words_pos_init(&s->tx.pos);
+		tw_words_pos_init(&s->rx.pos);
 		tw_words_token_init(&s->token, &p->rings[0].token, i);
 		s->tx.token = s->rx.token = &s->token;
 	}
