@@ -20,9 +20,8 @@ struct control {
 	char data[];
 };
 
-void tw_group_init(struct tw_group *g, struct tw_ep *ep, uint32_t filter)
+void tw_group_init(struct tw_group *g, uint32_t filter)
 {
-	g->ep = ep;
 	g->filter = filter;
 	tw_list_init(&g->seeking);
 	tw_list_init(&g->ready);
@@ -60,8 +59,11 @@ static void lose(struct tw_member *m)
 	g->lost(m);
 }
 
-static void ready(struct tw_member *m)
+void tw_member_ready(struct tw_member *m)
 {
+	/* While it seeks, its place is on the other list. */
+	if (m->state == TW_MEMBER_SEEKING)
+		return;
 	tw_list_del(&m->link);
 	tw_list_add_tail(&m->group->ready, &m->link);
 	m->group->ep->attend = true;
@@ -76,7 +78,7 @@ static void found(struct tw_member *m, struct tw_addr addr)
 	if (p)
 		p->context = m;
 	m->group->ep->events++;
-	ready(m);
+	tw_member_ready(m);
 }
 
 void tw_member_met(struct tw_member *m, struct tw_peer *p)
@@ -141,8 +143,7 @@ bool tw_ctrl_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t 
 	c->len = len;
 	memcpy(c->data, ctrl, len);
 	tw_list_add_tail(&m->out, &c->link);
-	if (m->state != TW_MEMBER_SEEKING)
-		ready(m);
+	tw_member_ready(m);
 	return true;
 }
 

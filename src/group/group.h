@@ -48,13 +48,16 @@ struct tw_ctrl_request {
 	void (*on_reply)(struct tw_ctrl_request *r, const void *reply, uint32_t len);
 };
 
-void tw_group_init(struct tw_group *g, struct tw_ep *ep, uint32_t filter);
+/* Before the endpoint opens; its first hook, or the opener, sets g->ep. */
+void tw_group_init(struct tw_group *g, uint32_t filter);
 void tw_member_init(struct tw_group *g, struct tw_member *m, uint64_t where);
 /* Frees what a group or a member that ends with its endpoint has. */
 void tw_member_fini(struct tw_member *m);
 
 /* Connects to it, if it is AWAY or LOST. */
 void tw_member_seek(struct tw_member *m);
+/* Has here() called by tw_group_attend(). */
+void tw_member_ready(struct tw_member *m);
 /* A packet has come from a peer: it is this member. */
 void tw_member_met(struct tw_member *m, struct tw_peer *p);
 /* Sends a control behind those before it; connects first. False: no memory. */

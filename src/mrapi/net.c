@@ -304,6 +304,7 @@ static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const 
 	struct arrival *a = len == sizeof(a->ctrl) ? malloc(sizeof(*a)) : NULL;
 
 	(void)arg;
+	net.group.ep = ep;
 	if (!a || !from) {
 		free(a);
 		return;
@@ -333,6 +334,7 @@ static void attend(struct tw_ep *ep)
 	if (inside)
 		return;
 	inside = true;
+	net.group.ep = ep;
 	do {
 		ep->attend = false;
 		tw_collect(ep);
@@ -385,8 +387,7 @@ static mrapi_status_t open_endpoint(void)
 		       err == TW_EBUSY ? "its TCP port is in use (TAGWIRE_PORT)" : "no resources");
 		return MRAPI_ENO_INIT;
 	}
-	tw_group_init(&net.group, tw_enter(handle), FILTER);
-	net.group.lost = lost;
+	net.group.ep = tw_enter(handle);
 	tw_leave(net.group.ep);
 	atomic_store(&net.handle, handle);
 	return MRAPI_SUCCESS;
@@ -400,6 +401,8 @@ mrapi_status_t tw_mrapi_net_start(void)
 		return MRAPI_SUCCESS;
 	if (tw_begin() != TW_OK)
 		return MRAPI_ENO_INIT;
+	tw_group_init(&net.group, FILTER);
+	net.group.lost = lost;
 	tw_list_init(&net.known);
 	tw_list_init(&net.inbox);
 	if (!tw_topology_init())

@@ -108,8 +108,7 @@ int pan_nr_platforms(void)
 
 static void prepare(void)
 {
-	struct tw_list *lists[] = {&tw_panda.due, &tw_panda.seeking, &tw_panda.dirty,
-				   &tw_panda.ready, &tw_panda.finished};
+	struct tw_list *lists[] = {&tw_panda.due, &tw_panda.ready, &tw_panda.finished};
 
 	for (unsigned i = 0; i < tw_countof(lists); i++)
 		tw_list_init(lists[i]);
@@ -118,6 +117,11 @@ static void prepare(void)
 	tw_panda.attending = tw_panda.dispatching = tw_panda.asleep = false;
 	tw_panda.running = NULL;
 	tw_pool_init(&tw_panda.tickets, sizeof(struct tw_panda_ticket), 1u << TW_PANDA_INDEX_BITS);
+	tw_group_init(&tw_panda.group, tw_panda.job.key);
+	/* With a launcher all have begun. */
+	tw_panda.group.later = !tw_panda.job.launched;
+	tw_panda.group.here = tw_panda_ready;
+	tw_panda.group.lost = tw_panda_lost;
 	for (uint32_t i = 0; i < tw_panda.job.size; i++)
 		tw_panda_peer_init(&tw_panda.peers[i]);
 }
@@ -157,16 +161,15 @@ static enum tw_err meet(uint64_t handle)
 	uint64_t mine = ep->self->addr.where;
 	enum tw_err err = TW_ENOMEM;
 
-	me->state = TW_PANDA_HERE;
-	me->addr = ep->self->addr;
-	ep->self->context = me;
+	tw_panda.group.ep = ep;
+	tw_member_met(&me->m, ep->self);
 	tw_leave(ep);
 	if (all)
 		err = tw_job_exchange(mine, all);
 	if (err == TW_OK) {
 		ep = tw_enter(handle);
 		for (uint32_t i = 0; i < tw_panda.job.size; i++)
-			tw_panda.peers[i].where = all[i];
+			tw_panda.peers[i].m.where = all[i];
 		tw_panda_peers_met(ep);
 		tw_leave(ep);
 	}

@@ -13,6 +13,7 @@
 #define TW_PANDA_INTERNAL_H
 
 #include "engine/engine.h"
+#include "group/group.h"
 #include "group/job.h"
 #include "pan_mp.h"
 #include "panda/wire.h"
@@ -24,19 +25,12 @@
 #define TW_PANDA_TICKET (1u << 30)
 #define TW_PANDA_INDEX_BITS 20
 
-enum tw_panda_state { TW_PANDA_AWAY, TW_PANDA_SEEKING, TW_PANDA_HERE, TW_PANDA_LOST };
-
 /* Another platform, or this one. */
 struct tw_panda_peer {
-	uint64_t where; /* NIC id << 16 | endpoint id */
-	uint8_t state;	/* enum tw_panda_state */
+	struct tw_member m;
 	bool expected;
-	struct tw_addr addr;
-	struct tw_op connected;
 	struct tw_list out;	/* sends waiting for the connection */
 	struct tw_list unacked; /* delivered in this order */
-	struct tw_list link;	/* on tw_panda.seeking or tw_panda.dirty */
-	uint64_t deadline, retry;
 	/* Its messages that are not acknowledged to it yet. */
 	uint32_t acks;
 	uint64_t due_at;
@@ -93,7 +87,8 @@ struct tw_panda {
 	struct tw_panda_port **ports; /* by number - 1; NULL: freed */
 	uint32_t nports, ports_room;
 	bool met;		  /* the addresses of all platforms are known */
-	struct tw_list seeking, dirty, due;
+	struct tw_group group;
+	struct tw_list due;
 	struct tw_list ready, finished; /* ports and sends with upcalls due */
 	uint32_t nsending, nexpected;
 	bool attending;
@@ -132,8 +127,9 @@ extern const struct tw_interface tw_panda_interface;
 void tw_panda_peer_init(struct tw_panda_peer *peer);
 /* The addresses of all platforms are known. */
 void tw_panda_peers_met(struct tw_ep *ep);
-void tw_panda_seek(struct tw_ep *ep, struct tw_panda_peer *peer);
-void tw_panda_peers_attend(struct tw_ep *ep);
+/* Sends what waits for the connection, and acknowledgements. */
+void tw_panda_ready(struct tw_member *m);
+void tw_panda_lost(struct tw_member *m);
 /*
  * A message is seen for the first time: takes what it acknowledges off its match information.
  * False if it is no platform's.

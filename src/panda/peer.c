@@ -3,16 +3,14 @@
 #include "panda/panda_internal.h"
 
 #define ACKS_MAX 8     /* delayed acknowledgements that are sent without waiting */
-#define RETRY_US 50000 /* until the next connect to a platform that has not begun */
 
 uint32_t tw_panda_delay_us = 1000;
 
 void tw_panda_peer_init(struct tw_panda_peer *peer)
 {
-	*peer = (struct tw_panda_peer){.state = TW_PANDA_AWAY};
+	tw_member_init(&tw_panda.group, &peer->m, 0);
 	tw_list_init(&peer->out);
 	tw_list_init(&peer->unacked);
-	tw_list_init(&peer->link);
 	tw_list_init(&peer->due);
 }
 
@@ -31,93 +29,23 @@ static void lose_all(struct tw_ep *ep, struct tw_list *sends)
 	}
 }
 
-static void lose(struct tw_ep *ep, struct tw_panda_peer *peer)
+static struct tw_panda_peer *peer_at(struct tw_member *m)
 {
+	return tw_container(m, struct tw_panda_peer, m);
+}
+
+void tw_panda_lost(struct tw_member *m)
+{
+	struct tw_panda_peer *peer = peer_at(m);
+	struct tw_ep *ep = m->group->ep;
 	bool waited = !tw_list_empty(&peer->out) || !tw_list_empty(&peer->unacked);
 
 	tw_log(waited ? TW_LOG_ERROR : TW_LOG_INFO, "platform %u is gone%s", pid_of(peer),
 	       waited ? ", with messages that it has not acknowledged" : "");
-	peer->state = TW_PANDA_LOST;
 	peer->acks = 0;
 	tw_list_del(&peer->due);
-	tw_list_del(&peer->link);
 	lose_all(ep, &peer->out);
 	lose_all(ep, &peer->unacked);
-	ep->events++;
-}
-
-static void mark_dirty(struct tw_ep *ep, struct tw_panda_peer *peer)
-{
-	if (tw_list_empty(&peer->link))
-		tw_list_add_tail(&tw_panda.dirty, &peer->link);
-	ep->attend = true;
-}
-
-/* Connecting ------------------------------------------------------------------ */
-
-/* Its sends leave from tw_panda_attend(), as this may run inside an arrival. */
-static void found(struct tw_ep *ep, struct tw_panda_peer *peer, struct tw_addr addr)
-{
-	struct tw_peer *p = tw_peer_at(ep, addr);
-
-	peer->state = TW_PANDA_HERE;
-	peer->addr = addr;
-	if (p)
-		p->context = peer;
-	tw_list_del(&peer->link);
-	mark_dirty(ep, peer);
-}
-
-static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
-{
-	struct tw_panda_peer *peer = tw_container(op, struct tw_panda_peer, connected);
-
-	if (peer->state != TW_PANDA_SEEKING)
-		return;
-	if (r->status == TW_S_OK) {
-		found(ep, peer, r->source);
-		return;
-	}
-	/* With a launcher all have begun; else one may begin later. */
-	if (tw_panda.job.launched || tw_clock() >= peer->deadline) {
-		lose(ep, peer);
-		return;
-	}
-	peer->retry = tw_clock() + tw_clock_us(RETRY_US);
-	tw_list_add_tail(&tw_panda.seeking, &peer->link);
-	tw_timer(&ep->host, peer->retry);
-}
-
-static void seek_again(struct tw_ep *ep, struct tw_panda_peer *peer)
-{
-	struct tw_req *r = tw_connect_new(ep, peer->where >> 16, peer->where & 0xffff,
-					  ep->host.self.filter, peer->deadline);
-
-	if (!r) {
-		lose(ep, peer);
-		return;
-	}
-	peer->connected.done = connected;
-	r->context = &peer->connected;
-	tw_connect(ep, r);
-}
-
-void tw_panda_seek(struct tw_ep *ep, struct tw_panda_peer *peer)
-{
-	peer->state = TW_PANDA_SEEKING;
-	peer->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
-	seek_again(ep, peer);
-}
-
-static void flush(struct tw_ep *ep, struct tw_panda_peer *peer)
-{
-	while (peer->state == TW_PANDA_HERE && !tw_list_empty(&peer->out)) {
-		struct tw_panda_ticket *t = tw_list_first(&peer->out, struct tw_panda_ticket, link);
-
-		tw_list_del(&t->link);
-		if (!tw_panda_launch(ep, t))
-			tw_panda_send_over(ep, t, true);
-	}
 }
 
 /* Acknowledging --------------------------------------------------------------- */
@@ -147,7 +75,7 @@ static void send_acks(struct tw_ep *ep, struct tw_panda_peer *peer)
 {
 	tw_list_del(&peer->due);
 	peer->ack_now = false;
-	if (tw_am_send(ep, peer->addr, peer->acks, NULL, 0) == TW_ENOMEM) {
+	if (tw_am_send(ep, peer->m.addr, peer->acks, NULL, 0) == TW_ENOMEM) {
 		due_later(ep, peer);
 		return;
 	}
@@ -166,41 +94,31 @@ void tw_panda_acks_flush(struct tw_ep *ep)
 /* Acknowledges a counted message of a platform, at once or later, as `ack' says. */
 static void acknowledge(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack)
 {
-	if (ack == PAN_MP_EXTERNAL || peer->state != TW_PANDA_HERE)
+	if (ack == PAN_MP_EXTERNAL || peer->m.state != TW_MEMBER_HERE)
 		return;
 	if (peer->acks++ == 0)
 		due_later(ep, peer);
 	if (ack == PAN_MP_NORMAL || peer->acks == ACKS_MAX) {
 		peer->ack_now = true;
-		mark_dirty(ep, peer);
+		tw_member_ready(&peer->m);
 	}
 }
 
-void tw_panda_peers_attend(struct tw_ep *ep)
+/* Its sends leave from tw_panda_attend(), as it may have been met inside an arrival. */
+void tw_panda_ready(struct tw_member *m)
 {
-	struct tw_list *l, *tmp;
-	uint64_t now;
+	struct tw_panda_peer *peer = peer_at(m);
+	struct tw_ep *ep = m->group->ep;
 
-	while (!tw_list_empty(&tw_panda.dirty)) {
-		struct tw_panda_peer *peer =
-			tw_list_first(&tw_panda.dirty, struct tw_panda_peer, link);
+	while (m->state == TW_MEMBER_HERE && !tw_list_empty(&peer->out)) {
+		struct tw_panda_ticket *t = tw_list_first(&peer->out, struct tw_panda_ticket, link);
 
-		tw_list_del(&peer->link);
-		flush(ep, peer);
-		if (peer->ack_now && peer->acks)
-			send_acks(ep, peer);
+		tw_list_del(&t->link);
+		if (!tw_panda_launch(ep, t))
+			tw_panda_send_over(ep, t, true);
 	}
-	if (tw_likely(tw_list_empty(&tw_panda.seeking)))
-		return;
-	now = tw_clock();
-	tw_list_each(&tw_panda.seeking, l, tmp) {
-		struct tw_panda_peer *peer = tw_container(l, struct tw_panda_peer, link);
-
-		if (peer->retry > now)
-			continue;
-		tw_list_del(&peer->link);
-		seek_again(ep, peer);
-	}
+	if (peer->ack_now && peer->acks)
+		send_acks(ep, peer);
 }
 
 /* The platform has received n more messages. */
@@ -225,10 +143,10 @@ static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 	if (!p || (!p->context && p->state != TW_PEER_UP))
 		return NULL;
 	for (uint32_t i = 0; !p->context && i < tw_panda.job.size; i++)
-		if (tw_panda.peers[i].where == source.where &&
-		    tw_panda.peers[i].state != TW_PANDA_LOST)
-			found(ep, &tw_panda.peers[i], source);
-	return p->context;
+		if (tw_panda.peers[i].m.where == source.where &&
+		    tw_panda.peers[i].m.state != TW_MEMBER_LOST)
+			tw_member_met(&tw_panda.peers[i].m, p);
+	return p->context ? peer_at(p->context) : NULL;
 }
 
 bool tw_panda_seen(struct tw_ep *ep, struct tw_addr source, uint64_t *match)
@@ -308,20 +226,20 @@ static void on_acks(struct tw_ep *ep, struct tw_peer *p, uint64_t n, const void 
 	if (!p->context)
 		return;
 	tw_collect(ep);
-	acknowledged(ep, p->context, (uint32_t)n);
+	acknowledged(ep, peer_at(p->context), (uint32_t)n);
 }
 
 static void down(struct tw_ep *ep, const struct tw_peer *p)
 {
-	if (p->context && ((struct tw_panda_peer *)p->context)->state == TW_PANDA_HERE)
-		lose(ep, p->context);
+	(void)ep;
+	tw_group_down(p);
 }
 
 static uint64_t expire(struct tw_ep *ep, uint64_t now)
 {
-	uint64_t next = 0;
-	struct tw_list *l, *tmp;
+	uint64_t next = 0, retry = tw_group_expire(&tw_panda.group, now);
 
+	(void)ep;
 	while (!tw_list_empty(&tw_panda.due)) {
 		struct tw_panda_peer *peer =
 			tw_list_first(&tw_panda.due, struct tw_panda_peer, due);
@@ -332,17 +250,9 @@ static uint64_t expire(struct tw_ep *ep, uint64_t now)
 		}
 		tw_list_del(&peer->due);
 		peer->ack_now = true;
-		mark_dirty(ep, peer);
+		tw_member_ready(&peer->m);
 	}
-	tw_list_each(&tw_panda.seeking, l, tmp) {
-		struct tw_panda_peer *peer = tw_container(l, struct tw_panda_peer, link);
-
-		if (peer->retry <= now)
-			ep->attend = true;
-		else if (!next || peer->retry < next)
-			next = peer->retry;
-	}
-	return next;
+	return next && retry ? tw_min(next, retry) : next | retry;
 }
 
 const struct tw_interface tw_panda_interface = {
@@ -369,8 +279,8 @@ void pan_mp_expect(int pid)
 		return;
 	}
 	peer = &tw_panda.peers[pid];
-	if (peer->state == TW_PANDA_AWAY)
-		tw_panda_seek(ep, peer);
+	if (peer->m.state == TW_MEMBER_AWAY)
+		tw_member_seek(&peer->m);
 	if (!peer->expected) {
 		peer->expected = true;
 		tw_panda.nexpected++;

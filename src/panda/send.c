@@ -118,7 +118,7 @@ static void sent(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 		return;
 	else if (read_there)
 		tw_panda_send_over(ep, t, false);
-	else if (t->peer->state == TW_PANDA_LOST)
+	else if (t->peer->m.state == TW_MEMBER_LOST)
 		tw_panda_send_over(ep, t, true);
 	else
 		tw_list_add_tail(&t->peer->unacked, &t->link);
@@ -138,7 +138,7 @@ bool tw_panda_launch(struct tw_ep *ep, struct tw_panda_ticket *t)
 	/* Upcalls and acknowledgements need progress there, even if no thread waits. */
 	if (t->ack != PAN_MP_EXTERNAL || t->port < TW_PANDA_TICKET)
 		r->flags = TW_R_URGENT;
-	tw_send(ep, r, t->peer->addr);
+	tw_send(ep, r, t->peer->m.addr);
 	return true;
 }
 
@@ -159,7 +159,7 @@ static const char *wrong_send(int cpu, int port, const void *data, int len, pan_
 		return "there is no such data";
 	if ((unsigned)ack > PAN_MP_EXTERNAL)
 		return "there is no such kind of acknowledgement";
-	if (tw_panda.peers[cpu].state == TW_PANDA_LOST)
+	if (tw_panda.peers[cpu].m.state == TW_MEMBER_LOST)
 		return "the platform is gone";
 	return NULL;
 }
@@ -176,10 +176,10 @@ static struct tw_panda_ticket *send(struct tw_ep *ep, struct tw_panda_peer *peer
 	t->data = data;
 	t->len = (uint32_t)len;
 	t->ack = (uint8_t)ack;
-	if (tw_unlikely(peer->state != TW_PANDA_HERE || !tw_list_empty(&peer->out))) {
+	if (tw_unlikely(peer->m.state != TW_MEMBER_HERE || !tw_list_empty(&peer->out))) {
 		tw_list_add_tail(&peer->out, &t->link);
-		if (peer->state == TW_PANDA_AWAY)
-			tw_panda_seek(ep, peer);
+		if (peer->m.state == TW_MEMBER_AWAY)
+			tw_member_seek(&peer->m);
 	} else if (tw_unlikely(!tw_panda_launch(ep, t))) {
 		tw_panda_ticket_free(t);
 		return NULL;

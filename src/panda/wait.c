@@ -16,7 +16,7 @@ void tw_panda_attend(struct tw_ep *ep)
 	do {
 		ep->attend = false;
 		tw_collect(ep);
-		tw_panda_peers_attend(ep);
+		tw_group_attend(&tw_panda.group);
 	} while (ep->attend || !tw_list_empty(&ep->done));
 	tw_panda.attending = false;
 	if (!polling && tw_panda.asleep && tw_panda_upcalls_due())
