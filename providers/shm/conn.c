@@ -49,6 +49,8 @@ static void lay_out(struct tw_shm_link *l, bool initiator, uint32_t nslots, uint
 	tw_ring_rx_init(&l->rx, l->map, !mine, nslots, nbytes);
 	tw_ring_pair(&l->tx, &l->rx, initiator);
 	l->link.max_payload = tw_ring_max_payload(nbytes);
+	/* Never 0, which means that the peer was never rung. */
+	tw_shm_show_armed(l, tw_clock());
 }
 
 /* Takes a socket into use, on either side. */
@@ -94,16 +96,15 @@ static enum tw_err introduce(struct tw_shm_link *l)
 	struct tw_shm_hello h;
 	uint32_t nslots = tw_settings.ring_slots, nbytes = tw_settings.ring_bytes;
 	enum tw_err err;
-	int fds[TW_SHM_NFDS];
+	int fd;
 
-	err = tw_shm_segment_make(nslots, nbytes, &fds[0], &l->map);
+	err = tw_shm_segment_make(nslots, nbytes, &fd, &l->map);
 	if (err != TW_OK)
 		return err;
 	lay_out(l, true, nslots, nbytes);
-	fds[1] = l->ep->activity_fd;
 	tw_shm_hello_fill(l->ep, &h, TW_SHM_CONNECT, &l->me);
-	err = tw_shm_hello_send(l->sock, &h, fds, 2);
-	tw_sys_close(fds[0]);
+	err = tw_shm_hello_send(l->sock, &h, &fd);
+	tw_sys_close(fd);
 	l->state = TW_SHM_WAITING;
 	return err;
 }
@@ -128,25 +129,24 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
 static void take_terms(struct tw_shm_link *l, const struct tw_shm_hello *h)
 {
 	l->fence = !h->barrier || !tw_barrier_global();
+	l->cookie = (uint64_t)h->session << 32 | h->endpoint_id;
 	l->cookie_at = h->cookie_at;
 	/* Addresses of 64 bits do not fit a process of 32. */
 	if (h->narrow != TW_NARROW)
 		l->link.can_get = false;
 }
 
-static void replied(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
+static void replied(struct tw_shm_link *l, const struct tw_shm_hello *h)
 {
 	struct tw_ident other = hello_ident(h);
 	const struct tw_upcalls *up = l->ep->host->up;
 	enum tw_err err = TW_EPROTO;
 
+	take_terms(l, h);
 	if (h->kind == TW_SHM_ACCEPT)
-		err = tw_shm_activity_map(fds[0], &l->activity);
+		err = tw_shm_link_up(l);
 	else if (h->kind == TW_SHM_REFUSE && h->why > TW_PENDING && h->why < TW_NERRS)
 		err = (enum tw_err)h->why;
-	take_terms(l, h);
-	if (err == TW_OK)
-		err = tw_shm_link_up(l);
 	if (err == TW_OK) {
 		watch_process(l);
 		up->connected(&l->link, &other);
@@ -159,50 +159,45 @@ static void replied(struct tw_shm_link *l, const struct tw_shm_hello *h, const i
 static void await_answer(struct tw_shm_link *l)
 {
 	struct tw_shm_hello h;
-	int fds[TW_SHM_NFDS];
-	enum tw_err err = tw_shm_hello_recv(l->sock, &h, fds, 1);
+	enum tw_err err = tw_shm_hello_recv(l->sock, &h, NULL);
 
 	if (err == TW_AGAIN)
 		return;
 	if (err == TW_OK) {
-		replied(l, &h, fds);
-		tw_sys_close(fds[0]);
+		replied(l, &h);
 		return;
 	}
 	tw_shm_link_end(l);
 	l->ep->host->up->refused(&l->link, err == TW_EPROTO ? err : TW_ECLOSED);
 }
 
-/* Checks a hello and its descriptors before any use. */
-static enum tw_err vet(const struct tw_shm_hello *h, const int *fds)
+/* Checks a hello and its descriptor before any use. */
+static enum tw_err vet(const struct tw_shm_hello *h, int fd)
 {
 	uint32_t s = h->nslots, b = h->nbytes;
 
 	if (h->kind != TW_SHM_CONNECT || s < 64 || s > 65536 || (s & (s - 1)) || b < 65536 ||
 	    b > 16777216 || (b & (b - 1)))
 		return TW_EPROTO;
-	return tw_sealed_sound(fds[0], tw_rings_size(s, b)) && tw_sealed_sound(fds[1], TW_PAGE)
-		       ? TW_OK
-		       : TW_EPROTO;
+	return tw_sealed_sound(fd, tw_rings_size(s, b)) ? TW_OK : TW_EPROTO;
 }
 
 /* Takes a link that the engine accepts into use: its memory and its entry in the poll set. */
-static enum tw_err enter(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
+static enum tw_err enter(struct tw_shm_link *l, const struct tw_shm_hello *h, int fd)
 {
-	l->map = tw_sealed_map(fds[0], tw_rings_size(h->nslots, h->nbytes), PROT_READ | PROT_WRITE);
+	l->map = tw_sealed_map(fd, tw_rings_size(h->nslots, h->nbytes), PROT_READ | PROT_WRITE);
 	if (!l->map)
 		return TW_ENOMEM;
 	lay_out(l, false, h->nslots, h->nbytes);
-	l->activity = tw_sealed_map(fds[1], TW_PAGE, PROT_READ);
-	return l->activity ? tw_shm_link_up(l) : TW_ENOMEM;
+	return tw_shm_link_up(l);
 }
 
-static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const int *fds)
+static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, int fd)
 {
 	struct tw_shm_ep *ep = l->ep;
 	struct tw_ident other = hello_ident(h), me = ep->host->self;
 	struct tw_shm_hello reply;
-	enum tw_err err = vet(h, fds);
+	enum tw_err err = vet(h, fd);
 	bool accepted = false;
 
 	take_terms(l, h);
@@ -215,12 +210,11 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 		err = ep->host->up->incoming(ep->host, &l->link, &other, &me);
 	if (err == TW_OK) {
 		accepted = true;
-		err = enter(l, h, fds);
+		err = enter(l, h, fd);
 	}
 	tw_shm_hello_fill(ep, &reply, err == TW_OK ? TW_SHM_ACCEPT : TW_SHM_REFUSE, &me);
 	reply.why = err;
-	/* Every reply carries one descriptor, which keeps the check on the other side simple. */
-	if (tw_shm_hello_send(l->sock, &reply, &ep->activity_fd, 1) != TW_OK && err == TW_OK)
+	if (tw_shm_hello_send(l->sock, &reply, NULL) != TW_OK && err == TW_OK)
 		err = TW_ELOST;
 	if (err == TW_OK) {
 		watch_process(l);
@@ -236,15 +230,14 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, const in
 static void await_hello(struct tw_shm_link *l)
 {
 	struct tw_shm_hello h;
-	int fds[TW_SHM_NFDS];
-	enum tw_err err = tw_shm_hello_recv(l->sock, &h, fds, TW_SHM_NFDS);
+	int fd;
+	enum tw_err err = tw_shm_hello_recv(l->sock, &h, &fd);
 
 	if (err == TW_AGAIN)
 		return;
 	if (err == TW_OK) {
-		answer(l, &h, fds);
-		tw_sys_close(fds[0]);
-		tw_sys_close(fds[1]);
+		answer(l, &h, fd);
+		tw_sys_close(fd);
 		return;
 	}
 	l->ep->nhalf--;

@@ -52,23 +52,26 @@ void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events)
 	over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
 	       (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP));
 	/* After the last doorbell was read: a peer that has rung before may now ring again. */
-	tw_shm_activity_now(l->ep);
+	tw_shm_show_poll(l, tw_clock());
 	if (rang)
 		tw_shm_doorbell_pending(l);
 	if (l->state == TW_SHM_UP && over)
 		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
 }
 
-static bool polled_since(const struct tw_shm_link *l, uint64_t since)
+static uint64_t polled_at(const struct tw_shm_link *l)
 {
-	uint64_t polled = atomic_load_explicit(&l->activity->polled, memory_order_relaxed);
+	return atomic_load_explicit(&l->tx.ring->taken.polled, memory_order_acquire);
+}
 
-	return (int64_t)(polled - since) > 0;
+bool tw_shm_polled_since(const struct tw_shm_link *l, uint64_t since)
+{
+	return (int64_t)(polled_at(l) - since) > 0;
 }
 
 bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
 {
-	return polled_since(l, tw_clock() - tw_clock_us(us));
+	return tw_shm_polled_since(l, tw_clock() - tw_clock_us(us));
 }
 
 /*
@@ -78,7 +81,7 @@ bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
  */
 bool tw_shm_doorbell_ring(struct tw_shm_link *l)
 {
-	uint64_t polled = atomic_load_explicit(&l->activity->polled, memory_order_acquire);
+	uint64_t polled = polled_at(l);
 
 	if (l->rang == polled)
 		return false;
@@ -133,6 +136,6 @@ void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls)
 {
 	uint64_t now = tw_clock();
 
-	if (polled_since(l, now - tw_clock_us(TW_SHM_STALE_US)) || !tw_shm_doorbell_ring(l))
+	if (tw_shm_polled_since(l, now - tw_clock_us(TW_SHM_STALE_US)) || !tw_shm_doorbell_ring(l))
 		defer_for(l, now, deferral_us(cls));
 }

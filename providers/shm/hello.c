@@ -8,14 +8,14 @@
 #include "providers/shm/shm.h"
 #include "shmem/sock.h"
 
-enum tw_err tw_shm_hello_send(int sock, const struct tw_shm_hello *h, const int *fds, unsigned nfds)
+enum tw_err tw_shm_hello_send(int sock, const struct tw_shm_hello *h, const int *fd)
 {
-	return tw_sock_send(sock, h, sizeof(*h), fds, nfds) ? TW_ELOST : TW_OK;
+	return tw_sock_send(sock, h, sizeof(*h), fd, fd != NULL) ? TW_ELOST : TW_OK;
 }
 
-enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fds, unsigned nfds)
+enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fd)
 {
-	switch (tw_sock_recv(sock, h, sizeof(*h), fds, nfds)) {
+	switch (tw_sock_recv(sock, h, sizeof(*h), fd, fd != NULL)) {
 	case 0:
 		break;
 	case EAGAIN:
@@ -29,8 +29,8 @@ enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fds, unsign
 	}
 	if (h->magic == TW_SHM_MAGIC && h->version == TW_SHM_VERSION)
 		return TW_OK;
-	while (nfds)
-		tw_sys_close(fds[--nfds]);
+	if (fd)
+		tw_sys_close(*fd);
 	return TW_EPROTO;
 }
 
@@ -51,6 +51,6 @@ void tw_shm_hello_fill(const struct tw_shm_ep *ep, struct tw_shm_hello *h, enum 
 		.nbytes = tw_settings.ring_bytes,
 		.barrier = tw_barrier_global(),
 		.narrow = TW_NARROW,
-		.cookie_at = (uint64_t)(uintptr_t)&ep->activity->cookie,
+		.cookie_at = (uint64_t)(uintptr_t)&ep->cookie,
 	};
 }

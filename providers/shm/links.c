@@ -145,15 +145,22 @@ void tw_shm_grow(struct tw_shm_link *l)
 	}
 }
 
-/* Ignores a ring that is not read: checking it for ever would keep this process awake. */
+/*
+ * Releases the memory of a ring that had no packet since the last check. Its reader may have to
+ * take a packet first. Ignores a ring that is not read: checking it for ever would keep this
+ * process awake.
+ */
 static bool has_rested(struct tw_shm_link *l)
 {
-	if (l->tx.head == l->rested) {
+	uint32_t head = l->tx.head;
+	bool rested = head == l->rested;
+
+	if (rested)
 		tw_ring_release(&l->tx);
-		return true;
-	}
 	l->rested = l->tx.head;
-	return false;
+	if (l->tx.head != head)
+		tw_shm_written(l, TW_SEND_ENGINE);
+	return rested && l->tx.head == head;
 }
 
 uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
@@ -183,8 +190,6 @@ void tw_shm_reap(struct tw_shm_ep *ep)
 		tw_list_del(n);
 		if (l->map)
 			munmap(l->map, l->map_size);
-		if (l->activity)
-			munmap((void *)(uintptr_t)l->activity, TW_PAGE);
 		free(l);
 	}
 }

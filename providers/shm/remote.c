@@ -39,15 +39,13 @@ static enum tw_err get_failed(struct tw_shm_link *l, enum tw_err err)
 /* A long copy counts as polling (doc/decisions.md, 6). */
 static void poll_on(struct tw_shm_ep *ep, uint64_t began)
 {
-	uint64_t polled = atomic_load_explicit(&ep->activity->polled, memory_order_relaxed);
-
-	if (began - polled < tw_clock_us(TW_SHM_STALE_US))
-		tw_shm_activity_now(ep);
+	if (began - ep->polled_at < tw_clock_us(TW_SHM_STALE_US))
+		tw_shm_polled(ep, tw_clock());
 }
 
 /*
- * Reads or writes. A read also fetches the cookie of the peer's activity page from the
- * peer's own memory: the pid may belong to a new process.
+ * Reads or writes. A read also fetches the peer's cookie from its memory: the pid may belong
+ * to a new process.
  */
 static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, unsigned niov,
 			       uint64_t address, bool write)
@@ -66,7 +64,7 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 		there[0] = (struct iovec){(void *)(uintptr_t)(address + at), bytes};
 		there[1] = (struct iovec){(void *)(uintptr_t)l->cookie_at, sizeof(cookie)};
 		err = tw_remote_copy(l->link.pid, write, &local, &remote);
-		if (!write && local.n <= 1 && cookie != l->activity->cookie)
+		if (!write && local.n <= 1 && cookie != l->cookie)
 			return TW_ELOST;
 		if (err != TW_OK)
 			return get_failed(l, err);

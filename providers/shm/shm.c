@@ -14,7 +14,7 @@
 
 #define FULL_US 200	  /* a peer with a full ring is idle after this long without a poll */
 #define BATCH 64u	  /* most packets taken from one ring at once */
-#define ACTIVITY_EVERY 8  /* polls between two updates of the activity word, a power of two */
+#define ACTIVITY_EVERY 8  /* polls between two times that the peers are shown one, a power of two */
 #define DENSE_US 2	  /* longest time between them if the program only polls */
 #define ACTIVE_POLLS 4096 /* a ring stays active for so many polls without a packet, at least */
 #define ACTIVITY_BATCH 8  /* packets after which it is updated at once */
@@ -37,13 +37,13 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 }
 
 /* The packet is written: rings the peer if it must. */
-static inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
+static tw_inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 {
 	/* Pairs with the barrier in do_arm(). */
 	if (tw_unlikely(l->fence))
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
-	if (tw_unlikely(atomic_load_explicit(&l->activity->armed, memory_order_acquire))) {
+	if (tw_unlikely(atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_acquire))) {
 		/* A sleeping peer checks again before it next sleeps, but may compute first. */
 		if (!tw_shm_doorbell_ring(l) && cls != TW_SEND_PLAIN)
 			tw_shm_doorbell_defer(l, cls);
@@ -51,6 +51,11 @@ static inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 		tw_shm_must_act(l, cls);
 	}
 	return TW_OK;
+}
+
+void tw_shm_written(struct tw_shm_link *l, enum tw_send_class cls)
+{
+	written(l, cls);
 }
 
 static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_class cls,
@@ -113,6 +118,10 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 		if (tw_unlikely(err == TW_AGAIN))
 			break;
 		if (tw_unlikely(err != TW_OK)) {
+			if (tw_ring_jump(&l->rx, s)) {
+				n++;
+				continue;
+			}
 			l->ep->host->counters[TW_C_BAD_PACKET]++;
 			tw_shm_link_drop(l);
 			up->down(&l->link, TW_EPROTO);
@@ -186,6 +195,7 @@ static unsigned poll_idle_set(struct tw_shm_ep *ep)
 	if (++ep->idle_at >= ep->nup)
 		ep->idle_at = ep->nactive;
 	l = ep->up[ep->idle_at];
+	tw_shm_show_poll(l, ep->polled_at);
 	if (!tw_ring_next(&l->rx))
 		return 0;
 	tw_shm_activate(l);
@@ -196,9 +206,8 @@ static void note_poll(struct tw_shm_ep *ep)
 {
 	uint64_t now = tw_clock();
 
-	ep->dense = now - ep->active_at < tw_clock_us(DENSE_US);
-	ep->active_at = now;
-	atomic_store_explicit(&ep->activity->polled, now, memory_order_release);
+	ep->dense = now - ep->polled_at < tw_clock_us(DENSE_US);
+	tw_shm_polled(ep, now);
 	if (tw_unlikely(!tw_list_empty(&ep->deferred)))
 		tw_shm_flush_deferred(ep);
 	if (tw_unlikely((ep->polls & (ACTIVE_POLLS - 1)) == 0))
@@ -226,8 +235,26 @@ static unsigned do_progress(void *instance)
 		n += poll_idle_set(ep);
 	/* The program may take long to process them, and its next poll is far. */
 	if (tw_unlikely(n >= ACTIVITY_BATCH))
-		tw_shm_activity_now(ep);
+		tw_shm_polled(ep, tw_clock());
 	return n;
+}
+
+/* On all links, those included that wait for an answer: packets may be here before it. */
+static void show_armed(struct tw_shm_ep *ep, uint32_t armed)
+{
+	uint64_t now = tw_clock();
+	struct tw_list *n, *tmp;
+
+	ep->armed = armed;
+	ep->polled_at = now;
+	for (unsigned i = 0; i < ep->nup; i++)
+		tw_shm_show_armed(ep->up[i], now);
+	tw_list_each(&ep->pending, n, tmp) {
+		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
+
+		if (l->map)
+			tw_shm_show_armed(l, now);
+	}
 }
 
 static bool do_arm(void *instance)
@@ -235,11 +262,7 @@ static bool do_arm(void *instance)
 	struct tw_shm_ep *ep = instance;
 	bool found = false;
 
-	/* Activity first: a doorbell rung before now must not count for later packets. */
-	tw_shm_activity_now(ep);
-	atomic_store_explicit(&ep->activity->armed,
-			      ep->host->state == TW_ASLEEP ? TW_ASLEEP : TW_RESTING,
-			      memory_order_release);
+	show_armed(ep, ep->host->state == TW_ASLEEP ? TW_ASLEEP : TW_RESTING);
 	for (unsigned i = 0; i < ep->nup; i++)
 		if (ep->up[i]->blocked)
 			atomic_store_explicit(&ep->up[i]->tx.ring->wants.room, 1,
@@ -258,8 +281,7 @@ static void do_disarm(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 
-	atomic_store_explicit(&ep->activity->armed, TW_POLLING, memory_order_relaxed);
-	tw_shm_activity_now(ep);
+	show_armed(ep, 0);
 	for (unsigned i = 0; i < ep->nup; i++)
 		if (ep->up[i]->blocked) {
 			atomic_store_explicit(&ep->up[i]->tx.ring->wants.room, 0,
@@ -271,16 +293,15 @@ static void do_disarm(void *instance)
 static bool do_polls(struct tw_link *link, uint64_t since)
 {
 	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
-	uint64_t polled = atomic_load_explicit(&l->activity->polled, memory_order_relaxed);
 
-	return (int64_t)(polled - since) >= 0 && tw_shm_polled_within(l, TW_SHM_STALE_US);
+	return tw_shm_polled_since(l, since - 1) && tw_shm_polled_within(l, TW_SHM_STALE_US);
 }
 
 static bool do_waits(struct tw_link *link)
 {
 	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
-	return atomic_load_explicit(&l->activity->armed, memory_order_relaxed) == TW_ASLEEP;
+	return atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_relaxed) == TW_ASLEEP;
 }
 
 bool tw_shm_alive(const struct tw_shm_link *l)
@@ -362,9 +383,6 @@ static void do_close(void *instance)
 		tw_shm_link_end(tw_container(n, struct tw_shm_link, node));
 	tw_shm_reap(ep);
 	tw_fd_close(ep->listener);
-	if (ep->activity)
-		munmap(ep->activity, TW_PAGE);
-	tw_fd_close(ep->activity_fd);
 	free(ep->up);
 	free(ep);
 }
@@ -388,17 +406,12 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	if (!ep)
 		return TW_ENOMEM;
 	ep->host = host;
-	ep->listener = ep->activity_fd = -1;
+	ep->listener = -1;
+	ep->cookie = (uint64_t)host->self.session << 32 | host->self.endpoint_id;
 	tw_list_init(&ep->deferred);
 	tw_list_init(&ep->pending);
 	tw_list_init(&ep->dead);
-	err = tw_shm_activity_make(&ep->activity_fd, &ep->activity);
-	if (err == TW_OK) {
-		ep->activity->cookie = (uint64_t)host->self.session << 32 | host->self.endpoint_id;
-		/* Never 0, which means that the peer was never rung. */
-		tw_shm_activity_now(ep);
-		err = tw_shm_conn_listen(ep);
-	}
+	err = tw_shm_conn_listen(ep);
 	if (err == TW_OK)
 		*instance = ep;
 	else

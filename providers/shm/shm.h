@@ -26,22 +26,6 @@
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
 #define TW_SHM_STALE_US 40	 /* a peer is idle after this long without a poll */
 #define TW_SHM_DEFER_US 50	 /* delay of the check whether it read a packet */
-#define TW_SHM_NFDS 2		 /* the rings and the activity page of the initiator */
-
-/*
- * One page per endpoint, which its peers map read-only. The two lines are far apart:
- * processors fetch lines in pairs, and every send reads the first while its owner keeps
- * writing the second.
- */
-struct tw_shm_activity {
-	_Atomic(uint32_t) armed; /* TW_RESTING or TW_ASLEEP: ring for any packet; else 0 */
-	uint32_t pad;
-	uint64_t cookie; /* random, written once */
-	uint8_t pad0[TW_PAGE / 2 - 16];
-	_Atomic(uint64_t) polled; /* tw_clock() of a recent poll */
-	uint8_t pad1[TW_PAGE / 2 - 8];
-};
-_Static_assert(sizeof(struct tw_shm_activity) == TW_PAGE, "one page");
 
 /* A message of the handshake, in host byte order. */
 struct tw_shm_hello {
@@ -54,12 +38,12 @@ struct tw_shm_hello {
 	uint32_t barrier;	 /* reached by tw_barrier_hosts() */
 	uint32_t why;		 /* enum tw_err of a refusal */
 	uint32_t narrow;	 /* TW_NARROW of the sender */
-	uint64_t cookie_at;	 /* address of the cookie in the sender */
+	uint64_t cookie_at;	 /* address of tw_shm_ep.cookie in the sender */
 };
 _Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 
 #define TW_SHM_MAGIC 0x74776d31u /* "twm1" */
-#define TW_SHM_VERSION 6
+#define TW_SHM_VERSION 7
 
 enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
 
@@ -89,16 +73,15 @@ struct tw_shm_link {
 	uint64_t deferred_at;
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
-	const struct tw_shm_activity *activity; /* the peer's */
-	uint64_t rang;				/* its activity at the last ring, 0 never */
-	unsigned at;				/* its place in up */
-	bool recent;				/* a packet came since tw_shm_settle() */
-	bool grown;				/* its ring has memory to release, see links.c */
-	uint32_t rested;			/* position of that ring at the last check */
+	uint64_t rang;	 /* the peer's last poll at the last ring, 0 never */
+	unsigned at;	 /* its place in up */
+	bool recent;	 /* a packet came since tw_shm_settle() */
+	bool grown;	 /* its ring has memory to release, see links.c */
+	uint32_t rested; /* position of that ring at the last check */
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
-	uint64_t cookie_at; /* in the peer */
+	uint64_t cookie, cookie_at; /* the peer's */
 	struct tw_watch sock_watch, pid_watch;
 	struct tw_list node; /* pending or dead */
 	uint64_t deadline;
@@ -111,14 +94,14 @@ struct tw_shm_ep {
 	struct tw_host *host;
 	struct tw_watch listen_watch;
 	int listener;
-	uint64_t listen_again; /* tick at which to accept again, 0 now */
-	int activity_fd;
-	struct tw_shm_activity *activity;
+	uint64_t listen_again;	 /* tick at which to accept again, 0 now */
+	uint64_t cookie;	 /* peers read it with our memory, to know that it is ours */
+	uint32_t armed;		 /* TW_RESTING or TW_ASLEEP: peers ring for any packet; else 0 */
 	struct tw_shm_link **up; /* links in use, the active ones first */
 	unsigned nup, nactive, idle_at, max_up;
 	unsigned nhalf;
 	uint64_t polls;
-	uint64_t active_at;	 /* tick of the last update of the activity word */
+	uint64_t polled_at;	 /* tick of a recent poll */
 	bool dense;		 /* polls are in close succession */
 	uint64_t rest_at;	 /* tick of the next check of grown links, 0 none */
 	uint64_t close_by;	 /* closing: no peer is waited for after this tick */
@@ -135,8 +118,6 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 /* segment.c */
 /* A segment of two rings, with their first pages. */
 enum tw_err tw_shm_segment_make(uint32_t nslots, uint32_t nbytes, int *fd, void **map);
-enum tw_err tw_shm_activity_make(int *fd, struct tw_shm_activity **activity);
-enum tw_err tw_shm_activity_map(int fd, const struct tw_shm_activity **activity);
 
 /* conn.c */
 enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep);
@@ -144,12 +125,14 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l);
 void tw_shm_conn_ready(struct tw_watch *w, uint32_t events);
 uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now);
 
-/* hello.c: with exactly this many descriptors; TW_AGAIN when there is none to read. */
+/*
+ * hello.c: a CONNECT comes with one descriptor, of the rings, the others (fd NULL) with none.
+ * TW_AGAIN when there is none to read.
+ */
 void tw_shm_hello_fill(const struct tw_shm_ep *ep, struct tw_shm_hello *h, enum tw_shm_kind kind,
 		       const struct tw_ident *me);
-enum tw_err tw_shm_hello_send(int sock, const struct tw_shm_hello *h, const int *fds,
-			      unsigned nfds);
-enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fds, unsigned nfds);
+enum tw_err tw_shm_hello_send(int sock, const struct tw_shm_hello *h, const int *fd);
+enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fd);
 
 /* doorbell.c */
 void tw_shm_goodbye(struct tw_shm_link *l);
@@ -163,7 +146,8 @@ void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls);
 void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls);
 /* Checks the deferred doorbells of all links. */
 void tw_shm_flush_deferred(struct tw_shm_ep *ep);
-/* True if the peer has polled in the last us microseconds. */
+/* True if the peer has polled since this tick, or in the last us microseconds. */
+bool tw_shm_polled_since(const struct tw_shm_link *l, uint64_t since);
 bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us);
 
 /*
@@ -193,10 +177,28 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now);
 /* Frees the links that have ended. */
 void tw_shm_reap(struct tw_shm_ep *ep);
 
-/* Records a poll in the activity word. */
-static inline void tw_shm_activity_now(struct tw_shm_ep *ep)
+/*
+ * The peer of a link may know of this side how it sleeps, and when it polled. Both are
+ * among the control words of the ring that it writes.
+ */
+static inline void tw_shm_show_poll(struct tw_shm_link *l, uint64_t now)
 {
-	atomic_store_explicit(&ep->activity->polled, tw_clock(), memory_order_release);
+	atomic_store_explicit(&l->rx.ring->taken.polled, now, memory_order_release);
+}
+
+/* A doorbell rung before this must not count for packets that come later: first the poll. */
+static inline void tw_shm_show_armed(struct tw_shm_link *l, uint64_t now)
+{
+	tw_shm_show_poll(l, now);
+	atomic_store_explicit(&l->rx.ring->reader.armed, l->ep->armed, memory_order_release);
+}
+
+/* Records a poll of the active rings. */
+static inline void tw_shm_polled(struct tw_shm_ep *ep, uint64_t now)
+{
+	ep->polled_at = now;
+	for (unsigned i = 0; i < ep->nactive; i++)
+		tw_shm_show_poll(ep->up[i], now);
 }
 
 /* True if the link is in the poll set. */
@@ -211,7 +213,9 @@ enum tw_err tw_shm_get(struct tw_link *link, const struct iovec *iov, unsigned n
 enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie);
 
-/* shm.c: true if the other side still has the link. */
+/* shm.c: a packet of this class was written: rings the peer if it must. */
+void tw_shm_written(struct tw_shm_link *l, enum tw_send_class cls);
+/* True if the other side still has the link. */
 bool tw_shm_alive(const struct tw_shm_link *l);
 /* Takes the remaining packets from the ring, then calls down(). */
 void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why);

@@ -19,13 +19,21 @@ static bool make_pages(void *at, size_t len)
 #endif
 }
 
+static struct tw_ring *ring_of(void *mem, unsigned which, uint32_t nslots)
+{
+	size_t home = TW_RING_HOME * sizeof(struct tw_slot);
+
+	return (struct tw_ring *)((char *)mem + tw_ring_home_at(nslots) + home) + which;
+}
+
 bool tw_rings_make(void *mem, uint32_t nslots)
 {
-	char *first = mem;
-
-	/* The control words and the first slots beside them. */
-	return make_pages(first, 2 * TW_PAGE) &&
-	       make_pages(first + tw_ring_slots_at(TW_RING_SECOND, nslots), TW_PAGE);
+	if (!make_pages((char *)mem + tw_ring_home_at(nslots), TW_PAGE))
+		return false;
+	for (unsigned which = 0; which < TW_RINGS; which++)
+		atomic_store_explicit(&ring_of(mem, which, nslots)->taken.slots,
+				      tw_ring_home(0, which, nslots), memory_order_relaxed);
+	return true;
 }
 
 /* Computes how far short packets may go without a check. */
@@ -36,11 +44,18 @@ static void set_limit(struct tw_ring_tx *tx)
 		tx->limit = tx->edge;
 }
 
-/* Only the page of slots with the next packet exists. */
-static void one_page(struct tw_ring_tx *tx)
+/* How many slots after the first at home the next packet is. */
+static uint32_t from_home(const struct tw_ring_tx *tx)
 {
-	tx->slots_ready = tx->nslots == TW_RING_PAGE;
-	tx->edge = tx->head | (TW_RING_PAGE - 1);
+	return (tx->head - tw_ring_home(0, tx->which, tx->nslots)) & (tx->nslots - 1);
+}
+
+/* The next packets go to the home slots, and no further before they must. */
+static void stay_home(struct tw_ring_tx *tx)
+{
+	tx->home_from = tx->head;
+	tx->slots_ready = false;
+	tx->edge = tx->head + TW_RING_HOME - 1 - from_home(tx);
 	set_limit(tx);
 }
 
@@ -50,12 +65,15 @@ void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t 
 	char *base = mem;
 
 	memset(tx, 0, sizeof(*tx));
-	tx->ring = (struct tw_ring *)mem + which;
+	tx->ring = ring_of(mem, which, nslots);
 	tx->slots = (void *)(base + tw_ring_slots_at(which, nslots));
 	tx->bytes = (void *)(base + tw_ring_bytes_at(which, nslots, nbytes));
 	tx->nslots = nslots;
 	tx->nbytes = nbytes;
-	one_page(tx);
+	tx->which = (uint8_t)which;
+	tx->away = base + (which == TW_RING_FIRST ? tw_ring_home_at(nslots) + TW_PAGE : 0);
+	tx->head = tx->taken = tw_ring_home(0, which, nslots);
+	stay_home(tx);
 }
 
 void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t nslots,
@@ -64,12 +82,14 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t 
 	char *base = mem;
 
 	memset(rx, 0, sizeof(*rx));
-	rx->ring = (struct tw_ring *)mem + which;
+	rx->ring = ring_of(mem, which, nslots);
 	rx->slots = (void *)(base + tw_ring_slots_at(which, nslots));
 	rx->bytes = (void *)(base + tw_ring_bytes_at(which, nslots, nbytes));
 	rx->nslots = nslots;
 	rx->nbytes = nbytes;
 	rx->max_payload = tw_ring_max_payload(nbytes);
+	rx->which = (uint8_t)which;
+	rx->tail = rx->published = tw_ring_home(0, which, nslots);
 }
 
 void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first)
@@ -117,14 +137,22 @@ static bool make_bytes(struct tw_ring_tx *tx)
 	return tx->bytes_ready;
 }
 
-/* The page in use is full, and its reader will look at the next one: allocate all. */
+/*
+ * The home slots are used up, and the reader will look at the next one: allocate all. It must
+ * have come home, or it would not find what was written where it still is.
+ */
 static bool make_slots(struct tw_ring_tx *tx)
 {
-	if (!make_pages(tx->slots, tx->nslots * sizeof(struct tw_slot)))
+	_Atomic(uint64_t) *last = &tx->slots[tx->nslots - 1].stamp;
+	uint32_t taken = atomic_load_explicit(&tx->ring->taken.slots, memory_order_acquire);
+
+	if ((int32_t)(taken - tx->home_from) < 0 ||
+	    !make_pages(tx->away, tw_ring_home_at(tx->nslots)))
 		return false;
 	/* When the sequence wraps, the last slot waits for stamp 0, which new pages hold. */
-	atomic_store_explicit(&tx->slots[tx->nslots - 1].stamp, 1, memory_order_relaxed);
-	tx->slots_ready = true;
+	if (!atomic_load_explicit(last, memory_order_relaxed))
+		atomic_store_explicit(last, 1, memory_order_relaxed);
+	tx->slots_ready = tx->away_ready = true;
 	set_limit(tx);
 	return true;
 }
@@ -215,20 +243,30 @@ bool tw_ring_drained(const struct tw_ring_tx *tx)
 	return atomic_load_explicit(&tx->ring->taken.slots, memory_order_acquire) == tx->head;
 }
 
-static bool drop_pages(void *from, void *to)
+/* Sends the reader home, if it is not there. */
+static void go_home(struct tw_ring_tx *tx)
 {
-	return from == to || madvise(from, (size_t)((char *)to - (char *)from), MADV_REMOVE) == 0;
+	if (from_home(tx) >= TW_RING_HOME) {
+		tw_ring_stamp(tx, &tx->slots[tx->head & (tx->nslots - 1)], TW_RING_JUMP);
+		/* All slots but that one are free, and it is not at home. */
+		tx->head = tx->taken = tw_ring_home(tx->head, tx->which, tx->nslots);
+	}
+	stay_home(tx);
 }
 
-/* The reader has read everything, so it looks at that page only. */
-static bool drop_slots(struct tw_ring_tx *tx)
+bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s)
 {
-	struct tw_slot *kept = &tx->slots[tx->head & (tx->nslots - TW_RING_PAGE)];
-	bool dropped = drop_pages(tx->slots, kept) &&
-		       drop_pages(kept + TW_RING_PAGE, tx->slots + tx->nslots);
+	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
 
-	one_page(tx);
-	return dropped;
+	if (s == rx->token || stamp >> TW_STAMP_LEN != TW_RING_JUMP)
+		return false;
+	rx->tail = tw_ring_home(rx->tail + 1, rx->which, rx->nslots);
+	return true;
+}
+
+static bool drop_pages(void *at, size_t len)
+{
+	return madvise(at, len, MADV_REMOVE) == 0;
 }
 
 bool tw_ring_release(struct tw_ring_tx *tx)
@@ -236,10 +274,16 @@ bool tw_ring_release(struct tw_ring_tx *tx)
 	/* The reader does not look again at a packet whose reading it has published. */
 	if (!tw_ring_drained(tx))
 		return false;
-	if (tx->bytes_ready && !drop_pages(tx->bytes, tx->bytes + tx->nbytes))
+	if (tx->bytes_ready && !drop_pages(tx->bytes, tx->nbytes))
 		return false;
 	tx->bytes_ready = false;
-	return !tx->slots_ready || drop_slots(tx);
+	if (tx->slots_ready)
+		go_home(tx);
+	if (!tw_ring_drained(tx) ||
+	    (tx->away_ready && !drop_pages(tx->away, tw_ring_home_at(tx->nslots))))
+		return false;
+	tx->away_ready = false;
+	return true;
 }
 
 bool tw_ring_put_begin(struct tw_ring_tx *tx)

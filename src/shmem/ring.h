@@ -8,10 +8,13 @@
  * number plus one; the stamp is written last. The reader publishes its position in a line
  * of its own.
  *
- * A connection has two rings in one segment: a page with the control words of both, the
- * slots of the first and of the second, the bytes of the first and of the second. At first,
- * and again when it is idle, a ring has only one page of slots; the writer allocates the
- * others when it reaches the end of that page.
+ * A connection has two rings in one segment. One page of it, the home page, has the control
+ * words of both, the last slots of the second ring and the first slots of the first: there the
+ * packets begin, so that a connection that is idle needs one page. A writer that comes to the end
+ * of its home slots allocates the others. After a rest it says in a slot that the next packet is
+ * the first of the home slots (TW_RING_JUMP), and once that is read it releases the others.
+ *
+ *	slots of the second | home page: slots, control words, slots | slots of the first | bytes
  *
  * Both rings share one more slot, the token slot (token.h).
  *
@@ -53,7 +56,14 @@ struct tw_ring_taken {
 	_Atomic(uint32_t) slots;
 	_Atomic(uint32_t) bytes;   /* modulo 2^32, skipped positions included */
 	_Atomic(uint32_t) revoked; /* the writer may not put any more */
-	uint8_t pad[TW_LINE - 12];
+	uint32_t pad0;
+	_Atomic(uint64_t) polled; /* tw_clock() of a recent poll of the reader */
+	uint8_t pad[TW_LINE - 24];
+};
+/* Also written by the reader only, but seldom: every send reads it. */
+struct tw_ring_reader {
+	_Atomic(uint32_t) armed; /* ring its doorbell for any packet */
+	uint8_t pad[TW_LINE - 4];
 };
 /* Written by the writer only. */
 struct tw_ring_wants {
@@ -62,20 +72,26 @@ struct tw_ring_wants {
 	uint8_t pad[TW_LINE - 8];
 };
 
-/* The control words of a ring. Two rings share a page. */
+/* The control words of a ring. Processors fetch lines in pairs. */
 struct tw_ring {
 	struct tw_ring_taken taken;
+	uint8_t pad0[TW_LINE];
 	struct tw_ring_wants wants;
-	uint8_t pad[TW_PAGE / 4 - 2 * TW_LINE];
+	struct tw_ring_reader reader;
 	struct tw_slot token; /* in the first ring, for both sides */
-	uint8_t pad1[TW_PAGE / 4 - TW_LINE];
+	uint8_t pad1[3 * TW_LINE];
 };
-_Static_assert(sizeof(struct tw_ring) == TW_PAGE / 2, "two in a page");
 
 enum { TW_RING_FIRST, TW_RING_SECOND, TW_RINGS };
 
+#define TW_RING_HOME 24u /* slots of a ring in the home page */
+_Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct tw_slot)) ==
+		       TW_PAGE,
+	       "all of the home page");
+
 #define TW_RING_AHEAD 4 /* slots ahead that are fetched for writing */
-#define TW_RING_PAGE ((uint32_t)(TW_PAGE / sizeof(struct tw_slot))) /* slots of a page */
+/* As a length: the next packet is the first at home. */
+#define TW_RING_JUMP ((uint32_t)(UINT64_MAX >> TW_STAMP_LEN))
 
 struct tw_ring_tx {
 	struct tw_slot *slots;
@@ -85,13 +101,17 @@ struct tw_ring_tx {
 	uint32_t head;		 /* next slot to write */
 	uint32_t limit;		 /* a short packet below this has space, as far as is known */
 	uint32_t nslots, nbytes; /* powers of two */
+	uint8_t which;		 /* of the two rings */
 	uint32_t taken;		 /* the reader's position when last read */
 	uint32_t bhead, btaken;
 	uint32_t last_read; /* position of this side's reads at its last long packet */
 	bool pingpong;	    /* it had also read before that packet */
-	bool slots_ready;   /* all pages of slots exist */
-	uint32_t edge;	    /* else the one that ends with this slot */
-	bool bytes_ready;   /* pages of the byte area exist */
+	bool slots_ready;   /* all slots may be used */
+	uint32_t edge;	    /* else those at home, which end with this one */
+	uint32_t home_from; /* number of the first packet there */
+	bool away_ready;    /* the pages of the other slots exist */
+	bool bytes_ready;   /* and those of the byte area */
+	void *away;	    /* pages of the other slots */
 	struct tw_ring *ring;
 	uint8_t *bytes;
 };
@@ -107,21 +127,38 @@ struct tw_ring_rx {
 	uint32_t tries;	       /* looks at it since then */
 	struct tw_backoff backoff;
 	uint32_t nslots, nbytes;
+	uint8_t which; /* of the two rings */
 	uint32_t tail; /* next slot to read */
 	uint32_t btail;
 	uint32_t published; /* tail as the writer can see it */
 	uint32_t max_payload;
 };
 
+/* Offset of the home page. */
+static inline size_t tw_ring_home_at(uint32_t nslots)
+{
+	return nslots * sizeof(struct tw_slot);
+}
+
 /* Offset of the slots and the bytes of a ring. For TW_RINGS: the end of all. */
 static inline size_t tw_ring_slots_at(unsigned which, uint32_t nslots)
 {
-	return TW_PAGE + which * (size_t)nslots * sizeof(struct tw_slot);
+	size_t home = TW_RING_HOME * sizeof(struct tw_slot);
+
+	return which == TW_RING_FIRST ? tw_ring_home_at(nslots) + TW_PAGE - home : home;
 }
 
 static inline size_t tw_ring_bytes_at(unsigned which, uint32_t nslots, uint32_t nbytes)
 {
-	return tw_ring_slots_at(TW_RINGS, nslots) + which * (size_t)nbytes;
+	return TW_RINGS * tw_ring_home_at(nslots) + TW_PAGE + which * (size_t)nbytes;
+}
+
+/* The number from n on whose slot is the first at home. */
+static inline uint32_t tw_ring_home(uint32_t n, unsigned which, uint32_t nslots)
+{
+	uint32_t first = which == TW_RING_FIRST ? 0 : nslots - TW_RING_HOME;
+
+	return n + ((first - n) & (nslots - 1));
 }
 
 /* Size of the segment of two rings, a multiple of a page. */
@@ -136,7 +173,7 @@ static inline uint32_t tw_ring_max_payload(uint32_t nbytes)
 	return nbytes / 8;
 }
 
-/* Allocates the first pages of both rings. False when memory is short. */
+/* Allocates the home page of both rings. False when memory is short. */
 bool tw_rings_make(void *mem, uint32_t nslots);
 void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t nslots,
 		     uint32_t nbytes);
@@ -169,14 +206,19 @@ void tw_ring_put_end(struct tw_ring_tx *tx);
 bool tw_ring_revoke(struct tw_ring_rx *rx);
 /* True if everything that was written has been read. */
 bool tw_ring_drained(const struct tw_ring_tx *tx);
-/* True if the ring has more than its first pages. */
+/* True if the ring has more than the home page. */
 static inline bool tw_ring_grown(const struct tw_ring_tx *tx)
 {
-	return tx->bytes_ready || (tx->slots_ready && tx->nslots > TW_RING_PAGE);
+	return tx->bytes_ready || tx->away_ready;
 }
 
-/* Releases the memory of the bytes and slots, except one page. False while it is in use. */
+/*
+ * Releases what lies beyond the home page. False while it is in use. It may write a packet
+ * that the reader must take first: then the head has moved.
+ */
 bool tw_ring_release(struct tw_ring_tx *tx);
+/* True if a slot that tw_ring_payload() refused sends the reader home, who goes there. */
+bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s);
 
 /*
  * Returns the position of a payload of this length from position pos on, and moves pos to

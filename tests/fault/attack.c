@@ -86,8 +86,7 @@ static void wrong_descriptors(struct attacker *a, struct tw_shm_hello h)
 {
 	uint8_t bytes[256];
 	unsigned nfds = below(a, 5), n = 0;
-	int fds[4], sock, activity_fd;
-	struct tw_shm_activity *mark;
+	int fds[4], sock;
 	size_t len = sizeof(h);
 
 	if (tw_shm_dial(a->victim.nic, a->victim.id, &sock) != TW_OK)
@@ -100,12 +99,8 @@ static void wrong_descriptors(struct attacker *a, struct tw_shm_hello h)
 		spoil(a, bytes, sizeof(h), 8);
 	while (n < nfds && (fds[n] = raw_odd_fd(any(a))) >= 0)
 		n++;
-	/* Odd memory for the rings, and a mark that is good. */
-	if (n == 2 && chance(a, 70) && tw_shm_activity_make(&activity_fd, &mark) == TW_OK) {
-		munmap(mark, TW_PAGE);
-		close(fds[1]);
-		fds[1] = dup(activity_fd);
-		tw_fd_close(activity_fd);
+	/* Odd memory for the rings, and all else is good. */
+	if (n == 1 && chance(a, 70)) {
 		len = sizeof(h);
 		memcpy(bytes, &h, sizeof(h));
 	}

@@ -101,7 +101,7 @@ static struct told learn(struct attacker *a, struct raw *r, uint8_t type)
 		}
 		if (raw_dropped(r, 0))
 			st_fail("the victim drops a proper peer after %u messages", i);
-		atomic_store(&r->mark->polled, tw_clock() + tw_clock_us(1000000));
+		atomic_store(&r->rx.ring->taken.polled, tw_clock() + tw_clock_us(1000000));
 		say(r,
 		    tw_hdr_make(announce ? TW_RTS : TW_EAGER, 0, 0, announce ? sizeof(memory) : 0,
 				HOSTILE_TAG | i % 16),

@@ -28,7 +28,7 @@ static bool put(struct attacker *a, struct talk *t, struct tw_hdr hdr, uint32_t 
 	if (!tw_ring_room(&t->raw->tx, len, 0))
 		return false;
 	tw_ring_write_long(&t->raw->tx, hdr, &iov, 1, len);
-	if (atomic_load(&t->raw->their->armed) || chance(a, 2))
+	if (atomic_load(&t->raw->tx.ring->reader.armed) || chance(a, 2))
 		send(t->raw->sock, "b", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	return true;
 }
@@ -73,7 +73,7 @@ static void announce(struct attacker *a, struct talk *t)
 		len = below(a, sizeof(memory));
 	/* It may look as if we polled, for a while. */
 	if (chance(a, 90))
-		atomic_store(&t->raw->mark->polled, tw_clock() + tw_clock_us(1000));
+		atomic_store(&t->raw->rx.ring->taken.polled, tw_clock() + tw_clock_us(1000));
 	memcpy(t->data, &rts, sizeof(rts));
 	put(a, t, tw_hdr_make(TW_RTS, 0, 0, len, a_tag(a)), sizeof(rts));
 }
@@ -269,8 +269,8 @@ static void scribble(struct attacker *a, struct raw *r)
 			atomic_store(&s->stamp, tw_stamp(r->tx.side, r->tx.head + 1 + below(a, 2),
 							 (uint32_t)odd(a)));
 		}
-		r->mark->armed = (uint32_t)odd(a);
-		r->mark->polled = odd(a);
+		r->rx.ring->reader.armed = (uint32_t)odd(a);
+		r->rx.ring->taken.polled = odd(a);
 		if (chance(a, 5))
 			send(r->sock, words, below(a, 300), MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (chance(a, 1))
@@ -289,7 +289,7 @@ void attack_talk(struct attacker *a, struct raw *r)
 		one_packet(a, &t);
 		attack_listen(a, &t);
 		if (chance(a, 30))
-			atomic_store(&r->mark->polled, tw_clock());
+			atomic_store(&r->rx.ring->taken.polled, tw_clock());
 		if (chance(a, 5))
 			st_sleep(20e-6);
 	}

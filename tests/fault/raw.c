@@ -90,28 +90,25 @@ static void lay_out(struct raw *r, uint32_t nslots, uint32_t nbytes, bool first)
 static void begin(struct raw *r)
 {
 	memset(r, 0, sizeof(*r));
-	r->sock = r->activity_fd = -1;
+	r->sock = -1;
 }
 
 bool raw_connect(struct raw *r, uint64_t nic_id, uint32_t endpoint_id,
 		 const struct tw_shm_hello *hello)
 {
-	int fds[2] = {-1, -1}, got[2];
+	int fd, got[2];
 	unsigned n = 0;
 	bool good = false;
 
 	begin(r);
 	if (tw_shm_dial(nic_id, endpoint_id, &r->sock) != TW_OK)
 		return false;
-	if (tw_shm_activity_make(&r->activity_fd, &r->mark) == TW_OK &&
-	    tw_shm_segment_make(SLOTS, BYTES, &fds[0], &r->map) == TW_OK) {
+	if (tw_shm_segment_make(SLOTS, BYTES, &fd, &r->map) == TW_OK) {
 		lay_out(r, SLOTS, BYTES, true);
-		fds[1] = r->activity_fd;
-		good = raw_send(r->sock, hello, sizeof(*hello), fds, 2) &&
-		       receive(r, got, &n, 10000) && r->other.kind == TW_SHM_ACCEPT && n == 1 &&
-		       tw_shm_activity_map(got[0], &r->their) == TW_OK &&
+		good = raw_send(r->sock, hello, sizeof(*hello), &fd, 1) &&
+		       receive(r, got, &n, 10000) && r->other.kind == TW_SHM_ACCEPT && n == 0 &&
 		       tw_sock_peer(r->sock, &r->victim) == 0;
-		close(fds[0]);
+		close(fd);
 	}
 	while (n)
 		close(got[--n]);
@@ -139,13 +136,11 @@ bool raw_accept(struct raw *r, int listener, const struct tw_shm_hello *hello, i
 	if (poll(&p, 1, ms) != 1)
 		return false;
 	r->sock = tw_fd_own(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
-	good = r->sock >= 0 && receive(r, got, &n, ms) && n == 2 &&
-	       tw_shm_activity_make(&r->activity_fd, &r->mark) == TW_OK && take_rings(r, got[0]) &&
-	       tw_shm_activity_map(got[1], &r->their) == TW_OK &&
+	good = r->sock >= 0 && receive(r, got, &n, ms) && n == 1 && take_rings(r, got[0]) &&
 	       tw_sock_peer(r->sock, &r->victim) == 0;
 	if (good) {
 		lay_out(r, r->other.nslots, r->other.nbytes, false);
-		good = !hello || raw_send(r->sock, hello, sizeof(*hello), &r->activity_fd, 1);
+		good = !hello || raw_send(r->sock, hello, sizeof(*hello), NULL, 0);
 	}
 	while (n)
 		close(got[--n]);
@@ -160,12 +155,6 @@ void raw_close(struct raw *r)
 		tw_fd_close(r->sock);
 	if (r->map)
 		munmap(r->map, r->size);
-	if (r->mark)
-		munmap(r->mark, TW_PAGE);
-	if (r->activity_fd >= 0)
-		tw_fd_close(r->activity_fd);
-	if (r->their)
-		munmap((void *)(uintptr_t)r->their, TW_PAGE);
 	begin(r);
 }
 

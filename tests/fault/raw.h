@@ -13,9 +13,6 @@ struct raw {
 	pid_t victim;
 	void *map;
 	size_t size;
-	int activity_fd;
-	struct tw_shm_activity *mark;	     /* ours */
-	const struct tw_shm_activity *their; /* the victim's */
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
 	struct tw_shm_hello other; /* how the victim introduced itself */

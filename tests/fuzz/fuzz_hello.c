@@ -41,12 +41,11 @@ static void set_up(void)
 static int descriptor(uint8_t which)
 {
 	static int fd[6];
-	struct tw_shm_activity *mark;
 	void *map;
 
 	if (!fd[0]) {
 		FUZZ_MUST(tw_shm_segment_make(64, 65536, &fd[0], &map) == TW_OK);
-		FUZZ_MUST(tw_shm_activity_make(&fd[1], &mark) == TW_OK);
+		FUZZ_MUST(tw_shm_segment_make(64, 65536 * 2, &fd[1], &map) == TW_OK);
 		fd[2] = memfd_create("plain", MFD_CLOEXEC);
 		fd[3] = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		FUZZ_MUST(ftruncate(fd[3], 100) == 0);
@@ -63,8 +62,8 @@ static void say(int sock, struct input *in, uint16_t kind)
 	struct tw_shm_hello h = raw_hello(kind, FAKE_BOARD, 7, engine.host.self.filter);
 	uint8_t bytes[128] = {0};
 	size_t len = sizeof(h);
-	unsigned nfds = kind == TW_SHM_CONNECT ? 2 : 1;
-	int fds[4] = {descriptor(kind == TW_SHM_CONNECT ? 0 : 1), descriptor(1)};
+	unsigned nfds = kind == TW_SHM_CONNECT;
+	int fds[4] = {descriptor(0), descriptor(1)};
 	uint8_t how = in_byte(in);
 
 	memcpy(bytes, &h, sizeof(h));

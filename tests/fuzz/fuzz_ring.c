@@ -18,6 +18,8 @@ static void take(struct tw_ring_rx *rx, const uint8_t *mem, size_t size)
 		uint32_t len;
 		const uint8_t *p = tw_ring_payload(rx, s, &len);
 
+		if (!p && tw_ring_jump(rx, s))
+			continue;
 		if (!p)
 			return;
 		FUZZ_MUST(len <= tw_ring_max_payload(BYTES) || len <= TW_RING_INLINE);
@@ -66,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 		rx.tail = tx.head = tx.taken = UINT32_MAX - 31;
 		rx.btail = tx.bhead = tx.btaken = UINT32_MAX - 0xfff;
 	}
+	tx.slots_ready = in_byte(&in) % 2;
 	while (in.left) {
 		uint32_t at, value;
 		struct tw_slot *s = &rx.slots[(rx.tail + in_byte(&in) % 4) & (SLOTS - 1)];

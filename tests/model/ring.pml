@@ -8,8 +8,10 @@
  * its number: in the slot, with the length, and when it is long also in two
  * units of the byte area. Reader and writer work places out for themselves.
  *
- * A page is one slot. At any rest the writer may give back what is not at its
- * head (zeros, until made anew), and the reader touches no page that is not there.
+ * Of the two slots one is at home, the other has a page of its own. At any rest the
+ * writer may go home: it says in a slot that the next packet is the first at home, and
+ * gives the page back (zeros, until made anew) when that is read. The reader touches no
+ * page that is not there, and misses no such word.
  *
  * MUTATION STAMP_FIRST	the stamp is written before the content
  * MUTATION STAMP_FLAG	a stamp says full, not which packet
@@ -18,7 +20,7 @@
  * MUTATION BYTES_UNCHECKED	the writer looks at slots only
  * MUTATION NO_SKIP	the reader does not skip what the writer left at the end
  * MUTATION DROP_UNREAD	pages are given back before all is read
- * MUTATION DROP_ALL	the page where the reader looks is given back, too
+ * MUTATION NOT_HOME	the writer uses the other slot again before the reader has come home
  * MUTATION MAKE_LATE	the writer makes a page when it writes there, not before
  * MUTATION ZERO_LEFT	a new page keeps the zeros, a stamp when numbers begin anew
  */
@@ -59,17 +61,21 @@
 #define bytes_fit (units == 0 || bytes_since(btaken, unit(pos + units)) <= BYTES)
 #endif
 
-#ifdef DROP_UNREAD
-#define rest true
-#else
 #define rest (mem[TAKEN_SLOTS] == head) /* as known once the line is looked at */
-#endif
-#ifdef MAKE_LATE
-#define edge (!page[head % SLOTS])
+#ifdef DROP_UNREAD
+#define read_all true
 #else
-#define edge (!page[0] || !page[1]) /* pages of one slot: always at an end */
+#define read_all rest
 #endif
+#define home(n) ((n) % SLOTS == 0)
+#ifdef MAKE_LATE
+#define edge (!ready && !home(head))
+#else
+#define edge (!ready) /* one slot at home: always at its end */
+#endif
+#define JUMP 3 /* as units */
 
+bit jumping; /* the reader has not seen a JUMP yet */
 bit page[SLOTS] = {1, 0};
 
 /* tw_ring_place(): a payload does not wrap; pos moves to its start. */
@@ -86,22 +92,31 @@ active proctype writer()
 {
 	byte cpu = 0;
 	byte head, taken, bhead, btaken; /* struct tw_ring_tx */
-	byte units, pos, v;
-	bit room;
+	byte units, pos, v, home_from;
+	bit room, ready;
 
 end:	do
 	:: d_step {
-			drained && rest ->
+			drained && rest && ready ->
+			/* tw_ring_release(): go_home() */
+			ready = 0;
+			if
+			:: !home(head) ->
+				put(HEAD + head % SLOTS, JUMP * SLOT_LAPS + head);
+				put(STAMP + head % SLOTS, stamp_of(head));
+				jumping = 1;
+				head = slot(head + 1);
+				taken = head
+			:: else
+			fi;
+			home_from = head
+		}
+	:: d_step {
+			drained && read_all && !ready && page[1] ->
 			/* tw_ring_release(), a system call */
-#ifdef DROP_ALL
-			page[head % SLOTS] = 0;
-			mem[STAMP + head % SLOTS] = 0;
-			mem[HEAD + head % SLOTS] = 0;
-			page[head % SLOTS] = 1;
-#endif
-			page[(head + 1) % SLOTS] = 0;
-			mem[STAMP + (head + 1) % SLOTS] = 0;
-			mem[HEAD + (head + 1) % SLOTS] = 0
+			page[1] = 0;
+			mem[STAMP + 1] = 0;
+			mem[HEAD + 1] = 0
 		}
 	:: true ->
 		/* A packet: short or long; two units may have to skip a place. */
@@ -112,14 +127,28 @@ end:	do
 		/* make_slots(), in tw_ring_room() */
 		if
 		:: edge ->
+			load(v, TAKEN_SLOTS);
+#ifndef NOT_HOME
+			if
+			:: slots_since(home_from, v) == SLOT_LAPS - 1 ->
+				d_step { units = 0; v = 0 }
+				goto end
+			:: else
+			fi;
+#endif
 			d_step {
 				drained;
-				page[0] = 1;
-				page[1] = 1
+				page[1] = 1;
+				ready = 1;
+				v = mem[STAMP + 1]
 			}
 #ifndef ZERO_LEFT
-			store(STAMP + SLOTS - 1, 1)
+			if
+			:: v == 0 -> store(STAMP + 1, 1)
+			:: else
+			fi;
 #endif
+			v = 0
 		:: else
 		fi;
 		/* tw_ring_room(): what is known, else a look at the reader's line. */
@@ -145,6 +174,7 @@ end:	do
 			v = 0
 		od;
 		/* tw_ring_write_small(), tw_ring_write_long() */
+		assert(!jumping || home(head));
 #ifdef STAMP_FIRST
 		store(STAMP + head % SLOTS, stamp_of(head));
 #endif
@@ -186,6 +216,14 @@ end:	do
 			}
 			assert(v == tail);
 			d_step {
+				if
+				:: units == JUMP ->
+					/* tw_ring_jump() */
+					units = 0;
+					jumping = 0
+					/* One further is home already. */
+				:: else
+				fi;
 				pos = btail;
 #ifndef NO_SKIP
 				place(pos, units)

@@ -56,7 +56,7 @@
 
 #define STAMP 0	   /* S: packets written */
 #define TAKEN 1	   /* R: packets read, as far as published */
-#define ARMED 2	   /* R: struct tw_shm_activity */
+#define ARMED 2	   /* R: struct tw_ring_reader */
 #define POLLED 3   /* R */
 #define WANTS 4	   /* S: struct tw_ring_wants */
 #define S_POLLED 5 /* S's own mark */
@@ -78,7 +78,7 @@ byte deferred_at; /* deferred_head */
 bit due;
 byte due_at;
 
-/* tw_shm_activity_now(): a new number. */
+/* tw_shm_show_poll(): a new number. */
 byte fresh;
 #define queued(i, mark) (sb[cpu].n > i && sb[cpu].at[i] == mark && sb[cpu].val[i] == fresh)
 inline mark_now(mark, known)

@@ -16,7 +16,7 @@
 #define TRIES 30   /* a busy machine may take several of these */
 #define TRAFFIC (0.7 * ST_SLOW)
 #define LONG 40000	       /* announced, not sent at once */
-#define KEPT_MOST (128 * 1024) /* bytes that a connection at rest may take of each side */
+#define KEPT_MOST 8192	       /* bytes that a connection at rest may take of each side */
 
 enum { RECEIVE = 0xa000, SEND = 0xb000 }; /* match information in a pause */
 

@@ -41,6 +41,7 @@ static void start(struct pair *p, uint32_t at)
 		tw_ring_rx_init(&s->rx, p->mem, !i, SLOTS, BYTES);
 		tw_ring_pair(&s->tx, &s->rx, i == 0);
 		s->tx.head = s->tx.taken = s->tx.limit = s->rx.tail = at;
+		s->tx.slots_ready = true;
 		s->sent = s->received = 0;
 		s->turns = 0;
 		s->mixed = false;
