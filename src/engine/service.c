@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -19,6 +18,7 @@
 #include "base/fds.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 
 #define SLICE_NS 100000 /* the shortest slice that Linux grants */
@@ -202,8 +202,6 @@ static enum tw_err start(void)
 {
 	struct epoll_event stop = {.events = EPOLLIN, .data.u64 = TAG_STOP};
 	struct epoll_event timer = {.events = EPOLLIN, .data.u64 = TAG_TIMER};
-	sigset_t all, old;
-	int failed;
 
 	service.timer = 0;
 	service.epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
@@ -216,16 +214,10 @@ static enum tw_err start(void)
 		close_all();
 		return TW_ENOMEM;
 	}
-	/* The program's own threads handle its signals. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	failed = pthread_create(&service.thread, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (failed) {
+	if (tw_thread_start(&service.thread, run, NULL, "tagwire") != 0) {
 		close_all();
 		return TW_ENOMEM;
 	}
-	pthread_setname_np(service.thread, "tagwire");
 	atomic_store_explicit(&service.running, true, memory_order_relaxed);
 	return TW_OK;
 }

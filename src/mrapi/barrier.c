@@ -154,35 +154,23 @@ bool tw_mrapi_barrier_wait(uint64_t deadline, unsigned spins)
 	return true;
 }
 
-static mrapi_status_t init(mrapi_atomic_barrier_t *axb, mrapi_atomic_barrier_t wanted)
-{
-	if (!tw_mrapi_me())
-		return MRAPI_ERR_NODE_NOTINIT;
-	if (!axb || !wanted.buffer || wanted.elems == 0 || wanted.size < sizeof(mrapi_msg_t))
-		return MRAPI_ERR_PARAMETER;
-	*axb = wanted;
-	return MRAPI_SUCCESS;
-}
+#define MAKE(name, mark)                                                                           \
+	void mrapi_##name##_init(mrapi_atomic_barrier_t *axb, pid_t dest, mrapi_msg_t *buffer,     \
+				 unsigned elems, size_t size, unsigned *counter,                   \
+				 mca_timeout_t timeout, mrapi_status_t *status)                    \
+	{                                                                                          \
+		bool sound = axb && buffer && elems > 0 && size >= sizeof(mrapi_msg_t);            \
+                                                                                                   \
+		if (tw_mrapi_me() && sound)                                                        \
+			*axb = (mrapi_atomic_barrier_t){buffer, counter, size, dest,               \
+							elems,	timeout, NULL, {mark}};            \
+		tw_mrapi_set_status(status, !tw_mrapi_me() ? MRAPI_ERR_NODE_NOTINIT                \
+					    : sound	   ? MRAPI_SUCCESS                         \
+							   : MRAPI_ERR_PARAMETER);                        \
+	}
 
-void mrapi_barrier_init(mrapi_atomic_barrier_t *axb, pid_t dest, mrapi_msg_t *buffer,
-			unsigned elems, size_t size, unsigned *counter, mca_timeout_t timeout,
-			mrapi_status_t *status)
-{
-	tw_mrapi_set_status(
-		status,
-		init(axb, (mrapi_atomic_barrier_t){
-				  buffer, counter, size, dest, elems, timeout, NULL, {BARRIER}}));
-}
-
-void mrapi_exchange_init(mrapi_atomic_barrier_t *axb, pid_t dest, mrapi_msg_t *buffer,
-			 unsigned elems, size_t size, unsigned *counter, mca_timeout_t timeout,
-			 mrapi_status_t *status)
-{
-	tw_mrapi_set_status(
-		status,
-		init(axb, (mrapi_atomic_barrier_t){
-				  buffer, counter, size, dest, elems, timeout, NULL, {EXCHANGE}}));
-}
+MAKE(barrier, BARRIER)
+MAKE(exchange, EXCHANGE)
 
 mrapi_boolean_t mrapi_atomic_hold(mrapi_atomic_barrier_t *axb, mrapi_boolean_t hold,
 				  mrapi_status_t *status)

@@ -264,10 +264,12 @@ mrapi_status_t tw_mrapi_counter_start(const struct tw_mrapi_rsrc *f, mrapi_uint_
 	return MRAPI_SUCCESS;
 }
 
-mrapi_status_t tw_mrapi_counter_reset(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me)
+mrapi_status_t tw_mrapi_counter_reset(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
+				      void (*unused)(void))
 {
 	struct counter *c = find(f, num, me);
 
+	(void)unused;
 	if (!c)
 		return MRAPI_SUCCESS; /* the source is not available */
 	c->before = c->rolled = 0;
@@ -299,10 +301,12 @@ mrapi_status_t tw_mrapi_counter_read(const struct tw_mrapi_rsrc *f, mrapi_uint_t
 	return MRAPI_SUCCESS;
 }
 
-mrapi_status_t tw_mrapi_counter_stop(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me)
+mrapi_status_t tw_mrapi_counter_stop(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
+				     void (*unused)(void))
 {
 	struct counter *c = find(f, num, me);
 
+	(void)unused;
 	if (!c || !c->running)
 		return MRAPI_ERR_RSRC_NOTSTARTED;
 	c->before = total(c);

@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <linux/netlink.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/poll.h>
@@ -19,6 +18,7 @@
 
 #include "base/fds.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "mrapi/mrapi_internal.h"
 
 #define KERNEL_GROUP 1 /* uevents in the kernel's format */
@@ -176,18 +176,6 @@ static void *listen_to_kernel(void *unused)
 	return NULL;
 }
 
-static bool start(pthread_t *thread, void *(*fn)(void *), void *arg)
-{
-	sigset_t all, old;
-	int failed;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	failed = pthread_create(thread, NULL, fn, arg);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return !failed;
-}
-
 static void close_kernel(void)
 {
 	tw_fd_close(kernel);
@@ -205,7 +193,7 @@ static void start_listening(void)
 	stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC));
 	if (kernel >= 0 && stopfd >= 0 &&
 	    tw_sys_bind(kernel, (struct sockaddr *)&sa, sizeof(sa)) == 0)
-		listening = start(&listener, listen_to_kernel, NULL);
+		listening = !tw_thread_start(&listener, listen_to_kernel, NULL, "tagwire-events");
 	if (listening)
 		return;
 	tw_log(TW_LOG_WARN, "mrapi: cannot receive events of the kernel");
@@ -218,7 +206,7 @@ static bool begin_watching(void)
 	if (watcher)
 		return true;
 	watcher = calloc(1, sizeof(*watcher));
-	if (watcher && start(&watcher->thread, watch, watcher))
+	if (watcher && !tw_thread_start(&watcher->thread, watch, watcher, "tagwire-calls"))
 		return true;
 	free(watcher);
 	watcher = NULL;

@@ -7,8 +7,8 @@
  * at a time, so several parts of a request are moved at once.
  */
 #define _GNU_SOURCE
-#include <signal.h>
 
+#include "base/thread.h"
 #include "mrapi/requests.h"
 
 #define AT_ONCE 4096u /* an access up to this many bytes is copied in the call */
@@ -41,28 +41,13 @@ static struct pool *pool_of(const struct tw_mrapi_request *r)
 
 static void *mover(void *pool);
 
-static bool start(struct pool *p)
-{
-	sigset_t every, old;
-	bool started;
-
-	/* Signals are for the program's own threads. */
-	sigfillset(&every);
-	pthread_sigmask(SIG_BLOCK, &every, &old);
-	started = pthread_create(&p->thread[p->threads], NULL, mover, p) == 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (started)
-		pthread_setname_np(p->thread[p->threads++], "tagwire-mover");
-	return started;
-}
-
 /* Wakes or starts a thread for a part. */
 static void provide(struct pool *p)
 {
 	if (p->idle)
 		pthread_cond_signal(&p->work);
 	else if (p->threads < p->most && !stop)
-		start(p);
+		p->threads += !tw_thread_start(&p->thread[p->threads], mover, p, "tagwire-mover");
 }
 
 /* Puts the client on or off the ready list, as its state requires. */

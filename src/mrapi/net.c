@@ -156,9 +156,11 @@ static void taken(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
 	struct taking *t = tw_container(op, struct taking, op);
 	struct tw_unexp_msg *u = tw_req_claimed(r);
-	bool whole = r->status == TW_S_OK && u && tw_mrapi_same(r->source, t->from->addr);
+	bool whole = r->status == TW_S_OK && u;
 
-	tw_mrapi_export_serve(ep, t->from, &t->ctrl, whole ? u->data : NULL, whole ? u->len : 0);
+	if (t->from->state == TW_MEMBER_HERE && tw_mrapi_same(r->source, t->from->addr))
+		tw_mrapi_export_serve(ep, t->from, &t->ctrl, whole ? u->data : NULL,
+				      whole ? u->len : 0);
 	if (u)
 		tw_unexp_msg_put(ep, u);
 	free(t);
@@ -273,8 +275,10 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 		status = MRAPI_ERR_MEM_LIMIT;
 	else if (read)
 		status = post_receive(ep, &q, read, len);
-	if (status == MRAPI_SUCCESS && !tw_ctrl_send(to, 0, ctrl, sizeof(*ctrl)))
+	if (status == MRAPI_SUCCESS && !tw_ctrl_send(to, 0, ctrl, sizeof(*ctrl))) {
+		status = MRAPI_ERR_MEM_LIMIT;
 		replied(&q.r, NULL, 0);
+	}
 	if (status != MRAPI_SUCCESS) {
 		tw_ctrl_abandon(&q.r);
 		return status;
@@ -294,6 +298,7 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 struct arrival {
 	struct tw_list link;
 	struct tw_member *from;
+	uint32_t session;
 	struct tw_mrapi_ctrl ctrl;
 };
 
@@ -312,6 +317,7 @@ static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const 
 	if (!p->context)
 		tw_member_met(from, p);
 	a->from = from;
+	a->session = p->addr.session;
 	memcpy(&a->ctrl, data, len);
 	tw_list_add_tail(&net.inbox, &a->link);
 	ep->attend = true;
@@ -340,7 +346,7 @@ static void attend(struct tw_ep *ep)
 		tw_collect(ep);
 		tw_list_walk(&net.inbox, struct arrival, a, link) {
 			tw_list_del(&a->link);
-			if (a->from->state == TW_MEMBER_HERE)
+			if (a->from->state == TW_MEMBER_HERE && a->from->addr.session == a->session)
 				handle_ctrl(ep, a->from, &a->ctrl);
 			free(a);
 		}
@@ -420,6 +426,16 @@ mrapi_status_t tw_mrapi_net_start(void)
 	return status;
 }
 
+static void forget_members(void)
+{
+	tw_list_walk(&net.inbox, struct arrival, a, link)
+		free(a);
+	tw_list_walk(&net.known, struct known, k, link) {
+		tw_member_fini(&k->m);
+		free(k);
+	}
+}
+
 void tw_mrapi_net_stop(void)
 {
 	uint64_t handle = atomic_exchange(&net.handle, 0);
@@ -428,6 +444,8 @@ void tw_mrapi_net_stop(void)
 		tw_ep_close(handle);
 	tw_mrapi_remote_forget();
 	tw_mrapi_export_forget();
+	if (net.begun)
+		forget_members();
 	net.nhosts = 0;
 	if (net.begun)
 		tw_end();

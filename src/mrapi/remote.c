@@ -31,14 +31,6 @@ mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **re
 	return MRAPI_SUCCESS;
 }
 
-/* Sends the owner a request about its memory. Under the endpoint's lock. */
-static mrapi_status_t request(struct tw_ep *ep, const struct tw_mrapi_remote *f,
-			      enum tw_mrapi_ctrl_type what, struct tw_mrapi_ctrl *reply)
-{
-	*reply = (struct tw_mrapi_ctrl){.what = what, .handle = f->owner_handle};
-	return tw_mrapi_net_request(ep, f->owner, reply, NULL, NULL, 0);
-}
-
 /* -------------------------------------------------------------------- find */
 
 /*
@@ -176,104 +168,77 @@ static void forget(struct tw_mrapi_remote *f)
 	atomic_store(&f->r.obj.handle, 0);
 }
 
-mrapi_status_t tw_mrapi_remote_check(struct tw_mrapi_remote *f)
+/* Sends the owner a request about its memory. */
+static mrapi_status_t request(struct tw_mrapi_remote *f, enum tw_mrapi_ctrl_type what)
 {
-	struct tw_ep *ep = tw_mrapi_net_enter();
-	struct tw_mrapi_ctrl reply;
-	mrapi_status_t status;
+	struct tw_mrapi_ctrl ctrl = {.what = what, .handle = f->owner_handle};
+	struct tw_ep *ep = atomic_load(&f->r.obj.handle) ? tw_mrapi_net_enter() : NULL;
+	mrapi_status_t status = MRAPI_ERR_RMEM_INVALID;
 
 	if (!ep)
-		return MRAPI_ERR_RMEM_INVALID;
-	status = request(ep, f, TW_MRAPI_CTRL_CHECK, &reply);
-	if (status == MRAPI_ERR_RMEM_INVALID)
+		return status;
+	status = tw_mrapi_net_request(ep, f->owner, &ctrl, NULL, NULL, 0);
+	if (what == TW_MRAPI_CTRL_CHECK && status == MRAPI_ERR_RMEM_INVALID)
 		forget(f);
+	if (what == TW_MRAPI_CTRL_ATTACH && status == MRAPI_SUCCESS &&
+	    ctrl.key_len <= sizeof(f->key)) {
+		f->address = ctrl.address;
+		f->key_len = ctrl.key_len;
+		memcpy(f->key, ctrl.key, sizeof(f->key));
+	}
 	tw_mrapi_net_leave(ep);
 	return status;
+}
+
+mrapi_status_t tw_mrapi_remote_check(struct tw_mrapi_remote *f)
+{
+	return request(f, TW_MRAPI_CTRL_CHECK);
 }
 
 mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_remote *f)
 {
-	struct tw_ep *ep = tw_mrapi_net_enter();
-	struct tw_mrapi_ctrl reply;
-	mrapi_status_t status;
-
-	if (!ep)
-		return MRAPI_ERR_RMEM_INVALID;
-	status = request(ep, f, TW_MRAPI_CTRL_ATTACH, &reply);
-	if (status == MRAPI_SUCCESS && reply.key_len <= sizeof(f->key)) {
-		f->address = reply.address;
-		f->key_len = reply.key_len;
-		memcpy(f->key, reply.key, sizeof(f->key));
-	}
-	tw_mrapi_net_leave(ep);
-	return status;
+	return request(f, TW_MRAPI_CTRL_ATTACH);
 }
 
 void tw_mrapi_remote_detach(struct tw_mrapi_remote *f)
 {
-	struct tw_ep *ep = atomic_load(&f->r.obj.handle) ? tw_mrapi_net_enter() : NULL;
-	struct tw_mrapi_ctrl reply;
-
-	if (!ep)
-		return;
-	request(ep, f, TW_MRAPI_CTRL_DETACH, &reply);
-	tw_mrapi_net_leave(ep);
+	request(f, TW_MRAPI_CTRL_DETACH);
 }
 
 /* --------------------------------------------------------------------- end */
 
-static void each(void (*fn)(struct tw_mrapi_remote *f, const void *arg), const void *arg)
-{
-	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++) {
-		struct tw_mrapi_remote *f = atomic_load(&remotes[i]);
-
-		if (!f)
-			break;
-		if (atomic_load(&f->r.obj.handle))
-			fn(f, arg);
-	}
-}
-
-static void release(struct tw_mrapi_remote *f, const void *me)
-{
-	tw_mrapi_nodeset_del(&f->r.attached, *(const uint32_t *)me - 1);
-}
-
 void tw_mrapi_remote_release(uint32_t me)
 {
-	each(release, &me);
+	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS && atomic_load(&remotes[i]); i++)
+		tw_mrapi_nodeset_del(&atomic_load(&remotes[i])->r.attached, me - 1);
 }
 
-static void owner_lost(struct tw_mrapi_remote *f, const void *owner)
-{
-	if (f->owner == owner)
-		forget(f);
-}
-
-void tw_mrapi_remote_lost(const struct tw_member *owner)
-{
-	each(owner_lost, owner);
-}
-
-void tw_mrapi_remote_deleted(const struct tw_member *owner, uint32_t owner_handle)
+/* Forgets the memory of that owner, or all; with that handle there, or any. */
+static void forget_of(const struct tw_member *owner, uint32_t owner_handle)
 {
 	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++) {
 		struct tw_mrapi_remote *f = atomic_load(&remotes[i]);
 
 		if (!f)
 			break;
-		if (f->owner_handle == owner_handle && f->owner == owner)
+		if ((!owner || f->owner == owner) &&
+		    (!owner_handle || f->owner_handle == owner_handle))
 			forget(f);
 	}
 }
 
-static void forget_any(struct tw_mrapi_remote *f, const void *arg)
+void tw_mrapi_remote_lost(const struct tw_member *owner)
 {
-	(void)arg;
-	forget(f);
+	forget_of(owner, 0);
+}
+
+void tw_mrapi_remote_deleted(const struct tw_member *owner, uint32_t owner_handle)
+{
+	if (owner_handle)
+		forget_of(owner, owner_handle);
 }
 
 void tw_mrapi_remote_forget(void)
 {
-	each(forget_any, NULL);
+	forget_of(NULL, 0);
 }

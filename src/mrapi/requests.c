@@ -112,18 +112,15 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 		tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 		return MRAPI_ERR_REQUEST_LIMIT;
 	}
-	r->me = me;
-	r->cancel = false;
-	r->cached = cached;
-	r->status = MRAPI_SUCCESS;
-	r->moved = 0;
-	r->running = 0;
-	r->queued = false;
-	r->piece = r->into = 0;
-	r->client = c;
-	r->m = *m;
+	*r = (struct tw_mrapi_request){.link = {&r->link, &r->link},
+				       .slot = r->slot,
+				       .gen = r->gen,
+				       .me = me,
+				       .state = TW_MRAPI_RUNNING,
+				       .cached = cached,
+				       .client = c,
+				       .m = *m};
 	*request = name_of(r);
-	r->state = TW_MRAPI_RUNNING;
 	all.under_way++;
 	tw_mrapi_move_begin(r);
 	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
@@ -165,18 +162,15 @@ static size_t poll_any(const mrapi_request_t *requests, size_t n, uint32_t me, s
 	return i;
 }
 
-/* Sleeps until a request completes; false once the deadline has passed. */
-static bool sleep_until(uint64_t deadline)
+/* Sleeps until a request completes, or the deadline. */
+static void sleep_until(uint64_t deadline)
 {
 	struct timespec t = {(time_t)(deadline / 1000000000), (long)(deadline % 1000000000)};
 
 	if (deadline == TW_FUTEX_FOREVER)
 		pthread_cond_wait(&all.changed, &tw_mrapi_requests_mutex);
-	else if (tw_futex_now() >= deadline)
-		return false;
 	else
 		pthread_cond_timedwait(&all.changed, &tw_mrapi_requests_mutex, &t);
-	return true;
 }
 
 /* A request that the caller should move itself instead of waiting. */
@@ -222,21 +216,22 @@ static size_t wait_for(const mrapi_request_t *requests, size_t n, uint32_t me, s
 	return i;
 }
 
+static mrapi_status_t test_named(const mrapi_request_t *request, uint32_t me, size_t *size)
+{
+	struct tw_mrapi_request *r = find(request, me);
+
+	if (r && tw_mrapi_move_alone(r))
+		tw_mrapi_move_part(r);
+	return poll_one(request, me, size);
+}
+
 mrapi_boolean_t mrapi_test(const mrapi_request_t *request, size_t *size, mrapi_status_t *status)
 {
 	uint32_t me = tw_mrapi_me();
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+	mrapi_status_t result =
+		me ? tw_mrapi_locked(&tw_mrapi_requests_mutex, test_named(request, me, size))
+		   : MRAPI_ERR_NODE_NOTINIT;
 
-	if (me) {
-		struct tw_mrapi_request *r;
-
-		tw_mrapi_lock(&tw_mrapi_requests_mutex);
-		r = find(request, me);
-		if (r && tw_mrapi_move_alone(r))
-			tw_mrapi_move_part(r);
-		result = poll_one(request, me, size);
-		tw_mrapi_unlock(&tw_mrapi_requests_mutex);
-	}
 	tw_mrapi_set_status(status, result);
 	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
 }
@@ -300,14 +295,10 @@ static mrapi_status_t cancel_named(const mrapi_request_t *request, uint32_t me)
 void mrapi_cancel(const mrapi_request_t *request, mrapi_status_t *status)
 {
 	uint32_t me = tw_mrapi_me();
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
 
-	if (me) {
-		tw_mrapi_lock(&tw_mrapi_requests_mutex);
-		result = cancel_named(request, me);
-		tw_mrapi_unlock(&tw_mrapi_requests_mutex);
-	}
-	tw_mrapi_set_status(status, result);
+	tw_mrapi_set_status(status, me ? tw_mrapi_locked(&tw_mrapi_requests_mutex,
+							 cancel_named(request, me))
+				       : MRAPI_ERR_NODE_NOTINIT);
 }
 
 void tw_mrapi_requests_end(uint32_t me)

@@ -129,14 +129,11 @@ static mrapi_status_t get_attribute(const mrapi_resource_t *r, mrapi_uint_t num,
 void mrapi_resource_get_attribute(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
 				  void *attribute, size_t attribute_size, mrapi_status_t *status)
 {
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
-
-	if (tw_mrapi_me()) {
-		tw_mrapi_lock(&mutex);
-		result = get_attribute(resource, attribute_num, attribute, attribute_size);
-		tw_mrapi_unlock(&mutex);
-	}
-	tw_mrapi_set_status(status, result);
+	tw_mrapi_set_status(
+		status, tw_mrapi_me()
+				? tw_mrapi_locked(&mutex, get_attribute(resource, attribute_num,
+									attribute, attribute_size))
+				: MRAPI_ERR_NODE_NOTINIT);
 }
 
 /* The facts of a resource with a dynamic attribute, or the error. */
@@ -149,30 +146,11 @@ static mrapi_status_t dynamic(const mrapi_resource_t *r, mrapi_uint_t num, struc
 	return tw_mrapi_attr_dynamic((*f)->type, num) ? MRAPI_SUCCESS : MRAPI_ERR_RSRC_NOTDYNAMIC;
 }
 
-void mrapi_dynamic_attribute_start(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
-				   void (*rollover_callback)(void), mrapi_status_t *status)
-{
-	uint32_t me = tw_mrapi_me();
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
-	struct tw_mrapi_rsrc *f;
+typedef mrapi_status_t change_fn(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
+				 void (*rollover)(void));
 
-	if (me && rollover_callback && !tw_mrapi_events_watch()) {
-		result = MRAPI_ERR_MEM_LIMIT;
-	} else if (me) {
-		tw_mrapi_lock(&mutex);
-		result = dynamic(resource, attribute_num, &f);
-		if (result == MRAPI_SUCCESS)
-			result = tw_mrapi_counter_start(f, attribute_num, me, rollover_callback);
-		tw_mrapi_unlock(&mutex);
-	}
-	if (result == MRAPI_SUCCESS && rollover_callback)
-		tw_mrapi_events_wake();
-	tw_mrapi_set_status(status, result);
-}
-
-typedef mrapi_status_t change_fn(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me);
-
-static mrapi_status_t change(const mrapi_resource_t *resource, mrapi_uint_t num, change_fn *fn)
+static mrapi_status_t change(const mrapi_resource_t *resource, mrapi_uint_t num, change_fn *fn,
+			     void (*rollover)(void))
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_rsrc *f;
@@ -180,24 +158,35 @@ static mrapi_status_t change(const mrapi_resource_t *resource, mrapi_uint_t num,
 
 	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
+	if (rollover && !tw_mrapi_events_watch())
+		return MRAPI_ERR_MEM_LIMIT;
 	tw_mrapi_lock(&mutex);
 	status = dynamic(resource, num, &f);
 	if (status == MRAPI_SUCCESS)
-		status = fn(f, num, me);
+		status = fn(f, num, me, rollover);
 	tw_mrapi_unlock(&mutex);
+	if (status == MRAPI_SUCCESS && rollover)
+		tw_mrapi_events_wake();
 	return status;
+}
+
+void mrapi_dynamic_attribute_start(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
+				   void (*rollover_callback)(void), mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, change(resource, attribute_num, tw_mrapi_counter_start,
+					   rollover_callback));
 }
 
 void mrapi_dynamic_attribute_reset(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
 				   mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, change(resource, attribute_num, tw_mrapi_counter_reset));
+	tw_mrapi_set_status(status, change(resource, attribute_num, tw_mrapi_counter_reset, NULL));
 }
 
 void mrapi_dynamic_attribute_stop(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
 				  mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, change(resource, attribute_num, tw_mrapi_counter_stop));
+	tw_mrapi_set_status(status, change(resource, attribute_num, tw_mrapi_counter_stop, NULL));
 }
 
 /* Under the mutex. */
@@ -219,14 +208,9 @@ static mrapi_status_t free_tree(mrapi_resource_t **root, uint32_t me)
 void mrapi_resource_tree_free(mrapi_resource_t **root, mrapi_status_t *status)
 {
 	uint32_t me = tw_mrapi_me();
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
 
-	if (me) {
-		tw_mrapi_lock(&mutex);
-		result = free_tree(root, me);
-		tw_mrapi_unlock(&mutex);
-	}
-	tw_mrapi_set_status(status, result);
+	tw_mrapi_set_status(status, me ? tw_mrapi_locked(&mutex, free_tree(root, me))
+				       : MRAPI_ERR_NODE_NOTINIT);
 }
 
 static void free_trees(uint32_t me)

@@ -38,8 +38,10 @@ void tw_mrapi_tree_free(struct tw_mrapi_tree *t);
 bool tw_mrapi_attr_dynamic(mrapi_rsrc_type_t type, mrapi_uint_t num);
 mrapi_status_t tw_mrapi_counter_start(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
 				      void (*rollover)(void));
-mrapi_status_t tw_mrapi_counter_reset(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me);
-mrapi_status_t tw_mrapi_counter_stop(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me);
+mrapi_status_t tw_mrapi_counter_reset(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
+				      void (*unused)(void));
+mrapi_status_t tw_mrapi_counter_stop(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
+				     void (*unused)(void));
 mrapi_status_t tw_mrapi_counter_read(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
 				     mrapi_uint_t *value);
 /* As tw_mrapi_counters_due(). */

@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -18,6 +17,7 @@
 
 #include "base/fds.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "mrapi/mrapi_internal.h"
 #include "shmem/sock.h"
 
@@ -253,7 +253,6 @@ int tw_mrapi_service_start(int listener)
 {
 	struct epoll_event stop = {.events = EPOLLIN, .data.ptr = &service.stopfd};
 	struct epoll_event join = {.events = EPOLLIN, .data.ptr = &service.listener};
-	sigset_t all, old;
 	int err = 0;
 
 	service.listener = listener;
@@ -264,16 +263,10 @@ int tw_mrapi_service_start(int listener)
 	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
 	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, listener, &join) < 0)
 		err = errno;
-	/* Signals are for the program's own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
 	if (!err)
-		err = pthread_create(&service.thread, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+		err = tw_thread_start(&service.thread, run, NULL, "tagwire-mrapi");
 	if (err)
 		close_all();
-	else
-		pthread_setname_np(service.thread, "tagwire-mrapi");
 	return err;
 }
 

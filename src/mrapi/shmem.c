@@ -350,23 +350,14 @@ mrapi_shmem_hndl_t mrapi_shmem_get(mrapi_shmem_id_t shmem_id, mrapi_status_t *st
 	return handle;
 }
 
-/* Under both locks. */
-static mrapi_status_t attach(mrapi_shmem_hndl_t shmem, void **address)
+static mrapi_status_t attach(struct tw_mrapi_shmem *s, uint32_t me, void **address)
 {
-	struct tw_mrapi_obj *o;
-	struct tw_mrapi_shmem *s;
-	struct mapping *m;
-	uint32_t me = tw_mrapi_me();
-	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_SHMEM, shmem, &o);
+	struct mapping *m = find_mapping(atomic_load(&s->obj.handle));
 
-	if (status != MRAPI_SUCCESS)
-		return status;
-	s = shmem_of(o);
 	if (tw_mrapi_nodeset_has(&s->attached, me - 1))
 		return MRAPI_ERR_SHM_ATTACHED;
 	if (!may_share(s, me))
 		return MRAPI_ERR_SHM_NODE_NOTSHARED;
-	m = find_mapping(shmem);
 	if (!m)
 		m = make_mapping(s);
 	if (!m)
@@ -376,54 +367,50 @@ static mrapi_status_t attach(mrapi_shmem_hndl_t shmem, void **address)
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t detach(mrapi_shmem_hndl_t shmem)
+static mrapi_status_t detach(struct tw_mrapi_shmem *s, uint32_t me, void **unused)
 {
-	struct tw_mrapi_obj *o;
-	struct tw_mrapi_shmem *s;
-	struct mapping *m;
-	uint32_t me = tw_mrapi_me();
-	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_SHMEM, shmem, &o);
+	struct mapping *m = find_mapping(atomic_load(&s->obj.handle));
 
-	if (status != MRAPI_SUCCESS)
-		return status;
-	s = shmem_of(o);
+	(void)unused;
 	if (!tw_mrapi_nodeset_has(&s->attached, me - 1))
 		return MRAPI_ERR_SHM_NOTATTACHED;
 	tw_mrapi_nodeset_del(&s->attached, me - 1);
-	m = find_mapping(shmem);
 	if (m && !tw_mrapi_any_here(&s->attached))
 		end_mapping(m);
 	return MRAPI_SUCCESS;
 }
 
+/* Under both locks, finds the memory and what the caller's node has of it. */
+static mrapi_status_t under_both(mrapi_status_t (*fn)(struct tw_mrapi_shmem *s, uint32_t me,
+						      void **address),
+				 mrapi_shmem_hndl_t shmem, void **address)
+{
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status;
+
+	if (!tw_mrapi_me())
+		return MRAPI_ERR_NODE_NOTINIT;
+	tw_mrapi_lock(&mutex);
+	tw_mrapi_admin_lock();
+	status = tw_mrapi_obj_find(TW_MRAPI_SHMEM, shmem, &o);
+	if (status == MRAPI_SUCCESS)
+		status = fn(shmem_of(o), tw_mrapi_me(), address);
+	tw_mrapi_admin_unlock();
+	tw_mrapi_unlock(&mutex);
+	return status;
+}
+
 void *mrapi_shmem_attach(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
 {
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
 	void *address = NULL;
 
-	if (tw_mrapi_me()) {
-		tw_mrapi_lock(&mutex);
-		tw_mrapi_admin_lock();
-		result = attach(shmem, &address);
-		tw_mrapi_admin_unlock();
-		tw_mrapi_unlock(&mutex);
-	}
-	tw_mrapi_set_status(status, result);
+	tw_mrapi_set_status(status, under_both(attach, shmem, &address));
 	return address;
 }
 
 void mrapi_shmem_detach(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
 {
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
-
-	if (tw_mrapi_me()) {
-		tw_mrapi_lock(&mutex);
-		tw_mrapi_admin_lock();
-		result = detach(shmem);
-		tw_mrapi_admin_unlock();
-		tw_mrapi_unlock(&mutex);
-	}
-	tw_mrapi_set_status(status, result);
+	tw_mrapi_set_status(status, under_both(detach, shmem, NULL));
 }
 
 /* Remote memory made of it counts as attached. */

@@ -5,10 +5,10 @@
  * else a thread, which sleeps while none is due.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/futex.h"
+#include "base/thread.h"
 #include "panda/panda_internal.h"
 
 #define AT_ONCE 64 /* upcalls of one poll */
@@ -133,19 +133,11 @@ static void *run(void *arg)
 
 bool tw_panda_upcalls_begin(void)
 {
-	sigset_t all, old;
-
 	tw_panda.has_thread = tw_settings.service && !tw_settings.single_threaded;
 	if (!tw_panda.has_thread)
 		return true;
 	atomic_store(&upcalls.stop, false);
-	/* Signals of the program are handled by its own threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	tw_panda.has_thread = pthread_create(&upcalls.thread, NULL, run, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (tw_panda.has_thread)
-		pthread_setname_np(upcalls.thread, "panda");
+	tw_panda.has_thread = !tw_thread_start(&upcalls.thread, run, NULL, "panda");
 	return tw_panda.has_thread;
 }
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads of the library. */
+#ifndef TW_THREAD_H
+#define TW_THREAD_H
+
+#include <pthread.h>
+#include <signal.h>
+
+/* Starts one: 0 or an error. Signals are for the program's own threads. */
+static inline int tw_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
+				  const char *name)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	err = pthread_create(thread, NULL, run, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!err)
+		pthread_setname_np(*thread, name);
+	return err;
+}
+
+#endif /* TW_THREAD_H */
