@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Members and controls, between two endpoints of this process.
+ * Needs: MRAPI
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "group/group.h"
+#include "lib/twt.h"
+
+enum { FILTER = 77, ASK = 1000 };
+
+/* One side: an endpoint, and the other side as its member. */
+static struct side {
+	uint64_t handle;
+	struct tw_ep *ep;
+	struct tw_group group;
+	struct tw_member other;
+	unsigned n, lost;
+	uint64_t last; /* argument, of controls that count up */
+} sides[2];
+
+static struct side *side_of(struct tw_ep *ep)
+{
+	return ep->owner;
+}
+
+static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,
+		       uint32_t len)
+{
+	struct side *s = side_of(ep);
+
+	s->group.ep = ep;
+	if (!p->context)
+		tw_member_met(&s->other, p);
+	if (arg > ASK) {
+		/* A request: its number comes back. */
+		cr_assert(tw_ctrl_send(&s->other, 0, data, len));
+	} else if (arg == 0) {
+		cr_assert(tw_ctrl_replied(&s->other, *(const uint32_t *)data, data, len));
+		cr_assert(!tw_ctrl_replied(&s->other, *(const uint32_t *)data, data, len));
+	} else {
+		cr_assert_eq(arg, ++s->last);
+		s->n++;
+	}
+}
+
+static void attend(struct tw_ep *ep)
+{
+	static bool inside;
+
+	if (inside)
+		return;
+	inside = true;
+	do {
+		ep->attend = false;
+		tw_collect(ep);
+		tw_group_attend(&side_of(ep)->group);
+	} while (ep->attend || !tw_list_empty(&ep->done));
+	inside = false;
+}
+
+static void down(struct tw_ep *ep, const struct tw_peer *p)
+{
+	(void)ep;
+	tw_group_down(p);
+}
+
+static uint64_t expire(struct tw_ep *ep, uint64_t now)
+{
+	return tw_group_expire(&side_of(ep)->group, now);
+}
+
+static const struct tw_interface interface = {
+	.am_handler = am_handler, .attend = attend, .down = down, .expire = expire};
+
+static void lost(struct tw_member *m)
+{
+	tw_container(m, struct side, other)->lost++;
+}
+
+static void come(int i)
+{
+	const struct tw_open how = {.endpoint_id = 7 + (uint32_t)i,
+				    .filter = FILTER,
+				    .unexp_max = 1 << 20,
+				    .iface = &interface,
+				    .owner = &sides[i]};
+	struct side *s = &sides[i];
+
+	memset(s, 0, sizeof(*s));
+	tw_group_init(&s->group, FILTER);
+	s->group.lost = lost;
+	tw_member_init(&s->group, &s->other, 0);
+	cr_assert_eq(tw_ep_open(&how, &s->handle), TW_OK);
+	s->ep = s->group.ep = tw_enter(s->handle);
+	s->other.where = (s->ep->self->addr.where & ~0xffffull) | (uint64_t)(7 + !i);
+	tw_leave(s->ep);
+}
+
+static void start(void)
+{
+	char job[40];
+
+	snprintf(job, sizeof(job), "group-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	cr_assert_eq(tw_begin(), TW_OK);
+	come(0);
+}
+
+TestSuite(group, .init = start, .timeout = TWT_TIMEOUT);
+
+static void turn(struct side *s)
+{
+	struct tw_ep *ep = tw_enter(s->handle);
+
+	if (!ep)
+		return;
+	tw_poll_events(ep);
+	tw_expire(ep);
+	tw_progress(ep);
+	attend(ep);
+	tw_leave(ep);
+}
+
+static void until(bool (*test)(void))
+{
+	double end = twt_now() + TWT_LONG;
+
+	while (!test()) {
+		cr_assert(twt_now() < end);
+		turn(&sides[0]);
+		turn(&sides[1]);
+	}
+}
+
+static void send(struct side *s, uint64_t arg)
+{
+	struct tw_ep *ep = tw_enter(s->handle);
+
+	cr_assert(tw_ctrl_send(&s->other, arg, &arg, sizeof(arg)));
+	tw_leave(ep);
+}
+
+static bool three_came(void)
+{
+	return sides[1].n == 3;
+}
+
+static bool seeking(void)
+{
+	return sides[0].other.retry != 0;
+}
+
+static bool was_lost(void)
+{
+	return sides[0].lost == 1;
+}
+
+static unsigned replies, losses;
+
+static void on_reply(struct tw_ctrl_request *r, const void *reply, uint32_t len)
+{
+	cr_assert(!reply || (len == sizeof(r->number) && *(const uint32_t *)reply == r->number));
+	replies += reply != NULL;
+	losses += reply == NULL;
+}
+
+static bool replied(void)
+{
+	return replies == 1;
+}
+
+static void ask(struct tw_ctrl_request *r, uint64_t arg)
+{
+	struct tw_ep *ep = tw_enter(sides[0].handle);
+
+	r->on_reply = on_reply;
+	tw_ctrl_request(r, &sides[0].other);
+	cr_assert(tw_ctrl_send(&sides[0].other, arg, &r->number, sizeof(r->number)));
+	tw_leave(ep);
+}
+
+/* Controls wait for a member that begins later, and arrive in order. */
+Test(group, begins_later)
+{
+	sides[0].group.later = true;
+	for (uint64_t arg = 1; arg <= 3; arg++)
+		send(&sides[0], arg);
+	until(seeking);
+	cr_assert_eq(sides[0].other.state, TW_MEMBER_SEEKING);
+	come(1);
+	until(three_came);
+	cr_assert_eq(sides[0].other.state, TW_MEMBER_HERE);
+	cr_assert_eq(sides[1].other.state, TW_MEMBER_HERE);
+	cr_assert_eq(sides[0].lost, 0);
+}
+
+/* One that does not is lost at once, and sought again with the next control. */
+Test(group, is_not_there)
+{
+	send(&sides[0], 1);
+	until(was_lost);
+	cr_assert_eq(sides[0].other.state, TW_MEMBER_LOST);
+	cr_assert_eq(sides[0].other.why, TW_S_CLOSED);
+	come(1);
+	for (uint64_t arg = 1; arg <= 3; arg++)
+		send(&sides[0], arg);
+	until(three_came);
+}
+
+/* A request ends with its reply, or with the loss of its member. */
+Test(group, requests)
+{
+	struct tw_ctrl_request r, unanswered;
+
+	come(1);
+	ask(&r, ASK + 1);
+	until(replied);
+	ask(&unanswered, 1);
+	turn(&sides[0]);
+	turn(&sides[1]);
+	cr_assert_eq(tw_ep_close(sides[1].handle), TW_OK);
+	until(was_lost);
+	cr_assert(replies == 1 && losses == 1);
+	cr_assert_eq(sides[0].other.state, TW_MEMBER_LOST);
+}
