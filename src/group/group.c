@@ -174,14 +174,19 @@ bool tw_ctrl_replied(struct tw_member *from, uint32_t number, const void *reply,
 	return false;
 }
 
+/* A control that is lost would be waited for: without memory the connection ends. */
 static void flush(struct tw_member *m)
 {
+	struct tw_ep *ep = m->group->ep;
+
 	while (m->state == TW_MEMBER_HERE && !tw_list_empty(&m->out)) {
 		struct control *c = tw_list_first(&m->out, struct control, link);
 
 		tw_list_del(&c->link);
-		if (tw_am_send(m->group->ep, m->addr, c->arg, c->data, c->len) == TW_ENOMEM)
+		if (tw_am_send(ep, m->addr, c->arg, c->data, c->len) == TW_ENOMEM) {
 			tw_log(TW_LOG_ERROR, "no memory for a control message");
+			tw_disconnect(ep, tw_peer_at(ep, m->addr));
+		}
 		free(c);
 	}
 }

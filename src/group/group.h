@@ -2,11 +2,11 @@
 /*
  * The control plane of an interface over an engine endpoint: members, which are connected
  * to when they are first needed, and controls between them, in order, some of them requests
- * with a reply. Controls are active messages; those of the group's own requests and replies
- * have the request's number in their argument.
+ * with a reply. Controls are active messages. What they mean, and where a request's number
+ * is in them, the interface knows.
  *
- * Called with the endpoint's lock. The interface calls the hooks' functions below from its
- * own hooks (struct tw_interface).
+ * Called with the endpoint's lock. The interface's hooks (struct tw_interface) call the last
+ * three functions, and its am_handler() those for what has come.
  */
 #ifndef TW_GROUP_H
 #define TW_GROUP_H
