@@ -2,8 +2,8 @@
 /*
  * The control plane of an interface over an engine endpoint: members, which are connected
  * to when they are first needed, and controls between them, in order, some of them requests
- * with a reply. Controls are active messages. What they mean, and where a request's number
- * is in them, the interface knows.
+ * with a reply. Controls are active messages. The interface knows their meaning, and where
+ * in them a request has its number.
  *
  * Called with the endpoint's lock. The interface's hooks (struct tw_interface) call the last
  * three functions, and its am_handler() those for what has come.
