@@ -258,7 +258,7 @@ enum tw_back {
 	TW_BACK_ASKED /* the peer's answer ends it with that status, or tells that it is too late */
 };
 enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status status);
-enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len);
+enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, uint32_t len);
 enum tw_err tw_withdraw_answered(struct tw_peer *p, struct tw_hdr hdr);
 /* Memory for the limit of one more request; false when it is short. */
 bool tw_limits_room(struct tw_ep *ep);

@@ -98,7 +98,7 @@ struct tw_match *tw_match_new(void)
 	tw_list_init(&m->list);
 	tw_list_init(&m->all);
 	m->last = m->posted;
-	for (i = 0; i < 2 * NMASKS; i++) {
+	for (i = 0; i < 2 * NMASKS + 1; i++) {
 		struct tw_match_table *t = i < NMASKS ? &m->posted[i] : &m->index[i - NMASKS];
 
 		t->mask = UINT64_MAX;
@@ -106,7 +106,7 @@ struct tw_match *tw_match_new(void)
 		t->seed = seed;
 		t->limit = SMALL / 2;
 		t->shift = 64 - SMALL_BITS;
-		t->bit = (uint16_t)(1 << i % NMASKS);
+		t->bit = (uint16_t)(1 << (i < NMASKS ? i : i - NMASKS));
 	}
 	return m;
 }
@@ -117,12 +117,12 @@ void tw_match_free(struct tw_match *m)
 
 	if (!m)
 		return;
-	for (i = 0; i < NMASKS; i++) {
+	for (i = 0; i < NMASKS; i++)
 		if (m->posted[i].own)
 			free(m->posted[i].buckets);
+	for (i = 0; i < NMASKS + 1; i++)
 		if (m->index[i].own)
 			free(m->index[i].buckets);
-	}
 	free(m);
 }
 
@@ -140,12 +140,12 @@ static void shrink(struct tw_match_table *t, node_t **small)
 
 void tw_match_trim(struct tw_match *m)
 {
-	for (int i = 0; i < NMASKS; i++) {
+	for (int i = 0; i < NMASKS; i++)
 		if (!(m->live & m->posted[i].bit))
 			shrink(&m->posted[i], m->small[i]);
+	for (int i = 0; i < NMASKS + 1; i++)
 		if (!(m->built & m->index[i].bit))
 			shrink(&m->index[i], m->small[NMASKS + i]);
-	}
 }
 
 static inline void list_add(struct tw_match *m, struct tw_posted *p)

@@ -38,13 +38,14 @@ struct tw_posted {
 	struct tw_match_table *table; /* the table that contains it; NULL: the list */
 };
 
-/* An unexpected message. Its owner embeds it, and sets match before queueing it. */
+/* An unexpected message. Its owner embeds it, and sets match and name before queueing it. */
 struct tw_unexp {
 	uint64_t match;	    /* match_send */
+	uint64_t name;	    /* what the owner knows it by besides; need not be unique */
 	uint64_t seq;	    /* order of arrival, set by tw_match_arrive */
 	struct tw_list all; /* every unexpected message, in order */
 	/* Per index in use. */
-	struct tw_match_node in[TW_MATCH_MASKS];
+	struct tw_match_node in[TW_MATCH_MASKS + 1];
 };
 
 struct tw_match; /* posted and unexpected queues of one endpoint */
@@ -71,6 +72,10 @@ struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t 
 /* Returns the next one after u. */
 struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u, uint64_t key,
 				     uint64_t mask);
+
+/* The same by name. */
+struct tw_unexp *tw_match_find_named(struct tw_match *m, uint64_t name);
+struct tw_unexp *tw_match_next_named(struct tw_match *m, struct tw_unexp *u);
 
 /* Releases the memory of empty tables. */
 void tw_match_trim(struct tw_match *m);

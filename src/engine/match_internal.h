@@ -53,10 +53,10 @@ struct tw_match {
 	uint64_t unexp_seq;
 	uint64_t clock; /* counts searches by index */
 	struct tw_match_table posted[NMASKS];
-	struct tw_match_table index[NMASKS];
-	struct tally scans[NMASKS]; /* entries walked, by mask without index */
+	struct tw_match_table index[NMASKS + 1]; /* the last one by name */
+	struct tally scans[NMASKS];		 /* entries walked, by mask without index */
 
-	node_t *small[2 * NMASKS][SMALL];
+	node_t *small[2 * NMASKS + 1][SMALL];
 };
 
 /* Without memory the table stays as it is: slower, but correct. Returns 0. */

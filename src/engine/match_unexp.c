@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Unexpected messages: a list in order of arrival, scanned while it is short. A mask that
- * often walks far gets an index. All indexes are dropped when the queue is short again.
+ * often walks far gets an index, and the first search by name makes one. All indexes are
+ * dropped when the queue is short again.
  */
 #include "engine/match_internal.h"
 
@@ -10,9 +11,8 @@
 #define INDEX_COST 64 /* entries walked that an index costs, however short the queue */
 
 #define each_built(m, t, bits)                                                                     \
-	for ((bits) = (m)->built;                                                                  \
-	     (bits) && ((t) = &(m)->index[__builtin_ctz(bits)], true);                              \
-	     (bits) &= (bits) - 1)
+	for ((bits) = (m)->built; (bits) && ((t) = &(m)->index[__builtin_ctz(bits)], true);        \
+	     (bits) &= (bits)-1)
 
 static inline struct tw_unexp *to_unexp(struct tw_list *l)
 {
@@ -28,7 +28,7 @@ static inline void index_add(struct tw_match *m, struct tw_match_table *t, struc
 {
 	node_t *n = link_in(m, t, u);
 
-	n->key = u->match & t->mask;
+	n->key = t == &m->index[NMASKS] ? u->name : u->match & t->mask;
 	table_add(t, n);
 }
 
@@ -52,21 +52,27 @@ static struct tw_match_table *index_least_used(struct tw_match *m)
 	return least;
 }
 
+static void index_fill(struct tw_match *m, struct tw_match_table *t)
+{
+	struct tw_list *l, *next;
+
+	m->built |= t->bit;
+	tw_list_each(&m->all, l, next)
+		index_add(m, t, to_unexp(l));
+}
+
 static void index_build(struct tw_match *m, uint64_t mask)
 {
 	unsigned int i = (unsigned int)__builtin_ctz(~m->built);
 	struct tw_match_table *t = &m->index[i];
-	struct tw_list *l, *next;
 
-	if (i == NMASKS) {
+	if (i >= NMASKS) {
 		t = index_least_used(m);
 		index_drop(m, t);
 	}
 	t->mask = mask;
 	t->used = ++m->clock;
-	m->built |= t->bit;
-	tw_list_each(&m->all, l, next)
-		index_add(m, t, to_unexp(l));
+	index_fill(m, t);
 }
 
 void tw_match_arrive(struct tw_match *m, struct tw_unexp *u)
@@ -131,7 +137,7 @@ static struct tw_match_table *index_of(struct tw_match *m, uint64_t mask)
 	uint32_t bits;
 
 	each_built(m, t, bits)
-		if (t->mask == mask)
+		if (t->mask == mask && t != &m->index[NMASKS])
 			return t;
 	return NULL;
 }
@@ -161,6 +167,22 @@ struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u, uin
 		return scan(m, u->all.next, key, mask);
 	n = link_in(m, t, u)->next;
 	return from_node(m, t, n && n->key == key ? n : NULL);
+}
+
+struct tw_unexp *tw_match_find_named(struct tw_match *m, uint64_t name)
+{
+	struct tw_match_table *t = &m->index[NMASKS];
+
+	if (!(m->built & t->bit))
+		index_fill(m, t);
+	return from_node(m, t, *table_find(t, name));
+}
+
+struct tw_unexp *tw_match_next_named(struct tw_match *m, struct tw_unexp *u)
+{
+	node_t *n = u->in[NMASKS].next;
+
+	return from_node(m, &m->index[NMASKS], n && n->key == u->name ? n : NULL);
 }
 
 uint64_t tw_match_nunexp(const struct tw_match *m)

@@ -18,6 +18,7 @@
 enum where { NOWHERE, WAITING, REPLYING, PULLING, PUSHING };
 
 /*
+ * Rests: nothing is left to do before the program polls or tw_transfer_expire() finds more.
  * Passive: the other side does all that is left, and rings if it wants something else.
  * That does not hold where links are not by_cpu, or for an interface that acts on the
  * end of its requests.
@@ -30,7 +31,6 @@ enum counted { UNCOUNTED, RESTS, PASSIVE, ACTIVE };
 	}
 #define OWN_REF sizeof(struct tw_ref)
 #define SHARED sizeof(struct tw_share)
-#define MATCH sizeof(uint64_t)
 
 static const struct state {
 	uint8_t where, counted, packet, flags, cls, payload;
@@ -57,7 +57,7 @@ static const struct state {
 	[TW_XFER_WRITTEN] = {WAITING, PASSIVE},
 	[TW_XFER_DONE_DUE] = DUE(TW_DONE, TW_DONE_OK, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_DONE_FAILED_DUE] = DUE(TW_DONE, TW_DONE_FAILED, TW_SEND_NOTICE, 0, ACTIVE),
-	[TW_XFER_CANCEL_DUE] = DUE(TW_CANCEL, 0, TW_SEND_CONTROL, MATCH, UNCOUNTED),
+	[TW_XFER_CANCEL_DUE] = DUE(TW_CANCEL, 0, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_CANCELLED_DUE] = DUE(TW_CANCELLED, TW_CANCEL_OK, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_LATE_DUE] = DUE(TW_CANCELLED, TW_CANCEL_LATE, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_ACCESS] = {PULLING, ACTIVE},
@@ -68,7 +68,7 @@ static const struct state {
 
 static void ask_back(struct tw_peer *p, struct tw_req *r)
 {
-	if (tw_transfer_note(p, (struct tw_ref){r->obj.index, r->obj.gen}, r->match, TW_ON_CANCEL))
+	if (tw_transfer_note(p, (struct tw_ref){r->obj.index, r->obj.gen}, TW_ON_CANCEL))
 		p->asked++;
 	else
 		r->flags &= (uint8_t)~TW_R_ASKED;
@@ -294,8 +294,7 @@ enum tw_err tw_transfer_step(struct tw_peer *p, struct tw_req *r, enum tw_transf
 	return TW_OK;
 }
 
-bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, uint64_t match,
-		      enum tw_transfer_event e)
+bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, enum tw_transfer_event e)
 {
 	struct tw_req *r = tw_req_new1(p->ep, TW_RECV, NULL, 0);
 
@@ -304,7 +303,6 @@ bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, uint64_t match,
 	tw_req_forget(r);
 	r->peer = p;
 	r->remote = ref;
-	r->match = match;
 	tw_transfer_step(p, r, e);
 	return true;
 }
@@ -362,7 +360,7 @@ bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r)
 	const struct state *s = &states[r->state];
 	struct tw_share share = {
 		{r->obj.index, r->obj.gen}, (uintptr_t)r->seg.ptr + r->until, r->until, 0};
-	struct iovec iov = {s->packet == TW_CANCEL ? (void *)&r->match : &share, s->payload};
+	struct iovec iov = {&share, s->payload};
 	struct tw_hdr hdr = tw_hdr_make(s->packet, s->flags, 0,
 					r->kind == TW_RECV ? r->xfer_len : 0,
 					tw_ref_pack(r->remote));
@@ -492,7 +490,7 @@ enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void 
 	case TW_CREDIT:
 		return TW_OK;
 	case TW_CANCEL:
-		return TW_USES_SYNC ? tw_withdraw_asked(p, hdr, payload, len) : TW_EPROTO;
+		return TW_USES_SYNC ? tw_withdraw_asked(p, hdr, len) : TW_EPROTO;
 	case TW_CANCELLED:
 		return TW_USES_SYNC ? tw_withdraw_answered(p, hdr) : TW_EPROTO;
 	default:

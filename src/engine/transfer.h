@@ -105,8 +105,7 @@ static inline bool tw_transfer_takes(const struct tw_req *r, enum tw_transfer_ev
 /* It does. TW_EPROTO: there is no rule, and nothing has changed. The request may end. */
 enum tw_err tw_transfer_step(struct tw_peer *p, struct tw_req *r, enum tw_transfer_event e);
 /* Makes a request for one packet, which begins with that. False without memory. */
-bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, uint64_t match,
-		      enum tw_transfer_event e);
+bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, enum tw_transfer_event e);
 /* A receive has met an announcement; key_len bytes of remote key. */
 void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		       const void *key, uint32_t key_len);

@@ -263,6 +263,7 @@ void tw_unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u)
 	if (is_fetched(ep, u))
 		u = fetch(ep, u);
 	ep->gauges[TW_G_UNEXPECTED]++;
+	u->unexp.name = tw_ref_pack(u->ref);
 	tw_match_arrive(ep->match, &u->unexp);
 }
 

@@ -15,7 +15,7 @@
  *   SHARE   sender's ref       bytes to send    struct tw_share
  *   PUT     receiver's ref     -               -  (flags: enum tw_done)
  *   AM      interface's         payload length   bytes  (for its am_handler)
- *   CANCEL  sender's ref       -               match information
+ *   CANCEL  sender's ref       -               -
  *   CANCELLED sender's ref     -               -  (flags: enum tw_cancel)
  *
  * EAGER, FRAG, RTS and AM arrive in the order of the sends. The rest names its

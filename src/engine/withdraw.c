@@ -64,16 +64,16 @@ enum tw_back tw_take_back(struct tw_ep *ep, struct tw_req *r, enum tw_status sta
 
 /* Arrival -------------------------------------------------------------------- */
 
-static struct tw_unexp_msg *find_unmatched(struct tw_peer *p, struct tw_ref ref, uint64_t match)
+static struct tw_unexp_msg *find_unmatched(struct tw_peer *p, uint64_t ref)
 {
 	struct tw_match *m = p->ep->match;
-	struct tw_unexp *x = p->numsgs ? tw_match_find_unexp(m, match, UINT64_MAX) : NULL;
+	struct tw_unexp *x = p->numsgs ? tw_match_find_named(m, ref) : NULL;
 
-	for (; x; x = tw_match_next_unexp(m, x, match, UINT64_MAX)) {
+	for (; x; x = tw_match_next_named(m, x)) {
 		struct tw_unexp_msg *u = tw_container(x, struct tw_unexp_msg, unexp);
 
-		if (u->peer == p && (u->state == TW_U_ANNOUNCED || (u->sync && u->state == TW_U_WHOLE)) &&
-		    u->ref.index == ref.index && u->ref.gen == ref.gen)
+		if (u->peer == p &&
+		    (u->state == TW_U_ANNOUNCED || (u->sync && u->state == TW_U_WHOLE)))
 			return u;
 	}
 	return NULL;
@@ -86,17 +86,14 @@ static void drop(struct tw_peer *p, struct tw_unexp_msg *u)
 	p->ep->events++;
 }
 
-enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len)
+enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, uint32_t len)
 {
-	struct tw_ref ref = tw_ref_unpack(hdr.match);
 	struct tw_unexp_msg *u;
-	uint64_t match;
 
-	if (tw_takes(p->ep) || len != sizeof(match))
+	if (tw_takes(p->ep) || len)
 		return TW_EPROTO;
-	memcpy(&match, data, sizeof(match));
-	u = find_unmatched(p, ref, match);
-	if (!tw_transfer_note(p, ref, match, u ? TW_ON_DROPPED : TW_ON_NOT_FOUND))
+	u = find_unmatched(p, hdr.match);
+	if (!tw_transfer_note(p, tw_ref_unpack(hdr.match), u ? TW_ON_DROPPED : TW_ON_NOT_FOUND))
 		return TW_AGAIN;
 	if (u)
 		drop(p, u);

@@ -23,7 +23,7 @@ struct bad {
 
 static const struct bad bad[] = {
 	{"a packet of no type", 0, 0, 0, 0, 0, 0, 0},
-	{"a packet of an unknown type", 11, 0, 0, 0, 0, 0, 0},
+	{"a packet of an unknown type", TW_AM + 1, 0, 0, 0, 0, 0, 0},
 	{"more than the message", TW_EAGER, 0, 10, 11, HOSTILE_TAG, 0, 0},
 	{"nothing of the message", TW_EAGER, 0, 10, 0, HOSTILE_TAG, 0, 0},
 	{"a message beyond all credit", TW_EAGER, 0, 0x7ffffffe, 8, HOSTILE_TAG, 0, 0},
@@ -44,7 +44,7 @@ static const struct bad bad[] = {
 	{"that nothing is matched", TW_ACK, 0, 0, 0, 0x500000003, 0, 0},
 	{"to share nothing", TW_SHARE, 0, 100, sizeof(struct tw_share), 0x100000000, 0, 0},
 	{"that nothing is put", TW_PUT, 0, 0, 0, 0x100000001, 0, 0},
-	{"to cancel without the match", TW_CANCEL, 0, 0, 4, 0x100000001, 0, 0},
+	{"to cancel with something", TW_CANCEL, 0, 0, 4, 0x100000001, 0, 0},
 	{"an active message for nobody", TW_AM, 0, 8, 8, 0, 0, 0},
 	{"an answer to no cancel", TW_CANCELLED, 0, 0, 0, 0x100000001, 0, 0},
 	{"a fragment beyond its message", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_FRAG, 977},

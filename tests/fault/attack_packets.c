@@ -198,8 +198,7 @@ static void one_packet(struct attacker *a, struct talk *t)
 	} else if (r < 88) {
 		put(a, t, tw_hdr_make(TW_ACK, 0, 0, 0, a_ref(a, t)), 0);
 	} else if (r < 90) {
-		memset(t->data, (int)below(a, 99), 8);
-		put(a, t, tw_hdr_make(TW_CANCEL, 0, 0, 0, a_ref(a, t)), 8);
+		put(a, t, tw_hdr_make(TW_CANCEL, 0, 0, 0, a_ref(a, t)), 0);
 	} else if (r < 91) {
 		put(a, t, tw_hdr_make(TW_CANCELLED, (uint8_t)below(a, 3), 0, 0, a_ref(a, t)), 0);
 	} else if (r < 93) {

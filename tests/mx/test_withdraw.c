@@ -74,6 +74,33 @@ Test(mx_withdraw, unmatched, .timeout = MXT_TIMEOUT)
 	mxt_down();
 }
 
+/* Thousands of one tag, cancelled last first or first first: each is found at once. */
+Test(mx_withdraw, many_of_one_tag, .timeout = MXT_TIMEOUT)
+{
+	enum { MANY = 2000 };
+	static mx_request_t s[MANY];
+	struct mxt_pair p;
+	mx_request_t r;
+
+	mxt_up();
+	mxt_pair(&p);
+	for (int i = 0; i < MANY; i++)
+		s[i] = mxt_issend(p.a, out, i % 2 ? 100 : LONGEST, p.ab, 1);
+	mxt_probe(p.b, 1);
+	for (int i = 0; i < MANY / 2 - 1; i++) {
+		mxt_eq(cancelled(p.a, &s[i]), 1);
+		mxt_eq(cancelled(p.a, &s[MANY - 1 - i]), 1);
+	}
+	for (int i = MANY / 2 - 1; i <= MANY / 2; i++) {
+		r = mxt_irecv(p.b, in, LONGEST, 1);
+		mxt_eq(mxt_wait(p.b, &r, MX_STATUS_SUCCESS).msg_length, i % 2 ? 100 : LONGEST);
+		mxt_wait(p.a, &s[i], MX_STATUS_SUCCESS);
+	}
+	nothing_waits(p.b);
+	mxt_pair_end(&p);
+	mxt_down();
+}
+
 Test(mx_withdraw, to_oneself, .timeout = MXT_TIMEOUT)
 {
 	mx_endpoint_t ep;

@@ -212,12 +212,15 @@ ParameterizedTest(struct history *h, match, posted)
 	tw_match_free(m);
 }
 
+enum { NAMES = 50 };
+
 static void arrive_random(struct tw_match *m, struct model *o, const struct history *h)
 {
 	struct tw_unexp *u = malloc(sizeof(*u));
 
 	memset(u, 0xa5, sizeof(*u));
 	u->match = random_match(h);
+	u->name = below(NAMES);
 	tw_match_arrive(m, u);
 	model_add(o, u);
 }
@@ -259,6 +262,22 @@ static void check_order(struct tw_match *m, const struct model *o)
 	cr_assert_null(u);
 }
 
+/* All of one name, in order. */
+static void check_name(struct tw_match *m, const struct model *o, uint64_t name)
+{
+	struct tw_unexp *u = tw_match_find_named(m, name);
+
+	for (size_t i = 0; i < o->n; i++) {
+		const struct tw_unexp *e = o->entry[i];
+
+		if (e->name != name)
+			continue;
+		cr_assert_eq(u, o->entry[i]);
+		u = tw_match_next_named(m, u);
+	}
+	cr_assert_null(u);
+}
+
 ParameterizedTestParameters(match, unexpected)
 {
 	return cr_make_param_array(struct history, histories, tw_countof(histories));
@@ -280,6 +299,8 @@ ParameterizedTest(struct history *h, match, unexpected)
 			find_random(m, &o, h, below(3) != 0);
 		if (step % 1024 == 0)
 			check_order(m, &o);
+		if (step % 512 == 0)
+			check_name(m, &o, below(NAMES));
 		cr_assert_eq(tw_match_nunexp(m), o.n);
 	}
 	check_order(m, &o);
