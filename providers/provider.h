@@ -23,6 +23,8 @@
 #include "shmem/packet.h"
 
 struct sockaddr_storage;
+struct tw_ring_tx;
+struct tw_ring_rx;
 
 /* The identity of an endpoint, exchanged when two connect. */
 struct tw_ident {
@@ -45,6 +47,12 @@ struct tw_link {
 	bool direct;	      /* a get is a plain copy, and no protocol is faster */
 	bool by_cpu;	      /* get and put use the caller's processor */
 	bool remote;	      /* a packet, and so a reply, costs more than a copy */
+	/*
+	 * Set by the provider while the link is up, or NULL: the engine writes short packets
+	 * there itself, each as a send() of class PLAIN. It calls wake() after a packet that
+	 * finds the reader armed, and no send() or expire() while it has the lane open.
+	 */
+	struct tw_ring_tx *lane;
 };
 
 #define TW_KEY_MAX 48
@@ -111,6 +119,11 @@ struct tw_upcalls {
 	enum tw_err (*packet)(struct tw_link *link, struct tw_hdr hdr, const void *payload,
 			      uint32_t len);
 	/*
+	 * A ring has packets. Takes some from its front, perhaps none, that need no packet();
+	 * returns their number. NULL: no packet is taken so.
+	 */
+	unsigned (*run)(struct tw_link *link, struct tw_ring_rx *rx, unsigned budget);
+	/*
 	 * Another endpoint asks to connect. On TW_OK the engine has set link->peer and
 	 * filled in me, the identity to send back, and the link is up. Otherwise the result
 	 * is the reason of the refusal.
@@ -164,6 +177,8 @@ struct tw_provider {
 	 */
 	enum tw_err (*send)(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			    const struct iovec *iov, unsigned niov, uint32_t len);
+	/* The lane was armed when a packet was written there. NULL without lanes. */
+	void (*wake)(struct tw_link *link);
 	/*
 	 * Reads the peer's memory at an address into iov, or writes it from iov. TW_OK:
 	 * done. TW_PENDING: started; ended() follows, before any down(), and uses iov's

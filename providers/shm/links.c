@@ -47,6 +47,8 @@ enum tw_err tw_shm_link_up(struct tw_shm_link *l)
 	tw_list_del(&l->node);
 	l->state = TW_SHM_UP;
 	tw_shm_activate(l);
+	/* Where a fence is needed, a send is more than a store. */
+	l->link.lane = l->fence ? NULL : &l->tx;
 	return TW_OK;
 }
 

@@ -86,6 +86,11 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 	return written(l, TW_SEND_PLAIN);
 }
 
+static void do_wake(struct tw_link *link)
+{
+	written(tw_container(link, struct tw_shm_link, link), TW_SEND_PLAIN);
+}
+
 /* Publishes the reader's position, and wakes a writer that sleeps for space. */
 static void publish(struct tw_shm_link *l)
 {
@@ -97,7 +102,10 @@ static void publish(struct tw_shm_link *l)
 		tw_shm_doorbell_ring(l);
 }
 
-/* Takes packets from a ring. Returns their number. */
+/*
+ * Takes packets from a ring. Returns their number. With rxq_empty the program is about to
+ * post more receives: the rest stays in the ring until then.
+ */
 static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 {
 	const struct tw_upcalls *up = l->ep->host->up;
@@ -105,7 +113,9 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 	struct tw_slot *s;
 
 	l->ep->host->rxq_empty = false;
-	while (n < budget && (s = tw_ring_next(&l->rx))) {
+	if (tw_likely(up->run != NULL))
+		n = up->run(&l->link, &l->rx, budget);
+	while (n < budget && !l->ep->host->rxq_empty && (s = tw_ring_next(&l->rx))) {
 		struct tw_hdr hdr = s->hdr;
 		uint32_t len;
 		const void *payload = tw_ring_payload(&l->rx, s, &len);
@@ -129,12 +139,6 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 		}
 		tw_ring_advance(&l->rx, s, len);
 		n++;
-		/*
-		 * The program is about to post more receives: the rest stays in the ring
-		 * until then.
-		 */
-		if (l->ep->host->rxq_empty)
-			break;
 	}
 	if (n)
 		publish(l);
@@ -428,6 +432,7 @@ const struct tw_provider tw_provider_shm = {
 	.connect = do_connect,
 	.disconnect = do_disconnect,
 	.send = do_send,
+	.wake = do_wake,
 	.get = tw_shm_get,
 	.put = tw_shm_put,
 	.alive = do_alive,

@@ -14,6 +14,12 @@ _Static_assert(__GCC_ATOMIC_INT_LOCK_FREE == 2 && __GCC_ATOMIC_LLONG_LOCK_FREE =
 #define TW_LINE 64		       /* bytes of a cache line */
 #define TW_PAGE 4096
 
+#if defined(__x86_64__) && defined(__LP64__)
+#define TW_AMD64 1
+#else
+#define TW_AMD64 0
+#endif
+
 #define tw_likely(x) __builtin_expect(!!(x), 1)
 #define tw_unlikely(x) __builtin_expect(!!(x), 0)
 #define tw_aligned_line __attribute__((aligned(TW_LINE)))
@@ -44,8 +50,32 @@ static inline void tw_prefetch_own(const void *p)
 #endif
 }
 
+#if defined(__SANITIZE_THREAD__)
+#define TW_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TW_TSAN 1
+#endif
+#endif
+#ifndef TW_TSAN
+#define TW_TSAN 0
+#endif
+
+/*
+ * Reads a word that other threads write, as an atomic load would; of that compilers make an
+ * instruction of its own.
+ */
+#if TW_AMD64 && !TW_TSAN
+#define tw_peek(word) (*(const uint64_t *)(const void *)(word))
+#else
+#define tw_peek(word) atomic_load_explicit(word, memory_order_acquire)
+#endif
+
 /* Hides the origin of a value from the compiler. */
 #define tw_opaque(x) __asm__("" : "+r"(x))
+
+/* Tells the compiler what the code makes sure of. */
+#define tw_assume(x) ((x) ? (void)0 : __builtin_unreachable())
 
 #define tw_container(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define tw_countof(array) (sizeof(array) / sizeof((array)[0]))
@@ -62,16 +92,5 @@ static inline void tw_prefetch_own(const void *p)
 		__typeof__(b) tw_b = (b);                                                          \
 		tw_a > tw_b ? tw_a : tw_b;                                                         \
 	})
-
-#if defined(__SANITIZE_THREAD__)
-#define TW_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TW_TSAN 1
-#endif
-#endif
-#ifndef TW_TSAN
-#define TW_TSAN 0
-#endif
 
 #endif /* TW_COMPILER_H */

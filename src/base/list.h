@@ -36,6 +36,16 @@ tw_shared void tw_list_del(struct tw_list *n)
 	tw_list_init(n);
 }
 
+/* Moves all nodes of a list to the end of another. There must be some. */
+static inline void tw_list_splice_tail(struct tw_list *head, struct tw_list *from)
+{
+	from->next->prev = head->prev;
+	head->prev->next = from->next;
+	from->prev->next = head;
+	head->prev = from->prev;
+	tw_list_init(from);
+}
+
 #define tw_list_first(head, type, member) tw_container((head)->next, type, member)
 
 /* Walks a list. The loop may remove the current node. */

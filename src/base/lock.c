@@ -4,7 +4,9 @@
 #include <sched.h>
 #include <string.h>
 
+#if !TW_AMD64
 _Thread_local char tw_lock_self[8] __attribute__((aligned(8)));
+#endif
 _Thread_local unsigned tw_lock_depth;
 
 void tw_lock_init(struct tw_lock *l, bool single)
@@ -88,6 +90,18 @@ void tw_unlock_slow(struct tw_lock *l)
 	/* A mutex does not favour the thread that has waited longest. */
 	if (contended)
 		sched_yield();
+}
+
+void tw_unlock_unbiased(struct tw_lock *l)
+{
+	/* Nobody but the holder of the mutex writes it. */
+	atomic_store_explicit(&l->owner, 0, memory_order_release);
+	if (l->by_mutex) {
+		l->by_mutex = false;
+		tw_mutex_unlock(&l->mutex);
+	} else {
+		atomic_store_explicit(&l->inside[0], 0, memory_order_release); /* single */
+	}
 }
 
 bool tw_lock_mine(const struct tw_lock *l)

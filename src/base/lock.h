@@ -19,7 +19,7 @@
 #include "base/barrier.h"
 #include "base/compiler.h"
 
-#define TW_LOCK_BIASES 4 /* at most 8: the low bits of owner hold the index */
+#define TW_LOCK_BIASES 4 /* at most 8: owner is the thread plus the index */
 
 struct tw_lock {
 	_Atomic(uintptr_t) owner; /* thread | flag index, 0: not biased now */
@@ -33,17 +33,41 @@ struct tw_lock {
 	pthread_mutex_t mutex;
 };
 
-extern _Thread_local char tw_lock_self[8] __attribute__((aligned(8)));
-
+/* The thread's own address; its low bits are 0. */
 static inline uintptr_t tw_thread_id(void)
 {
+#if TW_AMD64
+	uintptr_t self;
+
+	__asm__("mov %%fs:0, %0" : "=r"(self)); /* the ABI's thread pointer */
+	return self;
+#else
+	extern _Thread_local char tw_lock_self[8] __attribute__((aligned(8)));
+
 	return (uintptr_t)tw_lock_self;
+#endif
+}
+
+/* The word less the thread's address. */
+static inline uintptr_t tw_thread_less(uintptr_t w)
+{
+#if TW_AMD64
+	__asm__("sub %%fs:0, %0" : "+r"(w));
+	return w;
+#else
+	return w - tw_thread_id();
+#endif
 }
 
 /* single: the caller guarantees that one thread at a time uses the lock. */
 void tw_lock_init(struct tw_lock *l, bool single);
 void tw_lock_slow(struct tw_lock *l);
 void tw_unlock_slow(struct tw_lock *l);
+/*
+ * Unlocks after tw_lock_slow() or tw_lock_try(). From then on a thread enters by the bias
+ * only when it has been in by tw_lock_slow() again.
+ */
+void tw_unlock_unbiased(struct tw_lock *l);
 /* Takes the lock if no thread is inside. Does not move the bias. */
 bool tw_lock_try(struct tw_lock *l);
 
@@ -62,31 +86,44 @@ static inline bool tw_lock_by(struct tw_lock *l, struct tw_lock_way way)
 {
 	atomic_store_explicit(way.inside, 1, memory_order_relaxed);
 	tw_barrier_compiler(); /* pairs with tw_barrier_threads() */
-	if (tw_likely(atomic_load_explicit(&l->owner, memory_order_acquire) == way.owner))
+	if (tw_likely(tw_peek(&l->owner) == way.owner)) {
+		tw_barrier_compiler();
 		return true;
+	}
 	tw_lock_leave(way);
 	return false;
 }
 
-/* Enters if the lock is biased to this thread. */
-tw_shared bool tw_lock_biased(struct tw_lock *l)
+/* Enters if the lock is biased to this thread. The holder may leave by the way, too. */
+tw_shared bool tw_lock_biased(struct tw_lock *l, struct tw_lock_way *way)
 {
 	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
+	uintptr_t flag = tw_thread_less(w);
 
-	return tw_likely((w & ~(uintptr_t)7) == tw_thread_id()) &&
-	       tw_lock_by(l, (struct tw_lock_way){w, &l->inside[w & 7]});
+	if (tw_unlikely(flag >= TW_LOCK_BIASES))
+		return false;
+	*way = (struct tw_lock_way){w, &l->inside[flag]};
+	return tw_lock_by(l, *way);
+}
+
+/* The way by which the holder has entered, by the bias. */
+static inline struct tw_lock_way tw_lock_held(struct tw_lock *l)
+{
+	return (struct tw_lock_way){l->biased_to, &l->inside[l->biased_to & 7]};
 }
 
 /* Called by the holder: records the shortcut, unless the lock has become a mutex. */
 static inline bool tw_lock_way(struct tw_lock *l, struct tw_lock_way *way)
 {
-	*way = (struct tw_lock_way){l->biased_to, &l->inside[l->biased_to & 7]};
-	return l->biased_to != 0;
+	*way = tw_lock_held(l);
+	return way->owner != 0;
 }
 
 tw_shared void tw_lock(struct tw_lock *l)
 {
-	if (tw_unlikely(!tw_lock_biased(l)))
+	struct tw_lock_way way;
+
+	if (tw_unlikely(!tw_lock_biased(l, &way)))
 		tw_lock_slow(l);
 }
 

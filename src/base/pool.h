@@ -44,17 +44,22 @@ static inline uint32_t tw_pool_held(const struct tw_pool *p)
 	return p->nchunks - p->ngone;
 }
 
-/* Returns an object, cleared only in its header; NULL when memory is short. */
-tw_shared void *tw_pool_get(struct tw_pool *p)
+/* Returns an object, as it was left but for its header. There must be one. */
+static inline void *tw_pool_take(struct tw_pool *p)
 {
-	struct tw_pool_obj *o;
+	struct tw_pool_obj *o = p->free;
 
-	if (tw_unlikely(!p->free) && tw_pool_grow(p) < 0)
-		return NULL;
-	o = p->free;
 	p->free = o->next_free;
 	o->gen++;
 	return o;
+}
+
+/* The same, or NULL when memory is short. */
+tw_shared void *tw_pool_get(struct tw_pool *p)
+{
+	if (tw_unlikely(!p->free) && tw_pool_grow(p) < 0)
+		return NULL;
+	return tw_pool_take(p);
 }
 
 static inline void tw_pool_put(struct tw_pool *p, void *object)

@@ -12,8 +12,8 @@ static bool leave(struct tw_peer *p, uint64_t arg, const void *data, uint32_t le
 {
 	struct iovec iov = {(void *)(uintptr_t)data, len};
 
-	return p->link->provider->send(p->link, TW_SEND_ENGINE, tw_hdr_make(TW_AM, 0, 0, len, arg),
-				       &iov, len > 0, len) == TW_OK;
+	return tw_packet_send(p, TW_SEND_ENGINE, tw_hdr_make(TW_AM, 0, 0, len, arg), &iov, len > 0,
+			      len) == TW_OK;
 }
 
 enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const void *data,

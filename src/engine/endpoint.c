@@ -39,7 +39,7 @@ static struct tw_slot_entry *take_slot(void)
 	struct tw_slot_entry *s = NULL;
 
 	tw_mutex_lock(&slots_mutex);
-	for (unsigned i = 0; i < TW_MAX_OPEN && !s; i++)
+	for (unsigned i = 1; i < TW_MAX_OPEN && !s; i++)
 		if (!slot_taken[i]) {
 			slot_taken[i] = true;
 			s = &tw_slots[i];
@@ -54,21 +54,50 @@ static struct tw_slot_entry *take_slot(void)
 	return s;
 }
 
-static struct tw_slot_entry *slot_of(uint64_t handle)
+/* The slot's endpoint is that of the handle. */
+static bool is_open(const struct tw_slot_entry *s, uint64_t handle)
 {
-	return &tw_slots[(handle - 1) & (TW_MAX_OPEN - 1)];
+	return handle && (atomic_load(&s->handle) & ~TW_HANDLE_BARRED) ==
+				 (handle & ~TW_HANDLE_BARRED);
+}
+
+/* Takes the handle out of its slot. False: another call has. */
+static bool end_handle(struct tw_slot_entry *s, uint64_t handle)
+{
+	uint64_t h = atomic_load(&s->handle);
+
+	while (((h ^ handle) & ~TW_HANDLE_BARRED) == 0)
+		if (atomic_compare_exchange_weak(&s->handle, &h, 0))
+			return true;
+	return false;
+}
+
+void tw_handler_begin(struct tw_slot_entry *s)
+{
+	uint64_t h = atomic_load(&s->handle);
+
+	atomic_store_explicit(&s->handler, tw_thread_id(), memory_order_relaxed);
+	/* A signal handler of this thread may have ended the handle. */
+	if (h)
+		atomic_compare_exchange_strong(&s->handle, &h, h | TW_HANDLE_BARRED);
+}
+
+void tw_handler_end(struct tw_slot_entry *s)
+{
+	atomic_store_explicit(&s->handler, 0, memory_order_relaxed);
+	atomic_fetch_and(&s->handle, ~TW_HANDLE_BARRED);
 }
 
 struct tw_ep *tw_enter_slow(uint64_t handle)
 {
-	struct tw_slot_entry *s = slot_of(handle);
+	struct tw_slot_entry *s = tw_slot_of(handle);
 
-	if (!handle || atomic_load(&s->handle) != handle)
+	if (!is_open(s, handle))
 		return NULL;
 	if (tw_handler_in(s))
 		return s->ep;
 	tw_lock(&s->lock);
-	if (atomic_load_explicit(&s->handle, memory_order_relaxed) == handle)
+	if (is_open(s, handle))
 		return s->ep;
 	tw_unlock(&s->lock);
 	return NULL;
@@ -211,7 +240,7 @@ static void free_requests(struct tw_ep *ep)
 				continue;
 			if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM))
 				free_claimed(ep, r);
-			if (r->segs != &r->seg)
+			if (r->nsegs > 1)
 				free(r->segs);
 			tw_transfer_abandon(r);
 		}
@@ -292,6 +321,7 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->epfd = ep->wakefd = ep->stats_fd = -1;
 	tw_list_init(&ep->done);
 	tw_list_init(&ep->work);
+	tw_list_init(&ep->open);
 	tw_pool_init(&ep->reqs, sizeof(struct tw_req), TW_MAX_REQS);
 	ep->host.up = &tw_upcalls;
 	ep->host.self.nic_id = boards[how->board].nic_id;
@@ -313,9 +343,9 @@ static bool unsent(const struct tw_ep *ep)
 
 bool tw_ep_inside(uint64_t handle)
 {
-	struct tw_slot_entry *s = slot_of(handle);
+	struct tw_slot_entry *s = tw_slot_of(handle);
 
-	return handle && atomic_load(&s->handle) == handle &&
+	return is_open(s, handle) &&
 	       (tw_lock_mine(&s->lock) || tw_waits_in(s));
 }
 
@@ -330,7 +360,7 @@ static bool no_callers(struct tw_ep *ep)
 	return false;
 }
 
-/* Ends an endpoint that no thread is inside. Releases the lock. */
+/* Ends an endpoint that no thread is inside. Releases the lock, held by its mutex. */
 static void end(struct tw_slot_entry *s)
 {
 	void (*ended)(void *) = s->ep->iface->ended;
@@ -345,7 +375,7 @@ static void end(struct tw_slot_entry *s)
 	atomic_store_explicit(&s->alone, false, memory_order_relaxed);
 	destroy(s->ep);
 	s->ep = NULL;
-	tw_unlock(&s->lock);
+	tw_unlock_unbiased(&s->lock);
 	tw_service_put();
 	give_slot(s);
 	if (ended)
@@ -380,10 +410,10 @@ static void finish_all(void)
  */
 enum tw_err tw_ep_leave_behind(uint64_t handle)
 {
-	struct tw_slot_entry *s = slot_of(handle);
+	struct tw_slot_entry *s = tw_slot_of(handle);
 	struct tw_ep *ep = s->ep;
 
-	if (!atomic_compare_exchange_strong(&s->handle, &handle, 0))
+	if (!end_handle(s, handle))
 		return TW_ECLOSED;
 	ep->closing = true;
 	for (unsigned i = 0; i < ep->nprovs; i++)
@@ -410,10 +440,10 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 	s->ep = new_ep(how, s);
 	if (!s->ep)
 		goto no_memory;
-	tw_lock(&s->lock);
+	tw_lock_slow(&s->lock);
 	err = build(s->ep, how);
 	/* The service thread reads the handle as soon as it watches. */
-	h = (uintptr_t)(++s->gen & 0x7fffffff) << 12 | ((uintptr_t)(s - tw_slots) + 1);
+	h = (uintptr_t)(++s->gen & 0x7fffffff) << 12 | (uintptr_t)(s - tw_slots);
 	if (err == TW_OK) {
 		s->iface = s->ep->iface;
 		atomic_store_explicit(&s->handle, h, memory_order_release);
@@ -423,7 +453,7 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 		atomic_store_explicit(&s->handle, 0, memory_order_release);
 		destroy(s->ep);
 		s->ep = NULL;
-		tw_unlock(&s->lock);
+		tw_unlock_unbiased(&s->lock);
 		goto no_memory;
 	}
 	tw_unlock(&s->lock);
@@ -439,24 +469,23 @@ no_service:
 
 enum tw_err tw_ep_close(uint64_t handle)
 {
-	struct tw_slot_entry *s = slot_of(handle);
-	struct tw_ep *ep;
+	struct tw_slot_entry *s = tw_slot_of(handle);
 
 	if (tw_ep_inside(handle))
 		return tw_ep_leave_behind(handle);
 	finish_all();
-	ep = tw_enter(handle);
-	if (!ep)
+	if (!is_open(s, handle))
 		return TW_ECLOSED;
-	if (!atomic_compare_exchange_strong(&s->handle, &handle, 0)) {
-		tw_leave(ep);
+	tw_lock_slow(&s->lock);
+	if (!end_handle(s, handle)) {
+		tw_unlock(&s->lock);
 		return TW_ECLOSED;
 	}
-	ep->closing = true;
-	while (!no_callers(ep)) {
+	s->ep->closing = true;
+	while (!no_callers(s->ep)) {
 		tw_unlock(&s->lock);
 		sched_yield();
-		tw_lock(&s->lock);
+		tw_lock_slow(&s->lock);
 	}
 	end(s);
 	return TW_OK;

@@ -66,21 +66,32 @@ static inline bool tw_handler_in(const struct tw_slot_entry *s)
 	       atomic_load_explicit(&s->handler, memory_order_relaxed) == tw_thread_id();
 }
 
+/* Bracket the handler's run. */
+void tw_handler_begin(struct tw_slot_entry *s);
+void tw_handler_end(struct tw_slot_entry *s);
 /* True if it is inside the handler of any endpoint. */
 bool tw_in_any_handler(void);
 
-/* Locks the endpoint of a handle if the lock is biased to the caller. */
-static inline struct tw_ep *tw_enter_quick(uint64_t handle)
+/* Slot 0 is of no endpoint: handle 0 finds a lock that has no bias. */
+static inline struct tw_slot_entry *tw_slot_of(uint64_t handle)
 {
-	struct tw_slot_entry *s = &tw_slots[(handle - 1) & (TW_MAX_OPEN - 1)];
+	return &tw_slots[handle & (TW_MAX_OPEN - 1)];
+}
+
+/*
+ * Locks the endpoint of a handle if the lock is biased to the caller, and no handler runs
+ * there (TW_HANDLE_BARRED). No thread has the bias of an endpoint that has ended.
+ */
+static inline struct tw_ep *tw_enter_quick(uint64_t handle, struct tw_lock_way *way)
+{
+	struct tw_slot_entry *s = tw_slot_of(handle);
 
 	tw_opaque(s); /* or the compiler computes every field's address from the handle again */
-	if (tw_unlikely(!handle ||
-			atomic_load_explicit(&s->handle, memory_order_acquire) != handle ||
-			tw_handler_in(s)))
+	if (tw_unlikely(tw_peek(&s->handle) != handle) ||
+	    tw_unlikely(!tw_lock_biased(&s->lock, way)))
 		return NULL;
-	/* A thread that ends the handle holds the lock, and has the bias from then on. */
-	return tw_likely(tw_lock_biased(&s->lock)) ? s->ep : NULL;
+	tw_assume(s->ep != NULL);
+	return s->ep;
 }
 
 struct tw_ep *tw_enter_slow(uint64_t handle);
@@ -88,7 +99,8 @@ struct tw_ep *tw_enter_slow(uint64_t handle);
 /* Locks the endpoint of a handle; NULL if there is none. */
 tw_shared struct tw_ep *tw_enter(uint64_t handle)
 {
-	struct tw_ep *ep = tw_enter_quick(handle);
+	struct tw_lock_way way;
+	struct tw_ep *ep = tw_enter_quick(handle, &way);
 
 	return tw_likely(ep != NULL) ? ep : tw_enter_slow(handle);
 }
@@ -104,7 +116,7 @@ static inline bool tw_takes(const struct tw_ep *ep)
 /* True if something is in progress that needs more polls. */
 static inline bool tw_unfinished(const struct tw_ep *ep)
 {
-	return ep->nactive || !tw_list_empty(&ep->work);
+	return ep->nactive || ep->has_work;
 }
 
 static inline bool tw_in_handler(const struct tw_ep *ep)
@@ -123,13 +135,12 @@ tw_shared void tw_leave(struct tw_ep *ep)
 	tw_unlock(&s->lock);
 }
 
-/* Leaves, unless tw_leave() has more to do than to unlock. */
-static inline bool tw_leave_quick(struct tw_ep *ep)
+/* Leaves as tw_enter_quick() has entered, unless tw_leave() has more to do than to unlock. */
+static inline bool tw_leave_quick(struct tw_ep *ep, struct tw_lock_way way)
 {
-	if (tw_unlikely(tw_unfinished(ep) || ep->nsleeping || ep->slot->lock.by_mutex ||
-			tw_in_handler(ep)))
+	if (tw_unlikely(ep->unusual))
 		return false;
-	tw_unlock(&ep->slot->lock);
+	tw_lock_leave(way);
 	return true;
 }
 
@@ -137,15 +148,25 @@ static inline bool tw_leave_quick(struct tw_ep *ep)
 
 /* Sends to an address. The request ends at once if the address is not valid. */
 void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
-/*
- * Sends a message that can leave at once, and makes its request afterwards: the other side
- * waits for the message. NULL: nothing was done.
- */
-struct tw_req *tw_send_now(struct tw_ep *ep, char *data, uint32_t len, uint64_t match,
-			   struct tw_addr to);
-/* The same without a request. False: nothing was done. */
+/* Sends a message that can leave at once, without a request. False: nothing was done. */
 bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 		  struct tw_addr to);
+/*
+ * Ends the short way to a peer (quick.h) until the next tw_send(), and counts what has taken
+ * it. Called before everything that may not overtake or that counts credits.
+ */
+void tw_lane_close(struct tw_peer *p);
+/* The same for all peers: their counts are then right. */
+void tw_lanes_close(struct tw_ep *ep);
+/* All packets of the engine but those of the short way. */
+static inline enum tw_err tw_packet_send(struct tw_peer *p, enum tw_send_class cls,
+					 struct tw_hdr hdr, const struct iovec *iov, unsigned niov,
+					 uint32_t len)
+{
+	tw_lane_close(p);
+	return p->link->provider->send(p->link, cls, hdr, iov, niov, len);
+}
+
 /* Sends the messages queued for a peer. True if anything moved. */
 bool tw_send_flush(struct tw_peer *p);
 /* Takes the credits that the next packet to a peer returns. */
@@ -163,6 +184,8 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
 bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r);
 enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *payload,
 			   uint32_t len);
+/* Takes short messages that meet posted receives from a ring. Returns their number. */
+unsigned tw_recv_run(struct tw_link *link, struct tw_ring_rx *rx, unsigned budget);
 /* Completes a receive that has all its data and no deferred reply. */
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
 
@@ -275,8 +298,8 @@ uint64_t tw_limits_expire(struct tw_ep *ep, uint64_t now);
 struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
 /* The live peer of this name, or NULL. */
 struct tw_peer *tw_peer_find(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id);
-/* The peer that an address names, dead ones included; NULL for a foreign address. */
-tw_shared struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
+/* The peer that has or will have an address; NULL if it is of no peer. */
+static inline struct tw_peer *tw_peer_named(struct tw_ep *ep, struct tw_addr a)
 {
 	uint32_t index = a.slot_peer & 0xfffff;
 	struct tw_peer *p;
@@ -284,9 +307,15 @@ tw_shared struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
 	if (tw_unlikely(index >= ep->npeers))
 		return NULL;
 	p = ep->peers[index];
-	if (tw_unlikely(!tw_addr_same(&p->addr, &a) || p->state < TW_PEER_UP))
-		return NULL;
-	return p;
+	return tw_likely(tw_addr_same(&p->addr, &a)) ? p : NULL;
+}
+
+/* The peer that an address names, dead ones included; NULL for a foreign address. */
+tw_shared struct tw_peer *tw_peer_at(struct tw_ep *ep, struct tw_addr a)
+{
+	struct tw_peer *p = tw_peer_named(ep, a);
+
+	return p && tw_likely(p->state >= TW_PEER_UP) ? p : NULL;
 }
 
 /* Lines of unexpected memory to grant to one more peer. */
@@ -326,6 +355,13 @@ tw_shared void tw_peer_work(struct tw_peer *p)
 {
 	if (tw_list_empty(&p->work))
 		tw_list_add_tail(&p->ep->work, &p->work);
+	p->ep->has_work = true;
+}
+
+static inline void tw_peer_rest(struct tw_peer *p)
+{
+	tw_list_del(&p->work);
+	p->ep->has_work = !tw_list_empty(&p->ep->work);
 }
 
 /* connect.c -------------------------------------------------------------- */

@@ -118,6 +118,7 @@ void tw_expire(struct tw_ep *ep)
 
 	atomic_store_explicit(&ep->slot->deadline, 0, memory_order_relaxed);
 	ep->unfinished_due = false;
+	tw_lanes_close(ep); /* a provider may write to a ring that rests */
 	next = earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
 	next = earlier(next, tw_transfer_expire(ep, now));
 	if (TW_HAVE_MX)

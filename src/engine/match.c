@@ -442,6 +442,21 @@ struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match)
 	return p;
 }
 
+struct tw_posted *tw_match_look_anew(struct tw_match *m, uint64_t match, struct tw_match_spot *spot)
+{
+	uint64_t steps = 0;
+
+	spot->at = NULL;
+	if (!m->live && m->nlisted <= SHORT_LIST)
+		return find_listed(m, match, UINT64_MAX, &steps);
+	if (m->nlisted || (m->live & (m->live - 1)))
+		return NULL;
+	spot->table = &m->posted[__builtin_ctz(m->live)];
+	spot->match = match;
+	spot->at = table_find(spot->table, match & spot->table->mask);
+	return *spot->at ? to_posted(*spot->at) : NULL;
+}
+
 struct tw_posted *tw_match_pop_posted(struct tw_match *m)
 {
 	struct tw_match_table *t;

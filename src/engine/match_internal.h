@@ -152,4 +152,42 @@ static inline void table_del(struct tw_match_table *t, node_t *n)
 		n->next->prev = n->prev;
 }
 
+/* Where tw_match_look() has found a receive: in a table, or else in the list. */
+struct tw_match_spot {
+	node_t **at;
+	uint64_t match;
+	struct tw_match_table *table;
+};
+
+/* The same without what was found before. */
+struct tw_posted *tw_match_look_anew(struct tw_match *m, uint64_t match, struct tw_match_spot *spot);
+
+/*
+ * The earliest posted receive for a message. NULL: there is none, or only
+ * tw_match_take_posted() finds it. Between two looks only tw_match_take() changes anything.
+ */
+static inline struct tw_posted *tw_match_look(struct tw_match *m, uint64_t match,
+					      struct tw_match_spot *spot)
+{
+	/* In a bucket equal keys are adjacent: the next one is where the last was. */
+	if (spot->at && spot->match == match && *spot->at &&
+	    (*spot->at)->key == (match & spot->table->mask))
+		return tw_container(*spot->at, struct tw_posted, node);
+	return tw_match_look_anew(m, match, spot);
+}
+
+/* Removes what tw_match_look() has found. */
+static inline void tw_match_take(struct tw_match *m, struct tw_posted *p,
+				 struct tw_match_spot *spot)
+{
+	if (!spot->at) {
+		m->nlisted--;
+		tw_list_del(&p->list);
+		return;
+	}
+	table_del_first(spot->table, spot->at);
+	if (!spot->table->count)
+		m->live &= ~(uint32_t)spot->table->bit;
+}
+
 #endif /* TW_MATCH_INTERNAL_H */

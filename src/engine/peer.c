@@ -25,6 +25,7 @@ static void clear_peer(struct tw_peer *p)
 {
 	tw_list_init(&p->sendq);
 	tw_list_init(&p->work);
+	tw_list_init(&p->open);
 	tw_list_init(&p->connects);
 	tw_list_init(&p->pushing);
 	tw_list_init(&p->waiting);
@@ -94,6 +95,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 	memset(p, 0, sizeof(*p));
 	clear_peer(p);
 	p->ep = ep;
+	p->lane = &p->no_lane;
 	p->index = index;
 	set_state(p, TW_PEER_CONNECTING);
 	p->addr = make_addr(ep, index, nic_id, endpoint_id, 0);
@@ -103,7 +105,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 
 void tw_peer_free(struct tw_peer *p)
 {
-	tw_list_del(&p->work);
+	tw_peer_rest(p);
 	set_state(p, TW_PEER_NONE);
 	tw_stats_peer(p);
 }
@@ -171,6 +173,7 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 
 void tw_peer_bar(struct tw_peer *p)
 {
+	tw_lane_close(p);
 	p->barred = true;
 	p->credits = 0;
 }
@@ -199,6 +202,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 
 	if (p->state != TW_PEER_UP)
 		return;
+	tw_lane_close(p);
 	set_state(p, TW_PEER_DOWN);
 	p->why = (uint8_t)why;
 	p->link = NULL;
@@ -210,7 +214,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	tw_recv_lost(p);
 	if (half)
 		tw_transfer_lost(p, half, why);
-	tw_list_del(&p->work);
+	tw_peer_rest(p);
 	ep->events++;
 	if (ep->iface->down)
 		ep->iface->down(ep, p);

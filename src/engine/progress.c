@@ -41,6 +41,7 @@ static enum tw_err locate(struct tw_host *host, uint64_t nic_id, struct sockaddr
 
 const struct tw_upcalls tw_upcalls = {
 	.packet = tw_recv_packet,
+	.run = tw_recv_run,
 	.incoming = tw_connect_incoming,
 	.connected = tw_connect_done,
 	.refused = tw_connect_refused,
@@ -72,7 +73,7 @@ bool tw_flush(struct tw_ep *ep)
 		if (!tw_list_empty(&p->sendq))
 			moved |= tw_send_flush(p);
 		if (idle(p))
-			tw_list_del(&p->work);
+			tw_peer_rest(p);
 	}
 	return moved;
 }
@@ -101,6 +102,7 @@ static tw_noinline void slow(struct tw_ep *ep)
 
 	tw_expire_due(ep, now);
 	tw_rest_later(ep);
+	tw_lanes_close(ep);
 	/*
 	 * A thread that sleeps on the descriptors handles them: a doorbell that is read
 	 * here might be meant for it.
@@ -130,7 +132,7 @@ unsigned tw_progress(struct tw_ep *ep)
 		slow(ep);
 	for (unsigned i = 0; i < ep->npolled; i++)
 		n += ep->polled[i].ops->progress(ep->polled[i].instance);
-	if (tw_unlikely(!tw_list_empty(&ep->work)))
+	if (tw_unlikely(ep->has_work))
 		n += tw_flush(ep);
 	if (tw_unlikely(ep->acts) && (ep->attend || !tw_list_empty(&ep->done))) {
 		ep->iface->attend(ep);

@@ -5,6 +5,21 @@
 
 #include "engine/engine.h"
 
+bool tw_reqs_grow(struct tw_ep *ep)
+{
+	uintptr_t slot = (uintptr_t)(ep->slot - tw_slots);
+	struct tw_pool_obj *o;
+
+	if (tw_pool_grow(&ep->reqs) < 0)
+		return false;
+	for (o = ep->reqs.free; o; o = o->next_free) {
+		struct tw_req *r = tw_container(o, struct tw_req, obj);
+
+		r->name = (uintptr_t)o->index << TW_REQ_NUMBER | slot;
+	}
+	return true;
+}
+
 struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_seg *segs,
 			  uint32_t nsegs, uint32_t len)
 {
@@ -15,12 +30,12 @@ struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_s
 	r = tw_req_new1(ep, kind, NULL, len);
 	if (!r)
 		return NULL;
-	r->nsegs = (uint16_t)nsegs;
 	r->segs = malloc(nsegs * sizeof(*segs));
 	if (!r->segs) {
-		tw_pool_put(&ep->reqs, r);
+		tw_req_put(ep, r);
 		return NULL;
 	}
+	r->nsegs = (uint16_t)nsegs;
 	memcpy(r->segs, segs, nsegs * sizeof(*segs));
 	return r;
 }
@@ -50,7 +65,7 @@ void tw_collect(struct tw_ep *ep)
 unsigned tw_req_iov(const struct tw_req *r, uint32_t at, uint32_t len, struct iovec *iov,
 		    unsigned max, uint32_t *covered)
 {
-	const struct tw_seg *s = r->segs, *end = s + r->nsegs;
+	const struct tw_seg *s = r->nsegs > 1 ? r->segs : &r->seg, *end = s + r->nsegs;
 	unsigned n = 0;
 	uint32_t sum = 0;
 

@@ -6,29 +6,61 @@
 #include "engine/transfer.h"
 #include "engine/types.h"
 
-/* Makes a request of one piece; NULL when memory is short. */
-tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *ptr, uint32_t len)
-{
-	struct tw_req *r = tw_pool_get(&ep->reqs);
+/* Adds requests to the pool; false when memory is short. */
+bool tw_reqs_grow(struct tw_ep *ep);
 
-	if (tw_unlikely(!r))
-		return NULL;
-	r->kind = (uint8_t)kind;
+/* Takes a request out of the pool, which has one. */
+static inline struct tw_req *tw_req_take(struct tw_ep *ep)
+{
+	struct tw_req *r = tw_pool_take(&ep->reqs);
+
+	r->handle = (uintptr_t)r->obj.gen << TW_REQ_GEN | r->name;
+	r->claimed = 0;
+	return r;
+}
+
+/* Fills in a request of one piece. */
+static inline struct tw_req *tw_req_init(struct tw_req *r, enum tw_kind kind, void *ptr,
+					 uint32_t len)
+{
 	r->flags = 0;
+	r->status = TW_S_OK;
+	r->nsegs = 1;
+	r->kind = (uint8_t)kind;
 	r->state = TW_XFER_NONE;
 	r->proto = TW_PROTO_COPY;
-	r->nsegs = 1;
 	r->active = false;
 	r->len = len;
 	r->xfer_len = 0;
 	r->at = 0;
-	r->claimed = 0;
-	r->segs = &r->seg;
 	r->seg.ptr = ptr;
 	r->seg.len = len;
-	r->handle = (uintptr_t)r->obj.gen << TW_REQ_GEN |
-		    (uintptr_t)r->obj.index << TW_REQ_NUMBER | (uintptr_t)(ep->slot - tw_slots);
 	tw_list_init(&r->link);
+	return r;
+}
+
+/* Makes a request of one piece; NULL when memory is short. */
+tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *ptr, uint32_t len)
+{
+	if (tw_unlikely(!ep->reqs.free) && !tw_reqs_grow(ep))
+		return NULL;
+	return tw_req_init(tw_req_take(ep), kind, ptr, len);
+}
+
+/*
+ * The request of a message that has left, complete. It holds only what is asked of a send
+ * that has succeeded.
+ */
+static inline struct tw_req *tw_req_sent(struct tw_ep *ep, struct tw_addr to, uint64_t match,
+					 uint32_t len)
+{
+	struct tw_req *r = tw_req_take(ep);
+
+	r->outcome = tw_req_ok.outcome;
+	r->match = match;
+	r->msg_len = len;
+	tw_addr_copy(&r->source, &to);
+	tw_list_add_tail(&ep->done, &r->link);
 	return r;
 }
 
@@ -39,15 +71,15 @@ struct tw_req *tw_req_new(struct tw_ep *ep, enum tw_kind kind, const struct tw_s
 /* Frees a request that has no memory of its own. */
 static inline void tw_req_put(struct tw_ep *ep, struct tw_req *r)
 {
-	r->flags = 0;
-	r->handle = 0;
-	tw_list_del(&r->link);
+	r->outcome = 0; /* tells a handle that is used again from one in use */
+	r->link.prev->next = r->link.next;
+	r->link.next->prev = r->link.prev;
 	tw_pool_put(&ep->reqs, r);
 }
 
 tw_shared void tw_req_free(struct tw_ep *ep, struct tw_req *r)
 {
-	if (TW_USES_PIECES && tw_unlikely(r->segs != &r->seg))
+	if (TW_USES_PIECES && tw_unlikely(r->nsegs > 1))
 		free(r->segs);
 	tw_req_put(ep, r);
 }
@@ -94,17 +126,30 @@ static inline void tw_req_scatter(struct tw_req *r, uint32_t at, const void *fro
 /* The request that a peer named, if it belongs to this peer, or NULL. */
 struct tw_req *tw_req_named(struct tw_peer *p, uint64_t ref);
 
+/* The request that had this handle last, in use or not; NULL if none had. */
+static inline struct tw_req *tw_req_last(const struct tw_ep *ep, uint64_t handle)
+{
+	uint64_t index = handle >> TW_REQ_NUMBER & (TW_MAX_REQS - 1), chunk = index >> TW_POOL_CHUNK_BITS;
+	struct tw_req *r;
+
+	if (tw_unlikely(chunk >= ep->reqs.nchunks))
+		return NULL;
+	r = (struct tw_req *)(void *)ep->reqs.chunks[chunk] + (index & (TW_POOL_CHUNK - 1));
+	return tw_likely(r->handle == handle) ? r : NULL;
+}
+
+/* True if its handle is a user's. */
+static inline bool tw_req_in_use(const struct tw_req *r)
+{
+	return (r->obj.gen & 1) && r->handle;
+}
+
 /* The request of a handle; NULL when it has ended or was forgotten. */
 static inline struct tw_req *tw_req_find(const struct tw_ep *ep, uint64_t handle)
 {
-	uint32_t index = (uint32_t)(handle >> TW_REQ_NUMBER) & (TW_MAX_REQS - 1);
-	struct tw_req *r;
+	struct tw_req *r = tw_req_last(ep, handle);
 
-	if (tw_unlikely(index >> TW_POOL_CHUNK_BITS >= ep->reqs.nchunks))
-		return NULL;
-	r = (struct tw_req *)(void *)ep->reqs.chunks[index >> TW_POOL_CHUNK_BITS] +
-	    (index & (TW_POOL_CHUNK - 1));
-	return tw_likely(handle && r->handle == handle) ? r : NULL;
+	return r && tw_req_in_use(r) ? r : NULL;
 }
 
 /* The user needs no result: the request frees itself when it ends. */

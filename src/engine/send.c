@@ -3,9 +3,9 @@
  * The sending side. Messages leave in the order of the sends: once a message waits, all
  * later ones to the same peer wait behind it.
  */
-#include "engine/engine.h"
+#include "engine/quick.h"
 
-#define POLL_EVERY 32	  /* messages to a peer, a power of two */
+#define POLL_EVERY 64u	  /* messages to a peer */
 #define CREDIT_WAIT_US 20 /* without credit for so long: announce (doc/decisions.md, 4) */
 
 /*
@@ -58,7 +58,7 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 	if ((tw_is_sync(r) || (r->flags & TW_R_URGENT)) && r->at + len == r->len)
 		cls = TW_SEND_ENGINE;
 	n += tw_req_iov(r, r->at, len, iov + n, TW_MAX_SEGMENTS, &covered);
-	err = p->link->provider->send(p->link, cls,
+	err = tw_packet_send(p, cls,
 				      tw_hdr_make(type, flags, credits, r->len, r->match), iov, n,
 				      extra + len);
 	if (err != TW_OK)
@@ -122,7 +122,7 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 		iov[niov++] = (struct iovec){((struct tw_mem_reg *)r->rma)->key, p->link->key_size};
 	credits = tw_take_credits(p);
 	hdr = tw_hdr_make(TW_RTS, 0, credits, r->len, r->match);
-	if (p->link->provider->send(p->link, TW_SEND_ENGINE, hdr, iov, niov,
+	if (tw_packet_send(p, TW_SEND_ENGINE, hdr, iov, niov,
 				    (uint32_t)(sizeof(rts) + iov[1].iov_len)) != TW_OK) {
 		give_credits_back(p, credits);
 		tw_transfer_forget(p, r);
@@ -216,8 +216,51 @@ bool tw_send_flush(struct tw_peer *p)
 	return moved;
 }
 
-/* The fast path: short, one piece, nothing queued before it. */
-static inline bool send_short(struct tw_peer *p, const void *data, uint32_t len, uint64_t match)
+void tw_lane_close(struct tw_peer *p)
+{
+	struct tw_ring_tx *lane = p->lane;
+	uint32_t n = lane->head - p->lane_from;
+
+	if (tw_list_empty(&p->open))
+		return;
+	tw_list_del(&p->open);
+	p->credits += (p->lane_end - lane->head) * TW_QUICK_COST;
+	p->lane = &p->no_lane;
+	p->unpolled += n;
+	p->show->msgs_sent += n;
+	p->ep->counters[TW_C_SEND_EAGER] += n;
+	p->ep->counters[TW_C_SEND_BYTES] += p->lane_bytes;
+}
+
+void tw_lanes_close(struct tw_ep *ep)
+{
+	while (!tw_list_empty(&ep->open))
+		tw_lane_close(tw_list_first(&ep->open, struct tw_peer, open));
+}
+
+/* Opens the lane for the messages that need no other look. Nothing waits to be sent. */
+static void lane_open(struct tw_peer *p)
+{
+	struct tw_ring_tx *lane = p->link->lane;
+	uint32_t n;
+
+	if (!lane || !tw_ring_room_small(lane) || p->ep->short_max < TW_SHORT_SEND)
+		return;
+	/* The last one before a poll is counted by count(). */
+	n = tw_min(lane->limit - lane->head, POLL_EVERY - 2 - tw_min(p->unpolled, POLL_EVERY - 2));
+	n = tw_min(n, p->credits / TW_QUICK_COST);
+	if (!n)
+		return;
+	p->lane = lane;
+	p->lane_bytes = 0;
+	p->lane_from = lane->head;
+	p->lane_end = lane->open = lane->head + n;
+	p->credits -= n * TW_QUICK_COST;
+	tw_list_add_tail(&p->ep->open, &p->open);
+}
+
+/* Short, one piece, nothing queued before it. */
+static bool send_short(struct tw_peer *p, const void *data, uint32_t len, uint64_t match)
 {
 	struct tw_ep *ep = p->ep;
 	struct iovec iov = {(void *)(uintptr_t)data, len};
@@ -225,55 +268,57 @@ static inline bool send_short(struct tw_peer *p, const void *data, uint32_t len,
 	struct tw_hdr hdr;
 	uint16_t credits;
 
+	tw_lane_close(p); /* its credits, and its messages go first */
 	if (tw_unlikely(p->state != TW_PEER_UP || len > ep->short_max || cost > p->credits ||
 			!tw_list_empty(&p->sendq)))
 		return false;
 	credits = tw_take_credits(p);
 	hdr = tw_hdr_make(TW_EAGER, 0, credits, len, match);
-	if (tw_unlikely(p->link->provider->send(p->link, TW_SEND_PLAIN, hdr, &iov, 1, len) !=
-			TW_OK)) {
+	if (tw_unlikely(tw_packet_send(p, TW_SEND_PLAIN, hdr, &iov, 1, len) != TW_OK)) {
 		give_credits_back(p, credits);
 		return false;
 	}
 	p->credits -= cost;
 	ep->counters[TW_C_SEND_EAGER]++;
 	ep->counters[TW_C_SEND_BYTES] += len;
+	lane_open(p);
 	return true;
 }
 
 /* A program that only sends must also poll, or arm the doorbell. */
 static inline void count(struct tw_peer *p)
 {
-	if (tw_unlikely((++p->show->msgs_sent & (POLL_EVERY - 1)) == 0))
-		tw_progress(p->ep);
+	p->show->msgs_sent++;
+	if (tw_likely(++p->unpolled < POLL_EVERY))
+		return;
+	p->unpolled = 0;
+	tw_progress(p->ep);
 }
 
-struct tw_req *tw_send_now(struct tw_ep *ep, char *data, uint32_t len, uint64_t match,
-			   struct tw_addr to)
+static tw_noinline bool send_bare_slow(struct tw_ep *ep, const void *data, uint32_t len,
+				       uint64_t match, struct tw_addr to)
 {
 	struct tw_peer *p = tw_peer_at(ep, to);
-	struct tw_req *r;
 
-	if (tw_unlikely(!ep->reqs.free || !p || !send_short(p, data, len, match)))
-		return NULL;
-	r = tw_req_new1(ep, TW_SEND, data, len);
-	tw_addr_copy(&r->source, &to);
-	r->peer = p;
-	r->match = match;
-	r->msg_len = r->xfer_len = len;
-	tw_req_complete(ep, r, TW_S_OK);
+	if (!p || !send_short(p, data, len, match))
+		return false;
 	count(p);
-	return r;
+	return true;
 }
 
 bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 		  struct tw_addr to)
 {
-	struct tw_peer *p = tw_peer_at(ep, to);
+	struct tw_peer *p = tw_quick_peer(ep, to);
 
-	if (tw_unlikely(!p || !send_short(p, data, len, match)))
-		return false;
-	count(p);
+	if (tw_unlikely(!p))
+		return send_bare_slow(ep, data, len, match, to);
+	if (tw_likely(tw_quick_fits(p, len)))
+		tw_quick_send(p, data, len, match);
+	else if (!tw_quick_send_mid(p, data, len, match))
+		return send_bare_slow(ep, data, len, match, to);
+	if (tw_unlikely(tw_quick_asleep(p)))
+		tw_quick_wake(p);
 	return true;
 }
 
@@ -290,6 +335,7 @@ static tw_noinline void send_any(struct tw_peer *p, struct tw_req *r)
 		tw_req_complete(ep, r, TW_S_REJECTED);
 		return;
 	}
+	tw_lane_close(p); /* nothing overtakes this one */
 	ep->gauges[TW_G_SENDS]++;
 	if (tw_list_empty(&p->sendq) && try_send(p, r)) {
 		if (r->state == TW_XFER_ANNOUNCED)

@@ -365,7 +365,7 @@ bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r)
 					r->kind == TW_RECV ? r->xfer_len : 0,
 					tw_ref_pack(r->remote));
 
-	if (p->link->provider->send(p->link, (enum tw_send_class)s->cls, hdr, &iov, s->payload > 0,
+	if (tw_packet_send(p, (enum tw_send_class)s->cls, hdr, &iov, s->payload > 0,
 				    s->payload) != TW_OK)
 		return false;
 	tw_transfer_step(p, r, TW_ON_SAID);
@@ -377,7 +377,7 @@ static void return_credits(struct tw_peer *p)
 	while (tw_credits_due(p)) {
 		uint16_t n = tw_take_credits(p);
 
-		if (p->link->provider->send(p->link, TW_SEND_CONTROL,
+		if (tw_packet_send(p, TW_SEND_CONTROL,
 					    tw_hdr_make(TW_CREDIT, 0, n, 0, 0), NULL, 0,
 					    0) == TW_OK)
 			continue;

@@ -276,7 +276,7 @@ static bool send_piece(struct tw_peer *p, struct tw_req *r)
 	enum tw_send_class cls = r->at + want == r->xfer_len ? TW_SEND_ENGINE : TW_SEND_PLAIN;
 	unsigned n = tw_req_iov(r, r->at, want, iov, TW_MAX_SEGMENTS, &covered);
 
-	if (p->link->provider->send(p->link, cls, hdr, iov, n, want) != TW_OK)
+	if (tw_packet_send(p, cls, hdr, iov, n, want) != TW_OK)
 		return false;
 	r->at += want;
 	if (r->at == r->xfer_len)

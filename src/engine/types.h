@@ -22,6 +22,7 @@
 #include "engine/wire.h"
 #include "providers/provider.h"
 #include "providers/registry.h"
+#include "shmem/ring.h"
 
 #define TW_MAX_EIDS 1024  /* endpoint ids of a board that users choose */
 #define TW_EID_NODES 1024 /* endpoint ids from here on belong to numbered nodes */
@@ -31,7 +32,7 @@
 #define TW_EID_PLATFORMS (TW_EID_MEMBERS + TW_MAX_MEMBERS) /* from here on, to platforms */
 #define TW_MAX_PLATFORMS 4096
 #define TW_EID_END (TW_EID_PLATFORMS + TW_MAX_PLATFORMS)
-#define TW_MAX_OPEN 2048 /* open endpoints of a process */
+#define TW_MAX_OPEN 2048 /* slots of open endpoints of a process */
 #define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
 #define TW_REMOTE_EAGER 8 /* so many times the eager limit to a remote peer */
@@ -67,7 +68,11 @@ static inline void tw_addr_copy(void *to, const struct tw_addr *from)
 
 static inline bool tw_addr_same(const struct tw_addr *a, const struct tw_addr *b)
 {
-	return a->where == b->where && a->session == b->session && a->slot_peer == b->slot_peer;
+	uint64_t x, y;
+
+	memcpy(&x, &a->session, 8);
+	memcpy(&y, &b->session, 8);
+	return a->where == b->where && x == y;
 }
 
 enum tw_status {
@@ -109,24 +114,32 @@ struct tw_seg {
 /* Aligned like its pool. */
 struct tw_req {
 	struct tw_pool_obj obj;
-	uint8_t kind, flags;
+	union {
+		uint32_t outcome; /* as one word, see tw_req_ok */
+		struct {
+			uint8_t flags, status;
+			uint16_t nsegs;
+		};
+	};
+	uint8_t kind;
 	uint8_t state; /* enum tw_transfer */
 	uint8_t proto; /* enum tw_proto: how the data went; packets, if nothing was chosen */
-	uint16_t nsegs;
-	bool active; /* counted in nactive */
-	uint8_t status;
+	bool active;   /* counted in nactive */
 	struct tw_list link; /* the one list it is on: of its peer, or done */
 	struct tw_peer *peer;
 	void *context;
 	uint64_t match; /* as sent */
 	/* -- */
-	uint64_t handle;   /* slot, number and generation; 0: not in use */
+	uintptr_t name;	   /* number and slot, as in the handle */
+	uint64_t handle;   /* generation, number and slot; 0: forgotten */
 	uint32_t len;	   /* of the segments */
 	uint32_t msg_len;  /* as sent */
 	uint32_t xfer_len; /* to deliver, then delivered */
 	uint32_t at;	   /* bytes moved so far */
-	struct tw_seg *segs;
-	struct tw_seg seg; /* the only one, or unused */
+	union {
+		struct tw_seg seg;   /* the only one */
+		struct tw_seg *segs; /* of several: memory of their own */
+	};
 	struct tw_addr source;
 	/* -- */
 	union {
@@ -149,6 +162,20 @@ struct tw_req {
 	uintptr_t claimed; /* the thread whose peek returned it */
 	uint64_t limit;	   /* tick of its time limit, valid if ep->limits has one of that tick */
 } tw_aligned_line;
+
+/*
+ * Outcomes of requests of one segment: of one that has succeeded and is not collected yet,
+ * and of a receive that is in the matcher.
+ */
+union tw_req_outcome {
+	struct {
+		uint8_t flags, status;
+		uint16_t nsegs;
+	};
+	uint32_t outcome;
+};
+static const union tw_req_outcome tw_req_ok = {{TW_R_DONE | TW_R_BUFFERED, TW_S_OK, 1}};
+static const union tw_req_outcome tw_req_posted = {{TW_R_POSTED, TW_S_OK, 1}};
 
 enum tw_unexp_state {
 	TW_U_WHOLE,	/* it counts in the sender's window */
@@ -189,9 +216,13 @@ struct tw_spare_long {
 
 struct tw_peer {
 	/* Frequently used fields first: short offsets make short instructions. */
+	struct tw_addr addr;
+	struct tw_ring_tx *lane; /* of the link, while it is open, or no_lane */
+	uint64_t lane_bytes;	 /* of the messages written there since it was opened */
+	uint32_t lane_from;	 /* its head at that time */
+	uint32_t lane_end;	 /* credits are set apart for the slots up to this */
 	struct tw_ep *ep;
 	struct tw_link *link;
-	struct tw_addr addr;
 	uint32_t index;
 	uint8_t state;	 /* enum tw_peer_state */
 	uint8_t why;	 /* enum tw_status of later sends, once down */
@@ -225,6 +256,9 @@ struct tw_peer {
 	uint32_t asked;		 /* CANCELs without a reply */
 	bool silent;		 /* one of them is overdue */
 	void *context;		 /* the user's */
+	uint32_t unpolled;	 /* messages sent since the last poll for it */
+	struct tw_list open;	 /* on ep->open while its lane is open */
+	struct tw_ring_tx no_lane; /* never open */
 	struct tw_choose choose;
 };
 
@@ -279,15 +313,23 @@ struct tw_ep {
 	struct tw_slot_entry *slot;
 	struct tw_list done;	      /* complete, not yet collected */
 	const struct tw_interface *iface;
-	bool attend, acts; /* acts: there is iface->attend() */
+	/* All that a short call would have to ask for one by one: 0 as usual. */
+	union {
+		uint64_t unusual;
+		struct {
+			uint32_t nactive;  /* transfers and acknowledgements that need our polls */
+			uint16_t nwaiting; /* threads in blocking calls */
+			bool has_work;	   /* a peer is on the list below */
+		};
+	};
+	bool attend, acts;   /* acts: there is iface->attend() */
 	bool unfinished_due; /* the deadline is set for unfinished work */
-	uint32_t nsleeping;
 	void *owner;	     /* used by the interface */
 	struct tw_list work; /* peers that have something to send */
+	struct tw_list open; /* peers whose lane is open */
 	uint64_t *counters;
 	struct tw_peer **peers;
 	uint64_t events, woken;
-	uint32_t nactive; /* transfers and acknowledgements that need our polls to continue */
 	uint32_t npeers;
 	unsigned npolled, nprovs;
 	uint64_t *gauges;
@@ -328,7 +370,7 @@ struct tw_ep {
 	uint32_t nmoving;     /* transfers and acknowledgements in progress */
 	/* Waiting; see wait.c. */
 	bool closing;
-	uint32_t nwaiting; /* threads in blocking calls */
+	uint32_t nsleeping; /* of them */
 	uint64_t claims;   /* number of messages that blocked probes returned */
 	uint32_t wake_calls;
 	uint64_t expects; /* tick until which a message is expected: waiters poll */
@@ -342,7 +384,7 @@ struct tw_ep {
  * is a power of two, because every call converts between slot and number.
  */
 struct tw_slot_entry {
-	_Alignas(256) _Atomic(uint64_t) handle; /* 0: free */
+	_Alignas(256) _Atomic(uint64_t) handle; /* 0: free; see TW_HANDLE_BARRED */
 	_Atomic(uintptr_t) handler;		/* thread inside the unexpected handler */
 	struct tw_ep *ep;
 	struct tw_lock lock;
@@ -363,7 +405,10 @@ struct tw_slot_entry {
 	_Atomic(uint64_t) polls_seen; /* at the last check, or when the deadline was set */
 };
 
-extern struct tw_slot_entry tw_slots[TW_MAX_OPEN];
+/* Set in the handle while the unexpected handler runs: no call enters by the short way. */
+#define TW_HANDLE_BARRED (1ull << 63)
+
+extern struct tw_slot_entry tw_slots[TW_MAX_OPEN]; /* the first is of no endpoint */
 /* Slots from this number on were never used. */
 unsigned tw_slots_used(void);
 

@@ -238,8 +238,10 @@ void tw_mcapi_leave_slow(struct tw_ep *ep);
 /* Sends what is queued, then unlocks. */
 tw_shared void tw_mcapi_leave(struct tw_ep *ep)
 {
-	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done) || !tw_leave_quick(ep)))
+	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done) || ep->unusual))
 		tw_mcapi_leave_slow(ep);
+	else
+		tw_unlock(&ep->slot->lock);
 }
 
 /* ctrl.c -------------------------------------------------------------------- */

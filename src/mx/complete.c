@@ -37,7 +37,7 @@ struct waiting {
 static tw_noinline mx_return_t test_entered(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
 					    uint32_t *result)
 {
-	if (tw_unlikely(!r))
+	if (tw_unlikely(!r || !tw_req_in_use(r)))
 		return tw_mx_leave_fail(ep, "mx_test", MX_BAD_REQUEST);
 	if (tw_unlikely(!result))
 		return tw_mx_leave_fail(ep, "mx_test", MX_FAILURE);
@@ -70,18 +70,19 @@ static tw_noinline mx_return_t leave(struct tw_ep *ep)
 mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *status,
 		    uint32_t *result)
 {
-	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint);
+	struct tw_lock_way way;
+	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint, &way);
 	struct tw_req *r;
 
 	if (tw_unlikely(!ep))
 		return test_any(endpoint, request, status, result);
-	r = tw_mx_request(ep, request);
-	if (tw_unlikely(!r || !result || !(r->flags & TW_R_DONE) || r->nsegs > 1))
+	r = request ? tw_req_last(ep, (uint64_t)(uintptr_t)*request) : NULL;
+	if (tw_unlikely(!r || !result || r->outcome != tw_req_ok.outcome))
 		return test_entered(ep, r, status, result);
 	*result = 1;
-	tw_mx_status(status, r);
+	tw_mx_succeeded(status, r);
 	tw_req_put(ep, r);
-	return tw_likely(tw_leave_quick(ep)) ? MX_SUCCESS : leave(ep);
+	return tw_likely(tw_leave_quick(ep, way)) ? MX_SUCCESS : leave(ep);
 }
 
 /* True also if another thread has ended the request. */

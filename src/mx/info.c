@@ -65,8 +65,9 @@ static mx_return_t put_labels(struct output *a)
 	return MX_SUCCESS;
 }
 
-static void add_counters(uint32_t *sum, const struct tw_ep *ep)
+static void add_counters(uint32_t *sum, struct tw_ep *ep)
 {
+	tw_lanes_close(ep);
 	for (unsigned i = 0; i < TW_NCOUNTERS; i++)
 		sum[i] += (uint32_t)ep->counters[i];
 }
@@ -79,7 +80,7 @@ static mx_return_t put_counters(struct output *a, mx_endpoint_t endpoint, uint32
 	if (!room(a, sizeof(sum)))
 		return MX_BAD_INFO_LENGTH;
 	for (unsigned i = 0; i < tw_slots_used(); i++) {
-		uint64_t handle = atomic_load(&tw_slots[i].handle);
+		uint64_t handle = atomic_load(&tw_slots[i].handle) & ~TW_HANDLE_BARRED;
 		struct tw_ep *ep;
 
 		if (!handle || (endpoint && handle != (uint64_t)(uintptr_t)endpoint))

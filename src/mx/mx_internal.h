@@ -86,7 +86,19 @@ static inline void tw_mx_status(mx_status_t *status, const struct tw_req *r)
 	tw_addr_copy(&status->source, &r->source);
 	status->match_info = r->match;
 	status->msg_length = r->msg_len;
-	status->xfer_length = r->xfer_len;
+	status->xfer_length = r->status == TW_S_OK ? r->msg_len : r->xfer_len;
+	status->context = r->context;
+}
+
+/* The same for a request that has succeeded: all that was sent was delivered. */
+static inline void tw_mx_succeeded(mx_status_t *status, const struct tw_req *r)
+{
+	if (!status)
+		return;
+	status->code = MX_STATUS_SUCCESS;
+	tw_addr_copy(&status->source, &r->source);
+	status->match_info = r->match;
+	status->msg_length = status->xfer_length = r->msg_len;
 	status->context = r->context;
 }
 

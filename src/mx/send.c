@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MX V: sends and receives. */
+#include "engine/quick.h"
 #include "mx/mx_internal.h"
 
 /*
@@ -47,17 +48,17 @@ static tw_noinline mx_return_t many_segments(struct tw_ep *ep, enum tw_kind kind
 	return *out ? MX_SUCCESS : MX_NO_RESOURCES;
 }
 
-static inline mx_return_t new_request(struct tw_ep *ep, enum tw_kind kind, const mx_segment_t *list,
+static mx_return_t new_request(struct tw_ep *ep, enum tw_kind kind, const mx_segment_t *list,
 				      uint32_t count, void *context, const mx_request_t *request,
 				      struct tw_req **out)
 {
 	mx_return_t rc;
 
-	if (tw_unlikely(!request))
+	if (!request)
 		return MX_BAD_REQUEST;
-	if (tw_likely(count == 1 && list && list->segment_ptr)) {
+	if (count == 1 && list && list->segment_ptr) {
 		*out = tw_req_new1(ep, kind, list->segment_ptr, list->segment_length);
-		if (tw_unlikely(!*out))
+		if (!*out)
 			return MX_NO_RESOURCES;
 	} else {
 		rc = many_segments(ep, kind, list, count, out);
@@ -89,6 +90,13 @@ static tw_noinline mx_return_t send_entered(struct tw_ep *ep, const mx_segment_t
 	return MX_SUCCESS;
 }
 
+static tw_noinline mx_return_t isend_entered(struct tw_ep *ep, const mx_segment_t *list,
+					     uint32_t count, mx_endpoint_addr_t to, uint64_t match,
+					     void *context, mx_request_t *request)
+{
+	return send_entered(ep, list, count, to, match, context, request, 0, "mx_isend");
+}
+
 static tw_noinline mx_return_t isend_any(mx_endpoint_t endpoint, const mx_segment_t *list,
 					 uint32_t count, mx_endpoint_addr_t to, uint64_t match,
 					 void *context, mx_request_t *request)
@@ -97,30 +105,72 @@ static tw_noinline mx_return_t isend_any(mx_endpoint_t endpoint, const mx_segmen
 
 	if (!ep)
 		return tw_mx_fail(NULL, "mx_isend", MX_BAD_ENDPOINT);
-	return send_entered(ep, list, count, to, match, context, request, 0, "mx_isend");
+	return isend_entered(ep, list, count, to, match, context, request);
 }
 
+static tw_noinline mx_return_t sent_unusual(struct tw_ep *ep, struct tw_peer *p)
+{
+	if (tw_quick_asleep(p))
+		tw_quick_wake(p);
+	ep->events++;
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+/*
+ * The message has left; its request is made only now, as the other side waits for the
+ * message.
+ */
+static tw_inline mx_return_t sent(struct tw_ep *ep, struct tw_lock_way way, struct tw_peer *p,
+				  uint32_t len, mx_endpoint_addr_t to, uint64_t match,
+				  void *context, mx_request_t *request)
+{
+	bool asleep = tw_quick_asleep(p);
+	struct tw_req *r = tw_req_sent(ep, tw_mx_addr(to), match, len);
+
+	r->context = context;
+	*request = (mx_request_t)(uintptr_t)r->handle;
+	if (tw_unlikely(asleep || ep->unusual))
+		return sent_unusual(ep, p);
+	tw_lock_leave(way);
+	return MX_SUCCESS;
+}
+
+/* Of more bytes than fit a slot, or of none, or in the token slot. */
+static tw_noinline mx_return_t isend_mid(struct tw_ep *ep, const mx_segment_t *list,
+					 struct tw_peer *p, mx_endpoint_addr_t to, uint64_t match,
+					 void *context, mx_request_t *request)
+{
+	uint32_t len = list->segment_length;
+
+	if (tw_unlikely(!tw_quick_send_mid(p, list->segment_ptr, len, match)))
+		return isend_entered(ep, list, 1, to, match, context, request);
+	return sent(ep, tw_lock_held(&ep->slot->lock), p, len, to, match, context, request);
+}
+
+/* The short path calls nothing, so that few registers need to be saved. */
 mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
 		     mx_endpoint_addr_t destination, uint64_t match_send, void *context,
 		     mx_request_t *request)
 {
-	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint);
-	struct tw_req *r = NULL;
+	struct tw_lock_way way;
+	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint, &way);
+	struct tw_peer *p;
+	uint32_t len;
 
 	if (tw_unlikely(!ep))
 		return isend_any(endpoint, segments_list, segments_count, destination, match_send,
 				 context, request);
-	if (tw_likely(request && segments_count == 1 && segments_list &&
-		      segments_list->segment_ptr))
-		r = tw_send_now(ep, segments_list->segment_ptr, segments_list->segment_length,
-				match_send, tw_mx_addr(destination));
-	if (tw_unlikely(!r))
-		return send_entered(ep, segments_list, segments_count, destination, match_send,
-				    context, request, 0, "mx_isend");
-	r->context = context;
-	*request = (mx_request_t)(uintptr_t)r->handle;
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	p = tw_quick_peer(ep, tw_mx_addr(destination));
+	if (tw_unlikely(!p || !request || segments_count != 1 || !segments_list ||
+			!segments_list->segment_ptr || !ep->reqs.free))
+		return isend_entered(ep, segments_list, segments_count, destination, match_send,
+				     context, request);
+	len = segments_list->segment_length;
+	if (tw_unlikely(!tw_quick_fits(p, len)))
+		return isend_mid(ep, segments_list, p, destination, match_send, context, request);
+	tw_quick_send(p, segments_list->segment_ptr, len, match_send);
+	return sent(ep, way, p, len, destination, match_send, context, request);
 }
 
 mx_return_t mx_issend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
@@ -135,27 +185,59 @@ mx_return_t mx_issend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint3
 			    request, TW_R_SYNC, __func__);
 }
 
+static tw_noinline mx_return_t irecv_entered(struct tw_ep *ep, const mx_segment_t *list,
+					     uint32_t count, uint64_t match, uint64_t mask,
+					     void *context, mx_request_t *request)
+{
+	mx_return_t rc = tw_mx_check_match(ep, match, mask);
+	struct tw_req *r;
+
+	if (rc == MX_SUCCESS)
+		rc = new_request(ep, TW_RECV, list, count, context, request, &r);
+	if (rc != MX_SUCCESS)
+		return tw_mx_leave_fail(ep, "mx_irecv", rc);
+	*request = (mx_request_t)(uintptr_t)r->handle;
+	tw_recv_post(ep, r, match, mask);
+	if (ep->request_us)
+		tw_mx_limit(ep, request);
+	/* Requests the data of an announced message at once. */
+	if (ep->has_work && !tw_in_handler(ep))
+		tw_flush(ep);
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+static tw_noinline mx_return_t irecv_any(mx_endpoint_t endpoint, const mx_segment_t *list,
+					 uint32_t count, uint64_t match, uint64_t mask,
+					 void *context, mx_request_t *request)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+
+	if (!ep)
+		return tw_mx_fail(NULL, "mx_irecv", MX_BAD_ENDPOINT);
+	return irecv_entered(ep, list, count, match, mask, context, request);
+}
+
 mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
 		     uint64_t match_recv, uint64_t match_mask, void *context, mx_request_t *request)
 {
-	struct tw_ep *ep = tw_mx_enter(endpoint);
+	struct tw_lock_way way;
+	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint, &way);
 	struct tw_req *r;
-	mx_return_t rc;
 
 	if (tw_unlikely(!ep))
-		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	rc = tw_mx_check_match(ep, match_recv, match_mask);
-	if (tw_likely(rc == MX_SUCCESS))
-		rc = new_request(ep, TW_RECV, segments_list, segments_count, context, request, &r);
-	if (tw_unlikely(rc != MX_SUCCESS))
-		return tw_mx_leave_fail(ep, __func__, rc);
+		return irecv_any(endpoint, segments_list, segments_count, match_recv, match_mask,
+				 context, request);
+	if (tw_unlikely(ep->gauges[TW_G_UNEXPECTED] | ep->unusual | ep->request_us |
+			ep->context_mask | (match_recv & ~match_mask)) ||
+	    tw_unlikely(!ep->reqs.free || !request || segments_count != 1 || !segments_list ||
+			!segments_list->segment_ptr))
+		return irecv_entered(ep, segments_list, segments_count, match_recv, match_mask,
+				     context, request);
+	r = tw_quick_post(ep, segments_list->segment_ptr, segments_list->segment_length, match_recv,
+			  match_mask);
+	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
-	tw_recv_post(ep, r, match_recv, match_mask);
-	if (tw_unlikely(ep->request_us))
-		tw_mx_limit(ep, request);
-	/* Requests the data of an announced message at once. */
-	if (tw_unlikely(!tw_list_empty(&ep->work)) && !tw_in_handler(ep))
-		tw_flush(ep);
-	tw_mx_leave(ep);
+	tw_lock_leave(way);
 	return MX_SUCCESS;
 }

@@ -42,6 +42,8 @@ static void set_limit(struct tw_ring_tx *tx)
 	tx->limit = tx->taken + tx->nslots - TW_RING_RESERVE;
 	if (!tx->slots_ready && (int32_t)(tx->edge - tx->limit) < 0)
 		tx->limit = tx->edge;
+	if ((int32_t)(tx->open - tx->limit) > 0)
+		tx->open = tx->head;
 }
 
 /* How many slots after the first at home the next packet is. */
@@ -69,6 +71,7 @@ void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t 
 	tx->slots = (void *)(base + tw_ring_slots_at(which, nslots));
 	tx->bytes = (void *)(base + tw_ring_bytes_at(which, nslots, nbytes));
 	tx->nslots = nslots;
+	tx->mask = nslots - 1;
 	tx->nbytes = nbytes;
 	tx->which = (uint8_t)which;
 	tx->away = base + (which == TW_RING_FIRST ? tw_ring_home_at(nslots) + TW_PAGE : 0);
@@ -86,6 +89,7 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t 
 	rx->slots = (void *)(base + tw_ring_slots_at(which, nslots));
 	rx->bytes = (void *)(base + tw_ring_bytes_at(which, nslots, nbytes));
 	rx->nslots = nslots;
+	rx->mask = nslots - 1;
 	rx->nbytes = nbytes;
 	rx->max_payload = tw_ring_max_payload(nbytes);
 	rx->which = (uint8_t)which;
@@ -216,26 +220,47 @@ static void stamp_pingpong(struct tw_ring_tx *tx, struct tw_slot *s, const uint8
 	own_next(tx, len);
 }
 
-void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
-			unsigned niov, uint32_t len)
+/* The place of a payload of the byte area, which is taken. */
+static inline uint8_t *reserve(struct tw_ring_tx *tx, uint32_t len)
 {
-	struct tw_slot *s = &tx->slots[tx->head & (tx->nslots - 1)];
-	uint8_t *to = s->data, *data;
+	uint8_t *at = tx->bytes + tw_ring_place(&tx->bhead, len, tx->nbytes);
 
-	if (len > TW_RING_INLINE) {
-		to = tx->bytes + tw_ring_place(&tx->bhead, len, tx->nbytes);
-		tx->bhead += tw_ring_span(len);
-	}
-	data = to;
-	for (unsigned i = 0; i < niov; i++) {
-		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
-		to += iov[i].iov_len;
-	}
+	tx->bhead += tw_ring_span(len);
+	return at;
+}
+
+/* Publishes a packet whose payload is written. */
+static inline void publish(struct tw_ring_tx *tx, struct tw_slot *s, struct tw_hdr hdr,
+			   const uint8_t *data, uint32_t len)
+{
 	s->hdr = hdr;
 	if (pingpong_detected(tx) && len > TW_RING_INLINE && len <= TW_RING_PINGPONG)
 		stamp_pingpong(tx, s, data, len);
 	else
 		tw_ring_stamp(tx, s, len);
+}
+
+void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
+			unsigned niov, uint32_t len)
+{
+	struct tw_slot *s = &tx->slots[tx->head & tx->mask];
+	uint8_t *data = len > TW_RING_INLINE ? reserve(tx, len) : s->data, *to = data;
+
+	for (unsigned i = 0; i < niov; i++) {
+		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
+		to += iov[i].iov_len;
+	}
+	publish(tx, s, hdr, data, len);
+}
+
+void tw_ring_write_mid(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *from, uint32_t len,
+		       uint32_t pos)
+{
+	uint8_t *to = tx->bytes + (pos & (tx->nbytes - 1));
+
+	tx->bhead = pos + tw_ring_span(len);
+	tw_copy(to, from, len);
+	publish(tx, tw_ring_slot(tx), hdr, to, len);
 }
 
 bool tw_ring_drained(const struct tw_ring_tx *tx)

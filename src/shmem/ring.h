@@ -93,13 +93,20 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
 /* As a length: the next packet is the first at home. */
 #define TW_RING_JUMP ((uint32_t)(UINT64_MAX >> TW_STAMP_LEN))
 
+/*
+ * A provider may lend the engine its writing side as a lane: while that is open, the engine
+ * writes short packets itself, and nobody else writes. The engine opens and closes it
+ * (tw_lane_open(), tw_lane_close()); the ring closes it where its space shrinks.
+ */
 struct tw_ring_tx {
 	struct tw_slot *slots;
-	struct tw_slot *token;	 /* while this side may write it, else NULL */
-	struct tw_ring_rx *back; /* of the same connection */
+	struct tw_slot *token; /* while this side may write it, else NULL */
 	uint64_t side;		 /* TW_STAMP_SECOND or 0 */
 	uint32_t head;		 /* next slot to write */
+	uint32_t open;		 /* the lane is open for the slots from head up to this */
+	uint32_t mask;		 /* nslots - 1 */
 	uint32_t limit;		 /* a short packet below this has space, as far as is known */
+	struct tw_ring_rx *back; /* of the same connection */
 	uint32_t nslots, nbytes; /* powers of two */
 	uint8_t which;		 /* of the two rings */
 	uint32_t taken;		 /* the reader's position when last read */
@@ -128,6 +135,7 @@ struct tw_ring_rx {
 	struct tw_backoff backoff;
 	uint32_t nslots, nbytes;
 	uint8_t which; /* of the two rings */
+	uint32_t mask; /* nslots - 1 */
 	uint32_t tail; /* next slot to read */
 	uint32_t btail;
 	uint32_t published; /* tail as the writer can see it */
@@ -182,6 +190,12 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t 
 /* Joins the two rings of a connection. first: this side may write the token slot first. */
 void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first);
 
+/* True if a lane that was opened is open for one more packet. */
+static inline bool tw_ring_open(const struct tw_ring_tx *tx)
+{
+	return tx->open != tx->head;
+}
+
 /* True if there is space for a packet without bytes in the byte area, as far as is known. */
 static inline bool tw_ring_room_small(const struct tw_ring_tx *tx)
 {
@@ -196,6 +210,12 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
 /* Writes any packet; there must be space. */
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len);
+/*
+ * Writes a packet of one piece of more than 40 bytes, where tw_ring_room_mid() has found
+ * space.
+ */
+void tw_ring_write_mid(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *from, uint32_t len,
+		       uint32_t pos);
 /*
  * Brackets a write of the ring's writer to the reader's memory. False once the reader has
  * revoked this; revoking waits until no write is in progress.
@@ -240,6 +260,14 @@ static inline uint32_t tw_ring_span(uint32_t len)
 	return (len + TW_LINE - 1) & ~(uint32_t)(TW_LINE - 1);
 }
 
+/* True if there is space in the byte area, as far as is known: from position pos on. */
+static inline bool tw_ring_room_mid(const struct tw_ring_tx *tx, uint32_t len, uint32_t *pos)
+{
+	*pos = tx->bhead;
+	tw_ring_place(pos, len, tx->nbytes);
+	return tx->bytes_ready && *pos + tw_ring_span(len) - tx->btaken <= tx->nbytes;
+}
+
 /* From now on the other side may write the token slot. */
 static inline void tw_ring_expect(struct tw_ring_rx *rx, struct tw_slot *s)
 {
@@ -248,15 +276,23 @@ static inline void tw_ring_expect(struct tw_ring_rx *rx, struct tw_slot *s)
 	rx->tries = 0;
 }
 
-/* The slot of the next packet. */
+/* The next slot of the ring. */
 static inline struct tw_slot *tw_ring_slot(struct tw_ring_tx *tx)
+{
+	struct tw_slot *s = &tx->slots[tx->head & tx->mask];
+
+	/* Beyond the last slot too, once a round: that costs less than to ask. */
+	tw_prefetch_own(s + TW_RING_AHEAD);
+	return s;
+}
+
+/* The slot of the next packet, which may be the token slot. */
+static inline struct tw_slot *tw_ring_slot_or_token(struct tw_ring_tx *tx)
 {
 	struct tw_slot *s = tx->token;
 
-	if (!s || tw_unlikely((~tx->head & (TW_RING_RENEW - 1)) < tx->nslots)) {
-		tw_prefetch_own(&tx->slots[(tx->head + TW_RING_AHEAD) & (tx->nslots - 1)]);
-		return &tx->slots[tx->head & (tx->nslots - 1)];
-	}
+	if (!s || tw_unlikely((~tx->head & (TW_RING_RENEW - 1)) < tx->nslots))
+		return tw_ring_slot(tx);
 	tx->token = NULL;
 	tw_ring_expect(tx->back, s);
 	return s;
@@ -269,18 +305,23 @@ static inline void tw_ring_stamp(struct tw_ring_tx *tx, struct tw_slot *s, uint3
 	atomic_store_explicit(&s->stamp, tw_stamp(tx->side, tx->head, len), memory_order_release);
 }
 
+/* Writes a message of at most 40 bytes in one piece. */
+static inline void tw_ring_fill(struct tw_ring_tx *tx, struct tw_slot *s, struct tw_hdr hdr,
+				const void *data, uint32_t len)
+{
+	s->hdr = hdr;
+	tw_copy(s->data, data, len);
+	tw_ring_stamp(tx, s, len);
+}
+
 /*
- * Writes a message of at most 40 bytes in one piece; there must be space. Only such packets
- * use the token slot: the reader of a long one does not reply at once.
+ * The same to wherever it may go; there must be space. Only such packets use the token slot:
+ * the reader of a long one does not reply at once.
  */
 static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
 				       uint32_t len)
 {
-	struct tw_slot *s = tw_ring_slot(tx);
-
-	s->hdr = hdr;
-	tw_copy(s->data, data, len);
-	tw_ring_stamp(tx, s, len);
+	tw_ring_fill(tx, tw_ring_slot_or_token(tx), hdr, data, len);
 }
 
 static inline bool tw_slot_full(const struct tw_slot *s, uint64_t key)
@@ -298,7 +339,7 @@ static inline uint64_t tw_ring_key(const struct tw_ring_rx *rx)
 /* The next slot if it is full, the token slot excepted. */
 static inline struct tw_slot *tw_ring_here(struct tw_ring_rx *rx)
 {
-	struct tw_slot *s = &rx->slots[rx->tail & (rx->nslots - 1)];
+	struct tw_slot *s = &rx->slots[rx->tail & rx->mask];
 
 	return tw_slot_full(s, tw_ring_key(rx)) ? s : NULL;
 }
@@ -313,6 +354,16 @@ static inline struct tw_slot *tw_ring_next(struct tw_ring_rx *rx)
 	return s;
 }
 
+/* The payload of a packet of this length, at most max_payload. */
+static inline const void *tw_ring_data(const struct tw_ring_rx *rx, const struct tw_slot *s,
+				       uint32_t len)
+{
+	uint32_t pos = rx->btail;
+
+	return tw_likely(len <= TW_RING_INLINE) ? s->data
+						: rx->bytes + tw_ring_place(&pos, len, rx->nbytes);
+}
+
 /*
  * The payload of a full slot, its length in len. NULL when the writer violates the
  * protocol. Nothing moves before tw_ring_advance().
@@ -320,14 +371,9 @@ static inline struct tw_slot *tw_ring_next(struct tw_ring_rx *rx)
 static inline const void *tw_ring_payload(struct tw_ring_rx *rx, struct tw_slot *s, uint32_t *len)
 {
 	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
-	uint32_t n = (uint32_t)(stamp >> TW_STAMP_LEN), pos = rx->btail;
 
-	*len = n;
-	if (tw_likely(n <= TW_RING_INLINE))
-		return s->data;
-	if (n > rx->max_payload)
-		return NULL;
-	return rx->bytes + tw_ring_place(&pos, n, rx->nbytes);
+	*len = (uint32_t)(stamp >> TW_STAMP_LEN);
+	return tw_likely(*len <= rx->max_payload) ? tw_ring_data(rx, s, *len) : NULL;
 }
 
 /* The same for a polling reader, which leaves the token slot alone while its polls are dense. */

@@ -6,6 +6,9 @@
  *
  * Left out: waiters and yielding, which only decide who is faster.
  *
+ * Whoever is in by the mutex may leave the lock without a favourite (tw_unlock_unbiased),
+ * as where an endpoint ends: nobody then enters by the bias before it was in by the mutex.
+ *
  * VARIANT KEPT	a thread may enter by a bias that it has kept (tw_lock_by), however old
  *
  * MUTATION NO_BARRIER	the revoking thread runs no membarrier
@@ -13,6 +16,7 @@
  * MUTATION NO_WAIT	the revoking thread does not read the inside flag
  * MUTATION REUSE_FLAG	a flag gets a second favourite
  * MUTATION OWN_FENCE	a fence of the revoking thread's in place of the membarrier
+ * MUTATION UNBIASED_ALONE	a thread that was in by the bias ends it, without the mutex
  * MUTATION TRY_KEEPS	a try that fails leaves the bias revoked
  */
 #ifndef BIASES
@@ -159,11 +163,19 @@ inside:		skip;
 		load(v, BY_MUTEX);
 		load(w, BIASED_TO);
 		if
-		:: v == 0 -> store(INSIDE + FLAG(w), 0)
+		:: v == 0 ->
+			store(INSIDE + FLAG(w), 0)
+#ifdef UNBIASED_ALONE
+			;
+			store(OWNER, 0)
+#endif
 		:: else ->
 			/* tw_unlock_slow() */
 			store(BY_MUTEX, 0);
-			store(OWNER, w);
+			if
+			:: store(OWNER, w)
+			:: store(OWNER, 0) /* tw_unlock_unbiased() */
+			fi;
 			atomic { drained -> mutex = 0 }
 		fi;
 outside:	skip;
