@@ -67,32 +67,36 @@ static mcapi_status_t send_message(uint32_t handle, uint64_t value, unsigned cod
 	return status;
 }
 
+/* Into the token slot or the ring; false: there is no room. */
+static bool put(struct tw_mcapi_scl *s, uint64_t value, unsigned code)
+{
+	if (!tw_mcapi_scl_has_token(s))
+		return tw_words_put(&s->pos, s->ring, value, code);
+	tw_words_token_put(s->token, &s->pos, value, code);
+	return true;
+}
+
 static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code,
 				  mcapi_status_t *status)
 {
 	struct tw_mcapi_scl *s;
 
 	for (;;) {
-		bool by_message, done = false, ended, must_wake = false;
+		enum tw_mcapi_scl_state state;
+		bool by_message, done, must_wake;
 		int timeout;
 
 		s = tw_mcapi_scl_enter(handle, true);
 		*status = MCAPI_ENOT_HANDLE;
 		if (!s)
 			return;
-		ended = tw_mcapi_scl_state_of(s) == TW_MCAPI_SCL_ENDED;
-		by_message = tw_mcapi_scl_state_of(s) == TW_MCAPI_SCL_READY && s->by_message;
+		state = tw_mcapi_scl_state_of(s);
 		timeout = s->timeout;
-		if (tw_mcapi_scl_state_of(s) == TW_MCAPI_SCL_READY && !by_message) {
-			done = tw_mcapi_scl_has_token(s);
-			if (done)
-				tw_words_token_put(s->token, &s->pos, value, code);
-			else
-				done = tw_words_put(&s->pos, s->ring, value, code);
-			must_wake = done && must_wake_fenced(s, &s->ring->reader_sleeps);
-		}
+		by_message = state == TW_MCAPI_SCL_READY && s->by_message;
+		done = state == TW_MCAPI_SCL_READY && !by_message && put(s, value, code);
+		must_wake = done && must_wake_fenced(s, &s->ring->reader_sleeps);
 		tw_unlock(&s->lock);
-		if (ended)
+		if (state == TW_MCAPI_SCL_ENDED)
 			return;
 		if (must_wake)
 			tw_mcapi_scl_wake(handle, true);
@@ -353,7 +357,6 @@ mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
 				     mcapi_status_t *mcapi_status)
 {
 	mcapi_uint_t count = 0;
-	const struct tw_words_token *token;
 	struct tw_mcapi_node *n;
 	struct tw_mcapi_scl *s;
 	struct tw_ep *ep;
@@ -372,9 +375,7 @@ mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
 		return MCAPI_NULL;
 	if (tw_mcapi_scl_state_of(s) != TW_MCAPI_SCL_ENDED)
 		*mcapi_status = MCAPI_SUCCESS;
-	token = tw_mcapi_scl_paired(s);
-	count = token && tw_words_token_full(token);
-	count += tw_words_count(s->pos, s->ring);
+	count = tw_mcapi_scl_count(s);
 	if (count)
 		*mcapi_status = MCAPI_SUCCESS;
 	tw_unlock(&s->lock);

@@ -88,6 +88,14 @@ static inline struct tw_words_token *tw_mcapi_scl_paired(const struct tw_mcapi_s
 	return t != &tw_mcapi_no_token[s->sender] ? t : NULL;
 }
 
+/* The scalars at a receiver. */
+static inline unsigned tw_mcapi_scl_count(const struct tw_mcapi_scl *s)
+{
+	const struct tw_words_token *t = tw_mcapi_scl_paired(s);
+
+	return tw_words_count(s->pos, s->ring) + (t && tw_words_token_full(t));
+}
+
 /* The token is this node's, so that the sender may use it. */
 static inline bool tw_mcapi_scl_has_token(const struct tw_mcapi_scl *s)
 {

@@ -153,7 +153,6 @@ static bool make_ring(struct tw_mcapi_scl *s)
 {
 	void *p;
 
-	s->fd = -1;
 	if (tw_sealed_make("tagwire-scalars", TW_WORDS_BYTES, TW_SEALS, &s->fd, &p) == TW_OK) {
 		tw_fd_own(s->fd);
 		/* Allocates the pages now, not at the first scalar. */
@@ -436,12 +435,8 @@ _Static_assert(TW_MCAPI_SCALARS == TW_WORDS_LINES * TW_WORDS_SLOTS, "one size");
 uint32_t tw_mcapi_scl_queued(const struct tw_mcapi_endp *e)
 {
 	const struct tw_mcapi_scl *s = e->chan.scl;
-	const struct tw_words_token *t;
 
-	if (!s || !s->ring)
-		return 0;
-	t = tw_mcapi_scl_paired(s);
-	return tw_words_count(s->pos, s->ring) + (t && tw_words_token_full(t));
+	return s && s->ring ? tw_mcapi_scl_count(s) : 0;
 }
 
 bool tw_mcapi_scl_inside(const struct tw_mcapi_node *n)
