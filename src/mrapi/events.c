@@ -10,9 +10,9 @@
  */
 #include <errno.h>
 #include <linux/netlink.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
