@@ -112,7 +112,8 @@ int tw_sock_recv(int fd, void *msg, size_t len, int *fds, unsigned nfds)
 		return errno;
 	ngot = unpack(&m, got);
 	if ((size_t)n == len && ngot == nfds && !(m.msg_flags & (MSG_CTRUNC | MSG_TRUNC))) {
-		memcpy(fds, got, nfds * sizeof(int));
+		for (unsigned i = 0; i < nfds; i++)
+			fds[i] = got[i];
 		return 0;
 	}
 	for (unsigned i = 0; i < ngot; i++)
