@@ -26,6 +26,16 @@ static struct tw_ring *ring_of(void *mem, unsigned which, uint32_t nslots)
 	return (struct tw_ring *)((char *)mem + tw_ring_home_at(nslots) + home) + which;
 }
 
+static void *slots_of(void *mem, unsigned which, uint32_t nslots)
+{
+	return (char *)mem + tw_ring_slots_at(which, nslots);
+}
+
+static void *bytes_of(void *mem, unsigned which, uint32_t nslots, uint32_t nbytes)
+{
+	return (char *)mem + tw_ring_bytes_at(which, nslots, nbytes);
+}
+
 bool tw_rings_make(void *mem, uint32_t nslots)
 {
 	if (!make_pages((char *)mem + tw_ring_home_at(nslots), TW_PAGE))
@@ -64,17 +74,16 @@ static void stay_home(struct tw_ring_tx *tx)
 void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t nslots,
 		     uint32_t nbytes)
 {
-	char *base = mem;
-
-	memset(tx, 0, sizeof(*tx));
-	tx->ring = ring_of(mem, which, nslots);
-	tx->slots = (void *)(base + tw_ring_slots_at(which, nslots));
-	tx->bytes = (void *)(base + tw_ring_bytes_at(which, nslots, nbytes));
-	tx->nslots = nslots;
-	tx->mask = nslots - 1;
-	tx->nbytes = nbytes;
-	tx->which = (uint8_t)which;
-	tx->away = base + (which == TW_RING_FIRST ? tw_ring_home_at(nslots) + TW_PAGE : 0);
+	*tx = (struct tw_ring_tx){
+		.ring = ring_of(mem, which, nslots),
+		.slots = slots_of(mem, which, nslots),
+		.bytes = bytes_of(mem, which, nslots, nbytes),
+		.nslots = nslots,
+		.mask = nslots - 1,
+		.nbytes = nbytes,
+		.which = (uint8_t)which,
+	};
+	tx->away = (char *)mem + (which == TW_RING_FIRST ? tw_ring_home_at(nslots) + TW_PAGE : 0);
 	tx->head = tx->taken = tw_ring_home(0, which, nslots);
 	stay_home(tx);
 }
@@ -82,17 +91,16 @@ void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t 
 void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t nslots,
 		     uint32_t nbytes)
 {
-	char *base = mem;
-
-	memset(rx, 0, sizeof(*rx));
-	rx->ring = ring_of(mem, which, nslots);
-	rx->slots = (void *)(base + tw_ring_slots_at(which, nslots));
-	rx->bytes = (void *)(base + tw_ring_bytes_at(which, nslots, nbytes));
-	rx->nslots = nslots;
-	rx->mask = nslots - 1;
-	rx->nbytes = nbytes;
-	rx->max_payload = tw_ring_max_payload(nbytes);
-	rx->which = (uint8_t)which;
+	*rx = (struct tw_ring_rx){
+		.ring = ring_of(mem, which, nslots),
+		.slots = slots_of(mem, which, nslots),
+		.bytes = bytes_of(mem, which, nslots, nbytes),
+		.nslots = nslots,
+		.mask = nslots - 1,
+		.nbytes = nbytes,
+		.max_payload = tw_ring_max_payload(nbytes),
+		.which = (uint8_t)which,
+	};
 	rx->tail = rx->published = tw_ring_home(0, which, nslots);
 }
 
