@@ -30,15 +30,12 @@ enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const 
 	if (!r)
 		return TW_ENOMEM;
 	tw_req_forget(r);
-	/* The request frees its segments: they have the copy behind them. */
-	r->segs = malloc(sizeof(*r->segs) + len);
-	if (!r->segs) {
-		r->segs = &r->seg;
+	r->seg.ptr = malloc(len + 1); /* freed by tw_req_forgotten() */
+	if (!r->seg.ptr) {
 		tw_req_free(ep, r);
 		return TW_ENOMEM;
 	}
-	r->segs->ptr = (char *)(r->segs + 1);
-	memcpy(r->segs->ptr, data, len);
+	memcpy(r->seg.ptr, data, len);
 	r->match = arg;
 	r->peer = p;
 	tw_list_add_tail(&p->sendq, &r->link);
@@ -48,7 +45,7 @@ enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const 
 
 bool tw_am_flush(struct tw_peer *p, struct tw_req *r)
 {
-	if (!leave(p, r->match, r->segs->ptr, r->len))
+	if (!leave(p, r->match, r->seg.ptr, r->len))
 		return false;
 	tw_req_complete(p->ep, r, TW_S_OK);
 	return true;

@@ -229,7 +229,7 @@ static void free_claimed(struct tw_ep *ep, const struct tw_req *r)
 	free(u);
 }
 
-/* Frees what requests have: messages, segment lists, keys. */
+/* Frees what requests have: messages, their copies, segment lists, keys. */
 static void free_requests(struct tw_ep *ep)
 {
 	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
@@ -240,6 +240,8 @@ static void free_requests(struct tw_ep *ep)
 				continue;
 			if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM))
 				free_claimed(ep, r);
+			if (r->kind == TW_AM_SEND && (r->flags & TW_R_FORGOTTEN))
+				free(r->seg.ptr);
 			if (r->nsegs > 1)
 				free(r->segs);
 			tw_transfer_abandon(r);

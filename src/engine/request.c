@@ -44,6 +44,8 @@ void tw_req_forgotten(struct tw_ep *ep, struct tw_req *r)
 {
 	if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM))
 		tw_unexp_fetched(ep, r);
+	if (r->kind == TW_AM_SEND)
+		free(r->seg.ptr);
 	tw_req_free(ep, r);
 }
 
