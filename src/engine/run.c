@@ -40,9 +40,12 @@ static inline struct tw_req *receive_for(struct tw_ep *ep, struct tw_hdr hdr,
 					 struct tw_match_spot *spot)
 {
 	struct tw_posted *posted = tw_match_look(ep->match, hdr.match, spot);
-	struct tw_req *r = tw_container(posted, struct tw_req, posted);
+	struct tw_req *r;
 
-	return posted && r->outcome == tw_req_posted.outcome && tw_hdr_len(hdr) <= r->len ? r : NULL;
+	if (tw_unlikely(!posted))
+		return NULL;
+	r = tw_container(posted, struct tw_req, posted);
+	return r->outcome == tw_req_posted.outcome && tw_hdr_len(hdr) <= r->len ? r : NULL;
 }
 
 static void settle(struct tw_peer *p, struct tw_list *done, unsigned n, uint32_t cost,
