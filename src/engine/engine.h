@@ -107,12 +107,6 @@ tw_shared struct tw_ep *tw_enter(uint64_t handle)
 
 void tw_wake_sleepers(struct tw_ep *ep);
 
-/* True if the interface takes whole messages and nothing is matched, as always without MX. */
-static inline bool tw_takes(const struct tw_ep *ep)
-{
-	return ep->iface->arrived;
-}
-
 /* True if something is in progress that needs more polls. */
 static inline bool tw_unfinished(const struct tw_ep *ep)
 {
@@ -194,10 +188,8 @@ void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
 /* The earliest that matches, which stays in its queue; NULL if none. */
 static inline struct tw_unexp_msg *tw_unexp_find(struct tw_ep *ep, uint64_t key, uint64_t mask)
 {
-	struct tw_unexp *x = NULL;
+	struct tw_unexp *x = tw_match_find_unexp(ep->match, key, mask);
 
-	if (ep->gauges[TW_G_UNEXPECTED])
-		x = tw_match_find_unexp(ep->match, key, mask);
 	return x ? tw_container(x, struct tw_unexp_msg, unexp) : NULL;
 }
 
@@ -222,8 +214,12 @@ uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whol
  * Claims a message: no receive will match it. The caller owes one of the next three calls,
  * of which tw_unexp_take() is for whole messages.
  */
-void tw_unexp_claim(struct tw_ep *ep, struct tw_unexp_msg *u);
-/* The request receives it, as if it had matched it. */
+static inline void tw_unexp_claim(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	tw_match_remove(ep->match, &u->unexp);
+	ep->gauges[TW_G_UNEXPECTED]--;
+}
+/* The request receives it, as if it had matched it; one that claims: if it is no announcement. */
 void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
 /* Its memory is the caller's, who returns it by tw_unexp_msg_put(). */
 void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u);
@@ -234,7 +230,8 @@ void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u);
 void tw_unexp_drop_all(struct tw_ep *ep, uint64_t key, uint64_t mask);
 /*
  * The message of a receive with TW_R_CLAIM, which has no buffer of its own, once it is
- * complete; NULL if there was no memory for it. It is the caller's, as after tw_unexp_take().
+ * complete; it is the caller's, as after tw_unexp_take(). NULL: none. With TW_S_NO_RESOURCES
+ * there was no memory, and the message stays where it was.
  */
 static inline struct tw_unexp_msg *tw_req_claimed(const struct tw_req *r)
 {
@@ -248,14 +245,23 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *r);
 /* Drops what has not been claimed when the endpoint ends. */
 void tw_unexp_msgs_fini(struct tw_ep *ep);
 /* Allocates memory for a message of this length, in no queue; NULL when memory is short. */
-struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room);
+struct tw_unexp_msg *tw_unexp_msg_new(struct tw_ep *ep, uint32_t room);
+tw_shared struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room)
+{
+	struct tw_unexp_msg *u = ep->spare;
+
+	if (tw_unlikely(!u || room > TW_SMALL_MAX))
+		return tw_unexp_msg_new(ep, room);
+	ep->spare = u->next;
+	ep->nspare--;
+	return u;
+}
+
 void tw_unexp_msg_put(struct tw_ep *ep, struct tw_unexp_msg *u);
 /* Releases memory that was not needed for a while. Returns the tick of the next check, or 0. */
 uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now);
 /* Schedules that check if there are many requests. */
 void tw_rest_later(struct tw_ep *ep);
-/* Receives an announced message for a taker. Frees the announcement. */
-void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
 /* Drops announcements and incomplete messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 

@@ -96,7 +96,7 @@ struct tw_match *tw_match_new(void)
 	memset(m, 0, sizeof(*m));
 	seed = random_seed(m);
 	tw_list_init(&m->list);
-	tw_list_init(&m->all);
+	tw_list_init(&m->unexp.all);
 	m->last = m->posted;
 	for (i = 0; i < 2 * NMASKS + 1; i++) {
 		struct tw_match_table *t = i < NMASKS ? &m->posted[i] : &m->index[i - NMASKS];
@@ -144,7 +144,7 @@ void tw_match_trim(struct tw_match *m)
 		if (!(m->live & m->posted[i].bit))
 			shrink(&m->posted[i], m->small[i]);
 	for (int i = 0; i < NMASKS + 1; i++)
-		if (!(m->built & m->index[i].bit))
+		if (!(m->unexp.built & m->index[i].bit))
 			shrink(&m->index[i], m->small[NMASKS + i]);
 }
 

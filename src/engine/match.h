@@ -50,6 +50,13 @@ struct tw_unexp {
 
 struct tw_match; /* posted and unexpected queues of one endpoint */
 
+/* Its beginning, for the short paths below. */
+struct tw_match_unexp {
+	struct tw_list all; /* unexpected messages, in order */
+	uint64_t nunexp, unexp_seq;
+	uint32_t built; /* bits of the indexes in use */
+};
+
 /* NULL when memory is short. */
 struct tw_match *tw_match_new(void);
 void tw_match_free(struct tw_match *m);
@@ -63,12 +70,45 @@ struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match);
 /* Removes and returns any posted receive, for closing; NULL when none is left. */
 struct tw_posted *tw_match_pop_posted(struct tw_match *m);
 
+/* For their callers below. */
+void tw_match_arrive_indexed(struct tw_match *m, struct tw_unexp *u);
+void tw_match_remove_indexed(struct tw_match *m, struct tw_unexp *u);
+struct tw_unexp *tw_match_search_unexp(struct tw_match *m, uint64_t key, uint64_t mask);
+
 /* Queues a message that matches no posted receive. Cannot fail. */
-void tw_match_arrive(struct tw_match *m, struct tw_unexp *u);
+static inline void tw_match_arrive(struct tw_match *m, struct tw_unexp *u)
+{
+	struct tw_match_unexp *q = (struct tw_match_unexp *)m;
+
+	u->seq = q->unexp_seq++;
+	q->nunexp++;
+	tw_list_add_tail(&q->all, &u->all);
+	if (tw_unlikely(q->built))
+		tw_match_arrive_indexed(m, u);
+}
+
 /* Removes an unexpected message. */
-void tw_match_remove(struct tw_match *m, struct tw_unexp *u);
+static inline void tw_match_remove(struct tw_match *m, struct tw_unexp *u)
+{
+	struct tw_match_unexp *q = (struct tw_match_unexp *)m;
+
+	q->nunexp--;
+	tw_list_del(&u->all);
+	if (tw_unlikely(q->built))
+		tw_match_remove_indexed(m, u);
+}
+
 /* Returns the earliest message for (key, mask) and keeps it queued; NULL if none. */
-struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t mask);
+static inline struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t mask)
+{
+	struct tw_list *all = &((struct tw_match_unexp *)m)->all;
+	struct tw_unexp *first = tw_container(all->next, struct tw_unexp, all);
+
+	if (tw_list_empty(all))
+		return NULL;
+	return (first->match & mask) == key ? first : tw_match_search_unexp(m, key, mask);
+}
+
 /* Returns the next one after u. */
 struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u, uint64_t key,
 				     uint64_t mask);

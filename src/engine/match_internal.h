@@ -39,8 +39,8 @@ struct tally {
 };
 
 struct tw_match {
+	struct tw_match_unexp unexp;
 	uint32_t live;		     /* bits of the tables with entries */
-	uint32_t built;		     /* bits of the indexes in use */
 	struct tw_match_table *last; /* posted to */
 	uint64_t posted_seq;
 	uint64_t nlisted;    /* receives in the list */
@@ -48,9 +48,6 @@ struct tw_match {
 	uint64_t walked;     /* steps in the list since reconsider() last ran */
 	uint64_t popped;     /* next bucket of tw_match_pop_posted() */
 
-	struct tw_list all; /* unexpected messages, in order */
-	uint64_t nunexp;
-	uint64_t unexp_seq;
 	uint64_t clock; /* counts searches by index */
 	struct tw_match_table posted[NMASKS];
 	struct tw_match_table index[NMASKS + 1]; /* the last one by name */

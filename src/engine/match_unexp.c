@@ -11,7 +11,7 @@
 #define INDEX_COST 64 /* entries walked that an index costs, however short the queue */
 
 #define each_built(m, t, bits)                                                                     \
-	for ((bits) = (m)->built; (bits) && ((t) = &(m)->index[__builtin_ctz(bits)], true);        \
+	for ((bits) = (m)->unexp.built; (bits) && ((t) = &(m)->index[__builtin_ctz(bits)], true);        \
 	     (bits) &= (bits)-1)
 
 static inline struct tw_unexp *to_unexp(struct tw_list *l)
@@ -37,9 +37,9 @@ static void index_drop(struct tw_match *m, struct tw_match_table *t)
 {
 	struct tw_list *l, *next;
 
-	tw_list_each(&m->all, l, next)
+	tw_list_each(&m->unexp.all, l, next)
 		table_del(t, link_in(m, t, to_unexp(l)));
-	m->built &= ~(uint32_t)t->bit;
+	m->unexp.built &= ~(uint32_t)t->bit;
 }
 
 static struct tw_match_table *index_least_used(struct tw_match *m)
@@ -56,14 +56,14 @@ static void index_fill(struct tw_match *m, struct tw_match_table *t)
 {
 	struct tw_list *l, *next;
 
-	m->built |= t->bit;
-	tw_list_each(&m->all, l, next)
+	m->unexp.built |= t->bit;
+	tw_list_each(&m->unexp.all, l, next)
 		index_add(m, t, to_unexp(l));
 }
 
 static void index_build(struct tw_match *m, uint64_t mask)
 {
-	unsigned int i = (unsigned int)__builtin_ctz(~m->built);
+	unsigned int i = (unsigned int)__builtin_ctz(~m->unexp.built);
 	struct tw_match_table *t = &m->index[i];
 
 	if (i >= NMASKS) {
@@ -75,37 +75,26 @@ static void index_build(struct tw_match *m, uint64_t mask)
 	index_fill(m, t);
 }
 
-void tw_match_arrive(struct tw_match *m, struct tw_unexp *u)
+void tw_match_arrive_indexed(struct tw_match *m, struct tw_unexp *u)
 {
 	struct tw_match_table *t;
 	uint32_t bits;
 
-	u->seq = m->unexp_seq++;
-	m->nunexp++;
-	tw_list_add_tail(&m->all, &u->all);
 	each_built(m, t, bits)
 		index_add(m, t, u);
 }
 
-static tw_noinline void remove_indexed(struct tw_match *m, struct tw_unexp *u)
+void tw_match_remove_indexed(struct tw_match *m, struct tw_unexp *u)
 {
 	struct tw_match_table *t;
 	uint32_t bits;
 
 	each_built(m, t, bits)
 		table_del(t, link_in(m, t, u));
-	if (m->nunexp > SHORT_QUEUE)
+	if (m->unexp.nunexp > SHORT_QUEUE)
 		return;
 	each_built(m, t, bits)
 		index_drop(m, t);
-}
-
-void tw_match_remove(struct tw_match *m, struct tw_unexp *u)
-{
-	m->nunexp--;
-	tw_list_del(&u->all);
-	if (tw_unlikely(m->built))
-		remove_indexed(m, u);
 }
 
 /* Builds an index when its mask has walked twice as far as building it costs. */
@@ -113,7 +102,7 @@ static tw_noinline void charge(struct tw_match *m, uint64_t mask, uint64_t steps
 {
 	struct tally *t = tw_match_tally(m->scans, mask, steps);
 
-	if (t->n < 2 * m->nunexp + INDEX_COST)
+	if (t->n < 2 * m->unexp.nunexp + INDEX_COST)
 		return;
 	t->n = 0;
 	index_build(m, mask);
@@ -124,11 +113,11 @@ static struct tw_unexp *scan(struct tw_match *m, struct tw_list *l, uint64_t key
 {
 	uint64_t steps = 0;
 
-	for (; l != &m->all && (to_unexp(l)->match & mask) != key; l = l->next)
+	for (; l != &m->unexp.all && (to_unexp(l)->match & mask) != key; l = l->next)
 		steps++;
 	if (tw_unlikely(steps > SHORT_SCAN))
 		charge(m, mask, steps);
-	return l == &m->all ? NULL : to_unexp(l);
+	return l == &m->unexp.all ? NULL : to_unexp(l);
 }
 
 static struct tw_match_table *index_of(struct tw_match *m, uint64_t mask)
@@ -147,12 +136,12 @@ static struct tw_unexp *from_node(struct tw_match *m, struct tw_match_table *t, 
 	return n ? tw_container(n - (t - m->index), struct tw_unexp, in) : NULL;
 }
 
-struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t mask)
+struct tw_unexp *tw_match_search_unexp(struct tw_match *m, uint64_t key, uint64_t mask)
 {
 	struct tw_match_table *t = index_of(m, mask);
 
 	if (!t)
-		return scan(m, m->all.next, key, mask);
+		return scan(m, m->unexp.all.next, key, mask);
 	t->used = ++m->clock;
 	return from_node(m, t, *table_find(t, key));
 }
@@ -173,7 +162,7 @@ struct tw_unexp *tw_match_find_named(struct tw_match *m, uint64_t name)
 {
 	struct tw_match_table *t = &m->index[NMASKS];
 
-	if (!(m->built & t->bit))
+	if (!(m->unexp.built & t->bit))
 		index_fill(m, t);
 	return from_node(m, t, *table_find(t, name));
 }
@@ -187,5 +176,5 @@ struct tw_unexp *tw_match_next_named(struct tw_match *m, struct tw_unexp *u)
 
 uint64_t tw_match_nunexp(const struct tw_match *m)
 {
-	return m->nunexp;
+	return m->unexp.nunexp;
 }

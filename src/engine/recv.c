@@ -10,18 +10,17 @@ void tw_recv_finish(struct tw_ep *ep, struct tw_req *r)
 	tw_recv_complete(ep, r);
 }
 
-void tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len)
+bool tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len)
 {
 	struct tw_unexp_msg *u = tw_unexp_msg_get(ep, len);
 
 	if (!u)
-		tw_log(TW_LOG_ERROR, "no memory for a message of %u bytes: it is lost", len);
-	r->seg.ptr = u ? u->data : NULL;
-	r->seg.len = r->len = u ? len : 0;
-	if (!u)
-		return;
+		return false;
+	r->seg.ptr = u->data;
+	r->seg.len = r->len = len;
 	u->len = len;
 	tw_list_init(&u->unexp.all);
+	return true;
 }
 
 void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask)
@@ -29,6 +28,11 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
 	struct tw_unexp_msg *u = tw_unexp_find(ep, key, mask);
 
 	ep->counters[TW_C_RECV_POSTED]++;
+	if (u && u->state == TW_U_ANNOUNCED && (r->flags & TW_R_CLAIM) &&
+	    !tw_recv_room(ep, r, u->len)) {
+		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
+		return;
+	}
 	if (u) {
 		tw_unexp_claim(ep, u);
 		tw_unexp_receive(ep, u, r);
@@ -53,107 +57,22 @@ bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r)
 	return true;
 }
 
-static inline struct tw_req *take_posted(struct tw_ep *ep, uint64_t match)
+static inline struct tw_req *take_posted(struct tw_ep *ep, uint64_t match, uint32_t len)
 {
-	struct tw_posted *q = tw_match_take_posted(ep->match, match);
+	struct tw_posted *q;
 
-	if (!q)
-		return NULL;
-	ep->gauges[TW_G_POSTED]--;
-	return tw_container(q, struct tw_req, posted);
+	while ((q = tw_match_take_posted(ep->match, match))) {
+		struct tw_req *r = tw_container(q, struct tw_req, posted);
+
+		ep->gauges[TW_G_POSTED]--;
+		if (tw_likely(!(r->flags & TW_R_CLAIM) || tw_recv_room(ep, r, len)))
+			return r;
+		/* The message stays for a later one. */
+		r->flags &= (uint8_t)~TW_R_POSTED;
+		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
+	}
+	return NULL;
 }
-
-static struct tw_unexp_msg *unexp_new(struct tw_peer *p, struct tw_hdr hdr, uint32_t room,
-				      enum tw_unexp_state state)
-{
-	struct tw_ep *ep = p->ep;
-	struct tw_unexp_msg *u = tw_unexp_msg_get(ep, room);
-
-	if (!u)
-		return NULL;
-	u->unexp.match = hdr.match;
-	u->peer = p;
-	u->len = tw_hdr_len(hdr);
-	u->state = (uint8_t)state;
-	u->sync = false;
-	u->claimed = 0;
-	p->numsgs++;
-	p->show->msgs_received++;
-	ep->counters[TW_C_UNEXPECTED]++;
-	if (state != TW_U_ANNOUNCED)
-		ep->gauges[TW_G_UNEXP_BYTES] += room;
-	return u;
-}
-
-/* Messages of an interface that does not match ------------------------------ */
-
-/* The message has memory of its own, so the sender usually gets its credits back at once. */
-static inline enum tw_err deliver(struct tw_peer *p, struct tw_unexp_msg *u)
-{
-	tw_credits_release(p, tw_credit_cost(u->len));
-	p->ep->counters[TW_C_RECV_DONE]++;
-	p->ep->counters[TW_C_RECV_BYTES] += u->len;
-	p->ep->events++;
-	p->ep->iface->arrived(p->ep, u);
-	return TW_OK;
-}
-
-static inline void describe(struct tw_unexp_msg *u, struct tw_peer *p, struct tw_hdr hdr)
-{
-	u->unexp.match = hdr.match;
-	u->peer = p;
-	u->source = p->addr;
-	u->len = tw_hdr_len(hdr);
-	p->show->msgs_received++;
-}
-
-static enum tw_err take_eager(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len)
-{
-	struct tw_unexp_msg *u = tw_unexp_msg_get(p->ep, tw_hdr_len(hdr));
-
-	if (tw_unlikely(!u))
-		return TW_AGAIN;
-	describe(u, p, hdr);
-	u->rndv = u->sync = false;
-	u->have = len;
-	tw_copy(u->data, data, len);
-	p->used += tw_credit_cost(u->len);
-	if (tw_likely(len == u->len))
-		return deliver(p, u);
-	p->rx_unexp = u;
-	p->rx_at = len;
-	p->rx_len = u->len;
-	return TW_OK;
-}
-
-static enum tw_err take_announced(struct tw_peer *p, struct tw_hdr hdr, const struct tw_rts *rts,
-				  const void *key, uint32_t key_len)
-{
-	struct tw_unexp_msg *u = tw_unexp_msg_get(p->ep, key_len);
-
-	if (!u)
-		return TW_AGAIN;
-	describe(u, p, hdr);
-	u->rndv = true;
-	u->sync = false;
-	u->have = 0;
-	u->ref = rts->ref;
-	u->address = rts->address;
-	u->key_len = key_len;
-	if (TW_USES_NET)
-		memcpy(u->data, key, key_len);
-	p->ep->iface->arrived(p->ep, u);
-	return TW_OK;
-}
-
-void tw_take_pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
-{
-	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
-	tw_transfer_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
-	tw_unexp_msg_put(ep, u);
-}
-
-/* --------------------------------------------------------------------------- */
 
 /* Stores a message, or its first part, that matches no receive. */
 static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, const char *data,
@@ -161,7 +80,7 @@ static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, 
 {
 	bool whole = len == tw_hdr_len(hdr);
 	struct tw_unexp_msg *u =
-		unexp_new(p, hdr, tw_hdr_len(hdr), whole ? TW_U_WHOLE : TW_U_PART);
+		tw_unexp_new(p, hdr, tw_hdr_len(hdr), whole ? TW_U_WHOLE : TW_U_PART);
 
 	if (!u)
 		return TW_AGAIN;
@@ -181,11 +100,11 @@ static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, 
 static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 				uint32_t len, uint32_t cost)
 {
-	struct tw_req *r = take_posted(p->ep, hdr.match);
+	struct tw_req *r = take_posted(p->ep, hdr.match, tw_hdr_len(hdr));
 
 	if (tw_unlikely(!r))
-		return unexpected(p, hdr, data, len, false, (struct tw_ref){0, 0});
-	tw_recv_meet(r, p, hdr.match, len);
+		return tw_unexp_whole(p, hdr, data, len, cost);
+	tw_recv_bind(r, p, hdr.match, len);
 	tw_req_scatter(r, 0, data, r->xfer_len);
 	p->used += cost;
 	p->show->msgs_received++;
@@ -220,12 +139,10 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 			tw_credit_cost(tw_hdr_len(hdr)) > p->window - p->used ||
 			too_long(ep, tw_hdr_len(hdr))))
 		return TW_EPROTO;
-	if (tw_unlikely(tw_takes(ep)))
-		return sync ? TW_EPROTO : take_eager(p, hdr, data, len);
-	r = take_posted(ep, hdr.match);
+	r = take_posted(ep, hdr.match, tw_hdr_len(hdr));
 	if (!r)
 		return unexpected(p, hdr, data, len, sync, ref);
-	tw_recv_meet(r, p, hdr.match, tw_hdr_len(hdr));
+	tw_recv_bind(r, p, hdr.match, tw_hdr_len(hdr));
 	tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len));
 	p->used += tw_credit_cost(tw_hdr_len(hdr));
 	p->show->msgs_received++;
@@ -287,8 +204,6 @@ static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
 	p->rx_req = NULL;
 	p->rx_unexp = NULL;
 	p->rx_len = 0;
-	if (u && tw_takes(p->ep))
-		return deliver(p, u);
 	if (u) {
 		u->state = TW_U_WHOLE;
 		p->ep->events++;
@@ -316,16 +231,14 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 	/* An address without its key is of no use. */
 	if (len != tw_key_size(p))
 		rts.address = 0;
-	if (tw_takes(p->ep))
-		return take_announced(p, hdr, &rts, (const char *)data + sizeof(rts), len);
-	r = take_posted(p->ep, hdr.match);
+	r = take_posted(p->ep, hdr.match, tw_hdr_len(hdr));
 	if (r) {
 		p->show->msgs_received++;
-		tw_recv_meet(r, p, hdr.match, tw_hdr_len(hdr));
+		tw_recv_bind(r, p, hdr.match, tw_hdr_len(hdr));
 		tw_transfer_start(p, r, rts.ref, rts.address, key, len);
 		return TW_OK;
 	}
-	u = unexp_new(p, hdr, len, TW_U_ANNOUNCED);
+	u = tw_unexp_new(p, hdr, len, TW_U_ANNOUNCED);
 	if (!u)
 		return TW_AGAIN;
 	memcpy(u->data, key, len);
@@ -349,8 +262,6 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 		if (tw_unlikely(len != tw_hdr_len(hdr) || tw_hdr_flags(hdr) || p->rx_len ||
 				cost > p->window - p->used))
 			err = unusual(p, hdr, payload, len);
-		else if (tw_takes(p->ep))
-			err = take_eager(p, hdr, payload, len);
 		else
 			err = whole(p, hdr, payload, len, cost);
 		break;

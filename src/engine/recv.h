@@ -30,15 +30,7 @@ static inline void tw_recv_bind(struct tw_req *r, struct tw_peer *p, uint64_t ma
 }
 
 /* Gives a claiming receive memory for a message of which nothing is here yet. */
-void tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len);
-
-/* The same for a message of which nothing is here yet. */
-static inline void tw_recv_meet(struct tw_req *r, struct tw_peer *p, uint64_t match, uint32_t len)
-{
-	if (tw_unlikely(r->flags & TW_R_CLAIM))
-		tw_recv_room(p->ep, r, len);
-	tw_recv_bind(r, p, match, len);
-}
+bool tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len);
 
 /* Lines that a message no longer uses are returned to the sender later. */
 static inline void tw_credits_release(struct tw_peer *p, uint32_t n)
@@ -67,5 +59,32 @@ static inline void tw_recv_eager_done(struct tw_peer *p, struct tw_req *r, bool 
 	}
 	tw_recv_complete(p->ep, r);
 }
+
+/* A message that matches no receive, or its first part, or its announcement. */
+static tw_inline struct tw_unexp_msg *tw_unexp_new(struct tw_peer *p, struct tw_hdr hdr,
+						   uint32_t room, enum tw_unexp_state state)
+{
+	struct tw_unexp_msg *u = tw_unexp_msg_get(p->ep, room);
+
+	if (tw_unlikely(!u))
+		return NULL;
+	u->unexp.match = hdr.match;
+	u->peer = p;
+	u->len = tw_hdr_len(hdr);
+	u->state = (uint8_t)state;
+	u->sync = false;
+	u->ref = (struct tw_ref){0, 0};
+	u->claimed = 0;
+	p->numsgs++;
+	p->show->msgs_received++;
+	p->ep->counters[TW_C_UNEXPECTED]++;
+	if (state != TW_U_ANNOUNCED)
+		p->ep->gauges[TW_G_UNEXP_BYTES] += room;
+	return u;
+}
+
+/* A whole message in one packet matches no receive. */
+enum tw_err tw_unexp_whole(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len,
+			   uint32_t cost);
 
 #endif /* TW_RECV_H */

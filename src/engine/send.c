@@ -152,12 +152,6 @@ static bool send_beyond(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
-/* The other side receives announced messages before they are matched, or frees them so. */
-static bool sends_unmatched(const struct tw_ep *ep)
-{
-	return ep->fetch_max || tw_takes(ep);
-}
-
 /*
  * A receiver that keeps up soon returns credits, and waiting for them is cheaper than
  * announcing. A receiver that does not may be waiting for this very message, so it is
@@ -170,7 +164,7 @@ static bool without_credit(struct tw_peer *p, struct tw_req *r)
 	if (tw_credit_cost(r->len) <= p->granted &&
 	    tw_clock() - p->credit_starved < tw_clock_us(CREDIT_WAIT_US))
 		return false;
-	if (!(r->len <= TW_SMALL_MAX && !sends_unmatched(p->ep) ? send_beyond(p, r) : announce(p, r)))
+	if (!(r->len <= TW_SMALL_MAX && !p->ep->fetch_max ? send_beyond(p, r) : announce(p, r)))
 		return false;
 	p->ep->counters[TW_C_NO_CREDIT]++;
 	return true;

@@ -193,10 +193,8 @@ struct tw_unexp_msg {
 	bool sync;
 	uint32_t key_len;	   /* ANNOUNCED: of the remote key */
 	struct tw_ref ref;	   /* of the sender, if ANNOUNCED or sync */
-	bool rndv;	       /* this and the next two: of interfaces with queues of their own */
-	struct tw_addr source;
-	uint32_t have;	  /* PART: bytes received */
 	union {
+		uint32_t have;		 /* PART: bytes received */
 		uint64_t address; /* ANNOUNCED: of the sender's memory, 0 none */
 		struct tw_req *receiver; /* FETCHING: the receive that has matched it, or NULL */
 	};
@@ -273,8 +271,6 @@ enum tw_verdict {
  * that makes progress. Only attend() may send.
  */
 struct tw_interface {
-	/* Of an interface with queues of its own: all messages, which it frees. */
-	void (*arrived)(struct tw_ep *ep, struct tw_unexp_msg *u);
 	/* No receive matches a message, or its first part, or its announcement. */
 	enum tw_verdict (*unexpected)(struct tw_ep *ep, struct tw_unexp_msg *u);
 	/* All of a message that was kept is here. If it was fetched: by that request. */

@@ -21,12 +21,6 @@ static inline void leave(struct tw_ep *ep, struct tw_unexp_msg *u)
 	u->peer->numsgs--;
 }
 
-void tw_unexp_claim(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	tw_match_remove(ep->match, &u->unexp);
-	ep->gauges[TW_G_UNEXPECTED]--;
-}
-
 /* Gives a whole message to a receive that is bound to it. */
 static tw_inline void deliver(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r,
 			      bool claim)
@@ -66,7 +60,7 @@ static void redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 
 static void pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
-	tw_recv_meet(r, u->peer, u->unexp.match, u->len);
+	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
 	tw_transfer_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
 	leave(ep, u);
 	tw_unexp_msg_put(ep, u);
@@ -118,23 +112,31 @@ void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r
 	deliver(ep, u, r, false);
 }
 
+static tw_noinline void acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
+
+	if (!r)
+		return;
+	tw_req_forget(r);
+	r->peer = u->peer;
+	r->msg_len = 0;
+	r->remote = u->ref;
+	tw_transfer_step(u->peer, r, TW_ON_MATCHED_SYNC);
+}
+
 void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_peer *p = u->peer;
-	struct tw_req *r;
 
-	if (tw_unlikely(u->sync) && (r = tw_req_new1(ep, TW_RECV, NULL, 0))) {
-		tw_req_forget(r);
-		r->peer = p;
-		r->msg_len = 0;
-		r->remote = u->ref;
-		tw_transfer_step(p, r, TW_ON_MATCHED_SYNC);
-	}
+	if (tw_unlikely(u->sync))
+		acknowledge(ep, u);
 	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
 	ep->counters[TW_C_RECV_DONE]++;
 	ep->counters[TW_C_RECV_BYTES] += u->len;
-	leave(ep, u);
-	if (u->state == TW_U_WHOLE && p->state == TW_PEER_UP)
+	ep->gauges[TW_G_UNEXP_BYTES] -= u->len;
+	p->numsgs--;
+	if (tw_likely(u->state == TW_U_WHOLE && p->state == TW_PEER_UP))
 		tw_credits_release(p, tw_credit_cost(u->len));
 }
 
@@ -197,16 +199,16 @@ static struct tw_unexp_msg *fetch(struct tw_ep *ep, struct tw_unexp_msg *u)
 		return u;
 	tw_req_forget(r);
 	r->flags |= TW_R_CLAIM;
-	tw_recv_room(ep, r, u->len);
-	to = tw_req_claimed(r);
-	if (!to) {
+	if (!tw_recv_room(ep, r, u->len)) {
 		tw_req_free(ep, r);
 		return u;
 	}
+	to = tw_req_claimed(r);
 	to->unexp.match = u->unexp.match;
 	to->peer = u->peer;
 	to->state = TW_U_FETCHING;
 	to->sync = false;
+	to->ref = u->ref;
 	to->receiver = NULL;
 	to->claimed = 0;
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
@@ -243,28 +245,55 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 	}
 }
 
-void tw_unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u)
+/* The interface has another idea; or the message is announced, and may come now. */
+static tw_noinline struct tw_unexp_msg *unusual(struct tw_ep *ep, struct tw_unexp_msg *u,
+						enum tw_verdict verdict)
 {
-	enum tw_verdict verdict = ep->unexpected ? ep->unexpected(ep, u) : TW_KEEP;
 	struct tw_posted *q = NULL;
 
-	ep->events++;
 	if (verdict == TW_DROP) {
 		tw_unexp_drop(ep, u);
-		return;
+		return NULL;
 	}
 	if (verdict == TW_REMATCH)
 		q = tw_match_take_posted(ep->match, u->unexp.match);
-	if (q) {
-		ep->gauges[TW_G_POSTED]--;
-		tw_unexp_receive(ep, u, tw_container(q, struct tw_req, posted));
+	if (!q)
+		return is_fetched(ep, u) ? fetch(ep, u) : u;
+	ep->gauges[TW_G_POSTED]--;
+	tw_unexp_receive(ep, u, tw_container(q, struct tw_req, posted));
+	return NULL;
+}
+
+static tw_inline void queue(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	enum tw_verdict verdict = ep->unexpected ? ep->unexpected(ep, u) : TW_KEEP;
+
+	ep->events++;
+	if (tw_unlikely(verdict != TW_KEEP || u->state == TW_U_ANNOUNCED))
+		u = unusual(ep, u, verdict);
+	if (tw_unlikely(!u))
 		return;
-	}
-	if (is_fetched(ep, u))
-		u = fetch(ep, u);
 	ep->gauges[TW_G_UNEXPECTED]++;
 	u->unexp.name = tw_ref_pack(u->ref);
 	tw_match_arrive(ep->match, &u->unexp);
+}
+
+void tw_unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	queue(ep, u);
+}
+
+enum tw_err tw_unexp_whole(struct tw_peer *p, struct tw_hdr hdr, const char *data, uint32_t len,
+			   uint32_t cost)
+{
+	struct tw_unexp_msg *u = tw_unexp_new(p, hdr, len, TW_U_WHOLE);
+
+	if (tw_unlikely(!u))
+		return TW_AGAIN;
+	tw_copy(u->data, data, len);
+	p->used += cost;
+	queue(p->ep, u);
+	return TW_OK;
 }
 
 void tw_recv_lost(struct tw_peer *p)
@@ -279,8 +308,6 @@ void tw_recv_lost(struct tw_peer *p)
 			tw_unexp_free(ep, u);
 		}
 	}
-	if (p->rx_unexp && tw_takes(ep))
-		tw_unexp_msg_put(ep, p->rx_unexp);
 	p->rx_unexp = NULL;
 	p->rx_req = NULL;
 	p->rx_len = 0;

@@ -139,17 +139,11 @@ void tw_unexp_msg_put(struct tw_ep *ep, struct tw_unexp_msg *u)
 		keep_short(ep, u);
 }
 
-struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room)
+struct tw_unexp_msg *tw_unexp_msg_new(struct tw_ep *ep, uint32_t room)
 {
 	struct tw_unexp_msg *u;
 
 	room = tw_max(room, (uint32_t)TW_SMALL_MAX);
-	u = room == TW_SMALL_MAX ? ep->spare : NULL;
-	if (u) {
-		ep->spare = u->next;
-		ep->nspare--;
-		return u;
-	}
 	u = room >= LONG_MIN ? kept_long(ep, room) : NULL;
 	if (u)
 		return u;

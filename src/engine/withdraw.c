@@ -90,7 +90,7 @@ enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, uint32_t len
 {
 	struct tw_unexp_msg *u;
 
-	if (tw_takes(p->ep) || len)
+	if (len)
 		return TW_EPROTO;
 	u = find_unmatched(p, hdr.match);
 	if (!tw_transfer_note(p, tw_ref_unpack(hdr.match), u ? TW_ON_DROPPED : TW_ON_NOT_FOUND))

@@ -33,12 +33,12 @@ static uint32_t buffers(const struct tw_mcapi_endp *e)
 	return has_scalars(e) ? TW_MCAPI_SCALARS : e->buffers;
 }
 
-static uint32_t queued(const struct tw_mcapi_endp *e)
+static uint32_t queued(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
 {
-	return has_scalars(e) ? tw_mcapi_scl_queued(e) : e->queued;
+	return has_scalars(e) ? tw_mcapi_scl_queued(e) : tw_mcapi_queued(n, e);
 }
 
-static uint32_t get(const struct tw_mcapi_endp *e, uint32_t number)
+static uint32_t get(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e, uint32_t number)
 {
 	switch (number) {
 	case MCAPI_ATTR_NO_PRIORITIES:
@@ -58,7 +58,7 @@ static uint32_t get(const struct tw_mcapi_endp *e, uint32_t number)
 	case MCAPI_ATTR_ENDP_STATUS:
 		return status_bits(e);
 	default: /* MCAPI_ATTR_RECV_BUFFERS_AVAILABLE */
-		return buffers(e) > queued(e) ? buffers(e) - queued(e) : 0;
+		return buffers(e) > queued(n, e) ? buffers(e) - queued(n, e) : 0;
 	}
 }
 
@@ -90,7 +90,7 @@ void tw_mcapi_on_attr(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
 
 	if (e && ctrl->value < NATTRS)
-		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, get(e, ctrl->value));
+		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, get(n, e, ctrl->value));
 	else
 		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_ENOT_ENDP, 0);
 }
@@ -164,7 +164,7 @@ void mcapi_get_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 		  tw_mcapi_node_of(endpoint) < MCAPI_MAX_NODES))
 		*mcapi_status = check(attribute_num, attribute, attribute_size);
 	if (*mcapi_status == MCAPI_SUCCESS && e)
-		value = get(e, attribute_num);
+		value = get(n, e, attribute_num);
 	else if (*mcapi_status == MCAPI_SUCCESS)
 		*mcapi_status = get_remote(n, endpoint, attribute_num, &value);
 	if (*mcapi_status == MCAPI_SUCCESS)

@@ -38,6 +38,17 @@ void tw_mcapi_chan_ctrl_send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 	tw_mcapi_ctrl_send(n, tw_mcapi_node_of(c->other), &ctrl);
 }
 
+/* The packets that this end takes have changed. */
+static void set_match(struct tw_mcapi_endp *e)
+{
+	struct tw_mcapi_chan *c = &e->chan;
+	bool open = c->open == TW_MCAPI_CH_OPEN || c->open == TW_MCAPI_CH_OPENING;
+
+	c->match = 0;
+	if (open && c->bound && !c->sender && c->type == TW_MCAPI_K_PKT)
+		c->match = tw_mcapi_match(TW_MCAPI_K_PKT, 0, c->epoch, e->handle, c->other);
+}
+
 /* Opening ---------------------------------------------------------------------- */
 
 static void end_open(struct tw_mcapi_node *n, struct tw_mcapi_chan *c, mcapi_status_t status)
@@ -83,10 +94,8 @@ static void shut(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, enum tw_mcapi
 	if (how == TW_MCAPI_CH_SHUT)
 		c->handle = 0;
 	c->open = (uint8_t)how;
-	tw_mcapi_queue_drop(n, e, &e->packets);
-	while (!tw_list_empty(&e->packet_recvs))
-		tw_mcapi_mreq_done(n, tw_list_first(&e->packet_recvs, struct tw_mcapi_mreq, link),
-				   MCAPI_ENOT_HANDLE, 0);
+	set_match(e);
+	tw_mcapi_pkt_drop(n, e);
 	tw_mcapi_pkt_fail(n, e);
 }
 
@@ -97,6 +106,7 @@ void tw_mcapi_chan_bound(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 
 	c->bound = true;
 	c->reserved = false;
+	set_match(e);
 	if (c->open != TW_MCAPI_CH_OPENING)
 		return;
 	status = fits(c->type, c->sender, c->open_type, c->open_sender);
@@ -148,6 +158,7 @@ static mcapi_status_t open_end(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 	c->open_sender = sender;
 	*handle = c->handle;
 	*request = tw_mcapi_mreq_handle(n, m);
+	set_match(e);
 	if (!c->bound)
 		return MCAPI_ENOT_CONNECTED;
 	tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_OPENED, e->buffers);
@@ -246,7 +257,7 @@ static void peer_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	else if (c->sender)
 		tw_mcapi_pkt_fail(n, e);
 	else
-		tw_mcapi_queue_serve_packets(n, e);
+		tw_mcapi_recvs_end(n, &e->packet_recvs, MCAPI_ENOT_HANDLE, false);
 }
 
 void tw_mcapi_chan_dissolve(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)

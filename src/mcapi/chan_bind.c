@@ -83,6 +83,7 @@ void tw_mcapi_chan_unbind(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 		reply(n, c, MCAPI_ENOT_ENDP);
 	c->bound = c->peer_open = c->peer_closed = c->starved = false;
 	c->credits = c->taken = 0;
+	c->match = 0;
 }
 
 void tw_mcapi_chan_on_ctrl(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)

@@ -3,7 +3,7 @@
  * MCAPI_ATTR_NO_BUFFERS is exact: an endpoint grants credits to the nodes that send to it,
  * and never more than it has buffers:
  *
- *   queued + granted <= buffers
+ *   granted <= buffers, where a credit is granted until its message is received
  *
  * An only sender gets all credits, one of several its share; more follow as messages are
  * received (CREDIT). If none is left for another sender, or for the endpoint's own node, the
@@ -16,9 +16,7 @@
 
 uint32_t tw_mcapi_credits_left(const struct tw_mcapi_endp *e)
 {
-	uint32_t used = e->queued + e->granted;
-
-	return e->buffers > used ? e->buffers - used : 0;
+	return e->buffers > e->granted ? e->buffers - e->granted : 0;
 }
 
 static struct tw_mcapi_source *source_of(struct tw_mcapi_endp *e, uint32_t node)
@@ -44,7 +42,7 @@ static void recall(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	for (uint32_t i = 0; e->granted && i < TW_MAX_NODES; i++) {
 		struct tw_mcapi_source *s = &e->sources[i];
 
-		if (!s->granted || s->recalled)
+		if (!s->known || !s->granted || s->recalled)
 			continue;
 		s->recalled = true;
 		tw_mcapi_ctrl_send(n, i,
@@ -93,7 +91,7 @@ void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw
 	} else {
 		e->nsources += !s->known;
 		s->known = true;
-		if (e->queued < e->buffers && (s->recalled || !tw_mcapi_credits_left(e)) &&
+		if (!tw_mcapi_credits_full(n, e->handle) && (s->recalled || !tw_mcapi_credits_left(e)) &&
 		    tw_mcapi_pending_add(n, from, ctrl))
 			recall(n, e);
 		else
@@ -125,13 +123,22 @@ static void serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
 	}
 }
 
+/* Messages of a node that wait, of those that had credit. */
+static uint32_t waiting(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e, uint32_t node)
+{
+	uint32_t all = tw_unexp_count(n->ep, tw_mcapi_msgs_of(e, 0) | (uint64_t)node << 32,
+				      TW_MCAPI_ANY_PRIO | (uint64_t)0xff << 32, false);
+
+	return tw_min(all, e->sources[node].granted);
+}
+
 void tw_mcapi_on_return(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
 
 	if (e && e->sources) {
 		struct tw_mcapi_source *s = &e->sources[from];
-		uint32_t back = tw_min(ctrl->value, s->granted);
+		uint32_t back = tw_min(ctrl->value, s->granted - waiting(n, e, from));
 
 		s->granted -= back;
 		e->granted -= back;
@@ -140,21 +147,22 @@ void tw_mcapi_on_return(struct tw_mcapi_node *n, uint32_t from, const struct tw_
 	serve(n, ctrl->a);
 }
 
-void tw_mcapi_credits_arrived(struct tw_mcapi_endp *e, uint32_t from)
+bool tw_mcapi_credits_own(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_mcapi_source *s = e->sources ? &e->sources[from] : NULL;
+	struct tw_mcapi_source *s = source_of(e, n->number);
+
+	return s && grant(e, s, 1);
+}
+
+void tw_mcapi_credits_took(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t from)
+{
+	struct tw_mcapi_source *s = e->sources && from < TW_MAX_NODES ? &e->sources[from] : NULL;
+	uint32_t more;
 
 	if (tw_likely(s && s->granted)) {
 		s->granted--;
 		e->granted--;
 	}
-}
-
-void tw_mcapi_credits_took(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t from)
-{
-	struct tw_mcapi_source *s = from == n->number || !e->sources ? NULL : &e->sources[from];
-	uint32_t more;
-
 	/* A node that is gone gets no credits. */
 	if (!s || !s->known || (++s->taken <= e->buffers / 4 && !s->starved) || s->recalled)
 		return;
@@ -168,17 +176,20 @@ void tw_mcapi_credits_took(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uin
 
 void tw_mcapi_credits_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t node)
 {
+	uint32_t left;
+
 	if (!e->sources)
 		return;
-	e->granted -= e->sources[node].granted;
+	left = waiting(n, e, node);
+	e->granted -= e->sources[node].granted - left;
 	e->nsources -= e->sources[node].known;
-	e->sources[node] = (struct tw_mcapi_source){0};
+	e->sources[node] = (struct tw_mcapi_source){.granted = left};
 	serve(n, e->handle);
 }
 
 void tw_mcapi_credits_changed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	if (e->queued + e->granted > e->buffers)
+	if (e->granted > e->buffers)
 		recall(n, e);
 }
 
@@ -189,9 +200,9 @@ void tw_mcapi_credits_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	serve(n, e->handle);
 }
 
-bool tw_mcapi_credits_full(const struct tw_mcapi_node *n, mcapi_endpoint_t to)
+bool tw_mcapi_credits_full(struct tw_mcapi_node *n, mcapi_endpoint_t to)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, to);
 
-	return e && e->queued >= e->buffers;
+	return e && tw_mcapi_queued(n, e) >= e->buffers;
 }

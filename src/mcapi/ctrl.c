@@ -5,25 +5,13 @@
 #include "mcapi/chan.h"
 #include "mcapi/queue.h"
 
+#define SELF_POLLS 4 /* until a message to oneself, or its announcement, has arrived */
+
 /* A control message to be sent. */
 struct ctrl_msg {
 	struct tw_list link;
-	struct tw_mcapi_op op;
-	uint32_t to;
 	struct tw_mcapi_ctrl ctrl;
 };
-
-static void sent(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
-{
-	struct ctrl_msg *msg = tw_container(op, struct ctrl_msg, op);
-
-	if (r->status != TW_S_OK) {
-		if (n->peers[msg->to].state == TW_MCAPI_HERE)
-			n->peers[msg->to].state = TW_MCAPI_AWAY;
-		tw_mcapi_requests_again(n, msg->to);
-	}
-	free(msg);
-}
 
 static void mark_dirty(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
 {
@@ -40,8 +28,6 @@ void tw_mcapi_ctrl_send(struct tw_mcapi_node *n, uint32_t to, const struct tw_mc
 		tw_log(TW_LOG_ERROR, "no memory for a control message to node %u", to);
 		return;
 	}
-	msg->op.done = sent;
-	msg->to = to;
 	msg->ctrl = *ctrl;
 	if (to == n->number) {
 		tw_list_add_tail(&n->local, &msg->link);
@@ -79,9 +65,10 @@ static void requests_lost(struct tw_mcapi_node *n, uint32_t node)
 	n->ep->events++;
 }
 
-static void connected(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
+static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
 	struct tw_mcapi_peer *peer = tw_container(op, struct tw_mcapi_peer, connected);
+	struct tw_mcapi_node *n = ep->owner;
 
 	if (r->status == TW_S_OK) {
 		peer->state = TW_MCAPI_HERE;
@@ -116,16 +103,18 @@ void tw_mcapi_peer_flush(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
 		reach(n, peer);
 	while (peer->state == TW_MCAPI_HERE && !tw_list_empty(&peer->out)) {
 		struct ctrl_msg *msg = tw_list_first(&peer->out, struct ctrl_msg, link);
-		struct tw_req *r =
-			tw_req_new1(n->ep, TW_SEND, (char *)&msg->ctrl, sizeof(msg->ctrl));
+		enum tw_err err = tw_am_send(n->ep, peer->addr,
+					     tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0),
+					     &msg->ctrl, sizeof(msg->ctrl));
 
-		if (!r)
+		if (err == TW_ENOMEM)
 			return;
 		tw_list_del(&msg->link);
-		r->context = &msg->op;
-		r->match = tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0);
-		r->flags = TW_R_URGENT;
-		tw_send(n->ep, r, peer->addr);
+		free(msg);
+		if (err == TW_OK)
+			continue;
+		peer->state = TW_MCAPI_AWAY;
+		tw_mcapi_requests_again(n, (uint32_t)(peer - n->peers));
 	}
 }
 
@@ -218,34 +207,18 @@ void tw_mcapi_peers_init(struct tw_mcapi_node *n)
 		peer->state = TW_MCAPI_AWAY;
 		tw_list_init(&peer->out);
 		tw_list_init(&peer->dirty);
-		tw_list_init(&peer->late);
 		peer->connected.done = connected;
 	}
 }
 
 void tw_mcapi_peers_fini(struct tw_mcapi_node *n)
 {
-	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
+	for (unsigned i = 0; i < TW_MAX_NODES; i++)
 		release_all(&n->peers[i].out);
-		tw_mcapi_queue_scrap(&n->peers[i].late);
-	}
 	release_all(&n->local);
 }
 
 /* Deferred work ---------------------------------------------------------------- */
-
-static void collect(struct tw_mcapi_node *n, struct tw_ep *ep)
-{
-	while (!tw_list_empty(&ep->done)) {
-		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
-		struct tw_mcapi_op *op = r->context;
-
-		tw_list_del(&r->link);
-		if (op)
-			op->done(n, op, r);
-		tw_req_free(ep, r);
-	}
-}
 
 static void on_own_ctrl(struct tw_mcapi_node *n)
 {
@@ -256,6 +229,21 @@ static void on_own_ctrl(struct tw_mcapi_node *n)
 		tw_mcapi_on_ctrl(n, n->number, &msg->ctrl);
 		free(msg);
 	}
+}
+
+bool tw_mcapi_self_room(struct tw_mcapi_node *n, size_t len)
+{
+	struct tw_unexp_msg *u = tw_unexp_msg_get(n->ep, (uint32_t)len);
+
+	if (u)
+		tw_unexp_msg_put(n->ep, u);
+	return u;
+}
+
+void tw_mcapi_self_poll(struct tw_mcapi_node *n)
+{
+	for (int i = 0; i < SELF_POLLS && tw_progress(n->ep); i++)
+		;
 }
 
 void tw_mcapi_leave_slow(struct tw_ep *ep)
@@ -278,7 +266,7 @@ void tw_mcapi_attend(struct tw_ep *ep)
 	n->attending = true;
 	do {
 		ep->attend = false;
-		collect(n, ep);
+		tw_collect(ep);
 		on_own_ctrl(n);
 		while (!tw_list_empty(&n->pushes)) {
 			struct tw_mcapi_endp *e =

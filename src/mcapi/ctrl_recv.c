@@ -13,14 +13,14 @@ static uint32_t node_at(uint64_t where)
 }
 
 /* A message from a node shows its address: what waits for a connection can be sent. */
-static void note_source(struct tw_mcapi_node *n, uint32_t from, const struct tw_unexp_msg *u)
+static void note_source(struct tw_mcapi_node *n, uint32_t from, struct tw_addr addr)
 {
 	struct tw_mcapi_peer *peer = &n->peers[from];
 
-	if (tw_likely(peer->state == TW_MCAPI_HERE && peer->addr.session == u->source.session))
+	if (tw_likely(peer->state == TW_MCAPI_HERE && peer->addr.session == addr.session))
 		return;
 	peer->state = TW_MCAPI_HERE;
-	peer->addr = u->source;
+	peer->addr = addr;
 	if (!tw_list_empty(&peer->out) && tw_list_empty(&peer->dirty)) {
 		tw_list_add_tail(&n->dirty, &peer->dirty);
 		n->ep->attend = true;
@@ -61,99 +61,33 @@ void tw_mcapi_on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mc
 	n->ep->events++;
 }
 
-static void on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_unexp_msg *u)
-{
-	struct tw_mcapi_ctrl ctrl;
-
-	if (u->len != sizeof(ctrl))
-		return;
-	memcpy(&ctrl, u->data, sizeof(ctrl));
-	tw_mcapi_on_ctrl(n, from, &ctrl);
-}
-
 /* Only if the sender could not map the ring. */
-static void on_scalar(struct tw_mcapi_node *n, const struct tw_unexp_msg *u)
+static void on_scalar(struct tw_mcapi_node *n, uint64_t arg, uint64_t value)
 {
-	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, tw_mcapi_port_of(u->unexp.match));
-	uint64_t value;
+	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, tw_mcapi_port_of(arg));
 
-	if (!e || !e->chan.scl || e->chan.epoch != tw_mcapi_epoch_of(u->unexp.match) ||
-	    u->len != sizeof(value))
-		return;
-	memcpy(&value, u->data, sizeof(value));
-	tw_mcapi_scl_arrived(n, e, tw_mcapi_prio_of(u->unexp.match), value);
+	if (e && e->chan.scl && e->chan.epoch == tw_mcapi_epoch_of(arg))
+		tw_mcapi_scl_arrived(n, e, tw_mcapi_prio_of(arg), value);
 }
 
-static void consume(struct tw_mcapi_node *n, uint32_t from, struct tw_unexp_msg *u)
-{
-	if (tw_mcapi_kind_of(u->unexp.match) == TW_MCAPI_K_SCL)
-		on_scalar(n, u);
-	else
-		on_ctrl(n, from, u);
-	tw_unexp_msg_put(n->ep, u);
-}
-
-/* The first late one is whole: takes it and those behind it. */
-static void late_here(struct tw_mcapi_node *n, void *whose, struct tw_unexp_msg *lost)
-{
-	struct tw_mcapi_peer *peer = whose;
-
-	if (lost)
-		tw_list_del(&lost->unexp.all);
-	while (!tw_list_empty(&peer->late)) {
-		struct tw_unexp_msg *u = tw_list_first(&peer->late, struct tw_unexp_msg, unexp.all);
-
-		if (u->have < u->len)
-			return;
-		tw_list_del(&u->unexp.all);
-		consume(n, (uint32_t)(peer - n->peers), u);
-	}
-}
-
-/*
- * Control messages and scalars take effect in the order in which they were sent. One whose
- * sender had no credit is announced: those behind it wait until it is fetched.
- */
-static void in_order(struct tw_mcapi_node *n, uint32_t from, struct tw_unexp_msg *u)
-{
-	struct tw_mcapi_peer *peer = &n->peers[from];
-
-	if (tw_likely(!u->rndv && tw_list_empty(&peer->late))) {
-		consume(n, from, u);
-		return;
-	}
-	if (!u->len || u->len > sizeof(struct tw_mcapi_ctrl)) {
-		tw_mcapi_queue_refuse(n, u);
-		return;
-	}
-	if (u->rndv)
-		u = tw_mcapi_queue_fetch(n, u, late_here, peer);
-	if (u)
-		tw_list_add_tail(&peer->late, &u->unexp.all);
-}
-
-static void arrived(struct tw_ep *ep, struct tw_unexp_msg *u)
+static void on_am(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data, uint32_t len)
 {
 	struct tw_mcapi_node *n = ep->owner;
-	uint32_t from = node_at(u->source.where);
+	uint32_t from = node_at(p->addr.where);
+	struct tw_mcapi_ctrl ctrl;
+	uint64_t value;
 
 	n->ep = ep;
-	if (tw_likely(from < TW_MAX_NODES)) {
-		note_source(n, from, u);
-		switch (tw_mcapi_kind_of(u->unexp.match)) {
-		case TW_MCAPI_K_MSG:
-			tw_mcapi_queue_msg(n, u);
-			return;
-		case TW_MCAPI_K_PKT:
-			tw_mcapi_queue_packet(n, u);
-			return;
-		case TW_MCAPI_K_SCL:
-		case TW_MCAPI_K_CTRL:
-			in_order(n, from, u);
-			return;
-		}
+	if (from >= TW_MAX_NODES)
+		return;
+	note_source(n, from, p->addr);
+	if (tw_mcapi_kind_of(arg) == TW_MCAPI_K_CTRL && len == sizeof(ctrl)) {
+		memcpy(&ctrl, data, len);
+		tw_mcapi_on_ctrl(n, from, &ctrl);
+	} else if (tw_mcapi_kind_of(arg) == TW_MCAPI_K_SCL && len == sizeof(value)) {
+		memcpy(&value, data, len);
+		on_scalar(n, arg, value);
 	}
-	tw_mcapi_queue_refuse(n, u);
 }
 
 struct loss {
@@ -178,9 +112,6 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 	if (loss.node >= TW_MAX_NODES || loss.node == n->number)
 		return;
 	peer = &n->peers[loss.node];
-	while (!tw_list_empty(&peer->late))
-		tw_mcapi_queue_forget(n,
-				      tw_list_first(&peer->late, struct tw_unexp_msg, unexp.all));
 	if (peer->state == TW_MCAPI_HERE && peer->addr.session == p->addr.session)
 		peer->state = TW_MCAPI_AWAY;
 	tw_mcapi_requests_again(n, loss.node);
@@ -193,10 +124,14 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 	ep->attend = true;
 }
 
+_Static_assert(MCAPI_MAX_MESSAGE_SIZE >= MCAPI_MAX_PACKET_SIZE, "one limit for both");
+
 const struct tw_interface tw_mcapi_interface = {
-	.arrived = arrived,
+	.unexpected = tw_mcapi_unexpected,
+	.am_handler = on_am,
 	.attend = tw_mcapi_attend,
 	.down = down,
 	.ending = tw_mcapi_ending,
 	.ended = tw_mcapi_ended,
+	.max_len = MCAPI_MAX_MESSAGE_SIZE,
 };

@@ -33,9 +33,6 @@ static struct tw_mcapi_endp *make(struct tw_mcapi_node *n, uint32_t port)
 	e->buffers = TW_MCAPI_BUFFERS;
 	e->prio = 1;
 	e->timeout = MCAPI_INFINITE;
-	for (unsigned i = 0; i < TW_MCAPI_PRIOS; i++)
-		tw_list_init(&e->msgs[i]);
-	tw_list_init(&e->packets);
 	tw_list_init(&e->msg_recvs);
 	tw_list_init(&e->packet_recvs);
 	tw_mcapi_chan_init(&e->chan);
@@ -44,19 +41,11 @@ static struct tw_mcapi_endp *make(struct tw_mcapi_node *n, uint32_t port)
 	return e;
 }
 
-static void end_all(struct tw_mcapi_node *n, struct tw_list *requests, mcapi_status_t status)
-{
-	while (!tw_list_empty(requests))
-		tw_mcapi_mreq_done(n, tw_list_first(requests, struct tw_mcapi_mreq, link), status,
-				   0);
-}
-
 void tw_mcapi_endp_free(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	end_all(n, &e->msg_recvs, MCAPI_ENOT_ENDP);
-	for (unsigned i = 0; i < TW_MCAPI_PRIOS; i++)
-		tw_mcapi_queue_drop(n, e, &e->msgs[i]);
-	tw_mcapi_queue_drop(n, e, &e->packets);
+	tw_mcapi_recvs_end(n, &e->msg_recvs, MCAPI_ENOT_ENDP, true);
+	tw_unexp_drop_all(n->ep, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO);
+	tw_mcapi_pkt_drop(n, e);
 	n->ports[e->handle >> 8 & 255][e->handle & 255] = NULL;
 	n->nendps--;
 	tw_mcapi_credits_closed(n, e);
@@ -69,9 +58,6 @@ static void scrap(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg)
 {
 	(void)n;
 	(void)arg;
-	for (unsigned i = 0; i < TW_MCAPI_PRIOS; i++)
-		tw_mcapi_queue_scrap(&e->msgs[i]);
-	tw_mcapi_queue_scrap(&e->packets);
 	free(e->sources);
 	free(e);
 }

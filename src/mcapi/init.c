@@ -91,6 +91,7 @@ static enum tw_err open_node(struct tw_mcapi_node *n)
 	struct tw_open how = {.endpoint_id = TW_EID_NODES + n->number,
 			      .filter = TW_MCAPI_FILTER,
 			      .unexp_max = tw_settings.unexp_max,
+			      .fetch_max = UINT64_MAX,
 			      .iface = &tw_mcapi_interface,
 			      .owner = n};
 	uint64_t handle;
@@ -102,6 +103,8 @@ static enum tw_err open_node(struct tw_mcapi_node *n)
 		return err;
 	/* The service thread may use the endpoint already, but none of these. */
 	n->ep = tw_enter(handle);
+	n->peers[n->number].state = TW_MCAPI_HERE;
+	n->peers[n->number].addr = n->ep->self->addr;
 	atomic_store_explicit(&n->handle, handle, memory_order_release);
 	tw_leave(n->ep);
 	return TW_OK;

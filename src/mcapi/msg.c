@@ -131,15 +131,16 @@ static bool take_credit(struct tw_mcapi_dest *d)
 static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_dest *d,
 			       struct tw_mcapi_mreq *m)
 {
-	struct tw_mcapi_endp *e;
+	struct tw_mcapi_endp *own = tw_mcapi_endp_find(n, d->handle);
 
-	if (tw_mcapi_node_of(d->handle) == n->number) {
-		e = tw_mcapi_endp_find(n, d->handle);
-		if (e && !tw_mcapi_credits_left(e))
-			return MCAPI_ENO_BUFFER;
-		return !e || tw_mcapi_queue_local(n, m->match, m->data, m->len) ? MCAPI_SUCCESS
-										: MCAPI_ENO_MEM;
-	}
+	if (tw_mcapi_node_of(d->handle) == n->number && !own)
+		return MCAPI_SUCCESS;
+	if (own && !tw_mcapi_self_room(n, m->len))
+		return MCAPI_ENO_MEM;
+	if (own && !tw_mcapi_credits_own(n, own))
+		return MCAPI_ENO_BUFFER;
+	if (own)
+		d->kept = 1;
 	if (tw_unlikely(n->peers[tw_mcapi_node_of(d->handle)].state != TW_MCAPI_HERE ||
 			!take_credit(d)))
 		return MCAPI_ENO_BUFFER;
@@ -182,8 +183,11 @@ static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 	if (tw_unlikely(!d->credits) && tw_mcapi_node_of(d->handle) != n->number)
 		tw_progress(n->ep);
 	status = tw_list_empty(&d->sends) ? send_now(n, d, m) : MCAPI_ENO_BUFFER;
+	if (tw_mcapi_node_of(d->handle) == n->number)
+		tw_mcapi_self_poll(n);
 	if (tw_likely(status != MCAPI_ENO_BUFFER))
-		return status;
+		return status == MCAPI_INCOMPLETE && m->state == TW_MCAPI_Q_DONE ? m->status
+										 : status;
 	if (tw_mcapi_credits_full(n, m->endpoint))
 		return MCAPI_ENO_BUFFER;
 	tw_list_add_tail(&d->sends, &m->link);
@@ -196,7 +200,7 @@ static void describe(struct tw_mcapi_mreq *m, mcapi_endpoint_t from, mcapi_endpo
 		     const void *buffer, size_t size, mcapi_priority_t priority)
 {
 	m->endpoint = to;
-	m->match = tw_mcapi_match(TW_MCAPI_K_MSG, priority, 0, to, from);
+	m->match = tw_mcapi_match(TW_MCAPI_K_MSG, priority, tw_mcapi_node_of(from), to, from);
 	m->data = buffer;
 	m->len = size;
 }
@@ -255,24 +259,14 @@ void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_e
 
 /* Receiving ------------------------------------------------------------------- */
 
-/* Queues a receive, or ends it with a message that is there. */
-static void receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
+static bool receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
 		    void *buffer, size_t size)
 {
-	struct tw_unexp_msg *u;
-
 	/* Progress first, as a message of higher priority may have arrived. */
 	tw_progress(n->ep);
-	u = tw_mcapi_queue_next_msg(e);
 	m->buffer = buffer;
 	m->len = size;
-	m->endpoint = e->handle;
-	if (u && tw_list_empty(&e->msg_recvs)) {
-		tw_mcapi_queue_take(n, e, u);
-		tw_mcapi_queue_deliver(n, m, u);
-		return;
-	}
-	tw_list_add_tail(&e->msg_recvs, &m->link);
+	return tw_mcapi_msg_receive(n, e, m);
 }
 
 void mcapi_msg_recv_i(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buffer_size,
@@ -288,8 +282,10 @@ void mcapi_msg_recv_i(mcapi_endpoint_t receive_endpoint, void *buffer, size_t bu
 		*mcapi_status = MCAPI_EPARAM;
 	} else {
 		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_MSG_RECV, request, mcapi_status);
-		if (m)
-			receive(n, e, m, buffer, buffer_size);
+		if (m && !receive(n, e, m, buffer, buffer_size)) {
+			tw_mcapi_mreq_free(n, m);
+			*mcapi_status = MCAPI_ENO_REQUEST;
+		}
 	}
 	tw_mcapi_leave(n->ep);
 }
@@ -307,8 +303,10 @@ void mcapi_msg_recv(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buff
 		*mcapi_status = MCAPI_EPARAM;
 	} else {
 		tw_mcapi_mreq_init(&m, TW_MCAPI_Q_MSG_RECV);
-		receive(n, e, &m, buffer, buffer_size);
-		*mcapi_status = tw_mcapi_mreq_wait(n, &m, e->timeout, MCAPI_ENOT_ENDP);
+		if (receive(n, e, &m, buffer, buffer_size))
+			*mcapi_status = tw_mcapi_mreq_wait(n, &m, e->timeout, MCAPI_ENOT_ENDP);
+		else
+			tw_mcapi_mreq_done(n, &m, *mcapi_status = MCAPI_ENO_MEM, 0);
 		if (received_size)
 			*received_size = m.size;
 	}
@@ -326,7 +324,7 @@ mcapi_uint_t mcapi_msg_available(mcapi_endpoint_t receive_endpoint, mcapi_status
 	tw_progress(n->ep);
 	*mcapi_status = MCAPI_SUCCESS;
 	for (unsigned i = 0; i < TW_MCAPI_PRIOS; i++)
-		count += tw_mcapi_queue_ready(&e->msgs[i]);
+		count += tw_unexp_count(n->ep, tw_mcapi_msgs_of(e, i), TW_MCAPI_ONE_PRIO, true);
 	tw_mcapi_leave(n->ep);
 	return count;
 }

@@ -34,11 +34,6 @@ _Static_assert(MCAPI_MAX_NODES == TW_MAX_NODES, "one limit");
 
 struct tw_mcapi_node;
 
-/* The context of an engine request: called when the request ends. */
-struct tw_mcapi_op {
-	void (*done)(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r);
-};
-
 /*
  * A request to another node. It goes to the node that has the number when it is answered;
  * on_reply() gets NULL if there is none.
@@ -68,7 +63,6 @@ enum tw_mcapi_mreq_state { TW_MCAPI_Q_PENDING, TW_MCAPI_Q_DONE, TW_MCAPI_Q_CANCE
 struct tw_mcapi_mreq {
 	struct tw_pool_obj obj;
 	uint8_t kind, state;
-	bool bound;	      /* given to the engine: too late to cancel */
 	bool collected;	      /* its end was reported to the program */
 	int32_t status, lost; /* lost: the status of a send that does not arrive */
 	size_t size;
@@ -82,11 +76,11 @@ struct tw_mcapi_mreq {
 	size_t len;
 	mcapi_endpoint_t endpoint; /* its destination or receiver */
 	union {
-		uint64_t retry;		/* GET: tick of the next request */
-		uint64_t match;		/* MSG_SEND */
-		struct tw_req *carrier; /* the engine's, while it is bound */
+		uint64_t retry; /* GET: tick of the next request */
+		uint64_t match; /* MSG_SEND */
 	};
-	struct tw_mcapi_op op;
+	struct tw_req *carrier; /* the engine's, or NULL */
+	struct tw_op op;
 	struct tw_mcapi_ctrl_request ctrl_req;
 };
 
@@ -114,6 +108,7 @@ struct tw_mcapi_chan {
 	struct tw_mcapi_scl *scl;
 	uint32_t credits; /* of the sender */
 	/* Of the receiver. */
+	uint64_t match; /* of the packets that it takes, 0 none */
 	uint32_t taken; /* received, credit not yet returned */
 	bool starved;	/* the sender is credit-starved */
 	/* Of the sender. */
@@ -125,7 +120,7 @@ struct tw_mcapi_chan {
 
 /* A node that sends messages to an endpoint; see credits.c. */
 struct tw_mcapi_source {
-	uint32_t granted; /* credits that it holds */
+	uint32_t granted; /* credits that it holds, and its messages that wait */
 	uint32_t taken;	  /* received, credit not yet returned */
 	bool known, starved, recalled;
 };
@@ -134,12 +129,11 @@ struct tw_mcapi_endp {
 	uint32_t handle;
 	uint32_t buffers, prio;
 	int32_t timeout;
-	uint32_t queued, granted;	 /* to all sources */
+	uint32_t granted;		 /* to all sources */
 	struct tw_mcapi_source *sources; /* by node, allocated at the first request for credits */
 	uint32_t nsources;		 /* known ones */
 	struct tw_mcapi_chan chan;
-	struct tw_list packets, msg_recvs, packet_recvs;
-	struct tw_list msgs[TW_MCAPI_PRIOS]; /* of tw_unexp_msg.unexp.all, as packets */
+	struct tw_list msg_recvs, packet_recvs; /* posted */
 };
 
 /* An endpoint that messages are sent to. */
@@ -157,8 +151,7 @@ struct tw_mcapi_peer {
 	struct tw_addr addr;
 	struct tw_list out;   /* control messages to be sent */
 	struct tw_list dirty; /* on node->dirty while out may be flushed */
-	struct tw_list late;  /* announced control messages and scalars, and those behind them */
-	struct tw_mcapi_op connected;
+	struct tw_op connected;
 };
 
 #define TW_MCAPI_DESTS 256 /* hash buckets */
@@ -178,9 +171,7 @@ struct tw_mcapi_node {
 	bool attending;
 	uint32_t tokens, epochs, gens;
 	struct tw_mcapi_dest *dest;
-	struct tw_unexp_msg *outstanding1; /* the first packet that the program holds */
-	struct tw_unexp_msg **outstanding; /* the others: a hash table */
-	uint32_t noutstanding, outstanding_size;
+	struct tw_unexp_msg *outstanding[1024]; /* packets that the program holds, hashed */
 	struct tw_mcapi_endp **ports[256]; /* by the port's high byte, then its low byte */
 	struct tw_mcapi_dest *dests[TW_MCAPI_DESTS];
 	struct tw_mcapi_peer peers[TW_MAX_NODES];
@@ -234,6 +225,10 @@ bool tw_mcapi_ending(struct tw_ep *ep);
 void tw_mcapi_ended(void *node);
 
 void tw_mcapi_leave_slow(struct tw_ep *ep);
+/* There is memory for a message of its own: the send would wait for it. */
+bool tw_mcapi_self_room(struct tw_mcapi_node *n, size_t len);
+/* Nothing wakes a node for its messages to itself. */
+void tw_mcapi_self_poll(struct tw_mcapi_node *n);
 
 /* Sends what is queued, then unlocks. */
 tw_shared void tw_mcapi_leave(struct tw_ep *ep)

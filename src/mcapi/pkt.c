@@ -26,12 +26,8 @@ static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 	uint64_t match = match_of(e);
 	mcapi_status_t status;
 
-	if (tw_mcapi_node_of(c->other) == n->number) {
-		if (!tw_mcapi_queue_local(n, match, buffer, size))
-			return MCAPI_ENO_MEM;
-		c->credits--;
-		return MCAPI_SUCCESS;
-	}
+	if (tw_mcapi_node_of(c->other) == n->number && !tw_mcapi_self_room(n, size))
+		return MCAPI_ENO_MEM;
 	c->credits--;
 	status = tw_mcapi_mreq_carry(n, m, buffer, size, match, tw_mcapi_node_of(c->other),
 				     MCAPI_ENOT_HANDLE);
@@ -123,8 +119,14 @@ static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 
 	if (tw_unlikely(!c->credits))
 		tw_progress(n->ep);
-	if (tw_likely(can_send(c) && tw_list_empty(&c->sends)))
-		return send_now(n, e, m, buffer, size);
+	if (tw_likely(can_send(c) && tw_list_empty(&c->sends))) {
+		mcapi_status_t status = send_now(n, e, m, buffer, size);
+
+		if (tw_mcapi_node_of(c->other) == n->number)
+			tw_mcapi_self_poll(n);
+		return status == MCAPI_INCOMPLETE && m->state == TW_MCAPI_Q_DONE ? m->status
+										 : status;
+	}
 	if (c->peer_closed)
 		return MCAPI_ENOT_HANDLE;
 	m->data = buffer;
@@ -149,11 +151,14 @@ static inline bool send_bare(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, c
 	struct tw_mcapi_chan *c = &e->chan;
 	uint32_t to = tw_mcapi_node_of(c->other);
 
-	if (tw_unlikely(!can_send(c) || !tw_list_empty(&c->sends) || to == n->number))
+	if (tw_unlikely(!can_send(c) || !tw_list_empty(&c->sends)))
 		return false;
 	c->credits--;
-	if (tw_likely(tw_send_bare(n->ep, buffer, (uint32_t)size, match_of(e), n->peers[to].addr)))
+	if (tw_likely(tw_send_bare(n->ep, buffer, (uint32_t)size, match_of(e), n->peers[to].addr))) {
+		if (tw_unlikely(to == n->number))
+			tw_mcapi_self_poll(n);
 		return true;
+	}
 	c->credits++;
 	return false;
 }
@@ -208,21 +213,6 @@ void mcapi_pktchan_send_i(mcapi_pktchan_send_hndl_t send_handle, const void *buf
 
 /* Receiving ------------------------------------------------------------------------ */
 
-/* Queues a receive; it ends at once if a packet is there. */
-static void receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
-		    void **buffer)
-{
-	m->packet = buffer;
-	tw_list_add_tail(&e->packet_recvs, &m->link);
-	tw_mcapi_queue_serve_packets(n, e);
-}
-
-/* No packet is there, and none can come. */
-static bool is_drained(const struct tw_mcapi_endp *e)
-{
-	return e->chan.peer_closed && tw_list_empty(&e->packets);
-}
-
 void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
@@ -234,36 +224,58 @@ void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffe
 		return;
 	if (!buffer || !request) {
 		*mcapi_status = MCAPI_EPARAM;
-	} else if (!is_drained(e)) {
+	} else if (!tw_mcapi_pkt_drained(n, e)) {
 		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_PKT_RECV, request, mcapi_status);
 		if (m)
-			receive(n, e, m, buffer);
+			m->packet = buffer;
+		if (m && !tw_mcapi_pkt_receive(n, e, m)) {
+			tw_mcapi_mreq_free(n, m);
+			*mcapi_status = MCAPI_ENO_REQUEST;
+		}
 	}
 	tw_mcapi_leave(n->ep);
 }
 
-static bool packet_here(struct tw_ep *ep, void *endp)
+/* The next packet, if it is whole. */
+static inline struct tw_unexp_msg *next_packet(struct tw_ep *ep, const struct tw_mcapi_endp *e)
 {
-	(void)ep;
-	return tw_mcapi_queue_next_packet(endp) || is_drained(endp);
+	struct tw_unexp_msg *u = tw_unexp_find(ep, tw_mcapi_packets_of(e), TW_MCAPI_TO_PORT);
+
+	return u && tw_unexp_is_whole(u) ? u : NULL;
+}
+
+struct waiting {
+	const struct tw_mcapi_endp *e;
+	struct tw_unexp_msg *packet;
+};
+
+static bool packet_here(struct tw_ep *ep, void *arg)
+{
+	struct waiting *w = arg;
+
+	w->packet = next_packet(ep, w->e);
+	return w->packet || (w->e->chan.peer_closed && tw_mcapi_pkt_drained(ep->owner, w->e));
 }
 
 /* The short path, without a request: a packet that is there or comes soon. */
 static inline mcapi_status_t receive_soon(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 					  void **buffer, size_t *size)
 {
+	struct waiting w = {e, NULL};
 	struct tw_unexp_msg *u;
 
 	if (tw_unlikely(!e->timeout || !tw_list_empty(&e->packet_recvs)))
 		return MCAPI_INCOMPLETE;
 	/* This keeps the lock. */
-	if (tw_unlikely(!tw_poll_first(n->ep, packet_here, e, TW_MCAPI_POLL_US)))
+	if (tw_unlikely(!tw_poll_first(n->ep, packet_here, &w, TW_MCAPI_POLL_US)))
 		return MCAPI_INCOMPLETE;
-	u = tw_mcapi_queue_next_packet(e);
+	u = w.packet;
 	if (tw_unlikely(!u))
 		return MCAPI_ENOT_HANDLE;
-	if (tw_unlikely(!tw_mcapi_queue_claim(n, e, u)))
-		return MCAPI_ENO_BUFFER;
+	tw_unexp_claim(n->ep, u);
+	tw_unexp_take(n->ep, u);
+	tw_mcapi_outstanding_add(n, u);
+	tw_mcapi_chan_took(n, e, 1, e->buffers);
 	*buffer = u->data;
 	*size = u->len;
 	return MCAPI_SUCCESS;
@@ -277,7 +289,13 @@ static tw_noinline mcapi_status_t receive_late(struct tw_mcapi_node *n, struct t
 	struct tw_mcapi_mreq m;
 
 	tw_mcapi_mreq_init(&m, TW_MCAPI_Q_PKT_RECV);
-	receive(n, e, &m, buffer);
+	m.packet = buffer;
+	if (tw_mcapi_pkt_drained(n, e))
+		return MCAPI_ENOT_HANDLE;
+	if (!tw_mcapi_pkt_receive(n, e, &m)) {
+		tw_mcapi_mreq_done(n, &m, MCAPI_ENO_BUFFER, 0);
+		return MCAPI_ENO_BUFFER;
+	}
 	status = tw_mcapi_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
 	if (status == MCAPI_SUCCESS)
 		*size = m.size;
@@ -323,9 +341,9 @@ mcapi_uint_t mcapi_pktchan_available(mcapi_pktchan_recv_hndl_t receive_handle,
 	if (!e)
 		return MCAPI_NULL;
 	tw_progress(n->ep);
-	if (!is_drained(e)) {
+	if (!tw_mcapi_pkt_drained(n, e)) {
 		*mcapi_status = MCAPI_SUCCESS;
-		count = tw_mcapi_queue_ready(&e->packets);
+		count = tw_unexp_count(n->ep, tw_mcapi_packets_of(e), TW_MCAPI_TO_PORT, true);
 	}
 	tw_mcapi_leave(n->ep);
 	return count;

@@ -15,7 +15,8 @@ void tw_mcapi_mreq_init(struct tw_mcapi_mreq *m, enum tw_mcapi_mreq_kind kind)
 {
 	m->kind = (uint8_t)kind;
 	m->state = TW_MCAPI_Q_PENDING;
-	m->bound = m->collected = false;
+	m->collected = false;
+	m->carrier = NULL;
 	m->status = MCAPI_INCOMPLETE;
 	m->size = 0;
 	m->len = 0;
@@ -39,10 +40,25 @@ void tw_mcapi_mreq_free(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 	tw_pool_put(&n->reqs, m);
 }
 
+/* A posted receive is taken back; a packet that is on its way is dropped. */
+static void unpost(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
+{
+	struct tw_req *r = m->carrier;
+
+	tw_list_del(&m->link);
+	if (r && tw_recv_cancel(n->ep, r))
+		tw_req_free(n->ep, r);
+	else if (r && m->kind == TW_MCAPI_Q_PKT_RECV)
+		r->context = NULL;
+	else
+		return;
+	m->carrier = NULL;
+}
+
 void tw_mcapi_mreq_done(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_status_t status,
 			size_t size)
 {
-	tw_list_del(&m->link);
+	unpost(n, m);
 	tw_mcapi_ctrl_abandon(&m->ctrl_req);
 	m->state = TW_MCAPI_Q_DONE;
 	m->status = status;
@@ -108,12 +124,12 @@ static mcapi_boolean_t report(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, 
 	return *status == MCAPI_SUCCESS ? MCAPI_TRUE : MCAPI_FALSE;
 }
 
-static void carried(struct tw_mcapi_node *n, struct tw_mcapi_op *op, const struct tw_req *r)
+static void carried(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
 	struct tw_mcapi_mreq *m = tw_container(op, struct tw_mcapi_mreq, op);
 
-	m->bound = false;
-	tw_mcapi_mreq_done(n, m, r->status == TW_S_OK ? MCAPI_SUCCESS : m->lost, r->len);
+	m->carrier = NULL;
+	tw_mcapi_mreq_done(ep->owner, m, r->status == TW_S_OK ? MCAPI_SUCCESS : m->lost, r->len);
 }
 
 mcapi_status_t tw_mcapi_mreq_carry(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m,
@@ -128,18 +144,17 @@ mcapi_status_t tw_mcapi_mreq_carry(struct tw_mcapi_node *n, struct tw_mcapi_mreq
 	if (tw_unlikely(!r))
 		return MCAPI_ENO_MEM;
 	r->match = match;
-	m->bound = true;
 	m->carrier = r;
 	m->lost = lost;
 	m->op.done = carried;
 	r->context = &m->op;
 	tw_send(n->ep, r, n->peers[to].addr);
 	/* The send may have made progress and collected it. */
-	if (tw_unlikely(!m->bound))
+	if (tw_unlikely(!m->carrier))
 		return m->status;
 	if (tw_unlikely(!(r->flags & TW_R_DONE)))
 		return MCAPI_INCOMPLETE;
-	m->bound = false;
+	m->carrier = NULL;
 	lost = r->status == TW_S_OK ? MCAPI_SUCCESS : lost;
 	tw_req_free(n->ep, r);
 	return lost;
@@ -194,7 +209,8 @@ bool tw_mcapi_mreq_over(struct tw_ep *ep, void *mreq)
 static void give_up(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
 	tw_mcapi_attend(n->ep);
-	while (m->bound) {
+	unpost(n, m);
+	while (tw_mcapi_mreq_bound(m)) {
 		tw_disconnect(n->ep, m->carrier->peer);
 		tw_mcapi_attend(n->ep);
 	}
@@ -206,13 +222,13 @@ mcapi_status_t tw_mcapi_mreq_wait(struct tw_mcapi_node *n, struct tw_mcapi_mreq 
 	enum tw_waited waited = tw_mcapi_wait(n, tw_mcapi_mreq_over, m, timeout);
 
 	/* The engine uses the buffer until it ends, which is soon. */
-	if (waited == TW_W_TIMEOUT && m->bound)
+	if (waited == TW_W_TIMEOUT && tw_mcapi_mreq_bound(m))
 		waited = tw_mcapi_wait(n, tw_mcapi_mreq_over, m, -1);
 	if (waited == TW_W_TRUE)
 		return m->status;
 	if (waited == TW_W_CLOSED)
 		give_up(n, m);
-	tw_list_del(&m->link);
+	unpost(n, m);
 	tw_mcapi_ctrl_abandon(&m->ctrl_req);
 	return waited == TW_W_CLOSED ? closed : MCAPI_EREQ_TIMEOUT;
 }
@@ -356,7 +372,7 @@ static bool cancel(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
 	if (m->state != TW_MCAPI_Q_PENDING)
 		return false;
-	if (m->bound) {
+	if (tw_mcapi_mreq_bound(m)) {
 		/* Its buffer is in use until it ends. */
 		tw_mcapi_wait(n, tw_mcapi_mreq_over, m, -1);
 		return false;

@@ -5,6 +5,12 @@
 
 #include "mcapi/node.h"
 
+/* The engine has a message for it, or of it: too late to cancel. */
+static inline bool tw_mcapi_mreq_bound(const struct tw_mcapi_mreq *m)
+{
+	return m->carrier && !(m->carrier->flags & TW_R_POSTED);
+}
+
 /* NULL if there are no more. */
 struct tw_mcapi_mreq *tw_mcapi_mreq_new(struct tw_mcapi_node *n, enum tw_mcapi_mreq_kind kind);
 void tw_mcapi_mreq_init(struct tw_mcapi_mreq *m, enum tw_mcapi_mreq_kind kind);

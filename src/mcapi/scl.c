@@ -38,29 +38,35 @@ static inline bool must_wake_fenced(const struct tw_mcapi_scl *s, _Atomic(uint32
 
 /* Sending -------------------------------------------------------------------------- */
 
+/* MCAPI_INCOMPLETE: there was no memory, later. */
+static mcapi_status_t send_am(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint64_t value,
+			      unsigned code)
+{
+	uint64_t arg = tw_mcapi_match(TW_MCAPI_K_SCL, code, e->chan.epoch, e->chan.other, e->handle);
+	struct tw_addr to = n->peers[tw_mcapi_node_of(e->chan.other)].addr;
+
+	switch (tw_am_send(n->ep, to, arg, &value, sizeof(value))) {
+	case TW_OK:
+		e->chan.credits--;
+		return MCAPI_SUCCESS;
+	case TW_ENOMEM:
+		return MCAPI_INCOMPLETE;
+	default:
+		return MCAPI_ENOT_HANDLE;
+	}
+}
+
 static mcapi_status_t send_message(uint32_t handle, uint64_t value, unsigned code)
 {
 	mcapi_status_t status = MCAPI_INCOMPLETE;
 	struct tw_mcapi_node *n;
 	struct tw_ep *ep = tw_mcapi_enter(&n);
 	struct tw_mcapi_endp *e = ep ? tw_mcapi_scl_endp(n, handle, true) : NULL;
-	struct tw_mcapi_mreq m;
 
 	if (!e || e->chan.peer_closed) {
 		status = MCAPI_ENOT_HANDLE;
 	} else if (e->chan.credits) {
-		tw_mcapi_mreq_init(&m, TW_MCAPI_Q_PKT_SEND);
-		e->chan.credits--;
-		status = tw_mcapi_mreq_carry(n, &m, &value, sizeof(value),
-					     tw_mcapi_match(TW_MCAPI_K_SCL, code, e->chan.epoch,
-							    e->chan.other, e->handle),
-					     tw_mcapi_node_of(e->chan.other), MCAPI_ENOT_HANDLE);
-		if (status == MCAPI_INCOMPLETE) {
-			status = tw_mcapi_mreq_wait(n, &m, -1, MCAPI_ENOT_HANDLE);
-		} else if (status == MCAPI_ENO_MEM) {
-			e->chan.credits++;
-			status = MCAPI_INCOMPLETE; /* later */
-		}
+		status = send_am(n, e, value, code);
 	}
 	if (ep)
 		tw_mcapi_leave(ep);

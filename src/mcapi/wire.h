@@ -4,8 +4,9 @@
  *
  *   kind 4 bits | priority or scalar size 4 | epoch 24 | to port 16 | from port 16
  *
- * Messages, packets and scalars carry the user's bytes, control messages a struct
- * tw_mcapi_ctrl. The sender's node chooses the epoch of a channel, which tells it from an
+ * Messages and packets carry the user's bytes; the epoch of a message is its sender's node.
+ * Control messages, each a struct tw_mcapi_ctrl, and scalars that cannot go through a ring are
+ * active messages with such an argument. The sender's node chooses the epoch of a channel, which tells it from an
  * earlier channel of the same endpoints.
  *
  * Connecting (T any node, a and b the nodes of sender A and receiver B):

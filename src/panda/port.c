@@ -33,7 +33,17 @@ struct tw_unexp_msg *tw_panda_claimed(struct tw_ep *ep, const struct tw_req *r)
 {
 	struct tw_unexp_msg *u = tw_req_claimed(r);
 	uint64_t match = r->match;
+	uint32_t number = tw_panda_port_of(r->match);
 
+	if (r->status == TW_S_NO_RESOURCES) {
+		tw_log(TW_LOG_ERROR, "no memory for a message of port %u: it is lost", number);
+		u = tw_unexp_find(ep, number, NUMBER);
+		if (u)
+			tw_unexp_claim(ep, u);
+		if (u)
+			tw_unexp_drop(ep, u);
+		return NULL;
+	}
 	if (r->status == TW_S_OK && tw_panda_seen(ep, r->source, &match)) {
 		tw_panda_here(ep, r->source, &match, r);
 		return u;
