@@ -25,6 +25,10 @@ enum where { NOWHERE, WAITING, REPLYING, PULLING, PUSHING };
  */
 enum counted { UNCOUNTED, RESTS, PASSIVE, ACTIVE };
 
+#define AT(place, counts)                                                                          \
+	{                                                                                          \
+		.where = place, .counted = counts                                                  \
+	}
 #define DUE(packet, flags, cls, payload, counted)                                                  \
 	{                                                                                          \
 		REPLYING, counted, packet, flags, cls, payload                                     \
@@ -35,33 +39,33 @@ enum counted { UNCOUNTED, RESTS, PASSIVE, ACTIVE };
 static const struct state {
 	uint8_t where, counted, packet, flags, cls, payload;
 } states[TW_NXFERS] = {
-	[TW_XFER_UNMATCHED] = {WAITING, PASSIVE},
-	[TW_XFER_ANNOUNCED] = {WAITING, PASSIVE},
-	[TW_XFER_SENDING] = {PUSHING, ACTIVE},
-	[TW_XFER_PUTTING] = {PUSHING, ACTIVE},
+	[TW_XFER_UNMATCHED] = AT(WAITING, PASSIVE),
+	[TW_XFER_ANNOUNCED] = AT(WAITING, PASSIVE),
+	[TW_XFER_SENDING] = AT(PUSHING, ACTIVE),
+	[TW_XFER_PUTTING] = AT(PUSHING, ACTIVE),
 	[TW_XFER_PUT_DUE] = DUE(TW_PUT, TW_DONE_OK, TW_SEND_CONTROL, 0, ACTIVE),
 	/* A receiver that has nothing left to do need not be rung. */
 	[TW_XFER_PUT_ALL_DUE] = DUE(TW_PUT, TW_DONE_OK, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_PUT_FAILED_DUE] = DUE(TW_PUT, TW_DONE_FAILED, TW_SEND_CONTROL, 0, ACTIVE),
 	/* A packet that only ends a send waits until its program looks. */
 	[TW_XFER_ACK_DUE] = DUE(TW_ACK, 0, TW_SEND_NOTICE, 0, UNCOUNTED),
-	[TW_XFER_MATCHED] = {WAITING, RESTS},
+	[TW_XFER_MATCHED] = AT(WAITING, RESTS),
 	[TW_XFER_CTS_DUE] = DUE(TW_CTS, 0, TW_SEND_CONTROL, OWN_REF, ACTIVE),
-	[TW_XFER_COPYING] = {WAITING, ACTIVE},
-	[TW_XFER_GETTING] = {PULLING, ACTIVE},
-	[TW_XFER_DRAINING] = {WAITING, ACTIVE},
+	[TW_XFER_COPYING] = AT(WAITING, ACTIVE),
+	[TW_XFER_GETTING] = AT(PULLING, ACTIVE),
+	[TW_XFER_DRAINING] = AT(WAITING, ACTIVE),
 	[TW_XFER_SHARE_DUE] = DUE(TW_SHARE, 0, TW_SEND_CONTROL, SHARED, ACTIVE),
 	[TW_XFER_SHARE_ALL_DUE] = DUE(TW_SHARE, 0, TW_SEND_CONTROL, SHARED, ACTIVE),
-	[TW_XFER_SPLIT] = {PULLING, ACTIVE},
-	[TW_XFER_SPLIT_WAIT] = {WAITING, ACTIVE},
-	[TW_XFER_WRITTEN] = {WAITING, PASSIVE},
+	[TW_XFER_SPLIT] = AT(PULLING, ACTIVE),
+	[TW_XFER_SPLIT_WAIT] = AT(WAITING, ACTIVE),
+	[TW_XFER_WRITTEN] = AT(WAITING, PASSIVE),
 	[TW_XFER_DONE_DUE] = DUE(TW_DONE, TW_DONE_OK, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_DONE_FAILED_DUE] = DUE(TW_DONE, TW_DONE_FAILED, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_CANCEL_DUE] = DUE(TW_CANCEL, 0, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_CANCELLED_DUE] = DUE(TW_CANCELLED, TW_CANCEL_OK, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_LATE_DUE] = DUE(TW_CANCELLED, TW_CANCEL_LATE, TW_SEND_CONTROL, 0, UNCOUNTED),
-	[TW_XFER_ACCESS] = {PULLING, ACTIVE},
-	[TW_XFER_ACCESS_DRAINING] = {WAITING, ACTIVE},
+	[TW_XFER_ACCESS] = AT(PULLING, ACTIVE),
+	[TW_XFER_ACCESS_DRAINING] = AT(WAITING, ACTIVE),
 };
 
 /* The actions, which run in the next state --------------------------------------- */
