@@ -255,6 +255,7 @@ static void destroy(struct tw_ep *ep)
 	free_requests(ep);
 	tw_unexp_msgs_fini(ep);
 	tw_match_free(ep->match);
+	tw_sources_free(ep);
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		free(ep->peers[i]);
 	free(ep->peers);

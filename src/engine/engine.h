@@ -7,6 +7,7 @@
  *   request.c     requests and their data (.h)     idle.c       who polls, sleeps and wakes
  *   send.c        the sending side                 wait.c       blocking calls
  *   recv.c        the receiving side               peer.c       peers
+ *   source.c      receives from one peer only
  *   unexp_msg.c   memory of unexpected messages    naming.c     boards and names
  *   unexp.c       unexpected messages              am.c         active messages
  *   transfer.c    long messages                    hosts.c      the hosts file
@@ -145,6 +146,9 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
 /* Sends a message that can leave at once, without a request. False: nothing was done. */
 bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 		  struct tw_addr to);
+/* And with immediate data. */
+bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
+		      struct tw_addr to, uint64_t imm);
 /*
  * Ends the short way to a peer (quick.h) until the next tw_send(), and counts what has taken
  * it. Called before everything that may not overtake or that counts credits.
@@ -174,6 +178,23 @@ static inline uint16_t tw_take_credits(struct tw_peer *p)
 }
 
 void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask);
+/*
+ * Receives from one peer only, whatever session it has. They are in one order with the others.
+ * The source is valid until the endpoint is closed; NULL when memory is short.
+ */
+struct tw_source *tw_source_get(struct tw_ep *ep, uint64_t where);
+void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
+		       struct tw_source *from);
+/* The earliest unexpected message for (key, mask), from a peer or (0) any. */
+struct tw_unexp_msg *tw_unexp_find_from(struct tw_ep *ep, uint64_t key, uint64_t mask,
+					uint64_t where);
+/* source.c, for the engine: */
+struct tw_source *tw_source_find(struct tw_ep *ep, uint64_t where);
+void tw_source_unpost(struct tw_req *r);
+struct tw_posted *tw_source_take(struct tw_peer *p, uint64_t match);
+/* Its receives end, as nothing more can come. */
+void tw_source_lost(struct tw_peer *p, enum tw_status why);
+void tw_sources_free(struct tw_ep *ep);
 /* Removes a receive that nothing has matched. */
 bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r);
 enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *payload,
@@ -412,6 +433,11 @@ enum tw_idle_event {
 
 /* Changes the state. True if that armed and something had arrived: do not sleep. */
 bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event);
+/*
+ * The program is about to sleep where the engine does not know of it: from now on any packet
+ * wakes the service thread. False: something has arrived already.
+ */
+bool tw_rest(struct tw_ep *ep);
 /* The tick at which something is due, 0 none. */
 static inline uint64_t tw_deadline(const struct tw_ep *ep)
 {

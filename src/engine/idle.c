@@ -176,6 +176,17 @@ static void take_over(struct tw_ep *ep)
 	tw_idle_event(ep, TW_IDLE_OVER);
 }
 
+bool tw_rest(struct tw_ep *ep)
+{
+	tw_lanes_close(ep);
+	tw_idle_event(ep, TW_IDLE_TAKE);
+	if (!tw_idle_event(ep, TW_IDLE_SPENT))
+		return true;
+	tw_idle_event(ep, TW_IDLE_TAKE);
+	tw_idle_event(ep, TW_IDLE_OVER);
+	return false;
+}
+
 /* Asks the next poll to see to what is due. Returns the tick of the next check, or 0. */
 static uint64_t leave_to_program(struct tw_slot_entry *s, uint64_t now, bool ready, uint64_t max)
 {
@@ -224,6 +235,8 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 		ep->events++;
 	} else {
 		take_over(ep);
+		if (ep->iface->background)
+			ep->iface->background(ep);
 		if (ep->rest_until)
 			atomic_store_explicit(&s->requested, true, memory_order_relaxed);
 		note_polls(s);

@@ -457,6 +457,23 @@ struct tw_posted *tw_match_look_anew(struct tw_match *m, uint64_t match, struct 
 	return *spot->at ? to_posted(*spot->at) : NULL;
 }
 
+struct tw_posted *tw_match_find_posted(struct tw_match *m, uint64_t match)
+{
+	node_t **at = m->live ? find_hashed(m, match) : NULL;
+	uint64_t steps = 0;
+	struct tw_posted *p =
+		find_listed(m, match, at ? to_posted(*at)->seq : UINT64_MAX, &steps);
+
+	return p || !at ? p : to_posted(*at);
+}
+
+void tw_match_post_among(struct tw_match *m, struct tw_posted *p, struct tw_match *other)
+{
+	m->posted_seq = other->posted_seq;
+	tw_match_post(m, p);
+	other->posted_seq = m->posted_seq;
+}
+
 struct tw_posted *tw_match_pop_posted(struct tw_match *m)
 {
 	struct tw_match_table *t;

@@ -67,6 +67,10 @@ void tw_match_post(struct tw_match *m, struct tw_posted *p);
 void tw_match_unpost(struct tw_match *m, struct tw_posted *p);
 /* Removes and returns the earliest posted receive for a message; NULL if none. */
 struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match);
+/* The same, but the receive stays posted. */
+struct tw_posted *tw_match_find_posted(struct tw_match *m, uint64_t match);
+/* Queues a receive in m so that its seq is in one order with the receives of another. */
+void tw_match_post_among(struct tw_match *m, struct tw_posted *p, struct tw_match *other);
 /* Removes and returns any posted receive, for closing; NULL when none is left. */
 struct tw_posted *tw_match_pop_posted(struct tw_match *m);
 

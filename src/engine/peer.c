@@ -161,6 +161,8 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 
 	p->link = link;
 	set_state(p, TW_PEER_UP);
+	p->source = tw_source_find(ep, p->addr.where);
+	p->directed = p->source != NULL;
 	p->addr.session = other->session;
 	p->filter = other->filter;
 	p->credits = p->granted = other->window;
@@ -215,6 +217,8 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	if (half)
 		tw_transfer_lost(p, half, why);
 	tw_peer_rest(p);
+	if (p->source)
+		tw_source_lost(p, why);
 	ep->events++;
 	if (ep->iface->down)
 		ep->iface->down(ep, p);

@@ -50,18 +50,29 @@ bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r)
 {
 	if (!(r->flags & TW_R_POSTED))
 		return false;
-	tw_match_unpost(ep->match, &r->posted);
+	if (tw_unlikely(r->extra & TW_X_DIRECTED))
+		tw_source_unpost(r);
+	else
+		tw_match_unpost(ep->match, &r->posted);
 	r->flags &= (uint8_t)~TW_R_POSTED;
 	ep->gauges[TW_G_POSTED]--;
 	ep->counters[TW_C_RECV_CANCELLED]++;
 	return true;
 }
 
-static inline struct tw_req *take_posted(struct tw_ep *ep, uint64_t match, uint32_t len)
+/* The receive that a message meets; its own source's receives are in one order with the others. */
+static inline struct tw_posted *take_matching(struct tw_peer *p, uint64_t match)
 {
+	return tw_unlikely(p->directed) ? tw_source_take(p, match)
+					: tw_match_take_posted(p->ep->match, match);
+}
+
+static inline struct tw_req *take_posted(struct tw_peer *p, uint64_t match, uint32_t len)
+{
+	struct tw_ep *ep = p->ep;
 	struct tw_posted *q;
 
-	while ((q = tw_match_take_posted(ep->match, match))) {
+	while ((q = take_matching(p, match))) {
 		struct tw_req *r = tw_container(q, struct tw_req, posted);
 
 		ep->gauges[TW_G_POSTED]--;
@@ -72,6 +83,14 @@ static inline struct tw_req *take_posted(struct tw_ep *ep, uint64_t match, uint3
 		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
 	}
 	return NULL;
+}
+
+static void keep_imm(struct tw_unexp_msg *u, const struct tw_peer *p, struct tw_hdr hdr)
+{
+	if (tw_likely(!(tw_hdr_flags(hdr) & TW_FLAG_IMM)))
+		return;
+	u->has_imm = true;
+	u->imm = p->rx_imm;
 }
 
 /* Stores a message, or its first part, that matches no receive. */
@@ -88,6 +107,7 @@ static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, 
 	u->have = len;
 	u->sync = sync;
 	u->ref = ref;
+	keep_imm(u, p, hdr);
 	p->used += tw_credit_cost(u->len);
 	p->rx_unexp = whole ? NULL : u;
 	p->rx_at = len;
@@ -100,8 +120,10 @@ static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, 
 static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 				uint32_t len, uint32_t cost)
 {
-	struct tw_req *r = take_posted(p->ep, hdr.match, tw_hdr_len(hdr));
+	struct tw_req *r;
 
+	tw_assume(!p->directed);
+	r = take_posted(p, hdr.match, tw_hdr_len(hdr));
 	if (tw_unlikely(!r))
 		return tw_unexp_whole(p, hdr, data, len, cost);
 	tw_recv_bind(r, p, hdr.match, len);
@@ -115,6 +137,17 @@ static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char
 	return TW_OK;
 }
 
+/* Takes the immediate data off the front of a payload. False if it does not belong there. */
+static bool take_imm(struct tw_peer *p, const char **data, uint32_t *len)
+{
+	if (!p->ep->iface->imm || *len < sizeof(p->rx_imm))
+		return false;
+	memcpy(&p->rx_imm, *data, sizeof(p->rx_imm));
+	*data += sizeof(p->rx_imm);
+	*len -= (uint32_t)sizeof(p->rx_imm);
+	return true;
+}
+
 static bool too_long(const struct tw_ep *ep, uint32_t len)
 {
 	return ep->iface->max_len && len > ep->iface->max_len;
@@ -124,6 +157,7 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 {
 	struct tw_ep *ep = p->ep;
 	bool sync = TW_USES_SYNC && (tw_hdr_flags(hdr) & TW_FLAG_SYNC);
+	bool imm = tw_hdr_flags(hdr) & TW_FLAG_IMM;
 	struct tw_ref ref = {0, 0};
 	struct tw_req *r;
 
@@ -134,15 +168,18 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 		data += sizeof(ref);
 		len -= sizeof(ref);
 	}
+	if (tw_unlikely(imm && !take_imm(p, &data, &len)))
+		return TW_EPROTO;
 	if (tw_unlikely(len > tw_hdr_len(hdr) || p->rx_len || (len == 0 && tw_hdr_len(hdr)) ||
 			tw_hdr_len(hdr) >= UINT32_MAX / 2 ||
 			tw_credit_cost(tw_hdr_len(hdr)) > p->window - p->used ||
 			too_long(ep, tw_hdr_len(hdr))))
 		return TW_EPROTO;
-	r = take_posted(ep, hdr.match, tw_hdr_len(hdr));
+	r = take_posted(p, hdr.match, tw_hdr_len(hdr));
 	if (!r)
 		return unexpected(p, hdr, data, len, sync, ref);
 	tw_recv_bind(r, p, hdr.match, tw_hdr_len(hdr));
+	tw_recv_imm(r, imm, p->rx_imm);
 	tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len));
 	p->used += tw_credit_cost(tw_hdr_len(hdr));
 	p->show->msgs_received++;
@@ -222,19 +259,22 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 	struct tw_unexp_msg *u;
 
 	const char *key = (const char *)data + sizeof(rts);
+	bool imm = tw_hdr_flags(hdr) & TW_FLAG_IMM;
 
-	if ((len != sizeof(rts) && len != sizeof(rts) + tw_key_size(p)) || p->rx_len ||
-	    too_long(p->ep, tw_hdr_len(hdr)))
+	if (len < sizeof(rts) || p->rx_len || too_long(p->ep, tw_hdr_len(hdr)))
 		return TW_EPROTO;
 	memcpy(&rts, data, sizeof(rts));
-	len -= sizeof(rts);
+	len -= (uint32_t)sizeof(rts);
+	if ((imm && !take_imm(p, &key, &len)) || (len && len != tw_key_size(p)))
+		return TW_EPROTO;
 	/* An address without its key is of no use. */
 	if (len != tw_key_size(p))
 		rts.address = 0;
-	r = take_posted(p->ep, hdr.match, tw_hdr_len(hdr));
+	r = take_posted(p, hdr.match, tw_hdr_len(hdr));
 	if (r) {
 		p->show->msgs_received++;
 		tw_recv_bind(r, p, hdr.match, tw_hdr_len(hdr));
+		tw_recv_imm(r, imm, p->rx_imm);
 		tw_transfer_start(p, r, rts.ref, rts.address, key, len);
 		return TW_OK;
 	}
@@ -245,6 +285,7 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 	u->key_len = len;
 	u->ref = rts.ref;
 	u->address = rts.address;
+	keep_imm(u, p, hdr);
 	tw_unexp_queue(p->ep, u);
 	return TW_OK;
 }
@@ -259,7 +300,7 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 	switch (tw_hdr_type(hdr)) {
 	case TW_EAGER:
 		cost = tw_credit_cost(len);
-		if (tw_unlikely(len != tw_hdr_len(hdr) || tw_hdr_flags(hdr) || p->rx_len ||
+		if (tw_unlikely(len != tw_hdr_len(hdr) || tw_hdr_flags(hdr) || p->rx_unusual ||
 				cost > p->window - p->used))
 			err = unusual(p, hdr, payload, len);
 		else

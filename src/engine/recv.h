@@ -29,6 +29,14 @@ static inline void tw_recv_bind(struct tw_req *r, struct tw_peer *p, uint64_t ma
 	r->xfer_len = tw_min(len, r->len);
 }
 
+static inline void tw_recv_imm(struct tw_req *r, bool imm, uint64_t data)
+{
+	if (tw_likely(!imm))
+		return;
+	r->extra |= TW_X_IMM;
+	r->imm = data;
+}
+
 /* Gives a claiming receive memory for a message of which nothing is here yet. */
 bool tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len);
 
@@ -71,8 +79,8 @@ static tw_inline struct tw_unexp_msg *tw_unexp_new(struct tw_peer *p, struct tw_
 	u->unexp.match = hdr.match;
 	u->peer = p;
 	u->len = tw_hdr_len(hdr);
+	u->unusual = 0;
 	u->state = (uint8_t)state;
-	u->sync = false;
 	u->ref = (struct tw_ref){0, 0};
 	u->claimed = 0;
 	p->numsgs++;

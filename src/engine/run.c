@@ -78,7 +78,7 @@ unsigned tw_recv_run(struct tw_link *link, struct tw_ring_rx *rx, unsigned budge
 	uint64_t bytes = 0;
 	unsigned n = 0;
 
-	if (!ep->gauges[TW_G_POSTED] || p->rx_len)
+	if (!ep->gauges[TW_G_POSTED] || p->rx_unusual)
 		return 0;
 	while (n < budget && (s = next_short(rx, &hdr)) && (r = receive_for(ep, hdr, &spot))) {
 		uint32_t len = tw_hdr_len(hdr);

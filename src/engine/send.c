@@ -15,7 +15,7 @@
 static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 {
 	if (tw_is_remote(p))
-		return p->link->max_payload - (uint32_t)sizeof(struct tw_ref);
+		return p->link->max_payload - (uint32_t)(sizeof(struct tw_ref) + sizeof(uint64_t));
 	return len <= TW_SHORT_SEND ? TW_SHORT_SEND : len <= 8192 ? 2048 : 8192;
 }
 
@@ -35,7 +35,7 @@ static inline void give_credits_back(struct tw_peer *p, uint16_t n)
 static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type, uint8_t flags,
 			      uint32_t len)
 {
-	struct iovec iov[TW_MAX_SEGMENTS + 1];
+	struct iovec iov[TW_MAX_SEGMENTS + 2];
 	struct tw_ref ref = {r->obj.index, r->obj.gen};
 	uint16_t credits = tw_take_credits(p);
 	enum tw_send_class cls = TW_SEND_PLAIN;
@@ -47,6 +47,11 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 		flags |= TW_FLAG_SYNC;
 		extra = sizeof(ref);
 		iov[n++] = (struct iovec){&ref, sizeof(ref)};
+	}
+	if (type == TW_EAGER && (r->extra & TW_X_IMM)) {
+		flags |= TW_FLAG_IMM;
+		extra += (uint32_t)sizeof(r->imm);
+		iov[n++] = (struct iovec){&r->imm, sizeof(r->imm)};
 	}
 	/*
 	 * To a remote peer one call for all packets is cheaper; on the same host the
@@ -111,19 +116,27 @@ static bool send_eager(struct tw_peer *p, struct tw_req *r)
 static bool announce(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_rts rts = {{r->obj.index, r->obj.gen}, 0};
-	struct iovec iov[2] = {{&rts, sizeof(rts)}};
+	struct iovec iov[3] = {{&rts, sizeof(rts)}};
+	uint32_t len = sizeof(rts);
+	uint8_t flags = 0;
 	unsigned niov = 1;
 	struct tw_hdr hdr;
 	uint16_t credits;
 
 	r->rma = NULL;
 	rts.address = tw_transfer_expose(p, r);
-	if (TW_USES_NET && r->rma)
+	if (r->extra & TW_X_IMM) {
+		flags = TW_FLAG_IMM;
+		iov[niov++] = (struct iovec){&r->imm, sizeof(r->imm)};
+		len += (uint32_t)sizeof(r->imm);
+	}
+	if (TW_USES_NET && r->rma) {
 		iov[niov++] = (struct iovec){((struct tw_mem_reg *)r->rma)->key, p->link->key_size};
+		len += p->link->key_size;
+	}
 	credits = tw_take_credits(p);
-	hdr = tw_hdr_make(TW_RTS, 0, credits, r->len, r->match);
-	if (tw_packet_send(p, TW_SEND_ENGINE, hdr, iov, niov,
-				    (uint32_t)(sizeof(rts) + iov[1].iov_len)) != TW_OK) {
+	hdr = tw_hdr_make(TW_RTS, flags, credits, r->len, r->match);
+	if (tw_packet_send(p, TW_SEND_ENGINE, hdr, iov, niov, len) != TW_OK) {
 		give_credits_back(p, credits);
 		tw_transfer_forget(p, r);
 		return false;
@@ -254,10 +267,12 @@ static void lane_open(struct tw_peer *p)
 }
 
 /* Short, one piece, nothing queued before it. */
-static bool send_short(struct tw_peer *p, const void *data, uint32_t len, uint64_t match)
+static tw_inline bool send_short(struct tw_peer *p, const void *data, uint32_t len, uint64_t match,
+				 const uint64_t *imm)
 {
 	struct tw_ep *ep = p->ep;
-	struct iovec iov = {(void *)(uintptr_t)data, len};
+	struct iovec iov[2] = {{(void *)(uintptr_t)data, len}};
+	uint32_t extra = imm ? (uint32_t)sizeof(*imm) : 0;
 	uint32_t cost = tw_credit_cost(len);
 	struct tw_hdr hdr;
 	uint16_t credits;
@@ -267,8 +282,13 @@ static bool send_short(struct tw_peer *p, const void *data, uint32_t len, uint64
 			!tw_list_empty(&p->sendq)))
 		return false;
 	credits = tw_take_credits(p);
-	hdr = tw_hdr_make(TW_EAGER, 0, credits, len, match);
-	if (tw_unlikely(tw_packet_send(p, TW_SEND_PLAIN, hdr, &iov, 1, len) != TW_OK)) {
+	hdr = tw_hdr_make(TW_EAGER, imm ? TW_FLAG_IMM : 0, credits, len, match);
+	if (imm) {
+		iov[1] = iov[0];
+		iov[0] = (struct iovec){(void *)(uintptr_t)imm, sizeof(*imm)};
+	}
+	if (tw_unlikely(tw_packet_send(p, TW_SEND_PLAIN, hdr, iov, imm ? 2 : 1, extra + len) !=
+			TW_OK)) {
 		give_credits_back(p, credits);
 		return false;
 	}
@@ -294,7 +314,7 @@ static tw_noinline bool send_bare_slow(struct tw_ep *ep, const void *data, uint3
 {
 	struct tw_peer *p = tw_peer_at(ep, to);
 
-	if (!p || !send_short(p, data, len, match))
+	if (!p || !send_short(p, data, len, match, NULL))
 		return false;
 	count(p);
 	return true;
@@ -313,6 +333,17 @@ bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t mat
 		return send_bare_slow(ep, data, len, match, to);
 	if (tw_unlikely(tw_quick_asleep(p)))
 		tw_quick_wake(p);
+	return true;
+}
+
+bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
+		      struct tw_addr to, uint64_t imm)
+{
+	struct tw_peer *p = tw_peer_at(ep, to);
+
+	if (!p || !send_short(p, data, len, match, &imm))
+		return false;
+	count(p);
 	return true;
 }
 
@@ -353,7 +384,7 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 		return;
 	}
 	if ((!TW_USES_PIECES || r->nsegs == 1) && !(r->flags & (TW_R_SYNC | TW_R_URGENT)) &&
-	    send_short(p, r->seg.ptr, r->len, r->match)) {
+	    !r->extra && send_short(p, r->seg.ptr, r->len, r->match, NULL)) {
 		r->xfer_len = r->len;
 		tw_req_complete(ep, r, TW_S_OK);
 	} else {

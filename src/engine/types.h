@@ -106,6 +106,11 @@ enum tw_req_flags {
 	TW_R_ASKED = 128  /* of a send: asked back, to end with r->status */
 };
 
+enum tw_req_extra {
+	TW_X_IMM = 1,	  /* imm goes, or came, with the message */
+	TW_X_DIRECTED = 2 /* of a posted receive: in the matcher of its source */
+};
+
 struct tw_seg {
 	char *ptr;
 	uint32_t len;
@@ -121,7 +126,8 @@ struct tw_req {
 			uint16_t nsegs;
 		};
 	};
-	uint8_t kind;
+	uint8_t kind : 4;  /* enum tw_kind */
+	uint8_t extra : 4; /* enum tw_req_extra */
 	uint8_t state; /* enum tw_transfer */
 	uint8_t proto; /* enum tw_proto: how the data went; packets, if nothing was chosen */
 	bool active;   /* counted in nactive */
@@ -159,8 +165,15 @@ struct tw_req {
 			uint64_t deadline;
 		};
 	};
-	uintptr_t claimed; /* the thread whose peek returned it */
-	uint64_t limit;	   /* tick of its time limit, valid if ep->limits has one of that tick */
+	union {
+		uintptr_t claimed;	/* the thread whose peek returned it */
+		struct tw_source *from; /* while posted: the only source */
+		uint64_t imm;
+	};
+	union {
+		uint64_t limit; /* tick of its time limit, valid if ep->limits has one of that tick */
+		uint64_t user;	/* of an interface without time limits */
+	};
 } tw_aligned_line;
 
 /*
@@ -189,8 +202,13 @@ enum tw_unexp_state {
 struct tw_unexp_msg {
 	struct tw_peer *peer; /* while it is no receive's; peer->addr is its source */
 	uint32_t len, room;
-	uint8_t state; /* enum tw_unexp_state */
-	bool sync;
+	union {
+		uint32_t unusual; /* 0: whole, without a reply or immediate data */
+		struct {
+			uint8_t state; /* enum tw_unexp_state */
+			bool sync, has_imm;
+		};
+	};
 	uint32_t key_len;	   /* ANNOUNCED: of the remote key */
 	struct tw_ref ref;	   /* of the sender, if ANNOUNCED or sync */
 	union {
@@ -198,7 +216,10 @@ struct tw_unexp_msg {
 		uint64_t address; /* ANNOUNCED: of the sender's memory, 0 none */
 		struct tw_req *receiver; /* FETCHING: the receive that has matched it, or NULL */
 	};
-	uint64_t claimed;	   /* tw_ep.claims when a blocked probe returned it, 0 none */
+	union {
+		uint64_t claimed; /* tw_ep.claims when a blocked probe returned it, 0 none */
+		uint64_t imm;
+	};
 	struct tw_unexp_msg *next; /* while unused, or its owner's */
 	struct tw_unexp unexp;	   /* last of the fixed fields, as it is long */
 	/* The start of the message, or the key. */
@@ -234,7 +255,14 @@ struct tw_peer {
 	uint32_t window, used;	/* lines granted, lines in use */
 	uint32_t unreturned;	/* lines to return */
 	uint32_t fair;		/* what the window should be */
-	uint32_t rx_at, rx_len; /* of the message whose fragments arrive; rx_len 0: none do */
+	uint32_t rx_at; /* of the message whose fragments arrive */
+	union {
+		uint64_t rx_unusual; /* 0: whole messages may take the short way */
+		struct {
+			uint32_t rx_len; /* of that message; 0: none arrives so */
+			bool directed;	 /* there is a source */
+		};
+	};
 	struct tw_unexp_msg *rx_unexp; /* NULL: they are rx_req's */
 	struct tw_list sendq;	 /* in order, waiting for space */
 	struct tw_list work;	 /* on ep->work when something can be sent */
@@ -244,6 +272,8 @@ struct tw_peer {
 	struct tw_list replying; /* requests for which a packet is due */
 	struct tw_list pulling;
 	struct tw_req *rx_req;
+	uint64_t rx_imm;	  /* of the packet that is being taken */
+	struct tw_source *source; /* of receives from it only, or NULL */
 	struct tw_stats_peer *show;
 	uint64_t credit_starved; /* tick since which credits are short, 0 enough */
 	uint64_t retry;		 /* tick at which to connect again, 0 none */
@@ -291,6 +321,9 @@ struct tw_interface {
 	bool (*ending)(struct tw_ep *ep);
 	/* The endpoint has ended. Called without a lock, perhaps in the service thread. */
 	void (*ended)(void *owner);
+	/* The service thread has made progress. Must not block. */
+	void (*background)(struct tw_ep *ep);
+	bool imm; /* peers may send immediate data */
 	uint32_t max_len;     /* a peer that sends more is dropped; 0: no limit */
 	struct tw_pool *pool; /* of its own, for as many as there are requests; may be NULL */
 };
@@ -330,6 +363,7 @@ struct tw_ep {
 	unsigned npolled, nprovs;
 	uint64_t *gauges;
 	struct tw_match *match;
+	struct tw_source *sources; /* of receives from one peer only; NULL: there never was one */
 	struct tw_prov {
 		const struct tw_provider *ops;
 		void *instance;

@@ -80,6 +80,7 @@ static tw_noinline void receive_unusual(struct tw_ep *ep, struct tw_unexp_msg *u
 {
 	bool here = tw_unexp_is_whole(u) || u->state == TW_U_FETCHING;
 
+	tw_recv_imm(r, u->has_imm, u->imm);
 	if (!here && u->peer->state != TW_PEER_UP) {
 		lost(ep, u, r);
 		return;
@@ -104,11 +105,12 @@ static tw_noinline void receive_unusual(struct tw_ep *ep, struct tw_unexp_msg *u
 void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
-	if (tw_unlikely(u->state != TW_U_WHOLE || (r->flags & TW_R_CLAIM) || u->sync)) {
+	if (tw_unlikely(u->unusual || (r->flags & TW_R_CLAIM))) {
 		receive_unusual(ep, u, r);
 		return;
 	}
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
+	tw_assume(u->state == TW_U_WHOLE && !u->sync);
 	deliver(ep, u, r, false);
 }
 
@@ -207,7 +209,7 @@ static struct tw_unexp_msg *fetch(struct tw_ep *ep, struct tw_unexp_msg *u)
 	to->unexp.match = u->unexp.match;
 	to->peer = u->peer;
 	to->state = TW_U_FETCHING;
-	to->sync = false;
+	to->sync = to->has_imm = false;
 	to->ref = u->ref;
 	to->receiver = NULL;
 	to->claimed = 0;

@@ -4,9 +4,9 @@
  * the low end, type (8 bits), flags (8), credits (16) and len (32). By type:
  *
  *   type    match              len             payload
- *   EAGER   match information  message length  [sender's ref if SYNC] first bytes
+ *   EAGER   match information  message length  [sender's ref if SYNC] [data if IMM] first bytes
  *   FRAG    -                  -               the next bytes of that message
- *   RTS     match information  message length  struct tw_rts [remote key]
+ *   RTS     match information  message length  struct tw_rts [data if IMM] [remote key]
  *   CTS     sender's ref       bytes to send    receiver's ref
  *   DATA    receiver's ref     offset          bytes
  *   DONE    sender's ref       bytes taken     -  (flags: enum tw_done)
@@ -46,6 +46,7 @@ enum tw_packet {
 /* Flags of EAGER. */
 #define TW_FLAG_SYNC 1	 /* acknowledge the match */
 #define TW_FLAG_BEYOND 2 /* also: it is short, and takes no credit */
+#define TW_FLAG_IMM 4	 /* also of RTS: eight bytes of immediate data come with the message */
 
 /* Bytes that fit any unexpected message: the longest BEYOND. */
 #define TW_SMALL_MAX 128

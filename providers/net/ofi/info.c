@@ -85,6 +85,11 @@ struct fi_info *tw_ofi_choose(const struct tw_driver_host *host)
 		host->log(TW_LOG_WARN, "libfabric's shm is not for this: Tagwire has its own");
 		return NULL;
 	}
+	/* It would end here again, whatever it is combined with. */
+	if (strstr(name, "tagwire")) {
+		host->log(TW_LOG_WARN, "libfabric's provider %s is Tagwire itself", name);
+		return NULL;
+	}
 	if (*name) {
 		info = find(name, node);
 		if (!info)

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receives that take messages of one peer only. Each source has a matcher of its own for
+ * them; a message of that source goes to the earlier one of what it finds there and among
+ * the receives for any source. An endpoint without such receives does not notice.
+ */
+#include <stdlib.h>
+
+#include "engine/engine.h"
+
+struct tw_source {
+	uint64_t where;
+	struct tw_match *match;
+	struct tw_source *next;
+};
+
+struct tw_source *tw_source_find(struct tw_ep *ep, uint64_t where)
+{
+	struct tw_source *s = ep->sources;
+
+	while (s && s->where != where)
+		s = s->next;
+	return s;
+}
+
+struct tw_source *tw_source_get(struct tw_ep *ep, uint64_t where)
+{
+	struct tw_source *s = tw_source_find(ep, where);
+
+	if (s)
+		return s;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->where = where;
+	s->match = tw_match_new();
+	if (!s->match) {
+		free(s);
+		return NULL;
+	}
+	s->next = ep->sources;
+	ep->sources = s;
+	for (uint32_t i = 0; i < ep->npeers; i++)
+		if (ep->peers[i]->state == TW_PEER_UP && ep->peers[i]->addr.where == where) {
+			ep->peers[i]->source = s;
+			ep->peers[i]->directed = true;
+		}
+	return s;
+}
+
+void tw_source_unpost(struct tw_req *r)
+{
+	tw_match_unpost(r->from->match, &r->posted);
+}
+
+struct tw_posted *tw_source_take(struct tw_peer *p, uint64_t match)
+{
+	struct tw_match *any = p->ep->match, *own = p->source->match;
+	struct tw_posted *a, *b;
+
+	b = tw_match_find_posted(own, match);
+	if (!b)
+		return tw_match_take_posted(any, match);
+	a = tw_match_find_posted(any, match);
+	if (a && a->seq < b->seq) {
+		tw_match_unpost(any, a);
+		return a;
+	}
+	tw_match_unpost(own, b);
+	return b;
+}
+
+void tw_source_lost(struct tw_peer *p, enum tw_status why)
+{
+	struct tw_ep *ep = p->ep;
+	struct tw_posted *q;
+
+	while ((q = tw_match_pop_posted(p->source->match))) {
+		struct tw_req *r = tw_container(q, struct tw_req, posted);
+
+		ep->gauges[TW_G_POSTED]--;
+		r->flags &= (uint8_t)~TW_R_POSTED;
+		r->source = p->addr;
+		r->msg_len = r->xfer_len = 0;
+		tw_req_complete(ep, r, why);
+	}
+}
+
+void tw_sources_free(struct tw_ep *ep)
+{
+	while (ep->sources) {
+		struct tw_source *s = ep->sources;
+
+		ep->sources = s->next;
+		tw_match_free(s->match);
+		free(s);
+	}
+}
+
+struct tw_unexp_msg *tw_unexp_find_from(struct tw_ep *ep, uint64_t key, uint64_t mask,
+					uint64_t where)
+{
+	struct tw_unexp_msg *u = tw_unexp_find(ep, key, mask);
+	struct tw_unexp *x;
+
+	while (u && where && u->peer->addr.where != where) {
+		x = tw_match_next_unexp(ep->match, &u->unexp, key, mask);
+		u = x ? tw_container(x, struct tw_unexp_msg, unexp) : NULL;
+	}
+	return u;
+}
+
+void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
+		       struct tw_source *from)
+{
+	struct tw_unexp_msg *u = tw_unexp_find_from(ep, key, mask, from->where);
+
+	ep->counters[TW_C_RECV_POSTED]++;
+	if (u) {
+		tw_unexp_claim(ep, u);
+		tw_unexp_receive(ep, u, r);
+		return;
+	}
+	r->posted.key = key;
+	r->posted.mask = mask;
+	r->match = key;
+	r->flags |= TW_R_POSTED;
+	r->extra |= TW_X_DIRECTED;
+	r->from = from;
+	tw_match_post_among(from->match, &r->posted, ep->match);
+	ep->gauges[TW_G_POSTED]++;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Counters. */
+#include <stdlib.h>
+
+#include "fi/fi.h"
+
+void tw_fi_count(struct tw_fi_ep *e, enum tw_fi_count which, bool error)
+{
+	struct tw_fi_cntr *c = e->cntrs[which];
+
+	if (!c)
+		return;
+	atomic_fetch_add_explicit(error ? &c->errors : &c->value, 1, memory_order_relaxed);
+	tw_fi_woken(&c->w);
+}
+
+static uint64_t both(struct tw_fi_cntr *c)
+{
+	return atomic_load(&c->value) + atomic_load(&c->errors);
+}
+
+static void look(struct tw_fi_cntr *c)
+{
+	for (unsigned i = 0; i < c->w.neps; i++)
+		tw_fi_progress(c->w.eps[i]);
+	atomic_store(&c->seen, both(c));
+}
+
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
+
+	look(c);
+	return atomic_load(&c->value);
+}
+
+static uint64_t cntr_readerr(struct fid_cntr *fid)
+{
+	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
+
+	look(c);
+	return atomic_load(&c->errors);
+}
+
+static int change(struct tw_fi_cntr *c, _Atomic(uint64_t) *what, uint64_t value, bool add)
+{
+	if (add)
+		atomic_fetch_add(what, value);
+	else
+		atomic_store(what, value);
+	tw_fi_wake(&c->w);
+	return 0;
+}
+
+static int cntr_add(struct fid_cntr *fid, uint64_t value)
+{
+	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
+
+	return change(c, &c->value, value, true);
+}
+
+static int cntr_set(struct fid_cntr *fid, uint64_t value)
+{
+	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
+
+	return change(c, &c->value, value, false);
+}
+
+static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
+{
+	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
+
+	return change(c, &c->errors, value, true);
+}
+
+static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
+{
+	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
+
+	return change(c, &c->errors, value, false);
+}
+
+static bool cntr_ready(struct tw_fi_waiter *w)
+{
+	struct tw_fi_cntr *c = tw_container(w, struct tw_fi_cntr, w);
+
+	return both(c) != atomic_load(&c->seen);
+}
+
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
+	uint64_t errors = atomic_load(&c->errors), end = tw_clock();
+	int rc = 0, left = timeout;
+
+	if (c->w.obj == FI_WAIT_NONE)
+		return -FI_ENOSYS;
+	end += tw_clock_us(1000ull * (unsigned)tw_max(timeout, 0));
+	for (;;) {
+		uint64_t now = tw_clock();
+
+		look(c);
+		if (atomic_load(&c->value) >= threshold)
+			return 0;
+		if (atomic_load(&c->errors) != errors)
+			return -FI_EAVAIL;
+		if (timeout >= 0 && now >= end)
+			return -FI_ETIMEDOUT;
+		if (timeout >= 0)
+			left = (int)((end - now) / tw_clock_per_us / 1000) + 1;
+		rc = tw_fi_wait(&c->w, left);
+		if (rc && rc != -FI_EAGAIN)
+			return rc;
+	}
+}
+
+static int cntr_control(struct fid *fid, int command, void *arg)
+{
+	return tw_fi_getwait(&tw_fi_from(struct tw_fi_cntr, fid)->w, command, arg);
+}
+
+static int cntr_close(struct fid *fid)
+{
+	struct tw_fi_cntr *c = tw_fi_from(struct tw_fi_cntr, fid);
+
+	if (atomic_load(&c->refs))
+		return -FI_EBUSY;
+	tw_fi_wait_fini(&c->w);
+	free(c);
+	return 0;
+}
+
+static struct fi_ops cntr_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cntr_close,
+	.bind = tw_fi_no_bind,
+	.control = cntr_control,
+	.ops_open = tw_fi_no_ops,
+};
+
+static struct fi_ops_cntr cntr_ops = {
+	.size = sizeof(struct fi_ops_cntr),
+	.read = cntr_read,
+	.readerr = cntr_readerr,
+	.add = cntr_add,
+	.set = cntr_set,
+	.wait = cntr_wait,
+	.adderr = cntr_adderr,
+	.seterr = cntr_seterr,
+};
+
+int tw_fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **out,
+		    void *context)
+{
+	struct tw_fi_domain *d = tw_fi_of(struct tw_fi_domain, domain);
+	enum fi_wait_obj obj = attr ? attr->wait_obj : FI_WAIT_UNSPEC;
+	struct tw_fi_cntr *c;
+	int rc;
+
+	if (attr && (attr->events != FI_CNTR_EVENTS_COMP || attr->flags))
+		return -FI_EINVAL;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -FI_ENOMEM;
+	rc = tw_fi_wait_init(&c->w, d, obj, attr ? attr->wait_set : NULL, cntr_ready);
+	if (rc) {
+		free(c);
+		return rc;
+	}
+	c->fid.fid.fclass = FI_CLASS_CNTR;
+	c->fid.fid.context = context;
+	c->fid.fid.ops = &cntr_fid_ops;
+	c->fid.ops = &cntr_ops;
+	*out = &c->fid;
+	return 0;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues: a ring of events, which starts over where it is empty, to stay in cache. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fi/fi.h"
+
+bool tw_fi_cq_put(struct tw_fi_cq *cq, const struct tw_fi_event *event)
+{
+	bool room;
+
+	tw_lock(&cq->lock);
+	room = tw_fi_cq_room(cq);
+	if (room)
+		*tw_fi_cq_next(cq) = *event;
+	tw_unlock(&cq->lock);
+	tw_fi_woken(&cq->w);
+	return room;
+}
+
+static void drop_first(struct tw_fi_cq *cq)
+{
+	cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
+	if (--cq->n == 0)
+		cq->head = 0;
+}
+
+/* Reads events; an error at the head is for fi_cq_readerr(). */
+static ssize_t take(struct tw_fi_cq *cq, char *buf, size_t count, fi_addr_t *from)
+{
+	ssize_t n = 0;
+
+	tw_lock(&cq->lock);
+	while ((size_t)n < count && cq->n) {
+		struct tw_fi_event *v = &cq->ring[cq->head];
+
+		if (tw_unlikely(v->err)) {
+			if (!n)
+				n = -FI_EAVAIL;
+			break;
+		}
+		memcpy(buf, &v->e, cq->entry);
+		buf += cq->entry;
+		if (from)
+			from[n] = v->source && cq->av ? tw_fi_av_find(cq->av, v->source)
+						      : FI_ADDR_NOTAVAIL;
+		n++;
+		drop_first(cq);
+	}
+	tw_unlock(&cq->lock);
+	return n;
+}
+
+static void progress(struct tw_fi_waiter *w)
+{
+	for (unsigned i = 0; i < w->neps; i++)
+		tw_fi_progress(w->eps[i]);
+}
+
+static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *from)
+{
+	struct tw_fi_cq *cq = tw_fi_of(struct tw_fi_cq, fid);
+	ssize_t n;
+
+	if (!cq->n)
+		progress(&cq->w);
+	if (!cq->n)
+		return -FI_EAGAIN;
+	n = take(cq, buf, count, from);
+	return n || !count ? n : -FI_EAGAIN;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+	return cq_readfrom(fid, buf, count, NULL);
+}
+
+static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
+{
+	struct tw_fi_cq *cq = tw_fi_of(struct tw_fi_cq, fid);
+	bool has_size = FI_VERSION_GE(cq->w.domain->fabric->fid.api_version, FI_VERSION(1, 5));
+	ssize_t n = -FI_EAGAIN;
+	struct tw_fi_event v;
+
+	(void)flags;
+	tw_lock(&cq->lock);
+	if (cq->n && cq->ring[cq->head].err) {
+		v = cq->ring[cq->head];
+		drop_first(cq);
+		n = 1;
+	}
+	tw_unlock(&cq->lock);
+	if (n < 0)
+		return n;
+	memcpy(buf, &v.e, sizeof(v.e));
+	buf->olen = v.olen;
+	buf->err = v.err;
+	buf->prov_errno = v.prov_errno;
+	if (has_size)
+		buf->err_data_size = 0;
+	else
+		buf->err_data = NULL;
+	return n;
+}
+
+static bool cq_ready(struct tw_fi_waiter *w)
+{
+	return tw_container(w, struct tw_fi_cq, w)->n;
+}
+
+static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *from,
+			    const void *cond, int timeout)
+{
+	struct tw_fi_cq *cq = tw_fi_of(struct tw_fi_cq, fid);
+	ssize_t n;
+	int rc;
+
+	(void)cond; /* a threshold is a hint */
+	if (cq->w.obj == FI_WAIT_NONE)
+		return -FI_ENOSYS;
+	do {
+		n = cq_readfrom(fid, buf, count, from);
+		if (n != -FI_EAGAIN)
+			return n;
+		rc = tw_fi_wait(&cq->w, timeout);
+	} while (rc == 0);
+	return rc;
+}
+
+static ssize_t cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+	return cq_sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+	struct tw_fi_cq *cq = tw_fi_of(struct tw_fi_cq, fid);
+
+	atomic_fetch_add(&cq->w.signals, 1);
+	tw_fi_wake(&cq->w);
+	return 0;
+}
+
+static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *data, char *buf,
+			       size_t len)
+{
+	const char *text = fi_strerror(tw_fi_error_of((enum tw_status)prov_errno));
+
+	(void)fid, (void)data;
+	if (buf && len)
+		snprintf(buf, len, "%s", text);
+	return buf && len ? buf : text;
+}
+
+static int cq_control(struct fid *fid, int command, void *arg)
+{
+	return tw_fi_getwait(&tw_fi_from(struct tw_fi_cq, fid)->w, command, arg);
+}
+
+static int cq_close(struct fid *fid)
+{
+	struct tw_fi_cq *cq = tw_fi_from(struct tw_fi_cq, fid);
+
+	if (atomic_load(&cq->refs))
+		return -FI_EBUSY;
+	tw_fi_wait_fini(&cq->w);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+static struct fi_ops cq_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = cq_close,
+	.bind = tw_fi_no_bind,
+	.control = cq_control,
+	.ops_open = tw_fi_no_ops,
+};
+
+static struct fi_ops_cq cq_ops = {
+	.size = sizeof(struct fi_ops_cq),
+	.read = cq_read,
+	.readfrom = cq_readfrom,
+	.readerr = cq_readerr,
+	.sread = cq_sread,
+	.sreadfrom = cq_sreadfrom,
+	.signal = cq_signal,
+	.strerror = cq_strerror,
+};
+
+int tw_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **out,
+		  void *context)
+{
+	static const size_t sizes[] = {
+		[FI_CQ_FORMAT_UNSPEC] = sizeof(struct fi_cq_tagged_entry),
+		[FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
+		[FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
+		[FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
+		[FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
+	};
+	struct tw_fi_domain *d = tw_fi_of(struct tw_fi_domain, domain);
+	struct tw_fi_cq *cq;
+	int rc;
+
+	if (!attr || attr->format > FI_CQ_FORMAT_TAGGED || attr->size > UINT32_MAX / 64 ||
+	    (attr->flags & ~FI_AFFINITY))
+		return -FI_EINVAL;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -FI_ENOMEM;
+	cq->size = attr->size ? (uint32_t)attr->size : TW_FI_CQ_SIZE;
+	cq->ring = malloc(cq->size * sizeof(*cq->ring));
+	if (!cq->ring) {
+		free(cq);
+		return -FI_ENOMEM;
+	}
+	rc = tw_fi_wait_init(&cq->w, d, attr->wait_obj, attr->wait_set, cq_ready);
+	if (rc) {
+		free(cq->ring);
+		free(cq);
+		return rc;
+	}
+	tw_lock_init(&cq->lock, d->single);
+	if (attr->format == FI_CQ_FORMAT_UNSPEC)
+		attr->format = FI_CQ_FORMAT_TAGGED;
+	cq->entry = sizes[attr->format];
+	cq->fid.fid.fclass = FI_CLASS_CQ;
+	cq->fid.fid.context = context;
+	cq->fid.fid.ops = &cq_fid_ops;
+	cq->fid.ops = &cq_ops;
+	*out = &cq->fid;
+	return 0;
+}

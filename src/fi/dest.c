@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connecting: the first send to an address does it, and those behind it wait. */
+#include <stdlib.h>
+
+#include "fi/fi.h"
+
+static bool grow(struct tw_fi_ep *e, fi_addr_t addr)
+{
+	uint32_t n = e->ndests ? e->ndests : 16;
+	struct tw_fi_dest **dests;
+
+	while (n <= addr)
+		n *= 2;
+	dests = realloc(e->dests, n * sizeof(*dests));
+	if (!dests)
+		return false;
+	memset(dests + e->ndests, 0, (n - e->ndests) * sizeof(*dests));
+	e->dests = dests;
+	e->ndests = n;
+	return true;
+}
+
+struct tw_fi_dest *tw_fi_dest_get(struct tw_fi_ep *e, fi_addr_t addr)
+{
+	struct tw_fi_dest *d;
+	uint64_t where;
+
+	if (!e->enabled)
+		return NULL;
+	where = tw_fi_av_where(e->av, addr);
+	if (!where || (addr >= e->ndests && !grow(e, addr)))
+		return NULL;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return NULL;
+	d->where = where;
+	tw_list_init(&d->pending);
+	e->dests[addr] = d;
+	return d;
+}
+
+static void fail_pending(struct tw_ep *ep, struct tw_fi_dest *d, enum tw_status why)
+{
+	while (!tw_list_empty(&d->pending)) {
+		struct tw_req *r = tw_list_first(&d->pending, struct tw_req, link);
+
+		tw_list_del(&r->link);
+		tw_req_complete(ep, r, why);
+	}
+}
+
+static void connect_to(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d)
+{
+	uint64_t limit = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	struct tw_req *r =
+		tw_connect_new(ep, d->where >> 16, d->where & 0xffff, TW_FI_FILTER, limit);
+
+	(void)e;
+	if (!r) {
+		fail_pending(ep, d, TW_S_NO_RESOURCES);
+		return;
+	}
+	r->context = d;
+	d->state = TW_FI_DEST_CONNECTING;
+	tw_connect(ep, r);
+}
+
+void tw_fi_dest_send(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r)
+{
+	if (d->state == TW_FI_DEST_UP) {
+		struct tw_peer *p = tw_peer_at(ep, d->addr);
+
+		if (p && p->state == TW_PEER_UP) {
+			tw_send(ep, r, d->addr);
+			return;
+		}
+		d->state = TW_FI_DEST_NONE;
+	}
+	tw_list_add_tail(&d->pending, &r->link);
+	if (d->state == TW_FI_DEST_NONE)
+		connect_to(e, ep, d);
+}
+
+void tw_fi_dest_connected(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
+{
+	struct tw_fi_dest *d = r->context;
+	enum tw_status status = (enum tw_status)r->status;
+
+	(void)e;
+	if (d) {
+		d->state = status == TW_S_OK ? TW_FI_DEST_UP : TW_FI_DEST_NONE;
+		d->addr = r->source;
+	}
+	tw_req_free(ep, r);
+	if (!d)
+		return;
+	/* Whatever the reason, there is nobody. */
+	if (status != TW_S_OK) {
+		fail_pending(ep, d, TW_S_UNKNOWN);
+		return;
+	}
+	while (!tw_list_empty(&d->pending)) {
+		r = tw_list_first(&d->pending, struct tw_req, link);
+		tw_list_del(&r->link);
+		tw_send(ep, r, d->addr);
+	}
+}
+
+/* A connect under way does not find its destination any more. */
+static void forget_connect(struct tw_ep *ep, const struct tw_fi_dest *d)
+{
+	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
+		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
+			struct tw_req *r = (void *)(ep->reqs.chunks[c] + (size_t)i * ep->reqs.size);
+
+			if ((r->obj.gen & 1) && r->kind == TW_CONNECT && r->context == d)
+				r->context = NULL;
+		}
+}
+
+void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr)
+{
+	struct tw_ep *ep = tw_fi_enter(e);
+	struct tw_fi_dest *d;
+
+	if (!ep)
+		return;
+	d = addr < e->ndests ? e->dests[addr] : NULL;
+	if (d) {
+		fail_pending(ep, d, TW_S_CANCELLED);
+		if (d->state == TW_FI_DEST_CONNECTING)
+			forget_connect(ep, d);
+		e->dests[addr] = NULL;
+		free(d);
+	}
+	tw_fi_leave(ep);
+}
+
+void tw_fi_dests_free(struct tw_fi_ep *e)
+{
+	for (uint32_t i = 0; i < e->ndests; i++)
+		free(e->dests[i]);
+	free(e->dests);
+}

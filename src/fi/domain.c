@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Domains: each is a board. */
+#include <stdlib.h>
+
+#include "fi/fi.h"
+
+int tw_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+	(void)fid, (void)other, (void)flags;
+	return -FI_ENOSYS;
+}
+
+int tw_fi_no_control(struct fid *fid, int command, void *arg)
+{
+	(void)fid, (void)command, (void)arg;
+	return -FI_ENOSYS;
+}
+
+int tw_fi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context)
+{
+	(void)fid, (void)name, (void)flags, (void)ops, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int domain_close(struct fid *fid)
+{
+	struct tw_fi_domain *d = tw_fi_from(struct tw_fi_domain, fid);
+
+	if (atomic_load(&d->refs))
+		return -FI_EBUSY;
+	if (d->eq)
+		atomic_fetch_sub(&d->eq->refs, 1);
+	atomic_fetch_sub(&d->fabric->refs, 1);
+	free(d);
+	tw_end();
+	return 0;
+}
+
+static int domain_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+	struct tw_fi_domain *d = tw_fi_from(struct tw_fi_domain, fid);
+
+	(void)flags;
+	if (other->fclass != FI_CLASS_EQ || d->eq)
+		return -FI_EINVAL;
+	d->eq = tw_fi_from(struct tw_fi_eq, other);
+	atomic_fetch_add(&d->eq->refs, 1);
+	return 0;
+}
+
+static int no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+			  void *context)
+{
+	(void)domain, (void)info, (void)ep, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int no_stx(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
+		  void *context)
+{
+	(void)domain, (void)attr, (void)stx, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **ep,
+		  void *context)
+{
+	(void)domain, (void)attr, (void)ep, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int no_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
+			   struct fi_atomic_attr *attr, uint64_t flags)
+{
+	(void)domain, (void)type, (void)op, (void)attr, (void)flags;
+	return -FI_EOPNOTSUPP;
+}
+
+static int no_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
+			       struct fi_collective_attr *attr, uint64_t flags)
+{
+	(void)domain, (void)coll, (void)attr, (void)flags;
+	return -FI_EOPNOTSUPP;
+}
+
+/* Nothing needs to be registered for messages; there is no remote access to memory yet. */
+static int no_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+		  uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	(void)fid, (void)buf, (void)len, (void)access, (void)offset, (void)key, (void)flags;
+	(void)mr, (void)context;
+	return -FI_EOPNOTSUPP;
+}
+
+static int no_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+		   uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	(void)fid, (void)iov, (void)count, (void)access, (void)offset, (void)key, (void)flags;
+	(void)mr, (void)context;
+	return -FI_EOPNOTSUPP;
+}
+
+static int no_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+		      struct fid_mr **mr)
+{
+	(void)fid, (void)attr, (void)flags, (void)mr;
+	return -FI_EOPNOTSUPP;
+}
+
+static struct fi_ops domain_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = domain_close,
+	.bind = domain_bind,
+	.control = tw_fi_no_control,
+	.ops_open = tw_fi_no_ops,
+};
+
+static struct fi_ops_domain domain_ops = {
+	.size = sizeof(struct fi_ops_domain),
+	.av_open = tw_fi_av_open,
+	.cq_open = tw_fi_cq_open,
+	.endpoint = tw_fi_ep_open,
+	.scalable_ep = no_scalable_ep,
+	.cntr_open = tw_fi_cntr_open,
+	.poll_open = tw_fi_poll_open,
+	.stx_ctx = no_stx,
+	.srx_ctx = no_srx,
+	.query_atomic = no_query_atomic,
+	.query_collective = no_query_collective,
+};
+
+static struct fi_ops_mr mr_ops = {
+	.size = sizeof(struct fi_ops_mr),
+	.reg = no_reg,
+	.regv = no_regv,
+	.regattr = no_regattr,
+};
+
+static bool find_board(const char *name, uint32_t *board)
+{
+	const struct tw_board *boards;
+	unsigned n = tw_boards(&boards);
+
+	*board = 0;
+	if (!name)
+		return true;
+	while (*board < n && strcmp(boards[*board].ifname, name) != 0)
+		++*board;
+	return *board < n;
+}
+
+int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+		      void *context)
+{
+	struct tw_fi_domain *d;
+
+	if (!info || !info->domain_attr)
+		return -FI_EINVAL;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -FI_ENOMEM;
+	if (tw_begin() != TW_OK) {
+		free(d);
+		return -FI_EINVAL;
+	}
+	if (!find_board(info->domain_attr->name, &d->board)) {
+		tw_end();
+		free(d);
+		return -FI_ENODEV;
+	}
+	d->fid.fid.fclass = FI_CLASS_DOMAIN;
+	d->fid.fid.context = context;
+	d->fid.fid.ops = &domain_fid_ops;
+	d->fid.ops = &domain_ops;
+	d->fid.mr = &mr_ops;
+	d->fabric = tw_fi_of(struct tw_fi_fabric, fabric);
+	d->addr_format = info->addr_format ? info->addr_format : TW_FI_ADDR;
+	d->caps = info->caps;
+	d->single = info->domain_attr->threading == FI_THREAD_DOMAIN;
+	d->basic = info->domain_attr->mr_mode == FI_MR_BASIC;
+	atomic_fetch_add(&d->fabric->refs, 1);
+	*domain = &d->fid;
+	return 0;
+}

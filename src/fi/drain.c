@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completed requests become events of the queues, and count. */
+#include <stdlib.h>
+
+#include "fi/fi.h"
+
+int tw_fi_error_of(enum tw_status status)
+{
+	static const uint16_t errors[TW_NSTATUS] = {
+		[TW_S_TRUNCATED] = FI_ETRUNC,	    [TW_S_CANCELLED] = FI_ECANCELED,
+		[TW_S_CLOSED] = FI_ECONNRESET,	    [TW_S_LOST] = FI_ECONNRESET,
+		[TW_S_BAD_SESSION] = FI_ECONNRESET, [TW_S_BAD_KEY] = FI_ECONNREFUSED,
+		[TW_S_TIMEOUT] = FI_ETIMEDOUT,	    [TW_S_UNKNOWN] = FI_EHOSTUNREACH,
+		[TW_S_BAD_ENDPOINT] = FI_EINVAL,    [TW_S_REJECTED] = FI_ECONNREFUSED,
+		[TW_S_ABORTED] = FI_EFAULT,	    [TW_S_NO_RESOURCES] = FI_ENOMEM,
+	};
+
+	return errors[status];
+}
+
+static void describe(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *v)
+{
+	uint64_t tagged = (r->user & TW_FI_TAGGED) ? FI_TAGGED : FI_MSG;
+	bool recv = r->kind == TW_RECV;
+
+	v->e = (struct fi_cq_tagged_entry){.op_context = r->context,
+					   .flags = tagged | (recv ? FI_RECV : FI_SEND)};
+	v->source = 0;
+	v->err = v->prov_errno = 0;
+	if (!recv)
+		return;
+	v->e.len = r->status == TW_S_OK ? r->msg_len : r->xfer_len;
+	v->e.tag = r->match & ~TW_FI_UNTAGGED;
+	v->source = r->source.where;
+	if (r->extra & TW_X_IMM && !(r->flags & TW_R_POSTED)) {
+		v->e.flags |= FI_REMOTE_CQ_DATA;
+		v->e.data = r->imm;
+	}
+	if (r->user & TW_FI_MULTI)
+		tw_fi_multi_done(e, r, v);
+}
+
+static void describe_error(struct tw_req *r, struct tw_fi_event *v)
+{
+	v->err = tw_fi_error_of((enum tw_status)r->status);
+	v->prov_errno = r->status;
+	v->olen = r->status == TW_S_TRUNCATED ? r->msg_len - r->len : 0;
+}
+
+/* False when the queue has no room: the request stays complete. */
+static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
+{
+	bool recv = r->kind == TW_RECV, failed = r->status != TW_S_OK;
+	struct tw_fi_cq *cq = recv ? e->rx_cq : e->tx_cq;
+	struct tw_fi_event event;
+
+	if (cq && cq->n >= cq->size)
+		return false;
+	describe(e, r, &event);
+	if (failed)
+		describe_error(r, &event);
+	if (cq && (failed || (r->user & TW_FI_NOTIFY) || (event.e.flags & FI_MULTI_RECV)))
+		tw_fi_cq_put(cq, &event);
+	if (e->counts)
+		tw_fi_count(e, recv ? TW_FI_CRECV : TW_FI_CSEND, failed);
+	if (recv)
+		e->nrx--;
+	else
+		e->ntx--;
+	e->ncopied -= (r->user & TW_FI_COPIED) != 0;
+	tw_req_free(ep, r);
+	return true;
+}
+
+void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	if (tw_unlikely(!tw_list_empty(&e->multis)))
+		tw_fi_multi_fill(e, ep);
+	tw_list_each(&ep->done, n, tmp) {
+		struct tw_req *r = tw_container(n, struct tw_req, link);
+
+		if (r->kind == TW_CONNECT) {
+			tw_fi_dest_connected(e, ep, r);
+			/* The sends that waited may have ended. */
+			tmp = ep->done.next;
+		} else {
+			deliver(e, ep, r);
+		}
+	}
+}
+
+void tw_fi_progress(struct tw_fi_ep *e)
+{
+	struct tw_ep *ep = tw_fi_enter(e);
+
+	if (tw_unlikely(!ep))
+		return;
+	e->asleep = false;
+	tw_progress(ep);
+	if (!tw_list_empty(&ep->done) || tw_unlikely(!tw_list_empty(&e->multis)))
+		tw_fi_drain(e, ep);
+	tw_fi_leave(ep);
+}
+
+static void connect_all(struct tw_fi_ep *e, struct tw_ep *ep)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->done, n, tmp) {
+		struct tw_req *r = tw_container(n, struct tw_req, link);
+
+		if (r->kind != TW_CONNECT)
+			continue;
+		tw_fi_dest_connected(e, ep, r);
+		tmp = ep->done.next;
+	}
+}
+
+/* In the service thread, which may not take the locks of queues. */
+void tw_fi_background(struct tw_ep *ep)
+{
+	struct tw_fi_ep *e = ep->owner;
+
+	connect_all(e, ep);
+	/* It leaves the endpoint as for a program that polls again. */
+	while (e->asleep && !tw_rest(ep)) {
+		tw_progress(ep);
+		connect_all(e, ep);
+	}
+	if (tw_list_empty(&ep->done) && (tw_list_empty(&e->multis) || !ep->gauges[TW_G_UNEXPECTED]))
+		return;
+	if (e->tx_cq)
+		tw_fi_woken(&e->tx_cq->w);
+	if (e->rx_cq)
+		tw_fi_woken(&e->rx_cq->w);
+	for (unsigned i = 0; e->counts && i < TW_FI_NCNTRS; i++)
+		if (e->cntrs[i])
+			tw_fi_woken(&e->cntrs[i]->w);
+}

@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints: open at once, so that they have a name; messages need fi_enable(). */
+#include <sched.h>
+#include <stdlib.h>
+
+#include "fi/fi.h"
+
+#define CLOSE_US 1000000 /* for what the program was told to be sent */
+
+/* True when copies of messages that the program has forgotten have left. */
+static bool all_left(struct tw_fi_ep *e, struct tw_ep *ep)
+{
+	tw_progress(ep);
+	tw_fi_drain(e, ep);
+	return !e->ncopied;
+}
+
+static void send_rest(struct tw_fi_ep *e)
+{
+	uint64_t end = tw_clock() + tw_clock_us(CLOSE_US);
+	struct tw_ep *ep;
+
+	while (e->ncopied && tw_clock() < end && (ep = tw_fi_enter(e))) {
+		bool left = all_left(e, ep);
+
+		tw_fi_leave(ep);
+		if (!left)
+			sched_yield();
+	}
+}
+
+static void unbind_waiter(struct tw_fi_waiter *w, struct tw_fi_ep *e, tw_fi_refs *refs)
+{
+	tw_fi_wait_remove(w, e);
+	atomic_fetch_sub(refs, 1);
+}
+
+static void unbind(struct tw_fi_ep *e)
+{
+	if (e->tx_cq)
+		unbind_waiter(&e->tx_cq->w, e, &e->tx_cq->refs);
+	if (e->rx_cq)
+		unbind_waiter(&e->rx_cq->w, e, &e->rx_cq->refs);
+	for (unsigned i = 0; i < TW_FI_NCNTRS; i++)
+		if (e->cntrs[i])
+			unbind_waiter(&e->cntrs[i]->w, e, &e->cntrs[i]->refs);
+	if (e->av) {
+		tw_list_del(&e->in_av);
+		atomic_fetch_sub(&e->av->refs, 1);
+	}
+	if (e->eq)
+		atomic_fetch_sub(&e->eq->refs, 1);
+}
+
+static int ep_close(struct fid *fid)
+{
+	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
+
+	send_rest(e);
+	tw_fi_claimed_drop(e);
+	unbind(e);
+	tw_ep_close(e->handle);
+	tw_fi_multi_free(e);
+	tw_fi_dests_free(e);
+	atomic_fetch_sub(&e->domain->refs, 1);
+	free(e);
+	return 0;
+}
+
+static int bind_cq(struct tw_fi_ep *e, struct tw_fi_cq *cq, uint64_t flags)
+{
+	if ((flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) ||
+	    !(flags & (FI_TRANSMIT | FI_RECV)))
+		return -FI_EBADFLAGS;
+	if (((flags & FI_TRANSMIT) && e->tx_cq) || ((flags & FI_RECV) && e->rx_cq))
+		return -FI_EINVAL;
+	if (tw_fi_wait_add(&cq->w, e))
+		return -FI_ENOMEM;
+	if (flags & FI_TRANSMIT) {
+		e->tx_cq = cq;
+		e->tx_selective = flags & FI_SELECTIVE_COMPLETION;
+		atomic_fetch_add(&cq->refs, 1);
+	}
+	if (flags & FI_RECV) {
+		e->rx_cq = cq;
+		e->rx_selective = flags & FI_SELECTIVE_COMPLETION;
+		atomic_fetch_add(&cq->refs, 1);
+	}
+	return 0;
+}
+
+static int bind_cntr(struct tw_fi_ep *e, struct tw_fi_cntr *c, uint64_t flags)
+{
+	static const uint64_t kinds[TW_FI_NCNTRS] = {FI_SEND,  FI_RECV,	       FI_READ,
+						     FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE};
+
+	for (unsigned i = 0; i < TW_FI_NCNTRS; i++)
+		if ((flags & kinds[i]) && e->cntrs[i])
+			return -FI_EINVAL;
+	for (unsigned i = 0; i < TW_FI_NCNTRS; i++) {
+		if (!(flags & kinds[i]))
+			continue;
+		if (tw_fi_wait_add(&c->w, e))
+			return -FI_ENOMEM;
+		e->cntrs[i] = c;
+		e->counts = true;
+		atomic_fetch_add(&c->refs, 1);
+	}
+	return 0;
+}
+
+static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
+
+	if (e->enabled)
+		return -FI_EOPBADSTATE;
+	switch (other->fclass) {
+	case FI_CLASS_CQ:
+		return bind_cq(e, tw_fi_from(struct tw_fi_cq, other), flags);
+	case FI_CLASS_CNTR:
+		return bind_cntr(e, tw_fi_from(struct tw_fi_cntr, other), flags);
+	case FI_CLASS_AV:
+		if (e->av)
+			return -FI_EINVAL;
+		e->av = tw_fi_from(struct tw_fi_av, other);
+		tw_list_add_tail(&e->av->eps, &e->in_av);
+		atomic_fetch_add(&e->av->refs, 1);
+		return 0;
+	case FI_CLASS_EQ:
+		if (e->eq)
+			return -FI_EINVAL;
+		e->eq = tw_fi_from(struct tw_fi_eq, other);
+		atomic_fetch_add(&e->eq->refs, 1);
+		return 0;
+	default:
+		return -FI_EINVAL;
+	}
+}
+
+static void set_bits(struct tw_fi_ep *e)
+{
+	e->tx_bits = e->tx_cq && (!e->tx_selective || (e->tx_flags & FI_COMPLETION)) ? TW_FI_NOTIFY
+										     : 0;
+	if (e->tx_flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
+		e->tx_bits |= TW_FI_SYNC;
+	e->rx_bits = e->rx_cq && (!e->rx_selective || (e->rx_flags & FI_COMPLETION)) ? TW_FI_NOTIFY
+										     : 0;
+}
+
+static int enable(struct tw_fi_ep *e)
+{
+	struct tw_ep *ep;
+
+	if (e->enabled)
+		return 0;
+	if (!e->av)
+		return -FI_ENOAV;
+	if (((e->caps & FI_SEND) && !e->tx_cq && !e->cntrs[TW_FI_CSEND]) ||
+	    ((e->caps & FI_RECV) && !e->rx_cq && !e->cntrs[TW_FI_CRECV]))
+		return -FI_ENOCQ;
+	set_bits(e);
+	if (e->rx_cq && (e->caps & FI_SOURCE))
+		e->rx_cq->av = e->av;
+	ep = tw_fi_enter(e);
+	if (!ep)
+		return -FI_EOPBADSTATE;
+	e->enabled = true;
+	tw_fi_leave(ep);
+	return 0;
+}
+
+/* The flags of calls without flags; which of the two says a flag. */
+static int op_flags(struct tw_fi_ep *e, bool set, uint64_t *arg)
+{
+	bool tx = *arg & FI_TRANSMIT, rx = *arg & FI_RECV;
+	uint64_t flags = *arg & ~(FI_TRANSMIT | FI_RECV);
+
+	if (tx == rx)
+		return -FI_EINVAL;
+	if (!set) {
+		*arg = tx ? e->tx_flags : e->rx_flags;
+		return 0;
+	}
+	*(tx ? &e->tx_flags : &e->rx_flags) = flags;
+	set_bits(e);
+	return 0;
+}
+
+static int ep_control(struct fid *fid, int command, void *arg)
+{
+	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
+
+	switch (command) {
+	case FI_ENABLE:
+		return enable(e);
+	case FI_GETOPSFLAG:
+		return op_flags(e, false, arg);
+	case FI_SETOPSFLAG:
+		return op_flags(e, true, arg);
+	default:
+		return -FI_ENOSYS;
+	}
+}
+
+static int getopt_size(void *value, size_t *len, size_t size)
+{
+	if (*len < sizeof(size))
+		return -FI_ETOOSMALL;
+	memcpy(value, &size, sizeof(size));
+	*len = sizeof(size);
+	return 0;
+}
+
+static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
+{
+	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
+
+	if (level != FI_OPT_ENDPOINT)
+		return -FI_ENOPROTOOPT;
+	switch (name) {
+	case FI_OPT_MIN_MULTI_RECV:
+		return getopt_size(value, len, e->multi_min);
+	case FI_OPT_TX_SIZE:
+		return getopt_size(value, len, e->tx_size);
+	case FI_OPT_RX_SIZE:
+		return getopt_size(value, len, e->rx_size);
+	default:
+		return -FI_ENOPROTOOPT;
+	}
+}
+
+static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t len)
+{
+	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
+
+	if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
+		return -FI_ENOPROTOOPT;
+	if (len != sizeof(e->multi_min))
+		return -FI_EINVAL;
+	memcpy(&e->multi_min, value, len);
+	return 0;
+}
+
+static int no_tx_ctx(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
+		     void *context)
+{
+	(void)sep, (void)index, (void)attr, (void)ep, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int no_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
+		     void *context)
+{
+	(void)sep, (void)index, (void)attr, (void)ep, (void)context;
+	return -FI_ENOSYS;
+}
+
+static ssize_t rx_left(struct fid_ep *ep)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, ep);
+
+	return e->enabled ? (ssize_t)(e->rx_size - e->nrx) : -FI_EOPBADSTATE;
+}
+
+static ssize_t tx_left(struct fid_ep *ep)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, ep);
+
+	return e->enabled ? (ssize_t)(e->tx_size - e->ntx) : -FI_EOPBADSTATE;
+}
+
+static int ep_getname(fid_t fid, void *addr, size_t *len)
+{
+	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
+
+	return tw_fi_addr_give(e->domain->addr_format, &e->name, addr, len);
+}
+
+static int no_setname(fid_t fid, void *addr, size_t len)
+{
+	(void)fid, (void)addr, (void)len;
+	return -FI_ENOSYS;
+}
+
+static int no_getpeer(struct fid_ep *ep, void *addr, size_t *len)
+{
+	(void)ep, (void)addr, (void)len;
+	return -FI_ENOSYS;
+}
+
+static int no_connect(struct fid_ep *ep, const void *addr, const void *param, size_t len)
+{
+	(void)ep, (void)addr, (void)param, (void)len;
+	return -FI_ENOSYS;
+}
+
+static int no_listen(struct fid_pep *pep)
+{
+	(void)pep;
+	return -FI_ENOSYS;
+}
+
+static int no_accept(struct fid_ep *ep, const void *param, size_t len)
+{
+	(void)ep, (void)param, (void)len;
+	return -FI_ENOSYS;
+}
+
+static int no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t len)
+{
+	(void)pep, (void)handle, (void)param, (void)len;
+	return -FI_ENOSYS;
+}
+
+static int no_shutdown(struct fid_ep *ep, uint64_t flags)
+{
+	(void)ep, (void)flags;
+	return -FI_ENOSYS;
+}
+
+static int no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
+		   void *context)
+{
+	(void)ep, (void)addr, (void)flags, (void)mc, (void)context;
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops ep_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = ep_close,
+	.bind = ep_bind,
+	.control = ep_control,
+	.ops_open = tw_fi_no_ops,
+};
+
+static struct fi_ops_ep ep_ops = {
+	.size = sizeof(struct fi_ops_ep),
+	.cancel = tw_fi_cancel,
+	.getopt = ep_getopt,
+	.setopt = ep_setopt,
+	.tx_ctx = no_tx_ctx,
+	.rx_ctx = no_rx_ctx,
+	.rx_size_left = rx_left,
+	.tx_size_left = tx_left,
+};
+
+static struct fi_ops_cm cm_ops = {
+	.size = sizeof(struct fi_ops_cm),
+	.setname = no_setname,
+	.getname = ep_getname,
+	.getpeer = no_getpeer,
+	.connect = no_connect,
+	.listen = no_listen,
+	.accept = no_accept,
+	.reject = no_reject,
+	.shutdown = no_shutdown,
+	.join = no_join,
+};
+
+/* The number that src_addr asks for, or any. */
+static int wanted_id(const struct tw_fi_domain *d, const struct fi_info *info, uint32_t *id)
+{
+	struct tw_fi_addr a = {.endpoint_id = TW_FI_ANY};
+	size_t used;
+	int rc = 0;
+
+	if (info->src_addr && info->src_addrlen)
+		rc = tw_fi_addr_take(d->addr_format, info->src_addr, &used, &a);
+	*id = a.endpoint_id;
+	return rc;
+}
+
+static int open_engine(struct tw_fi_ep *e, uint32_t id)
+{
+	static const struct tw_interface iface = {.imm = true, .background = tw_fi_background};
+	struct tw_open how = {.board = e->domain->board,
+			      .endpoint_id = id,
+			      .filter = TW_FI_FILTER,
+			      .unexp_max = tw_settings.unexp_max,
+			      .iface = &iface,
+			      .owner = e};
+	enum tw_err err = tw_ep_open(&how, &e->handle);
+	struct tw_ep *ep;
+
+	if (err != TW_OK)
+		return err == TW_EBUSY ? -FI_EADDRINUSE : -FI_ENOMEM;
+	ep = tw_fi_enter(e);
+	e->name = (struct tw_fi_addr){ep->host.self.nic_id, ep->host.self.endpoint_id, 0};
+	tw_leave(ep);
+	return 0;
+}
+
+static void take_info(struct tw_fi_ep *e, const struct fi_info *info)
+{
+	e->caps = info->caps;
+	e->directed = info->caps & FI_DIRECTED_RECV;
+	e->tx_size = e->rx_size = TW_FI_DEPTH;
+	if (info->tx_attr && info->tx_attr->size)
+		e->tx_size = (uint32_t)tw_min(info->tx_attr->size, (size_t)TW_FI_DEPTH_MAX);
+	if (info->rx_attr && info->rx_attr->size)
+		e->rx_size = (uint32_t)tw_min(info->rx_attr->size, (size_t)TW_FI_DEPTH_MAX);
+	e->tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+	e->rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+	e->multi_min = TW_FI_MULTI_MIN;
+}
+
+int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **out,
+		  void *context)
+{
+	struct tw_fi_domain *d = tw_fi_of(struct tw_fi_domain, domain);
+	struct tw_fi_ep *e;
+	uint32_t id;
+	int rc;
+
+	if (!info || !info->ep_attr ||
+	    (info->ep_attr->type != FI_EP_RDM && info->ep_attr->type != FI_EP_UNSPEC) ||
+	    info->ep_attr->tx_ctx_cnt > 1 || info->ep_attr->rx_ctx_cnt > 1)
+		return -FI_EINVAL;
+	rc = wanted_id(d, info, &id);
+	if (rc)
+		return rc;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return -FI_ENOMEM;
+	e->domain = d;
+	take_info(e, info);
+	tw_list_init(&e->multis);
+	tw_list_init(&e->held);
+	tw_list_init(&e->claimed);
+	tw_list_init(&e->in_av);
+	e->fid.fid.fclass = FI_CLASS_EP;
+	e->fid.fid.context = context;
+	e->fid.fid.ops = &ep_fid_ops;
+	e->fid.ops = &ep_ops;
+	e->fid.cm = &cm_ops;
+	e->fid.msg = &tw_fi_msg_ops;
+	e->fid.tagged = &tw_fi_tagged_ops;
+	rc = open_engine(e, id);
+	if (rc) {
+		free(e);
+		return rc;
+	}
+	atomic_fetch_add(&d->refs, 1);
+	*out = &e->fid;
+	return 0;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Event queues: here only of address vectors, and what the program writes itself. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/sys.h"
+#include "fi/fi.h"
+
+struct event {
+	struct tw_list link;
+	uint32_t event;
+	size_t len;
+	char data[];
+};
+
+static int put(struct tw_fi_eq *eq, uint32_t event, const void *data, size_t len)
+{
+	struct event *v = malloc(sizeof(*v) + len);
+
+	if (!v)
+		return -FI_ENOMEM;
+	v->event = event;
+	v->len = len;
+	memcpy(v->data, data, len);
+	tw_mutex_lock(&eq->mutex);
+	tw_list_add_tail(&eq->events, &v->link);
+	tw_mutex_unlock(&eq->mutex);
+	tw_fi_wake(&eq->w);
+	return 0;
+}
+
+void tw_fi_eq_put(struct tw_fi_eq *eq, uint32_t event, fid_t fid, void *context, uint64_t data)
+{
+	struct fi_eq_entry entry = {.fid = fid, .context = context, .data = data};
+
+	if (put(eq, event, &entry, sizeof(entry)))
+		tw_log(TW_LOG_ERROR, "no memory for an event");
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	struct tw_fi_eq *eq = tw_fi_of(struct tw_fi_eq, fid);
+	ssize_t n = -FI_EAGAIN;
+	struct event *v = NULL;
+
+	tw_mutex_lock(&eq->mutex);
+	if (!tw_list_empty(&eq->events)) {
+		v = tw_list_first(&eq->events, struct event, link);
+		n = v->len > len ? -FI_ETOOSMALL : (ssize_t)v->len;
+	}
+	if (n >= 0) {
+		*event = v->event;
+		memcpy(buf, v->data, v->len);
+		if (!(flags & FI_PEEK)) {
+			tw_list_del(&v->link);
+			free(v);
+		}
+	}
+	tw_mutex_unlock(&eq->mutex);
+	return n;
+}
+
+/* Errors are reported by return values: none is ever here. */
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
+{
+	(void)fid, (void)buf, (void)flags;
+	return -FI_EAGAIN;
+}
+
+static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
+			uint64_t flags)
+{
+	struct tw_fi_eq *eq = tw_fi_of(struct tw_fi_eq, fid);
+	int rc;
+
+	(void)flags;
+	if (!eq->writable || (len && !buf))
+		return -FI_EINVAL;
+	rc = put(eq, event, buf, len);
+	return rc ? rc : (ssize_t)len;
+}
+
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout,
+			uint64_t flags)
+{
+	struct tw_fi_eq *eq = tw_fi_of(struct tw_fi_eq, fid);
+	ssize_t n = eq_read(fid, event, buf, len, flags);
+	int rc;
+
+	if (n != -FI_EAGAIN)
+		return n;
+	if (eq->w.fd < 0)
+		return -FI_ENOSYS;
+	rc = tw_fi_wait(&eq->w, timeout);
+	return rc ? rc : eq_read(fid, event, buf, len, flags);
+}
+
+static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *data, char *buf,
+			       size_t len)
+{
+	const char *text = fi_strerror(prov_errno);
+
+	(void)fid, (void)data;
+	if (buf && len)
+		snprintf(buf, len, "%s", text);
+	return buf && len ? buf : text;
+}
+
+static bool eq_ready(struct tw_fi_waiter *w)
+{
+	return !tw_list_empty(&tw_container(w, struct tw_fi_eq, w)->events);
+}
+
+static int eq_control(struct fid *fid, int command, void *arg)
+{
+	return tw_fi_getwait(&tw_fi_from(struct tw_fi_eq, fid)->w, command, arg);
+}
+
+static int eq_close(struct fid *fid)
+{
+	struct tw_fi_eq *eq = tw_fi_from(struct tw_fi_eq, fid);
+
+	if (atomic_load(&eq->refs))
+		return -FI_EBUSY;
+	while (!tw_list_empty(&eq->events)) {
+		struct event *v = tw_list_first(&eq->events, struct event, link);
+
+		tw_list_del(&v->link);
+		free(v);
+	}
+	tw_fi_wait_fini(&eq->w);
+	pthread_mutex_destroy(&eq->mutex);
+	atomic_fetch_sub(&eq->fabric->refs, 1);
+	free(eq);
+	return 0;
+}
+
+static struct fi_ops eq_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = eq_close,
+	.bind = tw_fi_no_bind,
+	.control = eq_control,
+	.ops_open = tw_fi_no_ops,
+};
+
+static struct fi_ops_eq eq_ops = {
+	.size = sizeof(struct fi_ops_eq),
+	.read = eq_read,
+	.readerr = eq_readerr,
+	.write = eq_write,
+	.sread = eq_sread,
+	.strerror = eq_strerror,
+};
+
+int tw_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **out,
+		  void *context)
+{
+	struct tw_fi_eq *eq;
+	int rc;
+
+	if (attr && (attr->flags & ~(FI_WRITE | FI_AFFINITY)))
+		return -FI_EINVAL;
+	eq = calloc(1, sizeof(*eq));
+	if (!eq)
+		return -FI_ENOMEM;
+	rc = tw_fi_wait_init(&eq->w, NULL, attr ? attr->wait_obj : FI_WAIT_NONE,
+			     attr ? attr->wait_set : NULL, eq_ready);
+	if (rc) {
+		free(eq);
+		return rc;
+	}
+	pthread_mutex_init(&eq->mutex, NULL);
+	tw_list_init(&eq->events);
+	eq->writable = attr && (attr->flags & FI_WRITE);
+	eq->fabric = tw_fi_of(struct tw_fi_fabric, fabric);
+	atomic_fetch_add(&eq->fabric->refs, 1);
+	eq->fid.fid.fclass = FI_CLASS_EQ;
+	eq->fid.fid.context = context;
+	eq->fid.fid.ops = &eq_fid_ops;
+	eq->fid.ops = &eq_ops;
+	*out = &eq->fid;
+	return 0;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Tagwire as a provider of libfabric: an RDM endpoint is an endpoint of the engine.
+ *
+ *   prov.c   what libfabric loads, fabrics     send.c    sends
+ *   info.c   fi_getinfo()                      recv.c    receives, peek and claim
+ *   domain.c domains                           multi.c   buffers for many messages
+ *   addr.c   addresses and their strings       drain.c   completed requests become events
+ *   av.c     address vectors                   cq.c      completion queues
+ *   ep.c     endpoints                         cntr.c    counters
+ *   dest.c   connecting                        wait.c    sleeping, wait sets, poll sets
+ *                                              eq.c      event queues
+ *
+ * Lock order: the endpoint's of the engine, then a queue's. The service thread never takes
+ * a queue's: it only connects and signals (tw_fi_background).
+ */
+#ifndef TW_FI_H
+#define TW_FI_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_prov.h>
+
+#include "engine/engine.h"
+
+#define TW_FI_NAME "tagwire"
+#define TW_FI_VERSION FI_VERSION(0, 1)
+#define TW_FI_FILTER 0x74776669u /* of its endpoints: those of MX do not connect to them */
+/* Format of binary addresses, struct tw_fi_addr. */
+#define TW_FI_ADDR (FI_PROV_SPECIFIC | 0x7477u)
+#define TW_FI_ADDR_LEN 64 /* longest string */
+#define TW_FI_INJECT 4096 /* longest inject */
+#define TW_FI_IOVS 16	  /* pieces of a message */
+#define TW_FI_DEPTH 65536 /* operations of an endpoint in one direction, by default */
+#define TW_FI_DEPTH_MAX (1u << 20)
+#define TW_FI_CQ_SIZE 65536 /* events, by default */
+#define TW_FI_MULTI_MIN 64  /* room of a buffer for many messages below which it is released */
+/* Of a match value: the message has no tag. */
+#define TW_FI_UNTAGGED (1ull << 63)
+#define TW_FI_TAG_FORMAT 0x5555555555555555ull
+
+#define TW_FI_ANY UINT32_MAX /* number of an endpoint that is still to be opened */
+
+/* An address as fi_getname() gives it; byte order is the host's, as everywhere. */
+struct tw_fi_addr {
+	uint64_t nic_id;
+	uint32_t endpoint_id, pad;
+};
+_Static_assert(sizeof(struct tw_fi_addr) == 16, "programs exchange it");
+
+static inline uint64_t tw_fi_where(const struct tw_fi_addr *a)
+{
+	return a->nic_id << 16 | a->endpoint_id;
+}
+
+extern struct fi_provider tw_fi_provider;
+
+/* References to an object, which cannot be closed meanwhile. */
+typedef _Atomic(int) tw_fi_refs;
+
+struct tw_fi_fabric {
+	struct fid_fabric fid;
+	tw_fi_refs refs;
+};
+
+struct tw_fi_domain {
+	struct fid_domain fid;
+	struct tw_fi_fabric *fabric;
+	tw_fi_refs refs;
+	uint32_t board, addr_format;
+	uint64_t caps;
+	bool single; /* the program lets one thread at a time into the domain */
+	bool basic;  /* FI_MR_BASIC */
+	struct tw_fi_eq *eq;
+};
+
+/* A thread waits for it; endpoints feed it. */
+struct tw_fi_waiter {
+	struct tw_fi_domain *domain;
+	struct tw_fi_ep **eps;
+	unsigned neps;
+	int fd;	   /* an epoll set: the descriptors of the endpoints, and */
+	int event; /* an eventfd; both -1: nobody can wait */
+	enum fi_wait_obj obj;
+	_Atomic(bool) armed;
+	_Atomic(uint32_t) signals, answered; /* of fi_cq_signal(), and those that somebody saw */
+	struct fid_wait *set;
+	bool (*ready)(struct tw_fi_waiter *w);
+};
+
+/* The first fields are those of every format of an entry. */
+struct tw_fi_event {
+	struct fi_cq_tagged_entry e;
+	union {
+		uint64_t source; /* where it came from, 0 unknown */
+		uint64_t olen;	 /* of an error */
+	};
+	int err, prov_errno;
+};
+_Static_assert(sizeof(struct tw_fi_event) == 64, "a cache line");
+
+struct tw_fi_cq {
+	struct fid_cq fid;
+	struct tw_fi_waiter w;
+	tw_fi_refs refs;
+	size_t entry; /* bytes of an entry of its format */
+	struct tw_lock lock;
+	struct tw_fi_event *ring;
+	uint32_t size, head, n;
+	struct tw_fi_av *av; /* for the source of messages */
+};
+
+struct tw_fi_cntr {
+	struct fid_cntr fid;
+	struct tw_fi_waiter w;
+	tw_fi_refs refs;
+	_Atomic(uint64_t) value, errors;
+	_Atomic(uint64_t) seen; /* both together, when the program last looked */
+};
+
+struct tw_fi_eq {
+	struct fid_eq fid;
+	struct tw_fi_waiter w;
+	tw_fi_refs refs;
+	pthread_mutex_t mutex;
+	struct tw_list events;
+	struct tw_fi_fabric *fabric;
+	bool writable;
+};
+
+struct tw_fi_av {
+	struct fid_av fid;
+	struct tw_fi_domain *domain;
+	struct tw_fi_eq *eq;
+	tw_fi_refs refs;
+	enum fi_av_type type;
+	pthread_mutex_t mutex;
+	uint64_t *where; /* by fi_addr_t; 0: not in use */
+	uint32_t n, max;
+	uint32_t *hash; /* fi_addr_t + 1 of where, 0 free */
+	uint32_t buckets;
+	uint64_t flags;
+	struct tw_list eps;
+};
+
+enum tw_fi_dest_state { TW_FI_DEST_NONE, TW_FI_DEST_CONNECTING, TW_FI_DEST_UP };
+
+/* Another endpoint, as one of ours knows it. */
+struct tw_fi_dest {
+	struct tw_addr addr; /* valid if up */
+	uint8_t state;
+	uint64_t where;
+	struct tw_source *from; /* of directed receives, or NULL */
+	struct tw_list pending; /* sends that wait for the connection */
+};
+
+/* Bits of an operation, kept in tw_req.user. */
+enum tw_fi_bits {
+	TW_FI_NOTIFY = 1, /* a success is an event */
+	TW_FI_TAGGED = 2,
+	TW_FI_IMM = 4,
+	TW_FI_SYNC = 8,	   /* ends when delivered */
+	TW_FI_COPIED = 16, /* the caller's memory is free at once */
+	TW_FI_MULTI = 32   /* into a buffer for many messages: context is struct tw_fi_multi */
+};
+
+enum tw_fi_count {
+	TW_FI_CSEND,
+	TW_FI_CRECV,
+	TW_FI_CREAD,
+	TW_FI_CWRITE,
+	TW_FI_CRREAD,
+	TW_FI_CRWRITE
+};
+#define TW_FI_NCNTRS 6
+
+struct tw_fi_ep {
+	struct fid_ep fid;
+	uint64_t handle; /* the engine's */
+	struct tw_fi_dest **dests;
+	uint32_t ndests;	   /* 0 until enabled */
+	uint32_t tx_bits, rx_bits; /* of calls without flags */
+	struct tw_fi_cq *tx_cq, *rx_cq;
+	struct tw_fi_cntr *cntrs[TW_FI_NCNTRS];
+	bool counts; /* any of them is bound */
+	bool directed, enabled;
+	bool asleep; /* the program sleeps on a descriptor, since its last look */
+	uint32_t ntx, nrx, tx_size, rx_size; /* under way, and most of it */
+	uint32_t ncopied;
+	uint64_t caps, tx_flags, rx_flags;
+	bool tx_selective, rx_selective;
+	struct tw_fi_domain *domain;
+	struct tw_fi_av *av;
+	struct tw_fi_eq *eq;
+	struct tw_list in_av;
+	struct tw_list multis; /* buffers for many messages, in order */
+	struct tw_list held;   /* receives behind them */
+	struct tw_list claimed;
+	size_t multi_min;
+	struct tw_fi_addr name;
+};
+
+#define tw_fi_of(type, ptr) tw_container(ptr, type, fid)
+#define tw_fi_from(type, ptr) tw_container(ptr, type, fid.fid)
+
+static inline struct tw_ep *tw_fi_enter(const struct tw_fi_ep *e)
+{
+	return tw_enter(e->handle);
+}
+
+static inline void tw_fi_leave(struct tw_ep *ep)
+{
+	if (tw_unlikely(tw_unfinished(ep)))
+		tw_progress_request(ep);
+	tw_leave(ep);
+}
+
+/* info.c */
+int tw_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		  const struct fi_info *hints, struct fi_info **info);
+
+/* domain.c */
+int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+		      void *context);
+int tw_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
+int tw_fi_no_control(struct fid *fid, int command, void *arg);
+int tw_fi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+
+/* addr.c */
+int tw_fi_addr_parse(const char *text, struct tw_fi_addr *addr);
+int tw_fi_addr_print(const struct tw_fi_addr *addr, char *text, size_t len);
+/* Of a host name, or an address as a string, and a number of an endpoint. */
+int tw_fi_resolve(const char *node, const char *service, bool local, struct tw_fi_addr *addr);
+/* Reads an address of a format, and how long it is. */
+int tw_fi_addr_take(uint32_t format, const void *from, size_t *used, struct tw_fi_addr *a);
+/* Copies an address out in a format. -FI_ETOOSMALL, and the length that is needed. */
+int tw_fi_addr_give(uint32_t format, const struct tw_fi_addr *a, void *addr, size_t *len);
+
+/* av.c */
+int tw_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
+		  void *context);
+uint64_t tw_fi_av_where(struct tw_fi_av *av, fi_addr_t addr);
+fi_addr_t tw_fi_av_find(struct tw_fi_av *av, uint64_t where);
+
+/* ep.c */
+int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+		  void *context);
+/* The calls without a function: each returns -FI_ENOSYS. */
+extern struct fi_ops_msg tw_fi_msg_ops;
+extern struct fi_ops_tagged tw_fi_tagged_ops;
+
+/* dest.c; the endpoint is entered */
+/* The one of a fi_addr_t; NULL if there is none. */
+struct tw_fi_dest *tw_fi_dest_get(struct tw_fi_ep *e, fi_addr_t addr);
+static inline struct tw_fi_dest *tw_fi_dest(struct tw_fi_ep *e, fi_addr_t addr)
+{
+	return tw_likely(addr < e->ndests && e->dests[addr]) ? e->dests[addr]
+							     : tw_fi_dest_get(e, addr);
+}
+/* Sends when the peer is connected. */
+void tw_fi_dest_send(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r);
+/* A connect has ended. */
+void tw_fi_dest_connected(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r);
+/* The address was removed. */
+void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr);
+void tw_fi_dests_free(struct tw_fi_ep *e);
+
+/* drain.c */
+/* Makes progress, and events of what has ended. */
+void tw_fi_progress(struct tw_fi_ep *e);
+/* Makes events of what has ended; the endpoint is entered. */
+void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep);
+void tw_fi_background(struct tw_ep *ep);
+int tw_fi_error_of(enum tw_status status);
+
+/* multi.c; the endpoint is entered */
+struct tw_fi_multi;
+ssize_t tw_fi_multi_post(struct tw_fi_ep *e, struct tw_ep *ep, void *buf, size_t len, void *context,
+			 uint64_t where);
+/* Moves messages that wait into the buffers. */
+void tw_fi_multi_fill(struct tw_fi_ep *e, struct tw_ep *ep);
+/* A message is in its buffer: fills in the event. */
+void tw_fi_multi_done(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *event);
+bool tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context);
+void tw_fi_multi_free(struct tw_fi_ep *e);
+
+/* send.c, recv.c: the calls of libfabric */
+ssize_t tw_fi_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
+		    uint64_t tag, void *context);
+ssize_t tw_fi_tsendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+		     fi_addr_t to, uint64_t tag, void *context);
+ssize_t tw_fi_tsendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_t flags);
+ssize_t tw_fi_tinject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag);
+ssize_t tw_fi_tsenddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
+			fi_addr_t to, uint64_t tag, void *context);
+ssize_t tw_fi_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+			  fi_addr_t to, uint64_t tag);
+ssize_t tw_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
+		   void *context);
+ssize_t tw_fi_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+		    fi_addr_t to, void *context);
+ssize_t tw_fi_sendmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags);
+ssize_t tw_fi_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to);
+ssize_t tw_fi_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
+		       fi_addr_t to, void *context);
+ssize_t tw_fi_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+			 fi_addr_t to);
+ssize_t tw_fi_trecvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+		     fi_addr_t from, uint64_t tag, uint64_t ignore, void *context);
+ssize_t tw_fi_trecv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
+		    uint64_t tag, uint64_t ignore, void *context);
+ssize_t tw_fi_trecvmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_t flags);
+ssize_t tw_fi_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+		    fi_addr_t from, void *context);
+ssize_t tw_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
+		   void *context);
+ssize_t tw_fi_recvmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags);
+
+/* Posts a receive that was held back. */
+void tw_fi_recv_post(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r, uint64_t where);
+ssize_t tw_fi_cancel(fid_t fid, void *context);
+/* Of an endpoint that is closed: messages that were never received. */
+void tw_fi_claimed_drop(struct tw_fi_ep *e);
+
+/* cq.c */
+int tw_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+		  void *context);
+static inline bool tw_fi_cq_room(const struct tw_fi_cq *cq)
+{
+	return cq->n < cq->size;
+}
+/* The next entry, to be filled in; there is room, and the lock is held. */
+static inline struct tw_fi_event *tw_fi_cq_next(struct tw_fi_cq *cq)
+{
+	uint32_t at = cq->head + cq->n++;
+
+	return &cq->ring[at < cq->size ? at : at - cq->size];
+}
+/* Takes the lock itself; false without room. */
+bool tw_fi_cq_put(struct tw_fi_cq *cq, const struct tw_fi_event *event);
+
+/* cntr.c */
+int tw_fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+		    void *context);
+void tw_fi_count(struct tw_fi_ep *e, enum tw_fi_count which, bool error);
+
+/* eq.c */
+int tw_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+		  void *context);
+void tw_fi_eq_put(struct tw_fi_eq *eq, uint32_t event, fid_t fid, void *context, uint64_t data);
+
+/* wait.c */
+int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi_wait_obj obj,
+		    struct fid_wait *set, bool (*ready)(struct tw_fi_waiter *w));
+void tw_fi_wait_fini(struct tw_fi_waiter *w);
+int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e);
+void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e);
+/* Something has happened. */
+void tw_fi_wake(struct tw_fi_waiter *w);
+static inline void tw_fi_woken(struct tw_fi_waiter *w)
+{
+	if (tw_unlikely(atomic_load_explicit(&w->armed, memory_order_relaxed)))
+		tw_fi_wake(w);
+}
+/* Sleeps until it is ready: 0, -FI_EAGAIN after so many milliseconds (negative: never), -FI_EINTR.
+ */
+int tw_fi_wait(struct tw_fi_waiter *w, int timeout);
+int tw_fi_getwait(struct tw_fi_waiter *w, int command, void *arg);
+int tw_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set);
+int tw_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
+
+#endif /* TW_FI_H */

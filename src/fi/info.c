@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fi_getinfo(): one entry for each board, as far as the hints allow it. A value that a hint
+ * leaves open is the default; a larger one than there is refuses the board.
+ */
+#include <stdlib.h>
+#include <stdio.h>
+
+#include "fi/fi.h"
+
+/* Capabilities that decide what an endpoint is, what it may do, and what comes on top. */
+#define PRIMARY (FI_MSG | FI_TAGGED)
+#define TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND)
+#define RX_CAPS (FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV)
+#define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define ALL_CAPS (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
+/* Those that cost something are there only for who asks. */
+#define ON_DEMAND (FI_DIRECTED_RECV | FI_SOURCE)
+#define TX_FLAGS                                                                                   \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
+	 FI_DELIVERY_COMPLETE | FI_MORE | FI_MATCH_COMPLETE)
+#define RX_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
+#define MODES (FI_CONTEXT | FI_CONTEXT2) /* the only ones of use here: for a claim */
+#define MAX_MSG UINT32_MAX
+
+/* All that is asked for must be there; the answer has that and whatever costs nothing. */
+static bool choose_caps(uint64_t asked, uint64_t have, uint64_t *caps)
+{
+	if (!asked) {
+		*caps = have & ~ON_DEMAND;
+		return true;
+	}
+	if (asked & ~have)
+		return false;
+	*caps = asked | (have & DOMAIN_CAPS);
+	/* Without a direction, both. */
+	if (!(asked & (FI_SEND | FI_RECV)))
+		*caps |= have & (FI_SEND | FI_RECV);
+	return true;
+}
+
+/* A size that a hint may raise, up to a limit. */
+static bool choose_size(size_t asked, size_t limit, size_t *size)
+{
+	if (asked > limit)
+		return false;
+	if (asked)
+		*size = asked;
+	return true;
+}
+
+static void fill_defaults(struct fi_info *info)
+{
+	bool service = tw_settings.service && !tw_settings.single_threaded;
+	enum fi_progress progress = service ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+	size_t order = MAX_MSG;
+
+	*info->tx_attr = (struct fi_tx_attr){.msg_order = FI_ORDER_SAS,
+					     .inject_size = TW_FI_INJECT,
+					     .size = TW_FI_DEPTH,
+					     .iov_limit = TW_FI_IOVS,
+					     .rma_iov_limit = 1};
+	*info->rx_attr = (struct fi_rx_attr){.msg_order = FI_ORDER_SAS,
+					     .total_buffered_recv = tw_settings.unexp_max,
+					     .size = TW_FI_DEPTH,
+					     .iov_limit = TW_FI_IOVS};
+	*info->ep_attr = (struct fi_ep_attr){.type = FI_EP_RDM,
+					     .protocol = FI_PROV_SPECIFIC | 0x7477u,
+					     .protocol_version = 1,
+					     .max_msg_size = MAX_MSG,
+					     .max_order_raw_size = order,
+					     .max_order_war_size = order,
+					     .max_order_waw_size = order,
+					     .mem_tag_format = TW_FI_TAG_FORMAT,
+					     .tx_ctx_cnt = 1,
+					     .rx_ctx_cnt = 1};
+	*info->domain_attr = (struct fi_domain_attr){.threading = FI_THREAD_SAFE,
+						     .control_progress = progress,
+						     .data_progress = progress,
+						     .resource_mgmt = FI_RM_ENABLED,
+						     .av_type = FI_AV_TABLE,
+						     .mr_key_size = 8,
+						     .cq_data_size = 8,
+						     .cq_cnt = 65536,
+						     .ep_cnt = TW_MAX_EIDS,
+						     .tx_ctx_cnt = TW_MAX_EIDS,
+						     .rx_ctx_cnt = TW_MAX_EIDS,
+						     .max_ep_tx_ctx = 1,
+						     .max_ep_rx_ctx = 1,
+						     .cntr_cnt = 65536,
+						     .mr_iov_limit = 1,
+						     .mr_cnt = 65536,
+						     .caps = DOMAIN_CAPS};
+	info->addr_format = TW_FI_ADDR;
+}
+
+static bool check_tx(const struct fi_tx_attr *h, struct fi_tx_attr *a, uint64_t caps)
+{
+	uint64_t asked = h->caps ? h->caps : caps & TX_CAPS;
+
+	if (!choose_caps(asked, TX_CAPS & caps, &a->caps) || (h->op_flags & ~TX_FLAGS) ||
+	    (h->msg_order & ~a->msg_order) || (h->comp_order & ~a->comp_order) ||
+	    h->inject_size > a->inject_size || h->iov_limit > a->iov_limit ||
+	    h->rma_iov_limit > a->rma_iov_limit)
+		return false;
+	a->op_flags = h->op_flags;
+	return choose_size(h->size, TW_FI_DEPTH_MAX, &a->size);
+}
+
+static bool check_rx(const struct fi_rx_attr *h, struct fi_rx_attr *a, uint64_t caps)
+{
+	uint64_t asked = h->caps ? h->caps : caps & RX_CAPS;
+
+	if (!choose_caps(asked, RX_CAPS & caps, &a->caps) || (h->op_flags & ~RX_FLAGS) ||
+	    (h->msg_order & ~a->msg_order) || (h->comp_order & ~a->comp_order) ||
+	    h->total_buffered_recv > a->total_buffered_recv || h->iov_limit > a->iov_limit)
+		return false;
+	a->op_flags = h->op_flags;
+	return choose_size(h->size, TW_FI_DEPTH_MAX, &a->size);
+}
+
+static bool check_ep(const struct fi_ep_attr *h, const struct fi_ep_attr *a)
+{
+	if (h->type != FI_EP_UNSPEC && h->type != FI_EP_RDM)
+		return false;
+	if (h->protocol && (h->protocol != a->protocol ||
+			    (h->protocol_version && h->protocol_version > a->protocol_version)))
+		return false;
+	return h->max_msg_size <= a->max_msg_size && !h->msg_prefix_size &&
+	       h->max_order_raw_size <= a->max_order_raw_size &&
+	       h->max_order_war_size <= a->max_order_war_size &&
+	       h->max_order_waw_size <= a->max_order_waw_size &&
+	       !(h->mem_tag_format & TW_FI_UNTAGGED) && h->tx_ctx_cnt <= a->tx_ctx_cnt &&
+	       h->rx_ctx_cnt <= a->rx_ctx_cnt && !h->auth_key_size;
+}
+
+/* Before version 1.5 the mode was one of three values. */
+static bool check_mr_mode(uint32_t version, int asked, int *mode)
+{
+	bool basic = asked == FI_MR_BASIC;
+
+	if (FI_VERSION_LT(version, FI_VERSION(1, 5)))
+		*mode = basic ? FI_MR_BASIC : FI_MR_SCALABLE;
+	else
+		*mode = basic || asked == FI_MR_SCALABLE ? asked : 0;
+	return true;
+}
+
+static bool check_progress(enum fi_progress asked, enum fi_progress *have)
+{
+	if (asked == FI_PROGRESS_AUTO && *have != FI_PROGRESS_AUTO)
+		return false;
+	if (asked != FI_PROGRESS_UNSPEC)
+		*have = asked;
+	return true;
+}
+
+static bool check_domain(uint32_t version, const struct fi_domain_attr *h, struct fi_domain_attr *a)
+{
+	if ((h->name && strcmp(h->name, a->name) != 0) || (h->caps & ~DOMAIN_CAPS) ||
+	    h->auth_key_size || !check_progress(h->control_progress, &a->control_progress) ||
+	    !check_progress(h->data_progress, &a->data_progress) ||
+	    !check_mr_mode(version, h->mr_mode, &a->mr_mode) || h->mr_key_size > a->mr_key_size ||
+	    h->cq_data_size > a->cq_data_size || h->cq_cnt > a->cq_cnt || h->ep_cnt > a->ep_cnt ||
+	    h->tx_ctx_cnt > a->tx_ctx_cnt || h->rx_ctx_cnt > a->rx_ctx_cnt ||
+	    h->max_ep_tx_ctx > a->max_ep_tx_ctx || h->max_ep_rx_ctx > a->max_ep_rx_ctx ||
+	    h->max_ep_stx_ctx || h->max_ep_srx_ctx || h->cntr_cnt > a->cntr_cnt ||
+	    h->mr_iov_limit > a->mr_iov_limit || h->max_err_data > a->max_err_data ||
+	    h->mr_cnt > a->mr_cnt)
+		return false;
+	if (h->threading != FI_THREAD_UNSPEC)
+		a->threading = h->threading;
+	if (h->resource_mgmt != FI_RM_UNSPEC)
+		a->resource_mgmt = h->resource_mgmt;
+	if (h->av_type != FI_AV_UNSPEC)
+		a->av_type = h->av_type;
+	return true;
+}
+
+/* Takes the hints over. False if they ask for something else. */
+static bool apply(uint32_t version, const struct fi_info *h, struct fi_info *info)
+{
+	static const struct fi_info none;
+
+	h = h ? h : &none;
+	if (!choose_caps(h->caps, ALL_CAPS, &info->caps))
+		return false;
+	switch (h->addr_format) {
+	case FI_FORMAT_UNSPEC:
+		break;
+	case FI_SOCKADDR:
+		info->addr_format = FI_SOCKADDR_IN;
+		break;
+	case TW_FI_ADDR:
+	case FI_ADDR_STR:
+	case FI_SOCKADDR_IN:
+		info->addr_format = h->addr_format;
+		break;
+	default:
+		return false;
+	}
+	if (h->fabric_attr && h->fabric_attr->name && strcmp(h->fabric_attr->name, TW_FI_NAME))
+		return false;
+	if (h->ep_attr && !check_ep(h->ep_attr, info->ep_attr))
+		return false;
+	if (h->domain_attr && !check_domain(version, h->domain_attr, info->domain_attr))
+		return false;
+	if (!h->domain_attr)
+		check_mr_mode(version, 0, &info->domain_attr->mr_mode);
+	if (!check_tx(h->tx_attr ? h->tx_attr : &(struct fi_tx_attr){0}, info->tx_attr,
+		      info->caps) ||
+	    !check_rx(h->rx_attr ? h->rx_attr : &(struct fi_rx_attr){0}, info->rx_attr, info->caps))
+		return false;
+	return true;
+}
+
+static int set_addr(struct fi_info *info, const struct tw_fi_addr *a, void **addr, size_t *len)
+{
+	*len = TW_FI_ADDR_LEN;
+	*addr = calloc(1, *len);
+	return *addr ? tw_fi_addr_give(info->addr_format, a, *addr, len) : -FI_ENOMEM;
+}
+
+static int copy_addr(const void *from, size_t n, void **addr, size_t *len)
+{
+	if (!from || !n || *addr)
+		return 0;
+	*addr = malloc(n);
+	if (!*addr)
+		return -FI_ENOMEM;
+	memcpy(*addr, from, n);
+	*len = n;
+	return 0;
+}
+
+/* The addresses, by node, service and hints. */
+static int set_addrs(struct fi_info *info, const struct tw_board *b, const char *node,
+		     const char *service, uint64_t flags, const struct fi_info *h)
+{
+	struct tw_fi_addr a, any = {b->nic_id, TW_FI_ANY, 0};
+	int rc = 0;
+
+	if (node || service) {
+		bool source = flags & FI_SOURCE;
+
+		rc = tw_fi_resolve(node, service, source, &a);
+		if (rc)
+			return rc;
+		if (source && !node)
+			a.nic_id = b->nic_id;
+		if (source && a.nic_id != b->nic_id)
+			return -FI_ENODATA;
+		rc = source ? set_addr(info, &a, &info->src_addr, &info->src_addrlen)
+			    : set_addr(info, &a, &info->dest_addr, &info->dest_addrlen);
+	}
+	if (rc == 0 && h)
+		rc = copy_addr(h->src_addr, h->src_addrlen, &info->src_addr, &info->src_addrlen);
+	if (rc == 0 && !info->src_addr)
+		rc = set_addr(info, &any, &info->src_addr, &info->src_addrlen);
+	if (rc == 0 && h)
+		rc = copy_addr(h->dest_addr, h->dest_addrlen, &info->dest_addr,
+			       &info->dest_addrlen);
+	return rc;
+}
+
+static int make(uint32_t version, const struct tw_board *b, const char *node, const char *service,
+		uint64_t flags, const struct fi_info *h, struct fi_info **out)
+{
+	struct fi_info *info = fi_allocinfo();
+	int rc = -FI_ENOMEM;
+
+	if (!info)
+		return rc;
+	fill_defaults(info);
+	info->domain_attr->name = strdup(b->ifname);
+	info->fabric_attr->name = strdup(TW_FI_NAME);
+	if (!info->domain_attr->name || !info->fabric_attr->name)
+		goto fail;
+	rc = -FI_ENODATA;
+	if (!apply(version, h, info))
+		goto fail;
+	rc = set_addrs(info, b, node, service, flags, h);
+	if (rc)
+		goto fail;
+	*out = info;
+	return 0;
+fail:
+	fi_freeinfo(info);
+	return rc;
+}
+
+int tw_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		  const struct fi_info *hints, struct fi_info **info)
+{
+	const struct tw_board *boards;
+	struct fi_info **end = info;
+	int rc = -FI_ENODATA;
+	unsigned n;
+
+	*info = NULL;
+	if (tw_begin() != TW_OK)
+		return -FI_ENODATA;
+	n = tw_boards(&boards);
+	for (unsigned i = 0; i < n; i++) {
+		int one = make(version, &boards[i], node, service, flags, hints, end);
+
+		if (one == 0)
+			end = &(*end)->next;
+		else if (one != -FI_ENODATA)
+			rc = one;
+	}
+	tw_end();
+	return *info ? 0 : rc;
+}

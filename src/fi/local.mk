@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# A provider of libfabric, which loads it from a folder of its own. It has the whole engine.
+if ENABLE_FI
+fi_LTLIBRARIES = libtagwire-fi.la
+man_MANS += $(MAN_FI)
+endif
+fidir = $(libdir)/libfabric
+libtagwire_fi_la_SOURCES = $(%C%_FILES)
+libtagwire_fi_la_CFLAGS = $(libtagwire_internal_la_CFLAGS) $(LIBFABRIC_CFLAGS)
+libtagwire_fi_la_LIBADD = libtagwire_internal.la $(LIBFABRIC_LIBS)
+libtagwire_fi_la_LDFLAGS = $(MODULE_LDFLAGS) $(SECTION_LDFLAGS) $(SIZE_LDFLAGS) \
+	-export-symbols-regex '^fi_prov_ini$$'

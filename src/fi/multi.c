@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Buffers for many messages (FI_MULTI_RECV). Nothing is posted for them: messages wait as
+ * unexpected ones until the program's next call moves them into the buffer. Receives
+ * without a tag that come after a buffer are held back until it is used up.
+ */
+#include <stdlib.h>
+
+#include "fi/fi.h"
+
+struct tw_fi_multi {
+	struct tw_list link; /* of the endpoint, until it is full */
+	char *base;
+	size_t len, used;
+	void *context;
+	uint64_t where;	 /* the only source, or 0 */
+	uint32_t moving; /* messages under way into it */
+	bool full;
+};
+
+ssize_t tw_fi_multi_post(struct tw_fi_ep *e, struct tw_ep *ep, void *buf, size_t len, void *context,
+			 uint64_t where)
+{
+	struct tw_fi_multi *m;
+
+	if (e->nrx >= e->rx_size)
+		return -FI_EAGAIN;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -FI_EAGAIN;
+	m->base = buf;
+	m->len = len;
+	m->context = context;
+	m->where = where;
+	tw_list_add_tail(&e->multis, &m->link);
+	tw_fi_drain(e, ep);
+	return 0;
+}
+
+/* It takes no more messages: those that were held back come after it. */
+static void close_buffer(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_multi *m)
+{
+	m->full = true;
+	tw_list_del(&m->link);
+	while (tw_list_empty(&e->multis) && !tw_list_empty(&e->held)) {
+		struct tw_req *r = tw_list_first(&e->held, struct tw_req, link);
+
+		tw_list_del(&r->link);
+		tw_fi_recv_post(e, ep, r, r->match);
+	}
+}
+
+/* Nothing uses a full buffer any more. */
+static void report_full(struct tw_fi_ep *e, struct tw_fi_multi *m, int err)
+{
+	struct tw_fi_event v = {.e = {.op_context = m->context, .flags = FI_MULTI_RECV},
+				.err = err};
+
+	if (e->rx_cq)
+		tw_fi_cq_put(e->rx_cq, &v);
+	free(m);
+}
+
+static bool take_message(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_multi *m,
+			 struct tw_unexp_msg *u)
+{
+	uint32_t len = (uint32_t)tw_min(m->len - m->used, (size_t)u->len);
+	struct tw_req *r = tw_req_new1(ep, TW_RECV, m->base + m->used, len);
+
+	if (!r)
+		return false;
+	r->context = m;
+	r->user = TW_FI_NOTIFY | TW_FI_MULTI;
+	m->used += len;
+	m->moving++;
+	e->nrx++;
+	if (m->len - m->used < e->multi_min || m->used == m->len)
+		close_buffer(e, ep, m);
+	tw_unexp_claim(ep, u);
+	tw_unexp_receive(ep, u, r);
+	return true;
+}
+
+void tw_fi_multi_fill(struct tw_fi_ep *e, struct tw_ep *ep)
+{
+	while (!tw_list_empty(&e->multis)) {
+		struct tw_fi_multi *m = tw_list_first(&e->multis, struct tw_fi_multi, link);
+		struct tw_unexp_msg *u =
+			tw_unexp_find_from(ep, TW_FI_UNTAGGED, TW_FI_UNTAGGED, m->where);
+
+		if (!u || (e->rx_cq && !tw_fi_cq_room(e->rx_cq)))
+			return;
+		/* A message that does not fit goes into the next buffer. */
+		if (u->len > m->len - m->used && m->used) {
+			close_buffer(e, ep, m);
+			if (!m->moving)
+				report_full(e, m, 0);
+			continue;
+		}
+		if (!take_message(e, ep, m, u))
+			return;
+	}
+	if (!tw_list_empty(&ep->work))
+		tw_flush(ep);
+}
+
+void tw_fi_multi_done(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *v)
+{
+	struct tw_fi_multi *m = r->context;
+
+	(void)e;
+	v->e.op_context = m->context;
+	v->e.buf = r->seg.ptr;
+	m->moving--;
+	if (!m->full || m->moving)
+		return;
+	v->e.flags |= FI_MULTI_RECV;
+	free(m);
+}
+
+bool tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&e->multis, n, tmp) {
+		struct tw_fi_multi *m = tw_container(n, struct tw_fi_multi, link);
+
+		if (m->context != context)
+			continue;
+		close_buffer(e, ep, m);
+		if (!m->moving)
+			report_full(e, m, FI_ECANCELED);
+		return true;
+	}
+	return false;
+}
+
+void tw_fi_multi_free(struct tw_fi_ep *e)
+{
+	while (!tw_list_empty(&e->multis)) {
+		struct tw_fi_multi *m = tw_list_first(&e->multis, struct tw_fi_multi, link);
+
+		tw_list_del(&m->link);
+		free(m);
+	}
+}

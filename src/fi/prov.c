@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The entry of the shared object, and fabrics. */
+#include <stdlib.h>
+
+#include "fi/fi.h"
+
+static int fabric_close(struct fid *fid)
+{
+	struct tw_fi_fabric *f = tw_fi_from(struct tw_fi_fabric, fid);
+
+	if (atomic_load(&f->refs))
+		return -FI_EBUSY;
+	free(f);
+	return 0;
+}
+
+static int no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
+			 void *context)
+{
+	(void)fabric, (void)info, (void)pep, (void)context;
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops fabric_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = fabric_close,
+	.bind = tw_fi_no_bind,
+	.control = tw_fi_no_control,
+	.ops_open = tw_fi_no_ops,
+};
+
+static struct fi_ops_fabric fabric_ops = {
+	.size = sizeof(struct fi_ops_fabric),
+	.domain = tw_fi_domain_open,
+	.passive_ep = no_passive_ep,
+	.eq_open = tw_fi_eq_open,
+	.wait_open = tw_fi_waitset_open,
+	.trywait = tw_fi_trywait,
+};
+
+static int open_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
+{
+	struct tw_fi_fabric *f;
+
+	if (attr->name && strcmp(attr->name, TW_FI_NAME) != 0)
+		return -FI_ENODATA;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -FI_ENOMEM;
+	f->fid.fid.fclass = FI_CLASS_FABRIC;
+	f->fid.fid.context = context;
+	f->fid.fid.ops = &fabric_fid_ops;
+	f->fid.ops = &fabric_ops;
+	f->fid.api_version = attr->api_version;
+	*fabric = &f->fid;
+	return 0;
+}
+
+static void cleanup(void)
+{
+}
+
+struct fi_provider tw_fi_provider = {
+	.version = TW_FI_VERSION,
+	.fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+	.name = TW_FI_NAME,
+	.getinfo = tw_fi_getinfo,
+	.fabric = open_fabric,
+	.cleanup = cleanup,
+};
+
+struct fi_provider *fi_prov_ini(void);
+struct fi_provider *fi_prov_ini(void)
+{
+	return &tw_fi_provider;
+}

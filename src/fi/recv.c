@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receives; looking at messages that have arrived, claiming and discarding them; cancel. */
+#include <stdlib.h>
+
+#include "fi/fi.h"
+
+/* One receive. */
+struct op {
+	const struct iovec *iov;
+	size_t count;
+	fi_addr_t from;
+	uint64_t key, mask;
+	void *context;
+	uint32_t bits;
+};
+
+static ssize_t new_request(struct tw_ep *ep, const struct op *op, struct tw_req **out)
+{
+	struct tw_seg segs[TW_FI_IOVS];
+	uint64_t sum = 0;
+	uint32_t n = 0;
+
+	if (op->count > TW_FI_IOVS || (op->count && !op->iov))
+		return -FI_EINVAL;
+	for (size_t i = 0; i < op->count; i++) {
+		size_t len = op->iov[i].iov_len;
+
+		if (!len)
+			continue;
+		if (!op->iov[i].iov_base)
+			return -FI_EINVAL;
+		/* No message is longer than this. */
+		len = tw_min(len, (size_t)(UINT32_MAX - sum));
+		segs[n++] = (struct tw_seg){op->iov[i].iov_base, (uint32_t)len};
+		sum += len;
+	}
+	*out = tw_req_new(ep, TW_RECV, segs, n, (uint32_t)sum);
+	return *out ? 0 : -FI_EAGAIN;
+}
+
+/* Where a receive's messages must come from; 0: anywhere. False for an invalid address. */
+static inline bool source_of(struct tw_fi_ep *e, fi_addr_t from, struct tw_fi_dest **d)
+{
+	*d = NULL;
+	if (tw_likely(!e->directed || from == FI_ADDR_UNSPEC))
+		return true;
+	*d = tw_fi_dest(e, from);
+	return *d != NULL;
+}
+
+static ssize_t post(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r, uint64_t key,
+		    uint64_t mask, struct tw_fi_dest *d)
+{
+	if (tw_likely(!d)) {
+		tw_recv_post(ep, r, key, mask);
+		return 0;
+	}
+	if (!d->from && !(d->from = tw_source_get(ep, d->where)))
+		return -FI_EAGAIN;
+	(void)e;
+	tw_recv_post_from(ep, r, key, mask, d->from);
+	return 0;
+}
+
+void tw_fi_recv_post(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r, uint64_t where)
+{
+	struct tw_source *from = where ? tw_source_get(ep, where) : NULL;
+
+	(void)e;
+	if (where && !from)
+		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
+	else if (from)
+		tw_recv_post_from(ep, r, TW_FI_UNTAGGED, TW_FI_UNTAGGED, from);
+	else
+		tw_recv_post(ep, r, TW_FI_UNTAGGED, TW_FI_UNTAGGED);
+}
+
+static ssize_t recv_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op)
+{
+	struct tw_fi_dest *d;
+	struct tw_req *r;
+	ssize_t rc;
+
+	if (tw_unlikely(!e->enabled))
+		return -FI_EOPBADSTATE;
+	if (tw_unlikely(e->nrx >= e->rx_size)) {
+		tw_progress(ep);
+		tw_fi_drain(e, ep);
+		return -FI_EAGAIN;
+	}
+	if (!source_of(e, op->from, &d))
+		return -FI_EINVAL;
+	rc = new_request(ep, op, &r);
+	if (rc)
+		return rc;
+	r->context = op->context;
+	r->user = op->bits;
+	if (tw_unlikely(!(op->bits & TW_FI_TAGGED) && !tw_list_empty(&e->multis))) {
+		/* Behind the buffers for many messages. */
+		r->match = d ? d->where : 0;
+		tw_list_add_tail(&e->held, &r->link);
+	} else {
+		rc = post(e, ep, r, op->key, op->mask, d);
+		if (rc) {
+			tw_req_free(ep, r);
+			return rc;
+		}
+	}
+	e->nrx++;
+	/* Asks for the data of an announced message at once. */
+	if (tw_unlikely(!tw_list_empty(&ep->work)))
+		tw_flush(ep);
+	return 0;
+}
+
+static ssize_t recv_op(struct fid_ep *fid, const struct op *op)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
+	struct tw_ep *ep = tw_fi_enter(e);
+	ssize_t rc;
+
+	if (tw_unlikely(!ep))
+		return -FI_EOPBADSTATE;
+	rc = recv_entered(e, ep, op);
+	tw_fi_leave(ep);
+	return rc;
+}
+
+/* Looking, claiming, discarding ---------------------------------------------- */
+
+static struct tw_unexp_msg *claimed_by(const struct op *op)
+{
+	return op->context ? ((struct fi_context *)op->context)->internal[0] : NULL;
+}
+
+static void describe(const struct tw_unexp_msg *u, const struct op *op, struct tw_fi_event *v)
+{
+	*v = (struct tw_fi_event){
+		.e = {.op_context = op->context, .flags = FI_RECV | FI_TAGGED, .len = u->len}};
+	v->e.tag = u->unexp.match & ~TW_FI_UNTAGGED;
+	v->source = u->peer->addr.where;
+	if (u->has_imm) {
+		v->e.flags |= FI_REMOTE_CQ_DATA;
+		v->e.data = u->imm;
+	}
+}
+
+/* The start of a message, as far as it is here and fits the first piece. */
+static void copy_start(const struct tw_unexp_msg *u, const struct op *op, struct tw_fi_event *v)
+{
+	uint32_t here = tw_unexp_is_whole(u) ? u->len : u->state == TW_U_PART ? u->have : 0;
+
+	if (!here || !op->count || !op->iov || !op->iov[0].iov_base)
+		return;
+	memcpy(op->iov[0].iov_base, u->data, tw_min((size_t)here, op->iov[0].iov_len));
+	v->e.buf = op->iov[0].iov_base;
+}
+
+static ssize_t peek(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, uint64_t flags)
+{
+	struct tw_fi_event v = {.e = {.op_context = op->context, .flags = FI_RECV | FI_TAGGED}};
+	struct tw_unexp_msg *u;
+	struct tw_fi_dest *d;
+
+	if (!e->rx_cq)
+		return -FI_ENOCQ;
+	if (!source_of(e, op->from, &d) || ((flags & FI_CLAIM) && !op->context))
+		return -FI_EINVAL;
+	if (!tw_fi_cq_room(e->rx_cq))
+		return -FI_EAGAIN;
+	tw_progress(ep);
+	u = tw_unexp_find_from(ep, op->key, op->mask, d ? d->where : 0);
+	if (u) {
+		describe(u, op, &v);
+		if (!(flags & FI_DISCARD))
+			copy_start(u, op, &v);
+	} else {
+		v.err = FI_ENOMSG;
+		v.e.tag = op->key;
+	}
+	if (u && (flags & (FI_CLAIM | FI_DISCARD)))
+		tw_unexp_claim(ep, u);
+	if (u && (flags & FI_DISCARD)) {
+		tw_unexp_drop(ep, u);
+	} else if (u && (flags & FI_CLAIM)) {
+		tw_list_add_tail(&e->claimed, &u->unexp.all);
+		((struct fi_context *)op->context)->internal[0] = u;
+	}
+	tw_fi_cq_put(e->rx_cq, &v);
+	ep->events++;
+	return 0;
+}
+
+static ssize_t claim(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, uint64_t flags)
+{
+	struct tw_unexp_msg *u = claimed_by(op);
+	struct tw_fi_event v;
+	struct tw_req *r;
+	ssize_t rc;
+
+	if (!u)
+		return -FI_EINVAL;
+	if (flags & FI_DISCARD) {
+		if (!e->rx_cq || !tw_fi_cq_room(e->rx_cq))
+			return -FI_EAGAIN;
+		describe(u, op, &v);
+		v.e.len = 0;
+		tw_list_del(&u->unexp.all);
+		tw_unexp_drop(ep, u);
+		((struct fi_context *)op->context)->internal[0] = NULL;
+		tw_fi_cq_put(e->rx_cq, &v);
+		ep->events++;
+		return 0;
+	}
+	rc = new_request(ep, op, &r);
+	if (rc)
+		return rc;
+	((struct fi_context *)op->context)->internal[0] = NULL;
+	r->context = op->context;
+	r->user = op->bits;
+	e->nrx++;
+	tw_list_del(&u->unexp.all);
+	tw_unexp_receive(ep, u, r);
+	if (!tw_list_empty(&ep->work))
+		tw_flush(ep);
+	return 0;
+}
+
+void tw_fi_claimed_drop(struct tw_fi_ep *e)
+{
+	struct tw_ep *ep = tw_fi_enter(e);
+
+	while (ep && !tw_list_empty(&e->claimed)) {
+		struct tw_unexp *x = tw_list_first(&e->claimed, struct tw_unexp, all);
+
+		tw_list_del(&x->all);
+		tw_unexp_drop(ep, tw_container(x, struct tw_unexp_msg, unexp));
+	}
+	if (ep)
+		tw_fi_leave(ep);
+}
+
+/* recvmsg with the flags that look at messages. */
+static ssize_t probe(struct fid_ep *fid, const struct op *op, uint64_t flags)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
+	struct tw_ep *ep = tw_fi_enter(e);
+	ssize_t rc = -FI_EOPBADSTATE;
+
+	if (!ep)
+		return rc;
+	if (e->enabled)
+		rc = (flags & FI_PEEK) ? peek(e, ep, op, flags) : claim(e, ep, op, flags);
+	tw_fi_leave(ep);
+	return rc;
+}
+
+static int take_flags(struct tw_fi_ep *e, uint64_t flags, uint32_t *bits)
+{
+	const uint64_t known = FI_COMPLETION | FI_MULTI_RECV | FI_MORE | FI_PEEK | FI_CLAIM |
+			       FI_DISCARD | FI_RECV | FI_TAGGED | FI_MSG | FI_TRANSMIT_COMPLETE |
+			       FI_DELIVERY_COMPLETE | FI_INJECT_COMPLETE;
+
+	if (flags & ~known)
+		return -FI_EBADFLAGS;
+	if (e->rx_cq && (!e->rx_selective || (flags & FI_COMPLETION)))
+		*bits |= TW_FI_NOTIFY;
+	return 0;
+}
+
+/* FI_TAGGED ------------------------------------------------------------------ */
+
+static inline uint32_t rx_bits(struct fid_ep *fid)
+{
+	return tw_fi_of(struct tw_fi_ep, fid)->rx_bits;
+}
+
+ssize_t tw_fi_trecvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+		     fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
+{
+	uint64_t mask = ~ignore | TW_FI_UNTAGGED;
+	struct op op = {.iov = iov,
+			.count = count,
+			.from = from,
+			.key = tag & mask,
+			.mask = mask,
+			.context = context,
+			.bits = rx_bits(ep) | TW_FI_TAGGED};
+
+	(void)desc;
+	return tw_unlikely(op.key & TW_FI_UNTAGGED) ? -FI_EINVAL : recv_op(ep, &op);
+}
+
+ssize_t tw_fi_trecv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
+		    uint64_t tag, uint64_t ignore, void *context)
+{
+	struct iovec iov = {buf, len};
+
+	(void)desc;
+	return tw_fi_trecvv(ep, &iov, NULL, 1, from, tag, ignore, context);
+}
+
+ssize_t tw_fi_trecvmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_t flags)
+{
+	uint64_t mask = ~m->ignore | TW_FI_UNTAGGED;
+	struct op op = {.iov = m->msg_iov,
+			.count = m->iov_count,
+			.from = m->addr,
+			.key = m->tag & mask,
+			.mask = mask,
+			.context = m->context,
+			.bits = TW_FI_TAGGED};
+	int rc = take_flags(tw_fi_of(struct tw_fi_ep, ep), flags, &op.bits);
+
+	if (rc == 0 && (op.key & TW_FI_UNTAGGED))
+		rc = -FI_EINVAL;
+	if (rc == 0 && (flags & FI_MULTI_RECV))
+		rc = -FI_EBADFLAGS;
+	if (rc)
+		return rc;
+	if ((flags & FI_DISCARD) && !(flags & (FI_PEEK | FI_CLAIM)))
+		return -FI_EINVAL;
+	return flags & (FI_PEEK | FI_CLAIM) ? probe(ep, &op, flags) : recv_op(ep, &op);
+}
+
+/* FI_MSG --------------------------------------------------------------------- */
+
+ssize_t tw_fi_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+		    fi_addr_t from, void *context)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, ep);
+	struct op op = {.iov = iov,
+			.count = count,
+			.from = from,
+			.key = TW_FI_UNTAGGED,
+			.mask = TW_FI_UNTAGGED,
+			.context = context,
+			.bits = e->rx_bits};
+
+	(void)desc;
+	if ((e->rx_flags & FI_MULTI_RECV) && count == 1) {
+		struct fi_msg m = {
+			.msg_iov = iov, .iov_count = 1, .addr = from, .context = context};
+
+		return ep->msg->recvmsg(ep, &m, e->rx_flags);
+	}
+	return recv_op(ep, &op);
+}
+
+ssize_t tw_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
+		   void *context)
+{
+	struct iovec iov = {buf, len};
+
+	(void)desc;
+	return tw_fi_recvv(ep, &iov, NULL, 1, from, context);
+}
+
+static ssize_t recv_multi(struct fid_ep *fid, const struct op *op)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
+	struct tw_ep *ep = tw_fi_enter(e);
+	struct tw_fi_dest *d;
+	ssize_t rc;
+
+	if (!ep)
+		return -FI_EOPBADSTATE;
+	if (!e->enabled)
+		rc = -FI_EOPBADSTATE;
+	else if (op->count != 1 || !op->iov[0].iov_base || !source_of(e, op->from, &d))
+		rc = -FI_EINVAL;
+	else
+		rc = tw_fi_multi_post(e, ep, op->iov[0].iov_base, op->iov[0].iov_len, op->context,
+				      d ? d->where : 0);
+	tw_fi_leave(ep);
+	return rc;
+}
+
+ssize_t tw_fi_recvmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags)
+{
+	struct op op = {.iov = m->msg_iov,
+			.count = m->iov_count,
+			.from = m->addr,
+			.key = TW_FI_UNTAGGED,
+			.mask = TW_FI_UNTAGGED,
+			.context = m->context};
+	int rc = take_flags(tw_fi_of(struct tw_fi_ep, ep), flags, &op.bits);
+
+	if (rc)
+		return rc;
+	if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))
+		return -FI_EBADFLAGS;
+	return (flags & FI_MULTI_RECV) ? recv_multi(ep, &op) : recv_op(ep, &op);
+}
+
+/* Cancelling ------------------------------------------------------------------ */
+
+static struct tw_req *find_posted(struct tw_ep *ep, const void *context)
+{
+	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
+		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
+			struct tw_req *r = (void *)(ep->reqs.chunks[c] + (size_t)i * ep->reqs.size);
+
+			if ((r->obj.gen & 1) && r->kind == TW_RECV && (r->flags & TW_R_POSTED) &&
+			    r->context == context)
+				return r;
+		}
+	return NULL;
+}
+
+static struct tw_req *find_held(struct tw_fi_ep *e, const void *context)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&e->held, n, tmp) {
+		struct tw_req *r = tw_container(n, struct tw_req, link);
+
+		if (r->context == context)
+			return r;
+	}
+	return NULL;
+}
+
+ssize_t tw_fi_cancel(fid_t fid, void *context)
+{
+	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
+	struct tw_ep *ep = tw_fi_enter(e);
+	struct tw_req *r;
+	ssize_t rc = 0;
+
+	if (!ep)
+		return -FI_EOPBADSTATE;
+	r = find_posted(ep, context);
+	if (r)
+		tw_recv_cancel(ep, r);
+	else if ((r = find_held(e, context)))
+		tw_list_del(&r->link);
+	if (r) {
+		r->xfer_len = r->msg_len = 0;
+		tw_req_complete(ep, r, TW_S_CANCELLED);
+	} else if (!tw_fi_multi_cancel(e, ep, context)) {
+		rc = -FI_ENOENT;
+	}
+	tw_fi_drain(e, ep);
+	tw_fi_leave(ep);
+	return rc;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sends. A short message to a connected peer leaves at once: it needs no request, and its
+ * event is written here.
+ */
+#include <stdlib.h>
+
+#include "fi/fi.h"
+
+/* One send. */
+struct op {
+	struct tw_seg segs[TW_FI_IOVS];
+	uint32_t nsegs, len;
+	fi_addr_t to;
+	uint64_t match, imm;
+	void *context;
+	uint32_t bits; /* enum tw_fi_bits */
+};
+
+static int take_pieces(struct op *op, const struct iovec *iov, size_t count)
+{
+	uint64_t sum = 0;
+
+	if (count > TW_FI_IOVS || (count && !iov))
+		return -FI_EINVAL;
+	op->nsegs = 0;
+	for (size_t i = 0; i < count; i++) {
+		if (!iov[i].iov_len)
+			continue;
+		if (!iov[i].iov_base)
+			return -FI_EINVAL;
+		sum += iov[i].iov_len;
+		if (iov[i].iov_len > UINT32_MAX || sum > UINT32_MAX)
+			return -FI_EMSGSIZE;
+		op->segs[op->nsegs++] = (struct tw_seg){iov[i].iov_base, (uint32_t)iov[i].iov_len};
+	}
+	op->len = (uint32_t)sum;
+	return 0;
+}
+
+/* A request with a copy of the data, which is freed with it. */
+static struct tw_req *copied_request(struct tw_ep *ep, const struct op *op)
+{
+	struct tw_seg *own = malloc(2 * sizeof(*own) + op->len);
+	struct tw_req *r;
+	char *to = (char *)(own + 2);
+
+	if (!own)
+		return NULL;
+	r = tw_req_new1(ep, TW_SEND, to, op->len);
+	if (!r) {
+		free(own);
+		return NULL;
+	}
+	/* Only several pieces are memory of their own: the second is empty. */
+	own[0] = r->seg;
+	own[1] = (struct tw_seg){0};
+	r->nsegs = 2;
+	r->segs = own;
+	for (uint32_t i = 0; i < op->nsegs; i++) {
+		memcpy(to, op->segs[i].ptr, op->segs[i].len);
+		to += op->segs[i].len;
+	}
+	return r;
+}
+
+static ssize_t send_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op)
+{
+	struct tw_fi_dest *d;
+	struct tw_req *r;
+
+	if (!e->enabled)
+		return -FI_EOPBADSTATE;
+	if ((op->bits & TW_FI_COPIED) && op->len > TW_FI_INJECT)
+		return -FI_EMSGSIZE;
+	if (e->ntx >= e->tx_size ||
+	    ((op->bits & TW_FI_NOTIFY) && e->tx_cq && !tw_fi_cq_room(e->tx_cq))) {
+		tw_progress(ep);
+		tw_fi_drain(e, ep);
+		return -FI_EAGAIN;
+	}
+	d = tw_fi_dest(e, op->to);
+	if (!d)
+		return -FI_EINVAL;
+	r = (op->bits & TW_FI_COPIED) ? copied_request(ep, op)
+				      : tw_req_new(ep, TW_SEND, op->segs, op->nsegs, op->len);
+	if (!r)
+		return -FI_EAGAIN;
+	r->flags = (op->bits & TW_FI_SYNC) ? TW_R_SYNC : 0;
+	r->extra = (op->bits & TW_FI_IMM) ? TW_X_IMM : 0;
+	r->imm = op->imm;
+	r->match = op->match;
+	r->context = op->context;
+	r->user = op->bits;
+	e->ntx++;
+	e->ncopied += (op->bits & TW_FI_COPIED) != 0;
+	tw_fi_dest_send(e, ep, d, r);
+	if (!tw_list_empty(&ep->done))
+		tw_fi_drain(e, ep);
+	return 0;
+}
+
+static ssize_t send_op(struct fid_ep *fid, const struct op *op)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
+	struct tw_ep *ep = tw_fi_enter(e);
+	ssize_t rc;
+
+	if (!ep)
+		return -FI_EOPBADSTATE;
+	rc = send_entered(e, ep, op);
+	tw_fi_leave(ep);
+	return rc;
+}
+
+static tw_noinline ssize_t send_slow(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
+				     uint64_t match, uint64_t imm, void *context, uint32_t bits)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct op op = {.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
+	int rc = take_pieces(&op, &iov, 1);
+
+	return rc ? rc : send_op(fid, &op);
+}
+
+/* Tags have a bit less than match values. */
+static inline bool bad_tag(uint64_t match, uint32_t bits)
+{
+	return !(bits & TW_FI_TAGGED) != !!(match & TW_FI_UNTAGGED);
+}
+
+/*
+ * The short path: true if the message has left. A queue is written by all endpoints that are
+ * bound to it, each under its own lock, so it has one more.
+ */
+static tw_inline bool send_now(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf, size_t len,
+			       fi_addr_t to, uint64_t match, uint64_t imm, void *context,
+			       uint32_t bits)
+{
+	struct tw_fi_cq *cq = e->tx_cq;
+	struct tw_fi_event *v;
+	struct tw_fi_dest *d;
+	bool sent;
+
+	if (tw_unlikely(to >= e->ndests || !e->dests[to]))
+		return false;
+	d = e->dests[to];
+	if (tw_unlikely(d->state != TW_FI_DEST_UP || (bits & TW_FI_SYNC) || len > TW_SHORT_SEND))
+		return false;
+	if (!(bits & TW_FI_NOTIFY)) {
+		sent = (bits & TW_FI_IMM)
+			       ? tw_send_bare_imm(ep, buf, (uint32_t)len, match, d->addr, imm)
+			       : tw_send_bare(ep, buf, (uint32_t)len, match, d->addr);
+		return sent;
+	}
+	tw_lock(&cq->lock);
+	sent = tw_fi_cq_room(cq) &&
+	       ((bits & TW_FI_IMM) ? tw_send_bare_imm(ep, buf, (uint32_t)len, match, d->addr, imm)
+				   : tw_send_bare(ep, buf, (uint32_t)len, match, d->addr));
+	if (tw_likely(sent)) {
+		v = tw_fi_cq_next(cq);
+		v->e.op_context = context;
+		v->e.flags = FI_SEND | ((bits & TW_FI_TAGGED) ? FI_TAGGED : FI_MSG);
+		v->e.len = 0;
+		v->e.buf = NULL;
+		v->e.data = v->e.tag = v->source = 0;
+		v->err = 0;
+		ep->events++;
+	}
+	tw_unlock(&cq->lock);
+	if (tw_likely(sent))
+		tw_fi_woken(&cq->w);
+	return sent;
+}
+
+static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
+			       uint64_t match, uint64_t imm, void *context, uint32_t bits)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
+	struct tw_lock_way way;
+	struct tw_ep *ep;
+	bool sent;
+
+	if (tw_unlikely(bad_tag(match, bits)))
+		return -FI_EINVAL;
+	ep = tw_enter_quick(e->handle, &way);
+	if (tw_unlikely(!ep))
+		return send_slow(fid, buf, len, to, match, imm, context, bits);
+	sent = send_now(e, ep, buf, len, to, match, imm, context, bits);
+	if (tw_unlikely(e->counts && sent))
+		tw_fi_count(e, TW_FI_CSEND, false);
+	tw_fi_leave(ep);
+	return tw_likely(sent) ? 0 : send_slow(fid, buf, len, to, match, imm, context, bits);
+}
+
+/* Flags of the calls that have some. */
+static int take_flags(struct tw_fi_ep *e, uint64_t flags, uint32_t *bits)
+{
+	const uint64_t known = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
+			       FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE |
+			       FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE | FI_SEND | FI_TAGGED |
+			       FI_MSG;
+
+	if (flags & ~known)
+		return -FI_EBADFLAGS;
+	if (e->tx_cq && (!e->tx_selective || (flags & FI_COMPLETION)))
+		*bits |= TW_FI_NOTIFY;
+	if (flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
+		*bits |= TW_FI_SYNC;
+	if (flags & FI_INJECT)
+		*bits |= TW_FI_COPIED;
+	if (flags & FI_REMOTE_CQ_DATA)
+		*bits |= TW_FI_IMM;
+	return 0;
+}
+
+static ssize_t sendmsg_any(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t to,
+			   uint64_t match, uint64_t imm, void *context, uint64_t flags,
+			   uint32_t bits)
+{
+	struct op op = {.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
+	int rc = take_flags(tw_fi_of(struct tw_fi_ep, fid), flags, &op.bits);
+
+	if (rc == 0 && bad_tag(match, bits))
+		rc = -FI_EINVAL;
+	if (rc == 0)
+		rc = take_pieces(&op, iov, count);
+	if (rc)
+		return rc;
+	if (op.nsegs > 1)
+		return send_op(fid, &op);
+	return send1(fid, op.segs[0].ptr, op.len, to, match, imm, context, op.bits);
+}
+
+static ssize_t sendv_any(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t to,
+			 uint64_t match, void *context, uint32_t bits)
+{
+	struct op op = {.to = to, .match = match, .context = context, .bits = bits};
+	int rc = bad_tag(match, bits) ? -FI_EINVAL : take_pieces(&op, iov, count);
+
+	return rc ? rc : send_op(fid, &op);
+}
+
+static inline uint32_t tx_bits(struct fid_ep *fid)
+{
+	return tw_fi_of(struct tw_fi_ep, fid)->tx_bits;
+}
+
+/* FI_TAGGED ------------------------------------------------------------------ */
+
+ssize_t tw_fi_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
+		    uint64_t tag, void *context)
+{
+	(void)desc;
+	return send1(ep, buf, len, to, tag, 0, context, tx_bits(ep) | TW_FI_TAGGED);
+}
+
+ssize_t tw_fi_tsendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+		     fi_addr_t to, uint64_t tag, void *context)
+{
+	(void)desc;
+	return sendv_any(ep, iov, count, to, tag, context, tx_bits(ep) | TW_FI_TAGGED);
+}
+
+ssize_t tw_fi_tsendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_t flags)
+{
+	return sendmsg_any(ep, m->msg_iov, m->iov_count, m->addr, m->tag, m->data, m->context,
+			   flags, TW_FI_TAGGED);
+}
+
+ssize_t tw_fi_tinject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
+{
+	return send1(ep, buf, len, to, tag, 0, NULL, TW_FI_TAGGED | TW_FI_COPIED);
+}
+
+ssize_t tw_fi_tsenddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
+			fi_addr_t to, uint64_t tag, void *context)
+{
+	(void)desc;
+	return send1(ep, buf, len, to, tag, data, context, tx_bits(ep) | TW_FI_TAGGED | TW_FI_IMM);
+}
+
+ssize_t tw_fi_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+			  fi_addr_t to, uint64_t tag)
+{
+	return send1(ep, buf, len, to, tag, data, NULL, TW_FI_TAGGED | TW_FI_COPIED | TW_FI_IMM);
+}
+
+/* FI_MSG --------------------------------------------------------------------- */
+
+ssize_t tw_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
+		   void *context)
+{
+	(void)desc;
+	return send1(ep, buf, len, to, TW_FI_UNTAGGED, 0, context, tx_bits(ep));
+}
+
+ssize_t tw_fi_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+		    fi_addr_t to, void *context)
+{
+	(void)desc;
+	return sendv_any(ep, iov, count, to, TW_FI_UNTAGGED, context, tx_bits(ep));
+}
+
+ssize_t tw_fi_sendmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags)
+{
+	return sendmsg_any(ep, m->msg_iov, m->iov_count, m->addr, TW_FI_UNTAGGED, m->data,
+			   m->context, flags, 0);
+}
+
+ssize_t tw_fi_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
+{
+	return send1(ep, buf, len, to, TW_FI_UNTAGGED, 0, NULL, TW_FI_COPIED);
+}
+
+ssize_t tw_fi_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
+		       fi_addr_t to, void *context)
+{
+	(void)desc;
+	return send1(ep, buf, len, to, TW_FI_UNTAGGED, data, context, tx_bits(ep) | TW_FI_IMM);
+}
+
+ssize_t tw_fi_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+			 fi_addr_t to)
+{
+	return send1(ep, buf, len, to, TW_FI_UNTAGGED, data, NULL, TW_FI_COPIED | TW_FI_IMM);
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sleeping. Where one endpoint feeds a queue a thread sleeps in the engine. Else, and for
+ * programs that poll a descriptor themselves, the endpoints rest, and their descriptors are
+ * in an epoll set. If the service thread is faster it writes the eventfd there.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "base/fds.h"
+#include "base/sys.h"
+#include "fi/fi.h"
+
+#define LOOK_MS 1 /* without a service thread nobody writes the eventfd */
+
+struct tw_fi_waitset {
+	struct fid_wait fid;
+	struct tw_fi_fabric *fabric;
+	tw_fi_refs refs;
+	int epfd;
+	struct tw_fi_waiter *members[64];
+	unsigned n;
+};
+
+struct tw_fi_pollset {
+	struct fid_poll fid;
+	struct tw_fi_domain *domain;
+	struct fid *members[64];
+	uint64_t seen[64]; /* values of counters */
+	unsigned n;
+};
+
+static struct tw_fi_waiter *waiter_of(struct fid *fid)
+{
+	switch (fid->fclass) {
+	case FI_CLASS_CQ:
+		return &tw_fi_from(struct tw_fi_cq, fid)->w;
+	case FI_CLASS_CNTR:
+		return &tw_fi_from(struct tw_fi_cntr, fid)->w;
+	case FI_CLASS_EQ:
+		return &tw_fi_from(struct tw_fi_eq, fid)->w;
+	default:
+		return NULL;
+	}
+}
+
+static int join_set(struct tw_fi_waiter *w)
+{
+	struct tw_fi_waitset *s = tw_fi_of(struct tw_fi_waitset, w->set);
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (s->n == tw_countof(s->members) || epoll_ctl(s->epfd, EPOLL_CTL_ADD, w->fd, &ev) < 0)
+		return -FI_ENOMEM;
+	s->members[s->n++] = w;
+	atomic_fetch_add(&s->refs, 1);
+	return 0;
+}
+
+static void close_fds(struct tw_fi_waiter *w)
+{
+	if (w->fd >= 0)
+		tw_fd_close(w->fd);
+	if (w->event >= 0)
+		tw_fd_close(w->event);
+}
+
+int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi_wait_obj obj,
+		    struct fid_wait *set, bool (*ready)(struct tw_fi_waiter *w))
+{
+	w->fd = w->event = -1;
+	w->obj = obj;
+	w->ready = ready;
+	if (obj != FI_WAIT_NONE && obj != FI_WAIT_UNSPEC && obj != FI_WAIT_FD &&
+	    obj != FI_WAIT_SET && obj != FI_WAIT_YIELD)
+		return -FI_ENOSYS;
+	if (obj == FI_WAIT_SET && !set)
+		return -FI_EINVAL;
+	if (obj != FI_WAIT_NONE) {
+		struct epoll_event ev = {.events = EPOLLIN};
+
+		w->fd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
+		w->event = tw_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+		if (w->fd < 0 || w->event < 0 ||
+		    epoll_ctl(w->fd, EPOLL_CTL_ADD, w->event, &ev) < 0) {
+			close_fds(w);
+			return -FI_EMFILE;
+		}
+	}
+	if (obj == FI_WAIT_SET) {
+		w->set = set;
+		if (join_set(w)) {
+			close_fds(w);
+			return -FI_ENOMEM;
+		}
+	}
+	w->domain = domain;
+	if (domain)
+		atomic_fetch_add(&domain->refs, 1);
+	return 0;
+}
+
+void tw_fi_wait_fini(struct tw_fi_waiter *w)
+{
+	if (w->set) {
+		struct tw_fi_waitset *s = tw_fi_of(struct tw_fi_waitset, w->set);
+
+		for (unsigned i = 0; i < s->n; i++)
+			if (s->members[i] == w)
+				s->members[i--] = s->members[--s->n];
+		atomic_fetch_sub(&s->refs, 1);
+	}
+	close_fds(w);
+	free(w->eps);
+	if (w->domain)
+		atomic_fetch_sub(&w->domain->refs, 1);
+}
+
+static int watch(struct tw_fi_waiter *w, struct tw_fi_ep *e, int op)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+	struct tw_ep *ep = w->fd >= 0 ? tw_fi_enter(e) : NULL;
+	int rc;
+
+	if (!ep)
+		return 0;
+	rc = epoll_ctl(w->fd, op, ep->epfd, &ev) < 0 ? -FI_ENOMEM : 0;
+	tw_leave(ep);
+	return rc;
+}
+
+int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
+{
+	struct tw_fi_ep **eps;
+
+	for (unsigned i = 0; i < w->neps; i++)
+		if (w->eps[i] == e)
+			return 0;
+	eps = realloc(w->eps, (w->neps + 1) * sizeof(struct tw_fi_ep *));
+	if (!eps)
+		return -FI_ENOMEM;
+	w->eps = eps;
+	w->eps[w->neps++] = e;
+	return watch(w, e, EPOLL_CTL_ADD);
+}
+
+void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e)
+{
+	for (unsigned i = 0; i < w->neps; i++)
+		if (w->eps[i] == e) {
+			watch(w, e, EPOLL_CTL_DEL);
+			w->eps[i--] = w->eps[--w->neps];
+		}
+}
+
+void tw_fi_wake(struct tw_fi_waiter *w)
+{
+	uint64_t one = 1;
+
+	if (w->event >= 0 && tw_sys_write(w->event, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
+	for (unsigned i = 0; i < w->neps; i++) {
+		struct tw_ep *ep = w->eps[i]->handle ? tw_enter_quick(w->eps[i]->handle) : NULL;
+
+		if (!ep)
+			continue;
+		ep->events++;
+		tw_leave(ep);
+	}
+}
+
+/* Before sleeping on the descriptor: false if there is something already. */
+static bool arm(struct tw_fi_waiter *w)
+{
+	bool idle = true;
+	uint64_t count;
+
+	if (w->event >= 0 && tw_sys_read(w->event, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return false;
+	atomic_store(&w->armed, true);
+	for (unsigned i = 0; i < w->neps; i++) {
+		struct tw_ep *ep = tw_fi_enter(w->eps[i]);
+
+		if (!ep)
+			continue;
+		tw_poll_events(ep);
+		tw_progress(ep);
+		tw_fi_drain(w->eps[i], ep);
+		w->eps[i]->asleep = true;
+		idle &= !w->ready(w) && tw_rest(ep);
+		tw_fi_leave(ep);
+	}
+	return idle && !w->ready(w);
+}
+
+/* Of a thread in the engine. */
+struct sleeper {
+	struct tw_fi_waiter *w;
+	struct tw_fi_ep *e;
+	uint32_t signals;
+};
+
+static bool has_come(struct tw_ep *ep, void *arg)
+{
+	struct sleeper *s = arg;
+
+	if (!tw_list_empty(&ep->done) || !tw_list_empty(&s->e->multis))
+		tw_fi_drain(s->e, ep);
+	return s->w->ready(s->w) || atomic_load(&s->w->signals) != s->signals;
+}
+
+static int sleep_in_engine(struct tw_fi_waiter *w, uint32_t signals, int timeout)
+{
+	struct sleeper s = {w, w->eps[0], signals};
+	struct tw_ep *ep = tw_fi_enter(s.e);
+	enum tw_waited waited;
+
+	if (!ep)
+		return -FI_EOPBADSTATE;
+	waited = tw_wait(ep, has_come, &s, timeout < 0 ? TW_FOREVER : 1000ull * (unsigned)timeout);
+	tw_fi_leave(ep);
+	if (waited != TW_W_TRUE)
+		return -FI_EAGAIN;
+	return atomic_load(&w->signals) == signals ? 0 : -FI_EAGAIN;
+}
+
+static int sleep_on_fd(struct tw_fi_waiter *w, uint32_t signals, int timeout)
+{
+	uint64_t end = tw_clock() + tw_clock_us(1000ull * (unsigned)tw_max(timeout, 0));
+	bool served = tw_settings.service && !tw_settings.single_threaded;
+	struct pollfd p = {.fd = w->fd, .events = POLLIN};
+
+	for (;;) {
+		uint64_t now = tw_clock();
+		int ms = timeout < 0 ? -1
+				     : (int)((now < end ? end - now : 0) / tw_clock_per_us / 1000);
+
+		if (!arm(w))
+			return 0;
+		if (atomic_load(&w->signals) != signals)
+			return -FI_EAGAIN;
+		if (timeout >= 0 && now >= end)
+			return -FI_EAGAIN;
+		if (tw_sys_poll(&p, 1, served ? (ms < 0 ? -1 : ms + 1) : LOOK_MS) < 0 &&
+		    errno == EINTR)
+			return -FI_EINTR;
+	}
+}
+
+int tw_fi_wait(struct tw_fi_waiter *w, int timeout)
+{
+	uint32_t signals = atomic_load(&w->answered);
+	int rc;
+
+	if (w->neps == 1) {
+		rc = sleep_in_engine(w, signals, timeout);
+	} else {
+		rc = sleep_on_fd(w, signals, timeout);
+		atomic_store(&w->armed, false);
+	}
+	atomic_store(&w->answered, atomic_load(&w->signals));
+	return rc;
+}
+
+int tw_fi_getwait(struct tw_fi_waiter *w, int command, void *arg)
+{
+	if (command == FI_GETWAITOBJ) {
+		*(enum fi_wait_obj *)arg = w->obj;
+		return 0;
+	}
+	if (command != FI_GETWAIT)
+		return -FI_ENOSYS;
+	if (w->fd < 0 || w->obj == FI_WAIT_YIELD)
+		return -FI_ENODATA;
+	*(int *)arg = w->fd;
+	return 0;
+}
+
+static int try_one(struct fid *fid)
+{
+	struct tw_fi_waiter *w = waiter_of(fid);
+
+	if (!w || w->fd < 0)
+		return -FI_EINVAL;
+	return arm(w) ? 0 : -FI_EAGAIN;
+}
+
+int tw_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+	(void)fabric;
+	for (int i = 0; i < count; i++) {
+		struct tw_fi_waitset *s = fids[i]->fclass == FI_CLASS_WAIT
+						  ? tw_fi_from(struct tw_fi_waitset, fids[i])
+						  : NULL;
+		int rc = s ? 0 : try_one(fids[i]);
+
+		for (unsigned k = 0; s && k < s->n && rc == 0; k++)
+			rc = arm(s->members[k]) ? 0 : -FI_EAGAIN;
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* Wait sets ------------------------------------------------------------------- */
+
+static int waitset_wait(struct fid_wait *fid, int timeout)
+{
+	struct tw_fi_waitset *s = tw_fi_of(struct tw_fi_waitset, fid);
+	bool served = tw_settings.service && !tw_settings.single_threaded;
+	uint64_t end = tw_clock() + tw_clock_us(1000ull * (unsigned)tw_max(timeout, 0));
+	struct pollfd p = {.fd = s->epfd, .events = POLLIN};
+
+	for (;;) {
+		uint64_t now = tw_clock();
+		int n, ms = timeout < 0
+				    ? -1
+				    : (int)((now < end ? end - now : 0) / tw_clock_per_us / 1000);
+
+		for (unsigned k = 0; k < s->n; k++)
+			if (!arm(s->members[k]))
+				return 0;
+		n = tw_sys_poll(&p, 1, served ? (ms < 0 ? -1 : ms + 1) : LOOK_MS);
+		if (n < 0 && errno == EINTR)
+			return -FI_EINTR;
+		if (n == 0 && timeout >= 0 && tw_clock() >= end)
+			return -FI_ETIMEDOUT;
+	}
+}
+
+static int waitset_control(struct fid *fid, int command, void *arg)
+{
+	if (command == FI_GETWAITOBJ) {
+		*(enum fi_wait_obj *)arg = FI_WAIT_FD;
+		return 0;
+	}
+	if (command != FI_GETWAIT)
+		return -FI_ENOSYS;
+	*(int *)arg = tw_fi_from(struct tw_fi_waitset, fid)->epfd;
+	return 0;
+}
+
+static int waitset_close(struct fid *fid)
+{
+	struct tw_fi_waitset *s = tw_fi_from(struct tw_fi_waitset, fid);
+
+	if (atomic_load(&s->refs))
+		return -FI_EBUSY;
+	tw_fd_close(s->epfd);
+	atomic_fetch_sub(&s->fabric->refs, 1);
+	free(s);
+	return 0;
+}
+
+static struct fi_ops waitset_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = waitset_close,
+	.bind = tw_fi_no_bind,
+	.control = waitset_control,
+	.ops_open = tw_fi_no_ops,
+};
+
+static struct fi_ops_wait waitset_ops = {
+	.size = sizeof(struct fi_ops_wait),
+	.wait = waitset_wait,
+};
+
+int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **out)
+{
+	struct tw_fi_waitset *s;
+
+	if (attr && attr->wait_obj != FI_WAIT_UNSPEC && attr->wait_obj != FI_WAIT_FD)
+		return -FI_ENOSYS;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -FI_ENOMEM;
+	s->epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
+	if (s->epfd < 0) {
+		free(s);
+		return -FI_EMFILE;
+	}
+	s->fid.fid.fclass = FI_CLASS_WAIT;
+	s->fid.fid.ops = &waitset_fid_ops;
+	s->fid.ops = &waitset_ops;
+	s->fabric = tw_fi_of(struct tw_fi_fabric, fabric);
+	atomic_fetch_add(&s->fabric->refs, 1);
+	*out = &s->fid;
+	return 0;
+}
+
+/* Poll sets ------------------------------------------------------------------- */
+
+static bool has_events(struct tw_fi_pollset *s, unsigned i)
+{
+	struct fid *fid = s->members[i];
+	struct tw_fi_waiter *w = waiter_of(fid);
+	struct tw_fi_cntr *c;
+	uint64_t now;
+
+	for (unsigned k = 0; k < w->neps; k++)
+		tw_fi_progress(w->eps[k]);
+	if (fid->fclass != FI_CLASS_CNTR)
+		return w->ready(w);
+	c = tw_fi_from(struct tw_fi_cntr, fid);
+	now = atomic_load(&c->value) + atomic_load(&c->errors);
+	if (now == s->seen[i])
+		return false;
+	s->seen[i] = now;
+	return true;
+}
+
+static int pollset_poll(struct fid_poll *fid, void **context, int count)
+{
+	struct tw_fi_pollset *s = tw_fi_of(struct tw_fi_pollset, fid);
+	int n = 0;
+
+	for (unsigned i = 0; i < s->n && n < count; i++)
+		if (has_events(s, i))
+			context[n++] = s->members[i]->context;
+	return n;
+}
+
+static int pollset_add(struct fid_poll *fid, struct fid *member, uint64_t flags)
+{
+	struct tw_fi_pollset *s = tw_fi_of(struct tw_fi_pollset, fid);
+
+	(void)flags;
+	if (!waiter_of(member))
+		return -FI_EINVAL;
+	if (s->n == tw_countof(s->members))
+		return -FI_ENOMEM;
+	s->seen[s->n] = 0;
+	s->members[s->n++] = member;
+	return 0;
+}
+
+static int pollset_del(struct fid_poll *fid, struct fid *member, uint64_t flags)
+{
+	struct tw_fi_pollset *s = tw_fi_of(struct tw_fi_pollset, fid);
+
+	(void)flags;
+	for (unsigned i = 0; i < s->n; i++) {
+		if (s->members[i] != member)
+			continue;
+		s->n--;
+		s->members[i] = s->members[s->n];
+		s->seen[i] = s->seen[s->n];
+		return 0;
+	}
+	return -FI_EINVAL;
+}
+
+static int pollset_close(struct fid *fid)
+{
+	struct tw_fi_pollset *s = tw_fi_from(struct tw_fi_pollset, fid);
+
+	atomic_fetch_sub(&s->domain->refs, 1);
+	free(s);
+	return 0;
+}
+
+static struct fi_ops pollset_fid_ops = {
+	.size = sizeof(struct fi_ops),
+	.close = pollset_close,
+	.bind = tw_fi_no_bind,
+	.control = tw_fi_no_control,
+	.ops_open = tw_fi_no_ops,
+};
+
+static struct fi_ops_poll pollset_ops = {
+	.size = sizeof(struct fi_ops_poll),
+	.poll = pollset_poll,
+	.poll_add = pollset_add,
+	.poll_del = pollset_del,
+};
+
+int tw_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **out)
+{
+	struct tw_fi_pollset *s;
+
+	if (attr && attr->flags)
+		return -FI_EINVAL;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -FI_ENOMEM;
+	s->fid.fid.fclass = FI_CLASS_POLL;
+	s->fid.fid.ops = &pollset_fid_ops;
+	s->fid.ops = &pollset_ops;
+	s->domain = tw_fi_of(struct tw_fi_domain, domain);
+	atomic_fetch_add(&s->domain->refs, 1);
+	*out = &s->fid;
+	return 0;
+}
