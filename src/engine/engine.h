@@ -435,7 +435,8 @@ enum tw_idle_event {
 bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event);
 /*
  * The program is about to sleep where the engine does not know of it: from now on any packet
- * wakes the service thread. False: something has arrived already.
+ * wakes the service thread, until the program clears ep->awaited. False: something has
+ * arrived already.
  */
 bool tw_rest(struct tw_ep *ep);
 /* The tick at which something is due, 0 none. */

@@ -179,6 +179,7 @@ static void take_over(struct tw_ep *ep)
 bool tw_rest(struct tw_ep *ep)
 {
 	tw_lanes_close(ep);
+	ep->awaited = true;
 	tw_idle_event(ep, TW_IDLE_TAKE);
 	if (!tw_idle_event(ep, TW_IDLE_SPENT))
 		return true;

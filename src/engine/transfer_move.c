@@ -119,7 +119,9 @@ enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 	}
 	if (p->link->direct || p->ep->protos == TW_PROTO_BIT(TW_PROTO_GET))
 		return TW_ON_GET;
-	return (p->ep->host.state == TW_IDLE ? choose_idle : choose_polling)(p, r, can_split);
+	/* For a program that sleeps the service thread is as good as its own call. */
+	return (p->ep->host.state == TW_IDLE && !p->ep->awaited ? choose_idle : choose_polling)(
+		p, r, can_split);
 }
 
 unsigned tw_transfer_protos(const char *name)

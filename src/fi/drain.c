@@ -97,7 +97,7 @@ void tw_fi_progress(struct tw_fi_ep *e)
 
 	if (tw_unlikely(!ep))
 		return;
-	e->asleep = false;
+	ep->awaited = false;
 	tw_progress(ep);
 	if (!tw_list_empty(&ep->done) || tw_unlikely(!tw_list_empty(&e->multis)))
 		tw_fi_drain(e, ep);
@@ -125,7 +125,7 @@ void tw_fi_background(struct tw_ep *ep)
 
 	connect_all(e, ep);
 	/* It leaves the endpoint as for a program that polls again. */
-	while (e->asleep && !tw_rest(ep)) {
+	while (ep->awaited && !tw_rest(ep)) {
 		tw_progress(ep);
 		connect_all(e, ep);
 	}

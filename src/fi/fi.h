@@ -191,7 +191,6 @@ struct tw_fi_ep {
 	struct tw_fi_cntr *cntrs[TW_FI_NCNTRS];
 	bool counts; /* any of them is bound */
 	bool directed, enabled;
-	bool asleep; /* the program sleeps on a descriptor, since its last look */
 	uint32_t ntx, nrx, tx_size, rx_size; /* under way, and most of it */
 	uint32_t ncopied;
 	uint64_t caps, tx_flags, rx_flags;

@@ -10,3 +10,10 @@ libtagwire_fi_la_CFLAGS = $(libtagwire_internal_la_CFLAGS) $(LIBFABRIC_CFLAGS)
 libtagwire_fi_la_LIBADD = libtagwire_internal.la $(LIBFABRIC_LIBS)
 libtagwire_fi_la_LDFLAGS = $(MODULE_LDFLAGS) $(SECTION_LDFLAGS) $(SIZE_LDFLAGS) \
 	-export-symbols-regex '^fi_prov_ini$$'
+
+# Another libfabric than that of the same prefix has to be told.
+if ENABLE_FI
+install-exec-hook:
+	@test "`$(PKG_CONFIG) --variable=libdir libfabric`" = '$(libdir)' || \
+		echo 'libfabric finds the provider with FI_PROVIDER_PATH=$(fidir)'
+endif

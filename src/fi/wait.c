@@ -188,7 +188,7 @@ static bool arm(struct tw_fi_waiter *w)
 		tw_poll_events(ep);
 		tw_progress(ep);
 		tw_fi_drain(w->eps[i], ep);
-		w->eps[i]->asleep = true;
+		ep->awaited = true;
 		idle &= !w->ready(w) && tw_rest(ep);
 		tw_fi_leave(ep);
 	}
