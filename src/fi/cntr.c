@@ -48,7 +48,7 @@ static int change(struct tw_fi_cntr *c, _Atomic(uint64_t) *what, uint64_t value,
 		atomic_fetch_add(what, value);
 	else
 		atomic_store(what, value);
-	tw_fi_wake(&c->w);
+	tw_fi_wake_all(&c->w);
 	return 0;
 }
 

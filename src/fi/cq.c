@@ -137,7 +137,7 @@ static int cq_signal(struct fid_cq *fid)
 	struct tw_fi_cq *cq = tw_fi_of(struct tw_fi_cq, fid);
 
 	atomic_fetch_add(&cq->w.signals, 1);
-	tw_fi_wake(&cq->w);
+	tw_fi_wake_all(&cq->w);
 	return 0;
 }
 

@@ -8,7 +8,8 @@
  *   addr.c   addresses and their strings       drain.c   completed requests become events
  *   av.c     address vectors                   cq.c      completion queues
  *   ep.c     endpoints                         cntr.c    counters
- *   dest.c   connecting                        wait.c    sleeping, wait sets, poll sets
+ *   dest.c   connecting                        wait.c    sleeping
+ *   ops.c    tables of calls                   sets.c    wait sets, poll sets
  *                                              eq.c      event queues
  *
  * Lock order: the endpoint's of the engine, then a queue's. The service thread never takes
@@ -93,6 +94,15 @@ struct tw_fi_waiter {
 	_Atomic(uint32_t) signals, answered; /* of fi_cq_signal(), and those that somebody saw */
 	struct fid_wait *set;
 	bool (*ready)(struct tw_fi_waiter *w);
+};
+
+struct tw_fi_waitset {
+	struct fid_wait fid;
+	struct tw_fi_fabric *fabric;
+	tw_fi_refs refs;
+	int epfd;
+	struct tw_fi_waiter *members[64];
+	unsigned n;
 };
 
 /* The first fields are those of every format of an entry. */
@@ -361,8 +371,10 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 void tw_fi_wait_fini(struct tw_fi_waiter *w);
 int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e);
 void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e);
-/* Something has happened. */
+/* Something has happened at one of its endpoints, which is entered. */
 void tw_fi_wake(struct tw_fi_waiter *w);
+/* The same elsewhere: no endpoint is entered. */
+void tw_fi_wake_all(struct tw_fi_waiter *w);
 static inline void tw_fi_woken(struct tw_fi_waiter *w)
 {
 	if (tw_unlikely(atomic_load_explicit(&w->armed, memory_order_relaxed)))
@@ -373,6 +385,13 @@ static inline void tw_fi_woken(struct tw_fi_waiter *w)
 int tw_fi_wait(struct tw_fi_waiter *w, int timeout);
 int tw_fi_getwait(struct tw_fi_waiter *w, int command, void *arg);
 int tw_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+/* Before sleeping on the descriptor: false if there is something already. */
+bool tw_fi_arm(struct tw_fi_waiter *w);
+/* Of a queue or a counter; NULL for anything else. */
+struct tw_fi_waiter *tw_fi_waiter_of(struct fid *fid);
+#define TW_FI_LOOK_MS 1 /* without a service thread nobody writes the eventfd */
+
+/* sets.c */
 int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set);
 int tw_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
 

@@ -69,6 +69,8 @@ static bool take_message(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_mult
 
 	if (!r)
 		return false;
+	/* First: a receive that was held back must not match it. */
+	tw_unexp_claim(ep, u);
 	r->context = m;
 	r->user = TW_FI_NOTIFY | TW_FI_MULTI;
 	m->used += len;
@@ -76,7 +78,6 @@ static bool take_message(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_mult
 	e->nrx++;
 	if (m->len - m->used < e->multi_min || m->used == m->len)
 		close_buffer(e, ep, m);
-	tw_unexp_claim(ep, u);
 	tw_unexp_receive(ep, u, r);
 	return true;
 }

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fi_getinfo(), addresses, the order of closing, wrong arguments, peers that die, threads. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "fi/fit.h"
+
+TestSuite(fi_objects, .timeout = FIT_TIMEOUT);
+
+static int ctx[8];
+
+static int ask(struct fi_info *h, uint32_t version)
+{
+	struct fi_info *info = NULL;
+	int rc = fi_getinfo(version, NULL, NULL, 0, h, &info);
+
+	for (struct fi_info *i = info; i; i = i->next)
+		cr_assert(strcmp(i->fabric_attr->prov_name, "tagwire") == 0);
+	fi_freeinfo(info);
+	return rc;
+}
+
+#define REFUSED(change)                                                                            \
+	do {                                                                                       \
+		struct fi_info *h = fit_hints(&(struct fit_how){0});                               \
+		change;                                                                            \
+		fit_eq(ask(h, FI_VERSION(1, 17)), -FI_ENODATA);                                    \
+		fi_freeinfo(h);                                                                    \
+	} while (0)
+#define TAKEN(change)                                                                              \
+	do {                                                                                       \
+		struct fi_info *h = fit_hints(&(struct fit_how){0});                               \
+		change;                                                                            \
+		fit_ok(ask(h, FI_VERSION(1, 17)));                                                 \
+		fi_freeinfo(h);                                                                    \
+	} while (0)
+
+Test(fi_objects, hints)
+{
+	fit_env("self,shm");
+	REFUSED(h->caps |= FI_MULTICAST);
+	REFUSED(h->ep_attr->type = FI_EP_MSG);
+	REFUSED(h->ep_attr->type = FI_EP_DGRAM);
+	REFUSED(h->ep_attr->mem_tag_format = 1ull << 63);
+	REFUSED(h->ep_attr->max_msg_size = SIZE_MAX);
+	REFUSED(h->ep_attr->tx_ctx_cnt = 2);
+	REFUSED(h->addr_format = FI_SOCKADDR_IB);
+	REFUSED(h->domain_attr->name = strdup("no such board"));
+	REFUSED(h->domain_attr->cq_data_size = 16);
+	REFUSED(h->domain_attr->mr_key_size = 16);
+	REFUSED(h->tx_attr->inject_size = 1 << 30);
+	REFUSED(h->tx_attr->iov_limit = 1000);
+	REFUSED(h->tx_attr->msg_order = FI_ORDER_RAR);
+	REFUSED(h->tx_attr->comp_order = FI_ORDER_STRICT);
+	REFUSED(h->tx_attr->op_flags = FI_COMMIT_COMPLETE);
+	REFUSED(h->rx_attr->caps = FI_MULTI_RECV);
+	TAKEN(h->caps |= FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV);
+	TAKEN(h->tx_attr->msg_order = h->rx_attr->msg_order = FI_ORDER_SAS);
+	TAKEN(h->domain_attr->threading = FI_THREAD_DOMAIN);
+	TAKEN(h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR);
+	TAKEN(h->ep_attr->mem_tag_format = 1ull << 62);
+	TAKEN(h->addr_format = FI_ADDR_STR);
+	TAKEN(h->addr_format = FI_SOCKADDR);
+	for (uint32_t minor = 0; minor <= 17; minor++) {
+		struct fi_info *h = fit_hints(&(struct fit_how){0});
+
+		fit_ok(ask(h, FI_VERSION(1, minor)));
+		fi_freeinfo(h);
+	}
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	REFUSED(h->domain_attr->data_progress = FI_PROGRESS_AUTO);
+}
+
+Test(fi_objects, answers)
+{
+	struct fi_info *h, *info;
+
+	fit_env("self,shm");
+	h = fit_hints(&(struct fit_how){.caps = FI_SEND});
+	h->tx_attr->size = 100;
+	fit_ok(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info));
+	cr_assert((info->caps & FI_SEND) && !(info->caps & FI_RECV));
+	cr_assert(!(info->caps & (FI_DIRECTED_RECV | FI_SOURCE)));
+	fit_eq(info->tx_attr->size, 100);
+	fit_eq(info->mode, 0);
+	fit_eq(info->domain_attr->mr_mode, 0);
+	cr_assert(info->src_addr && !info->dest_addr);
+	fi_freeinfo(info);
+	fit_ok(fi_getinfo(FI_VERSION(1, 17), "localhost", "5", 0, h, &info));
+	cr_assert(info->dest_addr);
+	fi_freeinfo(info);
+	fit_eq(fi_getinfo(FI_VERSION(1, 17), "no.such.host.invalid", "5", 0, h, &info),
+	       -FI_ENODATA);
+	fit_eq(fi_getinfo(FI_VERSION(1, 17), NULL, "words", FI_SOURCE, h, &info), -FI_ENODATA);
+	fi_freeinfo(h);
+}
+
+static void try_format(uint32_t format)
+{
+	struct fi_av_attr attr = {.type = FI_AV_MAP};
+	char name[64], back[64], text[64];
+	size_t len = sizeof(name), n;
+	struct fid_av *av;
+	fi_addr_t a[2];
+	struct fit t;
+	int v = 6;
+
+	fit_open(&t, 2, "self,shm", (struct fit_how){.addr_format = format});
+	fit_eq(t.info->addr_format, format);
+	n = 1;
+	fit_eq(fi_getname(&t.ep[1]->fid, name, &n), -FI_ETOOSMALL);
+	fit_ok(fi_getname(&t.ep[1]->fid, name, &len));
+	fit_eq(n, len);
+	fit_ok(fi_av_open(t.domain, &attr, &av, NULL));
+	fit_eq(fi_av_insert(av, name, 1, &a[0], 0, NULL), 1);
+	n = sizeof(back);
+	fit_ok(fi_av_lookup(av, a[0], back, &n));
+	cr_assert(n == len && memcmp(back, name, len) == 0);
+	n = sizeof(text);
+	cr_assert(strncmp(fi_av_straddr(av, name, text, &n), "tagwire://", 10) == 0);
+	fit_eq(n, strlen(text) + 1);
+	fit_ok(fi_av_remove(av, a, 1, 0));
+	n = sizeof(back);
+	fit_eq(fi_av_lookup(av, a[0], back, &n), -FI_EINVAL);
+	fit_eq(fi_av_remove(av, a, 1, 0), -FI_EINVAL);
+	fit_ok(fi_close(&av->fid));
+	/* They lead to the endpoint. */
+	fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, 2, 0, &ctx[1]));
+	fit_tsend(&t, 0, 1, &v, 4, 2);
+	fit_good(&t, 1, &ctx[1]);
+	fit_close(&t);
+}
+
+Test(fi_objects, address_string)
+{
+	try_format(FI_ADDR_STR);
+}
+
+Test(fi_objects, address_inet)
+{
+	try_format(FI_SOCKADDR_IN);
+}
+
+Test(fi_objects, address_service)
+{
+	struct fi_info *h, *info;
+	struct fid_ep *ep, *again;
+	struct fi_av_attr attr = {.type = FI_AV_TABLE};
+	fi_addr_t a[3] = {9, 9, 9};
+	struct fit t;
+	char bad[16] = {0};
+	int errors[1];
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	h = fit_hints(&(struct fit_how){0});
+	fit_ok(fi_getinfo(FI_VERSION(1, 17), NULL, "9228", FI_SOURCE, h, &info));
+	fit_ok(fi_endpoint(t.domain, info, &ep, NULL));
+	fit_eq(fi_endpoint(t.domain, info, &again, NULL), -FI_EADDRINUSE);
+	fit_eq(fi_av_insertsvc(t.av, "localhost", "9228", &a[0], 0, NULL), 1);
+	cr_assert(fi_av_insertsvc(t.av, "no.such.host.invalid", "1", &a[1], 0, NULL) < 1);
+	fit_eq(a[1], FI_ADDR_NOTAVAIL);
+	fit_eq(fi_av_insert(t.av, bad, 1, &a[2], FI_SYNC_ERR, errors), 0);
+	cr_assert(errors[0] == FI_EINVAL && a[2] == FI_ADDR_NOTAVAIL);
+	attr.name = "shared";
+	{
+		struct fid_av *av;
+
+		fit_eq(fi_av_open(t.domain, &attr, &av, NULL), -FI_ENOSYS);
+	}
+	fit_ok(fi_close(&ep->fid));
+	fi_freeinfo(info);
+	fi_freeinfo(h);
+	fit_close(&t);
+}
+
+Test(fi_objects, closing)
+{
+	struct fid_ep *ep;
+	struct fit t;
+	int v;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	fit_eq(fi_close(&t.fabric->fid), -FI_EBUSY);
+	fit_eq(fi_close(&t.domain->fid), -FI_EBUSY);
+	fit_eq(fi_close(&t.av->fid), -FI_EBUSY);
+	fit_eq(fi_close(&t.cq[0]->fid), -FI_EBUSY);
+	fit_ok(fi_endpoint(t.domain, t.info, &ep, NULL));
+	fit_eq(fi_tsend(ep, &v, 4, NULL, t.to[0], 1, NULL), -FI_EOPBADSTATE);
+	fit_eq(fi_trecv(ep, &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), -FI_EOPBADSTATE);
+	fit_eq(fi_ep_bind(t.ep[0], &t.cq[0]->fid, FI_RECV), -FI_EOPBADSTATE);
+	fit_ok(fi_close(&ep->fid));
+	fit_eq(fi_tsend(t.ep[0], &v, 4, NULL, 1234567, 1, NULL), -FI_EINVAL);
+	fit_eq(fi_tsend(t.ep[0], &v, 4, NULL, FI_ADDR_UNSPEC, 1, NULL), -FI_EINVAL);
+	fit_eq(fi_send(t.ep[0], NULL, 4, NULL, t.to[0], NULL), -FI_EINVAL);
+	/* With receives posted and messages unread. */
+	fit_ok(fi_trecv(t.ep[0], &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+	fit_tsend(&t, 0, 0, &v, 4, 2);
+	fit_close(&t);
+}
+
+static int victim(void *arg, int fd)
+{
+	char name[64], in[8];
+	size_t len = sizeof(name);
+	struct fit t;
+
+	fit_open(&t, 1, arg, (struct fit_how){0});
+	fit_ok(fi_getname(&t.ep[0]->fid, name, &len));
+	twt_put(fd, &len, sizeof(len));
+	twt_put(fd, name, len);
+	fit_ok(fi_trecv(t.ep[0], in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+	fit_good(&t, 0, &ctx[1]);
+	twt_put(fd, "", 1);
+	for (;;)
+		pause();
+}
+
+/* Everything under way ends, and sends after that find nobody. */
+FIT_TEST(fi_objects, killed)
+{
+	char name[64], *out = calloc(1, 1000000);
+	double end = twt_now() + TWT_LONG;
+	struct twt_child c;
+	struct fi_cq_err_entry e;
+	struct fit t;
+	fi_addr_t to;
+	size_t len;
+	int v = 0;
+
+	setenv("TAGWIRE_RETRY", "300", 1);
+	fit_env(*way);
+	twt_spawn(&c, victim, *way);
+	fit_open(&t, 1, *way, (struct fit_how){.caps = FI_DIRECTED_RECV});
+	cr_assert(twt_get(c.fd, &len, sizeof(len)) == 0 && twt_get(c.fd, name, len) == 0);
+	fit_eq(fi_av_insert(t.av, name, 1, &to, 0, NULL), 1);
+	fit_ok(fi_tsend(t.ep[0], out, 8, NULL, to, 1, &ctx[0]));
+	fit_good(&t, 0, &ctx[0]);
+	twt_get(c.fd, &v, 1);
+	fit_ok(fi_trecv(t.ep[0], &v, 4, NULL, to, 1, 0, &ctx[1]));
+	fit_ok(fi_trecv(t.ep[0], &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[2]));
+	fit_ok(fi_tsend(t.ep[0], out, 1000000, NULL, to, 2, &ctx[3]));
+	fit_none(&t, 0);
+	kill(c.pid, SIGKILL);
+	for (int i = 0; i < 2; i++) {
+		e = fit_next(&t, 0);
+		fit_eq(e.err, FI_ECONNRESET);
+		cr_assert(e.op_context == &ctx[1] || e.op_context == &ctx[3]);
+	}
+	do {
+		ssize_t rc = fi_tsend(t.ep[0], out, 8, NULL, to, 1, &ctx[4]);
+
+		fit_ok(rc);
+		e = fit_next(&t, 0);
+		cr_assert(twt_now() < end);
+	} while (e.err != FI_EHOSTUNREACH);
+	/* The receive for anybody still works. */
+	fit_tsend(&t, 0, 0, &v, 4, 1);
+	fit_good(&t, 0, &ctx[2]);
+	twt_join(&c, TWT_LONG);
+	fit_close(&t);
+	free(out);
+}
+
+enum { THREADS = 4, ROUNDS = 300 };
+
+struct one {
+	struct fit *t;
+	unsigned id;
+	_Atomic(unsigned) got;
+};
+static _Atomic(unsigned) arrived;
+
+static void *exchange(void *arg)
+{
+	struct one *o = arg;
+	struct fit *t = o->t;
+	char *in = malloc(20000), *out = malloc(20000);
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		size_t n = i % 10 ? i : 20000;
+		unsigned seen;
+		ssize_t rc;
+
+		twt_fill(out, n, i + o->id);
+		fit_ok(fi_trecv(t->ep[1], in, 20000, NULL, FI_ADDR_UNSPEC, o->id, 0, (void *)o));
+		do
+			rc = fi_tinject(t->ep[0], out, n < 4000 ? n : 4000, t->to[1], o->id);
+		while (rc == -FI_EAGAIN);
+		fit_ok(rc);
+		seen = i + 1;
+		/* Any thread may take the event of another. */
+		for (;;) {
+			struct fi_cq_tagged_entry e;
+
+			if (fi_cq_read(t->cq[1], &e, 1) == 1)
+				atomic_fetch_add(&((struct one *)e.op_context)->got, 1);
+			fi_cq_read(t->cq[0], NULL, 0);
+			if (atomic_load(&o->got) >= seen)
+				break;
+		}
+		n = n < 4000 ? n : 4000;
+		fit_eq(twt_check(in, n, i + o->id), n);
+		atomic_fetch_add(&arrived, 1);
+	}
+	free(in);
+	free(out);
+	return NULL;
+}
+
+FIT_TEST(fi_objects, threads)
+{
+	struct one o[THREADS] = {{0}};
+	pthread_t id[THREADS];
+	struct fit t;
+
+	fit_open(&t, 2, *way, (struct fit_how){.threading = FI_THREAD_SAFE});
+	for (unsigned i = 0; i < THREADS; i++) {
+		o[i].t = &t;
+		o[i].id = i;
+		pthread_create(&id[i], NULL, exchange, &o[i]);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(id[i], NULL);
+	fit_eq(atomic_load(&arrived), THREADS * ROUNDS);
+	fit_close(&t);
+}

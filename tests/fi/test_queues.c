@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues, counters, event queues; waiting for them. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "fi/fit.h"
+
+TestSuite(fi_queues, .timeout = FIT_TIMEOUT);
+
+static int ctx[8];
+
+FIT_TEST(fi_queues, formats)
+{
+	static const size_t entry[] = {0, sizeof(struct fi_cq_entry),
+				       sizeof(struct fi_cq_msg_entry),
+				       sizeof(struct fi_cq_data_entry),
+				       sizeof(struct fi_cq_tagged_entry)};
+	char buf[200], guard[200];
+
+	memset(guard, 0x77, sizeof(guard));
+	for (enum fi_cq_format f = FI_CQ_FORMAT_CONTEXT; f <= FI_CQ_FORMAT_TAGGED; f++) {
+		double end = twt_now() + TWT_LONG;
+		struct fit t;
+		ssize_t n;
+		int v = 4;
+
+		fit_open(&t, 2, *way, (struct fit_how){.format = f});
+		fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, 6, 0, &ctx[1]));
+		fit_ok(fi_tsend(t.ep[0], &v, 4, NULL, t.to[1], 6, &ctx[0]));
+		memset(buf, 0x77, sizeof(buf));
+		do {
+			fi_cq_read(t.cq[0], NULL, 0);
+			n = fi_cq_read(t.cq[1], buf, 1);
+			cr_assert(twt_now() < end);
+		} while (n == -FI_EAGAIN);
+		fit_eq(n, 1);
+		cr_assert(((struct fi_cq_entry *)buf)->op_context == &ctx[1]);
+		cr_assert(memcmp(buf + entry[f], guard, 200 - entry[f]) == 0);
+		fit_close(&t);
+	}
+}
+
+FIT_TEST(fi_queues, selective)
+{
+	int v = 1;
+	struct iovec iov = {&v, 4};
+	struct fi_msg_tagged m = {.msg_iov = &iov, .iov_count = 1, .tag = 3, .context = &ctx[0]};
+	struct fit t;
+
+	fit_open(&t, 2, *way, (struct fit_how){.cq_flags = FI_SELECTIVE_COMPLETION});
+	m.addr = t.to[1];
+	fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, 3, 0, &ctx[1]));
+	fit_ok(fi_tsend(t.ep[0], &v, 4, NULL, t.to[1], 3, &ctx[0]));
+	fit_none(&t, 0);
+	fit_none(&t, 1);
+	fit_ok(fi_tsendmsg(t.ep[0], &m, FI_COMPLETION));
+	fit_good(&t, 0, &ctx[0]);
+	m.addr = FI_ADDR_UNSPEC;
+	m.context = &ctx[1];
+	fit_ok(fi_trecvmsg(t.ep[1], &m, FI_COMPLETION));
+	fit_good(&t, 1, &ctx[1]);
+	/* Errors are always reported. */
+	fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, 3, 0, &ctx[2]));
+	fit_ok(fi_cancel(&t.ep[1]->fid, &ctx[2]));
+	fit_bad(&t, 1, &ctx[2], FI_ECANCELED);
+	fit_close(&t);
+}
+
+/* Full queues refuse: nothing hangs, nothing is lost. */
+FIT_TEST(fi_queues, again)
+{
+	int v[64], sent = 0, received = 0;
+	ssize_t rc = 0;
+	struct fit t;
+
+	fit_open(&t, 2, *way, (struct fit_how){.tx_size = 16, .rx_size = 16, .cq_size = 8});
+	for (int i = 0; i < 16; i++)
+		fit_ok(fi_trecv(t.ep[1], &v[i], 4, NULL, FI_ADDR_UNSPEC, (uint64_t)i, 0, &ctx[1]));
+	fit_eq(fi_trecv(t.ep[1], &v[16], 4, NULL, FI_ADDR_UNSPEC, 16, 0, &ctx[1]), -FI_EAGAIN);
+	while (rc == 0) {
+		cr_assert(sent < 64);
+		rc = fi_tsend(t.ep[0], &v[0], 4, NULL, t.to[1], (uint64_t)sent, &ctx[0]);
+		sent += rc == 0;
+	}
+	fit_eq(rc, -FI_EAGAIN);
+	cr_assert(sent >= 8);
+	for (int i = 0; i < sent; i++)
+		fit_good(&t, 0, &ctx[0]);
+	while (sent < 16) {
+		rc = fi_tsend(t.ep[0], &v[0], 4, NULL, t.to[1], (uint64_t)sent, &ctx[0]);
+		cr_assert(rc == 0 || rc == -FI_EAGAIN);
+		sent += rc == 0;
+		if (rc == 0)
+			fit_good(&t, 0, &ctx[0]);
+	}
+	while (received < 16) {
+		fit_good(&t, 1, &ctx[1]);
+		received++;
+	}
+	fit_none(&t, 1);
+	fit_close(&t);
+}
+
+struct later {
+	struct fit *t;
+	bool signal;
+};
+
+static void *act_later(void *arg)
+{
+	struct later *l = arg;
+	int v = 1;
+
+	usleep(50000);
+	if (l->signal)
+		fi_cq_signal(l->t->cq[1]);
+	else
+		fit_ok(fi_tinject(l->t->ep[0], &v, 4, l->t->to[1], 1));
+	return NULL;
+}
+
+FIT_TEST(fi_queues, sleeps)
+{
+	struct fi_cq_tagged_entry e;
+	struct later l;
+	pthread_t id;
+	struct fit t;
+	double start;
+	int v;
+
+	fit_open(&t, 2, *way, (struct fit_how){.wait = FI_WAIT_UNSPEC});
+	start = twt_now();
+	fit_eq(fi_cq_sread(t.cq[1], &e, 1, NULL, 30), -FI_EAGAIN);
+	cr_assert(twt_now() - start >= 0.029);
+	l = (struct later){&t, true};
+	pthread_create(&id, NULL, act_later, &l);
+	fit_eq(fi_cq_sread(t.cq[1], &e, 1, NULL, -1), -FI_EAGAIN);
+	pthread_join(id, NULL);
+	fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+	l = (struct later){&t, false};
+	pthread_create(&id, NULL, act_later, &l);
+	fit_eq(fi_cq_sread(t.cq[1], &e, 1, NULL, -1), 1);
+	cr_assert(e.op_context == &ctx[1]);
+	pthread_join(id, NULL);
+	fit_close(&t);
+}
+
+static int answer(void *arg, int fd)
+{
+	const char *way = arg;
+	char name[64], out[300000] = {0};
+	struct fit t;
+	size_t len;
+	fi_addr_t to;
+
+	fit_open(&t, 1, way, (struct fit_how){0});
+	if (twt_get(fd, &len, sizeof(len)) || twt_get(fd, name, len))
+		return 1;
+	fit_eq(fi_av_insert(t.av, name, 1, &to, 0, NULL), 1);
+	for (unsigned i = 0; i < 60; i++) {
+		size_t n = i % 3 == 2 ? sizeof(out) : 64;
+
+		usleep(i % 2 ? 3000 : 200);
+		twt_fill(out, n, i);
+		fit_ok(fi_tsend(t.ep[0], out, n, NULL, to, i, NULL));
+		fit_good(&t, 0, NULL);
+	}
+	twt_get(fd, &len, 1);
+	fit_close(&t);
+	return 0;
+}
+
+/* A program that polls a descriptor hears of every message, long ones too. */
+FIT_TEST(fi_queues, descriptor)
+{
+	char name[64], *in = malloc(300000);
+	size_t len = sizeof(name);
+	struct fid *fids[1];
+	struct twt_child c;
+	struct fit t;
+	int fd;
+
+	fit_env(*way);
+	twt_spawn(&c, answer, *way);
+	fit_open(&t, 1, *way, (struct fit_how){.wait = FI_WAIT_FD});
+	fit_ok(fi_control(&t.cq[0]->fid, FI_GETWAIT, &fd));
+	fit_ok(fi_getname(&t.ep[0]->fid, name, &len));
+	cr_assert(twt_put(c.fd, &len, sizeof(len)) == 0 && twt_put(c.fd, name, len) == 0);
+	fids[0] = &t.cq[0]->fid;
+	for (unsigned i = 0; i < 60; i++) {
+		struct fi_cq_tagged_entry e;
+		ssize_t n;
+
+		fit_ok(fi_trecv(t.ep[0], in, 300000, NULL, FI_ADDR_UNSPEC, i, 0, &ctx[1]));
+		while ((n = fi_cq_read(t.cq[0], &e, 1)) == -FI_EAGAIN) {
+			struct pollfd p = {.fd = fd, .events = POLLIN};
+
+			if (fi_trywait(t.fabric, fids, 1) == 0)
+				cr_assert(poll(&p, 1, 1000 * TWT_LONG) == 1, "message %u", i);
+		}
+		fit_eq(n, 1);
+		fit_eq(twt_check(in, e.len, i), i % 3 == 2 ? 300000 : 64);
+	}
+	twt_put(c.fd, "", 1);
+	fit_eq(twt_join(&c, TWT_LONG), 0);
+	fit_close(&t);
+	free(in);
+}
+
+FIT_TEST(fi_queues, counters)
+{
+	struct fid_cntr *tx, *rx, *drives[2];
+	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fid_ep *ep;
+	struct fit t;
+	char name[64];
+	size_t len = sizeof(name);
+	fi_addr_t to;
+	int v = 3;
+
+	fit_open(&t, 1, *way, (struct fit_how){0});
+	fit_ok(fi_cntr_open(t.domain, &attr, &tx, NULL));
+	fit_ok(fi_cntr_open(t.domain, &attr, &rx, NULL));
+	fit_ok(fi_endpoint(t.domain, t.info, &ep, NULL));
+	fit_eq(fi_enable(ep), -FI_ENOAV);
+	fit_ok(fi_ep_bind(ep, &t.av->fid, 0));
+	fit_eq(fi_enable(ep), -FI_ENOCQ);
+	fit_ok(fi_ep_bind(ep, &tx->fid, FI_SEND));
+	fit_ok(fi_ep_bind(ep, &rx->fid, FI_RECV));
+	fit_ok(fi_enable(ep));
+	fit_ok(fi_getname(&ep->fid, name, &len));
+	fit_eq(fi_av_insert(t.av, name, 1, &to, 0, NULL), 1);
+	for (unsigned i = 0; i < 5; i++) {
+		fit_ok(fi_trecv(ep, &v, 4, NULL, FI_ADDR_UNSPEC, i, 0, &ctx[i]));
+		fit_ok(i % 2 ? fi_tinject(ep, &v, 4, to, i)
+			     : fi_tsend(ep, &v, 4, NULL, to, i, NULL));
+	}
+	fit_ok(fi_cntr_wait(tx, 5, -1));
+	fit_ok(fi_cntr_wait(rx, 5, 1000 * TWT_LONG));
+	fit_eq(fi_cntr_read(rx), 5);
+	fit_eq(fi_cntr_wait(rx, 6, 20), -FI_ETIMEDOUT);
+	fit_ok(fi_trecv(ep, &v, 4, NULL, FI_ADDR_UNSPEC, 9, 0, &ctx[0]));
+	fit_ok(fi_cancel(&ep->fid, &ctx[0]));
+	fit_eq(fi_cntr_readerr(rx), 1);
+	fit_eq(fi_cntr_read(rx), 5);
+	fit_ok(fi_cntr_add(rx, 10));
+	fit_eq(fi_cntr_read(rx), 15);
+	fit_ok(fi_cntr_set(rx, 2));
+	fit_eq(fi_cntr_read(rx), 2);
+	drives[0] = tx, drives[1] = rx;
+	fit_eq(fi_close(&drives[0]->fid), -FI_EBUSY);
+	fit_ok(fi_close(&ep->fid));
+	fit_ok(fi_close(&drives[0]->fid));
+	fit_ok(fi_close(&drives[1]->fid));
+	fit_close(&t);
+}
+
+Test(fi_queues, event_queue)
+{
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC, .flags = FI_WRITE};
+	struct fi_av_attr av_attr = {.type = FI_AV_MAP, .flags = FI_EVENT};
+	struct fi_eq_entry e = {.data = 5};
+	struct fid_av *av;
+	struct fid_eq *eq;
+	uint32_t event;
+	struct fit t;
+	char name[64];
+	size_t len = sizeof(name);
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	fit_ok(fi_eq_open(t.fabric, &attr, &eq, NULL));
+	fit_eq(fi_eq_read(eq, &event, &e, sizeof(e), 0), -FI_EAGAIN);
+	fit_eq(fi_eq_write(eq, FI_NOTIFY, &e, sizeof(e), 0), sizeof(e));
+	fit_eq(fi_eq_read(eq, &event, &e, 1, 0), -FI_ETOOSMALL);
+	fit_eq(fi_eq_read(eq, &event, &e, sizeof(e), FI_PEEK), sizeof(e));
+	fit_eq(fi_eq_sread(eq, &event, &e, sizeof(e), 1000, 0), sizeof(e));
+	fit_eq(event, FI_NOTIFY);
+	fit_eq(fi_eq_sread(eq, &event, &e, sizeof(e), 20, 0), -FI_EAGAIN);
+	fit_ok(fi_av_open(t.domain, &av_attr, &av, NULL));
+	fit_ok(fi_av_bind(av, &eq->fid, 0));
+	fit_ok(fi_getname(&t.ep[0]->fid, name, &len));
+	fit_ok(fi_av_insert(av, name, 1, &t.to[1], 0, &ctx[1]));
+	fit_eq(fi_eq_sread(eq, &event, &e, sizeof(e), 1000 * TWT_LONG, 0), sizeof(e));
+	cr_assert(event == FI_AV_COMPLETE && e.fid == &av->fid && e.context == &ctx[1]);
+	fit_eq(e.data, 1);
+	fit_eq(fi_close(&eq->fid), -FI_EBUSY);
+	fit_ok(fi_close(&av->fid));
+	fit_ok(fi_close(&eq->fid));
+	fit_close(&t);
+}
+
+FIT_TEST(fi_queues, sets)
+{
+	struct fi_wait_attr wait_attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_SET, .format = FI_CQ_FORMAT_TAGGED};
+	struct fi_poll_attr poll_attr = {0};
+	struct fid_poll *polls;
+	struct fid_wait *set;
+	struct fid_cq *cq;
+	void *who[2];
+	struct fit t;
+	int v = 1;
+
+	fit_open(&t, 2, *way, (struct fit_how){0});
+	fit_ok(fi_poll_open(t.domain, &poll_attr, &polls));
+	fit_ok(fi_poll_add(polls, &t.cq[1]->fid, 0));
+	t.cq[1]->fid.context = &ctx[3];
+	fit_eq(fi_poll(polls, who, 2), 0);
+	fit_tsend(&t, 0, 1, &v, 4, 1);
+	fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+	while (fi_poll(polls, who, 2) == 0)
+		;
+	cr_assert(who[0] == &ctx[3]);
+	fit_good(&t, 1, &ctx[1]);
+	fit_ok(fi_poll_del(polls, &t.cq[1]->fid, 0));
+	fit_eq(fi_poll_del(polls, &t.cq[1]->fid, 0), -FI_EINVAL);
+	fit_ok(fi_close(&polls->fid));
+	fit_ok(fi_wait_open(t.fabric, &wait_attr, &set));
+	cq_attr.wait_set = set;
+	fit_ok(fi_cq_open(t.domain, &cq_attr, &cq, NULL));
+	fit_eq(fi_wait(set, 20), -FI_ETIMEDOUT);
+	fit_ok(fi_cq_signal(cq));
+	fit_eq(fi_close(&set->fid), -FI_EBUSY);
+	fit_ok(fi_close(&cq->fid));
+	fit_ok(fi_close(&set->fid));
+	fit_close(&t);
+}
