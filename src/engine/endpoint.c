@@ -219,40 +219,10 @@ static enum tw_err make_self(struct tw_ep *ep)
 	return ep->self ? TW_OK : TW_ENOMEM;
 }
 
-/* The claimed message of a receive, and one that is being fetched. */
-static void free_claimed(struct tw_ep *ep, const struct tw_req *r)
-{
-	struct tw_unexp_msg *u = tw_req_claimed(r);
-
-	if (u && !tw_list_empty(&u->unexp.all))
-		tw_match_remove(ep->match, &u->unexp);
-	free(u);
-}
-
-/* Frees what requests have: messages, their copies, segment lists, keys. */
-static void free_requests(struct tw_ep *ep)
-{
-	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
-		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
-			struct tw_req *r = (void *)(ep->reqs.chunks[c] + (size_t)i * ep->reqs.size);
-
-			if (!(r->obj.gen & 1))
-				continue;
-			if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM))
-				free_claimed(ep, r);
-			if (r->kind == TW_AM_SEND && (r->flags & TW_R_FORGOTTEN))
-				free(r->seg.ptr);
-			if (r->nsegs > 1)
-				free(r->segs);
-			tw_transfer_abandon(r);
-		}
-	tw_pool_fini(&ep->reqs);
-}
-
 static void destroy(struct tw_ep *ep)
 {
 	close_providers(ep);
-	free_requests(ep);
+	tw_reqs_fini(ep);
 	tw_unexp_msgs_fini(ep);
 	tw_match_free(ep->match);
 	tw_sources_free(ep);

@@ -8,6 +8,8 @@
 
 /* Adds requests to the pool; false when memory is short. */
 bool tw_reqs_grow(struct tw_ep *ep);
+/* Frees all, and what they have: messages, their copies, segment lists, keys. */
+void tw_reqs_fini(struct tw_ep *ep);
 
 /* Takes a request out of the pool, which has one. */
 static inline struct tw_req *tw_req_take(struct tw_ep *ep)

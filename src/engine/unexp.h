@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Unexpected messages: finding, counting and claiming them, and their memory. */
+#ifndef TW_UNEXP_H
+#define TW_UNEXP_H
+
+#include "engine/match.h"
+#include "engine/types.h"
+
+/* The earliest that matches, which stays in its queue; NULL if none. */
+static inline struct tw_unexp_msg *tw_unexp_find(struct tw_ep *ep, uint64_t key, uint64_t mask)
+{
+	struct tw_unexp *x = tw_match_find_unexp(ep->match, key, mask);
+
+	return x ? tw_container(x, struct tw_unexp_msg, unexp) : NULL;
+}
+
+/* All its data is here. */
+static inline bool tw_unexp_is_whole(const struct tw_unexp_msg *u)
+{
+	return u->state == TW_U_WHOLE || u->state == TW_U_FETCHED;
+}
+
+/* The next that matches, after u. */
+static inline struct tw_unexp_msg *tw_unexp_next(struct tw_ep *ep, struct tw_unexp_msg *u,
+						 uint64_t key, uint64_t mask)
+{
+	struct tw_unexp *x = tw_match_next_unexp(ep->match, &u->unexp, key, mask);
+
+	return x ? tw_container(x, struct tw_unexp_msg, unexp) : NULL;
+}
+
+/* How many match; or only the earliest of them until one that is not whole. */
+uint32_t tw_unexp_count(struct tw_ep *ep, uint64_t key, uint64_t mask, bool whole);
+/*
+ * Claims a message: no receive will match it. The caller owes one of the next three calls,
+ * of which tw_unexp_take() is for whole messages.
+ */
+static inline void tw_unexp_claim(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	tw_match_remove(ep->match, &u->unexp);
+	ep->gauges[TW_G_UNEXPECTED]--;
+}
+/* The request receives it, as if it had matched it; one that claims: if it is no announcement. */
+void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
+/* Its memory is the caller's, who returns it by tw_unexp_msg_put(). */
+void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u);
+void tw_unexp_drop(struct tw_ep *ep, struct tw_unexp_msg *u);
+/* Drops one that its sender has taken back: without a reply. */
+void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u);
+/* Drops all that match. */
+void tw_unexp_drop_all(struct tw_ep *ep, uint64_t key, uint64_t mask);
+/*
+ * The message of a receive with TW_R_CLAIM, which has no buffer of its own, once it is
+ * complete; it is the caller's, as after tw_unexp_take(). NULL: none. With TW_S_NO_RESOURCES
+ * there was no memory, and the message stays where it was.
+ */
+static inline struct tw_unexp_msg *tw_req_claimed(const struct tw_req *r)
+{
+	return r->seg.ptr ? tw_container(r->seg.ptr, struct tw_unexp_msg, data) : NULL;
+}
+
+/* A message matches no receive: queues it, unless the interface has another idea. */
+void tw_unexp_queue(struct tw_ep *ep, struct tw_unexp_msg *u);
+/* A request that has fetched a message is complete. */
+void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *r);
+/* Drops what has not been claimed when the endpoint ends. */
+void tw_unexp_msgs_fini(struct tw_ep *ep);
+/* Allocates memory for a message of this length, in no queue; NULL when memory is short. */
+struct tw_unexp_msg *tw_unexp_msg_new(struct tw_ep *ep, uint32_t room);
+tw_shared struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room)
+{
+	struct tw_unexp_msg *u = ep->spare;
+
+	if (tw_unlikely(!u || room > TW_SMALL_MAX))
+		return tw_unexp_msg_new(ep, room);
+	ep->spare = u->next;
+	ep->nspare--;
+	return u;
+}
+
+void tw_unexp_msg_put(struct tw_ep *ep, struct tw_unexp_msg *u);
+
+#endif /* TW_UNEXP_H */
