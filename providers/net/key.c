@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,8 +50,7 @@ static bool sound(const char *path, const struct stat *st)
 	return true;
 }
 
-static bool read_key(const char *path, const struct tw_net_crypto *crypto,
-		     uint8_t key[TW_NET_KEY])
+static bool read_key(const char *path, const struct tw_net_crypto *crypto, uint8_t key[TW_NET_KEY])
 {
 	static const uint8_t zeros[TW_NET_KEY];
 	char text[MOST];
@@ -81,20 +79,20 @@ static bool read_key(const char *path, const struct tw_net_crypto *crypto,
 static bool write_key(const char *path)
 {
 	uint8_t bytes[TW_NET_KEY];
-	char text[2 * TW_NET_KEY + 2], beside[PATH_SIZE + 16];
-	bool good;
+	char text[2 * TW_NET_KEY + 2], beside[PATH_SIZE + 20];
+	uint64_t name;
+	bool good = tw_sys_random(&name, sizeof(name)) && tw_sys_random(bytes, sizeof(bytes));
 	int fd;
 
-	snprintf(beside, sizeof(beside), "%s.%d", path, (int)getpid());
-	fd = openat(AT_FDCWD, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	snprintf(beside, sizeof(beside), "%s.%016llx", path, (unsigned long long)name);
+	fd = good ? tw_sys_create(beside) : -1;
 	if (fd < 0)
 		return false;
-	good = getrandom(bytes, sizeof(bytes), 0) == sizeof(bytes);
 	for (unsigned i = 0; i < sizeof(bytes); i++)
 		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 	text[2 * TW_NET_KEY] = '\n';
-	good = good && tw_sys_write(fd, text, sizeof(text) - 1) == sizeof(text) - 1 &&
-	       fsync(fd) == 0 &&
+	good = tw_sys_write(fd, text, sizeof(text) - 1) == sizeof(text) - 1 &&
+	       syscall(SYS_fsync, fd) == 0 &&
 	       (linkat(AT_FDCWD, beside, AT_FDCWD, path, 0) == 0 || errno == EEXIST);
 	tw_sys_close(fd);
 	unlinkat(AT_FDCWD, beside, 0);

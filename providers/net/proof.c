@@ -9,7 +9,6 @@
  *           one for each direction, and numbered. The caller's first message is its proof.
  */
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "base/inet.h"
@@ -42,7 +41,7 @@ static bool hello_put(struct tw_net_link *l, const struct tw_net_auth *auth,
 				 .version = TW_NET_VERSION,
 				 .sealed = !auth || auth->crypto};
 
-	if (getrandom(h.nonce, sizeof(h.nonce), 0) != sizeof(h.nonce))
+	if (!tw_sys_random(h.nonce, sizeof(h.nonce)))
 		return false;
 	memcpy(l->proof.nonce, h.nonce, sizeof(h.nonce));
 	if (other)
@@ -140,8 +139,9 @@ static void greeted(struct tw_net_link *l)
 	} else if (l->state == TW_NET_HALF_OPEN || err == TW_ELOST) {
 		tw_net_sock_lost(l, err);
 	} else {
-		/* Another endpoint than is wanted, perhaps another user's. */
-		l->stranger = err;
+		/* Another endpoint than is wanted, perhaps another user's, or none at all. */
+		if (h.magic == TW_NET_MAGIC)
+			l->stranger = err;
 		tw_net_dial_next(l);
 	}
 }

@@ -240,12 +240,15 @@ bool tw_net_sock_alive(const struct tw_net_link *l)
 bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	struct tw_net_sealed out;
+	ssize_t n;
 
 	if (l->channel != TW_NET_OPEN || l->tx_shutdown)
 		return false;
 	tw_net_seal(l, t, &out);
-	return tw_sys_send(l->sock, &out, sizeof(out), MSG_DONTWAIT | MSG_NOSIGNAL) ==
-	       (ssize_t)sizeof(out);
+	n = tw_sys_send(l->sock, &out, sizeof(out), MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n < 0)
+		l->proof.sent--; /* nothing has left: the number is the next one's */
+	return n == (ssize_t)sizeof(out);
 }
 
 void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from)

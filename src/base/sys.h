@@ -21,7 +21,19 @@
 
 static inline int tw_sys_open(const char *path, int flags)
 {
-	return openat(AT_FDCWD, path, flags);
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags);
+}
+
+/* A file of this user alone, which must not exist. */
+static inline int tw_sys_create(const char *path)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path,
+			    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+}
+
+static inline bool tw_sys_random(void *buf, size_t len)
+{
+	return syscall(SYS_getrandom, buf, len, 0) == (long)len;
 }
 
 #if TW_TSAN

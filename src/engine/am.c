@@ -35,7 +35,8 @@ enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const 
 		tw_req_free(ep, r);
 		return TW_ENOMEM;
 	}
-	memcpy(r->seg.ptr, data, len);
+	if (len)
+		memcpy(r->seg.ptr, data, len);
 	r->match = arg;
 	r->peer = p;
 	tw_list_add_tail(&p->sendq, &r->link);

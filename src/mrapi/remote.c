@@ -46,7 +46,8 @@ static bool reach_any(struct tw_ep *ep, uint64_t nic, uint32_t n, struct tw_memb
 
 	if (last_nic == nic)
 		status = tw_mrapi_net_reach(ep, nic, last_proc, member);
-	for (uint32_t i = 0; i < n && status == TW_S_CLOSED; i++) {
+	/* The port of a free number may be another user's, who rejects. */
+	for (uint32_t i = 0; i < n && (status == TW_S_CLOSED || status == TW_S_REJECTED); i++) {
 		status = tw_mrapi_net_reach(ep, nic, i, member);
 		last_nic = nic;
 		last_proc = i;
