@@ -415,6 +415,10 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 		goto no_memory;
 	tw_lock_slow(&s->lock);
 	err = build(s->ep, how);
+	/* Left by an endpoint of before, or of the parent of a forked child. */
+	atomic_store(&s->next_check, 0);
+	atomic_store(&s->alone, false);
+	atomic_store(&s->requested, false);
 	/* The service thread reads the handle as soon as it watches. */
 	h = (uintptr_t)(++s->gen & 0x7fffffff) << 12 | (uintptr_t)(s - tw_slots);
 	if (err == TW_OK) {

@@ -92,7 +92,10 @@ void tw_timer(struct tw_host *host, uint64_t when)
 	if (set && set <= when)
 		return;
 	atomic_store_explicit(&s->deadline, when, memory_order_relaxed);
-	tw_barrier_compiler(); /* pairs with the barrier of leave_to_program() */
+	/* Pairs with the barrier of leave_to_program(). */
+	if (!tw_barrier_private())
+		atomic_thread_fence(memory_order_seq_cst);
+	tw_barrier_compiler();
 	if (host->state == TW_IDLE || atomic_load_explicit(&s->next_check, memory_order_relaxed))
 		return;
 	note_polls(s);
@@ -216,8 +219,14 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 	uint64_t now = tw_clock(), next;
 	struct tw_ep *ep;
 
-	if (!atomic_load_explicit(&s->handle, memory_order_acquire) || !tw_has_service(s))
-		return 0;
+	if (!atomic_load_explicit(&s->handle, memory_order_acquire) || !tw_has_service(s)) {
+		/* It may have been opened again meanwhile. */
+		atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
+		tw_barrier_threads();
+		return atomic_load_explicit(&s->handle, memory_order_relaxed) && tw_has_service(s)
+			       ? atomic_load_explicit(&s->deadline, memory_order_relaxed)
+			       : 0;
+	}
 	note_polls(s);
 	if (polled && !ready)
 		return leave_to_program(s, now, false, CHECK_MAX_US);

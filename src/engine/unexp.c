@@ -90,7 +90,8 @@ static tw_noinline void receive_unusual(struct tw_ep *ep, struct tw_unexp_msg *u
 		return;
 	}
 	if (r->flags & TW_R_CLAIM) {
-		r->seg.ptr = u->data;
+		/* Until it is fetched its memory is the fetch's. */
+		r->seg.ptr = u->state == TW_U_FETCHING ? NULL : u->data;
 		r->seg.len = r->len = u->len;
 	}
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
@@ -228,6 +229,8 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 	u->state = TW_U_FETCHED;
 	if (f->status == TW_S_OK && r) {
 		r->proto = f->proto;
+		if (r->flags & TW_R_CLAIM)
+			r->seg.ptr = u->data;
 		deliver(ep, u, r, r->flags & TW_R_CLAIM);
 	} else if (f->status == TW_S_OK) {
 		ep->events++;
@@ -241,8 +244,6 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 		if (!r)
 			return;
 		r->xfer_len = 0;
-		if (r->flags & TW_R_CLAIM)
-			r->seg.ptr = NULL;
 		tw_req_complete(ep, r, (enum tw_status)f->status);
 	}
 }

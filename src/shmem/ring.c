@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "base/page.h"
+
 /*
  * Allocates pages of shared memory, so that a full system is an error here and no signal
  * later. Where the system does not know or allow that, it is left to their first use.
@@ -297,9 +299,12 @@ bool tw_ring_jump(struct tw_ring_rx *rx, const struct tw_slot *s)
 	return true;
 }
 
+/* Whole pages of the system; what shares one with something else stays. */
 static bool drop_pages(void *at, size_t len)
 {
-	return madvise(at, len, MADV_REMOVE) == 0;
+	uintptr_t from = tw_page_up((uintptr_t)at), to = tw_page_down((uintptr_t)at + len);
+
+	return from >= to || madvise((void *)from, to - from, MADV_REMOVE) == 0;
 }
 
 bool tw_ring_release(struct tw_ring_tx *tx)
