@@ -107,6 +107,7 @@ void tw_mcapi_chan_bound(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	c->bound = true;
 	c->reserved = false;
 	set_match(e);
+	tw_mcapi_pkt_repost(n, e);
 	if (c->open != TW_MCAPI_CH_OPENING)
 		return;
 	status = fits(c->type, c->sender, c->open_type, c->open_sender);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MCAPI 4.4.1, 4.5.1: binding two endpoints, by any node (wire.h). */
 #include "mcapi/chan.h"
+#include "mcapi/queue.h"
 #include "mcapi/req.h"
 
 /* The end of a reservation: replies to the BIND. */
@@ -84,6 +85,7 @@ void tw_mcapi_chan_unbind(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	c->bound = c->peer_open = c->peer_closed = c->starved = false;
 	c->credits = c->taken = 0;
 	c->match = 0;
+	tw_mcapi_pkt_repost(n, e);
 }
 
 void tw_mcapi_chan_on_ctrl(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)

@@ -164,7 +164,23 @@ bool tw_mcapi_pkt_receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, stru
 	m->endpoint = e->handle;
 	m->op.done = pkt_received;
 	tw_list_add_tail(&e->packet_recvs, &m->link);
-	return post(n, m, NULL, tw_mcapi_packets_of(e), TW_MCAPI_TO_PORT);
+	return !e->chan.match || post(n, m, NULL, e->chan.match, UINT64_MAX);
+}
+
+void tw_mcapi_pkt_repost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
+{
+	struct tw_list *l, *tmp;
+
+	tw_list_each(&e->packet_recvs, l, tmp) {
+		struct tw_mcapi_mreq *m = tw_container(l, struct tw_mcapi_mreq, link);
+
+		if (m->carrier && tw_recv_cancel(n->ep, m->carrier)) {
+			tw_req_free(n->ep, m->carrier);
+			m->carrier = NULL;
+		}
+		if (!m->carrier && e->chan.match && !post(n, m, NULL, e->chan.match, UINT64_MAX))
+			tw_mcapi_mreq_done(n, m, MCAPI_ENO_BUFFER, 0);
+	}
 }
 
 void tw_mcapi_pkt_drop(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)

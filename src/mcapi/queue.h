@@ -27,6 +27,8 @@ bool tw_mcapi_msg_receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 			  struct tw_mcapi_mreq *m);
 bool tw_mcapi_pkt_receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 			  struct tw_mcapi_mreq *m);
+/* The channel begins, or ends: receives that wait take only its packets, or none. */
+void tw_mcapi_pkt_repost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 /* Ends receives that wait; all: those too whose packet is on its way. */
 void tw_mcapi_recvs_end(struct tw_mcapi_node *n, struct tw_list *recvs, mcapi_status_t status,
 			bool all);

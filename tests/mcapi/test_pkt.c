@@ -365,6 +365,103 @@ Test(mcapi_pkt, close_ends_requests, .timeout = MCT_TIMEOUT)
 	mct_down();
 }
 
+enum { LATE = BUFFERS / 2, FRESH = 1000 };
+
+static void send_late(struct mct_me *me, mcapi_endpoint_t mine, mcapi_endpoint_t other)
+{
+	mcapi_request_t open;
+	uint32_t h;
+
+	mct_meet(me);
+	open = mct_open_send(kind, mine, &h);
+	mct_done(&open);
+	for (uint64_t i = 0; i < LATE; i++) {
+		mct_either(MCAPI_SUCCESS, MCAPI_ENOT_HANDLE, mcapi_pktchan_send(h, &i, 8, ST));
+		atomic_fetch_add(&me->shared->word[0], 1);
+	}
+	mct_meet(me);
+	mct_close_send(kind, h);
+	mct_meet(me);
+	mct_connect(kind, mine, other);
+	open = mct_open_send(kind, mine, &h);
+	mct_done(&open);
+	mct_put(kind, h, FRESH);
+	mct_meet(me);
+	mct_close_send(kind, h);
+}
+
+static void receive_fresh(struct mct_me *me, mcapi_endpoint_t mine, mcapi_endpoint_t other)
+{
+	mcapi_request_t open, req = 0;
+	void *p = NULL;
+	uint32_t h;
+
+	atomic_store(&me->shared->word[0], 0);
+	mct_connect(kind, other, mine);
+	open = mct_open_recv(kind, mine, &h);
+	mct_meet(me);
+	mct_done(&open);
+	while (atomic_load(&me->shared->word[0]) < LATE / 4)
+		;
+	mct_close_recv(kind, h);
+	mct_k(MCAPI_ENOT_CONNECTED, kind, open_recv, &h, mine, &open);
+	mct_ok(mcapi_pktchan_recv_i(h, &p, &req, ST));
+	mct_meet(me);
+	mct_pending(&req);
+	mct_meet(me);
+	mct_done(&open);
+	twc_eq(mct_done(&req), 8);
+	twc_eq(*(uint64_t *)p, FRESH);
+	mct_ok(mcapi_pktchan_free(p, ST));
+	mct_meet(me);
+	mct_close_recv(kind, h);
+}
+
+/* The receiver closes and opens again while packets are on their way, which are discarded. */
+MCT_BOTH(mcapi_pkt, late_packets, 2)
+{
+	mcapi_endpoint_t mine = mct_create(1), other = mct_get(1 - (mcapi_node_t)me->rank, 1);
+
+	for (unsigned i = 0; i < 60 / twt_slow(); i++) {
+		(me->rank ? send_late : receive_fresh)(me, mine, other);
+		mct_meet(me);
+	}
+	mct_delete(mine);
+}
+
+/* A receive waits from the open on, whatever connections come and go. */
+Test(mcapi_pkt, receive_before_connect, .timeout = MCT_TIMEOUT)
+{
+	mcapi_endpoint_t r, s;
+	mcapi_request_t rx, tx, req[2];
+	uint32_t hr, hs;
+	void *p[2];
+
+	mct_up(1);
+	r = mct_create(1);
+	mct_k(MCAPI_ENOT_CONNECTED, kind, open_recv, &hr, r, &rx);
+	mct_ok(mcapi_pktchan_recv_i(hr, &p[0], &req[0], ST));
+	s = mct_create(2);
+	mct_connect(kind, s, r);
+	mct_ok(mcapi_pktchan_recv_i(hr, &p[1], &req[1], ST));
+	mct_delete(s);
+	s = mct_create(2);
+	mct_connect(kind, s, r);
+	tx = mct_open_send(kind, s, &hs);
+	mct_done(&tx);
+	mct_done(&rx);
+	for (uint64_t i = 0; i < 2; i++) {
+		mct_pending(&req[i]);
+		mct_put(kind, hs, i);
+		twc_eq(mct_done(&req[i]), 8);
+		twc_eq(*(uint64_t *)p[i], i);
+		mct_ok(mcapi_pktchan_free(p[i], ST));
+	}
+	mct_close_send(kind, hs);
+	mct_close_recv(kind, hr);
+	mct_down();
+}
+
 /* A thread of another node of the process frees, too. */
 static void free_as_another(void *arg)
 {
