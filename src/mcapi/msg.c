@@ -132,6 +132,7 @@ static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_dest *d,
 			       struct tw_mcapi_mreq *m)
 {
 	struct tw_mcapi_endp *own = tw_mcapi_endp_find(n, d->handle);
+	mcapi_status_t status;
 
 	if (tw_mcapi_node_of(d->handle) == n->number && !own)
 		return MCAPI_SUCCESS;
@@ -145,8 +146,14 @@ static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_dest *d,
 			!take_credit(d)))
 		return MCAPI_ENO_BUFFER;
 	/* A lost message counts as sent (3.5.1). */
-	return tw_mcapi_mreq_carry(n, m, m->data, m->len, m->match, tw_mcapi_node_of(d->handle),
-				   MCAPI_SUCCESS);
+	status = tw_mcapi_mreq_carry(n, m, m->data, m->len, m->match, tw_mcapi_node_of(d->handle),
+				     MCAPI_SUCCESS);
+	if (tw_unlikely(status == MCAPI_ENO_MEM && own))
+		tw_mcapi_on_return(n, n->number,
+				   &(struct tw_mcapi_ctrl){.a = d->handle, .value = 1});
+	else if (tw_unlikely(status == MCAPI_ENO_MEM))
+		d->credits++;
+	return status;
 }
 
 void tw_mcapi_msg_push(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)

@@ -230,3 +230,50 @@ Test(mcapi_memory, waiting_packets, .timeout = MCT_TIMEOUT)
 {
 	in_child(flood);
 }
+
+/* There is memory for the data, but no request of the engine: the credit is not lost. */
+static int no_carrier(void *arg, int fd)
+{
+	enum { MANY = 4096, KEPT = 1024, BUFFERS = 128 };
+	static mcapi_request_t req[MANY];
+	static char big[1 << 16], to[1 << 16];
+	mcapi_endpoint_t a, b, none;
+	int waiting = 0;
+	size_t got;
+
+	(void)arg;
+	(void)fd;
+	mct_up(1);
+	a = mct_create(1);
+	b = mct_create(2);
+	none = mct_create(3);
+	mct_delete(none);
+	/* These leave room for requests that the engine has not. */
+	for (int i = 0; i < MANY; i++)
+		mct_ok(mcapi_msg_send_i(a, none, big, 8, 0, &req[i], ST));
+	for (int i = 0; i < MANY; i++)
+		mct_done(&req[i]);
+	/* This leaves memory for a message of that length. */
+	mct_ok(mcapi_msg_send(a, b, big, sizeof(big), 0, ST));
+	mct_ok(mcapi_msg_recv(b, to, sizeof(to), &got, ST));
+	no_block_of(1 << 14);
+	do
+		short_of_memory(MCAPI_ENO_REQUEST, MCAPI_ENO_REQUEST,
+				mcapi_msg_recv_i(a, to, 8, &req[0], ST));
+	while (mct_status == MCAPI_SUCCESS && ++waiting < MANY - KEPT);
+	twc_check(waiting < MANY - KEPT);
+	for (int i = 0; i < 2 * BUFFERS; i++)
+		mct_is(MCAPI_ENO_MEM, mcapi_msg_send_i(a, b, big, sizeof(big), 0, &req[0], ST));
+	memory_again();
+	for (uint64_t i = 0; i < BUFFERS; i++)
+		mct_send(a, b, i, 0);
+	for (uint64_t i = 0; i < BUFFERS; i++)
+		twc_eq(mct_recv(b), i);
+	mct_down();
+	return 0;
+}
+
+Test(mcapi_memory, no_more_carriers, .timeout = MCT_TIMEOUT)
+{
+	in_child(no_carrier);
+}
