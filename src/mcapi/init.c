@@ -105,6 +105,8 @@ static enum tw_err open_node(struct tw_mcapi_node *n)
 	n->ep = tw_enter(handle);
 	n->peers[n->number].state = TW_MCAPI_HERE;
 	n->peers[n->number].addr = n->ep->self->addr;
+	/* Replies to an earlier node of that number answer no request of this one. */
+	n->tokens = n->ep->self->addr.session;
 	atomic_store_explicit(&n->handle, handle, memory_order_release);
 	tw_leave(n->ep);
 	return TW_OK;
