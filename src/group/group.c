@@ -178,16 +178,20 @@ bool tw_ctrl_replied(struct tw_member *from, uint32_t number, const void *reply,
 static void flush(struct tw_member *m)
 {
 	struct tw_ep *ep = m->group->ep;
+	enum tw_err err;
 
 	while (m->state == TW_MEMBER_HERE && !tw_list_empty(&m->out)) {
 		struct control *c = tw_list_first(&m->out, struct control, link);
 
 		tw_list_del(&c->link);
-		if (tw_am_send(ep, m->addr, c->arg, c->data, c->len) == TW_ENOMEM) {
+		err = tw_am_send(ep, m->addr, c->arg, c->data, c->len);
+		free(c);
+		if (err == TW_ENOMEM) {
 			tw_log(TW_LOG_ERROR, "no memory for a control message");
 			tw_disconnect(ep, tw_peer_at(ep, m->addr));
+		} else if (err != TW_OK) {
+			lose(m);
 		}
-		free(c);
 	}
 }
 
@@ -195,8 +199,11 @@ static void flush(struct tw_member *m)
 
 void tw_group_down(const struct tw_peer *p)
 {
-	struct tw_member *m = p->context;
+	struct tw_member *m;
 
+	/* First what ended before: a connect to it, or what it has sent. */
+	tw_collect(p->ep);
+	m = p->context;
 	if (m && m->state == TW_MEMBER_HERE && m->addr.session == p->addr.session)
 		lose(m);
 }

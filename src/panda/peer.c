@@ -135,18 +135,26 @@ static void acknowledged(struct tw_ep *ep, struct tw_panda_peer *peer, uint32_t 
 
 /* Called by the engine ------------------------------------------------------- */
 
-/* The platform at an address, or NULL for a stranger. */
+/*
+ * The platform at an address, or NULL for a stranger. One that has sent and gone since is
+ * not met any more.
+ */
 static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 {
 	struct tw_peer *p = tw_peer_at(ep, source);
 
-	if (!p || (!p->context && p->state != TW_PEER_UP))
-		return NULL;
-	for (uint32_t i = 0; !p->context && i < tw_panda.job.size; i++)
-		if (tw_panda.peers[i].m.where == source.where &&
-		    tw_panda.peers[i].m.state != TW_MEMBER_LOST)
-			tw_member_met(&tw_panda.peers[i].m, p);
-	return p->context ? peer_at(p->context) : NULL;
+	if (!p || p->context)
+		return p ? peer_at(p->context) : NULL;
+	for (uint32_t i = 0; i < tw_panda.job.size; i++) {
+		struct tw_panda_peer *peer = &tw_panda.peers[i];
+
+		if (peer->m.where != source.where || peer->m.state == TW_MEMBER_LOST)
+			continue;
+		if (p->state == TW_PEER_UP)
+			tw_member_met(&peer->m, p);
+		return peer;
+	}
+	return NULL;
 }
 
 bool tw_panda_seen(struct tw_ep *ep, struct tw_addr source, uint64_t *match)
@@ -180,7 +188,10 @@ void tw_panda_here(struct tw_ep *ep, struct tw_addr source, uint64_t *match,
 	*match = tw_panda_without_ack(*match);
 }
 
-/* One of which a part is here is dropped when all of it is, as it is acknowledged then. */
+/*
+ * One of which a part is here is dropped when all of it is, as it is acknowledged then.
+ * Seeing one collects the requests that have ended: a receive may be posted again for it.
+ */
 static enum tw_verdict unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	uint32_t number = tw_panda_port_of(u->unexp.match);
@@ -189,15 +200,19 @@ static enum tw_verdict unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 		return TW_KEEP;
 	if (!tw_panda_seen(ep, u->peer->addr, &u->unexp.match) || number == 0)
 		return TW_DROP;
-	if (u->state == TW_U_WHOLE)
+	if (tw_unexp_is_whole(u))
 		tw_panda_here(ep, u->peer->addr, &u->unexp.match, NULL);
-	return u->state == TW_U_PART || tw_panda_wanted(number) ? TW_KEEP : TW_DROP;
+	return u->state == TW_U_PART || tw_panda_wanted(number) ? TW_REMATCH : TW_DROP;
 }
 
 static void whole(struct tw_ep *ep, struct tw_unexp_msg *u, const struct tw_req *fetched)
 {
-	if (!tw_panda.met)
+	/* DONE has acknowledged it; another is acknowledged when the platforms have met. */
+	if (!tw_panda.met) {
+		if (fetched && fetched->proto != TW_PROTO_COPY)
+			u->unexp.match = tw_panda_without_ack(u->unexp.match);
 		return;
+	}
 	tw_panda_here(ep, u->peer->addr, &u->unexp.match, fetched);
 	if (tw_panda_wanted(tw_panda_port_of(u->unexp.match)))
 		return;
@@ -212,7 +227,7 @@ void tw_panda_peers_met(struct tw_ep *ep)
 	tw_panda.met = true;
 	for (; u; u = next) {
 		next = tw_unexp_next(ep, u, 0, 0);
-		if (unexpected(ep, u) == TW_KEEP)
+		if (unexpected(ep, u) != TW_DROP)
 			continue;
 		tw_unexp_claim(ep, u);
 		tw_unexp_drop(ep, u);
