@@ -65,20 +65,15 @@ mx_return_t mx_progress(mx_endpoint_t endpoint)
 	return MX_SUCCESS;
 }
 
-static void inside(struct tw_ep *ep, uintptr_t thread)
-{
-	atomic_store_explicit(&ep->slot->handler, thread, memory_order_relaxed);
-}
-
 static enum tw_verdict call_handler(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	mx_unexp_handler_t handler = (mx_unexp_handler_t)ep->user_handler;
 	mx_unexp_handler_action_t action;
 
-	inside(ep, tw_thread_id());
+	tw_handler_begin(ep->slot);
 	action = handler(ep->user_context, tw_mx_user_addr(u->peer->addr), u->unexp.match, u->len,
 			 tw_unexp_is_whole(u) ? u->data : NULL);
-	inside(ep, 0);
+	tw_handler_end(ep->slot);
 	return action == MX_RECV_FINISHED ? TW_DROP : TW_REMATCH;
 }
 
@@ -86,9 +81,9 @@ static enum tw_verdict call_callback(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	mx_matching_callback_t callback = (mx_matching_callback_t)ep->user_handler;
 
-	inside(ep, tw_thread_id());
+	tw_handler_begin(ep->slot);
 	callback(ep->user_context, u->unexp.match, (int)tw_min(u->len, (uint32_t)INT_MAX));
-	inside(ep, 0);
+	tw_handler_end(ep->slot);
 	return TW_REMATCH;
 }
 
