@@ -234,8 +234,8 @@ static void connect_peer(void)
 		.provider = &provider, .max_payload = MAX_PAYLOAD, .can_get = true, .by_cpu = true};
 	f.up = true;
 	f.full = f.cold = f.pending = false;
-	tw_slots[0].ep->host.state = TW_POLLING;
-	tw_slots[0].ep->protos = tw_transfer_protos("auto");
+	tw_slots[1].ep->host.state = TW_POLLING;
+	tw_slots[1].ep->protos = tw_transfer_protos("auto");
 	f.get = TW_OK;
 	f.nseen = 0;
 	f.host->up->poll(f.host, &f, true);
@@ -264,7 +264,7 @@ static void test(unsigned i)
 
 static void cancel(unsigned i)
 {
-	struct tw_ep *e = tw_slots[0].ep;
+	struct tw_ep *e = tw_slots[1].ep;
 	struct tw_req *r = tw_req_find(e, (uintptr_t)reqs[i].req);
 
 	/* As mx_cancel(), which would wait for the answer. */
@@ -314,7 +314,7 @@ static void begin(struct input *in, bool send)
 /* What the peer was not told it may guess. */
 static uint64_t guess(unsigned i)
 {
-	const struct tw_req *r = tw_req_find(tw_slots[0].ep, (uintptr_t)reqs[i].req);
+	const struct tw_req *r = tw_req_find(tw_slots[1].ep, (uintptr_t)reqs[i].req);
 
 	return r ? tw_ref_pack((struct tw_ref){r->obj.index, r->obj.gen}) : 0;
 }
@@ -373,9 +373,9 @@ static void step(struct input *in)
 		f.get = gets[in_byte(in) % tw_countof(gets)];
 		how = in_byte(in);
 		f.cold = how & 1;
-		tw_slots[0].ep->protos = tw_transfer_protos(ways[how >> 1 & 3]);
+		tw_slots[1].ep->protos = tw_transfer_protos(ways[how >> 1 & 3]);
 		/* As if the service thread did what follows. */
-		tw_slots[0].ep->host.state = how & 8 ? TW_IDLE : TW_POLLING;
+		tw_slots[1].ep->host.state = how & 8 ? TW_IDLE : TW_POLLING;
 		break;
 	case 6:
 		poll_once();
@@ -388,7 +388,7 @@ static void step(struct input *in)
 /* The peer goes: everything that was bound to it must end now. */
 static void part(void)
 {
-	struct tw_ep *e = tw_slots[0].ep;
+	struct tw_ep *e = tw_slots[1].ep;
 
 	f.full = f.pending = false;
 	if (f.up) {
