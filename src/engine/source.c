@@ -101,12 +101,9 @@ struct tw_unexp_msg *tw_unexp_find_from(struct tw_ep *ep, uint64_t key, uint64_t
 					uint64_t where)
 {
 	struct tw_unexp_msg *u = tw_unexp_find(ep, key, mask);
-	struct tw_unexp *x;
 
-	while (u && where && u->peer->addr.where != where) {
-		x = tw_match_next_unexp(ep->match, &u->unexp, key, mask);
-		u = x ? tw_container(x, struct tw_unexp_msg, unexp) : NULL;
-	}
+	while (u && where && u->peer->addr.where != where)
+		u = tw_unexp_next(ep, u, key, mask);
 	return u;
 }
 

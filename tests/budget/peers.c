@@ -36,11 +36,11 @@ static void must(bool good, const char *what)
 
 int main(int argc, char **argv)
 {
-	unsigned n = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
+	unsigned n = argc == 2 ? (unsigned)atoi(argv[1]) : 0;
 	struct rlimit files;
 	char err[100];
 
-	must(n > 0 && n <= FAKE_PEERS, "usage: peers [NUMBER]");
+	must(n > 0 && n <= FAKE_PEERS, "usage: peers NUMBER");
 	must(getrlimit(RLIMIT_NOFILE, &files) == 0, "getrlimit");
 	files.rlim_cur = files.rlim_max;
 	must(setrlimit(RLIMIT_NOFILE, &files) == 0, "setrlimit");

@@ -136,7 +136,6 @@ static enum tw_err up_incoming(struct tw_host *host, struct tw_link *link,
 	struct wrap *w = of_host(host);
 	enum tw_err err;
 
-	link->lane = NULL; /* each packet is to come through here */
 	keep(w, link, true);
 	err = w->engine->up->incoming(w->engine, link, other, me);
 	if (err != TW_OK)
@@ -148,7 +147,6 @@ static void up_connected(struct tw_link *link, const struct tw_ident *other)
 {
 	struct wrap *w = wrap_of(link);
 
-	link->lane = NULL;
 	keep(w, link, true);
 	w->engine->up->connected(link, other);
 }
@@ -257,7 +255,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 {
 	struct wrap *w = wrap_of(link);
 
-	link->lane = NULL;
+	link->lane = NULL; /* each packet is to come through here */
 	if (happens(w, faulty.again, 1000, &faulty_count.again)) {
 		w->refused = true;
 		return TW_AGAIN;
@@ -367,11 +365,6 @@ static uint64_t do_expire(void *instance, uint64_t now)
 	return w->inner->expire(w->instance, now);
 }
 
-static void do_wake(struct tw_link *link)
-{
-	wrap_of(link)->inner->wake(link);
-}
-
 /* The registry --------------------------------------------------------------- */
 
 extern const struct tw_provider tw_provider_self, tw_provider_shm;
@@ -382,9 +375,9 @@ static enum tw_err open_shm(struct tw_host *host, void **instance);
 	{                                                                                          \
 		.name = its_name, .open = its_open, .close = do_close, .reaches = do_reaches,      \
 		.connect = do_connect, .disconnect = do_disconnect, .send = do_send,               \
-		.get = do_get, .put = do_put, .wake = do_wake, .alive = do_alive,                  \
-		.polls = do_polls, .waits = do_waits, .progress = do_progress, .arm = do_arm,      \
-		.disarm = do_disarm, .expire = do_expire, .hide = do_hide,                         \
+		.get = do_get, .put = do_put, .alive = do_alive, .polls = do_polls,                \
+		.waits = do_waits, .progress = do_progress, .arm = do_arm, .disarm = do_disarm,    \
+		.expire = do_expire, .hide = do_hide,                                              \
 	}
 static const struct tw_provider self = WRAPPED("self", open_self);
 static const struct tw_provider shm = WRAPPED("shm", open_shm);
