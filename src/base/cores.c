@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cores.h"
+#include "base/fds.h"
 #include "base/sys.h"
 
 /* The system's processors, as of the first call. */
@@ -23,14 +24,15 @@ static unsigned long count(void)
 /* The fourth field of /proc/loadavg is "running/all" of the threads; 0: not known. */
 static unsigned long running(void)
 {
-	int fd = tw_sys_open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+	/* The service thread calls this: another thread may be forking. */
+	int fd = tw_fd_own(tw_sys_open("/proc/loadavg", O_RDONLY | O_CLOEXEC));
 	char text[64], *slash;
 	ssize_t n;
 
 	if (fd < 0)
 		return 0;
 	n = tw_sys_read(fd, text, sizeof(text) - 1);
-	tw_sys_close(fd);
+	tw_fd_close(fd);
 	text[n > 0 ? n : 0] = 0;
 	slash = strchr(text, '/');
 	while (slash && slash > text && slash[-1] != ' ')

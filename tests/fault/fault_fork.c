@@ -93,9 +93,11 @@ static __attribute__((noreturn)) void be_child(struct forker *f, enum what what)
 		execv("/bin/true", argv);
 		_exit(9);
 	case LINGER:
-		if (st_fds() > fds_before)
+		if (st_fds() > fds_before) {
+			st_fds_list();
 			st_fail("a forked child holds %d descriptors; there were %d before mx_init",
 				st_fds(), fds_before);
+		}
 		st_sleep(0.1);
 		_exit(0);
 	case EXIT_LOUD:

@@ -387,6 +387,20 @@ int st_fds(void)
 	return n;
 }
 
+void st_fds_list(void)
+{
+	char path[64], to[200];
+
+	for (int fd = 0; fd < 256; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, to, sizeof(to) - 1);
+		if (n > 0)
+			fprintf(stderr, "descriptor %d: %.*s\n", fd, (int)n, to);
+	}
+}
+
 /* Whether a directory holds a name with the word in it. */
 static int holds(const char *path, const char *word, char *found, size_t len)
 {

@@ -233,6 +233,8 @@ void st_get(int fd, void *buf, size_t len);
 
 /* Open descriptors of this process. */
 int st_fds(void);
+/* Prints what they are. */
+void st_fds_list(void);
 /* Fails when something of this run is left in the system. */
 void st_leftovers(void);
 
