@@ -21,18 +21,26 @@ static unsigned long count(void)
 	return n > 0 ? (unsigned long)n : ~0ul;
 }
 
+static int loadavg = -1;
+
+/* Open all the time: opened for each look, it would be left to a child forked meanwhile. */
+void tw_cores_begin(void)
+{
+	loadavg = tw_fd_own(tw_sys_open("/proc/loadavg", O_RDONLY | O_CLOEXEC));
+}
+
+void tw_cores_end(void)
+{
+	tw_fd_close(loadavg);
+	loadavg = -1;
+}
+
 /* The fourth field of /proc/loadavg is "running/all" of the threads; 0: not known. */
 static unsigned long running(void)
 {
-	/* The service thread calls this: another thread may be forking. */
-	int fd = tw_fd_own(tw_sys_open("/proc/loadavg", O_RDONLY | O_CLOEXEC));
 	char text[64], *slash;
-	ssize_t n;
+	ssize_t n = tw_sys_read_start(loadavg, text, sizeof(text) - 1);
 
-	if (fd < 0)
-		return 0;
-	n = tw_sys_read(fd, text, sizeof(text) - 1);
-	tw_fd_close(fd);
 	text[n > 0 ? n : 0] = 0;
 	slash = strchr(text, '/');
 	while (slash && slash > text && slash[-1] != ' ')

@@ -4,6 +4,9 @@
 
 #include <stdbool.h>
 
+void tw_cores_begin(void);
+void tw_cores_end(void);
+
 /*
  * Whether this thread takes no processor from any other: the machine has as many as threads
  * that run, and this one is not bound to one processor. True where the system does not tell.

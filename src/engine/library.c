@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "base/barrier.h"
+#include "base/cores.h"
 #include "engine/engine.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -43,8 +44,8 @@ enum tw_err tw_begin(void)
 	tw_mutex_lock(&mutex);
 	if (users == 0)
 		err = begin();
-	if (err == TW_OK)
-		users++;
+	if (err == TW_OK && users++ == 0)
+		tw_cores_begin();
 	tw_mutex_unlock(&mutex);
 	return err;
 }
@@ -52,6 +53,7 @@ enum tw_err tw_begin(void)
 void tw_end(void)
 {
 	tw_mutex_lock(&mutex);
-	users--;
+	if (--users == 0)
+		tw_cores_end();
 	tw_mutex_unlock(&mutex);
 }
