@@ -135,22 +135,16 @@ void tw_shm_link_drop(struct tw_shm_link *l)
 	tw_shm_link_end(l);
 }
 
-void tw_shm_grow(struct tw_shm_link *l)
+void tw_shm_grown(struct tw_shm_ep *ep)
 {
-	struct tw_shm_ep *ep = l->ep;
-
-	l->grown = true;
-	l->rested = l->tx.head;
-	if (!ep->rest_at) {
-		ep->rest_at = tw_clock() + tw_clock_us(REST_US);
-		ep->host->up->timer(ep->host, ep->rest_at);
-	}
+	ep->rest_at = tw_clock() + tw_clock_us(REST_US);
+	ep->host->up->timer(ep->host, ep->rest_at);
 }
 
 /*
  * Releases the memory of a ring that had no packet since the last check. Its reader may have to
- * take a packet first. Ignores a ring that is not read: checking it for ever would keep this
- * process awake.
+ * take a packet first. A ring that is not read is left until the next check of any: checking
+ * it for ever would keep this process awake.
  */
 static bool has_rested(struct tw_shm_link *l)
 {
@@ -173,10 +167,7 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 	for (unsigned i = 0; i < ep->nup; i++) {
 		struct tw_shm_link *l = ep->up[i];
 
-		if (!l->grown)
-			continue;
-		l->grown = !has_rested(l);
-		if (l->grown)
+		if (tw_ring_grown(&l->tx) && !has_rested(l))
 			ep->rest_at = now + tw_clock_us(REST_US);
 	}
 	return ep->rest_at;

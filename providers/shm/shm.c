@@ -69,8 +69,8 @@ static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_clas
 	if (tw_unlikely(!tw_ring_room(&l->tx, len, reserve)))
 		return no_room(l, len, reserve);
 	tw_ring_write_long(&l->tx, hdr, iov, niov, len);
-	if (tw_unlikely(!l->grown && tw_ring_grown(&l->tx)))
-		tw_shm_grow(l);
+	if (tw_unlikely(!l->ep->rest_at && tw_ring_grown(&l->tx)))
+		tw_shm_grown(l->ep);
 	return written(l, cls);
 }
 

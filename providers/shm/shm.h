@@ -76,7 +76,6 @@ struct tw_shm_link {
 	uint64_t rang;	 /* the peer's last poll at the last ring, 0 never */
 	unsigned at;	 /* its place in up */
 	bool recent;	 /* a packet came since tw_shm_settle() */
-	bool grown;	 /* its ring has memory to release, see links.c */
 	uint32_t rested; /* position of that ring at the last check */
 	void *map;
 	size_t map_size;
@@ -103,7 +102,7 @@ struct tw_shm_ep {
 	uint64_t polls;
 	uint64_t polled_at;	 /* tick of a recent poll */
 	bool dense;		 /* polls are in close succession */
-	uint64_t rest_at;	 /* tick of the next check of grown links, 0 none */
+	uint64_t rest_at;	 /* tick of the next check of grown rings, 0 none */
 	uint64_t close_by;	 /* closing: no peer is waited for after this tick */
 	struct tw_list deferred; /* links to check again, see doorbell.c */
 	struct tw_list pending;	 /* links that are not up */
@@ -170,8 +169,8 @@ void tw_shm_link_close_fds(struct tw_shm_link *l);
 void tw_shm_link_end(struct tw_shm_link *l);
 /* The same for a peer that violates the protocol, without waiting for its writes. */
 void tw_shm_link_drop(struct tw_shm_link *l);
-/* The ring has grown (tw_ring_grown). Its memory is released when it is idle. */
-void tw_shm_grow(struct tw_shm_link *l);
+/* A ring has grown (tw_ring_grown). Its memory is released when it is idle. */
+void tw_shm_grown(struct tw_shm_ep *ep);
 /* Releases the memory of idle rings. Returns the tick of the next check, or 0. */
 uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now);
 /* Frees the links that have ended. */

@@ -15,11 +15,13 @@ static inline bool holds_short(const struct tw_ring_rx *rx, const struct tw_slot
 			       struct tw_hdr *hdr)
 {
 	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_acquire);
-	uint64_t what = s->hdr.what;
+	uint64_t what = s->hdr.what, match = s->hdr.match;
 	uint32_t len;
 
-	tw_opaque(what); /* what is checked is what is used */
-	*hdr = (struct tw_hdr){what, s->hdr.match};
+	/* Or they might be read again where they are used. */
+	tw_opaque(what);
+	tw_opaque(match);
+	*hdr = (struct tw_hdr){what, match};
 	len = tw_hdr_len(*hdr);
 	return stamp == tw_stamp(rx->side, rx->tail + 1, len) && (uint32_t)hdr->what == TW_EAGER &&
 	       len - 1 < TW_SHORT_SEND;

@@ -8,6 +8,8 @@
  *   SEEKING  refused                         LOST
  *   HERE     the connection is lost          LOST
  *   LOST     as AWAY
+ *
+ * A loss is noticed once what came before it has been collected.
  */
 #include "group/group.h"
 
@@ -73,6 +75,11 @@ static void found(struct tw_member *m, struct tw_addr addr)
 {
 	struct tw_peer *p = tw_peer_at(m->group->ep, addr);
 
+	/* It has begun again, and its loss was not attended to yet. */
+	if (m->state == TW_MEMBER_HERE && m->addr.session != addr.session) {
+		tw_collect(m->group->ep);
+		lose(m);
+	}
 	m->state = TW_MEMBER_HERE;
 	m->addr = addr;
 	if (p)
@@ -195,10 +202,15 @@ static void flush(struct tw_member *m)
 
 void tw_group_down(const struct tw_peer *p)
 {
-	struct tw_member *m = p->context;
+	if (p->context)
+		tw_member_ready(p->context);
+}
 
-	if (m && m->state == TW_MEMBER_HERE && m->addr.session == p->addr.session)
-		lose(m);
+static bool is_gone(const struct tw_member *m)
+{
+	const struct tw_peer *p = tw_peer_at(m->group->ep, m->addr);
+
+	return m->state == TW_MEMBER_HERE && (!p || p->state != TW_PEER_UP);
 }
 
 void tw_group_attend(struct tw_group *g)
@@ -209,6 +221,10 @@ void tw_group_attend(struct tw_group *g)
 		struct tw_member *m = tw_list_first(&g->ready, struct tw_member, link);
 
 		tw_list_del(&m->link);
+		if (is_gone(m)) {
+			tw_collect(g->ep);
+			lose(m);
+		}
 		if (m->state == TW_MEMBER_HERE && g->here)
 			g->here(m);
 		flush(m);

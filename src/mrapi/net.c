@@ -243,8 +243,11 @@ static bool request_over(struct tw_ep *ep, void *arg)
 
 void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_member *m)
 {
-	tw_disconnect(ep, tw_peer_at(ep, m->addr));
-	tw_collect(ep);
+	struct tw_peer *p = tw_peer_at(ep, m->addr);
+
+	if (p)
+		tw_disconnect(ep, p);
+	attend(ep);
 }
 
 static mrapi_status_t post_receive(struct tw_ep *ep, struct request *q, char *into, uint32_t len)

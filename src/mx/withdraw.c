@@ -49,13 +49,12 @@ static bool is_replied(struct tw_ep *ep, void *arg)
 static enum tw_waited wait_for_reply(struct tw_ep *ep, mx_request_t request)
 {
 	struct tw_req *r = tw_mx_request(ep, &request);
-	struct tw_peer *p = r->peer;
 	enum tw_waited waited;
 
 	if (tw_in_handler(ep))
 		return TW_W_TIMEOUT;
 	tw_flush(ep);
-	if (p->silent)
+	if (r->peer->silent)
 		return TW_W_TIMEOUT;
 	/* No other call finds it while this one waits. */
 	r->claimed = TW_MX_HIDDEN;
@@ -63,8 +62,9 @@ static enum tw_waited wait_for_reply(struct tw_ep *ep, mx_request_t request)
 	r = tw_mx_request(ep, &request);
 	if (r)
 		r->claimed = 0;
+	/* Its peer is still the same one: it waits for the reply. */
 	if (waited == TW_W_TIMEOUT)
-		p->silent = true;
+		r->peer->silent = true;
 	ep->events++;
 	return waited;
 }

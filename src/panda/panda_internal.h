@@ -31,6 +31,7 @@ struct tw_panda_peer {
 	bool expected;
 	struct tw_list out;	/* sends waiting for the connection */
 	struct tw_list unacked; /* delivered in this order */
+	uint32_t acked;		/* sends that will be on that list, and are delivered */
 	/* Its messages that are not acknowledged to it yet. */
 	uint32_t acks;
 	uint64_t due_at;
@@ -138,6 +139,7 @@ bool tw_panda_seen(struct tw_ep *ep, struct tw_addr source, uint64_t *match);
 /* All of it is here, by that request if not NULL: acknowledges it, once, if it is counted. */
 void tw_panda_here(struct tw_ep *ep, struct tw_addr source, uint64_t *match,
 		   const struct tw_req *r);
+void tw_panda_acknowledged(struct tw_ep *ep, struct tw_panda_peer *peer, uint32_t n);
 /* The acknowledgements to piggyback on a message to it. */
 uint32_t tw_panda_acks_take(struct tw_panda_peer *peer);
 /* Sends all deferred acknowledgements. */

@@ -121,10 +121,11 @@ void tw_panda_ready(struct tw_member *m)
 		send_acks(ep, peer);
 }
 
-/* The platform has received n more messages. */
-static void acknowledged(struct tw_ep *ep, struct tw_panda_peer *peer, uint32_t n)
+/* It has received n more messages, perhaps some whose sends have not been collected yet. */
+void tw_panda_acknowledged(struct tw_ep *ep, struct tw_panda_peer *peer, uint32_t n)
 {
-	for (; n && !tw_list_empty(&peer->unacked); n--) {
+	peer->acked += n;
+	for (; peer->acked && !tw_list_empty(&peer->unacked); peer->acked--) {
 		struct tw_panda_ticket *t =
 			tw_list_first(&peer->unacked, struct tw_panda_ticket, link);
 
@@ -140,7 +141,7 @@ static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 {
 	struct tw_peer *p = tw_peer_at(ep, source);
 
-	if (!p || (!p->context && p->state != TW_PEER_UP))
+	if (!p)
 		return NULL;
 	for (uint32_t i = 0; !p->context && i < tw_panda.job.size; i++)
 		if (tw_panda.peers[i].m.where == source.where &&
@@ -155,10 +156,8 @@ bool tw_panda_seen(struct tw_ep *ep, struct tw_addr source, uint64_t *match)
 
 	if (!peer)
 		return false;
-	/* First the sends that ended before this was sent. */
 	if (tw_panda_acked_of(*match)) {
-		tw_collect(ep);
-		acknowledged(ep, peer, tw_panda_acked_of(*match));
+		tw_panda_acknowledged(ep, peer, tw_panda_acked_of(*match));
 		*match = tw_panda_without_acked(*match);
 	}
 	if (peer->expected) {
@@ -189,15 +188,19 @@ static enum tw_verdict unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 		return TW_KEEP;
 	if (!tw_panda_seen(ep, u->peer->addr, &u->unexp.match) || number == 0)
 		return TW_DROP;
-	if (u->state == TW_U_WHOLE)
+	if (tw_unexp_is_whole(u))
 		tw_panda_here(ep, u->peer->addr, &u->unexp.match, NULL);
 	return u->state == TW_U_PART || tw_panda_wanted(number) ? TW_KEEP : TW_DROP;
 }
 
 static void whole(struct tw_ep *ep, struct tw_unexp_msg *u, const struct tw_req *fetched)
 {
-	if (!tw_panda.met)
+	if (!tw_panda.met) {
+		/* DONE has acknowledged it; another is acknowledged when the platforms have met. */
+		if (fetched && fetched->proto != TW_PROTO_COPY)
+			u->unexp.match = tw_panda_without_ack(u->unexp.match);
 		return;
+	}
 	tw_panda_here(ep, u->peer->addr, &u->unexp.match, fetched);
 	if (tw_panda_wanted(tw_panda_port_of(u->unexp.match)))
 		return;
@@ -223,10 +226,8 @@ static void on_acks(struct tw_ep *ep, struct tw_peer *p, uint64_t n, const void 
 {
 	(void)data;
 	(void)len;
-	if (!p->context)
-		return;
-	tw_collect(ep);
-	acknowledged(ep, peer_at(p->context), (uint32_t)n);
+	if (p->context)
+		tw_panda_acknowledged(ep, peer_at(p->context), (uint32_t)n);
 }
 
 static void down(struct tw_ep *ep, const struct tw_peer *p)

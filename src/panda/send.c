@@ -120,8 +120,10 @@ static void sent(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 		tw_panda_send_over(ep, t, false);
 	else if (t->peer->m.state == TW_MEMBER_LOST)
 		tw_panda_send_over(ep, t, true);
-	else
+	else {
 		tw_list_add_tail(&t->peer->unacked, &t->link);
+		tw_panda_acknowledged(ep, t->peer, 0);
+	}
 }
 
 bool tw_panda_launch(struct tw_ep *ep, struct tw_panda_ticket *t)

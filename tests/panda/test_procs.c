@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Several processes, here or on two hosts; some of them die. */
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -317,6 +318,17 @@ Test(panda_procs, sender_killed)
 	pant_end();
 }
 
+/* Beside to itself. */
+static void until_connected(void)
+{
+	double end = twt_now() + TWC_LONG;
+
+	while (pant_counter(TW_C_CONNECT) + pant_counter(TW_C_ACCEPT) < 2) {
+		pan_poll();
+		twc_check(twt_now() < end);
+	}
+}
+
 /* The hint connects at once, so that the first message need not. */
 static int hinted(int pid, int fd)
 {
@@ -330,16 +342,135 @@ static int hinted(int pid, int fd)
 Test(panda_procs, expect_connects)
 {
 	struct twt_child c[PANT_MAX];
-	double end = twt_now() + TWC_LONG;
 
 	pant_platforms(c, 2, hinted);
 	twc_hear(c[1].fd);
 	twc_eq(pant_counter(TW_C_CONNECT), 1); /* itself */
 	pan_mp_expect(1);
-	while (pant_counter(TW_C_CONNECT) + pant_counter(TW_C_ACCEPT) < 2) {
+	until_connected();
+	twc_tell(c[1].fd);
+	pant_join(c, 2);
+	pant_end();
+}
+
+/* The last words of one that has ended ------------------------------------------ */
+
+/* Its end and what came before are seen together. */
+static void join_unseen(struct twt_child c[PANT_MAX])
+{
+	struct tw_ep *ep;
+
+	pant_join(c, 2);
+	ep = tw_panda_enter(__func__);
+	tw_poll_events(ep);
+	tw_panda_leave(ep);
+}
+
+static int says_goodbye(int pid, int fd)
+{
+	(void)pid;
+	pan_mp_expect(0);
+	until_connected();
+	twc_tell(fd);
+	twc_hear(fd);
+	pant_send(0, 1, "x", 1, PAN_MP_EXTERNAL);
+	return 0;
+}
+
+/* The first message of a platform, which is gone when it is looked at. */
+Test(panda_procs, sent_and_gone)
+{
+	struct twt_child c[PANT_MAX];
+	double end = twt_now() + TWC_LONG;
+	struct pollfd told;
+	int r;
+
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	pant_platforms(c, 2, says_goodbye);
+	told = (struct pollfd){c[1].fd, POLLIN, 0};
+	r = pan_mp_receive(pan_mp_register_port(NULL));
+	while (poll(&told, 1, 0) == 0)
 		pan_poll();
+	twc_hear(c[1].fd);
+	twc_tell(c[1].fd);
+	join_unseen(c);
+	while (!pan_mp_poll_receive(r))
 		twc_check(twt_now() < end);
-	}
+	pan_free(pan_mp_finish_receive(r, NULL, NULL));
+	pant_end();
+}
+
+static int answers(int pid, int fd)
+{
+	int port = pan_mp_register_port(NULL);
+
+	(void)pid;
+	twc_tell(fd);
+	pant_receive_byte(port, 'x');
+	pant_receive_byte(port, 'y');
+	pant_send(0, 1, "z", 1, PAN_MP_EXTERNAL);
+	return 0;
+}
+
+/* What its last message acknowledges has arrived. */
+Test(panda_procs, acknowledged_and_gone)
+{
+	struct twt_child c[PANT_MAX];
+	int r, t;
+
+	tw_panda_delay_us = 1000000000;
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	pant_platforms(c, 2, answers);
+	r = pan_mp_receive(pan_mp_register_port(NULL));
+	twc_hear(c[1].fd);
+	pant_send(1, 1, "x", 1, PAN_MP_NORMAL);
+	t = pan_mp_send(1, 1, "y", 1, PAN_MP_DELAYED);
+	join_unseen(c);
+	twc_eq(pan_mp_confirm_send(t), 1);
+	twc_eq(pan_mp_poll_receive(r), 1);
+	pan_free(pan_mp_finish_receive(r, NULL, NULL));
+	pant_end();
+}
+
+/* Messages of before the platforms had met --------------------------------------- */
+
+static int sends_before(int pid, int fd)
+{
+	char *data = calloc(1, 1 << 20);
+	int t = pan_mp_send(0, 1, data, 1 << 20, PAN_MP_DELAYED);
+
+	(void)pid;
+	pan_mp_finish_send(t);
+	free(data);
+	twc_tell(fd);
+	twc_hear(fd);
+	return 0;
+}
+
+/* One that was read then is acknowledged by that, and no second time. */
+Test(panda_procs, fetched_before_met)
+{
+	struct twt_child c[PANT_MAX];
+	struct tw_ep *ep;
+	int r;
+
+	if (getenv("TWT_NETNS"))
+		cr_skip_test("over a network the sender may copy");
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	setenv("TAGWIRE_RNDV", "pull", 1);
+	tw_panda_delay_us = 1000000000;
+	pant_platforms(c, 2, sends_before);
+	tw_panda.met = false;
+	for (struct pollfd told = {c[1].fd, POLLIN, 0}; poll(&told, 1, 0) == 0;)
+		pan_poll();
+	ep = tw_panda_enter(__func__);
+	tw_panda_peers_met(ep);
+	tw_panda_leave(ep);
+	r = pan_mp_receive(pan_mp_register_port(NULL));
+	twc_eq(pan_mp_poll_receive(r), 1);
+	pan_free(pan_mp_finish_receive(r, NULL, NULL));
+	twc_eq(tw_panda.peers[1].acks, 0);
+	twc_hear(c[1].fd);
 	twc_tell(c[1].fd);
 	pant_join(c, 2);
 	pant_end();

@@ -228,3 +228,33 @@ Test(group, requests)
 	cr_assert(replies == 1 && losses == 1);
 	cr_assert_eq(sides[0].other.state, TW_MEMBER_LOST);
 }
+
+static bool has_accepted(void)
+{
+	return sides[1].ep->counters[TW_C_ACCEPT] > 0;
+}
+
+/* What came to it is not attended to yet. */
+static void look(struct side *s)
+{
+	struct tw_ep *ep = tw_enter(s->handle);
+
+	tw_poll_events(ep);
+	tw_leave(ep);
+}
+
+/* One that ends as soon as it is connected to is lost, and what it was asked with it. */
+Test(group, connected_and_gone)
+{
+	struct tw_ctrl_request r;
+
+	come(1);
+	ask(&r, ASK + 1);
+	until(has_accepted);
+	look(&sides[0]);
+	cr_assert_eq(tw_ep_close(sides[1].handle), TW_OK);
+	look(&sides[0]);
+	until(was_lost);
+	cr_assert_eq(losses, 1);
+	cr_assert_eq(sides[0].other.state, TW_MEMBER_LOST);
+}
