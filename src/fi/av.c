@@ -92,6 +92,8 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 
 	if (!addr && count)
 		return -FI_EINVAL;
+	if ((av->flags & FI_EVENT) && !av->eq)
+		return -FI_ENOEQ;
 	for (size_t i = 0; i < count; i++) {
 		fi_addr_t index = FI_ADDR_NOTAVAIL;
 		struct tw_fi_addr a;
@@ -106,11 +108,11 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 			fi_addr[i] = index;
 		if (errors)
 			errors[i] = -rc;
+		else if (rc && (av->flags & FI_EVENT))
+			tw_fi_eq_error(av->eq, &av->fid.fid, context, i, -rc);
 	}
 	if (!(av->flags & FI_EVENT))
 		return good;
-	if (!av->eq)
-		return -FI_ENOEQ;
 	tw_fi_eq_put(av->eq, FI_AV_COMPLETE, &av->fid.fid, context, (uint64_t)good);
 	return 0;
 }

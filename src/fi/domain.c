@@ -31,6 +31,7 @@ static int domain_close(struct fid *fid)
 	if (d->eq)
 		atomic_fetch_sub(&d->eq->refs, 1);
 	atomic_fetch_sub(&d->fabric->refs, 1);
+	pthread_mutex_destroy(&d->mutex);
 	free(d);
 	tw_end();
 	return 0;
@@ -40,9 +41,11 @@ static int domain_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
 	struct tw_fi_domain *d = tw_fi_from(struct tw_fi_domain, fid);
 
-	(void)flags;
 	if (other->fclass != FI_CLASS_EQ || d->eq)
 		return -FI_EINVAL;
+	if (flags & ~FI_REG_MR)
+		return -FI_EBADFLAGS;
+	d->mr_events = flags & FI_REG_MR;
 	d->eq = tw_fi_from(struct tw_fi_eq, other);
 	atomic_fetch_add(&d->eq->refs, 1);
 	return 0;
@@ -83,30 +86,6 @@ static int no_query_collective(struct fid_domain *domain, enum fi_collective_op 
 	return -FI_EOPNOTSUPP;
 }
 
-/* Nothing needs to be registered for messages; there is no remote access to memory yet. */
-static int no_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
-		  uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-	(void)fid, (void)buf, (void)len, (void)access, (void)offset, (void)key, (void)flags;
-	(void)mr, (void)context;
-	return -FI_EOPNOTSUPP;
-}
-
-static int no_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-		   uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-	(void)fid, (void)iov, (void)count, (void)access, (void)offset, (void)key, (void)flags;
-	(void)mr, (void)context;
-	return -FI_EOPNOTSUPP;
-}
-
-static int no_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-		      struct fid_mr **mr)
-{
-	(void)fid, (void)attr, (void)flags, (void)mr;
-	return -FI_EOPNOTSUPP;
-}
-
 static struct fi_ops domain_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = domain_close,
@@ -127,13 +106,6 @@ static struct fi_ops_domain domain_ops = {
 	.srx_ctx = no_srx,
 	.query_atomic = no_query_atomic,
 	.query_collective = no_query_collective,
-};
-
-static struct fi_ops_mr mr_ops = {
-	.size = sizeof(struct fi_ops_mr),
-	.reg = no_reg,
-	.regv = no_regv,
-	.regattr = no_regattr,
 };
 
 static bool find_board(const char *name, uint32_t *board)
@@ -172,12 +144,14 @@ int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 	d->fid.fid.context = context;
 	d->fid.fid.ops = &domain_fid_ops;
 	d->fid.ops = &domain_ops;
-	d->fid.mr = &mr_ops;
+	d->fid.mr = &tw_fi_mr_ops;
 	d->fabric = tw_fi_of(struct tw_fi_fabric, fabric);
 	d->addr_format = info->addr_format ? info->addr_format : TW_FI_ADDR;
 	d->caps = info->caps;
 	d->single = info->domain_attr->threading == FI_THREAD_DOMAIN;
-	d->basic = info->domain_attr->mr_mode == FI_MR_BASIC;
+	d->mr_mode = info->domain_attr->mr_mode;
+	pthread_mutex_init(&d->mutex, NULL);
+	tw_list_init(&d->mrs);
 	atomic_fetch_add(&d->fabric->refs, 1);
 	*domain = &d->fid;
 	return 0;

@@ -52,15 +52,23 @@ static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 {
 	bool recv = r->kind == TW_RECV, failed = r->status != TW_S_OK;
 	struct tw_fi_cq *cq = recv ? e->rx_cq : e->tx_cq;
-	struct tw_fi_event event;
+	struct tw_fi_event nobody, *v = &nobody;
 
-	if (cq && cq->n >= cq->size)
-		return false;
-	describe(e, r, &event);
-	if (failed)
-		describe_error(r, &event);
-	if (cq && (failed || (r->user & TW_FI_NOTIFY) || (event.e.flags & FI_MULTI_RECV)))
-		tw_fi_cq_put(cq, &event);
+	if (cq && (failed || (r->user & TW_FI_NOTIFY))) {
+		tw_lock(&cq->lock);
+		if (!tw_fi_cq_room(cq)) {
+			tw_unlock(&cq->lock);
+			return false;
+		}
+		v = tw_fi_cq_next(cq);
+	}
+	describe(e, r, v);
+	if (tw_unlikely(failed))
+		describe_error(r, v);
+	if (v != &nobody) {
+		tw_unlock(&cq->lock);
+		tw_fi_woken(&cq->w);
+	}
 	if (e->counts)
 		tw_fi_count(e, recv ? TW_FI_CRECV : TW_FI_CSEND, failed);
 	if (recv)

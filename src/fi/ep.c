@@ -160,6 +160,7 @@ static int enable(struct tw_fi_ep *e)
 	    ((e->caps & FI_RECV) && !e->rx_cq && !e->cntrs[TW_FI_CRECV]))
 		return -FI_ENOCQ;
 	set_bits(e);
+	e->tx_unusual = e->cntrs[TW_FI_CSEND] != NULL;
 	if (e->rx_cq && (e->caps & FI_SOURCE))
 		e->rx_cq->av = e->av;
 	ep = tw_fi_enter(e);

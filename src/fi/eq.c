@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event queues: here only of address vectors, and what the program writes itself. */
+/*
+ * Event queues: of address vectors and of memory that is registered, and what the program
+ * writes itself.
+ */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +13,19 @@
 struct event {
 	struct tw_list link;
 	uint32_t event;
+	bool error; /* data is a struct fi_eq_err_entry */
 	size_t len;
 	char data[];
 };
 
-static int put(struct tw_fi_eq *eq, uint32_t event, const void *data, size_t len)
+static int put(struct tw_fi_eq *eq, uint32_t event, bool error, const void *data, size_t len)
 {
 	struct event *v = malloc(sizeof(*v) + len);
 
 	if (!v)
 		return -FI_ENOMEM;
 	v->event = event;
+	v->error = error;
 	v->len = len;
 	memcpy(v->data, data, len);
 	tw_mutex_lock(&eq->mutex);
@@ -34,21 +39,32 @@ void tw_fi_eq_put(struct tw_fi_eq *eq, uint32_t event, fid_t fid, void *context,
 {
 	struct fi_eq_entry entry = {.fid = fid, .context = context, .data = data};
 
-	if (put(eq, event, &entry, sizeof(entry)))
+	if (put(eq, event, false, &entry, sizeof(entry)))
 		tw_log(TW_LOG_ERROR, "no memory for an event");
 }
 
-static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+void tw_fi_eq_error(struct tw_fi_eq *eq, fid_t fid, void *context, uint64_t data, int err)
 {
-	struct tw_fi_eq *eq = tw_fi_of(struct tw_fi_eq, fid);
+	struct fi_eq_err_entry entry = {.fid = fid, .context = context, .data = data, .err = err};
+
+	if (put(eq, 0, true, &entry, sizeof(entry)))
+		tw_log(TW_LOG_ERROR, "no memory for an event");
+}
+
+/* The first event into the caller's memory, if it is an error or if it is none. */
+static ssize_t take(struct tw_fi_eq *eq, bool error, uint32_t *event, void *buf, size_t len,
+		    uint64_t flags)
+{
 	ssize_t n = -FI_EAGAIN;
 	struct event *v = NULL;
 
 	tw_mutex_lock(&eq->mutex);
-	if (!tw_list_empty(&eq->events)) {
+	if (!tw_list_empty(&eq->events))
 		v = tw_list_first(&eq->events, struct event, link);
+	if (v && error == v->error)
 		n = v->len > len ? -FI_ETOOSMALL : (ssize_t)v->len;
-	}
+	else if (v && !error)
+		n = -FI_EAVAIL;
 	if (n >= 0) {
 		*event = v->event;
 		memcpy(buf, v->data, v->len);
@@ -61,11 +77,16 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	return n;
 }
 
-/* Errors are reported by return values: none is ever here. */
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	return take(tw_fi_of(struct tw_fi_eq, fid), false, event, buf, len, flags);
+}
+
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
 {
-	(void)fid, (void)buf, (void)flags;
-	return -FI_EAGAIN;
+	uint32_t none;
+
+	return take(tw_fi_of(struct tw_fi_eq, fid), true, &none, buf, sizeof(*buf), flags);
 }
 
 static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
@@ -77,7 +98,7 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, siz
 	(void)flags;
 	if (!eq->writable || (len && !buf))
 		return -FI_EINVAL;
-	rc = put(eq, event, buf, len);
+	rc = put(eq, event, false, buf, len);
 	return rc ? rc : (ssize_t)len;
 }
 

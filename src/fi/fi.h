@@ -10,7 +10,7 @@
  *   ep.c     endpoints                         cntr.c    counters
  *   dest.c   connecting                        wait.c    sleeping
  *   ops.c    tables of calls                   sets.c    wait sets, poll sets
- *                                              eq.c      event queues
+ *   mr.c     registered memory                 eq.c      event queues
  *
  * Lock order: the endpoint's of the engine, then a queue's. The service thread never takes
  * a queue's: it only connects and signals (tw_fi_background).
@@ -78,8 +78,19 @@ struct tw_fi_domain {
 	uint32_t board, addr_format;
 	uint64_t caps;
 	bool single; /* the program lets one thread at a time into the domain */
-	bool basic;  /* FI_MR_BASIC */
 	struct tw_fi_eq *eq;
+	int mr_mode;
+	bool mr_events; /* registering is reported to the event queue */
+	pthread_mutex_t mutex;
+	struct tw_list mrs;
+	uint64_t last_key;
+};
+
+/* Registered memory. */
+struct tw_fi_mr {
+	struct fid_mr fid;
+	struct tw_list link; /* of the domain */
+	struct tw_fi_domain *domain;
 };
 
 /* A thread waits for it; endpoints feed it. */
@@ -200,6 +211,7 @@ struct tw_fi_ep {
 	struct tw_fi_cq *tx_cq, *rx_cq;
 	struct tw_fi_cntr *cntrs[TW_FI_NCNTRS];
 	bool counts; /* any of them is bound */
+	bool tx_unusual; /* sends count */
 	bool directed, enabled;
 	uint32_t ntx, nrx, tx_size, rx_size; /* under way, and most of it */
 	uint32_t ncopied;
@@ -241,6 +253,9 @@ int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 int tw_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
 int tw_fi_no_control(struct fid *fid, int command, void *arg);
 int tw_fi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+
+/* mr.c */
+extern struct fi_ops_mr tw_fi_mr_ops;
 
 /* addr.c */
 int tw_fi_addr_parse(const char *text, struct tw_fi_addr *addr);
@@ -364,6 +379,7 @@ void tw_fi_count(struct tw_fi_ep *e, enum tw_fi_count which, bool error);
 int tw_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
 		  void *context);
 void tw_fi_eq_put(struct tw_fi_eq *eq, uint32_t event, fid_t fid, void *context, uint64_t data);
+void tw_fi_eq_error(struct tw_fi_eq *eq, fid_t fid, void *context, uint64_t data, int err);
 
 /* wait.c */
 int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi_wait_obj obj,
@@ -375,9 +391,13 @@ void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e);
 void tw_fi_wake(struct tw_fi_waiter *w);
 /* The same elsewhere: no endpoint is entered. */
 void tw_fi_wake_all(struct tw_fi_waiter *w);
+static inline bool tw_fi_armed(const struct tw_fi_waiter *w)
+{
+	return atomic_load_explicit(&w->armed, memory_order_relaxed);
+}
 static inline void tw_fi_woken(struct tw_fi_waiter *w)
 {
-	if (tw_unlikely(atomic_load_explicit(&w->armed, memory_order_relaxed)))
+	if (tw_unlikely(tw_fi_armed(w)))
 		tw_fi_wake(w);
 }
 /* Sleeps until it is ready: 0, -FI_EAGAIN after so many milliseconds (negative: never), -FI_EINTR.

@@ -2,6 +2,7 @@
 /* Receives; looking at messages that have arrived, claiming and discarding them; cancel. */
 #include <stdlib.h>
 
+#include "engine/quick.h"
 #include "fi/fi.h"
 
 /* One receive. */
@@ -124,6 +125,43 @@ static ssize_t recv_op(struct fid_ep *fid, const struct op *op)
 	rc = recv_entered(e, ep, op);
 	tw_fi_leave(ep);
 	return rc;
+}
+
+static tw_noinline ssize_t recv_slow(struct fid_ep *fid, void *buf, size_t len, fi_addr_t from,
+				     uint64_t key, uint64_t mask, void *context, uint32_t bits)
+{
+	struct iovec iov = {buf, len};
+	struct op op = {&iov, 1, from, key, mask, context, bits};
+
+	return recv_op(fid, &op);
+}
+
+/* The short path: no message waits, and nothing is to be done. */
+static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_addr_t from,
+			       uint64_t key, uint64_t mask, void *context, uint32_t bits)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
+	struct tw_lock_way way;
+	struct tw_ep *ep;
+	struct tw_req *r;
+
+	if (tw_unlikely((e->directed && from != FI_ADDR_UNSPEC) || !e->enabled || !buf ||
+			len > UINT32_MAX))
+		return recv_slow(fid, buf, len, from, key, mask, context, bits);
+	ep = tw_enter_quick(e->handle, &way);
+	if (tw_unlikely(!ep))
+		return recv_slow(fid, buf, len, from, key, mask, context, bits);
+	if (tw_unlikely((ep->gauges[TW_G_UNEXPECTED] | ep->unusual) || !ep->reqs.free ||
+			e->nrx >= e->rx_size || !tw_list_empty(&e->multis))) {
+		tw_fi_leave(ep);
+		return recv_slow(fid, buf, len, from, key, mask, context, bits);
+	}
+	r = tw_quick_post(ep, buf, (uint32_t)len, key, mask);
+	r->context = context;
+	r->user = bits;
+	e->nrx++;
+	tw_lock_leave(way);
+	return 0;
 }
 
 /* Looking, claiming, discarding ---------------------------------------------- */
@@ -294,10 +332,12 @@ ssize_t tw_fi_trecvv(struct fid_ep *ep, const struct iovec *iov, void **desc, si
 ssize_t tw_fi_trecv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
 		    uint64_t tag, uint64_t ignore, void *context)
 {
-	struct iovec iov = {buf, len};
+	uint64_t mask = ~ignore | TW_FI_UNTAGGED;
 
 	(void)desc;
-	return tw_fi_trecvv(ep, &iov, NULL, 1, from, tag, ignore, context);
+	if (tw_unlikely(tag & mask & TW_FI_UNTAGGED))
+		return -FI_EINVAL;
+	return recv1(ep, buf, len, from, tag & mask, mask, context, rx_bits(ep) | TW_FI_TAGGED);
 }
 
 ssize_t tw_fi_trecvmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_t flags)
@@ -350,10 +390,12 @@ ssize_t tw_fi_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, siz
 ssize_t tw_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
 		   void *context)
 {
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, ep);
 	struct iovec iov = {buf, len};
 
-	(void)desc;
-	return tw_fi_recvv(ep, &iov, NULL, 1, from, context);
+	if (tw_unlikely(e->rx_flags & FI_MULTI_RECV))
+		return tw_fi_recvv(ep, &iov, desc, 1, from, context);
+	return recv1(ep, buf, len, from, TW_FI_UNTAGGED, TW_FI_UNTAGGED, context, e->rx_bits);
 }
 
 static ssize_t recv_multi(struct fid_ep *fid, const struct op *op)

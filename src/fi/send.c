@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "engine/quick.h"
 #include "fi/fi.h"
 
 /* One send. */
@@ -113,84 +114,153 @@ static ssize_t send_op(struct fid_ep *fid, const struct op *op)
 	return rc;
 }
 
-static tw_noinline ssize_t send_slow(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
-				     uint64_t match, uint64_t imm, void *context, uint32_t bits)
-{
-	struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct op op = {.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
-	int rc = take_pieces(&op, &iov, 1);
-
-	return rc ? rc : send_op(fid, &op);
-}
-
 /* Tags have a bit less than match values. */
 static inline bool bad_tag(uint64_t match, uint32_t bits)
 {
 	return !(bits & TW_FI_TAGGED) != !!(match & TW_FI_UNTAGGED);
 }
 
-/*
- * The short path: true if the message has left. A queue is written by all endpoints that are
- * bound to it, each under its own lock, so it has one more.
- */
-static tw_inline bool send_now(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf, size_t len,
-			       fi_addr_t to, uint64_t match, uint64_t imm, void *context,
-			       uint32_t bits)
+/* The event of a send that is over; there is room, and the queue's lock is held. */
+static tw_inline void write_event(struct tw_fi_cq *cq, void *context, uint32_t bits)
 {
-	struct tw_fi_cq *cq = e->tx_cq;
-	struct tw_fi_event *v;
-	struct tw_fi_dest *d;
-	bool sent;
+	struct tw_fi_event *v = tw_fi_cq_next(cq);
 
-	if (tw_unlikely(to >= e->ndests || !e->dests[to]))
+	v->e.op_context = context;
+	v->e.flags = FI_SEND | ((bits & TW_FI_TAGGED) ? FI_TAGGED : FI_MSG);
+	v->e.len = 0;
+	v->e.buf = NULL;
+	v->e.data = v->e.tag = v->source = 0;
+	v->err = 0;
+}
+
+/*
+ * A queue is written by all endpoints that are bound to it, each under its own lock, so it
+ * has one more.
+ */
+static bool send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf, size_t len,
+		      fi_addr_t to, uint64_t match, uint64_t imm, void *context, uint32_t bits)
+{
+	struct tw_fi_cq *cq = (bits & TW_FI_NOTIFY) ? e->tx_cq : NULL;
+	struct tw_fi_dest *d = to < e->ndests ? e->dests[to] : NULL;
+	bool sent = true;
+
+	if (!d || d->state != TW_FI_DEST_UP || (bits & TW_FI_SYNC) || len > TW_SHORT_SEND)
 		return false;
-	d = e->dests[to];
-	if (tw_unlikely(d->state != TW_FI_DEST_UP || (bits & TW_FI_SYNC) || len > TW_SHORT_SEND))
-		return false;
-	if (!(bits & TW_FI_NOTIFY)) {
-		sent = (bits & TW_FI_IMM)
-			       ? tw_send_bare_imm(ep, buf, (uint32_t)len, match, d->addr, imm)
-			       : tw_send_bare(ep, buf, (uint32_t)len, match, d->addr);
-		return sent;
+	if (cq) {
+		tw_lock(&cq->lock);
+		sent = tw_fi_cq_room(cq);
 	}
-	tw_lock(&cq->lock);
-	sent = tw_fi_cq_room(cq) &&
-	       ((bits & TW_FI_IMM) ? tw_send_bare_imm(ep, buf, (uint32_t)len, match, d->addr, imm)
-				   : tw_send_bare(ep, buf, (uint32_t)len, match, d->addr));
-	if (tw_likely(sent)) {
-		v = tw_fi_cq_next(cq);
-		v->e.op_context = context;
-		v->e.flags = FI_SEND | ((bits & TW_FI_TAGGED) ? FI_TAGGED : FI_MSG);
-		v->e.len = 0;
-		v->e.buf = NULL;
-		v->e.data = v->e.tag = v->source = 0;
-		v->err = 0;
-		ep->events++;
-	}
-	tw_unlock(&cq->lock);
-	if (tw_likely(sent))
+	if (sent && (bits & TW_FI_IMM))
+		sent = tw_send_bare_imm(ep, buf, (uint32_t)len, match, d->addr, imm);
+	else if (sent)
+		sent = tw_send_bare(ep, buf, (uint32_t)len, match, d->addr);
+	if (cq) {
+		if (sent)
+			write_event(cq, context, bits);
+		tw_unlock(&cq->lock);
 		tw_fi_woken(&cq->w);
+	}
+	if (sent) {
+		ep->events++;
+		tw_fi_count(e, TW_FI_CSEND, false);
+	}
 	return sent;
 }
 
+static tw_noinline ssize_t send_slow(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf,
+				     size_t len, fi_addr_t to, uint64_t match, uint64_t imm,
+				     void *context, uint32_t bits)
+{
+	struct iovec iov = {(void *)(uintptr_t)buf, len};
+	struct op op = {.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
+	ssize_t rc = 0;
+
+	if (!ep && !(ep = tw_fi_enter(e)))
+		return -FI_EOPBADSTATE;
+	if (!send_bare(e, ep, buf, len, to, match, imm, context, bits)) {
+		rc = take_pieces(&op, &iov, 1);
+		if (rc == 0)
+			rc = send_entered(e, ep, &op);
+	}
+	tw_fi_leave(ep);
+	return rc;
+}
+
+/* A message has taken the short path, and somebody sleeps or something is to be done. */
+static tw_noinline ssize_t sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_peer *p)
+{
+	if (tw_quick_asleep(p))
+		tw_quick_wake(p);
+	if (e->tx_cq)
+		tw_fi_woken(&e->tx_cq->w);
+	ep->events++;
+	tw_fi_leave(ep);
+	return 0;
+}
+
+/* The short path: all is as usual, and nothing is called. */
 static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
-			       uint64_t match, uint64_t imm, void *context, uint32_t bits)
+			       uint64_t match, void *context, uint32_t bits)
 {
 	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
-	struct tw_lock_way way;
-	struct tw_ep *ep;
-	bool sent;
+	struct tw_lock_way way, queue = {0};
+	struct tw_ep *ep = tw_enter_quick(e->handle, &way);
+	struct tw_fi_cq *cq = e->tx_cq;
+	struct tw_peer *p;
+
+	if (tw_unlikely(!ep || to >= e->ndests || !e->dests[to] || e->tx_unusual))
+		return send_slow(e, ep, buf, len, to, match, 0, context, bits);
+	p = tw_quick_peer(ep, e->dests[to]->addr);
+	if (tw_unlikely(!p || len > UINT32_MAX || !tw_quick_fits(p, (uint32_t)len)))
+		return send_slow(e, ep, buf, len, to, match, 0, context, bits);
+	if (bits & TW_FI_NOTIFY) {
+		if (tw_unlikely(!tw_lock_biased(&cq->lock, &queue)))
+			return send_slow(e, ep, buf, len, to, match, 0, context, bits);
+		if (tw_unlikely(!tw_fi_cq_room(cq))) {
+			tw_lock_leave(queue);
+			return send_slow(e, ep, buf, len, to, match, 0, context, bits);
+		}
+	}
+	tw_quick_send(p, buf, (uint32_t)len, match);
+	if (bits & TW_FI_NOTIFY) {
+		write_event(cq, context, bits);
+		tw_lock_leave(queue);
+	}
+	if (tw_unlikely(tw_quick_asleep(p) || ep->unusual ||
+			((bits & TW_FI_NOTIFY) && tw_fi_armed(&cq->w))))
+		return sent_unusual(e, ep, p);
+	tw_lock_leave(way);
+	return 0;
+}
+
+/* With the flags of the endpoint. */
+static tw_inline ssize_t send_plain(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
+				    uint64_t match, void *context, uint32_t bits)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
 
 	if (tw_unlikely(bad_tag(match, bits)))
 		return -FI_EINVAL;
-	ep = tw_enter_quick(e->handle, &way);
-	if (tw_unlikely(!ep))
-		return send_slow(fid, buf, len, to, match, imm, context, bits);
-	sent = send_now(e, ep, buf, len, to, match, imm, context, bits);
-	if (tw_unlikely(e->counts && sent))
-		tw_fi_count(e, TW_FI_CSEND, false);
-	tw_fi_leave(ep);
-	return tw_likely(sent) ? 0 : send_slow(fid, buf, len, to, match, imm, context, bits);
+	if (tw_unlikely(e->tx_bits != TW_FI_NOTIFY))
+		return send_slow(e, NULL, buf, len, to, match, 0, context, e->tx_bits | bits);
+	return send1(fid, buf, len, to, match, context, TW_FI_NOTIFY | bits);
+}
+
+static ssize_t inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
+		      uint64_t match, uint32_t bits)
+{
+	if (tw_unlikely(bad_tag(match, bits)))
+		return -FI_EINVAL;
+	return send1(fid, buf, len, to, match, NULL, bits | TW_FI_COPIED);
+}
+
+static ssize_t send_data(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
+			 uint64_t match, uint64_t imm, void *context, uint32_t bits)
+{
+	if (bad_tag(match, bits))
+		return -FI_EINVAL;
+	return send_slow(tw_fi_of(struct tw_fi_ep, fid), NULL, buf, len, to, match, imm, context,
+			 bits | TW_FI_IMM);
 }
 
 /* Flags of the calls that have some. */
@@ -229,7 +299,8 @@ static ssize_t sendmsg_any(struct fid_ep *fid, const struct iovec *iov, size_t c
 		return rc;
 	if (op.nsegs > 1)
 		return send_op(fid, &op);
-	return send1(fid, op.segs[0].ptr, op.len, to, match, imm, context, op.bits);
+	return send_slow(tw_fi_of(struct tw_fi_ep, fid), NULL, op.nsegs ? op.segs[0].ptr : NULL,
+			 op.len, to, match, imm, context, op.bits);
 }
 
 static ssize_t sendv_any(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t to,
@@ -252,7 +323,7 @@ ssize_t tw_fi_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, 
 		    uint64_t tag, void *context)
 {
 	(void)desc;
-	return send1(ep, buf, len, to, tag, 0, context, tx_bits(ep) | TW_FI_TAGGED);
+	return send_plain(ep, buf, len, to, tag, context, TW_FI_TAGGED);
 }
 
 ssize_t tw_fi_tsendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
@@ -270,20 +341,20 @@ ssize_t tw_fi_tsendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_
 
 ssize_t tw_fi_tinject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
 {
-	return send1(ep, buf, len, to, tag, 0, NULL, TW_FI_TAGGED | TW_FI_COPIED);
+	return inject(ep, buf, len, to, tag, TW_FI_TAGGED);
 }
 
 ssize_t tw_fi_tsenddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 			fi_addr_t to, uint64_t tag, void *context)
 {
 	(void)desc;
-	return send1(ep, buf, len, to, tag, data, context, tx_bits(ep) | TW_FI_TAGGED | TW_FI_IMM);
+	return send_data(ep, buf, len, to, tag, data, context, tx_bits(ep) | TW_FI_TAGGED);
 }
 
 ssize_t tw_fi_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
 			  fi_addr_t to, uint64_t tag)
 {
-	return send1(ep, buf, len, to, tag, data, NULL, TW_FI_TAGGED | TW_FI_COPIED | TW_FI_IMM);
+	return send_data(ep, buf, len, to, tag, data, NULL, TW_FI_TAGGED | TW_FI_COPIED);
 }
 
 /* FI_MSG --------------------------------------------------------------------- */
@@ -292,7 +363,7 @@ ssize_t tw_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, f
 		   void *context)
 {
 	(void)desc;
-	return send1(ep, buf, len, to, TW_FI_UNTAGGED, 0, context, tx_bits(ep));
+	return send_plain(ep, buf, len, to, TW_FI_UNTAGGED, context, 0);
 }
 
 ssize_t tw_fi_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
@@ -310,18 +381,18 @@ ssize_t tw_fi_sendmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags)
 
 ssize_t tw_fi_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
 {
-	return send1(ep, buf, len, to, TW_FI_UNTAGGED, 0, NULL, TW_FI_COPIED);
+	return inject(ep, buf, len, to, TW_FI_UNTAGGED, 0);
 }
 
 ssize_t tw_fi_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 		       fi_addr_t to, void *context)
 {
 	(void)desc;
-	return send1(ep, buf, len, to, TW_FI_UNTAGGED, data, context, tx_bits(ep) | TW_FI_IMM);
+	return send_data(ep, buf, len, to, TW_FI_UNTAGGED, data, context, tx_bits(ep));
 }
 
 ssize_t tw_fi_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
 			 fi_addr_t to)
 {
-	return send1(ep, buf, len, to, TW_FI_UNTAGGED, data, NULL, TW_FI_COPIED | TW_FI_IMM);
+	return send_data(ep, buf, len, to, TW_FI_UNTAGGED, data, NULL, TW_FI_COPIED);
 }

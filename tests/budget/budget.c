@@ -9,30 +9,12 @@
  */
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "budget/budget.h"
 #include "mcapi.h"
 #include "mx_extensions.h"
 
-#define BATCH 64 /* as budget knows; a multiple of what happens now and then */
-#define BATCHES 24
 #define MATCH 7
-#if defined(__clang__) /* which makes no clones of functions */
-#define COUNTED __attribute__((noinline)) void
-#else
-#define COUNTED __attribute__((noinline, noclone)) void
-#endif
-
-#define MUST(what)                                                                                 \
-	do {                                                                                       \
-		if (!(what)) {                                                                     \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what);         \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 /* Seen by callgrind as they are. */
 COUNTED counted_send(mx_endpoint_t from, mx_endpoint_addr_t to);
@@ -44,19 +26,12 @@ COUNTED counted_scalar_send(mcapi_sclchan_send_hndl_t h);
 COUNTED counted_scalar_receive(mcapi_sclchan_recv_hndl_t h);
 COUNTED counted_packet_send(mcapi_pktchan_send_hndl_t h);
 COUNTED counted_packet_receive(mcapi_pktchan_recv_hndl_t h);
-COUNTED batch_end(void);
 
 static mx_endpoint_t a, b;
 static mx_endpoint_addr_t to_b, to_a;
 static mx_request_t posted[BATCH];
 static uint64_t sent[128], received[BATCH][128]; /* of MX, the first word counts */
-static uint32_t size;				 /* bytes of a message */
 static uint64_t out, in;			 /* of MCAPI */
-
-COUNTED batch_end(void)
-{
-	__asm__ volatile("");
-}
 
 /* MX ------------------------------------------------------------------------------ */
 
@@ -71,7 +46,7 @@ static inline void finish(mx_endpoint_t ep, mx_request_t *req)
 
 COUNTED counted_send(mx_endpoint_t from, mx_endpoint_addr_t to)
 {
-	mx_segment_t seg = {sent, size};
+	mx_segment_t seg = {sent, budget_size};
 	mx_request_t req;
 
 	MUST(mx_isend(from, &seg, 1, to, MATCH, NULL, &req) == MX_SUCCESS);
@@ -80,7 +55,7 @@ COUNTED counted_send(mx_endpoint_t from, mx_endpoint_addr_t to)
 
 COUNTED counted_post(mx_endpoint_t ep, unsigned k)
 {
-	mx_segment_t seg = {received[k], size};
+	mx_segment_t seg = {received[k], budget_size};
 
 	MUST(mx_irecv(ep, &seg, 1, MATCH, MX_MATCH_MASK_NONE, NULL, &posted[k]) == MX_SUCCESS);
 }
@@ -393,11 +368,7 @@ static void no_settle(void)
 
 /* ---------------------------------------------------------------------------------- */
 
-static const struct {
-	const char *name;
-	void (*open)(void), (*batch)(void), (*between)(void), (*close)(void);
-	uint32_t size;
-} cases[] = {
+static const struct budget_case cases[] = {
 	{"eager", open_mx, eager, settle, close_mx, 8},
 	{"eager_64", open_mx, eager, settle, close_mx, 64},
 	{"eager_1024", open_mx, eager, settle, close_mx, 1024},
@@ -410,21 +381,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	unsigned done = 0;
-
-	for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
-		if (argc > 1 && strcmp(argv[1], cases[c].name) != 0)
-			continue;
-		size = cases[c].size;
-		cases[c].open();
-		for (unsigned i = 0; i < BATCHES; i++) {
-			cases[c].batch();
-			cases[c].between();
-			batch_end();
-		}
-		cases[c].close();
-		done++;
-	}
-	MUST(done);
-	return 0;
+	return budget_run(cases, sizeof(cases) / sizeof(cases[0]), argc, argv);
 }

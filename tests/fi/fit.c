@@ -19,6 +19,7 @@ struct fi_info *fit_hints(const struct fit_how *how)
 	h->addr_format = how->addr_format;
 	h->ep_attr->type = FI_EP_RDM;
 	h->domain_attr->threading = how->threading;
+	h->domain_attr->mr_mode = how->mr_mode;
 	h->tx_attr->size = how->tx_size;
 	h->rx_attr->size = how->rx_size;
 	h->fabric_attr->prov_name = strdup("tagwire");

@@ -45,6 +45,7 @@ struct fit_how {
 	enum fi_threading threading;
 	size_t tx_size, rx_size, cq_size;
 	uint32_t addr_format;
+	int mr_mode;
 };
 
 /* Points libfabric at the provider in this build. Before any call of libfabric. */

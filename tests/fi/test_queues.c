@@ -325,3 +325,44 @@ FIT_TEST(fi_queues, sets)
 	fit_ok(fi_close(&set->fid));
 	fit_close(&t);
 }
+
+/* Addresses of which some are wrong: an error for each of those, then how many are good. */
+Test(fi_queues, bad_addresses)
+{
+	struct fi_av_attr attr = {.type = FI_AV_TABLE, .flags = FI_EVENT};
+	struct fi_eq_attr how = {.wait_obj = FI_WAIT_FD};
+	struct fi_eq_err_entry bad;
+	struct fi_eq_entry good;
+	struct fid_eq *eq;
+	struct fid_av *av;
+	char names[3][64];
+	fi_addr_t to[3];
+	uint32_t event;
+	struct fit t;
+	size_t len;
+	int ctx;
+
+	fit_open(&t, 1, NULL, (struct fit_how){0});
+	fit_ok(fi_eq_open(t.fabric, &how, &eq, NULL));
+	fit_ok(fi_av_open(t.domain, &attr, &av, NULL));
+	fit_ok(fi_av_bind(av, &eq->fid, 0));
+	memset(names, 0, sizeof(names));
+	len = sizeof(names[0]);
+	fit_ok(fi_getname(&t.ep[0]->fid, names[0], &len));
+	memcpy(names[0] + 2 * len, names[0], len);
+	memset(names[0] + len, 0xff, len);
+	fit_ok(fi_av_insert(av, names, 3, to, 0, &ctx));
+	fit_eq(fi_eq_readerr(eq, &bad, 0), sizeof(bad));
+	cr_assert(bad.fid == &av->fid && bad.context == &ctx && bad.err == FI_EINVAL);
+	fit_eq(bad.data, 1);
+	fit_eq(fi_eq_readerr(eq, &bad, 0), -FI_EAGAIN);
+	fit_eq(fi_eq_sread(eq, &event, &good, sizeof(good), -1, 0), sizeof(good));
+	cr_assert(event == FI_AV_COMPLETE && good.context == &ctx && good.data == 2);
+	fit_eq(to[1], FI_ADDR_NOTAVAIL);
+	fit_ok(fi_av_insert(av, names[0] + len, 1, NULL, 0, &ctx));
+	fit_eq(fi_eq_read(eq, &event, &good, sizeof(good), 0), -FI_EAVAIL);
+	fit_eq(fi_eq_sread(eq, &event, &good, sizeof(good), 0, 0), -FI_EAVAIL);
+	fit_ok(fi_close(&av->fid));
+	fit_ok(fi_close(&eq->fid));
+	fit_close(&t);
+}
