@@ -73,6 +73,7 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	atomic_store(&tw_mrapi_node(me)->life, TW_MRAPI_LEAVING);
 	atomic_store(&tw_mrapi.first, oldest_but(me));
 	atomic_fetch_add(&tw_mrapi.epoch, 1);
+	tw_mrapi_unlocks_end();
 	tw_mrapi_events_end(me);
 	tw_mrapi_rsrc_end(me);
 	tw_mrapi_wait_abort(me);

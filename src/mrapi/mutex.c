@@ -11,6 +11,10 @@
  * was taken. A surplus count causes one useless wake-up, so sleepers that time out or
  * die leave theirs. Proof: tests/model/mutex.pml.
  *
+ * That store must not come after the end of the node, when another may have the lock: a
+ * thread announces that it unlocks, and the end of a node waits for those of its process
+ * (owned.c). Proof: tests/model/unlock.pml.
+ *
  * The lock is not handed over: the first thread to try gets it, often the last owner.
  *
  * Several threads may run for the owner of a recursive mutex. Its levels are one word,
@@ -76,20 +80,25 @@ static tw_noinline void wake_one(struct tw_mrapi_mutex *m)
 		wake(m, 1);
 }
 
-/* The lock has been released. */
-static inline void wake_next(struct tw_mrapi_mutex *m)
+/* Barriers do not reach all members. */
+static inline bool is_fenced(void)
 {
-	if (tw_unlikely(atomic_load_explicit(&tw_mrapi.seg->fenced, memory_order_relaxed)))
-		atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load_explicit(&tw_mrapi.seg->fenced, memory_order_relaxed);
+}
+
+static inline void wake_sleeper(struct tw_mrapi_mutex *m)
+{
 	tw_barrier_compiler();
 	if (tw_unlikely(atomic_load_explicit(&m->sleepers, memory_order_relaxed)))
 		wake_one(m);
 }
 
-static inline void release(struct tw_mrapi_mutex *m)
+/* The lock has been released. */
+static void wake_next(struct tw_mrapi_mutex *m)
 {
-	atomic_store_explicit(&m->word, 0, memory_order_release);
-	wake_next(m);
+	if (is_fenced())
+		atomic_thread_fence(memory_order_seq_cst);
+	wake_sleeper(m);
 }
 
 static inline bool take(struct tw_mrapi_mutex *m, uint32_t me)
@@ -340,14 +349,19 @@ static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
 		return MRAPI_ERR_MUTEX_NOTLOCKED;
 	if (recursive(m))
 		return unlock_level(m, me, *key);
-	release(m);
+	atomic_store_explicit(&m->word, 0, memory_order_release);
+	wake_next(m);
 	return MRAPI_SUCCESS;
 }
 
 static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
 				    mrapi_status_t *status)
 {
+	uint32_t after = tw_mrapi_unlocker_listed() ? TW_MRAPI_IDLE : TW_MRAPI_UNLISTED;
+
+	atomic_store(&tw_mrapi_unlocker.state, TW_MRAPI_UNLOCKING);
 	tw_mrapi_set_status(status, unlock(handle, key));
+	atomic_store(&tw_mrapi_unlocker.state, after);
 }
 
 /* Deleting takes the lock and keeps it. */
@@ -419,10 +433,18 @@ mrapi_boolean_t mrapi_mutex_trylock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_
 void mrapi_mutex_unlock(mrapi_mutex_hndl_t mutex, const mrapi_key_t *lock_key,
 			mrapi_status_t *status)
 {
-	uint32_t me = tw_mrapi_me_known();
+	_Atomic(uint32_t) *state = &tw_mrapi_unlocker.state;
 	struct tw_mrapi_mutex *m;
+	uint32_t me;
 
-	if (tw_unlikely(me == 0 || lock_key == NULL)) {
+	if (tw_unlikely(atomic_load_explicit(state, memory_order_relaxed) == TW_MRAPI_UNLISTED)) {
+		unlock_late(mutex, lock_key, status);
+		return;
+	}
+	atomic_store_explicit(state, TW_MRAPI_UNLOCKING, memory_order_relaxed);
+	tw_barrier_compiler();
+	me = tw_mrapi_me_known();
+	if (tw_unlikely(me == 0 || lock_key == NULL || is_fenced())) {
 		unlock_late(mutex, lock_key, status);
 		return;
 	}
@@ -432,6 +454,8 @@ void mrapi_mutex_unlock(mrapi_mutex_hndl_t mutex, const mrapi_key_t *lock_key,
 		unlock_late(mutex, lock_key, status);
 		return;
 	}
-	release(m);
+	atomic_store_explicit(&m->word, 0, memory_order_release);
+	atomic_store_explicit(state, TW_MRAPI_IDLE, memory_order_release);
+	wake_sleeper(m);
 	tw_mrapi_set_status(status, MRAPI_SUCCESS);
 }
