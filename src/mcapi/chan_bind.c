@@ -13,6 +13,7 @@ static void reply(struct tw_mcapi_node *n, struct tw_mcapi_chan *c, mcapi_status
 	tw_mcapi_ctrl_abandon(&c->bind2);
 	bind.requester = c->requester;
 	bind.token = c->token;
+	bind.epoch = c->epoch;
 	tw_mcapi_ctrl_reply(n, &bind, status, 0);
 }
 
@@ -23,6 +24,7 @@ static void on_bind2_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request
 	struct tw_mcapi_endp *e = tw_container(ctrl_req, struct tw_mcapi_endp, chan.bind2);
 	mcapi_status_t status = ctrl ? ctrl->status : MCAPI_ENOT_ENDP;
 
+	e->chan.epoch = ctrl ? ctrl->epoch & 0xffffff : 0;
 	reply(n, &e->chan, status);
 	if (status == MCAPI_SUCCESS)
 		tw_mcapi_chan_bound(n, e);
@@ -39,17 +41,15 @@ static void on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 		return;
 	}
 	c = &e->chan;
-	n->epochs = (n->epochs % 0xffffff) + 1;
 	c->reserved = true;
 	c->sender = true;
 	c->type = ctrl->type;
 	c->other = ctrl->b;
-	c->epoch = n->epochs;
+	c->epoch = 0;
 	c->requester = ctrl->requester;
 	c->token = ctrl->token;
 	c->bind2.on_reply = on_bind2_reply;
 	on.what = TW_MCAPI_CTRL_BIND2;
-	on.epoch = c->epoch;
 	on.value = e->prio;
 	tw_mcapi_ctrl_request(n, &c->bind2, tw_mcapi_node_of(ctrl->b), &on);
 }
@@ -59,20 +59,22 @@ static void on_bind2(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->b);
 	mcapi_status_t status = MCAPI_SUCCESS;
+	struct tw_mcapi_ctrl bound = *ctrl;
 
+	bound.epoch = n->epochs = (n->epochs % 0xffffff) + 1;
 	if (!e)
 		status = MCAPI_ENOT_ENDP;
 	else if (tw_mcapi_chan_taken(e))
 		status = MCAPI_ECONNECTED;
 	else if (e->prio != ctrl->value)
 		status = MCAPI_EATTR_INCOMP;
-	tw_mcapi_ctrl_reply(n, ctrl, status, 0);
+	tw_mcapi_ctrl_reply(n, &bound, status, 0);
 	if (status != MCAPI_SUCCESS)
 		return;
 	e->chan.sender = false;
 	e->chan.type = ctrl->type;
 	e->chan.other = ctrl->a;
-	e->chan.epoch = ctrl->epoch;
+	e->chan.epoch = bound.epoch;
 	tw_mcapi_chan_bound(n, e);
 }
 

@@ -6,8 +6,8 @@
  *
  * Messages and packets carry the user's bytes; the epoch of a message is its sender's node.
  * Control messages, each a struct tw_mcapi_ctrl, and scalars that cannot go through a ring are
- * active messages with such an argument. The sender's node chooses the epoch of a channel, which tells it from an
- * earlier channel of the same endpoints.
+ * active messages with such an argument. The receiver's node chooses the epoch of a channel,
+ * which tells it from earlier ones, whichever node sent there.
  *
  * Connecting (T any node, a and b the nodes of sender A and receiver B):
  *   T -> a BIND, a -> b BIND2, b -> a REPLY, a -> T REPLY.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is known of single threads. Words that one has locked with mrapi_atomic_lock(): only
+ * State of single threads. Words that one has locked with mrapi_atomic_lock(): only
  * that thread may release them (MRAPI 4.8.18), and a word is too small to name its owner. And
  * whether it is unlocking a mutex.
  */

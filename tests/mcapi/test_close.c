@@ -434,3 +434,65 @@ MCT_BOTH(mcapi_close, same_names_again, 2)
 		mct_meet(me);
 	}
 }
+
+/* The words of the test: what a sender has been told, and what the first has done. */
+enum { CONNECTED = 1, SEND };
+enum { OPEN = 1, SENT };
+
+static void sends_when_told(struct mct_me *me, const struct mct_kind *k, mcapi_endpoint_t own)
+{
+	mcapi_request_t req;
+	uint32_t h;
+
+	while (me->shared->word[me->rank] < CONNECTED)
+		mct_ok(mcapi_msg_available(own, ST));
+	req = mct_open_send(k, own, &h);
+	mct_done(&req);
+	if (me->rank == 1)
+		me->shared->word[0] = OPEN;
+	/* Without progress: it does not see that the receiver has closed. */
+	mct_until(me, me->rank, SEND);
+	mct_put(k, h, (uint64_t)me->rank);
+	if (me->rank == 1)
+		me->shared->word[0] = SENT;
+}
+
+static void receives_from_second(struct mct_me *me, const struct mct_kind *k, mcapi_endpoint_t own)
+{
+	mcapi_request_t req;
+	uint32_t h;
+
+	for (mcapi_node_t i = 1; i <= 2; i++) {
+		mct_connect(k, mct_get(i, 7), own);
+		req = mct_open_recv(k, own, &h);
+		me->shared->word[i] = CONNECTED;
+		mct_done(&req);
+		if (i == 2)
+			break;
+		mct_until(me, 0, OPEN);
+		mct_close_recv(k, h);
+	}
+	me->shared->word[1] = SEND;
+	mct_until(me, 0, SENT);
+	me->shared->word[2] = SEND;
+	twc_eq(mct_take(k, h), 2);
+}
+
+static void late_packet(struct mct_me *me)
+{
+	const struct mct_kind *k = &mct_kinds[MCT_PKT];
+	mcapi_endpoint_t own = mct_create(7);
+
+	if (me->rank)
+		sends_when_told(me, k, own);
+	else
+		receives_from_second(me, k, own);
+	mct_meet(me);
+}
+
+/* A packet of a closed channel is none of the next, from the same port of another node. */
+Test(mcapi_close, late_packet, .timeout = MCT_TIMEOUT)
+{
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	mct_crew(MCT_PROCESSES, 3, late_packet);
+}
