@@ -8,12 +8,10 @@
  *   send.c        the sending side                 wait.c       blocking calls
  *   recv.c        the receiving side               peer.c       peers
  *   source.c      receives from one peer only
- *   unexp_msg.c   memory of unexpected messages    naming.c     boards and names
- *   unexp.c       unexpected messages              am.c         active messages
- *   transfer.c    long messages                    hosts.c      the hosts file
- *   transfer_move.c  their bytes                   topology.c   hosts of numbered nodes
- *   withdraw.c    cancelling, time limits          stats.c      statistics for tools
- *   uses.h        the parts that this build needs
+ *   unexp_msg.c   memory of unexpected messages    am.c         active messages
+ *   unexp.c       unexpected messages              stats.c      statistics for tools
+ *   transfer.c    long messages                    uses.h       what this build needs
+ *   transfer_move.c  their bytes                   withdraw.c   cancelling, time limits
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
  * tw_leave) unless its comment says otherwise.
@@ -426,41 +424,6 @@ static inline bool tw_has_service(struct tw_slot_entry *s)
 	return tw_service_running() && !atomic_load_explicit(&s->alone, memory_order_relaxed);
 }
 void tw_service_forked(void);
-
-/* naming.c; no lock ---------------------------------------------------- */
-
-struct tw_board {
-	uint64_t nic_id;
-	char ifname[16];
-	uint32_t speed; /* MB/s, 0 unknown */
-	int numa_node;	/* -1 none */
-};
-
-enum tw_err tw_naming_init(void);
-unsigned tw_boards(const struct tw_board **boards);
-enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
-enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
-/* The IP address of a NIC, with port 0; TW_EUNREACH when it is not known. */
-enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa);
-/* The board of a NIC id; false if it is not on this host. */
-bool tw_board_of(uint64_t nic_id, uint32_t *board);
-/* NIC ids of this host, for providers. */
-const uint64_t *tw_local_nics(unsigned *n);
-
-/* topology.c; no lock ------------------------------------------------------- */
-
-/*
- * The NIC ids of n numbered nodes, or ranks, by TAGWIRE_NODES. False if that is invalid or
- * names a node from limit on.
- */
-bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit);
-/* The same for all nodes. The calls below need it. */
-bool tw_topology_init(void);
-uint64_t tw_topology_node_nic(uint32_t node);
-/* The board of a node; false if it lives on another host. */
-bool tw_topology_node_board(uint32_t node, uint32_t *board);
-/* The other hosts that TAGWIRE_NODES names. Returns their number. */
-unsigned tw_topology_other_hosts(uint64_t *others, unsigned max);
 
 /* stats.c ---------------------------------------------------------------- */
 

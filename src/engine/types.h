@@ -20,20 +20,19 @@
 #include "engine/match.h"
 #include "engine/uses.h"
 #include "engine/wire.h"
+#include "naming/naming.h"
 #include "providers/provider.h"
 #include "providers/registry.h"
 #include "shmem/ring.h"
 
 #define TW_MAX_EIDS 1024  /* endpoint ids of a board that users choose */
 #define TW_EID_NODES 1024 /* endpoint ids from here on belong to numbered nodes */
-#define TW_MAX_NODES 256
 #define TW_EID_MEMBERS (TW_EID_NODES + TW_MAX_NODES) /* and from here on to members of a job */
 #define TW_MAX_MEMBERS 1024
 #define TW_EID_PLATFORMS (TW_EID_MEMBERS + TW_MAX_MEMBERS) /* from here on, to platforms */
 #define TW_MAX_PLATFORMS 4096
 #define TW_EID_END (TW_EID_PLATFORMS + TW_MAX_PLATFORMS)
 #define TW_MAX_OPEN 2048 /* slots of open endpoints of a process */
-#define TW_MAX_BOARDS 16
 #define TW_MAX_SEGMENTS 256
 #define TW_REMOTE_EAGER 8 /* so many times the eager limit to a remote peer */
 /*

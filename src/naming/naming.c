@@ -16,8 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/naming.h"
-#include "engine/engine.h"
+#include "base/lock.h"
+#include "base/settings.h"
+#include "naming/hosts.h"
+#include "naming/naming.h"
 
 #define PREFIX_IPV4 0x0274ull
 #define PREFIX_IPV6 0x0276ull

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "naming/naming.h"
 
 struct topology {
 	uint64_t *nics;

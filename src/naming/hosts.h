@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by naming.c and hosts.c. */
-#ifndef TW_NAMING_H
-#define TW_NAMING_H
+/* The hosts file. */
+#ifndef TW_HOSTS_H
+#define TW_HOSTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
+
+#define TW_USES_NAMES (TW_HAVE_MX || TW_HAVE_NET) /* names of other hosts */
 
 /* The NIC of a name or a numeric address, from the resolver. */
 enum tw_err tw_resolve(const char *host, uint64_t *nic_id);
@@ -17,4 +23,4 @@ enum tw_err tw_hosts_load(const char *path);
 bool tw_hosts_nic(const char *host, unsigned long board, uint64_t *nic_id);
 bool tw_hosts_name(uint64_t nic_id, char *name, unsigned len);
 
-#endif /* TW_NAMING_H */
+#endif /* TW_HOSTS_H */

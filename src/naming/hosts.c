@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "engine/naming.h"
+#include "naming/hosts.h"
 
 struct entry {
 	char name[256];

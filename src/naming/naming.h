@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Boards, their names and NIC ids, and the hosts of numbered nodes. */
+#ifndef TW_NAMING_H
+#define TW_NAMING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define TW_MAX_BOARDS 16
+#define TW_MAX_NODES 256
+
+struct sockaddr_storage;
+
+struct tw_board {
+	uint64_t nic_id;
+	char ifname[16];
+	uint32_t speed; /* MB/s, 0 unknown */
+	int numa_node;	/* -1 none */
+};
+
+enum tw_err tw_naming_init(void);
+unsigned tw_boards(const struct tw_board **boards);
+enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
+enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
+/* The IP address of a NIC, with port 0; TW_EUNREACH when it is not known. */
+enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa);
+/* The board of a NIC id; false if it is not on this host. */
+bool tw_board_of(uint64_t nic_id, uint32_t *board);
+/* NIC ids of this host, for providers. */
+const uint64_t *tw_local_nics(unsigned *n);
+
+/* topology.c */
+
+/*
+ * The NIC ids of n numbered nodes, or ranks, by TAGWIRE_NODES. False if that is invalid or
+ * names a node from limit on.
+ */
+bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit);
+/* The same for all nodes. The calls below need it. */
+bool tw_topology_init(void);
+uint64_t tw_topology_node_nic(uint32_t node);
+/* The board of a node; false if it lives on another host. */
+bool tw_topology_node_board(uint32_t node, uint32_t *board);
+/* The other hosts that TAGWIRE_NODES names. Returns their number. */
+unsigned tw_topology_other_hosts(uint64_t *others, unsigned max);
+
+#endif /* TW_NAMING_H */
