@@ -6,6 +6,8 @@
 #ifndef MX_EXTENSIONS_H
 #define MX_EXTENSIONS_H
 
+#include <stddef.h>
+
 #include "myriexpress.h"
 
 #ifdef __cplusplus
@@ -73,6 +75,45 @@ mx_return_t mx_job_peer(uint32_t rank, uint64_t *nic_id, uint32_t *endpoint_id);
 /* mx_connect() to it; the timeout is in seconds, or MX_INFINITE. */
 mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filter,
 			   uint32_t timeout, mx_endpoint_addr_t *endpoint_addr);
+
+/*
+ * Ours: one-sided access to memory that the owner of an endpoint has registered as a
+ * window, under a key. Requests complete as those of messages do: mx_test(), mx_wait(),
+ * mx_wait_any() by the match information of the call. A window that is not there (any
+ * more), an access beyond its end or without the right gives MX_STATUS_BAD_RDMAWIN.
+ * The owner takes no part; where data cannot move so, its library serves the access.
+ */
+enum mx_window_rights {
+	MX_WINDOW_READ = 1,  /* mx_get() */
+	MX_WINDOW_WRITE = 2, /* mx_put() */
+	MX_WINDOW_ASSIGN = 8 /* no right: the library chooses the key */
+};
+
+/*
+ * Registers memory under *key, or stores the key chosen there. The memory must stay
+ * until the window is deregistered or the endpoint is closed.
+ */
+mx_return_t mx_window_register(mx_endpoint_t endpoint, void *base, size_t length, uint32_t rights,
+			       uint64_t *key);
+
+/* Ends a window; when this returns, no peer can touch its memory any more. */
+mx_return_t mx_window_deregister(mx_endpoint_t endpoint, uint64_t key);
+
+/*
+ * Puts the segments into a window of the owner from the offset on, or gets them from
+ * there. A put is complete when its data is in the window. The segments belong to the
+ * library until then.
+ */
+mx_return_t mx_put(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
+		   mx_endpoint_addr_t owner, uint64_t key, uint64_t offset, uint64_t match_info,
+		   void *context, mx_request_t *request);
+mx_return_t mx_get(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
+		   mx_endpoint_addr_t owner, uint64_t key, uint64_t offset, uint64_t match_info,
+		   void *context, mx_request_t *request);
+
+/* Completes when all puts to that owner that were begun before are complete. */
+mx_return_t mx_flush(mx_endpoint_t endpoint, mx_endpoint_addr_t owner, uint64_t match_info,
+		     void *context, mx_request_t *request);
 
 /* For allocators that tell MX of freed memory; nothing is cached, returns 1. */
 int mx__regcache_clean(void *ptr, size_t length);

@@ -39,7 +39,8 @@
 	X(PATH_BROKEN, "paths broken")                                                             \
 	X(RESENT, "packets sent again")                                                            \
 	X(DUPLICATE, "packets received again")                                                     \
-	X(COPIED, "bytes copied between hosts")
+	X(COPIED, "bytes copied between hosts")                                                    \
+	X(WINDOW_SERVED, "one-sided accesses served")
 
 enum tw_counter {
 #define TW_COUNTER_ENUM(name, label) TW_C_##name,

@@ -8,12 +8,36 @@
 
 #include "engine/engine.h"
 
-static bool leave(struct tw_peer *p, uint64_t arg, const void *data, uint32_t len)
+static bool leave(struct tw_peer *p, uint8_t type, uint8_t flags, uint64_t arg, const void *data,
+		  uint32_t len)
 {
 	struct iovec iov = {(void *)(uintptr_t)data, len};
 
-	return tw_packet_send(p, TW_SEND_ENGINE, tw_hdr_make(TW_AM, 0, 0, len, arg), &iov, len > 0,
-			      len) == TW_OK;
+	return tw_packet_send(p, TW_SEND_ENGINE, tw_hdr_make(type, flags, 0, len, arg), &iov,
+			      len > 0, len) == TW_OK;
+}
+
+struct tw_req *tw_am_new(struct tw_peer *p, uint32_t len)
+{
+	struct tw_req *r = tw_req_new1(p->ep, TW_AM_SEND, NULL, len);
+
+	if (!r)
+		return NULL;
+	tw_req_forget(r);
+	r->seg.ptr = malloc(len + 1); /* freed by tw_req_forgotten() */
+	if (!r->seg.ptr) {
+		tw_req_free(p->ep, r);
+		return NULL;
+	}
+	r->peer = p;
+	return r;
+}
+
+void tw_am_queue(struct tw_peer *p, struct tw_req *r)
+{
+	tw_lane_close(p); /* nothing overtakes it */
+	tw_list_add_tail(&p->sendq, &r->link);
+	tw_peer_work(p);
 }
 
 enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const void *data,
@@ -24,30 +48,26 @@ enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const 
 
 	if (!p || p->state != TW_PEER_UP || p->barred)
 		return TW_ECLOSED;
-	if (tw_list_empty(&p->sendq) && leave(p, arg, data, len))
+	if (tw_list_empty(&p->sendq) && leave(p, TW_AM, 0, arg, data, len))
 		return TW_OK;
-	r = tw_req_new1(ep, TW_AM_SEND, NULL, len);
+	r = tw_am_new(p, len);
 	if (!r)
 		return TW_ENOMEM;
-	tw_req_forget(r);
-	r->seg.ptr = malloc(len + 1); /* freed by tw_req_forgotten() */
-	if (!r->seg.ptr) {
-		tw_req_free(ep, r);
-		return TW_ENOMEM;
-	}
 	if (len)
 		memcpy(r->seg.ptr, data, len);
 	r->match = arg;
-	r->peer = p;
-	tw_list_add_tail(&p->sendq, &r->link);
-	tw_peer_work(p);
+	tw_am_queue(p, r);
 	return TW_OK;
 }
 
 bool tw_am_flush(struct tw_peer *p, struct tw_req *r)
 {
-	if (!leave(p, r->match, r->seg.ptr, r->len))
+	bool window = r->extra & TW_X_WINDOW;
+
+	if (!leave(p, window ? TW_WINDOW : TW_AM, window ? r->proto : 0, r->match, r->seg.ptr,
+		   r->len))
 		return false;
+	p->windows.due -= (r->extra & TW_X_REPLY) != 0;
 	tw_req_complete(p->ep, r, TW_S_OK);
 	return true;
 }

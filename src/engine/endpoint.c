@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "engine/engine.h"
+#include "engine/window.h"
 
 #define CLOSE_POLLS 1000 /* polls to send what was accepted */
 
@@ -221,6 +222,7 @@ static enum tw_err make_self(struct tw_ep *ep)
 
 static void destroy(struct tw_ep *ep)
 {
+	tw_windows_fini(ep);
 	close_providers(ep);
 	tw_reqs_fini(ep);
 	tw_unexp_msgs_fini(ep);

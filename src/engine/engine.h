@@ -12,6 +12,7 @@
  *   unexp.c       unexpected messages              stats.c      statistics for tools
  *   transfer.c    long messages                    uses.h       what this build needs
  *   transfer_move.c  their bytes                   withdraw.c   cancelling, time limits
+ *   window*.c     one-sided access (.h)
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
  * tw_leave) unless its comment says otherwise.
@@ -220,6 +221,12 @@ void tw_recv_lost(struct tw_peer *p);
  */
 enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const void *data,
 		       uint32_t len);
+/*
+ * One with len bytes of memory to fill (seg.ptr), which is queued behind what is sent. NULL
+ * when memory is short.
+ */
+struct tw_req *tw_am_new(struct tw_peer *p, uint32_t len);
+void tw_am_queue(struct tw_peer *p, struct tw_req *r);
 /* One that had to wait; false when there is no room. */
 bool tw_am_flush(struct tw_peer *p, struct tw_req *r);
 enum tw_err tw_am_packet(struct tw_peer *p, struct tw_hdr hdr, const void *data, uint32_t len);

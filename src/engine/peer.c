@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/window.h"
 
 #define DEAD_KEPT 64 /* dead peers before the oldest slot is used again */
 
@@ -31,6 +32,9 @@ static void clear_peer(struct tw_peer *p)
 	tw_list_init(&p->waiting);
 	tw_list_init(&p->replying);
 	tw_list_init(&p->pulling);
+	tw_list_init(&p->windows.grants);
+	tw_list_init(&p->windows.known);
+	tw_list_init(&p->windows.flushes);
 }
 
 /* Reuses the slot of a peer that has long been dead, so that restarts of peers use no memory. */
@@ -208,6 +212,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	set_state(p, TW_PEER_DOWN);
 	p->why = (uint8_t)why;
 	p->link = NULL;
+	fail_all(p, &p->windows.flushes, why);
 	fail_all(p, &p->sendq, why);
 	fail_all(p, &p->pushing, why);
 	fail_all(p, &p->waiting, why);
@@ -216,6 +221,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	tw_recv_lost(p);
 	if (half)
 		tw_transfer_lost(p, half, why);
+	tw_windows_lost(p);
 	tw_peer_rest(p);
 	if (p->source)
 		tw_source_lost(p, why);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/recv.h"
+#include "engine/window.h"
 
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r)
 {
@@ -311,6 +312,9 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 		break;
 	case TW_RTS:
 		err = announced(p, hdr, payload, len);
+		break;
+	case TW_WINDOW:
+		err = tw_window_packet(p, hdr, payload, len);
 		break;
 	case TW_AM:
 		err = tw_am_packet(p, hdr, payload, len);

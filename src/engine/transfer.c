@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/window.h"
 
 #define REST_US 1000	  /* data rests so long before one looks again, then twice as long */
 #define REST_MAX_US 16000 /* and so on up to this */
@@ -65,7 +66,9 @@ static const struct state {
 	[TW_XFER_CANCELLED_DUE] = DUE(TW_CANCELLED, TW_CANCEL_OK, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_LATE_DUE] = DUE(TW_CANCELLED, TW_CANCEL_LATE, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_ACCESS] = AT(PULLING, ACTIVE),
+	[TW_XFER_ASKING] = AT(WAITING, ACTIVE),
 	[TW_XFER_ACCESS_DRAINING] = AT(WAITING, ACTIVE),
+	[TW_XFER_NOTIFY_DUE] = DUE(TW_WINDOW, TW_WINDOW_NOTIFY, TW_SEND_CONTROL, 0, ACTIVE),
 };
 
 /* The actions, which run in the next state --------------------------------------- */
@@ -161,7 +164,7 @@ static void written(struct tw_peer *p, struct tw_req *r)
  * ends with that status. An event without a rule changes nothing; a packet without one is
  * a protocol error.
  */
-#define AS_ASKED TW_NSTATUS /* the status of the recall */
+#define AS_ASKED TW_NSTATUS /* the status that the recall, or the denial, has set */
 #define ON(state, event, there, action)                                                            \
 	[TW_XFER_##state][TW_ON_##event] = {action, TW_XFER_##there, 0}
 #define END(state, event, action, status)                                                          \
@@ -230,12 +233,17 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 	ON(NONE, NOT_FOUND, LATE_DUE, NULL),
 	END(LATE_DUE, SAID, NULL, TW_S_CANCELLED),
 
-	/* An interface's access to remote memory. */
+	/* An access to a window. */
 	ON(NONE, ACCESS, ACCESS, NULL),
+	ON(ACCESS, ASK, ASKING, NULL),
+	ON(ASKING, ANSWERED, ACCESS, NULL),
 	ON(ACCESS, ISSUED, ACCESS_DRAINING, NULL),
 	END(ACCESS_DRAINING, GOT, NULL, TW_S_OK),
-	END(ACCESS_DRAINING, REFUSED, NULL, TW_S_REJECTED),
+	ON(ACCESS_DRAINING, GOT_NOTIFY, NOTIFY_DUE, NULL),
+	END(NOTIFY_DUE, SAID, NULL, TW_S_OK),
+	ON(ACCESS_DRAINING, REFUSED, ACCESS, tw_window_again),
 	END(ACCESS_DRAINING, FAULT, NULL, TW_S_ABORTED),
+	END(ACCESS_DRAINING, DENIED, NULL, AS_ASKED),
 };
 
 static void enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer next)
@@ -345,7 +353,11 @@ uint64_t tw_transfer_expire(struct tw_ep *ep, uint64_t now)
 
 void tw_transfer_abandon(struct tw_req *r)
 {
-	if (TW_USES_NET && states[r->state].counted)
+	if (!states[r->state].counted)
+		return;
+	if (tw_is_access(r))
+		tw_window_abandon(r);
+	else if (TW_USES_NET)
 		free(r->rma);
 }
 
@@ -366,7 +378,7 @@ bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r)
 		{r->obj.index, r->obj.gen}, (uintptr_t)r->seg.ptr + r->until, r->until, 0};
 	struct iovec iov = {&share, s->payload};
 	struct tw_hdr hdr = tw_hdr_make(s->packet, s->flags, 0,
-					r->kind == TW_RECV ? r->xfer_len : 0,
+					r->kind != TW_SEND ? r->xfer_len : 0,
 					tw_ref_pack(r->remote));
 
 	if (tw_packet_send(p, (enum tw_send_class)s->cls, hdr, &iov, s->payload > 0,

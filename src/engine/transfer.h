@@ -38,9 +38,11 @@ enum tw_transfer {
 	TW_XFER_CANCEL_DUE,
 	TW_XFER_CANCELLED_DUE,
 	TW_XFER_LATE_DUE,
-	/* Of an interface's own access to remote memory. */
+	/* Of an access to a window of the peer; ASKING waits for what window.c has asked. */
 	TW_XFER_ACCESS,
+	TW_XFER_ASKING,
 	TW_XFER_ACCESS_DRAINING,
+	TW_XFER_NOTIFY_DUE,
 	TW_NXFERS
 };
 
@@ -71,8 +73,13 @@ enum tw_transfer_event {
 	/* All gets have begun; then, how gets ended, and puts. */
 	TW_ON_ISSUED,
 	TW_ON_GOT,
+	TW_ON_GOT_NOTIFY, /* a put, of which the peer is to be told */
 	TW_ON_REFUSED,
 	TW_ON_FAULT,
+	TW_ON_DENIED,
+	/* A window must be asked for; the answer is there. */
+	TW_ON_ASK,
+	TW_ON_ANSWERED,
 	/* The send is to be asked back; its time is up without an answer. */
 	TW_ON_RECALL,
 	TW_ON_EXPIRED,
@@ -140,12 +147,8 @@ bool tw_transfer_pull(struct tw_peer *p);
 bool tw_transfer_push(struct tw_peer *p);
 /* Goes on where gets have begun, ended or become necessary. */
 void tw_transfer_settle(struct tw_peer *p, struct tw_req *r);
+/* One has begun so; false when there is no room for it. */
+bool tw_transfer_begun(struct tw_peer *p, struct tw_req *r, enum tw_err err, uint32_t bytes);
 void tw_transfer_ended(struct tw_link *link, void *cookie, enum tw_err err);
-/*
- * An interface's own access to memory that a peer has registered: a request of kind
- * TW_READ or TW_WRITE. It ends with TW_S_REJECTED where the data must be sent instead.
- */
-void tw_transfer_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr to, uint64_t address,
-			const void *key, uint32_t key_len);
 
 #endif /* TW_TRANSFER_H */

@@ -10,6 +10,7 @@
 
 #include "base/cores.h"
 #include "engine/engine.h"
+#include "engine/window.h"
 
 #define PULL_MIN 8192	   /* a system call costs more than copying this twice */
 #define SPLIT_MIN 32768	   /* the same, and a message more */
@@ -155,6 +156,10 @@ uint64_t tw_transfer_expose(struct tw_peer *p, struct tw_req *r)
 
 void tw_transfer_forget(struct tw_peer *p, struct tw_req *r)
 {
+	if (tw_is_access(r)) {
+		tw_window_leave(p, r);
+		return;
+	}
 	if (!TW_USES_NET)
 		return;
 	/* Registrations end with the link. */
@@ -184,32 +189,28 @@ void tw_transfer_settle(struct tw_peer *p, struct tw_req *r)
 {
 	/* After any other error the peer is dying, and its end will end the request. */
 	static const uint8_t outcome[TW_NERRS] = {
-		[TW_OK] = TW_ON_GOT, [TW_EPERM] = TW_ON_REFUSED, [TW_EFAULT] = TW_ON_FAULT};
+		[TW_OK] = TW_ON_GOT,
+		[TW_EPERM] = TW_ON_REFUSED,
+		[TW_EFAULT] = TW_ON_FAULT,
+		[TW_EKEY] = TW_ON_DENIED};
 
 	if (r->at < r->until && !r->failed)
 		return;
 	tw_transfer_step(p, r, TW_ON_ISSUED);
-	if (!r->gets)
+	if (r->gets)
+		return;
+	if (!r->failed && r->kind == TW_WRITE && (r->extra & TW_X_IMM))
+		tw_transfer_step(p, r, TW_ON_GOT_NOTIFY);
+	else
 		tw_transfer_step(p, r, (enum tw_transfer_event)outcome[r->failed]);
 }
 
-/* One get; false when there is no room for it. */
-static bool get_piece(struct tw_peer *p, struct tw_req *r)
+bool tw_transfer_begun(struct tw_peer *p, struct tw_req *r, enum tw_err err, uint32_t bytes)
 {
-	const struct tw_provider *ops = p->link->provider;
-	struct iovec iov[NPIECES];
-	uint32_t most = tw_is_remote(p) ? REMOTE_PIECE : PIECE;
-	uint32_t want = tw_min(most, r->until - r->at), covered;
-	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
-	enum tw_err err = TW_OK;
-
-	if (want)
-		err = (TW_USES_NET && r->kind == TW_WRITE ? ops->put : ops->get)(
-			p->link, iov, n, r->remote_address + r->at, r->rma, r);
 	if (err == TW_AGAIN)
 		return false;
 	if (err == TW_OK || err == TW_PENDING)
-		r->at += covered;
+		r->at += bytes;
 	else
 		r->failed = (uint8_t)err;
 	r->gets += err == TW_PENDING;
@@ -217,12 +218,28 @@ static bool get_piece(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
+/* One get; false when there is no room for it. */
+static bool get_piece(struct tw_peer *p, struct tw_req *r)
+{
+	struct iovec iov[NPIECES];
+	uint32_t most = tw_is_remote(p) ? REMOTE_PIECE : PIECE;
+	uint32_t want = tw_min(most, r->until - r->at), covered;
+	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
+	enum tw_err err = TW_OK;
+
+	if (want)
+		err = p->link->provider->get(p->link, iov, n, r->remote_address + r->at, r->rma, r);
+	return tw_transfer_begun(p, r, err, covered);
+}
+
 bool tw_transfer_pull(struct tw_peer *p)
 {
 	bool moved = false;
 
 	for (int budget = BUDGET; budget > 0 && !tw_list_empty(&p->pulling); budget -= PIECE) {
-		if (!get_piece(p, tw_list_first(&p->pulling, struct tw_req, link)))
+		struct tw_req *r = tw_list_first(&p->pulling, struct tw_req, link);
+
+		if (!(tw_is_access(r) ? tw_window_pull : get_piece)(p, r))
 			break;
 		moved = true;
 	}
@@ -241,29 +258,6 @@ void tw_transfer_ended(struct tw_link *link, void *cookie, enum tw_err err)
 	if (!tw_list_empty(&p->pulling))
 		tw_peer_work(p);
 	tw_transfer_settle(p, r);
-}
-
-void tw_transfer_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr to, uint64_t address,
-			const void *key, uint32_t key_len)
-{
-	struct tw_peer *p = tw_peer_at(ep, to);
-
-	if (!p || p->state != TW_PEER_UP) {
-		tw_req_complete(ep, r, TW_S_LOST);
-		return;
-	}
-	r->peer = p;
-	r->xfer_len = r->len;
-	r->status = TW_S_OK;
-	if (!p->link->can_get || key_len != p->link->key_size) {
-		tw_req_complete(ep, r, TW_S_REJECTED);
-		return;
-	}
-	if (!tw_transfer_keep(r, address, key, key_len)) {
-		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
-		return;
-	}
-	tw_transfer_step(p, r, TW_ON_ACCESS);
 }
 
 /* The sender ----------------------------------------------------------------- */

@@ -88,10 +88,13 @@ enum tw_status {
 	TW_S_REJECTED,
 	TW_S_ABORTED,
 	TW_S_NO_RESOURCES,
+	TW_S_BAD_WINDOW, /* of one-sided accesses; see window.h */
+	TW_S_OUT_OF_WINDOW,
+	TW_S_NO_RIGHT,
 	TW_NSTATUS
 };
 
-enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE, TW_AM_SEND };
+enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE, TW_ATOMIC, TW_AM_SEND };
 
 enum tw_req_flags {
 	TW_R_DONE = 1,
@@ -106,8 +109,10 @@ enum tw_req_flags {
 };
 
 enum tw_req_extra {
-	TW_X_IMM = 1,	  /* imm goes, or came, with the message */
-	TW_X_DIRECTED = 2 /* of a posted receive: in the matcher of its source */
+	TW_X_IMM = 1,	   /* imm goes, or came, with the message; a put: see tw_window_notify() */
+	TW_X_DIRECTED = 2, /* of a posted receive: in the matcher of its source */
+	TW_X_WINDOW = 4,   /* of an active message: of window.h */
+	TW_X_REPLY = 8	   /* and counted in tw_peer.windows.due */
 };
 
 struct tw_seg {
@@ -152,11 +157,15 @@ struct tw_req {
 		struct {
 			struct tw_ref remote;
 			uint64_t remote_address;
-			uint64_t started;
+			uint64_t started; /* a put or flush: the flushes before it */
 			uint32_t gets;	/* in progress */
 			uint8_t failed; /* enum tw_err of one of them */
-			uint32_t until; /* end of the receiver's own part */
-			void *rma; /* remote key of a receive, registration of a send, or NULL */
+			uint8_t tries;	/* of an access: how often it was refused */
+			uint32_t until; /* end of the receiver's own part; a flush: puts before it */
+			union {
+				void *rma; /* remote key of a receive, registration of a send, or NULL */
+				struct tw_import *import; /* of an access: what it goes to */
+			};
 		};
 		struct {
 			uint64_t nic_id;
@@ -287,6 +296,15 @@ struct tw_peer {
 	struct tw_list open;	 /* on ep->open while its lane is open */
 	struct tw_ring_tx no_lane; /* never open */
 	struct tw_choose choose;
+	struct {
+		struct tw_list grants;	/* of windows of this endpoint */
+		struct tw_list known;	/* its own windows */
+		struct tw_list flushes; /* requests */
+		uint64_t flush;		/* number of flushes that had to wait */
+		uint32_t puts;		/* puts and atomics that have not ended */
+		uint32_t asked;		/* packets that wait for a reply */
+		uint32_t due;		/* replies that have not left */
+	} windows;
 };
 
 enum tw_verdict {
@@ -309,6 +327,12 @@ struct tw_interface {
 			   uint32_t len);
 	/* Called after a hook has set ep->attend, or with ep->done not empty. */
 	void (*attend)(struct tw_ep *ep);
+	/*
+	 * The data of a put that notifies is here: tw_window_notify(). TW_AGAIN: to be called
+	 * again, and nothing of this peer before that. NULL: peers may not.
+	 */
+	enum tw_err (*window_notified)(struct tw_ep *ep, struct tw_peer *p, uint64_t datum,
+				       uint32_t len);
 	/* The peer is gone. */
 	void (*down)(struct tw_ep *ep, const struct tw_peer *p);
 	/* Runs the timers that are due. Returns the next tick, or 0. */
@@ -363,6 +387,7 @@ struct tw_ep {
 	unsigned npolled, nprovs;
 	uint64_t *gauges;
 	struct tw_match *match;
+	struct tw_windows *windows; /* NULL: there never was one */
 	struct tw_source *sources; /* of receives from one peer only; NULL: there never was one */
 	struct tw_prov {
 		const struct tw_provider *ops;

@@ -17,6 +17,7 @@
  *   AM      interface's         payload length   bytes  (for its am_handler)
  *   CANCEL  sender's ref       -               -
  *   CANCELLED sender's ref     -               -  (flags: enum tw_cancel)
+ *   WINDOW  see window.h       payload length   struct tw_window_msg [data]  (flags: its kind)
  *
  * EAGER, FRAG, RTS and AM arrive in the order of the sends. The rest names its
  * request and may overtake. Every packet returns credits. A PUT of the whole
@@ -41,6 +42,7 @@ enum tw_packet {
 	TW_CANCEL,
 	TW_CANCELLED,
 	TW_AM,
+	TW_WINDOW,
 };
 
 /* Flags of EAGER. */

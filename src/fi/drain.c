@@ -13,6 +13,8 @@ int tw_fi_error_of(enum tw_status status)
 		[TW_S_TIMEOUT] = FI_ETIMEDOUT,	    [TW_S_UNKNOWN] = FI_EHOSTUNREACH,
 		[TW_S_BAD_ENDPOINT] = FI_EINVAL,    [TW_S_REJECTED] = FI_ECONNREFUSED,
 		[TW_S_ABORTED] = FI_EFAULT,	    [TW_S_NO_RESOURCES] = FI_ENOMEM,
+		[TW_S_BAD_WINDOW] = FI_ENOKEY,	    [TW_S_OUT_OF_WINDOW] = FI_EINVAL,
+		[TW_S_NO_RIGHT] = FI_EACCES,
 	};
 
 	return errors[status];

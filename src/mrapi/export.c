@@ -6,15 +6,14 @@
  */
 #include <stdlib.h>
 
+#include "engine/window.h"
 #include "mrapi/net.h"
 
 struct export
 {
 	struct tw_list link;
 	struct tw_member *to;
-	uint32_t handle;
-	bool registered;
-	struct tw_mem_reg mr;
+	uint32_t handle; /* also the key of the memory's window, which all exports of it share */
 };
 
 static struct tw_list exports = {&exports, &exports};
@@ -28,20 +27,21 @@ static struct export *find_export(uint32_t handle, const struct tw_member *to)
 	return NULL;
 }
 
-static void deregister(struct tw_ep *ep, struct export *l)
+bool tw_mrapi_exports(uint32_t handle)
 {
-	struct tw_peer *p = tw_peer_at(ep, l->to->addr);
-
-	/* The provider drops registrations with the link. */
-	if (l->registered && p && p->link)
-		p->link->provider->mem_dereg(p->link, &l->mr);
-	l->registered = false;
+	tw_list_walk(&exports, struct export, l, link) {
+		if (l->handle == handle)
+			return true;
+	}
+	return false;
 }
 
+/* With the last export of a memory goes its window. Those that used it have let go before. */
 static void end_export(struct tw_ep *ep, struct export *l)
 {
-	deregister(ep, l);
 	tw_list_del(&l->link);
+	if (!tw_mrapi_exports(l->handle))
+		tw_window_end(ep, l->handle);
 	free(l);
 }
 
@@ -91,41 +91,29 @@ static mrapi_status_t look_up(struct tw_mrapi_ctrl *ctrl)
 	return status;
 }
 
-/* Registers the memory for one-sided access, if the provider can. */
-static void give_key(struct tw_ep *ep, struct export *l, struct tw_mrapi_rmem *r,
-		     struct tw_mrapi_ctrl *ctrl)
-{
-	struct tw_link *link = tw_peer_at(ep, l->to->addr)->link;
-
-	ctrl->key_len = 0;
-	if (!link->can_get || !link->key_size)
-		return;
-	deregister(ep, l);
-	l->registered = link->provider->mem_reg(link, (void *)(uintptr_t)r->address, r->size,
-						&l->mr) == TW_OK;
-	if (!l->registered)
-		return;
-	ctrl->address = l->mr.address;
-	ctrl->key_len = link->key_size;
-	memcpy(ctrl->key, l->mr.key, sizeof(ctrl->key));
-}
-
-static mrapi_status_t attach(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
+static mrapi_status_t attach(struct tw_ep *ep, struct tw_member *from,
+			     const struct tw_mrapi_ctrl *ctrl)
 {
 	struct tw_mrapi_rmem *r = own(ctrl->handle);
-	struct export *l = find_export(ctrl->handle, from);
+	uint64_t key = ctrl->handle;
+	struct export *l;
 
 	if (!r)
 		return MRAPI_ERR_RMEM_INVALID;
-	if (!l) {
-		l = calloc(1, sizeof(*l));
-		if (!l)
-			return MRAPI_ERR_MEM_LIMIT;
-		l->to = from;
-		l->handle = ctrl->handle;
-		tw_list_add_tail(&exports, &l->link);
+	if (find_export(ctrl->handle, from))
+		return MRAPI_SUCCESS;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return MRAPI_ERR_MEM_LIMIT;
+	if (!tw_mrapi_exports(ctrl->handle) &&
+	    tw_window_register(ep, (void *)(uintptr_t)r->address, r->size,
+			       TW_WINDOW_READ | TW_WINDOW_WRITE, &key) != TW_OK) {
+		free(l);
+		return MRAPI_ERR_MEM_LIMIT;
 	}
-	give_key(ep, l, r, ctrl);
+	l->to = from;
+	l->handle = ctrl->handle;
+	tw_list_add_tail(&exports, &l->link);
 	return MRAPI_SUCCESS;
 }
 
@@ -140,53 +128,7 @@ static mrapi_status_t detach(struct tw_ep *ep, struct tw_member *from,
 	return MRAPI_SUCCESS;
 }
 
-/* Checks a READ or WRITE; the address of its first byte. */
-static mrapi_status_t check_part(struct tw_member *from, const struct tw_mrapi_ctrl *ctrl, char **at)
-{
-	struct tw_mrapi_rmem *r = own(ctrl->handle);
-
-	if (!r || !find_export(ctrl->handle, from))
-		return MRAPI_ERR_RMEM_INVALID;
-	if (ctrl->bytes == 0 || ctrl->n == 0 || (uint64_t)ctrl->bytes * ctrl->n > TW_MRAPI_CHUNK ||
-	    ctrl->remote > r->size ||
-	    (uint64_t)(ctrl->n - 1) * ctrl->stride + ctrl->bytes > r->size - ctrl->remote)
-		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
-	*at = (char *)(uintptr_t)(r->address + ctrl->remote);
-	return MRAPI_SUCCESS;
-}
-
-static mrapi_status_t read_part(struct tw_ep *ep, struct tw_member *from,
-				const struct tw_mrapi_ctrl *ctrl)
-{
-	struct tw_mrapi_data *d;
-	char *at;
-	mrapi_status_t status = check_part(from, ctrl, &at);
-
-	if (status != MRAPI_SUCCESS)
-		return status;
-	d = tw_mrapi_net_data(ctrl->bytes * ctrl->n);
-	if (!d)
-		return MRAPI_ERR_MEM_LIMIT;
-	tw_mrapi_pack(d->bytes, at, ctrl->bytes, ctrl->stride, ctrl->n, true);
-	return tw_mrapi_net_give(ep, from, ctrl->number, d) ? MRAPI_SUCCESS : MRAPI_ERR_MEM_LIMIT;
-}
-
-static mrapi_status_t write_part(struct tw_member *from, const struct tw_mrapi_ctrl *ctrl,
-				 const char *data, uint32_t len)
-{
-	char *at;
-	mrapi_status_t status = check_part(from, ctrl, &at);
-
-	if (status != MRAPI_SUCCESS)
-		return status;
-	if (len != (uint64_t)ctrl->bytes * ctrl->n)
-		return MRAPI_ERR_PARAMETER;
-	tw_mrapi_pack((char *)(uintptr_t)data, at, ctrl->bytes, ctrl->stride, ctrl->n, false);
-	return MRAPI_SUCCESS;
-}
-
-void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl,
-			   const char *data, uint32_t len)
+void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
 {
 	mrapi_status_t status = MRAPI_ERR_PARAMETER;
 
@@ -203,14 +145,6 @@ void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from, struct tw_m
 	case TW_MRAPI_CTRL_DETACH:
 		status = detach(ep, from, ctrl);
 		break;
-	case TW_MRAPI_CTRL_READ:
-		status = read_part(ep, from, ctrl);
-		if (status == MRAPI_SUCCESS)
-			return; /* the data is the reply */
-		break;
-	case TW_MRAPI_CTRL_WRITE:
-		status = write_part(from, ctrl, data, len);
-		break;
 	}
 	ctrl->what = TW_MRAPI_CTRL_REPLY;
 	ctrl->status = (int32_t)status;
@@ -218,16 +152,6 @@ void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from, struct tw_m
 }
 
 /* ----------------------------------------------------------------------- end */
-
-bool tw_mrapi_exports(uint32_t handle)
-{
-	struct tw_list *pos, *tmp;
-
-	tw_list_each(&exports, pos, tmp)
-		if (tw_container(pos, struct export, link)->handle == handle)
-			return true;
-	return false;
-}
 
 static struct export *first_ended(void)
 {
@@ -247,9 +171,13 @@ void tw_mrapi_export_prune(void)
 		return;
 	while ((l = first_ended())) {
 		struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_DELETED, .handle = l->handle};
+		uint64_t window = tw_window_end(ep, l->handle);
 
 		tw_ctrl_send(l->to, 0, &ctrl, sizeof(ctrl));
 		end_export(ep, l);
+		/* Some may be using it. */
+		while (window && tw_wait(ep, tw_window_ended, &window, TW_FOREVER) == TW_W_WOKEN)
+			;
 	}
 	tw_mrapi_net_leave(ep);
 }

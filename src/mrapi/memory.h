@@ -61,7 +61,7 @@ struct tw_mrapi_client {
 /*
  * A path. open() returns whether it reaches the memory. move() does the whole transfer
  * or fails: MRAPI_ERR_NOT_SUPPORTED if the system refuses this path, and the next one is
- * tried. Paths to other hosts are in net_move.c.
+ * tried. The path to other hosts is in net_move.c.
  */
 struct tw_mrapi_path {
 	const char *name;
@@ -74,7 +74,7 @@ bool tw_mrapi_path_open(struct tw_mrapi_client *c);
 mrapi_status_t tw_mrapi_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m);
 /* In order of preference. */
 extern const struct tw_mrapi_path tw_mrapi_path_direct, tw_mrapi_path_vm, tw_mrapi_path_served,
-	tw_mrapi_path_network, tw_mrapi_path_net_served;
+	tw_mrapi_path_network;
 /* Splits a transfer into parts of at most that many bytes. */
 mrapi_status_t tw_mrapi_in_parts(struct tw_mrapi_client *c, const struct tw_mrapi_move *m,
 				 uint32_t room,
@@ -117,7 +117,7 @@ mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **re
 struct tw_mrapi_rmem *tw_mrapi_remote_rmem(struct tw_mrapi_remote *remote);
 /* Whether the owner still has it. */
 mrapi_status_t tw_mrapi_remote_check(struct tw_mrapi_remote *remote);
-/* Attaches and detaches at the owner; another attach renews the key. */
+/* Attaches and detaches at the owner. */
 mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_remote *remote);
 void tw_mrapi_remote_detach(struct tw_mrapi_remote *remote);
 

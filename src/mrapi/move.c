@@ -17,8 +17,7 @@
 #include "shmem/remote.h"
 
 static const struct tw_mrapi_path *const paths[] = {&tw_mrapi_path_direct, &tw_mrapi_path_vm,
-						    &tw_mrapi_path_served, &tw_mrapi_path_network,
-						    &tw_mrapi_path_net_served};
+						    &tw_mrapi_path_served, &tw_mrapi_path_network};
 
 static bool try_path(struct tw_mrapi_client *c, const struct tw_mrapi_path *path)
 {

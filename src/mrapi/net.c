@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The endpoint to members on other hosts: members, requests, and their data. */
+/* The endpoint to members on other hosts: members and requests. */
 #include <stdlib.h>
 
 #include "mrapi/net.h"
@@ -7,9 +7,6 @@
 #define FILTER 0x4d524150    /* keeps programs of other interfaces out */
 #define OPEN_MS 2000	     /* the former process with this slot may be dying */
 #define MAX_HOSTS 64	     /* except this one */
-/* In match information. */
-#define READ_DATA (1ull << 63)
-#define WRITE_DATA (1ull << 62)
 
 static struct {
 	_Atomic(uint64_t) handle; /* 0: no other hosts */
@@ -96,99 +93,12 @@ static void down(struct tw_ep *ep, const struct tw_peer *p)
 	ep->attend = true;
 }
 
-/* ---------------------------------------------------------------------- data */
-
-/* Match information of data: which way it goes, the pair, and the number of its request. */
-static uint64_t match_of(uint64_t way, const struct tw_member *m, uint32_t number)
-{
-	uint32_t pair = m->addr.session ^ m->group->ep->self->addr.session;
-
-	return way | (uint64_t)(pair >> 2) << 32 | number;
-}
-
-static void sent(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
-{
-	(void)ep;
-	(void)r; /* the loss of a member is reported by lost() */
-	free(tw_container(op, struct tw_mrapi_data, op));
-}
-
-struct tw_mrapi_data *tw_mrapi_net_data(uint32_t len)
-{
-	struct tw_mrapi_data *d = malloc(sizeof(*d) + len);
-
-	if (d)
-		d->len = len;
-	return d;
-}
-
-static bool send_data(struct tw_ep *ep, const struct tw_member *to, struct tw_mrapi_data *d,
-		      uint64_t match)
-{
-	struct tw_req *r = tw_req_new1(ep, TW_SEND, d->bytes, d->len);
-
-	if (!r) {
-		free(d);
-		return false;
-	}
-	d->op.done = sent;
-	r->context = &d->op;
-	r->match = match;
-	r->flags = TW_R_URGENT;
-	tw_send(ep, r, to->addr);
-	return true;
-}
-
-bool tw_mrapi_net_give(struct tw_ep *ep, struct tw_member *to, uint32_t number,
-		       struct tw_mrapi_data *d)
-{
-	return send_data(ep, to, d, match_of(READ_DATA, to, number));
-}
-
-/* The data of a WRITE, on its way to memory of the engine's. */
-struct taking {
-	struct tw_op op;
-	struct tw_member *from;
-	struct tw_mrapi_ctrl ctrl;
-};
-
-static void taken(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
-{
-	struct taking *t = tw_container(op, struct taking, op);
-	struct tw_unexp_msg *u = tw_req_claimed(r);
-	bool whole = r->status == TW_S_OK && u;
-
-	if (t->from->state == TW_MEMBER_HERE && tw_mrapi_same(r->source, t->from->addr))
-		tw_mrapi_export_serve(ep, t->from, &t->ctrl, whole ? u->data : NULL,
-				      whole ? u->len : 0);
-	if (u)
-		tw_unexp_msg_put(ep, u);
-	free(t);
-}
-
-/* False: it has not come, or memory is short. It leaves before its control. */
-static bool take_data(struct tw_ep *ep, struct tw_member *from, const struct tw_mrapi_ctrl *ctrl)
-{
-	uint64_t match = match_of(WRITE_DATA, from, ctrl->number);
-	struct taking *t = tw_unexp_find(ep, match, UINT64_MAX) ? malloc(sizeof(*t)) : NULL;
-	struct tw_req *r = t ? tw_req_new1(ep, TW_RECV, NULL, 0) : NULL;
-
-	if (!r) {
-		free(t);
-		return false;
-	}
-	*t = (struct taking){{taken}, from, *ctrl};
-	r->context = &t->op;
-	r->flags |= TW_R_CLAIM;
-	tw_recv_post(ep, r, match, UINT64_MAX);
-	return true;
-}
-
-/* Data without a request is nobody's; that of a WRITE waits for its control. */
+/* There are no messages. */
 static enum tw_verdict unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	(void)ep;
-	return u->unexp.match & WRITE_DATA ? TW_KEEP : TW_DROP;
+	(void)u;
+	return TW_DROP;
 }
 
 /* ------------------------------------------------------------------ requests */
@@ -198,41 +108,17 @@ struct request {
 	struct tw_ctrl_request r;
 	struct tw_mrapi_ctrl *ctrl;
 	mrapi_status_t status;
-	struct tw_op op;
-	struct tw_req *receive; /* of the data of a READ, or NULL */
 	bool over;
 };
-
-static void finish(struct request *q, mrapi_status_t status)
-{
-	q->status = status;
-	q->over = true;
-}
 
 static void replied(struct tw_ctrl_request *r, const void *reply, uint32_t len)
 {
 	struct request *q = tw_container(r, struct request, r);
-	struct tw_ep *ep = r->to->group->ep;
 
 	if (reply)
 		memcpy(q->ctrl, reply, len);
-	/* Data that is arriving: its receive ends the request, even if the member is lost. */
-	if (q->receive && !tw_recv_cancel(ep, q->receive))
-		return;
-	if (q->receive)
-		tw_req_free(ep, q->receive);
-	finish(q, reply ? (mrapi_status_t)q->ctrl->status : MRAPI_ERR_RMEM_INVALID);
-}
-
-static void received(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
-{
-	struct request *q = tw_container(op, struct request, op);
-	bool whole = r->status == TW_S_OK && r->msg_len == r->len &&
-		     tw_mrapi_same(r->source, q->r.to->addr);
-
-	tw_ctrl_abandon(&q->r);
-	finish(q, whole ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID);
-	ep->events++;
+	q->status = reply ? (mrapi_status_t)q->ctrl->status : MRAPI_ERR_RMEM_INVALID;
+	q->over = true;
 }
 
 static bool request_over(struct tw_ep *ep, void *arg)
@@ -250,41 +136,18 @@ void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_member *m)
 	attend(ep);
 }
 
-static mrapi_status_t post_receive(struct tw_ep *ep, struct request *q, char *into, uint32_t len)
-{
-	q->receive = tw_req_new1(ep, TW_RECV, into, len);
-	if (!q->receive)
-		return MRAPI_ERR_MEM_LIMIT;
-	q->op.done = received;
-	q->receive->context = &q->op;
-	tw_recv_post(ep, q->receive, match_of(READ_DATA, q->r.to, q->r.number), UINT64_MAX);
-	return MRAPI_SUCCESS;
-}
-
 mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
-				    struct tw_mrapi_ctrl *ctrl, struct tw_mrapi_data *write,
-				    char *read, uint32_t len)
+				    struct tw_mrapi_ctrl *ctrl)
 {
 	struct request q = {.r.on_reply = replied, .ctrl = ctrl};
-	mrapi_status_t status = MRAPI_SUCCESS;
 
-	if (to->state != TW_MEMBER_HERE) {
-		free(write);
+	if (to->state != TW_MEMBER_HERE)
 		return MRAPI_ERR_RMEM_INVALID;
-	}
 	tw_ctrl_request(&q.r, to);
 	ctrl->number = q.r.number;
-	if (write && !send_data(ep, to, write, match_of(WRITE_DATA, to, q.r.number)))
-		status = MRAPI_ERR_MEM_LIMIT;
-	else if (read)
-		status = post_receive(ep, &q, read, len);
-	if (status == MRAPI_SUCCESS && !tw_ctrl_send(to, 0, ctrl, sizeof(*ctrl))) {
-		status = MRAPI_ERR_MEM_LIMIT;
-		replied(&q.r, NULL, 0);
-	}
-	if (status != MRAPI_SUCCESS) {
+	if (!tw_ctrl_send(to, 0, ctrl, sizeof(*ctrl))) {
 		tw_ctrl_abandon(&q.r);
-		return status;
+		return MRAPI_ERR_MEM_LIMIT;
 	}
 	attend(ep);
 	/* The connection's end or this endpoint's ends the wait. */
@@ -332,8 +195,8 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 		tw_ctrl_replied(from, ctrl->number, ctrl, sizeof(*ctrl));
 	else if (ctrl->what == TW_MRAPI_CTRL_DELETED)
 		tw_mrapi_remote_deleted(from, ctrl->handle);
-	else if (ctrl->what != TW_MRAPI_CTRL_WRITE || !take_data(ep, from, ctrl))
-		tw_mrapi_export_serve(ep, from, ctrl, NULL, 0);
+	else
+		tw_mrapi_export_serve(ep, from, ctrl);
 }
 
 static void attend(struct tw_ep *ep)
@@ -362,7 +225,7 @@ static const struct tw_interface interface = {.unexpected = unexpected,
 					      .am_handler = am_handler,
 					      .attend = attend,
 					      .down = down,
-					      .max_len = TW_MRAPI_CHUNK};
+					      .max_len = 1};
 
 /* ------------------------------------------------------------ start and stop */
 

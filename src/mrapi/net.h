@@ -2,10 +2,9 @@
 /*
  * Members on other hosts, if TAGWIRE_NODES names any. Each process opens an engine
  * endpoint whose id has its slot in its own host's segment. Members speak in controls
- * (struct tw_mrapi_ctrl); messages are the data of a READ, for which the reader has posted
- * a receive, or of a WRITE, which leaves before its control. These functions need the
- * endpoint's lock unless a comment says otherwise. The admin lock is taken inside it,
- * never the other way round.
+ * (struct tw_mrapi_ctrl), and access each other's memory as windows of the endpoint. These
+ * functions need the endpoint's lock unless a comment says otherwise. The admin lock is taken
+ * inside it, never the other way round.
  */
 #ifndef TW_MRAPI_NET_H
 #define TW_MRAPI_NET_H
@@ -14,15 +13,11 @@
 #include "group/group.h"
 #include "mrapi/memory.h"
 
-#define TW_MRAPI_CHUNK 0x40000u /* bytes of one READ or WRITE */
-
 enum tw_mrapi_ctrl_type {
 	TW_MRAPI_CTRL_FIND = 1, /* look an id up */
 	TW_MRAPI_CTRL_CHECK,	/* is the handle valid? */
-	TW_MRAPI_CTRL_ATTACH,	/* again: for a new key */
+	TW_MRAPI_CTRL_ATTACH,
 	TW_MRAPI_CTRL_DETACH,
-	TW_MRAPI_CTRL_READ,
-	TW_MRAPI_CTRL_WRITE,
 	TW_MRAPI_CTRL_REPLY,  /* to all of these */
 	TW_MRAPI_CTRL_DELETED /* the owner deleted that memory */
 };
@@ -33,29 +28,14 @@ struct tw_mrapi_ctrl {
 	int32_t status;
 	uint32_t id, domain; /* FIND: id and the caller's domain; reply: the object's */
 	uint32_t proc, atype, size, flags;
-	uint32_t bytes, n, stride; /* READ, WRITE: as struct tw_mrapi_move */
-	uint32_t key_len;
-	uint64_t remote;
-	uint64_t address; /* reply to ATTACH, with the key */
-	uint8_t key[TW_KEY_MAX];
 };
-_Static_assert(sizeof(struct tw_mrapi_ctrl) == 120, "wire format");
-
-/* Data being sent; freed on completion. */
-struct tw_mrapi_data {
-	struct tw_op op;
-	uint32_t len;
-	char bytes[];
-};
+_Static_assert(sizeof(struct tw_mrapi_ctrl) == 40, "wire format");
 
 /* Memory of another host as this process knows it. Members after `r' come from the owner. */
 struct tw_mrapi_remote {
 	struct tw_mrapi_rmem r;
 	struct tw_member *owner;
-	uint32_t owner_handle; /* its handle on its own host */
-	uint64_t address;
-	uint32_t key_len;
-	uint8_t key[TW_KEY_MAX];
+	uint32_t owner_handle; /* its handle on its own host, which is the key of its window */
 };
 
 static inline bool tw_mrapi_same(struct tw_addr a, struct tw_addr b)
@@ -75,18 +55,9 @@ enum tw_status tw_mrapi_net_reach(struct tw_ep *ep, uint64_t nic, uint32_t proc,
 				  struct tw_member **member);
 /* The endpoint is being closed: it lets go now of the memory of accesses to a member. */
 void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_member *m);
-/* NULL when memory is short. */
-struct tw_mrapi_data *tw_mrapi_net_data(uint32_t len);
-/* Sends the data of a READ; false when memory is short. */
-bool tw_mrapi_net_give(struct tw_ep *ep, struct tw_member *to, uint32_t number,
-		       struct tw_mrapi_data *d);
-/*
- * Sends a request, after the data of a WRITE, which it frees; waits for its reply or the data
- * of a READ, and leaves the reply in ctrl. RMEM_INVALID: the member is lost.
- */
+/* Sends a request and waits for its reply, in ctrl. RMEM_INVALID: the member is lost. */
 mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
-				    struct tw_mrapi_ctrl *ctrl, struct tw_mrapi_data *write,
-				    char *read, uint32_t len);
+				    struct tw_mrapi_ctrl *ctrl);
 
 /* ---- remote.c: memory of other hosts; forget() is called without the lock */
 void tw_mrapi_remote_deleted(const struct tw_member *owner, uint32_t owner_handle);
@@ -94,8 +65,7 @@ void tw_mrapi_remote_lost(const struct tw_member *owner);
 void tw_mrapi_remote_forget(void);
 
 /* ---- export.c: memory of this process that other hosts use */
-void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl,
-			   const char *data, uint32_t len);
+void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl);
 void tw_mrapi_export_lost(const struct tw_member *m);
 void tw_mrapi_export_forget(void);
 

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Paths to memory on other hosts. `network' reads and writes it one-sided, through the
- * provider's get and put. `served' sends requests to the owner, whose thread replies:
- * for providers without remote access, or where it is refused.
- */
+/* The path to memory on other hosts: a window of its owner's endpoint. */
 #include <stdlib.h>
 
+#include "engine/window.h"
 #include "mrapi/net.h"
 
 #define WINDOW 64		/* accesses in flight */
-#define SPAN_MAX TW_MRAPI_CHUNK /* span that one access reads to pick pieces from */
+#define SPAN_MAX 0x40000u	/* span that one access moves, and reads to pick pieces from */
 #define GAP_MAX 4096		/* largest gap to read */
-
-/* ------------------------------------------------------------------ network */
 
 /* Accesses in flight, on the stack of the thread that waits for them. */
 struct work {
@@ -70,8 +65,7 @@ static void start(struct tw_ep *ep, struct work *w, bool write, const struct tw_
 	}
 	r->context = &w->op;
 	w->n++;
-	tw_transfer_access(ep, r, w->remote->owner->addr, w->remote->address + at, w->remote->key,
-			   w->remote->key_len);
+	tw_window_access(ep, r, w->remote->owner->addr, w->remote->owner_handle, at);
 }
 
 /* The remote side is one piece, the local one any number. */
@@ -81,7 +75,7 @@ static void move_gathered(struct tw_ep *ep, struct work *w, const struct tw_mrap
 
 	for (uint32_t i = 0, n; i < m->n && w->status == TW_S_OK; i += n) {
 		n = tw_min(m->n - i, (uint32_t)TW_MAX_SEGMENTS);
-		n = tw_max(tw_min(n, TW_MRAPI_CHUNK / m->bytes), 1u);
+		n = tw_max(tw_min(n, SPAN_MAX / m->bytes), 1u);
 		for (uint32_t k = 0; k < n; k++)
 			segs[k] = (struct tw_seg){m->local + (size_t)(i + k) * m->local_stride,
 						  m->bytes};
@@ -127,13 +121,18 @@ static bool close_together(const struct tw_mrapi_move *m)
 	       m->remote_stride - m->bytes <= tw_max(m->bytes, (uint32_t)GAP_MAX);
 }
 
-static enum tw_status move_once(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
+static bool network_open(struct tw_mrapi_client *c)
+{
+	return c->remote != NULL;
+}
+
+static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
 {
 	struct work w = {.op.done = ended, .remote = c->remote, .status = TW_S_OK};
 	struct tw_ep *ep = tw_mrapi_net_enter();
 
 	if (!ep)
-		return TW_S_CLOSED;
+		return MRAPI_ERR_RMEM_INVALID;
 	if (m->n == 1)
 		move_pieces(ep, &w, m);
 	else if (m->remote_stride == m->bytes)
@@ -144,86 +143,9 @@ static enum tw_status move_once(struct tw_mrapi_client *c, const struct tw_mrapi
 		move_pieces(ep, &w, m);
 	await(ep, &w, all_ended);
 	tw_mrapi_net_leave(ep);
-	return w.status;
-}
-
-static bool network_open(struct tw_mrapi_client *c)
-{
-	return c->remote && c->remote->key_len > 0;
-}
-
-static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
-{
-	enum tw_status status = move_once(c, m);
-
-	/* The key belongs to a path that broke; attaching renews it. */
-	if (status == TW_S_REJECTED && tw_mrapi_remote_attach(c->remote) == MRAPI_SUCCESS)
-		status = move_once(c, m);
-	switch (status) {
-	case TW_S_OK:
+	if (w.status == TW_S_OK)
 		return MRAPI_SUCCESS;
-	case TW_S_NO_RESOURCES:
-		return MRAPI_ERR_MEM_LIMIT;
-	case TW_S_REJECTED:
-	case TW_S_ABORTED: /* served: the owner replies if it has deleted the memory */
-		return MRAPI_ERR_NOT_SUPPORTED;
-	default:
-		return MRAPI_ERR_RMEM_INVALID;
-	}
+	return w.status == TW_S_NO_RESOURCES ? MRAPI_ERR_MEM_LIMIT : MRAPI_ERR_RMEM_INVALID;
 }
 
 const struct tw_mrapi_path tw_mrapi_path_network = {"network", false, network_open, network_move};
-
-/* ------------------------------------------------------------------- served */
-
-static bool net_served_open(struct tw_mrapi_client *c)
-{
-	return c->remote != NULL;
-}
-
-/* One request; data for a contiguous local side is received in place. */
-static mrapi_status_t net_served_part(struct tw_mrapi_client *c, const struct tw_mrapi_move *m,
-				      void *arg)
-{
-	bool whole = m->n == 1 || m->local_stride == m->bytes;
-	uint32_t len = m->bytes * m->n;
-	struct tw_mrapi_ctrl ctrl = {.what = m->write ? TW_MRAPI_CTRL_WRITE : TW_MRAPI_CTRL_READ,
-				     .handle = c->remote->owner_handle,
-				     .bytes = m->bytes,
-				     .n = m->n,
-				     .stride = m->remote_stride,
-				     .remote = m->remote};
-	struct tw_mrapi_data *d = m->write ? tw_mrapi_net_data(len) : NULL;
-	struct tw_ep *ep;
-	mrapi_status_t status;
-
-	if (m->write && !d)
-		return MRAPI_ERR_MEM_LIMIT;
-	if (d)
-		tw_mrapi_pack(d->bytes, m->local, m->bytes, m->local_stride, m->n, true);
-	ep = tw_mrapi_net_enter();
-	if (!ep) {
-		free(d);
-		return MRAPI_ERR_RMEM_INVALID;
-	}
-	status = tw_mrapi_net_request(ep, c->remote->owner, &ctrl, d,
-				      m->write ? NULL : whole ? m->local : arg, len);
-	tw_mrapi_net_leave(ep);
-	if (status == MRAPI_SUCCESS && !m->write && !whole)
-		tw_mrapi_pack(arg, m->local, m->bytes, m->local_stride, m->n, false);
-	return status;
-}
-
-static mrapi_status_t net_served_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
-{
-	char *buffer = malloc(TW_MRAPI_CHUNK);
-	mrapi_status_t status = MRAPI_ERR_MEM_LIMIT;
-
-	if (buffer)
-		status = tw_mrapi_in_parts(c, m, TW_MRAPI_CHUNK, net_served_part, buffer);
-	free(buffer);
-	return status;
-}
-
-const struct tw_mrapi_path tw_mrapi_path_net_served = {"served", false, net_served_open,
-						       net_served_move};

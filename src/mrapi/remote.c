@@ -67,7 +67,7 @@ static mrapi_status_t look_up(struct tw_ep *ep, uint64_t nic, uint32_t members, 
 					.domain = tw_mrapi_node(tw_mrapi_me())->domain};
 	if (!reach_any(ep, nic, members, owner))
 		return MRAPI_ERR_RMEM_ID_INVALID;
-	status = tw_mrapi_net_request(ep, *owner, reply, NULL, NULL, 0);
+	status = tw_mrapi_net_request(ep, *owner, reply);
 	if (status != MRAPI_SUCCESS)
 		return status == MRAPI_ERR_RMEM_INVALID ? MRAPI_ERR_RMEM_ID_INVALID : status;
 	if (((*owner)->where & 0xffff) == TW_EID_MEMBERS + reply->proc)
@@ -178,15 +178,9 @@ static mrapi_status_t request(struct tw_mrapi_remote *f, enum tw_mrapi_ctrl_type
 
 	if (!ep)
 		return status;
-	status = tw_mrapi_net_request(ep, f->owner, &ctrl, NULL, NULL, 0);
+	status = tw_mrapi_net_request(ep, f->owner, &ctrl);
 	if (what == TW_MRAPI_CTRL_CHECK && status == MRAPI_ERR_RMEM_INVALID)
 		forget(f);
-	if (what == TW_MRAPI_CTRL_ATTACH && status == MRAPI_SUCCESS &&
-	    ctrl.key_len <= sizeof(f->key)) {
-		f->address = ctrl.address;
-		f->key_len = ctrl.key_len;
-		memcpy(f->key, ctrl.key, sizeof(f->key));
-	}
 	tw_mrapi_net_leave(ep);
 	return status;
 }

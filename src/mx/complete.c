@@ -16,6 +16,9 @@ const uint8_t tw_mx_status_codes[TW_NSTATUS] = {
 	[TW_S_REJECTED] = MX_STATUS_REJECTED,
 	[TW_S_ABORTED] = MX_STATUS_ABORTED,
 	[TW_S_NO_RESOURCES] = MX_STATUS_NO_RESOURCES,
+	[TW_S_BAD_WINDOW] = MX_STATUS_BAD_RDMAWIN,
+	[TW_S_OUT_OF_WINDOW] = MX_STATUS_BAD_RDMAWIN,
+	[TW_S_NO_RIGHT] = MX_STATUS_BAD_RDMAWIN,
 };
 
 /* Reports a completed request to the user and frees it. */

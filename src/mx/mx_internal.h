@@ -45,6 +45,10 @@ static inline uint64_t tw_mx_seconds(uint32_t s)
 	return s == MX_INFINITE || s == UINT32_MAX ? TW_FOREVER : 1000000ull * s;
 }
 
+/* Checks what describes a request's memory, and makes it. */
+mx_return_t tw_mx_new_request(struct tw_ep *ep, enum tw_kind kind, const mx_segment_t *list,
+			      uint32_t count, void *context, const mx_request_t *request,
+			      struct tw_req **out);
 /* Gives a new request the endpoint's time limit. */
 void tw_mx_limit(struct tw_ep *ep, const mx_request_t *request);
 

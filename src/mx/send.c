@@ -48,9 +48,9 @@ static tw_noinline mx_return_t many_segments(struct tw_ep *ep, enum tw_kind kind
 	return *out ? MX_SUCCESS : MX_NO_RESOURCES;
 }
 
-static mx_return_t new_request(struct tw_ep *ep, enum tw_kind kind, const mx_segment_t *list,
-				      uint32_t count, void *context, const mx_request_t *request,
-				      struct tw_req **out)
+mx_return_t tw_mx_new_request(struct tw_ep *ep, enum tw_kind kind, const mx_segment_t *list,
+			      uint32_t count, void *context, const mx_request_t *request,
+			      struct tw_req **out)
 {
 	mx_return_t rc;
 
@@ -77,7 +77,7 @@ static tw_noinline mx_return_t send_entered(struct tw_ep *ep, const mx_segment_t
 	struct tw_req *r;
 	mx_return_t rc;
 
-	rc = new_request(ep, TW_SEND, list, count, context, request, &r);
+	rc = tw_mx_new_request(ep, TW_SEND, list, count, context, request, &r);
 	if (tw_unlikely(rc != MX_SUCCESS))
 		return tw_mx_leave_fail(ep, function, rc);
 	r->flags = flags;
@@ -193,7 +193,7 @@ static tw_noinline mx_return_t irecv_entered(struct tw_ep *ep, const mx_segment_
 	struct tw_req *r;
 
 	if (rc == MX_SUCCESS)
-		rc = new_request(ep, TW_RECV, list, count, context, request, &r);
+		rc = tw_mx_new_request(ep, TW_RECV, list, count, context, request, &r);
 	if (rc != MX_SUCCESS)
 		return tw_mx_leave_fail(ep, "mx_irecv", rc);
 	*request = (mx_request_t)(uintptr_t)r->handle;

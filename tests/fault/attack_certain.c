@@ -23,7 +23,7 @@ struct bad {
 
 static const struct bad bad[] = {
 	{"a packet of no type", 0, 0, 0, 0, 0, 0, 0},
-	{"a packet of an unknown type", TW_AM + 1, 0, 0, 0, 0, 0, 0},
+	{"a packet of an unknown type", TW_WINDOW + 1, 0, 0, 0, 0, 0, 0},
 	{"more than the message", TW_EAGER, 0, 10, 11, HOSTILE_TAG, 0, 0},
 	{"nothing of the message", TW_EAGER, 0, 10, 0, HOSTILE_TAG, 0, 0},
 	{"a message beyond all credit", TW_EAGER, 0, 0x7ffffffe, 8, HOSTILE_TAG, 0, 0},

@@ -84,7 +84,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 
 	(void)link;
 	(void)cls;
-	FUZZ_MUST(f.up && len <= MAX_PAYLOAD && type >= TW_EAGER && type <= TW_AM);
+	FUZZ_MUST(f.up && len <= MAX_PAYLOAD && type >= TW_EAGER && type <= TW_WINDOW);
 	for (unsigned i = 0; i < niov; i++)
 		sum += (uint32_t)iov[i].iov_len;
 	FUZZ_MUST(sum == len);

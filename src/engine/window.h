@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One-sided access: an endpoint registers memory as a window under a 64-bit key, and peers put
+ * to it, get from it and change it atomically, by key and offset. It works with every peer,
+ * the endpoint itself included.
+ *
+ * The first access to a window asks its owner for address, rights and the provider's key.
+ * From then on the provider's get and put move the data, and the owner takes no part. Where
+ * they cannot, or are refused, the owner's engine serves the access, in pieces. Atomics are
+ * always served, which makes them atomic towards each other. The service thread serves while
+ * the owner's program computes.
+ *
+ * An access is a request as any other. Its memory is the engine's until it ends:
+ *
+ *   TW_S_OK            a get: the data is here. A put or an atomic: the data is in the window,
+ *                      and whatever is sent to its owner from then on finds it there.
+ *   TW_S_BAD_WINDOW    the owner has no window of that key (any more)
+ *   TW_S_OUT_OF_WINDOW the access is not within the window
+ *   TW_S_NO_RIGHT      the window does not allow it, or the atomic does not exist
+ *   TW_S_ABORTED       the memory of the window is not there
+ *   TW_S_NO_RESOURCES  memory is short
+ *   TW_S_REJECTED      no connect of this side has presented the owner's filter
+ *   TW_S_BAD_SESSION, and what sends end with, if the owner is gone
+ *
+ * A put or get that fails may have moved a part of its data. Accesses have no order among
+ * each other, but for atomics on one window: these happen in the order of the calls.
+ *
+ * Everything here is called with the endpoint's lock held, from any thread. window.c is the
+ * side that accesses, window_owner.c the other, window_atomic.c computes.
+ */
+#ifndef TW_WINDOW_H
+#define TW_WINDOW_H
+
+#include "engine/types.h"
+
+/* The owner ------------------------------------------------------------------ */
+
+enum tw_window_rights {
+	TW_WINDOW_READ = 1,   /* gets, and atomics that return what was there */
+	TW_WINDOW_WRITE = 2,  /* puts */
+	TW_WINDOW_ATOMIC = 4, /* atomics; those that return something need READ, too */
+	TW_WINDOW_ASSIGN = 8  /* in tw_window_register() only: the engine chooses the key */
+};
+
+/*
+ * Registers memory, which stays valid until the window is deregistered or the endpoint closed.
+ * Windows may overlap. TW_EBUSY: the key is in use; TW_EFAULT: the memory goes beyond the
+ * address space, or has no address; TW_ENOMEM.
+ */
+enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigned rights,
+			       uint64_t *key);
+/*
+ * Begins to deregister: new accesses end with TW_S_BAD_WINDOW, and the key may be used again.
+ * Returns a number for tw_window_ended(); 0: there is no window of that key. The memory is
+ * the program's again when that is true: each peer that knew the window has let go of it, so
+ * that nothing it has begun can touch the memory any more, or its link has ended. A peer lets
+ * go by itself, without a call of its program; what it has begun may end with TW_S_BAD_WINDOW.
+ */
+uint64_t tw_window_end(struct tw_ep *ep, uint64_t key);
+/* A test for tw_wait(): the argument points to that number. */
+bool tw_window_ended(struct tw_ep *ep, void *number);
+/*
+ * Both: releases the lock while it waits. TW_EKEY: no window has that key; TW_ECLOSED: the
+ * endpoint is being closed, after which the memory is the program's; TW_AGAIN: inside the
+ * handler of unexpected messages, where nothing can wait: it has begun.
+ */
+enum tw_err tw_window_deregister(struct tw_ep *ep, uint64_t key);
+
+/* The other side -------------------------------------------------------------- */
+
+/*
+ * Puts r (TW_WRITE) at an offset of a peer's window, or gets r (TW_READ) from there. After
+ * tw_window_notify() a put calls the window_notified() of the owner's interface, once its data
+ * is there.
+ */
+void tw_window_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, uint64_t key,
+		      uint64_t offset);
+void tw_window_notify(struct tw_req *r, uint64_t datum);
+
+/* Numbered like the constants of libfabric. */
+enum tw_atomic_op {
+	TW_ATOMIC_MIN,
+	TW_ATOMIC_MAX,
+	TW_ATOMIC_SUM,
+	TW_ATOMIC_PROD,
+	TW_ATOMIC_LOR, /* these give 0 or 1 */
+	TW_ATOMIC_LAND,
+	TW_ATOMIC_BOR, /* not of a float or double */
+	TW_ATOMIC_BAND,
+	TW_ATOMIC_LXOR,
+	TW_ATOMIC_BXOR,
+	TW_ATOMIC_READ,
+	TW_ATOMIC_WRITE, /* with a result: swap */
+	TW_ATOMIC_CSWAP, /* stores the operand if compare == what is there */
+	TW_ATOMIC_CSWAP_NE,
+	TW_ATOMIC_CSWAP_LE,
+	TW_ATOMIC_CSWAP_LT,
+	TW_ATOMIC_CSWAP_GE,
+	TW_ATOMIC_CSWAP_GT,
+	TW_ATOMIC_MSWAP, /* stores the bits of the operand that compare has set */
+	TW_ATOMIC_OPS
+};
+enum tw_atomic_type {
+	TW_ATOMIC_INT8,
+	TW_ATOMIC_UINT8,
+	TW_ATOMIC_INT16,
+	TW_ATOMIC_UINT16,
+	TW_ATOMIC_INT32,
+	TW_ATOMIC_UINT32,
+	TW_ATOMIC_INT64,
+	TW_ATOMIC_UINT64,
+	TW_ATOMIC_FLOAT,
+	TW_ATOMIC_DOUBLE,
+	TW_ATOMIC_TYPES
+};
+#define TW_ATOMIC_MAX_BYTES 1024 /* of the elements of one */
+
+struct tw_atomic {
+	enum tw_atomic_op op;
+	enum tw_atomic_type type;
+	uint32_t count;
+	const void *operand; /* of all but READ; copied, as is the next */
+	const void *compare; /* of CSWAP and MSWAP */
+	void *result;	     /* receives what was there; or NULL, but for READ. Not copied. */
+};
+
+/* The bytes of an element; 0: there is no such type. */
+uint32_t tw_atomic_size(enum tw_atomic_type type);
+/* Whether there is this operation on this type. */
+bool tw_atomic_exists(enum tw_atomic_op op, enum tw_atomic_type type);
+/*
+ * The elements are changed one by one, each at once, also as the owner's program sees it if it
+ * is aligned. NULL, and nothing is done, when memory is short or without such an atomic.
+ */
+struct tw_req *tw_window_atomic(struct tw_ep *ep, struct tw_addr owner, uint64_t key,
+				uint64_t offset, const struct tw_atomic *a);
+/*
+ * Ends r, of kind TW_WRITE and no length, when all puts and atomics to a peer that were begun
+ * before have ended. Only the loss of the peer makes it fail.
+ */
+void tw_window_flush(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner);
+
+/* For the engine ---------------------------------------------------------------- */
+
+static inline bool tw_is_access(const struct tw_req *r)
+{
+	return r->kind == TW_READ || r->kind == TW_WRITE || r->kind == TW_ATOMIC;
+}
+
+/* Moves a piece of an access; false when there is no room. */
+bool tw_window_pull(struct tw_peer *p, struct tw_req *r);
+/* An access is refused: the key may have been lost with a path. In the state ACCESS again. */
+void tw_window_again(struct tw_peer *p, struct tw_req *r);
+/* An access is over. */
+void tw_window_leave(struct tw_peer *p, struct tw_req *r);
+enum tw_err tw_window_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
+			     uint32_t len);
+/* The peer is gone, and all requests to it have ended. */
+void tw_windows_lost(struct tw_peer *p);
+/* The endpoint ends. Frees also what a request has, whose peer may be gone. */
+void tw_windows_fini(struct tw_ep *ep);
+void tw_window_abandon(struct tw_req *r);
+
+/* What goes over the wire, for window*.c ------------------------------------------- */
+
+/* In the flags of a TW_WINDOW packet. */
+enum tw_window_what {
+	TW_WINDOW_ASK,	   /* for a window */
+	TW_WINDOW_GRANT,   /* the answer */
+	TW_WINDOW_PUT,	   /* served accesses, or pieces of them */
+	TW_WINDOW_GET,
+	TW_WINDOW_CHANGE,
+	TW_WINDOW_REPLY,   /* to one of those: its request is the packet's match */
+	TW_WINDOW_NOTIFY,  /* the datum is its match, the length its len */
+	TW_WINDOW_REVOKE,  /* the window is to end */
+	TW_WINDOW_RELEASE, /* the peer has let go of it */
+};
+
+/* The payload of all but NOTIFY begins with this; the match of PUT, GET, CHANGE is a request. */
+struct tw_window_msg {
+	uint64_t key;
+	uint64_t number; /* of the registration; ASK: 0 */
+	uint64_t offset; /* GRANT: the address */
+	uint64_t len;	 /* of the piece. GRANT: of the window */
+	uint32_t at;	 /* of the piece in its request, also in the REPLY */
+	uint8_t status;	 /* GRANT, REPLY: enum tw_status */
+	uint8_t rights;	 /* GRANT */
+	uint8_t op, type; /* CHANGE; then follow operand and compare, if the op has them */
+};
+_Static_assert(sizeof(struct tw_window_msg) == 40, "wire format");
+
+#define TW_WINDOW_PIECE 8192 /* bytes of a served access that one packet carries */
+#define TW_WINDOW_ASKED 32   /* packets to one peer that wait for a reply */
+
+/* Whether the op takes an operand, and compares. */
+static inline uint32_t tw_atomic_operands(enum tw_atomic_op op)
+{
+	return op == TW_ATOMIC_READ ? 0 : op >= TW_ATOMIC_CSWAP ? 2 : 1;
+}
+
+static inline bool tw_window_within(uint64_t offset, uint64_t len, uint64_t size)
+{
+	return offset <= size && len <= size - offset;
+}
+
+/* TW_S_OK if a window of this size and these rights allows that access. */
+enum tw_status tw_window_check(unsigned rights, uint64_t size, unsigned wanted, uint64_t offset,
+			       uint64_t len);
+/* The rights that an atomic needs. */
+unsigned tw_atomic_rights(enum tw_atomic_op op, bool result);
+/* Does it; old receives what was there. The memory has room, and the atomic exists. */
+void tw_atomic_apply(char *memory, char *old, const struct tw_window_msg *m, const char *operand);
+/*
+ * Queues a packet behind what is sent, also in upcalls. A reply counts in p->windows.due until
+ * it has left. Returns where its len bytes of data belong; NULL when memory is short.
+ */
+char *tw_window_post(struct tw_peer *p, enum tw_window_what what, bool reply, uint64_t match,
+		     const struct tw_window_msg *m, uint32_t len);
+/* Those that the owner takes. */
+enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_window_msg *m,
+			    const char *data, uint32_t len);
+void tw_window_owner_lost(struct tw_peer *p);
+void tw_window_owner_fini(struct tw_ep *ep);
+/* The lists of this endpoint; NULL when memory is short. */
+struct tw_windows *tw_windows_get(struct tw_ep *ep);
+
+#define TW_WINDOW_LISTS 256 /* of windows by key, a power of two */
+
+/* Of an endpoint that has or knows windows. */
+struct tw_windows {
+	struct tw_list own[TW_WINDOW_LISTS], known[TW_WINDOW_LISTS];
+	struct tw_list ending; /* own ones that peers still know */
+	uint64_t number;       /* of the last registration */
+	uint64_t last_key;     /* that was assigned */
+};
+
+static inline struct tw_list *tw_window_list(struct tw_list *lists, uint64_t key)
+{
+	return &lists[key * 0x9e3779b97f4a7c15u >> 56 & (TW_WINDOW_LISTS - 1)];
+}
+
+#endif /* TW_WINDOW_H */

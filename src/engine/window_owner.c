@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The owner of windows: who may access them, and the accesses that it serves itself. A window
+ * that ends is revoked at the peers that were granted it, and gone when each has released it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "engine/window.h"
+
+struct window {
+	struct tw_list node; /* by key, or ending */
+	struct tw_list grants;
+	uint64_t key, number;
+	char *base;
+	uint64_t len;
+	unsigned rights;
+};
+
+/* A peer that knows a window. */
+struct grant {
+	struct tw_list of_window, of_peer;
+	struct window *w;
+	struct tw_peer *peer;
+	bool registered; /* with the provider */
+	bool revoked;
+	struct tw_mem_reg mr;
+};
+
+static struct window *find(const struct tw_ep *ep, uint64_t key)
+{
+	struct tw_windows *ws = ep->windows;
+
+	if (!ws)
+		return NULL;
+	tw_list_walk(tw_window_list(ws->own, key), struct window, w, node) {
+		if (w->key == key)
+			return w;
+	}
+	return NULL;
+}
+
+enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigned rights,
+			       uint64_t *key)
+{
+	struct tw_windows *ws = tw_windows_get(ep);
+	struct window *w;
+
+	if ((len && !base) || (uintptr_t)base + len < (uintptr_t)base)
+		return TW_EFAULT;
+	if (!ws)
+		return TW_ENOMEM;
+	if (rights & TW_WINDOW_ASSIGN) {
+		while (find(ep, ++ws->last_key))
+			;
+		*key = ws->last_key;
+	}
+	if (find(ep, *key))
+		return TW_EBUSY;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return TW_ENOMEM;
+	w->key = *key;
+	w->number = ++ws->number;
+	w->base = base;
+	w->len = len;
+	w->rights = rights & ~(unsigned)TW_WINDOW_ASSIGN;
+	tw_list_init(&w->grants);
+	tw_list_add_tail(tw_window_list(ws->own, w->key), &w->node);
+	return TW_OK;
+}
+
+/* Grants --------------------------------------------------------------------- */
+
+static struct grant *grant_of(const struct window *w, const struct tw_peer *p)
+{
+	tw_list_walk(&w->grants, struct grant, g, of_window) {
+		if (g->peer == p)
+			return g;
+	}
+	return NULL;
+}
+
+static void deregister(struct grant *g)
+{
+	/* Registrations end with the link. */
+	if (g->registered && g->peer->link)
+		g->peer->link->provider->mem_dereg(g->peer->link, &g->mr);
+	g->registered = false;
+}
+
+/* With the last grant goes a window that has ended. */
+static void end_grant(struct tw_ep *ep, struct grant *g, bool ending)
+{
+	struct window *w = g->w;
+
+	deregister(g);
+	tw_list_del(&g->of_window);
+	tw_list_del(&g->of_peer);
+	free(g);
+	if (!ending || !tw_list_empty(&w->grants))
+		return;
+	tw_list_del(&w->node);
+	free(w);
+	ep->events++;
+}
+
+static struct grant *grant(struct window *w, struct tw_peer *p)
+{
+	struct grant *g = grant_of(w, p);
+
+	if (g) {
+		deregister(g);
+		return g;
+	}
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return NULL;
+	g->w = w;
+	g->peer = p;
+	tw_list_add_tail(&w->grants, &g->of_window);
+	tw_list_add_tail(&p->windows.grants, &g->of_peer);
+	return g;
+}
+
+static enum tw_err asked(struct tw_peer *p, struct tw_window_msg *m)
+{
+	struct window *w = find(p->ep, m->key);
+	struct tw_link *link = p->link;
+	struct grant *g;
+	char *key;
+
+	*m = (struct tw_window_msg){.key = m->key, .status = TW_S_BAD_WINDOW};
+	if (!w)
+		return tw_window_post(p, TW_WINDOW_GRANT, true, 0, m, 0) ? TW_OK : TW_AGAIN;
+	g = grant(w, p);
+	if (!g)
+		return TW_AGAIN;
+	g->registered = link->can_get && link->key_size && w->len &&
+			link->provider->mem_reg(link, w->base, w->len, &g->mr) == TW_OK;
+	m->status = TW_S_OK;
+	m->number = w->number;
+	m->offset = g->registered ? g->mr.address : (uintptr_t)w->base;
+	m->len = w->len;
+	m->rights = (uint8_t)w->rights;
+	key = tw_window_post(p, TW_WINDOW_GRANT, true, 0, m, g->registered ? link->key_size : 0);
+	if (!key)
+		return TW_AGAIN;
+	if (g->registered)
+		memcpy(key, g->mr.key, link->key_size);
+	return TW_OK;
+}
+
+static enum tw_err released(struct tw_peer *p, const struct tw_window_msg *m)
+{
+	struct tw_windows *ws = p->ep->windows;
+
+	if (!ws)
+		return TW_EPROTO;
+	tw_list_walk(&ws->ending, struct window, w, node) {
+		struct grant *g = w->number == m->number ? grant_of(w, p) : NULL;
+
+		if (!g)
+			continue;
+		end_grant(p->ep, g, true);
+		return TW_OK;
+	}
+	return TW_EPROTO;
+}
+
+/* The end of a window ----------------------------------------------------------- */
+
+static void revoke(struct window *w)
+{
+	struct tw_window_msg m = {.key = w->key, .number = w->number};
+
+	tw_list_walk(&w->grants, struct grant, g, of_window) {
+		if (!g->revoked)
+			g->revoked = tw_window_post(g->peer, TW_WINDOW_REVOKE, false, 0, &m, 0);
+	}
+}
+
+uint64_t tw_window_end(struct tw_ep *ep, uint64_t key)
+{
+	struct window *w = find(ep, key);
+	uint64_t number;
+
+	if (!w)
+		return 0;
+	number = w->number;
+	tw_list_del(&w->node);
+	if (tw_list_empty(&w->grants)) {
+		free(w);
+		return number;
+	}
+	tw_list_add_tail(&ep->windows->ending, &w->node);
+	revoke(w);
+	return number;
+}
+
+bool tw_window_ended(struct tw_ep *ep, void *number)
+{
+	tw_list_walk(&ep->windows->ending, struct window, w, node) {
+		if (w->number != *(uint64_t *)number)
+			continue;
+		revoke(w); /* where memory was short */
+		return false;
+	}
+	return true;
+}
+
+enum tw_err tw_window_deregister(struct tw_ep *ep, uint64_t key)
+{
+	uint64_t number = tw_window_end(ep, key);
+	enum tw_waited waited;
+
+	if (!number)
+		return TW_EKEY;
+	do {
+		waited = tw_wait(ep, tw_window_ended, &number, TW_FOREVER);
+	} while (waited == TW_W_WOKEN);
+	return waited == TW_W_TRUE ? TW_OK : waited == TW_W_CLOSED ? TW_ECLOSED : TW_AGAIN;
+}
+
+/* Served accesses ---------------------------------------------------------------- */
+
+static enum tw_status check(const struct tw_peer *p, const struct tw_window_msg *m,
+			    unsigned wanted, char **at)
+{
+	const struct window *w = find(p->ep, m->key);
+	enum tw_status status;
+
+	if (!w || w->number != m->number)
+		return TW_S_BAD_WINDOW;
+	status = tw_window_check(w->rights, w->len, wanted, m->offset, m->len);
+	if (status == TW_S_OK)
+		*at = w->base + m->offset;
+	return status;
+}
+
+static enum tw_err put(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m, const char *data,
+		       uint32_t len)
+{
+	char *at;
+
+	if (len != m->len)
+		return TW_EPROTO;
+	m->status = (uint8_t)check(p, m, TW_WINDOW_WRITE, &at);
+	if (!tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, 0))
+		return TW_AGAIN;
+	if (m->status == TW_S_OK)
+		tw_copy(at, data, len);
+	return TW_OK;
+}
+
+static enum tw_err get(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m, uint32_t len)
+{
+	char *at, *to;
+
+	if (len || m->len > TW_WINDOW_PIECE)
+		return TW_EPROTO;
+	m->status = (uint8_t)check(p, m, TW_WINDOW_READ, &at);
+	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
+	to = tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, len);
+	if (!to)
+		return TW_AGAIN;
+	if (len)
+		tw_copy(to, at, len);
+	return TW_OK;
+}
+
+static enum tw_err change(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
+			  const char *operand, uint32_t len)
+{
+	enum tw_atomic_op op = (enum tw_atomic_op)m->op;
+	enum tw_atomic_type type = (enum tw_atomic_type)m->type;
+	bool result = m->rights & TW_WINDOW_READ; /* wanted */
+	char *at, *old;
+
+	if (!tw_atomic_exists(op, type) || !m->len || m->len > TW_ATOMIC_MAX_BYTES ||
+	    m->len % tw_atomic_size(type) || len != tw_atomic_operands(op) * m->len)
+		return TW_EPROTO;
+	m->status = (uint8_t)check(p, m, tw_atomic_rights(op, result), &at);
+	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
+	old = tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, result ? len : 0);
+	if (!old)
+		return TW_AGAIN;
+	if (len)
+		tw_atomic_apply(at, result ? old : NULL, m, operand);
+	return TW_OK;
+}
+
+enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_window_msg *m,
+			    const char *data, uint32_t len)
+{
+	enum tw_window_what what = (enum tw_window_what)tw_hdr_flags(hdr);
+
+	/* More than it may ask without waiting for replies. */
+	if (p->windows.due > 2 * TW_WINDOW_ASKED)
+		return TW_EPROTO;
+	if (what != TW_WINDOW_ASK && what != TW_WINDOW_RELEASE)
+		p->ep->counters[TW_C_WINDOW_SERVED]++;
+	switch (what) {
+	case TW_WINDOW_ASK:
+		return asked(p, m);
+	case TW_WINDOW_PUT:
+		return put(p, hdr.match, m, data, len);
+	case TW_WINDOW_GET:
+		return get(p, hdr.match, m, len);
+	case TW_WINDOW_CHANGE:
+		return change(p, hdr.match, m, data, len);
+	case TW_WINDOW_RELEASE:
+		return released(p, m);
+	default:
+		return TW_EPROTO;
+	}
+}
+
+/* The end -------------------------------------------------------------------------- */
+
+static bool is_ending(const struct tw_ep *ep, const struct window *w)
+{
+	return find(ep, w->key) != w;
+}
+
+void tw_window_owner_lost(struct tw_peer *p)
+{
+	while (!tw_list_empty(&p->windows.grants)) {
+		struct grant *g = tw_list_first(&p->windows.grants, struct grant, of_peer);
+
+		end_grant(p->ep, g, is_ending(p->ep, g->w));
+	}
+}
+
+void tw_window_owner_fini(struct tw_ep *ep)
+{
+	for (unsigned i = 0; i < TW_WINDOW_LISTS; i++)
+		while (!tw_list_empty(&ep->windows->own[i])) {
+			struct window *w = tw_list_first(&ep->windows->own[i], struct window, node);
+
+			tw_list_del(&w->node);
+			free(w);
+		}
+}

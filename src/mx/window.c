@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One-sided access, which MX 1.0 announces for later and has reserved a status for. */
+#include "engine/window.h"
+#include "mx/mx_internal.h"
+
+_Static_assert((int)MX_WINDOW_READ == (int)TW_WINDOW_READ, "rights are the engine's");
+_Static_assert((int)MX_WINDOW_WRITE == (int)TW_WINDOW_WRITE, "rights are the engine's");
+_Static_assert((int)MX_WINDOW_ASSIGN == (int)TW_WINDOW_ASSIGN, "and this beside them");
+
+static mx_return_t code_of(enum tw_err err)
+{
+	switch (err) {
+	case TW_ENOMEM:
+		return MX_NO_RESOURCES;
+	case TW_EBUSY:
+		return MX_BUSY;
+	case TW_EFAULT:
+		return MX_BAD_SEG_MEM;
+	case TW_EKEY:
+		return MX_NO_MATCH;
+	case TW_ECLOSED:
+		return MX_BAD_ENDPOINT;
+	default:
+		return MX_NOT_COMPLETED;
+	}
+}
+
+mx_return_t mx_window_register(mx_endpoint_t endpoint, void *base, size_t length, uint32_t rights,
+			       uint64_t *key)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	enum tw_err err;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	if (!key || (rights & ~(uint32_t)(MX_WINDOW_READ | MX_WINDOW_WRITE | MX_WINDOW_ASSIGN)))
+		return tw_mx_leave_fail(ep, __func__, MX_FAILURE);
+	err = tw_window_register(ep, base, length, rights, key);
+	if (err != TW_OK)
+		return tw_mx_leave_fail(ep, __func__, code_of(err));
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_window_deregister(mx_endpoint_t endpoint, uint64_t key)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	enum tw_err err;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	err = tw_window_deregister(ep, key);
+	if (err != TW_OK)
+		return tw_mx_leave_fail(ep, __func__, code_of(err));
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+static mx_return_t access_window(mx_endpoint_t endpoint, enum tw_kind kind,
+				 const mx_segment_t *list, uint32_t count, mx_endpoint_addr_t peer,
+				 uint64_t key, uint64_t offset, uint64_t match, void *context,
+				 mx_request_t *request, const char *function)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	struct tw_req *r;
+	mx_return_t rc;
+
+	if (!ep)
+		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
+	rc = tw_mx_new_request(ep, kind, list, count, context, request, &r);
+	if (rc != MX_SUCCESS)
+		return tw_mx_leave_fail(ep, function, rc);
+	r->match = match;
+	*request = (mx_request_t)(uintptr_t)r->handle;
+	tw_window_access(ep, r, tw_mx_addr(peer), key, offset);
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
+mx_return_t mx_put(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
+		   mx_endpoint_addr_t owner, uint64_t key, uint64_t offset, uint64_t match_info,
+		   void *context, mx_request_t *request)
+{
+	return access_window(endpoint, TW_WRITE, segments_list, segments_count, owner, key, offset,
+			     match_info, context, request, __func__);
+}
+
+mx_return_t mx_get(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
+		   mx_endpoint_addr_t owner, uint64_t key, uint64_t offset, uint64_t match_info,
+		   void *context, mx_request_t *request)
+{
+	return access_window(endpoint, TW_READ, segments_list, segments_count, owner, key, offset,
+			     match_info, context, request, __func__);
+}
+
+mx_return_t mx_flush(mx_endpoint_t endpoint, mx_endpoint_addr_t owner, uint64_t match_info,
+		     void *context, mx_request_t *request)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	struct tw_req *r;
+	mx_return_t rc;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	rc = tw_mx_new_request(ep, TW_WRITE, NULL, 0, context, request, &r);
+	if (rc != MX_SUCCESS)
+		return tw_mx_leave_fail(ep, __func__, rc);
+	r->match = match_info;
+	*request = (mx_request_t)(uintptr_t)r->handle;
+	tw_window_flush(ep, r, tw_mx_addr(owner));
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
