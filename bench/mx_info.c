@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "hostcheck.h"
 #include "myriexpress.h"
 #include "table.h"
 
@@ -16,6 +17,8 @@ static const char help[] =
 	"Usage: mx_info [options]\n"
 	"Shows the boards of this host, their NIC ids and names, and the limits\n"
 	"of the library.\n\n"
+	"  --check        tells instead what this system allows the library, and\n"
+	"                 what is missing or slower without it\n"
 	"  --csv, --json  comma separated values; one JSON object a line\n"
 	"  --help, --version\n";
 
@@ -56,17 +59,20 @@ static const struct {
 	{"interface version", 0, MX_API},
 };
 
-static enum table_format parse(int argc, char **argv)
+static enum table_format parse(int argc, char **argv, bool *check)
 {
 	static const struct option options[] = {
-		{"csv", 0, NULL, 'c'},	   {"json", 0, NULL, 'j'}, {"help", 0, NULL, 'h'},
-		{"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
+		{"check", 0, NULL, 'k'}, {"csv", 0, NULL, 'c'},	    {"json", 0, NULL, 'j'},
+		{"help", 0, NULL, 'h'},	 {"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
 	};
 	enum table_format format = TABLE_PLAIN;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		bench_cli_option(c, &format, help);
+		if (c == 'k')
+			*check = true;
+		else
+			bench_cli_option(c, &format, help);
 	bench_cli_end(argc, argv);
 	return format;
 }
@@ -185,9 +191,12 @@ static void show_limits(enum table_format format)
 
 int main(int argc, char **argv)
 {
-	enum table_format format = parse(argc, argv);
+	bool check = false;
+	enum table_format format = parse(argc, argv, &check);
 	mx_return_t rc;
 
+	if (check)
+		return hostcheck(format) ? 0 : 1;
 	mx_set_error_handler(MX_ERRORS_RETURN);
 	rc = mx_init();
 	if (rc != MX_SUCCESS)

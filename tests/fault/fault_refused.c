@@ -2,7 +2,8 @@
 /*
  * A system that refuses calls, as containers do by seccomp: what can be done without is
  * done without, and everything else ends with a status and a line on standard error that
- * names the call. Never a hang, and never a silent loss of mutual exclusion.
+ * names the call. Never a hang, and never a silent loss of mutual exclusion. mx_info --check
+ * names each call that it tries.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -31,17 +32,18 @@ static const struct {
 	const char *name;
 	int call;
 	bool needed;
+	bool tried; /* by mx_info --check */
 } calls[] = {
-	{"memfd_create", SYS_memfd_create, true},
-	{"eventfd", SYS_eventfd2, true},
-	{"timerfd_create", SYS_timerfd_create, true},
-	{"epoll_create1", SYS_epoll_create1, true},
-	{"membarrier", SYS_membarrier, false},
-	{"process_vm_readv", SYS_process_vm_readv, false},
-	{"process_vm_writev", SYS_process_vm_writev, false},
-	{"pidfd_open", 434, false},
-	{"madvise", SYS_madvise, false},
-	{"sched_setaffinity", SYS_sched_setaffinity, false},
+	{"memfd_create", SYS_memfd_create, true, true},
+	{"eventfd", SYS_eventfd2, true, true},
+	{"timerfd_create", SYS_timerfd_create, true, true},
+	{"epoll_create1", SYS_epoll_create1, true, true},
+	{"membarrier", SYS_membarrier, false, true},
+	{"process_vm_readv", SYS_process_vm_readv, false, true},
+	{"process_vm_writev", SYS_process_vm_writev, false, false},
+	{"pidfd_open", 434, false, true},
+	{"madvise", SYS_madvise, false, false},
+	{"sched_setaffinity", SYS_sched_setaffinity, false, false},
 };
 static const int errors[] = {EPERM, ENOSYS};
 
@@ -178,6 +180,39 @@ static void one_call(unsigned which, int error)
 	close(err);
 }
 
+/* mx_info of the build that this program is of, as a process with that filter. */
+static void check_host(int rank, int call, int error)
+{
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *tests;
+
+	(void)rank;
+	path[n < 0 ? 0 : n] = 0;
+	tests = strstr(path, "/tests/fault/");
+	st_check(tests && tests + 64 < path + sizeof(path));
+	strcpy(tests, "/bench/mx_info");
+	st_check(dup2(STDERR_FILENO, STDOUT_FILENO) >= 0);
+	refuse(call, error);
+	execl(path, path, "--check", "--csv", NULL);
+	st_fail("%s: %s", path, strerror(errno));
+}
+
+static void named_by_check(unsigned which, int error)
+{
+	int err = memfd_create("stdout", 0), status;
+	char line[200];
+
+	st_check(err >= 0);
+	status = ended(begin(err, calls[which].name, check_host, 0, calls[which].call, error));
+	snprintf(line, sizeof(line), "\n%s,%s,", calls[which].name, strerror(error));
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != calls[which].needed ||
+	    !strstr(said(err), line))
+		st_fail("mx_info --check without %s: status %x\n%s", calls[which].name, status,
+			said(err));
+	close(err);
+}
+
 static void *look(void *arg)
 {
 	mx_endpoint_t *ep = arg;
@@ -226,6 +261,8 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < 2 * n; i++) {
 		st_at(i);
 		one_call(i / 2, errors[i % 2]);
+		if (calls[i / 2].tried)
+			named_by_check(i / 2, errors[i % 2]);
 	}
 	/* Under the thread sanitizer the lock is an ordinary one. */
 	if (!TW_TSAN) {
