@@ -2,11 +2,13 @@
 /*
  * Connecting. There is one attempt per peer at a time, for all requests. When both sides
  * start at once, the attempt of the smaller (NIC id, endpoint id, session) stands and the
- * other side waits for it.
+ * other side waits for it. Where the other endpoint may be opened later (TW_X_LATER), a failed
+ * attempt is repeated.
  */
 #include "engine/engine.h"
 
 #define CROSS_RETRY_US 20000 /* the other side's attempt may have failed */
+#define LATER_RETRY_US 50000
 
 static const uint8_t status_of[TW_NERRS] = {
 	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EKEY] = TW_S_BAD_KEY,
@@ -24,28 +26,33 @@ static void end_request(struct tw_ep *ep, struct tw_req *r, enum tw_status statu
 	tw_req_complete(ep, r, status);
 }
 
+static void again_after(struct tw_peer *p, uint32_t us)
+{
+	p->retry = tw_clock() + tw_clock_us(us);
+	tw_timer(&p->ep->host, p->retry);
+}
+
 static void attempt_failed(struct tw_peer *p, enum tw_err why)
 {
-	struct tw_list *n, *tmp;
-
 	p->link = NULL;
 	if (why == TW_ECROSS) {
 		/* The attempt of the other side is in progress. */
-		p->retry = tw_clock() + tw_clock_us(CROSS_RETRY_US);
-		tw_timer(&p->ep->host, p->retry);
+		again_after(p, CROSS_RETRY_US);
 		return;
 	}
-	tw_list_each(&p->connects, n, tmp) {
-		struct tw_req *r = tw_container(n, struct tw_req, link);
-
-		if (why != TW_EKEY || r->key == p->key)
-			end_request(p->ep, r, (enum tw_status)status_of[why]);
+	tw_list_walk(&p->connects, struct tw_req, r, link) {
+		if (why == TW_EKEY && r->key != p->key)
+			continue;
+		r->status = status_of[why];
+		if (why == TW_EKEY || !(r->extra & TW_X_LATER))
+			end_request(p->ep, r, (enum tw_status)r->status);
 	}
-	/* Another request may have the right filter. */
-	if (!tw_list_empty(&p->connects))
+	if (tw_list_empty(&p->connects))
+		tw_peer_free(p);
+	else if (why == TW_EKEY) /* another request may have the right filter */
 		attempt(p);
 	else
-		tw_peer_free(p);
+		again_after(p, LATER_RETRY_US);
 }
 
 static void attempt(struct tw_peer *p)
@@ -176,14 +183,12 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 static uint64_t expire_peer(struct tw_peer *p, uint64_t now)
 {
-	struct tw_list *n, *tmp;
 	uint64_t next = 0;
 
-	tw_list_each(&p->connects, n, tmp) {
-		struct tw_req *r = tw_container(n, struct tw_req, link);
-
+	tw_list_walk(&p->connects, struct tw_req, r, link) {
 		if (r->deadline <= now)
-			end_request(p->ep, r, TW_S_TIMEOUT);
+			/* Between two attempts the last one says why. */
+			end_request(p->ep, r, p->retry && r->status ? r->status : TW_S_TIMEOUT);
 		else if (r->deadline != TW_FOREVER)
 			next = earlier(next, r->deadline);
 	}

@@ -415,6 +415,8 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 	s->ep = new_ep(how, s);
 	if (!s->ep)
 		goto no_memory;
+	if (how->ep)
+		*how->ep = s->ep;
 	tw_lock_slow(&s->lock);
 	err = build(s->ep, how);
 	/* Left by an endpoint of before, or of the parent of a forked child. */

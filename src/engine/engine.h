@@ -42,6 +42,7 @@ struct tw_open {
 	void (*error_handler)(void);
 	const struct tw_interface *iface;
 	void *owner;
+	struct tw_ep **ep; /* NULL, or where it is before anything runs on it */
 };
 
 /*

@@ -4,7 +4,6 @@
  *
  *   AWAY     seek, or a control to send      SEEKING
  *   SEEKING  connected, or a packet from it  HERE
- *   SEEKING  refused, before the deadline    SEEKING, connects again later
  *   SEEKING  refused                         LOST
  *   HERE     the connection is lost          LOST
  *   LOST     as AWAY
@@ -12,8 +11,6 @@
  * A loss is noticed once what came before it has been collected.
  */
 #include "group/group.h"
-
-#define RETRY_US 50000 /* until the next connect to a member that has not begun */
 
 struct control {
 	struct tw_list link;
@@ -24,8 +21,7 @@ struct control {
 
 void tw_group_init(struct tw_group *g, uint32_t filter)
 {
-	g->filter = filter;
-	tw_list_init(&g->seeking);
+	*g = (struct tw_group){.filter = filter};
 	tw_list_init(&g->ready);
 	tw_list_init(&g->requests);
 }
@@ -48,12 +44,21 @@ void tw_member_fini(struct tw_member *m)
 static void lose(struct tw_member *m)
 {
 	struct tw_group *g = m->group;
+	struct tw_list requests;
 
 	m->state = TW_MEMBER_LOST;
 	tw_member_fini(m);
+	/* They may be made again. */
+	tw_list_init(&requests);
 	tw_list_walk(&g->requests, struct tw_ctrl_request, r, link) {
 		if (r->to != m)
 			continue;
+		tw_list_del(&r->link);
+		tw_list_add_tail(&requests, &r->link);
+	}
+	while (!tw_list_empty(&requests)) {
+		struct tw_ctrl_request *r = tw_list_first(&requests, struct tw_ctrl_request, link);
+
 		tw_list_del(&r->link);
 		r->on_reply(r, NULL, 0);
 	}
@@ -63,9 +68,6 @@ static void lose(struct tw_member *m)
 
 void tw_member_ready(struct tw_member *m)
 {
-	/* While it seeks, its place is on the other list. */
-	if (m->state == TW_MEMBER_SEEKING)
-		return;
 	tw_list_del(&m->link);
 	tw_list_add_tail(&m->group->ready, &m->link);
 	m->group->ep->attend = true;
@@ -81,6 +83,7 @@ static void found(struct tw_member *m, struct tw_addr addr)
 		lose(m);
 	}
 	m->state = TW_MEMBER_HERE;
+	m->why = TW_S_OK;
 	m->addr = addr;
 	if (p)
 		p->context = m;
@@ -97,43 +100,35 @@ static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r
 {
 	struct tw_member *m = tw_container(op, struct tw_member, connected);
 
+	(void)ep;
 	if (m->state != TW_MEMBER_SEEKING)
 		return;
 	m->why = r->status;
-	if (r->status == TW_S_OK) {
+	if (m->why == TW_S_OK)
 		found(m, r->source);
-	} else if (m->group->later && tw_clock() < m->deadline) {
-		m->retry = tw_clock() + tw_clock_us(RETRY_US);
-		tw_list_add_tail(&m->group->seeking, &m->link);
-		tw_timer(&ep->host, m->retry);
-	} else {
+	else
 		lose(m);
-	}
 }
 
-static void connect_to(struct tw_member *m)
+void tw_member_seek(struct tw_member *m)
 {
 	struct tw_ep *ep = m->group->ep;
-	struct tw_req *r = tw_connect_new(ep, m->where >> 16, m->where & 0xffff, m->group->filter,
-					  m->deadline);
+	uint64_t deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	struct tw_req *r;
 
+	if (m->state == TW_MEMBER_SEEKING || m->state == TW_MEMBER_HERE)
+		return;
+	m->state = TW_MEMBER_SEEKING;
+	r = tw_connect_new(ep, m->where >> 16, m->where & 0xffff, m->group->filter, deadline);
 	if (!r) {
 		m->why = TW_S_NO_RESOURCES;
 		lose(m);
 		return;
 	}
+	r->extra = m->group->later ? TW_X_LATER : 0;
 	m->connected.done = connected;
 	r->context = &m->connected;
 	tw_connect(ep, r);
-}
-
-void tw_member_seek(struct tw_member *m)
-{
-	if (m->state == TW_MEMBER_SEEKING || m->state == TW_MEMBER_HERE)
-		return;
-	m->state = TW_MEMBER_SEEKING;
-	m->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
-	connect_to(m);
 }
 
 /* Controls --------------------------------------------------------------------- */
@@ -181,6 +176,14 @@ bool tw_ctrl_replied(struct tw_member *from, uint32_t number, const void *reply,
 	return false;
 }
 
+static enum tw_err leave(struct tw_ep *ep, struct tw_addr to, const struct control *c)
+{
+	if (!tw_addr_same(&to, &ep->self->addr))
+		return tw_am_send(ep, to, c->arg, c->data, c->len);
+	ep->iface->am_handler(ep, ep->self, c->arg, c->data, c->len);
+	return TW_OK;
+}
+
 /* A control that is lost would be waited for: without memory the connection ends. */
 static void flush(struct tw_member *m)
 {
@@ -190,7 +193,7 @@ static void flush(struct tw_member *m)
 		struct control *c = tw_list_first(&m->out, struct control, link);
 
 		tw_list_del(&c->link);
-		if (tw_am_send(ep, m->addr, c->arg, c->data, c->len) == TW_ENOMEM) {
+		if (leave(ep, m->addr, c) == TW_ENOMEM) {
 			tw_log(TW_LOG_ERROR, "no memory for a control message");
 			tw_disconnect(ep, tw_peer_at(ep, m->addr));
 		}
@@ -198,10 +201,11 @@ static void flush(struct tw_member *m)
 	}
 }
 
-/* Called by the interface's hooks ------------------------------------------------ */
+/* Attending ------------------------------------------------------------------------ */
 
-void tw_group_down(const struct tw_peer *p)
+void tw_group_down(struct tw_ep *ep, const struct tw_peer *p)
 {
+	(void)ep;
 	if (p->context)
 		tw_member_ready(p->context);
 }
@@ -213,44 +217,49 @@ static bool is_gone(const struct tw_member *m)
 	return m->state == TW_MEMBER_HERE && (!p || p->state != TW_PEER_UP);
 }
 
-void tw_group_attend(struct tw_group *g)
+static void attend(struct tw_member *m)
 {
-	uint64_t now;
+	struct tw_group *g = m->group;
 
-	while (!tw_list_empty(&g->ready)) {
-		struct tw_member *m = tw_list_first(&g->ready, struct tw_member, link);
-
-		tw_list_del(&m->link);
-		if (is_gone(m)) {
-			tw_collect(g->ep);
-			lose(m);
-		}
-		if (m->state == TW_MEMBER_HERE && g->here)
-			g->here(m);
-		flush(m);
-		if (!tw_list_empty(&m->out))
-			tw_member_seek(m);
+	if (is_gone(m)) {
+		tw_collect(g->ep);
+		lose(m);
 	}
-	if (tw_likely(tw_list_empty(&g->seeking)))
-		return;
-	now = tw_clock();
-	tw_list_walk(&g->seeking, struct tw_member, m, link) {
-		if (m->retry > now)
-			continue;
-		tw_list_del(&m->link);
-		connect_to(m);
-	}
+	if (m->state == TW_MEMBER_HERE && g->here)
+		g->here(m);
+	flush(m);
+	if (!tw_list_empty(&m->out))
+		tw_member_seek(m);
 }
 
-uint64_t tw_group_expire(struct tw_group *g, uint64_t now)
+void tw_group_attend(struct tw_group *g)
 {
-	uint64_t next = 0;
+	/* A send may make progress and call this again: the loop below does the work. */
+	if (g->attending)
+		return;
+	g->attending = true;
+	do {
+		g->ep->attend = false;
+		tw_collect(g->ep);
+		if (g->work)
+			g->work(g);
+		while (!tw_list_empty(&g->ready)) {
+			struct tw_member *m = tw_list_first(&g->ready, struct tw_member, link);
 
-	tw_list_walk(&g->seeking, struct tw_member, m, link) {
-		if (m->retry <= now)
-			g->ep->attend = true;
-		else if (!next || m->retry < next)
-			next = m->retry;
-	}
-	return next;
+			tw_list_del(&m->link);
+			attend(m);
+		}
+	} while (g->ep->attend || !tw_list_empty(&g->ep->done));
+	g->attending = false;
+}
+
+void tw_group_leave(struct tw_group *g)
+{
+	struct tw_ep *ep = g->ep;
+
+	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
+		ep->iface->attend(ep);
+	if (tw_unlikely(tw_unfinished(ep)))
+		tw_progress_request(ep);
+	tw_leave(ep);
 }

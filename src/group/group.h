@@ -5,8 +5,8 @@
  * with a reply. Controls are active messages. The interface knows their meaning, and where
  * in them a request has its number.
  *
- * Called with the endpoint's lock. The interface's hooks (struct tw_interface) call the last
- * three functions, and its am_handler() those for what has come.
+ * Called with the endpoint's lock. The interface's am_handler() calls tw_member_met(), and
+ * its attend() tw_group_attend().
  */
 #ifndef TW_GROUP_H
 #define TW_GROUP_H
@@ -19,23 +19,25 @@ struct tw_member {
 	struct tw_group *group;
 	uint64_t where;	     /* NIC id << 16 | endpoint id */
 	uint8_t state;	     /* enum tw_member_state */
-	uint8_t why;	     /* enum tw_status of the last connect */
+	uint8_t why;	     /* enum tw_status of the last connect; TW_S_OK: it was here */
 	struct tw_addr addr; /* while HERE */
 	struct tw_op connected;
 	struct tw_list out;  /* controls that have not left */
-	struct tw_list link; /* on the group's list seeking or ready */
-	uint64_t deadline, retry;
+	struct tw_list link; /* on the group's list ready */
 };
 
 struct tw_group {
 	struct tw_ep *ep;
 	uint32_t filter;
 	bool later; /* members may begin later: until the deadline, connecting is tried again */
+	bool attending;
+	/* The interface's own deferred work, or NULL. */
+	void (*work)(struct tw_group *g);
 	/* It is connected: what waits for that may be sent. May be NULL. */
 	void (*here)(struct tw_member *m);
 	/* It cannot be reached, or is gone; its controls and requests have been ended. */
 	void (*lost)(struct tw_member *m);
-	struct tw_list seeking, ready, requests;
+	struct tw_list ready, requests;
 	uint32_t requested;
 };
 
@@ -48,7 +50,7 @@ struct tw_ctrl_request {
 	void (*on_reply)(struct tw_ctrl_request *r, const void *reply, uint32_t len);
 };
 
-/* Before the endpoint opens; its first hook, or the opener, sets g->ep. */
+/* Before the endpoint opens, which sets g->ep (struct tw_open). */
 void tw_group_init(struct tw_group *g, uint32_t filter);
 void tw_member_init(struct tw_group *g, struct tw_member *m, uint64_t where);
 /* Frees what a group or a member that ends with its endpoint has. */
@@ -60,7 +62,10 @@ void tw_member_seek(struct tw_member *m);
 void tw_member_ready(struct tw_member *m);
 /* A packet has come from a peer: it is this member. */
 void tw_member_met(struct tw_member *m, struct tw_peer *p);
-/* Sends a control behind those before it; connects first. False: no memory. */
+/*
+ * Sends a control behind those before it; connects first. One to the own endpoint goes to
+ * am_handler() from tw_group_attend(). False: no memory.
+ */
 bool tw_ctrl_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t len);
 /* Chooses the request's number; then the interface sends the control with it. */
 void tw_ctrl_request(struct tw_ctrl_request *r, struct tw_member *to);
@@ -68,9 +73,11 @@ void tw_ctrl_abandon(struct tw_ctrl_request *r);
 /* A reply has come: false if its sender has no request of that number. */
 bool tw_ctrl_replied(struct tw_member *from, uint32_t number, const void *reply, uint32_t len);
 
-/* For the hooks: down(), attend() and expire(). */
-void tw_group_down(const struct tw_peer *p);
+/* Collects requests that have ended, and does all that is deferred. */
 void tw_group_attend(struct tw_group *g);
-uint64_t tw_group_expire(struct tw_group *g, uint64_t now);
+/* The same at the end of a call, which it leaves. */
+void tw_group_leave(struct tw_group *g);
+/* The interface's hook. */
+void tw_group_down(struct tw_ep *ep, const struct tw_peer *p);
 
 #endif /* TW_GROUP_H */

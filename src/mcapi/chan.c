@@ -16,7 +16,7 @@ void tw_mcapi_chan_init(struct tw_mcapi_chan *c)
 	tw_list_init(&c->sends);
 	tw_list_init(&c->credit_starved);
 	tw_list_init(&c->push);
-	tw_list_init(&c->bind2.link);
+	tw_list_init(&c->bind2.r.link);
 }
 
 void tw_mcapi_chan_ctrl_send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,

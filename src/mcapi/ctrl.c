@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Control messages to other nodes: connecting, sending, requests and replies. */
+/* Control messages between nodes, and what is deferred: see group/group.h. */
 #include <stdlib.h>
 
 #include "mcapi/chan.h"
@@ -7,159 +7,46 @@
 
 #define SELF_POLLS 4 /* until a message to oneself, or its announcement, has arrived */
 
-/* A control message to be sent. */
-struct ctrl_msg {
-	struct tw_list link;
-	struct tw_mcapi_ctrl ctrl;
-};
-
-static void mark_dirty(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
+static struct tw_mcapi_node *node_of(struct tw_group *g)
 {
-	if (tw_list_empty(&peer->dirty))
-		tw_list_add_tail(&n->dirty, &peer->dirty);
-	n->ep->attend = true;
+	return tw_container(g, struct tw_mcapi_node, group);
 }
 
 void tw_mcapi_ctrl_send(struct tw_mcapi_node *n, uint32_t to, const struct tw_mcapi_ctrl *ctrl)
 {
-	struct ctrl_msg *msg = malloc(sizeof(*msg));
-
-	if (!msg) {
-		tw_log(TW_LOG_ERROR, "no memory for a control message to node %u", to);
-		return;
-	}
-	msg->ctrl = *ctrl;
-	if (to == n->number) {
-		tw_list_add_tail(&n->local, &msg->link);
-		n->ep->attend = true;
-		return;
-	}
-	tw_list_add_tail(&n->peers[to].out, &msg->link);
-	mark_dirty(n, &n->peers[to]);
-}
-
-static void release_all(struct tw_list *msgs)
-{
-	while (!tw_list_empty(msgs)) {
-		struct ctrl_msg *msg = tw_list_first(msgs, struct ctrl_msg, link);
-
-		tw_list_del(&msg->link);
-		free(msg);
-	}
-}
-
-/* A node is not there: requests to it end without a reply. */
-static void requests_lost(struct tw_mcapi_node *n, uint32_t node)
-{
-	struct tw_list *l, *tmp;
-
-	tw_list_each(&n->requests, l, tmp) {
-		struct tw_mcapi_ctrl_request *ctrl_req =
-			tw_container(l, struct tw_mcapi_ctrl_request, link);
-
-		if (ctrl_req->to != node)
-			continue;
-		tw_list_del(&ctrl_req->link);
-		ctrl_req->on_reply(n, ctrl_req, NULL);
-	}
-	n->ep->events++;
-}
-
-static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
-{
-	struct tw_mcapi_peer *peer = tw_container(op, struct tw_mcapi_peer, connected);
-	struct tw_mcapi_node *n = ep->owner;
-
-	if (r->status == TW_S_OK) {
-		peer->state = TW_MCAPI_HERE;
-		peer->addr = r->source;
-		mark_dirty(n, peer);
-		return;
-	}
-	if (peer->state == TW_MCAPI_HERE)
-		return;
-	peer->state = TW_MCAPI_AWAY;
-	release_all(&peer->out);
-	requests_lost(n, (uint32_t)(peer - n->peers));
-}
-
-static void reach(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
-{
-	uint32_t number = (uint32_t)(peer - n->peers);
-	uint64_t deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
-	struct tw_req *r = tw_connect_new(n->ep, tw_topology_node_nic(number),
-					  TW_EID_NODES + number, TW_MCAPI_FILTER, deadline);
-
-	if (!r)
-		return;
-	peer->state = TW_MCAPI_CONNECTING;
-	r->context = &peer->connected;
-	tw_connect(n->ep, r);
-}
-
-void tw_mcapi_peer_flush(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer)
-{
-	if (peer->state == TW_MCAPI_AWAY && !tw_list_empty(&peer->out))
-		reach(n, peer);
-	while (peer->state == TW_MCAPI_HERE && !tw_list_empty(&peer->out)) {
-		struct ctrl_msg *msg = tw_list_first(&peer->out, struct ctrl_msg, link);
-		enum tw_err err = tw_am_send(n->ep, peer->addr,
-					     tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0),
-					     &msg->ctrl, sizeof(msg->ctrl));
-
-		if (err == TW_ENOMEM)
-			return;
-		tw_list_del(&msg->link);
-		free(msg);
-		if (err == TW_OK)
-			continue;
-		peer->state = TW_MCAPI_AWAY;
-		tw_mcapi_requests_again(n, (uint32_t)(peer - n->peers));
-	}
+	tw_ctrl_send(&n->peers[to], tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0), ctrl,
+		     sizeof(*ctrl));
 }
 
 /* Requests ------------------------------------------------------------------- */
 
+static void replied(struct tw_ctrl_request *r, const void *reply, uint32_t len)
+{
+	struct tw_mcapi_ctrl_request *q = tw_container(r, struct tw_mcapi_ctrl_request, r);
+	struct tw_mcapi_node *n = node_of(r->to->group);
+
+	(void)len;
+	/* A node that was there is gone, and may have begun again. */
+	if (!reply && r->to->why == TW_S_OK)
+		tw_mcapi_ctrl_request(n, q, (uint32_t)(r->to - n->peers), &q->ctrl);
+	else
+		q->on_reply(n, q, reply);
+}
+
 void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 			   uint32_t to, const struct tw_mcapi_ctrl *ctrl)
 {
-	ctrl_req->to = to;
+	ctrl_req->r.on_reply = replied;
+	tw_ctrl_request(&ctrl_req->r, &n->peers[to]);
 	ctrl_req->ctrl = *ctrl;
-	ctrl_req->ctrl.token = ++n->tokens;
+	ctrl_req->ctrl.token = ctrl_req->r.number;
 	ctrl_req->ctrl.requester = n->number;
-	tw_list_add_tail(&n->requests, &ctrl_req->link);
 	tw_mcapi_ctrl_send(n, to, &ctrl_req->ctrl);
-}
-
-static bool has_left(const struct tw_mcapi_node *n, const struct tw_mcapi_ctrl_request *ctrl_req)
-{
-	const struct tw_list *out = &n->peers[ctrl_req->to].out;
-
-	for (struct tw_list *l = out->next; l != out; l = l->next) {
-		const struct tw_mcapi_ctrl *c = &tw_container(l, struct ctrl_msg, link)->ctrl;
-
-		if (c->requester == n->number && c->token == ctrl_req->ctrl.token)
-			return false;
-	}
-	return true;
-}
-
-void tw_mcapi_requests_again(struct tw_mcapi_node *n, uint32_t node)
-{
-	struct tw_list *l, *tmp;
-
-	tw_list_each(&n->requests, l, tmp) {
-		const struct tw_mcapi_ctrl_request *ctrl_req =
-			tw_container(l, struct tw_mcapi_ctrl_request, link);
-
-		if (ctrl_req->to == node && has_left(n, ctrl_req))
-			tw_mcapi_ctrl_send(n, node, &ctrl_req->ctrl);
-	}
 }
 
 void tw_mcapi_ctrl_abandon(struct tw_mcapi_ctrl_request *ctrl_req)
 {
-	tw_list_del(&ctrl_req->link);
+	tw_ctrl_abandon(&ctrl_req->r);
 }
 
 void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *request,
@@ -173,62 +60,145 @@ void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *re
 	tw_mcapi_ctrl_send(n, request->requester, &ctrl);
 }
 
-void tw_mcapi_on_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
+static void on_reply(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_list *l, *tmp;
+	struct tw_mcapi_ctrl undo = *ctrl;
 
-	tw_list_each(&n->requests, l, tmp) {
-		struct tw_mcapi_ctrl_request *ctrl_req =
-			tw_container(l, struct tw_mcapi_ctrl_request, link);
-
-		if (ctrl_req->ctrl.token != ctrl->token)
-			continue;
-		tw_list_del(&ctrl_req->link);
-		ctrl_req->on_reply(n, ctrl_req, ctrl);
+	if (tw_ctrl_replied(&n->peers[from], ctrl->token, ctrl, sizeof(*ctrl)))
 		return;
-	}
 	/* The reply to a connect that was cancelled. */
-	if (ctrl->epoch && ctrl->status == MCAPI_SUCCESS) {
-		struct tw_mcapi_ctrl undo = *ctrl;
+	if (!ctrl->epoch || ctrl->status != MCAPI_SUCCESS)
+		return;
+	undo.what = TW_MCAPI_CTRL_UNBIND;
+	undo.to_sender = true;
+	tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->a), &undo);
+	undo.to_sender = false;
+	tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->b), &undo);
+}
 
-		undo.what = TW_MCAPI_CTRL_UNBIND;
-		undo.to_sender = true;
-		tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->a), &undo);
-		undo.to_sender = false;
-		tw_mcapi_ctrl_send(n, tw_mcapi_node_of(ctrl->b), &undo);
+/* Arrivals ------------------------------------------------------------------- */
+
+static void on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
+{
+	/* requester differs from `from' in forwarded messages. */
+	if (ctrl->requester >= TW_MAX_NODES || tw_mcapi_node_of(ctrl->a) >= TW_MAX_NODES ||
+	    tw_mcapi_node_of(ctrl->b) >= TW_MAX_NODES)
+		return;
+	switch (ctrl->what) {
+	case TW_MCAPI_CTRL_GET:
+		tw_mcapi_on_get(n, from, ctrl);
+		break;
+	case TW_MCAPI_CTRL_CREDITS:
+		tw_mcapi_on_credits(n, from, ctrl);
+		break;
+	case TW_MCAPI_CTRL_ATTR:
+		tw_mcapi_on_attr(n, ctrl);
+		break;
+	case TW_MCAPI_CTRL_REPLY:
+		on_reply(n, from, ctrl);
+		break;
+	case TW_MCAPI_CTRL_CREDIT:
+		tw_mcapi_on_credit(n, ctrl->a, ctrl->value);
+		break;
+	case TW_MCAPI_CTRL_RECALL:
+		tw_mcapi_on_recall(n, ctrl);
+		break;
+	case TW_MCAPI_CTRL_RETURN:
+		tw_mcapi_on_return(n, from, ctrl);
+		break;
+	default:
+		tw_mcapi_chan_on_ctrl(n, ctrl);
+	}
+	n->ep->events++;
+}
+
+/* Only if the sender could not map the ring. */
+static void on_scalar(struct tw_mcapi_node *n, uint64_t arg, uint64_t value)
+{
+	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, tw_mcapi_port_of(arg));
+
+	if (e && e->chan.scl && e->chan.epoch == tw_mcapi_epoch_of(arg))
+		tw_mcapi_scl_arrived(n, e, tw_mcapi_prio_of(arg), value);
+}
+
+static void on_am(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data, uint32_t len)
+{
+	struct tw_mcapi_node *n = ep->owner;
+	uint32_t from = tw_mcapi_node_at(p->addr.where);
+	struct tw_mcapi_ctrl ctrl;
+	uint64_t value;
+
+	if (from >= TW_MAX_NODES)
+		return;
+	if (!p->context)
+		tw_member_met(&n->peers[from], p);
+	if (tw_mcapi_kind_of(arg) == TW_MCAPI_K_CTRL && len == sizeof(ctrl)) {
+		memcpy(&ctrl, data, len);
+		on_ctrl(n, from, &ctrl);
+	} else if (tw_mcapi_kind_of(arg) == TW_MCAPI_K_SCL && len == sizeof(value)) {
+		memcpy(&value, data, len);
+		on_scalar(n, arg, value);
+	}
+}
+
+static void lose(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *node)
+{
+	tw_mcapi_chan_lost(n, e, *(uint32_t *)node);
+	tw_mcapi_credits_lost(n, e, *(uint32_t *)node);
+}
+
+static void lost(struct tw_member *m)
+{
+	struct tw_mcapi_node *n = node_of(m->group);
+	uint32_t node = (uint32_t)(m - n->peers);
+
+	/* It was not there. */
+	if (m->why != TW_S_OK)
+		return;
+	tw_mcapi_pending_lost(n, node);
+	tw_mcapi_endp_each(n, lose, &node);
+	for (unsigned i = 0; i < TW_MCAPI_DESTS; i++)
+		for (struct tw_mcapi_dest *d = n->dests[i]; d; d = d->next)
+			if (tw_mcapi_node_of(d->handle) == node)
+				d->credits = d->kept = 0;
+}
+
+/* Deferred work ---------------------------------------------------------------- */
+
+static void push_all(struct tw_group *g)
+{
+	struct tw_mcapi_node *n = node_of(g);
+
+	while (!tw_list_empty(&n->pushes)) {
+		struct tw_mcapi_endp *e =
+			tw_list_first(&n->pushes, struct tw_mcapi_endp, chan.push);
+
+		tw_list_del(&e->chan.push);
+		tw_mcapi_pkt_push(n, e);
+	}
+	while (!tw_list_empty(&n->dest_pushes)) {
+		struct tw_mcapi_dest *d =
+			tw_list_first(&n->dest_pushes, struct tw_mcapi_dest, push);
+
+		tw_list_del(&d->push);
+		tw_mcapi_msg_push(n, d);
 	}
 }
 
 void tw_mcapi_peers_init(struct tw_mcapi_node *n)
 {
-	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
-		struct tw_mcapi_peer *peer = &n->peers[i];
-
-		peer->state = TW_MCAPI_AWAY;
-		tw_list_init(&peer->out);
-		tw_list_init(&peer->dirty);
-		peer->connected.done = connected;
-	}
+	tw_group_init(&n->group, TW_MCAPI_FILTER);
+	n->group.work = push_all;
+	n->group.lost = lost;
+	for (uint32_t i = 0; i < TW_MAX_NODES; i++)
+		tw_member_init(&n->group, &n->peers[i],
+			       tw_topology_node_nic(i) << 16 | (TW_EID_NODES + i));
 }
 
 void tw_mcapi_peers_fini(struct tw_mcapi_node *n)
 {
-	for (unsigned i = 0; i < TW_MAX_NODES; i++)
-		release_all(&n->peers[i].out);
-	release_all(&n->local);
-}
-
-/* Deferred work ---------------------------------------------------------------- */
-
-static void on_own_ctrl(struct tw_mcapi_node *n)
-{
-	while (!tw_list_empty(&n->local)) {
-		struct ctrl_msg *msg = tw_list_first(&n->local, struct ctrl_msg, link);
-
-		tw_list_del(&msg->link);
-		tw_mcapi_on_ctrl(n, n->number, &msg->ctrl);
-		free(msg);
-	}
+	for (uint32_t i = 0; i < TW_MAX_NODES; i++)
+		tw_member_fini(&n->peers[i]);
 }
 
 bool tw_mcapi_self_room(struct tw_mcapi_node *n, size_t len)
@@ -248,47 +218,26 @@ void tw_mcapi_self_poll(struct tw_mcapi_node *n)
 
 void tw_mcapi_leave_slow(struct tw_ep *ep)
 {
-	if (ep->attend || !tw_list_empty(&ep->done))
-		tw_mcapi_attend(ep);
-	if (tw_unfinished(ep))
-		tw_progress_request(ep);
-	tw_leave(ep);
+	struct tw_mcapi_node *n = ep->owner;
+
+	tw_group_leave(&n->group);
 }
 
 void tw_mcapi_attend(struct tw_ep *ep)
 {
 	struct tw_mcapi_node *n = ep->owner;
 
-	n->ep = ep;
-	/* A send may make progress and call this again: the loop below does the work. */
-	if (n->attending)
-		return;
-	n->attending = true;
-	do {
-		ep->attend = false;
-		tw_collect(ep);
-		on_own_ctrl(n);
-		while (!tw_list_empty(&n->pushes)) {
-			struct tw_mcapi_endp *e =
-				tw_list_first(&n->pushes, struct tw_mcapi_endp, chan.push);
-
-			tw_list_del(&e->chan.push);
-			tw_mcapi_pkt_push(n, e);
-		}
-		while (!tw_list_empty(&n->dest_pushes)) {
-			struct tw_mcapi_dest *d =
-				tw_list_first(&n->dest_pushes, struct tw_mcapi_dest, push);
-
-			tw_list_del(&d->push);
-			tw_mcapi_msg_push(n, d);
-		}
-		while (!tw_list_empty(&n->dirty)) {
-			struct tw_mcapi_peer *peer =
-				tw_list_first(&n->dirty, struct tw_mcapi_peer, dirty);
-
-			tw_list_del(&peer->dirty);
-			tw_mcapi_peer_flush(n, peer);
-		}
-	} while (ep->attend || !tw_list_empty(&ep->done));
-	n->attending = false;
+	tw_group_attend(&n->group);
 }
+
+_Static_assert(MCAPI_MAX_MESSAGE_SIZE >= MCAPI_MAX_PACKET_SIZE, "one limit for both");
+
+const struct tw_interface tw_mcapi_interface = {
+	.unexpected = tw_mcapi_unexpected,
+	.am_handler = on_am,
+	.attend = tw_mcapi_attend,
+	.down = tw_group_down,
+	.ending = tw_mcapi_ending,
+	.ended = tw_mcapi_ended,
+	.max_len = MCAPI_MAX_MESSAGE_SIZE,
+};

@@ -57,13 +57,9 @@ static void prepare(struct tw_mcapi_node *n)
 	tw_list_init(&n->collected);
 	tw_list_init(&n->gets);
 	tw_list_init(&n->pending);
-	tw_list_init(&n->requests);
-	tw_list_init(&n->local);
-	tw_list_init(&n->dirty);
 	tw_list_init(&n->credit_starved);
 	tw_list_init(&n->pushes);
 	tw_list_init(&n->dest_pushes);
-	n->attending = false;
 	n->ncollected = n->nendps = 0;
 	tw_pool_init(&n->reqs, sizeof(struct tw_mcapi_mreq), MCAPI_MAX_REQUESTS);
 	tw_mcapi_peers_init(n);
@@ -93,7 +89,8 @@ static enum tw_err open_node(struct tw_mcapi_node *n)
 			      .unexp_max = tw_settings.unexp_max,
 			      .fetch_max = UINT64_MAX,
 			      .iface = &tw_mcapi_interface,
-			      .owner = n};
+			      .owner = n,
+			      .ep = &n->ep};
 	uint64_t handle;
 	enum tw_err err;
 
@@ -102,11 +99,10 @@ static enum tw_err open_node(struct tw_mcapi_node *n)
 	if (err != TW_OK)
 		return err;
 	/* The service thread may use the endpoint already, but none of these. */
-	n->ep = tw_enter(handle);
-	n->peers[n->number].state = TW_MCAPI_HERE;
-	n->peers[n->number].addr = n->ep->self->addr;
+	tw_enter(handle);
+	tw_member_met(&n->peers[n->number], n->ep->self);
 	/* Replies to an earlier node of that number answer no request of this one. */
-	n->tokens = n->ep->self->addr.session;
+	n->group.requested = n->ep->self->addr.session;
 	atomic_store_explicit(&n->handle, handle, memory_order_release);
 	tw_leave(n->ep);
 	return TW_OK;

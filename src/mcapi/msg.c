@@ -34,7 +34,7 @@ static struct tw_mcapi_dest *dest_of(struct tw_mcapi_node *n, mcapi_endpoint_t t
 		d->handle = to;
 		tw_list_init(&d->sends);
 		tw_list_init(&d->push);
-		tw_list_init(&d->ctrl_req.link);
+		tw_list_init(&d->ctrl_req.r.link);
 		d->next = *bucket;
 		*bucket = d;
 	}
@@ -142,7 +142,7 @@ static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_dest *d,
 		return MCAPI_ENO_BUFFER;
 	if (own)
 		d->kept = 1;
-	if (tw_unlikely(n->peers[tw_mcapi_node_of(d->handle)].state != TW_MCAPI_HERE ||
+	if (tw_unlikely(n->peers[tw_mcapi_node_of(d->handle)].state != TW_MEMBER_HERE ||
 			!take_credit(d)))
 		return MCAPI_ENO_BUFFER;
 	/* A lost message counts as sent (3.5.1). */
@@ -166,7 +166,7 @@ void tw_mcapi_msg_push(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 		status = send_now(n, d, m);
 		if (status == MCAPI_ENO_BUFFER) {
 			tw_list_add_tail(d->sends.next, &m->link);
-			if (tw_list_empty(&d->ctrl_req.link))
+			if (tw_list_empty(&d->ctrl_req.r.link))
 				request_credits(n, d);
 			return;
 		}
@@ -198,7 +198,7 @@ static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 	if (tw_mcapi_credits_full(n, m->endpoint))
 		return MCAPI_ENO_BUFFER;
 	tw_list_add_tail(&d->sends, &m->link);
-	if (tw_list_empty(&d->ctrl_req.link))
+	if (tw_list_empty(&d->ctrl_req.r.link))
 		request_credits(n, d);
 	return MCAPI_INCOMPLETE;
 }

@@ -3,7 +3,7 @@
  * The structures of the MCAPI interface, nodes and endpoints.
  *
  *   init.c, attr.c, endp.c    nodes of this process, their endpoints (this header)
- *   ctrl.c, ctrl_recv.c       control messages between nodes (this header)
+ *   ctrl.c                    control messages between nodes (this header)
  *   req.c                     requests, waiting (req.h)
  *   queue.c, credits.c, msg.c messages (queue.h)
  *   chan_bind.c, chan.c       channels, chan_calls.c their functions (chan.h)
@@ -12,14 +12,15 @@
  *   scl_end.c                 the ends of scalar channels (chan.h, scl.h)
  *
  * A node is one engine endpoint. All of this runs under the endpoint's lock, except the
- * inside of scalar channels. Arrivals come through ctrl_recv.c in the thread that makes
- * progress, so connecting needs no call of the program. tw_mcapi_ctrl_send() queues a
- * control message; it leaves before the lock is released or when progress ends.
+ * inside of scalar channels. Nodes are the members of a group. Arrivals come in the thread
+ * that makes progress, so connecting needs no call of the program. tw_mcapi_ctrl_send()
+ * queues a control message; it leaves before the lock is released or when progress ends.
  */
 #ifndef TW_MCAPI_NODE_H
 #define TW_MCAPI_NODE_H
 
 #include "engine/engine.h"
+#include "group/group.h"
 #include "mcapi.h"
 #include "mcapi/wire.h"
 
@@ -39,8 +40,7 @@ struct tw_mcapi_node;
  * on_reply() gets NULL if there is none.
  */
 struct tw_mcapi_ctrl_request {
-	struct tw_list link; /* on node->requests */
-	uint32_t to;
+	struct tw_ctrl_request r;
 	struct tw_mcapi_ctrl ctrl;
 	void (*on_reply)(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 			 const struct tw_mcapi_ctrl *ctrl);
@@ -146,14 +146,6 @@ struct tw_mcapi_dest {
 	struct tw_mcapi_ctrl_request ctrl_req; /* for credits: on a list until the reply */
 };
 
-struct tw_mcapi_peer {
-	enum { TW_MCAPI_AWAY, TW_MCAPI_CONNECTING, TW_MCAPI_HERE } state;
-	struct tw_addr addr;
-	struct tw_list out;   /* control messages to be sent */
-	struct tw_list dirty; /* on node->dirty while out may be flushed */
-	struct tw_op connected;
-};
-
 #define TW_MCAPI_DESTS 256 /* hash buckets */
 
 struct tw_mcapi_node {
@@ -162,24 +154,33 @@ struct tw_mcapi_node {
 	struct tw_mcapi_node *past;
 	bool elsewhere;		  /* TAGWIRE_NODES puts it on another host */
 	_Atomic(uint64_t) handle; /* of the engine endpoint; 0: not initialized */
-	struct tw_ep *ep;
+	union {
+		struct tw_group group;
+		struct tw_ep *ep; /* the group's first member */
+	};
 	uint32_t nendps;
 	struct tw_pool reqs;
 	struct tw_list collected; /* requests whose end was reported, oldest first */
 	uint32_t ncollected;
-	struct tw_list gets, pending, requests, local, dirty, credit_starved, pushes, dest_pushes;
-	bool attending;
-	uint32_t tokens, epochs, gens;
+	struct tw_list gets, pending, credit_starved, pushes, dest_pushes;
+	uint32_t epochs, gens;
 	struct tw_mcapi_dest *dest;
 	struct tw_unexp_msg *outstanding[1024]; /* packets that the program holds, hashed */
 	struct tw_mcapi_endp **ports[256]; /* by the port's high byte, then its low byte */
 	struct tw_mcapi_dest *dests[TW_MCAPI_DESTS];
-	struct tw_mcapi_peer peers[TW_MAX_NODES];
+	struct tw_member peers[TW_MAX_NODES];
 };
+_Static_assert(offsetof(struct tw_group, ep) == 0, "of a node");
 
 static inline uint32_t tw_mcapi_node_of(mcapi_endpoint_t e)
 {
 	return e >> 16;
+}
+
+/* The node that an engine address belongs to; TW_MAX_NODES or more: none. */
+static inline uint32_t tw_mcapi_node_at(uint64_t where)
+{
+	return (uint32_t)(where & 0xffff) - TW_EID_NODES;
 }
 
 /* init.c ------------------------------------------------------------------- */
@@ -248,16 +249,8 @@ void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request
 void tw_mcapi_ctrl_abandon(struct tw_mcapi_ctrl_request *ctrl_req);
 void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *request,
 			 mcapi_status_t status, uint32_t value);
-void tw_mcapi_on_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl);
-/* Sends what is queued, after connecting if necessary. */
-void tw_mcapi_peer_flush(struct tw_mcapi_node *n, struct tw_mcapi_peer *peer);
-/* A node is gone, and may have begun again: requests to it are sent once more. */
-void tw_mcapi_requests_again(struct tw_mcapi_node *n, uint32_t node);
 void tw_mcapi_peers_init(struct tw_mcapi_node *n);
 void tw_mcapi_peers_fini(struct tw_mcapi_node *n);
-/* In ctrl_recv.c. */
-void tw_mcapi_on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl);
-
 extern const struct tw_interface tw_mcapi_interface;
 
 /* endp.c ------------------------------------------------------------------- */

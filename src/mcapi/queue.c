@@ -9,11 +9,6 @@
 #include "mcapi/queue.h"
 #include "mcapi/req.h"
 
-static uint32_t node_from(struct tw_addr source)
-{
-	return (uint32_t)(source.where & 0xffff) - TW_EID_NODES;
-}
-
 /* Receives that wait ----------------------------------------------------------- */
 
 /* Posts it, or gives it a message that is there; false if there is no memory. */
@@ -79,7 +74,7 @@ static void take(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mca
 {
 	size_t len = tw_min((size_t)u->len, m->len);
 
-	tw_mcapi_credits_took(n, e, node_from(u->peer->addr));
+	tw_mcapi_credits_took(n, e, tw_mcapi_node_at(u->peer->addr.where));
 	if (len)
 		tw_copy(m->buffer, u->data, len);
 	tw_mcapi_mreq_done(n, m, len < u->len ? MCAPI_ETRUNCATED : MCAPI_SUCCESS, len);
@@ -97,7 +92,7 @@ static void msg_received(struct tw_ep *ep, struct tw_op *op, const struct tw_req
 	m->carrier = NULL;
 	if (r->status == TW_S_OK || r->status == TW_S_TRUNCATED) {
 		if (e)
-			tw_mcapi_credits_took(n, e, node_from(r->source));
+			tw_mcapi_credits_took(n, e, tw_mcapi_node_at(r->source.where));
 		tw_mcapi_mreq_done(n, m, r->status == TW_S_OK ? MCAPI_SUCCESS : MCAPI_ETRUNCATED,
 				   tw_min((size_t)r->msg_len, m->len));
 		return;

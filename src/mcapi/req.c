@@ -21,7 +21,7 @@ void tw_mcapi_mreq_init(struct tw_mcapi_mreq *m, enum tw_mcapi_mreq_kind kind)
 	m->size = 0;
 	m->len = 0;
 	tw_list_init(&m->link);
-	tw_list_init(&m->ctrl_req.link);
+	tw_list_init(&m->ctrl_req.r.link);
 }
 
 struct tw_mcapi_mreq *tw_mcapi_mreq_new(struct tw_mcapi_node *n, enum tw_mcapi_mreq_kind kind)

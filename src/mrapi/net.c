@@ -28,15 +28,10 @@ struct tw_ep *tw_mrapi_net_enter(void)
 	return tw_enter(atomic_load_explicit(&net.handle, memory_order_acquire));
 }
 
-static void attend(struct tw_ep *ep);
-
 void tw_mrapi_net_leave(struct tw_ep *ep)
 {
-	if (ep->attend || !tw_list_empty(&ep->done))
-		attend(ep);
-	if (tw_unfinished(ep))
-		tw_progress_request(ep);
-	tw_leave(ep);
+	(void)ep;
+	tw_group_leave(&net.group);
 }
 
 /* ------------------------------------------------------------------- members */
@@ -87,12 +82,6 @@ static void lost(struct tw_member *m)
 	tw_mrapi_export_lost(m);
 }
 
-static void down(struct tw_ep *ep, const struct tw_peer *p)
-{
-	tw_group_down(p);
-	ep->attend = true;
-}
-
 /* There are no messages. */
 static enum tw_verdict unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
@@ -133,7 +122,7 @@ void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_member *m)
 
 	if (p)
 		tw_disconnect(ep, p);
-	attend(ep);
+	tw_group_attend(&net.group);
 }
 
 mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
@@ -149,7 +138,7 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 		tw_ctrl_abandon(&q.r);
 		return MRAPI_ERR_MEM_LIMIT;
 	}
-	attend(ep);
+	tw_group_attend(&net.group);
 	/* The connection's end or this endpoint's ends the wait. */
 	if (tw_wait(ep, request_over, &q, TW_FOREVER) != TW_W_TRUE) {
 		while (!q.over)
@@ -175,7 +164,6 @@ static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const 
 	struct arrival *a = len == sizeof(a->ctrl) ? malloc(sizeof(*a)) : NULL;
 
 	(void)arg;
-	net.group.ep = ep;
 	if (!a || !from) {
 		free(a);
 		return;
@@ -199,32 +187,26 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 		tw_mrapi_export_serve(ep, from, ctrl);
 }
 
+static void handle_inbox(struct tw_group *g)
+{
+	tw_list_walk(&net.inbox, struct arrival, a, link) {
+		tw_list_del(&a->link);
+		if (a->from->state == TW_MEMBER_HERE && a->from->addr.session == a->session)
+			handle_ctrl(g->ep, a->from, &a->ctrl);
+		free(a);
+	}
+}
+
 static void attend(struct tw_ep *ep)
 {
-	static bool inside; /* a send may make progress and call this */
-
-	if (inside)
-		return;
-	inside = true;
-	net.group.ep = ep;
-	do {
-		ep->attend = false;
-		tw_collect(ep);
-		tw_list_walk(&net.inbox, struct arrival, a, link) {
-			tw_list_del(&a->link);
-			if (a->from->state == TW_MEMBER_HERE && a->from->addr.session == a->session)
-				handle_ctrl(ep, a->from, &a->ctrl);
-			free(a);
-		}
-		tw_group_attend(&net.group);
-	} while (ep->attend || !tw_list_empty(&ep->done));
-	inside = false;
+	(void)ep;
+	tw_group_attend(&net.group);
 }
 
 static const struct tw_interface interface = {.unexpected = unexpected,
 					      .am_handler = am_handler,
 					      .attend = attend,
-					      .down = down,
+					      .down = tw_group_down,
 					      .max_len = 1};
 
 /* ------------------------------------------------------------ start and stop */
@@ -246,7 +228,8 @@ static mrapi_status_t open_endpoint(void)
 			      .filter = FILTER,
 			      .board = own_board(),
 			      .unexp_max = tw_settings.unexp_max,
-			      .iface = &interface};
+			      .iface = &interface,
+			      .ep = &net.group.ep};
 	uint64_t end = tw_clock() + tw_clock_us(1000ull * OPEN_MS), handle;
 	enum tw_err err = tw_ep_open(&how, &handle);
 
@@ -259,8 +242,6 @@ static mrapi_status_t open_endpoint(void)
 		       err == TW_EBUSY ? "its TCP port is in use (TAGWIRE_PORT)" : "no resources");
 		return MRAPI_ENO_INIT;
 	}
-	net.group.ep = tw_enter(handle);
-	tw_leave(net.group.ep);
 	atomic_store(&net.handle, handle);
 	return MRAPI_SUCCESS;
 }
@@ -274,6 +255,7 @@ mrapi_status_t tw_mrapi_net_start(void)
 	if (tw_begin() != TW_OK)
 		return MRAPI_ENO_INIT;
 	tw_group_init(&net.group, FILTER);
+	net.group.work = handle_inbox;
 	net.group.lost = lost;
 	tw_list_init(&net.known);
 	tw_list_init(&net.inbox);

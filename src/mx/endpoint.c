@@ -140,8 +140,9 @@ static mx_return_t connect_code(enum tw_status s)
 }
 
 mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t filter,
-			  uint64_t us, mx_endpoint_addr_t *endpoint_addr)
+			  uint32_t timeout, bool later, mx_endpoint_addr_t *endpoint_addr)
 {
+	uint64_t deadline = TW_FOREVER;
 	enum tw_waited waited;
 	struct tw_req *r;
 	mx_return_t rc;
@@ -150,12 +151,15 @@ mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_i
 		return MX_FAILURE;
 	if (endpoint_id >= TW_MAX_EIDS)
 		return MX_BAD_ENDPOINT_ID;
-	r = tw_connect_new(ep, nic_id, endpoint_id, filter, TW_FOREVER);
+	if (timeout != MX_INFINITE && timeout != UINT32_MAX)
+		deadline = tw_clock() + tw_clock_us(1000000ull * timeout);
+	r = tw_connect_new(ep, nic_id, endpoint_id, filter, deadline);
 	if (!r)
 		return MX_NO_RESOURCES;
 	r->claimed = TW_MX_HIDDEN;
+	r->extra = later ? TW_X_LATER : 0;
 	tw_connect(ep, r);
-	waited = tw_wait(ep, is_done, r, us);
+	waited = tw_wait(ep, is_done, r, TW_FOREVER);
 	if (waited != TW_W_TRUE) {
 		tw_connect_abandon(ep, r);
 		return waited == TW_W_CLOSED ? MX_BAD_ENDPOINT : MX_TIMEOUT;
@@ -175,7 +179,7 @@ mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoin
 
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	rc = tw_mx_connect(ep, nic_id, endpoint_id, filter, tw_mx_seconds(timeout), endpoint_addr);
+	rc = tw_mx_connect(ep, nic_id, endpoint_id, filter, timeout, false, endpoint_addr);
 	if (rc != MX_SUCCESS)
 		return tw_mx_leave_fail(ep, __func__, rc);
 	tw_mx_leave(ep);

@@ -2,12 +2,9 @@
 /* An extension: the other processes of a job. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "group/job.h"
 #include "mx/mx_internal.h"
-
-#define RETRY_MS 50 /* until the next connect to a process that has not begun */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct tw_job job; /* size 0: not joined */
@@ -124,41 +121,24 @@ mx_return_t mx_job_peer(uint32_t rank, uint64_t *nic_id, uint32_t *endpoint_id)
 	return MX_SUCCESS;
 }
 
-/* The microseconds left until then. */
-static uint64_t left(uint64_t deadline)
-{
-	uint64_t now = tw_clock();
-
-	if (deadline == TW_FOREVER)
-		return TW_FOREVER;
-	return deadline > now ? (deadline - now) / tw_clock_per_us : 0;
-}
-
 mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filter, uint32_t timeout,
 			   mx_endpoint_addr_t *endpoint_addr)
 {
-	uint64_t where, deadline = TW_FOREVER;
-	bool launched, again = true;
+	uint64_t where;
+	bool launched;
 	mx_return_t rc = find(rank, &where, &launched);
 	struct tw_ep *ep;
 
 	if (rc != MX_SUCCESS)
 		return tw_mx_fail(NULL, __func__, rc);
-	if (tw_mx_seconds(timeout) != TW_FOREVER)
-		deadline = tw_clock() + tw_clock_us(tw_mx_seconds(timeout));
-	while (again) {
-		ep = tw_mx_enter(endpoint);
-		if (!ep)
-			return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-		rc = tw_mx_connect(ep, where >> 16, where & 0xffff, filter, left(deadline),
-				   endpoint_addr);
-		/* Without a launcher the other process may not have begun. */
-		again = rc == MX_CONNECTION_FAILED && !launched && left(deadline) > RETRY_MS * 1000;
-		if (rc != MX_SUCCESS && !again)
-			return tw_mx_leave_fail(ep, __func__, rc);
-		tw_mx_leave(ep);
-		if (again)
-			nanosleep(&(struct timespec){0, RETRY_MS * 1000000l}, NULL);
-	}
+	ep = tw_mx_enter(endpoint);
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	/* Without a launcher the other process may not have begun. */
+	rc = tw_mx_connect(ep, where >> 16, where & 0xffff, filter, timeout, !launched,
+			   endpoint_addr);
+	if (rc != MX_SUCCESS)
+		return tw_mx_leave_fail(ep, __func__, rc);
+	tw_mx_leave(ep);
 	return rc;
 }

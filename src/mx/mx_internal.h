@@ -33,17 +33,9 @@ mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t
 /* Of tw_begin() and tw_ep_open(). */
 mx_return_t tw_mx_code(enum tw_err err);
 
-/*
- * mx_connect() with the endpoint entered, the failure not reported, and the time in
- * microseconds or TW_FOREVER.
- */
+/* mx_connect() with the endpoint entered and the failure not reported; see TW_X_LATER. */
 mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t filter,
-			  uint64_t us, mx_endpoint_addr_t *endpoint_addr);
-/* Seconds of a user as such a time. */
-static inline uint64_t tw_mx_seconds(uint32_t s)
-{
-	return s == MX_INFINITE || s == UINT32_MAX ? TW_FOREVER : 1000000ull * s;
-}
+			  uint32_t timeout, bool later, mx_endpoint_addr_t *endpoint_addr);
 
 /* Checks what describes a request's memory, and makes it. */
 mx_return_t tw_mx_new_request(struct tw_ep *ep, enum tw_kind kind, const mx_segment_t *list,

@@ -114,7 +114,7 @@ static void prepare(void)
 		tw_list_init(lists[i]);
 	tw_panda.met = false;
 	tw_panda.nsending = tw_panda.nexpected = 0;
-	tw_panda.attending = tw_panda.dispatching = tw_panda.asleep = false;
+	tw_panda.dispatching = tw_panda.asleep = false;
 	tw_panda.running = NULL;
 	tw_pool_init(&tw_panda.tickets, sizeof(struct tw_panda_ticket), 1u << TW_PANDA_INDEX_BITS);
 	tw_group_init(&tw_panda.group, tw_panda.job.key);
@@ -136,7 +136,8 @@ static enum tw_err open_endpoint(uint64_t *handle)
 			      .filter = tw_panda.job.key,
 			      .unexp_max = tw_settings.unexp_max,
 			      .fetch_max = tw_settings.unexp_max,
-			      .iface = &tw_panda_interface};
+			      .iface = &tw_panda_interface,
+			      .ep = &tw_panda.group.ep};
 	bool any = tw_panda.job.launched || tw_panda.job.size == 1;
 	enum tw_err err = tw_job_board(&how.board);
 
@@ -161,7 +162,6 @@ static enum tw_err meet(uint64_t handle)
 	uint64_t mine = ep->self->addr.where;
 	enum tw_err err = TW_ENOMEM;
 
-	tw_panda.group.ep = ep;
 	tw_member_met(&me->m, ep->self);
 	tw_leave(ep);
 	if (all)

@@ -92,7 +92,6 @@ struct tw_panda {
 	struct tw_list due;
 	struct tw_list ready, finished; /* ports and sends with upcalls due */
 	uint32_t nsending, nexpected;
-	bool attending;
 	/* upcall.c */
 	bool dispatching, has_thread, asleep;
 	const struct tw_panda_port *running;

@@ -230,30 +230,20 @@ static void on_acks(struct tw_ep *ep, struct tw_peer *p, uint64_t n, const void 
 		tw_panda_acknowledged(ep, peer_at(p->context), (uint32_t)n);
 }
 
-static void down(struct tw_ep *ep, const struct tw_peer *p)
-{
-	(void)ep;
-	tw_group_down(p);
-}
-
 static uint64_t expire(struct tw_ep *ep, uint64_t now)
 {
-	uint64_t next = 0, retry = tw_group_expire(&tw_panda.group, now);
-
 	(void)ep;
 	while (!tw_list_empty(&tw_panda.due)) {
 		struct tw_panda_peer *peer =
 			tw_list_first(&tw_panda.due, struct tw_panda_peer, due);
 
-		if (peer->due_at > now) {
-			next = peer->due_at;
-			break;
-		}
+		if (peer->due_at > now)
+			return peer->due_at;
 		tw_list_del(&peer->due);
 		peer->ack_now = true;
 		tw_member_ready(&peer->m);
 	}
-	return next && retry ? tw_min(next, retry) : next | retry;
+	return 0;
 }
 
 const struct tw_interface tw_panda_interface = {
@@ -261,7 +251,7 @@ const struct tw_interface tw_panda_interface = {
 	.whole = whole,
 	.am_handler = on_acks,
 	.attend = tw_panda_attend,
-	.down = down,
+	.down = tw_group_down,
 	.expire = expire,
 	.max_len = INT32_MAX,
 	.pool = &tw_panda.tickets,

@@ -9,27 +9,16 @@ static _Thread_local bool polling;
 
 void tw_panda_attend(struct tw_ep *ep)
 {
-	/* A send may make progress and call this again: the loop below does the work. */
-	if (tw_panda.attending)
-		return;
-	tw_panda.attending = true;
-	do {
-		ep->attend = false;
-		tw_collect(ep);
-		tw_group_attend(&tw_panda.group);
-	} while (ep->attend || !tw_list_empty(&ep->done));
-	tw_panda.attending = false;
+	(void)ep;
+	tw_group_attend(&tw_panda.group);
 	if (!polling && tw_panda.asleep && tw_panda_upcalls_due())
 		tw_panda_upcalls_wake();
 }
 
 void tw_panda_leave(struct tw_ep *ep)
 {
-	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
-		tw_panda_attend(ep);
-	if (tw_unlikely(tw_unfinished(ep)))
-		tw_progress_request(ep);
-	tw_leave(ep);
+	(void)ep;
+	tw_group_leave(&tw_panda.group);
 }
 
 void tw_panda_poll(struct tw_ep *ep)

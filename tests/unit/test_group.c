@@ -32,7 +32,6 @@ static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const 
 {
 	struct side *s = side_of(ep);
 
-	s->group.ep = ep;
 	if (!p->context)
 		tw_member_met(&s->other, p);
 	if (arg > ASK) {
@@ -49,32 +48,11 @@ static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const 
 
 static void attend(struct tw_ep *ep)
 {
-	static bool inside;
-
-	if (inside)
-		return;
-	inside = true;
-	do {
-		ep->attend = false;
-		tw_collect(ep);
-		tw_group_attend(&side_of(ep)->group);
-	} while (ep->attend || !tw_list_empty(&ep->done));
-	inside = false;
-}
-
-static void down(struct tw_ep *ep, const struct tw_peer *p)
-{
-	(void)ep;
-	tw_group_down(p);
-}
-
-static uint64_t expire(struct tw_ep *ep, uint64_t now)
-{
-	return tw_group_expire(&side_of(ep)->group, now);
+	tw_group_attend(&side_of(ep)->group);
 }
 
 static const struct tw_interface interface = {
-	.am_handler = am_handler, .attend = attend, .down = down, .expire = expire};
+	.am_handler = am_handler, .attend = attend, .down = tw_group_down};
 
 static void lost(struct tw_member *m)
 {
@@ -87,7 +65,8 @@ static void come(int i)
 				    .filter = FILTER,
 				    .unexp_max = 1 << 20,
 				    .iface = &interface,
-				    .owner = &sides[i]};
+				    .owner = &sides[i],
+				    .ep = &sides[i].group.ep};
 	struct side *s = &sides[i];
 
 	memset(s, 0, sizeof(*s));
@@ -95,7 +74,7 @@ static void come(int i)
 	s->group.lost = lost;
 	tw_member_init(&s->group, &s->other, 0);
 	cr_assert_eq(tw_ep_open(&how, &s->handle), TW_OK);
-	s->ep = s->group.ep = tw_enter(s->handle);
+	s->ep = tw_enter(s->handle);
 	s->other.where = (s->ep->self->addr.where & ~0xffffull) | (uint64_t)(7 + !i);
 	tw_leave(s->ep);
 }
@@ -152,7 +131,10 @@ static bool three_came(void)
 
 static bool seeking(void)
 {
-	return sides[0].other.retry != 0;
+	uint64_t where = sides[0].other.where;
+	const struct tw_peer *p = tw_peer_find(sides[0].ep, where >> 16, where & 0xffff);
+
+	return p && p->retry;
 }
 
 static bool was_lost(void)
