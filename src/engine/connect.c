@@ -252,7 +252,7 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 		ep->counters[TW_C_REFUSED_KEY]++;
 		return TW_EKEY;
 	}
-	if (other->endpoint_id >= TW_EID_END || other->nic_id >> 48)
+	if (other->endpoint_id > UINT16_MAX || other->nic_id >> 48)
 		return TW_EPROTO;
 	p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
 	if (p && p->state == TW_PEER_UP) {

@@ -182,26 +182,22 @@ static void note_name(const struct tw_ep *ep, uint64_t name)
 }
 
 /* Opens with this id, or with the lowest free one. */
-static enum tw_err claim_id(struct tw_ep *ep, uint32_t wanted)
+static enum tw_err claim_id(struct tw_ep *ep, uint32_t number)
 {
-	bool any = TW_HAVE_MX && wanted == UINT32_MAX;
+	bool any = number == TW_ANY_ID;
+	uint32_t id = ep->iface->first_id + (any ? 0 : number);
+	uint32_t end = any ? id + ep->iface->ids : id + 1;
 	enum tw_err err = TW_EBUSY;
 
-	for (uint32_t id = any ? 0 : wanted; id < (any ? TW_MAX_EIDS : TW_EID_END); id++) {
-		if (open_here(ep, id)) {
-			if (any)
-				continue;
-			return TW_EBUSY;
-		}
+	for (; id < end && err == TW_EBUSY; id++) {
+		if (open_here(ep, id))
+			continue;
 		ep->host.self.endpoint_id = id;
 		err = open_providers(ep);
-		if (err == TW_OK) {
+		if (err == TW_OK)
 			note_name(ep, ep->host.self.nic_id << 16 | id);
-			return TW_OK;
-		}
-		close_providers(ep);
-		if (!any || err != TW_EBUSY)
-			return err;
+		else
+			close_providers(ep);
 	}
 	return err;
 }
@@ -263,7 +259,7 @@ static enum tw_err build(struct tw_ep *ep, const struct tw_open *how)
 	ep->host.counters = ep->counters;
 	if (!(ep->match = tw_match_new()))
 		return TW_ENOMEM;
-	err = claim_id(ep, how->endpoint_id);
+	err = claim_id(ep, how->number);
 	if (err != TW_OK)
 		return err;
 	ep->stats->endpoint_id = ep->host.self.endpoint_id;
@@ -272,20 +268,20 @@ static enum tw_err build(struct tw_ep *ep, const struct tw_open *how)
 
 static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 {
+	size_t size = tw_max(how->iface->ep_size, sizeof(struct tw_ep));
 	const struct tw_board *boards;
-	struct tw_ep *ep =
-		aligned_alloc(TW_LINE, (sizeof(*ep) + TW_LINE - 1) & ~(size_t)(TW_LINE - 1));
+	struct tw_ep *ep;
 
+	size = (size + TW_LINE - 1) & ~(size_t)(TW_LINE - 1);
+	ep = aligned_alloc(TW_LINE, size);
 	if (!ep)
 		return NULL;
-	memset(ep, 0, sizeof(*ep));
+	memset(ep, 0, size);
 	tw_boards(&boards);
 	ep->slot = s;
 	ep->board = how->board;
 	ep->unexp_max = how->unexp_max;
 	ep->fetch_max = how->fetch_max;
-	ep->context_mask = how->context_mask;
-	ep->error_handler = how->error_handler;
 	ep->iface = how->iface;
 	ep->acts = ep->iface->attend != NULL;
 	ep->unexpected = ep->iface->unexpected;

@@ -33,13 +33,14 @@ void tw_end(void);
 
 /* endpoint.c ------------------------------------------------------------- */
 
+#define TW_ANY_ID UINT32_MAX
+
 struct tw_open {
-	uint32_t board, endpoint_id, filter; /* ~0 endpoint_id: any */
+	uint32_t board, filter;
+	uint32_t number; /* of the interface's endpoint ids; TW_ANY_ID: the lowest that is free */
 	uint32_t unexp_max;
 	/* Announced messages come unmatched while fewer bytes of unexpected ones are here. */
 	uint64_t fetch_max;
-	uint64_t context_mask;
-	void (*error_handler)(void);
 	const struct tw_interface *iface;
 	void *owner;
 	struct tw_ep **ep; /* NULL, or where it is before anything runs on it */

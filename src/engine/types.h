@@ -25,13 +25,6 @@
 #include "providers/registry.h"
 #include "shmem/ring.h"
 
-#define TW_MAX_EIDS 1024  /* endpoint ids of a board that users choose */
-#define TW_EID_NODES 1024 /* endpoint ids from here on belong to numbered nodes */
-#define TW_EID_MEMBERS (TW_EID_NODES + TW_MAX_NODES) /* and from here on to members of a job */
-#define TW_MAX_MEMBERS 1024
-#define TW_EID_PLATFORMS (TW_EID_MEMBERS + TW_MAX_MEMBERS) /* from here on, to platforms */
-#define TW_MAX_PLATFORMS 4096
-#define TW_EID_END (TW_EID_PLATFORMS + TW_MAX_PLATFORMS)
 #define TW_MAX_OPEN 2048 /* slots of open endpoints of a process */
 #define TW_MAX_SEGMENTS 256
 #define TW_REMOTE_EAGER 8 /* so many times the eager limit to a remote peer */
@@ -226,7 +219,7 @@ struct tw_unexp_msg {
 		struct tw_req *receiver; /* FETCHING: the receive that has matched it, or NULL */
 	};
 	union {
-		uint64_t claimed; /* tw_ep.claims when a blocked probe returned it, 0 none */
+		uint64_t claimed; /* the number of its return by a blocked probe, 0 none */
 		uint64_t imm;
 	};
 	struct tw_unexp_msg *next; /* while unused, or its owner's */
@@ -348,6 +341,8 @@ struct tw_interface {
 	/* The service thread has made progress. Must not block. */
 	void (*background)(struct tw_ep *ep);
 	bool imm; /* peers may send immediate data */
+	uint32_t first_id, ids; /* its endpoint ids; those of two interfaces do not overlap */
+	size_t ep_size;	      /* of its struct that begins with struct tw_ep; 0: it has none */
 	uint32_t max_len;     /* a peer that sends more is dropped; 0: no limit */
 	struct tw_pool *pool; /* of its own, for as many as there are requests; may be NULL */
 };
@@ -407,18 +402,13 @@ struct tw_ep {
 	struct tw_peer *self;
 	/* The user's options. */
 	uint32_t unexp_max;
-	uint64_t context_mask;	     /* bits of the context id, 0 none */
-	void (*error_handler)(void); /* used by the interface only */
 	enum tw_verdict (*unexpected)(struct tw_ep *ep, struct tw_unexp_msg *u);
-	void (*user_handler)(void); /* the user's, which the interface's handler calls */
-	void *user_context;
 	struct tw_unexp_msg *spare;  /* short unexpected messages, unused */
 	uint32_t nspare, spare_stop; /* spare_stop: at this number put_slow() decides */
 	struct tw_spare_long longs;
 	uint64_t rest_at; /* tick of the next check for unused memory, 0 none */
 	uint64_t fetch_max; /* see struct tw_open */
 	struct tw_limits limits;
-	uint64_t request_us; /* time limit of new requests, 0 none */
 	/* Progress. */
 	uint64_t next_events; /* tick of the next poll of descriptors without a service thread */
 	uint64_t rest_until;  /* tick at which data that rests is looked at again, 0 none rests */
@@ -427,7 +417,6 @@ struct tw_ep {
 	/* Waiting; see wait.c. */
 	bool closing;
 	uint32_t nsleeping; /* of them */
-	uint64_t claims;   /* number of messages that blocked probes returned */
 	uint32_t wake_calls;
 	uint64_t expects; /* tick until which a message is expected: waiters poll */
 	_Atomic(uint32_t) gen;

@@ -31,7 +31,7 @@ int tw_fi_addr_parse(const char *text, struct tw_fi_addr *a)
 	if (sscanf(text, SCHEME "%12llx/%n", &nic, &end) == 1 && end && !strcmp(text + end, ANY))
 		id = TW_FI_ANY;
 	else if (sscanf(text, SCHEME "%12llx/%4u%n", &nic, &id, &end) != 2 || text[end] ||
-		 id >= TW_MAX_EIDS)
+		 id >= TW_FI_IDS)
 		return -FI_EINVAL;
 	*a = (struct tw_fi_addr){nic, id, 0};
 	return 0;
@@ -40,9 +40,9 @@ int tw_fi_addr_parse(const char *text, struct tw_fi_addr *a)
 /* Programs use port numbers, of which there are more. */
 static uint32_t id_of_port(unsigned long port)
 {
-	if (port >= tw_settings.port && port < tw_settings.port + TW_MAX_EIDS)
+	if (port >= tw_settings.port && port < tw_settings.port + TW_FI_IDS)
 		port -= tw_settings.port;
-	return (uint32_t)(port % TW_MAX_EIDS);
+	return (uint32_t)(port % TW_FI_IDS);
 }
 
 static int parse_service(const char *service, uint32_t *id)

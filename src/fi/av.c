@@ -67,7 +67,7 @@ static int insert_one(struct tw_fi_av *av, const struct tw_fi_addr *a, fi_addr_t
 	uint32_t i;
 	int rc = 0;
 
-	if (a->endpoint_id >= TW_MAX_EIDS || a->nic_id >> 48 || !a->nic_id)
+	if (a->endpoint_id >= TW_FI_IDS || a->nic_id >> 48 || !a->nic_id)
 		return -FI_EINVAL;
 	tw_mutex_lock(&av->mutex);
 	i = free_index(av);

@@ -374,9 +374,10 @@ static int wanted_id(const struct tw_fi_domain *d, const struct fi_info *info, u
 
 static int open_engine(struct tw_fi_ep *e, uint32_t id)
 {
-	static const struct tw_interface iface = {.imm = true, .background = tw_fi_background};
+	static const struct tw_interface iface = {
+		.imm = true, .background = tw_fi_background, .ids = TW_FI_IDS};
 	struct tw_open how = {.board = e->domain->board,
-			      .endpoint_id = id,
+			      .number = id,
 			      .filter = TW_FI_FILTER,
 			      .unexp_max = tw_settings.unexp_max,
 			      .iface = &iface,

@@ -47,6 +47,7 @@
 #define TW_FI_UNTAGGED (1ull << 63)
 #define TW_FI_TAG_FORMAT 0x5555555555555555ull
 
+#define TW_FI_IDS 1024	     /* endpoint ids, from 0, as MX's */
 #define TW_FI_ANY UINT32_MAX /* number of an endpoint that is still to be opened */
 
 /* An address as fi_getname() gives it; byte order is the host's, as everywhere. */

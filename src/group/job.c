@@ -29,7 +29,7 @@ static bool parse_place(const char *text, struct tw_job *job)
 	char more;
 
 	if (sscanf(text, "%u/%u%c", &rank, &size, &more) != 2 || *text < '0' || *text > '9' ||
-	    rank >= size || size > TW_MAX_PLATFORMS)
+	    rank >= size || size > TW_JOB_MAX)
 		return false;
 	job->rank = rank;
 	job->size = size;
@@ -44,13 +44,13 @@ static enum tw_err join_environment(const char *place)
 	if (!parse_place(place, &current)) {
 		tw_log(TW_LOG_ERROR,
 		       "TAGWIRE_RANK=%s: not a rank and a size, as 0/2, of at most %u", place,
-		       TW_MAX_PLATFORMS);
+		       TW_JOB_MAX);
 		return TW_EPROTO;
 	}
 	nics = calloc(current.size, sizeof(*nics));
 	if (!nics)
 		return TW_ENOMEM;
-	good = tw_topology_parse(nics, current.size, TW_MAX_PLATFORMS);
+	good = tw_topology_parse(nics, current.size, TW_JOB_MAX);
 	free(nics);
 	return good ? TW_OK : TW_EPROTO;
 }
@@ -65,7 +65,7 @@ static bool begin_launcher(char *why, unsigned len)
 	launcher = tw_module_load("pmix", "tw_launcher_pmix", TW_LAUNCHER_VERSION, why, len);
 	if (!launcher || !launcher->begin(&current, why, len))
 		return false;
-	if (current.size <= TW_MAX_PLATFORMS)
+	if (current.size <= TW_JOB_MAX)
 		return true;
 	snprintf(why, len, "%u processes are too many", current.size);
 	launcher->end();
@@ -151,7 +151,7 @@ enum tw_err tw_job_board(uint32_t *board)
 	nics = calloc(current.size, sizeof(*nics));
 	if (!nics)
 		return TW_ENOMEM;
-	if (!tw_topology_parse(nics, current.size, TW_MAX_PLATFORMS))
+	if (!tw_topology_parse(nics, current.size, TW_JOB_MAX))
 		err = TW_EPROTO;
 	else if (!tw_board_of(nics[current.rank], board))
 		err = TW_EPERM;
@@ -166,9 +166,9 @@ static enum tw_err guess(uint64_t mine, uint64_t *all)
 {
 	uint32_t id = (mine & 0xffff) - current.rank;
 
-	if ((mine & 0xffff) < current.rank || id + current.size > TW_EID_END)
+	if ((mine & 0xffff) < current.rank || id + current.size > UINT16_MAX)
 		return TW_EPROTO;
-	if (!tw_topology_parse(all, current.size, TW_MAX_PLATFORMS))
+	if (!tw_topology_parse(all, current.size, TW_JOB_MAX))
 		return TW_EPROTO;
 	for (uint32_t i = 0; i < current.size; i++)
 		all[i] = all[i] << 16 | (id + i);

@@ -12,6 +12,8 @@
 
 #include "base/err.h"
 
+#define TW_JOB_MAX 4096 /* processes */
+
 struct tw_job {
 	uint32_t rank, size;
 	uint32_t key;  /* the same in all processes, and most likely different in other jobs */

@@ -130,7 +130,7 @@ static mcapi_status_t get_remote(struct tw_mcapi_node *n, mcapi_endpoint_t endpo
 			      &(struct tw_mcapi_ctrl){
 				      .what = TW_MCAPI_CTRL_ATTR, .a = endpoint, .value = number});
 	tw_mcapi_wait(n, is_over, &r, TW_MCAPI_SYNC_MS);
-	tw_mcapi_ctrl_abandon(&r.ctrl_req);
+	tw_ctrl_abandon(&r.ctrl_req.r);
 	*value = r.value;
 	if (number == MCAPI_ATTR_MEMORY_TYPE &&
 	    !tw_topology_node_board(tw_mcapi_node_of(endpoint), &board))

@@ -10,7 +10,7 @@ static void reply(struct tw_mcapi_node *n, struct tw_mcapi_chan *c, mcapi_status
 	struct tw_mcapi_ctrl bind = c->bind2.ctrl;
 
 	c->reserved = false;
-	tw_mcapi_ctrl_abandon(&c->bind2);
+	tw_ctrl_abandon(&c->bind2.r);
 	bind.requester = c->requester;
 	bind.token = c->token;
 	bind.epoch = c->epoch;

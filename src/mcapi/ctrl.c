@@ -44,11 +44,6 @@ void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request
 	tw_mcapi_ctrl_send(n, to, &ctrl_req->ctrl);
 }
 
-void tw_mcapi_ctrl_abandon(struct tw_mcapi_ctrl_request *ctrl_req)
-{
-	tw_ctrl_abandon(&ctrl_req->r);
-}
-
 void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *request,
 			 mcapi_status_t status, uint32_t value)
 {
@@ -192,7 +187,7 @@ void tw_mcapi_peers_init(struct tw_mcapi_node *n)
 	n->group.lost = lost;
 	for (uint32_t i = 0; i < TW_MAX_NODES; i++)
 		tw_member_init(&n->group, &n->peers[i],
-			       tw_topology_node_nic(i) << 16 | (TW_EID_NODES + i));
+			       tw_topology_node_nic(i) << 16 | (TW_MCAPI_FIRST_ID + i));
 }
 
 void tw_mcapi_peers_fini(struct tw_mcapi_node *n)
@@ -239,5 +234,6 @@ const struct tw_interface tw_mcapi_interface = {
 	.down = tw_group_down,
 	.ending = tw_mcapi_ending,
 	.ended = tw_mcapi_ended,
+	.first_id = TW_MCAPI_FIRST_ID,
 	.max_len = MCAPI_MAX_MESSAGE_SIZE,
 };

@@ -84,7 +84,7 @@ static void dispose(struct tw_mcapi_node *n)
 
 static enum tw_err open_node(struct tw_mcapi_node *n)
 {
-	struct tw_open how = {.endpoint_id = TW_EID_NODES + n->number,
+	struct tw_open how = {.number = n->number,
 			      .filter = TW_MCAPI_FILTER,
 			      .unexp_max = tw_settings.unexp_max,
 			      .fetch_max = UINT64_MAX,

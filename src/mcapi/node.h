@@ -26,6 +26,7 @@
 
 _Static_assert(MCAPI_MAX_NODES == TW_MAX_NODES, "one limit");
 
+#define TW_MCAPI_FIRST_ID 1024 /* endpoint ids: by the number of the node */
 #define TW_MCAPI_FILTER 0x4d434150 /* connects MCAPI nodes only to each other */
 #define TW_MCAPI_PRIOS MCAPI_MAX_NO_PRIORITIES
 #define TW_MCAPI_BUFFERS 128   /* the default of MCAPI_ATTR_NO_BUFFERS */
@@ -180,7 +181,7 @@ static inline uint32_t tw_mcapi_node_of(mcapi_endpoint_t e)
 /* The node that an engine address belongs to; TW_MAX_NODES or more: none. */
 static inline uint32_t tw_mcapi_node_at(uint64_t where)
 {
-	return (uint32_t)(where & 0xffff) - TW_EID_NODES;
+	return (uint32_t)(where & 0xffff) - TW_MCAPI_FIRST_ID;
 }
 
 /* init.c ------------------------------------------------------------------- */
@@ -246,7 +247,6 @@ void tw_mcapi_ctrl_send(struct tw_mcapi_node *n, uint32_t to, const struct tw_mc
 /* The reply comes through ctrl_req->on_reply(). */
 void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 			   uint32_t to, const struct tw_mcapi_ctrl *ctrl);
-void tw_mcapi_ctrl_abandon(struct tw_mcapi_ctrl_request *ctrl_req);
 void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *request,
 			 mcapi_status_t status, uint32_t value);
 void tw_mcapi_peers_init(struct tw_mcapi_node *n);

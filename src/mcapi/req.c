@@ -36,7 +36,7 @@ struct tw_mcapi_mreq *tw_mcapi_mreq_new(struct tw_mcapi_node *n, enum tw_mcapi_m
 void tw_mcapi_mreq_free(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
 	tw_list_del(&m->link);
-	tw_mcapi_ctrl_abandon(&m->ctrl_req);
+	tw_ctrl_abandon(&m->ctrl_req.r);
 	tw_pool_put(&n->reqs, m);
 }
 
@@ -59,7 +59,7 @@ void tw_mcapi_mreq_done(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_
 			size_t size)
 {
 	unpost(n, m);
-	tw_mcapi_ctrl_abandon(&m->ctrl_req);
+	tw_ctrl_abandon(&m->ctrl_req.r);
 	m->state = TW_MCAPI_Q_DONE;
 	m->status = status;
 	m->size = size;
@@ -229,7 +229,7 @@ mcapi_status_t tw_mcapi_mreq_wait(struct tw_mcapi_node *n, struct tw_mcapi_mreq 
 	if (waited == TW_W_CLOSED)
 		give_up(n, m);
 	unpost(n, m);
-	tw_mcapi_ctrl_abandon(&m->ctrl_req);
+	tw_ctrl_abandon(&m->ctrl_req.r);
 	return waited == TW_W_CLOSED ? closed : MCAPI_EREQ_TIMEOUT;
 }
 

@@ -66,7 +66,7 @@ static bool settled(struct tw_ep *ep, void *member)
 enum tw_status tw_mrapi_net_reach(struct tw_ep *ep, uint64_t nic, uint32_t proc,
 				  struct tw_member **member)
 {
-	struct tw_member *m = *member = member_at(nic << 16 | (TW_EID_MEMBERS + proc));
+	struct tw_member *m = *member = member_at(nic << 16 | (TW_MRAPI_FIRST_ID + proc));
 
 	if (!m)
 		return TW_S_NO_RESOURCES;
@@ -203,7 +203,8 @@ static void attend(struct tw_ep *ep)
 	tw_group_attend(&net.group);
 }
 
-static const struct tw_interface interface = {.unexpected = unexpected,
+static const struct tw_interface interface = {.first_id = TW_MRAPI_FIRST_ID,
+					      .unexpected = unexpected,
 					      .am_handler = am_handler,
 					      .attend = attend,
 					      .down = tw_group_down,
@@ -224,7 +225,7 @@ static uint32_t own_board(void)
 
 static mrapi_status_t open_endpoint(void)
 {
-	struct tw_open how = {.endpoint_id = TW_EID_MEMBERS + tw_mrapi.proc,
+	struct tw_open how = {.number = tw_mrapi.proc,
 			      .filter = FILTER,
 			      .board = own_board(),
 			      .unexp_max = tw_settings.unexp_max,

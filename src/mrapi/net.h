@@ -13,6 +13,8 @@
 #include "group/group.h"
 #include "mrapi/memory.h"
 
+#define TW_MRAPI_FIRST_ID 1280 /* of the endpoint ids of TW_MRAPI_PROCS members */
+
 enum tw_mrapi_ctrl_type {
 	TW_MRAPI_CTRL_FIND = 1, /* look an id up */
 	TW_MRAPI_CTRL_CHECK,	/* is the handle valid? */

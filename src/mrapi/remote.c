@@ -70,7 +70,7 @@ static mrapi_status_t look_up(struct tw_ep *ep, uint64_t nic, uint32_t members, 
 	status = tw_mrapi_net_request(ep, *owner, reply);
 	if (status != MRAPI_SUCCESS)
 		return status == MRAPI_ERR_RMEM_INVALID ? MRAPI_ERR_RMEM_ID_INVALID : status;
-	if (((*owner)->where & 0xffff) == TW_EID_MEMBERS + reply->proc)
+	if (((*owner)->where & 0xffff) == TW_MRAPI_FIRST_ID + reply->proc)
 		return MRAPI_SUCCESS;
 	return tw_mrapi_net_reach(ep, nic, reply->proc, owner) == TW_S_OK
 		       ? MRAPI_SUCCESS
@@ -151,7 +151,7 @@ mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle)
 	if (!ep)
 		return status;
 	if (!searched || tw_clock() - searched > tw_clock_us(SEARCH_US)) {
-		members = TW_MAX_MEMBERS;
+		members = TW_MRAPI_PROCS;
 		searched = tw_clock();
 	}
 	for (unsigned i = 0; i < n && status == MRAPI_ERR_RMEM_ID_INVALID; i++)

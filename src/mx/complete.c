@@ -34,7 +34,7 @@ struct waiting {
 	struct tw_req *found;
 	struct tw_unexp *message;
 	uint64_t match, mask;
-	uint64_t since; /* of ep->claims, when a probe began to block */
+	uint64_t since; /* of tw_mx_ep.claims, when a probe began to block */
 };
 
 static tw_noinline mx_return_t test_entered(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
@@ -242,7 +242,7 @@ static mx_return_t peek(mx_endpoint_t endpoint, bool block, uint32_t timeout, mx
 
 	if (!ep)
 		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
-	if (ep->context_mask)
+	if (tw_mx_ep(ep)->context_mask)
 		return tw_mx_leave_fail(ep, function, MX_NOT_SUPPORTED_WITH_CONTEXT_ID);
 	if (!request)
 		return tw_mx_leave_fail(ep, function, MX_BAD_REQUEST);
@@ -338,7 +338,7 @@ static bool message_comes(struct tw_ep *ep, void *arg)
 
 		if (u->claimed > w->since)
 			continue;
-		u->claimed = ++ep->claims;
+		u->claimed = ++tw_mx_ep(ep)->claims;
 		w->message = x;
 		return true;
 	}
@@ -358,7 +358,7 @@ static mx_return_t probe(mx_endpoint_t endpoint, bool block, uint32_t timeout, u
 	/* Messages that have arrived count, also before any progress. */
 	if (!block)
 		tw_progress(ep);
-	w.since = ep->claims;
+	w.since = tw_mx_ep(ep)->claims;
 	waited = poll_or_wait(ep, block ? message_comes : message_waits, &w, block, timeout);
 	if (waited == TW_W_CLOSED)
 		return tw_mx_leave_fail(ep, function, MX_BAD_ENDPOINT);

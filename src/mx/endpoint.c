@@ -2,16 +2,17 @@
 /* MX III.3, IV.3, IV.4: endpoints and their addresses. */
 #include "mx/mx_internal.h"
 
-const struct tw_interface tw_mx_interface;
+const struct tw_interface tw_mx_interface = {.ids = MX_MAX_ENDPOINTS,
+					     .ep_size = sizeof(struct tw_mx_ep)};
 
-static mx_return_t read_param(const mx_param_t *p, struct tw_open *how)
+static mx_return_t read_param(const mx_param_t *p, struct tw_open *how,
+			      mx_error_handler_t *handler, uint64_t *context_mask)
 {
 	unsigned bits, shift;
 
 	switch (p->key) {
 	case MX_PARAM_ERROR_HANDLER:
-		how->error_handler = (void (*)(void))(p->val.error_handler ? p->val.error_handler
-									   : MX_ERRORS_ARE_FATAL);
+		*handler = p->val.error_handler ? p->val.error_handler : MX_ERRORS_ARE_FATAL;
 		return MX_SUCCESS;
 	case MX_PARAM_UNEXP_QUEUE_MAX:
 		how->unexp_max = p->val.unexp_queue_max;
@@ -21,7 +22,7 @@ static mx_return_t read_param(const mx_param_t *p, struct tw_open *how)
 		shift = p->val.context_id.shift;
 		if (bits < 1 || bits > MX_CONTEXT_ID_BITS_MAX || bits + shift > 64)
 			return MX_BAD_PARAM_VAL;
-		how->context_mask = (((uint64_t)1 << bits) - 1) << shift;
+		*context_mask = (((uint64_t)1 << bits) - 1) << shift;
 		return MX_SUCCESS;
 	}
 	return MX_BAD_PARAM_NAME;
@@ -31,10 +32,14 @@ static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 				const mx_param_t *params, uint32_t nparams, mx_endpoint_t *endpoint,
 				mx_error_handler_t *handler)
 {
-	struct tw_open how = {.filter = filter, .endpoint_id = id, .iface = &tw_mx_interface};
+	struct tw_ep *ep;
+	struct tw_open how = {.filter = filter,
+			      .number = id == MX_ANY_ENDPOINT ? TW_ANY_ID : id,
+			      .iface = &tw_mx_interface,
+			      .ep = &ep};
 	const struct tw_board *boards;
+	uint64_t handle, context_mask = 0;
 	mx_return_t rc = MX_SUCCESS;
-	uint64_t handle;
 
 	if (!tw_mx_ready())
 		return MX_NOT_INITIALIZED;
@@ -44,19 +49,21 @@ static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 		return MX_BAD_PARAM_LIST;
 	how.unexp_max = tw_settings.unexp_max;
 	for (uint32_t i = 0; i < nparams && rc == MX_SUCCESS; i++)
-		rc = read_param(&params[i], &how);
-	*handler = (mx_error_handler_t)how.error_handler;
+		rc = read_param(&params[i], &how, handler, &context_mask);
 	if (rc != MX_SUCCESS)
 		return rc;
 	how.board = board == MX_ANY_NIC ? 0 : board;
 	if (how.board >= tw_boards(&boards))
 		return MX_BOARD_UNKNOWN;
-	if (id >= TW_MAX_EIDS && id != MX_ANY_ENDPOINT)
+	if (id >= MX_MAX_ENDPOINTS && id != MX_ANY_ENDPOINT)
 		return MX_BAD_ENDPOINT_ID;
 	rc = tw_mx_code(tw_ep_open(&how, &handle));
-	if (rc == MX_SUCCESS)
-		*endpoint = (mx_endpoint_t)(uintptr_t)handle;
-	return rc;
+	if (rc != MX_SUCCESS)
+		return rc;
+	tw_mx_ep(ep)->error_handler = *handler;
+	tw_mx_ep(ep)->context_mask = context_mask;
+	*endpoint = (mx_endpoint_t)(uintptr_t)handle;
+	return MX_SUCCESS;
 }
 
 mx_return_t mx_open_endpoint(uint32_t board_num, uint32_t endpoint_id, uint32_t filter,
@@ -149,7 +156,7 @@ mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_i
 
 	if (!endpoint_addr)
 		return MX_FAILURE;
-	if (endpoint_id >= TW_MAX_EIDS)
+	if (endpoint_id >= MX_MAX_ENDPOINTS)
 		return MX_BAD_ENDPOINT_ID;
 	if (timeout != MX_INFINITE && timeout != UINT32_MAX)
 		deadline = tw_clock() + tw_clock_us(1000000ull * timeout);
@@ -197,14 +204,16 @@ mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoi
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
 	if (!request)
 		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
-	us = ep->request_us ? ep->request_us : 1000ull * tw_settings.connect_timeout;
+	us = tw_mx_ep(ep)->request_us;
+	if (!us)
+		us = 1000ull * tw_settings.connect_timeout;
 	r = tw_connect_new(ep, nic_id, endpoint_id, filter, tw_clock() + tw_clock_us(us));
 	if (!r)
 		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);
 	r->match = match_info;
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
-	if (endpoint_id >= TW_MAX_EIDS) {
+	if (endpoint_id >= MX_MAX_ENDPOINTS) {
 		memset(&r->source, 0, sizeof(r->source));
 		tw_req_complete(ep, r, TW_S_BAD_ENDPOINT);
 	} else {

@@ -61,7 +61,7 @@ mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_retu
 
 mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t code)
 {
-	mx_error_handler_t handler = (mx_error_handler_t)ep->error_handler;
+	mx_error_handler_t handler = tw_mx_ep(ep)->error_handler;
 
 	/* Not tw_mx_fail(): the endpoint was open, even if the library has ended meanwhile. */
 	tw_leave(ep);

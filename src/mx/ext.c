@@ -67,11 +67,12 @@ mx_return_t mx_progress(mx_endpoint_t endpoint)
 
 static enum tw_verdict call_handler(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	mx_unexp_handler_t handler = (mx_unexp_handler_t)ep->user_handler;
+	const struct tw_mx_ep *mx = tw_mx_ep(ep);
+	mx_unexp_handler_t handler = (mx_unexp_handler_t)mx->user_handler;
 	mx_unexp_handler_action_t action;
 
 	tw_handler_begin(ep->slot);
-	action = handler(ep->user_context, tw_mx_user_addr(u->peer->addr), u->unexp.match, u->len,
+	action = handler(mx->user_context, tw_mx_user_addr(u->peer->addr), u->unexp.match, u->len,
 			 tw_unexp_is_whole(u) ? u->data : NULL);
 	tw_handler_end(ep->slot);
 	return action == MX_RECV_FINISHED ? TW_DROP : TW_REMATCH;
@@ -79,10 +80,11 @@ static enum tw_verdict call_handler(struct tw_ep *ep, struct tw_unexp_msg *u)
 
 static enum tw_verdict call_callback(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	mx_matching_callback_t callback = (mx_matching_callback_t)ep->user_handler;
+	const struct tw_mx_ep *mx = tw_mx_ep(ep);
+	mx_matching_callback_t callback = (mx_matching_callback_t)mx->user_handler;
 
 	tw_handler_begin(ep->slot);
-	callback(ep->user_context, u->unexp.match, (int)tw_min(u->len, (uint32_t)INT_MAX));
+	callback(mx->user_context, u->unexp.match, (int)tw_min(u->len, (uint32_t)INT_MAX));
 	tw_handler_end(ep->slot);
 	return TW_REMATCH;
 }
@@ -96,8 +98,8 @@ static mx_return_t install(mx_endpoint_t endpoint, const char *function,
 	if (!ep)
 		return tw_mx_fail(NULL, function, MX_BAD_ENDPOINT);
 	ep->unexpected = user ? call : NULL;
-	ep->user_handler = user;
-	ep->user_context = context;
+	tw_mx_ep(ep)->user_handler = user;
+	tw_mx_ep(ep)->user_context = context;
 	tw_leave(ep);
 	return MX_SUCCESS;
 }

@@ -109,7 +109,7 @@ static mx_return_t global_info(mx_get_info_key_t key, struct output *a)
 	case MX_MAX_NATIVE_ENDPOINTS:
 	case MX_INFO_MAX_ENDPOINTS:
 	case MX_MAX_ENDPOINTS:
-		return put_number(a, TW_MAX_EIDS);
+		return put_number(a, MX_MAX_ENDPOINTS);
 	case MX_NATIVE_REQUESTS:
 		return put_number(a, TW_MAX_REQS);
 	case MX_PIO_SEND_MAX:
@@ -180,7 +180,7 @@ static mx_return_t info(mx_endpoint_t endpoint, mx_get_info_key_t key, const voi
 		ep = tw_mx_enter(endpoint);
 		if (!ep)
 			return MX_BAD_ENDPOINT;
-		*handler = (mx_error_handler_t)ep->error_handler;
+		*handler = tw_mx_ep(ep)->error_handler;
 		tw_leave(ep);
 	}
 	if (!out_val)

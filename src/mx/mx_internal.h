@@ -12,10 +12,24 @@
 _Static_assert(sizeof(mx_endpoint_addr_t) == sizeof(struct tw_addr), "addresses are the engine's");
 _Static_assert(sizeof(mx_endpoint_addr_t) == MX_SIZEOF_ADDR, "as it is called");
 _Static_assert(MX_MAX_SEGMENTS == TW_MAX_SEGMENTS, "one limit");
-_Static_assert(MX_MAX_ENDPOINTS == TW_MAX_EIDS, "one limit");
 
 /* A request that no peek or test_any finds. */
 #define TW_MX_HIDDEN UINTPTR_MAX
+
+struct tw_mx_ep {
+	struct tw_ep ep;
+	uint64_t request_us;   /* time limit of new requests, 0 none */
+	uint64_t context_mask; /* bits of the context id, 0 none */
+	mx_error_handler_t error_handler;
+	void (*user_handler)(void); /* of unexpected messages */
+	void *user_context;
+	uint64_t claims; /* number of messages that blocked probes returned */
+};
+
+static inline struct tw_mx_ep *tw_mx_ep(const struct tw_ep *ep)
+{
+	return tw_container(ep, struct tw_mx_ep, ep);
+}
 
 bool tw_mx_ready(void);
 void tw_mx_job_end(void);
@@ -103,7 +117,7 @@ static inline mx_return_t tw_mx_check_match(const struct tw_ep *ep, uint64_t mat
 {
 	if (tw_unlikely(match & ~mask))
 		return MX_BAD_MATCH_MASK;
-	if (tw_unlikely((mask & ep->context_mask) != ep->context_mask))
+	if (tw_unlikely(~mask & tw_mx_ep(ep)->context_mask))
 		return MX_BAD_MATCHING_FOR_CONTEXT_ID_MASK;
 	return MX_SUCCESS;
 }

@@ -84,7 +84,7 @@ static tw_noinline mx_return_t send_entered(struct tw_ep *ep, const mx_segment_t
 	r->match = match;
 	*request = (mx_request_t)(uintptr_t)r->handle;
 	tw_send(ep, r, tw_mx_addr(to));
-	if (tw_unlikely(ep->request_us))
+	if (tw_unlikely(tw_mx_ep(ep)->request_us))
 		tw_mx_limit(ep, request);
 	tw_mx_leave(ep);
 	return MX_SUCCESS;
@@ -198,7 +198,7 @@ static tw_noinline mx_return_t irecv_entered(struct tw_ep *ep, const mx_segment_
 		return tw_mx_leave_fail(ep, "mx_irecv", rc);
 	*request = (mx_request_t)(uintptr_t)r->handle;
 	tw_recv_post(ep, r, match, mask);
-	if (ep->request_us)
+	if (tw_mx_ep(ep)->request_us)
 		tw_mx_limit(ep, request);
 	/* Requests the data of an announced message at once. */
 	if (ep->has_work && !tw_in_handler(ep))
@@ -228,8 +228,8 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	if (tw_unlikely(!ep))
 		return irecv_any(endpoint, segments_list, segments_count, match_recv, match_mask,
 				 context, request);
-	if (tw_unlikely(ep->gauges[TW_G_UNEXPECTED] | ep->unusual | ep->request_us |
-			ep->context_mask | (match_recv & ~match_mask)) ||
+	if (tw_unlikely(ep->gauges[TW_G_UNEXPECTED] | ep->unusual | tw_mx_ep(ep)->request_us |
+			tw_mx_ep(ep)->context_mask | (match_recv & ~match_mask)) ||
 	    tw_unlikely(!ep->reqs.free || !request || segments_count != 1 || !segments_list ||
 			!segments_list->segment_ptr))
 		return irecv_entered(ep, segments_list, segments_count, match_recv, match_mask,

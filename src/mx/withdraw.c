@@ -8,7 +8,7 @@ void tw_mx_limit(struct tw_ep *ep, const mx_request_t *request)
 {
 	struct tw_req *r = tw_mx_request(ep, request);
 
-	if (r && !tw_req_limit(ep, r, ep->request_us))
+	if (r && !tw_req_limit(ep, r, tw_mx_ep(ep)->request_us))
 		tw_log(TW_LOG_ERROR, "no memory for the time limit of a request");
 }
 
@@ -22,7 +22,7 @@ mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
 	if (!request) {
-		ep->request_us = us == TW_FOREVER ? 0 : us;
+		tw_mx_ep(ep)->request_us = us == TW_FOREVER ? 0 : us;
 		tw_leave(ep);
 		return MX_SUCCESS;
 	}

@@ -132,7 +132,7 @@ static void prepare(void)
  */
 static enum tw_err open_endpoint(uint64_t *handle)
 {
-	struct tw_open how = {.endpoint_id = TW_EID_PLATFORMS + tw_panda.job.rank,
+	struct tw_open how = {.number = tw_panda.job.rank,
 			      .filter = tw_panda.job.key,
 			      .unexp_max = tw_settings.unexp_max,
 			      .fetch_max = tw_settings.unexp_max,
@@ -143,12 +143,11 @@ static enum tw_err open_endpoint(uint64_t *handle)
 
 	if (err != TW_OK)
 		return err;
-	for (unsigned i = 0; i < TW_MAX_PLATFORMS; i++) {
+	for (unsigned i = 0; i < TW_JOB_MAX; i++) {
 		err = tw_ep_open(&how, handle);
 		if (err != TW_EBUSY || !any)
 			break;
-		if (++how.endpoint_id == TW_EID_END)
-			how.endpoint_id = TW_EID_PLATFORMS;
+		how.number = (how.number + 1) % TW_JOB_MAX;
 	}
 	return err;
 }

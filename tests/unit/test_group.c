@@ -61,7 +61,7 @@ static void lost(struct tw_member *m)
 
 static void come(int i)
 {
-	const struct tw_open how = {.endpoint_id = 7 + (uint32_t)i,
+	const struct tw_open how = {.number = 7 + (uint32_t)i,
 				    .filter = FILTER,
 				    .unexp_max = 1 << 20,
 				    .iface = &interface,

@@ -24,7 +24,7 @@ static const struct tw_interface interface = {.attend = attend, .down = down};
 /* The program's own expiry may clear the timer that was to bring it back. */
 Test(service, comes_back, .timeout = TWT_TIMEOUT)
 {
-	const struct tw_open how = {.endpoint_id = 7, .iface = &interface};
+	const struct tw_open how = {.number = 7, .iface = &interface};
 	uint64_t handle, served, before;
 	const uint64_t one = 1;
 	char job[40];
@@ -68,7 +68,7 @@ static const struct tw_interface ending = {.attend = attend, .down = down, .ende
 Test(service, ends_what_was_left_behind, .timeout = TWT_TIMEOUT)
 {
 	static _Atomic(int) ends;
-	struct tw_open how = {.endpoint_id = 8, .iface = &interface};
+	struct tw_open how = {.number = 8, .iface = &interface};
 	uint64_t stays, left;
 	char job[40];
 
@@ -76,7 +76,7 @@ Test(service, ends_what_was_left_behind, .timeout = TWT_TIMEOUT)
 	setenv("TAGWIRE_JOB", job, 1);
 	cr_assert_eq(tw_begin(), TW_OK);
 	cr_assert_eq(tw_ep_open(&how, &stays), TW_OK);
-	how = (struct tw_open){.endpoint_id = 9, .iface = &ending, .owner = &ends};
+	how = (struct tw_open){.number = 9, .iface = &ending, .owner = &ends};
 	for (int round = 0; round < 100; round++) {
 		double end = twt_now() + TWT_LONG;
 

@@ -45,7 +45,7 @@ static const struct tw_interface interface = {
 
 static void start(void)
 {
-	const struct tw_open how = {.endpoint_id = 7, .unexp_max = 1 << 20, .iface = &interface};
+	const struct tw_open how = {.number = 7, .unexp_max = 1 << 20, .iface = &interface};
 	char job[40];
 
 	snprintf(job, sizeof(job), "unexp-%d", (int)getpid());
