@@ -272,8 +272,14 @@ void tw_window_again(struct tw_peer *p, struct tw_req *r)
 		r->import->state = NEW;
 }
 
-static void begin(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, uint64_t key,
-		  uint64_t offset)
+static void cannot_begin(struct tw_ep *ep, struct tw_req *r, enum tw_status why)
+{
+	tw_window_abandon(r);
+	tw_req_complete(ep, r, why);
+}
+
+void tw_window_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, uint64_t key,
+		      uint64_t offset)
 {
 	struct tw_peer *p = tw_peer_at(ep, owner);
 	struct tw_import *w;
@@ -282,16 +288,15 @@ static void begin(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, uint
 	r->source = owner;
 	r->msg_len = r->len;
 	r->peer = p;
-	r->import = NULL;
 	if (!p || p->state != TW_PEER_UP || p->barred) {
-		tw_req_complete(ep, r, !p ? TW_S_BAD_SESSION
-				: p->state != TW_PEER_UP ? (enum tw_status)p->why
-							 : TW_S_REJECTED);
+		cannot_begin(ep, r, !p ? TW_S_BAD_SESSION
+			     : p->state != TW_PEER_UP ? (enum tw_status)p->why
+						      : TW_S_REJECTED);
 		return;
 	}
 	w = find_or_make(p, key);
 	if (!w) {
-		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
+		cannot_begin(ep, r, TW_S_NO_RESOURCES);
 		return;
 	}
 	w->users++;
@@ -309,20 +314,13 @@ static void begin(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, uint
 		tw_window_pull(p, r);
 }
 
-void tw_window_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, uint64_t key,
-		      uint64_t offset)
-{
-	begin(ep, r, owner, key, offset);
-}
-
 void tw_window_notify(struct tw_req *r, uint64_t datum)
 {
 	r->extra |= TW_X_IMM;
 	r->remote = tw_ref_unpack(datum);
 }
 
-struct tw_req *tw_window_atomic(struct tw_ep *ep, struct tw_addr owner, uint64_t key,
-				uint64_t offset, const struct tw_atomic *a)
+struct tw_req *tw_window_atomic(struct tw_ep *ep, const struct tw_atomic *a)
 {
 	uint32_t size = tw_atomic_size(a->type), operands = tw_atomic_operands(a->op), len;
 	struct tw_req *r;
@@ -346,9 +344,6 @@ struct tw_req *tw_window_atomic(struct tw_ep *ep, struct tw_addr owner, uint64_t
 		memcpy(c->operand, a->operand, len);
 	if (operands > 1)
 		memcpy(c->operand + len, a->compare, len);
-	begin(ep, r, owner, key, offset);
-	if (!r->import)
-		free(c);
 	return r;
 }
 

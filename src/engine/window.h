@@ -69,7 +69,8 @@ enum tw_err tw_window_deregister(struct tw_ep *ep, uint64_t key);
 /* The other side -------------------------------------------------------------- */
 
 /*
- * Puts r (TW_WRITE) at an offset of a peer's window, or gets r (TW_READ) from there. After
+ * Puts r (TW_WRITE) at an offset of a peer's window, gets r (TW_READ) from there, or does r
+ * (TW_ATOMIC, see tw_window_atomic()). After
  * tw_window_notify() a put calls the window_notified() of the owner's interface, once its data
  * is there.
  */
@@ -129,11 +130,13 @@ uint32_t tw_atomic_size(enum tw_atomic_type type);
 /* Whether there is this operation on this type. */
 bool tw_atomic_exists(enum tw_atomic_op op, enum tw_atomic_type type);
 /*
- * The elements are changed one by one, each at once, also as the owner's program sees it if it
- * is aligned. NULL, and nothing is done, when memory is short or without such an atomic.
+ * A request for tw_window_access(); NULL when memory is short or without such an atomic. The
+ * elements are changed one by one, each at once, also as the owner's program sees it if it is
+ * aligned.
  */
-struct tw_req *tw_window_atomic(struct tw_ep *ep, struct tw_addr owner, uint64_t key,
-				uint64_t offset, const struct tw_atomic *a);
+struct tw_req *tw_window_atomic(struct tw_ep *ep, const struct tw_atomic *a);
+/* Frees what an atomic has that was never begun, and ends. */
+void tw_window_abandon(struct tw_req *r);
 /*
  * Ends r, of kind TW_WRITE and no length, when all puts and atomics to a peer that were begun
  * before have ended. Only the loss of the peer makes it fail.
@@ -159,7 +162,6 @@ enum tw_err tw_window_packet(struct tw_peer *p, struct tw_hdr hdr, const void *p
 void tw_windows_lost(struct tw_peer *p);
 /* The endpoint ends. Frees also what a request has, whose peer may be gone. */
 void tw_windows_fini(struct tw_ep *ep);
-void tw_window_abandon(struct tw_req *r);
 
 /* What goes over the wire, for window*.c ------------------------------------------- */
 

@@ -57,7 +57,7 @@ static int parse_service(const char *service, uint32_t *id)
 	return 0;
 }
 
-int tw_fi_resolve(const char *node, const char *service, bool local, struct tw_fi_addr *a)
+int tw_fi_resolve(const char *node, const char *service, struct tw_fi_addr *a)
 {
 	const struct tw_board *boards;
 
@@ -69,7 +69,7 @@ int tw_fi_resolve(const char *node, const char *service, bool local, struct tw_f
 	if (node && tw_name_to_nic(node, &a->nic_id) != TW_OK)
 		return -FI_ENODATA;
 	if (!service)
-		return local ? 0 : -FI_ENODATA;
+		return 0;
 	return parse_service(service, &a->endpoint_id);
 }
 

@@ -124,7 +124,7 @@ static int insert_named(struct tw_fi_av *av, const char *node, const char *servi
 	fi_addr_t index = FI_ADDR_NOTAVAIL;
 	int rc;
 
-	rc = node && service ? tw_fi_resolve(node, service, false, &a) : -FI_EINVAL;
+	rc = node && service ? tw_fi_resolve(node, service, &a) : -FI_EINVAL;
 	if (rc == 0)
 		rc = insert_one(av, &a, &index);
 	if (fi_addr)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting: the first send to an address does it, and those behind it wait. */
+/* Connecting: the first operation on an address does it, and those behind it wait. */
 #include <stdlib.h>
 
 #include "fi/fi.h"
@@ -45,8 +45,17 @@ static void fail_pending(struct tw_ep *ep, struct tw_fi_dest *d, enum tw_status 
 		struct tw_req *r = tw_list_first(&d->pending, struct tw_req, link);
 
 		tw_list_del(&r->link);
+		tw_window_abandon(r);
 		tw_req_complete(ep, r, why);
 	}
+}
+
+static void begin(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
+{
+	if (r->kind == TW_SEND)
+		tw_send(ep, r, to);
+	else
+		tw_window_access(ep, r, to, r->match, r->remote_address);
 }
 
 static void connect_to(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d)
@@ -65,13 +74,14 @@ static void connect_to(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *
 	tw_connect(ep, r);
 }
 
-void tw_fi_dest_send(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r)
+void tw_fi_dest_begin(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d,
+		      struct tw_req *r)
 {
 	if (d->state == TW_FI_DEST_UP) {
 		struct tw_peer *p = tw_peer_at(ep, d->addr);
 
 		if (p && p->state == TW_PEER_UP) {
-			tw_send(ep, r, d->addr);
+			begin(ep, r, d->addr);
 			return;
 		}
 		d->state = TW_FI_DEST_NONE;
@@ -102,7 +112,7 @@ void tw_fi_dest_connected(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r
 	while (!tw_list_empty(&d->pending)) {
 		r = tw_list_first(&d->pending, struct tw_req, link);
 		tw_list_del(&r->link);
-		tw_send(ep, r, d->addr);
+		begin(ep, r, d->addr);
 	}
 }
 
@@ -134,6 +144,17 @@ void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr)
 		free(d);
 	}
 	tw_fi_leave(ep);
+}
+
+void tw_fi_dests_abandon(struct tw_fi_ep *e)
+{
+	struct tw_ep *ep = tw_fi_enter(e);
+
+	for (uint32_t i = 0; ep && i < e->ndests; i++)
+		if (e->dests[i])
+			fail_pending(ep, e->dests[i], TW_S_CLOSED);
+	if (ep)
+		tw_fi_leave(ep);
 }
 
 void tw_fi_dests_free(struct tw_fi_ep *e)

@@ -32,6 +32,7 @@ static int domain_close(struct fid *fid)
 		atomic_fetch_sub(&d->eq->refs, 1);
 	atomic_fetch_sub(&d->fabric->refs, 1);
 	pthread_mutex_destroy(&d->mutex);
+	pthread_mutex_destroy(&d->keys);
 	free(d);
 	tw_end();
 	return 0;
@@ -72,13 +73,6 @@ static int no_srx(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid
 	return -FI_ENOSYS;
 }
 
-static int no_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
-			   struct fi_atomic_attr *attr, uint64_t flags)
-{
-	(void)domain, (void)type, (void)op, (void)attr, (void)flags;
-	return -FI_EOPNOTSUPP;
-}
-
 static int no_query_collective(struct fid_domain *domain, enum fi_collective_op coll,
 			       struct fi_collective_attr *attr, uint64_t flags)
 {
@@ -104,7 +98,7 @@ static struct fi_ops_domain domain_ops = {
 	.poll_open = tw_fi_poll_open,
 	.stx_ctx = no_stx,
 	.srx_ctx = no_srx,
-	.query_atomic = no_query_atomic,
+	.query_atomic = tw_fi_query_atomic,
 	.query_collective = no_query_collective,
 };
 
@@ -149,8 +143,10 @@ int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 	d->addr_format = info->addr_format ? info->addr_format : TW_FI_ADDR;
 	d->caps = info->caps;
 	d->single = info->domain_attr->threading == FI_THREAD_DOMAIN;
-	d->mr_mode = info->domain_attr->mr_mode;
+	d->basic = info->domain_attr->mr_mode == FI_MR_BASIC;
 	pthread_mutex_init(&d->mutex, NULL);
+	pthread_mutex_init(&d->keys, NULL);
+	tw_list_init(&d->eps);
 	tw_list_init(&d->mrs);
 	atomic_fetch_add(&d->fabric->refs, 1);
 	*domain = &d->fid;

@@ -7,30 +7,45 @@
 int tw_fi_error_of(enum tw_status status)
 {
 	static const uint16_t errors[TW_NSTATUS] = {
-		[TW_S_TRUNCATED] = FI_ETRUNC,	    [TW_S_CANCELLED] = FI_ECANCELED,
-		[TW_S_CLOSED] = FI_ECONNRESET,	    [TW_S_LOST] = FI_ECONNRESET,
-		[TW_S_BAD_SESSION] = FI_ECONNRESET, [TW_S_BAD_KEY] = FI_ECONNREFUSED,
-		[TW_S_TIMEOUT] = FI_ETIMEDOUT,	    [TW_S_UNKNOWN] = FI_EHOSTUNREACH,
-		[TW_S_BAD_ENDPOINT] = FI_EINVAL,    [TW_S_REJECTED] = FI_ECONNREFUSED,
-		[TW_S_ABORTED] = FI_EFAULT,	    [TW_S_NO_RESOURCES] = FI_ENOMEM,
-		[TW_S_BAD_WINDOW] = FI_ENOKEY,	    [TW_S_OUT_OF_WINDOW] = FI_EINVAL,
+		[TW_S_TRUNCATED] = FI_ETRUNC,	     [TW_S_CANCELLED] = FI_ECANCELED,
+		[TW_S_CLOSED] = FI_ECONNRESET,	     [TW_S_LOST] = FI_ECONNRESET,
+		[TW_S_BAD_SESSION] = FI_ECONNRESET,  [TW_S_BAD_KEY] = FI_ECONNREFUSED,
+		[TW_S_TIMEOUT] = FI_ETIMEDOUT,	     [TW_S_UNKNOWN] = FI_EHOSTUNREACH,
+		[TW_S_BAD_ENDPOINT] = FI_EINVAL,     [TW_S_REJECTED] = FI_ECONNREFUSED,
+		[TW_S_ABORTED] = FI_EFAULT,	     [TW_S_NO_RESOURCES] = FI_ENOMEM,
+		[TW_S_BAD_WINDOW] = FI_EKEYREJECTED, [TW_S_OUT_OF_WINDOW] = FI_EINVAL,
 		[TW_S_NO_RIGHT] = FI_EACCES,
 	};
 
 	return errors[status];
 }
 
-static void describe(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *v)
+/* The flags of the event of an operation, and the counter. */
+static uint64_t flags_of(const struct tw_req *r, enum tw_fi_count *which)
 {
 	uint64_t tagged = (r->user & TW_FI_TAGGED) ? FI_TAGGED : FI_MSG;
-	bool recv = r->kind == TW_RECV;
 
-	v->e = (struct fi_cq_tagged_entry){.op_context = r->context,
-					   .flags = tagged | (recv ? FI_RECV : FI_SEND)};
-	v->source = 0;
-	v->err = v->prov_errno = 0;
-	if (!recv)
-		return;
+	switch (r->kind) {
+	case TW_RECV:
+		*which = TW_FI_CRECV;
+		return tagged | FI_RECV;
+	case TW_READ:
+		*which = TW_FI_CREAD;
+		return FI_RMA | FI_READ;
+	case TW_WRITE:
+		*which = TW_FI_CWRITE;
+		return FI_RMA | FI_WRITE;
+	case TW_ATOMIC:
+		*which = (r->user & TW_FI_FETCH) ? TW_FI_CREAD : TW_FI_CWRITE;
+		return FI_ATOMIC | ((r->user & TW_FI_FETCH) ? FI_READ : FI_WRITE);
+	default:
+		*which = TW_FI_CSEND;
+		return tagged | FI_SEND;
+	}
+}
+
+static void describe_received(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *v)
+{
 	v->e.len = r->status == TW_S_OK ? r->msg_len : r->xfer_len;
 	v->e.tag = r->match & ~TW_FI_UNTAGGED;
 	v->source = r->source.where;
@@ -38,8 +53,21 @@ static void describe(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *v
 		v->e.flags |= FI_REMOTE_CQ_DATA;
 		v->e.data = r->imm;
 	}
+	if (r->user & TW_FI_REPORTED)
+		v->e.flags = FI_REMOTE_CQ_DATA | r->match;
+	if (r->user & (TW_FI_REPORTED | TW_FI_MULTI))
+		v->e.tag = 0;
 	if (r->user & TW_FI_MULTI)
 		tw_fi_multi_done(e, r, v);
+}
+
+static void describe(struct tw_fi_ep *e, struct tw_req *r, uint64_t flags, struct tw_fi_event *v)
+{
+	v->e = (struct fi_cq_tagged_entry){.op_context = r->context, .flags = flags};
+	v->source = 0;
+	v->err = v->prov_errno = 0;
+	if (r->kind == TW_RECV)
+		describe_received(e, r, v);
 }
 
 static void describe_error(struct tw_req *r, struct tw_fi_event *v)
@@ -55,6 +83,8 @@ static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 	bool recv = r->kind == TW_RECV, failed = r->status != TW_S_OK;
 	struct tw_fi_cq *cq = recv ? e->rx_cq : e->tx_cq;
 	struct tw_fi_event nobody, *v = &nobody;
+	enum tw_fi_count which;
+	uint64_t flags = flags_of(r, &which);
 
 	if (cq && (failed || (r->user & TW_FI_NOTIFY))) {
 		tw_lock(&cq->lock);
@@ -64,15 +94,22 @@ static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 		}
 		v = tw_fi_cq_next(cq);
 	}
-	describe(e, r, v);
+	if (tw_unlikely(r->user & TW_FI_PARTS))
+		r->context = tw_fi_parts_done(r->context, !failed);
+	describe(e, r, flags, v);
 	if (tw_unlikely(failed))
 		describe_error(r, v);
 	if (v != &nobody) {
 		tw_unlock(&cq->lock);
 		tw_fi_woken(&cq->w);
 	}
-	if (e->counts)
-		tw_fi_count(e, recv ? TW_FI_CRECV : TW_FI_CSEND, failed);
+	if (tw_unlikely(r->user & TW_FI_REPORT))
+		tw_fi_report(ep, r);
+	if (tw_unlikely(r->user & TW_FI_REPORTED)) {
+		tw_req_free(ep, r);
+		return true;
+	}
+	tw_fi_count(e, which, failed);
 	if (recv)
 		e->nrx--;
 	else
@@ -114,13 +151,16 @@ void tw_fi_progress(struct tw_fi_ep *e)
 	tw_fi_leave(ep);
 }
 
-static void connect_all(struct tw_fi_ep *e, struct tw_ep *ep)
+/* Connects and reports, for which others wait. */
+static void report_others(struct tw_fi_ep *e, struct tw_ep *ep)
 {
 	struct tw_list *n, *tmp;
 
 	tw_list_each(&ep->done, n, tmp) {
 		struct tw_req *r = tw_container(n, struct tw_req, link);
 
+		if (r->user & TW_FI_REPORT)
+			tw_fi_report(ep, r);
 		if (r->kind != TW_CONNECT)
 			continue;
 		tw_fi_dest_connected(e, ep, r);
@@ -133,11 +173,11 @@ void tw_fi_background(struct tw_ep *ep)
 {
 	struct tw_fi_ep *e = ep->owner;
 
-	connect_all(e, ep);
+	report_others(e, ep);
 	/* It leaves the endpoint as for a program that polls again. */
 	while (ep->awaited && !tw_rest(ep)) {
 		tw_progress(ep);
-		connect_all(e, ep);
+		report_others(e, ep);
 	}
 	if (tw_list_empty(&ep->done) && (tw_list_empty(&e->multis) || !ep->gauges[TW_G_UNEXPECTED]))
 		return;

@@ -57,6 +57,8 @@ static int ep_close(struct fid *fid)
 	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
 
 	send_rest(e);
+	tw_fi_mr_leave(e);
+	tw_fi_dests_abandon(e);
 	tw_fi_claimed_drop(e);
 	unbind(e);
 	tw_ep_close(e->handle);
@@ -151,18 +153,24 @@ static void set_bits(struct tw_fi_ep *e)
 static int enable(struct tw_fi_ep *e)
 {
 	struct tw_ep *ep;
+	int rc;
 
 	if (e->enabled)
 		return 0;
 	if (!e->av)
 		return -FI_ENOAV;
 	if (((e->caps & FI_SEND) && !e->tx_cq && !e->cntrs[TW_FI_CSEND]) ||
+	    ((e->caps & FI_READ) && !e->tx_cq && !e->cntrs[TW_FI_CREAD]) ||
+	    ((e->caps & FI_WRITE) && !e->tx_cq && !e->cntrs[TW_FI_CWRITE]) ||
 	    ((e->caps & FI_RECV) && !e->rx_cq && !e->cntrs[TW_FI_CRECV]))
 		return -FI_ENOCQ;
 	set_bits(e);
 	e->tx_unusual = e->cntrs[TW_FI_CSEND] != NULL;
 	if (e->rx_cq && (e->caps & FI_SOURCE))
 		e->rx_cq->av = e->av;
+	rc = tw_fi_mr_join(e);
+	if (rc)
+		return rc;
 	ep = tw_fi_enter(e);
 	if (!ep)
 		return -FI_EOPBADSTATE;
@@ -374,8 +382,11 @@ static int wanted_id(const struct tw_fi_domain *d, const struct fi_info *info, u
 
 static int open_engine(struct tw_fi_ep *e, uint32_t id)
 {
-	static const struct tw_interface iface = {
-		.imm = true, .background = tw_fi_background, .ids = TW_FI_IDS};
+	static const struct tw_interface iface = {.imm = true,
+						  .am_handler = tw_fi_reported,
+						  .window_notified = tw_fi_notified,
+						  .background = tw_fi_background,
+						  .ids = TW_FI_IDS};
 	struct tw_open how = {.board = e->domain->board,
 			      .number = id,
 			      .filter = TW_FI_FILTER,
@@ -431,6 +442,7 @@ int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 	tw_list_init(&e->held);
 	tw_list_init(&e->claimed);
 	tw_list_init(&e->in_av);
+	tw_list_init(&e->in_domain);
 	e->fid.fid.fclass = FI_CLASS_EP;
 	e->fid.fid.context = context;
 	e->fid.fid.ops = &ep_fid_ops;
@@ -438,6 +450,8 @@ int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 	e->fid.cm = &cm_ops;
 	e->fid.msg = &tw_fi_msg_ops;
 	e->fid.tagged = &tw_fi_tagged_ops;
+	e->fid.rma = &tw_fi_rma_ops;
+	e->fid.atomic = &tw_fi_atomic_ops;
 	rc = open_engine(e, id);
 	if (rc) {
 		free(e);

@@ -11,6 +11,8 @@
  *   dest.c   connecting                        wait.c    sleeping
  *   ops.c    tables of calls                   sets.c    wait sets, poll sets
  *   mr.c     registered memory                 eq.c      event queues
+ *   rma.c    reads and writes of it            atomic.c  atomics on it
+ *   report.c what is said to its owner
  *
  * Lock order: the endpoint's of the engine, then a queue's. The service thread never takes
  * a queue's: it only connects and signals (tw_fi_background).
@@ -30,6 +32,7 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "engine/engine.h"
+#include "engine/window.h"
 
 #define TW_FI_NAME "tagwire"
 #define TW_FI_VERSION FI_VERSION(0, 1)
@@ -79,12 +82,13 @@ struct tw_fi_domain {
 	uint32_t board, addr_format;
 	uint64_t caps;
 	bool single; /* the program lets one thread at a time into the domain */
+	bool basic;  /* FI_MR_BASIC: remote addresses are virtual ones, see tw_fi_offset() */
 	struct tw_fi_eq *eq;
-	int mr_mode;
-	bool mr_events; /* registering is reported to the event queue */
-	pthread_mutex_t mutex;
+	bool mr_events;	       /* registering is reported to the event queue */
+	pthread_mutex_t mutex; /* taken before the endpoints' locks */
+	struct tw_list eps;    /* enabled ones: each has all memory as windows */
+	pthread_mutex_t keys;  /* taken last; of the list of memory */
 	struct tw_list mrs;
-	uint64_t last_key;
 };
 
 /* Registered memory. */
@@ -92,7 +96,13 @@ struct tw_fi_mr {
 	struct fid_mr fid;
 	struct tw_list link; /* of the domain */
 	struct tw_fi_domain *domain;
+	void *base;
+	size_t len;
+	unsigned rights;		   /* of a window; 0: only for local use */
+	struct tw_fi_cntr *reads, *writes; /* of peers, or NULL */
 };
+
+#define TW_FI_BASE_BITS 48 /* of an address, in the keys of FI_MR_BASIC */
 
 /* A thread waits for it; endpoints feed it. */
 struct tw_fi_waiter {
@@ -188,9 +198,25 @@ enum tw_fi_bits {
 	TW_FI_NOTIFY = 1, /* a success is an event */
 	TW_FI_TAGGED = 2,
 	TW_FI_IMM = 4,
-	TW_FI_SYNC = 8,	   /* ends when delivered */
-	TW_FI_COPIED = 16, /* the caller's memory is free at once */
-	TW_FI_MULTI = 32   /* into a buffer for many messages: context is struct tw_fi_multi */
+	TW_FI_SYNC = 8,	     /* ends when delivered */
+	TW_FI_COPIED = 16,   /* the caller's memory is free at once */
+	TW_FI_MULTI = 32,    /* into a buffer for many messages: context is struct tw_fi_multi */
+	TW_FI_FETCH = 64,    /* an atomic that returns something */
+	TW_FI_PARTS = 128,   /* to several places: context is struct tw_fi_parts */
+	TW_FI_REPORT = 256,  /* its end is to be reported to the owner of the memory */
+	TW_FI_REPORTED = 512 /* a peer's access that ended */
+};
+
+/* One operation: a send, or an access to the memory of another. */
+struct tw_fi_op {
+	struct tw_seg segs[TW_FI_IOVS];
+	uint32_t nsegs, len;
+	enum tw_kind kind;
+	uint32_t bits; /* enum tw_fi_bits */
+	fi_addr_t to;
+	uint64_t match, imm; /* match: or the key of the memory, and */
+	uint64_t offset;     /* where in it */
+	void *context;
 };
 
 enum tw_fi_count {
@@ -211,7 +237,7 @@ struct tw_fi_ep {
 	uint32_t tx_bits, rx_bits; /* of calls without flags */
 	struct tw_fi_cq *tx_cq, *rx_cq;
 	struct tw_fi_cntr *cntrs[TW_FI_NCNTRS];
-	bool counts; /* any of them is bound */
+	bool counts;	 /* any of them is bound */
 	bool tx_unusual; /* sends count */
 	bool directed, enabled;
 	uint32_t ntx, nrx, tx_size, rx_size; /* under way, and most of it */
@@ -219,6 +245,7 @@ struct tw_fi_ep {
 	uint64_t caps, tx_flags, rx_flags;
 	bool tx_selective, rx_selective;
 	struct tw_fi_domain *domain;
+	struct tw_list in_domain;
 	struct tw_fi_av *av;
 	struct tw_fi_eq *eq;
 	struct tw_list in_av;
@@ -257,12 +284,38 @@ int tw_fi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, 
 
 /* mr.c */
 extern struct fi_ops_mr tw_fi_mr_ops;
+/* All memory of its domain is a window of the endpoint, until it leaves. */
+int tw_fi_mr_join(struct tw_fi_ep *e);
+void tw_fi_mr_leave(struct tw_fi_ep *e);
+/* The counter of the memory of that key, if it has one for reads or for writes of peers. */
+void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read);
+
+/* rma.c, atomic.c */
+extern struct fi_ops_rma tw_fi_rma_ops;
+extern struct fi_ops_atomic tw_fi_atomic_ops;
+int tw_fi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
+		       struct fi_atomic_attr *attr, uint64_t flags);
+/* Where in the memory of a key a remote address is. */
+static inline uint64_t tw_fi_offset(const struct tw_fi_ep *e, uint64_t address, uint64_t key)
+{
+	return e->domain->basic ? address - (key & ((1ull << TW_FI_BASE_BITS) - 1)) : address;
+}
+/* An atomic with results in several places is over; returns its context. */
+void *tw_fi_parts_done(void *context, bool good);
+
+/* report.c; the endpoint is entered */
+/* Reports to the owner of the memory that an access to it has ended. */
+void tw_fi_report(struct tw_ep *ep, struct tw_req *r);
+/* Those of the engine's interface. */
+void tw_fi_reported(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,
+		    uint32_t len);
+enum tw_err tw_fi_notified(struct tw_ep *ep, struct tw_peer *p, uint64_t datum, uint32_t len);
 
 /* addr.c */
 int tw_fi_addr_parse(const char *text, struct tw_fi_addr *addr);
 int tw_fi_addr_print(const struct tw_fi_addr *addr, char *text, size_t len);
 /* Of a host name, or an address as a string, and a number of an endpoint. */
-int tw_fi_resolve(const char *node, const char *service, bool local, struct tw_fi_addr *addr);
+int tw_fi_resolve(const char *node, const char *service, struct tw_fi_addr *addr);
 /* Reads an address of a format, and how long it is. */
 int tw_fi_addr_take(uint32_t format, const void *from, size_t *used, struct tw_fi_addr *a);
 /* Copies an address out in a format. -FI_ETOOSMALL, and the length that is needed. */
@@ -289,12 +342,14 @@ static inline struct tw_fi_dest *tw_fi_dest(struct tw_fi_ep *e, fi_addr_t addr)
 	return tw_likely(addr < e->ndests && e->dests[addr]) ? e->dests[addr]
 							     : tw_fi_dest_get(e, addr);
 }
-/* Sends when the peer is connected. */
-void tw_fi_dest_send(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r);
+/* Begins when the peer is connected. */
+void tw_fi_dest_begin(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r);
 /* A connect has ended. */
 void tw_fi_dest_connected(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r);
 /* The address was removed. */
 void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr);
+/* Gives up those that wait for a connection. */
+void tw_fi_dests_abandon(struct tw_fi_ep *e);
 void tw_fi_dests_free(struct tw_fi_ep *e);
 
 /* drain.c */
@@ -315,6 +370,14 @@ void tw_fi_multi_fill(struct tw_fi_ep *e, struct tw_ep *ep);
 void tw_fi_multi_done(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *event);
 bool tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context);
 void tw_fi_multi_free(struct tw_fi_ep *e);
+
+/* send.c */
+/* The pieces of the caller's memory. */
+int tw_fi_op_pieces(struct tw_fi_op *op, const struct iovec *iov, size_t count);
+/* The flags of a call that has some. */
+int tw_fi_op_flags(const struct tw_fi_ep *e, uint64_t flags, uint32_t *bits);
+/* Begins it; of an atomic the request is made already. */
+ssize_t tw_fi_op_begin(struct tw_fi_ep *e, const struct tw_fi_op *op, const struct tw_atomic *a);
 
 /* send.c, recv.c: the calls of libfabric */
 ssize_t tw_fi_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
@@ -374,7 +437,12 @@ bool tw_fi_cq_put(struct tw_fi_cq *cq, const struct tw_fi_event *event);
 /* cntr.c */
 int tw_fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
 		    void *context);
-void tw_fi_count(struct tw_fi_ep *e, enum tw_fi_count which, bool error);
+void tw_fi_cntr_count(struct tw_fi_cntr *c, bool error);
+static inline void tw_fi_count(struct tw_fi_ep *e, enum tw_fi_count which, bool error)
+{
+	if (tw_unlikely(e->counts && e->cntrs[which]))
+		tw_fi_cntr_count(e->cntrs[which], error);
+}
 
 /* eq.c */
 int tw_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,

@@ -9,13 +9,16 @@
 #include "fi/fi.h"
 
 /* Capabilities that decide what an endpoint is, what it may do, and what comes on top. */
-#define PRIMARY (FI_MSG | FI_TAGGED)
-#define TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND)
-#define RX_CAPS (FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_SOURCE | FI_DIRECTED_RECV)
+#define RIGHTS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define PRIMARY (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
+#define TX_CAPS (PRIMARY | FI_SEND | FI_READ | FI_WRITE)
+#define RX_CAPS                                                                                    \
+	(PRIMARY | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | FI_SOURCE |        \
+	 FI_DIRECTED_RECV | FI_RMA_EVENT)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define ALL_CAPS (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
 /* Those that cost something are there only for who asks. */
-#define ON_DEMAND (FI_DIRECTED_RECV | FI_SOURCE)
+#define ON_DEMAND (FI_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT)
 #define TX_FLAGS                                                                                   \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 	 FI_DELIVERY_COMPLETE | FI_MORE | FI_MATCH_COMPLETE)
@@ -34,8 +37,10 @@ static bool choose_caps(uint64_t asked, uint64_t have, uint64_t *caps)
 		return false;
 	*caps = asked | (have & DOMAIN_CAPS);
 	/* Without a direction, both. */
-	if (!(asked & (FI_SEND | FI_RECV)))
+	if ((asked & (FI_MSG | FI_TAGGED)) && !(asked & (FI_SEND | FI_RECV)))
 		*caps |= have & (FI_SEND | FI_RECV);
+	if ((asked & (FI_RMA | FI_ATOMIC)) && !(asked & RIGHTS))
+		*caps |= have & RIGHTS;
 	return true;
 }
 
@@ -53,8 +58,6 @@ static void fill_defaults(struct fi_info *info)
 {
 	bool service = tw_settings.service && !tw_settings.single_threaded;
 	enum fi_progress progress = service ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
-	size_t order = MAX_MSG;
-
 	*info->tx_attr = (struct fi_tx_attr){.msg_order = FI_ORDER_SAS,
 					     .inject_size = TW_FI_INJECT,
 					     .size = TW_FI_DEPTH,
@@ -68,9 +71,6 @@ static void fill_defaults(struct fi_info *info)
 					     .protocol = FI_PROV_SPECIFIC | 0x7477u,
 					     .protocol_version = 1,
 					     .max_msg_size = MAX_MSG,
-					     .max_order_raw_size = order,
-					     .max_order_war_size = order,
-					     .max_order_waw_size = order,
 					     .mem_tag_format = TW_FI_TAG_FORMAT,
 					     .tx_ctx_cnt = 1,
 					     .rx_ctx_cnt = 1};
@@ -243,7 +243,7 @@ static int set_addrs(struct fi_info *info, const struct tw_board *b, const char 
 	if (node || service) {
 		bool source = flags & FI_SOURCE;
 
-		rc = tw_fi_resolve(node, service, source, &a);
+		rc = tw_fi_resolve(node, service, &a);
 		if (rc)
 			return rc;
 		if (source && !node)

@@ -1,21 +1,235 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Registered memory. Nothing local needs it. */
+/*
+ * Registered memory: a window of each endpoint of the domain that peers may reach it through.
+ * Memory for local use only needs none.
+ */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "fi/fi.h"
 
 #define RIGHTS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
+#define CLOSE_US 1000000 /* for peers to let go of memory */
+
+static int open_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
+{
+	struct tw_ep *ep = m->rights ? tw_fi_enter(e) : NULL;
+	uint64_t key = m->fid.key;
+	enum tw_err err;
+
+	if (!ep)
+		return 0;
+	err = tw_window_register(ep, m->base, m->len, m->rights, &key);
+	tw_fi_leave(ep);
+	return err == TW_OK ? 0 : err == TW_EFAULT ? -FI_EINVAL : -FI_ENOMEM;
+}
+
+static void progress_all(struct tw_fi_domain *d)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&d->eps, n, tmp)
+		tw_fi_progress(tw_container(n, struct tw_fi_ep, in_domain));
+}
+
+/*
+ * Peers let go of it by themselves. Those that neither poll nor have a service thread are not
+ * waited for: that nobody uses the memory any more is the program's affair.
+ */
+static void close_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
+{
+	uint64_t end = tw_clock() + tw_clock_us(CLOSE_US), number = 0;
+	struct tw_ep *ep = m->rights ? tw_fi_enter(e) : NULL;
+	bool ended = true;
+
+	if (ep) {
+		number = tw_window_end(ep, m->fid.key);
+		ended = !number || tw_window_ended(ep, &number);
+		tw_fi_leave(ep);
+	}
+	while (!ended && tw_clock() < end) {
+		progress_all(m->domain);
+		ep = tw_fi_enter(e);
+		if (!ep)
+			return;
+		ended = tw_window_ended(ep, &number);
+		tw_fi_leave(ep);
+		sched_yield();
+	}
+}
+
+static void close_windows(struct tw_fi_mr *m)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&m->domain->eps, n, tmp)
+		close_window(tw_container(n, struct tw_fi_ep, in_domain), m);
+}
+
+static int open_windows(struct tw_fi_mr *m)
+{
+	struct tw_list *n, *tmp;
+	int rc = 0;
+
+	tw_list_each(&m->domain->eps, n, tmp) {
+		rc = open_window(tw_container(n, struct tw_fi_ep, in_domain), m);
+		if (rc)
+			break;
+	}
+	if (rc)
+		close_windows(m);
+	return rc;
+}
+
+/* The counters of memory are fed by all endpoints. */
+static int feed(struct tw_fi_ep *e, struct tw_fi_mr *m)
+{
+	if ((m->reads && tw_fi_wait_add(&m->reads->w, e)) ||
+	    (m->writes && tw_fi_wait_add(&m->writes->w, e)))
+		return -FI_ENOMEM;
+	return 0;
+}
+
+static void starve(struct tw_fi_ep *e, struct tw_fi_cntr *c)
+{
+	for (unsigned i = 0; i < TW_FI_NCNTRS; i++)
+		if (!c || e->cntrs[i] == c)
+			return;
+	tw_fi_wait_remove(&c->w, e);
+}
+
+int tw_fi_mr_join(struct tw_fi_ep *e)
+{
+	struct tw_fi_domain *d = e->domain;
+	struct tw_list *n, *tmp;
+	int rc = 0;
+
+	if (!(e->caps & (FI_RMA | FI_ATOMIC)))
+		return 0;
+	tw_mutex_lock(&d->mutex);
+	tw_list_each(&d->mrs, n, tmp) {
+		struct tw_fi_mr *m = tw_container(n, struct tw_fi_mr, link);
+
+		rc = open_window(e, m);
+		if (rc == 0)
+			rc = feed(e, m);
+		if (rc)
+			break;
+	}
+	if (rc == 0)
+		tw_list_add_tail(&d->eps, &e->in_domain);
+	tw_list_each(&d->mrs, n, tmp)
+		if (rc)
+			close_window(e, tw_container(n, struct tw_fi_mr, link));
+	tw_mutex_unlock(&d->mutex);
+	return rc;
+}
+
+void tw_fi_mr_leave(struct tw_fi_ep *e)
+{
+	struct tw_list *n, *tmp;
+
+	tw_mutex_lock(&e->domain->mutex);
+	tw_list_each(&e->domain->mrs, n, tmp) {
+		struct tw_fi_mr *m = tw_container(n, struct tw_fi_mr, link);
+
+		starve(e, m->reads);
+		starve(e, m->writes);
+	}
+	tw_list_del(&e->in_domain);
+	tw_mutex_unlock(&e->domain->mutex);
+}
+
+static struct tw_fi_mr *find(struct tw_fi_domain *d, uint64_t key)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&d->mrs, n, tmp) {
+		struct tw_fi_mr *m = tw_container(n, struct tw_fi_mr, link);
+
+		if (m->fid.key == key)
+			return m;
+	}
+	return NULL;
+}
+
+void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read)
+{
+	struct tw_fi_mr *m;
+
+	tw_mutex_lock(&d->keys);
+	m = find(d, key);
+	if (m && (read ? m->reads : m->writes))
+		tw_fi_cntr_count(read ? m->reads : m->writes, false);
+	tw_mutex_unlock(&d->keys);
+}
+
+static void release(struct tw_fi_domain *d, struct tw_fi_cntr *c)
+{
+	struct tw_list *n, *tmp;
+
+	if (!c)
+		return;
+	tw_list_each(&d->eps, n, tmp)
+		starve(tw_container(n, struct tw_fi_ep, in_domain), c);
+	atomic_fetch_sub(&c->refs, 1);
+}
+
+static void forget(struct tw_fi_mr *m)
+{
+	tw_mutex_lock(&m->domain->keys);
+	tw_list_del(&m->link);
+	tw_mutex_unlock(&m->domain->keys);
+	release(m->domain, m->reads);
+	release(m->domain, m->writes);
+	free(m);
+}
+
 static int mr_close(struct fid *fid)
 {
 	struct tw_fi_mr *m = tw_fi_from(struct tw_fi_mr, fid);
+	struct tw_fi_domain *d = m->domain;
 
-	tw_mutex_lock(&m->domain->mutex);
-	tw_list_del(&m->link);
-	tw_mutex_unlock(&m->domain->mutex);
-	atomic_fetch_sub(&m->domain->refs, 1);
-	free(m);
+	tw_mutex_lock(&d->mutex);
+	close_windows(m);
+	forget(m);
+	tw_mutex_unlock(&d->mutex);
+	atomic_fetch_sub(&d->refs, 1);
 	return 0;
+}
+
+/* Counters of what peers do with it. */
+static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+	struct tw_fi_mr *m = tw_fi_from(struct tw_fi_mr, fid);
+	struct tw_fi_cntr *c = tw_fi_from(struct tw_fi_cntr, other);
+	struct tw_fi_domain *d = m->domain;
+	struct tw_list *n, *tmp;
+	int rc = 0;
+
+	if (other->fclass == FI_CLASS_EP)
+		return 0; /* it is of all endpoints anyway */
+	if (other->fclass != FI_CLASS_CNTR || ((flags & FI_REMOTE_READ) && m->reads) ||
+	    ((flags & FI_REMOTE_WRITE) && m->writes))
+		return -FI_EINVAL;
+	if (!flags || (flags & ~(FI_REMOTE_READ | FI_REMOTE_WRITE)))
+		return -FI_EBADFLAGS;
+	tw_mutex_lock(&d->mutex);
+	tw_mutex_lock(&d->keys);
+	if (flags & FI_REMOTE_READ) {
+		m->reads = c;
+		atomic_fetch_add(&c->refs, 1);
+	}
+	if (flags & FI_REMOTE_WRITE) {
+		m->writes = c;
+		atomic_fetch_add(&c->refs, 1);
+	}
+	tw_mutex_unlock(&d->keys);
+	tw_list_each(&d->eps, n, tmp)
+		rc = rc ? rc : feed(tw_container(n, struct tw_fi_ep, in_domain), m);
+	tw_mutex_unlock(&d->mutex);
+	return rc;
 }
 
 /* FI_ENABLE and FI_REFRESH: it is enabled, and pages are found when they are needed. */
@@ -28,19 +242,22 @@ static int mr_control(struct fid *fid, int command, void *arg)
 static struct fi_ops mr_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = mr_close,
-	.bind = tw_fi_no_bind,
+	.bind = mr_bind,
 	.control = mr_control,
 	.ops_open = tw_fi_no_ops,
 };
 
-static bool key_in_use(struct tw_fi_domain *d, uint64_t key)
+/* The base, below a number that tells those of one base apart. */
+static bool choose_key(struct tw_fi_domain *d, struct tw_fi_mr *m, uint64_t *key)
 {
-	struct tw_list *n, *tmp;
+	uint64_t base = (uintptr_t)m->base, n = 0;
 
-	tw_list_each(&d->mrs, n, tmp)
-		if (tw_container(n, struct tw_fi_mr, link)->fid.key == key)
-			return true;
-	return false;
+	if (base >> TW_FI_BASE_BITS)
+		return false;
+	while (n >> (64 - TW_FI_BASE_BITS) == 0 && find(d, n << TW_FI_BASE_BITS | base))
+		n++;
+	*key = n << TW_FI_BASE_BITS | base;
+	return n >> (64 - TW_FI_BASE_BITS) == 0;
 }
 
 static int add(struct tw_fi_domain *d, struct tw_fi_mr *m, uint64_t key)
@@ -48,13 +265,16 @@ static int add(struct tw_fi_domain *d, struct tw_fi_mr *m, uint64_t key)
 	int rc = 0;
 
 	tw_mutex_lock(&d->mutex);
-	if (d->mr_mode & (FI_MR_PROV_KEY | FI_MR_BASIC))
-		key = ++d->last_key;
-	else if (key_in_use(d, key))
+	if (d->basic ? !choose_key(d, m, &key) : !!find(d, key))
 		rc = -FI_ENOKEY;
 	m->fid.key = key;
 	if (rc == 0)
+		rc = open_windows(m);
+	if (rc == 0) {
+		tw_mutex_lock(&d->keys);
 		tw_list_add_tail(&d->mrs, &m->link);
+		tw_mutex_unlock(&d->keys);
+	}
 	tw_mutex_unlock(&d->mutex);
 	return rc;
 }
@@ -79,6 +299,10 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	m->fid.fid.ops = &mr_fid_ops;
 	m->fid.mem_desc = m;
 	m->domain = d;
+	m->base = attr->mr_iov->iov_base;
+	m->len = attr->mr_iov->iov_len;
+	m->rights = (attr->access & FI_REMOTE_READ ? TW_WINDOW_READ : 0) |
+		    (attr->access & FI_REMOTE_WRITE ? TW_WINDOW_WRITE | TW_WINDOW_ATOMIC : 0);
 	rc = add(d, m, attr->requested_key);
 	if (rc) {
 		free(m);

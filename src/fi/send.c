@@ -8,17 +8,7 @@
 #include "engine/quick.h"
 #include "fi/fi.h"
 
-/* One send. */
-struct op {
-	struct tw_seg segs[TW_FI_IOVS];
-	uint32_t nsegs, len;
-	fi_addr_t to;
-	uint64_t match, imm;
-	void *context;
-	uint32_t bits; /* enum tw_fi_bits */
-};
-
-static int take_pieces(struct op *op, const struct iovec *iov, size_t count)
+int tw_fi_op_pieces(struct tw_fi_op *op, const struct iovec *iov, size_t count)
 {
 	uint64_t sum = 0;
 
@@ -40,7 +30,7 @@ static int take_pieces(struct op *op, const struct iovec *iov, size_t count)
 }
 
 /* A request with a copy of the data, which is freed with it. */
-static struct tw_req *copied_request(struct tw_ep *ep, const struct op *op)
+static struct tw_req *copied_request(struct tw_ep *ep, const struct tw_fi_op *op)
 {
 	struct tw_seg *own = malloc(2 * sizeof(*own) + op->len);
 	struct tw_req *r;
@@ -48,7 +38,7 @@ static struct tw_req *copied_request(struct tw_ep *ep, const struct op *op)
 
 	if (!own)
 		return NULL;
-	r = tw_req_new1(ep, TW_SEND, to, op->len);
+	r = tw_req_new1(ep, op->kind, to, op->len);
 	if (!r) {
 		free(own);
 		return NULL;
@@ -65,7 +55,36 @@ static struct tw_req *copied_request(struct tw_ep *ep, const struct op *op)
 	return r;
 }
 
-static ssize_t send_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op)
+static struct tw_req *new_request(struct tw_ep *ep, const struct tw_fi_op *op,
+				  const struct tw_atomic *a)
+{
+	if (a)
+		return tw_window_atomic(ep, a);
+	return (op->bits & TW_FI_COPIED) ? copied_request(ep, op)
+					 : tw_req_new(ep, op->kind, op->segs, op->nsegs, op->len);
+}
+
+/*
+ * The engine's notification says that a put has data. For FI_RMA_EVENT, and the data of an
+ * atomic, a message follows the access.
+ */
+static void add_data(struct tw_fi_ep *e, const struct tw_fi_op *op, struct tw_req *r)
+{
+	bool imm = op->bits & TW_FI_IMM;
+
+	if (op->kind == TW_SEND) {
+		r->extra = imm ? TW_X_IMM : 0;
+		r->imm = op->imm;
+	} else if ((e->caps & FI_RMA_EVENT) || (imm && op->kind == TW_ATOMIC)) {
+		r->user |= TW_FI_REPORT;
+		r->imm = op->imm;
+	} else if (imm) {
+		tw_window_notify(r, op->imm);
+	}
+}
+
+static ssize_t begin_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op,
+			     const struct tw_atomic *a)
 {
 	struct tw_fi_dest *d;
 	struct tw_req *r;
@@ -83,33 +102,31 @@ static ssize_t send_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct o
 	d = tw_fi_dest(e, op->to);
 	if (!d)
 		return -FI_EINVAL;
-	r = (op->bits & TW_FI_COPIED) ? copied_request(ep, op)
-				      : tw_req_new(ep, TW_SEND, op->segs, op->nsegs, op->len);
+	r = new_request(ep, op, a);
 	if (!r)
 		return -FI_EAGAIN;
 	r->flags = (op->bits & TW_FI_SYNC) ? TW_R_SYNC : 0;
-	r->extra = (op->bits & TW_FI_IMM) ? TW_X_IMM : 0;
-	r->imm = op->imm;
 	r->match = op->match;
+	r->remote_address = op->offset;
 	r->context = op->context;
 	r->user = op->bits;
+	add_data(e, op, r);
 	e->ntx++;
 	e->ncopied += (op->bits & TW_FI_COPIED) != 0;
-	tw_fi_dest_send(e, ep, d, r);
+	tw_fi_dest_begin(e, ep, d, r);
 	if (!tw_list_empty(&ep->done))
 		tw_fi_drain(e, ep);
 	return 0;
 }
 
-static ssize_t send_op(struct fid_ep *fid, const struct op *op)
+ssize_t tw_fi_op_begin(struct tw_fi_ep *e, const struct tw_fi_op *op, const struct tw_atomic *a)
 {
-	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
 	struct tw_ep *ep = tw_fi_enter(e);
 	ssize_t rc;
 
 	if (!ep)
 		return -FI_EOPBADSTATE;
-	rc = send_entered(e, ep, op);
+	rc = begin_entered(e, ep, op, a);
 	tw_fi_leave(ep);
 	return rc;
 }
@@ -172,15 +189,18 @@ static tw_noinline ssize_t send_slow(struct tw_fi_ep *e, struct tw_ep *ep, const
 				     void *context, uint32_t bits)
 {
 	struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct op op = {.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
+	struct tw_fi_op op = {
+		.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
 	ssize_t rc = 0;
 
 	if (!ep && !(ep = tw_fi_enter(e)))
 		return -FI_EOPBADSTATE;
-	if (!send_bare(e, ep, buf, len, to, match, imm, context, bits)) {
-		rc = take_pieces(&op, &iov, 1);
+	if (!buf && len)
+		rc = -FI_EINVAL;
+	else if (!send_bare(e, ep, buf, len, to, match, imm, context, bits)) {
+		rc = tw_fi_op_pieces(&op, &iov, 1);
 		if (rc == 0)
-			rc = send_entered(e, ep, &op);
+			rc = begin_entered(e, ep, &op, NULL);
 	}
 	tw_fi_leave(ep);
 	return rc;
@@ -211,7 +231,7 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 	if (tw_unlikely(!ep || to >= e->ndests || !e->dests[to] || e->tx_unusual))
 		return send_slow(e, ep, buf, len, to, match, 0, context, bits);
 	p = tw_quick_peer(ep, e->dests[to]->addr);
-	if (tw_unlikely(!p || len > UINT32_MAX || !tw_quick_fits(p, (uint32_t)len)))
+	if (tw_unlikely(!p || !buf || len > UINT32_MAX || !tw_quick_fits(p, (uint32_t)len)))
 		return send_slow(e, ep, buf, len, to, match, 0, context, bits);
 	if (bits & TW_FI_NOTIFY) {
 		if (tw_unlikely(!tw_lock_biased(&cq->lock, &queue)))
@@ -246,8 +266,8 @@ static tw_inline ssize_t send_plain(struct fid_ep *fid, const void *buf, size_t 
 	return send1(fid, buf, len, to, match, context, TW_FI_NOTIFY | bits);
 }
 
-static ssize_t inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
-		      uint64_t match, uint32_t bits)
+static ssize_t inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to, uint64_t match,
+		      uint32_t bits)
 {
 	if (tw_unlikely(bad_tag(match, bits)))
 		return -FI_EINVAL;
@@ -263,13 +283,12 @@ static ssize_t send_data(struct fid_ep *fid, const void *buf, size_t len, fi_add
 			 bits | TW_FI_IMM);
 }
 
-/* Flags of the calls that have some. */
-static int take_flags(struct tw_fi_ep *e, uint64_t flags, uint32_t *bits)
+int tw_fi_op_flags(const struct tw_fi_ep *e, uint64_t flags, uint32_t *bits)
 {
 	const uint64_t known = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
 			       FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE |
-			       FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE | FI_SEND | FI_TAGGED |
-			       FI_MSG;
+			       FI_REMOTE_CQ_DATA | FI_MORE | FI_SEND | FI_TAGGED | FI_MSG | FI_RMA |
+			       FI_ATOMIC | FI_READ | FI_WRITE;
 
 	if (flags & ~known)
 		return -FI_EBADFLAGS;
@@ -288,17 +307,18 @@ static ssize_t sendmsg_any(struct fid_ep *fid, const struct iovec *iov, size_t c
 			   uint64_t match, uint64_t imm, void *context, uint64_t flags,
 			   uint32_t bits)
 {
-	struct op op = {.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
-	int rc = take_flags(tw_fi_of(struct tw_fi_ep, fid), flags, &op.bits);
+	struct tw_fi_op op = {
+		.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
+	int rc = tw_fi_op_flags(tw_fi_of(struct tw_fi_ep, fid), flags, &op.bits);
 
 	if (rc == 0 && bad_tag(match, bits))
 		rc = -FI_EINVAL;
 	if (rc == 0)
-		rc = take_pieces(&op, iov, count);
+		rc = tw_fi_op_pieces(&op, iov, count);
 	if (rc)
 		return rc;
 	if (op.nsegs > 1)
-		return send_op(fid, &op);
+		return tw_fi_op_begin(tw_fi_of(struct tw_fi_ep, fid), &op, NULL);
 	return send_slow(tw_fi_of(struct tw_fi_ep, fid), NULL, op.nsegs ? op.segs[0].ptr : NULL,
 			 op.len, to, match, imm, context, op.bits);
 }
@@ -306,10 +326,10 @@ static ssize_t sendmsg_any(struct fid_ep *fid, const struct iovec *iov, size_t c
 static ssize_t sendv_any(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t to,
 			 uint64_t match, void *context, uint32_t bits)
 {
-	struct op op = {.to = to, .match = match, .context = context, .bits = bits};
-	int rc = bad_tag(match, bits) ? -FI_EINVAL : take_pieces(&op, iov, count);
+	struct tw_fi_op op = {.to = to, .match = match, .context = context, .bits = bits};
+	int rc = bad_tag(match, bits) ? -FI_EINVAL : tw_fi_op_pieces(&op, iov, count);
 
-	return rc ? rc : send_op(fid, &op);
+	return rc ? rc : tw_fi_op_begin(tw_fi_of(struct tw_fi_ep, fid), &op, NULL);
 }
 
 static inline uint32_t tx_bits(struct fid_ep *fid)

@@ -26,21 +26,34 @@ struct fi_info *fit_hints(const struct fit_how *how)
 	return h;
 }
 
-static void open_one(struct fit *t, unsigned i, const struct fit_how *how)
+void fit_prepare(struct fit *t)
 {
-	struct fi_cq_attr cq = {.format = how->format ? how->format : FI_CQ_FORMAT_TAGGED,
-				.wait_obj = how->wait ? how->wait : FI_WAIT_UNSPEC,
-				.size = how->cq_size};
-	char name[64];
-	size_t len = sizeof(name);
+	struct fi_cq_attr cq = {.format = t->how.format ? t->how.format : FI_CQ_FORMAT_TAGGED,
+				.wait_obj = t->how.wait ? t->how.wait : FI_WAIT_UNSPEC,
+				.size = t->how.cq_size};
+	unsigned i = t->n++;
 
 	fit_ok(fi_cq_open(t->domain, &cq, &t->cq[i], NULL));
 	fit_ok(fi_endpoint(t->domain, t->info, &t->ep[i], NULL));
-	fit_ok(fi_ep_bind(t->ep[i], &t->cq[i]->fid, FI_TRANSMIT | FI_RECV | how->cq_flags));
+	fit_ok(fi_ep_bind(t->ep[i], &t->cq[i]->fid, FI_TRANSMIT | FI_RECV | t->how.cq_flags));
 	fit_ok(fi_ep_bind(t->ep[i], &t->av->fid, 0));
+}
+
+void fit_enable(struct fit *t)
+{
+	unsigned i = t->n - 1;
+	char name[64];
+	size_t len = sizeof(name);
+
 	fit_ok(fi_enable(t->ep[i]));
 	fit_ok(fi_getname(&t->ep[i]->fid, name, &len));
 	fit_eq(fi_av_insert(t->av, name, 1, &t->to[i], 0, NULL), 1);
+}
+
+void fit_add(struct fit *t)
+{
+	fit_prepare(t);
+	fit_enable(t);
 }
 
 void fit_open(struct fit *t, unsigned n, const char *way, struct fit_how how)
@@ -51,14 +64,14 @@ void fit_open(struct fit *t, unsigned n, const char *way, struct fit_how how)
 	fit_env(way);
 	hints = fit_hints(&how);
 	memset(t, 0, sizeof(*t));
-	t->n = n;
+	t->how = how;
 	fit_ok(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &t->info));
 	fi_freeinfo(hints);
 	fit_ok(fi_fabric(t->info->fabric_attr, &t->fabric, NULL));
 	fit_ok(fi_domain(t->fabric, t->info, &t->domain, NULL));
 	fit_ok(fi_av_open(t->domain, &av, &t->av, NULL));
 	for (unsigned i = 0; i < n; i++)
-		open_one(t, i, &how);
+		fit_add(t);
 }
 
 void fit_close(struct fit *t)

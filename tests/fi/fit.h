@@ -24,18 +24,6 @@
 /* How the endpoints of a test reach each other: a value of TAGWIRE_PROVIDERS. */
 typedef char fit_way[16];
 
-/* Endpoints of one domain, each with a queue for both directions and all addresses. */
-struct fit {
-	struct fi_info *info;
-	struct fid_fabric *fabric;
-	struct fid_domain *domain;
-	struct fid_av *av;
-	struct fid_cq *cq[FIT_MAX];
-	struct fid_ep *ep[FIT_MAX];
-	fi_addr_t to[FIT_MAX];
-	unsigned n;
-};
-
 /* Changes to what fit_open() asks for. */
 struct fit_how {
 	uint64_t caps;	   /* in addition to both kinds of messages */
@@ -48,11 +36,28 @@ struct fit_how {
 	int mr_mode;
 };
 
+/* Endpoints of one domain, each with a queue for both directions and all addresses. */
+struct fit {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *cq[FIT_MAX];
+	struct fid_ep *ep[FIT_MAX];
+	fi_addr_t to[FIT_MAX];
+	unsigned n;
+	struct fit_how how;
+};
+
 /* Points libfabric at the provider in this build. Before any call of libfabric. */
 void fit_env(const char *way);
 struct fi_info *fit_hints(const struct fit_how *how);
 void fit_open(struct fit *t, unsigned n, const char *way, struct fit_how how);
 void fit_close(struct fit *t);
+/* One more endpoint; or in two steps, between which something may be bound to the last. */
+void fit_add(struct fit *t);
+void fit_prepare(struct fit *t);
+void fit_enable(struct fit *t);
 
 /* The next event of a queue, an error included; all are driven meanwhile. */
 struct fi_cq_err_entry fit_next(struct fit *t, unsigned i);
