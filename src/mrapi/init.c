@@ -4,7 +4,6 @@
  * the last one leaves it. A thread that ends without finalizing its node leaves a dead
  * node.
  */
-#include "base/barrier.h"
 #include "base/fds.h"
 #include "base/settings.h"
 #include "mrapi/mrapi_internal.h"
@@ -73,7 +72,6 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	atomic_store(&tw_mrapi_node(me)->life, TW_MRAPI_LEAVING);
 	atomic_store(&tw_mrapi.first, oldest_but(me));
 	atomic_fetch_add(&tw_mrapi.epoch, 1);
-	tw_mrapi_unlocks_end();
 	tw_mrapi_events_end(me);
 	tw_mrapi_rsrc_end(me);
 	tw_mrapi_wait_abort(me);
@@ -151,12 +149,9 @@ static mrapi_status_t become_member(void)
 	}
 	tw_clock_init();
 	pthread_once(&once, prepare);
-	tw_barrier_init();
 	status = tw_mrapi_join();
 	if (status != MRAPI_SUCCESS)
 		return status;
-	if (!tw_barrier_global())
-		atomic_store(&tw_mrapi.seg->fenced, 1);
 	status = tw_mrapi_net_start();
 	if (status == MRAPI_SUCCESS)
 		tw_mrapi.joins++;

@@ -262,23 +262,12 @@ void tw_mrapi_net_forked(void);
 void tw_mrapi_remote_release(uint32_t me);
 void tw_mrapi_export_prune(void);
 
-/* ---- owned.c: words that the calling thread has locked with mrapi_atomic_lock(), and ... */
+/* ---- owned.c: words that the calling thread has locked with mrapi_atomic_lock() */
 /* Reserves memory for one more; false when memory is short. */
 bool tw_mrapi_owned_reserve(void);
 void tw_mrapi_owned_add(const void *word);
 void tw_mrapi_owned_del(const void *word);
 bool tw_mrapi_owned(const void *word);
-/* ... whether it is unlocking a mutex: its node does not end amid that, if it is listed. */
-enum { TW_MRAPI_UNLISTED, TW_MRAPI_IDLE, TW_MRAPI_UNLOCKING };
-struct tw_mrapi_unlocker {
-	_Atomic(uint32_t) state;
-	struct tw_list link;
-};
-extern _Thread_local struct tw_mrapi_unlocker tw_mrapi_unlocker;
-/* Lists the calling thread; false when memory is short. */
-bool tw_mrapi_unlocker_listed(void);
-/* A node has ended: waits for the threads that were unlocking before they could see that. */
-void tw_mrapi_unlocks_end(void);
 /* The child's thread is another one. */
 void tw_mrapi_owned_forked(void);
 

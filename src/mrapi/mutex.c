@@ -4,16 +4,12 @@
  * swap. The handle and the node are checked again afterwards: if the mutex has been
  * deleted or the node has ended, the lock is given back.
  *
- * Unlocking is a plain store, then a read of the sleepers' count. A thread that is going
- * to sleep increments the count, runs a barrier that reaches all members (barrier.h) and
- * tries again. An unlock that reads a count decrements it, then bumps seq and wakes: a
- * sleeper has read seq before it was counted, so it does not sleep on if its own count
- * was taken. A surplus count causes one useless wake-up, so sleepers that time out or
+ * Unlocking is a compare and swap, too: the node may have ended, and another one may have
+ * the lock. Then it reads the sleepers' count. A thread that is going to sleep increments
+ * the count and tries again. An unlock that reads a count decrements it, then bumps seq and
+ * wakes: a sleeper has read seq before it was counted, so it does not sleep on if its own
+ * count was taken. A surplus count causes one useless wake-up, so sleepers that time out or
  * die leave theirs. Proof: tests/model/mutex.pml.
- *
- * That store must not come after the end of the node, when another may have the lock: a
- * thread announces that it unlocks, and the end of a node waits for those of its process
- * (owned.c). Proof: tests/model/unlock.pml.
  *
  * The lock is not handed over: the first thread to try gets it, often the last owner.
  *
@@ -27,7 +23,6 @@
 #include <limits.h>
 #include <sched.h>
 
-#include "base/barrier.h"
 #include "mrapi/mrapi_internal.h"
 
 static inline struct tw_mrapi_mutex *mutex_in(mrapi_mutex_hndl_t handle)
@@ -80,25 +75,14 @@ static tw_noinline void wake_one(struct tw_mrapi_mutex *m)
 		wake(m, 1);
 }
 
-/* Barriers do not reach all members. */
-static inline bool is_fenced(void)
+/* Releases the lock, unless the node has ended and it was dropped. */
+static inline bool give_back(struct tw_mrapi_mutex *m, uint32_t me)
 {
-	return atomic_load_explicit(&tw_mrapi.seg->fenced, memory_order_relaxed);
-}
-
-static inline void wake_sleeper(struct tw_mrapi_mutex *m)
-{
-	tw_barrier_compiler();
-	if (tw_unlikely(atomic_load_explicit(&m->sleepers, memory_order_relaxed)))
+	if (!atomic_compare_exchange_strong(&m->word, &me, 0))
+		return false;
+	if (tw_unlikely(atomic_load(&m->sleepers)))
 		wake_one(m);
-}
-
-/* The lock has been released. */
-static void wake_next(struct tw_mrapi_mutex *m)
-{
-	if (is_fenced())
-		atomic_thread_fence(memory_order_seq_cst);
-	wake_sleeper(m);
+	return true;
 }
 
 static inline bool take(struct tw_mrapi_mutex *m, uint32_t me)
@@ -131,13 +115,6 @@ static inline void make_first_key(struct tw_mrapi_mutex *m, mrapi_key_t *key)
 static uint32_t count_lock(struct tw_mrapi_mutex *m)
 {
 	return (uint32_t)atomic_fetch_add(&m->locks, 1) + 1;
-}
-
-/* Releases the lock, unless the node has ended and it was dropped. */
-static void give_back(struct tw_mrapi_mutex *m, uint32_t me)
-{
-	if (atomic_compare_exchange_strong(&m->word, &me, 0))
-		wake_next(m);
 }
 
 void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node)
@@ -245,7 +222,6 @@ static mrapi_status_t sleep_for(struct tw_mrapi_mutex *m, struct tw_mrapi_wait *
 
 	atomic_store_explicit(&m->obj.contended, 1, memory_order_relaxed);
 	atomic_fetch_add(&m->sleepers, 1);
-	tw_barrier_hosts();
 	if (!atomic_load(&m->word))
 		return MRAPI_SUCCESS;
 	status = tw_mrapi_sleep(w, &m->seq, seq);
@@ -345,23 +321,15 @@ static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
 		return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
 	if (!key)
 		return MRAPI_ERR_PARAMETER;
-	if (!held_by(m, me))
-		return MRAPI_ERR_MUTEX_NOTLOCKED;
-	if (recursive(m))
+	if (recursive(m) && held_by(m, me))
 		return unlock_level(m, me, *key);
-	atomic_store_explicit(&m->word, 0, memory_order_release);
-	wake_next(m);
-	return MRAPI_SUCCESS;
+	return give_back(m, me) ? MRAPI_SUCCESS : MRAPI_ERR_MUTEX_NOTLOCKED;
 }
 
 static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
 				    mrapi_status_t *status)
 {
-	uint32_t after = tw_mrapi_unlocker_listed() ? TW_MRAPI_IDLE : TW_MRAPI_UNLISTED;
-
-	atomic_store(&tw_mrapi_unlocker.state, TW_MRAPI_UNLOCKING);
 	tw_mrapi_set_status(status, unlock(handle, key));
-	atomic_store(&tw_mrapi_unlocker.state, after);
 }
 
 /* Deleting takes the lock and keeps it. */
@@ -433,29 +401,18 @@ mrapi_boolean_t mrapi_mutex_trylock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_
 void mrapi_mutex_unlock(mrapi_mutex_hndl_t mutex, const mrapi_key_t *lock_key,
 			mrapi_status_t *status)
 {
-	_Atomic(uint32_t) *state = &tw_mrapi_unlocker.state;
+	uint32_t me = tw_mrapi_me_known();
 	struct tw_mrapi_mutex *m;
-	uint32_t me;
 
-	if (tw_unlikely(atomic_load_explicit(state, memory_order_relaxed) == TW_MRAPI_UNLISTED)) {
-		unlock_late(mutex, lock_key, status);
-		return;
-	}
-	atomic_store_explicit(state, TW_MRAPI_UNLOCKING, memory_order_relaxed);
-	tw_barrier_compiler();
-	me = tw_mrapi_me_known();
-	if (tw_unlikely(me == 0 || lock_key == NULL || is_fenced())) {
+	if (tw_unlikely(me == 0 || lock_key == NULL)) {
 		unlock_late(mutex, lock_key, status);
 		return;
 	}
 	m = mutex_in(mutex);
-	if (!tw_mrapi_is(&m->obj, mutex) || tw_unlikely(!held_by(m, me)) ||
-	    tw_unlikely(recursive(m))) {
+	if (!tw_mrapi_is(&m->obj, mutex) || tw_unlikely(recursive(m)) ||
+	    tw_unlikely(!give_back(m, me))) {
 		unlock_late(mutex, lock_key, status);
 		return;
 	}
-	atomic_store_explicit(&m->word, 0, memory_order_release);
-	atomic_store_explicit(state, TW_MRAPI_IDLE, memory_order_release);
-	wake_sleeper(m);
 	tw_mrapi_set_status(status, MRAPI_SUCCESS);
 }

@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 8u
+#define TW_MRAPI_VERSION 9u
 #define TW_MRAPI_PROCS 1024u
 #define TW_MRAPI_BUCKETS 4096u
 #define TW_MRAPI_EVENTS 5u
@@ -207,9 +207,8 @@ struct tw_mrapi_segment {
 	uint64_t arena_size;
 	uint64_t arena_next; /* where the search for a free range starts */
 	uint32_t births;
-	uint32_t counts;	  /* entries of count ever used */
-	_Atomic(uint32_t) fenced; /* a member cannot run barriers for the others */
-	uint32_t unused[7];
+	uint32_t counts; /* entries of count ever used */
+	uint32_t unused[8];
 
 	/* The owner and TW_MRAPI_WAITERS. inconsistent: an owner died, repair first. */
 	_Atomic(uint32_t) admin tw_aligned_line;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread that sleeps for a mutex is woken: release, wake_one, sleep_for and wait_for of
+ * A thread that sleeps for a mutex is woken: give_back, wake_one, sleep_for and wait_for of
  * src/mrapi/mutex.c, among three nodes on three processors.
  *
  * Errors: two nodes have the mutex; or a node sleeps in a state without successors, in
@@ -10,10 +10,7 @@
  * sleep, as at a deadline, and then passes on a wake-up that it may have received.
  *
  * VARIANT PATIENT	it does not give up
- * VARIANT FENCES	a node's membarrier does not reach the others
- * MUTATION NO_BARRIER	a sleeper tries again without a barrier
- * MUTATION OWN_FENCE	it has only a fence of its own
- * MUTATION FENCES NO_RELEASE_FENCE	no fence between the lock word and the count
+ * MUTATION PLAIN	the release is a plain store, which may be seen after the count is read
  * MUTATION NO_LOOK	a sleeper does not try again
  * MUTATION LATE_SEQ	it reads seq after it was counted
  * MUTATION NO_SEQ	a wake-up does not bump seq
@@ -24,7 +21,7 @@
 /* Locks by a node, at most; one less for the last. */
 #define LOCKS (2 - cpu / 2)
 
-#define WORD 0 /* owner + 1; only stores of 0 are plain */
+#define WORD 0 /* owner + 1 */
 #define CELLS 1
 #define DEPTH 1
 
@@ -34,16 +31,6 @@
 byte sleepers, seq;
 bit asleep[CPUS];
 byte inside;
-
-inline barrier()
-{
-	fence();
-#ifndef FENCES
-	barrier_on((cpu + 1) % 3);
-	barrier_on((cpu + 2) % 3);
-	fence()
-#endif
-}
 
 inline wake()
 {
@@ -67,13 +54,11 @@ inline wake()
 inline release()
 {
 	inside--;
+#ifdef PLAIN
 	store(WORD, 0);
-#ifdef FENCES
-#ifndef NO_RELEASE_FENCE
-	fence();
+#else
+	atomic { drained -> mem[WORD] = 0 }
 #endif
-#endif
-	/* The count, read without a fence: the store may not be seen yet. */
 	if
 	:: sleepers > 0 ->
 		atomic {
@@ -126,13 +111,6 @@ active [3] proctype node()
 			atomic { drained -> sleepers++ }
 #ifdef LATE_SEQ
 			known = seq;
-#endif
-#ifdef OWN_FENCE
-			fence();
-#else
-#ifndef NO_BARRIER
-			barrier();
-#endif
 #endif
 			load(v, WORD);
 #ifdef NO_LOOK
