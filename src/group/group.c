@@ -232,15 +232,17 @@ static void attend(struct tw_member *m)
 		tw_member_seek(m);
 }
 
-void tw_group_attend(struct tw_group *g)
+void tw_group_attend(struct tw_ep *ep)
 {
+	struct tw_group *g = ep->owner;
+
 	/* A send may make progress and call this again: the loop below does the work. */
 	if (g->attending)
 		return;
 	g->attending = true;
 	do {
-		g->ep->attend = false;
-		tw_collect(g->ep);
+		ep->attend = false;
+		tw_collect(ep);
 		if (g->work)
 			g->work(g);
 		while (!tw_list_empty(&g->ready)) {
@@ -249,14 +251,12 @@ void tw_group_attend(struct tw_group *g)
 			tw_list_del(&m->link);
 			attend(m);
 		}
-	} while (g->ep->attend || !tw_list_empty(&g->ep->done));
+	} while (ep->attend || !tw_list_empty(&ep->done));
 	g->attending = false;
 }
 
-void tw_group_leave(struct tw_group *g)
+void tw_group_leave(struct tw_ep *ep)
 {
-	struct tw_ep *ep = g->ep;
-
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
 		ep->iface->attend(ep);
 	if (tw_unlikely(tw_unfinished(ep)))

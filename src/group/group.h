@@ -5,8 +5,9 @@
  * with a reply. Controls are active messages. The interface knows their meaning, and where
  * in them a request has its number.
  *
- * Called with the endpoint's lock. The interface's am_handler() calls tw_member_met(), and
- * its attend() tw_group_attend().
+ * Called with the endpoint's lock. The endpoint's owner begins with the group. The hooks of
+ * the interface are tw_group_down() and tw_group_attend(), or call them, and its am_handler()
+ * calls tw_member_met().
  */
 #ifndef TW_GROUP_H
 #define TW_GROUP_H
@@ -74,10 +75,9 @@ void tw_ctrl_abandon(struct tw_ctrl_request *r);
 bool tw_ctrl_replied(struct tw_member *from, uint32_t number, const void *reply, uint32_t len);
 
 /* Collects requests that have ended, and does all that is deferred. */
-void tw_group_attend(struct tw_group *g);
+void tw_group_attend(struct tw_ep *ep);
 /* The same at the end of a call, which it leaves. */
-void tw_group_leave(struct tw_group *g);
-/* The interface's hook. */
+void tw_group_leave(struct tw_ep *ep);
 void tw_group_down(struct tw_ep *ep, const struct tw_peer *p);
 
 #endif /* TW_GROUP_H */

@@ -62,7 +62,7 @@ void tw_mcapi_chan_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32
 
 /* pkt.c -------------------------------------------------------------------- */
 
-/* Sends what has credit; and the same from tw_mcapi_attend(), for callers that may not send. */
+/* Sends what has credit; and the same from tw_group_attend(), for callers that may not send. */
 void tw_mcapi_pkt_push(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 void tw_mcapi_pkt_push_soon(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 /* The receiver is gone: ends the sends that wait. */

@@ -14,7 +14,8 @@
 
 #include "mcapi/queue.h"
 
-uint32_t tw_mcapi_credits_left(const struct tw_mcapi_endp *e)
+/* Buffers that are neither in use nor granted. */
+static uint32_t left_of(const struct tw_mcapi_endp *e)
 {
 	return e->buffers > e->granted ? e->buffers - e->granted : 0;
 }
@@ -28,7 +29,7 @@ static struct tw_mcapi_source *source_of(struct tw_mcapi_endp *e, uint32_t node)
 
 static uint32_t grant(struct tw_mcapi_endp *e, struct tw_mcapi_source *s, uint32_t most)
 {
-	uint32_t n = tw_min(most, tw_mcapi_credits_left(e));
+	uint32_t n = tw_min(most, left_of(e));
 
 	s->granted += n;
 	e->granted += n;
@@ -70,7 +71,7 @@ void tw_mcapi_on_recall(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctr
 /* An equal share for every node that ever requested credits. */
 static uint32_t share(const struct tw_mcapi_endp *e)
 {
-	return tw_max(1u, tw_mcapi_credits_left(e) / e->nsources);
+	return tw_max(1u, left_of(e) / e->nsources);
 }
 
 void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
@@ -81,9 +82,9 @@ void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw
 	if (!e) {
 		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_ENOT_ENDP, 0);
 	} else if (from == n->number) {
-		if (tw_mcapi_credits_full(n, ctrl->a) || tw_mcapi_credits_left(e) ||
+		if (tw_mcapi_credits_full(n, ctrl->a) || left_of(e) ||
 		    !tw_mcapi_pending_add(n, from, ctrl))
-			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, tw_mcapi_credits_left(e) != 0);
+			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, left_of(e) != 0);
 		else
 			recall(n, e);
 	} else if (!(s = source_of(e, from))) {
@@ -91,7 +92,7 @@ void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw
 	} else {
 		e->nsources += !s->known;
 		s->known = true;
-		if (!tw_mcapi_credits_full(n, e->handle) && (s->recalled || !tw_mcapi_credits_left(e)) &&
+		if (!tw_mcapi_credits_full(n, e->handle) && (s->recalled || !left_of(e)) &&
 		    tw_mcapi_pending_add(n, from, ctrl))
 			recall(n, e);
 		else
@@ -102,15 +103,13 @@ void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw
 /* Handles the deferred requests for credits once more; some may be deferred again. */
 static void serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
 {
-	struct tw_list *l, *tmp, requested;
+	struct tw_list requested;
 
 	tw_list_init(&requested);
-	tw_list_each(&n->pending, l, tmp) {
-		struct tw_mcapi_pending *w = tw_container(l, struct tw_mcapi_pending, link);
-
+	tw_list_walk(&n->pending, struct tw_mcapi_pending, w, link) {
 		if (w->ctrl.what == TW_MCAPI_CTRL_CREDITS && w->ctrl.a == endpoint) {
-			tw_list_del(l);
-			tw_list_add_tail(&requested, l);
+			tw_list_del(&w->link);
+			tw_list_add_tail(&requested, &w->link);
 		}
 	}
 	while (!tw_list_empty(&requested)) {

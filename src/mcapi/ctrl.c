@@ -211,26 +211,12 @@ void tw_mcapi_self_poll(struct tw_mcapi_node *n)
 		;
 }
 
-void tw_mcapi_leave_slow(struct tw_ep *ep)
-{
-	struct tw_mcapi_node *n = ep->owner;
-
-	tw_group_leave(&n->group);
-}
-
-void tw_mcapi_attend(struct tw_ep *ep)
-{
-	struct tw_mcapi_node *n = ep->owner;
-
-	tw_group_attend(&n->group);
-}
-
 _Static_assert(MCAPI_MAX_MESSAGE_SIZE >= MCAPI_MAX_PACKET_SIZE, "one limit for both");
 
 const struct tw_interface tw_mcapi_interface = {
 	.unexpected = tw_mcapi_unexpected,
 	.am_handler = on_am,
-	.attend = tw_mcapi_attend,
+	.attend = tw_group_attend,
 	.down = tw_group_down,
 	.ending = tw_mcapi_ending,
 	.ended = tw_mcapi_ended,

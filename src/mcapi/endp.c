@@ -7,7 +7,6 @@
 #include "mcapi/req.h"
 
 #define FIRST_DYNAMIC 0xc000 /* the first port for MCAPI_PORT_ANY */
-#define SEARCH_US 2000	     /* until the next request to a node that was not there */
 
 void tw_mcapi_endp_each(struct tw_mcapi_node *n,
 			void (*fn)(struct tw_mcapi_node *, struct tw_mcapi_endp *, void *),
@@ -41,7 +40,7 @@ static struct tw_mcapi_endp *make(struct tw_mcapi_node *n, uint32_t port)
 	return e;
 }
 
-void tw_mcapi_endp_free(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
+static void free_endp(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	tw_mcapi_recvs_end(n, &e->msg_recvs, MCAPI_ENOT_ENDP, true);
 	tw_unexp_drop_all(n->ep, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO);
@@ -80,11 +79,7 @@ static bool port_taken(const struct tw_mcapi_node *n, uint32_t port)
 
 static void reply_pending(struct tw_mcapi_node *n, uint32_t endpoint)
 {
-	struct tw_list *l, *tmp;
-
-	tw_list_each(&n->pending, l, tmp) {
-		struct tw_mcapi_pending *w = tw_container(l, struct tw_mcapi_pending, link);
-
+	tw_list_walk(&n->pending, struct tw_mcapi_pending, w, link) {
 		if (w->ctrl.what != TW_MCAPI_CTRL_GET || w->ctrl.a != endpoint)
 			continue;
 		tw_list_del(&w->link);
@@ -148,7 +143,7 @@ void mcapi_delete_endpoint(mcapi_endpoint_t endpoint, mcapi_status_t *mcapi_stat
 		*mcapi_status = MCAPI_ECHAN_OPEN;
 	} else if (e) {
 		tw_mcapi_chan_dissolve(n, e);
-		tw_mcapi_endp_free(n, e);
+		free_endp(n, e);
 		*mcapi_status = MCAPI_SUCCESS;
 	}
 	tw_mcapi_leave(ep);
@@ -178,11 +173,7 @@ void tw_mcapi_on_get(struct tw_mcapi_node *n, uint32_t from, const struct tw_mca
 
 void tw_mcapi_pending_lost(struct tw_mcapi_node *n, uint32_t node)
 {
-	struct tw_list *l, *tmp;
-
-	tw_list_each(&n->pending, l, tmp) {
-		struct tw_mcapi_pending *w = tw_container(l, struct tw_mcapi_pending, link);
-
+	tw_list_walk(&n->pending, struct tw_mcapi_pending, w, link) {
 		if (w->from != node)
 			continue;
 		tw_list_del(&w->link);
@@ -202,7 +193,7 @@ static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl
 	struct tw_mcapi_mreq *m = tw_container(ctrl_req, struct tw_mcapi_mreq, ctrl_req);
 
 	if (!ctrl) {
-		m->retry = tw_clock() + tw_clock_us(SEARCH_US);
+		m->retry = tw_clock() + tw_clock_us(TW_MCAPI_SEARCH_US);
 		tw_list_add_tail(&n->gets, &m->link);
 		/* Calls that wait without a limit must now wake for the next request. */
 		tw_wake_callers(n->ep);
@@ -214,12 +205,9 @@ static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl
 
 void tw_mcapi_gets_search(struct tw_mcapi_node *n)
 {
-	struct tw_list *l, *tmp;
 	uint64_t now = tw_clock();
 
-	tw_list_each(&n->gets, l, tmp) {
-		struct tw_mcapi_mreq *m = tw_container(l, struct tw_mcapi_mreq, link);
-
+	tw_list_walk(&n->gets, struct tw_mcapi_mreq, m, link) {
 		if (m->retry > now)
 			continue;
 		tw_list_del(&m->link);
@@ -244,7 +232,7 @@ static void start_get(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_no
 	m->ctrl_req.on_reply = on_reply;
 	tw_mcapi_ctrl_request(n, &m->ctrl_req, node,
 			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET, .a = m->endpoint});
-	tw_mcapi_attend(n->ep);
+	tw_group_attend(n->ep);
 }
 
 void mcapi_get_endpoint_i(mcapi_node_t node_id, mcapi_port_t port_id, mcapi_endpoint_t *endpoint,

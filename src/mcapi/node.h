@@ -33,6 +33,7 @@ _Static_assert(MCAPI_MAX_NODES == TW_MAX_NODES, "one limit");
 #define TW_MCAPI_SCALARS 1792  /* capacity of a scalar channel */
 #define TW_MCAPI_SYNC_MS 10000 /* limit of calls that need a reply; a stopped node sends none */
 #define TW_MCAPI_POLL_US 10    /* of polling before a blocking call waits */
+#define TW_MCAPI_SEARCH_US 2000 /* until the next request to a node that was not there */
 
 struct tw_mcapi_node;
 
@@ -150,15 +151,15 @@ struct tw_mcapi_dest {
 #define TW_MCAPI_DESTS 256 /* hash buckets */
 
 struct tw_mcapi_node {
+	union {
+		struct tw_group group;
+		struct tw_ep *ep; /* its first member */
+	};
 	uint32_t number;
 	uintptr_t thread; /* its own, or the one that ends it: tw_thread_id() */
 	struct tw_mcapi_node *past;
 	bool elsewhere;		  /* TAGWIRE_NODES puts it on another host */
 	_Atomic(uint64_t) handle; /* of the engine endpoint; 0: not initialized */
-	union {
-		struct tw_group group;
-		struct tw_ep *ep; /* the group's first member */
-	};
 	uint32_t nendps;
 	struct tw_pool reqs;
 	struct tw_list collected; /* requests whose end was reported, oldest first */
@@ -171,7 +172,7 @@ struct tw_mcapi_node {
 	struct tw_mcapi_dest *dests[TW_MCAPI_DESTS];
 	struct tw_member peers[TW_MAX_NODES];
 };
-_Static_assert(offsetof(struct tw_group, ep) == 0, "of a node");
+_Static_assert(offsetof(struct tw_group, ep) == 0, "a node's");
 
 static inline uint32_t tw_mcapi_node_of(mcapi_endpoint_t e)
 {
@@ -221,12 +222,10 @@ tw_shared struct tw_ep *tw_mcapi_begin(struct tw_mcapi_node **node, mcapi_status
 	return tw_mcapi_enter(node);
 }
 
-void tw_mcapi_attend(struct tw_ep *ep);
 /* Before and after the engine's endpoint ends. */
 bool tw_mcapi_ending(struct tw_ep *ep);
 void tw_mcapi_ended(void *node);
 
-void tw_mcapi_leave_slow(struct tw_ep *ep);
 /* There is memory for a message of its own: the send would wait for it. */
 bool tw_mcapi_self_room(struct tw_mcapi_node *n, size_t len);
 /* Nothing wakes a node for its messages to itself. */
@@ -236,7 +235,7 @@ void tw_mcapi_self_poll(struct tw_mcapi_node *n);
 tw_shared void tw_mcapi_leave(struct tw_ep *ep)
 {
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done) || ep->unusual))
-		tw_mcapi_leave_slow(ep);
+		tw_group_leave(ep);
 	else
 		tw_unlock(&ep->slot->lock);
 }
@@ -289,7 +288,6 @@ tw_mcapi_endp_begin(struct tw_mcapi_node **n, mcapi_endpoint_t endpoint, mcapi_s
 void tw_mcapi_endp_each(struct tw_mcapi_node *n,
 			void (*fn)(struct tw_mcapi_node *, struct tw_mcapi_endp *, void *),
 			void *arg);
-void tw_mcapi_endp_free(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 void tw_mcapi_endps_fini(struct tw_mcapi_node *n);
 void tw_mcapi_on_get(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl);
 /* Requests endpoints again from nodes that were not there. */

@@ -105,7 +105,7 @@ static struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t handle, bo
 		return NULL;
 	e = tw_mcapi_pkt_find(*n, handle, sender);
 	if (tw_unlikely(!e))
-		tw_mcapi_leave_slow(ep);
+		tw_group_leave(ep);
 	return e;
 }
 

@@ -37,11 +37,7 @@ static bool post(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, struct tw_une
 void tw_mcapi_recvs_end(struct tw_mcapi_node *n, struct tw_list *recvs, mcapi_status_t status,
 			bool all)
 {
-	struct tw_list *l, *tmp;
-
-	tw_list_each(recvs, l, tmp) {
-		struct tw_mcapi_mreq *m = tw_container(l, struct tw_mcapi_mreq, link);
-
+	tw_list_walk(recvs, struct tw_mcapi_mreq, m, link) {
 		/* A message is on its way to its buffer, or only its sender is gone. */
 		if (tw_mcapi_mreq_bound(m) && (!all || m->kind == TW_MCAPI_Q_MSG_RECV))
 			tw_list_del(&m->link);
@@ -164,11 +160,7 @@ bool tw_mcapi_pkt_receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, stru
 
 void tw_mcapi_pkt_repost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_list *l, *tmp;
-
-	tw_list_each(&e->packet_recvs, l, tmp) {
-		struct tw_mcapi_mreq *m = tw_container(l, struct tw_mcapi_mreq, link);
-
+	tw_list_walk(&e->packet_recvs, struct tw_mcapi_mreq, m, link) {
 		if (m->carrier && tw_recv_cancel(n->ep, m->carrier)) {
 			tw_req_free(n->ep, m->carrier);
 			m->carrier = NULL;

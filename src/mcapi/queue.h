@@ -61,8 +61,6 @@ void tw_mcapi_credits_took(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uin
 void tw_mcapi_credits_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t node);
 void tw_mcapi_credits_changed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 void tw_mcapi_credits_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
-/* Buffers that are neither in use nor granted. */
-uint32_t tw_mcapi_credits_left(const struct tw_mcapi_endp *e);
 /* All buffers of this endpoint of the node are in use. */
 bool tw_mcapi_credits_full(struct tw_mcapi_node *n, mcapi_endpoint_t to);
 

@@ -8,7 +8,6 @@
 #include "mcapi/req.h"
 
 #define COLLECTED_KEPT 1024
-#define SEARCH_US 2000 /* between two requests to a node that is not there */
 #define STARVED_US 20  /* without credit, until STARVED is sent */
 
 void tw_mcapi_mreq_init(struct tw_mcapi_mreq *m, enum tw_mcapi_mreq_kind kind)
@@ -167,7 +166,7 @@ enum tw_waited tw_mcapi_wait(struct tw_mcapi_node *n, bool (*test)(struct tw_ep 
 	uint64_t now, end = TW_FOREVER;
 
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
-		tw_mcapi_attend(ep);
+		tw_group_attend(ep);
 	if (tw_likely(timeout && tw_poll_first(ep, test, arg, TW_MCAPI_POLL_US)))
 		return TW_W_TRUE;
 	now = tw_clock();
@@ -178,13 +177,13 @@ enum tw_waited tw_mcapi_wait(struct tw_mcapi_node *n, bool (*test)(struct tw_ep 
 		enum tw_waited waited;
 
 		if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
-			tw_mcapi_attend(ep);
+			tw_group_attend(ep);
 		if (test(ep, arg))
 			return TW_W_TRUE;
 		if (!tw_list_empty(&n->credit_starved))
 			slice = tw_min(slice, (uint64_t)STARVED_US);
 		if (!tw_list_empty(&n->gets))
-			slice = tw_min(slice, (uint64_t)SEARCH_US);
+			slice = tw_min(slice, (uint64_t)TW_MCAPI_SEARCH_US);
 		waited = tw_wait(ep, test, arg, slice);
 		if (waited == TW_W_TRUE || waited == TW_W_CLOSED)
 			return waited;
@@ -192,14 +191,14 @@ enum tw_waited tw_mcapi_wait(struct tw_mcapi_node *n, bool (*test)(struct tw_ep 
 		tw_mcapi_gets_search(n);
 		now = tw_clock();
 		if (now >= end) {
-			tw_mcapi_attend(ep);
+			tw_group_attend(ep);
 			tw_progress(ep);
 			return test(ep, arg) ? TW_W_TRUE : TW_W_TIMEOUT;
 		}
 	}
 }
 
-bool tw_mcapi_mreq_over(struct tw_ep *ep, void *mreq)
+static bool is_over(struct tw_ep *ep, void *mreq)
 {
 	(void)ep;
 	return ((struct tw_mcapi_mreq *)mreq)->state != TW_MCAPI_Q_PENDING;
@@ -208,22 +207,22 @@ bool tw_mcapi_mreq_over(struct tw_ep *ep, void *mreq)
 /* The node ends: what the engine has of the caller's, its buffer and m, it must let go of now. */
 static void give_up(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
-	tw_mcapi_attend(n->ep);
+	tw_group_attend(n->ep);
 	unpost(n, m);
 	while (tw_mcapi_mreq_bound(m)) {
 		tw_disconnect(n->ep, m->carrier->peer);
-		tw_mcapi_attend(n->ep);
+		tw_group_attend(n->ep);
 	}
 }
 
 mcapi_status_t tw_mcapi_mreq_wait(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, int timeout,
 				  mcapi_status_t closed)
 {
-	enum tw_waited waited = tw_mcapi_wait(n, tw_mcapi_mreq_over, m, timeout);
+	enum tw_waited waited = tw_mcapi_wait(n, is_over, m, timeout);
 
 	/* The engine uses the buffer until it ends, which is soon. */
 	if (waited == TW_W_TIMEOUT && tw_mcapi_mreq_bound(m))
-		waited = tw_mcapi_wait(n, tw_mcapi_mreq_over, m, -1);
+		waited = tw_mcapi_wait(n, is_over, m, -1);
 	if (waited == TW_W_TRUE)
 		return m->status;
 	if (waited == TW_W_CLOSED)
@@ -256,7 +255,7 @@ mcapi_boolean_t mcapi_test(const mcapi_request_t *request, size_t *size,
 			tw_mcapi_report_starved(n);
 		if (!tw_list_empty(&n->gets))
 			tw_mcapi_gets_search(n);
-		tw_mcapi_attend(ep);
+		tw_group_attend(ep);
 	}
 	if (m && m->state == TW_MCAPI_Q_PENDING)
 		*mcapi_status = MCAPI_INCOMPLETE;
@@ -374,7 +373,7 @@ static bool cancel(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 		return false;
 	if (tw_mcapi_mreq_bound(m)) {
 		/* Its buffer is in use until it ends. */
-		tw_mcapi_wait(n, tw_mcapi_mreq_over, m, -1);
+		tw_mcapi_wait(n, is_over, m, -1);
 		return false;
 	}
 	if (m->kind == TW_MCAPI_Q_OPEN)

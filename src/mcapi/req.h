@@ -34,7 +34,6 @@ mcapi_status_t tw_mcapi_mreq_carry(struct tw_mcapi_node *n, struct tw_mcapi_mreq
 /* The timeout is in milliseconds; negative: none. */
 enum tw_waited tw_mcapi_wait(struct tw_mcapi_node *n, bool (*test)(struct tw_ep *, void *),
 			     void *arg, int timeout);
-bool tw_mcapi_mreq_over(struct tw_ep *ep, void *mreq);
 /* Waits for the end of an operation on the caller's stack and returns its status. */
 mcapi_status_t tw_mcapi_mreq_wait(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, int timeout,
 				  mcapi_status_t closed);

@@ -179,7 +179,7 @@ void tw_mrapi_export_prune(void)
 		while (window && tw_wait(ep, tw_window_ended, &window, TW_FOREVER) == TW_W_WOKEN)
 			;
 	}
-	tw_mrapi_net_leave(ep);
+	tw_group_leave(ep);
 }
 
 void tw_mrapi_export_lost(const struct tw_member *m)

@@ -28,12 +28,6 @@ struct tw_ep *tw_mrapi_net_enter(void)
 	return tw_enter(atomic_load_explicit(&net.handle, memory_order_acquire));
 }
 
-void tw_mrapi_net_leave(struct tw_ep *ep)
-{
-	(void)ep;
-	tw_group_leave(&net.group);
-}
-
 /* ------------------------------------------------------------------- members */
 
 /* A member on another host that this process has looked for, or that has asked it. */
@@ -122,7 +116,7 @@ void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_member *m)
 
 	if (p)
 		tw_disconnect(ep, p);
-	tw_group_attend(&net.group);
+	tw_group_attend(ep);
 }
 
 mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
@@ -138,7 +132,7 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 		tw_ctrl_abandon(&q.r);
 		return MRAPI_ERR_MEM_LIMIT;
 	}
-	tw_group_attend(&net.group);
+	tw_group_attend(ep);
 	/* The connection's end or this endpoint's ends the wait. */
 	if (tw_wait(ep, request_over, &q, TW_FOREVER) != TW_W_TRUE) {
 		while (!q.over)
@@ -197,16 +191,10 @@ static void handle_inbox(struct tw_group *g)
 	}
 }
 
-static void attend(struct tw_ep *ep)
-{
-	(void)ep;
-	tw_group_attend(&net.group);
-}
-
 static const struct tw_interface interface = {.first_id = TW_MRAPI_FIRST_ID,
 					      .unexpected = unexpected,
 					      .am_handler = am_handler,
-					      .attend = attend,
+					      .attend = tw_group_attend,
 					      .down = tw_group_down,
 					      .max_len = 1};
 
@@ -230,6 +218,7 @@ static mrapi_status_t open_endpoint(void)
 			      .board = own_board(),
 			      .unexp_max = tw_settings.unexp_max,
 			      .iface = &interface,
+			      .owner = &net.group,
 			      .ep = &net.group.ep};
 	uint64_t end = tw_clock() + tw_clock_us(1000ull * OPEN_MS), handle;
 	enum tw_err err = tw_ep_open(&how, &handle);

@@ -47,9 +47,8 @@ static inline bool tw_mrapi_same(struct tw_addr a, struct tw_addr b)
 
 /* ---- net.c */
 
-/* Locks the endpoint, NULL if there is none; unlocks it. */
+/* Locks the endpoint, NULL if there is none; tw_group_leave() unlocks it. */
 struct tw_ep *tw_mrapi_net_enter(void);
-void tw_mrapi_net_leave(struct tw_ep *ep);
 /* The other hosts. Needs no lock. */
 unsigned tw_mrapi_net_hosts(const uint64_t **nics);
 /* Connects to a member. TW_S_CLOSED: no member has that number; others: no route. */

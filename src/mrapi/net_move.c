@@ -142,7 +142,7 @@ static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mr
 	else
 		move_pieces(ep, &w, m);
 	await(ep, &w, all_ended);
-	tw_mrapi_net_leave(ep);
+	tw_group_leave(ep);
 	if (w.status == TW_S_OK)
 		return MRAPI_SUCCESS;
 	return w.status == TW_S_NO_RESOURCES ? MRAPI_ERR_MEM_LIMIT : MRAPI_ERR_RMEM_INVALID;

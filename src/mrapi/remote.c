@@ -158,7 +158,7 @@ mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle)
 		status = look_up(ep, nics[i], members, id, &reply, &owner);
 	if (status == MRAPI_SUCCESS)
 		status = enter(&reply, owner, handle);
-	tw_mrapi_net_leave(ep);
+	tw_group_leave(ep);
 	return status;
 }
 
@@ -181,7 +181,7 @@ static mrapi_status_t request(struct tw_mrapi_remote *f, enum tw_mrapi_ctrl_type
 	status = tw_mrapi_net_request(ep, f->owner, &ctrl);
 	if (what == TW_MRAPI_CTRL_CHECK && status == MRAPI_ERR_RMEM_INVALID)
 		forget(f);
-	tw_mrapi_net_leave(ep);
+	tw_group_leave(ep);
 	return status;
 }
 

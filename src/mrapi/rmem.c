@@ -436,7 +436,7 @@ static mrapi_status_t delete_here(uint32_t handle)
 	mrapi_status_t status = tw_mrapi_obj_delete(TW_MRAPI_RMEM, handle);
 
 	if (ep)
-		tw_mrapi_net_leave(ep);
+		tw_group_leave(ep);
 	return status;
 }
 

@@ -137,6 +137,7 @@ static enum tw_err open_endpoint(uint64_t *handle)
 			      .unexp_max = tw_settings.unexp_max,
 			      .fetch_max = tw_settings.unexp_max,
 			      .iface = &tw_panda_interface,
+			      .owner = &tw_panda.group,
 			      .ep = &tw_panda.group.ep};
 	bool any = tw_panda.job.launched || tw_panda.job.size == 1;
 	enum tw_err err = tw_job_board(&how.board);

@@ -110,7 +110,6 @@ struct tw_ep *tw_panda_enter(const char *function);
 
 /* Handles requests that have ended, and sends what is queued. */
 void tw_panda_attend(struct tw_ep *ep);
-void tw_panda_leave(struct tw_ep *ep);
 /* Progress in a call that leaves with tw_panda_leave_poll(). */
 void tw_panda_poll(struct tw_ep *ep);
 /* Leaves, then makes the upcalls that are due. */
@@ -164,8 +163,6 @@ struct tw_panda_port *tw_panda_port_find(uint32_t number);
 struct tw_req *tw_panda_claim(struct tw_ep *ep, uint32_t number, struct tw_op *op);
 /* The message that it has claimed; NULL if its sender was lost, or is no platform. */
 struct tw_unexp_msg *tw_panda_claimed(struct tw_ep *ep, const struct tw_req *r);
-/* Gives such a receive up, complete or not. */
-void tw_panda_unclaim(struct tw_ep *ep, struct tw_req **r);
 /* False for a port that was freed, and for a ticket. */
 bool tw_panda_wanted(uint32_t number);
 /* Posts the receive of a port's next upcall. */

@@ -85,10 +85,8 @@ static void send_acks(struct tw_ep *ep, struct tw_panda_peer *peer)
 
 void tw_panda_acks_flush(struct tw_ep *ep)
 {
-	struct tw_list *l, *tmp;
-
-	tw_list_each(&tw_panda.due, l, tmp)
-		send_acks(ep, tw_container(l, struct tw_panda_peer, due));
+	tw_list_walk(&tw_panda.due, struct tw_panda_peer, peer, due)
+		send_acks(ep, peer);
 }
 
 /* Acknowledges a counted message of a platform, at once or later, as `ack' says. */
@@ -136,7 +134,7 @@ void tw_panda_acknowledged(struct tw_ep *ep, struct tw_panda_peer *peer, uint32_
 
 /* Called by the engine ------------------------------------------------------- */
 
-/* The platform at an address, or NULL for a stranger. */
+/* The platform at an address, or NULL for a stranger; one that has been lost stays so. */
 static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 {
 	struct tw_peer *p = tw_peer_at(ep, source);
@@ -145,7 +143,7 @@ static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 		return NULL;
 	for (uint32_t i = 0; !p->context && i < tw_panda.job.size; i++)
 		if (tw_panda.peers[i].m.where == source.where &&
-		    tw_panda.peers[i].m.state != TW_MEMBER_LOST)
+		    tw_panda.peers[i].m.state < TW_MEMBER_HERE)
 			tw_member_met(&tw_panda.peers[i].m, p);
 	return p->context ? peer_at(p->context) : NULL;
 }
@@ -267,7 +265,7 @@ void pan_mp_expect(int pid)
 		return;
 	if (pid < 0 || (uint32_t)pid >= tw_panda.job.size) {
 		tw_log(TW_LOG_ERROR, "pan_mp_expect: there is no platform %d", pid);
-		tw_panda_leave(ep);
+		tw_group_leave(ep);
 		return;
 	}
 	peer = &tw_panda.peers[pid];
@@ -278,5 +276,5 @@ void pan_mp_expect(int pid)
 		tw_panda.nexpected++;
 	}
 	ep->expects = tw_clock() + tw_clock_us(TW_PANDA_EXPECT_US);
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 }

@@ -62,7 +62,8 @@ static void unwanted(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 		tw_unexp_msg_put(ep, u);
 }
 
-void tw_panda_unclaim(struct tw_ep *ep, struct tw_req **r)
+/* Gives such a receive up, complete or not. */
+static void unclaim(struct tw_ep *ep, struct tw_req **r)
 {
 	static struct tw_op op = {unwanted};
 
@@ -161,7 +162,7 @@ int pan_mp_register_port(int (*upcall)(void *data, int size, int len))
 		tw_log(TW_LOG_ERROR, "%s: no memory, or too many ports", __func__);
 	else if (upcall)
 		tw_panda_port_listen(ep, port);
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 	return port ? (int)port->number : -1;
 }
 
@@ -169,7 +170,7 @@ int pan_mp_register_port(int (*upcall)(void *data, int size, int len))
 static void close_receive(struct tw_ep *ep, struct tw_panda_ticket *t)
 {
 	tw_list_del(&t->link);
-	tw_panda_unclaim(ep, &t->req);
+	unclaim(ep, &t->req);
 	if (t->msg)
 		tw_unexp_msg_put(ep, t->msg);
 	t->msg = NULL;
@@ -189,7 +190,7 @@ static bool free_port(struct tw_ep *ep, struct tw_panda_port *port)
 
 	tw_panda.ports[port->number - 1] = NULL;
 	tw_list_del(&port->ready);
-	tw_panda_unclaim(ep, &port->next);
+	unclaim(ep, &port->next);
 	if (port->msg)
 		tw_unexp_msg_put(ep, port->msg);
 	while (!tw_list_empty(&port->receives))
@@ -221,7 +222,7 @@ void pan_mp_free_port(int port)
 	} else {
 		tw_log(TW_LOG_ERROR, "%s: there is no port %d", __func__, port);
 	}
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 }
 
 void tw_panda_ports_fini(void)

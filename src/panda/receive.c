@@ -55,7 +55,7 @@ int pan_mp_receive(int port)
 		tw_panda_ticket_free(t);
 	if (wrong)
 		tw_log(TW_LOG_ERROR, "pan_mp_receive on port %d: %s", port, wrong);
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 	return ticket;
 }
 
@@ -94,7 +94,7 @@ void *pan_mp_finish_receive(int ticket, int *size, int *len)
 		u = t->msg;
 		tw_panda_ticket_free(t);
 	}
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 	return tw_panda_message_data(u, size, len);
 }
 

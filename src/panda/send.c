@@ -211,7 +211,7 @@ int pan_mp_send(int cpu, int port, void *data, int len, pan_mp_ack_t ack)
 		ticket = tw_panda_ticket_number(t);
 	else
 		tw_log(TW_LOG_ERROR, "pan_mp_send to platform %d, port %d: %s", cpu, port, wrong);
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 	return ticket;
 }
 
@@ -230,7 +230,7 @@ void pan_mp_async_send(int ticket, void (*upcall)(void *arg), void *arg)
 		if (t->over)
 			tw_panda_send_over(ep, t, t->lost);
 	}
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 }
 
 static bool send_is_over(struct tw_ep *ep, void *arg)
@@ -266,7 +266,7 @@ static int finish_send(const char *function, int ticket)
 			return -1;
 		outcome = end_send(ticket);
 	}
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 	return outcome;
 }
 
@@ -324,5 +324,5 @@ void pan_mp_ack_send(int ticket)
 		tw_log(TW_LOG_ERROR, "%s: %d is not the ticket of a send with PAN_MP_EXTERNAL",
 		       __func__, ticket);
 	}
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 }

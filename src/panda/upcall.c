@@ -51,7 +51,7 @@ static void call_sender(struct tw_ep *ep)
 	void *arg = t->arg;
 
 	tw_panda_ticket_free(t);
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 	upcall(arg);
 }
 
@@ -67,7 +67,7 @@ static void call_port(struct tw_ep *ep)
 	tw_list_del(&port->ready);
 	tw_panda_port_listen(ep, port);
 	tw_panda.running = port;
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 	if (!upcall(data, size, len))
 		pan_free(data);
 }

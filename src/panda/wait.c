@@ -9,16 +9,9 @@ static _Thread_local bool polling;
 
 void tw_panda_attend(struct tw_ep *ep)
 {
-	(void)ep;
-	tw_group_attend(&tw_panda.group);
+	tw_group_attend(ep);
 	if (!polling && tw_panda.asleep && tw_panda_upcalls_due())
 		tw_panda_upcalls_wake();
-}
-
-void tw_panda_leave(struct tw_ep *ep)
-{
-	(void)ep;
-	tw_group_leave(&tw_panda.group);
 }
 
 void tw_panda_poll(struct tw_ep *ep)
@@ -37,7 +30,7 @@ void tw_panda_leave_poll(struct tw_ep *ep)
 		tw_panda_attend(ep);
 	polling = false;
 	due = tw_panda_upcalls_due();
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 	if (tw_unlikely(due))
 		tw_panda_dispatch();
 }
@@ -70,7 +63,7 @@ bool tw_panda_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), 
 		}
 		if (test(ep, arg))
 			break;
-		tw_panda_leave(ep);
+		tw_group_leave(ep);
 		tw_panda_dispatch();
 		ep = tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
 		if (!ep)

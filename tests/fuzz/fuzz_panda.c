@@ -67,7 +67,7 @@ static void forge(struct input *in)
 	r->flags = TW_R_FORGOTTEN | (how & 32 ? TW_R_URGENT : 0);
 	r->context = NULL;
 	tw_send(ep, r, ep->self->addr);
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 }
 
 static void tell(struct input *in)
@@ -76,7 +76,7 @@ static void tell(struct input *in)
 
 	tw_am_send(ep, ep->self->addr, in_byte(in) % 2 ? in_byte(in) : in_word(in), NULL, 0);
 	tw_progress(ep);
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 }
 
 static void send(struct input *in, unsigned i)

@@ -72,7 +72,7 @@ uint64_t pant_counter(enum tw_counter which)
 
 	twc_check(ep != NULL);
 	n = ep->counters[which];
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 	return n;
 }
 

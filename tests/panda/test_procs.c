@@ -363,7 +363,7 @@ static void join_unseen(struct twt_child c[PANT_MAX])
 	pant_join(c, 2);
 	ep = tw_panda_enter(__func__);
 	tw_poll_events(ep);
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 }
 
 static int says_goodbye(int pid, int fd)
@@ -465,7 +465,7 @@ Test(panda_procs, fetched_before_met)
 		pan_poll();
 	ep = tw_panda_enter(__func__);
 	tw_panda_peers_met(ep);
-	tw_panda_leave(ep);
+	tw_group_leave(ep);
 	r = pan_mp_receive(pan_mp_register_port(NULL));
 	twc_eq(pan_mp_poll_receive(r), 1);
 	pan_free(pan_mp_finish_receive(r, NULL, NULL));

@@ -14,9 +14,9 @@ enum { FILTER = 77, ASK = 1000 };
 
 /* One side: an endpoint, and the other side as its member. */
 static struct side {
+	struct tw_group group;
 	uint64_t handle;
 	struct tw_ep *ep;
-	struct tw_group group;
 	struct tw_member other;
 	unsigned n, lost;
 	uint64_t last; /* argument, of controls that count up */
@@ -46,13 +46,8 @@ static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const 
 	}
 }
 
-static void attend(struct tw_ep *ep)
-{
-	tw_group_attend(&side_of(ep)->group);
-}
-
 static const struct tw_interface interface = {
-	.am_handler = am_handler, .attend = attend, .down = tw_group_down};
+	.am_handler = am_handler, .attend = tw_group_attend, .down = tw_group_down};
 
 static void lost(struct tw_member *m)
 {
@@ -101,7 +96,7 @@ static void turn(struct side *s)
 	tw_poll_events(ep);
 	tw_expire(ep);
 	tw_progress(ep);
-	attend(ep);
+	tw_group_attend(ep);
 	tw_leave(ep);
 }
 
