@@ -218,7 +218,8 @@ static enum tw_err make_self(struct tw_ep *ep)
 
 static void destroy(struct tw_ep *ep)
 {
-	tw_windows_fini(ep);
+	if (TW_USES_WINDOWS)
+		tw_windows_fini(ep);
 	close_providers(ep);
 	tw_reqs_fini(ep);
 	tw_unexp_msgs_fini(ep);

@@ -221,7 +221,8 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	tw_recv_lost(p);
 	if (half)
 		tw_transfer_lost(p, half, why);
-	tw_windows_lost(p);
+	if (TW_USES_WINDOWS)
+		tw_windows_lost(p);
 	tw_peer_rest(p);
 	if (p->source)
 		tw_source_lost(p, why);

@@ -314,7 +314,7 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 		err = announced(p, hdr, payload, len);
 		break;
 	case TW_WINDOW:
-		err = tw_window_packet(p, hdr, payload, len);
+		err = TW_USES_WINDOWS ? tw_window_packet(p, hdr, payload, len) : TW_EPROTO;
 		break;
 	case TW_AM:
 		err = tw_am_packet(p, hdr, payload, len);

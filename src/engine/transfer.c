@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "engine/window.h"
+#include "engine/window_internal.h"
 
 #define REST_US 1000	  /* data rests so long before one looks again, then twice as long */
 #define REST_MAX_US 16000 /* and so on up to this */
@@ -26,14 +26,10 @@ enum where { NOWHERE, WAITING, REPLYING, PULLING, PUSHING };
  */
 enum counted { UNCOUNTED, RESTS, PASSIVE, ACTIVE };
 
-#define AT(place, counts)                                                                          \
-	{                                                                                          \
-		.where = place, .counted = counts                                                  \
-	}
-#define DUE(packet, flags, cls, payload, counted)                                                  \
-	{                                                                                          \
-		REPLYING, counted, packet, flags, cls, payload                                     \
-	}
+/* clang-format off */
+#define AT(place, counts) {.where = place, .counted = counts}
+#define DUE(packet, flags, cls, payload, counted) {REPLYING, counted, packet, flags, cls, payload}
+/* clang-format on */
 #define OWN_REF sizeof(struct tw_ref)
 #define SHARED sizeof(struct tw_share)
 
@@ -241,7 +237,7 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 	END(ACCESS_DRAINING, GOT, NULL, TW_S_OK),
 	ON(ACCESS_DRAINING, GOT_NOTIFY, NOTIFY_DUE, NULL),
 	END(NOTIFY_DUE, SAID, NULL, TW_S_OK),
-	ON(ACCESS_DRAINING, REFUSED, ACCESS, tw_window_again),
+	ON(ACCESS_DRAINING, REFUSED, ACCESS, TW_USES_WINDOWS ? tw_window_again : NULL),
 	END(ACCESS_DRAINING, FAULT, NULL, TW_S_ABORTED),
 	END(ACCESS_DRAINING, DENIED, NULL, AS_ASKED),
 };
@@ -353,11 +349,9 @@ uint64_t tw_transfer_expire(struct tw_ep *ep, uint64_t now)
 
 void tw_transfer_abandon(struct tw_req *r)
 {
-	if (!states[r->state].counted)
-		return;
 	if (tw_is_access(r))
 		tw_window_abandon(r);
-	else if (TW_USES_NET)
+	else if (TW_USES_NET && states[r->state].counted)
 		free(r->rma);
 }
 
@@ -381,8 +375,8 @@ bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r)
 					r->kind != TW_SEND ? r->xfer_len : 0,
 					tw_ref_pack(r->remote));
 
-	if (tw_packet_send(p, (enum tw_send_class)s->cls, hdr, &iov, s->payload > 0,
-				    s->payload) != TW_OK)
+	if (tw_packet_send(p, (enum tw_send_class)s->cls, hdr, &iov, s->payload > 0, s->payload) !=
+	    TW_OK)
 		return false;
 	tw_transfer_step(p, r, TW_ON_SAID);
 	return true;
@@ -393,9 +387,8 @@ static void return_credits(struct tw_peer *p)
 	while (tw_credits_due(p)) {
 		uint16_t n = tw_take_credits(p);
 
-		if (tw_packet_send(p, TW_SEND_CONTROL,
-					    tw_hdr_make(TW_CREDIT, 0, n, 0, 0), NULL, 0,
-					    0) == TW_OK)
+		if (tw_packet_send(p, TW_SEND_CONTROL, tw_hdr_make(TW_CREDIT, 0, n, 0, 0), NULL, 0,
+				   0) == TW_OK)
 			continue;
 		p->unreturned += n;
 		p->used += n;

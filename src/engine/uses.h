@@ -14,5 +14,6 @@
 #define TW_USES_HANDLER TW_HAVE_MX		   /* the user's handler of unexpected messages */
 #define TW_USES_SYNC TW_HAVE_MX			   /* sends that end when they are matched */
 #define TW_USES_PIECES (TW_HAVE_MX || TW_USES_NET) /* requests with several segments */
+#define TW_USES_WINDOWS (TW_HAVE_MX || TW_USES_NET) /* one-sided access */
 
 #endif /* TW_USES_H */

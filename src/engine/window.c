@@ -1,147 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The side that accesses windows of its peers. What it knows of one is kept with the peer:
- *
- *   NEW     nothing is known; the first access that is pulled asks
- *   ASKED   accesses wait for the answer (TW_XFER_ASKING)
- *   OPEN    they go on
- *   ENDED   the owner has revoked it, or never had it: those that have begun end. After the
- *           last one it is released
- *
- * An access that is refused (TW_EPERM) makes it NEW once, since its key may have been lost
- * with a path; if that does not help the owner serves that access.
+ * The side that accesses windows of its peers. An access that is refused (TW_EPERM) has the
+ * window asked for once more, since its key may have been lost with a path; if that does not
+ * help the owner serves that access.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
-#include "engine/window.h"
+#include "engine/window_internal.h"
 
 #define PIECE (1024 * 1024) /* bytes of one put or get */
 #define NPIECES 16	    /* pieces of memory of one */
 
-enum state { NEW, ASKED, OPEN, ENDED };
-
-struct tw_import {
-	struct tw_list node;	/* by key, until it is ENDED */
-	struct tw_list of_peer; /* all of them */
-	struct tw_peer *peer;
-	struct tw_window_msg grant; /* key and number are those of the window */
-	uint32_t users;		    /* requests that name it */
-	uint32_t key_len;
-	uint8_t state;
-	struct tw_req *release; /* revoked: what the owner waits for */
-	uint8_t provider_key[TW_KEY_MAX];
-};
-
-/* What an atomic keeps of its arguments. */
+/* The arguments of an atomic, kept until it ends. */
 struct change {
 	struct tw_window_msg m;
 	void *result;
 	uint32_t len; /* of operand and compare */
 	char operand[];
 };
-
-struct tw_windows *tw_windows_get(struct tw_ep *ep)
-{
-	struct tw_windows *ws = ep->windows;
-
-	if (ws)
-		return ws;
-	ws = ep->windows = calloc(1, sizeof(*ws));
-	if (!ws)
-		return NULL;
-	tw_list_init(&ws->ending);
-	for (unsigned i = 0; i < TW_WINDOW_LISTS; i++) {
-		tw_list_init(&ws->own[i]);
-		tw_list_init(&ws->known[i]);
-	}
-	return ws;
-}
-
-static struct tw_req *new_packet(struct tw_peer *p, enum tw_window_what what,
-				 const struct tw_window_msg *m, uint32_t len)
-{
-	struct tw_req *r = tw_am_new(p, sizeof(*m) + len);
-
-	if (!r)
-		return NULL;
-	r->extra = TW_X_WINDOW;
-	r->proto = (uint8_t)what;
-	memcpy(r->seg.ptr, m, sizeof(*m));
-	return r;
-}
-
-char *tw_window_post(struct tw_peer *p, enum tw_window_what what, bool reply, uint64_t match,
-		     const struct tw_window_msg *m, uint32_t len)
-{
-	struct tw_req *r = new_packet(p, what, m, len);
-
-	if (!r)
-		return NULL;
-	r->match = match;
-	if (reply) {
-		r->extra |= TW_X_REPLY;
-		p->windows.due++;
-	}
-	tw_am_queue(p, r);
-	return r->seg.ptr + sizeof(*m);
-}
-
-/* What is known of windows ------------------------------------------------------ */
-
-static struct tw_import *find(struct tw_peer *p, uint64_t key)
-{
-	struct tw_windows *ws = p->ep->windows;
-
-	if (!ws)
-		return NULL;
-	tw_list_walk(tw_window_list(ws->known, key), struct tw_import, w, node) {
-		if (w->grant.key == key && w->peer == p)
-			return w;
-	}
-	return NULL;
-}
-
-static struct tw_import *find_or_make(struct tw_peer *p, uint64_t key)
-{
-	struct tw_windows *ws = tw_windows_get(p->ep);
-	struct tw_import *w = find(p, key);
-
-	if (w || !ws)
-		return w;
-	w = calloc(1, sizeof(*w));
-	if (!w)
-		return NULL;
-	w->peer = p;
-	w->grant.key = key;
-	tw_list_add_tail(tw_window_list(ws->known, key), &w->node);
-	tw_list_add_tail(&p->windows.known, &w->of_peer);
-	return w;
-}
-
-static void forget(struct tw_import *w)
-{
-	tw_list_del(&w->node);
-	tw_list_del(&w->of_peer);
-	if (w->release)
-		tw_req_forgotten(w->peer->ep, w->release);
-	free(w);
-}
-
-/* Of one that has ended, and that nothing uses any more. */
-static void let_go(struct tw_import *w)
-{
-	if (w->state != ENDED || w->users)
-		return;
-	if (w->release && w->peer->state == TW_PEER_UP) {
-		tw_am_queue(w->peer, w->release);
-		w->release = NULL;
-	}
-	forget(w);
-}
-
-/* Accesses ------------------------------------------------------------------- */
 
 static void fail(struct tw_peer *p, struct tw_req *r, enum tw_status status)
 {
@@ -205,22 +82,6 @@ static enum tw_err ask_piece(struct tw_peer *p, struct tw_req *r, struct iovec *
 	return TW_PENDING;
 }
 
-/* Asks for the window; false when there is no room. */
-static bool ask(struct tw_peer *p, struct tw_import *w)
-{
-	struct tw_window_msg m = {.key = w->grant.key};
-	struct iovec iov = {&m, sizeof(m)};
-
-	if (p->windows.asked >= TW_WINDOW_ASKED ||
-	    tw_packet_send(p, TW_SEND_ENGINE,
-			   tw_hdr_make(TW_WINDOW, TW_WINDOW_ASK, 0, sizeof(m), 0), &iov, 1,
-			   sizeof(m)) != TW_OK)
-		return false;
-	p->windows.asked++;
-	w->state = ASKED;
-	return true;
-}
-
 static bool pull_piece(struct tw_peer *p, struct tw_req *r)
 {
 	const struct tw_import *w = r->import;
@@ -248,13 +109,13 @@ bool tw_window_pull(struct tw_peer *p, struct tw_req *r)
 		tw_transfer_settle(p, r);
 		return true;
 	}
-	if (w->state == NEW && !ask(p, w))
+	if (w->state == TW_IMPORT_NEW && !tw_import_ask(p, w))
 		return false;
-	if (w->state == ASKED) {
+	if (w->state == TW_IMPORT_ASKED) {
 		tw_transfer_step(p, r, TW_ON_ASK);
 		return true;
 	}
-	status = w->state == ENDED ? TW_S_BAD_WINDOW
+	status = w->state == TW_IMPORT_ENDED ? TW_S_BAD_WINDOW
 				   : tw_window_check(w->grant.rights, w->grant.len, wanted(r),
 						     r->remote_address, r->len);
 	if (status == TW_S_OK)
@@ -268,39 +129,41 @@ void tw_window_again(struct tw_peer *p, struct tw_req *r)
 	p->ep->counters[TW_C_PULL_REFUSED]++;
 	r->at = 0;
 	r->failed = TW_OK;
-	if (++r->tries == 1 && r->import->state == OPEN && tw_key_size(p) && p->link->can_get)
-		r->import->state = NEW;
+	if (++r->tries == 1 && r->import->state == TW_IMPORT_OPEN && tw_key_size(p) &&
+	    p->link->can_get)
+		r->import->state = TW_IMPORT_NEW;
 }
 
-static void cannot_begin(struct tw_ep *ep, struct tw_req *r, enum tw_status why)
+/* Fills in to whom a request goes; whether it can. */
+static enum tw_status address(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner)
 {
-	tw_window_abandon(r);
-	tw_req_complete(ep, r, why);
+	struct tw_peer *p = tw_peer_at(ep, owner);
+
+	r->source = owner;
+	r->msg_len = r->len;
+	r->peer = p;
+	if (!p)
+		return TW_S_BAD_SESSION;
+	if (p->state != TW_PEER_UP)
+		return (enum tw_status)p->why;
+	return p->barred ? TW_S_REJECTED : TW_S_OK;
 }
 
 void tw_window_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, uint64_t key,
 		      uint64_t offset)
 {
-	struct tw_peer *p = tw_peer_at(ep, owner);
-	struct tw_import *w;
+	enum tw_status status = address(ep, r, owner);
+	struct tw_peer *p = r->peer;
 	bool alone;
 
-	r->source = owner;
-	r->msg_len = r->len;
-	r->peer = p;
-	if (!p || p->state != TW_PEER_UP || p->barred) {
-		cannot_begin(ep, r, !p ? TW_S_BAD_SESSION
-			     : p->state != TW_PEER_UP ? (enum tw_status)p->why
-						      : TW_S_REJECTED);
+	if (status == TW_S_OK && !(r->import = tw_import_get(p, key)))
+		status = TW_S_NO_RESOURCES;
+	if (status != TW_S_OK) {
+		tw_window_abandon(r);
+		tw_req_complete(ep, r, status);
 		return;
 	}
-	w = find_or_make(p, key);
-	if (!w) {
-		cannot_begin(ep, r, TW_S_NO_RESOURCES);
-		return;
-	}
-	w->users++;
-	r->import = w;
+	r->import->users++;
 	r->xfer_len = r->until = r->len;
 	r->remote_address = offset;
 	r->gets = 0;
@@ -361,32 +224,27 @@ static void put_over(struct tw_peer *p, uint64_t before)
 
 void tw_window_leave(struct tw_peer *p, struct tw_req *r)
 {
-	struct tw_import *w = r->import;
-
 	tw_window_abandon(r);
 	if (r->kind != TW_READ)
 		put_over(p, r->started);
-	w->users--;
-	let_go(w);
+	tw_import_leave(r->import);
 }
 
 void tw_window_abandon(struct tw_req *r)
 {
-	if (r->kind == TW_ATOMIC)
-		free(r->seg.ptr);
+	if (r->kind != TW_ATOMIC)
+		return;
+	free(r->seg.ptr);
+	r->seg.ptr = NULL;
 }
 
 void tw_window_flush(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner)
 {
-	struct tw_peer *p = tw_peer_at(ep, owner);
+	enum tw_status status = address(ep, r, owner);
+	struct tw_peer *p = r->peer;
 
-	r->source = owner;
-	r->msg_len = 0;
-	r->peer = p;
-	if (!p || p->state != TW_PEER_UP || !p->windows.puts) {
-		tw_req_complete(ep, r, !p ? TW_S_BAD_SESSION
-				: p->state != TW_PEER_UP ? (enum tw_status)p->why
-							 : TW_S_OK);
+	if (status != TW_S_OK || !p->windows.puts) {
+		tw_req_complete(ep, r, status);
 		return;
 	}
 	r->until = p->windows.puts;
@@ -395,70 +253,6 @@ void tw_window_flush(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner)
 }
 
 /* Arrival -------------------------------------------------------------------- */
-
-/* Those that wait for the answer go on, or end. */
-static void answered(struct tw_peer *p, struct tw_import *w)
-{
-	struct tw_list *n, *tmp;
-
-	w->users++; /* it stays during this */
-	tw_list_each(&p->waiting, n, tmp) {
-		struct tw_req *r = tw_container(n, struct tw_req, link);
-
-		if (r->state == TW_XFER_ASKING && r->import == w)
-			tw_transfer_step(p, r, TW_ON_ANSWERED);
-	}
-	w->users--;
-	let_go(w);
-}
-
-static void end_import(struct tw_peer *p, struct tw_import *w)
-{
-	w->state = ENDED;
-	tw_list_del(&w->node);
-	answered(p, w);
-}
-
-static enum tw_err granted(struct tw_peer *p, const struct tw_window_msg *m, const char *key,
-			   uint32_t len)
-{
-	struct tw_import *w = find(p, m->key);
-
-	if (!p->windows.asked || (len && len != tw_key_size(p)))
-		return TW_EPROTO;
-	p->windows.asked--;
-	/* Revoked before it was granted, and asked for again; or no more asked for. */
-	if (!w || w->state == NEW)
-		return TW_OK;
-	if (m->status != TW_S_OK) {
-		if (w->state == ASKED)
-			end_import(p, w);
-		return TW_OK;
-	}
-	w->grant = *m;
-	w->key_len = len;
-	memcpy(w->provider_key, key, len);
-	w->state = OPEN;
-	answered(p, w);
-	return TW_OK;
-}
-
-static enum tw_err revoked(struct tw_peer *p, const struct tw_window_msg *m)
-{
-	struct tw_import *w = find(p, m->key);
-
-	if (w && w->grant.number == m->number) {
-		w->release = new_packet(p, TW_WINDOW_RELEASE, m, 0);
-		if (!w->release)
-			return TW_AGAIN;
-		end_import(p, w);
-		return TW_OK;
-	}
-	/* One that was granted when nothing asked for it any more. */
-	if (p->windows.due > 2 * TW_WINDOW_ASKED)
-		return TW_EPROTO;
-	return tw_window_post(p, TW_WINDOW_RELEASE, true, 0, m, 0) ? TW_OK : TW_AGAIN;
-}
 
 /* The end of a served piece. */
 static enum tw_err replied(struct tw_peer *p, struct tw_hdr hdr, const struct tw_window_msg *m,
@@ -505,31 +299,13 @@ enum tw_err tw_window_packet(struct tw_peer *p, struct tw_hdr hdr, const void *p
 	len -= (uint32_t)sizeof(m);
 	switch (tw_hdr_flags(hdr)) {
 	case TW_WINDOW_GRANT:
-		return granted(p, &m, data, len);
+		return tw_import_granted(p, &m, data, len);
 	case TW_WINDOW_REPLY:
 		return replied(p, hdr, &m, data, len);
 	case TW_WINDOW_REVOKE:
-		return revoked(p, &m);
+		return tw_import_revoked(p, &m);
 	default:
 		return tw_window_serve(p, hdr, &m, data, len);
 	}
 }
 
-/* The end --------------------------------------------------------------------- */
-
-void tw_windows_lost(struct tw_peer *p)
-{
-	while (!tw_list_empty(&p->windows.known))
-		forget(tw_list_first(&p->windows.known, struct tw_import, of_peer));
-	tw_window_owner_lost(p);
-}
-
-void tw_windows_fini(struct tw_ep *ep)
-{
-	for (uint32_t i = 0; i < ep->npeers; i++)
-		if (ep->peers[i]->state == TW_PEER_UP)
-			tw_windows_lost(ep->peers[i]);
-	if (ep->windows)
-		tw_window_owner_fini(ep);
-	free(ep->windows);
-}

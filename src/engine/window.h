@@ -26,7 +26,8 @@
  * each other, but for atomics on one window: these happen in the order of the calls.
  *
  * Everything here is called with the endpoint's lock held, from any thread. window.c is the
- * side that accesses, window_owner.c the other, window_atomic.c computes.
+ * side that accesses, window_known.c what it knows of windows, window_owner.c the other side,
+ * and window_atomic.c computes.
  */
 #ifndef TW_WINDOW_H
 #define TW_WINDOW_H
@@ -70,9 +71,8 @@ enum tw_err tw_window_deregister(struct tw_ep *ep, uint64_t key);
 
 /*
  * Puts r (TW_WRITE) at an offset of a peer's window, gets r (TW_READ) from there, or does r
- * (TW_ATOMIC, see tw_window_atomic()). After
- * tw_window_notify() a put calls the window_notified() of the owner's interface, once its data
- * is there.
+ * (TW_ATOMIC, see tw_window_atomic()). After tw_window_notify() a put calls the
+ * window_notified() of the owner's interface, once its data is there.
  */
 void tw_window_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, uint64_t key,
 		      uint64_t offset);
@@ -147,7 +147,7 @@ void tw_window_flush(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner);
 
 static inline bool tw_is_access(const struct tw_req *r)
 {
-	return r->kind == TW_READ || r->kind == TW_WRITE || r->kind == TW_ATOMIC;
+	return TW_USES_WINDOWS && (r->kind == TW_READ || r->kind == TW_WRITE || r->kind == TW_ATOMIC);
 }
 
 /* Moves a piece of an access; false when there is no room. */
@@ -162,83 +162,5 @@ enum tw_err tw_window_packet(struct tw_peer *p, struct tw_hdr hdr, const void *p
 void tw_windows_lost(struct tw_peer *p);
 /* The endpoint ends. Frees also what a request has, whose peer may be gone. */
 void tw_windows_fini(struct tw_ep *ep);
-
-/* What goes over the wire, for window*.c ------------------------------------------- */
-
-/* In the flags of a TW_WINDOW packet. */
-enum tw_window_what {
-	TW_WINDOW_ASK,	   /* for a window */
-	TW_WINDOW_GRANT,   /* the answer */
-	TW_WINDOW_PUT,	   /* served accesses, or pieces of them */
-	TW_WINDOW_GET,
-	TW_WINDOW_CHANGE,
-	TW_WINDOW_REPLY,   /* to one of those: its request is the packet's match */
-	TW_WINDOW_NOTIFY,  /* the datum is its match, the length its len */
-	TW_WINDOW_REVOKE,  /* the window is to end */
-	TW_WINDOW_RELEASE, /* the peer has let go of it */
-};
-
-/* The payload of all but NOTIFY begins with this; the match of PUT, GET, CHANGE is a request. */
-struct tw_window_msg {
-	uint64_t key;
-	uint64_t number; /* of the registration; ASK: 0 */
-	uint64_t offset; /* GRANT: the address */
-	uint64_t len;	 /* of the piece. GRANT: of the window */
-	uint32_t at;	 /* of the piece in its request, also in the REPLY */
-	uint8_t status;	 /* GRANT, REPLY: enum tw_status */
-	uint8_t rights;	 /* GRANT */
-	uint8_t op, type; /* CHANGE; then follow operand and compare, if the op has them */
-};
-_Static_assert(sizeof(struct tw_window_msg) == 40, "wire format");
-
-#define TW_WINDOW_PIECE 8192 /* bytes of a served access that one packet carries */
-#define TW_WINDOW_ASKED 32   /* packets to one peer that wait for a reply */
-
-/* Whether the op takes an operand, and compares. */
-static inline uint32_t tw_atomic_operands(enum tw_atomic_op op)
-{
-	return op == TW_ATOMIC_READ ? 0 : op >= TW_ATOMIC_CSWAP ? 2 : 1;
-}
-
-static inline bool tw_window_within(uint64_t offset, uint64_t len, uint64_t size)
-{
-	return offset <= size && len <= size - offset;
-}
-
-/* TW_S_OK if a window of this size and these rights allows that access. */
-enum tw_status tw_window_check(unsigned rights, uint64_t size, unsigned wanted, uint64_t offset,
-			       uint64_t len);
-/* The rights that an atomic needs. */
-unsigned tw_atomic_rights(enum tw_atomic_op op, bool result);
-/* Does it; old receives what was there. The memory has room, and the atomic exists. */
-void tw_atomic_apply(char *memory, char *old, const struct tw_window_msg *m, const char *operand);
-/*
- * Queues a packet behind what is sent, also in upcalls. A reply counts in p->windows.due until
- * it has left. Returns where its len bytes of data belong; NULL when memory is short.
- */
-char *tw_window_post(struct tw_peer *p, enum tw_window_what what, bool reply, uint64_t match,
-		     const struct tw_window_msg *m, uint32_t len);
-/* Those that the owner takes. */
-enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_window_msg *m,
-			    const char *data, uint32_t len);
-void tw_window_owner_lost(struct tw_peer *p);
-void tw_window_owner_fini(struct tw_ep *ep);
-/* The lists of this endpoint; NULL when memory is short. */
-struct tw_windows *tw_windows_get(struct tw_ep *ep);
-
-#define TW_WINDOW_LISTS 256 /* of windows by key, a power of two */
-
-/* Of an endpoint that has or knows windows. */
-struct tw_windows {
-	struct tw_list own[TW_WINDOW_LISTS], known[TW_WINDOW_LISTS];
-	struct tw_list ending; /* own ones that peers still know */
-	uint64_t number;       /* of the last registration */
-	uint64_t last_key;     /* that was assigned */
-};
-
-static inline struct tw_list *tw_window_list(struct tw_list *lists, uint64_t key)
-{
-	return &lists[key * 0x9e3779b97f4a7c15u >> 56 & (TW_WINDOW_LISTS - 1)];
-}
 
 #endif /* TW_WINDOW_H */

@@ -2,7 +2,7 @@
 /* The arithmetic of atomics, and what an access to a window needs. */
 #include <string.h>
 
-#include "engine/window.h"
+#include "engine/window_internal.h"
 
 static const struct {
 	uint8_t size;

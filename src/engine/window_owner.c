@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
-#include "engine/window.h"
+#include "engine/window_internal.h"
 
 struct window {
 	struct tw_list node; /* by key, or ending */

@@ -232,6 +232,12 @@ static mrapi_status_t open_endpoint(void)
 		       err == TW_EBUSY ? "its TCP port is in use (TAGWIRE_PORT)" : "no resources");
 		return MRAPI_ENO_INIT;
 	}
+	if (!strcmp(tw_settings.rmem, "served")) {
+		struct tw_ep *ep = tw_enter(handle);
+
+		ep->protos = TW_PROTO_BIT(TW_PROTO_COPY);
+		tw_leave(ep);
+	}
 	atomic_store(&net.handle, handle);
 	return MRAPI_SUCCESS;
 }
