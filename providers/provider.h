@@ -99,6 +99,16 @@ enum tw_idle_state {
 	TW_IDLE_STATES
 };
 
+#define TW_MAX_BOARDS 16
+
+/* The boards of a host, by number; sent as it is. */
+struct tw_host_boards {
+	uint64_t nic_id[TW_MAX_BOARDS];
+	uint8_t address[TW_MAX_BOARDS][16]; /* IPv6; of IPv4 as ::ffff:a.b.c.d */
+	char host[64];			    /* its name */
+	uint32_t n, best;
+};
+
 struct tw_host {
 	const struct tw_upcalls *up;
 	int epfd;
@@ -146,8 +156,14 @@ struct tw_upcalls {
 	 * connections costs nothing.
 	 */
 	void (*poll)(struct tw_host *host, void *instance, bool on);
-	/* The network address of a NIC, without a query to any host; TW_EUNREACH if unknown. */
+	/*
+	 * The network address of a NIC, without a query to any host. TW_EUNREACH: it has none.
+	 * TW_AGAIN: it is not known; found() tells it.
+	 */
 	enum tw_err (*locate)(struct tw_host *host, uint64_t nic_id, struct sockaddr_storage *sa);
+	void (*found)(uint64_t nic_id, const struct sockaddr_storage *sa);
+	/* The boards of this host. */
+	void (*describe)(struct tw_host_boards *out);
 };
 
 struct tw_provider {
@@ -221,6 +237,11 @@ struct tw_provider {
 	void (*disarm)(void *instance);
 	/* A timer has expired. Returns the next tick to be called at, or 0. */
 	uint64_t (*expire)(void *instance, uint64_t now);
+	/*
+	 * Asks the host at an address which boards it has, without an endpoint and without a
+	 * lock; may block for seconds. NULL: it is never asked.
+	 */
+	enum tw_err (*query)(const struct sockaddr_storage *at, struct tw_host_boards *boards);
 };
 
 #endif /* TW_PROVIDER_H */

@@ -12,6 +12,7 @@
  *                       ask at once, the side that connected continues.
  *   STATUS              Asks for or tells the next expected number, or tells that a
  *                       packet is missing.
+ *   QUERY -> BOARDS     In place of CONNECT, see names.c.
  *   BYE                 Packets before it still count. While a path is being agreed
  *                       on, it is sent once there is one.
  */
@@ -131,6 +132,18 @@ static void deny(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw_err 
 				.type = (uint16_t)type,
 				.why = why};
 
+	put(l, &t);
+	tw_net_link_end(l);
+}
+
+/* QUERY. */
+static void describe(struct tw_net_link *l)
+{
+	struct tw_net_ctrl t = {.magic = TW_NET_MAGIC,
+				.version = TW_NET_VERSION,
+				.type = TW_NET_BOARDS};
+
+	l->ep->host->up->describe(&t.boards);
 	put(l, &t);
 	tw_net_link_end(l);
 }
@@ -341,12 +354,15 @@ void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t)
 
 	if (t->magic != TW_NET_MAGIC || t->version != TW_NET_VERSION ||
 	    t->noffers > TW_NET_DRIVERS ||
-	    (caller && t->type != TW_NET_CONNECT && t->type != TW_NET_RESUME)) {
+	    (caller && t->type != TW_NET_CONNECT && t->type != TW_NET_RESUME &&
+	     t->type != TW_NET_QUERY)) {
 		tw_net_sock_lost(l, TW_EPROTO);
 		return;
 	}
 	if (t->type == TW_NET_CONNECT && caller)
 		answer(l, t);
+	else if (t->type == TW_NET_QUERY && caller)
+		describe(l);
 	else if (t->type == TW_NET_RESUME && (caller || up))
 		resume(l, t);
 	else if (t->type == TW_NET_ACCEPT && l->state == TW_NET_NEW)

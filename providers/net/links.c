@@ -236,6 +236,8 @@ static uint64_t expire_leaving(struct tw_net_link *l, uint64_t now)
 uint64_t tw_net_link_expire(struct tw_net_link *l, uint64_t now)
 {
 	switch (l->state) {
+	case TW_NET_NEW:
+		return l->channel == TW_NET_SEEKING ? tw_net_seek_expire(l, now) : 0;
 	case TW_NET_HALF_OPEN:
 		if (l->deadline > now)
 			return l->deadline;

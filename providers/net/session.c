@@ -197,7 +197,8 @@ static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
 	struct sockaddr_storage sa;
 
 	(void)endpoint_id;
-	return !local(ep->host, nic_id) && ep->host->up->locate(ep->host, nic_id, &sa) == TW_OK;
+	return !local(ep->host, nic_id) &&
+	       ep->host->up->locate(ep->host, nic_id, &sa) != TW_EUNREACH;
 }
 
 static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
@@ -221,6 +222,8 @@ static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_
 	err = ep->host->up->locate(ep->host, nic_id, &l->peer_addr);
 	if (err == TW_OK)
 		err = tw_net_dial(l);
+	else if (err == TW_AGAIN)
+		err = tw_net_seek(l);
 	if (err == TW_OK)
 		*link = &l->link;
 	else
@@ -321,7 +324,7 @@ static void do_close(void *instance)
 	}
 	tw_net_reap(ep);
 	tw_net_adapters_close(ep);
-	tw_fd_close(ep->listener);
+	tw_net_listen_end(ep);
 	tw_fd_close(ep->claim);
 	free(ep->table.of);
 	free(ep);
@@ -333,7 +336,8 @@ static void do_hide(void *instance)
 	struct tw_net_ep *ep = instance;
 
 	dup3(ep->host->epfd, ep->claim, O_CLOEXEC);
-	dup3(ep->host->epfd, ep->listener, O_CLOEXEC);
+	for (unsigned i = 0; i < ep->nlisteners; i++)
+		dup3(ep->host->epfd, ep->listeners[i].fd, O_CLOEXEC);
 }
 
 static enum tw_err do_open(struct tw_host *host, void **instance)
@@ -344,7 +348,7 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	if (!ep)
 		return TW_ENOMEM;
 	ep->host = host;
-	ep->listener = ep->claim = -1;
+	ep->claim = ep->sought.fd = ep->found.fd = -1;
 	ep->polled = true;
 	tw_list_init(&ep->links);
 	tw_list_init(&ep->work);
@@ -397,4 +401,5 @@ const struct tw_provider tw_provider_net = {
 	.arm = do_arm,
 	.disarm = do_disarm,
 	.expire = do_expire,
+	.query = tw_net_query,
 };

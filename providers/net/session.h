@@ -14,7 +14,10 @@
  *   control.c  the control channel: connecting, resuming, closing
  *   proof.c    its first words, and what seals the others
  *   key.c      the key that they prove
- *   sock.c     listener and sockets
+ *   sock.c     calling, and the sockets
+ *   listen.c   where others call
+ *   names.c    the boards of hosts
+ *   seek.c     finding a NIC by its id alone
  *   links.c    links and how they end
  *   drivers.c  loading drivers
  */
@@ -68,6 +71,8 @@ enum tw_net_ctrl_type {
 	TW_NET_RESUMED,
 	TW_NET_STATUS, /* expected; why != 0 wants one back */
 	TW_NET_BYE,    /* seq is the first that is not sent any more; why */
+	TW_NET_QUERY,  /* instead of CONNECT: which boards does that host have? */
+	TW_NET_BOARDS, /* the answer */
 };
 
 struct tw_net_offer {
@@ -87,14 +92,17 @@ struct tw_net_ctrl {
 	uint32_t port; /* where the sender listens, 0 nowhere */
 	uint32_t noffers;
 	uint32_t round; /* of a RESUME; its answer has the same */
-	/* Best first; in answers the one chosen. */
-	struct tw_net_offer offers[TW_NET_DRIVERS];
-	uint32_t unused; /* the compiler adds it where 64 bits are aligned to 8 */
+	uint32_t unused;
+	union {
+		/* Best first; in answers the one chosen. */
+		struct tw_net_offer offers[TW_NET_DRIVERS];
+		struct tw_host_boards boards;
+	};
 };
 _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire format");
 
 #define TW_NET_MAGIC 0x74777270u
-#define TW_NET_VERSION 3
+#define TW_NET_VERSION 4
 
 /* The first message either way. */
 struct tw_net_hello {
@@ -126,6 +134,7 @@ struct tw_net_proof {
 
 enum tw_net_channel {
 	TW_NET_NO_CHANNEL,
+	TW_NET_SEEKING, /* its address is not known yet */
 	TW_NET_DIALING,
 	TW_NET_HELLO, /* connected, the other side has not proved itself */
 	TW_NET_OPEN,
@@ -231,13 +240,21 @@ struct tw_net_link {
 	unsigned nops;
 };
 
+struct tw_net_listener {
+	struct tw_watch watch;
+	struct tw_net_ep *ep;
+	int fd;
+};
+
 struct tw_net_ep {
 	struct tw_host *host;
-	int claim;    /* the socket that keeps the name */
-	int listener; /* -1: other hosts cannot call */
+	int claim; /* the socket that keeps the name */
+	/* Its own first, then those for names; none: other hosts cannot call. */
+	struct tw_net_listener listeners[1 + TW_MAX_BOARDS];
+	unsigned nlisteners;
+	struct tw_net_listener sought, found; /* for seek.c; fd -1: not open */
 	uint32_t port;
 	uint64_t listen_again; /* tick at which to accept again, 0 now */
-	struct tw_watch listen_watch;
 	struct tw_net_adapter adapters[TW_NET_DRIVERS];
 	unsigned nadapters;
 	bool loaded; /* the list of drivers is made */
@@ -327,8 +344,33 @@ bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct
 /* A whole message has come. */
 void tw_net_take(struct tw_net_link *l);
 
-/* sock.c */
+/* listen.c */
 enum tw_err tw_net_listen(struct tw_net_ep *ep);
+void tw_net_listen_again(struct tw_net_ep *ep);
+void tw_net_listen_end(struct tw_net_ep *ep);
+/* A link leaves state HALF_OPEN. */
+void tw_net_half_open_done(struct tw_net_ep *ep);
+uint32_t tw_net_job(void);
+/* Ports to try, the first from 0. */
+uint32_t tw_net_port(uint32_t endpoint_id, unsigned try);
+uint32_t tw_net_names_port(unsigned try);
+
+/* names.c */
+enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_boards *boards);
+
+/* seek.c */
+/* Lets others find this endpoint. */
+void tw_net_seek_listen(struct tw_net_ep *ep);
+/* Dials once the address is known. */
+enum tw_err tw_net_seek(struct tw_net_link *l);
+uint64_t tw_net_seek_expire(struct tw_net_link *l, uint64_t now);
+
+/* sock.c */
+int tw_net_socket(int family);
+int tw_net_watch(struct tw_net_ep *ep, int fd, uint32_t events, struct tw_watch *w, int op);
+/* A limit in milliseconds without an answer, which ends the connection. */
+void tw_net_sock_options(int fd, int limit);
+int tw_net_silence_ms(void);
 enum tw_err tw_net_dial(struct tw_net_link *l);
 /* Another endpoint answered: tries the next port. */
 void tw_net_dial_next(struct tw_net_link *l);
@@ -337,15 +379,11 @@ void tw_net_dial_same(struct tw_net_link *l);
 void tw_net_sock_ready(struct tw_watch *w, uint32_t events);
 /* The link goes on with another one's socket. */
 void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from);
-void tw_net_listen_again(struct tw_net_ep *ep);
-/* A link leaves state HALF_OPEN. */
-void tw_net_half_open_done(struct tw_net_ep *ep);
 void tw_net_sock_close(struct tw_net_link *l);
 bool tw_net_sock_alive(const struct tw_net_link *l);
 bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t);
 /* The connection ended without BYE. */
 void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why);
-uint32_t tw_net_job(void);
 
 /* packets.c */
 enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw_hdr hdr,

@@ -5,11 +5,20 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 static inline socklen_t tw_inet_len(const struct sockaddr_storage *sa)
 {
 	return sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+}
+
+static inline bool tw_inet_loopback(const struct sockaddr_storage *sa)
+{
+	if (sa->ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(
+			&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
+	return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
 }
 
 /* 0: the system chooses. */

@@ -52,6 +52,8 @@ const struct tw_upcalls tw_upcalls = {
 #if TW_USES_NET
 	.ended = tw_transfer_ended,
 	.locate = locate,
+	.found = tw_naming_found,
+	.describe = tw_naming_describe,
 #endif
 };
 

@@ -40,6 +40,8 @@ static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 	const struct tw_board *boards;
 	uint64_t handle, context_mask = 0;
 	mx_return_t rc = MX_SUCCESS;
+	enum tw_err err = TW_OK;
+	unsigned n;
 
 	if (!tw_mx_ready())
 		return MX_NOT_INITIALIZED;
@@ -52,14 +54,20 @@ static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 		rc = read_param(&params[i], &how, handler, &context_mask);
 	if (rc != MX_SUCCESS)
 		return rc;
-	how.board = board == MX_ANY_NIC ? 0 : board;
-	if (how.board >= tw_boards(&boards))
+	n = tw_boards(&boards);
+	if (board >= n && board != MX_ANY_NIC)
 		return MX_BOARD_UNKNOWN;
 	if (id >= MX_MAX_ENDPOINTS && id != MX_ANY_ENDPOINT)
 		return MX_BAD_ENDPOINT_ID;
-	rc = tw_mx_code(tw_ep_open(&how, &handle));
-	if (rc != MX_SUCCESS)
-		return rc;
+	/* The best board that has the id free. */
+	for (uint32_t i = 0; i < (board == MX_ANY_NIC ? n : 1); i++) {
+		how.board = board == MX_ANY_NIC ? tw_board_best(i) : board;
+		err = tw_ep_open(&how, &handle);
+		if (err != TW_EBUSY)
+			break;
+	}
+	if (err != TW_OK)
+		return tw_mx_code(err);
 	tw_mx_ep(ep)->error_handler = *handler;
 	tw_mx_ep(ep)->context_mask = context_mask;
 	*endpoint = (mx_endpoint_t)(uintptr_t)handle;

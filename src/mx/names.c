@@ -40,17 +40,14 @@ mx_return_t mx_board_number_to_nic_id(uint32_t board_number, uint64_t *nic_id)
 
 mx_return_t mx_nic_id_to_board_number(uint64_t nic_id, uint32_t *board_number)
 {
-	const struct tw_board *boards;
-	unsigned n = tw_boards(&boards);
+	uint32_t board;
 
 	if (!tw_mx_ready())
 		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
 	if (!board_number)
 		return tw_mx_fail(NULL, __func__, MX_FAILURE);
-	for (unsigned i = 0; i < n; i++)
-		if (boards[i].nic_id == nic_id) {
-			*board_number = i;
-			return MX_SUCCESS;
-		}
-	return tw_mx_fail(NULL, __func__, MX_BOARD_UNKNOWN);
+	if (!tw_board_of(nic_id, &board))
+		return tw_mx_fail(NULL, __func__, MX_BOARD_UNKNOWN);
+	*board_number = board;
+	return MX_SUCCESS;
 }

@@ -1,60 +1,117 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The hosts file: one line for each board of a host,
+ * Other hosts, as far as they are known: as they have told, by addresses that were seen, and
+ * before these by the hosts file, with one line for each board of a host,
  *
  *	NAME[:BOARD] ADDRESS
  *
  * with an address or a name that the resolver knows. It adds names and takes
  * precedence over the resolver. The rest of a line after # is a comment.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "naming/hosts.h"
 
-struct entry {
-	char name[256];
-	unsigned long board;
-	uint64_t nic_id;
-};
-static struct entry *entries;
-static unsigned nentries;
+#define MOST 65536
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct tw_known *known;
+static unsigned nknown;
+
+static bool same(const struct tw_known *a, const struct tw_known *b)
+{
+	if (!*a->name && !*b->name)
+		return a->nic_id == b->nic_id;
+	return a->board == b->board && strcasecmp(a->name, b->name) == 0;
+}
+
+/* Under the mutex. */
+static struct tw_known *place_for(const struct tw_known *k)
+{
+	struct tw_known *more;
+
+	for (unsigned i = 0; i < nknown; i++)
+		if (same(&known[i], k))
+			return &known[i];
+	if (nknown == MOST)
+		return NULL;
+	more = realloc(known, (nknown + 1) * sizeof(*more));
+	if (!more)
+		return NULL;
+	known = more;
+	known[nknown].fixed = false;
+	return &known[nknown++];
+}
+
+enum tw_err tw_hosts_add(const struct tw_known *k)
+{
+	struct tw_known *to;
+
+	tw_mutex_lock(&mutex);
+	to = place_for(k);
+	if (to && !to->fixed)
+		*to = *k;
+	tw_mutex_unlock(&mutex);
+	return to ? TW_OK : TW_ENOMEM;
+}
+
+bool tw_hosts_find(const char *name, uint32_t board, struct tw_known *out)
+{
+	bool found = false;
+
+	tw_mutex_lock(&mutex);
+	for (unsigned i = 0; i < nknown && !(found && (out->best || board != TW_BEST_BOARD)); i++) {
+		const struct tw_known *k = &known[i];
+
+		if (strcasecmp(k->name, name) != 0 ||
+		    (k->board != board && (board != TW_BEST_BOARD || (k->board && !k->best))))
+			continue;
+		*out = *k;
+		found = true;
+	}
+	tw_mutex_unlock(&mutex);
+	return found;
+}
+
+bool tw_hosts_find_nic(uint64_t nic_id, struct tw_known *out)
+{
+	bool found = false;
+
+	tw_mutex_lock(&mutex);
+	for (unsigned i = 0; i < nknown && !(found && *out->name); i++)
+		if (known[i].nic_id == nic_id) {
+			*out = known[i];
+			found = true;
+		}
+	tw_mutex_unlock(&mutex);
+	return found;
+}
 
 /* Parses a line; false if it is invalid. */
-static bool parse(char *line, struct entry *e)
+static bool parse(char *line, struct tw_known *k)
 {
 	static const char space[] = " \t\r\n";
-	char *save, *name, *address, *colon, *end;
+	char *save, *name, *address;
 
 	line[strcspn(line, "#")] = 0;
 	name = strtok_r(line, space, &save);
 	address = name ? strtok_r(NULL, space, &save) : NULL;
-	memset(e, 0, sizeof(*e));
+	memset(k, 0, sizeof(*k));
 	if (!name)
 		return true;
-	if (!address || strtok_r(NULL, space, &save) || strlen(name) >= sizeof(e->name))
+	if (!address || strtok_r(NULL, space, &save) || !tw_name_parse(name, k->name, &k->board) ||
+	    tw_resolve(address, false, &k->address) != TW_OK)
 		return false;
-	colon = strrchr(name, ':');
-	if (colon) {
-		e->board = strtoul(colon + 1, &end, 10);
-		if (colon == name || colon[1] < '0' || colon[1] > '9' || *end)
-			return false;
-		*colon = 0;
-	}
-	strcpy(e->name, name);
-	return tw_resolve(address, &e->nic_id) == TW_OK;
-}
-
-static bool add(const struct entry *e)
-{
-	struct entry *more = realloc(entries, (nentries + 1) * sizeof(*more));
-
-	if (!more)
-		return false;
-	entries = more;
-	entries[nentries++] = *e;
+	if (k->board == TW_BEST_BOARD)
+		k->board = 0;
+	k->fixed = true;
+	k->nic_id = tw_nic_at(&k->address);
 	return true;
 }
 
@@ -62,13 +119,13 @@ enum tw_err tw_hosts_load(const char *path)
 {
 	enum tw_err err = TW_OK;
 	unsigned number = 0;
+	struct tw_known k;
 	char line[1024];
-	struct entry e;
 	FILE *f;
 
-	free(entries);
-	entries = NULL;
-	nentries = 0;
+	free(known);
+	known = NULL;
+	nknown = 0;
 	if (!*path)
 		return TW_OK;
 	f = fopen(path, "re");
@@ -78,34 +135,14 @@ enum tw_err tw_hosts_load(const char *path)
 	}
 	while (err == TW_OK && fgets(line, sizeof(line), f)) {
 		number++;
-		if (!parse(line, &e)) {
+		if (!parse(line, &k)) {
 			tw_log(TW_LOG_ERROR, "%s:%u: not NAME[:BOARD] ADDRESS, or unknown", path,
 			       number);
 			err = TW_EPROTO;
-		} else if (*e.name && !add(&e)) {
-			err = TW_ENOMEM;
+		} else if (*k.name) {
+			err = tw_hosts_add(&k);
 		}
 	}
 	fclose(f);
 	return err;
-}
-
-bool tw_hosts_nic(const char *host, unsigned long board, uint64_t *nic_id)
-{
-	for (unsigned i = 0; i < nentries; i++)
-		if (entries[i].board == board && strcmp(entries[i].name, host) == 0) {
-			*nic_id = entries[i].nic_id;
-			return true;
-		}
-	return false;
-}
-
-bool tw_hosts_name(uint64_t nic_id, char *name, unsigned len)
-{
-	for (unsigned i = 0; i < nentries; i++)
-		if (entries[i].nic_id == nic_id) {
-			snprintf(name, len, "%s:%lu", entries[i].name, entries[i].board);
-			return true;
-		}
-	return false;
 }

@@ -1,249 +1,356 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Boards and names. A board is a network interface that is up, loopback last. Its NIC id is
- * a locally administered address that contains the IPv4 address, 02:74:a.b.c.d, so that
- * names and NIC ids convert by name resolution alone. The NIC id of an interface with only
- * IPv6 contains the end of its interface identifier, 02:76:...; its address is remembered
- * when a name resolves to it. Names of the hosts file take precedence; see hosts.c.
+ * Names of hosts and their boards. A name is NAME:BOARD, or NAME for the best board of that
+ * host. Names of the hosts file come first, then this host's own; any other host is asked
+ * which boards it has. If it does not answer, the address that the resolver knows counts as
+ * its board 0.
  */
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
-#include "base/lock.h"
+#include "base/compiler.h"
+#include "base/inet.h"
 #include "base/settings.h"
 #include "naming/hosts.h"
 #include "naming/naming.h"
+#include "providers/registry.h"
 
-#define PREFIX_IPV4 0x0274ull
-#define PREFIX_IPV6 0x0276ull
-#define MAX_SEEN 1024 /* most IPv6 addresses that are remembered */
-
-static struct tw_board boards[TW_MAX_BOARDS];
-static uint64_t nics[TW_MAX_BOARDS];
-static unsigned nboards;
-static char hostname[65];
-
-/* IPv6 addresses by NIC id, under the mutex. */
-static pthread_mutex_t seen_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct {
-	uint64_t nic_id;
-	struct sockaddr_in6 sa;
-} seen[MAX_SEEN];
-static unsigned nseen;
-
-static uint64_t nic_of_ipv4(struct in_addr a)
-{
-	return PREFIX_IPV4 << 32 | ntohl(a.s_addr);
-}
-
-/* Remembers the address of a NIC id that does not contain it. */
-static void remember(uint64_t nic_id, const struct sockaddr *sa)
-{
-	unsigned i = 0;
-
-	if (!TW_USES_NAMES)
-		return;
-	if (sa->sa_family != AF_INET6)
-		return;
-	tw_mutex_lock(&seen_mutex);
-	while (i < nseen && seen[i].nic_id != nic_id)
-		i++;
-	if (i < MAX_SEEN) {
-		seen[i].nic_id = nic_id;
-		memcpy(&seen[i].sa, sa, sizeof(seen[i].sa));
-		nseen = tw_max(nseen, i + 1);
-	}
-	tw_mutex_unlock(&seen_mutex);
-}
-
-static bool recall(uint64_t nic_id, struct sockaddr_storage *sa)
-{
-	bool found = false;
-
-	tw_mutex_lock(&seen_mutex);
-	for (unsigned i = 0; i < nseen && !found; i++)
-		if (seen[i].nic_id == nic_id) {
-			memset(sa, 0, sizeof(*sa));
-			memcpy(sa, &seen[i].sa, sizeof(seen[i].sa));
-			found = true;
-		}
-	tw_mutex_unlock(&seen_mutex);
-	return found;
-}
-
-static uint64_t nic_of(const struct sockaddr *sa)
-{
-	if (sa->sa_family == AF_INET)
-		return nic_of_ipv4(((const struct sockaddr_in *)(const void *)sa)->sin_addr);
-	const uint8_t *b = ((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr.s6_addr;
-	return PREFIX_IPV6 << 32 | (uint64_t)b[12] << 24 | (uint64_t)b[13] << 16 |
-	       (uint64_t)b[14] << 8 | b[15];
-}
-
-static long read_number(const char *ifname, const char *what, long dflt)
-{
-	char path[128];
-	long n;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", ifname, what);
-	f = fopen(path, "re");
-	if (!f)
-		return dflt;
-	if (fscanf(f, "%ld", &n) != 1)
-		n = dflt;
-	fclose(f);
-	return n;
-}
-
-static bool have_interface(const char *name)
-{
-	for (unsigned i = 0; i < nboards; i++)
-		if (strcmp(boards[i].ifname, name) == 0)
-			return true;
-	return false;
-}
-
-static void add_board(const char *name, const struct sockaddr *sa)
-{
-	uint64_t nic_id = nic_of(sa);
-	struct tw_board *b = &boards[nboards];
-	long mbits = TW_HAVE_MX ? read_number(name, "speed", 0) : 0;
-
-	nics[nboards++] = b->nic_id = nic_id;
-	snprintf(b->ifname, sizeof(b->ifname), "%s", name);
-	b->speed = mbits > 0 ? (uint32_t)mbits / 8 : 0;
-	b->numa_node = TW_HAVE_MX ? (int)read_number(name, "device/numa_node", -1) : -1;
-	remember(nic_id, sa);
-}
-
-/* Adds the interfaces of one kind: those with IPv4 first, loopback last. */
-static void add_kind(const struct ifaddrs *all, sa_family_t family, bool loopback)
-{
-	for (const struct ifaddrs *i = all; i && nboards < TW_MAX_BOARDS; i = i->ifa_next) {
-		if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
-		    !(i->ifa_flags & IFF_LOOPBACK) == loopback || have_interface(i->ifa_name))
-			continue;
-		add_board(i->ifa_name, i->ifa_addr);
-	}
-}
+static char hostname[sizeof(((struct tw_host_boards *)0)->host)];
 
 enum tw_err tw_naming_init(void)
 {
-	struct ifaddrs *all = NULL;
-	struct sockaddr_in local = {.sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-
-	nboards = 0;
 	if (gethostname(hostname, sizeof(hostname) - 1) < 0)
 		strcpy(hostname, "localhost");
-	if (getifaddrs(&all) < 0)
-		all = NULL;
-	add_kind(all, AF_INET, false);
-	add_kind(all, AF_INET6, false);
-	add_kind(all, AF_INET, true);
-	freeifaddrs(all);
-	/* A machine whose network is down still reaches itself. */
-	if (nboards == 0)
-		add_board("lo", (struct sockaddr *)&local);
+	tw_boards_find();
 	return TW_USES_NAMES ? tw_hosts_load(tw_settings.peers) : TW_OK;
 }
 
-unsigned tw_boards(const struct tw_board **out)
+static void take_address(const uint8_t from[16], struct sockaddr_storage *to)
 {
-	*out = boards;
-	return nboards;
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+
+	memcpy(&in6.sin6_addr, from, 16);
+	memcpy(&in.sin_addr, from + 12, 4);
+	memset(to, 0, sizeof(*to));
+	if (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr))
+		memcpy(to, &in, sizeof(in));
+	else
+		memcpy(to, &in6, sizeof(in6));
 }
 
-const uint64_t *tw_local_nics(unsigned *n)
+static void give_address(const struct sockaddr_storage *from, uint8_t to[16])
 {
-	*n = nboards;
-	return nics;
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	const void *address = from;
+
+	if (from->ss_family == AF_INET6) {
+		memcpy(to, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
+		return;
+	}
+	memcpy(to, mapped, sizeof(mapped));
+	memcpy(to + 12, &((const struct sockaddr_in *)address)->sin_addr, 4);
 }
 
-/* IPv4 first: its NIC id is the same on every host. */
-enum tw_err tw_resolve(const char *host, uint64_t *nic_id)
+void tw_naming_describe(struct tw_host_boards *out)
+{
+	const struct tw_board *boards;
+
+	memset(out, 0, sizeof(*out));
+	memcpy(out->host, hostname, sizeof(hostname));
+	out->n = tw_boards(&boards);
+	out->best = tw_board_best(0);
+	for (unsigned i = 0; i < out->n; i++) {
+		out->nic_id[i] = boards[i].nic_id;
+		give_address(tw_board_address(i), out->address[i]);
+	}
+}
+
+bool tw_name_parse(const char *text, char *name, uint32_t *board)
+{
+	const char *colon = strrchr(text, ':');
+	size_t len = colon ? (size_t)(colon - text) : strlen(text);
+	unsigned long n;
+	char *end;
+
+	*board = TW_BEST_BOARD;
+	if (len == 0 || len >= 256)
+		return false;
+	memcpy(name, text, len);
+	name[len] = 0;
+	if (!colon)
+		return true;
+	n = strtoul(colon + 1, &end, 10);
+	if (colon[1] < '0' || colon[1] > '9' || *end || n >= TW_BEST_BOARD)
+		return false;
+	*board = (uint32_t)n;
+	return true;
+}
+
+static struct addrinfo *resolve(const char *host, bool numeric)
 {
 	static const int families[] = {AF_INET, AF_INET6};
 	struct addrinfo *res;
 
 	for (unsigned i = 0; i < tw_countof(families); i++) {
-		struct addrinfo hints = {.ai_family = families[i], .ai_socktype = SOCK_STREAM};
+		struct addrinfo hints = {.ai_family = families[i],
+					 .ai_socktype = SOCK_STREAM,
+					 .ai_flags = numeric ? AI_NUMERICHOST : 0};
 
-		if (getaddrinfo(host, NULL, &hints, &res) != 0)
-			continue;
-		*nic_id = nic_of(res->ai_addr);
-		remember(*nic_id, res->ai_addr);
-		freeaddrinfo(res);
+		if (getaddrinfo(host, NULL, &hints, &res) == 0)
+			return res;
+	}
+	return NULL;
+}
+
+static void keep_address(struct sockaddr_storage *to, const struct addrinfo *from)
+{
+	memset(to, 0, sizeof(*to));
+	memcpy(to, from->ai_addr, from->ai_addrlen);
+}
+
+enum tw_err tw_resolve(const char *host, bool numeric, struct sockaddr_storage *sa)
+{
+	struct addrinfo *res = resolve(host, numeric);
+
+	if (!res)
+		return TW_EUNREACH;
+	keep_address(sa, res);
+	freeaddrinfo(res);
+	return TW_OK;
+}
+
+/* The names that the resolver has for this host's own, in one family. */
+static bool is_alias(const char *host, int family)
+{
+	struct hostent entry, *found = NULL;
+	char buf[4096];
+	int error;
+
+	if (gethostbyname2_r(hostname, family, &entry, buf, sizeof(buf), &found, &error) != 0 ||
+	    !found)
+		return false;
+	for (char **alias = found->h_aliases; *alias; alias++)
+		if (strcasecmp(host, *alias) == 0)
+			return true;
+	return strcasecmp(host, found->h_name) == 0;
+}
+
+/* Whether the name is this host's, whatever address the resolver has for it. */
+static bool is_own(const char *host)
+{
+	size_t len = strlen(host);
+
+	if (strcasecmp(host, hostname) == 0 || strcasecmp(host, "localhost") == 0)
+		return true;
+	/* The short name of a host that knows its full one. */
+	if (strncasecmp(host, hostname, len) == 0 && hostname[len] == '.')
+		return true;
+	return is_alias(host, AF_INET) || is_alias(host, AF_INET6);
+}
+
+static enum tw_err own_nic(uint32_t board, uint64_t *nic_id)
+{
+	const struct tw_board *boards;
+
+	if (board == TW_BEST_BOARD)
+		board = tw_board_best(0);
+	if (board >= tw_boards(&boards))
+		return TW_EUNREACH;
+	*nic_id = boards[board].nic_id;
+	return TW_OK;
+}
+
+static enum tw_err query(const struct sockaddr_storage *at, struct tw_host_boards *b)
+{
+	const struct tw_provider *list[TW_MAX_PROVIDERS];
+	unsigned n = tw_provider_list(tw_settings.providers, list);
+	enum tw_err err = TW_EUNREACH;
+
+	for (unsigned i = 0; i < n && err != TW_OK; i++)
+		if (list[i]->query)
+			err = list[i]->query(at, b);
+	return err;
+}
+
+/* An address of a link alone is reached by that of the one that was asked. */
+static bool in_scope(struct sockaddr_storage *sa, const struct sockaddr_storage *asked)
+{
+	struct sockaddr_in6 *in6 = (void *)sa;
+
+	if (sa->ss_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+		return true;
+	if (asked->ss_family == AF_INET6)
+		in6->sin6_scope_id = ((const struct sockaddr_in6 *)(const void *)asked)->sin6_scope_id;
+	return in6->sin6_scope_id;
+}
+
+/* Asks the host at an address for its boards, which then have this name, or its own. */
+static bool learn(const char *name, const struct sockaddr_storage *at)
+{
+	struct tw_host_boards b;
+
+	if (!TW_USES_NAMES || query(at, &b) != TW_OK || b.n > TW_MAX_BOARDS)
+		return false;
+	b.host[sizeof(b.host) - 1] = 0;
+	if (!name && (!*b.host || is_own(b.host)))
+		return false;
+	for (uint32_t i = 0; i < b.n; i++) {
+		struct tw_known k = {.board = i, .best = i == b.best, .nic_id = b.nic_id[i]};
+
+		snprintf(k.name, sizeof(k.name), "%s", name ? name : b.host);
+		take_address(b.address[i], &k.address);
+		/* One that others have, too: this host may reach another by it, or itself. */
+		if (tw_nic_of(&k.address) != k.nic_id || !in_scope(&k.address, at))
+			memset(&k.address, 0, sizeof(k.address));
+		if (k.nic_id >> 48 == 0)
+			tw_hosts_add(&k);
+	}
+	return true;
+}
+
+/* The address of another host's board with this name. */
+static enum tw_err found_at(const char *host, uint32_t board, const struct addrinfo *res,
+			    uint64_t *nic_id)
+{
+	struct tw_known k = {.board = 0};
+	struct sockaddr_storage at;
+	bool answered = false;
+
+	for (const struct addrinfo *i = res; i && !answered; i = i->ai_next) {
+		keep_address(&at, i);
+		answered = learn(host, &at);
+	}
+	if (answered && tw_hosts_find(host, board, &k)) {
+		*nic_id = k.nic_id;
 		return TW_OK;
 	}
-	return TW_EUNREACH;
+	if (answered || (board && board != TW_BEST_BOARD))
+		return TW_EUNREACH;
+	keep_address(&at, res);
+	*nic_id = tw_nic_of(&at);
+	tw_naming_found(*nic_id, &at);
+	return TW_OK;
+}
+
+/* An address is a board. */
+static enum tw_err of_address(const struct sockaddr_storage *sa, uint32_t board, uint64_t *nic_id)
+{
+	if (board && board != TW_BEST_BOARD)
+		return TW_EUNREACH;
+	*nic_id = tw_nic_at(sa);
+	tw_naming_found(*nic_id, sa);
+	return TW_OK;
+}
+
+static enum tw_err of_name(const char *host, uint32_t board, uint64_t *nic_id)
+{
+	struct sockaddr_storage first;
+	struct addrinfo *res;
+	enum tw_err err;
+	uint32_t here;
+
+	if (is_own(host))
+		return own_nic(board, nic_id);
+	res = resolve(host, false);
+	if (!res)
+		return TW_EUNREACH;
+	keep_address(&first, res);
+	if (tw_board_at(&first, &here))
+		err = own_nic(board == TW_BEST_BOARD ? here : board, nic_id);
+	else if (tw_inet_loopback(&first))
+		err = own_nic(board, nic_id);
+	else
+		err = found_at(host, board, res, nic_id);
+	freeaddrinfo(res);
+	return err;
 }
 
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 {
-	const char *colon = strrchr(name, ':');
-	size_t len = colon ? (size_t)(colon - name) : strlen(name);
-	unsigned long board = 0;
-	char host[256], *end;
+	struct sockaddr_storage sa;
+	struct tw_known k;
+	uint32_t board;
+	char host[256];
 
-	if (len == 0 || len >= sizeof(host))
+	if (tw_resolve(name, true, &sa) == TW_OK)
+		return of_address(&sa, TW_BEST_BOARD, nic_id);
+	if (!tw_name_parse(name, host, &board))
 		return TW_EUNREACH;
-	memcpy(host, name, len);
-	host[len] = 0;
-	if (colon) {
-		board = strtoul(colon + 1, &end, 10);
-		if (colon[1] < '0' || colon[1] > '9' || *end)
-			return TW_EUNREACH;
-	}
-	if (TW_USES_NAMES && tw_hosts_nic(host, board, nic_id))
-		return TW_OK;
-	/* The host's own name means its own boards, whatever the resolver returns. */
-	if (strcmp(host, hostname) == 0 || strcmp(host, "localhost") == 0) {
-		if (board >= nboards)
-			return TW_EUNREACH;
-		*nic_id = boards[board].nic_id;
+	if (tw_resolve(host, true, &sa) == TW_OK)
+		return of_address(&sa, board, nic_id);
+	/* Perhaps the hosts file has another board of it. */
+	if (TW_USES_NAMES &&
+	    (tw_hosts_find(host, board, &k) || (tw_hosts_find(host, 0, &k) &&
+						learn(host, &k.address) &&
+						tw_hosts_find(host, board, &k)))) {
+		*nic_id = k.nic_id;
 		return TW_OK;
 	}
-	return board ? TW_EUNREACH : tw_resolve(host, nic_id);
+	return of_name(host, board, nic_id);
+}
+
+void tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa)
+{
+	struct tw_known k = {.nic_id = nic_id, .address = *sa};
+
+	/* The others contain it, or are this host's. */
+	if (TW_USES_NAMES && sa->ss_family == AF_INET6 &&
+	    nic_id == tw_nic_of(sa))
+		tw_hosts_add(&k);
 }
 
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl((uint32_t)nic_id)}};
+	struct tw_known k;
+	uint32_t board;
 
-	if (recall(nic_id, sa))
+	if (tw_board_of(nic_id, &board)) {
+		*sa = *tw_board_address(board);
 		return TW_OK;
-	if (nic_id >> 32 != PREFIX_IPV4)
-		return TW_EUNREACH;
+	}
+	if (tw_hosts_find_nic(nic_id, &k)) {
+		*sa = k.address;
+		return k.address.ss_family == AF_UNSPEC ? TW_EUNREACH : TW_OK;
+	}
+	if (tw_nic_hashed(nic_id))
+		return TW_AGAIN;
 	memset(sa, 0, sizeof(*sa));
 	memcpy(sa, &in, sizeof(in));
-	return TW_OK;
+	/* An address of this host is no way to another one. */
+	return tw_nic_of(sa) == nic_id && tw_nic_at(sa) == nic_id ? TW_OK : TW_EUNREACH;
 }
 
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
 {
 	struct sockaddr_storage sa;
-	char host[65];
+	struct tw_known k;
+	uint32_t board;
+	char host[256];
+	bool named;
 
-	if (tw_hosts_name(nic_id, name, len))
+	if (tw_hosts_find_nic(nic_id, &k) && *k.name)
+		goto known;
+	if (tw_board_of(nic_id, &board)) {
+		snprintf(name, len, "%s:%u", hostname, board);
 		return TW_OK;
-	for (unsigned i = 0; i < nboards; i++)
-		if (boards[i].nic_id == nic_id) {
-			snprintf(name, len, "%s:%u", hostname, i);
-			return TW_OK;
-		}
-	if (tw_nic_to_address(nic_id, &sa) != TW_OK ||
-	    getnameinfo((struct sockaddr *)&sa, sizeof(sa), host, sizeof(host), NULL, 0,
-			NI_NAMEREQD) != 0)
+	}
+	if (tw_nic_to_address(nic_id, &sa) != TW_OK)
+		return TW_EUNREACH;
+	named = getnameinfo((struct sockaddr *)&sa, tw_inet_len(&sa), host, sizeof(host), NULL, 0,
+			    NI_NAMEREQD) == 0;
+	if (learn(named ? host : NULL, &sa) && tw_hosts_find_nic(nic_id, &k) && *k.name)
+		goto known;
+	if (!named)
 		return TW_EUNREACH;
 	snprintf(name, len, "%s:0", host);
+	return TW_OK;
+known:
+	snprintf(name, len, "%s:%u", k.name, k.board);
 	return TW_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Boards, their names and NIC ids, and the hosts of numbered nodes. */
+/* Boards, their names and NIC ids, and the hosts of numbered nodes. No lock is needed. */
 #ifndef TW_NAMING_H
 #define TW_NAMING_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "providers/provider.h"
 
-#define TW_MAX_BOARDS 16
 #define TW_MAX_NODES 256
 
 struct sockaddr_storage;
@@ -18,18 +18,26 @@ struct tw_board {
 	char ifname[16];
 	uint32_t speed; /* MB/s, 0 unknown */
 	int numa_node;	/* -1 none */
+	int merit;	/* see boards.c */
 };
 
 enum tw_err tw_naming_init(void);
 unsigned tw_boards(const struct tw_board **boards);
+/* The number of the best board (0), the next best, and so on, when the library was started. */
+uint32_t tw_board_best(uint32_t rank);
+/* May ask the other host, and so take seconds. */
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
-/* The IP address of a NIC, with port 0; TW_EUNREACH when it is not known. */
+/* The IP address of a NIC, with port 0. TW_EUNREACH: none. TW_AGAIN: it can be found. */
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa);
 /* The board of a NIC id; false if it is not on this host. */
 bool tw_board_of(uint64_t nic_id, uint32_t *board);
 /* NIC ids of this host, for providers. */
 const uint64_t *tw_local_nics(unsigned *n);
+/* Name and boards of this host, for others. */
+void tw_naming_describe(struct tw_host_boards *out);
+/* A NIC id was found at an address. */
+void tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa);
 
 /* topology.c */
 

@@ -60,18 +60,6 @@ bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit)
 	return true;
 }
 
-bool tw_board_of(uint64_t nic_id, uint32_t *board)
-{
-	const struct tw_board *boards;
-	unsigned n = tw_boards(&boards);
-
-	for (*board = 0; *board < n; ++*board)
-		if (boards[*board].nic_id == nic_id)
-			return true;
-	*board = 0;
-	return false;
-}
-
 static uint64_t node_nics[TW_MAX_NODES];
 
 bool tw_topology_init(void)

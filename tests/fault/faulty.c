@@ -12,6 +12,7 @@
 
 #include "base/compiler.h"
 #include "lib/twt.h"
+#include "naming/naming.h"
 #include "providers/registry.h"
 
 #define LINKS 2048
@@ -203,6 +204,8 @@ static const struct tw_upcalls upcalls = {
 	.wake = up_wake,
 	.poll = up_poll,
 	.locate = up_locate,
+	.found = tw_naming_found,
+	.describe = tw_naming_describe,
 	.timer = up_timer,
 };
 

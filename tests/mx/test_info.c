@@ -398,7 +398,7 @@ Test(mx_info, peers_file, .timeout = MXT_TIMEOUT)
 	mxt_eq(nic[0], 0x0274c000024d);
 	mxt_eq(nic[1], nic[0]);
 	mxt_eq(nic[2], 0x0274c000024e);
-	mxt_eq(nic[3], 0x027600000009);
+	mxt_eq(nic[3] >> 40, 0x0a); /* a hash of the address */
 	mxt_rc(MX_HOST_NOT_FOUND, mx_hostname_to_nic_id((char *)(uintptr_t) "alpha:2", &none));
 	mxt_ok(mx_nic_id_to_hostname(nic[2], back));
 	mxt_eq(strcmp(back, "alpha:1"), 0);

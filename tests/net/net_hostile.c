@@ -38,16 +38,17 @@ struct victim {
 	socklen_t len;
 };
 
-/* The one TCP port that this process listens on. */
+/* The TCP port of the endpoint: there is another for names. */
 static void find_port(struct victim *v)
 {
 	unsigned found = 0;
 
 	for (int fd = 3; fd < 256; fd++) {
-		int is = 0, domain = AF_UNIX;
-		socklen_t one = sizeof(is), two = sizeof(domain);
+		int is = 0, domain = AF_UNIX, shared = 0;
+		socklen_t one = sizeof(is), two = sizeof(domain), three = sizeof(shared);
 
 		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is, &one) == 0 && is &&
+		    getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, &three) == 0 && !shared &&
 		    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &two) == 0 &&
 		    domain != AF_UNIX) {
 			v->len = sizeof(v->at);
@@ -240,9 +241,9 @@ static void nonsense(void)
 	t = ctrl_to(&v, TW_NET_CONNECT);
 	t.noffers = TW_NET_DRIVERS + 1;
 	is_nonsense(&v, &t);
-	for (int type = 0; type <= TW_NET_BYE + 1; type++) {
+	for (int type = 0; type <= TW_NET_BOARDS + 1; type++) {
 		t = ctrl_to(&v, (enum tw_net_ctrl_type)type);
-		if (type != TW_NET_CONNECT && type != TW_NET_RESUME)
+		if (type != TW_NET_CONNECT && type != TW_NET_RESUME && type != TW_NET_QUERY)
 			is_nonsense(&v, &t);
 	}
 	puts("nonsense: hung up");

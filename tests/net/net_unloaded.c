@@ -28,7 +28,7 @@ static int mapped(const char *name)
 	return found;
 }
 
-/* TCP ports that this process listens on; -1: one for any address. */
+/* TCP ports of endpoints, which nobody shares; -1: one for any address. */
 static int ports(void)
 {
 	int n = 0;
@@ -36,9 +36,10 @@ static int ports(void)
 	for (int fd = 3; fd < 256; fd++) {
 		struct sockaddr_in sa = {.sin_family = AF_UNSPEC};
 		socklen_t len = sizeof(sa), one = sizeof(int);
-		int listens = 0;
+		int listens = 0, shared = 0;
 
 		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &one) < 0 || !listens ||
+		    getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, &one) < 0 || shared ||
 		    getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
 		    (sa.sin_family != AF_INET && sa.sin_family != AF_INET6))
 			continue;

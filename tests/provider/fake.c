@@ -196,6 +196,11 @@ static enum tw_err on_locate(struct tw_host *host, uint64_t nic_id, struct socka
 	return TW_OK;
 }
 
+static void on_describe(struct tw_host_boards *out)
+{
+	memset(out, 0, sizeof(*out));
+}
+
 static void on_wake(struct tw_host *host)
 {
 	tw_container(host, struct fake, host)->woken = true;
@@ -219,6 +224,7 @@ static const struct tw_upcalls upcalls = {
 	.ended = on_ended,
 	.poll = on_poll,
 	.locate = on_locate,
+	.describe = on_describe,
 	.timer = on_timer,
 };
 

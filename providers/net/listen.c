@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where other hosts call. An endpoint listens on its board's address, on port TAGWIRE_PORT +
+ * endpoint id. If that port is taken or TAGWIRE_JOB is set, a multiple of 1024 is added; a
+ * caller tries these ports in turn and is told when it has reached another endpoint than it
+ * wanted. On each board there is one more port, which all processes of a user share, for
+ * those that ask for the boards of this host (names.c).
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "base/inet.h"
+#include "base/sys.h"
+#include "providers/net/session.h"
+
+#define BACKLOG 256
+#define PORT_STEP 1024 /* between two groups of ports */
+#define NAMES_PORT 8191
+#define LISTEN_AGAIN_US 100000
+#define HALF_US 200000 /* a caller is kept so long for its first message, however many there are */
+
+/* FNV-1a; 0 for the job without name. */
+uint32_t tw_net_job(void)
+{
+	uint32_t h = 2166136261u;
+
+	if (!*tw_settings.job)
+		return 0;
+	for (const char *c = tw_settings.job; *c; c++)
+		h = (h ^ (uint8_t)*c) * 16777619u;
+	return h;
+}
+
+uint32_t tw_net_port(uint32_t endpoint_id, unsigned try)
+{
+	return tw_settings.port + (tw_net_job() + try) % TW_NET_PORTS * PORT_STEP + endpoint_id;
+}
+
+/* Another user's processes may have it. */
+uint32_t tw_net_names_port(unsigned try)
+{
+	return tw_settings.port + NAMES_PORT - try * PORT_STEP;
+}
+
+/* Claims the name of the endpoint on this host, whoever has its port. */
+static enum tw_err claim(struct tw_net_ep *ep)
+{
+	const struct tw_ident *me = &ep->host->self;
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	int n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "tagwire-net-%u-%s-%012llx-%u",
+			 (unsigned)geteuid(), tw_settings.job, (unsigned long long)me->nic_id,
+			 me->endpoint_id);
+
+	ep->claim = tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	if (ep->claim < 0)
+		return TW_ENOMEM;
+	if (tw_sys_bind(ep->claim, (struct sockaddr *)&sa,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
+		return TW_OK;
+	return errno == EADDRINUSE ? TW_EBUSY : TW_ENOMEM;
+}
+
+static void accept_one(struct tw_net_ep *ep, int sock, const struct sockaddr_storage *from)
+{
+	struct tw_net_link *l = tw_net_link_new(ep, TW_NET_HALF_OPEN);
+
+	if (!l) {
+		tw_fd_close(sock);
+		return;
+	}
+	ep->nhalf++;
+	l->sock = sock;
+	l->channel = TW_NET_HELLO;
+	l->peer_addr = *from;
+	tw_net_sock_options(sock, tw_net_silence_ms());
+	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	tw_net_timer(ep, l->deadline);
+	if (tw_net_watch(ep, sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0)
+		tw_net_link_end(l);
+}
+
+/* When there are too many, the oldest is dropped: real peers have sent CONNECT by then. */
+static bool room_for_caller(struct tw_net_ep *ep)
+{
+	uint64_t latest = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	struct tw_list *n, *tmp;
+
+	if (ep->nhalf < TW_NET_HALF_OPEN_MAX)
+		return true;
+	tw_list_each(&ep->links, n, tmp) {
+		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+
+		if (l->state != TW_NET_HALF_OPEN)
+			continue;
+		/* Its message may have come and not been read yet. */
+		tw_net_sock_ready(&l->watch, EPOLLIN);
+		if (l->state != TW_NET_HALF_OPEN)
+			return true;
+		if (latest - l->deadline < tw_clock_us(HALF_US))
+			return false;
+		tw_net_link_end(l);
+		return true;
+	}
+	return false;
+}
+
+static void listener_ready(struct tw_watch *w, uint32_t events)
+{
+	struct tw_net_listener *at = tw_container(w, struct tw_net_listener, watch);
+	struct tw_net_ep *ep = at->ep;
+
+	(void)events;
+	while (room_for_caller(ep)) {
+		struct sockaddr_storage from;
+		socklen_t len = sizeof(from);
+		int sock = accept4(at->fd, (struct sockaddr *)&from, &len,
+				   SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (sock >= 0)
+			accept_one(ep, tw_fd_own(sock), &from);
+		else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+			return;
+		else
+			break;
+	}
+	/* Out of descriptors, maybe: the listener stays readable, so ignore it for a while. */
+	tw_net_watch(ep, at->fd, 0, w, EPOLL_CTL_MOD);
+	ep->listen_again = tw_clock() + tw_clock_us(LISTEN_AGAIN_US);
+	tw_net_timer(ep, ep->listen_again);
+}
+
+void tw_net_listen_again(struct tw_net_ep *ep)
+{
+	ep->listen_again = 0;
+	for (unsigned i = 0; i < ep->nlisteners; i++)
+		tw_net_watch(ep, ep->listeners[i].fd, EPOLLIN, &ep->listeners[i].watch,
+			     EPOLL_CTL_MOD);
+}
+
+void tw_net_half_open_done(struct tw_net_ep *ep)
+{
+	if (ep->nhalf-- == TW_NET_HALF_OPEN_MAX)
+		tw_net_listen_again(ep);
+}
+
+/* One option says that an address may be used again soon, the other that it is shared. */
+static bool listen_at(struct tw_net_ep *ep, struct sockaddr_storage *sa, uint32_t port, int option)
+{
+	struct tw_net_listener *at = &ep->listeners[ep->nlisteners];
+	int fd = tw_net_socket(sa->ss_family), one = 1;
+
+	if (fd < 0)
+		return false;
+	*at = (struct tw_net_listener){{listener_ready}, ep, fd};
+	tw_inet_set_port(sa, port);
+	setsockopt(fd, SOL_SOCKET, option, &one, sizeof(one));
+	if (tw_sys_bind(fd, (struct sockaddr *)sa, tw_inet_len(sa)) < 0 ||
+	    tw_sys_listen(fd, BACKLOG) < 0 ||
+	    tw_net_watch(ep, fd, EPOLLIN, &at->watch, EPOLL_CTL_ADD) < 0) {
+		tw_fd_close(fd);
+		return false;
+	}
+	ep->nlisteners++;
+	return true;
+}
+
+static bool listen_for_peers(struct tw_net_ep *ep, struct sockaddr_storage *sa)
+{
+	uint32_t id = ep->host->self.endpoint_id;
+
+	for (unsigned i = 0; i < TW_NET_PORTS; i++)
+		if (listen_at(ep, sa, tw_net_port(id, i), SO_REUSEADDR)) {
+			ep->port = tw_net_port(id, i);
+			return true;
+		}
+	return false;
+}
+
+/* On every board, as other hosts may know any of them. */
+static void listen_for_names(struct tw_net_ep *ep)
+{
+	const struct tw_host *host = ep->host;
+	struct sockaddr_storage sa;
+
+	for (unsigned i = 0; i < host->nboards; i++) {
+		if (host->up->locate(ep->host, host->boards[i], &sa) != TW_OK ||
+		    tw_inet_loopback(&sa))
+			continue;
+		for (unsigned k = 0; k < TW_NET_PORTS; k++)
+			if (listen_at(ep, &sa, tw_net_names_port(k), SO_REUSEPORT))
+				break;
+	}
+}
+
+enum tw_err tw_net_listen(struct tw_net_ep *ep)
+{
+	const struct tw_ident *me = &ep->host->self;
+	struct sockaddr_storage sa;
+	enum tw_err err = claim(ep);
+
+	if (err != TW_OK)
+		return err;
+	/* Without drivers no port is opened. */
+	if (!tw_driver_any(tw_settings.providers) ||
+	    ep->host->up->locate(ep->host, me->nic_id, &sa) != TW_OK)
+		return TW_OK;
+	/* The endpoint can still connect to others, and be reached on this host. */
+	if (!listen_for_peers(ep, &sa))
+		tw_log(TW_LOG_INFO, "endpoint %u: port %u is taken, other hosts cannot connect",
+		       me->endpoint_id, tw_net_port(me->endpoint_id, 0));
+	else if (!tw_inet_loopback(&sa))
+		listen_for_names(ep);
+	if (sa.ss_family == AF_INET6 && ep->nlisteners)
+		tw_net_seek_listen(ep);
+	return TW_OK;
+}
+
+void tw_net_listen_end(struct tw_net_ep *ep)
+{
+	while (ep->nlisteners)
+		tw_fd_close(ep->listeners[--ep->nlisteners].fd);
+	tw_fd_close(ep->sought.fd);
+	tw_fd_close(ep->found.fd);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The boards of hosts: QUERY in place of CONNECT, and its reply BOARDS, after the same proof
+ * (doc/handshake.md). The caller has no endpoint and waits.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/fds.h"
+#include "base/inet.h"
+#include "base/sys.h"
+#include "providers/net/session.h"
+
+#define REACH_MS 1000 /* until its system has answered */
+
+static int ms_until(uint64_t end)
+{
+	uint64_t now = tw_clock();
+
+	return now < end ? (int)((end - now) / tw_clock_per_us / 1000) + 1 : 0;
+}
+
+static bool wait_for(int fd, short events, uint64_t end)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+	int n;
+
+	do
+		n = tw_sys_poll(&p, 1, ms_until(end));
+	while (n < 0 && errno == EINTR);
+	return n == 1;
+}
+
+static enum tw_err reach(int fd, const struct sockaddr_storage *to)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	if (tw_sys_connect(fd, (const struct sockaddr *)to, tw_inet_len(to)) < 0)
+		error = errno;
+	if (error == EINPROGRESS) {
+		if (!wait_for(fd, POLLOUT, tw_clock() + tw_clock_us(1000 * REACH_MS)))
+			return TW_ETIMEDOUT;
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+	}
+	if (error == 0)
+		return TW_OK;
+	return error == ECONNREFUSED ? TW_ECLOSED : TW_EUNREACH;
+}
+
+static bool receive(int fd, void *buf, size_t len, uint64_t end)
+{
+	size_t have = 0;
+
+	while (have < len && wait_for(fd, POLLIN, end)) {
+		ssize_t n = tw_sys_recv(fd, (char *)buf + have, len - have, MSG_DONTWAIT);
+
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			break;
+		have += n > 0 ? (size_t)n : 0;
+	}
+	return have == len;
+}
+
+/* The whole conversation. */
+static bool converse(int fd, struct tw_net_ctrl *reply)
+{
+	uint64_t end = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	struct tw_net_link l = {.state = TW_NET_NEW, .channel = TW_NET_OPEN, .sock = fd};
+	struct tw_net_ctrl t = {.magic = TW_NET_MAGIC,
+				.version = TW_NET_VERSION,
+				.type = TW_NET_QUERY};
+	struct tw_net_sealed sealed;
+	struct tw_net_hello hello;
+
+	return tw_net_hello_send(&l) && receive(fd, &hello, sizeof(hello), end) &&
+	       tw_net_hello_take(&l, &hello) == TW_OK && tw_net_sock_write(&l, &t) &&
+	       receive(fd, &sealed, sizeof(sealed), end) && tw_net_unseal(&l, &sealed, reply) &&
+	       reply->magic == TW_NET_MAGIC && reply->type == TW_NET_BOARDS;
+}
+
+static enum tw_err ask_at(const struct sockaddr_storage *to, struct tw_net_ctrl *reply)
+{
+	int fd = tw_net_socket(to->ss_family);
+	enum tw_err err;
+
+	if (fd < 0)
+		return TW_ENOMEM;
+	err = reach(fd, to);
+	if (err == TW_OK && !converse(fd, reply))
+		err = TW_ECLOSED;
+	tw_fd_close(fd);
+	return err;
+}
+
+enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_boards *boards)
+{
+	struct sockaddr_storage to = *at;
+	enum tw_err err = TW_ECLOSED;
+	struct tw_net_ctrl reply;
+
+	if (!tw_driver_any(tw_settings.providers) || !tw_net_auth())
+		return TW_EPERM;
+	for (unsigned i = 0; i < TW_NET_PORTS && err == TW_ECLOSED; i++) {
+		tw_inet_set_port(&to, tw_net_names_port(i));
+		err = ask_at(&to, &reply);
+	}
+	if (err != TW_OK)
+		return err;
+	*boards = reply.boards;
+	return TW_OK;
+}
