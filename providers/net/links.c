@@ -42,6 +42,7 @@ struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state stat
 	}
 	l->link.provider = &tw_provider_net;
 	l->state = state;
+	l->begun = tw_clock();
 	l->sock = -1;
 	l->watch.ready = tw_net_sock_ready;
 	l->unposted = &l->kept;

@@ -23,7 +23,8 @@
 #define PORT_STEP 1024 /* between two groups of ports */
 #define NAMES_PORT 8191
 #define LISTEN_AGAIN_US 100000
-#define HALF_US 200000 /* a caller is kept so long for its first message, however many there are */
+#define HALF_US 200000 /* a caller is kept so long for its first message, however many there are   \
+			*/
 
 /* FNV-1a; 0 for the job without name. */
 uint32_t tw_net_job(void)

@@ -70,9 +70,8 @@ static bool converse(int fd, struct tw_net_ctrl *reply)
 {
 	uint64_t end = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
 	struct tw_net_link l = {.state = TW_NET_NEW, .channel = TW_NET_OPEN, .sock = fd};
-	struct tw_net_ctrl t = {.magic = TW_NET_MAGIC,
-				.version = TW_NET_VERSION,
-				.type = TW_NET_QUERY};
+	struct tw_net_ctrl t = {
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .type = TW_NET_QUERY};
 	struct tw_net_sealed sealed;
 	struct tw_net_hello hello;
 

@@ -140,8 +140,10 @@ static void greeted(struct tw_net_link *l)
 		tw_net_sock_lost(l, err);
 	} else {
 		/* Another endpoint than is wanted, perhaps another user's, or none at all. */
-		if (h.magic == TW_NET_MAGIC)
+		if (h.magic == TW_NET_MAGIC) {
 			l->stranger = err;
+			l->stranger_version = h.version;
+		}
 		tw_net_dial_next(l);
 	}
 }

@@ -200,6 +200,8 @@ struct tw_net_link {
 	struct tw_watch watch;
 	struct tw_net_proof proof;
 	enum tw_err stranger; /* why another listener was left, TW_OK there was none */
+	uint16_t stranger_version;
+	uint64_t begun; /* tick */
 	union {
 		struct tw_net_hello hello;
 		struct tw_net_sealed sealed;
@@ -372,6 +374,8 @@ int tw_net_watch(struct tw_net_ep *ep, int fd, uint32_t events, struct tw_watch 
 void tw_net_sock_options(int fd, int limit);
 int tw_net_silence_ms(void);
 enum tw_err tw_net_dial(struct tw_net_link *l);
+/* The engine gives the call up: says why, if it has waited. */
+void tw_net_late(const struct tw_net_link *l);
 /* Another endpoint answered: tries the next port. */
 void tw_net_dial_next(struct tw_net_link *l);
 /* The right one hung up: the same port again. */

@@ -15,6 +15,7 @@
 
 #define AGAIN_US 200000 /* between two attempts to reach it again */
 #define CALL_US 1000000 /* limit for one: the system would retry less and less often */
+#define LATE_US 1000000 /* before that nobody waits for an answer */
 #define HANG_UPS 8	/* without an answer, before the next port is tried */
 #define READS 16	/* in one call, so that one peer cannot keep others waiting */
 
@@ -155,15 +156,34 @@ static void call_again(struct tw_net_link *l, uint64_t us)
 /* No port has the endpoint, and one of them was somebody else's. */
 static enum tw_err strange(const struct tw_net_link *l)
 {
+	uint32_t id = l->other.endpoint_id;
+
 	if (l->stranger == TW_EPROTO)
-		tw_log(TW_LOG_ERROR, "endpoint %u: the other host speaks another version",
-		       l->other.endpoint_id);
+		tw_log(TW_LOG_ERROR,
+		       "endpoint %u: the other host speaks version %u of the handshake, and this "
+		       "one %u: install the same Tagwire on both",
+		       id, l->stranger_version, TW_NET_VERSION);
+	else if (!tw_net_auth()->crypto)
+		tw_log(TW_LOG_ERROR,
+		       "endpoint %u: the other host asks for a key: TAGWIRE_AUTH=none here", id);
 	else
 		tw_log(TW_LOG_ERROR,
-		       "endpoint %u: the other host does not have the key of this one, %s; see "
-		       "tagwire-key(7)",
-		       l->other.endpoint_id, tw_net_key_file());
+		       "endpoint %u: the other host does not have the key of this one, %s: copy it "
+		       "there; see tagwire-key(7)",
+		       id, tw_net_key_file());
 	return l->stranger;
+}
+
+void tw_net_late(const struct tw_net_link *l)
+{
+	char at[INET6_ADDRSTRLEN];
+
+	if (tw_clock() - l->begun < tw_clock_us(LATE_US) || l->channel == TW_NET_SEEKING)
+		return;
+	tw_log(TW_LOG_ERROR,
+	       "endpoint %u: %s has not answered: it must be up, and let TCP port %u pass",
+	       l->other.endpoint_id, tw_inet_text(&l->peer_addr, at, sizeof(at)),
+	       tw_net_port(l->other.endpoint_id, l->port_try ? l->port_try - 1 : 0));
 }
 
 enum tw_err tw_net_dial(struct tw_net_link *l)
@@ -173,7 +193,7 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 	tw_net_sock_close(l);
 	l->again = 0;
 	if (!tw_net_auth())
-		return TW_EPERM;
+		return TW_ENOMEM; /* a resource like others; the reason was logged */
 	if (l->peer_port) {
 		err = dial(l, l->peer_port);
 		if (err == TW_OK && l->state == TW_NET_UP)

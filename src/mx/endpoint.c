@@ -142,6 +142,7 @@ static mx_return_t connect_code(enum tw_status s)
 	case TW_S_OK:
 		return MX_SUCCESS;
 	case TW_S_BAD_KEY:
+	case TW_S_REJECTED:
 		return MX_BAD_CONNECTION_KEY;
 	case TW_S_UNKNOWN:
 		return MX_NIC_NOT_FOUND;

@@ -185,7 +185,8 @@ static bool in_scope(struct sockaddr_storage *sa, const struct sockaddr_storage 
 	if (sa->ss_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
 		return true;
 	if (asked->ss_family == AF_INET6)
-		in6->sin6_scope_id = ((const struct sockaddr_in6 *)(const void *)asked)->sin6_scope_id;
+		in6->sin6_scope_id =
+			((const struct sockaddr_in6 *)(const void *)asked)->sin6_scope_id;
 	return in6->sin6_scope_id;
 }
 
@@ -284,10 +285,9 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 	if (tw_resolve(host, true, &sa) == TW_OK)
 		return of_address(&sa, board, nic_id);
 	/* Perhaps the hosts file has another board of it. */
-	if (TW_USES_NAMES &&
-	    (tw_hosts_find(host, board, &k) || (tw_hosts_find(host, 0, &k) &&
-						learn(host, &k.address) &&
-						tw_hosts_find(host, board, &k)))) {
+	if (TW_USES_NAMES && (tw_hosts_find(host, board, &k) ||
+			      (tw_hosts_find(host, 0, &k) && learn(host, &k.address) &&
+			       tw_hosts_find(host, board, &k)))) {
 		*nic_id = k.nic_id;
 		return TW_OK;
 	}
@@ -299,8 +299,7 @@ void tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa)
 	struct tw_known k = {.nic_id = nic_id, .address = *sa};
 
 	/* The others contain it, or are this host's. */
-	if (TW_USES_NAMES && sa->ss_family == AF_INET6 &&
-	    nic_id == tw_nic_of(sa))
+	if (TW_USES_NAMES && sa->ss_family == AF_INET6 && nic_id == tw_nic_of(sa))
 		tw_hosts_add(&k);
 }
 

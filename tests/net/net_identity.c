@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two hosts that have the same key, or not: the first connect, all others end at once with
- * MX_STATUS_REJECTED and a line that names the file.
+ * Two hosts that have the same key, or not: the first connect, all others end with a status
+ * for each reason and a line that says what to do. So do a host of another version and one that
+ * does not answer.
  * Needs: NET.
  */
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +20,8 @@
 #include "base/settings.h"
 #include "lib/twt.h"
 #include "mx_extensions.h"
+#include "naming/naming.h"
+#include "providers/net/session.h"
 
 #define FILTER 0x5eceff17u
 
@@ -28,6 +33,10 @@
 		}                                                                                  \
 	} while (0)
 
+/* In place of what TAGWIRE_AUTH may be: no endpoint. */
+#define OLD "old"
+#define SILENT "silent"
+
 struct side {
 	const char *auth, *key; /* the name of a file */
 };
@@ -35,17 +44,40 @@ struct side {
 static const struct {
 	const char *name;
 	struct side host, guest;
-	const char *says; /* the guest; NULL: it comes in */
+	mx_status_code_t code;
+	const char *says; /* the guest; "": it comes in */
 } cases[] = {
-	{"the same key", {"key", "a"}, {"key", "a"}, NULL},
-	{"the user's own key", {"key", ""}, {"key", ""}, NULL},
-	{"no key asked for", {"none", ""}, {"none", ""}, NULL},
-	{"another key", {"key", "a"}, {"key", "b"}, "/b"},
-	{"a key where none is asked for", {"none", ""}, {"key", "a"}, "/a"},
-	{"none where a key is asked for", {"key", "a"}, {"none", ""}, "key"},
-	{"a key that others can read", {"key", "a"}, {"key", "open"}, "/open"},
-	{"a file that is missing", {"key", "a"}, {"key", "missing"}, "/missing"},
-	{"a host whose key others can read", {"key", "open"}, {"key", "a"}, "/a"},
+	{"the same key", {"key", "a"}, {"key", "a"}, MX_STATUS_SUCCESS, ""},
+	{"the user's own key", {"key", ""}, {"key", ""}, MX_STATUS_SUCCESS, ""},
+	{"no key asked for", {"none", ""}, {"none", ""}, MX_STATUS_SUCCESS, ""},
+	{"another key", {"key", "a"}, {"key", "b"}, MX_STATUS_REJECTED, "/b: copy it"},
+	{"a key where none is asked for", {"none", ""}, {"key", "a"}, MX_STATUS_REJECTED, "/a"},
+	{"none where a key is asked for",
+	 {"key", "a"},
+	 {"none", ""},
+	 MX_STATUS_REJECTED,
+	 "asks for a key: TAGWIRE_AUTH=none here"},
+	{"a key that others can read",
+	 {"key", "a"},
+	 {"key", "open"},
+	 MX_STATUS_NO_RESOURCES,
+	 "/open: others can read or write it: chmod 600"},
+	{"a file that is missing",
+	 {"key", "a"},
+	 {"key", "missing"},
+	 MX_STATUS_NO_RESOURCES,
+	 "/missing: No such file"},
+	{"a host whose key others can read",
+	 {"key", "open"},
+	 {"key", "a"},
+	 MX_STATUS_REJECTED,
+	 "/a"},
+	{"an old version",
+	 {OLD, ""},
+	 {"key", "a"},
+	 MX_STATUS_ABORTED,
+	 "speaks version 3 of the handshake, and this one"},
+	{"no answer", {SILENT, ""}, {"key", "a"}, MX_STATUS_TIMEOUT, "has not answered"},
 };
 
 static char folder[] = "/tmp/tagwire-key-XXXXXX";
@@ -66,15 +98,58 @@ static void be(const struct side *s)
 	check(mx_init() == MX_SUCCESS);
 }
 
+/* Greets callers as an earlier version does, or not at all, until the other end hangs up. */
+static void listen_only(int listener, const char *how, int fd)
+{
+	struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = 3, .sealed = 1};
+	int sock = -1;
+
+	while (poll(p, 2, -1) > 0 && !p[0].revents) {
+		close(sock);
+		sock = accept(listener, NULL, NULL);
+		check(sock >= 0);
+		if (strcmp(how, OLD) == 0)
+			check(twt_put(sock, &h, sizeof(h)) == 0);
+	}
+	close(sock);
+}
+
+/* At the ports of an endpoint of the board that it takes the place of. */
+static int no_host(const char *how, int fd)
+{
+	struct sockaddr_storage sa;
+	struct sockaddr_in *in = (void *)&sa;
+	struct place at = {.id = 77};
+	int listener, one = 1;
+
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	check(mx_init() == MX_SUCCESS);
+	check(mx_board_number_to_nic_id(0, &at.nic) == MX_SUCCESS);
+	check(tw_nic_to_address(at.nic, &sa) == TW_OK && sa.ss_family == AF_INET);
+	in->sin_port = htons((uint16_t)tw_net_port(at.id, 0));
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	check(bind(listener, (struct sockaddr *)in, sizeof(*in)) == 0);
+	check(listen(listener, 16) == 0);
+	check(twt_put(fd, &at, sizeof(at)) == 0);
+	listen_only(listener, how, fd);
+	mx_finalize();
+	return 0;
+}
+
 /* Opens, tells where, and polls until the other end hangs up. */
 static int host(void *arg, int fd)
 {
+	const struct side *s = &cases[*(int *)arg].host;
 	mx_endpoint_addr_t self;
 	struct place at;
 	mx_endpoint_t ep;
 	char word;
 
-	be(&cases[*(int *)arg].host);
+	if (strcmp(s->auth, OLD) == 0 || strcmp(s->auth, SILENT) == 0)
+		return no_host(s->auth, fd);
+	be(s);
 	check(mx_open_endpoint(0, MX_ANY_ENDPOINT, FILTER, NULL, 0, &ep) == MX_SUCCESS);
 	check(mx_get_endpoint_addr(ep, &self) == MX_SUCCESS);
 	check(mx_decompose_endpoint_addr(self, &at.nic, &at.id) == MX_SUCCESS);
@@ -108,14 +183,15 @@ static int guest(void *arg, int fd)
 
 	check(twt_get(fd, &at, sizeof(at)) == 0);
 	check(dup2(err, STDERR_FILENO) >= 0);
+	if (cases[which].code == MX_STATUS_TIMEOUT)
+		setenv("TAGWIRE_CONNECT_TIMEOUT", "2000", 1);
 	be(&cases[which].guest);
 	check(mx_open_endpoint(0, MX_ANY_ENDPOINT, 1, NULL, 0, &ep) == MX_SUCCESS);
 	code = connect_to(ep, at);
 	mx_close_endpoint(ep);
 	mx_finalize();
 	check(pread(err, said, sizeof(said) - 1, 0) >= 0);
-	if (cases[which].says ? code == MX_STATUS_REJECTED && strstr(said, cases[which].says)
-			      : code == MX_STATUS_SUCCESS)
+	if (code == cases[which].code && strstr(said, cases[which].says))
 		return 0;
 	printf("%s: %s\n%s", cases[which].name, mx_strstatus(code), said);
 	return 1;

@@ -33,10 +33,10 @@ static char data[BYTES];
 static void print(mx_return_t rc, const char *format, uint64_t value)
 {
 	if (rc != MX_SUCCESS)
-		printf("%s\n", rc == MX_HOST_NOT_FOUND    ? "HOST_NOT_FOUND"
-			       : rc == MX_BOARD_UNKNOWN   ? "BOARD_UNKNOWN"
-			       : rc == MX_NIC_NOT_FOUND   ? "NIC_NOT_FOUND"
-			       : rc == MX_BUSY		  ? "BUSY"
+		printf("%s\n", rc == MX_HOST_NOT_FOUND	    ? "HOST_NOT_FOUND"
+			       : rc == MX_BOARD_UNKNOWN	    ? "BOARD_UNKNOWN"
+			       : rc == MX_NIC_NOT_FOUND	    ? "NIC_NOT_FOUND"
+			       : rc == MX_BUSY		    ? "BUSY"
 			       : rc == MX_CONNECTION_FAILED ? "CONNECTION_FAILED"
 							    : mx_strerror(rc));
 	else
@@ -60,8 +60,7 @@ static uint32_t number(const char *text)
 static void open_endpoint(const char *board, const char *id)
 {
 	mx_endpoint_addr_t self;
-	mx_return_t rc =
-		mx_open_endpoint(number(board), number(id), FILTER, NULL, 0, &ep);
+	mx_return_t rc = mx_open_endpoint(number(board), number(id), FILTER, NULL, 0, &ep);
 	uint32_t at = 0, n = 0;
 	uint64_t nic = 0;
 
