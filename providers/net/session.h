@@ -101,6 +101,8 @@ struct tw_net_ctrl {
 };
 _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire format");
 
+_Static_assert(sizeof(struct tw_host_boards) == 456, "wire format");
+
 #define TW_NET_MAGIC 0x74777270u
 #define TW_NET_VERSION 4
 
