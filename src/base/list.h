@@ -53,10 +53,14 @@ static inline void tw_list_splice_tail(struct tw_list *head, struct tw_list *fro
 	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \
 	     (pos) = (tmp), (tmp) = (pos)->next)
 
+/* The node of what may be the head, which is a member of nothing. */
+#define tw_list_node(x, type, member) ((struct tw_list *)(void *)((char *)(x) + offsetof(type, member)))
+
 /* The same by what the nodes are members of: declares x. */
 #define tw_list_walk(head, type, x, member)                                                        \
 	for (type *x = tw_list_first(head, type, member),                                          \
-		  *tw_next = tw_list_first(&x->member, type, member);                              \
-	     &x->member != (head); x = tw_next, tw_next = tw_list_first(&x->member, type, member))
+		  *tw_next = tw_list_first(tw_list_node(x, type, member), type, member);           \
+	     tw_list_node(x, type, member) != (head);                                              \
+	     x = tw_next, tw_next = tw_list_first(tw_list_node(x, type, member), type, member))
 
 #endif /* TW_LIST_H */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fi/fit.h"
 
+#ifndef FIT_PROVIDER
+#define FIT_PROVIDER TWT_MODULES
+#endif
+
 void fit_env(const char *way)
 {
-	setenv("FI_PROVIDER_PATH", TWT_MODULES, 1);
+	setenv("FI_PROVIDER_PATH", FIT_PROVIDER, 1);
 	setenv("TAGWIRE_MODULES", TWT_MODULES, 1);
 	if (way)
 		setenv("TAGWIRE_PROVIDERS", way, 1);
