@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* libfabric's tagged messages over its shm provider. */
+/* libfabric's tagged messages over its shm provider, or another one: COMPARE_OFI. */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "launch.h"
@@ -30,11 +31,18 @@ static void ofi_check(ssize_t rc, const char *call)
 		die(call, fi_strerror((int)-rc));
 }
 
+static const char *provider(void)
+{
+	const char *name = getenv("COMPARE_OFI");
+
+	return name ? name : "shm";
+}
+
 static void peer_version(char *text, size_t room)
 {
 	uint32_t v = fi_version();
 
-	snprintf(text, room, "%u.%u, shm provider", FI_MAJOR(v), FI_MINOR(v));
+	snprintf(text, room, "%u.%u, %s provider", FI_MAJOR(v), FI_MINOR(v), provider());
 }
 
 static void peer_launch(void)
@@ -56,8 +64,8 @@ static void peer_open(void)
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR;
 	hints->domain_attr->threading = FI_THREAD_DOMAIN;
-	hints->fabric_attr->prov_name = strdup("shm");
-	ofi_check(fi_getinfo(FI_VERSION(1, 15), NULL, NULL, 0, hints, &info), "fi_getinfo (shm)");
+	hints->fabric_attr->prov_name = strdup(provider());
+	ofi_check(fi_getinfo(FI_VERSION(1, 15), NULL, NULL, 0, hints, &info), "fi_getinfo");
 	fi_freeinfo(hints);
 	ofi_check(fi_fabric(info->fabric_attr, &fabric, NULL), "fi_fabric");
 	ofi_check(fi_domain(fabric, info, &domain, NULL), "fi_domain");

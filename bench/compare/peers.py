@@ -93,18 +93,43 @@ def mpi(name):
                    'mpich': 'apt-get install mpich libmpich-dev'}[name])
 
 
-def openmpi(source_dir, _programs):
+def over_tagwire(programs):
+    """What the environment needs for libfabric to find the provider of Tagwire."""
+    modules = os.path.realpath(os.path.join(programs, '..', '..', '.libs'))
+    env = {}
+    if os.path.exists(os.path.join(modules, 'libtagwire-fi.so')):
+        env = {'FI_PROVIDER_PATH': modules, 'TAGWIRE_MODULES': modules}
+    if not shutil.which('fi_info'):
+        raise Missing('apt-get install libfabric-bin')
+    if 'tagwire' not in output(['env', *(f'{k}={v}' for k, v in env.items()), 'fi_info', '-p',
+                                'tagwire']):
+        raise Missing('libfabric does not find the provider: FI_PROVIDER_PATH')
+    return env
+
+
+def openmpi_with(source_dir, key, title, settings, env):
     compiler, launcher = mpi('openmpi')
     driver = build(source_dir, 'peer_mpi.h', compiler, [])
-    words = output([launcher, '--version']).split()
-    number = next((w for w in words if w[0].isdigit()), '4')
-    shm = 'vader' if int(number.split('.')[0]) < 5 else 'sm'
-    settings = ['--mca', 'pml', 'ob1', '--mca', 'btl', f'self,{shm}']
     start = [launcher, '--oversubscribe', '--bind-to', 'none', *settings]
     if os.geteuid() == 0:
         start.append('--allow-run-as-root')
-    return Peer('openmpi', 'Open MPI', ' '.join(settings),
-                lambda ranks: [*start, '-np', str(ranks), driver])
+    return Peer(key, title, ' '.join(settings),
+                lambda ranks: [*start, '-np', str(ranks), driver], env)
+
+
+def openmpi(source_dir, _programs):
+    words = output([mpi('openmpi')[1], '--version']).split()
+    number = next((w for w in words if w[0].isdigit()), '4')
+    shm = 'vader' if int(number.split('.')[0]) < 5 else 'sm'
+    settings = ['--mca', 'pml', 'ob1', '--mca', 'btl', f'self,{shm}']
+    return openmpi_with(source_dir, 'openmpi', 'Open MPI', settings, {})
+
+
+def openmpi_tagwire(source_dir, programs):
+    settings = ['--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi',
+                '--mca', 'mtl_ofi_provider_include', 'tagwire']
+    return openmpi_with(source_dir, 'openmpi-tagwire', 'Open MPI over Tagwire', settings,
+                        over_tagwire(programs))
 
 
 def mpich(source_dir, _programs):
@@ -130,15 +155,24 @@ def libfabric(source_dir, _programs):
                 lambda _: [driver], {}, 10000, room)
 
 
+def libfabric_tagwire(source_dir, programs):
+    flags = package_flags('libfabric', 'libfabric-dev')
+    driver = build(source_dir, 'peer_ofi.h', c_compiler(), flags)
+    return Peer('libfabric-tagwire', 'libfabric over Tagwire', 'its defaults',
+                lambda _: [driver], {'COMPARE_OFI': 'tagwire', **over_tagwire(programs)})
+
+
 def tagwire(_source_dir, programs):
     return Peer('tagwire', 'Tagwire', 'its defaults',
                 lambda _: [os.path.join(programs, 'compare-mx')])
 
 
 FINDERS = {'tagwire': tagwire, 'openmpi': openmpi, 'mpich': mpich, 'ucx': ucx,
-           'libfabric': libfabric}
+           'libfabric': libfabric, 'openmpi-tagwire': openmpi_tagwire,
+           'libfabric-tagwire': libfabric_tagwire}
 TITLES = {'tagwire': 'Tagwire', 'openmpi': 'Open MPI', 'mpich': 'MPICH', 'ucx': 'UCX',
-          'libfabric': 'libfabric'}
+          'libfabric': 'libfabric', 'openmpi-tagwire': 'Open MPI over Tagwire',
+          'libfabric-tagwire': 'libfabric over Tagwire'}
 
 
 def find(wanted, source_dir, programs):

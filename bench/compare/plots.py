@@ -20,7 +20,8 @@ PLOTS = (
     ('many', 'many', (), 'senders', 'millions of messages a second'),
 )
 COLOURS = {'tagwire': '#c01c28', 'openmpi': '#1a5fb4', 'mpich': '#26a269', 'ucx': '#e5a50a',
-           'libfabric': '#813d9c', 'limit': '#77767b'}
+           'libfabric': '#813d9c', 'openmpi-tagwire': '#62a0ea',
+           'libfabric-tagwire': '#dc8add', 'limit': '#77767b'}
 TERMINALS = (('svg', 'svg size 720,480 dynamic font "sans,13" background "white"'),
              ('png', 'pngcairo size 1080,720 font "sans,16"'))
 

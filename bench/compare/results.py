@@ -160,7 +160,7 @@ class Results:
     def best(self, figure, distance):
         """The key of the best peer, without Tagwire."""
         medians = [(self.summary(p['key'], figure, distance).median, p['key'])
-                   for p in self.peers if p['key'] != 'tagwire']
+                   for p in self.peers if not p['key'].endswith('tagwire')]
         medians = [m for m in medians if m[0] is not None]
         if not medians:
             return None
