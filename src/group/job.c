@@ -50,7 +50,7 @@ static enum tw_err join_environment(const char *place)
 	nics = calloc(current.size, sizeof(*nics));
 	if (!nics)
 		return TW_ENOMEM;
-	good = tw_topology_parse(nics, current.size, TW_JOB_MAX);
+	good = tw_topology_parse(nics, current.size, TW_JOB_MAX, 0);
 	free(nics);
 	return good ? TW_OK : TW_EPROTO;
 }
@@ -142,6 +142,7 @@ void tw_job_end(void)
 
 enum tw_err tw_job_board(uint32_t *board)
 {
+	const struct tw_board *boards;
 	uint64_t *nics;
 	enum tw_err err = TW_OK;
 
@@ -151,7 +152,8 @@ enum tw_err tw_job_board(uint32_t *board)
 	nics = calloc(current.size, sizeof(*nics));
 	if (!nics)
 		return TW_ENOMEM;
-	if (!tw_topology_parse(nics, current.size, TW_JOB_MAX))
+	tw_boards(&boards);
+	if (!tw_topology_parse(nics, current.size, TW_JOB_MAX, boards[0].nic_id))
 		err = TW_EPROTO;
 	else if (!tw_board_of(nics[current.rank], board))
 		err = TW_EPERM;
@@ -168,7 +170,7 @@ static enum tw_err guess(uint64_t mine, uint64_t *all)
 
 	if ((mine & 0xffff) < current.rank || id + current.size > UINT16_MAX)
 		return TW_EPROTO;
-	if (!tw_topology_parse(all, current.size, TW_JOB_MAX))
+	if (!tw_topology_parse(all, current.size, TW_JOB_MAX, mine >> 16))
 		return TW_EPROTO;
 	for (uint32_t i = 0; i < current.size; i++)
 		all[i] = all[i] << 16 | (id + i);

@@ -101,7 +101,8 @@ static void find_links(struct links *l)
 		struct nlmsghdr head;
 		char bytes[32768];
 	} in;
-	int fd = tw_sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int fd = TW_USES_NAMES ? tw_sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)
+			       : -1;
 	bool more = fd >= 0 && tw_sys_send(fd, &ask, sizeof(ask), 0) == sizeof(ask);
 
 	memset(l, 0, sizeof(*l));

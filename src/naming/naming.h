@@ -42,11 +42,11 @@ void tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa);
 /* topology.c */
 
 /*
- * The NIC ids of n numbered nodes, or ranks, by TAGWIRE_NODES. False if that is invalid or
- * names a node from limit on.
+ * The NIC ids of n numbered nodes, or ranks, by TAGWIRE_NODES, which live here if it does not
+ * name them. False if that is invalid or names a node from limit on.
  */
-bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit);
-/* The same for all nodes. The calls below need it. */
+bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit, uint64_t here);
+/* The same for all nodes, board 0 being here. The calls below need it. */
 bool tw_topology_init(void);
 uint64_t tw_topology_node_nic(uint32_t node);
 /* The board of a node; false if it lives on another host. */

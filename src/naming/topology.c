@@ -42,15 +42,13 @@ static bool parse_entry(const struct topology *p, const char *entry)
 	return *end == '=' && place(p, first, last, end + 1);
 }
 
-bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit)
+bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit, uint64_t here)
 {
 	char text[sizeof(tw_settings.nodes)], *save, *entry;
 	const struct topology p = {nics, n, limit};
-	const struct tw_board *boards;
 
-	tw_boards(&boards);
 	for (unsigned i = 0; i < n; i++)
-		nics[i] = boards[0].nic_id;
+		nics[i] = here;
 	strcpy(text, tw_settings.nodes);
 	for (entry = strtok_r(text, ",", &save); entry; entry = strtok_r(NULL, ",", &save))
 		if (!parse_entry(&p, entry)) {
@@ -64,7 +62,10 @@ static uint64_t node_nics[TW_MAX_NODES];
 
 bool tw_topology_init(void)
 {
-	return tw_topology_parse(node_nics, TW_MAX_NODES, TW_MAX_NODES);
+	const struct tw_board *boards;
+
+	tw_boards(&boards);
+	return tw_topology_parse(node_nics, TW_MAX_NODES, TW_MAX_NODES, boards[0].nic_id);
 }
 
 unsigned tw_topology_other_hosts(uint64_t *others, unsigned max)

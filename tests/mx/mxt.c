@@ -48,7 +48,7 @@ mx_endpoint_t mxt_open(uint32_t id)
 {
 	mx_endpoint_t ep = NULL;
 
-	mxt_ok(mx_open_endpoint(MX_ANY_NIC, id, MXT_KEY, NULL, 0, &ep));
+	mxt_ok(mx_open_endpoint(twt_board, id, MXT_KEY, NULL, 0, &ep));
 	mxt_check(ep);
 	return ep;
 }
@@ -67,7 +67,7 @@ mx_endpoint_t mxt_reopen(uint32_t id)
 	mx_endpoint_t ep = NULL;
 	mx_return_t rc;
 
-	while ((rc = mx_open_endpoint(MX_ANY_NIC, id, MXT_KEY, NULL, 0, &ep)) == MX_BUSY &&
+	while ((rc = mx_open_endpoint(twt_board, id, MXT_KEY, NULL, 0, &ep)) == MX_BUSY &&
 	       twt_now() < end)
 		mxt_sleep(5);
 	mxt_rc(MX_SUCCESS, rc);

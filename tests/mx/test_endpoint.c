@@ -101,12 +101,19 @@ Test(mx_endpoint, nowhere_to_put_it, .timeout = MXT_TIMEOUT)
 
 Test(mx_endpoint, busy, .timeout = MXT_TIMEOUT)
 {
-	mx_endpoint_t ep;
+	mx_endpoint_t ep, others[16];
+	uint32_t boards = 0;
 
 	mxt_up();
+	mxt_ok(mx_get_info(NULL, MX_NIC_COUNT, NULL, 0, &boards, sizeof(boards)));
 	ep = mxt_open(22);
 	refused(MX_BUSY, 0, 22, NULL, 0);
+	/* The other boards have it free. */
+	for (uint32_t i = 1; i < boards; i++)
+		mxt_ok(mx_open_endpoint(MX_ANY_NIC, 22, MXT_KEY, NULL, 0, &others[i]));
 	refused(MX_BUSY, MX_ANY_NIC, 22, NULL, 0);
+	for (uint32_t i = 1; i < boards; i++)
+		mxt_close(others[i]);
 	mxt_close(ep);
 	mxt_close(mxt_reopen(22));
 	mxt_down();

@@ -221,7 +221,7 @@ Test(mx_init, exit_frees_the_endpoint_id, .timeout = MXT_TIMEOUT)
 		twt_spawn(&c, leave, &how);
 		mxt_await(c.fd);
 		mxt_up();
-		mxt_rc(MX_BUSY, mx_open_endpoint(MX_ANY_NIC, 12, MXT_KEY, NULL, 0, &ep));
+		mxt_rc(MX_BUSY, mx_open_endpoint(0, 12, MXT_KEY, NULL, 0, &ep));
 		mxt_signal(c.fd);
 		mxt_eq(twt_join(&c, MXT_CHILD), how < 2 ? 0 : 1000 + SIGKILL);
 		ep = mxt_reopen(12);

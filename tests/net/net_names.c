@@ -9,6 +9,7 @@
  *   open BOARD ID an endpoint, either of them or `any'; prints its board and its id
  *   connect NIC ID    from the last endpoint; how it ends
  *   talk NIC ID       the same, and a message of 100,000 bytes there
+ *   peer RANK     the NIC id of another rank, TAGWIRE_RANK being this one's
  *   wait          until the standard input ends, taking in messages
  *
  * Needs: MX NET
@@ -136,6 +137,11 @@ static int act(char **arg)
 		print(rc, "", 0);
 		if (rc == MX_SUCCESS)
 			puts(name);
+	} else if (strcmp(*arg, "peer") == 0) {
+		rc = mx_job_exchange(ep);
+		if (rc == MX_SUCCESS)
+			rc = mx_job_peer(number(arg[1]), &nic, &n);
+		print(rc, "%012" PRIx64 "\n", nic);
 	} else if (strcmp(*arg, "number") == 0) {
 		rc = mx_nic_id_to_board_number(nic, &n);
 		print(rc, "%" PRIu64 "\n", n);
