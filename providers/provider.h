@@ -53,6 +53,7 @@ struct tw_link {
 	 * finds the reader armed, and no send() or expire() while it has the lane open.
 	 */
 	struct tw_ring_tx *lane;
+	bool hold; /* set in an upcall: the rest stays for the next poll, see tw_lanes */
 };
 
 #define TW_KEY_MAX 48
@@ -109,6 +110,29 @@ struct tw_host_boards {
 	uint32_t n, best;
 };
 
+/*
+ * The rings that a provider (one, which has `has_lanes') reads. The engine looks at them itself
+ * with every poll, takes short messages, publishes that and shows every TW_LANE_SHOWS-th poll to
+ * the writers. progress() is then called only where something else has arrived, and at every
+ * TW_LANE_POLLS-th poll.
+ */
+#define TW_LANE_POLLS 64 /* both powers of two */
+#define TW_LANE_SHOWS 8
+struct tw_lanes {
+	struct tw_ring_rx **rx; /* the active ones, which every poll reads, first */
+	unsigned nactive, n;
+	unsigned turn; /* one of the others, for the next poll */
+	bool dense;    /* polls are in close succession */
+};
+
+/* The place of the one whose turn it is; there is one. */
+static inline unsigned tw_lanes_turn(struct tw_lanes *l)
+{
+	if (l->turn < l->nactive || l->turn >= l->n)
+		l->turn = l->nactive;
+	return l->turn;
+}
+
 struct tw_host {
 	const struct tw_upcalls *up;
 	int epfd;
@@ -117,7 +141,7 @@ struct tw_host {
 	unsigned nboards;
 	uint64_t *counters; /* enum tw_counter */
 	enum tw_idle_state state;
-	bool rxq_empty; /* no receive is posted: further messages would be unexpected */
+	struct tw_lanes lanes;
 };
 
 struct tw_upcalls {
@@ -128,11 +152,6 @@ struct tw_upcalls {
 	 */
 	enum tw_err (*packet)(struct tw_link *link, struct tw_hdr hdr, const void *payload,
 			      uint32_t len);
-	/*
-	 * A ring has packets. Takes some from its front, perhaps none, that need no packet();
-	 * returns their number. NULL: no packet is taken so.
-	 */
-	unsigned (*run)(struct tw_link *link, struct tw_ring_rx *rx, unsigned budget);
 	/*
 	 * Another endpoint asks to connect. On TW_OK the engine has set link->peer and
 	 * filled in me, the identity to send back, and the link is up. Otherwise the result
@@ -193,8 +212,12 @@ struct tw_provider {
 	 */
 	enum tw_err (*send)(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			    const struct iovec *iov, unsigned niov, uint32_t len);
-	/* The lane was armed when a packet was written there. NULL without lanes. */
+	/*
+	 * The reader of a lane was armed when a packet was written there, or its writer sleeps
+	 * until there is space. NULL without lanes.
+	 */
 	void (*wake)(struct tw_link *link);
+	bool has_lanes; /* its rings are host->lanes */
 	/*
 	 * Reads the peer's memory at an address into iov, or writes it from iov. TW_OK:
 	 * done. TW_PENDING: started; ended() follows, before any down(), and uses iov's

@@ -52,7 +52,7 @@ void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events)
 	over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ||
 	       (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP));
 	/* After the last doorbell was read: a peer that has rung before may now ring again. */
-	tw_shm_show_poll(l, tw_clock());
+	tw_ring_show_poll(&l->rx, tw_clock());
 	if (rang)
 		tw_shm_doorbell_pending(l);
 	if (l->state == TW_SHM_UP && over)

@@ -32,18 +32,21 @@ struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state stat
 enum tw_err tw_shm_link_up(struct tw_shm_link *l)
 {
 	struct tw_shm_ep *ep = l->ep;
+	struct tw_lanes *lanes = &ep->host->lanes;
 
-	if (ep->nup == ep->max_up) {
+	if (lanes->n == ep->max_up) {
 		unsigned n = ep->max_up ? 2 * ep->max_up : 8;
-		struct tw_shm_link **up = realloc(ep->up, n * sizeof(*up));
+		struct tw_ring_rx **rx = realloc(lanes->rx, n * sizeof(*rx));
 
-		if (!up)
+		if (!rx)
 			return TW_ENOMEM;
-		ep->up = up;
+		lanes->rx = rx;
 		ep->max_up = n;
 	}
-	l->at = ep->nup++;
-	ep->up[l->at] = l;
+	l->at = lanes->n++;
+	l->rx.link = &l->link;
+	l->rx.fence = l->fence;
+	lanes->rx[l->at] = &l->rx;
 	tw_list_del(&l->node);
 	l->state = TW_SHM_UP;
 	tw_shm_activate(l);
@@ -52,40 +55,50 @@ enum tw_err tw_shm_link_up(struct tw_shm_link *l)
 	return TW_OK;
 }
 
-static void exchange(struct tw_shm_ep *ep, unsigned a, unsigned b)
+/* Moves a link to this place, and the one there to its place. */
+static void move_to(struct tw_shm_link *l, unsigned at)
 {
-	struct tw_shm_link *l = ep->up[a];
+	struct tw_ring_rx **rx = l->ep->host->lanes.rx;
+	struct tw_shm_link *other = tw_shm_link_at(l->ep, at);
 
-	ep->up[a] = ep->up[b];
-	ep->up[b] = l;
-	ep->up[a]->at = a;
-	l->at = b;
+	rx[l->at] = &other->rx;
+	rx[at] = &l->rx;
+	other->at = l->at;
+	l->at = at;
 }
 
 void tw_shm_activate(struct tw_shm_link *l)
 {
-	l->recent = true;
-	if (l->at >= l->ep->nactive)
-		exchange(l->ep, l->at, l->ep->nactive++);
+	struct tw_lanes *lanes = &l->ep->host->lanes;
+
+	l->settled = l->rx.tail - 1;
+	if (l->at >= lanes->nactive && l->state == TW_SHM_UP)
+		move_to(l, lanes->nactive++);
+}
+
+void tw_shm_deactivate(struct tw_shm_link *l)
+{
+	struct tw_lanes *lanes = &l->ep->host->lanes;
+
+	if (l->at < lanes->nactive)
+		move_to(l, --lanes->nactive);
 }
 
 void tw_shm_settle(struct tw_shm_ep *ep)
 {
-	for (unsigned i = ep->nactive; i-- > 0;) {
-		if (!ep->up[i]->recent)
-			exchange(ep, i, --ep->nactive);
-		else
-			ep->up[i]->recent = false;
+	for (unsigned i = ep->host->lanes.nactive; i-- > 0;) {
+		struct tw_shm_link *l = tw_shm_link_at(ep, i);
+
+		if (l->settled == l->rx.tail)
+			tw_shm_deactivate(l);
+		l->settled = l->rx.tail;
 	}
 }
 
 static void leave_poll_set(struct tw_shm_link *l)
 {
-	struct tw_shm_ep *ep = l->ep;
-
-	if (l->at < ep->nactive)
-		exchange(ep, l->at, --ep->nactive);
-	exchange(ep, l->at, --ep->nup);
+	tw_shm_deactivate(l);
+	move_to(l, --l->ep->host->lanes.n);
 }
 
 void tw_shm_link_close_fds(struct tw_shm_link *l)
@@ -164,8 +177,8 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 	if (!ep->rest_at || now < ep->rest_at)
 		return ep->rest_at;
 	ep->rest_at = 0;
-	for (unsigned i = 0; i < ep->nup; i++) {
-		struct tw_shm_link *l = ep->up[i];
+	for (unsigned i = 0; i < ep->host->lanes.n; i++) {
+		struct tw_shm_link *l = tw_shm_link_at(ep, i);
 
 		if (tw_ring_grown(&l->tx) && !has_rested(l))
 			ep->rest_at = now + tw_clock_us(REST_US);

@@ -14,10 +14,8 @@
 
 #define FULL_US 200	  /* a peer with a full ring is idle after this long without a poll */
 #define BATCH 64u	  /* most packets taken from one ring at once */
-#define ACTIVITY_EVERY 8  /* polls between two times that the peers are shown one, a power of two */
-#define DENSE_US 2	  /* longest time between them if the program only polls */
-#define ACTIVE_POLLS 4096 /* a ring stays active for so many polls without a packet, at least */
-#define ACTIVITY_BATCH 8  /* packets after which it is updated at once */
+#define DENSE_US 16	 /* longest time between two calls of progress() if the program only polls */
+#define ACTIVE_POLLS 64	 /* a ring stays active for so many of them without a packet, at least */
 
 static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
 {
@@ -88,22 +86,11 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 
 static void do_wake(struct tw_link *link)
 {
-	written(tw_container(link, struct tw_shm_link, link), TW_SEND_PLAIN);
-}
-
-/* Publishes the reader's position, and wakes a writer that sleeps for space. */
-static void publish(struct tw_shm_link *l)
-{
-	tw_ring_publish(&l->rx);
-	if (tw_unlikely(l->fence))
-		atomic_thread_fence(memory_order_seq_cst);
-	tw_barrier_compiler();
-	if (tw_unlikely(atomic_load_explicit(&l->rx.ring->wants.room, memory_order_relaxed)))
-		tw_shm_doorbell_ring(l);
+	tw_shm_doorbell_ring(tw_container(link, struct tw_shm_link, link));
 }
 
 /*
- * Takes packets from a ring. Returns their number. With rxq_empty the program is about to
+ * Takes packets from a ring. Returns their number. After a hold the program is about to
  * post more receives: the rest stays in the ring until then.
  */
 static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
@@ -112,10 +99,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 	unsigned n = 0;
 	struct tw_slot *s;
 
-	l->ep->host->rxq_empty = false;
-	if (tw_likely(up->run != NULL))
-		n = up->run(&l->link, &l->rx, budget);
-	while (n < budget && !l->ep->host->rxq_empty && (s = tw_ring_next(&l->rx))) {
+	while (n < budget && !l->link.hold && (s = tw_ring_next(&l->rx))) {
 		struct tw_hdr hdr = s->hdr;
 		uint32_t len;
 		const void *payload = tw_ring_payload(&l->rx, s, &len);
@@ -140,8 +124,9 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 		tw_ring_advance(&l->rx, s, len);
 		n++;
 	}
-	if (n)
-		publish(l);
+	l->link.hold = false;
+	if (n && tw_unlikely(tw_ring_publish(&l->rx)))
+		tw_shm_doorbell_ring(l);
 	return n;
 }
 
@@ -168,17 +153,20 @@ void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 {
 	tw_shm_link_close_fds(l);
 	l->state = TW_SHM_DRAIN;
+	l->link.lane = NULL;
+	tw_shm_deactivate(l);
 	l->why = why;
 	l->left = l->rx.nslots;
 	drain(l);
 }
 
-/* Takes packets from a ring that is in the active set, now at the latest. */
-static inline unsigned take(struct tw_shm_link *l)
+/* Takes packets from a ring that has some. */
+static unsigned take(struct tw_shm_link *l)
 {
-	unsigned n = poll_link(l, BATCH);
+	unsigned n;
 
-	l->recent = true;
+	tw_shm_activate(l);
+	n = poll_link(l, BATCH);
 	if (tw_unlikely(l->state == TW_SHM_DRAIN))
 		n += drain(l);
 	return n;
@@ -186,60 +174,60 @@ static inline unsigned take(struct tw_shm_link *l)
 
 void tw_shm_doorbell_pending(struct tw_shm_link *l)
 {
-	if (l->state != TW_SHM_UP || !tw_ring_next(&l->rx))
-		return;
-	tw_shm_activate(l);
-	take(l);
+	if (l->state == TW_SHM_UP && tw_ring_next(&l->rx))
+		take(l);
 }
 
+/* Looks at one of the idle set, and shows a poll to those that the engine looks at next. */
 static unsigned poll_idle_set(struct tw_shm_ep *ep)
 {
-	struct tw_shm_link *l;
+	struct tw_lanes *lanes = &ep->host->lanes;
+	struct tw_shm_link *l = tw_shm_link_at(ep, tw_lanes_turn(lanes));
+	unsigned at = lanes->turn;
 
-	if (++ep->idle_at >= ep->nup)
-		ep->idle_at = ep->nactive;
-	l = ep->up[ep->idle_at];
-	tw_shm_show_poll(l, ep->polled_at);
-	if (!tw_ring_next(&l->rx))
-		return 0;
-	tw_shm_activate(l);
-	return take(l);
+	for (unsigned i = 0; i < TW_LANE_POLLS; i++) {
+		tw_ring_show_poll(lanes->rx[at], ep->polled_at);
+		if (++at >= lanes->n)
+			at = lanes->nactive;
+	}
+	if (tw_ring_next(&l->rx))
+		return take(l);
+	lanes->turn++;
+	return 0;
 }
 
+/* Peers know of the poll. */
 static void note_poll(struct tw_shm_ep *ep)
 {
 	uint64_t now = tw_clock();
 
-	ep->dense = now - ep->polled_at < tw_clock_us(DENSE_US);
+	ep->host->lanes.dense = now - ep->polled_at < tw_clock_us(DENSE_US);
 	tw_shm_polled(ep, now);
 	if (tw_unlikely(!tw_list_empty(&ep->deferred)))
 		tw_shm_flush_deferred(ep);
-	if (tw_unlikely((ep->polls & (ACTIVE_POLLS - 1)) == 0))
+	if (tw_unlikely((++ep->polls & (ACTIVE_POLLS - 1)) == 0))
 		tw_shm_settle(ep);
 }
 
 static unsigned do_progress(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
+	struct tw_lanes *lanes = &ep->host->lanes;
 	unsigned n = 0, i = 0;
 
 	if (tw_unlikely(!tw_list_empty(&ep->dead)))
 		tw_shm_reap(ep);
-	if ((++ep->polls & (ACTIVITY_EVERY - 1)) == 0)
-		note_poll(ep);
-	while (i < ep->nactive) {
-		struct tw_shm_link *l = ep->up[i];
+	note_poll(ep);
+	while (i < lanes->nactive) {
+		struct tw_ring_rx *rx = lanes->rx[i];
 
-		if (tw_ring_poll(&l->rx, ep->dense))
-			n += take(l);
+		if (tw_ring_next(rx))
+			n += take(tw_shm_link_at(ep, i));
 		/* The upcall may have ended this link, and another fills its slot. */
-		i += i < ep->nactive && ep->up[i] == l;
+		i += i < lanes->nactive && lanes->rx[i] == rx;
 	}
-	if (tw_unlikely(ep->nactive < ep->nup))
+	if (tw_unlikely(lanes->nactive < lanes->n))
 		n += poll_idle_set(ep);
-	/* The program may take long to process them, and its next poll is far. */
-	if (tw_unlikely(n >= ACTIVITY_BATCH))
-		tw_shm_polled(ep, tw_clock());
 	return n;
 }
 
@@ -251,13 +239,26 @@ static void show_armed(struct tw_shm_ep *ep, uint32_t armed)
 
 	ep->armed = armed;
 	ep->polled_at = now;
-	for (unsigned i = 0; i < ep->nup; i++)
-		tw_shm_show_armed(ep->up[i], now);
+	for (unsigned i = 0; i < ep->host->lanes.n; i++)
+		tw_shm_show_armed(tw_shm_link_at(ep, i), now);
 	tw_list_each(&ep->pending, n, tmp) {
 		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
 
 		if (l->map)
 			tw_shm_show_armed(l, now);
+	}
+}
+
+/* Whether writers that found no space sleep until there is some. */
+static void show_blocked(struct tw_shm_ep *ep, uint32_t asleep)
+{
+	for (unsigned i = 0; i < ep->host->lanes.n; i++) {
+		struct tw_shm_link *l = tw_shm_link_at(ep, i);
+
+		if (!l->blocked)
+			continue;
+		atomic_store_explicit(&l->tx.ring->wants.room, asleep, memory_order_relaxed);
+		l->blocked = asleep;
 	}
 }
 
@@ -267,13 +268,10 @@ static bool do_arm(void *instance)
 	bool found = false;
 
 	show_armed(ep, ep->host->state == TW_ASLEEP ? TW_ASLEEP : TW_RESTING);
-	for (unsigned i = 0; i < ep->nup; i++)
-		if (ep->up[i]->blocked)
-			atomic_store_explicit(&ep->up[i]->tx.ring->wants.room, 1,
-					      memory_order_relaxed);
+	show_blocked(ep, 1);
 	tw_barrier_hosts();
-	for (unsigned i = 0; i < ep->nup && !found; i++) {
-		struct tw_shm_link *l = ep->up[i];
+	for (unsigned i = 0; i < ep->host->lanes.n && !found; i++) {
+		struct tw_shm_link *l = tw_shm_link_at(ep, i);
 
 		found = tw_ring_next(&l->rx) ||
 			(l->blocked && tw_ring_room(&l->tx, l->blocked_len, l->blocked_reserve));
@@ -286,12 +284,7 @@ static void do_disarm(void *instance)
 	struct tw_shm_ep *ep = instance;
 
 	show_armed(ep, 0);
-	for (unsigned i = 0; i < ep->nup; i++)
-		if (ep->up[i]->blocked) {
-			atomic_store_explicit(&ep->up[i]->tx.ring->wants.room, 0,
-					      memory_order_relaxed);
-			ep->up[i]->blocked = false;
-		}
+	show_blocked(ep, 0);
 }
 
 static bool do_polls(struct tw_link *link, uint64_t since)
@@ -381,13 +374,14 @@ static void do_close(void *instance)
 	struct tw_list *n, *tmp;
 
 	ep->close_by = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
-	while (ep->nup)
-		do_disconnect(&ep->up[0]->link);
+	while (ep->host->lanes.n)
+		do_disconnect(ep->host->lanes.rx[0]->link);
 	tw_list_each(&ep->pending, n, tmp)
 		tw_shm_link_end(tw_container(n, struct tw_shm_link, node));
 	tw_shm_reap(ep);
 	tw_fd_close(ep->listener);
-	free(ep->up);
+	free(ep->host->lanes.rx);
+	ep->host->lanes = (struct tw_lanes){0};
 	free(ep);
 }
 
@@ -433,6 +427,7 @@ const struct tw_provider tw_provider_shm = {
 	.disconnect = do_disconnect,
 	.send = do_send,
 	.wake = do_wake,
+	.has_lanes = true,
 	.get = tw_shm_get,
 	.put = tw_shm_put,
 	.alive = do_alive,

@@ -74,8 +74,8 @@ struct tw_shm_link {
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
 	uint64_t rang;	 /* the peer's last poll at the last ring, 0 never */
-	unsigned at;	 /* its place in up */
-	bool recent;	 /* a packet came since tw_shm_settle() */
+	unsigned at;	 /* its place in host->lanes */
+	uint32_t settled; /* position of rx at the last tw_shm_settle() */
 	uint32_t rested; /* position of that ring at the last check */
 	void *map;
 	size_t map_size;
@@ -96,12 +96,10 @@ struct tw_shm_ep {
 	uint64_t listen_again;	 /* tick at which to accept again, 0 now */
 	uint64_t cookie;	 /* peers read it with our memory, to know that it is ours */
 	uint32_t armed;		 /* TW_RESTING or TW_ASLEEP: peers ring for any packet; else 0 */
-	struct tw_shm_link **up; /* links in use, the active ones first */
-	unsigned nup, nactive, idle_at, max_up;
+	unsigned max_up; /* room in host->lanes.rx, which has the links in use */
 	unsigned nhalf;
-	uint64_t polls;
+	unsigned polls;		 /* calls of progress() */
 	uint64_t polled_at;	 /* tick of a recent poll */
-	bool dense;		 /* polls are in close succession */
 	uint64_t rest_at;	 /* tick of the next check of grown rings, 0 none */
 	uint64_t close_by;	 /* closing: no peer is waited for after this tick */
 	struct tw_list deferred; /* links to check again, see doorbell.c */
@@ -159,8 +157,9 @@ void tw_shm_doorbell_pending(struct tw_shm_link *l);
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state);
 /* Adds the link to the poll set. */
 enum tw_err tw_shm_link_up(struct tw_shm_link *l);
-/* Puts the link into the active set, which every poll reads. */
+/* Puts the link into the active set, which every poll reads, unless it drains. */
 void tw_shm_activate(struct tw_shm_link *l);
+void tw_shm_deactivate(struct tw_shm_link *l);
 /* Leaves there only those with a packet since the last call. */
 void tw_shm_settle(struct tw_shm_ep *ep);
 /* Closes its descriptors: nothing wakes this side for it any more. */
@@ -176,19 +175,20 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now);
 /* Frees the links that have ended. */
 void tw_shm_reap(struct tw_shm_ep *ep);
 
-/*
- * The peer of a link may know of this side how it sleeps, and when it polled. Both are
- * among the control words of the ring that it writes.
- */
-static inline void tw_shm_show_poll(struct tw_shm_link *l, uint64_t now)
+/* One of the links in use. */
+static inline struct tw_shm_link *tw_shm_link_at(const struct tw_shm_ep *ep, unsigned i)
 {
-	atomic_store_explicit(&l->rx.ring->taken.polled, now, memory_order_release);
+	return tw_container(ep->host->lanes.rx[i], struct tw_shm_link, rx);
 }
 
-/* A doorbell rung before this must not count for packets that come later: first the poll. */
+/*
+ * The peer of a link may know of this side how it sleeps, and when it polled: in the control
+ * words of the ring that it writes. A doorbell rung before this must not count for packets that
+ * come later: first the poll.
+ */
 static inline void tw_shm_show_armed(struct tw_shm_link *l, uint64_t now)
 {
-	tw_shm_show_poll(l, now);
+	tw_ring_show_poll(&l->rx, now);
 	atomic_store_explicit(&l->rx.ring->reader.armed, l->ep->armed, memory_order_release);
 }
 
@@ -196,8 +196,8 @@ static inline void tw_shm_show_armed(struct tw_shm_link *l, uint64_t now)
 static inline void tw_shm_polled(struct tw_shm_ep *ep, uint64_t now)
 {
 	ep->polled_at = now;
-	for (unsigned i = 0; i < ep->nactive; i++)
-		tw_shm_show_poll(ep->up[i], now);
+	for (unsigned i = 0; i < ep->host->lanes.nactive; i++)
+		tw_ring_show_poll(ep->host->lanes.rx[i], now);
 }
 
 /* True if the link is in the poll set. */

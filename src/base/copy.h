@@ -15,6 +15,7 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
 	const uint8_t *s = from;
 
 	if (tw_unlikely(n > TW_COPY_INLINE)) {
+		tw_opaque(n); /* of a length with a known limit gcc makes a slow instruction */
 		memcpy(d, s, n);
 	} else if (n >= 16) {
 		memcpy(d, s, 16);

@@ -148,7 +148,10 @@ static enum tw_err open_providers(struct tw_ep *ep)
 			return err;
 		ep->provs[i].ops = list[i];
 		ep->nprovs++;
-		ep->polled[ep->npolled++] = ep->provs[i];
+		if (list[i]->has_lanes)
+			ep->lender = ep->provs[i];
+		else
+			ep->polled[ep->npolled++] = ep->provs[i];
 	}
 	return TW_OK;
 }
@@ -156,6 +159,7 @@ static enum tw_err open_providers(struct tw_ep *ep)
 static void close_providers(struct tw_ep *ep)
 {
 	ep->npolled = 0;
+	ep->lender.ops = NULL;
 	while (ep->nprovs) {
 		ep->nprovs--;
 		ep->provs[ep->nprovs].ops->close(ep->provs[ep->nprovs].instance);

@@ -201,8 +201,14 @@ void tw_sources_free(struct tw_ep *ep);
 bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r);
 enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *payload,
 			   uint32_t len);
-/* Takes short messages that meet posted receives from a ring. Returns their number. */
-unsigned tw_recv_run(struct tw_link *link, struct tw_ring_rx *rx, unsigned budget);
+/* Takes short messages from the front of a ring, perhaps none. Returns their number. */
+unsigned tw_recv_run(struct tw_ring_rx *rx, unsigned budget);
+/*
+ * Takes the next message of a peer straight from its ring, if it is one of the short way with
+ * this match information, as after tw_unexp_take(). No receive that it could meet is posted, and
+ * no such message waits. NULL: tw_progress() must look.
+ */
+struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from, uint64_t match);
 /* Completes a receive that has all its data and no deferred reply. */
 void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
 
@@ -316,6 +322,21 @@ tw_shared void tw_peer_work(struct tw_peer *p)
 	if (tw_list_empty(&p->work))
 		tw_list_add_tail(&p->ep->work, &p->work);
 	p->ep->has_work = true;
+}
+
+/* Lines that a message no longer uses are returned to the sender later. */
+static inline void tw_credits_release(struct tw_peer *p, uint32_t n)
+{
+	if (tw_unlikely(p->window > p->fair)) {
+		uint32_t keep = tw_min(n, p->window - p->fair);
+
+		p->window -= keep;
+		p->used -= keep;
+		n -= keep;
+	}
+	p->unreturned += n;
+	if (tw_unlikely(tw_credits_due(p)))
+		tw_peer_work(p);
 }
 
 static inline void tw_peer_rest(struct tw_peer *p)

@@ -449,7 +449,8 @@ struct tw_posted *tw_match_look_anew(struct tw_match *m, uint64_t match, struct 
 	spot->at = NULL;
 	if (!m->live && m->nlisted <= SHORT_LIST)
 		return find_listed(m, match, UINT64_MAX, &steps);
-	if (m->nlisted || (m->live & (m->live - 1)))
+	spot->unclear = m->nlisted || (m->live & (m->live - 1));
+	if (spot->unclear)
 		return NULL;
 	spot->table = &m->posted[__builtin_ctz(m->live)];
 	spot->match = match;

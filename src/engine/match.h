@@ -42,7 +42,6 @@ struct tw_posted {
 struct tw_unexp {
 	uint64_t match;	    /* match_send */
 	uint64_t name;	    /* what the owner knows it by besides; need not be unique */
-	uint64_t seq;	    /* order of arrival, set by tw_match_arrive */
 	struct tw_list all; /* every unexpected message, in order */
 	/* Per index in use. */
 	struct tw_match_node in[TW_MATCH_MASKS + 1];
@@ -53,7 +52,7 @@ struct tw_match; /* posted and unexpected queues of one endpoint */
 /* Its beginning, for the short paths below. */
 struct tw_match_unexp {
 	struct tw_list all; /* unexpected messages, in order */
-	uint64_t nunexp, unexp_seq;
+	uint64_t nunexp;
 	uint32_t built; /* bits of the indexes in use */
 };
 
@@ -84,7 +83,6 @@ static inline void tw_match_arrive(struct tw_match *m, struct tw_unexp *u)
 {
 	struct tw_match_unexp *q = (struct tw_match_unexp *)m;
 
-	u->seq = q->unexp_seq++;
 	q->nunexp++;
 	tw_list_add_tail(&q->all, &u->all);
 	if (tw_unlikely(q->built))

@@ -154,14 +154,15 @@ struct tw_match_spot {
 	node_t **at;
 	uint64_t match;
 	struct tw_match_table *table;
+	bool unclear; /* there may be one that only tw_match_take_posted() finds */
 };
 
 /* The same without what was found before. */
 struct tw_posted *tw_match_look_anew(struct tw_match *m, uint64_t match, struct tw_match_spot *spot);
 
 /*
- * The earliest posted receive for a message. NULL: there is none, or only
- * tw_match_take_posted() finds it. Between two looks only tw_match_take() changes anything.
+ * The earliest posted receive for a message. NULL: there is none, or spot->unclear. Between two
+ * looks only tw_match_take() changes anything.
  */
 static inline struct tw_posted *tw_match_look(struct tw_match *m, uint64_t match,
 					      struct tw_match_spot *spot)

@@ -3,9 +3,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "engine/engine.h"
+#include "engine/quick.h"
 
 #define EVENTS_EVERY_US 100 /* interval of polling descriptors without a service thread */
+#define RUN 64u		    /* most short messages that are taken from a ring at once */
 
 static void wake(struct tw_host *host)
 {
@@ -41,7 +42,6 @@ static enum tw_err locate(struct tw_host *host, uint64_t nic_id, struct sockaddr
 
 const struct tw_upcalls tw_upcalls = {
 	.packet = tw_recv_packet,
-	.run = tw_recv_run,
 	.incoming = tw_connect_incoming,
 	.connected = tw_connect_done,
 	.refused = tw_connect_refused,
@@ -119,10 +119,49 @@ static tw_noinline void slow(struct tw_ep *ep)
 	}
 }
 
+/* A ring has packets. *left is set if some are not for tw_recv_run(). */
+static unsigned take(struct tw_ring_rx *rx, bool *left)
+{
+	struct tw_link *link = rx->link;
+	unsigned n;
+
+	link->hold = false;
+	n = tw_recv_run(rx, RUN);
+	if (n && tw_unlikely(tw_ring_publish(rx)))
+		link->provider->wake(link);
+	/* Its peers also learn of a poll that takes time. */
+	*left |= n < RUN ? !link->hold && tw_ring_next(rx) : true;
+	return n;
+}
+
+/* Looks at the active rings, and at one of the others. */
+static unsigned poll_lanes(struct tw_ep *ep, bool *left)
+{
+	struct tw_lanes *lanes = &ep->host.lanes;
+	unsigned n = 0, i = 0;
+
+	while (i < lanes->nactive) {
+		struct tw_ring_rx *rx = lanes->rx[i];
+
+		if (!tw_ring_poll_vain(rx, &lanes->dense))
+			n += take(rx, left);
+		/* The link may have ended, and another fills its slot. */
+		i += i < lanes->nactive && lanes->rx[i] == rx;
+	}
+	if (tw_likely(lanes->nactive == lanes->n))
+		return n;
+	if (tw_ring_next(lanes->rx[tw_lanes_turn(lanes)]))
+		*left = true; /* the provider takes from that one */
+	else
+		lanes->turn++;
+	return n;
+}
+
 unsigned tw_progress(struct tw_ep *ep)
 {
-	uint64_t polls = atomic_load_explicit(&ep->slot->polls, memory_order_relaxed) + 1;
-	unsigned n = 0;
+	uint64_t polls = tw_polls(ep) + 1;
+	bool left = (polls & (TW_LANE_POLLS - 1)) == 0;
+	unsigned n;
 
 	if (tw_unlikely(tw_in_handler(ep)))
 		return 0;
@@ -132,6 +171,11 @@ unsigned tw_progress(struct tw_ep *ep)
 	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0 ||
 			atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
 		slow(ep);
+	if (tw_unlikely((polls & (TW_LANE_SHOWS - 1)) == 0))
+		tw_poll_show(&ep->host.lanes);
+	n = poll_lanes(ep, &left);
+	if (tw_unlikely(left) && ep->lender.ops)
+		n += ep->lender.ops->progress(ep->lender.instance);
 	for (unsigned i = 0; i < ep->npolled; i++)
 		n += ep->polled[i].ops->progress(ep->polled[i].instance);
 	if (tw_unlikely(ep->has_work))
@@ -140,7 +184,6 @@ unsigned tw_progress(struct tw_ep *ep)
 		ep->iface->attend(ep);
 		n++;
 	}
-	/* Only the holder of the lock writes; the service thread reads. */
-	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
+	tw_poll_count(ep);
 	return n;
 }

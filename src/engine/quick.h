@@ -32,7 +32,8 @@ static inline bool tw_quick_asleep(const struct tw_peer *p)
 }
 
 /* Sends a message that fits there. */
-static inline void tw_quick_send(struct tw_peer *p, const void *data, uint32_t len, uint64_t match)
+static tw_inline void tw_quick_send(struct tw_peer *p, const void *data, uint32_t len,
+				    uint64_t match)
 {
 	struct tw_ring_tx *lane = p->lane;
 
@@ -66,11 +67,11 @@ static inline void tw_quick_wake(struct tw_peer *p)
 }
 
 /*
- * Makes and posts a receive of one piece. No message waits that it could meet, and there is
- * a request.
+ * Makes a receive of one piece, which tw_match_post() is to post: no message waits that it could
+ * meet. There is a request.
  */
-static inline struct tw_req *tw_quick_post(struct tw_ep *ep, void *data, uint32_t len, uint64_t key,
-					   uint64_t mask)
+static tw_inline struct tw_req *tw_quick_recv(struct tw_ep *ep, void *data, uint32_t len,
+					      uint64_t key, uint64_t mask)
 {
 	struct tw_req *r = tw_req_init(tw_req_take(ep), TW_RECV, data, len);
 
@@ -79,7 +80,88 @@ static inline struct tw_req *tw_quick_post(struct tw_ep *ep, void *data, uint32_
 	r->posted.mask = mask;
 	ep->counters[TW_C_RECV_POSTED]++;
 	ep->gauges[TW_G_POSTED]++;
-	tw_match_post(ep->match, &r->posted);
+	return r;
+}
+
+/* Shows a poll to the writers of the active rings. */
+static inline void tw_poll_show(const struct tw_lanes *lanes)
+{
+	for (unsigned i = 0; i < lanes->nactive; i++)
+		tw_ring_show_poll(lanes->rx[i], tw_clock());
+}
+
+/* Only the holder of the lock writes; the service thread reads. */
+static inline uint64_t tw_polls(const struct tw_ep *ep)
+{
+	return atomic_load_explicit(&ep->slot->polls, memory_order_relaxed);
+}
+
+static inline void tw_poll_count(struct tw_ep *ep)
+{
+	atomic_store_explicit(&ep->slot->polls, tw_polls(ep) + 1, memory_order_relaxed);
+}
+
+/* The next poll must do more than look at the rings. */
+static inline bool tw_poll_unusual(const struct tw_ep *ep)
+{
+	const struct tw_lanes *lanes = &ep->host.lanes;
+	uint64_t polls = tw_polls(ep) + 1;
+
+	if (tw_unlikely(ep->npolled | (lanes->n - lanes->nactive) | ep->host.state | ep->unusual |
+			atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
+		return true;
+	if (tw_likely(polls & (TW_LANE_SHOWS - 1)))
+		return false;
+	if (!(polls & (TW_LANE_POLLS - 1)))
+		return true;
+	tw_poll_show(lanes);
+	return false;
+}
+
+/* A poll, if that finds nothing and there is nothing else to do. False: tw_progress() must look. */
+static inline bool tw_quick_vain(struct tw_ep *ep)
+{
+	const struct tw_lanes *lanes = &ep->host.lanes;
+	struct tw_ring_rx **rx = lanes->rx, **end = rx + lanes->nactive;
+
+	if (tw_poll_unusual(ep))
+		return false;
+	for (; rx != end; rx++)
+		if (!tw_ring_poll_vain(*rx, &lanes->dense))
+			return false;
+	tw_poll_count(ep);
+	return true;
+}
+
+/*
+ * Takes a message that was claimed and is whole: its memory is the caller's, who returns it by
+ * tw_unexp_msg_put().
+ */
+tw_shared void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	struct tw_peer *p = u->peer;
+
+	if (tw_unlikely(u->sync))
+		tw_unexp_acknowledge(ep, u);
+	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
+	ep->counters[TW_C_RECV_DONE]++;
+	ep->counters[TW_C_RECV_BYTES] += u->len;
+	ep->gauges[TW_G_UNEXP_BYTES] -= u->len;
+	p->numsgs--;
+	if (tw_likely(u->state == TW_U_WHOLE && p->state == TW_PEER_UP))
+		tw_credits_release(p, tw_credit_cost(u->len));
+}
+
+/* Makes a receive, complete, of a message that waits: whole, without a reply, and not longer. */
+static inline struct tw_req *tw_quick_receive(struct tw_ep *ep, struct tw_unexp_msg *u, void *data)
+{
+	struct tw_req *r = tw_req_ended(ep, &u->peer->addr, u->unexp.match, u->len);
+
+	tw_copy(data, u->data, u->len);
+	ep->counters[TW_C_RECV_POSTED]++;
+	tw_unexp_claim(ep, u);
+	tw_unexp_take(ep, u);
+	tw_unexp_msg_put(ep, u);
 	return r;
 }
 

@@ -107,7 +107,7 @@ static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, 
 	memcpy(u->data, data, len);
 	u->have = len;
 	u->sync = sync;
-	u->ref = ref;
+	u->unexp.name = tw_ref_pack(ref);
 	keep_imm(u, p, hdr);
 	p->used += tw_credit_cost(u->len);
 	p->rx_unexp = whole ? NULL : u;
@@ -134,7 +134,7 @@ static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char
 	tw_credits_release(p, cost);
 	tw_recv_complete(p->ep, r);
 	/* A handler must see messages at once. */
-	p->ep->host.rxq_empty = !p->ep->gauges[TW_G_POSTED] && !p->ep->unexpected;
+	p->link->hold = !p->ep->gauges[TW_G_POSTED] && !p->ep->unexpected;
 	return TW_OK;
 }
 
@@ -284,7 +284,7 @@ static enum tw_err announced(struct tw_peer *p, struct tw_hdr hdr, const void *d
 		return TW_AGAIN;
 	memcpy(u->data, key, len);
 	u->key_len = len;
-	u->ref = rts.ref;
+	u->unexp.name = tw_ref_pack(rts.ref);
 	u->address = rts.address;
 	keep_imm(u, p, hdr);
 	tw_unexp_queue(p->ep, u);

@@ -40,21 +40,6 @@ static inline void tw_recv_imm(struct tw_req *r, bool imm, uint64_t data)
 /* Gives a claiming receive memory for a message of which nothing is here yet. */
 bool tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len);
 
-/* Lines that a message no longer uses are returned to the sender later. */
-static inline void tw_credits_release(struct tw_peer *p, uint32_t n)
-{
-	if (tw_unlikely(p->window > p->fair)) {
-		uint32_t keep = tw_min(n, p->window - p->fair);
-
-		p->window -= keep;
-		p->used -= keep;
-		n -= keep;
-	}
-	p->unreturned += n;
-	if (tw_unlikely(tw_credits_due(p)))
-		tw_peer_work(p);
-}
-
 /* An eager message has completely reached its receive. */
 static inline void tw_recv_eager_done(struct tw_peer *p, struct tw_req *r, bool sync,
 				      struct tw_ref ref)
@@ -81,7 +66,7 @@ static tw_inline struct tw_unexp_msg *tw_unexp_new(struct tw_peer *p, struct tw_
 	u->len = tw_hdr_len(hdr);
 	u->unusual = 0;
 	u->state = (uint8_t)state;
-	u->ref = (struct tw_ref){0, 0};
+	u->unexp.name = 0;
 	u->claimed = 0;
 	p->numsgs++;
 	p->show->msgs_received++;

@@ -51,18 +51,18 @@ tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *
 }
 
 /*
- * The request of a message that has left, complete. It holds only what is asked of a send
- * that has succeeded.
+ * The request, complete, of a message that has left or arrived. It holds only what is asked of
+ * one that has succeeded.
  */
-static inline struct tw_req *tw_req_sent(struct tw_ep *ep, struct tw_addr to, uint64_t match,
-					 uint32_t len)
+static inline struct tw_req *tw_req_ended(struct tw_ep *ep, const struct tw_addr *other,
+					  uint64_t match, uint32_t len)
 {
 	struct tw_req *r = tw_req_take(ep);
 
 	r->outcome = tw_req_ok.outcome;
 	r->match = match;
 	r->msg_len = len;
-	tw_addr_copy(&r->source, &to);
+	tw_addr_copy(&r->source, other);
 	tw_list_add_tail(&ep->done, &r->link);
 	return r;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A run: messages of the short way (quick.h) that lie in a ring one after the other and meet
- * posted receives. All that they have in common is settled once, at the end of the run. The
- * first packet that is anything else ends the run, and goes through tw_recv_packet().
+ * A run: messages of the short way (quick.h) that lie in a ring one after the other. Credits and
+ * counters of those that meet posted receives are settled once, at the end. The others join the
+ * unexpected queue. The first packet that is anything else ends the run, and goes through
+ * tw_recv_packet().
  */
 #include "engine/match_internal.h"
+#include "engine/quick.h"
 #include "engine/recv.h"
 
 /*
@@ -47,7 +49,11 @@ static inline struct tw_req *receive_for(struct tw_ep *ep, struct tw_hdr hdr,
 	if (tw_unlikely(!posted))
 		return NULL;
 	r = tw_container(posted, struct tw_req, posted);
-	return r->outcome == tw_req_posted.outcome && tw_hdr_len(hdr) <= r->len ? r : NULL;
+	if (tw_likely(r->outcome == tw_req_posted.outcome))
+		return tw_hdr_len(hdr) <= r->len ? r : NULL;
+	return r->outcome == tw_req_posted_claim.outcome && tw_recv_room(ep, r, tw_hdr_len(hdr))
+		       ? r
+		       : NULL;
 }
 
 static void settle(struct tw_peer *p, struct tw_list *done, unsigned n, uint32_t cost,
@@ -64,12 +70,12 @@ static void settle(struct tw_peer *p, struct tw_list *done, unsigned n, uint32_t
 	p->used += cost;
 	tw_credits_release(p, cost);
 	/* A handler must see messages at once. */
-	ep->host.rxq_empty = !ep->gauges[TW_G_POSTED] && !ep->unexpected;
+	p->link->hold = !ep->gauges[TW_G_POSTED] && !ep->unexpected;
 }
 
-unsigned tw_recv_run(struct tw_link *link, struct tw_ring_rx *rx, unsigned budget)
+/* Takes messages that meet posted receives. */
+static unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, unsigned budget)
 {
-	struct tw_peer *p = link->peer;
 	struct tw_ep *ep = p->ep;
 	struct tw_match_spot spot = {0};
 	struct tw_list done = {&done, &done};
@@ -80,18 +86,17 @@ unsigned tw_recv_run(struct tw_link *link, struct tw_ring_rx *rx, unsigned budge
 	uint64_t bytes = 0;
 	unsigned n = 0;
 
-	if (!ep->gauges[TW_G_POSTED] || p->rx_unusual)
-		return 0;
-	while (n < budget && (s = next_short(rx, &hdr)) && (r = receive_for(ep, hdr, &spot))) {
+	while (n < budget && (s = next_short(rx, &hdr))) {
 		uint32_t len = tw_hdr_len(hdr);
 
-		if (tw_unlikely(cost + tw_credit_cost(len) > room))
+		if (tw_unlikely(cost + tw_credit_cost(len) > room) ||
+		    !(r = receive_for(ep, hdr, &spot)))
 			break;
 		cost += tw_credit_cost(len);
 		tw_match_take(ep->match, &r->posted, &spot);
 		tw_copy(r->seg.ptr, tw_ring_data(rx, s, len), len);
 		tw_ring_advance(rx, s, len);
-		r->outcome = tw_req_ok.outcome;
+		r->outcome ^= tw_req_posted.outcome ^ tw_req_ok.outcome;
 		r->match = hdr.match;
 		r->msg_len = len;
 		tw_addr_copy(&r->source, &p->addr);
@@ -102,4 +107,83 @@ unsigned tw_recv_run(struct tw_link *link, struct tw_ring_rx *rx, unsigned budge
 	if (n)
 		settle(p, &done, n, cost, bytes);
 	return n;
+}
+
+static inline bool meets_none(struct tw_ep *ep, struct tw_hdr hdr)
+{
+	struct tw_match_spot spot = {0};
+
+	return !ep->gauges[TW_G_POSTED] ||
+	       (!tw_match_look_anew(ep->match, hdr.match, &spot) && !spot.unclear);
+}
+
+/* Takes messages that meet no receive. A user's handler may do anything, so they are not for it. */
+static unsigned run_unexpected(struct tw_peer *p, struct tw_ring_rx *rx, unsigned budget)
+{
+	struct tw_ep *ep = p->ep;
+	struct tw_hdr hdr;
+	struct tw_slot *s;
+	unsigned n = 0;
+
+	if (tw_unlikely(ep->unexpected != ep->iface->unexpected))
+		return 0;
+	while (n < budget && (s = next_short(rx, &hdr)) && meets_none(ep, hdr)) {
+		uint32_t len = tw_hdr_len(hdr), cost = tw_credit_cost(len);
+
+		if (tw_unlikely(cost > p->window - p->used) ||
+		    tw_unexp_whole(p, hdr, tw_ring_data(rx, s, len), len, cost) != TW_OK)
+			break;
+		tw_ring_advance(rx, s, len);
+		n++;
+	}
+	return n;
+}
+
+unsigned tw_recv_run(struct tw_ring_rx *rx, unsigned budget)
+{
+	struct tw_peer *p = rx->link->peer;
+	unsigned n = 0, got;
+
+	if (tw_unlikely(p->rx_unusual))
+		return 0;
+	do {
+		got = p->ep->gauges[TW_G_POSTED] ? run_posted(p, rx, budget - n) : 0;
+		if (!rx->link->hold)
+			got += run_unexpected(p, rx, budget - n - got);
+		n += got;
+	} while (got && p->ep->gauges[TW_G_POSTED] && !rx->link->hold);
+	return n;
+}
+
+struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from, uint64_t match)
+{
+	struct tw_peer *p = tw_peer_named(ep, *from);
+	struct tw_unexp_msg *u;
+	struct tw_ring_rx *rx;
+	struct tw_hdr hdr;
+	struct tw_slot *s;
+	uint32_t len, cost;
+
+	if (tw_unlikely(!p || p->state != TW_PEER_UP || !p->link->lane || p->rx_unusual ||
+			tw_poll_unusual(ep)))
+		return NULL;
+	rx = p->link->lane->back;
+	s = next_short(rx, &hdr);
+	len = tw_hdr_len(hdr);
+	cost = tw_credit_cost(len);
+	if (!s || hdr.match != match || cost > p->window - p->used ||
+	    tw_unlikely(!(u = tw_unexp_msg_get(ep, len))))
+		return NULL;
+	u->len = len;
+	tw_copy(u->data, tw_ring_data(rx, s, len), len);
+	tw_ring_advance(rx, s, len);
+	if (tw_unlikely(tw_ring_publish(rx)))
+		p->link->provider->wake(p->link);
+	tw_poll_count(ep);
+	ep->counters[TW_C_RECV_DONE]++;
+	ep->counters[TW_C_RECV_BYTES] += len;
+	p->show->msgs_received++;
+	p->used += cost;
+	tw_credits_release(p, cost);
+	return u;
 }

@@ -320,6 +320,26 @@ static tw_noinline bool send_bare_slow(struct tw_ep *ep, const void *data, uint3
 	return true;
 }
 
+/* Of more bytes than fit a slot, or of none, or in the token slot. */
+static tw_noinline bool send_bare_mid(struct tw_ep *ep, const void *data, uint32_t len,
+				      uint64_t match, struct tw_addr to)
+{
+	struct tw_peer *p = tw_quick_peer(ep, to);
+
+	if (!tw_quick_send_mid(p, data, len, match))
+		return send_bare_slow(ep, data, len, match, to);
+	if (tw_unlikely(tw_quick_asleep(p)))
+		tw_quick_wake(p);
+	return true;
+}
+
+static tw_noinline bool woken(struct tw_peer *p)
+{
+	tw_quick_wake(p);
+	return true;
+}
+
+/* The short path calls nothing, so that few registers need to be saved. */
 bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 		  struct tw_addr to)
 {
@@ -327,13 +347,10 @@ bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t mat
 
 	if (tw_unlikely(!p))
 		return send_bare_slow(ep, data, len, match, to);
-	if (tw_likely(tw_quick_fits(p, len)))
-		tw_quick_send(p, data, len, match);
-	else if (!tw_quick_send_mid(p, data, len, match))
-		return send_bare_slow(ep, data, len, match, to);
-	if (tw_unlikely(tw_quick_asleep(p)))
-		tw_quick_wake(p);
-	return true;
+	if (tw_unlikely(!tw_quick_fits(p, len)))
+		return send_bare_mid(ep, data, len, match, to);
+	tw_quick_send(p, data, len, match);
+	return tw_unlikely(tw_quick_asleep(p)) ? woken(p) : true;
 }
 
 bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,

@@ -180,7 +180,7 @@ struct tw_req {
 
 /*
  * Outcomes of requests of one segment: of one that has succeeded and is not collected yet,
- * and of a receive that is in the matcher.
+ * and of a receive that is in the matcher, or claims what it meets there.
  */
 union tw_req_outcome {
 	struct {
@@ -191,6 +191,7 @@ union tw_req_outcome {
 };
 static const union tw_req_outcome tw_req_ok = {{TW_R_DONE | TW_R_BUFFERED, TW_S_OK, 1}};
 static const union tw_req_outcome tw_req_posted = {{TW_R_POSTED, TW_S_OK, 1}};
+static const union tw_req_outcome tw_req_posted_claim = {{TW_R_POSTED | TW_R_CLAIM, TW_S_OK, 1}};
 
 enum tw_unexp_state {
 	TW_U_WHOLE,	/* it counts in the sender's window */
@@ -212,7 +213,6 @@ struct tw_unexp_msg {
 		};
 	};
 	uint32_t key_len;	   /* ANNOUNCED: of the remote key */
-	struct tw_ref ref;	   /* of the sender, if ANNOUNCED or sync */
 	union {
 		uint32_t have;		 /* PART: bytes received */
 		uint64_t address; /* ANNOUNCED: of the sender's memory, 0 none */
@@ -223,7 +223,8 @@ struct tw_unexp_msg {
 		uint64_t imm;
 	};
 	struct tw_unexp_msg *next; /* while unused, or its owner's */
-	struct tw_unexp unexp;	   /* last of the fixed fields, as it is long */
+	/* Its name is the reference of the sender if ANNOUNCED or sync. Last, as it is long. */
+	struct tw_unexp unexp;
 	/* The start of the message, or the key. */
 	char data[] __attribute__((aligned(16)));
 };
@@ -388,7 +389,8 @@ struct tw_ep {
 	struct tw_prov {
 		const struct tw_provider *ops;
 		void *instance;
-	} polled[TW_MAX_PROVIDERS], provs[TW_MAX_PROVIDERS]; /* polled: by progress */
+	} provs[TW_MAX_PROVIDERS], polled[TW_MAX_PROVIDERS]; /* polled: by every progress */
+	struct tw_prov lender; /* of host.lanes; ops NULL: none */
 	struct tw_pool reqs;
 	uint32_t eager_max, short_max; /* short: in one packet */
 	unsigned protos;	       /* TW_PROTO_BIT() of the protocols that the settings allow */
@@ -404,7 +406,7 @@ struct tw_ep {
 	uint32_t unexp_max;
 	enum tw_verdict (*unexpected)(struct tw_ep *ep, struct tw_unexp_msg *u);
 	struct tw_unexp_msg *spare;  /* short unexpected messages, unused */
-	uint32_t nspare, spare_stop; /* spare_stop: at this number put_slow() decides */
+	uint32_t nspare, spare_stop; /* spare_stop: at this number tw_unexp_msg_free() decides */
 	struct tw_spare_long longs;
 	uint64_t rest_at; /* tick of the next check for unused memory, 0 none */
 	uint64_t fetch_max; /* see struct tw_open */

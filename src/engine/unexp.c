@@ -33,7 +33,7 @@ static tw_inline void deliver(struct tw_ep *ep, struct tw_unexp_msg *u, struct t
 	if (u->state == TW_U_WHOLE && tw_likely(p->state == TW_PEER_UP))
 		tw_credits_release(p, tw_credit_cost(u->len));
 	if (tw_unlikely(u->sync && p->state == TW_PEER_UP)) {
-		r->remote = u->ref;
+		r->remote = tw_ref_unpack(u->unexp.name);
 		tw_transfer_step(p, r, TW_ON_MATCHED_SYNC);
 	} else {
 		tw_recv_complete(ep, r);
@@ -50,7 +50,7 @@ static void redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 	p->rx_req = r;
 	p->rx_unexp = NULL;
 	r->flags |= u->sync ? TW_R_SYNC : 0;
-	r->remote = u->ref;
+	r->remote = tw_ref_unpack(u->unexp.name);
 	leave(ep, u);
 	if (r->flags & TW_R_CLAIM)
 		return;
@@ -61,7 +61,8 @@ static void redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 static void pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
-	tw_transfer_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
+	tw_transfer_start(u->peer, r, tw_ref_unpack(u->unexp.name), u->address, u->data,
+			  u->key_len);
 	leave(ep, u);
 	tw_unexp_msg_put(ep, u);
 }
@@ -115,7 +116,7 @@ void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r
 	deliver(ep, u, r, false);
 }
 
-static tw_noinline void acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u)
+void tw_unexp_acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
 
@@ -124,23 +125,8 @@ static tw_noinline void acknowledge(struct tw_ep *ep, const struct tw_unexp_msg 
 	tw_req_forget(r);
 	r->peer = u->peer;
 	r->msg_len = 0;
-	r->remote = u->ref;
+	r->remote = tw_ref_unpack(u->unexp.name);
 	tw_transfer_step(u->peer, r, TW_ON_MATCHED_SYNC);
-}
-
-void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	struct tw_peer *p = u->peer;
-
-	if (tw_unlikely(u->sync))
-		acknowledge(ep, u);
-	ep->counters[TW_C_UNEXPECTED_MATCHED]++;
-	ep->counters[TW_C_RECV_DONE]++;
-	ep->counters[TW_C_RECV_BYTES] += u->len;
-	ep->gauges[TW_G_UNEXP_BYTES] -= u->len;
-	p->numsgs--;
-	if (tw_likely(u->state == TW_U_WHOLE && p->state == TW_PEER_UP))
-		tw_credits_release(p, tw_credit_cost(u->len));
 }
 
 void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u)
@@ -211,11 +197,12 @@ static struct tw_unexp_msg *fetch(struct tw_ep *ep, struct tw_unexp_msg *u)
 	to->peer = u->peer;
 	to->state = TW_U_FETCHING;
 	to->sync = to->has_imm = false;
-	to->ref = u->ref;
+	to->unexp.name = u->unexp.name;
 	to->receiver = NULL;
 	to->claimed = 0;
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
-	tw_transfer_start(u->peer, r, u->ref, u->address, u->data, u->key_len);
+	tw_transfer_start(u->peer, r, tw_ref_unpack(u->unexp.name), u->address, u->data,
+			  u->key_len);
 	ep->gauges[TW_G_UNEXP_BYTES] += u->len;
 	tw_unexp_msg_put(ep, u);
 	return to;
@@ -277,7 +264,6 @@ static tw_inline void queue(struct tw_ep *ep, struct tw_unexp_msg *u)
 	if (tw_unlikely(!u))
 		return;
 	ep->gauges[TW_G_UNEXPECTED]++;
-	u->unexp.name = tw_ref_pack(u->ref);
 	tw_match_arrive(ep->match, &u->unexp);
 }
 

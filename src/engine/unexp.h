@@ -42,8 +42,9 @@ static inline void tw_unexp_claim(struct tw_ep *ep, struct tw_unexp_msg *u)
 }
 /* The request receives it, as if it had matched it; one that claims: if it is no announcement. */
 void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
-/* Its memory is the caller's, who returns it by tw_unexp_msg_put(). */
-void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u);
+/* tw_unexp_take() in quick.h: its memory is the caller's, who returns it by tw_unexp_msg_put(). */
+/* The sender waits to hear that it is matched. */
+void tw_unexp_acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u);
 void tw_unexp_drop(struct tw_ep *ep, struct tw_unexp_msg *u);
 /* Drops one that its sender has taken back: without a reply. */
 void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u);
@@ -78,6 +79,16 @@ tw_shared struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room)
 	return u;
 }
 
-void tw_unexp_msg_put(struct tw_ep *ep, struct tw_unexp_msg *u);
+void tw_unexp_msg_free(struct tw_ep *ep, struct tw_unexp_msg *u);
+tw_shared void tw_unexp_msg_put(struct tw_ep *ep, struct tw_unexp_msg *u)
+{
+	if (u->room != TW_SMALL_MAX || tw_unlikely(ep->nspare == ep->spare_stop)) {
+		tw_unexp_msg_free(ep, u);
+		return;
+	}
+	u->next = ep->spare;
+	ep->spare = u;
+	ep->nspare++;
+}
 
 #endif /* TW_UNEXP_H */

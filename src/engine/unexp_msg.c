@@ -108,15 +108,8 @@ uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now)
 	return ep->rest_at;
 }
 
-static inline void keep_short(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	u->next = ep->spare;
-	ep->spare = u;
-	ep->nspare++;
-}
-
 /* A long one, the first spare one, or one above the limit. */
-static tw_noinline void put_slow(struct tw_ep *ep, struct tw_unexp_msg *u)
+void tw_unexp_msg_free(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	if (u->room >= LONG_MIN && ep->longs.bytes + u->room <= LONG_KEPT) {
 		keep_long(ep, u);
@@ -127,16 +120,8 @@ static tw_noinline void put_slow(struct tw_ep *ep, struct tw_unexp_msg *u)
 		return;
 	}
 	ep->spare_stop = SPARE_MAX;
-	keep_short(ep, u);
+	tw_unexp_msg_put(ep, u);
 	rest_later(ep);
-}
-
-void tw_unexp_msg_put(struct tw_ep *ep, struct tw_unexp_msg *u)
-{
-	if (u->room != TW_SMALL_MAX || tw_unlikely(ep->nspare == ep->spare_stop))
-		put_slow(ep, u);
-	else
-		keep_short(ep, u);
 }
 
 struct tw_unexp_msg *tw_unexp_msg_new(struct tw_ep *ep, uint32_t room)

@@ -156,10 +156,11 @@ static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_add
 		tw_fi_leave(ep);
 		return recv_slow(fid, buf, len, from, key, mask, context, bits);
 	}
-	r = tw_quick_post(ep, buf, (uint32_t)len, key, mask);
+	r = tw_quick_recv(ep, buf, (uint32_t)len, key, mask);
 	r->context = context;
 	r->user = bits;
 	e->nrx++;
+	tw_match_post(ep->match, &r->posted);
 	tw_lock_leave(way);
 	return 0;
 }

@@ -4,6 +4,7 @@
  * waits at the sender (4.4.4, 4.4.5). The program receives the engine's own buffer and
  * returns it with mcapi_pktchan_free().
  */
+#include "engine/quick.h"
 #include "mcapi/chan.h"
 #include "mcapi/queue.h"
 #include "mcapi/req.h"
@@ -95,8 +96,8 @@ void tw_mcapi_report_starved(struct tw_mcapi_node *n)
 }
 
 /* At the beginning of a call: locks, or sets MCAPI_ENOT_HANDLE. */
-static struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t handle, bool sender,
-				   mcapi_status_t *status)
+static tw_inline struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t handle, bool sender,
+				      mcapi_status_t *status)
 {
 	struct tw_ep *ep = tw_mcapi_begin(n, status, MCAPI_ENOT_HANDLE);
 	struct tw_mcapi_endp *e;
@@ -236,12 +237,23 @@ void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffe
 	tw_mcapi_leave(n->ep);
 }
 
-/* The next packet, if it is whole. */
-static inline struct tw_unexp_msg *next_packet(struct tw_ep *ep, const struct tw_mcapi_endp *e)
+/* Takes the next packet, if it is whole: from the queue, or straight from the sender's ring. */
+static inline struct tw_unexp_msg *take_packet(struct tw_mcapi_node *n,
+					       const struct tw_mcapi_endp *e)
 {
+	struct tw_ep *ep = n->ep;
 	struct tw_unexp_msg *u = tw_unexp_find(ep, tw_mcapi_packets_of(e), TW_MCAPI_TO_PORT);
 
-	return u && tw_unexp_is_whole(u) ? u : NULL;
+	if (!u)
+		return e->chan.match ? tw_recv_direct(ep,
+						      &n->peers[tw_mcapi_node_of(e->chan.other)].addr,
+						      e->chan.match)
+				     : NULL;
+	if (tw_unlikely(!tw_unexp_is_whole(u)))
+		return NULL;
+	tw_unexp_claim(ep, u);
+	tw_unexp_take(ep, u);
+	return u;
 }
 
 struct waiting {
@@ -253,27 +265,29 @@ static bool packet_here(struct tw_ep *ep, void *arg)
 {
 	struct waiting *w = arg;
 
-	w->packet = next_packet(ep, w->e);
-	return w->packet || (w->e->chan.peer_closed && tw_mcapi_pkt_drained(ep->owner, w->e));
+	w->packet = take_packet(ep->owner, w->e);
+	return w->packet || tw_mcapi_pkt_drained(ep->owner, w->e);
 }
 
 /* The short path, without a request: a packet that is there or comes soon. */
 static inline mcapi_status_t receive_soon(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 					  void **buffer, size_t *size)
 {
-	struct waiting w = {e, NULL};
 	struct tw_unexp_msg *u;
 
 	if (tw_unlikely(!e->timeout || !tw_list_empty(&e->packet_recvs)))
 		return MCAPI_INCOMPLETE;
-	/* This keeps the lock. */
-	if (tw_unlikely(!tw_poll_first(n->ep, packet_here, &w, TW_MCAPI_POLL_US)))
-		return MCAPI_INCOMPLETE;
-	u = w.packet;
-	if (tw_unlikely(!u))
-		return MCAPI_ENOT_HANDLE;
-	tw_unexp_claim(n->ep, u);
-	tw_unexp_take(n->ep, u);
+	u = take_packet(n, e);
+	if (tw_unlikely(!u)) {
+		struct waiting w = {e, NULL};
+
+		/* This keeps the lock. */
+		if (!tw_poll_first(n->ep, packet_here, &w, TW_MCAPI_POLL_US))
+			return MCAPI_INCOMPLETE;
+		u = w.packet;
+		if (!u)
+			return MCAPI_ENOT_HANDLE;
+	}
 	tw_mcapi_outstanding_add(n, u);
 	tw_mcapi_chan_took(n, e, 1, e->buffers);
 	*buffer = u->data;

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "engine/quick.h"
 #include "mcapi/chan.h"
 #include "mcapi/queue.h"
 #include "mcapi/req.h"

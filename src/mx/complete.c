@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MX VI, VII: the state of requests, and probing. */
+#include "engine/quick.h"
 #include "mx/mx_internal.h"
 
 const uint8_t tw_mx_status_codes[TW_NSTATUS] = {
@@ -53,6 +54,17 @@ static tw_noinline mx_return_t test_entered(struct tw_ep *ep, struct tw_req *r, 
 	return MX_SUCCESS;
 }
 
+/* The request is not complete: polls. */
+static tw_noinline mx_return_t test_pending(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
+					    uint32_t *result, struct tw_lock_way way)
+{
+	if (tw_unlikely(r->outcome != tw_req_posted.outcome || !tw_quick_vain(ep)))
+		return test_entered(ep, r, status, result);
+	*result = 0;
+	tw_lock_leave(way);
+	return MX_SUCCESS;
+}
+
 static tw_noinline mx_return_t test_any(mx_endpoint_t endpoint, const mx_request_t *request,
 					mx_status_t *status, uint32_t *result)
 {
@@ -80,8 +92,10 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 	if (tw_unlikely(!ep))
 		return test_any(endpoint, request, status, result);
 	r = request ? tw_req_last(ep, (uint64_t)(uintptr_t)*request) : NULL;
-	if (tw_unlikely(!r || !result || r->outcome != tw_req_ok.outcome))
+	if (tw_unlikely(!r || !result))
 		return test_entered(ep, r, status, result);
+	if (tw_unlikely(r->outcome != tw_req_ok.outcome))
+		return test_pending(ep, r, status, result, way);
 	*result = 1;
 	tw_mx_succeeded(status, r);
 	tw_req_put(ep, r);

@@ -126,7 +126,8 @@ static tw_inline mx_return_t sent(struct tw_ep *ep, struct tw_lock_way way, stru
 				  void *context, mx_request_t *request)
 {
 	bool asleep = tw_quick_asleep(p);
-	struct tw_req *r = tw_req_sent(ep, tw_mx_addr(to), match, len);
+	struct tw_addr addr = tw_mx_addr(to);
+	struct tw_req *r = tw_req_ended(ep, &addr, match, len);
 
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
@@ -185,6 +186,16 @@ mx_return_t mx_issend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint3
 			    request, TW_R_SYNC, __func__);
 }
 
+/* Requests the data of an announced message at once. */
+static mx_return_t leave_working(struct tw_ep *ep)
+{
+	if (ep->has_work && !tw_in_handler(ep))
+		tw_flush(ep);
+	ep->events++;
+	tw_mx_leave(ep);
+	return MX_SUCCESS;
+}
+
 static tw_noinline mx_return_t irecv_entered(struct tw_ep *ep, const mx_segment_t *list,
 					     uint32_t count, uint64_t match, uint64_t mask,
 					     void *context, mx_request_t *request)
@@ -200,11 +211,7 @@ static tw_noinline mx_return_t irecv_entered(struct tw_ep *ep, const mx_segment_
 	tw_recv_post(ep, r, match, mask);
 	if (tw_mx_ep(ep)->request_us)
 		tw_mx_limit(ep, request);
-	/* Requests the data of an announced message at once. */
-	if (ep->has_work && !tw_in_handler(ep))
-		tw_flush(ep);
-	tw_mx_leave(ep);
-	return MX_SUCCESS;
+	return leave_working(ep);
 }
 
 static tw_noinline mx_return_t irecv_any(mx_endpoint_t endpoint, const mx_segment_t *list,
@@ -218,6 +225,25 @@ static tw_noinline mx_return_t irecv_any(mx_endpoint_t endpoint, const mx_segmen
 	return irecv_entered(ep, list, count, match, mask, context, request);
 }
 
+/* A message waits, perhaps one that this receive meets. */
+static tw_noinline mx_return_t irecv_unexpected(struct tw_ep *ep, const mx_segment_t *list,
+						uint64_t match, uint64_t mask, void *context,
+						mx_request_t *request)
+{
+	struct tw_unexp_msg *u = tw_unexp_find(ep, match, mask);
+	struct tw_req *r;
+
+	if (tw_unlikely(!u || u->unusual || u->len > list->segment_length))
+		return irecv_entered(ep, list, 1, match, mask, context, request);
+	r = tw_quick_receive(ep, u, list->segment_ptr);
+	r->context = context;
+	*request = (mx_request_t)(uintptr_t)r->handle;
+	if (tw_unlikely(ep->unusual))
+		return leave_working(ep);
+	tw_lock_leave(tw_lock_held(&ep->slot->lock));
+	return MX_SUCCESS;
+}
+
 mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
 		     uint64_t match_recv, uint64_t match_mask, void *context, mx_request_t *request)
 {
@@ -228,16 +254,20 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	if (tw_unlikely(!ep))
 		return irecv_any(endpoint, segments_list, segments_count, match_recv, match_mask,
 				 context, request);
-	if (tw_unlikely(ep->gauges[TW_G_UNEXPECTED] | ep->unusual | tw_mx_ep(ep)->request_us |
-			tw_mx_ep(ep)->context_mask | (match_recv & ~match_mask)) ||
+	if (tw_unlikely(ep->unusual | tw_mx_ep(ep)->request_us | tw_mx_ep(ep)->context_mask |
+			(match_recv & ~match_mask)) ||
 	    tw_unlikely(!ep->reqs.free || !request || segments_count != 1 || !segments_list ||
 			!segments_list->segment_ptr))
 		return irecv_entered(ep, segments_list, segments_count, match_recv, match_mask,
 				     context, request);
-	r = tw_quick_post(ep, segments_list->segment_ptr, segments_list->segment_length, match_recv,
+	if (tw_unlikely(ep->gauges[TW_G_UNEXPECTED]))
+		return irecv_unexpected(ep, segments_list, match_recv, match_mask, context,
+					request);
+	r = tw_quick_recv(ep, segments_list->segment_ptr, segments_list->segment_length, match_recv,
 			  match_mask);
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
+	tw_match_post(ep->match, &r->posted);
 	tw_lock_leave(way);
 	return MX_SUCCESS;
 }

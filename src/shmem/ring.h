@@ -29,6 +29,7 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
+#include "base/barrier.h"
 #include "base/compiler.h"
 #include "base/copy.h"
 #include "shmem/packet.h"
@@ -123,6 +124,9 @@ struct tw_ring_tx {
 	uint8_t *bytes;
 };
 
+struct tw_link;
+
+/* And its reading side, which the engine looks at in every poll (struct tw_lanes). */
 struct tw_ring_rx {
 	struct tw_ring *ring;
 	struct tw_slot *slots;
@@ -131,7 +135,7 @@ struct tw_ring_rx {
 	struct tw_ring_tx *back;
 	uint64_t side;	       /* of the other side */
 	uint32_t backoff_left; /* polls that still leave the token slot alone */
-	uint32_t tries;	       /* looks at it since then */
+	uint32_t tries;	       /* looks at it in vain since then */
 	struct tw_backoff backoff;
 	uint32_t nslots, nbytes;
 	uint8_t which; /* of the two rings */
@@ -140,6 +144,8 @@ struct tw_ring_rx {
 	uint32_t btail;
 	uint32_t published; /* tail as the writer can see it */
 	uint32_t max_payload;
+	bool fence; /* one side's barrier does not reach the other */
+	struct tw_link *link; /* of its provider */
 };
 
 /* Offset of the home page. */
@@ -328,7 +334,7 @@ static inline bool tw_slot_full(const struct tw_slot *s, uint64_t key)
 {
 	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_acquire);
 
-	return (stamp & TW_STAMP_KEY) == key;
+	return !((stamp ^ key) << (64 - TW_STAMP_LEN));
 }
 
 static inline uint64_t tw_ring_key(const struct tw_ring_rx *rx)
@@ -376,15 +382,29 @@ static inline const void *tw_ring_payload(struct tw_ring_rx *rx, struct tw_slot 
 	return tw_likely(*len <= rx->max_payload) ? tw_ring_data(rx, s, *len) : NULL;
 }
 
-/* The same for a polling reader, which leaves the token slot alone while its polls are dense. */
-static inline struct tw_slot *tw_ring_poll(struct tw_ring_rx *rx, bool dense)
+/* The writer may know that this side polls. */
+static inline void tw_ring_show_poll(struct tw_ring_rx *rx, uint64_t now)
 {
-	if (rx->backoff_left && dense) {
+	atomic_store_explicit(&rx->ring->taken.polled, now, memory_order_release);
+}
+
+/* A poll: true if it finds nothing. It leaves the token slot alone while polls are dense. */
+static inline bool tw_ring_poll_vain(struct tw_ring_rx *rx, const bool *dense)
+{
+	uint64_t key = tw_ring_key(rx);
+
+	if (tw_unlikely(tw_slot_full(&rx->slots[rx->tail & rx->mask], key)))
+		return false;
+	if (tw_likely(!rx->token))
+		return true;
+	if (rx->backoff_left && *dense) {
 		rx->backoff_left--;
-		return tw_ring_here(rx);
+		return true;
 	}
+	if (tw_slot_full(rx->token, key))
+		return false;
 	rx->tries++;
-	return tw_ring_next(rx);
+	return true;
 }
 
 /* The packet in the token slot was taken, so this side may write it. */
@@ -393,7 +413,7 @@ static inline void tw_ring_token_taken(struct tw_ring_rx *rx)
 	rx->back->token = rx->token;
 	rx->token = NULL;
 	rx->backoff_left = 0;
-	tw_backoff_learn(&rx->backoff, rx->tries > 1, TW_RING_BACKOFF);
+	tw_backoff_learn(&rx->backoff, rx->tries > 0, TW_RING_BACKOFF);
 }
 
 static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *s, uint32_t len)
@@ -407,12 +427,16 @@ static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *
 	}
 }
 
-/* Publishes the reader's position to the writer. */
-static inline void tw_ring_publish(struct tw_ring_rx *rx)
+/* Publishes the reader's position. True if the writer sleeps until there is space. */
+static inline bool tw_ring_publish(struct tw_ring_rx *rx)
 {
 	atomic_store_explicit(&rx->ring->taken.bytes, rx->btail, memory_order_release);
 	atomic_store_explicit(&rx->ring->taken.slots, rx->tail, memory_order_release);
 	rx->published = rx->tail;
+	if (tw_unlikely(rx->fence))
+		atomic_thread_fence(memory_order_seq_cst);
+	tw_barrier_compiler();
+	return atomic_load_explicit(&rx->ring->wants.room, memory_order_relaxed);
 }
 
 #endif /* TW_RING_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Polls of an endpoint with so many peers that are silent, for tests/checks/idle, which
- * counts their instructions. Through the shm provider alone: the engine's part of a poll
- * does not know how many peers there are.
+ * counts their instructions. Through the shm provider alone: the engine looks at one ring of
+ * them with each poll.
  */
 #include <stdio.h>
 #include <stdlib.h>

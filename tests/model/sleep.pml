@@ -257,7 +257,7 @@ active proctype sender()
 end:	false
 }
 
-/* poll_link(), publish() */
+/* tw_recv_run(), tw_ring_publish() */
 inline take()
 {
 	d_step {
