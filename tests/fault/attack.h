@@ -17,6 +17,8 @@
 #define HOSTILE_TAG (0xbadull << 52)
 #define HOSTILE_MASK (0xfffull << 52)
 
+#define HOSTILE_WINDOW 1 /* the key of the window that the victim has */
+#define HOSTILE_WINDOW_SIZE 4096
 #define ATTACK_LONGEST 8192 /* the longest payload in a ring of raw.c */
 
 struct attacker {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fds.h"
+#include "engine/window_internal.h"
 #include "fault/attack.h"
 
 #define WRITERS 20
@@ -46,6 +47,15 @@ static const struct bad bad[] = {
 	{"that nothing is put", TW_PUT, 0, 0, 0, 0x100000001, 0, 0},
 	{"to cancel with something", TW_CANCEL, 0, 0, 4, 0x100000001, 0, 0},
 	{"an active message for nobody", TW_AM, 0, 8, 8, 0, 0, 0},
+	{"half a question for a window", TW_WINDOW, TW_WINDOW_ASK, 8, 8, 0, 0, 0},
+	{"a window that nobody asked for", TW_WINDOW, TW_WINDOW_GRANT, 40, 40, 0, 0, 0},
+	{"a put of another length", TW_WINDOW, TW_WINDOW_PUT, 48, 48, 0x100000001, 0, 0},
+	{"a get with data", TW_WINDOW, TW_WINDOW_GET, 48, 48, 0x100000001, 0, 0},
+	{"an atomic of nothing", TW_WINDOW, TW_WINDOW_CHANGE, 40, 40, 0x100000001, 0, 0},
+	{"a reply to nothing", TW_WINDOW, TW_WINDOW_REPLY, 40, 40, 0x100000001, 0, 0},
+	{"a notification for nobody", TW_WINDOW, TW_WINDOW_NOTIFY, 8, 0, 1, 0, 0},
+	{"a window let go of that it never had", TW_WINDOW, TW_WINDOW_RELEASE, 40, 40, 0, 0, 0},
+	{"an unknown packet about windows", TW_WINDOW, TW_WINDOW_RELEASE + 1, 40, 40, 0, 0, 0},
 	{"an answer to no cancel", TW_CANCELLED, 0, 0, 0, 0x100000001, 0, 0},
 	{"a fragment beyond its message", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_FRAG, 977},
 	{"a message inside another", TW_EAGER, 0, 2000, 1024, HOSTILE_TAG, TW_EAGER, 1024},

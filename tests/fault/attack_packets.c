@@ -3,11 +3,13 @@
  * Most packets are nearly right: they follow the protocol as far as it takes to
  * get deep, and then one field is wrong.
  */
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "engine/window_internal.h"
 #include "fault/attack.h"
 
 /* What the victim reads and writes. */
@@ -57,6 +59,29 @@ static struct told *told_in(struct attacker *a, struct talk *t, uint8_t type)
 	while (t->seen[i].type != type && ++n < 16)
 		i = (i + 1) % 16;
 	return &t->seen[i];
+}
+
+/* One-sided access: mostly to the window that the victim has, beyond its end too. */
+static void about_window(struct attacker *a, struct talk *t)
+{
+	struct tw_window_msg m = {.key = HOSTILE_WINDOW,
+				  .number = chance(a, 90) ? 1 : below(a, 4),
+				  .offset = below(a, HOSTILE_WINDOW_SIZE + 8),
+				  .len = below(a, 64),
+				  .at = below(a, 64),
+				  .status = (uint8_t)below(a, 2),
+				  .rights = (uint8_t)below(a, 8),
+				  .op = (uint8_t)below(a, TW_ATOMIC_OPS + 1),
+				  .type = (uint8_t)below(a, TW_ATOMIC_TYPES + 1)};
+	uint8_t what = (uint8_t)below(a, TW_WINDOW_RELEASE + 1);
+	uint32_t len = sizeof(m);
+
+	if (chance(a, 10))
+		spoil(a, &m, sizeof(m), 1);
+	if (what == TW_WINDOW_PUT || what == TW_WINDOW_CHANGE)
+		len += (uint32_t)(m.len < 1024 ? m.len : 1024);
+	memcpy(t->data, &m, sizeof(m));
+	put(a, t, tw_hdr_make(TW_WINDOW, what, 0, len, a_ref(a, t)), len);
 }
 
 /* Announces a message; the length is odd, or such as the victim may want to share. */
@@ -201,6 +226,8 @@ static void one_packet(struct attacker *a, struct talk *t)
 		put(a, t, tw_hdr_make(TW_CANCEL, 0, 0, 0, a_ref(a, t)), 0);
 	} else if (r < 91) {
 		put(a, t, tw_hdr_make(TW_CANCELLED, (uint8_t)below(a, 3), 0, 0, a_ref(a, t)), 0);
+	} else if (r < 92) {
+		about_window(a, t);
 	} else if (r < 93) {
 		put(a, t, tw_hdr_make(TW_AM, 0, 0, below(a, 60), any(a)), below(a, 60));
 	} else if (r < 99) {

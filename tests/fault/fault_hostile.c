@@ -162,6 +162,29 @@ static void step(struct victim *v, unsigned *idle)
 		st_idle(idle);
 }
 
+/* The window, and what nobody may write. */
+static struct {
+	uint8_t before[8192], window[HOSTILE_WINDOW_SIZE], after[8192];
+} guarded;
+
+static void make_window(struct victim *v)
+{
+	uint64_t key = HOSTILE_WINDOW;
+
+	memset(&guarded, 0x5a, sizeof(guarded));
+	st_ok(mx_window_register(v->ep, guarded.window, sizeof(guarded.window),
+				 MX_WINDOW_READ | MX_WINDOW_WRITE, &key));
+}
+
+static void end_window(struct victim *v)
+{
+	st_ok(mx_window_deregister(v->ep, HOSTILE_WINDOW));
+	for (size_t i = 0; i < sizeof(guarded.before); i++) {
+		st_eq(guarded.before[i], 0x5a);
+		st_eq(guarded.after[i], 0x5a);
+	}
+}
+
 static int victim(void *arg, int fd)
 {
 	struct victim *v = calloc(1, sizeof(*v));
@@ -178,6 +201,7 @@ static int victim(void *arg, int fd)
 	setenv("TAGWIRE_RNDV", "split", 1);
 	st_up();
 	v->ep = st_open(1, NULL, 0);
+	make_window(v);
 	victim_name = st_whose(st_self(v->ep));
 	st_put(fd, &victim_name, sizeof(victim_name));
 	st_get(fd, &friend_name, sizeof(friend_name));
@@ -188,6 +212,7 @@ static int victim(void *arg, int fd)
 		step(v, &idle);
 	st_streams_part(&v->streams, &shared->idle);
 	st_get(fd, &c, 1);
+	end_window(v);
 	st_ok(mx_close_endpoint(v->ep));
 	st_ok(mx_finalize());
 	return 0;

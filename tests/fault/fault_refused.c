@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "mx_extensions.h"
 #include "stress/stress.h"
 
 #define LEN 3000000
@@ -86,6 +87,32 @@ static void exchange(mx_endpoint_t ep, mx_endpoint_addr_t to, size_t len)
 	free(out);
 }
 
+/* Into the other's memory, and from there, while both do the same. */
+static void access_window(mx_endpoint_t ep, mx_endpoint_addr_t to, size_t len)
+{
+	uint8_t *window = malloc(len), *out = malloc(len), *in = malloc(len);
+	mx_segment_t from = {out, (uint32_t)len}, into = {in, (uint32_t)len};
+	uint64_t key = len;
+	mx_request_t r;
+
+	st_check(window && out && in);
+	twt_fill(out, len, len);
+	st_ok(mx_window_register(ep, window, len, MX_WINDOW_READ | MX_WINDOW_WRITE, &key));
+	st_meet(&shared->meet, 2);
+	st_ok(mx_put(ep, &from, 1, to, key, 0, 0, NULL, &r));
+	st_finish(ep, &r);
+	st_meet(&shared->meet, 2);
+	st_eq(twt_check(window, len, len), len);
+	st_ok(mx_get(ep, &into, 1, to, key, 0, 0, NULL, &r));
+	st_finish(ep, &r);
+	st_eq(twt_check(in, len, len), len);
+	st_meet(&shared->meet, 2);
+	st_ok(mx_window_deregister(ep, key));
+	free(window);
+	free(out);
+	free(in);
+}
+
 static mx_return_t open_one(mx_endpoint_t *ep)
 {
 	mx_return_t rc;
@@ -118,6 +145,8 @@ static void side(int rank, int call, int error)
 	to = st_connect(ep, shared->name[!rank]);
 	exchange(ep, to, 8);
 	exchange(ep, to, LEN);
+	access_window(ep, to, 8);
+	access_window(ep, to, LEN);
 	st_meet(&shared->meet, 2);
 	st_ok(mx_close_endpoint(ep));
 	st_ok(mx_finalize());
