@@ -87,7 +87,8 @@ static bool pull_piece(struct tw_peer *p, struct tw_req *r)
 	const struct tw_import *w = r->import;
 	bool by_owner = served(p, r);
 	struct iovec iov[NPIECES + 1];
-	uint32_t most = by_owner ? TW_WINDOW_PIECE : PIECE, covered;
+	uint32_t room = p->link->max_payload - (uint32_t)sizeof(struct tw_window_msg), covered;
+	uint32_t most = by_owner ? tw_min(room, (uint32_t)TW_WINDOW_PIECE) : PIECE;
 	unsigned n = tw_req_iov(r, r->at, tw_min(most, r->until - r->at), iov + 1, NPIECES, &covered);
 	enum tw_err err = TW_OK;
 

@@ -121,11 +121,6 @@ static bool close_together(const struct tw_mrapi_move *m)
 	       m->remote_stride - m->bytes <= tw_max(m->bytes, (uint32_t)GAP_MAX);
 }
 
-static bool network_open(struct tw_mrapi_client *c)
-{
-	return c->remote != NULL;
-}
-
 static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
 {
 	struct work w = {.op.done = ended, .remote = c->remote, .status = TW_S_OK};
@@ -146,6 +141,16 @@ static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mr
 	if (w.status == TW_S_OK)
 		return MRAPI_SUCCESS;
 	return w.status == TW_S_NO_RESOURCES ? MRAPI_ERR_MEM_LIMIT : MRAPI_ERR_RMEM_INVALID;
+}
+
+/* Reads nothing, so that the window is known: its owner may stand still later. */
+static bool network_open(struct tw_mrapi_client *c)
+{
+	struct tw_mrapi_move nothing = {.n = 1};
+
+	if (c->remote)
+		network_move(c, &nothing);
+	return c->remote != NULL;
 }
 
 const struct tw_mrapi_path tw_mrapi_path_network = {"network", false, network_open, network_move};
