@@ -302,6 +302,15 @@ uint32_t tw_board_best(uint32_t rank)
 	return best[rank];
 }
 
+unsigned tw_boards_to_others(void)
+{
+	unsigned n = nboards;
+
+	while (n > 1 && boards[best[n - 1]].merit == REACHES_NOBODY)
+		n--;
+	return n;
+}
+
 const uint64_t *tw_local_nics(unsigned *n)
 {
 	*n = nboards;

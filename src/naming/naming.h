@@ -25,6 +25,8 @@ enum tw_err tw_naming_init(void);
 unsigned tw_boards(const struct tw_board **boards);
 /* The number of the best board (0), the next best, and so on, when the library was started. */
 uint32_t tw_board_best(uint32_t rank);
+/* How many of the best lead to other hosts; 1 where none does. */
+unsigned tw_boards_to_others(void);
 /* May ask the other host, and so take seconds. */
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
