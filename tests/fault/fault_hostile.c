@@ -129,6 +129,7 @@ static void step_connect(struct victim *v)
 	case MX_STATUS_SUCCESS:
 		answer(v, s.source);
 		break;
+	case MX_STATUS_ABORTED: /* it spoke, but not our language */
 	case MX_STATUS_REJECTED:
 		atomic_fetch_add(&shared->refused, 1);
 		break;
