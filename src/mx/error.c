@@ -154,7 +154,7 @@ const char *mx_strstatus(mx_status_code_t code)
 		[MX_STATUS_BAD_KEY] = "the peer's endpoint has another filter",
 		[MX_STATUS_BAD_ENDPOINT] = "endpoint id out of range",
 		[MX_STATUS_BAD_RDMAWIN] = "no such window, or an access that it does not allow",
-		[MX_STATUS_ABORTED] = "aborted: the memory of the message cannot be read",
+		[MX_STATUS_ABORTED] = "aborted: its memory cannot be read, or the other side has another version",
 		[MX_STATUS_EVENTQ_FULL] = "event queue full",
 		[MX_STATUS_NO_RESOURCES] = "memory or another resource is short",
 	};
