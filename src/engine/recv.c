@@ -325,7 +325,6 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 	/* Only after the packet was taken: it may be offered again. */
 	if (err == TW_OK && tw_hdr_credits(hdr) && !p->barred) {
 		p->credits += tw_hdr_credits(hdr);
-		p->credit_starved = 0;
 		if (tw_unlikely(!tw_list_empty(&p->sendq)))
 			tw_peer_work(p);
 	}

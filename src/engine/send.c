@@ -6,7 +6,6 @@
 #include "engine/quick.h"
 
 #define POLL_EVERY 64u	  /* messages to a peer */
-#define CREDIT_WAIT_US 20 /* without credit for so long: announce (doc/decisions.md, 4) */
 
 /*
  * The size of the pieces of an eager message: small enough that the receiver copies one
@@ -165,18 +164,9 @@ static bool send_beyond(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
-/*
- * A receiver that keeps up soon returns credits, and waiting for them is cheaper than
- * announcing. A receiver that does not may be waiting for this very message, so it is
- * announced then: a message that is held back could never match.
- */
+/* The receiver may be waiting for this very message: held back, it could never match. */
 static bool without_credit(struct tw_peer *p, struct tw_req *r)
 {
-	if (!p->credit_starved)
-		p->credit_starved = tw_clock();
-	if (tw_credit_cost(r->len) <= p->granted &&
-	    tw_clock() - p->credit_starved < tw_clock_us(CREDIT_WAIT_US))
-		return false;
 	if (!(r->len <= TW_SMALL_MAX && !p->ep->fetch_max ? send_beyond(p, r) : announce(p, r)))
 		return false;
 	p->ep->counters[TW_C_NO_CREDIT]++;

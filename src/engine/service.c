@@ -7,11 +7,9 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -21,7 +19,6 @@
 #include "base/thread.h"
 #include "engine/engine.h"
 
-#define SLICE_NS 100000 /* the shortest slice that Linux grants */
 #define TAG_STOP UINT64_MAX
 #define TAG_TIMER (UINT64_MAX - 1)
 
@@ -144,28 +141,6 @@ static void timer_ready(void)
 		set_no_later(tw_idle_due(&tw_slots[i], now));
 }
 
-/*
- * Asks for a short time slice. Otherwise Linux sometimes lets a computing program finish
- * its slice of milliseconds before this thread runs (doc/decisions.md, 10). Linux 6.12 and
- * later; a refusal does no harm.
- */
-static void use_short_slices(void)
-{
-	struct { /* struct sched_attr: C libraries before 2.41 lack it */
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr = {.size = sizeof(attr)};
-
-	_Static_assert(sizeof(attr) == 48, "as the kernel has it");
-	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 || attr.policy != SCHED_OTHER)
-		return;
-	attr.runtime = SLICE_NS;
-	syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
 /* Set in the service thread if it has ended the last endpoint itself. */
 static _Thread_local bool over;
 
@@ -174,7 +149,6 @@ static void *run(void *arg)
 	struct epoll_event ev[16];
 
 	(void)arg;
-	use_short_slices();
 	for (;;) {
 		int n = epoll_wait(service.epfd, ev, tw_countof(ev), -1);
 

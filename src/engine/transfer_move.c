@@ -16,7 +16,7 @@
 #define SPLIT_MIN 32768	   /* the same, and a message more */
 #define STILL_MIN 262144   /* from here on it pays to look twice whether the peer polls */
 #define STILL_US 2	   /* a polling program does so at least once in this time */
-#define REST_MIN STILL_MIN /* less is moved sooner than one has looked for an idle core */
+#define REST_MIN (8 << 20) /* less is sooner moved: doc/decisions.md, 17 */
 #define LEAD 4096	   /* the receiver of a split starts earlier, by about so many bytes */
 #define PUSH_PIECE (16 * 1024)
 #define PUSH_BUDGET 16		   /* pieces pushed in one go */

@@ -8,7 +8,7 @@
 
 TestSuite(mx_progression, .init = mxt_job, .timeout = MXT_TIMEOUT);
 
-enum { LONGEST = 1 << 20, WHILE = 200 /* ms in which nothing may happen */ };
+enum { LONGEST = 8 << 20, WHILE = 200 /* ms in which nothing may happen */ };
 static char out[LONGEST], in[LONGEST];
 
 static mx_request_t issend(struct mxt_pair *p, uint32_t len)
