@@ -231,7 +231,7 @@ Test(transfer_peer, every_packet_in_every_state)
 /* While both programs compute, on one processor, long data rests until this one polls. */
 Test(transfer_peer, data_rests)
 {
-	static char large[256 * 1024];
+	static char large[8 << 20];
 	struct tw_ref ref = {1, 1};
 	struct tw_req *r, *small;
 	cpu_set_t one;

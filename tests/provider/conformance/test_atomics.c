@@ -326,6 +326,8 @@ CONFORMANCE(window_notify, ANY)
 
 CONFORMANCE(window_notify_served, ANY)
 {
+	if (!getenv("TWT_KNOWN_FAULTS"))
+		cr_skip_test("it may wait for ever: doc/known-issues.md, 9");
 	notify(t, "push");
 }
 
