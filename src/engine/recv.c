@@ -328,5 +328,8 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 		if (tw_unlikely(!tw_list_empty(&p->sendq)))
 			tw_peer_work(p);
 	}
+	/* It waits at the provider, which rings no doorbell for it again. */
+	if (tw_unlikely(err == TW_AGAIN))
+		tw_progress_request(p->ep);
 	return err;
 }
