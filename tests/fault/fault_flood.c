@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/check.h"
 #include "lib/twt.h"
 #include "mx_extensions.h"
 #include "naming/naming.h"
@@ -29,14 +30,6 @@
 #define WARM_UP 1000	 /* strangers before the first look at the memory */
 #define SLACK (64 << 10) /* bytes; a link for each stranger would be 13 MB */
 #define LENGTH 1000
-
-#define check(cond)                                                                                \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);                 \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 struct place {
 	uint64_t nic;

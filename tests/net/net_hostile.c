@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/check.h"
 #include "lib/twt.h"
 #include "mx_extensions.h"
 #include "providers/net/session.h"
@@ -21,14 +22,6 @@
 #define LIMIT_MS 2000				 /* for an introduction: TAGWIRE_CONNECT_TIMEOUT */
 #define LONG_MS 60000				 /* the same, where nobody may rely on it */
 #define DEADLINE_MS (5000 * (int)twt_patience()) /* against a hang */
-
-#define check(cond)                                                                                \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);                 \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 struct victim {
 	mx_endpoint_t ep;

@@ -18,20 +18,13 @@
 
 #include "base/module.h"
 #include "base/settings.h"
+#include "lib/check.h"
 #include "lib/twt.h"
 #include "mx_extensions.h"
 #include "naming/naming.h"
 #include "providers/net/session.h"
 
 #define FILTER 0x5eceff17u
-
-#define check(cond)                                                                                \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);                 \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 /* In place of what TAGWIRE_AUTH may be: no endpoint. */
 #define OLD "old"
