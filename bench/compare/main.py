@@ -173,24 +173,28 @@ class Measurement:
                                  [((value - base) * figure.scale, before, after)
                                   for value, before, after in found.get(figure.job, [])])
 
-    def round(self, number, progress):
+    def round(self, number, runs, progress):
         # Another one begins each time.
         order = self.here[number % len(self.here):] + self.here[:number % len(self.here)]
         progress.show(number, 'the bare machine')
         self.results.add_bare(self.run(self.bare, 2, bare_jobs(self.figures)))
-        for run in self.runs:
+        for run in runs:
             for peer in order:
                 progress.show(number, peer.title)
                 self.run_peer(peer, run)
         self.results.nrounds = number + 1
 
     def rounds(self, count):
-        """So many; None: until there are samples enough."""
+        """So many; None: what lacks samples is run again until there are enough."""
         progress = Progress()
+        runs = self.runs
         try:
             for number in range(count or MOST_ROUNDS):
-                self.round(number, progress)
-                if not count and not self.results.thin(self.results.distance()):
+                self.round(number, runs, progress)
+                if not count:
+                    thin = self.results.thin(self.results.distance())
+                    runs = [run for run in self.runs if any(f.run is run for f in thin)]
+                if not runs:
                     break
         except KeyboardInterrupt:
             progress.end()
