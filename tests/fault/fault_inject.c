@@ -4,9 +4,13 @@
  * room, packets held back, remote reads that are refused, find no memory or
  * lose the peer, a peer that goes down at any packet. Each message arrives as it
  * was sent or ends with a status that says what happened; afterwards the two
- * connect again.
+ * connect again. Half of the time over shared memory, half over TCP.
  */
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 #include <stdlib.h>
+#include <string.h>
 
 #include "fault/faulty.h"
 #include "stress/stress.h"
@@ -21,6 +25,7 @@ struct shared {
 	struct st_name name[2];
 	atomic_int parted[2]; /* of even and of odd rounds */
 	atomic_int over;
+	double end; /* of this half */
 	atomic_ullong messages, ended, aborted;
 	atomic_ullong faults[6];
 };
@@ -120,8 +125,8 @@ static void run_round(struct side *s)
 	take_leftovers(s, base);
 	meet();
 	if (s->rank == 0)
-		atomic_store(&shared->over,
-			     (!st_going() && s->round > 3) || s->round >= (uint64_t)rounds);
+		atomic_store(&shared->over, (twt_now() > shared->end && s->round > 3) ||
+						    s->round >= (uint64_t)rounds);
 	meet();
 }
 
@@ -149,16 +154,17 @@ static int process(void *arg, int fd)
 	return 0;
 }
 
-int main(int argc, char **argv)
+/* With providers as TAGWIRE_PROVIDERS names them. */
+static void inject(const char *providers)
 {
-	static const struct st_option options[] = {{"--rounds", &rounds, 4, 1000000}, {0}};
 	static int rank[2] = {0, 1};
 	struct twt_child child[2];
 	unsigned long long f[6];
 	char c;
 
-	st_begin(argc, argv, "fault_inject", 10, options);
-	shared = st_shared(sizeof(*shared));
+	memset(shared, 0, sizeof(*shared));
+	shared->end = twt_now() + st_seconds / 2;
+	setenv("TAGWIRE_PROVIDERS", providers, 1);
 	for (int i = 0; i < 2; i++)
 		twt_spawn(&child[i], process, &rank[i]);
 	for (int i = 0; i < 2; i++)
@@ -167,11 +173,24 @@ int main(int argc, char **argv)
 	st_leftovers();
 	for (int i = 0; i < 6; i++)
 		f[i] = atomic_load(&shared->faults[i]);
-	st_done("%llu messages, %llu streams ended, %llu of them aborted; injected: %llu no room, "
-		"%llu held back, %llu EPERM, %llu EFAULT, %llu lost, %llu down",
-		(unsigned long long)atomic_load(&shared->messages),
+	st_done("%s: %llu messages, %llu streams ended, %llu of them aborted; injected: %llu no "
+		"room, %llu held back, %llu EPERM, %llu EFAULT, %llu lost, %llu down",
+		providers, (unsigned long long)atomic_load(&shared->messages),
 		(unsigned long long)atomic_load(&shared->ended),
 		(unsigned long long)atomic_load(&shared->aborted), f[0], f[1], f[2], f[3], f[4],
 		f[5]);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct st_option options[] = {{"--rounds", &rounds, 4, 1000000}, {0}};
+
+	st_begin(argc, argv, "fault_inject", 10, options);
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
+	shared = st_shared(sizeof(*shared));
+	inject("self,shm");
+#if TW_HAVE_TCP
+	inject("self,tcp");
+#endif
 	return 0;
 }

@@ -13,7 +13,12 @@
 #include "base/compiler.h"
 #include "lib/twt.h"
 #include "naming/naming.h"
+#include "providers/net/session.h"
 #include "providers/registry.h"
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 
 #define LINKS 2048
 
@@ -300,6 +305,16 @@ static enum tw_err do_put(struct tw_link *link, const struct iovec *iov, unsigne
 	return err == TW_OK ? w->inner->put(link, iov, niov, address, key, cookie) : err;
 }
 
+static enum tw_err do_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr)
+{
+	return wrap_of(link)->inner->mem_reg(link, addr, len, mr);
+}
+
+static void do_mem_dereg(struct tw_link *link, struct tw_mem_reg *mr)
+{
+	wrap_of(link)->inner->mem_dereg(link, mr);
+}
+
 static bool do_alive(struct tw_link *link)
 {
 	return wrap_of(link)->inner->alive(link);
@@ -375,15 +390,13 @@ static enum tw_err open_self(struct tw_host *host, void **instance);
 static enum tw_err open_shm(struct tw_host *host, void **instance);
 
 #define WRAPPED(its_name, its_open)                                                                \
-	{                                                                                          \
-		.name = its_name, .open = its_open, .close = do_close, .reaches = do_reaches,      \
-		.connect = do_connect, .disconnect = do_disconnect, .send = do_send,               \
-		.get = do_get, .put = do_put, .alive = do_alive, .polls = do_polls,                \
-		.waits = do_waits, .progress = do_progress, .arm = do_arm, .disarm = do_disarm,    \
-		.expire = do_expire, .hide = do_hide,                                              \
-	}
-static const struct tw_provider self = WRAPPED("self", open_self);
-static const struct tw_provider shm = WRAPPED("shm", open_shm);
+	.name = its_name, .open = its_open, .close = do_close, .reaches = do_reaches,              \
+	.connect = do_connect, .disconnect = do_disconnect, .send = do_send, .get = do_get,        \
+	.put = do_put, .alive = do_alive, .polls = do_polls, .waits = do_waits,                    \
+	.progress = do_progress, .arm = do_arm, .disarm = do_disarm, .expire = do_expire,          \
+	.hide = do_hide
+static const struct tw_provider self = {WRAPPED("self", open_self)};
+static const struct tw_provider shm = {WRAPPED("shm", open_shm)};
 
 static enum tw_err open_wrapped(const struct tw_provider *ops, const struct tw_provider *inner,
 				struct tw_host *host, void **instance)
@@ -427,16 +440,47 @@ static enum tw_err open_shm(struct tw_host *host, void **instance)
 	return open_wrapped(&shm, &tw_provider_shm, host, instance);
 }
 
-/* In place of the registry's. */
+#if TW_HAVE_NET
+static enum tw_err open_net(struct tw_host *host, void **instance);
+static const struct tw_provider net = {WRAPPED("net", open_net), .mem_reg = do_mem_reg,
+				       .mem_dereg = do_mem_dereg, .query = tw_net_query};
+
+static enum tw_err open_net(struct tw_host *host, void **instance)
+{
+	return open_wrapped(&net, &tw_provider_net, host, instance);
+}
+#endif
+
+/* In place of the registry's, which has the net provider only in builds with a driver. */
 const struct tw_provider *(*tw_provider_of_driver)(const char *, size_t);
+
+static const struct tw_provider *find(const char *name, size_t len)
+{
+	if (len == 4 && memcmp(name, "self", len) == 0)
+		return &self;
+	if (len == 3 && memcmp(name, "shm", len) == 0)
+		return &shm;
+#if TW_HAVE_NET
+	if (tw_driver_provider(name, len))
+		return &net;
+#endif
+	return NULL;
+}
 
 unsigned tw_provider_list(const char *names, const struct tw_provider *out[TW_MAX_PROVIDERS])
 {
 	unsigned n = 0;
 
-	if (strstr(names, "self"))
-		out[n++] = &self;
-	if (strstr(names, "shm"))
-		out[n++] = &shm;
+	for (size_t len; *names; names += len + (names[len] == ',')) {
+		const struct tw_provider *p;
+		bool known = false;
+
+		len = strcspn(names, ",");
+		p = find(names, len);
+		for (unsigned i = 0; i < n; i++)
+			known |= out[i] == p;
+		if (p && !known)
+			out[n++] = p;
+	}
 	return n;
 }

@@ -20,13 +20,13 @@
 static const struct traits providers[] = {
 	{"self", SHARED | PROMPT | KEEPS | QUIET},
 	{"shm", OTHERS | FAULTS | BREAKS | SHARED | PROMPT | KEEPS | QUIET},
-#ifndef TWT_LOCAL_ONLY /* faulty.c replaces the registry and wraps only those */
+#if TW_HAVE_TCP
+	{"tcp", OTHERS | BREAKS | PROMPT | KEEPS | QUIET},
+#endif
+#ifndef TWT_FAULTY /* the others have faults of their own */
 #if TW_HAVE_VERBS
 	/* TWT_BOARDS tells which addresses have an RDMA device; tests/vm makes some. */
 	{"verbs", OTHERS | BREAKS | PROMPT | KEEPS | QUIET | DEVICE},
-#endif
-#if TW_HAVE_TCP
-	{"tcp", OTHERS | BREAKS | PROMPT | KEEPS | QUIET},
 #endif
 #if TW_HAVE_OFI
 	{"ofi", OTHERS | BREAKS | PROMPT | KEEPS | QUIET},
