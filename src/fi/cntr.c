@@ -18,8 +18,7 @@ static uint64_t both(struct tw_fi_cntr *c)
 
 static void look(struct tw_fi_cntr *c)
 {
-	for (unsigned i = 0; i < c->w.neps; i++)
-		tw_fi_progress(c->w.eps[i]);
+	tw_fi_wait_look(&c->w);
 	atomic_store(&c->seen, both(c));
 }
 

@@ -42,19 +42,12 @@ static ssize_t take(struct tw_fi_cq *cq, char *buf, size_t count, fi_addr_t *fro
 		memcpy(buf, &v->e, cq->entry);
 		buf += cq->entry;
 		if (from)
-			from[n] = v->source && cq->av ? tw_fi_av_find(cq->av, v->source)
-						      : FI_ADDR_NOTAVAIL;
+			from[n] = v->source;
 		n++;
 		drop_first(cq);
 	}
 	tw_unlock(&cq->lock);
 	return n;
-}
-
-static void progress(struct tw_fi_waiter *w)
-{
-	for (unsigned i = 0; i < w->neps; i++)
-		tw_fi_progress(w->eps[i]);
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *from)
@@ -63,7 +56,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 	ssize_t n;
 
 	if (!cq->n)
-		progress(&cq->w);
+		tw_fi_wait_look(&cq->w);
 	if (!cq->n)
 		return -FI_EAGAIN;
 	n = take(cq, buf, count, from);

@@ -58,13 +58,12 @@ static void begin(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 		tw_window_access(ep, r, to, r->match, r->remote_address);
 }
 
-static void connect_to(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d)
+static void connect_to(struct tw_ep *ep, struct tw_fi_dest *d)
 {
 	uint64_t limit = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
 	struct tw_req *r =
 		tw_connect_new(ep, d->where >> 16, d->where & 0xffff, TW_FI_FILTER, limit);
 
-	(void)e;
 	if (!r) {
 		fail_pending(ep, d, TW_S_NO_RESOURCES);
 		return;
@@ -74,8 +73,7 @@ static void connect_to(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *
 	tw_connect(ep, r);
 }
 
-void tw_fi_dest_begin(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d,
-		      struct tw_req *r)
+void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r)
 {
 	if (d->state == TW_FI_DEST_UP) {
 		struct tw_peer *p = tw_peer_at(ep, d->addr);
@@ -88,15 +86,14 @@ void tw_fi_dest_begin(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d
 	}
 	tw_list_add_tail(&d->pending, &r->link);
 	if (d->state == TW_FI_DEST_NONE)
-		connect_to(e, ep, d);
+		connect_to(ep, d);
 }
 
-void tw_fi_dest_connected(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
+void tw_fi_dest_connected(struct tw_ep *ep, struct tw_req *r)
 {
 	struct tw_fi_dest *d = r->context;
 	enum tw_status status = (enum tw_status)r->status;
 
-	(void)e;
 	if (d) {
 		d->state = status == TW_S_OK ? TW_FI_DEST_UP : TW_FI_DEST_NONE;
 		d->addr = r->source;

@@ -48,7 +48,7 @@ static void describe_received(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi
 {
 	v->e.len = r->status == TW_S_OK ? r->msg_len : r->xfer_len;
 	v->e.tag = r->match & ~TW_FI_UNTAGGED;
-	v->source = r->source.where;
+	v->source = tw_fi_source(e, r->source.where);
 	if (r->extra & TW_X_IMM && !(r->flags & TW_R_POSTED)) {
 		v->e.flags |= FI_REMOTE_CQ_DATA;
 		v->e.data = r->imm;
@@ -58,13 +58,13 @@ static void describe_received(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi
 	if (r->user & (TW_FI_REPORTED | TW_FI_MULTI))
 		v->e.tag = 0;
 	if (r->user & TW_FI_MULTI)
-		tw_fi_multi_done(e, r, v);
+		tw_fi_multi_done(r, v);
 }
 
 static void describe(struct tw_fi_ep *e, struct tw_req *r, uint64_t flags, struct tw_fi_event *v)
 {
 	v->e = (struct fi_cq_tagged_entry){.op_context = r->context, .flags = flags};
-	v->source = 0;
+	v->source = FI_ADDR_NOTAVAIL;
 	v->err = v->prov_errno = 0;
 	if (r->kind == TW_RECV)
 		describe_received(e, r, v);
@@ -119,17 +119,44 @@ static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 	return true;
 }
 
+/* The usual, which comes first: messages that are received, and nothing counts them. */
+static void deliver_received(struct tw_fi_ep *e, struct tw_ep *ep)
+{
+	struct tw_fi_cq *cq = e->rx_cq;
+	bool any = false;
+
+	if (tw_unlikely(!cq || e->counts))
+		return;
+	tw_lock(&cq->lock);
+	while (!tw_list_empty(&ep->done) && tw_fi_cq_room(cq)) {
+		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
+		uint64_t other = r->user ^ (TW_FI_NOTIFY | TW_FI_TAGGED);
+
+		if (tw_unlikely(r->kind != TW_RECV || r->status != TW_S_OK ||
+				(other & ~(uint64_t)TW_FI_TAGGED)))
+			break;
+		describe(e, r, FI_RECV | (other ? FI_MSG : FI_TAGGED), tw_fi_cq_next(cq));
+		e->nrx--;
+		tw_req_free(ep, r);
+		any = true;
+	}
+	tw_unlock(&cq->lock);
+	if (any)
+		tw_fi_woken(&cq->w);
+}
+
 void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep)
 {
 	struct tw_list *n, *tmp;
 
 	if (tw_unlikely(!tw_list_empty(&e->multis)))
 		tw_fi_multi_fill(e, ep);
+	deliver_received(e, ep);
 	tw_list_each(&ep->done, n, tmp) {
 		struct tw_req *r = tw_container(n, struct tw_req, link);
 
 		if (r->kind == TW_CONNECT) {
-			tw_fi_dest_connected(e, ep, r);
+			tw_fi_dest_connected(ep, r);
 			/* The sends that waited may have ended. */
 			tmp = ep->done.next;
 		} else {
@@ -152,7 +179,7 @@ void tw_fi_progress(struct tw_fi_ep *e)
 }
 
 /* Connects and reports, for which others wait. */
-static void report_others(struct tw_fi_ep *e, struct tw_ep *ep)
+static void report_others(struct tw_ep *ep)
 {
 	struct tw_list *n, *tmp;
 
@@ -163,7 +190,7 @@ static void report_others(struct tw_fi_ep *e, struct tw_ep *ep)
 			tw_fi_report(ep, r);
 		if (r->kind != TW_CONNECT)
 			continue;
-		tw_fi_dest_connected(e, ep, r);
+		tw_fi_dest_connected(ep, r);
 		tmp = ep->done.next;
 	}
 }
@@ -173,11 +200,11 @@ void tw_fi_background(struct tw_ep *ep)
 {
 	struct tw_fi_ep *e = ep->owner;
 
-	report_others(e, ep);
+	report_others(ep);
 	/* It leaves the endpoint as for a program that polls again. */
 	while (ep->awaited && !tw_rest(ep)) {
 		tw_progress(ep);
-		report_others(e, ep);
+		report_others(ep);
 	}
 	if (tw_list_empty(&ep->done) && (tw_list_empty(&e->multis) || !ep->gauges[TW_G_UNEXPECTED]))
 		return;

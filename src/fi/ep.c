@@ -166,8 +166,6 @@ static int enable(struct tw_fi_ep *e)
 		return -FI_ENOCQ;
 	set_bits(e);
 	e->tx_unusual = e->cntrs[TW_FI_CSEND] != NULL;
-	if (e->rx_cq && (e->caps & FI_SOURCE))
-		e->rx_cq->av = e->av;
 	rc = tw_fi_mr_join(e);
 	if (rc)
 		return rc;

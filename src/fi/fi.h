@@ -14,8 +14,8 @@
  *   rma.c    reads and writes of it            atomic.c  atomics on it
  *   report.c what is said to its owner
  *
- * Lock order: the endpoint's of the engine, then a queue's. The service thread never takes
- * a queue's: it only connects and signals (tw_fi_background).
+ * Lock order: the domain's, a waiter's, the endpoint's of the engine, then a queue's. The service
+ * thread never takes a queue's: it only connects and signals (tw_fi_background).
  */
 #ifndef TW_FI_H
 #define TW_FI_H
@@ -107,6 +107,7 @@ struct tw_fi_mr {
 /* A thread waits for it; endpoints feed it. */
 struct tw_fi_waiter {
 	struct tw_fi_domain *domain;
+	struct tw_lock lock; /* of what follows; taken before the endpoints' */
 	struct tw_fi_ep **eps;
 	unsigned neps;
 	int fd;	   /* an epoll set: the descriptors of the endpoints, and */
@@ -115,6 +116,7 @@ struct tw_fi_waiter {
 	_Atomic(bool) armed;
 	_Atomic(uint32_t) signals, answered; /* of fi_cq_signal(), and those that somebody saw */
 	struct fid_wait *set;
+	struct tw_list polled; /* its places in poll sets */
 	bool (*ready)(struct tw_fi_waiter *w);
 };
 
@@ -131,8 +133,8 @@ struct tw_fi_waitset {
 struct tw_fi_event {
 	struct fi_cq_tagged_entry e;
 	union {
-		uint64_t source; /* where it came from, 0 unknown */
-		uint64_t olen;	 /* of an error */
+		fi_addr_t source; /* of a message, or FI_ADDR_NOTAVAIL */
+		uint64_t olen;	  /* of an error */
 	};
 	int err, prov_errno;
 };
@@ -146,7 +148,6 @@ struct tw_fi_cq {
 	struct tw_lock lock;
 	struct tw_fi_event *ring;
 	uint32_t size, head, n;
-	struct tw_fi_av *av; /* for the source of messages */
 };
 
 struct tw_fi_cntr {
@@ -325,7 +326,8 @@ int tw_fi_addr_give(uint32_t format, const struct tw_fi_addr *a, void *addr, siz
 int tw_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
 		  void *context);
 uint64_t tw_fi_av_where(struct tw_fi_av *av, fi_addr_t addr);
-fi_addr_t tw_fi_av_find(struct tw_fi_av *av, uint64_t where);
+/* Where a message came from, for who asked for FI_SOURCE; else FI_ADDR_NOTAVAIL. */
+fi_addr_t tw_fi_source(const struct tw_fi_ep *e, uint64_t where);
 
 /* ep.c */
 int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
@@ -343,9 +345,9 @@ static inline struct tw_fi_dest *tw_fi_dest(struct tw_fi_ep *e, fi_addr_t addr)
 							     : tw_fi_dest_get(e, addr);
 }
 /* Begins when the peer is connected. */
-void tw_fi_dest_begin(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r);
+void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r);
 /* A connect has ended. */
-void tw_fi_dest_connected(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r);
+void tw_fi_dest_connected(struct tw_ep *ep, struct tw_req *r);
 /* The address was removed. */
 void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr);
 /* Gives up those that wait for a connection. */
@@ -367,7 +369,7 @@ ssize_t tw_fi_multi_post(struct tw_fi_ep *e, struct tw_ep *ep, void *buf, size_t
 /* Moves messages that wait into the buffers. */
 void tw_fi_multi_fill(struct tw_fi_ep *e, struct tw_ep *ep);
 /* A message is in its buffer: fills in the event. */
-void tw_fi_multi_done(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *event);
+void tw_fi_multi_done(struct tw_req *r, struct tw_fi_event *event);
 bool tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context);
 void tw_fi_multi_free(struct tw_fi_ep *e);
 
@@ -412,7 +414,7 @@ ssize_t tw_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr
 ssize_t tw_fi_recvmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags);
 
 /* Posts a receive that was held back. */
-void tw_fi_recv_post(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r, uint64_t where);
+void tw_fi_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t where);
 ssize_t tw_fi_cancel(fid_t fid, void *context);
 /* Of an endpoint that is closed: messages that were never received. */
 void tw_fi_claimed_drop(struct tw_fi_ep *e);
@@ -456,6 +458,8 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 void tw_fi_wait_fini(struct tw_fi_waiter *w);
 int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e);
 void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e);
+/* Makes progress at all of its endpoints. */
+void tw_fi_wait_look(struct tw_fi_waiter *w);
 /* Something has happened at one of its endpoints, which is entered. */
 void tw_fi_wake(struct tw_fi_waiter *w);
 /* The same elsewhere: no endpoint is entered. */
@@ -483,5 +487,7 @@ struct tw_fi_waiter *tw_fi_waiter_of(struct fid *fid);
 /* sets.c */
 int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set);
 int tw_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
+/* It is in no poll set any more. */
+void tw_fi_poll_leave(struct tw_fi_waiter *w);
 
 #endif /* TW_FI_H */

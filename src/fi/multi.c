@@ -46,7 +46,7 @@ static void close_buffer(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_mult
 		struct tw_req *r = tw_list_first(&e->held, struct tw_req, link);
 
 		tw_list_del(&r->link);
-		tw_fi_recv_post(e, ep, r, r->match);
+		tw_fi_recv_post(ep, r, r->match);
 	}
 }
 
@@ -56,6 +56,8 @@ static void report_full(struct tw_fi_ep *e, struct tw_fi_multi *m, int err)
 	struct tw_fi_event v = {.e = {.op_context = m->context, .flags = FI_MULTI_RECV},
 				.err = err};
 
+	if (!err)
+		v.source = FI_ADDR_NOTAVAIL;
 	if (e->rx_cq)
 		tw_fi_cq_put(e->rx_cq, &v);
 	free(m);
@@ -105,11 +107,10 @@ void tw_fi_multi_fill(struct tw_fi_ep *e, struct tw_ep *ep)
 		tw_flush(ep);
 }
 
-void tw_fi_multi_done(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *v)
+void tw_fi_multi_done(struct tw_req *r, struct tw_fi_event *v)
 {
 	struct tw_fi_multi *m = r->context;
 
-	(void)e;
 	v->e.op_context = m->context;
 	v->e.buf = r->seg.ptr;
 	m->moving--;

@@ -49,8 +49,8 @@ static inline bool source_of(struct tw_fi_ep *e, fi_addr_t from, struct tw_fi_de
 	return *d != NULL;
 }
 
-static ssize_t post(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r, uint64_t key,
-		    uint64_t mask, struct tw_fi_dest *d)
+static ssize_t post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
+		    struct tw_fi_dest *d)
 {
 	if (tw_likely(!d)) {
 		tw_recv_post(ep, r, key, mask);
@@ -58,16 +58,14 @@ static ssize_t post(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r, uint
 	}
 	if (!d->from && !(d->from = tw_source_get(ep, d->where)))
 		return -FI_EAGAIN;
-	(void)e;
 	tw_recv_post_from(ep, r, key, mask, d->from);
 	return 0;
 }
 
-void tw_fi_recv_post(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r, uint64_t where)
+void tw_fi_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t where)
 {
 	struct tw_source *from = where ? tw_source_get(ep, where) : NULL;
 
-	(void)e;
 	if (where && !from)
 		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
 	else if (from)
@@ -101,7 +99,7 @@ static ssize_t recv_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct o
 		r->match = d ? d->where : 0;
 		tw_list_add_tail(&e->held, &r->link);
 	} else {
-		rc = post(e, ep, r, op->key, op->mask, d);
+		rc = post(ep, r, op->key, op->mask, d);
 		if (rc) {
 			tw_req_free(ep, r);
 			return rc;
@@ -172,12 +170,13 @@ static struct tw_unexp_msg *claimed_by(const struct op *op)
 	return op->context ? ((struct fi_context *)op->context)->internal[0] : NULL;
 }
 
-static void describe(const struct tw_unexp_msg *u, const struct op *op, struct tw_fi_event *v)
+static void describe(const struct tw_fi_ep *e, const struct tw_unexp_msg *u, const struct op *op,
+		     struct tw_fi_event *v)
 {
 	*v = (struct tw_fi_event){
 		.e = {.op_context = op->context, .flags = FI_RECV | FI_TAGGED, .len = u->len}};
 	v->e.tag = u->unexp.match & ~TW_FI_UNTAGGED;
-	v->source = u->peer->addr.where;
+	v->source = tw_fi_source(e, u->peer->addr.where);
 	if (u->has_imm) {
 		v->e.flags |= FI_REMOTE_CQ_DATA;
 		v->e.data = u->imm;
@@ -210,7 +209,7 @@ static ssize_t peek(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, u
 	tw_progress(ep);
 	u = tw_unexp_find_from(ep, op->key, op->mask, d ? d->where : 0);
 	if (u) {
-		describe(u, op, &v);
+		describe(e, u, op, &v);
 		if (!(flags & FI_DISCARD))
 			copy_start(u, op, &v);
 	} else {
@@ -242,7 +241,7 @@ static ssize_t claim(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, 
 	if (flags & FI_DISCARD) {
 		if (!e->rx_cq || !tw_fi_cq_room(e->rx_cq))
 			return -FI_EAGAIN;
-		describe(u, op, &v);
+		describe(e, u, op, &v);
 		v.e.len = 0;
 		tw_list_del(&u->unexp.all);
 		tw_unexp_drop(ep, u);

@@ -26,8 +26,7 @@ void tw_fi_report(struct tw_ep *ep, struct tw_req *r)
 		tw_log(TW_LOG_ERROR, "no memory to tell a peer of an access");
 }
 
-static enum tw_err make_event(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_peer *p,
-			      const struct report *t)
+static enum tw_err make_event(struct tw_ep *ep, struct tw_peer *p, const struct report *t)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
 
@@ -41,7 +40,6 @@ static enum tw_err make_event(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_pe
 	r->imm = t->imm;
 	r->msg_len = t->len;
 	r->source = p->addr;
-	(void)e;
 	tw_req_complete(ep, r, TW_S_OK);
 	return TW_OK;
 }
@@ -56,7 +54,7 @@ void tw_fi_reported(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const voi
 	if (len != sizeof(t))
 		return;
 	memcpy(&t, data, sizeof(t));
-	if ((t.bits & IMM) && make_event(e, ep, p, &t) != TW_OK)
+	if ((t.bits & IMM) && make_event(ep, p, &t) != TW_OK)
 		tw_log(TW_LOG_ERROR, "no memory for an event");
 	tw_fi_count(e, t.bits & READ ? TW_FI_CRREAD : TW_FI_CRWRITE, false);
 	tw_fi_mr_count(e->domain, t.key, t.bits & READ);
@@ -66,7 +64,7 @@ void tw_fi_reported(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const voi
 enum tw_err tw_fi_notified(struct tw_ep *ep, struct tw_peer *p, uint64_t datum, uint32_t len)
 {
 	struct report t = {.imm = datum, .len = len};
-	enum tw_err err = make_event(ep->owner, ep, p, &t);
+	enum tw_err err = make_event(ep, p, &t);
 
 	if (err == TW_OK)
 		tw_fi_count(ep->owner, TW_FI_CRWRITE, false);

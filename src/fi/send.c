@@ -113,7 +113,7 @@ static ssize_t begin_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct 
 	add_data(e, op, r);
 	e->ntx++;
 	e->ncopied += (op->bits & TW_FI_COPIED) != 0;
-	tw_fi_dest_begin(e, ep, d, r);
+	tw_fi_dest_begin(ep, d, r);
 	if (!tw_list_empty(&ep->done))
 		tw_fi_drain(e, ep);
 	return 0;
@@ -146,7 +146,8 @@ static tw_inline void write_event(struct tw_fi_cq *cq, void *context, uint32_t b
 	v->e.flags = FI_SEND | ((bits & TW_FI_TAGGED) ? FI_TAGGED : FI_MSG);
 	v->e.len = 0;
 	v->e.buf = NULL;
-	v->e.data = v->e.tag = v->source = 0;
+	v->e.data = v->e.tag = 0;
+	v->source = FI_ADDR_NOTAVAIL;
 	v->err = 0;
 }
 

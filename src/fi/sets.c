@@ -12,9 +12,15 @@
 struct tw_fi_pollset {
 	struct fid_poll fid;
 	struct tw_fi_domain *domain;
-	struct fid *members[64];
-	uint64_t seen[64]; /* values of counters */
-	unsigned n;
+	struct tw_list members;
+};
+
+/* A queue or a counter, which may be closed before the set. */
+struct member {
+	struct tw_list in_set, in_waiter;
+	struct tw_fi_waiter *w;
+	struct fid *fid;
+	uint64_t seen; /* value of a counter */
 };
 
 /* Wait sets ------------------------------------------------------------------- */
@@ -105,62 +111,82 @@ int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, str
 
 /* Poll sets ------------------------------------------------------------------- */
 
-static bool has_events(struct tw_fi_pollset *s, unsigned i)
+static bool has_events(struct member *m)
 {
-	struct fid *fid = s->members[i];
-	struct tw_fi_waiter *w = tw_fi_waiter_of(fid);
 	struct tw_fi_cntr *c;
 	uint64_t now;
 
-	for (unsigned k = 0; k < w->neps; k++)
-		tw_fi_progress(w->eps[k]);
-	if (fid->fclass != FI_CLASS_CNTR)
-		return w->ready(w);
-	c = tw_fi_from(struct tw_fi_cntr, fid);
+	tw_fi_wait_look(m->w);
+	if (m->fid->fclass != FI_CLASS_CNTR)
+		return m->w->ready(m->w);
+	c = tw_fi_from(struct tw_fi_cntr, m->fid);
 	now = atomic_load(&c->value) + atomic_load(&c->errors);
-	if (now == s->seen[i])
+	if (now == m->seen)
 		return false;
-	s->seen[i] = now;
+	m->seen = now;
 	return true;
 }
 
 static int pollset_poll(struct fid_poll *fid, void **context, int count)
 {
 	struct tw_fi_pollset *s = tw_fi_of(struct tw_fi_pollset, fid);
-	int n = 0;
+	struct tw_list *n, *tmp;
+	int found = 0;
 
-	for (unsigned i = 0; i < s->n && n < count; i++)
-		if (has_events(s, i))
-			context[n++] = s->members[i]->context;
-	return n;
+	tw_list_each(&s->members, n, tmp) {
+		struct member *m = tw_container(n, struct member, in_set);
+
+		if (found < count && has_events(m))
+			context[found++] = m->fid->context;
+	}
+	return found;
 }
 
 static int pollset_add(struct fid_poll *fid, struct fid *member, uint64_t flags)
 {
 	struct tw_fi_pollset *s = tw_fi_of(struct tw_fi_pollset, fid);
+	struct tw_fi_waiter *w = tw_fi_waiter_of(member);
+	struct member *m;
 
 	(void)flags;
-	if (!tw_fi_waiter_of(member))
+	if (!w)
 		return -FI_EINVAL;
-	if (s->n == tw_countof(s->members))
+	m = calloc(1, sizeof(*m));
+	if (!m)
 		return -FI_ENOMEM;
-	s->seen[s->n] = 0;
-	s->members[s->n++] = member;
+	m->w = w;
+	m->fid = member;
+	tw_list_add_tail(&s->members, &m->in_set);
+	tw_list_add_tail(&w->polled, &m->in_waiter);
 	return 0;
+}
+
+static void leave(struct member *m)
+{
+	tw_list_del(&m->in_set);
+	tw_list_del(&m->in_waiter);
+	free(m);
+}
+
+void tw_fi_poll_leave(struct tw_fi_waiter *w)
+{
+	while (!tw_list_empty(&w->polled))
+		leave(tw_list_first(&w->polled, struct member, in_waiter));
 }
 
 static int pollset_del(struct fid_poll *fid, struct fid *member, uint64_t flags)
 {
 	struct tw_fi_pollset *s = tw_fi_of(struct tw_fi_pollset, fid);
+	struct tw_list *n, *tmp;
 
 	(void)flags;
-	for (unsigned i = 0; i < s->n; i++) {
-		if (s->members[i] != member)
-			continue;
-		s->n--;
-		s->members[i] = s->members[s->n];
-		s->seen[i] = s->seen[s->n];
-		return 0;
+	tw_list_each(&s->members, n, tmp) {
+		struct member *m = tw_container(n, struct member, in_set);
+
+		if (m->fid == member) {
+			leave(m);
+			return 0;
+		}
 	}
 	return -FI_EINVAL;
 }
@@ -169,6 +195,8 @@ static int pollset_close(struct fid *fid)
 {
 	struct tw_fi_pollset *s = tw_fi_from(struct tw_fi_pollset, fid);
 
+	while (!tw_list_empty(&s->members))
+		leave(tw_list_first(&s->members, struct member, in_set));
 	atomic_fetch_sub(&s->domain->refs, 1);
 	free(s);
 	return 0;
@@ -198,6 +226,7 @@ int tw_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -FI_ENOMEM;
+	tw_list_init(&s->members);
 	s->fid.fid.fclass = FI_CLASS_POLL;
 	s->fid.fid.ops = &pollset_fid_ops;
 	s->fid.ops = &pollset_ops;

@@ -52,6 +52,8 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 		    struct fid_wait *set, bool (*ready)(struct tw_fi_waiter *w))
 {
 	w->fd = w->event = -1;
+	tw_list_init(&w->polled);
+	tw_lock_init(&w->lock, domain && domain->single);
 	w->obj = obj;
 	w->ready = ready;
 	if (obj != FI_WAIT_NONE && obj != FI_WAIT_UNSPEC && obj != FI_WAIT_FD &&
@@ -93,6 +95,7 @@ void tw_fi_wait_fini(struct tw_fi_waiter *w)
 				s->members[i--] = s->members[--s->n];
 		atomic_fetch_sub(&s->refs, 1);
 	}
+	tw_fi_poll_leave(w);
 	close_fds(w);
 	free(w->eps);
 	if (w->domain)
@@ -112,7 +115,7 @@ static int watch(struct tw_fi_waiter *w, struct tw_fi_ep *e, int op)
 	return rc;
 }
 
-int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
+static int add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 {
 	struct tw_fi_ep **eps;
 
@@ -127,13 +130,33 @@ int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 	return watch(w, e, EPOLL_CTL_ADD);
 }
 
+int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
+{
+	int rc;
+
+	tw_lock(&w->lock);
+	rc = add(w, e);
+	tw_unlock(&w->lock);
+	return rc;
+}
+
 void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 {
+	tw_lock(&w->lock);
 	for (unsigned i = 0; i < w->neps; i++)
 		if (w->eps[i] == e) {
 			watch(w, e, EPOLL_CTL_DEL);
 			w->eps[i--] = w->eps[--w->neps];
 		}
+	tw_unlock(&w->lock);
+}
+
+void tw_fi_wait_look(struct tw_fi_waiter *w)
+{
+	tw_lock(&w->lock);
+	for (unsigned i = 0; i < w->neps; i++)
+		tw_fi_progress(w->eps[i]);
+	tw_unlock(&w->lock);
 }
 
 void tw_fi_wake(struct tw_fi_waiter *w)
@@ -147,6 +170,7 @@ void tw_fi_wake(struct tw_fi_waiter *w)
 void tw_fi_wake_all(struct tw_fi_waiter *w)
 {
 	tw_fi_wake(w);
+	tw_lock(&w->lock);
 	for (unsigned i = 0; i < w->neps; i++) {
 		struct tw_ep *ep = tw_fi_enter(w->eps[i]);
 
@@ -155,6 +179,7 @@ void tw_fi_wake_all(struct tw_fi_waiter *w)
 		ep->events++;
 		tw_leave(ep);
 	}
+	tw_unlock(&w->lock);
 }
 
 bool tw_fi_arm(struct tw_fi_waiter *w)
@@ -165,6 +190,7 @@ bool tw_fi_arm(struct tw_fi_waiter *w)
 	if (w->event >= 0 && tw_sys_read(w->event, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return false;
 	atomic_store(&w->armed, true);
+	tw_lock(&w->lock);
 	for (unsigned i = 0; i < w->neps; i++) {
 		struct tw_ep *ep = tw_fi_enter(w->eps[i]);
 
@@ -177,6 +203,7 @@ bool tw_fi_arm(struct tw_fi_waiter *w)
 		idle &= !w->ready(w) && tw_rest(ep);
 		tw_fi_leave(ep);
 	}
+	tw_unlock(&w->lock);
 	return idle && !w->ready(w);
 }
 
@@ -198,10 +225,14 @@ static bool has_come(struct tw_ep *ep, void *arg)
 
 static int sleep_in_engine(struct tw_fi_waiter *w, uint32_t signals, int timeout)
 {
-	struct sleeper s = {w, w->eps[0], signals};
-	struct tw_ep *ep = tw_fi_enter(s.e);
+	struct sleeper s = {.w = w, .signals = signals};
+	struct tw_ep *ep = NULL;
 	enum tw_waited waited;
 
+	tw_lock(&w->lock);
+	if (w->neps == 1)
+		ep = tw_fi_enter(s.e = w->eps[0]);
+	tw_unlock(&w->lock);
 	if (!ep)
 		return -FI_EOPBADSTATE;
 	waited = tw_wait(ep, has_come, &s, timeout < 0 ? TW_FOREVER : 1000ull * (unsigned)timeout);

@@ -277,6 +277,31 @@ FIT_TEST(fi_messages, source)
 	fit_close(&t);
 }
 
+/* An event outlives the endpoint and the vector that it is about. */
+FIT_TEST(fi_messages, source_kept)
+{
+	double end = twt_now() + TWT_LONG;
+	struct fi_cq_tagged_entry e;
+	fi_addr_t from;
+	struct fit t;
+	int v = 5;
+
+	fit_open(&t, 2, *way, (struct fit_how){.caps = FI_SOURCE});
+	fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+	fit_tsend(&t, 0, 1, &v, 4, 1);
+	while (fi_cq_read(t.cq[1], NULL, 0) == -FI_EAGAIN)
+		cr_assert(twt_now() < end);
+	for (unsigned i = 0; i < 2; i++) {
+		fit_ok(fi_close(&t.ep[i]->fid));
+		t.ep[i] = NULL;
+	}
+	fit_ok(fi_close(&t.av->fid));
+	fit_eq(fi_cq_readfrom(t.cq[1], &e, 1, &from), 1);
+	cr_assert(e.op_context == &ctx[1] && from == t.to[0]);
+	fit_ok(fi_av_open(t.domain, &(struct fi_av_attr){.type = FI_AV_TABLE}, &t.av, NULL));
+	fit_close(&t);
+}
+
 static struct fi_msg_tagged looks(void *buf, struct iovec *iov, size_t len, uint64_t tag, void *c)
 {
 	*iov = (struct iovec){buf, len};

@@ -208,6 +208,78 @@ Test(fi_objects, closing)
 	fit_close(&t);
 }
 
+/* Whatever is in a domain keeps it open, and it works on. */
+Test(fi_objects, closing_domain)
+{
+	struct fi_cntr_attr cntr = {.wait_obj = FI_WAIT_NONE};
+	struct fi_av_attr av = {.type = FI_AV_TABLE};
+	struct fi_cq_attr cq = {.wait_obj = FI_WAIT_NONE};
+	struct fi_poll_attr poll = {0};
+	struct fi_eq_attr eq = {.wait_obj = FI_WAIT_NONE};
+	struct fid_domain *domain;
+	struct fid *in[6];
+	char memory[8];
+	struct fit t;
+	int v = 3;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){.caps = FI_RMA});
+	fit_ok(fi_domain(t.fabric, t.info, &domain, NULL));
+	fit_ok(fi_cntr_open(domain, &cntr, (struct fid_cntr **)&in[0], NULL));
+	fit_ok(fi_av_open(domain, &av, (struct fid_av **)&in[1], NULL));
+	fit_ok(fi_cq_open(domain, &cq, (struct fid_cq **)&in[2], NULL));
+	fit_ok(fi_poll_open(domain, &poll, (struct fid_poll **)&in[3]));
+	fit_ok(fi_endpoint(domain, t.info, (struct fid_ep **)&in[4], NULL));
+	fit_ok(fi_mr_reg(domain, memory, 8, FI_REMOTE_READ, 0, 1, 0, (struct fid_mr **)&in[5],
+			 NULL));
+	for (unsigned i = 0; i < 6; i++) {
+		fit_eq(fi_close(&domain->fid), -FI_EBUSY);
+		fit_ok(fi_close(in[i]));
+	}
+	fit_ok(fi_eq_open(t.fabric, &eq, (struct fid_eq **)&in[0], NULL));
+	fit_ok(fi_domain_bind(domain, in[0], 0));
+	fit_eq(fi_close(in[0]), -FI_EBUSY);
+	fit_eq(fi_close(&t.fabric->fid), -FI_EBUSY);
+	fit_ok(fi_close(&domain->fid));
+	fit_ok(fi_close(in[0]));
+	/* The other domain did not notice. */
+	fit_ok(fi_trecv(t.ep[0], &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+	fit_tsend(&t, 0, 0, &v, 4, 1);
+	fit_good(&t, 0, NULL);
+	fit_close(&t);
+}
+
+static void *open_and_close(void *arg)
+{
+	struct fit *t = arg;
+
+	for (int i = 0; i < 50; i++) {
+		struct fid_ep *ep;
+		int v = i;
+
+		fit_ok(fi_endpoint(t->domain, t->info, &ep, NULL));
+		fit_ok(fi_ep_bind(ep, &t->cq[0]->fid, FI_TRANSMIT | FI_RECV));
+		fit_ok(fi_ep_bind(ep, &t->av->fid, 0));
+		fit_ok(fi_enable(ep));
+		fit_ok(fi_trecv(ep, &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+		fit_ok(fi_close(&ep->fid));
+	}
+	return NULL;
+}
+
+/* Endpoints come and go at a queue that another thread reads. */
+FIT_TEST(fi_objects, closing_under_reader)
+{
+	struct fi_cq_tagged_entry e;
+	pthread_t id;
+	struct fit t;
+
+	fit_open(&t, 1, *way, (struct fit_how){.threading = FI_THREAD_SAFE});
+	pthread_create(&id, NULL, open_and_close, &t);
+	while (pthread_tryjoin_np(id, NULL))
+		fit_eq(fi_cq_read(t.cq[0], &e, 1), -FI_EAGAIN);
+	fit_close(&t);
+}
+
 enum { THREADS = 4, ROUNDS = 300 };
 
 struct one {

@@ -314,7 +314,15 @@ FIT_TEST(fi_queues, sets)
 	fit_good(&t, 1, &ctx[1]);
 	fit_ok(fi_poll_del(polls, &t.cq[1]->fid, 0));
 	fit_eq(fi_poll_del(polls, &t.cq[1]->fid, 0), -FI_EINVAL);
+	/* A queue that is closed leaves the set. */
+	cq_attr.wait_obj = FI_WAIT_NONE;
+	fit_ok(fi_cq_open(t.domain, &cq_attr, &cq, NULL));
+	fit_ok(fi_poll_add(polls, &cq->fid, 0));
+	fit_ok(fi_poll_add(polls, &t.cq[1]->fid, 0));
+	fit_ok(fi_close(&cq->fid));
+	fit_eq(fi_poll(polls, who, 2), 0);
 	fit_ok(fi_close(&polls->fid));
+	cq_attr.wait_obj = FI_WAIT_SET;
 	fit_ok(fi_wait_open(t.fabric, &wait_attr, &set));
 	cq_attr.wait_set = set;
 	fit_ok(fi_cq_open(t.domain, &cq_attr, &cq, NULL));
