@@ -373,6 +373,37 @@ static void threads(int level)
 	MPI_Barrier(world);
 }
 
+/* Without calls of the owner in between: locks, and atomics that return something. */
+static void passive(int *mem, MPI_Win win)
+{
+	int one = 1, was, last = -1, zero = 0, mine = rank + 1;
+
+	MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+	MPI_Put(&zero, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
+	MPI_Put(&zero, 1, MPI_INT, 0, 1, 1, MPI_INT, win);
+	MPI_Win_unlock(0, win);
+	MPI_Barrier(world);
+	MPI_Win_lock_all(0, win);
+	for (int i = 0; i < ROUNDS; i++) {
+		MPI_Fetch_and_op(&one, &was, MPI_INT, 0, 0, MPI_SUM, win);
+		MPI_Win_flush(0, win);
+		CHECK(was > last && was < ROUNDS * size);
+		last = was;
+	}
+	/* One rank finds it zero. */
+	MPI_Compare_and_swap(&mine, &zero, &was, MPI_INT, 0, 1, win);
+	MPI_Win_flush(0, win);
+	MPI_Win_unlock_all(win);
+	CHECK(was >= 0 && was <= size && was != mine);
+	was = was == 0;
+	MPI_Allreduce(MPI_IN_PLACE, &was, 1, MPI_INT, MPI_SUM, world);
+	CHECK(was == 1);
+	MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+	CHECK(rank != 0 || (mem[0] == ROUNDS * size && mem[1] > 0 && mem[1] <= size));
+	MPI_Win_unlock(0, win);
+	MPI_Barrier(world);
+}
+
 static void windows(void)
 {
 	int n = 1000, *mem, *v = malloc((size_t)n * sizeof(*v)), next = (rank + 1) % size;
@@ -397,6 +428,7 @@ static void windows(void)
 	MPI_Accumulate(v, 1, MPI_INT, 0, n - 1, 1, MPI_INT, MPI_SUM, win);
 	MPI_Win_fence(0, win);
 	CHECK(rank != 0 || mem[n - 1] == size - 1 + n - 1 + size);
+	passive(mem, win);
 	MPI_Win_free(&win);
 	free(v);
 }
