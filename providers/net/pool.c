@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "base/page.h"
 #include "providers/net/session.h"
 
 #define SLAB_SMALL 64
@@ -37,8 +38,8 @@ static bool add_slab(struct tw_net_adapter *a, bool big)
 		a->max_packet = a->caps.max_packet;
 	size = packet_size(a, big);
 	/* In pages of its own: a device's memory may be withheld from forked children. */
-	s->len = (n * size + TW_PAGE - 1) & ~(size_t)(TW_PAGE - 1);
-	s->mem = aligned_alloc(TW_PAGE, s->len);
+	s->len = tw_page_up(n * size);
+	s->mem = aligned_alloc(tw_page_size(), s->len);
 	if (!s->mem) {
 		free(s);
 		return false;

@@ -7,13 +7,17 @@
 #include "base/page.h"
 
 /*
- * Allocates pages of shared memory, so that a full system is an error here and no signal
- * later. Where the system does not know or allow that, it is left to their first use.
+ * Allocates pages of shared memory, those that it has only a part of among them, so that a full
+ * system is an error here and no signal later. Where the system does not know or allow that, it
+ * is left to their first use.
  */
 static bool make_pages(void *at, size_t len)
 {
 #ifdef MADV_POPULATE_WRITE
-	return madvise(at, len, MADV_POPULATE_WRITE) == 0 || (errno != ENOMEM && errno != EFAULT);
+	uintptr_t from = tw_page_down((uintptr_t)at), to = tw_page_up((uintptr_t)at + len);
+
+	return madvise((void *)from, to - from, MADV_POPULATE_WRITE) == 0 ||
+	       (errno != ENOMEM && errno != EFAULT);
 #else
 	(void)at;
 	(void)len;

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Memory on a system whose pages are larger than 4 KiB: this program's sysconf() and
- * mmap() take the C library's place, and refuse what such a system would.
- */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
+/* Memory and the system's pages, which tests/portability/pages makes larger. */
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "mrapi/mrapit.h"
@@ -16,32 +8,6 @@
 TestSuite(mrapi_pages, .init = twc_job, .timeout = MR_TIMEOUT);
 
 enum { SIZE = 20000, ODD = 4999 };
-
-static long page; /* 0: the system's own */
-
-long(sysconf)(int name)
-{
-	static long (*own)(int name);
-
-	if (name == _SC_PAGESIZE)
-		return page ? page : getpagesize();
-	if (!own)
-		own = (long (*)(int))dlsym(RTLD_NEXT, "sysconf");
-	return own(name);
-}
-
-void *(mmap)(void *at, size_t size, int prot, int flags, int fd, off_t offset)
-{
-	if (page && (offset % page || ((flags & MAP_FIXED) && (uintptr_t)at % (size_t)page))) {
-		errno = EINVAL;
-		return MAP_FAILED;
-	}
-#ifdef SYS_mmap2 /* of 32-bit processors: the offset is in units of 4096 bytes */
-	return (void *)syscall(SYS_mmap2, at, size, prot, flags, fd, (long)(offset / 4096));
-#else
-	return (void *)syscall(SYS_mmap, at, size, prot, flags, fd, offset);
-#endif
-}
 
 /* Shared memory of each number, filled with it. */
 static char *make(mrapi_shmem_id_t id)
@@ -78,13 +44,12 @@ static void use(void *arg)
 	mr_ok(mrapi_rmem_detach(h, &mr_st));
 }
 
-static void on_pages_of(long size, const char *way)
+static void memories(const char *way)
 {
 	mrapi_rmem_hndl_t h;
 	struct mr_peer p;
 	char *last;
 
-	page = size;
 	setenv("TAGWIRE_RMEM", way, 1);
 	mr_peer(&p, MR_PROCESS, 1);
 	mr_up(MR_NODE);
@@ -100,18 +65,16 @@ static void on_pages_of(long size, const char *way)
 	mr_ok(mrapi_rmem_delete(h, &mr_st));
 	mr_down();
 	mr_peer_end(&p);
-	page = 0;
 }
 
 Test(mrapi_pages, direct)
 {
-	on_pages_of(16384, "direct");
-	on_pages_of(65536, "direct");
+	memories("direct");
 }
 
 Test(mrapi_pages, served)
 {
-	on_pages_of(65536, "served");
+	memories("served");
 }
 
 /* An address for shared memory is one of a page. */
@@ -121,13 +84,12 @@ Test(mrapi_pages, addresses)
 	mrapi_shmem_attributes_t a;
 	mrapi_shmem_hndl_t h;
 
-	page = 65536;
 	mr_up(MR_NODE);
 	mr_ok(mrapi_shmem_init_attributes(&a, &mr_st));
 	mr_ok(mrapi_shmem_set_attribute(&a, MRAPI_SHMEM_ADDRESS, &at, sizeof(at), &mr_st));
 	h = mr_val(mrapi_shmem_create(1, SIZE, NULL, 0, &a, &mr_st));
 	twc_check(mr_val(mrapi_shmem_attach(h, &mr_st)) == (void *)(uintptr_t)at);
-	at += 4096;
+	at += (mrapi_addr_t)getpagesize() / 2;
 	mr_ok(mrapi_shmem_set_attribute(&a, MRAPI_SHMEM_ADDRESS, &at, sizeof(at), &mr_st));
 	mr_is(MRAPI_ERR_PARAMETER, mrapi_shmem_create(2, SIZE, NULL, 0, &a, &mr_st));
 	mr_down();

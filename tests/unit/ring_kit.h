@@ -7,13 +7,14 @@
 #include <sys/mman.h>
 
 #include "lib/twt.h"
+#include "base/page.h"
 #include "shmem/ring.h"
 
 #define SLOTS 64u
 #define BYTES 65536u
 #define MAX_PAYLOAD (BYTES / 8)
 #define NOISE (4 * MAX_PAYLOAD)
-#define GUARD TW_PAGE /* bytes on both sides that nobody may touch */
+#define GUARD tw_page_size() /* bytes on both sides that nobody may touch */
 
 static uint64_t rng = 1;
 static uint8_t noise[NOISE];

@@ -22,6 +22,7 @@ static struct beginning beginnings[] = {
 	{64, 0u - 1000, 0u - 10 * BYTES},
 	{512, 0, 0},
 	{512, 700, 5 * TW_LINE},
+	{128, 5, 0},
 	{256, 0u - 1, 0u - TW_LINE},
 	{256, 0u - 300, 0u - 10 * BYTES},
 };
@@ -39,7 +40,7 @@ ParameterizedTest(struct beginning *b, ring, history)
 	struct ring r;
 
 	start_of(&r, b->slots, b->at, b->bat);
-	while (done < 60000) {
+	while (done < 60000 / twt_slow()) {
 		struct packet p = packet(sent), first = packet(done);
 		bool slot = sent - shown < b->slots;
 		bool room = tw_ring_room(&r.tx, p.len, 0);
@@ -162,15 +163,34 @@ Test(ring, stale_stamps)
 	stop(&r);
 }
 
-static size_t in_memory(const void *at, size_t len)
+/* The bytes of pages from one address to another that are in memory. */
+static size_t resident(uintptr_t from, uintptr_t to)
 {
 	unsigned char vec[4 * BYTES / TW_PAGE];
 	size_t n = 0;
 
-	cr_assert_eq(mincore((void *)(uintptr_t)at, len, vec), 0);
-	for (size_t i = 0; i < len / TW_PAGE; i++)
+	if (from >= to)
+		return 0;
+	cr_assert_eq(mincore((void *)from, to - from, vec), 0);
+	for (size_t i = 0; i < (to - from) / tw_page_size(); i++)
 		n += vec[i] & 1;
-	return n * TW_PAGE;
+	return n * tw_page_size();
+}
+
+/* The bytes of pages that have nothing but what is meant: those can be given back. */
+static size_t own_pages(const void *at, size_t len)
+{
+	uintptr_t from = tw_page_up((uintptr_t)at), to = tw_page_down((uintptr_t)at + len);
+
+	return from < to ? to - from : 0;
+}
+
+/* How many of these are in memory. */
+static size_t in_memory(const void *at, size_t len)
+{
+	uintptr_t from = tw_page_up((uintptr_t)at);
+
+	return resident(from, from + own_pages(at, len));
 }
 
 /* The byte area goes once all was read, and comes back when it is wanted. */
@@ -199,7 +219,7 @@ Test(ring, release)
 		tw_ring_advance(&r.rx, s, len);
 		cr_assert_not(tw_ring_release(&r.tx), "nobody has said that it is read");
 		tw_ring_publish(&r.rx);
-		cr_assert_eq(in_memory(r.tx.bytes, BYTES), BYTES);
+		cr_assert_eq(in_memory(r.tx.bytes, BYTES), own_pages(r.tx.bytes, BYTES));
 		rest(&r);
 		cr_assert_eq(in_memory(r.tx.bytes, BYTES), 0u);
 		cr_assert_not(tw_ring_grown(&r.tx));
@@ -207,9 +227,17 @@ Test(ring, release)
 	stop(&r);
 }
 
-static size_t pages_in_memory(const struct ring *r)
+static size_t all_in_memory(const struct ring *r)
 {
-	return in_memory(r->mem, r->size) / TW_PAGE;
+	return resident((uintptr_t)r->mem, (uintptr_t)r->mem + tw_page_down(r->size));
+}
+
+/* The bytes of the pages that a part of the segment is in. */
+static size_t its_pages(const struct ring *r, size_t from, size_t to)
+{
+	uintptr_t mem = (uintptr_t)r->mem;
+
+	return tw_page_up(mem + to) - tw_page_down(mem + from);
 }
 
 /* Sends and takes n short packets, as room_small() lets them; how often it had to ask. */
@@ -234,23 +262,57 @@ static unsigned pass(struct ring *r, unsigned n)
 Test(ring, slots_grow)
 {
 	for (unsigned which = 0; which < TW_RINGS; which++) {
+		size_t slots = tw_ring_home_at(512), small, large;
 		struct ring r;
 
 		fresh(&r, 512, which);
 		cr_assert(tw_rings_make(r.mem, 512));
+		small = its_pages(&r, slots, slots + TW_PAGE);
+		large = which == TW_RING_FIRST ? its_pages(&r, slots, 2 * slots + TW_PAGE)
+					       : its_pages(&r, 0, slots + TW_PAGE);
 		for (int i = 0; i < 3; i++) {
-			cr_assert_eq(pages_in_memory(&r), 1u);
+			cr_assert_eq(all_in_memory(&r), small);
 			cr_assert_eq(pass(&r, TW_RING_HOME - 1), 0u);
-			cr_assert_eq(pages_in_memory(&r), 1u);
+			cr_assert_eq(all_in_memory(&r), small);
 			cr_assert_not(tw_ring_grown(&r.tx));
 			cr_assert_eq(pass(&r, 1), 1u);
-			cr_assert_eq(pages_in_memory(&r), 9u);
+			cr_assert_eq(all_in_memory(&r), large);
 			cr_assert(tw_ring_grown(&r.tx));
 			cr_assert_leq(pass(&r, 10000), 22u, "it asks no more than it must");
 			rest(&r);
 			cr_assert_not(tw_ring_grown(&r.tx));
+			small = large - own_pages(r.tx.away, slots);
 		}
 		stop(&r);
+	}
+}
+
+/* What one of the two gives back holds nothing of the other, whose packets are not read yet. */
+Test(ring, rest_beside_other)
+{
+	for (uint32_t slots = 64; slots <= 1024; slots *= 2) {
+		struct ring r, other;
+		unsigned n = 0;
+
+		fresh(&r, slots, TW_RING_FIRST);
+		other = r;
+		tw_ring_tx_init(&other.tx, r.mem, TW_RING_SECOND, slots, BYTES);
+		tw_ring_rx_init(&other.rx, r.mem, TW_RING_SECOND, slots, BYTES);
+		other.tx.back = &other.rx;
+		tw_ring_publish(&other.rx);
+		for (; tw_ring_room(&other.tx, 100, 0); n++)
+			put_len(&other, n % 2 ? 100 : 8);
+		cr_assert_eq(n, slots);
+		cr_assert(tw_ring_room(&r.tx, MAX_PAYLOAD, 0));
+		put_len(&r, MAX_PAYLOAD);
+		take_len(&r, MAX_PAYLOAD);
+		tw_ring_publish(&r.rx);
+		pass(&r, slots + 9);
+		rest(&r);
+		for (unsigned i = 0; i < n; i++)
+			take_len(&other, i % 2 ? 100 : 8);
+		cr_assert_null(tw_ring_next(&other.rx));
+		munmap(r.mem - GUARD, r.size + 2 * GUARD);
 	}
 }
 
@@ -299,23 +361,24 @@ Test(ring, not_home)
 /* Short of memory there is no room, and nothing is written where no page is. */
 Test(ring, no_memory)
 {
+	size_t page = tw_page_size();
 	struct ring r;
 	char *hole;
 
-	fresh(&r, 256, TW_RING_SECOND);
+	fresh(&r, (uint32_t)(4 * page / TW_LINE), TW_RING_SECOND);
 	hole = r.tx.away;
-	cr_assert_eq(munmap(hole, TW_PAGE), 0);
+	cr_assert_eq(munmap(hole, page), 0);
 	pass(&r, TW_RING_HOME - 1);
 	cr_assert_not(tw_ring_room_small(&r.tx));
 	cr_assert_not(tw_ring_room(&r.tx, 0, 0));
-	cr_assert_eq(mmap(hole, TW_PAGE, PROT_READ | PROT_WRITE,
+	cr_assert_eq(mmap(hole, page, PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
 		     hole);
-	pass(&r, 1000);
+	pass(&r, 5000);
 	stop(&r);
 }
 
-#define STREAM 150000u
+#define STREAM (150000u / twt_slow())
 
 static void *write_stream(void *arg)
 {
