@@ -138,7 +138,7 @@ struct tw_host {
 	int epfd;
 	struct tw_ident self;
 	const uint64_t *boards; /* NIC ids of this host */
-	unsigned nboards;
+	unsigned nboards, nleading; /* of them, the first ones, lead to other hosts */
 	uint64_t *counters; /* enum tw_counter */
 	enum tw_idle_state state;
 	struct tw_lanes lanes;

@@ -12,7 +12,9 @@
  *                       ask at once, the side that connected continues.
  *   STATUS              Asks for or tells the next expected number, or tells that a
  *                       packet is missing.
+ *                       Each path of a link is asked for by its number.
  *   QUERY -> BOARDS     In place of CONNECT, see names.c.
+ *   BOARDS              After ACCEPT, by a side with several: where it can be reached.
  *   BYE                 Packets before it still count. While a path is being agreed
  *                       on, it is sent once there is one.
  */
@@ -22,8 +24,9 @@
 #include "base/sys.h"
 #include "providers/net/session.h"
 
-#define ANSWER_US 3000000 /* limit for a reply, and for a probe to come through */
-#define BACKOFF_MAX 3u	  /* the limit is doubled at most so often */
+#define ANSWER_US 3000000      /* limit for a reply, and for a probe to come through */
+#define ANSWER_MANY_US 1000000 /* the same where there is another way to try */
+#define BACKOFF_MAX 3u	       /* the limit is doubled at most so often */
 
 static void fill(struct tw_net_link *l, struct tw_net_ctrl *t, enum tw_net_ctrl_type type)
 {
@@ -57,12 +60,12 @@ static struct tw_ident ident_of(const struct tw_net_ctrl *t)
 				 t->filter, t->key,	    t->window};
 }
 
-static void await(struct tw_net_link *l)
+static void await(struct tw_net_link *l, struct tw_net_path *p)
 {
-	uint64_t wait = (uint64_t)ANSWER_US << tw_min(l->backoff, BACKOFF_MAX);
+	uint64_t wait = tw_net_many_ways(l) ? ANSWER_MANY_US : ANSWER_US;
 
-	l->deadline = tw_clock() + tw_clock_us(wait);
-	tw_net_timer(l->ep, l->deadline);
+	p->deadline = tw_clock() + tw_clock_us(wait << tw_min(p->backoff, BACKOFF_MAX));
+	tw_net_timer(l->ep, p->deadline);
 }
 
 static void put(struct tw_net_link *l, const struct tw_net_ctrl *t)
@@ -80,32 +83,60 @@ void tw_net_ctrl_send(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw
 		return;
 	fill(l, &t, type);
 	t.why = why;
-	if (type == TW_NET_RESUME)
-		t.round = ++l->round;
-	if (type == TW_NET_CONNECT || type == TW_NET_RESUME)
-		tw_net_offer(l, &t);
 	put(l, &t);
+}
+
+/*
+ * On a new connection: asks for the paths that are missing. The side that calls asks for one
+ * in any case, and so tells which link it means.
+ */
+static void resume_missing(struct tw_net_link *l, bool caller)
+{
+	bool any = !caller;
+
+	for (uint32_t i = 0; i < l->npaths; i++) {
+		struct tw_net_path *p = tw_net_path_at(l, i);
+
+		if (caller ? p->bound : p->path != NULL)
+			continue;
+		any = true;
+		p->resuming = false;
+		tw_net_resume(l, p);
+	}
+	if (any)
+		return;
+	l->paths[0].resuming = false;
+	tw_net_resume(l, &l->paths[0]);
 }
 
 void tw_net_ctrl_begin(struct tw_net_link *l)
 {
-	if (l->state == TW_NET_NEW) {
-		tw_net_ctrl_send(l, TW_NET_CONNECT, TW_OK);
+	struct tw_net_ctrl t;
+
+	if (l->state != TW_NET_NEW) {
+		resume_missing(l, true);
 		return;
 	}
-	l->resuming = false;
-	tw_net_resume(l);
+	fill(l, &t, TW_NET_CONNECT);
+	tw_net_offer(l, &l->paths[0], &t);
+	put(l, &t);
 }
 
-void tw_net_resume(struct tw_net_link *l)
+void tw_net_resume(struct tw_net_link *l, struct tw_net_path *p)
 {
-	if (l->resuming || !tw_net_resumable(l))
+	struct tw_net_ctrl t;
+
+	if (p->resuming || !tw_net_resumable(l))
 		return;
 	if (l->channel != TW_NET_OPEN)
 		return; /* the new connection resumes */
-	l->resuming = true;
-	await(l);
-	tw_net_ctrl_send(l, TW_NET_RESUME, TW_OK);
+	p->resuming = true;
+	await(l, p);
+	fill(l, &t, TW_NET_RESUME);
+	t.path = (uint8_t)p->number;
+	t.round = p->round = ++l->round;
+	tw_net_offer(l, p, &t);
+	put(l, &t);
 }
 
 void tw_net_goodbye(struct tw_net_link *l)
@@ -117,10 +148,10 @@ void tw_net_goodbye(struct tw_net_link *l)
 	l->tx_shutdown = true;
 }
 
-static void probe(struct tw_net_link *l)
+static void probe(struct tw_net_link *l, struct tw_net_path *p)
 {
-	await(l);
-	tw_net_send_plain(l, TW_NET_PROBE);
+	await(l, p);
+	tw_net_probe(l, p);
 	tw_net_timer(l->ep, tw_clock() + tw_clock_us(TW_NET_PROBE_US));
 }
 
@@ -146,6 +177,18 @@ static void describe(struct tw_net_link *l)
 	l->ep->host->up->describe(&t.boards);
 	put(l, &t);
 	tw_net_link_end(l);
+}
+
+/* Where this side can be reached when the way that was taken is gone. */
+static void send_boards(struct tw_net_link *l)
+{
+	struct tw_net_ctrl t;
+
+	if (l->ep->nboards < 2)
+		return;
+	fill(l, &t, TW_NET_BOARDS);
+	tw_net_boards_fill(l->ep, &t);
+	put(l, &t);
 }
 
 /* CONNECT. */
@@ -185,6 +228,7 @@ static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		reply.filter = l->me.filter;
 		reply.window = l->me.window;
 		put(l, &reply);
+		send_boards(l);
 		return;
 	}
 	l->state = TW_NET_HALF_OPEN;
@@ -205,14 +249,35 @@ static void accepted(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->peer_conn = t->conn;
 	l->peer_port = t->port;
 	l->state = TW_NET_PROBING;
-	probe(l);
+	probe(l, &l->paths[0]);
+	send_boards(l);
+}
+
+/* The other side has no use for any way to a path, or knows of none. */
+static void none_left(struct tw_net_link *l, uint32_t number)
+{
+	struct tw_net_path *p;
+
+	tw_net_path_left(l, number);
+	if (!l->paths[0].bound && !tw_net_many_ways(l)) {
+		tw_net_link_drain(l, TW_ELOST);
+		return;
+	}
+	if (l->paths[0].bound)
+		l->broken = 0;
+	p = tw_net_path_at(l, number);
+	p->resuming = true;
+	p->backoff++;
+	await(l, p);
 }
 
 static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	enum tw_err why = t->why > TW_PENDING && t->why < TW_NERRS ? (enum tw_err)t->why
 								   : TW_EPROTO;
-	bool other = t->type == TW_NET_REFUSE && why == TW_EPROTO && tw_net_offers_left(l);
+	struct tw_net_path *p = tw_net_path_at(l, t->path);
+	bool protocol = t->type == TW_NET_REFUSE && why == TW_EPROTO && p;
+	bool other = protocol && tw_net_offers_left(l, p);
 
 	if (l->state == TW_NET_NEW) {
 		if (t->type == TW_NET_WRONG)
@@ -224,10 +289,13 @@ static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	} else if (why == TW_ECROSS) {
 		/* The peer has asked, too, and its connection goes on. */
 		tw_net_sock_close(l);
-		l->resuming = false;
+		for (unsigned i = 0; i < l->npaths; i++)
+			l->paths[i].resuming = false;
 	} else if (other) {
-		l->resuming = false;
-		tw_net_resume(l);
+		p->resuming = false;
+		tw_net_resume(l, p);
+	} else if (protocol) {
+		none_left(l, t->path);
 	} else {
 		tw_net_link_drain(l, TW_ELOST);
 	}
@@ -244,39 +312,56 @@ static struct tw_net_link *known(struct tw_net_ep *ep, const struct tw_net_ctrl 
 	return l;
 }
 
-static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
+/* The answer to a RESUME; l->npaths is more than its number. */
+static void renew(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
-	struct tw_net_link *l = known(from->ep, t);
 	struct tw_net_ctrl reply;
-	enum tw_err err = TW_ECLOSED;
 
-	if (!l)
-		goto refuse;
-	/* Both sides ask at once: the one that connected continues. */
-	if (l->initiator && l->resuming) {
-		if (from == l)
-			return;
-		err = TW_ECROSS;
-		goto refuse;
-	}
-	if (from != l) {
-		tw_net_sock_adopt(l, from);
-		tw_net_link_end(from);
-	}
-	l->resuming = false;
+	tw_net_path_at(l, t->path)->resuming = false;
 	l->again = 0;
 	fill(l, &reply, TW_NET_RESUMED);
+	reply.path = t->path;
 	reply.round = t->round;
-	if (tw_net_choose(l, t, &reply) != TW_OK) {
-		tw_net_path_drop(l);
-		tw_net_ctrl_send(l, TW_NET_REFUSE, TW_EPROTO);
-		return;
-	}
 	tw_net_acked(l, t->expected);
+	if (tw_net_choose(l, t, &reply) != TW_OK) {
+		tw_net_path_left(l, t->path);
+		reply.type = TW_NET_REFUSE;
+		reply.why = TW_EPROTO;
+	}
 	/* A probe that comes through binds the path and has the rest sent again. */
 	put(l, &reply);
 	if (l->state == TW_NET_PROBING)
-		await(l);
+		await(l, &l->paths[0]);
+	if (l->paths[0].bound)
+		l->broken = 0;
+}
+
+static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
+{
+	struct tw_net_link *l = known(from->ep, t);
+	enum tw_err err = TW_ECLOSED;
+	struct tw_net_path *p;
+
+	if (!l || t->path >= TW_NET_PATHS)
+		goto refuse;
+	l->npaths = tw_max(l->npaths, t->path + 1u);
+	p = tw_net_path_at(l, t->path);
+	/* Both sides ask at once: the one that connected continues. */
+	if (l->initiator && p->resuming && p->offered) {
+		if (from == l)
+			return;
+		err = TW_ECROSS;
+		if (!tw_net_sock_stalled(l))
+			goto refuse;
+	}
+	if (from == l) {
+		renew(l, t);
+		return;
+	}
+	tw_net_sock_adopt(l, from);
+	tw_net_link_end(from);
+	renew(l, t);
+	resume_missing(l, false);
 	return;
 refuse:
 	if (from->state == TW_NET_HALF_OPEN)
@@ -287,30 +372,33 @@ refuse:
 
 static void resumed(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
+	struct tw_net_path *p = tw_net_path_at(l, t->path);
+
 	/* A reply to an earlier RESUME, whose offers are gone. */
-	if (t->round != l->round)
+	if (!p || t->round != p->round)
 		return;
 	/* Another path is in use by now, which the other side has left. */
-	if (!l->resuming) {
-		tw_net_path_broken(l);
+	if (!p->resuming) {
+		tw_net_path_broken(l, p);
 		return;
 	}
 	/* The offers are gone if their driver was closed: ask again. */
 	if (tw_net_chosen(l, t) != TW_OK) {
-		tw_net_path_drop(l);
-		l->deadline = tw_clock() + tw_clock_us(TW_NET_PROBE_US);
-		tw_net_timer(l->ep, l->deadline);
+		tw_net_path_left(l, t->path);
+		p = tw_net_path_at(l, t->path);
+		p->deadline = tw_clock() + tw_clock_us(TW_NET_PROBE_US);
+		tw_net_timer(l->ep, p->deadline);
 		return;
 	}
 	tw_net_acked(l, t->expected);
-	probe(l);
+	probe(l, tw_net_path_at(l, t->path));
 }
 
 static void status(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	switch (t->why) {
 	case TW_AGAIN:
-		if (l->bound)
+		if (l->paths[0].bound)
 			tw_net_resend(l, t->expected);
 		return;
 	case TW_PENDING:
@@ -319,11 +407,11 @@ static void status(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	}
 	l->nasked++;
 	tw_net_acked(l, t->expected);
-	if (tw_list_empty(&l->kept) || !l->nasked || !l->bound)
+	if (tw_list_empty(&l->kept) || !l->nasked || !l->paths[0].bound)
 		return;
 	/* Only a path along which nothing moves is given up, not a slow one. */
 	if (l->nasked % 8 == 0)
-		tw_net_path_broken(l);
+		tw_net_path_broken(l, &l->paths[0]);
 	else if (l->nasked % 2 == 0)
 		tw_net_resend(l, t->expected);
 }
@@ -372,6 +460,8 @@ void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		refused(l, t);
 	else if (t->type == TW_NET_RESUMED && up)
 		resumed(l, t);
+	else if (t->type == TW_NET_BOARDS && up)
+		tw_net_boards_take(l, t);
 	else if (t->type == TW_NET_STATUS && (up || l->state == TW_NET_LEAVING))
 		status(l, t);
 	else if (t->type == TW_NET_BYE)

@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 
-#define TW_DRIVER_VERSION 6 /* of this contract: another is not loaded */
+#define TW_DRIVER_VERSION 7 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 
@@ -133,10 +133,19 @@ struct tw_driver {
 	/* Make memory fit for packets, set its handle, and undo that. NULL: any memory is fit. */
 	bool (*slab_reg)(void *instance, struct tw_net_slab *slab);
 	void (*slab_dereg)(struct tw_net_slab *slab);
-	/* A new path has an address of its own and leads nowhere yet. */
-	enum tw_err (*path_new)(void *instance, struct tw_driver_address *mine, void **path);
+	/*
+	 * A new path has an address of its own and leads nowhere yet. It uses another board
+	 * than the interface of open(), or that one with NULL; TW_EUNREACH if it cannot.
+	 */
+	enum tw_err (*path_new)(void *instance, const struct sockaddr_storage *board,
+				struct tw_driver_address *mine, void **path);
 	/* Connects it to the other's address. TW_EPROTO if that is malformed. */
 	enum tw_err (*path_bind)(void *path, const struct tw_driver_address *other);
+	/*
+	 * Whether the other host has not answered what was sent along the path again and
+	 * again. NULL: the driver reports such a path as broken by itself.
+	 */
+	bool (*stalled)(void *path);
 	/* Transfers under way on it still end by upcalls. */
 	void (*path_free)(void *path);
 

@@ -45,6 +45,9 @@ struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state stat
 	l->begun = tw_clock();
 	l->sock = -1;
 	l->watch.ready = tw_net_sock_ready;
+	l->npaths = l->npairs = 1;
+	for (uint32_t i = 0; i < TW_NET_PATHS; i++)
+		l->paths[i].number = i;
 	l->unposted = &l->kept;
 	tw_list_init(&l->kept);
 	tw_list_init(&l->work);
@@ -67,8 +70,11 @@ void tw_net_link_end(struct tw_net_link *l)
 	tw_net_sock_close(l);
 	tw_net_ops_end(l, false);
 	tw_net_mrs_end(l, NULL);
-	tw_net_path_drop(l);
+	for (unsigned i = 0; i < l->npaths; i++)
+		tw_net_path_drop(&l->paths[i]);
 	tw_net_packets_drop(l);
+	free(l->others);
+	l->others = NULL;
 	ep->table.of[l->conn % TW_SLOTS_MAX] = NULL;
 	tw_list_del(&l->work);
 	tw_list_del(&l->node);
@@ -124,13 +130,22 @@ void tw_net_link_drain(struct tw_net_link *l, enum tw_err why)
 	tw_net_timer(l->ep, l->last_rx + tw_clock_us(ASK_US));
 }
 
+/* Takes in what its drivers have. */
+static void look(struct tw_net_link *l)
+{
+	for (unsigned i = 0; i < l->npaths && l->state == TW_NET_DRAIN; i++)
+		if (l->paths[i].path)
+			l->paths[i].way.adapter->driver->progress(
+				l->paths[i].way.adapter->instance);
+}
+
 static uint64_t expire_drain(struct tw_net_link *l, uint64_t now)
 {
 	uint64_t ask = now + tw_clock_us(ASK_US);
 
 	/* Packets that have arrived already still count. */
-	for (int i = 0; i < LOOKS && l->path && l->state == TW_NET_DRAIN; i++)
-		l->adapter->driver->progress(l->adapter->instance);
+	for (int i = 0; i < LOOKS && l->state == TW_NET_DRAIN; i++)
+		look(l);
 	if (l->state != TW_NET_DRAIN)
 		return 0;
 	l->deadline = l->last_rx + tw_clock_us(l->orderly ? DRAIN_US : QUIET_US);
@@ -146,27 +161,70 @@ static uint64_t expire_drain(struct tw_net_link *l, uint64_t now)
 }
 
 /* Probes go out until one is answered or the deadline has passed. */
-static uint64_t expire_probe(struct tw_net_link *l, uint64_t now)
+static uint64_t expire_probe(struct tw_net_link *l, struct tw_net_path *p, uint64_t now)
 {
-	if (l->deadline <= now) {
-		l->failed |= 1u << tw_net_index(l->adapter);
-		l->backoff++;
-		l->resuming = false;
-		tw_net_path_broken(l);
-		return l->state == TW_NET_DEAD ? 0 : l->deadline;
+	uint32_t number = p->number;
+
+	if (p->deadline <= now) {
+		tw_net_way_failed(l, &p->way);
+		p->backoff++;
+		p->resuming = false;
+		tw_net_path_broken(l, p);
+		return l->state == TW_NET_DEAD ? 0 : tw_net_path_at(l, number)->deadline;
 	}
-	tw_net_send_plain(l, TW_NET_PROBE);
-	return tw_net_earlier(l->deadline, now + tw_clock_us(TW_NET_PROBE_US));
+	tw_net_probe(l, p);
+	return tw_net_earlier(p->deadline, now + tw_clock_us(TW_NET_PROBE_US));
 }
 
-/* Asks for an acknowledgement when none comes. */
-static uint64_t expire_kept(struct tw_net_link *l, uint64_t now)
+/* The search for a path. */
+static uint64_t expire_search(struct tw_net_link *l, struct tw_net_path *p, uint64_t now)
+{
+	if (!p->resuming)
+		return 0;
+	if (p->path && !p->bound)
+		return expire_probe(l, p, now);
+	if (p->deadline <= now) {
+		p->resuming = false;
+		p->backoff++;
+		/* The question may have been lost with the board that the channel takes. */
+		if (tw_net_many_ways(l) && tw_net_sock_stalled(l))
+			tw_net_sock_lost(l, TW_ELOST);
+		else
+			tw_net_resume(l, p);
+	}
+	return p->resuming ? p->deadline : 0;
+}
+
+/* Gives up paths along which the other system does not answer; whether the link lives. */
+static bool check_paths(struct tw_net_link *l)
+{
+	for (uint32_t i = 0; i < l->npaths && tw_net_resumable(l); i++) {
+		struct tw_net_path *p = tw_net_path_at(l, i);
+		const struct tw_driver *d = p->bound ? p->way.adapter->driver : NULL;
+
+		if (d && d->stalled && d->stalled(p->path)) {
+			tw_net_way_failed(l, &p->way);
+			tw_net_path_broken(l, p);
+		} else if (d) {
+			/* To have something unanswered, if it is dead. */
+			tw_net_probe(l, p);
+		}
+	}
+	if (tw_net_sock_stalled(l))
+		tw_net_sock_lost(l, TW_ELOST);
+	return l->state != TW_NET_DEAD;
+}
+
+/* Nothing moves: asks for an acknowledgement, and looks after the paths if there are others. */
+static uint64_t expire_quiet(struct tw_net_link *l, uint64_t now)
 {
 	uint64_t ask = l->progress + tw_clock_us(TW_NET_STATUS_US);
 
 	if (ask > now)
 		return ask;
 	l->progress = now;
+	if (tw_net_many_ways(l) && !check_paths(l))
+		return 0;
 	tw_net_ctrl_send(l, TW_NET_STATUS, TW_PENDING);
 	return now + tw_clock_us(TW_NET_STATUS_US);
 }
@@ -175,12 +233,12 @@ static uint64_t expire_kept(struct tw_net_link *l, uint64_t now)
 static uint64_t expire_ops(struct tw_net_link *l, uint64_t now)
 {
 	struct tw_list *n, *tmp;
-	uint64_t until = l->bound_at + tw_clock_us(OLD_US);
+	uint64_t until = l->paths[0].bound_at + tw_clock_us(OLD_US);
 
 	tw_list_each(&l->ops, n, tmp) {
 		struct tw_net_op *op = tw_container(n, struct tw_net_op, node);
 
-		if (!op->posted || op->epoch == l->epoch)
+		if (!op->posted || tw_net_path_since(l, op->epoch))
 			continue;
 		if (until > now)
 			return until;
@@ -188,6 +246,18 @@ static uint64_t expire_ops(struct tw_net_link *l, uint64_t now)
 		return 0;
 	}
 	return 0;
+}
+
+/* Dials again. */
+static uint64_t expire_call(struct tw_net_link *l, uint64_t now)
+{
+	if (l->again && l->again <= now) {
+		enum tw_err err = tw_net_dial(l);
+
+		if (err != TW_OK)
+			l->again = now + tw_clock_us(TW_NET_PROBE_US);
+	}
+	return l->again;
 }
 
 static uint64_t expire_up(struct tw_net_link *l, uint64_t now)
@@ -200,26 +270,13 @@ static uint64_t expire_up(struct tw_net_link *l, uint64_t now)
 	}
 	if (l->broken)
 		next = limit;
-	if (l->again && l->again <= now) {
-		enum tw_err err = tw_net_dial(l);
-
-		if (err != TW_OK)
-			l->again = now + tw_clock_us(TW_NET_PROBE_US);
-	}
-	if (l->again)
-		next = tw_net_earlier(l->again, next);
-	if (l->path && !l->bound && l->resuming)
-		next = tw_net_earlier(expire_probe(l, now), next);
-	else if (l->resuming && l->deadline <= now) {
-		l->resuming = false;
-		tw_net_resume(l);
-		next = tw_net_earlier(l->deadline, next);
-	} else if (l->resuming) {
-		next = tw_net_earlier(l->deadline, next);
-	}
-	if (l->state == TW_NET_UP && l->bound && !tw_list_empty(&l->kept))
-		next = tw_net_earlier(expire_kept(l, now), next);
-	if (l->state == TW_NET_UP && l->bound && l->nops)
+	next = tw_net_earlier(expire_call(l, now), next);
+	for (uint32_t i = 0; i < l->npaths && l->state != TW_NET_DEAD; i++)
+		next = tw_net_earlier(expire_search(l, tw_net_path_at(l, i), now), next);
+	if (l->state == TW_NET_UP && l->paths[0].bound &&
+	    (!tw_list_empty(&l->kept) || (l->nops && tw_net_many_ways(l))))
+		next = tw_net_earlier(expire_quiet(l, now), next);
+	if (l->state == TW_NET_UP && l->paths[0].bound && l->nops)
 		next = tw_net_earlier(expire_ops(l, now), next);
 	return l->state == TW_NET_DEAD ? 0 : next;
 }
@@ -247,13 +304,8 @@ uint64_t tw_net_link_expire(struct tw_net_link *l, uint64_t now)
 	case TW_NET_LEAVING:
 		return expire_leaving(l, now);
 	case TW_NET_PROBING:
-		if (l->path)
-			return expire_probe(l, now);
-		if (l->deadline <= now) {
-			l->resuming = false;
-			tw_net_resume(l);
-		}
-		return l->deadline;
+		l->paths[0].resuming = true;
+		return expire_search(l, &l->paths[0], now);
 	case TW_NET_DRAIN:
 		return expire_drain(l, now);
 	case TW_NET_UP:
@@ -263,34 +315,19 @@ uint64_t tw_net_link_expire(struct tw_net_link *l, uint64_t now)
 	}
 }
 
-void tw_net_probed(struct tw_net_link *l, struct tw_net_adapter *a, bool question)
+void tw_net_probed(struct tw_net_link *l, struct tw_net_path *p, bool question)
 {
-	bool was = l->bound;
-
-	if (!l->path || l->adapter != a ||
-	    (l->state != TW_NET_UP && l->state != TW_NET_PROBING && l->state != TW_NET_LEAVING))
+	if (l->state != TW_NET_UP && l->state != TW_NET_PROBING && l->state != TW_NET_LEAVING)
 		return;
+	p->probed |= question;
 	l->probed |= question;
-	if (!was) {
-		l->bound = true;
-		l->resuming = false;
-		l->backoff = 0;
-		l->bound_at = tw_clock();
-		l->broken = 0;
-		if (l->state == TW_NET_UP)
-			l->deadline = 0;
-		l->link.can_get = a->caps.has_rma;
-		/* The other side has told which packet it expects; all from there go again. */
-		l->unposted = l->kept.next;
-		l->progress = l->bound_at;
-		if (!tw_list_empty(&l->kept) || l->nops)
-			tw_net_timer(l->ep, l->bound_at + tw_clock_us(TW_NET_STATUS_US));
-	}
+	/* The other side has told which packet it expects; all from there go again. */
+	if (!p->bound)
+		tw_net_path_bound(l, p);
 	if (l->state == TW_NET_LEAVING)
 		tw_net_goodbye(l);
 	if (l->state == TW_NET_PROBING && !question) {
 		l->state = TW_NET_UP;
-		l->deadline = 0;
 		l->ep->host->up->connected(&l->link, &l->other);
 	}
 	if (l->state == TW_NET_DEAD)

@@ -4,7 +4,8 @@
  * endpoint id. If that port is taken or TAGWIRE_JOB is set, a multiple of 1024 is added; a
  * caller tries these ports in turn and is told when it has reached another endpoint than it
  * wanted. On each board there is one more port, which all processes of a user share, for
- * those that ask for the boards of this host (names.c).
+ * those that ask for the boards of this host (names.c). Peers whose way by the endpoint's
+ * board is broken call at a port of all boards, which they were told (boards.c).
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -197,6 +198,18 @@ static void listen_for_names(struct tw_net_ep *ep)
 			if (listen_at(ep, &sa, tw_net_names_port(k), SO_REUSEPORT))
 				break;
 	}
+}
+
+uint32_t tw_net_listen_everywhere(struct tw_net_ep *ep, bool ipv6)
+{
+	struct sockaddr_storage sa = {.ss_family = ipv6 ? AF_INET6 : AF_INET};
+	socklen_t len = sizeof(sa);
+
+	if (!listen_at(ep, &sa, 0, SO_REUSEADDR) ||
+	    getsockname(ep->listeners[ep->nlisteners - 1].fd, (struct sockaddr *)&sa, &len) < 0)
+		return 0;
+	/* Both kinds of address have it in one place. */
+	return ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port);
 }
 
 enum tw_err tw_net_listen(struct tw_net_ep *ep)

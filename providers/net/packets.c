@@ -26,9 +26,10 @@ static struct tw_net_wire *wire_of(const struct tw_net_packet *p)
 void tw_net_failed(void *owner, struct tw_net_packet *p)
 {
 	struct tw_net_link *l = p->link;
+	struct tw_net_path *path = l ? tw_net_path_since(l, p->epoch) : NULL;
 
-	if (l && l->adapter == owner && l->epoch == p->epoch && l->bound)
-		tw_net_path_broken(l);
+	if (path && path->way.adapter == owner && path->bound)
+		tw_net_path_broken(l, path);
 }
 
 bool tw_net_any_posted(const struct tw_net_link *l)
@@ -58,7 +59,7 @@ enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw
 	if (tw_unlikely(l->state != TW_NET_UP))
 		return TW_ELOST;
 	if (tw_net_can_send(l, cls, len))
-		p = tw_net_packet_get(l->adapter, len > TW_NET_SMALL);
+		p = tw_net_packet_get(l->paths[0].way.adapter, len > TW_NET_SMALL);
 	if (!p) {
 		l->blocked = true;
 		return TW_AGAIN;
@@ -90,32 +91,33 @@ enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw
 }
 
 /* Hands one packet to the driver; false: not taken. */
-static bool post(struct tw_net_link *l, struct tw_net_packet *p, bool more)
+static bool post(struct tw_net_link *l, struct tw_net_path *path, struct tw_net_packet *p,
+		 bool more)
 {
 	enum tw_err err;
 
-	p->epoch = l->epoch;
+	p->epoch = path->epoch;
 	wire_of(p)->ack = l->expected;
-	err = l->adapter->driver->send(l->path, p, more);
+	err = path->way.adapter->driver->send(path->path, p, more);
 	if (err == TW_OK) {
 		l->unacked = 0;
 		return true;
 	}
 	if (err != TW_AGAIN)
-		tw_net_path_broken(l);
+		tw_net_path_broken(l, path);
 	return false;
 }
 
 /* Whether it can be sent from where it lies: no other user, memory of this driver. */
 static bool in_place(const struct tw_net_link *l, const struct tw_net_packet *p)
 {
-	return p->users == 1 && p->slab->owner == l->adapter && p->slab->ready;
+	return p->users == 1 && p->slab->owner == l->paths[0].way.adapter && p->slab->ready;
 }
 
 /* Puts a copy in the place of a packet that cannot be sent itself; NULL: not now. */
 static struct tw_net_packet *replace(struct tw_net_link *l, struct tw_net_packet *p)
 {
-	struct tw_net_packet *copy = tw_net_packet_ready(l->adapter, p->slab->big);
+	struct tw_net_packet *copy = tw_net_packet_ready(l->paths[0].way.adapter, p->slab->big);
 
 	if (!copy)
 		return NULL;
@@ -131,28 +133,28 @@ static struct tw_net_packet *replace(struct tw_net_link *l, struct tw_net_packet
 }
 
 /* A packet without a number; false: not now. */
-static bool send_plain(struct tw_net_link *l, enum tw_net_kind kind)
+static bool send_plain(struct tw_net_link *l, struct tw_net_path *path, enum tw_net_kind kind)
 {
 	struct tw_net_packet *p;
 	bool done;
 
-	if (!l->path)
+	if (!path->path)
 		return false;
-	p = tw_net_packet_ready(l->adapter, false);
+	p = tw_net_packet_ready(path->way.adapter, false);
 	if (!p)
 		return false;
 	/* Not free, even if the driver is closed in between. */
 	p->link = l;
 	p->len = sizeof(struct tw_net_wire);
-	*wire_of(p) = (struct tw_net_wire){.conn = l->peer_conn, .kind = kind};
-	done = post(l, p, false);
+	*wire_of(p) = (struct tw_net_wire){.conn = l->peer_conn, .seq = path->number, .kind = kind};
+	done = post(l, path, p, false);
 	let_go(p);
 	return done;
 }
 
-void tw_net_send_plain(struct tw_net_link *l, enum tw_net_kind kind)
+void tw_net_probe(struct tw_net_link *l, struct tw_net_path *p)
 {
-	send_plain(l, kind);
+	send_plain(l, p, TW_NET_PROBE);
 }
 
 /*
@@ -161,10 +163,10 @@ void tw_net_send_plain(struct tw_net_link *l, enum tw_net_kind kind)
  */
 void tw_net_send_ack(struct tw_net_link *l)
 {
-	if (!l->bound)
+	if (!l->paths[0].bound)
 		return;
 	if (l->state == TW_NET_UP && l->channel == TW_NET_OPEN && tw_net_sock_alive(l)) {
-		send_plain(l, TW_NET_ACK);
+		send_plain(l, &l->paths[0], TW_NET_ACK);
 	} else {
 		l->unacked = 0;
 		tw_net_ctrl_send(l, TW_NET_STATUS, TW_OK);
@@ -176,28 +178,41 @@ static bool next_follows(const struct tw_net_link *l, const struct tw_list *next
 	return next != &l->kept && tw_container(next, struct tw_net_packet, node)->users == 1;
 }
 
+static void answer_probes(struct tw_net_link *l)
+{
+	l->probed = false;
+	for (unsigned i = 0; i < l->npaths; i++) {
+		struct tw_net_path *p = &l->paths[i];
+
+		p->probed = p->probed && p->path && !send_plain(l, p, TW_NET_PROBED);
+		l->probed |= p->probed;
+	}
+}
+
 void tw_net_flush(struct tw_net_link *l)
 {
-	if (l->probed && l->path)
-		l->probed = !send_plain(l, TW_NET_PROBED);
-	while (l->bound && !l->probed && l->unposted != &l->kept) {
+	struct tw_net_path *path = &l->paths[0];
+
+	if (tw_unlikely(l->probed))
+		answer_probes(l);
+	while (path->bound && !path->probed && l->unposted != &l->kept) {
 		struct tw_net_packet *p = tw_container(l->unposted, struct tw_net_packet, node);
 		struct tw_list *next = p->node.next;
 
 		if (tw_unlikely(!in_place(l, p))) {
 			/* Under way along this path already: it arrives, or the path breaks. */
-			if (p->users > 1 && p->epoch == l->epoch) {
+			if (p->users > 1 && p->epoch == path->epoch) {
 				l->unposted = next;
 				continue;
 			}
 			p = replace(l, p);
 		}
 		/* The path that follows a broken one starts with the first packet kept. */
-		if (!p || !post(l, p, next_follows(l, next)))
+		if (!p || !post(l, path, p, next_follows(l, next)))
 			break;
 		l->unposted = next;
 	}
-	if (l->probed || (l->bound && l->unposted != &l->kept))
+	if (l->probed || (path->bound && l->unposted != &l->kept))
 		tw_net_work(l);
 }
 
@@ -327,6 +342,7 @@ static bool data(struct tw_net_link *l, const struct tw_net_wire *w, const void 
 bool tw_net_packet(void *owner, const void *packet, uint32_t len)
 {
 	struct tw_net_adapter *a = owner;
+	struct tw_net_path *p;
 	struct tw_net_wire w;
 	struct tw_net_link *l;
 
@@ -343,10 +359,10 @@ bool tw_net_packet(void *owner, const void *packet, uint32_t len)
 	case TW_NET_DATA:
 		return data(l, &w, (const char *)packet + sizeof(w), len);
 	case TW_NET_PROBE:
-		tw_net_probed(l, a, true);
-		break;
 	case TW_NET_PROBED:
-		tw_net_probed(l, a, false);
+		p = tw_net_path_at(l, w.seq);
+		if (p && p->path && p->way.adapter == a)
+			tw_net_probed(l, p, w.kind == TW_NET_PROBE);
 		break;
 	}
 	return true;

@@ -56,18 +56,19 @@ static void op_end(struct tw_net_op *op, enum tw_err err)
 static void op_post(struct tw_net_op *op)
 {
 	struct tw_net_link *l = op->link;
-	struct tw_net_adapter *a = l->adapter;
+	const struct tw_net_path *p = &l->paths[0];
+	struct tw_net_adapter *a = p->way.adapter;
 	enum tw_err err = TW_EPERM;
 
 	if (op->of == a && op->tries < TRIES)
-		err = a->driver->rma(l->path, op->put, op->iov, op->niov, op->address, op->key,
+		err = a->driver->rma(p->path, op->put, op->iov, op->niov, op->address, op->key,
 				     op->key_len, op);
 	if (err == TW_AGAIN) {
 		tw_net_work(l);
 	} else if (err == TW_PENDING) {
 		op->tries++;
 		op->posted = a;
-		op->epoch = l->epoch;
+		op->epoch = p->epoch;
 	} else {
 		op_end(op, err == TW_ELOST ? TW_EPERM : err);
 	}
@@ -80,7 +81,7 @@ void tw_net_ops_flush(struct tw_net_link *l)
 	tw_list_each(&l->ops, n, tmp) {
 		struct tw_net_op *op = tw_container(n, struct tw_net_op, node);
 
-		if (!l->bound || l->state != TW_NET_UP)
+		if (!l->paths[0].bound || l->state != TW_NET_UP)
 			return;
 		if (!op->posted)
 			op_post(op);
@@ -123,8 +124,11 @@ static enum tw_err start(struct tw_link *link, bool put, const struct iovec *iov
 		free(op);
 		return TW_EPERM;
 	}
+	if (!l->nops++ && tw_net_many_ways(l)) {
+		l->progress = tw_clock();
+		tw_net_timer(l->ep, l->progress + tw_clock_us(TW_NET_STATUS_US));
+	}
 	tw_list_add_tail(&l->ops, &op->node);
-	l->nops++;
 	/* Posted later: it may fail, and upcalls are not allowed here. */
 	tw_net_work(l);
 	return TW_PENDING;
@@ -146,16 +150,18 @@ void tw_net_ended(void *owner, void *cookie, enum tw_err err)
 {
 	struct tw_net_op *op = cookie;
 	struct tw_net_link *l = op->link;
+	struct tw_net_path *p = tw_net_path_since(l, op->epoch);
 
 	(void)owner;
 	op->posted = NULL;
+	l->progress = tw_clock();
 	if (err != TW_ELOST || l->state != TW_NET_UP) {
 		op_end(op, err);
 		return;
 	}
-	if (op->epoch == l->epoch && l->bound)
-		tw_net_path_broken(l);
-	else if (l->bound)
+	if (p && p->bound)
+		tw_net_path_broken(l, p);
+	if (l->paths[0].bound)
 		tw_net_work(l);
 }
 
@@ -201,12 +207,12 @@ void tw_net_ops_end(struct tw_net_link *l, bool tell)
 enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr)
 {
 	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
-	struct tw_net_adapter *a = l->adapter;
+	struct tw_net_adapter *a = l->paths[0].way.adapter;
 	struct key k = {.delta = 0};
 	enum tw_err err;
 	struct mr *m;
 
-	if (!l->bound || !a->caps.has_rma)
+	if (!l->paths[0].bound || !a->caps.has_rma)
 		return TW_EPERM;
 	m = malloc(sizeof(*m));
 	if (!m)

@@ -250,7 +250,7 @@ static void do_disconnect(struct tw_link *link)
 	l->until = tw_clock() + tw_clock_us(LEAVE_US);
 	tw_net_timer(l->ep, l->until);
 	/* Without a path BYE waits for the next one, see tw_net_probed(). */
-	if (l->bound || tw_list_empty(&l->kept))
+	if (l->paths[0].bound || tw_list_empty(&l->kept))
 		tw_net_goodbye(l);
 	tw_net_flush(l);
 }

@@ -4,13 +4,15 @@
  * control channel, beside the driver that carries their packets: there they agree on
  * a driver, close, notice each other's death, and resume after a fault. Packets are
  * numbered; the sender keeps each until it is acknowledged, and sends it again along
- * a new path, of the same driver or the next.
+ * another path, of the same driver or the next, from the same board or another.
  *
  *   session.c  the operations that the engine sees
  *   packets.c  sequence numbers, acknowledgements, kept packets
  *   pool.c     the memory of packets
  *   rma.c      get, put, registrations
- *   paths.c    drivers in use and the paths of links
+ *   adapters.c drivers in use
+ *   paths.c    the paths of links
+ *   boards.c   the boards of both hosts, and which reach each other
  *   control.c  the control channel: connecting, resuming, closing
  *   proof.c    its first words, and what seals the others
  *   key.c      the key that they prove
@@ -29,9 +31,11 @@
 #include "base/slots.h"
 #include "providers/net/crypto.h"
 #include "providers/net/driver.h"
+#include "providers/net/wire.h"
 #include "providers/provider.h"
 
-#define TW_NET_DRIVERS 4
+#define TW_NET_PATHS 4		/* of a link, each by boards of its own */
+#define TW_NET_MAX_BOARDS 8	/* of a host that are used */
 #define TW_NET_WINDOW 256	/* packets kept for a peer */
 #define TW_NET_RESERVE 32	/* places among them for control */
 #define TW_NET_BIG_WINDOW 96	/* long ones among them */
@@ -42,84 +46,8 @@
 #define TW_NET_PAYLOAD 16352u	/* longest payload of a packet: with its head 16 KiB */
 #define TW_NET_STATUS_US 500000 /* without an acknowledgement, until it is asked for */
 #define TW_NET_UNWATCHED_US 500 /* between two checks whether the program polls */
+#define TW_NET_ABSENT_US 10000000 /* until a driver that could not be opened is tried again */
 #define TW_NET_PROBE_US 20000	/* between two probes, or attempts to connect */
-
-/* The head of a packet, in host byte order; control messages check the magic number. */
-struct tw_net_wire {
-	uint32_t conn; /* the receiver's name for the link */
-	uint32_t seq;
-	uint32_t ack; /* the next one expected */
-	uint32_t kind;
-	struct tw_hdr hdr;
-};
-_Static_assert(sizeof(struct tw_net_wire) == 32, "wire format");
-
-enum tw_net_kind {
-	TW_NET_DATA = 0x7a01, /* counts in the sequence */
-	TW_NET_ACK,	      /* seq is the next that will come */
-	TW_NET_PROBE,	      /* does the path work? */
-	TW_NET_PROBED,	      /* the answer */
-};
-
-/* Control messages, all of one size. */
-enum tw_net_ctrl_type {
-	TW_NET_CONNECT = 1,
-	TW_NET_ACCEPT,
-	TW_NET_REFUSE, /* why */
-	TW_NET_WRONG,  /* it is another endpoint's port */
-	TW_NET_RESUME, /* the path is broken, or this connection was */
-	TW_NET_RESUMED,
-	TW_NET_STATUS, /* expected; why != 0 wants one back */
-	TW_NET_BYE,    /* seq is the first that is not sent any more; why */
-	TW_NET_QUERY,  /* instead of CONNECT: which boards does that host have? */
-	TW_NET_BOARDS, /* the answer */
-};
-
-struct tw_net_offer {
-	char name[12];
-	uint32_t max_packet;
-	struct tw_driver_address address;
-};
-
-struct tw_net_ctrl {
-	uint32_t magic;
-	uint16_t version, type;
-	uint64_t nic_id, to_nic;
-	uint32_t endpoint_id, to_endpoint, session, to_session;
-	uint32_t filter, key, window, job, why;
-	uint32_t conn, to_conn; /* the sender's name for the link, and the receiver's */
-	uint32_t epoch, expected, seq;
-	uint32_t port; /* where the sender listens, 0 nowhere */
-	uint32_t noffers;
-	uint32_t round; /* of a RESUME; its answer has the same */
-	uint32_t unused;
-	union {
-		/* Best first; in answers the one chosen. */
-		struct tw_net_offer offers[TW_NET_DRIVERS];
-		struct tw_host_boards boards;
-	};
-};
-_Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire format");
-
-_Static_assert(sizeof(struct tw_host_boards) == 456, "wire format");
-
-#define TW_NET_MAGIC 0x74777270u
-#define TW_NET_VERSION 4
-
-/* The first message either way. */
-struct tw_net_hello {
-	uint32_t magic;
-	uint16_t version, sealed; /* whether a key is asked for */
-	uint8_t nonce[TW_NET_KEY];
-	uint8_t proof[TW_NET_KEY]; /* the listener's */
-};
-_Static_assert(sizeof(struct tw_net_hello) == 8 + 2 * TW_NET_KEY, "wire format");
-
-/* A control message on its way. */
-struct tw_net_sealed {
-	uint8_t text[sizeof(struct tw_net_ctrl)];
-	uint8_t tag[TW_NET_TAG];
-};
 
 /* How this process proves itself; without crypto not at all (TAGWIRE_AUTH=none). */
 struct tw_net_auth {
@@ -182,6 +110,35 @@ struct tw_net_op {
 	uint8_t key[TW_DRIVER_KEY];
 };
 
+/* By which driver, and from which board to which one. */
+struct tw_net_way {
+	struct tw_net_adapter *adapter;
+	uint8_t mine, theirs;
+};
+
+struct tw_net_path {
+	uint32_t number; /* what both sides call it */
+	uint32_t epoch;
+	struct tw_net_way way;
+	void *path;		 /* the driver's, NULL: none */
+	struct tw_net_way offer; /* one that the other side may choose, if offered is set */
+	void *offered;
+	bool bound;    /* packets have come through */
+	bool resuming; /* a new one was asked for, or will be at the deadline */
+	bool probed;   /* an answer to a probe is due */
+	uint64_t bound_at;
+	uint32_t round;	   /* of the last RESUME of ours */
+	unsigned backoff;  /* searches without success, in a row */
+	uint64_t deadline; /* tick at which the present step of the search has failed */
+};
+
+/* The boards of the other side, as it said. */
+struct tw_net_others {
+	uint8_t address[TW_NET_MAX_BOARDS][16];
+	unsigned n;
+	uint32_t port; /* where it listens on all of them, 0 nowhere */
+};
+
 struct tw_net_link {
 	struct tw_link link;
 	struct tw_net_ep *ep;
@@ -191,7 +148,7 @@ struct tw_net_link {
 	bool initiator;
 	enum tw_err why; /* it ends */
 	struct tw_ident me, other;
-	uint32_t conn, peer_conn, epoch;
+	uint32_t conn, peer_conn;
 	/* The control channel. */
 	enum tw_net_channel channel;
 	int sock;	  /* -1 without a channel */
@@ -199,6 +156,8 @@ struct tw_net_link {
 	unsigned port_try, hung_up;
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */
+	struct tw_net_others *others;	   /* NULL: it has one board */
+	unsigned turn;			   /* the board that was called last */
 	struct tw_watch watch;
 	struct tw_net_proof proof;
 	enum tw_err stranger; /* why another listener was left, TW_OK there was none */
@@ -209,18 +168,17 @@ struct tw_net_link {
 		struct tw_net_sealed sealed;
 	} in; /* in_len bytes have come */
 	uint32_t in_len;
-	/* The path. */
-	struct tw_net_adapter *adapter;
-	void *path;
-	void *offered[TW_NET_DRIVERS]; /* paths that the other side may choose */
-	bool bound;		       /* packets have come through */
-	uint64_t bound_at;
-	uint32_t round;	   /* of the last RESUME of ours */
-	bool resuming;	   /* asked for a new one */
-	uint32_t failed;   /* bits of drivers that did not work lately */
-	unsigned backoff;  /* probes that were not answered in time, in a row */
-	uint64_t deadline; /* tick at which the present step has failed, 0 none */
-	uint64_t broken;   /* tick since which there is no path, 0 there is */
+	/* Paths. Packets take the first; each side chooses which one that is. */
+	struct tw_net_path paths[TW_NET_PATHS];
+	unsigned npaths;
+	uint32_t epoch, round; /* the last ones */
+	struct {
+		uint8_t mine, theirs;
+	} pairs[TW_NET_MAX_BOARDS]; /* boards that reach each other */
+	unsigned npairs;
+	uint64_t failed[TW_NET_DRIVERS]; /* bits of pairs that did not work lately */
+	uint64_t deadline;		 /* of a caller or a seeker, or until packets have come */
+	uint64_t broken;   /* tick since which there is no path, or no channel; 0 there are */
 	uint64_t until;	   /* tick at which a leaving link ends */
 	uint64_t again;	   /* tick at which to dial or probe again, 0 not */
 	/* Sending. */
@@ -231,7 +189,7 @@ struct tw_net_link {
 	uint64_t progress; /* tick of the last acknowledgement or new packet */
 	unsigned nasked;   /* STATUS requests in a row without progress */
 	bool blocked;	   /* a send found no room */
-	bool probed;	   /* an answer to a probe is due */
+	bool probed;	   /* some path's answer to a probe is due */
 	/* Receiving. */
 	uint32_t expected;
 	uint32_t unacked; /* packets taken in that were not acknowledged */
@@ -253,8 +211,8 @@ struct tw_net_listener {
 struct tw_net_ep {
 	struct tw_host *host;
 	int claim; /* the socket that keeps the name */
-	/* Its own first, then those for names; none: other hosts cannot call. */
-	struct tw_net_listener listeners[1 + TW_MAX_BOARDS];
+	/* Its own first, then those for names and for peers that come by another board. */
+	struct tw_net_listener listeners[2 + TW_MAX_BOARDS];
 	unsigned nlisteners;
 	struct tw_net_listener sought, found; /* for seek.c; fd -1: not open */
 	uint32_t port;
@@ -262,6 +220,10 @@ struct tw_net_ep {
 	struct tw_net_adapter adapters[TW_NET_DRIVERS];
 	unsigned nadapters;
 	bool loaded; /* the list of drivers is made */
+	/* Its own first; with others, everyone of them is listened on at boards_port. */
+	struct sockaddr_storage boards[TW_NET_MAX_BOARDS];
+	unsigned nboards;
+	uint32_t boards_port;
 	struct tw_list links, work, dead;
 	struct tw_slots table; /* of links, by conn */
 	uint32_t serial;
@@ -301,7 +263,7 @@ void tw_net_reap(struct tw_net_ep *ep);
 /* Runs its timers; the tick of the next, or 0. */
 uint64_t tw_net_link_expire(struct tw_net_link *l, uint64_t now);
 
-/* paths.c */
+/* adapters.c */
 void tw_net_adapters_load(struct tw_net_ep *ep);
 /* Opens the one to be offered first: takes time, better before connecting. */
 void tw_net_adapters_open(struct tw_net_ep *ep);
@@ -310,18 +272,43 @@ void tw_net_adapters_close(struct tw_net_ep *ep);
 void tw_net_adapter_reset(struct tw_net_adapter *a);
 void tw_net_adapter_unwatch(struct tw_net_adapter *a);
 bool tw_net_adapter_watch(struct tw_net_adapter *a);
-/* Offers the first driver that is available and has not failed for the link. */
-void tw_net_offer(struct tw_net_link *l, struct tw_net_ctrl *t);
-/* The other side cannot use what was offered: whether there is another one. */
-bool tw_net_offers_left(struct tw_net_link *l);
+bool tw_net_adapter_open(struct tw_net_adapter *a);
+
+/* boards.c */
+void tw_net_boards_find(struct tw_net_ep *ep);
+/* For a peer. */
+void tw_net_boards_fill(struct tw_net_ep *ep, struct tw_net_ctrl *t);
+void tw_net_boards_take(struct tw_net_link *l, const struct tw_net_ctrl *t);
+/* Asks the system anew which boards reach each other. */
+void tw_net_boards_pair(struct tw_net_link *l);
+
+/*
+ * paths.c. A path may change its place, and with that its address, in all that breaks or
+ * replaces one.
+ */
+struct tw_net_path *tw_net_path_at(struct tw_net_link *l, uint32_t number);
+/* The one that a packet was sent or a transfer begun along, NULL if it is gone. */
+struct tw_net_path *tw_net_path_since(struct tw_net_link *l, uint32_t epoch);
+/* Offers the first way that is available and has not failed for the link. */
+void tw_net_offer(struct tw_net_link *l, struct tw_net_path *p, struct tw_net_ctrl *t);
+/* The other side cannot use what was offered: whether there is another way. */
+bool tw_net_offers_left(struct tw_net_link *l, struct tw_net_path *p);
 /* Chooses one of the other's offers and makes the path; t becomes the answer. */
 enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offers,
 			  struct tw_net_ctrl *t);
 /* The other side has chosen. */
 enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *answer);
-void tw_net_path_drop(struct tw_net_link *l);
-/* Packets do not get through any more. */
-void tw_net_path_broken(struct tw_net_link *l);
+void tw_net_path_drop(struct tw_net_path *p);
+/* The same; packets take another one if there is one. */
+void tw_net_path_left(struct tw_net_link *l, uint32_t number);
+/* Packets have come through. */
+void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p);
+/* The way is not to be taken again at once. */
+void tw_net_way_failed(struct tw_net_link *l, const struct tw_net_way *w);
+/* It is no more, and another one is sought. */
+void tw_net_path_gone(struct tw_net_link *l, struct tw_net_path *p);
+/* The same: packets do not get through any more. */
+void tw_net_path_broken(struct tw_net_link *l, struct tw_net_path *p);
 /* The same, reported by a driver; path NULL: the driver does not work. */
 void tw_net_broken(void *owner, void *path);
 
@@ -331,7 +318,7 @@ void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t);
 /* The socket has connected: sends CONNECT or RESUME. */
 void tw_net_ctrl_begin(struct tw_net_link *l);
 /* Asks for a new path. */
-void tw_net_resume(struct tw_net_link *l);
+void tw_net_resume(struct tw_net_link *l, struct tw_net_path *p);
 /* Sends BYE: packets may still arrive, no other path can be agreed on. */
 void tw_net_goodbye(struct tw_net_link *l);
 
@@ -351,6 +338,8 @@ void tw_net_take(struct tw_net_link *l);
 /* listen.c */
 enum tw_err tw_net_listen(struct tw_net_ep *ep);
 void tw_net_listen_again(struct tw_net_ep *ep);
+/* At one more port, on every board; it, or 0. */
+uint32_t tw_net_listen_everywhere(struct tw_net_ep *ep, bool ipv6);
 void tw_net_listen_end(struct tw_net_ep *ep);
 /* A link leaves state HALF_OPEN. */
 void tw_net_half_open_done(struct tw_net_ep *ep);
@@ -387,6 +376,8 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events);
 void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from);
 void tw_net_sock_close(struct tw_net_link *l);
 bool tw_net_sock_alive(const struct tw_net_link *l);
+/* Whether the other host has not answered what was sent again and again. */
+bool tw_net_sock_stalled(const struct tw_net_link *l);
 bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t);
 /* The connection ended without BYE. */
 void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why);
@@ -401,9 +392,9 @@ void tw_net_flush(struct tw_net_link *l);
 void tw_net_resend(struct tw_net_link *l, uint32_t expected);
 void tw_net_acked(struct tw_net_link *l, uint32_t ack);
 void tw_net_send_ack(struct tw_net_link *l);
-void tw_net_send_plain(struct tw_net_link *l, enum tw_net_kind kind);
+void tw_net_probe(struct tw_net_link *l, struct tw_net_path *p);
 /* A probe has come, or the answer to one. */
-void tw_net_probed(struct tw_net_link *l, struct tw_net_adapter *a, bool question);
+void tw_net_probed(struct tw_net_link *l, struct tw_net_path *p, bool question);
 bool tw_net_packet(void *owner, const void *data, uint32_t len);
 void tw_net_failed(void *owner, struct tw_net_packet *p);
 /* Frees the packets that were kept. */
@@ -457,6 +448,12 @@ static inline bool tw_net_resumable(const struct tw_net_link *l)
 {
 	return l->state == TW_NET_UP || l->state == TW_NET_PROBING ||
 	       (l->state == TW_NET_LEAVING && !l->tx_shutdown);
+}
+
+/* Whether there is more than one way to the other side. */
+static inline bool tw_net_many_ways(const struct tw_net_link *l)
+{
+	return l->npairs > 1;
 }
 
 static inline bool tw_net_before(uint32_t a, uint32_t b)

@@ -70,6 +70,11 @@ bool tw_net_sock_alive(const struct tw_net_link *l)
 	return l->channel != TW_NET_OPEN || tw_sys_poll(&p, 1, 0) == 0;
 }
 
+bool tw_net_sock_stalled(const struct tw_net_link *l)
+{
+	return l->channel == TW_NET_OPEN && tw_inet_stalled(l->sock);
+}
+
 bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	struct tw_net_sealed out;
@@ -90,7 +95,9 @@ void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from)
 	l->sock = from->sock;
 	l->channel = from->channel;
 	l->proof = from->proof;
-	l->peer_addr = from->peer_addr;
+	/* With several boards it may have called from another than the one to be called. */
+	if (!l->others)
+		l->peer_addr = from->peer_addr;
 	from->sock = -1;
 	from->channel = TW_NET_NO_CHANNEL;
 	tw_net_watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
@@ -114,17 +121,18 @@ static enum tw_err err_of(int error)
 }
 
 /* One attempt; TW_OK when it is under way. */
-static enum tw_err dial(struct tw_net_link *l, uint32_t port)
+static enum tw_err dial_at(struct tw_net_link *l, struct sockaddr_storage to, uint32_t port,
+			   bool from_board)
 {
 	struct tw_net_ep *ep = l->ep;
-	struct sockaddr_storage to = l->peer_addr, from;
+	struct sockaddr_storage from;
 	int fd = tw_net_socket(to.ss_family);
 	int error;
 
 	if (fd < 0)
 		return TW_ENOMEM;
 	/* From the board that the endpoint was opened on. */
-	if (ep->host->up->locate(ep->host, ep->host->self.nic_id, &from) == TW_OK &&
+	if (from_board && ep->host->up->locate(ep->host, ep->host->self.nic_id, &from) == TW_OK &&
 	    from.ss_family == to.ss_family) {
 		tw_inet_set_port(&from, 0);
 		if (tw_sys_bind(fd, (struct sockaddr *)&from, tw_inet_len(&from)) < 0)
@@ -145,6 +153,11 @@ static enum tw_err dial(struct tw_net_link *l, uint32_t port)
 	l->sock = fd;
 	l->channel = TW_NET_DIALING;
 	return TW_OK;
+}
+
+static enum tw_err dial(struct tw_net_link *l, uint32_t port)
+{
+	return dial_at(l, l->peer_addr, port, true);
 }
 
 static void call_again(struct tw_net_link *l, uint64_t us)
@@ -186,6 +199,24 @@ void tw_net_late(const struct tw_net_link *l)
 	       tw_net_port(l->other.endpoint_id, l->port_try ? l->port_try - 1 : 0));
 }
 
+/* The board of the peer whose turn it is to be called; 0 is its own. */
+static unsigned whose_turn(const struct tw_net_link *l)
+{
+	return l->others && l->others->n && l->others->port ? l->turn % l->others->n : 0;
+}
+
+/* Calls a peer that was there before. */
+static enum tw_err dial_back(struct tw_net_link *l)
+{
+	unsigned board = whose_turn(l);
+	struct sockaddr_storage to;
+
+	if (!board)
+		return dial(l, l->peer_port);
+	tw_inet_unpack(l->others->address[board], &to);
+	return dial_at(l, to, l->others->port, false);
+}
+
 enum tw_err tw_net_dial(struct tw_net_link *l)
 {
 	enum tw_err err = TW_ECLOSED;
@@ -195,7 +226,8 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 	if (!tw_net_auth())
 		return TW_ENOMEM; /* a resource like others; the reason was logged */
 	if (l->peer_port) {
-		err = dial(l, l->peer_port);
+		l->turn++;
+		err = dial_back(l);
 		if (err == TW_OK && l->state == TW_NET_UP)
 			call_again(l, CALL_US);
 		return err;
@@ -216,7 +248,7 @@ static void refused(struct tw_net_link *l, enum tw_err why)
 		err = why == TW_ECLOSED ? tw_net_dial(l) : why;
 		if (err != TW_OK)
 			tw_net_link_fail(l, err);
-	} else if (why == TW_ECLOSED) {
+	} else if (why == TW_ECLOSED && whose_turn(l) == 0) {
 		/* Refused: the process is gone. */
 		tw_net_link_drain(l, TW_ELOST);
 	} else {
@@ -271,7 +303,8 @@ void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 		tw_net_link_end(l);
 		return;
 	}
-	l->resuming = false;
+	for (unsigned i = 0; i < l->npaths; i++)
+		l->paths[i].resuming = false;
 	since = tw_clock();
 	if (why == TW_ETIMEDOUT)
 		since -= tw_clock_us(unanswered_us());

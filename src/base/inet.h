@@ -5,8 +5,11 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
 
 static inline socklen_t tw_inet_len(const struct sockaddr_storage *sa)
 {
@@ -28,6 +31,46 @@ static inline void tw_inet_set_port(struct sockaddr_storage *sa, uint32_t port)
 		((struct sockaddr_in6 *)(void *)sa)->sin6_port = htons((uint16_t)port);
 	else
 		((struct sockaddr_in *)(void *)sa)->sin_port = htons((uint16_t)port);
+}
+
+/* As in messages between hosts: IPv6, and IPv4 as ::ffff:a.b.c.d. */
+static inline void tw_inet_pack(const struct sockaddr_storage *from, uint8_t to[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	const void *address = from;
+
+	if (from->ss_family == AF_INET6) {
+		memcpy(to, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
+		return;
+	}
+	memcpy(to, mapped, sizeof(mapped));
+	memcpy(to + 12, &((const struct sockaddr_in *)address)->sin_addr, 4);
+}
+
+static inline void tw_inet_unpack(const uint8_t from[16], struct sockaddr_storage *to)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+
+	memcpy(&in6.sin6_addr, from, 16);
+	memcpy(&in.sin_addr, from + 12, 4);
+	memset(to, 0, sizeof(*to));
+	if (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr))
+		memcpy(to, &in, sizeof(in));
+	else
+		memcpy(to, &in6, sizeof(in6));
+}
+
+#define TW_INET_RESENDS 2
+
+/* Whether the other host's system has not acknowledged what this one sent again and again. */
+static inline bool tw_inet_stalled(int fd)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	return fd >= 0 && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+	       info.tcpi_retransmits >= TW_INET_RESENDS;
 }
 
 /* For messages; len is INET6_ADDRSTRLEN. */

@@ -304,6 +304,7 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->host.self.session = random_session();
 	ep->host.self.filter = how->filter;
 	ep->host.boards = tw_local_nics(&ep->host.nboards);
+	ep->host.nleading = tw_boards_leading();
 	return ep;
 }
 

@@ -311,6 +311,15 @@ unsigned tw_boards_to_others(void)
 	return n;
 }
 
+unsigned tw_boards_leading(void)
+{
+	unsigned n = 0;
+
+	while (n < nboards && boards[n].merit > LEADS_NOWHERE)
+		n++;
+	return n;
+}
+
 const uint64_t *tw_local_nics(unsigned *n)
 {
 	*n = nboards;

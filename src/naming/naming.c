@@ -29,33 +29,6 @@ enum tw_err tw_naming_init(void)
 	return TW_USES_NAMES ? tw_hosts_load(tw_settings.peers) : TW_OK;
 }
 
-static void take_address(const uint8_t from[16], struct sockaddr_storage *to)
-{
-	struct sockaddr_in in = {.sin_family = AF_INET};
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-
-	memcpy(&in6.sin6_addr, from, 16);
-	memcpy(&in.sin_addr, from + 12, 4);
-	memset(to, 0, sizeof(*to));
-	if (IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr))
-		memcpy(to, &in, sizeof(in));
-	else
-		memcpy(to, &in6, sizeof(in6));
-}
-
-static void give_address(const struct sockaddr_storage *from, uint8_t to[16])
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-	const void *address = from;
-
-	if (from->ss_family == AF_INET6) {
-		memcpy(to, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
-		return;
-	}
-	memcpy(to, mapped, sizeof(mapped));
-	memcpy(to + 12, &((const struct sockaddr_in *)address)->sin_addr, 4);
-}
-
 void tw_naming_describe(struct tw_host_boards *out)
 {
 	const struct tw_board *boards;
@@ -66,7 +39,7 @@ void tw_naming_describe(struct tw_host_boards *out)
 	out->best = tw_board_best(0);
 	for (unsigned i = 0; i < out->n; i++) {
 		out->nic_id[i] = boards[i].nic_id;
-		give_address(tw_board_address(i), out->address[i]);
+		tw_inet_pack(tw_board_address(i), out->address[i]);
 	}
 }
 
@@ -204,7 +177,7 @@ static bool learn(const char *name, const struct sockaddr_storage *at)
 		struct tw_known k = {.board = i, .best = i == b.best, .nic_id = b.nic_id[i]};
 
 		snprintf(k.name, sizeof(k.name), "%s", name ? name : b.host);
-		take_address(b.address[i], &k.address);
+		tw_inet_unpack(b.address[i], &k.address);
 		/* One that others have, too: this host may reach another by it, or itself. */
 		if (tw_nic_of(&k.address) != k.nic_id || !in_scope(&k.address, at))
 			memset(&k.address, 0, sizeof(k.address));

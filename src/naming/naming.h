@@ -36,6 +36,8 @@ enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa);
 bool tw_board_of(uint64_t nic_id, uint32_t *board);
 /* NIC ids of this host, for providers. */
 const uint64_t *tw_local_nics(unsigned *n);
+/* How many of them, the first ones, lead to other hosts. */
+unsigned tw_boards_leading(void);
 /* Name and boards of this host, for others. */
 void tw_naming_describe(struct tw_host_boards *out);
 /* A NIC id was found at an address. */

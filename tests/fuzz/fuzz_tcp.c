@@ -244,7 +244,7 @@ static void open_it(void)
 	f.broken = f.big = false;
 	peer_begin();
 	FUZZ_MUST(tw_driver_tcp.open(&host, &f.instance, &caps) == TW_OK);
-	FUZZ_MUST(tw_driver_tcp.path_new(f.instance, &a, &f.path) == TW_OK);
+	FUZZ_MUST(tw_driver_tcp.path_new(f.instance, NULL, &a, &f.path) == TW_OK);
 	memcpy(&f.address, a.bytes, sizeof(f.address));
 }
 

@@ -83,12 +83,14 @@ static void do_close(void *instance)
 	free(f);
 }
 
-static enum tw_err path_new(void *instance, struct tw_driver_address *mine, void **out)
+static enum tw_err path_new(void *instance, const struct sockaddr_storage *board,
+			    struct tw_driver_address *mine, void **out)
 {
 	struct lossy *f = instance;
 	struct path *p = calloc(1, sizeof(*p));
 	socklen_t len = sizeof(mine->bytes);
 
+	(void)board;
 	if (!p)
 		return TW_ENOMEM;
 	p->f = f;

@@ -67,7 +67,7 @@ static void victim_opens(void)
 	host.ended = on_ended;
 	host.broken = on_broken;
 	cr_assert_eq(tcp->open(&host, &instance, &caps), TW_OK);
-	cr_assert_eq(tcp->path_new(instance, &a, &path), TW_OK);
+	cr_assert_eq(tcp->path_new(instance, NULL, &a, &path), TW_OK);
 	memcpy(&victim, a.bytes, sizeof(victim));
 	/* The greatest token: who has it calls. */
 	stranger = victim;
@@ -218,7 +218,7 @@ Test(tcp, out_of_descriptors, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	cr_assert_not(tcp->arm(instance));
 	cr_assert_eq(poll(&poller, 1, 0), 0, "who sleeps would be woken all the time");
-	cr_assert_eq(tcp->path_new(instance, &a, &other), TW_OK);
+	cr_assert_eq(tcp->path_new(instance, NULL, &a, &other), TW_OK);
 	UNTIL(packets == 1);
 	cr_assert_eq(breaks, 0u);
 	tcp->close(instance);
@@ -535,7 +535,7 @@ Test(tcp, forked, .timeout = TWT_TIMEOUT)
 	call();
 	UNTIL(t->ncallers == 1);
 	fds[0] = t->epfd;
-	fds[1] = t->listener;
+	fds[1] = t->boards[0].listener;
 	fds[2] = ((struct tw_tcp_path *)path)->fd;
 	fds[3] = tw_list_first(&t->callers, struct tw_tcp_caller, node)->fd;
 	twt_spawn(&child, in_child, fds);

@@ -11,13 +11,15 @@
 
 /* Paths ---------------------------------------------------------------------- */
 
-static enum tw_err path_new(void *instance, struct tw_driver_address *mine, void **out)
+static enum tw_err path_new(void *instance, const struct sockaddr_storage *board,
+			    struct tw_driver_address *mine, void **out)
 {
 	struct tw_ofi *o = instance;
-	struct tw_ofi_path *p = calloc(1, sizeof(*p));
+	struct tw_ofi_path *p = board ? NULL : calloc(1, sizeof(*p));
 
+	/* libfabric has chosen its device already. */
 	if (!p)
-		return TW_ENOMEM;
+		return board ? TW_EUNREACH : TW_ENOMEM;
 	p->o = o;
 	*mine = o->name;
 	*out = p;

@@ -24,19 +24,21 @@ int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what)
 /* Accepts again: descriptors may be free now. */
 static void listen_again(struct tw_tcp *t)
 {
-	if (t->accept_paused)
-		tw_tcp_watch(t, EPOLL_CTL_MOD, t->listener, EPOLLIN, t);
+	for (unsigned i = 0; t->accept_paused && i < t->nboards; i++)
+		tw_tcp_watch(t, EPOLL_CTL_MOD, t->boards[i].listener, EPOLLIN, &t->boards[i]);
 	t->accept_paused = false;
 }
 
-enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void **out)
+enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board,
+			    struct tw_driver_address *mine, void **out)
 {
 	struct tw_tcp *t = instance;
-	struct tw_tcp_path *p = calloc(1, sizeof(*p));
+	const struct tw_tcp_board *b = board ? tw_tcp_board(t, board) : &t->boards[0];
+	struct tw_tcp_path *p = b ? calloc(1, sizeof(*p)) : NULL;
 	struct tw_tcp_address a = {.magic = TW_TCP_MAGIC};
 
 	if (!p)
-		return TW_ENOMEM;
+		return b ? TW_ENOMEM : TW_EUNREACH;
 	p->in = malloc(TW_TCP_IN);
 	if (!p->in || getrandom(p->token, sizeof(p->token), 0) != sizeof(p->token)) {
 		free(p->in);
@@ -46,6 +48,7 @@ enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void
 	listen_again(t);
 	p->what = TW_TCP_PATH;
 	p->t = t;
+	p->board = b;
 	p->fd = -1;
 	p->out_end = &p->out;
 	tw_list_init(&p->busy);
@@ -53,7 +56,7 @@ enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void
 	tw_list_init(&p->ops);
 	tw_list_add_tail(&t->paths, &p->node);
 	memcpy(a.token, p->token, sizeof(a.token));
-	memcpy(a.to, &t->addr, tw_inet_len(&t->addr));
+	memcpy(a.to, &b->addr, tw_inet_len(&b->addr));
 	mine->len = sizeof(a);
 	memcpy(mine->bytes, &a, sizeof(a));
 	*out = p;
@@ -90,7 +93,7 @@ void tw_tcp_tune(struct tw_tcp_path *p)
 
 static void call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
 {
-	struct sockaddr_storage from = p->t->addr;
+	struct sockaddr_storage from = p->board->addr;
 	struct tw_tcp_hello hello;
 	int fd = p->t->host.own_fd(
 		tw_sys_socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -123,7 +126,7 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 	memcpy(&a, other->bytes, sizeof(a));
 	memcpy(&to, a.to, sizeof(a.to));
 	order = memcmp(p->token, a.token, sizeof(a.token));
-	if (a.magic != TW_TCP_MAGIC || to.ss_family != p->t->addr.ss_family || !order)
+	if (a.magic != TW_TCP_MAGIC || to.ss_family != p->board->addr.ss_family || !order)
 		return TW_EPROTO;
 	p->bound = true;
 	/* An earlier caller that knew the token was another? */
@@ -198,7 +201,7 @@ void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c)
 	free(c);
 }
 
-void tw_tcp_accept(struct tw_tcp *t)
+static void accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 {
 	int fd = 0;
 
@@ -206,7 +209,7 @@ void tw_tcp_accept(struct tw_tcp *t)
 	if (t->ncallers >= TW_TCP_CALLERS)
 		tw_tcp_caller_free(t, tw_list_first(&t->callers, struct tw_tcp_caller, node));
 	while (t->ncallers < TW_TCP_CALLERS &&
-	       (fd = accept4(t->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	       (fd = accept4(b->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		struct tw_tcp_caller *c = calloc(1, sizeof(*c));
 
 		t->host.own_fd(fd);
@@ -224,8 +227,14 @@ void tw_tcp_accept(struct tw_tcp *t)
 	/* Out of descriptors: the listener would stay readable. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
 		t->accept_paused = true;
-		tw_tcp_watch(t, EPOLL_CTL_MOD, t->listener, 0, t);
+		tw_tcp_watch(t, EPOLL_CTL_MOD, b->listener, 0, b);
 	}
+}
+
+void tw_tcp_accept(struct tw_tcp *t)
+{
+	for (unsigned i = 0; i < t->nboards; i++)
+		accept_at(t, &t->boards[i]);
 }
 
 static struct tw_tcp_path *meant(struct tw_tcp *t, const struct tw_tcp_hello *h)

@@ -162,26 +162,53 @@ static void do_close(void *instance)
 	tw_list_each(&t->over, n, tmp)
 		free(tw_container(n, struct tw_tcp_op, node));
 	tw_tcp_mrs_free(t);
-	t->host.close_fd(t->listener);
+	while (t->nboards)
+		t->host.close_fd(t->boards[--t->nboards].listener);
 	t->host.close_fd(t->epfd);
 	free(t);
 }
 
 /* On the board, at a port that the system chooses. */
-static bool listen_there(struct tw_tcp *t)
+static bool listen_there(struct tw_tcp *t, struct tw_tcp_board *b)
 {
-	struct sockaddr *sa = (struct sockaddr *)&t->addr;
-	socklen_t len = sizeof(t->addr);
+	struct sockaddr *sa = (struct sockaddr *)&b->addr;
+	socklen_t len = sizeof(b->addr);
 
-	tw_inet_set_port(&t->addr, 0);
-	t->epfd = t->host.own_fd(epoll_create1(EPOLL_CLOEXEC));
-	t->listener = t->host.own_fd(
+	b->listener = t->host.own_fd(
 		tw_sys_socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	return t->epfd >= 0 && t->listener >= 0 &&
-	       tw_sys_bind(t->listener, sa, tw_inet_len(&t->addr)) == 0 &&
-	       tw_sys_listen(t->listener, BACKLOG) == 0 &&
-	       getsockname(t->listener, sa, &len) == 0 &&
-	       tw_tcp_watch(t, EPOLL_CTL_ADD, t->listener, EPOLLIN, t) == 0;
+	return b->listener >= 0 && tw_sys_bind(b->listener, sa, tw_inet_len(&b->addr)) == 0 &&
+	       tw_sys_listen(b->listener, BACKLOG) == 0 &&
+	       getsockname(b->listener, sa, &len) == 0 &&
+	       tw_tcp_watch(t, EPOLL_CTL_ADD, b->listener, EPOLLIN, b) == 0;
+}
+
+struct tw_tcp_board *tw_tcp_board(struct tw_tcp *t, const struct sockaddr_storage *at)
+{
+	struct tw_tcp_board *b = &t->boards[t->nboards];
+	uint8_t wanted[16], address[16];
+
+	tw_inet_pack(at, wanted);
+	for (unsigned i = 0; i < t->nboards; i++) {
+		tw_inet_pack(&t->boards[i].addr, address);
+		if (memcmp(address, wanted, sizeof(address)) == 0)
+			return &t->boards[i];
+	}
+	if (t->nboards == TW_TCP_BOARDS)
+		return NULL;
+	*b = (struct tw_tcp_board){.what = TW_TCP_LISTENER, .addr = *at};
+	tw_inet_set_port(&b->addr, 0);
+	if (!listen_there(t, b)) {
+		t->host.close_fd(b->listener);
+		return NULL;
+	}
+	t->nboards++;
+	return b;
+}
+
+/* Else the driver ends a path as soon as the system does. */
+static bool path_stalled(void *path)
+{
+	return tw_inet_stalled(((struct tw_tcp_path *)path)->fd);
 }
 
 static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
@@ -191,16 +218,14 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 
 	if (!t)
 		return TW_ENOMEM;
-	t->what = TW_TCP_LISTENER;
 	t->host = *host;
-	t->addr = host->board;
-	t->epfd = t->listener = -1;
+	t->epfd = host->own_fd(epoll_create1(EPOLL_CLOEXEC));
 	tw_list_init(&t->paths);
 	tw_list_init(&t->busy);
 	tw_list_init(&t->callers);
 	tw_list_init(&t->over);
 	tw_list_init(&t->freed_paths);
-	if (!listen_there(t) ||
+	if (t->epfd < 0 || !tw_tcp_board(t, &host->board) ||
 	    getrandom(&t->next_key, sizeof(t->next_key), 0) != sizeof(t->next_key)) {
 		host->log(TW_LOG_WARN, "tcp: the board's address cannot be listened on");
 		do_close(t);
@@ -220,6 +245,7 @@ const struct tw_driver tw_driver_tcp = {
 	.close = do_close,
 	.path_new = tw_tcp_path_new,
 	.path_bind = tw_tcp_path_bind,
+	.stalled = path_stalled,
 	.path_free = tw_tcp_path_free,
 	.send = tw_tcp_send,
 	.rma = tw_tcp_rma,

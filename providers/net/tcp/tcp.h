@@ -24,6 +24,7 @@
 #define TW_TCP_OUT (80u << 10)	   /* bytes queued while the system takes no more */
 #define TW_TCP_HELD 64		   /* packets that leave together */
 #define TW_TCP_IN (128u << 10)
+#define TW_TCP_BOARDS 8
 #define TW_TCP_CALLERS 64 /* without a complete hello */
 #define TW_TCP_IOV 16
 #define TW_TCP_SERVED                                                                              \
@@ -106,9 +107,17 @@ _Static_assert(offsetof(struct tw_tcp_packet, head) + sizeof(struct tw_tcp_head)
 		       sizeof(struct tw_tcp_packet),
 	       "the packet follows its head");
 
+/* Where it listens. */
+struct tw_tcp_board {
+	enum tw_tcp_what what;
+	int listener;
+	struct sockaddr_storage addr;
+};
+
 struct tw_tcp_path {
 	enum tw_tcp_what what;
 	struct tw_tcp *t;
+	const struct tw_tcp_board *board;
 	struct tw_list node; /* of t->paths, or of t->freed_paths */
 	struct tw_list busy; /* of t->busy while something waits to leave */
 	uint8_t token[16], other[16];
@@ -154,10 +163,10 @@ struct tw_tcp_caller {
 };
 
 struct tw_tcp {
-	enum tw_tcp_what what; /* the listener */
 	struct tw_driver_host host;
-	struct sockaddr_storage addr;
-	int epfd, listener;
+	struct tw_tcp_board boards[TW_TCP_BOARDS]; /* the first is that of open() */
+	unsigned nboards;
+	int epfd;
 	unsigned ncallers, looks;
 	unsigned nopen; /* connections of paths */
 	struct tw_list paths, busy, callers, over, freed_paths;
@@ -170,8 +179,12 @@ struct tw_tcp {
 	bool ending;	    /* some path has ended and was not reported yet */
 };
 
+/* tcp.c: listens on a board; NULL if it cannot. */
+struct tw_tcp_board *tw_tcp_board(struct tw_tcp *t, const struct sockaddr_storage *at);
+
 /* paths.c */
-enum tw_err tw_tcp_path_new(void *instance, struct tw_driver_address *mine, void **path);
+enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board,
+			    struct tw_driver_address *mine, void **path);
 enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other);
 void tw_tcp_path_free(void *path);
 /* Ends the path; the next progress reports it. */

@@ -38,14 +38,16 @@ struct tw_verbs_path *tw_verbs_path_of_qp(struct tw_verbs *v, uint32_t qp_num)
 	return p;
 }
 
-enum tw_err tw_verbs_path_new(void *instance, struct tw_driver_address *mine, void **out)
+enum tw_err tw_verbs_path_new(void *instance, const struct sockaddr_storage *board,
+			      struct tw_driver_address *mine, void **out)
 {
 	struct tw_verbs *v = instance;
-	struct tw_verbs_path *p = calloc(1, sizeof(*p));
+	struct tw_verbs_path *p = board ? NULL : calloc(1, sizeof(*p));
 	struct tw_verbs_address a = {.magic = TW_VERBS_MAGIC};
 
+	/* The device is that of one board. */
 	if (!p)
-		return TW_ENOMEM;
+		return board ? TW_EUNREACH : TW_ENOMEM;
 	p->v = v;
 	if (getrandom(&p->token, sizeof(p->token), 0) != sizeof(p->token) || !enter(p)) {
 		free(p);

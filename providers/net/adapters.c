@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The drivers of an endpoint, opened when first needed. */
+#include <sys/epoll.h>
+
+#include "base/counters.h"
+#include "base/fds.h"
+#include "providers/net/session.h"
+
+static void adapter_ready(struct tw_watch *w, uint32_t events)
+{
+	(void)events;
+	/* The thread that found it readable polls now; see expire_unwatched(). */
+	tw_net_adapter_unwatch(tw_container(w, struct tw_net_adapter, watch));
+}
+
+static void watch(struct tw_net_adapter *a, int op, uint32_t events)
+{
+	struct epoll_event ev = {.events = events | EPOLLONESHOT, .data.ptr = &a->watch};
+
+	if (a->caps.fd >= 0)
+		epoll_ctl(a->ep->host->epfd, op, a->caps.fd, &ev);
+}
+
+void tw_net_adapter_unwatch(struct tw_net_adapter *a)
+{
+	a->unwatched = true;
+	tw_net_poll(a->ep);
+	tw_net_timer(a->ep, tw_clock() + tw_clock_us(TW_NET_UNWATCHED_US));
+}
+
+bool tw_net_adapter_watch(struct tw_net_adapter *a)
+{
+	if (a->driver->arm(a->instance))
+		return true;
+	watch(a, EPOLL_CTL_MOD, EPOLLIN);
+	a->unwatched = false;
+	return false;
+}
+
+void tw_net_adapters_load(struct tw_net_ep *ep)
+{
+	const struct tw_driver *list[TW_NET_DRIVERS];
+
+	if (ep->loaded)
+		return;
+	ep->loaded = true;
+	tw_net_boards_find(ep);
+	ep->nadapters = tw_driver_list(tw_settings.providers, list);
+	for (unsigned i = 0; i < ep->nadapters; i++) {
+		struct tw_net_adapter *a = &ep->adapters[i];
+
+		*a = (struct tw_net_adapter){.driver = list[i], .ep = ep};
+		tw_list_init(&a->free[false]);
+		tw_list_init(&a->free[true]);
+		tw_list_init(&a->slabs);
+		a->watch.ready = adapter_ready;
+	}
+}
+
+bool tw_net_adapter_open(struct tw_net_adapter *a)
+{
+	struct tw_host *host = a->ep->host;
+	struct tw_driver_host to = {.owner = a,
+				    .settings = &tw_settings,
+				    .log = tw_log,
+				    .copied = &host->counters[TW_C_COPIED],
+				    .own_fd = tw_fd_own,
+				    .close_fd = tw_fd_close,
+				    .packet_get = tw_net_packet_ready,
+				    .packets_back = tw_net_packets_back,
+				    .packet = tw_net_packet,
+				    .failed = tw_net_failed,
+				    .ended = tw_net_ended,
+				    .broken = tw_net_broken};
+	uint64_t now;
+
+	if (a->instance)
+		return true;
+	now = tw_clock();
+	if (a->absent > now || host->up->locate(host, host->self.nic_id, &to.board) != TW_OK)
+		return false;
+	if (!tw_driver_usable(a->driver) || a->driver->open(&to, &a->instance, &a->caps) != TW_OK) {
+		a->instance = NULL;
+		a->absent = now + tw_clock_us(TW_NET_ABSENT_US);
+		return false;
+	}
+	if (!a->max_packet || a->caps.max_packet < a->max_packet)
+		a->max_packet = a->caps.max_packet;
+	watch(a, EPOLL_CTL_ADD, 0);
+	tw_net_adapter_unwatch(a);
+	return true;
+}
+
+void tw_net_adapters_open(struct tw_net_ep *ep)
+{
+	unsigned i = 0;
+
+	tw_net_adapters_load(ep);
+	while (i < ep->nadapters && !tw_net_adapter_open(&ep->adapters[i]))
+		i++;
+}
+
+/* Its paths on a link end, and what was offered. */
+static void leave(struct tw_net_link *l, struct tw_net_adapter *a)
+{
+	for (unsigned i = 0; i < l->npaths; i++) {
+		struct tw_net_path *p = &l->paths[i];
+
+		if (p->offered && p->offer.adapter == a) {
+			a->driver->path_free(p->offered);
+			p->offered = NULL;
+		}
+		if (p->path && p->way.adapter == a) {
+			a->driver->path_free(p->path);
+			p->path = NULL;
+			p->bound = false;
+		}
+	}
+}
+
+static void close_adapter(struct tw_net_adapter *a)
+{
+	struct tw_list *n, *tmp;
+
+	if (!a->instance)
+		return;
+	watch(a, EPOLL_CTL_DEL, 0);
+	tw_list_each(&a->ep->links, n, tmp) {
+		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+
+		tw_net_mrs_end(l, a);
+		leave(l, a);
+	}
+	a->driver->close(a->instance);
+	a->instance = NULL;
+	tw_net_packets_back(a);
+	tw_list_each(&a->ep->links, n, tmp)
+		tw_net_ops_unpost(tw_container(n, struct tw_net_link, node));
+}
+
+void tw_net_adapters_close(struct tw_net_ep *ep)
+{
+	for (unsigned i = 0; i < ep->nadapters; i++) {
+		close_adapter(&ep->adapters[i]);
+		tw_net_pool_free(&ep->adapters[i]);
+	}
+}
+
+void tw_net_adapter_reset(struct tw_net_adapter *a)
+{
+	struct tw_list *n, *tmp;
+
+	close_adapter(a);
+	tw_list_each(&a->ep->links, n, tmp) {
+		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+
+		for (uint32_t i = 0; i < l->npaths && tw_net_resumable(l); i++) {
+			struct tw_net_path *p = tw_net_path_at(l, i);
+
+			if (p->way.adapter == a && !p->path)
+				tw_net_path_gone(l, p);
+		}
+	}
+}
