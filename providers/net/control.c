@@ -131,6 +131,7 @@ void tw_net_resume(struct tw_net_link *l, struct tw_net_path *p)
 	if (l->channel != TW_NET_OPEN)
 		return; /* the new connection resumes */
 	p->resuming = true;
+	p->left = false;
 	await(l, p);
 	fill(l, &t, TW_NET_RESUME);
 	t.path = (uint8_t)p->number;
@@ -266,9 +267,10 @@ static void none_left(struct tw_net_link *l, uint32_t number)
 	if (l->paths[0].bound)
 		l->broken = 0;
 	p = tw_net_path_at(l, number);
-	p->resuming = true;
+	p->left = p->resuming = true;
 	p->backoff++;
 	await(l, p);
+	tw_net_work(l);
 }
 
 static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
@@ -276,7 +278,7 @@ static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	enum tw_err why = t->why > TW_PENDING && t->why < TW_NERRS ? (enum tw_err)t->why
 								   : TW_EPROTO;
 	struct tw_net_path *p = tw_net_path_at(l, t->path);
-	bool protocol = t->type == TW_NET_REFUSE && why == TW_EPROTO && p;
+	bool protocol = t->type == TW_NET_REFUSE && why == TW_EPROTO && p && t->round == p->round;
 	bool other = protocol && tw_net_offers_left(l, p);
 
 	if (l->state == TW_NET_NEW) {

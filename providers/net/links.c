@@ -186,6 +186,9 @@ static uint64_t expire_search(struct tw_net_link *l, struct tw_net_path *p, uint
 	if (p->deadline <= now) {
 		p->resuming = false;
 		p->backoff++;
+		/* Sought again when it is needed: see tw_net_path_more(). */
+		if (l->paths[0].bound && !l->nops)
+			return 0;
 		/* The question may have been lost with the board that the channel takes. */
 		if (tw_net_many_ways(l) && tw_net_sock_stalled(l))
 			tw_net_sock_lost(l, TW_ELOST);
@@ -195,37 +198,49 @@ static uint64_t expire_search(struct tw_net_link *l, struct tw_net_path *p, uint
 	return p->resuming ? p->deadline : 0;
 }
 
-/* Gives up paths along which the other system does not answer; whether the link lives. */
-static bool check_paths(struct tw_net_link *l)
+/* Gives up a path or channel along which the other system does not answer. */
+static void check(struct tw_net_link *l, struct tw_net_path *p)
 {
-	for (uint32_t i = 0; i < l->npaths && tw_net_resumable(l); i++) {
-		struct tw_net_path *p = tw_net_path_at(l, i);
-		const struct tw_driver *d = p->bound ? p->way.adapter->driver : NULL;
+	const struct tw_driver *d = p->way.adapter->driver;
 
-		if (d && d->stalled && d->stalled(p->path)) {
-			tw_net_way_failed(l, &p->way);
-			tw_net_path_broken(l, p);
-		} else if (d) {
-			/* To have something unanswered, if it is dead. */
-			tw_net_probe(l, p);
-		}
+	if (!tw_net_many_ways(l))
+		return;
+	if (d->stalled && d->stalled(p->path)) {
+		tw_net_way_failed(l, &p->way);
+		tw_net_path_broken(l, p);
+	} else {
+		/* To have something unanswered, if it is dead. */
+		tw_net_probe(l, p);
 	}
 	if (tw_net_sock_stalled(l))
 		tw_net_sock_lost(l, TW_ELOST);
-	return l->state != TW_NET_DEAD;
 }
 
-/* Nothing moves: asks for an acknowledgement, and looks after the paths if there are others. */
-static uint64_t expire_quiet(struct tw_net_link *l, uint64_t now)
+/* No transfer ends. */
+static uint64_t expire_flying(struct tw_net_link *l, struct tw_net_path *p, uint64_t now)
+{
+	uint64_t ask = p->progress + tw_clock_us(TW_NET_STATUS_US);
+
+	if (!p->bound || !p->flying || !tw_net_many_ways(l))
+		return 0;
+	if (ask > now)
+		return ask;
+	p->progress = now;
+	tw_net_ctrl_send(l, TW_NET_STATUS, TW_PENDING);
+	check(l, p);
+	return now + tw_clock_us(TW_NET_STATUS_US);
+}
+
+/* Asks for an acknowledgement when none comes. */
+static uint64_t expire_kept(struct tw_net_link *l, uint64_t now)
 {
 	uint64_t ask = l->progress + tw_clock_us(TW_NET_STATUS_US);
 
 	if (ask > now)
 		return ask;
 	l->progress = now;
-	if (tw_net_many_ways(l) && !check_paths(l))
-		return 0;
 	tw_net_ctrl_send(l, TW_NET_STATUS, TW_PENDING);
+	check(l, &l->paths[0]);
 	return now + tw_clock_us(TW_NET_STATUS_US);
 }
 
@@ -233,7 +248,7 @@ static uint64_t expire_quiet(struct tw_net_link *l, uint64_t now)
 static uint64_t expire_ops(struct tw_net_link *l, uint64_t now)
 {
 	struct tw_list *n, *tmp;
-	uint64_t until = l->paths[0].bound_at + tw_clock_us(OLD_US);
+	uint64_t until = tw_max(l->paths[0].bound_at, l->left_at) + tw_clock_us(OLD_US);
 
 	tw_list_each(&l->ops, n, tmp) {
 		struct tw_net_op *op = tw_container(n, struct tw_net_op, node);
@@ -273,9 +288,10 @@ static uint64_t expire_up(struct tw_net_link *l, uint64_t now)
 	next = tw_net_earlier(expire_call(l, now), next);
 	for (uint32_t i = 0; i < l->npaths && l->state != TW_NET_DEAD; i++)
 		next = tw_net_earlier(expire_search(l, tw_net_path_at(l, i), now), next);
-	if (l->state == TW_NET_UP && l->paths[0].bound &&
-	    (!tw_list_empty(&l->kept) || (l->nops && tw_net_many_ways(l))))
-		next = tw_net_earlier(expire_quiet(l, now), next);
+	if (l->state == TW_NET_UP && l->paths[0].bound && !tw_list_empty(&l->kept))
+		next = tw_net_earlier(expire_kept(l, now), next);
+	for (uint32_t i = 0; i < l->npaths && l->state == TW_NET_UP; i++)
+		next = tw_net_earlier(expire_flying(l, tw_net_path_at(l, i), now), next);
 	if (l->state == TW_NET_UP && l->paths[0].bound && l->nops)
 		next = tw_net_earlier(expire_ops(l, now), next);
 	return l->state == TW_NET_DEAD ? 0 : next;

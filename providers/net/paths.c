@@ -73,6 +73,7 @@ static void go_round(struct tw_net_link *l)
 void tw_net_path_left(struct tw_net_link *l, uint32_t number)
 {
 	tw_net_path_drop(tw_net_path_at(l, number));
+	l->left_at = tw_clock();
 	go_round(l);
 }
 
@@ -86,14 +87,19 @@ void tw_net_way_failed(struct tw_net_link *l, const struct tw_net_way *w)
 	l->failed[tw_net_index(w->adapter)] |= pair_bit(w);
 }
 
-/* Whether another path has one of its boards. */
+static bool meet(const struct tw_net_way *a, const struct tw_net_way *b)
+{
+	return a->mine == b->mine || a->theirs == b->theirs;
+}
+
+/* Whether another path has one of its boards, or may soon. */
 static bool taken(const struct tw_net_link *l, const struct tw_net_path *p,
 		  const struct tw_net_way *w)
 {
 	for (unsigned i = 0; i < l->npaths; i++) {
 		const struct tw_net_path *q = &l->paths[i];
 
-		if (q != p && q->path && (q->way.mine == w->mine || q->way.theirs == w->theirs))
+		if (q != p && ((q->path && meet(&q->way, w)) || (q->offered && meet(&q->offer, w))))
 			return true;
 	}
 	return false;
@@ -202,6 +208,7 @@ static void use(struct tw_net_link *l, uint32_t number, const struct tw_net_way 
 	p->way = *w;
 	p->path = path;
 	p->epoch = ++l->epoch;
+	p->flying = p->moved = p->rate = 0;
 	l->link.key_size = TW_KEY_MAX;
 	if (p == l->paths)
 		l->link.remote = w->adapter->driver->by_system;
@@ -260,8 +267,25 @@ enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	return TW_OK;
 }
 
+void tw_net_path_more(struct tw_net_link *l)
+{
+	for (uint32_t i = 0; i < TW_NET_PATHS; i++) {
+		struct tw_net_path *p = i < l->npaths ? tw_net_path_at(l, i) : &l->paths[i];
+
+		if (p->path || p->resuming)
+			continue;
+		if (i >= l->npaths && !way_left(l, p))
+			return;
+		l->npaths = tw_max(l->npaths, i + 1);
+		tw_net_resume(l, p);
+	}
+}
+
 void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p)
 {
+	tw_log(TW_LOG_DEBUG, "endpoint %u: path %u goes by %s, board %u to %u",
+	       l->other.endpoint_id, p->number, p->way.adapter->driver->name, p->way.mine,
+	       p->way.theirs);
 	p->bound = true;
 	p->resuming = false;
 	p->backoff = 0;

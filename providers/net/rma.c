@@ -3,13 +3,22 @@
  * Remote memory. A transfer that a fault interrupts is started again on the next
  * path. A key is valid for the driver that made it: if the next path is another
  * driver's, transfers end with TW_EPERM and the engine sends the data.
+ *
+ * Long gets go in parts by all paths of that driver: each part by the path that will have it
+ * first, by what it has under way and what it has carried lately. So each has its share.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "providers/net/session.h"
 
-#define TRIES 4 /* of one transfer */
+#define TRIES 4			 /* of one transfer */
+#define SPREAD_MIN (1u << 20)	 /* bytes, in parts by several paths */
+#define SPREAD_PART (256u << 10) /* bytes of a part */
+#define MEASURE_US 2000		 /* how long a path is watched for its rate */
+#define MEASURE_MIN_US 100	 /* the same, if it falls idle */
+#define RATE_SHIFT 20		 /* rates are in 2^-20 bytes a tick */
 
 /* A key as it is sent. */
 struct key {
@@ -36,42 +45,126 @@ static struct tw_net_adapter *adapter_named(struct tw_net_ep *ep, const char *na
 	return NULL;
 }
 
-static void op_free(struct tw_net_op *op)
+/* Frees it. True: its transfer has ended with it, so. */
+static bool op_free(struct tw_net_op *op, void **cookie, enum tw_err *err)
 {
+	struct tw_net_whole *w = op->whole;
+
+	*cookie = op->cookie;
 	tw_list_del(&op->node);
 	op->link->nops--;
 	free(op);
+	if (!w)
+		return true;
+	if (*err != TW_OK)
+		w->err = *err;
+	if (--w->left)
+		return false;
+	*cookie = w->cookie;
+	*err = w->err;
+	free(w);
+	return true;
 }
 
 /* Tells the engine and frees it. */
 static void op_end(struct tw_net_op *op, enum tw_err err)
 {
 	struct tw_net_link *l = op->link;
-	void *cookie = op->cookie;
+	void *cookie;
 
-	op_free(op);
-	l->ep->host->up->ended(&l->link, cookie, err);
+	if (op_free(op, &cookie, &err))
+		l->ep->host->up->ended(&l->link, cookie, err);
+}
+
+/*
+ * Whether a path would be done with it earlier than another. One whose rate is not known yet
+ * counts as like the other.
+ */
+static bool sooner(const struct tw_net_op *op, const struct tw_net_path *a,
+		   const struct tw_net_path *b)
+{
+	uint64_t of_a = a->rate ? a->rate : b->rate, of_b = b->rate ? b->rate : a->rate;
+
+	if (!of_a)
+		of_a = of_b = 1;
+	return (double)(a->flying + op->len) / (double)of_a <
+	       (double)(b->flying + op->len) / (double)of_b;
+}
+
+/*
+ * The path for it, NULL if its key is of none. A put that was under way may still change the
+ * other side's memory until that side has left the path.
+ */
+static struct tw_net_path *path_for(struct tw_net_link *l, const struct tw_net_op *op)
+{
+	struct tw_net_path *best = &l->paths[0];
+
+	for (unsigned i = 1; i < l->npaths && !op->put; i++)
+		if (l->paths[i].bound && l->paths[i].way.adapter == op->of &&
+		    (best->way.adapter != op->of || sooner(op, &l->paths[i], best)))
+			best = &l->paths[i];
+	return best->way.adapter == op->of ? best : NULL;
+}
+
+static bool may_be_posted(struct tw_net_link *l, const struct tw_net_op *op)
+{
+	const struct tw_net_path *p = tw_net_path_at(l, op->number);
+
+	return !op->put || !op->tries || p->bound || p->left;
+}
+
+static void posted(struct tw_net_op *op, struct tw_net_path *p)
+{
+	struct tw_net_link *l = op->link;
+
+	op->tries++;
+	op->posted = p->way.adapter;
+	op->epoch = p->epoch;
+	op->number = p->number;
+	if (!p->flying && tw_net_many_ways(l)) {
+		p->progress = p->since = tw_clock();
+		p->moved = 0;
+		tw_net_timer(l->ep, p->progress + tw_clock_us(TW_NET_STATUS_US));
+	}
+	p->flying += op->len;
 }
 
 static void op_post(struct tw_net_op *op)
 {
 	struct tw_net_link *l = op->link;
-	const struct tw_net_path *p = &l->paths[0];
-	struct tw_net_adapter *a = p->way.adapter;
+	struct tw_net_path *p = path_for(l, op);
 	enum tw_err err = TW_EPERM;
 
-	if (op->of == a && op->tries < TRIES)
-		err = a->driver->rma(p->path, op->put, op->iov, op->niov, op->address, op->key,
-				     op->key_len, op);
-	if (err == TW_AGAIN) {
+	if (!may_be_posted(l, op))
+		return;
+	if (p && op->tries < TRIES)
+		err = op->of->driver->rma(p->path, op->put, op->iov, op->niov, op->address, op->key,
+					  op->key_len, op);
+	if (err == TW_AGAIN)
 		tw_net_work(l);
-	} else if (err == TW_PENDING) {
-		op->tries++;
-		op->posted = a;
-		op->epoch = p->epoch;
-	} else {
+	else if (err == TW_PENDING)
+		posted(op, p);
+	else
 		op_end(op, err == TW_ELOST ? TW_EPERM : err);
-	}
+}
+
+/* It has ended: what its path carries. */
+static void measure(struct tw_net_link *l, const struct tw_net_op *op, struct tw_net_path *p)
+{
+	uint64_t rate;
+
+	p->flying -= op->len;
+	p->carried += op->len;
+	if (!tw_net_many_ways(l))
+		return;
+	p->moved += op->len;
+	p->progress = tw_clock();
+	if (p->progress - p->since < tw_clock_us(p->flying ? MEASURE_US : MEASURE_MIN_US))
+		return;
+	rate = (p->moved << RATE_SHIFT) / (p->progress - p->since);
+	p->rate = tw_max(p->rate ? (3 * p->rate + rate) / 4 : rate, 1ull);
+	p->since = p->progress;
+	p->moved = 0;
 }
 
 void tw_net_ops_flush(struct tw_net_link *l)
@@ -88,47 +181,111 @@ void tw_net_ops_flush(struct tw_net_link *l)
 	}
 }
 
+/* So many bytes of the pieces from an offset on; drivers see no empty ones. */
+static unsigned cut(struct iovec *out, const struct iovec *iov, unsigned niov, uint64_t from,
+		    uint64_t len)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < niov && len; i++) {
+		uint64_t piece = iov[i].iov_len > from ? tw_min(iov[i].iov_len - from, len) : 0;
+
+		if (piece)
+			out[n++] = (struct iovec){(char *)iov[i].iov_base + from, piece};
+		from -= tw_min(from, (uint64_t)iov[i].iov_len);
+		len -= piece;
+	}
+	return n;
+}
+
+/* A transfer, or a part of one; NULL without memory. */
+static struct tw_net_op *op_new(const struct tw_net_op *like, const struct iovec *iov,
+				unsigned niov, uint64_t from, uint64_t len)
+{
+	struct tw_net_op *op = malloc(sizeof(*op) + niov * sizeof(*iov));
+	struct tw_net_link *l = like->link;
+
+	if (!op)
+		return NULL;
+	*op = *like;
+	op->address += from;
+	op->len = len;
+	op->iov = (struct iovec *)(op + 1);
+	op->niov = cut(op->iov, iov, niov, from, len);
+	tw_list_add_tail(&l->ops, &op->node);
+	l->nops++;
+	return op;
+}
+
+/* How many paths can carry it at once. */
+static unsigned usable(const struct tw_net_link *l, const struct tw_net_adapter *a)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < l->npaths; i++)
+		n += l->paths[i].bound && l->paths[i].way.adapter == a;
+	return n;
+}
+
+/* In parts, so that all paths carry some; false: it goes as a whole. */
+static bool spread(struct tw_net_op *like, const struct iovec *iov, unsigned niov)
+{
+	struct tw_net_link *l = like->link;
+	uint64_t at = 0;
+
+	if (like->put || like->len < SPREAD_MIN)
+		return false;
+	tw_net_path_more(l);
+	if (usable(l, like->of) < 2)
+		return false;
+	like->whole = malloc(sizeof(*like->whole));
+	if (!like->whole)
+		return false;
+	*like->whole = (struct tw_net_whole){.cookie = like->cookie};
+	for (; at < like->len; at += SPREAD_PART, like->whole->left++)
+		if (!op_new(like, iov, niov, at, tw_min(like->len - at, (uint64_t)SPREAD_PART)))
+			break;
+	/* Without memory: what is there is taken back. */
+	while (at < like->len && like->whole->left--) {
+		struct tw_net_op *op = tw_container(l->ops.prev, struct tw_net_op, node);
+
+		tw_list_del(&op->node);
+		l->nops--;
+		free(op);
+	}
+	if (at >= like->len)
+		return true;
+	free(like->whole);
+	like->whole = NULL;
+	return false;
+}
+
 static enum tw_err start(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
 			 uint64_t address, const void *key, void *cookie)
 {
 	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
-	struct tw_net_op *op;
+	struct tw_net_op like;
 	struct key k;
-	size_t len = 0;
 
+	memcpy(&k, key, sizeof(k));
+	like = (struct tw_net_op){
+		.link = l, .cookie = cookie, .address = address + k.delta, .put = put};
 	for (unsigned i = 0; i < niov; i++)
-		len += iov[i].iov_len;
-	if (len == 0)
+		like.len += iov[i].iov_len;
+	if (like.len == 0)
 		return TW_OK;
 	if (l->state != TW_NET_UP)
 		return TW_ELOST;
 	if (l->nops >= TW_NET_OPS)
 		return TW_AGAIN;
-	memcpy(&k, key, sizeof(k));
-	op = malloc(sizeof(*op) + niov * sizeof(*iov));
-	if (!op)
-		return TW_AGAIN;
-	*op = (struct tw_net_op){.link = l,
-				 .cookie = cookie,
-				 .address = address + k.delta,
-				 .iov = (struct iovec *)(op + 1),
-				 .put = put,
-				 .of = adapter_named(l->ep, k.name),
-				 .key_len = k.len};
-	/* Drivers see no empty pieces. */
-	for (unsigned i = 0; i < niov; i++)
-		if (iov[i].iov_len)
-			op->iov[op->niov++] = iov[i];
-	memcpy(op->key, k.key, sizeof(op->key));
-	if (!op->of || k.len > sizeof(k.key)) {
-		free(op);
+	like.of = adapter_named(l->ep, k.name);
+	like.key_len = k.len;
+	if (!like.of || k.len > sizeof(k.key))
 		return TW_EPERM;
-	}
-	if (!l->nops++ && tw_net_many_ways(l)) {
-		l->progress = tw_clock();
-		tw_net_timer(l->ep, l->progress + tw_clock_us(TW_NET_STATUS_US));
-	}
-	tw_list_add_tail(&l->ops, &op->node);
+	memcpy(like.key, k.key, sizeof(like.key));
+	if (!(tw_net_many_ways(l) && spread(&like, iov, niov)) &&
+	    !op_new(&like, iov, niov, 0, like.len))
+		return TW_AGAIN;
 	/* Posted later: it may fail, and upcalls are not allowed here. */
 	tw_net_work(l);
 	return TW_PENDING;
@@ -154,7 +311,8 @@ void tw_net_ended(void *owner, void *cookie, enum tw_err err)
 
 	(void)owner;
 	op->posted = NULL;
-	l->progress = tw_clock();
+	if (p)
+		measure(l, op, p);
 	if (err != TW_ELOST || l->state != TW_NET_UP) {
 		op_end(op, err);
 		return;
@@ -191,6 +349,8 @@ void tw_net_ops_end(struct tw_net_link *l, bool tell)
 {
 	while (!tw_list_empty(&l->ops)) {
 		struct tw_net_op *op = tw_list_first(&l->ops, struct tw_net_op, node);
+		enum tw_err err = TW_ELOST;
+		void *cookie;
 
 		/* Stops the driver from writing to memory that the program gets back. */
 		if (op->posted && op->posted->driver->cancel)
@@ -200,7 +360,7 @@ void tw_net_ops_end(struct tw_net_link *l, bool tell)
 		if (tell)
 			op_end(op, TW_ELOST);
 		else
-			op_free(op);
+			op_free(op, &cookie, &err);
 	}
 }
 

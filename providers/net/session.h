@@ -94,17 +94,25 @@ struct tw_net_adapter {
 	struct tw_list free[2], slabs;
 };
 
-/* A transfer under way. */
+/* A transfer that goes in parts by several paths. */
+struct tw_net_whole {
+	void *cookie;
+	unsigned left; /* parts */
+	enum tw_err err;
+};
+
+/* A transfer under way, or a part of one. */
 struct tw_net_op {
 	struct tw_list node;
 	struct tw_net_link *link;
 	void *cookie;
-	uint64_t address;
+	struct tw_net_whole *whole; /* or NULL */
+	uint64_t address, len;
 	struct iovec *iov;
 	unsigned niov, tries;
 	bool put;
 	struct tw_net_adapter *posted; /* at which it is under way, or NULL */
-	uint32_t epoch;		       /* of the path then */
+	uint32_t epoch, number;	       /* of the path by which it was posted last */
 	struct tw_net_adapter *of;     /* whose key it is */
 	uint32_t key_len;
 	uint8_t key[TW_DRIVER_KEY];
@@ -126,10 +134,16 @@ struct tw_net_path {
 	bool bound;    /* packets have come through */
 	bool resuming; /* a new one was asked for, or will be at the deadline */
 	bool probed;   /* an answer to a probe is due */
+	bool left;     /* the other side has left the one before */
 	uint64_t bound_at;
 	uint32_t round;	   /* of the last RESUME of ours */
 	unsigned backoff;  /* searches without success, in a row */
 	uint64_t deadline; /* tick at which the present step of the search has failed */
+	/* Transfers. */
+	uint64_t flying, progress; /* bytes under way; tick of the last end of one */
+	uint64_t moved, since;	   /* bytes that have ended since that tick */
+	uint64_t rate;		   /* what it carries, 0 unknown; see rma.c */
+	uint64_t carried;	   /* bytes in all */
 };
 
 /* The boards of the other side, as it said. */
@@ -178,6 +192,7 @@ struct tw_net_link {
 	unsigned npairs;
 	uint64_t failed[TW_NET_DRIVERS]; /* bits of pairs that did not work lately */
 	uint64_t deadline;		 /* of a caller or a seeker, or until packets have come */
+	uint64_t left_at;		 /* tick of the last loss of a path */
 	uint64_t broken;   /* tick since which there is no path, or no channel; 0 there are */
 	uint64_t until;	   /* tick at which a leaving link ends */
 	uint64_t again;	   /* tick at which to dial or probe again, 0 not */
@@ -305,6 +320,8 @@ void tw_net_path_left(struct tw_net_link *l, uint32_t number);
 void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p);
 /* The way is not to be taken again at once. */
 void tw_net_way_failed(struct tw_net_link *l, const struct tw_net_way *w);
+/* Seeks further ones, by boards that no other takes. */
+void tw_net_path_more(struct tw_net_link *l);
 /* It is no more, and another one is sought. */
 void tw_net_path_gone(struct tw_net_link *l, struct tw_net_path *p);
 /* The same: packets do not get through any more. */

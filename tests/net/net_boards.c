@@ -127,9 +127,12 @@ static int sender(void *arg, int fd)
 
 static void post(uint64_t i)
 {
-	mx_segment_t seg = {in.buf[i % AHEAD], LONG};
+	char *at = in.buf[i % AHEAD];
+	mx_segment_t seg[3] = {{at, 700001}, {at + 700001, 900007}, {at + 1600008, LONG - 1600008}};
+	uint32_t n = 1 + (uint32_t)(i % 3);
 
-	check(mx_irecv(in.ep, &seg, 1, 0, 0, NULL, &in.request[i % AHEAD]) == MX_SUCCESS);
+	seg[n - 1].segment_length = (uint32_t)(at + LONG - (char *)seg[n - 1].segment_ptr);
+	check(mx_irecv(in.ep, seg, n, 0, 0, NULL, &in.request[i % AHEAD]) == MX_SUCCESS);
 }
 
 /* The next message; false: it was the last. */
