@@ -53,6 +53,8 @@ void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events)
 	       (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP));
 	/* After the last doorbell was read: a peer that has rung before may now ring again. */
 	tw_ring_show_poll(&l->rx, tw_clock());
+	/* [doorbell] */
+	atomic_thread_fence(memory_order_seq_cst);
 	if (rang)
 		tw_shm_doorbell_pending(l);
 	if (l->state == TW_SHM_UP && over)
@@ -75,14 +77,19 @@ bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
 }
 
 /*
- * Rings, unless a doorbell since the peer's last poll is still in flight. Without a fence
- * the peer may just have read that doorbell without seeing our packet, so after false the
- * caller must check again later.
+ * Rings, unless a doorbell since the peer's last poll is still in flight, whose reader sees our
+ * packet. It may be about to look at something else first, so after false the caller may want to
+ * check again later.
  */
 bool tw_shm_doorbell_ring(struct tw_shm_link *l)
 {
 	uint64_t polled = polled_at(l);
 
+	if (l->rang == polled) {
+		/* [doorbell] */
+		atomic_thread_fence(memory_order_seq_cst);
+		polled = polled_at(l);
+	}
 	if (l->rang == polled)
 		return false;
 	l->rang = polled;
@@ -108,7 +115,6 @@ static void flush_deferred(struct tw_shm_link *l)
 	if (!seen && (tw_shm_polled_within(l, TW_SHM_STALE_US) ||
 		      tw_clock() - l->deferred_at < tw_clock_us(TW_SHM_STALE_US)))
 		return;
-	/* A doorbell that is unread by now will be read after our packet is visible. */
 	if (!seen)
 		tw_shm_doorbell_ring(l);
 	tw_list_del(&l->deferred);

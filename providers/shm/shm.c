@@ -37,11 +37,11 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 /* The packet is written: rings the peer if it must. */
 static tw_inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 {
-	/* Pairs with the barrier in do_arm(). */
+	/* [armed] */
 	if (tw_unlikely(l->fence))
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
-	if (tw_unlikely(atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_acquire))) {
+	if (tw_unlikely(atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_relaxed))) {
 		/* A sleeping peer checks again before it next sleeps, but may compute first. */
 		if (!tw_shm_doorbell_ring(l) && cls != TW_SEND_PLAIN)
 			tw_shm_doorbell_defer(l, cls);
@@ -257,6 +257,7 @@ static void show_blocked(struct tw_shm_ep *ep, uint32_t asleep)
 
 		if (!l->blocked)
 			continue;
+		/* [ring-room] */
 		atomic_store_explicit(&l->tx.ring->wants.room, asleep, memory_order_relaxed);
 		l->blocked = asleep;
 	}
@@ -269,6 +270,7 @@ static bool do_arm(void *instance)
 
 	show_armed(ep, ep->host->state == TW_ASLEEP ? TW_ASLEEP : TW_RESTING);
 	show_blocked(ep, 1);
+	/* [armed] [ring-room] */
 	tw_barrier_hosts();
 	for (unsigned i = 0; i < ep->host->lanes.n && !found; i++) {
 		struct tw_shm_link *l = tw_shm_link_at(ep, i);

@@ -27,9 +27,12 @@ static bool revoke(struct tw_lock *l, bool wait)
 	if (w == 0)
 		return true;
 	atomic_store_explicit(&l->owner, 0, memory_order_relaxed);
+	/* [lock-bias] */
 	tw_barrier_threads();
+	/* [lock-leave] */
 	while (atomic_load_explicit(&l->inside[w & 7], memory_order_acquire)) {
 		if (!wait) {
+			/* [lock-return] */
 			atomic_store_explicit(&l->owner, w, memory_order_release);
 			return false;
 		}
@@ -67,6 +70,7 @@ bool tw_lock_try(struct tw_lock *l)
 	if (tw_lock_inside(l))
 		return false;
 	tw_lock_depth++;
+	/* [handler] */
 	tw_barrier_compiler();
 	if (pthread_mutex_trylock(&l->mutex) != 0) {
 		tw_lock_depth--;
@@ -85,6 +89,7 @@ void tw_unlock_slow(struct tw_lock *l)
 	bool contended = tw_lock_contended(l);
 
 	l->by_mutex = false;
+	/* [lock-return] */
 	atomic_store_explicit(&l->owner, l->biased_to, memory_order_release);
 	tw_mutex_unlock(&l->mutex);
 	/* A mutex does not favour the thread that has waited longest. */
@@ -106,7 +111,7 @@ void tw_unlock_unbiased(struct tw_lock *l)
 
 bool tw_lock_mine(const struct tw_lock *l)
 {
-	/* Not the owner word, which other threads change while its thread is inside. */
+	/* [handler] Not the owner word, which other threads change while its thread is inside. */
 	uintptr_t w = __atomic_load_n(&l->biased_to, __ATOMIC_RELAXED);
 
 	return tw_lock_depth || ((w & ~(uintptr_t)7) == tw_thread_id() &&

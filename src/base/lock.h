@@ -79,15 +79,17 @@ struct tw_lock_way {
 
 static inline void tw_lock_leave(struct tw_lock_way way)
 {
+	/* [lock-leave] */
 	atomic_store_explicit(way.inside, 0, memory_order_release);
 }
 
 static inline bool tw_lock_by(struct tw_lock *l, struct tw_lock_way way)
 {
 	atomic_store_explicit(way.inside, 1, memory_order_relaxed);
-	tw_barrier_compiler(); /* pairs with tw_barrier_threads() */
+	tw_barrier_compiler(); /* [lock-bias] */
+	/* [lock-return] */
 	if (tw_likely(tw_peek(&l->owner) == way.owner)) {
-		tw_barrier_compiler();
+		tw_barrier_compiler(); /* [lock-return] */
 		return true;
 	}
 	tw_lock_leave(way);
@@ -130,6 +132,7 @@ tw_shared void tw_lock(struct tw_lock *l)
 tw_shared void tw_unlock(struct tw_lock *l)
 {
 	if (tw_likely(!l->by_mutex))
+		/* [lock-leave] */
 		atomic_store_explicit(&l->inside[l->biased_to & 7], 0, memory_order_release);
 	else
 		tw_unlock_slow(l);
@@ -151,6 +154,7 @@ bool tw_lock_mine(const struct tw_lock *l);
 static inline void tw_mutex_lock(pthread_mutex_t *m)
 {
 	tw_lock_depth++;
+	/* [handler] */
 	tw_barrier_compiler();
 	pthread_mutex_lock(m);
 }
@@ -158,6 +162,7 @@ static inline void tw_mutex_lock(pthread_mutex_t *m)
 static inline void tw_mutex_unlock(pthread_mutex_t *m)
 {
 	pthread_mutex_unlock(m);
+	/* [handler] */
 	tw_barrier_compiler();
 	tw_lock_depth--;
 }

@@ -429,8 +429,11 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 	h = (uintptr_t)(++s->gen & 0x7fffffff) << 12 | (uintptr_t)(s - tw_slots);
 	if (err == TW_OK) {
 		s->iface = s->ep->iface;
+		/* [handle] */
 		atomic_store_explicit(&s->handle, h, memory_order_release);
 		err = tw_service_watch(s, s->ep->epfd);
+		/* A check of the endpoint before may have ended without the handle. */
+		tw_service_wake(s, tw_deadline(s->ep));
 	}
 	if (err != TW_OK) {
 		atomic_store_explicit(&s->handle, 0, memory_order_release);

@@ -90,6 +90,7 @@ static inline struct tw_ep *tw_enter_quick(uint64_t handle, struct tw_lock_way *
 	struct tw_slot_entry *s = tw_slot_of(handle);
 
 	tw_opaque(s); /* or the compiler computes every field's address from the handle again */
+	/* [handle] */
 	if (tw_unlikely(tw_peek(&s->handle) != handle) ||
 	    tw_unlikely(!tw_lock_biased(&s->lock, way)))
 		return NULL;

@@ -92,7 +92,7 @@ void tw_timer(struct tw_host *host, uint64_t when)
 	if (set && set <= when)
 		return;
 	atomic_store_explicit(&s->deadline, when, memory_order_relaxed);
-	/* Pairs with the barrier of leave_to_program(). */
+	/* [timer-check] */
 	if (!tw_barrier_private())
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
@@ -205,6 +205,7 @@ static uint64_t leave_to_program(struct tw_slot_entry *s, uint64_t now, bool rea
 	else if (++s->quiet == CHECKS_QUIET) {
 		s->backoff = 0;
 		atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
+		/* [timer-check] */
 		tw_barrier_threads();
 		return atomic_load_explicit(&s->deadline, memory_order_relaxed);
 	}
@@ -220,7 +221,7 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 	struct tw_ep *ep;
 
 	if (!atomic_load_explicit(&s->handle, memory_order_acquire) || !tw_has_service(s)) {
-		/* It may have been opened again meanwhile. */
+		/* It may have been opened again meanwhile. [timer-check] */
 		atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
 		tw_barrier_threads();
 		return atomic_load_explicit(&s->handle, memory_order_relaxed) && tw_has_service(s)

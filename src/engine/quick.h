@@ -27,8 +27,8 @@ static inline bool tw_quick_fits(const struct tw_peer *p, uint32_t len)
 /* True if the peer sleeps, after a message: tw_quick_wake() must follow. */
 static inline bool tw_quick_asleep(const struct tw_peer *p)
 {
-	tw_barrier_compiler(); /* as in tests/model/sleep.pml */
-	return atomic_load_explicit(&p->lane->ring->reader.armed, memory_order_acquire);
+	tw_barrier_compiler(); /* [armed] */
+	return atomic_load_explicit(&p->lane->ring->reader.armed, memory_order_relaxed);
 }
 
 /* Sends a message that fits there. */

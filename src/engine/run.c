@@ -16,6 +16,7 @@
 static inline bool holds_short(const struct tw_ring_rx *rx, const struct tw_slot *s,
 			       struct tw_hdr *hdr)
 {
+	/* [ring-stamp] */
 	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_acquire);
 	uint64_t what = s->hdr.what, match = s->hdr.match;
 	uint32_t len;

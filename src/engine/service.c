@@ -105,6 +105,7 @@ static void set_no_later(uint64_t when)
 	if (!service.timer || when < service.timer) {
 		service.timer = when;
 		set_timer(when);
+		/* [left-behind] */
 		if (atomic_load(&service.finish))
 			expire_now();
 	}
@@ -120,7 +121,7 @@ void tw_service_wake(struct tw_slot_entry *s, uint64_t when)
 void tw_service_finish(struct tw_slot_entry *s)
 {
 	atomic_store(&s->next_check, 0);
-	/* Without the mutex, which the interrupted thread may hold. */
+	/* [left-behind] Without the mutex, which the interrupted thread may hold. */
 	atomic_store(&service.finish, true);
 	if (tw_service_running())
 		expire_now();
@@ -135,7 +136,11 @@ static void timer_ready(void)
 	tw_mutex_lock(&service.timer_mutex);
 	service.timer = 0;
 	tw_mutex_unlock(&service.timer_mutex);
-	atomic_store(&service.finish, false);
+	/*
+	 * [left-behind] Reads it, too: either the endpoint is found below, or set_no_later() sees
+	 * this again.
+	 */
+	atomic_exchange(&service.finish, false);
 	now = tw_clock();
 	for (unsigned i = 0; i < tw_slots_used(); i++)
 		set_no_later(tw_idle_due(&tw_slots[i], now));

@@ -23,6 +23,7 @@
 /* Whether the other end sleeps and this call has to wake it. */
 static inline bool must_wake_peer(_Atomic(uint32_t) *asleep)
 {
+	/* [words-sleep] */
 	tw_barrier_compiler();
 	return tw_unlikely(atomic_load_explicit(asleep, memory_order_relaxed)) &&
 	       atomic_exchange(asleep, 0);
@@ -31,6 +32,7 @@ static inline bool must_wake_peer(_Atomic(uint32_t) *asleep)
 /* The same with the barrier that a global one does not replace. */
 static inline bool must_wake_fenced(const struct tw_mcapi_scl *s, _Atomic(uint32_t) *asleep)
 {
+	/* [words-sleep] */
 	if (tw_unlikely(s->fence))
 		atomic_thread_fence(memory_order_seq_cst);
 	return must_wake_peer(asleep);
@@ -153,6 +155,7 @@ FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_st
 		send_slow(handle, value, code, status);
 		return;
 	}
+	/* [scalar-open] */
 	r = atomic_load_explicit(&s->open, memory_order_acquire);
 	if (tw_likely(r != NULL)) {
 		if (tw_unlikely(tw_mcapi_scl_has_token(s))) {
@@ -323,6 +326,7 @@ FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned pending, mcapi_status_t *s
 		return 0;
 	if (tw_unlikely(!tw_mcapi_scl_enter_known(handle, false, &s, &way)))
 		return recv_slow(handle, pending, status);
+	/* [scalar-open] */
 	r = atomic_load_explicit(&s->open, memory_order_acquire);
 	if (tw_unlikely(!r)) {
 		tw_lock_leave(way);

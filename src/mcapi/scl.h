@@ -16,7 +16,7 @@ struct tw_mcapi_scl {
 	_Atomic(uint64_t) key; /* tw_mcapi_scl_key(), 0: not in use */
 	_Atomic(uint32_t) state;
 	bool sender, fence;
-	bool by_message; /* the ring is not shared */
+	_Atomic(bool) by_message; /* the ring is not shared */
 	bool shared;	 /* it is, and the other end knows */
 	struct tw_mcapi_node *node;
 	struct tw_words *ring;
@@ -83,6 +83,7 @@ static inline bool tw_mcapi_scl_enter_known(uint32_t handle, bool sender, struct
 /* Its token slot, or NULL. */
 static inline struct tw_words_token *tw_mcapi_scl_paired(const struct tw_mcapi_scl *s)
 {
+	/* [token-known] */
 	struct tw_words_token *t = atomic_load_explicit(&s->token, memory_order_acquire);
 
 	return t != &tw_mcapi_no_token[s->sender] ? t : NULL;
@@ -99,6 +100,7 @@ static inline unsigned tw_mcapi_scl_count(const struct tw_mcapi_scl *s)
 /* The token is this node's, so that the sender may use it. */
 static inline bool tw_mcapi_scl_has_token(const struct tw_mcapi_scl *s)
 {
+	/* [token-known] */
 	return tw_words_token_ours(atomic_load_explicit(&s->token, memory_order_acquire));
 }
 
@@ -136,6 +138,7 @@ void tw_mcapi_scl_wake(uint32_t handle, bool sender);
 
 static inline enum tw_mcapi_scl_state tw_mcapi_scl_state_of(const struct tw_mcapi_scl *s)
 {
+	/* [scalar-state] */
 	return (enum tw_mcapi_scl_state)atomic_load_explicit(&s->state, memory_order_acquire);
 }
 

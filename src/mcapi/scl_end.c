@@ -48,7 +48,8 @@ struct tw_mcapi_scl *tw_mcapi_scl_at(uint32_t handle, bool sender)
 	struct tw_mcapi_scl *s = numbered(handle);
 	uint64_t key = tw_mcapi_scl_key(handle, sender);
 
-	return s && atomic_load_explicit(&s->key, memory_order_relaxed) == key ? s : NULL;
+	/* [scalar-key] */
+	return s && atomic_load_explicit(&s->key, memory_order_acquire) == key ? s : NULL;
 }
 
 mcapi_endpoint_t tw_mcapi_scl_endpoint(uint32_t handle)
@@ -199,6 +200,7 @@ uint32_t tw_mcapi_scl_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, boo
 		return 0;
 	}
 	e->chan.scl = s;
+	/* [scalar-key] */
 	atomic_store_explicit(&s->key, tw_mcapi_scl_key(handle, sender), memory_order_release);
 	return handle;
 }
@@ -293,6 +295,7 @@ static void pair(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	t = map_token(in->chan.scl->ring, false);
 	if (!t)
 		return;
+	/* [token-known] */
 	atomic_store_explicit(&in->chan.scl->token, t, memory_order_release);
 	atomic_store_explicit(&out->chan.scl->token, t, memory_order_release);
 	tw_mcapi_chan_ctrl_send(n, out, TW_MCAPI_CTRL_PAIRED,
@@ -313,7 +316,7 @@ static void paired(struct tw_mcapi_node *n, struct tw_mcapi_endp *in, uint32_t p
 	t = map_token(out->chan.scl->ring, true);
 	if (!t)
 		return;
-	/* In this order: this receiver polls the slot before this sender can pass the token. */
+	/* [token-known] The receiver first: it polls the slot before the sender passes it on. */
 	atomic_store_explicit(&in->chan.scl->token, t, memory_order_release);
 	atomic_store_explicit(&out->chan.scl->token, t, memory_order_release);
 }
@@ -374,9 +377,10 @@ void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 		else
 			tw_log(TW_LOG_INFO, "scalars of endpoint %x travel as messages", e->handle);
 	}
-	/* With a fence, every send and receive takes the long path. */
+	/* [scalar-open] With a fence, every send and receive takes the long path. */
 	if (!s->by_message && !s->fence)
 		atomic_store_explicit(&s->open, s->ring, memory_order_release);
+	/* [scalar-state] */
 	atomic_store_explicit(&s->state, TW_MCAPI_SCL_READY, memory_order_release);
 	pair(n, e);
 }
@@ -384,6 +388,7 @@ void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 static void end(struct tw_mcapi_scl *s)
 {
 	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
+	/* [scalar-state] */
 	atomic_store_explicit(&s->state, TW_MCAPI_SCL_ENDED, memory_order_release);
 }
 

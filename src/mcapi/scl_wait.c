@@ -48,6 +48,7 @@ static bool possible_or_asleep(struct tw_ep *ep, void *arg)
 	if (!yes && s->ring && !s->by_message) {
 		asleep = w->sender ? &s->ring->writer_sleeps : &s->ring->reader_sleeps;
 		if (!atomic_load_explicit(asleep, memory_order_relaxed)) {
+			/* [words-sleep] */
 			atomic_store_explicit(asleep, 1, memory_order_relaxed);
 			tw_barrier_hosts();
 			yes = possible(w, s);

@@ -70,6 +70,7 @@ static mrapi_msg_t *element(const mrapi_atomic_barrier_t *axb)
 
 static bool replace(name_t *name, name_t *was, name_t by)
 {
+	/* [barrier] */
 	return __atomic_compare_exchange_n(name, was, by, false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_ACQUIRE);
 }

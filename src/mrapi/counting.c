@@ -36,10 +36,13 @@ static struct tw_mrapi_counting *counting_of(struct tw_mrapi_obj *o)
 /* Replaces one record of that owner; false if there is none. */
 static bool replace_record(struct tw_mrapi_counting *c, uint32_t me, uint16_t owner, uint16_t by)
 {
-	for (uint32_t i = 0; i < c->limit; i++) {
-		_Atomic(uint16_t) *record = &c->holder[(me + i) % c->limit];
+	uint32_t limit = c->limit;
+
+	for (uint32_t i = 0; i < limit; i++) {
+		_Atomic(uint16_t) *record = &c->holder[(me + i) % limit];
 		uint16_t was = owner;
 
+		/* [counting] [counting-sleep] */
 		if (atomic_load(record) == owner &&
 		    atomic_compare_exchange_strong(record, &was, by))
 			return true;
@@ -50,16 +53,20 @@ static bool replace_record(struct tw_mrapi_counting *c, uint32_t me, uint16_t ow
 static bool held_by(struct tw_mrapi_counting *c, uint32_t me)
 {
 	bool held = atomic_load(&c->writer) == me;
+	uint32_t limit = c->limit;
 
-	for (uint32_t i = 0; i < c->limit && !held; i++)
-		held = atomic_load_explicit(&c->holder[(me + i) % c->limit],
-					    memory_order_relaxed) == me;
+	for (uint32_t i = 0; i < limit && !held; i++)
+		held = atomic_load_explicit(&c->holder[(me + i) % limit], memory_order_relaxed) ==
+		       me;
 	return held;
 }
 
 static bool no_readers(struct tw_mrapi_counting *c)
 {
-	for (uint32_t i = 0; i < c->limit; i++)
+	uint32_t limit = c->limit;
+
+	for (uint32_t i = 0; i < limit; i++)
+		/* [counting] [counting-sleep] */
 		if (atomic_load(&c->holder[i]))
 			return false;
 	return true;
@@ -69,6 +76,7 @@ static bool no_readers(struct tw_mrapi_counting *c)
 
 static uint32_t count_up(_Atomic(uint32_t) *word)
 {
+	/* [counting-sleep] */
 	return atomic_fetch_add(word, 1) >> 16;
 }
 
@@ -91,6 +99,7 @@ static void new_epoch(_Atomic(uint32_t) *word)
 /* After a change: wakes up to n sleepers. */
 static void wake(struct tw_mrapi_counting *c, int n)
 {
+	/* [counting-sleep] */
 	if (!(atomic_load(&c->sleepers) & COUNT))
 		return;
 	atomic_fetch_add(&c->seq, 1);
@@ -129,6 +138,7 @@ void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node)
 static bool give(struct tw_mrapi_counting *c, enum tw_mrapi_kind kind, uint32_t me, unsigned mode)
 {
 	uint32_t writer = me;
+	/* [counting] */
 	bool given = mode != MRAPI_READER && atomic_compare_exchange_strong(&c->writer, &writer, 0);
 
 	if (!given && mode != MRAPI_WRITER)
@@ -144,6 +154,7 @@ static bool try_read(struct attempt *a)
 		return false;
 	if (!replace_record(a->c, a->me, 0, (uint16_t)a->me))
 		return false;
+	/* [counting] */
 	if (!atomic_load(&a->c->writer))
 		return true;
 	/* A writer became pending at the same time; either it waits or this reader does. */
@@ -156,6 +167,7 @@ static bool try_write(struct attempt *a)
 	uint32_t nobody = 0, mine = a->me | TW_MRAPI_PENDING;
 
 	if (!a->pending)
+		/* [counting] */
 		a->pending = atomic_compare_exchange_strong(&a->c->writer, &nobody, mine);
 	if (!a->pending || !no_readers(a->c))
 		return false;
@@ -195,7 +207,7 @@ static mrapi_status_t wait_for(struct attempt *a, mrapi_timeout_t timeout)
 	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
 	struct tw_mrapi_wait w;
 
-	atomic_store_explicit(&a->c->obj.contended, 1, memory_order_relaxed);
+	atomic_store(&a->c->obj.contended, 1);
 	tw_mrapi_wait_begin(&w, a->me, timeout);
 	while (status == MRAPI_TIMEOUT && why == MRAPI_SUCCESS) {
 		uint32_t epoch, seq;
@@ -205,6 +217,7 @@ static mrapi_status_t wait_for(struct attempt *a, mrapi_timeout_t timeout)
 		if (status != MRAPI_TIMEOUT || tw_mrapi_spin(&w))
 			continue;
 		epoch = count_up(&a->c->sleepers);
+		/* [counting-sleep] */
 		seq = atomic_load(&a->c->seq);
 		status = attempt(a);
 		if (status == MRAPI_TIMEOUT)

@@ -39,6 +39,7 @@ static bool still_self(void)
 
 uint32_t tw_mrapi_me_again(void)
 {
+	/* [member] */
 	uint32_t first = atomic_load_explicit(&tw_mrapi.first, memory_order_acquire);
 
 	if (first == 0 || tw_mrapi_self.node == 0)
@@ -71,6 +72,7 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	/* From here on nothing starts on its behalf; a lock taken after this is given back. */
 	atomic_store(&tw_mrapi_node(me)->life, TW_MRAPI_LEAVING);
 	atomic_store(&tw_mrapi.first, oldest_but(me));
+	/* [node-ends] */
 	atomic_fetch_add(&tw_mrapi.epoch, 1);
 	tw_mrapi_events_end(me);
 	tw_mrapi_rsrc_end(me);
@@ -238,6 +240,7 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 		return status;
 	}
 	if (tw_mrapi.nodes++ == 0)
+		/* [member] */
 		atomic_store_explicit(&tw_mrapi.first, tw_mrapi_self.node, memory_order_release);
 	pthread_setspecific(thread_end, &tw_mrapi_self);
 	tw_mrapi_event(MRAPI_EVENT_NODE_JOINED);

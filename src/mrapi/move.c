@@ -330,6 +330,7 @@ static mrapi_status_t served_request(struct tw_mrapi_client *c, const struct tak
 
 	b->handle = c->handle;
 	b->owner = c->proc;
+	/* [bounce] */
 	atomic_store(&b->state, REQUESTED);
 	/* The owner may not have accepted a new member's connection yet. */
 	while (!tw_mrapi_send(c->proc, &ask)) {
@@ -337,6 +338,7 @@ static mrapi_status_t served_request(struct tw_mrapi_client *c, const struct tak
 			goto abandon;
 		usleep(CONNECT_US);
 	}
+	/* [bounce] */
 	while (atomic_load(&b->state) == REQUESTED) {
 		tw_futex_wait(&b->state, REQUESTED, tw_futex_now() + LIVENESS_NS);
 		if (!tw_mrapi_is(&c->r->obj, c->handle))
@@ -421,8 +423,10 @@ void tw_mrapi_serve(uint32_t from, uint32_t slot)
 	if (!b)
 		return;
 	/* A requester that gave up may have reused the buffer for another owner. */
+	/* [bounce] */
 	if (atomic_load(&b->state) == REQUESTED && b->owner == tw_mrapi.proc) {
 		b->status = serve(b);
+		/* [bounce] */
 		atomic_store(&b->state, REPLIED);
 		tw_futex_wake(&b->state, 1);
 	}

@@ -20,8 +20,8 @@ struct tw_mrapi_member {
 	int segfd, arenafd;
 	uint32_t proc; /* own slot in seg->proc */
 	uint32_t incarnation;
-	uint32_t nodes; /* of this process; nodes and joins under its mutex */
-	uint32_t joins;
+	uint32_t nodes; /* of this process, under its mutex */
+	_Atomic(uint32_t) joins;
 };
 
 extern struct tw_mrapi_member tw_mrapi;
@@ -38,13 +38,15 @@ extern _Thread_local struct tw_mrapi_self tw_mrapi_self;
 /* Validates the cached node again after a node of the process has ended. */
 uint32_t tw_mrapi_me_again(void);
 
-/* The cached node; 0 if it must be validated. */
+/*
+ * The cached node; 0 if it must be validated. After a lock was taken: if the node has ended, this
+ * sees it or the end gives the lock back.
+ */
 static inline uint32_t tw_mrapi_me_known(void)
 {
-	return tw_likely(tw_mrapi_self.epoch ==
-			 atomic_load_explicit(&tw_mrapi.epoch, memory_order_relaxed))
-		       ? tw_mrapi_self.node
-		       : 0;
+	/* [node-ends] */
+	return tw_likely(tw_mrapi_self.epoch == atomic_load(&tw_mrapi.epoch)) ? tw_mrapi_self.node
+									      : 0;
 }
 
 /* The caller's node, as slot + 1; 0 if it has none. */
@@ -154,6 +156,7 @@ mrapi_status_t tw_mrapi_rmem_end(struct tw_mrapi_obj *o, uint32_t me);
 
 static inline bool tw_mrapi_is(struct tw_mrapi_obj *o, uint32_t handle)
 {
+	/* [object] */
 	return tw_likely(atomic_load_explicit(&o->handle, memory_order_acquire) == handle) &&
 	       handle != 0;
 }

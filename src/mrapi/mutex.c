@@ -61,6 +61,7 @@ static inline uint32_t depth_of(uint64_t levels, uint32_t me)
 
 static void wake(struct tw_mrapi_mutex *m, int n)
 {
+	/* [mutex-sleep] */
 	atomic_fetch_add(&m->seq, 1);
 	tw_futex_wake(&m->seq, n);
 }
@@ -78,6 +79,7 @@ static tw_noinline void wake_one(struct tw_mrapi_mutex *m)
 /* Releases the lock, unless the node has ended and it was dropped. */
 static inline bool give_back(struct tw_mrapi_mutex *m, uint32_t me)
 {
+	/* [mutex] [mutex-sleep] [node-ends] */
 	if (!atomic_compare_exchange_strong(&m->word, &me, 0))
 		return false;
 	if (tw_unlikely(atomic_load(&m->sleepers)))
@@ -89,6 +91,7 @@ static inline bool take(struct tw_mrapi_mutex *m, uint32_t me)
 {
 	uint32_t free = 0;
 
+	/* [mutex] [mutex-deleted] [node-ends] */
 	return atomic_compare_exchange_strong_explicit(&m->word, &free, me, memory_order_seq_cst,
 						       memory_order_relaxed);
 }
@@ -217,10 +220,13 @@ static mrapi_status_t lock_again(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 /* Sleeps until the lock is free. */
 static mrapi_status_t sleep_for(struct tw_mrapi_mutex *m, struct tw_mrapi_wait *w)
 {
+	/* [mutex-sleep] */
 	uint32_t seq = atomic_load(&m->seq);
 	mrapi_status_t status;
 
-	atomic_store_explicit(&m->obj.contended, 1, memory_order_relaxed);
+	/* [mutex-contended] */
+	atomic_store(&m->obj.contended, 1);
+	/* [mutex-sleep] */
 	atomic_fetch_add(&m->sleepers, 1);
 	if (!atomic_load(&m->word))
 		return MRAPI_SUCCESS;
@@ -340,6 +346,7 @@ mrapi_status_t tw_mrapi_mutex_end(struct tw_mrapi_obj *o, uint32_t me)
 	if (!take(m, me))
 		return MRAPI_ERR_MUTEX_LOCKED;
 	tw_mrapi_table_free(TW_MRAPI_MUTEX, o);
+	/* [mutex-deleted] */
 	atomic_store(&m->word, 0);
 	wake(m, INT_MAX);
 	return MRAPI_SUCCESS;
@@ -347,6 +354,7 @@ mrapi_status_t tw_mrapi_mutex_end(struct tw_mrapi_obj *o, uint32_t me)
 
 void tw_mrapi_mutex_wake_all(struct tw_mrapi_mutex *m)
 {
+	/* [mutex-contended] */
 	if (atomic_load(&m->obj.contended))
 		wake(m, INT_MAX);
 }

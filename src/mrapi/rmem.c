@@ -74,6 +74,7 @@ static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mrapi_rmem **out)
 
 bool tw_mrapi_client_get(struct tw_mrapi_client *c, uint32_t handle)
 {
+	/* [client] */
 	if (!(atomic_fetch_add(&c->users, 1) & TW_MRAPI_ENDING) &&
 	    atomic_load(&c->handle) == handle)
 		return true;
@@ -83,11 +84,13 @@ bool tw_mrapi_client_get(struct tw_mrapi_client *c, uint32_t handle)
 
 void tw_mrapi_client_put(struct tw_mrapi_client *c)
 {
+	/* [client] */
 	atomic_fetch_sub(&c->users, 1);
 }
 
 static void end_client(struct tw_mrapi_client *c)
 {
+	/* [client] */
 	atomic_fetch_or(&c->users, TW_MRAPI_ENDING);
 	while (atomic_load(&c->users) != TW_MRAPI_ENDING)
 		usleep(USERS_US);

@@ -101,7 +101,7 @@ struct tw_mrapi_counting {
 	_Atomic(uint32_t) sleepers; /* epoch << 16 | count */
 	_Atomic(uint32_t) writer;   /* owner, or TW_MRAPI_PENDING and the next one */
 	_Atomic(uint32_t) writers;  /* waiting ones: epoch << 16 | count */
-	uint32_t limit;
+	_Atomic(uint32_t) limit;    /* changes if the slot is used again: read it once */
 	uint32_t unused[3];
 	_Atomic(uint16_t) holder[MRAPI_MAX_SEM_SHAREDLOCKS]; /* node slot + 1 */
 } tw_aligned_line;

@@ -272,6 +272,7 @@ uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o,
 	o->next = *bucket;
 	*bucket = (uint16_t)(slot + 1);
 	t->live++;
+	/* [object] */
 	atomic_store(&o->handle, handle);
 	return handle;
 }
@@ -283,6 +284,7 @@ void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 			remember(kind, o->id);
 		else
 			unnote(kind, o->id);
+		/* [object] */
 		atomic_store(&o->handle, 0);
 		unchain(kind, o);
 		tw_mrapi.seg->table[kind].live--;

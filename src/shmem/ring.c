@@ -125,6 +125,7 @@ void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first)
 static void look(struct tw_ring_tx *tx)
 {
 	struct tw_ring_taken *t = &tx->ring->taken;
+	/* [ring-taken] */
 	uint32_t slots = atomic_load_explicit(&t->slots, memory_order_acquire);
 	uint32_t bytes = atomic_load_explicit(&t->bytes, memory_order_acquire);
 
@@ -162,6 +163,7 @@ static bool make_bytes(struct tw_ring_tx *tx)
 static bool make_slots(struct tw_ring_tx *tx)
 {
 	_Atomic(uint64_t) *last = &tx->slots[tx->nslots - 1].stamp;
+	/* [ring-taken] */
 	uint32_t taken = atomic_load_explicit(&tx->ring->taken.slots, memory_order_acquire);
 
 	if ((int32_t)(taken - tx->home_from) < 0 ||
@@ -279,6 +281,7 @@ void tw_ring_write_mid(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *fro
 
 bool tw_ring_drained(const struct tw_ring_tx *tx)
 {
+	/* [ring-taken] */
 	return atomic_load_explicit(&tx->ring->taken.slots, memory_order_acquire) == tx->head;
 }
 
@@ -331,7 +334,7 @@ bool tw_ring_release(struct tw_ring_tx *tx)
 bool tw_ring_put_begin(struct tw_ring_tx *tx)
 {
 	atomic_store_explicit(&tx->ring->wants.putting, 1, memory_order_relaxed);
-	/* Pairs with the fence in tw_ring_revoke(): one of the two sides sees the other. */
+	/* [put-revoke] One of the two sides sees the other. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load_explicit(&tx->ring->taken.revoked, memory_order_relaxed))
 		return true;
@@ -341,12 +344,15 @@ bool tw_ring_put_begin(struct tw_ring_tx *tx)
 
 void tw_ring_put_end(struct tw_ring_tx *tx)
 {
+	/* [put-end] */
 	atomic_store_explicit(&tx->ring->wants.putting, 0, memory_order_release);
 }
 
 bool tw_ring_revoke(struct tw_ring_rx *rx)
 {
 	atomic_store_explicit(&rx->ring->taken.revoked, 1, memory_order_relaxed);
+	/* [put-revoke] */
 	atomic_thread_fence(memory_order_seq_cst);
+	/* [put-end] */
 	return !atomic_load_explicit(&rx->ring->wants.putting, memory_order_acquire);
 }

@@ -308,6 +308,7 @@ static inline struct tw_slot *tw_ring_slot_or_token(struct tw_ring_tx *tx)
 static inline void tw_ring_stamp(struct tw_ring_tx *tx, struct tw_slot *s, uint32_t len)
 {
 	tx->head++;
+	/* [ring-stamp] */
 	atomic_store_explicit(&s->stamp, tw_stamp(tx->side, tx->head, len), memory_order_release);
 }
 
@@ -332,6 +333,7 @@ static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr,
 
 static inline bool tw_slot_full(const struct tw_slot *s, uint64_t key)
 {
+	/* [ring-stamp] */
 	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_acquire);
 
 	return !((stamp ^ key) << (64 - TW_STAMP_LEN));
@@ -430,9 +432,11 @@ static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *
 /* Publishes the reader's position. True if the writer sleeps until there is space. */
 static inline bool tw_ring_publish(struct tw_ring_rx *rx)
 {
+	/* [ring-taken] */
 	atomic_store_explicit(&rx->ring->taken.bytes, rx->btail, memory_order_release);
 	atomic_store_explicit(&rx->ring->taken.slots, rx->tail, memory_order_release);
 	rx->published = rx->tail;
+	/* [ring-room] */
 	if (tw_unlikely(rx->fence))
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();

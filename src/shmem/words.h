@@ -86,6 +86,7 @@ static inline bool tw_words_full(struct tw_words_pos *p, const struct tw_words *
 {
 	if (tw_likely(p->slot || p->line - p->head < TW_WORDS_LINES))
 		return false;
+	/* [words-head] */
 	p->head = atomic_load_explicit(&r->head, memory_order_acquire);
 	return p->line - p->head >= TW_WORDS_LINES;
 }
@@ -112,6 +113,7 @@ static inline bool tw_words_put(struct tw_words_pos *p, struct tw_words *r, uint
 	if (tw_unlikely(tw_words_full(p, r)))
 		return false;
 	atomic_store_explicit(&at.line->value[at.slot], value, memory_order_relaxed);
+	/* [words-tag] */
 	atomic_store_explicit(&at.line->tag[at.slot], (uint8_t)tag, memory_order_release);
 	if (tw_words_next(p, at.slot))
 		tw_prefetch_own(&r->lines[(p->line + TW_WORDS_AHEAD) & (TW_WORDS_LINES - 1)]);
@@ -120,6 +122,7 @@ static inline bool tw_words_put(struct tw_words_pos *p, struct tw_words *r, uint
 
 static inline uint32_t tw_words_tag(struct tw_words_here at)
 {
+	/* [words-tag] */
 	return atomic_load_explicit(&at.line->tag[at.slot], memory_order_acquire);
 }
 
@@ -138,6 +141,7 @@ static inline bool tw_words_take_at(struct tw_words_pos *p, struct tw_words *r,
 	*value = atomic_load_explicit(&at.line->value[at.slot], memory_order_relaxed);
 	if (tw_likely(!tw_words_next(p, at.slot) || p->line % TW_WORDS_HEAD_LINES))
 		return false;
+	/* [words-head] */
 	atomic_store_explicit(&r->head, p->line, memory_order_release);
 	return true;
 }
@@ -196,6 +200,7 @@ static inline uint32_t tw_words_number(const struct tw_words_pos *p)
 /* True: the sender may send in it. False: the receiver may poll it. */
 static inline bool tw_words_token_ours(const struct tw_words_token *t)
 {
+	/* [token-ours] */
 	return atomic_load_explicit(&t->ours, memory_order_acquire);
 }
 
@@ -203,8 +208,10 @@ static inline bool tw_words_token_ours(const struct tw_words_token *t)
 static inline void tw_words_token_put(struct tw_words_token *t, const struct tw_words_pos *p,
 				      uint64_t value, unsigned code)
 {
+	/* [token-ours] */
 	atomic_store_explicit(&t->ours, 0, memory_order_relaxed);
 	atomic_store_explicit(&t->slot->value, value, memory_order_relaxed);
+	/* [token-stamp] */
 	atomic_store_explicit(&t->slot->stamp, tw_stamp(t->us, tw_words_number(p), code),
 			      memory_order_release);
 	t->us ^= TW_STAMP_OTHER;
@@ -213,6 +220,7 @@ static inline void tw_words_token_put(struct tw_words_token *t, const struct tw_
 /* The size code of the word in it that is next in order, or -1; requires !ours. */
 static inline int tw_words_token_look(const struct tw_words_token *t, const struct tw_words_pos *p)
 {
+	/* [token-stamp] */
 	uint64_t stamp = atomic_load_explicit(&t->slot->stamp, memory_order_acquire) ^
 			 tw_stamp(t->them, tw_words_number(p), 0);
 
@@ -225,6 +233,7 @@ static inline uint64_t tw_words_token_take(struct tw_words_token *t)
 	uint64_t value = atomic_load_explicit(&t->slot->value, memory_order_relaxed);
 
 	t->them ^= TW_STAMP_OTHER;
+	/* [token-ours] */
 	atomic_store_explicit(&t->ours, 1, memory_order_release);
 	return value;
 }
@@ -233,6 +242,7 @@ static inline uint64_t tw_words_token_take(struct tw_words_token *t)
 static inline bool tw_words_token_full(const struct tw_words_token *t)
 {
 	const uint64_t by = TW_STAMP_SECOND | TW_STAMP_OTHER;
+	/* [token-stamp] */
 	uint64_t stamp = atomic_load_explicit(&t->slot->stamp, memory_order_acquire);
 
 	return stamp && (stamp & by) == t->them;

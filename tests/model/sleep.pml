@@ -15,10 +15,9 @@
  * there is something for it, or computes with a packet that its engine must see.
  *
  * The clock is left out. The time of the last poll is a number that is not the one
- * before and not one that the sender remembers. A deferred doorbell is flushed once the
- * stores of either side have left their queues, which takes less than STALE_US. That a
- * peer polled lately may be true or not at any moment. A look takes all that is
- * there, where the code takes BATCH packets of each ring.
+ * before and not one that the sender remembers. A deferred doorbell is flushed at any moment,
+ * and that a peer polled lately may be true or not. A look takes all that is there, where the
+ * code takes BATCH packets of each ring.
  *
  * The wish for room is a variant, so that each search stays small.
  *
@@ -37,7 +36,8 @@
  * MUTATION ROOM NO_WANTS	a sender that sleeps for room does not say so
  * MUTATION NO_DEFER	a doorbell that is not rung is forgotten
  * MUTATION NO_DEFER_ASLEEP	the same towards a peer that is armed
- * MUTATION FLUSH_EARLY	a deferred doorbell is flushed before its packet can be seen
+ * MUTATION NO_RING_FENCE	no fence before a doorbell is found to be on its way
+ * MUTATION NO_BELL_FENCE	no fence between reading the doorbells and the look that follows
  * MUTATION FENCES NO_SEND_FENCE	no fence between packet and mark
  * MUTATION FENCES ROOM NO_TAKE_FENCE	no fence between taking and the wish for room
  */
@@ -107,7 +107,20 @@ inline ring(mark, known, bell)
 	}
 	if
 	:: rung -> atomic { drained -> bell = 1 }
+#ifndef NO_RING_FENCE
+	:: !rung ->
+		d_step {
+			drained ->
+			peek(v, mark);
+			if
+			:: v != known -> known = v; rung = 1; bell = 1
+			:: else
+			fi;
+			v = 0
+		}
+#else
 	:: else
+#endif
 	fi
 }
 
@@ -122,15 +135,10 @@ inline barrier(other)
 }
 
 /* flush_deferred(): the packet was seen, or the peer is rung. */
-#ifdef FLUSH_EARLY
-#define aged true
-#else
-#define aged (sb[S].n == 0 && sb[R].n == 0)
-#endif
 inline flush_deferred()
 {
 	d_step {
-		deferred && aged ->
+		deferred ->
 		deferred = 0;
 		peek(v, TAKEN);
 		seen = since(v, written) <= since(deferred_at, written);
@@ -248,6 +256,7 @@ active proctype sender()
 		store(WANTS, 0);
 		atomic { drained -> s_bell = 0 }
 		mark_now(S_POLLED, r_rang);
+		fence();
 		d_step { blocked = 0; v = 0 }
 #endif
 	:: flush_deferred()
@@ -293,7 +302,10 @@ inline read_doorbells()
 	atomic { drained -> r_bell = 0 }
 #ifndef NO_BELL_MARK
 #ifndef MARK_FIRST
-	mark_now(POLLED, s_rang)
+	mark_now(POLLED, s_rang);
+#ifndef NO_BELL_FENCE
+	fence()
+#endif
 #endif
 #endif
 }
