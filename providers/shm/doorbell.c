@@ -63,7 +63,7 @@ void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events)
 
 static uint64_t polled_at(const struct tw_shm_link *l)
 {
-	return atomic_load_explicit(&l->tx.ring->taken.polled, memory_order_acquire);
+	return atomic_load_explicit(&l->tx.ring->taken.polled, memory_order_relaxed);
 }
 
 bool tw_shm_polled_since(const struct tw_shm_link *l, uint64_t since)

@@ -100,12 +100,12 @@ void tw_unlock_slow(struct tw_lock *l)
 void tw_unlock_unbiased(struct tw_lock *l)
 {
 	/* Nobody but the holder of the mutex writes it. */
-	atomic_store_explicit(&l->owner, 0, memory_order_release);
+	atomic_store_explicit(&l->owner, 0, memory_order_relaxed);
 	if (l->by_mutex) {
 		l->by_mutex = false;
 		tw_mutex_unlock(&l->mutex);
 	} else {
-		atomic_store_explicit(&l->inside[0], 0, memory_order_release); /* single */
+		atomic_store_explicit(&l->inside[0], 0, memory_order_relaxed); /* single */
 	}
 }
 

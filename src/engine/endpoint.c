@@ -436,7 +436,7 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 		tw_service_wake(s, tw_deadline(s->ep));
 	}
 	if (err != TW_OK) {
-		atomic_store_explicit(&s->handle, 0, memory_order_release);
+		atomic_store_explicit(&s->handle, 0, memory_order_relaxed);
 		destroy(s->ep);
 		s->ep = NULL;
 		tw_unlock_unbiased(&s->lock);

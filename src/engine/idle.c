@@ -220,6 +220,7 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 	uint64_t now = tw_clock(), next;
 	struct tw_ep *ep;
 
+	/* [handle] */
 	if (!atomic_load_explicit(&s->handle, memory_order_acquire) || !tw_has_service(s)) {
 		/* It may have been opened again meanwhile. [timer-check] */
 		atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
@@ -280,6 +281,7 @@ uint64_t tw_idle_due(struct tw_slot_entry *s, uint64_t now)
 	uint64_t deadline = atomic_load_explicit(&s->deadline, memory_order_relaxed);
 	uint64_t when = check_at ? check_at : deadline;
 
+	/* [left-behind] */
 	if (atomic_load_explicit(&s->left, memory_order_acquire))
 		return finish(s, now);
 	return when && when <= now ? tw_idle_check(s, false) : when;

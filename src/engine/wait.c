@@ -32,9 +32,10 @@ bool tw_waits_in(const struct tw_slot_entry *s)
 	return w;
 }
 
+/* Under the lock, as where a follower reads it. */
 static void wake_followers(struct tw_ep *ep)
 {
-	atomic_fetch_add_explicit(&ep->gen, 1, memory_order_release);
+	atomic_fetch_add_explicit(&ep->gen, 1, memory_order_relaxed);
 	tw_futex_wake(&ep->gen, INT_MAX);
 }
 

@@ -22,6 +22,7 @@ static pthread_key_t thread_end;
 
 static bool is_up(const struct tw_mcapi_node *n)
 {
+	/* [set-up] */
 	return n && atomic_load_explicit(&n->handle, memory_order_acquire);
 }
 
@@ -103,6 +104,7 @@ static enum tw_err open_node(struct tw_mcapi_node *n)
 	tw_member_met(&n->peers[n->number], n->ep->self);
 	/* Replies to an earlier node of that number answer no request of this one. */
 	n->group.requested = n->ep->self->addr.session;
+	/* [set-up] */
 	atomic_store_explicit(&n->handle, handle, memory_order_release);
 	tw_leave(n->ep);
 	return TW_OK;
@@ -134,6 +136,7 @@ static void come_up(struct tw_mcapi_node *n)
 	pthread_setspecific(thread_end, n);
 	tw_mcapi_scl_forget(); /* this thread acted for the first node until now */
 	if (nodes_up++ == 0)
+		/* [set-up] */
 		atomic_store_explicit(&tw_mcapi_first, n, memory_order_release);
 }
 
@@ -220,6 +223,7 @@ static void choose_first(void)
 	for (unsigned i = 0; i < TW_MAX_NODES && !first; i++)
 		if (is_up(atomic_load(&nodes[i])))
 			first = atomic_load(&nodes[i]);
+	/* [set-up] */
 	atomic_store_explicit(&tw_mcapi_first, first, memory_order_release);
 }
 

@@ -197,6 +197,7 @@ static inline struct tw_mcapi_node *tw_mcapi_self(void)
 {
 	struct tw_mcapi_node *n = tw_mcapi_thread;
 
+	/* [set-up] */
 	return tw_likely(n != NULL) ? n
 				    : atomic_load_explicit(&tw_mcapi_first, memory_order_acquire);
 }

@@ -37,6 +37,7 @@ static struct {
 static struct tw_mcapi_scl *numbered(uint32_t handle)
 {
 	uint32_t number = handle & 0xffff;
+	/* [scalar-table] */
 	struct tw_mcapi_scl *s =
 		atomic_load_explicit(&chunks[number / TW_MCAPI_SCL_CHUNK], memory_order_acquire);
 
@@ -109,6 +110,7 @@ static struct tw_mcapi_scl *fresh_end(void)
 		memset(all, 0, TW_MCAPI_SCL_CHUNK * sizeof(*all));
 		for (unsigned k = 0; k < TW_MCAPI_SCL_CHUNK; k++)
 			tw_lock_init(&all[k].lock, tw_settings.single_threaded);
+		/* [scalar-table] */
 		atomic_store_explicit(&chunks[chunk], all, memory_order_release);
 	}
 	all[i].number = ends.made++;

@@ -62,6 +62,7 @@ bool tw_mrapi_barrier_sound(const mrapi_atomic_barrier_t *axb)
 
 static mrapi_msg_t *element(const mrapi_atomic_barrier_t *axb)
 {
+	/* The program's counter, changed by its atomic operations. */
 	unsigned i = axb->counter ? __atomic_load_n(axb->counter, __ATOMIC_ACQUIRE) % axb->elems
 				  : 0;
 
@@ -103,6 +104,7 @@ static void give_back(mrapi_atomic_barrier_t *axb)
 /* Whether the exchange admits that access; the first access sets an undecided state. */
 static bool admits(const mrapi_atomic_barrier_t *axb, enum tw_mrapi_access access)
 {
+	/* [exchange] */
 	bool valid = __atomic_load_n(&axb->inside->valid, __ATOMIC_ACQUIRE) != 0;
 
 	return axb->opaque[MARK] == BARRIER || access == TW_MRAPI_NEITHER || axb->opaque[DONE] ||
@@ -132,6 +134,7 @@ void tw_mrapi_barrier_leave(mrapi_atomic_barrier_t *axb, bool done)
 	if (!axb->opaque[INSIDE] || (axb->opaque[HOLD] && (done || axb->opaque[DONE])))
 		return;
 	if (axb->opaque[MARK] == EXCHANGE && axb->opaque[DONE])
+		/* [exchange] */
 		__atomic_store_n(&axb->inside->valid,
 				 axb->opaque[DONE] & TW_MRAPI_WRITES ? MRAPI_TRUE : MRAPI_FALSE,
 				 __ATOMIC_RELEASE);

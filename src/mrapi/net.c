@@ -25,6 +25,7 @@ unsigned tw_mrapi_net_hosts(const uint64_t **nics)
 
 struct tw_ep *tw_mrapi_net_enter(void)
 {
+	/* [set-up] */
 	return tw_enter(atomic_load_explicit(&net.handle, memory_order_acquire));
 }
 
@@ -238,6 +239,7 @@ static mrapi_status_t open_endpoint(void)
 		ep->protos = TW_PROTO_BIT(TW_PROTO_COPY);
 		tw_leave(ep);
 	}
+	/* [set-up] */
 	atomic_store(&net.handle, handle);
 	return MRAPI_SUCCESS;
 }

@@ -238,6 +238,7 @@ _Static_assert(offsetof(struct tw_mrapi_segment, table) == 131264 &&
 
 static inline void tw_mrapi_nodeset_add(struct tw_mrapi_nodeset *s, uint32_t i)
 {
+	/* [attached] */
 	atomic_fetch_or(&s->word[i / 64], 1ull << (i % 64));
 }
 
@@ -248,6 +249,7 @@ static inline void tw_mrapi_nodeset_del(struct tw_mrapi_nodeset *s, uint32_t i)
 
 static inline bool tw_mrapi_nodeset_has(struct tw_mrapi_nodeset *s, uint32_t i)
 {
+	/* [attached] */
 	return atomic_load_explicit(&s->word[i / 64], memory_order_acquire) >> (i % 64) & 1;
 }
 

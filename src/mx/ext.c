@@ -9,6 +9,7 @@ static struct tw_ep *enter_slot(uint32_t slot)
 {
 	if (slot >= TW_MAX_OPEN)
 		return NULL;
+	/* [handle] */
 	return tw_enter(atomic_load_explicit(&tw_slots[slot].handle, memory_order_acquire));
 }
 

@@ -11,6 +11,7 @@ static _Atomic(bool) ready;
 
 bool tw_mx_ready(void)
 {
+	/* [set-up] */
 	return atomic_load_explicit(&ready, memory_order_acquire);
 }
 
@@ -52,6 +53,7 @@ static mx_return_t initialize(int api, const char *function)
 		return tw_mx_fail(NULL, function, MX_BUSY);
 	if (!tw_mx_ready()) {
 		rc = begin();
+		/* [set-up] */
 		atomic_store_explicit(&ready, rc == MX_SUCCESS, memory_order_release);
 	}
 	pthread_mutex_unlock(&mutex);

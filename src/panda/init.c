@@ -17,6 +17,7 @@ static _Atomic(int) my_pid = -1, nr_platforms;
 
 struct tw_ep *tw_panda_enter(const char *function)
 {
+	/* [set-up] */
 	struct tw_ep *ep = tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
 
 	if (tw_unlikely(!ep))
@@ -200,7 +201,7 @@ static enum tw_err begin(void)
 	err = meet(handle);
 	if (err != TW_OK)
 		goto no_peers;
-	/* Before the thread starts, which uses it. */
+	/* [set-up] Before the thread starts, which uses it. */
 	atomic_store_explicit(&tw_panda.handle, handle, memory_order_release);
 	if (tw_panda_upcalls_begin())
 		return TW_OK;

@@ -28,6 +28,7 @@ bool tw_panda_in_upcall(void)
 
 static struct tw_ep *enter(void)
 {
+	/* [set-up] */
 	return tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
 }
 
@@ -114,6 +115,7 @@ void tw_panda_dispatch(void)
 void tw_panda_upcalls_wake(void)
 {
 	tw_panda.asleep = false;
+	/* [upcalls] */
 	atomic_fetch_add_explicit(&upcalls.calls, 1, memory_order_release);
 	tw_futex_wake(&upcalls.calls, 1);
 }
@@ -122,6 +124,7 @@ static void *run(void *arg)
 {
 	(void)arg;
 	for (;;) {
+		/* [upcalls] */
 		uint32_t calls = atomic_load_explicit(&upcalls.calls, memory_order_acquire);
 
 		if (atomic_load(&upcalls.stop))
@@ -146,6 +149,7 @@ void tw_panda_upcalls_end(void)
 	if (!tw_panda.has_thread)
 		return;
 	atomic_store(&upcalls.stop, true);
+	/* [upcalls] */
 	atomic_fetch_add(&upcalls.calls, 1);
 	tw_futex_wake(&upcalls.calls, 1);
 	pthread_join(upcalls.thread, NULL);

@@ -387,7 +387,7 @@ static inline const void *tw_ring_payload(struct tw_ring_rx *rx, struct tw_slot 
 /* The writer may know that this side polls. */
 static inline void tw_ring_show_poll(struct tw_ring_rx *rx, uint64_t now)
 {
-	atomic_store_explicit(&rx->ring->taken.polled, now, memory_order_release);
+	atomic_store_explicit(&rx->ring->taken.polled, now, memory_order_relaxed);
 }
 
 /* A poll: true if it finds nothing. It leaves the token slot alone while polls are dense. */
