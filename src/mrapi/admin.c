@@ -27,6 +27,7 @@ static bool try_lock(struct tw_mrapi_segment *seg, uint32_t keep)
 	uint32_t word = atomic_load(&seg->admin);
 
 	while (!(word & ~TW_MRAPI_WAITERS))
+		/* [admin] */
 		if (atomic_compare_exchange_weak(&seg->admin, &word,
 						 holder(tw_mrapi.proc, tw_mrapi.incarnation) |
 							 (word & TW_MRAPI_WAITERS) | keep))
@@ -48,6 +49,7 @@ static bool holder_dead(uint32_t word, bool probe)
 
 static bool take_over(struct tw_mrapi_segment *seg, uint32_t word)
 {
+	/* [admin-owner-dies] */
 	atomic_store(&seg->inconsistent, 1);
 	return atomic_compare_exchange_strong(
 		&seg->admin, &word, holder(tw_mrapi.proc, tw_mrapi.incarnation) | TW_MRAPI_WAITERS);
@@ -87,6 +89,7 @@ void tw_mrapi_admin_lock(void)
 		tw_futex_wait(&seg->admin, word | TW_MRAPI_WAITERS, deadline);
 		waited = tw_futex_now() >= deadline;
 	}
+	/* [admin-owner-dies] */
 	if (tw_unlikely(atomic_load(&seg->inconsistent)))
 		repair(seg);
 }
@@ -95,6 +98,7 @@ void tw_mrapi_admin_unlock(void)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
 
+	/* [admin] */
 	if (atomic_exchange(&seg->admin, 0) & TW_MRAPI_WAITERS)
 		tw_futex_wake(&seg->admin, 1);
 	tw_mrapi_unhold();

@@ -51,12 +51,14 @@ static int kernel = -1, stopfd = -1;
 
 static void wake_watchers(void)
 {
+	/* [events] */
 	atomic_fetch_add(&tw_mrapi.seg->event_seq, 1);
 	tw_futex_wake(&tw_mrapi.seg->event_seq, INT32_MAX);
 }
 
 void tw_mrapi_event(mrapi_event_t event)
 {
+	/* [events] */
 	atomic_fetch_add(&tw_mrapi.seg->event[event], 1);
 	wake_watchers();
 }
@@ -65,6 +67,7 @@ void tw_mrapi_event(mrapi_event_t event)
 static struct registration *next_due(void)
 {
 	tw_list_walk(&registrations, struct registration, r, link) {
+		/* [events] */
 		uint32_t count = atomic_load(&tw_mrapi.seg->event[r->event]);
 
 		r->due += count - r->seen;
@@ -128,6 +131,7 @@ static void *watch(void *arg)
 
 	tw_mrapi_lock(&mutex);
 	while (!w->stop) {
+		/* [events] */
 		uint32_t seq = atomic_load(&tw_mrapi.seg->event_seq);
 		uint64_t deadline = call_back(w);
 

@@ -33,6 +33,7 @@ static bool still_self(void)
 	if (tw_mrapi_self.node == 0 || tw_mrapi_self.join != tw_mrapi.joins)
 		return false;
 	n = tw_mrapi_node(tw_mrapi_self.node);
+	/* [node] */
 	return atomic_load(&n->life) == TW_MRAPI_LIVE && n->proc == tw_mrapi.proc &&
 	       n->born == tw_mrapi_self.born;
 }
@@ -167,6 +168,7 @@ static struct tw_mrapi_node *find_node(mrapi_domain_t domain, mrapi_node_t numbe
 	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
 		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
 
+		/* [node] */
 		if (atomic_load(&n->life) == TW_MRAPI_LIVE && n->number == number &&
 		    n->domain == domain)
 			return n;
@@ -207,6 +209,7 @@ static mrapi_status_t enter(mrapi_domain_t domain, mrapi_node_t number)
 		n->domain = domain;
 		n->number = number;
 		n->born = ++seg->births;
+		/* [node] */
 		atomic_store(&n->life, TW_MRAPI_LIVE);
 		tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch), i + 1, n->born,
 						       tw_mrapi.joins};
