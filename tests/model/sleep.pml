@@ -35,7 +35,6 @@
  * MUTATION NO_LOOK_AFTER	a side that slept does not look after it has read the doorbells
  * MUTATION ROOM NO_WANTS	a sender that sleeps for room does not say so
  * MUTATION NO_DEFER	a doorbell that is not rung is forgotten
- * MUTATION NO_DEFER_ASLEEP	the same towards a peer that is armed
  * MUTATION NO_RING_FENCE	no fence before a doorbell is found to be on its way
  * MUTATION NO_BELL_FENCE	no fence between reading the doorbells and the look that follows
  * MUTATION FENCES NO_SEND_FENCE	no fence between packet and mark
@@ -212,9 +211,7 @@ active proctype sender()
 			:: v ->
 				ring(POLLED, s_rang, r_bell);
 				if
-#ifndef NO_DEFER_ASLEEP
 				:: !rung && engine -> defer()
-#endif
 				:: else
 				fi
 			:: !v && engine -> must_act()
