@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "mx/mxt.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 void mxt_rc_at(const char *file, int line, const char *what, mx_return_t want, mx_return_t got)
 {
@@ -31,6 +35,29 @@ void mxt_same_host(void)
 {
 	if (getenv("TWT_NETNS"))
 		cr_skip_test("the processes must be on one host");
+}
+
+/* 0, or the error of reading the parent's memory. */
+static int reads_parent(void *arg, int fd)
+{
+	char here;
+	struct iovec into = {&here, 1}, from = {arg, 1};
+
+	(void)fd;
+	return process_vm_readv(getppid(), &into, 1, &from, 1, 0) == 1 ? 0 : errno;
+}
+
+void mxt_shared_reads(void)
+{
+	static char byte;
+	struct twt_child child;
+	int error;
+
+	mxt_same_host();
+	twt_spawn(&child, reads_parent, &byte);
+	error = twt_join(&child, TWT_LONG);
+	if (error)
+		cr_skip_test("process_vm_readv: %s", strerror(error));
 }
 
 void mxt_up(void)

@@ -55,6 +55,8 @@ void mxt_job(void);
 
 /* The test is about one host; between two it is skipped. */
 void mxt_same_host(void);
+/* It is about one host whose processes may read each other's memory. */
+void mxt_shared_reads(void);
 
 /* mx_init() with errors returned, and mx_finalize(). */
 void mxt_up(void);

@@ -143,7 +143,7 @@ Test(mx_ways, really_split)
 	char *in = malloc(SPLIT_LEN);
 	struct mxt_side s;
 
-	mxt_same_host();
+	mxt_shared_reads();
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		cr_skip_test("two that poll at once need two processors");
 	setenv("TAGWIRE_RNDV", "split", 1);
@@ -226,7 +226,7 @@ static void readonly_end(const char *way)
 	mx_request_t r;
 	char *in;
 
-	mxt_same_host();
+	mxt_shared_reads();
 	setenv("TAGWIRE_RNDV", way, 1);
 	in = mmap(NULL, 2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	mxt_check(in != MAP_FAILED);
