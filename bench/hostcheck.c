@@ -164,7 +164,7 @@ static void put_limit(struct table *t, const char *name, int which, rlim_t enoug
 	struct rlimit limit = {0, 0};
 	char text[32] = "unlimited";
 
-	getrlimit((__rlimit_resource_t)which, &limit);
+	getrlimit(which, &limit);
 	if (limit.rlim_cur != RLIM_INFINITY)
 		snprintf(text, sizeof(text), "%ju", (uintmax_t)limit.rlim_cur);
 	put(t, name, text, limit.rlim_cur < enough ? without : NULL);

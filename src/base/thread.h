@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads of the library. */
+/* Threads of the library, and what they lock. */
 #ifndef TW_THREAD_H
 #define TW_THREAD_H
 
@@ -20,6 +20,17 @@ static inline int tw_thread_start(pthread_t *thread, void *(*run)(void *), void 
 	if (!err)
 		pthread_setname_np(*thread, name);
 	return err;
+}
+
+/* A mutex whose locking fails, and does not hang, where the thread has it already. */
+static inline void tw_mutex_checked(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
 }
 
 #endif /* TW_THREAD_H */

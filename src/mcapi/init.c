@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "mcapi/chan.h"
 #include "mcapi/queue.h"
 
@@ -17,8 +18,13 @@ static unsigned nodes_up;
 /* Ended nodes: their memory is kept for reuse, as other threads may still read it. */
 static _Atomic(struct tw_mcapi_node *) past[TW_MAX_NODES];
 /* Fails in a signal handler that interrupted a thread that holds it. */
-static pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t mutex;
 static pthread_key_t thread_end;
+
+__attribute__((constructor)) static void make_mutex(void)
+{
+	tw_mutex_checked(&mutex);
+}
 
 static bool is_up(const struct tw_mcapi_node *n)
 {
@@ -34,7 +40,7 @@ struct tw_mcapi_node *tw_mcapi_node(uint32_t number)
 /* A child owns none of its parent's nodes. */
 static void forked(void)
 {
-	mutex = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	make_mutex();
 	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
 		atomic_store(&nodes[i], NULL);
 		atomic_store(&past[i], NULL);

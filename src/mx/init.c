@@ -3,11 +3,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/thread.h"
 #include "mx/mx_internal.h"
 
 /* Fails in a signal handler that interrupted a thread that holds it. */
-static pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t mutex;
 static _Atomic(bool) ready;
+
+__attribute__((constructor)) static void make_mutex(void)
+{
+	tw_mutex_checked(&mutex);
+}
 
 bool tw_mx_ready(void)
 {
@@ -18,7 +24,7 @@ bool tw_mx_ready(void)
 /* In the child, which may call mx_init() again. */
 static void forked(void)
 {
-	mutex = (pthread_mutex_t)PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	make_mutex();
 	atomic_store(&ready, false);
 	tw_mx_job_forked();
 }
