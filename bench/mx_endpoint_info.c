@@ -50,6 +50,7 @@ static const struct table_column peer_columns[] = {
 	{"peer_session", "peer session", "%s"},
 	{"state", "state", "%s"},
 	{"provider", "provider", "%s"},
+	{"paths", "paths", "%s"},
 	{"sends_queued", "queued", "%" PRIu64},
 	{"messages_sent", "sent", "%" PRIu64},
 	{"messages_received", "received", "%" PRIu64},
@@ -156,6 +157,30 @@ static void show_endpoint(struct table *t, const struct options *o, const struct
 	table_count(t, count_peers(s));
 }
 
+/* By board: the share of what was fetched, or that it is down. */
+static void put_paths(struct table *t, const struct tw_stats_peer *p)
+{
+	char text[TW_STATS_PATHS * 12] = "";
+	size_t len = 0;
+
+	for (unsigned i = 0; i < TW_STATS_PATHS; i++) {
+		const struct tw_stats_path *path = &p->paths[i];
+
+		if (path->state != TW_PATH_UP && path->state != TW_PATH_DOWN)
+			continue;
+		len += (size_t)snprintf(text + len, sizeof text - len, "%s%u:", len ? " " : "",
+					path->board);
+		if (path->state == TW_PATH_DOWN)
+			len += (size_t)snprintf(text + len, sizeof text - len, "down");
+		else
+			len += (size_t)snprintf(text + len, sizeof text - len, "%u%%", path->share);
+	}
+	if (len)
+		table_text(t, text);
+	else
+		table_none(t);
+}
+
 static void show_peer(struct table *t, const struct options *o, const struct scan_entry *e,
 		      unsigned i)
 {
@@ -172,6 +197,7 @@ static void show_peer(struct table *t, const struct options *o, const struct sca
 	put_session(t, p->session);
 	table_text(t, state_text(p->state));
 	table_text(t, e->providers[i]);
+	put_paths(t, p);
 	table_count(t, p->queued);
 	table_count(t, p->msgs_sent);
 	table_count(t, p->msgs_received);

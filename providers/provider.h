@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 
 #include "base/err.h"
+#include "base/stats.h"
 #include "shmem/packet.h"
 
 struct sockaddr_storage;
@@ -53,6 +54,7 @@ struct tw_link {
 	 * finds the reader armed, and no send() or expire() while it has the lane open.
 	 */
 	struct tw_ring_tx *lane;
+	struct tw_stats_path paths[TW_STATS_PATHS]; /* for tools; see the upcall */
 	bool hold; /* set in an upcall: the rest stays for the next poll, see tw_lanes */
 };
 
@@ -166,6 +168,8 @@ struct tw_upcalls {
 	void (*down)(struct tw_link *link, enum tw_err why);
 	/* A get or put that returned TW_PENDING has ended. Its memory is the caller's again. */
 	void (*ended)(struct tw_link *link, void *cookie, enum tw_err err);
+	/* link->paths has changed. */
+	void (*paths)(struct tw_link *link);
 	/* progress() has work that no descriptor reports. */
 	void (*wake)(struct tw_host *host);
 	/* Asks for a call of expire() at this tick of tw_clock() or soon after. */

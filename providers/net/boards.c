@@ -28,8 +28,12 @@ void tw_net_boards_find(struct tw_net_ep *ep)
 	bool leads = false, ipv6 = false;
 
 	ep->nboards = 1;
-	for (unsigned i = 0; i < host->nleading; i++)
-		leads |= host->boards[i] == own;
+	for (unsigned i = 0; i < host->nboards; i++) {
+		if (host->boards[i] != own)
+			continue;
+		ep->numbers[0] = (uint8_t)i;
+		leads = i < host->nleading;
+	}
 	if (!leads || host->up->locate(ep->host, own, &ep->boards[0]) != TW_OK)
 		return;
 	for (unsigned i = 0; i < host->nleading && ep->nboards < TW_NET_MAX_BOARDS; i++) {
@@ -38,7 +42,7 @@ void tw_net_boards_find(struct tw_net_ep *ep)
 		if (host->boards[i] == own ||
 		    host->up->locate(ep->host, host->boards[i], sa) != TW_OK || of_link(sa))
 			continue;
-		ep->nboards++;
+		ep->numbers[ep->nboards++] = (uint8_t)i;
 		ipv6 |= sa->ss_family == AF_INET6;
 	}
 	if (ep->nboards > 1 && ep->nlisteners)

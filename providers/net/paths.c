@@ -70,11 +70,29 @@ static void go_round(struct tw_net_link *l)
 	}
 }
 
+void tw_net_path_show(struct tw_net_link *l)
+{
+	uint64_t all = 0;
+
+	for (unsigned i = 0; i < l->npaths; i++)
+		all += l->paths[i].carried;
+	for (unsigned i = 0; i < l->npaths; i++) {
+		const struct tw_net_path *p = &l->paths[i];
+
+		l->link.paths[p->number] = (struct tw_stats_path){
+			.state = p->bound ? TW_PATH_UP : TW_PATH_DOWN,
+			.board = l->ep->numbers[p->way.mine],
+			.share = all ? (uint8_t)(100 * p->carried / all) : 0};
+	}
+	l->ep->host->up->paths(&l->link);
+}
+
 void tw_net_path_left(struct tw_net_link *l, uint32_t number)
 {
 	tw_net_path_drop(tw_net_path_at(l, number));
 	l->left_at = tw_clock();
 	go_round(l);
+	tw_net_path_show(l);
 }
 
 static uint64_t pair_bit(const struct tw_net_way *w)
@@ -295,6 +313,7 @@ void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p)
 	if (p == l->paths)
 		lead(l);
 	go_round(l);
+	tw_net_path_show(l);
 	if (!tw_list_empty(&l->kept) || l->nops)
 		tw_net_timer(l->ep, p->bound_at + tw_clock_us(TW_NET_STATUS_US));
 }

@@ -16,8 +16,7 @@
 #define TRIES 4			 /* of one transfer */
 #define SPREAD_MIN (1u << 20)	 /* bytes, in parts by several paths */
 #define SPREAD_PART (256u << 10) /* bytes of a part */
-#define MEASURE_US 2000		 /* how long a path is watched for its rate */
-#define MEASURE_MIN_US 100	 /* the same, if it falls idle */
+#define MEASURE_US 100		 /* the least time that tells what a path carries */
 #define RATE_SHIFT 20		 /* rates are in 2^-20 bytes a tick */
 
 /* A key as it is sent. */
@@ -159,12 +158,14 @@ static void measure(struct tw_net_link *l, const struct tw_net_op *op, struct tw
 		return;
 	p->moved += op->len;
 	p->progress = tw_clock();
-	if (p->progress - p->since < tw_clock_us(p->flying ? MEASURE_US : MEASURE_MIN_US))
-		return;
-	rate = (p->moved << RATE_SHIFT) / (p->progress - p->since);
-	p->rate = tw_max(p->rate ? (3 * p->rate + rate) / 4 : rate, 1ull);
-	p->since = p->progress;
-	p->moved = 0;
+	/* The time of the last one is that of a round trip, which says less. */
+	if (p->flying && p->progress - p->since >= tw_clock_us(MEASURE_US)) {
+		rate = (p->moved << RATE_SHIFT) / (p->progress - p->since);
+		p->rate = tw_max(p->rate ? (7 * p->rate + rate) / 8 : rate, (uint64_t)1);
+		p->since = p->progress;
+		p->moved = 0;
+	}
+	tw_net_path_show(l);
 }
 
 void tw_net_ops_flush(struct tw_net_link *l)

@@ -34,7 +34,7 @@
 #include "providers/net/wire.h"
 #include "providers/provider.h"
 
-#define TW_NET_PATHS 4		/* of a link, each by boards of its own */
+#define TW_NET_PATHS TW_STATS_PATHS /* of a link, each by boards of its own */
 #define TW_NET_MAX_BOARDS 8	/* of a host that are used */
 #define TW_NET_WINDOW 256	/* packets kept for a peer */
 #define TW_NET_RESERVE 32	/* places among them for control */
@@ -237,6 +237,7 @@ struct tw_net_ep {
 	bool loaded; /* the list of drivers is made */
 	/* Its own first; with others, everyone of them is listened on at boards_port. */
 	struct sockaddr_storage boards[TW_NET_MAX_BOARDS];
+	uint8_t numbers[TW_NET_MAX_BOARDS]; /* their numbers on this host */
 	unsigned nboards;
 	uint32_t boards_port;
 	struct tw_list links, work, dead;
@@ -320,6 +321,8 @@ void tw_net_path_left(struct tw_net_link *l, uint32_t number);
 void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p);
 /* The way is not to be taken again at once. */
 void tw_net_way_failed(struct tw_net_link *l, const struct tw_net_way *w);
+/* Tells the engine which there are. */
+void tw_net_path_show(struct tw_net_link *l);
 /* Seeks further ones, by boards that no other takes. */
 void tw_net_path_more(struct tw_net_link *l);
 /* It is no more, and another one is sought. */

@@ -21,6 +21,18 @@ enum tw_peer_state {
 	TW_PEER_DOWN,
 };
 
+#define TW_STATS_PATHS 4
+
+enum tw_stats_path_state { TW_PATH_NONE, TW_PATH_UP, TW_PATH_DOWN };
+
+/* A way to a peer on another host. */
+struct tw_stats_path {
+	uint8_t state; /* enum tw_stats_path_state */
+	uint8_t board;
+	uint8_t share; /* percent of what was fetched by all */
+	uint8_t pad;
+};
+
 struct tw_stats_peer {
 	uint64_t nic_id;
 	uint32_t endpoint_id;
@@ -30,7 +42,7 @@ struct tw_stats_peer {
 	uint64_t msgs_sent; /* messages, not packets */
 	uint64_t msgs_received;
 	char provider[8];
-	uint8_t pad[16];
+	struct tw_stats_path paths[TW_STATS_PATHS];
 };
 _Static_assert(sizeof(struct tw_stats_peer) == 64, "format");
 

@@ -461,5 +461,6 @@ void tw_service_forked(void);
 enum tw_err tw_stats_open(struct tw_ep *ep);
 void tw_stats_close(struct tw_ep *ep);
 void tw_stats_peer(struct tw_peer *p);
+void tw_stats_paths(struct tw_link *link);
 
 #endif /* TW_ENGINE_H */

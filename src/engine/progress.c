@@ -51,6 +51,7 @@ const struct tw_upcalls tw_upcalls = {
 	.poll = poll_provider,
 #if TW_USES_NET
 	.ended = tw_transfer_ended,
+	.paths = tw_stats_paths,
 	.locate = locate,
 	.found = tw_naming_found,
 	.describe = tw_naming_describe,

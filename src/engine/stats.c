@@ -76,6 +76,17 @@ void tw_stats_peer(struct tw_peer *p)
 	show->endpoint_id = p->addr.where & 0xffff;
 	show->session = p->addr.session;
 	show->state = p->state;
-	if (p->link)
-		snprintf(show->provider, sizeof(show->provider), "%s", p->link->provider->name);
+	if (!p->link)
+		return;
+	snprintf(show->provider, sizeof(show->provider), "%s", p->link->provider->name);
+	memcpy(show->paths, p->link->paths, sizeof(show->paths));
+}
+
+void tw_stats_paths(struct tw_link *link)
+{
+	struct tw_peer *p = link->peer;
+
+	/* Before it is connected there is no peer, and afterwards it is shown anew. */
+	if (p && p->link == link)
+		memcpy(p->show->paths, link->paths, sizeof(p->show->paths));
 }

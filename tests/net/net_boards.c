@@ -193,6 +193,25 @@ static void wire(unsigned i, const char *way)
 	check(system(cmd) == 0);
 }
 
+/* Both boards have had a share, as mx_endpoint_info says. */
+static void shares(void)
+{
+	char cmd[400], line[1000] = "";
+	unsigned first = 0, second = 0;
+	const char *at;
+	FILE *f;
+
+	snprintf(cmd, sizeof(cmd), "%s/bench/mx_endpoint_info --csv --pid %d", getenv("builddir"),
+		 (int)getpid());
+	check((f = popen(cmd, "r")));
+	while (fgets(line, sizeof(line), f))
+		if ((at = strstr(line, ",0:")) || (at = strstr(line, ",1:")))
+			check(sscanf(at, ",%*u:%u%% %*u:%u%%", &first, &second) >= 1);
+	pclose(f);
+	printf("shares: %u%% %u%%\n", first, second);
+	check(first && second && first + second <= 100);
+}
+
 static void dead(void)
 {
 	struct twt_child c = begin(0);
@@ -203,6 +222,8 @@ static void dead(void)
 
 		for (unsigned i = 0; i < 20; i++)
 			check(take(true));
+		if (!round)
+			shares();
 		wire(round % 2, "down");
 		start = twt_now();
 		for (unsigned i = 0; i < 40; i++)

@@ -206,6 +206,11 @@ static void on_wake(struct tw_host *host)
 	tw_container(host, struct fake, host)->woken = true;
 }
 
+static void on_paths(struct tw_link *link)
+{
+	(void)link;
+}
+
 static void on_timer(struct tw_host *host, uint64_t when)
 {
 	struct fake *f = tw_container(host, struct fake, host);
@@ -225,6 +230,7 @@ static const struct tw_upcalls upcalls = {
 	.poll = on_poll,
 	.locate = on_locate,
 	.describe = on_describe,
+	.paths = on_paths,
 	.timer = on_timer,
 };
 
