@@ -84,7 +84,9 @@ void tw_net_path_show(struct tw_net_link *l)
 			.board = l->ep->numbers[p->way.mine],
 			.share = all ? (uint8_t)(100 * p->carried / all) : 0};
 	}
-	l->ep->host->up->paths(&l->link);
+	/* Earlier and later the engine has no use for them. */
+	if (l->state == TW_NET_UP)
+		l->ep->host->up->paths(&l->link);
 }
 
 void tw_net_path_left(struct tw_net_link *l, uint32_t number)

@@ -188,6 +188,11 @@ static void up_ended(struct tw_link *link, void *cookie, enum tw_err err)
 	wrap_of(link)->engine->up->ended(link, cookie, err);
 }
 
+static void up_paths(struct tw_link *link)
+{
+	wrap_of(link)->engine->up->paths(link);
+}
+
 static void up_poll(struct tw_host *host, void *instance, bool on)
 {
 	(void)instance; /* the engine knows the wrapper */
@@ -206,6 +211,7 @@ static const struct tw_upcalls upcalls = {
 	.refused = up_refused,
 	.down = up_down,
 	.ended = up_ended,
+	.paths = up_paths,
 	.wake = up_wake,
 	.poll = up_poll,
 	.locate = up_locate,
