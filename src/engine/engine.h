@@ -188,12 +188,16 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
 struct tw_source *tw_source_get(struct tw_ep *ep, uint64_t where);
 void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
 		       struct tw_source *from);
+/* Posts a receive for it, made by tw_quick_recv(): no message waits that it could meet. */
+void tw_source_post(struct tw_ep *ep, struct tw_req *r, struct tw_source *from);
 /* The earliest unexpected message for (key, mask), from a peer or (0) any. */
 struct tw_unexp_msg *tw_unexp_find_from(struct tw_ep *ep, uint64_t key, uint64_t mask,
 					uint64_t where);
 /* source.c, for the engine: */
 struct tw_source *tw_source_find(struct tw_ep *ep, uint64_t where);
 void tw_source_unpost(struct tw_req *r);
+/* The receive that a message of a peer meets, and the matcher that has it. */
+struct tw_posted *tw_source_look(struct tw_peer *p, uint64_t match, struct tw_match **in);
 struct tw_posted *tw_source_take(struct tw_peer *p, uint64_t match);
 /* Its receives end, as nothing more can come. */
 void tw_source_lost(struct tw_peer *p, enum tw_status why);

@@ -8,6 +8,8 @@
 #ifndef TW_QUICK_H
 #define TW_QUICK_H
 
+#include <string.h>
+
 #include "engine/engine.h"
 
 /* The peer of an address, if its lane is open; else NULL. */
@@ -59,6 +61,29 @@ static inline bool tw_quick_send_mid(struct tw_peer *p, const void *data, uint32
 	}
 	p->lane_bytes += len;
 	return true;
+}
+
+/* True if a message of this length fits a slot with its immediate data. */
+static inline bool tw_quick_fits_imm(uint32_t len)
+{
+	return len <= TW_RING_INLINE - sizeof(uint64_t);
+}
+
+/* Sends such a message; it may be empty. */
+static tw_inline void tw_quick_send_imm(struct tw_peer *p, const void *data, uint32_t len,
+					uint64_t match, uint64_t imm)
+{
+	struct tw_ring_tx *lane = p->lane;
+	struct tw_slot *s = tw_ring_slot_or_token(lane);
+
+	s->hdr = tw_hdr_make(TW_EAGER, TW_FLAG_IMM, 0, len, match);
+	memcpy(s->data, &imm, sizeof(imm));
+	if (len)
+		tw_copy(s->data + sizeof(imm), data, len);
+	else
+		p->credits += TW_QUICK_COST - tw_credit_cost(0);
+	tw_ring_stamp(lane, s, len + (uint32_t)sizeof(imm));
+	p->lane_bytes += len;
 }
 
 static inline void tw_quick_wake(struct tw_peer *p)

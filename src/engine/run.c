@@ -5,6 +5,8 @@
  * unexpected queue. The first packet that is anything else ends the run, and goes through
  * tw_recv_packet().
  */
+#include <string.h>
+
 #include "engine/match_internal.h"
 #include "engine/quick.h"
 #include "engine/recv.h"
@@ -140,20 +142,89 @@ static unsigned run_unexpected(struct tw_peer *p, struct tw_ring_rx *rx, unsigne
 	return n;
 }
 
+/* The next packet if that is a whole message, with immediate data or without. */
+static struct tw_slot *next_qualified(struct tw_ring_rx *rx, bool imm, struct tw_hdr *hdr,
+				      uint32_t *extra)
+{
+	struct tw_slot *s = tw_ring_next(rx);
+	uint64_t stamp, what, match;
+
+	if (!s)
+		return NULL;
+	stamp = atomic_load_explicit(&s->stamp, memory_order_acquire);
+	what = s->hdr.what, match = s->hdr.match;
+	tw_opaque(what);
+	tw_opaque(match);
+	*hdr = (struct tw_hdr){what, match};
+	*extra = (tw_hdr_flags(*hdr) & TW_FLAG_IMM) ? sizeof(uint64_t) : 0;
+	if (((uint32_t)what & ~(TW_FLAG_IMM << 8)) != TW_EAGER || (*extra && !imm) ||
+	    tw_hdr_len(*hdr) > TW_SHORT_SEND ||
+	    stamp != tw_stamp(rx->side, rx->tail + 1, tw_hdr_len(*hdr) + *extra))
+		return NULL;
+	return s;
+}
+
+/* Takes messages that meet receives, where some are for one source only or have immediate data. */
+static tw_noinline unsigned run_qualified(struct tw_peer *p, struct tw_ring_rx *rx, unsigned budget)
+{
+	struct tw_ep *ep = p->ep;
+	struct tw_list done = {&done, &done};
+	struct tw_match *in;
+	struct tw_hdr hdr;
+	struct tw_slot *s;
+	uint32_t room = p->window - p->used, cost = 0, extra;
+	uint64_t bytes = 0;
+	unsigned n = 0;
+
+	while (n < budget && (s = next_qualified(rx, ep->iface->imm, &hdr, &extra))) {
+		struct tw_posted *q = tw_source_look(p, hdr.match, &in);
+		uint32_t len = tw_hdr_len(hdr);
+		const char *data;
+		struct tw_req *r;
+
+		if (!q || cost + tw_credit_cost(len) > room)
+			break;
+		r = tw_container(q, struct tw_req, posted);
+		if (r->outcome != tw_req_posted.outcome || len > r->len)
+			break;
+		cost += tw_credit_cost(len);
+		tw_match_unpost(in, q);
+		data = tw_ring_data(rx, s, len + extra);
+		r->extra = 0;
+		if (extra) {
+			r->extra = TW_X_IMM;
+			memcpy(&r->imm, data, sizeof(r->imm));
+		}
+		if (len)
+			tw_copy(r->seg.ptr, data + extra, len);
+		tw_ring_advance(rx, s, len + extra);
+		r->outcome ^= tw_req_posted.outcome ^ tw_req_ok.outcome;
+		r->match = hdr.match;
+		r->msg_len = len;
+		tw_addr_copy(&r->source, &p->addr);
+		tw_list_add_tail(&done, &r->link);
+		bytes += len;
+		n++;
+	}
+	if (n)
+		settle(p, &done, n, cost, bytes);
+	return n;
+}
+
 unsigned tw_recv_run(struct tw_ring_rx *rx, unsigned budget)
 {
 	struct tw_peer *p = rx->link->peer;
 	unsigned n = 0, got;
 
 	if (tw_unlikely(p->rx_unusual))
-		return 0;
+		return p->rx_len ? 0 : run_qualified(p, rx, budget);
 	do {
 		got = p->ep->gauges[TW_G_POSTED] ? run_posted(p, rx, budget - n) : 0;
 		if (!rx->link->hold)
 			got += run_unexpected(p, rx, budget - n - got);
 		n += got;
 	} while (got && p->ep->gauges[TW_G_POSTED] && !rx->link->hold);
-	return n;
+	return n || !p->ep->iface->imm ? n : run_qualified(p, rx, budget);
 }
 
 struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from, uint64_t match)

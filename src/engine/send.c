@@ -346,8 +346,13 @@ bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t mat
 bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 		      struct tw_addr to, uint64_t imm)
 {
-	struct tw_peer *p = tw_peer_at(ep, to);
+	struct tw_peer *p = tw_quick_peer(ep, to);
 
+	if (p && tw_quick_fits_imm(len)) {
+		tw_quick_send_imm(p, data, len, match, imm);
+		return tw_unlikely(tw_quick_asleep(p)) ? woken(p) : true;
+	}
+	p = tw_peer_at(ep, to);
 	if (!p || !send_short(p, data, len, match, &imm))
 		return false;
 	count(p);

@@ -53,21 +53,28 @@ void tw_source_unpost(struct tw_req *r)
 	tw_match_unpost(r->from->match, &r->posted);
 }
 
+struct tw_posted *tw_source_look(struct tw_peer *p, uint64_t match, struct tw_match **in)
+{
+	struct tw_posted *any = tw_match_find_posted(p->ep->match, match), *own = NULL;
+
+	if (p->directed)
+		own = tw_match_find_posted(p->source->match, match);
+	if (own && (!any || own->seq < any->seq)) {
+		*in = p->source->match;
+		return own;
+	}
+	*in = p->ep->match;
+	return any;
+}
+
 struct tw_posted *tw_source_take(struct tw_peer *p, uint64_t match)
 {
-	struct tw_match *any = p->ep->match, *own = p->source->match;
-	struct tw_posted *a, *b;
+	struct tw_match *in;
+	struct tw_posted *q = tw_source_look(p, match, &in);
 
-	b = tw_match_find_posted(own, match);
-	if (!b)
-		return tw_match_take_posted(any, match);
-	a = tw_match_find_posted(any, match);
-	if (a && a->seq < b->seq) {
-		tw_match_unpost(any, a);
-		return a;
-	}
-	tw_match_unpost(own, b);
-	return b;
+	if (q)
+		tw_match_unpost(in, q);
+	return q;
 }
 
 void tw_source_lost(struct tw_peer *p, enum tw_status why)
@@ -107,6 +114,13 @@ struct tw_unexp_msg *tw_unexp_find_from(struct tw_ep *ep, uint64_t key, uint64_t
 	return u;
 }
 
+void tw_source_post(struct tw_ep *ep, struct tw_req *r, struct tw_source *from)
+{
+	r->extra |= TW_X_DIRECTED;
+	r->from = from;
+	tw_match_post_among(from->match, &r->posted, ep->match);
+}
+
 void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
 		       struct tw_source *from)
 {
@@ -122,8 +136,6 @@ void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_
 	r->posted.mask = mask;
 	r->match = key;
 	r->flags |= TW_R_POSTED;
-	r->extra |= TW_X_DIRECTED;
-	r->from = from;
-	tw_match_post_among(from->match, &r->posted, ep->match);
 	ep->gauges[TW_G_POSTED]++;
+	tw_source_post(ep, r, from);
 }

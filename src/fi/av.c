@@ -283,14 +283,11 @@ uint64_t tw_fi_av_where(struct tw_fi_av *av, fi_addr_t addr)
 	return where;
 }
 
-fi_addr_t tw_fi_source(const struct tw_fi_ep *e, uint64_t where)
+fi_addr_t tw_fi_av_find(struct tw_fi_av *av, uint64_t where)
 {
 	fi_addr_t found = FI_ADDR_NOTAVAIL;
-	struct tw_fi_av *av = e->av;
 	uint32_t i;
 
-	if (!(e->caps & FI_SOURCE))
-		return found;
 	tw_mutex_lock(&av->mutex);
 	for (i = slot_of(av, where); av->hash[i]; i = (i + 1) & (av->buckets - 1))
 		if (av->where[av->hash[i] - 1] == where) {

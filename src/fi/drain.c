@@ -2,6 +2,7 @@
 /* Completed requests become events of the queues, and count. */
 #include <stdlib.h>
 
+#include "engine/quick.h"
 #include "fi/fi.h"
 
 int tw_fi_error_of(enum tw_status status)
@@ -48,7 +49,7 @@ static void describe_received(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi
 {
 	v->e.len = r->status == TW_S_OK ? r->msg_len : r->xfer_len;
 	v->e.tag = r->match & ~TW_FI_UNTAGGED;
-	v->source = tw_fi_source(e, r->source.where);
+	v->source = e->caps & FI_SOURCE ? tw_fi_av_find(e->av, r->source.where) : FI_ADDR_NOTAVAIL;
 	if (r->extra & TW_X_IMM && !(r->flags & TW_R_POSTED)) {
 		v->e.flags |= FI_REMOTE_CQ_DATA;
 		v->e.data = r->imm;
@@ -167,8 +168,16 @@ void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep)
 
 void tw_fi_progress(struct tw_fi_ep *e)
 {
-	struct tw_ep *ep = tw_fi_enter(e);
+	struct tw_lock_way way;
+	struct tw_ep *ep = tw_enter_quick(e->handle, &way);
 
+	if (ep && !ep->awaited && tw_list_empty(&ep->done) && tw_list_empty(&e->multis) &&
+	    tw_quick_vain(ep)) {
+		tw_lock_leave(way);
+		return;
+	}
+	if (!ep)
+		ep = tw_fi_enter(e);
 	if (tw_unlikely(!ep))
 		return;
 	ep->awaited = false;

@@ -326,8 +326,8 @@ int tw_fi_addr_give(uint32_t format, const struct tw_fi_addr *a, void *addr, siz
 int tw_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
 		  void *context);
 uint64_t tw_fi_av_where(struct tw_fi_av *av, fi_addr_t addr);
-/* Where a message came from, for who asked for FI_SOURCE; else FI_ADDR_NOTAVAIL. */
-fi_addr_t tw_fi_source(const struct tw_fi_ep *e, uint64_t where);
+/* FI_ADDR_NOTAVAIL if it is not there. */
+fi_addr_t tw_fi_av_find(struct tw_fi_av *av, uint64_t where);
 
 /* ep.c */
 int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,

@@ -134,23 +134,30 @@ static tw_noinline ssize_t recv_slow(struct fid_ep *fid, void *buf, size_t len, 
 	return recv_op(fid, &op);
 }
 
+/* Whether there were receives for that source before. */
+static inline bool known_source(const struct tw_fi_ep *e, fi_addr_t from)
+{
+	return from < e->ndests && e->dests[from] && e->dests[from]->from;
+}
+
 /* The short path: no message waits, and nothing is to be done. */
 static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_addr_t from,
 			       uint64_t key, uint64_t mask, void *context, uint32_t bits)
 {
 	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
+	bool one = e->directed && from != FI_ADDR_UNSPEC;
 	struct tw_lock_way way;
 	struct tw_ep *ep;
 	struct tw_req *r;
 
-	if (tw_unlikely((e->directed && from != FI_ADDR_UNSPEC) || !e->enabled || !buf ||
-			len > UINT32_MAX))
+	if (tw_unlikely(!e->enabled || !buf || len > UINT32_MAX))
 		return recv_slow(fid, buf, len, from, key, mask, context, bits);
 	ep = tw_enter_quick(e->handle, &way);
 	if (tw_unlikely(!ep))
 		return recv_slow(fid, buf, len, from, key, mask, context, bits);
 	if (tw_unlikely((ep->gauges[TW_G_UNEXPECTED] | ep->unusual) || !ep->reqs.free ||
-			e->nrx >= e->rx_size || !tw_list_empty(&e->multis))) {
+			e->nrx >= e->rx_size || !tw_list_empty(&e->multis) ||
+			(one && !known_source(e, from)))) {
 		tw_fi_leave(ep);
 		return recv_slow(fid, buf, len, from, key, mask, context, bits);
 	}
@@ -158,7 +165,10 @@ static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_add
 	r->context = context;
 	r->user = bits;
 	e->nrx++;
-	tw_match_post(ep->match, &r->posted);
+	if (one)
+		tw_source_post(ep, r, e->dests[from]->from);
+	else
+		tw_match_post(ep->match, &r->posted);
 	tw_lock_leave(way);
 	return 0;
 }
@@ -176,7 +186,7 @@ static void describe(const struct tw_fi_ep *e, const struct tw_unexp_msg *u, con
 	*v = (struct tw_fi_event){
 		.e = {.op_context = op->context, .flags = FI_RECV | FI_TAGGED, .len = u->len}};
 	v->e.tag = u->unexp.match & ~TW_FI_UNTAGGED;
-	v->source = tw_fi_source(e, u->peer->addr.where);
+	v->source = tw_fi_av_find(e->av, u->peer->addr.where);
 	if (u->has_imm) {
 		v->e.flags |= FI_REMOTE_CQ_DATA;
 		v->e.data = u->imm;

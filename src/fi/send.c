@@ -185,24 +185,31 @@ static bool send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf, siz
 	return sent;
 }
 
-static tw_noinline ssize_t send_slow(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf,
-				     size_t len, fi_addr_t to, uint64_t match, uint64_t imm,
-				     void *context, uint32_t bits)
+/* With a request. */
+static tw_noinline ssize_t send_request(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf,
+					size_t len, fi_addr_t to, uint64_t match, uint64_t imm,
+					void *context, uint32_t bits)
 {
 	struct iovec iov = {(void *)(uintptr_t)buf, len};
 	struct tw_fi_op op = {
 		.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
+	ssize_t rc = tw_fi_op_pieces(&op, &iov, 1);
+
+	return rc ? rc : begin_entered(e, ep, &op, NULL);
+}
+
+static tw_noinline ssize_t send_slow(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf,
+				     size_t len, fi_addr_t to, uint64_t match, uint64_t imm,
+				     void *context, uint32_t bits)
+{
 	ssize_t rc = 0;
 
 	if (!ep && !(ep = tw_fi_enter(e)))
 		return -FI_EOPBADSTATE;
 	if (!buf && len)
 		rc = -FI_EINVAL;
-	else if (!send_bare(e, ep, buf, len, to, match, imm, context, bits)) {
-		rc = tw_fi_op_pieces(&op, &iov, 1);
-		if (rc == 0)
-			rc = begin_entered(e, ep, &op, NULL);
-	}
+	else if (!send_bare(e, ep, buf, len, to, match, imm, context, bits))
+		rc = send_request(e, ep, buf, len, to, match, imm, context, bits);
 	tw_fi_leave(ep);
 	return rc;
 }
@@ -219,9 +226,18 @@ static tw_noinline ssize_t sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep, st
 	return 0;
 }
 
+/* Whether a message can take the lane of its peer, and a place for it in the queue. */
+static tw_inline bool is_short(const struct tw_peer *p, const void *buf, size_t len, uint32_t bits)
+{
+	if (bits & TW_FI_IMM)
+		return tw_quick_fits_imm((uint32_t)tw_min(len, (size_t)UINT32_MAX)) &&
+		       (buf || !len);
+	return buf && len <= UINT32_MAX && tw_quick_fits(p, (uint32_t)len);
+}
+
 /* The short path: all is as usual, and nothing is called. */
 static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
-			       uint64_t match, void *context, uint32_t bits)
+			       uint64_t match, uint64_t imm, void *context, uint32_t bits)
 {
 	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
 	struct tw_lock_way way, queue = {0};
@@ -230,19 +246,22 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 	struct tw_peer *p;
 
 	if (tw_unlikely(!ep || to >= e->ndests || !e->dests[to] || e->tx_unusual))
-		return send_slow(e, ep, buf, len, to, match, 0, context, bits);
+		return send_slow(e, ep, buf, len, to, match, imm, context, bits);
 	p = tw_quick_peer(ep, e->dests[to]->addr);
-	if (tw_unlikely(!p || !buf || len > UINT32_MAX || !tw_quick_fits(p, (uint32_t)len)))
-		return send_slow(e, ep, buf, len, to, match, 0, context, bits);
+	if (tw_unlikely(!p || !is_short(p, buf, len, bits)))
+		return send_slow(e, ep, buf, len, to, match, imm, context, bits);
 	if (bits & TW_FI_NOTIFY) {
 		if (tw_unlikely(!tw_lock_biased(&cq->lock, &queue)))
-			return send_slow(e, ep, buf, len, to, match, 0, context, bits);
+			return send_slow(e, ep, buf, len, to, match, imm, context, bits);
 		if (tw_unlikely(!tw_fi_cq_room(cq))) {
 			tw_lock_leave(queue);
-			return send_slow(e, ep, buf, len, to, match, 0, context, bits);
+			return send_slow(e, ep, buf, len, to, match, imm, context, bits);
 		}
 	}
-	tw_quick_send(p, buf, (uint32_t)len, match);
+	if (bits & TW_FI_IMM)
+		tw_quick_send_imm(p, buf, (uint32_t)len, match, imm);
+	else
+		tw_quick_send(p, buf, (uint32_t)len, match);
 	if (bits & TW_FI_NOTIFY) {
 		write_event(cq, context, bits);
 		tw_lock_leave(queue);
@@ -256,32 +275,23 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 
 /* With the flags of the endpoint. */
 static tw_inline ssize_t send_plain(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
-				    uint64_t match, void *context, uint32_t bits)
+				    uint64_t match, uint64_t imm, void *context, uint32_t bits)
 {
 	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
 
 	if (tw_unlikely(bad_tag(match, bits)))
 		return -FI_EINVAL;
 	if (tw_unlikely(e->tx_bits != TW_FI_NOTIFY))
-		return send_slow(e, NULL, buf, len, to, match, 0, context, e->tx_bits | bits);
-	return send1(fid, buf, len, to, match, context, TW_FI_NOTIFY | bits);
+		return send_slow(e, NULL, buf, len, to, match, imm, context, e->tx_bits | bits);
+	return send1(fid, buf, len, to, match, imm, context, TW_FI_NOTIFY | bits);
 }
 
-static ssize_t inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to, uint64_t match,
-		      uint32_t bits)
+static tw_inline ssize_t inject(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
+				uint64_t match, uint64_t imm, uint32_t bits)
 {
 	if (tw_unlikely(bad_tag(match, bits)))
 		return -FI_EINVAL;
-	return send1(fid, buf, len, to, match, NULL, bits | TW_FI_COPIED);
-}
-
-static ssize_t send_data(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
-			 uint64_t match, uint64_t imm, void *context, uint32_t bits)
-{
-	if (bad_tag(match, bits))
-		return -FI_EINVAL;
-	return send_slow(tw_fi_of(struct tw_fi_ep, fid), NULL, buf, len, to, match, imm, context,
-			 bits | TW_FI_IMM);
+	return send1(fid, buf, len, to, match, imm, NULL, bits | TW_FI_COPIED);
 }
 
 int tw_fi_op_flags(const struct tw_fi_ep *e, uint64_t flags, uint32_t *bits)
@@ -344,7 +354,7 @@ ssize_t tw_fi_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, 
 		    uint64_t tag, void *context)
 {
 	(void)desc;
-	return send_plain(ep, buf, len, to, tag, context, TW_FI_TAGGED);
+	return send_plain(ep, buf, len, to, tag, 0, context, TW_FI_TAGGED);
 }
 
 ssize_t tw_fi_tsendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
@@ -362,20 +372,20 @@ ssize_t tw_fi_tsendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_
 
 ssize_t tw_fi_tinject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
 {
-	return inject(ep, buf, len, to, tag, TW_FI_TAGGED);
+	return inject(ep, buf, len, to, tag, 0, TW_FI_TAGGED);
 }
 
 ssize_t tw_fi_tsenddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 			fi_addr_t to, uint64_t tag, void *context)
 {
 	(void)desc;
-	return send_data(ep, buf, len, to, tag, data, context, tx_bits(ep) | TW_FI_TAGGED);
+	return send_plain(ep, buf, len, to, tag, data, context, TW_FI_TAGGED | TW_FI_IMM);
 }
 
 ssize_t tw_fi_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
 			  fi_addr_t to, uint64_t tag)
 {
-	return send_data(ep, buf, len, to, tag, data, NULL, TW_FI_TAGGED | TW_FI_COPIED);
+	return inject(ep, buf, len, to, tag, data, TW_FI_TAGGED | TW_FI_IMM);
 }
 
 /* FI_MSG --------------------------------------------------------------------- */
@@ -384,7 +394,7 @@ ssize_t tw_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, f
 		   void *context)
 {
 	(void)desc;
-	return send_plain(ep, buf, len, to, TW_FI_UNTAGGED, context, 0);
+	return send_plain(ep, buf, len, to, TW_FI_UNTAGGED, 0, context, 0);
 }
 
 ssize_t tw_fi_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
@@ -402,18 +412,18 @@ ssize_t tw_fi_sendmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags)
 
 ssize_t tw_fi_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
 {
-	return inject(ep, buf, len, to, TW_FI_UNTAGGED, 0);
+	return inject(ep, buf, len, to, TW_FI_UNTAGGED, 0, 0);
 }
 
 ssize_t tw_fi_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 		       fi_addr_t to, void *context)
 {
 	(void)desc;
-	return send_data(ep, buf, len, to, TW_FI_UNTAGGED, data, context, tx_bits(ep));
+	return send_plain(ep, buf, len, to, TW_FI_UNTAGGED, data, context, TW_FI_IMM);
 }
 
 ssize_t tw_fi_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
 			 fi_addr_t to)
 {
-	return send_data(ep, buf, len, to, TW_FI_UNTAGGED, data, NULL, TW_FI_COPIED);
+	return inject(ep, buf, len, to, TW_FI_UNTAGGED, data, TW_FI_IMM);
 }

@@ -24,6 +24,8 @@
 COUNTED counted_send(struct fid_ep *ep, struct fid_cq *cq, fi_addr_t to);
 COUNTED counted_post(struct fid_ep *ep, unsigned k);
 COUNTED counted_take(struct fid_cq *cq);
+COUNTED counted_data_send(struct fid_ep *ep, fi_addr_t to);
+COUNTED counted_data_post(struct fid_ep *ep, unsigned k);
 
 static struct fi_info *info;
 static struct fid_fabric *fabric;
@@ -86,6 +88,28 @@ static void single(void)
 	}
 }
 
+COUNTED counted_data_send(struct fid_ep *ep, fi_addr_t to)
+{
+	MUST(fi_tinjectdata(ep, &sent, sizeof(sent), TAG, to, TAG) == 0);
+}
+
+COUNTED counted_data_post(struct fid_ep *ep, unsigned k)
+{
+	MUST(fi_trecv(ep, &received[k], sizeof(sent), NULL, a.addr, TAG, 0, NULL) == 0);
+}
+
+/* As Open MPI does: the sender's rank is completion data, receives are for one source. */
+static void data(void)
+{
+	for (unsigned k = 0; k < BATCH; k++) {
+		counted_data_post(b.ep, 0);
+		sent++;
+		counted_data_send(a.ep, b.addr);
+		counted_take(b.cq);
+		MUST(received[0] == sent);
+	}
+}
+
 static void open_end(struct fid_ep **ep, struct fid_cq **cq, fi_addr_t *addr)
 {
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
@@ -119,7 +143,7 @@ static void open_fi(void)
 	struct fi_info *hints = fi_allocinfo();
 
 	MUST(hints);
-	hints->caps = FI_MSG | FI_TAGGED;
+	hints->caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->fabric_attr->prov_name = strdup("tagwire");
 	MUST(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info) == 0);
@@ -151,6 +175,7 @@ static void settle(void)
 static const struct budget_case cases[] = {
 	{"fi_eager", open_fi, eager, settle, close_fi, 8},
 	{"fi_single", open_fi, single, settle, close_fi, 8},
+	{"fi_data", open_fi, data, settle, close_fi, 8},
 };
 
 int main(int argc, char **argv)
