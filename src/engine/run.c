@@ -151,7 +151,7 @@ static struct tw_slot *next_qualified(struct tw_ring_rx *rx, bool imm, struct tw
 
 	if (!s)
 		return NULL;
-	stamp = atomic_load_explicit(&s->stamp, memory_order_acquire);
+	stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
 	what = s->hdr.what, match = s->hdr.match;
 	tw_opaque(what);
 	tw_opaque(match);
