@@ -13,8 +13,9 @@
 
 TestSuite(remote, .timeout = TWT_TIMEOUT);
 
-#define SIZE (8 * TW_PAGE)
-#define HOLE (5 * TW_PAGE) /* a page of the other process that is not there */
+#define PAGES 65536u /* whole pages, however large a page is */
+#define SIZE (8 * PAGES)
+#define HOLE (5 * PAGES) /* a page of the other process that is not there */
 #define PIECES 40
 
 static size_t most = SIZE; /* bytes that a call moves */
@@ -71,7 +72,7 @@ static int serve(void *arg, int fd)
 
 	(void)arg;
 	twt_fill(there, SIZE, 5);
-	munmap(there + HOLE, TW_PAGE);
+	munmap(there + HOLE, PAGES);
 	while (write(fd, &c, 1) == 1 && read(fd, &c, 1) == 1 && c != 'q') {
 		uint8_t sum = 0;
 
