@@ -110,7 +110,7 @@ struct tw_host_boards {
 	uint8_t address[TW_MAX_BOARDS][16]; /* IPv6; of IPv4 as ::ffff:a.b.c.d */
 	char host[64];			    /* its name */
 	uint32_t n, best;
-};
+} TW_WIRE;
 
 /*
  * The rings that a provider (one, which has `has_lanes') reads. The engine looks at them itself

@@ -32,7 +32,7 @@
 struct tw_driver_address {
 	uint32_t len;
 	uint8_t bytes[TW_DRIVER_ADDRESS];
-};
+} TW_WIRE;
 
 /* Registered memory. */
 struct tw_driver_mr {

@@ -25,7 +25,7 @@ struct key {
 	uint8_t len;	/* of its key */
 	uint64_t delta; /* from the program's addresses to the driver's */
 	uint8_t key[TW_KEY_MAX - 16];
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct key) == TW_KEY_MAX, "wire format");
 _Static_assert(sizeof(((struct key *)0)->key) >= TW_DRIVER_KEY, "it fits");
 

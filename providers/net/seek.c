@@ -31,7 +31,7 @@ struct seek {
 	uint64_t nic_id;
 	uint32_t endpoint_id, unused;
 	uint8_t address[16];
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct seek) == 40, "wire format");
 
 static struct sockaddr_in6 group_at(void)

@@ -9,14 +9,14 @@
 
 #define TW_NET_DRIVERS 4
 
-/* The head of a packet, in host byte order; control messages check the magic number. */
+/* The head of a packet; control messages check the magic number. */
 struct tw_net_wire {
 	uint32_t conn; /* the receiver's name for the link */
 	uint32_t seq;  /* of a probe and its answer the path's number */
 	uint32_t ack;  /* the next one expected */
 	uint32_t kind;
 	struct tw_hdr hdr;
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_net_wire) == 32, "wire format");
 
 enum tw_net_kind {
@@ -44,7 +44,7 @@ struct tw_net_offer {
 	char name[12];
 	uint32_t max_packet;
 	struct tw_driver_address address;
-};
+} TW_WIRE;
 
 struct tw_net_ctrl {
 	uint32_t magic;
@@ -64,7 +64,7 @@ struct tw_net_ctrl {
 		struct tw_net_offer offers[TW_NET_DRIVERS];
 		struct tw_host_boards boards;
 	};
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire format");
 
 _Static_assert(sizeof(struct tw_host_boards) == 456, "wire format");
@@ -78,7 +78,7 @@ struct tw_net_hello {
 	uint16_t version, sealed; /* whether a key is asked for */
 	uint8_t nonce[TW_NET_KEY];
 	uint8_t proof[TW_NET_KEY]; /* the listener's */
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_net_hello) == 8 + 2 * TW_NET_KEY, "wire format");
 
 /* A control message on its way. */

@@ -20,6 +20,17 @@ _Static_assert(__GCC_ATOMIC_INT_LOCK_FREE == 2 && __GCC_ATOMIC_LLONG_LOCK_FREE =
 #define TW_AMD64 0
 #endif
 
+/* After a structure that hosts of any byte order exchange: it is little-endian. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define TW_WIRE
+#elif defined(__clang__)
+#error "on big-endian processors this needs gcc, which converts between byte orders"
+#else
+#define TW_WIRE __attribute__((scalar_storage_order("little-endian")))
+/* They are also handed on as bytes. */
+#pragma GCC diagnostic ignored "-Wscalar-storage-order"
+#endif
+
 #define tw_likely(x) __builtin_expect(!!(x), 1)
 #define tw_unlikely(x) __builtin_expect(!!(x), 0)
 #define tw_aligned_line __attribute__((aligned(TW_LINE)))

@@ -4,6 +4,7 @@
 #define TW_INET_H
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
@@ -22,6 +23,19 @@ static inline bool tw_inet_loopback(const struct sockaddr_storage *sa)
 		return IN6_IS_ADDR_LOOPBACK(
 			&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
 	return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
+}
+
+/*
+ * Makes the address what hosts of any byte order exchange, or of that what it was: the family is
+ * little-endian.
+ */
+static inline void tw_inet_wire(void *sa)
+{
+	sa_family_t family;
+
+	memcpy(&family, sa, sizeof(family));
+	family = htole16(family);
+	memcpy(sa, &family, sizeof(family));
 }
 
 /* 0: the system chooses. */

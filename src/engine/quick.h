@@ -8,6 +8,7 @@
 #ifndef TW_QUICK_H
 #define TW_QUICK_H
 
+#include <endian.h>
 #include <string.h>
 
 #include "engine/engine.h"
@@ -77,6 +78,7 @@ static tw_inline void tw_quick_send_imm(struct tw_peer *p, const void *data, uin
 	struct tw_slot *s = tw_ring_slot_or_token(lane);
 
 	s->hdr = tw_hdr_make(TW_EAGER, TW_FLAG_IMM, 0, len, match);
+	imm = htole64(imm);
 	memcpy(s->data, &imm, sizeof(imm));
 	if (len)
 		tw_copy(s->data + sizeof(imm), data, len);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The receiving side: arriving messages match posted receives or wait for them. */
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,6 +145,7 @@ static bool take_imm(struct tw_peer *p, const char **data, uint32_t *len)
 	if (!p->ep->iface->imm || *len < sizeof(p->rx_imm))
 		return false;
 	memcpy(&p->rx_imm, *data, sizeof(p->rx_imm));
+	p->rx_imm = le64toh(p->rx_imm);
 	*data += sizeof(p->rx_imm);
 	*len -= (uint32_t)sizeof(p->rx_imm);
 	return true;

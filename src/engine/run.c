@@ -5,6 +5,7 @@
  * unexpected queue. The first packet that is anything else ends the run, and goes through
  * tw_recv_packet().
  */
+#include <endian.h>
 #include <string.h>
 
 #include "engine/match_internal.h"
@@ -194,6 +195,7 @@ static tw_noinline unsigned run_qualified(struct tw_peer *p, struct tw_ring_rx *
 		if (extra) {
 			r->extra = TW_X_IMM;
 			memcpy(&r->imm, data, sizeof(r->imm));
+			r->imm = le64toh(r->imm);
 		}
 		if (len)
 			tw_copy(r->seg.ptr, data + extra, len);

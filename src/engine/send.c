@@ -353,6 +353,7 @@ bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t
 		return tw_unlikely(tw_quick_asleep(p)) ? woken(p) : true;
 	}
 	p = tw_peer_at(ep, to);
+	imm = htole64(imm);
 	if (!p || !send_short(p, data, len, match, &imm))
 		return false;
 	count(p);

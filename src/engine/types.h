@@ -170,7 +170,7 @@ struct tw_req {
 	union {
 		uintptr_t claimed;	/* the thread whose peek returned it */
 		struct tw_source *from; /* while posted: the only source */
-		uint64_t imm;
+		uint64_t imm; /* of a send: little-endian */
 	};
 	union {
 		uint64_t limit; /* tick of its time limit, valid if ep->limits has one of that tick */

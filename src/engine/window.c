@@ -208,6 +208,7 @@ struct tw_req *tw_window_atomic(struct tw_ep *ep, const struct tw_atomic *a)
 		memcpy(c->operand, a->operand, len);
 	if (operands > 1)
 		memcpy(c->operand + len, a->compare, len);
+	tw_atomic_wire(c->operand, c->len, a->type);
 	return r;
 }
 
@@ -270,7 +271,8 @@ static enum tw_err replied(struct tw_peer *p, struct tw_hdr hdr, const struct tw
 	if (r->kind == TW_READ)
 		tw_req_scatter(r, m->at, data, len);
 	else if (len && c->result)
-		memcpy(c->result, data, len);
+		tw_atomic_wire(memcpy(c->result, data, len), len,
+			       (enum tw_atomic_type)c->m.type);
 	if (m->status != TW_S_OK)
 		r->status = m->status;
 	tw_transfer_ended(p->link, r, m->status == TW_S_OK ? TW_OK : TW_EKEY);

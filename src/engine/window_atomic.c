@@ -180,6 +180,22 @@ static union element load(const void *at, uint32_t size)
 	return e;
 }
 
+void tw_atomic_wire(void *elements, uint32_t len, enum tw_atomic_type type)
+{
+	uint32_t size = types[type].size;
+	char *e = elements;
+
+	if (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+		return;
+	for (uint32_t i = 0; i < len; i += size)
+		for (uint32_t low = i, high = i + size - 1; low < high; low++, high--) {
+			char byte = e[low];
+
+			e[low] = e[high];
+			e[high] = byte;
+		}
+}
+
 void tw_atomic_apply(char *memory, char *result, const struct tw_window_msg *m, const char *operand)
 {
 	enum tw_atomic_op op = (enum tw_atomic_op)m->op;
@@ -193,9 +209,13 @@ void tw_atomic_apply(char *memory, char *result, const struct tw_window_msg *m, 
 			x = load(operand + i, size);
 		if (n > 1)
 			y = load(operand + m->len + i, size);
+		tw_atomic_wire(&x, size, type);
+		tw_atomic_wire(&y, size, type);
 		while (compute(op, type, old, x, y, &new) && !replace(memory + i, size, &old, &new))
 			;
-		if (result)
+		if (result) {
+			tw_atomic_wire(&old, size, type);
 			memcpy(result + i, &old, size);
+		}
 	}
 }

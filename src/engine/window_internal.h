@@ -29,7 +29,7 @@ struct tw_window_msg {
 	uint8_t status;	 /* GRANT, REPLY: enum tw_status */
 	uint8_t rights;	 /* GRANT */
 	uint8_t op, type; /* CHANGE; then follow operand and compare, if the op has them */
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_window_msg) == 40, "wire format");
 
 #define TW_WINDOW_PIECE 8192 /* bytes of a served access that one packet carries */
@@ -51,7 +51,9 @@ enum tw_status tw_window_check(unsigned rights, uint64_t size, unsigned wanted, 
 			       uint64_t len);
 /* The rights that an atomic needs. */
 unsigned tw_atomic_rights(enum tw_atomic_op op, bool result);
-/* Does it; old receives what was there. The memory has room, and the atomic exists. */
+/* Makes elements what hosts of any byte order exchange, or of that what they were. */
+void tw_atomic_wire(void *elements, uint32_t len, enum tw_atomic_type type);
+/* Does it, with what came and for what goes; old receives what was there. The memory has room, and the atomic exists. */
 void tw_atomic_apply(char *memory, char *old, const struct tw_window_msg *m, const char *operand);
 /*
  * Queues a packet behind what is sent, also in upcalls. A reply counts in p->windows.due until

@@ -62,13 +62,13 @@ enum tw_cancel { TW_CANCEL_OK, TW_CANCEL_LATE }; /* late: it was matched before 
 /* A request of the other side: checked before use, never trusted. */
 struct tw_ref {
 	uint32_t index, gen;
-};
+} TW_WIRE;
 
 struct tw_rts {
 	struct tw_ref ref;
 	uint64_t address; /* of the data if it is one piece that can be read, or 0 */
 			  /* If so, the key follows where the link has keys. */
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_rts) == 16, "wire format");
 
 /* The part that the sender is to write, from byte `from' on. */
@@ -76,7 +76,7 @@ struct tw_share {
 	struct tw_ref ref; /* of the receiver */
 	uint64_t address;
 	uint32_t from, pad;
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_share) == 24, "wire format");
 
 static inline struct tw_hdr tw_hdr_make(uint8_t type, uint8_t flags, uint16_t credits, uint32_t len,

@@ -53,11 +53,11 @@
 #define TW_FI_IDS 1024	     /* endpoint ids, from 0, as MX's */
 #define TW_FI_ANY UINT32_MAX /* number of an endpoint that is still to be opened */
 
-/* An address as fi_getname() gives it; byte order is the host's, as everywhere. */
+/* An address as fi_getname() gives it. */
 struct tw_fi_addr {
 	uint64_t nic_id;
 	uint32_t endpoint_id, pad;
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_fi_addr) == 16, "programs exchange it");
 
 static inline uint64_t tw_fi_where(const struct tw_fi_addr *a)

@@ -11,7 +11,7 @@ enum { READ = 1, ATOMIC = 2, IMM = 4 };
 struct report {
 	uint64_t key, imm;
 	uint32_t len, bits;
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct report) == 24, "wire format");
 
 void tw_fi_report(struct tw_ep *ep, struct tw_req *r)

@@ -3,6 +3,7 @@
  * Sends. A short message to a connected peer leaves at once: it needs no request, and its
  * event is written here.
  */
+#include <endian.h>
 #include <stdlib.h>
 
 #include "engine/quick.h"
@@ -74,7 +75,7 @@ static void add_data(struct tw_fi_ep *e, const struct tw_fi_op *op, struct tw_re
 
 	if (op->kind == TW_SEND) {
 		r->extra = imm ? TW_X_IMM : 0;
-		r->imm = op->imm;
+		r->imm = htole64(op->imm);
 	} else if ((e->caps & FI_RMA_EVENT) || (imm && op->kind == TW_ATOMIC)) {
 		r->user |= TW_FI_REPORT;
 		r->imm = op->imm;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Control messages between nodes, and what is deferred: see group/group.h. */
+#include <endian.h>
 #include <stdlib.h>
 
 #include "mcapi/chan.h"
@@ -132,7 +133,7 @@ static void on_am(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void 
 		on_ctrl(n, from, &ctrl);
 	} else if (tw_mcapi_kind_of(arg) == TW_MCAPI_K_SCL && len == sizeof(value)) {
 		memcpy(&value, data, len);
-		on_scalar(n, arg, value);
+		on_scalar(n, arg, le64toh(value));
 	}
 }
 

@@ -6,6 +6,8 @@
  * (another host, another pid namespace), scalars travel as messages and the receiver's
  * node puts them into its ring.
  */
+#include <endian.h>
+
 #include "mcapi/chan.h"
 #include "mcapi/req.h"
 #include "mcapi/scl.h"
@@ -44,9 +46,11 @@ static inline bool must_wake_fenced(const struct tw_mcapi_scl *s, _Atomic(uint32
 static mcapi_status_t send_am(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint64_t value,
 			      unsigned code)
 {
-	uint64_t arg = tw_mcapi_match(TW_MCAPI_K_SCL, code, e->chan.epoch, e->chan.other, e->handle);
+	uint64_t arg =
+		tw_mcapi_match(TW_MCAPI_K_SCL, code, e->chan.epoch, e->chan.other, e->handle);
 	struct tw_addr to = n->peers[tw_mcapi_node_of(e->chan.other)].addr;
 
+	value = htole64(value);
 	switch (tw_am_send(n->ep, to, arg, &value, sizeof(value))) {
 	case TW_OK:
 		e->chan.credits--;

@@ -55,7 +55,7 @@ struct tw_mcapi_ctrl {
 	/* OPENED of a scalar receiver: its ring, a descriptor of its process. */
 	uint32_t has_fd, fd;
 	uint64_t cookie;
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_mcapi_ctrl) == 48, "wire format");
 
 #define TW_MCAPI_CTRL_FENCE 1 /* of OPENED: global barriers do not reach this process */

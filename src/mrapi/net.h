@@ -26,11 +26,11 @@ enum tw_mrapi_ctrl_type {
 
 struct tw_mrapi_ctrl {
 	uint32_t what, number; /* of the request, in its reply as well */
-	uint32_t handle;      /* of the remote memory, on its owner's host */
+	uint32_t handle;       /* of the remote memory, on its owner's host */
 	int32_t status;
 	uint32_t id, domain; /* FIND: id and the caller's domain; reply: the object's */
 	uint32_t proc, atype, size, flags;
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_mrapi_ctrl) == 40, "wire format");
 
 /* Memory of another host as this process knows it. Members after `r' come from the owner. */

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "base/compiler.h"
+
 /* A provider should carry a payload this short in one cache line with its header. */
 #define TW_SHORT_MAX 40
 
@@ -15,7 +17,7 @@
 struct tw_hdr {
 	uint64_t what; /* type, flags, credits, length: see src/engine/wire.h */
 	uint64_t match;
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_hdr) == 16, "wire format");
 
 #endif /* TW_PACKET_H */

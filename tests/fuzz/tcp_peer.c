@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A peer of the TCP network that says anything, and hears only what it may. */
+#include <endian.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/inet.h"
 #include "fuzz/fuzz_tcp.h"
 
 #define WIRE 65536
@@ -119,10 +121,11 @@ void peer_frame(void)
 	const struct slot *s = &slots[in_byte(f.in) % SLOTS];
 	struct tw_tcp_head h = {.kind = kinds[what % tw_countof(kinds)], .id = in_byte(f.in)};
 	uint8_t body[512];
-	uint64_t len = how & 1 ? in_byte(f.in) : s->len;
+	uint64_t len = how & 1 ? in_byte(f.in) : s->len, key;
 
 	f.big |= s->len == BIG;
-	memcpy(&h.key, s->mr.key, sizeof(h.key));
+	memcpy(&key, s->mr.key, sizeof(key));
+	h.key = le64toh(key);
 	h.address = (uint64_t)(uintptr_t)s->mem;
 	if (how & 2)
 		h.address += (uint64_t)(int8_t)in_byte(f.in);
@@ -161,8 +164,10 @@ void peer_meet(void)
 	memset(me.token, how & 1 ? 0 : 0xff, sizeof(me.token));
 	memcpy(h.to, f.address.token, sizeof(h.to));
 	memcpy(h.from, me.token, sizeof(h.from));
-	if (how & 1)
+	if (how & 1) {
 		getsockname(peer.listener, (struct sockaddr *)(void *)me.to, &len);
+		tw_inet_wire(me.to);
+	}
 	memcpy(a.bytes, &me, sizeof(me));
 	if (how & 2)
 		a.bytes[in_byte(f.in) % 20] ^= 1;

@@ -2,9 +2,9 @@
 /*
  * One of two sides, 0 and 1, that may be built for different processors. They exchange MX
  * messages of all lengths, MCAPI messages and scalars of every size, and count under a mutex
- * of MRAPI in shared memory. "apart": they are on different hosts, as it were, and share none.
+ * of MRAPI in shared memory. If the other is on another host, they share none.
  *
- * Usage: portability_pair SIDE [apart]
+ * Usage: portability_pair SIDE [HOST]
  */
 #include <signal.h>
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void swap(mx_endpoint_t ep, mx_endpoint_addr_t to, unsigned i, bool poste
 	free(in);
 }
 
-static void messages(void)
+static void messages(char *host)
 {
 	struct st_name name = {.id = 1 + other};
 	mx_endpoint_addr_t to;
@@ -75,7 +75,10 @@ static void messages(void)
 	phase = "MX";
 	st_up();
 	ep = st_open(1 + me, NULL, 0);
-	name.nic = st_whose(st_self(ep)).nic;
+	if (host)
+		st_ok(mx_hostname_to_nic_id(host, &name.nic));
+	else
+		name.nic = st_whose(st_self(ep)).nic;
 	while (mx_connect(ep, name.nic, name.id, ST_KEY, 1, &to) != MX_SUCCESS)
 		st_sleep(0.01);
 	for (unsigned i = 0; i < 2 * NLENS; i++)
@@ -288,7 +291,7 @@ int main(int argc, char **argv)
 	other = 1 - me;
 	signal(SIGALRM, late);
 	alarm((unsigned)(2 * TWT_LONG));
-	messages();
+	messages(argv[2]);
 	nodes();
 	if (argc == 2)
 		locks();

@@ -57,6 +57,7 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	tw_list_add_tail(&t->paths, &p->node);
 	memcpy(a.token, p->token, sizeof(a.token));
 	memcpy(a.to, &b->addr, tw_inet_len(&b->addr));
+	tw_inet_wire(a.to);
 	mine->len = sizeof(a);
 	memcpy(mine->bytes, &a, sizeof(a));
 	*out = p;
@@ -124,6 +125,7 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 	if (other->len != sizeof(a))
 		return TW_EPROTO;
 	memcpy(&a, other->bytes, sizeof(a));
+	tw_inet_wire(a.to);
 	memcpy(&to, a.to, sizeof(a.to));
 	order = memcmp(p->token, a.token, sizeof(a.token));
 	if (a.magic != TW_TCP_MAGIC || to.ss_family != p->board->addr.ss_family || !order)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Remote memory: the other side sends or takes what it has registered. */
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,7 @@ enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_dri
 {
 	struct tw_tcp *t = instance;
 	struct tw_tcp_mr *mr = malloc(sizeof(*mr));
+	uint64_t k;
 
 	if (t->nmrs == t->nmrs_room)
 		resize(t, tw_max(2 * t->nmrs_room, (uint32_t)MRS_FEW));
@@ -84,7 +86,8 @@ enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_dri
 	memset(out, 0, sizeof(*out));
 	out->base = mr->base;
 	out->key_len = sizeof(mr->key);
-	memcpy(out->key, &mr->key, sizeof(mr->key));
+	k = htole64(mr->key);
+	memcpy(out->key, &k, sizeof(k));
 	out->handle = mr;
 	return TW_OK;
 }
@@ -298,7 +301,7 @@ enum tw_err tw_tcp_rma(void *path, bool put, const struct iovec *iov, unsigned n
 	if (!op)
 		return TW_AGAIN;
 	memcpy(&k, key, sizeof(k));
-	if (!(put ? begin_put : begin_get)(p, op, address, k)) {
+	if (!(put ? begin_put : begin_get)(p, op, address, le64toh(k))) {
 		op_leave(p, op);
 		free(op);
 		return TW_AGAIN;

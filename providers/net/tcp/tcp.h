@@ -35,7 +35,7 @@ struct tw_tcp_address {
 	uint32_t magic;
 	uint8_t token[16];
 	uint8_t to[28]; /* a sockaddr_in or sockaddr_in6 */
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_tcp_address) == 48, "wire format");
 
 /* The first bytes of a caller. */
@@ -56,7 +56,7 @@ struct tw_tcp_head {
 	uint32_t len, kind;
 	uint64_t id; /* of the transfer, chosen by the side that began it */
 	uint64_t address, key, total;
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_tcp_head) == 40, "wire format");
 
 /* The subject of an epoll event. */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/inet.h"
 #include "providers/net/verbs/verbs.h"
 
 static bool enter(struct tw_verbs_path *p)
@@ -60,6 +61,7 @@ enum tw_err tw_verbs_path_new(void *instance, const struct sockaddr_storage *boa
 	a.name = p->name;
 	a.token = p->token;
 	memcpy(&a.to, &v->addr, sizeof(a.to));
+	tw_inet_wire(&a.to);
 	mine->len = sizeof(a);
 	memcpy(mine->bytes, &a, sizeof(a));
 	*out = p;
@@ -74,6 +76,7 @@ enum tw_err tw_verbs_path_bind(void *path, const struct tw_driver_address *other
 	if (other->len != sizeof(a))
 		return TW_EPROTO;
 	memcpy(&a, other->bytes, sizeof(a));
+	tw_inet_wire(&a.to);
 	if (a.magic != TW_VERBS_MAGIC || a.token == p->token ||
 	    a.to.sin6_family != p->v->addr.ss_family || p->bound ||
 	    (p->other_token && p->other_token != a.token))

@@ -5,6 +5,7 @@
  * while others are under way. Small pieces are copied through a buffer instead:
  * registering costs more. Nothing stays registered after a transfer.
  */
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,6 +236,7 @@ enum tw_err tw_verbs_rma(void *path, bool put, const struct iovec *iov, unsigned
 	*r = (struct tw_verbs_rma){
 		.path = p, .cookie = cookie, .put = put, .address = address, .niov = niov};
 	memcpy(&r->rkey, key, sizeof(r->rkey));
+	r->rkey = le32toh(r->rkey);
 	memcpy(r->iov, iov, niov * sizeof(*iov));
 	for (unsigned i = 0; i < niov; i++)
 		r->left += iov[i].iov_len;
@@ -325,15 +327,16 @@ enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, struct tw_d
 	struct ibv_mr *it = ibv_reg_mr(v->pd, addr, len,
 				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 					       IBV_ACCESS_REMOTE_WRITE);
+	uint32_t rkey;
 
 	/* Read-only memory can still be read remotely. */
 	if (!it && errno != ENOMEM)
 		it = ibv_reg_mr(v->pd, addr, len, IBV_ACCESS_REMOTE_READ);
 	if (!it)
 		return errno == ENOMEM ? TW_ENOMEM : TW_EPERM;
-	*mr = (struct tw_driver_mr){
-		.base = (uintptr_t)addr, .key_len = sizeof(it->rkey), .handle = it};
-	memcpy(mr->key, &it->rkey, sizeof(it->rkey));
+	*mr = (struct tw_driver_mr){.base = (uintptr_t)addr, .key_len = sizeof(rkey), .handle = it};
+	rkey = htole32(it->rkey);
+	memcpy(mr->key, &rkey, sizeof(rkey));
 	return TW_OK;
 }
 

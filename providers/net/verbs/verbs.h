@@ -49,7 +49,7 @@
 struct tw_verbs_head {
 	uint32_t granted; /* credits of the receiver, counted from the beginning */
 	uint32_t magic;
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_verbs_head) == 8, "wire format");
 
 /* The address of a path, exchanged by the session layer. */
@@ -57,7 +57,7 @@ struct tw_verbs_address {
 	uint32_t magic, name;
 	uint64_t token;
 	struct sockaddr_in6 to; /* or a sockaddr_in */
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_verbs_address) <= TW_DRIVER_ADDRESS, "it fits");
 
 /* Private data of rdma_cm, both ways; 56 bytes at most. */
@@ -67,7 +67,7 @@ struct tw_verbs_hello {
 	uint64_t from;	      /* the sender's */
 	uint32_t granted;
 	uint32_t call; /* how often the caller has called */
-};
+} TW_WIRE;
 _Static_assert(sizeof(struct tw_verbs_hello) == 32, "wire format");
 
 #define TW_VERBS_MAGIC 0x74777662u
