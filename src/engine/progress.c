@@ -185,6 +185,6 @@ unsigned tw_progress(struct tw_ep *ep)
 		ep->iface->attend(ep);
 		n++;
 	}
-	tw_poll_count(ep);
+	tw_poll_count(ep, tw_polls(ep) + 1); /* attend() may have polled */
 	return n;
 }

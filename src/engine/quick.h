@@ -113,8 +113,10 @@ static tw_inline struct tw_req *tw_quick_recv(struct tw_ep *ep, void *data, uint
 /* Shows a poll to the writers of the active rings. */
 static inline void tw_poll_show(const struct tw_lanes *lanes)
 {
+	uint64_t now = tw_clock();
+
 	for (unsigned i = 0; i < lanes->nactive; i++)
-		tw_ring_show_poll(lanes->rx[i], tw_clock());
+		tw_ring_show_poll(lanes->rx[i], now);
 }
 
 /* Only the holder of the lock writes; the service thread reads. */
@@ -123,16 +125,15 @@ static inline uint64_t tw_polls(const struct tw_ep *ep)
 	return atomic_load_explicit(&ep->slot->polls, memory_order_relaxed);
 }
 
-static inline void tw_poll_count(struct tw_ep *ep)
+static inline void tw_poll_count(struct tw_ep *ep, uint64_t polls)
 {
-	atomic_store_explicit(&ep->slot->polls, tw_polls(ep) + 1, memory_order_relaxed);
+	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
 }
 
-/* The next poll must do more than look at the rings. */
-static inline bool tw_poll_unusual(const struct tw_ep *ep)
+/* The poll of this number must do more than look at the rings. */
+static inline bool tw_poll_unusual(const struct tw_ep *ep, uint64_t polls)
 {
 	const struct tw_lanes *lanes = &ep->host.lanes;
-	uint64_t polls = tw_polls(ep) + 1;
 
 	if (tw_unlikely(ep->npolled | (lanes->n - lanes->nactive) | ep->host.state | ep->unusual |
 			atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
@@ -149,14 +150,17 @@ static inline bool tw_poll_unusual(const struct tw_ep *ep)
 static inline bool tw_quick_vain(struct tw_ep *ep)
 {
 	const struct tw_lanes *lanes = &ep->host.lanes;
-	struct tw_ring_rx **rx = lanes->rx, **end = rx + lanes->nactive;
+	struct tw_ring_rx **rx, **end;
+	uint64_t polls = tw_polls(ep) + 1;
 
-	if (tw_poll_unusual(ep))
+	if (tw_poll_unusual(ep, polls))
 		return false;
+	rx = lanes->rx;
+	end = rx + lanes->nactive;
 	for (; rx != end; rx++)
 		if (!tw_ring_poll_vain(*rx, &lanes->dense))
 			return false;
-	tw_poll_count(ep);
+	tw_poll_count(ep, polls);
 	return true;
 }
 

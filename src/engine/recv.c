@@ -40,12 +40,8 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
 		tw_unexp_receive(ep, u, r);
 		return;
 	}
-	r->posted.key = key;
-	r->posted.mask = mask;
-	r->match = key;
-	r->flags |= TW_R_POSTED;
+	tw_recv_wait(ep, r, key, mask);
 	tw_match_post(ep->match, &r->posted);
-	ep->gauges[TW_G_POSTED]++;
 }
 
 bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by recv.c and unexp.c: a receive and its message have met. */
+/* Shared by the files of the receiving side: a receive waits, or has met its message. */
 #ifndef TW_RECV_H
 #define TW_RECV_H
 
@@ -16,6 +16,16 @@ static tw_inline void tw_recv_complete(struct tw_ep *ep, struct tw_req *r)
 		status = TW_S_TRUNCATED;
 	}
 	tw_req_complete(ep, r, status);
+}
+
+/* Makes a receive one that waits in the matcher, to which it must be given. */
+static inline void tw_recv_wait(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask)
+{
+	r->posted.key = key;
+	r->posted.mask = mask;
+	r->match = key;
+	r->flags |= TW_R_POSTED;
+	ep->gauges[TW_G_POSTED]++;
 }
 
 /* Binds a receive to the message that it matched. */

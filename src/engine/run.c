@@ -239,7 +239,7 @@ struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from
 	uint32_t len, cost;
 
 	if (tw_unlikely(!p || p->state != TW_PEER_UP || !p->link->lane || p->rx_unusual ||
-			tw_poll_unusual(ep)))
+			tw_poll_unusual(ep, tw_polls(ep) + 1)))
 		return NULL;
 	rx = p->link->lane->back;
 	s = next_short(rx, &hdr);
@@ -253,7 +253,7 @@ struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from
 	tw_ring_advance(rx, s, len);
 	if (tw_unlikely(tw_ring_publish(rx)))
 		p->link->provider->wake(p->link);
-	tw_poll_count(ep);
+	tw_poll_count(ep, tw_polls(ep) + 1);
 	ep->counters[TW_C_RECV_DONE]++;
 	ep->counters[TW_C_RECV_BYTES] += len;
 	p->show->msgs_received++;

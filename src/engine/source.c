@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "engine/engine.h"
+#include "engine/recv.h"
 
 struct tw_source {
 	uint64_t where;
@@ -132,10 +132,6 @@ void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_
 		tw_unexp_receive(ep, u, r);
 		return;
 	}
-	r->posted.key = key;
-	r->posted.mask = mask;
-	r->match = key;
-	r->flags |= TW_R_POSTED;
-	ep->gauges[TW_G_POSTED]++;
+	tw_recv_wait(ep, r, key, mask);
 	tw_source_post(ep, r, from);
 }
