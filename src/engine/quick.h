@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The short way of a message of 1 to 1,024 bytes: into the lane of its peer, without asking
+ * The short way of a message of up to 1,024 bytes: into the lane of its peer, without asking
  * the provider. An open lane says that all is as usual: the peer is up, no message waits for it,
  * and credits, space in the ring and time until the next poll are set apart for as many
  * messages as it is open for. tw_send() opens it, and every other packet closes it.
@@ -13,54 +13,79 @@
 
 #include "engine/engine.h"
 
-/* The peer of an address, if its lane is open; else NULL. */
-static inline struct tw_peer *tw_quick_peer(struct tw_ep *ep, struct tw_addr to)
+/* The lane to an address, if it is open; else NULL. */
+static inline struct tw_ring_tx *tw_quick_lane(struct tw_ep *ep, struct tw_addr to)
 {
 	struct tw_peer *p = tw_peer_named(ep, to);
 
-	return p && tw_likely(tw_ring_open(p->lane)) ? p : NULL;
+	return p && tw_likely(tw_ring_open(p->lane)) ? p->lane : NULL;
 }
 
 /* True if the next slot of the lane holds a message of this length, and is the one to take. */
-static inline bool tw_quick_fits(const struct tw_peer *p, uint32_t len)
+static inline bool tw_quick_fits(const struct tw_ring_tx *lane, uint32_t len)
 {
-	return len - 1 < TW_RING_INLINE && tw_likely(!p->lane->token);
+	return len - 1 < TW_RING_INLINE && tw_likely(!lane->token);
 }
 
 /* True if the peer sleeps, after a message: tw_quick_wake() must follow. */
-static inline bool tw_quick_asleep(const struct tw_peer *p)
+static inline bool tw_quick_asleep(const struct tw_ring_tx *lane)
 {
 	tw_barrier_compiler(); /* [armed] */
-	return atomic_load_explicit(&p->lane->ring->reader.armed, memory_order_relaxed);
+	return atomic_load_explicit(&lane->ring->reader.armed, memory_order_relaxed);
+}
+
+static inline void tw_quick_wake(struct tw_ring_tx *lane)
+{
+	struct tw_link *link = lane->back->link;
+
+	link->provider->wake(link);
 }
 
 /* Sends a message that fits there. */
-static tw_inline void tw_quick_send(struct tw_peer *p, const void *data, uint32_t len,
+static tw_inline void tw_quick_send(struct tw_ring_tx *lane, const void *data, uint32_t len,
 				    uint64_t match)
 {
-	struct tw_ring_tx *lane = p->lane;
-
+	lane->payload += len;
 	tw_ring_fill(lane, tw_ring_slot(lane), tw_hdr_make(TW_EAGER, 0, 0, len, match), data, len);
-	p->lane_bytes += len;
 }
 
-/* The same for another, which may need more. False: nothing was done. */
-static inline bool tw_quick_send_mid(struct tw_peer *p, const void *data, uint32_t len,
+/* True if one line of the byte area is what the message needs, and nobody seems to reply. */
+static inline bool tw_quick_fits_line(const struct tw_ring_tx *lane, uint32_t len)
+{
+	return len - TW_RING_INLINE - 1 < TW_LINE - TW_RING_INLINE &&
+	       tw_likely(tw_ring_open_mid(lane, TW_LINE)) && tw_likely(!tw_ring_patterned(lane));
+}
+
+/* Sends a message that fits there. */
+static tw_inline void tw_quick_send_line(struct tw_ring_tx *lane, const void *data, uint32_t len,
+					 uint64_t match)
+{
+	struct tw_slot *s = tw_ring_slot(lane);
+
+	tw_assume(len > TW_RING_INLINE && len <= TW_LINE);
+	lane->payload += len;
+	tw_ring_fill_mid(lane, s, tw_hdr_make(TW_EAGER, 0, 0, len, match), data, len);
+	tw_ring_stamp(lane, s, len);
+}
+
+/* Sends another message, which may need more. False: nothing was done. */
+static inline bool tw_quick_send_mid(struct tw_ring_tx *lane, const void *data, uint32_t len,
 				     uint64_t match)
 {
 	struct tw_hdr hdr = tw_hdr_make(TW_EAGER, 0, 0, len, match);
-	uint32_t more = tw_credit_cost(len) - TW_QUICK_COST, pos;
+	struct tw_slot *s;
 
-	if (tw_unlikely(len - 1 < TW_RING_INLINE)) {
-		tw_ring_write_small(p->lane, hdr, data, len);
+	if (tw_unlikely(len <= TW_RING_INLINE)) {
+		tw_ring_write_small(lane, hdr, data, len);
 	} else {
-		if (len - 1 >= TW_SHORT_SEND || more > p->credits ||
-		    !tw_ring_room_mid(p->lane, len, &pos))
+		if (len > TW_SHORT_SEND || !tw_ring_open_mid(lane, len))
 			return false;
-		tw_ring_write_mid(p->lane, hdr, data, len, pos);
-		p->credits -= more;
+		s = tw_ring_slot(lane);
+		tw_ring_stamp_pattern(lane, s, tw_ring_fill_mid(lane, s, hdr, data, len), len);
 	}
-	p->lane_bytes += len;
+	/* An empty message costs one less. */
+	lane->lines += tw_credit_cost(len) - TW_QUICK_COST;
+	lane->payload += len;
 	return true;
 }
 
@@ -71,10 +96,9 @@ static inline bool tw_quick_fits_imm(uint32_t len)
 }
 
 /* Sends such a message; it may be empty. */
-static tw_inline void tw_quick_send_imm(struct tw_peer *p, const void *data, uint32_t len,
+static tw_inline void tw_quick_send_imm(struct tw_ring_tx *lane, const void *data, uint32_t len,
 					uint64_t match, uint64_t imm)
 {
-	struct tw_ring_tx *lane = p->lane;
 	struct tw_slot *s = tw_ring_slot_or_token(lane);
 
 	s->hdr = tw_hdr_make(TW_EAGER, TW_FLAG_IMM, 0, len, match);
@@ -83,14 +107,9 @@ static tw_inline void tw_quick_send_imm(struct tw_peer *p, const void *data, uin
 	if (len)
 		tw_copy(s->data + sizeof(imm), data, len);
 	else
-		p->credits += TW_QUICK_COST - tw_credit_cost(0);
+		lane->lines += tw_credit_cost(0) - TW_QUICK_COST;
 	tw_ring_stamp(lane, s, len + (uint32_t)sizeof(imm));
-	p->lane_bytes += len;
-}
-
-static inline void tw_quick_wake(struct tw_peer *p)
-{
-	p->link->provider->wake(p->link);
+	lane->payload += len;
 }
 
 /*
@@ -130,33 +149,40 @@ static inline void tw_poll_count(struct tw_ep *ep, uint64_t polls)
 	atomic_store_explicit(&ep->slot->polls, polls, memory_order_relaxed);
 }
 
-/* The poll of this number must do more than look at the rings. */
-static inline bool tw_poll_unusual(const struct tw_ep *ep, uint64_t polls)
+/* The next poll must do more than look at the rings. */
+static inline bool tw_poll_unusual(const struct tw_ep *ep)
 {
 	const struct tw_lanes *lanes = &ep->host.lanes;
 
-	if (tw_unlikely(ep->npolled | (lanes->n - lanes->nactive) | ep->host.state | ep->unusual |
-			atomic_load_explicit(&ep->slot->requested, memory_order_relaxed)))
-		return true;
-	if (tw_likely(polls & (TW_LANE_SHOWS - 1)))
-		return false;
-	if (!(polls & (TW_LANE_POLLS - 1)))
-		return true;
-	tw_poll_show(lanes);
-	return false;
+	return ep->npolled | (lanes->n - lanes->nactive) | ep->host.state | ep->unusual |
+	       atomic_load_explicit(&ep->slot->requested, memory_order_relaxed);
 }
 
-/* A poll, if that finds nothing and there is nothing else to do. False: tw_progress() must look. */
+/* The poll of this number is to be shown, or is the provider's. */
+static inline bool tw_poll_shows(uint64_t polls)
+{
+	return tw_unlikely(!(polls & (TW_LANE_SHOWS - 1)));
+}
+
+/* False: it is the provider's. */
+static inline bool tw_poll_shown(const struct tw_ep *ep, uint64_t polls)
+{
+	if (!(polls & (TW_LANE_POLLS - 1)))
+		return false;
+	if (tw_poll_shows(polls))
+		tw_poll_show(&ep->host.lanes);
+	return true;
+}
+
+/* A poll that is not unusual, if it finds nothing. False: tw_progress() must look. */
 static inline bool tw_quick_vain(struct tw_ep *ep)
 {
 	const struct tw_lanes *lanes = &ep->host.lanes;
-	struct tw_ring_rx **rx, **end;
+	struct tw_ring_rx **rx = lanes->rx, **end = rx + lanes->nactive;
 	uint64_t polls = tw_polls(ep) + 1;
 
-	if (tw_poll_unusual(ep, polls))
+	if (!tw_poll_shown(ep, polls))
 		return false;
-	rx = lanes->rx;
-	end = rx + lanes->nactive;
 	for (; rx != end; rx++)
 		if (!tw_ring_poll_vain(*rx, &lanes->dense))
 			return false;
@@ -186,8 +212,10 @@ tw_shared void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u)
 /* Makes a receive, complete, of a message that waits: whole, without a reply, and not longer. */
 static inline struct tw_req *tw_quick_receive(struct tw_ep *ep, struct tw_unexp_msg *u, void *data)
 {
-	struct tw_req *r = tw_req_ended(ep, &u->peer->addr, u->unexp.match, u->len);
+	struct tw_req *r = tw_req_take(ep);
 
+	tw_req_succeeded(r, &u->peer->addr, u->unexp.match, u->len);
+	tw_list_add_tail(&ep->done, &r->link);
 	tw_copy(data, u->data, u->len);
 	ep->counters[TW_C_RECV_POSTED]++;
 	tw_unexp_claim(ep, u);

@@ -51,20 +51,22 @@ tw_shared struct tw_req *tw_req_new1(struct tw_ep *ep, enum tw_kind kind, void *
 }
 
 /*
- * The request, complete, of a message that has left or arrived. It holds only what is asked of
- * one that has succeeded.
+ * Fills in the request of a message that has left or arrived, with what is asked of one that
+ * has succeeded.
  */
-static inline struct tw_req *tw_req_ended(struct tw_ep *ep, const struct tw_addr *other,
-					  uint64_t match, uint32_t len)
+static inline void tw_req_succeeded(struct tw_req *r, const struct tw_addr *other, uint64_t match,
+				    uint32_t len)
 {
-	struct tw_req *r = tw_req_take(ep);
-
+	tw_addr_copy(&r->source, other);
 	r->outcome = tw_req_ok.outcome;
 	r->match = match;
 	r->msg_len = len;
-	tw_addr_copy(&r->source, other);
-	tw_list_add_tail(&ep->done, &r->link);
-	return r;
+}
+
+/* The request that has ended first of those on the list; if there is none, one with no outcome. */
+static inline struct tw_req *tw_req_first_done(const struct tw_ep *ep)
+{
+	return tw_list_first(&ep->done, struct tw_req, link);
 }
 
 /* Makes a request of several pieces. */
@@ -144,7 +146,7 @@ static inline struct tw_req *tw_req_last(const struct tw_ep *ep, uint64_t handle
 /* True if its handle is a user's. */
 static inline bool tw_req_in_use(const struct tw_req *r)
 {
-	return (r->obj.gen & 1) && r->handle;
+	return r->outcome && r->handle;
 }
 
 /* The request of a handle; NULL when it has ended or was forgotten. */

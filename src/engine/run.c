@@ -44,10 +44,10 @@ static inline struct tw_slot *next_short(struct tw_ring_rx *rx, struct tw_hdr *h
 }
 
 /* The receive that a message meets, if all of it has a place there; still posted. */
-static inline struct tw_req *receive_for(struct tw_ep *ep, struct tw_hdr hdr,
+static inline struct tw_req *receive_for(struct tw_ep *ep, struct tw_match *m, struct tw_hdr hdr,
 					 struct tw_match_spot *spot)
 {
-	struct tw_posted *posted = tw_match_look(ep->match, hdr.match, spot);
+	struct tw_posted *posted = tw_match_look(m, hdr.match, spot);
 	struct tw_req *r;
 
 	if (tw_unlikely(!posted))
@@ -65,6 +65,7 @@ static void settle(struct tw_peer *p, struct tw_list *done, unsigned n, uint32_t
 {
 	struct tw_ep *ep = p->ep;
 
+	done->prev->next = done;
 	tw_list_splice_tail(&ep->done, done);
 	ep->events++;
 	ep->counters[TW_C_RECV_DONE] += n;
@@ -77,12 +78,20 @@ static void settle(struct tw_peer *p, struct tw_list *done, unsigned n, uint32_t
 	p->link->hold = !ep->gauges[TW_G_POSTED] && !ep->unexpected;
 }
 
+static tw_inline void deliver(struct tw_ring_rx *rx, const struct tw_slot *s, uint32_t len,
+			      void *to)
+{
+	tw_copy(to, tw_ring_data(rx, s, len), len);
+	tw_ring_advance(rx, s, len);
+}
+
 /* Takes messages that meet posted receives. */
 static unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, unsigned budget)
 {
 	struct tw_ep *ep = p->ep;
+	struct tw_match *m = ep->match;
 	struct tw_match_spot spot = {0};
-	struct tw_list done = {&done, &done};
+	struct tw_list done = {&done, &done}, *last = &done;
 	struct tw_hdr hdr;
 	struct tw_slot *s;
 	struct tw_req *r;
@@ -92,22 +101,30 @@ static unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, unsigned bu
 
 	while (n < budget && (s = next_short(rx, &hdr))) {
 		uint32_t len = tw_hdr_len(hdr);
+		bool small = len <= TW_RING_INLINE;
 
-		if (tw_unlikely(cost + tw_credit_cost(len) > room) ||
-		    !(r = receive_for(ep, hdr, &spot)))
+		cost += tw_likely(small) ? TW_QUICK_COST : tw_credit_cost(len);
+		if (tw_unlikely(cost > room) || !(r = receive_for(ep, m, hdr, &spot))) {
+			cost -= tw_credit_cost(len);
 			break;
-		cost += tw_credit_cost(len);
-		tw_match_take(ep->match, &r->posted, &spot);
-		tw_copy(r->seg.ptr, tw_ring_data(rx, s, len), len);
-		tw_ring_advance(rx, s, len);
+		}
+		tw_match_take(m, &r->posted, &spot);
+		/* Two copies, so that each asks less. */
+		if (tw_likely(small))
+			deliver(rx, s, len, r->seg.ptr);
+		else
+			deliver(rx, s, len, r->seg.ptr);
 		r->outcome ^= tw_req_posted.outcome ^ tw_req_ok.outcome;
 		r->match = hdr.match;
 		r->msg_len = len;
 		tw_addr_copy(&r->source, &p->addr);
-		tw_list_add_tail(&done, &r->link);
+		last->next = &r->link;
+		r->link.prev = last;
+		last = &r->link;
 		bytes += len;
 		n++;
 	}
+	done.prev = last;
 	if (n)
 		settle(p, &done, n, cost, bytes);
 	return n;
@@ -232,6 +249,7 @@ unsigned tw_recv_run(struct tw_ring_rx *rx, unsigned budget)
 struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from, uint64_t match)
 {
 	struct tw_peer *p = tw_peer_named(ep, *from);
+	uint64_t polls = tw_polls(ep) + 1;
 	struct tw_unexp_msg *u;
 	struct tw_ring_rx *rx;
 	struct tw_hdr hdr;
@@ -239,7 +257,7 @@ struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from
 	uint32_t len, cost;
 
 	if (tw_unlikely(!p || p->state != TW_PEER_UP || !p->link->lane || p->rx_unusual ||
-			tw_poll_unusual(ep, tw_polls(ep) + 1)))
+			tw_poll_unusual(ep) || !tw_poll_shown(ep, polls)))
 		return NULL;
 	rx = p->link->lane->back;
 	s = next_short(rx, &hdr);
@@ -253,7 +271,7 @@ struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from
 	tw_ring_advance(rx, s, len);
 	if (tw_unlikely(tw_ring_publish(rx)))
 		p->link->provider->wake(p->link);
-	tw_poll_count(ep, tw_polls(ep) + 1);
+	tw_poll_count(ep, polls);
 	ep->counters[TW_C_RECV_DONE]++;
 	ep->counters[TW_C_RECV_BYTES] += len;
 	p->show->msgs_received++;

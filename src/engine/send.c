@@ -221,39 +221,18 @@ void tw_lane_close(struct tw_peer *p)
 	if (tw_list_empty(&p->open))
 		return;
 	tw_list_del(&p->open);
-	p->credits += (p->lane_end - lane->head) * TW_QUICK_COST;
+	p->credits += (p->lane_end - lane->head) * TW_QUICK_COST - lane->lines;
 	p->lane = &p->no_lane;
 	p->unpolled += n;
 	p->show->msgs_sent += n;
 	p->ep->counters[TW_C_SEND_EAGER] += n;
-	p->ep->counters[TW_C_SEND_BYTES] += p->lane_bytes;
+	p->ep->counters[TW_C_SEND_BYTES] += lane->payload;
 }
 
 void tw_lanes_close(struct tw_ep *ep)
 {
 	while (!tw_list_empty(&ep->open))
 		tw_lane_close(tw_list_first(&ep->open, struct tw_peer, open));
-}
-
-/* Opens the lane for the messages that need no other look. Nothing waits to be sent. */
-static void lane_open(struct tw_peer *p)
-{
-	struct tw_ring_tx *lane = p->link->lane;
-	uint32_t n;
-
-	if (!lane || !tw_ring_room_small(lane) || p->ep->short_max < TW_SHORT_SEND)
-		return;
-	/* The last one before a poll is counted by count(). */
-	n = tw_min(lane->limit - lane->head, POLL_EVERY - 2 - tw_min(p->unpolled, POLL_EVERY - 2));
-	n = tw_min(n, p->credits / TW_QUICK_COST);
-	if (!n)
-		return;
-	p->lane = lane;
-	p->lane_bytes = 0;
-	p->lane_from = lane->head;
-	p->lane_end = lane->open = lane->head + n;
-	p->credits -= n * TW_QUICK_COST;
-	tw_list_add_tail(&p->ep->open, &p->open);
 }
 
 /* Short, one piece, nothing queued before it. */
@@ -285,7 +264,6 @@ static tw_inline bool send_short(struct tw_peer *p, const void *data, uint32_t l
 	p->credits -= cost;
 	ep->counters[TW_C_SEND_EAGER]++;
 	ep->counters[TW_C_SEND_BYTES] += len;
-	lane_open(p);
 	return true;
 }
 
@@ -299,6 +277,40 @@ static inline void count(struct tw_peer *p)
 	tw_progress(p->ep);
 }
 
+/* Opens the lane for the messages that need no other look. */
+static void lane_open(struct tw_peer *p)
+{
+	struct tw_ring_tx *lane;
+	uint32_t n;
+
+	/* The poll may have done anything. */
+	if (p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || !tw_list_empty(&p->open))
+		return;
+	lane = p->link->lane;
+	if (!lane || !tw_ring_room_small(lane) || p->ep->short_max < TW_SHORT_SEND)
+		return;
+	/* The one that polls is another. */
+	n = tw_min(lane->limit - lane->head, POLL_EVERY - 1 - p->unpolled);
+	n = tw_min(n, p->credits / TW_QUICK_COST);
+	if (!n)
+		return;
+	p->lane = lane;
+	lane->payload = 0;
+	lane->lines = 0;
+	p->lane_from = lane->head;
+	p->lane_end = lane->open = lane->head + n;
+	p->credits -= n * TW_QUICK_COST;
+	lane->bopen = lane->bhead + TW_LINE * tw_min(tw_ring_room_mid(lane) / TW_LINE, p->credits);
+	tw_list_add_tail(&p->ep->open, &p->open);
+}
+
+/* After a message of send_short(). */
+static inline void count_short(struct tw_peer *p)
+{
+	count(p);
+	lane_open(p);
+}
+
 static tw_noinline bool send_bare_slow(struct tw_ep *ep, const void *data, uint32_t len,
 				       uint64_t match, struct tw_addr to)
 {
@@ -306,7 +318,7 @@ static tw_noinline bool send_bare_slow(struct tw_ep *ep, const void *data, uint3
 
 	if (!p || !send_short(p, data, len, match, NULL))
 		return false;
-	count(p);
+	count_short(p);
 	return true;
 }
 
@@ -314,18 +326,18 @@ static tw_noinline bool send_bare_slow(struct tw_ep *ep, const void *data, uint3
 static tw_noinline bool send_bare_mid(struct tw_ep *ep, const void *data, uint32_t len,
 				      uint64_t match, struct tw_addr to)
 {
-	struct tw_peer *p = tw_quick_peer(ep, to);
+	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
 
-	if (!tw_quick_send_mid(p, data, len, match))
+	if (!tw_quick_send_mid(lane, data, len, match))
 		return send_bare_slow(ep, data, len, match, to);
-	if (tw_unlikely(tw_quick_asleep(p)))
-		tw_quick_wake(p);
+	if (tw_unlikely(tw_quick_asleep(lane)))
+		tw_quick_wake(lane);
 	return true;
 }
 
-static tw_noinline bool woken(struct tw_peer *p)
+static tw_noinline bool woken(struct tw_ring_tx *lane)
 {
-	tw_quick_wake(p);
+	tw_quick_wake(lane);
 	return true;
 }
 
@@ -333,30 +345,31 @@ static tw_noinline bool woken(struct tw_peer *p)
 bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 		  struct tw_addr to)
 {
-	struct tw_peer *p = tw_quick_peer(ep, to);
+	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
 
-	if (tw_unlikely(!p))
+	if (tw_unlikely(!lane))
 		return send_bare_slow(ep, data, len, match, to);
-	if (tw_unlikely(!tw_quick_fits(p, len)))
+	if (tw_unlikely(!tw_quick_fits(lane, len)))
 		return send_bare_mid(ep, data, len, match, to);
-	tw_quick_send(p, data, len, match);
-	return tw_unlikely(tw_quick_asleep(p)) ? woken(p) : true;
+	tw_quick_send(lane, data, len, match);
+	return tw_unlikely(tw_quick_asleep(lane)) ? woken(lane) : true;
 }
 
 bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 		      struct tw_addr to, uint64_t imm)
 {
-	struct tw_peer *p = tw_quick_peer(ep, to);
+	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
+	struct tw_peer *p;
 
-	if (p && tw_quick_fits_imm(len)) {
-		tw_quick_send_imm(p, data, len, match, imm);
-		return tw_unlikely(tw_quick_asleep(p)) ? woken(p) : true;
+	if (lane && tw_quick_fits_imm(len)) {
+		tw_quick_send_imm(lane, data, len, match, imm);
+		return tw_unlikely(tw_quick_asleep(lane)) ? woken(lane) : true;
 	}
 	p = tw_peer_at(ep, to);
 	imm = htole64(imm);
 	if (!p || !send_short(p, data, len, match, &imm))
 		return false;
-	count(p);
+	count_short(p);
 	return true;
 }
 
@@ -400,8 +413,9 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 	    !r->extra && send_short(p, r->seg.ptr, r->len, r->match, NULL)) {
 		r->xfer_len = r->len;
 		tw_req_complete(ep, r, TW_S_OK);
+		count_short(p);
 	} else {
 		send_any(p, r);
+		count(p);
 	}
-	count(p);
 }

@@ -87,7 +87,8 @@ enum tw_status {
 	TW_NSTATUS
 };
 
-enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE, TW_ATOMIC, TW_AM_SEND };
+enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE, TW_ATOMIC, TW_AM_SEND, TW_SENT };
+/* SENT: of an interface that keeps requests for sends that leave at once. */
 
 enum tw_req_flags {
 	TW_R_DONE = 1,
@@ -240,7 +241,6 @@ struct tw_peer {
 	/* Frequently used fields first: short offsets make short instructions. */
 	struct tw_addr addr;
 	struct tw_ring_tx *lane; /* of the link, while it is open, or no_lane */
-	uint64_t lane_bytes;	 /* of the messages written there since it was opened */
 	uint32_t lane_from;	 /* its head at that time */
 	uint32_t lane_end;	 /* credits are set apart for the slots up to this */
 	struct tw_ep *ep;
@@ -358,8 +358,10 @@ struct tw_limits {
 
 struct tw_ep {
 	/* Frequently used fields first: short offsets make short instructions. */
+	/* The beginning of what looks like the first request of an empty list: without outcome. */
+	uint8_t no_request[offsetof(struct tw_req, link)] tw_aligned_line;
+	struct tw_list done; /* complete, not yet collected */
 	struct tw_slot_entry *slot;
-	struct tw_list done;	      /* complete, not yet collected */
 	const struct tw_interface *iface;
 	/* All that a short call would have to ask for one by one: 0 as usual. */
 	union {
@@ -424,6 +426,9 @@ struct tw_ep {
 	int epfd, wakefd;
 	struct tw_watch wake_watch;
 };
+
+_Static_assert(offsetof(struct tw_ep, done) == offsetof(struct tw_req, link),
+	       "tw_req_first_done()");
 
 /*
  * A slot of an open endpoint. It is never freed, so that handles can be checked. Its size

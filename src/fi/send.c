@@ -216,10 +216,11 @@ static tw_noinline ssize_t send_slow(struct tw_fi_ep *e, struct tw_ep *ep, const
 }
 
 /* A message has taken the short path, and somebody sleeps or something is to be done. */
-static tw_noinline ssize_t sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_peer *p)
+static tw_noinline ssize_t sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep,
+					struct tw_ring_tx *lane)
 {
-	if (tw_quick_asleep(p))
-		tw_quick_wake(p);
+	if (tw_quick_asleep(lane))
+		tw_quick_wake(lane);
 	if (e->tx_cq)
 		tw_fi_woken(&e->tx_cq->w);
 	ep->events++;
@@ -228,12 +229,12 @@ static tw_noinline ssize_t sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep, st
 }
 
 /* Whether a message can take the lane of its peer, and a place for it in the queue. */
-static tw_inline bool is_short(const struct tw_peer *p, const void *buf, size_t len, uint32_t bits)
+static tw_inline bool is_short(const struct tw_ring_tx *lane, const void *buf, size_t len, uint32_t bits)
 {
 	if (bits & TW_FI_IMM)
 		return tw_quick_fits_imm((uint32_t)tw_min(len, (size_t)UINT32_MAX)) &&
 		       (buf || !len);
-	return buf && len <= UINT32_MAX && tw_quick_fits(p, (uint32_t)len);
+	return buf && len <= UINT32_MAX && tw_quick_fits(lane, (uint32_t)len);
 }
 
 /* The short path: all is as usual, and nothing is called. */
@@ -244,12 +245,12 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 	struct tw_lock_way way, queue = {0};
 	struct tw_ep *ep = tw_enter_quick(e->handle, &way);
 	struct tw_fi_cq *cq = e->tx_cq;
-	struct tw_peer *p;
+	struct tw_ring_tx *lane;
 
 	if (tw_unlikely(!ep || to >= e->ndests || !e->dests[to] || e->tx_unusual))
 		return send_slow(e, ep, buf, len, to, match, imm, context, bits);
-	p = tw_quick_peer(ep, e->dests[to]->addr);
-	if (tw_unlikely(!p || !is_short(p, buf, len, bits)))
+	lane = tw_quick_lane(ep, e->dests[to]->addr);
+	if (tw_unlikely(!lane || !is_short(lane, buf, len, bits)))
 		return send_slow(e, ep, buf, len, to, match, imm, context, bits);
 	if (bits & TW_FI_NOTIFY) {
 		if (tw_unlikely(!tw_lock_biased(&cq->lock, &queue)))
@@ -260,16 +261,16 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 		}
 	}
 	if (bits & TW_FI_IMM)
-		tw_quick_send_imm(p, buf, (uint32_t)len, match, imm);
+		tw_quick_send_imm(lane, buf, (uint32_t)len, match, imm);
 	else
-		tw_quick_send(p, buf, (uint32_t)len, match);
+		tw_quick_send(lane, buf, (uint32_t)len, match);
 	if (bits & TW_FI_NOTIFY) {
 		write_event(cq, context, bits);
 		tw_lock_leave(queue);
 	}
-	if (tw_unlikely(tw_quick_asleep(p) || ep->unusual ||
+	if (tw_unlikely(tw_quick_asleep(lane) || ep->unusual ||
 			((bits & TW_FI_NOTIFY) && tw_fi_armed(&cq->w))))
-		return sent_unusual(e, ep, p);
+		return sent_unusual(e, ep, lane);
 	tw_lock_leave(way);
 	return 0;
 }

@@ -26,7 +26,7 @@ const uint8_t tw_mx_status_codes[TW_NSTATUS] = {
 static inline void collect(struct tw_ep *ep, struct tw_req *r, mx_status_t *status)
 {
 	tw_mx_status(status, r);
-	tw_req_free(ep, r);
+	tw_mx_req_free(ep, r);
 }
 
 /* The argument of a test that a call waits for. */
@@ -54,17 +54,6 @@ static tw_noinline mx_return_t test_entered(struct tw_ep *ep, struct tw_req *r, 
 	return MX_SUCCESS;
 }
 
-/* The request is not complete: polls. */
-static tw_noinline mx_return_t test_pending(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
-					    uint32_t *result, struct tw_lock_way way)
-{
-	if (tw_unlikely(r->outcome != tw_req_posted.outcome || !tw_quick_vain(ep)))
-		return test_entered(ep, r, status, result);
-	*result = 0;
-	tw_lock_leave(way);
-	return MX_SUCCESS;
-}
-
 static tw_noinline mx_return_t test_any(mx_endpoint_t endpoint, const mx_request_t *request,
 					mx_status_t *status, uint32_t *result)
 {
@@ -81,24 +70,78 @@ static tw_noinline mx_return_t leave(struct tw_ep *ep)
 	return MX_SUCCESS;
 }
 
-/* The short path calls nothing, so that no register needs to be saved. */
+/* Polls any number of rings. */
+static tw_noinline mx_return_t test_rings(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
+					  uint32_t *result, struct tw_lock_way way)
+{
+	if (tw_unlikely(!tw_quick_vain(ep)))
+		return test_entered(ep, r, status, result);
+	*result = 0;
+	tw_lock_leave(way);
+	return MX_SUCCESS;
+}
+
+/* The request is a posted receive: polls, mostly one ring, and saves no register then. */
+static tw_noinline mx_return_t test_posted(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
+					   uint32_t *result, struct tw_lock_way way)
+{
+	const struct tw_lanes *lanes = &ep->host.lanes;
+	uint64_t polls;
+
+	if (tw_unlikely(tw_poll_unusual(ep)))
+		return test_entered(ep, r, status, result);
+	polls = tw_polls(ep) + 1;
+	if (tw_poll_shows(polls) || lanes->nactive != 1)
+		return test_rings(ep, r, status, result, way);
+	if (tw_unlikely(!tw_ring_poll_vain(lanes->rx[0], &lanes->dense)))
+		return test_entered(ep, r, status, result);
+	tw_poll_count(ep, polls);
+	*result = 0;
+	tw_lock_leave(way);
+	return MX_SUCCESS;
+}
+
+static inline bool has_ended(const struct tw_req *r, uint64_t handle)
+{
+	return r->handle == handle && tw_likely(r->outcome == tw_req_ok.outcome);
+}
+
+/*
+ * The short path calls nothing, so that no register needs to be saved. It is for the oldest of
+ * the sends that left at once, and of the other requests that are complete.
+ */
 mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *status,
 		    uint32_t *result)
 {
 	struct tw_lock_way way;
 	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint, &way);
+	struct tw_mx_sends *sends;
 	struct tw_req *r;
+	uint64_t handle;
 
 	if (tw_unlikely(!ep))
 		return test_any(endpoint, request, status, result);
-	r = request ? tw_req_last(ep, (uint64_t)(uintptr_t)*request) : NULL;
-	if (tw_unlikely(!r || !result))
-		return test_entered(ep, r, status, result);
-	if (tw_unlikely(r->outcome != tw_req_ok.outcome))
-		return test_pending(ep, r, status, result, way);
+	if (tw_unlikely(!request || !result))
+		return test_entered(ep, tw_mx_request(ep, request), status, result);
+	handle = (uint64_t)(uintptr_t)*request;
+	sends = &tw_mx_ep(ep)->sends;
+	r = tw_mx_send_at(sends->first);
+	if (has_ended(r, handle)) {
+		tw_mx_succeeded(status, r);
+		sends->first = r->link.next;
+		tw_mx_send_put(r);
+	} else {
+		r = tw_req_first_done(ep);
+		if (!has_ended(r, handle)) {
+			r = tw_req_last(ep, handle);
+			if (tw_unlikely(!r || r->outcome != tw_req_posted.outcome))
+				return test_entered(ep, r, status, result);
+			return test_posted(ep, r, status, result, way);
+		}
+		tw_mx_succeeded(status, r);
+		tw_req_put(ep, r);
+	}
 	*result = 1;
-	tw_mx_succeeded(status, r);
-	tw_req_put(ep, r);
 	return tw_likely(tw_leave_quick(ep, way)) ? MX_SUCCESS : leave(ep);
 }
 
@@ -201,38 +244,54 @@ mx_return_t mx_ibuffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t
 
 /* The calls that look for any request ---------------------------------------- */
 
-/* A request returned to one thread's peek is not returned to another's. */
-static bool any_done(struct tw_ep *ep, void *arg)
+/* The first request that is complete, and wanted. */
+static bool find_done(struct tw_ep *ep, struct waiting *w,
+		      bool (*wanted)(const struct waiting *w, const struct tw_req *r))
 {
-	struct waiting *w = arg;
+	const struct tw_mx_sends *s = &tw_mx_ep(ep)->sends;
 	struct tw_list *n, *tmp;
 
 	tw_list_each(&ep->done, n, tmp) {
-		struct tw_req *r = tw_container(n, struct tw_req, link);
-
-		if (r->claimed && r->claimed != tw_thread_id())
-			continue;
-		r->claimed = tw_thread_id();
-		w->found = r;
-		return true;
+		w->found = tw_container(n, struct tw_req, link);
+		if (wanted(w, w->found))
+			return true;
 	}
+	n = s->first;
+	if (n == s->next && !tw_mx_send_at(n)->outcome)
+		return false;
+	do {
+		w->found = tw_mx_send_at(n);
+		if (w->found->outcome == tw_req_ok.outcome && wanted(w, w->found))
+			return true;
+	} while ((n = n->next) != s->next);
 	return false;
+}
+
+/* A request returned to one thread's peek is not returned to another's. */
+static bool unclaimed(const struct waiting *w, const struct tw_req *r)
+{
+	(void)w;
+	return !r->claimed || r->claimed == tw_thread_id();
+}
+
+static bool any_done(struct tw_ep *ep, void *arg)
+{
+	struct waiting *w = arg;
+
+	if (!find_done(ep, w, unclaimed))
+		return false;
+	w->found->claimed = tw_thread_id();
+	return true;
+}
+
+static bool matches(const struct waiting *w, const struct tw_req *r)
+{
+	return r->claimed != TW_MX_HIDDEN && (r->match & w->mask) == w->match;
 }
 
 static bool any_matching(struct tw_ep *ep, void *arg)
 {
-	struct waiting *w = arg;
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&ep->done, n, tmp) {
-		struct tw_req *r = tw_container(n, struct tw_req, link);
-
-		if (r->claimed == TW_MX_HIDDEN || (r->match & w->mask) != w->match)
-			continue;
-		w->found = r;
-		return true;
-	}
-	return false;
+	return find_done(ep, arg, matches);
 }
 
 /* One test with progress, or a wait. */

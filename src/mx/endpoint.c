@@ -71,6 +71,7 @@ static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 		return tw_mx_code(err);
 	tw_mx_ep(ep)->error_handler = *handler;
 	tw_mx_ep(ep)->context_mask = context_mask;
+	tw_mx_sends_init(&tw_mx_ep(ep)->sends);
 	*endpoint = (mx_endpoint_t)(uintptr_t)handle;
 	return MX_SUCCESS;
 }

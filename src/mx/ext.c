@@ -48,7 +48,7 @@ mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request)
 	if (!r)
 		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
 	if (r->flags & TW_R_DONE)
-		tw_req_free(ep, r);
+		tw_mx_req_free(ep, r);
 	else
 		tw_req_forget(r);
 	tw_leave(ep);

@@ -16,6 +16,16 @@ _Static_assert(MX_MAX_SEGMENTS == TW_MAX_SEGMENTS, "one limit");
 /* A request that no peek or test_any finds. */
 #define TW_MX_HIDDEN UINTPTR_MAX
 
+/*
+ * The requests of sends that leave at once: on no list, but in a circle by which they are used
+ * again. mx_test() is mostly called for the oldest. One is free if it has no outcome.
+ */
+struct tw_mx_sends {
+	struct tw_list *next;  /* for the next send, if it is free */
+	struct tw_list *first; /* from here to next they may be in use */
+	uint32_t n;
+};
+
 struct tw_mx_ep {
 	struct tw_ep ep;
 	uint64_t request_us;   /* time limit of new requests, 0 none */
@@ -24,12 +34,35 @@ struct tw_mx_ep {
 	void (*user_handler)(void); /* of unexpected messages */
 	void *user_context;
 	uint64_t claims; /* number of messages that blocked probes returned */
+	struct tw_mx_sends sends;
 };
 
 static inline struct tw_mx_ep *tw_mx_ep(const struct tw_ep *ep)
 {
 	return tw_container(ep, struct tw_mx_ep, ep);
 }
+
+static inline struct tw_req *tw_mx_send_at(struct tw_list *l)
+{
+	return tw_container(l, struct tw_req, link);
+}
+
+static inline bool tw_mx_send_free(struct tw_ep *ep)
+{
+	return !tw_mx_send_at(tw_mx_ep(ep)->sends.next)->outcome;
+}
+
+/* Its handle is of the next send from now on. */
+static inline void tw_mx_send_put(struct tw_req *r)
+{
+	r->outcome = 0;
+	r->claimed = 0;
+	r->handle = (uintptr_t)r->handle + ((uintptr_t)2 << TW_REQ_GEN);
+}
+
+void tw_mx_sends_init(struct tw_mx_sends *s);
+/* Frees a request that is complete. */
+void tw_mx_req_free(struct tw_ep *ep, struct tw_req *r);
 
 bool tw_mx_ready(void);
 void tw_mx_job_end(void);

@@ -3,6 +3,8 @@
 #include "engine/quick.h"
 #include "mx/mx_internal.h"
 
+#define MAX_SENDS 1024 /* requests of sends that leave at once */
+
 /*
  * Checks a segment list and copies it without empty segments. An empty message has one
  * empty segment, which needs no case of its own on the short path.
@@ -108,45 +110,103 @@ static tw_noinline mx_return_t isend_any(mx_endpoint_t endpoint, const mx_segmen
 	return isend_entered(ep, list, count, to, match, context, request);
 }
 
-static tw_noinline mx_return_t sent_unusual(struct tw_ep *ep, struct tw_peer *p)
+/* No endpoint has it: in use for ever, and never complete. */
+static struct tw_req no_send = {.outcome = TW_R_POSTED, .link = {&no_send.link, &no_send.link}};
+
+void tw_mx_sends_init(struct tw_mx_sends *s)
 {
-	if (tw_quick_asleep(p))
-		tw_quick_wake(p);
+	*s = (struct tw_mx_sends){&no_send.link, &no_send.link, 0};
+}
+
+/* Adds a request to a circle whose next one is in use. */
+static bool more_sends(struct tw_ep *ep)
+{
+	struct tw_mx_sends *s = &tw_mx_ep(ep)->sends;
+	struct tw_req *r = s->n < MAX_SENDS ? tw_req_new1(ep, TW_SENT, NULL, 0) : NULL;
+
+	if (!r)
+		return false;
+	r->outcome = 0;
+	if (s->n++ == 0)
+		s->first = &r->link;
+	else
+		tw_list_add_tail(s->next, &r->link);
+	s->next = &r->link;
+	return true;
+}
+
+void tw_mx_req_free(struct tw_ep *ep, struct tw_req *r)
+{
+	struct tw_mx_sends *s = &tw_mx_ep(ep)->sends;
+
+	if (r->kind != TW_SENT) {
+		tw_req_free(ep, r);
+		return;
+	}
+	tw_mx_send_put(r);
+	if (s->first == &r->link)
+		s->first = r->link.next;
+	while (s->first != s->next && !tw_mx_send_at(s->first)->outcome)
+		s->first = s->first->next;
+}
+
+static tw_noinline mx_return_t sent_unusual(struct tw_ep *ep, struct tw_ring_tx *lane)
+{
+	if (tw_quick_asleep(lane))
+		tw_quick_wake(lane);
 	ep->events++;
 	tw_mx_leave(ep);
 	return MX_SUCCESS;
 }
 
-/*
- * The message has left; its request is made only now, as the other side waits for the
- * message.
- */
-static tw_inline mx_return_t sent(struct tw_ep *ep, struct tw_lock_way way, struct tw_peer *p,
-				  uint32_t len, mx_endpoint_addr_t to, uint64_t match,
-				  void *context, mx_request_t *request)
+/* Fills in the request of a send that is about to leave. */
+static tw_inline void leaves(struct tw_ep *ep, uint32_t len, mx_endpoint_addr_t to, uint64_t match,
+			     void *context, mx_request_t *request)
 {
-	bool asleep = tw_quick_asleep(p);
+	struct tw_mx_sends *s = &tw_mx_ep(ep)->sends;
+	struct tw_req *r = tw_mx_send_at(s->next);
 	struct tw_addr addr = tw_mx_addr(to);
-	struct tw_req *r = tw_req_ended(ep, &addr, match, len);
 
+	tw_req_succeeded(r, &addr, match, len);
+	s->next = r->link.next;
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
-	if (tw_unlikely(asleep || ep->unusual))
-		return sent_unusual(ep, p);
+}
+
+static tw_inline mx_return_t sent(struct tw_ep *ep, struct tw_lock_way way, struct tw_ring_tx *lane)
+{
+	if (tw_unlikely(tw_quick_asleep(lane) || ep->unusual))
+		return sent_unusual(ep, lane);
 	tw_lock_leave(way);
 	return MX_SUCCESS;
 }
 
-/* Of more bytes than fit a slot, or of none, or in the token slot. */
+/* Of more bytes than fit a line of the byte area, or of none, or in the token slot. */
 static tw_noinline mx_return_t isend_mid(struct tw_ep *ep, const mx_segment_t *list,
-					 struct tw_peer *p, mx_endpoint_addr_t to, uint64_t match,
-					 void *context, mx_request_t *request)
+					 struct tw_ring_tx *lane, mx_endpoint_addr_t to,
+					 uint64_t match, void *context, mx_request_t *request)
 {
 	uint32_t len = list->segment_length;
 
-	if (tw_unlikely(!tw_quick_send_mid(p, list->segment_ptr, len, match)))
+	if (tw_unlikely(!tw_mx_send_free(ep) && !more_sends(ep)) ||
+	    tw_unlikely(!tw_quick_send_mid(lane, list->segment_ptr, len, match)))
 		return isend_entered(ep, list, 1, to, match, context, request);
-	return sent(ep, tw_lock_held(&ep->slot->lock), p, len, to, match, context, request);
+	leaves(ep, len, to, match, context, request);
+	return sent(ep, tw_lock_held(&ep->slot->lock), lane);
+}
+
+/* Of more bytes than fit a slot. */
+static tw_noinline mx_return_t isend_line(struct tw_ep *ep, const mx_segment_t *list,
+					  struct tw_ring_tx *lane, mx_endpoint_addr_t to,
+					  uint64_t match, void *context, mx_request_t *request)
+{
+	uint32_t len = list->segment_length;
+
+	if (tw_unlikely(!tw_quick_fits_line(lane, len) || !tw_mx_send_free(ep)))
+		return isend_mid(ep, list, lane, to, match, context, request);
+	leaves(ep, len, to, match, context, request);
+	tw_quick_send_line(lane, list->segment_ptr, len, match);
+	return sent(ep, tw_lock_held(&ep->slot->lock), lane);
 }
 
 /* The short path calls nothing, so that few registers need to be saved. */
@@ -155,23 +215,28 @@ mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 		     mx_request_t *request)
 {
 	struct tw_lock_way way;
-	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint, &way);
-	struct tw_peer *p;
+	struct tw_ring_tx *lane;
+	struct tw_ep *ep;
 	uint32_t len;
 
-	if (tw_unlikely(!ep))
+	if (tw_unlikely(segments_count != 1))
 		return isend_any(endpoint, segments_list, segments_count, destination, match_send,
 				 context, request);
-	p = tw_quick_peer(ep, tw_mx_addr(destination));
-	if (tw_unlikely(!p || !request || segments_count != 1 || !segments_list ||
-			!segments_list->segment_ptr || !ep->reqs.free))
-		return isend_entered(ep, segments_list, segments_count, destination, match_send,
-				     context, request);
+	ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint, &way);
+	if (tw_unlikely(!ep))
+		return isend_any(endpoint, segments_list, 1, destination, match_send, context,
+				 request);
+	lane = tw_quick_lane(ep, tw_mx_addr(destination));
+	if (tw_unlikely(!lane || !request || !segments_list || !segments_list->segment_ptr))
+		return isend_entered(ep, segments_list, 1, destination, match_send, context,
+				     request);
 	len = segments_list->segment_length;
-	if (tw_unlikely(!tw_quick_fits(p, len)))
-		return isend_mid(ep, segments_list, p, destination, match_send, context, request);
-	tw_quick_send(p, segments_list->segment_ptr, len, match_send);
-	return sent(ep, way, p, len, destination, match_send, context, request);
+	if (tw_unlikely(!tw_quick_fits(lane, len) || !tw_mx_send_free(ep)))
+		return isend_line(ep, segments_list, lane, destination, match_send, context,
+				  request);
+	leaves(ep, len, destination, match_send, context, request);
+	tw_quick_send(lane, segments_list->segment_ptr, len, match_send);
+	return sent(ep, way, lane);
 }
 
 mx_return_t mx_issend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
@@ -256,8 +321,8 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 				 context, request);
 	if (tw_unlikely(ep->unusual | tw_mx_ep(ep)->request_us | tw_mx_ep(ep)->context_mask |
 			(match_recv & ~match_mask)) ||
-	    tw_unlikely(!ep->reqs.free || !request || segments_count != 1 || !segments_list ||
-			!segments_list->segment_ptr))
+	    tw_unlikely(!ep->reqs.free || segments_count != 1 || !segments_list ||
+			!segments_list->segment_ptr || !request))
 		return irecv_entered(ep, segments_list, segments_count, match_recv, match_mask,
 				     context, request);
 	if (tw_unlikely(ep->gauges[TW_G_UNEXPECTED]))

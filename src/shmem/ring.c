@@ -245,11 +245,9 @@ static inline uint8_t *reserve(struct tw_ring_tx *tx, uint32_t len)
 	return at;
 }
 
-/* Publishes a packet whose payload is written. */
-static inline void publish(struct tw_ring_tx *tx, struct tw_slot *s, struct tw_hdr hdr,
-			   const uint8_t *data, uint32_t len)
+void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data,
+			   uint32_t len)
 {
-	s->hdr = hdr;
 	if (pingpong_detected(tx) && len > TW_RING_INLINE && len <= TW_RING_PINGPONG)
 		stamp_pingpong(tx, s, data, len);
 	else
@@ -266,17 +264,15 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 		tw_copy(to, iov[i].iov_base, iov[i].iov_len);
 		to += iov[i].iov_len;
 	}
-	publish(tx, s, hdr, data, len);
+	s->hdr = hdr;
+	tw_ring_stamp_pattern(tx, s, data, len);
 }
 
-void tw_ring_write_mid(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *from, uint32_t len,
-		       uint32_t pos)
+uint32_t tw_ring_room_mid(const struct tw_ring_tx *tx)
 {
-	uint8_t *to = tx->bytes + (pos & (tx->nbytes - 1));
+	uint32_t round = tx->nbytes - (tx->bhead & (tx->nbytes - 1));
 
-	tx->bhead = pos + tw_ring_span(len);
-	tw_copy(to, from, len);
-	publish(tx, tw_ring_slot(tx), hdr, to, len);
+	return tx->bytes_ready ? tw_min(round, tx->nbytes - (tx->bhead - tx->btaken)) : 0;
 }
 
 bool tw_ring_drained(const struct tw_ring_tx *tx)

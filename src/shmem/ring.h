@@ -105,6 +105,9 @@ struct tw_ring_tx {
 	uint64_t side;		 /* TW_STAMP_SECOND or 0 */
 	uint32_t head;		 /* next slot to write */
 	uint32_t open;		 /* the lane is open for the slots from head up to this */
+	uint32_t bopen;		 /* and for the bytes from bhead up to this */
+	uint64_t payload;	 /* the engine's: bytes of the packets since it was opened */
+	uint32_t lines;		 /* the same: lines to pay for besides those of its slots */
 	uint32_t mask;		 /* nslots - 1 */
 	uint32_t limit;		 /* a short packet below this has space, as far as is known */
 	struct tw_ring_rx *back; /* of the same connection */
@@ -216,12 +219,11 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
 /* Writes any packet; there must be space. */
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len);
-/*
- * Writes a packet of one piece of more than 40 bytes, where tw_ring_room_mid() has found
- * space.
- */
-void tw_ring_write_mid(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *from, uint32_t len,
-		       uint32_t pos);
+/* Publishes a slot whose contents are written, and learns from that who reads when. */
+void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data,
+			   uint32_t len);
+/* The bytes of the byte area that may be written in one piece, as far as is known. */
+uint32_t tw_ring_room_mid(const struct tw_ring_tx *tx);
 /*
  * Brackets a write of the ring's writer to the reader's memory. False once the reader has
  * revoked this; revoking waits until no write is in progress.
@@ -266,12 +268,16 @@ static inline uint32_t tw_ring_span(uint32_t len)
 	return (len + TW_LINE - 1) & ~(uint32_t)(TW_LINE - 1);
 }
 
-/* True if there is space in the byte area, as far as is known: from position pos on. */
-static inline bool tw_ring_room_mid(const struct tw_ring_tx *tx, uint32_t len, uint32_t *pos)
+/* True if an open lane is open for a payload of this length in the byte area. */
+static inline bool tw_ring_open_mid(const struct tw_ring_tx *tx, uint32_t len)
 {
-	*pos = tx->bhead;
-	tw_ring_place(pos, len, tx->nbytes);
-	return tx->bytes_ready && *pos + tw_ring_span(len) - tx->btaken <= tx->nbytes;
+	return tw_ring_span(len) <= tx->bopen - tx->bhead;
+}
+
+/* True if the last long packets may have been of a ping-pong, or this one is of the next. */
+static inline bool tw_ring_patterned(const struct tw_ring_tx *tx)
+{
+	return tx->pingpong | (tx->last_read ^ tx->back->tail);
 }
 
 /* From now on the other side may write the token slot. */
@@ -329,6 +335,18 @@ static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr,
 				       uint32_t len)
 {
 	tw_ring_fill(tx, tw_ring_slot_or_token(tx), hdr, data, len);
+}
+
+/* Fills a slot, but for its stamp, with a packet for which tw_ring_open_mid() is true. */
+static inline uint8_t *tw_ring_fill_mid(struct tw_ring_tx *tx, struct tw_slot *s, struct tw_hdr hdr,
+					const void *from, uint32_t len)
+{
+	uint8_t *to = tx->bytes + (tx->bhead & (tx->nbytes - 1));
+
+	tx->bhead += tw_ring_span(len);
+	s->hdr = hdr;
+	tw_copy(to, from, len);
+	return to;
 }
 
 static inline bool tw_slot_full(const struct tw_slot *s, uint64_t key)
