@@ -128,7 +128,10 @@ struct tw_driver {
 	 */
 	enum tw_err (*open)(const struct tw_driver_host *host, void **instance,
 			    struct tw_driver_caps *caps);
-	/* Drops everything under way, without upcalls; uses no memory after it. */
+	/*
+	 * Drops everything under way, without upcalls; uses no memory after it. May be called
+	 * in an upcall of progress().
+	 */
 	void (*close)(void *instance);
 	/* Make memory fit for packets, set its handle, and undo that. NULL: any memory is fit. */
 	bool (*slab_reg)(void *instance, struct tw_net_slab *slab);

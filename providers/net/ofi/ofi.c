@@ -99,6 +99,7 @@ static void do_close(void *instance)
 
 	if (better_left(o)) {
 		o->host.log(TW_LOG_INFO, "libfabric has transfers under way: not closed");
+		o->state = TW_OFI_LEFT;
 		o->left_before = atomic_exchange(&left_open, o);
 		return;
 	}
@@ -117,7 +118,9 @@ static void do_close(void *instance)
 		free(tw_container(n, struct tw_ofi_peer, node));
 	fi_freeinfo(o->info);
 	free(o->rx_mem);
-	free(o);
+	o->state = TW_OFI_CLOSED;
+	if (!o->inside)
+		free(o);
 }
 
 /* The descriptor of the queue, or a timer of our own where it has none of use. */

@@ -74,8 +74,16 @@ struct tw_ofi_peer {
 	struct tw_driver_address name;
 };
 
+enum tw_ofi_state {
+	TW_OFI_OPEN,
+	TW_OFI_LEFT, /* closed, though not for libfabric */
+	TW_OFI_CLOSED,
+};
+
 struct tw_ofi {
 	struct tw_driver_host host;
+	enum tw_ofi_state state;
+	bool inside; /* a call that makes upcalls, in which it may be closed */
 	struct tw_ofi *left_before; /* another one that was not closed */
 	struct fi_info *info;
 	struct fid_fabric *fabric;

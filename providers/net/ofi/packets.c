@@ -91,6 +91,8 @@ static bool complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
 	if ((e->flags & FI_RECV) && e->len &&
 	    !o->host.packet(o->host.owner, o->multi_recv ? e->buf : rx->buf, (uint32_t)e->len))
 		return false;
+	if (o->state != TW_OFI_OPEN)
+		return true;
 	if (!o->multi_recv || (e->flags & FI_MULTI_RECV))
 		post_rx(o, rx);
 	return true;
@@ -108,7 +110,8 @@ static void failed(struct tw_ofi *o, const struct fi_cq_err_entry *e)
 	case TW_OFI_SEND:
 		packet = &tw_container(op, struct tw_ofi_packet, op)->packet;
 		o->host.failed(o->host.owner, packet);
-		tw_net_packet_put(packet);
+		if (o->state == TW_OFI_OPEN)
+			tw_net_packet_put(packet);
 		break;
 	case TW_OFI_RMA:
 		tw_ofi_rma_done(o, op, e->err);
@@ -123,17 +126,18 @@ static void read_errors(struct tw_ofi *o)
 {
 	struct fi_cq_err_entry e = {0};
 
-	while (fi_cq_readerr(o->cq, &e, 0) == 1) {
+	while (o->state == TW_OFI_OPEN && fi_cq_readerr(o->cq, &e, 0) == 1) {
 		failed(o, &e);
 		memset(&e, 0, sizeof(e));
 	}
-	tw_ofi_post_all(o);
+	if (o->state == TW_OFI_OPEN)
+		tw_ofi_post_all(o);
 }
 
 /* Handles the completions read; false if some must wait. */
 static bool work_off(struct tw_ofi *o, unsigned *n)
 {
-	while (o->next_cqe < o->ncqe) {
+	while (o->state == TW_OFI_OPEN && o->next_cqe < o->ncqe) {
 		if (!complete(o, &o->cqe[o->next_cqe]))
 			return false;
 		o->next_cqe++;
@@ -145,8 +149,11 @@ static bool work_off(struct tw_ofi *o, unsigned *n)
 /* Reads the queue once; whether there may be more. */
 static bool read_queue(struct tw_ofi *o)
 {
-	ssize_t rc = fi_cq_read(o->cq, o->cqe, TW_OFI_CQ_BATCH);
+	ssize_t rc;
 
+	if (o->state != TW_OFI_OPEN)
+		return false;
+	rc = fi_cq_read(o->cq, o->cqe, TW_OFI_CQ_BATCH);
 	o->next_cqe = 0;
 	o->ncqe = rc > 0 ? (unsigned)rc : 0;
 	if (rc == -FI_EAVAIL)
@@ -156,17 +163,24 @@ static bool read_queue(struct tw_ofi *o)
 	return rc == TW_OFI_CQ_BATCH || rc == -FI_EAVAIL;
 }
 
+/* After calls that may have made upcalls. */
+static void leave(struct tw_ofi *o)
+{
+	o->inside = false;
+	if (o->state == TW_OFI_CLOSED)
+		free(o);
+}
+
 unsigned tw_ofi_progress(void *instance)
 {
 	struct tw_ofi *o = instance;
 	unsigned n = 0;
-	bool more;
+	bool more = true;
 
-	if (!work_off(o, &n))
-		return n;
-	do
+	o->inside = true;
+	while (work_off(o, &n) && more)
 		more = read_queue(o);
-	while (work_off(o, &n) && more);
+	leave(o);
 	return n;
 }
 
@@ -192,7 +206,13 @@ bool tw_ofi_arm(void *instance)
 
 	if (o->next_cqe < o->ncqe)
 		return true;
-	if (o->timed)
-		return arm_timer(o);
+	if (o->timed) {
+		bool found;
+
+		o->inside = true;
+		found = arm_timer(o) || o->state != TW_OFI_OPEN;
+		leave(o);
+		return found;
+	}
 	return fi_trywait(o->fabric, &fid, 1) != 0 || tw_sys_poll(&p, 1, 0) > 0;
 }

@@ -74,11 +74,14 @@ static void drop(struct tw_ofi *o, struct tw_ofi_rma *r)
 /* One operation has ended; the last one reports the result. True if it was the last. */
 static bool release(struct tw_ofi *o, struct tw_ofi_rma *r, bool tell)
 {
+	void *cookie = r->cookie;
+	enum tw_err err = r->err;
+
 	if (--r->open)
 		return false;
-	if (tell)
-		o->host.ended(o->host.owner, r->cookie, r->err);
 	drop(o, r);
+	if (tell)
+		o->host.ended(o->host.owner, cookie, err);
 	return true;
 }
 
