@@ -311,16 +311,6 @@ static enum tw_err do_put(struct tw_link *link, const struct iovec *iov, unsigne
 	return err == TW_OK ? w->inner->put(link, iov, niov, address, key, cookie) : err;
 }
 
-static enum tw_err do_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr)
-{
-	return wrap_of(link)->inner->mem_reg(link, addr, len, mr);
-}
-
-static void do_mem_dereg(struct tw_link *link, struct tw_mem_reg *mr)
-{
-	wrap_of(link)->inner->mem_dereg(link, mr);
-}
-
 static bool do_alive(struct tw_link *link)
 {
 	return wrap_of(link)->inner->alive(link);
@@ -447,6 +437,16 @@ static enum tw_err open_shm(struct tw_host *host, void **instance)
 }
 
 #if TW_HAVE_NET
+static enum tw_err do_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr)
+{
+	return wrap_of(link)->inner->mem_reg(link, addr, len, mr);
+}
+
+static void do_mem_dereg(struct tw_link *link, struct tw_mem_reg *mr)
+{
+	wrap_of(link)->inner->mem_dereg(link, mr);
+}
+
 static enum tw_err open_net(struct tw_host *host, void **instance);
 static const struct tw_provider net = {WRAPPED("net", open_net), .mem_reg = do_mem_reg,
 				       .mem_dereg = do_mem_dereg, .query = tw_net_query};
@@ -457,8 +457,8 @@ static enum tw_err open_net(struct tw_host *host, void **instance)
 }
 #endif
 
-/* In place of the registry's, which has the net provider only in builds with a driver. */
-const struct tw_provider *(*tw_provider_of_driver)(const char *, size_t);
+/* In place of the registry's where that is left out. */
+__attribute__((weak)) const struct tw_provider *(*tw_provider_of_driver)(const char *, size_t);
 
 static const struct tw_provider *find(const char *name, size_t len)
 {
