@@ -184,7 +184,7 @@ static int process(void *arg, int fd)
 
 int main(int argc, char **argv)
 {
-	static const struct st_option options[] = {{"--procs", &procs, 1, MOST}, {NULL}};
+	static const struct st_option options[] = {{"--procs", &procs, 1, MOST}, {0}};
 	struct twt_child child[MOST];
 	unsigned rank[MOST];
 
