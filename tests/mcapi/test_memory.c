@@ -119,23 +119,30 @@ Test(mcapi_memory, no_more_requests, .timeout = MCT_TIMEOUT)
 }
 
 /* Memory that malloc has set aside already: takes away what would hold so much. */
-static struct {
-	void *block[4096];
-	int n;
-} hoard;
+static struct block {
+	struct block *next;
+} *hoard;
 
 static void no_block_of(size_t size)
 {
+	struct block *b;
+
+	twc_check(size >= sizeof(*b));
 	allow(size);
-	while (hoard.n < 4096 && (hoard.block[hoard.n] = malloc(size)))
-		hoard.n++;
-	twc_check(hoard.n < 4096);
+	while ((b = malloc(size))) {
+		b->next = hoard;
+		hoard = b;
+	}
 }
 
 static void memory_again(void)
 {
-	while (hoard.n)
-		free(hoard.block[--hoard.n]);
+	while (hoard) {
+		struct block *b = hoard;
+
+		hoard = b->next;
+		free(b);
+	}
 	allow(0);
 }
 
