@@ -21,8 +21,9 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 9u
+#define TW_MRAPI_VERSION 10u
 #define TW_MRAPI_PROCS 1024u
+#define TW_MRAPI_HOSTS 64u /* others */
 #define TW_MRAPI_BUCKETS 4096u
 #define TW_MRAPI_EVENTS 5u
 #define TW_MRAPI_COUNTS 4096u
@@ -60,7 +61,12 @@ static inline enum tw_mrapi_kind tw_mrapi_kind_of(uint32_t handle)
 	return (enum tw_mrapi_kind)(handle >> TW_MRAPI_KIND_SHIFT);
 }
 
-enum tw_mrapi_flags { TW_MRAPI_RECURSIVE = 1, TW_MRAPI_EXT = 2, TW_MRAPI_DOMAIN_SHARED = 4 };
+enum tw_mrapi_flags {
+	TW_MRAPI_RECURSIVE = 1,
+	TW_MRAPI_EXT = 2,
+	TW_MRAPI_DOMAIN_SHARED = 4,
+	TW_MRAPI_CLAIMED = 8 /* not an object before the other hosts agree to its id */
+};
 
 /* The head of every object. */
 struct tw_mrapi_obj {
@@ -72,12 +78,20 @@ struct tw_mrapi_obj {
 	uint16_t next;		    /* slot + 1 of the next in the bucket */
 	uint16_t next_free;	    /* slot + 1 */
 	_Atomic(uint8_t) contended; /* a thread has waited for it */
-	uint8_t unused[9];
+	_Atomic(uint8_t) host;	    /* 0: this one; else its number + 1: only the name is here */
+	uint32_t there; /* its handle on that host; while CLAIMED, the creator's slot + 1 */
+	uint32_t unused;
 };
 _Static_assert(sizeof(struct tw_mrapi_obj) == 32, "wire format");
 
 #define TW_MRAPI_WAITERS 0x80000000u /* in the admin lock: wake a sleeper */
 #define TW_MRAPI_OWNER 0xffffu	     /* node slot + 1 */
+
+/*
+ * In the word of a mutex or a writer whose state is on another host, so that whatever takes
+ * a lock fails first and then asks there. A node of this host that has a mutex is beside it.
+ */
+#define TW_MRAPI_FAR 0x20000000u
 
 /* Lock word, sleepers' count and futex word in one cache line: see mutex.c. */
 struct tw_mrapi_mutex {
@@ -176,14 +190,31 @@ struct tw_mrapi_proc {
 	uint32_t unused[12];
 } tw_aligned_line;
 
+/*
+ * A node of another host is a guest: the same slot, so that what it locks here names it as
+ * any other. The process that serves it acts for it.
+ */
 struct tw_mrapi_node {
 	_Atomic(uint32_t) life; /* LIVE, LEAVING or FREE */
-	uint32_t proc;
+	uint32_t proc;		/* of a guest: which serves it, or TW_MRAPI_PROCS */
 	uint32_t domain;
 	uint32_t number;
 	uint32_t born; /* order of initialization in the job */
-	uint32_t unused[11];
+	uint32_t pid;
+	uint32_t host;	     /* 0: this one; else its number + 1 */
+	uint32_t claimed;    /* not a node before the other hosts agree */
+	uint64_t where;	     /* a guest's endpoint, as in struct tw_member */
+	uint32_t granted[4]; /* to a guest: the latest turns, in case their replies are lost */
+	uint32_t grants;
+	uint32_t unused;
 } tw_aligned_line;
+_Static_assert(sizeof(struct tw_mrapi_node) == 64, "wire format");
+
+/* Another host. Its number is its place in the table. */
+struct tw_mrapi_host {
+	uint64_t nic;		 /* 0: none yet */
+	_Atomic(uint64_t) where; /* a process there that a process here has spoken to, or 0 */
+};
 
 /* A started counter of a dynamic attribute, owned by one node. */
 struct tw_mrapi_count {
@@ -217,6 +248,7 @@ struct tw_mrapi_segment {
 	_Atomic(uint32_t) event_seq tw_aligned_line; /* futex word */
 	_Atomic(uint32_t) event[TW_MRAPI_EVENTS];
 
+	struct tw_mrapi_host host[TW_MRAPI_HOSTS] tw_aligned_line;
 	struct tw_mrapi_proc proc[TW_MRAPI_PROCS];
 	struct tw_mrapi_node node[MRAPI_MAX_NODES];
 	struct tw_mrapi_table table[TW_MRAPI_KINDS];
@@ -231,7 +263,7 @@ struct tw_mrapi_segment {
 	/* Deleted ids of locks that had MRAPI_ERROR_EXT, as rings. */
 	uint32_t deleted[TW_MRAPI_LOCKS][TW_MRAPI_DELETED_IDS] __attribute__((aligned(TW_PAGE)));
 } __attribute__((aligned(TW_PAGE)));
-_Static_assert(offsetof(struct tw_mrapi_segment, table) == 131264 &&
+_Static_assert(offsetof(struct tw_mrapi_segment, table) == 132288 &&
 		       offsetof(struct tw_mrapi_segment, mutex) == 249856 &&
 		       sizeof(struct tw_mrapi_segment) == 7458816,
 	       "wire format");
