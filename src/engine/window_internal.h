@@ -53,7 +53,10 @@ enum tw_status tw_window_check(unsigned rights, uint64_t size, unsigned wanted, 
 unsigned tw_atomic_rights(enum tw_atomic_op op, bool result);
 /* Makes elements what hosts of any byte order exchange, or of that what they were. */
 void tw_atomic_wire(void *elements, uint32_t len, enum tw_atomic_type type);
-/* Does it, with what came and for what goes; old receives what was there. The memory has room, and the atomic exists. */
+/*
+ * Does it, with what came and for what goes; old receives what was there. The memory has room,
+ * and the atomic exists.
+ */
 void tw_atomic_apply(char *memory, char *old, const struct tw_window_msg *m, const char *operand);
 /*
  * Queues a packet behind what is sent, also in upcalls. A reply counts in p->windows.due until
