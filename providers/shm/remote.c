@@ -78,9 +78,13 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 enum tw_err tw_shm_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie)
 {
+	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
+	enum tw_err err = copy_remote(l, iov, niov, address, false);
+
 	(void)key;
 	(void)cookie;
-	return copy_remote(tw_container(link, struct tw_shm_link, link), iov, niov, address, false);
+	/* Once the peer has ended the link, its program may have written there again. */
+	return tw_ring_revoked(&l->tx) ? TW_ELOST : err;
 }
 
 enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned niov,

@@ -347,8 +347,15 @@ void tw_ring_put_end(struct tw_ring_tx *tx)
 bool tw_ring_revoke(struct tw_ring_rx *rx)
 {
 	atomic_store_explicit(&rx->ring->taken.revoked, 1, memory_order_relaxed);
-	/* [put-revoke] */
+	/* [put-revoke] [get-revoke] */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* [put-end] */
 	return !atomic_load_explicit(&rx->ring->wants.putting, memory_order_acquire);
+}
+
+bool tw_ring_revoked(const struct tw_ring_tx *tx)
+{
+	/* [get-revoke] */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&tx->ring->taken.revoked, memory_order_relaxed);
 }

@@ -56,7 +56,7 @@ _Static_assert(sizeof(struct tw_slot) == TW_LINE, "a slot is a cache line");
 struct tw_ring_taken {
 	_Atomic(uint32_t) slots;
 	_Atomic(uint32_t) bytes;   /* modulo 2^32, skipped positions included */
-	_Atomic(uint32_t) revoked; /* the writer may not put any more */
+	_Atomic(uint32_t) revoked; /* the writer may not put or get any more */
 	uint32_t pad0;
 	_Atomic(uint64_t) polled; /* tw_clock() of a recent poll of the reader */
 	uint8_t pad[TW_LINE - 24];
@@ -232,6 +232,8 @@ bool tw_ring_put_begin(struct tw_ring_tx *tx);
 void tw_ring_put_end(struct tw_ring_tx *tx);
 /* False while a write may be in progress: try again. */
 bool tw_ring_revoke(struct tw_ring_rx *rx);
+/* After a read of the reader's memory: true if that may have been used again since. */
+bool tw_ring_revoked(const struct tw_ring_tx *tx);
 /* True if everything that was written has been read. */
 bool tw_ring_drained(const struct tw_ring_tx *tx);
 /* True if the ring has more than the home page. */

@@ -5,8 +5,6 @@
  * nothing writes to the closer's buffers afterwards; what the partner has
  * pending ends. The id can be opened again, and what is sent to the address of
  * the earlier life never arrives. The two processes take turns in closing.
- *
- * Part of: check-all
  */
 #include <pthread.h>
 #include <stdlib.h>

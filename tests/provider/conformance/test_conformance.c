@@ -511,6 +511,23 @@ CONFORMANCE(get_cut_off, OTHERS)
 	}
 }
 
+/* Memory of a peer that has ended its link may hold anything: no get of it succeeds. */
+CONFORMANCE(get_after_end, OTHERS)
+{
+	struct pair *p = pair_connected(t);
+	enum tw_err result = TW_PENDING, err;
+	struct iovec iov = {to, PART};
+	struct tw_mem_reg mr;
+
+	expose(p, from, sizeof(from), &mr);
+	pair_disconnect(p->ba);
+	err = p->ops->get(p->ab->link, &iov, 1, mr.address, mr.key, &result);
+	cr_assert_neq(err, TW_OK);
+	UNTIL(p, p->ab->state == FAKE_DOWN);
+	cr_assert_neq(result, TW_OK);
+	pair_close(p);
+}
+
 CONFORMANCE(get_from_nowhere, FAULTS)
 {
 	struct pair *p = pair_connected(t);
