@@ -61,14 +61,14 @@ void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events)
 		tw_shm_link_down(l, l->closing ? TW_ECLOSED : TW_ELOST);
 }
 
-static uint64_t polled_at(const struct tw_shm_link *l)
+uint64_t tw_shm_polled_at(const struct tw_shm_link *l)
 {
 	return atomic_load_explicit(&l->tx.ring->taken.polled, memory_order_relaxed);
 }
 
 bool tw_shm_polled_since(const struct tw_shm_link *l, uint64_t since)
 {
-	return (int64_t)(polled_at(l) - since) > 0;
+	return (int64_t)(tw_shm_polled_at(l) - since) > 0;
 }
 
 bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
@@ -83,12 +83,12 @@ bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us)
  */
 bool tw_shm_doorbell_ring(struct tw_shm_link *l)
 {
-	uint64_t polled = polled_at(l);
+	uint64_t polled = tw_shm_polled_at(l);
 
 	if (l->rang == polled) {
 		/* [doorbell] */
 		atomic_thread_fence(memory_order_seq_cst);
-		polled = polled_at(l);
+		polled = tw_shm_polled_at(l);
 	}
 	if (l->rang == polled)
 		return false;

@@ -3,8 +3,7 @@
 #include "providers/shm/shm.h"
 #include "shmem/remote.h"
 
-#define LONG_COPY 131072 /* bytes; copying them takes about 10 us */
-#define ALIVE_US 1000	 /* a peer that polled within this time is alive, and its pid is its own */
+#define ALIVE_US 1000	 /* a process that was alive so lately still has its pid */
 #define GET_PIECES 16	 /* pieces of memory per system call */
 
 /* Collects the pieces of iov from byte at on, as many as fit. Returns their bytes. */
@@ -36,19 +35,12 @@ static enum tw_err get_failed(struct tw_shm_link *l, enum tw_err err)
 	return TW_EPERM;
 }
 
-/* A long copy counts as polling (doc/decisions.md, 6). */
-static void poll_on(struct tw_shm_ep *ep, uint64_t began)
-{
-	if (began - ep->polled_at < tw_clock_us(TW_SHM_STALE_US))
-		tw_shm_polled(ep, tw_clock());
-}
-
 /*
- * Reads or writes. A read also fetches the peer's cookie from its memory: the pid may belong
- * to a new process.
+ * Reads or writes. A read with proof also fetches the peer's cookie from its memory: the pid may
+ * belong to a new process.
  */
 static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, unsigned niov,
-			       uint64_t address, bool write)
+			       uint64_t address, bool write, bool prove)
 {
 	struct iovec here[GET_PIECES + 1], there[2];
 	uint64_t began = tw_clock();
@@ -56,7 +48,7 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 	unsigned n;
 
 	while ((bytes = pieces_from(iov, niov, at, here, &n)) > 0) {
-		struct tw_pieces local = {here, n + !write}, remote = {there, 1 + !write};
+		struct tw_pieces local = {here, n + prove}, remote = {there, 1 + prove};
 		uint64_t cookie = 0;
 		enum tw_err err;
 
@@ -64,22 +56,33 @@ static enum tw_err copy_remote(struct tw_shm_link *l, const struct iovec *iov, u
 		there[0] = (struct iovec){(void *)(uintptr_t)(address + at), bytes};
 		there[1] = (struct iovec){(void *)(uintptr_t)l->cookie_at, sizeof(cookie)};
 		err = tw_remote_copy(l->link.pid, write, &local, &remote);
-		if (!write && local.n <= 1 && cookie != l->cookie)
+		if (prove && local.n <= 1 && cookie != l->cookie)
 			return TW_ELOST;
 		if (err != TW_OK)
 			return get_failed(l, err);
 		at += bytes;
+		if (prove)
+			l->alive_at = began;
 	}
-	if (at >= LONG_COPY)
-		poll_on(l->ep, began);
 	return TW_OK;
+}
+
+/* False: the pid is to be proved. */
+static bool surely_alive(struct tw_shm_link *l)
+{
+	uint64_t now = tw_clock(), age = tw_clock_us(ALIVE_US);
+
+	if (now - l->alive_at >= age)
+		l->alive_at = tw_shm_polled_at(l);
+	return now - l->alive_at < age;
 }
 
 enum tw_err tw_shm_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
-	enum tw_err err = copy_remote(l, iov, niov, address, false);
+	bool prove = !surely_alive(l);
+	enum tw_err err = copy_remote(l, iov, niov, address, false, prove);
 
 	(void)key;
 	(void)cookie;
@@ -97,14 +100,14 @@ enum tw_err tw_shm_put(struct tw_link *link, const struct iovec *iov, unsigned n
 
 	(void)key;
 	(void)cookie;
-	/* A read checks the cookie together with the data. A write must check before. */
-	if (!tw_shm_polled_within(l, ALIVE_US))
-		err = copy_remote(l, &to, 1, l->cookie_at, false);
+	/* Unlike a read, a write must check before. */
+	if (!surely_alive(l))
+		err = copy_remote(l, &to, 1, l->cookie_at, false, true);
 	if (err != TW_OK)
 		return err;
 	if (!tw_ring_put_begin(&l->tx))
 		return TW_ELOST;
-	err = copy_remote(l, iov, niov, address, true);
+	err = copy_remote(l, iov, niov, address, true, false);
 	tw_ring_put_end(&l->tx);
 	return err;
 }

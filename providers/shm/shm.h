@@ -43,7 +43,7 @@ struct tw_shm_hello {
 _Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 
 #define TW_SHM_MAGIC 0x74776d31u /* "twm1" */
-#define TW_SHM_VERSION 7
+#define TW_SHM_VERSION 8
 
 enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
 
@@ -81,6 +81,7 @@ struct tw_shm_link {
 	size_t map_size;
 	int sock, pidfd;
 	uint64_t cookie, cookie_at; /* the peer's */
+	uint64_t alive_at;	    /* a tick at which its pid was its own */
 	struct tw_watch sock_watch, pid_watch;
 	struct tw_list node; /* pending or dead */
 	uint64_t deadline;
@@ -143,7 +144,9 @@ void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls);
 void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls);
 /* Checks the deferred doorbells of all links. */
 void tw_shm_flush_deferred(struct tw_shm_ep *ep);
-/* True if the peer has polled since this tick, or in the last us microseconds. */
+/* The tick of the peer's last poll that it has shown. */
+uint64_t tw_shm_polled_at(const struct tw_shm_link *l);
+/* True if it has polled since this tick, or in the last us microseconds. */
 bool tw_shm_polled_since(const struct tw_shm_link *l, uint64_t since);
 bool tw_shm_polled_within(const struct tw_shm_link *l, uint64_t us);
 

@@ -7,6 +7,7 @@
 #define TRY_EVERY (64 * RUN)
 #define CALM_MAX 4   /* doublings of that while the same way wins */
 #define LARGE 4	     /* the first class that outlasts any cache: one try says it all */
+#define FIRST (RUN * TW_NPROTOS + 1) /* the tries of the first transfers are over by then */
 #define TELL_EVERY 8 /* transfers of the winner, so that it does not pay for clocks */
 
 static struct tw_choose_class *class_of(struct tw_choose *c, uint32_t len)
@@ -84,8 +85,11 @@ enum tw_proto tw_choose(struct tw_choose *c, uint32_t len, unsigned protos)
 {
 	struct tw_choose_class *k = class_of(c, len);
 	uint32_t n = k->count++;
-	unsigned proto = k->best, run = run_of(c, k);
+	unsigned proto = k->best, run;
 
+	if (tw_likely(n >= FIRST && (int32_t)(n - k->again) < 0 && protos & TW_PROTO_BIT(proto)))
+		return (enum tw_proto)proto;
+	run = run_of(c, k);
 	if (trying_first(n, run)) {
 		proto = n < run ? 0 : (n - warm_up(run)) / run;
 		k->again = TRY_EVERY - run;

@@ -15,9 +15,6 @@
 #define REST_US 1000	  /* data rests so long before one looks again, then twice as long */
 #define REST_MAX_US 16000 /* and so on up to this */
 
-/* The list of its peer that a request is on in each state, and the packet that is due. */
-enum where { NOWHERE, WAITING, REPLYING, PULLING, PUSHING };
-
 /*
  * Rests: nothing is left to do before the program polls or tw_transfer_expire() finds more.
  * Passive: the other side does all that is left, and rings if it wants something else.
@@ -27,43 +24,45 @@ enum where { NOWHERE, WAITING, REPLYING, PULLING, PUSHING };
 enum counted { UNCOUNTED, RESTS, PASSIVE, ACTIVE };
 
 /* clang-format off */
-#define AT(place, counts) {.where = place, .counted = counts}
-#define DUE(packet, flags, cls, payload, counted) {REPLYING, counted, packet, flags, cls, payload}
+#define AT(list, counts) {.where = offsetof(struct tw_peer, list), .counted = counts}
+#define DUE(...) {offsetof(struct tw_peer, replying), __VA_ARGS__}
 /* clang-format on */
 #define OWN_REF sizeof(struct tw_ref)
 #define SHARED sizeof(struct tw_share)
 
+/* The list of its peer that a request is on in each state, and the packet that is due. */
 static const struct state {
-	uint8_t where, counted, packet, flags, cls, payload;
+	uint16_t where; /* offset of the list; 0 none */
+	uint8_t packet, flags, cls, payload, counted;
 } states[TW_NXFERS] = {
-	[TW_XFER_UNMATCHED] = AT(WAITING, PASSIVE),
-	[TW_XFER_ANNOUNCED] = AT(WAITING, PASSIVE),
-	[TW_XFER_SENDING] = AT(PUSHING, ACTIVE),
-	[TW_XFER_PUTTING] = AT(PUSHING, ACTIVE),
+	[TW_XFER_UNMATCHED] = AT(waiting, PASSIVE),
+	[TW_XFER_ANNOUNCED] = AT(waiting, PASSIVE),
+	[TW_XFER_SENDING] = AT(pushing, ACTIVE),
+	[TW_XFER_PUTTING] = AT(pushing, ACTIVE),
 	[TW_XFER_PUT_DUE] = DUE(TW_PUT, TW_DONE_OK, TW_SEND_CONTROL, 0, ACTIVE),
 	/* A receiver that has nothing left to do need not be rung. */
 	[TW_XFER_PUT_ALL_DUE] = DUE(TW_PUT, TW_DONE_OK, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_PUT_FAILED_DUE] = DUE(TW_PUT, TW_DONE_FAILED, TW_SEND_CONTROL, 0, ACTIVE),
 	/* A packet that only ends a send waits until its program looks. */
 	[TW_XFER_ACK_DUE] = DUE(TW_ACK, 0, TW_SEND_NOTICE, 0, UNCOUNTED),
-	[TW_XFER_MATCHED] = AT(WAITING, RESTS),
+	[TW_XFER_MATCHED] = AT(waiting, RESTS),
 	[TW_XFER_CTS_DUE] = DUE(TW_CTS, 0, TW_SEND_CONTROL, OWN_REF, ACTIVE),
-	[TW_XFER_COPYING] = AT(WAITING, ACTIVE),
-	[TW_XFER_GETTING] = AT(PULLING, ACTIVE),
-	[TW_XFER_DRAINING] = AT(WAITING, ACTIVE),
+	[TW_XFER_COPYING] = AT(waiting, ACTIVE),
+	[TW_XFER_GETTING] = AT(pulling, ACTIVE),
+	[TW_XFER_DRAINING] = AT(waiting, ACTIVE),
 	[TW_XFER_SHARE_DUE] = DUE(TW_SHARE, 0, TW_SEND_CONTROL, SHARED, ACTIVE),
 	[TW_XFER_SHARE_ALL_DUE] = DUE(TW_SHARE, 0, TW_SEND_CONTROL, SHARED, ACTIVE),
-	[TW_XFER_SPLIT] = AT(PULLING, ACTIVE),
-	[TW_XFER_SPLIT_WAIT] = AT(WAITING, ACTIVE),
-	[TW_XFER_WRITTEN] = AT(WAITING, PASSIVE),
+	[TW_XFER_SPLIT] = AT(pulling, ACTIVE),
+	[TW_XFER_SPLIT_WAIT] = AT(waiting, ACTIVE),
+	[TW_XFER_WRITTEN] = AT(waiting, PASSIVE),
 	[TW_XFER_DONE_DUE] = DUE(TW_DONE, TW_DONE_OK, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_DONE_FAILED_DUE] = DUE(TW_DONE, TW_DONE_FAILED, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_CANCEL_DUE] = DUE(TW_CANCEL, 0, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_CANCELLED_DUE] = DUE(TW_CANCELLED, TW_CANCEL_OK, TW_SEND_CONTROL, 0, UNCOUNTED),
 	[TW_XFER_LATE_DUE] = DUE(TW_CANCELLED, TW_CANCEL_LATE, TW_SEND_CONTROL, 0, UNCOUNTED),
-	[TW_XFER_ACCESS] = AT(PULLING, ACTIVE),
-	[TW_XFER_ASKING] = AT(WAITING, ACTIVE),
-	[TW_XFER_ACCESS_DRAINING] = AT(WAITING, ACTIVE),
+	[TW_XFER_ACCESS] = AT(pulling, ACTIVE),
+	[TW_XFER_ASKING] = AT(waiting, ACTIVE),
+	[TW_XFER_ACCESS_DRAINING] = AT(waiting, ACTIVE),
 	[TW_XFER_NOTIFY_DUE] = DUE(TW_WINDOW, TW_WINDOW_NOTIFY, TW_SEND_CONTROL, 0, ACTIVE),
 };
 
@@ -244,10 +243,6 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 
 static void enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer next)
 {
-	struct tw_list *const lists[] = {[WAITING] = &p->waiting,
-					 [REPLYING] = &p->replying,
-					 [PULLING] = &p->pulling,
-					 [PUSHING] = &p->pushing};
 	const struct state *from = &states[r->state], *to = &states[next];
 	bool active = to->counted == ACTIVE ||
 		      (to->counted == PASSIVE && (!p->link->by_cpu || p->ep->acts));
@@ -257,9 +252,9 @@ static void enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer next)
 	r->active = active;
 	if (from->where != to->where) {
 		tw_list_del(&r->link);
-		tw_list_add_tail(lists[to->where], &r->link);
+		tw_list_add_tail((struct tw_list *)((char *)p + to->where), &r->link);
 	}
-	if (to->where != WAITING)
+	if (to->where != offsetof(struct tw_peer, waiting))
 		tw_peer_work(p);
 	r->state = (uint8_t)next;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cores.h"
-#include "engine/engine.h"
+#include "engine/quick.h"
 #include "engine/window.h"
 
 #define PULL_MIN 8192	   /* a system call costs more than copying this twice */
@@ -88,13 +88,16 @@ static enum tw_transfer_event choose_polling(struct tw_peer *p, struct tw_req *r
 					 [TW_PROTO_COPY] = TW_ON_COPY};
 	unsigned protos = TW_PROTO_BIT(TW_PROTO_COPY) | TW_PROTO_BIT(TW_PROTO_GET);
 
-	if (!still_polls(p, r->xfer_len))
-		return TW_ON_GET;
 	if (r->xfer_len < PULL_MIN)
 		protos = TW_PROTO_BIT(TW_PROTO_COPY);
 	else if (can_split)
 		protos = p->ep->protos;
 	r->proto = (uint8_t)tw_choose(&p->choose, r->xfer_len, protos);
+	/* The others need the peer. */
+	if (r->proto != TW_PROTO_GET && !still_polls(p, r->xfer_len)) {
+		r->proto = TW_PROTO_GET;
+		return TW_ON_GET;
+	}
 	/* Beside others, or behind them, its time tells nothing. */
 	if (p->ep->nmoving == 1 && tw_choose_teaches(&p->choose, r->xfer_len)) {
 		r->flags |= TW_R_SAMPLE;
@@ -232,6 +235,13 @@ static bool get_piece(struct tw_peer *p, struct tw_req *r)
 	return tw_transfer_begun(p, r, err, covered);
 }
 
+/* It takes as long as many polls: nobody is to think that this side does not poll. */
+static void copied(struct tw_ep *ep)
+{
+	tw_poll_count(ep, tw_polls(ep) + 1);
+	tw_poll_show(&ep->host.lanes);
+}
+
 bool tw_transfer_pull(struct tw_peer *p)
 {
 	bool moved = false;
@@ -241,6 +251,7 @@ bool tw_transfer_pull(struct tw_peer *p)
 
 		if (!(tw_is_access(r) ? tw_window_pull : get_piece)(p, r))
 			break;
+		copied(p->ep);
 		moved = true;
 	}
 	return moved;
@@ -307,6 +318,7 @@ bool tw_transfer_push(struct tw_peer *p)
 
 		if (r->state != TW_XFER_SENDING) {
 			put_piece(p, r);
+			copied(p->ep);
 			budget -= PUSH_BUDGET / 2;
 		} else if (send_piece(p, r)) {
 			budget--;

@@ -332,7 +332,7 @@ bool tw_ring_put_begin(struct tw_ring_tx *tx)
 	atomic_store_explicit(&tx->ring->wants.putting, 1, memory_order_relaxed);
 	/* [put-revoke] One of the two sides sees the other. */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!atomic_load_explicit(&tx->ring->taken.revoked, memory_order_relaxed))
+	if (!atomic_load_explicit(&tx->ring->reader.revoked, memory_order_relaxed))
 		return true;
 	tw_ring_put_end(tx);
 	return false;
@@ -346,7 +346,7 @@ void tw_ring_put_end(struct tw_ring_tx *tx)
 
 bool tw_ring_revoke(struct tw_ring_rx *rx)
 {
-	atomic_store_explicit(&rx->ring->taken.revoked, 1, memory_order_relaxed);
+	atomic_store_explicit(&rx->ring->reader.revoked, 1, memory_order_relaxed);
 	/* [put-revoke] [get-revoke] */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* [put-end] */
@@ -357,5 +357,5 @@ bool tw_ring_revoked(const struct tw_ring_tx *tx)
 {
 	/* [get-revoke] */
 	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(&tx->ring->taken.revoked, memory_order_relaxed);
+	return atomic_load_explicit(&tx->ring->reader.revoked, memory_order_relaxed);
 }

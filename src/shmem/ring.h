@@ -55,16 +55,15 @@ _Static_assert(sizeof(struct tw_slot) == TW_LINE, "a slot is a cache line");
 /* Written by the reader only. */
 struct tw_ring_taken {
 	_Atomic(uint32_t) slots;
-	_Atomic(uint32_t) bytes;   /* modulo 2^32, skipped positions included */
-	_Atomic(uint32_t) revoked; /* the writer may not put or get any more */
-	uint32_t pad0;
+	_Atomic(uint32_t) bytes;  /* modulo 2^32, skipped positions included */
 	_Atomic(uint64_t) polled; /* tw_clock() of a recent poll of the reader */
-	uint8_t pad[TW_LINE - 24];
+	uint8_t pad[TW_LINE - 16];
 };
-/* Also written by the reader only, but seldom: every send reads it. */
+/* Also written by the reader only, but seldom: every send and get reads it. */
 struct tw_ring_reader {
-	_Atomic(uint32_t) armed; /* ring its doorbell for any packet */
-	uint8_t pad[TW_LINE - 4];
+	_Atomic(uint32_t) armed;   /* ring its doorbell for any packet */
+	_Atomic(uint32_t) revoked; /* the writer may not put or get any more */
+	uint8_t pad[TW_LINE - 8];
 };
 /* Written by the writer only. */
 struct tw_ring_wants {

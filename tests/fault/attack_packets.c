@@ -176,7 +176,7 @@ static void ask(struct attacker *a, struct talk *t)
 		share.from = (uint32_t)odd(a);
 	/* It may find that it must not write. */
 	if (chance(a, 20))
-		atomic_store(&t->raw->rx.ring->taken.revoked, (uint32_t)odd(a));
+		atomic_store(&t->raw->rx.ring->reader.revoked, (uint32_t)odd(a));
 	memcpy(t->data, &share, sizeof(share));
 	put(a, t, tw_hdr_make(TW_SHARE, 0, 0, len, ref), sizeof(share));
 }
