@@ -266,12 +266,17 @@ static uint64_t expire_ops(struct tw_net_link *l, uint64_t now)
 /* Dials again. */
 static uint64_t expire_call(struct tw_net_link *l, uint64_t now)
 {
-	if (l->again && l->again <= now) {
-		enum tw_err err = tw_net_dial(l);
+	enum tw_err err;
 
-		if (err != TW_OK)
-			l->again = now + tw_clock_us(TW_NET_PROBE_US);
+	if (!l->again || l->again > now)
+		return l->again;
+	err = tw_net_dial(l);
+	if (err != TW_OK && l->state == TW_NET_NEW) {
+		tw_net_link_fail(l, err);
+		return 0;
 	}
+	if (err != TW_OK)
+		l->again = now + tw_clock_us(TW_NET_PROBE_US);
 	return l->again;
 }
 
@@ -311,7 +316,8 @@ uint64_t tw_net_link_expire(struct tw_net_link *l, uint64_t now)
 {
 	switch (l->state) {
 	case TW_NET_NEW:
-		return l->channel == TW_NET_SEEKING ? tw_net_seek_expire(l, now) : 0;
+		return l->channel == TW_NET_SEEKING ? tw_net_seek_expire(l, now)
+						    : expire_call(l, now);
 	case TW_NET_HALF_OPEN:
 		if (l->deadline > now)
 			return l->deadline;

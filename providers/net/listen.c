@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -24,8 +25,7 @@
 #define PORT_STEP 1024 /* between two groups of ports */
 #define NAMES_PORT 8191
 #define LISTEN_AGAIN_US 100000
-#define HALF_US 200000 /* a caller is kept so long for its first message, however many there are   \
-			*/
+#define HALF_US 200000 /* a caller is kept so long, and once more after HELLO */
 
 /* FNV-1a; 0 for the job without name. */
 uint32_t tw_net_job(void)
@@ -87,10 +87,9 @@ static void accept_one(struct tw_net_ep *ep, int sock, const struct sockaddr_sto
 		tw_net_link_end(l);
 }
 
-/* When there are too many, the oldest is dropped: real peers have sent CONNECT by then. */
+/* When there are too many, the oldest is dropped, and told: a real peer comes again. */
 static bool room_for_caller(struct tw_net_ep *ep)
 {
-	uint64_t latest = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
 	struct tw_list *n, *tmp;
 
 	if (ep->nhalf < TW_NET_HALF_OPEN_MAX)
@@ -104,12 +103,21 @@ static bool room_for_caller(struct tw_net_ep *ep)
 		tw_net_sock_ready(&l->watch, EPOLLIN);
 		if (l->state != TW_NET_HALF_OPEN)
 			return true;
-		if (latest - l->deadline < tw_clock_us(HALF_US))
+		if (tw_clock() - l->begun < tw_clock_us(HALF_US))
 			return false;
+		if (l->channel == TW_NET_HELLO)
+			tw_net_hello_full(l);
 		tw_net_link_end(l);
 		return true;
 	}
 	return false;
+}
+
+static bool somebody_waits(const struct tw_net_listener *at)
+{
+	struct pollfd p = {.fd = at->fd, .events = POLLIN};
+
+	return tw_sys_poll(&p, 1, 0) == 1;
 }
 
 static void listener_ready(struct tw_watch *w, uint32_t events)
@@ -118,12 +126,18 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 	struct tw_net_ep *ep = at->ep;
 
 	(void)events;
-	while (room_for_caller(ep)) {
+	for (;;) {
 		struct sockaddr_storage from;
 		socklen_t len = sizeof(from);
-		int sock = accept4(at->fd, (struct sockaddr *)&from, &len,
-				   SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int sock;
 
+		/* Nobody is dropped for nobody. */
+		if (!somebody_waits(at))
+			return;
+		if (!room_for_caller(ep))
+			break;
+		sock = accept4(at->fd, (struct sockaddr *)&from, &len,
+			       SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (sock >= 0)
 			accept_one(ep, tw_fd_own(sock), &from);
 		else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)

@@ -56,11 +56,21 @@ bool tw_net_hello_send(struct tw_net_link *l)
 	return auth && hello_put(l, auth, NULL);
 }
 
+void tw_net_hello_full(struct tw_net_link *l)
+{
+	struct tw_net_hello h = {
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .sealed = TW_NET_FULL};
+
+	(void)!tw_sys_send(l->sock, &h, sizeof(h), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* Whether the other side speaks this protocol and asks for the same proof. */
 static enum tw_err alike(const struct tw_net_auth *auth, const struct tw_net_hello *h)
 {
 	if (h->version != TW_NET_VERSION)
 		return TW_EPROTO;
+	if (h->sealed == TW_NET_FULL)
+		return TW_AGAIN;
 	return h->sealed == (auth->crypto != NULL) ? TW_OK : TW_EPERM;
 }
 
@@ -136,7 +146,9 @@ static void greeted(struct tw_net_link *l)
 		l->again = 0;
 		if (l->state != TW_NET_HALF_OPEN)
 			tw_net_ctrl_begin(l);
-	} else if (l->state == TW_NET_HALF_OPEN || err == TW_ELOST) {
+		else
+			l->begun = tw_clock();
+	} else if (l->state == TW_NET_HALF_OPEN || err == TW_ELOST || err == TW_AGAIN) {
 		tw_net_sock_lost(l, err);
 	} else {
 		/* Another endpoint than is wanted, perhaps another user's, or none at all. */

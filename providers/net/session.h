@@ -167,7 +167,7 @@ struct tw_net_link {
 	enum tw_net_channel channel;
 	int sock;	  /* -1 without a channel */
 	bool tx_shutdown; /* BYE was sent, the last message */
-	unsigned port_try, hung_up;
+	unsigned port_try, hung_up, full; /* the next port; times */
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */
 	struct tw_net_others *others;	   /* NULL: it has one board */
@@ -348,6 +348,8 @@ const char *tw_net_key_file(void);
 
 /* proof.c: once an auth is there. */
 bool tw_net_hello_send(struct tw_net_link *l);
+/* A listener without room has this instead of an answer. */
+void tw_net_hello_full(struct tw_net_link *l);
 /* TW_OK: the channel is open. TW_EPROTO, TW_EPERM: the other side is none of ours. */
 enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h);
 void tw_net_seal(struct tw_net_link *l, const struct tw_net_ctrl *t, struct tw_net_sealed *out);
@@ -399,7 +401,7 @@ bool tw_net_sock_alive(const struct tw_net_link *l);
 /* Whether the other host has not answered what was sent again and again. */
 bool tw_net_sock_stalled(const struct tw_net_link *l);
 bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t);
-/* The connection ended without BYE. */
+/* The connection ended without BYE; TW_AGAIN: the listener had no room. */
 void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why);
 
 /* packets.c */

@@ -17,6 +17,7 @@
 #define CALL_US 1000000 /* limit for one: the system would retry less and less often */
 #define LATE_US 1000000 /* before that nobody waits for an answer */
 #define HANG_UPS 8	/* without an answer, before the next port is tried */
+#define FULL_US 5000ull /* until a listener without room is called again, the first time */
 #define READS 16	/* in one call, so that one peer cannot keep others waiting */
 
 int tw_net_watch(struct tw_net_ep *ep, int fd, uint32_t events, struct tw_watch *w, int op)
@@ -278,16 +279,32 @@ static uint64_t unanswered_us(void)
 	return ms > 0 ? 1000ull * (unsigned)ms : 0;
 }
 
+/*
+ * The endpoint has no room for more callers. Each time they wait longer, so that in the end
+ * there is room for all of them.
+ */
+static void room_later(struct tw_net_link *l)
+{
+	if (tw_clock() - l->begun > tw_clock_us(1000ull * tw_settings.connect_timeout)) {
+		tw_net_link_fail(l, TW_ETIMEDOUT);
+		return;
+	}
+	l->port_try--;
+	call_again(l, FULL_US << l->full++);
+}
+
 void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 {
+	bool known = why == TW_AGAIN || (l->channel == TW_NET_OPEN && why != TW_EPROTO);
 	uint64_t since;
 
 	tw_log(TW_LOG_DEBUG, "endpoint %u: the connection is gone (%d)", l->other.endpoint_id, why);
 	tw_net_sock_close(l);
 	switch (l->state) {
 	case TW_NET_NEW:
-		/* The peer may have dropped the connection for lack of room. */
-		if (why != TW_EPROTO && l->hung_up++ < HANG_UPS)
+		if (known)
+			room_later(l);
+		else if (why != TW_EPROTO && l->hung_up++ < HANG_UPS)
 			tw_net_dial_same(l);
 		else
 			tw_net_dial_next(l);

@@ -72,6 +72,8 @@ _Static_assert(sizeof(struct tw_host_boards) == 456, "wire format");
 #define TW_NET_MAGIC 0x74777270u
 #define TW_NET_VERSION 4
 
+#define TW_NET_FULL 2 /* for `sealed': the listener has no room just now, and hangs up */
+
 /* The first message either way. */
 struct tw_net_hello {
 	uint32_t magic;

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A listener that has more callers than it has room for, and those callers. */
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/inet.h"
+#include "provider/pair.h"
+#include "providers/net/session.h"
+
+#define TURNED_AWAY 9 /* times: once more than a port may hang up without a word */
+
+static const struct traits lossy_net = {"lossy", OTHERS | BREAKS | QUIET};
+
+static struct sockaddr_storage address_of_b(struct pair *p)
+{
+	const struct tw_net_ep *b = p->b->instance;
+	struct sockaddr_storage sa;
+
+	cr_assert_eq(b->host->up->locate(b->host, FAKE_BOARD, &sa), TW_OK);
+	tw_inet_set_port(&sa, b->port);
+	return sa;
+}
+
+static int call(const struct sockaddr_storage *to)
+{
+	int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert_eq(connect(fd, (const struct sockaddr *)to, tw_inet_len(to)), 0);
+	return fd;
+}
+
+static int listen_at(const struct sockaddr_storage *at)
+{
+	int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	cr_assert_eq(bind(fd, (const struct sockaddr *)at, tw_inet_len(at)), 0);
+	cr_assert_eq(listen(fd, 1), 0);
+	return fd;
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+Test(listen, says_that_it_is_full, .timeout = TWT_TIMEOUT)
+{
+	struct pair *p = pair_open(&lossy_net);
+	struct sockaddr_storage at = address_of_b(p);
+	int fds[TW_NET_HALF_OPEN_MAX + 1];
+	struct tw_net_hello h;
+
+	for (unsigned i = 0; i < tw_countof(fds); i++)
+		fds[i] = call(&at);
+	UNTIL(p, readable(fds[0]));
+	cr_assert_eq(twt_get(fds[0], &h, sizeof(h)), 0);
+	cr_assert_eq(h.magic, TW_NET_MAGIC);
+	cr_assert_eq(h.sealed, TW_NET_FULL);
+	cr_assert_eq(twt_get(fds[0], &h, 1), -1, "it hangs up");
+	for (unsigned i = 1; i < tw_countof(fds); i++)
+		cr_assert_not(readable(fds[i]), "there is room for %u", i);
+	for (unsigned i = 0; i < tw_countof(fds); i++)
+		close(fds[i]);
+	pair_connect(p, &p->ab, &p->ba);
+	pair_close(p);
+}
+
+/* Hangs up on callers for lack of room. */
+static void turn_away(struct pair *p, struct fake_peer *peer, const struct tw_net_hello *h, int at)
+{
+	int fd;
+
+	for (int i = 0; i < TURNED_AWAY; i++) {
+		while ((fd = accept(at, NULL, NULL)) < 0) {
+			fake_pump(&p->a);
+			cr_assert_eq(peer->state, FAKE_NEW, "after %d: %d", i, peer->why);
+		}
+		cr_assert_eq(twt_put(fd, h, sizeof(*h)), 0);
+		close(fd);
+	}
+}
+
+Test(listen, caller_comes_again, .timeout = TWT_TIMEOUT)
+{
+	static const struct tw_net_hello full = {
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .sealed = TW_NET_FULL};
+	struct pair *p = pair_open(&lossy_net);
+	struct sockaddr_storage at;
+	struct fake_peer *peer;
+	int fd;
+
+	tw_settings.connect_timeout = 1000u * (unsigned)PAIR_SECONDS;
+	at = address_of_b(p);
+	fake_close(p->b);
+	fd = listen_at(&at);
+	peer = fake_connect(&p->a, FAKE_BOARD, 2, 0x2002);
+	turn_away(p, peer, &full, fd);
+	close(fd);
+	cr_assert_eq(fake_open(p->b, p->ops, 2), TW_OK);
+	UNTIL(p, peer->state != FAKE_NEW);
+	cr_assert_eq(peer->state, FAKE_UP, "%d", peer->why);
+	pair_close(p);
+}
