@@ -348,7 +348,7 @@ void tw_net_probed(struct tw_net_link *l, struct tw_net_path *p, bool question)
 		tw_net_path_bound(l, p);
 	if (l->state == TW_NET_LEAVING)
 		tw_net_goodbye(l);
-	if (l->state == TW_NET_PROBING && !question) {
+	if (l->state == TW_NET_PROBING) {
 		l->state = TW_NET_UP;
 		l->ep->host->up->connected(&l->link, &l->other);
 	}

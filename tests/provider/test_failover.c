@@ -271,3 +271,19 @@ Test(failover, second_is_not_opened_in_vain, .timeout = TWT_TIMEOUT)
 		  p->b->counters[TW_C_PATH_BROKEN]);
 	pair_close(p);
 }
+
+/* The listener's path breaks before the caller has had an answer to its probe. */
+Test(failover, breaks_while_connecting, .timeout = TWT_TIMEOUT)
+{
+	static const struct traits one = {"lossy", OTHERS | BREAKS};
+	struct pair *p = pair_open(&one);
+	struct fake_peer *peer = fake_connect(&p->a, FAKE_BOARD, 2, 0x2002);
+	struct tw_net_link *accepted;
+
+	UNTIL(p, p->b->npeers);
+	accepted = tw_container(p->b->peers[0].link, struct tw_net_link, link);
+	tw_net_path_broken(accepted, &accepted->paths[0]);
+	UNTIL(p, peer->state != FAKE_NEW);
+	cr_assert_eq(peer->state, FAKE_UP, "%d", peer->why);
+	pair_close(p);
+}
