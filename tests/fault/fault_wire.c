@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/check.h"
 #include "lib/twt.h"
 #include "mx_extensions.h"
 
@@ -17,16 +18,6 @@
 #define RETRY_MS 3000
 #define N 400
 #define LONG 300000
-
-static const char *what = "";
-
-#define check(cond)                                                                                \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, what, #cond);       \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
 
 struct name {
 	uint64_t nic;

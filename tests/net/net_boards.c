@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/check.h"
 #include "lib/twt.h"
 #include "mx_extensions.h"
 
@@ -27,16 +28,6 @@
 #define LONG (4u << 20)
 #define AHEAD 4 /* messages under way */
 #define LAST UINT64_MAX
-
-static const char *what = "";
-
-#define check(cond)                                                                                \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, what, #cond);       \
-			_exit(1);                                                                  \
-		}                                                                                  \
-	} while (0)
 
 struct name {
 	uint64_t nic;
