@@ -5,9 +5,11 @@
  * the other and skip a name that another user holds, in favour of the next suffix.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 
 #include "base/fds.h"
+#include "base/log.h"
 #include "base/settings.h"
 #include "providers/shm/shm.h"
 #include "shmem/sock.h"
@@ -38,9 +40,22 @@ static enum tw_err dial_name(const struct tw_sock_name *name, int *out)
 	return err == EAGAIN ? TW_AGAIN : TW_ECLOSED;
 }
 
+/* Once: callers try again and again. */
+static void another_user(uint32_t endpoint_id)
+{
+	static atomic_bool told;
+
+	if (!atomic_exchange(&told, true))
+		tw_log(TW_LOG_ERROR,
+		       "endpoint %u of this host is another user's, who shares no memory with this "
+		       "one; TAGWIRE_PROVIDERS=self,tcp on both sides, with one key, goes by tcp",
+		       endpoint_id);
+}
+
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
 {
 	struct tw_sock_name name;
+	bool foreign = false;
 
 	for (int i = 0; i < SUFFIXES; i++) {
 		enum tw_err err;
@@ -49,7 +64,10 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
 		err = dial_name(&name, fd);
 		if (err != TW_ECLOSED && err != TW_EPERM)
 			return err;
+		foreign |= err == TW_EPERM;
 	}
+	if (foreign)
+		another_user(endpoint_id);
 	return TW_ECLOSED;
 }
 
