@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting: the first operation on an address does it, and those behind it wait. */
+/*
+ * Connecting: the first operation on an address does it, and those behind it wait. So does a send
+ * behind a write or an atomic (FI_ORDER_SAW), and what comes behind that send.
+ */
 #include <stdlib.h>
 
 #include "fi/fi.h"
@@ -73,48 +76,100 @@ static void connect_to(struct tw_ep *ep, struct tw_fi_dest *d)
 	tw_connect(ep, r);
 }
 
+static bool writes_under_way(struct tw_ep *ep, const struct tw_fi_dest *d)
+{
+	struct tw_peer *p = tw_peer_at(ep, d->addr);
+
+	return p && p->windows.puts;
+}
+
+bool tw_fi_dest_holds(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_dest *d)
+{
+	if (writes_under_way(ep, d))
+		return true;
+	/* Nor does it overtake one that was held, to another fi_addr_t of this peer. */
+	for (uint32_t i = 0; e->nheld && i < e->ndests; i++)
+		if (e->dests[i] && e->dests[i]->state == TW_FI_DEST_HELD &&
+		    e->dests[i]->where == d->where)
+			return true;
+	return false;
+}
+
+/* Until the writes have ended. */
+static void hold(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_CONNECT, NULL, 0);
+
+	if (!r) {
+		fail_pending(ep, d, TW_S_NO_RESOURCES);
+		return;
+	}
+	r->context = d;
+	r->user = 0;
+	d->state = TW_FI_DEST_HELD;
+	e->nheld++;
+	tw_window_flush(ep, r, d->addr);
+}
+
 void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r)
 {
+	struct tw_fi_ep *e = ep->owner;
+
 	if (d->state == TW_FI_DEST_UP) {
 		struct tw_peer *p = tw_peer_at(ep, d->addr);
 
-		if (p && p->state == TW_PEER_UP) {
+		if (!p || p->state != TW_PEER_UP) {
+			d->state = TW_FI_DEST_NONE;
+		} else if (r->kind != TW_SEND || !e->nwrites || !tw_fi_dest_holds(e, ep, d)) {
 			begin(ep, r, d->addr);
 			return;
 		}
-		d->state = TW_FI_DEST_NONE;
 	}
 	tw_list_add_tail(&d->pending, &r->link);
 	if (d->state == TW_FI_DEST_NONE)
 		connect_to(ep, d);
+	else if (d->state == TW_FI_DEST_UP)
+		hold(e, ep, d);
 }
 
-void tw_fi_dest_connected(struct tw_ep *ep, struct tw_req *r)
+/* Begins what waits, until a send is to be held. */
+static void begin_pending(struct tw_ep *ep, struct tw_fi_dest *d)
 {
-	struct tw_fi_dest *d = r->context;
-	enum tw_status status = (enum tw_status)r->status;
+	struct tw_fi_ep *e = ep->owner;
 
-	if (d) {
-		d->state = status == TW_S_OK ? TW_FI_DEST_UP : TW_FI_DEST_NONE;
-		d->addr = r->source;
-	}
-	tw_req_free(ep, r);
-	if (!d)
-		return;
-	/* Whatever the reason, there is nobody. */
-	if (status != TW_S_OK) {
-		fail_pending(ep, d, TW_S_UNKNOWN);
-		return;
-	}
 	while (!tw_list_empty(&d->pending)) {
-		r = tw_list_first(&d->pending, struct tw_req, link);
+		struct tw_req *r = tw_list_first(&d->pending, struct tw_req, link);
+
+		if (r->kind == TW_SEND && e->nwrites && writes_under_way(ep, d)) {
+			hold(e, ep, d);
+			return;
+		}
 		tw_list_del(&r->link);
 		begin(ep, r, d->addr);
 	}
 }
 
-/* A connect under way does not find its destination any more. */
-static void forget_connect(struct tw_ep *ep, const struct tw_fi_dest *d)
+void tw_fi_dest_ready(struct tw_ep *ep, struct tw_req *r)
+{
+	struct tw_fi_dest *d = r->context;
+	enum tw_status status = (enum tw_status)r->status;
+	bool held = d && d->state == TW_FI_DEST_HELD;
+
+	if (held)
+		((struct tw_fi_ep *)ep->owner)->nheld--;
+	if (d) {
+		d->state = status == TW_S_OK ? TW_FI_DEST_UP : TW_FI_DEST_NONE;
+		d->addr = r->source;
+	}
+	tw_req_free(ep, r);
+	if (d && status == TW_S_OK)
+		begin_pending(ep, d);
+	else if (d) /* why a connect failed is all the same: there is nobody */
+		fail_pending(ep, d, held ? status : TW_S_UNKNOWN);
+}
+
+/* A request under way does not find its destination any more. */
+static void forget_request(struct tw_ep *ep, const struct tw_fi_dest *d)
 {
 	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
 		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
@@ -135,8 +190,9 @@ void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr)
 	d = addr < e->ndests ? e->dests[addr] : NULL;
 	if (d) {
 		fail_pending(ep, d, TW_S_CANCELLED);
-		if (d->state == TW_FI_DEST_CONNECTING)
-			forget_connect(ep, d);
+		e->nheld -= d->state == TW_FI_DEST_HELD;
+		if (d->state == TW_FI_DEST_CONNECTING || d->state == TW_FI_DEST_HELD)
+			forget_request(ep, d);
 		e->dests[addr] = NULL;
 		free(d);
 	}

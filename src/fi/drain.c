@@ -78,6 +78,16 @@ static void describe_error(struct tw_req *r, struct tw_fi_event *v)
 	v->olen = r->status == TW_S_TRUNCATED ? r->msg_len - r->len : 0;
 }
 
+static void access_over(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
+{
+	if (r->user & TW_FI_REPORT)
+		tw_fi_report(ep, r);
+	if (r->user & TW_FI_WRITES) {
+		e->nwrites--;
+		tw_fi_tx_choose(e);
+	}
+}
+
 /* False when the queue has no room: the request stays complete. */
 static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 {
@@ -104,8 +114,8 @@ static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 		tw_unlock(&cq->lock);
 		tw_fi_woken(&cq->w);
 	}
-	if (tw_unlikely(r->user & TW_FI_REPORT))
-		tw_fi_report(ep, r);
+	if (tw_unlikely(r->user & (TW_FI_REPORT | TW_FI_WRITES)))
+		access_over(e, ep, r);
 	if (tw_unlikely(r->user & TW_FI_REPORTED)) {
 		tw_req_free(ep, r);
 		return true;
@@ -157,7 +167,7 @@ void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep)
 		struct tw_req *r = tw_container(n, struct tw_req, link);
 
 		if (r->kind == TW_CONNECT) {
-			tw_fi_dest_connected(ep, r);
+			tw_fi_dest_ready(ep, r);
 			/* The sends that waited may have ended. */
 			tmp = ep->done.next;
 		} else {
@@ -187,7 +197,7 @@ void tw_fi_progress(struct tw_fi_ep *e)
 	tw_fi_leave(ep);
 }
 
-/* Connects and reports, for which others wait. */
+/* Reports, and requests of destinations, for which others wait. */
 static void report_others(struct tw_ep *ep)
 {
 	struct tw_list *n, *tmp;
@@ -199,7 +209,7 @@ static void report_others(struct tw_ep *ep)
 			tw_fi_report(ep, r);
 		if (r->kind != TW_CONNECT)
 			continue;
-		tw_fi_dest_connected(ep, r);
+		tw_fi_dest_ready(ep, r);
 		tmp = ep->done.next;
 	}
 }

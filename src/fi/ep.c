@@ -150,6 +150,11 @@ static void set_bits(struct tw_fi_ep *e)
 										     : 0;
 }
 
+void tw_fi_tx_choose(struct tw_fi_ep *e)
+{
+	e->tx_unusual = e->cntrs[TW_FI_CSEND] || e->nwrites;
+}
+
 static int enable(struct tw_fi_ep *e)
 {
 	struct tw_ep *ep;
@@ -165,7 +170,7 @@ static int enable(struct tw_fi_ep *e)
 	    ((e->caps & FI_RECV) && !e->rx_cq && !e->cntrs[TW_FI_CRECV]))
 		return -FI_ENOCQ;
 	set_bits(e);
-	e->tx_unusual = e->cntrs[TW_FI_CSEND] != NULL;
+	tw_fi_tx_choose(e);
 	rc = tw_fi_mr_join(e);
 	if (rc)
 		return rc;
@@ -406,6 +411,7 @@ static void take_info(struct tw_fi_ep *e, const struct fi_info *info)
 {
 	e->caps = info->caps;
 	e->directed = info->caps & FI_DIRECTED_RECV;
+	e->ordered = !info->tx_attr || (info->tx_attr->msg_order & FI_ORDER_SAW);
 	e->tx_size = e->rx_size = TW_FI_DEPTH;
 	if (info->tx_attr && info->tx_attr->size)
 		e->tx_size = (uint32_t)tw_min(info->tx_attr->size, (size_t)TW_FI_DEPTH_MAX);

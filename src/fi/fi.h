@@ -183,15 +183,15 @@ struct tw_fi_av {
 	struct tw_list eps;
 };
 
-enum tw_fi_dest_state { TW_FI_DEST_NONE, TW_FI_DEST_CONNECTING, TW_FI_DEST_UP };
+enum tw_fi_dest_state { TW_FI_DEST_NONE, TW_FI_DEST_CONNECTING, TW_FI_DEST_HELD, TW_FI_DEST_UP };
 
 /* Another endpoint, as one of ours knows it. */
 struct tw_fi_dest {
-	struct tw_addr addr; /* valid if up */
+	struct tw_addr addr; /* valid if up or held */
 	uint8_t state;
 	uint64_t where;
 	struct tw_source *from; /* of directed receives, or NULL */
-	struct tw_list pending; /* sends that wait for the connection */
+	struct tw_list pending; /* what waits for the connection; held: for writes to end */
 };
 
 /* Bits of an operation, kept in tw_req.user. */
@@ -205,7 +205,8 @@ enum tw_fi_bits {
 	TW_FI_FETCH = 64,    /* an atomic that returns something */
 	TW_FI_PARTS = 128,   /* to several places: context is struct tw_fi_parts */
 	TW_FI_REPORT = 256,  /* its end is to be reported to the owner of the memory */
-	TW_FI_REPORTED = 512 /* a peer's access that ended */
+	TW_FI_REPORTED = 512, /* a peer's access that ended */
+	TW_FI_WRITES = 1024   /* sends stay behind it */
 };
 
 /* One operation: a send, or an access to the memory of another. */
@@ -239,10 +240,10 @@ struct tw_fi_ep {
 	struct tw_fi_cq *tx_cq, *rx_cq;
 	struct tw_fi_cntr *cntrs[TW_FI_NCNTRS];
 	bool counts;	 /* any of them is bound */
-	bool tx_unusual; /* sends count */
-	bool directed, enabled;
+	bool tx_unusual; /* sends count, or a write is under way that they may not overtake */
+	bool directed, enabled, ordered; /* ordered: FI_ORDER_SAW */
 	uint32_t ntx, nrx, tx_size, rx_size; /* under way, and most of it */
-	uint32_t ncopied;
+	uint32_t ncopied, nwrites, nheld; /* nheld: destinations */
 	uint64_t caps, tx_flags, rx_flags;
 	bool tx_selective, rx_selective;
 	struct tw_fi_domain *domain;
@@ -332,6 +333,8 @@ fi_addr_t tw_fi_av_find(struct tw_fi_av *av, uint64_t where);
 /* ep.c */
 int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
 		  void *context);
+/* Whether sends are usual. */
+void tw_fi_tx_choose(struct tw_fi_ep *e);
 /* The calls without a function: each returns -FI_ENOSYS. */
 extern struct fi_ops_msg tw_fi_msg_ops;
 extern struct fi_ops_tagged tw_fi_tagged_ops;
@@ -346,8 +349,10 @@ static inline struct tw_fi_dest *tw_fi_dest(struct tw_fi_ep *e, fi_addr_t addr)
 }
 /* Begins when the peer is connected. */
 void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r);
-/* A connect has ended. */
-void tw_fi_dest_connected(struct tw_ep *ep, struct tw_req *r);
+/* A request of kind TW_CONNECT has ended. */
+void tw_fi_dest_ready(struct tw_ep *ep, struct tw_req *r);
+/* Whether a send waits for writes (FI_ORDER_SAW). Only if the endpoint has some. */
+bool tw_fi_dest_holds(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_dest *d);
 /* The address was removed. */
 void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr);
 /* Gives up those that wait for a connection. */

@@ -24,6 +24,7 @@
 	 FI_DELIVERY_COMPLETE | FI_MORE | FI_MATCH_COMPLETE)
 #define RX_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
 #define MODES (FI_CONTEXT | FI_CONTEXT2) /* the only ones of use here: for a claim */
+#define ORDER (FI_ORDER_SAS | FI_ORDER_SAW)
 #define MAX_MSG UINT32_MAX
 
 /* All that is asked for must be there; the answer has that and whatever costs nothing. */
@@ -58,12 +59,12 @@ static void fill_defaults(struct fi_info *info)
 {
 	bool service = tw_settings.service && !tw_settings.single_threaded;
 	enum fi_progress progress = service ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
-	*info->tx_attr = (struct fi_tx_attr){.msg_order = FI_ORDER_SAS,
+	*info->tx_attr = (struct fi_tx_attr){.msg_order = ORDER,
 					     .inject_size = TW_FI_INJECT,
 					     .size = TW_FI_DEPTH,
 					     .iov_limit = TW_FI_IOVS,
 					     .rma_iov_limit = 1};
-	*info->rx_attr = (struct fi_rx_attr){.msg_order = FI_ORDER_SAS,
+	*info->rx_attr = (struct fi_rx_attr){.msg_order = ORDER,
 					     .total_buffered_recv = tw_settings.unexp_max,
 					     .size = TW_FI_DEPTH,
 					     .iov_limit = TW_FI_IOVS};

@@ -76,7 +76,14 @@ static void add_data(struct tw_fi_ep *e, const struct tw_fi_op *op, struct tw_re
 	if (op->kind == TW_SEND) {
 		r->extra = imm ? TW_X_IMM : 0;
 		r->imm = htole64(op->imm);
-	} else if ((e->caps & FI_RMA_EVENT) || (imm && op->kind == TW_ATOMIC)) {
+		return;
+	}
+	if (op->kind != TW_READ && e->ordered) {
+		r->user |= TW_FI_WRITES;
+		e->nwrites++;
+		tw_fi_tx_choose(e);
+	}
+	if ((e->caps & FI_RMA_EVENT) || (imm && op->kind == TW_ATOMIC)) {
 		r->user |= TW_FI_REPORT;
 		r->imm = op->imm;
 	} else if (imm) {
@@ -163,7 +170,8 @@ static bool send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf, siz
 	struct tw_fi_dest *d = to < e->ndests ? e->dests[to] : NULL;
 	bool sent = true;
 
-	if (!d || d->state != TW_FI_DEST_UP || (bits & TW_FI_SYNC) || len > TW_SHORT_SEND)
+	if (!d || d->state != TW_FI_DEST_UP || (bits & TW_FI_SYNC) || len > TW_SHORT_SEND ||
+	    tw_unlikely(e->nwrites && tw_fi_dest_holds(e, ep, d)))
 		return false;
 	if (cq) {
 		tw_lock(&cq->lock);

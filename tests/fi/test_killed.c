@@ -127,6 +127,54 @@ FIT_TEST(fi_killed, all_ends)
 	free(out);
 }
 
+/*
+ * Sends that are held back behind an atomic (FI_ORDER_SAW) end with it, or with their address. An
+ * endpoint that did without that order sends.
+ */
+FIT_TEST(fi_killed, held)
+{
+	char *out = calloc(1, BIG), name[64];
+	size_t len = sizeof(name);
+	unsigned seen = 0;
+	struct twt_child c;
+	struct fit t;
+	fi_addr_t to, again;
+	uint64_t v = 1;
+
+	fit_env(*way);
+	twt_spawn(&c, victim, *way);
+	fit_open(&t, 1, *way, (struct fit_how){.caps = FI_RMA | FI_ATOMIC});
+	t.info->tx_attr->msg_order = FI_ORDER_SAS;
+	fit_add(&t);
+	to = meet(&t, &c);
+	fit_ok(fi_av_lookup(t.av, to, name, &len));
+	fit_eq(fi_av_insert(t.av, name, 1, &again, 0, NULL), 1);
+	fit_ok(fi_tsend(t.ep[0], out, 8, NULL, again, 2, &ctx[0]));
+	fit_good(&t, 0, &ctx[0]);
+	fit_ok(fi_read(t.ep[1], out, 8, NULL, to, 0, KEY, &ctx[0]));
+	fit_good(&t, 1, &ctx[0]);
+	kill(c.pid, SIGSTOP);
+	fit_eq(waitpid(c.pid, NULL, WUNTRACED), c.pid);
+	for (int i = 0; i < 2; i++)
+		fit_ok(fi_atomic(t.ep[i], &v, 1, NULL, to, 0, KEY, FI_UINT64, FI_SUM, &ctx[1]));
+	fit_ok(fi_tsend(t.ep[1], out, 8, NULL, to, 2, &ctx[2]));
+	fit_good(&t, 1, &ctx[2]);
+	fit_ok(fi_tsend(t.ep[0], out, 8, NULL, to, 2, &ctx[2]));
+	fit_ok(fi_tsend(t.ep[0], out, BIG, NULL, to, 2, &ctx[3]));
+	fit_ok(fi_tsend(t.ep[0], out, 8, NULL, again, 2, &ctx[4]));
+	fit_none(&t, 0);
+	fit_ok(fi_av_remove(t.av, &again, 1, 0));
+	fit_bad(&t, 0, &ctx[4], FI_ECANCELED);
+	kill(c.pid, SIGKILL);
+	for (int i = 0; i < 3; i++)
+		cr_assert(ended_badly(fit_next(&t, 0), &seen));
+	fit_eq(seen, 0xe);
+	fit_bad(&t, 1, &ctx[1], FI_ECONNRESET);
+	twt_join(&c, TWT_LONG);
+	fit_close(&t);
+	free(out);
+}
+
 /* In the midst of puts and gets of much memory. */
 FIT_TEST(fi_killed, amid_accesses)
 {
