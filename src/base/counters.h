@@ -40,7 +40,8 @@
 	X(RESENT, "packets sent again")                                                            \
 	X(DUPLICATE, "packets received again")                                                     \
 	X(COPIED, "bytes copied between hosts")                                                    \
-	X(WINDOW_SERVED, "one-sided accesses served")
+	X(WINDOW_SERVED, "one-sided accesses served")                                              \
+	X(AM_SENT, "active messages sent")
 
 enum tw_counter {
 #define TW_COUNTER_ENUM(name, label) TW_C_##name,

@@ -48,6 +48,7 @@ enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const 
 
 	if (!p || p->state != TW_PEER_UP || p->barred)
 		return TW_ECLOSED;
+	ep->counters[TW_C_AM_SENT]++;
 	if (tw_list_empty(&p->sendq) && leave(p, TW_AM, 0, arg, data, len))
 		return TW_OK;
 	r = tw_am_new(p, len);

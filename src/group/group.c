@@ -110,10 +110,10 @@ static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r
 		lose(m);
 }
 
-void tw_member_seek(struct tw_member *m)
+static void seek(struct tw_member *m, unsigned ms, uint32_t extra)
 {
 	struct tw_ep *ep = m->group->ep;
-	uint64_t deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	uint64_t deadline = tw_clock() + tw_clock_us(1000ull * ms);
 	struct tw_req *r;
 
 	if (m->state == TW_MEMBER_SEEKING || m->state == TW_MEMBER_HERE)
@@ -125,10 +125,20 @@ void tw_member_seek(struct tw_member *m)
 		lose(m);
 		return;
 	}
-	r->extra = m->group->later ? TW_X_LATER : 0;
+	r->extra = extra;
 	m->connected.done = connected;
 	r->context = &m->connected;
 	tw_connect(ep, r);
+}
+
+void tw_member_seek(struct tw_member *m)
+{
+	seek(m, tw_settings.connect_timeout, m->group->later ? TW_X_LATER : 0);
+}
+
+void tw_member_seek_for(struct tw_member *m, unsigned ms)
+{
+	seek(m, ms, TW_X_LATER);
 }
 
 /* Controls --------------------------------------------------------------------- */

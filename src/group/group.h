@@ -59,6 +59,8 @@ void tw_member_fini(struct tw_member *m);
 
 /* Connects to it, if it is AWAY or LOST. */
 void tw_member_seek(struct tw_member *m);
+/* The same, and tries again for so long if that fails. */
+void tw_member_seek_for(struct tw_member *m, unsigned ms);
 /* Has here() called by tw_group_attend(). */
 void tw_member_ready(struct tw_member *m);
 /* A packet has come from a peer: it is this member. */

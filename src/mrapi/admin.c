@@ -5,7 +5,7 @@
  * any other member can read them. A reclaim that is cut short by another death is
  * repeated by a survivor.
  */
-#include "mrapi/mrapi_internal.h"
+#include "mrapi/far.h"
 
 /* A holder is incarnation and slot + 1. */
 #define SLOT_BITS 11
@@ -163,10 +163,25 @@ static bool declare_dead(uint32_t proc, uint32_t incarnation)
 	return true;
 }
 
+/* Objects that it had not yet made known; what other hosts know of them is overridden later. */
+static void release_claims(uint32_t proc)
+{
+	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
+		for (uint32_t i = 0; i < tw_mrapi.seg->table[kind].high; i++) {
+			struct tw_mrapi_obj *o = tw_mrapi_slot((enum tw_mrapi_kind)kind, i);
+
+			if (atomic_load(&o->handle) && (o->flags & TW_MRAPI_CLAIMED) &&
+			    o->there == proc + 1)
+				tw_mrapi_table_free((enum tw_mrapi_kind)kind, o);
+		}
+}
+
 void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
 	uint64_t dead = (uint64_t)incarnation << 8 | TW_MRAPI_DEAD;
+	struct tw_mrapi_name ended[MRAPI_MAX_NODES];
+	uint64_t hosts = 0;
 	unsigned nodes = 0;
 
 	if (!declare_dead(proc, incarnation))
@@ -175,16 +190,22 @@ void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 	if (atomic_load(&seg->proc[proc].life) == dead) {
 		for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
 			if (atomic_load(&seg->node[i].life) == TW_MRAPI_FREE ||
-			    seg->node[i].proc != proc)
+			    seg->node[i].proc != proc || seg->node[i].host)
 				continue;
+			ended[nodes++] = tw_mrapi_name(&seg->node[i]);
 			tw_mrapi_release_node(i + 1);
-			nodes++;
 		}
+		hosts = atomic_load(&seg->proc[proc].hosts);
+		tw_mrapi_guests_unserved(proc);
+		release_claims(proc);
 		wake_all();
 		atomic_store(&seg->proc[proc].life, (uint64_t)incarnation << 8 | TW_MRAPI_FREE);
 		tw_log(TW_LOG_INFO, "mrapi: process %u died with %u nodes", proc, nodes);
 	}
 	tw_mrapi_admin_unlock();
-	while (nodes-- > 0)
+	while (nodes-- > 0) {
 		tw_mrapi_event(MRAPI_EVENT_NODE_DIED);
+		tw_mrapi_far_died(&ended[nodes]);
+	}
+	tw_mrapi_hosts_inherit(hosts);
 }

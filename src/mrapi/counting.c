@@ -13,7 +13,7 @@
  */
 #include <limits.h>
 
-#include "mrapi/mrapi_internal.h"
+#include "mrapi/far.h"
 
 #define COUNT 0xffffu
 
@@ -132,6 +132,14 @@ void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node)
 		wake(c, INT_MAX);
 }
 
+void tw_mrapi_counting_stand_back(struct tw_mrapi_counting *c, uint32_t node)
+{
+	uint32_t pending = node | TW_MRAPI_PENDING;
+
+	if (atomic_compare_exchange_strong(&c->writer, &pending, 0))
+		wake(c, INT_MAX);
+}
+
 /* ------------------------------------------------------------- lock and unlock */
 
 /* mode 0: any. False if the node has no such lock. */
@@ -240,8 +248,20 @@ static void end_attempt(struct attempt *a)
 		wake(a->c, INT_MAX);
 }
 
-static mrapi_status_t lock(enum tw_mrapi_kind kind, uint32_t handle, mrapi_rwl_mode_t mode,
-			   mrapi_timeout_t timeout)
+/* Its state is on another host. */
+static tw_noinline mrapi_status_t ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
+				      uint32_t handle, unsigned mode, mrapi_timeout_t timeout)
+{
+	struct tw_mrapi_far f = {.kind = tw_mrapi_kind_of(handle),
+				 .handle = handle,
+				 .mode = mode,
+				 .timeout = timeout};
+
+	return tw_mrapi_far_ask(o, op, &f);
+}
+
+mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
+				      mrapi_rwl_mode_t mode, mrapi_timeout_t timeout)
 {
 	struct attempt a = {.kind = kind, .handle = handle, .writer = mode == MRAPI_WRITER};
 	struct tw_mrapi_obj *o;
@@ -259,6 +279,8 @@ static mrapi_status_t lock(enum tw_mrapi_kind kind, uint32_t handle, mrapi_rwl_m
 	if (a.writer && timeout == 0 && !no_readers(a.c))
 		return MRAPI_TIMEOUT;
 	status = attempt(&a);
+	if (status == MRAPI_TIMEOUT && o->host)
+		return ask(o, TW_MRAPI_FAR_LOCK, handle, mode, timeout);
 	if (status == MRAPI_TIMEOUT && timeout != 0) {
 		status = wait_for(&a, timeout);
 		/* Passes on a wake-up that this thread does not use. */
@@ -272,21 +294,27 @@ static mrapi_status_t lock(enum tw_mrapi_kind kind, uint32_t handle, mrapi_rwl_m
 static mrapi_boolean_t trylock(enum tw_mrapi_kind kind, uint32_t handle, mrapi_rwl_mode_t mode,
 			       mrapi_status_t *status)
 {
-	mrapi_status_t result = lock(kind, handle, mode, 0);
+	mrapi_status_t result = tw_mrapi_counting_take(kind, handle, mode, 0);
 
 	tw_mrapi_set_status(status, result == MRAPI_TIMEOUT ? MRAPI_SUCCESS : result);
 	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
 }
 
-/* mode 0: the mode that the caller has */
-static mrapi_status_t unlock(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode)
+static inline mrapi_status_t unlock(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode)
 {
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(kind, handle, &o);
 
-	if (status == MRAPI_SUCCESS && !give(counting_of(o), kind, tw_mrapi_me(), mode))
-		status = kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_NOTLOCKED : MRAPI_ERR_RWL_NOTLOCKED;
-	return status;
+	if (status != MRAPI_SUCCESS || give(counting_of(o), kind, tw_mrapi_me(), mode))
+		return status;
+	if (o->host)
+		return ask(o, TW_MRAPI_FAR_UNLOCK, handle, mode, 0);
+	return kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_NOTLOCKED : MRAPI_ERR_RWL_NOTLOCKED;
+}
+
+mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode)
+{
+	return unlock(kind, handle, mode);
 }
 
 mrapi_status_t tw_mrapi_counting_end(struct tw_mrapi_obj *o, uint32_t me)
@@ -331,7 +359,8 @@ mrapi_sem_hndl_t mrapi_sem_create(mrapi_sem_id_t sem_id, const mrapi_sem_attribu
 
 void mrapi_sem_lock(mrapi_sem_hndl_t sem, mrapi_timeout_t timeout, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, lock(TW_MRAPI_SEM, sem, MRAPI_READER, timeout));
+	tw_mrapi_set_status(status,
+			    tw_mrapi_counting_take(TW_MRAPI_SEM, sem, MRAPI_READER, timeout));
 }
 
 mrapi_boolean_t mrapi_sem_trylock(mrapi_sem_hndl_t sem, mrapi_status_t *status)
@@ -353,7 +382,7 @@ mrapi_rwl_hndl_t mrapi_rwl_create(mrapi_rwl_id_t rwl_id, const mrapi_rwl_attribu
 void mrapi_rwl_lock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_timeout_t timeout,
 		    mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, lock(TW_MRAPI_RWL, rwl, mode, timeout));
+	tw_mrapi_set_status(status, tw_mrapi_counting_take(TW_MRAPI_RWL, rwl, mode, timeout));
 }
 
 mrapi_boolean_t mrapi_rwl_trylock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode,

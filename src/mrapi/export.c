@@ -52,43 +52,10 @@ static struct tw_mrapi_rmem *own(uint32_t handle)
 {
 	struct tw_mrapi_rmem *r = &tw_mrapi.seg->rmem[handle % MRAPI_MAX_RMEMS];
 
-	return tw_mrapi_is(&r->obj, handle) && tw_mrapi_node(r->owner)->proc == tw_mrapi.proc
+	return tw_mrapi_is(&r->obj, handle) && !r->obj.host &&
+			       tw_mrapi_node(r->owner)->proc == tw_mrapi.proc
 		       ? r
 		       : NULL;
-}
-
-/* Any memory of this host with that id. Under the admin lock. */
-static struct tw_mrapi_rmem *find_id(uint32_t id)
-{
-	struct tw_mrapi_segment *seg = tw_mrapi.seg;
-
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RMEM].high; i++)
-		if (atomic_load(&seg->rmem[i].obj.handle) && seg->rmem[i].obj.id == id)
-			return &seg->rmem[i];
-	return NULL;
-}
-
-static mrapi_status_t look_up(struct tw_mrapi_ctrl *ctrl)
-{
-	mrapi_status_t status = MRAPI_ERR_RMEM_ID_INVALID;
-	uint32_t from = ctrl->domain;
-	struct tw_mrapi_rmem *r;
-
-	tw_mrapi_admin_lock();
-	r = find_id(ctrl->id);
-	if (r) {
-		ctrl->handle = atomic_load(&r->obj.handle);
-		ctrl->domain = r->obj.domain;
-		ctrl->flags = r->obj.flags;
-		ctrl->size = r->size;
-		ctrl->atype = r->atype;
-		ctrl->proc = tw_mrapi_node(r->owner)->proc;
-		status = (ctrl->flags & TW_MRAPI_DOMAIN_SHARED) || ctrl->domain == from
-				 ? MRAPI_SUCCESS
-				 : MRAPI_ERR_DOMAIN_NOTSHARED;
-	}
-	tw_mrapi_admin_unlock();
-	return status;
 }
 
 static mrapi_status_t attach(struct tw_ep *ep, struct tw_member *from,
@@ -128,27 +95,18 @@ static mrapi_status_t detach(struct tw_ep *ep, struct tw_member *from,
 	return MRAPI_SUCCESS;
 }
 
-void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
+mrapi_status_t tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from,
+				     const struct tw_mrapi_ctrl *ctrl)
 {
-	mrapi_status_t status = MRAPI_ERR_PARAMETER;
-
 	switch (ctrl->what) {
-	case TW_MRAPI_CTRL_FIND:
-		status = look_up(ctrl);
-		break;
 	case TW_MRAPI_CTRL_CHECK:
-		status = own(ctrl->handle) ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID;
-		break;
+		return own(ctrl->handle) ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID;
 	case TW_MRAPI_CTRL_ATTACH:
-		status = attach(ep, from, ctrl);
-		break;
+		return attach(ep, from, ctrl);
 	case TW_MRAPI_CTRL_DETACH:
-		status = detach(ep, from, ctrl);
-		break;
+		return detach(ep, from, ctrl);
 	}
-	ctrl->what = TW_MRAPI_CTRL_REPLY;
-	ctrl->status = (int32_t)status;
-	tw_ctrl_send(from, 0, ctrl, sizeof(*ctrl));
+	return MRAPI_ERR_PARAMETER;
 }
 
 /* ----------------------------------------------------------------------- end */

@@ -6,7 +6,7 @@
  */
 #include "base/fds.h"
 #include "base/settings.h"
-#include "mrapi/mrapi_internal.h"
+#include "mrapi/far.h"
 
 struct tw_mrapi_member tw_mrapi = {.epoch = 1, .segfd = -1, .arenafd = -1};
 _Thread_local struct tw_mrapi_self tw_mrapi_self;
@@ -23,7 +23,13 @@ void tw_mrapi_act_for(struct tw_mrapi_owner owner)
 {
 	/* In no epoch: the node may have ended since the caller looked. */
 	tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch) - 1, owner.me,
-					       owner.born, owner.join};
+					       owner.born, owner.join, owner.guest};
+}
+
+/* Lives in this process, and is not a guest. */
+static bool lives_here(const struct tw_mrapi_node *n)
+{
+	return atomic_load(&n->life) == TW_MRAPI_LIVE && n->proc == tw_mrapi.proc && !n->host;
 }
 
 static bool still_self(void)
@@ -43,6 +49,8 @@ uint32_t tw_mrapi_me_again(void)
 	/* [member] */
 	uint32_t first = atomic_load_explicit(&tw_mrapi.first, memory_order_acquire);
 
+	if (tw_mrapi_self.guest) /* of a process that may have no node of its own, yet or any more */
+		return still_self() ? tw_mrapi_self.node : 0;
 	if (first == 0 || tw_mrapi_self.node == 0)
 		return first;
 	tw_mrapi_self.epoch = atomic_load(&tw_mrapi.epoch);
@@ -60,8 +68,8 @@ static uint32_t oldest_but(uint32_t me)
 	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
 		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
 
-		if (i + 1 != me && atomic_load(&n->life) == TW_MRAPI_LIVE &&
-		    n->proc == tw_mrapi.proc && (best == 0 || n->born < tw_mrapi_node(best)->born))
+		if (i + 1 != me && lives_here(n) &&
+		    (best == 0 || n->born < tw_mrapi_node(best)->born))
 			best = i + 1;
 	}
 	return best;
@@ -70,6 +78,8 @@ static uint32_t oldest_but(uint32_t me)
 /* Ends a node of this process. Under the mutex. */
 static void end_node(uint32_t me, mrapi_event_t event)
 {
+	const struct tw_mrapi_name name = tw_mrapi_name(tw_mrapi_node(me));
+
 	/* From here on nothing starts on its behalf; a lock taken after this is given back. */
 	atomic_store(&tw_mrapi_node(me)->life, TW_MRAPI_LEAVING);
 	atomic_store(&tw_mrapi.first, oldest_but(me));
@@ -83,6 +93,7 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	tw_mrapi_admin_lock();
 	tw_mrapi_release_node(me);
 	tw_mrapi_admin_unlock();
+	tw_mrapi_far_left(&name);
 	tw_mrapi_export_prune();
 	tw_mrapi_remote_release(me);
 	tw_mrapi_rmem_prune();
@@ -155,15 +166,14 @@ static mrapi_status_t become_member(void)
 	status = tw_mrapi_join();
 	if (status != MRAPI_SUCCESS)
 		return status;
+	tw_mrapi.joins++;
 	status = tw_mrapi_net_start();
-	if (status == MRAPI_SUCCESS)
-		tw_mrapi.joins++;
-	else
+	if (status != MRAPI_SUCCESS)
 		tw_mrapi_leave();
 	return status;
 }
 
-static struct tw_mrapi_node *find_node(mrapi_domain_t domain, mrapi_node_t number)
+struct tw_mrapi_node *tw_mrapi_node_find(mrapi_domain_t domain, mrapi_node_t number)
 {
 	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
 		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
@@ -184,38 +194,59 @@ bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s)
 	return false;
 }
 
-bool tw_mrapi_node_lives(mrapi_node_t number)
+mrapi_status_t tw_mrapi_node_shares(mrapi_node_t number)
 {
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
-		if (atomic_load(&tw_mrapi.seg->node[i].life) == TW_MRAPI_LIVE &&
-		    tw_mrapi.seg->node[i].number == number)
-			return true;
-	return false;
+	mrapi_status_t status = MRAPI_ERR_NODE_NOTINIT;
+
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
+		const struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
+
+		if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->number != number)
+			continue;
+		if (!n->host)
+			return MRAPI_SUCCESS;
+		status = MRAPI_ERR_SHM_NODES_INCOMPAT;
+	}
+	return status;
+}
+
+struct tw_mrapi_node *tw_mrapi_node_new(mrapi_domain_t domain, mrapi_node_t number, uint32_t proc)
+{
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
+		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
+
+		if (atomic_load(&n->life) != TW_MRAPI_FREE)
+			continue;
+		n->proc = proc;
+		n->domain = domain;
+		n->number = number;
+		n->born = ++tw_mrapi.seg->births;
+		n->host = n->claimed = n->session = 0;
+		for (unsigned k = 0; k < tw_countof(n->done); k++)
+			atomic_store(&n->done[k].turn, 0);
+		return n;
+	}
+	return NULL;
 }
 
 /* Enters the caller as a node. Under the admin lock. */
 static mrapi_status_t enter(mrapi_domain_t domain, mrapi_node_t number)
 {
-	struct tw_mrapi_segment *seg = tw_mrapi.seg;
+	struct tw_mrapi_node *n;
 
-	if (find_node(domain, number))
+	if (tw_mrapi_node_find(domain, number))
 		return MRAPI_ERR_NODE_INITIALIZED;
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
-		struct tw_mrapi_node *n = &seg->node[i];
-
-		if (atomic_load(&n->life) != TW_MRAPI_FREE)
-			continue;
-		n->proc = tw_mrapi.proc;
-		n->domain = domain;
-		n->number = number;
-		n->born = ++seg->births;
-		/* [node] */
-		atomic_store(&n->life, TW_MRAPI_LIVE);
-		tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch), i + 1, n->born,
-						       tw_mrapi.joins};
-		return MRAPI_SUCCESS;
-	}
-	return MRAPI_ENO_INIT;
+	n = tw_mrapi_node_new(domain, number, tw_mrapi.proc);
+	if (!n)
+		return MRAPI_ENO_INIT;
+	n->pid = (uint32_t)getpid();
+	n->claimed = tw_mrapi_far_hosts();
+	/* [node] */
+	atomic_store(&n->life, TW_MRAPI_LIVE);
+	tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch),
+					       (uint32_t)(n - tw_mrapi.seg->node) + 1, n->born,
+					       tw_mrapi.joins, false};
+	return MRAPI_SUCCESS;
 }
 
 static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
@@ -235,7 +266,10 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 	tw_mrapi_admin_lock();
 	status = enter(domain, number);
 	tw_mrapi_admin_unlock();
+	if (status == MRAPI_SUCCESS)
+		status = tw_mrapi_far_join(tw_mrapi_self.node);
 	if (status != MRAPI_SUCCESS) {
+		forget_self();
 		if (tw_mrapi.nodes == 0) {
 			tw_mrapi_net_stop();
 			tw_mrapi_leave();
@@ -317,7 +351,7 @@ static mrapi_status_t node_attribute(mrapi_node_t number, mrapi_uint_t num, void
 	if (!value)
 		return MRAPI_ERR_PARAMETER;
 	tw_mrapi_admin_lock();
-	n = find_node(tw_mrapi_node(me)->domain, number);
+	n = tw_mrapi_node_find(tw_mrapi_node(me)->domain, number);
 	if (!n)
 		status = MRAPI_ERR_PARAMETER;
 	else if (num == MRAPI_OBJECT_ID)
@@ -325,8 +359,7 @@ static mrapi_status_t node_attribute(mrapi_node_t number, mrapi_uint_t num, void
 	else if (num == MRAPI_NODE_DOMAIN)
 		status = tw_mrapi_attr_put(value, size, &n->domain, sizeof(n->domain));
 	else if (num == MRAPI_NODE_PID)
-		status = tw_mrapi_attr_put(value, size, &tw_mrapi.seg->proc[n->proc].pid,
-					   sizeof(uint32_t));
+		status = tw_mrapi_attr_put(value, size, &n->pid, sizeof(n->pid));
 	else
 		status = MRAPI_ERR_ATTR_NUM;
 	tw_mrapi_admin_unlock();

@@ -110,8 +110,8 @@ static inline bool tw_mrapi_is_remote(uint32_t handle)
 	return tw_mrapi_kind_of(handle) == TW_MRAPI_REMOTE;
 }
 
-/* Looks an id up on the other hosts. */
-mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle);
+/* In place of the handle of its name here, that of the memory. */
+mrapi_status_t tw_mrapi_remote_get(uint32_t *handle);
 /* Resolves a handle without its access type. */
 mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **remote);
 struct tw_mrapi_rmem *tw_mrapi_remote_rmem(struct tw_mrapi_remote *remote);

@@ -31,6 +31,7 @@ struct tw_mrapi_self {
 	uint32_t epoch; /* in which the node was valid */
 	uint32_t node;	/* slot + 1 */
 	uint32_t born, join;
+	bool guest;
 };
 
 extern _Thread_local struct tw_mrapi_self tw_mrapi_self;
@@ -65,11 +66,13 @@ static inline struct tw_mrapi_node *tw_mrapi_node(uint32_t me)
 /* A node, its order of birth and the process's join: not a later node with the same slot. */
 struct tw_mrapi_owner {
 	uint32_t me, born, join;
+	bool guest; /* a thread does not become another node when it ends */
 };
 
 static inline struct tw_mrapi_owner tw_mrapi_owner(uint32_t me)
 {
-	return (struct tw_mrapi_owner){me, tw_mrapi_node(me)->born, tw_mrapi.joins};
+	return (struct tw_mrapi_owner){me, tw_mrapi_node(me)->born, tw_mrapi.joins,
+				       tw_mrapi_node(me)->host != 0};
 }
 
 /* The calling library thread runs for that node; all 0: for none. */
@@ -127,7 +130,14 @@ void tw_mrapi_release_node(uint32_t me);
 mrapi_status_t tw_mrapi_table_claim(enum tw_mrapi_kind kind, uint32_t id,
 				    struct tw_mrapi_obj **out);
 /* Makes an object of a claimed slot. */
-uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags);
+uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags,
+				uint32_t domain);
+/* A slot for an id that nothing has, of which the caller makes an object; or NULL. */
+struct tw_mrapi_obj *tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id);
+mrapi_status_t tw_mrapi_table_full(enum tw_mrapi_kind kind);
+struct tw_mrapi_obj *tw_mrapi_lookup(enum tw_mrapi_kind kind, uint32_t id);
+/* False: memory is short for the id of an object with these flags, once it is deleted. */
+bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags);
 /* Frees a claimed slot or an object. */
 void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
 /* Finds an id for the caller's domain. */
@@ -221,8 +231,12 @@ void tw_mrapi_wait_forked(void);
 /* ---- init.c */
 /* Whether a node of this process is in the set. */
 bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s);
-/* Whether a node of that number lives. Under the admin lock. */
-bool tw_mrapi_node_lives(mrapi_node_t number);
+/* Whether a node of that number lives, on this host. Under the admin lock. */
+mrapi_status_t tw_mrapi_node_shares(mrapi_node_t number);
+/* The one of these numbers, or NULL. Under the admin lock. */
+struct tw_mrapi_node *tw_mrapi_node_find(mrapi_domain_t domain, mrapi_node_t number);
+/* A free slot as a node that does not live yet, or NULL. Under the admin lock. */
+struct tw_mrapi_node *tw_mrapi_node_new(mrapi_domain_t domain, mrapi_node_t number, uint32_t proc);
 
 /* ---- attr.c */
 /* The flags of an attribute structure, or the defaults for NULL; false: not initialized. */
@@ -238,7 +252,16 @@ mrapi_status_t tw_mrapi_attr_put(void *value, size_t size, const void *from, siz
 /* ---- mutex.c; counting.c: semaphores and reader/writer locks */
 /* Releases all that a node that has ended has of it. */
 void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node);
+mrapi_status_t tw_mrapi_mutex_take(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
+				   mrapi_timeout_t timeout);
+mrapi_status_t tw_mrapi_mutex_give(mrapi_mutex_hndl_t handle, const mrapi_key_t *key);
+mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
+				      mrapi_rwl_mode_t mode, mrapi_timeout_t timeout);
+/* mode 0: the mode that the caller has */
+mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode);
 void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node);
+/* The writer that was waiting in that node's name has died, not the node. */
+void tw_mrapi_counting_stand_back(struct tw_mrapi_counting *c, uint32_t node);
 /* Wakes all sleepers and resets their count. */
 void tw_mrapi_mutex_wake_all(struct tw_mrapi_mutex *m);
 void tw_mrapi_counting_wake_all(struct tw_mrapi_counting *c);

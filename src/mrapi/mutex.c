@@ -23,7 +23,7 @@
 #include <limits.h>
 #include <sched.h>
 
-#include "mrapi/mrapi_internal.h"
+#include "mrapi/far.h"
 
 static inline struct tw_mrapi_mutex *mutex_in(mrapi_mutex_hndl_t handle)
 {
@@ -123,8 +123,10 @@ static uint32_t count_lock(struct tw_mrapi_mutex *m)
 void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node)
 {
 	uint64_t levels = atomic_load(&m->levels);
+	uint32_t far = node | TW_MRAPI_FAR;
 
 	give_back(m, node);
+	atomic_compare_exchange_strong(&m->word, &far, TW_MRAPI_FAR);
 	while (depth_of(levels, node) && !atomic_compare_exchange_strong(&m->levels, &levels, 0))
 		;
 }
@@ -270,7 +272,43 @@ static mrapi_status_t wait_for(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t hand
 	return status;
 }
 
-static mrapi_status_t lock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, mrapi_timeout_t timeout)
+/* Its state is on another host; a plain one names the node of this host that has it, too. */
+static mrapi_status_t lock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+				 mrapi_key_t *key, mrapi_timeout_t timeout)
+{
+	struct tw_mrapi_far f = {.kind = TW_MRAPI_MUTEX, .handle = handle, .timeout = timeout};
+	uint32_t had = TW_MRAPI_FAR, mine = me | TW_MRAPI_FAR;
+	mrapi_status_t status;
+
+	if (held_by(m, mine))
+		return MRAPI_ERR_MUTEX_LOCKED;
+	status = tw_mrapi_far_ask(&m->obj, TW_MRAPI_FAR_LOCK, &f);
+	if (status != MRAPI_SUCCESS)
+		return status;
+	*key = f.key;
+	/* A node that has died may still be named; another thread of this one may have been first.
+	 */
+	while (!recursive(m) && (had & TW_MRAPI_FAR) && had != mine &&
+	       !atomic_compare_exchange_strong(&m->word, &had, mine))
+		;
+	return !recursive(m) && had == mine ? MRAPI_ERR_MUTEX_LOCKED : MRAPI_SUCCESS;
+}
+
+static mrapi_status_t unlock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+				   mrapi_key_t key)
+{
+	struct tw_mrapi_far f = {.kind = TW_MRAPI_MUTEX, .handle = handle, .key = key};
+	uint32_t mine = me | TW_MRAPI_FAR;
+
+	if (recursive(m))
+		return tw_mrapi_far_ask(&m->obj, TW_MRAPI_FAR_UNLOCK, &f);
+	if (!atomic_compare_exchange_strong(&m->word, &mine, TW_MRAPI_FAR))
+		return MRAPI_ERR_MUTEX_NOTLOCKED;
+	return tw_mrapi_far_post(&m->obj, TW_MRAPI_FAR_UNLOCK, &f);
+}
+
+mrapi_status_t tw_mrapi_mutex_take(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
+				   mrapi_timeout_t timeout)
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_mutex *m;
@@ -284,6 +322,8 @@ static mrapi_status_t lock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, mrapi_ti
 		return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
 	if (!key)
 		return MRAPI_ERR_PARAMETER;
+	if (m->obj.host)
+		return lock_there(m, handle, me, key, timeout);
 	if (held_by(m, me)) {
 		status = lock_again(m, handle, me, key);
 		if (status != MRAPI_INCOMPLETE)
@@ -298,7 +338,7 @@ static mrapi_status_t lock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, mrapi_ti
 static tw_noinline void lock_late(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
 				  mrapi_timeout_t timeout, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, lock(handle, key, timeout));
+	tw_mrapi_set_status(status, tw_mrapi_mutex_take(handle, key, timeout));
 }
 
 static tw_noinline void taken_late(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
@@ -309,13 +349,13 @@ static tw_noinline void taken_late(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t 
 
 static mrapi_status_t trylock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, bool *got)
 {
-	mrapi_status_t status = lock(handle, key, 0);
+	mrapi_status_t status = tw_mrapi_mutex_take(handle, key, 0);
 
 	*got = status == MRAPI_SUCCESS;
 	return status == MRAPI_TIMEOUT ? MRAPI_SUCCESS : status;
 }
 
-static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
+mrapi_status_t tw_mrapi_mutex_give(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_mutex *m;
@@ -327,6 +367,8 @@ static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
 		return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
 	if (!key)
 		return MRAPI_ERR_PARAMETER;
+	if (m->obj.host)
+		return unlock_there(m, handle, me, *key);
 	if (recursive(m) && held_by(m, me))
 		return unlock_level(m, me, *key);
 	return give_back(m, me) ? MRAPI_SUCCESS : MRAPI_ERR_MUTEX_NOTLOCKED;
@@ -335,7 +377,7 @@ static mrapi_status_t unlock(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
 static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
 				    mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, unlock(handle, key));
+	tw_mrapi_set_status(status, tw_mrapi_mutex_give(handle, key));
 }
 
 /* Deleting takes the lock and keeps it. */

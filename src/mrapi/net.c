@@ -2,26 +2,19 @@
 /* The endpoint to members on other hosts: members and requests. */
 #include <stdlib.h>
 
-#include "mrapi/net.h"
+#include "mrapi/far.h"
 
 #define FILTER 0x4d524150    /* keeps programs of other interfaces out */
 #define OPEN_MS 2000	     /* the former process with this slot may be dying */
-#define MAX_HOSTS 64	     /* except this one */
 
 static struct {
 	_Atomic(uint64_t) handle; /* 0: no other hosts */
 	bool begun;
-	uint64_t hosts[MAX_HOSTS];
+	uint64_t hosts[TW_MRAPI_HOSTS];
 	unsigned nhosts;
 	struct tw_group group;
 	struct tw_list known, inbox;
 } net;
-
-unsigned tw_mrapi_net_hosts(const uint64_t **nics)
-{
-	*nics = net.hosts;
-	return net.nhosts;
-}
 
 struct tw_ep *tw_mrapi_net_enter(void)
 {
@@ -31,13 +24,13 @@ struct tw_ep *tw_mrapi_net_enter(void)
 
 /* ------------------------------------------------------------------- members */
 
-/* A member on another host that this process has looked for, or that has asked it. */
+/* A process of another host that this one has looked for, or that has asked it. */
 struct known {
 	struct tw_list link;
 	struct tw_member m;
 };
 
-static struct tw_member *member_at(uint64_t where)
+struct tw_member *tw_mrapi_net_member(uint64_t where)
 {
 	struct known *k;
 
@@ -58,23 +51,29 @@ static bool settled(struct tw_ep *ep, void *member)
 	return ((struct tw_member *)member)->state != TW_MEMBER_SEEKING;
 }
 
-enum tw_status tw_mrapi_net_reach(struct tw_ep *ep, uint64_t nic, uint32_t proc,
-				  struct tw_member **member)
+struct tw_member *tw_mrapi_net_reach(struct tw_ep *ep, uint64_t where)
 {
-	struct tw_member *m = *member = member_at(nic << 16 | (TW_MRAPI_FIRST_ID + proc));
+	struct tw_member *m = tw_mrapi_net_member(where);
 
 	if (!m)
-		return TW_S_NO_RESOURCES;
+		return NULL;
 	tw_member_seek(m);
 	if (tw_wait(ep, settled, m, TW_FOREVER) != TW_W_TRUE)
-		return TW_S_TIMEOUT;
-	return m->state == TW_MEMBER_HERE ? TW_S_OK : (enum tw_status)m->why;
+		return NULL;
+	return m->state == TW_MEMBER_HERE ? m : NULL;
 }
 
 static void lost(struct tw_member *m)
 {
 	tw_mrapi_remote_lost(m);
 	tw_mrapi_export_lost(m);
+	tw_mrapi_guests_lost(m);
+	tw_mrapi_hosts_lost(m);
+}
+
+void tw_mrapi_net_attend(void)
+{
+	net.group.ep->attend = true;
 }
 
 /* There are no messages. */
@@ -111,8 +110,9 @@ static bool request_over(struct tw_ep *ep, void *arg)
 	return ((struct request *)arg)->over;
 }
 
-void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_member *m)
+void tw_mrapi_net_give_up(struct tw_member *m)
 {
+	struct tw_ep *ep = net.group.ep;
 	struct tw_peer *p = tw_peer_at(ep, m->addr);
 
 	if (p)
@@ -124,6 +124,7 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 				    struct tw_mrapi_ctrl *ctrl)
 {
 	struct request q = {.r.on_reply = replied, .ctrl = ctrl};
+	enum tw_waited waited = TW_W_WOKEN;
 
 	if (to->state != TW_MEMBER_HERE)
 		return MRAPI_ERR_RMEM_INVALID;
@@ -135,12 +136,20 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 	}
 	tw_group_attend(ep);
 	/* The connection's end or this endpoint's ends the wait. */
-	if (tw_wait(ep, request_over, &q, TW_FOREVER) != TW_W_TRUE) {
-		while (!q.over)
-			tw_mrapi_net_give_up(ep, to);
-		return MRAPI_ERR_NODE_NOTINIT;
-	}
-	return q.status;
+	while (waited == TW_W_WOKEN)
+		waited = tw_wait(ep, request_over, &q, TW_FOREVER);
+	if (q.over)
+		return q.status;
+	tw_ctrl_abandon(&q.r);
+	return MRAPI_ERR_NODE_NOTINIT;
+}
+
+void tw_mrapi_net_reply(struct tw_member *to, struct tw_mrapi_ctrl *ctrl, mrapi_status_t status)
+{
+	ctrl->what = TW_MRAPI_CTRL_REPLY;
+	ctrl->status = (int32_t)status;
+	if (ctrl->number)
+		tw_ctrl_send(to, 0, ctrl, sizeof(*ctrl));
 }
 
 /* ------------------------------------------------------------------ arrivals */
@@ -155,7 +164,7 @@ struct arrival {
 static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,
 		       uint32_t len)
 {
-	struct tw_member *from = p->context ? p->context : member_at(p->addr.where);
+	struct tw_member *from = p->context ? p->context : tw_mrapi_net_member(p->addr.where);
 	struct arrival *a = len == sizeof(a->ctrl) ? malloc(sizeof(*a)) : NULL;
 
 	(void)arg;
@@ -174,15 +183,35 @@ static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const 
 
 static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
 {
-	if (ctrl->what == TW_MRAPI_CTRL_REPLY)
+	switch (ctrl->what) {
+	case TW_MRAPI_CTRL_REPLY:
 		tw_ctrl_replied(from, ctrl->number, ctrl, sizeof(*ctrl));
-	else if (ctrl->what == TW_MRAPI_CTRL_DELETED)
+		return;
+	case TW_MRAPI_CTRL_DELETED:
 		tw_mrapi_remote_deleted(from, ctrl->handle);
-	else
-		tw_mrapi_export_serve(ep, from, ctrl);
+		return;
+	case TW_MRAPI_CTRL_OPERATE:
+		tw_mrapi_guest_serve(from, ctrl);
+		return;
+	case TW_MRAPI_CTRL_HELLO:
+		tw_mrapi_hosts_hello(from);
+		tw_mrapi_net_reply(from, ctrl, MRAPI_SUCCESS);
+		return;
+	case TW_MRAPI_CTRL_LIFE:
+		tw_mrapi_hosts_life(from, ctrl->key);
+		return;
+	case TW_MRAPI_CTRL_CLAIM:
+		tw_mrapi_net_reply(from, ctrl, tw_mrapi_far_enter(ep, from, ctrl));
+		return;
+	case TW_MRAPI_CTRL_GONE:
+		tw_mrapi_net_reply(from, ctrl, tw_mrapi_far_remove(from, ctrl));
+		return;
+	default:
+		tw_mrapi_net_reply(from, ctrl, tw_mrapi_export_serve(ep, from, ctrl));
+	}
 }
 
-static void handle_inbox(struct tw_group *g)
+static void work(struct tw_group *g)
 {
 	tw_list_walk(&net.inbox, struct arrival, a, link) {
 		tw_list_del(&a->link);
@@ -190,6 +219,7 @@ static void handle_inbox(struct tw_group *g)
 			handle_ctrl(g->ep, a->from, &a->ctrl);
 		free(a);
 	}
+	tw_mrapi_hosts_work();
 }
 
 static const struct tw_interface interface = {.first_id = TW_MRAPI_FIRST_ID,
@@ -223,6 +253,7 @@ static mrapi_status_t open_endpoint(void)
 			      .ep = &net.group.ep};
 	uint64_t end = tw_clock() + tw_clock_us(1000ull * OPEN_MS), handle;
 	enum tw_err err = tw_ep_open(&how, &handle);
+	struct tw_ep *ep;
 
 	while (err == TW_EBUSY && tw_clock() < end) {
 		usleep(10000);
@@ -234,13 +265,15 @@ static mrapi_status_t open_endpoint(void)
 		return MRAPI_ENO_INIT;
 	}
 	if (!strcmp(tw_settings.rmem, "served")) {
-		struct tw_ep *ep = tw_enter(handle);
-
+		ep = tw_enter(handle);
 		ep->protos = TW_PROTO_BIT(TW_PROTO_COPY);
 		tw_leave(ep);
 	}
 	/* [set-up] */
 	atomic_store(&net.handle, handle);
+	ep = tw_enter(handle);
+	tw_mrapi_hosts_start(ep, net.hosts, net.nhosts);
+	tw_group_leave(ep);
 	return MRAPI_SUCCESS;
 }
 
@@ -253,14 +286,15 @@ mrapi_status_t tw_mrapi_net_start(void)
 	if (tw_begin() != TW_OK)
 		return MRAPI_ENO_INIT;
 	tw_group_init(&net.group, FILTER);
-	net.group.work = handle_inbox;
+	net.group.work = work;
+	net.group.here = tw_mrapi_hosts_here;
 	net.group.lost = lost;
 	tw_list_init(&net.known);
 	tw_list_init(&net.inbox);
 	if (!tw_topology_init())
 		status = MRAPI_ENO_INIT;
 	else
-		net.nhosts = tw_topology_other_hosts(net.hosts, MAX_HOSTS);
+		net.nhosts = tw_topology_other_hosts(net.hosts, TW_MRAPI_HOSTS);
 	if (net.nhosts)
 		status = open_endpoint();
 	if (status == MRAPI_SUCCESS) {
@@ -280,6 +314,7 @@ static void forget_members(void)
 		tw_member_fini(&k->m);
 		free(k);
 	}
+	tw_mrapi_hosts_stop();
 }
 
 void tw_mrapi_net_stop(void)
@@ -288,9 +323,10 @@ void tw_mrapi_net_stop(void)
 
 	if (handle)
 		tw_ep_close(handle);
+	tw_mrapi_guests_stop();
 	tw_mrapi_remote_forget();
 	tw_mrapi_export_forget();
-	if (net.begun)
+	if (net.nhosts)
 		forget_members();
 	net.nhosts = 0;
 	if (net.begun)
@@ -301,6 +337,7 @@ void tw_mrapi_net_stop(void)
 void tw_mrapi_net_forked(void)
 {
 	atomic_store(&net.handle, 0);
+	tw_mrapi_guests_forked();
 	net.nhosts = 0;
 	net.begun = false;
 	tw_mrapi_remote_forget();

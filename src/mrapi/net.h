@@ -16,22 +16,32 @@
 #define TW_MRAPI_FIRST_ID 1280 /* of the endpoint ids of TW_MRAPI_PROCS members */
 
 enum tw_mrapi_ctrl_type {
-	TW_MRAPI_CTRL_FIND = 1, /* look an id up */
-	TW_MRAPI_CTRL_CHECK,	/* is the handle valid? */
+	TW_MRAPI_CTRL_HELLO = 1, /* what has the receiver's host? */
+	TW_MRAPI_CTRL_CHECK,	 /* is the handle valid? */
 	TW_MRAPI_CTRL_ATTACH,
 	TW_MRAPI_CTRL_DETACH,
-	TW_MRAPI_CTRL_REPLY,  /* to all of these */
-	TW_MRAPI_CTRL_DELETED /* the owner deleted that memory */
+	TW_MRAPI_CTRL_LIFE,  /* key: of the sender's segment; what follows is all it has */
+	TW_MRAPI_CTRL_CLAIM, /* an object or node of the sender's host, new or not told before */
+	TW_MRAPI_CTRL_GONE,  /* the same is no more */
+	TW_MRAPI_CTRL_OPERATE, /* on a lock of the receiver's host; see far.h */
+	TW_MRAPI_CTRL_REPLY,   /* to all of these that have a number */
+	TW_MRAPI_CTRL_DELETED  /* the owner deleted that memory */
 };
 
 struct tw_mrapi_ctrl {
 	uint32_t what, number; /* of the request, in its reply as well */
-	uint32_t handle;       /* of the remote memory, on its owner's host */
+	uint32_t handle;       /* on its owner's host */
 	int32_t status;
-	uint32_t id, domain; /* FIND: id and the caller's domain; reply: the object's */
-	uint32_t proc, atype, size, flags;
+	uint32_t kind;		     /* 0: a node */
+	uint32_t id, domain;	     /* of an object; or a node's number and domain */
+	uint32_t node;		     /* of remote memory: its owner's number; else when it was born */
+	uint32_t flags, atype, size; /* of an object; size: a node's process id */
+	uint32_t op, mode, timeout;
+	uint32_t slot; /* where the guest was the last time */
+	uint32_t turn; /* the same when a request is repeated */
+	uint64_t key;  /* a node: its endpoint */
 } TW_WIRE;
-_Static_assert(sizeof(struct tw_mrapi_ctrl) == 40, "wire format");
+_Static_assert(sizeof(struct tw_mrapi_ctrl) == 72, "wire format");
 
 /* Memory of another host as this process knows it. Members after `r' come from the owner. */
 struct tw_mrapi_remote {
@@ -49,16 +59,18 @@ static inline bool tw_mrapi_same(struct tw_addr a, struct tw_addr b)
 
 /* Locks the endpoint, NULL if there is none; tw_group_leave() unlocks it. */
 struct tw_ep *tw_mrapi_net_enter(void);
-/* The other hosts. Needs no lock. */
-unsigned tw_mrapi_net_hosts(const uint64_t **nics);
-/* Connects to a member. TW_S_CLOSED: no member has that number; others: no route. */
-enum tw_status tw_mrapi_net_reach(struct tw_ep *ep, uint64_t nic, uint32_t proc,
-				  struct tw_member **member);
+/* The member with that endpoint; NULL when memory is short. */
+struct tw_member *tw_mrapi_net_member(uint64_t where);
+/* Connects to it; NULL: it is not there. */
+struct tw_member *tw_mrapi_net_reach(struct tw_ep *ep, uint64_t where);
+/* All that is deferred is done before the lock is released. */
+void tw_mrapi_net_attend(void);
 /* The endpoint is being closed: it lets go now of the memory of accesses to a member. */
-void tw_mrapi_net_give_up(struct tw_ep *ep, struct tw_member *m);
+void tw_mrapi_net_give_up(struct tw_member *m);
 /* Sends a request and waits for its reply, in ctrl. RMEM_INVALID: the member is lost. */
 mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 				    struct tw_mrapi_ctrl *ctrl);
+void tw_mrapi_net_reply(struct tw_member *to, struct tw_mrapi_ctrl *ctrl, mrapi_status_t status);
 
 /* ---- remote.c: memory of other hosts; forget() is called without the lock */
 void tw_mrapi_remote_deleted(const struct tw_member *owner, uint32_t owner_handle);
@@ -66,7 +78,8 @@ void tw_mrapi_remote_lost(const struct tw_member *owner);
 void tw_mrapi_remote_forget(void);
 
 /* ---- export.c: memory of this process that other hosts use */
-void tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl);
+mrapi_status_t tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from,
+				     const struct tw_mrapi_ctrl *ctrl);
 void tw_mrapi_export_lost(const struct tw_member *m);
 void tw_mrapi_export_forget(void);
 

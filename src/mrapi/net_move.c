@@ -45,7 +45,7 @@ static void await(struct tw_ep *ep, struct work *w, bool (*test)(struct tw_ep *,
 		return;
 	w->status = TW_S_CLOSED;
 	while (w->n > 0)
-		tw_mrapi_net_give_up(ep, w->remote->owner);
+		tw_mrapi_net_give_up(w->remote->owner);
 }
 
 /* Starts one access, unless one has failed. */

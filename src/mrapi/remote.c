@@ -8,9 +8,6 @@
 
 #include "mrapi/net.h"
 
-#define LIKELY 32	   /* slots that are always tried for a member */
-#define SEARCH_US 5000000u /* minimum interval between searches of all slots */
-
 static _Atomic(struct tw_mrapi_remote *) remotes[MRAPI_MAX_RMEMS]; /* never freed */
 
 struct tw_mrapi_rmem *tw_mrapi_remote_rmem(struct tw_mrapi_remote *remote)
@@ -32,50 +29,6 @@ mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **re
 }
 
 /* -------------------------------------------------------------------- find */
-
-/*
- * Connects to any member on a host: each has the host's segment. Slots are assigned
- * lowest first, so low ones are tried first. A search of all slots takes long, and
- * programs repeat a get until the memory exists; so it is limited.
- */
-static bool reach_any(struct tw_ep *ep, uint64_t nic, uint32_t n, struct tw_member **member)
-{
-	static uint64_t last_nic;
-	static uint32_t last_proc; /* that replied */
-	enum tw_status status = TW_S_CLOSED;
-
-	if (last_nic == nic)
-		status = tw_mrapi_net_reach(ep, nic, last_proc, member);
-	/* The port of a free number may be another user's, who rejects. */
-	for (uint32_t i = 0; i < n && (status == TW_S_CLOSED || status == TW_S_REJECTED); i++) {
-		status = tw_mrapi_net_reach(ep, nic, i, member);
-		last_nic = nic;
-		last_proc = i;
-	}
-	if (status != TW_S_OK)
-		last_nic = 0;
-	return status == TW_S_OK;
-}
-
-static mrapi_status_t look_up(struct tw_ep *ep, uint64_t nic, uint32_t members, mrapi_rmem_id_t id,
-			      struct tw_mrapi_ctrl *reply, struct tw_member **owner)
-{
-	mrapi_status_t status;
-
-	*reply = (struct tw_mrapi_ctrl){.what = TW_MRAPI_CTRL_FIND,
-					.id = id,
-					.domain = tw_mrapi_node(tw_mrapi_me())->domain};
-	if (!reach_any(ep, nic, members, owner))
-		return MRAPI_ERR_RMEM_ID_INVALID;
-	status = tw_mrapi_net_request(ep, *owner, reply);
-	if (status != MRAPI_SUCCESS)
-		return status == MRAPI_ERR_RMEM_INVALID ? MRAPI_ERR_RMEM_ID_INVALID : status;
-	if (((*owner)->where & 0xffff) == TW_MRAPI_FIRST_ID + reply->proc)
-		return MRAPI_SUCCESS;
-	return tw_mrapi_net_reach(ep, nic, reply->proc, owner) == TW_S_OK
-		       ? MRAPI_SUCCESS
-		       : MRAPI_ERR_RMEM_ID_INVALID;
-}
 
 static bool idle(struct tw_mrapi_remote *f)
 {
@@ -112,11 +65,11 @@ static struct tw_mrapi_remote *entry_for(uint32_t owner_handle, const struct tw_
 	return spare;
 }
 
-static mrapi_status_t enter(const struct tw_mrapi_ctrl *ctrl, struct tw_member *owner,
+static mrapi_status_t enter(const struct tw_mrapi_rmem *r, struct tw_member *owner,
 			    uint32_t *handle)
 {
 	uint32_t slot;
-	struct tw_mrapi_remote *f = entry_for(ctrl->handle, owner, &slot);
+	struct tw_mrapi_remote *f = entry_for(r->obj.there, owner, &slot);
 
 	if (!f)
 		return MRAPI_ERR_MEM_LIMIT;
@@ -124,12 +77,12 @@ static mrapi_status_t enter(const struct tw_mrapi_ctrl *ctrl, struct tw_member *
 	if (*handle)
 		return MRAPI_SUCCESS;
 	f->owner = owner;
-	f->owner_handle = ctrl->handle;
-	f->r.obj.id = ctrl->id;
-	f->r.obj.domain = ctrl->domain;
-	f->r.obj.flags = (uint16_t)ctrl->flags;
-	f->r.size = ctrl->size;
-	f->r.atype = (uint16_t)ctrl->atype;
+	f->owner_handle = r->obj.there;
+	f->r.obj.id = r->obj.id;
+	f->r.obj.domain = r->obj.domain;
+	f->r.obj.flags = r->obj.flags;
+	f->r.size = r->size;
+	f->r.atype = r->atype;
 	tw_mrapi_nodeset_clear(&f->r.attached);
 	*handle = (uint32_t)TW_MRAPI_REMOTE << TW_MRAPI_KIND_SHIFT | slot |
 		  (++f->r.obj.gen & TW_MRAPI_GEN_MASK) << TW_MRAPI_GEN_SHIFT;
@@ -137,27 +90,24 @@ static mrapi_status_t enter(const struct tw_mrapi_ctrl *ctrl, struct tw_member *
 	return MRAPI_SUCCESS;
 }
 
-mrapi_status_t tw_mrapi_remote_get(mrapi_rmem_id_t id, uint32_t *handle)
+mrapi_status_t tw_mrapi_remote_get(uint32_t *handle)
 {
+	struct tw_mrapi_rmem *at = &tw_mrapi.seg->rmem[*handle % MRAPI_MAX_RMEMS], r;
 	mrapi_status_t status = MRAPI_ERR_RMEM_ID_INVALID;
 	struct tw_ep *ep = tw_mrapi_net_enter();
-	const uint64_t *nics;
-	unsigned n = tw_mrapi_net_hosts(&nics);
-	static uint64_t searched; /* time of the last full search */
-	uint32_t members = LIKELY;
-	struct tw_mrapi_ctrl reply;
-	struct tw_member *owner;
+	struct tw_member *owner = NULL;
+	uint64_t where;
 
 	if (!ep)
 		return status;
-	if (!searched || tw_clock() - searched > tw_clock_us(SEARCH_US)) {
-		members = TW_MRAPI_PROCS;
-		searched = tw_clock();
-	}
-	for (unsigned i = 0; i < n && status == MRAPI_ERR_RMEM_ID_INVALID; i++)
-		status = look_up(ep, nics[i], members, id, &reply, &owner);
-	if (status == MRAPI_SUCCESS)
-		status = enter(&reply, owner, handle);
+	tw_mrapi_admin_lock();
+	r = *at;
+	where = r.owner ? tw_mrapi_node(r.owner)->where : 0;
+	tw_mrapi_admin_unlock();
+	if (atomic_load(&r.obj.handle) == *handle)
+		owner = tw_mrapi_net_reach(ep, where);
+	if (owner)
+		status = enter(&r, owner, handle);
 	tw_group_leave(ep);
 	return status;
 }

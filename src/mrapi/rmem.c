@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mrapi/net.h"
+#include "mrapi/far.h"
 
 #define USERS_US 100 /* between two looks whether accesses have ended */
 #define SLOT_MASK ((1u << TW_MRAPI_ATYPE_SHIFT) - 1)
@@ -52,6 +52,8 @@ static mrapi_status_t find_here(uint32_t handle, struct tw_mrapi_rmem **out)
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_RMEM, handle, &o);
 
+	if (status == MRAPI_SUCCESS && o->host)
+		status = MRAPI_ERR_RMEM_INVALID;
 	if (status == MRAPI_SUCCESS)
 		*out = tw_container(o, struct tw_mrapi_rmem, obj);
 	return status;
@@ -300,8 +302,9 @@ static bool collides(const void *mem, uint64_t size)
 	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RMEM].high; i++) {
 		struct tw_mrapi_rmem *r = &seg->rmem[i];
 
-		if (atomic_load(&r->obj.handle) && tw_mrapi_node(r->owner)->proc == tw_mrapi.proc &&
-		    at < r->address + r->size && r->address < at + size)
+		if (atomic_load(&r->obj.handle) && !r->obj.host &&
+		    tw_mrapi_node(r->owner)->proc == tw_mrapi.proc && at < r->address + r->size &&
+		    r->address < at + size)
 			return true;
 	}
 	return false;
@@ -327,8 +330,8 @@ static mrapi_status_t create_locked(mrapi_rmem_id_t id, struct tw_mrapi_rmem *wa
 	r->owner = wanted->owner;
 	r->atype = wanted->atype;
 	tw_mrapi_nodeset_clear(&r->attached);
-	*handle = with_atype(tw_mrapi_table_publish(TW_MRAPI_RMEM, o, flags),
-			     (mrapi_rmem_atype_t)r->atype);
+	*handle = tw_mrapi_table_publish(TW_MRAPI_RMEM, o, tw_mrapi_far_flags(o, flags),
+					 tw_mrapi_node(r->owner)->domain);
 	return MRAPI_SUCCESS;
 }
 
@@ -353,10 +356,16 @@ mrapi_rmem_hndl_t mrapi_rmem_create(mrapi_rmem_id_t rmem_id, void *mem,
 		result = MRAPI_ERR_PARAMETER;
 	if (result == MRAPI_SUCCESS) {
 		wanted.offset = tw_mrapi_arena_offset(mem, size);
-		tw_mrapi_admin_lock();
-		result = create_locked(rmem_id, &wanted, flags, &handle);
-		tw_mrapi_admin_unlock();
+		do {
+			tw_mrapi_admin_lock();
+			result = create_locked(rmem_id, &wanted, flags, &handle);
+			tw_mrapi_admin_unlock();
+			if (result == MRAPI_SUCCESS)
+				result = tw_mrapi_far_claim(TW_MRAPI_RMEM, &handle);
+		} while (result == MRAPI_EXISTS && rmem_id == MRAPI_RMEM_ID_ANY);
 	}
+	if (handle)
+		handle = with_atype(handle, access_type);
 	tw_mrapi_set_status(status, result);
 	return handle;
 }
@@ -399,8 +408,8 @@ static mrapi_status_t get(mrapi_rmem_id_t id, mrapi_rmem_atype_t atype, mrapi_rm
 	if (!client_atype(atype))
 		return MRAPI_ERR_RMEM_ATYPE_INVALID;
 	status = tw_mrapi_obj_get(TW_MRAPI_RMEM, id, &found);
-	if (status == MRAPI_ERR_RMEM_ID_INVALID)
-		status = tw_mrapi_remote_get(id, &found);
+	if (status == MRAPI_SUCCESS && tw_mrapi_slot(TW_MRAPI_RMEM, found & SLOT_MASK)->host)
+		status = tw_mrapi_remote_get(&found);
 	if (status == MRAPI_SUCCESS)
 		status = tw_mrapi_is_remote(found) ? find_remote(found, &r) : find_here(found, &r);
 	if (status != MRAPI_SUCCESS)
@@ -436,10 +445,13 @@ mrapi_status_t tw_mrapi_rmem_end(struct tw_mrapi_obj *o, uint32_t me)
 static mrapi_status_t delete_here(uint32_t handle)
 {
 	struct tw_ep *ep = tw_mrapi_net_enter();
+	uint32_t id = tw_mrapi_slot(TW_MRAPI_RMEM, handle & SLOT_MASK)->id;
 	mrapi_status_t status = tw_mrapi_obj_delete(TW_MRAPI_RMEM, handle);
 
 	if (ep)
 		tw_group_leave(ep);
+	if (status == MRAPI_SUCCESS)
+		tw_mrapi_far_gone(TW_MRAPI_RMEM, id, handle);
 	return status;
 }
 

@@ -54,6 +54,7 @@ static bool make_segment(void)
 		tw_fd_close(tw_mrapi.arenafd);
 		return false;
 	}
+	tw_sys_random(&tw_mrapi.seg->life, sizeof(tw_mrapi.seg->life));
 	tw_mrapi.seg->arena_size = arena;
 	tw_mrapi_table_init(tw_mrapi.seg);
 	tw_mrapi.seg->version = TW_MRAPI_VERSION;

@@ -21,8 +21,9 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 9u
+#define TW_MRAPI_VERSION 10u
 #define TW_MRAPI_PROCS 1024u
+#define TW_MRAPI_HOSTS 64u /* others */
 #define TW_MRAPI_BUCKETS 4096u
 #define TW_MRAPI_EVENTS 5u
 #define TW_MRAPI_COUNTS 4096u
@@ -60,7 +61,12 @@ static inline enum tw_mrapi_kind tw_mrapi_kind_of(uint32_t handle)
 	return (enum tw_mrapi_kind)(handle >> TW_MRAPI_KIND_SHIFT);
 }
 
-enum tw_mrapi_flags { TW_MRAPI_RECURSIVE = 1, TW_MRAPI_EXT = 2, TW_MRAPI_DOMAIN_SHARED = 4 };
+enum tw_mrapi_flags {
+	TW_MRAPI_RECURSIVE = 1,
+	TW_MRAPI_EXT = 2,
+	TW_MRAPI_DOMAIN_SHARED = 4,
+	TW_MRAPI_CLAIMED = 8 /* not an object before the other hosts agree to its id */
+};
 
 /* The head of every object. */
 struct tw_mrapi_obj {
@@ -72,12 +78,20 @@ struct tw_mrapi_obj {
 	uint16_t next;		    /* slot + 1 of the next in the bucket */
 	uint16_t next_free;	    /* slot + 1 */
 	_Atomic(uint8_t) contended; /* a thread has waited for it */
-	uint8_t unused[9];
+	_Atomic(uint8_t) host;	    /* 0: this one; else its number + 1: only the name is here */
+	uint32_t there; /* its handle on that host; while CLAIMED, the creator's slot + 1 */
+	uint32_t unused;
 };
 _Static_assert(sizeof(struct tw_mrapi_obj) == 32, "wire format");
 
 #define TW_MRAPI_WAITERS 0x80000000u /* in the admin lock: wake a sleeper */
 #define TW_MRAPI_OWNER 0xffffu	     /* node slot + 1 */
+
+/*
+ * In the word of a mutex or a writer whose state is on another host, so that whatever takes
+ * a lock fails first and then asks there. A node of this host that has a mutex is beside it.
+ */
+#define TW_MRAPI_FAR 0x20000000u
 
 /* Lock word, sleepers' count and futex word in one cache line: see mutex.c. */
 struct tw_mrapi_mutex {
@@ -173,17 +187,47 @@ struct tw_mrapi_proc {
 	_Atomic(uint64_t) life;
 	uint32_t pid;
 	uint32_t narrow; /* TW_NARROW there */
-	uint32_t unused[12];
+	_Atomic(uint64_t) hosts; /* bits of those it has found and not given up */
+	uint32_t unused[10];
 } tw_aligned_line;
 
+/* A request that was done for a guest, in case the reply is lost with the process that did it. */
+struct tw_mrapi_done {
+	_Atomic(uint64_t) key; /* of a lock */
+	_Atomic(uint32_t) turn;
+	uint32_t unused;
+};
+
+/*
+ * A node of another host is a guest: the same slot, so that what it locks here names it as
+ * any other. The process that serves it acts for it; while that lives, no other frees the slot.
+ */
 struct tw_mrapi_node {
 	_Atomic(uint32_t) life; /* LIVE, LEAVING or FREE */
-	uint32_t proc;
+	uint32_t proc;		/* of a guest: which serves it, or TW_MRAPI_PROCS: none */
 	uint32_t domain;
 	uint32_t number;
 	uint32_t born; /* order of initialization in the job */
-	uint32_t unused[11];
+	uint32_t pid;
+	uint32_t host;	     /* 0: this one; else its number + 1 */
+	uint32_t claimed;    /* not a node before the other hosts agree */
+	/* A guest's: */
+	uint64_t where;	  /* its endpoint, as in struct tw_member */
+	uint32_t session; /* of that endpoint, once it is served */
+	uint32_t there;	  /* born, on its own host */
+	_Atomic(uint32_t) ndone;
+	uint32_t unused[3];
+	struct tw_mrapi_done done[8]; /* the latest */
 } tw_aligned_line;
+_Static_assert(sizeof(struct tw_mrapi_node) == 192, "wire format");
+
+/* Another host. Its number is its place in the table. */
+struct tw_mrapi_host {
+	uint64_t nic;		 /* 0: none yet */
+	_Atomic(uint64_t) where; /* a process there that a process here has spoken to, or 0 */
+	uint64_t life;		 /* of its segment; 0: not known */
+	uint64_t unused;
+};
 
 /* A started counter of a dynamic attribute, owned by one node. */
 struct tw_mrapi_count {
@@ -208,7 +252,8 @@ struct tw_mrapi_segment {
 	uint64_t arena_next; /* where the search for a free range starts */
 	uint32_t births;
 	uint32_t counts; /* entries of count ever used */
-	uint32_t unused[8];
+	uint64_t life;	 /* random: of two segments of a host, one after the other */
+	uint32_t unused[6];
 
 	/* The owner and TW_MRAPI_WAITERS. inconsistent: an owner died, repair first. */
 	_Atomic(uint32_t) admin tw_aligned_line;
@@ -217,6 +262,7 @@ struct tw_mrapi_segment {
 	_Atomic(uint32_t) event_seq tw_aligned_line; /* futex word */
 	_Atomic(uint32_t) event[TW_MRAPI_EVENTS];
 
+	struct tw_mrapi_host host[TW_MRAPI_HOSTS] tw_aligned_line;
 	struct tw_mrapi_proc proc[TW_MRAPI_PROCS];
 	struct tw_mrapi_node node[MRAPI_MAX_NODES];
 	struct tw_mrapi_table table[TW_MRAPI_KINDS];
@@ -231,9 +277,9 @@ struct tw_mrapi_segment {
 	/* Deleted ids of locks that had MRAPI_ERROR_EXT, as rings. */
 	uint32_t deleted[TW_MRAPI_LOCKS][TW_MRAPI_DELETED_IDS] __attribute__((aligned(TW_PAGE)));
 } __attribute__((aligned(TW_PAGE)));
-_Static_assert(offsetof(struct tw_mrapi_segment, table) == 131264 &&
-		       offsetof(struct tw_mrapi_segment, mutex) == 249856 &&
-		       sizeof(struct tw_mrapi_segment) == 7458816,
+_Static_assert(offsetof(struct tw_mrapi_segment, table) == 264384 &&
+		       offsetof(struct tw_mrapi_segment, mutex) == 380928 &&
+		       sizeof(struct tw_mrapi_segment) == 7589888,
 	       "wire format");
 
 static inline void tw_mrapi_nodeset_add(struct tw_mrapi_nodeset *s, uint32_t i)

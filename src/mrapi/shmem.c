@@ -152,10 +152,9 @@ static mrapi_status_t reserve(mrapi_shmem_id_t id, const struct wanted *w, uint6
 	if (status != MRAPI_SUCCESS)
 		return status;
 	tw_mrapi_table_free(TW_MRAPI_SHMEM, o);
-	for (uint32_t i = 0; i < w->nnodes; i++)
-		if (!tw_mrapi_node_lives(w->nodes[i]))
-			return MRAPI_ERR_NODE_NOTINIT;
-	return tw_mrapi_arena_reserve(w->span, offset);
+	for (uint32_t i = 0; i < w->nnodes && status == MRAPI_SUCCESS; i++)
+		status = tw_mrapi_node_shares(w->nodes[i]);
+	return status == MRAPI_SUCCESS ? tw_mrapi_arena_reserve(w->span, offset) : status;
 }
 
 static void set_where(struct tw_mrapi_where *w, const mrapi_resource_t *r)
@@ -185,7 +184,8 @@ static mrapi_status_t publish(mrapi_shmem_id_t id, const struct wanted *w, uint6
 	s->nodes = (uint16_t)w->nnodes;
 	for (uint32_t i = 0; i < w->nnodes; i++)
 		s->node[i] = (uint16_t)w->nodes[i];
-	*handle = tw_mrapi_table_publish(TW_MRAPI_SHMEM, o, w->attributes.flags);
+	*handle = tw_mrapi_table_publish(TW_MRAPI_SHMEM, o, w->attributes.flags,
+					 tw_mrapi_node(tw_mrapi_me())->domain);
 	return MRAPI_SUCCESS;
 }
 

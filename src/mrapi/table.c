@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 
-#include "mrapi/mrapi_internal.h"
+#include "mrapi/far.h"
 
 #define CHUNK 64    /* slots whose pages are allocated together */
 #define RESTING 256 /* freed slots kept out of use */
@@ -78,7 +78,7 @@ mrapi_status_t tw_mrapi_stale(enum tw_mrapi_kind kind, uint32_t handle)
 									: kinds[kind].invalid;
 }
 
-static struct tw_mrapi_obj *lookup(enum tw_mrapi_kind kind, uint32_t id)
+struct tw_mrapi_obj *tw_mrapi_lookup(enum tw_mrapi_kind kind, uint32_t id)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
 
@@ -94,7 +94,7 @@ static struct tw_mrapi_obj *lookup(enum tw_mrapi_kind kind, uint32_t id)
 
 bool tw_mrapi_id_taken(enum tw_mrapi_kind kind, uint32_t id)
 {
-	return lookup(kind, id) != NULL;
+	return tw_mrapi_lookup(kind, id) != NULL;
 }
 
 /* The latest entry of an id among the deleted ones, or NULL. */
@@ -148,8 +148,8 @@ mrapi_status_t tw_mrapi_table_get(enum tw_mrapi_kind kind, uint32_t id, struct t
 
 	if (id == MRAPI_MUTEX_ID_ANY)
 		return kinds[kind].id_invalid;
-	o = lookup(kind, id);
-	if (!o)
+	o = tw_mrapi_lookup(kind, id);
+	if (!o || (o->flags & TW_MRAPI_CLAIMED))
 		return find_deleted(kind, id) ? kinds[kind].deleted : kinds[kind].id_invalid;
 	if (!(o->flags & TW_MRAPI_DOMAIN_SHARED) &&
 	    o->domain != tw_mrapi_node(tw_mrapi_me())->domain)
@@ -231,32 +231,36 @@ static bool choose_id(enum tw_mrapi_kind kind, uint32_t *id)
 	return false;
 }
 
-mrapi_status_t tw_mrapi_table_claim(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out)
+struct tw_mrapi_obj *tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
-	struct tw_mrapi_obj *o;
+	struct tw_mrapi_obj *o = t->nfree > RESTING ? NULL : fresh(kind);
 
-	if (id != MRAPI_MUTEX_ID_ANY && id > MRAPI_MAX_USER_MUTEX_ID)
-		return kinds[kind].id_invalid;
-	if (id != MRAPI_MUTEX_ID_ANY && tw_mrapi_id_taken(kind, id))
-		return MRAPI_EXISTS;
-	if (id == MRAPI_MUTEX_ID_ANY && !choose_id(kind, &id))
-		return kinds[kind].limit;
-	o = t->nfree > RESTING ? NULL : fresh(kind);
 	if (!o)
 		o = pop_free(kind);
 	if (!o && t->live < t->high) {
 		tw_mrapi_table_repair(kind); /* may bring back slots past their last generation */
 		o = pop_free(kind);
 	}
-	if (!o)
-		return kinds[kind].limit;
-	o->id = id;
-	*out = o;
-	return MRAPI_SUCCESS;
+	if (o)
+		o->id = id;
+	return o;
 }
 
-uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags)
+mrapi_status_t tw_mrapi_table_claim(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out)
+{
+	if (id != MRAPI_MUTEX_ID_ANY && id > MRAPI_MAX_USER_MUTEX_ID)
+		return kinds[kind].id_invalid;
+	if (id != MRAPI_MUTEX_ID_ANY && tw_mrapi_id_taken(kind, id))
+		return MRAPI_EXISTS;
+	if (id == MRAPI_MUTEX_ID_ANY && !choose_id(kind, &id))
+		return kinds[kind].limit;
+	*out = tw_mrapi_table_take(kind, id);
+	return *out ? MRAPI_SUCCESS : kinds[kind].limit;
+}
+
+uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags,
+				uint32_t domain)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
 	uint32_t slot = slot_of(kind, o), handle;
@@ -266,7 +270,7 @@ uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o,
 		 (++o->gen & TW_MRAPI_GEN_MASK) << TW_MRAPI_GEN_SHIFT;
 	if (flags & TW_MRAPI_EXT)
 		handle |= TW_MRAPI_HANDLE_EXT;
-	o->domain = tw_mrapi_node(tw_mrapi_me())->domain;
+	o->domain = domain;
 	o->flags = (uint16_t)flags;
 	o->contended = 0;
 	o->next = *bucket;
@@ -288,6 +292,7 @@ void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 		atomic_store(&o->handle, 0);
 		unchain(kind, o);
 		tw_mrapi.seg->table[kind].live--;
+		tw_mrapi_far_cleared(kind, o);
 	}
 	if (!spent(o))
 		push_free(kind, o);
@@ -312,6 +317,7 @@ void tw_mrapi_table_repair(enum tw_mrapi_kind kind)
 		uint16_t *bucket = bucket_of(t, o->id);
 
 		if (!atomic_load(&o->handle)) {
+			tw_mrapi_far_cleared(kind, o);
 			push_free(kind, o);
 			continue;
 		}
@@ -321,10 +327,34 @@ void tw_mrapi_table_repair(enum tw_mrapi_kind kind)
 	}
 }
 
+mrapi_status_t tw_mrapi_table_full(enum tw_mrapi_kind kind)
+{
+	return kinds[kind].limit;
+}
+
+bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags)
+{
+	return !(flags & TW_MRAPI_EXT) || can_remember(kind);
+}
+
+static mrapi_status_t create_lock(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,
+				  uint32_t limit, uint32_t *handle)
+{
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status = tw_mrapi_table_claim(kind, id, &o);
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	if (kind != TW_MRAPI_MUTEX)
+		tw_container(o, struct tw_mrapi_counting, obj)->limit = limit;
+	*handle = tw_mrapi_table_publish(kind, o, tw_mrapi_far_flags(o, flags),
+					 tw_mrapi_node(tw_mrapi_me())->domain);
+	return MRAPI_SUCCESS;
+}
+
 mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
 				    uint32_t limit, uint32_t *handle)
 {
-	struct tw_mrapi_obj *o;
 	mrapi_status_t status;
 	unsigned flags;
 
@@ -332,16 +362,15 @@ mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const 
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (!tw_mrapi_attr_flags(kind, attributes, &flags))
 		return MRAPI_ERR_PARAMETER;
-	if ((flags & TW_MRAPI_EXT) && !can_remember(kind))
+	if (!tw_mrapi_table_remembers(kind, flags))
 		return kinds[kind].limit;
-	tw_mrapi_admin_lock();
-	status = tw_mrapi_table_claim(kind, id, &o);
-	if (status == MRAPI_SUCCESS) {
-		if (kind != TW_MRAPI_MUTEX)
-			tw_container(o, struct tw_mrapi_counting, obj)->limit = limit;
-		*handle = tw_mrapi_table_publish(kind, o, flags);
-	}
-	tw_mrapi_admin_unlock();
+	do {
+		tw_mrapi_admin_lock();
+		status = create_lock(kind, id, flags, limit, handle);
+		tw_mrapi_admin_unlock();
+		if (status == MRAPI_SUCCESS)
+			status = tw_mrapi_far_claim(kind, handle);
+	} while (status == MRAPI_EXISTS && id == MRAPI_MUTEX_ID_ANY);
 	return status;
 }
 
@@ -357,6 +386,8 @@ mrapi_status_t tw_mrapi_obj_get(enum tw_mrapi_kind kind, uint32_t id, uint32_t *
 	if (status == MRAPI_SUCCESS)
 		*handle = atomic_load(&o->handle);
 	tw_mrapi_admin_unlock();
+	if (status == kinds[kind].id_invalid)
+		tw_mrapi_hosts_look();
 	return status;
 }
 
@@ -386,13 +417,22 @@ mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 {
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status;
+	uint32_t id;
+	bool far;
 
 	if (!tw_mrapi_me())
 		return MRAPI_ERR_NODE_NOTINIT;
 	tw_mrapi_admin_lock();
 	status = tw_mrapi_obj_find(kind, handle, &o);
-	if (status == MRAPI_SUCCESS)
+	far = status == MRAPI_SUCCESS && o->host;
+	id = status == MRAPI_SUCCESS ? o->id : 0;
+	if (status == MRAPI_SUCCESS && !far)
 		status = kinds[kind].end(o, tw_mrapi_me());
 	tw_mrapi_admin_unlock();
+	if (far)
+		return tw_mrapi_far_ask(o, TW_MRAPI_FAR_DELETE,
+					&(struct tw_mrapi_far){.kind = kind, .handle = handle});
+	if (status == MRAPI_SUCCESS && kind < TW_MRAPI_LOCKS)
+		tw_mrapi_far_gone(kind, id, handle);
 	return status;
 }

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The names of objects and nodes of other hosts. A new object or node is CLAIMED here first, then
+ * at every other host; of two hosts that claim the same at a time the one with the lower NIC id
+ * gets it everywhere, and the other finds that its own is gone. An entry of the claiming host
+ * itself is old.
+ */
+#include <stdlib.h>
+
+#include "mrapi/far.h"
+
+bool tw_mrapi_far_hosts(void)
+{
+	return tw_mrapi.seg->host[0].nic != 0;
+}
+
+/* ---------------------------------------------------- the names of what is elsewhere */
+
+static void clear_words(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, uint32_t word)
+{
+	if (kind == TW_MRAPI_MUTEX)
+		atomic_store(&tw_container(o, struct tw_mrapi_mutex, obj)->word, word);
+	else if (kind < TW_MRAPI_LOCKS)
+		atomic_store(&tw_container(o, struct tw_mrapi_counting, obj)->writer, word);
+}
+
+void tw_mrapi_far_cleared(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
+{
+	if (!o->host)
+		return;
+	atomic_store(&o->host, 0);
+	clear_words(kind, o, 0);
+}
+
+static void take_rmem(struct tw_mrapi_obj *o, const struct tw_mrapi_ctrl *ctrl,
+		      const struct tw_mrapi_node *owner)
+{
+	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
+
+	r->address = 0;
+	r->offset = ~0ull;
+	r->size = ctrl->size;
+	r->atype = (uint16_t)ctrl->atype;
+	r->owner = (uint16_t)(owner - tw_mrapi.seg->node + 1);
+	tw_mrapi_nodeset_clear(&r->attached);
+}
+
+/* Whether a claim of that host wins over one of another that may not be over either. */
+static bool yields(const struct tw_ep *ep, uint32_t host, bool claimed, uint64_t claimant)
+{
+	if (host)
+		return claimant <= tw_mrapi.seg->host[host - 1].nic;
+	return claimed && claimant < ep->self->addr.where >> 16;
+}
+
+static mrapi_status_t enter_object(struct tw_ep *ep, uint32_t host, const struct tw_mrapi_ctrl *c)
+{
+	enum tw_mrapi_kind kind = (enum tw_mrapi_kind)c->kind;
+	struct tw_mrapi_obj *o = tw_mrapi_lookup(kind, c->id);
+	struct tw_mrapi_node *owner = NULL;
+
+	if (kind == TW_MRAPI_RMEM && (owner = tw_mrapi_node_find(c->domain, c->node)) == NULL)
+		return MRAPI_SUCCESS; /* it ends just now */
+	if (o && o->host == host && o->there == c->handle)
+		return MRAPI_SUCCESS;
+	if (o &&
+	    !yields(ep, o->host, o->flags & TW_MRAPI_CLAIMED, tw_mrapi.seg->host[host - 1].nic))
+		return MRAPI_EXISTS;
+	if (o)
+		tw_mrapi_table_free(kind, o);
+	o = tw_mrapi_table_remembers(kind, c->flags) ? tw_mrapi_table_take(kind, c->id) : NULL;
+	if (!o)
+		return tw_mrapi_table_full(kind);
+	o->there = c->handle;
+	if (kind == TW_MRAPI_RMEM)
+		take_rmem(o, c, owner);
+	else if (kind != TW_MRAPI_MUTEX)
+		tw_container(o, struct tw_mrapi_counting, obj)->limit = 0;
+	clear_words(kind, o, TW_MRAPI_FAR);
+	atomic_store(&o->host, (uint8_t)host);
+	tw_mrapi_table_publish(kind, o, c->flags, c->domain);
+	return MRAPI_SUCCESS;
+}
+
+/* Controls of several processes of a host may come in another order than what they tell of. */
+static bool older(uint32_t born, uint32_t than)
+{
+	return (int32_t)(born - than) < 0;
+}
+
+static mrapi_status_t enter_node(const struct tw_member *from, uint32_t host,
+				 const struct tw_mrapi_ctrl *c)
+{
+	const struct tw_ep *ep = from->group->ep;
+	struct tw_mrapi_node *n = tw_mrapi_node_find(c->domain, c->id);
+
+	if (n && n->host == host && !older(n->there, c->node)) {
+		tw_mrapi_guest_called(n, from);
+		return MRAPI_SUCCESS;
+	}
+	if (n && !yields(ep, n->host, n->claimed, tw_mrapi.seg->host[host - 1].nic))
+		return MRAPI_ERR_NODE_INITIALIZED;
+	if (n && n->host)
+		tw_mrapi_guest_end(n);
+	else if (n)
+		atomic_store(&n->life, TW_MRAPI_FREE);
+	n = tw_mrapi_node_new(c->domain, c->id, TW_MRAPI_PROCS);
+	if (!n)
+		return MRAPI_ENO_INIT;
+	n->pid = c->size;
+	n->host = host;
+	n->where = c->key;
+	n->there = c->node;
+	tw_mrapi_guest_called(n, from);
+	atomic_store(&n->life, TW_MRAPI_LIVE);
+	return MRAPI_SUCCESS;
+}
+
+mrapi_status_t tw_mrapi_far_enter(struct tw_ep *ep, const struct tw_member *from,
+				  const struct tw_mrapi_ctrl *ctrl)
+{
+	uint32_t host = tw_mrapi_host_of(from->where >> 16);
+	mrapi_status_t status;
+
+	if (!host || ctrl->kind >= TW_MRAPI_KINDS || ctrl->kind == TW_MRAPI_SHMEM)
+		return MRAPI_ERR_PARAMETER;
+	tw_mrapi_admin_lock();
+	status = ctrl->kind ? enter_object(ep, host, ctrl) : enter_node(from, host, ctrl);
+	tw_mrapi_admin_unlock();
+	return status;
+}
+
+mrapi_status_t tw_mrapi_far_remove(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl)
+{
+	uint32_t host = tw_mrapi_host_of(from->where >> 16);
+	struct tw_mrapi_node *n;
+	struct tw_mrapi_obj *o;
+
+	if (!host || ctrl->kind >= TW_MRAPI_KINDS || ctrl->kind == TW_MRAPI_SHMEM)
+		return MRAPI_ERR_PARAMETER;
+	tw_mrapi_admin_lock();
+	n = ctrl->kind ? NULL : tw_mrapi_node_find(ctrl->domain, ctrl->id);
+	o = ctrl->kind ? tw_mrapi_lookup((enum tw_mrapi_kind)ctrl->kind, ctrl->id) : NULL;
+	if (n && n->host == host && n->there == ctrl->node)
+		tw_mrapi_guest_end(n);
+	if (o && o->host == host && o->there == ctrl->handle)
+		tw_mrapi_table_free((enum tw_mrapi_kind)ctrl->kind, o);
+	tw_mrapi_admin_unlock();
+	return MRAPI_SUCCESS;
+}
+
+static void forget(uint32_t host)
+{
+	tw_mrapi.seg->host[host - 1].life = 0;
+	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
+		for (uint32_t i = 0; i < tw_mrapi.seg->table[kind].high; i++) {
+			struct tw_mrapi_obj *o = tw_mrapi_slot((enum tw_mrapi_kind)kind, i);
+
+			if (atomic_load(&o->handle) && o->host == host)
+				tw_mrapi_table_free((enum tw_mrapi_kind)kind, o);
+		}
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
+		if (atomic_load(&tw_mrapi.seg->node[i].life) == TW_MRAPI_LIVE &&
+		    tw_mrapi.seg->node[i].host == host)
+			tw_mrapi_guest_end(&tw_mrapi.seg->node[i]);
+}
+
+void tw_mrapi_far_forget(uint32_t host)
+{
+	tw_mrapi_admin_lock();
+	forget(host);
+	tw_mrapi_admin_unlock();
+}
+
+void tw_mrapi_far_life(uint32_t host, uint64_t life)
+{
+	struct tw_mrapi_host *h = &tw_mrapi.seg->host[host - 1];
+
+	tw_mrapi_admin_lock();
+	if (h->life != life)
+		forget(host);
+	h->life = life;
+	tw_mrapi_admin_unlock();
+}
+
+/* -------------------------------------------------------------- telling what is here */
+
+static struct tw_mrapi_ctrl about_object(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
+{
+	struct tw_mrapi_ctrl c = {.what = TW_MRAPI_CTRL_CLAIM,
+				  .kind = kind,
+				  .handle = atomic_load(&o->handle),
+				  .id = o->id,
+				  .domain = o->domain,
+				  .flags = o->flags & ~(unsigned)TW_MRAPI_CLAIMED};
+
+	if (kind == TW_MRAPI_RMEM) {
+		const struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
+
+		c.node = tw_mrapi_node(r->owner)->number;
+		c.size = r->size;
+		c.atype = r->atype;
+	}
+	return c;
+}
+
+static struct tw_mrapi_ctrl about_name(const struct tw_ep *ep, const struct tw_mrapi_name *name)
+{
+	uint64_t nic = ep->self->addr.where >> 16;
+
+	return (struct tw_mrapi_ctrl){.what = TW_MRAPI_CTRL_GONE,
+				      .id = name->number,
+				      .domain = name->domain,
+				      .node = name->born,
+				      .key = nic << 16 | (TW_MRAPI_FIRST_ID + name->proc)};
+}
+
+static struct tw_mrapi_ctrl about_node(const struct tw_ep *ep, const struct tw_mrapi_node *n)
+{
+	const struct tw_mrapi_name name = tw_mrapi_name(n);
+	struct tw_mrapi_ctrl c = about_name(ep, &name);
+
+	c.what = TW_MRAPI_CTRL_CLAIM;
+	c.size = n->pid;
+	return c;
+}
+
+void tw_mrapi_far_introduce(struct tw_member *to)
+{
+	struct tw_mrapi_segment *seg = tw_mrapi.seg;
+	struct tw_mrapi_ctrl c = {.what = TW_MRAPI_CTRL_LIFE, .key = seg->life};
+
+	tw_ctrl_send(to, 0, &c, sizeof(c));
+	tw_mrapi_admin_lock();
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
+		if (atomic_load(&seg->node[i].life) != TW_MRAPI_LIVE || seg->node[i].host)
+			continue;
+		c = about_node(to->group->ep, &seg->node[i]);
+		tw_ctrl_send(to, 0, &c, sizeof(c));
+	}
+	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
+		for (uint32_t i = 0; kind != TW_MRAPI_SHMEM && i < seg->table[kind].high; i++) {
+			struct tw_mrapi_obj *o = tw_mrapi_slot((enum tw_mrapi_kind)kind, i);
+
+			if (!atomic_load(&o->handle) || o->host)
+				continue;
+			c = about_object((enum tw_mrapi_kind)kind, o);
+			tw_ctrl_send(to, 0, &c, sizeof(c));
+		}
+	tw_mrapi_admin_unlock();
+}
+
+unsigned tw_mrapi_far_flags(struct tw_mrapi_obj *o, unsigned flags)
+{
+	if (!tw_mrapi_far_hosts())
+		return flags;
+	o->there = tw_mrapi.proc + 1;
+	return flags | TW_MRAPI_CLAIMED;
+}
+
+mrapi_status_t tw_mrapi_far_claim(enum tw_mrapi_kind kind, uint32_t *handle)
+{
+	struct tw_mrapi_obj *o = tw_mrapi_slot(kind, *handle & TW_MRAPI_SLOT_MASK);
+	struct tw_mrapi_ctrl c;
+	mrapi_status_t status;
+
+	if (!tw_mrapi_far_hosts())
+		return MRAPI_SUCCESS;
+	c = about_object(kind, o);
+	status = tw_mrapi_hosts_ask(&c);
+	tw_mrapi_admin_lock();
+	if (!tw_mrapi_is(o, *handle))
+		status = MRAPI_EXISTS;
+	else if (status == MRAPI_SUCCESS)
+		atomic_fetch_and(&o->flags, (uint16_t)~TW_MRAPI_CLAIMED);
+	else
+		tw_mrapi_table_free(kind, o);
+	tw_mrapi_admin_unlock();
+	if (status == MRAPI_SUCCESS)
+		return status;
+	tw_mrapi_far_gone(kind, c.id, *handle);
+	*handle = 0;
+	return status;
+}
+
+mrapi_status_t tw_mrapi_far_join(uint32_t me)
+{
+	struct tw_mrapi_node *n = tw_mrapi_node(me);
+	const struct tw_mrapi_name name = tw_mrapi_name(n);
+	struct tw_ep *ep = tw_mrapi_net_enter();
+	struct tw_mrapi_ctrl c;
+	mrapi_status_t status;
+
+	if (!ep)
+		return MRAPI_SUCCESS;
+	c = about_node(ep, n);
+	tw_group_leave(ep);
+	status = tw_mrapi_hosts_ask(&c);
+	tw_mrapi_admin_lock();
+	if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->born != tw_mrapi_self.born)
+		status = MRAPI_ERR_NODE_INITIALIZED;
+	else if (status == MRAPI_SUCCESS)
+		n->claimed = 0;
+	else
+		atomic_store(&n->life, TW_MRAPI_FREE);
+	tw_mrapi_admin_unlock();
+	if (status != MRAPI_SUCCESS)
+		tw_mrapi_far_left(&name);
+	return status;
+}
+
+void tw_mrapi_far_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle)
+{
+	struct tw_mrapi_ctrl c = {
+		.what = TW_MRAPI_CTRL_GONE, .kind = kind, .id = id, .handle = handle};
+
+	tw_mrapi_hosts_ask(&c);
+}
+
+/* False without other hosts. */
+static bool about_end(const struct tw_mrapi_name *name, struct tw_mrapi_ctrl *c)
+{
+	struct tw_ep *ep = tw_mrapi_net_enter();
+
+	if (!ep)
+		return false;
+	*c = about_name(ep, name);
+	tw_group_leave(ep);
+	return true;
+}
+
+void tw_mrapi_far_left(const struct tw_mrapi_name *name)
+{
+	struct tw_mrapi_ctrl c;
+
+	if (about_end(name, &c))
+		tw_mrapi_hosts_ask(&c);
+}
+
+void tw_mrapi_far_died(const struct tw_mrapi_name *name)
+{
+	struct tw_mrapi_ctrl c;
+
+	if (about_end(name, &c))
+		tw_mrapi_hosts_notify(&c);
+}
+
+/* ---------------------------------------------------------- operating on what is there */
+
+/* The host; 0: the object is gone. */
+static uint32_t about_call(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
+			   const struct tw_mrapi_far *f, struct tw_mrapi_ctrl *c)
+{
+	static _Atomic(uint32_t) turns;
+	const struct tw_mrapi_node *me = tw_mrapi_node(tw_mrapi_me());
+	uint32_t host = o->host;
+
+	*c = (struct tw_mrapi_ctrl){.what = TW_MRAPI_CTRL_OPERATE,
+				    .handle = o->there,
+				    .kind = f->kind,
+				    .id = me->number,
+				    .domain = me->domain,
+				    .node = me->born,
+				    .op = op,
+				    .mode = f->mode,
+				    .timeout = f->timeout,
+				    .turn = atomic_fetch_add(&turns, 1) + 1,
+				    .key = f->key};
+	return tw_mrapi_is(o, f->handle) ? host : 0;
+}
+
+/* Its host has not got it any more, or is lost. */
+static mrapi_status_t lost(struct tw_mrapi_obj *o, const struct tw_mrapi_far *f)
+{
+	tw_mrapi_admin_lock();
+	if (tw_mrapi_is(o, f->handle))
+		tw_mrapi_table_free(f->kind, o);
+	tw_mrapi_admin_unlock();
+	return tw_mrapi_stale(f->kind, f->handle);
+}
+
+/* A host that had lost this one has no guests of it any more: it is told of the caller again. */
+static mrapi_status_t ask(struct tw_ep *ep, uint32_t host, struct tw_mrapi_ctrl *c)
+{
+	const struct tw_mrapi_ctrl question = *c;
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t status = tw_mrapi_host_ask(ep, host, c);
+	struct tw_mrapi_ctrl about;
+
+	if (status != MRAPI_ERR_NODE_NOTINIT || tw_mrapi_me() != me || !me)
+		return status;
+	about = about_node(ep, tw_mrapi_node(me));
+	tw_mrapi_host_ask(ep, host, &about);
+	*c = question;
+	return tw_mrapi_host_ask(ep, host, c);
+}
+
+mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
+				struct tw_mrapi_far *f)
+{
+	mrapi_status_t status = MRAPI_ERR_RMEM_INVALID;
+	struct tw_mrapi_ctrl c;
+	uint32_t host = about_call(o, op, f, &c);
+	struct tw_ep *ep = tw_mrapi_net_enter();
+
+	if (!ep)
+		return MRAPI_ERR_NODE_NOTINIT;
+	if (host)
+		status = ask(ep, host, &c);
+	tw_group_leave(ep);
+	f->key = c.key;
+	if (status == MRAPI_ERR_RMEM_INVALID || status == tw_mrapi_stale(f->kind, 0) ||
+	    status == tw_mrapi_stale(f->kind, f->handle))
+		return lost(o, f);
+	return status;
+}
+
+mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
+				 struct tw_mrapi_far *f)
+{
+	struct tw_mrapi_notice *t = calloc(1, sizeof(*t));
+	struct tw_ep *ep;
+
+	if (!t)
+		return tw_mrapi_far_ask(o, op, f);
+	t->host = about_call(o, op, f, &t->ctrl);
+	ep = t->host ? tw_mrapi_net_enter() : NULL;
+	if (!ep) {
+		free(t);
+		return tw_mrapi_stale(f->kind, f->handle);
+	}
+	tw_mrapi_host_notify(t);
+	tw_group_leave(ep);
+	return MRAPI_SUCCESS;
+}
