@@ -140,7 +140,7 @@ static const struct {
 	{"timerfd_create", try_timerfd, "no endpoint opens", true},
 	{"descriptors over sockets", try_descriptors, "no shared memory between processes", true},
 	{"process_vm_readv", try_copy,
-	 "long messages are copied twice, through the ring; see ptrace(2)", false},
+	 "long messages are copied twice, through the ring; see tagwire(7)", false},
 	{"membarrier", try_membarrier, "each call takes a locked instruction more", false},
 	{"pidfd_open", try_pidfd, "a dead process with living children is noticed late", false},
 	{"/proc", try_proc, "whether a processor idles is not known", false},
