@@ -158,6 +158,20 @@ static unsigned poll_lanes(struct tw_ep *ep, bool *left)
 	return n;
 }
 
+unsigned tw_progress_usual(struct tw_ep *ep)
+{
+	const struct tw_lanes *lanes = &ep->host.lanes;
+	uint64_t polls = tw_polls(ep) + 1;
+	bool left = false;
+	unsigned n;
+
+	if (!(polls & (TW_LANE_POLLS - 1)) || tw_unlikely(tw_in_handler(ep)))
+		return tw_progress(ep);
+	n = lanes->nactive == 1 ? take(lanes->rx[0], &left) : poll_lanes(ep, &left);
+	tw_poll_count(ep, polls);
+	return tw_unlikely(left | ep->has_work | ep->acts) ? n + tw_progress(ep) : n;
+}
+
 unsigned tw_progress(struct tw_ep *ep)
 {
 	uint64_t polls = tw_polls(ep) + 1;

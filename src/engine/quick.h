@@ -80,7 +80,7 @@ static inline bool tw_quick_send_mid(struct tw_ring_tx *lane, const void *data, 
 	} else {
 		if (len > TW_SHORT_SEND || !tw_ring_open_mid(lane, len))
 			return false;
-		s = tw_ring_slot(lane);
+		s = tw_ring_slot_or_token(lane);
 		tw_ring_stamp_pattern(lane, s, tw_ring_fill_mid(lane, s, hdr, data, len), len);
 	}
 	/* An empty message costs one less. */
@@ -189,6 +189,9 @@ static inline bool tw_quick_vain(struct tw_ep *ep)
 	tw_poll_count(ep, polls);
 	return true;
 }
+
+/* A poll that is not unusual, shown if it must be, and not in vain. What tw_progress() returns. */
+unsigned tw_progress_usual(struct tw_ep *ep);
 
 /*
  * Takes a message that was claimed and is whole: its memory is the caller's, who returns it by

@@ -30,7 +30,7 @@ static inline bool holds_short(const struct tw_ring_rx *rx, const struct tw_slot
 	*hdr = (struct tw_hdr){what, match};
 	len = tw_hdr_len(*hdr);
 	return stamp == tw_stamp(rx->side, rx->tail + 1, len) && (uint32_t)hdr->what == TW_EAGER &&
-	       len - 1 < TW_SHORT_SEND;
+	       len <= TW_SHORT_SEND;
 }
 
 static inline struct tw_slot *next_short(struct tw_ring_rx *rx, struct tw_hdr *hdr)
@@ -103,7 +103,8 @@ static unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, unsigned bu
 		uint32_t len = tw_hdr_len(hdr);
 		bool small = len <= TW_RING_INLINE;
 
-		cost += tw_likely(small) ? TW_QUICK_COST : tw_credit_cost(len);
+		/* An empty one costs one less. */
+		cost += tw_likely(small) ? TW_QUICK_COST - !len : tw_credit_cost(len);
 		if (tw_unlikely(cost > room) || !(r = receive_for(ep, m, hdr, &spot))) {
 			cost -= tw_credit_cost(len);
 			break;

@@ -179,19 +179,19 @@ void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep)
 void tw_fi_progress(struct tw_fi_ep *e)
 {
 	struct tw_lock_way way;
-	struct tw_ep *ep = tw_enter_quick(e->handle, &way);
+	struct tw_ep *quick = tw_enter_quick(e->handle, &way), *ep = quick ? quick : tw_fi_enter(e);
 
-	if (ep && !ep->awaited && tw_list_empty(&ep->done) && tw_list_empty(&e->multis) &&
-	    tw_quick_vain(ep)) {
+	if (tw_unlikely(!ep))
+		return;
+	if (tw_unlikely(ep->awaited | tw_poll_unusual(ep))) {
+		ep->awaited = false;
+		tw_progress(ep);
+	} else if (!tw_quick_vain(ep)) {
+		tw_progress_usual(ep);
+	} else if (quick && tw_list_empty(&ep->done) && tw_list_empty(&e->multis)) {
 		tw_lock_leave(way);
 		return;
 	}
-	if (!ep)
-		ep = tw_fi_enter(e);
-	if (tw_unlikely(!ep))
-		return;
-	ep->awaited = false;
-	tw_progress(ep);
 	if (!tw_list_empty(&ep->done) || tw_unlikely(!tw_list_empty(&e->multis)))
 		tw_fi_drain(e, ep);
 	tw_fi_leave(ep);

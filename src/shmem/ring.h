@@ -329,8 +329,7 @@ static inline void tw_ring_fill(struct tw_ring_tx *tx, struct tw_slot *s, struct
 }
 
 /*
- * The same to wherever it may go; there must be space. Only such packets use the token slot:
- * the reader of a long one does not reply at once.
+ * The same to wherever it may go; there must be space.
  */
 static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
 				       uint32_t len)
