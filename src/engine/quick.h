@@ -190,7 +190,7 @@ static inline bool tw_quick_vain(struct tw_ep *ep)
 	return true;
 }
 
-/* A poll that is not unusual, shown if it must be, and not in vain. What tw_progress() returns. */
+/* A poll that is not unusual, shown if it must be, and not in vain. Returns as tw_progress(). */
 unsigned tw_progress_usual(struct tw_ep *ep);
 
 /*
