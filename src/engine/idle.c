@@ -164,8 +164,9 @@ static void take_over(struct tw_ep *ep)
 			break;
 		if (n)
 			continue;
-		/* A packet that is seen at once needs no deadline. */
-		if (!tw_unfinished(ep) && tw_clock() - last >= tw_clock_us(SEEN_US))
+		/* A packet that is seen at once needs no deadline. A request is to wake this thread. */
+		if (!tw_unfinished(ep) && !ep->iface->serves &&
+		    tw_clock() - last >= tw_clock_us(SEEN_US))
 			break;
 		if (tw_clock() - last < tw_clock_us(LINGER_US))
 			continue;

@@ -227,6 +227,7 @@ static const struct tw_interface interface = {.first_id = TW_MRAPI_FIRST_ID,
 					      .am_handler = am_handler,
 					      .attend = tw_group_attend,
 					      .down = tw_group_down,
+					      .serves = true,
 					      .max_len = 1};
 
 /* ------------------------------------------------------------ start and stop */
