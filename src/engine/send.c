@@ -21,7 +21,7 @@ static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 /* An announced message waits for a reply, which costs more to a remote peer. */
 static uint32_t eager_max(const struct tw_peer *p)
 {
-	return tw_is_remote(p) ? p->ep->eager_max * TW_REMOTE_EAGER : p->ep->eager_max;
+	return tw_is_remote(p) ? (p->ep->eager_max + 1) * TW_REMOTE_EAGER : p->ep->eager_max;
 }
 
 static inline void give_credits_back(struct tw_peer *p, uint16_t n)
