@@ -19,9 +19,11 @@ static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 }
 
 /* An announced message waits for a reply, which costs more to a remote peer. */
-static uint32_t eager_max(const struct tw_peer *p)
+static uint64_t eager_max(const struct tw_peer *p)
 {
-	return tw_is_remote(p) ? (p->ep->eager_max + 1) * TW_REMOTE_EAGER : p->ep->eager_max;
+	uint64_t near = p->ep->eager_max;
+
+	return tw_is_remote(p) ? (near + 1) * TW_REMOTE_EAGER : near;
 }
 
 static inline void give_credits_back(struct tw_peer *p, uint16_t n)

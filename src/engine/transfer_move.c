@@ -235,10 +235,13 @@ static bool get_piece(struct tw_peer *p, struct tw_req *r)
 	return tw_transfer_begun(p, r, err, covered);
 }
 
-/* It takes as long as many polls: nobody is to think that this side does not poll. */
+/*
+ * It takes as long as many polls: nobody is to think that this side does not poll. A whole round
+ * of them, so that none whose turn it is to do more is left out.
+ */
 static void copied(struct tw_ep *ep)
 {
-	tw_poll_count(ep, tw_polls(ep) + 1);
+	tw_poll_count(ep, tw_polls(ep) + TW_SLOW_EVERY);
 	tw_poll_show(&ep->host.lanes);
 }
 

@@ -266,3 +266,77 @@ Test(transfer_peer, data_rests)
 	tw_transfer_start(peer, r, ref, 4096, NULL, 0);
 	cr_assert_eq(r->state, TW_XFER_GETTING);
 }
+
+/* Gets ------------------------------------------------------------------------- */
+
+static unsigned gets, turns;
+
+/* Every other time it has no room. */
+static enum tw_err get(struct tw_link *link, const struct iovec *iov, unsigned niov,
+		       uint64_t address, const void *key, void *cookie)
+{
+	(void)link, (void)iov, (void)niov, (void)address, (void)key, (void)cookie;
+	return ++gets % 2 ? TW_OK : TW_AGAIN;
+}
+
+static unsigned take_turn(void *instance)
+{
+	(void)instance;
+	turns++;
+	return 0;
+}
+
+static const struct tw_provider halting = {
+	.name = "halting", .send = no_room, .polls = computes, .get = get, .progress = take_turn};
+
+/* Polls that copy one piece each are polls like others: the provider has its turns. */
+Test(transfer_peer, providers_are_polled_while_data_moves)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_RECV, memory, 1u << 30);
+	unsigned begun;
+
+	gets = turns = 0;
+	net.provider = &halting;
+	ep->lender.ops = &halting;
+	r->peer = peer;
+	r->xfer_len = r->len;
+	tw_transfer_start(peer, r, (struct tw_ref){1, 1}, 4096, NULL, 0);
+	begun = gets;
+	for (unsigned i = 0; i < 2 * TW_LANE_POLLS; i++)
+		tw_progress(ep);
+	cr_assert_eq(r->state, TW_XFER_GETTING);
+	cr_assert_geq(gets - begun, 2 * TW_LANE_POLLS);
+	cr_assert_eq(turns, 2);
+}
+
+/* Sends ------------------------------------------------------------------------ */
+
+static uint8_t sent_type;
+
+static enum tw_err note_type(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
+			     const struct iovec *iov, unsigned niov, uint32_t len)
+{
+	(void)link, (void)cls, (void)iov, (void)niov, (void)len;
+	sent_type = tw_hdr_type(hdr);
+	return TW_OK;
+}
+
+static const struct tw_provider remote = {.name = "remote", .send = note_type};
+
+/* The largest TAGWIRE_EAGER_MAX: to another host, where it is more, nothing is announced either. */
+Test(transfer_peer, nothing_is_announced)
+{
+	struct tw_stats_peer show = {0};
+
+	net.provider = &remote;
+	net.remote = true;
+	net.max_payload = 4096;
+	tw_list_init(&ep->open);
+	ep->eager_max = UINT32_MAX;
+	tw_list_init(&peer->open);
+	peer->lane = &peer->no_lane;
+	peer->show = &show;
+	peer->credits = 100;
+	tw_send(ep, tw_req_new1(ep, TW_SEND, memory, LEN), peer->addr);
+	cr_assert_eq(sent_type, TW_EAGER);
+}
