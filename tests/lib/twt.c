@@ -48,12 +48,10 @@ uint32_t twt_board;
 
 unsigned twt_slow(void)
 {
-	static unsigned factor;
 	const char *env = getenv("TWT_SLOW");
+	int factor = env ? atoi(env) : 1;
 
-	if (!factor)
-		factor = env && atoi(env) > 0 ? (unsigned)atoi(env) : 1;
-	return factor;
+	return factor > 0 ? (unsigned)factor : 1;
 }
 
 unsigned twt_patience(void)
