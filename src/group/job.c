@@ -89,6 +89,11 @@ static enum tw_err join_launcher(void)
 	return TW_EUNREACH;
 }
 
+static bool is_launched(void)
+{
+	return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
+}
+
 static enum tw_err join(const char *place)
 {
 	current = (struct tw_job){.rank = 0, .size = 1, .key = KEY};
@@ -97,9 +102,7 @@ static enum tw_err join(const char *place)
 		place = tw_settings.rank;
 	if (place)
 		return join_environment(place);
-	if (getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK"))
-		return join_launcher();
-	return TW_OK;
+	return is_launched() ? join_launcher() : TW_OK;
 }
 
 static void forked(void)
@@ -115,19 +118,32 @@ static void register_fork(void)
 	pthread_atfork(NULL, NULL, forked);
 }
 
-enum tw_err tw_job_begin(const char *place, struct tw_job *job)
+/* Under the mutex, as leave(). */
+static enum tw_err enter(const char *place)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	enum tw_err err = TW_OK;
+	enum tw_err err;
 
 	pthread_once(&once, register_fork);
+	err = users == 0 ? join(place) : TW_OK;
+	users += err == TW_OK;
+	return err;
+}
+
+static void leave(void)
+{
+	if (--users == 0 && launcher)
+		launcher->end();
+}
+
+enum tw_err tw_job_begin(const char *place, struct tw_job *job)
+{
+	enum tw_err err;
+
 	pthread_mutex_lock(&mutex);
-	if (users == 0)
-		err = join(place);
-	if (err == TW_OK) {
-		users++;
+	err = enter(place);
+	if (err == TW_OK)
 		*job = current;
-	}
 	pthread_mutex_unlock(&mutex);
 	return err;
 }
@@ -135,8 +151,7 @@ enum tw_err tw_job_begin(const char *place, struct tw_job *job)
 void tw_job_end(void)
 {
 	pthread_mutex_lock(&mutex);
-	if (--users == 0 && launcher)
-		launcher->end();
+	leave();
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -207,4 +222,92 @@ enum tw_err tw_job_fence(void)
 	if (err != TW_OK)
 		tw_log(TW_LOG_ERROR, "the launcher cannot wait for the other processes: %s", why);
 	return err;
+}
+
+/* The hosts of nodes ------------------------------------------------------------- */
+
+bool tw_job_has_hosts(void)
+{
+	return *tw_settings.nodes || (!*tw_settings.rank && is_launched());
+}
+
+static bool host_of(uint32_t rank, char name[TW_JOB_HOST])
+{
+	char why[256] = "";
+
+	if (launcher->host(rank, name, why, sizeof(why)))
+		return true;
+	tw_log(TW_LOG_ERROR, "the launcher does not say where process %u is: %s", rank, why);
+	return false;
+}
+
+static bool find_host(const char *name, uint64_t *nic)
+{
+	if (tw_name_to_nic(name, nic) == TW_OK)
+		return true;
+	tw_log(TW_LOG_ERROR, "cannot find host %s, which the launcher names", name);
+	return false;
+}
+
+/* Names are looked up once, and that of this host not at all. Not told, nodes live here. */
+static bool place_ranks(uint64_t *nics, uint32_t n, char (*name)[TW_JOB_HOST])
+{
+	char own[TW_JOB_HOST];
+	bool good = host_of(current.rank, own);
+
+	for (uint32_t i = 0; good && i < n; i++)
+		good = host_of(i, name[i]);
+	if (!good)
+		return true;
+	for (uint32_t i = 0; good && i < n; i++) {
+		uint32_t same = 0;
+
+		while (strcmp(name[same], name[i]) != 0)
+			same++;
+		if (same < i)
+			nics[i] = nics[same];
+		else if (strcmp(name[i], own) != 0)
+			good = find_host(name[i], &nics[i]);
+	}
+	return good;
+}
+
+static bool ask_launcher(uint64_t *nics)
+{
+	uint32_t n = current.size < TW_MAX_NODES ? current.size : TW_MAX_NODES;
+	char(*name)[TW_JOB_HOST] = calloc(n, sizeof(*name));
+	bool good = name && place_ranks(nics, n, name);
+
+	free(name);
+	return good;
+}
+
+/* A node may be one of several processes of a rank, to which the launcher tells nothing. */
+static bool place_nodes(uint64_t *nics)
+{
+	const struct tw_board *boards;
+	bool good;
+
+	tw_boards(&boards);
+	for (uint32_t i = 0; i < TW_MAX_NODES; i++)
+		nics[i] = boards[tw_board_best(0)].nic_id;
+	if (enter(NULL) != TW_OK)
+		return true;
+	good = !launcher || ask_launcher(nics);
+	leave();
+	return good;
+}
+
+/* Children that are forked live where their parents' launcher has said. */
+bool tw_job_topology(void)
+{
+	static uint64_t nics[TW_MAX_NODES];
+	static bool known;
+
+	if (*tw_settings.nodes || !tw_job_has_hosts())
+		return tw_topology_init(NULL);
+	pthread_mutex_lock(&mutex);
+	known = known || place_nodes(nics);
+	pthread_mutex_unlock(&mutex);
+	return known && tw_topology_init(nics);
 }

@@ -13,6 +13,7 @@
 #include "base/err.h"
 
 #define TW_JOB_MAX 4096 /* processes */
+#define TW_JOB_HOST 256 /* bytes of a host's name */
 
 struct tw_job {
 	uint32_t rank, size;
@@ -38,9 +39,17 @@ void tw_job_end(void);
 enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all);
 /* Waits for the others, with a launcher. */
 enum tw_err tw_job_fence(void);
+/* Whether TAGWIRE_NODES or a launcher says where numbered nodes live. */
+bool tw_job_has_hosts(void);
+/*
+ * tw_topology_init(): as TAGWIRE_NODES says, or else node N with rank N of a launcher, which is
+ * asked once. Waits for nobody. False, and the reason is logged, if a host cannot be found.
+ * They live here if the launcher cannot be asked, which is logged.
+ */
+bool tw_job_topology(void);
 
 /* The module of a launcher. */
-#define TW_LAUNCHER_VERSION 1
+#define TW_LAUNCHER_VERSION 2
 struct tw_launcher {
 	uint32_t version;
 	/* False with the reason in why. */
@@ -48,6 +57,8 @@ struct tw_launcher {
 	void (*end)(void);
 	bool (*exchange)(uint64_t mine, uint64_t *all, char *why, unsigned len);
 	bool (*fence)(char *why, unsigned len);
+	/* The name of that process's host. */
+	bool (*host)(uint32_t rank, char name[TW_JOB_HOST], char *why, unsigned len);
 };
 
 #endif /* TW_JOB_H */

@@ -118,10 +118,29 @@ static bool exchange(uint64_t mine, uint64_t *all, char *why, unsigned len)
 	return true;
 }
 
+static bool host(uint32_t rank, char name[TW_JOB_HOST], char *why, unsigned len)
+{
+	pmix_proc_t p = process(rank);
+	pmix_value_t *v = NULL;
+	bool good = explain(PMIx_Get(&p, PMIX_HOSTNAME, NULL, 0, &v), "PMIx_Get(PMIX_HOSTNAME)",
+			    why, len);
+
+	if (good && v->type == PMIX_STRING && strlen(v->data.string) < TW_JOB_HOST) {
+		strcpy(name, v->data.string);
+	} else if (good) {
+		snprintf(why, len, "the host of process %u has no usable name", rank);
+		good = false;
+	}
+	if (v)
+		PMIX_VALUE_RELEASE(v);
+	return good;
+}
+
 const struct tw_launcher tw_launcher_pmix = {
 	.version = TW_LAUNCHER_VERSION,
 	.begin = begin,
 	.end = end,
 	.exchange = exchange,
 	.fence = fence,
+	.host = host,
 };

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "group/job.h"
 #include "mcapi/chan.h"
 #include "mcapi/queue.h"
 
@@ -162,7 +163,7 @@ static mcapi_status_t start(uint32_t number)
 	if (err != TW_OK)
 		goto out;
 	err = TW_EPROTO;
-	if (nodes_up == 0 && !tw_topology_init())
+	if (nodes_up == 0 && !(TW_HAVE_NET ? tw_job_topology() : tw_topology_init(NULL)))
 		goto out_begun;
 	pthread_once(&once, register_process);
 	prepare(n);

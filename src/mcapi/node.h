@@ -158,7 +158,7 @@ struct tw_mcapi_node {
 	uint32_t number;
 	uintptr_t thread; /* its own, or the one that ends it: tw_thread_id() */
 	struct tw_mcapi_node *past;
-	bool elsewhere;		  /* TAGWIRE_NODES puts it on another host */
+	bool elsewhere;		  /* it is said to live on another host */
 	_Atomic(uint64_t) handle; /* of the engine endpoint; 0: not initialized */
 	uint32_t nendps;
 	struct tw_pool reqs;

@@ -2,6 +2,7 @@
 /* The endpoint to members on other hosts: members and requests. */
 #include <stdlib.h>
 
+#include "group/job.h"
 #include "mrapi/far.h"
 
 #define FILTER 0x4d524150    /* keeps programs of other interfaces out */
@@ -282,7 +283,7 @@ mrapi_status_t tw_mrapi_net_start(void)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
 
-	if (!tw_settings.nodes[0])
+	if (!tw_job_has_hosts())
 		return MRAPI_SUCCESS;
 	if (tw_begin() != TW_OK)
 		return MRAPI_ENO_INIT;
@@ -292,7 +293,7 @@ mrapi_status_t tw_mrapi_net_start(void)
 	net.group.lost = lost;
 	tw_list_init(&net.known);
 	tw_list_init(&net.inbox);
-	if (!tw_topology_init())
+	if (!tw_job_topology())
 		status = MRAPI_ENO_INIT;
 	else
 		net.nhosts = tw_topology_other_hosts(net.hosts, TW_MRAPI_HOSTS);

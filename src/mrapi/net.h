@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Members on other hosts, if TAGWIRE_NODES names any. Each process opens an engine
+ * Members on other hosts, if TAGWIRE_NODES or a launcher names any. Each process opens an engine
  * endpoint whose id has its slot in its own host's segment. Members speak in controls
  * (struct tw_mrapi_ctrl), and access each other's memory as windows of the endpoint. These
  * functions need the endpoint's lock unless a comment says otherwise. The admin lock is taken

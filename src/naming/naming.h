@@ -50,12 +50,15 @@ void tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa);
  * name them. False if that is invalid or names a node from limit on.
  */
 bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit, uint64_t here);
-/* The same for all nodes, board 0 being here. The calls below need it. */
-bool tw_topology_init(void);
+/*
+ * The same for all nodes, board 0 being here; or nodes live on these hosts, TW_MAX_NODES NIC
+ * ids. The calls below need it.
+ */
+bool tw_topology_init(const uint64_t *hosts);
 uint64_t tw_topology_node_nic(uint32_t node);
 /* The board of a node; false if it lives on another host. */
 bool tw_topology_node_board(uint32_t node, uint32_t *board);
-/* The other hosts that TAGWIRE_NODES names. Returns their number. */
+/* The other hosts that nodes live on. Returns their number. */
 unsigned tw_topology_other_hosts(uint64_t *others, unsigned max);
 
 #endif /* TW_NAMING_H */
