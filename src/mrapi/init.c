@@ -65,6 +65,8 @@ static uint32_t oldest_but(uint32_t me)
 {
 	uint32_t best = 0;
 
+	/* A guest may come to a slot meanwhile. */
+	tw_mrapi_admin_lock();
 	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
 		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
 
@@ -72,6 +74,7 @@ static uint32_t oldest_but(uint32_t me)
 		    (best == 0 || n->born < tw_mrapi_node(best)->born))
 			best = i + 1;
 	}
+	tw_mrapi_admin_unlock();
 	return best;
 }
 
