@@ -67,6 +67,8 @@ static mx_status_t finish(mx_endpoint_t ep, mx_request_t *r)
 
 	check(mx_wait(ep, r, DEADLINE, &st, &result) == MX_SUCCESS);
 	check(result);
+	if (st.code != MX_STATUS_SUCCESS)
+		printf("%s: %s\n", what, mx_strstatus(st.code));
 	check(st.code == MX_STATUS_SUCCESS);
 	return st;
 }
