@@ -328,9 +328,7 @@ static inline void tw_ring_fill(struct tw_ring_tx *tx, struct tw_slot *s, struct
 	tw_ring_stamp(tx, s, len);
 }
 
-/*
- * The same to wherever it may go; there must be space.
- */
+/* The same to wherever it may go; there must be space. */
 static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
 				       uint32_t len)
 {
