@@ -10,6 +10,7 @@ import subprocess
 
 SOURCES = ('work.c', 'work.h', 'overlap.h', 'line.h', 'peer.h', 'launch.h')
 COMPILE_FLAGS = ['-O2', '-std=gnu11', '-w']
+FI_DEEPEST = 10000  # receives that a queue of libfabric has room for, of the depths measured
 
 
 class Missing(Exception):
@@ -107,14 +108,14 @@ def over_tagwire(programs):
     return env
 
 
-def openmpi_with(source_dir, key, title, settings, env):
+def openmpi_with(source_dir, key, title, settings, env, deepest=None):
     compiler, launcher = mpi('openmpi')
     driver = build(source_dir, 'peer_mpi.h', compiler, [])
     start = [launcher, '--oversubscribe', '--bind-to', 'none', *settings]
     if os.geteuid() == 0:
         start.append('--allow-run-as-root')
     return Peer(key, title, ' '.join(settings),
-                lambda ranks: [*start, '-np', str(ranks), driver], env)
+                lambda ranks: [*start, '-np', str(ranks), driver], env, deepest)
 
 
 def openmpi(source_dir, _programs):
@@ -129,7 +130,7 @@ def openmpi_tagwire(source_dir, programs):
     settings = ['--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi',
                 '--mca', 'mtl_ofi_provider_include', 'tagwire']
     return openmpi_with(source_dir, 'openmpi-tagwire', 'Open MPI over Tagwire', settings,
-                        over_tagwire(programs))
+                        over_tagwire(programs), FI_DEEPEST)
 
 
 def mpich(source_dir, _programs):
@@ -152,14 +153,15 @@ def libfabric(source_dir, _programs):
     # 1.17 crashes with queues for 100,000.
     room = {'FI_SHM_RX_SIZE': '16384', 'FI_SHM_TX_SIZE': '16384'}
     return Peer('libfabric', 'libfabric', 'FI_SHM_RX_SIZE=16384 for matching',
-                lambda _: [driver], {}, 10000, room)
+                lambda _: [driver], {}, FI_DEEPEST, room)
 
 
 def libfabric_tagwire(source_dir, programs):
     flags = package_flags('libfabric', 'libfabric-dev')
     driver = build(source_dir, 'peer_ofi.h', c_compiler(), flags)
     return Peer('libfabric-tagwire', 'libfabric over Tagwire', 'its defaults',
-                lambda _: [driver], {'COMPARE_OFI': 'tagwire', **over_tagwire(programs)})
+                lambda _: [driver], {'COMPARE_OFI': 'tagwire', **over_tagwire(programs)},
+                FI_DEEPEST)
 
 
 def tagwire(_source_dir, programs):

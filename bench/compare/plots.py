@@ -57,13 +57,14 @@ def script(results, plot, path, terminal):
         rows = points(results, key, figures)
         if not rows:
             continue
-        lines += [f'${key} << EOD', *rows, 'EOD']
+        block = '$' + key.replace('-', '_')
+        lines += [f'{block} << EOD', *rows, 'EOD']
         colour = COLOURS.get(key, '#000000')
         style = 'lines dashtype 2' if key == 'limit' else 'linespoints pointtype 7 pointsize 0.6'
-        curves.append(f'${key} using 1:2 with {style} linewidth 2 linecolor "{colour}" '
+        curves.append(f'{block} using 1:2 with {style} linewidth 2 linecolor "{colour}" '
                       f'title "{title}"')
         if key != 'limit':
-            curves.append(f'${key} using 1:2:3:4 with yerrorbars pointtype 0 '
+            curves.append(f'{block} using 1:2:3:4 with yerrorbars pointtype 0 '
                           f'linecolor "{colour}" notitle')
     lines.append('plot ' + ', '.join(curves))
     return '\n'.join(lines) + '\n' if curves else None
