@@ -232,7 +232,8 @@ struct tw_provider {
 	 * gone. TW_EFAULT, TW_ELOST.
 	 *
 	 * A get may be done twice, and so may a put before it has ended. Once a link has
-	 * ended on this side, no put of the peer touches memory here.
+	 * ended on this side, no put of the peer touches memory here, and no get that began
+	 * to read it later is TW_OK.
 	 */
 	enum tw_err (*get)(struct tw_link *link, const struct iovec *iov, unsigned niov,
 			   uint64_t address, const void *key, void *cookie);
