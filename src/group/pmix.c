@@ -35,28 +35,38 @@ static uint32_t hash(const char *text)
 	return h;
 }
 
+/* A value of that process, which the caller releases; NULL: why says why not. */
+static pmix_value_t *get(uint32_t rank, const char *name, pmix_data_type_t type, char *why,
+			 unsigned len)
+{
+	pmix_proc_t p = process(rank);
+	pmix_value_t *v = NULL;
+
+	if (!explain(PMIx_Get(&p, name, NULL, 0, &v), name, why, len))
+		return NULL;
+	if (v->type == type)
+		return v;
+	snprintf(why, len, "%s of process %u is of another type", name, rank);
+	PMIX_VALUE_RELEASE(v);
+	return NULL;
+}
+
 static bool begin(struct tw_job *job, char *why, unsigned len)
 {
-	pmix_proc_t all;
-	pmix_value_t *v = NULL;
-	bool good;
+	pmix_value_t *v;
 
 	if (!explain(PMIx_Init(&me, NULL, 0), "PMIx_Init", why, len))
 		return false;
-	all = process(PMIX_RANK_WILDCARD);
-	good = explain(PMIx_Get(&all, PMIX_JOB_SIZE, NULL, 0, &v), "PMIx_Get(PMIX_JOB_SIZE)", why,
-		       len) &&
-	       v->type == PMIX_UINT32;
-	if (good) {
-		job->rank = me.rank;
-		job->size = size = v->data.uint32;
-		job->key = hash(me.nspace);
-	} else {
+	v = get(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, PMIX_UINT32, why, len);
+	if (!v) {
 		PMIx_Finalize(NULL, 0);
+		return false;
 	}
-	if (v)
-		PMIX_VALUE_RELEASE(v);
-	return good;
+	job->rank = me.rank;
+	job->size = size = v->data.uint32;
+	job->key = hash(me.nspace);
+	PMIX_VALUE_RELEASE(v);
+	return true;
 }
 
 static void end(void)
@@ -84,19 +94,13 @@ static bool fence(char *why, unsigned len)
 
 static bool look_up(const char *name, uint32_t rank, uint64_t *word, char *why, unsigned len)
 {
-	pmix_proc_t p = process(rank);
-	pmix_value_t *v = NULL;
-	bool good = explain(PMIx_Get(&p, name, NULL, 0, &v), "PMIx_Get", why, len);
+	pmix_value_t *v = get(rank, name, PMIX_UINT64, why, len);
 
-	if (good && v->type == PMIX_UINT64) {
-		*word = v->data.uint64;
-	} else if (good) {
-		snprintf(why, len, "process %u is of another version of Tagwire", rank);
-		good = false;
-	}
-	if (v)
-		PMIX_VALUE_RELEASE(v);
-	return good;
+	if (!v)
+		return false;
+	*word = v->data.uint64;
+	PMIX_VALUE_RELEASE(v);
+	return true;
 }
 
 static bool exchange(uint64_t mine, uint64_t *all, char *why, unsigned len)
@@ -120,20 +124,18 @@ static bool exchange(uint64_t mine, uint64_t *all, char *why, unsigned len)
 
 static bool host(uint32_t rank, char name[TW_JOB_HOST], char *why, unsigned len)
 {
-	pmix_proc_t p = process(rank);
-	pmix_value_t *v = NULL;
-	bool good = explain(PMIx_Get(&p, PMIX_HOSTNAME, NULL, 0, &v), "PMIx_Get(PMIX_HOSTNAME)",
-			    why, len);
+	pmix_value_t *v = get(rank, PMIX_HOSTNAME, PMIX_STRING, why, len);
+	bool fits;
 
-	if (good && v->type == PMIX_STRING && strlen(v->data.string) < TW_JOB_HOST) {
+	if (!v)
+		return false;
+	fits = strlen(v->data.string) < TW_JOB_HOST;
+	if (fits)
 		strcpy(name, v->data.string);
-	} else if (good) {
-		snprintf(why, len, "the host of process %u has no usable name", rank);
-		good = false;
-	}
-	if (v)
-		PMIX_VALUE_RELEASE(v);
-	return good;
+	else
+		snprintf(why, len, "the name of its host is too long");
+	PMIX_VALUE_RELEASE(v);
+	return fits;
 }
 
 const struct tw_launcher tw_launcher_pmix = {

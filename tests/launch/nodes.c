@@ -4,39 +4,16 @@
  * goes around all of them, and a mutex of the first one is a mutex for all. Arguments are the
  * host names of the ranks.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "mcapi.h"
-#include "mrapi.h"
+#include "launch/must.h"
 
 enum { PORT = 1, DOMAIN = 1, ID = 7 };
 
-static unsigned rank, n;
+static unsigned n;
 static mcapi_endpoint_t mine, next;
-
-static void check_at(int line, int good, const char *what)
-{
-	if (good)
-		return;
-	fprintf(stderr, "%s:%d: node %u: %s\n", __FILE__, line, rank, what);
-	exit(1);
-}
-#define check(cond) check_at(__LINE__, cond, #cond)
-#define MC(call)                                                                                   \
-	do {                                                                                       \
-		mcapi_status_t status;                                                             \
-		call;                                                                              \
-		check_at(__LINE__, status == MCAPI_SUCCESS, #call);                                \
-	} while (0)
-#define MR(call)                                                                                   \
-	do {                                                                                       \
-		mrapi_status_t status;                                                             \
-		call;                                                                              \
-		check_at(__LINE__, status == MRAPI_SUCCESS, #call);                                \
-	} while (0)
 
 static void begin(void)
 {

@@ -9,10 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "mcapi.h"
-#include "mrapi.h"
 #include "mx_extensions.h"
 #include "pan_mp.h"
+#include "launch/must.h"
 
 static void called(const char *name)
 {
@@ -28,17 +27,6 @@ static void called(const char *name)
 		called(#name);                                                                     \
 	}
 #include "lib/plain_words.def"
-
-static int rank;
-
-static void check_at(int line, int good, const char *what)
-{
-	if (good)
-		return;
-	fprintf(stderr, "%s:%d: rank %d: %s\n", __FILE__, line, rank, what);
-	exit(1);
-}
-#define check(cond) check_at(__LINE__, cond, #cond)
 
 enum { LONG = 300000, SHORT = 8 };
 static const size_t lengths[] = {SHORT, LONG};
@@ -104,13 +92,6 @@ static void mx(void)
 }
 
 /* MCAPI ------------------------------------------------------------------------- */
-
-#define MC(call)                                                                                   \
-	do {                                                                                       \
-		mcapi_status_t status;                                                             \
-		call;                                                                              \
-		check_at(__LINE__, status == MCAPI_SUCCESS, #call);                                \
-	} while (0)
 
 static mcapi_endpoint_t mine, theirs;
 
@@ -212,13 +193,6 @@ static void end_mcapi(void)
 
 /* MRAPI ------------------------------------------------------------------------- */
 
-#define MR(call)                                                                                   \
-	do {                                                                                       \
-		mrapi_status_t status;                                                             \
-		call;                                                                              \
-		check_at(__LINE__, status == MRAPI_SUCCESS, #call);                                \
-	} while (0)
-
 enum { TURNS = 2000 };
 
 static void locks(void)
@@ -281,7 +255,7 @@ static void mrapi(int one_host)
 int main(int argc, char **argv)
 {
 	pan_init(&argc, argv);
-	rank = pan_my_pid();
+	rank = (unsigned)pan_my_pid();
 	check(pan_nr_platforms() == 2);
 	fill();
 	panda();
