@@ -154,6 +154,19 @@ static void prepare(void)
 	pthread_atfork(NULL, NULL, forked);
 }
 
+static mrapi_status_t join(void)
+{
+	mrapi_status_t status = tw_mrapi_join();
+
+	if (status != MRAPI_SUCCESS)
+		return status;
+	tw_mrapi.joins++;
+	status = tw_mrapi_net_start();
+	if (status != MRAPI_SUCCESS)
+		tw_mrapi_leave();
+	return status;
+}
+
 static mrapi_status_t become_member(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -166,13 +179,11 @@ static mrapi_status_t become_member(void)
 	}
 	tw_clock_init();
 	pthread_once(&once, prepare);
-	status = tw_mrapi_join();
+	status = tw_mrapi_net_begin();
+	if (status == MRAPI_SUCCESS)
+		status = join();
 	if (status != MRAPI_SUCCESS)
-		return status;
-	tw_mrapi.joins++;
-	status = tw_mrapi_net_start();
-	if (status != MRAPI_SUCCESS)
-		tw_mrapi_leave();
+		tw_mrapi_net_end();
 	return status;
 }
 

@@ -282,6 +282,9 @@ void tw_mrapi_rmem_prune(void);
 void tw_mrapi_rmem_flush(uint32_t me);
 void tw_mrapi_rmem_forked(void);
 void tw_mrapi_serve(uint32_t from, uint32_t slot);
+/* Before it joins: reads the settings, which threads that run then may use. */
+mrapi_status_t tw_mrapi_net_begin(void);
+void tw_mrapi_net_end(void);
 mrapi_status_t tw_mrapi_net_start(void);
 void tw_mrapi_net_stop(void);
 void tw_mrapi_net_forked(void);

@@ -279,14 +279,25 @@ static mrapi_status_t open_endpoint(void)
 	return MRAPI_SUCCESS;
 }
 
+mrapi_status_t tw_mrapi_net_begin(void)
+{
+	net.begun = tw_job_has_hosts() && tw_begin() == TW_OK;
+	return net.begun || !tw_job_has_hosts() ? MRAPI_SUCCESS : MRAPI_ENO_INIT;
+}
+
+void tw_mrapi_net_end(void)
+{
+	if (net.begun)
+		tw_end();
+	net.begun = false;
+}
+
 mrapi_status_t tw_mrapi_net_start(void)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
 
-	if (!tw_job_has_hosts())
+	if (!net.begun)
 		return MRAPI_SUCCESS;
-	if (tw_begin() != TW_OK)
-		return MRAPI_ENO_INIT;
 	tw_group_init(&net.group, FILTER);
 	net.group.work = work;
 	net.group.here = tw_mrapi_hosts_here;
@@ -294,17 +305,12 @@ mrapi_status_t tw_mrapi_net_start(void)
 	tw_list_init(&net.known);
 	tw_list_init(&net.inbox);
 	if (!tw_job_topology())
-		status = MRAPI_ENO_INIT;
-	else
-		net.nhosts = tw_topology_other_hosts(net.hosts, TW_MRAPI_HOSTS);
+		return MRAPI_ENO_INIT;
+	net.nhosts = tw_topology_other_hosts(net.hosts, TW_MRAPI_HOSTS);
 	if (net.nhosts)
 		status = open_endpoint();
-	if (status == MRAPI_SUCCESS) {
-		net.begun = true;
-	} else {
+	if (status != MRAPI_SUCCESS)
 		net.nhosts = 0;
-		tw_end();
-	}
 	return status;
 }
 
@@ -331,9 +337,7 @@ void tw_mrapi_net_stop(void)
 	if (net.nhosts)
 		forget_members();
 	net.nhosts = 0;
-	if (net.begun)
-		tw_end();
-	net.begun = false;
+	tw_mrapi_net_end();
 }
 
 void tw_mrapi_net_forked(void)
