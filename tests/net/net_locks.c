@@ -13,176 +13,11 @@
 
 #include "lib/twr.h"
 #include "lib/twt.h"
+#include "net/lock_calls.h"
 
 #define SOON_MS (5000u * twt_patience()) /* a hang, not a delay */
 #define SHORT_MS 20u			 /* in vain, or not waited for */
 #define ID 17u
-
-enum kind { MUTEX, RECURSIVE, SEM, READER, WRITER, KINDS };
-enum what { CREATE, GET, LOCK, TRY, UNLOCK, UNLOCK_TWICE, DELETE, NODE, SHARE, PAIRS, END, QUIT };
-
-struct call {
-	uint8_t what, kind;
-	uint32_t id; /* or the node's number */
-	mrapi_timeout_t timeout;
-	mrapi_node_t node;
-	bool ext;
-};
-
-struct answer {
-	mrapi_status_t st;
-	bool got;
-	double seconds;
-};
-
-static const char *const third = "third";
-
-/* ----------------------------------------------------------------- a child's calls */
-
-struct lock {
-	uint32_t handle;
-	mrapi_key_t key[8];
-	int depth;
-};
-
-static void create(struct lock *l, const struct call *c, mrapi_status_t *st)
-{
-	mrapi_boolean_t yes = MRAPI_TRUE;
-	mrapi_mutex_attributes_t m;
-	mrapi_sem_attributes_t s;
-	mrapi_rwl_attributes_t r;
-
-	OK(mrapi_mutex_init_attributes(&m, &st));
-	OK(mrapi_sem_init_attributes(&s, &st));
-	OK(mrapi_rwl_init_attributes(&r, &st));
-	if (c->ext) {
-		OK(mrapi_mutex_set_attribute(&m, MRAPI_ERROR_EXT, &yes, sizeof(yes), &st));
-		OK(mrapi_sem_set_attribute(&s, MRAPI_ERROR_EXT, &yes, sizeof(yes), &st));
-		OK(mrapi_rwl_set_attribute(&r, MRAPI_ERROR_EXT, &yes, sizeof(yes), &st));
-	}
-	if (c->kind == RECURSIVE)
-		OK(mrapi_mutex_set_attribute(&m, MRAPI_MUTEX_RECURSIVE, &yes, sizeof(yes), &st));
-	if (c->kind <= RECURSIVE)
-		l->handle = mrapi_mutex_create(c->id, &m, st);
-	else if (c->kind == SEM)
-		l->handle = mrapi_sem_create(c->id, &s, 2, st);
-	else
-		l->handle = mrapi_rwl_create(c->id, &r, 2, st);
-}
-
-static void get(struct lock *l, const struct call *c, mrapi_status_t *st)
-{
-	uint32_t before = l->handle;
-
-	if (c->kind <= RECURSIVE)
-		l->handle = mrapi_mutex_get(c->id, st);
-	else if (c->kind == SEM)
-		l->handle = mrapi_sem_get(c->id, st);
-	else
-		l->handle = mrapi_rwl_get(c->id, st);
-	if (*st != MRAPI_SUCCESS)
-		l->handle = before;
-}
-
-static mrapi_rwl_mode_t mode(const struct call *c)
-{
-	return c->kind == READER ? MRAPI_READER : MRAPI_WRITER;
-}
-
-static bool take(struct lock *l, const struct call *c, mrapi_status_t *st)
-{
-	mrapi_boolean_t got = MRAPI_TRUE;
-	bool try = c->what == TRY;
-
-	if (c->kind <= RECURSIVE && try)
-		got = mrapi_mutex_trylock(l->handle, &l->key[l->depth], st);
-	else if (c->kind <= RECURSIVE)
-		mrapi_mutex_lock(l->handle, &l->key[l->depth], c->timeout, st);
-	else if (c->kind == SEM && try)
-		got = mrapi_sem_trylock(l->handle, st);
-	else if (c->kind == SEM)
-		mrapi_sem_lock(l->handle, c->timeout, st);
-	else if (try)
-		got = mrapi_rwl_trylock(l->handle, mode(c), st);
-	else
-		mrapi_rwl_lock(l->handle, mode(c), c->timeout, st);
-	l->depth += c->kind <= RECURSIVE && got && *st == MRAPI_SUCCESS;
-	return got;
-}
-
-static void give(struct lock *l, const struct call *c, mrapi_status_t *st)
-{
-	int i = c->what == UNLOCK_TWICE ? l->depth : l->depth ? l->depth - 1 : 0;
-
-	if (c->kind <= RECURSIVE)
-		mrapi_mutex_unlock(l->handle, &l->key[i], st);
-	else if (c->kind == SEM)
-		mrapi_sem_unlock(l->handle, st);
-	else
-		mrapi_rwl_unlock(l->handle, st);
-	if (l->depth && *st == MRAPI_SUCCESS)
-		l->depth--;
-}
-
-static void delete (struct lock *l, const struct call *c, mrapi_status_t *st)
-{
-	if (c->kind <= RECURSIVE)
-		mrapi_mutex_delete(l->handle, st);
-	else if (c->kind == SEM)
-		mrapi_sem_delete(l->handle, st);
-	else
-		mrapi_rwl_delete(l->handle, st);
-}
-
-/* Locks and unlocks so often. */
-static double pairs(struct lock *l, uint32_t n, mrapi_status_t *st)
-{
-	double start = twt_now();
-
-	*st = MRAPI_SUCCESS;
-	while (n-- > 0 && *st == MRAPI_SUCCESS) {
-		mrapi_mutex_lock(l->handle, &l->key[0], MRAPI_INFINITE, st);
-		if (*st == MRAPI_SUCCESS)
-			mrapi_mutex_unlock(l->handle, &l->key[0], st);
-	}
-	return twt_now() - start;
-}
-
-static int obey(void *arg, int fd)
-{
-	struct lock locks[3] = {{0}}; /* READER and WRITER are one */
-	mrapi_info_t info;
-	struct call c;
-
-	if (arg == third)
-		twt_go(getenv("NET_THIRD"));
-	twr_who = arg ? arg : "child";
-	while (twt_get(fd, &c, sizeof(c)) == 0 && c.what != QUIT) {
-		struct lock *l = &locks[c.kind <= RECURSIVE ? 0 : c.kind == SEM ? 1 : 2];
-		struct answer a = {.st = -1, .got = true};
-
-		if (c.what == NODE)
-			mrapi_initialize(1, c.id, NULL, &info, &a.st);
-		else if (c.what == END)
-			mrapi_finalize(&a.st);
-		else if (c.what == SHARE)
-			mrapi_shmem_create(c.id, 64, &c.node, 1, NULL, &a.st);
-		else if (c.what == PAIRS)
-			a.seconds = pairs(l, c.id, &a.st);
-		else if (c.what == CREATE)
-			create(l, &c, &a.st);
-		else if (c.what == GET)
-			get(l, &c, &a.st);
-		else if (c.what == LOCK || c.what == TRY)
-			a.got = take(l, &c, &a.st);
-		else if (c.what == DELETE)
-			delete (l, &c, &a.st);
-		else
-			give(l, &c, &a.st);
-		HOLDS(twt_put(fd, &a, sizeof(a)) == 0);
-	}
-	return 0;
-}
 
 /* ------------------------------------------------------------------- telling them */
 
@@ -212,7 +47,7 @@ static mrapi_status_t call(struct twt_child *c, struct call what)
 			FAIL(#child ": " #does " " #__VA_ARGS__, st);                              \
 	} while (0)
 
-static bool try(struct twt_child *c, enum kind kind)
+static bool try(struct twt_child *c, enum lock_kind kind)
 {
 	struct answer a;
 
@@ -237,9 +72,9 @@ static struct twt_child near, far, other;
 
 static void start(void)
 {
-	twt_spawn_here(&near, obey, (void *)(uintptr_t) "near");
-	twt_spawn(&far, obey, (void *)(uintptr_t) "far");
-	twt_spawn_here(&other, obey, (void *)(uintptr_t)third);
+	twt_spawn_here(&near, lock_calls_obey, (void *)(uintptr_t) "near");
+	twt_spawn(&far, lock_calls_obey, (void *)(uintptr_t) "far");
+	twt_spawn_here(&other, lock_calls_obey, (void *)(uintptr_t) "third");
 	CALL(MRAPI_SUCCESS, &near, NODE, .id = 0);
 	CALL(MRAPI_SUCCESS, &far, NODE, .id = 4);
 	CALL(MRAPI_SUCCESS, &other, NODE, .id = 8);
@@ -273,7 +108,7 @@ static const struct {
 		      MRAPI_ERR_RWL_LOCKED, MRAPI_ERR_RWL_NOTLOCKED}};
 
 /* Ids are those of the job, and found at once. */
-static void ids(enum kind k, bool ext)
+static void ids(enum lock_kind k, bool ext)
 {
 	CALL(of[k].id_invalid, &other, GET, .kind = k, .id = ID);
 	CALL(MRAPI_SUCCESS, &near, CREATE, .kind = k, .id = ID, .ext = ext);
@@ -293,7 +128,7 @@ static void ids(enum kind k, bool ext)
 }
 
 /* An unlock of another host may be on its way. */
-static void remove_it(struct twt_child *c, enum kind k)
+static void remove_it(struct twt_child *c, enum lock_kind k)
 {
 	mrapi_status_t st;
 
@@ -306,14 +141,23 @@ static void remove_it(struct twt_child *c, enum kind k)
 	}
 }
 
-/* One state, whoever asks: the owner's host, another one, and a third. */
-static void exclusive(enum kind k)
+/* A lock of that one's host, which the others have got, too. */
+static void create_by(struct twt_child *maker, enum lock_kind k)
 {
 	struct twt_child *all[] = {&near, &far, &other};
 
-	CALL(MRAPI_SUCCESS, &far, CREATE, .kind = k, .id = ID);
-	CALL(MRAPI_SUCCESS, &near, GET, .kind = k, .id = ID);
-	CALL(MRAPI_SUCCESS, &other, GET, .kind = k, .id = ID);
+	CALL(MRAPI_SUCCESS, maker, CREATE, .kind = k, .id = ID);
+	for (int i = 0; i < 3; i++)
+		if (all[i] != maker)
+			CALL(MRAPI_SUCCESS, all[i], GET, .kind = k, .id = ID);
+}
+
+/* One state, whoever asks: the owner's host, another one, and a third. */
+static void exclusive(enum lock_kind k)
+{
+	struct twt_child *all[] = {&near, &far, &other};
+
+	create_by(&far, k);
 	for (int i = 0; i < 3; i++) {
 		struct twt_child *holder = all[i], *b = all[(i + 1) % 3], *c = all[(i + 2) % 3];
 		struct call wait = {.what = LOCK, .kind = k, .timeout = SOON_MS};
@@ -339,9 +183,7 @@ static void exclusive(enum kind k)
 /* A semaphore of two: counted over the hosts. */
 static void counted(void)
 {
-	CALL(MRAPI_SUCCESS, &other, CREATE, .kind = SEM, .id = ID);
-	CALL(MRAPI_SUCCESS, &near, GET, .kind = SEM, .id = ID);
-	CALL(MRAPI_SUCCESS, &far, GET, .kind = SEM, .id = ID);
+	create_by(&other, SEM);
 	HOLDS(try(&near, SEM) && try(&far, SEM) && !try(&other, SEM) && !try(&near, SEM));
 	begin(&other, &(struct call){.what = LOCK, .kind = SEM, .id = 0, .timeout = SOON_MS});
 	CALL(MRAPI_SUCCESS, &far, UNLOCK, .kind = SEM);
@@ -358,9 +200,7 @@ static void counted(void)
 /* Readers of two hosts share it; a writer waits for both, and keeps new ones out. */
 static void readers(void)
 {
-	CALL(MRAPI_SUCCESS, &near, CREATE, .kind = WRITER, .id = ID);
-	CALL(MRAPI_SUCCESS, &far, GET, .kind = WRITER, .id = ID);
-	CALL(MRAPI_SUCCESS, &other, GET, .kind = WRITER, .id = ID);
+	create_by(&near, WRITER);
 	HOLDS(try(&near, READER) && try(&far, READER) && !try(&other, WRITER));
 	CALL(MRAPI_ERR_RWL_LOCKED, &far, LOCK, .kind = READER, .timeout = SHORT_MS);
 	begin(&other, &(struct call){.what = LOCK, .kind = WRITER, .id = 0, .timeout = SOON_MS});
@@ -375,9 +215,7 @@ static void readers(void)
 /* Keys of a recursive mutex are those of its levels, made by its host. */
 static void levels(void)
 {
-	CALL(MRAPI_SUCCESS, &near, CREATE, .kind = RECURSIVE, .id = ID);
-	CALL(MRAPI_SUCCESS, &far, GET, .kind = RECURSIVE, .id = ID);
-	CALL(MRAPI_SUCCESS, &other, GET, .kind = RECURSIVE, .id = ID);
+	create_by(&near, RECURSIVE);
 	for (int i = 0; i < 3; i++)
 		CALL(MRAPI_SUCCESS, &far, LOCK, .kind = RECURSIVE, .timeout = SHORT_MS);
 	HOLDS(!try(&near, RECURSIVE) && !try(&other, RECURSIVE));
@@ -395,7 +233,7 @@ static void nodes(void)
 {
 	struct twt_child more;
 
-	twt_spawn_here(&more, obey, (void *)(uintptr_t)third);
+	twt_spawn_here(&more, lock_calls_obey, (void *)(uintptr_t) "third");
 	CALL(MRAPI_ERR_NODE_INITIALIZED, &more, NODE, .id = 0);
 	CALL(MRAPI_ERR_NODE_INITIALIZED, &more, NODE, .id = 4);
 	CALL(MRAPI_ERR_NODE_INITIALIZED, &more, NODE, .id = 8);
@@ -430,13 +268,13 @@ static void short_cut(void)
 	struct twt_child stays;
 
 	stop();
-	twt_spawn_here(&near, obey, (void *)(uintptr_t) "near");
-	twt_spawn_here(&stays, obey, (void *)(uintptr_t) "stays");
+	twt_spawn_here(&near, lock_calls_obey, (void *)(uintptr_t) "near");
+	twt_spawn_here(&stays, lock_calls_obey, (void *)(uintptr_t) "stays");
 	CALL(MRAPI_SUCCESS, &near, NODE, .id = 0);
 	CALL(MRAPI_SUCCESS, &stays, NODE, .id = 1);
 	CALL(MRAPI_SUCCESS, &stays, CREATE, .kind = MUTEX, .id = ID);
-	twt_spawn(&far, obey, (void *)(uintptr_t) "far");
-	twt_spawn_here(&other, obey, (void *)(uintptr_t)third);
+	twt_spawn(&far, lock_calls_obey, (void *)(uintptr_t) "far");
+	twt_spawn_here(&other, lock_calls_obey, (void *)(uintptr_t) "third");
 	CALL(MRAPI_SUCCESS, &far, NODE, .id = 4);
 	CALL(MRAPI_SUCCESS, &other, NODE, .id = 8);
 	CALL(MRAPI_SUCCESS, &other, GET, .kind = MUTEX, .id = ID);
@@ -444,7 +282,7 @@ static void short_cut(void)
 	wire("down");
 	kill(near.pid, SIGKILL);
 	HOLDS(twt_join(&near, TWT_LONG) == 1000 + SIGKILL);
-	twt_spawn_here(&near, obey, (void *)(uintptr_t) "near");
+	twt_spawn_here(&near, lock_calls_obey, (void *)(uintptr_t) "near");
 	while (call(&near, (struct call){.what = NODE, .id = 0}) != MRAPI_SUCCESS)
 		usleep(1000);
 	CALL(MRAPI_SUCCESS, &near, GET, .kind = MUTEX, .id = ID);
@@ -457,7 +295,7 @@ static void short_cut(void)
 	/* What a process creates that has not met that host is known there all the same. */
 	CALL(MRAPI_SUCCESS, &other, END, .id = 0);
 	quit(&other);
-	twt_spawn_here(&other, obey, (void *)(uintptr_t)third);
+	twt_spawn_here(&other, lock_calls_obey, (void *)(uintptr_t) "third");
 	CALL(MRAPI_SUCCESS, &other, NODE, .id = 8);
 	CALL(MRAPI_SUCCESS, &stays, CREATE, .kind = SEM, .id = ID);
 	CALL(MRAPI_SUCCESS, &other, GET, .kind = SEM, .id = ID);
