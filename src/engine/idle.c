@@ -20,6 +20,7 @@
  * tests/model/sleep.pml has the same states and proves that nobody sleeps beside a packet.
  */
 #include "engine/engine.h"
+#include "shmem/spin.h"
 
 #define CHECK_US 50	    /* before the first check, also of unfinished work */
 #define CHECK_MAX_US 4000   /* longest time between two checks while the program polls, */
@@ -27,8 +28,11 @@
 #define CHECKS_QUIET 4	    /* checks in a row that find nothing due are the last */
 #define SOON_US 100000	    /* a deadline later than this does not count for that */
 #define SHIFT_US 100	    /* longest work of the service thread without a break */
+#define SERVE_US 1000	    /* the same, of an interface that serves requests */
 #define LINGER_US 20	    /* it polls this long in vain before it rests */
 #define SEEN_US 2	    /* a polling peer has seen a packet by then */
+#define CROWDED_US 100	    /* a yield this long: others need the processor, probably */
+#define CROWDED_FOR_US 100000 /* for so long */
 #define LEFT_MAX_US 1000000 /* longest time between two tries to end one that was left behind */
 
 enum { SAME = TW_IDLE_STATES };
@@ -145,10 +149,27 @@ void tw_expire_due(struct tw_ep *ep, uint64_t now)
 
 /* Checks of the service thread ------------------------------------------- */
 
+/* Polls for the next request, as a blocking call would: they come in rows. False: in vain. */
+static bool await_request(struct tw_ep *ep, uint64_t last, uint64_t *yielded)
+{
+	uint64_t now = tw_clock();
+
+	if (!last || now - last >= tw_clock_us(tw_settings.spin_us) || now < ep->slot->crowded)
+		return false;
+	if (now - tw_max(last, *yielded) < tw_clock_us(TW_SPIN_YIELD_US))
+		return true;
+	sched_yield();
+	*yielded = tw_clock();
+	if (*yielded - now > tw_clock_us(CROWDED_US))
+		ep->slot->crowded = *yielded + tw_clock_us(CROWDED_FOR_US);
+	return true;
+}
+
 /* Polls in place of the program. */
 static void take_over(struct tw_ep *ep)
 {
-	uint64_t start = tw_clock(), last = 0; /* of the last progress */
+	uint64_t start = tw_clock(), yielded = start, last = 0; /* of the last progress */
+	bool serves = ep->iface->serves;
 	unsigned n;
 
 	tw_idle_event(ep, TW_IDLE_TAKE);
@@ -160,15 +181,15 @@ static void take_over(struct tw_ep *ep)
 		if (n)
 			last = tw_clock();
 		/* The program may share this core and need the lock. */
-		if (last && last - start >= tw_clock_us(SHIFT_US))
+		if (last && last - start >= tw_clock_us(serves ? SERVE_US : SHIFT_US))
 			break;
 		if (n)
 			continue;
-		/* A packet that is seen at once needs no deadline. A request is to wake this thread. */
-		if (!tw_unfinished(ep) && !ep->iface->serves &&
-		    tw_clock() - last >= tw_clock_us(SEEN_US))
+		/* A packet that is seen at once needs no deadline. */
+		if (!serves && !tw_unfinished(ep) && tw_clock() - last >= tw_clock_us(SEEN_US))
 			break;
-		if (tw_clock() - last < tw_clock_us(LINGER_US))
+		if (serves ? await_request(ep, last, &yielded)
+			   : tw_clock() - last < tw_clock_us(LINGER_US))
 			continue;
 		if (!tw_idle_event(ep, TW_IDLE_SPENT))
 			return;

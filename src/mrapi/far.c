@@ -347,6 +347,8 @@ void tw_mrapi_far_died(const struct tw_mrapi_name *name)
 
 /* ---------------------------------------------------------- operating on what is there */
 
+static _Atomic(uint32_t) slots[TW_MRAPI_HOSTS]; /* the caller's, as a guest there */
+
 /* The host; 0: the object is gone. */
 static uint32_t about_call(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
 			   const struct tw_mrapi_far *f, struct tw_mrapi_ctrl *c)
@@ -366,7 +368,10 @@ static uint32_t about_call(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
 				    .timeout = f->timeout,
 				    .turn = atomic_fetch_add(&turns, 1) + 1,
 				    .key = f->key};
-	return tw_mrapi_is(o, f->handle) ? host : 0;
+	if (!host || !tw_mrapi_is(o, f->handle))
+		return 0;
+	c->slot = atomic_load_explicit(&slots[host - 1], memory_order_relaxed);
+	return host;
 }
 
 /* Its host has not got it any more, or is lost. */
@@ -409,6 +414,8 @@ mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
 		status = ask(ep, host, &c);
 	tw_group_leave(ep);
 	f->key = c.key;
+	if (status == MRAPI_SUCCESS)
+		atomic_store_explicit(&slots[host - 1], c.slot, memory_order_relaxed);
 	if (status == MRAPI_ERR_RMEM_INVALID || status == tw_mrapi_stale(f->kind, 0) ||
 	    status == tw_mrapi_stale(f->kind, f->handle))
 		return lost(o, f);

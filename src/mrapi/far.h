@@ -111,6 +111,8 @@ mrapi_status_t tw_mrapi_hosts_ask(const struct tw_mrapi_ctrl *ctrl);
 void tw_mrapi_hosts_notify(const struct tw_mrapi_ctrl *ctrl);
 /* Sends it, which is allocated, and does not wait. */
 void tw_mrapi_host_notify(struct tw_mrapi_notice *t);
+/* That process has replied to a request of that number: what was sent before it was served. */
+void tw_mrapi_hosts_replied(struct tw_member *from, uint32_t number);
 /* Looks for hosts that were down, now and then, and does not wait for them. Without the lock. */
 void tw_mrapi_hosts_look(void);
 /* Those hosts were known to a process of this host that has died. */

@@ -23,6 +23,7 @@
 #define LIKELY 32	 /* slots that a caller waits for */
 #define LOOK_US 1000000u /* minimum interval */
 #define AGAIN_MS 1000u	 /* without a way to a host */
+#define POSTED 4u	 /* then one asks for a reply */
 
 enum state { DOWN, LOOKING, GREETING, UP };
 
@@ -35,6 +36,7 @@ static struct link {
 	uint64_t looked;
 	uint64_t gone; /* since when there is no way; 0: there was */
 	struct tw_ctrl_request hello;
+	unsigned posted; /* notices without a reply of their own, since the last reply */
 	struct tw_list unsent;
 } links[TW_MRAPI_HOSTS];
 
@@ -351,9 +353,22 @@ static void notice_reply(struct tw_ctrl_request *r, const void *reply, uint32_t 
 		tw_list_add_tail(&links[t->host - 1].unsent, &t->link);
 }
 
+void tw_mrapi_hosts_replied(struct tw_member *from, uint32_t number)
+{
+	each_link(l) if (l->m == from) l->posted = 0;
+	tw_list_walk(&notices, struct tw_mrapi_notice, t, link)
+		if (t->r.to == from && (int32_t)(number - t->r.number) > 0) {
+			tw_ctrl_abandon(&t->r);
+			tw_list_del(&t->link);
+			free(t);
+		}
+}
+
+/* An operation has no reply of its own: any later one says that it was served. */
 void tw_mrapi_host_notify(struct tw_mrapi_notice *t)
 {
 	struct link *l = &links[t->host - 1];
+	bool quiet = t->ctrl.what == TW_MRAPI_CTRL_OPERATE && ++l->posted % POSTED;
 
 	if (l->state != UP) {
 		tw_list_add_tail(&l->unsent, &t->link);
@@ -362,7 +377,7 @@ void tw_mrapi_host_notify(struct tw_mrapi_notice *t)
 	tw_list_add_tail(&notices, &t->link);
 	t->r.on_reply = notice_reply;
 	tw_ctrl_request(&t->r, l->m);
-	t->ctrl.number = t->r.number;
+	t->ctrl.number = quiet ? 0 : t->r.number;
 	if (!tw_ctrl_send(l->m, 0, &t->ctrl, sizeof(t->ctrl)))
 		tw_mrapi_net_give_up(l->m);
 }

@@ -186,6 +186,7 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 {
 	switch (ctrl->what) {
 	case TW_MRAPI_CTRL_REPLY:
+		tw_mrapi_hosts_replied(from, ctrl->number);
 		tw_ctrl_replied(from, ctrl->number, ctrl, sizeof(*ctrl));
 		return;
 	case TW_MRAPI_CTRL_DELETED:
