@@ -8,12 +8,14 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "base/cores.h"
 #include "base/counters.h"
 #include "base/sys.h"
 #include "providers/shm/shm.h"
 
-#define DEFER_LONG_US 250 /* delay of the check after a reply, for which the peer was polling */
-#define DOORBELLS 1024	  /* read in one call, more than a socket holds */
+#define DEFER_LONG_US 250  /* delay of the check after a reply, for which the peer was polling */
+#define DEFER_BUSY_US 1000 /* and of any while waking up takes time from a program */
+#define DOORBELLS 1024	   /* read in one call, more than a socket holds */
 
 static const char doorbell = 'b', goodbye = 'x';
 
@@ -101,35 +103,62 @@ static void defer_for(struct tw_shm_link *l, uint64_t now, uint64_t us)
 {
 	l->deferred_head = l->tx.head;
 	l->deferred_at = now;
+	l->again = false;
 	if (tw_list_empty(&l->deferred))
 		tw_list_add_tail(&l->ep->deferred, &l->deferred);
 	l->ep->host->up->timer(l->ep->host, now + tw_clock_us(us));
 }
 
 /* Ends the deferral of a link once the packet was read; rings if it was not. */
-static void flush_deferred(struct tw_shm_link *l)
+static void flush_deferred(struct tw_shm_link *l, uint64_t now, bool may_ring)
 {
-	uint32_t taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
-	bool seen = (int32_t)(taken - l->deferred_head) >= 0;
+	uint32_t taken;
+	bool seen;
 
-	if (!seen && (tw_shm_polled_within(l, TW_SHM_STALE_US) ||
-		      tw_clock() - l->deferred_at < tw_clock_us(TW_SHM_STALE_US)))
+	/* Asked no sooner than it matters: the peer writes that line. */
+	if (now - l->deferred_at < tw_clock_us(TW_SHM_STALE_US))
+		return;
+	taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
+	seen = (int32_t)(taken - l->deferred_head) >= 0;
+	if (!seen && (!may_ring || tw_shm_polled_within(l, TW_SHM_STALE_US)))
 		return;
 	if (!seen)
 		tw_shm_doorbell_ring(l);
 	tw_list_del(&l->deferred);
 }
 
-void tw_shm_flush_deferred(struct tw_shm_ep *ep)
+void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now, bool may_ring)
 {
 	struct tw_list *n, *tmp;
 
 	tw_list_each(&ep->deferred, n, tmp)
-		flush_deferred(tw_container(n, struct tw_shm_link, deferred));
+		flush_deferred(tw_container(n, struct tw_shm_link, deferred), now, may_ring);
+}
+
+void tw_shm_defer_again(struct tw_shm_ep *ep, uint64_t now)
+{
+	struct tw_list *n, *tmp;
+
+	tw_list_each(&ep->deferred, n, tmp) {
+		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, deferred);
+
+		if (!l->again)
+			l->deferred_at = now;
+		l->again = true;
+	}
+}
+
+uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep, uint64_t now)
+{
+	uint64_t us = ep->host->state == TW_IDLE ? DEFER_BUSY_US : TW_SHM_DEFER_US;
+
+	return tw_list_empty(&ep->deferred) ? 0 : now + tw_clock_us(us);
 }
 
 static uint64_t deferral_us(enum tw_send_class cls)
 {
+	if (!tw_cores_spare())
+		return DEFER_BUSY_US;
 	return tw_send_reserved(cls) ? DEFER_LONG_US : TW_SHM_DEFER_US;
 }
 
@@ -140,8 +169,10 @@ void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls)
 
 void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls)
 {
-	uint64_t now = tw_clock();
+	uint64_t now = tw_clock(), stale = tw_clock_us(TW_SHM_STALE_US);
 
-	if (tw_shm_polled_since(l, now - tw_clock_us(TW_SHM_STALE_US)) || !tw_shm_doorbell_ring(l))
+	/* Of one that has just sent something nothing need be read. */
+	if (now - l->packets_at < stale || tw_shm_polled_since(l, now - stale) ||
+	    !tw_shm_doorbell_ring(l))
 		defer_for(l, now, deferral_us(cls));
 }

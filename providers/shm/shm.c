@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/counters.h"
 #include "base/fds.h"
 #include "base/sys.h"
@@ -125,7 +126,10 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 		n++;
 	}
 	l->link.hold = false;
-	if (n && tw_unlikely(tw_ring_publish(&l->rx)))
+	if (!n)
+		return 0;
+	l->packets_at = l->ep->polled_at;
+	if (tw_unlikely(tw_ring_publish(&l->rx)))
 		tw_shm_doorbell_ring(l);
 	return n;
 }
@@ -203,8 +207,12 @@ static void note_poll(struct tw_shm_ep *ep)
 
 	ep->host->lanes.dense = now - ep->polled_at < tw_clock_us(DENSE_US);
 	tw_shm_polled(ep, now);
-	if (tw_unlikely(!tw_list_empty(&ep->deferred)))
-		tw_shm_flush_deferred(ep);
+	if (tw_unlikely(!tw_list_empty(&ep->deferred))) {
+		/* The program has computed: so may the peer's, which looks soon. */
+		if (!ep->host->lanes.dense && ep->host->state != TW_IDLE)
+			tw_shm_defer_again(ep, now);
+		tw_shm_flush_deferred(ep, now, ep->host->state != TW_IDLE);
+	}
 	if (tw_unlikely((++ep->polls & (ACTIVE_POLLS - 1)) == 0))
 		tw_shm_settle(ep);
 }
@@ -268,6 +276,9 @@ static bool do_arm(void *instance)
 	struct tw_shm_ep *ep = instance;
 	bool found = false;
 
+	/* From now on no poll sees to what was deferred: it is due. */
+	if (ep->host->state == TW_ASLEEP)
+		tw_shm_flush_deferred(ep, tw_clock() + tw_clock_us(TW_SHM_STALE_US), true);
 	show_armed(ep, ep->host->state == TW_ASLEEP ? TW_ASLEEP : TW_RESTING);
 	show_blocked(ep, 1);
 	/* [armed] [ring-room] */
@@ -354,9 +365,10 @@ static uint64_t do_expire(void *instance, uint64_t now)
 	struct tw_shm_ep *ep = instance;
 	uint64_t next = earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
 
-	tw_shm_flush_deferred(ep);
-	return tw_list_empty(&ep->deferred) ? next
-					    : earlier(next, now + tw_clock_us(TW_SHM_DEFER_US));
+	/* The service thread disturbs no program if that takes time from another. */
+	if (!tw_list_empty(&ep->deferred))
+		tw_shm_flush_deferred(ep, now, ep->host->state != TW_IDLE || tw_cores_idle());
+	return earlier(next, tw_shm_deferred_due(ep, now));
 }
 
 static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)

@@ -71,6 +71,8 @@ struct tw_shm_link {
 	uint32_t deferred_head;	 /* the one before this position */
 	uint32_t blocked_len, blocked_reserve; /* of the packets that found no space */
 	uint64_t deferred_at;
+	uint64_t packets_at; /* tick at which packets of it were taken */
+	bool again;	     /* deferred anew since the program computed */
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
 	uint64_t rang;	 /* the peer's last poll at the last ring, 0 never */
@@ -142,8 +144,12 @@ bool tw_shm_doorbell_ring(struct tw_shm_link *l);
 void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls);
 /* The peer's engine must act on a packet: rings if it is idle. */
 void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls);
-/* Checks the deferred doorbells of all links. */
-void tw_shm_flush_deferred(struct tw_shm_ep *ep);
+/* Checks the deferred doorbells of all links; those that are due wait on unless they may ring. */
+void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now, bool may_ring);
+/* Gives the peers of deferred ones some time from now on, once each. */
+void tw_shm_defer_again(struct tw_shm_ep *ep, uint64_t now);
+/* The tick at which to check them again, 0 none. */
+uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep, uint64_t now);
 /* The tick of the peer's last poll that it has shown. */
 uint64_t tw_shm_polled_at(const struct tw_shm_link *l);
 /* True if it has polled since this tick, or in the last us microseconds. */

@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/cores.h"
 #include "base/fds.h"
 #include "base/sys.h"
+
+#define SPARE_US 10000 /* reading what runs takes a microsecond or two */
 
 /* The system's processors, as of the first call. */
 static unsigned long count(void)
@@ -48,11 +51,28 @@ static unsigned long running(void)
 	return slash ? strtoul(slash, NULL, 10) : 0;
 }
 
-bool tw_cores_idle(void)
+static bool room_for(unsigned long more)
 {
 	cpu_set_t allowed;
 
 	if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_COUNT(&allowed) == 1)
 		return false;
-	return running() <= count();
+	return running() + more <= count();
+}
+
+bool tw_cores_idle(void)
+{
+	return room_for(0);
+}
+
+bool tw_cores_spare(void)
+{
+	static _Atomic(uint64_t) asked; /* a tick; even if the answer was no */
+	uint64_t now = tw_clock() | 1, last = atomic_load_explicit(&asked, memory_order_relaxed);
+
+	if (now - last > tw_clock_us(SPARE_US)) {
+		last = room_for(1) ? now : now - 1;
+		atomic_store_explicit(&asked, last, memory_order_relaxed);
+	}
+	return last & 1;
 }

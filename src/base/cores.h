@@ -12,5 +12,7 @@ void tw_cores_end(void);
  * that run, and this one is not bound to one processor. True where the system does not tell.
  */
 bool tw_cores_idle(void);
+/* The same of a thread that would join this one, as of some time in the last 10 ms. */
+bool tw_cores_spare(void);
 
 #endif /* TW_CORES_H */

@@ -101,6 +101,11 @@ enum tw_proto tw_choose(struct tw_choose *c, uint32_t len, unsigned protos)
 	return protos & TW_PROTO_BIT(proto) ? (enum tw_proto)proto : best_of(k, protos);
 }
 
+enum tw_proto tw_choose_best(struct tw_choose *c, uint32_t len)
+{
+	return (enum tw_proto)class_of(c, len)->best;
+}
+
 bool tw_choose_teaches(struct tw_choose *c, uint32_t len)
 {
 	const struct tw_choose_class *k = class_of(c, len);

@@ -38,6 +38,8 @@ struct tw_choose {
 
 /* One of those ways, a set of TW_PROTO_BIT() that is not empty. */
 enum tw_proto tw_choose(struct tw_choose *c, uint32_t len, unsigned protos);
+/* The way that was the fastest so far. */
+enum tw_proto tw_choose_best(struct tw_choose *c, uint32_t len);
 /* Whether the transfer that was just decided is to be timed. */
 bool tw_choose_teaches(struct tw_choose *c, uint32_t len);
 void tw_choose_sample(struct tw_choose *c, enum tw_proto proto, uint32_t len, uint64_t ticks);

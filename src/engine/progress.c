@@ -158,6 +158,25 @@ static unsigned poll_lanes(struct tw_ep *ep, bool *left)
 	return n;
 }
 
+/* A poll after its look at the rings. left: some have packets of other kinds. */
+static unsigned finish(struct tw_ep *ep, bool left)
+{
+	unsigned n = 0;
+
+	if (tw_unlikely(left) && ep->lender.ops)
+		n += ep->lender.ops->progress(ep->lender.instance);
+	for (unsigned i = 0; i < ep->npolled; i++)
+		n += ep->polled[i].ops->progress(ep->polled[i].instance);
+	if (tw_unlikely(ep->has_work))
+		n += tw_flush(ep);
+	if (tw_unlikely(ep->acts) && (ep->attend || !tw_list_empty(&ep->done))) {
+		ep->iface->attend(ep);
+		n++;
+	}
+	tw_poll_count(ep, tw_polls(ep) + 1); /* attend() may have polled */
+	return n;
+}
+
 unsigned tw_progress_usual(struct tw_ep *ep)
 {
 	const struct tw_lanes *lanes = &ep->host.lanes;
@@ -168,8 +187,10 @@ unsigned tw_progress_usual(struct tw_ep *ep)
 	if (!(polls & (TW_LANE_POLLS - 1)) || tw_unlikely(tw_in_handler(ep)))
 		return tw_progress(ep);
 	n = lanes->nactive == 1 ? take(lanes->rx[0], &left) : poll_lanes(ep, &left);
+	if (tw_unlikely(left | ep->has_work | ep->acts))
+		return n + finish(ep, left);
 	tw_poll_count(ep, polls);
-	return tw_unlikely(left | ep->has_work | ep->acts) ? n + tw_progress(ep) : n;
+	return n;
 }
 
 unsigned tw_progress(struct tw_ep *ep)
@@ -189,16 +210,5 @@ unsigned tw_progress(struct tw_ep *ep)
 	if (tw_unlikely((polls & (TW_LANE_SHOWS - 1)) == 0))
 		tw_poll_show(&ep->host.lanes);
 	n = poll_lanes(ep, &left);
-	if (tw_unlikely(left) && ep->lender.ops)
-		n += ep->lender.ops->progress(ep->lender.instance);
-	for (unsigned i = 0; i < ep->npolled; i++)
-		n += ep->polled[i].ops->progress(ep->polled[i].instance);
-	if (tw_unlikely(ep->has_work))
-		n += tw_flush(ep);
-	if (tw_unlikely(ep->acts) && (ep->attend || !tw_list_empty(&ep->done))) {
-		ep->iface->attend(ep);
-		n++;
-	}
-	tw_poll_count(ep, tw_polls(ep) + 1); /* attend() may have polled */
-	return n;
+	return n + finish(ep, left);
 }

@@ -14,6 +14,7 @@
 
 #define REST_US 1000	  /* data rests so long before one looks again, then twice as long */
 #define REST_MAX_US 16000 /* and so on up to this */
+#define LATE_US 100	  /* no put of a peer that polls takes so long, or it does not matter */
 
 /*
  * Rests: nothing is left to do before the program polls or tw_transfer_expire() finds more.
@@ -132,6 +133,7 @@ static void shared(struct tw_peer *p, struct tw_req *r)
 static void put_over(struct tw_peer *p, struct tw_req *r)
 {
 	p->shares--;
+	p->put_late = tw_clock() - r->started > tw_clock_us(LATE_US);
 	tw_transfer_settle(p, r);
 }
 
@@ -203,6 +205,7 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 	END(COPYING, MOVED_ALL, learn, TW_S_OK),
 	ON(MATCHED, GET, GETTING, NULL),
 	ON(GETTING, ISSUED, DRAINING, NULL),
+	ON(GETTING, SPLIT, SHARE_DUE, NULL),
 	ON(DRAINING, GOT, DONE_DUE, got),
 	ON(DRAINING, REFUSED, CTS_DUE, ask_instead),
 	ON(DRAINING, FAULT, DONE_FAILED_DUE, NULL),

@@ -14,7 +14,7 @@
 
 #define PULL_MIN 8192	   /* a system call costs more than copying this twice */
 #define SPLIT_MIN 32768	   /* the same, and a message more */
-#define STILL_MIN 262144   /* from here on it pays to look twice whether the peer polls */
+#define STILL_MIN 262144   /* from here on it always pays to look twice whether the peer polls */
 #define STILL_US 2	   /* a polling program does so at least once in this time */
 #define REST_MIN (8 << 20) /* less is sooner moved: doc/decisions.md, 17 */
 #define LEAD 4096	   /* the receiver of a split starts earlier, by about so many bytes */
@@ -40,7 +40,7 @@ static bool still_polls(const struct tw_peer *p, uint32_t len)
 		return true;
 	if (!p->link->provider->polls(p->link, 0))
 		return false;
-	if (len < STILL_MIN)
+	if (len < STILL_MIN && !p->put_late)
 		return true;
 	start = tw_clock();
 	end = start + tw_clock_us(STILL_US);
@@ -60,14 +60,26 @@ static bool waits_for_us(const struct tw_peer *p, uint32_t len)
 	return len >= STILL_MIN && ops->waits && ops->waits(p->link);
 }
 
+static bool can_split(const struct tw_peer *p, const struct tw_req *r, uint32_t len)
+{
+	return p->link->by_cpu && r->nsegs == 1 && len >= SPLIT_MIN && !p->cannot_put &&
+	       (p->ep->protos & TW_PROTO_BIT(TW_PROTO_SPLIT));
+}
+
+/* Where the peer's half of what is left begins. */
+static uint32_t share_from(const struct tw_req *r)
+{
+	return r->at + (((r->xfer_len - r->at) / 2 + LEAD) & ~(uint32_t)(LEAD - 1));
+}
+
 /*
  * While our program computes: the peer writes all of it, or one get does, or nothing moves,
  * where we see when the peer begins to wait for it.
  */
-static enum tw_transfer_event choose_idle(struct tw_peer *p, struct tw_req *r, bool can_split)
+static enum tw_transfer_event choose_idle(struct tw_peer *p, struct tw_req *r, bool splits)
 {
 	if (still_polls(p, r->xfer_len) || waits_for_us(p, r->xfer_len)) {
-		if (!can_split)
+		if (!splits)
 			return TW_ON_GET;
 		r->proto = TW_PROTO_SPLIT;
 		r->until = 0;
@@ -81,7 +93,7 @@ static enum tw_transfer_event choose_idle(struct tw_peer *p, struct tw_req *r, b
  * The side that idles moves the data, whatever is faster; when both poll, the protocol that
  * was measured to be faster.
  */
-static enum tw_transfer_event choose_polling(struct tw_peer *p, struct tw_req *r, bool can_split)
+static enum tw_transfer_event choose_polling(struct tw_peer *p, struct tw_req *r, bool splits)
 {
 	static const uint8_t begins[] = {[TW_PROTO_SPLIT] = TW_ON_SPLIT,
 					 [TW_PROTO_GET] = TW_ON_GET,
@@ -90,7 +102,7 @@ static enum tw_transfer_event choose_polling(struct tw_peer *p, struct tw_req *r
 
 	if (r->xfer_len < PULL_MIN)
 		protos = TW_PROTO_BIT(TW_PROTO_COPY);
-	else if (can_split)
+	else if (splits)
 		protos = p->ep->protos;
 	r->proto = (uint8_t)tw_choose(&p->choose, r->xfer_len, protos);
 	/* The others need the peer. */
@@ -99,20 +111,14 @@ static enum tw_transfer_event choose_polling(struct tw_peer *p, struct tw_req *r
 		return TW_ON_GET;
 	}
 	/* Beside others, or behind them, its time tells nothing. */
-	if (p->ep->nmoving == 1 && tw_choose_teaches(&p->choose, r->xfer_len)) {
+	if (p->ep->nmoving == 1 && tw_choose_teaches(&p->choose, r->xfer_len))
 		r->flags |= TW_R_SAMPLE;
-		r->started = tw_clock();
-	}
-	r->until = r->proto == TW_PROTO_SPLIT ? (r->xfer_len / 2 + LEAD) & ~(uint32_t)(LEAD - 1)
-					      : r->xfer_len;
+	r->until = r->proto == TW_PROTO_SPLIT ? share_from(r) : r->xfer_len;
 	return (enum tw_transfer_event)begins[r->proto];
 }
 
 enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 {
-	bool can_split = p->link->by_cpu && r->nsegs == 1 && r->xfer_len >= SPLIT_MIN &&
-			 !p->cannot_put;
-
 	r->proto = TW_PROTO_GET;
 	if (!r->xfer_len)
 		return TW_ON_EMPTY;
@@ -123,9 +129,10 @@ enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 	}
 	if (p->link->direct || p->ep->protos == TW_PROTO_BIT(TW_PROTO_GET))
 		return TW_ON_GET;
+	r->started = tw_clock();
 	/* For a program that sleeps the service thread is as good as its own call. */
 	return (p->ep->host.state == TW_IDLE && !p->ep->awaited ? choose_idle : choose_polling)(
-		p, r, can_split);
+		p, r, can_split(p, r, r->xfer_len));
 }
 
 unsigned tw_transfer_protos(const char *name)
@@ -221,6 +228,21 @@ bool tw_transfer_begun(struct tw_peer *p, struct tw_req *r, enum tw_err err, uin
 	return true;
 }
 
+/* A peer that computed when the data was asked for, and polls now, writes half of the rest. */
+static bool shares_now(struct tw_peer *p, struct tw_req *r)
+{
+	if (!r->at || r->until != r->xfer_len || !can_split(p, r, r->until - r->at) ||
+	    p->ep->host.state == TW_IDLE ||
+	    tw_choose_best(&p->choose, r->xfer_len) != TW_PROTO_SPLIT ||
+	    !p->link->provider->polls(p->link, r->started))
+		return false;
+	r->proto = TW_PROTO_SPLIT;
+	r->until = share_from(r);
+	tw_transfer_step(p, r, TW_ON_SPLIT);
+	tw_transfer_reply(p, r);
+	return true;
+}
+
 /* One get; false when there is no room for it. */
 static bool get_piece(struct tw_peer *p, struct tw_req *r)
 {
@@ -230,6 +252,8 @@ static bool get_piece(struct tw_peer *p, struct tw_req *r)
 	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
 	enum tw_err err = TW_OK;
 
+	if (shares_now(p, r))
+		return true;
 	if (want)
 		err = p->link->provider->get(p->link, iov, n, r->remote_address + r->at, r->rma, r);
 	return tw_transfer_begun(p, r, err, covered);

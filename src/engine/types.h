@@ -249,6 +249,7 @@ struct tw_peer {
 	uint8_t state;	 /* enum tw_peer_state */
 	uint8_t why;	 /* enum tw_status of later sends, once down */
 	bool cannot_put; /* its puts have failed */
+	bool put_late;	 /* its last one took so long that it must have computed */
 	bool barred;	 /* no connect has presented its filter; see tw_peer_bar() */
 	/* Sending. */
 	uint32_t credits; /* lines of eager data that may be sent */

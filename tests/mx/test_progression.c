@@ -86,6 +86,42 @@ Test(mx_progression, data_rests, .timeout = MXT_TIMEOUT)
 	mxt_down();
 }
 
+/*
+ * Nobody is woken for what its program will see anyway, where that takes time from another: with
+ * one processor for all, a message that the receiver must act on rings no doorbell until the
+ * sender waits. A doorbell is rung where the receiver's service thread has asked for it; it does
+ * so when it likes, so one of many tries must go without.
+ */
+Test(mx_progression, nobody_is_disturbed, .timeout = MXT_TIMEOUT)
+{
+	static const char rung[] = "doorbells rung";
+	struct mxt_pair p;
+	mx_request_t s, r;
+	cpu_set_t one;
+	bool quiet = false;
+
+	mxt_same_host();
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	mxt_check(sched_setaffinity(0, sizeof(one), &one) == 0);
+	mxt_up();
+	mxt_pair(&p);
+	for (int i = 0; i < 1000 && !quiet; i++) {
+		uint32_t before = mxt_counted(rung);
+
+		r = mxt_irecv(p.b, in, 65536, 1);
+		mxt_pending(p.b, &r);
+		s = mxt_isend(p.a, out, 65536, p.ab, 1);
+		mxt_sleep(10);
+		quiet = mxt_counted(rung) == before;
+		mxt_wait(p.a, &s, MX_STATUS_SUCCESS);
+		mxt_wait(p.b, &r, MX_STATUS_SUCCESS);
+	}
+	mxt_check(quiet);
+	mxt_pair_end(&p);
+	mxt_down();
+}
+
 /* Connects and time limits, which the service thread sees to as well. */
 Test(mx_progression, connects_and_limits, .timeout = MXT_TIMEOUT)
 {

@@ -309,8 +309,6 @@ Test(transfer_peer, providers_are_polled_while_data_moves)
 	cr_assert_eq(turns, 2);
 }
 
-/* Sends ------------------------------------------------------------------------ */
-
 static uint8_t sent_type;
 
 static enum tw_err note_type(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
@@ -320,6 +318,56 @@ static enum tw_err note_type(struct tw_link *link, enum tw_send_class cls, struc
 	sent_type = tw_hdr_type(hdr);
 	return TW_OK;
 }
+
+static bool has_polled;
+
+static bool polls(struct tw_link *link, uint64_t since)
+{
+	(void)link, (void)since;
+	return has_polled;
+}
+
+static enum tw_err get_any(struct tw_link *link, const struct iovec *iov, unsigned niov,
+			   uint64_t address, const void *key, void *cookie)
+{
+	(void)link, (void)iov, (void)niov, (void)address, (void)key, (void)cookie;
+	return TW_OK;
+}
+
+static const struct tw_provider waking = {
+	.name = "waking", .send = note_type, .polls = polls, .get = get_any};
+
+/* A sender that computed at the match, and polls later, writes its part of what is left then. */
+Test(transfer_peer, the_rest_is_shared)
+{
+	struct tw_req *r = tw_req_new1(ep, TW_RECV, memory, 1u << 20);
+
+	tw_list_init(&ep->open);
+	tw_list_init(&peer->open);
+	peer->lane = &peer->no_lane;
+	net.provider = &waking;
+	ep->protos = TW_ALL_PROTOS;
+	has_polled = false;
+	r->peer = peer;
+	r->xfer_len = r->len;
+	tw_transfer_start(peer, r, (struct tw_ref){1, 1}, 4096, NULL, 0);
+	cr_assert_eq(r->state, TW_XFER_GETTING);
+	/* One go is half of it. */
+	cr_assert(tw_transfer_pull(peer));
+	cr_assert_eq(r->state, TW_XFER_GETTING);
+	cr_assert_eq(r->at, 1u << 19);
+	has_polled = true;
+	sent_type = 0;
+	cr_assert(tw_transfer_pull(peer));
+	cr_assert_eq(sent_type, TW_SHARE);
+	cr_assert(r->until > (3u << 18) && r->until < 1u << 20, "from %u", r->until);
+	while (r->state == TW_XFER_SPLIT)
+		cr_assert(tw_transfer_pull(peer));
+	cr_assert(r->state == TW_XFER_SPLIT_WAIT && r->at == r->until, "state %u", r->state);
+	cr_assert_eq(peer->shares, 1);
+}
+
+/* Sends ------------------------------------------------------------------------ */
 
 static const struct tw_provider remote = {.name = "remote", .send = note_type};
 
