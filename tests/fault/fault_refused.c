@@ -6,6 +6,7 @@
  * names each call that it tries.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -29,31 +30,45 @@
 /* How a process ends that could not open an endpoint. */
 #define REFUSED 3
 
-static const struct {
+#define ONE(call) call, call
+
+static const struct refusal {
 	const char *name;
-	int call;
+	unsigned first, last; /* numbers of calls */
+	unsigned arg, value;  /* refused only if this argument is so; arg 0: always */
 	bool needed;
-	bool tried; /* by mx_info --check */
+	const char *tried; /* by mx_info --check, so named */
 } calls[] = {
-	{"memfd_create", SYS_memfd_create, true, true},
-	{"eventfd", SYS_eventfd2, true, true},
-	{"timerfd_create", SYS_timerfd_create, true, true},
-	{"epoll_create1", SYS_epoll_create1, true, true},
-	{"membarrier", SYS_membarrier, false, true},
-	{"process_vm_readv", SYS_process_vm_readv, false, true},
-	{"process_vm_writev", SYS_process_vm_writev, false, false},
-	{"pidfd_open", 434, false, true},
-	{"madvise", SYS_madvise, false, false},
-	{"sched_setaffinity", SYS_sched_setaffinity, false, false},
+	{"memfd_create", ONE(SYS_memfd_create), 0, 0, true, "memfd_create"},
+	{"seals", ONE(SYS_fcntl), 1, F_ADD_SEALS, true, "memfd_create"},
+	{"eventfd", ONE(SYS_eventfd2), 0, 0, true, "eventfd"},
+	{"timerfd_create", ONE(SYS_timerfd_create), 0, 0, true, "timerfd_create"},
+	{"epoll_create1", ONE(SYS_epoll_create1), 0, 0, true, "epoll_create1"},
+	{"membarrier", ONE(SYS_membarrier), 0, 0, false, "membarrier"},
+	{"process_vm_readv", ONE(SYS_process_vm_readv), 0, 0, false, "process_vm_readv"},
+	{"process_vm_writev", ONE(SYS_process_vm_writev), 0, 0, false, NULL},
+	{"pidfd_open", ONE(434), 0, 0, false, "pidfd_open"},
+	{"madvise", ONE(SYS_madvise), 0, 0, false, NULL},
+	{"sched_setaffinity", ONE(SYS_sched_setaffinity), 0, 0, false, NULL},
 };
 static const int errors[] = {EPERM, ENOSYS};
 
-/* From now on every thread of this process gets this error from this call. */
-static void refuse(int call, int error)
+/* Linux 5.4 has no call after clone3, and no advice that makes pages. */
+static const struct refusal later_calls = {"calls after Linux 5.4", 436, 1000, .tried = NULL};
+static const struct refusal later_advice = {"advice after Linux 5.4", ONE(SYS_madvise), 2, 23,
+					    .tried = NULL};
+
+/* From now on every thread of this process gets this error. */
+static void refuse(const struct refusal *r, int error)
 {
+	unsigned word = r->arg ? offsetof(struct seccomp_data, args) + 8 * r->arg
+			       : offsetof(struct seccomp_data, nr);
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, r->first, 0, 4),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, r->last, 3, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, word),
+		BPF_JUMP(BPF_JMP | (r->arg ? BPF_JEQ : BPF_JGE) | BPF_K, r->value, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
@@ -125,15 +140,13 @@ static mx_return_t open_one(mx_endpoint_t *ep)
 				: rc;
 }
 
-/* One of two processes; the first has the filter. */
-static void side(int rank, int call, int error)
+/* One of two processes. */
+static void side(int rank)
 {
 	mx_endpoint_addr_t to;
 	mx_endpoint_t ep;
 	mx_return_t rc;
 
-	if (rank == 0)
-		refuse(call, error);
 	rc = open_one(&ep);
 	if (rc != MX_SUCCESS) {
 		st_eq(rc, MX_NO_RESOURCES);
@@ -155,18 +168,34 @@ static void side(int rank, int call, int error)
 	_exit(0);
 }
 
+/* The first of them has the filter. */
+static void one_refused(int rank, const struct refusal *r, int error)
+{
+	if (rank == 0)
+		refuse(r, error);
+	side(rank);
+}
+
+/* Both are on an old kernel. */
+static void on_5_4(int rank, const struct refusal *r, int error)
+{
+	refuse(r, error);
+	refuse(&later_advice, EINVAL);
+	side(rank);
+}
+
 /* Runs a child whose standard error is kept in a file. */
-static pid_t begin(int err, const char *name, void (*run)(int, int, int), int rank, int call,
-		   int error)
+static pid_t begin(int err, void (*run)(int, const struct refusal *, int), int rank,
+		   const struct refusal *r, int error)
 {
 	pid_t pid = fork();
 
 	st_check(pid >= 0);
 	if (pid > 0)
 		return pid;
-	st_role("%s refused, process %d", name, rank);
+	st_role("%s refused, process %d", r->name, rank);
 	st_check(dup2(err, STDERR_FILENO) >= 0);
-	run(rank, call, error);
+	run(rank, r, error);
 	_exit(1);
 }
 
@@ -188,7 +217,7 @@ static const char *said(int fd)
 	return text;
 }
 
-static void one_call(unsigned which, int error)
+static void meet(void (*run)(int, const struct refusal *, int), const struct refusal *r, int error)
 {
 	int err = memfd_create("stderr", 0), status;
 	pid_t pid[2];
@@ -197,22 +226,22 @@ static void one_call(unsigned which, int error)
 	atomic_store(&shared->meet, 0);
 	atomic_store(&shared->refused, 0);
 	for (int rank = 0; rank < 2; rank++)
-		pid[rank] = begin(err, calls[which].name, side, rank, calls[which].call, error);
+		pid[rank] = begin(err, run, rank, r, error);
 	status = ended(pid[0]);
-	if (calls[which].needed) {
+	if (r->needed) {
 		if (!WIFEXITED(status) || WEXITSTATUS(status) != REFUSED)
-			st_fail("%s: status %x\n%s", calls[which].name, status, said(err));
-		if (!strstr(said(err), calls[which].name) || !strstr(said(err), strerror(error)))
-			st_fail("%s: nothing names it:\n%s", calls[which].name, said(err));
+			st_fail("%s: status %x\n%s", r->name, status, said(err));
+		if (!strstr(said(err), r->name) || !strstr(said(err), strerror(error)))
+			st_fail("%s: nothing names it:\n%s", r->name, said(err));
 	} else if (status != 0) {
-		st_fail("%s: status %x\n%s", calls[which].name, status, said(err));
+		st_fail("%s: status %x\n%s", r->name, status, said(err));
 	}
 	st_eq(ended(pid[1]), 0);
 	close(err);
 }
 
 /* mx_info of the build that this program is of, as a process with that filter. */
-static void check_host(int rank, int call, int error)
+static void check_host(int rank, const struct refusal *r, int error)
 {
 	char path[4096];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -224,23 +253,22 @@ static void check_host(int rank, int call, int error)
 	st_check(tests && tests + 64 < path + sizeof(path));
 	strcpy(tests, "/bench/mx_info");
 	st_check(dup2(STDERR_FILENO, STDOUT_FILENO) >= 0);
-	refuse(call, error);
+	refuse(r, error);
 	execl(path, path, "--check", "--csv", NULL);
 	st_fail("%s: %s", path, strerror(errno));
 }
 
-static void named_by_check(unsigned which, int error)
+static void named_by_check(const struct refusal *r, int error)
 {
 	int err = memfd_create("stdout", 0), status;
 	char line[200];
 
 	st_check(err >= 0);
-	status = ended(begin(err, calls[which].name, check_host, 0, calls[which].call, error));
-	snprintf(line, sizeof(line), "\n%s,%s,", calls[which].name, strerror(error));
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != calls[which].needed ||
+	status = ended(begin(err, check_host, 0, r, error));
+	snprintf(line, sizeof(line), "\n%s,%s,", r->tried, strerror(error));
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != r->needed ||
 	    !strstr(said(err), line))
-		st_fail("mx_info --check without %s: status %x\n%s", calls[which].name, status,
-			said(err));
+		st_fail("mx_info --check without %s: status %x\n%s", r->name, status, said(err));
 	close(err);
 }
 
@@ -255,7 +283,7 @@ static void *look(void *arg)
 }
 
 /* A filter that comes after mx_init() takes the lock's barrier away. */
-static void late(int rank, int call, int error)
+static void late(int rank, const struct refusal *r, int error)
 {
 	mx_endpoint_t ep;
 	pthread_t other;
@@ -263,7 +291,7 @@ static void late(int rank, int call, int error)
 	(void)rank;
 	st_ok(open_one(&ep));
 	look(&ep);
-	refuse(call, error);
+	refuse(r, error);
 	st_check(pthread_create(&other, NULL, look, &ep) == 0);
 	pthread_join(other, NULL);
 	look(&ep);
@@ -272,10 +300,11 @@ static void late(int rank, int call, int error)
 
 static void barrier_taken_away(int error)
 {
+	static const struct refusal r = {"late membarrier", ONE(SYS_membarrier), .tried = NULL};
 	int err = memfd_create("stderr", 0), status;
 
 	st_check(err >= 0);
-	status = ended(begin(err, "membarrier, late", late, 0, SYS_membarrier, error));
+	status = ended(begin(err, late, 0, &r, error));
 	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT)
 		st_fail("a late filter: status %x\n%s", status, said(err));
 	if (!strstr(said(err), "membarrier"))
@@ -291,10 +320,11 @@ int main(int argc, char **argv)
 	shared = st_shared(sizeof(*shared));
 	for (unsigned i = 0; i < 2 * n; i++) {
 		st_at(i);
-		one_call(i / 2, errors[i % 2]);
+		meet(one_refused, &calls[i / 2], errors[i % 2]);
 		if (calls[i / 2].tried)
-			named_by_check(i / 2, errors[i % 2]);
+			named_by_check(&calls[i / 2], errors[i % 2]);
 	}
+	meet(on_5_4, &later_calls, ENOSYS);
 	/* Under the thread sanitizer the lock is an ordinary one. */
 	if (!TW_TSAN) {
 		barrier_taken_away(EPERM);

@@ -26,14 +26,14 @@ void twt_go(const char *netns)
 	close(fd);
 }
 
-bool twt_new_pids(void)
+bool twt_unshare(int what)
 {
 	char map[64];
 	int fd, n = snprintf(map, sizeof(map), "%u %u 1", geteuid(), geteuid());
 
-	if (unshare(CLONE_NEWPID) == 0)
+	if (unshare(what) == 0)
 		return true;
-	if (unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0)
+	if (unshare(CLONE_NEWUSER | what) < 0)
 		return false;
 	fd = open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || write(fd, map, (size_t)n) != n) {

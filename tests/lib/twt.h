@@ -28,8 +28,11 @@ void twt_spawn_here(struct twt_child *child, int (*fn)(void *arg, int fd), void 
 void twt_go(const char *netns);
 extern uint32_t twt_board;
 
-/* Later children of the caller count processes anew. False where the system refuses that. */
-bool twt_new_pids(void);
+/*
+ * Namespaces of its own, as unshare(2) names them, in one of users if need be. False where the
+ * system refuses that.
+ */
+bool twt_unshare(int what);
 
 /* How many times slower than others this machine is: TWT_SLOW, or 1. */
 unsigned twt_slow(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* 4.5.4 to 4.5.12: scalars. */
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -454,7 +455,7 @@ static void one_elsewhere(struct mct_me *me)
 		some_scalars(me);
 		return;
 	}
-	twc_check(twt_new_pids());
+	twc_check(twt_unshare(CLONE_NEWPID));
 	pid = fork();
 	twc_check(pid >= 0);
 	if (pid == 0) {
@@ -475,7 +476,7 @@ static int no_namespace(void *arg, int fd)
 {
 	(void)arg;
 	(void)fd;
-	return !twt_new_pids();
+	return !twt_unshare(CLONE_NEWPID);
 }
 
 static void in_namespaces(void (*fn)(struct mct_me *me))

@@ -482,7 +482,7 @@ static void add_elsewhere(void *arg)
 	int ended;
 	pid_t pid;
 
-	e->refused = !twt_new_pids();
+	e->refused = !twt_unshare(CLONE_NEWPID);
 	if (e->refused)
 		return;
 	pid = fork();

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Processes of one host that share no memory: of another user, of the other byte order, of
- * another version. A connect ends, somebody says why, and where tcp is asked for it is used.
+ * another version, in another network namespace. A connect ends, somebody says why, and where
+ * tcp is asked for it is used.
  *
  * Needs: MX NET
  */
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,12 +56,12 @@ static mx_endpoint_t open_endpoint(uint64_t *nic)
 	return ep;
 }
 
-static mx_status_code_t connected(mx_endpoint_t ep, uint64_t nic)
+static mx_status_code_t connected(mx_endpoint_t ep, uint64_t nic, uint32_t id)
 {
 	mx_status_t status = {0};
 	mx_request_t q;
 
-	st_ok(mx_iconnect(ep, nic, ODD_ID, ST_KEY, 0, NULL, &q));
+	st_ok(mx_iconnect(ep, nic, id, ST_KEY, 0, NULL, &q));
 	st_check(st_poll(ep, &q, ST_LONG, &status));
 	return status.code;
 }
@@ -143,11 +145,57 @@ static void another_user(const char *providers, mx_status_code_t code)
 	listen_to_errors();
 	ep = open_endpoint(&nic);
 	if (c || code != MX_STATUS_SUCCESS)
-		st_eq(connected(ep, nic), code);
+		st_eq(connected(ep, nic, ODD_ID), code);
 	else
 		puts("between users, by tcp: skipped, the modules cannot be read");
 	said(code == MX_STATUS_SUCCESS ? "" : "another user");
 	st_check(twt_put(child.fd, &c, 1) == 0);
+	st_eq(twt_join(&child, (int)ST_LONG), 0);
+}
+
+/*
+ * One of two in network namespaces that no wire joins. Both have the host's name; each finds
+ * nobody, neither by the id of the other's board nor by its own.
+ */
+static void finds_nobody(int fd, uint32_t own, uint32_t other)
+{
+	uint64_t nic, theirs;
+	mx_endpoint_t ep;
+
+	st_up();
+	ep = st_open(own, NULL, 0);
+	nic = st_whose(st_self(ep)).nic;
+	st_check(twt_put(fd, &nic, sizeof(nic)) == 0 && twt_get(fd, &theirs, sizeof(nic)) == 0);
+	st_check(nic != theirs);
+	st_eq(connected(ep, theirs, other), MX_STATUS_ENDPOINT_UNKNOWN);
+	st_eq(connected(ep, nic, other), MX_STATUS_ENDPOINT_CLOSED);
+	st_check(twt_put(fd, &nic, 1) == 0 && twt_get(fd, &nic, 1) == 0);
+	st_ok(mx_close_endpoint(ep));
+	st_ok(mx_finalize());
+}
+
+static int unwired(void *arg, int fd)
+{
+	char moved = twt_unshare(CLONE_NEWNET);
+
+	(void)arg;
+	st_check(twt_put(fd, &moved, 1) == 0);
+	if (moved)
+		finds_nobody(fd, ODD_ID, OWN_ID);
+	return 0;
+}
+
+static void another_network(void)
+{
+	struct twt_child child;
+	char moved;
+
+	twt_spawn_here(&child, unwired, NULL);
+	st_check(twt_get(child.fd, &moved, 1) == 0);
+	if (moved)
+		finds_nobody(child.fd, OWN_ID, ODD_ID);
+	else
+		puts("between networks: skipped, the system makes no namespace for us");
 	st_eq(twt_join(&child, (int)ST_LONG), 0);
 }
 
@@ -176,9 +224,12 @@ static int one(void *arg, int fd)
 		calls(TW_SHM_MAGIC, TW_SHM_VERSION + 1, "version");
 		break;
 	case 4:
-		another_user("self,shm,tcp", MX_STATUS_ENDPOINT_CLOSED);
+		another_network();
 		break;
 	case 5:
+		another_user("self,shm,tcp", MX_STATUS_ENDPOINT_CLOSED);
+		break;
+	case 6:
 		another_user("self,tcp", MX_STATUS_SUCCESS);
 		break;
 	}
@@ -187,7 +238,7 @@ static int one(void *arg, int fd)
 
 int main(int argc, char **argv)
 {
-	int cases = geteuid() == 0 ? 6 : 4;
+	int cases = geteuid() == 0 ? 7 : 5;
 
 	st_begin(argc, argv, "portability_strangers", 0, NULL);
 	for (int i = 0; i < cases; i++) {
