@@ -20,6 +20,11 @@ _Static_assert(__GCC_ATOMIC_INT_LOCK_FREE == 2 && __GCC_ATOMIC_LLONG_LOCK_FREE =
 #define TW_AMD64 0
 #endif
 
+/* Two members are in different lines even where these have 128 bytes, or are fetched in pairs. */
+#define tw_apart(type, a, b)                                                                       \
+	_Static_assert(offsetof(type, a) / (2 * TW_LINE) != offsetof(type, b) / (2 * TW_LINE),     \
+		       "a line each")
+
 /* After a structure that hosts of any byte order exchange: it is little-endian. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define TW_WIRE

@@ -81,6 +81,10 @@ struct tw_ring {
 	struct tw_slot token; /* in the first ring, for both sides */
 	uint8_t pad1[3 * TW_LINE];
 };
+tw_apart(struct tw_ring, taken, wants);
+tw_apart(struct tw_ring, taken, token);
+tw_apart(struct tw_ring, reader, token);
+_Static_assert(sizeof(struct tw_ring) % (2 * TW_LINE) == 0, "shares no line of 128 bytes");
 
 enum { TW_RING_FIRST, TW_RING_SECOND, TW_RINGS };
 

@@ -47,6 +47,9 @@ struct tw_words {
 	struct tw_words_slot token __attribute__((aligned(2 * TW_LINE)));
 	struct tw_words_line lines[TW_WORDS_LINES] __attribute__((aligned(2 * TW_LINE)));
 };
+tw_apart(struct tw_words, reader_sleeps, writer_sleeps);
+tw_apart(struct tw_words, writer_sleeps, token);
+tw_apart(struct tw_words, token, lines);
 _Static_assert(sizeof(struct tw_words_line) == TW_LINE, "shared memory format");
 _Static_assert(sizeof(struct tw_words) == 6 * TW_LINE + TW_WORDS_LINES * TW_LINE,
 	       "shared memory format");
