@@ -278,7 +278,8 @@ static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	enum tw_err why = t->why > TW_PENDING && t->why < TW_NERRS ? (enum tw_err)t->why
 								   : TW_EPROTO;
 	struct tw_net_path *p = tw_net_path_at(l, t->path);
-	bool protocol = t->type == TW_NET_REFUSE && why == TW_EPROTO && p && t->round == p->round;
+	bool answer = t->type == TW_NET_REFUSE && why == TW_EPROTO && p;
+	bool protocol = answer && t->round == p->round;
 	bool other = protocol && tw_net_offers_left(l, p);
 
 	if (l->state == TW_NET_NEW) {
@@ -298,7 +299,7 @@ static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		tw_net_resume(l, p);
 	} else if (protocol) {
 		none_left(l, t->path);
-	} else {
+	} else if (!answer) { /* one of another round is to an earlier RESUME */
 		tw_net_link_drain(l, TW_ELOST);
 	}
 }
