@@ -4,8 +4,9 @@
  * the same source for all.
  *
  *	driver [--ranks N] [--cpus LIST] [--time MS] [--unexpected BYTES]
- *	       [--line FILE] JOB...
+ *	       [--line FILE] [--netns FILE] JOB...
  *
+ * All ranks but 0 are in the network namespace of --netns.
  * Rank 0 prints a line for each sample of a job: the job, the value, and the bare
  * cache line just before and just after it, in us (nan without --line FILE, which all
  * processes map, and where processes share processors).

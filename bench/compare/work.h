@@ -5,6 +5,7 @@
 
 #include "line.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
@@ -251,11 +252,24 @@ static int processors(const char *list)
 	return n;
 }
 
+static const char *netns;
+
+/* As if on another host. */
+static void leave_network(void)
+{
+	int fd = open(netns, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || setns(fd, CLONE_NEWNET) < 0)
+		die(netns, strerror(errno));
+	close(fd);
+}
+
 static int options(int argc, char **argv, const char **cpus)
 {
 	static const struct option names[] = {
 		{"ranks", 1, NULL, 'r'},      {"cpus", 1, NULL, 'c'}, {"time", 1, NULL, 't'},
-		{"unexpected", 1, NULL, 'u'}, {"line", 1, NULL, 'l'}, {NULL, 0, NULL, 0},
+		{"unexpected", 1, NULL, 'u'}, {"line", 1, NULL, 'l'}, {"netns", 1, NULL, 'n'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -270,6 +284,8 @@ static int options(int argc, char **argv, const char **cpus)
 			unexpected = strtoull(optarg, NULL, 10);
 		else if (c == 'l')
 			line_open(optarg);
+		else if (c == 'n')
+			netns = optarg;
 		else
 			exit(2);
 	}
@@ -290,6 +306,8 @@ int main(int argc, char **argv)
 	crowded = processors(cpus) < ranks;
 	prepare();
 	peer_launch();
+	if (rank && netns)
+		leave_network();
 	launch_bind(rank, cpus);
 	start = now();
 	peer_open();

@@ -204,9 +204,9 @@ static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->other = ident_of(t);
 	l->peer_conn = t->conn;
 	l->peer_port = t->port;
-	if (t->job != tw_net_job() || t->to_nic != self->nic_id ||
+	if (l->proof.other_job || t->job != tw_net_job() || t->to_nic != self->nic_id ||
 	    t->to_endpoint != self->endpoint_id) {
-		deny(l, TW_NET_WRONG, TW_ECLOSED);
+		deny(l, TW_NET_WRONG, l->proof.other_job ? TW_EPERM : TW_ECLOSED);
 		return;
 	}
 	if (t->key != self->filter) {
@@ -273,6 +273,17 @@ static void none_left(struct tw_net_link *l, uint32_t number)
 	tw_net_work(l);
 }
 
+/* Another endpoint than is wanted; TW_EPERM: that of another job of a launcher. */
+static void wrong(struct tw_net_link *l, enum tw_err why)
+{
+	if (why == TW_EPERM) {
+		l->stranger = why;
+		l->stranger_method = TW_NET_BY_KEY;
+		l->proof.other_job = true;
+	}
+	tw_net_dial_next(l);
+}
+
 static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	enum tw_err why = t->why > TW_PENDING && t->why < TW_NERRS ? (enum tw_err)t->why
@@ -284,7 +295,7 @@ static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
 
 	if (l->state == TW_NET_NEW) {
 		if (t->type == TW_NET_WRONG)
-			tw_net_dial_next(l);
+			wrong(l, why);
 		else if (other)
 			tw_net_dial_same(l);
 		else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The operations that the proof of identity needs of a library, which is a module. */
+/* The operations that the proof of identity needs of libraries, which are modules. */
 #ifndef TW_NET_CRYPTO_H
 #define TW_NET_CRYPTO_H
 
@@ -9,6 +9,8 @@
 
 #define TW_NET_KEY 32 /* bytes of a key, of a nonce and of a proof */
 #define TW_NET_TAG 16 /* bytes that sealing adds */
+
+enum { TW_NET_KEY_JOB, TW_NET_KEY_USER, TW_NET_KEYS }; /* the launcher's, a file's */
 
 #define TW_NET_CRYPTO_VERSION 1
 struct tw_net_crypto {
@@ -27,6 +29,17 @@ struct tw_net_crypto {
 		     uint64_t number);
 	bool (*unseal)(void *out, const void *sealed, size_t len, const uint8_t key[TW_NET_KEY],
 		       uint64_t number);
+};
+
+/* MUNGE: credentials that only processes of one user can open. */
+#define TW_NET_MUNGE_VERSION 1
+struct tw_net_munge {
+	uint32_t version;
+	/* A credential that carries the key; false with the reason in why. */
+	bool (*encode)(char *text, size_t room, const uint8_t key[TW_NET_KEY], char *why,
+		       unsigned len);
+	/* The key of one that a process of this user has made. */
+	bool (*decode)(const char *text, uint8_t key[TW_NET_KEY], char *why, unsigned len);
 };
 
 #endif /* TW_NET_CRYPTO_H */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The key of a user's jobs: the file that TAGWIRE_KEY names, or the user's own, which is
- * made at its first use. Read once, and only when another host comes into it.
+ * The keys that prove that processes belong together: the file that TAGWIRE_KEY names; or the job's
+ * key, of the launcher, and the user's own file, for all others of the user, which is made at
+ * its first use. Files are read once, and only when another host comes into it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/jobkey.h"
 #include "base/log.h"
 #include "base/module.h"
 #include "base/settings.h"
@@ -23,11 +25,15 @@
 #define LEAST 32  /* bytes of a key file */
 #define MOST 4096 /* the same */
 
+_Static_assert(TW_JOBKEY == TW_NET_KEY, "one kind of key");
+
+/* An auth that was handed out is not changed: the launcher's key may come later than the file. */
 static struct {
 	pthread_mutex_t mutex;
-	bool tried, good;
-	char path[PATH_SIZE];
-	struct tw_net_auth auth;
+	bool tried;
+	char path[PATH_SIZE], text[PATH_SIZE + 32];
+	struct tw_net_auth auth, with_job;
+	const struct tw_net_auth *good; /* one of these, or NULL */
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static bool refuse(const char *path, const char *why)
@@ -99,8 +105,8 @@ static bool write_key(const char *path)
 	return good;
 }
 
-/* The user's own file; it exists afterwards. */
-static bool own_file(char path[PATH_SIZE])
+/* The user's own file, which exists afterwards; with a launcher's key it need not. */
+static bool own_file(char path[PATH_SIZE], bool job)
 {
 	static const char *const parts[] = {"/.config", "/tagwire", "/key"};
 	const char *home = secure_getenv("HOME");
@@ -118,54 +124,93 @@ static bool own_file(char path[PATH_SIZE])
 		if (i < tw_countof(parts) - 1)
 			mkdirat(AT_FDCWD, path, 0700);
 	}
-	if (tw_sys_readable(path) || errno != ENOENT || write_key(path))
+	if (tw_sys_readable(path) || (errno == ENOENT && write_key(path)))
 		return true;
-	return refuse(path, strerror(errno));
+	return !job && refuse(path, strerror(errno));
 }
 
-static const struct tw_net_crypto *load(void)
+static const void *load(const char *name, const char *symbol, uint32_t version)
 {
 	char why[256];
-	const struct tw_net_crypto *c = tw_module_load("sodium", "tw_net_crypto_sodium",
-						       TW_NET_CRYPTO_VERSION, why, sizeof(why));
+	const void *module = tw_module_load(name, symbol, version, why, sizeof(why));
 
-	if (c && c->begin())
-		return c;
-	tw_log(TW_LOG_ERROR, "no proof of identity: %s", c ? "libsodium does not start" : why);
-	return NULL;
+	if (!module)
+		tw_log(TW_LOG_ERROR, "no proof of identity: %s", why);
+	return module;
 }
 
-static bool prepare(void)
+static bool start(struct tw_net_auth *auth)
+{
+	auth->crypto = load("sodium", "tw_net_crypto_sodium", TW_NET_CRYPTO_VERSION);
+	if (auth->crypto && auth->crypto->begin())
+		return true;
+	if (auth->crypto)
+		tw_log(TW_LOG_ERROR, "no proof of identity: libsodium does not start");
+	return false;
+}
+
+static bool read_file(struct tw_net_auth *auth, bool job)
+{
+	if (*tw_settings.key)
+		snprintf(known.path, sizeof(known.path), "%s", tw_settings.key);
+	else if (!own_file(known.path, job))
+		return false;
+	snprintf(known.text, sizeof(known.text), "%s", known.path);
+	return read_key(known.path, auth->crypto, auth->key[TW_NET_KEY_USER]);
+}
+
+/* Once; false if nothing is to be had without the launcher's key. */
+static bool prepare(struct tw_net_auth *auth, bool job)
 {
 	if (strcmp(tw_settings.auth, "none") == 0) {
 		tw_log(TW_LOG_ERROR, "TAGWIRE_AUTH=none: whoever reaches this host may connect");
 		return true;
 	}
+	if (strcmp(tw_settings.auth, "munge") == 0) {
+		auth->method = TW_NET_BY_MUNGE;
+		auth->munge = load("munge", "tw_net_munge", TW_NET_MUNGE_VERSION);
+		return auth->munge && start(auth);
+	}
 	if (strcmp(tw_settings.auth, "key") != 0) {
-		tw_log(TW_LOG_ERROR, "TAGWIRE_AUTH=%s: key or none", tw_settings.auth);
+		tw_log(TW_LOG_ERROR, "TAGWIRE_AUTH=%s: key, munge or none", tw_settings.auth);
 		return false;
 	}
-	known.auth.crypto = load();
-	if (!known.auth.crypto)
-		return false;
-	if (*tw_settings.key)
-		snprintf(known.path, sizeof(known.path), "%s", tw_settings.key);
-	else if (!own_file(known.path))
-		return false;
-	return read_key(known.path, known.auth.crypto, known.auth.key);
+	auth->method = TW_NET_BY_KEY;
+	return start(auth) && (auth->has[TW_NET_KEY_USER] = read_file(auth, job));
+}
+
+/* Beside the user's own. */
+static void add_job(void)
+{
+	size_t len = strlen(known.text);
+
+	known.with_job = known.auth;
+	if (!tw_jobkey_get(known.with_job.key[TW_NET_KEY_JOB]))
+		return;
+	known.with_job.has[TW_NET_KEY_JOB] = true;
+	snprintf(known.text + len, sizeof(known.text) - len, "%sthe launcher's", len ? " or " : "");
+	known.good = &known.with_job;
 }
 
 const struct tw_net_auth *tw_net_auth(void)
 {
+	const struct tw_net_auth *good;
+	uint8_t key[TW_JOBKEY];
+	bool job;
+
 	pthread_mutex_lock(&known.mutex);
-	if (!known.tried)
-		known.good = prepare();
+	job = !known.with_job.has[TW_NET_KEY_JOB] && !*tw_settings.key && tw_jobkey_get(key);
+	if (!known.tried && prepare(&known.auth, job))
+		known.good = &known.auth;
 	known.tried = true;
+	if (job && known.auth.method == TW_NET_BY_KEY && known.auth.crypto)
+		add_job();
+	good = known.good;
 	pthread_mutex_unlock(&known.mutex);
-	return known.good ? &known.auth : NULL;
+	return good;
 }
 
-const char *tw_net_key_file(void)
+const char *tw_net_key_text(void)
 {
-	return known.path;
+	return known.text;
 }

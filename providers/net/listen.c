@@ -85,6 +85,8 @@ static void accept_one(struct tw_net_ep *ep, int sock, const struct sockaddr_sto
 	tw_net_timer(ep, l->deadline);
 	if (tw_net_watch(ep, sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0)
 		tw_net_link_end(l);
+	/* Read while its first words are under way. */
+	tw_net_auth();
 }
 
 /* When there are too many, the oldest is dropped, and told: a real peer comes again. */

@@ -15,6 +15,7 @@
 #include "providers/net/session.h"
 
 #define REACH_MS 1000 /* until its system has answered */
+#define STRANGERS 8   /* without the key, at one port, before the next one is asked */
 
 static int ms_until(uint64_t end)
 {
@@ -66,7 +67,7 @@ static bool receive(int fd, void *buf, size_t len, uint64_t end)
 }
 
 /* The whole conversation. */
-static bool converse(int fd, struct tw_net_ctrl *reply)
+static enum tw_err converse(int fd, struct tw_net_ctrl *reply)
 {
 	uint64_t end = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
 	struct tw_net_link l = {.state = TW_NET_NEW, .channel = TW_NET_OPEN, .sock = fd};
@@ -74,11 +75,17 @@ static bool converse(int fd, struct tw_net_ctrl *reply)
 		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .type = TW_NET_QUERY};
 	struct tw_net_sealed sealed;
 	struct tw_net_hello hello;
+	enum tw_err err = tw_net_hello_send(&l);
 
-	return tw_net_hello_send(&l) && receive(fd, &hello, sizeof(hello), end) &&
-	       tw_net_hello_take(&l, &hello) == TW_OK && tw_net_sock_write(&l, &t) &&
-	       receive(fd, &sealed, sizeof(sealed), end) && tw_net_unseal(&l, &sealed, reply) &&
-	       reply->magic == TW_NET_MAGIC && reply->type == TW_NET_BOARDS;
+	if (err == TW_OK)
+		err = receive(fd, &hello, sizeof(hello), end) ? tw_net_hello_take(&l, &hello, NULL)
+							      : TW_ELOST;
+	if (err == TW_OK &&
+	    (!tw_net_sock_write(&l, &t) || !receive(fd, &sealed, sizeof(sealed), end) ||
+	     !tw_net_unseal(&l, &sealed, reply) || reply->magic != TW_NET_MAGIC ||
+	     reply->type != TW_NET_BOARDS))
+		err = TW_ELOST;
+	return err;
 }
 
 static enum tw_err ask_at(const struct sockaddr_storage *to, struct tw_net_ctrl *reply)
@@ -89,10 +96,23 @@ static enum tw_err ask_at(const struct sockaddr_storage *to, struct tw_net_ctrl 
 	if (fd < 0)
 		return TW_ENOMEM;
 	err = reach(fd, to);
-	if (err == TW_OK && !converse(fd, reply))
-		err = TW_ECLOSED;
+	if (err == TW_OK) {
+		err = converse(fd, reply);
+		if (err != TW_OK && err != TW_EPERM)
+			err = TW_ECLOSED;
+	}
 	tw_fd_close(fd);
 	return err;
+}
+
+/* The user's processes share the port, and one of another job may answer. */
+static enum tw_err ask(const struct sockaddr_storage *to, struct tw_net_ctrl *reply)
+{
+	enum tw_err err = TW_EPERM;
+
+	for (unsigned i = 0; i < STRANGERS && err == TW_EPERM; i++)
+		err = ask_at(to, reply);
+	return err == TW_EPERM ? TW_ECLOSED : err;
 }
 
 enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_boards *boards)
@@ -105,7 +125,7 @@ enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_board
 		return TW_EPERM;
 	for (unsigned i = 0; i < TW_NET_PORTS && err == TW_ECLOSED; i++) {
 		tw_inet_set_port(&to, tw_net_names_port(i));
-		err = ask_at(&to, &reply);
+		err = ask(&to, &reply);
 	}
 	if (err != TW_OK)
 		return err;

@@ -3,10 +3,10 @@
  * The first words on a control channel: both sides prove that they have the same key
  * before either says anything else. doc/handshake.md has the protocol.
  *
- *   HELLO   the caller's nonce
- *   HELLO   the listener's nonce, and its proof: a MAC of both nonces
- *   sealed  everything from there on, with keys that come of the nonces and the job's key,
- *           one for each direction, and numbered. The caller's first message is its proof.
+ *   HELLO   the caller's nonce and the names of its keys, or by MUNGE a credential with a key
+ *   HELLO   the listener's nonce, and its proof: a MAC of both nonces under one of the keys
+ *   sealed  everything from there on, with keys that come of the nonces and that key, one for
+ *           each direction, and numbered. The caller's first message is its proof.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -16,52 +16,90 @@
 #include "base/sys.h"
 #include "providers/net/session.h"
 
-/* The uses of the job's key; no result serves for another one. */
-static const char listens[16] = "tagwire listens", seals_call[16] = "tagwire calls",
-		  seals_answer[16] = "tagwire answers";
+/* The uses of a key; no result serves for another one. */
+static const char names[16] = "tagwire names", listens[16] = "tagwire listens",
+		  seals_call[16] = "tagwire calls", seals_answer[16] = "tagwire answers";
 
-static void derive(uint8_t out[TW_NET_KEY], const struct tw_net_auth *auth, const char use[16],
-		   const uint8_t caller[TW_NET_KEY], const uint8_t listener[TW_NET_KEY])
+/* The caller's nonce, the names that it said, the listener's nonce. */
+struct transcript {
+	char use[16];
+	uint8_t caller[TW_NET_KEY], names[TW_NET_KEY], listener[TW_NET_KEY];
+};
+
+static void derive(uint8_t out[TW_NET_KEY], const struct tw_net_auth *auth,
+		   const uint8_t key[TW_NET_KEY], const char use[16], struct transcript *t)
 {
-	uint8_t text[16 + 2 * TW_NET_KEY];
-
-	memset(out, 0, TW_NET_KEY);
-	if (!auth || !auth->crypto)
-		return;
-	memcpy(text, use, 16);
-	memcpy(text + 16, caller, TW_NET_KEY);
-	memcpy(text + 16 + TW_NET_KEY, listener, TW_NET_KEY);
-	auth->crypto->mac(out, auth->key, text, sizeof(text));
+	memcpy(t->use, use, sizeof(t->use));
+	auth->crypto->mac(out, key, t, sizeof(*t));
 }
 
-static bool hello_put(struct tw_net_link *l, const struct tw_net_auth *auth,
-		      const struct tw_net_hello *other)
+/* Another one each time, so that callers are not known again by it. */
+static void name_of(uint8_t name[TW_NET_NAME], const struct tw_net_auth *auth, unsigned which,
+		    const uint8_t nonce[TW_NET_KEY])
 {
-	struct tw_net_hello h = {.magic = TW_NET_MAGIC,
-				 .version = TW_NET_VERSION,
-				 .sealed = !auth || auth->crypto};
+	struct transcript t = {{0}, {0}, {0}, {0}};
+	uint8_t mac[TW_NET_KEY];
 
-	if (!tw_sys_random(h.nonce, sizeof(h.nonce)))
-		return false;
-	memcpy(l->proof.nonce, h.nonce, sizeof(h.nonce));
-	if (other)
-		derive(h.proof, auth, listens, other->nonce, h.nonce);
-	return tw_sys_send(l->sock, &h, sizeof(h), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(h);
+	memcpy(t.caller, nonce, TW_NET_KEY);
+	derive(mac, auth, auth->key[which], names, &t);
+	memcpy(name, mac, TW_NET_NAME);
 }
 
-bool tw_net_hello_send(struct tw_net_link *l)
+static bool is_named(const uint8_t name[TW_NET_NAME])
+{
+	static const uint8_t none[TW_NET_NAME];
+
+	return memcmp(name, none, TW_NET_NAME) != 0;
+}
+
+static bool put(const struct tw_net_link *l, const void *data, size_t len)
+{
+	return tw_sys_send(l->sock, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len;
+}
+
+/* HELLO and a credential, which carries a key of its own. */
+static enum tw_err send_credential(struct tw_net_link *l, const struct tw_net_auth *auth,
+				    const struct tw_net_hello *h)
+{
+	struct {
+		struct tw_net_hello hello;
+		struct tw_net_credential credential;
+	} m = {.hello = *h};
+	char why[256];
+
+	if (!tw_sys_random(l->proof.tx_key, TW_NET_KEY))
+		return TW_ENOMEM;
+	if (auth->munge->encode(m.credential.text, sizeof(m.credential.text), l->proof.tx_key, why,
+				sizeof(why)))
+		return put(l, &m, sizeof(m)) ? TW_OK : TW_ELOST;
+	tw_log(TW_LOG_ERROR, "no credential of MUNGE: %s: is munged running?", why);
+	return TW_ENOMEM;
+}
+
+enum tw_err tw_net_hello_send(struct tw_net_link *l)
 {
 	const struct tw_net_auth *auth = tw_net_auth();
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION};
 
-	return auth && hello_put(l, auth, NULL);
+	if (!auth || !tw_sys_random(h.nonce, sizeof(h.nonce)))
+		return TW_ENOMEM;
+	h.method = auth->method;
+	for (unsigned i = 0; i < TW_NET_KEYS; i++)
+		if (auth->has[i])
+			name_of(h.names[i], auth, i, h.nonce);
+	memcpy(l->proof.nonce, h.nonce, sizeof(h.nonce));
+	memcpy(l->proof.names, h.names, sizeof(h.names));
+	if (auth->munge)
+		return send_credential(l, auth, &h);
+	return put(l, &h, sizeof(h)) ? TW_OK : TW_ELOST;
 }
 
 void tw_net_hello_full(struct tw_net_link *l)
 {
 	struct tw_net_hello h = {
-		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .sealed = TW_NET_FULL};
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = TW_NET_FULL};
 
-	(void)!tw_sys_send(l->sock, &h, sizeof(h), MSG_DONTWAIT | MSG_NOSIGNAL);
+	put(l, &h, sizeof(h));
 }
 
 /* Whether the other side speaks this protocol and asks for the same proof. */
@@ -69,48 +107,116 @@ static enum tw_err alike(const struct tw_net_auth *auth, const struct tw_net_hel
 {
 	if (h->version != TW_NET_VERSION)
 		return TW_EPROTO;
-	if (h->sealed == TW_NET_FULL)
+	if (h->method == TW_NET_FULL)
 		return TW_AGAIN;
-	return h->sealed == (auth->crypto != NULL) ? TW_OK : TW_EPERM;
+	return h->method == auth->method ? TW_OK : TW_EPERM;
 }
 
-/* The listener has answered. */
+/* Both nonces are known; a listener's keys are a caller's the other way round. */
+static void open_channel(struct tw_net_proof *p, const struct tw_net_auth *auth,
+			 const uint8_t key[TW_NET_KEY], struct transcript *t, bool listener)
+{
+	uint8_t call[TW_NET_KEY], answer[TW_NET_KEY];
+
+	derive(call, auth, key, seals_call, t);
+	derive(answer, auth, key, seals_answer, t);
+	memcpy(p->tx_key, listener ? answer : call, TW_NET_KEY);
+	memcpy(p->rx_key, listener ? call : answer, TW_NET_KEY);
+	p->sent = p->taken = 0;
+}
+
+/* The listener has answered: which of this side's keys does it have? */
 static enum tw_err answered(struct tw_net_link *l, const struct tw_net_auth *auth,
 			    const struct tw_net_hello *h)
 {
 	enum tw_err err = alike(auth, h);
+	struct transcript t;
 	uint8_t proof[TW_NET_KEY];
 
 	if (err != TW_OK || !auth->crypto)
 		return err;
-	derive(proof, auth, listens, l->proof.nonce, h->nonce);
-	return auth->crypto->equal(proof, h->proof) ? TW_OK : TW_EPERM;
+	memcpy(t.caller, l->proof.nonce, TW_NET_KEY);
+	memcpy(t.names, l->proof.names, TW_NET_KEY);
+	memcpy(t.listener, h->nonce, TW_NET_KEY);
+	for (unsigned i = 0; i < TW_NET_KEYS; i++) {
+		const uint8_t *key = auth->munge ? l->proof.tx_key : auth->key[i];
+
+		if (!auth->munge && !is_named(l->proof.names[i]))
+			continue;
+		derive(proof, auth, key, listens, &t);
+		if (!auth->crypto->equal(proof, h->proof))
+			continue;
+		open_channel(&l->proof, auth, key, &t, false);
+		return TW_OK;
+	}
+	return TW_EPERM;
 }
 
-enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h)
+/* The key that the caller has as well, or NULL. */
+static const uint8_t *shared(struct tw_net_link *l, const struct tw_net_auth *auth,
+			     const struct tw_net_hello *h)
+{
+	uint8_t name[TW_NET_NAME];
+
+	for (unsigned i = 0; i < TW_NET_KEYS; i++) {
+		if (!auth->has[i] || !is_named(h->names[i]))
+			continue;
+		name_of(name, auth, i, h->nonce);
+		if (memcmp(name, h->names[i], TW_NET_NAME) == 0)
+			return auth->key[i];
+		l->proof.other_job |= i == TW_NET_KEY_JOB;
+	}
+	return NULL;
+}
+
+static const uint8_t *opened(struct tw_net_link *l, const struct tw_net_auth *auth,
+			     const struct tw_net_credential *c)
+{
+	char why[256] = "none came", from[INET6_ADDRSTRLEN];
+
+	if (c && memchr(c->text, 0, sizeof(c->text)) &&
+	    auth->munge->decode(c->text, l->proof.tx_key, why, sizeof(why)))
+		return l->proof.tx_key;
+	tw_log(TW_LOG_WARN, "the credential of %s: %s; see tagwire-key(7)",
+	       tw_inet_text(&l->peer_addr, from, sizeof(from)), why);
+	return NULL;
+}
+
+/* A caller: answers it. One without the key is told so by a wrong proof. */
+static enum tw_err called(struct tw_net_link *l, const struct tw_net_auth *auth,
+			  const struct tw_net_hello *h, const struct tw_net_credential *c)
+{
+	struct tw_net_hello reply = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION};
+	enum tw_err err = auth ? alike(auth, h) : TW_EPERM;
+	const uint8_t *key = NULL;
+	struct transcript t;
+
+	reply.method = auth ? auth->method : h->method;
+	if (!tw_sys_random(reply.nonce, sizeof(reply.nonce)))
+		return TW_ELOST;
+	if (err == TW_OK && auth->crypto) {
+		memcpy(t.caller, h->nonce, TW_NET_KEY);
+		memcpy(t.names, h->names, TW_NET_KEY);
+		memcpy(t.listener, reply.nonce, TW_NET_KEY);
+		key = auth->munge ? opened(l, auth, c) : shared(l, auth, h);
+		if (key) {
+			derive(reply.proof, auth, key, listens, &t);
+			open_channel(&l->proof, auth, key, &t, true);
+		} else {
+			err = TW_EPERM;
+		}
+	}
+	return put(l, &reply, sizeof(reply)) ? err : TW_ELOST;
+}
+
+enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h,
+			      const struct tw_net_credential *c)
 {
 	const struct tw_net_auth *auth = tw_net_auth();
-	bool listener = l->state == TW_NET_HALF_OPEN;
-	struct tw_net_proof *p = &l->proof;
-	enum tw_err err;
 
 	if (h->magic != TW_NET_MAGIC)
 		return TW_EPROTO;
-	/* A listener without a key says so by a wrong proof. */
-	if (!listener)
-		err = answered(l, auth, h);
-	else if (hello_put(l, auth, h))
-		err = auth ? alike(auth, h) : TW_EPERM;
-	else
-		err = TW_ELOST;
-	if (err != TW_OK)
-		return err;
-	derive(listener ? p->rx_key : p->tx_key, auth, seals_call, listener ? h->nonce : p->nonce,
-	       listener ? p->nonce : h->nonce);
-	derive(listener ? p->tx_key : p->rx_key, auth, seals_answer,
-	       listener ? h->nonce : p->nonce, listener ? p->nonce : h->nonce);
-	p->sent = p->taken = 0;
-	return TW_OK;
+	return l->state == TW_NET_HALF_OPEN ? called(l, auth, h, c) : answered(l, auth, h);
 }
 
 void tw_net_seal(struct tw_net_link *l, const struct tw_net_ctrl *t, struct tw_net_sealed *out)
@@ -135,11 +241,20 @@ bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct
 	return true;
 }
 
-/* The first message has come. */
-static void greeted(struct tw_net_link *l)
+/* The other side lacks the key, or somebody has changed what it said. */
+static void keyless(const struct tw_net_link *l)
 {
-	struct tw_net_hello h = l->in.hello;
-	enum tw_err err = tw_net_hello_take(l, &h);
+	char from[INET6_ADDRSTRLEN];
+
+	tw_log(TW_LOG_WARN, "endpoint %u: %s does not have the key %s; see tagwire-key(7)",
+	       l->ep->host->self.endpoint_id, tw_inet_text(&l->peer_addr, from, sizeof(from)),
+	       tw_net_key_text());
+}
+
+static void greeted(struct tw_net_link *l, const struct tw_net_hello *h,
+		    const struct tw_net_credential *c)
+{
+	enum tw_err err = tw_net_hello_take(l, h, c);
 
 	if (err == TW_OK) {
 		l->channel = TW_NET_OPEN;
@@ -149,26 +264,45 @@ static void greeted(struct tw_net_link *l)
 		else
 			l->begun = tw_clock();
 	} else if (l->state == TW_NET_HALF_OPEN || err == TW_ELOST || err == TW_AGAIN) {
+		if (err == TW_EPERM && h->method == TW_NET_BY_KEY)
+			keyless(l);
 		tw_net_sock_lost(l, err);
 	} else {
 		/* Another endpoint than is wanted, perhaps another user's, or none at all. */
-		if (h.magic == TW_NET_MAGIC) {
+		if (h->magic == TW_NET_MAGIC) {
 			l->stranger = err;
-			l->stranger_version = h.version;
+			l->stranger_version = h->version;
+			l->stranger_method = h->method;
 		}
 		tw_net_dial_next(l);
 	}
 }
 
-/* A caller that lacks the key, or somebody has changed what a peer said. */
-static void unsealed(struct tw_net_link *l)
+/* A caller's first message has come; with MUNGE there is more of it. */
+static void hello(struct tw_net_link *l)
 {
-	char from[INET6_ADDRSTRLEN];
+	const struct tw_net_auth *auth = tw_net_auth();
+	struct tw_net_hello h = l->in.hello;
 
-	tw_log(TW_LOG_WARN, "endpoint %u: %s does not have the key %s; see tagwire-key(7)",
-	       l->ep->host->self.endpoint_id, tw_inet_text(&l->peer_addr, from, sizeof(from)),
-	       tw_net_key_file());
-	tw_net_sock_lost(l, TW_EPROTO);
+	if (l->state == TW_NET_HALF_OPEN && auth && auth->munge && h.magic == TW_NET_MAGIC &&
+	    alike(auth, &h) == TW_OK) {
+		memcpy(l->proof.nonce, h.nonce, sizeof(h.nonce));
+		memcpy(l->proof.names, h.names, sizeof(h.names));
+		l->channel = TW_NET_CREDENTIAL;
+	} else {
+		greeted(l, &h, NULL);
+	}
+}
+
+static void credential(struct tw_net_link *l)
+{
+	struct tw_net_credential c = l->in.credential;
+	struct tw_net_hello h = {
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = TW_NET_BY_MUNGE};
+
+	memcpy(h.nonce, l->proof.nonce, sizeof(h.nonce));
+	memcpy(h.names, l->proof.names, sizeof(h.names));
+	greeted(l, &h, &c);
 }
 
 void tw_net_take(struct tw_net_link *l)
@@ -176,10 +310,14 @@ void tw_net_take(struct tw_net_link *l)
 	struct tw_net_ctrl t;
 
 	l->in_len = 0;
-	if (l->channel == TW_NET_HELLO)
-		greeted(l);
-	else if (tw_net_unseal(l, &l->in.sealed, &t))
+	if (l->channel == TW_NET_HELLO) {
+		hello(l);
+	} else if (l->channel == TW_NET_CREDENTIAL) {
+		credential(l);
+	} else if (tw_net_unseal(l, &l->in.sealed, &t)) {
 		tw_net_on_ctrl(l, &t);
-	else
-		unsealed(l);
+	} else {
+		keyless(l);
+		tw_net_sock_lost(l, TW_EPROTO);
+	}
 }

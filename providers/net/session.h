@@ -49,17 +49,22 @@
 #define TW_NET_ABSENT_US 10000000 /* until a driver that could not be opened is tried again */
 #define TW_NET_PROBE_US 20000	/* between two probes, or attempts to connect */
 
-/* How this process proves itself; without crypto not at all (TAGWIRE_AUTH=none). */
+/* How this process proves itself. */
 struct tw_net_auth {
-	const struct tw_net_crypto *crypto;
-	uint8_t key[TW_NET_KEY];
+	enum tw_net_method method;
+	const struct tw_net_crypto *crypto; /* NULL: TAGWIRE_AUTH=none */
+	const struct tw_net_munge *munge;   /* or NULL */
+	bool has[TW_NET_KEYS];
+	uint8_t key[TW_NET_KEYS][TW_NET_KEY];
 };
 
 /* The keys of a connection. */
 struct tw_net_proof {
-	uint8_t nonce[TW_NET_KEY];
-	uint8_t tx_key[TW_NET_KEY], rx_key[TW_NET_KEY];
+	uint8_t nonce[TW_NET_KEY]; /* the caller's, until both are known */
+	uint8_t names[TW_NET_KEYS][TW_NET_NAME];
+	uint8_t tx_key[TW_NET_KEY], rx_key[TW_NET_KEY]; /* by MUNGE, tx_key is its key before */
 	uint64_t sent, taken;
+	bool other_job; /* both are of launchers, and not of the same one */
 };
 
 enum tw_net_channel {
@@ -67,6 +72,7 @@ enum tw_net_channel {
 	TW_NET_SEEKING, /* its address is not known yet */
 	TW_NET_DIALING,
 	TW_NET_HELLO, /* connected, the other side has not proved itself */
+	TW_NET_CREDENTIAL, /* the same, by MUNGE */
 	TW_NET_OPEN,
 };
 
@@ -175,11 +181,12 @@ struct tw_net_link {
 	struct tw_watch watch;
 	struct tw_net_proof proof;
 	enum tw_err stranger; /* why another listener was left, TW_OK there was none */
-	uint16_t stranger_version;
+	uint16_t stranger_version, stranger_method;
 	uint64_t begun; /* tick */
 	union {
 		struct tw_net_hello hello;
 		struct tw_net_sealed sealed;
+		struct tw_net_credential credential;
 	} in; /* in_len bytes have come */
 	uint32_t in_len;
 	/* Paths. Packets take the first; each side chooses which one that is. */
@@ -344,14 +351,19 @@ void tw_net_goodbye(struct tw_net_link *l);
 
 /* key.c: NULL if there is none; the reason has been logged. */
 const struct tw_net_auth *tw_net_auth(void);
-const char *tw_net_key_file(void);
+/* Its keys, for messages. */
+const char *tw_net_key_text(void);
 
 /* proof.c: once an auth is there. */
-bool tw_net_hello_send(struct tw_net_link *l);
+enum tw_err tw_net_hello_send(struct tw_net_link *l);
 /* A listener without room has this instead of an answer. */
 void tw_net_hello_full(struct tw_net_link *l);
-/* TW_OK: the channel is open. TW_EPROTO, TW_EPERM: the other side is none of ours. */
-enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h);
+/*
+ * TW_OK: the channel is open. TW_EPROTO, TW_EPERM: the other side is none of ours. A listener
+ * by MUNGE has the caller's credential, too.
+ */
+enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h,
+			      const struct tw_net_credential *c);
 void tw_net_seal(struct tw_net_link *l, const struct tw_net_ctrl *t, struct tw_net_sealed *out);
 bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct tw_net_ctrl *t);
 /* A whole message has come. */

@@ -167,9 +167,15 @@ static void call_again(struct tw_net_link *l, uint64_t us)
 	tw_net_timer(l->ep, l->again);
 }
 
+static const char *method_name(uint16_t method)
+{
+	return method == TW_NET_NONE ? "none" : method == TW_NET_BY_MUNGE ? "munge" : "key";
+}
+
 /* No port has the endpoint, and one of them was somebody else's. */
 static enum tw_err strange(const struct tw_net_link *l)
 {
+	const struct tw_net_auth *auth = tw_net_auth();
 	uint32_t id = l->other.endpoint_id;
 
 	if (l->stranger == TW_EPROTO)
@@ -177,14 +183,26 @@ static enum tw_err strange(const struct tw_net_link *l)
 		       "endpoint %u: the other host speaks version %u of the handshake, and this "
 		       "one %u: install the same Tagwire on both",
 		       id, l->stranger_version, TW_NET_VERSION);
-	else if (!tw_net_auth()->crypto)
+	else if (l->stranger_method != auth->method)
 		tw_log(TW_LOG_ERROR,
-		       "endpoint %u: the other host asks for a key: TAGWIRE_AUTH=none here", id);
+		       "endpoint %u: TAGWIRE_AUTH=%s there, and %s here: set the same on both "
+		       "hosts",
+		       id, method_name(l->stranger_method), method_name(auth->method));
+	else if (l->proof.other_job)
+		tw_log(TW_LOG_ERROR,
+		       "endpoint %u: the other host's belongs to another job of a launcher: set "
+		       "TAGWIRE_KEY to one file for both, and they can talk; see tagwire-key(7)",
+		       id);
+	else if (auth->munge)
+		tw_log(TW_LOG_ERROR,
+		       "endpoint %u: the other host did not open this one's credential: the same "
+		       "user, munge.key and time are needed there; see tagwire-key(7)",
+		       id);
 	else
 		tw_log(TW_LOG_ERROR,
-		       "endpoint %u: the other host does not have the key of this one, %s: copy it "
-		       "there; see tagwire-key(7)",
-		       id, tw_net_key_file());
+		       "endpoint %u: the other host does not have the key of this one, %s; see "
+		       "tagwire-key(7)",
+		       id, tw_net_key_text());
 	return l->stranger;
 }
 
@@ -224,8 +242,6 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 
 	tw_net_sock_close(l);
 	l->again = 0;
-	if (!tw_net_auth())
-		return TW_ENOMEM; /* a resource like others; the reason was logged */
 	if (l->peer_port) {
 		l->turn++;
 		err = dial_back(l);
@@ -236,7 +252,12 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 	for (; l->port_try < TW_NET_PORTS && err == TW_ECLOSED; l->port_try++)
 		err = dial(l, tw_net_port(l->other.endpoint_id, l->port_try));
 	if (err == TW_ECLOSED && l->stranger != TW_OK)
-		err = strange(l);
+		return strange(l);
+	/* Read while the other host answers. A resource like others: the reason was logged. */
+	if (err == TW_OK && !tw_net_auth()) {
+		tw_net_sock_close(l);
+		return TW_ENOMEM;
+	}
 	return err;
 }
 
@@ -339,6 +360,7 @@ static void dialed(struct tw_net_link *l)
 {
 	int error = 0;
 	socklen_t len = sizeof(error);
+	enum tw_err err;
 
 	getsockopt(l->sock, SOL_SOCKET, SO_ERROR, &error, &len);
 	if (error) {
@@ -351,8 +373,11 @@ static void dialed(struct tw_net_link *l)
 	tw_net_sock_options(l->sock, tw_net_silence_ms());
 	tw_net_watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
 	l->channel = TW_NET_HELLO;
-	if (!tw_net_hello_send(l))
-		tw_net_sock_lost(l, TW_ELOST);
+	err = tw_net_hello_send(l);
+	if (err == TW_ENOMEM)
+		refused(l, err);
+	else if (err != TW_OK)
+		tw_net_sock_lost(l, err);
 }
 
 void tw_net_sock_ready(struct tw_watch *w, uint32_t events)

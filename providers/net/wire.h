@@ -70,16 +70,27 @@ _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire fo
 _Static_assert(sizeof(struct tw_host_boards) == 456, "wire format");
 
 #define TW_NET_MAGIC 0x74777270u
-#define TW_NET_VERSION 4
+#define TW_NET_VERSION 5
 
-#define TW_NET_FULL 2 /* for `sealed': the listener has no room just now, and hangs up */
+/* The proof that a side gives and demands. */
+enum tw_net_method {
+	TW_NET_NONE,
+	TW_NET_BY_KEY,
+	TW_NET_FULL, /* nothing: the listener has no room just now, and hangs up */
+	TW_NET_BY_MUNGE,
+};
+
+#define TW_NET_NAME 16 /* bytes of the name of a key */
 
 /* The first message either way. */
 struct tw_net_hello {
 	uint32_t magic;
-	uint16_t version, sealed; /* whether a key is asked for */
+	uint16_t version, method;
 	uint8_t nonce[TW_NET_KEY];
-	uint8_t proof[TW_NET_KEY]; /* the listener's */
+	union {
+		uint8_t names[TW_NET_KEYS][TW_NET_NAME]; /* the caller's keys, 0 for none */
+		uint8_t proof[TW_NET_KEY];		 /* the listener's */
+	};
 } TW_WIRE;
 _Static_assert(sizeof(struct tw_net_hello) == 8 + 2 * TW_NET_KEY, "wire format");
 
@@ -87,6 +98,11 @@ _Static_assert(sizeof(struct tw_net_hello) == 8 + 2 * TW_NET_KEY, "wire format")
 struct tw_net_sealed {
 	uint8_t text[sizeof(struct tw_net_ctrl)];
 	uint8_t tag[TW_NET_TAG];
+};
+
+/* Follows a caller's HELLO by MUNGE: a text and a 0. */
+struct tw_net_credential {
+	char text[sizeof(struct tw_net_sealed)];
 };
 
 #endif /* TW_NET_WIRE_H */

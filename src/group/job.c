@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/module.h"
+#include "base/sys.h"
 #include "engine/engine.h"
 
 #ifdef HAVE_CONFIG_H
@@ -193,13 +194,38 @@ static enum tw_err guess(uint64_t mine, uint64_t *all)
 	return TW_OK;
 }
 
+/* Whether the launcher's key counts for this process. */
+static bool wants_key(void)
+{
+	return TW_HAVE_NET && !*tw_settings.key && strcmp(tw_settings.auth, "key") == 0;
+}
+
+/* Rank 0 makes it for the others: the same one each time. */
+static bool make_key(uint8_t key[TW_JOBKEY])
+{
+	return current.rank == 0 && wants_key() &&
+	       (tw_jobkey_get(key) || tw_sys_random(key, TW_JOBKEY));
+}
+
+static bool exchange(uint64_t mine, uint64_t *all, char *why, unsigned len)
+{
+	uint8_t key[TW_JOBKEY] = {0};
+	bool have = make_key(key);
+	bool good = launcher->exchange(mine, all, key, &have, why, len);
+
+	if (good && have && wants_key())
+		tw_jobkey_set(key);
+	explicit_bzero(key, sizeof(key));
+	return good;
+}
+
 enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
 {
 	enum tw_err err = TW_OK;
 	char why[256] = "";
 
 	pthread_mutex_lock(&mutex);
-	if (launcher && !launcher->exchange(mine, all, why, sizeof(why)))
+	if (launcher && !exchange(mine, all, why, sizeof(why)))
 		err = TW_EUNREACH;
 	else if (!launcher)
 		err = guess(mine, all);
@@ -249,6 +275,29 @@ static bool find_host(const char *name, uint64_t *nic)
 	return false;
 }
 
+/* For nodes, which do not exchange anything; they do without if rank 0 is none. */
+static void ask_key(void)
+{
+	uint8_t key[TW_JOBKEY];
+	char why[256] = "";
+
+	if (!wants_key() || (current.rank == 0 ? !make_key(key) : tw_jobkey_get(key)))
+		return;
+	if (launcher->key(key, tw_settings.connect_timeout, why, sizeof(why)))
+		tw_jobkey_set(key);
+	else
+		tw_log(TW_LOG_WARN, "the launcher has no key of process 0 (%s): the user's own "
+				    "counts; see tagwire-key(7)", why);
+	explicit_bzero(key, sizeof(key));
+}
+
+static bool one_host(const char *own, uint32_t n, char (*name)[TW_JOB_HOST])
+{
+	while (n && strcmp(name[n - 1], own) == 0)
+		n--;
+	return n == 0;
+}
+
 /* Names are looked up once, and that of this host not at all. Not told, nodes live here. */
 static bool place_ranks(uint64_t *nics, uint32_t n, char (*name)[TW_JOB_HOST])
 {
@@ -259,6 +308,9 @@ static bool place_ranks(uint64_t *nics, uint32_t n, char (*name)[TW_JOB_HOST])
 		good = host_of(i, name[i]);
 	if (!good)
 		return true;
+	/* Before the first word to another host. */
+	if (!one_host(own, n, name))
+		ask_key();
 	for (uint32_t i = 0; good && i < n; i++) {
 		uint32_t same = 0;
 
@@ -298,16 +350,28 @@ static bool place_nodes(uint64_t *nics)
 	return good;
 }
 
+/* The user says where nodes live, but has named no key. */
+static void join_for_key(void)
+{
+	if (!wants_key() || *tw_settings.rank || !is_launched() || enter(NULL) != TW_OK)
+		return;
+	if (launcher)
+		ask_key();
+	leave();
+}
+
 /* Children that are forked live where their parents' launcher has said. */
 bool tw_job_topology(void)
 {
 	static uint64_t nics[TW_MAX_NODES];
 	static bool known;
 
-	if (*tw_settings.nodes || !tw_job_has_hosts())
+	if (!*tw_settings.nodes && !tw_job_has_hosts())
 		return tw_topology_init(NULL);
 	pthread_mutex_lock(&mutex);
-	known = known || place_nodes(nics);
+	if (!known && *tw_settings.nodes)
+		join_for_key();
+	known = known || *tw_settings.nodes || place_nodes(nics);
 	pthread_mutex_unlock(&mutex);
-	return known && tw_topology_init(nics);
+	return known && tw_topology_init(*tw_settings.nodes ? NULL : nics);
 }

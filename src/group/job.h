@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/jobkey.h"
 
 #define TW_JOB_MAX 4096 /* processes */
 #define TW_JOB_HOST 256 /* bytes of a host's name */
@@ -33,8 +34,9 @@ enum tw_err tw_job_board(uint32_t *board);
 void tw_job_end(void);
 /*
  * Exchanges the addresses of one endpoint of each process (NIC id << 16 | endpoint id). All
- * processes call it; with a launcher it waits until all have. Without one the addresses are
- * computed: hosts are those of TAGWIRE_NODES and endpoint ids differ as the ranks do.
+ * processes call it; with a launcher it waits until all have, and all have a key of rank 0's
+ * (base/jobkey.h). Without one the addresses are computed: hosts are those of TAGWIRE_NODES and
+ * endpoint ids differ as the ranks do.
  */
 enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all);
 /* Waits for the others, with a launcher. */
@@ -43,20 +45,25 @@ enum tw_err tw_job_fence(void);
 bool tw_job_has_hosts(void);
 /*
  * tw_topology_init(): as TAGWIRE_NODES says, or else node N with rank N of a launcher, which is
- * asked once. Waits for nobody. False, and the reason is logged, if a host cannot be found.
- * They live here if the launcher cannot be asked, which is logged.
+ * asked once, for the job's key as well if there are several hosts: rank 0 makes it, and the
+ * others wait for that, for TAGWIRE_CONNECT_TIMEOUT. False, and the reason is logged, if a host
+ * cannot be found. They live here if the launcher cannot be asked, which is logged.
  */
 bool tw_job_topology(void);
 
 /* The module of a launcher. */
-#define TW_LAUNCHER_VERSION 2
+#define TW_LAUNCHER_VERSION 3
 struct tw_launcher {
 	uint32_t version;
 	/* False with the reason in why. */
 	bool (*begin)(struct tw_job *job, char *why, unsigned len);
 	void (*end)(void);
-	bool (*exchange)(uint64_t mine, uint64_t *all, char *why, unsigned len);
+	/* have: whether there is a key; rank 0's is told to all. */
+	bool (*exchange)(uint64_t mine, uint64_t *all, uint8_t key[TW_JOBKEY], bool *have,
+			 char *why, unsigned len);
 	bool (*fence)(char *why, unsigned len);
+	/* Rank 0 tells the key, and has another one if one was told before; others wait for it. */
+	bool (*key)(uint8_t key[TW_JOBKEY], unsigned limit_ms, char *why, unsigned len);
 	/* The name of that process's host. */
 	bool (*host)(uint32_t rank, char name[TW_JOB_HOST], char *why, unsigned len);
 };

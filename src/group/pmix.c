@@ -3,8 +3,12 @@
 #include <pmix.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "group/job.h"
+
+#define KEY "tagwire.key"
+#define LOOK_MS 10 /* between two looks for it */
 
 static pmix_proc_t me;
 static uint32_t size, rounds;
@@ -103,7 +107,39 @@ static bool look_up(const char *name, uint32_t rank, uint64_t *word, char *why, 
 	return true;
 }
 
-static bool exchange(uint64_t mine, uint64_t *all, char *why, unsigned len)
+static bool is_key(const pmix_value_t *v)
+{
+	return v->type == PMIX_BYTE_OBJECT && v->data.bo.size == TW_JOBKEY;
+}
+
+/* Without one, something else, so that nobody waits for it. */
+static bool put_key(uint8_t key[TW_JOBKEY], bool have, char *why, unsigned len)
+{
+	pmix_value_t v;
+
+	PMIX_VALUE_CONSTRUCT(&v);
+	v.type = PMIX_BYTE_OBJECT;
+	v.data.bo.bytes = (char *)key;
+	v.data.bo.size = have ? TW_JOBKEY : 1;
+	return explain(PMIx_Put(PMIX_GLOBAL, KEY, &v), "PMIx_Put", why, len);
+}
+
+/* After the exchange. */
+static bool get_key(uint8_t key[TW_JOBKEY])
+{
+	char why[256];
+	pmix_value_t *v = get(0, KEY, PMIX_BYTE_OBJECT, why, sizeof(why));
+	bool good = v && is_key(v);
+
+	if (good)
+		memcpy(key, v->data.bo.bytes, TW_JOBKEY);
+	if (v)
+		PMIX_VALUE_RELEASE(v);
+	return good;
+}
+
+static bool exchange(uint64_t mine, uint64_t *all, uint8_t key[TW_JOBKEY], bool *have, char *why,
+		     unsigned len)
 {
 	pmix_value_t v;
 	char name[32];
@@ -112,14 +148,68 @@ static bool exchange(uint64_t mine, uint64_t *all, char *why, unsigned len)
 	PMIX_VALUE_CONSTRUCT(&v);
 	v.type = PMIX_UINT64;
 	v.data.uint64 = mine;
-	if (!explain(PMIx_Put(PMIX_GLOBAL, name, &v), "PMIx_Put", why, len) ||
+	if ((me.rank == 0 && !put_key(key, *have, why, len)) ||
+	    !explain(PMIx_Put(PMIX_GLOBAL, name, &v), "PMIx_Put", why, len) ||
 	    !explain(PMIx_Commit(), "PMIx_Commit", why, len) || !wait_for_all(true, why, len))
 		return false;
 	for (uint32_t i = 0; i < size; i++)
 		if (i != me.rank && !look_up(name, i, &all[i], why, len))
 			return false;
 	all[me.rank] = mine;
+	if (me.rank != 0)
+		*have = get_key(key);
 	return true;
+}
+
+/* To the processes of this job. */
+static pmix_status_t publish(const uint8_t key[TW_JOBKEY])
+{
+	pmix_data_range_t range = PMIX_RANGE_NAMESPACE;
+	pmix_byte_object_t bytes = {(char *)key, TW_JOBKEY};
+	pmix_info_t info[2];
+	pmix_status_t rc;
+
+	PMIX_INFO_LOAD(&info[0], KEY, &bytes, PMIX_BYTE_OBJECT);
+	PMIX_INFO_LOAD(&info[1], PMIX_RANGE, &range, PMIX_DATA_RANGE);
+	rc = PMIx_Publish(info, 2);
+	PMIX_INFO_DESTRUCT(&info[0]);
+	PMIX_INFO_DESTRUCT(&info[1]);
+	return rc;
+}
+
+/* Does not wait: Open MPI 4.1's daemon crashes when a process leaves amid a wait. */
+static pmix_status_t published(uint8_t key[TW_JOBKEY])
+{
+	pmix_data_range_t range = PMIX_RANGE_NAMESPACE;
+	pmix_info_t info;
+	pmix_pdata_t data;
+	pmix_status_t rc;
+
+	PMIX_PDATA_CONSTRUCT(&data);
+	snprintf(data.key, sizeof(data.key), "%s", KEY);
+	PMIX_INFO_LOAD(&info, PMIX_RANGE, &range, PMIX_DATA_RANGE);
+	rc = PMIx_Lookup(&data, 1, &info, 1);
+	if (rc == PMIX_SUCCESS && is_key(&data.value))
+		memcpy(key, data.value.data.bo.bytes, TW_JOBKEY);
+	else if (rc == PMIX_SUCCESS)
+		rc = PMIX_ERR_NOT_FOUND;
+	PMIX_PDATA_DESTRUCT(&data);
+	PMIX_INFO_DESTRUCT(&info);
+	return rc;
+}
+
+static bool spread_key(uint8_t key[TW_JOBKEY], unsigned limit_ms, char *why, unsigned len)
+{
+	const struct timespec pause = {.tv_nsec = 1000000 * LOOK_MS};
+	pmix_status_t rc = published(key);
+
+	if (me.rank == 0 && rc == PMIX_ERR_NOT_FOUND)
+		return explain(publish(key), "PMIx_Publish", why, len);
+	for (; rc == PMIX_ERR_NOT_FOUND && limit_ms > LOOK_MS; limit_ms -= LOOK_MS) {
+		nanosleep(&pause, NULL);
+		rc = published(key);
+	}
+	return explain(rc, "PMIx_Lookup", why, len);
 }
 
 static bool host(uint32_t rank, char name[TW_JOB_HOST], char *why, unsigned len)
@@ -144,5 +234,6 @@ const struct tw_launcher tw_launcher_pmix = {
 	.end = end,
 	.exchange = exchange,
 	.fence = fence,
+	.key = spread_key,
 	.host = host,
 };

@@ -139,7 +139,7 @@ static int friend(void *arg, int fd)
 /* One stranger; it stays. */
 static int call(const struct place *at, unsigned kind, uint64_t *seed)
 {
-	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .sealed = 1};
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = 1};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	char noise[4096];

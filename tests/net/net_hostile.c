@@ -118,7 +118,7 @@ static struct tw_net_hello greet(int fd)
 {
 	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION}, reply;
 
-	h.sealed = strcmp(getenv("TAGWIRE_AUTH"), "none") != 0;
+	h.method = strcmp(getenv("TAGWIRE_AUTH"), "none") != 0;
 	check(twt_put(fd, &h, sizeof(h)) == 0);
 	check(twt_get(fd, &reply, sizeof(reply)) == 0);
 	return reply;
@@ -260,23 +260,33 @@ static void keyless(void)
 	open_victim(&v, LONG_MS);
 	t = ctrl_to(&v, TW_NET_CONNECT);
 	t.key = FILTER;
-	is_nonsense(&v, &t);
-	/* Its own words said back to it. */
-	fd = call(&v);
-	reply = greet(fd);
-	check(memcmp(reply.proof, zeros, sizeof(zeros)) != 0);
-	memset(&message, 0, sizeof(message));
-	memcpy(&message, &reply, sizeof(reply));
-	check(is_dropped(fd, &message, sizeof(message)) == 0);
-	/* Asks for no proof, or speaks another version: learns what is asked for. */
-	check(is_dropped(call(&v), &h, sizeof(h)) == sizeof(h));
-	h.sealed = 1;
-	h.version++;
-	check(is_dropped(call(&v), &h, sizeof(h)) == sizeof(h));
-	/* A message cut short, and hung up. */
+	message = plain(&t);
 	fd = call(&v);
 	greet(fd);
-	check(twt_put(fd, &message, sizeof(message) / 2) == 0);
+	check(is_dropped(fd, &message, sizeof(message)) == 0);
+	/* It names no key, or one that nobody has, or says what was said to it: no proof. */
+	h.method = TW_NET_BY_KEY;
+	for (int i = 0; i < 3; i++) {
+		fd = call(&v);
+		check(twt_put(fd, &h, sizeof(h)) == 0);
+		check(twt_get(fd, &reply, sizeof(reply)) == 0);
+		check(memcmp(reply.proof, zeros, sizeof(zeros)) == 0);
+		check(is_dropped(fd, "", 0) == 0);
+		memcpy(h.nonce, reply.nonce, sizeof(h.nonce));
+		twt_fill(h.names, sizeof(h.names), 7);
+	}
+	/* A credential where a key is asked for. */
+	h.method = TW_NET_BY_MUNGE;
+	check(is_dropped(call(&v), &h, sizeof(h)) == sizeof(h));
+	/* Asks for no proof, or speaks another version: learns what is asked for. */
+	h.method = TW_NET_NONE;
+	check(is_dropped(call(&v), &h, sizeof(h)) == sizeof(h));
+	h.method = TW_NET_BY_KEY;
+	h.version++;
+	check(is_dropped(call(&v), &h, sizeof(h)) == sizeof(h));
+	/* First words cut short, and hung up. */
+	fd = call(&v);
+	check(twt_put(fd, &h, sizeof(h) / 2) == 0);
 	shutdown(fd, SHUT_WR);
 	check(is_dropped(fd, "", 0) == 0);
 	puts("without the key: hung up");

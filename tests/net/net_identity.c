@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/jobkey.h"
 #include "base/module.h"
 #include "base/settings.h"
 #include "lib/check.h"
@@ -32,7 +33,11 @@
 
 struct side {
 	const char *auth, *key; /* the name of a file */
+	char job;		/* stands for the launcher's key */
+	const char *home;
 };
+#define BY(auth, key) {auth, key, 0, ""}
+#define LAUNCHED(key, job, home) {"key", key, job, home}
 
 static const struct {
 	const char *name;
@@ -40,37 +45,63 @@ static const struct {
 	mx_status_code_t code;
 	const char *says; /* the guest; "": it comes in */
 } cases[] = {
-	{"the same key", {"key", "a"}, {"key", "a"}, MX_STATUS_SUCCESS, ""},
-	{"the user's own key", {"key", ""}, {"key", ""}, MX_STATUS_SUCCESS, ""},
-	{"no key asked for", {"none", ""}, {"none", ""}, MX_STATUS_SUCCESS, ""},
-	{"another key", {"key", "a"}, {"key", "b"}, MX_STATUS_REJECTED, "/b: copy it"},
-	{"a key where none is asked for", {"none", ""}, {"key", "a"}, MX_STATUS_REJECTED, "/a"},
-	{"none where a key is asked for",
-	 {"key", "a"},
-	 {"none", ""},
+	{"the same key", BY("key", "a"), BY("key", "a"), MX_STATUS_SUCCESS, ""},
+	{"the user's own key", BY("key", ""), BY("key", ""), MX_STATUS_SUCCESS, ""},
+	{"no key asked for", BY("none", ""), BY("none", ""), MX_STATUS_SUCCESS, ""},
+	{"another key", BY("key", "a"), BY("key", "b"), MX_STATUS_REJECTED, "key of this one, /"},
+	{"a key where none is asked for",
+	 BY("none", ""),
+	 BY("key", "a"),
 	 MX_STATUS_REJECTED,
-	 "asks for a key: TAGWIRE_AUTH=none here"},
+	 "TAGWIRE_AUTH=none there, and key here"},
+	{"none where a key is asked for",
+	 BY("key", "a"),
+	 BY("none", ""),
+	 MX_STATUS_REJECTED,
+	 "TAGWIRE_AUTH=key there, and none here"},
 	{"a key that others can read",
-	 {"key", "a"},
-	 {"key", "open"},
+	 BY("key", "a"),
+	 BY("key", "open"),
 	 MX_STATUS_NO_RESOURCES,
 	 "/open: others can read or write it: chmod 600"},
 	{"a file that is missing",
-	 {"key", "a"},
-	 {"key", "missing"},
+	 BY("key", "a"),
+	 BY("key", "missing"),
 	 MX_STATUS_NO_RESOURCES,
 	 "/missing: No such file"},
 	{"a host whose key others can read",
-	 {"key", "open"},
-	 {"key", "a"},
+	 BY("key", "open"),
+	 BY("key", "a"),
 	 MX_STATUS_REJECTED,
 	 "/a"},
+	{"one job without a file",
+	 LAUNCHED("", 'x', "/1"),
+	 LAUNCHED("", 'x', "/2"),
+	 MX_STATUS_SUCCESS,
+	 ""},
+	{"a job, and a program beside it", LAUNCHED("", 'x', ""), BY("key", ""), MX_STATUS_SUCCESS, ""},
+	{"a program, and a job beside it", BY("key", ""), LAUNCHED("", 'x', ""), MX_STATUS_SUCCESS, ""},
+	{"two jobs with a file",
+	 LAUNCHED("", 'x', ""),
+	 LAUNCHED("", 'y', ""),
+	 MX_STATUS_REJECTED,
+	 "belongs to another job of a launcher"},
+	{"two jobs without a file",
+	 LAUNCHED("", 'x', "/1"),
+	 LAUNCHED("", 'y', "/2"),
+	 MX_STATUS_REJECTED,
+	 "key of this one, the launcher's"},
+	{"two jobs with one file that the user names",
+	 LAUNCHED("a", 'x', "/1"),
+	 LAUNCHED("a", 'y', "/2"),
+	 MX_STATUS_SUCCESS,
+	 ""},
 	{"an old version",
-	 {OLD, ""},
-	 {"key", "a"},
+	 BY(OLD, ""),
+	 BY("key", "a"),
 	 MX_STATUS_ABORTED,
 	 "speaks version 3 of the handshake, and this one"},
-	{"no answer", {SILENT, ""}, {"key", "a"}, MX_STATUS_TIMEOUT, "has not answered"},
+	{"no answer", BY(SILENT, ""), BY("key", "a"), MX_STATUS_TIMEOUT, "has not answered"},
 };
 
 static char folder[] = "/tmp/tagwire-key-XXXXXX";
@@ -82,8 +113,14 @@ struct place {
 
 static void be(const struct side *s)
 {
+	uint8_t job[TW_JOBKEY];
 	char path[64];
 
+	snprintf(path, sizeof(path), "%s%s", folder, s->home);
+	setenv("HOME", path, 1);
+	memset(job, s->job, sizeof(job));
+	if (s->job)
+		tw_jobkey_set(job);
 	snprintf(path, sizeof(path), "%s/%s", folder, s->key);
 	setenv("TAGWIRE_AUTH", s->auth, 1);
 	setenv("TAGWIRE_KEY", *s->key ? path : "", 1);
@@ -95,7 +132,7 @@ static void be(const struct side *s)
 static void listen_only(int listener, const char *how, int fd)
 {
 	struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
-	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = 3, .sealed = 1};
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = 3, .method = 1};
 	int sock = -1;
 
 	while (poll(p, 2, -1) > 0 && !p[0].revents) {
@@ -219,7 +256,6 @@ int main(void)
 	make_file("a", 'a', 0600);
 	make_file("b", 'b', 0600);
 	make_file("open", 'a', 0644);
-	setenv("HOME", folder, 1);
 	setenv("TAGWIRE_PROVIDERS", "self,tcp", 1);
 	for (int i = 0; i < (int)(sizeof(cases) / sizeof(*cases)); i++) {
 		struct twt_child one, two;

@@ -61,7 +61,7 @@ Test(listen, says_that_it_is_full, .timeout = TWT_TIMEOUT)
 	UNTIL(p, readable(fds[0]));
 	cr_assert_eq(twt_get(fds[0], &h, sizeof(h)), 0);
 	cr_assert_eq(h.magic, TW_NET_MAGIC);
-	cr_assert_eq(h.sealed, TW_NET_FULL);
+	cr_assert_eq(h.method, TW_NET_FULL);
 	cr_assert_eq(twt_get(fds[0], &h, 1), -1, "it hangs up");
 	for (unsigned i = 1; i < tw_countof(fds); i++)
 		cr_assert_not(readable(fds[i]), "there is room for %u", i);
@@ -89,7 +89,7 @@ static void turn_away(struct pair *p, struct fake_peer *peer, const struct tw_ne
 Test(listen, caller_comes_again, .timeout = TWT_TIMEOUT)
 {
 	static const struct tw_net_hello full = {
-		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .sealed = TW_NET_FULL};
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = TW_NET_FULL};
 	struct pair *p = pair_open(&lossy_net);
 	struct sockaddr_storage at;
 	struct fake_peer *peer;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/jobkey.h"
 #include "base/module.h"
 #include "base/settings.h"
 #include "lib/twt.h"
@@ -142,8 +143,8 @@ Test(key, made_once)
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	for (int i = 0; i < 16; i++)
 		if (fork() == 0)
-			_exit(!tw_net_auth() || write(fds[1], tw_net_auth()->key, TW_NET_KEY) !=
-							TW_NET_KEY);
+			_exit(!tw_net_auth() || write(fds[1], tw_net_auth()->key[TW_NET_KEY_USER],
+						      TW_NET_KEY) != TW_NET_KEY);
 	for (int i = 0; i < 16; i++) {
 		int status;
 
@@ -153,10 +154,43 @@ Test(key, made_once)
 		cr_assert_arr_eq(key[i > 0], key[0], TW_NET_KEY);
 	}
 	cr_assert(tw_net_auth());
-	cr_assert_arr_eq(tw_net_auth()->key, key[0], TW_NET_KEY);
-	cr_assert_eq(stat(tw_net_key_file(), &st), 0);
+	cr_assert_arr_eq(tw_net_auth()->key[TW_NET_KEY_USER], key[0], TW_NET_KEY);
+	cr_assert_eq(stat(tw_net_key_text(), &st), 0);
 	cr_assert_eq(st.st_mode & 07777, 0600);
 	cr_assert_eq(st.st_size, 2 * TW_NET_KEY + 1);
+}
+
+static const uint8_t job_key[TW_JOBKEY] = "the key of a launcher, 32 bytes";
+
+/* The user's own file counts beside it, but need not exist. */
+Test(key, of_a_launcher)
+{
+	*tw_settings.key = 0;
+	setenv("HOME", "/dev/null", 1);
+	tw_jobkey_set(job_key);
+	cr_assert(tw_net_auth() && tw_net_auth()->has[TW_NET_KEY_JOB]);
+	cr_assert_arr_eq(tw_net_auth()->key[TW_NET_KEY_JOB], job_key, TW_NET_KEY);
+	cr_assert(!tw_net_auth()->has[TW_NET_KEY_USER]);
+	cr_assert(strstr(tw_net_key_text(), "the launcher's") != NULL);
+}
+
+Test(key, of_a_launcher_later)
+{
+	const struct tw_net_auth *before;
+
+	*tw_settings.key = 0;
+	before = tw_net_auth();
+	cr_assert(before && !before->has[TW_NET_KEY_JOB]);
+	tw_jobkey_set(job_key);
+	cr_assert(tw_net_auth()->has[TW_NET_KEY_JOB] && tw_net_auth()->has[TW_NET_KEY_USER]);
+	cr_assert(!before->has[TW_NET_KEY_JOB]);
+}
+
+Test(key, what_the_user_names_wins)
+{
+	make_file(64, 0600);
+	tw_jobkey_set(job_key);
+	cr_assert(tw_net_auth() && !tw_net_auth()->has[TW_NET_KEY_JOB]);
 }
 
 /* The proof -------------------------------------------------------------------- */
@@ -186,11 +220,11 @@ static void greet(struct end *to)
 {
 	struct tw_net_hello h;
 
-	cr_assert(tw_net_hello_send(&caller.link));
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
 	h = heard(&caller);
-	cr_assert_eq(tw_net_hello_take(&to->link, &h), TW_OK);
+	cr_assert_eq(tw_net_hello_take(&to->link, &h, NULL), TW_OK);
 	h = heard(to);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &h), TW_OK);
+	cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_OK);
 }
 
 static const struct tw_net_ctrl message = {.magic = TW_NET_MAGIC, .session = 5};
@@ -270,13 +304,13 @@ Test(proof, replayed)
 	struct tw_net_hello h, reply;
 	struct tw_net_sealed s;
 
-	cr_assert(tw_net_hello_send(&caller.link));
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
 	h = heard(&caller);
-	cr_assert_eq(tw_net_hello_take(&listener.link, &h), TW_OK);
+	cr_assert_eq(tw_net_hello_take(&listener.link, &h, NULL), TW_OK);
 	reply = heard(&listener);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &reply), TW_OK);
+	cr_assert_eq(tw_net_hello_take(&caller.link, &reply, NULL), TW_OK);
 	tw_net_seal(&caller.link, &message, &s);
-	cr_assert_eq(tw_net_hello_take(&other.link, &h), TW_OK);
+	cr_assert_eq(tw_net_hello_take(&other.link, &h, NULL), TW_OK);
 	cr_assert(!takes(&other, &s));
 	cr_assert(takes(&listener, &s));
 }
@@ -286,12 +320,12 @@ Test(proof, old_answer)
 {
 	struct tw_net_hello h, reply;
 
-	cr_assert(tw_net_hello_send(&caller.link));
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
 	h = heard(&caller);
-	cr_assert_eq(tw_net_hello_take(&listener.link, &h), TW_OK);
+	cr_assert_eq(tw_net_hello_take(&listener.link, &h, NULL), TW_OK);
 	reply = heard(&listener);
-	cr_assert(tw_net_hello_send(&caller.link));
-	cr_assert_eq(tw_net_hello_take(&caller.link, &reply), TW_EPERM);
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
+	cr_assert_eq(tw_net_hello_take(&caller.link, &reply, NULL), TW_EPERM);
 }
 
 /* What the caller said is said back to it; and what another caller's listener said. */
@@ -299,27 +333,65 @@ Test(proof, reflected)
 {
 	struct tw_net_hello h;
 
-	cr_assert(tw_net_hello_send(&caller.link));
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
 	h = heard(&caller);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &h), TW_EPERM);
+	cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_EPERM);
 	memcpy(h.proof, h.nonce, sizeof(h.proof));
-	cr_assert_eq(tw_net_hello_take(&caller.link, &h), TW_EPERM);
+	cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_EPERM);
 }
 
 Test(proof, unlike)
 {
 	struct tw_net_hello h, good;
 
-	cr_assert(tw_net_hello_send(&caller.link));
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
 	good = h = heard(&caller);
 	h.version++;
-	cr_assert_eq(tw_net_hello_take(&listener.link, &h), TW_EPROTO);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &h), TW_EPROTO);
+	cr_assert_eq(tw_net_hello_take(&listener.link, &h, NULL), TW_EPROTO);
+	cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_EPROTO);
 	h = good;
-	h.sealed = 0;
-	cr_assert_eq(tw_net_hello_take(&other.link, &h), TW_EPERM);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &h), TW_EPERM);
+	h.method = TW_NET_NONE;
+	cr_assert_eq(tw_net_hello_take(&other.link, &h, NULL), TW_EPERM);
+	cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_EPERM);
 	h = good;
 	h.magic++;
-	cr_assert_eq(tw_net_hello_take(&listener.link, &h), TW_EPROTO);
+	cr_assert_eq(tw_net_hello_take(&listener.link, &h, NULL), TW_EPROTO);
+}
+
+/* The launcher's key, and the file. */
+static void launched(void)
+{
+	*tw_settings.key = 0;
+	tw_jobkey_set(job_key);
+	cr_assert(tw_net_auth()->has[TW_NET_KEY_JOB]);
+}
+
+/* The names that a caller says are part of the proof. */
+Test(proof, names_changed)
+{
+	struct tw_net_hello h;
+
+	launched();
+	for (unsigned i = 0; i < 2; i++) {
+		cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
+		h = heard(&caller);
+		memset(h.names[!i], 0x55, TW_NET_NAME);
+		listener.link.proof.other_job = false;
+		cr_assert_eq(tw_net_hello_take(&listener.link, &h, NULL), TW_OK);
+		cr_assert_eq(listener.link.proof.other_job, i == TW_NET_KEY_USER);
+		h = heard(&listener);
+		cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_EPERM);
+	}
+}
+
+/* They do not tell one call from another of the same caller. */
+Test(proof, names_are_new)
+{
+	struct tw_net_hello a, b;
+
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
+	a = heard(&caller);
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
+	b = heard(&caller);
+	cr_assert_neq(memcmp(a.names[TW_NET_KEY_USER], b.names[TW_NET_KEY_USER], TW_NET_NAME), 0);
 }

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The first words between hosts and all that follows them on a control channel, for a listener
+ * and for a caller: first words that are right, changed or any, credentials, sealed messages of
+ * any content. A peer that has not proved itself hears one answer, and is no peer.
+ */
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "base/jobkey.h"
+#include "base/settings.h"
+#include "fuzz/fuzz.h"
+#include "provider/fake.h"
+#include "providers/net/session.h"
+
+static struct fake engine;
+static struct tw_net_ep *ep;
+static struct tw_net_auth *auth;
+static const struct tw_net_crypto *crypto;
+
+static struct {
+	struct input *in;
+	struct tw_net_link *link; /* the one that is tried; NULL: it has ended */
+	struct tw_net_link peer;  /* speaks to it, with the same keys */
+	int wire, words[2];	  /* words: for what the peer says, before it is changed */
+	size_t heard;		  /* bytes that it has said */
+	bool caller, changed, greeted, proved;
+} f;
+
+/* In place of MUNGE: a credential is M, the key, and zeros. */
+static bool encode(char *text, size_t room, const uint8_t key[TW_NET_KEY], char *why, unsigned len)
+{
+	(void)why;
+	(void)len;
+	memset(text, 0, room);
+	text[0] = 'M';
+	memcpy(text + 1, key, TW_NET_KEY);
+	return true;
+}
+
+static bool decode(const char *text, uint8_t key[TW_NET_KEY], char *why, unsigned len)
+{
+	bool good = text[0] == 'M';
+
+	for (size_t i = 1 + TW_NET_KEY; i < sizeof(struct tw_net_credential); i++)
+		good &= !text[i];
+	snprintf(why, len, "no credential");
+	memcpy(key, text + 1, TW_NET_KEY);
+	return good;
+}
+
+static const struct tw_net_munge munge = {TW_NET_MUNGE_VERSION, encode, decode};
+
+static void set_up(void)
+{
+	static const uint8_t key[TW_JOBKEY] = "of a launcher";
+	char job[40], err[100];
+
+	snprintf(job, sizeof(job), "fuzz-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	setenv("TAGWIRE_PROVIDERS", "self,tcp", 1);
+	setenv("TAGWIRE_AUTH", "key", 1);
+	setenv("HOME", "/dev/null", 1);
+	FUZZ_MUST(tw_settings_load(err, sizeof(err)) == 0);
+	tw_clock_init();
+	tw_jobkey_set(key);
+	FUZZ_MUST(fake_open(&engine, &tw_provider_net, 1) == TW_OK);
+	ep = engine.instance;
+	/* It is one object, of which others read. */
+	auth = (struct tw_net_auth *)tw_net_auth();
+	FUZZ_MUST(auth != NULL);
+	crypto = auth->crypto;
+}
+
+static void choose_method(unsigned which)
+{
+	static const enum tw_net_method methods[] = {TW_NET_BY_KEY, TW_NET_BY_MUNGE, TW_NET_NONE};
+
+	auth->method = methods[which % 3];
+	auth->munge = auth->method == TW_NET_BY_MUNGE ? &munge : NULL;
+	auth->crypto = auth->method == TW_NET_NONE ? NULL : crypto;
+	auth->has[TW_NET_KEY_JOB] = auth->method == TW_NET_BY_KEY;
+}
+
+static void change(void *data, size_t len)
+{
+	uint8_t was[sizeof(struct tw_net_hello) + sizeof(struct tw_net_credential)];
+
+	memcpy(was, data, len);
+	for (unsigned n = in_byte(f.in) % 4; n; n--) {
+		size_t at = (size_t)in_byte(f.in) << 8 | in_byte(f.in);
+
+		((uint8_t *)data)[at % len] ^= in_byte(f.in);
+	}
+	f.changed |= memcmp(data, was, len) != 0;
+}
+
+/* It has what was sent, as far as that is in the socket. */
+static void look(void)
+{
+	int unread = 0;
+
+	tw_net_sock_ready(&f.link->watch, EPOLLIN);
+	ioctl(f.wire, FIONREAD, &unread);
+	if (!f.caller && !f.proved)
+		FUZZ_MUST(f.heard + (size_t)unread <= sizeof(struct tw_net_hello));
+	if (f.link->state == TW_NET_DEAD)
+		f.link = NULL;
+}
+
+static void say(const void *data, size_t len)
+{
+	send(f.wire, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	look();
+}
+
+/* Right first words, which are changed then. */
+static void greet(void)
+{
+	struct {
+		struct tw_net_hello hello;
+		struct tw_net_credential credential;
+	} m;
+	ssize_t n;
+
+	if (f.caller) {
+		if (recv(f.wire, &m, sizeof(m), MSG_DONTWAIT) < (ssize_t)sizeof(m.hello))
+			return;
+		tw_net_hello_take(&f.peer, &m.hello, auth->munge ? &m.credential : NULL);
+	} else {
+		tw_net_hello_send(&f.peer);
+	}
+	n = recv(f.words[1], &m, sizeof(m), MSG_DONTWAIT);
+	if (n <= 0)
+		return;
+	change(&m, (size_t)n);
+	say(&m, (size_t)n);
+	if (!f.link || f.caller || f.greeted)
+		return;
+	n = recv(f.wire, &m.hello, sizeof(m.hello), MSG_DONTWAIT);
+	f.heard += n > 0 ? (size_t)n : 0;
+	f.greeted = n == sizeof(m.hello) && tw_net_hello_take(&f.peer, &m.hello, NULL) == TW_OK;
+}
+
+static void message(void)
+{
+	static const uint8_t types[] = {TW_NET_CONNECT, TW_NET_RESUME, TW_NET_QUERY, TW_NET_ACCEPT};
+	uint8_t type = in_byte(f.in);
+	struct tw_net_ctrl t = {.magic = TW_NET_MAGIC,
+				.version = TW_NET_VERSION,
+				.type = type < 4 ? types[type] : type,
+				.nic_id = FAKE_OTHER,
+				.to_nic = FAKE_BOARD,
+				.endpoint_id = 2,
+				.to_endpoint = 1,
+				.job = tw_net_job(),
+				.key = engine.host.self.filter};
+	struct tw_net_sealed s;
+
+	for (unsigned n = in_byte(f.in) % 16; n; n--) {
+		size_t at = (size_t)in_byte(f.in) << 8 | in_byte(f.in);
+
+		((uint8_t *)&t)[at % sizeof(t)] = in_byte(f.in);
+	}
+	tw_net_seal(&f.peer, &t, &s);
+	if (in_byte(f.in) % 4 == 1)
+		memcpy(s.text, &t, sizeof(t));
+	else
+		f.proved |= f.greeted && !f.changed;
+	change(&s, sizeof(s));
+	say(&s, sizeof(s));
+}
+
+static void anything(void)
+{
+	uint8_t data[700];
+	size_t n = 0;
+
+	for (size_t want = in_byte(f.in) * 3u; n < want && f.in->left; n++)
+		data[n] = in_byte(f.in);
+	f.changed |= n > 0;
+	say(data, n);
+}
+
+static void begin(uint8_t how)
+{
+	struct fake_peer *p = &engine.peers[engine.npeers++];
+	int fds[2];
+
+	choose_method(how >> 1);
+	memset(&f.peer, 0, sizeof(f.peer));
+	f.caller = how & 1;
+	f.heard = 0;
+	f.changed = f.greeted = false;
+	f.proved = !auth->crypto;
+	FUZZ_MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+	FUZZ_MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f.words) == 0);
+	f.link = tw_net_link_new(ep, f.caller ? TW_NET_NEW : TW_NET_HALF_OPEN);
+	FUZZ_MUST(f.link != NULL);
+	f.link->sock = tw_fd_own(fds[0]);
+	f.link->channel = TW_NET_HELLO;
+	f.link->initiator = f.caller;
+	f.wire = fds[1];
+	f.peer.state = f.caller ? TW_NET_HALF_OPEN : TW_NET_NEW;
+	f.peer.channel = TW_NET_OPEN;
+	f.peer.sock = f.words[0];
+	if (!f.caller) {
+		ep->nhalf++;
+		return;
+	}
+	*p = (struct fake_peer){.f = &engine, .link = &f.link->link};
+	f.link->link.peer = p;
+	FUZZ_MUST(tw_net_hello_send(f.link) == TW_OK);
+}
+
+static void end(void)
+{
+	if (f.link)
+		shutdown(f.wire, SHUT_RDWR);
+	if (f.link)
+		look();
+	if (f.link)
+		tw_net_link_end(f.link);
+	while (!tw_list_empty(&ep->links))
+		tw_net_link_end(tw_list_first(&ep->links, struct tw_net_link, node));
+	FUZZ_MUST(ep->nhalf == 0);
+	tw_net_reap(ep);
+	close(f.wire);
+	close(f.words[0]);
+	close(f.words[1]);
+	engine.npeers = 0;
+	engine.wrong = NULL;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = {data, size};
+
+	if (!ep)
+		set_up();
+	f.in = &in;
+	begin(in_byte(&in));
+	while (in.left && f.link) {
+		uint8_t what = in_byte(&in) % 4;
+
+		if (what == 0)
+			anything();
+		else if (what == 1)
+			message();
+		else
+			greet();
+	}
+	end();
+	return 0;
+}
