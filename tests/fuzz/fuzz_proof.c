@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/fds.h"
-#include "base/jobkey.h"
 #include "base/settings.h"
 #include "fuzz/fuzz.h"
 #include "provider/fake.h"
@@ -57,22 +56,25 @@ static const struct tw_net_munge munge = {TW_NET_MUNGE_VERSION, encode, decode};
 
 static void set_up(void)
 {
-	static const uint8_t key[TW_JOBKEY] = "of a launcher";
-	char job[40], err[100];
+	static const char key[TW_NET_KEY] = "of a file";
+	char job[40], err[100], file[] = "/tmp/fuzz-proof-XXXXXX";
+	int fd = mkstemp(file);
 
 	snprintf(job, sizeof(job), "fuzz-%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 1);
 	setenv("TAGWIRE_PROVIDERS", "self,tcp", 1);
 	setenv("TAGWIRE_AUTH", "key", 1);
-	setenv("HOME", "/dev/null", 1);
+	setenv("TAGWIRE_KEY", file, 1);
+	FUZZ_MUST(write(fd, key, sizeof(key)) == sizeof(key));
+	close(fd);
 	FUZZ_MUST(tw_settings_load(err, sizeof(err)) == 0);
 	tw_clock_init();
-	tw_jobkey_set(key);
 	FUZZ_MUST(fake_open(&engine, &tw_provider_net, 1) == TW_OK);
 	ep = engine.instance;
 	/* It is one object, of which others read. */
 	auth = (struct tw_net_auth *)tw_net_auth();
 	FUZZ_MUST(auth != NULL);
+	unlink(file);
 	crypto = auth->crypto;
 }
 
@@ -83,7 +85,7 @@ static void choose_method(unsigned which)
 	auth->method = methods[which % 3];
 	auth->munge = auth->method == TW_NET_BY_MUNGE ? &munge : NULL;
 	auth->crypto = auth->method == TW_NET_NONE ? NULL : crypto;
-	auth->has[TW_NET_KEY_JOB] = auth->method == TW_NET_BY_KEY;
+	auth->has[TW_NET_KEY_USER] = auth->method == TW_NET_BY_KEY;
 }
 
 static void change(void *data, size_t len)
