@@ -260,7 +260,8 @@ static void none_left(struct tw_net_link *l, uint32_t number)
 	struct tw_net_path *p;
 
 	tw_net_path_left(l, number);
-	if (!l->paths[0].bound && !tw_net_many_ways(l)) {
+	/* That of another path says nothing of the first, for which its own question is out. */
+	if (!number && !l->paths[0].bound && !tw_net_many_ways(l)) {
 		tw_net_link_drain(l, TW_ELOST);
 		return;
 	}
