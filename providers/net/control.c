@@ -260,8 +260,7 @@ static void none_left(struct tw_net_link *l, uint32_t number)
 	struct tw_net_path *p;
 
 	tw_net_path_left(l, number);
-	/* That of another path says nothing of the first, for which its own question is out. */
-	if (!number && !l->paths[0].bound && !tw_net_many_ways(l)) {
+	if (!l->paths[0].bound && !tw_net_many_ways(l)) {
 		tw_net_link_drain(l, TW_ELOST);
 		return;
 	}
@@ -277,11 +276,8 @@ static void none_left(struct tw_net_link *l, uint32_t number)
 /* Another endpoint than is wanted; TW_EPERM: that of another job of a launcher. */
 static void wrong(struct tw_net_link *l, enum tw_err why)
 {
-	if (why == TW_EPERM) {
-		l->stranger = why;
-		l->stranger_method = TW_NET_BY_KEY;
-		l->proof.other_job = true;
-	}
+	if (why == TW_EPERM)
+		tw_net_stranger(l, why, TW_NET_VERSION, TW_NET_BY_KEY, true);
 	tw_net_dial_next(l);
 }
 

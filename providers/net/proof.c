@@ -241,6 +241,19 @@ bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct
 	return true;
 }
 
+/* Another key may be another user's: any other reason says more. */
+void tw_net_stranger(struct tw_net_link *l, enum tw_err why, uint16_t version, uint16_t method,
+		     bool other_job)
+{
+	if (l->stranger != TW_OK && (l->stranger != TW_EPERM || l->other_job ||
+				     l->stranger_method != tw_net_auth()->method))
+		return;
+	l->stranger = why;
+	l->stranger_version = version;
+	l->stranger_method = method;
+	l->other_job = other_job;
+}
+
 /* The other side lacks the key, or somebody has changed what it said. */
 static void keyless(const struct tw_net_link *l)
 {
@@ -269,11 +282,8 @@ static void greeted(struct tw_net_link *l, const struct tw_net_hello *h,
 		tw_net_sock_lost(l, err);
 	} else {
 		/* Another endpoint than is wanted, perhaps another user's, or none at all. */
-		if (h->magic == TW_NET_MAGIC) {
-			l->stranger = err;
-			l->stranger_version = h->version;
-			l->stranger_method = h->method;
-		}
+		if (h->magic == TW_NET_MAGIC)
+			tw_net_stranger(l, err, h->version, h->method, false);
 		tw_net_dial_next(l);
 	}
 }

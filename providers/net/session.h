@@ -182,6 +182,7 @@ struct tw_net_link {
 	struct tw_net_proof proof;
 	enum tw_err stranger; /* why another listener was left, TW_OK there was none */
 	uint16_t stranger_version, stranger_method;
+	bool other_job; /* it is of another job of a launcher */
 	uint64_t begun; /* tick */
 	union {
 		struct tw_net_hello hello;
@@ -364,6 +365,9 @@ void tw_net_hello_full(struct tw_net_link *l);
  */
 enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h,
 			      const struct tw_net_credential *c);
+/* Another listener than is wanted has answered: why it was left. */
+void tw_net_stranger(struct tw_net_link *l, enum tw_err why, uint16_t version, uint16_t method,
+		     bool other_job);
 void tw_net_seal(struct tw_net_link *l, const struct tw_net_ctrl *t, struct tw_net_sealed *out);
 bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct tw_net_ctrl *t);
 /* A whole message has come. */

@@ -188,7 +188,7 @@ static enum tw_err strange(const struct tw_net_link *l)
 		       "endpoint %u: TAGWIRE_AUTH=%s there, and %s here: set the same on both "
 		       "hosts",
 		       id, method_name(l->stranger_method), method_name(auth->method));
-	else if (l->proof.other_job)
+	else if (l->other_job)
 		tw_log(TW_LOG_ERROR,
 		       "endpoint %u: the other host's belongs to another job of a launcher: set "
 		       "TAGWIRE_KEY to one file for both, and they can talk; see tagwire-key(7)",
