@@ -59,6 +59,7 @@ static void repair(struct tw_mrapi_segment *seg)
 {
 	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
 		tw_mrapi_table_repair(kind);
+	tw_mrapi_guest_repair();
 	atomic_store(&seg->inconsistent, 0);
 }
 

@@ -26,6 +26,8 @@ struct attempt {
 	bool pending; /* the writer word names this caller */
 	bool counted; /* among the waiting writers */
 	uint32_t epoch;
+	mrapi_status_t (*try)(void *); /* a guest's, instead of attempt() */
+	void *arg;
 };
 
 static struct tw_mrapi_counting *counting_of(struct tw_mrapi_obj *o)
@@ -132,12 +134,29 @@ void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node)
 		wake(c, INT_MAX);
 }
 
-void tw_mrapi_counting_stand_back(struct tw_mrapi_counting *c, uint32_t node)
-{
-	uint32_t pending = node | TW_MRAPI_PENDING;
+#define WRITER (COUNT + 1) /* beside a number of records */
 
-	if (atomic_compare_exchange_strong(&c->writer, &pending, 0))
-		wake(c, INT_MAX);
+uint64_t tw_mrapi_counting_had(struct tw_mrapi_obj *o, uint32_t me)
+{
+	struct tw_mrapi_counting *c = counting_of(o);
+	uint64_t had = atomic_load(&c->writer) == me ? WRITER : 0;
+
+	for (uint32_t i = 0; i < MRAPI_MAX_SEM_SHAREDLOCKS; i++)
+		had += atomic_load(&c->holder[i]) == me;
+	return had;
+}
+
+void tw_mrapi_counting_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t had)
+{
+	struct tw_mrapi_counting *c = counting_of(o);
+	uint32_t writer = atomic_load(&c->writer);
+
+	if ((writer & TW_MRAPI_OWNER) == me && writer != (had & WRITER ? me : 0))
+		atomic_compare_exchange_strong(&c->writer, &writer, 0);
+	while ((tw_mrapi_counting_had(o, me) & COUNT) > (had & COUNT) &&
+	       replace_record(c, me, (uint16_t)me, 0))
+		;
+	wake(c, INT_MAX);
 }
 
 /* ------------------------------------------------------------- lock and unlock */
@@ -209,6 +228,11 @@ static void count_in(struct attempt *a)
 	a->counted = true;
 }
 
+static mrapi_status_t again(struct attempt *a)
+{
+	return a->try ? a->try(a->arg) : attempt(a);
+}
+
 /* Spins, then sleeps between attempts; the last one's status, or why the wait ended. */
 static mrapi_status_t wait_for(struct attempt *a, mrapi_timeout_t timeout)
 {
@@ -221,13 +245,13 @@ static mrapi_status_t wait_for(struct attempt *a, mrapi_timeout_t timeout)
 		uint32_t epoch, seq;
 
 		count_in(a);
-		status = attempt(a);
+		status = again(a);
 		if (status != MRAPI_TIMEOUT || tw_mrapi_spin(&w))
 			continue;
 		epoch = count_up(&a->c->sleepers);
 		/* [counting-sleep] */
 		seq = atomic_load(&a->c->seq);
-		status = attempt(a);
+		status = again(a);
 		if (status == MRAPI_TIMEOUT)
 			why = tw_mrapi_sleep(&w, &a->c->seq, seq);
 		count_down(&a->c->sleepers, epoch);
@@ -246,6 +270,16 @@ static void end_attempt(struct attempt *a)
 		atomic_compare_exchange_strong(&a->c->writer, &mine, 0);
 	if (a->pending || a->counted)
 		wake(a->c, INT_MAX);
+}
+
+static mrapi_status_t wait_long(struct attempt *a, mrapi_timeout_t timeout)
+{
+	mrapi_status_t status = wait_for(a, timeout);
+
+	/* Passes on a wake-up that this thread does not use. */
+	if (status != MRAPI_SUCCESS)
+		wake(a->c, 1);
+	return status;
 }
 
 /* Its state is on another host. */
@@ -281,12 +315,29 @@ mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 	status = attempt(&a);
 	if (status == MRAPI_TIMEOUT && o->host)
 		return ask(o, TW_MRAPI_FAR_LOCK, handle, mode, timeout);
-	if (status == MRAPI_TIMEOUT && timeout != 0) {
-		status = wait_for(&a, timeout);
-		/* Passes on a wake-up that this thread does not use. */
-		if (status != MRAPI_SUCCESS)
-			wake(a.c, 1);
-	}
+	if (status == MRAPI_TIMEOUT && timeout != 0)
+		status = wait_long(&a, timeout);
+	end_attempt(&a);
+	return status;
+}
+
+mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,
+				      mrapi_timeout_t timeout, mrapi_status_t (*try)(void *),
+				      void *arg)
+{
+	struct attempt a = {.kind = tw_mrapi_kind_of(handle),
+			    .handle = handle,
+			    .me = tw_mrapi_self.node,
+			    .writer = mode == MRAPI_WRITER,
+			    .try = try,
+			    .arg = arg};
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status = tw_mrapi_obj_find(a.kind, handle, &o);
+
+	if (status != MRAPI_SUCCESS)
+		return try(arg);
+	a.c = counting_of(o);
+	status = wait_long(&a, timeout);
 	end_attempt(&a);
 	return status;
 }

@@ -105,7 +105,7 @@ static mrapi_status_t enter_node(const struct tw_member *from, uint32_t host,
 	else if (n)
 		atomic_store(&n->life, TW_MRAPI_FREE);
 	n = tw_mrapi_node_new(c->domain, c->id, TW_MRAPI_PROCS);
-	if (!n)
+	if (!n || !tw_mrapi_guest_begin(n))
 		return MRAPI_ENO_INIT;
 	n->pid = c->size;
 	n->host = host;
@@ -120,12 +120,13 @@ mrapi_status_t tw_mrapi_far_enter(struct tw_ep *ep, const struct tw_member *from
 				  const struct tw_mrapi_ctrl *ctrl)
 {
 	uint32_t host = tw_mrapi_host_of(from->where >> 16);
-	mrapi_status_t status;
+	mrapi_status_t status = MRAPI_SUCCESS; /* also of what is told late: it has ended */
 
 	if (!host || ctrl->kind >= TW_MRAPI_KINDS || ctrl->kind == TW_MRAPI_SHMEM)
 		return MRAPI_ERR_PARAMETER;
 	tw_mrapi_admin_lock();
-	status = ctrl->kind ? enter_object(ep, host, ctrl) : enter_node(from, host, ctrl);
+	if (tw_mrapi_news(host, ctrl, false))
+		status = ctrl->kind ? enter_object(ep, host, ctrl) : enter_node(from, host, ctrl);
 	tw_mrapi_admin_unlock();
 	return status;
 }
@@ -139,6 +140,7 @@ mrapi_status_t tw_mrapi_far_remove(const struct tw_member *from, const struct tw
 	if (!host || ctrl->kind >= TW_MRAPI_KINDS || ctrl->kind == TW_MRAPI_SHMEM)
 		return MRAPI_ERR_PARAMETER;
 	tw_mrapi_admin_lock();
+	tw_mrapi_news(host, ctrl, true);
 	n = ctrl->kind ? NULL : tw_mrapi_node_find(ctrl->domain, ctrl->id);
 	o = ctrl->kind ? tw_mrapi_lookup((enum tw_mrapi_kind)ctrl->kind, ctrl->id) : NULL;
 	if (n && n->host == host && n->there == ctrl->node)
@@ -152,6 +154,7 @@ mrapi_status_t tw_mrapi_far_remove(const struct tw_member *from, const struct tw
 static void forget(uint32_t host)
 {
 	tw_mrapi.seg->host[host - 1].life = 0;
+	tw_mrapi_news_forget(host);
 	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
 		for (uint32_t i = 0; i < tw_mrapi.seg->table[kind].high; i++) {
 			struct tw_mrapi_obj *o = tw_mrapi_slot((enum tw_mrapi_kind)kind, i);
@@ -212,6 +215,7 @@ static struct tw_mrapi_ctrl about_name(const struct tw_ep *ep, const struct tw_m
 				      .id = name->number,
 				      .domain = name->domain,
 				      .node = name->born,
+				      .slot = name->slot,
 				      .key = nic << 16 | (TW_MRAPI_FIRST_ID + name->proc)};
 }
 
@@ -353,7 +357,6 @@ static _Atomic(uint32_t) slots[TW_MRAPI_HOSTS]; /* the caller's, as a guest ther
 static uint32_t about_call(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
 			   const struct tw_mrapi_far *f, struct tw_mrapi_ctrl *c)
 {
-	static _Atomic(uint32_t) turns;
 	const struct tw_mrapi_node *me = tw_mrapi_node(tw_mrapi_me());
 	uint32_t host = o->host;
 
@@ -366,7 +369,6 @@ static uint32_t about_call(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
 				    .op = op,
 				    .mode = f->mode,
 				    .timeout = f->timeout,
-				    .turn = atomic_fetch_add(&turns, 1) + 1,
 				    .key = f->key};
 	if (!host || !tw_mrapi_is(o, f->handle))
 		return 0;
@@ -387,17 +389,22 @@ static mrapi_status_t lost(struct tw_mrapi_obj *o, const struct tw_mrapi_far *f)
 /* A host that had lost this one has no guests of it any more: it is told of the caller again. */
 static mrapi_status_t ask(struct tw_ep *ep, uint32_t host, struct tw_mrapi_ctrl *c)
 {
-	const struct tw_mrapi_ctrl question = *c;
 	uint32_t me = tw_mrapi_me();
-	mrapi_status_t status = tw_mrapi_host_ask(ep, host, c);
-	struct tw_mrapi_ctrl about;
+	struct tw_mrapi_ctrl question, about;
+	mrapi_status_t status;
 
-	if (status != MRAPI_ERR_NODE_NOTINIT || tw_mrapi_me() != me || !me)
-		return status;
-	about = about_node(ep, tw_mrapi_node(me));
-	tw_mrapi_host_ask(ep, host, &about);
-	*c = question;
-	return tw_mrapi_host_ask(ep, host, c);
+	if (!me || !tw_mrapi_turn_begin(ep, me, c))
+		return MRAPI_ERR_NODE_NOTINIT;
+	question = *c;
+	status = tw_mrapi_host_ask(ep, host, c);
+	if (status == MRAPI_ERR_NODE_NOTINIT && tw_mrapi_me() == me) {
+		about = about_node(ep, tw_mrapi_node(me));
+		tw_mrapi_host_ask(ep, host, &about);
+		*c = question;
+		status = tw_mrapi_host_ask(ep, host, c);
+	}
+	tw_mrapi_turn_end(me, &question);
+	return status;
 }
 
 mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
@@ -430,13 +437,16 @@ mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op
 
 	if (!t)
 		return tw_mrapi_far_ask(o, op, f);
+	t->me = tw_mrapi_me();
 	t->host = about_call(o, op, f, &t->ctrl);
 	ep = t->host ? tw_mrapi_net_enter() : NULL;
-	if (!ep) {
-		free(t);
-		return tw_mrapi_stale(f->kind, f->handle);
+	if (ep && tw_mrapi_turn_begin(ep, t->me, &t->ctrl)) {
+		tw_mrapi_host_notify(t);
+		tw_group_leave(ep);
+		return MRAPI_SUCCESS;
 	}
-	tw_mrapi_host_notify(t);
-	tw_group_leave(ep);
-	return MRAPI_SUCCESS;
+	if (ep)
+		tw_group_leave(ep);
+	free(t);
+	return tw_mrapi_stale(f->kind, f->handle);
 }

@@ -16,12 +16,13 @@
 
 /* A node of this host, as it is told to others. */
 struct tw_mrapi_name {
-	uint32_t domain, number, born, proc;
+	uint32_t domain, number, born, proc, slot;
 };
 
 static inline struct tw_mrapi_name tw_mrapi_name(const struct tw_mrapi_node *n)
 {
-	return (struct tw_mrapi_name){n->domain, n->number, n->born, n->proc};
+	return (struct tw_mrapi_name){n->domain, n->number, n->born, n->proc,
+				      (uint32_t)(n - tw_mrapi.seg->node)};
 }
 
 /* ---- far.c */
@@ -71,6 +72,18 @@ void tw_mrapi_far_forget(uint32_t host);
 /* The same, unless that was its segment before. */
 void tw_mrapi_far_life(uint32_t host, uint64_t life);
 
+/* ---- news.c: under the admin lock */
+
+/* Whether it was not told before that something later has its slot there, or that it has ended. */
+bool tw_mrapi_news(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone);
+void tw_mrapi_news_forget(uint32_t host);
+
+/* ---- turns.c: a request of a node's has a turn of its own until it is over */
+
+/* May wait; false: the node or the endpoint has ended. */
+bool tw_mrapi_turn_begin(struct tw_ep *ep, uint32_t me, struct tw_mrapi_ctrl *c);
+void tw_mrapi_turn_end(uint32_t me, const struct tw_mrapi_ctrl *c);
+
 /* ---- guest.c */
 
 /* Serves OPERATE, now or in a thread that waits. */
@@ -78,7 +91,11 @@ void tw_mrapi_guest_serve(struct tw_member *from, struct tw_mrapi_ctrl *ctrl);
 void tw_mrapi_guests_lost(const struct tw_member *m);
 /* Under the admin lock: this process serves it, if that is its process and no other here does. */
 void tw_mrapi_guest_called(struct tw_mrapi_node *n, const struct tw_member *from);
+/* False without memory. */
+bool tw_mrapi_guest_begin(struct tw_mrapi_node *n);
 void tw_mrapi_guest_end(struct tw_mrapi_node *n);
+/* A process has died that had the admin lock. */
+void tw_mrapi_guest_repair(void);
 /* The process that has served them has ended. */
 void tw_mrapi_guests_unserved(uint32_t proc);
 /* Ends the threads that wait; without the lock. */
@@ -91,7 +108,7 @@ void tw_mrapi_guests_forked(void);
 struct tw_mrapi_notice {
 	struct tw_ctrl_request r;
 	struct tw_list link;
-	uint32_t host;
+	uint32_t host, me; /* me: whose operation it is, or 0 */
 	struct tw_mrapi_ctrl ctrl;
 };
 

@@ -7,8 +7,22 @@
  *
  * A guest ends with its node, or when the process that serves it loses the connection to it.
  * Then its locks are given back. If the process that serves it ends, the guest keeps them, and
- * its node finds another one. A request has a number, by which a repeated one is not done twice.
+ * its node finds another one, which it asks again.
+ *
+ * A request is answered once. It has a turn, and a lane in which there is no other before its
+ * node has the answer; the last answer in each lane is kept. Doing it is one step under the
+ * admin lock, which is noted in seg->doing, as processes may die in there:
+ *
+ *   doing     answer kept   found then
+ *   0         -             nothing
+ *   the guest no            LOCK, DELETE: the guest gets back what it had. DELETE: it is done
+ *                           if the object is gone. UNLOCK: it is done if the guest has less.
+ *   the guest yes           it is done
+ *
+ * Nobody else changes what the guest has meanwhile.
  */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -40,63 +54,107 @@ static bool served_elsewhere(const struct tw_mrapi_node *n)
 	       (atomic_load(&tw_mrapi.seg->proc[n->proc].life) & 0xff) == TW_MRAPI_LIVE;
 }
 
-static void serve(struct tw_mrapi_node *n, const struct tw_member *from)
+static void serve(struct tw_mrapi_node *n, uint32_t session)
 {
 	n->proc = tw_mrapi.proc;
-	n->session = from->addr.session;
+	n->session = session;
 }
 
 void tw_mrapi_guest_called(struct tw_mrapi_node *n, const struct tw_member *from)
 {
 	if (n->where == from->where && !served_elsewhere(n))
-		serve(n, from);
+		serve(n, from->addr.session);
 }
 
-/* NULL: it has ended here. */
-static struct tw_mrapi_node *guest_of(const struct tw_member *from, const struct tw_mrapi_ctrl *c)
+/* NULL: it has ended here, or has asked another process since. Under the admin lock. */
+static struct tw_mrapi_node *guest_of(const struct waiter *w)
 {
+	const struct tw_mrapi_ctrl *c = &w->ctrl;
 	struct tw_mrapi_node *n = &tw_mrapi.seg->node[c->slot % MRAPI_MAX_NODES];
 
-	if (is_guest(n, from, c) && n->proc == tw_mrapi.proc)
-		return n;
-	tw_mrapi_admin_lock();
-	n = tw_mrapi_node_find(c->domain, c->id);
-	if (n && is_guest(n, from, c))
-		serve(n, from);
-	else
-		n = NULL;
-	tw_mrapi_admin_unlock();
+	if (!is_guest(n, w->from, c))
+		n = tw_mrapi_node_find(c->domain, c->id);
+	if (!n || !is_guest(n, w->from, c) || (n->proc != tw_mrapi.proc && c->sent <= n->sent))
+		return NULL;
+	n->sent = tw_max(n->sent, c->sent);
+	serve(n, w->session);
 	return n;
 }
 
-/* By a process that has died since. */
-static bool done_before(struct tw_mrapi_node *n, struct tw_mrapi_ctrl *c)
+bool tw_mrapi_guest_begin(struct tw_mrapi_node *n)
 {
-	for (unsigned i = 0; i < tw_countof(n->done); i++) {
-		if (atomic_load(&n->done[i].turn) != c->turn)
-			continue;
-		c->key = atomic_load(&n->done[i].key);
-		return true;
+	uint32_t slot = (uint32_t)(n - tw_mrapi.seg->node);
+	struct tw_mrapi_done *lanes = tw_mrapi.seg->done[slot];
+	off_t at = (off_t)((char *)lanes - (char *)tw_mrapi.seg);
+
+	if (fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->done[0])) < 0)
+		return false;
+	memset(lanes, 0, sizeof(tw_mrapi.seg->done[0]));
+	n->sent = 0;
+	return true;
+}
+
+/* ------------------------------------------------------------------------- a step */
+
+static struct tw_mrapi_done *lane_of(uint32_t me, uint32_t lane)
+{
+	return &tw_mrapi.seg->done[me - 1][lane % TW_MRAPI_LANES];
+}
+
+/* The turn last, as what says that the rest is there. */
+static void keep(struct tw_mrapi_done *d, uint64_t turn, mrapi_status_t status, uint64_t key)
+{
+	d->key = key;
+	d->status = (int32_t)status;
+	atomic_store(&d->turn, turn);
+}
+
+static uint64_t had(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, uint32_t me)
+{
+	return kind == TW_MRAPI_MUTEX ? tw_mrapi_mutex_had(o, me) : tw_mrapi_counting_had(o, me);
+}
+
+static void restore(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, uint32_t me, uint64_t what)
+{
+	if (kind == TW_MRAPI_MUTEX)
+		tw_mrapi_mutex_restore(o, me, what);
+	else
+		tw_mrapi_counting_restore(o, me, what);
+}
+
+void tw_mrapi_guest_repair(void)
+{
+	const struct tw_mrapi_doing *d = &tw_mrapi.seg->doing;
+	enum tw_mrapi_kind kind = tw_mrapi_kind_of(d->handle);
+	uint32_t me = atomic_load(&d->guest);
+	struct tw_mrapi_done *kept = me ? lane_of(me, d->lane) : NULL;
+	struct tw_mrapi_obj *o;
+	bool over;
+
+	if (kept && kept->turn != d->turn) {
+		o = tw_mrapi_slot(kind, d->handle & TW_MRAPI_SLOT_MASK);
+		over = d->op == TW_MRAPI_FAR_DELETE && !tw_mrapi_is(o, d->handle);
+		if (d->op != TW_MRAPI_FAR_UNLOCK) {
+			restore(kind, o, me, d->had);
+		} else if (had(kind, o, me) != d->had) {
+			over = true;
+			if (!had(kind, o, me))
+				restore(kind, o, me, 0); /* the rest of it */
+		}
+		if (over)
+			keep(kept, d->turn, MRAPI_SUCCESS, o->id);
 	}
-	return false;
+	atomic_store(&tw_mrapi.seg->doing.guest, 0);
 }
 
-static void done(struct tw_mrapi_node *n, const struct tw_mrapi_ctrl *c)
-{
-	struct tw_mrapi_done *d = &n->done[atomic_fetch_add(&n->ndone, 1) % tw_countof(n->done)];
-
-	atomic_store(&d->key, c->key);
-	atomic_store(&d->turn, c->turn);
-}
-
-static mrapi_status_t lock(struct tw_mrapi_ctrl *c, mrapi_timeout_t timeout)
+static mrapi_status_t lock(struct tw_mrapi_ctrl *c)
 {
 	mrapi_key_t key = 0;
 	mrapi_status_t status =
 		c->kind == TW_MRAPI_MUTEX
-			? tw_mrapi_mutex_take(c->handle, &key, timeout)
+			? tw_mrapi_mutex_take(c->handle, &key, 0)
 			: tw_mrapi_counting_take((enum tw_mrapi_kind)c->kind, c->handle,
-						 (mrapi_rwl_mode_t)c->mode, timeout);
+						 (mrapi_rwl_mode_t)c->mode, 0);
 
 	c->key = key;
 	return status;
@@ -111,50 +169,110 @@ static mrapi_status_t unlock(const struct tw_mrapi_ctrl *c)
 	return tw_mrapi_counting_give((enum tw_mrapi_kind)c->kind, c->handle, c->mode);
 }
 
-/* As the guest. */
-static mrapi_status_t operate(const struct tw_mrapi_owner *guest, struct tw_mrapi_ctrl *c,
-			      mrapi_timeout_t timeout)
+static mrapi_status_t act(struct tw_mrapi_ctrl *c, struct tw_mrapi_obj *o)
 {
+	if (c->op == TW_MRAPI_FAR_LOCK)
+		return lock(c);
+	if (c->op == TW_MRAPI_FAR_UNLOCK)
+		return unlock(c);
+	c->key = o->id;
+	return tw_mrapi_obj_end((enum tw_mrapi_kind)c->kind, o);
+}
+
+/* TIMEOUT is an answer if it is the last try. */
+static mrapi_status_t step(uint32_t me, struct tw_mrapi_ctrl *c, bool last)
+{
+	struct tw_mrapi_doing *d = &tw_mrapi.seg->doing;
 	enum tw_mrapi_kind kind = (enum tw_mrapi_kind)c->kind;
-	struct tw_mrapi_node *n = tw_mrapi_node(guest->me);
-	struct tw_mrapi_self mine = tw_mrapi_self;
 	mrapi_status_t status = MRAPI_ERR_PARAMETER;
 	struct tw_mrapi_obj *o;
 
-	if (done_before(n, c))
-		return MRAPI_SUCCESS;
-	tw_mrapi_act_for(*guest);
 	if (kind >= TW_MRAPI_MUTEX && kind < TW_MRAPI_LOCKS)
 		status = tw_mrapi_obj_find(kind, c->handle, &o);
 	if (status == MRAPI_SUCCESS && o->host)
 		status = tw_mrapi_stale(kind, 0);
-	if (status == MRAPI_SUCCESS && c->op == TW_MRAPI_FAR_LOCK)
-		status = lock(c, timeout);
-	else if (status == MRAPI_SUCCESS && c->op == TW_MRAPI_FAR_DELETE)
-		status = tw_mrapi_obj_delete(kind, c->handle);
-	else if (status == MRAPI_SUCCESS)
-		status = unlock(c);
-	if (status == MRAPI_SUCCESS)
-		done(n, c);
-	tw_mrapi_self = mine;
+	if (status == MRAPI_SUCCESS) {
+		d->had = had(kind, o, me);
+		d->turn = c->turn;
+		d->op = c->op;
+		d->handle = c->handle;
+		d->lane = c->lane;
+		atomic_store(&d->guest, me);
+		status = act(c, o);
+	}
+	if (status != MRAPI_TIMEOUT || last)
+		keep(lane_of(me, c->lane), c->turn, status, c->key);
+	atomic_store(&d->guest, 0);
+	return status;
+}
+
+static mrapi_status_t answer(struct waiter *w, bool last)
+{
+	const struct tw_mrapi_self mine = tw_mrapi_self;
+	mrapi_status_t status = MRAPI_ERR_NODE_NOTINIT;
+	const struct tw_mrapi_done *kept;
+	struct tw_mrapi_node *n;
+
+	tw_mrapi_admin_lock();
+	n = guest_of(w);
+	if (n) {
+		w->ctrl.slot = (uint32_t)(n - tw_mrapi.seg->node);
+		w->guest = tw_mrapi_owner(w->ctrl.slot + 1);
+		kept = lane_of(w->guest.me, w->ctrl.lane);
+		if (kept->turn == w->ctrl.turn) {
+			status = (mrapi_status_t)kept->status;
+			w->ctrl.key = kept->key;
+		} else if (kept->turn < w->ctrl.turn) {
+			tw_mrapi_act_for(w->guest);
+			status = step(w->guest.me, &w->ctrl, last);
+			tw_mrapi_self = mine;
+		}
+	}
+	tw_mrapi_admin_unlock();
+	return status;
+}
+
+/* ------------------------------------------------------------------------ waiting */
+
+static mrapi_status_t try(void *waiter)
+{
+	return answer(waiter, false);
+}
+
+static mrapi_status_t wait_for_it(struct waiter *w)
+{
+	const struct tw_mrapi_ctrl *c = &w->ctrl;
+	mrapi_status_t status = MRAPI_TIMEOUT;
+
+	if (c->op == TW_MRAPI_FAR_LOCK && c->kind == TW_MRAPI_MUTEX)
+		status = tw_mrapi_mutex_wait(c->handle, c->timeout, try, w);
+	else if (c->op == TW_MRAPI_FAR_LOCK)
+		status = tw_mrapi_counting_wait(c->handle, c->mode, c->timeout, try, w);
+	if (status == MRAPI_TIMEOUT)
+		status = answer(w, true);
+	if (status == MRAPI_SUCCESS && c->op == TW_MRAPI_FAR_DELETE)
+		tw_mrapi_far_gone((enum tw_mrapi_kind)c->kind, (uint32_t)c->key, c->handle);
 	return status;
 }
 
 /* This process is leaving: the guest's node asks another one. */
 static bool given_up(const struct waiter *w, mrapi_status_t status)
 {
-	const struct tw_mrapi_node *n = tw_mrapi_node(w->guest.me);
+	const struct tw_mrapi_node *n = w->guest.me ? tw_mrapi_node(w->guest.me) : NULL;
 
-	return status == MRAPI_ERR_NODE_NOTINIT && atomic_load(&n->life) == TW_MRAPI_LIVE &&
-	       n->born == w->guest.born;
+	return status == MRAPI_ERR_NODE_NOTINIT && n &&
+	       atomic_load(&n->life) == TW_MRAPI_LIVE && n->born == w->guest.born;
 }
 
-static void *wait_for_it(void *arg)
+static void *waiting(void *arg)
 {
 	struct waiter *w = arg;
-	mrapi_status_t status = operate(&w->guest, &w->ctrl, w->ctrl.timeout);
-	struct tw_ep *ep = given_up(w, status) ? NULL : tw_mrapi_net_enter();
+	mrapi_status_t status;
+	struct tw_ep *ep;
 
+	tw_mrapi_act_for(w->guest);
+	status = wait_for_it(w);
+	ep = given_up(w, status) ? NULL : tw_mrapi_net_enter();
 	if (ep && w->from->state == TW_MEMBER_HERE && w->from->addr.session == w->session)
 		tw_mrapi_net_reply(w->from, &w->ctrl, status);
 	if (ep)
@@ -164,53 +282,45 @@ static void *wait_for_it(void *arg)
 	return NULL;
 }
 
-static bool start_waiter(struct tw_member *from, const struct tw_mrapi_owner *guest,
-			 const struct tw_mrapi_ctrl *ctrl)
+static bool start_waiting(const struct waiter *what)
 {
 	struct waiter *w = malloc(sizeof(*w));
 	pthread_t thread;
 
 	if (!w)
 		return false;
-	*w = (struct waiter){from, from->addr.session, *guest, *ctrl};
+	*w = *what;
 	atomic_fetch_add(&waiters, 1);
-	if (tw_thread_start(&thread, wait_for_it, w, "tagwire-guest") == 0)
+	if (tw_thread_start(&thread, waiting, w, "tagwire-guest") == 0)
 		return pthread_detach(thread) == 0;
 	atomic_fetch_sub(&waiters, 1);
 	free(w);
 	return false;
 }
 
+/* A deletion waits for the other hosts. */
 void tw_mrapi_guest_serve(struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
 {
-	struct tw_mrapi_node *n = guest_of(from, ctrl);
-	mrapi_status_t status = n ? MRAPI_TIMEOUT : MRAPI_ERR_NODE_NOTINIT;
-	bool waits = ctrl->op == TW_MRAPI_FAR_DELETE; /* for the other hosts */
-	struct tw_mrapi_owner guest;
+	struct waiter w = {.from = from, .session = from->addr.session, .ctrl = *ctrl};
+	bool deletes = ctrl->op == TW_MRAPI_FAR_DELETE;
+	bool waits = deletes || (ctrl->op == TW_MRAPI_FAR_LOCK && ctrl->timeout);
+	mrapi_status_t status = deletes ? MRAPI_TIMEOUT : answer(&w, !waits);
 
-	if (n) {
-		ctrl->slot = (uint32_t)(n - tw_mrapi.seg->node);
-		guest = tw_mrapi_owner(ctrl->slot + 1);
-		if (!waits)
-			status = operate(&guest, ctrl, 0);
-		waits |= ctrl->op == TW_MRAPI_FAR_LOCK && ctrl->timeout != 0;
-		if (status == MRAPI_TIMEOUT && waits && start_waiter(from, &guest, ctrl))
+	if (status == MRAPI_TIMEOUT && waits) {
+		if (start_waiting(&w))
 			return;
+		status = MRAPI_ERR_MEM_LIMIT;
 	}
-	tw_mrapi_net_reply(from, ctrl, status);
+	tw_mrapi_net_reply(from, &w.ctrl, status);
 }
 
 void tw_mrapi_guest_end(struct tw_mrapi_node *n)
 {
 	uint32_t me = (uint32_t)(n - tw_mrapi.seg->node) + 1;
 
-	atomic_store(&n->life, TW_MRAPI_LEAVING);
 	if (n->proc == tw_mrapi.proc)
-		tw_mrapi_wait_abort(me);
+		tw_mrapi_wait_notify(me);
 	tw_mrapi_release_node(me);
-	/* A thread there may be taking a lock for it, and must not do so for another node. */
-	if (served_elsewhere(n))
-		atomic_store(&n->life, TW_MRAPI_LEAVING);
 }
 
 void tw_mrapi_guests_lost(const struct tw_member *m)
@@ -233,13 +343,8 @@ void tw_mrapi_guests_unserved(uint32_t proc)
 	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
 		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
 
-		if (atomic_load(&n->life) == TW_MRAPI_FREE || !n->host || n->proc != proc)
-			continue;
-		n->proc = TW_MRAPI_PROCS;
-		if (atomic_load(&n->life) == TW_MRAPI_LEAVING)
-			tw_mrapi_release_node(i + 1);
-		for (uint32_t k = 0; k < tw_mrapi.seg->table[TW_MRAPI_RWL].high; k++)
-			tw_mrapi_counting_stand_back(&tw_mrapi.seg->rwl[k], i + 1);
+		if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host && n->proc == proc)
+			n->proc = TW_MRAPI_PROCS;
 	}
 }
 

@@ -91,6 +91,14 @@ static void free_notices(struct tw_list *list)
 	}
 }
 
+static void over(struct tw_mrapi_notice *t)
+{
+	tw_list_del(&t->link);
+	if (t->me)
+		tw_mrapi_turn_end(t->me, &t->ctrl);
+	free(t);
+}
+
 static uint64_t bit_of(const struct link *l)
 {
 	return 1ull << (l - links);
@@ -116,7 +124,8 @@ static void go_down(struct link *l)
 	l->m = NULL;
 	l->looked = tw_clock();
 	tw_log(TW_LOG_INFO, "mrapi: finds nobody on host %" PRIx64, host_at(l)->nic);
-	free_notices(&l->unsent);
+	tw_list_walk(&l->unsent, struct tw_mrapi_notice, t, link)
+		over(t);
 	atomic_fetch_and(&tw_mrapi.seg->proc[tw_mrapi.proc].hosts, ~bit_of(l));
 	if (!known_to_others(l))
 		tw_mrapi_far_forget((uint32_t)(l - links) + 1);
@@ -346,11 +355,12 @@ static void notice_reply(struct tw_ctrl_request *r, const void *reply, uint32_t 
 	struct tw_mrapi_notice *t = tw_container(r, struct tw_mrapi_notice, r);
 
 	(void)len;
+	if (reply) {
+		over(t);
+		return;
+	}
 	tw_list_del(&t->link);
-	if (reply)
-		free(t);
-	else
-		tw_list_add_tail(&links[t->host - 1].unsent, &t->link);
+	tw_list_add_tail(&links[t->host - 1].unsent, &t->link);
 }
 
 void tw_mrapi_hosts_replied(struct tw_member *from, uint32_t number)
@@ -359,8 +369,7 @@ void tw_mrapi_hosts_replied(struct tw_member *from, uint32_t number)
 	tw_list_walk(&notices, struct tw_mrapi_notice, t, link)
 		if (t->r.to == from && (int32_t)(number - t->r.number) > 0) {
 			tw_ctrl_abandon(&t->r);
-			tw_list_del(&t->link);
-			free(t);
+			over(t);
 		}
 }
 
@@ -368,16 +377,14 @@ void tw_mrapi_hosts_replied(struct tw_member *from, uint32_t number)
 void tw_mrapi_host_notify(struct tw_mrapi_notice *t)
 {
 	struct link *l = &links[t->host - 1];
-	bool quiet = t->ctrl.what == TW_MRAPI_CTRL_OPERATE && ++l->posted % POSTED;
-
 	if (l->state != UP) {
 		tw_list_add_tail(&l->unsent, &t->link);
 		return;
 	}
 	tw_list_add_tail(&notices, &t->link);
 	t->r.on_reply = notice_reply;
-	tw_ctrl_request(&t->r, l->m);
-	t->ctrl.number = quiet ? 0 : t->r.number;
+	tw_mrapi_net_begin_request(&t->r, l->m, &t->ctrl);
+	t->ctrl.quiet = t->ctrl.what == TW_MRAPI_CTRL_OPERATE && ++l->posted % POSTED;
 	if (!tw_ctrl_send(l->m, 0, &t->ctrl, sizeof(t->ctrl)))
 		tw_mrapi_net_give_up(l->m);
 }

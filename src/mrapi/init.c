@@ -236,8 +236,6 @@ struct tw_mrapi_node *tw_mrapi_node_new(mrapi_domain_t domain, mrapi_node_t numb
 		n->number = number;
 		n->born = ++tw_mrapi.seg->births;
 		n->host = n->claimed = n->session = 0;
-		for (unsigned k = 0; k < tw_countof(n->done); k++)
-			atomic_store(&n->done[k].turn, 0);
 		return n;
 	}
 	return NULL;

@@ -159,6 +159,8 @@ mrapi_status_t tw_mrapi_obj_find(enum tw_mrapi_kind kind, uint32_t handle,
 mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi_uint_t num,
 				 void *value, size_t size);
 mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle);
+/* The same of one of this host, which others are not told. Under the admin lock. */
+mrapi_status_t tw_mrapi_obj_end(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
 mrapi_status_t tw_mrapi_mutex_end(struct tw_mrapi_obj *o, uint32_t me);
 mrapi_status_t tw_mrapi_counting_end(struct tw_mrapi_obj *o, uint32_t me);
 mrapi_status_t tw_mrapi_shmem_end(struct tw_mrapi_obj *o, uint32_t me);
@@ -226,6 +228,8 @@ mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, 
 void tw_mrapi_wait_end(struct tw_mrapi_wait *w);
 /* Ends all waits of a node of this process, or of all its nodes (0). */
 void tw_mrapi_wait_abort(uint32_t me);
+/* The same, but does not wait for them: who is just going to sleep does not notice. */
+void tw_mrapi_wait_notify(uint32_t me);
 void tw_mrapi_wait_forked(void);
 
 /* ---- init.c */
@@ -260,8 +264,17 @@ mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 /* mode 0: the mode that the caller has */
 mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode);
 void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node);
-/* The writer that was waiting in that node's name has died, not the node. */
-void tw_mrapi_counting_stand_back(struct tw_mrapi_counting *c, uint32_t node);
+/* For a guest: waits until what try() does under the admin lock is not a TIMEOUT. */
+mrapi_status_t tw_mrapi_mutex_wait(mrapi_mutex_hndl_t handle, mrapi_timeout_t timeout,
+				   mrapi_status_t (*try)(void *), void *arg);
+mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,
+				      mrapi_timeout_t timeout, mrapi_status_t (*try)(void *),
+				      void *arg);
+/* A guest's locks of it; 0: none. And gives it these again, after a step that was cut short. */
+uint64_t tw_mrapi_mutex_had(struct tw_mrapi_obj *o, uint32_t me);
+uint64_t tw_mrapi_counting_had(struct tw_mrapi_obj *o, uint32_t me);
+void tw_mrapi_mutex_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t had);
+void tw_mrapi_counting_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t had);
 /* Wakes all sleepers and resets their count. */
 void tw_mrapi_mutex_wake_all(struct tw_mrapi_mutex *m);
 void tw_mrapi_counting_wake_all(struct tw_mrapi_counting *c);

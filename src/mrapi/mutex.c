@@ -131,6 +131,25 @@ void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node)
 		;
 }
 
+uint64_t tw_mrapi_mutex_had(struct tw_mrapi_obj *o, uint32_t me)
+{
+	struct tw_mrapi_mutex *m = tw_container(o, struct tw_mrapi_mutex, obj);
+
+	if (!held_by(m, me))
+		return 0;
+	return recursive(m) ? atomic_load(&m->levels) : 1;
+}
+
+void tw_mrapi_mutex_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t had)
+{
+	struct tw_mrapi_mutex *m = tw_container(o, struct tw_mrapi_mutex, obj);
+
+	if (!had)
+		tw_mrapi_mutex_drop(m, me);
+	else if (recursive(m))
+		atomic_store(&m->levels, had);
+}
+
 /* The caller has taken the lock. */
 static void begin_levels(struct tw_mrapi_mutex *m, uint32_t me, mrapi_key_t *key)
 {
@@ -270,6 +289,22 @@ static mrapi_status_t wait_for(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t hand
 		w->spins = 0;
 	}
 	return status;
+}
+
+mrapi_status_t tw_mrapi_mutex_wait(mrapi_mutex_hndl_t handle, mrapi_timeout_t timeout,
+				   mrapi_status_t (*try)(void *), void *arg)
+{
+	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
+	struct tw_mrapi_wait w;
+
+	tw_mrapi_wait_begin(&w, tw_mrapi_self.node, timeout);
+	while (why == MRAPI_SUCCESS && (status = try(arg)) == MRAPI_TIMEOUT)
+		if (!tw_mrapi_spin(&w))
+			why = sleep_for(mutex_in(handle), &w);
+	tw_mrapi_wait_end(&w);
+	if (status != MRAPI_SUCCESS && w.listed)
+		wake(mutex_in(handle), 1);
+	return status == MRAPI_TIMEOUT ? why : status;
 }
 
 /* Its state is on another host; a plain one names the node of this host that has it, too. */

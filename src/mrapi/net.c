@@ -72,6 +72,11 @@ static void lost(struct tw_member *m)
 	tw_mrapi_hosts_lost(m);
 }
 
+void tw_mrapi_net_changed(void)
+{
+	net.group.ep->events++;
+}
+
 void tw_mrapi_net_attend(void)
 {
 	net.group.ep->attend = true;
@@ -121,6 +126,16 @@ void tw_mrapi_net_give_up(struct tw_member *m)
 	tw_group_attend(ep);
 }
 
+void tw_mrapi_net_begin_request(struct tw_ctrl_request *r, struct tw_member *to,
+				struct tw_mrapi_ctrl *ctrl)
+{
+	static uint64_t sent;
+
+	tw_ctrl_request(r, to);
+	ctrl->number = r->number;
+	ctrl->sent = ++sent;
+}
+
 mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 				    struct tw_mrapi_ctrl *ctrl)
 {
@@ -129,8 +144,7 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 
 	if (to->state != TW_MEMBER_HERE)
 		return MRAPI_ERR_RMEM_INVALID;
-	tw_ctrl_request(&q.r, to);
-	ctrl->number = q.r.number;
+	tw_mrapi_net_begin_request(&q.r, to, ctrl);
 	if (!tw_ctrl_send(to, 0, ctrl, sizeof(*ctrl))) {
 		tw_ctrl_abandon(&q.r);
 		return MRAPI_ERR_MEM_LIMIT;
@@ -149,7 +163,7 @@ void tw_mrapi_net_reply(struct tw_member *to, struct tw_mrapi_ctrl *ctrl, mrapi_
 {
 	ctrl->what = TW_MRAPI_CTRL_REPLY;
 	ctrl->status = (int32_t)status;
-	if (ctrl->number)
+	if (ctrl->number && !ctrl->quiet)
 		tw_ctrl_send(to, 0, ctrl, sizeof(*ctrl));
 }
 

@@ -36,12 +36,16 @@ struct tw_mrapi_ctrl {
 	uint32_t id, domain;	     /* of an object; or a node's number and domain */
 	uint32_t node;		     /* of remote memory: its owner's number; else when it was born */
 	uint32_t flags, atype, size; /* of an object; size: a node's process id */
-	uint32_t op, mode, timeout;
-	uint32_t slot; /* where the guest was the last time */
-	uint32_t turn; /* the same when a request is repeated */
+	uint8_t op, quiet; /* quiet: no reply */
+	uint16_t lane;
+	uint32_t mode, timeout;
+	uint32_t slot; /* a node's on its host; of OPERATE: where the guest was the last time */
+	uint32_t unused;
+	uint64_t turn; /* the same when a request is repeated, and later than others of its lane */
+	uint64_t sent; /* later each time it is sent */
 	uint64_t key;  /* a node: its endpoint */
 } TW_WIRE;
-_Static_assert(sizeof(struct tw_mrapi_ctrl) == 72, "wire format");
+_Static_assert(sizeof(struct tw_mrapi_ctrl) == 88, "wire format");
 
 /* Memory of another host as this process knows it. Members after `r' come from the owner. */
 struct tw_mrapi_remote {
@@ -63,10 +67,15 @@ struct tw_ep *tw_mrapi_net_enter(void);
 struct tw_member *tw_mrapi_net_member(uint64_t where);
 /* Connects to it; NULL: it is not there. */
 struct tw_member *tw_mrapi_net_reach(struct tw_ep *ep, uint64_t where);
+/* Threads that wait look again. */
+void tw_mrapi_net_changed(void);
 /* All that is deferred is done before the lock is released. */
 void tw_mrapi_net_attend(void);
 /* The endpoint is being closed: it lets go now of the memory of accesses to a member. */
 void tw_mrapi_net_give_up(struct tw_member *m);
+/* Begins a request, whose numbers it chooses. */
+void tw_mrapi_net_begin_request(struct tw_ctrl_request *r, struct tw_member *to,
+				struct tw_mrapi_ctrl *ctrl);
 /* Sends a request and waits for its reply, in ctrl. RMEM_INVALID: the member is lost. */
 mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 				    struct tw_mrapi_ctrl *ctrl);

@@ -21,12 +21,13 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 10u
+#define TW_MRAPI_VERSION 11u
 #define TW_MRAPI_PROCS 1024u
 #define TW_MRAPI_HOSTS 64u /* others */
 #define TW_MRAPI_BUCKETS 4096u
 #define TW_MRAPI_EVENTS 5u
 #define TW_MRAPI_COUNTS 4096u
+#define TW_MRAPI_LANES 64u /* requests that a guest may have under way */
 
 #define TW_MRAPI_DELETED_IDS 16384u /* deleted ids remembered, per kind of lock */
 
@@ -191,19 +192,28 @@ struct tw_mrapi_proc {
 	uint32_t unused[10];
 } tw_aligned_line;
 
-/* A request that was done for a guest, in case the reply is lost with the process that did it. */
+/* The latest answer to a guest in a lane, in case it is lost with the process that gave it. */
 struct tw_mrapi_done {
-	_Atomic(uint64_t) key; /* of a lock */
-	_Atomic(uint32_t) turn;
+	_Atomic(uint64_t) turn;
+	uint64_t key; /* of a lock; an id that was deleted */
+	int32_t status;
 	uint32_t unused;
+};
+
+/* A step for a guest, under the admin lock: see guest.c. */
+struct tw_mrapi_doing {
+	uint64_t had; /* it had that of the lock before */
+	uint64_t turn;
+	uint32_t op, handle, lane;
+	_Atomic(uint32_t) guest; /* node slot + 1; 0: nothing */
 };
 
 /*
  * A node of another host is a guest: the same slot, so that what it locks here names it as
- * any other. The process that serves it acts for it; while that lives, no other frees the slot.
+ * any other. The process that serves it acts for it.
  */
 struct tw_mrapi_node {
-	_Atomic(uint32_t) life; /* LIVE, LEAVING or FREE */
+	_Atomic(uint32_t) life; /* LIVE, LEAVING or FREE; a guest: LIVE or FREE */
 	uint32_t proc;		/* of a guest: which serves it, or TW_MRAPI_PROCS: none */
 	uint32_t domain;
 	uint32_t number;
@@ -215,11 +225,10 @@ struct tw_mrapi_node {
 	uint64_t where;	  /* its endpoint, as in struct tw_member */
 	uint32_t session; /* of that endpoint, once it is served */
 	uint32_t there;	  /* born, on its own host */
-	_Atomic(uint32_t) ndone;
-	uint32_t unused[3];
-	struct tw_mrapi_done done[8]; /* the latest */
+	uint64_t sent;	  /* of its latest request (struct tw_mrapi_ctrl) */
+	uint32_t unused[2];
 } tw_aligned_line;
-_Static_assert(sizeof(struct tw_mrapi_node) == 192, "wire format");
+_Static_assert(sizeof(struct tw_mrapi_node) == 64, "wire format");
 
 /* Another host. Its number is its place in the table. */
 struct tw_mrapi_host {
@@ -228,6 +237,14 @@ struct tw_mrapi_host {
 	uint64_t life;		 /* of its segment; 0: not known */
 	uint64_t unused;
 };
+
+/* By slot there: see news.c. */
+struct tw_mrapi_known {
+	uint32_t node[MRAPI_MAX_NODES];
+	uint32_t mutex[MRAPI_MAX_MUTEXES];
+	uint32_t sem[MRAPI_MAX_SEMS], rwl[MRAPI_MAX_RWLS], rmem[MRAPI_MAX_RMEMS];
+};
+_Static_assert(sizeof(struct tw_mrapi_known) % TW_PAGE == 0, "its pages are its own");
 
 /* A started counter of a dynamic attribute, owned by one node. */
 struct tw_mrapi_count {
@@ -258,6 +275,7 @@ struct tw_mrapi_segment {
 	/* The owner and TW_MRAPI_WAITERS. inconsistent: an owner died, repair first. */
 	_Atomic(uint32_t) admin tw_aligned_line;
 	_Atomic(uint32_t) inconsistent;
+	struct tw_mrapi_doing doing;
 
 	_Atomic(uint32_t) event_seq tw_aligned_line; /* futex word */
 	_Atomic(uint32_t) event[TW_MRAPI_EVENTS];
@@ -274,12 +292,15 @@ struct tw_mrapi_segment {
 	struct tw_mrapi_counting rwl[MRAPI_MAX_RWLS] __attribute__((aligned(TW_PAGE)));
 	struct tw_mrapi_shmem shmem[MRAPI_MAX_SHMEMS] __attribute__((aligned(TW_PAGE)));
 	struct tw_mrapi_rmem rmem[MRAPI_MAX_RMEMS] __attribute__((aligned(TW_PAGE)));
+	struct tw_mrapi_done done[MRAPI_MAX_NODES][TW_MRAPI_LANES]
+		__attribute__((aligned(TW_PAGE)));
+	struct tw_mrapi_known known[TW_MRAPI_HOSTS] __attribute__((aligned(TW_PAGE)));
 	/* Deleted ids of locks that had MRAPI_ERROR_EXT, as rings. */
 	uint32_t deleted[TW_MRAPI_LOCKS][TW_MRAPI_DELETED_IDS] __attribute__((aligned(TW_PAGE)));
 } __attribute__((aligned(TW_PAGE)));
-_Static_assert(offsetof(struct tw_mrapi_segment, table) == 264384 &&
-		       offsetof(struct tw_mrapi_segment, mutex) == 380928 &&
-		       sizeof(struct tw_mrapi_segment) == 7589888,
+_Static_assert(offsetof(struct tw_mrapi_segment, table) == 133312 &&
+		       offsetof(struct tw_mrapi_segment, mutex) == 249856 &&
+		       sizeof(struct tw_mrapi_segment) == 16633856,
 	       "wire format");
 
 static inline void tw_mrapi_nodeset_add(struct tw_mrapi_nodeset *s, uint32_t i)

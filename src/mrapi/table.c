@@ -413,6 +413,11 @@ mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi
 	return status == MRAPI_SUCCESS ? tw_mrapi_attr_get(kind, o, num, value, size) : status;
 }
 
+mrapi_status_t tw_mrapi_obj_end(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
+{
+	return kinds[kind].end(o, tw_mrapi_me());
+}
+
 mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 {
 	struct tw_mrapi_obj *o;
@@ -427,7 +432,7 @@ mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 	far = status == MRAPI_SUCCESS && o->host;
 	id = status == MRAPI_SUCCESS ? o->id : 0;
 	if (status == MRAPI_SUCCESS && !far)
-		status = kinds[kind].end(o, tw_mrapi_me());
+		status = tw_mrapi_obj_end(kind, o);
 	tw_mrapi_admin_unlock();
 	if (far)
 		return tw_mrapi_far_ask(o, TW_MRAPI_FAR_DELETE,

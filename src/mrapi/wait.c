@@ -114,6 +114,11 @@ static unsigned abort_once(uint32_t me)
 	return n;
 }
 
+void tw_mrapi_wait_notify(uint32_t me)
+{
+	abort_once(me);
+}
+
 void tw_mrapi_wait_abort(uint32_t me)
 {
 	/* Repeat: a thread may have checked before and gone to sleep after. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/lock_calls.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,27 @@ static double pairs(struct lock *l, uint32_t n, mrapi_status_t *st)
 	return twt_now() - start;
 }
 
+static void *one_of_crowd(void *lock)
+{
+	const struct lock *l = lock;
+
+	OK(mrapi_sem_lock(l->handle, MRAPI_INFINITE, &st));
+	OK(mrapi_sem_unlock(l->handle, &st));
+	return NULL;
+}
+
+/* So many threads of the node wait for it at once. */
+static void crowd(struct lock *l, uint32_t n, mrapi_status_t *st)
+{
+	pthread_t thread[n];
+
+	for (uint32_t i = 0; i < n; i++)
+		HOLDS(pthread_create(&thread[i], NULL, one_of_crowd, l) == 0);
+	for (uint32_t i = 0; i < n; i++)
+		pthread_join(thread[i], NULL);
+	*st = MRAPI_SUCCESS;
+}
+
 int lock_calls_obey(void *arg, int fd)
 {
 	struct lock locks[3] = {{0}}; /* READER and WRITER are one */
@@ -138,6 +160,8 @@ int lock_calls_obey(void *arg, int fd)
 			mrapi_shmem_create(c.id, 64, &c.node, 1, NULL, &a.st);
 		else if (c.what == PAIRS)
 			a.seconds = pairs(l, c.id, &a.st);
+		else if (c.what == CROWD)
+			crowd(l, c.id, &a.st);
 		else if (c.what == CREATE)
 			create(l, &c, &a.st);
 		else if (c.what == GET)

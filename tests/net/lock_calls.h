@@ -10,7 +10,7 @@
 enum lock_kind { MUTEX, RECURSIVE, SEM, READER, WRITER, KINDS };
 /* clang-format off */
 enum lock_call {
-	CREATE, GET, LOCK, TRY, UNLOCK, UNLOCK_TWICE, DELETE, NODE, SHARE, PAIRS, END, QUIT
+	CREATE, GET, LOCK, TRY, UNLOCK, UNLOCK_TWICE, DELETE, NODE, SHARE, PAIRS, CROWD, END, QUIT
 };
 /* clang-format on */
 

@@ -197,6 +197,20 @@ static void counted(void)
 	remove_it(&far, SEM);
 }
 
+/* More threads of a node wait than it may have requests under way. */
+static void crowded(void)
+{
+	create_by(&near, SEM);
+	HOLDS(try(&near, SEM) && try(&near, SEM));
+	begin(&far, &(struct call){.what = CROWD, .kind = SEM, .id = 100});
+	usleep(1000 * SHORT_MS);
+	HOLDS(!try(&other, SEM));
+	CALL(MRAPI_SUCCESS, &near, UNLOCK, .kind = SEM);
+	has_it(&far);
+	CALL(MRAPI_SUCCESS, &near, UNLOCK, .kind = SEM);
+	remove_it(&other, SEM);
+}
+
 /* Readers of two hosts share it; a writer waits for both, and keeps new ones out. */
 static void readers(void)
 {
@@ -363,6 +377,7 @@ int main(int argc, char **argv)
 	exclusive(MUTEX);
 	exclusive(WRITER);
 	counted();
+	crowded();
 	readers();
 	levels();
 	printf("locks\n");

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The latest of each slot of another host: several of its processes may tell of an object or a
+ * node, and of its end, each by a connection of its own. Whatever has been told in whichever
+ * order, the later news holds, as the slots of a host are used again with a later generation,
+ * and nodes are born one after another.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+
+#include "mrapi/far.h"
+
+#define KNOWN 0x80000000u
+
+/* 2 * what orders the users of a slot + whether it has ended. */
+static uint32_t latest(const struct tw_mrapi_ctrl *c, bool gone)
+{
+	uint32_t order = c->kind ? c->handle >> TW_MRAPI_GEN_SHIFT & TW_MRAPI_GEN_MASK : c->node;
+
+	return (2 * order + gone) & ~KNOWN;
+}
+
+static uint32_t *entry(uint32_t host, const struct tw_mrapi_ctrl *c)
+{
+	struct tw_mrapi_known *h = &tw_mrapi.seg->known[host - 1];
+
+	switch (c->kind) {
+	case 0:
+		return &h->node[c->slot % MRAPI_MAX_NODES];
+	case TW_MRAPI_MUTEX:
+		return &h->mutex[c->handle & TW_MRAPI_SLOT_MASK];
+	case TW_MRAPI_SEM:
+		return &h->sem[c->handle % MRAPI_MAX_SEMS];
+	case TW_MRAPI_RWL:
+		return &h->rwl[c->handle % MRAPI_MAX_RWLS];
+	default:
+		return &h->rmem[c->handle % MRAPI_MAX_RMEMS];
+	}
+}
+
+bool tw_mrapi_news(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone)
+{
+	uint32_t now = latest(c, gone), *known = entry(host, c);
+	unsigned wrap = c->kind ? 32 - 15 : 1; /* generations and births count on from 0 */
+	size_t at = (size_t)((char *)known - (char *)tw_mrapi.seg);
+
+	/* Without memory for its page there is nothing to compare with. */
+	if (fallocate(tw_mrapi.segfd, 0, (off_t)at, sizeof(*known)) < 0)
+		return true;
+	if ((*known & KNOWN) && (int32_t)((now - *known) << wrap) < 0)
+		return false;
+	*known = now | KNOWN;
+	return true;
+}
+
+void tw_mrapi_news_forget(uint32_t host)
+{
+	size_t at = (size_t)((char *)&tw_mrapi.seg->known[host - 1] - (char *)tw_mrapi.seg);
+
+	if (fallocate(tw_mrapi.segfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+		      sizeof(struct tw_mrapi_known)) < 0)
+		tw_log(TW_LOG_ERROR, "mrapi: cannot forget a host");
+}
