@@ -9,15 +9,25 @@
 
 #define TW_COPY_INLINE 64
 
+/* First the lengths of most short messages. */
 tw_shared void tw_copy(void *to, const void *from, size_t n)
 {
 	uint8_t *d = to;
 	const uint8_t *s = from;
 
-	if (tw_unlikely(n > TW_COPY_INLINE)) {
-		tw_opaque(n); /* of a length with a known limit gcc makes a slow instruction */
-		memcpy(d, s, n);
-	} else if (n >= 16) {
+	if (tw_likely(n - 8 <= 8)) {
+		uint64_t a, b;
+
+		memcpy(&a, s, 8);
+		memcpy(&b, s + n - 8, 8);
+		memcpy(d, &a, 8);
+		memcpy(d + n - 8, &b, 8);
+	} else if (n > 16) {
+		if (tw_unlikely(n > TW_COPY_INLINE)) {
+			tw_opaque(n); /* of a length with a known limit gcc makes a slow instruction */
+			memcpy(d, s, n);
+			return;
+		}
 		memcpy(d, s, 16);
 		if (n > 32) {
 			memcpy(d + 16, s + 16, 16);
@@ -25,13 +35,6 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
 				memcpy(d + 32, s + 32, 16);
 		}
 		memcpy(d + n - 16, s + n - 16, 16);
-	} else if (n >= 8) {
-		uint64_t a, b;
-
-		memcpy(&a, s, 8);
-		memcpy(&b, s + n - 8, 8);
-		memcpy(d, &a, 8);
-		memcpy(d + n - 8, &b, 8);
 	} else if (n >= 4) {
 		uint32_t a, b;
 

@@ -34,12 +34,7 @@ static inline bool tw_quick_asleep(const struct tw_ring_tx *lane)
 	return atomic_load_explicit(&lane->ring->reader.armed, memory_order_relaxed);
 }
 
-static inline void tw_quick_wake(struct tw_ring_tx *lane)
-{
-	struct tw_link *link = lane->back->link;
-
-	link->provider->wake(link);
-}
+bool tw_quick_wake(struct tw_ring_tx *lane); /* true */
 
 /* Sends a message that fits there. */
 static tw_inline void tw_quick_send(struct tw_ring_tx *lane, const void *data, uint32_t len,
@@ -110,6 +105,18 @@ static tw_inline void tw_quick_send_imm(struct tw_ring_tx *lane, const void *dat
 		lane->lines += tw_credit_cost(0) - TW_QUICK_COST;
 	tw_ring_stamp(lane, s, len + (uint32_t)sizeof(imm));
 	lane->payload += len;
+}
+
+/* tw_send_bare(), by the lane if it is open. */
+static tw_inline bool tw_quick_send_bare(struct tw_ep *ep, const void *data, uint32_t len,
+					 uint64_t match, struct tw_addr to)
+{
+	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
+
+	if (tw_unlikely(!lane) || tw_unlikely(!tw_quick_fits(lane, len)))
+		return tw_send_bare(ep, data, len, match, to);
+	tw_quick_send(lane, data, len, match);
+	return tw_likely(!tw_quick_asleep(lane)) || tw_quick_wake(lane);
 }
 
 /*

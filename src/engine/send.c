@@ -313,48 +313,27 @@ static inline void count_short(struct tw_peer *p)
 	lane_open(p);
 }
 
-static tw_noinline bool send_bare_slow(struct tw_ep *ep, const void *data, uint32_t len,
-				       uint64_t match, struct tw_addr to)
+bool tw_quick_wake(struct tw_ring_tx *lane)
 {
-	struct tw_peer *p = tw_peer_at(ep, to);
+	struct tw_link *link = lane->back->link;
 
-	if (!p || !send_short(p, data, len, match, NULL))
-		return false;
-	count_short(p);
+	link->provider->wake(link);
 	return true;
 }
 
-/* Of more bytes than fit a slot, or of none, or in the token slot. */
-static tw_noinline bool send_bare_mid(struct tw_ep *ep, const void *data, uint32_t len,
-				      uint64_t match, struct tw_addr to)
-{
-	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
-
-	if (!tw_quick_send_mid(lane, data, len, match))
-		return send_bare_slow(ep, data, len, match, to);
-	if (tw_unlikely(tw_quick_asleep(lane)))
-		tw_quick_wake(lane);
-	return true;
-}
-
-static tw_noinline bool woken(struct tw_ring_tx *lane)
-{
-	tw_quick_wake(lane);
-	return true;
-}
-
-/* The short path calls nothing, so that few registers need to be saved. */
 bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 		  struct tw_addr to)
 {
 	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
+	struct tw_peer *p;
 
-	if (tw_unlikely(!lane))
-		return send_bare_slow(ep, data, len, match, to);
-	if (tw_unlikely(!tw_quick_fits(lane, len)))
-		return send_bare_mid(ep, data, len, match, to);
-	tw_quick_send(lane, data, len, match);
-	return tw_unlikely(tw_quick_asleep(lane)) ? woken(lane) : true;
+	if (lane && tw_quick_send_mid(lane, data, len, match))
+		return !tw_quick_asleep(lane) || tw_quick_wake(lane);
+	p = tw_peer_at(ep, to);
+	if (!p || !send_short(p, data, len, match, NULL))
+		return false;
+	count_short(p);
+	return true;
 }
 
 bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
@@ -365,7 +344,7 @@ bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t
 
 	if (lane && tw_quick_fits_imm(len)) {
 		tw_quick_send_imm(lane, data, len, match, imm);
-		return tw_unlikely(tw_quick_asleep(lane)) ? woken(lane) : true;
+		return tw_likely(!tw_quick_asleep(lane)) || tw_quick_wake(lane);
 	}
 	p = tw_peer_at(ep, to);
 	imm = htole64(imm);

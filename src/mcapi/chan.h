@@ -17,15 +17,15 @@ static inline bool tw_mcapi_chan_is(const struct tw_mcapi_chan *c, uint32_t hand
 }
 
 /* The end of a packet channel that a handle names, or NULL. */
-tw_shared struct tw_mcapi_endp *tw_mcapi_pkt_find(const struct tw_mcapi_node *n, uint32_t handle,
-						  bool sender)
-{
-	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, handle);
+struct tw_mcapi_endp *tw_mcapi_pkt_find(const struct tw_mcapi_node *n, uint32_t handle,
+					bool sender);
 
-	return tw_likely(e && tw_mcapi_chan_is(&e->chan, handle, TW_MCAPI_K_PKT, sender)) &&
-			       e->chan.open != TW_MCAPI_CH_CANCELLED
-		       ? e
-		       : NULL;
+/* True if both ends of the packet channel are open. */
+static inline bool tw_mcapi_pkt_open(const struct tw_mcapi_chan *c, bool sender)
+{
+	const uint8_t open[] = {TW_MCAPI_CH_OPEN, sender, TW_MCAPI_K_PKT, false};
+
+	return memcmp(c->state, open, sizeof(open)) == 0;
 }
 
 void tw_mcapi_chan_connect(enum tw_mcapi_kind type, mcapi_endpoint_t a, mcapi_endpoint_t b,

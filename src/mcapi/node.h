@@ -96,12 +96,18 @@ enum tw_mcapi_chan_open {
 /* One end of a channel. */
 struct tw_mcapi_chan {
 	bool bound, reserved;
-	bool peer_open, peer_closed;
-	bool sender;	  /* of the binding */
-	uint8_t type;	  /* of the binding: TW_MCAPI_K_PKT or TW_MCAPI_K_SCL */
-	uint8_t open;	  /* enum tw_mcapi_chan_open */
-	bool open_sender; /* of the open, which may precede the binding */
-	uint8_t open_type;
+	bool peer_open;
+	bool sender; /* of the binding */
+	union {
+		struct {
+			uint8_t open;	  /* enum tw_mcapi_chan_open */
+			bool open_sender; /* of the open, which may precede the binding */
+			uint8_t open_type;
+			bool peer_closed;
+		};
+		uint8_t state[4]; /* of all four */
+	};
+	uint8_t type;	 /* of the binding: TW_MCAPI_K_PKT or TW_MCAPI_K_SCL */
 	uint32_t handle; /* of the program, 0 none */
 	uint32_t other, epoch;
 	uint32_t requester, token;	    /* while reserved: of the BIND to reply to */

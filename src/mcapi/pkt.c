@@ -95,6 +95,16 @@ void tw_mcapi_report_starved(struct tw_mcapi_node *n)
 	}
 }
 
+struct tw_mcapi_endp *tw_mcapi_pkt_find(const struct tw_mcapi_node *n, uint32_t handle, bool sender)
+{
+	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, handle);
+
+	return e && tw_mcapi_chan_is(&e->chan, handle, TW_MCAPI_K_PKT, sender) &&
+			       e->chan.open != TW_MCAPI_CH_CANCELLED
+		       ? e
+		       : NULL;
+}
+
 /* At the beginning of a call: locks, or sets MCAPI_ENOT_HANDLE. */
 static tw_inline struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t handle, bool sender,
 				      mcapi_status_t *status)
@@ -104,6 +114,9 @@ static tw_inline struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t 
 
 	if (tw_unlikely(!ep))
 		return NULL;
+	e = tw_mcapi_endp_at(*n, handle);
+	if (tw_likely(e && e->chan.handle == handle && tw_mcapi_pkt_open(&e->chan, sender)))
+		return e;
 	e = tw_mcapi_pkt_find(*n, handle, sender);
 	if (tw_unlikely(!e))
 		tw_group_leave(ep);
@@ -152,10 +165,11 @@ static inline bool send_bare(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, c
 	struct tw_mcapi_chan *c = &e->chan;
 	uint32_t to = tw_mcapi_node_of(c->other);
 
-	if (tw_unlikely(!can_send(c) || !tw_list_empty(&c->sends)))
+	if (tw_unlikely(!tw_mcapi_pkt_open(c, true) || !c->credits || !tw_list_empty(&c->sends)))
 		return false;
 	c->credits--;
-	if (tw_likely(tw_send_bare(n->ep, buffer, (uint32_t)size, match_of(e), n->peers[to].addr))) {
+	if (tw_likely(tw_quick_send_bare(n->ep, buffer, (uint32_t)size, match_of(e),
+					 n->peers[to].addr))) {
 		if (tw_unlikely(to == n->number))
 			tw_mcapi_self_poll(n);
 		return true;
@@ -238,8 +252,8 @@ void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffe
 }
 
 /* Takes the next packet, if it is whole: from the queue, or straight from the sender's ring. */
-static inline struct tw_unexp_msg *take_packet(struct tw_mcapi_node *n,
-					       const struct tw_mcapi_endp *e)
+static tw_inline struct tw_unexp_msg *take_packet(struct tw_mcapi_node *n,
+						  const struct tw_mcapi_endp *e)
 {
 	struct tw_ep *ep = n->ep;
 	struct tw_unexp_msg *u = tw_unexp_find(ep, tw_mcapi_packets_of(e), TW_MCAPI_TO_PORT);

@@ -122,7 +122,8 @@ static inline bool has_ended(const struct tw_req *r, uint64_t handle)
 
 /*
  * The short path calls nothing, so that no register needs to be saved. It is for the oldest of
- * the sends that left at once, and of the other requests that are complete.
+ * the sends that left at once, and of the other requests that are complete. A send that is not in
+ * use has a handle that nobody knows yet.
  */
 mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *status,
 		    uint32_t *result)
@@ -140,7 +141,7 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 	handle = (uint64_t)(uintptr_t)*request;
 	sends = &tw_mx_ep(ep)->sends;
 	r = tw_mx_send_at(sends->first);
-	if (has_ended(r, handle)) {
+	if (r->handle == handle && (!TW_NARROW || has_ended(r, handle))) {
 		tw_mx_succeeded(status, r);
 		sends->first = r->link.next;
 		tw_mx_send_put(r);

@@ -110,8 +110,9 @@ static tw_noinline mx_return_t isend_any(mx_endpoint_t endpoint, const mx_segmen
 	return isend_entered(ep, list, count, to, match, context, request);
 }
 
-/* No endpoint has it: in use for ever, and never complete. */
-static struct tw_req no_send = {.outcome = TW_R_POSTED, .link = {&no_send.link, &no_send.link}};
+/* No endpoint has it: in use for ever, by a handle that no other has, and never complete. */
+static struct tw_req no_send = {
+	.outcome = TW_R_POSTED, .link = {&no_send.link, &no_send.link}, .handle = UINTPTR_MAX / 3};
 
 void tw_mx_sends_init(struct tw_mx_sends *s)
 {
@@ -290,16 +291,16 @@ static tw_noinline mx_return_t irecv_any(mx_endpoint_t endpoint, const mx_segmen
 	return irecv_entered(ep, list, count, match, mask, context, request);
 }
 
-/* A message waits, perhaps one that this receive meets. */
+/* A message waits, perhaps one that this receive, of one segment, meets. */
 static tw_noinline mx_return_t irecv_unexpected(struct tw_ep *ep, const mx_segment_t *list,
-						uint64_t match, uint64_t mask, void *context,
-						mx_request_t *request)
+						uint32_t count, uint64_t match, uint64_t mask,
+						void *context, mx_request_t *request)
 {
 	struct tw_unexp_msg *u = tw_unexp_find(ep, match, mask);
 	struct tw_req *r;
 
 	if (tw_unlikely(!u || u->unusual || u->len > list->segment_length))
-		return irecv_entered(ep, list, 1, match, mask, context, request);
+		return irecv_entered(ep, list, count, match, mask, context, request);
 	r = tw_quick_receive(ep, u, list->segment_ptr);
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
@@ -326,8 +327,8 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 		return irecv_entered(ep, segments_list, segments_count, match_recv, match_mask,
 				     context, request);
 	if (tw_unlikely(ep->gauges[TW_G_UNEXPECTED]))
-		return irecv_unexpected(ep, segments_list, match_recv, match_mask, context,
-					request);
+		return irecv_unexpected(ep, segments_list, segments_count, match_recv, match_mask,
+					context, request);
 	r = tw_quick_recv(ep, segments_list->segment_ptr, segments_list->segment_length, match_recv,
 			  match_mask);
 	r->context = context;
