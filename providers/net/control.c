@@ -240,10 +240,12 @@ static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
 static void accepted(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	struct tw_ident other = ident_of(t);
+	enum tw_err err = TW_EPROTO;
 
-	if (other.nic_id != l->other.nic_id || other.endpoint_id != l->other.endpoint_id ||
-	    tw_net_chosen(l, t) != TW_OK) {
-		tw_net_link_fail(l, TW_EPROTO);
+	if (other.nic_id == l->other.nic_id && other.endpoint_id == l->other.endpoint_id)
+		err = tw_net_chosen(l, t);
+	if (err != TW_OK) {
+		tw_net_link_fail(l, err);
 		return;
 	}
 	l->other = other;
@@ -327,6 +329,7 @@ static struct tw_net_link *known(struct tw_net_ep *ep, const struct tw_net_ctrl 
 static void renew(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	struct tw_net_ctrl reply;
+	enum tw_err err;
 
 	tw_net_path_at(l, t->path)->resuming = false;
 	l->again = 0;
@@ -334,13 +337,18 @@ static void renew(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	reply.path = t->path;
 	reply.round = t->round;
 	tw_net_acked(l, t->expected);
-	if (tw_net_choose(l, t, &reply) != TW_OK) {
+	err = tw_net_choose(l, t, &reply);
+	if (err != TW_OK) {
 		tw_net_path_left(l, t->path);
 		reply.type = TW_NET_REFUSE;
 		reply.why = TW_EPROTO;
 	}
-	/* A probe that comes through binds the path and has the rest sent again. */
-	put(l, &reply);
+	/*
+	 * A probe that comes through binds the path and has the rest sent again. Where
+	 * descriptors are short the other side asks again, later.
+	 */
+	if (err != TW_ENOMEM)
+		put(l, &reply);
 	if (l->state == TW_NET_PROBING)
 		await(l, &l->paths[0]);
 	if (l->paths[0].bound)
@@ -384,6 +392,7 @@ refuse:
 static void resumed(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	struct tw_net_path *p = tw_net_path_at(l, t->path);
+	enum tw_err err;
 
 	/* A reply to an earlier RESUME, whose offers are gone. */
 	if (!p || t->round != p->round)
@@ -394,10 +403,12 @@ static void resumed(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		return;
 	}
 	/* The offers are gone if their driver was closed: ask again. */
-	if (tw_net_chosen(l, t) != TW_OK) {
+	err = tw_net_chosen(l, t);
+	if (err != TW_OK) {
 		tw_net_path_left(l, t->path);
 		p = tw_net_path_at(l, t->path);
-		p->deadline = tw_clock() + tw_clock_us(TW_NET_PROBE_US);
+		p->deadline = tw_clock() +
+			      tw_clock_us(err == TW_ENOMEM ? ANSWER_US : TW_NET_PROBE_US);
 		tw_net_timer(l->ep, p->deadline);
 		return;
 	}

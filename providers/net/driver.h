@@ -142,7 +142,7 @@ struct tw_driver {
 	 */
 	enum tw_err (*path_new)(void *instance, const struct sockaddr_storage *board,
 				struct tw_driver_address *mine, void **path);
-	/* Connects it to the other's address. TW_EPROTO if that is malformed. */
+	/* Connects it to the other's address. TW_EPROTO if that is malformed, TW_ENOMEM. */
 	enum tw_err (*path_bind)(void *path, const struct tw_driver_address *other);
 	/*
 	 * Whether the other host has not answered what was sent along the path again and

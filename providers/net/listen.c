@@ -122,6 +122,15 @@ static bool somebody_waits(const struct tw_net_listener *at)
 	return tw_sys_poll(&p, 1, 0) == 1;
 }
 
+/* The caller waits, and is not told what for. */
+static void short_of(struct tw_net_ep *ep)
+{
+	if (!ep->told)
+		tw_log(TW_LOG_ERROR, "endpoint %u: no descriptor for a connection: %s",
+		       ep->host->self.endpoint_id, strerror(errno));
+	ep->told = true;
+}
+
 static void listener_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_net_listener *at = tw_container(w, struct tw_net_listener, watch);
@@ -144,8 +153,10 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 			accept_one(ep, tw_fd_own(sock), &from);
 		else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 			return;
-		else
+		else {
+			short_of(ep);
 			break;
+		}
 	}
 	/* Out of descriptors, maybe: the listener stays readable, so ignore it for a while. */
 	tw_net_watch(ep, at->fd, 0, w, EPOLL_CTL_MOD);

@@ -238,6 +238,7 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 			  struct tw_net_ctrl *t)
 {
 	struct tw_net_ep *ep = l->ep;
+	enum tw_err why = TW_EUNREACH;
 
 	tw_net_adapters_load(ep);
 	if (!tw_net_path_at(l, offers->path) || offers->from >= TW_NET_MAX_BOARDS ||
@@ -247,14 +248,17 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 		struct tw_net_way w = {&ep->adapters[i], offers->to, offers->from};
 		const struct tw_net_offer *o = offer_of(offers, w.adapter->driver->name);
 		struct tw_net_offer *mine = &t->offers[0];
+		enum tw_err err;
 		void *path;
 
 		if (!o || !tw_net_adapter_open(w.adapter) || !fits(l, o->max_packet) ||
 		    !fits(l, w.adapter->max_packet) || o->address.len > TW_DRIVER_ADDRESS ||
 		    make_path(&w, &mine->address, &path) != TW_OK)
 			continue;
-		if (w.adapter->driver->path_bind(path, &o->address) != TW_OK) {
+		err = w.adapter->driver->path_bind(path, &o->address);
+		if (err != TW_OK) {
 			w.adapter->driver->path_free(path);
+			why = err == TW_ENOMEM ? err : why;
 			continue;
 		}
 		l->failed[i] &= ~pair_bit(&w);
@@ -266,7 +270,7 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 		use(l, offers->path, &w, path);
 		return TW_OK;
 	}
-	return TW_EUNREACH;
+	return why;
 }
 
 enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *t)
@@ -276,10 +280,13 @@ enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *t)
 						       : NULL;
 	void *path = o ? p->offered : NULL;
 	struct tw_net_way w;
+	enum tw_err err;
 
-	if (!o || !fits(l, o->max_packet) || o->address.len > TW_DRIVER_ADDRESS ||
-	    p->offer.adapter->driver->path_bind(path, &o->address) != TW_OK)
+	if (!o || !fits(l, o->max_packet) || o->address.len > TW_DRIVER_ADDRESS)
 		return TW_EPROTO;
+	err = p->offer.adapter->driver->path_bind(path, &o->address);
+	if (err != TW_OK)
+		return err == TW_ENOMEM ? err : TW_EPROTO;
 	p->offered = NULL;
 	agree(l, o->max_packet);
 	w = p->offer;

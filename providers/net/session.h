@@ -240,6 +240,7 @@ struct tw_net_ep {
 	struct tw_net_listener sought, found; /* for seek.c; fd -1: not open */
 	uint32_t port;
 	uint64_t listen_again; /* tick at which to accept again, 0 now */
+	bool told;	       /* that descriptors are short */
 	struct tw_net_adapter adapters[TW_NET_DRIVERS];
 	unsigned nadapters;
 	bool loaded; /* the list of drivers is made */

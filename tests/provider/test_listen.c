@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +12,10 @@
 #include "providers/net/session.h"
 
 #define TURNED_AWAY 9 /* times: once more than a port may hang up without a word */
+
+#ifdef HAVE_CONFIG_H
+#include "config.h"
+#endif
 
 static const struct traits lossy_net = {"lossy", OTHERS | BREAKS | QUIET};
 
@@ -107,3 +112,44 @@ Test(listen, caller_comes_again, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(peer->state, FAKE_UP, "%d", peer->why);
 	pair_close(p);
 }
+
+#if TW_HAVE_TCP
+/* Two new descriptors may be opened; returns what the limit was. */
+static struct rlimit two_descriptors(void)
+{
+	int first = dup(STDIN_FILENO), second = dup(STDIN_FILENO);
+	struct rlimit old, few;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &old), 0);
+	cr_assert_lt(first, second);
+	close(first);
+	close(second);
+	few = (struct rlimit){.rlim_cur = (rlim_t)second + 1, .rlim_max = old.rlim_max};
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	return old;
+}
+
+/* They are those of the control channel: none is left for a path, and nobody waits for one. */
+Test(listen, no_descriptor_for_a_path, .timeout = TWT_TIMEOUT)
+{
+	static const struct traits tcp = {"tcp", OTHERS | BREAKS | PROMPT | KEEPS | QUIET};
+	struct pair *p = pair_connected(&tcp);
+	struct fake_peer *peer;
+	struct rlimit old;
+
+	for (int i = 0; i < 10; i++) { /* either side connects the path */
+		old = two_descriptors();
+		peer = fake_connect(&p->a, FAKE_BOARD, 2, 0x2002);
+		UNTIL(p, peer->state != FAKE_NEW);
+		cr_assert_eq(peer->state, FAKE_REFUSED);
+		cr_assert_eq(peer->why, TW_ENOMEM, "%d", peer->why);
+		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
+		for (unsigned k = 1; k < p->b->npeers; k++)
+			UNTIL(p, p->b->peers[k].state == FAKE_DOWN);
+	}
+	cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, 100), TW_OK);
+	UNTIL(p, p->ba->got == 1);
+	pair_connect(p, &p->ab, &p->ba);
+	pair_close(p);
+}
+#endif

@@ -92,27 +92,39 @@ void tw_tcp_tune(struct tw_tcp_path *p)
 		setsockopt(p->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof("reno") - 1);
 }
 
-static void call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
+static void out_of_descriptors(struct tw_tcp *t)
+{
+	if (!t->told)
+		t->host.log(TW_LOG_ERROR, "tcp: no descriptor for a connection: %s", strerror(errno));
+	t->told = true;
+}
+
+static enum tw_err call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
 {
 	struct sockaddr_storage from = p->board->addr;
 	struct tw_tcp_hello hello;
 	int fd = p->t->host.own_fd(
 		tw_sys_socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
+	if (fd < 0) {
+		out_of_descriptors(p->t);
+		return TW_ENOMEM;
+	}
 	memcpy(hello.to, p->other, sizeof(hello.to));
 	memcpy(hello.from, p->token, sizeof(hello.from));
 	/* From the board, on any port. */
 	tw_inet_set_port(&from, 0);
-	if (fd < 0 || !tw_tcp_queue(p, &hello, sizeof(hello)) ||
+	if (!tw_tcp_queue(p, &hello, sizeof(hello)) ||
 	    tw_sys_bind(fd, (struct sockaddr *)&from, tw_inet_len(&from)) < 0 ||
 	    (tw_sys_connect(fd, (const struct sockaddr *)to, tw_inet_len(to)) < 0 &&
 	     errno != EINPROGRESS)) {
 		p->t->host.close_fd(fd);
 		tw_tcp_end(p);
-		return;
+		return TW_OK;
 	}
 	use(p, fd);
 	tw_tcp_flush(p);
+	return TW_OK;
 }
 
 enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
@@ -137,9 +149,7 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 		return TW_OK;
 	}
 	memcpy(p->other, a.token, sizeof(a.token));
-	if (order > 0)
-		call(p, &to);
-	return TW_OK;
+	return order > 0 ? call(p, &to) : TW_OK;
 }
 
 /* A child that is being started may hold a copy: closing would not end the watch. */
@@ -228,6 +238,7 @@ static void accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 	}
 	/* Out of descriptors: the listener would stay readable. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+		out_of_descriptors(t);
 		t->accept_paused = true;
 		tw_tcp_watch(t, EPOLL_CTL_MOD, b->listener, 0, b);
 	}

@@ -176,6 +176,7 @@ struct tw_tcp {
 	struct tw_tcp_mr **mrs; /* hashed by key; nmrs_room is a power of two, or 0 */
 	uint32_t nmrs, nmrs_room;
 	bool accept_paused; /* out of descriptors: nothing is accepted */
+	bool told;	    /* that they are short */
 	bool ending;	    /* some path has ended and was not reported yet */
 };
 

@@ -2,9 +2,11 @@
 /* Every provider alike: to connect, to carry packets, to read memory. */
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "provider/pair.h"
 
 static uint64_t rng = 11;
@@ -119,6 +121,20 @@ CONFORMANCE(connect_to_nobody, OTHERS)
 	fake_close(&p->a);
 }
 
+/* For this process, which has both sides of all connections. */
+static void descriptors(rlim_t n)
+{
+	struct rlimit limit;
+
+	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (limit.rlim_max < n)
+		cr_skip_test("no more than %llu descriptors", (unsigned long long)limit.rlim_max);
+	if (limit.rlim_cur < n) {
+		limit.rlim_cur = n;
+		cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	}
+}
+
 /* More than a listener's queue holds, all begun before the first is looked at. */
 CONFORMANCE(connect_many, OTHERS)
 {
@@ -126,6 +142,7 @@ CONFORMANCE(connect_many, OTHERS)
 	const struct tw_ident *b = &p->b->host.self;
 	const unsigned n = 300;
 
+	descriptors(4 * n + 100);
 	for (unsigned i = 0; i < n; i++)
 		fake_connect(&p->a, b->nic_id, b->endpoint_id, b->filter);
 	for (unsigned i = 0; i < n; i++) {
@@ -532,14 +549,16 @@ CONFORMANCE(get_from_nowhere, FAULTS)
 {
 	struct pair *p = pair_connected(t);
 	struct iovec iov = {to, 8192};
-	uint8_t *hole = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t page = tw_page_size();
+	uint8_t *pages = mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *hole = pages + page - 4096; /* in the middle */
 
-	munmap(hole + 4096, 4096);
+	munmap(pages + page, page);
 	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, 16, NULL, NULL), TW_EFAULT);
 	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, UINT64_MAX - 100, NULL, NULL), TW_EFAULT);
 	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EFAULT);
 	cr_assert_eq(p->ops->put(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EFAULT);
-	munmap(hole, 4096);
+	munmap(pages, page);
 	/* The link is none the worse for it. */
 	cr_assert(p->ab->link->can_get);
 	cr_assert_eq(get_pieces(p, 5000, 3, false), TW_OK);
