@@ -144,7 +144,8 @@ static void take_samples(const struct job *j)
 }
 
 /* A figure of one piece, by a function that both ranks of a pair call. */
-static inline void take_one(double (*of)(const struct job *j), const struct job *j, bool beside_line)
+static inline void take_one(double (*of)(const struct job *j), const struct job *j,
+			    bool beside_line)
 {
 	struct sample *s = &samples[0];
 

@@ -98,15 +98,23 @@ static bool board_towards(const struct tw_net_ep *ep, const struct sockaddr_stor
 	return found;
 }
 
+static bool paired(const struct tw_net_link *l, uint8_t mine, unsigned theirs)
+{
+	for (unsigned i = 0; i < l->npairs; i++)
+		if (l->pairs[i].mine == mine && l->pairs[i].theirs == theirs)
+			return true;
+	return false;
+}
+
+/* A pair that was one stays: a board that is down just now may come back. */
 void tw_net_boards_pair(struct tw_net_link *l)
 {
-	l->npairs = 1;
 	for (unsigned i = 0; l->others && i < l->others->n && l->npairs < TW_NET_MAX_BOARDS; i++) {
 		struct sockaddr_storage to;
 		uint8_t mine;
 
 		tw_inet_unpack(l->others->address[i], &to);
-		if (!board_towards(l->ep, &to, &mine) || (!mine && !i))
+		if (!board_towards(l->ep, &to, &mine) || paired(l, mine, i))
 			continue;
 		l->pairs[l->npairs].mine = mine;
 		l->pairs[l->npairs++].theirs = (uint8_t)i;

@@ -26,7 +26,8 @@
 
 #define ANSWER_US 3000000      /* limit for a reply, and for a probe to come through */
 #define ANSWER_MANY_US 1000000 /* the same where there is another way to try */
-#define BACKOFF_MAX 3u	       /* the limit is doubled at most so often */
+#define REFUSED_US 200000      /* after a refusal, until it is asked again */
+#define BACKOFF_MAX 3u	       /* these are doubled at most so often */
 
 static void fill(struct tw_net_link *l, struct tw_net_ctrl *t, enum tw_net_ctrl_type type)
 {
@@ -60,12 +61,15 @@ static struct tw_ident ident_of(const struct tw_net_ctrl *t)
 				 t->filter, t->key,	    t->window};
 }
 
-static void await(struct tw_net_link *l, struct tw_net_path *p)
+static void set_deadline(struct tw_net_link *l, struct tw_net_path *p, uint64_t wait)
 {
-	uint64_t wait = tw_net_many_ways(l) ? ANSWER_MANY_US : ANSWER_US;
-
 	p->deadline = tw_clock() + tw_clock_us(wait << tw_min(p->backoff, BACKOFF_MAX));
 	tw_net_timer(l->ep, p->deadline);
+}
+
+static void await(struct tw_net_link *l, struct tw_net_path *p)
+{
+	set_deadline(l, p, tw_net_many_ways(l) ? ANSWER_MANY_US : ANSWER_US);
 }
 
 static void put(struct tw_net_link *l, const struct tw_net_ctrl *t)
@@ -256,22 +260,22 @@ static void accepted(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	send_boards(l);
 }
 
-/* The other side has no use for any way to a path, or knows of none. */
+/*
+ * The other side has no use for any way to a path, or knows of none. As that may change, say
+ * when a board of it comes back, the path is sought again.
+ */
 static void none_left(struct tw_net_link *l, uint32_t number)
 {
-	struct tw_net_path *p;
+	struct tw_net_path *p = tw_net_path_at(l, number);
 
-	tw_net_path_left(l, number);
-	if (!l->paths[0].bound && !tw_net_many_ways(l)) {
-		tw_net_link_drain(l, TW_ELOST);
+	if (l->state == TW_NET_PROBING) {
+		tw_net_link_fail(l, TW_ELOST);
 		return;
 	}
-	if (l->paths[0].bound)
-		l->broken = 0;
-	p = tw_net_path_at(l, number);
 	p->left = p->resuming = true;
 	p->backoff++;
-	await(l, p);
+	tw_net_path_gone(l, p);
+	set_deadline(l, tw_net_path_at(l, number), REFUSED_US);
 	tw_net_work(l);
 }
 
@@ -349,8 +353,7 @@ static void renew(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	 */
 	if (err != TW_ENOMEM)
 		put(l, &reply);
-	if (l->state == TW_NET_PROBING)
-		await(l, &l->paths[0]);
+	await(l, tw_net_path_at(l, t->path));
 	if (l->paths[0].bound)
 		l->broken = 0;
 }
@@ -469,6 +472,8 @@ void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		tw_net_sock_lost(l, TW_EPROTO);
 		return;
 	}
+	if (up && l->paths[0].bound)
+		l->broken = 0;
 	if (t->type == TW_NET_CONNECT && caller)
 		answer(l, t);
 	else if (t->type == TW_NET_QUERY && caller)

@@ -207,6 +207,7 @@ const struct tw_net_auth *tw_net_auth(void)
 		add_job();
 	good = known.good;
 	pthread_mutex_unlock(&known.mutex);
+	explicit_bzero(key, sizeof(key));
 	return good;
 }
 

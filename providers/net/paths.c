@@ -299,12 +299,15 @@ void tw_net_path_more(struct tw_net_link *l)
 	for (uint32_t i = 0; i < TW_NET_PATHS; i++) {
 		struct tw_net_path *p = i < l->npaths ? tw_net_path_at(l, i) : &l->paths[i];
 
-		if (p->path || p->resuming)
+		if (p->bound || p->resuming)
 			continue;
 		if (i >= l->npaths && !way_left(l, p))
 			return;
 		l->npaths = tw_max(l->npaths, i + 1);
-		tw_net_resume(l, p);
+		if (!p->path)
+			tw_net_resume(l, p);
+		else if (p->deadline <= tw_clock()) /* the other side does not probe it */
+			tw_net_path_gone(l, p);
 	}
 }
 

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/compiler.h"
+
 static inline socklen_t tw_inet_len(const struct sockaddr_storage *sa)
 {
 	return sa->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
@@ -77,14 +79,17 @@ static inline void tw_inet_unpack(const uint8_t from[16], struct sockaddr_storag
 
 #define TW_INET_RESENDS 2
 
-/* Whether the other host's system has not acknowledged what this one sent again and again. */
+/*
+ * Whether the other host's system has not acknowledged what this one sent again and again.
+ * Where data cannot leave, as its board is down, probes go out in its place.
+ */
 static inline bool tw_inet_stalled(int fd)
 {
 	struct tcp_info info;
 	socklen_t len = sizeof(info);
 
 	return fd >= 0 && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
-	       info.tcpi_retransmits >= TW_INET_RESENDS;
+	       tw_max(info.tcpi_retransmits, info.tcpi_probes) >= TW_INET_RESENDS;
 }
 
 /* For messages; len is INET6_ADDRSTRLEN. */

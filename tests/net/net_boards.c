@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two hosts with two boards each (tests/net/two_boards): this process receives on one, its
- * child sends on the other. TWT_WIRES names the commands, with a semicolon between, that take
- * a cable down and up.
+ * child sends on the other. TWT_WIRES names the commands, with semicolons between, that take an
+ * end of a cable down and up.
  *
- *   dead          each cable in turn is down until so many messages have come without it
+ *   dead          each cable in turn is down until so many messages have come without it, then
+ *                 the second board of both; once back, all carry some
  *   cuts SECONDS  a cable is cut every second
  *   stream MB     how fast that is, in MB/s
  *
@@ -176,33 +177,73 @@ static void end(struct twt_child *c, bool checked)
 	check(mx_close_endpoint(in.ep) == MX_SUCCESS);
 }
 
-/* A cable, the first or the second, goes down or up. */
+/* An end of a cable goes down or up: those of the sender, then those of this side. */
 static void wire(unsigned i, const char *way)
 {
-	char list[300], cmd[200];
+	char list[400], cmd[200], *rest = list, *at;
 
 	snprintf(list, sizeof(list), "%s", getenv("TWT_WIRES"));
-	snprintf(cmd, sizeof(cmd), "%s %s", i ? strchr(list, ';') + 1 : strtok(list, ";"), way);
+	do
+		at = strsep(&rest, ";");
+	while (i--);
+	snprintf(cmd, sizeof(cmd), "%s %s", at, way);
 	check(system(cmd) == 0);
 }
 
-/* Both boards have had a share, as mx_endpoint_info says. */
-static void shares(void)
+/* What mx_endpoint_info says of a board: its share, -1 it is down or not in use yet. */
+static int share(unsigned board)
 {
-	char cmd[400], line[1000] = "";
-	unsigned first = 0, second = 0;
+	char cmd[400], line[1000], key[8];
+	int percent = -1;
 	const char *at;
 	FILE *f;
 
+	snprintf(key, sizeof(key), "%u:", board);
 	snprintf(cmd, sizeof(cmd), "%s/bench/mx_endpoint_info --csv --pid %d", getenv("builddir"),
 		 (int)getpid());
 	check((f = popen(cmd, "r")));
-	while (fgets(line, sizeof(line), f))
-		if ((at = strstr(line, ",0:")) || (at = strstr(line, ",1:")))
-			check(sscanf(at, ",%*u:%u%% %*u:%u%%", &first, &second) >= 1);
+	while (fgets(line, sizeof(line), f)) {
+		if (!(at = strstr(line, ",0:")) && !(at = strstr(line, ",1:")))
+			continue;
+		at = strstr(at, key);
+		if (!at || sscanf(at + strlen(key), "%d%%", &percent) != 1)
+			percent = -1;
+	}
 	pclose(f);
-	printf("shares: %u%% %u%%\n", first, second);
-	check(first && second && first + second <= 100);
+	return percent;
+}
+
+/* Messages come until each board is up and has had a share. */
+static void both_carry(void)
+{
+	double limit = twt_now() + DEADLINE / 1000.0;
+	int first, second;
+
+	do {
+		check(twt_now() < limit);
+		for (unsigned i = 0; i < 10; i++)
+			check(take(true));
+		first = share(0);
+		second = share(1);
+	} while (first < 1 || second < 1);
+	printf("shares: %d%% %d%%\n", first, second);
+	check(first + second <= 100);
+}
+
+/* The second board of both hosts, and with it the ways to it, are gone for a while. */
+static void both_ends(void)
+{
+	wire(1, "down");
+	wire(3, "down");
+	do
+		for (unsigned i = 0; i < 10; i++)
+			check(take(true));
+	while (share(1) >= 0);
+	for (unsigned i = 0; i < 40; i++)
+		check(take(true));
+	wire(1, "up");
+	wire(3, "up");
+	both_carry();
 }
 
 static void dead(void)
@@ -216,7 +257,7 @@ static void dead(void)
 		for (unsigned i = 0; i < 20; i++)
 			check(take(true));
 		if (!round)
-			shares();
+			both_carry();
 		wire(round % 2, "down");
 		start = twt_now();
 		for (unsigned i = 0; i < 40; i++)
@@ -224,6 +265,8 @@ static void dead(void)
 		printf("40 messages without cable %u: %.2f s\n", round % 2, twt_now() - start);
 		wire(round % 2, "up");
 	}
+	both_carry();
+	both_ends();
 	end(&c, true);
 }
 

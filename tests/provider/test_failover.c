@@ -31,6 +31,8 @@ static struct net {
 	struct tw_settings settings;
 	enum cut cut;
 	bool single;	  /* only the first who asks has it */
+	bool no_ways;	  /* nobody can be reached by it */
+	unsigned refused; /* times */
 	unsigned opened;  /* times */
 	uint64_t carried; /* packets */
 } nets[2];
@@ -66,12 +68,24 @@ static enum tw_err net_send(struct net *n, void *path, struct tw_net_packet *pac
 	return n->of->send(path, packet, more);
 }
 
+static enum tw_err net_bind(struct net *n, void *path, const struct tw_driver_address *other)
+{
+	if (!n->no_ways)
+		return n->of->path_bind(path, other);
+	n->refused++;
+	return TW_EUNREACH;
+}
+
 /* The operations do not say whose they are. */
 #define NET(n)                                                                                     \
 	static enum tw_err open##n(const struct tw_driver_host *host, void **instance,             \
 				   struct tw_driver_caps *caps)                                    \
 	{                                                                                          \
 		return net_open(&nets[n], host, instance, caps);                                   \
+	}                                                                                          \
+	static enum tw_err bind##n(void *path, const struct tw_driver_address *other)              \
+	{                                                                                          \
+		return net_bind(&nets[n], path, other);                                            \
 	}                                                                                          \
 	static enum tw_err send##n(void *path, struct tw_net_packet *packet, bool more)            \
 	{                                                                                          \
@@ -103,6 +117,7 @@ static void add(unsigned i, const char *name, const char *provider)
 	n->driver = *n->of;
 	n->driver.name = name;
 	n->driver.open = i ? open1 : open0;
+	n->driver.path_bind = i ? bind1 : bind0;
 	n->driver.send = i ? send1 : send0;
 	n->driver.rma = i ? rma1 : rma0;
 	tw_driver_add(&n->driver);
@@ -204,6 +219,37 @@ ParameterizedTest(struct combination *c, failover, broken_on_purpose, .timeout =
 	cr_assert_eq(p->ba->got, 3u * ROUND);
 	cr_assert_eq(p->ab->got, 3u * ROUND);
 	pair_close(p);
+}
+
+/* The other side cannot use any way just now, as when its board is down: it is asked again. */
+static void refused_for_a_while(bool caller)
+{
+	static const struct traits one = {"first", OTHERS | BREAKS};
+	struct pair *p = pair_connected(&one);
+	struct fake_peer *mine = caller ? p->ab : p->ba;
+	struct tw_net_link *l = tw_container(mine->link, struct tw_net_link, link);
+
+	tw_settings.retry = (unsigned)(2000 * PAIR_SECONDS);
+	nets[0].refused = 0;
+	nets[0].no_ways = true;
+	tw_net_path_broken(l, &l->paths[0]);
+	UNTIL(p, nets[0].refused > 1 || mine->state != FAKE_UP);
+	cr_assert_eq(mine->state, FAKE_UP, "error %d", mine->why);
+	nets[0].no_ways = false;
+	traffic(p, ROUND);
+	UNTIL(p, p->ba->got == p->ab->sent && p->ab->got == p->ba->sent);
+	pair_close(p);
+}
+
+Test(failover, refused_for_a_while, .timeout = TWT_TIMEOUT)
+{
+	char err[100];
+
+	twt_fill(from, MEMORY, 1);
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
+	add(0, "first", "lossy");
+	refused_for_a_while(true);
+	refused_for_a_while(false);
 }
 
 /* The path breaks and is not replaced yet when one side leaves: all comes, then the end. */
