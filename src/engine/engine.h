@@ -157,8 +157,10 @@ bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t
  * it. Called before everything that may not overtake or that counts credits.
  */
 void tw_lane_close(struct tw_peer *p);
-/* The same for all peers: their counts are then right. */
+/* The same for all peers. */
 void tw_lanes_close(struct tw_ep *ep);
+/* Only counts, for all peers. */
+void tw_lanes_count(struct tw_ep *ep);
 /* All packets of the engine but those of the short way. */
 static inline enum tw_err tw_packet_send(struct tw_peer *p, enum tw_send_class cls,
 					 struct tw_hdr hdr, const struct iovec *iov, unsigned niov,
@@ -208,6 +210,11 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 			   uint32_t len);
 /* Takes short messages from the front of a ring, perhaps none. Returns their number. */
 unsigned tw_recv_run(struct tw_ring_rx *rx, unsigned budget);
+/*
+ * Takes the next message of a ring, if it is a short one for this receive, which is then complete
+ * but on no list. The receive has one segment. False: tw_progress() must look.
+ */
+bool tw_recv_for(struct tw_ring_rx *rx, struct tw_req *r);
 /*
  * Takes the next message of a peer straight from its ring, if it is one of the short way with
  * this match information, as after tw_unexp_take(). No receive that it could meet is posted, and

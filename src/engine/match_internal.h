@@ -149,6 +149,18 @@ static inline void table_del(struct tw_match_table *t, node_t *n)
 		n->next->prev = n->prev;
 }
 
+/* True if each message is first compared with that receive. */
+static inline bool tw_match_is_first(const struct tw_match *m, const struct tw_posted *p)
+{
+	return !m->live && m->list.next == &p->list;
+}
+
+static inline void tw_match_unlist(struct tw_match *m, struct tw_posted *p)
+{
+	m->nlisted--;
+	tw_list_del(&p->list);
+}
+
 /* Where tw_match_look() has found a receive: in a table, or else in the list. */
 struct tw_match_spot {
 	node_t **at;
@@ -179,8 +191,7 @@ static inline void tw_match_take(struct tw_match *m, struct tw_posted *p,
 				 struct tw_match_spot *spot)
 {
 	if (!spot->at) {
-		m->nlisted--;
-		tw_list_del(&p->list);
+		tw_match_unlist(m, p);
 		return;
 	}
 	table_del_first(spot->table, spot->at);

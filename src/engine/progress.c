@@ -105,7 +105,7 @@ static tw_noinline void slow(struct tw_ep *ep)
 
 	tw_expire_due(ep, now);
 	tw_rest_later(ep);
-	tw_lanes_close(ep);
+	tw_lanes_count(ep);
 	/*
 	 * A thread that sleeps on the descriptors handles them: a doorbell that is read
 	 * here might be meant for it.

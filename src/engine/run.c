@@ -247,36 +247,70 @@ unsigned tw_recv_run(struct tw_ring_rx *rx, unsigned budget)
 	return n || !p->ep->iface->imm ? n : run_qualified(p, rx, budget);
 }
 
-struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from, uint64_t match)
+/* After a message that was not taken by a run. */
+static tw_inline void took(struct tw_peer *p, struct tw_ring_rx *rx, uint32_t len)
 {
-	struct tw_peer *p = tw_peer_named(ep, *from);
-	uint64_t polls = tw_polls(ep) + 1;
-	struct tw_unexp_msg *u;
-	struct tw_ring_rx *rx;
-	struct tw_hdr hdr;
-	struct tw_slot *s;
-	uint32_t len, cost;
+	struct tw_ep *ep = p->ep;
+	uint32_t cost = tw_credit_cost(len);
 
-	if (tw_unlikely(!p || p->state != TW_PEER_UP || !p->link->lane || p->rx_unusual ||
-			tw_poll_unusual(ep) || !tw_poll_shown(ep, polls)))
-		return NULL;
-	rx = p->link->lane->back;
-	s = next_short(rx, &hdr);
-	len = tw_hdr_len(hdr);
-	cost = tw_credit_cost(len);
-	if (!s || hdr.match != match || cost > p->window - p->used ||
-	    tw_unlikely(!(u = tw_unexp_msg_get(ep, len))))
-		return NULL;
-	u->len = len;
-	tw_copy(u->data, tw_ring_data(rx, s, len), len);
-	tw_ring_advance(rx, s, len);
 	if (tw_unlikely(tw_ring_publish(rx)))
 		p->link->provider->wake(p->link);
-	tw_poll_count(ep, polls);
+	tw_poll_count(ep, tw_polls(ep) + 1);
 	ep->counters[TW_C_RECV_DONE]++;
 	ep->counters[TW_C_RECV_BYTES] += len;
 	p->show->msgs_received++;
 	p->used += cost;
 	tw_credits_release(p, cost);
+}
+
+bool tw_recv_for(struct tw_ring_rx *rx, struct tw_req *r)
+{
+	struct tw_peer *p = rx->link->peer;
+	struct tw_ep *ep = p->ep;
+	struct tw_posted *posted = &r->posted;
+	struct tw_hdr hdr;
+	struct tw_slot *s;
+	uint32_t len;
+
+	if (tw_unlikely(p->rx_unusual || tw_in_handler(ep) || !tw_match_is_first(ep->match, posted)))
+		return false;
+	s = next_short(rx, &hdr);
+	len = tw_hdr_len(hdr);
+	if (tw_unlikely(!s || (hdr.match & posted->mask) != posted->key || len > r->len ||
+			tw_credit_cost(len) > p->window - p->used))
+		return false;
+	tw_match_unlist(ep->match, posted);
+	deliver(rx, s, len, r->seg.ptr);
+	r->outcome = tw_req_ok.outcome;
+	r->match = hdr.match;
+	r->msg_len = len;
+	tw_addr_copy(&r->source, &p->addr);
+	ep->gauges[TW_G_POSTED]--;
+	took(p, rx, len);
+	return true;
+}
+
+struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from, uint64_t match)
+{
+	struct tw_peer *p = tw_peer_named(ep, *from);
+	struct tw_unexp_msg *u;
+	struct tw_ring_rx *rx;
+	struct tw_hdr hdr;
+	struct tw_slot *s;
+	uint32_t len;
+
+	if (tw_unlikely(!p || p->state != TW_PEER_UP || !p->link->lane || p->rx_unusual ||
+			tw_poll_unusual(ep) || !tw_poll_shown(ep, tw_polls(ep) + 1)))
+		return NULL;
+	rx = p->link->lane->back;
+	s = next_short(rx, &hdr);
+	len = tw_hdr_len(hdr);
+	if (!s || hdr.match != match || tw_credit_cost(len) > p->window - p->used ||
+	    tw_unlikely(!(u = tw_unexp_msg_get(ep, len))))
+		return NULL;
+	u->len = len;
+	tw_copy(u->data, tw_ring_data(rx, s, len), len);
+	tw_ring_advance(rx, s, len);
+	took(p, rx, len);
 	return u;
 }

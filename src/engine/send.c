@@ -215,20 +215,36 @@ bool tw_send_flush(struct tw_peer *p)
 	return moved;
 }
 
-void tw_lane_close(struct tw_peer *p)
+/* Counts the messages that have taken the open lane of a peer. */
+static void lane_count(struct tw_peer *p)
 {
 	struct tw_ring_tx *lane = p->lane;
 	uint32_t n = lane->head - p->lane_from;
 
-	if (tw_list_empty(&p->open))
-		return;
-	tw_list_del(&p->open);
-	p->credits += (p->lane_end - lane->head) * TW_QUICK_COST - lane->lines;
-	p->lane = &p->no_lane;
+	p->lane_from = lane->head;
 	p->unpolled += n;
 	p->show->msgs_sent += n;
 	p->ep->counters[TW_C_SEND_EAGER] += n;
 	p->ep->counters[TW_C_SEND_BYTES] += lane->payload;
+	lane->payload = 0;
+}
+
+void tw_lanes_count(struct tw_ep *ep)
+{
+	tw_list_walk(&ep->open, struct tw_peer, p, open)
+		lane_count(p);
+}
+
+void tw_lane_close(struct tw_peer *p)
+{
+	struct tw_ring_tx *lane = p->lane;
+
+	if (tw_list_empty(&p->open))
+		return;
+	tw_list_del(&p->open);
+	lane_count(p);
+	p->credits += (p->lane_end - lane->head) * TW_QUICK_COST - lane->lines;
+	p->lane = &p->no_lane;
 }
 
 void tw_lanes_close(struct tw_ep *ep)

@@ -67,7 +67,7 @@ static mx_return_t put_labels(struct output *a)
 
 static void add_counters(uint32_t *sum, struct tw_ep *ep)
 {
-	tw_lanes_close(ep);
+	tw_lanes_count(ep);
 	for (unsigned i = 0; i < TW_NCOUNTERS; i++)
 		sum[i] += (uint32_t)ep->counters[i];
 }
