@@ -184,7 +184,7 @@ unsigned tw_progress_usual(struct tw_ep *ep)
 	bool left = false;
 	unsigned n;
 
-	if (!(polls & (TW_LANE_POLLS - 1)) || tw_unlikely(tw_in_handler(ep)))
+	if (tw_poll_full(polls) || tw_unlikely(tw_in_handler(ep)))
 		return tw_progress(ep);
 	n = lanes->nactive == 1 ? take(lanes->rx[0], &left) : poll_lanes(ep, &left);
 	if (tw_unlikely(left | ep->has_work | ep->acts))
@@ -196,7 +196,7 @@ unsigned tw_progress_usual(struct tw_ep *ep)
 unsigned tw_progress(struct tw_ep *ep)
 {
 	uint64_t polls = tw_polls(ep) + 1;
-	bool left = (polls & (TW_LANE_POLLS - 1)) == 0;
+	bool left = tw_poll_full(polls);
 	unsigned n;
 
 	if (tw_unlikely(tw_in_handler(ep)))

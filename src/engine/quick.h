@@ -165,6 +165,12 @@ static inline bool tw_poll_unusual(const struct tw_ep *ep)
 	       atomic_load_explicit(&ep->slot->requested, memory_order_relaxed);
 }
 
+/* The poll of this number is the provider's. */
+static inline bool tw_poll_full(uint64_t polls)
+{
+	return !(polls & (TW_LANE_POLLS - 1));
+}
+
 /* The poll of this number is to be shown, or is the provider's. */
 static inline bool tw_poll_shows(uint64_t polls)
 {
@@ -174,7 +180,7 @@ static inline bool tw_poll_shows(uint64_t polls)
 /* False: it is the provider's. */
 static inline bool tw_poll_shown(const struct tw_ep *ep, uint64_t polls)
 {
-	if (!(polls & (TW_LANE_POLLS - 1)))
+	if (tw_poll_full(polls))
 		return false;
 	if (tw_poll_shows(polls))
 		tw_poll_show(&ep->host.lanes);

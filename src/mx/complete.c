@@ -76,7 +76,7 @@ static tw_noinline mx_return_t test_arrived(struct tw_ep *ep, struct tw_req *r, 
 {
 	const struct tw_lanes *lanes = &ep->host.lanes;
 
-	if (lanes->nactive != 1 || !tw_recv_for(lanes->rx[0], r))
+	if (lanes->nactive != 1 || tw_poll_full(tw_polls(ep) + 1) || !tw_recv_for(lanes->rx[0], r))
 		tw_progress_usual(ep);
 	if (tw_unlikely(r->outcome != tw_req_ok.outcome || ep->unusual))
 		return test_entered(ep, r, status, result);

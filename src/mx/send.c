@@ -110,9 +110,10 @@ static tw_noinline mx_return_t isend_any(mx_endpoint_t endpoint, const mx_segmen
 	return isend_entered(ep, list, count, to, match, context, request);
 }
 
-/* No endpoint has it: in use for ever, by a handle that no other has, and never complete. */
-static struct tw_req no_send = {
-	.outcome = TW_R_POSTED, .link = {&no_send.link, &no_send.link}, .handle = UINTPTR_MAX / 3};
+/* No endpoint has it: in use for ever, by a handle that nobody guesses, and never complete. */
+static struct tw_req no_send = {.outcome = TW_R_POSTED,
+				.link = {&no_send.link, &no_send.link},
+				.handle = 0x9e3779b97f4a7c15};
 
 void tw_mx_sends_init(struct tw_mx_sends *s)
 {
