@@ -47,21 +47,10 @@ static void end_export(struct tw_ep *ep, struct export *l)
 
 /* ------------------------------------------------------------------ requests */
 
-/* NULL if the memory is not this process's. */
-static struct tw_mrapi_rmem *own(uint32_t handle)
-{
-	struct tw_mrapi_rmem *r = &tw_mrapi.seg->rmem[handle % MRAPI_MAX_RMEMS];
-
-	return tw_mrapi_is(&r->obj, handle) && !r->obj.host &&
-			       tw_mrapi_node(r->owner)->proc == tw_mrapi.proc
-		       ? r
-		       : NULL;
-}
-
 static mrapi_status_t attach(struct tw_ep *ep, struct tw_member *from,
 			     const struct tw_mrapi_ctrl *ctrl)
 {
-	struct tw_mrapi_rmem *r = own(ctrl->handle);
+	struct tw_mrapi_rmem *r = tw_mrapi_own_rmem(ctrl->handle);
 	uint64_t key = ctrl->handle;
 	struct export *l;
 
@@ -99,8 +88,6 @@ mrapi_status_t tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from,
 				     const struct tw_mrapi_ctrl *ctrl)
 {
 	switch (ctrl->what) {
-	case TW_MRAPI_CTRL_CHECK:
-		return own(ctrl->handle) ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID;
 	case TW_MRAPI_CTRL_ATTACH:
 		return attach(ep, from, ctrl);
 	case TW_MRAPI_CTRL_DETACH:
@@ -114,7 +101,7 @@ mrapi_status_t tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from,
 static struct export *first_ended(void)
 {
 	tw_list_walk(&exports, struct export, l, link) {
-		if (!own(l->handle))
+		if (!tw_mrapi_own_rmem(l->handle))
 			return l;
 	}
 	return NULL;
@@ -128,10 +115,8 @@ void tw_mrapi_export_prune(void)
 	if (!ep)
 		return;
 	while ((l = first_ended())) {
-		struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_DELETED, .handle = l->handle};
 		uint64_t window = tw_window_end(ep, l->handle);
 
-		tw_ctrl_send(l->to, 0, &ctrl, sizeof(ctrl));
 		end_export(ep, l);
 		/* Some may be using it. */
 		while (window && tw_wait(ep, tw_window_ended, &window, TW_FOREVER) == TW_W_WOKEN)

@@ -325,8 +325,6 @@ void tw_mrapi_guest_end(struct tw_mrapi_node *n)
 
 void tw_mrapi_guests_lost(const struct tw_member *m)
 {
-	if (m->why != TW_S_OK)
-		return; /* it was not there */
 	tw_mrapi_admin_lock();
 	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
 		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];

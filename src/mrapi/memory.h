@@ -48,7 +48,8 @@ struct tw_mrapi_client {
 	_Atomic(uint32_t) handle; /* without the access type; 0: no memory */
 	_Atomic(uint32_t) users;  /* accesses under way, and TW_MRAPI_ENDING */
 	struct tw_mrapi_rmem *r;
-	struct tw_mrapi_remote *remote; /* set if the owner is on another host */
+	struct tw_member *owner;	  /* on another host; else NULL. Under the endpoint's lock */
+	_Atomic(uint32_t) there;  /* the handle there; 0: the connection to it is lost */
 	uint32_t proc;			/* the owner's */
 	pid_t pid;
 	_Atomic(const struct tw_mrapi_path *) path;
@@ -103,23 +104,16 @@ void tw_mrapi_client_put(struct tw_mrapi_client *c);
 /* The client of an attached caller. */
 mrapi_status_t tw_mrapi_client_find(mrapi_rmem_hndl_t handle, struct tw_mrapi_client **out);
 
-/* ---- remote.c: remote memory of other hosts; called without locks */
+/* Memory of this process, or NULL. */
+struct tw_mrapi_rmem *tw_mrapi_own_rmem(uint32_t handle);
 
-static inline bool tw_mrapi_is_remote(uint32_t handle)
-{
-	return tw_mrapi_kind_of(handle) == TW_MRAPI_REMOTE;
-}
+/* ---- remote.c: memory of other hosts; called without the endpoint's lock */
 
-/* In place of the handle of its name here, that of the memory. */
-mrapi_status_t tw_mrapi_remote_get(uint32_t *handle);
-/* Resolves a handle without its access type. */
-mrapi_status_t tw_mrapi_remote_find(uint32_t handle, struct tw_mrapi_remote **remote);
-struct tw_mrapi_rmem *tw_mrapi_remote_rmem(struct tw_mrapi_remote *remote);
-/* Whether the owner still has it. */
-mrapi_status_t tw_mrapi_remote_check(struct tw_mrapi_remote *remote);
-/* Attaches and detaches at the owner. */
-mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_remote *remote);
-void tw_mrapi_remote_detach(struct tw_mrapi_remote *remote);
+/* Whether its owner can be reached. */
+bool tw_mrapi_remote_reach(struct tw_mrapi_rmem *r, uint32_t handle);
+/* Attaches and detaches the client at the owner. */
+mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_client *c, uint32_t handle);
+void tw_mrapi_remote_detach(struct tw_mrapi_client *c);
 
 /* ---- export.c */
 /* Whether a process on another host is attached. Under the endpoint's lock. */

@@ -129,7 +129,7 @@ static bool direct_open(struct tw_mrapi_client *c)
 {
 	uint64_t offset = c->r->offset, into = offset - tw_page_down(offset);
 
-	if (c->remote)
+	if (c->owner)
 		return false;
 	if (c->proc == tw_mrapi.proc) {
 		c->base = (char *)(uintptr_t)c->r->address;
@@ -166,7 +166,7 @@ const struct tw_mrapi_path tw_mrapi_path_direct = {"direct", true, direct_open, 
 
 static bool vm_open(struct tw_mrapi_client *c)
 {
-	return !c->remote && c->pid != 0 && tw_mrapi.seg->proc[c->proc].narrow == TW_NARROW;
+	return !c->owner && c->pid != 0 && tw_mrapi.seg->proc[c->proc].narrow == TW_NARROW;
 }
 
 static mrapi_status_t vm_status(enum tw_err err)
@@ -282,7 +282,7 @@ static bool served_open(struct tw_mrapi_client *c)
 {
 	bool paged;
 
-	if (c->remote || c->proc == tw_mrapi.proc || tw_mrapi.seg->arena_size < TW_MRAPI_BOUNCES)
+	if (c->owner || c->proc == tw_mrapi.proc || tw_mrapi.seg->arena_size < TW_MRAPI_BOUNCES)
 		return false;
 	tw_mrapi_lock(&bounce_mutex);
 	paged = bounce_pages(0);
@@ -405,9 +405,9 @@ static mrapi_status_t serve(struct bounce *b)
 	uint32_t handle = ask->handle, bytes = ask->bytes, n = ask->n, stride = ask->stride;
 	uint64_t remote = ask->remote;
 	bool write = ask->write;
-	struct tw_mrapi_rmem *r = &tw_mrapi.seg->rmem[handle % MRAPI_MAX_RMEMS];
+	struct tw_mrapi_rmem *r = tw_mrapi_own_rmem(handle);
 
-	if (!tw_mrapi_is(&r->obj, handle) || tw_mrapi_node(r->owner)->proc != tw_mrapi.proc)
+	if (!r)
 		return MRAPI_ERR_RMEM_INVALID;
 	if (bytes == 0 || n == 0 || (uint64_t)bytes * n > PART || remote > r->size ||
 	    (uint64_t)(n - 1) * stride + bytes > r->size - remote)

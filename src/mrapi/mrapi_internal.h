@@ -301,7 +301,6 @@ void tw_mrapi_net_end(void);
 mrapi_status_t tw_mrapi_net_start(void);
 void tw_mrapi_net_stop(void);
 void tw_mrapi_net_forked(void);
-void tw_mrapi_remote_release(uint32_t me);
 void tw_mrapi_export_prune(void);
 
 /* ---- owned.c: words that the calling thread has locked with mrapi_atomic_lock() */

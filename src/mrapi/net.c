@@ -66,9 +66,11 @@ struct tw_member *tw_mrapi_net_reach(struct tw_ep *ep, uint64_t where)
 
 static void lost(struct tw_member *m)
 {
-	tw_mrapi_remote_lost(m);
-	tw_mrapi_export_lost(m);
-	tw_mrapi_guests_lost(m);
+	if (m->why == TW_S_OK) { /* else it was not there */
+		tw_mrapi_clients_lost(m);
+		tw_mrapi_export_lost(m);
+		tw_mrapi_guests_lost(m);
+	}
 	tw_mrapi_hosts_lost(m);
 }
 
@@ -202,9 +204,6 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 	case TW_MRAPI_CTRL_REPLY:
 		tw_mrapi_hosts_replied(from, ctrl->number);
 		tw_ctrl_replied(from, ctrl->number, ctrl, sizeof(*ctrl));
-		return;
-	case TW_MRAPI_CTRL_DELETED:
-		tw_mrapi_remote_deleted(from, ctrl->handle);
 		return;
 	case TW_MRAPI_CTRL_OPERATE:
 		tw_mrapi_guest_serve(from, ctrl);
@@ -347,7 +346,6 @@ void tw_mrapi_net_stop(void)
 	if (handle)
 		tw_ep_close(handle);
 	tw_mrapi_guests_stop();
-	tw_mrapi_remote_forget();
 	tw_mrapi_export_forget();
 	if (net.nhosts)
 		forget_members();
@@ -361,6 +359,5 @@ void tw_mrapi_net_forked(void)
 	tw_mrapi_guests_forked();
 	net.nhosts = 0;
 	net.begun = false;
-	tw_mrapi_remote_forget();
 	tw_mrapi_export_forget();
 }

@@ -17,15 +17,13 @@
 
 enum tw_mrapi_ctrl_type {
 	TW_MRAPI_CTRL_HELLO = 1, /* what has the receiver's host? */
-	TW_MRAPI_CTRL_CHECK,	 /* is the handle valid? */
 	TW_MRAPI_CTRL_ATTACH,
 	TW_MRAPI_CTRL_DETACH,
 	TW_MRAPI_CTRL_LIFE,  /* key: of the sender's segment; what follows is all it has */
 	TW_MRAPI_CTRL_CLAIM, /* an object or node of the sender's host, new or not told before */
 	TW_MRAPI_CTRL_GONE,  /* the same is no more */
 	TW_MRAPI_CTRL_OPERATE, /* on a lock of the receiver's host; see far.h */
-	TW_MRAPI_CTRL_REPLY,   /* to all of these that have a number */
-	TW_MRAPI_CTRL_DELETED  /* the owner deleted that memory */
+	TW_MRAPI_CTRL_REPLY    /* to all of these that have a number */
 };
 
 struct tw_mrapi_ctrl {
@@ -46,18 +44,6 @@ struct tw_mrapi_ctrl {
 	uint64_t key;  /* a node: its endpoint */
 } TW_WIRE;
 _Static_assert(sizeof(struct tw_mrapi_ctrl) == 88, "wire format");
-
-/* Memory of another host as this process knows it. Members after `r' come from the owner. */
-struct tw_mrapi_remote {
-	struct tw_mrapi_rmem r;
-	struct tw_member *owner;
-	uint32_t owner_handle; /* its handle on its own host, which is the key of its window */
-};
-
-static inline bool tw_mrapi_same(struct tw_addr a, struct tw_addr b)
-{
-	return a.where == b.where && a.session == b.session;
-}
 
 /* ---- net.c */
 
@@ -81,10 +67,8 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 				    struct tw_mrapi_ctrl *ctrl);
 void tw_mrapi_net_reply(struct tw_member *to, struct tw_mrapi_ctrl *ctrl, mrapi_status_t status);
 
-/* ---- remote.c: memory of other hosts; forget() is called without the lock */
-void tw_mrapi_remote_deleted(const struct tw_member *owner, uint32_t owner_handle);
-void tw_mrapi_remote_lost(const struct tw_member *owner);
-void tw_mrapi_remote_forget(void);
+/* ---- rmem.c: accesses to the memory of that owner fail from now on */
+void tw_mrapi_clients_lost(const struct tw_member *owner);
 
 /* ---- export.c: memory of this process that other hosts use */
 mrapi_status_t tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from,

@@ -12,7 +12,7 @@
 /* Accesses in flight, on the stack of the thread that waits for them. */
 struct work {
 	struct tw_op op;
-	struct tw_mrapi_remote *remote;
+	struct tw_mrapi_client *c;
 	unsigned n;
 	enum tw_status status; /* the first failure */
 };
@@ -45,7 +45,7 @@ static void await(struct tw_ep *ep, struct work *w, bool (*test)(struct tw_ep *,
 		return;
 	w->status = TW_S_CLOSED;
 	while (w->n > 0)
-		tw_mrapi_net_give_up(w->remote->owner);
+		tw_mrapi_net_give_up(w->c->owner);
 }
 
 /* Starts one access, unless one has failed. */
@@ -65,7 +65,7 @@ static void start(struct tw_ep *ep, struct work *w, bool write, const struct tw_
 	}
 	r->context = &w->op;
 	w->n++;
-	tw_window_access(ep, r, w->remote->owner->addr, w->remote->owner_handle, at);
+	tw_window_access(ep, r, w->c->owner->addr, w->c->there, at);
 }
 
 /* The remote side is one piece, the local one any number. */
@@ -123,12 +123,14 @@ static bool close_together(const struct tw_mrapi_move *m)
 
 static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
 {
-	struct work w = {.op.done = ended, .remote = c->remote, .status = TW_S_OK};
+	struct work w = {.op.done = ended, .c = c, .status = TW_S_OK};
 	struct tw_ep *ep = tw_mrapi_net_enter();
 
 	if (!ep)
 		return MRAPI_ERR_RMEM_INVALID;
-	if (m->n == 1)
+	if (!c->there)
+		w.status = TW_S_CLOSED;
+	else if (m->n == 1)
 		move_pieces(ep, &w, m);
 	else if (m->remote_stride == m->bytes)
 		move_gathered(ep, &w, m);
@@ -148,9 +150,9 @@ static bool network_open(struct tw_mrapi_client *c)
 {
 	struct tw_mrapi_move nothing = {.n = 1};
 
-	if (c->remote)
+	if (c->owner)
 		network_move(c, &nothing);
-	return c->remote != NULL;
+	return c->owner != NULL;
 }
 
 const struct tw_mrapi_path tw_mrapi_path_network = {"network", false, network_open, network_move};

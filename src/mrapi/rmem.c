@@ -14,13 +14,7 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* clients; taken before the admin lock */
 
-/* never freed: this host's memory by slot, then that of other hosts */
-static struct tw_mrapi_client *clients[2 * MRAPI_MAX_RMEMS];
-
-static struct tw_mrapi_client **client_of(uint32_t handle)
-{
-	return &clients[(handle & SLOT_MASK) + (tw_mrapi_is_remote(handle) ? MRAPI_MAX_RMEMS : 0)];
-}
+static _Atomic(struct tw_mrapi_client *) clients[MRAPI_MAX_RMEMS]; /* by slot; never freed */
 
 static mrapi_rmem_hndl_t with_atype(uint32_t handle, mrapi_rmem_atype_t atype)
 {
@@ -34,39 +28,29 @@ static bool client_atype(mrapi_rmem_atype_t a)
 	       a == MRAPI_ACCESS_TYPE_SW_CACHE;
 }
 
-static mrapi_status_t find_remote(uint32_t handle, struct tw_mrapi_rmem **out)
+static struct tw_mrapi_rmem *rmem_of(uint32_t handle)
 {
-	struct tw_mrapi_remote *remote;
-	mrapi_status_t status = tw_mrapi_remote_find(handle, &remote);
-
-	if (status != MRAPI_SUCCESS)
-		return status;
-	*out = tw_mrapi_remote_rmem(remote);
-	/* While attached, the memory is not deleted, and the loss of its owner is reported. */
-	return tw_mrapi_nodeset_empty(&(*out)->attached) ? tw_mrapi_remote_check(remote)
-							 : MRAPI_SUCCESS;
+	return &tw_mrapi.seg->rmem[handle & SLOT_MASK];
 }
 
-static mrapi_status_t find_here(uint32_t handle, struct tw_mrapi_rmem **out)
+struct tw_mrapi_rmem *tw_mrapi_own_rmem(uint32_t handle)
 {
-	struct tw_mrapi_obj *o;
-	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_RMEM, handle, &o);
+	struct tw_mrapi_rmem *r = rmem_of(handle);
 
-	if (status == MRAPI_SUCCESS && o->host)
-		status = MRAPI_ERR_RMEM_INVALID;
-	if (status == MRAPI_SUCCESS)
-		*out = tw_container(o, struct tw_mrapi_rmem, obj);
-	return status;
+	return tw_mrapi_is(&r->obj, handle) && !r->obj.host &&
+			       tw_mrapi_node(r->owner)->proc == tw_mrapi.proc
+		       ? r
+		       : NULL;
 }
 
 static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mrapi_rmem **out)
 {
-	mrapi_status_t status = tw_mrapi_is_remote(handle)
-					? find_remote(tw_mrapi_plain(handle), out)
-					: find_here(tw_mrapi_plain(handle), out);
+	struct tw_mrapi_obj *o;
+	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_RMEM, tw_mrapi_plain(handle), &o);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
+	*out = tw_container(o, struct tw_mrapi_rmem, obj);
 	if ((*out)->atype != MRAPI_RMEM_ATYPE_ANY && (*out)->atype != tw_mrapi_atype_of(handle))
 		return MRAPI_ERR_RMEM_INVALID;
 	return MRAPI_SUCCESS;
@@ -100,8 +84,8 @@ static void end_client(struct tw_mrapi_client *c)
 	if (c->map)
 		munmap(c->map, c->span);
 	c->map = NULL;
-	if (c->remote)
-		tw_mrapi_remote_detach(c->remote);
+	if (c->owner)
+		tw_mrapi_remote_detach(c);
 	atomic_store(&c->handle, 0);
 	atomic_fetch_and(&c->users, ~TW_MRAPI_ENDING);
 }
@@ -125,10 +109,17 @@ static void flush(struct tw_mrapi_client *c, uint32_t me)
 static void each_client(void (*fn)(struct tw_mrapi_client *c, uint32_t me), uint32_t me)
 {
 	tw_mrapi_lock(&mutex);
-	for (uint32_t i = 0; i < tw_countof(clients); i++)
+	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++)
 		if (clients[i] && clients[i]->handle)
 			fn(clients[i], me);
 	tw_mrapi_unlock(&mutex);
+}
+
+void tw_mrapi_clients_lost(const struct tw_member *owner)
+{
+	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++)
+		if (clients[i] && clients[i]->owner == owner)
+			atomic_store(&clients[i]->there, 0);
 }
 
 void tw_mrapi_rmem_prune(void)
@@ -151,7 +142,7 @@ void tw_mrapi_rmem_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	tw_mrapi_served_forked();
-	for (uint32_t i = 0; i < tw_countof(clients); i++) {
+	for (uint32_t i = 0; i < MRAPI_MAX_RMEMS; i++) {
 		struct tw_mrapi_client *c = clients[i];
 
 		if (!c)
@@ -159,6 +150,7 @@ void tw_mrapi_rmem_forked(void)
 		tw_mrapi_caches_forked(c);
 		begin_lane(c);
 		c->map = NULL;
+		c->owner = NULL;
 		c->handle = c->users = 0;
 	}
 }
@@ -166,26 +158,24 @@ void tw_mrapi_rmem_forked(void)
 /* Sets up the client for the process's first attached node. Under the mutex. */
 static mrapi_status_t begin_client(struct tw_mrapi_rmem *r, uint32_t handle)
 {
-	struct tw_mrapi_client **at = client_of(handle), *c = *at;
+	struct tw_mrapi_client *c = clients[handle & SLOT_MASK];
 	mrapi_status_t status;
 
 	if (!c) {
-		c = *at = calloc(1, sizeof(*c));
+		c = calloc(1, sizeof(*c));
 		if (!c)
 			return MRAPI_ERR_MEM_LIMIT;
 		pthread_mutex_init(&c->mutex, NULL);
 		begin_lane(c);
+		clients[handle & SLOT_MASK] = c;
 	}
 	if (c->handle == handle)
-		return MRAPI_SUCCESS;
+		return !r->obj.host || c->there ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID;
 	if (c->handle)
 		end_client(c);
 	c->r = r;
-	c->remote = NULL;
-	if (tw_mrapi_is_remote(handle)) {
-		status = tw_mrapi_remote_find(handle, &c->remote);
-		if (status == MRAPI_SUCCESS)
-			status = tw_mrapi_remote_attach(c->remote);
+	if (r->obj.host) {
+		status = tw_mrapi_remote_attach(c, handle);
 		if (status != MRAPI_SUCCESS)
 			return status;
 	} else {
@@ -216,12 +206,10 @@ static mrapi_status_t attach(mrapi_rmem_hndl_t handle)
 	if (tw_mrapi_is(&r->obj, tw_mrapi_plain(handle)))
 		tw_mrapi_nodeset_add(&r->attached, me - 1);
 	else
-		status = tw_mrapi_is_remote(handle)
-				 ? MRAPI_ERR_RMEM_INVALID
-				 : tw_mrapi_stale(TW_MRAPI_RMEM, tw_mrapi_plain(handle));
+		status = MRAPI_ERR_RMEM_INVALID;
 	tw_mrapi_admin_unlock();
 	if (status != MRAPI_SUCCESS && !tw_mrapi_any_here(&r->attached))
-		end_client(*client_of(handle));
+		end_client(clients[handle & SLOT_MASK]);
 	return status;
 }
 
@@ -234,7 +222,7 @@ mrapi_status_t tw_mrapi_client_find(mrapi_rmem_hndl_t handle, struct tw_mrapi_cl
 		return status;
 	if (!tw_mrapi_nodeset_has(&r->attached, tw_mrapi_me() - 1))
 		return MRAPI_ERR_RMEM_NOTATTACHED;
-	*out = *client_of(handle);
+	*out = clients[handle & SLOT_MASK];
 	return MRAPI_SUCCESS;
 }
 
@@ -408,12 +396,11 @@ static mrapi_status_t get(mrapi_rmem_id_t id, mrapi_rmem_atype_t atype, mrapi_rm
 	if (!client_atype(atype))
 		return MRAPI_ERR_RMEM_ATYPE_INVALID;
 	status = tw_mrapi_obj_get(TW_MRAPI_RMEM, id, &found);
-	if (status == MRAPI_SUCCESS && tw_mrapi_slot(TW_MRAPI_RMEM, found & SLOT_MASK)->host)
-		status = tw_mrapi_remote_get(&found);
-	if (status == MRAPI_SUCCESS)
-		status = tw_mrapi_is_remote(found) ? find_remote(found, &r) : find_here(found, &r);
 	if (status != MRAPI_SUCCESS)
 		return status;
+	r = rmem_of(found);
+	if (r->obj.host && !tw_mrapi_remote_reach(r, found))
+		return MRAPI_ERR_RMEM_ID_INVALID;
 	if (r->atype != MRAPI_RMEM_ATYPE_ANY && r->atype != (uint32_t)atype)
 		return MRAPI_ERR_RMEM_ATYPE;
 	*handle = with_atype(found, atype);
@@ -445,7 +432,7 @@ mrapi_status_t tw_mrapi_rmem_end(struct tw_mrapi_obj *o, uint32_t me)
 static mrapi_status_t delete_here(uint32_t handle)
 {
 	struct tw_ep *ep = tw_mrapi_net_enter();
-	uint32_t id = tw_mrapi_slot(TW_MRAPI_RMEM, handle & SLOT_MASK)->id;
+	uint32_t id = rmem_of(handle)->obj.id;
 	mrapi_status_t status = tw_mrapi_obj_delete(TW_MRAPI_RMEM, handle);
 
 	if (ep)
@@ -460,7 +447,7 @@ void mrapi_rmem_delete(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 	struct tw_mrapi_rmem *r;
 	mrapi_status_t result = find(rmem, &r);
 
-	if (result == MRAPI_SUCCESS && tw_mrapi_is_remote(rmem))
+	if (result == MRAPI_SUCCESS && r->obj.host)
 		result = MRAPI_ERR_RMEM_NOTOWNER;
 	else if (result == MRAPI_SUCCESS)
 		result = delete_here(tw_mrapi_plain(rmem));

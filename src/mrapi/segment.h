@@ -41,9 +41,6 @@ enum tw_mrapi_kind {
 	TW_MRAPI_KINDS
 };
 
-/* Kind in a handle to remote memory of another host, valid in this process only. */
-#define TW_MRAPI_REMOTE TW_MRAPI_KINDS
-
 /*
  * A handle: kind, whether the object has MRAPI_ERROR_EXT, generation of the slot, and
  * the slot. Thus a stale handle alone determines its status, however long ago the object
