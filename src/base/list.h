@@ -48,6 +48,19 @@ static inline void tw_list_splice_tail(struct tw_list *head, struct tw_list *fro
 
 #define tw_list_first(head, type, member) tw_container((head)->next, type, member)
 
+static inline void *tw_list_take_first(struct tw_list *head, size_t offset)
+{
+	struct tw_list *n = head->next;
+
+	if (n == head)
+		return NULL;
+	tw_list_del(n);
+	return (char *)n - offset;
+}
+
+/* Takes the first one off a list; NULL if there is none. */
+#define tw_list_take(head, type, member) ((type *)tw_list_take_first(head, offsetof(type, member)))
+
 /* Walks a list. The loop may remove the current node. */
 #define tw_list_each(head, pos, tmp)                                                               \
 	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \

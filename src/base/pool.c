@@ -79,6 +79,17 @@ int tw_pool_grow(struct tw_pool *p)
 	return 0;
 }
 
+void *tw_pool_next(const struct tw_pool *p, uint32_t *index)
+{
+	while (*index >> TW_POOL_CHUNK_BITS < p->nchunks) {
+		struct tw_pool_obj *o = tw_pool_at(p, (*index)++);
+
+		if (o->gen & 1)
+			return o;
+	}
+	return NULL;
+}
+
 /* Counts the free objects of each chunk. The first ones, which are kept, count as having none. */
 static void count_free(const struct tw_pool *p, uint32_t keep, uint8_t *nfree)
 {

@@ -71,16 +71,22 @@ static inline void tw_pool_put(struct tw_pool *p, void *object)
 	p->free = o;
 }
 
+static inline void *tw_pool_at(const struct tw_pool *p, uint32_t index)
+{
+	return p->chunks[index >> TW_POOL_CHUNK_BITS] + (size_t)(index & (TW_POOL_CHUNK - 1)) * p->size;
+}
+
+/* The first object in use from number *index on, which becomes the next; NULL: no more. */
+void *tw_pool_next(const struct tw_pool *p, uint32_t *index);
+
 /* Returns the object of this number and generation, or NULL if it is not in use. */
 tw_shared void *tw_pool_find(const struct tw_pool *p, uint32_t index, uint32_t gen)
 {
-	uint32_t chunk = index >> TW_POOL_CHUNK_BITS;
 	struct tw_pool_obj *o;
 
-	if (tw_unlikely(chunk >= p->nchunks || !(gen & 1)))
+	if (tw_unlikely(index >> TW_POOL_CHUNK_BITS >= p->nchunks || !(gen & 1)))
 		return NULL;
-	o = (struct tw_pool_obj *)(void *)(p->chunks[chunk] +
-					   (size_t)(index & (TW_POOL_CHUNK - 1)) * p->size);
+	o = tw_pool_at(p, index);
 	return tw_likely(o->gen == gen) ? o : NULL;
 }
 

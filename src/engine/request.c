@@ -32,20 +32,17 @@ static void free_claimed(struct tw_ep *ep, const struct tw_req *r)
 
 void tw_reqs_fini(struct tw_ep *ep)
 {
-	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
-		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
-			struct tw_req *r = (void *)(ep->reqs.chunks[c] + (size_t)i * ep->reqs.size);
+	struct tw_req *r;
 
-			if (!(r->obj.gen & 1))
-				continue;
-			if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM))
-				free_claimed(ep, r);
-			if (r->kind == TW_AM_SEND && (r->flags & TW_R_FORGOTTEN))
-				free(r->seg.ptr);
-			if (r->nsegs > 1)
-				free(r->segs);
-			tw_transfer_abandon(r);
-		}
+	for (uint32_t i = 0; (r = tw_pool_next(&ep->reqs, &i));) {
+		if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM))
+			free_claimed(ep, r);
+		if (r->kind == TW_AM_SEND && (r->flags & TW_R_FORGOTTEN))
+			free(r->seg.ptr);
+		if (r->nsegs > 1)
+			free(r->segs);
+		tw_transfer_abandon(r);
+	}
 	tw_pool_fini(&ep->reqs);
 }
 

@@ -173,7 +173,6 @@ static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, co
 static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
 {
 	struct tw_fi_av *av = tw_fi_of(struct tw_fi_av, fid);
-	struct tw_list *n, *tmp;
 	int rc = 0;
 
 	(void)flags;
@@ -182,8 +181,8 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 			rc = -FI_EINVAL;
 			continue;
 		}
-		tw_list_each(&av->eps, n, tmp)
-			tw_fi_dest_drop(tw_container(n, struct tw_fi_ep, in_av), fi_addr[i]);
+		tw_list_walk(&av->eps, struct tw_fi_ep, e, in_av)
+			tw_fi_dest_drop(e, fi_addr[i]);
 		tw_mutex_lock(&av->mutex);
 		av->where[fi_addr[i]] = 0;
 		hash_all(av);

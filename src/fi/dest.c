@@ -44,10 +44,9 @@ struct tw_fi_dest *tw_fi_dest_get(struct tw_fi_ep *e, fi_addr_t addr)
 
 static void fail_pending(struct tw_ep *ep, struct tw_fi_dest *d, enum tw_status why)
 {
-	while (!tw_list_empty(&d->pending)) {
-		struct tw_req *r = tw_list_first(&d->pending, struct tw_req, link);
+	struct tw_req *r;
 
-		tw_list_del(&r->link);
+	while ((r = tw_list_take(&d->pending, struct tw_req, link))) {
 		tw_window_abandon(r);
 		tw_req_complete(ep, r, why);
 	}
@@ -171,13 +170,11 @@ void tw_fi_dest_ready(struct tw_ep *ep, struct tw_req *r)
 /* A request under way does not find its destination any more. */
 static void forget_request(struct tw_ep *ep, const struct tw_fi_dest *d)
 {
-	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
-		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
-			struct tw_req *r = (void *)(ep->reqs.chunks[c] + (size_t)i * ep->reqs.size);
+	struct tw_req *r;
 
-			if ((r->obj.gen & 1) && r->kind == TW_CONNECT && r->context == d)
-				r->context = NULL;
-		}
+	for (uint32_t i = 0; (r = tw_pool_next(&ep->reqs, &i));)
+		if (r->kind == TW_CONNECT && r->context == d)
+			r->context = NULL;
 }
 
 void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr)

@@ -144,12 +144,8 @@ static int eq_close(struct fid *fid)
 
 	if (atomic_load(&eq->refs))
 		return -FI_EBUSY;
-	while (!tw_list_empty(&eq->events)) {
-		struct event *v = tw_list_first(&eq->events, struct event, link);
-
-		tw_list_del(&v->link);
+	tw_list_walk(&eq->events, struct event, v, link)
 		free(v);
-	}
 	tw_fi_wait_fini(&eq->w);
 	pthread_mutex_destroy(&eq->mutex);
 	atomic_fetch_sub(&eq->fabric->refs, 1);

@@ -27,10 +27,8 @@ static int open_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 
 static void progress_all(struct tw_fi_domain *d)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&d->eps, n, tmp)
-		tw_fi_progress(tw_container(n, struct tw_fi_ep, in_domain));
+	tw_list_walk(&d->eps, struct tw_fi_ep, e, in_domain)
+		tw_fi_progress(e);
 }
 
 /*
@@ -61,25 +59,21 @@ static void close_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 
 static void close_windows(struct tw_fi_mr *m)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&m->domain->eps, n, tmp)
-		close_window(tw_container(n, struct tw_fi_ep, in_domain), m);
+	tw_list_walk(&m->domain->eps, struct tw_fi_ep, e, in_domain)
+		close_window(e, m);
 }
 
 static int open_windows(struct tw_fi_mr *m)
 {
-	struct tw_list *n, *tmp;
-	int rc = 0;
+	tw_list_walk(&m->domain->eps, struct tw_fi_ep, e, in_domain) {
+		int rc = open_window(e, m);
 
-	tw_list_each(&m->domain->eps, n, tmp) {
-		rc = open_window(tw_container(n, struct tw_fi_ep, in_domain), m);
-		if (rc)
-			break;
+		if (rc) {
+			close_windows(m);
+			return rc;
+		}
 	}
-	if (rc)
-		close_windows(m);
-	return rc;
+	return 0;
 }
 
 /* The counters of memory are fed by all endpoints. */
@@ -102,15 +96,12 @@ static void starve(struct tw_fi_ep *e, struct tw_fi_cntr *c)
 int tw_fi_mr_join(struct tw_fi_ep *e)
 {
 	struct tw_fi_domain *d = e->domain;
-	struct tw_list *n, *tmp;
 	int rc = 0;
 
 	if (!(e->caps & (FI_RMA | FI_ATOMIC)))
 		return 0;
 	tw_mutex_lock(&d->mutex);
-	tw_list_each(&d->mrs, n, tmp) {
-		struct tw_fi_mr *m = tw_container(n, struct tw_fi_mr, link);
-
+	tw_list_walk(&d->mrs, struct tw_fi_mr, m, link) {
 		rc = open_window(e, m);
 		if (rc == 0)
 			rc = feed(e, m);
@@ -119,21 +110,17 @@ int tw_fi_mr_join(struct tw_fi_ep *e)
 	}
 	if (rc == 0)
 		tw_list_add_tail(&d->eps, &e->in_domain);
-	tw_list_each(&d->mrs, n, tmp)
+	tw_list_walk(&d->mrs, struct tw_fi_mr, m, link)
 		if (rc)
-			close_window(e, tw_container(n, struct tw_fi_mr, link));
+			close_window(e, m);
 	tw_mutex_unlock(&d->mutex);
 	return rc;
 }
 
 void tw_fi_mr_leave(struct tw_fi_ep *e)
 {
-	struct tw_list *n, *tmp;
-
 	tw_mutex_lock(&e->domain->mutex);
-	tw_list_each(&e->domain->mrs, n, tmp) {
-		struct tw_fi_mr *m = tw_container(n, struct tw_fi_mr, link);
-
+	tw_list_walk(&e->domain->mrs, struct tw_fi_mr, m, link) {
 		starve(e, m->reads);
 		starve(e, m->writes);
 	}
@@ -143,14 +130,9 @@ void tw_fi_mr_leave(struct tw_fi_ep *e)
 
 static struct tw_fi_mr *find(struct tw_fi_domain *d, uint64_t key)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&d->mrs, n, tmp) {
-		struct tw_fi_mr *m = tw_container(n, struct tw_fi_mr, link);
-
+	tw_list_walk(&d->mrs, struct tw_fi_mr, m, link)
 		if (m->fid.key == key)
 			return m;
-	}
 	return NULL;
 }
 
@@ -167,12 +149,10 @@ void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read)
 
 static void release(struct tw_fi_domain *d, struct tw_fi_cntr *c)
 {
-	struct tw_list *n, *tmp;
-
 	if (!c)
 		return;
-	tw_list_each(&d->eps, n, tmp)
-		starve(tw_container(n, struct tw_fi_ep, in_domain), c);
+	tw_list_walk(&d->eps, struct tw_fi_ep, e, in_domain)
+		starve(e, c);
 	atomic_fetch_sub(&c->refs, 1);
 }
 
@@ -205,7 +185,6 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 	struct tw_fi_mr *m = tw_fi_from(struct tw_fi_mr, fid);
 	struct tw_fi_cntr *c = tw_fi_from(struct tw_fi_cntr, other);
 	struct tw_fi_domain *d = m->domain;
-	struct tw_list *n, *tmp;
 	int rc = 0;
 
 	if (other->fclass == FI_CLASS_EP)
@@ -226,8 +205,8 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 		atomic_fetch_add(&c->refs, 1);
 	}
 	tw_mutex_unlock(&d->keys);
-	tw_list_each(&d->eps, n, tmp)
-		rc = rc ? rc : feed(tw_container(n, struct tw_fi_ep, in_domain), m);
+	tw_list_walk(&d->eps, struct tw_fi_ep, e, in_domain)
+		rc = rc ? rc : feed(e, m);
 	tw_mutex_unlock(&d->mutex);
 	return rc;
 }

@@ -40,14 +40,12 @@ ssize_t tw_fi_multi_post(struct tw_fi_ep *e, struct tw_ep *ep, void *buf, size_t
 /* It takes no more messages: those that were held back come after it. */
 static void close_buffer(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_multi *m)
 {
+	struct tw_req *r;
+
 	m->full = true;
 	tw_list_del(&m->link);
-	while (tw_list_empty(&e->multis) && !tw_list_empty(&e->held)) {
-		struct tw_req *r = tw_list_first(&e->held, struct tw_req, link);
-
-		tw_list_del(&r->link);
+	while (tw_list_empty(&e->multis) && (r = tw_list_take(&e->held, struct tw_req, link)))
 		tw_fi_recv_post(ep, r, r->match);
-	}
 }
 
 /* Nothing uses a full buffer any more. */
@@ -122,11 +120,7 @@ void tw_fi_multi_done(struct tw_req *r, struct tw_fi_event *v)
 
 bool tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&e->multis, n, tmp) {
-		struct tw_fi_multi *m = tw_container(n, struct tw_fi_multi, link);
-
+	tw_list_walk(&e->multis, struct tw_fi_multi, m, link) {
 		if (m->context != context)
 			continue;
 		close_buffer(e, ep, m);
@@ -139,10 +133,6 @@ bool tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context)
 
 void tw_fi_multi_free(struct tw_fi_ep *e)
 {
-	while (!tw_list_empty(&e->multis)) {
-		struct tw_fi_multi *m = tw_list_first(&e->multis, struct tw_fi_multi, link);
-
-		tw_list_del(&m->link);
+	tw_list_walk(&e->multis, struct tw_fi_multi, m, link)
 		free(m);
-	}
 }

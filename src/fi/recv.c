@@ -277,15 +277,13 @@ static ssize_t claim(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, 
 void tw_fi_claimed_drop(struct tw_fi_ep *e)
 {
 	struct tw_ep *ep = tw_fi_enter(e);
+	struct tw_unexp *x;
 
-	while (ep && !tw_list_empty(&e->claimed)) {
-		struct tw_unexp *x = tw_list_first(&e->claimed, struct tw_unexp, all);
-
-		tw_list_del(&x->all);
+	if (!ep)
+		return;
+	while ((x = tw_list_take(&e->claimed, struct tw_unexp, all)))
 		tw_unexp_drop(ep, tw_container(x, struct tw_unexp_msg, unexp));
-	}
-	if (ep)
-		tw_fi_leave(ep);
+	tw_fi_leave(ep);
 }
 
 /* recvmsg with the flags that look at messages. */
@@ -449,27 +447,19 @@ ssize_t tw_fi_recvmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags)
 
 static struct tw_req *find_posted(struct tw_ep *ep, const void *context)
 {
-	for (uint32_t c = 0; c < ep->reqs.nchunks; c++)
-		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
-			struct tw_req *r = (void *)(ep->reqs.chunks[c] + (size_t)i * ep->reqs.size);
+	struct tw_req *r;
 
-			if ((r->obj.gen & 1) && r->kind == TW_RECV && (r->flags & TW_R_POSTED) &&
-			    r->context == context)
-				return r;
-		}
-	return NULL;
+	for (uint32_t i = 0; (r = tw_pool_next(&ep->reqs, &i));)
+		if (r->kind == TW_RECV && (r->flags & TW_R_POSTED) && r->context == context)
+			break;
+	return r;
 }
 
 static struct tw_req *find_held(struct tw_fi_ep *e, const void *context)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&e->held, n, tmp) {
-		struct tw_req *r = tw_container(n, struct tw_req, link);
-
+	tw_list_walk(&e->held, struct tw_req, r, link)
 		if (r->context == context)
 			return r;
-	}
 	return NULL;
 }
 

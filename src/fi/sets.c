@@ -130,15 +130,11 @@ static bool has_events(struct member *m)
 static int pollset_poll(struct fid_poll *fid, void **context, int count)
 {
 	struct tw_fi_pollset *s = tw_fi_of(struct tw_fi_pollset, fid);
-	struct tw_list *n, *tmp;
 	int found = 0;
 
-	tw_list_each(&s->members, n, tmp) {
-		struct member *m = tw_container(n, struct member, in_set);
-
+	tw_list_walk(&s->members, struct member, m, in_set)
 		if (found < count && has_events(m))
 			context[found++] = m->fid->context;
-	}
 	return found;
 }
 
@@ -170,19 +166,16 @@ static void leave(struct member *m)
 
 void tw_fi_poll_leave(struct tw_fi_waiter *w)
 {
-	while (!tw_list_empty(&w->polled))
-		leave(tw_list_first(&w->polled, struct member, in_waiter));
+	tw_list_walk(&w->polled, struct member, m, in_waiter)
+		leave(m);
 }
 
 static int pollset_del(struct fid_poll *fid, struct fid *member, uint64_t flags)
 {
 	struct tw_fi_pollset *s = tw_fi_of(struct tw_fi_pollset, fid);
-	struct tw_list *n, *tmp;
 
 	(void)flags;
-	tw_list_each(&s->members, n, tmp) {
-		struct member *m = tw_container(n, struct member, in_set);
-
+	tw_list_walk(&s->members, struct member, m, in_set) {
 		if (m->fid == member) {
 			leave(m);
 			return 0;
@@ -195,8 +188,8 @@ static int pollset_close(struct fid *fid)
 {
 	struct tw_fi_pollset *s = tw_fi_from(struct tw_fi_pollset, fid);
 
-	while (!tw_list_empty(&s->members))
-		leave(tw_list_first(&s->members, struct member, in_set));
+	tw_list_walk(&s->members, struct member, m, in_set)
+		leave(m);
 	atomic_fetch_sub(&s->domain->refs, 1);
 	free(s);
 	return 0;

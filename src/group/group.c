@@ -44,24 +44,21 @@ void tw_member_fini(struct tw_member *m)
 static void lose(struct tw_member *m)
 {
 	struct tw_group *g = m->group;
+	struct tw_ctrl_request *r;
 	struct tw_list requests;
 
 	m->state = TW_MEMBER_LOST;
 	tw_member_fini(m);
 	/* They may be made again. */
 	tw_list_init(&requests);
-	tw_list_walk(&g->requests, struct tw_ctrl_request, r, link) {
-		if (r->to != m)
+	tw_list_walk(&g->requests, struct tw_ctrl_request, q, link) {
+		if (q->to != m)
 			continue;
-		tw_list_del(&r->link);
-		tw_list_add_tail(&requests, &r->link);
+		tw_list_del(&q->link);
+		tw_list_add_tail(&requests, &q->link);
 	}
-	while (!tw_list_empty(&requests)) {
-		struct tw_ctrl_request *r = tw_list_first(&requests, struct tw_ctrl_request, link);
-
-		tw_list_del(&r->link);
+	while ((r = tw_list_take(&requests, struct tw_ctrl_request, link)))
 		r->on_reply(r, NULL, 0);
-	}
 	g->ep->events++;
 	g->lost(m);
 }
@@ -198,11 +195,9 @@ static enum tw_err leave(struct tw_ep *ep, struct tw_addr to, const struct contr
 static void flush(struct tw_member *m)
 {
 	struct tw_ep *ep = m->group->ep;
+	struct control *c;
 
-	while (m->state == TW_MEMBER_HERE && !tw_list_empty(&m->out)) {
-		struct control *c = tw_list_first(&m->out, struct control, link);
-
-		tw_list_del(&c->link);
+	while (m->state == TW_MEMBER_HERE && (c = tw_list_take(&m->out, struct control, link))) {
 		if (leave(ep, m->addr, c) == TW_ENOMEM) {
 			tw_log(TW_LOG_ERROR, "no memory for a control message");
 			tw_disconnect(ep, tw_peer_at(ep, m->addr));
@@ -245,6 +240,7 @@ static void attend(struct tw_member *m)
 void tw_group_attend(struct tw_ep *ep)
 {
 	struct tw_group *g = ep->owner;
+	struct tw_member *m;
 
 	/* A send may make progress and call this again: the loop below does the work. */
 	if (g->attending)
@@ -255,12 +251,8 @@ void tw_group_attend(struct tw_ep *ep)
 		tw_collect(ep);
 		if (g->work)
 			g->work(g);
-		while (!tw_list_empty(&g->ready)) {
-			struct tw_member *m = tw_list_first(&g->ready, struct tw_member, link);
-
-			tw_list_del(&m->link);
+		while ((m = tw_list_take(&g->ready, struct tw_member, link)))
 			attend(m);
-		}
 	} while (ep->attend || !tw_list_empty(&ep->done));
 	g->attending = false;
 }

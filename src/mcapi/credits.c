@@ -103,20 +103,17 @@ void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw
 /* Handles the deferred requests for credits once more; some may be deferred again. */
 static void serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
 {
+	struct tw_mcapi_pending *w;
 	struct tw_list requested;
 
 	tw_list_init(&requested);
-	tw_list_walk(&n->pending, struct tw_mcapi_pending, w, link) {
-		if (w->ctrl.what == TW_MCAPI_CTRL_CREDITS && w->ctrl.a == endpoint) {
-			tw_list_del(&w->link);
-			tw_list_add_tail(&requested, &w->link);
+	tw_list_walk(&n->pending, struct tw_mcapi_pending, p, link) {
+		if (p->ctrl.what == TW_MCAPI_CTRL_CREDITS && p->ctrl.a == endpoint) {
+			tw_list_del(&p->link);
+			tw_list_add_tail(&requested, &p->link);
 		}
 	}
-	while (!tw_list_empty(&requested)) {
-		struct tw_mcapi_pending *w =
-			tw_list_first(&requested, struct tw_mcapi_pending, link);
-
-		tw_list_del(&w->link);
+	while ((w = tw_list_take(&requested, struct tw_mcapi_pending, link))) {
 		tw_mcapi_on_credits(n, w->from, &w->ctrl);
 		free(w);
 	}

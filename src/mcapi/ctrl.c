@@ -164,21 +164,13 @@ static void lost(struct tw_member *m)
 static void push_all(struct tw_group *g)
 {
 	struct tw_mcapi_node *n = node_of(g);
+	struct tw_mcapi_endp *e;
+	struct tw_mcapi_dest *d;
 
-	while (!tw_list_empty(&n->pushes)) {
-		struct tw_mcapi_endp *e =
-			tw_list_first(&n->pushes, struct tw_mcapi_endp, chan.push);
-
-		tw_list_del(&e->chan.push);
+	while ((e = tw_list_take(&n->pushes, struct tw_mcapi_endp, chan.push)))
 		tw_mcapi_pkt_push(n, e);
-	}
-	while (!tw_list_empty(&n->dest_pushes)) {
-		struct tw_mcapi_dest *d =
-			tw_list_first(&n->dest_pushes, struct tw_mcapi_dest, push);
-
-		tw_list_del(&d->push);
+	while ((d = tw_list_take(&n->dest_pushes, struct tw_mcapi_dest, push)))
 		tw_mcapi_msg_push(n, d);
-	}
 }
 
 void tw_mcapi_peers_init(struct tw_mcapi_node *n)

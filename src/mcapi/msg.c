@@ -71,11 +71,10 @@ static void request_credits(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 
 static void end_all(struct tw_mcapi_node *n, struct tw_mcapi_dest *d, mcapi_status_t status)
 {
-	while (!tw_list_empty(&d->sends)) {
-		struct tw_mcapi_mreq *m = tw_list_first(&d->sends, struct tw_mcapi_mreq, link);
+	struct tw_mcapi_mreq *m;
 
+	while ((m = tw_list_take(&d->sends, struct tw_mcapi_mreq, link)))
 		tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
-	}
 }
 
 static void push_soon(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
@@ -158,12 +157,11 @@ static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_dest *d,
 
 void tw_mcapi_msg_push(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 {
-	while (!tw_list_empty(&d->sends)) {
-		struct tw_mcapi_mreq *m = tw_list_first(&d->sends, struct tw_mcapi_mreq, link);
-		mcapi_status_t status;
+	struct tw_mcapi_mreq *m;
 
-		tw_list_del(&m->link);
-		status = send_now(n, d, m);
+	while ((m = tw_list_take(&d->sends, struct tw_mcapi_mreq, link))) {
+		mcapi_status_t status = send_now(n, d, m);
+
 		if (status == MCAPI_ENO_BUFFER) {
 			tw_list_add_tail(d->sends.next, &m->link);
 			if (tw_list_empty(&d->ctrl_req.r.link))

@@ -40,13 +40,11 @@ static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 void tw_mcapi_pkt_push(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	struct tw_mcapi_chan *c = &e->chan;
+	struct tw_mcapi_mreq *m;
 
-	while (can_send(c) && !tw_list_empty(&c->sends)) {
-		struct tw_mcapi_mreq *m = tw_list_first(&c->sends, struct tw_mcapi_mreq, link);
-		mcapi_status_t status;
+	while (can_send(c) && (m = tw_list_take(&c->sends, struct tw_mcapi_mreq, link))) {
+		mcapi_status_t status = send_now(n, e, m, m->data, m->len);
 
-		tw_list_del(&m->link);
-		status = send_now(n, e, m, m->data, m->len);
 		if (status != MCAPI_INCOMPLETE)
 			tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
 	}
@@ -65,11 +63,12 @@ void tw_mcapi_pkt_push_soon(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 
 void tw_mcapi_pkt_fail(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
+	struct tw_mcapi_mreq *m;
+
 	tw_list_del(&e->chan.push);
 	tw_list_del(&e->chan.credit_starved);
-	while (!tw_list_empty(&e->chan.sends))
-		tw_mcapi_mreq_done(n, tw_list_first(&e->chan.sends, struct tw_mcapi_mreq, link),
-				   MCAPI_ENOT_HANDLE, 0);
+	while ((m = tw_list_take(&e->chan.sends, struct tw_mcapi_mreq, link)))
+		tw_mcapi_mreq_done(n, m, MCAPI_ENOT_HANDLE, 0);
 }
 
 void tw_mcapi_chan_return_credits(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
@@ -85,14 +84,11 @@ void tw_mcapi_chan_return_credits(struct tw_mcapi_node *n, struct tw_mcapi_endp 
 
 void tw_mcapi_report_starved(struct tw_mcapi_node *n)
 {
-	while (!tw_list_empty(&n->credit_starved)) {
-		struct tw_mcapi_endp *e = tw_list_first(&n->credit_starved, struct tw_mcapi_endp,
-							chan.credit_starved);
+	struct tw_mcapi_endp *e;
 
-		tw_list_del(&e->chan.credit_starved);
+	while ((e = tw_list_take(&n->credit_starved, struct tw_mcapi_endp, chan.credit_starved)))
 		if (e->chan.bound && e->chan.open == TW_MCAPI_CH_OPEN)
 			tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_STARVED, 0);
-	}
 }
 
 struct tw_mcapi_endp *tw_mcapi_pkt_find(const struct tw_mcapi_node *n, uint32_t handle, bool sender)

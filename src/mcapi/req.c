@@ -116,8 +116,8 @@ static mcapi_boolean_t report(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, 
 		m->collected = true;
 		tw_list_add_tail(&n->collected, &m->link);
 		if (++n->ncollected > COLLECTED_KEPT) {
-			tw_mcapi_mreq_free(n, tw_list_first(&n->collected, struct tw_mcapi_mreq,
-							    link));
+			tw_mcapi_mreq_free(
+				n, tw_list_take(&n->collected, struct tw_mcapi_mreq, link));
 			n->ncollected--;
 		}
 	}

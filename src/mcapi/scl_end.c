@@ -124,10 +124,8 @@ static struct tw_mcapi_scl *new_end(void)
 	tw_mutex_lock(&ends.mutex);
 	if (ends.made < REUSE || tw_list_empty(&ends.used))
 		s = fresh_end();
-	if (!s && !tw_list_empty(&ends.used)) {
-		s = tw_list_first(&ends.used, struct tw_mcapi_scl, unused);
-		tw_list_del(&s->unused);
-	}
+	if (!s)
+		s = tw_list_take(&ends.used, struct tw_mcapi_scl, unused);
 	if (s)
 		s->gen = s->gen % 0xffff + 1;
 	tw_mutex_unlock(&ends.mutex);

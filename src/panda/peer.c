@@ -21,12 +21,10 @@ static unsigned pid_of(const struct tw_panda_peer *peer)
 
 static void lose_all(struct tw_ep *ep, struct tw_list *sends)
 {
-	while (!tw_list_empty(sends)) {
-		struct tw_panda_ticket *t = tw_list_first(sends, struct tw_panda_ticket, link);
+	struct tw_panda_ticket *t;
 
-		tw_list_del(&t->link);
+	while ((t = tw_list_take(sends, struct tw_panda_ticket, link)))
 		tw_panda_send_over(ep, t, true);
-	}
 }
 
 static struct tw_panda_peer *peer_at(struct tw_member *m)
@@ -107,14 +105,12 @@ void tw_panda_ready(struct tw_member *m)
 {
 	struct tw_panda_peer *peer = peer_at(m);
 	struct tw_ep *ep = m->group->ep;
+	struct tw_panda_ticket *t;
 
-	while (m->state == TW_MEMBER_HERE && !tw_list_empty(&peer->out)) {
-		struct tw_panda_ticket *t = tw_list_first(&peer->out, struct tw_panda_ticket, link);
-
-		tw_list_del(&t->link);
+	while (m->state == TW_MEMBER_HERE &&
+	       (t = tw_list_take(&peer->out, struct tw_panda_ticket, link)))
 		if (!tw_panda_launch(ep, t))
 			tw_panda_send_over(ep, t, true);
-	}
 	if (peer->ack_now && peer->acks)
 		send_acks(ep, peer);
 }
@@ -122,12 +118,11 @@ void tw_panda_ready(struct tw_member *m)
 /* It has received n more messages, perhaps some whose sends have not been collected yet. */
 void tw_panda_acknowledged(struct tw_ep *ep, struct tw_panda_peer *peer, uint32_t n)
 {
-	peer->acked += n;
-	for (; peer->acked && !tw_list_empty(&peer->unacked); peer->acked--) {
-		struct tw_panda_ticket *t =
-			tw_list_first(&peer->unacked, struct tw_panda_ticket, link);
+	struct tw_panda_ticket *t;
 
-		tw_list_del(&t->link);
+	peer->acked += n;
+	while (peer->acked && (t = tw_list_take(&peer->unacked, struct tw_panda_ticket, link))) {
+		peer->acked--;
 		tw_panda_send_over(ep, t, false);
 	}
 }

@@ -193,8 +193,8 @@ static bool free_port(struct tw_ep *ep, struct tw_panda_port *port)
 	unclaim(ep, &port->next);
 	if (port->msg)
 		tw_unexp_msg_put(ep, port->msg);
-	while (!tw_list_empty(&port->receives))
-		close_receive(ep, tw_list_first(&port->receives, struct tw_panda_ticket, link));
+	tw_list_walk(&port->receives, struct tw_panda_ticket, t, link)
+		close_receive(ep, t);
 	drop_all(ep, port->number);
 	ep->events++;
 	/* Waits for the end of the port's upcall, unless called from an upcall. */

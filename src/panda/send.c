@@ -45,8 +45,7 @@ struct tw_panda_ticket *tw_panda_ticket_find(int ticket, bool receive)
 	if (ticket < (int)TW_PANDA_TICKET ||
 	    index >> TW_POOL_CHUNK_BITS >= tw_panda.tickets.nchunks)
 		return NULL;
-	t = (void *)(tw_panda.tickets.chunks[index >> TW_POOL_CHUNK_BITS] +
-		     (size_t)(index & (TW_POOL_CHUNK - 1)) * tw_panda.tickets.size);
+	t = tw_pool_at(&tw_panda.tickets, index);
 	if (!(t->obj.gen & 1) || tw_panda_ticket_number(t) != ticket || t->receive != receive)
 		return NULL;
 	return t;
@@ -54,14 +53,11 @@ struct tw_panda_ticket *tw_panda_ticket_find(int ticket, bool receive)
 
 void tw_panda_tickets_fini(void)
 {
-	for (uint32_t c = 0; c < tw_panda.tickets.nchunks; c++)
-		for (uint32_t i = 0; i < TW_POOL_CHUNK; i++) {
-			struct tw_panda_ticket *t = (void *)(tw_panda.tickets.chunks[c] +
-							     (size_t)i * tw_panda.tickets.size);
+	struct tw_panda_ticket *t;
 
-			if ((t->obj.gen & 1) && t->receive)
-				free(t->msg);
-		}
+	for (uint32_t i = 0; (t = tw_pool_next(&tw_panda.tickets, &i));)
+		if (t->receive)
+			free(t->msg);
 	tw_pool_fini(&tw_panda.tickets);
 }
 

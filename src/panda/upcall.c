@@ -58,14 +58,13 @@ static void call_sender(struct tw_ep *ep)
 
 static void call_port(struct tw_ep *ep)
 {
-	struct tw_panda_port *port = tw_list_first(&tw_panda.ready, struct tw_panda_port, ready);
+	struct tw_panda_port *port = tw_list_take(&tw_panda.ready, struct tw_panda_port, ready);
 	int (*upcall)(void *, int, int) = port->upcall;
 	struct tw_unexp_msg *u = port->msg;
 	int size, len;
 	void *data = tw_panda_message_data(u, &size, &len);
 
 	port->msg = NULL;
-	tw_list_del(&port->ready);
 	tw_panda_port_listen(ep, port);
 	tw_panda.running = port;
 	tw_group_leave(ep);

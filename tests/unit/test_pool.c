@@ -51,6 +51,26 @@ Test(pool, objects_are_apart)
 	tw_pool_fini(&p);
 }
 
+Test(pool, next_in_use)
+{
+	struct thing *all[TW_POOL_CHUNK + 2], *t;
+	uint32_t at = 0, n = 0;
+	struct tw_pool p;
+
+	tw_pool_init(&p, sizeof(struct thing), 1024);
+	cr_assert_null(tw_pool_next(&p, &at));
+	for (unsigned i = 0; i < tw_countof(all); i++)
+		all[i] = tw_pool_get(&p);
+	for (unsigned i = 0; i < tw_countof(all); i += 2)
+		tw_pool_put(&p, all[i]);
+	while ((t = tw_pool_next(&p, &at))) {
+		cr_assert_eq(t->obj.gen, 1u);
+		n++;
+	}
+	cr_assert_eq(n, tw_countof(all) / 2);
+	tw_pool_fini(&p);
+}
+
 Test(pool, generations)
 {
 	struct tw_pool p;
