@@ -166,16 +166,11 @@ static ssize_t atomic_any(struct fid_ep *fid, enum how how, const struct fi_msg_
 	return how == BASE ? tw_fi_op_begin(e, &op, &a) : begin(e, &op, &a, results, nresults);
 }
 
-static inline uint32_t notify(struct fid_ep *fid)
-{
-	return tw_fi_of(struct tw_fi_ep, fid)->tx_bits & TW_FI_NOTIFY;
-}
-
-/* With the flags of the endpoint. */
+/* Without flags. */
 static ssize_t plain(struct fid_ep *ep, enum how how, const struct fi_ioc *iov, size_t count,
 		     const struct fi_ioc *compare, size_t ncompare, const struct fi_ioc *results,
 		     size_t nresults, fi_addr_t to, uint64_t at, uint64_t key,
-		     enum fi_datatype type, enum fi_op op, void *context)
+		     enum fi_datatype type, enum fi_op op, void *context, uint32_t bits)
 {
 	struct fi_rma_ioc where = {at, 0, key};
 	struct fi_msg_atomic m = {.msg_iov = iov,
@@ -191,7 +186,7 @@ static ssize_t plain(struct fid_ep *ep, enum how how, const struct fi_ioc *iov, 
 	/* As many elements as there are here. */
 	for (size_t i = 0; counted && i < (op == FI_ATOMIC_READ ? nresults : count); i++)
 		where.count += counted[i].count;
-	return atomic_any(ep, how, &m, compare, ncompare, results, nresults, notify(ep));
+	return atomic_any(ep, how, &m, compare, ncompare, results, nresults, bits);
 }
 
 static ssize_t with_flags(struct fid_ep *ep, enum how how, const struct fi_msg_atomic *m,
@@ -209,7 +204,8 @@ static ssize_t atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void *
 			     enum fi_op op, void *context)
 {
 	(void)desc;
-	return plain(ep, BASE, iov, count, NULL, 0, NULL, 0, to, at, key, type, op, context);
+	return plain(ep, BASE, iov, count, NULL, 0, NULL, 0, to, at, key, type, op, context,
+		     tw_fi_notify(ep));
 }
 
 static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, void *desc,
@@ -230,16 +226,9 @@ static ssize_t atomic_inject(struct fid_ep *ep, const void *buf, size_t count, f
 			     uint64_t at, uint64_t key, enum fi_datatype type, enum fi_op op)
 {
 	struct fi_ioc iov = {(void *)(uintptr_t)buf, count};
-	struct fi_rma_ioc where = {at, count, key};
-	struct fi_msg_atomic m = {.msg_iov = &iov,
-				  .iov_count = 1,
-				  .addr = to,
-				  .rma_iov = &where,
-				  .rma_iov_count = 1,
-				  .datatype = type,
-				  .op = op};
 
-	return atomic_any(ep, BASE, &m, NULL, 0, NULL, 0, TW_FI_COPIED);
+	return plain(ep, BASE, &iov, 1, NULL, 0, NULL, 0, to, at, key, type, op, NULL,
+		     TW_FI_COPIED);
 }
 
 static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
@@ -249,7 +238,7 @@ static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, vo
 {
 	(void)desc, (void)result_desc;
 	return plain(ep, FETCH, iov, count, NULL, 0, results, nresults, to, at, key, type, op,
-		     context);
+		     context, tw_fi_notify(ep));
 }
 
 static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
@@ -278,7 +267,7 @@ static ssize_t atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, vo
 {
 	(void)desc, (void)compare_desc, (void)result_desc;
 	return plain(ep, COMPARE, iov, count, compare, ncompare, results, nresults, to, at, key,
-		     type, op, context);
+		     type, op, context, tw_fi_notify(ep));
 }
 
 static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,

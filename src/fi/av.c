@@ -54,7 +54,7 @@ static bool grow(struct tw_fi_av *av, uint32_t max)
 
 static uint32_t free_index(struct tw_fi_av *av)
 {
-	uint32_t i = av->n;
+	uint32_t i;
 
 	/* A table counts up. */
 	for (i = av->type == FI_AV_TABLE ? av->n : 0; i < av->n && av->where[i]; i++)
@@ -218,13 +218,6 @@ static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, s
 	return buf;
 }
 
-static int no_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set,
-		     void *context)
-{
-	(void)av, (void)attr, (void)set, (void)context;
-	return -FI_ENOSYS;
-}
-
 static int av_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
 	struct tw_fi_av *av = tw_fi_from(struct tw_fi_av, fid);
@@ -269,7 +262,6 @@ static struct fi_ops_av av_ops = {
 	.remove = av_remove,
 	.lookup = av_lookup,
 	.straddr = av_straddr,
-	.av_set = no_av_set,
 };
 
 uint64_t tw_fi_av_where(struct tw_fi_av *av, fi_addr_t addr)
@@ -325,9 +317,7 @@ int tw_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid
 	attr->type = av->type;
 	av->flags = attr->flags;
 	av->domain = d;
-	av->fid.fid.fclass = FI_CLASS_AV;
-	av->fid.fid.context = context;
-	av->fid.fid.ops = &av_fid_ops;
+	av->fid.fid = (struct fid){FI_CLASS_AV, context, &av_fid_ops};
 	av->fid.ops = &av_ops;
 	atomic_fetch_add(&d->refs, 1);
 	*out = &av->fid;

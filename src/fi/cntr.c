@@ -38,8 +38,11 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 	return atomic_load(&c->errors);
 }
 
-static int change(struct tw_fi_cntr *c, _Atomic(uint64_t) *what, uint64_t value, bool add)
+static int change(struct fid_cntr *fid, bool error, uint64_t value, bool add)
 {
+	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
+	_Atomic(uint64_t) *what = error ? &c->errors : &c->value;
+
 	if (add)
 		atomic_fetch_add(what, value);
 	else
@@ -50,30 +53,22 @@ static int change(struct tw_fi_cntr *c, _Atomic(uint64_t) *what, uint64_t value,
 
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
-	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
-
-	return change(c, &c->value, value, true);
+	return change(fid, false, value, true);
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
-	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
-
-	return change(c, &c->value, value, false);
+	return change(fid, false, value, false);
 }
 
 static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 {
-	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
-
-	return change(c, &c->errors, value, true);
+	return change(fid, true, value, true);
 }
 
 static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
-	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
-
-	return change(c, &c->errors, value, false);
+	return change(fid, true, value, false);
 }
 
 static bool cntr_ready(struct tw_fi_waiter *w)
@@ -86,10 +81,9 @@ static bool cntr_ready(struct tw_fi_waiter *w)
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
-	uint64_t errors = atomic_load(&c->errors), end = tw_clock();
+	uint64_t errors = atomic_load(&c->errors), end = tw_fi_end(timeout);
 	int rc = 0, left = timeout;
 
-	end += tw_clock_us(1000ull * (unsigned)tw_max(timeout, 0));
 	for (;;) {
 		uint64_t now = tw_clock();
 
@@ -98,7 +92,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 			return 0;
 		if (atomic_load(&c->errors) != errors)
 			return -FI_EAVAIL;
-		if (timeout >= 0 && now >= end)
+		if (now >= end)
 			return -FI_ETIMEDOUT;
 		if (timeout >= 0)
 			left = (int)((end - now) / tw_clock_per_us / 1000) + 1;
@@ -110,11 +104,6 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 		if (rc && rc != -FI_EAGAIN)
 			return rc;
 	}
-}
-
-static int cntr_control(struct fid *fid, int command, void *arg)
-{
-	return tw_fi_getwait(&tw_fi_from(struct tw_fi_cntr, fid)->w, command, arg);
 }
 
 static int cntr_close(struct fid *fid)
@@ -132,7 +121,7 @@ static struct fi_ops cntr_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = cntr_close,
 	.bind = tw_fi_no_bind,
-	.control = cntr_control,
+	.control = tw_fi_wait_control,
 	.ops_open = tw_fi_no_ops,
 };
 
@@ -165,9 +154,7 @@ int tw_fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct
 		free(c);
 		return rc;
 	}
-	c->fid.fid.fclass = FI_CLASS_CNTR;
-	c->fid.fid.context = context;
-	c->fid.fid.ops = &cntr_fid_ops;
+	c->fid.fid = (struct fid){FI_CLASS_CNTR, context, &cntr_fid_ops};
 	c->fid.ops = &cntr_ops;
 	*out = &c->fid;
 	return 0;

@@ -145,11 +145,6 @@ static const char *cq_strerror(struct fid_cq *fid, int prov_errno, const void *d
 	return buf && len ? buf : text;
 }
 
-static int cq_control(struct fid *fid, int command, void *arg)
-{
-	return tw_fi_getwait(&tw_fi_from(struct tw_fi_cq, fid)->w, command, arg);
-}
-
 static int cq_close(struct fid *fid)
 {
 	struct tw_fi_cq *cq = tw_fi_from(struct tw_fi_cq, fid);
@@ -166,7 +161,7 @@ static struct fi_ops cq_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = cq_close,
 	.bind = tw_fi_no_bind,
-	.control = cq_control,
+	.control = tw_fi_wait_control,
 	.ops_open = tw_fi_no_ops,
 };
 
@@ -217,9 +212,7 @@ int tw_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid
 	if (attr->format == FI_CQ_FORMAT_UNSPEC)
 		attr->format = FI_CQ_FORMAT_TAGGED;
 	cq->entry = sizes[attr->format];
-	cq->fid.fid.fclass = FI_CLASS_CQ;
-	cq->fid.fid.context = context;
-	cq->fid.fid.ops = &cq_fid_ops;
+	cq->fid.fid = (struct fid){FI_CLASS_CQ, context, &cq_fid_ops};
 	cq->fid.ops = &cq_ops;
 	*out = &cq->fid;
 	return 0;

@@ -134,9 +134,7 @@ int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 		free(d);
 		return -FI_ENODEV;
 	}
-	d->fid.fid.fclass = FI_CLASS_DOMAIN;
-	d->fid.fid.context = context;
-	d->fid.fid.ops = &domain_fid_ops;
+	d->fid.fid = (struct fid){FI_CLASS_DOMAIN, context, &domain_fid_ops};
 	d->fid.ops = &domain_ops;
 	d->fid.mr = &tw_fi_mr_ops;
 	d->fabric = tw_fi_of(struct tw_fi_fabric, fabric);

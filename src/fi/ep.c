@@ -307,34 +307,15 @@ static int no_connect(struct fid_ep *ep, const void *addr, const void *param, si
 	return -FI_ENOSYS;
 }
 
-static int no_listen(struct fid_pep *pep)
-{
-	(void)pep;
-	return -FI_ENOSYS;
-}
-
 static int no_accept(struct fid_ep *ep, const void *param, size_t len)
 {
 	(void)ep, (void)param, (void)len;
 	return -FI_ENOSYS;
 }
 
-static int no_reject(struct fid_pep *pep, fid_t handle, const void *param, size_t len)
-{
-	(void)pep, (void)handle, (void)param, (void)len;
-	return -FI_ENOSYS;
-}
-
 static int no_shutdown(struct fid_ep *ep, uint64_t flags)
 {
 	(void)ep, (void)flags;
-	return -FI_ENOSYS;
-}
-
-static int no_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
-		   void *context)
-{
-	(void)ep, (void)addr, (void)flags, (void)mc, (void)context;
 	return -FI_ENOSYS;
 }
 
@@ -357,17 +338,15 @@ static struct fi_ops_ep ep_ops = {
 	.tx_size_left = tx_left,
 };
 
+/* There are no passive endpoints to listen or to reject; libfabric itself refuses what is absent. */
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.setname = no_setname,
 	.getname = ep_getname,
 	.getpeer = no_getpeer,
 	.connect = no_connect,
-	.listen = no_listen,
 	.accept = no_accept,
-	.reject = no_reject,
 	.shutdown = no_shutdown,
-	.join = no_join,
 };
 
 /* The number that src_addr asks for, or any. */
@@ -447,9 +426,7 @@ int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 	tw_list_init(&e->claimed);
 	tw_list_init(&e->in_av);
 	tw_list_init(&e->in_domain);
-	e->fid.fid.fclass = FI_CLASS_EP;
-	e->fid.fid.context = context;
-	e->fid.fid.ops = &ep_fid_ops;
+	e->fid.fid = (struct fid){FI_CLASS_EP, context, &ep_fid_ops};
 	e->fid.ops = &ep_ops;
 	e->fid.cm = &cm_ops;
 	e->fid.msg = &tw_fi_msg_ops;

@@ -133,11 +133,6 @@ static bool eq_ready(struct tw_fi_waiter *w)
 	return !tw_list_empty(&tw_container(w, struct tw_fi_eq, w)->events);
 }
 
-static int eq_control(struct fid *fid, int command, void *arg)
-{
-	return tw_fi_getwait(&tw_fi_from(struct tw_fi_eq, fid)->w, command, arg);
-}
-
 static int eq_close(struct fid *fid)
 {
 	struct tw_fi_eq *eq = tw_fi_from(struct tw_fi_eq, fid);
@@ -157,7 +152,7 @@ static struct fi_ops eq_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = eq_close,
 	.bind = tw_fi_no_bind,
-	.control = eq_control,
+	.control = tw_fi_wait_control,
 	.ops_open = tw_fi_no_ops,
 };
 
@@ -192,9 +187,7 @@ int tw_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid
 	eq->writable = attr && (attr->flags & FI_WRITE);
 	eq->fabric = tw_fi_of(struct tw_fi_fabric, fabric);
 	atomic_fetch_add(&eq->fabric->refs, 1);
-	eq->fid.fid.fclass = FI_CLASS_EQ;
-	eq->fid.fid.context = context;
-	eq->fid.fid.ops = &eq_fid_ops;
+	eq->fid.fid = (struct fid){FI_CLASS_EQ, context, &eq_fid_ops};
 	eq->fid.ops = &eq_ops;
 	*out = &eq->fid;
 	return 0;

@@ -261,6 +261,12 @@ struct tw_fi_ep {
 #define tw_fi_of(type, ptr) tw_container(ptr, type, fid)
 #define tw_fi_from(type, ptr) tw_container(ptr, type, fid.fid)
 
+/* Of accesses without flags. */
+static inline uint32_t tw_fi_notify(const struct fid_ep *fid)
+{
+	return tw_fi_of(struct tw_fi_ep, fid)->tx_bits & TW_FI_NOTIFY;
+}
+
 static inline struct tw_ep *tw_fi_enter(const struct tw_fi_ep *e)
 {
 	return tw_enter(e->handle);
@@ -481,13 +487,17 @@ static inline void tw_fi_woken(struct tw_fi_waiter *w)
 /* Sleeps until it is ready: 0, -FI_EAGAIN after so many milliseconds (negative: never), -FI_EINTR.
  */
 int tw_fi_wait(struct tw_fi_waiter *w, int timeout);
-int tw_fi_getwait(struct tw_fi_waiter *w, int command, void *arg);
+/* fi_control() of what can be waited for, and of wait sets. */
+int tw_fi_wait_control(struct fid *fid, int command, void *arg);
 int tw_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 /* Before sleeping on the descriptor: false if there is something already. */
 bool tw_fi_arm(struct tw_fi_waiter *w);
 /* Of a queue or a counter; NULL for anything else. */
 struct tw_fi_waiter *tw_fi_waiter_of(struct fid *fid);
-#define TW_FI_LOOK_MS 1 /* without a service thread nobody writes the eventfd */
+/* The tick at which so many milliseconds are over; TW_FOREVER: never, if they are negative. */
+uint64_t tw_fi_end(int timeout);
+/* Sleeps on an armed descriptor, at most until then: 0, -FI_ETIMEDOUT, -FI_EINTR. */
+int tw_fi_sleep(int fd, uint64_t end);
 
 /* sets.c */
 int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set);

@@ -136,15 +136,11 @@ static bool check_ep(const struct fi_ep_attr *h, const struct fi_ep_attr *a)
 }
 
 /* Before version 1.5 the mode was one of three values. */
-static bool check_mr_mode(uint32_t version, int asked, int *mode)
+static int mr_mode(uint32_t version, int asked)
 {
-	bool basic = asked == FI_MR_BASIC;
-
-	if (FI_VERSION_LT(version, FI_VERSION(1, 5)))
-		*mode = basic ? FI_MR_BASIC : FI_MR_SCALABLE;
-	else
-		*mode = basic || asked == FI_MR_SCALABLE ? asked : 0;
-	return true;
+	if (FI_VERSION_LT(version, FI_VERSION(1, 5)) && asked != FI_MR_BASIC)
+		return FI_MR_SCALABLE;
+	return asked == FI_MR_BASIC || asked == FI_MR_SCALABLE ? asked : 0;
 }
 
 static bool check_progress(enum fi_progress asked, enum fi_progress *have)
@@ -156,13 +152,12 @@ static bool check_progress(enum fi_progress asked, enum fi_progress *have)
 	return true;
 }
 
-static bool check_domain(uint32_t version, const struct fi_domain_attr *h, struct fi_domain_attr *a)
+static bool check_domain(const struct fi_domain_attr *h, struct fi_domain_attr *a)
 {
 	if ((h->name && strcmp(h->name, a->name) != 0) || (h->caps & ~DOMAIN_CAPS) ||
 	    h->auth_key_size || !check_progress(h->control_progress, &a->control_progress) ||
 	    !check_progress(h->data_progress, &a->data_progress) ||
-	    !check_mr_mode(version, h->mr_mode, &a->mr_mode) || h->mr_key_size > a->mr_key_size ||
-	    h->cq_data_size > a->cq_data_size || h->cq_cnt > a->cq_cnt || h->ep_cnt > a->ep_cnt ||
+	    h->mr_key_size > a->mr_key_size || h->cq_data_size > a->cq_data_size || h->cq_cnt > a->cq_cnt || h->ep_cnt > a->ep_cnt ||
 	    h->tx_ctx_cnt > a->tx_ctx_cnt || h->rx_ctx_cnt > a->rx_ctx_cnt ||
 	    h->max_ep_tx_ctx > a->max_ep_tx_ctx || h->max_ep_rx_ctx > a->max_ep_rx_ctx ||
 	    h->max_ep_stx_ctx || h->max_ep_srx_ctx || h->cntr_cnt > a->cntr_cnt ||
@@ -204,15 +199,13 @@ static bool apply(uint32_t version, const struct fi_info *h, struct fi_info *inf
 		return false;
 	if (h->ep_attr && !check_ep(h->ep_attr, info->ep_attr))
 		return false;
-	if (h->domain_attr && !check_domain(version, h->domain_attr, info->domain_attr))
+	if (h->domain_attr && !check_domain(h->domain_attr, info->domain_attr))
 		return false;
-	if (!h->domain_attr)
-		check_mr_mode(version, 0, &info->domain_attr->mr_mode);
-	if (!check_tx(h->tx_attr ? h->tx_attr : &(struct fi_tx_attr){0}, info->tx_attr,
-		      info->caps) ||
-	    !check_rx(h->rx_attr ? h->rx_attr : &(struct fi_rx_attr){0}, info->rx_attr, info->caps))
-		return false;
-	return true;
+	info->domain_attr->mr_mode = mr_mode(version, h->domain_attr ? h->domain_attr->mr_mode : 0);
+	return check_tx(h->tx_attr ? h->tx_attr : &(struct fi_tx_attr){0}, info->tx_attr,
+			info->caps) &&
+	       check_rx(h->rx_attr ? h->rx_attr : &(struct fi_rx_attr){0}, info->rx_attr,
+			info->caps);
 }
 
 static int set_addr(struct fi_info *info, const struct tw_fi_addr *a, void **addr, size_t *len)

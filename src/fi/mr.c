@@ -273,9 +273,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -FI_ENOMEM;
-	m->fid.fid.fclass = FI_CLASS_MR;
-	m->fid.fid.context = attr->context;
-	m->fid.fid.ops = &mr_fid_ops;
+	m->fid.fid = (struct fid){FI_CLASS_MR, attr->context, &mr_fid_ops};
 	m->fid.mem_desc = m;
 	m->domain = d;
 	m->base = attr->mr_iov->iov_base;

@@ -47,9 +47,7 @@ static int open_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, 
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return -FI_ENOMEM;
-	f->fid.fid.fclass = FI_CLASS_FABRIC;
-	f->fid.fid.context = context;
-	f->fid.fid.ops = &fabric_fid_ops;
+	f->fid.fid = (struct fid){FI_CLASS_FABRIC, context, &fabric_fid_ops};
 	f->fid.ops = &fabric_ops;
 	f->fid.api_version = attr->api_version;
 	*fabric = &f->fid;

@@ -22,11 +22,6 @@ static ssize_t access_any(struct fid_ep *fid, enum tw_kind kind, const struct io
 	return rc ? rc : tw_fi_op_begin(e, &op, NULL);
 }
 
-static inline uint32_t notify(struct fid_ep *fid)
-{
-	return tw_fi_of(struct tw_fi_ep, fid)->tx_bits & TW_FI_NOTIFY;
-}
-
 static ssize_t access_msg(struct fid_ep *fid, enum tw_kind kind, const struct fi_msg_rma *m,
 			  uint64_t flags)
 {
@@ -46,7 +41,7 @@ static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc
 			 fi_addr_t from, uint64_t at, uint64_t key, void *context)
 {
 	(void)desc;
-	return access_any(ep, TW_READ, iov, count, from, at, key, 0, context, notify(ep));
+	return access_any(ep, TW_READ, iov, count, from, at, key, 0, context, tw_fi_notify(ep));
 }
 
 static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
@@ -66,7 +61,7 @@ static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **des
 			  fi_addr_t to, uint64_t at, uint64_t key, void *context)
 {
 	(void)desc;
-	return access_any(ep, TW_WRITE, iov, count, to, at, key, 0, context, notify(ep));
+	return access_any(ep, TW_WRITE, iov, count, to, at, key, 0, context, tw_fi_notify(ep));
 }
 
 static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
@@ -97,7 +92,7 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t len, voi
 
 	(void)desc;
 	return access_any(ep, TW_WRITE, &iov, 1, to, at, key, data, context,
-			  notify(ep) | TW_FI_IMM);
+			  tw_fi_notify(ep) | TW_FI_IMM);
 }
 
 static ssize_t rma_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,

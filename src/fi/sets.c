@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sets of what can be waited for: wait sets sleep, poll sets look. */
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
 #include "base/fds.h"
-#include "base/sys.h"
 #include "fi/fi.h"
 
 struct tw_fi_pollset {
@@ -28,37 +25,16 @@ struct member {
 static int waitset_wait(struct fid_wait *fid, int timeout)
 {
 	struct tw_fi_waitset *s = tw_fi_of(struct tw_fi_waitset, fid);
-	bool served = tw_settings.service && !tw_settings.single_threaded;
-	uint64_t end = tw_clock() + tw_clock_us(1000ull * (unsigned)tw_max(timeout, 0));
-	struct pollfd p = {.fd = s->epfd, .events = POLLIN};
+	uint64_t end = tw_fi_end(timeout);
+	int rc;
 
-	for (;;) {
-		uint64_t now = tw_clock();
-		int n, ms = timeout < 0
-				    ? -1
-				    : (int)((now < end ? end - now : 0) / tw_clock_per_us / 1000);
-
+	do {
 		for (unsigned k = 0; k < s->n; k++)
 			if (!tw_fi_arm(s->members[k]))
 				return 0;
-		n = tw_sys_poll(&p, 1, served ? (ms < 0 ? -1 : ms + 1) : TW_FI_LOOK_MS);
-		if (n < 0 && errno == EINTR)
-			return -FI_EINTR;
-		if (n == 0 && timeout >= 0 && tw_clock() >= end)
-			return -FI_ETIMEDOUT;
-	}
-}
-
-static int waitset_control(struct fid *fid, int command, void *arg)
-{
-	if (command == FI_GETWAITOBJ) {
-		*(enum fi_wait_obj *)arg = FI_WAIT_FD;
-		return 0;
-	}
-	if (command != FI_GETWAIT)
-		return -FI_ENOSYS;
-	*(int *)arg = tw_fi_from(struct tw_fi_waitset, fid)->epfd;
-	return 0;
+		rc = tw_fi_sleep(s->epfd, end);
+	} while (rc == 0);
+	return rc;
 }
 
 static int waitset_close(struct fid *fid)
@@ -77,7 +53,7 @@ static struct fi_ops waitset_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = waitset_close,
 	.bind = tw_fi_no_bind,
-	.control = waitset_control,
+	.control = tw_fi_wait_control,
 	.ops_open = tw_fi_no_ops,
 };
 
@@ -100,8 +76,7 @@ int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, str
 		free(s);
 		return -FI_EMFILE;
 	}
-	s->fid.fid.fclass = FI_CLASS_WAIT;
-	s->fid.fid.ops = &waitset_fid_ops;
+	s->fid.fid = (struct fid){FI_CLASS_WAIT, NULL, &waitset_fid_ops};
 	s->fid.ops = &waitset_ops;
 	s->fabric = tw_fi_of(struct tw_fi_fabric, fabric);
 	atomic_fetch_add(&s->fabric->refs, 1);
@@ -220,8 +195,7 @@ int tw_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct
 	if (!s)
 		return -FI_ENOMEM;
 	tw_list_init(&s->members);
-	s->fid.fid.fclass = FI_CLASS_POLL;
-	s->fid.fid.ops = &pollset_fid_ops;
+	s->fid.fid = (struct fid){FI_CLASS_POLL, NULL, &pollset_fid_ops};
 	s->fid.ops = &pollset_ops;
 	s->domain = tw_fi_of(struct tw_fi_domain, domain);
 	atomic_fetch_add(&s->domain->refs, 1);

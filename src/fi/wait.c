@@ -14,6 +14,8 @@
 #include "base/sys.h"
 #include "fi/fi.h"
 
+#define LOOK_MS 1 /* without a service thread nobody writes the eventfd */
+
 struct tw_fi_waiter *tw_fi_waiter_of(struct fid *fid)
 {
 	switch (fid->fclass) {
@@ -242,27 +244,38 @@ static int sleep_in_engine(struct tw_fi_waiter *w, uint32_t signals, int timeout
 	return atomic_load(&w->signals) == signals ? 0 : -FI_EAGAIN;
 }
 
+uint64_t tw_fi_end(int timeout)
+{
+	return timeout < 0 ? TW_FOREVER : tw_clock() + tw_clock_us(1000ull * (unsigned)timeout);
+}
+
+int tw_fi_sleep(int fd, uint64_t end)
+{
+	bool served = tw_settings.service && !tw_settings.single_threaded;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	uint64_t now = tw_clock();
+	int ms = LOOK_MS;
+
+	if (now >= end)
+		return -FI_ETIMEDOUT;
+	if (served)
+		ms = end == TW_FOREVER ? -1 : (int)((end - now) / tw_clock_per_us / 1000) + 1;
+	return tw_sys_poll(&p, 1, ms) < 0 && errno == EINTR ? -FI_EINTR : 0;
+}
+
 static int sleep_on_fd(struct tw_fi_waiter *w, uint32_t signals, int timeout)
 {
-	uint64_t end = tw_clock() + tw_clock_us(1000ull * (unsigned)tw_max(timeout, 0));
-	bool served = tw_settings.service && !tw_settings.single_threaded;
-	struct pollfd p = {.fd = w->fd, .events = POLLIN};
+	uint64_t end = tw_fi_end(timeout);
+	int rc;
 
-	for (;;) {
-		uint64_t now = tw_clock();
-		int ms = timeout < 0 ? -1
-				     : (int)((now < end ? end - now : 0) / tw_clock_per_us / 1000);
-
+	do {
 		if (!tw_fi_arm(w))
 			return 0;
 		if (atomic_load(&w->signals) != signals)
 			return -FI_EAGAIN;
-		if (timeout >= 0 && now >= end)
-			return -FI_EAGAIN;
-		if (tw_sys_poll(&p, 1, served ? (ms < 0 ? -1 : ms + 1) : TW_FI_LOOK_MS) < 0 &&
-		    errno == EINTR)
-			return -FI_EINTR;
-	}
+		rc = tw_fi_sleep(w->fd, end);
+	} while (rc == 0);
+	return rc == -FI_ETIMEDOUT ? -FI_EAGAIN : rc;
 }
 
 int tw_fi_wait(struct tw_fi_waiter *w, int timeout)
@@ -280,17 +293,21 @@ int tw_fi_wait(struct tw_fi_waiter *w, int timeout)
 	return rc;
 }
 
-int tw_fi_getwait(struct tw_fi_waiter *w, int command, void *arg)
+int tw_fi_wait_control(struct fid *fid, int command, void *arg)
 {
+	struct tw_fi_waiter *w = tw_fi_waiter_of(fid);
+	int fd = w ? w->fd : tw_fi_from(struct tw_fi_waitset, fid)->epfd;
+	enum fi_wait_obj obj = w ? w->obj : FI_WAIT_FD;
+
 	if (command == FI_GETWAITOBJ) {
-		*(enum fi_wait_obj *)arg = w->obj;
+		*(enum fi_wait_obj *)arg = obj;
 		return 0;
 	}
 	if (command != FI_GETWAIT)
 		return -FI_ENOSYS;
-	if (w->fd < 0 || w->obj == FI_WAIT_YIELD)
+	if (fd < 0 || obj == FI_WAIT_YIELD)
 		return -FI_ENODATA;
-	*(int *)arg = w->fd;
+	*(int *)arg = fd;
 	return 0;
 }
 
