@@ -3,7 +3,6 @@
  * Event queues: of address vectors and of memory that is registered, and what the program
  * writes itself.
  */
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 

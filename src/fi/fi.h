@@ -9,10 +9,9 @@
  *   av.c     address vectors                   cq.c      completion queues
  *   ep.c     endpoints                         cntr.c    counters
  *   dest.c   connecting                        wait.c    sleeping
- *   ops.c    tables of calls                   sets.c    wait sets, poll sets
- *   mr.c     registered memory                 eq.c      event queues
- *   rma.c    reads and writes of it            atomic.c  atomics on it
- *   report.c what is said to its owner
+ *   mr.c     registered memory                 sets.c    wait sets, poll sets
+ *   rma.c    reads and writes of it            eq.c      event queues
+ *   report.c what is said to its owner         atomic.c  atomics on it
  *
  * Lock order: the domain's, a waiter's, the endpoint's of the engine, then a queue's. The service
  * thread never takes a queue's: it only connects and signals (tw_fi_background).
@@ -211,7 +210,7 @@ enum tw_fi_bits {
 
 /* One operation: a send, or an access to the memory of another. */
 struct tw_fi_op {
-	struct tw_seg segs[TW_FI_IOVS];
+	const struct tw_seg *segs;
 	uint32_t nsegs, len;
 	enum tw_kind kind;
 	uint32_t bits; /* enum tw_fi_bits */
@@ -341,7 +340,6 @@ int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 		  void *context);
 /* Whether sends are usual. */
 void tw_fi_tx_choose(struct tw_fi_ep *e);
-/* The calls without a function: each returns -FI_ENOSYS. */
 extern struct fi_ops_msg tw_fi_msg_ops;
 extern struct fi_ops_tagged tw_fi_tagged_ops;
 
@@ -385,34 +383,18 @@ bool tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context);
 void tw_fi_multi_free(struct tw_fi_ep *e);
 
 /* send.c */
-/* The pieces of the caller's memory. */
-int tw_fi_op_pieces(struct tw_fi_op *op, const struct iovec *iov, size_t count);
+/*
+ * The pieces of the caller's memory that are not empty, at most TW_FI_IOVS. More than a message
+ * can have is cut off, or else -FI_EMSGSIZE.
+ */
+int tw_fi_pieces(struct tw_seg *segs, const struct iovec *iov, size_t count, bool cut, uint32_t *n,
+		 uint32_t *len);
 /* The flags of a call that has some. */
 int tw_fi_op_flags(const struct tw_fi_ep *e, uint64_t flags, uint32_t *bits);
 /* Begins it; of an atomic the request is made already. */
 ssize_t tw_fi_op_begin(struct tw_fi_ep *e, const struct tw_fi_op *op, const struct tw_atomic *a);
 
-/* send.c, recv.c: the calls of libfabric */
-ssize_t tw_fi_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
-		    uint64_t tag, void *context);
-ssize_t tw_fi_tsendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-		     fi_addr_t to, uint64_t tag, void *context);
-ssize_t tw_fi_tsendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_t flags);
-ssize_t tw_fi_tinject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag);
-ssize_t tw_fi_tsenddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
-			fi_addr_t to, uint64_t tag, void *context);
-ssize_t tw_fi_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
-			  fi_addr_t to, uint64_t tag);
-ssize_t tw_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
-		   void *context);
-ssize_t tw_fi_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-		    fi_addr_t to, void *context);
-ssize_t tw_fi_sendmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags);
-ssize_t tw_fi_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to);
-ssize_t tw_fi_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
-		       fi_addr_t to, void *context);
-ssize_t tw_fi_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
-			 fi_addr_t to);
+/* recv.c: the calls of libfabric */
 ssize_t tw_fi_trecvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
 		     fi_addr_t from, uint64_t tag, uint64_t ignore, void *context);
 ssize_t tw_fi_trecv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,

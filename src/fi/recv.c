@@ -18,24 +18,12 @@ struct op {
 static ssize_t new_request(struct tw_ep *ep, const struct op *op, struct tw_req **out)
 {
 	struct tw_seg segs[TW_FI_IOVS];
-	uint64_t sum = 0;
-	uint32_t n = 0;
+	uint32_t n, len;
+	int rc = tw_fi_pieces(segs, op->iov, op->count, true, &n, &len);
 
-	if (op->count > TW_FI_IOVS || (op->count && !op->iov))
-		return -FI_EINVAL;
-	for (size_t i = 0; i < op->count; i++) {
-		size_t len = op->iov[i].iov_len;
-
-		if (!len)
-			continue;
-		if (!op->iov[i].iov_base)
-			return -FI_EINVAL;
-		/* No message is longer than this. */
-		len = tw_min(len, (size_t)(UINT32_MAX - sum));
-		segs[n++] = (struct tw_seg){op->iov[i].iov_base, (uint32_t)len};
-		sum += len;
-	}
-	*out = tw_req_new(ep, TW_RECV, segs, n, (uint32_t)sum);
+	if (rc)
+		return rc;
+	*out = tw_req_new(ep, TW_RECV, segs, n, len);
 	return *out ? 0 : -FI_EAGAIN;
 }
 

@@ -10,14 +10,16 @@ static ssize_t access_any(struct fid_ep *fid, enum tw_kind kind, const struct io
 			  void *context, uint32_t bits)
 {
 	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
-	struct tw_fi_op op = {.kind = kind,
+	struct tw_seg segs[TW_FI_IOVS];
+	struct tw_fi_op op = {.segs = segs,
+			      .kind = kind,
 			      .to = peer,
 			      .match = key,
 			      .offset = tw_fi_offset(e, at, key),
 			      .imm = imm,
 			      .context = context,
 			      .bits = bits};
-	int rc = tw_fi_op_pieces(&op, iov, count);
+	int rc = tw_fi_pieces(segs, iov, count, false, &op.nsegs, &op.len);
 
 	return rc ? rc : tw_fi_op_begin(e, &op, NULL);
 }

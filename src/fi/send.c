@@ -9,24 +9,25 @@
 #include "engine/quick.h"
 #include "fi/fi.h"
 
-int tw_fi_op_pieces(struct tw_fi_op *op, const struct iovec *iov, size_t count)
+int tw_fi_pieces(struct tw_seg *segs, const struct iovec *iov, size_t count, bool cut, uint32_t *n,
+		 uint32_t *len)
 {
-	uint64_t sum = 0;
-
+	*n = *len = 0;
 	if (count > TW_FI_IOVS || (count && !iov))
 		return -FI_EINVAL;
-	op->nsegs = 0;
 	for (size_t i = 0; i < count; i++) {
-		if (!iov[i].iov_len)
+		size_t more = iov[i].iov_len, room = UINT32_MAX - *len;
+
+		if (!more)
 			continue;
 		if (!iov[i].iov_base)
 			return -FI_EINVAL;
-		sum += iov[i].iov_len;
-		if (iov[i].iov_len > UINT32_MAX || sum > UINT32_MAX)
+		if (more > room && !cut)
 			return -FI_EMSGSIZE;
-		op->segs[op->nsegs++] = (struct tw_seg){iov[i].iov_base, (uint32_t)iov[i].iov_len};
+		more = tw_min(more, room);
+		segs[(*n)++] = (struct tw_seg){iov[i].iov_base, (uint32_t)more};
+		*len += (uint32_t)more;
 	}
-	op->len = (uint32_t)sum;
 	return 0;
 }
 
@@ -160,30 +161,30 @@ static tw_inline void write_event(struct tw_fi_cq *cq, void *context, uint32_t b
 }
 
 /*
- * A queue is written by all endpoints that are bound to it, each under its own lock, so it
- * has one more.
+ * Without a request, if that is possible. A queue is written by all endpoints that are bound to
+ * it, each under its own lock, so it has one more.
  */
-static bool send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf, size_t len,
-		      fi_addr_t to, uint64_t match, uint64_t imm, void *context, uint32_t bits)
+static bool send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op)
 {
-	struct tw_fi_cq *cq = (bits & TW_FI_NOTIFY) ? e->tx_cq : NULL;
-	struct tw_fi_dest *d = to < e->ndests ? e->dests[to] : NULL;
+	struct tw_fi_cq *cq = (op->bits & TW_FI_NOTIFY) ? e->tx_cq : NULL;
+	struct tw_fi_dest *d = op->to < e->ndests ? e->dests[op->to] : NULL;
+	const void *buf = op->nsegs ? op->segs->ptr : NULL;
 	bool sent = true;
 
-	if (!d || d->state != TW_FI_DEST_UP || (bits & TW_FI_SYNC) || len > TW_SHORT_SEND ||
-	    tw_unlikely(e->nwrites && tw_fi_dest_holds(e, ep, d)))
+	if (!d || d->state != TW_FI_DEST_UP || (op->bits & TW_FI_SYNC) || op->nsegs > 1 ||
+	    op->len > TW_SHORT_SEND || tw_unlikely(e->nwrites && tw_fi_dest_holds(e, ep, d)))
 		return false;
 	if (cq) {
 		tw_lock(&cq->lock);
 		sent = tw_fi_cq_room(cq);
 	}
-	if (sent && (bits & TW_FI_IMM))
-		sent = tw_send_bare_imm(ep, buf, (uint32_t)len, match, d->addr, imm);
+	if (sent && (op->bits & TW_FI_IMM))
+		sent = tw_send_bare_imm(ep, buf, op->len, op->match, d->addr, op->imm);
 	else if (sent)
-		sent = tw_send_bare(ep, buf, (uint32_t)len, match, d->addr);
+		sent = tw_send_bare(ep, buf, op->len, op->match, d->addr);
 	if (cq) {
 		if (sent)
-			write_event(cq, context, bits);
+			write_event(cq, op->context, op->bits);
 		tw_unlock(&cq->lock);
 		tw_fi_woken(&cq->w);
 	}
@@ -194,33 +195,34 @@ static bool send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf, siz
 	return sent;
 }
 
-/* With a request. */
-static tw_noinline ssize_t send_request(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf,
-					size_t len, fi_addr_t to, uint64_t match, uint64_t imm,
-					void *context, uint32_t bits)
+static ssize_t send_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op)
 {
-	struct iovec iov = {(void *)(uintptr_t)buf, len};
-	struct tw_fi_op op = {
-		.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
-	ssize_t rc = tw_fi_op_pieces(&op, &iov, 1);
+	ssize_t rc = send_bare(e, ep, op) ? 0 : begin_entered(e, ep, op, NULL);
 
-	return rc ? rc : begin_entered(e, ep, &op, NULL);
+	tw_fi_leave(ep);
+	return rc;
 }
 
 static tw_noinline ssize_t send_slow(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf,
 				     size_t len, fi_addr_t to, uint64_t match, uint64_t imm,
 				     void *context, uint32_t bits)
 {
-	ssize_t rc = 0;
+	struct tw_seg seg = {(void *)(uintptr_t)buf, (uint32_t)len};
+	struct tw_fi_op op = {.segs = &seg,
+			      .nsegs = len != 0,
+			      .len = (uint32_t)len,
+			      .to = to,
+			      .match = match,
+			      .imm = imm,
+			      .context = context,
+			      .bits = bits};
 
 	if (!ep && !(ep = tw_fi_enter(e)))
 		return -FI_EOPBADSTATE;
-	if (!buf && len)
-		rc = -FI_EINVAL;
-	else if (!send_bare(e, ep, buf, len, to, match, imm, context, bits))
-		rc = send_request(e, ep, buf, len, to, match, imm, context, bits);
+	if ((buf || !len) && len <= UINT32_MAX)
+		return send_entered(e, ep, &op);
 	tw_fi_leave(ep);
-	return rc;
+	return buf ? -FI_EMSGSIZE : -FI_EINVAL;
 }
 
 /* A message has taken the short path, and somebody sleeps or something is to be done. */
@@ -324,33 +326,33 @@ int tw_fi_op_flags(const struct tw_fi_ep *e, uint64_t flags, uint32_t *bits)
 	return 0;
 }
 
+static ssize_t sendv_any(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t to,
+			 uint64_t match, uint64_t imm, void *context, uint32_t bits)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
+	struct tw_seg segs[TW_FI_IOVS];
+	struct tw_fi_op op = {.segs = segs,
+			      .to = to,
+			      .match = match,
+			      .imm = imm,
+			      .context = context,
+			      .bits = bits};
+	int rc = bad_tag(match, bits) ? -FI_EINVAL
+				      : tw_fi_pieces(segs, iov, count, false, &op.nsegs, &op.len);
+	struct tw_ep *ep = rc ? NULL : tw_fi_enter(e);
+
+	if (!ep)
+		return rc ? rc : -FI_EOPBADSTATE;
+	return send_entered(e, ep, &op);
+}
+
 static ssize_t sendmsg_any(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t to,
 			   uint64_t match, uint64_t imm, void *context, uint64_t flags,
 			   uint32_t bits)
 {
-	struct tw_fi_op op = {
-		.to = to, .match = match, .imm = imm, .context = context, .bits = bits};
-	int rc = tw_fi_op_flags(tw_fi_of(struct tw_fi_ep, fid), flags, &op.bits);
+	int rc = tw_fi_op_flags(tw_fi_of(struct tw_fi_ep, fid), flags, &bits);
 
-	if (rc == 0 && bad_tag(match, bits))
-		rc = -FI_EINVAL;
-	if (rc == 0)
-		rc = tw_fi_op_pieces(&op, iov, count);
-	if (rc)
-		return rc;
-	if (op.nsegs > 1)
-		return tw_fi_op_begin(tw_fi_of(struct tw_fi_ep, fid), &op, NULL);
-	return send_slow(tw_fi_of(struct tw_fi_ep, fid), NULL, op.nsegs ? op.segs[0].ptr : NULL,
-			 op.len, to, match, imm, context, op.bits);
-}
-
-static ssize_t sendv_any(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t to,
-			 uint64_t match, void *context, uint32_t bits)
-{
-	struct tw_fi_op op = {.to = to, .match = match, .context = context, .bits = bits};
-	int rc = bad_tag(match, bits) ? -FI_EINVAL : tw_fi_op_pieces(&op, iov, count);
-
-	return rc ? rc : tw_fi_op_begin(tw_fi_of(struct tw_fi_ep, fid), &op, NULL);
+	return rc ? rc : sendv_any(fid, iov, count, to, match, imm, context, bits);
 }
 
 static inline uint32_t tx_bits(struct fid_ep *fid)
@@ -360,39 +362,39 @@ static inline uint32_t tx_bits(struct fid_ep *fid)
 
 /* FI_TAGGED ------------------------------------------------------------------ */
 
-ssize_t tw_fi_tsend(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
+static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
 		    uint64_t tag, void *context)
 {
 	(void)desc;
 	return send_plain(ep, buf, len, to, tag, 0, context, TW_FI_TAGGED);
 }
 
-ssize_t tw_fi_tsendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
 		     fi_addr_t to, uint64_t tag, void *context)
 {
 	(void)desc;
-	return sendv_any(ep, iov, count, to, tag, context, tx_bits(ep) | TW_FI_TAGGED);
+	return sendv_any(ep, iov, count, to, tag, 0, context, tx_bits(ep) | TW_FI_TAGGED);
 }
 
-ssize_t tw_fi_tsendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_t flags)
+static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_t flags)
 {
 	return sendmsg_any(ep, m->msg_iov, m->iov_count, m->addr, m->tag, m->data, m->context,
 			   flags, TW_FI_TAGGED);
 }
 
-ssize_t tw_fi_tinject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
+static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
 {
 	return inject(ep, buf, len, to, tag, 0, TW_FI_TAGGED);
 }
 
-ssize_t tw_fi_tsenddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
+static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 			fi_addr_t to, uint64_t tag, void *context)
 {
 	(void)desc;
 	return send_plain(ep, buf, len, to, tag, data, context, TW_FI_TAGGED | TW_FI_IMM);
 }
 
-ssize_t tw_fi_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
 			  fi_addr_t to, uint64_t tag)
 {
 	return inject(ep, buf, len, to, tag, data, TW_FI_TAGGED | TW_FI_IMM);
@@ -400,40 +402,68 @@ ssize_t tw_fi_tinjectdata(struct fid_ep *ep, const void *buf, size_t len, uint64
 
 /* FI_MSG --------------------------------------------------------------------- */
 
-ssize_t tw_fi_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
+static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
 		   void *context)
 {
 	(void)desc;
 	return send_plain(ep, buf, len, to, TW_FI_UNTAGGED, 0, context, 0);
 }
 
-ssize_t tw_fi_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
+static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
 		    fi_addr_t to, void *context)
 {
 	(void)desc;
-	return sendv_any(ep, iov, count, to, TW_FI_UNTAGGED, context, tx_bits(ep));
+	return sendv_any(ep, iov, count, to, TW_FI_UNTAGGED, 0, context, tx_bits(ep));
 }
 
-ssize_t tw_fi_sendmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags)
+static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags)
 {
 	return sendmsg_any(ep, m->msg_iov, m->iov_count, m->addr, TW_FI_UNTAGGED, m->data,
 			   m->context, flags, 0);
 }
 
-ssize_t tw_fi_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
+static ssize_t msg_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
 {
 	return inject(ep, buf, len, to, TW_FI_UNTAGGED, 0, 0);
 }
 
-ssize_t tw_fi_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
+static ssize_t msg_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
 		       fi_addr_t to, void *context)
 {
 	(void)desc;
 	return send_plain(ep, buf, len, to, TW_FI_UNTAGGED, data, context, TW_FI_IMM);
 }
 
-ssize_t tw_fi_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
+static ssize_t msg_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
 			 fi_addr_t to)
 {
 	return inject(ep, buf, len, to, TW_FI_UNTAGGED, data, TW_FI_IMM);
 }
+
+/* The tables of both directions ----------------------------------------------- */
+
+struct fi_ops_msg tw_fi_msg_ops = {
+	.size = sizeof(struct fi_ops_msg),
+	.recv = tw_fi_recv,
+	.recvv = tw_fi_recvv,
+	.recvmsg = tw_fi_recvmsg,
+	.send = msg_send,
+	.sendv = msg_sendv,
+	.sendmsg = msg_sendmsg,
+	.inject = msg_inject,
+	.senddata = msg_senddata,
+	.injectdata = msg_injectdata,
+};
+
+struct fi_ops_tagged tw_fi_tagged_ops = {
+	.size = sizeof(struct fi_ops_tagged),
+	.recv = tw_fi_trecv,
+	.recvv = tw_fi_trecvv,
+	.recvmsg = tw_fi_trecvmsg,
+	.send = tagged_send,
+	.sendv = tagged_sendv,
+	.sendmsg = tagged_sendmsg,
+	.inject = tagged_inject,
+	.senddata = tagged_senddata,
+	.injectdata = tagged_injectdata,
+};
