@@ -13,9 +13,10 @@
 #include "base/sys.h"
 #include "providers/shm/shm.h"
 
-#define DEFER_LONG_US 250  /* delay of the check after a reply, for which the peer was polling */
-#define DEFER_BUSY_US 1000 /* and of any while waking up takes time from a program */
-#define DOORBELLS 1024	   /* read in one call, more than a socket holds */
+#define DEFER_LONG_US 250   /* delay of the check after a reply, for which the peer was polling */
+#define DEFER_BUSY_US 1000  /* and of any while waking up takes time from a program */
+#define DEFER_MAX_US 100000 /* then it may take that time: neither program has looked */
+#define DOORBELLS 1024	    /* read in one call, more than a socket holds */
 
 static const char doorbell = 'b', goodbye = 'x';
 
@@ -120,6 +121,7 @@ static void flush_deferred(struct tw_shm_link *l, uint64_t now, bool may_ring)
 		return;
 	taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
 	seen = (int32_t)(taken - l->deferred_head) >= 0;
+	may_ring |= now - l->deferred_at >= tw_clock_us(DEFER_MAX_US);
 	if (!seen && (!may_ring || tw_shm_polled_within(l, TW_SHM_STALE_US)))
 		return;
 	if (!seen)

@@ -3,6 +3,7 @@
  * What the engine has of one-sided access beside put and get, over every provider: atomics,
  * and puts that notify. Two endpoints of this process, or with `self' one.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -326,14 +327,20 @@ CONFORMANCE(window_notify_served, ANY)
 	notify(t, "push");
 }
 
-/* One that was refused is offered again though its owner's program makes no call, and no more
- * comes. */
+/*
+ * One that was refused is offered again though its owner's program makes no call, and no more
+ * comes. That program is woken for it though no processor is spare.
+ */
 CONFORMANCE(window_notify_alone, OTHERS)
 {
 	double until = twt_now() + TWT_LONG;
 	struct tw_ep *ep;
 	struct tw_req *r;
+	cpu_set_t one;
 
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	twc_check(sched_setaffinity(0, sizeof(one), &one) == 0);
 	w.refuse = 7;
 	ep = begin(t, &interface);
 	r = tw_req_new1(ep, TW_WRITE, NULL, 0);
