@@ -22,7 +22,7 @@ int tw_fi_addr_print(const struct tw_fi_addr *a, char *text, size_t len)
 	return snprintf(text, len, SCHEME "%012llx/%u", nic, a->endpoint_id);
 }
 
-int tw_fi_addr_parse(const char *text, struct tw_fi_addr *a)
+static int parse(const char *text, struct tw_fi_addr *a)
 {
 	unsigned long long nic;
 	unsigned id;
@@ -61,7 +61,7 @@ int tw_fi_resolve(const char *node, const char *service, struct tw_fi_addr *a)
 {
 	const struct tw_board *boards;
 
-	if (node && tw_fi_addr_parse(node, a) == 0)
+	if (node && parse(node, a) == 0)
 		return 0;
 	*a = (struct tw_fi_addr){0, TW_FI_ANY, 0};
 	tw_boards(&boards);
@@ -104,7 +104,7 @@ int tw_fi_addr_take(uint32_t format, const void *from, size_t *used, struct tw_f
 	switch (format) {
 	case FI_ADDR_STR:
 		*used = strlen(from) + 1;
-		return tw_fi_addr_parse(from, a);
+		return parse(from, a);
 	case FI_SOCKADDR_IN:
 		memcpy(&in, from, sizeof(in));
 		*used = sizeof(in);

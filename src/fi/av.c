@@ -220,14 +220,8 @@ static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, s
 
 static int av_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
-	struct tw_fi_av *av = tw_fi_from(struct tw_fi_av, fid);
-
 	(void)flags;
-	if (other->fclass != FI_CLASS_EQ || av->eq)
-		return -FI_EINVAL;
-	av->eq = tw_fi_from(struct tw_fi_eq, other);
-	atomic_fetch_add(&av->eq->refs, 1);
-	return 0;
+	return tw_fi_eq_bind(&tw_fi_from(struct tw_fi_av, fid)->eq, other);
 }
 
 static int av_close(struct fid *fid)

@@ -60,19 +60,27 @@ static void begin(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 		tw_window_access(ep, r, to, r->match, r->remote_address);
 }
 
+/* Until the request ends; false without one. */
+static bool wait_for(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r,
+		     enum tw_fi_dest_state state)
+{
+	if (r) {
+		r->context = d;
+		d->state = (uint8_t)state;
+	} else {
+		fail_pending(ep, d, TW_S_NO_RESOURCES);
+	}
+	return r;
+}
+
 static void connect_to(struct tw_ep *ep, struct tw_fi_dest *d)
 {
 	uint64_t limit = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
 	struct tw_req *r =
 		tw_connect_new(ep, d->where >> 16, d->where & 0xffff, TW_FI_FILTER, limit);
 
-	if (!r) {
-		fail_pending(ep, d, TW_S_NO_RESOURCES);
-		return;
-	}
-	r->context = d;
-	d->state = TW_FI_DEST_CONNECTING;
-	tw_connect(ep, r);
+	if (wait_for(ep, d, r, TW_FI_DEST_CONNECTING))
+		tw_connect(ep, r);
 }
 
 static bool writes_under_way(struct tw_ep *ep, const struct tw_fi_dest *d)
@@ -99,13 +107,9 @@ static void hold(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_CONNECT, NULL, 0);
 
-	if (!r) {
-		fail_pending(ep, d, TW_S_NO_RESOURCES);
+	if (!wait_for(ep, d, r, TW_FI_DEST_HELD))
 		return;
-	}
-	r->context = d;
 	r->user = 0;
-	d->state = TW_FI_DEST_HELD;
 	e->nheld++;
 	tw_window_flush(ep, r, d->addr);
 }

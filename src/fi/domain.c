@@ -41,15 +41,11 @@ static int domain_close(struct fid *fid)
 static int domain_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
 	struct tw_fi_domain *d = tw_fi_from(struct tw_fi_domain, fid);
+	int rc = flags & ~FI_REG_MR ? -FI_EBADFLAGS : tw_fi_eq_bind(&d->eq, other);
 
-	if (other->fclass != FI_CLASS_EQ || d->eq)
-		return -FI_EINVAL;
-	if (flags & ~FI_REG_MR)
-		return -FI_EBADFLAGS;
-	d->mr_events = flags & FI_REG_MR;
-	d->eq = tw_fi_from(struct tw_fi_eq, other);
-	atomic_fetch_add(&d->eq->refs, 1);
-	return 0;
+	if (rc == 0)
+		d->mr_events = flags & FI_REG_MR;
+	return rc;
 }
 
 static int no_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,

@@ -129,14 +129,8 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 		tw_list_add_tail(&e->av->eps, &e->in_av);
 		atomic_fetch_add(&e->av->refs, 1);
 		return 0;
-	case FI_CLASS_EQ:
-		if (e->eq)
-			return -FI_EINVAL;
-		e->eq = tw_fi_from(struct tw_fi_eq, other);
-		atomic_fetch_add(&e->eq->refs, 1);
-		return 0;
 	default:
-		return -FI_EINVAL;
+		return tw_fi_eq_bind(&e->eq, other);
 	}
 }
 

@@ -147,6 +147,15 @@ static int eq_close(struct fid *fid)
 	return 0;
 }
 
+int tw_fi_eq_bind(struct tw_fi_eq **eq, struct fid *other)
+{
+	if (other->fclass != FI_CLASS_EQ || *eq)
+		return -FI_EINVAL;
+	*eq = tw_fi_from(struct tw_fi_eq, other);
+	atomic_fetch_add(&(*eq)->refs, 1);
+	return 0;
+}
+
 static struct fi_ops eq_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = eq_close,

@@ -319,7 +319,6 @@ void tw_fi_reported(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const voi
 enum tw_err tw_fi_notified(struct tw_ep *ep, struct tw_peer *p, uint64_t datum, uint32_t len);
 
 /* addr.c */
-int tw_fi_addr_parse(const char *text, struct tw_fi_addr *addr);
 int tw_fi_addr_print(const struct tw_fi_addr *addr, char *text, size_t len);
 /* Of a host name, or an address as a string, and a number of an endpoint. */
 int tw_fi_resolve(const char *node, const char *service, struct tw_fi_addr *addr);
@@ -442,6 +441,8 @@ static inline void tw_fi_count(struct tw_fi_ep *e, enum tw_fi_count which, bool 
 /* eq.c */
 int tw_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
 		  void *context);
+/* For an object that has none yet. */
+int tw_fi_eq_bind(struct tw_fi_eq **eq, struct fid *other);
 void tw_fi_eq_put(struct tw_fi_eq *eq, uint32_t event, fid_t fid, void *context, uint64_t data);
 void tw_fi_eq_error(struct tw_fi_eq *eq, fid_t fid, void *context, uint64_t data, int err);
 

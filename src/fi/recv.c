@@ -24,7 +24,11 @@ static ssize_t new_request(struct tw_ep *ep, const struct op *op, struct tw_req 
 	if (rc)
 		return rc;
 	*out = tw_req_new(ep, TW_RECV, segs, n, len);
-	return *out ? 0 : -FI_EAGAIN;
+	if (!*out)
+		return -FI_EAGAIN;
+	(*out)->context = op->context;
+	(*out)->user = op->bits;
+	return 0;
 }
 
 /* Where a receive's messages must come from; 0: anywhere. False for an invalid address. */
@@ -37,17 +41,13 @@ static inline bool source_of(struct tw_fi_ep *e, fi_addr_t from, struct tw_fi_de
 	return *d != NULL;
 }
 
-static ssize_t post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
-		    struct tw_fi_dest *d)
+static void post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
+		 struct tw_source *from)
 {
-	if (tw_likely(!d)) {
+	if (from)
+		tw_recv_post_from(ep, r, key, mask, from);
+	else
 		tw_recv_post(ep, r, key, mask);
-		return 0;
-	}
-	if (!d->from && !(d->from = tw_source_get(ep, d->where)))
-		return -FI_EAGAIN;
-	tw_recv_post_from(ep, r, key, mask, d->from);
-	return 0;
 }
 
 void tw_fi_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t where)
@@ -56,10 +56,8 @@ void tw_fi_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t where)
 
 	if (where && !from)
 		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
-	else if (from)
-		tw_recv_post_from(ep, r, TW_FI_UNTAGGED, TW_FI_UNTAGGED, from);
 	else
-		tw_recv_post(ep, r, TW_FI_UNTAGGED, TW_FI_UNTAGGED);
+		post(ep, r, TW_FI_UNTAGGED, TW_FI_UNTAGGED, from);
 }
 
 static ssize_t recv_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op)
@@ -68,8 +66,6 @@ static ssize_t recv_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct o
 	struct tw_req *r;
 	ssize_t rc;
 
-	if (tw_unlikely(!e->enabled))
-		return -FI_EOPBADSTATE;
 	if (tw_unlikely(e->nrx >= e->rx_size)) {
 		tw_progress(ep);
 		tw_fi_drain(e, ep);
@@ -77,87 +73,22 @@ static ssize_t recv_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct o
 	}
 	if (!source_of(e, op->from, &d))
 		return -FI_EINVAL;
+	if (d && !d->from && !(d->from = tw_source_get(ep, d->where)))
+		return -FI_EAGAIN;
 	rc = new_request(ep, op, &r);
 	if (rc)
 		return rc;
-	r->context = op->context;
-	r->user = op->bits;
 	if (tw_unlikely(!(op->bits & TW_FI_TAGGED) && !tw_list_empty(&e->multis))) {
 		/* Behind the buffers for many messages. */
 		r->match = d ? d->where : 0;
 		tw_list_add_tail(&e->held, &r->link);
 	} else {
-		rc = post(ep, r, op->key, op->mask, d);
-		if (rc) {
-			tw_req_free(ep, r);
-			return rc;
-		}
+		post(ep, r, op->key, op->mask, d ? d->from : NULL);
 	}
 	e->nrx++;
 	/* Asks for the data of an announced message at once. */
 	if (tw_unlikely(!tw_list_empty(&ep->work)))
 		tw_flush(ep);
-	return 0;
-}
-
-static ssize_t recv_op(struct fid_ep *fid, const struct op *op)
-{
-	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
-	struct tw_ep *ep = tw_fi_enter(e);
-	ssize_t rc;
-
-	if (tw_unlikely(!ep))
-		return -FI_EOPBADSTATE;
-	rc = recv_entered(e, ep, op);
-	tw_fi_leave(ep);
-	return rc;
-}
-
-static tw_noinline ssize_t recv_slow(struct fid_ep *fid, void *buf, size_t len, fi_addr_t from,
-				     uint64_t key, uint64_t mask, void *context, uint32_t bits)
-{
-	struct iovec iov = {buf, len};
-	struct op op = {&iov, 1, from, key, mask, context, bits};
-
-	return recv_op(fid, &op);
-}
-
-/* Whether there were receives for that source before. */
-static inline bool known_source(const struct tw_fi_ep *e, fi_addr_t from)
-{
-	return from < e->ndests && e->dests[from] && e->dests[from]->from;
-}
-
-/* The short path: no message waits, and nothing is to be done. */
-static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_addr_t from,
-			       uint64_t key, uint64_t mask, void *context, uint32_t bits)
-{
-	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
-	bool one = e->directed && from != FI_ADDR_UNSPEC;
-	struct tw_lock_way way;
-	struct tw_ep *ep;
-	struct tw_req *r;
-
-	if (tw_unlikely(!e->enabled || !buf || len > UINT32_MAX))
-		return recv_slow(fid, buf, len, from, key, mask, context, bits);
-	ep = tw_enter_quick(e->handle, &way);
-	if (tw_unlikely(!ep))
-		return recv_slow(fid, buf, len, from, key, mask, context, bits);
-	if (tw_unlikely((ep->gauges[TW_G_UNEXPECTED] | ep->unusual) || !ep->reqs.free ||
-			e->nrx >= e->rx_size || !tw_list_empty(&e->multis) ||
-			(one && !known_source(e, from)))) {
-		tw_fi_leave(ep);
-		return recv_slow(fid, buf, len, from, key, mask, context, bits);
-	}
-	r = tw_quick_recv(ep, buf, (uint32_t)len, key, mask);
-	r->context = context;
-	r->user = bits;
-	e->nrx++;
-	if (one)
-		tw_source_post(ep, r, e->dests[from]->from);
-	else
-		tw_match_post(ep->match, &r->posted);
-	tw_lock_leave(way);
 	return 0;
 }
 
@@ -252,8 +183,6 @@ static ssize_t claim(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, 
 	if (rc)
 		return rc;
 	((struct fi_context *)op->context)->internal[0] = NULL;
-	r->context = op->context;
-	r->user = op->bits;
 	e->nrx++;
 	tw_list_del(&u->unexp.all);
 	tw_unexp_receive(ep, u, r);
@@ -274,19 +203,84 @@ void tw_fi_claimed_drop(struct tw_fi_ep *e)
 	tw_fi_leave(ep);
 }
 
-/* recvmsg with the flags that look at messages. */
-static ssize_t probe(struct fid_ep *fid, const struct op *op, uint64_t flags)
+/* Into a buffer for many messages. */
+static ssize_t recv_multi(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op)
+{
+	struct tw_fi_dest *d;
+
+	if (op->count != 1 || !op->iov[0].iov_base || !source_of(e, op->from, &d))
+		return -FI_EINVAL;
+	return tw_fi_multi_post(e, ep, op->iov[0].iov_base, op->iov[0].iov_len, op->context,
+				d ? d->where : 0);
+}
+
+/* A receive, or what its flags make of it. */
+static ssize_t recv_op(struct fid_ep *fid, const struct op *op, uint64_t flags)
 {
 	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
 	struct tw_ep *ep = tw_fi_enter(e);
-	ssize_t rc = -FI_EOPBADSTATE;
+	ssize_t rc;
 
-	if (!ep)
-		return rc;
-	if (e->enabled)
-		rc = (flags & FI_PEEK) ? peek(e, ep, op, flags) : claim(e, ep, op, flags);
+	if (tw_unlikely(!ep))
+		return -FI_EOPBADSTATE;
+	if (tw_unlikely(!e->enabled))
+		rc = -FI_EOPBADSTATE;
+	else if (tw_likely(!(flags & (FI_PEEK | FI_CLAIM | FI_MULTI_RECV))))
+		rc = recv_entered(e, ep, op);
+	else if (flags & FI_MULTI_RECV)
+		rc = recv_multi(e, ep, op);
+	else
+		rc = flags & FI_PEEK ? peek(e, ep, op, flags) : claim(e, ep, op, flags);
 	tw_fi_leave(ep);
 	return rc;
+}
+
+static tw_noinline ssize_t recv_slow(struct fid_ep *fid, void *buf, size_t len, fi_addr_t from,
+				     uint64_t key, uint64_t mask, void *context, uint32_t bits)
+{
+	struct iovec iov = {buf, len};
+	struct op op = {&iov, 1, from, key, mask, context, bits};
+
+	return recv_op(fid, &op, 0);
+}
+
+/* Whether there were receives for that source before. */
+static inline bool known_source(const struct tw_fi_ep *e, fi_addr_t from)
+{
+	return from < e->ndests && e->dests[from] && e->dests[from]->from;
+}
+
+/* The short path: no message waits, and nothing is to be done. */
+static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_addr_t from,
+			       uint64_t key, uint64_t mask, void *context, uint32_t bits)
+{
+	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
+	bool one = e->directed && from != FI_ADDR_UNSPEC;
+	struct tw_lock_way way;
+	struct tw_ep *ep;
+	struct tw_req *r;
+
+	if (tw_unlikely(!e->enabled || !buf || len > UINT32_MAX))
+		return recv_slow(fid, buf, len, from, key, mask, context, bits);
+	ep = tw_enter_quick(e->handle, &way);
+	if (tw_unlikely(!ep))
+		return recv_slow(fid, buf, len, from, key, mask, context, bits);
+	if (tw_unlikely((ep->gauges[TW_G_UNEXPECTED] | ep->unusual) || !ep->reqs.free ||
+			e->nrx >= e->rx_size || !tw_list_empty(&e->multis) ||
+			(one && !known_source(e, from)))) {
+		tw_fi_leave(ep);
+		return recv_slow(fid, buf, len, from, key, mask, context, bits);
+	}
+	r = tw_quick_recv(ep, buf, (uint32_t)len, key, mask);
+	r->context = context;
+	r->user = bits;
+	e->nrx++;
+	if (one)
+		tw_source_post(ep, r, e->dests[from]->from);
+	else
+		tw_match_post(ep->match, &r->posted);
+	tw_lock_leave(way);
+	return 0;
 }
 
 static int take_flags(struct tw_fi_ep *e, uint64_t flags, uint32_t *bits)
@@ -322,7 +316,7 @@ ssize_t tw_fi_trecvv(struct fid_ep *ep, const struct iovec *iov, void **desc, si
 			.bits = rx_bits(ep) | TW_FI_TAGGED};
 
 	(void)desc;
-	return tw_unlikely(op.key & TW_FI_UNTAGGED) ? -FI_EINVAL : recv_op(ep, &op);
+	return tw_unlikely(op.key & TW_FI_UNTAGGED) ? -FI_EINVAL : recv_op(ep, &op, 0);
 }
 
 ssize_t tw_fi_trecv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
@@ -356,7 +350,7 @@ ssize_t tw_fi_trecvmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, uint64_
 		return rc;
 	if ((flags & FI_DISCARD) && !(flags & (FI_PEEK | FI_CLAIM)))
 		return -FI_EINVAL;
-	return flags & (FI_PEEK | FI_CLAIM) ? probe(ep, &op, flags) : recv_op(ep, &op);
+	return recv_op(ep, &op, flags);
 }
 
 /* FI_MSG --------------------------------------------------------------------- */
@@ -374,13 +368,7 @@ ssize_t tw_fi_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, siz
 			.bits = e->rx_bits};
 
 	(void)desc;
-	if ((e->rx_flags & FI_MULTI_RECV) && count == 1) {
-		struct fi_msg m = {
-			.msg_iov = iov, .iov_count = 1, .addr = from, .context = context};
-
-		return ep->msg->recvmsg(ep, &m, e->rx_flags);
-	}
-	return recv_op(ep, &op);
+	return recv_op(ep, &op, count == 1 ? e->rx_flags & FI_MULTI_RECV : 0);
 }
 
 ssize_t tw_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
@@ -392,26 +380,6 @@ ssize_t tw_fi_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr
 	if (tw_unlikely(e->rx_flags & FI_MULTI_RECV))
 		return tw_fi_recvv(ep, &iov, desc, 1, from, context);
 	return recv1(ep, buf, len, from, TW_FI_UNTAGGED, TW_FI_UNTAGGED, context, e->rx_bits);
-}
-
-static ssize_t recv_multi(struct fid_ep *fid, const struct op *op)
-{
-	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
-	struct tw_ep *ep = tw_fi_enter(e);
-	struct tw_fi_dest *d;
-	ssize_t rc;
-
-	if (!ep)
-		return -FI_EOPBADSTATE;
-	if (!e->enabled)
-		rc = -FI_EOPBADSTATE;
-	else if (op->count != 1 || !op->iov[0].iov_base || !source_of(e, op->from, &d))
-		rc = -FI_EINVAL;
-	else
-		rc = tw_fi_multi_post(e, ep, op->iov[0].iov_base, op->iov[0].iov_len, op->context,
-				      d ? d->where : 0);
-	tw_fi_leave(ep);
-	return rc;
 }
 
 ssize_t tw_fi_recvmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags)
@@ -428,7 +396,7 @@ ssize_t tw_fi_recvmsg(struct fid_ep *ep, const struct fi_msg *m, uint64_t flags)
 		return rc;
 	if (flags & (FI_PEEK | FI_CLAIM | FI_DISCARD))
 		return -FI_EBADFLAGS;
-	return (flags & FI_MULTI_RECV) ? recv_multi(ep, &op) : recv_op(ep, &op);
+	return recv_op(ep, &op, flags);
 }
 
 /* Cancelling ------------------------------------------------------------------ */
