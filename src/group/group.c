@@ -12,6 +12,8 @@
  */
 #include "group/group.h"
 
+#define SELF_POLLS 4 /* until a message to oneself, or its announcement, has arrived */
+
 struct control {
 	struct tw_list link;
 	uint64_t arg;
@@ -264,4 +266,10 @@ void tw_group_leave(struct tw_ep *ep)
 	if (tw_unlikely(tw_unfinished(ep)))
 		tw_progress_request(ep);
 	tw_leave(ep);
+}
+
+void tw_group_poll_self(struct tw_ep *ep)
+{
+	for (int i = 0; i < SELF_POLLS && tw_progress(ep); i++)
+		;
 }

@@ -81,5 +81,7 @@ void tw_group_attend(struct tw_ep *ep);
 /* The same at the end of a call, which it leaves. */
 void tw_group_leave(struct tw_ep *ep);
 void tw_group_down(struct tw_ep *ep, const struct tw_peer *p);
+/* After a send to oneself: no doorbell announces it, nor what answers it. */
+void tw_group_poll_self(struct tw_ep *ep);
 
 #endif /* TW_GROUP_H */

@@ -16,10 +16,6 @@ static inline bool tw_mcapi_chan_is(const struct tw_mcapi_chan *c, uint32_t hand
 	       c->open != TW_MCAPI_CH_SHUT;
 }
 
-/* The end of a packet channel that a handle names, or NULL. */
-struct tw_mcapi_endp *tw_mcapi_pkt_find(const struct tw_mcapi_node *n, uint32_t handle,
-					bool sender);
-
 /* True if both ends of the packet channel are open. */
 static inline bool tw_mcapi_pkt_open(const struct tw_mcapi_chan *c, bool sender)
 {

@@ -6,8 +6,6 @@
 #include "mcapi/chan.h"
 #include "mcapi/queue.h"
 
-#define SELF_POLLS 4 /* until a message to oneself, or its announcement, has arrived */
-
 static struct tw_mcapi_node *node_of(struct tw_group *g)
 {
 	return tw_container(g, struct tw_mcapi_node, group);
@@ -196,12 +194,6 @@ bool tw_mcapi_self_room(struct tw_mcapi_node *n, size_t len)
 	if (u)
 		tw_unexp_msg_put(n->ep, u);
 	return u;
-}
-
-void tw_mcapi_self_poll(struct tw_mcapi_node *n)
-{
-	for (int i = 0; i < SELF_POLLS && tw_progress(n->ep); i++)
-		;
 }
 
 _Static_assert(MCAPI_MAX_MESSAGE_SIZE >= MCAPI_MAX_PACKET_SIZE, "one limit for both");

@@ -181,12 +181,6 @@ void tw_mcapi_pending_lost(struct tw_mcapi_node *n, uint32_t node)
 	}
 }
 
-void tw_mcapi_pending_fini(struct tw_mcapi_node *n)
-{
-	for (uint32_t i = 0; i < TW_MAX_NODES; i++)
-		tw_mcapi_pending_lost(n, i);
-}
-
 static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 		     const struct tw_mcapi_ctrl *ctrl)
 {
@@ -224,6 +218,16 @@ static mcapi_status_t check_get(mcapi_node_t node, mcapi_port_t port)
 	return port < 0 ? MCAPI_EPORT_NOTVALID : MCAPI_SUCCESS;
 }
 
+/* At the beginning of a call; NULL with a status. */
+static struct tw_ep *begin_get(struct tw_mcapi_node **n, mcapi_node_t node, mcapi_port_t port,
+			       mcapi_status_t *status)
+{
+	*status = check_get(node, port);
+	if (*status != MCAPI_SUCCESS)
+		return NULL;
+	return tw_mcapi_begin(n, status, MCAPI_ENODE_NOTINIT);
+}
+
 static void start_get(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_node_t node,
 		      mcapi_port_t port, mcapi_endpoint_t *endpoint)
 {
@@ -244,14 +248,10 @@ void mcapi_get_endpoint_i(mcapi_node_t node_id, mcapi_port_t port_id, mcapi_endp
 
 	if (!mcapi_status)
 		return;
-	*mcapi_status = endpoint && request ? check_get(node_id, port_id) : MCAPI_EPARAM;
-	if (*mcapi_status != MCAPI_SUCCESS)
+	*mcapi_status = MCAPI_EPARAM;
+	ep = endpoint && request ? begin_get(&n, node_id, port_id, mcapi_status) : NULL;
+	if (!ep)
 		return;
-	ep = tw_mcapi_enter(&n);
-	if (!ep) {
-		*mcapi_status = MCAPI_ENODE_NOTINIT;
-		return;
-	}
 	m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_GET, request, mcapi_status);
 	if (m)
 		start_get(n, m, node_id, port_id, endpoint);
@@ -266,16 +266,9 @@ mcapi_endpoint_t mcapi_get_endpoint(mcapi_node_t node_id, mcapi_port_t port_id,
 	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
+	ep = mcapi_status ? begin_get(&n, node_id, port_id, mcapi_status) : NULL;
+	if (!ep)
 		return MCAPI_NULL;
-	*mcapi_status = check_get(node_id, port_id);
-	if (*mcapi_status != MCAPI_SUCCESS)
-		return MCAPI_NULL;
-	ep = tw_mcapi_enter(&n);
-	if (!ep) {
-		*mcapi_status = MCAPI_ENODE_NOTINIT;
-		return MCAPI_NULL;
-	}
 	tw_mcapi_mreq_init(&m, TW_MCAPI_Q_GET);
 	start_get(n, &m, node_id, port_id, &endpoint);
 	*mcapi_status = tw_mcapi_mreq_wait(n, &m, -1, MCAPI_ENODE_NOTINIT);

@@ -76,7 +76,8 @@ static void prepare(struct tw_mcapi_node *n)
 static void dispose(struct tw_mcapi_node *n)
 {
 	tw_mcapi_endps_fini(n);
-	tw_mcapi_pending_fini(n);
+	tw_list_walk(&n->pending, struct tw_mcapi_pending, w, link)
+		free(w);
 	tw_mcapi_outstanding_fini(n);
 	tw_mcapi_peers_fini(n);
 	tw_pool_fini(&n->reqs);

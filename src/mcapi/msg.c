@@ -189,7 +189,7 @@ static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 		tw_progress(n->ep);
 	status = tw_list_empty(&d->sends) ? send_now(n, d, m) : MCAPI_ENO_BUFFER;
 	if (tw_mcapi_node_of(d->handle) == n->number)
-		tw_mcapi_self_poll(n);
+		tw_group_poll_self(n->ep);
 	if (tw_likely(status != MCAPI_ENO_BUFFER))
 		return status == MCAPI_INCOMPLETE && m->state == TW_MCAPI_Q_DONE ? m->status
 										 : status;

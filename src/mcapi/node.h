@@ -235,8 +235,6 @@ void tw_mcapi_ended(void *node);
 
 /* There is memory for a message of its own: the send would wait for it. */
 bool tw_mcapi_self_room(struct tw_mcapi_node *n, size_t len);
-/* Nothing wakes a node for its messages to itself. */
-void tw_mcapi_self_poll(struct tw_mcapi_node *n);
 
 /* Sends what is queued, then unlocks. */
 tw_shared void tw_mcapi_leave(struct tw_ep *ep)
@@ -308,7 +306,6 @@ struct tw_mcapi_pending {
 bool tw_mcapi_pending_add(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl);
 /* A node is gone: drops its requests. */
 void tw_mcapi_pending_lost(struct tw_mcapi_node *n, uint32_t node);
-void tw_mcapi_pending_fini(struct tw_mcapi_node *n);
 void tw_mcapi_on_attr(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl);
 
 #endif /* TW_MCAPI_NODE_H */

@@ -91,16 +91,6 @@ void tw_mcapi_report_starved(struct tw_mcapi_node *n)
 			tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_STARVED, 0);
 }
 
-struct tw_mcapi_endp *tw_mcapi_pkt_find(const struct tw_mcapi_node *n, uint32_t handle, bool sender)
-{
-	struct tw_mcapi_endp *e = tw_mcapi_endp_at(n, handle);
-
-	return e && tw_mcapi_chan_is(&e->chan, handle, TW_MCAPI_K_PKT, sender) &&
-			       e->chan.open != TW_MCAPI_CH_CANCELLED
-		       ? e
-		       : NULL;
-}
-
 /* At the beginning of a call: locks, or sets MCAPI_ENOT_HANDLE. */
 static tw_inline struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t handle, bool sender,
 				      mcapi_status_t *status)
@@ -113,10 +103,11 @@ static tw_inline struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t 
 	e = tw_mcapi_endp_at(*n, handle);
 	if (tw_likely(e && e->chan.handle == handle && tw_mcapi_pkt_open(&e->chan, sender)))
 		return e;
-	e = tw_mcapi_pkt_find(*n, handle, sender);
-	if (tw_unlikely(!e))
-		tw_group_leave(ep);
-	return e;
+	if (e && tw_mcapi_chan_is(&e->chan, handle, TW_MCAPI_K_PKT, sender) &&
+	    e->chan.open != TW_MCAPI_CH_CANCELLED)
+		return e;
+	tw_group_leave(ep);
+	return NULL;
 }
 
 /* Sending -------------------------------------------------------------------------- */
@@ -133,7 +124,7 @@ static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 		mcapi_status_t status = send_now(n, e, m, buffer, size);
 
 		if (tw_mcapi_node_of(c->other) == n->number)
-			tw_mcapi_self_poll(n);
+			tw_group_poll_self(n->ep);
 		return status == MCAPI_INCOMPLETE && m->state == TW_MCAPI_Q_DONE ? m->status
 										 : status;
 	}
@@ -167,7 +158,7 @@ static inline bool send_bare(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, c
 	if (tw_likely(tw_quick_send_bare(n->ep, buffer, (uint32_t)size, match_of(e),
 					 n->peers[to].addr))) {
 		if (tw_unlikely(to == n->number))
-			tw_mcapi_self_poll(n);
+			tw_group_poll_self(n->ep);
 		return true;
 	}
 	c->credits++;

@@ -268,53 +268,15 @@ mcapi_boolean_t mcapi_test(const mcapi_request_t *request, size_t *size,
 
 struct waiting {
 	struct tw_mcapi_node *n;
-	const mcapi_request_t *request;
-	mcapi_request_t **requests;
+	const mcapi_request_t *const *requests;
 	size_t number, which;
 	bool unknown;
 };
 
-/* Another thread may end the request while this one waits. */
-static bool one_over(struct tw_ep *ep, void *arg)
-{
-	struct waiting *w = arg;
-	struct tw_mcapi_mreq *m = find(w->n, w->request);
-
-	(void)ep;
-	w->unknown = !m;
-	return !m || m->state != TW_MCAPI_Q_PENDING;
-}
-
-mcapi_boolean_t mcapi_wait(const mcapi_request_t *request, size_t *size,
-			   mcapi_status_t *mcapi_status, mcapi_timeout_t timeout)
-{
-	struct waiting w = {.request = request};
-	mcapi_boolean_t over = MCAPI_FALSE;
-	struct tw_ep *ep;
-
-	if (!mcapi_status)
-		return MCAPI_FALSE;
-	*mcapi_status = size ? MCAPI_ENOTREQ_HANDLE : MCAPI_EPARAM;
-	ep = size ? tw_mcapi_enter(&w.n) : NULL;
-	if (!ep)
-		return MCAPI_FALSE;
-	if (find(w.n, request)) {
-		switch (tw_mcapi_wait(w.n, one_over, &w, timeout)) {
-		case TW_W_TRUE:
-			if (!w.unknown)
-				over = report(w.n, find(w.n, request), size, mcapi_status);
-			break;
-		case TW_W_CLOSED:
-			break;
-		default:
-			*mcapi_status = MCAPI_EREQ_TIMEOUT;
-		}
-	}
-	tw_mcapi_leave(ep);
-	return over;
-}
-
-/* Completed ones first; a cancelled one also ends the wait. */
+/*
+ * Completed ones first; a cancelled one also ends the wait. Another thread may end a request while
+ * this one waits.
+ */
 static bool any_over(struct tw_ep *ep, void *arg)
 {
 	struct waiting *w = arg;
@@ -338,33 +300,47 @@ static bool any_over(struct tw_ep *ep, void *arg)
 	return cancelled;
 }
 
-mcapi_int_t mcapi_wait_any(size_t number, mcapi_request_t **requests, size_t *size,
-			   mcapi_status_t *mcapi_status, mcapi_timeout_t timeout)
+static mcapi_int_t wait_any(size_t number, const mcapi_request_t *const *requests, size_t *size,
+			    mcapi_status_t *status, mcapi_timeout_t timeout)
 {
 	struct waiting w = {.requests = requests, .number = number};
 	mcapi_int_t which = MCAPI_NULL;
 	struct tw_ep *ep;
 
-	if (!mcapi_status)
+	if (!status)
 		return MCAPI_NULL;
-	*mcapi_status = size && requests && number ? MCAPI_ENOTREQ_HANDLE : MCAPI_EPARAM;
-	ep = *mcapi_status == MCAPI_EPARAM ? NULL : tw_mcapi_enter(&w.n);
+	*status = size && requests && number ? MCAPI_ENOTREQ_HANDLE : MCAPI_EPARAM;
+	ep = *status == MCAPI_EPARAM ? NULL : tw_mcapi_enter(&w.n);
 	if (!ep)
 		return MCAPI_NULL;
 	switch (tw_mcapi_wait(w.n, any_over, &w, timeout)) {
 	case TW_W_TRUE:
 		if (!w.unknown) {
-			report(w.n, find(w.n, requests[w.which]), size, mcapi_status);
+			report(w.n, find(w.n, requests[w.which]), size, status);
 			which = (mcapi_int_t)w.which;
 		}
 		break;
 	case TW_W_CLOSED:
 		break;
 	default:
-		*mcapi_status = MCAPI_EREQ_TIMEOUT;
+		*status = MCAPI_EREQ_TIMEOUT;
 	}
 	tw_mcapi_leave(ep);
 	return which;
+}
+
+mcapi_int_t mcapi_wait_any(size_t number, mcapi_request_t **requests, size_t *size,
+			   mcapi_status_t *mcapi_status, mcapi_timeout_t timeout)
+{
+	return wait_any(number, (const mcapi_request_t *const *)requests, size, mcapi_status,
+			timeout);
+}
+
+mcapi_boolean_t mcapi_wait(const mcapi_request_t *request, size_t *size,
+			   mcapi_status_t *mcapi_status, mcapi_timeout_t timeout)
+{
+	wait_any(1, &request, size, mcapi_status, timeout);
+	return mcapi_status && *mcapi_status == MCAPI_SUCCESS ? MCAPI_TRUE : MCAPI_FALSE;
 }
 
 /* False if it is too late. */

@@ -175,29 +175,18 @@ FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_st
 	send_slow(handle, value, code, status);
 }
 
-void mcapi_sclchan_send_uint64(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint64_t dataword,
-			       mcapi_status_t *mcapi_status)
-{
-	send(send_handle, dataword, 3, mcapi_status);
-}
+#define SEND(bits, code)                                                                            \
+	void mcapi_sclchan_send_uint##bits(mcapi_sclchan_send_hndl_t send_handle,                  \
+					   mcapi_uint##bits##_t dataword,                          \
+					   mcapi_status_t *mcapi_status)                           \
+	{                                                                                          \
+		send(send_handle, dataword, code, mcapi_status);                                   \
+	}
 
-void mcapi_sclchan_send_uint32(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint32_t dataword,
-			       mcapi_status_t *mcapi_status)
-{
-	send(send_handle, dataword, 2, mcapi_status);
-}
-
-void mcapi_sclchan_send_uint16(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint16_t dataword,
-			       mcapi_status_t *mcapi_status)
-{
-	send(send_handle, dataword, 1, mcapi_status);
-}
-
-void mcapi_sclchan_send_uint8(mcapi_sclchan_send_hndl_t send_handle, mcapi_uint8_t dataword,
-			      mcapi_status_t *mcapi_status)
-{
-	send(send_handle, dataword, 0, mcapi_status);
-}
+SEND(64, 3)
+SEND(32, 2)
+SEND(16, 1)
+SEND(8, 0)
 
 /* Receiving ------------------------------------------------------------------------ */
 
@@ -343,29 +332,17 @@ FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned pending, mcapi_status_t *s
 	return received(way, handle, must_wake, value, status);
 }
 
-mcapi_uint64_t mcapi_sclchan_recv_uint64(mcapi_sclchan_recv_hndl_t receive_handle,
-					 mcapi_status_t *mcapi_status)
-{
-	return recv(receive_handle, 3, mcapi_status);
-}
+#define RECV(bits, code)                                                                            \
+	mcapi_uint##bits##_t mcapi_sclchan_recv_uint##bits(                                        \
+		mcapi_sclchan_recv_hndl_t receive_handle, mcapi_status_t *mcapi_status)            \
+	{                                                                                          \
+		return (mcapi_uint##bits##_t)recv(receive_handle, code, mcapi_status);             \
+	}
 
-mcapi_uint32_t mcapi_sclchan_recv_uint32(mcapi_sclchan_recv_hndl_t receive_handle,
-					 mcapi_status_t *mcapi_status)
-{
-	return (mcapi_uint32_t)recv(receive_handle, 2, mcapi_status);
-}
-
-mcapi_uint16_t mcapi_sclchan_recv_uint16(mcapi_sclchan_recv_hndl_t receive_handle,
-					 mcapi_status_t *mcapi_status)
-{
-	return (mcapi_uint16_t)recv(receive_handle, 1, mcapi_status);
-}
-
-mcapi_uint8_t mcapi_sclchan_recv_uint8(mcapi_sclchan_recv_hndl_t receive_handle,
-				       mcapi_status_t *mcapi_status)
-{
-	return (mcapi_uint8_t)recv(receive_handle, 0, mcapi_status);
-}
+RECV(64, 3)
+RECV(32, 2)
+RECV(16, 1)
+RECV(8, 0)
 
 mcapi_uint_t mcapi_sclchan_available(mcapi_sclchan_recv_hndl_t receive_handle,
 				     mcapi_status_t *mcapi_status)

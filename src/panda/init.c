@@ -17,8 +17,7 @@ static _Atomic(int) my_pid = -1, nr_platforms;
 
 struct tw_ep *tw_panda_enter(const char *function)
 {
-	/* [set-up] */
-	struct tw_ep *ep = tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
+	struct tw_ep *ep = tw_panda_try_enter();
 
 	if (tw_unlikely(!ep))
 		tw_log(TW_LOG_ERROR, "%s: not between pan_mp_init and pan_mp_end", function);

@@ -103,7 +103,14 @@ extern struct tw_panda tw_panda;
 
 extern uint32_t tw_panda_linger_us; /* limit of pan_mp_end() for sends to leave */
 
-/* Locks the endpoint; logs and returns NULL outside of pan_mp_init() and pan_mp_end(). */
+/* Locks the endpoint; NULL outside of pan_mp_init() and pan_mp_end(). */
+static inline struct tw_ep *tw_panda_try_enter(void)
+{
+	/* [set-up] */
+	return tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
+}
+
+/* The same, which logs that. */
 struct tw_ep *tw_panda_enter(const char *function);
 
 /* wait.c -------------------------------------------------------------------- */

@@ -8,8 +8,6 @@
 
 #include "panda/panda_internal.h"
 
-#define SELF_POLLS 4
-
 /* Tickets --------------------------------------------------------------------- */
 
 struct tw_panda_ticket *tw_panda_ticket_new(bool receive)
@@ -182,10 +180,8 @@ static struct tw_panda_ticket *send(struct tw_ep *ep, struct tw_panda_peer *peer
 		tw_panda_ticket_free(t);
 		return NULL;
 	}
-	/* No doorbell announces a message to oneself, nor its acknowledgement. */
 	if (tw_unlikely(peer == &tw_panda.peers[tw_panda.job.rank]))
-		for (int i = 0; i < SELF_POLLS && tw_progress(ep); i++)
-			;
+		tw_group_poll_self(ep);
 	return t;
 }
 

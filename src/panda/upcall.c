@@ -26,16 +26,10 @@ bool tw_panda_in_upcall(void)
 	return inside;
 }
 
-static struct tw_ep *enter(void)
-{
-	/* [set-up] */
-	return tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
-}
-
 /* An upcall is over: the next may begin, and a pan_mp_free_port() that waits may go on. */
 static void end_one(void)
 {
-	struct tw_ep *ep = enter();
+	struct tw_ep *ep = tw_panda_try_enter();
 
 	if (!ep)
 		return;
@@ -75,7 +69,7 @@ static void call_port(struct tw_ep *ep)
 /* Makes the next upcall; false if there is none, and then the thread may sleep. */
 static bool run_one(bool by_thread)
 {
-	struct tw_ep *ep = enter();
+	struct tw_ep *ep = tw_panda_try_enter();
 
 	if (!ep)
 		return false;
@@ -103,7 +97,7 @@ void tw_panda_dispatch(void)
 		if (!run_one(false))
 			return;
 	/* The rest is for the next poll, or for the thread. */
-	ep = enter();
+	ep = tw_panda_try_enter();
 	if (!ep)
 		return;
 	if (tw_panda.asleep && tw_panda_upcalls_due())

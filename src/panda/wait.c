@@ -65,8 +65,7 @@ bool tw_panda_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), 
 			break;
 		tw_group_leave(ep);
 		tw_panda_dispatch();
-		/* [set-up] */
-		ep = tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
+		ep = tw_panda_try_enter();
 		if (!ep)
 			return false;
 	}
@@ -75,8 +74,7 @@ bool tw_panda_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), 
 
 void pan_poll(void)
 {
-	/* [set-up] */
-	struct tw_ep *ep = tw_enter(atomic_load_explicit(&tw_panda.handle, memory_order_acquire));
+	struct tw_ep *ep = tw_panda_try_enter();
 
 	if (!ep)
 		return;
