@@ -68,8 +68,10 @@ static enum tw_err claim(struct tw_net_ep *ep)
 	return errno == EADDRINUSE ? TW_EBUSY : TW_ENOMEM;
 }
 
-static void accept_one(struct tw_net_ep *ep, int sock, const struct sockaddr_storage *from)
+static void accept_one(const struct tw_net_listener *at, int sock,
+		       const struct sockaddr_storage *from)
 {
+	struct tw_net_ep *ep = at->ep;
 	struct tw_net_link *l = tw_net_link_new(ep, TW_NET_HALF_OPEN);
 
 	if (!l) {
@@ -77,16 +79,20 @@ static void accept_one(struct tw_net_ep *ep, int sock, const struct sockaddr_sto
 		return;
 	}
 	ep->nhalf++;
+	l->own_port = at == ep->listeners;
 	l->sock = sock;
 	l->channel = TW_NET_HELLO;
 	l->peer_addr = *from;
 	tw_net_sock_options(sock, tw_net_silence_ms());
 	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
 	tw_net_timer(ep, l->deadline);
-	if (tw_net_watch(ep, sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0)
+	if (tw_net_watch(ep, sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0) {
 		tw_net_link_end(l);
-	/* Read while its first words are under way. */
+		return;
+	}
+	/* The key is read while its first words are under way. */
 	tw_net_auth();
+	tw_net_sock_ready(&l->watch, EPOLLIN);
 }
 
 /* When there are too many, the oldest is dropped, and told: a real peer comes again. */
@@ -150,7 +156,7 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 		sock = accept4(at->fd, (struct sockaddr *)&from, &len,
 			       SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (sock >= 0)
-			accept_one(ep, tw_fd_own(sock), &from);
+			accept_one(at, tw_fd_own(sock), &from);
 		else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 			return;
 		else {

@@ -264,6 +264,14 @@ static void keyless(const struct tw_net_link *l)
 	       tw_net_key_text());
 }
 
+/* The caller has named a key: what its CONNECT will ask for is opened while that is under way. */
+static void expect_connect(struct tw_net_link *l)
+{
+	l->begun = tw_clock();
+	if (l->own_port && tw_net_auth()->crypto)
+		tw_net_adapters_open(l->ep);
+}
+
 static void greeted(struct tw_net_link *l, const struct tw_net_hello *h,
 		    const struct tw_net_credential *c)
 {
@@ -275,7 +283,7 @@ static void greeted(struct tw_net_link *l, const struct tw_net_hello *h,
 		if (l->state != TW_NET_HALF_OPEN)
 			tw_net_ctrl_begin(l);
 		else
-			l->begun = tw_clock();
+			expect_connect(l);
 	} else if (l->state == TW_NET_HALF_OPEN || err == TW_ELOST || err == TW_AGAIN) {
 		if (err == TW_EPERM && h->method == TW_NET_BY_KEY)
 			keyless(l);

@@ -173,6 +173,7 @@ struct tw_net_link {
 	enum tw_net_channel channel;
 	int sock;	  /* -1 without a channel */
 	bool tx_shutdown; /* BYE was sent, the last message */
+	bool own_port;	  /* called there, to connect */
 	unsigned port_try, hung_up, full; /* the next port; times */
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */

@@ -113,6 +113,34 @@ Test(listen, caller_comes_again, .timeout = TWT_TIMEOUT)
 	pair_close(p);
 }
 
+static bool driver_open(struct pair *p)
+{
+	const struct tw_net_ep *b = p->b->instance;
+
+	return b->nadapters && b->adapters[0].instance;
+}
+
+/* While the caller says what it wants. */
+Test(listen, opens_a_driver_for_a_key, .timeout = TWT_TIMEOUT)
+{
+	static const struct tw_net_hello strange = {
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = TW_NET_BY_KEY};
+	struct pair *p = pair_open(&lossy_net);
+	struct sockaddr_storage at = address_of_b(p);
+	struct tw_net_link l = {.state = TW_NET_NEW, .sock = call(&at)};
+	int stranger = call(&at);
+
+	cr_assert_eq(twt_put(stranger, &strange, sizeof(strange)), 0);
+	UNTIL(p, readable(stranger));
+	cr_assert_not(driver_open(p));
+	cr_assert_eq(tw_net_hello_send(&l), TW_OK);
+	UNTIL(p, readable(l.sock));
+	cr_assert_eq(driver_open(p), tw_net_auth()->crypto != NULL);
+	close(stranger);
+	close(l.sock);
+	pair_close(p);
+}
+
 #if TW_HAVE_TCP
 /* Two new descriptors may be opened; returns what the limit was. */
 static struct rlimit two_descriptors(void)
