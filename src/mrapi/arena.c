@@ -8,12 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mempolicy.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/sys.h"
 #include "mrapi/memory.h"
 
@@ -21,36 +20,15 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* The first value of that key in a file of "key value" lines or of one value. */
-static bool read_number(const char *path, const char *key, uint64_t *value)
-{
-	FILE *f = fopen(path, "re");
-	char line[128];
-	bool found = false;
-
-	if (!f)
-		return false;
-	while (!found && fgets(line, sizeof(line), f)) {
-		char *end;
-
-		if (strncmp(line, key, strlen(key)))
-			continue;
-		*value = strtoull(line + strlen(key), &end, 10);
-		found = end != line + strlen(key);
-	}
-	fclose(f);
-	return found;
-}
-
 /* Bytes that can be allocated without invoking the OOM killer. */
 static uint64_t available(void)
 {
 	uint64_t kib, max, used, bytes = UINT64_MAX;
 
-	if (read_number("/proc/meminfo", "MemAvailable:", &kib))
+	if (tw_file_number("/proc/meminfo", "MemAvailable:", &kib))
 		bytes = kib * 1024;
-	if (read_number("/sys/fs/cgroup/memory.max", "", &max) &&
-	    read_number("/sys/fs/cgroup/memory.current", "", &used))
+	if (tw_file_number("/sys/fs/cgroup/memory.max", "", &max) &&
+	    tw_file_number("/sys/fs/cgroup/memory.current", "", &used))
 		bytes = tw_min(bytes, max > used ? max - used : 0);
 	return bytes;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/file.h"
 #include "base/sys.h"
 #include "mrapi/rsrc.h"
 
@@ -52,18 +53,14 @@ bool tw_mrapi_attr_dynamic(mrapi_rsrc_type_t type, mrapi_uint_t num)
 /* Milliseconds in which a processor was busy, from /proc/stat. */
 static bool busy_ms(unsigned cpu, uint64_t *value)
 {
-	FILE *f = fopen("/proc/stat", "re");
 	unsigned long long t[8] = {0};
 	char line[256], name[16];
-	bool found = false;
-	int len = snprintf(name, sizeof(name), "cpu%u ", cpu);
+	bool found;
 
-	while (f && !found && fgets(line, sizeof(line), f))
-		found = !strncmp(line, name, (size_t)len) &&
-			sscanf(line + len, "%llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1],
-			       &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) >= 3;
-	if (f)
-		fclose(f);
+	snprintf(name, sizeof(name), "cpu%u ", cpu);
+	found = tw_file_line("/proc/stat", name, line, sizeof(line)) &&
+		sscanf(line, "%llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3],
+		       &t[4], &t[5], &t[6], &t[7]) >= 3;
 	/* All columns but idle and iowait. */
 	*value = (t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
 	return found;
@@ -72,23 +69,15 @@ static bool busy_ms(unsigned cpu, uint64_t *value)
 /* Pages allocated from a NUMA node, from its numastat. */
 static bool allocations(unsigned node, uint64_t *value)
 {
-	char path[64], line[128];
-	unsigned long long n;
-	bool found = false;
-	FILE *f;
+	uint64_t local, other;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/numastat", node);
-	f = fopen(path, "re");
-	*value = 0;
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "local_node %llu", &n) == 1 ||
-		    sscanf(line, "other_node %llu", &n) == 1) {
-			*value += n;
-			found = true;
-		}
-	if (f)
-		fclose(f);
-	return found;
+	if (!tw_file_number(path, "local_node ", &local) ||
+	    !tw_file_number(path, "other_node ", &other))
+		return false;
+	*value = local + other;
+	return true;
 }
 
 static int open_hardware(uint64_t cache, uint64_t result)

@@ -13,10 +13,10 @@ static struct tw_list trees = {&trees, &trees};
 static struct tw_mrapi_tree *find_tree(const mrapi_resource_t *r, struct tw_mrapi_rsrc **facts)
 {
 	tw_list_walk(&trees, struct tw_mrapi_tree, t, link) {
-		uintptr_t into = (uintptr_t)r - (uintptr_t)t->items;
+		uintptr_t into = (uintptr_t)r - (uintptr_t)t->rsrc;
 
-		if (into < t->n * sizeof(*t->items) && into % sizeof(*t->items) == 0) {
-			*facts = &t->facts[into / sizeof(*t->items)];
+		if (into < t->n * sizeof(*t->rsrc) && into % sizeof(*t->rsrc) == 0) {
+			*facts = &t->rsrc[into / sizeof(*t->rsrc)];
 			return t;
 		}
 	}
@@ -76,7 +76,7 @@ mrapi_resource_t *mrapi_resources_get(mrapi_rsrc_filter_t subsystem_filter, mrap
 		tw_mrapi_unlock(&mutex);
 	}
 	tw_mrapi_set_status(status, result);
-	return t ? t->items : NULL;
+	return t ? &t->rsrc[0].shown : NULL;
 }
 
 /* The size of an attribute; 0 if resources of that type do not have it. */
@@ -195,7 +195,7 @@ static mrapi_status_t free_tree(mrapi_resource_t **root, uint32_t me)
 	struct tw_mrapi_rsrc *f;
 	struct tw_mrapi_tree *t = root && *root ? find_tree(*root, &f) : NULL;
 
-	if (!t || *root != t->items)
+	if (!t || *root != &t->rsrc[0].shown)
 		return MRAPI_ERR_RSRC_INVALID_TREE;
 	if (t->me != me)
 		return MRAPI_ERR_RSRC_NOTOWNER;

@@ -9,8 +9,10 @@
 
 #define TW_MRAPI_RSRC_ATTRS 6u
 
-/* One resource, kept outside the program's reach. */
+/* One resource. The program sees the first member, and may write to it: it is not read. */
 struct tw_mrapi_rsrc {
+	mrapi_resource_t shown;
+	unsigned parent; /* the root is its own */
 	mrapi_rsrc_type_t type;
 	unsigned index;	 /* the system's number, or hwloc's for caches */
 	bool last_level; /* a cache with none above it */
@@ -21,9 +23,8 @@ struct tw_mrapi_rsrc {
 
 struct tw_mrapi_tree {
 	struct tw_list link;
-	uint32_t me;		 /* its owner */
-	mrapi_resource_t *items; /* items[0] is the root */
-	struct tw_mrapi_rsrc *facts;
+	uint32_t me;		    /* its owner */
+	struct tw_mrapi_rsrc *rsrc; /* the root first */
 	mrapi_resource_t **kids;
 	unsigned n;
 	char cpu_type[64];

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "mrapi/rsrc.h"
 
 struct builder {
 	struct tw_mrapi_tree *t;
-	unsigned *parent; /* of each item; the root is its own */
 	unsigned room;
 	mrapi_rsrc_filter_t filter;
 	bool here, failed;
@@ -29,58 +29,35 @@ static mrapi_rsrc_type_t type_of(hwloc_obj_t o)
 static bool grow(struct builder *b)
 {
 	unsigned room = b->room ? 2 * b->room : 64;
-	struct tw_mrapi_tree *t = b->t;
-	void *items = realloc(t->items, room * sizeof(*t->items));
-	void *facts, *parent;
+	struct tw_mrapi_rsrc *rsrc = realloc(b->t->rsrc, room * sizeof(*rsrc));
 
-	if (items)
-		t->items = items;
-	facts = realloc(t->facts, room * sizeof(*t->facts));
-	if (facts)
-		t->facts = facts;
-	parent = realloc(b->parent, room * sizeof(*b->parent));
-	if (parent)
-		b->parent = parent;
-	b->failed |= !items || !facts || !parent;
-	if (!b->failed)
-		b->room = room;
-	return !b->failed;
+	b->failed |= !rsrc;
+	if (b->failed)
+		return false;
+	b->t->rsrc = rsrc;
+	b->room = room;
+	return true;
 }
 
 /* Adds an item; its number. */
 static unsigned add(struct builder *b, unsigned parent, mrapi_rsrc_type_t type, unsigned index,
 		    const char *name)
 {
-	struct tw_mrapi_tree *t = b->t;
-	unsigned i = t->n;
+	struct tw_mrapi_rsrc *r;
 
-	if (b->failed || (i == b->room && !grow(b)))
+	if (b->failed || (b->t->n == b->room && !grow(b)))
 		return 0;
-	memset(&t->items[i], 0, sizeof(t->items[i]));
-	memset(&t->facts[i], 0, sizeof(t->facts[i]));
-	snprintf(t->items[i].name, sizeof(t->items[i].name), "%s", name);
-	t->items[i].resource_type = type;
-	t->items[i].opaque[TW_MRAPI_RSRC_INDEX] = index;
-	t->items[i].opaque[TW_MRAPI_RSRC_HERE] = b->here;
-	t->facts[i].type = type;
-	t->facts[i].index = index;
-	t->facts[i].here = b->here;
-	b->parent[i] = parent;
-	t->n++;
-	return i;
+	r = &b->t->rsrc[b->t->n];
+	*r = (struct tw_mrapi_rsrc){
+		.type = type, .index = index, .here = b->here, .parent = parent};
+	snprintf(r->shown.name, sizeof(r->shown.name), "%s", name);
+	r->shown.resource_type = type;
+	r->shown.opaque[TW_MRAPI_RSRC_INDEX] = index;
+	r->shown.opaque[TW_MRAPI_RSRC_HERE] = b->here;
+	return b->t->n++;
 }
 
 /* ------------------------------------------------------------------- values */
-
-static bool read_file(const char *path, char *text, size_t size)
-{
-	FILE *f = fopen(path, "re");
-	bool got = f && fgets(text, (int)size, f);
-
-	if (f)
-		fclose(f);
-	return got;
-}
 
 /* The lowest physical address of a NUMA node: its first block in the kernel's list. */
 static bool physical_base(unsigned node, uint64_t *base)
@@ -90,7 +67,7 @@ static bool physical_base(unsigned node, uint64_t *base)
 	struct dirent *e;
 	DIR *d;
 
-	if (!read_file("/sys/devices/system/memory/block_size_bytes", text, sizeof(text)))
+	if (!tw_file_line("/sys/devices/system/memory/block_size_bytes", "", text, sizeof(text)))
 		return false;
 	size = strtoull(text, NULL, 16);
 	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u", node);
@@ -136,23 +113,17 @@ static void cache_facts(struct tw_mrapi_rsrc *f, hwloc_obj_t o)
 
 static uint64_t frequency_mhz(unsigned cpu)
 {
-	char path[96], text[128];
-	uint64_t mhz = 0;
-	FILE *f;
+	char path[96], text[64];
+	uint64_t khz;
+	double mhz;
 
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/cpufreq/cpuinfo_max_freq", cpu);
-	if (read_file(path, text, sizeof(text)))
-		return strtoull(text, NULL, 10) / 1000;
-	f = fopen("/proc/cpuinfo", "re");
-	while (f && !mhz && fgets(text, sizeof(text), f)) {
-		double value;
-
-		if (sscanf(text, "cpu MHz : %lf", &value) == 1)
-			mhz = (uint64_t)(value + 0.5);
-	}
-	if (f)
-		fclose(f);
-	return mhz;
+	if (tw_file_number(path, "", &khz))
+		return khz / 1000;
+	if (!tw_file_line("/proc/cpuinfo", "cpu MHz", text, sizeof(text)) ||
+	    sscanf(text, " : %lf", &mhz) != 1)
+		return 0;
+	return (uint64_t)(mhz + 0.5);
 }
 
 static unsigned add_object(struct builder *b, unsigned parent, hwloc_obj_t o)
@@ -172,12 +143,12 @@ static unsigned add_object(struct builder *b, unsigned parent, hwloc_obj_t o)
 	if (b->failed)
 		return 0;
 	if (type == MRAPI_RSRC_MEM)
-		memory_facts(b, &b->t->facts[i], o);
+		memory_facts(b, &b->t->rsrc[i], o);
 	if (type == MRAPI_RSRC_CACHE)
-		cache_facts(&b->t->facts[i], o);
+		cache_facts(&b->t->rsrc[i], o);
 	if (type == MRAPI_RSRC_CPU) {
-		b->t->facts[i].value[MRAPI_RSRC_CPU_FREQUENCY] = b->here ? frequency_mhz(index) : 0;
-		b->t->facts[i].value[MRAPI_RSRC_CPU_ID] = index;
+		b->t->rsrc[i].value[MRAPI_RSRC_CPU_FREQUENCY] = b->here ? frequency_mhz(index) : 0;
+		b->t->rsrc[i].value[MRAPI_RSRC_CPU_ID] = index;
 	}
 	return i;
 }
@@ -233,17 +204,19 @@ static bool link_children(struct builder *b)
 		return false;
 	next = t->kids;
 	for (unsigned i = 1; i < t->n; i++)
-		t->items[b->parent[i]].child_count++;
+		t->rsrc[t->rsrc[i].parent].shown.child_count++;
 	for (unsigned i = 0; i < t->n; i++) {
-		t->items[i].opaque[TW_MRAPI_RSRC_TREE] = (uintptr_t)t;
-		t->items[i].children = t->items[i].child_count ? next : NULL;
-		next += t->items[i].child_count;
-		t->items[i].child_count = 0;
+		mrapi_resource_t *r = &t->rsrc[i].shown;
+
+		r->opaque[TW_MRAPI_RSRC_TREE] = (uintptr_t)t;
+		r->children = r->child_count ? next : NULL;
+		next += r->child_count;
+		r->child_count = 0;
 	}
 	for (unsigned i = 1; i < t->n; i++) {
-		mrapi_resource_t *p = &t->items[b->parent[i]];
+		mrapi_resource_t *p = &t->rsrc[t->rsrc[i].parent].shown;
 
-		p->children[p->child_count++] = &t->items[i];
+		p->children[p->child_count++] = &t->rsrc[i].shown;
 	}
 	return true;
 }
@@ -282,14 +255,12 @@ struct tw_mrapi_tree *tw_mrapi_tree_build(hwloc_topology_t topology, mrapi_rsrc_
 	} else {
 		find_cpu_type(b.t, topology);
 	}
-	free(b.parent);
 	return b.t;
 }
 
 void tw_mrapi_tree_free(struct tw_mrapi_tree *t)
 {
-	free(t->items);
-	free(t->facts);
+	free(t->rsrc);
 	free(t->kids);
 	free(t);
 }

@@ -8,6 +8,11 @@
 
 #include "mrapi/rsrc.h"
 
+static const struct tw_mrapi_rsrc *rsrc_of(const mrapi_resource_t *shown)
+{
+	return tw_container(shown, const struct tw_mrapi_rsrc, shown);
+}
+
 /* One memory beside each package; caches of two levels. */
 #define MACHINE "pack:2 [numa(memory=1073741824)] l3:1(size=8388608) l2:1(size=1048576) core:1 pu:1"
 
@@ -46,7 +51,7 @@ static struct tw_mrapi_tree *tree(int only_cpu, mrapi_rsrc_filter_t filter, unsi
 
 	hwloc_topology_destroy(t);
 	cr_assert(tree != NULL);
-	cr_expect_eq(tree->items[0].resource_type, MRAPI_RSRC_SYSTEM);
+	cr_expect_eq(tree->rsrc[0].shown.resource_type, MRAPI_RSRC_SYSTEM);
 	return tree;
 }
 
@@ -55,13 +60,13 @@ Test(mrapi_tree, whole_machine)
 {
 	struct tw_mrapi_tree *t = tree(-1, MRAPI_RSRC_ALL, 0);
 
-	cr_expect_eq(count(t->items, MRAPI_RSRC_CPU, NULL), 2);
-	cr_expect_eq(count(t->items, MRAPI_RSRC_MEM, NULL), 2);
-	cr_expect_eq(count(t->items, MRAPI_RSRC_CACHE, NULL), 4);
+	cr_expect_eq(count(&t->rsrc[0].shown, MRAPI_RSRC_CPU, NULL), 2);
+	cr_expect_eq(count(&t->rsrc[0].shown, MRAPI_RSRC_MEM, NULL), 2);
+	cr_expect_eq(count(&t->rsrc[0].shown, MRAPI_RSRC_CACHE, NULL), 4);
 	/* A package holds its memory and what leads to its processor. */
-	cr_assert_eq(t->items[0].child_count, 2);
-	cr_expect_eq(count(t->items[0].children[0], MRAPI_RSRC_CPU, NULL), 1);
-	cr_expect_eq(count(t->items[0].children[0], MRAPI_RSRC_MEM, NULL), 1);
+	cr_assert_eq(t->rsrc[0].shown.child_count, 2);
+	cr_expect_eq(count(t->rsrc[0].shown.children[0], MRAPI_RSRC_CPU, NULL), 1);
+	cr_expect_eq(count(t->rsrc[0].shown.children[0], MRAPI_RSRC_MEM, NULL), 1);
 	tw_mrapi_tree_free(t);
 }
 
@@ -72,9 +77,9 @@ Test(mrapi_tree, partitions)
 		struct tw_mrapi_tree *t = tree(cpu, MRAPI_RSRC_NONE, (unsigned)cpu);
 		unsigned index = 99;
 
-		cr_expect_eq(count(t->items, MRAPI_RSRC_CPU, &index), 1);
+		cr_expect_eq(count(&t->rsrc[0].shown, MRAPI_RSRC_CPU, &index), 1);
 		cr_expect_eq(index, (unsigned)cpu);
-		cr_expect_eq(count(t->items, MRAPI_RSRC_MEM, NULL), 2);
+		cr_expect_eq(count(&t->rsrc[0].shown, MRAPI_RSRC_MEM, NULL), 2);
 		tw_mrapi_tree_free(t);
 	}
 }
@@ -85,9 +90,9 @@ Test(mrapi_tree, execution_context)
 	for (unsigned cpu = 0; cpu < 2; cpu++) {
 		struct tw_mrapi_tree *t = tree(-1, MRAPI_RSRC_EXECUTION_CONTEXT, cpu);
 
-		cr_assert_eq(t->items[0].child_count, 1);
-		cr_expect_eq(t->items[0].children[0]->resource_type, MRAPI_RSRC_CPU);
-		cr_expect_eq(t->items[0].children[0]->opaque[1], cpu);
+		cr_assert_eq(t->rsrc[0].shown.child_count, 1);
+		cr_expect_eq(t->rsrc[0].shown.children[0]->resource_type, MRAPI_RSRC_CPU);
+		cr_expect_eq(t->rsrc[0].shown.children[0]->opaque[1], cpu);
 		tw_mrapi_tree_free(t);
 	}
 }
@@ -97,15 +102,15 @@ Test(mrapi_tree, memory)
 {
 	struct tw_mrapi_tree *t = tree(-1, MRAPI_RSRC_MEM, 0);
 
-	cr_assert_eq(t->items[0].child_count, 2);
+	cr_assert_eq(t->rsrc[0].shown.child_count, 2);
 	cr_expect_eq(t->n, 3u);
 	for (unsigned i = 1; i < 3; i++) {
-		cr_expect_eq(t->items[i].resource_type, MRAPI_RSRC_MEM);
-		cr_expect_eq(t->facts[i].value[MRAPI_RSRC_MEM_WORDSIZE] *
-				     t->facts[i].value[MRAPI_RSRC_MEM_NUMWORDS],
+		cr_expect_eq(t->rsrc[i].shown.resource_type, MRAPI_RSRC_MEM);
+		cr_expect_eq(t->rsrc[i].value[MRAPI_RSRC_MEM_WORDSIZE] *
+				     t->rsrc[i].value[MRAPI_RSRC_MEM_NUMWORDS],
 			     1u << 30);
 		/* One behind the other: a made-up machine has no addresses. */
-		cr_expect_eq(t->facts[i].value[MRAPI_RSRC_MEM_BASEADDR], (i - 1ull) << 30);
+		cr_expect_eq(t->rsrc[i].value[MRAPI_RSRC_MEM_BASEADDR], (i - 1ull) << 30);
 	}
 	tw_mrapi_tree_free(t);
 }
@@ -113,16 +118,16 @@ Test(mrapi_tree, memory)
 Test(mrapi_tree, caches_hold_caches)
 {
 	struct tw_mrapi_tree *t = tree(-1, MRAPI_RSRC_CACHE, 0);
-	const mrapi_resource_t *l3 = t->items[0].children[0], *l2;
+	const mrapi_resource_t *l3 = t->rsrc[0].shown.children[0], *l2;
 
-	cr_assert_eq(t->items[0].child_count, 2);
+	cr_assert_eq(t->rsrc[0].shown.child_count, 2);
 	cr_assert_eq(l3->child_count, 1);
 	l2 = l3->children[0];
-	cr_expect_eq(t->facts[l3 - t->items].value[MRAPI_RSRC_CACHE_LEVEL], 3);
-	cr_expect_eq(t->facts[l3 - t->items].value[MRAPI_RSRC_CACHE_SIZE], 8u << 20);
-	cr_expect(t->facts[l3 - t->items].last_level);
-	cr_expect_eq(t->facts[l2 - t->items].value[MRAPI_RSRC_CACHE_LEVEL], 2);
-	cr_expect(!t->facts[l2 - t->items].last_level);
+	cr_expect_eq(rsrc_of(l3)->value[MRAPI_RSRC_CACHE_LEVEL], 3);
+	cr_expect_eq(rsrc_of(l3)->value[MRAPI_RSRC_CACHE_SIZE], 8u << 20);
+	cr_expect(rsrc_of(l3)->last_level);
+	cr_expect_eq(rsrc_of(l2)->value[MRAPI_RSRC_CACHE_LEVEL], 2);
+	cr_expect(!rsrc_of(l2)->last_level);
 	tw_mrapi_tree_free(t);
 }
 
@@ -133,9 +138,9 @@ Test(mrapi_tree, much_memory)
 	struct tw_mrapi_tree *t = tw_mrapi_tree_build(topology, MRAPI_RSRC_MEM, 0);
 
 	cr_assert_eq(t->n, 2u);
-	cr_expect_leq(t->facts[1].value[MRAPI_RSRC_MEM_NUMWORDS], UINT32_MAX);
-	cr_expect_eq(t->facts[1].value[MRAPI_RSRC_MEM_WORDSIZE] *
-			     t->facts[1].value[MRAPI_RSRC_MEM_NUMWORDS],
+	cr_expect_leq(t->rsrc[1].value[MRAPI_RSRC_MEM_NUMWORDS], UINT32_MAX);
+	cr_expect_eq(t->rsrc[1].value[MRAPI_RSRC_MEM_WORDSIZE] *
+			     t->rsrc[1].value[MRAPI_RSRC_MEM_NUMWORDS],
 		     1ull << 40);
 	tw_mrapi_tree_free(t);
 	hwloc_topology_destroy(topology);
