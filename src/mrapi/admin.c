@@ -105,49 +105,18 @@ void tw_mrapi_admin_unlock(void)
 	tw_mrapi_unhold();
 }
 
-static void release_memory(uint32_t me)
-{
-	struct tw_mrapi_segment *seg = tw_mrapi.seg;
-
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_SHMEM].high; i++)
-		tw_mrapi_nodeset_del(&seg->shmem[i].attached, me - 1);
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RMEM].high; i++) {
-		struct tw_mrapi_rmem *r = &seg->rmem[i];
-
-		tw_mrapi_nodeset_del(&r->attached, me - 1);
-		if (atomic_load(&r->obj.handle) && r->owner == me)
-			tw_mrapi_table_free(TW_MRAPI_RMEM, &r->obj);
-	}
-}
-
 void tw_mrapi_release_node(uint32_t me)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
+	struct tw_mrapi_walk w = {0};
+	struct tw_mrapi_obj *o;
 
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_MUTEX].high; i++)
-		tw_mrapi_mutex_drop(&seg->mutex[i], me);
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_SEM].high; i++)
-		tw_mrapi_counting_drop(&seg->sem[i], me);
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RWL].high; i++)
-		tw_mrapi_counting_drop(&seg->rwl[i], me);
-	release_memory(me);
+	while ((o = tw_mrapi_walk(&w)))
+		tw_mrapi_ops(w.kind)->drop(o, me);
 	for (uint32_t i = 0; i < seg->counts; i++)
 		if (atomic_load(&seg->count[i].node) == me)
 			atomic_store(&seg->count[i].node, 0);
 	atomic_store(&tw_mrapi_node(me)->life, TW_MRAPI_FREE);
-}
-
-/* A dead process may have consumed a wake-up meant for others. */
-static void wake_all(void)
-{
-	struct tw_mrapi_segment *seg = tw_mrapi.seg;
-
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_MUTEX].high; i++)
-		tw_mrapi_mutex_wake_all(&seg->mutex[i]);
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_SEM].high; i++)
-		tw_mrapi_counting_wake_all(&seg->sem[i]);
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RWL].high; i++)
-		tw_mrapi_counting_wake_all(&seg->rwl[i]);
 }
 
 /* False if it ended in order or its slot has been reused. */
@@ -160,27 +129,32 @@ static bool declare_dead(uint32_t proc, uint32_t incarnation)
 		if (life >> 8 != incarnation || (life & 0xff) == TW_MRAPI_FREE)
 			return false;
 	} while (!atomic_compare_exchange_weak(&p->life, &life,
-					       (uint64_t)incarnation << 8 | TW_MRAPI_DEAD));
+					       tw_mrapi_life(incarnation, TW_MRAPI_DEAD)));
 	return true;
 }
 
-/* Objects that it had not yet made known; what other hosts know of them is overridden later. */
-static void release_claims(uint32_t proc)
+/*
+ * Frees objects that it had not yet made known; what other hosts know of them is overridden
+ * later. And wakes the sleepers: it may have consumed a wake-up meant for others.
+ */
+static void release_objects(uint32_t proc)
 {
-	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
-		for (uint32_t i = 0; i < tw_mrapi.seg->table[kind].high; i++) {
-			struct tw_mrapi_obj *o = tw_mrapi_slot((enum tw_mrapi_kind)kind, i);
+	struct tw_mrapi_walk w = {0};
+	struct tw_mrapi_obj *o;
 
-			if (atomic_load(&o->handle) && (o->flags & TW_MRAPI_CLAIMED) &&
-			    o->there == proc + 1)
-				tw_mrapi_table_free((enum tw_mrapi_kind)kind, o);
-		}
+	while ((o = tw_mrapi_walk(&w))) {
+		if (atomic_load(&o->handle) && (o->flags & TW_MRAPI_CLAIMED) &&
+		    o->there == proc + 1)
+			tw_mrapi_table_free(w.kind, o);
+		if (w.kind < TW_MRAPI_LOCKS)
+			tw_mrapi_ops(w.kind)->wake_all(o);
+	}
 }
 
 void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
-	uint64_t dead = (uint64_t)incarnation << 8 | TW_MRAPI_DEAD;
+	uint64_t dead = tw_mrapi_life(incarnation, TW_MRAPI_DEAD);
 	struct tw_mrapi_name ended[MRAPI_MAX_NODES];
 	uint64_t hosts = 0;
 	unsigned nodes = 0;
@@ -198,15 +172,14 @@ void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 		}
 		hosts = atomic_load(&seg->proc[proc].hosts);
 		tw_mrapi_guests_unserved(proc);
-		release_claims(proc);
-		wake_all();
-		atomic_store(&seg->proc[proc].life, (uint64_t)incarnation << 8 | TW_MRAPI_FREE);
+		release_objects(proc);
+		atomic_store(&seg->proc[proc].life, tw_mrapi_life(incarnation, TW_MRAPI_FREE));
 		tw_log(TW_LOG_INFO, "mrapi: process %u died with %u nodes", proc, nodes);
 	}
 	tw_mrapi_admin_unlock();
 	while (nodes-- > 0) {
 		tw_mrapi_event(MRAPI_EVENT_NODE_DIED);
-		tw_mrapi_far_died(&ended[nodes]);
+		tw_mrapi_far_left(&ended[nodes], false);
 	}
 	tw_mrapi_hosts_inherit(hosts);
 }

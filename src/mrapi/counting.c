@@ -108,8 +108,10 @@ static void wake(struct tw_mrapi_counting *c, int n)
 	tw_futex_wake(&c->seq, n);
 }
 
-void tw_mrapi_counting_wake_all(struct tw_mrapi_counting *c)
+static void wake_all(struct tw_mrapi_obj *o)
 {
+	struct tw_mrapi_counting *c = counting_of(o);
+
 	if (!atomic_load(&c->obj.contended))
 		return;
 	new_epoch(&c->sleepers);
@@ -118,8 +120,9 @@ void tw_mrapi_counting_wake_all(struct tw_mrapi_counting *c)
 	tw_futex_wake(&c->seq, INT_MAX);
 }
 
-void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node)
+static void drop(struct tw_mrapi_obj *o, uint32_t node)
 {
+	struct tw_mrapi_counting *c = counting_of(o);
 	uint32_t writer = atomic_load(&c->writer);
 	bool changed = false;
 
@@ -136,24 +139,24 @@ void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node)
 
 #define WRITER (COUNT + 1) /* beside a number of records */
 
-uint64_t tw_mrapi_counting_had(struct tw_mrapi_obj *o, uint32_t me)
+static uint64_t had(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_counting *c = counting_of(o);
-	uint64_t had = atomic_load(&c->writer) == me ? WRITER : 0;
+	uint64_t n = atomic_load(&c->writer) == me ? WRITER : 0;
 
 	for (uint32_t i = 0; i < MRAPI_MAX_SEM_SHAREDLOCKS; i++)
-		had += atomic_load(&c->holder[i]) == me;
-	return had;
+		n += atomic_load(&c->holder[i]) == me;
+	return n;
 }
 
-void tw_mrapi_counting_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t had)
+static void restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t n)
 {
 	struct tw_mrapi_counting *c = counting_of(o);
 	uint32_t writer = atomic_load(&c->writer);
 
-	if ((writer & TW_MRAPI_OWNER) == me && writer != (had & WRITER ? me : 0))
+	if ((writer & TW_MRAPI_OWNER) == me && writer != (n & WRITER ? me : 0))
 		atomic_compare_exchange_strong(&c->writer, &writer, 0);
-	while ((tw_mrapi_counting_had(o, me) & COUNT) > (had & COUNT) &&
+	while ((had(o, me) & COUNT) > (n & COUNT) &&
 	       replace_record(c, me, (uint16_t)me, 0))
 		;
 	wake(c, INT_MAX);
@@ -215,7 +218,7 @@ static mrapi_status_t attempt(struct attempt *a)
 	}
 	if (tw_mrapi_me() == a->me)
 		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
-	tw_mrapi_counting_drop(a->c, a->me);
+	drop(&a->c->obj, a->me);
 	return MRAPI_ERR_NODE_NOTINIT;
 }
 
@@ -342,16 +345,7 @@ mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,
 	return status;
 }
 
-static mrapi_boolean_t trylock(enum tw_mrapi_kind kind, uint32_t handle, mrapi_rwl_mode_t mode,
-			       mrapi_status_t *status)
-{
-	mrapi_status_t result = tw_mrapi_counting_take(kind, handle, mode, 0);
-
-	tw_mrapi_set_status(status, result == MRAPI_TIMEOUT ? MRAPI_SUCCESS : result);
-	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
-}
-
-static inline mrapi_status_t unlock(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode)
+mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode)
 {
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(kind, handle, &o);
@@ -363,12 +357,7 @@ static inline mrapi_status_t unlock(enum tw_mrapi_kind kind, uint32_t handle, un
 	return kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_NOTLOCKED : MRAPI_ERR_RWL_NOTLOCKED;
 }
 
-mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode)
-{
-	return unlock(kind, handle, mode);
-}
-
-mrapi_status_t tw_mrapi_counting_end(struct tw_mrapi_obj *o, uint32_t me)
+static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_counting *c = counting_of(o);
 	enum tw_mrapi_kind kind = tw_mrapi_kind_of(atomic_load(&o->handle));
@@ -386,6 +375,8 @@ mrapi_status_t tw_mrapi_counting_end(struct tw_mrapi_obj *o, uint32_t me)
 		return MRAPI_SUCCESS;
 	return kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_LOCKED : MRAPI_ERR_RWL_LOCKED;
 }
+
+const struct tw_mrapi_ops tw_mrapi_counting_ops = {end, drop, wake_all, had, restore};
 
 /* ------------------------------------------------------------------- the calls */
 
@@ -416,12 +407,12 @@ void mrapi_sem_lock(mrapi_sem_hndl_t sem, mrapi_timeout_t timeout, mrapi_status_
 
 mrapi_boolean_t mrapi_sem_trylock(mrapi_sem_hndl_t sem, mrapi_status_t *status)
 {
-	return trylock(TW_MRAPI_SEM, sem, MRAPI_READER, status);
+	return tw_mrapi_tried(tw_mrapi_counting_take(TW_MRAPI_SEM, sem, MRAPI_READER, 0), status);
 }
 
 void mrapi_sem_unlock(mrapi_sem_hndl_t sem, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, unlock(TW_MRAPI_SEM, sem, MRAPI_READER));
+	tw_mrapi_set_status(status, tw_mrapi_counting_give(TW_MRAPI_SEM, sem, MRAPI_READER));
 }
 
 mrapi_rwl_hndl_t mrapi_rwl_create(mrapi_rwl_id_t rwl_id, const mrapi_rwl_attributes_t *attributes,
@@ -439,12 +430,12 @@ void mrapi_rwl_lock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_timeout_t
 mrapi_boolean_t mrapi_rwl_trylock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode,
 				  mrapi_status_t *status)
 {
-	return trylock(TW_MRAPI_RWL, rwl, mode, status);
+	return tw_mrapi_tried(tw_mrapi_counting_take(TW_MRAPI_RWL, rwl, mode, 0), status);
 }
 
 void(mrapi_rwl_unlock)(mrapi_rwl_hndl_t rwl, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, unlock(TW_MRAPI_RWL, rwl, 0));
+	tw_mrapi_set_status(status, tw_mrapi_counting_give(TW_MRAPI_RWL, rwl, 0));
 }
 
 void mrapi_rwl_unlock_mode(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_status_t *status)
@@ -452,6 +443,6 @@ void mrapi_rwl_unlock_mode(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_st
 	mrapi_status_t result = tw_mrapi_me() ? MRAPI_ERR_PARAMETER : MRAPI_ERR_NODE_NOTINIT;
 
 	if (mode == MRAPI_READER || mode == MRAPI_WRITER)
-		result = unlock(TW_MRAPI_RWL, rwl, mode);
+		result = tw_mrapi_counting_give(TW_MRAPI_RWL, rwl, mode);
 	tw_mrapi_set_status(status, result);
 }

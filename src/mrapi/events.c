@@ -2,17 +2,15 @@
 /*
  * MRAPI 4.6.6: events and all other callbacks. The job counts events in the segment. A
  * process with registered callbacks has a thread that sleeps on these counts, with a
- * timeout for the next possible rollover of a dynamic attribute. A second thread reads
- * kernel events about processors and memory.
+ * timeout for the next possible rollover of a dynamic attribute. The member's thread reads
+ * kernel events about processors and memory (service.c).
  *
  * A callback runs for the node that registered it. None starts once the node's finalize
  * has begun.
  */
 #include <errno.h>
 #include <linux/netlink.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -45,9 +43,7 @@ static struct tw_list registrations = {&registrations, &registrations};
 static struct watcher *watcher;
 static struct tw_mrapi_owner calling; /* node whose callback runs */
 static struct watcher *caller;	      /* its thread, or NULL */
-static pthread_t listener;
-static bool listening;
-static int kernel = -1, stopfd = -1;
+static bool listening; /* to the kernel */
 
 static void wake_watchers(void)
 {
@@ -158,33 +154,16 @@ static bool of_resources(const char *text, size_t len)
 	return false;
 }
 
-static void *listen_to_kernel(void *unused)
+void tw_mrapi_events_receive(int kernel)
 {
-	struct pollfd p[2] = {{.fd = kernel, .events = POLLIN}, {.fd = stopfd, .events = POLLIN}};
 	char text[4096];
+	ssize_t n = tw_sys_recv(kernel, text, sizeof(text) - 1, MSG_DONTWAIT);
 
-	(void)unused;
-	for (;;) {
-		ssize_t n;
-
-		tw_sys_poll(p, 2, -1);
-		if (p[1].revents)
-			return NULL;
-		n = tw_sys_recv(kernel, text, sizeof(text) - 1, MSG_DONTWAIT);
-		if (n <= 0)
-			continue;
-		text[n] = '\0';
-		if (of_resources(text, (size_t)n))
-			tw_mrapi_event(MRAPI_EVENT_RESOURCES_CHANGED);
-	}
-	return NULL;
-}
-
-static void close_kernel(void)
-{
-	tw_fd_close(kernel);
-	tw_fd_close(stopfd);
-	kernel = stopfd = -1;
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	if (of_resources(text, (size_t)n))
+		tw_mrapi_event(MRAPI_EVENT_RESOURCES_CHANGED);
 }
 
 /* Without access to kernel events (in some containers) these never occur. */
@@ -192,16 +171,15 @@ static void start_listening(void)
 {
 	struct sockaddr_nl sa = {.nl_family = AF_NETLINK, .nl_groups = KERNEL_GROUP};
 
-	kernel = tw_fd_own(
+	int kernel = tw_fd_own(
 		tw_sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_KOBJECT_UEVENT));
-	stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC));
-	if (kernel >= 0 && stopfd >= 0 &&
-	    tw_sys_bind(kernel, (struct sockaddr *)&sa, sizeof(sa)) == 0)
-		listening = !tw_thread_start(&listener, listen_to_kernel, NULL, "tagwire-events");
+
+	listening = kernel >= 0 && tw_sys_bind(kernel, (struct sockaddr *)&sa, sizeof(sa)) == 0 &&
+		    tw_mrapi_service_kernel(kernel);
 	if (listening)
 		return;
 	tw_log(TW_LOG_WARN, "mrapi: cannot receive events of the kernel");
-	close_kernel();
+	tw_fd_close(kernel);
 }
 
 /* Starts the callback thread; false if it cannot. Under the mutex. */
@@ -325,12 +303,7 @@ static void stop_watching(void)
 /* For the last node of the process. */
 void tw_mrapi_events_stop(void)
 {
-	uint64_t one = 1;
-
 	stop_watching();
-	if (listening && tw_sys_write(stopfd, &one, sizeof(one)) == sizeof(one))
-		pthread_join(listener, NULL);
-	close_kernel();
 	listening = false;
 }
 
@@ -343,6 +316,5 @@ void tw_mrapi_events_forked(void)
 		watcher->stop = true;
 	watcher = caller = NULL;
 	listening = false;
-	kernel = stopfd = -1;
 	tw_mrapi_events_end(0);
 }

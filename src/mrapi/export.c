@@ -119,8 +119,8 @@ void tw_mrapi_export_prune(void)
 
 		end_export(ep, l);
 		/* Some may be using it. */
-		while (window && tw_wait(ep, tw_window_ended, &window, TW_FOREVER) == TW_W_WOKEN)
-			;
+		if (window)
+			tw_wait(ep, tw_window_ended, &window, TW_FOREVER);
 	}
 	tw_group_leave(ep);
 }

@@ -153,15 +153,14 @@ mrapi_status_t tw_mrapi_far_remove(const struct tw_member *from, const struct tw
 
 static void forget(uint32_t host)
 {
+	struct tw_mrapi_walk w = {0};
+	struct tw_mrapi_obj *o;
+
 	tw_mrapi.seg->host[host - 1].life = 0;
 	tw_mrapi_news_forget(host);
-	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
-		for (uint32_t i = 0; i < tw_mrapi.seg->table[kind].high; i++) {
-			struct tw_mrapi_obj *o = tw_mrapi_slot((enum tw_mrapi_kind)kind, i);
-
-			if (atomic_load(&o->handle) && o->host == host)
-				tw_mrapi_table_free((enum tw_mrapi_kind)kind, o);
-		}
+	while ((o = tw_mrapi_walk(&w)))
+		if (atomic_load(&o->handle) && o->host == host)
+			tw_mrapi_table_free(w.kind, o);
 	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
 		if (atomic_load(&tw_mrapi.seg->node[i].life) == TW_MRAPI_LIVE &&
 		    tw_mrapi.seg->node[i].host == host)
@@ -233,6 +232,8 @@ void tw_mrapi_far_introduce(struct tw_member *to)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
 	struct tw_mrapi_ctrl c = {.what = TW_MRAPI_CTRL_LIFE, .key = seg->life};
+	struct tw_mrapi_walk w = {0};
+	struct tw_mrapi_obj *o;
 
 	tw_ctrl_send(to, 0, &c, sizeof(c));
 	tw_mrapi_admin_lock();
@@ -242,21 +243,18 @@ void tw_mrapi_far_introduce(struct tw_member *to)
 		c = about_node(to->group->ep, &seg->node[i]);
 		tw_ctrl_send(to, 0, &c, sizeof(c));
 	}
-	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
-		for (uint32_t i = 0; kind != TW_MRAPI_SHMEM && i < seg->table[kind].high; i++) {
-			struct tw_mrapi_obj *o = tw_mrapi_slot((enum tw_mrapi_kind)kind, i);
-
-			if (!atomic_load(&o->handle) || o->host)
-				continue;
-			c = about_object((enum tw_mrapi_kind)kind, o);
-			tw_ctrl_send(to, 0, &c, sizeof(c));
-		}
+	while ((o = tw_mrapi_walk(&w))) {
+		if (w.kind == TW_MRAPI_SHMEM || !atomic_load(&o->handle) || o->host)
+			continue;
+		c = about_object(w.kind, o);
+		tw_ctrl_send(to, 0, &c, sizeof(c));
+	}
 	tw_mrapi_admin_unlock();
 }
 
-unsigned tw_mrapi_far_flags(struct tw_mrapi_obj *o, unsigned flags)
+unsigned tw_mrapi_far_flags(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags)
 {
-	if (!tw_mrapi_far_hosts())
+	if (!tw_mrapi_far_hosts() || kind == TW_MRAPI_SHMEM)
 		return flags;
 	o->there = tw_mrapi.proc + 1;
 	return flags | TW_MRAPI_CLAIMED;
@@ -268,7 +266,7 @@ mrapi_status_t tw_mrapi_far_claim(enum tw_mrapi_kind kind, uint32_t *handle)
 	struct tw_mrapi_ctrl c;
 	mrapi_status_t status;
 
-	if (!tw_mrapi_far_hosts())
+	if (!tw_mrapi_far_hosts() || kind == TW_MRAPI_SHMEM)
 		return MRAPI_SUCCESS;
 	c = about_object(kind, o);
 	status = tw_mrapi_hosts_ask(&c);
@@ -309,7 +307,7 @@ mrapi_status_t tw_mrapi_far_join(uint32_t me)
 		atomic_store(&n->life, TW_MRAPI_FREE);
 	tw_mrapi_admin_unlock();
 	if (status != MRAPI_SUCCESS)
-		tw_mrapi_far_left(&name);
+		tw_mrapi_far_left(&name, true);
 	return status;
 }
 
@@ -321,31 +319,18 @@ void tw_mrapi_far_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle)
 	tw_mrapi_hosts_ask(&c);
 }
 
-/* False without other hosts. */
-static bool about_end(const struct tw_mrapi_name *name, struct tw_mrapi_ctrl *c)
+void tw_mrapi_far_left(const struct tw_mrapi_name *name, bool wait)
 {
 	struct tw_ep *ep = tw_mrapi_net_enter();
+	struct tw_mrapi_ctrl c;
 
 	if (!ep)
-		return false;
-	*c = about_name(ep, name);
+		return;
+	c = about_name(ep, name);
 	tw_group_leave(ep);
-	return true;
-}
-
-void tw_mrapi_far_left(const struct tw_mrapi_name *name)
-{
-	struct tw_mrapi_ctrl c;
-
-	if (about_end(name, &c))
+	if (wait)
 		tw_mrapi_hosts_ask(&c);
-}
-
-void tw_mrapi_far_died(const struct tw_mrapi_name *name)
-{
-	struct tw_mrapi_ctrl c;
-
-	if (about_end(name, &c))
+	else
 		tw_mrapi_hosts_notify(&c);
 }
 

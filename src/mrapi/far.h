@@ -30,16 +30,14 @@ static inline struct tw_mrapi_name tw_mrapi_name(const struct tw_mrapi_node *n)
 /* Whether there may be other hosts. */
 bool tw_mrapi_far_hosts(void);
 /* The flags of an object that is being created. Under the admin lock. */
-unsigned tw_mrapi_far_flags(struct tw_mrapi_obj *o, unsigned flags);
+unsigned tw_mrapi_far_flags(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags);
 /* The other hosts agree to a new object; or it is gone again, with its handle: EXISTS. */
 mrapi_status_t tw_mrapi_far_claim(enum tw_mrapi_kind kind, uint32_t *handle);
 /* The same for a new node of this process: NODE_INITIALIZED. */
 mrapi_status_t tw_mrapi_far_join(uint32_t me);
 /* An object or a node of this host is no more. */
 void tw_mrapi_far_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle);
-void tw_mrapi_far_left(const struct tw_mrapi_name *name);
-/* The same of a dead process: does not wait. */
-void tw_mrapi_far_died(const struct tw_mrapi_name *name);
+void tw_mrapi_far_left(const struct tw_mrapi_name *name, bool wait);
 /* A slot has no object any more. Under the admin lock. */
 void tw_mrapi_far_cleared(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
 

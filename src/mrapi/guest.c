@@ -51,7 +51,7 @@ static bool is_guest(const struct tw_mrapi_node *n, const struct tw_member *from
 static bool served_elsewhere(const struct tw_mrapi_node *n)
 {
 	return n->proc != tw_mrapi.proc && n->proc < TW_MRAPI_PROCS &&
-	       (atomic_load(&tw_mrapi.seg->proc[n->proc].life) & 0xff) == TW_MRAPI_LIVE;
+	       tw_mrapi_state(&tw_mrapi.seg->proc[n->proc]) == TW_MRAPI_LIVE;
 }
 
 static void serve(struct tw_mrapi_node *n, uint32_t session)
@@ -109,25 +109,13 @@ static void keep(struct tw_mrapi_done *d, uint64_t turn, mrapi_status_t status, 
 	atomic_store(&d->turn, turn);
 }
 
-static uint64_t had(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, uint32_t me)
-{
-	return kind == TW_MRAPI_MUTEX ? tw_mrapi_mutex_had(o, me) : tw_mrapi_counting_had(o, me);
-}
-
-static void restore(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, uint32_t me, uint64_t what)
-{
-	if (kind == TW_MRAPI_MUTEX)
-		tw_mrapi_mutex_restore(o, me, what);
-	else
-		tw_mrapi_counting_restore(o, me, what);
-}
-
 void tw_mrapi_guest_repair(void)
 {
 	const struct tw_mrapi_doing *d = &tw_mrapi.seg->doing;
 	enum tw_mrapi_kind kind = tw_mrapi_kind_of(d->handle);
 	uint32_t me = atomic_load(&d->guest);
 	struct tw_mrapi_done *kept = me ? lane_of(me, d->lane) : NULL;
+	const struct tw_mrapi_ops *ops = tw_mrapi_ops(kind);
 	struct tw_mrapi_obj *o;
 	bool over;
 
@@ -135,11 +123,11 @@ void tw_mrapi_guest_repair(void)
 		o = tw_mrapi_slot(kind, d->handle & TW_MRAPI_SLOT_MASK);
 		over = d->op == TW_MRAPI_FAR_DELETE && !tw_mrapi_is(o, d->handle);
 		if (d->op != TW_MRAPI_FAR_UNLOCK) {
-			restore(kind, o, me, d->had);
-		} else if (had(kind, o, me) != d->had) {
+			ops->restore(o, me, d->had);
+		} else if (ops->had(o, me) != d->had) {
 			over = true;
-			if (!had(kind, o, me))
-				restore(kind, o, me, 0); /* the rest of it */
+			if (!ops->had(o, me))
+				ops->restore(o, me, 0); /* the rest of it */
 		}
 		if (over)
 			keep(kept, d->turn, MRAPI_SUCCESS, o->id);
@@ -176,7 +164,7 @@ static mrapi_status_t act(struct tw_mrapi_ctrl *c, struct tw_mrapi_obj *o)
 	if (c->op == TW_MRAPI_FAR_UNLOCK)
 		return unlock(c);
 	c->key = o->id;
-	return tw_mrapi_obj_end((enum tw_mrapi_kind)c->kind, o);
+	return tw_mrapi_ops((enum tw_mrapi_kind)c->kind)->end(o, tw_mrapi_me());
 }
 
 /* TIMEOUT is an answer if it is the last try. */
@@ -192,7 +180,7 @@ static mrapi_status_t step(uint32_t me, struct tw_mrapi_ctrl *c, bool last)
 	if (status == MRAPI_SUCCESS && o->host)
 		status = tw_mrapi_stale(kind, 0);
 	if (status == MRAPI_SUCCESS) {
-		d->had = had(kind, o, me);
+		d->had = tw_mrapi_ops(kind)->had(o, me);
 		d->turn = c->turn;
 		d->op = c->op;
 		d->handle = c->handle;

@@ -111,7 +111,7 @@ static bool known_to_others(const struct link *l)
 		struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[i];
 
 		if (i != tw_mrapi.proc && (atomic_load(&p->hosts) & bit_of(l)) &&
-		    (atomic_load(&p->life) & 0xff) == TW_MRAPI_LIVE)
+		    tw_mrapi_state(p) == TW_MRAPI_LIVE)
 			return true;
 	}
 	return false;
@@ -295,14 +295,10 @@ static bool settled_or_quiet(struct tw_ep *ep, void *arg)
 static mrapi_status_t reach(struct tw_ep *ep, struct link *l,
 			    bool (*over)(struct tw_ep *, void *))
 {
-	enum tw_waited waited = TW_W_WOKEN;
-
 	if ((l->state == DOWN || l->quietly) && atomic_load(&host_at(l)->where))
 		look(l, TW_MRAPI_PROCS, false);
 	tw_group_attend(ep);
-	while (waited == TW_W_WOKEN)
-		waited = tw_wait(ep, over, l, TW_FOREVER);
-	if (waited != TW_W_TRUE)
+	if (tw_wait(ep, over, l, TW_FOREVER) != TW_W_TRUE)
 		return MRAPI_ERR_NODE_NOTINIT;
 	return l->state == UP ? MRAPI_SUCCESS : MRAPI_ERR_RMEM_INVALID;
 }

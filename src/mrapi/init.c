@@ -96,7 +96,7 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	tw_mrapi_admin_lock();
 	tw_mrapi_release_node(me);
 	tw_mrapi_admin_unlock();
-	tw_mrapi_far_left(&name);
+	tw_mrapi_far_left(&name, true);
 	tw_mrapi_export_prune();
 	tw_mrapi_rmem_prune();
 	tw_mrapi_shmem_prune();

@@ -100,18 +100,23 @@ static int take_lock(void)
 
 /* -------------------------------------------------------------- own slot */
 
+static void set_state(enum tw_mrapi_state state)
+{
+	atomic_store(&tw_mrapi.seg->proc[tw_mrapi.proc].life,
+		     tw_mrapi_life(tw_mrapi.incarnation, state));
+}
+
 /* Claims a free slot: a listening socket with its name, or -1 with errno. */
 static int claim_slot(void)
 {
 	for (uint32_t i = 0; i < TW_MRAPI_PROCS; i++) {
 		struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[i];
 		struct flock byte = byte_of(i);
-		uint64_t life = atomic_load(&p->life);
-		uint32_t next = (uint32_t)(life >> 8) + 1;
+		uint32_t next = (uint32_t)(atomic_load(&p->life) >> 8) + 1;
 		int fd;
 
 		/* JOINING under our lock: the process that was joining has died. */
-		if ((life & 0xff) != TW_MRAPI_FREE && (life & 0xff) != TW_MRAPI_JOINING)
+		if (tw_mrapi_state(p) != TW_MRAPI_FREE && tw_mrapi_state(p) != TW_MRAPI_JOINING)
 			continue;
 		fd = tw_mrapi_listen("", i);
 		if (fd < 0 && errno == EADDRINUSE)
@@ -126,11 +131,11 @@ static int claim_slot(void)
 				continue; /* its last process is dying */
 			return errno = err, -1;
 		}
-		atomic_store(&p->life, (uint64_t)next << 8 | TW_MRAPI_JOINING);
 		p->pid = (uint32_t)getpid();
 		p->narrow = TW_NARROW;
 		tw_mrapi.proc = i;
 		tw_mrapi.incarnation = next;
+		set_state(TW_MRAPI_JOINING);
 		return fd;
 	}
 	errno = ENOSPC;
@@ -155,16 +160,16 @@ static int greet(uint32_t proc, uint32_t incarnation)
 /* 0 or an error; 0 also when the member ends meanwhile. */
 static int meet(uint32_t proc, uint64_t end)
 {
-	_Atomic(uint64_t) *life = &tw_mrapi.seg->proc[proc].life;
-	uint32_t incarnation = (uint32_t)(atomic_load(life) >> 8);
+	struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[proc];
+	uint32_t incarnation = (uint32_t)(atomic_load(&p->life) >> 8);
 	int err = 0;
 
 	for (;;) {
-		uint64_t now = atomic_load(life);
+		enum tw_mrapi_state state = tw_mrapi_state(p);
 
-		if ((now & 0xff) == TW_MRAPI_FREE || (now & 0xff) == TW_MRAPI_JOINING)
+		if (state == TW_MRAPI_FREE || state == TW_MRAPI_JOINING)
 			return 0;
-		err = (now & 0xff) == TW_MRAPI_DEAD ? ECONNREFUSED : greet(proc, incarnation);
+		err = state == TW_MRAPI_DEAD ? ECONNREFUSED : greet(proc, incarnation);
 		if (err == 0)
 			return 0;
 		if (tw_mrapi_gone(proc)) {
@@ -227,8 +232,7 @@ static mrapi_status_t join_locked(void)
 	if (err) {
 		refused("cannot start a thread", err);
 		tw_fd_close(listener);
-		atomic_store(&tw_mrapi.seg->proc[tw_mrapi.proc].life,
-			     (uint64_t)tw_mrapi.incarnation << 8 | TW_MRAPI_FREE);
+		set_state(TW_MRAPI_FREE);
 		goto fail;
 	}
 	err = announce(tw_clock() + tw_clock_us(1000 * JOIN_MS));
@@ -237,8 +241,7 @@ static mrapi_status_t join_locked(void)
 		tw_mrapi_leave();
 		return MRAPI_ENO_INIT;
 	}
-	atomic_store(&tw_mrapi.seg->proc[tw_mrapi.proc].life,
-		     (uint64_t)tw_mrapi.incarnation << 8 | TW_MRAPI_LIVE);
+	set_state(TW_MRAPI_LIVE);
 	return MRAPI_SUCCESS;
 
 fail:
@@ -263,11 +266,9 @@ mrapi_status_t tw_mrapi_join(void)
 
 void tw_mrapi_leave(void)
 {
-	_Atomic(uint64_t) *life = &tw_mrapi.seg->proc[tw_mrapi.proc].life;
-
-	atomic_store(life, (uint64_t)tw_mrapi.incarnation << 8 | TW_MRAPI_LEAVING);
+	set_state(TW_MRAPI_LEAVING);
 	tw_mrapi_service_stop();
-	atomic_store(life, (uint64_t)tw_mrapi.incarnation << 8 | TW_MRAPI_FREE);
+	set_state(TW_MRAPI_FREE);
 	tw_mrapi_service_close();
 	tw_fd_close(tw_mrapi.segfd);
 	tw_fd_close(tw_mrapi.arenafd);

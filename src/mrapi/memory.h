@@ -30,6 +30,11 @@ struct tw_mrapi_move {
 	uint32_t handle; /* of the memory, without the access type */
 };
 
+/* How far a transfer has been split. */
+struct tw_mrapi_place {
+	uint32_t piece, into; /* an offset in it */
+};
+
 /* Requests on one remote memory, for movers.c. */
 struct tw_mrapi_lane {
 	struct tw_list link;  /* link of the pool's list of ready clients */
@@ -76,13 +81,9 @@ mrapi_status_t tw_mrapi_move(struct tw_mrapi_client *c, const struct tw_mrapi_mo
 /* In order of preference. */
 extern const struct tw_mrapi_path tw_mrapi_path_direct, tw_mrapi_path_vm, tw_mrapi_path_served,
 	tw_mrapi_path_network;
-/* Splits a transfer into parts of at most that many bytes. */
-mrapi_status_t tw_mrapi_in_parts(struct tw_mrapi_client *c, const struct tw_mrapi_move *m,
-				 uint32_t room,
-				 mrapi_status_t (*fn)(struct tw_mrapi_client *c,
-						      const struct tw_mrapi_move *part, void *arg),
-				 void *arg);
-void tw_mrapi_pack(char *packed, char *at, uint32_t bytes, uint32_t stride, uint32_t n, bool pack);
+/* Splits the next part off a transfer, of at most that many bytes and pieces; false: the end. */
+bool tw_mrapi_next_part(const struct tw_mrapi_move *m, struct tw_mrapi_place *at, uint32_t bytes,
+			uint32_t pieces, struct tw_mrapi_move *part);
 void tw_mrapi_served_forked(void);
 
 /* ---- rmem.c: clients */

@@ -76,51 +76,32 @@ mrapi_status_t tw_mrapi_move(struct tw_mrapi_client *c, const struct tw_mrapi_mo
 	}
 }
 
-void tw_mrapi_pack(char *packed, char *at, uint32_t bytes, uint32_t stride, uint32_t n, bool pack)
+bool tw_mrapi_next_part(const struct tw_mrapi_move *m, struct tw_mrapi_place *at, uint32_t bytes,
+			uint32_t pieces, struct tw_mrapi_move *part)
 {
-	for (uint32_t i = 0; i < n; i++, packed += bytes, at += stride)
-		tw_copy(pack ? packed : at, pack ? at : packed, bytes);
+	if (at->piece == m->n)
+		return false;
+	*part = *m;
+	part->local += (size_t)at->piece * m->local_stride + at->into;
+	part->remote += (uint64_t)at->piece * m->remote_stride + at->into;
+	if (m->bytes <= bytes) {
+		part->n = tw_min(m->n - at->piece, tw_min(pieces, bytes / m->bytes));
+		at->piece += part->n;
+		return true;
+	}
+	part->n = 1;
+	part->bytes = tw_min(bytes, m->bytes - at->into);
+	at->into = (at->into + part->bytes) % m->bytes;
+	at->piece += at->into == 0;
+	return true;
 }
 
-/* One piece larger than a part. */
-static mrapi_status_t
-piece_in_parts(struct tw_mrapi_client *c, struct tw_mrapi_move m, uint32_t room,
-	       mrapi_status_t (*fn)(struct tw_mrapi_client *c, const struct tw_mrapi_move *part,
-				    void *arg),
-	       void *arg)
+/* Copies n pieces that lie so far apart. */
+static void copy_pieces(char *to, uint32_t to_stride, const char *from, uint32_t from_stride,
+			uint32_t bytes, uint32_t n)
 {
-	mrapi_status_t status = MRAPI_SUCCESS;
-	uint32_t left = m.bytes;
-
-	for (m.n = 1; left > 0 && status == MRAPI_SUCCESS; left -= m.bytes) {
-		m.bytes = tw_min(left, room);
-		status = fn(c, &m, arg);
-		m.local += m.bytes;
-		m.remote += m.bytes;
-	}
-	return status;
-}
-
-mrapi_status_t tw_mrapi_in_parts(struct tw_mrapi_client *c, const struct tw_mrapi_move *m,
-				 uint32_t room,
-				 mrapi_status_t (*fn)(struct tw_mrapi_client *c,
-						      const struct tw_mrapi_move *part, void *arg),
-				 void *arg)
-{
-	uint32_t fit = tw_max(room / m->bytes, 1u);
-	mrapi_status_t status = MRAPI_SUCCESS;
-
-	for (uint32_t i = 0, n; i < m->n && status == MRAPI_SUCCESS; i += n) {
-		struct tw_mrapi_move part = *m;
-
-		n = tw_min(fit, m->n - i);
-		part.local += (size_t)i * m->local_stride;
-		part.remote += (uint64_t)i * m->remote_stride;
-		part.n = n;
-		status = m->bytes > room ? piece_in_parts(c, part, room, fn, arg)
-					 : fn(c, &part, arg);
-	}
-	return status;
+	for (uint32_t i = 0; i < n; i++, to += to_stride, from += from_stride)
+		tw_copy(to, from, bytes);
 }
 
 /* ------------------------------------------------------------------- direct */
@@ -145,16 +126,12 @@ static bool direct_open(struct tw_mrapi_client *c)
 
 static mrapi_status_t direct_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
 {
-	char *local = m->local, *remote = c->base + m->remote;
+	char *remote = c->base + m->remote;
 
-	for (uint32_t i = 0; i < m->n; i++) {
-		if (m->write)
-			tw_copy(remote, local, m->bytes);
-		else
-			tw_copy(local, remote, m->bytes);
-		local += m->local_stride;
-		remote += m->remote_stride;
-	}
+	if (m->write)
+		copy_pieces(remote, m->remote_stride, m->local, m->local_stride, m->bytes, m->n);
+	else
+		copy_pieces(m->local, m->local_stride, remote, m->remote_stride, m->bytes, m->n);
 	return MRAPI_SUCCESS;
 }
 
@@ -184,31 +161,30 @@ static mrapi_status_t vm_status(enum tw_err err)
 }
 
 /* One side of n pieces as an iovec; contiguous pieces are one entry. */
-static unsigned vm_list(struct iovec *iov, char *at, uint32_t bytes, uint32_t stride, uint32_t n)
+static struct tw_pieces vm_list(struct iovec *iov, char *at, uint32_t stride,
+				const struct tw_mrapi_move *m)
 {
-	if (n == 1 || stride == bytes) {
-		iov[0] = (struct iovec){at, (size_t)bytes * n};
-		return 1;
-	}
-	for (uint32_t i = 0; i < n; i++)
-		iov[i] = (struct iovec){at + (size_t)i * stride, bytes};
-	return n;
+	bool one = m->n == 1 || stride == m->bytes;
+
+	iov[0] = (struct iovec){at, (size_t)m->bytes * m->n};
+	for (uint32_t i = 0; i < m->n && !one; i++)
+		iov[i] = (struct iovec){at + (size_t)i * stride, m->bytes};
+	return (struct tw_pieces){iov, one ? 1 : m->n};
 }
 
 static mrapi_status_t vm_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
 {
 	struct iovec here[VM_PIECES], there[VM_PIECES];
-	char *from = (char *)(uintptr_t)(c->r->address + m->remote);
+	struct tw_mrapi_place at = {0};
+	struct tw_mrapi_move part;
 	mrapi_status_t status = MRAPI_SUCCESS;
 
-	for (uint32_t i = 0, n; i < m->n && status == MRAPI_SUCCESS; i += n) {
-		struct tw_pieces local = {.iov = here}, remote = {.iov = there};
+	while (status == MRAPI_SUCCESS &&
+	       tw_mrapi_next_part(m, &at, UINT32_MAX, VM_PIECES, &part)) {
+		char *from = (char *)(uintptr_t)(c->r->address + part.remote);
+		struct tw_pieces local = vm_list(here, part.local, m->local_stride, &part);
+		struct tw_pieces remote = vm_list(there, from, m->remote_stride, &part);
 
-		n = tw_min((uint32_t)VM_PIECES, m->n - i);
-		local.n = vm_list(here, m->local + (size_t)i * m->local_stride, m->bytes,
-				  m->local_stride, n);
-		remote.n = vm_list(there, from + (size_t)i * m->remote_stride, m->bytes,
-				   m->remote_stride, n);
 		status = vm_status(tw_remote_copy(c->pid, m->write, &local, &remote));
 	}
 	/* The pid may belong to another process by now. */
@@ -315,18 +291,12 @@ static void give_slot(uint32_t slot)
 	pthread_cond_signal(&bounce_free);
 }
 
-struct taken {
-	uint32_t slot;
-	struct bounce *b;
-};
-
-static mrapi_status_t served_request(struct tw_mrapi_client *c, const struct taken *t)
+static mrapi_status_t served_request(struct tw_mrapi_client *c, uint32_t slot, struct bounce *b)
 {
 	struct tw_mrapi_message ask = {.type = TW_MRAPI_MOVE,
 				       .proc = tw_mrapi.proc,
 				       .incarnation = tw_mrapi.incarnation,
-				       .slot = t->slot};
-	struct bounce *b = t->b;
+				       .slot = slot};
 
 	b->handle = c->handle;
 	b->owner = c->proc;
@@ -352,10 +322,8 @@ abandon:
 }
 
 static mrapi_status_t served_part(struct tw_mrapi_client *c, const struct tw_mrapi_move *m,
-				  void *arg)
+				  uint32_t slot, struct bounce *b)
 {
-	struct taken *t = arg;
-	struct bounce *b = t->b;
 	mrapi_status_t status;
 
 	b->write = m->write;
@@ -364,29 +332,32 @@ static mrapi_status_t served_part(struct tw_mrapi_client *c, const struct tw_mra
 	b->n = m->n;
 	b->stride = m->remote_stride;
 	if (m->write)
-		tw_mrapi_pack(b->data, m->local, m->bytes, m->local_stride, m->n, true);
-	status = served_request(c, t);
+		copy_pieces(b->data, m->bytes, m->local, m->local_stride, m->bytes, m->n);
+	status = served_request(c, slot, b);
 	if (status == MRAPI_SUCCESS && !m->write)
-		tw_mrapi_pack(b->data, m->local, m->bytes, m->local_stride, m->n, false);
+		copy_pieces(m->local, m->local_stride, b->data, m->bytes, m->bytes, m->n);
 	return status;
 }
 
 static mrapi_status_t served_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
 {
-	struct taken t = {.slot = take_slot()};
-	mrapi_status_t status = MRAPI_ERR_MEM_LIMIT;
+	mrapi_status_t status = MRAPI_SUCCESS;
+	uint32_t slot = take_slot();
+	struct tw_mrapi_place at = {0};
+	struct tw_mrapi_move part;
+	struct bounce *b;
 
-	if (t.slot == TW_MRAPI_BOUNCE_SLOTS)
-		return status;
+	if (slot == TW_MRAPI_BOUNCE_SLOTS)
+		return MRAPI_ERR_MEM_LIMIT;
 	tw_mrapi_hold();
-	t.b = bounce_map(tw_mrapi.proc, t.slot);
-	if (t.b) {
-		status = tw_mrapi_in_parts(c, m, PART, served_part, &t);
-		munmap(t.b, TW_MRAPI_BOUNCE);
-	}
-	give_slot(t.slot);
+	b = bounce_map(tw_mrapi.proc, slot);
+	while (b && status == MRAPI_SUCCESS && tw_mrapi_next_part(m, &at, PART, UINT32_MAX, &part))
+		status = served_part(c, &part, slot, b);
+	if (b)
+		munmap(b, TW_MRAPI_BOUNCE);
+	give_slot(slot);
 	tw_mrapi_unhold();
-	return status;
+	return b ? status : MRAPI_ERR_MEM_LIMIT;
 }
 
 const struct tw_mrapi_path tw_mrapi_path_served = {"served", false, served_open, served_move};
@@ -406,13 +377,18 @@ static mrapi_status_t serve(struct bounce *b)
 	uint64_t remote = ask->remote;
 	bool write = ask->write;
 	struct tw_mrapi_rmem *r = tw_mrapi_own_rmem(handle);
+	char *mine;
 
 	if (!r)
 		return MRAPI_ERR_RMEM_INVALID;
 	if (bytes == 0 || n == 0 || (uint64_t)bytes * n > PART || remote > r->size ||
 	    (uint64_t)(n - 1) * stride + bytes > r->size - remote)
 		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
-	tw_mrapi_pack(b->data, (char *)(uintptr_t)(r->address + remote), bytes, stride, n, !write);
+	mine = (char *)(uintptr_t)(r->address + remote);
+	if (write)
+		copy_pieces(mine, stride, b->data, bytes, bytes, n);
+	else
+		copy_pieces(b->data, bytes, mine, stride, bytes, n);
 	return MRAPI_SUCCESS;
 }
 

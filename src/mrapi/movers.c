@@ -75,25 +75,12 @@ void tw_mrapi_move_stop(struct tw_mrapi_request *r)
 /* Splits the next part off a request. */
 static struct tw_mrapi_move claim(struct tw_mrapi_request *r)
 {
-	struct tw_mrapi_move m = r->m;
+	struct tw_mrapi_move part;
 
-	m.local += (size_t)r->piece * r->m.local_stride + r->into;
-	m.remote += (uint64_t)r->piece * r->m.remote_stride + r->into;
-	if (r->m.bytes > PART) {
-		m.bytes = tw_min(PART, r->m.bytes - r->into);
-		m.n = 1;
-		r->into += m.bytes;
-		if (r->into == r->m.bytes) {
-			r->into = 0;
-			r->piece++;
-		}
-	} else {
-		m.n = tw_min(r->m.n - r->piece, PART / r->m.bytes);
-		r->piece += m.n;
-	}
-	if (r->piece == r->m.n)
+	tw_mrapi_next_part(&r->m, &r->at, PART, UINT32_MAX, &part);
+	if (r->at.piece == r->m.n)
 		tw_mrapi_move_stop(r);
-	return m;
+	return part;
 }
 
 void tw_mrapi_move_part(struct tw_mrapi_request *r)

@@ -84,6 +84,13 @@ static inline void tw_mrapi_set_status(mrapi_status_t *status, mrapi_status_t wh
 		*status = what;
 }
 
+/* The result of a trylock, for which a taken lock is no error. */
+static inline mrapi_boolean_t tw_mrapi_tried(mrapi_status_t result, mrapi_status_t *status)
+{
+	tw_mrapi_set_status(status, result == MRAPI_TIMEOUT ? MRAPI_SUCCESS : result);
+	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
+}
+
 /* ---- join.c: joining and leaving the job */
 mrapi_status_t tw_mrapi_join(void);
 void tw_mrapi_leave(void);
@@ -115,6 +122,8 @@ void tw_mrapi_service_close(void);
 void tw_mrapi_service_forked(void);
 /* Watches a connection to a member: 0 or an error. */
 int tw_mrapi_service_watch(int fd, uint32_t proc, uint32_t incarnation);
+/* Has tw_mrapi_events_receive() called in the thread, which closes the socket when it ends. */
+bool tw_mrapi_service_kernel(int kernel);
 /* False: the member has ended. */
 bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m);
 
@@ -126,7 +135,32 @@ void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation);
 /* Releases all that a node holds. Under the admin lock. */
 void tw_mrapi_release_node(uint32_t me);
 
+/* Each kind of object has its own way to do this. Under the admin lock. */
+struct tw_mrapi_ops {
+	/* Deletes the object, or refuses. */
+	mrapi_status_t (*end)(struct tw_mrapi_obj *o, uint32_t me);
+	/* Releases all that a node that has ended has of it. */
+	void (*drop)(struct tw_mrapi_obj *o, uint32_t me);
+	/* Of locks only. Wakes all sleepers and resets their count. */
+	void (*wake_all)(struct tw_mrapi_obj *o);
+	/* A guest's locks of it; 0: none. And gives it these again, after a step cut short. */
+	uint64_t (*had)(struct tw_mrapi_obj *o, uint32_t me);
+	void (*restore)(struct tw_mrapi_obj *o, uint32_t me, uint64_t had);
+};
+
+extern const struct tw_mrapi_ops tw_mrapi_mutex_ops, tw_mrapi_counting_ops, tw_mrapi_shmem_ops,
+	tw_mrapi_rmem_ops;
+
 /* ---- table.c: objects by handle and by id; under the admin lock, except find */
+const struct tw_mrapi_ops *tw_mrapi_ops(enum tw_mrapi_kind kind);
+
+/* A walk through all slots ever used, live or not, begins with all 0 and ends with NULL. */
+struct tw_mrapi_walk {
+	enum tw_mrapi_kind kind;
+	uint32_t next;
+};
+struct tw_mrapi_obj *tw_mrapi_walk(struct tw_mrapi_walk *w);
+
 mrapi_status_t tw_mrapi_table_claim(enum tw_mrapi_kind kind, uint32_t id,
 				    struct tw_mrapi_obj **out);
 /* Makes an object of a claimed slot. */
@@ -148,9 +182,12 @@ void tw_mrapi_table_init(struct tw_mrapi_segment *seg);
 struct tw_mrapi_obj *tw_mrapi_slot(enum tw_mrapi_kind kind, uint32_t slot);
 /* The status of a stale handle: *_DELETED or *_INVALID. */
 mrapi_status_t tw_mrapi_stale(enum tw_mrapi_kind kind, uint32_t handle);
-bool tw_mrapi_id_taken(enum tw_mrapi_kind kind, uint32_t id);
 
-/* Common functions of all kinds. Mutexes have no limit. */
+/* Common functions of all kinds. begin() fills in a new object, or refuses. */
+mrapi_status_t tw_mrapi_obj_create(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,
+				   mrapi_status_t (*begin)(struct tw_mrapi_obj *o, const void *arg),
+				   const void *arg, uint32_t *handle);
+/* Mutexes have no limit. */
 mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
 				    uint32_t limit, uint32_t *handle);
 mrapi_status_t tw_mrapi_obj_get(enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle);
@@ -159,12 +196,6 @@ mrapi_status_t tw_mrapi_obj_find(enum tw_mrapi_kind kind, uint32_t handle,
 mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi_uint_t num,
 				 void *value, size_t size);
 mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle);
-/* The same of one of this host, which others are not told. Under the admin lock. */
-mrapi_status_t tw_mrapi_obj_end(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
-mrapi_status_t tw_mrapi_mutex_end(struct tw_mrapi_obj *o, uint32_t me);
-mrapi_status_t tw_mrapi_counting_end(struct tw_mrapi_obj *o, uint32_t me);
-mrapi_status_t tw_mrapi_shmem_end(struct tw_mrapi_obj *o, uint32_t me);
-mrapi_status_t tw_mrapi_rmem_end(struct tw_mrapi_obj *o, uint32_t me);
 
 static inline bool tw_mrapi_is(struct tw_mrapi_obj *o, uint32_t handle)
 {
@@ -254,8 +285,6 @@ mrapi_status_t tw_mrapi_attr_get(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o
 mrapi_status_t tw_mrapi_attr_put(void *value, size_t size, const void *from, size_t from_size);
 
 /* ---- mutex.c; counting.c: semaphores and reader/writer locks */
-/* Releases all that a node that has ended has of it. */
-void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node);
 mrapi_status_t tw_mrapi_mutex_take(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
 				   mrapi_timeout_t timeout);
 mrapi_status_t tw_mrapi_mutex_give(mrapi_mutex_hndl_t handle, const mrapi_key_t *key);
@@ -263,21 +292,12 @@ mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 				      mrapi_rwl_mode_t mode, mrapi_timeout_t timeout);
 /* mode 0: the mode that the caller has */
 mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode);
-void tw_mrapi_counting_drop(struct tw_mrapi_counting *c, uint32_t node);
 /* For a guest: waits until what try() does under the admin lock is not a TIMEOUT. */
 mrapi_status_t tw_mrapi_mutex_wait(mrapi_mutex_hndl_t handle, mrapi_timeout_t timeout,
 				   mrapi_status_t (*try)(void *), void *arg);
 mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,
 				      mrapi_timeout_t timeout, mrapi_status_t (*try)(void *),
 				      void *arg);
-/* A guest's locks of it; 0: none. And gives it these again, after a step that was cut short. */
-uint64_t tw_mrapi_mutex_had(struct tw_mrapi_obj *o, uint32_t me);
-uint64_t tw_mrapi_counting_had(struct tw_mrapi_obj *o, uint32_t me);
-void tw_mrapi_mutex_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t had);
-void tw_mrapi_counting_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t had);
-/* Wakes all sleepers and resets their count. */
-void tw_mrapi_mutex_wake_all(struct tw_mrapi_mutex *m);
-void tw_mrapi_counting_wake_all(struct tw_mrapi_counting *c);
 
 /* ---- requests.c and others: the end of a node, of a process, and forks */
 void tw_mrapi_requests_end(uint32_t me);
@@ -321,6 +341,8 @@ void tw_mrapi_event(mrapi_event_t event);
 bool tw_mrapi_events_watch(void);
 /* Makes the callback thread compute its deadline anew. */
 void tw_mrapi_events_wake(void);
+/* The kernel has an event for that socket. */
+void tw_mrapi_events_receive(int kernel);
 /* end: no callback of the node starts; quiet, without locks: waits until none runs. */
 void tw_mrapi_events_end(uint32_t me);
 void tw_mrapi_events_quiet(struct tw_mrapi_owner owner);

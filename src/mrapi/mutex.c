@@ -120,8 +120,14 @@ static uint32_t count_lock(struct tw_mrapi_mutex *m)
 	return (uint32_t)atomic_fetch_add(&m->locks, 1) + 1;
 }
 
-void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node)
+static struct tw_mrapi_mutex *mutex_of(struct tw_mrapi_obj *o)
 {
+	return tw_container(o, struct tw_mrapi_mutex, obj);
+}
+
+static void drop(struct tw_mrapi_obj *o, uint32_t node)
+{
+	struct tw_mrapi_mutex *m = mutex_of(o);
 	uint64_t levels = atomic_load(&m->levels);
 	uint32_t far = node | TW_MRAPI_FAR;
 
@@ -131,23 +137,23 @@ void tw_mrapi_mutex_drop(struct tw_mrapi_mutex *m, uint32_t node)
 		;
 }
 
-uint64_t tw_mrapi_mutex_had(struct tw_mrapi_obj *o, uint32_t me)
+static uint64_t had(struct tw_mrapi_obj *o, uint32_t me)
 {
-	struct tw_mrapi_mutex *m = tw_container(o, struct tw_mrapi_mutex, obj);
+	struct tw_mrapi_mutex *m = mutex_of(o);
 
 	if (!held_by(m, me))
 		return 0;
 	return recursive(m) ? atomic_load(&m->levels) : 1;
 }
 
-void tw_mrapi_mutex_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t had)
+static void restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t levels)
 {
-	struct tw_mrapi_mutex *m = tw_container(o, struct tw_mrapi_mutex, obj);
+	struct tw_mrapi_mutex *m = mutex_of(o);
 
-	if (!had)
-		tw_mrapi_mutex_drop(m, me);
+	if (!levels)
+		drop(o, me);
 	else if (recursive(m))
-		atomic_store(&m->levels, had);
+		atomic_store(&m->levels, levels);
 }
 
 /* The caller has taken the lock. */
@@ -175,7 +181,7 @@ static mrapi_status_t taken(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle,
 		make_first_key(m, key);
 	if (here && tw_mrapi_me() == me)
 		return MRAPI_SUCCESS;
-	tw_mrapi_mutex_drop(m, me);
+	drop(&m->obj, me);
 	return here ? MRAPI_ERR_NODE_NOTINIT : tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
 }
 
@@ -382,14 +388,6 @@ static tw_noinline void taken_late(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t 
 	tw_mrapi_set_status(status, taken(m, handle, me, key));
 }
 
-static mrapi_status_t trylock(mrapi_mutex_hndl_t handle, mrapi_key_t *key, bool *got)
-{
-	mrapi_status_t status = tw_mrapi_mutex_take(handle, key, 0);
-
-	*got = status == MRAPI_SUCCESS;
-	return status == MRAPI_TIMEOUT ? MRAPI_SUCCESS : status;
-}
-
 mrapi_status_t tw_mrapi_mutex_give(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
 {
 	uint32_t me = tw_mrapi_me();
@@ -416,9 +414,9 @@ static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t
 }
 
 /* Deleting takes the lock and keeps it. */
-mrapi_status_t tw_mrapi_mutex_end(struct tw_mrapi_obj *o, uint32_t me)
+static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 {
-	struct tw_mrapi_mutex *m = tw_container(o, struct tw_mrapi_mutex, obj);
+	struct tw_mrapi_mutex *m = mutex_of(o);
 
 	if (!take(m, me))
 		return MRAPI_ERR_MUTEX_LOCKED;
@@ -429,12 +427,14 @@ mrapi_status_t tw_mrapi_mutex_end(struct tw_mrapi_obj *o, uint32_t me)
 	return MRAPI_SUCCESS;
 }
 
-void tw_mrapi_mutex_wake_all(struct tw_mrapi_mutex *m)
+static void wake_all(struct tw_mrapi_obj *o)
 {
 	/* [mutex-contended] */
-	if (atomic_load(&m->obj.contended))
-		wake(m, INT_MAX);
+	if (atomic_load(&o->contended))
+		wake(mutex_of(o), INT_MAX);
 }
+
+const struct tw_mrapi_ops tw_mrapi_mutex_ops = {end, drop, wake_all, had, restore};
 
 mrapi_mutex_hndl_t mrapi_mutex_create(mrapi_mutex_id_t mutex_id,
 				      const mrapi_mutex_attributes_t *attributes,
@@ -477,10 +477,7 @@ void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_tim
 mrapi_boolean_t mrapi_mutex_trylock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key,
 				    mrapi_status_t *status)
 {
-	bool got;
-
-	tw_mrapi_set_status(status, trylock(mutex, lock_key, &got));
-	return got ? MRAPI_TRUE : MRAPI_FALSE;
+	return tw_mrapi_tried(tw_mrapi_mutex_take(mutex, lock_key, 0), status);
 }
 
 void mrapi_mutex_unlock(mrapi_mutex_hndl_t mutex, const mrapi_key_t *lock_key,

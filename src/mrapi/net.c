@@ -142,7 +142,6 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 				    struct tw_mrapi_ctrl *ctrl)
 {
 	struct request q = {.r.on_reply = replied, .ctrl = ctrl};
-	enum tw_waited waited = TW_W_WOKEN;
 
 	if (to->state != TW_MEMBER_HERE)
 		return MRAPI_ERR_RMEM_INVALID;
@@ -153,9 +152,7 @@ mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 	}
 	tw_group_attend(ep);
 	/* The connection's end or this endpoint's ends the wait. */
-	while (waited == TW_W_WOKEN)
-		waited = tw_wait(ep, request_over, &q, TW_FOREVER);
-	if (q.over)
+	if (tw_wait(ep, request_over, &q, TW_FOREVER) == TW_W_TRUE)
 		return q.status;
 	tw_ctrl_abandon(&q.r);
 	return MRAPI_ERR_NODE_NOTINIT;

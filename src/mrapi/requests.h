@@ -18,7 +18,7 @@ struct tw_mrapi_request {
 	unsigned running; /* parts being moved */
 	mrapi_status_t status;
 	size_t moved;
-	uint32_t piece, into; /* start of the next part: piece, and offset in it */
+	struct tw_mrapi_place at; /* start of the next part */
 	struct tw_mrapi_client *client;
 	struct tw_mrapi_move m;
 };

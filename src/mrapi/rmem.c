@@ -282,10 +282,9 @@ void mrapi_rmem_detach(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 /* ------------------------------------------------------------ create, delete */
 
 /* Whether it overlaps a remote memory of this process. */
-static bool collides(const void *mem, uint64_t size)
+static bool collides(uint64_t at, uint64_t size)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
-	uint64_t at = (uintptr_t)mem;
 
 	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RMEM].high; i++) {
 		struct tw_mrapi_rmem *r = &seg->rmem[i];
@@ -298,28 +297,19 @@ static bool collides(const void *mem, uint64_t size)
 	return false;
 }
 
-static mrapi_status_t create_locked(mrapi_rmem_id_t id, struct tw_mrapi_rmem *wanted,
-				    unsigned flags, mrapi_rmem_hndl_t *handle)
+static mrapi_status_t begin(struct tw_mrapi_obj *o, const void *arg)
 {
-	struct tw_mrapi_obj *o;
-	struct tw_mrapi_rmem *r;
-	mrapi_status_t status = tw_mrapi_table_claim(TW_MRAPI_RMEM, id, &o);
+	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
+	const struct tw_mrapi_rmem *wanted = arg;
 
-	if (status != MRAPI_SUCCESS)
-		return status;
-	if (collides((void *)(uintptr_t)wanted->address, wanted->size)) {
-		tw_mrapi_table_free(TW_MRAPI_RMEM, o);
+	if (collides(wanted->address, wanted->size))
 		return MRAPI_ERR_RMEM_CONFLICT;
-	}
-	r = tw_container(o, struct tw_mrapi_rmem, obj);
 	r->address = wanted->address;
 	r->offset = wanted->offset;
 	r->size = wanted->size;
 	r->owner = wanted->owner;
 	r->atype = wanted->atype;
 	tw_mrapi_nodeset_clear(&r->attached);
-	*handle = tw_mrapi_table_publish(TW_MRAPI_RMEM, o, tw_mrapi_far_flags(o, flags),
-					 tw_mrapi_node(r->owner)->domain);
 	return MRAPI_SUCCESS;
 }
 
@@ -344,13 +334,7 @@ mrapi_rmem_hndl_t mrapi_rmem_create(mrapi_rmem_id_t rmem_id, void *mem,
 		result = MRAPI_ERR_PARAMETER;
 	if (result == MRAPI_SUCCESS) {
 		wanted.offset = tw_mrapi_arena_offset(mem, size);
-		do {
-			tw_mrapi_admin_lock();
-			result = create_locked(rmem_id, &wanted, flags, &handle);
-			tw_mrapi_admin_unlock();
-			if (result == MRAPI_SUCCESS)
-				result = tw_mrapi_far_claim(TW_MRAPI_RMEM, &handle);
-		} while (result == MRAPI_EXISTS && rmem_id == MRAPI_RMEM_ID_ANY);
+		result = tw_mrapi_obj_create(TW_MRAPI_RMEM, rmem_id, flags, begin, &wanted, &handle);
 	}
 	if (handle)
 		handle = with_atype(handle, access_type);
@@ -416,7 +400,7 @@ mrapi_rmem_hndl_t mrapi_rmem_get(mrapi_rmem_id_t rmem_id, mrapi_rmem_atype_t acc
 	return handle;
 }
 
-mrapi_status_t tw_mrapi_rmem_end(struct tw_mrapi_obj *o, uint32_t me)
+static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
 
@@ -427,6 +411,17 @@ mrapi_status_t tw_mrapi_rmem_end(struct tw_mrapi_obj *o, uint32_t me)
 	tw_mrapi_table_free(TW_MRAPI_RMEM, o);
 	return MRAPI_SUCCESS;
 }
+
+static void drop(struct tw_mrapi_obj *o, uint32_t me)
+{
+	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
+
+	tw_mrapi_nodeset_del(&r->attached, me - 1);
+	if (atomic_load(&o->handle) && r->owner == me)
+		tw_mrapi_table_free(TW_MRAPI_RMEM, o);
+}
+
+const struct tw_mrapi_ops tw_mrapi_rmem_ops = {.end = end, .drop = drop};
 
 /* Under the endpoint's lock no process of another host attaches in between. */
 static mrapi_status_t delete_here(uint32_t handle)

@@ -189,6 +189,16 @@ struct tw_mrapi_proc {
 	uint32_t unused[10];
 } tw_aligned_line;
 
+static inline enum tw_mrapi_state tw_mrapi_state(const struct tw_mrapi_proc *p)
+{
+	return (enum tw_mrapi_state)(atomic_load(&p->life) & 0xff);
+}
+
+static inline uint64_t tw_mrapi_life(uint32_t incarnation, enum tw_mrapi_state state)
+{
+	return (uint64_t)incarnation << 8 | state;
+}
+
 /* The latest answer to a guest in a lane, in case it is lost with the process that gave it. */
 struct tw_mrapi_done {
 	_Atomic(uint64_t) turn;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A member's thread. It sleeps until a process joins, sends a request or dies. Each pair
- * of members has one connection; its end is the death of the peer, so a member never
- * closes one.
+ * A member's thread. It sleeps until a process joins, sends a request or dies, or the kernel
+ * has an event. Each pair of members has one connection; its end is the death of the peer, so
+ * a member never closes one.
  *
  * While descriptors or memory are short, connections wait at the listener: the thread
  * tries again ten times a second, and tests itself whether those members live.
@@ -36,7 +36,7 @@ static struct {
 	pthread_mutex_t mutex; /* guards conns */
 	struct tw_list conns;
 	pthread_t thread;
-	int epfd, listener, stopfd;
+	int epfd, listener, stopfd, kernel;
 	uint64_t again; /* time of the next retry; 0: no resource is short */
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .conns = {&service.conns, &service.conns}};
 
@@ -108,11 +108,12 @@ bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m)
 static void reclaim_dead(void)
 {
 	for (uint32_t i = 0; i < TW_MRAPI_PROCS; i++) {
-		uint64_t life = atomic_load(&tw_mrapi.seg->proc[i].life);
+		const struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[i];
+		uint32_t incarnation = (uint32_t)(atomic_load(&p->life) >> 8);
 
-		if (i != tw_mrapi.proc && (life & 0xff) != TW_MRAPI_FREE &&
-		    (life & 0xff) != TW_MRAPI_JOINING && tw_mrapi_gone(i))
-			tw_mrapi_reclaim(i, (uint32_t)(life >> 8));
+		if (i != tw_mrapi.proc && tw_mrapi_state(p) != TW_MRAPI_FREE &&
+		    tw_mrapi_state(p) != TW_MRAPI_JOINING && tw_mrapi_gone(i))
+			tw_mrapi_reclaim(i, incarnation);
 	}
 }
 
@@ -233,7 +234,9 @@ static void *run(void *arg)
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.ptr == &service.stopfd)
 				return NULL;
-			if (ev[i].data.ptr != &service.listener)
+			if (ev[i].data.ptr == &service.kernel)
+				tw_mrapi_events_receive(service.kernel);
+			else if (ev[i].data.ptr != &service.listener)
 				receive(ev[i].data.ptr);
 			else if ((err = accept_one()) != 0)
 				run_short(err);
@@ -247,6 +250,18 @@ static void close_all(void)
 {
 	tw_fd_close(service.epfd);
 	tw_fd_close(service.stopfd);
+	tw_fd_close(service.kernel);
+}
+
+bool tw_mrapi_service_kernel(int kernel)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &service.kernel};
+
+	service.kernel = kernel;
+	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, kernel, &ev) == 0)
+		return true;
+	service.kernel = -1;
+	return false;
 }
 
 int tw_mrapi_service_start(int listener)
@@ -257,6 +272,7 @@ int tw_mrapi_service_start(int listener)
 
 	service.listener = listener;
 	service.again = 0;
+	service.kernel = -1;
 	service.epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
 	service.stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC));
 	if (service.epfd < 0 || service.stopfd < 0 ||

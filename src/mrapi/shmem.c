@@ -3,7 +3,6 @@
  * MRAPI 4.4.1: shared memory. The segment has the attached nodes; a process has one
  * mapping for all its nodes, which ends with the last of them.
  */
-#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/page.h"
@@ -30,53 +29,41 @@ struct attributes {
 _Static_assert(sizeof(struct attributes) <= sizeof(mrapi_shmem_attributes_t), "fits");
 
 struct mapping {
-	struct tw_list link;
-	uint32_t handle;
+	uint32_t handle; /* 0: none */
 	char *address;
 	uint64_t offset, span;
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* taken before the admin lock */
-static struct tw_list mappings = {&mappings, &mappings};
+static struct mapping mappings[MRAPI_MAX_SHMEMS]; /* by slot */
 
 static struct tw_mrapi_shmem *shmem_of(struct tw_mrapi_obj *o)
 {
 	return tw_container(o, struct tw_mrapi_shmem, obj);
 }
 
-static struct mapping *find_mapping(uint32_t handle)
+static void end_mapping(struct mapping *m)
 {
-	tw_list_walk(&mappings, struct mapping, m, link) {
-		if (m->handle == handle)
-			return m;
-	}
-	return NULL;
+	if (m->handle)
+		munmap(m->address, m->span);
+	m->handle = 0;
 }
 
-static struct mapping *make_mapping(struct tw_mrapi_shmem *s)
+/* The memory's mapping, made if there is none; NULL: it cannot be. */
+static struct mapping *map(struct tw_mrapi_shmem *s)
 {
-	struct mapping *m = malloc(sizeof(*m));
+	struct mapping *m = &mappings[s - tw_mrapi.seg->shmem];
+	uint32_t handle = atomic_load(&s->obj.handle);
 
-	if (!m)
-		return NULL;
-	m->handle = atomic_load(&s->obj.handle);
+	if (m->handle == handle)
+		return m;
+	end_mapping(m);
 	m->offset = s->offset;
 	m->span = s->span;
 	m->address = tw_mrapi_arena_map(s->offset, s->span,
 					s->fixed ? s->address : nice_address(s->offset), s->fixed);
-	if (!m->address) {
-		free(m);
-		return NULL;
-	}
-	tw_list_add_tail(&mappings, &m->link);
-	return m;
-}
-
-static void end_mapping(struct mapping *m)
-{
-	munmap(m->address, m->span);
-	tw_list_del(&m->link);
-	free(m);
+	m->handle = m->address ? handle : 0;
+	return m->handle ? m : NULL;
 }
 
 uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size)
@@ -84,10 +71,10 @@ uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size)
 	uint64_t offset = TW_MRAPI_NOT_SHARED;
 
 	tw_mrapi_lock(&mutex);
-	tw_list_walk(&mappings, struct mapping, m, link) {
+	for (struct mapping *m = mappings; m < mappings + MRAPI_MAX_SHMEMS; m++) {
 		uint64_t into = (uint64_t)((const char *)mem - m->address);
 
-		if (into < m->span && size <= m->span - into)
+		if (m->handle && into < m->span && size <= m->span - into)
 			offset = m->offset + into;
 	}
 	tw_mrapi_unlock(&mutex);
@@ -98,10 +85,11 @@ uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size)
 void tw_mrapi_shmem_prune(void)
 {
 	tw_mrapi_lock(&mutex);
-	tw_list_walk(&mappings, struct mapping, m, link) {
-		struct tw_mrapi_shmem *s = &tw_mrapi.seg->shmem[m->handle & TW_MRAPI_SLOT_MASK];
+	for (uint32_t i = 0; i < MRAPI_MAX_SHMEMS; i++) {
+		struct tw_mrapi_shmem *s = &tw_mrapi.seg->shmem[i];
+		struct mapping *m = &mappings[i];
 
-		if (!tw_mrapi_is(&s->obj, m->handle) || !tw_mrapi_any_here(&s->attached))
+		if (m->handle && (!tw_mrapi_is(&s->obj, m->handle) || !tw_mrapi_any_here(&s->attached)))
 			end_mapping(m);
 	}
 	tw_mrapi_unlock(&mutex);
@@ -111,12 +99,7 @@ void tw_mrapi_shmem_prune(void)
 void tw_mrapi_shmem_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	while (!tw_list_empty(&mappings)) {
-		struct mapping *m = tw_list_first(&mappings, struct mapping, link);
-
-		tw_list_del(&m->link);
-		free(m);
-	}
+	memset(mappings, 0, sizeof(mappings));
 }
 
 static bool may_share(const struct tw_mrapi_shmem *s, uint32_t me)
@@ -131,7 +114,7 @@ static bool may_share(const struct tw_mrapi_shmem *s, uint32_t me)
 
 struct wanted {
 	uint32_t size;
-	uint64_t span;
+	uint64_t offset, span;
 	const mrapi_node_t *nodes;
 	uint32_t nnodes;
 	struct attributes attributes;
@@ -144,7 +127,7 @@ static bool sound(const struct wanted *w)
 }
 
 /* Checks and reserves. Under the admin lock. */
-static mrapi_status_t reserve(mrapi_shmem_id_t id, const struct wanted *w, uint64_t *offset)
+static mrapi_status_t reserve(mrapi_shmem_id_t id, struct wanted *w)
 {
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_table_claim(TW_MRAPI_SHMEM, id, &o);
@@ -154,7 +137,7 @@ static mrapi_status_t reserve(mrapi_shmem_id_t id, const struct wanted *w, uint6
 	tw_mrapi_table_free(TW_MRAPI_SHMEM, o);
 	for (uint32_t i = 0; i < w->nnodes && status == MRAPI_SUCCESS; i++)
 		status = tw_mrapi_node_shares(w->nodes[i]);
-	return status == MRAPI_SUCCESS ? tw_mrapi_arena_reserve(w->span, offset) : status;
+	return status == MRAPI_SUCCESS ? tw_mrapi_arena_reserve(w->span, &w->offset) : status;
 }
 
 static void set_where(struct tw_mrapi_where *w, const mrapi_resource_t *r)
@@ -164,17 +147,12 @@ static void set_where(struct tw_mrapi_where *w, const mrapi_resource_t *r)
 	memcpy(w->opaque, r->opaque, sizeof(w->opaque));
 }
 
-static mrapi_status_t publish(mrapi_shmem_id_t id, const struct wanted *w, uint64_t offset,
-			      mrapi_shmem_hndl_t *handle)
+static mrapi_status_t begin(struct tw_mrapi_obj *o, const void *arg)
 {
-	struct tw_mrapi_obj *o;
-	struct tw_mrapi_shmem *s;
-	mrapi_status_t status = tw_mrapi_table_claim(TW_MRAPI_SHMEM, id, &o);
+	struct tw_mrapi_shmem *s = shmem_of(o);
+	const struct wanted *w = arg;
 
-	if (status != MRAPI_SUCCESS)
-		return status;
-	s = shmem_of(o);
-	s->offset = offset;
+	s->offset = w->offset;
 	s->span = w->span;
 	s->size = w->size;
 	s->fixed = w->attributes.address != 0;
@@ -184,31 +162,25 @@ static mrapi_status_t publish(mrapi_shmem_id_t id, const struct wanted *w, uint6
 	s->nodes = (uint16_t)w->nnodes;
 	for (uint32_t i = 0; i < w->nnodes; i++)
 		s->node[i] = (uint16_t)w->nodes[i];
-	*handle = tw_mrapi_table_publish(TW_MRAPI_SHMEM, o, w->attributes.flags,
-					 tw_mrapi_node(tw_mrapi_me())->domain);
 	return MRAPI_SUCCESS;
 }
 
 /* Pages are allocated outside the admin lock, as that takes long. */
-static mrapi_status_t create(mrapi_shmem_id_t id, const struct wanted *w,
-			     mrapi_shmem_hndl_t *handle)
+static mrapi_status_t create(mrapi_shmem_id_t id, struct wanted *w, mrapi_shmem_hndl_t *handle)
 {
-	uint64_t offset;
 	mrapi_status_t status;
 
 	tw_mrapi_admin_lock();
-	status = reserve(id, w, &offset);
+	status = reserve(id, w);
 	tw_mrapi_admin_unlock();
 	if (status != MRAPI_SUCCESS)
 		return status;
-	status = tw_mrapi_arena_fill(offset, w->span, &w->attributes.resource);
+	status = tw_mrapi_arena_fill(w->offset, w->span, &w->attributes.resource);
 	if (status != MRAPI_SUCCESS)
 		return status;
-	tw_mrapi_admin_lock();
-	status = publish(id, w, offset, handle);
-	tw_mrapi_admin_unlock();
+	status = tw_mrapi_obj_create(TW_MRAPI_SHMEM, id, w->attributes.flags, begin, w, handle);
 	if (status != MRAPI_SUCCESS)
-		tw_mrapi_arena_discard(offset, w->span);
+		tw_mrapi_arena_discard(w->offset, w->span);
 	return status;
 }
 
@@ -352,14 +324,13 @@ mrapi_shmem_hndl_t mrapi_shmem_get(mrapi_shmem_id_t shmem_id, mrapi_status_t *st
 
 static mrapi_status_t attach(struct tw_mrapi_shmem *s, uint32_t me, void **address)
 {
-	struct mapping *m = find_mapping(atomic_load(&s->obj.handle));
+	struct mapping *m;
 
 	if (tw_mrapi_nodeset_has(&s->attached, me - 1))
 		return MRAPI_ERR_SHM_ATTACHED;
 	if (!may_share(s, me))
 		return MRAPI_ERR_SHM_NODE_NOTSHARED;
-	if (!m)
-		m = make_mapping(s);
+	m = map(s);
 	if (!m)
 		return MRAPI_ERR_MEM_LIMIT;
 	tw_mrapi_nodeset_add(&s->attached, me - 1);
@@ -369,14 +340,12 @@ static mrapi_status_t attach(struct tw_mrapi_shmem *s, uint32_t me, void **addre
 
 static mrapi_status_t detach(struct tw_mrapi_shmem *s, uint32_t me, void **unused)
 {
-	struct mapping *m = find_mapping(atomic_load(&s->obj.handle));
-
 	(void)unused;
 	if (!tw_mrapi_nodeset_has(&s->attached, me - 1))
 		return MRAPI_ERR_SHM_NOTATTACHED;
 	tw_mrapi_nodeset_del(&s->attached, me - 1);
-	if (m && !tw_mrapi_any_here(&s->attached))
-		end_mapping(m);
+	if (!tw_mrapi_any_here(&s->attached))
+		end_mapping(&mappings[s - tw_mrapi.seg->shmem]);
 	return MRAPI_SUCCESS;
 }
 
@@ -427,7 +396,7 @@ static bool promoted(const struct tw_mrapi_shmem *s)
 	return false;
 }
 
-mrapi_status_t tw_mrapi_shmem_end(struct tw_mrapi_obj *o, uint32_t me)
+static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_shmem *s = shmem_of(o);
 
@@ -438,3 +407,10 @@ mrapi_status_t tw_mrapi_shmem_end(struct tw_mrapi_obj *o, uint32_t me)
 	tw_mrapi_arena_discard(s->offset, s->span);
 	return MRAPI_SUCCESS;
 }
+
+static void drop(struct tw_mrapi_obj *o, uint32_t me)
+{
+	tw_mrapi_nodeset_del(&shmem_of(o)->attached, me - 1);
+}
+
+const struct tw_mrapi_ops tw_mrapi_shmem_ops = {.end = end, .drop = drop};

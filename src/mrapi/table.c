@@ -18,29 +18,28 @@ static const struct {
 	uint32_t size;
 	size_t offset;
 	mrapi_status_t id_invalid, invalid, deleted, limit;
-	/* Deletes an object, or refuses. Under the admin lock. */
-	mrapi_status_t (*end)(struct tw_mrapi_obj *o, uint32_t me);
+	const struct tw_mrapi_ops *ops;
 } kinds[TW_MRAPI_KINDS] = {
 	[TW_MRAPI_MUTEX] = {MRAPI_MAX_MUTEXES, sizeof(struct tw_mrapi_mutex),
 			    offsetof(struct tw_mrapi_segment, mutex), MRAPI_ERR_MUTEX_ID_INVALID,
 			    MRAPI_ERR_MUTEX_INVALID, MRAPI_ERR_MUTEX_DELETED, MRAPI_ERR_MUTEX_LIMIT,
-			    tw_mrapi_mutex_end},
+			    &tw_mrapi_mutex_ops},
 	[TW_MRAPI_SEM] = {MRAPI_MAX_SEMS, sizeof(struct tw_mrapi_counting),
 			  offsetof(struct tw_mrapi_segment, sem), MRAPI_ERR_SEM_ID_INVALID,
 			  MRAPI_ERR_SEM_INVALID, MRAPI_ERR_SEM_DELETED, MRAPI_ERR_SEM_LIMIT,
-			  tw_mrapi_counting_end},
+			  &tw_mrapi_counting_ops},
 	[TW_MRAPI_RWL] = {MRAPI_MAX_RWLS, sizeof(struct tw_mrapi_counting),
 			  offsetof(struct tw_mrapi_segment, rwl), MRAPI_ERR_RWL_ID_INVALID,
 			  MRAPI_ERR_RWL_INVALID, MRAPI_ERR_RWL_DELETED, MRAPI_ERR_RWL_LIMIT,
-			  tw_mrapi_counting_end},
+			  &tw_mrapi_counting_ops},
 	[TW_MRAPI_SHMEM] = {MRAPI_MAX_SHMEMS, sizeof(struct tw_mrapi_shmem),
 			    offsetof(struct tw_mrapi_segment, shmem), MRAPI_ERR_SHM_ID_INVALID,
 			    MRAPI_ERR_SHM_INVALID, MRAPI_ERR_SHM_INVALID, MRAPI_ERR_MEM_LIMIT,
-			    tw_mrapi_shmem_end},
+			    &tw_mrapi_shmem_ops},
 	[TW_MRAPI_RMEM] = {MRAPI_MAX_RMEMS, sizeof(struct tw_mrapi_rmem),
 			   offsetof(struct tw_mrapi_segment, rmem), MRAPI_ERR_RMEM_ID_INVALID,
 			   MRAPI_ERR_RMEM_INVALID, MRAPI_ERR_RMEM_INVALID, MRAPI_ERR_MEM_LIMIT,
-			   tw_mrapi_rmem_end},
+			   &tw_mrapi_rmem_ops},
 };
 
 _Static_assert(MRAPI_MAX_MUTEXES <= TW_MRAPI_SLOT_MASK + 1, "a handle holds the slot");
@@ -50,6 +49,19 @@ struct tw_mrapi_obj *tw_mrapi_slot(enum tw_mrapi_kind kind, uint32_t slot)
 {
 	return (void *)((char *)tw_mrapi.seg + kinds[kind].offset +
 			(size_t)slot * kinds[kind].size);
+}
+
+const struct tw_mrapi_ops *tw_mrapi_ops(enum tw_mrapi_kind kind)
+{
+	return kinds[kind].ops;
+}
+
+struct tw_mrapi_obj *tw_mrapi_walk(struct tw_mrapi_walk *w)
+{
+	for (; w->kind < TW_MRAPI_KINDS; w->kind++, w->next = 0)
+		if (w->next < tw_mrapi.seg->table[w->kind].high)
+			return tw_mrapi_slot(w->kind, w->next++);
+	return NULL;
 }
 
 static uint32_t slot_of(enum tw_mrapi_kind kind, const struct tw_mrapi_obj *o)
@@ -92,11 +104,6 @@ struct tw_mrapi_obj *tw_mrapi_lookup(enum tw_mrapi_kind kind, uint32_t id)
 	return NULL;
 }
 
-bool tw_mrapi_id_taken(enum tw_mrapi_kind kind, uint32_t id)
-{
-	return tw_mrapi_lookup(kind, id) != NULL;
-}
-
 /* The latest entry of an id among the deleted ones, or NULL. */
 static uint32_t *find_deleted(enum tw_mrapi_kind kind, uint32_t id)
 {
@@ -132,13 +139,12 @@ static void unnote(enum tw_mrapi_kind kind, uint32_t id)
 		*at = MRAPI_MUTEX_ID_ANY;
 }
 
-/* Whether the id can be remembered when its object is deleted. */
-static bool can_remember(enum tw_mrapi_kind kind)
+bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags)
 {
 	off_t at = (off_t)(offsetof(struct tw_mrapi_segment, deleted) +
 			   sizeof(tw_mrapi.seg->deleted[0]) * kind);
 
-	return kind >= TW_MRAPI_LOCKS ||
+	return !(flags & TW_MRAPI_EXT) || kind >= TW_MRAPI_LOCKS ||
 	       fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->deleted[0])) == 0;
 }
 
@@ -225,7 +231,7 @@ static bool choose_id(enum tw_mrapi_kind kind, uint32_t *id)
 	for (uint32_t tries = 0; tries <= kinds[kind].max; tries++) {
 		*id = t->next_any;
 		t->next_any = *id == MRAPI_MAX_MUTEX_ID ? MRAPI_MAX_USER_MUTEX_ID + 1 : *id + 1;
-		if (!tw_mrapi_id_taken(kind, *id))
+		if (!tw_mrapi_lookup(kind, *id))
 			return true;
 	}
 	return false;
@@ -251,7 +257,7 @@ mrapi_status_t tw_mrapi_table_claim(enum tw_mrapi_kind kind, uint32_t id, struct
 {
 	if (id != MRAPI_MUTEX_ID_ANY && id > MRAPI_MAX_USER_MUTEX_ID)
 		return kinds[kind].id_invalid;
-	if (id != MRAPI_MUTEX_ID_ANY && tw_mrapi_id_taken(kind, id))
+	if (id != MRAPI_MUTEX_ID_ANY && tw_mrapi_lookup(kind, id))
 		return MRAPI_EXISTS;
 	if (id == MRAPI_MUTEX_ID_ANY && !choose_id(kind, &id))
 		return kinds[kind].limit;
@@ -332,46 +338,54 @@ mrapi_status_t tw_mrapi_table_full(enum tw_mrapi_kind kind)
 	return kinds[kind].limit;
 }
 
-bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags)
-{
-	return !(flags & TW_MRAPI_EXT) || can_remember(kind);
-}
-
-static mrapi_status_t create_lock(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,
-				  uint32_t limit, uint32_t *handle)
+mrapi_status_t tw_mrapi_obj_create(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,
+				   mrapi_status_t (*begin)(struct tw_mrapi_obj *o, const void *arg),
+				   const void *arg, uint32_t *handle)
 {
 	struct tw_mrapi_obj *o;
-	mrapi_status_t status = tw_mrapi_table_claim(kind, id, &o);
+	mrapi_status_t status;
 
-	if (status != MRAPI_SUCCESS)
-		return status;
-	if (kind != TW_MRAPI_MUTEX)
-		tw_container(o, struct tw_mrapi_counting, obj)->limit = limit;
-	*handle = tw_mrapi_table_publish(kind, o, tw_mrapi_far_flags(o, flags),
-					 tw_mrapi_node(tw_mrapi_me())->domain);
+	if (!tw_mrapi_table_remembers(kind, flags))
+		return kinds[kind].limit;
+	do {
+		tw_mrapi_admin_lock();
+		status = tw_mrapi_table_claim(kind, id, &o);
+		if (status == MRAPI_SUCCESS && (status = begin(o, arg)) != MRAPI_SUCCESS)
+			tw_mrapi_table_free(kind, o);
+		if (status == MRAPI_SUCCESS)
+			*handle = tw_mrapi_table_publish(kind, o, tw_mrapi_far_flags(kind, o, flags),
+							 tw_mrapi_node(tw_mrapi_me())->domain);
+		tw_mrapi_admin_unlock();
+		if (status == MRAPI_SUCCESS)
+			status = tw_mrapi_far_claim(kind, handle);
+	} while (status == MRAPI_EXISTS && id == MRAPI_MUTEX_ID_ANY);
+	return status;
+}
+
+static mrapi_status_t set_limit(struct tw_mrapi_obj *o, const void *limit)
+{
+	tw_container(o, struct tw_mrapi_counting, obj)->limit = *(const uint32_t *)limit;
+	return MRAPI_SUCCESS;
+}
+
+static mrapi_status_t set_nothing(struct tw_mrapi_obj *o, const void *unused)
+{
+	(void)o;
+	(void)unused;
 	return MRAPI_SUCCESS;
 }
 
 mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
 				    uint32_t limit, uint32_t *handle)
 {
-	mrapi_status_t status;
 	unsigned flags;
 
 	if (!tw_mrapi_me())
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (!tw_mrapi_attr_flags(kind, attributes, &flags))
 		return MRAPI_ERR_PARAMETER;
-	if (!tw_mrapi_table_remembers(kind, flags))
-		return kinds[kind].limit;
-	do {
-		tw_mrapi_admin_lock();
-		status = create_lock(kind, id, flags, limit, handle);
-		tw_mrapi_admin_unlock();
-		if (status == MRAPI_SUCCESS)
-			status = tw_mrapi_far_claim(kind, handle);
-	} while (status == MRAPI_EXISTS && id == MRAPI_MUTEX_ID_ANY);
-	return status;
+	return tw_mrapi_obj_create(kind, id, flags,
+				   kind == TW_MRAPI_MUTEX ? set_nothing : set_limit, &limit, handle);
 }
 
 mrapi_status_t tw_mrapi_obj_get(enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle)
@@ -413,11 +427,6 @@ mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi
 	return status == MRAPI_SUCCESS ? tw_mrapi_attr_get(kind, o, num, value, size) : status;
 }
 
-mrapi_status_t tw_mrapi_obj_end(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
-{
-	return kinds[kind].end(o, tw_mrapi_me());
-}
-
 mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 {
 	struct tw_mrapi_obj *o;
@@ -432,7 +441,7 @@ mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 	far = status == MRAPI_SUCCESS && o->host;
 	id = status == MRAPI_SUCCESS ? o->id : 0;
 	if (status == MRAPI_SUCCESS && !far)
-		status = tw_mrapi_obj_end(kind, o);
+		status = kinds[kind].ops->end(o, tw_mrapi_me());
 	tw_mrapi_admin_unlock();
 	if (far)
 		return tw_mrapi_far_ask(o, TW_MRAPI_FAR_DELETE,

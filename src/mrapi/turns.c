@@ -34,13 +34,12 @@ bool tw_mrapi_turn_begin(struct tw_ep *ep, uint32_t me, struct tw_mrapi_ctrl *c)
 	struct lanes *of = &lanes[me - 1];
 	bool waits = c->op == TW_MRAPI_FAR_LOCK && c->timeout;
 	struct wanted w = {of, waits ? SPARE : 0};
-	enum tw_waited waited = TW_W_WOKEN;
 
 	if (of->born != c->node)
 		*of = (struct lanes){.born = c->node};
-	while (waited == TW_W_WOKEN && !has_lane(ep, &w))
-		waited = tw_wait(ep, has_lane, &w, TW_FOREVER);
-	if (of->born != c->node || !has_lane(ep, &w))
+	if (!has_lane(ep, &w) && tw_wait(ep, has_lane, &w, TW_FOREVER) != TW_W_TRUE)
+		return false;
+	if (of->born != c->node)
 		return false;
 	c->lane = (uint16_t)__builtin_ctzll(~of->used);
 	c->turn = ++turns;

@@ -64,8 +64,7 @@ static uint64_t has(uint32_t handle)
 {
 	enum tw_mrapi_kind kind = tw_mrapi_kind_of(handle);
 	struct tw_mrapi_obj *o = tw_mrapi_slot(kind, handle & TW_MRAPI_SLOT_MASK);
-	uint64_t had = kind == TW_MRAPI_MUTEX ? tw_mrapi_mutex_had(o, guest)
-					      : tw_mrapi_counting_had(o, guest);
+	uint64_t had = tw_mrapi_ops(kind)->had(o, guest);
 
 	/* Of the levels only the depth. */
 	return kind == TW_MRAPI_MUTEX && had > 1 ? had & 0xfffff : had;
