@@ -120,22 +120,18 @@ static void leave(struct tw_net_link *l, struct tw_net_adapter *a)
 
 static void close_adapter(struct tw_net_adapter *a)
 {
-	struct tw_list *n, *tmp;
-
 	if (!a->instance)
 		return;
 	watch(a, EPOLL_CTL_DEL, 0);
-	tw_list_each(&a->ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
-
+	tw_list_walk(&a->ep->links, struct tw_net_link, l, node) {
 		tw_net_mrs_end(l, a);
 		leave(l, a);
 	}
 	a->driver->close(a->instance);
 	a->instance = NULL;
 	tw_net_packets_back(a);
-	tw_list_each(&a->ep->links, n, tmp)
-		tw_net_ops_unpost(tw_container(n, struct tw_net_link, node));
+	tw_list_walk(&a->ep->links, struct tw_net_link, l, node)
+		tw_net_ops_unpost(l);
 }
 
 void tw_net_adapters_close(struct tw_net_ep *ep)
@@ -148,12 +144,8 @@ void tw_net_adapters_close(struct tw_net_ep *ep)
 
 void tw_net_adapter_reset(struct tw_net_adapter *a)
 {
-	struct tw_list *n, *tmp;
-
 	close_adapter(a);
-	tw_list_each(&a->ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
-
+	tw_list_walk(&a->ep->links, struct tw_net_link, l, node) {
 		for (uint32_t i = 0; i < l->npaths && tw_net_resumable(l); i++) {
 			struct tw_net_path *p = tw_net_path_at(l, i);
 

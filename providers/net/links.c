@@ -85,12 +85,10 @@ void tw_net_link_end(struct tw_net_link *l)
 
 void tw_net_reap(struct tw_net_ep *ep)
 {
-	struct tw_list *n, *tmp;
+	struct tw_net_link *l;
 
-	tw_list_each(&ep->dead, n, tmp) {
-		tw_list_del(n);
-		free(tw_container(n, struct tw_net_link, node));
-	}
+	while ((l = tw_list_take(&ep->dead, struct tw_net_link, node)))
+		free(l);
 }
 
 void tw_net_link_fail(struct tw_net_link *l, enum tw_err why)
@@ -247,12 +245,9 @@ static uint64_t expire_kept(struct tw_net_link *l, uint64_t now)
 /* A driver that does not end a transfer on a path that was given up is closed. */
 static uint64_t expire_ops(struct tw_net_link *l, uint64_t now)
 {
-	struct tw_list *n, *tmp;
 	uint64_t until = tw_max(l->paths[0].bound_at, l->left_at) + tw_clock_us(OLD_US);
 
-	tw_list_each(&l->ops, n, tmp) {
-		struct tw_net_op *op = tw_container(n, struct tw_net_op, node);
-
+	tw_list_walk(&l->ops, struct tw_net_op, op, node) {
 		if (!op->posted || tw_net_path_since(l, op->epoch))
 			continue;
 		if (until > now)

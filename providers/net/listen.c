@@ -98,13 +98,9 @@ static void accept_one(const struct tw_net_listener *at, int sock,
 /* When there are too many, the oldest is dropped, and told: a real peer comes again. */
 static bool room_for_caller(struct tw_net_ep *ep)
 {
-	struct tw_list *n, *tmp;
-
 	if (ep->nhalf < TW_NET_HALF_OPEN_MAX)
 		return true;
-	tw_list_each(&ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
-
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		if (l->state != TW_NET_HALF_OPEN)
 			continue;
 		/* Its message may have come and not been read yet. */

@@ -34,10 +34,8 @@ void tw_net_failed(void *owner, struct tw_net_packet *p)
 
 bool tw_net_any_posted(const struct tw_net_link *l)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&l->kept, n, tmp)
-		if (tw_container(n, struct tw_net_packet, node)->users > 1)
+	tw_list_walk(&l->kept, struct tw_net_packet, k, node)
+		if (k->users > 1)
 			return true;
 	return false;
 }

@@ -370,19 +370,16 @@ void tw_net_path_broken(struct tw_net_link *l, struct tw_net_path *p)
 void tw_net_broken(void *owner, void *path)
 {
 	struct tw_net_adapter *a = owner;
-	struct tw_list *n, *tmp;
 
 	if (!path) {
 		a->absent = tw_clock() + tw_clock_us(TW_NET_ABSENT_US);
 		/* Not used again while another path is being agreed on. */
-		tw_list_each(&a->ep->links, n, tmp)
-			tw_container(n, struct tw_net_link, node)->failed[tw_net_index(a)] = ~0ull;
+		tw_list_walk(&a->ep->links, struct tw_net_link, l, node)
+			l->failed[tw_net_index(a)] = ~0ull;
 		tw_net_adapter_reset(a);
 		return;
 	}
-	tw_list_each(&a->ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
-
+	tw_list_walk(&a->ep->links, struct tw_net_link, l, node) {
 		for (unsigned i = 0; i < l->npaths; i++) {
 			if (l->paths[i].path != path || l->paths[i].way.adapter != a)
 				continue;

@@ -85,11 +85,8 @@ struct tw_net_packet *tw_net_packet_ready(void *owner, bool big)
 void tw_net_packets_back(void *owner)
 {
 	struct tw_net_adapter *a = owner;
-	struct tw_list *n, *tmp;
 
-	tw_list_each(&a->slabs, n, tmp) {
-		struct tw_net_slab *s = tw_container(n, struct tw_net_slab, node);
-
+	tw_list_walk(&a->slabs, struct tw_net_slab, s, node) {
 		if (s->ready && a->driver->slab_reg)
 			a->driver->slab_dereg(s);
 		s->ready = false;
@@ -104,11 +101,7 @@ void tw_net_packets_back(void *owner)
 
 void tw_net_pool_free(struct tw_net_adapter *a)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&a->slabs, n, tmp) {
-		struct tw_net_slab *s = tw_container(n, struct tw_net_slab, node);
-
+	tw_list_walk(&a->slabs, struct tw_net_slab, s, node) {
 		free(s->mem);
 		free(s);
 	}

@@ -170,11 +170,7 @@ static void measure(struct tw_net_link *l, const struct tw_net_op *op, struct tw
 
 void tw_net_ops_flush(struct tw_net_link *l)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&l->ops, n, tmp) {
-		struct tw_net_op *op = tw_container(n, struct tw_net_op, node);
-
+	tw_list_walk(&l->ops, struct tw_net_op, op, node) {
 		if (!l->paths[0].bound || l->state != TW_NET_UP)
 			return;
 		if (!op->posted)
@@ -326,11 +322,7 @@ void tw_net_ended(void *owner, void *cookie, enum tw_err err)
 
 void tw_net_ops_unpost(struct tw_net_link *l)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&l->ops, n, tmp) {
-		struct tw_net_op *op = tw_container(n, struct tw_net_op, node);
-
+	tw_list_walk(&l->ops, struct tw_net_op, op, node) {
 		if (op->posted && !op->posted->instance)
 			op->posted = NULL;
 	}
@@ -338,10 +330,8 @@ void tw_net_ops_unpost(struct tw_net_link *l)
 
 bool tw_net_ops_posted(const struct tw_net_link *l)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&l->ops, n, tmp)
-		if (tw_container(n, struct tw_net_op, node)->posted)
+	tw_list_walk(&l->ops, struct tw_net_op, op, node)
+		if (op->posted)
 			return true;
 	return false;
 }
@@ -413,11 +403,7 @@ void tw_net_mem_dereg(struct tw_link *link, struct tw_mem_reg *mr)
 /* All of a link that ends; with an adapter, those that end with it. */
 void tw_net_mrs_end(struct tw_net_link *l, const struct tw_net_adapter *of)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&l->mrs, n, tmp) {
-		struct mr *m = tw_container(n, struct mr, node);
-
+	tw_list_walk(&l->mrs, struct mr, m, node) {
 		if (!of) {
 			mr_end(m);
 		} else if (m->a == of) {

@@ -82,7 +82,6 @@ static void found(struct tw_watch *w, uint32_t events)
 {
 	struct tw_net_listener *at = tw_container(w, struct tw_net_listener, watch);
 	struct tw_net_ep *ep = at->ep;
-	struct tw_list *n, *tmp;
 	struct sockaddr_in6 from;
 	struct seek s;
 
@@ -96,8 +95,7 @@ static void found(struct tw_watch *w, uint32_t events)
 			in6->sin6_scope_id = from.sin6_scope_id;
 		ep->host->up->found(s.nic_id, &sa);
 	}
-	tw_list_each(&ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		enum tw_err err;
 
 		if (l->channel != TW_NET_SEEKING ||

@@ -33,16 +33,13 @@ void tw_net_poll(struct tw_net_ep *ep)
 
 static void flush(struct tw_net_ep *ep)
 {
-	struct tw_list *n, *tmp;
+	struct tw_net_link *l;
 	unsigned count = 0;
 
-	tw_list_each(&ep->work, n, tmp)
+	for (struct tw_list *n = ep->work.next; n != &ep->work; n = n->next)
 		count++;
 	/* A link with more to post is queued again, for the next call. */
-	for (; count && !tw_list_empty(&ep->work); count--) {
-		struct tw_net_link *l = tw_list_first(&ep->work, struct tw_net_link, work);
-
-		tw_list_del(&l->work);
+	for (; count && (l = tw_list_take(&ep->work, struct tw_net_link, work)); count--) {
 		tw_net_flush(l);
 		if (l->state != TW_NET_DEAD)
 			tw_net_ops_flush(l);
@@ -88,15 +85,12 @@ static unsigned do_progress(void *instance)
 static bool do_arm(void *instance)
 {
 	struct tw_net_ep *ep = instance;
-	struct tw_list *n, *tmp;
 	bool found = false;
 
 	ep->armed = true;
 	ep->quiet = 0;
 	flush(ep);
-	tw_list_each(&ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
-
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		if (l->state == TW_NET_UP && l->unacked)
 			tw_net_send_ack(l);
 	}
@@ -118,12 +112,8 @@ static void do_disarm(void *instance)
 
 static void send_acks(struct tw_net_ep *ep)
 {
-	struct tw_list *n, *tmp;
-
 	ep->ack_at = 0;
-	tw_list_each(&ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
-
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		if (l->unacked)
 			tw_net_send_ack(l);
 	}
@@ -160,7 +150,6 @@ static uint64_t expire_unwatched(struct tw_net_ep *ep, uint64_t now)
 static uint64_t do_expire(void *instance, uint64_t now)
 {
 	struct tw_net_ep *ep = instance;
-	struct tw_list *n, *tmp;
 	uint64_t next;
 
 	if (ep->listen_again && ep->listen_again <= now)
@@ -170,9 +159,7 @@ static uint64_t do_expire(void *instance, uint64_t now)
 	next = tw_net_earlier(ep->listen_again, ep->ack_at);
 	/* The end of one may end others: start again. */
 again:
-	tw_list_each(&ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
-
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		next = tw_net_earlier(next, tw_net_link_expire(l, now));
 		if (l->state == TW_NET_DEAD)
 			goto again;
@@ -258,12 +245,9 @@ static void do_disconnect(struct tw_link *link)
 /* Packets of leaving links: 2 some are not sent yet, 1 not acknowledged, 0 none. */
 static int undelivered(struct tw_net_ep *ep)
 {
-	struct tw_list *n, *tmp;
 	int left = 0;
 
-	tw_list_each(&ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
-
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		if (l->state != TW_NET_LEAVING || tw_list_empty(&l->kept))
 			continue;
 		if (l->unposted != &l->kept || tw_net_any_posted(l) || tw_net_resumable(l))
@@ -276,11 +260,7 @@ static int undelivered(struct tw_net_ep *ep)
 /* Control messages about another path. */
 static void poll_leaving_socks(struct tw_net_ep *ep)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
-
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		if (l->state == TW_NET_LEAVING && !l->tx_shutdown)
 			tw_net_sock_ready(&l->watch, EPOLLIN);
 	}
@@ -308,11 +288,8 @@ static void linger(struct tw_net_ep *ep)
 static void do_close(void *instance)
 {
 	struct tw_net_ep *ep = instance;
-	struct tw_list *n, *tmp;
 
-	tw_list_each(&ep->links, n, tmp) {
-		struct tw_net_link *l = tw_container(n, struct tw_net_link, node);
-
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		if (l->state != TW_NET_LEAVING)
 			do_disconnect(&l->link);
 	}

@@ -271,11 +271,9 @@ void tw_shm_conn_ready(struct tw_watch *w, uint32_t events)
 
 static unsigned half_of(const struct tw_shm_ep *ep, pid_t pid)
 {
-	struct tw_list *n, *tmp;
 	unsigned held = 0;
 
-	tw_list_each(&ep->pending, n, tmp) {
-		const struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
+	tw_list_walk(&ep->pending, struct tw_shm_link, l, node) {
 		held += l->state == TW_SHM_HALF && l->link.pid == pid;
 	}
 	return held;
@@ -285,11 +283,9 @@ static unsigned half_of(const struct tw_shm_ep *ep, pid_t pid)
 static void make_space(struct tw_shm_ep *ep)
 {
 	struct tw_shm_link *out = NULL;
-	struct tw_list *n, *tmp;
 	unsigned most = 0;
 
-	tw_list_each(&ep->pending, n, tmp) {
-		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
+	tw_list_walk(&ep->pending, struct tw_shm_link, l, node) {
 		unsigned held = l->state == TW_SHM_HALF ? half_of(ep, l->link.pid) : 0;
 
 		if (held > most) {
@@ -369,7 +365,6 @@ enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep)
  */
 uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now)
 {
-	struct tw_list *n, *tmp;
 	uint64_t next = 0;
 
 	if (ep->listen_again && ep->listen_again <= now) {
@@ -377,8 +372,7 @@ uint64_t tw_shm_conn_expire(struct tw_shm_ep *ep, uint64_t now)
 		watch_listener(ep, EPOLLIN);
 	}
 	next = ep->listen_again;
-	tw_list_each(&ep->pending, n, tmp) {
-		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
+	tw_list_walk(&ep->pending, struct tw_shm_link, l, node) {
 		enum tw_err err;
 
 		if (l->deadline && l->deadline <= now && l->state == TW_SHM_RETRY) {

@@ -131,19 +131,13 @@ static void flush_deferred(struct tw_shm_link *l, uint64_t now, bool may_ring)
 
 void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now, bool may_ring)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&ep->deferred, n, tmp)
-		flush_deferred(tw_container(n, struct tw_shm_link, deferred), now, may_ring);
+	tw_list_walk(&ep->deferred, struct tw_shm_link, l, deferred)
+		flush_deferred(l, now, may_ring);
 }
 
 void tw_shm_defer_again(struct tw_shm_ep *ep, uint64_t now)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&ep->deferred, n, tmp) {
-		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, deferred);
-
+	tw_list_walk(&ep->deferred, struct tw_shm_link, l, deferred) {
 		if (!l->again)
 			l->deferred_at = now;
 		l->again = true;

@@ -188,12 +188,8 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 
 void tw_shm_reap(struct tw_shm_ep *ep)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&ep->dead, n, tmp) {
-		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
-
-		tw_list_del(n);
+	tw_list_walk(&ep->dead, struct tw_shm_link, l, node) {
+		tw_list_del(&l->node);
 		if (l->map)
 			munmap(l->map, l->map_size);
 		free(l);

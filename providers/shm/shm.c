@@ -243,15 +243,12 @@ static unsigned do_progress(void *instance)
 static void show_armed(struct tw_shm_ep *ep, uint32_t armed)
 {
 	uint64_t now = tw_clock();
-	struct tw_list *n, *tmp;
 
 	ep->armed = armed;
 	ep->polled_at = now;
 	for (unsigned i = 0; i < ep->host->lanes.n; i++)
 		tw_shm_show_armed(tw_shm_link_at(ep, i), now);
-	tw_list_each(&ep->pending, n, tmp) {
-		struct tw_shm_link *l = tw_container(n, struct tw_shm_link, node);
-
+	tw_list_walk(&ep->pending, struct tw_shm_link, l, node) {
 		if (l->map)
 			tw_shm_show_armed(l, now);
 	}
@@ -385,13 +382,12 @@ static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
 static void do_close(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
-	struct tw_list *n, *tmp;
 
 	ep->close_by = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
 	while (ep->host->lanes.n)
 		do_disconnect(ep->host->lanes.rx[0]->link);
-	tw_list_each(&ep->pending, n, tmp)
-		tw_shm_link_end(tw_container(n, struct tw_shm_link, node));
+	tw_list_walk(&ep->pending, struct tw_shm_link, pending, node)
+		tw_shm_link_end(pending);
 	tw_shm_reap(ep);
 	tw_fd_close(ep->listener);
 	free(ep->host->lanes.rx);

@@ -61,15 +61,10 @@ static inline void *tw_list_take_first(struct tw_list *head, size_t offset)
 /* Takes the first one off a list; NULL if there is none. */
 #define tw_list_take(head, type, member) ((type *)tw_list_take_first(head, offsetof(type, member)))
 
-/* Walks a list. The loop may remove the current node. */
-#define tw_list_each(head, pos, tmp)                                                               \
-	for ((pos) = (head)->next, (tmp) = (pos)->next; (pos) != (head);                           \
-	     (pos) = (tmp), (tmp) = (pos)->next)
-
 /* The node of what may be the head, which is a member of nothing. */
 #define tw_list_node(x, type, member) ((struct tw_list *)(void *)((char *)(x) + offsetof(type, member)))
 
-/* The same by what the nodes are members of: declares x. */
+/* Walks a list; declares x, which the loop may remove. */
 #define tw_list_walk(head, type, x, member)                                                        \
 	for (type *x = tw_list_first(head, type, member),                                          \
 		  *tw_next = tw_list_first(tw_list_node(x, type, member), type, member);           \

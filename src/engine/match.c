@@ -205,10 +205,7 @@ static struct tw_match_table *table_for(struct tw_match *m, uint64_t mask)
 /* Moves as many receives as there are tables for. */
 static void list_to_tables(struct tw_match *m)
 {
-	struct tw_list *l, *next;
-
-	tw_list_each(&m->list, l, next) {
-		struct tw_posted *p = to_listed(l);
+	tw_list_walk(&m->list, struct tw_posted, p, list) {
 		struct tw_match_table *t = table_for(m, p->mask);
 
 		if (!t)
@@ -259,10 +256,9 @@ void tw_match_unpost(struct tw_match *m, struct tw_posted *p)
 static uint64_t frequent_mask(struct tw_match *m)
 {
 	struct tally tallies[NMASKS] = {{0, 0}}, *most = tallies;
-	struct tw_list *l, *next;
 
-	tw_list_each(&m->list, l, next) {
-		struct tally *t = tw_match_tally(tallies, to_listed(l)->mask, 1);
+	tw_list_walk(&m->list, struct tw_posted, p, list) {
+		struct tally *t = tw_match_tally(tallies, p->mask, 1);
 
 		if (t->n > most->n)
 			most = t;
@@ -272,11 +268,10 @@ static uint64_t frequent_mask(struct tw_match *m)
 
 static uint64_t count_listed(struct tw_match *m, uint64_t mask)
 {
-	struct tw_list *l, *next;
 	uint64_t n = 0;
 
-	tw_list_each(&m->list, l, next)
-		n += to_listed(l)->mask == mask;
+	tw_list_walk(&m->list, struct tw_posted, p, list)
+		n += p->mask == mask;
 	return n;
 }
 
@@ -360,11 +355,7 @@ static tw_noinline void reconsider(struct tw_match *m)
 static inline struct tw_posted *find_listed(struct tw_match *m, uint64_t match, uint64_t seq,
 					    uint64_t *steps)
 {
-	struct tw_list *l, *next;
-
-	tw_list_each(&m->list, l, next) {
-		struct tw_posted *p = to_listed(l);
-
+	tw_list_walk(&m->list, struct tw_posted, p, list) {
 		if (p->seq > seq)
 			break;
 		if ((match & p->mask) == p->key)

@@ -35,10 +35,8 @@ static inline void index_add(struct tw_match *m, struct tw_match_table *t, struc
 /* Message by message: the cost depends on the queue, not on the size of the index. */
 static void index_drop(struct tw_match *m, struct tw_match_table *t)
 {
-	struct tw_list *l, *next;
-
-	tw_list_each(&m->unexp.all, l, next)
-		table_del(t, link_in(m, t, to_unexp(l)));
+	tw_list_walk(&m->unexp.all, struct tw_unexp, u, all)
+		table_del(t, link_in(m, t, u));
 	m->unexp.built &= ~(uint32_t)t->bit;
 }
 
@@ -54,11 +52,9 @@ static struct tw_match_table *index_least_used(struct tw_match *m)
 
 static void index_fill(struct tw_match *m, struct tw_match_table *t)
 {
-	struct tw_list *l, *next;
-
 	m->unexp.built |= t->bit;
-	tw_list_each(&m->unexp.all, l, next)
-		index_add(m, t, to_unexp(l));
+	tw_list_walk(&m->unexp.all, struct tw_unexp, u, all)
+		index_add(m, t, u);
 }
 
 static void index_build(struct tw_match *m, uint64_t mask)

@@ -66,12 +66,9 @@ static bool idle(const struct tw_peer *p)
 
 bool tw_flush(struct tw_ep *ep)
 {
-	struct tw_list *n, *tmp;
 	bool moved = false;
 
-	tw_list_each(&ep->work, n, tmp) {
-		struct tw_peer *p = tw_container(n, struct tw_peer, work);
-
+	tw_list_walk(&ep->work, struct tw_peer, p, work) {
 		moved |= tw_transfer_flush(p);
 		if (!tw_list_empty(&p->sendq))
 			moved |= tw_send_flush(p);

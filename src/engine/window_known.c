@@ -126,12 +126,8 @@ void tw_import_leave(struct tw_import *w)
 /* Those that wait for the answer go on, or end. */
 static void answered(struct tw_peer *p, struct tw_import *w)
 {
-	struct tw_list *n, *tmp;
-
 	w->users++; /* it stays during this */
-	tw_list_each(&p->waiting, n, tmp) {
-		struct tw_req *r = tw_container(n, struct tw_req, link);
-
+	tw_list_walk(&p->waiting, struct tw_req, r, link) {
 		if (r->state == TW_XFER_ASKING && r->import == w)
 			tw_transfer_step(p, r, TW_ON_ANSWERED);
 	}

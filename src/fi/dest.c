@@ -109,7 +109,6 @@ static void hold(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d)
 
 	if (!wait_for(ep, d, r, TW_FI_DEST_HELD))
 		return;
-	r->user = 0;
 	e->nheld++;
 	tw_window_flush(ep, r, d->addr);
 }

@@ -156,24 +156,32 @@ static void deliver_received(struct tw_fi_ep *e, struct tw_ep *ep)
 		tw_fi_woken(&cq->w);
 }
 
+/*
+ * What has ended, without events: the reports that others wait for, and connects. True if it has
+ * to be called again, as sends that waited for a connect may have ended.
+ */
+static bool take_done(struct tw_fi_ep *e, struct tw_ep *ep, bool events)
+{
+	tw_list_walk(&ep->done, struct tw_req, r, link) {
+		if (r->kind == TW_CONNECT) {
+			tw_fi_dest_ready(ep, r);
+			return true;
+		}
+		if (events)
+			deliver(e, ep, r);
+		else if (r->user & TW_FI_REPORT)
+			tw_fi_report(ep, r);
+	}
+	return false;
+}
+
 void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep)
 {
-	struct tw_list *n, *tmp;
-
 	if (tw_unlikely(!tw_list_empty(&e->multis)))
 		tw_fi_multi_fill(e, ep);
 	deliver_received(e, ep);
-	tw_list_each(&ep->done, n, tmp) {
-		struct tw_req *r = tw_container(n, struct tw_req, link);
-
-		if (r->kind == TW_CONNECT) {
-			tw_fi_dest_ready(ep, r);
-			/* The sends that waited may have ended. */
-			tmp = ep->done.next;
-		} else {
-			deliver(e, ep, r);
-		}
-	}
+	while (take_done(e, ep, true))
+		;
 }
 
 void tw_fi_progress(struct tw_fi_ep *e)
@@ -197,33 +205,18 @@ void tw_fi_progress(struct tw_fi_ep *e)
 	tw_fi_leave(ep);
 }
 
-/* Reports, and requests of destinations, for which others wait. */
-static void report_others(struct tw_ep *ep)
-{
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&ep->done, n, tmp) {
-		struct tw_req *r = tw_container(n, struct tw_req, link);
-
-		if (r->user & TW_FI_REPORT)
-			tw_fi_report(ep, r);
-		if (r->kind != TW_CONNECT)
-			continue;
-		tw_fi_dest_ready(ep, r);
-		tmp = ep->done.next;
-	}
-}
-
 /* In the service thread, which may not take the locks of queues. */
 void tw_fi_background(struct tw_ep *ep)
 {
 	struct tw_fi_ep *e = ep->owner;
 
-	report_others(ep);
+	while (take_done(e, ep, false))
+		;
 	/* It leaves the endpoint as for a program that polls again. */
 	while (ep->awaited && !tw_rest(ep)) {
 		tw_progress(ep);
-		report_others(ep);
+		while (take_done(e, ep, false))
+			;
 	}
 	if (tw_list_empty(&ep->done) && (tw_list_empty(&e->multis) || !ep->gauges[TW_G_UNEXPECTED]))
 		return;

@@ -267,14 +267,13 @@ static bool find_done(struct tw_ep *ep, struct waiting *w,
 		      bool (*wanted)(const struct waiting *w, const struct tw_req *r))
 {
 	const struct tw_mx_sends *s = &tw_mx_ep(ep)->sends;
-	struct tw_list *n, *tmp;
+	struct tw_list *n = s->first;
 
-	tw_list_each(&ep->done, n, tmp) {
-		w->found = tw_container(n, struct tw_req, link);
-		if (wanted(w, w->found))
+	tw_list_walk(&ep->done, struct tw_req, r, link) {
+		w->found = r;
+		if (wanted(w, r))
 			return true;
 	}
-	n = s->first;
 	if (n == s->next && !tw_mx_send_at(n)->outcome)
 		return false;
 	do {

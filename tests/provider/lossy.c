@@ -75,10 +75,9 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 static void do_close(void *instance)
 {
 	struct lossy *f = instance;
-	struct tw_list *n, *tmp;
 
-	tw_list_each(&f->ops, n, tmp)
-		free(tw_container(n, struct op, node));
+	tw_list_walk(&f->ops, struct op, op, node)
+		free(op);
 	close(f->fd);
 	free(f);
 }

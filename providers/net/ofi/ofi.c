@@ -30,11 +30,10 @@ static enum tw_err path_bind(void *path, const struct tw_driver_address *other)
 {
 	struct tw_ofi_path *p = path;
 	struct tw_ofi *o = p->o;
-	struct tw_list *n, *tmp;
 	struct tw_ofi_peer *peer;
 
-	tw_list_each(&o->peers, n, tmp) {
-		peer = tw_container(n, struct tw_ofi_peer, node);
+	tw_list_walk(&o->peers, struct tw_ofi_peer, known, node) {
+		peer = known;
 		if (peer->name.len == other->len &&
 		    memcmp(peer->name.bytes, other->bytes, other->len) == 0)
 			goto found;
@@ -95,7 +94,6 @@ static _Atomic(struct tw_ofi *) left_open;
 static void do_close(void *instance)
 {
 	struct tw_ofi *o = instance;
-	struct tw_list *n, *tmp;
 
 	if (better_left(o)) {
 		o->host.log(TW_LOG_INFO, "libfabric has transfers under way: not closed");
@@ -114,8 +112,8 @@ static void do_close(void *instance)
 	close_fid(o->av ? &o->av->fid : NULL);
 	close_fid(o->domain ? &o->domain->fid : NULL);
 	close_fid(o->fabric ? &o->fabric->fid : NULL);
-	tw_list_each(&o->peers, n, tmp)
-		free(tw_container(n, struct tw_ofi_peer, node));
+	tw_list_walk(&o->peers, struct tw_ofi_peer, peer, node)
+		free(peer);
 	fi_freeinfo(o->info);
 	free(o->rx_mem);
 	o->state = TW_OFI_CLOSED;

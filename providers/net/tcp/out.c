@@ -70,16 +70,14 @@ static void out_drop_first(struct tw_tcp_path *p)
 
 void tw_tcp_shutdown_tx(struct tw_tcp_path *p)
 {
-	struct tw_list *n, *tmp;
-
 	p->tx_shutdown = true;
 	while (p->out)
 		out_drop_first(p);
 	if (p->job)
 		tw_tcp_job_free(p, p->job);
 	p->job = NULL;
-	tw_list_each(&p->jobs, n, tmp)
-		tw_tcp_job_free(p, tw_container(n, struct tw_tcp_job, node));
+	tw_list_walk(&p->jobs, struct tw_tcp_job, j, node)
+		tw_tcp_job_free(p, j);
 	tw_list_init(&p->jobs);
 }
 

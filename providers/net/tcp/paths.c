@@ -179,13 +179,12 @@ void tw_tcp_end(struct tw_tcp_path *p)
 void tw_tcp_path_shut(struct tw_tcp_path *p)
 {
 	struct tw_tcp *t = p->t;
-	struct tw_list *n, *tmp;
 
 	hang_up(p);
 	p->ended = true;
 	tw_tcp_shutdown_tx(p);
-	tw_list_each(&p->ops, n, tmp)
-		tw_tcp_op_over(p, tw_container(n, struct tw_tcp_op, node), TW_ELOST);
+	tw_list_walk(&p->ops, struct tw_tcp_op, op, node)
+		tw_tcp_op_over(p, op, TW_ELOST);
 	tw_list_del(&p->busy);
 	if (t->recent == p)
 		t->recent = NULL;
@@ -252,11 +251,7 @@ void tw_tcp_accept(struct tw_tcp *t)
 
 static struct tw_tcp_path *meant(struct tw_tcp *t, const struct tw_tcp_hello *h)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&t->paths, n, tmp) {
-		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, node);
-
+	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
 		if (p->fd < 0 && !p->ended && !p->claimed &&
 		    memcmp(p->token, h->to, sizeof(h->to)) == 0 &&
 		    (!p->bound || memcmp(p->other, h->from, sizeof(h->from)) == 0))

@@ -103,11 +103,7 @@ void tw_tcp_job_free(struct tw_tcp_path *p, struct tw_tcp_job *job)
 /* Ends the jobs of a path that use this memory or transfer; true if one is half sent. */
 static bool drop_jobs(struct tw_tcp_path *p, const struct tw_tcp_mr *mr, const struct tw_tcp_op *op)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&p->jobs, n, tmp) {
-		struct tw_tcp_job *j = tw_container(n, struct tw_tcp_job, node);
-
+	tw_list_walk(&p->jobs, struct tw_tcp_job, j, node) {
 		if ((mr && j->mr == mr) || (op && j->op == op)) {
 			if (mr)
 				tw_tcp_send_ended(p, j->id, TW_EPERM);
@@ -121,11 +117,8 @@ void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *handle)
 {
 	struct tw_tcp *t = instance;
 	struct tw_tcp_mr *mr = handle->handle;
-	struct tw_list *n, *tmp;
 
-	tw_list_each(&t->paths, n, tmp) {
-		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, node);
-
+	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
 		if (p->in_mr == mr) {
 			p->in_mr = NULL;
 			tw_tcp_send_ended(p, p->in_id, TW_EPERM);
@@ -144,11 +137,7 @@ void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *handle)
 
 struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&p->ops, n, tmp) {
-		struct tw_tcp_op *op = tw_container(n, struct tw_tcp_op, node);
-
+	tw_list_walk(&p->ops, struct tw_tcp_op, op, node) {
 		if (op->id == id && op->put == put)
 			return op;
 	}
@@ -176,22 +165,16 @@ void tw_tcp_op_over(struct tw_tcp_path *p, struct tw_tcp_op *op, enum tw_err err
 void tw_tcp_cancel(void *instance, void *cookie)
 {
 	struct tw_tcp *t = instance;
-	struct tw_list *n, *tmp, *k, *tmp2;
-	struct tw_tcp_op *op;
 
-	tw_list_each(&t->over, n, tmp) {
-		op = tw_container(n, struct tw_tcp_op, node);
+	tw_list_walk(&t->over, struct tw_tcp_op, op, node) {
 		if (op->cookie != cookie)
 			continue;
 		tw_list_del(&op->node);
 		free(op);
 		return;
 	}
-	tw_list_each(&t->paths, n, tmp) {
-		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, node);
-
-		tw_list_each(&p->ops, k, tmp2) {
-			op = tw_container(k, struct tw_tcp_op, node);
+	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
+		tw_list_walk(&p->ops, struct tw_tcp_op, op, node) {
 			if (op->cookie != cookie)
 				continue;
 			op_leave(p, op);

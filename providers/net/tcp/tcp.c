@@ -18,12 +18,8 @@
 
 static void reap(struct tw_tcp *t)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&t->freed_paths, n, tmp) {
-		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, node);
-
-		tw_list_del(n);
+	tw_list_walk(&t->freed_paths, struct tw_tcp_path, p, node) {
+		tw_list_del(&p->node);
 		free(p->in);
 		free(p);
 	}
@@ -46,16 +42,13 @@ static unsigned report_end(struct tw_tcp *t)
 /* Reports paths that have ended, once everything received along them is passed on. */
 static unsigned report_ended(struct tw_tcp *t)
 {
-	struct tw_list *n, *tmp;
 	unsigned told = 0;
 
 	if (!t->ending)
 		return 0;
 again:
 	t->ending = false;
-	tw_list_each(&t->paths, n, tmp) {
-		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, node);
-
+	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
 		if (!p->ended || p->reported)
 			continue;
 		if (p == t->stuck) {
@@ -108,11 +101,7 @@ static unsigned look_at_all(struct tw_tcp *t)
 /* Sends what waits; full: also on paths that had no room before. */
 static void flush_busy(struct tw_tcp *t, bool full)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&t->busy, n, tmp) {
-		struct tw_tcp_path *p = tw_container(n, struct tw_tcp_path, busy);
-
+	tw_list_walk(&t->busy, struct tw_tcp_path, p, busy) {
 		if (full || !p->watched_out)
 			tw_tcp_flush(p);
 	}
@@ -152,15 +141,14 @@ static bool do_arm(void *instance)
 static void do_close(void *instance)
 {
 	struct tw_tcp *t = instance;
-	struct tw_list *n, *tmp;
 
-	tw_list_each(&t->callers, n, tmp)
-		tw_tcp_caller_free(t, tw_container(n, struct tw_tcp_caller, node));
-	tw_list_each(&t->paths, n, tmp)
-		tw_tcp_path_free(tw_container(n, struct tw_tcp_path, node));
+	tw_list_walk(&t->callers, struct tw_tcp_caller, c, node)
+		tw_tcp_caller_free(t, c);
+	tw_list_walk(&t->paths, struct tw_tcp_path, p, node)
+		tw_tcp_path_free(p);
 	reap(t);
-	tw_list_each(&t->over, n, tmp)
-		free(tw_container(n, struct tw_tcp_op, node));
+	tw_list_walk(&t->over, struct tw_tcp_op, op, node)
+		free(op);
 	tw_tcp_mrs_free(t);
 	while (t->nboards)
 		t->host.close_fd(t->boards[--t->nboards].listener);

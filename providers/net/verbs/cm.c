@@ -225,7 +225,6 @@ void tw_verbs_tick(struct tw_verbs *v)
 /* Calls again where it is time to. Missed ticks are not made up for. */
 static void ticked(struct tw_verbs *v)
 {
-	struct tw_list *n, *tmp;
 	uint64_t times;
 
 	if (!v->ticking || tw_sys_read(v->timer, &times, sizeof(times)) != sizeof(times))
@@ -237,8 +236,7 @@ static void ticked(struct tw_verbs *v)
 		tw_verbs_tick(v);
 		return;
 	}
-	tw_list_each(&v->paths, n, tmp) {
-		struct tw_verbs_path *p = tw_container(n, struct tw_verbs_path, node);
+	tw_list_walk(&v->paths, struct tw_verbs_path, p, node) {
 		unsigned slower = tw_min(p->call, (uint32_t)CALL_SLOWER + 1) - 1;
 
 		if (p->state != TW_VERBS_NEW || !p->bound || !p->calls ||

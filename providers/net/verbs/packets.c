@@ -231,15 +231,11 @@ bool tw_verbs_send_empty(struct tw_verbs_path *p)
 
 void tw_verbs_credit_flush(struct tw_verbs *v)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(&v->credit_due, n, tmp) {
-		struct tw_verbs_path *p = tw_container(n, struct tw_verbs_path, credit_due);
-
+	tw_list_walk(&v->credit_due, struct tw_verbs_path, p, credit_due) {
 		if (p->state != TW_VERBS_UP) {
 			/* The first packet of a new path tells. */
 			if (p->state == TW_VERBS_DOWN)
-				tw_list_del(n);
+				tw_list_del(&p->credit_due);
 			continue;
 		}
 		renew(p);
@@ -247,7 +243,7 @@ void tw_verbs_credit_flush(struct tw_verbs *v)
 			if (!tw_verbs_send_empty(p))
 				continue;
 		}
-		tw_list_del(n);
+		tw_list_del(&p->credit_due);
 	}
 }
 

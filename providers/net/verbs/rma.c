@@ -207,14 +207,12 @@ static void post(struct tw_verbs_path *p, struct tw_verbs_rma *r)
 
 void tw_verbs_rma_pump(struct tw_verbs_path *p)
 {
-	struct tw_list *n, *tmp;
-
 	if (tw_list_empty(&p->waiting) || p->state != TW_VERBS_UP || !tw_verbs_doorbell_ring(p))
 		return;
-	tw_list_each(&p->waiting, n, tmp) {
+	tw_list_walk(&p->waiting, struct tw_verbs_rma, r, more) {
 		if (p->state != TW_VERBS_UP || p->nrma == TW_VERBS_SQ_RMA)
 			return;
-		post(p, tw_container(n, struct tw_verbs_rma, more));
+		post(p, r);
 	}
 }
 
@@ -251,11 +249,8 @@ enum tw_err tw_verbs_rma(void *path, bool put, const struct iovec *iov, unsigned
 void tw_verbs_rma_orphan(struct tw_verbs_path *p)
 {
 	struct tw_verbs *v = p->v;
-	struct tw_list *n, *tmp;
 
-	tw_list_each(&v->rmas, n, tmp) {
-		struct tw_verbs_rma *r = tw_container(n, struct tw_verbs_rma, node);
-
+	tw_list_walk(&v->rmas, struct tw_verbs_rma, r, node) {
 		if (r->path != p)
 			continue;
 		for (unsigned i = 0; i < TW_VERBS_PIECES; i++)
@@ -285,11 +280,7 @@ bool tw_verbs_rma_report(struct tw_verbs *v)
 
 static struct tw_verbs_rma *find(struct tw_list *list, const void *cookie)
 {
-	struct tw_list *n, *tmp;
-
-	tw_list_each(list, n, tmp) {
-		struct tw_verbs_rma *r = tw_container(n, struct tw_verbs_rma, node);
-
+	tw_list_walk(list, struct tw_verbs_rma, r, node) {
 		if (r->cookie == cookie)
 			return r;
 	}
