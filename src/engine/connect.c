@@ -98,12 +98,10 @@ static void complete(struct tw_peer *p, struct tw_req *r)
 /* The peer is known: completes all requests that wait for it. */
 static void complete_all(struct tw_peer *p)
 {
-	while (!tw_list_empty(&p->connects)) {
-		struct tw_req *r = tw_list_first(&p->connects, struct tw_req, link);
+	struct tw_req *r;
 
-		tw_list_del(&r->link);
+	while ((r = tw_list_take(&p->connects, struct tw_req, link)))
 		complete(p, r);
-	}
 }
 
 struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t key,
@@ -217,20 +215,13 @@ static void reconnect(struct tw_peer *p)
 {
 	struct tw_ep *ep = p->ep;
 	struct tw_list waiting;
+	struct tw_req *r;
 
 	tw_list_init(&waiting);
-	while (!tw_list_empty(&p->connects)) {
-		struct tw_list *n = p->connects.next;
-
-		tw_list_del(n);
-		tw_list_add_tail(&waiting, n);
-	}
-	while (!tw_list_empty(&waiting)) {
-		struct tw_req *r = tw_list_first(&waiting, struct tw_req, link);
-
-		tw_list_del(&r->link);
+	if (!tw_list_empty(&p->connects))
+		tw_list_splice_tail(&waiting, &p->connects);
+	while ((r = tw_list_take(&waiting, struct tw_req, link)))
 		tw_connect(ep, r);
-	}
 }
 
 static bool before(const struct tw_ident *a, const struct tw_ident *b)

@@ -193,12 +193,10 @@ void tw_peer_admit(struct tw_peer *p)
 
 static void fail_all(struct tw_peer *p, struct tw_list *list, enum tw_status why)
 {
-	while (!tw_list_empty(list)) {
-		struct tw_req *r = tw_list_first(list, struct tw_req, link);
+	struct tw_req *r;
 
-		tw_list_del(&r->link);
+	while ((r = tw_list_take(list, struct tw_req, link)))
 		tw_transfer_lost(p, r, why);
-	}
 }
 
 void tw_peer_down(struct tw_peer *p, enum tw_status why)

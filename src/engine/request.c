@@ -77,11 +77,11 @@ void tw_req_forgotten(struct tw_ep *ep, struct tw_req *r)
 
 void tw_collect(struct tw_ep *ep)
 {
-	while (!tw_list_empty(&ep->done)) {
-		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
+	struct tw_req *r;
+
+	while ((r = tw_list_take(&ep->done, struct tw_req, link))) {
 		struct tw_op *op = r->context;
 
-		tw_list_del(&r->link);
 		if (op)
 			op->done(ep, op, r);
 		else if (r->kind == TW_RECV && (r->flags & TW_R_CLAIM) && tw_req_claimed(r))

@@ -335,10 +335,6 @@ void tw_window_owner_lost(struct tw_peer *p)
 void tw_window_owner_fini(struct tw_ep *ep)
 {
 	for (unsigned i = 0; i < TW_WINDOW_LISTS; i++)
-		while (!tw_list_empty(&ep->windows->own[i])) {
-			struct window *w = tw_list_first(&ep->windows->own[i], struct window, node);
-
-			tw_list_del(&w->node);
+		tw_list_walk(&ep->windows->own[i], struct window, w, node)
 			free(w);
-		}
 }

@@ -120,7 +120,6 @@ static int cntr_close(struct fid *fid)
 static struct fi_ops cntr_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = cntr_close,
-	.bind = tw_fi_no_bind,
 	.control = tw_fi_wait_control,
 	.ops_open = tw_fi_no_ops,
 };

@@ -160,7 +160,6 @@ static int cq_close(struct fid *fid)
 static struct fi_ops cq_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = cq_close,
-	.bind = tw_fi_no_bind,
 	.control = tw_fi_wait_control,
 	.ops_open = tw_fi_no_ops,
 };

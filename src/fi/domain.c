@@ -4,12 +4,6 @@
 
 #include "fi/fi.h"
 
-int tw_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags)
-{
-	(void)fid, (void)other, (void)flags;
-	return -FI_ENOSYS;
-}
-
 int tw_fi_no_control(struct fid *fid, int command, void *arg)
 {
 	(void)fid, (void)command, (void)arg;

@@ -157,8 +157,9 @@ static void deliver_received(struct tw_fi_ep *e, struct tw_ep *ep)
 }
 
 /*
- * What has ended, without events: the reports that others wait for, and connects. True if it has
- * to be called again, as sends that waited for a connect may have ended.
+ * Takes requests that have ended: all, with their events, or only connects, and accesses that others
+ * wait to hear of. True if it is to be called again, as sends that waited for a connect may have
+ * ended.
  */
 static bool take_done(struct tw_fi_ep *e, struct tw_ep *ep, bool events)
 {

@@ -159,7 +159,6 @@ int tw_fi_eq_bind(struct tw_fi_eq **eq, struct fid *other)
 static struct fi_ops eq_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = eq_close,
-	.bind = tw_fi_no_bind,
 	.control = tw_fi_wait_control,
 	.ops_open = tw_fi_no_ops,
 };

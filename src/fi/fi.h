@@ -285,7 +285,6 @@ int tw_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 /* domain.c */
 int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
 		      void *context);
-int tw_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
 int tw_fi_no_control(struct fid *fid, int command, void *arg);
 int tw_fi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 

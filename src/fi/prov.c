@@ -24,7 +24,6 @@ static int no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct
 static struct fi_ops fabric_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = fabric_close,
-	.bind = tw_fi_no_bind,
 	.control = tw_fi_no_control,
 	.ops_open = tw_fi_no_ops,
 };

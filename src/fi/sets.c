@@ -52,7 +52,6 @@ static int waitset_close(struct fid *fid)
 static struct fi_ops waitset_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = waitset_close,
-	.bind = tw_fi_no_bind,
 	.control = tw_fi_wait_control,
 	.ops_open = tw_fi_no_ops,
 };
@@ -173,7 +172,6 @@ static int pollset_close(struct fid *fid)
 static struct fi_ops pollset_fid_ops = {
 	.size = sizeof(struct fi_ops),
 	.close = pollset_close,
-	.bind = tw_fi_no_bind,
 	.control = tw_fi_no_control,
 	.ops_open = tw_fi_no_ops,
 };

@@ -175,6 +175,7 @@ FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_st
 	send_slow(handle, value, code, status);
 }
 
+/* The code of a size is the logarithm of its bytes. */
 #define SEND(bits, code)                                                                            \
 	void mcapi_sclchan_send_uint##bits(mcapi_sclchan_send_hndl_t send_handle,                  \
 					   mcapi_uint##bits##_t dataword,                          \

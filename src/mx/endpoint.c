@@ -248,33 +248,33 @@ mx_return_t mx_disconnect(mx_endpoint_t endpoint, mx_endpoint_addr_t endpoint_ad
 	return MX_SUCCESS;
 }
 
-mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
-					uint32_t *endpoint_id, uint32_t *session_id)
+static mx_return_t decompose(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
+			     uint32_t *endpoint_id, uint32_t *session_id, const char *function)
 {
 	struct tw_addr a = tw_mx_addr(endpoint_addr);
 
 	if (!tw_mx_ready())
-		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
+		return tw_mx_fail(NULL, function, MX_NOT_INITIALIZED);
 	if (!nic_id || !endpoint_id || !session_id)
-		return tw_mx_fail(NULL, __func__, MX_FAILURE);
+		return tw_mx_fail(NULL, function, MX_FAILURE);
 	*nic_id = a.where >> 16;
 	*endpoint_id = a.where & 0xffff;
 	*session_id = a.session;
 	return MX_SUCCESS;
 }
 
+mx_return_t mx_decompose_endpoint_addr2(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
+					uint32_t *endpoint_id, uint32_t *session_id)
+{
+	return decompose(endpoint_addr, nic_id, endpoint_id, session_id, __func__);
+}
+
 mx_return_t mx_decompose_endpoint_addr(mx_endpoint_addr_t endpoint_addr, uint64_t *nic_id,
 				       uint32_t *endpoint_id)
 {
-	struct tw_addr a = tw_mx_addr(endpoint_addr);
+	uint32_t session;
 
-	if (!tw_mx_ready())
-		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
-	if (!nic_id || !endpoint_id)
-		return tw_mx_fail(NULL, __func__, MX_FAILURE);
-	*nic_id = a.where >> 16;
-	*endpoint_id = a.where & 0xffff;
-	return MX_SUCCESS;
+	return decompose(endpoint_addr, nic_id, endpoint_id, &session, __func__);
 }
 
 mx_return_t mx_get_endpoint_addr(mx_endpoint_t endpoint, mx_endpoint_addr_t *endpoint_addr)

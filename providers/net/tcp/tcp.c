@@ -27,12 +27,10 @@ static void reap(struct tw_tcp *t)
 
 static unsigned report_end(struct tw_tcp *t)
 {
+	struct tw_tcp_op *op;
 	unsigned n = 0;
 
-	for (; !tw_list_empty(&t->over); n++) {
-		struct tw_tcp_op *op = tw_list_first(&t->over, struct tw_tcp_op, node);
-
-		tw_list_del(&op->node);
+	for (; (op = tw_list_take(&t->over, struct tw_tcp_op, node)); n++) {
 		t->host.ended(t->host.owner, op->cookie, op->err);
 		free(op);
 	}

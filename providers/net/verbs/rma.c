@@ -304,12 +304,10 @@ void tw_verbs_cancel(void *instance, void *cookie)
 
 void tw_verbs_rma_drop(struct tw_verbs *v)
 {
-	while (!tw_list_empty(&v->over)) {
-		struct tw_verbs_rma *r = tw_list_first(&v->over, struct tw_verbs_rma, node);
+	struct tw_verbs_rma *r;
 
-		tw_list_del(&r->node);
+	while ((r = tw_list_take(&v->over, struct tw_verbs_rma, node)))
 		free(r);
-	}
 }
 
 enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr)

@@ -66,12 +66,10 @@ static tw_inline bool read_cq(struct tw_verbs *v)
 /* Packets that came along a broken path have been passed on by now. */
 static tw_noinline void report_broken(struct tw_verbs *v)
 {
-	while (!tw_list_empty(&v->broken)) {
-		struct tw_verbs_path *p = tw_list_first(&v->broken, struct tw_verbs_path, broken);
+	struct tw_verbs_path *p;
 
-		tw_list_del(&p->broken);
+	while ((p = tw_list_take(&v->broken, struct tw_verbs_path, broken)))
 		v->host.broken(v->host.owner, p);
-	}
 }
 
 /* Events of the device; a dead port shows on the paths by failed sends. */
