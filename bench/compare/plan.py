@@ -107,8 +107,9 @@ def figures_of(test, quick, runs):
         figure(('connect, first answer',), 'us', pair, 'connect')
     elif test == 'memory':
         most = max(SENDERS[quick])
-        one = figure(('with one peer',), 'kib', pair, 'memory')
-        figure(('each further peer',), 'kib', run_of(most + 1), 'memory', 1 / (most - 1), one)
+        figure(('with one peer',), 'kib', pair, 'memory')
+        one = figure(('its state with one peer',), 'kib', pair, 'state')
+        figure(('each further peer',), 'kib', run_of(most + 1), 'state', 1 / (most - 1), one)
     return found
 
 

@@ -15,6 +15,8 @@
  *	ready			ms from opening it to the first answer of a peer
  *	connect			us of that from knowing the peer's address
  *	memory			KiB resident in rank 0
+ *	state			the same without code, which is resident by chance, and
+ *				without the driver's own shared memory
  *	latency:SIZE		us one way
  *	rate:SIZE:WINDOW	messages a second, rank 0 to rank 1
  *	match:KIND:FROM:DEPTH	us one way, 8 bytes, beside DEPTH others that are
@@ -180,10 +182,21 @@ static double connect_us(const struct job *j)
 	return PEER_CONNECTS_AT_OPEN ? NAN : connected * 1e6;
 }
 
-static double memory_kib(const struct job *j)
+static double kib(unsigned long n)
+{
+	return n ? (double)n : NAN;
+}
+
+static double resident_kib(const struct job *j)
 {
 	(void)j;
-	return resident;
+	return kib(memory.resident);
+}
+
+static double state_kib(const struct job *j)
+{
+	(void)j;
+	return kib(memory.state);
 }
 
 static double overlap_pct(const struct job *j)
@@ -202,7 +215,9 @@ static void figure(struct job *j)
 	} else if (!strcmp(kind, "connect")) {
 		take_one(connect_us, j, false);
 	} else if (!strcmp(kind, "memory")) {
-		take_one(memory_kib, j, false);
+		take_one(resident_kib, j, false);
+	} else if (!strcmp(kind, "state")) {
+		take_one(state_kib, j, false);
 	} else if (!strcmp(kind, "latency")) {
 		j->size = number(j, 0, MAX_SIZE);
 		j->run = run_latency;

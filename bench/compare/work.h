@@ -163,7 +163,9 @@ static void prepare(void);
 static void figure(struct job *j);
 
 static double opened, connected; /* seconds */
-static double resident;		 /* KiB, before the buffers */
+static struct memory {		 /* KiB, before the buffers */
+	unsigned long resident, state; /* all of it; without code and the driver's own */
+} memory;
 
 /* To the first answer of the first peer; then the others, who wait for it. */
 static void connect_all(void)
@@ -188,18 +190,26 @@ static void connect_all(void)
 	}
 }
 
-static double resident_kib(void)
+static struct memory memory_kib(void)
 {
-	FILE *f = fopen("/proc/self/smaps_rollup", "r");
-	unsigned long kib = 0;
-	char line[256];
+	FILE *f = fopen("/proc/self/smaps", "r");
+	struct memory m = {0, 0};
+	char line[512], mode[5];
+	bool only_read = false, own = false;
+	unsigned long kib;
 
-	while (f && fgets(line, sizeof line, f))
-		if (sscanf(line, "Rss: %lu", &kib) == 1)
-			break;
+	while (f && fgets(line, sizeof line, f)) {
+		if (sscanf(line, "%*x-%*x %4s", mode) == 1) {
+			only_read = mode[1] != 'w' && mode[3] == 'p';
+			own = strstr(line, "/dev/zero"); /* of launch_share() */
+		} else if (sscanf(line, "Rss: %lu", &kib) == 1) {
+			m.resident += kib;
+			m.state += only_read || own ? 0 : kib;
+		}
+	}
 	if (f)
 		fclose(f);
-	return kib ? (double)kib : NAN;
+	return m;
 }
 
 static unsigned number(const struct job *j, unsigned i, unsigned max)
@@ -314,7 +324,7 @@ int main(int argc, char **argv)
 	peer_open();
 	opened = now() - start;
 	connect_all();
-	resident = resident_kib();
+	memory = memory_kib();
 	out = buffer();
 	in = buffer();
 	for (int i = first; i < argc; i++)

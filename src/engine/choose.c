@@ -123,6 +123,9 @@ void tw_choose_sample(struct tw_choose *c, enum tw_proto proto, uint32_t len, ui
 	if (cost == 0 || cost > UINT32_MAX)
 		cost = cost ? UINT32_MAX : 1;
 	k->cost[proto][k->next[proto]++ % TW_CHOOSE_RECENT] = (uint32_t)cost;
+	/* A way that has not been possible so far is not waited for. */
+	if (k->count >= FIRST && !least(k, (enum tw_proto)k->best))
+		k->best = (uint8_t)proto;
 	mine = least(k, (enum tw_proto)k->best);
 	for (unsigned w = 0; mine && w < TW_NPROTOS; w++) {
 		uint32_t other = least(k, (enum tw_proto)w);

@@ -152,6 +152,7 @@ bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t mat
 /* And with immediate data. */
 bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
 		      struct tw_addr to, uint64_t imm);
+extern struct tw_ring_tx tw_no_lane; /* never open, and never written */
 /*
  * Ends the short way to a peer (quick.h) until the next tw_send(), and counts what has taken
  * it. Called before everything that may not overtake or that counts credits.

@@ -99,7 +99,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 	memset(p, 0, sizeof(*p));
 	clear_peer(p);
 	p->ep = ep;
-	p->lane = &p->no_lane;
+	p->lane = &tw_no_lane;
 	p->index = index;
 	set_state(p, TW_PEER_CONNECTING);
 	p->addr = make_addr(ep, index, nic_id, endpoint_id, 0);

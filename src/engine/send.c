@@ -215,6 +215,8 @@ bool tw_send_flush(struct tw_peer *p)
 	return moved;
 }
 
+struct tw_ring_tx tw_no_lane;
+
 /* Counts the messages that have taken the open lane of a peer. */
 static void lane_count(struct tw_peer *p)
 {
@@ -244,7 +246,7 @@ void tw_lane_close(struct tw_peer *p)
 	tw_list_del(&p->open);
 	lane_count(p);
 	p->credits += (p->lane_end - lane->head) * TW_QUICK_COST - lane->lines;
-	p->lane = &p->no_lane;
+	p->lane = &tw_no_lane;
 }
 
 void tw_lanes_close(struct tw_ep *ep)

@@ -105,7 +105,7 @@ static void asked_for(struct tw_peer *p, struct tw_req *r)
 static void learn(struct tw_peer *p, struct tw_req *r)
 {
 	if ((r->flags & TW_R_SAMPLE) && p->ep->nmoving == 1)
-		tw_choose_sample(&p->choose, (enum tw_proto)r->proto, r->xfer_len,
+		tw_choose_sample(tw_transfer_learnt(p), (enum tw_proto)r->proto, r->xfer_len,
 				 tw_clock() - r->started);
 }
 
@@ -375,35 +375,6 @@ bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r)
 		return false;
 	tw_transfer_step(p, r, TW_ON_SAID);
 	return true;
-}
-
-static void return_credits(struct tw_peer *p)
-{
-	while (tw_credits_due(p)) {
-		uint16_t n = tw_take_credits(p);
-
-		if (tw_packet_send(p, TW_SEND_CONTROL, tw_hdr_make(TW_CREDIT, 0, n, 0, 0), NULL, 0,
-				   0) == TW_OK)
-			continue;
-		p->unreturned += n;
-		p->used += n;
-		return;
-	}
-}
-
-bool tw_transfer_flush(struct tw_peer *p)
-{
-	bool moved = false;
-
-	while (!tw_list_empty(&p->replying) &&
-	       tw_transfer_reply(p, tw_list_first(&p->replying, struct tw_req, link)))
-		moved = true;
-	if (!tw_list_empty(&p->pulling))
-		moved |= tw_transfer_pull(p);
-	if (!tw_list_empty(&p->pushing))
-		moved |= tw_transfer_push(p);
-	return_credits(p);
-	return moved;
 }
 
 /* Arrival -------------------------------------------------------------------- */

@@ -125,8 +125,6 @@ void tw_transfer_lost(struct tw_peer *p, struct tw_req *r, enum tw_status why);
 /* The same with the endpoint: what its requests own is freed. */
 void tw_transfer_abandon(struct tw_req *r);
 
-/* Sends and moves what there is room for; whether anything moved. */
-bool tw_transfer_flush(struct tw_peer *p);
 enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
 			       uint32_t len);
 
@@ -134,6 +132,11 @@ enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void 
 
 /* The ways that TAGWIRE_RNDV allows. */
 unsigned tw_transfer_protos(const char *name);
+/* The experience with them on such links. */
+static inline struct tw_choose *tw_transfer_learnt(const struct tw_peer *p)
+{
+	return &p->ep->choose[!p->link->by_cpu];
+}
 /* Chooses one for a receive that has met an announcement. */
 enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r);
 /* Lets the other side read the data of a send; 0 if it cannot. */
@@ -142,9 +145,10 @@ uint64_t tw_transfer_expose(struct tw_peer *p, struct tw_req *r);
 bool tw_transfer_keep(struct tw_req *r, uint64_t address, const void *key, uint32_t key_len);
 /* Frees what a request has of remote memory. */
 void tw_transfer_forget(struct tw_peer *p, struct tw_req *r);
-/* Each moves some pieces; whether anything moved. */
+/* Reads some pieces; whether anything moved. */
 bool tw_transfer_pull(struct tw_peer *p);
-bool tw_transfer_push(struct tw_peer *p);
+/* Sends and moves what there is room for; the same. */
+bool tw_transfer_flush(struct tw_peer *p);
 /* Goes on where gets have begun, ended or become necessary. */
 void tw_transfer_settle(struct tw_peer *p, struct tw_req *r);
 /* One has begun so; false when there is no room for it. */

@@ -104,14 +104,14 @@ static enum tw_transfer_event choose_polling(struct tw_peer *p, struct tw_req *r
 		protos = TW_PROTO_BIT(TW_PROTO_COPY);
 	else if (splits)
 		protos = p->ep->protos;
-	r->proto = (uint8_t)tw_choose(&p->choose, r->xfer_len, protos);
+	r->proto = (uint8_t)tw_choose(tw_transfer_learnt(p), r->xfer_len, protos);
 	/* The others need the peer. */
 	if (r->proto != TW_PROTO_GET && !still_polls(p, r->xfer_len)) {
 		r->proto = TW_PROTO_GET;
 		return TW_ON_GET;
 	}
 	/* Beside others, or behind them, its time tells nothing. */
-	if (p->ep->nmoving == 1 && tw_choose_teaches(&p->choose, r->xfer_len))
+	if (p->ep->nmoving == 1 && tw_choose_teaches(tw_transfer_learnt(p), r->xfer_len))
 		r->flags |= TW_R_SAMPLE;
 	r->until = r->proto == TW_PROTO_SPLIT ? share_from(r) : r->xfer_len;
 	return (enum tw_transfer_event)begins[r->proto];
@@ -233,7 +233,7 @@ static bool shares_now(struct tw_peer *p, struct tw_req *r)
 {
 	if (!r->at || r->until != r->xfer_len || !can_split(p, r, r->until - r->at) ||
 	    p->ep->host.state == TW_IDLE ||
-	    tw_choose_best(&p->choose, r->xfer_len) != TW_PROTO_SPLIT ||
+	    tw_choose_best(tw_transfer_learnt(p), r->xfer_len) != TW_PROTO_SPLIT ||
 	    !p->link->provider->polls(p->link, r->started))
 		return false;
 	r->proto = TW_PROTO_SPLIT;
@@ -336,7 +336,7 @@ static void put_piece(struct tw_peer *p, struct tw_req *r)
 	tw_transfer_reply(p, r);
 }
 
-bool tw_transfer_push(struct tw_peer *p)
+static bool push(struct tw_peer *p)
 {
 	bool moved = false;
 
@@ -354,5 +354,45 @@ bool tw_transfer_push(struct tw_peer *p)
 		}
 		moved = true;
 	}
+	return moved;
+}
+
+/* Both ----------------------------------------------------------------------- */
+
+static void return_credits(struct tw_peer *p)
+{
+	while (tw_credits_due(p)) {
+		uint16_t n = tw_take_credits(p);
+
+		if (tw_packet_send(p, TW_SEND_CONTROL, tw_hdr_make(TW_CREDIT, 0, n, 0, 0), NULL, 0,
+				   0) == TW_OK)
+			continue;
+		p->unreturned += n;
+		p->used += n;
+		return;
+	}
+}
+
+static bool send_replies(struct tw_peer *p)
+{
+	bool moved = false;
+
+	while (!tw_list_empty(&p->replying) &&
+	       tw_transfer_reply(p, tw_list_first(&p->replying, struct tw_req, link)))
+		moved = true;
+	return moved;
+}
+
+bool tw_transfer_flush(struct tw_peer *p)
+{
+	bool moved = send_replies(p);
+
+	if (!tw_list_empty(&p->pulling))
+		moved |= tw_transfer_pull(p);
+	if (!tw_list_empty(&p->pushing))
+		moved |= push(p);
+	/* Of what has ended in that. */
+	moved |= send_replies(p);
+	return_credits(p);
 	return moved;
 }

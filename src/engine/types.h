@@ -240,7 +240,7 @@ struct tw_spare_long {
 struct tw_peer {
 	/* Frequently used fields first: short offsets make short instructions. */
 	struct tw_addr addr;
-	struct tw_ring_tx *lane; /* of the link, while it is open, or no_lane */
+	struct tw_ring_tx *lane; /* of the link, while it is open, or tw_no_lane */
 	uint32_t lane_from;	 /* its head at that time */
 	uint32_t lane_end;	 /* credits are set apart for the slots up to this */
 	struct tw_ep *ep;
@@ -289,8 +289,6 @@ struct tw_peer {
 	void *context;		 /* the user's */
 	uint32_t unpolled;	 /* messages sent since the last poll for it */
 	struct tw_list open;	 /* on ep->open while its lane is open */
-	struct tw_ring_tx no_lane; /* never open */
-	struct tw_choose choose;
 	struct {
 		struct tw_list grants;	/* of windows of this endpoint */
 		struct tw_list known;	/* its own windows */
@@ -397,6 +395,7 @@ struct tw_ep {
 	struct tw_pool reqs;
 	uint32_t eager_max, short_max; /* short: in one packet */
 	unsigned protos;	       /* TW_PROTO_BIT() of the protocols that the settings allow */
+	struct tw_choose choose[2];    /* among them: to peers on links that are by_cpu, or not */
 	/* -- */
 	struct tw_host host;
 	uint32_t max_peers;

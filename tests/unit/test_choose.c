@@ -204,6 +204,19 @@ Test(choose, unknown_way_does_not_win)
 	cr_assert_eq(best(&c, MIB), TW_PROTO_GET);
 }
 
+Test(choose, impossible_way_does_not_stay)
+{
+	struct tw_choose c = {0};
+	unsigned protos = TW_PROTO_BIT(TW_PROTO_GET) | TW_PROTO_BIT(TW_PROTO_COPY);
+
+	for (unsigned i = 0; i < 2 * FIRST; i++)
+		sample(&c, tw_choose(&c, MIB, protos), MIB, 100);
+	cr_assert_neq(tw_choose_best(&c, MIB), TW_PROTO_SPLIT);
+	for (unsigned i = 0; i < TW_CHOOSE_RECENT; i++)
+		sample(&c, TW_PROTO_SPLIT, MIB, 50);
+	cr_assert_eq(tw_choose_best(&c, MIB), TW_PROTO_SPLIT);
+}
+
 /* The least of the last four counts: a disturbed transfer says nothing. */
 Test(choose, least_of_recent)
 {

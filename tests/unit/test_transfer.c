@@ -344,7 +344,7 @@ Test(transfer_peer, the_rest_is_shared)
 
 	tw_list_init(&ep->open);
 	tw_list_init(&peer->open);
-	peer->lane = &peer->no_lane;
+	peer->lane = &tw_no_lane;
 	net.provider = &waking;
 	ep->protos = TW_ALL_PROTOS;
 	has_polled = false;
@@ -382,7 +382,7 @@ Test(transfer_peer, nothing_is_announced)
 	tw_list_init(&ep->open);
 	ep->eager_max = UINT32_MAX;
 	tw_list_init(&peer->open);
-	peer->lane = &peer->no_lane;
+	peer->lane = &tw_no_lane;
 	peer->show = &show;
 	peer->credits = 100;
 	tw_send(ep, tw_req_new1(ep, TW_SEND, memory, LEN), peer->addr);
