@@ -103,7 +103,7 @@ static mrapi_status_t apply(void *sync, enum op op, void *dest, const void *valu
 			    const void *compare, void *previous, size_t size)
 {
 	mrapi_atomic_barrier_t *axb = needed(sync) ? sync : NULL;
-	uint64_t deadline = TW_FUTEX_FOREVER;
+	uint64_t deadline;
 	bool done = false;
 
 	if (tw_unlikely(!tw_mrapi_me()))
@@ -111,8 +111,7 @@ static mrapi_status_t apply(void *sync, enum op op, void *dest, const void *valu
 	if (!dest || !aligned(dest, size) || size > sizeof(uint64_t) ||
 	    (sync && !tw_mrapi_barrier_sound(sync)))
 		return MRAPI_ERR_ATOM_OP_FAILED;
-	if (axb)
-		deadline = tw_mrapi_barrier_deadline(axb);
+	deadline = axb ? tw_mrapi_deadline(axb->timeout) : TW_FUTEX_FOREVER;
 	for (unsigned spins = 1;; spins++) {
 		if (axb && !tw_mrapi_barrier_enter(axb, access_of(op), deadline))
 			break;

@@ -141,12 +141,6 @@ void tw_mrapi_barrier_leave(mrapi_atomic_barrier_t *axb, bool done)
 	give_back(axb);
 }
 
-uint64_t tw_mrapi_barrier_deadline(const mrapi_atomic_barrier_t *axb)
-{
-	return axb->timeout == MCA_INFINITE ? TW_FUTEX_FOREVER
-					    : tw_futex_now() + 1000000ull * axb->timeout;
-}
-
 bool tw_mrapi_barrier_wait(uint64_t deadline, unsigned spins)
 {
 	if (deadline != TW_FUTEX_FOREVER && tw_futex_now() >= deadline)

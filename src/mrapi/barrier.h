@@ -12,8 +12,6 @@
 enum tw_mrapi_access { TW_MRAPI_NEITHER, TW_MRAPI_READS, TW_MRAPI_WRITES };
 
 bool tw_mrapi_barrier_sound(const mrapi_atomic_barrier_t *axb);
-/* The time at which an operation that begins now times out. */
-uint64_t tw_mrapi_barrier_deadline(const mrapi_atomic_barrier_t *axb);
 /* Pauses; false once the deadline has passed. */
 bool tw_mrapi_barrier_wait(uint64_t deadline, unsigned spins);
 /* Enters the element, unless the caller is inside. */

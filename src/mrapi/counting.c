@@ -289,12 +289,10 @@ static mrapi_status_t wait_long(struct attempt *a, mrapi_timeout_t timeout)
 static tw_noinline mrapi_status_t ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
 				      uint32_t handle, unsigned mode, mrapi_timeout_t timeout)
 {
-	struct tw_mrapi_far f = {.kind = tw_mrapi_kind_of(handle),
-				 .handle = handle,
-				 .mode = mode,
-				 .timeout = timeout};
+	struct tw_mrapi_ctrl c = {
+		.op = op, .handle = handle, .mode = mode, .timeout = timeout};
 
-	return tw_mrapi_far_ask(o, op, &f);
+	return tw_mrapi_far_ask(o, &c);
 }
 
 mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,

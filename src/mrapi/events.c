@@ -45,7 +45,7 @@ static struct tw_mrapi_owner calling; /* node whose callback runs */
 static struct watcher *caller;	      /* its thread, or NULL */
 static bool listening; /* to the kernel */
 
-static void wake_watchers(void)
+void tw_mrapi_events_wake(void)
 {
 	/* [events] */
 	atomic_fetch_add(&tw_mrapi.seg->event_seq, 1);
@@ -56,7 +56,7 @@ void tw_mrapi_event(mrapi_event_t event)
 {
 	/* [events] */
 	atomic_fetch_add(&tw_mrapi.seg->event[event], 1);
-	wake_watchers();
+	tw_mrapi_events_wake();
 }
 
 /* Counts down the registrations; returns one that is due. Under the mutex. */
@@ -197,17 +197,7 @@ static bool begin_watching(void)
 
 bool tw_mrapi_events_watch(void)
 {
-	bool watched;
-
-	tw_mrapi_lock(&mutex);
-	watched = begin_watching();
-	tw_mrapi_unlock(&mutex);
-	return watched;
-}
-
-void tw_mrapi_events_wake(void)
-{
-	wake_watchers();
+	return tw_mrapi_locked(&mutex, begin_watching());
 }
 
 static mrapi_status_t add(uint32_t me, mrapi_event_t event, unsigned frequency,
@@ -235,21 +225,18 @@ void mrapi_resource_register_callback(mrapi_event_t event, unsigned int frequenc
 				      mrapi_status_t *status)
 {
 	uint32_t me = tw_mrapi_me();
-	mrapi_status_t result;
+	mrapi_status_t result = MRAPI_SUCCESS;
 
-	if (!me) {
+	if (!me)
 		result = MRAPI_ERR_NODE_NOTINIT;
-	} else if (event < MRAPI_EVENT_NODE_JOINED || event > MRAPI_EVENT_RESOURCES_CHANGED) {
+	else if (event < MRAPI_EVENT_NODE_JOINED || event > MRAPI_EVENT_RESOURCES_CHANGED)
 		result = MRAPI_ERR_RSRC_INVALID_EVENT;
-	} else if (!callback_function) {
+	else if (!callback_function)
 		result = MRAPI_ERR_RSRC_INVALID_CALLBACK;
-	} else if (frequency == 0) {
+	else if (frequency == 0)
 		result = MRAPI_ERR_PARAMETER;
-	} else {
-		tw_mrapi_lock(&mutex);
-		result = add(me, event, frequency, callback_function);
-		tw_mrapi_unlock(&mutex);
-	}
+	else
+		result = tw_mrapi_locked(&mutex, add(me, event, frequency, callback_function));
 	tw_mrapi_set_status(status, result);
 }
 
@@ -295,7 +282,7 @@ static void stop_watching(void)
 	tw_mrapi_unlock(&mutex);
 	if (!w)
 		return;
-	wake_watchers();
+	tw_mrapi_events_wake();
 	pthread_join(w->thread, NULL);
 	free(w);
 }

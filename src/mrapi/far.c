@@ -338,37 +338,34 @@ void tw_mrapi_far_left(const struct tw_mrapi_name *name, bool wait)
 
 static _Atomic(uint32_t) slots[TW_MRAPI_HOSTS]; /* the caller's, as a guest there */
 
-/* The host; 0: the object is gone. */
-static uint32_t about_call(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
-			   const struct tw_mrapi_far *f, struct tw_mrapi_ctrl *c)
+/* Completes it. The host; 0: the object is gone. */
+static uint32_t address(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 {
 	const struct tw_mrapi_node *me = tw_mrapi_node(tw_mrapi_me());
-	uint32_t host = o->host;
+	uint32_t host = o->host, handle = c->handle;
 
-	*c = (struct tw_mrapi_ctrl){.what = TW_MRAPI_CTRL_OPERATE,
-				    .handle = o->there,
-				    .kind = f->kind,
-				    .id = me->number,
-				    .domain = me->domain,
-				    .node = me->born,
-				    .op = op,
-				    .mode = f->mode,
-				    .timeout = f->timeout,
-				    .key = f->key};
-	if (!host || !tw_mrapi_is(o, f->handle))
+	c->what = TW_MRAPI_CTRL_OPERATE;
+	c->kind = tw_mrapi_kind_of(handle);
+	c->handle = o->there;
+	c->id = me->number;
+	c->domain = me->domain;
+	c->node = me->born;
+	if (!host || !tw_mrapi_is(o, handle))
 		return 0;
 	c->slot = atomic_load_explicit(&slots[host - 1], memory_order_relaxed);
 	return host;
 }
 
 /* Its host has not got it any more, or is lost. */
-static mrapi_status_t lost(struct tw_mrapi_obj *o, const struct tw_mrapi_far *f)
+static mrapi_status_t lost(struct tw_mrapi_obj *o, uint32_t handle)
 {
+	enum tw_mrapi_kind kind = tw_mrapi_kind_of(handle);
+
 	tw_mrapi_admin_lock();
-	if (tw_mrapi_is(o, f->handle))
-		tw_mrapi_table_free(f->kind, o);
+	if (tw_mrapi_is(o, handle))
+		tw_mrapi_table_free(kind, o);
 	tw_mrapi_admin_unlock();
-	return tw_mrapi_stale(f->kind, f->handle);
+	return tw_mrapi_stale(kind, handle);
 }
 
 /* A host that had lost this one has no guests of it any more: it is told of the caller again. */
@@ -392,38 +389,36 @@ static mrapi_status_t ask(struct tw_ep *ep, uint32_t host, struct tw_mrapi_ctrl 
 	return status;
 }
 
-mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
-				struct tw_mrapi_far *f)
+mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 {
 	mrapi_status_t status = MRAPI_ERR_RMEM_INVALID;
-	struct tw_mrapi_ctrl c;
-	uint32_t host = about_call(o, op, f, &c);
+	uint32_t handle = c->handle, host = address(o, c);
+	enum tw_mrapi_kind kind = tw_mrapi_kind_of(handle);
 	struct tw_ep *ep = tw_mrapi_net_enter();
 
 	if (!ep)
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (host)
-		status = ask(ep, host, &c);
+		status = ask(ep, host, c);
 	tw_group_leave(ep);
-	f->key = c.key;
 	if (status == MRAPI_SUCCESS)
-		atomic_store_explicit(&slots[host - 1], c.slot, memory_order_relaxed);
-	if (status == MRAPI_ERR_RMEM_INVALID || status == tw_mrapi_stale(f->kind, 0) ||
-	    status == tw_mrapi_stale(f->kind, f->handle))
-		return lost(o, f);
+		atomic_store_explicit(&slots[host - 1], c->slot, memory_order_relaxed);
+	if (status == MRAPI_ERR_RMEM_INVALID || status == tw_mrapi_stale(kind, 0) ||
+	    status == tw_mrapi_stale(kind, handle))
+		return lost(o, handle);
 	return status;
 }
 
-mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
-				 struct tw_mrapi_far *f)
+mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 {
 	struct tw_mrapi_notice *t = calloc(1, sizeof(*t));
 	struct tw_ep *ep;
 
 	if (!t)
-		return tw_mrapi_far_ask(o, op, f);
+		return tw_mrapi_far_ask(o, c);
 	t->me = tw_mrapi_me();
-	t->host = about_call(o, op, f, &t->ctrl);
+	t->ctrl = *c;
+	t->host = address(o, &t->ctrl);
 	ep = t->host ? tw_mrapi_net_enter() : NULL;
 	if (ep && tw_mrapi_turn_begin(ep, t->me, &t->ctrl)) {
 		tw_mrapi_host_notify(t);
@@ -433,5 +428,5 @@ mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op
 	if (ep)
 		tw_group_leave(ep);
 	free(t);
-	return tw_mrapi_stale(f->kind, f->handle);
+	return tw_mrapi_stale(tw_mrapi_kind_of(c->handle), c->handle);
 }

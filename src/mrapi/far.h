@@ -43,19 +43,12 @@ void tw_mrapi_far_cleared(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
 
 enum tw_mrapi_far_op { TW_MRAPI_FAR_LOCK = 1, TW_MRAPI_FAR_UNLOCK, TW_MRAPI_FAR_DELETE };
 
-struct tw_mrapi_far {
-	enum tw_mrapi_kind kind;
-	uint32_t handle; /* here */
-	unsigned mode;	 /* of a reader/writer lock */
-	mrapi_timeout_t timeout;
-	mrapi_key_t key; /* of the lock */
-};
-
-/* Has its host do it, and waits for the status, or only says so: what is certain to succeed. */
-mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
-				struct tw_mrapi_far *f);
-mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
-				 struct tw_mrapi_far *f);
+/*
+ * Has its host do it, and waits for the status, or only says so: what is certain to succeed. The
+ * caller sets the operation, the handle that it has here, and mode, timeout and key of the lock.
+ */
+mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c);
+mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c);
 
 /* The rest needs the endpoint's lock, or that of the member's loss. */
 

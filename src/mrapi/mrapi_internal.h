@@ -231,6 +231,12 @@ static inline void tw_mrapi_unlock(pthread_mutex_t *mutex)
 		tw_result;                                                                         \
 	})
 
+/* The time when a wait that begins now times out. */
+static inline uint64_t tw_mrapi_deadline(mrapi_timeout_t timeout)
+{
+	return timeout == MRAPI_INFINITE ? TW_FUTEX_FOREVER : tw_futex_now() + 1000000ull * timeout;
+}
+
 struct tw_mrapi_wait {
 	struct tw_list link;
 	_Atomic(uint32_t) *word;
@@ -259,8 +265,11 @@ mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, 
 void tw_mrapi_wait_end(struct tw_mrapi_wait *w);
 /* Ends all waits of a node of this process, or of all its nodes (0). */
 void tw_mrapi_wait_abort(uint32_t me);
-/* The same, but does not wait for them: who is just going to sleep does not notice. */
-void tw_mrapi_wait_notify(uint32_t me);
+/*
+ * The same, but does not wait for them: who is just going to sleep does not notice. The number of
+ * waits still there.
+ */
+unsigned tw_mrapi_wait_notify(uint32_t me);
 void tw_mrapi_wait_forked(void);
 
 /* ---- init.c */

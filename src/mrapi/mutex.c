@@ -317,16 +317,16 @@ mrapi_status_t tw_mrapi_mutex_wait(mrapi_mutex_hndl_t handle, mrapi_timeout_t ti
 static mrapi_status_t lock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
 				 mrapi_key_t *key, mrapi_timeout_t timeout)
 {
-	struct tw_mrapi_far f = {.kind = TW_MRAPI_MUTEX, .handle = handle, .timeout = timeout};
+	struct tw_mrapi_ctrl c = {.op = TW_MRAPI_FAR_LOCK, .handle = handle, .timeout = timeout};
 	uint32_t had = TW_MRAPI_FAR, mine = me | TW_MRAPI_FAR;
 	mrapi_status_t status;
 
 	if (held_by(m, mine))
 		return MRAPI_ERR_MUTEX_LOCKED;
-	status = tw_mrapi_far_ask(&m->obj, TW_MRAPI_FAR_LOCK, &f);
+	status = tw_mrapi_far_ask(&m->obj, &c);
 	if (status != MRAPI_SUCCESS)
 		return status;
-	*key = f.key;
+	*key = c.key;
 	/* A node that has died may still be named; another thread of this one may have been first.
 	 */
 	while (!recursive(m) && (had & TW_MRAPI_FAR) && had != mine &&
@@ -338,14 +338,14 @@ static mrapi_status_t lock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 static mrapi_status_t unlock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
 				   mrapi_key_t key)
 {
-	struct tw_mrapi_far f = {.kind = TW_MRAPI_MUTEX, .handle = handle, .key = key};
+	struct tw_mrapi_ctrl c = {.op = TW_MRAPI_FAR_UNLOCK, .handle = handle, .key = key};
 	uint32_t mine = me | TW_MRAPI_FAR;
 
 	if (recursive(m))
-		return tw_mrapi_far_ask(&m->obj, TW_MRAPI_FAR_UNLOCK, &f);
+		return tw_mrapi_far_ask(&m->obj, &c);
 	if (!atomic_compare_exchange_strong(&m->word, &mine, TW_MRAPI_FAR))
 		return MRAPI_ERR_MUTEX_NOTLOCKED;
-	return tw_mrapi_far_post(&m->obj, TW_MRAPI_FAR_UNLOCK, &f);
+	return tw_mrapi_far_post(&m->obj, &c);
 }
 
 mrapi_status_t tw_mrapi_mutex_take(mrapi_mutex_hndl_t handle, mrapi_key_t *key,

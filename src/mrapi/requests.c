@@ -4,9 +4,6 @@
  * them in parts, so that they can be cancelled in between.
  */
 #define _GNU_SOURCE
-#include <limits.h>
-#include <stdlib.h>
-
 #include "mrapi/requests.h"
 
 #define RESTING 64 /* ended requests whose status is kept */
@@ -18,8 +15,7 @@ static struct {
 	pthread_cond_t changed; /* a request is complete */
 	struct tw_list ended;
 	unsigned nended;
-	struct tw_mrapi_request **slots;
-	uint32_t nslots;
+	struct tw_pool pool;
 	uint32_t under_way;
 } all = {.ended = {&all.ended, &all.ended}};
 
@@ -33,40 +29,35 @@ static void prepare(void)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&all.changed, &attr);
 	pthread_condattr_destroy(&attr);
+	tw_pool_init(&all.pool, sizeof(struct tw_mrapi_request), MAX_REQUESTS);
 }
 
 /* ----------------------------------------------------------- request objects */
 
+static void free_oldest(void)
+{
+	struct tw_mrapi_request *r = tw_list_first(&all.ended, struct tw_mrapi_request, link);
+
+	tw_list_del(&r->link);
+	all.nended--;
+	tw_pool_put(&all.pool, r);
+}
+
 static struct tw_mrapi_request *new_request(void)
 {
-	struct tw_mrapi_request *r, **slots;
+	struct tw_mrapi_request *r;
 
-	if (all.nended > RESTING || (all.nended > 0 && all.nslots == MAX_REQUESTS)) {
-		r = tw_list_first(&all.ended, struct tw_mrapi_request, link);
-		tw_list_del(&r->link);
-		all.nended--;
-		r->gen++;
-		return r;
+	if (all.nended > RESTING)
+		free_oldest();
+	r = tw_pool_get(&all.pool);
+	if (!r && all.nended) {
+		free_oldest();
+		r = tw_pool_get(&all.pool);
 	}
-	if (all.nslots == MAX_REQUESTS)
-		return NULL;
-	if ((all.nslots & (all.nslots - 1)) == 0) {
-		slots = realloc(all.slots, (all.nslots ? 2 * all.nslots : 1) * sizeof(*slots));
-		if (!slots)
-			return NULL;
-		all.slots = slots;
-	}
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return NULL;
-	r->slot = all.nslots;
-	r->gen = 1;
-	tw_list_init(&r->link);
-	all.slots[all.nslots++] = r;
 	return r;
 }
 
-/* Frees the request. Until the slot is used again it reports a cancel. */
+/* It is freed some requests later; until then it reports a cancel. */
 static void end_request(struct tw_mrapi_request *r, enum tw_mrapi_request_state how)
 {
 	r->state = how;
@@ -76,18 +67,16 @@ static void end_request(struct tw_mrapi_request *r, enum tw_mrapi_request_state 
 
 static mrapi_request_t name_of(const struct tw_mrapi_request *r)
 {
-	return (uint64_t)r->gen << 32 | (r->slot + 1);
+	return (uint64_t)r->obj.gen << 32 | (r->obj.index + 1);
 }
 
 static struct tw_mrapi_request *find(const mrapi_request_t *request, uint32_t me)
 {
-	uint32_t slot = request ? (uint32_t)*request : 0;
-	struct tw_mrapi_request *r;
+	mrapi_request_t name = request ? *request : 0;
+	struct tw_mrapi_request *r =
+		tw_pool_find(&all.pool, (uint32_t)name - 1, (uint32_t)(name >> 32));
 
-	if (slot == 0 || slot > all.nslots)
-		return NULL;
-	r = all.slots[slot - 1];
-	return name_of(r) == *request && r->me == me && r->state != TW_MRAPI_ENDED ? r : NULL;
+	return r && r->me == me && r->state != TW_MRAPI_ENDED ? r : NULL;
 }
 
 void tw_mrapi_request_over(struct tw_mrapi_request *r)
@@ -112,9 +101,8 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 		tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 		return MRAPI_ERR_REQUEST_LIMIT;
 	}
-	*r = (struct tw_mrapi_request){.link = {&r->link, &r->link},
-				       .slot = r->slot,
-				       .gen = r->gen,
+	*r = (struct tw_mrapi_request){.obj = r->obj,
+				       .link = {&r->link, &r->link},
 				       .me = me,
 				       .state = TW_MRAPI_RUNNING,
 				       .cached = cached,
@@ -190,8 +178,7 @@ static struct tw_mrapi_request *first_to_help(const mrapi_request_t *requests, s
 static size_t wait_for(const mrapi_request_t *requests, size_t n, uint32_t me, size_t *size,
 		       mrapi_timeout_t timeout, mrapi_status_t *status)
 {
-	uint64_t deadline = timeout == MRAPI_INFINITE ? TW_FUTEX_FOREVER
-						      : tw_futex_now() + 1000000ull * timeout;
+	uint64_t deadline = tw_mrapi_deadline(timeout);
 	size_t i;
 
 	pthread_once(&once, prepare);
@@ -270,7 +257,7 @@ mrapi_uint_t mrapi_wait_any(size_t num_requests, const mrapi_request_t *requests
 /* Under the mutex. On return no thread uses the request's memory. */
 static void cancel(struct tw_mrapi_request *r)
 {
-	uint32_t gen = r->gen;
+	uint32_t gen = r->obj.gen;
 
 	r->cancel = true;
 	tw_mrapi_move_stop(r);
@@ -278,7 +265,7 @@ static void cancel(struct tw_mrapi_request *r)
 		end_request(r, TW_MRAPI_CANCELED);
 	else if (r->state == TW_MRAPI_RUNNING && !r->running)
 		tw_mrapi_request_over(r);
-	while (r->state == TW_MRAPI_RUNNING && r->gen == gen)
+	while (r->state == TW_MRAPI_RUNNING && r->obj.gen == gen)
 		pthread_cond_wait(&all.changed, &tw_mrapi_requests_mutex);
 }
 
@@ -303,10 +290,11 @@ void mrapi_cancel(const mrapi_request_t *request, mrapi_status_t *status)
 
 void tw_mrapi_requests_end(uint32_t me)
 {
-	tw_mrapi_lock(&tw_mrapi_requests_mutex);
-	for (uint32_t i = 0; i < all.nslots; i++) {
-		struct tw_mrapi_request *r = all.slots[i];
+	struct tw_mrapi_request *r;
+	uint32_t i = 0;
 
+	tw_mrapi_lock(&tw_mrapi_requests_mutex);
+	while ((r = tw_pool_next(&all.pool, &i))) {
 		if (r->me != me || r->state == TW_MRAPI_ENDED)
 			continue;
 		if (r->state != TW_MRAPI_CANCELED)
@@ -318,10 +306,11 @@ void tw_mrapi_requests_end(uint32_t me)
 
 void tw_mrapi_requests_settle(const struct tw_mrapi_client *c, uint32_t me)
 {
-	tw_mrapi_lock(&tw_mrapi_requests_mutex);
-	for (uint32_t i = 0; i < all.nslots && all.under_way; i++) {
-		struct tw_mrapi_request *r = all.slots[i];
+	struct tw_mrapi_request *r;
+	uint32_t i = 0;
 
+	tw_mrapi_lock(&tw_mrapi_requests_mutex);
+	while (all.under_way && (r = tw_pool_next(&all.pool, &i))) {
 		while (r->client == c && r->me == me && r->state == TW_MRAPI_RUNNING) {
 			if (r->queued)
 				tw_mrapi_move_part(r);
@@ -335,11 +324,9 @@ void tw_mrapi_requests_settle(const struct tw_mrapi_client *c, uint32_t me)
 void tw_mrapi_requests_forked(void)
 {
 	pthread_mutex_init(&tw_mrapi_requests_mutex, NULL);
+	tw_pool_fini(&all.pool);
 	prepare();
 	tw_mrapi_movers_forked();
 	tw_list_init(&all.ended);
 	all.nended = all.under_way = 0;
-	for (uint32_t i = 0; i < all.nslots; i++)
-		free(all.slots[i]);
-	all.nslots = 0;
 }

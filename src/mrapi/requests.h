@@ -3,13 +3,14 @@
 #ifndef TW_MRAPI_REQUESTS_H
 #define TW_MRAPI_REQUESTS_H
 
+#include "base/pool.h"
 #include "mrapi/memory.h"
 
 enum tw_mrapi_request_state { TW_MRAPI_ENDED, TW_MRAPI_RUNNING, TW_MRAPI_DONE, TW_MRAPI_CANCELED };
 
 struct tw_mrapi_request {
+	struct tw_pool_obj obj;
 	struct tw_list link; /* in its client's queue while queued, or in the list of ended ones */
-	uint32_t slot, gen;
 	uint32_t me;
 	enum tw_mrapi_request_state state;
 	bool queued; /* it has parts to start */

@@ -429,6 +429,7 @@ mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi
 
 mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 {
+	struct tw_mrapi_ctrl c = {.op = TW_MRAPI_FAR_DELETE, .handle = handle};
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status;
 	uint32_t id;
@@ -444,8 +445,7 @@ mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 		status = kinds[kind].ops->end(o, tw_mrapi_me());
 	tw_mrapi_admin_unlock();
 	if (far)
-		return tw_mrapi_far_ask(o, TW_MRAPI_FAR_DELETE,
-					&(struct tw_mrapi_far){.kind = kind, .handle = handle});
+		return tw_mrapi_far_ask(o, &c);
 	if (status == MRAPI_SUCCESS && kind < TW_MRAPI_LOCKS)
 		tw_mrapi_far_gone(kind, id, handle);
 	return status;

@@ -11,7 +11,6 @@
 
 #define TRIES 3	       /* before sleeping */
 #define FIRST_TRY_US 4 /* doubled each time */
-#define FOREVER TW_FUTEX_FOREVER
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct tw_list waits = {&waits, &waits};
@@ -64,8 +63,7 @@ bool tw_mrapi_spin(struct tw_mrapi_wait *w)
 
 static void enlist(struct tw_mrapi_wait *w)
 {
-	w->deadline = w->timeout == MRAPI_INFINITE ? FOREVER
-						   : tw_futex_now() + 1000000ull * w->timeout;
+	w->deadline = tw_mrapi_deadline(w->timeout);
 	tw_mrapi_lock(&mutex);
 	tw_list_add_tail(&waits, &w->link);
 	w->listed = true;
@@ -82,7 +80,7 @@ mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, 
 	}
 	if (atomic_load(&w->ended))
 		return MRAPI_ERR_NODE_NOTINIT;
-	if (w->deadline != FOREVER && tw_futex_now() >= w->deadline)
+	if (w->deadline != TW_FUTEX_FOREVER && tw_futex_now() >= w->deadline)
 		return MRAPI_TIMEOUT;
 	tw_futex_wait(word, value, w->deadline);
 	return atomic_load(&w->ended) ? MRAPI_ERR_NODE_NOTINIT : MRAPI_SUCCESS;
@@ -97,8 +95,7 @@ void tw_mrapi_wait_end(struct tw_mrapi_wait *w)
 	tw_mrapi_unlock(&mutex);
 }
 
-/* One pass over the list; the number of waits still there. */
-static unsigned abort_once(uint32_t me)
+unsigned tw_mrapi_wait_notify(uint32_t me)
 {
 	unsigned n = 0;
 
@@ -114,15 +111,10 @@ static unsigned abort_once(uint32_t me)
 	return n;
 }
 
-void tw_mrapi_wait_notify(uint32_t me)
-{
-	abort_once(me);
-}
-
 void tw_mrapi_wait_abort(uint32_t me)
 {
 	/* Repeat: a thread may have checked before and gone to sleep after. */
-	while (abort_once(me))
+	while (tw_mrapi_wait_notify(me))
 		usleep(500);
 }
 
