@@ -22,7 +22,6 @@ struct tw_mrapi_cache_block {
 struct tw_mrapi_cache {
 	struct tw_mrapi_cache *next;
 	uint32_t me; /* its owner; kept for the next node with the same slot */
-	pthread_mutex_t mutex;
 	struct tw_mrapi_cache_block **block;
 	uint32_t nblocks; /* slots, as the memory may be another one when they are released */
 	uint32_t cached;
@@ -156,76 +155,68 @@ static mrapi_status_t access_one(struct tw_mrapi_client *c, struct tw_mrapi_cach
 	return MRAPI_SUCCESS;
 }
 
-/* The node's cache, locked; NULL if it has none or memory is short. */
-static struct tw_mrapi_cache *enter(struct tw_mrapi_client *c, uint32_t me, bool make)
+/* The node's cache; NULL if it has none or memory is short. Under the client's mutex. */
+static struct tw_mrapi_cache *find(struct tw_mrapi_client *c, uint32_t me, bool make)
 {
-	struct tw_mrapi_cache *k;
+	struct tw_mrapi_cache *k = c->caches;
 
-	tw_mrapi_lock(&c->mutex);
-	for (k = c->caches; k && k->me != me;)
+	while (k && k->me != me)
 		k = k->next;
 	if (!k && make && (k = calloc(1, sizeof(*k)))) {
-		pthread_mutex_init(&k->mutex, NULL);
 		k->me = me;
 		k->next = c->caches;
 		c->caches = k;
 	}
-	tw_mrapi_unlock(&c->mutex);
-	if (k)
-		tw_mrapi_lock(&k->mutex);
 	return k;
 }
 
 mrapi_status_t tw_mrapi_cache_access(struct tw_mrapi_client *c, uint32_t me,
 				     const struct tw_mrapi_move *m)
 {
-	struct tw_mrapi_cache *k = enter(c, me, true);
-	mrapi_status_t status = k ? MRAPI_SUCCESS : MRAPI_ERR_MEM_LIMIT;
+	struct tw_mrapi_cache *k;
+	mrapi_status_t status;
 
+	tw_mrapi_lock(&c->mutex);
+	k = find(c, me, true);
+	status = k ? MRAPI_SUCCESS : MRAPI_ERR_MEM_LIMIT;
 	for (uint32_t i = 0; i < m->n && status == MRAPI_SUCCESS; i++)
 		status = access_one(c, k, m->write, m->local + (size_t)i * m->local_stride,
 				    m->remote + (uint64_t)i * m->remote_stride, m->bytes);
-	if (k)
-		tw_mrapi_unlock(&k->mutex);
+	tw_mrapi_unlock(&c->mutex);
 	return status;
 }
 
 mrapi_status_t tw_mrapi_cache_flush(struct tw_mrapi_client *c, uint32_t me, bool then_drop)
 {
-	struct tw_mrapi_cache *k = enter(c, me, false);
+	struct tw_mrapi_cache *k;
 	mrapi_status_t status;
 
-	if (!k)
-		return MRAPI_SUCCESS;
-	status = flush(c, k);
-	if (then_drop && status == MRAPI_SUCCESS)
+	tw_mrapi_lock(&c->mutex);
+	k = find(c, me, false);
+	status = k ? flush(c, k) : MRAPI_SUCCESS;
+	if (k && then_drop && status == MRAPI_SUCCESS)
 		drop(k);
-	tw_mrapi_unlock(&k->mutex);
+	tw_mrapi_unlock(&c->mutex);
 	return status;
 }
 
 void tw_mrapi_cache_prune(struct tw_mrapi_client *c, bool all)
 {
 	tw_mrapi_lock(&c->mutex);
-	for (struct tw_mrapi_cache *k = c->caches; k; k = k->next) {
-		if (!all && tw_mrapi_nodeset_has(&c->r->attached, k->me - 1))
-			continue;
-		tw_mrapi_lock(&k->mutex);
-		drop(k);
-		tw_mrapi_unlock(&k->mutex);
-	}
+	for (struct tw_mrapi_cache *k = c->caches; k; k = k->next)
+		if (all || !tw_mrapi_nodeset_has(&c->r->attached, k->me - 1))
+			drop(k);
 	tw_mrapi_unlock(&c->mutex);
 }
 
 void tw_mrapi_caches_forked(struct tw_mrapi_client *c)
 {
-	for (struct tw_mrapi_cache *k = c->caches; k; k = k->next) {
-		/* After a fork amid another thread's change the list cannot be walked. */
-		if (pthread_mutex_trylock(&k->mutex) == 0)
-			drop(k);
-		pthread_mutex_init(&k->mutex, NULL);
-		k->block = NULL;
-		k->cached = 0;
-	}
+	/* After a fork amid another thread's change they cannot be walked. */
+	bool sound = pthread_mutex_trylock(&c->mutex) == 0;
+
+	for (struct tw_mrapi_cache *k = c->caches; k && sound; k = k->next)
+		drop(k);
+	if (!sound)
+		c->caches = NULL;
 	pthread_mutex_init(&c->mutex, NULL);
 }

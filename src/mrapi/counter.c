@@ -317,7 +317,7 @@ static uint64_t fastest(const struct counter *c)
 	return c->num == MRAPI_RSRC_CPU_BUSY ? 1000 : hz;
 }
 
-bool tw_mrapi_counter_due(uint32_t *me, void (**rollover)(void), uint64_t *deadline)
+bool tw_mrapi_counter_due(struct tw_mrapi_owner *owner, void (**rollover)(void), uint64_t *deadline)
 {
 	tw_list_walk(&counters, struct counter, c, link) {
 		uint64_t sum = c->rollover ? total(c) : 0, left;
@@ -326,7 +326,7 @@ bool tw_mrapi_counter_due(uint32_t *me, void (**rollover)(void), uint64_t *deadl
 			continue;
 		if (sum >> 32 > c->rolled) {
 			c->rolled++;
-			*me = c->me;
+			*owner = tw_mrapi_owner(c->me);
 			*rollover = c->rollover;
 			return true;
 		}

@@ -49,7 +49,7 @@ struct tw_mrapi_lane {
 /* This process as a client of one remote memory. It does not end under an access. */
 struct tw_mrapi_client {
 	struct tw_mrapi_lane lane;
-	pthread_mutex_t mutex;	  /* link of the list of caches */
+	pthread_mutex_t mutex;	  /* of the caches, while one of them is used */
 	_Atomic(uint32_t) handle; /* without the access type; 0: no memory */
 	_Atomic(uint32_t) users;  /* accesses under way, and TW_MRAPI_ENDING */
 	struct tw_mrapi_rmem *r;

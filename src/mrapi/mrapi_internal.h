@@ -163,7 +163,7 @@ struct tw_mrapi_obj *tw_mrapi_walk(struct tw_mrapi_walk *w);
 
 mrapi_status_t tw_mrapi_table_claim(enum tw_mrapi_kind kind, uint32_t id,
 				    struct tw_mrapi_obj **out);
-/* Makes an object of a claimed slot. */
+/* Makes an object of a claimed slot, which is free again without that. */
 uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags,
 				uint32_t domain);
 /* A slot for an id that nothing has, of which the caller makes an object; or NULL. */
@@ -172,7 +172,7 @@ mrapi_status_t tw_mrapi_table_full(enum tw_mrapi_kind kind);
 struct tw_mrapi_obj *tw_mrapi_lookup(enum tw_mrapi_kind kind, uint32_t id);
 /* False: memory is short for the id of an object with these flags, once it is deleted. */
 bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags);
-/* Frees a claimed slot or an object. */
+/* Ends an object. */
 void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
 /* Finds an id for the caller's domain. */
 mrapi_status_t tw_mrapi_table_get(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out);

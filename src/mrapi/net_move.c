@@ -68,27 +68,20 @@ static void start(struct tw_ep *ep, struct work *w, bool write, const struct tw_
 	tw_window_access(ep, r, w->c->owner->addr, w->c->there, at);
 }
 
-/* The remote side is one piece, the local one any number. */
-static void move_gathered(struct tw_ep *ep, struct work *w, const struct tw_mrapi_move *m)
+/* Pieces that the remote side has in one go in one access. */
+static void move_pieces(struct tw_ep *ep, struct work *w, const struct tw_mrapi_move *m)
 {
 	struct tw_seg segs[TW_MAX_SEGMENTS];
+	uint32_t most = 1;
 
+	if (m->n > 1 && m->remote_stride == m->bytes)
+		most = tw_max(tw_min(SPAN_MAX / m->bytes, (uint32_t)TW_MAX_SEGMENTS), 1u);
 	for (uint32_t i = 0, n; i < m->n && w->status == TW_S_OK; i += n) {
-		n = tw_min(m->n - i, (uint32_t)TW_MAX_SEGMENTS);
-		n = tw_max(tw_min(n, SPAN_MAX / m->bytes), 1u);
+		n = tw_min(m->n - i, most);
 		for (uint32_t k = 0; k < n; k++)
 			segs[k] = (struct tw_seg){m->local + (size_t)(i + k) * m->local_stride,
 						  m->bytes};
-		start(ep, w, m->write, segs, n, n * m->bytes, m->remote + (uint64_t)i * m->bytes);
-	}
-}
-
-static void move_pieces(struct tw_ep *ep, struct work *w, const struct tw_mrapi_move *m)
-{
-	for (uint32_t i = 0; i < m->n && w->status == TW_S_OK; i++) {
-		struct tw_seg seg = {m->local + (size_t)i * m->local_stride, m->bytes};
-
-		start(ep, w, m->write, &seg, 1, m->bytes,
+		start(ep, w, m->write, segs, n, n * m->bytes,
 		      m->remote + (uint64_t)i * m->remote_stride);
 	}
 }
@@ -117,7 +110,8 @@ static void read_spans(struct tw_ep *ep, struct work *w, const struct tw_mrapi_m
 
 static bool close_together(const struct tw_mrapi_move *m)
 {
-	return !m->write && m->remote_stride <= SPAN_MAX / 2 &&
+	return !m->write && m->n > 1 && m->remote_stride > m->bytes &&
+	       m->remote_stride <= SPAN_MAX / 2 &&
 	       m->remote_stride - m->bytes <= tw_max(m->bytes, (uint32_t)GAP_MAX);
 }
 
@@ -130,10 +124,6 @@ static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mr
 		return MRAPI_ERR_RMEM_INVALID;
 	if (!c->there)
 		w.status = TW_S_CLOSED;
-	else if (m->n == 1)
-		move_pieces(ep, &w, m);
-	else if (m->remote_stride == m->bytes)
-		move_gathered(ep, &w, m);
 	else if (close_together(m))
 		read_spans(ep, &w, m);
 	else

@@ -226,15 +226,7 @@ static void free_trees(uint32_t me)
 bool tw_mrapi_counters_due(struct tw_mrapi_owner *owner, void (**rollover)(void),
 			   uint64_t *deadline)
 {
-	uint32_t me;
-	bool due;
-
-	tw_mrapi_lock(&mutex);
-	due = tw_mrapi_counter_due(&me, rollover, deadline);
-	if (due)
-		*owner = tw_mrapi_owner(me);
-	tw_mrapi_unlock(&mutex);
-	return due;
+	return tw_mrapi_locked(&mutex, tw_mrapi_counter_due(owner, rollover, deadline));
 }
 
 /* Trees and counters belong to their node. */

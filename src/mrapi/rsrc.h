@@ -46,7 +46,8 @@ mrapi_status_t tw_mrapi_counter_stop(const struct tw_mrapi_rsrc *f, mrapi_uint_t
 mrapi_status_t tw_mrapi_counter_read(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
 				     mrapi_uint_t *value);
 /* As tw_mrapi_counters_due(). */
-bool tw_mrapi_counter_due(uint32_t *me, void (**rollover)(void), uint64_t *deadline);
+bool tw_mrapi_counter_due(struct tw_mrapi_owner *owner, void (**rollover)(void),
+			  uint64_t *deadline);
 void tw_mrapi_counters_end(uint32_t me);
 
 #endif /* TW_MRAPI_RSRC_H */

@@ -79,31 +79,25 @@ static int request_files(int fd, int files[2])
 		return err;
 	tw_fd_own(files[0]);
 	tw_fd_own(files[1]);
-	if (m.type == TW_MRAPI_SEGMENT_REPLY)
-		return 0;
-	tw_fd_close(files[0]);
-	tw_fd_close(files[1]);
-	return EPROTO;
+	return m.type == TW_MRAPI_SEGMENT_REPLY ? 0 : EPROTO;
 }
 
 static int take_segment(int fd)
 {
 	int files[2] = {-1, -1}, err = request_files(fd, files);
 
-	if (err)
-		return err;
-	if (!tw_sealed_sound(files[0], sizeof(struct tw_mrapi_segment))) {
+	if (!err && !tw_sealed_sound(files[0], sizeof(struct tw_mrapi_segment)))
 		err = EPROTO;
-	} else if (!map_segment(files[0])) {
+	if (!err && !map_segment(files[0]))
 		err = errno;
-	} else if (tw_mrapi.seg->magic == TW_MRAPI_MAGIC &&
-		   tw_mrapi.seg->version == TW_MRAPI_VERSION &&
-		   tw_sealed_sound(files[1], tw_mrapi.seg->arena_size)) {
+	if (!err && (tw_mrapi.seg->magic != TW_MRAPI_MAGIC ||
+		     tw_mrapi.seg->version != TW_MRAPI_VERSION ||
+		     !tw_sealed_sound(files[1], tw_mrapi.seg->arena_size)))
+		err = EPROTO;
+	if (!err) {
 		tw_mrapi.segfd = files[0];
 		tw_mrapi.arenafd = files[1];
 		return 0;
-	} else {
-		err = EPROTO;
 	}
 	tw_fd_close(files[0]);
 	tw_fd_close(files[1]);

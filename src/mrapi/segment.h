@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 11u
+#define TW_MRAPI_VERSION 12u
 #define TW_MRAPI_PROCS 1024u
 #define TW_MRAPI_HOSTS 64u /* others */
 #define TW_MRAPI_BUCKETS 4096u
@@ -74,11 +74,11 @@ struct tw_mrapi_obj {
 	_Atomic(uint32_t) gen; /* objects that have used the slot; handles have the low bits */
 	_Atomic(uint16_t) flags;
 	uint16_t next;		    /* slot + 1 of the next in the bucket */
-	uint16_t next_free;	    /* slot + 1 */
+	uint16_t unused1;
 	_Atomic(uint8_t) contended; /* a thread has waited for it */
 	_Atomic(uint8_t) host;	    /* 0: this one; else its number + 1: only the name is here */
 	uint32_t there; /* its handle on that host; while CLAIMED, the creator's slot + 1 */
-	uint32_t unused;
+	uint32_t unused2;
 };
 _Static_assert(sizeof(struct tw_mrapi_obj) == 32, "wire format");
 
@@ -262,11 +262,10 @@ struct tw_mrapi_count {
 struct tw_mrapi_table {
 	uint32_t high; /* slots ever used */
 	uint32_t live;
-	uint32_t nfree; /* freed slots, first in first out */
-	uint16_t free_head, free_tail;
+	uint32_t next; /* where the search for a slot that is free again goes on */
 	uint32_t next_any; /* next id for MRAPI_x_ID_ANY */
 	uint32_t ndeleted; /* deleted ids; from TW_MRAPI_DELETED_IDS on the list is full */
-	uint32_t unused[10];
+	uint32_t unused[11];
 	uint16_t bucket[TW_MRAPI_BUCKETS];
 } tw_aligned_line;
 

@@ -134,7 +134,6 @@ static mrapi_status_t reserve(mrapi_shmem_id_t id, struct wanted *w)
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	tw_mrapi_table_free(TW_MRAPI_SHMEM, o);
 	for (uint32_t i = 0; i < w->nnodes && status == MRAPI_SUCCESS; i++)
 		status = tw_mrapi_node_shares(w->nodes[i]);
 	return status == MRAPI_SUCCESS ? tw_mrapi_arena_reserve(w->span, &w->offset) : status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tables of objects. A handle has the slot; ids are hashed. A freed slot is not
- * reused at once. Deleted ids of objects that had MRAPI_ERROR_EXT are remembered, to
+ * The tables of objects. A handle has the slot; ids are hashed. Slots are used again in
+ * turn. Deleted ids of objects that had MRAPI_ERROR_EXT are remembered, to
  * distinguish them from ids that never existed.
  */
 #define _GNU_SOURCE
@@ -10,7 +10,7 @@
 #include "mrapi/far.h"
 
 #define CHUNK 64    /* slots whose pages are allocated together */
-#define RESTING 256 /* freed slots kept out of use */
+#define RESTING 256 /* free slots that are passed over one after the other */
 #define NO_SLOT 0
 
 static const struct {
@@ -173,39 +173,19 @@ static void unchain(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 	*at = o->next;
 }
 
-static void push_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
+/* A slot that is free again. After its last generation it is used only if there is no other. */
+static struct tw_mrapi_obj *freed(enum tw_mrapi_kind kind, bool spent)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
-	uint16_t s = (uint16_t)(slot_of(kind, o) + 1);
 
-	o->next_free = NO_SLOT;
-	if (t->free_tail != NO_SLOT)
-		tw_mrapi_slot(kind, t->free_tail - 1u)->next_free = s;
-	else
-		t->free_head = s;
-	t->free_tail = s;
-	t->nfree++;
-}
+	for (uint32_t n = 0; n < t->high; n++) {
+		struct tw_mrapi_obj *o = tw_mrapi_slot(kind, t->next++ % t->high);
 
-/* After the last generation the slot is used only if there is no other. */
-static bool spent(const struct tw_mrapi_obj *o)
-{
-	return (o->gen & TW_MRAPI_GEN_MASK) == TW_MRAPI_GEN_MASK;
-}
-
-static struct tw_mrapi_obj *pop_free(enum tw_mrapi_kind kind)
-{
-	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
-	struct tw_mrapi_obj *o;
-
-	if (t->free_head == NO_SLOT)
-		return NULL;
-	o = tw_mrapi_slot(kind, t->free_head - 1u);
-	t->free_head = o->next_free;
-	if (t->free_head == NO_SLOT)
-		t->free_tail = NO_SLOT;
-	t->nfree--;
-	return o;
+		if (!atomic_load(&o->handle) &&
+		    (spent || (o->gen & TW_MRAPI_GEN_MASK) != TW_MRAPI_GEN_MASK))
+			return o;
+	}
+	return NULL;
 }
 
 /* Takes a slot that was never used; allocates its pages first. */
@@ -240,14 +220,14 @@ static bool choose_id(enum tw_mrapi_kind kind, uint32_t *id)
 struct tw_mrapi_obj *tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
-	struct tw_mrapi_obj *o = t->nfree > RESTING ? NULL : fresh(kind);
+	struct tw_mrapi_obj *o = t->high - t->live > RESTING ? freed(kind, false) : NULL;
 
 	if (!o)
-		o = pop_free(kind);
-	if (!o && t->live < t->high) {
-		tw_mrapi_table_repair(kind); /* may bring back slots past their last generation */
-		o = pop_free(kind);
-	}
+		o = fresh(kind);
+	if (!o)
+		o = freed(kind, false);
+	if (!o)
+		o = freed(kind, true);
 	if (o)
 		o->id = id;
 	return o;
@@ -289,19 +269,15 @@ uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o,
 
 void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 {
-	if (atomic_load(&o->handle)) {
-		if (o->flags & TW_MRAPI_EXT)
-			remember(kind, o->id);
-		else
-			unnote(kind, o->id);
-		/* [object] */
-		atomic_store(&o->handle, 0);
-		unchain(kind, o);
-		tw_mrapi.seg->table[kind].live--;
-		tw_mrapi_far_cleared(kind, o);
-	}
-	if (!spent(o))
-		push_free(kind, o);
+	if (o->flags & TW_MRAPI_EXT)
+		remember(kind, o->id);
+	else
+		unnote(kind, o->id);
+	/* [object] */
+	atomic_store(&o->handle, 0);
+	unchain(kind, o);
+	tw_mrapi.seg->table[kind].live--;
+	tw_mrapi_far_cleared(kind, o);
 }
 
 void tw_mrapi_table_init(struct tw_mrapi_segment *seg)
@@ -316,15 +292,13 @@ void tw_mrapi_table_repair(enum tw_mrapi_kind kind)
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
 
 	memset(t->bucket, 0, sizeof(t->bucket));
-	t->free_head = t->free_tail = NO_SLOT;
-	t->nfree = t->live = 0;
+	t->live = 0;
 	for (uint32_t i = 0; i < t->high; i++) {
 		struct tw_mrapi_obj *o = tw_mrapi_slot(kind, i);
 		uint16_t *bucket = bucket_of(t, o->id);
 
 		if (!atomic_load(&o->handle)) {
 			tw_mrapi_far_cleared(kind, o);
-			push_free(kind, o);
 			continue;
 		}
 		o->next = *bucket;
@@ -350,8 +324,8 @@ mrapi_status_t tw_mrapi_obj_create(enum tw_mrapi_kind kind, uint32_t id, unsigne
 	do {
 		tw_mrapi_admin_lock();
 		status = tw_mrapi_table_claim(kind, id, &o);
-		if (status == MRAPI_SUCCESS && (status = begin(o, arg)) != MRAPI_SUCCESS)
-			tw_mrapi_table_free(kind, o);
+		if (status == MRAPI_SUCCESS)
+			status = begin(o, arg);
 		if (status == MRAPI_SUCCESS)
 			*handle = tw_mrapi_table_publish(kind, o, tw_mrapi_far_flags(kind, o, flags),
 							 tw_mrapi_node(tw_mrapi_me())->domain);
