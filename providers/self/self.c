@@ -65,9 +65,8 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 
 static struct self_packet *take(struct self_ep *ep)
 {
-	struct self_packet *p = tw_list_first(&ep->packets, struct self_packet, node);
+	struct self_packet *p = tw_list_take(&ep->packets, struct self_packet, node);
 
-	tw_list_del(&p->node);
 	ep->queued--;
 	return p;
 }

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 
 /* Starts one: 0 or an error. Signals are for the program's own threads. */
 static inline int tw_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
@@ -20,6 +21,14 @@ static inline int tw_thread_start(pthread_t *thread, void *(*run)(void *), void 
 	if (!err)
 		pthread_setname_np(*thread, name);
 	return err;
+}
+
+/* Registers what a child of fork() is to do first, once. Under a mutex of the caller's. */
+static inline void tw_at_fork(bool *registered, void (*forked)(void))
+{
+	if (!*registered)
+		pthread_atfork(NULL, NULL, forked);
+	*registered = true;
 }
 
 /* A mutex whose locking fails, and does not hang, where the thread has it already. */

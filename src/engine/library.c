@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared by the interfaces of a process: start, end and fork. */
-#include <pthread.h>
-
 #include "base/barrier.h"
 #include "base/cores.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -17,14 +16,9 @@ static void forked(void)
 	tw_ep_forked();
 }
 
-static void register_fork(void)
-{
-	pthread_atfork(NULL, NULL, forked);
-}
-
 static enum tw_err begin(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static bool registered;
 	char why[128];
 
 	if (tw_settings_load(why, sizeof(why)) < 0) {
@@ -33,7 +27,7 @@ static enum tw_err begin(void)
 	}
 	tw_clock_init();
 	tw_barrier_init();
-	pthread_once(&once, register_fork);
+	tw_at_fork(&registered, forked);
 	return tw_naming_init();
 }
 

@@ -72,7 +72,7 @@ void tw_member_ready(struct tw_member *m)
 	m->group->ep->attend = true;
 }
 
-static void found(struct tw_member *m, struct tw_addr addr)
+void tw_member_met(struct tw_member *m, struct tw_addr addr)
 {
 	struct tw_peer *p = tw_peer_at(m->group->ep, addr);
 
@@ -90,11 +90,6 @@ static void found(struct tw_member *m, struct tw_addr addr)
 	tw_member_ready(m);
 }
 
-void tw_member_met(struct tw_member *m, struct tw_peer *p)
-{
-	found(m, p->addr);
-}
-
 static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
 	struct tw_member *m = tw_container(op, struct tw_member, connected);
@@ -104,7 +99,7 @@ static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r
 		return;
 	m->why = r->status;
 	if (m->why == TW_S_OK)
-		found(m, r->source);
+		tw_member_met(m, r->source);
 	else
 		lose(m);
 }

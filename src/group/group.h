@@ -63,8 +63,8 @@ void tw_member_seek(struct tw_member *m);
 void tw_member_seek_for(struct tw_member *m, unsigned ms);
 /* Has here() called by tw_group_attend(). */
 void tw_member_ready(struct tw_member *m);
-/* A packet has come from a peer: it is this member. */
-void tw_member_met(struct tw_member *m, struct tw_peer *p);
+/* A packet has come from that peer, or it is connected: it is this member. */
+void tw_member_met(struct tw_member *m, struct tw_addr addr);
 /*
  * Sends a control behind those before it; connects first. One to the own endpoint goes to
  * am_handler() from tw_group_attend(). False: no memory.

@@ -2,13 +2,13 @@
 /* The job of this process: the launcher's, the environment's, or its own. */
 #include "group/job.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/module.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 
 #ifdef HAVE_CONFIG_H
@@ -114,18 +114,13 @@ static void forked(void)
 	launcher = NULL;
 }
 
-static void register_fork(void)
-{
-	pthread_atfork(NULL, NULL, forked);
-}
-
 /* Under the mutex, as leave(). */
 static enum tw_err enter(const char *place)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static bool registered;
 	enum tw_err err;
 
-	pthread_once(&once, register_fork);
+	tw_at_fork(&registered, forked);
 	err = users == 0 ? join(place) : TW_OK;
 	users += err == TW_OK;
 	return err;

@@ -125,7 +125,7 @@ static void on_am(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void 
 	if (from >= TW_MAX_NODES)
 		return;
 	if (!p->context)
-		tw_member_met(&n->peers[from], p);
+		tw_member_met(&n->peers[from], p->addr);
 	if (tw_mcapi_kind_of(arg) == TW_MCAPI_K_CTRL && len == sizeof(ctrl)) {
 		memcpy(&ctrl, data, len);
 		on_ctrl(n, from, &ctrl);

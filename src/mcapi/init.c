@@ -109,7 +109,7 @@ static enum tw_err open_node(struct tw_mcapi_node *n)
 		return err;
 	/* The service thread may use the endpoint already, but none of these. */
 	tw_enter(handle);
-	tw_member_met(&n->peers[n->number], n->ep->self);
+	tw_member_met(&n->peers[n->number], n->ep->self->addr);
 	/* Replies to an earlier node of that number answer no request of this one. */
 	n->group.requested = n->ep->self->addr.session;
 	/* [set-up] */

@@ -135,10 +135,8 @@ void tw_mrapi_export_lost(const struct tw_member *m)
 
 void tw_mrapi_export_forget(void)
 {
-	while (!tw_list_empty(&exports)) {
-		struct export *l = tw_list_first(&exports, struct export, link);
+	struct export *l;
 
-		tw_list_del(&l->link);
+	while ((l = tw_list_take(&exports, struct export, link)))
 		free(l);
-	}
 }

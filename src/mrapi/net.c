@@ -187,7 +187,7 @@ static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const 
 		return;
 	}
 	if (!p->context)
-		tw_member_met(from, p);
+		tw_member_met(from, p->addr);
 	a->from = from;
 	a->session = p->addr.session;
 	memcpy(&a->ctrl, data, len);

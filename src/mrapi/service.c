@@ -305,11 +305,9 @@ void tw_mrapi_service_close(void)
 
 void tw_mrapi_service_forked(void)
 {
-	pthread_mutex_init(&service.mutex, NULL);
-	while (!tw_list_empty(&service.conns)) {
-		struct conn *c = tw_list_first(&service.conns, struct conn, link);
+	struct conn *c;
 
-		tw_list_del(&c->link);
+	pthread_mutex_init(&service.mutex, NULL);
+	while ((c = tw_list_take(&service.conns, struct conn, link)))
 		free(c);
-	}
 }

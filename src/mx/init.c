@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MX III.1: the library's beginning and end. */
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/thread.h"
@@ -29,19 +28,14 @@ static void forked(void)
 	tw_mx_job_forked();
 }
 
-static void register_fork(void)
-{
-	pthread_atfork(NULL, NULL, forked);
-}
-
 static mx_return_t begin(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static bool registered;
 	enum tw_err err = tw_begin();
 
 	if (err != TW_OK)
 		return tw_mx_code(err);
-	pthread_once(&once, register_fork);
+	tw_at_fork(&registered, forked);
 	return MX_SUCCESS;
 }
 

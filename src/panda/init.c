@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The beginning and end of Panda. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
 #include "panda/panda_internal.h"
 
 struct tw_panda tw_panda;
@@ -34,11 +34,6 @@ static void forked(void)
 	atomic_store(&nr_platforms, 0);
 }
 
-static void register_fork(void)
-{
-	pthread_atfork(NULL, NULL, forked);
-}
-
 /* Removes --panda-rank R/N (or =R/N) from the command line and returns R/N, or NULL. */
 static const char *take_place(int *argc, char **argv)
 {
@@ -65,14 +60,14 @@ static const char *take_place(int *argc, char **argv)
 
 void pan_init(int *argc, char **argv)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static bool registered;
 	const char *place = take_place(argc, argv);
 
 	pthread_mutex_lock(&mutex);
 	if (in_job) {
 		tw_log(TW_LOG_ERROR, "pan_init: called twice");
 	} else if (tw_begin() == TW_OK) {
-		pthread_once(&once, register_fork);
+		tw_at_fork(&registered, forked);
 		in_job = tw_job_begin(place, &tw_panda.job) == TW_OK;
 		if (!in_job)
 			tw_end();
@@ -162,7 +157,7 @@ static enum tw_err meet(uint64_t handle)
 	uint64_t mine = ep->self->addr.where;
 	enum tw_err err = TW_ENOMEM;
 
-	tw_member_met(&me->m, ep->self);
+	tw_member_met(&me->m, ep->self->addr);
 	tw_leave(ep);
 	if (all)
 		err = tw_job_exchange(mine, all);

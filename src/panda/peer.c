@@ -139,7 +139,7 @@ static struct tw_panda_peer *peer_of(struct tw_ep *ep, struct tw_addr source)
 	for (uint32_t i = 0; !p->context && i < tw_panda.job.size; i++)
 		if (tw_panda.peers[i].m.where == source.where &&
 		    tw_panda.peers[i].m.state < TW_MEMBER_HERE)
-			tw_member_met(&tw_panda.peers[i].m, p);
+			tw_member_met(&tw_panda.peers[i].m, p->addr);
 	return p->context ? peer_at(p->context) : NULL;
 }
 

@@ -33,7 +33,7 @@ static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const 
 	struct side *s = side_of(ep);
 
 	if (!p->context)
-		tw_member_met(&s->other, p);
+		tw_member_met(&s->other, p->addr);
 	if (arg > ASK) {
 		/* A request: its number comes back. */
 		cr_assert(tw_ctrl_send(&s->other, 0, data, len));

@@ -163,10 +163,9 @@ static bool step_job(struct tw_tcp_path *p)
 
 static void next_job(struct tw_tcp_path *p)
 {
-	struct tw_tcp_job *j = tw_list_first(&p->jobs, struct tw_tcp_job, node);
+	struct tw_tcp_job *j = tw_list_take(&p->jobs, struct tw_tcp_job, node);
 	uint32_t len = (uint32_t)tw_min(j->left, (uint64_t)TW_TCP_CHUNK);
 
-	tw_list_del(&j->node);
 	p->job = j;
 	p->job_left = len;
 	p->head_left = sizeof(p->job_head);

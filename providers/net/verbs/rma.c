@@ -263,14 +263,13 @@ void tw_verbs_rma_orphan(struct tw_verbs_path *p)
 
 bool tw_verbs_rma_report(struct tw_verbs *v)
 {
+	struct tw_verbs_rma *r;
 	bool any = false;
 
-	while (!tw_list_empty(&v->over)) {
-		struct tw_verbs_rma *r = tw_list_first(&v->over, struct tw_verbs_rma, node);
+	while ((r = tw_list_take(&v->over, struct tw_verbs_rma, node))) {
 		void *cookie = r->cookie;
 		enum tw_err err = r->err;
 
-		tw_list_del(&r->node);
 		free(r);
 		v->host.ended(v->host.owner, cookie, err);
 		any = true;
