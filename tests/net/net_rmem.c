@@ -375,6 +375,33 @@ static int look_from_elsewhere(void *arg, int fd)
 	return 0;
 }
 
+/* A handle means the same in another process of the host. */
+static int use_handle(void *handle, int fd)
+{
+	mrapi_rmem_hndl_t h = (mrapi_rmem_hndl_t)(uintptr_t)handle;
+
+	(void)fd;
+	twr_node(1);
+	OK(mrapi_rmem_attach(h, &st));
+	OK(mrapi_rmem_read(h, 0, mine, SIZE, 0, SIZE, 1, 0, 0, &st));
+	OK(mrapi_rmem_detach(h, &st));
+	OK(mrapi_finalize(&st));
+	return 0;
+}
+
+static int lend_handle(void *arg, int fd)
+{
+	mrapi_rmem_hndl_t h;
+	char word;
+
+	(void)arg;
+	twr_node(0);
+	OK(h = mrapi_rmem_get(ANY, MRAPI_RMEM_DEFAULT, &st));
+	HOLDS(twt_put(fd, &h, sizeof(h)) == 0 && twt_get(fd, &word, 1) == 0);
+	OK(mrapi_finalize(&st));
+	return 0;
+}
+
 /* Reads and writes until the owner is dead, or for ever. */
 static int read_on(void *arg, int fd)
 {
@@ -479,6 +506,19 @@ static void spawn_here(struct twt_child *c, int (*fn)(void *, int), const char *
 	free(there);
 }
 
+static void share_handle(void)
+{
+	struct twt_child lender, user;
+	mrapi_rmem_hndl_t h;
+
+	spawn_here(&lender, lend_handle, NULL);
+	HOLDS(twt_get(lender.fd, &h, sizeof(h)) == 0);
+	spawn_here(&user, use_handle, (const char *)(uintptr_t)h);
+	HOLDS(twt_join(&user, TWT_LONG) == 0);
+	HOLDS(twt_put(lender.fd, "e", 1) == 0);
+	HOLDS(twt_join(&lender, TWT_LONG) == 0);
+}
+
 static void everything(const char *by)
 {
 	struct twt_child reader;
@@ -486,6 +526,7 @@ static void everything(const char *by)
 	begin_owner();
 	spawn_here(&reader, look_from_elsewhere, by);
 	HOLDS(twt_join(&reader, TWT_LONG) == 0);
+	share_handle();
 	spawn_here(&reader, end_amid_reads, by);
 	HOLDS(twt_join(&reader, 2 * TWT_LONG) == 0);
 	spawn_here(&reader, read_all, by);
