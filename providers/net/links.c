@@ -54,7 +54,9 @@ struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state stat
 	tw_list_init(&l->ops);
 	tw_list_init(&l->mrs);
 	tw_list_add_tail(&ep->links, &l->node);
-	tw_net_poll(ep);
+	ep->nlinks++;
+	if (state != TW_NET_HALF_OPEN)
+		tw_net_poll(ep);
 	return l;
 }
 
@@ -78,6 +80,7 @@ void tw_net_link_end(struct tw_net_link *l)
 	ep->table.of[l->conn % TW_SLOTS_MAX] = NULL;
 	tw_list_del(&l->work);
 	tw_list_del(&l->node);
+	ep->nlinks--;
 	tw_list_add_tail(&ep->dead, &l->node);
 	/* The next progress frees it. */
 	tw_net_poll(ep);

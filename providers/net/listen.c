@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,7 @@
 #define BACKLOG 256
 #define PORT_STEP 1024 /* between two groups of ports */
 #define NAMES_PORT 8191
+#define ACCEPTS 64 /* in one call, so that callers cannot keep peers waiting */
 #define LISTEN_AGAIN_US 100000
 #define HALF_US 200000 /* a caller is kept so long, and once more after HELLO */
 
@@ -72,9 +74,13 @@ static void accept_one(const struct tw_net_listener *at, int sock,
 		       const struct sockaddr_storage *from)
 {
 	struct tw_net_ep *ep = at->ep;
-	struct tw_net_link *l = tw_net_link_new(ep, TW_NET_HALF_OPEN);
+	struct tw_net_link *l;
+	int one = 1;
+	char byte;
 
-	if (!l) {
+	/* Nothing is done for one that has hung up, having said nothing. */
+	if (tw_sys_recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 ||
+	    !(l = tw_net_link_new(ep, TW_NET_HALF_OPEN))) {
 		tw_fd_close(sock);
 		return;
 	}
@@ -83,23 +89,24 @@ static void accept_one(const struct tw_net_listener *at, int sock,
 	l->sock = sock;
 	l->channel = TW_NET_HELLO;
 	l->peer_addr = *from;
-	tw_net_sock_options(sock, tw_net_silence_ms());
 	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
 	tw_net_timer(ep, l->deadline);
 	if (tw_net_watch(ep, sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0) {
 		tw_net_link_end(l);
 		return;
 	}
-	/* The key is read while its first words are under way. */
+	/*
+	 * The key is read while its first words are under way. Once it is there, callers are let in
+	 * when their first words have come, or after a second without.
+	 */
 	tw_net_auth();
+	setsockopt(at->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &one, sizeof(one));
 	tw_net_sock_ready(&l->watch, EPOLLIN);
 }
 
 /* When there are too many, the oldest is dropped, and told: a real peer comes again. */
 static bool room_for_caller(struct tw_net_ep *ep)
 {
-	if (ep->nhalf < TW_NET_HALF_OPEN_MAX)
-		return true;
 	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		if (l->state != TW_NET_HALF_OPEN)
 			continue;
@@ -133,22 +140,36 @@ static void short_of(struct tw_net_ep *ep)
 	ep->told = true;
 }
 
+/* Somebody waits and cannot be let in: the listener stays readable, so ignore it for a while. */
+static void pause_listening(struct tw_net_listener *at)
+{
+	struct tw_net_ep *ep = at->ep;
+
+	tw_net_watch(ep, at->fd, 0, &at->watch, EPOLL_CTL_MOD);
+	ep->listen_again = tw_clock() + tw_clock_us(LISTEN_AGAIN_US);
+	tw_net_timer(ep, ep->listen_again);
+}
+
 static void listener_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_net_listener *at = tw_container(w, struct tw_net_listener, watch);
 	struct tw_net_ep *ep = at->ep;
 
 	(void)events;
-	for (;;) {
+	for (int i = 0; i < ACCEPTS; i++) {
 		struct sockaddr_storage from;
 		socklen_t len = sizeof(from);
 		int sock;
 
-		/* Nobody is dropped for nobody. */
-		if (!somebody_waits(at))
-			return;
-		if (!room_for_caller(ep))
-			break;
+		if (ep->nhalf >= TW_NET_HALF_OPEN_MAX) {
+			/* Nobody is dropped for nobody. */
+			if (!somebody_waits(at))
+				return;
+			if (!room_for_caller(ep)) {
+				pause_listening(at);
+				return;
+			}
+		}
 		sock = accept4(at->fd, (struct sockaddr *)&from, &len,
 			       SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (sock >= 0)
@@ -157,13 +178,10 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 			return;
 		else {
 			short_of(ep);
-			break;
+			pause_listening(at);
+			return;
 		}
 	}
-	/* Out of descriptors, maybe: the listener stays readable, so ignore it for a while. */
-	tw_net_watch(ep, at->fd, 0, w, EPOLL_CTL_MOD);
-	ep->listen_again = tw_clock() + tw_clock_us(LISTEN_AGAIN_US);
-	tw_net_timer(ep, ep->listen_again);
 }
 
 void tw_net_listen_again(struct tw_net_ep *ep)
@@ -176,7 +194,8 @@ void tw_net_listen_again(struct tw_net_ep *ep)
 
 void tw_net_half_open_done(struct tw_net_ep *ep)
 {
-	if (ep->nhalf-- == TW_NET_HALF_OPEN_MAX)
+	tw_net_poll(ep);
+	if (ep->nhalf-- == TW_NET_HALF_OPEN_MAX && ep->listen_again)
 		tw_net_listen_again(ep);
 }
 
@@ -191,6 +210,7 @@ static bool listen_at(struct tw_net_ep *ep, struct sockaddr_storage *sa, uint32_
 	*at = (struct tw_net_listener){{listener_ready}, ep, fd};
 	tw_inet_set_port(sa, port);
 	setsockopt(fd, SOL_SOCKET, option, &one, sizeof(one));
+	tw_net_sock_options(fd, tw_net_silence_ms()); /* callers' sockets have them from here */
 	if (tw_sys_bind(fd, (struct sockaddr *)sa, tw_inet_len(sa)) < 0 ||
 	    tw_sys_listen(fd, BACKLOG) < 0 ||
 	    tw_net_watch(ep, fd, EPOLLIN, &at->watch, EPOLL_CTL_ADD) < 0) {

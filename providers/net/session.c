@@ -66,7 +66,7 @@ static unsigned do_progress(void *instance)
 
 	if (tw_unlikely(!tw_list_empty(&ep->dead)))
 		tw_net_reap(ep);
-	if (tw_list_empty(&ep->links)) {
+	if (ep->nlinks == ep->nhalf) {
 		/* Once more, to take in packets for links that are gone. */
 		poll_adapters(ep, true);
 		ep->polled = false;

@@ -253,7 +253,7 @@ struct tw_net_ep {
 	struct tw_list links, work, dead;
 	struct tw_slots table; /* of links, by conn */
 	uint32_t serial;
-	unsigned nhalf; /* links in state HALF_OPEN */
+	unsigned nlinks, nhalf; /* links, and those in state HALF_OPEN, which are not polled for */
 	bool polled, armed;
 	uint64_t ack_at;	/* tick at which to send acknowledgements, 0 none */
 	unsigned quiet;		/* polls that found nothing */

@@ -113,6 +113,23 @@ Test(listen, caller_comes_again, .timeout = TWT_TIMEOUT)
 	pair_close(p);
 }
 
+/* It would cost each poll of the program a look at the drivers. */
+Test(listen, does_not_poll_for_strangers, .timeout = TWT_TIMEOUT)
+{
+	struct pair *p = pair_open(&lossy_net);
+	const struct tw_net_ep *b = p->b->instance;
+	struct sockaddr_storage at = address_of_b(p);
+	int stranger = call(&at);
+
+	UNTIL(p, b->nhalf == 1);
+	fake_pump(p->b);
+	cr_assert_not(b->polled);
+	pair_connect(p, &p->ab, &p->ba);
+	cr_assert(b->polled);
+	close(stranger);
+	pair_close(p);
+}
+
 static bool driver_open(struct pair *p)
 {
 	const struct tw_net_ep *b = p->b->instance;
