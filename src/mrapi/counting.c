@@ -328,7 +328,7 @@ mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,
 {
 	struct attempt a = {.kind = tw_mrapi_kind_of(handle),
 			    .handle = handle,
-			    .me = tw_mrapi_self.node,
+			    .me = tw_mrapi_self.as.me,
 			    .writer = mode == MRAPI_WRITER,
 			    .try = try,
 			    .arg = arg};

@@ -255,8 +255,8 @@ void tw_mrapi_events_end(uint32_t me)
 void tw_mrapi_events_quiet(struct tw_mrapi_owner owner)
 {
 	tw_mrapi_lock(&mutex);
-	while (caller && !memcmp(&calling, &owner, sizeof(owner)) &&
-	       !pthread_equal(caller->thread, pthread_self()))
+	while (caller && calling.me == owner.me && calling.born == owner.born &&
+	       calling.join == owner.join && !pthread_equal(caller->thread, pthread_self()))
 		pthread_cond_wait(&returned, &mutex);
 	tw_mrapi_unlock(&mutex);
 }

@@ -299,7 +299,7 @@ mrapi_status_t tw_mrapi_far_join(uint32_t me)
 	tw_group_leave(ep);
 	status = tw_mrapi_hosts_ask(&c);
 	tw_mrapi_admin_lock();
-	if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->born != tw_mrapi_self.born)
+	if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->born != tw_mrapi_self.as.born)
 		status = MRAPI_ERR_NODE_INITIALIZED;
 	else if (status == MRAPI_SUCCESS)
 		n->claimed = 0;

@@ -22,8 +22,7 @@ static void forget_self(void)
 void tw_mrapi_act_for(struct tw_mrapi_owner owner)
 {
 	/* In no epoch: the node may have ended since the caller looked. */
-	tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch) - 1, owner.me,
-					       owner.born, owner.join, owner.guest};
+	tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch) - 1, owner};
 }
 
 /* Lives in this process, and is not a guest. */
@@ -36,12 +35,12 @@ static bool still_self(void)
 {
 	struct tw_mrapi_node *n;
 
-	if (tw_mrapi_self.node == 0 || tw_mrapi_self.join != tw_mrapi.joins)
+	if (tw_mrapi_self.as.me == 0 || tw_mrapi_self.as.join != tw_mrapi.joins)
 		return false;
-	n = tw_mrapi_node(tw_mrapi_self.node);
+	n = tw_mrapi_node(tw_mrapi_self.as.me);
 	/* [node] */
 	return atomic_load(&n->life) == TW_MRAPI_LIVE && n->proc == tw_mrapi.proc &&
-	       n->born == tw_mrapi_self.born;
+	       n->born == tw_mrapi_self.as.born;
 }
 
 uint32_t tw_mrapi_me_again(void)
@@ -49,13 +48,13 @@ uint32_t tw_mrapi_me_again(void)
 	/* [member] */
 	uint32_t first = atomic_load_explicit(&tw_mrapi.first, memory_order_acquire);
 
-	if (tw_mrapi_self.guest) /* of a process that may have no node of its own, yet or any more */
-		return still_self() ? tw_mrapi_self.node : 0;
-	if (first == 0 || tw_mrapi_self.node == 0)
+	if (tw_mrapi_self.as.guest) /* of a process that may have no node of its own, yet or any more */
+		return still_self() ? tw_mrapi_self.as.me : 0;
+	if (first == 0 || tw_mrapi_self.as.me == 0)
 		return first;
 	tw_mrapi_self.epoch = atomic_load(&tw_mrapi.epoch);
 	if (still_self())
-		return tw_mrapi_self.node;
+		return tw_mrapi_self.as.me;
 	forget_self();
 	return first;
 }
@@ -117,7 +116,7 @@ static void thread_ended(void *unused)
 	(void)unused;
 	tw_mrapi_lock(&mutex);
 	if (tw_mrapi.nodes > 0 && still_self()) {
-		owner = tw_mrapi_owner(tw_mrapi_self.node);
+		owner = tw_mrapi_self.as;
 		end_node(owner.me, MRAPI_EVENT_NODE_DIED);
 	}
 	forget_self();
@@ -254,9 +253,8 @@ static mrapi_status_t enter(mrapi_domain_t domain, mrapi_node_t number)
 	n->claimed = tw_mrapi_far_hosts();
 	/* [node] */
 	atomic_store(&n->life, TW_MRAPI_LIVE);
-	tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch),
-					       (uint32_t)(n - tw_mrapi.seg->node) + 1, n->born,
-					       tw_mrapi.joins, false};
+	tw_mrapi_self = (struct tw_mrapi_self){
+		atomic_load(&tw_mrapi.epoch), tw_mrapi_owner((uint32_t)(n - tw_mrapi.seg->node) + 1)};
 	return MRAPI_SUCCESS;
 }
 
@@ -278,7 +276,7 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 	status = enter(domain, number);
 	tw_mrapi_admin_unlock();
 	if (status == MRAPI_SUCCESS)
-		status = tw_mrapi_far_join(tw_mrapi_self.node);
+		status = tw_mrapi_far_join(tw_mrapi_self.as.me);
 	if (status != MRAPI_SUCCESS) {
 		forget_self();
 		if (tw_mrapi.nodes == 0) {
@@ -289,7 +287,7 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 	}
 	if (tw_mrapi.nodes++ == 0)
 		/* [member] */
-		atomic_store_explicit(&tw_mrapi.first, tw_mrapi_self.node, memory_order_release);
+		atomic_store_explicit(&tw_mrapi.first, tw_mrapi_self.as.me, memory_order_release);
 	pthread_setspecific(thread_end, &tw_mrapi_self);
 	tw_mrapi_event(MRAPI_EVENT_NODE_JOINED);
 	return MRAPI_SUCCESS;

@@ -26,12 +26,17 @@ struct tw_mrapi_member {
 
 extern struct tw_mrapi_member tw_mrapi;
 
+/* A node, its order of birth and the process's join: not a later node with the same slot. */
+struct tw_mrapi_owner {
+	uint32_t me; /* slot + 1 */
+	uint32_t born, join;
+	bool guest; /* a thread does not become another node when it ends */
+};
+
 /* The thread's node, cached. */
 struct tw_mrapi_self {
 	uint32_t epoch; /* in which the node was valid */
-	uint32_t node;	/* slot + 1 */
-	uint32_t born, join;
-	bool guest;
+	struct tw_mrapi_owner as;
 };
 
 extern _Thread_local struct tw_mrapi_self tw_mrapi_self;
@@ -46,7 +51,7 @@ uint32_t tw_mrapi_me_again(void);
 static inline uint32_t tw_mrapi_me_known(void)
 {
 	/* [node-ends] */
-	return tw_likely(tw_mrapi_self.epoch == atomic_load(&tw_mrapi.epoch)) ? tw_mrapi_self.node
+	return tw_likely(tw_mrapi_self.epoch == atomic_load(&tw_mrapi.epoch)) ? tw_mrapi_self.as.me
 									      : 0;
 }
 
@@ -62,12 +67,6 @@ static inline struct tw_mrapi_node *tw_mrapi_node(uint32_t me)
 {
 	return &tw_mrapi.seg->node[me - 1];
 }
-
-/* A node, its order of birth and the process's join: not a later node with the same slot. */
-struct tw_mrapi_owner {
-	uint32_t me, born, join;
-	bool guest; /* a thread does not become another node when it ends */
-};
 
 static inline struct tw_mrapi_owner tw_mrapi_owner(uint32_t me)
 {

@@ -303,7 +303,7 @@ mrapi_status_t tw_mrapi_mutex_wait(mrapi_mutex_hndl_t handle, mrapi_timeout_t ti
 	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
 	struct tw_mrapi_wait w;
 
-	tw_mrapi_wait_begin(&w, tw_mrapi_self.node, timeout);
+	tw_mrapi_wait_begin(&w, tw_mrapi_self.as.me, timeout);
 	while (why == MRAPI_SUCCESS && (status = try(arg)) == MRAPI_TIMEOUT)
 		if (!tw_mrapi_spin(&w))
 			why = sleep_for(mutex_in(handle), &w);
