@@ -49,6 +49,19 @@ Test(mx_progression, off_and_on, .timeout = MXT_TIMEOUT)
 	mxt_down();
 }
 
+/* In a process that has one processor, for its service threads, too. */
+static void pair_on_one_processor(struct mxt_pair *p)
+{
+	cpu_set_t one;
+
+	mxt_same_host();
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	mxt_check(sched_setaffinity(0, sizeof(one), &one) == 0);
+	mxt_up();
+	mxt_pair(p);
+}
+
 /*
  * Data moves neither for nothing nor never: with one processor for all, and no call of either
  * program, it rests; then either of them has it by its own calls.
@@ -58,14 +71,8 @@ Test(mx_progression, data_rests, .timeout = MXT_TIMEOUT)
 	static const char rests[] = "rendezvous put off for an idle processor";
 	struct mxt_pair p;
 	mx_request_t s, r;
-	cpu_set_t one;
 
-	mxt_same_host();
-	CPU_ZERO(&one);
-	CPU_SET((size_t)sched_getcpu(), &one);
-	mxt_check(sched_setaffinity(0, sizeof(one), &one) == 0);
-	mxt_up();
-	mxt_pair(&p);
+	pair_on_one_processor(&p);
 	for (int sender = 0; sender < 2; sender++) {
 		uint32_t before = mxt_counted(rests);
 
@@ -97,15 +104,9 @@ Test(mx_progression, nobody_is_disturbed, .timeout = MXT_TIMEOUT)
 	static const char rung[] = "doorbells rung";
 	struct mxt_pair p;
 	mx_request_t s, r;
-	cpu_set_t one;
 	bool quiet = false;
 
-	mxt_same_host();
-	CPU_ZERO(&one);
-	CPU_SET((size_t)sched_getcpu(), &one);
-	mxt_check(sched_setaffinity(0, sizeof(one), &one) == 0);
-	mxt_up();
-	mxt_pair(&p);
+	pair_on_one_processor(&p);
 	for (int i = 0; i < 1000 && !quiet; i++) {
 		uint32_t before = mxt_counted(rung);
 
