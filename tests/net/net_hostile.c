@@ -338,7 +338,7 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	snprintf(port, sizeof(port), "%d", 21000 + (int)getpid() % 3000);
 	setenv("TAGWIRE_PORT", port, 1);
-	setenv("TAGWIRE_PROVIDERS", "self,ofi", 1);
+	setenv("TAGWIRE_PROVIDERS", "self,tcp,ofi", 1);
 	unsetenv("TAGWIRE_JOB");
 	for (int i = 0; i < (int)(sizeof(parts) / sizeof(*parts)); i++) {
 		struct twt_child child;
