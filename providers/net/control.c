@@ -15,8 +15,8 @@
  *                       Each path of a link is asked for by its number.
  *   QUERY -> BOARDS     In place of CONNECT, see names.c.
  *   BOARDS              After ACCEPT, by a side with several: where it can be reached.
- *   BYE                 Packets before it still count. While a path is being agreed
- *                       on, it is sent once there is one.
+ *   BYE                 After the acknowledgement of the last packet, or when the sender
+ *                       has waited for that as long as it may.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -208,8 +208,8 @@ static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->other = ident_of(t);
 	l->peer_conn = t->conn;
 	l->peer_port = t->port;
-	if (l->proof.other_job || t->job != tw_net_job() || t->to_nic != self->nic_id ||
-	    t->to_endpoint != self->endpoint_id) {
+	if (ep->closing || l->proof.other_job || t->job != tw_net_job() ||
+	    t->to_nic != self->nic_id || t->to_endpoint != self->endpoint_id) {
 		deny(l, TW_NET_WRONG, l->proof.other_job ? TW_EPERM : TW_ECLOSED);
 		return;
 	}

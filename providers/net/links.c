@@ -7,9 +7,8 @@
 #include "providers/net/session.h"
 
 #define QUIET_US 50000	 /* without packets after a hang-up: all have come */
-#define DRAIN_US 2500000 /* limit for packets missing after BYE, longer than LEAVE_US */
+#define DRAIN_US 2500000 /* the same after BYE, while packets before it are missing */
 #define LOOKS 16	 /* calls of progress(): a driver may take in one packet at a time */
-#define ASK_US 50000	 /* between two requests for missing packets */
 #define OLD_US 2000000	 /* limit for a transfer on a path that was given up */
 
 static bool enter(struct tw_net_link *l)
@@ -112,8 +111,6 @@ void tw_net_link_fail(struct tw_net_link *l, enum tw_err why)
 
 void tw_net_link_drain(struct tw_net_link *l, enum tw_err why)
 {
-	uint64_t wait = l->orderly ? DRAIN_US : QUIET_US;
-
 	if (l->state != TW_NET_UP && l->state != TW_NET_DRAIN) {
 		tw_net_link_fail(l, why);
 		return;
@@ -123,12 +120,10 @@ void tw_net_link_drain(struct tw_net_link *l, enum tw_err why)
 	l->state = TW_NET_DRAIN;
 	l->why = why;
 	if (l->orderly && l->expected == l->final) {
-		tw_net_send_ack(l);
 		tw_net_link_fail(l, why);
 		return;
 	}
-	l->deadline = l->last_rx + tw_clock_us(wait);
-	tw_net_timer(l->ep, l->last_rx + tw_clock_us(ASK_US));
+	tw_net_timer(l->ep, l->last_rx + tw_clock_us(QUIET_US));
 }
 
 /* Takes in what its drivers have. */
@@ -142,8 +137,6 @@ static void look(struct tw_net_link *l)
 
 static uint64_t expire_drain(struct tw_net_link *l, uint64_t now)
 {
-	uint64_t ask = now + tw_clock_us(ASK_US);
-
 	/* Packets that have arrived already still count. */
 	for (int i = 0; i < LOOKS && l->state == TW_NET_DRAIN; i++)
 		look(l);
@@ -154,11 +147,7 @@ static uint64_t expire_drain(struct tw_net_link *l, uint64_t now)
 		tw_net_link_fail(l, l->why);
 		return 0;
 	}
-	if (!l->orderly)
-		return l->deadline;
-	/* A peer that has sent BYE has no timer that would send them again. */
-	tw_net_ctrl_send(l, TW_NET_STATUS, TW_AGAIN);
-	return tw_net_earlier(ask, l->deadline);
+	return tw_net_earlier(now + tw_clock_us(QUIET_US), l->deadline);
 }
 
 /* Probes go out until one is answered or the deadline has passed. */
@@ -291,7 +280,7 @@ static uint64_t expire_up(struct tw_net_link *l, uint64_t now)
 	next = tw_net_earlier(expire_call(l, now), next);
 	for (uint32_t i = 0; i < l->npaths && l->state != TW_NET_DEAD; i++)
 		next = tw_net_earlier(expire_search(l, tw_net_path_at(l, i), now), next);
-	if (l->state == TW_NET_UP && l->paths[0].bound && !tw_list_empty(&l->kept))
+	if (tw_net_resumable(l) && l->paths[0].bound && !tw_list_empty(&l->kept))
 		next = tw_net_earlier(expire_kept(l, now), next);
 	for (uint32_t i = 0; i < l->npaths && l->state == TW_NET_UP; i++)
 		next = tw_net_earlier(expire_flying(l, tw_net_path_at(l, i), now), next);
@@ -302,8 +291,12 @@ static uint64_t expire_up(struct tw_net_link *l, uint64_t now)
 
 static uint64_t expire_leaving(struct tw_net_link *l, uint64_t now)
 {
-	if (l->until <= now) {
+	bool acked = tw_list_empty(&l->kept);
+
+	if (acked || l->until <= now)
 		tw_net_goodbye(l);
+	/* Nothing waits for a channel to say it by. */
+	if (l->until <= now || (acked && !l->tx_shutdown)) {
 		tw_net_link_end(l);
 		return 0;
 	}
@@ -344,8 +337,6 @@ void tw_net_probed(struct tw_net_link *l, struct tw_net_path *p, bool question)
 	/* The other side has told which packet it expects; all from there go again. */
 	if (!p->bound)
 		tw_net_path_bound(l, p);
-	if (l->state == TW_NET_LEAVING)
-		tw_net_goodbye(l);
 	if (l->state == TW_NET_PROBING) {
 		l->state = TW_NET_UP;
 		l->ep->host->up->connected(&l->link, &l->other);

@@ -32,14 +32,6 @@ void tw_net_failed(void *owner, struct tw_net_packet *p)
 		tw_net_path_broken(l, path);
 }
 
-bool tw_net_any_posted(const struct tw_net_link *l)
-{
-	tw_list_walk(&l->kept, struct tw_net_packet, k, node)
-		if (k->users > 1)
-			return true;
-	return false;
-}
-
 bool tw_net_can_send(const struct tw_net_link *l, enum tw_send_class cls, uint32_t len)
 {
 	unsigned reserve = tw_send_reserved(cls) ? 0 : TW_NET_RESERVE;
@@ -214,6 +206,18 @@ void tw_net_flush(struct tw_net_link *l)
 		tw_net_work(l);
 }
 
+/* Sends, or BYE, waited for acknowledgements. */
+static void go_on(struct tw_net_link *l)
+{
+	if (l->state == TW_NET_LEAVING) {
+		if (tw_list_empty(&l->kept))
+			tw_net_goodbye(l);
+		return;
+	}
+	l->blocked = false;
+	l->ep->host->up->wake(l->ep->host);
+}
+
 void tw_net_acked(struct tw_net_link *l, uint32_t ack)
 {
 	bool any = false;
@@ -237,10 +241,8 @@ void tw_net_acked(struct tw_net_link *l, uint32_t ack)
 		return;
 	l->progress = tw_clock();
 	l->nasked = 0;
-	if (l->blocked) {
-		l->blocked = false;
-		l->ep->host->up->wake(l->ep->host);
-	}
+	if (l->blocked)
+		go_on(l);
 }
 
 void tw_net_resend(struct tw_net_link *l, uint32_t expected)
@@ -298,6 +300,15 @@ static void malformed(struct tw_net_link *l, const struct tw_net_wire *w, uint32
 	tw_net_link_fail(l, TW_EPROTO);
 }
 
+/* The engine has left the link. The other side may be leaving it, too, and waits for this. */
+static void acknowledge(struct tw_net_link *l, uint32_t seq)
+{
+	if (l->state != TW_NET_LEAVING || tw_net_before(l->expected, seq))
+		return;
+	l->expected += seq == l->expected;
+	defer_ack(l, 1);
+}
+
 /* A numbered packet. False: the engine cannot take it now. */
 static bool data(struct tw_net_link *l, const struct tw_net_wire *w, const void *payload,
 		 uint32_t len)
@@ -305,8 +316,10 @@ static bool data(struct tw_net_link *l, const struct tw_net_wire *w, const void 
 	struct tw_net_ep *ep = l->ep;
 	enum tw_err err;
 
-	if (l->state != TW_NET_UP && l->state != TW_NET_DRAIN)
+	if (l->state != TW_NET_UP && l->state != TW_NET_DRAIN) {
+		acknowledge(l, w->seq);
 		return true;
+	}
 	if (tw_net_before(w->seq, l->expected)) {
 		ep->host->counters[TW_C_DUPLICATE]++;
 		defer_ack(l, 1);

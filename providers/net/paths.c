@@ -350,12 +350,6 @@ void tw_net_path_broken(struct tw_net_link *l, struct tw_net_path *p)
 	uint32_t number = p->number;
 
 	l->ep->host->counters[TW_C_PATH_BROKEN]++;
-	/* After BYE no other path can be agreed on: go on with this one. */
-	if (l->tx_shutdown) {
-		l->unposted = l->kept.next;
-		tw_net_work(l);
-		return;
-	}
 	if (p->path && (!p->bound || now - p->bound_at < tw_clock_us(SOON_US)))
 		tw_net_way_failed(l, &p->way);
 	tw_net_path_gone(l, p);

@@ -2,7 +2,6 @@
 #include "providers/net/session.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,11 +11,8 @@
 #include "base/counters.h"
 #include "base/fds.h"
 
-#define LEAVE_US 2000000 /* for packets before BYE to arrive */
-#define CLOSE_US 500000	 /* the same when the endpoint closes, which waits for it */
-#define HANDED_US 20000	 /* but no longer once the driver has all of it */
-#define QUIET_POLLS 64	 /* polls without packets, before drivers are polled every 16th time only */
-#define QUIET_US 50000	 /* of polling without packets, before descriptors are watched again */
+#define QUIET_POLLS 64 /* polls without packets, before drivers are polled every 16th time only */
+#define QUIET_US 50000 /* of polling without packets, before descriptors are watched again */
 
 void tw_net_timer(struct tw_net_ep *ep, uint64_t when)
 {
@@ -224,7 +220,7 @@ static void do_disconnect(struct tw_link *link)
 
 	tw_net_ops_end(l, false);
 	tw_net_mrs_end(l, NULL);
-	if (l->state != TW_NET_UP || l->channel != TW_NET_OPEN) {
+	if (l->state != TW_NET_UP || (l->channel != TW_NET_OPEN && tw_list_empty(&l->kept))) {
 		if (l->state == TW_NET_NEW)
 			tw_net_late(l);
 		if (l->state == TW_NET_PROBING)
@@ -232,56 +228,48 @@ static void do_disconnect(struct tw_link *link)
 		tw_net_link_end(l);
 		return;
 	}
-	/* Packets already sent are still delivered, without the engine. */
+	/* Packets already sent are still delivered, without the engine; tw_net_acked() says BYE. */
 	l->state = TW_NET_LEAVING;
-	l->until = tw_clock() + tw_clock_us(LEAVE_US);
+	l->until = tw_clock() + tw_clock_us(1000ull * tw_settings.retry);
 	tw_net_timer(l->ep, l->until);
-	/* Without a path BYE waits for the next one, see tw_net_probed(). */
-	if (l->paths[0].bound || tw_list_empty(&l->kept))
+	l->blocked = true;
+	if (tw_list_empty(&l->kept))
 		tw_net_goodbye(l);
-	tw_net_flush(l);
+	else
+		tw_net_flush(l);
 }
 
-/* Packets of leaving links: 2 some are not sent yet, 1 not acknowledged, 0 none. */
-static int undelivered(struct tw_net_ep *ep)
-{
-	int left = 0;
-
-	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
-		if (l->state != TW_NET_LEAVING || tw_list_empty(&l->kept))
-			continue;
-		if (l->unposted != &l->kept || tw_net_any_posted(l) || tw_net_resumable(l))
-			return 2;
-		left = 1;
-	}
-	return left;
-}
-
-/* Control messages about another path. */
-static void poll_leaving_socks(struct tw_net_ep *ep)
+static bool undelivered(struct tw_net_ep *ep)
 {
 	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
-		if (l->state == TW_NET_LEAVING && !l->tx_shutdown)
-			tw_net_sock_ready(&l->watch, EPOLLIN);
+		if (l->state == TW_NET_LEAVING && !tw_list_empty(&l->kept))
+			return true;
 	}
+	return false;
 }
 
+/*
+ * Until all packets are acknowledged, or given up (expire_leaving). Descriptors of other
+ * providers, whose upcalls the engine does not expect any more, are left alone.
+ */
 static void linger(struct tw_net_ep *ep)
 {
-	uint64_t start = tw_clock(), handed = 0, now = start;
-	int left;
+	struct epoll_event ev[16];
 
-	while ((left = undelivered(ep)) && now - start < tw_clock_us(CLOSE_US)) {
-		if (left == 2)
-			handed = 0;
-		else if (!handed)
-			handed = now;
-		if (handed && now - handed > tw_clock_us(HANDED_US))
-			break;
+	ep->closing = true;
+	while (undelivered(ep)) {
+		int n = epoll_wait(ep->host->epfd, ev, tw_countof(ev), 1);
+
+		for (int i = 0; i < n; i++) {
+			struct tw_watch *w = ev[i].data.ptr;
+
+			if (w->ready == tw_net_sock_ready)
+				w->ready(w, ev[i].events);
+		}
+		for (unsigned i = 0; i < ep->nlisteners; i++)
+			ep->listeners[i].watch.ready(&ep->listeners[i].watch, EPOLLIN);
 		poll_adapters(ep, true);
-		sched_yield();
-		poll_leaving_socks(ep);
-		now = tw_clock();
+		do_expire(ep, tw_clock());
 	}
 }
 

@@ -82,7 +82,7 @@ enum tw_net_state {
 	TW_NET_PROBING,	  /* accepted, probes are under way */
 	TW_NET_UP,
 	TW_NET_DRAIN,	/* the peer is gone, its packets may still come */
-	TW_NET_LEAVING, /* disconnected, packets of this side are still under way */
+	TW_NET_LEAVING, /* disconnected, until what this side has sent is acknowledged */
 	TW_NET_DEAD,
 };
 
@@ -212,7 +212,7 @@ struct tw_net_link {
 	unsigned nkept, nbig;
 	uint64_t progress; /* tick of the last acknowledgement or new packet */
 	unsigned nasked;   /* STATUS requests in a row without progress */
-	bool blocked;	   /* a send found no room */
+	bool blocked;	   /* a send found no room, or BYE waits for the last acknowledgement */
 	bool probed;	   /* some path's answer to a probe is due */
 	/* Receiving. */
 	uint32_t expected;
@@ -254,7 +254,7 @@ struct tw_net_ep {
 	struct tw_slots table; /* of links, by conn */
 	uint32_t serial;
 	unsigned nlinks, nhalf; /* links, and those in state HALF_OPEN, which are not polled for */
-	bool polled, armed;
+	bool polled, armed, closing;
 	uint64_t ack_at;	/* tick at which to send acknowledgements, 0 none */
 	unsigned quiet;		/* polls that found nothing */
 	uint64_t packets, seen; /* taken in, and as of the last check */
@@ -349,7 +349,7 @@ void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t);
 void tw_net_ctrl_begin(struct tw_net_link *l);
 /* Asks for a new path. */
 void tw_net_resume(struct tw_net_link *l, struct tw_net_path *p);
-/* Sends BYE: packets may still arrive, no other path can be agreed on. */
+/* Sends BYE, after which no path can be agreed on. */
 void tw_net_goodbye(struct tw_net_link *l);
 
 /* key.c: NULL if there is none; the reason has been logged. */
@@ -439,8 +439,6 @@ bool tw_net_packet(void *owner, const void *data, uint32_t len);
 void tw_net_failed(void *owner, struct tw_net_packet *p);
 /* Frees the packets that were kept. */
 void tw_net_packets_drop(struct tw_net_link *l);
-/* Whether a driver still uses the memory of a packet. */
-bool tw_net_any_posted(const struct tw_net_link *l);
 
 /* pool.c: a packet with one user, NULL without memory. */
 struct tw_net_packet *tw_net_packet_get(struct tw_net_adapter *a, bool big);

@@ -245,7 +245,7 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 	if (l->peer_port) {
 		l->turn++;
 		err = dial_back(l);
-		if (err == TW_OK && l->state == TW_NET_UP)
+		if (err == TW_OK)
 			call_again(l, CALL_US);
 		return err;
 	}
@@ -337,6 +337,10 @@ void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 		break;
 	case TW_NET_DRAIN:
 		return;
+	case TW_NET_LEAVING:
+		if (!tw_list_empty(&l->kept))
+			break;
+		/* fall through */
 	default:
 		tw_net_link_end(l);
 		return;

@@ -386,6 +386,7 @@ Test(panda_procs, sent_and_gone)
 	int r;
 
 	setenv("TAGWIRE_SERVICE", "0", 1);
+	setenv("TAGWIRE_RETRY", "1000", 1); /* nobody looks while it closes */
 	pant_platforms(c, 2, says_goodbye);
 	told = (struct pollfd){c[1].fd, POLLIN, 0};
 	r = pan_mp_receive(pan_mp_register_port(NULL));
@@ -420,6 +421,7 @@ Test(panda_procs, acknowledged_and_gone)
 
 	tw_panda_delay_us = 1000000000;
 	setenv("TAGWIRE_SERVICE", "0", 1);
+	setenv("TAGWIRE_RETRY", "1000", 1); /* nobody looks while it closes */
 	pant_platforms(c, 2, answers);
 	r = pan_mp_receive(pan_mp_register_port(NULL));
 	twc_hear(c[1].fd);

@@ -281,6 +281,37 @@ Test(failover, leaves_without_path, .timeout = TWT_TIMEOUT)
 	leave_without_path(false);
 }
 
+/* The same, and the path breaks only when it has been left by that. */
+static void leave_before_it_breaks(bool caller)
+{
+	static const struct traits both = {"first,second", OTHERS | BREAKS};
+	struct pair *p = pair_connected(&both);
+	struct fake_peer *mine = caller ? p->ab : p->ba, *other = caller ? p->ba : p->ab;
+
+	tw_settings.retry = (unsigned)(2000 * PAIR_SECONDS);
+	UNTIL(p, fake_send(mine, TW_SEND_PLAIN, 8) == TW_OK && other->got > 0);
+	nets[0].cut = SWALLOWS;
+	fake_fill(mine, TW_SEND_PLAIN, 8);
+	pair_disconnect(mine);
+	nets[0].cut = REFUSES;
+	UNTIL(p, other->state == FAKE_DOWN);
+	cr_assert_eq(other->why, TW_ECLOSED, "error %d", other->why);
+	cr_assert_eq(other->got, mine->sent, "%d of %d", (int)other->got, (int)mine->sent);
+	nets[0].cut = WHOLE;
+	pair_close(p);
+}
+
+Test(failover, leaves_before_it_breaks, .timeout = TWT_TIMEOUT)
+{
+	char err[100];
+
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
+	add(0, "first", "lossy");
+	add(1, "second", "lossy");
+	leave_before_it_breaks(true);
+	leave_before_it_breaks(false);
+}
+
 /* A network that only who calls has; the other one is opened for want of it, not before. */
 Test(failover, first_is_not_on_both_sides, .timeout = TWT_TIMEOUT)
 {

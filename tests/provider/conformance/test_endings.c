@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/settings.h"
 #include "provider/pair.h"
 
 /* A few packets of every kind that fit into anything. */
@@ -115,6 +116,8 @@ CONFORMANCE(close_ends_all, OTHERS)
 		send_some(ab[i], 20);
 		send_some(ba[i], 20);
 	}
+	/* Nobody acknowledges anything: it closes all the same. */
+	tw_settings.retry = 100;
 	fake_close(&p->a);
 	for (int i = 0; i < 3; i++) {
 		while (ba[i]->state == FAKE_UP)
@@ -273,7 +276,7 @@ CONFORMANCE(alive, ANY)
 
 #define FROM_CHILD 200
 
-enum end { KILLED, EXITED, DISCONNECTED, CLOSED };
+enum end { KILLED, EXITED, DISCONNECTED, CLOSED, CLOSED_AT_ONCE };
 
 struct child {
 	const struct tw_provider *ops;
@@ -300,14 +303,19 @@ static int child_main(void *arg, int fd)
 	}
 	if (p->state != FAKE_UP || p->sent != FROM_CHILD || f.wrong)
 		return 3;
+	if (c->end == CLOSED_AT_ONCE) {
+		fake_close(&f);
+		return f.wrong ? 5 : 0;
+	}
 	twt_put(fd, "s", 1);
 	/* Killed in here, maybe. */
 	if (twt_get(fd, &go, 1) < 0)
 		return 4;
+	/* Nobody acknowledges anything, and a goodbye that waits for that is not to be lost. */
+	tw_settings.retry = 2000;
 	if (c->end == DISCONNECTED)
 		pair_disconnect(p);
-	/* A goodbye may have to wait for a path; it would be lost with the process. */
-	while (c->end == DISCONNECTED && !(c->can & KEEPS) && !f.unpolled)
+	while (c->end == DISCONNECTED && !(c->can & SHARED) && !f.unpolled)
 		fake_pump(&f);
 	if (c->end == CLOSED)
 		fake_close(&f);
@@ -374,6 +382,24 @@ CONFORMANCE(closed_and_exited, OTHERS)
 {
 	one_ends(t, CLOSED, false);
 	one_ends(t, CLOSED, true);
+}
+
+/* All that was sent comes, however late the other side looks and whatever is lost on the way. */
+CONFORMANCE(closed_at_once, OTHERS)
+{
+	for (int i = 0; i < 5; i++) {
+		struct pair *p = pair_open(t);
+		struct child c = {p->ops, p->can, CLOSED_AT_ONCE};
+		struct twt_child child;
+
+		tw_settings.retry = (unsigned)(1000 * TWT_LONG);
+		twt_spawn(&child, child_main, &c);
+		UNTIL(p, p->a.npeers == 1 && p->a.peers[0].got > 0);
+		usleep(100000);
+		expect_down(p, &p->a.peers[0], FROM_CHILD, TW_ECLOSED);
+		cr_assert_eq(twt_join(&child, TWT_LONG), 0);
+		pair_close(p);
+	}
 }
 
 /* A name whose owner was killed is free at once. */
