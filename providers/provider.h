@@ -77,7 +77,13 @@ enum tw_send_class {
 	TW_SEND_CONTROL, /* as ENGINE, and may use the reserved space */
 	TW_SEND_NOTICE,	 /* as PLAIN, and may use the reserved space */
 	TW_SEND_MORE,	 /* as PLAIN, and may wait for the next packet, which follows at once */
+	TW_SEND_SPARE,	 /* as ENGINE, but where no processor is spare it may wait for a while */
 };
+
+static inline bool tw_send_acts(enum tw_send_class cls)
+{
+	return cls == TW_SEND_ENGINE || cls == TW_SEND_CONTROL || cls == TW_SEND_SPARE;
+}
 
 static inline bool tw_send_reserved(enum tw_send_class cls)
 {

@@ -100,10 +100,21 @@ bool tw_shm_doorbell_ring(struct tw_shm_link *l)
 	return true;
 }
 
-static void defer_for(struct tw_shm_link *l, uint64_t now, uint64_t us)
+static uint64_t deferral_us(enum tw_send_class cls)
 {
+	if (!tw_cores_spare())
+		return DEFER_BUSY_US;
+	return tw_send_reserved(cls) ? DEFER_LONG_US : TW_SHM_DEFER_US;
+}
+
+static void defer_for(struct tw_shm_link *l, uint64_t now, enum tw_send_class cls)
+{
+	uint64_t us = deferral_us(cls), due = now + tw_clock_us(TW_SHM_STALE_US);
+
+	if (cls == TW_SEND_SPARE && us == DEFER_BUSY_US)
+		due = tw_list_empty(&l->deferred) ? now + tw_clock_us(us) : l->due;
 	l->deferred_head = l->tx.head;
-	l->deferred_at = now;
+	l->due = due;
 	l->again = false;
 	if (tw_list_empty(&l->deferred))
 		tw_list_add_tail(&l->ep->deferred, &l->deferred);
@@ -117,11 +128,11 @@ static void flush_deferred(struct tw_shm_link *l, uint64_t now, bool may_ring)
 	bool seen;
 
 	/* Asked no sooner than it matters: the peer writes that line. */
-	if (now - l->deferred_at < tw_clock_us(TW_SHM_STALE_US))
+	if ((int64_t)(now - l->due) < 0)
 		return;
 	taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
 	seen = (int32_t)(taken - l->deferred_head) >= 0;
-	may_ring |= now - l->deferred_at >= tw_clock_us(DEFER_MAX_US);
+	may_ring |= now - l->due >= tw_clock_us(DEFER_MAX_US);
 	if (!seen && (!may_ring || tw_shm_polled_within(l, TW_SHM_STALE_US)))
 		return;
 	if (!seen)
@@ -139,7 +150,7 @@ void tw_shm_defer_again(struct tw_shm_ep *ep, uint64_t now)
 {
 	tw_list_walk(&ep->deferred, struct tw_shm_link, l, deferred) {
 		if (!l->again)
-			l->deferred_at = now;
+			l->due = tw_max(l->due, now + tw_clock_us(TW_SHM_STALE_US));
 		l->again = true;
 	}
 }
@@ -148,19 +159,15 @@ uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep, uint64_t now)
 {
 	uint64_t us = ep->host->state == TW_IDLE ? DEFER_BUSY_US : TW_SHM_DEFER_US;
 
-	return tw_list_empty(&ep->deferred) ? 0 : now + tw_clock_us(us);
-}
-
-static uint64_t deferral_us(enum tw_send_class cls)
-{
-	if (!tw_cores_spare())
-		return DEFER_BUSY_US;
-	return tw_send_reserved(cls) ? DEFER_LONG_US : TW_SHM_DEFER_US;
+	if (tw_list_empty(&ep->deferred))
+		return 0;
+	return tw_max(now + tw_clock_us(us),
+		      tw_list_first(&ep->deferred, struct tw_shm_link, deferred)->due);
 }
 
 void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls)
 {
-	defer_for(l, tw_clock(), deferral_us(cls));
+	defer_for(l, tw_clock(), cls);
 }
 
 void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls)
@@ -169,6 +176,6 @@ void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls)
 
 	/* Of one that has just sent something nothing need be read. */
 	if (now - l->packets_at < stale || tw_shm_polled_since(l, now - stale) ||
-	    !tw_shm_doorbell_ring(l))
-		defer_for(l, now, deferral_us(cls));
+	    (cls == TW_SEND_SPARE && !tw_cores_spare()) || !tw_shm_doorbell_ring(l))
+		defer_for(l, now, cls);
 }

@@ -46,7 +46,7 @@ static tw_inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class c
 		/* A sleeping peer checks again before it next sleeps, but may compute first. */
 		if (!tw_shm_doorbell_ring(l) && cls != TW_SEND_PLAIN)
 			tw_shm_doorbell_defer(l, cls);
-	} else if (tw_unlikely(cls == TW_SEND_ENGINE || cls == TW_SEND_CONTROL)) {
+	} else if (tw_unlikely(tw_send_acts(cls))) {
 		tw_shm_must_act(l, cls);
 	}
 	return TW_OK;

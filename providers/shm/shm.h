@@ -70,7 +70,7 @@ struct tw_shm_link {
 	struct tw_list deferred; /* on the endpoint's list: an unread packet may need a doorbell, */
 	uint32_t deferred_head;	 /* the one before this position */
 	uint32_t blocked_len, blocked_reserve; /* of the packets that found no space */
-	uint64_t deferred_at;
+	uint64_t due;	     /* no doorbell before this tick */
 	uint64_t packets_at; /* tick at which packets of it were taken */
 	bool again;	     /* deferred anew since the program computed */
 	struct tw_ring_tx tx;

@@ -6,6 +6,7 @@
 #include "engine/quick.h"
 
 #define POLL_EVERY 64u	  /* messages to a peer */
+#define WAKE_MIN 262144	  /* less is moved in less time than a processor takes to wake up */
 
 /*
  * The size of the pieces of an eager message: small enough that the receiver copies one
@@ -114,6 +115,12 @@ static bool send_eager(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
+/* A long message is moved for a program that computes; a processor must wake up for that. */
+static enum tw_send_class urgency(const struct tw_req *r)
+{
+	return r->len < WAKE_MIN ? TW_SEND_SPARE : TW_SEND_ENGINE;
+}
+
 static bool announce(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_rts rts = {{r->obj.index, r->obj.gen}, 0};
@@ -137,7 +144,7 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	}
 	credits = tw_take_credits(p);
 	hdr = tw_hdr_make(TW_RTS, flags, credits, r->len, r->match);
-	if (tw_packet_send(p, TW_SEND_ENGINE, hdr, iov, niov, len) != TW_OK) {
+	if (tw_packet_send(p, urgency(r), hdr, iov, niov, len) != TW_OK) {
 		give_credits_back(p, credits);
 		tw_transfer_forget(p, r);
 		return false;
