@@ -212,6 +212,16 @@ static struct memory memory_kib(void)
 	return m;
 }
 
+/* While all are connected. */
+static void measure_memory(void)
+{
+	memory = memory_kib();
+	if (rank)
+		peer_recv(0, NULL, 0, TAG_GO);
+	for (int r = 1; !rank && r < ranks; r++)
+		peer_send(r, NULL, 0, TAG_GO);
+}
+
 static unsigned number(const struct job *j, unsigned i, unsigned max)
 {
 	unsigned long v = i < j->ntext ? strtoul(j->text[i], NULL, 10) : max + 1ul;
@@ -324,7 +334,7 @@ int main(int argc, char **argv)
 	peer_open();
 	opened = now() - start;
 	connect_all();
-	memory = memory_kib();
+	measure_memory();
 	out = buffer();
 	in = buffer();
 	for (int i = first; i < argc; i++)
