@@ -273,7 +273,7 @@ static bool do_arm(void *instance)
 	struct tw_shm_ep *ep = instance;
 	bool found = false;
 
-	/* From now on no poll sees to what was deferred: it is due. */
+	/* From now on no poll sees to what was deferred: it is due, or its deadline wakes us. */
 	if (ep->host->state == TW_ASLEEP)
 		tw_shm_flush_deferred(ep, tw_clock() + tw_clock_us(TW_SHM_STALE_US), true);
 	show_armed(ep, ep->host->state == TW_ASLEEP ? TW_ASLEEP : TW_RESTING);

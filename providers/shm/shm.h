@@ -144,8 +144,10 @@ bool tw_shm_doorbell_ring(struct tw_shm_link *l);
 void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls);
 /* The peer's engine must act on a packet: rings if it is idle. */
 void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls);
-/* Checks the deferred doorbells of all links; those that are due wait on for a while unless they
- * may ring. */
+/*
+ * Checks the deferred doorbells of all links; those that are due wait on for a while unless they
+ * may ring.
+ */
 void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now, bool may_ring);
 /* Gives the peers of deferred ones some time from now on, once each. */
 void tw_shm_defer_again(struct tw_shm_ep *ep, uint64_t now);

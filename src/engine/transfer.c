@@ -331,7 +331,7 @@ uint64_t tw_transfer_expire(struct tw_ep *ep, uint64_t now)
 	ep->rest_until = 0;
 	for (uint32_t i = 0; i < ep->npeers; i++) {
 		struct tw_peer *p = ep->peers[i];
-	
+
 		tw_list_walk(&p->waiting, struct tw_req, r, link) {
 			if (r->state == TW_XFER_MATCHED)
 				tw_transfer_step(p, r, tw_transfer_choose(p, r));
