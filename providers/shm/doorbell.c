@@ -100,21 +100,17 @@ bool tw_shm_doorbell_ring(struct tw_shm_link *l)
 	return true;
 }
 
-static uint64_t deferral_us(enum tw_send_class cls)
+static void defer_for(struct tw_shm_link *l, uint64_t now, enum tw_send_class cls, bool spare)
 {
-	if (!tw_cores_spare())
-		return DEFER_BUSY_US;
-	return tw_send_reserved(cls) ? DEFER_LONG_US : TW_SHM_DEFER_US;
-}
+	uint64_t us = tw_send_reserved(cls) ? DEFER_LONG_US : TW_SHM_DEFER_US;
 
-static void defer_for(struct tw_shm_link *l, uint64_t now, enum tw_send_class cls)
-{
-	uint64_t us = deferral_us(cls), due = now + tw_clock_us(TW_SHM_STALE_US);
-
-	if (cls == TW_SEND_SPARE && us == DEFER_BUSY_US)
-		due = tw_list_empty(&l->deferred) ? now + tw_clock_us(us) : l->due;
+	if (!spare)
+		us = DEFER_BUSY_US;
+	if (spare || cls != TW_SEND_SPARE)
+		l->due = now + tw_clock_us(TW_SHM_STALE_US);
+	else if (tw_list_empty(&l->deferred))
+		l->due = now + tw_clock_us(us);
 	l->deferred_head = l->tx.head;
-	l->due = due;
 	l->again = false;
 	if (tw_list_empty(&l->deferred))
 		tw_list_add_tail(&l->ep->deferred, &l->deferred);
@@ -167,15 +163,16 @@ uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep, uint64_t now)
 
 void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls)
 {
-	defer_for(l, tw_clock(), cls);
+	defer_for(l, tw_clock(), cls, tw_cores_spare());
 }
 
 void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls)
 {
 	uint64_t now = tw_clock(), stale = tw_clock_us(TW_SHM_STALE_US);
+	bool spare = tw_cores_spare();
 
 	/* Of one that has just sent something nothing need be read. */
 	if (now - l->packets_at < stale || tw_shm_polled_since(l, now - stale) ||
-	    (cls == TW_SEND_SPARE && !tw_cores_spare()) || !tw_shm_doorbell_ring(l))
-		defer_for(l, now, cls);
+	    (cls == TW_SEND_SPARE && !spare) || !tw_shm_doorbell_ring(l))
+		defer_for(l, now, cls, spare);
 }

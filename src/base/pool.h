@@ -73,7 +73,8 @@ static inline void tw_pool_put(struct tw_pool *p, void *object)
 
 static inline void *tw_pool_at(const struct tw_pool *p, uint32_t index)
 {
-	return p->chunks[index >> TW_POOL_CHUNK_BITS] + (size_t)(index & (TW_POOL_CHUNK - 1)) * p->size;
+	return p->chunks[index >> TW_POOL_CHUNK_BITS] +
+	       (size_t)(index & (TW_POOL_CHUNK - 1)) * p->size;
 }
 
 /* The first object in use from number *index on, which becomes the next; NULL: no more. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Push, pull or both at once: which moves a long message fastest is learnt per
- * size, from all peers of a kind. Four transfers in 256 try a loser again, since cores move, and in up
- * to 4,096 while that changes nothing; of those from 4 MiB on, one.
+ * Push, pull or both at once: which moves a long message fastest is learnt per size, from all
+ * peers of a kind. Four transfers in 256 try a loser again, since cores move, and in up to 4,096
+ * while that changes nothing; of those from 4 MiB on, one.
  */
 #ifndef TW_CHOOSE_H
 #define TW_CHOOSE_H

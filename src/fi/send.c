@@ -363,14 +363,14 @@ static inline uint32_t tx_bits(struct fid_ep *fid)
 /* FI_TAGGED ------------------------------------------------------------------ */
 
 static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
-		    uint64_t tag, void *context)
+			   uint64_t tag, void *context)
 {
 	(void)desc;
 	return send_plain(ep, buf, len, to, tag, 0, context, TW_FI_TAGGED);
 }
 
 static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-		     fi_addr_t to, uint64_t tag, void *context)
+			    fi_addr_t to, uint64_t tag, void *context)
 {
 	(void)desc;
 	return sendv_any(ep, iov, count, to, tag, 0, context, tx_bits(ep) | TW_FI_TAGGED);
@@ -382,20 +382,21 @@ static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *m, 
 			   flags, TW_FI_TAGGED);
 }
 
-static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to, uint64_t tag)
+static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to,
+			     uint64_t tag)
 {
 	return inject(ep, buf, len, to, tag, 0, TW_FI_TAGGED);
 }
 
-static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
-			fi_addr_t to, uint64_t tag, void *context)
+static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+			       uint64_t data, fi_addr_t to, uint64_t tag, void *context)
 {
 	(void)desc;
 	return send_plain(ep, buf, len, to, tag, data, context, TW_FI_TAGGED | TW_FI_IMM);
 }
 
 static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
-			  fi_addr_t to, uint64_t tag)
+				 fi_addr_t to, uint64_t tag)
 {
 	return inject(ep, buf, len, to, tag, data, TW_FI_TAGGED | TW_FI_IMM);
 }
@@ -403,14 +404,14 @@ static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len,
 /* FI_MSG --------------------------------------------------------------------- */
 
 static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
-		   void *context)
+			void *context)
 {
 	(void)desc;
 	return send_plain(ep, buf, len, to, TW_FI_UNTAGGED, 0, context, 0);
 }
 
 static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-		    fi_addr_t to, void *context)
+			 fi_addr_t to, void *context)
 {
 	(void)desc;
 	return sendv_any(ep, iov, count, to, TW_FI_UNTAGGED, 0, context, tx_bits(ep));
@@ -427,15 +428,15 @@ static ssize_t msg_inject(struct fid_ep *ep, const void *buf, size_t len, fi_add
 	return inject(ep, buf, len, to, TW_FI_UNTAGGED, 0, 0);
 }
 
-static ssize_t msg_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
-		       fi_addr_t to, void *context)
+static ssize_t msg_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
+			    uint64_t data, fi_addr_t to, void *context)
 {
 	(void)desc;
 	return send_plain(ep, buf, len, to, TW_FI_UNTAGGED, data, context, TW_FI_IMM);
 }
 
 static ssize_t msg_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
-			 fi_addr_t to)
+			      fi_addr_t to)
 {
 	return inject(ep, buf, len, to, TW_FI_UNTAGGED, data, TW_FI_IMM);
 }

@@ -48,7 +48,8 @@ uint32_t tw_mrapi_me_again(void)
 	/* [member] */
 	uint32_t first = atomic_load_explicit(&tw_mrapi.first, memory_order_acquire);
 
-	if (tw_mrapi_self.as.guest) /* of a process that may have no node of its own, yet or any more */
+	/* Of a process that may have no node of its own, yet or any more. */
+	if (tw_mrapi_self.as.guest)
 		return still_self() ? tw_mrapi_self.as.me : 0;
 	if (first == 0 || tw_mrapi_self.as.me == 0)
 		return first;
@@ -253,8 +254,8 @@ static mrapi_status_t enter(mrapi_domain_t domain, mrapi_node_t number)
 	n->claimed = tw_mrapi_far_hosts();
 	/* [node] */
 	atomic_store(&n->life, TW_MRAPI_LIVE);
-	tw_mrapi_self = (struct tw_mrapi_self){
-		atomic_load(&tw_mrapi.epoch), tw_mrapi_owner((uint32_t)(n - tw_mrapi.seg->node) + 1)};
+	tw_mrapi_self.epoch = atomic_load(&tw_mrapi.epoch);
+	tw_mrapi_self.as = tw_mrapi_owner((uint32_t)(n - tw_mrapi.seg->node) + 1);
 	return MRAPI_SUCCESS;
 }
 
