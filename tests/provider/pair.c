@@ -77,11 +77,13 @@ struct criterion_test_params providers_that(unsigned can)
 	return cr_make_param_array(struct traits, list, n, free_list);
 }
 
-/* Tests run side by side: each has names of its own. */
+/* Tests run side by side: each has names and ports of its own, where no other test's caller asks. */
 static void own_names(const struct traits *t)
 {
-	char job[48], err[100];
+	char job[48], port[8], err[100];
 
+	snprintf(port, sizeof(port), "%u", 20480 + (unsigned)getpid() % 31 * 32);
+	setenv("TAGWIRE_PORT", port, 1);
 	snprintf(job, sizeof(job), "conformance-%d-%llx", (int)getpid(),
 		 (unsigned long long)(twt_now() * 1e6));
 	setenv("TAGWIRE_JOB", job, 1);
