@@ -230,7 +230,7 @@ static void do_disconnect(struct tw_link *link)
 	}
 	/* Packets already sent are still delivered, without the engine; tw_net_acked() says BYE. */
 	l->state = TW_NET_LEAVING;
-	l->until = tw_clock() + tw_clock_us(1000ull * tw_settings.retry);
+	l->until = (l->broken ? l->broken : tw_clock()) + tw_clock_us(1000ull * tw_settings.retry);
 	tw_net_timer(l->ep, l->until);
 	l->blocked = true;
 	if (tw_list_empty(&l->kept))

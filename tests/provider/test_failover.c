@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "provider/lossy.h"
 #include "provider/pair.h"
@@ -310,6 +311,30 @@ Test(failover, leaves_before_it_breaks, .timeout = TWT_TIMEOUT)
 	add(1, "second", "lossy");
 	leave_before_it_breaks(true);
 	leave_before_it_breaks(false);
+}
+
+/* It has been without a path for a while, and the other side does not look: it still says why. */
+Test(failover, leaves_when_it_has_waited, .timeout = TWT_TIMEOUT)
+{
+	static const struct traits both = {"first,second", OTHERS | BREAKS};
+	struct pair *p;
+	char err[100];
+
+	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
+	add(0, "first", "lossy");
+	add(1, "second", "lossy");
+	p = pair_connected(&both);
+	tw_settings.retry = 200;
+	UNTIL(p, fake_send(p->ab, TW_SEND_PLAIN, 8) == TW_OK && p->ba->got > 0);
+	nets[0].cut = nets[1].cut = REFUSES;
+	fake_fill(p->ab, TW_SEND_PLAIN, 8);
+	usleep(1000 * tw_settings.retry / 2);
+	fake_close(&p->a);
+	while (p->ba->state == FAKE_UP)
+		fake_pump(p->b);
+	cr_assert_eq(p->ba->why, TW_ECLOSED, "error %d", p->ba->why);
+	fake_close(p->b);
+	pair_check(p);
 }
 
 /* A network that only who calls has; the other one is opened for want of it, not before. */
