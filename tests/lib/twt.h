@@ -70,5 +70,10 @@ size_t twt_check(const void *buf, size_t len, uint64_t seed);
 double twt_now(void);
 /* CPU seconds that this process has used. */
 double twt_cpu(void);
+/*
+ * Seconds that it was let run since the first call, or less: for an upper limit of what a
+ * call may take, where others may stop this process or take its processor.
+ */
+double twt_awake(void);
 
 #endif /* TWT_H */

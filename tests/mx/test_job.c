@@ -107,15 +107,16 @@ Test(mx_job, timeout, .timeout = MXT_TIMEOUT)
 	mx_endpoint_addr_t addr;
 	struct twt_child c;
 	mx_endpoint_t ep;
-	double took;
+	double took, awake;
 
 	twt_spawn(&c, open_late, &late);
 	ep = begin();
 	took = twt_now();
+	awake = twt_awake();
 	mxt_rc(MX_TIMEOUT, mx_job_connect(ep, 1, MXT_KEY, 5 * slow, &addr));
 	took = twt_now() - took;
 	mxt_check(took >= 4.9 * slow);
-	mxt_check(took < 7.5 * slow);
+	mxt_check(twt_awake() - awake < 7.5 * slow);
 	mxt_kill(&c);
 	end(ep);
 }
