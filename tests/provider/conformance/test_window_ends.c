@@ -164,6 +164,7 @@ static void user_dies(const struct traits *t, const char *protocol)
 	twc_eq(twt_join(&s.child, TWT_LONG), 1000 + SIGKILL);
 	ok(mx_close_endpoint(s.ep));
 	ok(mx_finalize());
+	free(s.memory);
 }
 
 BOTH(user_dies, OTHERS)

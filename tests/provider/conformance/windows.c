@@ -103,6 +103,7 @@ void win_end(struct win_side *s)
 		twc_eq(twt_join(&s->child, TWT_LONG), 0);
 	ok(mx_close_endpoint(s->ep));
 	ok(mx_finalize());
+	free(s->memory);
 }
 
 mx_request_t win_put(struct win_side *s, const void *from, uint32_t len, uint64_t key,
