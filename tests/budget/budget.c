@@ -15,9 +15,13 @@
 #include "mx_extensions.h"
 
 #define MATCH 7
+#define LONG 16384u /* bytes of a message that is announced */
 
 /* Seen by callgrind as they are. */
 COUNTED counted_send(mx_endpoint_t from, mx_endpoint_addr_t to);
+COUNTED counted_begin(mx_endpoint_t from, mx_endpoint_addr_t to, mx_request_t *req);
+COUNTED counted_end(mx_endpoint_t from, mx_request_t *req);
+COUNTED counted_arrive(mx_endpoint_t ep, unsigned k);
 COUNTED counted_post(mx_endpoint_t ep, unsigned k);
 COUNTED counted_take(mx_endpoint_t ep, unsigned k);
 COUNTED counted_probe(mx_endpoint_t ep);
@@ -30,8 +34,8 @@ COUNTED counted_packet_receive(mcapi_pktchan_recv_hndl_t h);
 static mx_endpoint_t a, b;
 static mx_endpoint_addr_t to_b, to_a;
 static mx_request_t posted[BATCH];
-static uint64_t sent[128], received[BATCH][128]; /* of MX, the first word counts */
-static uint64_t out, in;			 /* of MCAPI */
+static uint64_t sent[LONG / 8], received[BATCH][128]; /* of MX, the first word counts */
+static uint64_t out, in;			      /* of MCAPI */
 
 /* MX ------------------------------------------------------------------------------ */
 
@@ -51,6 +55,35 @@ COUNTED counted_send(mx_endpoint_t from, mx_endpoint_addr_t to)
 
 	MUST(mx_isend(from, &seg, 1, to, MATCH, NULL, &req) == MX_SUCCESS);
 	finish(from, &req);
+}
+
+COUNTED counted_begin(mx_endpoint_t from, mx_endpoint_addr_t to, mx_request_t *req)
+{
+	mx_segment_t seg = {sent, budget_size};
+
+	MUST(mx_isend(from, &seg, 1, to, MATCH, NULL, req) == MX_SUCCESS);
+}
+
+/* One poll, or more where the engine tries another way of moving a message. */
+static inline void await(mx_endpoint_t ep, mx_request_t *req)
+{
+	mx_status_t status;
+	uint32_t done;
+
+	do
+		MUST(mx_test(ep, req, &status, &done) == MX_SUCCESS);
+	while (!done);
+	MUST(status.code == MX_STATUS_SUCCESS);
+}
+
+COUNTED counted_end(mx_endpoint_t from, mx_request_t *req)
+{
+	await(from, req);
+}
+
+COUNTED counted_arrive(mx_endpoint_t ep, unsigned k)
+{
+	await(ep, &posted[k]);
 }
 
 COUNTED counted_post(mx_endpoint_t ep, unsigned k)
@@ -133,6 +166,21 @@ static void single(void)
 		counted_post(b, 0);
 		send_next();
 		take(0, sent[0]);
+	}
+}
+
+/* The receiver reads it in the poll that finds the announcement, and replies in that. */
+static void announced(void)
+{
+	for (unsigned k = 0; k < BATCH; k++) {
+		mx_request_t req;
+
+		counted_post(b, 0);
+		sent[0]++;
+		counted_begin(a, to_b, &req);
+		counted_arrive(b, 0);
+		MUST(received[0][0] == sent[0]);
+		counted_end(a, &req);
 	}
 }
 
@@ -378,6 +426,7 @@ static const struct budget_case cases[] = {
 	{"eager_1024", open_mx, eager, settle, close_mx, 1024},
 	{"unexpected", open_mx, unexpected, settle, close_mx, 8},
 	{"single", open_mx, single, settle, close_mx, 8},
+	{"long", open_mx, announced, settle, close_mx, LONG},
 	{"poll", open_mx, poll_in_vain, settle, close_mx, 8},
 	{"scalar", open_mcapi, scalar, no_settle, close_mcapi, 0},
 	{"packet", open_packets, packet, no_settle, close_packets, 0},
