@@ -188,19 +188,24 @@ ParameterizedTestParameters(failover, broken_on_purpose)
 	return cr_make_param_array(struct combination, all, tw_countof(all), NULL);
 }
 
-ParameterizedTest(struct combination *c, failover, broken_on_purpose, .timeout = TWT_TIMEOUT)
+static struct pair *connected(const char *first, const char *second)
 {
 	static const struct traits both = {"first,second", OTHERS | BREAKS};
-	struct pair *p;
-	uint64_t before;
 	char err[100];
 
-	twt_fill(from, MEMORY, 1);
 	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
-	add(0, "first", c->first);
-	add(1, "second", c->second);
-	p = pair_connected(&both);
+	add(0, "first", first);
+	add(1, "second", second);
+	return pair_connected(&both);
+}
+
+ParameterizedTest(struct combination *c, failover, broken_on_purpose, .timeout = TWT_TIMEOUT)
+{
+	struct pair *p = connected(c->first, c->second);
+	uint64_t before;
+
+	twt_fill(from, MEMORY, 1);
 	traffic(p, ROUND);
 	/* lossy breaks by itself, too. */
 	cr_assert(nets[1].carried == 0 || nets[0].of == &lossy, "the first is taken first");
@@ -253,45 +258,15 @@ Test(failover, refused_for_a_while, .timeout = TWT_TIMEOUT)
 	refused_for_a_while(false);
 }
 
-/* The path breaks and is not replaced yet when one side leaves: all comes, then the end. */
-static void leave_without_path(bool caller)
+/* One side leaves amid packets, and the path breaks first, or later. All comes, then the end. */
+static void leave(enum cut before, bool caller)
 {
-	static const struct traits both = {"first,second", OTHERS | BREAKS};
-	struct pair *p = pair_connected(&both);
-	struct fake_peer *mine = caller ? p->ab : p->ba, *other = caller ? p->ba : p->ab;
-
-	UNTIL(p, fake_send(mine, TW_SEND_PLAIN, 8) == TW_OK && other->got > 0);
-	nets[0].cut = REFUSES;
-	fake_fill(mine, TW_SEND_PLAIN, 8);
-	pair_disconnect(mine);
-	UNTIL(p, other->state == FAKE_DOWN);
-	cr_assert_eq(other->why, TW_ECLOSED, "error %d", other->why);
-	cr_assert_eq(other->got, mine->sent, "%d of %d", (int)other->got, (int)mine->sent);
-	nets[0].cut = WHOLE;
-	pair_close(p);
-}
-
-Test(failover, leaves_without_path, .timeout = TWT_TIMEOUT)
-{
-	char err[100];
-
-	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
-	add(0, "first", "lossy");
-	add(1, "second", "lossy");
-	leave_without_path(true);
-	leave_without_path(false);
-}
-
-/* The same, and the path breaks only when it has been left by that. */
-static void leave_before_it_breaks(bool caller)
-{
-	static const struct traits both = {"first,second", OTHERS | BREAKS};
-	struct pair *p = pair_connected(&both);
+	struct pair *p = connected("lossy", "lossy");
 	struct fake_peer *mine = caller ? p->ab : p->ba, *other = caller ? p->ba : p->ab;
 
 	tw_settings.retry = (unsigned)(2000 * PAIR_SECONDS);
 	UNTIL(p, fake_send(mine, TW_SEND_PLAIN, 8) == TW_OK && other->got > 0);
-	nets[0].cut = SWALLOWS;
+	nets[0].cut = before;
 	fake_fill(mine, TW_SEND_PLAIN, 8);
 	pair_disconnect(mine);
 	nets[0].cut = REFUSES;
@@ -302,28 +277,24 @@ static void leave_before_it_breaks(bool caller)
 	pair_close(p);
 }
 
+/* It is not replaced yet. */
+Test(failover, leaves_without_path, .timeout = TWT_TIMEOUT)
+{
+	leave(REFUSES, true);
+	leave(REFUSES, false);
+}
+
 Test(failover, leaves_before_it_breaks, .timeout = TWT_TIMEOUT)
 {
-	char err[100];
-
-	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
-	add(0, "first", "lossy");
-	add(1, "second", "lossy");
-	leave_before_it_breaks(true);
-	leave_before_it_breaks(false);
+	leave(SWALLOWS, true);
+	leave(SWALLOWS, false);
 }
 
 /* It has been without a path for a while, and the other side does not look: it still says why. */
 Test(failover, leaves_when_it_has_waited, .timeout = TWT_TIMEOUT)
 {
-	static const struct traits both = {"first,second", OTHERS | BREAKS};
-	struct pair *p;
-	char err[100];
+	struct pair *p = connected("lossy", "lossy");
 
-	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
-	add(0, "first", "lossy");
-	add(1, "second", "lossy");
-	p = pair_connected(&both);
 	tw_settings.retry = 200;
 	UNTIL(p, fake_send(p->ab, TW_SEND_PLAIN, 8) == TW_OK && p->ba->got > 0);
 	nets[0].cut = nets[1].cut = REFUSES;
@@ -340,16 +311,11 @@ Test(failover, leaves_when_it_has_waited, .timeout = TWT_TIMEOUT)
 /* A network that only who calls has; the other one is opened for want of it, not before. */
 Test(failover, first_is_not_on_both_sides, .timeout = TWT_TIMEOUT)
 {
-	static const struct traits both = {"first,second", OTHERS | BREAKS};
 	struct pair *p;
-	char err[100];
 
 	twt_fill(from, MEMORY, 1);
-	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
-	add(0, "first", "lossy");
-	add(1, "second", "lossy");
 	nets[0].single = true;
-	p = pair_connected(&both);
+	p = connected("lossy", "lossy");
 	cr_assert_geq(nets[0].opened, 2u, "the other side was asked");
 	cr_assert_eq(nets[1].opened, 2u);
 	traffic(p, ROUND);
@@ -360,14 +326,8 @@ Test(failover, first_is_not_on_both_sides, .timeout = TWT_TIMEOUT)
 
 Test(failover, second_is_not_opened_in_vain, .timeout = TWT_TIMEOUT)
 {
-	static const struct traits both = {"first,second", OTHERS | BREAKS};
-	struct pair *p;
-	char err[100];
+	struct pair *p = connected("lossy", "lossy");
 
-	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0);
-	add(0, "first", "lossy");
-	add(1, "second", "lossy");
-	p = pair_connected(&both);
 	cr_assert_eq(nets[0].opened, 2u);
 	cr_assert(nets[1].opened == 0 || p->a.counters[TW_C_PATH_BROKEN] ||
 		  p->b->counters[TW_C_PATH_BROKEN]);
