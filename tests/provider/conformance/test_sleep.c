@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every provider alike: to fall asleep, to be woken, to be late. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -176,15 +177,22 @@ CONFORMANCE(room_before_arming_is_found, OTHERS | PROMPT)
 	pair_close(p);
 }
 
+static void await_idle(struct pair *p)
+{
+	double end = twt_now() + PAIR_SECONDS;
+
+	settle(p);
+	while (p->ops->polls(p->ab->link, 0))
+		cr_assert_lt(twt_now(), end, "it has not polled for long");
+}
+
 CONFORMANCE(polls, SHARED)
 {
 	struct pair *p = pair_connected(t);
-	double end = twt_now() + PAIR_SECONDS;
 
 	UNTIL(p, p->ops->polls(p->ab->link, 0) && p->ops->polls(p->ba->link, 0));
 	if (p->can & OTHERS)
-		while (p->ops->polls(p->ab->link, 0))
-			cr_assert_lt(twt_now(), end, "it has not polled for long");
+		await_idle(p);
 	UNTIL(p, p->ops->polls(p->ab->link, 0));
 	pair_close(p);
 }
@@ -210,6 +218,31 @@ CONFORMANCE(urgent_packet_rings_in_the_end, ANY)
 		}
 		UNTIL(p, p->ba->got == p->ab->sent);
 	}
+	pair_close(p);
+}
+
+/* A packet that may wait for one rings in the end, others at once. */
+CONFORMANCE(waits_for_a_spare_processor, OTHERS | SHARED)
+{
+	double end = twt_now() + PAIR_SECONDS;
+	struct pair *p;
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	p = pair_connected(t);
+	await_idle(p);
+	cr_assert_eq(fake_send(p->ab, TW_SEND_SPARE, 8), TW_OK);
+	cr_assert_not(fake_woken(p->b, 0));
+	while (!fake_woken(p->b, 0)) {
+		fake_events(&p->a);
+		cr_assert_lt(twt_now(), end, "it rang nobody");
+	}
+	await_idle(p);
+	cr_assert_eq(fake_send(p->ab, TW_SEND_ENGINE, 8), TW_OK);
+	cr_assert(fake_woken(p->b, 0));
+	UNTIL(p, p->ba->got == p->ab->sent);
 	pair_close(p);
 }
 
