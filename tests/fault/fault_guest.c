@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A process that serves a node of another host dies after any single instruction of a request
- * to a lock: after every 23rd, from a random one on, or as the argument says. The node asks another process again: then it has, or has not,
- * exactly what one request gives. And as many requests as it may have under way lose their
- * answers at once. There is no other host here: this program says what it would.
+ * to a lock: after every 23rd, from a random one on, or as the argument says. The node asks
+ * another process again: then it has, or has not, exactly what one request gives. And as many
+ * requests as it may have under way lose their answers at once. There is no other host here:
+ * this program says what it would.
  * Needs: NET
  */
 #include <signal.h>
@@ -21,6 +22,15 @@
 #define NIC 0x424242424242ull
 #define ALL ~0ul
 #define LIMIT 100 /* of the semaphore */
+/* The thread sanitizer makes ten of one. */
+#define STRIDE (TW_TSAN ? 230 : 23)
+
+/* Nor does it let the child of a process with threads start one, unless told. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "die_after_fork=0";
+}
 
 static struct tw_ep ep;
 static struct tw_group group = {.ep = &ep};
@@ -187,7 +197,7 @@ static void many(uint32_t sem)
 
 int main(int argc, char **argv)
 {
-	unsigned stride = argc > 1 ? (unsigned)atoi(argv[1]) : 23;
+	unsigned stride = argc > 1 ? (unsigned)atoi(argv[1]) : STRIDE;
 	mrapi_mutex_hndl_t mutex;
 	mrapi_sem_hndl_t sem;
 	mrapi_rwl_hndl_t rwl;
