@@ -13,45 +13,33 @@ static bool needed(const mrapi_atomic_barrier_t *axb)
 	return axb && axb->dest != getpid();
 }
 
-enum op { READ, ADD, OR, AND, XOR, CAS, XCHG, LOCK, RELEASE };
+enum op { READ, ADD, OR, AND, XOR, XCHG, CAS, LOCK, RELEASE };
 
 /* One operation on a word of that type. Stores the previous value; false: refused. */
 #define OPERATE(type)                                                                              \
-	static bool operate_##type(enum op op, type *d, type v, type compare, type *before)        \
+	static bool operate_##type(enum op op, type *d, uint64_t value, uint64_t compare,          \
+				   uint64_t *before)                                               \
 	{                                                                                          \
-		switch (op) {                                                                      \
-		case READ:                                                                         \
-			*before = __atomic_load_n(d, __ATOMIC_SEQ_CST);                            \
-			return true;                                                               \
-		case ADD:                                                                          \
-			*before = __atomic_fetch_add(d, v, __ATOMIC_SEQ_CST);                      \
-			return true;                                                               \
-		case OR:                                                                           \
-			*before = __atomic_fetch_or(d, v, __ATOMIC_SEQ_CST);                       \
-			return true;                                                               \
-		case AND:                                                                          \
-			*before = __atomic_fetch_and(d, v, __ATOMIC_SEQ_CST);                      \
-			return true;                                                               \
-		case XOR:                                                                          \
-			*before = __atomic_fetch_xor(d, v, __ATOMIC_SEQ_CST);                      \
-			return true;                                                               \
-		case CAS:                                                                          \
-			*before = compare;                                                         \
-			return __atomic_compare_exchange_n(d, before, v, false, __ATOMIC_SEQ_CST,  \
+		type v = (type)value, was = (type)compare;                                         \
+		bool done = true;                                                                  \
+                                                                                                   \
+		if (op == READ)                                                                    \
+			was = __atomic_load_n(d, __ATOMIC_SEQ_CST);                                \
+		else if (op == ADD)                                                                \
+			was = __atomic_fetch_add(d, v, __ATOMIC_SEQ_CST);                          \
+		else if (op == OR)                                                                 \
+			was = __atomic_fetch_or(d, v, __ATOMIC_SEQ_CST);                           \
+		else if (op == AND)                                                                \
+			was = __atomic_fetch_and(d, v, __ATOMIC_SEQ_CST);                          \
+		else if (op == XOR)                                                                \
+			was = __atomic_fetch_xor(d, v, __ATOMIC_SEQ_CST);                          \
+		else if (op == XCHG)                                                               \
+			was = __atomic_exchange_n(d, v, __ATOMIC_SEQ_CST);                         \
+		else                                                                               \
+			done = __atomic_compare_exchange_n(d, &was, v, false, __ATOMIC_SEQ_CST,    \
 							   __ATOMIC_SEQ_CST);                      \
-		case XCHG:                                                                         \
-			*before = __atomic_exchange_n(d, v, __ATOMIC_SEQ_CST);                     \
-			return true;                                                               \
-		case LOCK:                                                                         \
-			*before = 0;                                                               \
-			return __atomic_compare_exchange_n(d, before, 1, false, __ATOMIC_ACQUIRE,  \
-							   __ATOMIC_RELAXED);                      \
-		case RELEASE:                                                                      \
-			*before = 1;                                                               \
-			return __atomic_compare_exchange_n(d, before, 0, false, __ATOMIC_RELEASE,  \
-							   __ATOMIC_RELAXED);                      \
-		}                                                                                  \
-		return false;                                                                      \
+		*before = was;                                                                     \
+		return done;                                                                       \
 	}
 
 OPERATE(uint8_t)
@@ -59,37 +47,34 @@ OPERATE(uint16_t)
 OPERATE(uint32_t)
 OPERATE(uint64_t)
 
-#define CASE(type)                                                                                 \
-	case sizeof(type): {                                                                       \
-		type v = 0, c = 0, before;                                                         \
-		if (value)                                                                         \
-			memcpy(&v, value, size);                                                   \
-		if (compare)                                                                       \
-			memcpy(&c, compare, size);                                                 \
-		done = operate_##type(op, dest, v, c, &before);                                    \
-		if (previous && (done || op == CAS))                                               \
-			memcpy(previous, &before, size);                                           \
-		return done;                                                                       \
-	}
-
-static bool operate(enum op op, void *dest, const void *value, const void *compare, void *previous,
+static bool operate(enum op op, void *dest, uint64_t value, uint64_t compare, uint64_t *before,
 		    size_t size)
 {
-	bool done;
-
 	switch (size) {
-		CASE(uint8_t)
-		CASE(uint16_t)
-		CASE(uint32_t)
-		CASE(uint64_t)
+	case sizeof(uint8_t):
+		return operate_uint8_t(op, dest, value, compare, before);
+	case sizeof(uint16_t):
+		return operate_uint16_t(op, dest, value, compare, before);
+	case sizeof(uint32_t):
+		return operate_uint32_t(op, dest, value, compare, before);
+	default:
+		return operate_uint64_t(op, dest, value, compare, before);
 	}
-	return false;
+}
+
+/* The bytes of a word of that size with this value. */
+static void *bytes_of(uint64_t *value, size_t size)
+{
+	bool last = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && size < sizeof(*value);
+
+	return (char *)value + (last ? sizeof(*value) - size : 0);
 }
 
 /* Some processors trap on unaligned words; none accesses them atomically. */
 static bool aligned(const void *dest, size_t size)
 {
-	return size && !(size & (size - 1)) && (uintptr_t)dest % size == 0;
+	return size && !(size & (size - 1)) && size <= sizeof(uint64_t) &&
+	       (uintptr_t)dest % size == 0;
 }
 
 static enum tw_mrapi_access access_of(enum op op)
@@ -99,23 +84,29 @@ static enum tw_mrapi_access access_of(enum op op)
 	return op == READ ? TW_MRAPI_READS : TW_MRAPI_WRITES;
 }
 
-static mrapi_status_t apply(void *sync, enum op op, void *dest, const void *value,
-			    const void *compare, void *previous, size_t size)
+static mrapi_status_t refused(void)
+{
+	return tw_mrapi_me() ? MRAPI_ERR_ATOM_OP_FAILED : MRAPI_ERR_NODE_NOTINIT;
+}
+
+/* Stores the previous value if it did the operation, or compared. */
+static mrapi_status_t apply(void *sync, enum op op, void *dest, uint64_t value, uint64_t compare,
+			    void *previous, size_t size)
 {
 	mrapi_atomic_barrier_t *axb = needed(sync) ? sync : NULL;
-	uint64_t deadline;
+	uint64_t deadline, before;
 	bool done = false;
 
-	if (tw_unlikely(!tw_mrapi_me()))
-		return MRAPI_ERR_NODE_NOTINIT;
-	if (!dest || !aligned(dest, size) || size > sizeof(uint64_t) ||
+	if (!tw_mrapi_me() || !dest || !aligned(dest, size) ||
 	    (sync && !tw_mrapi_barrier_sound(sync)))
-		return MRAPI_ERR_ATOM_OP_FAILED;
+		return refused();
 	deadline = axb ? tw_mrapi_deadline(axb->timeout) : TW_FUTEX_FOREVER;
 	for (unsigned spins = 1;; spins++) {
 		if (axb && !tw_mrapi_barrier_enter(axb, access_of(op), deadline))
 			break;
-		done = operate(op, dest, value, compare, previous, size);
+		done = operate(op, dest, value, compare, &before, size);
+		if (previous && (done || op == CAS))
+			memcpy(previous, bytes_of(&before, size), size);
 		if (axb)
 			tw_mrapi_barrier_leave(axb, done || op != LOCK);
 		/* Waits outside the barrier, so that the owner can enter it to release the lock. */
@@ -125,20 +116,24 @@ static mrapi_status_t apply(void *sync, enum op op, void *dest, const void *valu
 	return done ? MRAPI_SUCCESS : MRAPI_ERR_ATOM_OP_FAILED;
 }
 
-/* For operations whose operands are required. */
+/* With operands of the caller's. */
 static mrapi_status_t apply_with(void *sync, enum op op, void *dest, const void *value,
 				 const void *compare, void *previous, size_t size)
 {
-	if (!value || (op == CAS && !compare))
-		return tw_mrapi_me() ? MRAPI_ERR_ATOM_OP_FAILED : MRAPI_ERR_NODE_NOTINIT;
-	return apply(sync, op, dest, value, compare, previous, size);
+	uint64_t v = 0, c = 0;
+
+	if (!value || !compare || size > sizeof(v))
+		return refused();
+	memcpy(bytes_of(&v, size), value, size);
+	memcpy(bytes_of(&c, size), compare, size);
+	return apply(sync, op, dest, v, c, previous, size);
 }
 
 void mrapi_atomic_read(void *sync, const void *dest, void *value, size_t size,
 		       mrapi_status_t *status)
 {
 	tw_mrapi_set_status(status,
-			    apply(sync, READ, (void *)(uintptr_t)dest, NULL, NULL, value, size));
+			    apply(sync, READ, (void *)(uintptr_t)dest, 0, 0, value, size));
 }
 
 void mrapi_atomic_read_ptr(void *sync, const uintptr_t *dest, uintptr_t *value,
@@ -152,7 +147,7 @@ void mrapi_atomic_read_ptr(void *sync, const uintptr_t *dest, uintptr_t *value,
 				 size_t size, mrapi_status_t *status)                              \
 	{                                                                                          \
 		tw_mrapi_set_status(status,                                                        \
-				    apply_with(sync, op, dest, value, NULL, previous, size));      \
+				    apply_with(sync, op, dest, value, value, previous, size));     \
 	}
 
 MAKE(add, ADD)
@@ -164,17 +159,13 @@ MAKE(xchg, XCHG)
 /* Stores the value after the addition. */
 static mrapi_status_t count(void *sync, void *dest, int64_t by, void *result, size_t size)
 {
-	/* The low bytes of the addend are the same in every width. */
-	const char *low = (const char *)&by +
-			  (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : sizeof(by) - size);
-	uint64_t before = 0;
-	mrapi_status_t status;
+	uint64_t word = 0;
+	mrapi_status_t status =
+		apply(sync, ADD, dest, (uint64_t)by, 0, bytes_of(&word, size), size);
 
-	if (size > sizeof(by))
-		return tw_mrapi_me() ? MRAPI_ERR_ATOM_OP_FAILED : MRAPI_ERR_NODE_NOTINIT;
-	status = apply(sync, ADD, dest, low, NULL, &before, size);
+	word += (uint64_t)by;
 	if (status == MRAPI_SUCCESS && result)
-		operate(ADD, &before, low, NULL, NULL, size), memcpy(result, &before, size);
+		memcpy(result, bytes_of(&word, size), size);
 	return status;
 }
 
@@ -226,7 +217,7 @@ void mrapi_atomic_lock(void *sync, void *dest, void *previous, size_t size, mrap
 	mrapi_status_t result = MRAPI_ERR_ATOM_OP_FAILED;
 
 	if (tw_mrapi_owned_reserve())
-		result = apply(sync, LOCK, dest, NULL, NULL, previous, size);
+		result = apply(sync, LOCK, dest, 1, 0, previous, size);
 	if (result == MRAPI_SUCCESS)
 		tw_mrapi_owned_add(dest);
 	tw_mrapi_set_status(status, result);
@@ -234,10 +225,10 @@ void mrapi_atomic_lock(void *sync, void *dest, void *previous, size_t size, mrap
 
 void mrapi_atomic_release(void *sync, void *dest, size_t size, mrapi_status_t *status)
 {
-	mrapi_status_t result = tw_mrapi_me() ? MRAPI_ERR_ATOM_OP_FAILED : MRAPI_ERR_NODE_NOTINIT;
+	mrapi_status_t result = refused();
 
 	if (tw_mrapi_owned(dest))
-		result = apply(sync, RELEASE, dest, NULL, NULL, NULL, size);
+		result = apply(sync, RELEASE, dest, 0, 1, NULL, size);
 	if (result == MRAPI_SUCCESS)
 		tw_mrapi_owned_del(dest);
 	tw_mrapi_set_status(status, result);
@@ -247,14 +238,12 @@ void mrapi_atomic_release(void *sync, void *dest, size_t size, mrapi_status_t *s
 static mrapi_status_t bit_op(void *sync, enum op op, void *dest, int bit, int *previous,
 			     size_t size)
 {
-	uint64_t mask = bit >= 0 && bit < 64 ? 1ull << bit : 0, before = 0;
-	uint64_t value = op == AND ? ~mask : mask;
-	size_t skip = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ || size > 8 ? 0 : 8 - size;
+	uint64_t mask = 1ull << (bit & 63), value = op == AND ? ~mask : mask, before = 0;
 	mrapi_status_t status;
 
-	if (bit < 0 || (size_t)bit >= 8 * size || size > 8)
-		return tw_mrapi_me() ? MRAPI_ERR_ATOM_OP_FAILED : MRAPI_ERR_NODE_NOTINIT;
-	status = apply(sync, op, dest, (char *)&value + skip, NULL, (char *)&before + skip, size);
+	if (bit < 0 || (size_t)bit >= 8 * size)
+		return refused();
+	status = apply(sync, op, dest, value, 0, bytes_of(&before, size), size);
 	if (status != MRAPI_SUCCESS)
 		return status;
 	if (previous)
