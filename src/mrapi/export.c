@@ -109,12 +109,10 @@ static struct export *first_ended(void)
 
 void tw_mrapi_export_prune(void)
 {
-	struct tw_ep *ep = tw_mrapi_net_enter();
 	struct export *l;
 
-	if (!ep)
-		return;
-	while ((l = first_ended())) {
+	tw_mrapi_with_ep(ep) while ((l = first_ended()))
+	{
 		uint64_t window = tw_window_end(ep, l->handle);
 
 		end_export(ep, l);
@@ -122,7 +120,6 @@ void tw_mrapi_export_prune(void)
 		if (window)
 			tw_wait(ep, tw_window_ended, &window, TW_FOREVER);
 	}
-	tw_group_leave(ep);
 }
 
 void tw_mrapi_export_lost(const struct tw_member *m)

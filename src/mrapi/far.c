@@ -46,14 +46,14 @@ static void take_rmem(struct tw_mrapi_obj *o, const struct tw_mrapi_ctrl *ctrl,
 }
 
 /* Whether a claim of that host wins over one of another that may not be over either. */
-static bool yields(const struct tw_ep *ep, uint32_t host, bool claimed, uint64_t claimant)
+static bool yields(uint32_t host, bool claimed, uint64_t claimant)
 {
 	if (host)
 		return claimant <= tw_mrapi.seg->host[host - 1].nic;
-	return claimed && claimant < ep->self->addr.where >> 16;
+	return claimed && claimant < tw_mrapi.nic;
 }
 
-static mrapi_status_t enter_object(struct tw_ep *ep, uint32_t host, const struct tw_mrapi_ctrl *c)
+static mrapi_status_t enter_object(uint32_t host, const struct tw_mrapi_ctrl *c)
 {
 	enum tw_mrapi_kind kind = (enum tw_mrapi_kind)c->kind;
 	struct tw_mrapi_obj *o = tw_mrapi_lookup(kind, c->id);
@@ -63,8 +63,7 @@ static mrapi_status_t enter_object(struct tw_ep *ep, uint32_t host, const struct
 		return MRAPI_SUCCESS; /* it ends just now */
 	if (o && o->host == host && o->there == c->handle)
 		return MRAPI_SUCCESS;
-	if (o &&
-	    !yields(ep, o->host, o->flags & TW_MRAPI_CLAIMED, tw_mrapi.seg->host[host - 1].nic))
+	if (o && !yields(o->host, o->flags & TW_MRAPI_CLAIMED, tw_mrapi.seg->host[host - 1].nic))
 		return MRAPI_EXISTS;
 	if (o)
 		tw_mrapi_table_free(kind, o);
@@ -91,14 +90,13 @@ static bool older(uint32_t born, uint32_t than)
 static mrapi_status_t enter_node(const struct tw_member *from, uint32_t host,
 				 const struct tw_mrapi_ctrl *c)
 {
-	const struct tw_ep *ep = from->group->ep;
 	struct tw_mrapi_node *n = tw_mrapi_node_find(c->domain, c->id);
 
 	if (n && n->host == host && !older(n->there, c->node)) {
 		tw_mrapi_guest_called(n, from);
 		return MRAPI_SUCCESS;
 	}
-	if (n && !yields(ep, n->host, n->claimed, tw_mrapi.seg->host[host - 1].nic))
+	if (n && !yields(n->host, n->claimed, tw_mrapi.seg->host[host - 1].nic))
 		return MRAPI_ERR_NODE_INITIALIZED;
 	if (n && n->host)
 		tw_mrapi_guest_end(n);
@@ -116,8 +114,7 @@ static mrapi_status_t enter_node(const struct tw_member *from, uint32_t host,
 	return MRAPI_SUCCESS;
 }
 
-mrapi_status_t tw_mrapi_far_enter(struct tw_ep *ep, const struct tw_member *from,
-				  const struct tw_mrapi_ctrl *ctrl)
+mrapi_status_t tw_mrapi_far_enter(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl)
 {
 	uint32_t host = tw_mrapi_host_of(from->where >> 16);
 	mrapi_status_t status = MRAPI_SUCCESS; /* also of what is told late: it has ended */
@@ -126,7 +123,7 @@ mrapi_status_t tw_mrapi_far_enter(struct tw_ep *ep, const struct tw_member *from
 		return MRAPI_ERR_PARAMETER;
 	tw_mrapi_admin_lock();
 	if (tw_mrapi_news(host, ctrl, false))
-		status = ctrl->kind ? enter_object(ep, host, ctrl) : enter_node(from, host, ctrl);
+		status = ctrl->kind ? enter_object(host, ctrl) : enter_node(from, host, ctrl);
 	tw_mrapi_admin_unlock();
 	return status;
 }
@@ -206,22 +203,20 @@ static struct tw_mrapi_ctrl about_object(enum tw_mrapi_kind kind, struct tw_mrap
 	return c;
 }
 
-static struct tw_mrapi_ctrl about_name(const struct tw_ep *ep, const struct tw_mrapi_name *name)
+static struct tw_mrapi_ctrl about_name(const struct tw_mrapi_name *name)
 {
-	uint64_t nic = ep->self->addr.where >> 16;
-
 	return (struct tw_mrapi_ctrl){.what = TW_MRAPI_CTRL_GONE,
 				      .id = name->number,
 				      .domain = name->domain,
 				      .node = name->born,
 				      .slot = name->slot,
-				      .key = nic << 16 | (TW_MRAPI_FIRST_ID + name->proc)};
+				      .key = tw_mrapi.nic << 16 | (TW_MRAPI_FIRST_ID + name->proc)};
 }
 
-static struct tw_mrapi_ctrl about_node(const struct tw_ep *ep, const struct tw_mrapi_node *n)
+static struct tw_mrapi_ctrl about_node(const struct tw_mrapi_node *n)
 {
 	const struct tw_mrapi_name name = tw_mrapi_name(n);
-	struct tw_mrapi_ctrl c = about_name(ep, &name);
+	struct tw_mrapi_ctrl c = about_name(&name);
 
 	c.what = TW_MRAPI_CTRL_CLAIM;
 	c.size = n->pid;
@@ -240,7 +235,7 @@ void tw_mrapi_far_introduce(struct tw_member *to)
 	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
 		if (atomic_load(&seg->node[i].life) != TW_MRAPI_LIVE || seg->node[i].host)
 			continue;
-		c = about_node(to->group->ep, &seg->node[i]);
+		c = about_node(&seg->node[i]);
 		tw_ctrl_send(to, 0, &c, sizeof(c));
 	}
 	while ((o = tw_mrapi_walk(&w))) {
@@ -289,15 +284,9 @@ mrapi_status_t tw_mrapi_far_join(uint32_t me)
 {
 	struct tw_mrapi_node *n = tw_mrapi_node(me);
 	const struct tw_mrapi_name name = tw_mrapi_name(n);
-	struct tw_ep *ep = tw_mrapi_net_enter();
-	struct tw_mrapi_ctrl c;
-	mrapi_status_t status;
+	const struct tw_mrapi_ctrl c = about_node(n);
+	mrapi_status_t status = tw_mrapi_hosts_ask(&c);
 
-	if (!ep)
-		return MRAPI_SUCCESS;
-	c = about_node(ep, n);
-	tw_group_leave(ep);
-	status = tw_mrapi_hosts_ask(&c);
 	tw_mrapi_admin_lock();
 	if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->born != tw_mrapi_self.as.born)
 		status = MRAPI_ERR_NODE_INITIALIZED;
@@ -321,17 +310,70 @@ void tw_mrapi_far_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle)
 
 void tw_mrapi_far_left(const struct tw_mrapi_name *name, bool wait)
 {
-	struct tw_ep *ep = tw_mrapi_net_enter();
-	struct tw_mrapi_ctrl c;
+	const struct tw_mrapi_ctrl c = about_name(name);
 
-	if (!ep)
-		return;
-	c = about_name(ep, name);
-	tw_group_leave(ep);
 	if (wait)
 		tw_mrapi_hosts_ask(&c);
 	else
 		tw_mrapi_hosts_notify(&c);
+}
+
+/* --------------------------------------------------------------------------- turns */
+
+/*
+ * A request to a lock of another host has a turn, in a lane of its node's until it is over, and the
+ * last answer in each lane is kept there. So a node has at most so many under way: the next one waits
+ * here, while some lanes are left for those that do not wait there. Else what ends a wait might wait
+ * for it.
+ */
+#define SPARE 8u
+
+static struct lanes {
+	uint32_t born;
+	uint64_t used;
+} lanes[MRAPI_MAX_NODES];
+_Static_assert(TW_MRAPI_LANES <= 64, "a word has them");
+
+struct wanted {
+	struct lanes *of;
+	unsigned spare;
+};
+
+static bool has_lane(struct tw_ep *ep, void *wanted)
+{
+	const struct wanted *w = wanted;
+
+	(void)ep;
+	return (unsigned)__builtin_popcountll(w->of->used) + w->spare < TW_MRAPI_LANES;
+}
+
+/* May wait; false: the node or the endpoint has ended. */
+static bool turn_begin(struct tw_ep *ep, uint32_t me, struct tw_mrapi_ctrl *c)
+{
+	static uint64_t turns;
+	struct lanes *of = &lanes[me - 1];
+	bool waits = c->op == TW_MRAPI_FAR_LOCK && c->timeout;
+	struct wanted w = {of, waits ? SPARE : 0};
+
+	if (of->born != c->node)
+		*of = (struct lanes){.born = c->node};
+	if (!has_lane(ep, &w) && tw_wait(ep, has_lane, &w, TW_FOREVER) != TW_W_TRUE)
+		return false;
+	if (of->born != c->node)
+		return false;
+	c->lane = (uint16_t)__builtin_ctzll(~of->used);
+	c->turn = ++turns;
+	of->used |= 1ull << c->lane;
+	return true;
+}
+
+void tw_mrapi_turn_end(uint32_t me, const struct tw_mrapi_ctrl *c)
+{
+	struct lanes *of = &lanes[me - 1];
+
+	if (of->born == c->node)
+		of->used &= ~(1ull << c->lane);
+	tw_mrapi_net_changed();
 }
 
 /* ---------------------------------------------------------- operating on what is there */
@@ -375,12 +417,12 @@ static mrapi_status_t ask(struct tw_ep *ep, uint32_t host, struct tw_mrapi_ctrl 
 	struct tw_mrapi_ctrl question, about;
 	mrapi_status_t status;
 
-	if (!me || !tw_mrapi_turn_begin(ep, me, c))
+	if (!me || !turn_begin(ep, me, c))
 		return MRAPI_ERR_NODE_NOTINIT;
 	question = *c;
 	status = tw_mrapi_host_ask(ep, host, c);
 	if (status == MRAPI_ERR_NODE_NOTINIT && tw_mrapi_me() == me) {
-		about = about_node(ep, tw_mrapi_node(me));
+		about = about_node(tw_mrapi_node(me));
 		tw_mrapi_host_ask(ep, host, &about);
 		*c = question;
 		status = tw_mrapi_host_ask(ep, host, c);
@@ -391,16 +433,12 @@ static mrapi_status_t ask(struct tw_ep *ep, uint32_t host, struct tw_mrapi_ctrl 
 
 mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 {
-	mrapi_status_t status = MRAPI_ERR_RMEM_INVALID;
+	mrapi_status_t status = MRAPI_ERR_NODE_NOTINIT;
 	uint32_t handle = c->handle, host = address(o, c);
 	enum tw_mrapi_kind kind = tw_mrapi_kind_of(handle);
-	struct tw_ep *ep = tw_mrapi_net_enter();
 
-	if (!ep)
-		return MRAPI_ERR_NODE_NOTINIT;
-	if (host)
-		status = ask(ep, host, c);
-	tw_group_leave(ep);
+	tw_mrapi_with_ep(ep)
+		status = host ? ask(ep, host, c) : MRAPI_ERR_RMEM_INVALID;
 	if (status == MRAPI_SUCCESS)
 		atomic_store_explicit(&slots[host - 1], c->slot, memory_order_relaxed);
 	if (status == MRAPI_ERR_RMEM_INVALID || status == tw_mrapi_stale(kind, 0) ||
@@ -412,21 +450,21 @@ mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 {
 	struct tw_mrapi_notice *t = calloc(1, sizeof(*t));
-	struct tw_ep *ep;
+	bool posted = false;
 
 	if (!t)
 		return tw_mrapi_far_ask(o, c);
 	t->me = tw_mrapi_me();
 	t->ctrl = *c;
 	t->host = address(o, &t->ctrl);
-	ep = t->host ? tw_mrapi_net_enter() : NULL;
-	if (ep && tw_mrapi_turn_begin(ep, t->me, &t->ctrl)) {
-		tw_mrapi_host_notify(t);
-		tw_group_leave(ep);
-		return MRAPI_SUCCESS;
+	tw_mrapi_with_ep(ep)
+	{
+		posted = t->host && turn_begin(ep, t->me, &t->ctrl);
+		if (posted)
+			tw_mrapi_host_notify(t);
 	}
-	if (ep)
-		tw_group_leave(ep);
+	if (posted)
+		return MRAPI_SUCCESS;
 	free(t);
 	return tw_mrapi_stale(tw_mrapi_kind_of(c->handle), c->handle);
 }

@@ -55,25 +55,21 @@ mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c
 /* Tells a process of another host all that this host has. */
 void tw_mrapi_far_introduce(struct tw_member *to);
 /* Serves CLAIM and GONE. */
-mrapi_status_t tw_mrapi_far_enter(struct tw_ep *ep, const struct tw_member *from,
-				  const struct tw_mrapi_ctrl *ctrl);
+mrapi_status_t tw_mrapi_far_enter(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl);
 mrapi_status_t tw_mrapi_far_remove(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl);
 /* That host is lost, with all it has. */
 void tw_mrapi_far_forget(uint32_t host);
 /* The same, unless that was its segment before. */
 void tw_mrapi_far_life(uint32_t host, uint64_t life);
 
+/* A request to a lock of another host, of that node's, is over. */
+void tw_mrapi_turn_end(uint32_t me, const struct tw_mrapi_ctrl *c);
+
 /* ---- news.c: under the admin lock */
 
 /* Whether it was not told before that something later has its slot there, or that it has ended. */
 bool tw_mrapi_news(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone);
 void tw_mrapi_news_forget(uint32_t host);
-
-/* ---- turns.c: a request of a node's has a turn of its own until it is over */
-
-/* May wait; false: the node or the endpoint has ended. */
-bool tw_mrapi_turn_begin(struct tw_ep *ep, uint32_t me, struct tw_mrapi_ctrl *c);
-void tw_mrapi_turn_end(uint32_t me, const struct tw_mrapi_ctrl *c);
 
 /* ---- guest.c */
 

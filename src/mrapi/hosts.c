@@ -291,6 +291,12 @@ static bool settled_or_quiet(struct tw_ep *ep, void *arg)
 	return settled(ep, arg) || ((struct link *)arg)->quietly;
 }
 
+/* Nor does another process of this host know one there. */
+static bool unknown(const struct link *l)
+{
+	return l->state == DOWN && !atomic_load(&host_at(l)->where);
+}
+
 /* SUCCESS: it is up. */
 static mrapi_status_t reach(struct tw_ep *ep, struct link *l,
 			    bool (*over)(struct tw_ep *, void *))
@@ -323,26 +329,19 @@ mrapi_status_t tw_mrapi_host_ask(struct tw_ep *ep, uint32_t host, struct tw_mrap
 mrapi_status_t tw_mrapi_hosts_ask(const struct tw_mrapi_ctrl *ctrl)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
-	struct tw_ep *ep = tw_mrapi_net_enter();
 
-	if (!ep)
-		return status;
-	each_link(l)
+	tw_mrapi_with_ep(ep) each_link(l)
 	{
 		struct tw_mrapi_ctrl each = *ctrl;
 		mrapi_status_t answer;
 
-		if (l->state == DOWN && !atomic_load(&host_at(l)->where))
-			continue;
-		if (reach(ep, l, settled_or_quiet) != MRAPI_SUCCESS)
+		if (status != MRAPI_SUCCESS || unknown(l) ||
+		    reach(ep, l, settled_or_quiet) != MRAPI_SUCCESS)
 			continue;
 		answer = tw_mrapi_host_ask(ep, (uint32_t)(l - links) + 1, &each);
-		if (answer != MRAPI_SUCCESS && answer != MRAPI_ERR_RMEM_INVALID)
+		if (answer != MRAPI_ERR_RMEM_INVALID)
 			status = answer;
-		if (status != MRAPI_SUCCESS)
-			break;
 	}
-	tw_group_leave(ep);
 	return status;
 }
 
@@ -387,11 +386,7 @@ void tw_mrapi_host_notify(struct tw_mrapi_notice *t)
 
 void tw_mrapi_hosts_notify(const struct tw_mrapi_ctrl *ctrl)
 {
-	struct tw_ep *ep = tw_mrapi_net_enter();
-
-	if (!ep)
-		return;
-	each_link(l)
+	tw_mrapi_with_ep(ep) each_link(l)
 	{
 		struct tw_mrapi_notice *t = l->state == DOWN ? NULL : calloc(1, sizeof(*t));
 
@@ -401,30 +396,22 @@ void tw_mrapi_hosts_notify(const struct tw_mrapi_ctrl *ctrl)
 		t->ctrl = *ctrl;
 		tw_mrapi_host_notify(t);
 	}
-	tw_group_leave(ep);
 }
 
 /* ------------------------------------------------------------------ start, stop */
 
 void tw_mrapi_hosts_look(void)
 {
-	struct tw_ep *ep = tw_mrapi_net_enter();
-
-	if (!ep)
-		return;
-	each_link(l) if (l->state == DOWN && !atomic_load(&host_at(l)->where) &&
-			 tw_clock() - l->looked > tw_clock_us(LOOK_US)) look(l, LIKELY, true);
-	tw_group_leave(ep);
+	tw_mrapi_with_ep(ep) each_link(l)
+		if (unknown(l) && tw_clock() - l->looked > tw_clock_us(LOOK_US))
+			look(l, LIKELY, true);
 }
 
 void tw_mrapi_hosts_inherit(uint64_t hosts)
 {
-	struct tw_ep *ep = hosts ? tw_mrapi_net_enter() : NULL;
-
-	if (!ep)
-		return;
-	each_link(l) if (l->state == DOWN && (hosts & bit_of(l))) look(l, TW_MRAPI_PROCS, true);
-	tw_group_leave(ep);
+	tw_mrapi_with_ep(ep) each_link(l)
+		if (l->state == DOWN && (hosts & bit_of(l)))
+			look(l, TW_MRAPI_PROCS, true);
 }
 
 void tw_mrapi_hosts_start(struct tw_ep *ep, const uint64_t *nics, unsigned n)

@@ -21,7 +21,6 @@
 
 #include "base/fds.h"
 #include "base/sys.h"
-#include "mrapi/join.h"
 #include "mrapi/mrapi_internal.h"
 #include "shmem/sock.h"
 
@@ -84,7 +83,7 @@ static int take_lock(void)
 			return fd;
 		if (errno != EADDRINUSE)
 			return -1;
-		err = tw_mrapi_dial_once(&other, "lock", suffix);
+		err = tw_mrapi_dial(&other, "lock", suffix);
 		if (err == 0)
 			wait_for_end(other, deadline);
 		else if (err == TW_SOCK_FOREIGN)
@@ -146,7 +145,7 @@ static int greet(uint32_t proc, uint32_t incarnation)
 {
 	struct tw_mrapi_message hello = {
 		.type = TW_MRAPI_HELLO, .proc = tw_mrapi.proc, .incarnation = tw_mrapi.incarnation};
-	int fd, err = tw_mrapi_dial_once(&fd, "", proc);
+	int fd, err = tw_mrapi_dial(&fd, "", proc);
 
 	if (err)
 		return err;

@@ -67,7 +67,7 @@ struct tw_mrapi_client {
 /*
  * A path. open() returns whether it reaches the memory. move() does the whole transfer
  * or fails: MRAPI_ERR_NOT_SUPPORTED if the system refuses this path, and the next one is
- * tried. The path to other hosts is in net_move.c.
+ * tried. The path to other hosts is in remote.c.
  */
 struct tw_mrapi_path {
 	const char *name;

@@ -22,6 +22,7 @@ struct tw_mrapi_member {
 	uint32_t incarnation;
 	uint32_t nodes; /* of this process, under its mutex */
 	_Atomic(uint32_t) joins;
+	uint64_t nic; /* of its endpoint, if there are other hosts */
 };
 
 extern struct tw_mrapi_member tw_mrapi;
@@ -97,6 +98,16 @@ void tw_mrapi_leave(void);
 bool tw_mrapi_gone(uint32_t proc);
 /* A member's process id in this process's namespace; 0 if it has ended or is not visible. */
 pid_t tw_mrapi_pid_of(uint32_t proc);
+
+/* ---- segment.c: results are 0 or an error */
+/* Maps the job's segment, from any member that replies, or makes one. */
+int tw_mrapi_find_segment(void);
+/* A listening socket of that name; -1 with errno. */
+int tw_mrapi_listen(const char *suffix, uint32_t number);
+/* Connects a new socket, which is closed on an error. */
+int tw_mrapi_dial(int *fd, const char *suffix, uint32_t number);
+/* Whether the error passes: the member is dying, leaving or slow. */
+bool tw_mrapi_passing(int err);
 
 /* ---- service.c: the thread that serves other members and detects their death */
 enum tw_mrapi_message_type {

@@ -213,7 +213,7 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 		tw_mrapi_hosts_life(from, ctrl->key);
 		return;
 	case TW_MRAPI_CTRL_CLAIM:
-		tw_mrapi_net_reply(from, ctrl, tw_mrapi_far_enter(ep, from, ctrl));
+		tw_mrapi_net_reply(from, ctrl, tw_mrapi_far_enter(from, ctrl));
 		return;
 	case TW_MRAPI_CTRL_GONE:
 		tw_mrapi_net_reply(from, ctrl, tw_mrapi_far_remove(from, ctrl));
@@ -285,6 +285,7 @@ static mrapi_status_t open_endpoint(void)
 	/* [set-up] */
 	atomic_store(&net.handle, handle);
 	ep = tw_enter(handle);
+	tw_mrapi.nic = ep->self->addr.where >> 16;
 	tw_mrapi_hosts_start(ep, net.hosts, net.nhosts);
 	tw_group_leave(ep);
 	return MRAPI_SUCCESS;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The segment and the arena of a job: made by its first member, passed to the others. */
+/*
+ * The segment and the arena of a job: made by its first member, passed to the others. And the
+ * names of the members' listening sockets: abstract, made of job, user and slot.
+ */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -9,13 +11,83 @@
 
 #include "base/fds.h"
 #include "base/page.h"
+#include "base/settings.h"
 #include "base/sys.h"
-#include "mrapi/join.h"
 #include "mrapi/mrapi_internal.h"
 #include "shmem/sealed.h"
 #include "shmem/sock.h"
 
 #define ARENA_BYTES (1ull << 42)
+#define REPLY_MS 5000 /* time limit of a member's reply */
+
+/* ------------------------------------------------------------------- names */
+
+static void make_name(struct tw_sock_name *name, const char *suffix, uint32_t number)
+{
+	tw_sock_name(name, "tagwire-mrapi-%s-%u.%s%u", tw_settings.job, geteuid(), suffix, number);
+}
+
+int tw_mrapi_listen(const char *suffix, uint32_t number)
+{
+	struct tw_sock_name name;
+	int fd = tw_sock_new(0), err;
+
+	if (fd < 0)
+		return -1;
+	make_name(&name, suffix, number);
+	err = tw_sock_listen(fd, &name, 1024);
+	if (err == 0)
+		return fd;
+	tw_fd_close(fd);
+	return errno = err, -1;
+}
+
+/* Whether the error means that no member of the job has the name. */
+static bool nobody(int err)
+{
+	return err == ECONNREFUSED || err == TW_SOCK_FOREIGN;
+}
+
+bool tw_mrapi_passing(int err)
+{
+	return nobody(err) || err == ECONNRESET || err == EPIPE || err == ETIMEDOUT ||
+	       err == EAGAIN || err == EINTR;
+}
+
+/* Connects the socket, or a new one for -1. After an error it is closed, or usable again. */
+static int dial(int *fd, const char *suffix, uint32_t number)
+{
+	struct timeval limit = {REPLY_MS / 1000, 0};
+	struct tw_sock_name name;
+	int err;
+
+	if (*fd < 0) {
+		*fd = tw_sock_new(0);
+		if (*fd < 0)
+			return errno;
+		setsockopt(*fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	}
+	make_name(&name, suffix, number);
+	err = tw_sock_connect(*fd, &name);
+	if (err && err != ECONNREFUSED) {
+		tw_fd_close(*fd);
+		*fd = -1;
+	}
+	return err;
+}
+
+int tw_mrapi_dial(int *fd, const char *suffix, uint32_t number)
+{
+	int err;
+
+	*fd = -1;
+	err = dial(fd, suffix, number);
+	if (err)
+		tw_fd_close(*fd);
+	return err;
+}
+
+/* ----------------------------------------------------------------- segment */
 
 static bool map_segment(int fd)
 {
@@ -71,7 +143,7 @@ static int request_files(int fd, int files[2])
 
 	if (tw_sys_send(fd, &m, sizeof(m), MSG_NOSIGNAL) != sizeof(m))
 		return errno;
-	n = tw_sys_poll(&p, 1, TW_MRAPI_REPLY_MS);
+	n = tw_sys_poll(&p, 1, REPLY_MS);
 	if (n <= 0)
 		return n == 0 ? ETIMEDOUT : errno;
 	err = tw_sock_recv(fd, &m, sizeof(m), files, 2);
@@ -107,17 +179,17 @@ static int take_segment(int fd)
 /* From the member with that slot. ECONNREFUSED: the slot has none. */
 static int segment_of(uint32_t proc, int *fd)
 {
-	int err = tw_mrapi_dial(fd, "", proc), again;
+	int err = dial(fd, "", proc), again;
 
 	if (err)
-		return tw_mrapi_nobody(err) ? ECONNREFUSED : err;
+		return nobody(err) ? ECONNREFUSED : err;
 	err = take_segment(*fd);
 	tw_fd_close(*fd);
 	*fd = -1;
 	if (!tw_mrapi_passing(err))
 		return err;
 	/* It may have been leaving; then the name is free by now. */
-	if (tw_mrapi_nobody(tw_mrapi_dial_once(&again, "", proc)))
+	if (nobody(tw_mrapi_dial(&again, "", proc)))
 		return ECONNREFUSED;
 	tw_fd_close(again);
 	return err;

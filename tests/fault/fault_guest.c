@@ -87,7 +87,7 @@ static void come(void)
 	struct tw_mrapi_node *n;
 
 	tw_mrapi.seg->host[0].nic = NIC;
-	HOLDS(tw_mrapi_far_enter(&ep, &from, &c) == MRAPI_SUCCESS);
+	HOLDS(tw_mrapi_far_enter(&from, &c) == MRAPI_SUCCESS);
 	n = tw_mrapi_node_find(1, 100);
 	HOLDS(n && n->host);
 	guest = (uint32_t)(n - tw_mrapi.seg->node) + 1;

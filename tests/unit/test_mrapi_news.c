@@ -61,7 +61,7 @@ static struct tw_mrapi_ctrl node(uint32_t born)
 
 static void begun(struct tw_mrapi_ctrl c)
 {
-	cr_assert_eq(tw_mrapi_far_enter(&ep, &from, &c), MRAPI_SUCCESS);
+	cr_assert_eq(tw_mrapi_far_enter(&from, &c), MRAPI_SUCCESS);
 }
 
 static void ended(struct tw_mrapi_ctrl c)
