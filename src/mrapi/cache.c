@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A node's software cache of one remote memory (MRAPI 3.5.2): blocks that were read,
- * with a bitmap of the bytes written since. Flush writes back exactly those bytes, so
+ * and which bytes were written since. Flush writes back exactly those bytes, so
  * nodes that write neighbouring bytes do not overwrite each other. Sync also drops the
  * blocks, so the next read sees what others have flushed. Each node has its own cache,
  * also within one process.
@@ -15,7 +15,7 @@
 
 struct tw_mrapi_cache_block {
 	bool dirty;
-	uint8_t written[BLOCK / 8]; /* one bit per byte */
+	char written[BLOCK]; /* 1: that byte */
 	char data[BLOCK];
 };
 
@@ -35,26 +35,22 @@ static mrapi_status_t transfer(struct tw_mrapi_client *c, bool write, uint64_t r
 	return tw_mrapi_move(c, &m);
 }
 
-static bool is_written(const struct tw_mrapi_cache_block *b, uint32_t at)
-{
-	return b->written[at / 8] >> (at % 8) & 1;
-}
-
 static mrapi_status_t write_back(struct tw_mrapi_client *c, struct tw_mrapi_cache_block *b,
 				 uint32_t i)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
+	const char *from = b->written, *top = from + BLOCK, *end;
 
 	if (!b->dirty)
 		return status;
-	for (uint32_t at = 0, end; at < BLOCK && status == MRAPI_SUCCESS; at = end) {
-		for (end = at; end < BLOCK && is_written(b, end); end++)
-			;
-		if (end > at)
-			status =
-				transfer(c, true, (uint64_t)i * BLOCK + at, b->data + at, end - at);
-		else
-			end++;
+	while (status == MRAPI_SUCCESS && (from = memchr(from, 1, (size_t)(top - from)))) {
+		uint32_t at = (uint32_t)(from - b->written);
+
+		end = memchr(from, 0, (size_t)(top - from));
+		end = end ? end : top;
+		status = transfer(c, true, (uint64_t)i * BLOCK + at, b->data + at,
+				  (uint32_t)(end - from));
+		from = end;
 	}
 	if (status == MRAPI_SUCCESS) {
 		memset(b->written, 0, sizeof(b->written));
@@ -125,13 +121,6 @@ static mrapi_status_t block(struct tw_mrapi_client *c, struct tw_mrapi_cache *k,
 	return status;
 }
 
-static void mark(struct tw_mrapi_cache_block *b, uint32_t at, uint32_t bytes)
-{
-	b->dirty = true;
-	for (uint32_t i = at; i < at + bytes; i++)
-		b->written[i / 8] |= (uint8_t)(1u << (i % 8));
-}
-
 static mrapi_status_t access_one(struct tw_mrapi_client *c, struct tw_mrapi_cache *k, bool write,
 				 char *local, uint64_t remote, uint32_t bytes)
 {
@@ -144,7 +133,8 @@ static mrapi_status_t access_one(struct tw_mrapi_client *c, struct tw_mrapi_cach
 			return status;
 		if (write) {
 			memcpy(b->data + at, local, part);
-			mark(b, at, part);
+			memset(b->written + at, 1, part);
+			b->dirty = true;
 		} else {
 			memcpy(local, b->data + at, part);
 		}
