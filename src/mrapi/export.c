@@ -18,10 +18,11 @@ struct export
 
 static struct tw_list exports = {&exports, &exports};
 
+/* An export of that memory, to that member unless it is NULL; or NULL. */
 static struct export *find_export(uint32_t handle, const struct tw_member *to)
 {
 	tw_list_walk(&exports, struct export, l, link) {
-		if (l->handle == handle && l->to == to)
+		if (l->handle == handle && (l->to == to || !to))
 			return l;
 	}
 	return NULL;
@@ -29,11 +30,7 @@ static struct export *find_export(uint32_t handle, const struct tw_member *to)
 
 bool tw_mrapi_exports(uint32_t handle)
 {
-	tw_list_walk(&exports, struct export, l, link) {
-		if (l->handle == handle)
-			return true;
-	}
-	return false;
+	return find_export(handle, NULL) != NULL;
 }
 
 /* With the last export of a memory goes its window. Those that used it have let go before. */
@@ -47,53 +44,44 @@ static void end_export(struct tw_ep *ep, struct export *l)
 
 /* ------------------------------------------------------------------ requests */
 
-static mrapi_status_t attach(struct tw_ep *ep, struct tw_member *from,
-			     const struct tw_mrapi_ctrl *ctrl)
+static mrapi_status_t attach(struct tw_ep *ep, struct tw_member *from, uint32_t handle)
 {
-	struct tw_mrapi_rmem *r = tw_mrapi_own_rmem(ctrl->handle);
-	uint64_t key = ctrl->handle;
+	struct tw_mrapi_rmem *r = tw_mrapi_own_rmem(handle);
+	uint64_t key = handle;
 	struct export *l;
 
 	if (!r)
 		return MRAPI_ERR_RMEM_INVALID;
-	if (find_export(ctrl->handle, from))
+	if (find_export(handle, from))
 		return MRAPI_SUCCESS;
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return MRAPI_ERR_MEM_LIMIT;
-	if (!tw_mrapi_exports(ctrl->handle) &&
+	if (!tw_mrapi_exports(handle) &&
 	    tw_window_register(ep, (void *)(uintptr_t)r->address, r->size,
 			       TW_WINDOW_READ | TW_WINDOW_WRITE, &key) != TW_OK) {
 		free(l);
 		return MRAPI_ERR_MEM_LIMIT;
 	}
 	l->to = from;
-	l->handle = ctrl->handle;
+	l->handle = handle;
 	tw_list_add_tail(&exports, &l->link);
-	return MRAPI_SUCCESS;
-}
-
-static mrapi_status_t detach(struct tw_ep *ep, struct tw_member *from,
-			     const struct tw_mrapi_ctrl *ctrl)
-{
-	struct export *l = find_export(ctrl->handle, from);
-
-	if (!l)
-		return MRAPI_ERR_RMEM_INVALID;
-	end_export(ep, l);
 	return MRAPI_SUCCESS;
 }
 
 mrapi_status_t tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from,
 				     const struct tw_mrapi_ctrl *ctrl)
 {
-	switch (ctrl->what) {
-	case TW_MRAPI_CTRL_ATTACH:
-		return attach(ep, from, ctrl);
-	case TW_MRAPI_CTRL_DETACH:
-		return detach(ep, from, ctrl);
-	}
-	return MRAPI_ERR_PARAMETER;
+	struct export *l = find_export(ctrl->handle, from);
+
+	if (ctrl->what == TW_MRAPI_CTRL_ATTACH)
+		return attach(ep, from, ctrl->handle);
+	if (ctrl->what != TW_MRAPI_CTRL_DETACH)
+		return MRAPI_ERR_PARAMETER;
+	if (!l)
+		return MRAPI_ERR_RMEM_INVALID;
+	end_export(ep, l);
+	return MRAPI_SUCCESS;
 }
 
 /* ----------------------------------------------------------------------- end */
