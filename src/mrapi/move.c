@@ -220,12 +220,12 @@ enum { IDLE, REQUESTED, REPLIED };
 #define PART (TW_MRAPI_BOUNCE - sizeof(struct bounce))
 #define LIVENESS_NS 100000000ull /* interval at which a waiter checks that the owner lives */
 #define CONNECT_US 500
+#define BUSY_US 50
 
-static pthread_mutex_t bounce_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t bounce_free = PTHREAD_COND_INITIALIZER;
-static uint32_t bounces_taken; /* one bit per slot */
-static uint32_t bounces_paged; /* allocated in this join */
-static uint32_t bounces_join;
+static struct {
+	pthread_mutex_t mutex;
+	uint32_t paged; /* the join in which its pages were allocated */
+} bounces[] = {[0 ... TW_MRAPI_BOUNCE_SLOTS - 1] = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
 
 static uint64_t bounce_at(uint32_t proc, uint32_t slot)
 {
@@ -240,55 +240,33 @@ static struct bounce *bounce_map(uint32_t proc, uint32_t slot)
 	return tw_mrapi_arena_map(bounce_at(proc, slot), TW_MRAPI_BOUNCE, 0, false);
 }
 
-/* Allocates a buffer's pages. Under the mutex. */
-static bool bounce_pages(uint32_t slot)
-{
-	if (bounces_join != tw_mrapi.joins)
-		bounces_paged = 0;
-	bounces_join = tw_mrapi.joins;
-	if (!(bounces_paged >> slot & 1) &&
-	    fallocate(tw_mrapi.arenafd, 0, (off_t)bounce_at(tw_mrapi.proc, slot), TW_MRAPI_BOUNCE) <
-		    0)
-		return false;
-	bounces_paged |= 1u << slot;
-	return true;
-}
-
 static bool served_open(struct tw_mrapi_client *c)
 {
-	bool paged;
-
-	if (c->owner || c->proc == tw_mrapi.proc || tw_mrapi.seg->arena_size < TW_MRAPI_BOUNCES)
-		return false;
-	tw_mrapi_lock(&bounce_mutex);
-	paged = bounce_pages(0);
-	tw_mrapi_unlock(&bounce_mutex);
-	return paged;
+	return !c->owner && c->proc != tw_mrapi.proc &&
+	       tw_mrapi.seg->arena_size >= TW_MRAPI_BOUNCES;
 }
 
-/* Waits for a free slot; TW_MRAPI_BOUNCE_SLOTS: memory is short. */
+/* Locks any buffer that is free, and polls while none is: a slow owner may have each of them. */
 static uint32_t take_slot(void)
 {
-	uint32_t slot;
-
-	tw_mrapi_lock(&bounce_mutex);
-	while (bounces_taken == (1u << TW_MRAPI_BOUNCE_SLOTS) - 1)
-		pthread_cond_wait(&bounce_free, &bounce_mutex);
-	slot = (uint32_t)__builtin_ctz(~bounces_taken);
-	if (bounce_pages(slot))
-		bounces_taken |= 1u << slot;
-	else
-		slot = TW_MRAPI_BOUNCE_SLOTS;
-	tw_mrapi_unlock(&bounce_mutex);
-	return slot;
+	for (uint32_t slot = 0;; slot = (slot + 1) % TW_MRAPI_BOUNCE_SLOTS) {
+		if (pthread_mutex_trylock(&bounces[slot].mutex) == 0)
+			return slot;
+		if (slot == TW_MRAPI_BOUNCE_SLOTS - 1)
+			usleep(BUSY_US);
+	}
 }
 
-static void give_slot(uint32_t slot)
+/* The buffer with its pages; NULL: memory is short. */
+static struct bounce *bounce_begin(uint32_t slot)
 {
-	tw_mrapi_lock(&bounce_mutex);
-	bounces_taken &= ~(1u << slot);
-	tw_mrapi_unlock(&bounce_mutex);
-	pthread_cond_signal(&bounce_free);
+	uint64_t at = bounce_at(tw_mrapi.proc, slot);
+
+	if (bounces[slot].paged != tw_mrapi.joins &&
+	    fallocate(tw_mrapi.arenafd, 0, (off_t)at, TW_MRAPI_BOUNCE) < 0)
+		return NULL;
+	bounces[slot].paged = tw_mrapi.joins;
+	return bounce_map(tw_mrapi.proc, slot);
 }
 
 static mrapi_status_t served_request(struct tw_mrapi_client *c, uint32_t slot, struct bounce *b)
@@ -342,20 +320,19 @@ static mrapi_status_t served_part(struct tw_mrapi_client *c, const struct tw_mra
 static mrapi_status_t served_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
-	uint32_t slot = take_slot();
 	struct tw_mrapi_place at = {0};
 	struct tw_mrapi_move part;
 	struct bounce *b;
+	uint32_t slot;
 
-	if (slot == TW_MRAPI_BOUNCE_SLOTS)
-		return MRAPI_ERR_MEM_LIMIT;
 	tw_mrapi_hold();
-	b = bounce_map(tw_mrapi.proc, slot);
+	slot = take_slot();
+	b = bounce_begin(slot);
 	while (b && status == MRAPI_SUCCESS && tw_mrapi_next_part(m, &at, PART, UINT32_MAX, &part))
 		status = served_part(c, &part, slot, b);
 	if (b)
 		munmap(b, TW_MRAPI_BOUNCE);
-	give_slot(slot);
+	pthread_mutex_unlock(&bounces[slot].mutex);
 	tw_mrapi_unhold();
 	return b ? status : MRAPI_ERR_MEM_LIMIT;
 }
@@ -364,9 +341,8 @@ const struct tw_mrapi_path tw_mrapi_path_served = {"served", false, served_open,
 
 void tw_mrapi_served_forked(void)
 {
-	pthread_mutex_init(&bounce_mutex, NULL);
-	pthread_cond_init(&bounce_free, NULL);
-	bounces_taken = 0;
+	for (uint32_t slot = 0; slot < TW_MRAPI_BOUNCE_SLOTS; slot++)
+		pthread_mutex_init(&bounces[slot].mutex, NULL);
 }
 
 /* Reads each field once: the requester can change them at any time. */
