@@ -6,18 +6,18 @@
 #define _GNU_SOURCE
 #include "mrapi/requests.h"
 
-#define RESTING 64 /* ended requests whose status is kept */
+#define RESTING 64 /* cancelled requests that are kept */
 #define MAX_REQUESTS 65536u
 
 pthread_mutex_t tw_mrapi_requests_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
 	pthread_cond_t changed; /* a request is complete */
-	struct tw_list ended;
-	unsigned nended;
+	struct tw_list canceled;
+	unsigned ncanceled;
 	struct tw_pool pool;
 	uint32_t under_way;
-} all = {.ended = {&all.ended, &all.ended}};
+} all = {.canceled = {&all.canceled, &all.canceled}};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -36,33 +36,30 @@ static void prepare(void)
 
 static void free_oldest(void)
 {
-	struct tw_mrapi_request *r = tw_list_first(&all.ended, struct tw_mrapi_request, link);
-
-	tw_list_del(&r->link);
-	all.nended--;
-	tw_pool_put(&all.pool, r);
+	tw_pool_put(&all.pool, tw_list_take(&all.canceled, struct tw_mrapi_request, link));
+	all.ncanceled--;
 }
 
 static struct tw_mrapi_request *new_request(void)
 {
 	struct tw_mrapi_request *r;
 
-	if (all.nended > RESTING)
+	if (all.ncanceled > RESTING)
 		free_oldest();
 	r = tw_pool_get(&all.pool);
-	if (!r && all.nended) {
+	if (!r && all.ncanceled) {
 		free_oldest();
 		r = tw_pool_get(&all.pool);
 	}
 	return r;
 }
 
-/* It is freed some requests later; until then it reports a cancel. */
-static void end_request(struct tw_mrapi_request *r, enum tw_mrapi_request_state how)
+/* It is freed some requests later; until then it says so. */
+static void canceled(struct tw_mrapi_request *r)
 {
-	r->state = how;
-	tw_list_add_tail(&all.ended, &r->link);
-	all.nended++;
+	r->state = TW_MRAPI_CANCELED;
+	tw_list_add_tail(&all.canceled, &r->link);
+	all.ncanceled++;
 }
 
 static mrapi_request_t name_of(const struct tw_mrapi_request *r)
@@ -76,14 +73,14 @@ static struct tw_mrapi_request *find(const mrapi_request_t *request, uint32_t me
 	struct tw_mrapi_request *r =
 		tw_pool_find(&all.pool, (uint32_t)name - 1, (uint32_t)(name >> 32));
 
-	return r && r->me == me && r->state != TW_MRAPI_ENDED ? r : NULL;
+	return r && r->me == me ? r : NULL;
 }
 
 void tw_mrapi_request_over(struct tw_mrapi_request *r)
 {
 	all.under_way--;
 	if (r->cancel)
-		end_request(r, TW_MRAPI_CANCELED);
+		canceled(r);
 	else
 		r->state = TW_MRAPI_DONE;
 	pthread_cond_broadcast(&all.changed);
@@ -132,7 +129,7 @@ static mrapi_status_t poll_one(const mrapi_request_t *request, uint32_t me, size
 	status = r->status;
 	if (size)
 		*size = r->moved;
-	end_request(r, TW_MRAPI_ENDED);
+	tw_pool_put(&all.pool, r);
 	return status;
 }
 
@@ -262,7 +259,7 @@ static void cancel(struct tw_mrapi_request *r)
 	r->cancel = true;
 	tw_mrapi_move_stop(r);
 	if (r->state == TW_MRAPI_DONE)
-		end_request(r, TW_MRAPI_CANCELED);
+		canceled(r);
 	else if (r->state == TW_MRAPI_RUNNING && !r->running)
 		tw_mrapi_request_over(r);
 	while (r->state == TW_MRAPI_RUNNING && r->obj.gen == gen)
@@ -295,7 +292,7 @@ void tw_mrapi_requests_end(uint32_t me)
 
 	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	while ((r = tw_pool_next(&all.pool, &i))) {
-		if (r->me != me || r->state == TW_MRAPI_ENDED)
+		if (r->me != me)
 			continue;
 		if (r->state != TW_MRAPI_CANCELED)
 			cancel(r);
@@ -327,6 +324,6 @@ void tw_mrapi_requests_forked(void)
 	tw_pool_fini(&all.pool);
 	prepare();
 	tw_mrapi_movers_forked();
-	tw_list_init(&all.ended);
-	all.nended = all.under_way = 0;
+	tw_list_init(&all.canceled);
+	all.ncanceled = all.under_way = 0;
 }

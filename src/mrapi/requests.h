@@ -6,11 +6,11 @@
 #include "base/pool.h"
 #include "mrapi/memory.h"
 
-enum tw_mrapi_request_state { TW_MRAPI_ENDED, TW_MRAPI_RUNNING, TW_MRAPI_DONE, TW_MRAPI_CANCELED };
+enum tw_mrapi_request_state { TW_MRAPI_RUNNING, TW_MRAPI_DONE, TW_MRAPI_CANCELED };
 
 struct tw_mrapi_request {
 	struct tw_pool_obj obj;
-	struct tw_list link; /* in its client's queue while queued, or in the list of ended ones */
+	struct tw_list link; /* in its client's queue while queued, or in the list of cancelled ones */
 	uint32_t me;
 	enum tw_mrapi_request_state state;
 	bool queued; /* it has parts to start */
