@@ -5,7 +5,7 @@
  * a member never closes one.
  *
  * While descriptors or memory are short, connections wait at the listener: the thread
- * tries again ten times a second, and tests itself whether those members live.
+ * tries again ten times a second at least, and tests itself whether those members live.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +22,7 @@
 #include "shmem/sock.h"
 
 #define UNKNOWN UINT32_MAX
-#define SHORT_NS 100000000ull /* retry interval while resources are short */
+#define SHORT_MS 100 /* retry interval while resources are short */
 
 struct conn {
 	struct tw_list link;
@@ -37,7 +37,7 @@ static struct {
 	struct tw_list conns;
 	pthread_t thread;
 	int epfd, listener, stopfd, kernel;
-	uint64_t again; /* time of the next retry; 0: no resource is short */
+	bool starved; /* resources are short */
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .conns = {&service.conns, &service.conns}};
 
 /* 0 or an error; the connection is kept in either case. */
@@ -146,7 +146,7 @@ static void listen_for(uint32_t events)
 static void run_short(int err)
 {
 	tw_log(TW_LOG_WARN, "mrapi: cannot accept a new member yet: %s", strerror(err));
-	service.again = tw_futex_now() + SHORT_NS;
+	service.starved = true;
 	listen_for(0);
 }
 
@@ -171,7 +171,7 @@ static void try_again(void)
 	reclaim_dead();
 	while (err == 0 && tw_sys_poll(&p, 1, 0) == 1)
 		err = accept_one();
-	service.again = err ? tw_futex_now() + SHORT_NS : 0;
+	service.starved = err;
 	if (!err)
 		listen_for(EPOLLIN);
 }
@@ -213,23 +213,15 @@ static void receive(struct conn *c)
 	}
 }
 
-/* Milliseconds until the retry; -1: none is due. */
-static int retry_ms(void)
-{
-	uint64_t now = service.again ? tw_futex_now() : 0;
-
-	if (!service.again)
-		return -1;
-	return now < service.again ? (int)((service.again - now) / 1000000) + 1 : 0;
-}
-
 static void *run(void *arg)
 {
 	struct epoll_event ev[16];
 
 	(void)arg;
 	for (;;) {
-		int n = epoll_wait(service.epfd, ev, tw_countof(ev), retry_ms()), err;
+		int n = epoll_wait(service.epfd, ev, tw_countof(ev),
+				   service.starved ? SHORT_MS : -1);
+		int err;
 
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.ptr == &service.stopfd)
@@ -241,7 +233,7 @@ static void *run(void *arg)
 			else if ((err = accept_one()) != 0)
 				run_short(err);
 		}
-		if (retry_ms() == 0)
+		if (service.starved)
 			try_again();
 	}
 }
@@ -271,7 +263,7 @@ int tw_mrapi_service_start(int listener)
 	int err = 0;
 
 	service.listener = listener;
-	service.again = 0;
+	service.starved = false;
 	service.kernel = -1;
 	service.epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
 	service.stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC));
