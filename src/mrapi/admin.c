@@ -163,12 +163,11 @@ void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 		return;
 	tw_mrapi_admin_lock();
 	if (atomic_load(&seg->proc[proc].life) == dead) {
-		for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
-			if (atomic_load(&seg->node[i].life) == TW_MRAPI_FREE ||
-			    seg->node[i].proc != proc || seg->node[i].host)
+		tw_mrapi_each_node(n) {
+			if (atomic_load(&n->life) == TW_MRAPI_FREE || n->proc != proc || n->host)
 				continue;
-			ended[nodes++] = tw_mrapi_name(&seg->node[i]);
-			tw_mrapi_release_node(i + 1);
+			ended[nodes++] = tw_mrapi_name(n);
+			tw_mrapi_release_node(tw_mrapi_me_of(n));
 		}
 		hosts = atomic_load(&seg->proc[proc].hosts);
 		tw_mrapi_guests_unserved(proc);

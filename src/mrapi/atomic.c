@@ -214,9 +214,9 @@ void mrapi_atomic_sync(void *sync, mrapi_status_t *status)
 
 void mrapi_atomic_lock(void *sync, void *dest, void *previous, size_t size, mrapi_status_t *status)
 {
-	mrapi_status_t result = MRAPI_ERR_ATOM_OP_FAILED;
+	mrapi_status_t result = refused();
 
-	if (tw_mrapi_owned_reserve())
+	if (tw_mrapi_me() && tw_mrapi_owned_reserve())
 		result = apply(sync, LOCK, dest, 1, 0, previous, size);
 	if (result == MRAPI_SUCCESS)
 		tw_mrapi_owned_add(dest);

@@ -11,12 +11,10 @@
 /* The flag of an attribute; 0 if objects of that kind do not have it. */
 static unsigned flag_of(enum tw_mrapi_kind kind, mrapi_uint_t num)
 {
-	bool lock = kind == TW_MRAPI_MUTEX || kind == TW_MRAPI_SEM || kind == TW_MRAPI_RWL;
-
 	if (num == MRAPI_MUTEX_RECURSIVE)
 		return kind == TW_MRAPI_MUTEX ? TW_MRAPI_RECURSIVE : 0;
 	if (num == MRAPI_ERROR_EXT)
-		return lock ? TW_MRAPI_EXT : 0;
+		return kind < TW_MRAPI_LOCKS ? TW_MRAPI_EXT : 0;
 	return num == MRAPI_DOMAIN_SHARED ? TW_MRAPI_DOMAIN_SHARED : 0;
 }
 

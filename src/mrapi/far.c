@@ -41,7 +41,7 @@ static void take_rmem(struct tw_mrapi_obj *o, const struct tw_mrapi_ctrl *ctrl,
 	r->offset = ~0ull;
 	r->size = ctrl->size;
 	r->atype = (uint16_t)ctrl->atype;
-	r->owner = (uint16_t)(owner - tw_mrapi.seg->node + 1);
+	r->owner = (uint16_t)tw_mrapi_me_of(owner);
 	tw_mrapi_nodeset_clear(&r->attached);
 }
 
@@ -158,10 +158,9 @@ static void forget(uint32_t host)
 	while ((o = tw_mrapi_walk(&w)))
 		if (atomic_load(&o->handle) && o->host == host)
 			tw_mrapi_table_free(w.kind, o);
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
-		if (atomic_load(&tw_mrapi.seg->node[i].life) == TW_MRAPI_LIVE &&
-		    tw_mrapi.seg->node[i].host == host)
-			tw_mrapi_guest_end(&tw_mrapi.seg->node[i]);
+	tw_mrapi_each_node(n)
+		if (atomic_load(&n->life) == TW_MRAPI_LIVE && n->host == host)
+			tw_mrapi_guest_end(n);
 }
 
 void tw_mrapi_far_forget(uint32_t host)
@@ -225,17 +224,16 @@ static struct tw_mrapi_ctrl about_node(const struct tw_mrapi_node *n)
 
 void tw_mrapi_far_introduce(struct tw_member *to)
 {
-	struct tw_mrapi_segment *seg = tw_mrapi.seg;
-	struct tw_mrapi_ctrl c = {.what = TW_MRAPI_CTRL_LIFE, .key = seg->life};
+	struct tw_mrapi_ctrl c = {.what = TW_MRAPI_CTRL_LIFE, .key = tw_mrapi.seg->life};
 	struct tw_mrapi_walk w = {0};
 	struct tw_mrapi_obj *o;
 
 	tw_ctrl_send(to, 0, &c, sizeof(c));
 	tw_mrapi_admin_lock();
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
-		if (atomic_load(&seg->node[i].life) != TW_MRAPI_LIVE || seg->node[i].host)
+	tw_mrapi_each_node(n) {
+		if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->host)
 			continue;
-		c = about_node(&seg->node[i]);
+		c = about_node(n);
 		tw_ctrl_send(to, 0, &c, sizeof(c));
 	}
 	while ((o = tw_mrapi_walk(&w))) {

@@ -22,7 +22,7 @@ struct tw_mrapi_name {
 static inline struct tw_mrapi_name tw_mrapi_name(const struct tw_mrapi_node *n)
 {
 	return (struct tw_mrapi_name){n->domain, n->number, n->born, n->proc,
-				      (uint32_t)(n - tw_mrapi.seg->node)};
+				      tw_mrapi_me_of(n) - 1};
 }
 
 /* ---- far.c */

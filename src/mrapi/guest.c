@@ -83,8 +83,7 @@ static struct tw_mrapi_node *guest_of(const struct waiter *w)
 
 bool tw_mrapi_guest_begin(struct tw_mrapi_node *n)
 {
-	uint32_t slot = (uint32_t)(n - tw_mrapi.seg->node);
-	struct tw_mrapi_done *lanes = tw_mrapi.seg->done[slot];
+	struct tw_mrapi_done *lanes = tw_mrapi.seg->done[tw_mrapi_me_of(n) - 1];
 	off_t at = (off_t)((char *)lanes - (char *)tw_mrapi.seg);
 
 	if (fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->done[0])) < 0)
@@ -204,8 +203,8 @@ static mrapi_status_t answer(struct waiter *w, bool last)
 	tw_mrapi_admin_lock();
 	n = guest_of(w);
 	if (n) {
-		w->ctrl.slot = (uint32_t)(n - tw_mrapi.seg->node);
-		w->guest = tw_mrapi_owner(w->ctrl.slot + 1);
+		w->guest = tw_mrapi_owner(tw_mrapi_me_of(n));
+		w->ctrl.slot = w->guest.me - 1;
 		kept = lane_of(w->guest.me, w->ctrl.lane);
 		if (kept->turn == w->ctrl.turn) {
 			status = (mrapi_status_t)kept->status;
@@ -304,34 +303,26 @@ void tw_mrapi_guest_serve(struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
 
 void tw_mrapi_guest_end(struct tw_mrapi_node *n)
 {
-	uint32_t me = (uint32_t)(n - tw_mrapi.seg->node) + 1;
-
 	if (n->proc == tw_mrapi.proc)
-		tw_mrapi_wait_notify(me);
-	tw_mrapi_release_node(me);
+		tw_mrapi_wait_notify(tw_mrapi_me_of(n));
+	tw_mrapi_release_node(tw_mrapi_me_of(n));
 }
 
 void tw_mrapi_guests_lost(const struct tw_member *m)
 {
 	tw_mrapi_admin_lock();
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
-		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
-
+	tw_mrapi_each_node(n)
 		if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host && n->where == m->where &&
 		    n->session == m->addr.session && !served_elsewhere(n))
 			tw_mrapi_guest_end(n);
-	}
 	tw_mrapi_admin_unlock();
 }
 
 void tw_mrapi_guests_unserved(uint32_t proc)
 {
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
-		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
-
+	tw_mrapi_each_node(n)
 		if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host && n->proc == proc)
 			n->proc = TW_MRAPI_PROCS;
-	}
 }
 
 void tw_mrapi_guests_stop(void)

@@ -67,13 +67,10 @@ static uint32_t oldest_but(uint32_t me)
 
 	/* A guest may come to a slot meanwhile. */
 	tw_mrapi_admin_lock();
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
-		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
-
-		if (i + 1 != me && lives_here(n) &&
+	tw_mrapi_each_node(n)
+		if (tw_mrapi_me_of(n) != me && lives_here(n) &&
 		    (best == 0 || n->born < tw_mrapi_node(best)->born))
-			best = i + 1;
-	}
+			best = tw_mrapi_me_of(n);
 	tw_mrapi_admin_unlock();
 	return best;
 }
@@ -115,6 +112,7 @@ static void thread_ended(void *unused)
 	struct tw_mrapi_owner owner = {0};
 
 	(void)unused;
+	tw_mrapi_owned_end();
 	tw_mrapi_lock(&mutex);
 	if (tw_mrapi.nodes > 0 && still_self()) {
 		owner = tw_mrapi_self.as;
@@ -123,6 +121,11 @@ static void thread_ended(void *unused)
 	forget_self();
 	tw_mrapi_unlock(&mutex);
 	tw_mrapi_events_quiet(owner);
+}
+
+bool tw_mrapi_thread_ends(void)
+{
+	return pthread_setspecific(thread_end, &tw_mrapi_self) == 0;
 }
 
 /* A forked child is not a member and has no node; it may initialize. */
@@ -137,7 +140,7 @@ static void forked(void)
 	tw_mrapi_rmem_forked();
 	tw_mrapi_net_forked();
 	tw_mrapi_shmem_forked();
-	tw_mrapi_owned_forked();
+	tw_mrapi_owned_end();
 	tw_fds_forked();
 	tw_mrapi.seg = NULL; /* not mapped in the child */
 	tw_mrapi.nodes = 0;
@@ -188,9 +191,7 @@ static mrapi_status_t become_member(void)
 
 struct tw_mrapi_node *tw_mrapi_node_find(mrapi_domain_t domain, mrapi_node_t number)
 {
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
-		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
-
+	tw_mrapi_each_node(n) {
 		/* [node] */
 		if (atomic_load(&n->life) == TW_MRAPI_LIVE && n->number == number &&
 		    n->domain == domain)
@@ -201,8 +202,8 @@ struct tw_mrapi_node *tw_mrapi_node_find(mrapi_domain_t domain, mrapi_node_t num
 
 bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s)
 {
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++)
-		if (tw_mrapi_nodeset_has(s, i) && tw_mrapi.seg->node[i].proc == tw_mrapi.proc)
+	tw_mrapi_each_node(n)
+		if (tw_mrapi_nodeset_has(s, tw_mrapi_me_of(n) - 1) && n->proc == tw_mrapi.proc)
 			return true;
 	return false;
 }
@@ -211,9 +212,7 @@ mrapi_status_t tw_mrapi_node_shares(mrapi_node_t number)
 {
 	mrapi_status_t status = MRAPI_ERR_NODE_NOTINIT;
 
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
-		const struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
-
+	tw_mrapi_each_node(n) {
 		if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->number != number)
 			continue;
 		if (!n->host)
@@ -225,9 +224,7 @@ mrapi_status_t tw_mrapi_node_shares(mrapi_node_t number)
 
 struct tw_mrapi_node *tw_mrapi_node_new(mrapi_domain_t domain, mrapi_node_t number, uint32_t proc)
 {
-	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
-		struct tw_mrapi_node *n = &tw_mrapi.seg->node[i];
-
+	tw_mrapi_each_node(n) {
 		if (atomic_load(&n->life) != TW_MRAPI_FREE)
 			continue;
 		n->proc = proc;
@@ -255,7 +252,7 @@ static mrapi_status_t enter(mrapi_domain_t domain, mrapi_node_t number)
 	/* [node] */
 	atomic_store(&n->life, TW_MRAPI_LIVE);
 	tw_mrapi_self.epoch = atomic_load(&tw_mrapi.epoch);
-	tw_mrapi_self.as = tw_mrapi_owner((uint32_t)(n - tw_mrapi.seg->node) + 1);
+	tw_mrapi_self.as = tw_mrapi_owner(tw_mrapi_me_of(n));
 	return MRAPI_SUCCESS;
 }
 
@@ -289,7 +286,7 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 	if (tw_mrapi.nodes++ == 0)
 		/* [member] */
 		atomic_store_explicit(&tw_mrapi.first, tw_mrapi_self.as.me, memory_order_release);
-	pthread_setspecific(thread_end, &tw_mrapi_self);
+	tw_mrapi_thread_ends();
 	tw_mrapi_event(MRAPI_EVENT_NODE_JOINED);
 	return MRAPI_SUCCESS;
 }

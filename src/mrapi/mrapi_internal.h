@@ -69,6 +69,17 @@ static inline struct tw_mrapi_node *tw_mrapi_node(uint32_t me)
 	return &tw_mrapi.seg->node[me - 1];
 }
 
+/* The node as slot + 1. */
+static inline uint32_t tw_mrapi_me_of(const struct tw_mrapi_node *n)
+{
+	return (uint32_t)(n - tw_mrapi.seg->node) + 1;
+}
+
+/* Of all slots, also of those that are free. */
+#define tw_mrapi_each_node(n)                                                                      \
+	for (struct tw_mrapi_node *n = tw_mrapi.seg->node;                                         \
+	     n < tw_mrapi.seg->node + MRAPI_MAX_NODES; n++)
+
 static inline struct tw_mrapi_owner tw_mrapi_owner(uint32_t me)
 {
 	return (struct tw_mrapi_owner){me, tw_mrapi_node(me)->born, tw_mrapi.joins,
@@ -184,16 +195,13 @@ struct tw_mrapi_obj *tw_mrapi_lookup(enum tw_mrapi_kind kind, uint32_t id);
 bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags);
 /* Ends an object. */
 void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
-/* Finds an id for the caller's domain. */
-mrapi_status_t tw_mrapi_table_get(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out);
 void tw_mrapi_table_repair(enum tw_mrapi_kind kind);
-void tw_mrapi_table_init(struct tw_mrapi_segment *seg);
 /* The object in that slot, live or not. */
 struct tw_mrapi_obj *tw_mrapi_slot(enum tw_mrapi_kind kind, uint32_t slot);
 /* The status of a stale handle: *_DELETED or *_INVALID. */
 mrapi_status_t tw_mrapi_stale(enum tw_mrapi_kind kind, uint32_t handle);
 
-/* Common functions of all kinds. begin() fills in a new object, or refuses. */
+/* Common functions of all kinds. begin(), or NULL, fills in a new object, or refuses. */
 mrapi_status_t tw_mrapi_obj_create(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,
 				   mrapi_status_t (*begin)(struct tw_mrapi_obj *o, const void *arg),
 				   const void *arg, uint32_t *handle);
@@ -283,6 +291,8 @@ unsigned tw_mrapi_wait_notify(uint32_t me);
 void tw_mrapi_wait_forked(void);
 
 /* ---- init.c */
+/* Has the end of the calling thread noticed, in a member; false when memory is short. */
+bool tw_mrapi_thread_ends(void);
 /* Whether a node of this process is in the set. */
 bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s);
 /* Whether a node of that number lives, on this host. Under the admin lock. */
@@ -348,8 +358,8 @@ bool tw_mrapi_owned_reserve(void);
 void tw_mrapi_owned_add(const void *word);
 void tw_mrapi_owned_del(const void *word);
 bool tw_mrapi_owned(const void *word);
-/* The child's thread is another one. */
-void tw_mrapi_owned_forked(void);
+/* The thread ends, or is another one in a forked child. */
+void tw_mrapi_owned_end(void);
 
 /* ---- tree.c: the opaque words of a resource; HERE: it is on this machine */
 enum tw_mrapi_rsrc_word { TW_MRAPI_RSRC_TREE, TW_MRAPI_RSRC_INDEX, TW_MRAPI_RSRC_HERE };

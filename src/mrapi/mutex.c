@@ -30,11 +30,15 @@ static inline struct tw_mrapi_mutex *mutex_in(mrapi_mutex_hndl_t handle)
 	return &tw_mrapi.seg->mutex[handle & TW_MRAPI_SLOT_MASK];
 }
 
-static struct tw_mrapi_mutex *mutex_at(mrapi_mutex_hndl_t handle)
+static mrapi_status_t find(uint32_t me, mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
+			   struct tw_mrapi_mutex **out)
 {
-	struct tw_mrapi_mutex *m = mutex_in(handle);
-
-	return tw_mrapi_is(&m->obj, handle) ? m : NULL;
+	if (!me)
+		return MRAPI_ERR_NODE_NOTINIT;
+	*out = mutex_in(handle);
+	if (!tw_mrapi_is(&(*out)->obj, handle))
+		return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
+	return key ? MRAPI_SUCCESS : MRAPI_ERR_PARAMETER;
 }
 
 static inline mrapi_key_t make_key(uint32_t number, uint32_t around)
@@ -354,15 +358,10 @@ mrapi_status_t tw_mrapi_mutex_take(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_mutex *m;
 	struct tw_mrapi_wait w;
-	mrapi_status_t status;
+	mrapi_status_t status = find(me, handle, key, &m);
 
-	if (!me)
-		return MRAPI_ERR_NODE_NOTINIT;
-	m = mutex_at(handle);
-	if (!m)
-		return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
-	if (!key)
-		return MRAPI_ERR_PARAMETER;
+	if (status != MRAPI_SUCCESS)
+		return status;
 	if (m->obj.host)
 		return lock_there(m, handle, me, key, timeout);
 	if (held_by(m, me)) {
@@ -392,14 +391,10 @@ mrapi_status_t tw_mrapi_mutex_give(mrapi_mutex_hndl_t handle, const mrapi_key_t 
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_mutex *m;
+	mrapi_status_t status = find(me, handle, key, &m);
 
-	if (!me)
-		return MRAPI_ERR_NODE_NOTINIT;
-	m = mutex_at(handle);
-	if (!m)
-		return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
-	if (!key)
-		return MRAPI_ERR_PARAMETER;
+	if (status != MRAPI_SUCCESS)
+		return status;
 	if (m->obj.host)
 		return unlock_there(m, handle, me, *key);
 	if (recursive(m) && held_by(m, me))

@@ -11,7 +11,6 @@
 static struct {
 	_Atomic(uint64_t) handle; /* 0: no other hosts */
 	bool begun;
-	uint64_t hosts[TW_MRAPI_HOSTS];
 	unsigned nhosts;
 	struct tw_group group;
 	struct tw_list known, inbox;
@@ -255,7 +254,7 @@ static uint32_t own_board(void)
 	return 0;
 }
 
-static mrapi_status_t open_endpoint(void)
+static mrapi_status_t open_endpoint(const uint64_t *hosts)
 {
 	struct tw_open how = {.number = tw_mrapi.proc,
 			      .filter = FILTER,
@@ -286,7 +285,7 @@ static mrapi_status_t open_endpoint(void)
 	atomic_store(&net.handle, handle);
 	ep = tw_enter(handle);
 	tw_mrapi.nic = ep->self->addr.where >> 16;
-	tw_mrapi_hosts_start(ep, net.hosts, net.nhosts);
+	tw_mrapi_hosts_start(ep, hosts, net.nhosts);
 	tw_group_leave(ep);
 	return MRAPI_SUCCESS;
 }
@@ -307,6 +306,7 @@ void tw_mrapi_net_end(void)
 mrapi_status_t tw_mrapi_net_start(void)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
+	uint64_t hosts[TW_MRAPI_HOSTS];
 
 	if (!net.begun)
 		return MRAPI_SUCCESS;
@@ -318,9 +318,9 @@ mrapi_status_t tw_mrapi_net_start(void)
 	tw_list_init(&net.inbox);
 	if (!tw_job_topology())
 		return MRAPI_ENO_INIT;
-	net.nhosts = tw_topology_other_hosts(net.hosts, TW_MRAPI_HOSTS);
+	net.nhosts = tw_topology_other_hosts(hosts, TW_MRAPI_HOSTS);
 	if (net.nhosts)
-		status = open_endpoint();
+		status = open_endpoint(hosts);
 	if (status != MRAPI_SUCCESS)
 		net.nhosts = 0;
 	return status;

@@ -49,7 +49,10 @@ _Static_assert(sizeof(struct tw_mrapi_ctrl) == 88, "wire format");
 
 /* Locks the endpoint, NULL if there is none; tw_group_leave() unlocks it. */
 struct tw_ep *tw_mrapi_net_enter(void);
-/* What follows has it locked, or is left out if there is none. It is not left by return or break. */
+/*
+ * The statement that follows has it locked, or is left out if there is none. It does not return
+ * or break.
+ */
 #define tw_mrapi_with_ep(ep)                                                                       \
 	for (struct tw_ep *ep = tw_mrapi_net_enter(); ep; tw_group_leave(ep), ep = NULL)
 /* The member with that endpoint; NULL when memory is short. */

@@ -22,20 +22,9 @@ static uint32_t latest(const struct tw_mrapi_ctrl *c, bool gone)
 
 static uint32_t *entry(uint32_t host, const struct tw_mrapi_ctrl *c)
 {
-	struct tw_mrapi_known *h = &tw_mrapi.seg->known[host - 1];
+	uint32_t slot = c->kind ? c->handle : c->slot;
 
-	switch (c->kind) {
-	case 0:
-		return &h->node[c->slot % MRAPI_MAX_NODES];
-	case TW_MRAPI_MUTEX:
-		return &h->mutex[c->handle & TW_MRAPI_SLOT_MASK];
-	case TW_MRAPI_SEM:
-		return &h->sem[c->handle % MRAPI_MAX_SEMS];
-	case TW_MRAPI_RWL:
-		return &h->rwl[c->handle % MRAPI_MAX_RWLS];
-	default:
-		return &h->rmem[c->handle % MRAPI_MAX_RMEMS];
-	}
+	return &tw_mrapi.seg->known[host - 1].slot[c->kind][slot & TW_MRAPI_SLOT_MASK];
 }
 
 bool tw_mrapi_news(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone)

@@ -12,31 +12,14 @@ static _Thread_local struct owned {
 	size_t n, room;
 } owned;
 
-static pthread_key_t thread_end;
-static bool have_key;
-
-static void forget_all(void *unused)
-{
-	(void)unused;
-	free(owned.word);
-	memset(&owned, 0, sizeof(owned));
-}
-
-static void prepare(void)
-{
-	have_key = pthread_key_create(&thread_end, forget_all) == 0;
-}
-
 bool tw_mrapi_owned_reserve(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	size_t room = owned.room ? 2 * owned.room : 16;
 	const void **word;
 
 	if (owned.n < owned.room)
 		return true;
-	pthread_once(&once, prepare);
-	if (!have_key || pthread_setspecific(thread_end, &owned) != 0)
+	if (!tw_mrapi_thread_ends())
 		return false;
 	word = realloc(owned.word, room * sizeof(*word));
 	if (!word)
@@ -76,7 +59,8 @@ void tw_mrapi_owned_del(const void *word)
 		owned.word[i - 1] = owned.word[--owned.n];
 }
 
-void tw_mrapi_owned_forked(void)
+void tw_mrapi_owned_end(void)
 {
-	forget_all(NULL);
+	free(owned.word);
+	memset(&owned, 0, sizeof(owned));
 }

@@ -128,7 +128,6 @@ static bool make_segment(void)
 	}
 	tw_sys_random(&tw_mrapi.seg->life, sizeof(tw_mrapi.seg->life));
 	tw_mrapi.seg->arena_size = arena;
-	tw_mrapi_table_init(tw_mrapi.seg);
 	tw_mrapi.seg->version = TW_MRAPI_VERSION;
 	tw_mrapi.seg->magic = TW_MRAPI_MAGIC;
 	return true;

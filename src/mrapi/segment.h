@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 12u
+#define TW_MRAPI_VERSION 13u
 #define TW_MRAPI_PROCS 1024u
 #define TW_MRAPI_HOSTS 64u /* others */
 #define TW_MRAPI_BUCKETS 4096u
@@ -247,9 +247,7 @@ struct tw_mrapi_host {
 
 /* By slot there: see news.c. */
 struct tw_mrapi_known {
-	uint32_t node[MRAPI_MAX_NODES];
-	uint32_t mutex[MRAPI_MAX_MUTEXES];
-	uint32_t sem[MRAPI_MAX_SEMS], rwl[MRAPI_MAX_RWLS], rmem[MRAPI_MAX_RMEMS];
+	uint32_t slot[TW_MRAPI_KINDS][TW_MRAPI_SLOT_MASK + 1]; /* of kind 0: nodes */
 };
 _Static_assert(sizeof(struct tw_mrapi_known) % TW_PAGE == 0, "its pages are its own");
 
@@ -263,7 +261,7 @@ struct tw_mrapi_table {
 	uint32_t high; /* slots ever used */
 	uint32_t live;
 	uint32_t next; /* where the search for a slot that is free again goes on */
-	uint32_t next_any; /* next id for MRAPI_x_ID_ANY */
+	uint32_t anys; /* ids that were chosen for MRAPI_x_ID_ANY */
 	uint32_t ndeleted; /* deleted ids; from TW_MRAPI_DELETED_IDS on the list is full */
 	uint32_t unused[11];
 	uint16_t bucket[TW_MRAPI_BUCKETS];
@@ -306,7 +304,7 @@ struct tw_mrapi_segment {
 } __attribute__((aligned(TW_PAGE)));
 _Static_assert(offsetof(struct tw_mrapi_segment, table) == 133312 &&
 		       offsetof(struct tw_mrapi_segment, mutex) == 249856 &&
-		       sizeof(struct tw_mrapi_segment) == 16633856,
+		       sizeof(struct tw_mrapi_segment) == 34197504,
 	       "wire format");
 
 static inline void tw_mrapi_nodeset_add(struct tw_mrapi_nodeset *s, uint32_t i)

@@ -12,6 +12,7 @@
 #define CHUNK 64    /* slots whose pages are allocated together */
 #define RESTING 256 /* free slots that are passed over one after the other */
 #define NO_SLOT 0
+#define ANYS (MRAPI_MAX_MUTEX_ID - MRAPI_MAX_USER_MUTEX_ID) /* ids for MRAPI_x_ID_ANY */
 
 static const struct {
 	uint32_t max;
@@ -148,22 +149,6 @@ bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags)
 	       fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->deleted[0])) == 0;
 }
 
-mrapi_status_t tw_mrapi_table_get(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out)
-{
-	struct tw_mrapi_obj *o;
-
-	if (id == MRAPI_MUTEX_ID_ANY)
-		return kinds[kind].id_invalid;
-	o = tw_mrapi_lookup(kind, id);
-	if (!o || (o->flags & TW_MRAPI_CLAIMED))
-		return find_deleted(kind, id) ? kinds[kind].deleted : kinds[kind].id_invalid;
-	if (!(o->flags & TW_MRAPI_DOMAIN_SHARED) &&
-	    o->domain != tw_mrapi_node(tw_mrapi_me())->domain)
-		return MRAPI_ERR_DOMAIN_NOTSHARED;
-	*out = o;
-	return MRAPI_SUCCESS;
-}
-
 static void unchain(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 {
 	uint16_t *at = bucket_of(&tw_mrapi.seg->table[kind], o->id);
@@ -209,8 +194,7 @@ static bool choose_id(enum tw_mrapi_kind kind, uint32_t *id)
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
 
 	for (uint32_t tries = 0; tries <= kinds[kind].max; tries++) {
-		*id = t->next_any;
-		t->next_any = *id == MRAPI_MAX_MUTEX_ID ? MRAPI_MAX_USER_MUTEX_ID + 1 : *id + 1;
+		*id = MRAPI_MAX_USER_MUTEX_ID + 1 + t->anys++ % ANYS;
 		if (!tw_mrapi_lookup(kind, *id))
 			return true;
 	}
@@ -280,12 +264,6 @@ void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 	tw_mrapi_far_cleared(kind, o);
 }
 
-void tw_mrapi_table_init(struct tw_mrapi_segment *seg)
-{
-	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
-		seg->table[kind].next_any = MRAPI_MAX_USER_MUTEX_ID + 1;
-}
-
 /* Rebuilds the lists from the slots: a slot with a handle is an object. */
 void tw_mrapi_table_repair(enum tw_mrapi_kind kind)
 {
@@ -324,7 +302,7 @@ mrapi_status_t tw_mrapi_obj_create(enum tw_mrapi_kind kind, uint32_t id, unsigne
 	do {
 		tw_mrapi_admin_lock();
 		status = tw_mrapi_table_claim(kind, id, &o);
-		if (status == MRAPI_SUCCESS)
+		if (status == MRAPI_SUCCESS && begin)
 			status = begin(o, arg);
 		if (status == MRAPI_SUCCESS)
 			*handle = tw_mrapi_table_publish(kind, o, tw_mrapi_far_flags(kind, o, flags),
@@ -342,13 +320,6 @@ static mrapi_status_t set_limit(struct tw_mrapi_obj *o, const void *limit)
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t set_nothing(struct tw_mrapi_obj *o, const void *unused)
-{
-	(void)o;
-	(void)unused;
-	return MRAPI_SUCCESS;
-}
-
 mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
 				    uint32_t limit, uint32_t *handle)
 {
@@ -358,21 +329,35 @@ mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const 
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (!tw_mrapi_attr_flags(kind, attributes, &flags))
 		return MRAPI_ERR_PARAMETER;
-	return tw_mrapi_obj_create(kind, id, flags,
-				   kind == TW_MRAPI_MUTEX ? set_nothing : set_limit, &limit, handle);
+	return tw_mrapi_obj_create(kind, id, flags, kind == TW_MRAPI_MUTEX ? NULL : set_limit,
+				   &limit, handle);
+}
+
+/* Finds an id for the caller's domain. */
+static mrapi_status_t find_id(enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle)
+{
+	struct tw_mrapi_obj *o;
+
+	if (id == MRAPI_MUTEX_ID_ANY)
+		return kinds[kind].id_invalid;
+	o = tw_mrapi_lookup(kind, id);
+	if (!o || (o->flags & TW_MRAPI_CLAIMED))
+		return find_deleted(kind, id) ? kinds[kind].deleted : kinds[kind].id_invalid;
+	if (!(o->flags & TW_MRAPI_DOMAIN_SHARED) &&
+	    o->domain != tw_mrapi_node(tw_mrapi_me())->domain)
+		return MRAPI_ERR_DOMAIN_NOTSHARED;
+	*handle = atomic_load(&o->handle);
+	return MRAPI_SUCCESS;
 }
 
 mrapi_status_t tw_mrapi_obj_get(enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle)
 {
-	struct tw_mrapi_obj *o;
 	mrapi_status_t status;
 
 	if (!tw_mrapi_me())
 		return MRAPI_ERR_NODE_NOTINIT;
 	tw_mrapi_admin_lock();
-	status = tw_mrapi_table_get(kind, id, &o);
-	if (status == MRAPI_SUCCESS)
-		*handle = atomic_load(&o->handle);
+	status = find_id(kind, id, handle);
 	tw_mrapi_admin_unlock();
 	if (status == kinds[kind].id_invalid)
 		tw_mrapi_hosts_look();
