@@ -34,15 +34,9 @@ void tw_mrapi_unhold(void)
 
 static bool alone(void)
 {
-	static _Atomic(int) cpus;
-	int n = atomic_load_explicit(&cpus, memory_order_relaxed);
 	cpu_set_t set;
 
-	if (n == 0) {
-		n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-		atomic_store_explicit(&cpus, n, memory_order_relaxed);
-	}
-	return n == 1;
+	return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
 }
 
 /*
@@ -53,7 +47,8 @@ bool tw_mrapi_spin(struct tw_mrapi_wait *w)
 {
 	uint64_t until;
 
-	if (w->timeout == 0 || w->spins >= TRIES || alone())
+	if (w->timeout == 0 || w->spins >= TRIES ||
+	    (w->spins == 0 && alone()))
 		return false;
 	until = tw_clock() + (tw_clock_us(FIRST_TRY_US) << w->spins++);
 	while (tw_clock() < until)
