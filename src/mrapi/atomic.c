@@ -3,6 +3,7 @@
  * MRAPI 4.8.4 to 4.8.21, the ABB extension: atomic operations on 1, 2, 4 and 8 bytes,
  * each within the barrier or the exchange that the caller names (barrier.c).
  */
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "mrapi/barrier.h"
@@ -94,15 +95,16 @@ static mrapi_status_t apply(void *sync, enum op op, void *dest, uint64_t value, 
 			    void *previous, size_t size)
 {
 	mrapi_atomic_barrier_t *axb = needed(sync) ? sync : NULL;
+	uint32_t me = tw_mrapi_me();
 	uint64_t deadline, before;
 	bool done = false;
 
-	if (!tw_mrapi_me() || !dest || !aligned(dest, size) ||
+	if (!me || !dest || !aligned(dest, size) ||
 	    (sync && !tw_mrapi_barrier_sound(sync)))
 		return refused();
 	deadline = axb ? tw_mrapi_deadline(axb->timeout) : TW_FUTEX_FOREVER;
 	for (unsigned spins = 1;; spins++) {
-		if (axb && !tw_mrapi_barrier_enter(axb, access_of(op), deadline))
+		if (axb && !tw_mrapi_barrier_enter(axb, me, access_of(op), deadline))
 			break;
 		done = operate(op, dest, value, compare, &before, size);
 		if (previous && (done || op == CAS))
@@ -212,27 +214,74 @@ void mrapi_atomic_sync(void *sync, mrapi_status_t *status)
 	tw_mrapi_set_status(status, result);
 }
 
+/* -------------------------------------------------------------- lock, release */
+
+/*
+ * Words that the calling thread has locked: only that thread may release them (4.8.18), and a word
+ * is too small to name its owner.
+ */
+static _Thread_local struct {
+	const void **word;
+	size_t n, room;
+} owned;
+
+/* Reserves memory for one more; false when memory is short. */
+static bool reserve(void)
+{
+	size_t room = owned.room ? 2 * owned.room : 16;
+	const void **word;
+
+	if (owned.n < owned.room)
+		return true;
+	word = tw_mrapi_thread_ends() ? realloc(owned.word, room * sizeof(*word)) : NULL;
+	if (!word)
+		return false;
+	owned.word = word;
+	owned.room = room;
+	return true;
+}
+
+/* Its place + 1, or 0. The last one first: locks nest. */
+static size_t owned_at(const void *word)
+{
+	size_t i = owned.n;
+
+	while (i > 0 && owned.word[i - 1] != word)
+		i--;
+	return i;
+}
+
+void tw_mrapi_atomic_end(void)
+{
+	free(owned.word);
+	memset(&owned, 0, sizeof(owned));
+}
+
 void mrapi_atomic_lock(void *sync, void *dest, void *previous, size_t size, mrapi_status_t *status)
 {
 	mrapi_status_t result = refused();
 
-	if (tw_mrapi_me() && tw_mrapi_owned_reserve())
+	if (tw_mrapi_me() && reserve())
 		result = apply(sync, LOCK, dest, 1, 0, previous, size);
-	if (result == MRAPI_SUCCESS)
-		tw_mrapi_owned_add(dest);
+	/* It is there already if another thread has set the word to 0. */
+	if (result == MRAPI_SUCCESS && !owned_at(dest))
+		owned.word[owned.n++] = dest;
 	tw_mrapi_set_status(status, result);
 }
 
 void mrapi_atomic_release(void *sync, void *dest, size_t size, mrapi_status_t *status)
 {
 	mrapi_status_t result = refused();
+	size_t i = owned_at(dest);
 
-	if (tw_mrapi_owned(dest))
+	if (i > 0)
 		result = apply(sync, RELEASE, dest, 0, 1, NULL, size);
 	if (result == MRAPI_SUCCESS)
-		tw_mrapi_owned_del(dest);
+		owned.word[i - 1] = owned.word[--owned.n];
 	tw_mrapi_set_status(status, result);
 }
+
+/* ------------------------------------------------------------------------ bits */
 
 /* The specification defines bits of 32-bit words; every width works. */
 static mrapi_status_t bit_op(void *sync, enum op op, void *dest, int bit, int *previous,

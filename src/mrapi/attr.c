@@ -139,7 +139,8 @@ void mrapi_node_set_attribute(mrapi_node_attributes_t *attributes, mrapi_uint_t 
 	{                                                                                          \
 		mrapi_##name##_hndl_t handle = 0;                                                  \
                                                                                                    \
-		tw_mrapi_set_status(status, tw_mrapi_obj_get(kind, name##_id, &handle));           \
+		tw_mrapi_set_status(status,                                                        \
+				    tw_mrapi_obj_get(tw_mrapi_me(), kind, name##_id, &handle));    \
 		return handle;                                                                     \
 	}                                                                                          \
 	void mrapi_##name##_delete(mrapi_##name##_hndl_t name, mrapi_status_t *status)             \

@@ -111,10 +111,10 @@ static bool admits(const mrapi_atomic_barrier_t *axb, enum tw_mrapi_access acces
 	       valid == (access == TW_MRAPI_READS);
 }
 
-bool tw_mrapi_barrier_enter(mrapi_atomic_barrier_t *axb, enum tw_mrapi_access access,
-			    uint64_t deadline)
+bool tw_mrapi_barrier_enter(mrapi_atomic_barrier_t *axb, uint32_t node,
+			    enum tw_mrapi_access access, uint64_t deadline)
 {
-	name_t me = name_of(tw_mrapi_me());
+	name_t me = name_of(node);
 
 	for (unsigned spins = 1;; spins++) {
 		if (take(axb, me)) {

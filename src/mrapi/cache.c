@@ -194,7 +194,7 @@ void tw_mrapi_cache_prune(struct tw_mrapi_client *c, bool all)
 {
 	tw_mrapi_lock(&c->mutex);
 	for (struct tw_mrapi_cache *k = c->caches; k; k = k->next)
-		if (all || !tw_mrapi_nodeset_has(&c->r->attached, k->me - 1))
+		if (all || !tw_mrapi_nodeset_has(&c->r->attached, k->me))
 			drop(k);
 	tw_mrapi_unlock(&c->mutex);
 }

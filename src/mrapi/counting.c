@@ -298,16 +298,18 @@ static tw_noinline mrapi_status_t ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_
 mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 				      mrapi_rwl_mode_t mode, mrapi_timeout_t timeout)
 {
-	struct attempt a = {.kind = kind, .handle = handle, .writer = mode == MRAPI_WRITER};
+	struct attempt a = {.kind = kind,
+			    .handle = handle,
+			    .me = tw_mrapi_me(),
+			    .writer = mode == MRAPI_WRITER};
 	struct tw_mrapi_obj *o;
-	mrapi_status_t status = tw_mrapi_obj_find(kind, handle, &o);
+	mrapi_status_t status = tw_mrapi_obj_find(a.me, kind, handle, &o);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
 	if (mode != MRAPI_READER && mode != MRAPI_WRITER)
 		return MRAPI_ERR_PARAMETER;
 	a.c = counting_of(o);
-	a.me = tw_mrapi_me();
 	if (kind == TW_MRAPI_RWL && held_by(a.c, a.me))
 		return MRAPI_ERR_RWL_LOCKED;
 	/* A trylock of a writer does not turn readers away if it must fail. */
@@ -333,7 +335,7 @@ mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,
 			    .try = try,
 			    .arg = arg};
 	struct tw_mrapi_obj *o;
-	mrapi_status_t status = tw_mrapi_obj_find(a.kind, handle, &o);
+	mrapi_status_t status = tw_mrapi_obj_find(a.me, a.kind, handle, &o);
 
 	if (status != MRAPI_SUCCESS)
 		return try(arg);
@@ -345,10 +347,11 @@ mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,
 
 mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode)
 {
+	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_obj *o;
-	mrapi_status_t status = tw_mrapi_obj_find(kind, handle, &o);
+	mrapi_status_t status = tw_mrapi_obj_find(me, kind, handle, &o);
 
-	if (status != MRAPI_SUCCESS || give(counting_of(o), kind, tw_mrapi_me(), mode))
+	if (status != MRAPI_SUCCESS || give(counting_of(o), kind, me, mode))
 		return status;
 	if (o->host)
 		return ask(o, TW_MRAPI_FAR_UNLOCK, handle, mode, 0);

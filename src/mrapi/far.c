@@ -379,9 +379,9 @@ void tw_mrapi_turn_end(uint32_t me, const struct tw_mrapi_ctrl *c)
 static _Atomic(uint32_t) slots[TW_MRAPI_HOSTS]; /* the caller's, as a guest there */
 
 /* Completes it. The host; 0: the object is gone. */
-static uint32_t address(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
+static uint32_t address(const struct tw_mrapi_node *me, struct tw_mrapi_obj *o,
+			struct tw_mrapi_ctrl *c)
 {
-	const struct tw_mrapi_node *me = tw_mrapi_node(tw_mrapi_me());
 	uint32_t host = o->host, handle = c->handle;
 
 	c->what = TW_MRAPI_CTRL_OPERATE;
@@ -409,13 +409,12 @@ static mrapi_status_t lost(struct tw_mrapi_obj *o, uint32_t handle)
 }
 
 /* A host that had lost this one has no guests of it any more: it is told of the caller again. */
-static mrapi_status_t ask(struct tw_ep *ep, uint32_t host, struct tw_mrapi_ctrl *c)
+static mrapi_status_t ask(struct tw_ep *ep, uint32_t me, uint32_t host, struct tw_mrapi_ctrl *c)
 {
-	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_ctrl question, about;
 	mrapi_status_t status;
 
-	if (!me || !turn_begin(ep, me, c))
+	if (!turn_begin(ep, me, c))
 		return MRAPI_ERR_NODE_NOTINIT;
 	question = *c;
 	status = tw_mrapi_host_ask(ep, host, c);
@@ -432,11 +431,14 @@ static mrapi_status_t ask(struct tw_ep *ep, uint32_t host, struct tw_mrapi_ctrl 
 mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 {
 	mrapi_status_t status = MRAPI_ERR_NODE_NOTINIT;
-	uint32_t handle = c->handle, host = address(o, c);
+	uint32_t handle = c->handle, me = tw_mrapi_me(), host;
 	enum tw_mrapi_kind kind = tw_mrapi_kind_of(handle);
 
+	if (!me)
+		return status;
+	host = address(tw_mrapi_node(me), o, c);
 	tw_mrapi_with_ep(ep)
-		status = host ? ask(ep, host, c) : MRAPI_ERR_RMEM_INVALID;
+		status = host ? ask(ep, me, host, c) : MRAPI_ERR_RMEM_INVALID;
 	if (status == MRAPI_SUCCESS)
 		atomic_store_explicit(&slots[host - 1], c->slot, memory_order_relaxed);
 	if (status == MRAPI_ERR_RMEM_INVALID || status == tw_mrapi_stale(kind, 0) ||
@@ -447,14 +449,15 @@ mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 
 mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 {
-	struct tw_mrapi_notice *t = calloc(1, sizeof(*t));
+	uint32_t me = tw_mrapi_me();
+	struct tw_mrapi_notice *t = me ? calloc(1, sizeof(*t)) : NULL;
 	bool posted = false;
 
 	if (!t)
 		return tw_mrapi_far_ask(o, c);
-	t->me = tw_mrapi_me();
+	t->me = me;
 	t->ctrl = *c;
-	t->host = address(o, &t->ctrl);
+	t->host = address(tw_mrapi_node(me), o, &t->ctrl);
 	tw_mrapi_with_ep(ep)
 	{
 		posted = t->host && turn_begin(ep, t->me, &t->ctrl);

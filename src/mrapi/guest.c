@@ -156,14 +156,14 @@ static mrapi_status_t unlock(const struct tw_mrapi_ctrl *c)
 	return tw_mrapi_counting_give((enum tw_mrapi_kind)c->kind, c->handle, c->mode);
 }
 
-static mrapi_status_t act(struct tw_mrapi_ctrl *c, struct tw_mrapi_obj *o)
+static mrapi_status_t act(uint32_t me, struct tw_mrapi_ctrl *c, struct tw_mrapi_obj *o)
 {
 	if (c->op == TW_MRAPI_FAR_LOCK)
 		return lock(c);
 	if (c->op == TW_MRAPI_FAR_UNLOCK)
 		return unlock(c);
 	c->key = o->id;
-	return tw_mrapi_ops((enum tw_mrapi_kind)c->kind)->end(o, tw_mrapi_me());
+	return tw_mrapi_ops((enum tw_mrapi_kind)c->kind)->end(o, me);
 }
 
 /* TIMEOUT is an answer if it is the last try. */
@@ -175,7 +175,7 @@ static mrapi_status_t step(uint32_t me, struct tw_mrapi_ctrl *c, bool last)
 	struct tw_mrapi_obj *o;
 
 	if (kind >= TW_MRAPI_MUTEX && kind < TW_MRAPI_LOCKS)
-		status = tw_mrapi_obj_find(kind, c->handle, &o);
+		status = tw_mrapi_obj_find(me, kind, c->handle, &o);
 	if (status == MRAPI_SUCCESS && o->host)
 		status = tw_mrapi_stale(kind, 0);
 	if (status == MRAPI_SUCCESS) {
@@ -185,7 +185,7 @@ static mrapi_status_t step(uint32_t me, struct tw_mrapi_ctrl *c, bool last)
 		d->handle = c->handle;
 		d->lane = c->lane;
 		atomic_store(&d->guest, me);
-		status = act(c, o);
+		status = act(me, c, o);
 	}
 	if (status != MRAPI_TIMEOUT || last)
 		keep(lane_of(me, c->lane), c->turn, status, c->key);

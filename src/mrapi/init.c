@@ -112,7 +112,7 @@ static void thread_ended(void *unused)
 	struct tw_mrapi_owner owner = {0};
 
 	(void)unused;
-	tw_mrapi_owned_end();
+	tw_mrapi_atomic_end();
 	tw_mrapi_lock(&mutex);
 	if (tw_mrapi.nodes > 0 && still_self()) {
 		owner = tw_mrapi_self.as;
@@ -140,7 +140,7 @@ static void forked(void)
 	tw_mrapi_rmem_forked();
 	tw_mrapi_net_forked();
 	tw_mrapi_shmem_forked();
-	tw_mrapi_owned_end();
+	tw_mrapi_atomic_end();
 	tw_fds_forked();
 	tw_mrapi.seg = NULL; /* not mapped in the child */
 	tw_mrapi.nodes = 0;
@@ -203,7 +203,7 @@ struct tw_mrapi_node *tw_mrapi_node_find(mrapi_domain_t domain, mrapi_node_t num
 bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s)
 {
 	tw_mrapi_each_node(n)
-		if (tw_mrapi_nodeset_has(s, tw_mrapi_me_of(n) - 1) && n->proc == tw_mrapi.proc)
+		if (tw_mrapi_nodeset_has(s, tw_mrapi_me_of(n)) && n->proc == tw_mrapi.proc)
 			return true;
 	return false;
 }

@@ -103,7 +103,8 @@ static inline uint32_t tw_mrapi_plain(mrapi_rmem_hndl_t handle)
 bool tw_mrapi_client_get(struct tw_mrapi_client *c, uint32_t handle);
 void tw_mrapi_client_put(struct tw_mrapi_client *c);
 /* The client of an attached caller. */
-mrapi_status_t tw_mrapi_client_find(mrapi_rmem_hndl_t handle, struct tw_mrapi_client **out);
+mrapi_status_t tw_mrapi_client_find(uint32_t me, mrapi_rmem_hndl_t handle,
+				    struct tw_mrapi_client **out);
 
 /* Memory of this process, or NULL. */
 struct tw_mrapi_rmem *tw_mrapi_own_rmem(uint32_t handle);

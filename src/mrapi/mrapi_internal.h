@@ -201,15 +201,20 @@ struct tw_mrapi_obj *tw_mrapi_slot(enum tw_mrapi_kind kind, uint32_t slot);
 /* The status of a stale handle: *_DELETED or *_INVALID. */
 mrapi_status_t tw_mrapi_stale(enum tw_mrapi_kind kind, uint32_t handle);
 
-/* Common functions of all kinds. begin(), or NULL, fills in a new object, or refuses. */
-mrapi_status_t tw_mrapi_obj_create(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,
+/*
+ * Common functions of all kinds. Where they are given the caller's node it is asked for once in a
+ * call, as it may end meanwhile. begin(), or NULL, fills in a new object, or refuses.
+ */
+mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_t id,
+				   unsigned flags,
 				   mrapi_status_t (*begin)(struct tw_mrapi_obj *o, const void *arg),
 				   const void *arg, uint32_t *handle);
 /* Mutexes have no limit. */
 mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
 				    uint32_t limit, uint32_t *handle);
-mrapi_status_t tw_mrapi_obj_get(enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle);
-mrapi_status_t tw_mrapi_obj_find(enum tw_mrapi_kind kind, uint32_t handle,
+mrapi_status_t tw_mrapi_obj_get(uint32_t me, enum tw_mrapi_kind kind, uint32_t id,
+				uint32_t *handle);
+mrapi_status_t tw_mrapi_obj_find(uint32_t me, enum tw_mrapi_kind kind, uint32_t handle,
 				 struct tw_mrapi_obj **out);
 mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi_uint_t num,
 				 void *value, size_t size);
@@ -352,14 +357,9 @@ void tw_mrapi_net_stop(void);
 void tw_mrapi_net_forked(void);
 void tw_mrapi_export_prune(void);
 
-/* ---- owned.c: words that the calling thread has locked with mrapi_atomic_lock() */
-/* Reserves memory for one more; false when memory is short. */
-bool tw_mrapi_owned_reserve(void);
-void tw_mrapi_owned_add(const void *word);
-void tw_mrapi_owned_del(const void *word);
-bool tw_mrapi_owned(const void *word);
+/* ---- atomic.c */
 /* The thread ends, or is another one in a forked child. */
-void tw_mrapi_owned_end(void);
+void tw_mrapi_atomic_end(void);
 
 /* ---- tree.c: the opaque words of a resource; HERE: it is on this machine */
 enum tw_mrapi_rsrc_word { TW_MRAPI_RSRC_TREE, TW_MRAPI_RSRC_INDEX, TW_MRAPI_RSRC_HERE };

@@ -43,10 +43,10 @@ struct tw_mrapi_rmem *tw_mrapi_own_rmem(uint32_t handle)
 		       : NULL;
 }
 
-static mrapi_status_t find(mrapi_rmem_hndl_t handle, struct tw_mrapi_rmem **out)
+static mrapi_status_t find(uint32_t me, mrapi_rmem_hndl_t handle, struct tw_mrapi_rmem **out)
 {
 	struct tw_mrapi_obj *o;
-	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_RMEM, tw_mrapi_plain(handle), &o);
+	mrapi_status_t status = tw_mrapi_obj_find(me, TW_MRAPI_RMEM, tw_mrapi_plain(handle), &o);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
@@ -102,7 +102,7 @@ static void prune(struct tw_mrapi_client *c, uint32_t unused)
 
 static void flush(struct tw_mrapi_client *c, uint32_t me)
 {
-	if (tw_mrapi_is(&c->r->obj, c->handle) && tw_mrapi_nodeset_has(&c->r->attached, me - 1))
+	if (tw_mrapi_is(&c->r->obj, c->handle) && tw_mrapi_nodeset_has(&c->r->attached, me))
 		tw_mrapi_cache_flush(c, me, false);
 }
 
@@ -188,81 +188,72 @@ static mrapi_status_t begin_client(struct tw_mrapi_rmem *r, uint32_t handle)
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t attach(mrapi_rmem_hndl_t handle)
+static mrapi_status_t attach(uint32_t me, mrapi_rmem_hndl_t handle)
 {
-	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_rmem *r;
-	mrapi_status_t status = find(handle, &r);
+	mrapi_status_t status = find(me, handle, &r);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	if (tw_mrapi_nodeset_has(&r->attached, me - 1))
+	if (tw_mrapi_nodeset_has(&r->attached, me))
 		return MRAPI_ERR_RMEM_ATTACHED;
 	status = begin_client(r, tw_mrapi_plain(handle));
 	if (status != MRAPI_SUCCESS)
 		return status;
 	/* The owner may have deleted it meanwhile; from here on it cannot. */
 	tw_mrapi_admin_lock();
-	if (tw_mrapi_is(&r->obj, tw_mrapi_plain(handle)))
-		tw_mrapi_nodeset_add(&r->attached, me - 1);
-	else
+	if (!tw_mrapi_is(&r->obj, tw_mrapi_plain(handle)))
 		status = MRAPI_ERR_RMEM_INVALID;
+	else if (tw_mrapi_me() != me)
+		status = MRAPI_ERR_NODE_NOTINIT;
+	else
+		tw_mrapi_nodeset_add(&r->attached, me);
 	tw_mrapi_admin_unlock();
 	if (status != MRAPI_SUCCESS && !tw_mrapi_any_here(&r->attached))
 		end_client(clients[handle & SLOT_MASK]);
 	return status;
 }
 
-mrapi_status_t tw_mrapi_client_find(mrapi_rmem_hndl_t handle, struct tw_mrapi_client **out)
+mrapi_status_t tw_mrapi_client_find(uint32_t me, mrapi_rmem_hndl_t handle,
+				    struct tw_mrapi_client **out)
 {
 	struct tw_mrapi_rmem *r;
-	mrapi_status_t status = find(handle, &r);
+	mrapi_status_t status = find(me, handle, &r);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	if (!tw_mrapi_nodeset_has(&r->attached, tw_mrapi_me() - 1))
+	if (!tw_mrapi_nodeset_has(&r->attached, me))
 		return MRAPI_ERR_RMEM_NOTATTACHED;
 	*out = clients[handle & SLOT_MASK];
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t detach(mrapi_rmem_hndl_t handle)
+static mrapi_status_t detach(uint32_t me, mrapi_rmem_hndl_t handle)
 {
 	struct tw_mrapi_client *c;
-	mrapi_status_t status = tw_mrapi_client_find(handle, &c);
+	mrapi_status_t status = tw_mrapi_client_find(me, handle, &c);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	tw_mrapi_requests_settle(c, tw_mrapi_me());
+	tw_mrapi_requests_settle(c, me);
 	/* Even if the owner can no longer be reached. */
-	tw_mrapi_cache_flush(c, tw_mrapi_me(), false);
-	tw_mrapi_nodeset_del(&c->r->attached, tw_mrapi_me() - 1);
+	tw_mrapi_cache_flush(c, me, false);
+	tw_mrapi_nodeset_del(&c->r->attached, me);
 	prune(c, 0);
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t with_clients(mrapi_status_t (*fn)(mrapi_rmem_hndl_t), mrapi_rmem_hndl_t h)
-{
-	mrapi_status_t status;
-
-	if (!tw_mrapi_me())
-		return MRAPI_ERR_NODE_NOTINIT;
-	tw_mrapi_lock(&mutex);
-	status = fn(h);
-	tw_mrapi_unlock(&mutex);
-	return status;
-}
-
 void(mrapi_rmem_attach)(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, with_clients(attach, rmem));
+	tw_mrapi_set_status(status, tw_mrapi_locked(&mutex, attach(tw_mrapi_me(), rmem)));
 }
 
 void mrapi_rmem_attach_atype(mrapi_rmem_hndl_t rmem, mrapi_rmem_atype_t access_type,
 			     mrapi_status_t *status)
 {
+	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_rmem *r;
-	mrapi_status_t result = find(rmem, &r);
+	mrapi_status_t result = find(me, rmem, &r);
 
 	if (result == MRAPI_SUCCESS && !client_atype(access_type))
 		result = MRAPI_ERR_RMEM_ATYPE_INVALID;
@@ -270,13 +261,13 @@ void mrapi_rmem_attach_atype(mrapi_rmem_hndl_t rmem, mrapi_rmem_atype_t access_t
 		 tw_mrapi_atype_of(rmem) != MRAPI_RMEM_ATYPE_ANY)
 		result = MRAPI_ERR_RMEM_ATYPE;
 	else if (result == MRAPI_SUCCESS)
-		result = with_clients(attach, rmem);
+		result = tw_mrapi_locked(&mutex, attach(me, rmem));
 	tw_mrapi_set_status(status, result);
 }
 
 void mrapi_rmem_detach(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, with_clients(detach, rmem));
+	tw_mrapi_set_status(status, tw_mrapi_locked(&mutex, detach(tw_mrapi_me(), rmem)));
 }
 
 /* ------------------------------------------------------------ create, delete */
@@ -334,7 +325,8 @@ mrapi_rmem_hndl_t mrapi_rmem_create(mrapi_rmem_id_t rmem_id, void *mem,
 		result = MRAPI_ERR_PARAMETER;
 	if (result == MRAPI_SUCCESS) {
 		wanted.offset = tw_mrapi_arena_offset(mem, size);
-		result = tw_mrapi_obj_create(TW_MRAPI_RMEM, rmem_id, flags, begin, &wanted, &handle);
+		result = tw_mrapi_obj_create(wanted.owner, TW_MRAPI_RMEM, rmem_id, flags, begin,
+					     &wanted, &handle);
 	}
 	if (handle)
 		handle = with_atype(handle, access_type);
@@ -346,7 +338,7 @@ static mrapi_status_t get_attribute(mrapi_rmem_hndl_t rmem, mrapi_uint_t num, vo
 				    size_t size)
 {
 	struct tw_mrapi_rmem *r;
-	mrapi_status_t status = find(rmem, &r);
+	mrapi_status_t status = find(tw_mrapi_me(), rmem, &r);
 	mrapi_rmem_atype_t atype;
 	size_t bytes;
 
@@ -373,13 +365,13 @@ static mrapi_status_t get(mrapi_rmem_id_t id, mrapi_rmem_atype_t atype, mrapi_rm
 {
 	struct tw_mrapi_rmem *r;
 	mrapi_status_t status;
-	uint32_t found;
+	uint32_t found, me = tw_mrapi_me();
 
-	if (!tw_mrapi_me())
+	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (!client_atype(atype))
 		return MRAPI_ERR_RMEM_ATYPE_INVALID;
-	status = tw_mrapi_obj_get(TW_MRAPI_RMEM, id, &found);
+	status = tw_mrapi_obj_get(me, TW_MRAPI_RMEM, id, &found);
 	if (status != MRAPI_SUCCESS)
 		return status;
 	r = rmem_of(found);
@@ -416,7 +408,7 @@ static void drop(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
 
-	tw_mrapi_nodeset_del(&r->attached, me - 1);
+	tw_mrapi_nodeset_del(&r->attached, me);
 	if (atomic_load(&o->handle) && r->owner == me)
 		tw_mrapi_table_free(TW_MRAPI_RMEM, o);
 }
@@ -440,7 +432,7 @@ static mrapi_status_t delete_here(uint32_t handle)
 void mrapi_rmem_delete(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 {
 	struct tw_mrapi_rmem *r;
-	mrapi_status_t result = find(rmem, &r);
+	mrapi_status_t result = find(tw_mrapi_me(), rmem, &r);
 
 	if (result == MRAPI_SUCCESS && r->obj.host)
 		result = MRAPI_ERR_RMEM_NOTOWNER;

@@ -16,9 +16,9 @@ struct access {
 };
 
 /* The specification's checks in its order; then resolves the addresses. */
-static mrapi_status_t check(struct access *a, struct tw_mrapi_client **c)
+static mrapi_status_t check(uint32_t me, struct access *a, struct tw_mrapi_client **c)
 {
-	mrapi_status_t status = tw_mrapi_client_find(a->rmem, c);
+	mrapi_status_t status = tw_mrapi_client_find(me, a->rmem, c);
 	struct tw_mrapi_move *m = &a->m;
 
 	if (status != MRAPI_SUCCESS)
@@ -56,16 +56,17 @@ mrapi_status_t tw_mrapi_access(struct tw_mrapi_client *c, uint32_t cache_of,
 /* Without a request, at once. */
 static mrapi_status_t begin(struct access a, mrapi_request_t *request, bool later)
 {
+	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_client *c;
-	mrapi_status_t status = check(&a, &c);
+	mrapi_status_t status = check(me, &a, &c);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
 	if (later && !request)
 		return MRAPI_ERR_PARAMETER;
 	if (later)
-		return tw_mrapi_request_start(c, tw_mrapi_me(), cached(a.rmem), &a.m, request);
-	return a.m.n ? tw_mrapi_access(c, cached(a.rmem) ? tw_mrapi_me() : 0, &a.m) : status;
+		return tw_mrapi_request_start(c, me, cached(a.rmem), &a.m, request);
+	return a.m.n ? tw_mrapi_access(c, cached(a.rmem) ? me : 0, &a.m) : status;
 }
 
 /* The access that the arguments of each call below describe. */
@@ -114,15 +115,16 @@ void mrapi_rmem_write_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, cons
 /* Completes the node's requests first; after that only its cache has data to write back. */
 static mrapi_status_t settle(mrapi_rmem_hndl_t rmem, bool drop)
 {
+	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_client *c;
-	mrapi_status_t status = tw_mrapi_client_find(rmem, &c);
+	mrapi_status_t status = tw_mrapi_client_find(me, rmem, &c);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	tw_mrapi_requests_settle(c, tw_mrapi_me());
+	tw_mrapi_requests_settle(c, me);
 	if (!tw_mrapi_client_get(c, tw_mrapi_plain(rmem)))
 		return MRAPI_ERR_RMEM_INVALID;
-	status = tw_mrapi_cache_flush(c, tw_mrapi_me(), drop);
+	status = tw_mrapi_cache_flush(c, me, drop);
 	tw_mrapi_client_put(c);
 	return status;
 }

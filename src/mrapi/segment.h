@@ -121,7 +121,7 @@ _Static_assert(sizeof(struct tw_mrapi_counting) == 320, "wire format");
 
 #define TW_MRAPI_PENDING 0x40000000u
 
-/* A set of node slots. */
+/* A set of nodes, each as slot + 1. */
 struct tw_mrapi_nodeset {
 	_Atomic(uint64_t) word[MRAPI_MAX_NODES / 64];
 };
@@ -307,21 +307,23 @@ _Static_assert(offsetof(struct tw_mrapi_segment, table) == 133312 &&
 		       sizeof(struct tw_mrapi_segment) == 34197504,
 	       "wire format");
 
-static inline void tw_mrapi_nodeset_add(struct tw_mrapi_nodeset *s, uint32_t i)
+static inline void tw_mrapi_nodeset_add(struct tw_mrapi_nodeset *s, uint32_t me)
 {
 	/* [attached] */
-	atomic_fetch_or(&s->word[i / 64], 1ull << (i % 64));
+	atomic_fetch_or(&s->word[(me - 1) / 64], 1ull << ((me - 1) % 64));
 }
 
-static inline void tw_mrapi_nodeset_del(struct tw_mrapi_nodeset *s, uint32_t i)
+static inline void tw_mrapi_nodeset_del(struct tw_mrapi_nodeset *s, uint32_t me)
 {
-	atomic_fetch_and(&s->word[i / 64], ~(1ull << (i % 64)));
+	atomic_fetch_and(&s->word[(me - 1) / 64], ~(1ull << ((me - 1) % 64)));
 }
 
-static inline bool tw_mrapi_nodeset_has(struct tw_mrapi_nodeset *s, uint32_t i)
+static inline bool tw_mrapi_nodeset_has(struct tw_mrapi_nodeset *s, uint32_t me)
 {
 	/* [attached] */
-	return atomic_load_explicit(&s->word[i / 64], memory_order_acquire) >> (i % 64) & 1;
+	uint64_t word = atomic_load_explicit(&s->word[(me - 1) / 64], memory_order_acquire);
+
+	return word >> ((me - 1) % 64) & 1;
 }
 
 static inline bool tw_mrapi_nodeset_empty(struct tw_mrapi_nodeset *s)

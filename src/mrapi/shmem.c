@@ -113,7 +113,7 @@ static bool may_share(const struct tw_mrapi_shmem *s, uint32_t me)
 /* ------------------------------------------------------------------- create */
 
 struct wanted {
-	uint32_t size;
+	uint32_t me, size;
 	uint64_t offset, span;
 	const mrapi_node_t *nodes;
 	uint32_t nnodes;
@@ -177,7 +177,8 @@ static mrapi_status_t create(mrapi_shmem_id_t id, struct wanted *w, mrapi_shmem_
 	status = tw_mrapi_arena_fill(w->offset, w->span, &w->attributes.resource);
 	if (status != MRAPI_SUCCESS)
 		return status;
-	status = tw_mrapi_obj_create(TW_MRAPI_SHMEM, id, w->attributes.flags, begin, w, handle);
+	status = tw_mrapi_obj_create(w->me, TW_MRAPI_SHMEM, id, w->attributes.flags, begin, w,
+				     handle);
 	if (status != MRAPI_SUCCESS)
 		tw_mrapi_arena_discard(w->offset, w->span);
 	return status;
@@ -188,7 +189,8 @@ mrapi_shmem_hndl_t(mrapi_shmem_create)(mrapi_shmem_id_t shmem_id, mrapi_uint_t s
 				       const mrapi_shmem_attributes_t *attributes,
 				       mrapi_status_t *status)
 {
-	struct wanted w = {.size = size,
+	struct wanted w = {.me = tw_mrapi_me(),
+			   .size = size,
 			   .span = tw_page_up(size),
 			   .nodes = nodes,
 			   .nnodes = nodes_size,
@@ -198,7 +200,7 @@ mrapi_shmem_hndl_t(mrapi_shmem_create)(mrapi_shmem_id_t shmem_id, mrapi_uint_t s
 
 	if (attributes)
 		memcpy(&w.attributes, attributes, sizeof(w.attributes));
-	if (!tw_mrapi_me())
+	if (!w.me)
 		tw_mrapi_set_status(status, MRAPI_ERR_NODE_NOTINIT);
 	else if (!tw_mrapi_attr_flags(TW_MRAPI_SHMEM, attributes, &flags) || !sound(&w))
 		tw_mrapi_set_status(status, MRAPI_ERR_PARAMETER);
@@ -278,7 +280,7 @@ static mrapi_status_t get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t num, 
 {
 	struct tw_mrapi_obj *o;
 	struct tw_mrapi_shmem *s;
-	mrapi_status_t status = tw_mrapi_obj_find(TW_MRAPI_SHMEM, shmem, &o);
+	mrapi_status_t status = tw_mrapi_obj_find(tw_mrapi_me(), TW_MRAPI_SHMEM, shmem, &o);
 	size_t bytes;
 	uint64_t address;
 
@@ -310,10 +312,11 @@ void mrapi_shmem_get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t attribute_
 mrapi_shmem_hndl_t mrapi_shmem_get(mrapi_shmem_id_t shmem_id, mrapi_status_t *status)
 {
 	mrapi_shmem_hndl_t handle = 0;
-	mrapi_status_t result = tw_mrapi_obj_get(TW_MRAPI_SHMEM, shmem_id, &handle);
+	uint32_t me = tw_mrapi_me();
+	mrapi_status_t result = tw_mrapi_obj_get(me, TW_MRAPI_SHMEM, shmem_id, &handle);
 
 	if (result == MRAPI_SUCCESS &&
-	    !may_share(&tw_mrapi.seg->shmem[handle & TW_MRAPI_SLOT_MASK], tw_mrapi_me())) {
+	    !may_share(&tw_mrapi.seg->shmem[handle & TW_MRAPI_SLOT_MASK], me)) {
 		result = MRAPI_ERR_SHM_NODE_NOTSHARED;
 		handle = 0;
 	}
@@ -325,14 +328,14 @@ static mrapi_status_t attach(struct tw_mrapi_shmem *s, uint32_t me, void **addre
 {
 	struct mapping *m;
 
-	if (tw_mrapi_nodeset_has(&s->attached, me - 1))
+	if (tw_mrapi_nodeset_has(&s->attached, me))
 		return MRAPI_ERR_SHM_ATTACHED;
 	if (!may_share(s, me))
 		return MRAPI_ERR_SHM_NODE_NOTSHARED;
 	m = map(s);
 	if (!m)
 		return MRAPI_ERR_MEM_LIMIT;
-	tw_mrapi_nodeset_add(&s->attached, me - 1);
+	tw_mrapi_nodeset_add(&s->attached, me);
 	*address = m->address;
 	return MRAPI_SUCCESS;
 }
@@ -340,9 +343,9 @@ static mrapi_status_t attach(struct tw_mrapi_shmem *s, uint32_t me, void **addre
 static mrapi_status_t detach(struct tw_mrapi_shmem *s, uint32_t me, void **unused)
 {
 	(void)unused;
-	if (!tw_mrapi_nodeset_has(&s->attached, me - 1))
+	if (!tw_mrapi_nodeset_has(&s->attached, me))
 		return MRAPI_ERR_SHM_NOTATTACHED;
-	tw_mrapi_nodeset_del(&s->attached, me - 1);
+	tw_mrapi_nodeset_del(&s->attached, me);
 	if (!tw_mrapi_any_here(&s->attached))
 		end_mapping(&mappings[s - tw_mrapi.seg->shmem]);
 	return MRAPI_SUCCESS;
@@ -353,16 +356,17 @@ static mrapi_status_t under_both(mrapi_status_t (*fn)(struct tw_mrapi_shmem *s, 
 						      void **address),
 				 mrapi_shmem_hndl_t shmem, void **address)
 {
+	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status;
 
-	if (!tw_mrapi_me())
+	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
 	tw_mrapi_lock(&mutex);
 	tw_mrapi_admin_lock();
-	status = tw_mrapi_obj_find(TW_MRAPI_SHMEM, shmem, &o);
+	status = tw_mrapi_obj_find(tw_mrapi_me() == me ? me : 0, TW_MRAPI_SHMEM, shmem, &o);
 	if (status == MRAPI_SUCCESS)
-		status = fn(shmem_of(o), tw_mrapi_me(), address);
+		status = fn(shmem_of(o), me, address);
 	tw_mrapi_admin_unlock();
 	tw_mrapi_unlock(&mutex);
 	return status;
@@ -409,7 +413,7 @@ static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 
 static void drop(struct tw_mrapi_obj *o, uint32_t me)
 {
-	tw_mrapi_nodeset_del(&shmem_of(o)->attached, me - 1);
+	tw_mrapi_nodeset_del(&shmem_of(o)->attached, me);
 }
 
 const struct tw_mrapi_ops tw_mrapi_shmem_ops = {.end = end, .drop = drop};

@@ -290,7 +290,8 @@ mrapi_status_t tw_mrapi_table_full(enum tw_mrapi_kind kind)
 	return kinds[kind].limit;
 }
 
-mrapi_status_t tw_mrapi_obj_create(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,
+mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_t id,
+				   unsigned flags,
 				   mrapi_status_t (*begin)(struct tw_mrapi_obj *o, const void *arg),
 				   const void *arg, uint32_t *handle)
 {
@@ -301,12 +302,13 @@ mrapi_status_t tw_mrapi_obj_create(enum tw_mrapi_kind kind, uint32_t id, unsigne
 		return kinds[kind].limit;
 	do {
 		tw_mrapi_admin_lock();
-		status = tw_mrapi_table_claim(kind, id, &o);
+		status = tw_mrapi_me() == me ? tw_mrapi_table_claim(kind, id, &o)
+					     : MRAPI_ERR_NODE_NOTINIT;
 		if (status == MRAPI_SUCCESS && begin)
 			status = begin(o, arg);
 		if (status == MRAPI_SUCCESS)
 			*handle = tw_mrapi_table_publish(kind, o, tw_mrapi_far_flags(kind, o, flags),
-							 tw_mrapi_node(tw_mrapi_me())->domain);
+							 tw_mrapi_node(me)->domain);
 		tw_mrapi_admin_unlock();
 		if (status == MRAPI_SUCCESS)
 			status = tw_mrapi_far_claim(kind, handle);
@@ -323,18 +325,19 @@ static mrapi_status_t set_limit(struct tw_mrapi_obj *o, const void *limit)
 mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
 				    uint32_t limit, uint32_t *handle)
 {
+	uint32_t me = tw_mrapi_me();
 	unsigned flags;
 
-	if (!tw_mrapi_me())
+	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (!tw_mrapi_attr_flags(kind, attributes, &flags))
 		return MRAPI_ERR_PARAMETER;
-	return tw_mrapi_obj_create(kind, id, flags, kind == TW_MRAPI_MUTEX ? NULL : set_limit,
-				   &limit, handle);
+	return tw_mrapi_obj_create(me, kind, id, flags,
+				   kind == TW_MRAPI_MUTEX ? NULL : set_limit, &limit, handle);
 }
 
 /* Finds an id for the caller's domain. */
-static mrapi_status_t find_id(enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle)
+static mrapi_status_t find_id(uint32_t me, enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle)
 {
 	struct tw_mrapi_obj *o;
 
@@ -344,32 +347,32 @@ static mrapi_status_t find_id(enum tw_mrapi_kind kind, uint32_t id, uint32_t *ha
 	if (!o || (o->flags & TW_MRAPI_CLAIMED))
 		return find_deleted(kind, id) ? kinds[kind].deleted : kinds[kind].id_invalid;
 	if (!(o->flags & TW_MRAPI_DOMAIN_SHARED) &&
-	    o->domain != tw_mrapi_node(tw_mrapi_me())->domain)
+	    o->domain != tw_mrapi_node(me)->domain)
 		return MRAPI_ERR_DOMAIN_NOTSHARED;
 	*handle = atomic_load(&o->handle);
 	return MRAPI_SUCCESS;
 }
 
-mrapi_status_t tw_mrapi_obj_get(enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle)
+mrapi_status_t tw_mrapi_obj_get(uint32_t me, enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle)
 {
 	mrapi_status_t status;
 
-	if (!tw_mrapi_me())
+	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
 	tw_mrapi_admin_lock();
-	status = find_id(kind, id, handle);
+	status = find_id(me, kind, id, handle);
 	tw_mrapi_admin_unlock();
 	if (status == kinds[kind].id_invalid)
 		tw_mrapi_hosts_look();
 	return status;
 }
 
-mrapi_status_t tw_mrapi_obj_find(enum tw_mrapi_kind kind, uint32_t handle,
+mrapi_status_t tw_mrapi_obj_find(uint32_t me, enum tw_mrapi_kind kind, uint32_t handle,
 				 struct tw_mrapi_obj **out)
 {
 	uint32_t slot = handle & TW_MRAPI_SLOT_MASK;
 
-	if (!tw_mrapi_me())
+	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (slot >= kinds[kind].max || !tw_mrapi_is(tw_mrapi_slot(kind, slot), handle))
 		return tw_mrapi_stale(kind, handle);
@@ -381,7 +384,7 @@ mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi
 				 void *value, size_t size)
 {
 	struct tw_mrapi_obj *o;
-	mrapi_status_t status = tw_mrapi_obj_find(kind, handle, &o);
+	mrapi_status_t status = tw_mrapi_obj_find(tw_mrapi_me(), kind, handle, &o);
 
 	return status == MRAPI_SUCCESS ? tw_mrapi_attr_get(kind, o, num, value, size) : status;
 }
@@ -391,17 +394,17 @@ mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 	struct tw_mrapi_ctrl c = {.op = TW_MRAPI_FAR_DELETE, .handle = handle};
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status;
-	uint32_t id;
+	uint32_t id, me = tw_mrapi_me();
 	bool far;
 
-	if (!tw_mrapi_me())
+	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
 	tw_mrapi_admin_lock();
-	status = tw_mrapi_obj_find(kind, handle, &o);
+	status = tw_mrapi_obj_find(me, kind, handle, &o);
 	far = status == MRAPI_SUCCESS && o->host;
 	id = status == MRAPI_SUCCESS ? o->id : 0;
 	if (status == MRAPI_SUCCESS && !far)
-		status = kinds[kind].ops->end(o, tw_mrapi_me());
+		status = kinds[kind].ops->end(o, me);
 	tw_mrapi_admin_unlock();
 	if (far)
 		return tw_mrapi_far_ask(o, &c);

@@ -320,3 +320,90 @@ Test(mrapi_races, node_ends_amid_readers)
 {
 	end_nodes_amid(&mr_reader, false);
 }
+
+/* --------------------------------------------------- the last node ends amid a call */
+
+#define ENDS 60 /* processes */
+
+struct amid {
+	void (*call)(mrapi_rmem_hndl_t h);
+	mrapi_rmem_hndl_t h;
+	_Atomic int calls, stop;
+};
+
+static void create_mutex(mrapi_rmem_hndl_t unused)
+{
+	(void)unused;
+	mrapi_mutex_create(MRAPI_MUTEX_ID_ANY, NULL, &mr_st);
+}
+
+static void read_memory(mrapi_rmem_hndl_t h)
+{
+	char buf[8];
+
+	mrapi_rmem_read(h, 0, buf, sizeof(buf), 0, sizeof(buf), 1, 8, 8, &mr_st);
+}
+
+static void attach_and_detach(mrapi_rmem_hndl_t h)
+{
+	mrapi_rmem_detach(h, &mr_st);
+	mrapi_rmem_attach(h, &mr_st);
+}
+
+static void call_always(void *arg)
+{
+	struct amid *a = arg;
+
+	for (; !atomic_load(&a->stop); atomic_fetch_add(&a->calls, 1))
+		a->call(a->h);
+}
+
+static void end_amid_calls(void *amid)
+{
+	static char mem[8];
+	struct amid *a = amid;
+	struct twc_thread t[2];
+
+	atomic_store(&a->calls, 0);
+	atomic_store(&a->stop, 0);
+	mr_up(MR_NODE);
+	a->h = mr_val(mrapi_rmem_create(1, mem, MRAPI_RMEM_ATYPE_DEFAULT, NULL, 8, &mr_st));
+	mr_ok(mrapi_rmem_attach(a->h, &mr_st));
+	for (int i = 0; i < 2; i++)
+		twc_start(&t[i], call_always, a);
+	while (atomic_load(&a->calls) < 100)
+		usleep(10);
+	mr_down();
+	atomic_store(&a->stop, 1);
+	for (int i = 0; i < 2; i++)
+		twc_join(&t[i]);
+}
+
+/* A call finds its node once: later it may have none. */
+static void end_last_node_amid(void (*call)(mrapi_rmem_hndl_t h))
+{
+	struct amid *a = mr_shared(sizeof(*a));
+	struct mr_peer p;
+
+	a->call = call;
+	for (int i = 0; i < ENDS; i++) {
+		mr_peer_raw(&p, MR_PROCESS);
+		mr_do(&p, end_amid_calls, a);
+		mr_peer_end(&p);
+	}
+}
+
+Test(mrapi_races, last_node_ends_amid_create)
+{
+	end_last_node_amid(create_mutex);
+}
+
+Test(mrapi_races, last_node_ends_amid_read)
+{
+	end_last_node_amid(read_memory);
+}
+
+Test(mrapi_races, last_node_ends_amid_attach)
+{
+	end_last_node_amid(attach_and_detach);
+}
