@@ -33,11 +33,6 @@ static uint64_t available(void)
 	return bytes;
 }
 
-static bool overlaps(uint64_t a, uint64_t a_span, uint64_t b, uint64_t b_span)
-{
-	return a < b + b_span && b < a + a_span;
-}
-
 /* The end of a live memory that overlaps the range, or 0. */
 static uint64_t overlapping(uint64_t offset, uint64_t span)
 {
@@ -46,7 +41,8 @@ static uint64_t overlapping(uint64_t offset, uint64_t span)
 	for (uint32_t i = 0; i < seg->table[TW_MRAPI_SHMEM].high; i++) {
 		struct tw_mrapi_shmem *s = &seg->shmem[i];
 
-		if (atomic_load(&s->obj.handle) && overlaps(offset, span, s->offset, s->span))
+		if (atomic_load(&s->obj.handle) && offset < s->offset + s->span &&
+		    s->offset < offset + span)
 			return s->offset + s->span;
 	}
 	return 0;

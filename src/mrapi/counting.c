@@ -20,7 +20,6 @@
 /* An attempt to take a lock. */
 struct attempt {
 	struct tw_mrapi_counting *c;
-	enum tw_mrapi_kind kind;
 	uint32_t handle, me;
 	bool writer;  /* mode */
 	bool pending; /* the writer word names this caller */
@@ -165,7 +164,7 @@ static void restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t n)
 /* ------------------------------------------------------------- lock and unlock */
 
 /* mode 0: any. False if the node has no such lock. */
-static bool give(struct tw_mrapi_counting *c, enum tw_mrapi_kind kind, uint32_t me, unsigned mode)
+static bool give(struct tw_mrapi_counting *c, uint32_t handle, uint32_t me, unsigned mode)
 {
 	uint32_t writer = me;
 	/* [counting] */
@@ -174,7 +173,7 @@ static bool give(struct tw_mrapi_counting *c, enum tw_mrapi_kind kind, uint32_t 
 	if (!given && mode != MRAPI_WRITER)
 		given = replace_record(c, me, (uint16_t)me, 0);
 	if (given)
-		wake(c, kind == TW_MRAPI_SEM ? 1 : INT_MAX);
+		wake(c, tw_mrapi_kind_of(handle) == TW_MRAPI_SEM ? 1 : INT_MAX);
 	return given;
 }
 
@@ -188,7 +187,7 @@ static bool try_read(struct attempt *a)
 	if (!atomic_load(&a->c->writer))
 		return true;
 	/* A writer became pending at the same time; either it waits or this reader does. */
-	give(a->c, a->kind, a->me, MRAPI_READER);
+	give(a->c, a->handle, a->me, MRAPI_READER);
 	return false;
 }
 
@@ -213,8 +212,8 @@ static mrapi_status_t attempt(struct attempt *a)
 	if (!tw_mrapi_is(&a->c->obj, a->handle)) {
 		/* The slot has been deleted and may be another object. */
 		if (got)
-			give(a->c, a->kind, a->me, a->writer ? MRAPI_WRITER : MRAPI_READER);
-		return tw_mrapi_stale(a->kind, a->handle);
+			give(a->c, a->handle, a->me, a->writer ? MRAPI_WRITER : MRAPI_READER);
+		return tw_mrapi_stale(tw_mrapi_kind_of(a->handle), a->handle);
 	}
 	if (tw_mrapi_me() == a->me)
 		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
@@ -298,10 +297,8 @@ static tw_noinline mrapi_status_t ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_
 mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 				      mrapi_rwl_mode_t mode, mrapi_timeout_t timeout)
 {
-	struct attempt a = {.kind = kind,
-			    .handle = handle,
-			    .me = tw_mrapi_me(),
-			    .writer = mode == MRAPI_WRITER};
+	struct attempt a = {
+		.handle = handle, .me = tw_mrapi_me(), .writer = mode == MRAPI_WRITER};
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(a.me, kind, handle, &o);
 
@@ -328,14 +325,13 @@ mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,
 				      mrapi_timeout_t timeout, mrapi_status_t (*try)(void *),
 				      void *arg)
 {
-	struct attempt a = {.kind = tw_mrapi_kind_of(handle),
-			    .handle = handle,
+	struct attempt a = {.handle = handle,
 			    .me = tw_mrapi_self.as.me,
 			    .writer = mode == MRAPI_WRITER,
 			    .try = try,
 			    .arg = arg};
 	struct tw_mrapi_obj *o;
-	mrapi_status_t status = tw_mrapi_obj_find(a.me, a.kind, handle, &o);
+	mrapi_status_t status = tw_mrapi_obj_find(a.me, tw_mrapi_kind_of(handle), handle, &o);
 
 	if (status != MRAPI_SUCCESS)
 		return try(arg);
@@ -351,7 +347,7 @@ mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, 
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(me, kind, handle, &o);
 
-	if (status != MRAPI_SUCCESS || give(counting_of(o), kind, me, mode))
+	if (status != MRAPI_SUCCESS || give(counting_of(o), handle, me, mode))
 		return status;
 	if (o->host)
 		return ask(o, TW_MRAPI_FAR_UNLOCK, handle, mode, 0);

@@ -134,36 +134,30 @@ void tw_mrapi_guest_repair(void)
 	atomic_store(&tw_mrapi.seg->doing.guest, 0);
 }
 
-static mrapi_status_t lock(struct tw_mrapi_ctrl *c)
-{
-	mrapi_key_t key = 0;
-	mrapi_status_t status =
-		c->kind == TW_MRAPI_MUTEX
-			? tw_mrapi_mutex_take(c->handle, &key, 0)
-			: tw_mrapi_counting_take((enum tw_mrapi_kind)c->kind, c->handle,
-						 (mrapi_rwl_mode_t)c->mode, 0);
-
-	c->key = key;
-	return status;
-}
-
-static mrapi_status_t unlock(const struct tw_mrapi_ctrl *c)
-{
-	mrapi_key_t key = c->key;
-
-	if (c->kind == TW_MRAPI_MUTEX)
-		return tw_mrapi_mutex_give(c->handle, &key);
-	return tw_mrapi_counting_give((enum tw_mrapi_kind)c->kind, c->handle, c->mode);
-}
-
 static mrapi_status_t act(uint32_t me, struct tw_mrapi_ctrl *c, struct tw_mrapi_obj *o)
 {
-	if (c->op == TW_MRAPI_FAR_LOCK)
-		return lock(c);
-	if (c->op == TW_MRAPI_FAR_UNLOCK)
-		return unlock(c);
-	c->key = o->id;
-	return tw_mrapi_ops((enum tw_mrapi_kind)c->kind)->end(o, me);
+	enum tw_mrapi_kind kind = (enum tw_mrapi_kind)c->kind;
+	mrapi_rwl_mode_t mode = (mrapi_rwl_mode_t)c->mode;
+	bool mutex = kind == TW_MRAPI_MUTEX;
+	mrapi_key_t key = c->key;
+	mrapi_status_t status;
+
+	switch (c->op) {
+	case TW_MRAPI_FAR_LOCK:
+		key = 0;
+		status = mutex ? tw_mrapi_mutex_take(c->handle, &key, 0)
+			       : tw_mrapi_counting_take(kind, c->handle, mode, 0);
+		break;
+	case TW_MRAPI_FAR_UNLOCK:
+		status = mutex ? tw_mrapi_mutex_give(c->handle, &key)
+			       : tw_mrapi_counting_give(kind, c->handle, mode);
+		break;
+	default:
+		key = o->id;
+		status = tw_mrapi_ops(kind)->end(o, me);
+	}
+	c->key = key;
+	return status;
 }
 
 /* TIMEOUT is an answer if it is the last try. */
