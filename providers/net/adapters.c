@@ -147,7 +147,7 @@ void tw_net_adapter_reset(struct tw_net_adapter *a)
 	close_adapter(a);
 	tw_list_walk(&a->ep->links, struct tw_net_link, l, node) {
 		for (uint32_t i = 0; i < l->npaths && tw_net_resumable(l); i++) {
-			struct tw_net_path *p = tw_net_path_at(l, i);
+			struct tw_net_path *p = &l->paths[i];
 
 			if (p->way.adapter == a && !p->path)
 				tw_net_path_gone(l, p);

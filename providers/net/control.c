@@ -99,7 +99,7 @@ static void resume_missing(struct tw_net_link *l, bool caller)
 	bool any = !caller;
 
 	for (uint32_t i = 0; i < l->npaths; i++) {
-		struct tw_net_path *p = tw_net_path_at(l, i);
+		struct tw_net_path *p = &l->paths[i];
 
 		if (caller ? p->bound : p->path != NULL)
 			continue;
@@ -109,8 +109,8 @@ static void resume_missing(struct tw_net_link *l, bool caller)
 	}
 	if (any)
 		return;
-	l->paths[0].resuming = false;
-	tw_net_resume(l, &l->paths[0]);
+	l->first->resuming = false;
+	tw_net_resume(l, l->first);
 }
 
 void tw_net_ctrl_begin(struct tw_net_link *l)
@@ -122,7 +122,7 @@ void tw_net_ctrl_begin(struct tw_net_link *l)
 		return;
 	}
 	fill(l, &t, TW_NET_CONNECT);
-	tw_net_offer(l, &l->paths[0], &t);
+	tw_net_offer(l, l->first, &t);
 	put(l, &t);
 }
 
@@ -256,7 +256,7 @@ static void accepted(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->peer_conn = t->conn;
 	l->peer_port = t->port;
 	l->state = TW_NET_PROBING;
-	probe(l, &l->paths[0]);
+	probe(l, l->first);
 	send_boards(l);
 }
 
@@ -264,10 +264,8 @@ static void accepted(struct tw_net_link *l, const struct tw_net_ctrl *t)
  * The other side has no use for any way to a path, or knows of none. As that may change, say
  * when a board of it comes back, the path is sought again.
  */
-static void none_left(struct tw_net_link *l, uint32_t number)
+static void none_left(struct tw_net_link *l, struct tw_net_path *p)
 {
-	struct tw_net_path *p = tw_net_path_at(l, number);
-
 	if (l->state == TW_NET_PROBING) {
 		tw_net_link_fail(l, TW_ELOST);
 		return;
@@ -275,7 +273,7 @@ static void none_left(struct tw_net_link *l, uint32_t number)
 	p->left = p->resuming = true;
 	p->backoff++;
 	tw_net_path_gone(l, p);
-	set_deadline(l, tw_net_path_at(l, number), REFUSED_US);
+	set_deadline(l, p, REFUSED_US);
 	tw_net_work(l);
 }
 
@@ -312,7 +310,7 @@ static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		p->resuming = false;
 		tw_net_resume(l, p);
 	} else if (protocol) {
-		none_left(l, t->path);
+		none_left(l, p);
 	} else if (!answer) { /* one of another round is to an earlier RESUME */
 		tw_net_link_drain(l, TW_ELOST);
 	}
@@ -329,13 +327,13 @@ static struct tw_net_link *known(struct tw_net_ep *ep, const struct tw_net_ctrl 
 	return l;
 }
 
-/* The answer to a RESUME; l->npaths is more than its number. */
-static void renew(struct tw_net_link *l, const struct tw_net_ctrl *t)
+/* The answer to a RESUME. */
+static void renew(struct tw_net_link *l, struct tw_net_path *p, const struct tw_net_ctrl *t)
 {
 	struct tw_net_ctrl reply;
 	enum tw_err err;
 
-	tw_net_path_at(l, t->path)->resuming = false;
+	p->resuming = false;
 	l->again = 0;
 	fill(l, &reply, TW_NET_RESUMED);
 	reply.path = t->path;
@@ -343,7 +341,7 @@ static void renew(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	tw_net_acked(l, t->expected);
 	err = tw_net_choose(l, t, &reply);
 	if (err != TW_OK) {
-		tw_net_path_left(l, t->path);
+		tw_net_path_left(l, p);
 		reply.type = TW_NET_REFUSE;
 		reply.why = TW_EPROTO;
 	}
@@ -353,8 +351,8 @@ static void renew(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	 */
 	if (err != TW_ENOMEM)
 		put(l, &reply);
-	await(l, tw_net_path_at(l, t->path));
-	if (l->paths[0].bound)
+	await(l, p);
+	if (l->first->bound)
 		l->broken = 0;
 }
 
@@ -367,7 +365,7 @@ static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
 	if (!l || t->path >= TW_NET_PATHS)
 		goto refuse;
 	l->npaths = tw_max(l->npaths, t->path + 1u);
-	p = tw_net_path_at(l, t->path);
+	p = &l->paths[t->path];
 	/* Both sides ask at once: the one that connected continues. */
 	if (l->initiator && p->resuming && p->offered) {
 		if (from == l)
@@ -376,14 +374,13 @@ static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
 		if (!tw_net_sock_stalled(l))
 			goto refuse;
 	}
-	if (from == l) {
-		renew(l, t);
-		return;
+	if (from != l) {
+		tw_net_sock_adopt(l, from);
+		tw_net_link_end(from);
 	}
-	tw_net_sock_adopt(l, from);
-	tw_net_link_end(from);
-	renew(l, t);
-	resume_missing(l, false);
+	renew(l, p, t);
+	if (from != l)
+		resume_missing(l, false);
 	return;
 refuse:
 	if (from->state == TW_NET_HALF_OPEN)
@@ -408,22 +405,21 @@ static void resumed(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	/* The offers are gone if their driver was closed: ask again. */
 	err = tw_net_chosen(l, t);
 	if (err != TW_OK) {
-		tw_net_path_left(l, t->path);
-		p = tw_net_path_at(l, t->path);
+		tw_net_path_left(l, p);
 		p->deadline = tw_clock() +
 			      tw_clock_us(err == TW_ENOMEM ? ANSWER_US : TW_NET_PROBE_US);
 		tw_net_timer(l->ep, p->deadline);
 		return;
 	}
 	tw_net_acked(l, t->expected);
-	probe(l, tw_net_path_at(l, t->path));
+	probe(l, p);
 }
 
 static void status(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	switch (t->why) {
 	case TW_AGAIN:
-		if (l->paths[0].bound)
+		if (l->first->bound)
 			tw_net_resend(l, t->expected);
 		return;
 	case TW_PENDING:
@@ -432,11 +428,11 @@ static void status(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	}
 	l->nasked++;
 	tw_net_acked(l, t->expected);
-	if (tw_list_empty(&l->kept) || !l->nasked || !l->paths[0].bound)
+	if (tw_list_empty(&l->kept) || !l->nasked || !l->first->bound)
 		return;
 	/* Only a path along which nothing moves is given up, not a slow one. */
 	if (l->nasked % 8 == 0)
-		tw_net_path_broken(l, &l->paths[0]);
+		tw_net_path_broken(l, l->first);
 	else if (l->nasked % 2 == 0)
 		tw_net_resend(l, t->expected);
 }
@@ -472,7 +468,7 @@ void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		tw_net_sock_lost(l, TW_EPROTO);
 		return;
 	}
-	if (up && l->paths[0].bound)
+	if (up && l->first->bound)
 		l->broken = 0;
 	if (t->type == TW_NET_CONNECT && caller)
 		answer(l, t);

@@ -47,6 +47,7 @@ struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state stat
 	l->npaths = l->npairs = 1;
 	for (uint32_t i = 0; i < TW_NET_PATHS; i++)
 		l->paths[i].number = i;
+	l->first = l->paths;
 	l->unposted = &l->kept;
 	tw_list_init(&l->kept);
 	tw_list_init(&l->work);
@@ -153,14 +154,12 @@ static uint64_t expire_drain(struct tw_net_link *l, uint64_t now)
 /* Probes go out until one is answered or the deadline has passed. */
 static uint64_t expire_probe(struct tw_net_link *l, struct tw_net_path *p, uint64_t now)
 {
-	uint32_t number = p->number;
-
 	if (p->deadline <= now) {
 		tw_net_way_failed(l, &p->way);
 		p->backoff++;
 		p->resuming = false;
 		tw_net_path_broken(l, p);
-		return l->state == TW_NET_DEAD ? 0 : tw_net_path_at(l, number)->deadline;
+		return l->state == TW_NET_DEAD ? 0 : p->deadline;
 	}
 	tw_net_probe(l, p);
 	return tw_net_earlier(p->deadline, now + tw_clock_us(TW_NET_PROBE_US));
@@ -177,7 +176,7 @@ static uint64_t expire_search(struct tw_net_link *l, struct tw_net_path *p, uint
 		p->resuming = false;
 		p->backoff++;
 		/* Sought again when it is needed: see tw_net_path_more(). */
-		if (l->paths[0].bound && !l->nops)
+		if (l->first->bound && !l->nops)
 			return 0;
 		/* The question may have been lost with the board that the channel takes. */
 		if (tw_net_many_ways(l) && tw_net_sock_stalled(l))
@@ -230,14 +229,14 @@ static uint64_t expire_kept(struct tw_net_link *l, uint64_t now)
 		return ask;
 	l->progress = now;
 	tw_net_ctrl_send(l, TW_NET_STATUS, TW_PENDING);
-	check(l, &l->paths[0]);
+	check(l, l->first);
 	return now + tw_clock_us(TW_NET_STATUS_US);
 }
 
 /* A driver that does not end a transfer on a path that was given up is closed. */
 static uint64_t expire_ops(struct tw_net_link *l, uint64_t now)
 {
-	uint64_t until = tw_max(l->paths[0].bound_at, l->left_at) + tw_clock_us(OLD_US);
+	uint64_t until = tw_max(l->first->bound_at, l->left_at) + tw_clock_us(OLD_US);
 
 	tw_list_walk(&l->ops, struct tw_net_op, op, node) {
 		if (!op->posted || tw_net_path_since(l, op->epoch))
@@ -279,12 +278,12 @@ static uint64_t expire_up(struct tw_net_link *l, uint64_t now)
 		next = limit;
 	next = tw_net_earlier(expire_call(l, now), next);
 	for (uint32_t i = 0; i < l->npaths && l->state != TW_NET_DEAD; i++)
-		next = tw_net_earlier(expire_search(l, tw_net_path_at(l, i), now), next);
-	if (tw_net_resumable(l) && l->paths[0].bound && !tw_list_empty(&l->kept))
+		next = tw_net_earlier(expire_search(l, &l->paths[i], now), next);
+	if (tw_net_resumable(l) && l->first->bound && !tw_list_empty(&l->kept))
 		next = tw_net_earlier(expire_kept(l, now), next);
 	for (uint32_t i = 0; i < l->npaths && l->state == TW_NET_UP; i++)
-		next = tw_net_earlier(expire_flying(l, tw_net_path_at(l, i), now), next);
-	if (l->state == TW_NET_UP && l->paths[0].bound && l->nops)
+		next = tw_net_earlier(expire_flying(l, &l->paths[i], now), next);
+	if (l->state == TW_NET_UP && l->first->bound && l->nops)
 		next = tw_net_earlier(expire_ops(l, now), next);
 	return l->state == TW_NET_DEAD ? 0 : next;
 }
@@ -317,8 +316,8 @@ uint64_t tw_net_link_expire(struct tw_net_link *l, uint64_t now)
 	case TW_NET_LEAVING:
 		return expire_leaving(l, now);
 	case TW_NET_PROBING:
-		l->paths[0].resuming = true;
-		return expire_search(l, &l->paths[0], now);
+		l->first->resuming = true;
+		return expire_search(l, l->first, now);
 	case TW_NET_DRAIN:
 		return expire_drain(l, now);
 	case TW_NET_UP:

@@ -49,7 +49,7 @@ enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw
 	if (tw_unlikely(l->state != TW_NET_UP))
 		return TW_ELOST;
 	if (tw_net_can_send(l, cls, len))
-		p = tw_net_packet_get(l->paths[0].way.adapter, len > TW_NET_SMALL);
+		p = tw_net_packet_get(l->first->way.adapter, len > TW_NET_SMALL);
 	if (!p) {
 		l->blocked = true;
 		return TW_AGAIN;
@@ -101,13 +101,13 @@ static bool post(struct tw_net_link *l, struct tw_net_path *path, struct tw_net_
 /* Whether it can be sent from where it lies: no other user, memory of this driver. */
 static bool in_place(const struct tw_net_link *l, const struct tw_net_packet *p)
 {
-	return p->users == 1 && p->slab->owner == l->paths[0].way.adapter && p->slab->ready;
+	return p->users == 1 && p->slab->owner == l->first->way.adapter && p->slab->ready;
 }
 
 /* Puts a copy in the place of a packet that cannot be sent itself; NULL: not now. */
 static struct tw_net_packet *replace(struct tw_net_link *l, struct tw_net_packet *p)
 {
-	struct tw_net_packet *copy = tw_net_packet_ready(l->paths[0].way.adapter, p->slab->big);
+	struct tw_net_packet *copy = tw_net_packet_ready(l->first->way.adapter, p->slab->big);
 
 	if (!copy)
 		return NULL;
@@ -153,10 +153,10 @@ void tw_net_probe(struct tw_net_link *l, struct tw_net_path *p)
  */
 void tw_net_send_ack(struct tw_net_link *l)
 {
-	if (!l->paths[0].bound)
+	if (!l->first->bound)
 		return;
 	if (l->state == TW_NET_UP && l->channel == TW_NET_OPEN && tw_net_sock_alive(l)) {
-		send_plain(l, &l->paths[0], TW_NET_ACK);
+		send_plain(l, l->first, TW_NET_ACK);
 	} else {
 		l->unacked = 0;
 		tw_net_ctrl_send(l, TW_NET_STATUS, TW_OK);
@@ -181,10 +181,11 @@ static void answer_probes(struct tw_net_link *l)
 
 void tw_net_flush(struct tw_net_link *l)
 {
-	struct tw_net_path *path = &l->paths[0];
+	struct tw_net_path *path;
 
 	if (tw_unlikely(l->probed))
 		answer_probes(l);
+	path = l->first;
 	while (path->bound && !path->probed && l->unposted != &l->kept) {
 		struct tw_net_packet *p = tw_container(l->unposted, struct tw_net_packet, node);
 		struct tw_list *next = p->node.next;

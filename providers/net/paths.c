@@ -15,10 +15,7 @@
 
 struct tw_net_path *tw_net_path_at(struct tw_net_link *l, uint32_t number)
 {
-	for (unsigned i = 0; i < l->npaths; i++)
-		if (l->paths[i].number == number)
-			return &l->paths[i];
-	return NULL;
+	return number < l->npaths ? &l->paths[number] : NULL;
 }
 
 struct tw_net_path *tw_net_path_since(struct tw_net_link *l, uint32_t epoch)
@@ -48,7 +45,7 @@ void tw_net_path_drop(struct tw_net_path *p)
 /* Packets take the first path from now on. */
 static void lead(struct tw_net_link *l)
 {
-	const struct tw_net_adapter *a = l->paths[0].way.adapter;
+	const struct tw_net_adapter *a = l->first->way.adapter;
 
 	l->link.can_get = a->caps.has_rma;
 	l->link.remote = a->driver->by_system;
@@ -59,13 +56,10 @@ static void lead(struct tw_net_link *l)
 /* If the first path does not work, one that does takes its place. */
 static void go_round(struct tw_net_link *l)
 {
-	for (unsigned i = 1; i < l->npaths && !l->paths[0].bound; i++) {
-		struct tw_net_path first = l->paths[0];
-
+	for (unsigned i = 0; i < l->npaths && !l->first->bound; i++) {
 		if (!l->paths[i].bound)
 			continue;
-		l->paths[0] = l->paths[i];
-		l->paths[i] = first;
+		l->first = &l->paths[i];
 		lead(l);
 	}
 }
@@ -89,9 +83,9 @@ void tw_net_path_show(struct tw_net_link *l)
 		l->ep->host->up->paths(&l->link);
 }
 
-void tw_net_path_left(struct tw_net_link *l, uint32_t number)
+void tw_net_path_left(struct tw_net_link *l, struct tw_net_path *p)
 {
-	tw_net_path_drop(tw_net_path_at(l, number));
+	tw_net_path_drop(p);
 	l->left_at = tw_clock();
 	go_round(l);
 	tw_net_path_show(l);
@@ -219,30 +213,27 @@ static const struct tw_net_offer *offer_of(const struct tw_net_ctrl *t, const ch
 	return NULL;
 }
 
-static void use(struct tw_net_link *l, uint32_t number, const struct tw_net_way *w, void *path)
+static void use(struct tw_net_link *l, struct tw_net_path *p, struct tw_net_way w, void *path)
 {
-	struct tw_net_path *p;
-
-	tw_net_path_left(l, number);
-	p = tw_net_path_at(l, number);
-	p->way = *w;
+	tw_net_path_left(l, p);
+	p->way = w;
 	p->path = path;
 	p->epoch = ++l->epoch;
 	p->flying = p->moved = p->rate = 0;
 	l->link.key_size = TW_KEY_MAX;
-	if (p == l->paths)
-		l->link.remote = w->adapter->driver->by_system;
+	if (p == l->first)
+		l->link.remote = w.adapter->driver->by_system;
 }
 
 enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offers,
 			  struct tw_net_ctrl *t)
 {
+	struct tw_net_path *p = tw_net_path_at(l, offers->path);
 	struct tw_net_ep *ep = l->ep;
 	enum tw_err why = TW_EUNREACH;
 
 	tw_net_adapters_load(ep);
-	if (!tw_net_path_at(l, offers->path) || offers->from >= TW_NET_MAX_BOARDS ||
-	    offers->to >= ep->nboards)
+	if (!p || offers->from >= TW_NET_MAX_BOARDS || offers->to >= ep->nboards)
 		return TW_EUNREACH;
 	for (unsigned i = 0; i < ep->nadapters; i++) {
 		struct tw_net_way w = {&ep->adapters[i], offers->to, offers->from};
@@ -267,7 +258,7 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 			mine->max_packet = o->max_packet;
 		agree(l, mine->max_packet);
 		t->noffers = 1;
-		use(l, offers->path, &w, path);
+		use(l, p, w, path);
 		return TW_OK;
 	}
 	return why;
@@ -279,7 +270,6 @@ enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	const struct tw_net_offer *o = p && p->offered ? offer_of(t, p->offer.adapter->driver->name)
 						       : NULL;
 	void *path = o ? p->offered : NULL;
-	struct tw_net_way w;
 	enum tw_err err;
 
 	if (!o || !fits(l, o->max_packet) || o->address.len > TW_DRIVER_ADDRESS)
@@ -289,15 +279,14 @@ enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		return err == TW_ENOMEM ? err : TW_EPROTO;
 	p->offered = NULL;
 	agree(l, o->max_packet);
-	w = p->offer;
-	use(l, t->path, &w, path);
+	use(l, p, p->offer, path);
 	return TW_OK;
 }
 
 void tw_net_path_more(struct tw_net_link *l)
 {
 	for (uint32_t i = 0; i < TW_NET_PATHS; i++) {
-		struct tw_net_path *p = i < l->npaths ? tw_net_path_at(l, i) : &l->paths[i];
+		struct tw_net_path *p = &l->paths[i];
 
 		if (p->bound || p->resuming)
 			continue;
@@ -322,7 +311,7 @@ void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p)
 	p->bound_at = l->progress = tw_clock();
 	if (l->channel == TW_NET_OPEN)
 		l->broken = 0;
-	if (p == l->paths)
+	if (p == l->first)
 		lead(l);
 	go_round(l);
 	tw_net_path_show(l);
@@ -332,28 +321,24 @@ void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p)
 
 void tw_net_path_gone(struct tw_net_link *l, struct tw_net_path *p)
 {
-	uint32_t number = p->number;
-
-	tw_net_path_left(l, number);
-	if (!l->paths[0].bound) {
+	tw_net_path_left(l, p);
+	if (!l->first->bound) {
 		if (!l->broken)
 			l->broken = tw_clock();
 		tw_net_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));
 	}
-	tw_net_resume(l, tw_net_path_at(l, number));
+	tw_net_resume(l, p);
 }
 
 void tw_net_path_broken(struct tw_net_link *l, struct tw_net_path *p)
 {
 	uint64_t now = tw_clock();
 	bool resuming = p->resuming;
-	uint32_t number = p->number;
 
 	l->ep->host->counters[TW_C_PATH_BROKEN]++;
 	if (p->path && (!p->bound || now - p->bound_at < tw_clock_us(SOON_US)))
 		tw_net_way_failed(l, &p->way);
 	tw_net_path_gone(l, p);
-	p = tw_net_path_at(l, number);
 	/* The new path does not work either: try the next way, if any is left. */
 	if (!resuming || !way_left(l, p))
 		return;

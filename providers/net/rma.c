@@ -96,20 +96,18 @@ static bool sooner(const struct tw_net_op *op, const struct tw_net_path *a,
  */
 static struct tw_net_path *path_for(struct tw_net_link *l, const struct tw_net_op *op)
 {
-	struct tw_net_path *best = &l->paths[0];
+	struct tw_net_path *best = l->first;
 
-	for (unsigned i = 1; i < l->npaths && !op->put; i++)
+	for (unsigned i = 0; i < l->npaths && !op->put; i++)
 		if (l->paths[i].bound && l->paths[i].way.adapter == op->of &&
 		    (best->way.adapter != op->of || sooner(op, &l->paths[i], best)))
 			best = &l->paths[i];
 	return best->way.adapter == op->of ? best : NULL;
 }
 
-static bool may_be_posted(struct tw_net_link *l, const struct tw_net_op *op)
+static bool may_be_posted(const struct tw_net_op *op)
 {
-	const struct tw_net_path *p = tw_net_path_at(l, op->number);
-
-	return !op->put || !op->tries || p->bound || p->left;
+	return !op->put || !op->tries || op->path->bound || op->path->left;
 }
 
 static void posted(struct tw_net_op *op, struct tw_net_path *p)
@@ -119,7 +117,7 @@ static void posted(struct tw_net_op *op, struct tw_net_path *p)
 	op->tries++;
 	op->posted = p->way.adapter;
 	op->epoch = p->epoch;
-	op->number = p->number;
+	op->path = p;
 	if (!p->flying && tw_net_many_ways(l)) {
 		p->progress = p->since = tw_clock();
 		p->moved = 0;
@@ -134,7 +132,7 @@ static void op_post(struct tw_net_op *op)
 	struct tw_net_path *p = path_for(l, op);
 	enum tw_err err = TW_EPERM;
 
-	if (!may_be_posted(l, op))
+	if (!may_be_posted(op))
 		return;
 	if (p && op->tries < TRIES)
 		err = op->of->driver->rma(p->path, op->put, op->iov, op->niov, op->address, op->key,
@@ -171,7 +169,7 @@ static void measure(struct tw_net_link *l, const struct tw_net_op *op, struct tw
 void tw_net_ops_flush(struct tw_net_link *l)
 {
 	tw_list_walk(&l->ops, struct tw_net_op, op, node) {
-		if (!l->paths[0].bound || l->state != TW_NET_UP)
+		if (!l->first->bound || l->state != TW_NET_UP)
 			return;
 		if (!op->posted)
 			op_post(op);
@@ -316,7 +314,7 @@ void tw_net_ended(void *owner, void *cookie, enum tw_err err)
 	}
 	if (p && p->bound)
 		tw_net_path_broken(l, p);
-	if (l->paths[0].bound)
+	if (l->first->bound)
 		tw_net_work(l);
 }
 
@@ -358,12 +356,12 @@ void tw_net_ops_end(struct tw_net_link *l, bool tell)
 enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr)
 {
 	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
-	struct tw_net_adapter *a = l->paths[0].way.adapter;
+	struct tw_net_adapter *a = l->first->way.adapter;
 	struct key k = {.delta = 0};
 	enum tw_err err;
 	struct mr *m;
 
-	if (!l->paths[0].bound || !a->caps.has_rma)
+	if (!l->first->bound || !a->caps.has_rma)
 		return TW_EPERM;
 	m = malloc(sizeof(*m));
 	if (!m)

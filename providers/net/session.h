@@ -118,7 +118,8 @@ struct tw_net_op {
 	unsigned niov, tries;
 	bool put;
 	struct tw_net_adapter *posted; /* at which it is under way, or NULL */
-	uint32_t epoch, number;	       /* of the path by which it was posted last */
+	struct tw_net_path *path;      /* by which it was posted last */
+	uint32_t epoch;		       /* of that path then */
 	struct tw_net_adapter *of;     /* whose key it is */
 	uint32_t key_len;
 	uint8_t key[TW_DRIVER_KEY];
@@ -191,8 +192,8 @@ struct tw_net_link {
 		struct tw_net_credential credential;
 	} in; /* in_len bytes have come */
 	uint32_t in_len;
-	/* Paths. Packets take the first; each side chooses which one that is. */
-	struct tw_net_path paths[TW_NET_PATHS];
+	struct tw_net_path paths[TW_NET_PATHS]; /* by number */
+	struct tw_net_path *first; /* packets take it; each side chooses which one that is */
 	unsigned npaths;
 	uint32_t epoch, round; /* the last ones */
 	struct {
@@ -308,10 +309,7 @@ void tw_net_boards_take(struct tw_net_link *l, const struct tw_net_ctrl *t);
 /* Asks the system anew which boards reach each other. */
 void tw_net_boards_pair(struct tw_net_link *l);
 
-/*
- * paths.c. A path may change its place, and with that its address, in all that breaks or
- * replaces one.
- */
+/* paths.c */
 struct tw_net_path *tw_net_path_at(struct tw_net_link *l, uint32_t number);
 /* The one that a packet was sent or a transfer begun along, NULL if it is gone. */
 struct tw_net_path *tw_net_path_since(struct tw_net_link *l, uint32_t epoch);
@@ -326,7 +324,7 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *answer);
 void tw_net_path_drop(struct tw_net_path *p);
 /* The same; packets take another one if there is one. */
-void tw_net_path_left(struct tw_net_link *l, uint32_t number);
+void tw_net_path_left(struct tw_net_link *l, struct tw_net_path *p);
 /* Packets have come through. */
 void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p);
 /* The way is not to be taken again at once. */

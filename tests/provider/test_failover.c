@@ -238,7 +238,7 @@ static void refused_for_a_while(bool caller)
 	tw_settings.retry = (unsigned)(2000 * PAIR_SECONDS);
 	nets[0].refused = 0;
 	nets[0].no_ways = true;
-	tw_net_path_broken(l, &l->paths[0]);
+	tw_net_path_broken(l, l->first);
 	UNTIL(p, nets[0].refused > 1 || mine->state != FAKE_UP);
 	cr_assert_eq(mine->state, FAKE_UP, "error %d", mine->why);
 	nets[0].no_ways = false;
@@ -344,7 +344,7 @@ Test(failover, breaks_while_connecting, .timeout = TWT_TIMEOUT)
 
 	UNTIL(p, p->b->npeers);
 	accepted = tw_container(p->b->peers[0].link, struct tw_net_link, link);
-	tw_net_path_broken(accepted, &accepted->paths[0]);
+	tw_net_path_broken(accepted, accepted->first);
 	UNTIL(p, peer->state != FAKE_NEW);
 	cr_assert_eq(peer->state, FAKE_UP, "%d", peer->why);
 	pair_close(p);
