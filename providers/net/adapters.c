@@ -25,7 +25,7 @@ void tw_net_adapter_unwatch(struct tw_net_adapter *a)
 {
 	a->unwatched = true;
 	tw_net_poll(a->ep);
-	tw_net_timer(a->ep, tw_clock() + tw_clock_us(TW_NET_UNWATCHED_US));
+	tw_net_in(a->ep, TW_NET_UNWATCHED_US);
 }
 
 bool tw_net_adapter_watch(struct tw_net_adapter *a)
@@ -100,24 +100,6 @@ void tw_net_adapters_open(struct tw_net_ep *ep)
 		i++;
 }
 
-/* Its paths on a link end, and what was offered. */
-static void leave(struct tw_net_link *l, struct tw_net_adapter *a)
-{
-	for (unsigned i = 0; i < l->npaths; i++) {
-		struct tw_net_path *p = &l->paths[i];
-
-		if (p->offered && p->offer.adapter == a) {
-			a->driver->path_free(p->offered);
-			p->offered = NULL;
-		}
-		if (p->path && p->way.adapter == a) {
-			a->driver->path_free(p->path);
-			p->path = NULL;
-			p->bound = false;
-		}
-	}
-}
-
 static void close_adapter(struct tw_net_adapter *a)
 {
 	if (!a->instance)
@@ -125,7 +107,8 @@ static void close_adapter(struct tw_net_adapter *a)
 	watch(a, EPOLL_CTL_DEL, 0);
 	tw_list_walk(&a->ep->links, struct tw_net_link, l, node) {
 		tw_net_mrs_end(l, a);
-		leave(l, a);
+		for (unsigned i = 0; i < l->npaths; i++)
+			tw_net_path_drop(&l->paths[i], a);
 	}
 	a->driver->close(a->instance);
 	a->instance = NULL;

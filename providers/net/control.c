@@ -63,8 +63,7 @@ static struct tw_ident ident_of(const struct tw_net_ctrl *t)
 
 static void set_deadline(struct tw_net_link *l, struct tw_net_path *p, uint64_t wait)
 {
-	p->deadline = tw_clock() + tw_clock_us(wait << tw_min(p->backoff, BACKOFF_MAX));
-	tw_net_timer(l->ep, p->deadline);
+	p->deadline = tw_net_in(l->ep, wait << tw_min(p->backoff, BACKOFF_MAX));
 }
 
 static void await(struct tw_net_link *l, struct tw_net_path *p)
@@ -157,7 +156,7 @@ static void probe(struct tw_net_link *l, struct tw_net_path *p)
 {
 	await(l, p);
 	tw_net_probe(l, p);
-	tw_net_timer(l->ep, tw_clock() + tw_clock_us(TW_NET_PROBE_US));
+	tw_net_in(l->ep, TW_NET_PROBE_US);
 }
 
 /* Refuses a caller without telling it anything of this endpoint. */
@@ -406,9 +405,7 @@ static void resumed(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	err = tw_net_chosen(l, t);
 	if (err != TW_OK) {
 		tw_net_path_left(l, p);
-		p->deadline = tw_clock() +
-			      tw_clock_us(err == TW_ENOMEM ? ANSWER_US : TW_NET_PROBE_US);
-		tw_net_timer(l->ep, p->deadline);
+		p->deadline = tw_net_in(l->ep, err == TW_ENOMEM ? ANSWER_US : TW_NET_PROBE_US);
 		return;
 	}
 	tw_net_acked(l, t->expected);

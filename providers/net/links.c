@@ -60,6 +60,13 @@ struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state stat
 	return l;
 }
 
+void tw_net_link_broken(struct tw_net_link *l, uint64_t since)
+{
+	if (!l->broken || since < l->broken)
+		l->broken = since;
+	tw_net_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));
+}
+
 void tw_net_link_end(struct tw_net_link *l)
 {
 	struct tw_net_ep *ep = l->ep;
@@ -73,7 +80,7 @@ void tw_net_link_end(struct tw_net_link *l)
 	tw_net_ops_end(l, false);
 	tw_net_mrs_end(l, NULL);
 	for (unsigned i = 0; i < l->npaths; i++)
-		tw_net_path_drop(&l->paths[i]);
+		tw_net_path_drop(&l->paths[i], NULL);
 	tw_net_packets_drop(l);
 	free(l->others);
 	l->others = NULL;
@@ -205,32 +212,18 @@ static void check(struct tw_net_link *l, struct tw_net_path *p)
 		tw_net_sock_lost(l, TW_ELOST);
 }
 
-/* No transfer ends. */
-static uint64_t expire_flying(struct tw_net_link *l, struct tw_net_path *p, uint64_t now)
+/* No acknowledgement has come, or no transfer ended, for a while: asks for the former. */
+static uint64_t expire_progress(struct tw_net_link *l, struct tw_net_path *p, uint64_t *progress,
+				uint64_t now)
 {
-	uint64_t ask = p->progress + tw_clock_us(TW_NET_STATUS_US);
+	uint64_t wait = tw_clock_us(TW_NET_STATUS_US);
 
-	if (!p->bound || !p->flying || !tw_net_many_ways(l))
-		return 0;
-	if (ask > now)
-		return ask;
-	p->progress = now;
-	tw_net_ctrl_send(l, TW_NET_STATUS, TW_PENDING);
-	check(l, p);
-	return now + tw_clock_us(TW_NET_STATUS_US);
-}
-
-/* Asks for an acknowledgement when none comes. */
-static uint64_t expire_kept(struct tw_net_link *l, uint64_t now)
-{
-	uint64_t ask = l->progress + tw_clock_us(TW_NET_STATUS_US);
-
-	if (ask > now)
-		return ask;
-	l->progress = now;
-	tw_net_ctrl_send(l, TW_NET_STATUS, TW_PENDING);
-	check(l, l->first);
-	return now + tw_clock_us(TW_NET_STATUS_US);
+	if (*progress + wait <= now) {
+		*progress = now;
+		tw_net_ctrl_send(l, TW_NET_STATUS, TW_PENDING);
+		check(l, p);
+	}
+	return *progress + wait;
 }
 
 /* A driver that does not end a transfer on a path that was given up is closed. */
@@ -280,9 +273,13 @@ static uint64_t expire_up(struct tw_net_link *l, uint64_t now)
 	for (uint32_t i = 0; i < l->npaths && l->state != TW_NET_DEAD; i++)
 		next = tw_net_earlier(expire_search(l, &l->paths[i], now), next);
 	if (tw_net_resumable(l) && l->first->bound && !tw_list_empty(&l->kept))
-		next = tw_net_earlier(expire_kept(l, now), next);
-	for (uint32_t i = 0; i < l->npaths && l->state == TW_NET_UP; i++)
-		next = tw_net_earlier(expire_flying(l, &l->paths[i], now), next);
+		next = tw_net_earlier(expire_progress(l, l->first, &l->progress, now), next);
+	for (uint32_t i = 0; i < l->npaths && l->state == TW_NET_UP; i++) {
+		struct tw_net_path *p = &l->paths[i];
+
+		if (p->bound && p->flying && tw_net_many_ways(l))
+			next = tw_net_earlier(expire_progress(l, p, &p->progress, now), next);
+	}
 	if (l->state == TW_NET_UP && l->first->bound && l->nops)
 		next = tw_net_earlier(expire_ops(l, now), next);
 	return l->state == TW_NET_DEAD ? 0 : next;

@@ -89,8 +89,7 @@ static void accept_one(const struct tw_net_listener *at, int sock,
 	l->sock = sock;
 	l->channel = TW_NET_HELLO;
 	l->peer_addr = *from;
-	l->deadline = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
-	tw_net_timer(ep, l->deadline);
+	l->deadline = tw_net_in(ep, 1000ull * tw_settings.connect_timeout);
 	if (tw_net_watch(ep, sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0) {
 		tw_net_link_end(l);
 		return;
@@ -146,8 +145,7 @@ static void pause_listening(struct tw_net_listener *at)
 	struct tw_net_ep *ep = at->ep;
 
 	tw_net_watch(ep, at->fd, 0, &at->watch, EPOLL_CTL_MOD);
-	ep->listen_again = tw_clock() + tw_clock_us(LISTEN_AGAIN_US);
-	tw_net_timer(ep, ep->listen_again);
+	ep->listen_again = tw_net_in(ep, LISTEN_AGAIN_US);
 }
 
 static void listener_ready(struct tw_watch *w, uint32_t events)

@@ -32,7 +32,7 @@ void tw_net_failed(void *owner, struct tw_net_packet *p)
 		tw_net_path_broken(l, path);
 }
 
-bool tw_net_can_send(const struct tw_net_link *l, enum tw_send_class cls, uint32_t len)
+static bool can_send(const struct tw_net_link *l, enum tw_send_class cls, uint32_t len)
 {
 	unsigned reserve = tw_send_reserved(cls) ? 0 : TW_NET_RESERVE;
 
@@ -40,15 +40,16 @@ bool tw_net_can_send(const struct tw_net_link *l, enum tw_send_class cls, uint32
 	       (len <= TW_NET_SMALL || l->nbig < TW_NET_BIG_WINDOW || tw_send_reserved(cls));
 }
 
-enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw_hdr hdr,
+enum tw_err tw_net_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			const struct iovec *iov, unsigned niov, uint32_t len)
 {
+	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
 	struct tw_net_packet *p = NULL;
 	char *to;
 
 	if (tw_unlikely(l->state != TW_NET_UP))
 		return TW_ELOST;
-	if (tw_net_can_send(l, cls, len))
+	if (can_send(l, cls, len))
 		p = tw_net_packet_get(l->first->way.adapter, len > TW_NET_SMALL);
 	if (!p) {
 		l->blocked = true;
@@ -273,12 +274,10 @@ static void defer_ack(struct tw_net_link *l, uint32_t weight)
 	struct tw_net_ep *ep = l->ep;
 
 	l->unacked += weight;
-	if (l->unacked >= ACK_AFTER) {
+	if (l->unacked >= ACK_AFTER)
 		tw_net_send_ack(l);
-	} else if (!ep->ack_at) {
-		ep->ack_at = tw_clock() + tw_clock_us(ACK_DELAY_US);
-		tw_net_timer(ep, ep->ack_at);
-	}
+	else if (!ep->ack_at)
+		ep->ack_at = tw_net_in(ep, ACK_DELAY_US);
 }
 
 static void missing(struct tw_net_link *l)

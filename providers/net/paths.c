@@ -33,11 +33,13 @@ static void drop_offer(struct tw_net_path *p)
 	p->offered = NULL;
 }
 
-void tw_net_path_drop(struct tw_net_path *p)
+void tw_net_path_drop(struct tw_net_path *p, const struct tw_net_adapter *of)
 {
-	drop_offer(p);
-	if (p->path)
-		p->way.adapter->driver->path_free(p->path);
+	if (!of || p->offer.adapter == of)
+		drop_offer(p);
+	if (!p->path || (of && p->way.adapter != of))
+		return;
+	p->way.adapter->driver->path_free(p->path);
 	p->path = NULL;
 	p->bound = false;
 }
@@ -85,7 +87,7 @@ void tw_net_path_show(struct tw_net_link *l)
 
 void tw_net_path_left(struct tw_net_link *l, struct tw_net_path *p)
 {
-	tw_net_path_drop(p);
+	tw_net_path_drop(p, NULL);
 	l->left_at = tw_clock();
 	go_round(l);
 	tw_net_path_show(l);
@@ -322,28 +324,22 @@ void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p)
 void tw_net_path_gone(struct tw_net_link *l, struct tw_net_path *p)
 {
 	tw_net_path_left(l, p);
-	if (!l->first->bound) {
-		if (!l->broken)
-			l->broken = tw_clock();
-		tw_net_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));
-	}
+	if (!l->first->bound)
+		tw_net_link_broken(l, tw_clock());
 	tw_net_resume(l, p);
 }
 
 void tw_net_path_broken(struct tw_net_link *l, struct tw_net_path *p)
 {
-	uint64_t now = tw_clock();
 	bool resuming = p->resuming;
 
 	l->ep->host->counters[TW_C_PATH_BROKEN]++;
-	if (p->path && (!p->bound || now - p->bound_at < tw_clock_us(SOON_US)))
+	if (p->path && (!p->bound || tw_clock() - p->bound_at < tw_clock_us(SOON_US)))
 		tw_net_way_failed(l, &p->way);
 	tw_net_path_gone(l, p);
 	/* The new path does not work either: try the next way, if any is left. */
-	if (!resuming || !way_left(l, p))
-		return;
-	p->deadline = now + tw_clock_us(TW_NET_PROBE_US);
-	tw_net_timer(l->ep, p->deadline);
+	if (resuming && way_left(l, p))
+		p->deadline = tw_net_in(l->ep, TW_NET_PROBE_US);
 }
 
 void tw_net_broken(void *owner, void *path)

@@ -164,8 +164,7 @@ static void ask_again(struct tw_net_link *l)
 			 .endpoint_id = l->other.endpoint_id};
 
 	each_interface(l->ep->found.fd, ask, &s);
-	l->again = tw_clock() + tw_clock_us(AGAIN_US);
-	tw_net_timer(l->ep, l->again);
+	l->again = tw_net_in(l->ep, AGAIN_US);
 }
 
 enum tw_err tw_net_seek(struct tw_net_link *l)

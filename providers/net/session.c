@@ -19,6 +19,14 @@ void tw_net_timer(struct tw_net_ep *ep, uint64_t when)
 	ep->host->up->timer(ep->host, when);
 }
 
+uint64_t tw_net_in(struct tw_net_ep *ep, uint64_t us)
+{
+	uint64_t when = tw_clock() + tw_clock_us(us);
+
+	tw_net_timer(ep, when);
+	return when;
+}
+
 void tw_net_poll(struct tw_net_ep *ep)
 {
 	if (ep->polled)
@@ -328,12 +336,6 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	return err;
 }
 
-static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
-			   const struct iovec *iov, unsigned niov, uint32_t len)
-{
-	return tw_net_send(tw_container(link, struct tw_net_link, link), cls, hdr, iov, niov, len);
-}
-
 static bool do_alive(struct tw_link *link)
 {
 	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
@@ -357,7 +359,7 @@ const struct tw_provider tw_provider_net = {
 	.reaches = do_reaches,
 	.connect = do_connect,
 	.disconnect = do_disconnect,
-	.send = do_send,
+	.send = tw_net_send,
 	.get = tw_net_get,
 	.put = tw_net_put,
 	.mem_reg = tw_net_mem_reg,

@@ -282,6 +282,8 @@ struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state stat
 struct tw_net_link *tw_net_link_find(struct tw_net_ep *ep, uint32_t conn);
 /* Ends it without a message or an upcall. */
 void tw_net_link_end(struct tw_net_link *l);
+/* It has no path, or no channel, since that tick: it may last for TAGWIRE_RETRY. */
+void tw_net_link_broken(struct tw_net_link *l, uint64_t since);
 /* The peer is gone: takes in packets still under way, then tells the engine. */
 void tw_net_link_drain(struct tw_net_link *l, enum tw_err why);
 /* Ends it and tells the engine, connected or not. */
@@ -322,8 +324,9 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 			  struct tw_net_ctrl *t);
 /* The other side has chosen. */
 enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *answer);
-void tw_net_path_drop(struct tw_net_path *p);
-/* The same; packets take another one if there is one. */
+/* Only those of an adapter, or with NULL all. */
+void tw_net_path_drop(struct tw_net_path *p, const struct tw_net_adapter *of);
+/* It ends; packets take another one if there is one. */
 void tw_net_path_left(struct tw_net_link *l, struct tw_net_path *p);
 /* Packets have come through. */
 void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p);
@@ -421,9 +424,8 @@ bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t);
 void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why);
 
 /* packets.c */
-enum tw_err tw_net_send(struct tw_net_link *l, enum tw_send_class cls, struct tw_hdr hdr,
+enum tw_err tw_net_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			const struct iovec *iov, unsigned niov, uint32_t len);
-bool tw_net_can_send(const struct tw_net_link *l, enum tw_send_class cls, uint32_t len);
 /* Posts what waits. */
 void tw_net_flush(struct tw_net_link *l);
 /* Sends everything from that number on again. */
@@ -465,6 +467,8 @@ void tw_net_mrs_end(struct tw_net_link *l, const struct tw_net_adapter *of);
 
 /* session.c */
 void tw_net_timer(struct tw_net_ep *ep, uint64_t when);
+/* The same in so many microseconds from now, and returns when that is. */
+uint64_t tw_net_in(struct tw_net_ep *ep, uint64_t us);
 /* There is something to poll for. */
 void tw_net_poll(struct tw_net_ep *ep);
 

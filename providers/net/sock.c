@@ -121,19 +121,29 @@ static enum tw_err err_of(int error)
 	}
 }
 
-/* One attempt; TW_OK when it is under way. */
-static enum tw_err dial_at(struct tw_net_link *l, struct sockaddr_storage to, uint32_t port,
-			   bool from_board)
+/* The board of the peer whose turn it is to be called; 0 is its own. */
+static unsigned whose_turn(const struct tw_net_link *l)
 {
-	struct tw_net_ep *ep = l->ep;
-	struct sockaddr_storage from;
-	int fd = tw_net_socket(to.ss_family);
-	int error;
+	return l->others && l->others->n && l->others->port ? l->turn % l->others->n : 0;
+}
 
+/* One attempt, at a port of its own board; TW_OK when it is under way. */
+static enum tw_err dial(struct tw_net_link *l, uint32_t port)
+{
+	struct sockaddr_storage to = l->peer_addr, from;
+	struct tw_net_ep *ep = l->ep;
+	unsigned board = whose_turn(l);
+	int fd, error;
+
+	if (board) {
+		tw_inet_unpack(l->others->address[board], &to);
+		port = l->others->port;
+	}
+	fd = tw_net_socket(to.ss_family);
 	if (fd < 0)
 		return TW_ENOMEM;
 	/* From the board that the endpoint was opened on. */
-	if (from_board && ep->host->up->locate(ep->host, ep->host->self.nic_id, &from) == TW_OK &&
+	if (!board && ep->host->up->locate(ep->host, ep->host->self.nic_id, &from) == TW_OK &&
 	    from.ss_family == to.ss_family) {
 		tw_inet_set_port(&from, 0);
 		if (tw_sys_bind(fd, (struct sockaddr *)&from, tw_inet_len(&from)) < 0)
@@ -156,15 +166,9 @@ static enum tw_err dial_at(struct tw_net_link *l, struct sockaddr_storage to, ui
 	return TW_OK;
 }
 
-static enum tw_err dial(struct tw_net_link *l, uint32_t port)
-{
-	return dial_at(l, l->peer_addr, port, true);
-}
-
 static void call_again(struct tw_net_link *l, uint64_t us)
 {
-	l->again = tw_clock() + tw_clock_us(us);
-	tw_net_timer(l->ep, l->again);
+	l->again = tw_net_in(l->ep, us);
 }
 
 static const char *method_name(uint16_t method)
@@ -218,24 +222,6 @@ void tw_net_late(const struct tw_net_link *l)
 	       tw_net_port(l->other.endpoint_id, l->port_try ? l->port_try - 1 : 0));
 }
 
-/* The board of the peer whose turn it is to be called; 0 is its own. */
-static unsigned whose_turn(const struct tw_net_link *l)
-{
-	return l->others && l->others->n && l->others->port ? l->turn % l->others->n : 0;
-}
-
-/* Calls a peer that was there before. */
-static enum tw_err dial_back(struct tw_net_link *l)
-{
-	unsigned board = whose_turn(l);
-	struct sockaddr_storage to;
-
-	if (!board)
-		return dial(l, l->peer_port);
-	tw_inet_unpack(l->others->address[board], &to);
-	return dial_at(l, to, l->others->port, false);
-}
-
 enum tw_err tw_net_dial(struct tw_net_link *l)
 {
 	enum tw_err err = TW_ECLOSED;
@@ -244,7 +230,7 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 	l->again = 0;
 	if (l->peer_port) {
 		l->turn++;
-		err = dial_back(l);
+		err = dial(l, l->peer_port);
 		if (err == TW_OK)
 			call_again(l, CALL_US);
 		return err;
@@ -350,9 +336,7 @@ void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 	since = tw_clock();
 	if (why == TW_ETIMEDOUT)
 		since -= tw_clock_us(unanswered_us());
-	if (!l->broken || since < l->broken)
-		l->broken = since;
-	tw_net_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));
+	tw_net_link_broken(l, since);
 	if (l->peer_port) {
 		why = tw_net_dial(l);
 		if (why != TW_OK)
