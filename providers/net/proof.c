@@ -20,14 +20,8 @@
 static const char names[16] = "tagwire names", listens[16] = "tagwire listens",
 		  seals_call[16] = "tagwire calls", seals_answer[16] = "tagwire answers";
 
-/* The caller's nonce, the names that it said, the listener's nonce. */
-struct transcript {
-	char use[16];
-	uint8_t caller[TW_NET_KEY], names[TW_NET_KEY], listener[TW_NET_KEY];
-};
-
 static void derive(uint8_t out[TW_NET_KEY], const struct tw_net_auth *auth,
-		   const uint8_t key[TW_NET_KEY], const char use[16], struct transcript *t)
+		   const uint8_t key[TW_NET_KEY], const char use[16], struct tw_net_transcript *t)
 {
 	memcpy(t->use, use, sizeof(t->use));
 	auth->crypto->mac(out, key, t, sizeof(*t));
@@ -37,7 +31,7 @@ static void derive(uint8_t out[TW_NET_KEY], const struct tw_net_auth *auth,
 static void name_of(uint8_t name[TW_NET_NAME], const struct tw_net_auth *auth, unsigned which,
 		    const uint8_t nonce[TW_NET_KEY])
 {
-	struct transcript t = {{0}, {0}, {0}, {0}};
+	struct tw_net_transcript t = {.use = {0}};
 	uint8_t mac[TW_NET_KEY];
 
 	memcpy(t.caller, nonce, TW_NET_KEY);
@@ -57,14 +51,17 @@ static bool put(const struct tw_net_link *l, const void *data, size_t len)
 	return tw_sys_send(l->sock, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len;
 }
 
+static void hear(struct tw_net_transcript *t, const struct tw_net_hello *caller)
+{
+	memcpy(t->caller, caller->nonce, sizeof(t->caller));
+	memcpy(t->names, caller->names, sizeof(t->names));
+}
+
 /* HELLO and a credential, which carries a key of its own. */
 static enum tw_err send_credential(struct tw_net_link *l, const struct tw_net_auth *auth,
 				    const struct tw_net_hello *h)
 {
-	struct {
-		struct tw_net_hello hello;
-		struct tw_net_credential credential;
-	} m = {.hello = *h};
+	struct tw_net_greeting m = {.hello = *h};
 	char why[256];
 
 	if (!tw_sys_random(l->proof.tx_key, TW_NET_KEY))
@@ -87,8 +84,7 @@ enum tw_err tw_net_hello_send(struct tw_net_link *l)
 	for (unsigned i = 0; i < TW_NET_KEYS; i++)
 		if (auth->has[i])
 			name_of(h.names[i], auth, i, h.nonce);
-	memcpy(l->proof.nonce, h.nonce, sizeof(h.nonce));
-	memcpy(l->proof.names, h.names, sizeof(h.names));
+	hear(&l->proof.said, &h);
 	if (auth->munge)
 		return send_credential(l, auth, &h);
 	return put(l, &h, sizeof(h)) ? TW_OK : TW_ELOST;
@@ -114,12 +110,12 @@ static enum tw_err alike(const struct tw_net_auth *auth, const struct tw_net_hel
 
 /* Both nonces are known; a listener's keys are a caller's the other way round. */
 static void open_channel(struct tw_net_proof *p, const struct tw_net_auth *auth,
-			 const uint8_t key[TW_NET_KEY], struct transcript *t, bool listener)
+			 const uint8_t key[TW_NET_KEY], bool listener)
 {
 	uint8_t call[TW_NET_KEY], answer[TW_NET_KEY];
 
-	derive(call, auth, key, seals_call, t);
-	derive(answer, auth, key, seals_answer, t);
+	derive(call, auth, key, seals_call, &p->said);
+	derive(answer, auth, key, seals_answer, &p->said);
 	memcpy(p->tx_key, listener ? answer : call, TW_NET_KEY);
 	memcpy(p->rx_key, listener ? call : answer, TW_NET_KEY);
 	p->sent = p->taken = 0;
@@ -129,24 +125,22 @@ static void open_channel(struct tw_net_proof *p, const struct tw_net_auth *auth,
 static enum tw_err answered(struct tw_net_link *l, const struct tw_net_auth *auth,
 			    const struct tw_net_hello *h)
 {
+	struct tw_net_transcript *t = &l->proof.said;
 	enum tw_err err = alike(auth, h);
-	struct transcript t;
 	uint8_t proof[TW_NET_KEY];
 
 	if (err != TW_OK || !auth->crypto)
 		return err;
-	memcpy(t.caller, l->proof.nonce, TW_NET_KEY);
-	memcpy(t.names, l->proof.names, TW_NET_KEY);
-	memcpy(t.listener, h->nonce, TW_NET_KEY);
+	memcpy(t->listener, h->nonce, sizeof(t->listener));
 	for (unsigned i = 0; i < TW_NET_KEYS; i++) {
 		const uint8_t *key = auth->munge ? l->proof.tx_key : auth->key[i];
 
-		if (!auth->munge && !is_named(l->proof.names[i]))
+		if (!auth->munge && !is_named(t->names[i]))
 			continue;
-		derive(proof, auth, key, listens, &t);
+		derive(proof, auth, key, listens, t);
 		if (!auth->crypto->equal(proof, h->proof))
 			continue;
-		open_channel(&l->proof, auth, key, &t, false);
+		open_channel(&l->proof, auth, key, false);
 		return TW_OK;
 	}
 	return TW_EPERM;
@@ -188,20 +182,19 @@ static enum tw_err called(struct tw_net_link *l, const struct tw_net_auth *auth,
 {
 	struct tw_net_hello reply = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION};
 	enum tw_err err = auth ? alike(auth, h) : TW_EPERM;
+	struct tw_net_transcript *t = &l->proof.said;
 	const uint8_t *key = NULL;
-	struct transcript t;
 
 	reply.method = auth ? auth->method : h->method;
 	if (!tw_sys_random(reply.nonce, sizeof(reply.nonce)))
 		return TW_ELOST;
 	if (err == TW_OK && auth->crypto) {
-		memcpy(t.caller, h->nonce, TW_NET_KEY);
-		memcpy(t.names, h->names, TW_NET_KEY);
-		memcpy(t.listener, reply.nonce, TW_NET_KEY);
+		hear(t, h);
+		memcpy(t->listener, reply.nonce, sizeof(t->listener));
 		key = auth->munge ? opened(l, auth, c) : shared(l, auth, h);
 		if (key) {
-			derive(reply.proof, auth, key, listens, &t);
-			open_channel(&l->proof, auth, key, &t, true);
+			derive(reply.proof, auth, key, listens, t);
+			open_channel(&l->proof, auth, key, true);
 		} else {
 			err = TW_EPERM;
 		}
@@ -242,16 +235,13 @@ bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct
 }
 
 /* Another key may be another user's: any other reason says more. */
-void tw_net_stranger(struct tw_net_link *l, enum tw_err why, uint16_t version, uint16_t method,
-		     bool other_job)
+void tw_net_stranger(struct tw_net_link *l, struct tw_net_stranger s)
 {
-	if (l->stranger != TW_OK && (l->stranger != TW_EPERM || l->other_job ||
-				     l->stranger_method != tw_net_auth()->method))
-		return;
-	l->stranger = why;
-	l->stranger_version = version;
-	l->stranger_method = method;
-	l->other_job = other_job;
+	const struct tw_net_stranger *last = &l->stranger;
+
+	if (last->why == TW_OK || (last->why == TW_EPERM && !last->other_job &&
+				   last->method == tw_net_auth()->method))
+		l->stranger = s;
 }
 
 /* The other side lacks the key, or somebody has changed what it said. */
@@ -291,47 +281,33 @@ static void greeted(struct tw_net_link *l, const struct tw_net_hello *h,
 	} else {
 		/* Another endpoint than is wanted, perhaps another user's, or none at all. */
 		if (h->magic == TW_NET_MAGIC)
-			tw_net_stranger(l, err, h->version, h->method, false);
+			tw_net_stranger(l, (struct tw_net_stranger){err, h->version, h->method,
+								    .other_job = false});
 		tw_net_dial_next(l);
 	}
 }
 
-/* A caller's first message has come; with MUNGE there is more of it. */
-static void hello(struct tw_net_link *l)
+size_t tw_net_awaited(const struct tw_net_link *l)
 {
-	const struct tw_net_auth *auth = tw_net_auth();
-	struct tw_net_hello h = l->in.hello;
+	const struct tw_net_hello *h = &l->in.first.hello;
+	const struct tw_net_auth *auth;
 
-	if (l->state == TW_NET_HALF_OPEN && auth && auth->munge && h.magic == TW_NET_MAGIC &&
-	    alike(auth, &h) == TW_OK) {
-		memcpy(l->proof.nonce, h.nonce, sizeof(h.nonce));
-		memcpy(l->proof.names, h.names, sizeof(h.names));
-		l->channel = TW_NET_CREDENTIAL;
-	} else {
-		greeted(l, &h, NULL);
-	}
-}
-
-static void credential(struct tw_net_link *l)
-{
-	struct tw_net_credential c = l->in.credential;
-	struct tw_net_hello h = {
-		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = TW_NET_BY_MUNGE};
-
-	memcpy(h.nonce, l->proof.nonce, sizeof(h.nonce));
-	memcpy(h.names, l->proof.names, sizeof(h.names));
-	greeted(l, &h, &c);
+	if (l->channel == TW_NET_OPEN)
+		return sizeof(l->in.sealed);
+	if (l->in_len < sizeof(*h) || l->state != TW_NET_HALF_OPEN || h->magic != TW_NET_MAGIC)
+		return sizeof(*h);
+	auth = tw_net_auth();
+	return auth && auth->munge && alike(auth, h) == TW_OK ? sizeof(l->in.first) : sizeof(*h);
 }
 
 void tw_net_take(struct tw_net_link *l)
 {
+	bool credential = l->in_len > sizeof(l->in.first.hello);
 	struct tw_net_ctrl t;
 
 	l->in_len = 0;
 	if (l->channel == TW_NET_HELLO) {
-		hello(l);
-	} else if (l->channel == TW_NET_CREDENTIAL) {
-		credential(l);
+		greeted(l, &l->in.first.hello, credential ? &l->in.first.credential : NULL);
 	} else if (tw_net_unseal(l, &l->in.sealed, &t)) {
 		tw_net_on_ctrl(l, &t);
 	} else {

@@ -60,8 +60,13 @@ struct tw_net_auth {
 
 /* The keys of a connection. */
 struct tw_net_proof {
-	uint8_t nonce[TW_NET_KEY]; /* the caller's, until both are known */
-	uint8_t names[TW_NET_KEYS][TW_NET_NAME];
+	/* The first words, of which and of a key others are derived. */
+	struct tw_net_transcript {
+		char use[16];
+		uint8_t caller[TW_NET_KEY]; /* its nonce, and the names of its keys */
+		uint8_t names[TW_NET_KEYS][TW_NET_NAME];
+		uint8_t listener[TW_NET_KEY]; /* its nonce */
+	} said;
 	uint8_t tx_key[TW_NET_KEY], rx_key[TW_NET_KEY]; /* by MUNGE, tx_key is its key before */
 	uint64_t sent, taken;
 	bool other_job; /* both are of launchers, and not of the same one */
@@ -72,7 +77,6 @@ enum tw_net_channel {
 	TW_NET_SEEKING, /* its address is not known yet */
 	TW_NET_DIALING,
 	TW_NET_HELLO, /* connected, the other side has not proved itself */
-	TW_NET_CREDENTIAL, /* the same, by MUNGE */
 	TW_NET_OPEN,
 };
 
@@ -160,6 +164,13 @@ struct tw_net_others {
 	uint32_t port; /* where it listens on all of them, 0 nowhere */
 };
 
+/* Another listener than is wanted. */
+struct tw_net_stranger {
+	enum tw_err why; /* it was left, TW_OK: there was none */
+	uint16_t version, method;
+	bool other_job; /* it is of another job of a launcher */
+};
+
 struct tw_net_link {
 	struct tw_link link;
 	struct tw_net_ep *ep;
@@ -182,14 +193,11 @@ struct tw_net_link {
 	unsigned turn;			   /* the board that was called last */
 	struct tw_watch watch;
 	struct tw_net_proof proof;
-	enum tw_err stranger; /* why another listener was left, TW_OK there was none */
-	uint16_t stranger_version, stranger_method;
-	bool other_job; /* it is of another job of a launcher */
+	struct tw_net_stranger stranger;
 	uint64_t begun; /* tick */
 	union {
-		struct tw_net_hello hello;
+		struct tw_net_greeting first;
 		struct tw_net_sealed sealed;
-		struct tw_net_credential credential;
 	} in; /* in_len bytes have come */
 	uint32_t in_len;
 	struct tw_net_path paths[TW_NET_PATHS]; /* by number */
@@ -368,12 +376,12 @@ void tw_net_hello_full(struct tw_net_link *l);
  */
 enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h,
 			      const struct tw_net_credential *c);
-/* Another listener than is wanted has answered: why it was left. */
-void tw_net_stranger(struct tw_net_link *l, enum tw_err why, uint16_t version, uint16_t method,
-		     bool other_job);
+void tw_net_stranger(struct tw_net_link *l, struct tw_net_stranger s);
 void tw_net_seal(struct tw_net_link *l, const struct tw_net_ctrl *t, struct tw_net_sealed *out);
 bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct tw_net_ctrl *t);
-/* A whole message has come. */
+/* How long the message is of which in_len bytes have come, as far as these tell. */
+size_t tw_net_awaited(const struct tw_net_link *l);
+/* All of it has come. */
 void tw_net_take(struct tw_net_link *l);
 
 /* listen.c */

@@ -180,19 +180,20 @@ static const char *method_name(uint16_t method)
 static enum tw_err strange(const struct tw_net_link *l)
 {
 	const struct tw_net_auth *auth = tw_net_auth();
+	const struct tw_net_stranger *s = &l->stranger;
 	uint32_t id = l->other.endpoint_id;
 
-	if (l->stranger == TW_EPROTO)
+	if (s->why == TW_EPROTO)
 		tw_log(TW_LOG_ERROR,
 		       "endpoint %u: the other host speaks version %u of the handshake, and this "
 		       "one %u: install the same Tagwire on both",
-		       id, l->stranger_version, TW_NET_VERSION);
-	else if (l->stranger_method != auth->method)
+		       id, s->version, TW_NET_VERSION);
+	else if (s->method != auth->method)
 		tw_log(TW_LOG_ERROR,
 		       "endpoint %u: TAGWIRE_AUTH=%s there, and %s here: set the same on both "
 		       "hosts",
-		       id, method_name(l->stranger_method), method_name(auth->method));
-	else if (l->other_job)
+		       id, method_name(s->method), method_name(auth->method));
+	else if (s->other_job)
 		tw_log(TW_LOG_ERROR,
 		       "endpoint %u: the other host's belongs to another job of a launcher: set "
 		       "TAGWIRE_KEY to one file for both, and they can talk; see tagwire-key(7)",
@@ -207,7 +208,7 @@ static enum tw_err strange(const struct tw_net_link *l)
 		       "endpoint %u: the other host does not have the key of this one, %s; see "
 		       "tagwire-key(7)",
 		       id, tw_net_key_text());
-	return l->stranger;
+	return s->why;
 }
 
 void tw_net_late(const struct tw_net_link *l)
@@ -237,7 +238,7 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 	}
 	for (; l->port_try < TW_NET_PORTS && err == TW_ECLOSED; l->port_try++)
 		err = dial(l, tw_net_port(l->other.endpoint_id, l->port_try));
-	if (err == TW_ECLOSED && l->stranger != TW_OK)
+	if (err == TW_ECLOSED && l->stranger.why != TW_OK)
 		return strange(l);
 	/* Read while the other host answers. A resource like others: the reason was logged. */
 	if (err == TW_OK && !tw_net_auth()) {
@@ -375,9 +376,8 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 	if (l->channel == TW_NET_DIALING && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
 		dialed(l);
 	for (int i = 0; i < READS && l->channel >= TW_NET_HELLO; i++) {
-		size_t whole = l->channel == TW_NET_HELLO ? sizeof(l->in.hello) : sizeof(l->in);
-		ssize_t n = tw_sys_recv(l->sock, (char *)&l->in + l->in_len, whole - l->in_len,
-					MSG_DONTWAIT);
+		ssize_t n = tw_sys_recv(l->sock, (char *)&l->in + l->in_len,
+					tw_net_awaited(l) - l->in_len, MSG_DONTWAIT);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -391,7 +391,7 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 			return;
 		}
 		l->in_len += (uint32_t)n;
-		if (l->in_len == whole)
+		if (l->in_len == tw_net_awaited(l))
 			tw_net_take(l);
 	}
 }

@@ -82,7 +82,6 @@ enum tw_net_method {
 
 #define TW_NET_NAME 16 /* bytes of the name of a key */
 
-/* The first message either way. */
 struct tw_net_hello {
 	uint32_t magic;
 	uint16_t version, method;
@@ -100,9 +99,15 @@ struct tw_net_sealed {
 	uint8_t tag[TW_NET_TAG];
 };
 
-/* Follows a caller's HELLO by MUNGE: a text and a 0. */
+/* A text and a 0. */
 struct tw_net_credential {
 	char text[sizeof(struct tw_net_sealed)];
+};
+
+/* The first message either way; only a caller's by MUNGE has a credential. */
+struct tw_net_greeting {
+	struct tw_net_hello hello;
+	struct tw_net_credential credential;
 };
 
 #endif /* TW_NET_WIRE_H */
