@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cursor.h"
 #include "providers/net/session.h"
 
 #define TRIES 4			 /* of one transfer */
@@ -176,28 +177,12 @@ void tw_net_ops_flush(struct tw_net_link *l)
 	}
 }
 
-/* So many bytes of the pieces from an offset on; drivers see no empty ones. */
-static unsigned cut(struct iovec *out, const struct iovec *iov, unsigned niov, uint64_t from,
-		    uint64_t len)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < niov && len; i++) {
-		uint64_t piece = iov[i].iov_len > from ? tw_min(iov[i].iov_len - from, len) : 0;
-
-		if (piece)
-			out[n++] = (struct iovec){(char *)iov[i].iov_base + from, piece};
-		from -= tw_min(from, (uint64_t)iov[i].iov_len);
-		len -= piece;
-	}
-	return n;
-}
-
 /* A transfer, or a part of one; NULL without memory. */
 static struct tw_net_op *op_new(const struct tw_net_op *like, const struct iovec *iov,
 				unsigned niov, uint64_t from, uint64_t len)
 {
 	struct tw_net_op *op = malloc(sizeof(*op) + niov * sizeof(*iov));
+	struct tw_cursor place = {iov, 0};
 	struct tw_net_link *l = like->link;
 
 	if (!op)
@@ -206,7 +191,8 @@ static struct tw_net_op *op_new(const struct tw_net_op *like, const struct iovec
 	op->address += from;
 	op->len = len;
 	op->iov = (struct iovec *)(op + 1);
-	op->niov = cut(op->iov, iov, niov, from, len);
+	tw_cursor_advance(&place, from);
+	op->niov = tw_cursor_pieces(&place, len, op->iov, niov);
 	tw_list_add_tail(&l->ops, &op->node);
 	l->nops++;
 	return op;

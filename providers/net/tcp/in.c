@@ -12,7 +12,7 @@
 static unsigned target(const struct tw_tcp_path *p, struct iovec *iov)
 {
 	if (p->in_op)
-		return tw_tcp_pieces(&p->in_op->to, p->in_left, iov, TW_TCP_IOV);
+		return tw_cursor_pieces(&p->in_op->to, p->in_left, iov, TW_TCP_IOV);
 	if (!p->in_mr || !p->in_left)
 		return 0;
 	iov[0] = (struct iovec){p->in_to, p->in_left};
@@ -23,7 +23,7 @@ static void moved(struct tw_tcp_path *p, uint64_t len)
 {
 	p->in_left -= len;
 	if (p->in_op) {
-		tw_tcp_advance(&p->in_op->to, len);
+		tw_cursor_advance(&p->in_op->to, len);
 		p->in_op->left -= len;
 	} else if (p->in_mr) {
 		p->in_to += len;

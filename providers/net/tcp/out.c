@@ -10,37 +10,6 @@
 
 #include "providers/net/tcp/tcp.h"
 
-unsigned tw_tcp_pieces(const struct tw_tcp_cursor *c, uint64_t len, struct iovec *iov, unsigned max)
-{
-	const struct iovec *from = c->iov;
-	size_t at = c->at;
-	unsigned n = 0;
-
-	for (; len && n < max; from++, at = 0) {
-		uint64_t piece = tw_min(from->iov_len - at, len);
-
-		if (!piece)
-			continue;
-		iov[n++] = (struct iovec){(char *)from->iov_base + at, piece};
-		len -= piece;
-	}
-	return n;
-}
-
-void tw_tcp_advance(struct tw_tcp_cursor *c, uint64_t len)
-{
-	while (len) {
-		uint64_t piece = tw_min(c->iov->iov_len - c->at, len);
-
-		len -= piece;
-		c->at += piece;
-		if (c->at == c->iov->iov_len) {
-			c->iov++;
-			c->at = 0;
-		}
-	}
-}
-
 static bool waiting(const struct tw_tcp_path *p)
 {
 	return p->job || p->out || !tw_list_empty(&p->jobs);
@@ -141,13 +110,13 @@ static bool step_job(struct tw_tcp_path *p)
 
 	if (p->head_left)
 		iov[n++] = (struct iovec){(char *)(&p->job_head + 1) - p->head_left, p->head_left};
-	n += tw_tcp_pieces(&j->from, p->job_left, iov + n, TW_TCP_IOV);
+	n += tw_cursor_pieces(&j->from, p->job_left, iov + n, TW_TCP_IOV);
 	done = put(p, iov, n);
 	if (p->tx_shutdown || !done)
 		return p->tx_shutdown;
 	head = tw_min(done, p->head_left);
 	p->head_left -= head;
-	tw_tcp_advance(&j->from, done - head);
+	tw_cursor_advance(&j->from, done - head);
 	p->job_left -= done - head;
 	j->left -= done - head;
 	if (!p->head_left && !p->job_left) {

@@ -15,6 +15,7 @@
 
 #include <sys/epoll.h>
 
+#include "base/cursor.h"
 #include "base/list.h"
 #include "providers/net/driver.h"
 
@@ -68,12 +69,6 @@ struct tw_tcp_mr {
 	uint64_t base, len, key;
 };
 
-/* A place in pieces of memory. */
-struct tw_tcp_cursor {
-	const struct iovec *iov;
-	size_t at; /* in the first */
-};
-
 /* A transfer that this side began. */
 struct tw_tcp_op {
 	struct tw_list node; /* of its path, or of t->over */
@@ -81,7 +76,7 @@ struct tw_tcp_op {
 	uint64_t id, left;
 	bool put;
 	enum tw_err err;
-	struct tw_tcp_cursor to; /* of a get: where the rest goes */
+	struct tw_cursor to; /* of a get: where the rest goes */
 	struct iovec iov[];
 };
 
@@ -92,7 +87,7 @@ struct tw_tcp_job {
 	uint64_t address, key; /* of a put: where the rest goes */
 	struct tw_tcp_op *op;  /* of a put */
 	struct tw_tcp_mr *mr;  /* of a get */
-	struct tw_tcp_cursor from;
+	struct tw_cursor from;
 	struct iovec own; /* of a get */
 };
 
@@ -207,10 +202,6 @@ void tw_tcp_flush(struct tw_tcp_path *p);
 bool tw_tcp_queue(struct tw_tcp_path *p, const void *bytes, size_t len);
 /* Nothing more leaves. Data that the other end sent before is still read. */
 void tw_tcp_shutdown_tx(struct tw_tcp_path *p);
-/* The pieces from a cursor on, at most so many bytes; how many pieces. */
-unsigned tw_tcp_pieces(const struct tw_tcp_cursor *c, uint64_t len, struct iovec *iov,
-		       unsigned max);
-void tw_tcp_advance(struct tw_tcp_cursor *c, uint64_t len);
 
 /* in.c */
 /* Receives; how many upcalls. */

@@ -26,39 +26,22 @@ static enum tw_err err_of(enum ibv_wc_status status)
 	}
 }
 
-/* Walks len bytes of the iov from a place, and moves the place behind them. */
-static void step(const struct iovec *iov, unsigned *at, size_t *offset, size_t len)
+/* Between the program's memory, from a piece's place on, and its buffer. */
+static void copy(const struct tw_verbs_piece *piece, bool to_program)
 {
-	while (len) {
-		size_t n = tw_min(iov[*at].iov_len - *offset, len);
-
-		len -= n;
-		*offset += n;
-		if (*offset == iov[*at].iov_len) {
-			++*at;
-			*offset = 0;
-		}
-	}
-}
-
-/* Between the iov, from a piece's place on, and its buffer. */
-static void copy(const struct tw_verbs_piece *piece, bool into_iov)
-{
-	const struct iovec *iov = piece->rma->iov;
-	unsigned at = piece->at;
-	size_t offset = piece->offset, done = 0;
+	struct tw_cursor at = piece->from;
+	struct iovec part;
 
 	*piece->rma->path->v->host.copied += piece->len;
-	while (done < piece->len) {
-		size_t n = tw_min(iov[at].iov_len - offset, piece->len - done);
-		char *user = (char *)iov[at].iov_base + offset;
+	for (size_t done = 0; done < piece->len; done += part.iov_len) {
+		char *here = piece->buf->packet.data + done;
 
-		if (into_iov)
-			memcpy(user, piece->buf->packet.data + done, n);
+		tw_cursor_pieces(&at, piece->len - done, &part, 1);
+		tw_cursor_advance(&at, part.iov_len);
+		if (to_program)
+			memcpy(part.iov_base, here, part.iov_len);
 		else
-			memcpy(piece->buf->packet.data + done, user, n);
-		done += n;
-		step(iov, &at, &offset, n);
+			memcpy(here, part.iov_base, part.iov_len);
 	}
 }
 
@@ -109,16 +92,15 @@ void tw_verbs_piece_done(struct tw_verbs *v, struct tw_verbs_piece *piece,
 static unsigned gather(const struct tw_verbs *v, const struct tw_verbs_rma *r, struct ibv_sge *sge,
 		       size_t *len)
 {
-	unsigned most = r->put ? v->limits.sge : v->limits.sge_read, n = 0, at = r->at;
-	size_t offset = r->offset, max = tw_min(r->left, (size_t)v->limits.message);
+	unsigned most = r->put ? v->limits.sge : v->limits.sge_read, n;
+	struct iovec iov[TW_VERBS_SGE];
 
-	for (*len = 0; *len < max && n < most; n++) {
-		size_t part = tw_min(r->iov[at].iov_len - offset, max - *len);
-
-		sge[n].addr = (uintptr_t)r->iov[at].iov_base + offset;
-		sge[n].length = (uint32_t)part;
-		*len += part;
-		step(r->iov, &at, &offset, part);
+	n = tw_cursor_pieces(&r->next, tw_min(r->left, (size_t)v->limits.message), iov, most);
+	*len = 0;
+	for (unsigned i = 0; i < n; i++) {
+		sge[i].addr = (uintptr_t)iov[i].iov_base;
+		sge[i].length = (uint32_t)iov[i].iov_len;
+		*len += iov[i].iov_len;
 	}
 	return n;
 }
@@ -153,7 +135,7 @@ static bool prepare(struct tw_verbs_path *p, struct tw_verbs_rma *r, struct ibv_
 
 	while (piece->open)
 		piece++;
-	*piece = (struct tw_verbs_piece){.rma = r, .open = true, .at = r->at, .offset = r->offset};
+	*piece = (struct tw_verbs_piece){.rma = r, .open = true, .from = r->next};
 	r->open++;
 	n = gather(v, r, sge, &piece->len);
 	if (piece->len <= TW_VERBS_PACKET)
@@ -175,7 +157,7 @@ static bool prepare(struct tw_verbs_path *p, struct tw_verbs_rma *r, struct ibv_
 				   .opcode = r->put ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
 				   .send_flags = IBV_SEND_SIGNALED,
 				   .wr.rdma = {r->address, r->rkey}};
-	step(r->iov, &r->at, &r->offset, piece->len);
+	tw_cursor_advance(&r->next, piece->len);
 	r->address += piece->len;
 	r->left -= piece->len;
 	return true;
@@ -232,7 +214,7 @@ enum tw_err tw_verbs_rma(void *path, bool put, const struct iovec *iov, unsigned
 	if (!r)
 		return TW_AGAIN;
 	*r = (struct tw_verbs_rma){
-		.path = p, .cookie = cookie, .put = put, .address = address, .niov = niov};
+		.path = p, .cookie = cookie, .put = put, .address = address, .next = {r->iov, 0}};
 	memcpy(&r->rkey, key, sizeof(r->rkey));
 	r->rkey = le32toh(r->rkey);
 	memcpy(r->iov, iov, niov * sizeof(*iov));

@@ -22,6 +22,7 @@
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 
+#include "base/cursor.h"
 #include "base/list.h"
 #include "base/slots.h"
 #include "providers/net/driver.h"
@@ -93,8 +94,8 @@ static inline uint32_t tw_verbs_lkey(const struct tw_verbs_packet *k)
 struct tw_verbs_piece {
 	struct tw_verbs_rma *rma;
 	bool open;
-	unsigned at; /* where it begins: piece of iov, and offset */
-	size_t offset, len;
+	struct tw_cursor from;
+	size_t len;
 	struct tw_verbs_packet *buf; /* copied through it, or registered: */
 	struct ibv_mr *mr[TW_VERBS_SGE];
 	unsigned nmr;
@@ -110,10 +111,9 @@ struct tw_verbs_rma {
 	uint64_t address;
 	uint32_t rkey;
 	unsigned open; /* pieces under way */
-	unsigned at;   /* what is posted next */
-	size_t offset, left;
+	struct tw_cursor next; /* what is posted next */
+	size_t left;
 	struct tw_verbs_piece pieces[TW_VERBS_PIECES];
-	unsigned niov;
 	struct iovec iov[];
 };
 
