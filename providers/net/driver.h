@@ -8,7 +8,7 @@
  * A driver is a loadable object, tagwire_NAME.so, with one struct tw_driver,
  * tw_driver_NAME. It uses no symbols of the library. Every operation is called
  * with the endpoint's lock held and must not block. Upcalls are made from inside
- * progress() only.
+ * progress() only, but for ended(), which a driver calls wherever a transfer ends.
  */
 #ifndef TW_NET_DRIVER_H
 #define TW_NET_DRIVER_H
@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 
-#define TW_DRIVER_VERSION 7 /* of this contract: another is not loaded */
+#define TW_DRIVER_VERSION 8 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 
@@ -98,7 +98,7 @@ struct tw_driver_host {
 	bool (*packet)(void *owner, const void *data, uint32_t len);
 	/* A packet that send() took did not get through. */
 	void (*failed)(void *owner, struct tw_net_packet *p);
-	/* A transfer of rma() is over; TW_ELOST when it may be tried again. */
+	/* A transfer of rma() is over; TW_ELOST when it may be tried again. Calls nothing back. */
 	void (*ended)(void *owner, void *cookie, enum tw_err err);
 	/*
 	 * A path does not work any more; everything that arrived along it was passed
@@ -129,8 +129,8 @@ struct tw_driver {
 	enum tw_err (*open)(const struct tw_driver_host *host, void **instance,
 			    struct tw_driver_caps *caps);
 	/*
-	 * Drops everything under way, without upcalls; uses no memory after it. May be called
-	 * in an upcall of progress().
+	 * Drops everything under way; uses no memory after it. May be called in an upcall of
+	 * progress().
 	 */
 	void (*close)(void *instance);
 	/* Make memory fit for packets, set its handle, and undo that. NULL: any memory is fit. */
@@ -149,7 +149,7 @@ struct tw_driver {
 	 * again. NULL: the driver reports such a path as broken by itself.
 	 */
 	bool (*stalled)(void *path);
-	/* Transfers under way on it still end by upcalls. */
+	/* Transfers under way on it end, now or later. */
 	void (*path_free)(void *path);
 
 	/*
@@ -165,7 +165,7 @@ struct tw_driver {
 	enum tw_err (*rma)(void *path, bool put, const struct iovec *iov, unsigned niov,
 			   uint64_t address, const void *key, uint32_t key_len, void *cookie);
 	/*
-	 * Gives up a transfer, without an upcall: its memory is not used any more.
+	 * Gives up a transfer: its memory is not used any more.
 	 * Its path may be broken by that. NULL: only close() can.
 	 */
 	void (*cancel)(void *instance, void *cookie);

@@ -232,7 +232,7 @@ static uint64_t expire_ops(struct tw_net_link *l, uint64_t now)
 	uint64_t until = tw_max(l->first->bound_at, l->left_at) + tw_clock_us(OLD_US);
 
 	tw_list_walk(&l->ops, struct tw_net_op, op, node) {
-		if (!op->posted || tw_net_path_since(l, op->epoch))
+		if (!op->posted || op->over || tw_net_path_since(l, op->epoch))
 			continue;
 		if (until > now)
 			return until;

@@ -167,8 +167,28 @@ static void measure(struct tw_net_link *l, const struct tw_net_op *op, struct tw
 	tw_net_path_show(l);
 }
 
+/* It has ended at its driver; one whose path was lost is posted again. */
+static void op_over(struct tw_net_op *op)
+{
+	struct tw_net_link *l = op->link;
+	struct tw_net_path *p = tw_net_path_since(l, op->epoch);
+
+	op->over = false;
+	op->posted = NULL;
+	if (p)
+		measure(l, op, p);
+	if (op->err != TW_ELOST || l->state != TW_NET_UP)
+		op_end(op, op->err);
+	else if (p && p->bound)
+		tw_net_path_broken(l, p);
+}
+
 void tw_net_ops_flush(struct tw_net_link *l)
 {
+	tw_list_walk(&l->ops, struct tw_net_op, op, node) {
+		if (op->over)
+			op_over(op);
+	}
 	tw_list_walk(&l->ops, struct tw_net_op, op, node) {
 		if (!l->first->bound || l->state != TW_NET_UP)
 			return;
@@ -287,21 +307,11 @@ enum tw_err tw_net_put(struct tw_link *link, const struct iovec *iov, unsigned n
 void tw_net_ended(void *owner, void *cookie, enum tw_err err)
 {
 	struct tw_net_op *op = cookie;
-	struct tw_net_link *l = op->link;
-	struct tw_net_path *p = tw_net_path_since(l, op->epoch);
 
 	(void)owner;
-	op->posted = NULL;
-	if (p)
-		measure(l, op, p);
-	if (err != TW_ELOST || l->state != TW_NET_UP) {
-		op_end(op, err);
-		return;
-	}
-	if (p && p->bound)
-		tw_net_path_broken(l, p);
-	if (l->first->bound)
-		tw_net_work(l);
+	op->over = true;
+	op->err = err;
+	tw_net_work(op->link);
 }
 
 void tw_net_ops_unpost(struct tw_net_link *l)
@@ -312,28 +322,20 @@ void tw_net_ops_unpost(struct tw_net_link *l)
 	}
 }
 
-bool tw_net_ops_posted(const struct tw_net_link *l)
-{
-	tw_list_walk(&l->ops, struct tw_net_op, op, node)
-		if (op->posted)
-			return true;
-	return false;
-}
-
 void tw_net_ops_end(struct tw_net_link *l, bool tell)
 {
 	while (!tw_list_empty(&l->ops)) {
 		struct tw_net_op *op = tw_list_first(&l->ops, struct tw_net_op, node);
-		enum tw_err err = TW_ELOST;
+		enum tw_err err = op->over ? op->err : TW_ELOST;
 		void *cookie;
 
 		/* Stops the driver from writing to memory that the program gets back. */
-		if (op->posted && op->posted->driver->cancel)
+		if (op->posted && !op->over && op->posted->driver->cancel)
 			op->posted->driver->cancel(op->posted->instance, op);
-		else if (op->posted)
+		else if (op->posted && !op->over)
 			tw_net_adapter_reset(op->posted);
 		if (tell)
-			op_end(op, TW_ELOST);
+			op_end(op, err);
 		else
 			op_free(op, &cookie, &err);
 	}

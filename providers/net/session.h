@@ -122,6 +122,8 @@ struct tw_net_op {
 	unsigned niov, tries;
 	bool put;
 	struct tw_net_adapter *posted; /* at which it is under way, or NULL */
+	bool over;		       /* it has ended there, so: */
+	enum tw_err err;
 	struct tw_net_path *path;      /* by which it was posted last */
 	uint32_t epoch;		       /* of that path then */
 	struct tw_net_adapter *of;     /* whose key it is */
@@ -464,13 +466,12 @@ enum tw_err tw_net_put(struct tw_link *link, const struct iovec *iov, unsigned n
 enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr);
 void tw_net_mem_dereg(struct tw_link *link, struct tw_mem_reg *mr);
 void tw_net_ended(void *owner, void *cookie, enum tw_err err);
-/* Posts what waits. */
+/* Tells of those that have ended, and posts what waits. */
 void tw_net_ops_flush(struct tw_net_link *l);
 /* Those under way are posted again on the next path. */
 void tw_net_ops_unpost(struct tw_net_link *l);
 /* All of them end, without or with upcalls. */
 void tw_net_ops_end(struct tw_net_link *l, bool tell);
-bool tw_net_ops_posted(const struct tw_net_link *l);
 void tw_net_mrs_end(struct tw_net_link *l, const struct tw_net_adapter *of);
 
 /* session.c */

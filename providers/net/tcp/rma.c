@@ -158,21 +158,14 @@ static void op_leave(struct tw_tcp_path *p, struct tw_tcp_op *op)
 void tw_tcp_op_over(struct tw_tcp_path *p, struct tw_tcp_op *op, enum tw_err err)
 {
 	op_leave(p, op);
-	op->err = err;
-	tw_list_add_tail(&p->t->over, &op->node);
+	p->t->host.ended(p->t->host.owner, op->cookie, err);
+	free(op);
 }
 
 void tw_tcp_cancel(void *instance, void *cookie)
 {
 	struct tw_tcp *t = instance;
 
-	tw_list_walk(&t->over, struct tw_tcp_op, op, node) {
-		if (op->cookie != cookie)
-			continue;
-		tw_list_del(&op->node);
-		free(op);
-		return;
-	}
 	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
 		tw_list_walk(&p->ops, struct tw_tcp_op, op, node) {
 			if (op->cookie != cookie)

@@ -25,18 +25,6 @@ static void reap(struct tw_tcp *t)
 	}
 }
 
-static unsigned report_end(struct tw_tcp *t)
-{
-	struct tw_tcp_op *op;
-	unsigned n = 0;
-
-	for (; (op = tw_list_take(&t->over, struct tw_tcp_op, node)); n++) {
-		t->host.ended(t->host.owner, op->cookie, op->err);
-		free(op);
-	}
-	return n;
-}
-
 /* Reports paths that have ended, once everything received along them is passed on. */
 static unsigned report_ended(struct tw_tcp *t)
 {
@@ -55,9 +43,8 @@ again:
 		}
 		p->reported = true;
 		tw_tcp_path_shut(p);
-		told += report_end(t) + 1;
-		if (!p->freed)
-			t->host.broken(t->host.owner, p);
+		told++;
+		t->host.broken(t->host.owner, p);
 		/* Others may have been freed in the upcall. */
 		goto again;
 	}
@@ -121,7 +108,7 @@ static unsigned do_progress(void *instance)
 		else
 			n += look_at_all(t);
 	}
-	n += report_end(t) + report_ended(t);
+	n += report_ended(t);
 	/* Replies made in this call: the next call may be late. */
 	flush_busy(t, false);
 	return n;
@@ -133,7 +120,7 @@ static bool do_arm(void *instance)
 	struct pollfd poller = {.fd = t->epfd, .events = POLLIN};
 
 	flush_busy(t, true);
-	return t->stuck || t->ending || !tw_list_empty(&t->over) || tw_sys_poll(&poller, 1, 0) > 0;
+	return t->stuck || t->ending || tw_sys_poll(&poller, 1, 0) > 0;
 }
 
 static void do_close(void *instance)
@@ -145,8 +132,6 @@ static void do_close(void *instance)
 	tw_list_walk(&t->paths, struct tw_tcp_path, p, node)
 		tw_tcp_path_free(p);
 	reap(t);
-	tw_list_walk(&t->over, struct tw_tcp_op, op, node)
-		free(op);
 	tw_tcp_mrs_free(t);
 	while (t->nboards)
 		t->host.close_fd(t->boards[--t->nboards].listener);
@@ -209,7 +194,6 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	tw_list_init(&t->paths);
 	tw_list_init(&t->busy);
 	tw_list_init(&t->callers);
-	tw_list_init(&t->over);
 	tw_list_init(&t->freed_paths);
 	if (t->epfd < 0 || !tw_tcp_board(t, &host->board) ||
 	    getrandom(&t->next_key, sizeof(t->next_key), 0) != sizeof(t->next_key)) {

@@ -71,11 +71,10 @@ struct tw_tcp_mr {
 
 /* A transfer that this side began. */
 struct tw_tcp_op {
-	struct tw_list node; /* of its path, or of t->over */
+	struct tw_list node; /* of its path */
 	void *cookie;
 	uint64_t id, left;
 	bool put;
-	enum tw_err err;
 	struct tw_cursor to; /* of a get: where the rest goes */
 	struct iovec iov[];
 };
@@ -164,7 +163,7 @@ struct tw_tcp {
 	int epfd;
 	unsigned ncallers, looks;
 	unsigned nopen; /* connections of paths */
-	struct tw_list paths, busy, callers, over, freed_paths;
+	struct tw_list paths, busy, callers, freed_paths;
 	struct tw_tcp_path *recent; /* the last one that received something */
 	struct tw_tcp_path *stuck;  /* has a packet that could not be taken */
 	uint64_t next_id, next_key;
@@ -218,7 +217,7 @@ void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *mr);
 void tw_tcp_mrs_free(struct tw_tcp *t);
 struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t address, uint64_t len);
 struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put);
-/* The next progress reports it. */
+/* It has ended. */
 void tw_tcp_op_over(struct tw_tcp_path *p, struct tw_tcp_op *op, enum tw_err err);
 /* Handles a READ. */
 void tw_tcp_serve(struct tw_tcp_path *p, const struct tw_tcp_head *h);

@@ -57,13 +57,14 @@ static void release(struct tw_verbs_piece *piece)
 	piece->rma->open--;
 }
 
-/* Nothing of it is under way any more: it is reported later. */
+/* Nothing of it is under way any more. */
 static void finish(struct tw_verbs *v, struct tw_verbs_rma *r)
 {
-	r->left = 0;
+	v->rma_ended = true;
 	tw_list_del(&r->more);
 	tw_list_del(&r->node);
-	tw_list_add_tail(&v->over, &r->node);
+	v->host.ended(v->host.owner, r->cookie, r->err);
+	free(r);
 }
 
 static void fail(struct tw_verbs_rma *r, enum tw_err err)
@@ -243,52 +244,17 @@ void tw_verbs_rma_orphan(struct tw_verbs_path *p)
 	}
 }
 
-bool tw_verbs_rma_report(struct tw_verbs *v)
-{
-	struct tw_verbs_rma *r;
-	bool any = false;
-
-	while ((r = tw_list_take(&v->over, struct tw_verbs_rma, node))) {
-		void *cookie = r->cookie;
-		enum tw_err err = r->err;
-
-		free(r);
-		v->host.ended(v->host.owner, cookie, err);
-		any = true;
-	}
-	return any;
-}
-
-static struct tw_verbs_rma *find(struct tw_list *list, const void *cookie)
-{
-	tw_list_walk(list, struct tw_verbs_rma, r, node) {
-		if (r->cookie == cookie)
-			return r;
-	}
-	return NULL;
-}
-
 void tw_verbs_cancel(void *instance, void *cookie)
 {
 	struct tw_verbs *v = instance;
-	struct tw_verbs_rma *r = find(&v->rmas, cookie);
 
-	/* Only the end of the queue pair stops a work request. */
-	if (r)
+	tw_list_walk(&v->rmas, struct tw_verbs_rma, r, node) {
+		if (r->cookie != cookie)
+			continue;
+		/* Only the end of the queue pair stops a work request. */
 		tw_verbs_qp_end(r->path);
-	r = find(&v->over, cookie);
-	if (r) {
-		tw_list_del(&r->node);
-		free(r);
+		return;
 	}
-}
-
-void tw_verbs_rma_drop(struct tw_verbs *v)
-{
-	struct tw_verbs_rma *r;
-
-	while ((r = tw_list_take(&v->over, struct tw_verbs_rma, node)))
-		free(r);
 }
 
 enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr)

@@ -40,8 +40,6 @@ static bool work_off(struct tw_verbs *v, unsigned *n)
 			return false;
 		v->next_wc++;
 		++*n;
-		if (!tw_list_empty(&v->over))
-			tw_verbs_rma_report(v);
 	}
 	return true;
 }
@@ -123,8 +121,7 @@ static unsigned do_progress(void *instance)
 	unsigned n = 0;
 	bool more = true;
 
-	if (tw_unlikely(!tw_list_empty(&v->over)))
-		n = tw_verbs_rma_report(v);
+	v->rma_ended = false;
 	if (tw_unlikely(v->next_wc < v->nwc))
 		more = work_off(v, &n);
 	if (tw_likely(more) && read_cq(v))
@@ -149,8 +146,7 @@ static unsigned do_progress(void *instance)
 /* Whether progress() has something to report. */
 static bool pending(const struct tw_verbs *v)
 {
-	return v->next_wc < v->nwc || v->gone || !tw_list_empty(&v->over) ||
-	       !tw_list_empty(&v->broken);
+	return v->next_wc < v->nwc || v->gone || v->rma_ended || !tw_list_empty(&v->broken);
 }
 
 static bool watch_cq(struct tw_verbs *v)
@@ -197,7 +193,6 @@ static void do_close(void *instance)
 
 	while (!tw_list_empty(&v->paths))
 		tw_verbs_path_free(tw_list_first(&v->paths, struct tw_verbs_path, node));
-	tw_verbs_rma_drop(v);
 	if (v->srq)
 		ibv_destroy_srq(v->srq);
 	if (v->unacked)
@@ -285,7 +280,6 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	tw_list_init(&v->credit_due);
 	tw_list_init(&v->broken);
 	tw_list_init(&v->rmas);
-	tw_list_init(&v->over);
 	v->epfd = epoll_create1(EPOLL_CLOEXEC);
 	*caps = (struct tw_driver_caps){TW_VERBS_PACKET, true, v->epfd};
 	v->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

@@ -102,9 +102,9 @@ struct tw_verbs_piece {
 };
 
 struct tw_verbs_rma {
-	struct tw_list node;	    /* of v->rmas, then v->over */
+	struct tw_list node;	    /* of v->rmas */
 	struct tw_list more;	    /* of p->waiting while there is more to post */
-	struct tw_verbs_path *path; /* NULL: gone */
+	struct tw_verbs_path *path;
 	void *cookie;
 	bool put;
 	enum tw_err err;
@@ -203,8 +203,8 @@ struct tw_verbs {
 	unsigned nrx, reserved;	     /* receive buffers, and how many are reserved */
 	uint32_t repost[TW_VERBS_CQ_BATCH], from[TW_VERBS_CQ_BATCH];
 	unsigned nrepost;
-	/* Transfers, and those that have ended and are to be reported. */
-	struct tw_list rmas, over;
+	struct tw_list rmas;
+	bool rma_ended; /* since the last progress */
 	/* Completions read but not handled: the engine was not ready. */
 	struct ibv_wc wc[TW_VERBS_CQ_BATCH];
 	int nwc, next_wc;
@@ -274,9 +274,5 @@ void tw_verbs_piece_done(struct tw_verbs *v, struct tw_verbs_piece *piece,
 void tw_verbs_rma_pump(struct tw_verbs_path *p);
 /* The queue pair is gone: its transfers are over. */
 void tw_verbs_rma_orphan(struct tw_verbs_path *p);
-/* Reports ended transfers; false if there were none. */
-bool tw_verbs_rma_report(struct tw_verbs *v);
-/* Forgets all of them; no queue pair is left. */
-void tw_verbs_rma_drop(struct tw_verbs *v);
 
 #endif /* TW_VERBS_H */
