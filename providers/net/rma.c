@@ -232,7 +232,6 @@ static unsigned usable(const struct tw_net_link *l, const struct tw_net_adapter 
 static bool spread(struct tw_net_op *like, const struct iovec *iov, unsigned niov)
 {
 	struct tw_net_link *l = like->link;
-	uint64_t at = 0;
 
 	if (like->put || like->len < SPREAD_MIN)
 		return false;
@@ -243,18 +242,16 @@ static bool spread(struct tw_net_op *like, const struct iovec *iov, unsigned nio
 	if (!like->whole)
 		return false;
 	*like->whole = (struct tw_net_whole){.cookie = like->cookie};
-	for (; at < like->len; at += SPREAD_PART, like->whole->left++)
-		if (!op_new(like, iov, niov, at, tw_min(like->len - at, (uint64_t)SPREAD_PART)))
-			break;
-	/* Without memory: what is there is taken back. */
-	while (at < like->len && like->whole->left--) {
-		struct tw_net_op *op = tw_container(l->ops.prev, struct tw_net_op, node);
+	for (uint64_t at = 0; at < like->len && like->whole->err == TW_OK; at += SPREAD_PART) {
+		uint64_t len = tw_min(like->len - at, (uint64_t)SPREAD_PART);
 
-		tw_list_del(&op->node);
-		l->nops--;
-		free(op);
+		/* Without memory the engine has the rest sent in another way. */
+		if (op_new(like, iov, niov, at, len))
+			like->whole->left++;
+		else
+			like->whole->err = TW_EPERM;
 	}
-	if (at >= like->len)
+	if (like->whole->left)
 		return true;
 	free(like->whole);
 	like->whole = NULL;

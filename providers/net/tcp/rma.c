@@ -1,61 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Remote memory: the other side sends or takes what it has registered. */
 #include <endian.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "providers/net/tcp/tcp.h"
 
-#define MRS_FEW 64 /* places for registered memory, at first */
-
-/* Where that key's memory hangs, or would. */
-static struct tw_tcp_mr **mr_at(struct tw_tcp *t, uint64_t key)
+static int by_key(const void *a, const void *b)
 {
-	struct tw_tcp_mr **at = &t->mrs[key & (t->nmrs_room - 1)];
+	uint64_t x = ((const struct tw_tcp_mr *)a)->key, y = ((const struct tw_tcp_mr *)b)->key;
 
-	while (*at && (*at)->key != key)
-		at = &(*at)->next;
-	return at;
+	return (x > y) - (x < y);
 }
 
 struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t address, uint64_t len)
 {
-	struct tw_tcp_mr *mr = t->nmrs ? *mr_at(t, key) : NULL;
+	const struct tw_tcp_mr wanted = {.key = key};
+	void *node = tfind(&wanted, &t->mrs, by_key);
+	struct tw_tcp_mr *mr = node ? *(struct tw_tcp_mr **)node : NULL;
 
 	if (!mr || address < mr->base || len > mr->len || address - mr->base > mr->len - len)
 		return NULL;
 	return mr;
-}
-
-/* So many places; without memory there are as many as before. */
-static void resize(struct tw_tcp *t, uint32_t room)
-{
-	struct tw_tcp_mr **old = t->mrs, **fresh = calloc(room, sizeof(*fresh));
-	uint32_t old_room = t->nmrs_room;
-
-	if (!fresh)
-		return;
-	t->mrs = fresh;
-	t->nmrs_room = room;
-	for (uint32_t i = 0; i < old_room; i++)
-		for (struct tw_tcp_mr *mr = old[i], *next; mr; mr = next) {
-			struct tw_tcp_mr **at = mr_at(t, mr->key);
-
-			next = mr->next;
-			mr->next = *at;
-			*at = mr;
-		}
-	free(old);
-}
-
-void tw_tcp_mrs_free(struct tw_tcp *t)
-{
-	for (uint32_t i = 0; i < t->nmrs_room; i++)
-		for (struct tw_tcp_mr *mr = t->mrs[i], *next; mr; mr = next) {
-			next = mr->next;
-			free(mr);
-		}
-	free(t->mrs);
 }
 
 /* splitmix64: a peer cannot guess the next key from others. */
@@ -74,15 +41,13 @@ enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_dri
 	struct tw_tcp_mr *mr = malloc(sizeof(*mr));
 	uint64_t k;
 
-	if (t->nmrs == t->nmrs_room)
-		resize(t, tw_max(2 * t->nmrs_room, (uint32_t)MRS_FEW));
-	if (!mr || !t->nmrs_room) {
+	if (!mr)
+		return TW_ENOMEM;
+	*mr = (struct tw_tcp_mr){.base = (uintptr_t)addr, .len = len, .key = new_key(t)};
+	if (!tsearch(mr, &t->mrs, by_key)) {
 		free(mr);
 		return TW_ENOMEM;
 	}
-	*mr = (struct tw_tcp_mr){.base = (uintptr_t)addr, .len = len, .key = new_key(t)};
-	*mr_at(t, mr->key) = mr;
-	t->nmrs++;
 	memset(out, 0, sizeof(*out));
 	out->base = mr->base;
 	out->key_len = sizeof(mr->key);
@@ -129,10 +94,8 @@ void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *handle)
 		if (!tw_list_empty(&p->busy))
 			tw_tcp_flush(p);
 	}
-	*mr_at(t, mr->key) = mr->next;
+	tdelete(mr, &t->mrs, by_key);
 	free(mr);
-	if (!--t->nmrs && t->nmrs_room > MRS_FEW)
-		resize(t, MRS_FEW);
 }
 
 struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put)

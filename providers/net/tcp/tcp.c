@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <poll.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -132,7 +133,7 @@ static void do_close(void *instance)
 	tw_list_walk(&t->paths, struct tw_tcp_path, p, node)
 		tw_tcp_path_free(p);
 	reap(t);
-	tw_tcp_mrs_free(t);
+	tdestroy(t->mrs, free);
 	while (t->nboards)
 		t->host.close_fd(t->boards[--t->nboards].listener);
 	t->host.close_fd(t->epfd);

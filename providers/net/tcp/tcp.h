@@ -65,7 +65,6 @@ enum tw_tcp_what { TW_TCP_LISTENER, TW_TCP_CALLER, TW_TCP_PATH };
 
 /* Registered memory. */
 struct tw_tcp_mr {
-	struct tw_tcp_mr *next; /* whose keys end alike */
 	uint64_t base, len, key;
 };
 
@@ -167,8 +166,7 @@ struct tw_tcp {
 	struct tw_tcp_path *recent; /* the last one that received something */
 	struct tw_tcp_path *stuck;  /* has a packet that could not be taken */
 	uint64_t next_id, next_key;
-	struct tw_tcp_mr **mrs; /* hashed by key; nmrs_room is a power of two, or 0 */
-	uint32_t nmrs, nmrs_room;
+	void *mrs; /* a tree, see tsearch(3) */
 	bool accept_paused; /* out of descriptors: nothing is accepted */
 	bool told;	    /* that they are short */
 	bool ending;	    /* some path has ended and was not reported yet */
@@ -214,7 +212,6 @@ enum tw_err tw_tcp_rma(void *path, bool put, const struct iovec *iov, unsigned n
 void tw_tcp_cancel(void *instance, void *cookie);
 enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
 void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *mr);
-void tw_tcp_mrs_free(struct tw_tcp *t);
 struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t address, uint64_t len);
 struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put);
 /* It has ended. */
