@@ -40,21 +40,20 @@ static const struct tw_provider *find(const char *name, size_t len)
 
 unsigned tw_provider_list(const char *names, const struct tw_provider *out[TW_MAX_PROVIDERS])
 {
+	const char *name;
 	unsigned n = 0;
+	size_t len;
 
-	while (*names && n < TW_MAX_PROVIDERS) {
-		size_t len = strcspn(names, ",");
-		const struct tw_provider *p = len ? find(names, len) : NULL;
+	while (n < TW_MAX_PROVIDERS && (name = tw_name_next(&names, &len))) {
+		const struct tw_provider *p = len ? find(name, len) : NULL;
+		unsigned i = 0;
 
-		for (unsigned i = 0; i < n; i++)
-			if (p == out[i])
-				goto next;
-		if (p)
+		while (i < n && out[i] != p)
+			i++;
+		if (p && i == n)
 			out[n++] = p;
-		else if (len)
-			tw_log(TW_LOG_WARN, "no provider named %.*s here", (int)len, names);
-	next:
-		names += len + (names[len] == ',');
+		else if (!p && len)
+			tw_log(TW_LOG_WARN, "no provider named %.*s here", (int)len, name);
 	}
 	return n;
 }

@@ -85,27 +85,16 @@ bool tw_driver_usable(const struct tw_driver *driver)
 bool tw_driver_any(const char *names)
 {
 	bool any = false;
+	size_t len;
 
 	pthread_mutex_lock(&mutex);
-	for (size_t len; *names && !any; names += len + (names[len] == ',')) {
-		struct known *k;
+	for (const char *name; !any && (name = tw_name_next(&names, &len));) {
+		const struct known *k = find(name, len);
 
-		len = strcspn(names, ",");
-		k = find(names, len);
 		any = k && (k->driver || (!k->tried && tw_module_installed(k->name)));
 	}
 	pthread_mutex_unlock(&mutex);
 	return any;
-}
-
-static bool listed(const char *names, const char *name)
-{
-	for (size_t len; *names; names += len + (names[len] == ',')) {
-		len = strcspn(names, ",");
-		if (strlen(name) == len && memcmp(names, name, len) == 0)
-			return true;
-	}
-	return false;
 }
 
 /*
@@ -119,7 +108,7 @@ static bool in_vain(const struct known *k, const char *names)
 					      "/dev/cxi", "/dev/hfi1"};
 	bool any = false;
 
-	if (strcmp(k->name, "ofi") != 0 || *tw_settings.ofi || !listed(names, "tcp") ||
+	if (strcmp(k->name, "ofi") != 0 || *tw_settings.ofi || !tw_names_have(names, "tcp") ||
 	    !tw_module_installed("tcp"))
 		return false;
 	for (unsigned i = 0; i < tw_countof(devices) && !any; i++)
@@ -129,18 +118,18 @@ static bool in_vain(const struct known *k, const char *names)
 
 unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DRIVERS])
 {
+	const char *name;
 	unsigned n = 0;
+	size_t len;
 
 	pthread_mutex_lock(&mutex);
-	while (*names && n < TW_NET_DRIVERS) {
-		size_t len = strcspn(names, ",");
-		struct known *k = find(names, len);
+	while (n < TW_NET_DRIVERS && (name = tw_name_next(&names, &len))) {
+		struct known *k = find(name, len);
 
-		if (k && !k->driver && !k->tried && of_use(k) && !in_vain(k, names))
+		if (k && !k->driver && !k->tried && of_use(k) && !in_vain(k, name))
 			load(k);
 		if (k && k->driver)
 			out[n++] = k->driver;
-		names += len + (names[len] == ',');
 	}
 	pthread_mutex_unlock(&mutex);
 	return n;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define TW_SETTING_STR_MAX 64
 #define TW_SETTING_PATH_MAX 512
@@ -35,5 +36,25 @@ int tw_settings_load(char *err, unsigned errlen);
 /* The index of text among several words, each of which ends with a 0; -1 if there is none. */
 int tw_settings_choice(const char *text, const char *choices);
 #define TW_RNDV_CHOICES "auto\0push\0pull\0split\0"
+
+/* The next of several names with commas between them, and its length; NULL: no more. */
+static inline const char *tw_name_next(const char **names, size_t *len)
+{
+	const char *name = *names;
+
+	*len = strcspn(name, ",");
+	*names += *len + (name[*len] == ',');
+	return *name ? name : NULL;
+}
+
+static inline bool tw_names_have(const char *names, const char *wanted)
+{
+	size_t len;
+
+	for (const char *name; (name = tw_name_next(&names, &len));)
+		if (strlen(wanted) == len && memcmp(name, wanted, len) == 0)
+			return true;
+	return false;
+}
 
 #endif /* TW_SETTINGS_H */

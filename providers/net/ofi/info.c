@@ -60,17 +60,6 @@ static struct fi_info *find(const char *name, const char *node)
 	return info;
 }
 
-static bool named(const char *list, const char *name)
-{
-	size_t len = strlen(name);
-
-	while (*list && !(strcspn(list, ",") == len && strncmp(list, name, len) == 0)) {
-		list += strcspn(list, ",");
-		list += *list == ',';
-	}
-	return *list;
-}
-
 struct fi_info *tw_ofi_choose(const struct tw_driver_host *host)
 {
 	const char *name = host->settings->ofi;
@@ -99,7 +88,7 @@ struct fi_info *tw_ofi_choose(const struct tw_driver_host *host)
 	for (unsigned i = 0; i < tw_countof(fast) && !info && !atomic_load(&slow_only); i++)
 		info = find(fast[i], NULL);
 	/* For plain TCP the tcp driver is better, if it may be used. */
-	if (!info && named(host->settings->providers, "tcp")) {
+	if (!info && tw_names_have(host->settings->providers, "tcp")) {
 		atomic_store(&slow_only, true);
 		host->log(TW_LOG_INFO, "libfabric has no network faster than TCP");
 		return NULL;
