@@ -255,7 +255,8 @@ struct tw_provider {
 	bool (*alive)(struct tw_link *link);
 	/*
 	 * True if the peer has polled for packets in the last microseconds, and since this
-	 * tick. A peer that polls all the time will have done so soon after any tick.
+	 * tick. A peer that polls all the time will have done so soon after any tick. NULL where
+	 * that is not known, as a get needs no poll of the peer.
 	 */
 	bool (*polls)(struct tw_link *link, uint64_t since);
 	/* True if a call of the peer's program sleeps. NULL: not known. */

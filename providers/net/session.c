@@ -343,14 +343,6 @@ static bool do_alive(struct tw_link *link)
 	return l->state == TW_NET_UP && tw_net_sock_alive(l);
 }
 
-/* Not known, and not needed: a get needs no poll of the peer. */
-static bool do_polls(struct tw_link *link, uint64_t since)
-{
-	(void)link;
-	(void)since;
-	return false;
-}
-
 const struct tw_provider tw_provider_net = {
 	.name = "net",
 	.open = do_open,
@@ -365,7 +357,6 @@ const struct tw_provider tw_provider_net = {
 	.mem_reg = tw_net_mem_reg,
 	.mem_dereg = tw_net_mem_dereg,
 	.alive = do_alive,
-	.polls = do_polls,
 	.progress = do_progress,
 	.arm = do_arm,
 	.disarm = do_disarm,

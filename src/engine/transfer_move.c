@@ -33,19 +33,20 @@
  */
 static bool still_polls(const struct tw_peer *p, uint32_t len)
 {
+	const struct tw_provider *ops = p->link->provider;
 	uint64_t start, end;
 
 	/* One that is writing the rest of another will look when that is done. */
 	if (p->shares)
 		return true;
-	if (!p->link->provider->polls(p->link, 0))
+	if (!ops->polls || !ops->polls(p->link, 0))
 		return false;
 	if (len < STILL_MIN && !p->put_late)
 		return true;
 	start = tw_clock();
 	end = start + tw_clock_us(STILL_US);
 	do {
-		if (p->link->provider->polls(p->link, start))
+		if (ops->polls(p->link, start))
 			return true;
 		tw_cpu_relax();
 	} while ((int64_t)(tw_clock() - end) < 0);

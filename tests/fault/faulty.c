@@ -325,7 +325,9 @@ static bool do_waits(struct tw_link *link)
 
 static bool do_polls(struct tw_link *link, uint64_t since)
 {
-	return wrap_of(link)->inner->polls(link, since);
+	const struct tw_provider *inner = wrap_of(link)->inner;
+
+	return inner->polls && inner->polls(link, since);
 }
 
 static unsigned do_progress(void *instance)
