@@ -11,6 +11,11 @@
 #define ACK_DELAY_US 2000 /* a packet back may carry it until then */
 #define GAP_US 20000	  /* between two reports of a missing packet */
 
+static bool before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
 /* The session layer needs the packet no more. */
 static void let_go(struct tw_net_packet *p)
 {
@@ -224,12 +229,12 @@ void tw_net_acked(struct tw_net_link *l, uint32_t ack)
 {
 	bool any = false;
 
-	if (tw_net_before(l->next_seq, ack))
+	if (before(l->next_seq, ack))
 		return;
 	while (!tw_list_empty(&l->kept)) {
 		struct tw_net_packet *p = tw_list_first(&l->kept, struct tw_net_packet, node);
 
-		if (!tw_net_before(wire_of(p)->seq, ack))
+		if (!before(wire_of(p)->seq, ack))
 			break;
 		if (l->unposted == &p->node)
 			l->unposted = p->node.next;
@@ -303,7 +308,7 @@ static void malformed(struct tw_net_link *l, const struct tw_net_wire *w, uint32
 /* The engine has left the link. The other side may be leaving it, too, and waits for this. */
 static void acknowledge(struct tw_net_link *l, uint32_t seq)
 {
-	if (l->state != TW_NET_LEAVING || tw_net_before(l->expected, seq))
+	if (l->state != TW_NET_LEAVING || before(l->expected, seq))
 		return;
 	l->expected += seq == l->expected;
 	defer_ack(l, 1);
@@ -320,7 +325,7 @@ static bool data(struct tw_net_link *l, const struct tw_net_wire *w, const void 
 		acknowledge(l, w->seq);
 		return true;
 	}
-	if (tw_net_before(w->seq, l->expected)) {
+	if (before(w->seq, l->expected)) {
 		ep->host->counters[TW_C_DUPLICATE]++;
 		defer_ack(l, 1);
 		return true;

@@ -51,7 +51,7 @@ static bool put(const struct tw_net_link *l, const void *data, size_t len)
 	return tw_sys_send(l->sock, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len;
 }
 
-static void hear(struct tw_net_transcript *t, const struct tw_net_hello *caller)
+static void note_caller(struct tw_net_transcript *t, const struct tw_net_hello *caller)
 {
 	memcpy(t->caller, caller->nonce, sizeof(t->caller));
 	memcpy(t->names, caller->names, sizeof(t->names));
@@ -84,7 +84,7 @@ enum tw_err tw_net_hello_send(struct tw_net_link *l)
 	for (unsigned i = 0; i < TW_NET_KEYS; i++)
 		if (auth->has[i])
 			name_of(h.names[i], auth, i, h.nonce);
-	hear(&l->proof.said, &h);
+	note_caller(&l->proof.said, &h);
 	if (auth->munge)
 		return send_credential(l, auth, &h);
 	return put(l, &h, sizeof(h)) ? TW_OK : TW_ELOST;
@@ -189,7 +189,7 @@ static enum tw_err called(struct tw_net_link *l, const struct tw_net_auth *auth,
 	if (!tw_sys_random(reply.nonce, sizeof(reply.nonce)))
 		return TW_ELOST;
 	if (err == TW_OK && auth->crypto) {
-		hear(t, h);
+		note_caller(t, h);
 		memcpy(t->listener, reply.nonce, sizeof(t->listener));
 		key = auth->munge ? opened(l, auth, c) : shared(l, auth, h);
 		if (key) {

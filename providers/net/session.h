@@ -60,13 +60,7 @@ struct tw_net_auth {
 
 /* The keys of a connection. */
 struct tw_net_proof {
-	/* The first words, of which and of a key others are derived. */
-	struct tw_net_transcript {
-		char use[16];
-		uint8_t caller[TW_NET_KEY]; /* its nonce, and the names of its keys */
-		uint8_t names[TW_NET_KEYS][TW_NET_NAME];
-		uint8_t listener[TW_NET_KEY]; /* its nonce */
-	} said;
+	struct tw_net_transcript said;
 	uint8_t tx_key[TW_NET_KEY], rx_key[TW_NET_KEY]; /* by MUNGE, tx_key is its key before */
 	uint64_t sent, taken;
 	bool other_job; /* both are of launchers, and not of the same one */
@@ -503,11 +497,6 @@ static inline bool tw_net_resumable(const struct tw_net_link *l)
 static inline bool tw_net_many_ways(const struct tw_net_link *l)
 {
 	return l->npairs > 1;
-}
-
-static inline bool tw_net_before(uint32_t a, uint32_t b)
-{
-	return (int32_t)(a - b) < 0;
 }
 
 static inline uint64_t tw_net_earlier(uint64_t a, uint64_t b)

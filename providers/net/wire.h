@@ -93,6 +93,14 @@ struct tw_net_hello {
 } TW_WIRE;
 _Static_assert(sizeof(struct tw_net_hello) == 8 + 2 * TW_NET_KEY, "wire format");
 
+/* The first words of both sides; with a key, others are derived from them. */
+struct tw_net_transcript {
+	char use[16];
+	uint8_t caller[TW_NET_KEY]; /* its nonce, and the names of its keys */
+	uint8_t names[TW_NET_KEYS][TW_NET_NAME];
+	uint8_t listener[TW_NET_KEY]; /* its nonce */
+};
+
 /* A control message on its way. */
 struct tw_net_sealed {
 	uint8_t text[sizeof(struct tw_net_ctrl)];
