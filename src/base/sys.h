@@ -79,11 +79,6 @@ static inline int tw_sys_poll(struct pollfd *fds, nfds_t n, int ms)
 	return (int)syscall(SYS_ppoll, fds, n, ms < 0 ? NULL : &t, NULL, 0);
 }
 
-static inline int tw_sys_kill(pid_t pid, int signal)
-{
-	return (int)syscall(SYS_kill, pid, signal);
-}
-
 static inline int tw_sys_socket(int family, int type, int protocol)
 {
 	return (int)syscall(SYS_socket, family, type, protocol);

@@ -100,7 +100,7 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
 /*
  * A provider may lend the engine its writing side as a lane: while that is open, the engine
  * writes short packets itself, and nobody else writes. The engine opens and closes it
- * (tw_lane_open(), tw_lane_close()); the ring closes it where its space shrinks.
+ * (src/engine/send.c); the ring closes it where its space shrinks.
  */
 struct tw_ring_tx {
 	struct tw_slot *slots;

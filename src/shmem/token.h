@@ -27,7 +27,6 @@
 #define TW_STAMP_SECOND (1ull << 32) /* by the second side */
 #define TW_STAMP_OTHER (1ull << 33)
 #define TW_STAMP_LEN 34
-#define TW_STAMP_KEY ((1ull << TW_STAMP_LEN) - 1)
 
 /* By: TW_STAMP_SECOND or 0, TW_STAMP_OTHER or 0. */
 static inline uint64_t tw_stamp(uint64_t by, uint32_t number, uint32_t len)
