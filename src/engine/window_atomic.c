@@ -145,6 +145,10 @@ static bool compute(enum tw_atomic_op op, enum tw_atomic_type type, union elemen
 	}
 }
 
+#define REPLACES(type)                                                                             \
+	__atomic_compare_exchange_n((type##_t *)at, &old->type, new->type, false, __ATOMIC_SEQ_CST, \
+				    __ATOMIC_SEQ_CST)
+
 /* Stores if what is there is still old; else old becomes that. */
 static bool replace(void *at, uint32_t size, union element *old, const union element *new)
 {
@@ -154,21 +158,13 @@ static bool replace(void *at, uint32_t size, union element *old, const union ele
 	}
 	switch (size) {
 	case 1:
-		return __atomic_compare_exchange(&*(uint8_t *)at, &old->uint8,
-						 &(uint8_t){new->uint8}, false, __ATOMIC_SEQ_CST,
-						 __ATOMIC_SEQ_CST);
+		return REPLACES(uint8);
 	case 2:
-		return __atomic_compare_exchange((uint16_t *)at, &old->uint16,
-						 &(uint16_t){new->uint16}, false, __ATOMIC_SEQ_CST,
-						 __ATOMIC_SEQ_CST);
+		return REPLACES(uint16);
 	case 4:
-		return __atomic_compare_exchange((uint32_t *)at, &old->uint32,
-						 &(uint32_t){new->uint32}, false, __ATOMIC_SEQ_CST,
-						 __ATOMIC_SEQ_CST);
+		return REPLACES(uint32);
 	default:
-		return __atomic_compare_exchange((uint64_t *)at, &old->uint64,
-						 &(uint64_t){new->uint64}, false, __ATOMIC_SEQ_CST,
-						 __ATOMIC_SEQ_CST);
+		return REPLACES(uint64);
 	}
 }
 
