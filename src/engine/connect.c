@@ -174,11 +174,6 @@ void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r)
 	tw_req_free(ep, r);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
 static uint64_t expire_peer(struct tw_peer *p, uint64_t now)
 {
 	uint64_t next = 0;
@@ -188,13 +183,13 @@ static uint64_t expire_peer(struct tw_peer *p, uint64_t now)
 			/* Between two attempts the last one says why. */
 			end_request(p->ep, r, p->retry && r->status ? r->status : TW_S_TIMEOUT);
 		else if (r->deadline != TW_FOREVER)
-			next = earlier(next, r->deadline);
+			next = tw_earlier(next, r->deadline);
 	}
 	if (tw_list_empty(&p->connects))
 		give_up(p);
 	else if (p->retry && p->retry <= now)
 		attempt(p);
-	return earlier(next, p->state == TW_PEER_CONNECTING ? p->retry : 0);
+	return tw_earlier(next, p->state == TW_PEER_CONNECTING ? p->retry : 0);
 }
 
 uint64_t tw_connect_expire(struct tw_ep *ep, uint64_t now)
@@ -203,7 +198,7 @@ uint64_t tw_connect_expire(struct tw_ep *ep, uint64_t now)
 
 	for (uint32_t i = 0; i < ep->npeers; i++)
 		if (ep->peers[i]->state == TW_PEER_CONNECTING)
-			next = earlier(next, expire_peer(ep->peers[i], now));
+			next = tw_earlier(next, expire_peer(ep->peers[i], now));
 	return next;
 }
 

@@ -183,6 +183,13 @@ static inline uint16_t tw_take_credits(struct tw_peer *p)
 	return (uint16_t)n;
 }
 
+/* That packet did not leave. */
+static inline void tw_keep_credits(struct tw_peer *p, uint16_t n)
+{
+	p->unreturned += n;
+	p->used += n;
+}
+
 void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask);
 /*
  * Receives from one peer only, whatever session it has. They are in one order with the others.
@@ -222,8 +229,6 @@ bool tw_recv_for(struct tw_ring_rx *rx, struct tw_req *r);
  * no such message waits. NULL: tw_progress() must look.
  */
 struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from, uint64_t match);
-/* Completes a receive that has all its data and no deferred reply. */
-void tw_recv_finish(struct tw_ep *ep, struct tw_req *r);
 
 /* Releases memory that was not needed for a while. Returns the tick of the next check, or 0. */
 uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now);
@@ -410,6 +415,11 @@ bool tw_rest(struct tw_ep *ep);
 static inline uint64_t tw_deadline(const struct tw_ep *ep)
 {
 	return atomic_load_explicit(&ep->slot->deadline, memory_order_relaxed);
+}
+/* The earlier of two such ticks. */
+static inline uint64_t tw_earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
 }
 /* Sets it, if it is not earlier already. */
 void tw_timer(struct tw_host *host, uint64_t when);

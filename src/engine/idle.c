@@ -114,11 +114,6 @@ void tw_progress_request(struct tw_ep *ep)
 	tw_timer(&ep->host, tw_clock() + tw_clock_us(CHECK_US));
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
 void tw_expire(struct tw_ep *ep)
 {
 	uint64_t now = tw_clock(), next;
@@ -126,14 +121,14 @@ void tw_expire(struct tw_ep *ep)
 	atomic_store_explicit(&ep->slot->deadline, 0, memory_order_relaxed);
 	ep->unfinished_due = false;
 	tw_lanes_close(ep); /* a provider may write to a ring that rests */
-	next = earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
-	next = earlier(next, tw_transfer_expire(ep, now));
+	next = tw_earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
+	next = tw_earlier(next, tw_transfer_expire(ep, now));
 	if (TW_HAVE_MX)
-		next = earlier(next, tw_limits_expire(ep, now));
+		next = tw_earlier(next, tw_limits_expire(ep, now));
 	for (unsigned i = 0; i < ep->nprovs; i++)
-		next = earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
+		next = tw_earlier(next, ep->provs[i].ops->expire(ep->provs[i].instance, now));
 	if (ep->iface->expire)
-		next = earlier(next, ep->iface->expire(ep, now));
+		next = tw_earlier(next, ep->iface->expire(ep, now));
 	if (next)
 		tw_timer(&ep->host, next);
 }

@@ -155,23 +155,11 @@ static inline void list_add(struct tw_match *m, struct tw_posted *p)
 	tw_list_add_tail(&m->list, &p->list);
 }
 
-static inline void list_del(struct tw_match *m, struct tw_posted *p)
-{
-	m->nlisted--;
-	tw_list_del(&p->list);
-}
-
 static inline void post_in(struct tw_match *m, struct tw_match_table *t, struct tw_posted *p)
 {
 	p->table = t;
 	m->live |= t->bit;
 	table_add(t, &p->node);
-}
-
-static inline void left(struct tw_match *m, struct tw_match_table *t)
-{
-	if (!t->count)
-		m->live &= ~(uint32_t)t->bit;
 }
 
 static struct tw_match_table *table_of(struct tw_match *m, uint64_t mask)
@@ -210,7 +198,7 @@ static void list_to_tables(struct tw_match *m)
 
 		if (!t)
 			continue;
-		list_del(m, p);
+		tw_match_unlist(m, p);
 		post_in(m, t, p);
 	}
 }
@@ -246,11 +234,11 @@ void tw_match_post(struct tw_match *m, struct tw_posted *p)
 void tw_match_unpost(struct tw_match *m, struct tw_posted *p)
 {
 	if (!p->table) {
-		list_del(m, p);
+		tw_match_unlist(m, p);
 		return;
 	}
 	table_del(p->table, &p->node);
-	left(m, p->table);
+	tw_match_left(m, p->table);
 }
 
 static uint64_t frequent_mask(struct tw_match *m)
@@ -318,7 +306,7 @@ static void table_to_list(struct tw_match *m, struct tw_match_table *t)
 	while (m->nlisted) {
 		struct tw_posted *p = to_listed(m->list.next);
 
-		list_del(m, p);
+		tw_match_unlist(m, p);
 		sort_in(run, &p->node);
 	}
 	for (i = 0; i < 64; i++)
@@ -389,7 +377,7 @@ static inline struct tw_posted *take_at(struct tw_match *m, node_t **at)
 	struct tw_posted *p = to_posted(*at);
 
 	table_del_first(p->table, at);
-	left(m, p->table);
+	tw_match_left(m, p->table);
 	return p;
 }
 
@@ -413,7 +401,7 @@ static tw_noinline struct tw_posted *take_mixed(struct tw_match *m, uint64_t mat
 	p = find_listed(m, match, at ? to_posted(*at)->seq : UINT64_MAX, &m->walked);
 	if (!p)
 		return at ? take_at(m, at) : NULL;
-	list_del(m, p);
+	tw_match_unlist(m, p);
 	return p;
 }
 
@@ -429,7 +417,7 @@ struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match)
 		return take_mixed(m, match);
 	p = find_listed(m, match, UINT64_MAX, &steps);
 	if (p)
-		list_del(m, p);
+		tw_match_unlist(m, p);
 	return p;
 }
 
@@ -474,7 +462,7 @@ struct tw_posted *tw_match_pop_posted(struct tw_match *m)
 
 	if (m->nlisted) {
 		p = to_listed(m->list.next);
-		list_del(m, p);
+		tw_match_unlist(m, p);
 		return p;
 	}
 	if (!m->live)

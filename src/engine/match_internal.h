@@ -161,6 +161,13 @@ static inline void tw_match_unlist(struct tw_match *m, struct tw_posted *p)
 	tw_list_del(&p->list);
 }
 
+/* A table has lost an entry. */
+static inline void tw_match_left(struct tw_match *m, const struct tw_match_table *t)
+{
+	if (!t->count)
+		m->live &= ~(uint32_t)t->bit;
+}
+
 /* Where tw_match_look() has found a receive: in a table, or else in the list. */
 struct tw_match_spot {
 	node_t **at;
@@ -195,8 +202,7 @@ static inline void tw_match_take(struct tw_match *m, struct tw_posted *p,
 		return;
 	}
 	table_del_first(spot->table, spot->at);
-	if (!spot->table->count)
-		m->live &= ~(uint32_t)spot->table->bit;
+	tw_match_left(m, spot->table);
 }
 
 #endif /* TW_MATCH_INTERNAL_H */

@@ -7,11 +7,6 @@
 #include "engine/recv.h"
 #include "engine/window.h"
 
-void tw_recv_finish(struct tw_ep *ep, struct tw_req *r)
-{
-	tw_recv_complete(ep, r);
-}
-
 bool tw_recv_room(struct tw_ep *ep, struct tw_req *r, uint32_t len)
 {
 	struct tw_unexp_msg *u = tw_unexp_msg_get(ep, len);

@@ -5,6 +5,7 @@
 
 #include "engine/engine.h"
 
+/* Completes a receive that has all its data and no deferred reply. */
 static tw_inline void tw_recv_complete(struct tw_ep *ep, struct tw_req *r)
 {
 	enum tw_status status = TW_S_OK;

@@ -218,10 +218,7 @@ static tw_noinline unsigned run_qualified(struct tw_peer *p, struct tw_ring_rx *
 		if (len)
 			tw_copy(r->seg.ptr, data + extra, len);
 		tw_ring_advance(rx, s, len + extra);
-		r->outcome ^= tw_req_posted.outcome ^ tw_req_ok.outcome;
-		r->match = hdr.match;
-		r->msg_len = len;
-		tw_addr_copy(&r->source, &p->addr);
+		tw_req_succeeded(r, &p->addr, hdr.match, len);
 		tw_list_add_tail(&done, &r->link);
 		bytes += len;
 		n++;
@@ -281,10 +278,7 @@ bool tw_recv_for(struct tw_ring_rx *rx, struct tw_req *r)
 		return false;
 	tw_match_unlist(ep->match, posted);
 	deliver(rx, s, len, r->seg.ptr);
-	r->outcome = tw_req_ok.outcome;
-	r->match = hdr.match;
-	r->msg_len = len;
-	tw_addr_copy(&r->source, &p->addr);
+	tw_req_succeeded(r, &p->addr, hdr.match, len);
 	ep->gauges[TW_G_POSTED]--;
 	took(p, rx, len);
 	return true;

@@ -27,12 +27,6 @@ static uint64_t eager_max(const struct tw_peer *p)
 	return tw_is_remote(p) ? (near + 1) * TW_REMOTE_EAGER : near;
 }
 
-static inline void give_credits_back(struct tw_peer *p, uint16_t n)
-{
-	p->unreturned += n;
-	p->used += n;
-}
-
 /* Sends one packet of an eager message, with the reference first if needed. */
 static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type, uint8_t flags,
 			      uint32_t len)
@@ -69,7 +63,7 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 				      tw_hdr_make(type, flags, credits, r->len, r->match), iov, n,
 				      extra + len);
 	if (err != TW_OK)
-		give_credits_back(p, credits);
+		tw_keep_credits(p, credits);
 	return err;
 }
 
@@ -145,7 +139,7 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	credits = tw_take_credits(p);
 	hdr = tw_hdr_make(TW_RTS, flags, credits, r->len, r->match);
 	if (tw_packet_send(p, urgency(r), hdr, iov, niov, len) != TW_OK) {
-		give_credits_back(p, credits);
+		tw_keep_credits(p, credits);
 		tw_transfer_forget(p, r);
 		return false;
 	}
@@ -285,7 +279,7 @@ static tw_inline bool send_short(struct tw_peer *p, const void *data, uint32_t l
 	}
 	if (tw_unlikely(tw_packet_send(p, TW_SEND_PLAIN, hdr, iov, imm ? 2 : 1, extra + len) !=
 			TW_OK)) {
-		give_credits_back(p, credits);
+		tw_keep_credits(p, credits);
 		return false;
 	}
 	p->credits -= cost;

@@ -81,6 +81,7 @@ void tw_service_return(struct tw_slot_entry *s)
 		tw_service_wake(s, deadline);
 }
 
+/* 0: at once. Async-signal-safe. */
 static void set_timer(uint64_t when)
 {
 	uint64_t now = tw_clock();
@@ -88,13 +89,6 @@ static void set_timer(uint64_t when)
 	struct itimerspec t = {.it_value = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)}};
 
 	timerfd_settime(service.timerfd, 0, &t, NULL);
-}
-
-static void expire_now(void)
-{
-	struct itimerspec now = {.it_value = {0, 1}};
-
-	timerfd_settime(service.timerfd, 0, &now, NULL);
 }
 
 static void set_no_later(uint64_t when)
@@ -107,7 +101,7 @@ static void set_no_later(uint64_t when)
 		set_timer(when);
 		/* [left-behind] */
 		if (atomic_load(&service.finish))
-			expire_now();
+			set_timer(0);
 	}
 	tw_mutex_unlock(&service.timer_mutex);
 }
@@ -124,7 +118,7 @@ void tw_service_finish(struct tw_slot_entry *s)
 	/* [left-behind] Without the mutex, which the interrupted thread may hold. */
 	atomic_store(&service.finish, true);
 	if (tw_service_running())
-		expire_now();
+		set_timer(0);
 }
 
 static void timer_ready(void)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/recv.h"
 #include "engine/window_internal.h"
 
 #define REST_US 1000	  /* data rests so long before one looks again, then twice as long */
@@ -274,7 +274,7 @@ static void end(struct tw_peer *p, struct tw_req *r, enum tw_status status)
 	}
 	r->state = TW_XFER_NONE;
 	if (r->kind == TW_RECV && status == TW_S_OK) {
-		tw_recv_finish(ep, r);
+		tw_recv_complete(ep, r);
 		return;
 	}
 	if (r->kind == TW_SEND)

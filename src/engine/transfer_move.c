@@ -368,8 +368,7 @@ static void return_credits(struct tw_peer *p)
 		if (tw_packet_send(p, TW_SEND_CONTROL, tw_hdr_make(TW_CREDIT, 0, n, 0, 0), NULL, 0,
 				   0) == TW_OK)
 			continue;
-		p->unreturned += n;
-		p->used += n;
+		tw_keep_credits(p, n);
 		return;
 	}
 }

@@ -23,14 +23,9 @@ static void rest_later(struct tw_ep *ep)
 	tw_timer(&ep->host, ep->rest_at);
 }
 
-static struct tw_pool *own_pool(const struct tw_ep *ep)
-{
-	return ep->iface->pool;
-}
-
 void tw_rest_later(struct tw_ep *ep)
 {
-	struct tw_pool *own = own_pool(ep);
+	const struct tw_pool *own = ep->iface->pool;
 
 	if (tw_pool_held(&ep->reqs) > CHUNKS_KEPT || (own && tw_pool_held(own) > CHUNKS_KEPT))
 		rest_later(ep);
@@ -102,8 +97,8 @@ uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now)
 	if (ep->match)
 		tw_match_trim(ep->match);
 	tw_pool_trim(&ep->reqs, CHUNKS_KEPT);
-	if (own_pool(ep))
-		tw_pool_trim(own_pool(ep), CHUNKS_KEPT);
+	if (ep->iface->pool)
+		tw_pool_trim(ep->iface->pool, CHUNKS_KEPT);
 	ep->rest_at = l->n ? now + tw_clock_us(REST_US) : 0;
 	return ep->rest_at;
 }
