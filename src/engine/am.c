@@ -36,8 +36,7 @@ struct tw_req *tw_am_new(struct tw_peer *p, uint32_t len)
 void tw_am_queue(struct tw_peer *p, struct tw_req *r)
 {
 	tw_lane_close(p); /* nothing overtakes it */
-	tw_list_add_tail(&p->sendq, &r->link);
-	tw_peer_work(p);
+	tw_send_queue(p, r);
 }
 
 enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const void *data,

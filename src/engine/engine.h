@@ -171,6 +171,8 @@ static inline enum tw_err tw_packet_send(struct tw_peer *p, enum tw_send_class c
 	return p->link->provider->send(p->link, cls, hdr, iov, niov, len);
 }
 
+/* Queues a message for a peer, behind others. */
+void tw_send_queue(struct tw_peer *p, struct tw_req *r);
 /* Sends the messages queued for a peer. True if anything moved. */
 bool tw_send_flush(struct tw_peer *p);
 /* Takes the credits that the next packet to a peer returns. */

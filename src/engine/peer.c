@@ -212,6 +212,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	p->link = NULL;
 	fail_all(p, &p->windows.flushes, why);
 	fail_all(p, &p->sendq, why);
+	p->show->queued = 0;
 	fail_all(p, &p->pushing, why);
 	fail_all(p, &p->waiting, why);
 	fail_all(p, &p->pulling, why);

@@ -197,6 +197,13 @@ static bool try_send(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
+void tw_send_queue(struct tw_peer *p, struct tw_req *r)
+{
+	tw_list_add_tail(&p->sendq, &r->link);
+	p->show->queued++;
+	tw_peer_work(p);
+}
+
 bool tw_send_flush(struct tw_peer *p)
 {
 	bool moved = false;
@@ -211,6 +218,7 @@ bool tw_send_flush(struct tw_peer *p)
 			tw_list_add_tail(p->sendq.next, &r->link);
 			return moved || r->at != at;
 		}
+		p->show->queued--;
 		moved = true;
 	}
 	return moved;
@@ -394,8 +402,7 @@ static tw_noinline void send_any(struct tw_peer *p, struct tw_req *r)
 		return;
 	}
 	ep->counters[TW_C_SEND_QUEUED]++;
-	tw_list_add_tail(&p->sendq, &r->link);
-	tw_peer_work(p);
+	tw_send_queue(p, r);
 }
 
 void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)

@@ -32,6 +32,7 @@ static enum tw_back send_back(struct tw_ep *ep, struct tw_req *r, enum tw_status
 		return TW_BACK_ASKED;
 	if (queued && r->at == 0) {
 		tw_list_del(&r->link);
+		r->peer->show->queued--;
 		ep->gauges[TW_G_SENDS]--;
 		return TW_BACK_DONE;
 	}

@@ -124,7 +124,7 @@ static mrapi_status_t apply_with(void *sync, enum op op, void *dest, const void 
 {
 	uint64_t v = 0, c = 0;
 
-	if (!value || !compare || size > sizeof(v))
+	if (!value || !compare || !aligned(dest, size))
 		return refused();
 	memcpy(bytes_of(&v, size), value, size);
 	memcpy(bytes_of(&c, size), compare, size);

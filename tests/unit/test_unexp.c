@@ -115,6 +115,45 @@ static void nothing_left(void)
 	cr_assert_eq(ep->nmoving, 0);
 }
 
+static bool connected(struct tw_ep *e, void *r)
+{
+	(void)e;
+	return ((struct tw_req *)r)->flags & TW_R_DONE;
+}
+
+/* What mx_endpoint_info shows of sends that wait. */
+Test(unexp, queued_sends_are_counted)
+{
+	static const struct tw_interface other_iface = {.unexpected = NULL};
+	const struct tw_open how = {.number = 8, .unexp_max = 1 << 20, .iface = &other_iface};
+	uint64_t nic = ep->self->addr.where >> 16, other;
+	const struct tw_stats_peer *show;
+	struct tw_req *r, *last;
+	unsigned n = 0;
+
+	tw_leave(ep);
+	cr_assert_eq(tw_ep_open(&how, &other), TW_OK);
+	ep = tw_enter(handle);
+	r = tw_connect_new(ep, nic, 8, how.filter, TW_FOREVER);
+	tw_connect(ep, r);
+	cr_assert_eq(tw_wait(ep, connected, r, 1000000ull * (unsigned)TWT_LONG), TW_W_TRUE);
+	cr_assert_eq(r->status, TW_S_OK);
+	show = tw_peer_at(ep, r->source)->show;
+	do {
+		cr_assert_lt(n++, 100000u);
+		last = tw_req_new1(ep, TW_SEND, data, SHORT);
+		tw_send(ep, last, r->source);
+	} while (show->queued < 10);
+	cr_assert_eq(tw_take_back(ep, last, TW_S_CANCELLED), TW_BACK_DONE);
+	cr_assert_eq(show->queued, 9);
+	tw_leave(ep);
+	cr_assert_eq(tw_ep_close(other), TW_OK);
+	ep = tw_enter(handle);
+	while (show->state == TW_PEER_UP)
+		tw_progress(ep);
+	cr_assert_eq(show->queued, 0);
+}
+
 Test(unexp, taken_and_counted)
 {
 	struct tw_unexp_msg *u;
