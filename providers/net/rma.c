@@ -183,12 +183,22 @@ static void op_over(struct tw_net_op *op)
 		tw_net_path_broken(l, p);
 }
 
-void tw_net_ops_flush(struct tw_net_link *l)
+static struct tw_net_op *first_over(const struct tw_net_link *l)
 {
 	tw_list_walk(&l->ops, struct tw_net_op, op, node) {
 		if (op->over)
-			op_over(op);
+			return op;
 	}
+	return NULL;
+}
+
+void tw_net_ops_flush(struct tw_net_link *l)
+{
+	struct tw_net_op *over;
+
+	/* The end of one may end a path, and with that others, also before it. */
+	while ((over = first_over(l)))
+		op_over(over);
 	tw_list_walk(&l->ops, struct tw_net_op, op, node) {
 		if (!l->first->bound || l->state != TW_NET_UP)
 			return;

@@ -60,7 +60,6 @@ static void release(struct tw_verbs_piece *piece)
 /* Nothing of it is under way any more. */
 static void finish(struct tw_verbs *v, struct tw_verbs_rma *r)
 {
-	v->rma_ended = true;
 	tw_list_del(&r->more);
 	tw_list_del(&r->node);
 	v->host.ended(v->host.owner, r->cookie, r->err);

@@ -121,7 +121,6 @@ static unsigned do_progress(void *instance)
 	unsigned n = 0;
 	bool more = true;
 
-	v->rma_ended = false;
 	if (tw_unlikely(v->next_wc < v->nwc))
 		more = work_off(v, &n);
 	if (tw_likely(more) && read_cq(v))
@@ -146,7 +145,7 @@ static unsigned do_progress(void *instance)
 /* Whether progress() has something to report. */
 static bool pending(const struct tw_verbs *v)
 {
-	return v->next_wc < v->nwc || v->gone || v->rma_ended || !tw_list_empty(&v->broken);
+	return v->next_wc < v->nwc || v->gone || !tw_list_empty(&v->broken);
 }
 
 static bool watch_cq(struct tw_verbs *v)

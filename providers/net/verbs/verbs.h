@@ -204,7 +204,6 @@ struct tw_verbs {
 	uint32_t repost[TW_VERBS_CQ_BATCH], from[TW_VERBS_CQ_BATCH];
 	unsigned nrepost;
 	struct tw_list rmas;
-	bool rma_ended; /* since the last progress */
 	/* Completions read but not handled: the engine was not ready. */
 	struct ibv_wc wc[TW_VERBS_CQ_BATCH];
 	int nwc, next_wc;
