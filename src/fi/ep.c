@@ -383,7 +383,7 @@ static int open_engine(struct tw_fi_ep *e, uint32_t id)
 static void take_info(struct tw_fi_ep *e, const struct fi_info *info)
 {
 	e->caps = info->caps;
-	e->directed = info->caps & FI_DIRECTED_RECV;
+	e->directed = info->caps & TW_FI_DIRECTED;
 	e->ordered = !info->tx_attr || (info->tx_attr->msg_order & FI_ORDER_SAW);
 	e->tx_size = e->rx_size = TW_FI_DEPTH;
 	if (info->tx_attr && info->tx_attr->size)

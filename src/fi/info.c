@@ -14,11 +14,11 @@
 #define TX_CAPS (PRIMARY | FI_SEND | FI_READ | FI_WRITE)
 #define RX_CAPS                                                                                    \
 	(PRIMARY | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | FI_SOURCE |        \
-	 FI_DIRECTED_RECV | FI_RMA_EVENT)
+	 TW_FI_DIRECTED | FI_RMA_EVENT)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define ALL_CAPS (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
 /* Those that cost something are there only for who asks. */
-#define ON_DEMAND (FI_DIRECTED_RECV | FI_SOURCE | FI_RMA_EVENT)
+#define ON_DEMAND (TW_FI_DIRECTED | FI_SOURCE | FI_RMA_EVENT)
 #define TX_FLAGS                                                                                   \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 	 FI_DELIVERY_COMPLETE | FI_MORE | FI_MATCH_COMPLETE)
@@ -59,6 +59,8 @@ static void fill_defaults(struct fi_info *info)
 {
 	bool service = tw_settings.service && !tw_settings.single_threaded;
 	enum fi_progress progress = service ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+	struct fi_domain_attr *d = info->domain_attr;
+
 	*info->tx_attr = (struct fi_tx_attr){.msg_order = ORDER,
 					     .inject_size = TW_FI_INJECT,
 					     .size = TW_FI_DEPTH,
@@ -69,29 +71,29 @@ static void fill_defaults(struct fi_info *info)
 					     .size = TW_FI_DEPTH,
 					     .iov_limit = TW_FI_IOVS};
 	*info->ep_attr = (struct fi_ep_attr){.type = FI_EP_RDM,
-					     .protocol = FI_PROV_SPECIFIC | 0x7477u,
+					     .protocol = TW_FABRIC_PROV_SPECIFIC | 0x7477u,
 					     .protocol_version = 1,
 					     .max_msg_size = MAX_MSG,
 					     .mem_tag_format = TW_FI_TAG_FORMAT,
 					     .tx_ctx_cnt = 1,
 					     .rx_ctx_cnt = 1};
-	*info->domain_attr = (struct fi_domain_attr){.threading = FI_THREAD_SAFE,
-						     .control_progress = progress,
-						     .data_progress = progress,
-						     .resource_mgmt = FI_RM_ENABLED,
-						     .av_type = FI_AV_TABLE,
-						     .mr_key_size = 8,
-						     .cq_data_size = 8,
-						     .cq_cnt = 65536,
-						     .ep_cnt = TW_FI_IDS,
-						     .tx_ctx_cnt = TW_FI_IDS,
-						     .rx_ctx_cnt = TW_FI_IDS,
-						     .max_ep_tx_ctx = 1,
-						     .max_ep_rx_ctx = 1,
-						     .cntr_cnt = 65536,
-						     .mr_iov_limit = 1,
-						     .mr_cnt = 65536,
-						     .caps = DOMAIN_CAPS};
+	d->threading = FI_THREAD_SAFE;
+	d->control_progress = progress;
+	d->data_progress = progress;
+	d->resource_mgmt = FI_RM_ENABLED;
+	d->av_type = FI_AV_TABLE;
+	d->mr_key_size = 8;
+	d->cq_data_size = 8;
+	d->cq_cnt = 65536;
+	d->ep_cnt = TW_FI_IDS;
+	d->tx_ctx_cnt = TW_FI_IDS;
+	d->rx_ctx_cnt = TW_FI_IDS;
+	d->max_ep_tx_ctx = 1;
+	d->max_ep_rx_ctx = 1;
+	d->cntr_cnt = 65536;
+	d->mr_iov_limit = 1;
+	d->mr_cnt = 65536;
+	d->caps = DOMAIN_CAPS;
 	info->addr_format = TW_FI_ADDR;
 }
 
@@ -138,9 +140,9 @@ static bool check_ep(const struct fi_ep_attr *h, const struct fi_ep_attr *a)
 /* Before version 1.5 the mode was one of three values. */
 static int mr_mode(uint32_t version, int asked)
 {
-	if (FI_VERSION_LT(version, FI_VERSION(1, 5)) && asked != FI_MR_BASIC)
-		return FI_MR_SCALABLE;
-	return asked == FI_MR_BASIC || asked == FI_MR_SCALABLE ? asked : 0;
+	if (FI_VERSION_LT(version, FI_VERSION(1, 5)) && asked != TW_FABRIC_MR_BASIC)
+		return TW_FABRIC_MR_SCALABLE;
+	return asked == TW_FABRIC_MR_BASIC || asked == TW_FABRIC_MR_SCALABLE ? asked : 0;
 }
 
 static bool check_progress(enum fi_progress asked, enum fi_progress *have)
@@ -177,9 +179,11 @@ static bool check_domain(const struct fi_domain_attr *h, struct fi_domain_attr *
 static bool apply(uint32_t version, const struct fi_info *h, struct fi_info *info)
 {
 	static const struct fi_info none;
+	uint64_t have =
+		FI_VERSION_LT(version, FI_VERSION(2, 0)) ? ALL_CAPS & ~TW_FABRIC_DIRECTED_2 : ALL_CAPS;
 
 	h = h ? h : &none;
-	if (!choose_caps(h->caps, ALL_CAPS, &info->caps))
+	if (!choose_caps(h->caps, have, &info->caps))
 		return false;
 	switch (h->addr_format) {
 	case FI_FORMAT_UNSPEC:

@@ -59,7 +59,6 @@ static void cleanup(void)
 
 struct fi_provider tw_fi_provider = {
 	.version = TW_FI_VERSION,
-	.fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
 	.name = TW_FI_NAME,
 	.getinfo = tw_fi_getinfo,
 	.fabric = open_fabric,
@@ -69,5 +68,8 @@ struct fi_provider tw_fi_provider = {
 struct fi_provider *fi_prov_ini(void);
 struct fi_provider *fi_prov_ini(void)
 {
+	/* That of the library it is loaded into, which passes over providers that are older than
+	 * what a client asks for. */
+	tw_fi_provider.fi_version = fi_version();
 	return &tw_fi_provider;
 }

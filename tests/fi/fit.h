@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/libfabric.h"
 #include "lib/twt.h"
 
 #define FIT_MAX 4

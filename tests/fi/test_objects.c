@@ -55,7 +55,7 @@ Test(fi_objects, hints)
 	REFUSED(h->tx_attr->inject_size = 1 << 30);
 	REFUSED(h->tx_attr->iov_limit = 1000);
 	REFUSED(h->tx_attr->msg_order = FI_ORDER_RAR);
-	REFUSED(h->tx_attr->comp_order = FI_ORDER_STRICT);
+	REFUSED(h->tx_attr->comp_order = FI_ORDER_RAR);
 	REFUSED(h->tx_attr->op_flags = FI_COMMIT_COMPLETE);
 	REFUSED(h->rx_attr->caps = FI_MULTI_RECV);
 	TAKEN(h->caps |= FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV);
@@ -69,6 +69,14 @@ Test(fi_objects, hints)
 		struct fi_info *h = fit_hints(&(struct fit_how){0});
 
 		fit_ok(ask(h, FI_VERSION(1, minor)));
+		fi_freeinfo(h);
+	}
+	/* What those bits mean depends on the version. */
+	REFUSED(h->caps |= TW_FABRIC_DIRECTED_2);
+	if (FI_MAJOR(fi_version()) >= 2) {
+		struct fi_info *h = fit_hints(&(struct fit_how){.caps = TW_FABRIC_DIRECTED_2});
+
+		fit_ok(ask(h, fi_version()));
 		fi_freeinfo(h);
 	}
 	setenv("TAGWIRE_SERVICE", "0", 1);

@@ -17,6 +17,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include "base/libfabric.h"
 #include "base/list.h"
 #include "providers/net/driver.h"
 
