@@ -35,10 +35,10 @@ static int domain_close(struct fid *fid)
 static int domain_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
 	struct tw_fi_domain *d = tw_fi_from(struct tw_fi_domain, fid);
-	int rc = flags & ~TW_FABRIC_REG_MR ? -FI_EBADFLAGS : tw_fi_eq_bind(&d->eq, other);
+	int rc = flags & ~TW_LIBFABRIC_REG_MR ? -FI_EBADFLAGS : tw_fi_eq_bind(&d->eq, other);
 
 	if (rc == 0)
-		d->mr_events = flags & TW_FABRIC_REG_MR;
+		d->mr_events = flags & TW_LIBFABRIC_REG_MR;
 	return rc;
 }
 
@@ -131,7 +131,7 @@ int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 	d->addr_format = info->addr_format ? info->addr_format : TW_FI_ADDR;
 	d->caps = info->caps;
 	d->single = info->domain_attr->threading == FI_THREAD_DOMAIN;
-	d->basic = info->domain_attr->mr_mode == TW_FABRIC_MR_BASIC;
+	d->basic = info->domain_attr->mr_mode == TW_LIBFABRIC_MR_BASIC;
 	pthread_mutex_init(&d->mutex, NULL);
 	pthread_mutex_init(&d->keys, NULL);
 	tw_list_init(&d->eps);

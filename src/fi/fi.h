@@ -38,7 +38,7 @@
 #define TW_FI_VERSION FI_VERSION(0, 1)
 #define TW_FI_FILTER 0x74776669u /* of its endpoints: those of MX do not connect to them */
 /* Format of binary addresses, struct tw_fi_addr. */
-#define TW_FI_ADDR (TW_FABRIC_PROV_SPECIFIC | 0x7477u)
+#define TW_FI_ADDR (TW_LIBFABRIC_PROV_SPECIFIC | 0x7477u)
 #define TW_FI_ADDR_LEN 64 /* longest string */
 #define TW_FI_INJECT 4096 /* longest inject */
 #define TW_FI_IOVS 16	  /* pieces of a message */
@@ -50,7 +50,7 @@
 #define TW_FI_UNTAGGED (1ull << 63)
 #define TW_FI_TAG_FORMAT 0x5555555555555555ull
 /* Capabilities that let a receive name its source. */
-#define TW_FI_DIRECTED (FI_DIRECTED_RECV | TW_FABRIC_DIRECTED_2)
+#define TW_FI_DIRECTED (FI_DIRECTED_RECV | TW_LIBFABRIC_DIRECTED_2)
 
 #define TW_FI_IDS 1024	     /* endpoint ids, from 0, as MX's */
 #define TW_FI_ANY UINT32_MAX /* number of an endpoint that is still to be opened */

@@ -71,7 +71,7 @@ static void fill_defaults(struct fi_info *info)
 					     .size = TW_FI_DEPTH,
 					     .iov_limit = TW_FI_IOVS};
 	*info->ep_attr = (struct fi_ep_attr){.type = FI_EP_RDM,
-					     .protocol = TW_FABRIC_PROV_SPECIFIC | 0x7477u,
+					     .protocol = TW_LIBFABRIC_PROV_SPECIFIC | 0x7477u,
 					     .protocol_version = 1,
 					     .max_msg_size = MAX_MSG,
 					     .mem_tag_format = TW_FI_TAG_FORMAT,
@@ -140,9 +140,9 @@ static bool check_ep(const struct fi_ep_attr *h, const struct fi_ep_attr *a)
 /* Before version 1.5 the mode was one of three values. */
 static int mr_mode(uint32_t version, int asked)
 {
-	if (FI_VERSION_LT(version, FI_VERSION(1, 5)) && asked != TW_FABRIC_MR_BASIC)
-		return TW_FABRIC_MR_SCALABLE;
-	return asked == TW_FABRIC_MR_BASIC || asked == TW_FABRIC_MR_SCALABLE ? asked : 0;
+	if (FI_VERSION_LT(version, FI_VERSION(1, 5)) && asked != TW_LIBFABRIC_MR_BASIC)
+		return TW_LIBFABRIC_MR_SCALABLE;
+	return asked == TW_LIBFABRIC_MR_BASIC || asked == TW_LIBFABRIC_MR_SCALABLE ? asked : 0;
 }
 
 static bool check_progress(enum fi_progress asked, enum fi_progress *have)
@@ -180,7 +180,7 @@ static bool apply(uint32_t version, const struct fi_info *h, struct fi_info *inf
 {
 	static const struct fi_info none;
 	uint64_t have =
-		FI_VERSION_LT(version, FI_VERSION(2, 0)) ? ALL_CAPS & ~TW_FABRIC_DIRECTED_2 : ALL_CAPS;
+		FI_VERSION_LT(version, FI_VERSION(2, 0)) ? ALL_CAPS & ~TW_LIBFABRIC_DIRECTED_2 : ALL_CAPS;
 
 	h = h ? h : &none;
 	if (!choose_caps(h->caps, have, &info->caps))

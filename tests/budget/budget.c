@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What tests/checks/budget counts the instructions of: what functions named counted_* call,
+ * What tests/lint/budget counts the instructions of: what functions named counted_* call,
  * once for each message. Nothing waits, as everything happens in one thread or in two by
  * turns, and every batch takes the same path; batch_end() is where one count ends.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the programs share whose instructions tests/checks/budget counts. */
+/* What the programs share whose instructions tests/lint/budget counts. */
 #ifndef BUDGET_H
 #define BUDGET_H
 

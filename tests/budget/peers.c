@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Polls of an endpoint with so many peers that are silent, for tests/checks/idle, which
+ * Polls of an endpoint with so many peers that are silent, for tests/lint/idle, which
  * counts their instructions. Through the shm provider alone: the engine looks at one ring of
  * them with each poll.
  */

@@ -46,10 +46,10 @@ Test(fi_memory, basic)
 	struct fit t;
 	int ctx;
 
-	fit_open(&t, 0, NULL, (struct fit_how){.mr_mode = TW_FABRIC_MR_BASIC});
-	fit_eq(t.info->domain_attr->mr_mode, TW_FABRIC_MR_BASIC);
+	fit_open(&t, 0, NULL, (struct fit_how){.mr_mode = TW_LIBFABRIC_MR_BASIC});
+	fit_eq(t.info->domain_attr->mr_mode, TW_LIBFABRIC_MR_BASIC);
 	fit_ok(fi_eq_open(t.fabric, &how, &eq, NULL));
-	fit_ok(fi_domain_bind(t.domain, &eq->fid, TW_FABRIC_REG_MR));
+	fit_ok(fi_domain_bind(t.domain, &eq->fid, TW_LIBFABRIC_REG_MR));
 	for (int i = 0; i < 2; i++)
 		fit_ok(fi_mr_reg(t.domain, buf, 10, FI_REMOTE_READ, 0, 3, 0, &mr[i], &ctx));
 	cr_assert(fi_mr_key(mr[0]) != fi_mr_key(mr[1]));

@@ -72,9 +72,9 @@ Test(fi_objects, hints)
 		fi_freeinfo(h);
 	}
 	/* What those bits mean depends on the version. */
-	REFUSED(h->caps |= TW_FABRIC_DIRECTED_2);
+	REFUSED(h->caps |= TW_LIBFABRIC_DIRECTED_2);
 	if (FI_MAJOR(fi_version()) >= 2) {
-		struct fi_info *h = fit_hints(&(struct fit_how){.caps = TW_FABRIC_DIRECTED_2});
+		struct fi_info *h = fit_hints(&(struct fit_how){.caps = TW_LIBFABRIC_DIRECTED_2});
 
 		fit_ok(ask(h, fi_version()));
 		fi_freeinfo(h);

@@ -179,14 +179,14 @@ FIT_TEST(fi_rma, errors)
 	fit_close(&t);
 }
 
-/* TW_FABRIC_MR_BASIC: keys are the provider's, addresses those of the owner. */
+/* TW_LIBFABRIC_MR_BASIC: keys are the provider's, addresses those of the owner. */
 FIT_TEST(fi_rma, basic)
 {
 	char *there = malloc(200), here[50], back[50];
 	struct fid_mr *mr[2];
 	struct fit t;
 
-	fit_open(&t, 2, *way, (struct fit_how){.caps = RMA, .mr_mode = TW_FABRIC_MR_BASIC});
+	fit_open(&t, 2, *way, (struct fit_how){.caps = RMA, .mr_mode = TW_LIBFABRIC_MR_BASIC});
 	for (int i = 0; i < 2; i++)
 		fit_ok(fi_mr_reg(t.domain, there, 100 + 100 * i, ALL, 0, 0, 0, &mr[i], NULL));
 	twt_fill(here, 50, 1);

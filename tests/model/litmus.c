@@ -23,7 +23,7 @@
  *				membarrier, of a read-modify-write); THREAD unreached
  *
  * Locations begin with a capital, registers do not, and belong to all threads. A statement may
- * have a "LABEL:". Behind @ stands for a reader, and for tests/checks/pairings, where in the
+ * have a "LABEL:". Behind @ stands for a reader, and for tests/lint/pairings, where in the
  * sources it is.
  */
 #include <stdio.h>

@@ -268,9 +268,10 @@ static void fill_and_empty(const struct traits *t, uint32_t len)
 
 	len = tw_min(len, p->ab->link->max_payload);
 	for (int round = 0; round < 5; round++) {
-		unsigned plain = fake_fill(p->ab, TW_SEND_PLAIN, len), control;
+		unsigned control;
 
-		cr_assert_geq(plain, 2u);
+		/* Room that was read free may come back in parts. */
+		UNTIL(p, fake_fill(p->ab, TW_SEND_PLAIN, len) >= 2);
 		cr_assert_eq(fake_send(p->ab, TW_SEND_ENGINE, len), TW_AGAIN);
 		control = fake_fill(p->ab, TW_SEND_CONTROL, TW_SHORT_MAX);
 		cr_assert_geq(control, 8u, "only %u for control", control);
