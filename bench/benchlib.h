@@ -29,6 +29,7 @@ struct bench_options {
 	enum { BENCH_LOCAL, BENCH_SERVER, BENCH_CLIENT, BENCH_JOB } mode;
 	bool local, server; /* asked for by name */
 	bool no_bind, help, version;
+	bool fresh; /* what was received is sent on, where a tool can */
 	char *host;
 	uint32_t endpoint; /* ours as a server, theirs as a client */
 	uint32_t board;
@@ -53,6 +54,7 @@ enum {
 	BENCH_O_ENDPOINT,
 	BENCH_O_BOARD,
 	BENCH_O_NO_BIND,
+	BENCH_O_FRESH,
 	BENCH_O_ROUNDS,
 	BENCH_O_TIME,
 	BENCH_O_TIMEOUT,

@@ -16,7 +16,8 @@ static const char help[] =
 	"  --min BYTES         the smallest (default 0)\n"
 	"  --max BYTES         the largest (default 16m); doubled from one to the next\n"
 	"  --wait              wait in mx_wait() instead of polling with mx_test()\n"
-	"  --unexpected        post a receive only when its message is there\n\n" BENCH_HELP;
+	"  --unexpected        post a receive only when its message is there\n"
+	"  --fresh             send what was just received, so that all data moves\n\n" BENCH_HELP;
 
 static const struct table_column columns[] = {
 	{"size", "bytes", "%" PRIu64},
@@ -49,6 +50,7 @@ static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option options[] = {
 		BENCH_OPTIONS,	       {"size", 1, NULL, 's'}, {"min", 1, NULL, 'm'},
+		{"fresh", 0, NULL, BENCH_O_FRESH},
 		{"max", 1, NULL, 'M'}, {"wait", 0, NULL, 'w'}, {"unexpected", 0, NULL, 'u'},
 		{NULL, 0, NULL, 0},
 	};
@@ -77,7 +79,7 @@ static void parse(struct options *o, int argc, char **argv)
 	bench_range_end(o->min, o->max);
 }
 
-static struct bench_pingpong prepare(uint64_t size, uint64_t unexpected)
+static struct bench_pingpong prepare(const struct bench *b, uint64_t size, uint64_t unexpected)
 {
 	if (size > BENCH_MAX_SIZE)
 		bench_fail("the other end asks for %" PRIu64 " bytes", size);
@@ -85,7 +87,7 @@ static struct bench_pingpong prepare(uint64_t size, uint64_t unexpected)
 	bench_memory(&in, size ? size : 1);
 	return (struct bench_pingpong){
 		.out = out.base,
-		.in = in.base,
+		.in = b->o.fresh ? out.base : in.base,
 		.size = (uint32_t)size,
 		.match = BENCH_MATCH(BENCH_KIND_TOOL, 0),
 		.mask = MX_MATCH_MASK_NONE,
@@ -99,7 +101,7 @@ static void follow(struct bench *b)
 	struct bench_pingpong p;
 
 	while (bench_follow(b, &order)) {
-		p = prepare(order.arg[0], order.arg[2]);
+		p = prepare(b, order.arg[0], order.arg[2]);
 		bench_pingpong_follow(b, &p, order.arg[1]);
 	}
 }
@@ -115,7 +117,7 @@ static double run(struct bench *b, void *arg, uint64_t n)
 
 static void measure(struct bench *b, unsigned i, uint32_t size, const void *options)
 {
-	struct bench_pingpong p = prepare(size, ((const struct options *)options)->unexpected);
+	struct bench_pingpong p = prepare(b, size, ((const struct options *)options)->unexpected);
 	struct row *r = &rows[i];
 	double took, us, before;
 

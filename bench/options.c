@@ -30,6 +30,9 @@ bool bench_option(struct bench_options *o, int c, const char *arg)
 	case BENCH_O_NO_BIND:
 		o->no_bind = true;
 		return true;
+	case BENCH_O_FRESH:
+		o->fresh = true;
+		return true;
 	case BENCH_O_ROUNDS:
 		o->rounds = (unsigned)bench_number("rounds", arg, 1, BENCH_MAX_ROUNDS);
 		return true;

@@ -86,6 +86,7 @@ static struct scan_entry *read_entry(const char *path, pid_t pid)
 	e->dev = st.st_dev;
 	e->ino = st.st_ino;
 	memcpy(e->program, e->stats.program, sizeof e->stats.program);
+	memcpy(e->interface, e->stats.interface, sizeof e->stats.interface);
 	for (unsigned i = 0; i < e->stats.npeers; i++)
 		memcpy(e->providers[i], e->stats.peers[i].provider,
 		       sizeof e->stats.peers[i].provider);

@@ -21,6 +21,7 @@ struct scan_entry {
 	ino_t ino;
 	struct tw_stats stats;
 	char program[17];
+	char interface[9];
 	char providers[TW_STATS_PEERS][9];
 };
 

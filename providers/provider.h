@@ -119,10 +119,12 @@ struct tw_host_boards {
 } TW_WIRE;
 
 /*
- * The rings that a provider (one, which has `has_lanes') reads. The engine looks at them itself
- * with every poll, takes short messages, publishes that and shows every TW_LANE_SHOWS-th poll to
- * the writers. progress() is then called only where something else has arrived, and at every
- * TW_LANE_POLLS-th poll.
+ * Shared memory is built into the engine: the rings that a provider (one, which has `has_lanes')
+ * reads are tw_ring of src/shmem. The engine looks at them itself with every poll, takes their
+ * packets, publishes that and shows every TW_LANE_SHOWS-th poll to the writers. progress() is then
+ * called only where a ring holds no packet that the engine accepts (tw_ring_rx.refused, or
+ * tw_ring_jump()), where one of the inactive rings has a packet, and at every TW_LANE_POLLS-th
+ * poll. It gives packets to the upcall, too.
  */
 #define TW_LANE_POLLS 64 /* both powers of two */
 #define TW_LANE_SHOWS 8

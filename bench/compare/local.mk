@@ -5,7 +5,9 @@ COMPARE_FILES = \
 	%D%/launch.h \
 	%D%/line.h \
 	%D%/main.py \
+	%D%/mpi_rows.h \
 	%D%/overlap.h \
+	%D%/patterns.h \
 	%D%/peer.h \
 	%D%/peer_mpi.h \
 	%D%/peer_ofi.h \

@@ -13,7 +13,7 @@ import time
 import peers as libraries
 import plots
 import report
-from plan import TESTS, bare_jobs, plan
+from plan import TESTS, Run, bare_jobs, plan
 from results import DISTANCES, ENOUGH, Results, load
 
 MAX_RANKS_CPUS = 64
@@ -145,24 +145,25 @@ class Measurement:
                  for p in here]
         self.results = Results(machine(self.cpus), names, missing, self.figures)
 
-    def run(self, peer, ranks, jobs, unexpected=0):
+    def run(self, peer, run, jobs):
         """One start of a driver: {job: samples}."""
-        cpus = ','.join(map(str, self.cpus))
-        extra = ['--unexpected', str(unexpected)] if unexpected else []
+        cpus = ','.join(map(str, self.cpus[:run.processors]))
+        extra = ['--unexpected', str(run.unexpected)] if run.unexpected else []
+        extra += ['--mesh'] if run.mesh else []
         with tempfile.NamedTemporaryFile() as line:
             line.truncate(mmap.PAGESIZE)
             found, trouble = libraries.run(
                 peer, ['--cpus', cpus, '--time', str(self.args.time), '--line', line.name, *extra,
-                       *jobs], ranks, self.args.timeout, bool(unexpected))
+                       *jobs], run.ranks, self.args.timeout, bool(run.unexpected))
         if trouble:
-            self.results.trouble(f'{peer.title}, {ranks} processes: {trouble}')
+            self.results.trouble(f'{peer.title}, {run.ranks} processes: {trouble}')
         return found
 
     def run_peer(self, peer, run):
         """One start of its driver; the samples go into the results."""
         # What is known already comes first, in case that the rest takes too long.
         jobs = sorted((job for job in run.jobs if peer.can(job)), key=lambda job: ':' in job)
-        found = self.run(peer, run.ranks, ['version', *jobs], run.unexpected)
+        found = self.run(peer, run, ['version', *jobs])
         peer.version = found.get('version', peer.version)
         for figure in self.figures:
             if figure.run is not run:
@@ -177,7 +178,7 @@ class Measurement:
         # Another one begins each time.
         order = self.here[number % len(self.here):] + self.here[:number % len(self.here)]
         progress.show(number, 'the bare machine')
-        self.results.add_bare(self.run(self.bare, 2, bare_jobs(self.figures)))
+        self.results.add_bare(self.run(self.bare, Run(2), bare_jobs(self.figures)))
         for run in runs:
             for peer in order:
                 progress.show(number, peer.title)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "launch.h"
+#include "mpi_rows.h"
 
 #define PEER_HAS_BLOCKING
 #undef PEER_CONNECTS_AT_OPEN

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 
-SOURCES = ('work.c', 'work.h', 'overlap.h', 'line.h', 'peer.h', 'launch.h')
+SOURCES = ('work.c', 'work.h', 'mpi_rows.h', 'overlap.h', 'patterns.h', 'line.h', 'peer.h', 'launch.h')
 COMPILE_FLAGS = ['-O2', '-std=gnu11', '-w']
 FI_DEEPEST = 10000  # receives that a queue of libfabric has room for, of the depths measured
 
@@ -20,15 +20,19 @@ class Missing(Exception):
 class Peer:
     """One library that takes part. argv(ranks) starts its driver."""
 
-    def __init__(self, key, title, settings, argv, env=None, deepest=None, room=None):
+    def __init__(self, key, title, settings, argv, env=None, deepest=None, room=None,
+                 is_mpi=False):
         self.key, self.title, self.settings = key, title, settings
         self.argv, self.env = argv, dict(env or {})
         self.deepest = deepest  # queues can hold so many; None: enough
         self.deep_env = dict(room or {})  # what it needs for deep queues
         self.version = '?'
+        self.is_mpi = is_mpi
 
     def can(self, job):
         kind, *words = job.split(':')
+        if kind == 'mpi':
+            return self.is_mpi
         return kind != 'match' or self.deepest is None or int(words[-1]) <= self.deepest
 
 
@@ -115,7 +119,7 @@ def openmpi_with(source_dir, key, title, settings, env, deepest=None):
     if os.geteuid() == 0:
         start.append('--allow-run-as-root')
     return Peer(key, title, ' '.join(settings),
-                lambda ranks: [*start, '-np', str(ranks), driver], env, deepest)
+                lambda ranks: [*start, '-np', str(ranks), driver], env, deepest, is_mpi=True)
 
 
 def openmpi(source_dir, _programs):
@@ -137,7 +141,7 @@ def mpich(source_dir, _programs):
     compiler, launcher = mpi('mpich')
     driver = build(source_dir, 'peer_mpi.h', compiler, [])
     return Peer('mpich', 'MPICH', 'its defaults',
-                lambda ranks: [launcher, '-bind-to', 'none', '-np', str(ranks), driver])
+                lambda ranks: [launcher, '-bind-to', 'none', '-np', str(ranks), driver], is_mpi=True)
 
 
 def ucx(source_dir, _programs):

@@ -3,12 +3,20 @@
 
 K, M = 1 << 10, 1 << 20
 
-TESTS = ('latency', 'rate', 'bandwidth', 'match', 'overlap', 'many', 'connect', 'memory')
+TESTS = ('latency', 'fresh', 'rate', 'bandwidth', 'exchange', 'bidirectional', 'ring', 'alltoall',
+         'crowded', 'mpi', 'match', 'overlap', 'many', 'connect', 'memory')
 
 TITLES = {
     'latency': 'Latency, one way',
+    'fresh': 'Latency, one way, of data written before each send and read after each receive',
     'rate': 'Message rate',
     'bandwidth': 'Bandwidth, window 16',
+    'exchange': 'Exchange: both ends send and receive one message',
+    'bidirectional': 'Bandwidth of both directions together, window 16 each',
+    'ring': 'Ring: each process sends to the next',
+    'alltoall': 'All to all: each process sends to each other',
+    'crowded': 'The same on two processors, each process computing 50 us before each turn',
+    'mpi': 'Calls of MPI: ahead is Open MPI over Tagwire beside Open MPI itself',
     'match': 'Matching: latency of 8 bytes beside others in the queues',
     'overlap': 'Overlap: share of a transfer that hides behind computing',
     'many': 'Many to one: 8 bytes, window 64 for each sender',
@@ -19,23 +27,40 @@ TITLES = {
 # The heading of what tells the rows of a test apart, and whether less is better.
 ROWS = {
     'latency': ('bytes',),
+    'fresh': ('bytes',),
     'rate': ('bytes', 'window'),
     'bandwidth': ('bytes',),
+    'exchange': ('data', 'bytes'),
+    'bidirectional': ('bytes',),
+    'ring': ('processes', 'data', 'bytes'),
+    'alltoall': ('processes', 'data', 'bytes'),
+    'crowded': ('pattern', 'processes', 'bytes'),
+    'mpi': ('call', 'processes', 'bytes'),
     'match': ('queue', 'from', 'others'),
     'overlap': ('computes', 'bytes'),
     'many': ('senders',),
     'connect': ('what',),
     'memory': ('what',),
 }
-LESS = ('latency', 'match', 'connect', 'memory')
+LESS = ('latency', 'fresh', 'exchange', 'ring', 'alltoall', 'crowded', 'mpi', 'match', 'connect',
+        'memory')
 
 # Of the full run and of --quick.
 SIZES = ([0, 1, 8, 64, 256, K, 4 * K, 8 * K, 16 * K, 32 * K, 64 * K, 128 * K, 256 * K, 512 * K,
           M, 4 * M, 16 * M],
          [0, 8, K, 4 * K, 16 * K, 64 * K, 256 * K, M])
-RATES = ([(size, window) for size in (8, 64, K) for window in (1, 4, 16, 64, 256)],
+RATES = ([(size, window) for size in (8, 64, K, 2 * K, 4 * K) for window in (1, 4, 16, 64, 256)],
          [(8, 1), (8, 64)])
 BANDWIDTHS = ([4 * K, 16 * K, 64 * K, 256 * K, M, 4 * M, 16 * M], [64 * K, M])
+EXCHANGES = ([8, 64, K, 2 * K, 4 * K, 8 * K, 16 * K, 32 * K, 64 * K, 256 * K, M, 4 * M],
+             [8, K, 16 * K, 64 * K, M])
+RINGS = ([8, K, 4 * K, 16 * K, 64 * K, M], [8, 16 * K])
+CALLS = ('PingPong', 'PingPing', 'Sendrecv', 'Exchange', 'Allreduce', 'Bcast', 'Alltoall',
+         'Allgather', 'Reduce_scatter')
+CALL_SIZES = ([8, 64, K, 4 * K, 16 * K, 64 * K, 256 * K, M, 4 * M], [8, 16 * K])
+CALLERS = ([2, 4], [2])
+DATA = (('stale', 'fresh'), ('stale',))
+PROCESSES = ([4, 8], [4])
 DEPTHS = ([0, 100, 1000, 10000, 100000], [0, 1000])
 OVERLAPS = ([4 * K, 16 * K, 64 * K, 256 * K, M, 4 * M, 16 * M], [64 * K, M])
 SENDERS = ([2, 4, 8, 16], [2, 4])
@@ -58,8 +83,9 @@ class Figure:
 class Run:
     """One start of a driver: so many ranks, these jobs."""
 
-    def __init__(self, ranks, unexpected=0):
-        self.ranks, self.unexpected = ranks, unexpected
+    def __init__(self, ranks, unexpected=0, mesh=False, processors=None):
+        self.ranks, self.unexpected, self.mesh = ranks, unexpected, mesh
+        self.processors = processors  # the first so many; None: all
         self.jobs = []
 
     def add(self, job):
@@ -80,6 +106,10 @@ def figures_of(test, quick, runs):
     def run_of(ranks):
         return runs.setdefault(ranks, Run(ranks))
 
+    def mesh_of(ranks, processors=None):
+        return runs.setdefault(('mesh', ranks, processors),
+                               Run(ranks, mesh=True, processors=processors))
+
     if test == 'latency':
         for size in SIZES[quick]:
             figure((size,), 'us', pair, f'latency:{size}')
@@ -89,6 +119,35 @@ def figures_of(test, quick, runs):
     elif test == 'bandwidth':
         for size in BANDWIDTHS[quick]:
             figure((size,), 'mb_s', pair, f'rate:{size}:16', size / 1e6)
+    elif test == 'fresh':
+        for size in SIZES[quick][2:]:
+            figure((size,), 'us', pair, f'latency:{size}:fresh')
+    elif test == 'exchange':
+        for data in DATA[quick]:
+            for size in EXCHANGES[quick]:
+                figure((data, size), 'us', pair, f'exchange:{size}:{data}')
+    elif test == 'bidirectional':
+        for size in BANDWIDTHS[quick]:
+            figure((size,), 'mb_s', pair, f'both:{size}:16', size / 1e6)
+    elif test in ('ring', 'alltoall'):
+        for ranks in PROCESSES[quick]:
+            for data in DATA[quick]:
+                for size in RINGS[quick]:
+                    figure((ranks, data, size), 'us', mesh_of(ranks), f'{test}:{size}:{data}')
+    elif test == 'crowded':
+        for pattern in ('ring', 'alltoall'):
+            for ranks in PROCESSES[quick]:
+                for size in (8, 16 * K):
+                    figure((pattern, ranks, size), 'us', mesh_of(ranks, 2),
+                           f'{pattern}:{size}:stale:computing')
+    elif test == 'mpi':
+        for ranks in CALLERS[quick]:
+            for call in CALLS if ranks == 2 else CALLS[2:]:
+                for size in CALL_SIZES[quick]:
+                    # Of a turn all messages have to fit.
+                    if size * ranks <= 16 * M:
+                        figure((call, ranks, size), 'us', mesh_of(ranks), f'mpi:{call}:{size}')
+            figure(('Barrier', ranks, 0), 'us', mesh_of(ranks), 'mpi:Barrier:0')
     elif test == 'match':
         deep = runs.setdefault('match', Run(2, 4 * M + max(DEPTHS[quick]) * UNEXPECTED_BYTES))
         for queue in ('posted', 'unexpected'):

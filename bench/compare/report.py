@@ -84,13 +84,15 @@ def table(results, test, distance):
     figures = [f for f in results.figures if f.test == test]
     units = {f.unit for f in figures}
     title = TITLES[test] + (f', in {UNITS[units.pop()]}' if len(units) == 1 else '')
-    rows = [[*ROWS[test], *[p['title'] for p in results.peers], 'limit', 'ahead', 'samples']]
+    peers = [p for p in results.peers
+             if any(results.samples.get(p['key'], {}).get(f.key) for f in figures)]
+    rows = [[*ROWS[test], *[p['title'] for p in peers], 'limit', 'ahead', 'samples']]
     for figure in figures:
         unit = f' ({UNITS[figure.unit]})' if units else ''
         names = row_texts(figure)
         names[-1] += unit
         rows.append([*names, *[shown(figure, results.summary(p['key'], figure, distance))
-                               for p in results.peers],
+                               for p in peers],
                      shown(figure, results.summary('limit', figure, distance)),
                      ahead_text(results, figure, distance),
                      str(results.fewest(figure, distance))])
@@ -146,13 +148,13 @@ def behind_text(results, figure, distance):
         return '' if ahead is None or ahead >= 1 else number(ahead)
     # No ratio: these may be below 0.
     best = results.best(figure, distance)
-    ours, theirs = (results.summary(key, figure, distance).median for key in ('tagwire', best))
+    ours, theirs = (results.summary(key, figure, distance).median for key in (results.ours(figure), best))
     return '' if None in (ours, theirs) or ours >= theirs else f'{ours:.0f}% beside {theirs:.0f}%'
 
 
-HIDDEN = '''Hidden: both ends compute while a transfer is under way, four times as long as it takes
-alone; 100% is all of its time, 0% none of it. Below 0 the two together took longer than one after
-the other, by so much of that time.'''
+HIDDEN = '''Hidden = (t_comm + t_compute - t_both) / t_comm, where both ends compute four times as
+long as the transfer takes alone. 100%: all of the transfer is hidden; 0%: none of it; below 0: both
+together take longer than one after the other.'''
 
 
 def prose(results, headlines, distance):
@@ -160,7 +162,7 @@ def prose(results, headlines, distance):
     behind = [(text, behind_text(results, figure, distance)) for figure, text in headlines]
     behind = [f'{text} ({by})' for text, by in behind if by]
     out = ['Behind the best of the others: ' + ('; '.join(behind) or 'in no row') + '.',
-           'Ratios are of one run; `doc/compare.json` has all of its samples.']
+           'Ratios are from one run; `doc/compare.json` has all of its samples.']
     if any(figure.test == 'overlap' for figure, _ in headlines):
         out.append(HIDDEN)
     return textwrap.fill(' '.join(out), 88, break_on_hyphens=False)
@@ -176,7 +178,7 @@ def markdown(results):
             'Medians of ')
            + f"{results.nrounds} interleaved rounds, {m['date'][:10]}:",
            f"{m['processor']}, {m['cpus']} processors, {m['system']}; processes bound one to a",
-           'processor. Ahead: Tagwire beside the best of the others.', '']
+           'processor. Ahead: how much better Tagwire is than the best other, a factor.', '']
     out += [f"* {p['title']}: {p['version']}; {p['settings']}" for p in results.peers]
     titles = [p['title'] for p in results.peers]
     out += ['', '| | ' + ' | '.join(titles) + ' | ahead | samples |',

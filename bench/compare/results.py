@@ -159,6 +159,8 @@ class Results:
 
     def best(self, figure, distance):
         """The key of the best peer, without Tagwire."""
+        if figure.test == 'mpi':
+            return 'openmpi'
         medians = [(self.summary(p['key'], figure, distance).median, p['key'])
                    for p in self.peers if not p['key'].endswith('tagwire')]
         medians = [m for m in medians if m[0] is not None]
@@ -166,13 +168,17 @@ class Results:
             return None
         return (min if figure.less_is_better() else max)(medians)[1]
 
+    @staticmethod
+    def ours(figure):
+        return 'openmpi-tagwire' if figure.test == 'mpi' else 'tagwire'
+
     def ahead(self, figure, distance):
         """How often Tagwire is ahead of the best peer: each of its samples beside each of
         the peer's at that distance. Below 1: behind."""
         best = self.best(figure, distance)
         if figure.test == 'overlap' or best is None:
             return Summary([])
-        ours = [v for v in self.values('tagwire', figure, distance) if v > 0]
+        ours = [v for v in self.values(self.ours(figure), figure, distance) if v > 0]
         theirs = [v for v in self.values(best, figure, distance) if v > 0]
         return Summary([t / o if figure.less_is_better() else o / t
                         for o in ours for t in theirs])

@@ -4,9 +4,9 @@
  * the same source for all.
  *
  *	driver [--ranks N] [--cpus LIST] [--time MS] [--unexpected BYTES]
- *	       [--line FILE] [--netns FILE] JOB...
+ *	       [--line FILE] [--netns FILE] [--mesh] JOB...
  *
- * All ranks but 0 are in the network namespace of --netns.
+ * Rank 0 is connected to all others, with --mesh each to each. All ranks but 0 are in the network namespace of --netns.
  * Rank 0 prints a line for each sample of a job: the job, the value, and the bare
  * cache line just before and just after it, in us (nan without --line FILE, which all
  * processes map, and where processes share processors).
@@ -17,8 +17,15 @@
  *	memory			KiB resident in rank 0
  *	state			the same without code, which is resident by chance, and
  *				without the driver's own shared memory
- *	latency:SIZE		us one way
+ *	latency:SIZE[:DATA]	us one way; DATA is "stale" (as by default) or "fresh", which is
+ *				written before each send and read after each receive
+ *	exchange:SIZE[:DATA]	us in which both ends send and receive one message
+ *	both:SIZE:WINDOW	messages a second in both directions together
+ *	ring:SIZE[:DATA][:computing]	us in which each rank sends to the next one, and computes
+ *				50 us before
+ *	alltoall:SIZE[:DATA][:computing]	us in which each rank sends to each other
  *	rate:SIZE:WINDOW	messages a second, rank 0 to rank 1
+ *	mpi:ROW:SIZE		us of a call of MPI, of a row of mpi_rows.h
  *	match:KIND:FROM:DEPTH	us one way, 8 bytes, beside DEPTH others that are
  *				"posted" or "unexpected"; FROM "exact" or "any"
  *	overlap:WHO:SIZE	% of a transfer hidden; WHO computes
@@ -28,8 +35,7 @@
 #define _GNU_SOURCE
 #endif
 
-#include "overlap.h"
-#include "work.h"
+#include "patterns.h"
 
 /* Latency ---------------------------------------------------------------------- */
 
@@ -38,9 +44,11 @@ static double pingpong(size_t size, int from, uint64_t n)
 	double start = now();
 
 	for (uint64_t i = 0; i < n; i++) {
+		write_lines(out, size, i);
 		if (rank == 0)
 			peer_send(1, out, size, TAG_PING);
 		peer_recv(from, in, size, TAG_PING);
+		read_lines(in, size);
 		if (rank == 1)
 			peer_send(0, out, size, TAG_PING);
 	}
@@ -154,6 +162,36 @@ static void match(struct job *j)
 	sync_pair();
 }
 
+/* MPI's own calls ------------------------------------------------------------------ */
+
+#ifdef PEER_HAS_ROWS
+static double run_row(const struct job *j, uint64_t n)
+{
+	mpi_turn *turn = peer_row(j->text[0]);
+	double start = now();
+
+	for (uint64_t i = 0; i < n; i++)
+		turn(out, in, (int)j->size);
+	return now() - start;
+}
+
+static void row(struct job *j)
+{
+	j->size = number(j, 1, MAX_SIZE / (unsigned)ranks);
+	j->run = run_row;
+	/* There and back counts as two. */
+	j->scale = strcmp(j->text[0], "PingPong") ? 1e6 : 0.5e6;
+	if (!peer_row(j->text[0]))
+		die(j->text[0], "no such row");
+	take_samples(j);
+}
+#else
+static void row(struct job *j)
+{
+	die(j->name, "only MPI has it");
+}
+#endif
+
 /* The table ------------------------------------------------------------------------ */
 
 static void windows(struct job *j, double (*run)(const struct job *, uint64_t), unsigned senders)
@@ -219,9 +257,17 @@ static void figure(struct job *j)
 	} else if (!strcmp(kind, "state")) {
 		take_one(state_kib, j, false);
 	} else if (!strcmp(kind, "latency")) {
-		j->size = number(j, 0, MAX_SIZE);
-		j->run = run_latency;
-		take_samples(j);
+		pattern(j, run_latency, MAX_SIZE);
+	} else if (!strcmp(kind, "exchange")) {
+		pattern(j, run_exchange, MAX_SIZE);
+	} else if (!strcmp(kind, "ring")) {
+		pattern(j, run_ring, MAX_SIZE);
+	} else if (!strcmp(kind, "alltoall")) {
+		pattern(j, run_alltoall, MAX_SIZE / (size_t)ranks);
+	} else if (!strcmp(kind, "mpi")) {
+		row(j);
+	} else if (!strcmp(kind, "both")) {
+		windows(j, run_both, 2);
 	} else if (!strcmp(kind, "rate")) {
 		windows(j, run_rate, 1);
 	} else if (!strcmp(kind, "many")) {

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define CHUNKS 5	     /* samples of a figure */
-#define MAX_SIZE (16u << 20) /* of a message */
+#define MAX_SIZE (16u << 20) /* of a message, or of all to or from one rank in a turn */
 #define MAX_DEPTH 100000
 #define MAX_WINDOW 1024
 
@@ -159,6 +159,8 @@ static inline void take_one(double (*of)(const struct job *j), const struct job 
 
 /* Before there is more than one process. */
 static void prepare(void);
+/* With --mesh: connects those among themselves that are connected to rank 0. */
+static void connect_mesh(void);
 /* Does one job; rank 0 leaves its samples. */
 static void figure(struct job *j);
 
@@ -274,6 +276,7 @@ static int processors(const char *list)
 }
 
 static const char *netns;
+static bool mesh;
 
 /* As if on another host. */
 static void leave_network(void)
@@ -290,6 +293,7 @@ static int options(int argc, char **argv, const char **cpus)
 	static const struct option names[] = {
 		{"ranks", 1, NULL, 'r'},      {"cpus", 1, NULL, 'c'}, {"time", 1, NULL, 't'},
 		{"unexpected", 1, NULL, 'u'}, {"line", 1, NULL, 'l'}, {"netns", 1, NULL, 'n'},
+		{"mesh", 0, NULL, 'm'},
 		{NULL, 0, NULL, 0},
 	};
 	int c;
@@ -307,6 +311,8 @@ static int options(int argc, char **argv, const char **cpus)
 			line_open(optarg);
 		else if (c == 'n')
 			netns = optarg;
+		else if (c == 'm')
+			mesh = true;
 		else
 			exit(2);
 	}
@@ -334,6 +340,8 @@ int main(int argc, char **argv)
 	peer_open();
 	opened = now() - start;
 	connect_all();
+	if (mesh)
+		connect_mesh();
 	measure_memory();
 	out = buffer();
 	in = buffer();

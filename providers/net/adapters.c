@@ -4,6 +4,7 @@
 
 #include "base/counters.h"
 #include "base/fds.h"
+#include "base/sys.h"
 #include "providers/net/session.h"
 
 static void adapter_ready(struct tw_watch *w, uint32_t events)
@@ -18,7 +19,7 @@ static void watch(struct tw_net_adapter *a, int op, uint32_t events)
 	struct epoll_event ev = {.events = events | EPOLLONESHOT, .data.ptr = &a->watch};
 
 	if (a->caps.fd >= 0)
-		epoll_ctl(a->ep->host->epfd, op, a->caps.fd, &ev);
+		tw_sys_epoll_ctl(a->ep->host->epfd, op, a->caps.fd, &ev);
 }
 
 void tw_net_adapter_unwatch(struct tw_net_adapter *a)

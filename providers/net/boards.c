@@ -85,7 +85,7 @@ static bool board_towards(const struct tw_net_ep *ep, const struct sockaddr_stor
 	/* Nothing is sent. */
 	tw_inet_set_port(&at, 1);
 	if (fd < 0 || tw_sys_connect(fd, (struct sockaddr *)&at, tw_inet_len(&at)) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&from, &len) < 0) {
+	    tw_sys_getsockname(fd, (struct sockaddr *)&from, &len) < 0) {
 		tw_sys_close(fd);
 		return false;
 	}

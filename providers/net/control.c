@@ -15,6 +15,8 @@
  *                       Each path of a link is asked for by its number.
  *   QUERY -> BOARDS     In place of CONNECT, see names.c.
  *   BOARDS              After ACCEPT, by a side with several: where it can be reached.
+ *   LEAVE               At once when an endpoint disconnects and packets are not acknowledged:
+ *                       the process may exit before it can say BYE.
  *   BYE                 After the acknowledgement of the last packet, or when the sender
  *                       has waited for that as long as it may.
  */
@@ -47,6 +49,7 @@ static void fill(struct tw_net_link *l, struct tw_net_ctrl *t, enum tw_net_ctrl_
 	t->to_endpoint = l->other.endpoint_id;
 	t->to_session = l->other.session;
 	t->job = tw_net_job();
+	t->launched = tw_net_auth()->has[TW_NET_KEY_JOB];
 	t->conn = l->conn;
 	t->to_conn = l->peer_conn;
 	t->epoch = l->epoch;
@@ -174,9 +177,8 @@ static void deny(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw_err 
 /* QUERY. */
 static void describe(struct tw_net_link *l)
 {
-	struct tw_net_ctrl t = {.magic = TW_NET_MAGIC,
-				.version = TW_NET_VERSION,
-				.type = TW_NET_BOARDS};
+	struct tw_net_ctrl t = {
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .type = TW_NET_BOARDS};
 
 	l->ep->host->up->describe(&t.boards);
 	put(l, &t);
@@ -195,11 +197,21 @@ static void send_boards(struct tw_net_link *l)
 	put(l, &t);
 }
 
+/*
+ * Both are of launchers, and not of the same one: a caller has tried its launcher's key before
+ * the user's.
+ */
+static bool of_other_job(const struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	return t->launched && l->proof.key == TW_NET_KEY_USER && tw_net_auth()->has[TW_NET_KEY_JOB];
+}
+
 /* CONNECT. */
 static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	struct tw_net_ep *ep = l->ep;
 	const struct tw_ident *self = &ep->host->self;
+	bool other_job = of_other_job(l, t);
 	struct tw_net_ctrl reply;
 	enum tw_err err;
 
@@ -207,9 +219,9 @@ static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->other = ident_of(t);
 	l->peer_conn = t->conn;
 	l->peer_port = t->port;
-	if (ep->closing || l->proof.other_job || t->job != tw_net_job() ||
-	    t->to_nic != self->nic_id || t->to_endpoint != self->endpoint_id) {
-		deny(l, TW_NET_WRONG, l->proof.other_job ? TW_EPERM : TW_ECLOSED);
+	if (ep->closing || other_job || t->job != tw_net_job() || t->to_nic != self->nic_id ||
+	    t->to_endpoint != self->endpoint_id) {
+		deny(l, TW_NET_WRONG, other_job ? TW_EPERM : TW_ECLOSED);
 		return;
 	}
 	if (t->key != self->filter) {
@@ -435,12 +447,18 @@ static void status(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		tw_net_resend(l, t->expected);
 }
 
+/* LEAVE, or BYE. */
+static void note_end(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	l->orderly = true;
+	l->final = t->seq;
+}
+
 static void goodbye(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	switch (l->state) {
 	case TW_NET_UP:
-		l->orderly = true;
-		l->final = t->seq;
+		note_end(l, t);
 		if (t->why == TW_OK)
 			tw_net_link_drain(l, TW_ECLOSED);
 		else
@@ -485,6 +503,8 @@ void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		tw_net_boards_take(l, t);
 	else if (t->type == TW_NET_STATUS && (up || l->state == TW_NET_LEAVING))
 		status(l, t);
+	else if (t->type == TW_NET_LEAVE && l->state == TW_NET_UP)
+		note_end(l, t);
 	else if (t->type == TW_NET_BYE)
 		goodbye(l, t);
 }

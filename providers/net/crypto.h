@@ -6,29 +6,46 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-#define TW_NET_KEY 32 /* bytes of a key, of a nonce and of a proof */
-#define TW_NET_TAG 16 /* bytes that sealing adds */
+#include "base/err.h"
+
+#define TW_NET_KEY 32 /* bytes of a key */
 
 enum { TW_NET_KEY_JOB, TW_NET_KEY_USER, TW_NET_KEYS }; /* the launcher's, a file's */
 
-#define TW_NET_CRYPTO_VERSION 1
-struct tw_net_crypto {
+/* The key of which a caller has said the name; false: there is none. */
+typedef bool tw_net_find_key(void *owner, const void *name, size_t len, uint8_t key[TW_NET_KEY]);
+
+/*
+ * TLS 1.3 (RFC 8446) with a pre-shared key and Diffie-Hellman, over a socket that is not waited
+ * for. A session belongs to one thread at a time. It does not close the socket.
+ */
+#define TW_NET_TLS_VERSION 1
+struct tw_net_tls {
 	uint32_t version;
+	/* Once, before the others; false: the library does not start. */
 	bool (*begin)(void);
-	/* HMAC-SHA256. */
-	void (*mac)(uint8_t out[TW_NET_KEY], const uint8_t key[TW_NET_KEY], const void *data,
-		    size_t len);
-	/* Compares in constant time. */
-	bool (*equal)(const uint8_t a[TW_NET_KEY], const uint8_t b[TW_NET_KEY]);
+	/* SHA-256. */
+	bool (*digest)(uint8_t out[TW_NET_KEY], const void *data, size_t len);
+	/* A caller's session; the name is copied. NULL: no memory. */
+	void *(*call)(int fd, const void *name, size_t len, const uint8_t key[TW_NET_KEY]);
+	/* A listener's. It calls find() with the owner, in shake() only. */
+	void *(*answer)(int fd, tw_net_find_key *find, void *owner);
 	/*
-	 * ChaCha20-Poly1305. A key and a number are used once. The sealed text is
-	 * TW_NET_TAG bytes longer; unsealing what was changed fails.
+	 * Goes on with the handshake; a caller's first time it only sends. TW_OK: the other side
+	 * has the key. TW_AGAIN: more must come. TW_EPERM: it does not have the key. TW_ECLOSED,
+	 * TW_ELOST: it hung up.
 	 */
-	void (*seal)(void *out, const void *text, size_t len, const uint8_t key[TW_NET_KEY],
-		     uint64_t number);
-	bool (*unseal)(void *out, const void *sealed, size_t len, const uint8_t key[TW_NET_KEY],
-		       uint64_t number);
+	enum tw_err (*shake)(void *session);
+	/* As recv(2) with MSG_DONTWAIT; EBADMSG: it was changed on its way. */
+	ssize_t (*recv)(void *session, void *data, size_t len);
+	/* All of it or nothing; every message of a session has the same length. */
+	bool (*send)(void *session, const void *data, size_t len);
+	/* Bytes that only the two sides know (RFC 8446, 7.5), others for each context. */
+	bool (*secret)(void *session, const void *context, size_t context_len, uint8_t *out,
+		       size_t len);
+	void (*end)(void *session);
 };
 
 /* MUNGE: credentials that only processes of one user can open. */

@@ -24,15 +24,21 @@
 #include "base/log.h"
 #include "base/settings.h"
 
-#define TW_DRIVER_VERSION 8 /* of this contract: another is not loaded */
+#define TW_DRIVER_VERSION 9 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
+#define TW_DRIVER_TOKEN 16
 
 /* The address of one end of a path, in the driver's own format; sent to the other side. */
 struct tw_driver_address {
 	uint32_t len;
 	uint8_t bytes[TW_DRIVER_ADDRESS];
 } TW_WIRE;
+
+/* A secret of each end of a path. Only the two sides know them, for this path alone. */
+struct tw_driver_tokens {
+	uint8_t mine[TW_DRIVER_TOKEN], other[TW_DRIVER_TOKEN];
+};
 
 /* Registered memory. */
 struct tw_driver_mr {
@@ -141,6 +147,7 @@ struct tw_driver {
 	 * than the interface of open(), or that one with NULL; TW_EUNREACH if it cannot.
 	 */
 	enum tw_err (*path_new)(void *instance, const struct sockaddr_storage *board,
+				const struct tw_driver_tokens *tokens,
 				struct tw_driver_address *mine, void **path);
 	/* Connects it to the other's address. TW_EPROTO if that is malformed, TW_ENOMEM. */
 	enum tw_err (*path_bind)(void *path, const struct tw_driver_address *other);

@@ -47,7 +47,7 @@ static bool sound(const char *path, const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode))
 		return refuse(path, "it is no file");
-	if (st->st_uid != geteuid() && st->st_uid != 0)
+	if (st->st_uid != tw_sys_euid() && st->st_uid != 0)
 		return refuse(path, "it is another user's");
 	if (st->st_mode & 077)
 		return refuse(path, "others can read or write it: chmod 600");
@@ -56,16 +56,15 @@ static bool sound(const char *path, const struct stat *st)
 	return true;
 }
 
-static bool read_key(const char *path, const struct tw_net_crypto *crypto, uint8_t key[TW_NET_KEY])
+static bool read_key(const char *path, const struct tw_net_tls *tls, uint8_t key[TW_NET_KEY])
 {
-	static const uint8_t zeros[TW_NET_KEY];
 	char text[MOST];
 	struct stat st;
 	ssize_t n = -1;
 	bool good;
 	int fd = tw_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-	if (fd < 0 || fstat(fd, &st) < 0) {
+	if (fd < 0 || tw_sys_fstat(fd, &st) < 0) {
 		refuse(path, strerror(errno));
 		tw_sys_close(fd);
 		return false;
@@ -76,9 +75,9 @@ static bool read_key(const char *path, const struct tw_net_crypto *crypto, uint8
 	tw_sys_close(fd);
 	if (!good || n < LEAST)
 		return good && refuse(path, "it cannot be read");
-	crypto->mac(key, zeros, text, (size_t)n);
+	good = tls->digest(key, text, (size_t)n);
 	explicit_bzero(text, sizeof(text));
-	return true;
+	return good;
 }
 
 /* Writes a new key beside path and gives it that name, unless another process was first. */
@@ -98,10 +97,9 @@ static bool write_key(const char *path)
 		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 	text[2 * TW_NET_KEY] = '\n';
 	good = tw_sys_write(fd, text, sizeof(text) - 1) == sizeof(text) - 1 &&
-	       syscall(SYS_fsync, fd) == 0 &&
-	       (linkat(AT_FDCWD, beside, AT_FDCWD, path, 0) == 0 || errno == EEXIST);
+	       syscall(SYS_fsync, fd) == 0 && (tw_sys_link(beside, path) == 0 || errno == EEXIST);
 	tw_sys_close(fd);
-	unlinkat(AT_FDCWD, beside, 0);
+	tw_sys_unlink(beside);
 	return good;
 }
 
@@ -113,7 +111,7 @@ static bool own_file(char path[PATH_SIZE], bool job)
 	size_t len;
 
 	if (!home || !*home) {
-		const struct passwd *user = getpwuid(geteuid());
+		const struct passwd *user = getpwuid(tw_sys_euid());
 
 		home = user ? user->pw_dir : "";
 	}
@@ -122,7 +120,7 @@ static bool own_file(char path[PATH_SIZE], bool job)
 		len = strlen(path);
 		snprintf(path + len, PATH_SIZE - len, "%s", parts[i]);
 		if (i < tw_countof(parts) - 1)
-			mkdirat(AT_FDCWD, path, 0700);
+			tw_sys_mkdir(path);
 	}
 	if (tw_sys_readable(path) || (errno == ENOENT && write_key(path)))
 		return true;
@@ -141,11 +139,11 @@ static const void *load(const char *name, const char *symbol, uint32_t version)
 
 static bool start(struct tw_net_auth *auth)
 {
-	auth->crypto = load("sodium", "tw_net_crypto_sodium", TW_NET_CRYPTO_VERSION);
-	if (auth->crypto && auth->crypto->begin())
+	auth->tls = load("tls", "tw_net_tls", TW_NET_TLS_VERSION);
+	if (auth->tls && auth->tls->begin())
 		return true;
-	if (auth->crypto)
-		tw_log(TW_LOG_ERROR, "no proof of identity: libsodium does not start");
+	if (auth->tls)
+		tw_log(TW_LOG_ERROR, "no proof of identity: OpenSSL does not start");
 	return false;
 }
 
@@ -156,7 +154,7 @@ static bool read_file(struct tw_net_auth *auth, bool job)
 	else if (!own_file(known.path, job))
 		return false;
 	snprintf(known.text, sizeof(known.text), "%s", known.path);
-	return read_key(known.path, auth->crypto, auth->key[TW_NET_KEY_USER]);
+	return read_key(known.path, auth->tls, auth->key[TW_NET_KEY_USER]);
 }
 
 /* Once; false if nothing is to be had without the launcher's key. */
@@ -203,7 +201,7 @@ const struct tw_net_auth *tw_net_auth(void)
 	if (!known.tried && prepare(&known.auth, job))
 		known.good = &known.auth;
 	known.tried = true;
-	if (job && known.auth.method == TW_NET_BY_KEY && known.auth.crypto)
+	if (job && known.auth.method == TW_NET_BY_KEY && known.auth.tls)
 		add_job();
 	good = known.good;
 	pthread_mutex_unlock(&known.mutex);

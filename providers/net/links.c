@@ -127,8 +127,9 @@ void tw_net_link_drain(struct tw_net_link *l, enum tw_err why)
 		l->last_rx = tw_clock();
 	l->state = TW_NET_DRAIN;
 	l->why = why;
+	/* All that was ever sent has come: it has left, and is not lost. */
 	if (l->orderly && l->expected == l->final) {
-		tw_net_link_fail(l, why);
+		tw_net_link_fail(l, TW_ECLOSED);
 		return;
 	}
 	tw_net_timer(l->ep, l->last_rx + tw_clock_us(QUIET_US));

@@ -7,6 +7,7 @@
  * those that ask for the boards of this host (names.c). Peers whose way by the endpoint's
  * board is broken call at a port of all boards, which they were told (boards.c).
  */
+#include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -22,12 +23,13 @@
 #include "base/sys.h"
 #include "providers/net/session.h"
 
-#define BACKLOG 256
+#define BACKLOG 1024
 #define PORT_STEP 1024 /* between two groups of ports */
 #define NAMES_PORT 8191
 #define ACCEPTS 64 /* in one call, so that callers cannot keep peers waiting */
 #define LISTEN_AGAIN_US 100000
-#define HALF_US 200000 /* a caller is kept so long, and once more after HELLO */
+#define HALF_US 200000	 /* at least so long a caller that has the key is kept */
+#define STRANGER_US 5000 /* the same of others: HELLO and TLS follow the connection at once */
 
 /* FNV-1a; 0 for the job without name. */
 uint32_t tw_net_job(void)
@@ -58,7 +60,7 @@ static enum tw_err claim(struct tw_net_ep *ep)
 	const struct tw_ident *me = &ep->host->self;
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	int n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "tagwire-net-%u-%s-%012llx-%u",
-			 (unsigned)geteuid(), tw_settings.job, (unsigned long long)me->nic_id,
+			 (unsigned)tw_sys_euid(), tw_settings.job, (unsigned long long)me->nic_id,
 			 me->endpoint_id);
 
 	ep->claim = tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -99,28 +101,43 @@ static void accept_one(const struct tw_net_listener *at, int sock,
 	 * when their first words have come, or after a second without.
 	 */
 	tw_net_auth();
-	setsockopt(at->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &one, sizeof(one));
+	tw_sys_setsockopt(at->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &one, sizeof(one));
 	tw_net_sock_ready(&l->watch, EPOLLIN);
 }
 
-/* When there are too many, the oldest is dropped, and told: a real peer comes again. */
-static bool room_for_caller(struct tw_net_ep *ep)
+/* Of the callers that have the key, or of the others; NULL: there is none. */
+static struct tw_net_link *oldest(struct tw_net_ep *ep, bool proved)
 {
 	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
-		if (l->state != TW_NET_HALF_OPEN)
-			continue;
-		/* Its message may have come and not been read yet. */
-		tw_net_sock_ready(&l->watch, EPOLLIN);
-		if (l->state != TW_NET_HALF_OPEN)
-			return true;
-		if (tw_clock() - l->begun < tw_clock_us(HALF_US))
-			return false;
-		if (l->channel == TW_NET_HELLO)
-			tw_net_hello_full(l);
-		tw_net_link_end(l);
-		return true;
+		if (l->state == TW_NET_HALF_OPEN && l->proof.proved == proved)
+			return l;
 	}
-	return false;
+	return NULL;
+}
+
+static bool drop(struct tw_net_link *l, uint64_t after_us)
+{
+	/* Its message may have come and not been read yet. */
+	tw_net_sock_ready(&l->watch, EPOLLIN);
+	if (l->state != TW_NET_HALF_OPEN)
+		return true;
+	if (tw_clock() - l->begun < tw_clock_us(after_us))
+		return false;
+	if (l->channel == TW_NET_HELLO)
+		tw_net_hello_full(l);
+	tw_net_link_end(l);
+	return true;
+}
+
+/*
+ * When there are too many, the oldest is dropped, and told: a real peer comes again. Strangers
+ * go first, so that they do not fill the system's queue.
+ */
+static bool room_for_caller(struct tw_net_ep *ep)
+{
+	struct tw_net_link *stranger = oldest(ep, false);
+
+	return stranger ? drop(stranger, STRANGER_US) : drop(oldest(ep, true), HALF_US);
 }
 
 static bool somebody_waits(const struct tw_net_listener *at)
@@ -140,12 +157,12 @@ static void short_of(struct tw_net_ep *ep)
 }
 
 /* Somebody waits and cannot be let in: the listener stays readable, so ignore it for a while. */
-static void pause_listening(struct tw_net_listener *at)
+static void pause_listening(struct tw_net_listener *at, uint64_t us)
 {
 	struct tw_net_ep *ep = at->ep;
 
 	tw_net_watch(ep, at->fd, 0, &at->watch, EPOLL_CTL_MOD);
-	ep->listen_again = tw_net_in(ep, LISTEN_AGAIN_US);
+	ep->listen_again = tw_net_in(ep, us);
 }
 
 static void listener_ready(struct tw_watch *w, uint32_t events)
@@ -164,19 +181,19 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 			if (!somebody_waits(at))
 				return;
 			if (!room_for_caller(ep)) {
-				pause_listening(at);
+				pause_listening(at, STRANGER_US);
 				return;
 			}
 		}
-		sock = accept4(at->fd, (struct sockaddr *)&from, &len,
-			       SOCK_CLOEXEC | SOCK_NONBLOCK);
+		sock = tw_sys_accept(at->fd, (struct sockaddr *)&from, &len,
+				     SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (sock >= 0)
 			accept_one(at, tw_fd_own(sock), &from);
 		else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 			return;
 		else {
 			short_of(ep);
-			pause_listening(at);
+			pause_listening(at, LISTEN_AGAIN_US);
 			return;
 		}
 	}
@@ -207,7 +224,7 @@ static bool listen_at(struct tw_net_ep *ep, struct sockaddr_storage *sa, uint32_
 		return false;
 	*at = (struct tw_net_listener){{listener_ready}, ep, fd};
 	tw_inet_set_port(sa, port);
-	setsockopt(fd, SOL_SOCKET, option, &one, sizeof(one));
+	tw_sys_setsockopt(fd, SOL_SOCKET, option, &one, sizeof(one));
 	tw_net_sock_options(fd, tw_net_silence_ms()); /* callers' sockets have them from here */
 	if (tw_sys_bind(fd, (struct sockaddr *)sa, tw_inet_len(sa)) < 0 ||
 	    tw_sys_listen(fd, BACKLOG) < 0 ||
@@ -253,10 +270,11 @@ uint32_t tw_net_listen_everywhere(struct tw_net_ep *ep, bool ipv6)
 	socklen_t len = sizeof(sa);
 
 	if (!listen_at(ep, &sa, 0, SO_REUSEADDR) ||
-	    getsockname(ep->listeners[ep->nlisteners - 1].fd, (struct sockaddr *)&sa, &len) < 0)
+	    tw_sys_getsockname(ep->listeners[ep->nlisteners - 1].fd, (struct sockaddr *)&sa, &len) <
+		    0)
 		return 0;
 	/* Both kinds of address have it in one place. */
-	return ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port);
+	return be16toh(((struct sockaddr_in *)(void *)&sa)->sin_port);
 }
 
 enum tw_err tw_net_listen(struct tw_net_ep *ep)

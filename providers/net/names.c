@@ -45,19 +45,19 @@ static enum tw_err reach(int fd, const struct sockaddr_storage *to)
 	if (error == EINPROGRESS) {
 		if (!wait_for(fd, POLLOUT, tw_clock() + tw_clock_us(1000 * REACH_MS)))
 			return TW_ETIMEDOUT;
-		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+		tw_sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
 	}
 	if (error == 0)
 		return TW_OK;
 	return error == ECONNREFUSED ? TW_ECLOSED : TW_EUNREACH;
 }
 
-static bool receive(int fd, void *buf, size_t len, uint64_t end)
+static bool receive(struct tw_net_link *l, void *buf, size_t len, uint64_t end)
 {
 	size_t have = 0;
 
-	while (have < len && wait_for(fd, POLLIN, end)) {
-		ssize_t n = tw_sys_recv(fd, (char *)buf + have, len - have, MSG_DONTWAIT);
+	while (have < len && wait_for(l->sock, POLLIN, end)) {
+		ssize_t n = tw_net_recv(l, (char *)buf + have, len - have);
 
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 			break;
@@ -66,29 +66,44 @@ static bool receive(int fd, void *buf, size_t len, uint64_t end)
 	return have == len;
 }
 
-/* The whole conversation. */
-static enum tw_err converse(int fd, struct tw_net_ctrl *reply)
+/* Until the other side has proved itself. */
+static enum tw_err greet(struct tw_net_link *l, uint64_t end)
 {
-	uint64_t end = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
-	struct tw_net_link l = {.state = TW_NET_NEW, .channel = TW_NET_OPEN, .sock = fd};
-	struct tw_net_ctrl t = {
-		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .type = TW_NET_QUERY};
-	struct tw_net_sealed sealed;
 	struct tw_net_hello hello;
-	enum tw_err err = tw_net_hello_send(&l);
+	enum tw_err err = tw_net_hello_send(l);
 
 	if (err == TW_OK)
-		err = receive(fd, &hello, sizeof(hello), end) ? tw_net_hello_take(&l, &hello, NULL)
-							      : TW_ELOST;
-	if (err == TW_OK &&
-	    (!tw_net_sock_write(&l, &t) || !receive(fd, &sealed, sizeof(sealed), end) ||
-	     !tw_net_unseal(&l, &sealed, reply) || reply->magic != TW_NET_MAGIC ||
-	     reply->type != TW_NET_BOARDS))
-		err = TW_ELOST;
+		err = receive(l, &hello, sizeof(hello), end) ? tw_net_hello_take(l, &hello)
+							     : TW_ELOST;
+	if (err != TW_OK)
+		return err;
+	while ((err = tw_net_shake(l)) == TW_AGAIN)
+		if (!wait_for(l->sock, POLLIN, end))
+			return TW_ELOST;
 	return err;
 }
 
-static enum tw_err ask_at(const struct sockaddr_storage *to, struct tw_net_ctrl *reply)
+/* The whole conversation, by the first key from that one on. */
+static enum tw_err converse(int fd, unsigned key, struct tw_net_ctrl *reply)
+{
+	uint64_t end = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
+	struct tw_net_link l = {.state = TW_NET_NEW, .sock = fd, .proof = {.key = key}};
+	struct tw_net_ctrl t = {
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .type = TW_NET_QUERY};
+	enum tw_err err = greet(&l, end);
+
+	if (err == TW_OK) {
+		l.channel = TW_NET_OPEN;
+		if (!tw_net_sock_write(&l, &t) || !receive(&l, reply, sizeof(*reply), end) ||
+		    reply->magic != TW_NET_MAGIC || reply->type != TW_NET_BOARDS)
+			err = TW_ELOST;
+	}
+	tw_net_proof_end(&l);
+	return err;
+}
+
+static enum tw_err ask_at(const struct sockaddr_storage *to, unsigned key,
+			  struct tw_net_ctrl *reply)
 {
 	int fd = tw_net_socket(to->ss_family);
 	enum tw_err err;
@@ -97,7 +112,7 @@ static enum tw_err ask_at(const struct sockaddr_storage *to, struct tw_net_ctrl 
 		return TW_ENOMEM;
 	err = reach(fd, to);
 	if (err == TW_OK) {
-		err = converse(fd, reply);
+		err = converse(fd, key, reply);
 		if (err != TW_OK && err != TW_EPERM)
 			err = TW_ECLOSED;
 	}
@@ -110,8 +125,8 @@ static enum tw_err ask(const struct sockaddr_storage *to, struct tw_net_ctrl *re
 {
 	enum tw_err err = TW_EPERM;
 
-	for (unsigned i = 0; i < STRANGERS && err == TW_EPERM; i++)
-		err = ask_at(to, reply);
+	for (unsigned i = 0; i < STRANGERS * TW_NET_KEYS && err == TW_EPERM; i++)
+		err = ask_at(to, i % TW_NET_KEYS, reply);
 	return err == TW_EPERM ? TW_ECLOSED : err;
 }
 

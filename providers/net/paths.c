@@ -152,13 +152,13 @@ static bool way_left(struct tw_net_link *l, const struct tw_net_path *p)
 	return next_way(l, p, &at, &w);
 }
 
-static enum tw_err make_path(const struct tw_net_way *w, struct tw_driver_address *mine,
-			     void **path)
+static enum tw_err make_path(const struct tw_net_way *w, const struct tw_driver_tokens *tokens,
+			     struct tw_driver_address *mine, void **path)
 {
 	const struct sockaddr_storage *board = &w->adapter->ep->boards[w->mine];
 
-	return w->adapter->driver->path_new(w->adapter->instance, w->mine ? board : NULL, mine,
-					    path);
+	return w->adapter->driver->path_new(w->adapter->instance, w->mine ? board : NULL, tokens,
+					    mine, path);
 }
 
 static void make_offer(const struct tw_net_adapter *a, struct tw_net_offer *o)
@@ -177,8 +177,12 @@ static void agree(struct tw_net_link *l, uint32_t max_packet)
 
 void tw_net_offer(struct tw_net_link *l, struct tw_net_path *p, struct tw_net_ctrl *t)
 {
+	struct tw_driver_tokens tokens;
+
 	tw_net_adapters_load(l->ep);
 	drop_offer(p);
+	if (!tw_net_tokens(l, p, t->round, true, &tokens))
+		return;
 	/* When all have failed, all are tried again. */
 	for (int again = 0; again < 2 && !t->noffers; again++) {
 		struct tw_net_offer *o = &t->offers[0];
@@ -190,7 +194,7 @@ void tw_net_offer(struct tw_net_link *l, struct tw_net_path *p, struct tw_net_ct
 		}
 		/* One offer only: opening the next driver may take a second. */
 		while (!t->noffers && next_way(l, p, &at, &p->offer)) {
-			if (make_path(&p->offer, &o->address, &p->offered) != TW_OK)
+			if (make_path(&p->offer, &tokens, &o->address, &p->offered) != TW_OK)
 				continue;
 			make_offer(p->offer.adapter, o);
 			t->from = p->offer.mine;
@@ -232,11 +236,14 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 {
 	struct tw_net_path *p = tw_net_path_at(l, offers->path);
 	struct tw_net_ep *ep = l->ep;
+	struct tw_driver_tokens tokens;
 	enum tw_err why = TW_EUNREACH;
 
 	tw_net_adapters_load(ep);
 	if (!p || offers->from >= TW_NET_MAX_BOARDS || offers->to >= ep->nboards)
 		return TW_EUNREACH;
+	if (!tw_net_tokens(l, p, offers->round, false, &tokens))
+		return TW_ENOMEM;
 	for (unsigned i = 0; i < ep->nadapters; i++) {
 		struct tw_net_way w = {&ep->adapters[i], offers->to, offers->from};
 		const struct tw_net_offer *o = offer_of(offers, w.adapter->driver->name);
@@ -246,7 +253,7 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 
 		if (!o || !tw_net_adapter_open(w.adapter) || !fits(l, o->max_packet) ||
 		    !fits(l, w.adapter->max_packet) || o->address.len > TW_DRIVER_ADDRESS ||
-		    make_path(&w, &mine->address, &path) != TW_OK)
+		    make_path(&w, &tokens, &mine->address, &path) != TW_OK)
 			continue;
 		err = w.adapter->driver->path_bind(path, &o->address);
 		if (err != TW_OK) {

@@ -3,11 +3,12 @@
  * The first words on a control channel: both sides prove that they have the same key
  * before either says anything else. doc/handshake.md has the protocol.
  *
- *   HELLO   the caller's nonce and the names of its keys, or by MUNGE a credential with a key
- *   HELLO   the listener's nonce, and its proof: a MAC of both nonces under one of the keys
- *   sealed  everything from there on, with keys that come of the nonces and that key, one for
- *           each direction, and numbered. The caller's first message is its proof.
+ *   HELLO   both ways, in clear: the version, and the proof that is asked for
+ *   TLS     with a pre-shared key; the caller does not wait for the listener's HELLO
+ *
+ * A caller with two keys tries the launcher's first, and calls again with the user's.
  */
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -16,86 +17,95 @@
 #include "base/sys.h"
 #include "providers/net/session.h"
 
-/* The uses of a key; no result serves for another one. */
-static const char names[16] = "tagwire names", listens[16] = "tagwire listens",
-		  seals_call[16] = "tagwire calls", seals_answer[16] = "tagwire answers";
-
-static void derive(uint8_t out[TW_NET_KEY], const struct tw_net_auth *auth,
-		   const uint8_t key[TW_NET_KEY], const char use[16], struct tw_net_transcript *t)
+static bool put(const struct tw_net_link *l, const void *data, size_t len, int flags)
 {
-	memcpy(t->use, use, sizeof(t->use));
-	auth->crypto->mac(out, key, t, sizeof(*t));
+	return tw_sys_send(l->sock, data, len, MSG_DONTWAIT | MSG_NOSIGNAL | flags) == (ssize_t)len;
 }
 
-/* Another one each time, so that callers are not known again by it. */
-static void name_of(uint8_t name[TW_NET_NAME], const struct tw_net_auth *auth, unsigned which,
-		    const uint8_t nonce[TW_NET_KEY])
+static struct tw_net_key_name name_of(const struct tw_net_auth *auth, unsigned key)
 {
-	struct tw_net_transcript t = {.use = {0}};
-	uint8_t mac[TW_NET_KEY];
-
-	memcpy(t.caller, nonce, TW_NET_KEY);
-	derive(mac, auth, auth->key[which], names, &t);
-	memcpy(name, mac, TW_NET_NAME);
+	return (struct tw_net_key_name){.magic = TW_NET_MAGIC,
+					.version = TW_NET_VERSION,
+					.method = (uint16_t)auth->method,
+					.key = key};
 }
 
-static bool is_named(const uint8_t name[TW_NET_NAME])
+/* A caller's next key from that one on; TW_NET_KEYS: it has no more. */
+static unsigned next_key(const struct tw_net_auth *auth, unsigned key)
 {
-	static const uint8_t none[TW_NET_NAME];
-
-	return memcmp(name, none, TW_NET_NAME) != 0;
+	while (key < TW_NET_KEYS && !auth->has[key])
+		key++;
+	return key;
 }
 
-static bool put(const struct tw_net_link *l, const void *data, size_t len)
+static enum tw_err call_by_key(struct tw_net_link *l, const struct tw_net_auth *auth)
 {
-	return tw_sys_send(l->sock, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len;
+	unsigned key = next_key(auth, l->proof.key);
+	struct tw_net_key_name name = name_of(auth, key);
+
+	if (key == TW_NET_KEYS)
+		return TW_ENOMEM;
+	l->proof.key = key;
+	l->proof.tls = auth->tls->call(l->sock, &name, offsetof(struct tw_net_key_name, credential),
+				       auth->key[key]);
+	return l->proof.tls ? TW_OK : TW_ENOMEM;
 }
 
-static void note_caller(struct tw_net_transcript *t, const struct tw_net_hello *caller)
+/* By a new key, which a credential carries. */
+static enum tw_err call_by_munge(struct tw_net_link *l, const struct tw_net_auth *auth)
 {
-	memcpy(t->caller, caller->nonce, sizeof(t->caller));
-	memcpy(t->names, caller->names, sizeof(t->names));
-}
-
-/* HELLO and a credential, which carries a key of its own. */
-static enum tw_err send_credential(struct tw_net_link *l, const struct tw_net_auth *auth,
-				    const struct tw_net_hello *h)
-{
-	struct tw_net_greeting m = {.hello = *h};
+	struct tw_net_key_name name = name_of(auth, 0);
+	uint8_t key[TW_NET_KEY];
 	char why[256];
 
-	if (!tw_sys_random(l->proof.tx_key, TW_NET_KEY))
+	if (!tw_sys_random(key, sizeof(key)))
 		return TW_ENOMEM;
-	if (auth->munge->encode(m.credential.text, sizeof(m.credential.text), l->proof.tx_key, why,
-				sizeof(why)))
-		return put(l, &m, sizeof(m)) ? TW_OK : TW_ELOST;
-	tw_log(TW_LOG_ERROR, "no credential of MUNGE: %s: is munged running?", why);
-	return TW_ENOMEM;
+	if (!auth->munge->encode(name.credential, sizeof(name.credential), key, why, sizeof(why))) {
+		tw_log(TW_LOG_ERROR, "no credential of MUNGE: %s: is munged running?", why);
+		return TW_ENOMEM;
+	}
+	l->proof.tls = auth->tls->call(l->sock, &name, sizeof(name), key);
+	explicit_bzero(key, sizeof(key));
+	return l->proof.tls ? TW_OK : TW_ENOMEM;
+}
+
+static struct tw_net_hello hello_of(enum tw_net_method method)
+{
+	struct tw_net_hello h = {
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = (uint16_t)method};
+
+	/* Without chance paths are made all the same; nothing is promised. */
+	if (method == TW_NET_NONE && !tw_sys_random(h.nonce, sizeof(h.nonce)))
+		memset(h.nonce, 0, sizeof(h.nonce));
+	return h;
 }
 
 enum tw_err tw_net_hello_send(struct tw_net_link *l)
 {
 	const struct tw_net_auth *auth = tw_net_auth();
-	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION};
+	struct tw_net_hello h;
+	enum tw_err err;
 
-	if (!auth || !tw_sys_random(h.nonce, sizeof(h.nonce)))
+	if (!auth)
 		return TW_ENOMEM;
-	h.method = auth->method;
-	for (unsigned i = 0; i < TW_NET_KEYS; i++)
-		if (auth->has[i])
-			name_of(h.names[i], auth, i, h.nonce);
-	note_caller(&l->proof.said, &h);
-	if (auth->munge)
-		return send_credential(l, auth, &h);
-	return put(l, &h, sizeof(h)) ? TW_OK : TW_ELOST;
+	h = hello_of(auth->method);
+	l->proof.called = true;
+	memcpy(l->proof.nonces[1], h.nonce, sizeof(h.nonce));
+	if (!auth->tls)
+		return put(l, &h, sizeof(h), 0) ? TW_OK : TW_ELOST;
+	err = auth->munge ? call_by_munge(l, auth) : call_by_key(l, auth);
+	if (err == TW_OK && !put(l, &h, sizeof(h), MSG_MORE))
+		err = TW_ELOST;
+	if (err == TW_OK)
+		err = auth->tls->shake(l->proof.tls);
+	return err == TW_AGAIN ? TW_OK : err;
 }
 
 void tw_net_hello_full(struct tw_net_link *l)
 {
-	struct tw_net_hello h = {
-		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = TW_NET_FULL};
+	struct tw_net_hello h = hello_of(TW_NET_FULL);
 
-	put(l, &h, sizeof(h));
+	put(l, &h, sizeof(h), 0);
 }
 
 /* Whether the other side speaks this protocol and asks for the same proof. */
@@ -108,130 +118,127 @@ static enum tw_err alike(const struct tw_net_auth *auth, const struct tw_net_hel
 	return h->method == auth->method ? TW_OK : TW_EPERM;
 }
 
-/* Both nonces are known; a listener's keys are a caller's the other way round. */
-static void open_channel(struct tw_net_proof *p, const struct tw_net_auth *auth,
-			 const uint8_t key[TW_NET_KEY], bool listener)
-{
-	uint8_t call[TW_NET_KEY], answer[TW_NET_KEY];
-
-	derive(call, auth, key, seals_call, &p->said);
-	derive(answer, auth, key, seals_answer, &p->said);
-	memcpy(p->tx_key, listener ? answer : call, TW_NET_KEY);
-	memcpy(p->rx_key, listener ? call : answer, TW_NET_KEY);
-	p->sent = p->taken = 0;
-}
-
-/* The listener has answered: which of this side's keys does it have? */
-static enum tw_err answered(struct tw_net_link *l, const struct tw_net_auth *auth,
-			    const struct tw_net_hello *h)
-{
-	struct tw_net_transcript *t = &l->proof.said;
-	enum tw_err err = alike(auth, h);
-	uint8_t proof[TW_NET_KEY];
-
-	if (err != TW_OK || !auth->crypto)
-		return err;
-	memcpy(t->listener, h->nonce, sizeof(t->listener));
-	for (unsigned i = 0; i < TW_NET_KEYS; i++) {
-		const uint8_t *key = auth->munge ? l->proof.tx_key : auth->key[i];
-
-		if (!auth->munge && !is_named(t->names[i]))
-			continue;
-		derive(proof, auth, key, listens, t);
-		if (!auth->crypto->equal(proof, h->proof))
-			continue;
-		open_channel(&l->proof, auth, key, false);
-		return TW_OK;
-	}
-	return TW_EPERM;
-}
-
-/* The key that the caller has as well, or NULL. */
-static const uint8_t *shared(struct tw_net_link *l, const struct tw_net_auth *auth,
-			     const struct tw_net_hello *h)
-{
-	uint8_t name[TW_NET_NAME];
-
-	for (unsigned i = 0; i < TW_NET_KEYS; i++) {
-		if (!auth->has[i] || !is_named(h->names[i]))
-			continue;
-		name_of(name, auth, i, h->nonce);
-		if (memcmp(name, h->names[i], TW_NET_NAME) == 0)
-			return auth->key[i];
-		l->proof.other_job |= i == TW_NET_KEY_JOB;
-	}
-	return NULL;
-}
-
-static const uint8_t *opened(struct tw_net_link *l, const struct tw_net_auth *auth,
-			     const struct tw_net_credential *c)
+static bool open_credential(const struct tw_net_link *l, const struct tw_net_key_name *name,
+			    uint8_t key[TW_NET_KEY])
 {
 	char why[256] = "none came", from[INET6_ADDRSTRLEN];
 
-	if (c && memchr(c->text, 0, sizeof(c->text)) &&
-	    auth->munge->decode(c->text, l->proof.tx_key, why, sizeof(why)))
-		return l->proof.tx_key;
+	if (memchr(name->credential, 0, sizeof(name->credential)) &&
+	    tw_net_auth()->munge->decode(name->credential, key, why, sizeof(why)))
+		return true;
 	tw_log(TW_LOG_WARN, "the credential of %s: %s; see tagwire-key(7)",
 	       tw_inet_text(&l->peer_addr, from, sizeof(from)), why);
-	return NULL;
+	return false;
 }
 
-/* A caller: answers it. One without the key is told so by a wrong proof. */
-static enum tw_err called(struct tw_net_link *l, const struct tw_net_auth *auth,
-			  const struct tw_net_hello *h, const struct tw_net_credential *c)
+/* The key that a caller has named; what its HELLO said must be in the name. */
+static bool find_key(void *owner, const void *data, size_t len, uint8_t key[TW_NET_KEY])
 {
-	struct tw_net_hello reply = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION};
-	enum tw_err err = auth ? alike(auth, h) : TW_EPERM;
-	struct tw_net_transcript *t = &l->proof.said;
-	const uint8_t *key = NULL;
+	const size_t head = offsetof(struct tw_net_key_name, credential);
+	const struct tw_net_auth *auth = tw_net_auth();
+	struct tw_net_key_name name, expected;
+	struct tw_net_link *l = owner;
 
-	reply.method = auth ? auth->method : h->method;
-	if (!tw_sys_random(reply.nonce, sizeof(reply.nonce)))
-		return TW_ELOST;
-	if (err == TW_OK && auth->crypto) {
-		note_caller(t, h);
-		memcpy(t->listener, reply.nonce, sizeof(t->listener));
-		key = auth->munge ? opened(l, auth, c) : shared(l, auth, h);
-		if (key) {
-			derive(reply.proof, auth, key, listens, t);
-			open_channel(&l->proof, auth, key, true);
-		} else {
-			err = TW_EPERM;
-		}
-	}
-	return put(l, &reply, sizeof(reply)) ? err : TW_ELOST;
+	if (len != (auth->munge ? sizeof(name) : head))
+		return false;
+	memcpy(&name, data, len);
+	l->proof.key = auth->munge ? 0 : name.key;
+	expected = name_of(auth, l->proof.key);
+	if (memcmp(&name, &expected, head) != 0 || name.key >= TW_NET_KEYS)
+		return false;
+	if (auth->munge)
+		return l->proof.found = open_credential(l, &name, key);
+	if (!auth->has[name.key])
+		return false;
+	memcpy(key, auth->key[name.key], TW_NET_KEY);
+	return l->proof.found = true;
 }
 
-enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h,
-			      const struct tw_net_credential *c)
+/* A caller. It is told what is asked for here, whatever it has said. */
+static enum tw_err called(struct tw_net_link *l, const struct tw_net_auth *auth,
+			  const struct tw_net_hello *h)
+{
+	/* Of TLS: handshake_failure (RFC 8446, 6.2). */
+	static const uint8_t no_key[] = {21, 3, 3, 0, 2, 2, 40};
+	struct tw_net_hello reply = hello_of(auth ? auth->method : h->method);
+	enum tw_err err = auth ? alike(auth, h) : TW_EPERM;
+
+	if (!put(l, &reply, sizeof(reply), 0) || (!auth && !put(l, no_key, sizeof(no_key), 0)))
+		return TW_ELOST;
+	l->proof.called = false;
+	memcpy(l->proof.nonces[0], reply.nonce, sizeof(reply.nonce));
+	memcpy(l->proof.nonces[1], h->nonce, sizeof(h->nonce));
+	if (err != TW_OK || !auth->tls)
+		return err;
+	l->proof.key = TW_NET_KEY_USER;
+	l->proof.tls = auth->tls->answer(l->sock, find_key, l);
+	return l->proof.tls ? TW_OK : TW_ELOST;
+}
+
+enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h)
 {
 	const struct tw_net_auth *auth = tw_net_auth();
 
 	if (h->magic != TW_NET_MAGIC)
 		return TW_EPROTO;
-	return l->state == TW_NET_HALF_OPEN ? called(l, auth, h, c) : answered(l, auth, h);
+	if (l->state == TW_NET_HALF_OPEN)
+		return called(l, auth, h);
+	memcpy(l->proof.nonces[0], h->nonce, sizeof(h->nonce));
+	return alike(auth, h);
 }
 
-void tw_net_seal(struct tw_net_link *l, const struct tw_net_ctrl *t, struct tw_net_sealed *out)
+static bool token_of(const struct tw_net_link *l, const struct tw_net_path_end *of,
+		     uint8_t token[TW_DRIVER_TOKEN])
 {
-	const struct tw_net_crypto *crypto = tw_net_auth()->crypto;
+	const uint8_t *bytes = (const uint8_t *)of;
 
-	if (crypto) {
-		crypto->seal(out, t, sizeof(*t), l->proof.tx_key, l->proof.sent++);
-		return;
-	}
-	memcpy(out->text, t, sizeof(*t));
-	memset(out->tag, 0, sizeof(out->tag));
-}
-
-bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct tw_net_ctrl *t)
-{
-	const struct tw_net_crypto *crypto = tw_net_auth()->crypto;
-
-	if (crypto)
-		return crypto->unseal(t, in, sizeof(*in), l->proof.rx_key, l->proof.taken++);
-	memcpy(t, in->text, sizeof(*t));
+	if (l->proof.tls)
+		return tw_net_auth()->tls->secret(l->proof.tls, of, sizeof(*of), token,
+						  TW_DRIVER_TOKEN);
+	memcpy(token, l->proof.nonces[of->of_caller], TW_DRIVER_TOKEN);
+	for (size_t i = 0; i < sizeof(*of); i++)
+		token[i] ^= bytes[i];
 	return true;
+}
+
+bool tw_net_tokens(const struct tw_net_link *l, const struct tw_net_path *p, uint32_t round,
+		   bool asks, struct tw_driver_tokens *tokens)
+{
+	struct tw_net_path_end mine = {.path = p->number,
+				       .round = round,
+				       .asked_by_caller = l->proof.called == asks,
+				       .of_caller = l->proof.called};
+	struct tw_net_path_end other = mine;
+
+	other.of_caller = !mine.of_caller;
+	return token_of(l, &mine, tokens->mine) && token_of(l, &other, tokens->other);
+}
+
+enum tw_err tw_net_shake(struct tw_net_link *l)
+{
+	return l->proof.tls ? tw_net_auth()->tls->shake(l->proof.tls) : TW_OK;
+}
+
+void tw_net_proof_end(struct tw_net_link *l)
+{
+	if (l->proof.tls)
+		tw_net_auth()->tls->end(l->proof.tls);
+	l->proof.tls = NULL;
+	l->proof.found = l->proof.proved = false;
+}
+
+ssize_t tw_net_recv(struct tw_net_link *l, void *data, size_t len)
+{
+	if (l->proof.tls && l->channel == TW_NET_OPEN)
+		return tw_net_auth()->tls->recv(l->proof.tls, data, len);
+	return tw_sys_recv(l->sock, data, len, MSG_DONTWAIT);
+}
+
+bool tw_net_transmit(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	if (l->proof.tls)
+		return tw_net_auth()->tls->send(l->proof.tls, t, sizeof(*t));
+	return put(l, t, sizeof(*t), 0);
 }
 
 /* Another key may be another user's: any other reason says more. */
@@ -244,74 +251,105 @@ void tw_net_stranger(struct tw_net_link *l, struct tw_net_stranger s)
 		l->stranger = s;
 }
 
-/* The other side lacks the key, or somebody has changed what it said. */
+/* A caller lacks the key. One with a launcher's key has another, and calls again. */
 static void keyless(const struct tw_net_link *l)
 {
 	char from[INET6_ADDRSTRLEN];
 
-	tw_log(TW_LOG_WARN, "endpoint %u: %s does not have the key %s; see tagwire-key(7)",
-	       l->ep->host->self.endpoint_id, tw_inet_text(&l->peer_addr, from, sizeof(from)),
-	       tw_net_key_text());
+	if (tw_net_auth()->method == TW_NET_BY_KEY && l->proof.key != TW_NET_KEY_JOB)
+		tw_log(TW_LOG_WARN,
+		       "endpoint %u: %s does not have the key %s; see tagwire-key(7)",
+		       l->ep->host->self.endpoint_id,
+		       tw_inet_text(&l->peer_addr, from, sizeof(from)), tw_net_key_text());
 }
 
-/* The caller has named a key: what its CONNECT will ask for is opened while that is under way. */
+/* The caller has the key, if one is asked for: what its CONNECT will ask for is opened while that is under way. */
 static void expect_connect(struct tw_net_link *l)
 {
 	l->begun = tw_clock();
-	if (l->own_port && tw_net_auth()->crypto)
+	l->proof.proved = true;
+	if (l->own_port && l->proof.tls)
 		tw_net_adapters_open(l->ep);
 }
 
-static void greeted(struct tw_net_link *l, const struct tw_net_hello *h,
-		    const struct tw_net_credential *c)
+static void opened(struct tw_net_link *l)
 {
-	enum tw_err err = tw_net_hello_take(l, h, c);
+	l->channel = TW_NET_OPEN;
+	l->again = 0;
+	if (l->state != TW_NET_HALF_OPEN)
+		tw_net_ctrl_begin(l);
+	else if (!l->proof.proved)
+		expect_connect(l);
+}
 
-	if (err == TW_OK) {
-		l->channel = TW_NET_OPEN;
-		l->again = 0;
-		if (l->state != TW_NET_HALF_OPEN)
-			tw_net_ctrl_begin(l);
-		else
-			expect_connect(l);
-	} else if (l->state == TW_NET_HALF_OPEN || err == TW_ELOST || err == TW_AGAIN) {
-		if (err == TW_EPERM && h->method == TW_NET_BY_KEY)
-			keyless(l);
+/* Another endpoint than is wanted, perhaps another user's, or none at all. */
+static void leave(struct tw_net_link *l, struct tw_net_stranger s)
+{
+	tw_net_stranger(l, s);
+	tw_net_dial_next(l);
+}
+
+static void greeted(struct tw_net_link *l, const struct tw_net_hello *h)
+{
+	enum tw_err err = tw_net_hello_take(l, h);
+
+	if (err == TW_OK && l->proof.tls)
+		l->channel = TW_NET_SHAKE;
+	else if (err == TW_OK)
+		opened(l);
+	else if (l->state == TW_NET_HALF_OPEN || err == TW_ELOST || err == TW_AGAIN)
 		tw_net_sock_lost(l, err);
-	} else {
-		/* Another endpoint than is wanted, perhaps another user's, or none at all. */
-		if (h->magic == TW_NET_MAGIC)
-			tw_net_stranger(l, (struct tw_net_stranger){err, h->version, h->method,
-								    .other_job = false});
+	else if (h->magic == TW_NET_MAGIC)
+		leave(l, (struct tw_net_stranger){err, h->version, h->method, .other_job = false});
+	else
 		tw_net_dial_next(l);
+}
+
+/* The other side does not have the key that was tried. */
+static void unproved(struct tw_net_link *l)
+{
+	const struct tw_net_auth *auth = tw_net_auth();
+
+	if (l->state == TW_NET_HALF_OPEN) {
+		keyless(l);
+		tw_net_sock_lost(l, TW_EPERM);
+	} else if (l->state == TW_NET_NEW && !auth->munge &&
+		   next_key(auth, l->proof.key + 1) < TW_NET_KEYS) {
+		l->proof.key++;
+		tw_net_dial_same(l);
+	} else {
+		leave(l, (struct tw_net_stranger){TW_EPERM, TW_NET_VERSION, (uint16_t)auth->method,
+						  .other_job = false});
 	}
+}
+
+bool tw_net_shake_on(struct tw_net_link *l)
+{
+	enum tw_err err = tw_net_shake(l);
+
+	if (err == TW_OK)
+		opened(l);
+	else if (err == TW_EPERM)
+		unproved(l);
+	else if (err != TW_AGAIN)
+		tw_net_sock_lost(l, err);
+	else if (l->proof.found && !l->proof.proved)
+		expect_connect(l);
+	return err == TW_OK;
 }
 
 size_t tw_net_awaited(const struct tw_net_link *l)
 {
-	const struct tw_net_hello *h = &l->in.first.hello;
-	const struct tw_net_auth *auth;
-
-	if (l->channel == TW_NET_OPEN)
-		return sizeof(l->in.sealed);
-	if (l->in_len < sizeof(*h) || l->state != TW_NET_HALF_OPEN || h->magic != TW_NET_MAGIC)
-		return sizeof(*h);
-	auth = tw_net_auth();
-	return auth && auth->munge && alike(auth, h) == TW_OK ? sizeof(l->in.first) : sizeof(*h);
+	return l->channel == TW_NET_HELLO ? sizeof(l->in.hello) : sizeof(l->in.ctrl);
 }
 
 void tw_net_take(struct tw_net_link *l)
 {
-	bool credential = l->in_len > sizeof(l->in.first.hello);
-	struct tw_net_ctrl t;
+	struct tw_net_ctrl t = l->in.ctrl;
 
 	l->in_len = 0;
-	if (l->channel == TW_NET_HELLO) {
-		greeted(l, &l->in.first.hello, credential ? &l->in.first.credential : NULL);
-	} else if (tw_net_unseal(l, &l->in.sealed, &t)) {
+	if (l->channel == TW_NET_HELLO)
+		greeted(l, &l->in.hello);
+	else
 		tw_net_on_ctrl(l, &t);
-	} else {
-		keyless(l);
-		tw_net_sock_lost(l, TW_EPROTO);
-	}
 }

@@ -5,6 +5,7 @@
  * endpoint that is meant answers with its address, of which the NIC id is a hash. Nothing is
  * believed beyond that: the proof follows on the connection.
  */
+#include <endian.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -37,7 +38,7 @@ _Static_assert(sizeof(struct seek) == 40, "wire format");
 static struct sockaddr_in6 group_at(void)
 {
 	return (struct sockaddr_in6){.sin6_family = AF_INET6,
-				     .sin6_port = htons((uint16_t)tw_net_names_port(0)),
+				     .sin6_port = htobe16((uint16_t)tw_net_names_port(0)),
 				     .sin6_addr = group};
 }
 
@@ -132,14 +133,14 @@ static void join(int fd, unsigned index, const void *arg)
 	struct ipv6_mreq m = {group, index};
 
 	(void)arg;
-	setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &m, sizeof(m));
+	tw_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &m, sizeof(m));
 }
 
 static void ask(int fd, unsigned index, const void *arg)
 {
 	struct sockaddr_in6 to = group_at();
 
-	if (setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof(index)) == 0)
+	if (tw_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof(index)) == 0)
 		give(fd, arg, &to);
 }
 
@@ -150,7 +151,7 @@ void tw_net_seek_listen(struct tw_net_ep *ep)
 
 	if (!open_at(ep, &ep->sought, sought))
 		return;
-	setsockopt(ep->sought.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	tw_sys_setsockopt(ep->sought.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (tw_sys_bind(ep->sought.fd, (struct sockaddr *)&at, sizeof(at)) == 0)
 		each_interface(ep->sought.fd, join, NULL);
 }

@@ -10,6 +10,7 @@
 
 #include "base/counters.h"
 #include "base/fds.h"
+#include "base/sys.h"
 
 #define QUIET_POLLS 64 /* polls without packets, before drivers are polled every 16th time only */
 #define QUIET_US 50000 /* of polling without packets, before descriptors are watched again */
@@ -241,10 +242,12 @@ static void do_disconnect(struct tw_link *link)
 	l->until = (l->broken ? l->broken : tw_clock()) + tw_clock_us(1000ull * tw_settings.retry);
 	tw_net_timer(l->ep, l->until);
 	l->blocked = true;
-	if (tw_list_empty(&l->kept))
+	if (tw_list_empty(&l->kept)) {
 		tw_net_goodbye(l);
-	else
-		tw_net_flush(l);
+		return;
+	}
+	tw_net_ctrl_send(l, TW_NET_LEAVE, TW_OK);
+	tw_net_flush(l);
 }
 
 static bool undelivered(struct tw_net_ep *ep)
@@ -266,7 +269,7 @@ static void linger(struct tw_net_ep *ep)
 
 	ep->closing = true;
 	while (undelivered(ep)) {
-		int n = epoll_wait(ep->host->epfd, ev, tw_countof(ev), 1);
+		int n = tw_sys_epoll_wait(ep->host->epfd, ev, tw_countof(ev), 1);
 
 		for (int i = 0; i < n; i++) {
 			struct tw_watch *w = ev[i].data.ptr;
@@ -310,9 +313,9 @@ static void do_hide(void *instance)
 {
 	struct tw_net_ep *ep = instance;
 
-	dup3(ep->host->epfd, ep->claim, O_CLOEXEC);
+	tw_sys_dup3(ep->host->epfd, ep->claim, O_CLOEXEC);
 	for (unsigned i = 0; i < ep->nlisteners; i++)
-		dup3(ep->host->epfd, ep->listeners[i].fd, O_CLOEXEC);
+		tw_sys_dup3(ep->host->epfd, ep->listeners[i].fd, O_CLOEXEC);
 }
 
 static enum tw_err do_open(struct tw_host *host, void **instance)

@@ -14,8 +14,8 @@
  *   paths.c    the paths of links
  *   boards.c   the boards of both hosts, and which reach each other
  *   control.c  the control channel: connecting, resuming, closing
- *   proof.c    its first words, and what seals the others
- *   key.c      the key that they prove
+ *   proof.c    its first words, and TLS
+ *   key.c      the keys that it proves
  *   sock.c     calling, and the sockets
  *   listen.c   where others call
  *   names.c    the boards of hosts
@@ -29,8 +29,8 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/slots.h"
-#include "providers/net/crypto.h"
 #include "providers/net/driver.h"
+#include "providers/net/proof.h"
 #include "providers/net/wire.h"
 #include "providers/provider.h"
 
@@ -49,28 +49,12 @@
 #define TW_NET_ABSENT_US 10000000 /* until a driver that could not be opened is tried again */
 #define TW_NET_PROBE_US 20000	/* between two probes, or attempts to connect */
 
-/* How this process proves itself. */
-struct tw_net_auth {
-	enum tw_net_method method;
-	const struct tw_net_crypto *crypto; /* NULL: TAGWIRE_AUTH=none */
-	const struct tw_net_munge *munge;   /* or NULL */
-	bool has[TW_NET_KEYS];
-	uint8_t key[TW_NET_KEYS][TW_NET_KEY];
-};
-
-/* The keys of a connection. */
-struct tw_net_proof {
-	struct tw_net_transcript said;
-	uint8_t tx_key[TW_NET_KEY], rx_key[TW_NET_KEY]; /* by MUNGE, tx_key is its key before */
-	uint64_t sent, taken;
-	bool other_job; /* both are of launchers, and not of the same one */
-};
-
 enum tw_net_channel {
 	TW_NET_NO_CHANNEL,
 	TW_NET_SEEKING, /* its address is not known yet */
 	TW_NET_DIALING,
-	TW_NET_HELLO, /* connected, the other side has not proved itself */
+	TW_NET_HELLO, /* connected, the other side has said nothing */
+	TW_NET_SHAKE, /* it has not proved itself */
 	TW_NET_OPEN,
 };
 
@@ -160,13 +144,6 @@ struct tw_net_others {
 	uint32_t port; /* where it listens on all of them, 0 nowhere */
 };
 
-/* Another listener than is wanted. */
-struct tw_net_stranger {
-	enum tw_err why; /* it was left, TW_OK: there was none */
-	uint16_t version, method;
-	bool other_job; /* it is of another job of a launcher */
-};
-
 struct tw_net_link {
 	struct tw_link link;
 	struct tw_net_ep *ep;
@@ -192,8 +169,8 @@ struct tw_net_link {
 	struct tw_net_stranger stranger;
 	uint64_t begun; /* tick */
 	union {
-		struct tw_net_greeting first;
-		struct tw_net_sealed sealed;
+		struct tw_net_hello hello;
+		struct tw_net_ctrl ctrl;
 	} in; /* in_len bytes have come */
 	uint32_t in_len;
 	struct tw_net_path paths[TW_NET_PATHS]; /* by number */
@@ -223,8 +200,8 @@ struct tw_net_link {
 	uint32_t expected;
 	uint32_t unacked; /* packets taken in that were not acknowledged */
 	uint64_t gap_at;  /* tick of the last report of a missing packet, 0: none is missing */
-	uint32_t final;	  /* while draining: the first that was never sent */
-	bool orderly;	  /* the other side sent BYE */
+	uint32_t final;	  /* the first that will not be sent */
+	bool orderly;	  /* the other side sent LEAVE or BYE: final is known */
 	uint64_t last_rx; /* tick of the last packet */
 	/* Remote memory. */
 	struct tw_list ops, mrs;
@@ -356,29 +333,6 @@ void tw_net_ctrl_begin(struct tw_net_link *l);
 void tw_net_resume(struct tw_net_link *l, struct tw_net_path *p);
 /* Sends BYE, after which no path can be agreed on. */
 void tw_net_goodbye(struct tw_net_link *l);
-
-/* key.c: NULL if there is none; the reason has been logged. */
-const struct tw_net_auth *tw_net_auth(void);
-/* Its keys, for messages. */
-const char *tw_net_key_text(void);
-
-/* proof.c: once an auth is there. */
-enum tw_err tw_net_hello_send(struct tw_net_link *l);
-/* A listener without room has this instead of an answer. */
-void tw_net_hello_full(struct tw_net_link *l);
-/*
- * TW_OK: the channel is open. TW_EPROTO, TW_EPERM: the other side is none of ours. A listener
- * by MUNGE has the caller's credential, too.
- */
-enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *h,
-			      const struct tw_net_credential *c);
-void tw_net_stranger(struct tw_net_link *l, struct tw_net_stranger s);
-void tw_net_seal(struct tw_net_link *l, const struct tw_net_ctrl *t, struct tw_net_sealed *out);
-bool tw_net_unseal(struct tw_net_link *l, const struct tw_net_sealed *in, struct tw_net_ctrl *t);
-/* How long the message is of which in_len bytes have come, as far as these tell. */
-size_t tw_net_awaited(const struct tw_net_link *l);
-/* All of it has come. */
-void tw_net_take(struct tw_net_link *l);
 
 /* listen.c */
 enum tw_err tw_net_listen(struct tw_net_ep *ep);

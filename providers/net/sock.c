@@ -24,7 +24,7 @@ int tw_net_watch(struct tw_net_ep *ep, int fd, uint32_t events, struct tw_watch 
 {
 	struct epoll_event ev = {.events = events, .data.ptr = w};
 
-	return epoll_ctl(ep->host->epfd, op, fd, &ev);
+	return tw_sys_epoll_ctl(ep->host->epfd, op, fd, &ev);
 }
 
 int tw_net_socket(int family)
@@ -48,15 +48,16 @@ void tw_net_sock_options(int fd, int limit)
 {
 	int one = 1, idle = idle_seconds();
 
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
+	tw_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	tw_sys_setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	tw_sys_setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	tw_sys_setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
+	tw_sys_setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
 }
 
 void tw_net_sock_close(struct tw_net_link *l)
 {
+	tw_net_proof_end(l);
 	tw_fd_close(l->sock);
 	l->sock = -1;
 	l->channel = TW_NET_NO_CHANNEL;
@@ -78,16 +79,7 @@ bool tw_net_sock_stalled(const struct tw_net_link *l)
 
 bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
-	struct tw_net_sealed out;
-	ssize_t n;
-
-	if (l->channel != TW_NET_OPEN || l->tx_shutdown)
-		return false;
-	tw_net_seal(l, t, &out);
-	n = tw_sys_send(l->sock, &out, sizeof(out), MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (n < 0)
-		l->proof.sent--; /* nothing has left: the number is the next one's */
-	return n == (ssize_t)sizeof(out);
+	return l->channel == TW_NET_OPEN && !l->tx_shutdown && tw_net_transmit(l, t);
 }
 
 void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from)
@@ -96,6 +88,7 @@ void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from)
 	l->sock = from->sock;
 	l->channel = from->channel;
 	l->proof = from->proof;
+	from->proof.tls = NULL;
 	/* With several boards it may have called from another than the one to be called. */
 	if (!l->others)
 		l->peer_addr = from->peer_addr;
@@ -111,6 +104,8 @@ static enum tw_err err_of(int error)
 		return TW_ECLOSED;
 	case ETIMEDOUT:
 		return TW_ETIMEDOUT;
+	case EBADMSG:
+		return TW_EPROTO;
 	case EMFILE:
 	case ENFILE:
 	case ENOMEM:
@@ -267,13 +262,15 @@ static void refused(struct tw_net_link *l, enum tw_err why)
 
 void tw_net_dial_next(struct tw_net_link *l)
 {
+	if (l->state == TW_NET_NEW)
+		l->proof.key = 0;
 	refused(l, TW_ECLOSED);
 }
 
 void tw_net_dial_same(struct tw_net_link *l)
 {
 	l->port_try--;
-	tw_net_dial_next(l);
+	refused(l, TW_ECLOSED);
 }
 
 /*
@@ -303,7 +300,7 @@ static void room_later(struct tw_net_link *l)
 
 void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 {
-	bool known = why == TW_AGAIN || (l->channel == TW_NET_OPEN && why != TW_EPROTO);
+	bool known = why == TW_AGAIN || (l->channel >= TW_NET_SHAKE && why != TW_EPROTO);
 	uint64_t since;
 
 	tw_log(TW_LOG_DEBUG, "endpoint %u: the connection is gone (%d)", l->other.endpoint_id, why);
@@ -321,6 +318,10 @@ void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 		tw_net_link_fail(l, TW_ELOST);
 		return;
 	case TW_NET_UP:
+		if (l->orderly && l->expected == l->final) {
+			tw_net_link_drain(l, TW_ECLOSED);
+			return;
+		}
 		break;
 	case TW_NET_DRAIN:
 		return;
@@ -351,12 +352,15 @@ static void dialed(struct tw_net_link *l)
 	socklen_t len = sizeof(error);
 	enum tw_err err;
 
-	getsockopt(l->sock, SOL_SOCKET, SO_ERROR, &error, &len);
+	tw_sys_getsockopt(l->sock, SOL_SOCKET, SO_ERROR, &error, &len);
 	if (error) {
 		/* A listener that closed meanwhile was not the endpoint that is wanted. */
 		bool other = error == ECONNRESET && l->state == TW_NET_NEW;
 
-		refused(l, other ? TW_ECLOSED : err_of(error));
+		if (other || error == ECONNREFUSED)
+			tw_net_dial_next(l);
+		else
+			refused(l, err_of(error));
 		return;
 	}
 	tw_net_sock_options(l->sock, tw_net_silence_ms());
@@ -376,9 +380,14 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 	if (l->channel == TW_NET_DIALING && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
 		dialed(l);
 	for (int i = 0; i < READS && l->channel >= TW_NET_HELLO; i++) {
-		ssize_t n = tw_sys_recv(l->sock, (char *)&l->in + l->in_len,
-					tw_net_awaited(l) - l->in_len, MSG_DONTWAIT);
+		ssize_t n;
 
+		if (l->channel == TW_NET_SHAKE) {
+			if (!tw_net_shake_on(l))
+				return;
+			continue;
+		}
+		n = tw_net_recv(l, (char *)&l->in + l->in_len, tw_net_awaited(l) - l->in_len);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n == 0 && l->state == TW_NET_DRAIN && !(events & (EPOLLHUP | EPOLLERR))) {

@@ -38,6 +38,7 @@ enum tw_net_ctrl_type {
 	TW_NET_BYE,    /* seq is the first that is not sent any more; why */
 	TW_NET_QUERY,  /* instead of CONNECT: which boards does that host have? */
 	TW_NET_BOARDS, /* the answer; of a peer: where it can be reached, its own board first */
+	TW_NET_LEAVE,  /* seq is the first that will not be sent; BYE follows, if it still can */
 };
 
 struct tw_net_offer {
@@ -58,7 +59,7 @@ struct tw_net_ctrl {
 	uint32_t noffers;
 	uint32_t round;		/* of a RESUME; its answer has the same */
 	uint8_t path, from, to; /* its number; the boards of both sides, as BOARDS has them */
-	uint8_t unused;
+	uint8_t launched;	/* the sender has a launcher's key */
 	union {
 		/* Best first; in answers the one chosen. */
 		struct tw_net_offer offers[TW_NET_DRIVERS];
@@ -70,7 +71,7 @@ _Static_assert(sizeof(struct tw_net_ctrl) == 96 + TW_NET_DRIVERS * 116, "wire fo
 _Static_assert(sizeof(struct tw_host_boards) == 456, "wire format");
 
 #define TW_NET_MAGIC 0x74777270u
-#define TW_NET_VERSION 5
+#define TW_NET_VERSION 6
 
 /* The proof that a side gives and demands. */
 enum tw_net_method {
@@ -80,42 +81,30 @@ enum tw_net_method {
 	TW_NET_BY_MUNGE,
 };
 
-#define TW_NET_NAME 16 /* bytes of the name of a key */
-
+/* The first message either way, of this length in every version. */
 struct tw_net_hello {
 	uint32_t magic;
 	uint16_t version, method;
-	uint8_t nonce[TW_NET_KEY];
-	union {
-		uint8_t names[TW_NET_KEYS][TW_NET_NAME]; /* the caller's keys, 0 for none */
-		uint8_t proof[TW_NET_KEY];		 /* the listener's */
-	};
+	uint8_t nonce[32]; /* without TLS: tokens of paths come of it */
+	uint8_t unused[32];
 } TW_WIRE;
-_Static_assert(sizeof(struct tw_net_hello) == 8 + 2 * TW_NET_KEY, "wire format");
+_Static_assert(sizeof(struct tw_net_hello) == 72, "wire format");
 
-/* The first words of both sides; with a key, others are derived from them. */
-struct tw_net_transcript {
-	char use[16];
-	uint8_t caller[TW_NET_KEY]; /* its nonce, and the names of its keys */
-	uint8_t names[TW_NET_KEYS][TW_NET_NAME];
-	uint8_t listener[TW_NET_KEY]; /* its nonce */
-};
+#define TW_NET_CREDENTIAL 576 /* bytes of a credential, a text and a 0, at most */
 
-/* A control message on its way. */
-struct tw_net_sealed {
-	uint8_t text[sizeof(struct tw_net_ctrl)];
-	uint8_t tag[TW_NET_TAG];
-};
+/* An end of a path, of which its token is made. */
+struct tw_net_path_end {
+	uint32_t path, round; /* of CONNECT or RESUME */
+	uint16_t asked_by_caller, of_caller;
+} TW_WIRE;
+_Static_assert(sizeof(struct tw_net_path_end) == 12, "wire format");
 
-/* A text and a 0. */
-struct tw_net_credential {
-	char text[sizeof(struct tw_net_sealed)];
-};
-
-/* The first message either way; only a caller's by MUNGE has a credential. */
-struct tw_net_greeting {
-	struct tw_net_hello hello;
-	struct tw_net_credential credential;
-};
+/* A caller's name of its key in TLS. It repeats HELLO, which nobody can change then. */
+struct tw_net_key_name {
+	uint32_t magic;
+	uint16_t version, method;
+	uint32_t key;			    /* TW_NET_KEY_JOB or TW_NET_KEY_USER */
+	char credential[TW_NET_CREDENTIAL]; /* by MUNGE only */
+} TW_WIRE;
 
 #endif /* TW_NET_WIRE_H */

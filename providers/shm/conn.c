@@ -30,7 +30,7 @@ static int watch(struct tw_shm_ep *ep, int fd, struct tw_watch *w)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = w};
 
-	return epoll_ctl(ep->host->epfd, EPOLL_CTL_ADD, fd, &ev);
+	return tw_sys_epoll_ctl(ep->host->epfd, EPOLL_CTL_ADD, fd, &ev);
 }
 
 static struct tw_ident hello_ident(const struct tw_shm_hello *h)
@@ -83,7 +83,7 @@ static void pid_ready(struct tw_watch *w, uint32_t events)
 static void watch_process(struct tw_shm_link *l)
 {
 #ifdef SYS_pidfd_open
-	if (l->link.pid > 0 && l->link.pid != getpid())
+	if (l->link.pid > 0 && l->link.pid != tw_sys_pid())
 		l->pidfd = tw_fd_own((int)syscall(SYS_pidfd_open, l->link.pid, 0));
 #endif
 	l->pid_watch.ready = pid_ready;
@@ -324,7 +324,7 @@ static void watch_listener(struct tw_shm_ep *ep, uint32_t events)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = &ep->listen_watch};
 
-	epoll_ctl(ep->host->epfd, EPOLL_CTL_MOD, ep->listener, &ev);
+	tw_sys_epoll_ctl(ep->host->epfd, EPOLL_CTL_MOD, ep->listener, &ev);
 }
 
 static void listener_ready(struct tw_watch *w, uint32_t events)
@@ -335,7 +335,7 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 	(void)events;
 	/* Bounded: connections that still wait are reported again. */
 	for (unsigned i = 0; i < ACCEPTS; i++) {
-		sock = accept4(ep->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		sock = tw_sys_accept(ep->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (sock < 0)
 			break;
 		accept_one(ep, tw_fd_own(sock));

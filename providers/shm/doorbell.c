@@ -172,7 +172,7 @@ void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls)
 	bool spare = tw_cores_spare();
 
 	/* Of one that has just sent something nothing need be read. */
-	if (now - l->packets_at < stale || tw_shm_polled_since(l, now - stale) ||
+	if (now - l->rx.packet_at < stale || tw_shm_polled_since(l, now - stale) ||
 	    (cls == TW_SEND_SPARE && !spare) || !tw_shm_doorbell_ring(l))
 		defer_for(l, now, cls, spare);
 }

@@ -106,7 +106,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 		const void *payload = tw_ring_payload(&l->rx, s, &len);
 		enum tw_err err = TW_EPROTO;
 
-		if (tw_likely(payload != NULL))
+		if (tw_likely(payload && !l->rx.refused))
 			err = up->packet(&l->link, hdr, payload, len);
 		if (tw_unlikely(!tw_shm_in_use(l)))
 			return n;
@@ -128,7 +128,7 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 	l->link.hold = false;
 	if (!n)
 		return 0;
-	l->packets_at = l->ep->polled_at;
+	l->rx.packet_at = l->ep->polled_at;
 	if (tw_unlikely(tw_ring_publish(&l->rx)))
 		tw_shm_doorbell_ring(l);
 	return n;
@@ -403,7 +403,7 @@ static void do_hide(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 
-	dup3(ep->host->epfd, ep->listener, O_CLOEXEC);
+	tw_sys_dup3(ep->host->epfd, ep->listener, O_CLOEXEC);
 }
 
 static enum tw_err do_open(struct tw_host *host, void **instance)

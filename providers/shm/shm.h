@@ -43,7 +43,7 @@ struct tw_shm_hello {
 _Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 
 #define TW_SHM_MAGIC 0x74776d31u /* "twm1" */
-#define TW_SHM_VERSION 8
+#define TW_SHM_VERSION 9
 
 enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
 
@@ -71,7 +71,6 @@ struct tw_shm_link {
 	uint32_t deferred_head;	 /* the one before this position */
 	uint32_t blocked_len, blocked_reserve; /* of the packets that found no space */
 	uint64_t due;	     /* no doorbell before this tick */
-	uint64_t packets_at; /* tick at which packets of it were taken */
 	bool again;	     /* deferred anew since the program computed */
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;

@@ -10,17 +10,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 #define TW_FUTEX_FOREVER UINT64_MAX
 
-/* The call whose time has 64 bits, and its time; a libc's struct timespec may have 32. */
+/* The call whose time is a struct tw_sys_time. */
 #ifdef SYS_futex_time64
 #define TW_SYS_FUTEX SYS_futex_time64
 #else
 #define TW_SYS_FUTEX SYS_futex
 #endif
-struct tw_futex_time {
-	int64_t s, ns;
-};
 
 /* The current time on the clock of the deadlines, in nanoseconds. */
 static inline uint64_t tw_futex_now(void)
@@ -34,8 +33,8 @@ static inline uint64_t tw_futex_now(void)
 /* Sleeps while the word has this value, until the deadline at most. May return early. */
 static inline void tw_futex_wait(_Atomic(uint32_t) *word, uint32_t value, uint64_t deadline)
 {
-	struct tw_futex_time t = {(int64_t)(deadline / 1000000000),
-				  (int64_t)(deadline % 1000000000)};
+	struct tw_sys_time t = {(int64_t)(deadline / 1000000000),
+				(int64_t)(deadline % 1000000000)};
 
 	syscall(TW_SYS_FUTEX, word, FUTEX_WAIT_BITSET, value,
 		deadline == TW_FUTEX_FOREVER ? NULL : &t, NULL, FUTEX_BITSET_MATCH_ANY);

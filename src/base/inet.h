@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "base/compiler.h"
+#include "base/sys.h"
 
 static inline socklen_t tw_inet_len(const struct sockaddr_storage *sa)
 {
@@ -24,7 +25,7 @@ static inline bool tw_inet_loopback(const struct sockaddr_storage *sa)
 	if (sa->ss_family == AF_INET6)
 		return IN6_IS_ADDR_LOOPBACK(
 			&((const struct sockaddr_in6 *)(const void *)sa)->sin6_addr);
-	return ntohl(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
+	return be32toh(((const struct sockaddr_in *)(const void *)sa)->sin_addr.s_addr) >> 24 == 127;
 }
 
 /*
@@ -44,9 +45,9 @@ static inline void tw_inet_wire(void *sa)
 static inline void tw_inet_set_port(struct sockaddr_storage *sa, uint32_t port)
 {
 	if (sa->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)(void *)sa)->sin6_port = htons((uint16_t)port);
+		((struct sockaddr_in6 *)(void *)sa)->sin6_port = htobe16((uint16_t)port);
 	else
-		((struct sockaddr_in *)(void *)sa)->sin_port = htons((uint16_t)port);
+		((struct sockaddr_in *)(void *)sa)->sin_port = htobe16((uint16_t)port);
 }
 
 /* As in messages between hosts: IPv6, and IPv4 as ::ffff:a.b.c.d. */
@@ -88,7 +89,7 @@ static inline bool tw_inet_stalled(int fd)
 	struct tcp_info info;
 	socklen_t len = sizeof(info);
 
-	return fd >= 0 && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+	return fd >= 0 && tw_sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
 	       tw_max(info.tcpi_retransmits, info.tcpi_probes) >= TW_INET_RESENDS;
 }
 

@@ -14,8 +14,7 @@ void tw_lock_init(struct tw_lock *l, bool single)
 	memset(l, 0, sizeof(*l));
 	l->single = single;
 	pthread_mutex_init(&l->mutex, NULL);
-	/* The thread sanitizer does not know membarrier: use an ordinary mutex. */
-	if (TW_TSAN || !tw_barrier_private())
+	if (!tw_barrier_private())
 		l->biases = TW_LOCK_BIASES;
 }
 

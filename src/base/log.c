@@ -19,7 +19,7 @@ void tw_log(enum tw_log_level level, const char *fmt, ...)
 
 	if ((unsigned)level > tw_settings.log)
 		return;
-	n = snprintf(line, sizeof(line), "tagwire[%d]: ", (int)getpid());
+	n = snprintf(line, sizeof(line), "tagwire[%d]: ", (int)tw_sys_pid());
 	va_start(ap, fmt);
 	n += vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
 	va_end(ap);

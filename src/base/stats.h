@@ -56,13 +56,16 @@ struct tw_stats {
 	uint32_t session;
 	uint32_t npeers; /* slots used in peers[], at most TW_STATS_PEERS */
 	uint32_t ncounters;
-	uint32_t pad0;
+	uint32_t layout; /* tw_layout() of the owner: what is at `self' */
 	char program[16];
-	uint64_t gauges[8];    /* enum tw_gauge */
+	uint64_t gauges[4]; /* enum tw_gauge */
+	uint64_t self;	    /* address of the endpoint in its owner's memory, for mx_why */
+	char interface[8];  /* "mx", "mcapi", ... */
+	uint64_t unused[2];
 	uint64_t counters[48]; /* enum tw_counter */
 	struct tw_stats_peer peers[TW_STATS_PEERS];
 };
-_Static_assert(TW_NCOUNTERS <= 48 && TW_NGAUGES <= 8, "room in the format");
+_Static_assert(TW_NCOUNTERS <= 48 && TW_NGAUGES <= 4, "room in the format");
 _Static_assert(offsetof(struct tw_stats, peers) == 512, "format");
 
 #endif /* TW_STATS_H */

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* Starts one: 0 or an error. Signals are for the program's own threads. */
 static inline int tw_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
@@ -14,7 +15,7 @@ static inline int tw_thread_start(pthread_t *thread, void *(*run)(void *), void 
 	sigset_t all, old;
 	int err;
 
-	sigfillset(&all);
+	memset(&all, 0xff, sizeof(all));
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	err = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

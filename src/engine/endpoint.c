@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/fds.h"
@@ -58,8 +57,8 @@ static struct tw_slot_entry *take_slot(void)
 /* The slot's endpoint is that of the handle. */
 static bool is_open(const struct tw_slot_entry *s, uint64_t handle)
 {
-	return handle && (atomic_load(&s->handle) & ~TW_HANDLE_BARRED) ==
-				 (handle & ~TW_HANDLE_BARRED);
+	return handle &&
+	       (atomic_load(&s->handle) & ~TW_HANDLE_BARRED) == (handle & ~TW_HANDLE_BARRED);
 }
 
 /* Takes the handle out of its slot. False: another call has. */
@@ -130,7 +129,7 @@ static uint32_t random_session(void)
 	uint32_t n = 0;
 
 	while (n == 0)
-		if (getrandom(&n, sizeof(n), 0) != sizeof(n))
+		if (!tw_sys_random(&n, sizeof(n)))
 			n = (uint32_t)tw_clock();
 	return n;
 }
@@ -242,11 +241,11 @@ static enum tw_err make_descriptors(struct tw_ep *ep)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &ep->wake_watch};
 
-	ep->epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
-	ep->wakefd = tw_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	ep->epfd = tw_fd_own(tw_sys_epoll_create());
+	ep->wakefd = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC | EFD_NONBLOCK));
 	ep->wake_watch.ready = wake_ready;
 	if (ep->epfd < 0 || ep->wakefd < 0 ||
-	    epoll_ctl(ep->epfd, EPOLL_CTL_ADD, ep->wakefd, &ev) < 0)
+	    tw_sys_epoll_ctl(ep->epfd, EPOLL_CTL_ADD, ep->wakefd, &ev) < 0)
 		return tw_log_refused("epoll_create1, eventfd");
 	ep->host.epfd = ep->epfd;
 	return TW_OK;
@@ -310,9 +309,8 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 static bool unsent(const struct tw_ep *ep)
 {
 	for (uint32_t i = 0; i < ep->npeers; i++)
-		if (ep->peers[i]->state == TW_PEER_UP &&
-		    (!tw_list_empty(&ep->peers[i]->replying) ||
-		     !tw_list_empty(&ep->peers[i]->pushing)))
+		if (ep->peers[i]->state == TW_PEER_UP && (!tw_list_empty(&ep->peers[i]->replying) ||
+							  !tw_list_empty(&ep->peers[i]->pushing)))
 			return true;
 	return false;
 }
@@ -321,8 +319,7 @@ bool tw_ep_inside(uint64_t handle)
 {
 	struct tw_slot_entry *s = tw_slot_of(handle);
 
-	return is_open(s, handle) &&
-	       (tw_lock_mine(&s->lock) || tw_waits_in(s));
+	return is_open(s, handle) && (tw_lock_mine(&s->lock) || tw_waits_in(s));
 }
 
 /* True if no thread is in a call that may block. */

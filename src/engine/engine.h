@@ -146,12 +146,12 @@ static inline bool tw_leave_quick(struct tw_ep *ep, struct tw_lock_way way)
 
 /* Sends to an address. The request ends at once if the address is not valid. */
 void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
-/* Sends a message that can leave at once, without a request. False: nothing was done. */
+/*
+ * Sends a message that can leave at once, without a request. imm: its immediate data, or NULL.
+ * False: nothing was done.
+ */
 bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
-		  struct tw_addr to);
-/* And with immediate data. */
-bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
-		      struct tw_addr to, uint64_t imm);
+		  struct tw_addr to, const uint64_t *imm);
 extern struct tw_ring_tx tw_no_lane; /* never open, and never written */
 /*
  * Ends the short way to a peer (quick.h) until the next tw_send(), and counts what has taken
@@ -208,8 +208,9 @@ struct tw_unexp_msg *tw_unexp_find_from(struct tw_ep *ep, uint64_t key, uint64_t
 /* source.c, for the engine: */
 struct tw_source *tw_source_find(struct tw_ep *ep, uint64_t where);
 void tw_source_unpost(struct tw_req *r);
-/* The receive that a message of a peer meets, and the matcher that has it. */
-struct tw_posted *tw_source_look(struct tw_peer *p, uint64_t match, struct tw_match **in);
+/* The matcher that has all receives that a message of a peer could meet; NULL: there are two. */
+struct tw_match *tw_source_matcher(const struct tw_peer *p);
+/* Removes and returns the receive that a message of a peer meets, who has a source. */
 struct tw_posted *tw_source_take(struct tw_peer *p, uint64_t match);
 /* Its receives end, as nothing more can come. */
 void tw_source_lost(struct tw_peer *p, enum tw_status why);
@@ -218,13 +219,19 @@ void tw_sources_free(struct tw_ep *ep);
 bool tw_recv_cancel(struct tw_ep *ep, struct tw_req *r);
 enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *payload,
 			   uint32_t len);
-/* Takes short messages from the front of a ring, perhaps none. Returns their number. */
-unsigned tw_recv_run(struct tw_ring_rx *rx, unsigned budget);
 /*
- * Takes the next message of a ring, if it is a short one for this receive, which is then complete
- * but on no list. The receive has one segment. False: tw_progress() must look.
+ * Takes packets from a ring that has some, and publishes that. Returns their number. *left is set
+ * if the provider must poll: it refuses the next packet's writer, or the budget is used up.
  */
-bool tw_recv_for(struct tw_ring_rx *rx, struct tw_req *r);
+unsigned tw_recv_ring(struct tw_ring_rx *rx, unsigned budget, bool *left);
+/*
+ * Takes the next message of a ring, if it is a short one that meets the receive that was posted
+ * first, which has one segment. Returns that, complete but on no list. NULL: tw_progress() must
+ * look.
+ */
+struct tw_req *tw_recv_alone(struct tw_ring_rx *rx);
+/* The same for an interface whose messages may have immediate data, and that has no handler. */
+struct tw_req *tw_recv_alone_imm(struct tw_ring_rx *rx);
 /*
  * Takes the next message of a peer straight from its ring, if it is one of the short way with
  * this match information, as after tw_unexp_take(). No receive that it could meet is posted, and
@@ -409,8 +416,9 @@ enum tw_idle_event {
 bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event);
 /*
  * The program is about to sleep where the engine does not know of it: from now on any packet
- * wakes the service thread, until the program clears ep->awaited. False: something has
- * arrived already.
+ * wakes the service thread. Calls of other threads interrupt that, and the service thread
+ * resumes it within milliseconds, until the program clears ep->awaited. False: something
+ * has arrived already.
  */
 bool tw_rest(struct tw_ep *ep);
 /* The tick at which something is due, 0 none. */

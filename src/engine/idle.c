@@ -61,11 +61,16 @@ bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event)
 	if (new == SAME)
 		return false;
 	ep->host.state = new;
+	ep->changed_at = tw_clock();
+	ep->changed_polls = atomic_load_explicit(&ep->slot->polls, memory_order_relaxed);
 	for (unsigned i = 0; i < ep->nprovs; i++)
 		if (armed(new))
 			found |= ep->provs[i].ops->arm(ep->provs[i].instance);
 		else if (armed(old))
 			ep->provs[i].ops->disarm(ep->provs[i].instance);
+	/* Another thread may still sleep on the descriptor: the service thread rests again. */
+	if (ep->awaited && new == TW_POLLING)
+		tw_progress_request(ep);
 	return found;
 }
 
@@ -131,6 +136,8 @@ void tw_expire(struct tw_ep *ep)
 		next = tw_earlier(next, ep->iface->expire(ep, now));
 	if (next)
 		tw_timer(&ep->host, next);
+	if (ep->awaited && ep->host.state == TW_POLLING)
+		tw_progress_request(ep);
 }
 
 void tw_expire_due(struct tw_ep *ep, uint64_t now)

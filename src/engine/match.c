@@ -11,8 +11,9 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "base/sys.h"
+
 #define GROW_BITS 2   /* log2 of how much a table grows at a time */
-#define SHORT_LIST 8  /* up to this many receives are scanned, not hashed */
 #define WALK_FACTOR 4 /* times its length that walking the list may cost */
 #define ALL_TABLES ((1u << NMASKS) - 1)
 
@@ -78,7 +79,7 @@ static uint64_t random_seed(const void *salt)
 	struct timespec now = {0};
 	uint64_t seed;
 
-	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) == sizeof(seed))
+	if (syscall(SYS_getrandom, &seed, sizeof(seed), GRND_NONBLOCK) == (long)sizeof(seed))
 		return seed | 1;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	seed = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uintptr_t)salt;
@@ -95,8 +96,8 @@ struct tw_match *tw_match_new(void)
 		return NULL;
 	memset(m, 0, sizeof(*m));
 	seed = random_seed(m);
-	tw_list_init(&m->list);
-	tw_list_init(&m->unexp.all);
+	tw_list_init(&m->head.list);
+	tw_list_init(&m->head.all);
 	m->last = m->posted;
 	for (i = 0; i < 2 * NMASKS + 1; i++) {
 		struct tw_match_table *t = i < NMASKS ? &m->posted[i] : &m->index[i - NMASKS];
@@ -141,24 +142,24 @@ static void shrink(struct tw_match_table *t, node_t **small)
 void tw_match_trim(struct tw_match *m)
 {
 	for (int i = 0; i < NMASKS; i++)
-		if (!(m->live & m->posted[i].bit))
+		if (!(m->head.live & m->posted[i].bit))
 			shrink(&m->posted[i], m->small[i]);
 	for (int i = 0; i < NMASKS + 1; i++)
-		if (!(m->unexp.built & m->index[i].bit))
+		if (!(m->head.built & m->index[i].bit))
 			shrink(&m->index[i], m->small[NMASKS + i]);
 }
 
 static inline void list_add(struct tw_match *m, struct tw_posted *p)
 {
 	p->table = NULL;
-	m->nlisted++;
-	tw_list_add_tail(&m->list, &p->list);
+	m->head.nlisted++;
+	tw_list_add_tail(&m->head.list, &p->list);
 }
 
 static inline void post_in(struct tw_match *m, struct tw_match_table *t, struct tw_posted *p)
 {
 	p->table = t;
-	m->live |= t->bit;
+	m->head.live |= t->bit;
 	table_add(t, &p->node);
 }
 
@@ -180,7 +181,7 @@ static struct tw_match_table *table_for(struct tw_match *m, uint64_t mask)
 
 	for (i = 1; !t && i <= NMASKS; i++) {
 		t = &m->posted[(m->last - m->posted + i) % NMASKS];
-		if (m->live & t->bit)
+		if (m->head.live & t->bit)
 			t = NULL;
 	}
 	if (!t)
@@ -193,7 +194,7 @@ static struct tw_match_table *table_for(struct tw_match *m, uint64_t mask)
 /* Moves as many receives as there are tables for. */
 static void list_to_tables(struct tw_match *m)
 {
-	tw_list_walk(&m->list, struct tw_posted, p, list) {
+	tw_list_walk(&m->head.list, struct tw_posted, p, list) {
 		struct tw_match_table *t = table_for(m, p->mask);
 
 		if (!t)
@@ -205,10 +206,10 @@ static void list_to_tables(struct tw_match *m)
 
 static tw_noinline void post_slow(struct tw_match *m, struct tw_posted *p)
 {
-	struct tw_match_table *t = m->live ? table_of(m, p->mask) : NULL;
+	struct tw_match_table *t = m->head.live ? table_of(m, p->mask) : NULL;
 
 	/* An empty table goes to the oldest receive without one. */
-	if (!t && m->live != ALL_TABLES) {
+	if (!t && m->head.live != ALL_TABLES) {
 		list_to_tables(m);
 		t = table_for(m, p->mask);
 	}
@@ -220,12 +221,9 @@ static tw_noinline void post_slow(struct tw_match *m, struct tw_posted *p)
 	post_in(m, t, p);
 }
 
-void tw_match_post(struct tw_match *m, struct tw_posted *p)
+void tw_match_post_tables(struct tw_match *m, struct tw_posted *p)
 {
-	p->seq = m->posted_seq++;
-	if (!m->live && m->nlisted < SHORT_LIST)
-		list_add(m, p);
-	else if (tw_likely(m->live && m->last->mask == p->mask))
+	if (tw_likely(m->head.live && m->last->mask == p->mask))
 		post_in(m, m->last, p);
 	else
 		post_slow(m, p);
@@ -245,7 +243,7 @@ static uint64_t frequent_mask(struct tw_match *m)
 {
 	struct tally tallies[NMASKS] = {{0, 0}}, *most = tallies;
 
-	tw_list_walk(&m->list, struct tw_posted, p, list) {
+	tw_list_walk(&m->head.list, struct tw_posted, p, list) {
 		struct tally *t = tw_match_tally(tallies, p->mask, 1);
 
 		if (t->n > most->n)
@@ -258,7 +256,7 @@ static uint64_t count_listed(struct tw_match *m, uint64_t mask)
 {
 	uint64_t n = 0;
 
-	tw_list_walk(&m->list, struct tw_posted, p, list)
+	tw_list_walk(&m->head.list, struct tw_posted, p, list)
 		n += p->mask == mask;
 	return n;
 }
@@ -303,8 +301,8 @@ static void table_to_list(struct tw_match *m, struct tw_match_table *t)
 			sort_in(run, n);
 		}
 	}
-	while (m->nlisted) {
-		struct tw_posted *p = to_listed(m->list.next);
+	while (m->head.nlisted) {
+		struct tw_posted *p = to_listed(m->head.list.next);
 
 		tw_match_unlist(m, p);
 		sort_in(run, &p->node);
@@ -335,7 +333,7 @@ static tw_noinline void reconsider(struct tw_match *m)
 		return;
 	table_to_list(m, least);
 	least->mask = mask;
-	m->live |= least->bit; /* or the oldest receive of the list would get it */
+	m->head.live |= least->bit; /* or the oldest receive of the list would get it */
 	list_to_tables(m);
 }
 
@@ -343,7 +341,7 @@ static tw_noinline void reconsider(struct tw_match *m)
 static inline struct tw_posted *find_listed(struct tw_match *m, uint64_t match, uint64_t seq,
 					    uint64_t *steps)
 {
-	tw_list_walk(&m->list, struct tw_posted, p, list) {
+	tw_list_walk(&m->head.list, struct tw_posted, p, list) {
 		if (p->seq > seq)
 			break;
 		if ((match & p->mask) == p->key)
@@ -359,7 +357,7 @@ static inline node_t **find_hashed(struct tw_match *m, uint64_t match)
 	node_t **first = NULL;
 	uint32_t live;
 
-	for (live = m->live; live; live &= live - 1) {
+	for (live = m->head.live; live; live &= live - 1) {
 		struct tw_match_table *t = &m->posted[__builtin_ctz(live)];
 		node_t **at = table_find(t, match & t->mask);
 
@@ -393,9 +391,9 @@ static tw_noinline struct tw_posted *take_mixed(struct tw_match *m, uint64_t mat
 	struct tw_posted *p;
 	node_t **at;
 
-	if (!m->live)
+	if (!m->head.live)
 		list_to_tables(m);
-	if (m->walked > WALK_FACTOR * (m->nlisted + SHORT_LIST))
+	if (m->walked > WALK_FACTOR * (m->head.nlisted + TW_MATCH_LISTED))
 		reconsider(m);
 	at = find_hashed(m, match);
 	p = find_listed(m, match, at ? to_posted(*at)->seq : UINT64_MAX, &m->walked);
@@ -411,9 +409,9 @@ struct tw_posted *tw_match_take_posted(struct tw_match *m, uint64_t match)
 	struct tw_posted *p;
 	uint64_t steps = 0;
 
-	if (m->live && !m->nlisted)
+	if (m->head.live && !m->head.nlisted)
 		return take_hashed(m, match);
-	if (m->live || m->nlisted > SHORT_LIST)
+	if (m->head.live || m->head.nlisted > TW_MATCH_LISTED)
 		return take_mixed(m, match);
 	p = find_listed(m, match, UINT64_MAX, &steps);
 	if (p)
@@ -426,12 +424,12 @@ struct tw_posted *tw_match_look_anew(struct tw_match *m, uint64_t match, struct 
 	uint64_t steps = 0;
 
 	spot->at = NULL;
-	if (!m->live && m->nlisted <= SHORT_LIST)
+	if (!m->head.live && m->head.nlisted <= TW_MATCH_LISTED)
 		return find_listed(m, match, UINT64_MAX, &steps);
-	spot->unclear = m->nlisted || (m->live & (m->live - 1));
+	spot->unclear = m->head.nlisted || (m->head.live & (m->head.live - 1));
 	if (spot->unclear)
 		return NULL;
-	spot->table = &m->posted[__builtin_ctz(m->live)];
+	spot->table = &m->posted[__builtin_ctz(m->head.live)];
 	spot->match = match;
 	spot->at = table_find(spot->table, match & spot->table->mask);
 	return *spot->at ? to_posted(*spot->at) : NULL;
@@ -439,19 +437,18 @@ struct tw_posted *tw_match_look_anew(struct tw_match *m, uint64_t match, struct 
 
 struct tw_posted *tw_match_find_posted(struct tw_match *m, uint64_t match)
 {
-	node_t **at = m->live ? find_hashed(m, match) : NULL;
+	node_t **at = m->head.live ? find_hashed(m, match) : NULL;
 	uint64_t steps = 0;
-	struct tw_posted *p =
-		find_listed(m, match, at ? to_posted(*at)->seq : UINT64_MAX, &steps);
+	struct tw_posted *p = find_listed(m, match, at ? to_posted(*at)->seq : UINT64_MAX, &steps);
 
 	return p || !at ? p : to_posted(*at);
 }
 
 void tw_match_post_among(struct tw_match *m, struct tw_posted *p, struct tw_match *other)
 {
-	m->posted_seq = other->posted_seq;
+	m->head.posted_seq = other->head.posted_seq;
 	tw_match_post(m, p);
-	other->posted_seq = m->posted_seq;
+	other->head.posted_seq = m->head.posted_seq;
 }
 
 struct tw_posted *tw_match_pop_posted(struct tw_match *m)
@@ -460,14 +457,14 @@ struct tw_posted *tw_match_pop_posted(struct tw_match *m)
 	struct tw_posted *p;
 	node_t **at;
 
-	if (m->nlisted) {
-		p = to_listed(m->list.next);
+	if (m->head.nlisted) {
+		p = to_listed(m->head.list.next);
 		tw_match_unlist(m, p);
 		return p;
 	}
-	if (!m->live)
+	if (!m->head.live)
 		return NULL;
-	t = &m->posted[__builtin_ctz(m->live)];
+	t = &m->posted[__builtin_ctz(m->head.live)];
 	while (!*(at = &t->buckets[m->popped & (table_size(t) - 1)]))
 		m->popped++;
 	return take_at(m, at);
@@ -475,7 +472,7 @@ struct tw_posted *tw_match_pop_posted(struct tw_match *m)
 
 uint64_t tw_match_nposted(const struct tw_match *m)
 {
-	uint64_t n = m->nlisted;
+	uint64_t n = m->head.nlisted;
 	int i;
 
 	for (i = 0; i < NMASKS; i++)

@@ -17,6 +17,7 @@
 #include "base/list.h"
 
 #define TW_MATCH_MASKS 8
+#define TW_MATCH_LISTED 8 /* up to this many receives are scanned, not hashed */
 
 /* Private to the matcher: a node of a hash table. */
 struct tw_match_node {
@@ -50,18 +51,20 @@ struct tw_unexp {
 struct tw_match; /* posted and unexpected queues of one endpoint */
 
 /* Its beginning, for the short paths below. */
-struct tw_match_unexp {
+struct tw_match_head {
 	struct tw_list all; /* unexpected messages, in order */
 	uint64_t nunexp;
-	uint32_t built; /* bits of the indexes in use */
+	uint32_t built;	     /* bits of the indexes in use */
+	uint32_t live;	     /* bits of the tables with entries */
+	uint64_t nlisted;    /* receives in the list */
+	struct tw_list list; /* receives in no table, in order */
+	uint64_t posted_seq;
 };
 
 /* NULL when memory is short. */
 struct tw_match *tw_match_new(void);
 void tw_match_free(struct tw_match *m);
 
-/* Queues a receive that matches nothing that has arrived. Cannot fail. */
-void tw_match_post(struct tw_match *m, struct tw_posted *p);
 /* Removes a posted receive. */
 void tw_match_unpost(struct tw_match *m, struct tw_posted *p);
 /* Removes and returns the earliest posted receive for a message; NULL if none. */
@@ -74,14 +77,30 @@ void tw_match_post_among(struct tw_match *m, struct tw_posted *p, struct tw_matc
 struct tw_posted *tw_match_pop_posted(struct tw_match *m);
 
 /* For their callers below. */
+void tw_match_post_tables(struct tw_match *m, struct tw_posted *p);
 void tw_match_arrive_indexed(struct tw_match *m, struct tw_unexp *u);
 void tw_match_remove_indexed(struct tw_match *m, struct tw_unexp *u);
 struct tw_unexp *tw_match_search_unexp(struct tw_match *m, uint64_t key, uint64_t mask);
 
+/* Queues a receive that matches nothing that has arrived. Cannot fail. */
+static inline void tw_match_post(struct tw_match *m, struct tw_posted *p)
+{
+	struct tw_match_head *h = (struct tw_match_head *)m;
+
+	p->seq = h->posted_seq++;
+	if (tw_unlikely(h->live || h->nlisted >= TW_MATCH_LISTED)) {
+		tw_match_post_tables(m, p);
+		return;
+	}
+	p->table = NULL;
+	h->nlisted++;
+	tw_list_add_tail(&h->list, &p->list);
+}
+
 /* Queues a message that matches no posted receive. Cannot fail. */
 static inline void tw_match_arrive(struct tw_match *m, struct tw_unexp *u)
 {
-	struct tw_match_unexp *q = (struct tw_match_unexp *)m;
+	struct tw_match_head *q = (struct tw_match_head *)m;
 
 	q->nunexp++;
 	tw_list_add_tail(&q->all, &u->all);
@@ -92,7 +111,7 @@ static inline void tw_match_arrive(struct tw_match *m, struct tw_unexp *u)
 /* Removes an unexpected message. */
 static inline void tw_match_remove(struct tw_match *m, struct tw_unexp *u)
 {
-	struct tw_match_unexp *q = (struct tw_match_unexp *)m;
+	struct tw_match_head *q = (struct tw_match_head *)m;
 
 	q->nunexp--;
 	tw_list_del(&u->all);
@@ -103,7 +122,7 @@ static inline void tw_match_remove(struct tw_match *m, struct tw_unexp *u)
 /* Returns the earliest message for (key, mask) and keeps it queued; NULL if none. */
 static inline struct tw_unexp *tw_match_find_unexp(struct tw_match *m, uint64_t key, uint64_t mask)
 {
-	struct tw_list *all = &((struct tw_match_unexp *)m)->all;
+	struct tw_list *all = &((struct tw_match_head *)m)->all;
 	struct tw_unexp *first = tw_container(all->next, struct tw_unexp, all);
 
 	if (tw_list_empty(all))

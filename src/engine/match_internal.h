@@ -39,12 +39,8 @@ struct tally {
 };
 
 struct tw_match {
-	struct tw_match_unexp unexp;
-	uint32_t live;		     /* bits of the tables with entries */
+	struct tw_match_head head;
 	struct tw_match_table *last; /* posted to */
-	uint64_t posted_seq;
-	uint64_t nlisted;    /* receives in the list */
-	struct tw_list list; /* receives in no table, in order */
 	uint64_t walked;     /* steps in the list since reconsider() last ran */
 	uint64_t popped;     /* next bucket of tw_match_pop_posted() */
 
@@ -149,23 +145,31 @@ static inline void table_del(struct tw_match_table *t, node_t *n)
 		n->next->prev = n->prev;
 }
 
-/* True if each message is first compared with that receive. */
-static inline bool tw_match_is_first(const struct tw_match *m, const struct tw_posted *p)
+/* The receive that a message meets if that is the one posted first, or NULL: look. */
+static inline struct tw_posted *tw_match_first(const struct tw_match *m, uint64_t match)
 {
-	return !m->live && m->list.next == &p->list;
+	struct tw_posted *p = tw_container(m->head.list.next, struct tw_posted, list);
+
+	return !m->head.live && m->head.nlisted && (match & p->mask) == p->key ? p : NULL;
 }
 
 static inline void tw_match_unlist(struct tw_match *m, struct tw_posted *p)
 {
-	m->nlisted--;
+	m->head.nlisted--;
 	tw_list_del(&p->list);
+}
+
+/* True if any receive is posted. */
+static inline bool tw_match_has_posted(const struct tw_match *m)
+{
+	return m->head.live || m->head.nlisted;
 }
 
 /* A table has lost an entry. */
 static inline void tw_match_left(struct tw_match *m, const struct tw_match_table *t)
 {
 	if (!t->count)
-		m->live &= ~(uint32_t)t->bit;
+		m->head.live &= ~(uint32_t)t->bit;
 }
 
 /* Where tw_match_look() has found a receive: in a table, or else in the list. */

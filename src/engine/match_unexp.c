@@ -11,7 +11,7 @@
 #define INDEX_COST 64 /* entries walked that an index costs, however short the queue */
 
 #define each_built(m, t, bits)                                                                     \
-	for ((bits) = (m)->unexp.built; (bits) && ((t) = &(m)->index[__builtin_ctz(bits)], true);        \
+	for ((bits) = (m)->head.built; (bits) && ((t) = &(m)->index[__builtin_ctz(bits)], true);        \
 	     (bits) &= (bits)-1)
 
 static inline struct tw_unexp *to_unexp(struct tw_list *l)
@@ -35,9 +35,9 @@ static inline void index_add(struct tw_match *m, struct tw_match_table *t, struc
 /* Message by message: the cost depends on the queue, not on the size of the index. */
 static void index_drop(struct tw_match *m, struct tw_match_table *t)
 {
-	tw_list_walk(&m->unexp.all, struct tw_unexp, u, all)
+	tw_list_walk(&m->head.all, struct tw_unexp, u, all)
 		table_del(t, link_in(m, t, u));
-	m->unexp.built &= ~(uint32_t)t->bit;
+	m->head.built &= ~(uint32_t)t->bit;
 }
 
 static struct tw_match_table *index_least_used(struct tw_match *m)
@@ -52,14 +52,14 @@ static struct tw_match_table *index_least_used(struct tw_match *m)
 
 static void index_fill(struct tw_match *m, struct tw_match_table *t)
 {
-	m->unexp.built |= t->bit;
-	tw_list_walk(&m->unexp.all, struct tw_unexp, u, all)
+	m->head.built |= t->bit;
+	tw_list_walk(&m->head.all, struct tw_unexp, u, all)
 		index_add(m, t, u);
 }
 
 static void index_build(struct tw_match *m, uint64_t mask)
 {
-	unsigned int i = (unsigned int)__builtin_ctz(~m->unexp.built);
+	unsigned int i = (unsigned int)__builtin_ctz(~m->head.built);
 	struct tw_match_table *t = &m->index[i];
 
 	if (i >= NMASKS) {
@@ -87,7 +87,7 @@ void tw_match_remove_indexed(struct tw_match *m, struct tw_unexp *u)
 
 	each_built(m, t, bits)
 		table_del(t, link_in(m, t, u));
-	if (m->unexp.nunexp > SHORT_QUEUE)
+	if (m->head.nunexp > SHORT_QUEUE)
 		return;
 	each_built(m, t, bits)
 		index_drop(m, t);
@@ -98,7 +98,7 @@ static tw_noinline void charge(struct tw_match *m, uint64_t mask, uint64_t steps
 {
 	struct tally *t = tw_match_tally(m->scans, mask, steps);
 
-	if (t->n < 2 * m->unexp.nunexp + INDEX_COST)
+	if (t->n < 2 * m->head.nunexp + INDEX_COST)
 		return;
 	t->n = 0;
 	index_build(m, mask);
@@ -109,11 +109,11 @@ static struct tw_unexp *scan(struct tw_match *m, struct tw_list *l, uint64_t key
 {
 	uint64_t steps = 0;
 
-	for (; l != &m->unexp.all && (to_unexp(l)->match & mask) != key; l = l->next)
+	for (; l != &m->head.all && (to_unexp(l)->match & mask) != key; l = l->next)
 		steps++;
 	if (tw_unlikely(steps > SHORT_SCAN))
 		charge(m, mask, steps);
-	return l == &m->unexp.all ? NULL : to_unexp(l);
+	return l == &m->head.all ? NULL : to_unexp(l);
 }
 
 static struct tw_match_table *index_of(struct tw_match *m, uint64_t mask)
@@ -137,7 +137,7 @@ struct tw_unexp *tw_match_search_unexp(struct tw_match *m, uint64_t key, uint64_
 	struct tw_match_table *t = index_of(m, mask);
 
 	if (!t)
-		return scan(m, m->unexp.all.next, key, mask);
+		return scan(m, m->head.all.next, key, mask);
 	t->used = ++m->clock;
 	return from_node(m, t, *table_find(t, key));
 }
@@ -158,7 +158,7 @@ struct tw_unexp *tw_match_find_named(struct tw_match *m, uint64_t name)
 {
 	struct tw_match_table *t = &m->index[NMASKS];
 
-	if (!(m->unexp.built & t->bit))
+	if (!(m->head.built & t->bit))
 		index_fill(m, t);
 	return from_node(m, t, *table_find(t, name));
 }
@@ -172,5 +172,5 @@ struct tw_unexp *tw_match_next_named(struct tw_match *m, struct tw_unexp *u)
 
 uint64_t tw_match_nunexp(const struct tw_match *m)
 {
-	return m->unexp.nunexp;
+	return m->head.nunexp;
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Progress: takes in packets that have arrived and sends what is queued. */
+#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/sys.h"
 #include "engine/quick.h"
+#include "shmem/spin.h"
 
 #define EVENTS_EVERY_US 100 /* interval of polling descriptors without a service thread */
-#define RUN 64u		    /* most short messages that are taken from a ring at once */
+#define RUN 64u		    /* most packets that are taken from a ring at once */
 
 static void wake(struct tw_host *host)
 {
@@ -84,12 +87,32 @@ void tw_poll_events(struct tw_ep *ep)
 	int n;
 
 	do {
-		n = epoll_wait(ep->epfd, ev, tw_countof(ev), 0);
+		n = tw_sys_epoll_wait(ep->epfd, ev, tw_countof(ev), 0);
 		for (int i = 0; i < n; i++) {
 			struct tw_watch *w = ev[i].data.ptr;
 			w->ready(w, ev[i].events);
 		}
 	} while (n == (int)tw_countof(ev));
+}
+
+/*
+ * A program that polls without ever calling the system keeps its processor from the process
+ * that it waits for, if they share it. So one that has polled in vain for some time yields,
+ * as a blocking call does between its own polls. Nobody else may enter meanwhile: callers of a
+ * poll rely on that.
+ */
+static void yield_in_vain(struct tw_ep *ep, uint64_t now)
+{
+	const uint64_t *c = ep->counters;
+	uint64_t done = ep->events + c[TW_C_SEND_EAGER] + c[TW_C_SEND_RNDV] + c[TW_C_RECV_DONE];
+
+	if (done != ep->done_seen) {
+		ep->done_seen = done;
+		ep->done_at = now;
+	} else if (now - ep->done_at > tw_clock_us(TW_SPIN_YIELD_US) && !ep->nwaiting &&
+		   ep->host.state == TW_POLLING && !tw_lock_contended(&ep->slot->lock)) {
+		sched_yield();
+	}
 }
 
 /* The occasional work of a polling program. */
@@ -103,6 +126,7 @@ static tw_noinline void slow(struct tw_ep *ep)
 	tw_expire_due(ep, now);
 	tw_rest_later(ep);
 	tw_lanes_count(ep);
+	yield_in_vain(ep, now);
 	/*
 	 * A thread that sleeps on the descriptors handles them: a doorbell that is read
 	 * here might be meant for it.
@@ -117,21 +141,6 @@ static tw_noinline void slow(struct tw_ep *ep)
 	}
 }
 
-/* A ring has packets. *left is set if some are not for tw_recv_run(). */
-static unsigned take(struct tw_ring_rx *rx, bool *left)
-{
-	struct tw_link *link = rx->link;
-	unsigned n;
-
-	link->hold = false;
-	n = tw_recv_run(rx, RUN);
-	if (n && tw_unlikely(tw_ring_publish(rx)))
-		link->provider->wake(link);
-	/* Its peers also learn of a poll that takes time. */
-	*left |= n < RUN ? !link->hold && tw_ring_next(rx) : true;
-	return n;
-}
-
 /* Looks at the active rings, and at one of the others. */
 static unsigned poll_lanes(struct tw_ep *ep, bool *left)
 {
@@ -142,7 +151,7 @@ static unsigned poll_lanes(struct tw_ep *ep, bool *left)
 		struct tw_ring_rx *rx = lanes->rx[i];
 
 		if (!tw_ring_poll_vain(rx, &lanes->dense))
-			n += take(rx, left);
+			n += tw_recv_ring(rx, RUN, left);
 		/* The link may have ended, and another fills its slot. */
 		i += i < lanes->nactive && lanes->rx[i] == rx;
 	}
@@ -155,7 +164,7 @@ static unsigned poll_lanes(struct tw_ep *ep, bool *left)
 	return n;
 }
 
-/* A poll after its look at the rings. left: some have packets of other kinds. */
+/* A poll after its look at the rings. left: their provider must look, too. */
 static unsigned finish(struct tw_ep *ep, bool left)
 {
 	unsigned n = 0;
@@ -183,7 +192,7 @@ unsigned tw_progress_usual(struct tw_ep *ep)
 
 	if (tw_poll_full(polls) || tw_unlikely(tw_in_handler(ep)))
 		return tw_progress(ep);
-	n = lanes->nactive == 1 ? take(lanes->rx[0], &left) : poll_lanes(ep, &left);
+	n = lanes->nactive == 1 ? tw_recv_ring(lanes->rx[0], RUN, &left) : poll_lanes(ep, &left);
 	if (tw_unlikely(left | ep->has_work | ep->acts))
 		return n + finish(ep, left);
 	tw_poll_count(ep, polls);

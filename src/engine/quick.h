@@ -21,12 +21,6 @@ static inline struct tw_ring_tx *tw_quick_lane(struct tw_ep *ep, struct tw_addr 
 	return p && tw_likely(tw_ring_open(p->lane)) ? p->lane : NULL;
 }
 
-/* True if the next slot of the lane holds a message of this length, and is the one to take. */
-static inline bool tw_quick_fits(const struct tw_ring_tx *lane, uint32_t len)
-{
-	return len - 1 < TW_RING_INLINE && tw_likely(!lane->token);
-}
-
 /* True if the peer sleeps, after a message: tw_quick_wake() must follow. */
 static inline bool tw_quick_asleep(const struct tw_ring_tx *lane)
 {
@@ -36,86 +30,71 @@ static inline bool tw_quick_asleep(const struct tw_ring_tx *lane)
 
 bool tw_quick_wake(struct tw_ring_tx *lane); /* true */
 
-/* Sends a message that fits there. */
-static tw_inline void tw_quick_send(struct tw_ring_tx *lane, const void *data, uint32_t len,
-				    uint64_t match)
+/* Where a message goes: constants, which specialise the one function that writes it. */
+enum tw_eager_class {
+	TW_EAGER_SLOT, /* the next slot of the ring: 1 to 40 bytes */
+	TW_EAGER_LINE, /* also a line of the byte area, and nobody seems to reply: 41 to 64 bytes */
+	TW_EAGER_ANY   /* any slot, the token slot included, and bytes: 0 to 1,024 bytes */
+};
+
+/*
+ * True if a message of this length may be written so to an open lane. imm: with immediate data,
+ * which makes it ANY.
+ */
+static tw_inline bool tw_eager_fits(const struct tw_ring_tx *lane, enum tw_eager_class class,
+				    uint32_t len, bool imm)
 {
+	uint32_t all = len + (imm ? (uint32_t)sizeof(uint64_t) : 0);
+
+	if (class == TW_EAGER_SLOT)
+		return len - 1 < TW_RING_INLINE && tw_likely(!lane->token);
+	if (class == TW_EAGER_LINE)
+		return len - TW_RING_INLINE - 1 < TW_LINE - TW_RING_INLINE &&
+		       tw_likely(tw_ring_open_mid(lane, TW_LINE)) &&
+		       tw_likely(!tw_ring_patterned(lane));
+	if (tw_likely(len <= TW_RING_INLINE - (imm ? sizeof(uint64_t) : 0)))
+		return true;
+	return len <= TW_SHORT_SEND && tw_ring_open_mid(lane, all);
+}
+
+/* Writes a message for which tw_eager_fits() is true. imm: its immediate data, or NULL. */
+static tw_inline void tw_eager_write(struct tw_ring_tx *lane, enum tw_eager_class class,
+				     const void *data, uint32_t len, uint64_t match,
+				     const uint64_t *imm)
+{
+	struct tw_slot *s = class == TW_EAGER_ANY ? tw_ring_slot_or_token(lane) : tw_ring_slot(lane);
+	uint32_t extra = imm ? (uint32_t)sizeof(*imm) : 0;
+	bool bytes = class == TW_EAGER_LINE ||
+		     (class == TW_EAGER_ANY && tw_unlikely(len + extra > TW_RING_INLINE));
+	uint8_t *to = bytes ? tw_ring_take_bytes(lane, len + extra) : s->data;
+
+	if (class == TW_EAGER_LINE)
+		tw_assume(len > TW_RING_INLINE && len <= TW_LINE);
 	lane->payload += len;
-	tw_ring_fill(lane, tw_ring_slot(lane), tw_hdr_make(TW_EAGER, 0, 0, len, match), data, len);
-}
+	s->hdr = tw_hdr_make(TW_EAGER, imm ? TW_FLAG_IMM : 0, 0, len, match);
+	if (imm) {
+		uint64_t word = htole64(*imm);
 
-/* True if one line of the byte area is what the message needs, and nobody seems to reply. */
-static inline bool tw_quick_fits_line(const struct tw_ring_tx *lane, uint32_t len)
-{
-	return len - TW_RING_INLINE - 1 < TW_LINE - TW_RING_INLINE &&
-	       tw_likely(tw_ring_open_mid(lane, TW_LINE)) && tw_likely(!tw_ring_patterned(lane));
-}
-
-/* Sends a message that fits there. */
-static tw_inline void tw_quick_send_line(struct tw_ring_tx *lane, const void *data, uint32_t len,
-					 uint64_t match)
-{
-	struct tw_slot *s = tw_ring_slot(lane);
-
-	tw_assume(len > TW_RING_INLINE && len <= TW_LINE);
-	lane->payload += len;
-	tw_ring_fill_mid(lane, s, tw_hdr_make(TW_EAGER, 0, 0, len, match), data, len);
-	tw_ring_stamp(lane, s, len);
-}
-
-/* Sends another message, which may need more. False: nothing was done. */
-static inline bool tw_quick_send_mid(struct tw_ring_tx *lane, const void *data, uint32_t len,
-				     uint64_t match)
-{
-	struct tw_hdr hdr = tw_hdr_make(TW_EAGER, 0, 0, len, match);
-	struct tw_slot *s;
-
-	if (tw_unlikely(len <= TW_RING_INLINE)) {
-		tw_ring_write_small(lane, hdr, data, len);
-	} else {
-		if (len > TW_SHORT_SEND || !tw_ring_open_mid(lane, len))
-			return false;
-		s = tw_ring_slot_or_token(lane);
-		tw_ring_stamp_pattern(lane, s, tw_ring_fill_mid(lane, s, hdr, data, len), len);
+		memcpy(to, &word, sizeof(word));
 	}
-	/* An empty message costs one less. */
-	lane->lines += tw_credit_cost(len) - TW_QUICK_COST;
-	lane->payload += len;
-	return true;
-}
-
-/* True if a message of this length fits a slot with its immediate data. */
-static inline bool tw_quick_fits_imm(uint32_t len)
-{
-	return len <= TW_RING_INLINE - sizeof(uint64_t);
-}
-
-/* Sends such a message; it may be empty. */
-static tw_inline void tw_quick_send_imm(struct tw_ring_tx *lane, const void *data, uint32_t len,
-					uint64_t match, uint64_t imm)
-{
-	struct tw_slot *s = tw_ring_slot_or_token(lane);
-
-	s->hdr = tw_hdr_make(TW_EAGER, TW_FLAG_IMM, 0, len, match);
-	imm = htole64(imm);
-	memcpy(s->data, &imm, sizeof(imm));
-	if (len)
-		tw_copy(s->data + sizeof(imm), data, len);
+	tw_copy(to + extra, data, len);
+	if (class == TW_EAGER_ANY && (bytes || !len)) /* an empty message costs one less */
+		lane->lines += tw_credit_cost(len) - TW_QUICK_COST;
+	if (class == TW_EAGER_ANY && bytes)
+		tw_ring_stamp_pattern(lane, s, to, len + extra);
 	else
-		lane->lines += tw_credit_cost(0) - TW_QUICK_COST;
-	tw_ring_stamp(lane, s, len + (uint32_t)sizeof(imm));
-	lane->payload += len;
+		tw_ring_stamp(lane, s, len + extra);
 }
 
-/* tw_send_bare(), by the lane if it is open. */
-static tw_inline bool tw_quick_send_bare(struct tw_ep *ep, const void *data, uint32_t len,
-					 uint64_t match, struct tw_addr to)
+/* tw_send_bare(), inlined for a message of one slot. */
+static tw_inline bool tw_send_bare_slot(struct tw_ep *ep, const void *data, uint32_t len,
+					uint64_t match, struct tw_addr to)
 {
 	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
 
-	if (tw_unlikely(!lane) || tw_unlikely(!tw_quick_fits(lane, len)))
-		return tw_send_bare(ep, data, len, match, to);
-	tw_quick_send(lane, data, len, match);
+	if (tw_unlikely(!lane) || tw_unlikely(!tw_eager_fits(lane, TW_EAGER_SLOT, len, false)))
+		return tw_send_bare(ep, data, len, match, to, NULL);
+	tw_eager_write(lane, TW_EAGER_SLOT, data, len, match, NULL);
 	return tw_likely(!tw_quick_asleep(lane)) || tw_quick_wake(lane);
 }
 

@@ -109,27 +109,6 @@ static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, 
 	return TW_OK;
 }
 
-/* The fast path: a whole message in one packet. */
-static inline enum tw_err whole(struct tw_peer *p, struct tw_hdr hdr, const char *data,
-				uint32_t len, uint32_t cost)
-{
-	struct tw_req *r;
-
-	tw_assume(!p->directed);
-	r = take_posted(p, hdr.match, tw_hdr_len(hdr));
-	if (tw_unlikely(!r))
-		return tw_unexp_whole(p, hdr, data, len, cost);
-	tw_recv_bind(r, p, hdr.match, len);
-	tw_req_scatter(r, 0, data, r->xfer_len);
-	p->used += cost;
-	p->show->msgs_received++;
-	tw_credits_release(p, cost);
-	tw_recv_complete(p->ep, r);
-	/* A handler must see messages at once. */
-	p->link->hold = !p->ep->gauges[TW_G_POSTED] && !p->ep->unexpected;
-	return TW_OK;
-}
-
 /* Takes the immediate data off the front of a payload. False if it does not belong there. */
 static bool take_imm(struct tw_peer *p, const char **data, uint32_t *len)
 {
@@ -179,6 +158,8 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 	p->show->msgs_received++;
 	if (len == tw_hdr_len(hdr)) {
 		tw_recv_eager_done(p, r, sync, ref);
+		/* A handler must see messages at once. */
+		p->link->hold = !ep->gauges[TW_G_POSTED] && !ep->unexpected;
 		return TW_OK;
 	}
 	p->rx_req = r;
@@ -205,15 +186,6 @@ static enum tw_err beyond(struct tw_peer *p, struct tw_hdr hdr, const char *data
 	if (err != TW_OK)
 		p->window -= cost;
 	return err;
-}
-
-/* All but a whole message in one packet without a request for a reply. */
-static tw_noinline enum tw_err unusual(struct tw_peer *p, struct tw_hdr hdr, const char *data,
-				       uint32_t len)
-{
-	if (TW_USES_SYNC && (tw_hdr_flags(hdr) & TW_FLAG_BEYOND))
-		return beyond(p, hdr, data, len);
-	return eager(p, hdr, data, len);
 }
 
 static enum tw_err fragment(struct tw_peer *p, const char *data, uint32_t len)
@@ -289,16 +261,12 @@ enum tw_err tw_recv_packet(struct tw_link *link, struct tw_hdr hdr, const void *
 {
 	struct tw_peer *p = link->peer;
 	enum tw_err err;
-	uint32_t cost;
 
 	switch (tw_hdr_type(hdr)) {
 	case TW_EAGER:
-		cost = tw_credit_cost(len);
-		if (tw_unlikely(len != tw_hdr_len(hdr) || tw_hdr_flags(hdr) || p->rx_unusual ||
-				cost > p->window - p->used))
-			err = unusual(p, hdr, payload, len);
-		else
-			err = whole(p, hdr, payload, len, cost);
+		err = TW_USES_SYNC && (tw_hdr_flags(hdr) & TW_FLAG_BEYOND)
+			      ? beyond(p, hdr, payload, len)
+			      : eager(p, hdr, payload, len);
 		break;
 	case TW_FRAG:
 		err = fragment(p, payload, len);

@@ -91,6 +91,13 @@ tw_shared void tw_req_free(struct tw_ep *ep, struct tw_req *r)
 
 /* A request that nobody waits for has its status: frees it. */
 void tw_req_forgotten(struct tw_ep *ep, struct tw_req *r);
+/* A request that is on no list is complete. */
+static inline void tw_req_ended(struct tw_ep *ep, struct tw_req *r)
+{
+	tw_list_add_tail(&ep->done, &r->link);
+	ep->events++;
+}
+
 /* Completes a request, which must be on no list. */
 tw_shared void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
 {
@@ -100,8 +107,7 @@ tw_shared void tw_req_complete(struct tw_ep *ep, struct tw_req *r, enum tw_statu
 		return;
 	}
 	r->flags |= TW_R_DONE | TW_R_BUFFERED;
-	tw_list_add_tail(&ep->done, &r->link);
-	ep->events++;
+	tw_req_ended(ep, r);
 }
 
 /* The context of a request whose end an interface handles itself. */

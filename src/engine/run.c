@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A run: messages of the short way (quick.h) that lie in a ring one after the other. Credits and
- * counters of those that meet posted receives are settled once, at the end. The others join the
- * unexpected queue. The first packet that is anything else ends the run, and goes through
- * tw_recv_packet().
+ * The engine takes packets from a ring. A run is of whole messages that lie there one after the
+ * other and meet posted receives: their credits and counters are settled once, at its end. Other
+ * whole messages join the unexpected queue. Any other packet goes through tw_recv_packet().
  */
 #include <endian.h>
 #include <string.h>
@@ -12,276 +11,304 @@
 #include "engine/quick.h"
 #include "engine/recv.h"
 
+/* A whole message in the next slot of a ring. */
+struct arrival {
+	struct tw_slot *slot;
+	struct tw_hdr hdr;
+	uint32_t len, extra; /* its own bytes, after those of its immediate data */
+};
+
 /*
  * True if the slot holds the next packet of the ring, and that is a whole message that
  * returns no credits. Stamp and header are the peer's: each is read once, and must agree.
  */
-static inline bool holds_short(const struct tw_ring_rx *rx, const struct tw_slot *s,
-			       struct tw_hdr *hdr)
+static tw_inline bool slot_has_whole(const struct tw_ring_rx *rx, struct tw_slot *s, bool imm,
+				     struct arrival *a)
 {
 	/* [ring-stamp] */
 	uint64_t stamp = atomic_load_explicit(&s->stamp, memory_order_acquire);
 	uint64_t what = s->hdr.what, match = s->hdr.match;
-	uint32_t len;
 
 	/* Or they might be read again where they are used. */
 	tw_opaque(what);
 	tw_opaque(match);
-	*hdr = (struct tw_hdr){what, match};
-	len = tw_hdr_len(*hdr);
-	return stamp == tw_stamp(rx->side, rx->tail + 1, len) && (uint32_t)hdr->what == TW_EAGER &&
-	       len <= TW_SHORT_SEND;
+	a->slot = s;
+	a->hdr = (struct tw_hdr){what, match};
+	a->len = tw_hdr_len(a->hdr);
+	a->extra = imm && (tw_hdr_flags(a->hdr) & TW_FLAG_IMM) ? sizeof(uint64_t) : 0;
+	return stamp == tw_stamp(rx->side, rx->tail + 1, a->len + a->extra) &&
+	       ((uint32_t)what & ~(imm ? TW_FLAG_IMM << 8 : 0u)) == TW_EAGER &&
+	       a->len <= TW_SHORT_SEND;
 }
 
-static inline struct tw_slot *next_short(struct tw_ring_rx *rx, struct tw_hdr *hdr)
+/* True if the next packet is a whole message. imm, a constant: perhaps with immediate data. */
+static tw_inline bool ring_has_whole(struct tw_ring_rx *rx, bool imm, struct arrival *a)
 {
-	struct tw_slot *s = &rx->slots[rx->tail & rx->mask];
+	if (tw_likely(slot_has_whole(rx, &rx->slots[rx->tail & rx->mask], imm, a)))
+		return true;
+	return rx->token && slot_has_whole(rx, rx->token, imm, a);
+}
 
-	if (tw_likely(holds_short(rx, s, hdr)))
-		return s;
-	s = rx->token;
-	return s && holds_short(rx, s, hdr) ? s : NULL;
+static tw_inline const char *arrival_data(const struct tw_ring_rx *rx, const struct arrival *a)
+{
+	return tw_ring_data(rx, a->slot, a->len + a->extra);
+}
+
+static tw_inline void arrival_taken(struct tw_ring_rx *rx, const struct arrival *a)
+{
+	tw_ring_advance(rx, a->slot, a->len + a->extra);
+}
+
+/* Gives a message to the receive that it meets, which has left the matcher and is then complete. */
+static tw_inline void deliver(struct tw_ring_rx *rx, const struct tw_peer *p,
+			      const struct arrival *a, bool imm, struct tw_req *r)
+{
+	const char *data = arrival_data(rx, a);
+
+	/* A receive that claims stays one. */
+	r->outcome ^= tw_req_posted.outcome ^ tw_req_ok.outcome;
+	r->match = a->hdr.match;
+	r->msg_len = a->len;
+	if (imm) {
+		r->extra = a->extra ? TW_X_IMM : 0;
+		if (a->extra) {
+			memcpy(&r->imm, data, sizeof(r->imm));
+			r->imm = le64toh(r->imm);
+		}
+	}
+	tw_copy(r->seg.ptr, data + a->extra, a->len);
+	arrival_taken(rx, a);
+	tw_addr_copy(&r->source, &p->addr);
+}
+
+/* Settles credits and counters of so many messages that were taken. */
+static tw_inline void settle_taken(struct tw_peer *p, unsigned n, uint32_t cost, uint64_t bytes)
+{
+	p->ep->counters[TW_C_RECV_DONE] += n;
+	p->ep->counters[TW_C_RECV_BYTES] += bytes;
+	p->show->msgs_received += n;
+	p->used += cost;
+	tw_credits_release(p, cost);
 }
 
 /* The receive that a message meets, if all of it has a place there; still posted. */
-static inline struct tw_req *receive_for(struct tw_ep *ep, struct tw_match *m, struct tw_hdr hdr,
-					 struct tw_match_spot *spot)
+static tw_inline struct tw_req *receive_for(struct tw_ep *ep, struct tw_match *m,
+					    const struct arrival *a, struct tw_match_spot *spot)
 {
-	struct tw_posted *posted = tw_match_look(m, hdr.match, spot);
+	struct tw_posted *posted = tw_match_look(m, a->hdr.match, spot);
 	struct tw_req *r;
 
 	if (tw_unlikely(!posted))
 		return NULL;
 	r = tw_container(posted, struct tw_req, posted);
 	if (tw_likely(r->outcome == tw_req_posted.outcome))
-		return tw_hdr_len(hdr) <= r->len ? r : NULL;
-	return r->outcome == tw_req_posted_claim.outcome && tw_recv_room(ep, r, tw_hdr_len(hdr))
-		       ? r
-		       : NULL;
+		return a->len <= r->len ? r : NULL;
+	return r->outcome == tw_req_posted_claim.outcome && tw_recv_room(ep, r, a->len) ? r : NULL;
 }
 
-static void settle(struct tw_peer *p, struct tw_list *done, unsigned n, uint32_t cost,
-		   uint64_t bytes)
+/* The requests of a run are complete. */
+static tw_inline void run_done(struct tw_peer *p, struct tw_list *done, unsigned n)
 {
 	struct tw_ep *ep = p->ep;
 
 	done->prev->next = done;
 	tw_list_splice_tail(&ep->done, done);
 	ep->events++;
-	ep->counters[TW_C_RECV_DONE] += n;
-	ep->counters[TW_C_RECV_BYTES] += bytes;
 	ep->gauges[TW_G_POSTED] -= n;
-	p->show->msgs_received += n;
-	p->used += cost;
-	tw_credits_release(p, cost);
 	/* A handler must see messages at once. */
 	p->link->hold = !ep->gauges[TW_G_POSTED] && !ep->unexpected;
 }
 
-static tw_inline void deliver(struct tw_ring_rx *rx, const struct tw_slot *s, uint32_t len,
-			      void *to)
+/* Takes messages that meet receives of a matcher, which has all that they could meet. */
+static tw_inline unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_match *m,
+				     bool imm, unsigned budget)
 {
-	tw_copy(to, tw_ring_data(rx, s, len), len);
-	tw_ring_advance(rx, s, len);
-}
-
-/* Takes messages that meet posted receives. */
-static unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, unsigned budget)
-{
-	struct tw_ep *ep = p->ep;
-	struct tw_match *m = ep->match;
 	struct tw_match_spot spot = {0};
 	struct tw_list done = {&done, &done}, *last = &done;
-	struct tw_hdr hdr;
-	struct tw_slot *s;
+	struct arrival a;
 	struct tw_req *r;
 	uint32_t room = p->window - p->used, cost = 0;
 	uint64_t bytes = 0;
 	unsigned n = 0;
 
-	while (n < budget && (s = next_short(rx, &hdr))) {
-		uint32_t len = tw_hdr_len(hdr);
-		bool small = len <= TW_RING_INLINE;
+	while (n < budget && ring_has_whole(rx, imm, &a)) {
+		bool small = a.len + a.extra <= TW_RING_INLINE;
 
 		/* An empty one costs one less. */
-		cost += tw_likely(small) ? TW_QUICK_COST - !len : tw_credit_cost(len);
-		if (tw_unlikely(cost > room) || !(r = receive_for(ep, m, hdr, &spot))) {
-			cost -= tw_credit_cost(len);
+		cost += tw_likely(small) ? TW_QUICK_COST - !a.len : tw_credit_cost(a.len);
+		if (tw_unlikely(cost > room) || !(r = receive_for(p->ep, m, &a, &spot))) {
+			cost -= tw_credit_cost(a.len);
 			break;
 		}
 		tw_match_take(m, &r->posted, &spot);
 		/* Two copies, so that each asks less. */
 		if (tw_likely(small))
-			deliver(rx, s, len, r->seg.ptr);
+			deliver(rx, p, &a, imm, r);
 		else
-			deliver(rx, s, len, r->seg.ptr);
-		r->outcome ^= tw_req_posted.outcome ^ tw_req_ok.outcome;
-		r->match = hdr.match;
-		r->msg_len = len;
-		tw_addr_copy(&r->source, &p->addr);
+			deliver(rx, p, &a, imm, r);
 		last->next = &r->link;
 		r->link.prev = last;
 		last = &r->link;
-		bytes += len;
+		bytes += a.len;
 		n++;
 	}
 	done.prev = last;
-	if (n)
-		settle(p, &done, n, cost, bytes);
+	if (!n)
+		return 0;
+	settle_taken(p, n, cost, bytes);
+	run_done(p, &done, n);
 	return n;
 }
 
-static inline bool meets_none(struct tw_ep *ep, struct tw_hdr hdr)
+static inline bool meets_none(struct tw_ep *ep, uint64_t match)
 {
 	struct tw_match_spot spot = {0};
 
 	return !ep->gauges[TW_G_POSTED] ||
-	       (!tw_match_look_anew(ep->match, hdr.match, &spot) && !spot.unclear);
+	       (!tw_match_look_anew(ep->match, match, &spot) && !spot.unclear);
 }
 
 /* Takes messages that meet no receive. A user's handler may do anything, so they are not for it. */
 static unsigned run_unexpected(struct tw_peer *p, struct tw_ring_rx *rx, unsigned budget)
 {
 	struct tw_ep *ep = p->ep;
-	struct tw_hdr hdr;
-	struct tw_slot *s;
+	struct arrival a;
 	unsigned n = 0;
 
-	if (tw_unlikely(ep->unexpected != ep->iface->unexpected))
+	if (tw_unlikely(p->rx_unusual || ep->unexpected != ep->iface->unexpected))
 		return 0;
-	while (n < budget && (s = next_short(rx, &hdr)) && meets_none(ep, hdr)) {
-		uint32_t len = tw_hdr_len(hdr), cost = tw_credit_cost(len);
+	while (n < budget && ring_has_whole(rx, false, &a) && meets_none(ep, a.hdr.match)) {
+		uint32_t cost = tw_credit_cost(a.len);
 
 		if (tw_unlikely(cost > p->window - p->used) ||
-		    tw_unexp_whole(p, hdr, tw_ring_data(rx, s, len), len, cost) != TW_OK)
+		    tw_unexp_whole(p, a.hdr, arrival_data(rx, &a), a.len, cost) != TW_OK)
 			break;
-		tw_ring_advance(rx, s, len);
+		arrival_taken(rx, &a);
 		n++;
 	}
 	return n;
 }
 
-/* The next packet if that is a whole message, with immediate data or without. */
-static struct tw_slot *next_qualified(struct tw_ring_rx *rx, bool imm, struct tw_hdr *hdr,
-				      uint32_t *extra)
+/* Takes a packet of any kind. *left: its provider must look at it. */
+static unsigned take_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_slot *s,
+			    bool *left)
 {
-	struct tw_slot *s = tw_ring_next(rx);
-	uint64_t stamp, what, match;
+	struct tw_link *link = rx->link;
+	struct tw_hdr hdr = s->hdr;
+	uint32_t len;
+	const void *payload = tw_ring_payload(rx, s, &len);
+	enum tw_err err = payload ? tw_recv_packet(link, hdr, payload, len) : TW_EPROTO;
 
-	if (!s)
-		return NULL;
-	stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
-	what = s->hdr.what, match = s->hdr.match;
-	tw_opaque(what);
-	tw_opaque(match);
-	*hdr = (struct tw_hdr){what, match};
-	*extra = (tw_hdr_flags(*hdr) & TW_FLAG_IMM) ? sizeof(uint64_t) : 0;
-	if (((uint32_t)what & ~(TW_FLAG_IMM << 8)) != TW_EAGER || (*extra && !imm) ||
-	    tw_hdr_len(*hdr) > TW_SHORT_SEND ||
-	    stamp != tw_stamp(rx->side, rx->tail + 1, tw_hdr_len(*hdr) + *extra))
-		return NULL;
-	return s;
+	/* It may have ended the link, whose memory stays until the provider's next progress. */
+	if (tw_unlikely(p->link != link))
+		return 0;
+	if (tw_likely(err == TW_OK)) {
+		rx->packet_at = tw_clock();
+		tw_ring_advance(rx, s, len);
+		return 1;
+	}
+	/* One without memory for it is taken again by the next poll. */
+	rx->refused = payload && err != TW_AGAIN;
+	*left |= err != TW_AGAIN;
+	return 0;
 }
 
-/* Takes messages that meet receives, where some are for one source only or have immediate data. */
-static tw_noinline unsigned run_qualified(struct tw_peer *p, struct tw_ring_rx *rx, unsigned budget)
+/* The matcher that has all receives that messages of a peer could meet; NULL: none is known. */
+static inline struct tw_match *matcher_of(const struct tw_peer *p)
 {
-	struct tw_ep *ep = p->ep;
-	struct tw_list done = {&done, &done};
-	struct tw_match *in;
-	struct tw_hdr hdr;
-	struct tw_slot *s;
-	uint32_t room = p->window - p->used, cost = 0, extra;
-	uint64_t bytes = 0;
+	return tw_likely(!p->rx_unusual) ? p->ep->match : tw_source_matcher(p);
+}
+
+static inline unsigned take_posted_run(struct tw_peer *p, struct tw_ring_rx *rx, bool imm,
+				       unsigned budget)
+{
+	struct tw_match *m = p->ep->gauges[TW_G_POSTED] ? matcher_of(p) : NULL;
+
+	if (!m)
+		return 0;
+	return imm ? run_posted(p, rx, m, true, budget) : run_posted(p, rx, m, false, budget);
+}
+
+/* Takes what begins with this slot. */
+static inline unsigned take_packets(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_slot *s,
+				    unsigned budget, bool *left)
+{
+	uint32_t kind = (uint32_t)s->hdr.what; /* only a hint, as it is read again */
 	unsigned n = 0;
 
-	while (n < budget && (s = next_qualified(rx, ep->iface->imm, &hdr, &extra))) {
-		struct tw_posted *q = tw_source_look(p, hdr.match, &in);
-		uint32_t len = tw_hdr_len(hdr);
-		const char *data;
-		struct tw_req *r;
-
-		if (!q || cost + tw_credit_cost(len) > room)
-			break;
-		r = tw_container(q, struct tw_req, posted);
-		if (r->outcome != tw_req_posted.outcome || len > r->len)
-			break;
-		cost += tw_credit_cost(len);
-		tw_match_unpost(in, q);
-		data = tw_ring_data(rx, s, len + extra);
-		r->extra = 0;
-		if (extra) {
-			r->extra = TW_X_IMM;
-			memcpy(&r->imm, data, sizeof(r->imm));
-			r->imm = le64toh(r->imm);
-		}
-		if (len)
-			tw_copy(r->seg.ptr, data + extra, len);
-		tw_ring_advance(rx, s, len + extra);
-		tw_req_succeeded(r, &p->addr, hdr.match, len);
-		tw_list_add_tail(&done, &r->link);
-		bytes += len;
-		n++;
+	if (tw_likely(kind == TW_EAGER)) {
+		n = take_posted_run(p, rx, false, budget);
+		if (!n)
+			n = run_unexpected(p, rx, budget);
+	} else if (kind == (TW_EAGER | TW_FLAG_IMM << 8) && p->ep->iface->imm) {
+		n = take_posted_run(p, rx, true, budget);
 	}
-	if (n)
-		settle(p, &done, n, cost, bytes);
+	return n ? n : take_packet(p, rx, s, left);
+}
+
+unsigned tw_recv_ring(struct tw_ring_rx *rx, unsigned budget, bool *left)
+{
+	struct tw_link *link = rx->link;
+	struct tw_peer *p = link->peer;
+	unsigned n = 0, got;
+	struct tw_slot *s;
+
+	link->hold = false;
+	while (n < budget && !link->hold && (s = tw_ring_next(rx))) {
+		got = take_packets(p, rx, s, budget - n, left);
+		if (!got)
+			break;
+		n += got;
+	}
+	/* Its peers also learn of a poll that takes time. */
+	*left |= n >= budget;
+	if (n && tw_unlikely(tw_ring_publish(rx)) && p->link == link)
+		link->provider->wake(link);
 	return n;
 }
 
-unsigned tw_recv_run(struct tw_ring_rx *rx, unsigned budget)
+/* After a message that was taken alone. */
+static tw_inline void taken_alone(struct tw_peer *p, struct tw_ring_rx *rx, uint32_t len)
 {
-	struct tw_peer *p = rx->link->peer;
-	unsigned n = 0, got;
-
-	if (tw_unlikely(p->rx_unusual))
-		return p->rx_len ? 0 : run_qualified(p, rx, budget);
-	do {
-		got = p->ep->gauges[TW_G_POSTED] ? run_posted(p, rx, budget - n) : 0;
-		if (!rx->link->hold)
-			got += run_unexpected(p, rx, budget - n - got);
-		n += got;
-	} while (got && p->ep->gauges[TW_G_POSTED] && !rx->link->hold);
-	return n || !p->ep->iface->imm ? n : run_qualified(p, rx, budget);
-}
-
-/* After a message that was not taken by a run. */
-static tw_inline void took(struct tw_peer *p, struct tw_ring_rx *rx, uint32_t len)
-{
-	struct tw_ep *ep = p->ep;
-	uint32_t cost = tw_credit_cost(len);
-
 	if (tw_unlikely(tw_ring_publish(rx)))
 		p->link->provider->wake(p->link);
-	tw_poll_count(ep, tw_polls(ep) + 1);
-	ep->counters[TW_C_RECV_DONE]++;
-	ep->counters[TW_C_RECV_BYTES] += len;
-	p->show->msgs_received++;
-	p->used += cost;
-	tw_credits_release(p, cost);
+	tw_poll_count(p->ep, tw_polls(p->ep) + 1);
+	settle_taken(p, 1, tw_credit_cost(len), len);
 }
 
-bool tw_recv_for(struct tw_ring_rx *rx, struct tw_req *r)
+static tw_inline struct tw_req *recv_alone(struct tw_peer *p, struct tw_ring_rx *rx, bool imm)
+{
+	struct tw_match *m = matcher_of(p);
+	struct tw_posted *posted;
+	struct arrival a;
+	struct tw_req *r;
+
+	if (tw_unlikely(!m || !ring_has_whole(rx, imm, &a)))
+		return NULL;
+	posted = tw_match_first(m, a.hdr.match);
+	if (tw_unlikely(!posted))
+		return NULL;
+	r = tw_container(posted, struct tw_req, posted);
+	if (tw_unlikely(r->outcome != tw_req_posted.outcome || a.len > r->len ||
+			tw_credit_cost(a.len) > p->window - p->used))
+		return NULL;
+	tw_match_unlist(m, posted);
+	deliver(rx, p, &a, imm, r);
+	p->ep->gauges[TW_G_POSTED]--;
+	taken_alone(p, rx, a.len);
+	return r;
+}
+
+struct tw_req *tw_recv_alone(struct tw_ring_rx *rx)
 {
 	struct tw_peer *p = rx->link->peer;
-	struct tw_ep *ep = p->ep;
-	struct tw_posted *posted = &r->posted;
-	struct tw_hdr hdr;
-	struct tw_slot *s;
-	uint32_t len;
 
-	if (tw_unlikely(p->rx_unusual || tw_in_handler(ep) || !tw_match_is_first(ep->match, posted)))
-		return false;
-	s = next_short(rx, &hdr);
-	len = tw_hdr_len(hdr);
-	if (tw_unlikely(!s || (hdr.match & posted->mask) != posted->key || len > r->len ||
-			tw_credit_cost(len) > p->window - p->used))
-		return false;
-	tw_match_unlist(ep->match, posted);
-	deliver(rx, s, len, r->seg.ptr);
-	tw_req_succeeded(r, &p->addr, hdr.match, len);
-	ep->gauges[TW_G_POSTED]--;
-	took(p, rx, len);
-	return true;
+	return tw_likely(!tw_in_handler(p->ep)) ? recv_alone(p, rx, false) : NULL;
+}
+
+struct tw_req *tw_recv_alone_imm(struct tw_ring_rx *rx)
+{
+	return recv_alone(rx->link->peer, rx, true);
 }
 
 struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from, uint64_t match)
@@ -289,22 +316,19 @@ struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from
 	struct tw_peer *p = tw_peer_named(ep, *from);
 	struct tw_unexp_msg *u;
 	struct tw_ring_rx *rx;
-	struct tw_hdr hdr;
-	struct tw_slot *s;
-	uint32_t len;
+	struct arrival a;
 
 	if (tw_unlikely(!p || p->state != TW_PEER_UP || !p->link->lane || p->rx_unusual ||
 			tw_poll_unusual(ep) || !tw_poll_shown(ep, tw_polls(ep) + 1)))
 		return NULL;
 	rx = p->link->lane->back;
-	s = next_short(rx, &hdr);
-	len = tw_hdr_len(hdr);
-	if (!s || hdr.match != match || tw_credit_cost(len) > p->window - p->used ||
-	    tw_unlikely(!(u = tw_unexp_msg_get(ep, len))))
+	if (!ring_has_whole(rx, false, &a) || a.hdr.match != match ||
+	    tw_credit_cost(a.len) > p->window - p->used ||
+	    tw_unlikely(!(u = tw_unexp_msg_get(ep, a.len))))
 		return NULL;
-	u->len = len;
-	tw_copy(u->data, tw_ring_data(rx, s, len), len);
-	tw_ring_advance(rx, s, len);
-	took(p, rx, len);
+	u->len = a.len;
+	tw_copy(u->data, arrival_data(rx, &a), a.len);
+	arrival_taken(rx, &a);
+	taken_alone(p, rx, a.len);
 	return u;
 }

@@ -349,33 +349,20 @@ bool tw_quick_wake(struct tw_ring_tx *lane)
 }
 
 bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
-		  struct tw_addr to)
+		  struct tw_addr to, const uint64_t *imm)
 {
 	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
 	struct tw_peer *p;
+	uint64_t word;
 
-	if (lane && tw_quick_send_mid(lane, data, len, match))
-		return !tw_quick_asleep(lane) || tw_quick_wake(lane);
-	p = tw_peer_at(ep, to);
-	if (!p || !send_short(p, data, len, match, NULL))
-		return false;
-	count_short(p);
-	return true;
-}
-
-bool tw_send_bare_imm(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
-		      struct tw_addr to, uint64_t imm)
-{
-	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
-	struct tw_peer *p;
-
-	if (lane && tw_quick_fits_imm(len)) {
-		tw_quick_send_imm(lane, data, len, match, imm);
+	if (lane && tw_eager_fits(lane, TW_EAGER_ANY, len, imm)) {
+		tw_eager_write(lane, TW_EAGER_ANY, data, len, match, imm);
 		return tw_likely(!tw_quick_asleep(lane)) || tw_quick_wake(lane);
 	}
 	p = tw_peer_at(ep, to);
-	imm = htole64(imm);
-	if (!p || !send_short(p, data, len, match, &imm))
+	if (imm)
+		word = htole64(*imm);
+	if (!p || !send_short(p, data, len, match, imm ? &word : NULL))
 		return false;
 	count_short(p);
 	return true;

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/fds.h"
@@ -43,7 +42,7 @@ static int control(int op, struct tw_slot_entry *s, int epfd, uint32_t events)
 	struct epoll_event ev = {.events = events | EPOLLONESHOT,
 				 .data.u64 = (uint64_t)(s - tw_slots)};
 
-	return tw_service_running() ? epoll_ctl(service.epfd, op, epfd, &ev) : 0;
+	return tw_service_running() ? tw_sys_epoll_ctl(service.epfd, op, epfd, &ev) : 0;
 }
 
 enum tw_err tw_service_watch(struct tw_slot_entry *s, int epfd)
@@ -86,9 +85,8 @@ static void set_timer(uint64_t when)
 {
 	uint64_t now = tw_clock();
 	uint64_t ns = when <= now ? 1 : (when - now) * 1000 / tw_clock_per_us + 1;
-	struct itimerspec t = {.it_value = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)}};
 
-	timerfd_settime(service.timerfd, 0, &t, NULL);
+	tw_sys_timer_set(service.timerfd, ns);
 }
 
 static void set_no_later(uint64_t when)
@@ -149,7 +147,7 @@ static void *run(void *arg)
 
 	(void)arg;
 	for (;;) {
-		int n = epoll_wait(service.epfd, ev, tw_countof(ev), -1);
+		int n = tw_sys_epoll_wait(service.epfd, ev, tw_countof(ev), -1);
 
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.u64 == TAG_STOP)
@@ -177,12 +175,12 @@ static enum tw_err start(void)
 	struct epoll_event timer = {.events = EPOLLIN, .data.u64 = TAG_TIMER};
 
 	service.timer = 0;
-	service.epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
-	service.timerfd = tw_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-	service.stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	service.epfd = tw_fd_own(tw_sys_epoll_create());
+	service.timerfd = tw_fd_own(tw_sys_timer());
+	service.stopfd = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC | EFD_NONBLOCK));
 	if (service.epfd < 0 || service.timerfd < 0 || service.stopfd < 0 ||
-	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
-	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.timerfd, &timer) < 0) {
+	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
+	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.timerfd, &timer) < 0) {
 		tw_log_refused("epoll_create1, timerfd_create, eventfd");
 		close_all();
 		return TW_ENOMEM;

@@ -6,13 +6,8 @@
  */
 #include <stdlib.h>
 
+#include "engine/match_internal.h"
 #include "engine/recv.h"
-
-struct tw_source {
-	uint64_t where;
-	struct tw_match *match;
-	struct tw_source *next;
-};
 
 struct tw_source *tw_source_find(struct tw_ep *ep, uint64_t where)
 {
@@ -53,27 +48,29 @@ void tw_source_unpost(struct tw_req *r)
 	tw_match_unpost(r->from->match, &r->posted);
 }
 
-struct tw_posted *tw_source_look(struct tw_peer *p, uint64_t match, struct tw_match **in)
+struct tw_match *tw_source_matcher(const struct tw_peer *p)
 {
-	struct tw_posted *any = tw_match_find_posted(p->ep->match, match), *own = NULL;
+	struct tw_match *any = p->ep->match, *own = p->source ? p->source->match : NULL;
 
-	if (p->directed)
-		own = tw_match_find_posted(p->source->match, match);
-	if (own && (!any || own->seq < any->seq)) {
-		*in = p->source->match;
-		return own;
-	}
-	*in = p->ep->match;
-	return any;
+	if (p->rx_len)
+		return NULL;
+	if (!own || !tw_match_has_posted(own))
+		return any;
+	return tw_match_has_posted(any) ? NULL : own;
 }
 
 struct tw_posted *tw_source_take(struct tw_peer *p, uint64_t match)
 {
-	struct tw_match *in;
-	struct tw_posted *q = tw_source_look(p, match, &in);
+	struct tw_match *any = p->ep->match, *own = p->source->match;
+	struct tw_posted *q = tw_match_find_posted(any, match);
+	struct tw_posted *mine = tw_match_find_posted(own, match);
 
+	if (mine && (!q || mine->seq < q->seq)) {
+		tw_match_unpost(own, mine);
+		return mine;
+	}
 	if (q)
-		tw_match_unpost(in, q);
+		tw_match_unpost(any, q);
 	return q;
 }
 

@@ -10,6 +10,7 @@
 #include "shmem/sealed.h"
 #include "base/sys.h"
 #include "engine/engine.h"
+#include "engine/layout.h"
 
 static struct tw_stats_peer unseen; /* for peers beyond those shown */
 
@@ -37,12 +38,16 @@ enum tw_err tw_stats_open(struct tw_ep *ep)
 		return TW_ENOMEM;
 	s = page;
 	s->size = (uint32_t)sizeof(*s);
-	s->pid = (uint32_t)getpid();
+	s->pid = (uint32_t)tw_sys_pid();
 	s->nic_id = ep->host.self.nic_id;
 	s->board = ep->board;
 	s->endpoint_id = ep->host.self.endpoint_id;
 	s->session = ep->host.self.session;
 	s->ncounters = TW_NCOUNTERS;
+	s->layout = tw_layout();
+	s->self = (uintptr_t)ep;
+	if (ep->iface->name)
+		snprintf(s->interface, sizeof(s->interface), "%s", ep->iface->name);
 	name_program(s);
 	s->magic = TW_STATS_MAGIC;
 	ep->stats = s;

@@ -209,7 +209,7 @@ struct tw_unexp_msg {
 	union {
 		uint32_t unusual; /* 0: whole, without a reply or immediate data */
 		struct {
-			uint8_t state; /* enum tw_unexp_state */
+			uint16_t state; /* enum tw_unexp_state; no padding, which is unspecified */
 			bool sync, has_imm;
 		};
 	};
@@ -263,8 +263,8 @@ struct tw_peer {
 	union {
 		uint64_t rx_unusual; /* 0: whole messages may take the short way */
 		struct {
-			uint32_t rx_len; /* of that message; 0: none arrives so */
-			bool directed;	 /* there is a source */
+			uint32_t rx_len;   /* of that message; 0: none arrives so */
+			uint32_t directed; /* there is a source; no padding, which is unspecified */
 		};
 	};
 	struct tw_unexp_msg *rx_unexp; /* NULL: they are rx_req's */
@@ -300,6 +300,13 @@ struct tw_peer {
 	} windows;
 };
 
+/* Receives from one peer only; see source.c. */
+struct tw_source {
+	uint64_t where;
+	struct tw_match *match;
+	struct tw_source *next;
+};
+
 enum tw_verdict {
 	TW_KEEP,
 	TW_REMATCH, /* keep, but a receive may have been posted for it */
@@ -311,6 +318,7 @@ enum tw_verdict {
  * that makes progress. Only attend() may send.
  */
 struct tw_interface {
+	const char *name; /* up to 7 characters, for tools */
 	/* No receive matches a message, or its first part, or its announcement. */
 	enum tw_verdict (*unexpected)(struct tw_ep *ep, struct tw_unexp_msg *u);
 	/* All of a message that was kept is here. If it was fetched: by that request. */
@@ -369,7 +377,7 @@ struct tw_ep {
 		struct {
 			uint32_t nactive;  /* transfers and acknowledgements that need our polls */
 			uint16_t nwaiting; /* threads in blocking calls */
-			bool has_work;	   /* a peer is on the list below */
+			uint16_t has_work; /* a peer is on the list below; no padding */
 		};
 	};
 	bool attend, acts;   /* acts: there is iface->attend() */
@@ -418,6 +426,8 @@ struct tw_ep {
 	uint64_t rest_until;  /* tick at which data that rests is looked at again, 0 none rests */
 	uint64_t rest_us;     /* from one look to the next */
 	uint32_t nmoving;     /* transfers and acknowledgements in progress */
+	uint64_t done_seen, done_at; /* how much had been done, and when: see yield_in_vain() */
+	uint64_t changed_at, changed_polls; /* tick and number of polls of the last change of state */
 	/* Waiting; see wait.c. */
 	bool closing;
 	uint32_t nsleeping; /* of them */

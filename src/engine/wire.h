@@ -20,7 +20,8 @@
  *   WINDOW  see window.h       payload length   struct tw_window_msg [data]  (flags: its kind)
  *
  * EAGER, FRAG, RTS and AM arrive in the order of the sends. The rest names its
- * request and may overtake. Every packet returns credits. A PUT of the whole
+ * request and may overtake. EAGER, RTS and CREDIT return credits; those of any other
+ * packet count too, but are 0. A PUT of the whole
  * message ends both requests: no DONE follows it.
  */
 #ifndef TW_WIRE_H

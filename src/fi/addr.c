@@ -4,6 +4,7 @@
  * the IPv4 address of the board with the port that the endpoint has there (TAGWIRE_PORT).
  */
 #include <arpa/inet.h>
+#include <endian.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +66,7 @@ int tw_fi_resolve(const char *node, const char *service, struct tw_fi_addr *a)
 		return 0;
 	*a = (struct tw_fi_addr){0, TW_FI_ANY, 0};
 	tw_boards(&boards);
-	a->nic_id = boards[0].nic_id;
+	a->nic_id = boards[tw_board_best(0)].nic_id;
 	if (node && tw_name_to_nic(node, &a->nic_id) != TW_OK)
 		return -FI_ENODATA;
 	if (!service)
@@ -81,7 +82,7 @@ static bool make_inet(const struct tw_fi_addr *a, struct sockaddr_in *in)
 	if (tw_nic_to_address(a->nic_id, &sa) != TW_OK || sa.ss_family != AF_INET)
 		return false;
 	memcpy(in, &sa, sizeof(*in));
-	in->sin_port = htons((uint16_t)(any ? 0 : tw_settings.port + a->endpoint_id));
+	in->sin_port = htobe16((uint16_t)(any ? 0 : tw_settings.port + a->endpoint_id));
 	return true;
 }
 
@@ -92,7 +93,7 @@ static int take_inet(const struct sockaddr_in *in, struct tw_fi_addr *a)
 	if (in->sin_family != AF_INET || !inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text)) ||
 	    tw_name_to_nic(text, &a->nic_id) != TW_OK)
 		return -FI_EINVAL;
-	a->endpoint_id = in->sin_port ? id_of_port(ntohs(in->sin_port)) : TW_FI_ANY;
+	a->endpoint_id = in->sin_port ? id_of_port(be16toh(in->sin_port)) : TW_FI_ANY;
 	a->pad = 0;
 	return 0;
 }

@@ -181,8 +181,10 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 			rc = -FI_EINVAL;
 			continue;
 		}
+		tw_mutex_lock(&av->domain->mutex);
 		tw_list_walk(&av->eps, struct tw_fi_ep, e, in_av)
 			tw_fi_dest_drop(e, fi_addr[i]);
+		tw_mutex_unlock(&av->domain->mutex);
 		tw_mutex_lock(&av->mutex);
 		av->where[fi_addr[i]] = 0;
 		hash_all(av);

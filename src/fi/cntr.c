@@ -19,7 +19,7 @@ static uint64_t both(struct tw_fi_cntr *c)
 static void look(struct tw_fi_cntr *c)
 {
 	tw_fi_wait_look(&c->w);
-	atomic_store(&c->seen, both(c));
+	atomic_store(&c->w.seen, both(c));
 }
 
 static uint64_t cntr_read(struct fid_cntr *fid)
@@ -71,36 +71,35 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 	return change(fid, true, value, false);
 }
 
-static bool cntr_ready(struct tw_fi_waiter *w)
+static bool cntr_ready(struct tw_fi_waiter *w, uint64_t seen)
 {
-	struct tw_fi_cntr *c = tw_container(w, struct tw_fi_cntr, w);
-
-	return both(c) != atomic_load(&c->seen);
+	return both(tw_container(w, struct tw_fi_cntr, w)) != seen;
 }
 
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
-	uint64_t errors = atomic_load(&c->errors), end = tw_fi_end(timeout);
-	int rc = 0, left = timeout;
+	uint64_t errors = atomic_load(&c->errors), end = tw_fi_end(timeout), seen;
+	int rc = 0;
 
 	for (;;) {
 		uint64_t now = tw_clock();
 
-		look(c);
-		if (atomic_load(&c->value) >= threshold)
+		tw_fi_wait_look(&c->w);
+		seen = both(c);
+		if (atomic_load(&c->value) >= threshold) {
+			atomic_store(&c->w.seen, seen);
 			return 0;
+		}
 		if (atomic_load(&c->errors) != errors)
 			return -FI_EAVAIL;
 		if (now >= end)
 			return -FI_ETIMEDOUT;
-		if (timeout >= 0)
-			left = (int)((end - now) / tw_clock_per_us / 1000) + 1;
 		/* Programs wait for those that nobody should wait for, too. */
 		if (c->w.obj == FI_WAIT_NONE)
 			sched_yield();
 		else
-			rc = tw_fi_wait(&c->w, left);
+			rc = tw_fi_wait(&c->w, seen, end);
 		if (rc && rc != -FI_EAGAIN)
 			return rc;
 	}

@@ -3,8 +3,11 @@
  * Connecting: the first operation on an address does it, and those behind it wait. So does a send
  * behind a write or an atomic (FI_ORDER_SAW), and what comes behind that send.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/inet.h"
+#include "fi/drain.h"
 #include "fi/fi.h"
 
 static bool grow(struct tw_fi_ep *e, fi_addr_t addr)
@@ -113,19 +116,46 @@ static void hold(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d)
 	tw_window_flush(ep, r, d->addr);
 }
 
+/* The connection may be lost. */
+static void look(struct tw_ep *ep, struct tw_fi_dest *d)
+{
+	struct tw_peer *p = d->state == TW_FI_DEST_UP ? tw_peer_at(ep, d->addr) : NULL;
+
+	if (d->state == TW_FI_DEST_UP && (!p || p->state != TW_PEER_UP))
+		d->state = TW_FI_DEST_NONE;
+}
+
+int tw_fi_dest_ask(struct tw_ep *ep, struct tw_fi_dest *d)
+{
+	uint32_t board;
+	int due;
+
+	/* On this host a connect ends soon, and its operations need not wait for each other. */
+	if (tw_board_of(d->where >> 16, &board))
+		return 0;
+	look(ep, d);
+	if (d->state == TW_FI_DEST_NONE && !d->due)
+		connect_to(ep, d);
+	if (d->state == TW_FI_DEST_CONNECTING) {
+		d->due = 1;
+		tw_progress(ep);
+		tw_fi_drain(ep->owner, ep);
+	}
+	due = d->due;
+	if (due <= 0)
+		d->due = 0;
+	return due > 0 ? -FI_EAGAIN : due;
+}
+
 void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r)
 {
 	struct tw_fi_ep *e = ep->owner;
 
-	if (d->state == TW_FI_DEST_UP) {
-		struct tw_peer *p = tw_peer_at(ep, d->addr);
-
-		if (!p || p->state != TW_PEER_UP) {
-			d->state = TW_FI_DEST_NONE;
-		} else if (r->kind != TW_SEND || !e->nwrites || !tw_fi_dest_holds(e, ep, d)) {
-			begin(ep, r, d->addr);
-			return;
-		}
+	look(ep, d);
+	if (d->state == TW_FI_DEST_UP &&
+	    (r->kind != TW_SEND || !e->nwrites || !tw_fi_dest_holds(e, ep, d))) {
+		begin(ep, r, d->addr);
+		return;
 	}
 	tw_list_add_tail(&d->pending, &r->link);
 	if (d->state == TW_FI_DEST_NONE)
@@ -151,6 +181,27 @@ static void begin_pending(struct tw_ep *ep, struct tw_fi_dest *d)
 	}
 }
 
+/* Once, as programs try again and again. */
+static void tell(const struct tw_ep *ep, struct tw_fi_dest *d)
+{
+	struct sockaddr_storage sa;
+	char at[INET6_ADDRSTRLEN] = "an unknown address";
+	const struct tw_board *boards;
+	uint32_t board;
+
+	if (d->told || tw_board_of(d->where >> 16, &board))
+		return;
+	d->told = true;
+	tw_boards(&boards);
+	if (tw_nic_to_address(d->where >> 16, &sa) == TW_OK)
+		tw_inet_text(&sa, at, sizeof(at));
+	tw_log(TW_LOG_ERROR,
+	       "board %s (endpoint %u) does not reach endpoint %u at %s, NIC id %012" PRIx64
+	       "; see TAGWIRE_BOARDS in tagwire-settings(7)",
+	       boards[ep->board].ifname, ep->host.self.endpoint_id, (unsigned)d->where & 0xffff, at,
+	       d->where >> 16);
+}
+
 void tw_fi_dest_ready(struct tw_ep *ep, struct tw_req *r)
 {
 	struct tw_fi_dest *d = r->context;
@@ -162,6 +213,10 @@ void tw_fi_dest_ready(struct tw_ep *ep, struct tw_req *r)
 	if (d) {
 		d->state = status == TW_S_OK ? TW_FI_DEST_UP : TW_FI_DEST_NONE;
 		d->addr = r->source;
+		if (d->due)
+			d->due = status == TW_S_OK ? 0 : -FI_EHOSTUNREACH;
+		if (!held && status != TW_S_OK)
+			tell(ep, d);
 	}
 	tw_req_free(ep, r);
 	if (d && status == TW_S_OK)

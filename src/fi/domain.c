@@ -97,10 +97,8 @@ static bool find_board(const char *name, uint32_t *board)
 	const struct tw_board *boards;
 	unsigned n = tw_boards(&boards);
 
-	*board = 0;
-	if (!name)
-		return true;
-	while (*board < n && strcmp(boards[*board].ifname, name) != 0)
+	*board = name ? 0 : tw_board_best(0);
+	while (name && *board < n && strcmp(boards[*board].ifname, name) != 0)
 		++*board;
 	return *board < n;
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/quick.h"
-#include "fi/fi.h"
+#include "fi/drain.h"
 
 int tw_fi_error_of(enum tw_status status)
 {
@@ -45,11 +45,16 @@ static uint64_t flags_of(const struct tw_req *r, enum tw_fi_count *which)
 	}
 }
 
+static inline fi_addr_t source_of_message(const struct tw_fi_ep *e, const struct tw_req *r)
+{
+	return e->caps & FI_SOURCE ? tw_fi_av_find(e->av, r->source.where) : FI_ADDR_NOTAVAIL;
+}
+
 static void describe_received(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *v)
 {
 	v->e.len = r->status == TW_S_OK ? r->msg_len : r->xfer_len;
 	v->e.tag = r->match & ~TW_FI_UNTAGGED;
-	v->source = e->caps & FI_SOURCE ? tw_fi_av_find(e->av, r->source.where) : FI_ADDR_NOTAVAIL;
+	v->source = source_of_message(e, r);
 	if (r->extra & TW_X_IMM && !(r->flags & TW_R_POSTED)) {
 		v->e.flags |= FI_REMOTE_CQ_DATA;
 		v->e.data = r->imm;
@@ -71,8 +76,11 @@ static void describe(struct tw_fi_ep *e, struct tw_req *r, uint64_t flags, struc
 		describe_received(e, r, v);
 }
 
-static void describe_error(struct tw_req *r, struct tw_fi_event *v)
+static void describe_error(const struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *v)
 {
+	/* An injected message has no other. */
+	if (!v->e.op_context && (r->user & TW_FI_COPIED))
+		v->e.op_context = e->fid.fid.context;
 	v->err = tw_fi_error_of((enum tw_status)r->status);
 	v->prov_errno = r->status;
 	v->olen = r->status == TW_S_TRUNCATED ? r->msg_len - r->len : 0;
@@ -109,7 +117,7 @@ static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 		r->context = tw_fi_parts_done(r->context, !failed);
 	describe(e, r, flags, v);
 	if (tw_unlikely(failed))
-		describe_error(r, v);
+		describe_error(e, r, v);
 	if (v != &nobody) {
 		tw_unlock(&cq->lock);
 		tw_fi_woken(&cq->w);
@@ -130,6 +138,31 @@ static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 	return true;
 }
 
+/* True of a message that was received with no error, for an event and nothing else. */
+static inline bool is_plain_message(const struct tw_req *r)
+{
+	uint64_t other = r->user ^ (TW_FI_NOTIFY | TW_FI_TAGGED);
+
+	return r->kind == TW_RECV && r->status == TW_S_OK && !(other & ~(uint64_t)TW_FI_TAGGED);
+}
+
+/* Ends such a receive, with its event. */
+static tw_inline void end_message(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r,
+				  struct fi_cq_tagged_entry *event)
+{
+	bool imm = r->extra & TW_X_IMM;
+
+	event->op_context = r->context;
+	event->flags = FI_RECV | ((r->user & TW_FI_TAGGED) ? FI_TAGGED : FI_MSG) |
+		       (imm ? FI_REMOTE_CQ_DATA : 0);
+	event->len = r->msg_len;
+	event->buf = NULL;
+	event->data = imm ? r->imm : 0;
+	event->tag = r->match & ~TW_FI_UNTAGGED;
+	e->nrx--;
+	tw_req_free(ep, r);
+}
+
 /* The usual, which comes first: messages that are received, and nothing counts them. */
 static void deliver_received(struct tw_fi_ep *e, struct tw_ep *ep)
 {
@@ -141,14 +174,14 @@ static void deliver_received(struct tw_fi_ep *e, struct tw_ep *ep)
 	tw_lock(&cq->lock);
 	while (!tw_list_empty(&ep->done) && tw_fi_cq_room(cq)) {
 		struct tw_req *r = tw_list_first(&ep->done, struct tw_req, link);
-		uint64_t other = r->user ^ (TW_FI_NOTIFY | TW_FI_TAGGED);
+		struct tw_fi_event *v;
 
-		if (tw_unlikely(r->kind != TW_RECV || r->status != TW_S_OK ||
-				(other & ~(uint64_t)TW_FI_TAGGED)))
+		if (tw_unlikely(!is_plain_message(r)))
 			break;
-		describe(e, r, FI_RECV | (other ? FI_MSG : FI_TAGGED), tw_fi_cq_next(cq));
-		e->nrx--;
-		tw_req_free(ep, r);
+		v = tw_fi_cq_next(cq);
+		v->source = source_of_message(e, r);
+		v->err = 0;
+		end_message(e, ep, r, &v->e);
 		any = true;
 	}
 	tw_unlock(&cq->lock);
@@ -181,44 +214,93 @@ void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep)
 	if (tw_unlikely(!tw_list_empty(&e->multis)))
 		tw_fi_multi_fill(e, ep);
 	deliver_received(e, ep);
-	while (take_done(e, ep, true))
+	while (tw_unlikely(!tw_list_empty(&ep->done)) && take_done(e, ep, true))
 		;
+}
+
+/* True if a thread may sleep on a descriptor that the endpoint feeds. */
+static bool slept_on(const struct tw_fi_ep *e)
+{
+	bool any = e->domain->mr_waits || (e->tx_cq && tw_fi_armed(&e->tx_cq->w)) ||
+		   (e->rx_cq && tw_fi_armed(&e->rx_cq->w));
+
+	for (unsigned i = 0; e->counts && i < TW_FI_NCNTRS; i++)
+		any |= e->cntrs[i] && tw_fi_armed(&e->cntrs[i]->w);
+	return any;
+}
+
+/*
+ * A message that has come alone: its event goes straight to the program, which reads a queue
+ * that is empty. Others cannot overtake it, as the endpoint is the only one of the queue.
+ */
+static tw_inline bool read_alone(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_cq *cq,
+				 struct fi_cq_tagged_entry *event, fi_addr_t *from)
+{
+	const struct tw_lanes *lanes = &ep->host.lanes;
+	struct tw_req *r;
+
+	if (cq != e->rx_cq || cq->n || e->counts || lanes->nactive != 1 ||
+	    tw_ring_has_more(lanes->rx[0]))
+		return false;
+	r = tw_recv_alone_imm(lanes->rx[0]);
+	if (tw_unlikely(!r))
+		return false;
+	ep->events++;
+	if (tw_unlikely(!is_plain_message(r))) {
+		tw_req_ended(ep, r);
+		return false;
+	}
+	if (from)
+		*from = source_of_message(e, r);
+	end_message(e, ep, r, event);
+	return true;
+}
+
+static inline bool has_ended_none(const struct tw_fi_ep *e, const struct tw_ep *ep)
+{
+	return tw_list_empty(&ep->done) && tw_list_empty(&e->multis);
+}
+
+bool tw_fi_read(struct tw_fi_ep *e, const struct tw_fi_cq *cq, struct fi_cq_tagged_entry *event,
+		fi_addr_t *from)
+{
+	struct tw_lock_way way;
+	struct tw_ep *quick = tw_enter_quick(e->handle, &way), *ep = quick ? quick : tw_fi_enter(e);
+	bool usual = quick && has_ended_none(e, ep), read = false;
+
+	if (tw_unlikely(!ep))
+		return false;
+	if (tw_unlikely(ep->awaited | tw_poll_unusual(ep))) {
+		ep->awaited = ep->awaited && slept_on(e);
+		tw_progress(ep);
+	} else if (tw_quick_vain(ep)) {
+		if (usual) {
+			tw_lock_leave(way);
+			return false;
+		}
+	} else if (usual && event && read_alone(e, ep, cq, event, from)) {
+		read = true;
+		if (tw_likely(tw_leave_quick(ep, way)))
+			return true;
+	} else {
+		tw_progress_usual(ep);
+	}
+	if (!has_ended_none(e, ep))
+		tw_fi_drain(e, ep);
+	tw_fi_leave(ep);
+	return read;
 }
 
 void tw_fi_progress(struct tw_fi_ep *e)
 {
-	struct tw_lock_way way;
-	struct tw_ep *quick = tw_enter_quick(e->handle, &way), *ep = quick ? quick : tw_fi_enter(e);
-
-	if (tw_unlikely(!ep))
-		return;
-	if (tw_unlikely(ep->awaited | tw_poll_unusual(ep))) {
-		ep->awaited = false;
-		tw_progress(ep);
-	} else if (!tw_quick_vain(ep)) {
-		tw_progress_usual(ep);
-	} else if (quick && tw_list_empty(&ep->done) && tw_list_empty(&e->multis)) {
-		tw_lock_leave(way);
-		return;
-	}
-	if (!tw_list_empty(&ep->done) || tw_unlikely(!tw_list_empty(&e->multis)))
-		tw_fi_drain(e, ep);
-	tw_fi_leave(ep);
+	tw_fi_read(e, NULL, NULL, NULL);
 }
 
-/* In the service thread, which may not take the locks of queues. */
-void tw_fi_background(struct tw_ep *ep)
+/* Wakes those who sleep beside events that are to be made. */
+static void wake_sleepers(struct tw_fi_ep *e, struct tw_ep *ep)
 {
-	struct tw_fi_ep *e = ep->owner;
-
 	while (take_done(e, ep, false))
 		;
-	/* It leaves the endpoint as for a program that polls again. */
-	while (ep->awaited && !tw_rest(ep)) {
-		tw_progress(ep);
-		while (take_done(e, ep, false))
-			;
-	}
 	if (tw_list_empty(&ep->done) && (tw_list_empty(&e->multis) || !ep->gauges[TW_G_UNEXPECTED]))
 		return;
 	if (e->tx_cq)
@@ -228,4 +310,22 @@ void tw_fi_background(struct tw_ep *ep)
 	for (unsigned i = 0; e->counts && i < TW_FI_NCNTRS; i++)
 		if (e->cntrs[i])
 			tw_fi_woken(&e->cntrs[i]->w);
+}
+
+/* In the service thread, which may not take the locks of queues. */
+void tw_fi_background(struct tw_ep *ep)
+{
+	unsigned vain = 0;
+
+	wake_sleepers(ep->owner, ep);
+	/* It leaves the endpoint as for a program that polls again. */
+	while (ep->awaited && !tw_rest(ep)) {
+		vain = tw_progress(ep) ? 0 : vain + 1;
+		wake_sleepers(ep->owner, ep);
+		/* A packet may stay in its ring for lack of memory. */
+		if (vain < 2 && !tw_lock_contended(&ep->slot->lock))
+			continue;
+		tw_progress_request(ep);
+		break;
+	}
 }

@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "fi/fi.h"
+#include "fi/drain.h"
 
 #define CLOSE_US 1000000 /* for what the program was told to be sent */
 
@@ -29,23 +29,31 @@ static void send_rest(struct tw_fi_ep *e)
 	}
 }
 
-static void unbind_waiter(struct tw_fi_waiter *w, struct tw_fi_ep *e, tw_fi_refs *refs)
+/* Those who wait for its queues and counters are not told of it any more. */
+static void feed_none(struct tw_fi_ep *e)
 {
-	tw_fi_wait_remove(w, e);
-	atomic_fetch_sub(refs, 1);
+	if (e->tx_cq)
+		tw_fi_wait_remove(&e->tx_cq->w, e);
+	if (e->rx_cq)
+		tw_fi_wait_remove(&e->rx_cq->w, e);
+	for (unsigned i = 0; i < TW_FI_NCNTRS; i++)
+		if (e->cntrs[i])
+			tw_fi_wait_remove(&e->cntrs[i]->w, e);
 }
 
 static void unbind(struct tw_fi_ep *e)
 {
 	if (e->tx_cq)
-		unbind_waiter(&e->tx_cq->w, e, &e->tx_cq->refs);
+		atomic_fetch_sub(&e->tx_cq->refs, 1);
 	if (e->rx_cq)
-		unbind_waiter(&e->rx_cq->w, e, &e->rx_cq->refs);
+		atomic_fetch_sub(&e->rx_cq->refs, 1);
 	for (unsigned i = 0; i < TW_FI_NCNTRS; i++)
 		if (e->cntrs[i])
-			unbind_waiter(&e->cntrs[i]->w, e, &e->cntrs[i]->refs);
+			atomic_fetch_sub(&e->cntrs[i]->refs, 1);
 	if (e->av) {
+		tw_mutex_lock(&e->domain->mutex);
 		tw_list_del(&e->in_av);
+		tw_mutex_unlock(&e->domain->mutex);
 		atomic_fetch_sub(&e->av->refs, 1);
 	}
 	if (e->eq)
@@ -57,11 +65,13 @@ static int ep_close(struct fid *fid)
 	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
 
 	send_rest(e);
-	tw_fi_mr_leave(e);
 	tw_fi_dests_abandon(e);
 	tw_fi_claimed_drop(e);
-	unbind(e);
+	feed_none(e);
 	tw_ep_close(e->handle);
+	/* Until here peers reach memory through it, and the service thread signals its queues. */
+	tw_fi_mr_leave(e);
+	unbind(e);
 	tw_fi_multi_free(e);
 	tw_fi_dests_free(e);
 	atomic_fetch_sub(&e->domain->refs, 1);
@@ -126,7 +136,9 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 		if (e->av)
 			return -FI_EINVAL;
 		e->av = tw_fi_from(struct tw_fi_av, other);
+		tw_mutex_lock(&e->domain->mutex);
 		tw_list_add_tail(&e->av->eps, &e->in_av);
+		tw_mutex_unlock(&e->domain->mutex);
 		atomic_fetch_add(&e->av->refs, 1);
 		return 0;
 	default:
@@ -358,7 +370,8 @@ static int wanted_id(const struct tw_fi_domain *d, const struct fi_info *info, u
 
 static int open_engine(struct tw_fi_ep *e, uint32_t id)
 {
-	static const struct tw_interface iface = {.imm = true,
+	static const struct tw_interface iface = {.name = "fi",
+						  .imm = true,
 						  .am_handler = tw_fi_reported,
 						  .window_notified = tw_fi_notified,
 						  .background = tw_fi_background,

@@ -112,7 +112,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 		return n;
 	if (eq->w.fd < 0)
 		return -FI_ENOSYS;
-	rc = tw_fi_wait(&eq->w, timeout);
+	rc = tw_fi_wait(&eq->w, 0, tw_fi_end(timeout));
 	return rc ? rc : eq_read(fid, event, buf, len, flags);
 }
 
@@ -127,8 +127,9 @@ static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *d
 	return buf && len ? buf : text;
 }
 
-static bool eq_ready(struct tw_fi_waiter *w)
+static bool eq_ready(struct tw_fi_waiter *w, uint64_t seen)
 {
+	(void)seen;
 	return !tw_list_empty(&tw_container(w, struct tw_fi_eq, w)->events);
 }
 

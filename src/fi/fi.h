@@ -13,8 +13,9 @@
  *   rma.c    reads and writes of it            eq.c      event queues
  *   report.c what is said to its owner         atomic.c  atomics on it
  *
- * Lock order: the domain's, a waiter's, the endpoint's of the engine, then a queue's. The service
- * thread never takes a queue's: it only connects and signals (tw_fi_background).
+ * Lock order: that of all sets (sets.c), the domain's, a waiter's, the endpoint's of the engine,
+ * then a queue's. The service thread never takes a queue's: it only connects and signals
+ * (tw_fi_background).
  */
 #ifndef TW_FI_H
 #define TW_FI_H
@@ -87,6 +88,7 @@ struct tw_fi_domain {
 	bool basic;  /* FI_MR_BASIC: remote addresses are virtual ones, see tw_fi_offset() */
 	struct tw_fi_eq *eq;
 	bool mr_events;	       /* registering is reported to the event queue */
+	_Atomic(bool) mr_waits; /* a counter of memory has a descriptor, or had */
 	pthread_mutex_t mutex; /* taken before the endpoints' locks */
 	struct tw_list eps;    /* enabled ones: each has all memory as windows */
 	pthread_mutex_t keys;  /* taken last; of the list of memory */
@@ -111,15 +113,18 @@ struct tw_fi_waiter {
 	struct tw_fi_domain *domain;
 	struct tw_lock lock; /* of what follows; taken before the endpoints' */
 	struct tw_fi_ep **eps;
-	unsigned neps;
+	_Atomic(unsigned) neps;
 	int fd;	   /* an epoll set: the descriptors of the endpoints, and */
 	int event; /* an eventfd; both -1: nobody can wait */
 	enum fi_wait_obj obj;
+	/* A thread may sleep on fd. The first event after that writes to event and clears this. */
 	_Atomic(bool) armed;
 	_Atomic(uint32_t) signals, answered; /* of fi_cq_signal(), and those that somebody saw */
 	struct fid_wait *set;
 	struct tw_list polled; /* its places in poll sets */
-	bool (*ready)(struct tw_fi_waiter *w);
+	/* There is something that a thread has not seen that has seen this (a counter's sum). */
+	bool (*ready)(struct tw_fi_waiter *w, uint64_t seen);
+	_Atomic(uint64_t) seen; /* by the program's last look: for its own sleep on fd */
 };
 
 struct tw_fi_waitset {
@@ -157,7 +162,6 @@ struct tw_fi_cntr {
 	struct tw_fi_waiter w;
 	tw_fi_refs refs;
 	_Atomic(uint64_t) value, errors;
-	_Atomic(uint64_t) seen; /* both together, when the program last looked */
 };
 
 struct tw_fi_eq {
@@ -182,7 +186,7 @@ struct tw_fi_av {
 	uint32_t *hash; /* fi_addr_t + 1 of where, 0 free */
 	uint32_t buckets;
 	uint64_t flags;
-	struct tw_list eps;
+	struct tw_list eps; /* under the domain's lock */
 };
 
 enum tw_fi_dest_state { TW_FI_DEST_NONE, TW_FI_DEST_CONNECTING, TW_FI_DEST_HELD, TW_FI_DEST_UP };
@@ -191,6 +195,8 @@ enum tw_fi_dest_state { TW_FI_DEST_NONE, TW_FI_DEST_CONNECTING, TW_FI_DEST_HELD,
 struct tw_fi_dest {
 	struct tw_addr addr; /* valid if up or held */
 	uint8_t state;
+	int8_t due; /* to an injected operation: positive, the end of the connect; or its error */
+	bool told;  /* the user, that it cannot be reached */
 	uint64_t where;
 	struct tw_source *from; /* of directed receives, or NULL */
 	struct tw_list pending; /* what waits for the connection; held: for writes to end */
@@ -352,6 +358,11 @@ static inline struct tw_fi_dest *tw_fi_dest(struct tw_fi_ep *e, fi_addr_t addr)
 	return tw_likely(addr < e->ndests && e->dests[addr]) ? e->dests[addr]
 							     : tw_fi_dest_get(e, addr);
 }
+/*
+ * Whether an injected operation may begin: 0, -FI_EAGAIN while a host is being connected, or why
+ * that failed. It has no context by which an error entry could name it.
+ */
+int tw_fi_dest_ask(struct tw_ep *ep, struct tw_fi_dest *d);
 /* Begins when the peer is connected. */
 void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r);
 /* A request of kind TW_CONNECT has ended. */
@@ -364,14 +375,6 @@ void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr);
 void tw_fi_dests_abandon(struct tw_fi_ep *e);
 void tw_fi_dests_free(struct tw_fi_ep *e);
 
-/* drain.c */
-/* Makes progress, and events of what has ended. */
-void tw_fi_progress(struct tw_fi_ep *e);
-/* Makes events of what has ended; the endpoint is entered. */
-void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep);
-void tw_fi_background(struct tw_ep *ep);
-int tw_fi_error_of(enum tw_status status);
-
 /* multi.c; the endpoint is entered */
 struct tw_fi_multi;
 ssize_t tw_fi_multi_post(struct tw_fi_ep *e, struct tw_ep *ep, void *buf, size_t len, void *context,
@@ -380,7 +383,8 @@ ssize_t tw_fi_multi_post(struct tw_fi_ep *e, struct tw_ep *ep, void *buf, size_t
 void tw_fi_multi_fill(struct tw_fi_ep *e, struct tw_ep *ep);
 /* A message is in its buffer: fills in the event. */
 void tw_fi_multi_done(struct tw_req *r, struct tw_fi_event *event);
-bool tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context);
+/* 0, -FI_ENOENT, or -FI_EAGAIN if its queue has no room for the event. */
+int tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context);
 void tw_fi_multi_free(struct tw_fi_ep *e);
 
 /* send.c */
@@ -450,12 +454,14 @@ void tw_fi_eq_error(struct tw_fi_eq *eq, fid_t fid, void *context, uint64_t data
 
 /* wait.c */
 int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi_wait_obj obj,
-		    struct fid_wait *set, bool (*ready)(struct tw_fi_waiter *w));
+		    struct fid_wait *set, bool (*ready)(struct tw_fi_waiter *w, uint64_t seen));
 void tw_fi_wait_fini(struct tw_fi_waiter *w);
 int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e);
 void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e);
 /* Makes progress at all of its endpoints. */
 void tw_fi_wait_look(struct tw_fi_waiter *w);
+/* The same; its lock is held. */
+void tw_fi_wait_poll(struct tw_fi_waiter *w);
 /* Something has happened at one of its endpoints, which is entered. */
 void tw_fi_wake(struct tw_fi_waiter *w);
 /* The same elsewhere: no endpoint is entered. */
@@ -466,17 +472,19 @@ static inline bool tw_fi_armed(const struct tw_fi_waiter *w)
 }
 static inline void tw_fi_woken(struct tw_fi_waiter *w)
 {
-	if (tw_unlikely(tw_fi_armed(w)))
+	if (tw_unlikely(tw_fi_armed(w)) && atomic_exchange(&w->armed, false))
 		tw_fi_wake(w);
 }
-/* Sleeps until it is ready: 0, -FI_EAGAIN after so many milliseconds (negative: never), -FI_EINTR.
+/*
+ * Sleeps until it is ready for one that has seen this, or something else has changed: 0. At that
+ * tick, or after fi_cq_signal(): -FI_EAGAIN. Or -FI_EINTR.
  */
-int tw_fi_wait(struct tw_fi_waiter *w, int timeout);
+int tw_fi_wait(struct tw_fi_waiter *w, uint64_t seen, uint64_t end);
 /* fi_control() of what can be waited for, and of wait sets. */
 int tw_fi_wait_control(struct fid *fid, int command, void *arg);
 int tw_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
-/* Before sleeping on the descriptor: false if there is something already. */
-bool tw_fi_arm(struct tw_fi_waiter *w);
+/* Before sleeping on the descriptor: false if there is something already that is not seen. */
+bool tw_fi_arm(struct tw_fi_waiter *w, uint64_t seen);
 /* Of a queue or a counter; NULL for anything else. */
 struct tw_fi_waiter *tw_fi_waiter_of(struct fid *fid);
 /* The tick at which so many milliseconds are over; TW_FOREVER: never, if they are negative. */
@@ -487,7 +495,11 @@ int tw_fi_sleep(int fd, uint64_t end);
 /* sets.c */
 int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set);
 int tw_fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
-/* It is in no poll set any more. */
-void tw_fi_poll_leave(struct tw_fi_waiter *w);
+/* Joins its wait set, if it has one. */
+int tw_fi_sets_join(struct tw_fi_waiter *w);
+/* It is in no set any more. */
+void tw_fi_sets_leave(struct tw_fi_waiter *w);
+/* Arms all that are in a wait set: 0, or -FI_EAGAIN if there is something already. */
+int tw_fi_waitset_arm(struct tw_fi_waitset *s);
 
 #endif /* TW_FI_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fi_getinfo(): one entry for each board, as far as the hints allow it. A value that a hint
- * leaves open is the default; a larger one than there is refuses the board.
+ * fi_getinfo(): one entry for each board, the best first, as far as the hints allow it. A value
+ * that a hint leaves open is the default; a larger one than there is refuses the board.
  */
 #include <stdlib.h>
 #include <stdio.h>
@@ -16,7 +16,6 @@
 	(PRIMARY | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | FI_SOURCE |        \
 	 TW_FI_DIRECTED | FI_RMA_EVENT)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define ALL_CAPS (TX_CAPS | RX_CAPS | DOMAIN_CAPS)
 /* Those that cost something are there only for who asks. */
 #define ON_DEMAND (TW_FI_DIRECTED | FI_SOURCE | FI_RMA_EVENT)
 #define TX_FLAGS                                                                                   \
@@ -26,6 +25,12 @@
 #define MODES (FI_CONTEXT | FI_CONTEXT2) /* the only ones of use here: for a claim */
 #define ORDER (FI_ORDER_SAS | FI_ORDER_SAW)
 #define MAX_MSG UINT32_MAX
+
+/* A board that reaches no other host says so: clients choose by it. */
+static uint64_t domain_caps(uint32_t board)
+{
+	return FI_LOCAL_COMM | (tw_board_reaches(board) ? FI_REMOTE_COMM : 0);
+}
 
 /* All that is asked for must be there; the answer has that and whatever costs nothing. */
 static bool choose_caps(uint64_t asked, uint64_t have, uint64_t *caps)
@@ -55,7 +60,7 @@ static bool choose_size(size_t asked, size_t limit, size_t *size)
 	return true;
 }
 
-static void fill_defaults(struct fi_info *info)
+static void fill_defaults(struct fi_info *info, uint32_t board)
 {
 	bool service = tw_settings.service && !tw_settings.single_threaded;
 	enum fi_progress progress = service ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
@@ -93,7 +98,7 @@ static void fill_defaults(struct fi_info *info)
 	d->cntr_cnt = 65536;
 	d->mr_iov_limit = 1;
 	d->mr_cnt = 65536;
-	d->caps = DOMAIN_CAPS;
+	d->caps = domain_caps(board);
 	info->addr_format = TW_FI_ADDR;
 }
 
@@ -156,7 +161,7 @@ static bool check_progress(enum fi_progress asked, enum fi_progress *have)
 
 static bool check_domain(const struct fi_domain_attr *h, struct fi_domain_attr *a)
 {
-	if ((h->name && strcmp(h->name, a->name) != 0) || (h->caps & ~DOMAIN_CAPS) ||
+	if ((h->name && strcmp(h->name, a->name) != 0) || (h->caps & ~a->caps) ||
 	    h->auth_key_size || !check_progress(h->control_progress, &a->control_progress) ||
 	    !check_progress(h->data_progress, &a->data_progress) ||
 	    h->mr_key_size > a->mr_key_size || h->cq_data_size > a->cq_data_size || h->cq_cnt > a->cq_cnt || h->ep_cnt > a->ep_cnt ||
@@ -179,9 +184,10 @@ static bool check_domain(const struct fi_domain_attr *h, struct fi_domain_attr *
 static bool apply(uint32_t version, const struct fi_info *h, struct fi_info *info)
 {
 	static const struct fi_info none;
-	uint64_t have =
-		FI_VERSION_LT(version, FI_VERSION(2, 0)) ? ALL_CAPS & ~TW_LIBFABRIC_DIRECTED_2 : ALL_CAPS;
+	uint64_t have = TX_CAPS | RX_CAPS | info->domain_attr->caps;
 
+	if (FI_VERSION_LT(version, FI_VERSION(2, 0)))
+		have &= ~TW_LIBFABRIC_DIRECTED_2;
 	h = h ? h : &none;
 	if (!choose_caps(h->caps, have, &info->caps))
 		return false;
@@ -261,15 +267,18 @@ static int set_addrs(struct fi_info *info, const struct tw_board *b, const char 
 	return rc;
 }
 
-static int make(uint32_t version, const struct tw_board *b, const char *node, const char *service,
+static int make(uint32_t version, uint32_t board, const char *node, const char *service,
 		uint64_t flags, const struct fi_info *h, struct fi_info **out)
 {
 	struct fi_info *info = fi_allocinfo();
+	const struct tw_board *b;
 	int rc = -FI_ENOMEM;
 
 	if (!info)
 		return rc;
-	fill_defaults(info);
+	tw_boards(&b);
+	b += board;
+	fill_defaults(info, board);
 	info->domain_attr->name = strdup(b->ifname);
 	info->fabric_attr->name = strdup(TW_FI_NAME);
 	if (!info->domain_attr->name || !info->fabric_attr->name)
@@ -300,7 +309,7 @@ int tw_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 		return -FI_ENODATA;
 	n = tw_boards(&boards);
 	for (unsigned i = 0; i < n; i++) {
-		int one = make(version, &boards[i], node, service, flags, hints, end);
+		int one = make(version, tw_board_best(i), node, service, flags, hints, end);
 
 		if (one == 0)
 			end = &(*end)->next;

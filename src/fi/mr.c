@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "fi/fi.h"
+#include "fi/drain.h"
 
 #define RIGHTS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
@@ -85,6 +85,7 @@ static int feed(struct tw_fi_ep *e, struct tw_fi_mr *m)
 	return 0;
 }
 
+/* An endpoint feeds that counter no more, unless it is bound to it as well. */
 static void starve(struct tw_fi_ep *e, struct tw_fi_cntr *c)
 {
 	for (unsigned i = 0; i < TW_FI_NCNTRS; i++)
@@ -149,10 +150,15 @@ void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read)
 
 static void release(struct tw_fi_domain *d, struct tw_fi_cntr *c)
 {
+	bool others = false;
+
 	if (!c)
 		return;
+	tw_list_walk(&d->mrs, struct tw_fi_mr, m, link)
+		others |= m->reads == c || m->writes == c;
 	tw_list_walk(&d->eps, struct tw_fi_ep, e, in_domain)
-		starve(e, c);
+		if (!others)
+			starve(e, c);
 	atomic_fetch_sub(&c->refs, 1);
 }
 
@@ -194,6 +200,8 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 		return -FI_EINVAL;
 	if (!flags || (flags & ~(FI_REMOTE_READ | FI_REMOTE_WRITE)))
 		return -FI_EBADFLAGS;
+	if (c->w.fd >= 0)
+		atomic_store(&d->mr_waits, true);
 	tw_mutex_lock(&d->mutex);
 	tw_mutex_lock(&d->keys);
 	if (flags & FI_REMOTE_READ) {

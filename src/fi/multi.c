@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "fi/fi.h"
+#include "fi/drain.h"
 
 struct tw_fi_multi {
 	struct tw_list link; /* of the endpoint, until it is full */
@@ -48,17 +48,24 @@ static void close_buffer(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_mult
 		tw_fi_recv_post(ep, r, r->match);
 }
 
-/* Nothing uses a full buffer any more. */
-static void report_full(struct tw_fi_ep *e, struct tw_fi_multi *m, int err)
+/*
+ * Closes it and reports that, unless the last of the messages on their way into it is to do so.
+ * False: the queue has no room, and nothing was done.
+ */
+static bool end_buffer(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_multi *m, int err)
 {
 	struct tw_fi_event v = {.e = {.op_context = m->context, .flags = FI_MULTI_RECV},
 				.err = err};
+	bool over = !m->moving;
 
 	if (!err)
 		v.source = FI_ADDR_NOTAVAIL;
-	if (e->rx_cq)
-		tw_fi_cq_put(e->rx_cq, &v);
-	free(m);
+	if (over && e->rx_cq && !tw_fi_cq_put(e->rx_cq, &v))
+		return false;
+	close_buffer(e, ep, m);
+	if (over)
+		free(m);
+	return true;
 }
 
 static bool take_message(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_multi *m,
@@ -93,9 +100,8 @@ void tw_fi_multi_fill(struct tw_fi_ep *e, struct tw_ep *ep)
 			return;
 		/* A message that does not fit goes into the next buffer. */
 		if (u->len > m->len - m->used && m->used) {
-			close_buffer(e, ep, m);
-			if (!m->moving)
-				report_full(e, m, 0);
+			if (!end_buffer(e, ep, m, 0))
+				return;
 			continue;
 		}
 		if (!take_message(e, ep, m, u))
@@ -118,17 +124,12 @@ void tw_fi_multi_done(struct tw_req *r, struct tw_fi_event *v)
 	free(m);
 }
 
-bool tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context)
+int tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context)
 {
-	tw_list_walk(&e->multis, struct tw_fi_multi, m, link) {
-		if (m->context != context)
-			continue;
-		close_buffer(e, ep, m);
-		if (!m->moving)
-			report_full(e, m, FI_ECANCELED);
-		return true;
-	}
-	return false;
+	tw_list_walk(&e->multis, struct tw_fi_multi, m, link)
+		if (m->context == context)
+			return end_buffer(e, ep, m, FI_ECANCELED) ? 0 : -FI_EAGAIN;
+	return -FI_ENOENT;
 }
 
 void tw_fi_multi_free(struct tw_fi_ep *e)

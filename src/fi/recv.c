@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "engine/quick.h"
-#include "fi/fi.h"
+#include "fi/drain.h"
 
 /* One receive. */
 struct op {
@@ -145,6 +145,9 @@ static ssize_t peek(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, u
 		v.err = FI_ENOMSG;
 		v.e.tag = op->key;
 	}
+	/* Others fill that queue, too. */
+	if (!tw_fi_cq_put(e->rx_cq, &v))
+		return -FI_EAGAIN;
 	if (u && (flags & (FI_CLAIM | FI_DISCARD)))
 		tw_unexp_claim(ep, u);
 	if (u && (flags & FI_DISCARD)) {
@@ -153,7 +156,6 @@ static ssize_t peek(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, u
 		tw_list_add_tail(&e->claimed, &u->unexp.all);
 		((struct fi_context *)op->context)->internal[0] = u;
 	}
-	tw_fi_cq_put(e->rx_cq, &v);
 	ep->events++;
 	return 0;
 }
@@ -168,14 +170,13 @@ static ssize_t claim(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, 
 	if (!u)
 		return -FI_EINVAL;
 	if (flags & FI_DISCARD) {
-		if (!e->rx_cq || !tw_fi_cq_room(e->rx_cq))
-			return -FI_EAGAIN;
 		describe(e, u, op, &v);
 		v.e.len = 0;
+		if (!e->rx_cq || !tw_fi_cq_put(e->rx_cq, &v))
+			return -FI_EAGAIN;
 		tw_list_del(&u->unexp.all);
 		tw_unexp_drop(ep, u);
 		((struct fi_context *)op->context)->internal[0] = NULL;
-		tw_fi_cq_put(e->rx_cq, &v);
 		ep->events++;
 		return 0;
 	}
@@ -436,8 +437,8 @@ ssize_t tw_fi_cancel(fid_t fid, void *context)
 	if (r) {
 		r->xfer_len = r->msg_len = 0;
 		tw_req_complete(ep, r, TW_S_CANCELLED);
-	} else if (!tw_fi_multi_cancel(e, ep, context)) {
-		rc = -FI_ENOENT;
+	} else {
+		rc = tw_fi_multi_cancel(e, ep, context);
 	}
 	tw_fi_drain(e, ep);
 	tw_fi_leave(ep);

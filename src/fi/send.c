@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "engine/quick.h"
-#include "fi/fi.h"
+#include "fi/drain.h"
 
 int tw_fi_pieces(struct tw_seg *segs, const struct iovec *iov, size_t count, bool cut, uint32_t *n,
 		 uint32_t *len)
@@ -111,6 +111,12 @@ static ssize_t begin_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct 
 	d = tw_fi_dest(e, op->to);
 	if (!d)
 		return -FI_EINVAL;
+	if ((op->bits & (TW_FI_COPIED | TW_FI_NOTIFY)) == TW_FI_COPIED) {
+		int rc = tw_fi_dest_ask(ep, d);
+
+		if (rc)
+			return rc;
+	}
 	r = new_request(ep, op, a);
 	if (!r)
 		return -FI_EAGAIN;
@@ -178,10 +184,9 @@ static bool send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_o
 		tw_lock(&cq->lock);
 		sent = tw_fi_cq_room(cq);
 	}
-	if (sent && (op->bits & TW_FI_IMM))
-		sent = tw_send_bare_imm(ep, buf, op->len, op->match, d->addr, op->imm);
-	else if (sent)
-		sent = tw_send_bare(ep, buf, op->len, op->match, d->addr);
+	if (sent)
+		sent = tw_send_bare(ep, buf, op->len, op->match, d->addr,
+				    (op->bits & TW_FI_IMM) ? &op->imm : NULL);
 	if (cq) {
 		if (sent)
 			write_event(cq, op->context, op->bits);
@@ -242,9 +247,9 @@ static tw_noinline ssize_t sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep,
 static tw_inline bool is_short(const struct tw_ring_tx *lane, const void *buf, size_t len, uint32_t bits)
 {
 	if (bits & TW_FI_IMM)
-		return tw_quick_fits_imm((uint32_t)tw_min(len, (size_t)UINT32_MAX)) &&
-		       (buf || !len);
-	return buf && len <= UINT32_MAX && tw_quick_fits(lane, (uint32_t)len);
+		return len <= TW_RING_INLINE - sizeof(uint64_t) && (buf || !len);
+	return buf && len <= UINT32_MAX &&
+	       tw_eager_fits(lane, TW_EAGER_SLOT, (uint32_t)len, false);
 }
 
 /* The short path: all is as usual, and nothing is called. */
@@ -270,10 +275,12 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 			return send_slow(e, ep, buf, len, to, match, imm, context, bits);
 		}
 	}
-	if (bits & TW_FI_IMM)
-		tw_quick_send_imm(lane, buf, (uint32_t)len, match, imm);
-	else
-		tw_quick_send(lane, buf, (uint32_t)len, match);
+	if (bits & TW_FI_IMM) {
+		tw_assume(len <= TW_RING_INLINE - sizeof(uint64_t));
+		tw_eager_write(lane, TW_EAGER_ANY, buf, (uint32_t)len, match, &imm);
+	} else {
+		tw_eager_write(lane, TW_EAGER_SLOT, buf, (uint32_t)len, match, NULL);
+	}
 	if (bits & TW_FI_NOTIFY) {
 		write_event(cq, context, bits);
 		tw_lock_leave(queue);

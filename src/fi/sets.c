@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 
 #include "base/fds.h"
+#include "base/sys.h"
 #include "fi/fi.h"
 
 struct tw_fi_pollset {
@@ -20,7 +21,39 @@ struct member {
 	uint64_t seen; /* value of a counter */
 };
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who is in which set */
+
 /* Wait sets ------------------------------------------------------------------- */
+
+int tw_fi_sets_join(struct tw_fi_waiter *w)
+{
+	struct tw_fi_waitset *s = w->set ? tw_fi_of(struct tw_fi_waitset, w->set) : NULL;
+	struct epoll_event ev = {.events = EPOLLIN};
+	bool room = true;
+
+	if (!s)
+		return 0;
+	tw_mutex_lock(&mutex);
+	room = s->n < tw_countof(s->members) &&
+	       tw_sys_epoll_ctl(s->epfd, EPOLL_CTL_ADD, w->fd, &ev) == 0;
+	if (room) {
+		s->members[s->n++] = w;
+		atomic_fetch_add(&s->refs, 1);
+	}
+	tw_mutex_unlock(&mutex);
+	return room ? 0 : -FI_ENOMEM;
+}
+
+int tw_fi_waitset_arm(struct tw_fi_waitset *s)
+{
+	bool idle = true;
+
+	tw_mutex_lock(&mutex);
+	for (unsigned k = 0; k < s->n && idle; k++)
+		idle = tw_fi_arm(s->members[k], atomic_load(&s->members[k]->seen));
+	tw_mutex_unlock(&mutex);
+	return idle ? 0 : -FI_EAGAIN;
+}
 
 static int waitset_wait(struct fid_wait *fid, int timeout)
 {
@@ -29,9 +62,8 @@ static int waitset_wait(struct fid_wait *fid, int timeout)
 	int rc;
 
 	do {
-		for (unsigned k = 0; k < s->n; k++)
-			if (!tw_fi_arm(s->members[k]))
-				return 0;
+		if (tw_fi_waitset_arm(s))
+			return 0;
 		rc = tw_fi_sleep(s->epfd, end);
 	} while (rc == 0);
 	return rc;
@@ -70,7 +102,7 @@ int tw_fi_waitset_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, str
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -FI_ENOMEM;
-	s->epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
+	s->epfd = tw_fd_own(tw_sys_epoll_create());
 	if (s->epfd < 0) {
 		free(s);
 		return -FI_EMFILE;
@@ -92,7 +124,7 @@ static bool has_events(struct member *m)
 
 	tw_fi_wait_look(m->w);
 	if (m->fid->fclass != FI_CLASS_CNTR)
-		return m->w->ready(m->w);
+		return m->w->ready(m->w, 0);
 	c = tw_fi_from(struct tw_fi_cntr, m->fid);
 	now = atomic_load(&c->value) + atomic_load(&c->errors);
 	if (now == m->seen)
@@ -106,9 +138,11 @@ static int pollset_poll(struct fid_poll *fid, void **context, int count)
 	struct tw_fi_pollset *s = tw_fi_of(struct tw_fi_pollset, fid);
 	int found = 0;
 
+	tw_mutex_lock(&mutex);
 	tw_list_walk(&s->members, struct member, m, in_set)
 		if (found < count && has_events(m))
 			context[found++] = m->fid->context;
+	tw_mutex_unlock(&mutex);
 	return found;
 }
 
@@ -126,8 +160,10 @@ static int pollset_add(struct fid_poll *fid, struct fid *member, uint64_t flags)
 		return -FI_ENOMEM;
 	m->w = w;
 	m->fid = member;
+	tw_mutex_lock(&mutex);
 	tw_list_add_tail(&s->members, &m->in_set);
 	tw_list_add_tail(&w->polled, &m->in_waiter);
+	tw_mutex_unlock(&mutex);
 	return 0;
 }
 
@@ -138,32 +174,48 @@ static void leave(struct member *m)
 	free(m);
 }
 
-void tw_fi_poll_leave(struct tw_fi_waiter *w)
+void tw_fi_sets_leave(struct tw_fi_waiter *w)
 {
+	struct tw_fi_waitset *s = w->set ? tw_fi_of(struct tw_fi_waitset, w->set) : NULL;
+
+	tw_mutex_lock(&mutex);
 	tw_list_walk(&w->polled, struct member, m, in_waiter)
 		leave(m);
+	for (unsigned i = 0; s && i < s->n; i++)
+		if (s->members[i] == w)
+			s->members[i--] = s->members[--s->n];
+	tw_mutex_unlock(&mutex);
+	if (s)
+		atomic_fetch_sub(&s->refs, 1);
 }
 
 static int pollset_del(struct fid_poll *fid, struct fid *member, uint64_t flags)
 {
 	struct tw_fi_pollset *s = tw_fi_of(struct tw_fi_pollset, fid);
 
+	int rc = -FI_EINVAL;
+
 	(void)flags;
+	tw_mutex_lock(&mutex);
 	tw_list_walk(&s->members, struct member, m, in_set) {
 		if (m->fid == member) {
 			leave(m);
-			return 0;
+			rc = 0;
+			break;
 		}
 	}
-	return -FI_EINVAL;
+	tw_mutex_unlock(&mutex);
+	return rc;
 }
 
 static int pollset_close(struct fid *fid)
 {
 	struct tw_fi_pollset *s = tw_fi_from(struct tw_fi_pollset, fid);
 
+	tw_mutex_lock(&mutex);
 	tw_list_walk(&s->members, struct member, m, in_set)
 		leave(m);
+	tw_mutex_unlock(&mutex);
 	atomic_fetch_sub(&s->domain->refs, 1);
 	free(s);
 	return 0;

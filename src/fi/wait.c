@@ -12,7 +12,7 @@
 
 #include "base/fds.h"
 #include "base/sys.h"
-#include "fi/fi.h"
+#include "fi/drain.h"
 
 #define LOOK_MS 1 /* without a service thread nobody writes the eventfd */
 
@@ -30,18 +30,6 @@ struct tw_fi_waiter *tw_fi_waiter_of(struct fid *fid)
 	}
 }
 
-static int join_set(struct tw_fi_waiter *w)
-{
-	struct tw_fi_waitset *s = tw_fi_of(struct tw_fi_waitset, w->set);
-	struct epoll_event ev = {.events = EPOLLIN};
-
-	if (s->n == tw_countof(s->members) || epoll_ctl(s->epfd, EPOLL_CTL_ADD, w->fd, &ev) < 0)
-		return -FI_ENOMEM;
-	s->members[s->n++] = w;
-	atomic_fetch_add(&s->refs, 1);
-	return 0;
-}
-
 static void close_fds(struct tw_fi_waiter *w)
 {
 	if (w->fd >= 0)
@@ -51,7 +39,7 @@ static void close_fds(struct tw_fi_waiter *w)
 }
 
 int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi_wait_obj obj,
-		    struct fid_wait *set, bool (*ready)(struct tw_fi_waiter *w))
+		    struct fid_wait *set, bool (*ready)(struct tw_fi_waiter *w, uint64_t seen))
 {
 	w->fd = w->event = -1;
 	tw_list_init(&w->polled);
@@ -66,20 +54,18 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 	if (obj != FI_WAIT_NONE) {
 		struct epoll_event ev = {.events = EPOLLIN};
 
-		w->fd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
-		w->event = tw_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+		w->fd = tw_fd_own(tw_sys_epoll_create());
+		w->event = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC | EFD_NONBLOCK));
 		if (w->fd < 0 || w->event < 0 ||
-		    epoll_ctl(w->fd, EPOLL_CTL_ADD, w->event, &ev) < 0) {
+		    tw_sys_epoll_ctl(w->fd, EPOLL_CTL_ADD, w->event, &ev) < 0) {
 			close_fds(w);
 			return -FI_EMFILE;
 		}
 	}
-	if (obj == FI_WAIT_SET) {
-		w->set = set;
-		if (join_set(w)) {
-			close_fds(w);
-			return -FI_ENOMEM;
-		}
+	w->set = obj == FI_WAIT_SET ? set : NULL;
+	if (tw_fi_sets_join(w)) {
+		close_fds(w);
+		return -FI_ENOMEM;
 	}
 	w->domain = domain;
 	if (domain)
@@ -89,15 +75,7 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 
 void tw_fi_wait_fini(struct tw_fi_waiter *w)
 {
-	if (w->set) {
-		struct tw_fi_waitset *s = tw_fi_of(struct tw_fi_waitset, w->set);
-
-		for (unsigned i = 0; i < s->n; i++)
-			if (s->members[i] == w)
-				s->members[i--] = s->members[--s->n];
-		atomic_fetch_sub(&s->refs, 1);
-	}
-	tw_fi_poll_leave(w);
+	tw_fi_sets_leave(w);
 	close_fds(w);
 	free(w->eps);
 	if (w->domain)
@@ -112,7 +90,7 @@ static int watch(struct tw_fi_waiter *w, struct tw_fi_ep *e, int op)
 
 	if (!ep)
 		return 0;
-	rc = epoll_ctl(w->fd, op, ep->epfd, &ev) < 0 ? -FI_ENOMEM : 0;
+	rc = tw_sys_epoll_ctl(w->fd, op, ep->epfd, &ev) < 0 ? -FI_ENOMEM : 0;
 	tw_leave(ep);
 	return rc;
 }
@@ -139,6 +117,8 @@ int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 	tw_lock(&w->lock);
 	rc = add(w, e);
 	tw_unlock(&w->lock);
+	/* A thread that sleeps knows the others only. */
+	tw_fi_wake_all(w);
 	return rc;
 }
 
@@ -153,11 +133,16 @@ void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 	tw_unlock(&w->lock);
 }
 
+void tw_fi_wait_poll(struct tw_fi_waiter *w)
+{
+	for (unsigned i = 0; i < w->neps; i++)
+		tw_fi_progress(w->eps[i]);
+}
+
 void tw_fi_wait_look(struct tw_fi_waiter *w)
 {
 	tw_lock(&w->lock);
-	for (unsigned i = 0; i < w->neps; i++)
-		tw_fi_progress(w->eps[i]);
+	tw_fi_wait_poll(w);
 	tw_unlock(&w->lock);
 }
 
@@ -184,14 +169,11 @@ void tw_fi_wake_all(struct tw_fi_waiter *w)
 	tw_unlock(&w->lock);
 }
 
-bool tw_fi_arm(struct tw_fi_waiter *w)
+/* Lets each endpoint rest. False if one of them has something already. */
+static bool rest_all(struct tw_fi_waiter *w, uint64_t seen)
 {
 	bool idle = true;
-	uint64_t count;
 
-	if (w->event >= 0 && tw_sys_read(w->event, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		return false;
-	atomic_store(&w->armed, true);
 	tw_lock(&w->lock);
 	for (unsigned i = 0; i < w->neps; i++) {
 		struct tw_ep *ep = tw_fi_enter(w->eps[i]);
@@ -202,17 +184,34 @@ bool tw_fi_arm(struct tw_fi_waiter *w)
 		tw_progress(ep);
 		tw_fi_drain(w->eps[i], ep);
 		ep->awaited = true;
-		idle &= !w->ready(w) && tw_rest(ep);
+		idle &= !w->ready(w, seen) && tw_rest(ep);
 		tw_fi_leave(ep);
 	}
 	tw_unlock(&w->lock);
-	return idle && !w->ready(w);
+	return idle && !w->ready(w, seen);
+}
+
+bool tw_fi_arm(struct tw_fi_waiter *w, uint64_t seen)
+{
+	uint64_t count;
+
+	if (w->ready(w, seen))
+		return false;
+	if (w->event >= 0 && tw_sys_read(w->event, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return false;
+	atomic_store(&w->armed, true);
+	if (rest_all(w, seen))
+		return true;
+	/* That event may have been for another thread, which sleeps on the same descriptor. */
+	tw_fi_wake(w);
+	return false;
 }
 
 /* Of a thread in the engine. */
 struct sleeper {
 	struct tw_fi_waiter *w;
 	struct tw_fi_ep *e;
+	uint64_t seen;
 	uint32_t signals;
 };
 
@@ -222,12 +221,23 @@ static bool has_come(struct tw_ep *ep, void *arg)
 
 	if (!tw_list_empty(&ep->done) || !tw_list_empty(&s->e->multis))
 		tw_fi_drain(s->e, ep);
-	return s->w->ready(s->w) || atomic_load(&s->w->signals) != s->signals;
+	return s->w->ready(s->w, s->seen) || atomic_load(&s->w->signals) != s->signals ||
+	       s->w->neps != 1;
 }
 
-static int sleep_in_engine(struct tw_fi_waiter *w, uint32_t signals, int timeout)
+/* Microseconds until that tick. */
+static uint64_t left_until(uint64_t end)
 {
-	struct sleeper s = {.w = w, .signals = signals};
+	uint64_t now = tw_clock();
+
+	if (end == TW_FOREVER)
+		return TW_FOREVER;
+	return now < end ? (end - now) / tw_clock_per_us + 1 : 0;
+}
+
+static int sleep_in_engine(struct tw_fi_waiter *w, uint64_t seen, uint32_t signals, uint64_t end)
+{
+	struct sleeper s = {.w = w, .seen = seen, .signals = signals};
 	struct tw_ep *ep = NULL;
 	enum tw_waited waited;
 
@@ -236,8 +246,8 @@ static int sleep_in_engine(struct tw_fi_waiter *w, uint32_t signals, int timeout
 		ep = tw_fi_enter(s.e = w->eps[0]);
 	tw_unlock(&w->lock);
 	if (!ep)
-		return -FI_EOPBADSTATE;
-	waited = tw_wait(ep, has_come, &s, timeout < 0 ? TW_FOREVER : 1000ull * (unsigned)timeout);
+		return w->neps == 1 ? -FI_EOPBADSTATE : 0;
+	waited = tw_wait(ep, has_come, &s, left_until(end));
 	tw_fi_leave(ep);
 	if (waited != TW_W_TRUE)
 		return -FI_EAGAIN;
@@ -253,23 +263,22 @@ int tw_fi_sleep(int fd, uint64_t end)
 {
 	bool served = tw_settings.service && !tw_settings.single_threaded;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	uint64_t now = tw_clock();
+	uint64_t left = left_until(end);
 	int ms = LOOK_MS;
 
-	if (now >= end)
+	if (!left)
 		return -FI_ETIMEDOUT;
 	if (served)
-		ms = end == TW_FOREVER ? -1 : (int)((end - now) / tw_clock_per_us / 1000) + 1;
+		ms = left == TW_FOREVER ? -1 : (int)(left / 1000) + 1;
 	return tw_sys_poll(&p, 1, ms) < 0 && errno == EINTR ? -FI_EINTR : 0;
 }
 
-static int sleep_on_fd(struct tw_fi_waiter *w, uint32_t signals, int timeout)
+static int sleep_on_fd(struct tw_fi_waiter *w, uint64_t seen, uint32_t signals, uint64_t end)
 {
-	uint64_t end = tw_fi_end(timeout);
 	int rc;
 
 	do {
-		if (!tw_fi_arm(w))
+		if (!tw_fi_arm(w, seen))
 			return 0;
 		if (atomic_load(&w->signals) != signals)
 			return -FI_EAGAIN;
@@ -278,18 +287,17 @@ static int sleep_on_fd(struct tw_fi_waiter *w, uint32_t signals, int timeout)
 	return rc == -FI_ETIMEDOUT ? -FI_EAGAIN : rc;
 }
 
-int tw_fi_wait(struct tw_fi_waiter *w, int timeout)
+int tw_fi_wait(struct tw_fi_waiter *w, uint64_t seen, uint64_t end)
 {
 	uint32_t signals = atomic_load(&w->answered);
 	int rc;
 
-	if (w->neps == 1) {
-		rc = sleep_in_engine(w, signals, timeout);
-	} else {
-		rc = sleep_on_fd(w, signals, timeout);
-		atomic_store(&w->armed, false);
-	}
-	atomic_store(&w->answered, atomic_load(&w->signals));
+	if (w->neps == 1)
+		rc = sleep_in_engine(w, seen, signals, end);
+	else
+		rc = sleep_on_fd(w, seen, signals, end);
+	if (rc == -FI_EAGAIN)
+		atomic_store(&w->answered, atomic_load(&w->signals));
 	return rc;
 }
 
@@ -317,7 +325,7 @@ static int try_one(struct fid *fid)
 
 	if (!w || w->fd < 0)
 		return -FI_EINVAL;
-	return tw_fi_arm(w) ? 0 : -FI_EAGAIN;
+	return tw_fi_arm(w, atomic_load(&w->seen)) ? 0 : -FI_EAGAIN;
 }
 
 int tw_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
@@ -327,10 +335,8 @@ int tw_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 		struct tw_fi_waitset *s = fids[i]->fclass == FI_CLASS_WAIT
 						  ? tw_fi_from(struct tw_fi_waitset, fids[i])
 						  : NULL;
-		int rc = s ? 0 : try_one(fids[i]);
+		int rc = s ? tw_fi_waitset_arm(s) : try_one(fids[i]);
 
-		for (unsigned k = 0; s && k < s->n && rc == 0; k++)
-			rc = tw_fi_arm(s->members[k]) ? 0 : -FI_EAGAIN;
 		if (rc)
 			return rc;
 	}

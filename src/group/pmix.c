@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/sys.h"
 #include "group/job.h"
 
 #define KEY "tagwire.key"
@@ -200,13 +201,12 @@ static pmix_status_t published(uint8_t key[TW_JOBKEY])
 
 static bool spread_key(uint8_t key[TW_JOBKEY], unsigned limit_ms, char *why, unsigned len)
 {
-	const struct timespec pause = {.tv_nsec = 1000000 * LOOK_MS};
 	pmix_status_t rc = published(key);
 
 	if (me.rank == 0 && rc == PMIX_ERR_NOT_FOUND)
 		return explain(publish(key), "PMIx_Publish", why, len);
 	for (; rc == PMIX_ERR_NOT_FOUND && limit_ms > LOOK_MS; limit_ms -= LOOK_MS) {
-		nanosleep(&pause, NULL);
+		tw_sys_sleep_us(1000 * LOOK_MS);
 		rc = published(key);
 	}
 	return explain(rc, "PMIx_Lookup", why, len);

@@ -38,18 +38,23 @@ static uint32_t grant(struct tw_mcapi_endp *e, struct tw_mcapi_source *s, uint32
 	return n;
 }
 
-static void recall(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
+/* True if a RETURN is due. */
+static bool recall(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
+	bool due = false;
+
 	for (uint32_t i = 0; e->granted && i < TW_MAX_NODES; i++) {
 		struct tw_mcapi_source *s = &e->sources[i];
 
+		due |= s->recalled;
 		if (!s->known || !s->granted || s->recalled)
 			continue;
-		s->recalled = true;
+		due = s->recalled = true;
 		tw_mcapi_ctrl_send(n, i,
 				   &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_RECALL,
 							   .a = e->handle});
 	}
+	return due;
 }
 
 /* The sender ---------------------------------------------------------------------- */
@@ -74,6 +79,14 @@ static uint32_t share(const struct tw_mcapi_endp *e)
 	return tw_max(1u, left_of(e) / e->nsources);
 }
 
+/* Defers a request until credits are returned. False: nobody has any to return, or no memory. */
+static bool await_returns(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t from,
+			  const struct tw_mcapi_ctrl *ctrl)
+{
+	return !tw_mcapi_credits_full(n, e->handle) && recall(n, e) &&
+	       tw_mcapi_pending_add(n, from, ctrl);
+}
+
 void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
@@ -82,20 +95,14 @@ void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw
 	if (!e) {
 		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_ENOT_ENDP, 0);
 	} else if (from == n->number) {
-		if (tw_mcapi_credits_full(n, ctrl->a) || left_of(e) ||
-		    !tw_mcapi_pending_add(n, from, ctrl))
+		if (left_of(e) || !await_returns(n, e, from, ctrl))
 			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, left_of(e) != 0);
-		else
-			recall(n, e);
 	} else if (!(s = source_of(e, from))) {
 		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, 0);
 	} else {
 		e->nsources += !s->known;
 		s->known = true;
-		if (!tw_mcapi_credits_full(n, e->handle) && (s->recalled || !left_of(e)) &&
-		    tw_mcapi_pending_add(n, from, ctrl))
-			recall(n, e);
-		else
+		if ((left_of(e) && !s->recalled) || !await_returns(n, e, from, ctrl))
 			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, grant(e, s, share(e)));
 	}
 }

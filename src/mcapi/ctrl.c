@@ -205,6 +205,7 @@ const struct tw_interface tw_mcapi_interface = {
 	.down = tw_group_down,
 	.ending = tw_mcapi_ending,
 	.ended = tw_mcapi_ended,
+	.name = "mcapi",
 	.first_id = TW_MCAPI_FIRST_ID,
 	.max_len = MCAPI_MAX_MESSAGE_SIZE,
 };

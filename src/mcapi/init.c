@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "base/thread.h"
 #include "group/job.h"
 #include "mcapi/chan.h"
@@ -198,7 +199,7 @@ static bool lock_for(uint32_t number)
 		if (!being_ended(number))
 			return true;
 		pthread_mutex_unlock(&mutex);
-		usleep(POLL_US);
+		tw_sys_sleep_us(POLL_US);
 	}
 }
 

@@ -155,7 +155,7 @@ static inline bool send_bare(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, c
 	if (tw_unlikely(!tw_mcapi_pkt_open(c, true) || !c->credits || !tw_list_empty(&c->sends)))
 		return false;
 	c->credits--;
-	if (tw_likely(tw_quick_send_bare(n->ep, buffer, (uint32_t)size, match_of(e),
+	if (tw_likely(tw_send_bare_slot(n->ep, buffer, (uint32_t)size, match_of(e),
 					 n->peers[to].addr))) {
 		if (tw_unlikely(to == n->number))
 			tw_group_poll_self(n->ep);

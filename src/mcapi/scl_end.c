@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/fds.h"
@@ -167,7 +166,7 @@ static bool make_ring(struct tw_mcapi_scl *s)
 		madvise(p, TW_WORDS_BYTES, MADV_DONTFORK);
 	}
 	s->ring = p;
-	if (getrandom(&s->ring->cookie, sizeof(s->ring->cookie), 0) < 0)
+	if (!tw_sys_random(&s->ring->cookie, sizeof(s->ring->cookie)))
 		s->ring->cookie = tw_clock();
 	return true;
 }

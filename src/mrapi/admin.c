@@ -63,6 +63,27 @@ static void repair(struct tw_mrapi_segment *seg)
 	atomic_store(&seg->inconsistent, 0);
 }
 
+/*
+ * Of this process's threads one has the admin lock or waits for it. A thread whose node has
+ * ended, the last one even, may be in here, so leaving the job takes this, too.
+ */
+static pthread_mutex_t local = PTHREAD_MUTEX_INITIALIZER;
+
+void tw_mrapi_admin_close(void)
+{
+	tw_mrapi_lock(&local);
+}
+
+void tw_mrapi_admin_open(void)
+{
+	tw_mrapi_unlock(&local);
+}
+
+void tw_mrapi_admin_forked(void)
+{
+	pthread_mutex_init(&local, NULL);
+}
+
 void tw_mrapi_admin_lock(void)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
@@ -70,7 +91,7 @@ void tw_mrapi_admin_lock(void)
 	uint64_t deadline;
 	bool waited = false;
 
-	tw_mrapi_hold();
+	tw_mrapi_lock(&local);
 	for (int spins = 0; !try_lock(seg, keep); spins++) {
 		uint32_t word = atomic_load(&seg->admin);
 
@@ -102,7 +123,7 @@ void tw_mrapi_admin_unlock(void)
 	/* [admin] */
 	if (atomic_exchange(&seg->admin, 0) & TW_MRAPI_WAITERS)
 		tw_futex_wake(&seg->admin, 1);
-	tw_mrapi_unhold();
+	tw_mrapi_unlock(&local);
 }
 
 void tw_mrapi_release_node(uint32_t me)
@@ -163,7 +184,8 @@ void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 		return;
 	tw_mrapi_admin_lock();
 	if (atomic_load(&seg->proc[proc].life) == dead) {
-		tw_mrapi_each_node(n) {
+		tw_mrapi_each_node(n)
+		{
 			if (atomic_load(&n->life) == TW_MRAPI_FREE || n->proc != proc || n->host)
 				continue;
 			ended[nodes++] = tw_mrapi_name(n);

@@ -115,7 +115,7 @@ mrapi_status_t tw_mrapi_arena_fill(uint64_t offset, uint64_t span, const mrapi_r
 	tw_mrapi_arena_discard(offset, span);
 	if (placeable(where) && !bind_pages(offset, span, where->opaque[TW_MRAPI_RSRC_INDEX]))
 		return MRAPI_ERR_MEM_LIMIT;
-	if (fallocate(tw_mrapi.arenafd, 0, (off_t)offset, (off_t)span) < 0) {
+	if (tw_sys_fallocate(tw_mrapi.arenafd, 0, (off_t)offset, (off_t)span) < 0) {
 		tw_mrapi_arena_discard(offset, span);
 		return MRAPI_ERR_MEM_LIMIT;
 	}
@@ -124,8 +124,8 @@ mrapi_status_t tw_mrapi_arena_fill(uint64_t offset, uint64_t span, const mrapi_r
 
 void tw_mrapi_arena_discard(uint64_t offset, uint64_t span)
 {
-	if (fallocate(tw_mrapi.arenafd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-		      (off_t)span) < 0)
+	if (tw_sys_fallocate(tw_mrapi.arenafd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			     (off_t)offset, (off_t)span) < 0)
 		tw_log(TW_LOG_WARN, "mrapi: cannot free shared memory");
 }
 

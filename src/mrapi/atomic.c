@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "mrapi/barrier.h"
 #include "mrapi/mrapi_internal.h"
 
 static bool needed(const mrapi_atomic_barrier_t *axb)
 {
-	return axb && axb->dest != getpid();
+	return axb && axb->dest != tw_sys_pid();
 }
 
 enum op { READ, ADD, OR, AND, XOR, XCHG, CAS, LOCK, RELEASE };
@@ -99,8 +100,7 @@ static mrapi_status_t apply(void *sync, enum op op, void *dest, uint64_t value, 
 	uint64_t deadline, before;
 	bool done = false;
 
-	if (!me || !dest || !aligned(dest, size) ||
-	    (sync && !tw_mrapi_barrier_sound(sync)))
+	if (!me || !dest || !aligned(dest, size) || (sync && !tw_mrapi_barrier_sound(sync)))
 		return refused();
 	deadline = axb ? tw_mrapi_deadline(axb->timeout) : TW_FUTEX_FOREVER;
 	for (unsigned spins = 1;; spins++) {
@@ -134,8 +134,7 @@ static mrapi_status_t apply_with(void *sync, enum op op, void *dest, const void 
 void mrapi_atomic_read(void *sync, const void *dest, void *value, size_t size,
 		       mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status,
-			    apply(sync, READ, (void *)(uintptr_t)dest, 0, 0, value, size));
+	tw_mrapi_set_status(status, apply(sync, READ, (void *)(uintptr_t)dest, 0, 0, value, size));
 }
 
 void mrapi_atomic_read_ptr(void *sync, const uintptr_t *dest, uintptr_t *value,

@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "base/thread.h"
 #include "mrapi/far.h"
 
@@ -86,7 +87,7 @@ bool tw_mrapi_guest_begin(struct tw_mrapi_node *n)
 	struct tw_mrapi_done *lanes = tw_mrapi.seg->done[tw_mrapi_me_of(n) - 1];
 	off_t at = (off_t)((char *)lanes - (char *)tw_mrapi.seg);
 
-	if (fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->done[0])) < 0)
+	if (tw_sys_fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->done[0])) < 0)
 		return false;
 	memset(lanes, 0, sizeof(tw_mrapi.seg->done[0]));
 	n->sent = 0;
@@ -241,8 +242,8 @@ static bool given_up(const struct waiter *w, mrapi_status_t status)
 {
 	const struct tw_mrapi_node *n = w->guest.me ? tw_mrapi_node(w->guest.me) : NULL;
 
-	return status == MRAPI_ERR_NODE_NOTINIT && n &&
-	       atomic_load(&n->life) == TW_MRAPI_LIVE && n->born == w->guest.born;
+	return status == MRAPI_ERR_NODE_NOTINIT && n && atomic_load(&n->life) == TW_MRAPI_LIVE &&
+	       n->born == w->guest.born;
 }
 
 static void *waiting(void *arg)
@@ -305,25 +306,23 @@ void tw_mrapi_guest_end(struct tw_mrapi_node *n)
 void tw_mrapi_guests_lost(const struct tw_member *m)
 {
 	tw_mrapi_admin_lock();
-	tw_mrapi_each_node(n)
-		if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host && n->where == m->where &&
-		    n->session == m->addr.session && !served_elsewhere(n))
-			tw_mrapi_guest_end(n);
+	tw_mrapi_each_node(n) if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host &&
+				  n->where == m->where && n->session == m->addr.session &&
+				  !served_elsewhere(n)) tw_mrapi_guest_end(n);
 	tw_mrapi_admin_unlock();
 }
 
 void tw_mrapi_guests_unserved(uint32_t proc)
 {
-	tw_mrapi_each_node(n)
-		if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host && n->proc == proc)
-			n->proc = TW_MRAPI_PROCS;
+	tw_mrapi_each_node(n) if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host &&
+				  n->proc == proc) n->proc = TW_MRAPI_PROCS;
 }
 
 void tw_mrapi_guests_stop(void)
 {
 	while (atomic_load(&waiters)) {
 		tw_mrapi_wait_abort(0);
-		usleep(POLL_US);
+		tw_sys_sleep_us(POLL_US);
 	}
 	tw_mrapi_admin_lock();
 	tw_mrapi_guests_unserved(tw_mrapi.proc);

@@ -6,6 +6,7 @@
  */
 #include "base/fds.h"
 #include "base/settings.h"
+#include "base/sys.h"
 #include "mrapi/far.h"
 
 struct tw_mrapi_member tw_mrapi = {.epoch = 1, .segfd = -1, .arenafd = -1};
@@ -67,10 +68,9 @@ static uint32_t oldest_but(uint32_t me)
 
 	/* A guest may come to a slot meanwhile. */
 	tw_mrapi_admin_lock();
-	tw_mrapi_each_node(n)
-		if (tw_mrapi_me_of(n) != me && lives_here(n) &&
-		    (best == 0 || n->born < tw_mrapi_node(best)->born))
-			best = tw_mrapi_me_of(n);
+	tw_mrapi_each_node(n) if (tw_mrapi_me_of(n) != me && lives_here(n) &&
+				  (best == 0 || n->born < tw_mrapi_node(best)->born))
+		best = tw_mrapi_me_of(n);
 	tw_mrapi_admin_unlock();
 	return best;
 }
@@ -141,6 +141,7 @@ static void forked(void)
 	tw_mrapi_net_forked();
 	tw_mrapi_shmem_forked();
 	tw_mrapi_atomic_end();
+	tw_mrapi_admin_forked();
 	tw_fds_forked();
 	tw_mrapi.seg = NULL; /* not mapped in the child */
 	tw_mrapi.nodes = 0;
@@ -191,7 +192,8 @@ static mrapi_status_t become_member(void)
 
 struct tw_mrapi_node *tw_mrapi_node_find(mrapi_domain_t domain, mrapi_node_t number)
 {
-	tw_mrapi_each_node(n) {
+	tw_mrapi_each_node(n)
+	{
 		/* [node] */
 		if (atomic_load(&n->life) == TW_MRAPI_LIVE && n->number == number &&
 		    n->domain == domain)
@@ -202,9 +204,8 @@ struct tw_mrapi_node *tw_mrapi_node_find(mrapi_domain_t domain, mrapi_node_t num
 
 bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s)
 {
-	tw_mrapi_each_node(n)
-		if (tw_mrapi_nodeset_has(s, tw_mrapi_me_of(n)) && n->proc == tw_mrapi.proc)
-			return true;
+	tw_mrapi_each_node(n) if (tw_mrapi_nodeset_has(s, tw_mrapi_me_of(n)) &&
+				  n->proc == tw_mrapi.proc) return true;
 	return false;
 }
 
@@ -212,7 +213,8 @@ mrapi_status_t tw_mrapi_node_shares(mrapi_node_t number)
 {
 	mrapi_status_t status = MRAPI_ERR_NODE_NOTINIT;
 
-	tw_mrapi_each_node(n) {
+	tw_mrapi_each_node(n)
+	{
 		if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->number != number)
 			continue;
 		if (!n->host)
@@ -224,7 +226,14 @@ mrapi_status_t tw_mrapi_node_shares(mrapi_node_t number)
 
 struct tw_mrapi_node *tw_mrapi_node_new(mrapi_domain_t domain, mrapi_node_t number, uint32_t proc)
 {
-	tw_mrapi_each_node(n) {
+	/*
+	 * In turn, as a call of a node that has ended may still name its slot: it must be long
+	 * before the slot names another.
+	 */
+	for (uint32_t i = 0; i < MRAPI_MAX_NODES; i++) {
+		uint32_t slot = (tw_mrapi.seg->births + i) % MRAPI_MAX_NODES;
+		struct tw_mrapi_node *n = &tw_mrapi.seg->node[slot];
+
 		if (atomic_load(&n->life) != TW_MRAPI_FREE)
 			continue;
 		n->proc = proc;
@@ -247,7 +256,7 @@ static mrapi_status_t enter(mrapi_domain_t domain, mrapi_node_t number)
 	n = tw_mrapi_node_new(domain, number, tw_mrapi.proc);
 	if (!n)
 		return MRAPI_ENO_INIT;
-	n->pid = (uint32_t)getpid();
+	n->pid = (uint32_t)tw_sys_pid();
 	n->claimed = tw_mrapi_far_hosts();
 	/* [node] */
 	atomic_store(&n->life, TW_MRAPI_LIVE);

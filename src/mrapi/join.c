@@ -43,7 +43,7 @@ bool tw_mrapi_gone(uint32_t proc)
 {
 	struct flock l = byte_of(proc);
 
-	return fcntl(tw_mrapi.segfd, F_GETLK, &l) == 0 && l.l_type == F_UNLCK;
+	return tw_sys_fcntl(tw_mrapi.segfd, F_GETLK, &l) == 0 && l.l_type == F_UNLCK;
 }
 
 pid_t tw_mrapi_pid_of(uint32_t proc)
@@ -51,8 +51,8 @@ pid_t tw_mrapi_pid_of(uint32_t proc)
 	struct flock l = byte_of(proc);
 
 	if (proc == tw_mrapi.proc)
-		return getpid();
-	if (fcntl(tw_mrapi.segfd, F_GETLK, &l) < 0 || l.l_type == F_UNLCK)
+		return tw_sys_pid();
+	if (tw_sys_fcntl(tw_mrapi.segfd, F_GETLK, &l) < 0 || l.l_type == F_UNLCK)
 		return 0;
 	return l.l_pid;
 }
@@ -122,7 +122,7 @@ static int claim_slot(void)
 			continue; /* another user's, or a forked child's */
 		if (fd < 0)
 			return -1;
-		if (fcntl(tw_mrapi.segfd, F_SETLK, &byte) < 0) {
+		if (tw_sys_fcntl(tw_mrapi.segfd, F_SETLK, &byte) < 0) {
 			int err = errno;
 
 			tw_fd_close(fd);
@@ -130,7 +130,8 @@ static int claim_slot(void)
 				continue; /* its last process is dying */
 			return errno = err, -1;
 		}
-		p->pid = (uint32_t)getpid();
+		p->pid = (uint32_t)tw_sys_pid();
+		p->waits = (uintptr_t)tw_mrapi_waits();
 		p->narrow = TW_NARROW;
 		tw_mrapi.proc = i;
 		tw_mrapi.incarnation = next;
@@ -177,7 +178,7 @@ static int meet(uint32_t proc, uint64_t end)
 		}
 		if (!tw_mrapi_passing(err) || tw_clock() >= end)
 			return err;
-		usleep(1000); /* it is ending */
+		tw_sys_sleep_us(1000); /* it is ending */
 	}
 }
 
@@ -194,13 +195,11 @@ static int announce(uint64_t end)
 
 static void refused(const char *what, int err)
 {
-	struct rlimit limit = {0, 0};
 	char more[64] = "";
 
-	getrlimit(RLIMIT_NOFILE, &limit);
 	if (err == EMFILE)
 		snprintf(more, sizeof(more), " (RLIMIT_NOFILE is %llu)",
-			 (unsigned long long)limit.rlim_cur);
+			 (unsigned long long)tw_sys_limit(RLIMIT_NOFILE));
 	if (err == ETIMEDOUT)
 		snprintf(more, sizeof(more), " (stopped, or without descriptors?)");
 	tw_log(TW_LOG_ERROR, "mrapi: cannot join the job: %s: %s%s", what, strerror(err), more);
@@ -213,7 +212,7 @@ static mrapi_status_t join_locked(void)
 
 	/* A member that dies or leaves may have dropped the request. */
 	while (err && tw_mrapi_passing(err) && tw_clock() < end) {
-		usleep(10000);
+		tw_sys_sleep_us(10000);
 		err = tw_mrapi_find_segment();
 	}
 	if (err) {
@@ -244,8 +243,9 @@ static mrapi_status_t join_locked(void)
 	return MRAPI_SUCCESS;
 
 fail:
-	tw_fd_close(tw_mrapi.segfd);
-	tw_fd_close(tw_mrapi.arenafd);
+	tw_mrapi_admin_close();
+	tw_mrapi_leave_segment();
+	tw_mrapi_admin_open();
 	return MRAPI_ENO_INIT;
 }
 
@@ -267,8 +267,9 @@ void tw_mrapi_leave(void)
 {
 	set_state(TW_MRAPI_LEAVING);
 	tw_mrapi_service_stop();
+	tw_mrapi_admin_close();
 	set_state(TW_MRAPI_FREE);
 	tw_mrapi_service_close();
-	tw_fd_close(tw_mrapi.segfd);
-	tw_fd_close(tw_mrapi.arenafd);
+	tw_mrapi_leave_segment();
+	tw_mrapi_admin_open();
 }

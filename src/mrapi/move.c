@@ -13,6 +13,7 @@
 #include "base/copy.h"
 #include "base/page.h"
 #include "base/settings.h"
+#include "base/sys.h"
 #include "mrapi/memory.h"
 #include "shmem/remote.h"
 
@@ -253,7 +254,7 @@ static uint32_t take_slot(void)
 		if (pthread_mutex_trylock(&bounces[slot].mutex) == 0)
 			return slot;
 		if (slot == TW_MRAPI_BOUNCE_SLOTS - 1)
-			usleep(BUSY_US);
+			tw_sys_sleep_us(BUSY_US);
 	}
 }
 
@@ -263,7 +264,7 @@ static struct bounce *bounce_begin(uint32_t slot)
 	uint64_t at = bounce_at(tw_mrapi.proc, slot);
 
 	if (bounces[slot].paged != tw_mrapi.joins &&
-	    fallocate(tw_mrapi.arenafd, 0, (off_t)at, TW_MRAPI_BOUNCE) < 0)
+	    tw_sys_fallocate(tw_mrapi.arenafd, 0, (off_t)at, TW_MRAPI_BOUNCE) < 0)
 		return NULL;
 	bounces[slot].paged = tw_mrapi.joins;
 	return bounce_map(tw_mrapi.proc, slot);
@@ -284,7 +285,7 @@ static mrapi_status_t served_request(struct tw_mrapi_client *c, uint32_t slot, s
 	while (!tw_mrapi_send(c->proc, &ask)) {
 		if (!tw_mrapi_is(&c->r->obj, c->handle) || tw_mrapi_gone(c->proc))
 			goto abandon;
-		usleep(CONNECT_US);
+		tw_sys_sleep_us(CONNECT_US);
 	}
 	/* [bounce] */
 	while (atomic_load(&b->state) == REQUESTED) {

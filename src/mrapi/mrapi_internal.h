@@ -113,6 +113,8 @@ pid_t tw_mrapi_pid_of(uint32_t proc);
 /* ---- segment.c: results are 0 or an error */
 /* Maps the job's segment, from any member that replies, or makes one. */
 int tw_mrapi_find_segment(void);
+/* Gives calls that are still under way a copy. Between admin_close() and admin_open(). */
+void tw_mrapi_leave_segment(void);
 /* A listening socket of that name; -1 with errno. */
 int tw_mrapi_listen(const char *suffix, uint32_t number);
 /* Connects a new socket, which is closed on an error. */
@@ -151,6 +153,10 @@ bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m);
 /* ---- admin.c: the admin lock, and reclaiming what dead members held */
 void tw_mrapi_admin_lock(void);
 void tw_mrapi_admin_unlock(void);
+/* In between no thread of this process has the admin lock. */
+void tw_mrapi_admin_close(void);
+void tw_mrapi_admin_open(void);
+void tw_mrapi_admin_forked(void);
 /* Undoes what a dead member held. */
 void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation);
 /* Releases all that a node holds. Under the admin lock. */
@@ -294,6 +300,8 @@ void tw_mrapi_wait_abort(uint32_t me);
  */
 unsigned tw_mrapi_wait_notify(uint32_t me);
 void tw_mrapi_wait_forked(void);
+/* The list of this process's sleepers. */
+const struct tw_list *tw_mrapi_waits(void);
 
 /* ---- init.c */
 /* Has the end of the calling thread noticed, in a member; false when memory is short. */

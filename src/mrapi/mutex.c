@@ -241,11 +241,12 @@ static mrapi_status_t lock_again(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 	} while (!atomic_compare_exchange_strong(&m->levels, &levels,
 						 make_levels(number, me, depth + 1)));
 	*key = make_key(number, (uint32_t)(levels >> 32));
-	if (tw_mrapi_is(&m->obj, handle))
-		return MRAPI_SUCCESS;
-	/* Deleted; another thread of the node has locked the slot's new mutex. */
-	unlock_level(m, me, *key);
-	return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
+	if (!tw_mrapi_is(&m->obj, handle)) {
+		/* Deleted; another thread of the node has locked the slot's new mutex. */
+		unlock_level(m, me, *key);
+		return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
+	}
+	return tw_mrapi_me() == me ? MRAPI_SUCCESS : MRAPI_ERR_NODE_NOTINIT;
 }
 
 /* Sleeps until the lock is free. */

@@ -2,11 +2,12 @@
 /* The endpoint to members on other hosts: members and requests. */
 #include <stdlib.h>
 
+#include "base/sys.h"
 #include "group/job.h"
 #include "mrapi/far.h"
 
-#define FILTER 0x4d524150    /* keeps programs of other interfaces out */
-#define OPEN_MS 2000	     /* the former process with this slot may be dying */
+#define FILTER 0x4d524150 /* keeps programs of other interfaces out */
+#define OPEN_MS 2000	  /* the former process with this slot may be dying */
 
 static struct {
 	_Atomic(uint64_t) handle; /* 0: no other hosts */
@@ -233,7 +234,8 @@ static void work(struct tw_group *g)
 	tw_mrapi_hosts_work();
 }
 
-static const struct tw_interface interface = {.first_id = TW_MRAPI_FIRST_ID,
+static const struct tw_interface interface = {.name = "mrapi",
+					      .first_id = TW_MRAPI_FIRST_ID,
 					      .unexpected = unexpected,
 					      .am_handler = am_handler,
 					      .attend = tw_group_attend,
@@ -268,7 +270,7 @@ static mrapi_status_t open_endpoint(const uint64_t *hosts)
 	struct tw_ep *ep;
 
 	while (err == TW_EBUSY && tw_clock() < end) {
-		usleep(10000);
+		tw_sys_sleep_us(10000);
 		err = tw_ep_open(&how, &handle);
 	}
 	if (err != TW_OK) {

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 
+#include "base/sys.h"
 #include "mrapi/far.h"
 
 #define KNOWN 0x80000000u
@@ -34,7 +35,7 @@ bool tw_mrapi_news(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone)
 	size_t at = (size_t)((char *)known - (char *)tw_mrapi.seg);
 
 	/* Without memory for its page there is nothing to compare with. */
-	if (fallocate(tw_mrapi.segfd, 0, (off_t)at, sizeof(*known)) < 0)
+	if (tw_sys_fallocate(tw_mrapi.segfd, 0, (off_t)at, sizeof(*known)) < 0)
 		return true;
 	if ((*known & KNOWN) && (int32_t)((now - *known) << wrap) < 0)
 		return false;
@@ -46,7 +47,7 @@ void tw_mrapi_news_forget(uint32_t host)
 {
 	size_t at = (size_t)((char *)&tw_mrapi.seg->known[host - 1] - (char *)tw_mrapi.seg);
 
-	if (fallocate(tw_mrapi.segfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
-		      sizeof(struct tw_mrapi_known)) < 0)
+	if (tw_sys_fallocate(tw_mrapi.segfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)at,
+			     sizeof(struct tw_mrapi_known)) < 0)
 		tw_log(TW_LOG_ERROR, "mrapi: cannot forget a host");
 }

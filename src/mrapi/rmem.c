@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "mrapi/far.h"
 
 #define USERS_US 100 /* between two looks whether accesses have ended */
@@ -79,7 +80,7 @@ static void end_client(struct tw_mrapi_client *c)
 	/* [client] */
 	atomic_fetch_or(&c->users, TW_MRAPI_ENDING);
 	while (atomic_load(&c->users) != TW_MRAPI_ENDING)
-		usleep(USERS_US);
+		tw_sys_sleep_us(USERS_US);
 	tw_mrapi_cache_prune(c, true);
 	if (c->map)
 		munmap(c->map, c->span);

@@ -24,7 +24,8 @@
 
 static void make_name(struct tw_sock_name *name, const char *suffix, uint32_t number)
 {
-	tw_sock_name(name, "tagwire-mrapi-%s-%u.%s%u", tw_settings.job, geteuid(), suffix, number);
+	tw_sock_name(name, "tagwire-mrapi-%s-%u.%s%u", tw_settings.job, tw_sys_euid(), suffix,
+		     number);
 }
 
 int tw_mrapi_listen(const char *suffix, uint32_t number)
@@ -65,7 +66,7 @@ static int dial(int *fd, const char *suffix, uint32_t number)
 		*fd = tw_sock_new(0);
 		if (*fd < 0)
 			return errno;
-		setsockopt(*fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+		tw_sys_setsockopt(*fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	}
 	make_name(&name, suffix, number);
 	err = tw_sock_connect(*fd, &name);
@@ -89,28 +90,51 @@ int tw_mrapi_dial(int *fd, const char *suffix, uint32_t number)
 
 /* ----------------------------------------------------------------- segment */
 
-static bool map_segment(int fd)
+/*
+ * Always at the same address, without a gap: a call of a thread whose node has ended may still
+ * use it. Such a call sees a new segment as one that began later would.
+ */
+static bool place(void *p)
 {
 	size_t size = sizeof(struct tw_mrapi_segment);
-	void *p = tw_sealed_map(fd, size, PROT_READ | PROT_WRITE);
 
 	if (!p)
 		return false;
-	if (tw_mrapi.seg)
-		munmap(tw_mrapi.seg, size);
-	tw_mrapi.seg = p;
-	return true;
+	if (!tw_mrapi.seg)
+		tw_mrapi.seg = p;
+	if (tw_mrapi.seg == p ||
+	    mremap(p, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, tw_mrapi.seg) != MAP_FAILED)
+		return true;
+	munmap(p, size);
+	return false;
+}
+
+static bool map_segment(int fd)
+{
+	return place(tw_sealed_map(fd, sizeof(struct tw_mrapi_segment), PROT_READ | PROT_WRITE));
+}
+
+void tw_mrapi_leave_segment(void)
+{
+	size_t size = sizeof(struct tw_mrapi_segment);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+		       tw_mrapi.segfd, 0);
+
+	if (p != MAP_FAILED) {
+		madvise(p, size, MADV_DONTFORK);
+		/* Nobody gives it back in a copy. */
+		atomic_store(&((struct tw_mrapi_segment *)p)->admin, 0);
+		place(p);
+	}
+	tw_fd_close(tw_mrapi.segfd);
+	tw_fd_close(tw_mrapi.arenafd);
+	tw_mrapi.segfd = tw_mrapi.arenafd = -1;
 }
 
 /* The arena is sparse: its size is a limit, not a cost. */
 static uint64_t arena_size(void)
 {
-	struct rlimit limit;
-	uint64_t size = ARENA_BYTES;
-
-	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size)
-		size = limit.rlim_cur;
-	return tw_page_down(size);
+	return tw_page_down(tw_min((uint64_t)ARENA_BYTES, tw_sys_limit(RLIMIT_FSIZE)));
 }
 
 static bool make_segment(void)
@@ -127,6 +151,7 @@ static bool make_segment(void)
 		return false;
 	}
 	tw_sys_random(&tw_mrapi.seg->life, sizeof(tw_mrapi.seg->life));
+	tw_mrapi.seg->births = (uint32_t)tw_mrapi.seg->life % MRAPI_MAX_NODES;
 	tw_mrapi.seg->arena_size = arena;
 	tw_mrapi.seg->version = TW_MRAPI_VERSION;
 	tw_mrapi.seg->magic = TW_MRAPI_MAGIC;
@@ -161,9 +186,9 @@ static int take_segment(int fd)
 		err = EPROTO;
 	if (!err && !map_segment(files[0]))
 		err = errno;
-	if (!err && (tw_mrapi.seg->magic != TW_MRAPI_MAGIC ||
-		     tw_mrapi.seg->version != TW_MRAPI_VERSION ||
-		     !tw_sealed_sound(files[1], tw_mrapi.seg->arena_size)))
+	if (!err &&
+	    (tw_mrapi.seg->magic != TW_MRAPI_MAGIC || tw_mrapi.seg->version != TW_MRAPI_VERSION ||
+	     !tw_sealed_sound(files[1], tw_mrapi.seg->arena_size)))
 		err = EPROTO;
 	if (!err) {
 		tw_mrapi.segfd = files[0];

@@ -186,7 +186,8 @@ struct tw_mrapi_proc {
 	uint32_t pid;
 	uint32_t narrow; /* TW_NARROW there */
 	_Atomic(uint64_t) hosts; /* bits of those it has found and not given up */
-	uint32_t unused[10];
+	uint64_t waits; /* address of its list of struct tw_mrapi_wait, for mx_why */
+	uint32_t unused[8];
 } tw_aligned_line;
 
 static inline enum tw_mrapi_state tw_mrapi_state(const struct tw_mrapi_proc *p)

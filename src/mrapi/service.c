@@ -46,23 +46,28 @@ static int watch(struct conn *c)
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
 
 	/* EEXIST: the thread has added a connection that another thread is adding. */
-	c->watched = epoll_ctl(service.epfd, EPOLL_CTL_ADD, c->fd, &ev) == 0 || errno == EEXIST;
+	c->watched = tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, c->fd, &ev) == 0 ||
+		     errno == EEXIST;
 	return c->watched ? 0 : errno;
 }
 
 static int add_conn(struct conn *c, int fd, uint32_t proc, uint32_t incarnation)
 {
+	int err;
+
 	*c = (struct conn){.fd = fd, .proc = proc, .incarnation = incarnation};
 	tw_mrapi_lock(&service.mutex);
 	tw_list_add_tail(&service.conns, &c->link);
+	/* Once it is watched, and the mutex is free, the thread may drop it. */
+	err = watch(c);
 	tw_mrapi_unlock(&service.mutex);
-	return watch(c);
+	return err;
 }
 
 static void drop_conn(struct conn *c)
 {
 	/* Closing is not enough: a child that was just forked may have it open as well. */
-	epoll_ctl(service.epfd, EPOLL_CTL_DEL, c->fd, NULL);
+	tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_DEL, c->fd, NULL);
 	tw_mrapi_lock(&service.mutex);
 	tw_list_del(&c->link);
 	tw_fd_close(c->fd);
@@ -126,7 +131,7 @@ static int accept_one(void)
 
 	if (!c)
 		return err;
-	fd = tw_fd_own(accept4(service.listener, NULL, NULL, SOCK_CLOEXEC));
+	fd = tw_fd_own(tw_sys_accept(service.listener, NULL, NULL, SOCK_CLOEXEC));
 	if (fd >= 0 && tw_sock_peer(fd, &pid) == 0)
 		return add_conn(c, fd, UNKNOWN, 0);
 	err = fd < 0 ? errno : 0;
@@ -139,7 +144,7 @@ static void listen_for(uint32_t events)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = &service.listener};
 
-	epoll_ctl(service.epfd, EPOLL_CTL_MOD, service.listener, &ev);
+	tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_MOD, service.listener, &ev);
 }
 
 /* Stops polling the listener, which would be ready without end. */
@@ -219,8 +224,8 @@ static void *run(void *arg)
 
 	(void)arg;
 	for (;;) {
-		int n = epoll_wait(service.epfd, ev, tw_countof(ev),
-				   service.starved ? SHORT_MS : -1);
+		int n = tw_sys_epoll_wait(service.epfd, ev, tw_countof(ev),
+					  service.starved ? SHORT_MS : -1);
 		int err;
 
 		for (int i = 0; i < n; i++) {
@@ -250,7 +255,7 @@ bool tw_mrapi_service_kernel(int kernel)
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &service.kernel};
 
 	service.kernel = kernel;
-	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, kernel, &ev) == 0)
+	if (tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, kernel, &ev) == 0)
 		return true;
 	service.kernel = -1;
 	return false;
@@ -265,11 +270,11 @@ int tw_mrapi_service_start(int listener)
 	service.listener = listener;
 	service.starved = false;
 	service.kernel = -1;
-	service.epfd = tw_fd_own(epoll_create1(EPOLL_CLOEXEC));
-	service.stopfd = tw_fd_own(eventfd(0, EFD_CLOEXEC));
+	service.epfd = tw_fd_own(tw_sys_epoll_create());
+	service.stopfd = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC));
 	if (service.epfd < 0 || service.stopfd < 0 ||
-	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
-	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, listener, &join) < 0)
+	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
+	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, listener, &join) < 0)
 		err = errno;
 	if (!err)
 		err = tw_thread_start(&service.thread, run, NULL, "tagwire-mrapi");

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 
+#include "base/sys.h"
 #include "mrapi/far.h"
 
 #define CHUNK 64    /* slots whose pages are allocated together */
@@ -146,7 +147,7 @@ bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags)
 			   sizeof(tw_mrapi.seg->deleted[0]) * kind);
 
 	return !(flags & TW_MRAPI_EXT) || kind >= TW_MRAPI_LOCKS ||
-	       fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->deleted[0])) == 0;
+	       tw_sys_fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->deleted[0])) == 0;
 }
 
 static void unchain(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
@@ -183,7 +184,7 @@ static struct tw_mrapi_obj *fresh(enum tw_mrapi_kind kind)
 	if (t->high % CHUNK == 0) {
 		off_t at = (off_t)(kinds[kind].offset + (size_t)t->high * kinds[kind].size);
 
-		if (fallocate(tw_mrapi.segfd, 0, at, (off_t)CHUNK * kinds[kind].size) < 0)
+		if (tw_sys_fallocate(tw_mrapi.segfd, 0, at, (off_t)CHUNK * kinds[kind].size) < 0)
 			return NULL;
 	}
 	return tw_mrapi_slot(kind, t->high++);
@@ -307,7 +308,8 @@ mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_
 		if (status == MRAPI_SUCCESS && begin)
 			status = begin(o, arg);
 		if (status == MRAPI_SUCCESS)
-			*handle = tw_mrapi_table_publish(kind, o, tw_mrapi_far_flags(kind, o, flags),
+			*handle = tw_mrapi_table_publish(kind, o,
+							 tw_mrapi_far_flags(kind, o, flags),
 							 tw_mrapi_node(me)->domain);
 		tw_mrapi_admin_unlock();
 		if (status == MRAPI_SUCCESS)
@@ -332,8 +334,8 @@ mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const 
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (!tw_mrapi_attr_flags(kind, attributes, &flags))
 		return MRAPI_ERR_PARAMETER;
-	return tw_mrapi_obj_create(me, kind, id, flags,
-				   kind == TW_MRAPI_MUTEX ? NULL : set_limit, &limit, handle);
+	return tw_mrapi_obj_create(me, kind, id, flags, kind == TW_MRAPI_MUTEX ? NULL : set_limit,
+				   &limit, handle);
 }
 
 /* Finds an id for the caller's domain. */
@@ -346,8 +348,7 @@ static mrapi_status_t find_id(uint32_t me, enum tw_mrapi_kind kind, uint32_t id,
 	o = tw_mrapi_lookup(kind, id);
 	if (!o || (o->flags & TW_MRAPI_CLAIMED))
 		return find_deleted(kind, id) ? kinds[kind].deleted : kinds[kind].id_invalid;
-	if (!(o->flags & TW_MRAPI_DOMAIN_SHARED) &&
-	    o->domain != tw_mrapi_node(me)->domain)
+	if (!(o->flags & TW_MRAPI_DOMAIN_SHARED) && o->domain != tw_mrapi_node(me)->domain)
 		return MRAPI_ERR_DOMAIN_NOTSHARED;
 	*handle = atomic_load(&o->handle);
 	return MRAPI_SUCCESS;

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "mrapi/mrapi_internal.h"
 
 #define TRIES 3	       /* before sleeping */
@@ -47,8 +48,7 @@ bool tw_mrapi_spin(struct tw_mrapi_wait *w)
 {
 	uint64_t until;
 
-	if (w->timeout == 0 || w->spins >= TRIES ||
-	    (w->spins == 0 && alone()))
+	if (w->timeout == 0 || w->spins >= TRIES || (w->spins == 0 && alone()))
 		return false;
 	until = tw_clock() + (tw_clock_us(FIRST_TRY_US) << w->spins++);
 	while (tw_clock() < until)
@@ -110,7 +110,12 @@ void tw_mrapi_wait_abort(uint32_t me)
 {
 	/* Repeat: a thread may have checked before and gone to sleep after. */
 	while (tw_mrapi_wait_notify(me))
-		usleep(500);
+		tw_sys_sleep_us(500);
+}
+
+const struct tw_list *tw_mrapi_waits(void)
+{
+	return &waits;
 }
 
 void tw_mrapi_wait_forked(void)

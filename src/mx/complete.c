@@ -75,9 +75,13 @@ static tw_noinline mx_return_t test_arrived(struct tw_ep *ep, struct tw_req *r, 
 					    uint32_t *result)
 {
 	const struct tw_lanes *lanes = &ep->host.lanes;
+	bool one = lanes->nactive == 1 && !tw_poll_full(tw_polls(ep) + 1);
+	struct tw_req *came = one ? tw_recv_alone(lanes->rx[0]) : NULL;
 
-	if (lanes->nactive != 1 || tw_poll_full(tw_polls(ep) + 1) || !tw_recv_for(lanes->rx[0], r))
+	if (tw_unlikely(!came))
 		tw_progress_usual(ep);
+	else if (tw_unlikely(came != r))
+		tw_req_ended(ep, came);
 	if (tw_unlikely(r->outcome != tw_req_ok.outcome || ep->unusual))
 		return test_entered(ep, r, status, result);
 	tw_mx_succeeded(status, r);

@@ -2,7 +2,8 @@
 /* MX III.3, IV.3, IV.4: endpoints and their addresses. */
 #include "mx/mx_internal.h"
 
-const struct tw_interface tw_mx_interface = {.ids = MX_MAX_ENDPOINTS,
+const struct tw_interface tw_mx_interface = {.name = "mx",
+					     .ids = MX_MAX_ENDPOINTS,
 					     .ep_size = sizeof(struct tw_mx_ep)};
 
 static mx_return_t read_param(const mx_param_t *p, struct tw_open *how,

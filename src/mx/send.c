@@ -191,9 +191,10 @@ static tw_noinline mx_return_t isend_mid(struct tw_ep *ep, const mx_segment_t *l
 	uint32_t len = list->segment_length;
 
 	if (tw_unlikely(!tw_mx_send_free(ep) && !more_sends(ep)) ||
-	    tw_unlikely(!tw_quick_send_mid(lane, list->segment_ptr, len, match)))
+	    tw_unlikely(!tw_eager_fits(lane, TW_EAGER_ANY, len, false)))
 		return isend_entered(ep, list, 1, to, match, context, request);
 	leaves(ep, len, to, match, context, request);
+	tw_eager_write(lane, TW_EAGER_ANY, list->segment_ptr, len, match, NULL);
 	return sent(ep, tw_lock_held(&ep->slot->lock), lane);
 }
 
@@ -204,10 +205,10 @@ static tw_noinline mx_return_t isend_line(struct tw_ep *ep, const mx_segment_t *
 {
 	uint32_t len = list->segment_length;
 
-	if (tw_unlikely(!tw_quick_fits_line(lane, len) || !tw_mx_send_free(ep)))
+	if (tw_unlikely(!tw_eager_fits(lane, TW_EAGER_LINE, len, false) || !tw_mx_send_free(ep)))
 		return isend_mid(ep, list, lane, to, match, context, request);
 	leaves(ep, len, to, match, context, request);
-	tw_quick_send_line(lane, list->segment_ptr, len, match);
+	tw_eager_write(lane, TW_EAGER_LINE, list->segment_ptr, len, match, NULL);
 	return sent(ep, tw_lock_held(&ep->slot->lock), lane);
 }
 
@@ -233,11 +234,11 @@ mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 		return isend_entered(ep, segments_list, 1, destination, match_send, context,
 				     request);
 	len = segments_list->segment_length;
-	if (tw_unlikely(!tw_quick_fits(lane, len) || !tw_mx_send_free(ep)))
+	if (tw_unlikely(!tw_eager_fits(lane, TW_EAGER_SLOT, len, false) || !tw_mx_send_free(ep)))
 		return isend_line(ep, segments_list, lane, destination, match_send, context,
 				  request);
 	leaves(ep, len, destination, match_send, context, request);
-	tw_quick_send(lane, segments_list->segment_ptr, len, match_send);
+	tw_eager_write(lane, TW_EAGER_SLOT, segments_list->segment_ptr, len, match_send, NULL);
 	return sent(ep, way, lane);
 }
 

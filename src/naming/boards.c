@@ -6,6 +6,7 @@
  * hash of the address, 0a:...; for the loopback, and for bridges that lead nowhere, which have
  * the same addresses on many hosts, of one of the host, too, 06:...
  */
+#include <endian.h>
 #include <ifaddrs.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -16,6 +17,8 @@
 #include <unistd.h>
 
 #include "base/inet.h"
+#include "base/log.h"
+#include "base/settings.h"
 #include "base/sys.h"
 #include "naming/hosts.h"
 #include "naming/naming.h"
@@ -26,8 +29,9 @@
 #define HASH_BITS 40
 #define MOST_LINKS 256
 
-/* How far a board reaches. */
-enum merit { REACHES_NOBODY, LEADS_NOWHERE, NO_CARRIER, GOOD };
+/* How far a board reaches. One with an address of its link alone, as the end of a cable to a
+ * container has, may lead to a host, but nobody has given it one there. */
+enum merit { REACHES_NOBODY, LEADS_NOWHERE, LINK_ONLY, NO_CARRIER, GOOD };
 
 static struct tw_board boards[TW_MAX_BOARDS];
 static struct sockaddr_storage addresses[TW_MAX_BOARDS];
@@ -151,7 +155,7 @@ uint64_t tw_nic_of(const struct sockaddr_storage *sa)
 
 	if (sa->ss_family == AF_INET)
 		return PREFIX_IPV4 << 32 |
-		       ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr);
+		       be32toh(((const struct sockaddr_in *)address)->sin_addr.s_addr);
 	return hashed_nic(PREFIX_IPV6,
 			  hash(HASH_START, &((const struct sockaddr_in6 *)address)->sin6_addr, 16));
 }
@@ -169,9 +173,9 @@ static uint64_t host_hash(void)
 	struct stat st;
 
 	if (fd < 0 || tw_sys_read(fd, boot, sizeof(boot)) <= 0)
-		gethostname(name, sizeof(name) - 1);
+		tw_sys_hostname(name, sizeof(name));
 	tw_sys_close(fd);
-	if (net >= 0 && fstat(net, &st) == 0)
+	if (net >= 0 && tw_sys_fstat(net, &st) == 0)
 		space = st.st_ino;
 	tw_sys_close(net);
 	return hash(hash(hash(HASH_START, boot, sizeof(boot)), name, sizeof(name)), &space,
@@ -250,7 +254,32 @@ static enum merit merit_of(const struct links *l, const struct ifaddrs *i)
 		return REACHES_NOBODY;
 	if (is_private(l, i->ifa_name))
 		return LEADS_NOWHERE;
+	if (i->ifa_addr->sa_family == AF_INET6 &&
+	    IN6_IS_ADDR_LINKLOCAL(
+		    &((const struct sockaddr_in6 *)(const void *)i->ifa_addr)->sin6_addr))
+		return LINK_ONLY;
 	return noted(l->idle, l->nidle, (int)if_nametoindex(i->ifa_name)) ? NO_CARRIER : GOOD;
+}
+
+bool tw_board_wanted(const char *names, const char *ifname)
+{
+	bool wanted = true, listed = false;
+	const char *name;
+	size_t len;
+
+	while ((name = tw_name_next(&names, &len))) {
+		bool without = *name == '^';
+		const char *plain = name + without;
+
+		len -= without;
+		if (strlen(ifname) == len && memcmp(plain, ifname, len) == 0) {
+			if (without)
+				return false;
+			listed = true;
+		}
+		wanted = wanted && without;
+	}
+	return wanted || listed;
 }
 
 /* Adds the interfaces of some merits. */
@@ -261,7 +290,8 @@ static void add_kind(const struct ifaddrs *all, const struct links *l, sa_family
 		enum merit merit;
 
 		if (!i->ifa_addr || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
-		    have_interface(i->ifa_name))
+		    have_interface(i->ifa_name) ||
+		    !tw_board_wanted(tw_settings.boards, i->ifa_name))
 			continue;
 		merit = merit_of(l, i);
 		if (merit >= least && merit <= most)
@@ -269,10 +299,10 @@ static void add_kind(const struct ifaddrs *all, const struct links *l, sa_family
 	}
 }
 
-void tw_boards_find(void)
+enum tw_err tw_boards_find(void)
 {
 	struct sockaddr_in local = {.sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+				    .sin_addr.s_addr = htobe32(INADDR_LOOPBACK)};
 	struct ifaddrs *all = NULL;
 	struct links links;
 
@@ -282,13 +312,18 @@ void tw_boards_find(void)
 	find_links(&links);
 	add_kind(all, &links, AF_INET, NO_CARRIER, GOOD);
 	add_kind(all, &links, AF_INET6, NO_CARRIER, GOOD);
+	add_kind(all, &links, AF_INET6, LINK_ONLY, LINK_ONLY);
 	add_kind(all, &links, AF_INET, LEADS_NOWHERE, LEADS_NOWHERE);
 	add_kind(all, &links, AF_INET6, LEADS_NOWHERE, LEADS_NOWHERE);
 	add_kind(all, &links, AF_INET, REACHES_NOBODY, REACHES_NOBODY);
 	freeifaddrs(all);
 	/* A machine whose network is down still reaches itself. */
-	if (nboards == 0)
+	if (nboards == 0 && tw_board_wanted(tw_settings.boards, "lo"))
 		add_board("lo", (struct sockaddr *)&local, REACHES_NOBODY);
+	if (nboards == 0)
+		tw_log(TW_LOG_ERROR, "TAGWIRE_BOARDS=%s leaves no interface of this host that is up",
+		       tw_settings.boards);
+	return nboards ? TW_OK : TW_EPROTO;
 }
 
 unsigned tw_boards(const struct tw_board **out)
@@ -309,6 +344,11 @@ unsigned tw_boards_to_others(void)
 	while (n > 1 && boards[best[n - 1]].merit == REACHES_NOBODY)
 		n--;
 	return n;
+}
+
+bool tw_board_reaches(uint32_t board)
+{
+	return boards[board].merit == GOOD || board == best[0];
 }
 
 unsigned tw_boards_leading(void)

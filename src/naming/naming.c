@@ -5,6 +5,7 @@
  * which boards it has. If it does not answer, the address that the resolver knows counts as
  * its board 0.
  */
+#include <endian.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include "base/compiler.h"
 #include "base/inet.h"
 #include "base/settings.h"
+#include "base/sys.h"
 #include "naming/hosts.h"
 #include "naming/naming.h"
 #include "providers/registry.h"
@@ -23,10 +25,12 @@ static char hostname[sizeof(((struct tw_host_boards *)0)->host)];
 
 enum tw_err tw_naming_init(void)
 {
-	if (gethostname(hostname, sizeof(hostname) - 1) < 0)
+	enum tw_err err;
+
+	if (!tw_sys_hostname(hostname, sizeof(hostname)))
 		strcpy(hostname, "localhost");
-	tw_boards_find();
-	return TW_USES_NAMES ? tw_hosts_load(tw_settings.peers) : TW_OK;
+	err = tw_boards_find();
+	return err == TW_OK && TW_USES_NAMES ? tw_hosts_load(tw_settings.peers) : err;
 }
 
 void tw_naming_describe(struct tw_host_boards *out)
@@ -278,7 +282,7 @@ void tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa)
 
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
 {
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl((uint32_t)nic_id)}};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htobe32((uint32_t)nic_id)}};
 	struct tw_known k;
 	uint32_t board;
 

@@ -25,6 +25,11 @@ enum tw_err tw_naming_init(void);
 unsigned tw_boards(const struct tw_board **boards);
 /* The number of the best board (0), the next best, and so on, when the library was started. */
 uint32_t tw_board_best(uint32_t rank);
+/*
+ * Whether it reaches other hosts, as far as can be known. Where none does, the best counts:
+ * who asks for other hosts there has none.
+ */
+bool tw_board_reaches(uint32_t board);
 /* How many of the best lead to other hosts; 1 where none does. */
 unsigned tw_boards_to_others(void);
 /* May ask the other host, and so take seconds. */

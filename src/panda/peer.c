@@ -246,6 +246,7 @@ const struct tw_interface tw_panda_interface = {
 	.attend = tw_panda_attend,
 	.down = tw_group_down,
 	.expire = expire,
+	.name = "panda",
 	.first_id = 2304, /* behind those of MX, MCAPI and MRAPI */
 	.max_len = INT32_MAX,
 	.pool = &tw_panda.tickets,

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "base/sys.h"
+
 static void skip(struct tw_pieces *p, size_t bytes)
 {
 	while (p->n && bytes >= p->iov->iov_len) {
@@ -35,10 +37,8 @@ enum tw_err tw_remote_copy(pid_t pid, bool write, struct tw_pieces *local, struc
 {
 	/* The kernel may stop between two pages, or before what is not there. */
 	while (local->n && remote->n) {
-		ssize_t n = write ? process_vm_writev(pid, local->iov, local->n, remote->iov,
-						      remote->n, 0)
-				  : process_vm_readv(pid, local->iov, local->n, remote->iov,
-						     remote->n, 0);
+		ssize_t n =
+			tw_sys_vm_copy(pid, write, local->iov, local->n, remote->iov, remote->n);
 
 		if (n <= 0)
 			return n < 0 ? failed(errno) : TW_EPERM;

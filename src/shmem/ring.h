@@ -150,6 +150,8 @@ struct tw_ring_rx {
 	uint32_t btail;
 	uint32_t published; /* tail as the writer can see it */
 	uint32_t max_payload;
+	uint64_t packet_at; /* tick at which a packet was taken that was no short message */
+	bool refused;	    /* the engine does not accept the next packet */
 	bool fence; /* one side's barrier does not reach the other */
 	struct tw_link *link; /* of its provider */
 };
@@ -323,31 +325,23 @@ static inline void tw_ring_stamp(struct tw_ring_tx *tx, struct tw_slot *s, uint3
 	atomic_store_explicit(&s->stamp, tw_stamp(tx->side, tx->head, len), memory_order_release);
 }
 
-/* Writes a message of at most 40 bytes in one piece. */
-static inline void tw_ring_fill(struct tw_ring_tx *tx, struct tw_slot *s, struct tw_hdr hdr,
-				const void *data, uint32_t len)
+/* Writes a packet of at most 40 bytes in one piece; there must be space. */
+static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
+				       uint32_t len)
 {
+	struct tw_slot *s = tw_ring_slot_or_token(tx);
+
 	s->hdr = hdr;
 	tw_copy(s->data, data, len);
 	tw_ring_stamp(tx, s, len);
 }
 
-/* The same to wherever it may go; there must be space. */
-static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
-				       uint32_t len)
-{
-	tw_ring_fill(tx, tw_ring_slot_or_token(tx), hdr, data, len);
-}
-
-/* Fills a slot, but for its stamp, with a packet for which tw_ring_open_mid() is true. */
-static inline uint8_t *tw_ring_fill_mid(struct tw_ring_tx *tx, struct tw_slot *s, struct tw_hdr hdr,
-					const void *from, uint32_t len)
+/* The place of a payload for which tw_ring_open_mid() is true, and which is taken. */
+static inline uint8_t *tw_ring_take_bytes(struct tw_ring_tx *tx, uint32_t len)
 {
 	uint8_t *to = tx->bytes + (tx->bhead & (tx->nbytes - 1));
 
 	tx->bhead += tw_ring_span(len);
-	s->hdr = hdr;
-	tw_copy(to, from, len);
 	return to;
 }
 
@@ -380,6 +374,13 @@ static inline struct tw_slot *tw_ring_next(struct tw_ring_rx *rx)
 	if (!s && rx->token && tw_slot_full(rx->token, tw_ring_key(rx)))
 		s = rx->token;
 	return s;
+}
+
+/* True if another packet follows the next one. */
+static inline bool tw_ring_has_more(const struct tw_ring_rx *rx)
+{
+	return tw_slot_full(&rx->slots[(rx->tail + 1) & rx->mask],
+			    rx->side | (uint32_t)(rx->tail + 2));
 }
 
 /* The payload of a packet of this length, at most max_payload. */

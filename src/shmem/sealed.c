@@ -12,19 +12,12 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-/* Beyond the limit of file sizes comes a signal. */
-static bool too_large(uint64_t size)
-{
-	struct rlimit limit;
-
-	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur;
-}
-
 int tw_sealed_file(const char *name, uint64_t size, uint64_t ready, int seals)
 {
 	int fd, err = EFBIG;
 
-	if (too_large(size)) {
+	/* Beyond that limit comes a signal. */
+	if (size > tw_sys_limit(RLIMIT_FSIZE)) {
 		errno = err;
 		tw_log_refused("a segment beyond the limit of file sizes");
 		return -1;
@@ -34,9 +27,9 @@ int tw_sealed_file(const char *name, uint64_t size, uint64_t ready, int seals)
 		tw_log_refused("memfd_create");
 		return -1;
 	}
-	if (ftruncate(fd, (off_t)size) == 0 &&
-	    (ready == 0 || fallocate(fd, 0, 0, (off_t)ready) == 0) &&
-	    fcntl(fd, F_ADD_SEALS, seals) == 0)
+	if (tw_sys_ftruncate(fd, (off_t)size) == 0 &&
+	    (ready == 0 || tw_sys_fallocate(fd, 0, 0, (off_t)ready) == 0) &&
+	    tw_sys_fcntl(fd, F_ADD_SEALS, (void *)(intptr_t)seals) == 0)
 		return fd;
 	err = errno;
 	tw_log_refused("size and seals of a memfd");
@@ -75,9 +68,9 @@ bool tw_sealed_sound(int fd, uint64_t size)
 {
 	struct statfs fs;
 	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
+	int seals = tw_sys_fcntl(fd, F_GET_SEALS, NULL);
 
-	return seals >= 0 && (seals & TW_SEALS) == TW_SEALS && fstat(fd, &st) == 0 &&
-	       S_ISREG(st.st_mode) && (uint64_t)st.st_size == size && fstatfs(fd, &fs) == 0 &&
-	       fs.f_type == TMPFS_MAGIC;
+	return seals >= 0 && (seals & TW_SEALS) == TW_SEALS && tw_sys_fstat(fd, &st) == 0 &&
+	       S_ISREG(st.st_mode) && (uint64_t)st.st_size == size &&
+	       tw_sys_fstatfs(fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 }

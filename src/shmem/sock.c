@@ -49,10 +49,10 @@ int tw_sock_peer(int fd, pid_t *pid)
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+	if (tw_sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return errno;
 	*pid = cred.pid;
-	return cred.uid == geteuid() ? 0 : TW_SOCK_FOREIGN;
+	return cred.uid == tw_sys_euid() ? 0 : TW_SOCK_FOREIGN;
 }
 
 /* Room for one descriptor more than anybody should send: it would go unnoticed. */
@@ -77,7 +77,7 @@ int tw_sock_send(int fd, const void *msg, size_t len, const int *fds, unsigned n
 		m.msg_control = &control;
 		m.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
 	}
-	n = sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	n = tw_sys_sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n < 0)
 		return errno;
 	return (size_t)n == len ? 0 : EPROTO;
@@ -104,7 +104,7 @@ int tw_sock_recv(int fd, void *msg, size_t len, int *fds, unsigned nfds)
 			   .msg_iovlen = 1,
 			   .msg_control = &control,
 			   .msg_controllen = sizeof(control)};
-	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t n = tw_sys_recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	int got[sizeof(control) / sizeof(int)];
 	unsigned ngot;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An MPI program for tests/launch/libfabric, which compiles it with mpicc: every kind of
- * message that MPI has, between all ranks, with its contents checked.
+ * An MPI program for tests/launch/libfabric and mpi_hosts, which compile it with mpicc: every kind
+ * of message that MPI has, between all ranks, with its contents checked.
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -118,6 +118,59 @@ static void wildcards(void)
 	}
 	free(last);
 	MPI_Barrier(world);
+}
+
+/* Everybody to everybody, short and long: in order, and each with its own content. */
+static void everybody(void)
+{
+	static const int sizes[] = {0, 1, 24, 300, 4000, 9000, 70000};
+	enum { EACH = 21, ROOM = 70000 };
+	int n = size * EACH;
+	MPI_Request *r = malloc(2 * (size_t)n * sizeof(*r));
+	unsigned char *out = malloc((size_t)n * ROOM), *in = malloc((size_t)n * ROOM);
+
+	for (int i = 0; i < n; i++) {
+		int from = i / EACH, len = sizes[i % EACH % 7];
+
+		MPI_Irecv(in + (size_t)i * ROOM, ROOM, MPI_BYTE, from, 12, world, &r[i]);
+		fill(out + (size_t)i * ROOM, (size_t)len, (unsigned)(rank * 999 + i % EACH));
+	}
+	for (int i = 0; i < n; i++)
+		MPI_Isend(out + (size_t)i * ROOM, sizes[i % EACH % 7], MPI_BYTE,
+			  (rank + i / EACH) % size, 12, world, &r[n + i]);
+	for (int i = 0; i < n; i++) {
+		MPI_Status st;
+		int got;
+
+		MPI_Wait(&r[i], &st);
+		MPI_Get_count(&st, MPI_BYTE, &got);
+		CHECK(got == sizes[i % EACH % 7]);
+		CHECK(same(in + (size_t)i * ROOM, (size_t)got,
+			   (unsigned)(i / EACH * 999 + i % EACH)));
+	}
+	MPI_Waitall(n, r + n, MPI_STATUSES_IGNORE);
+	free(out);
+	free(in);
+	free(r);
+}
+
+/* How many names of hosts the ranks have. */
+static int hosts(void)
+{
+	char mine[MPI_MAX_PROCESSOR_NAME] = "", *all = malloc((size_t)size * sizeof(mine));
+	int n = 0, len;
+
+	MPI_Get_processor_name(mine, &len);
+	MPI_Allgather(mine, sizeof(mine), MPI_CHAR, all, sizeof(mine), MPI_CHAR, world);
+	for (int i = 0; i < size; i++) {
+		int first = 0;
+
+		while (strcmp(all + (size_t)first * sizeof(mine), all + (size_t)i * sizeof(mine)))
+			first++;
+		n += first == i;
+	}
+	free(all);
+	return n;
 }
 
 /* Receives for any source and for one, in the order of posting. */
@@ -436,6 +489,7 @@ static void windows(void)
 int main(int argc, char **argv)
 {
 	int one_sided = argc > 1 && strcmp(argv[1], "windows") == 0, level;
+	int few = argc > 1 && strcmp(argv[1], "hosts") == 0, found = 0;
 
 	MPI_Init_thread(&argc, &argv, one_sided ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
 	MPI_Comm_dup(MPI_COMM_WORLD, &world);
@@ -443,6 +497,11 @@ int main(int argc, char **argv)
 	MPI_Comm_size(world, &size);
 	if (one_sided) {
 		windows();
+	} else if (few) {
+		wildcards();
+		everybody();
+		collectives();
+		found = hosts();
 	} else {
 		modes();
 		persistent();
@@ -456,7 +515,9 @@ int main(int argc, char **argv)
 		threads(level);
 		huge();
 	}
-	if (rank == 0)
+	if (rank == 0 && few)
+		printf("%d ranks on %d hosts\n", size, found);
+	else if (rank == 0)
 		printf("%d ranks, threads %s\n", size,
 		       level == MPI_THREAD_MULTIPLE ? "multiple" : "single");
 	MPI_Comm_free(&world);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * 10,000 strangers call an endpoint: silent ones, ones that talk nonsense, ones that stop amid
- * their first words or after them. Meanwhile a friend sends it messages, all of which arrive;
- * afterwards the process has the memory and the descriptors that it had before, and lets
- * another friend in.
- * Needs: MX NET.
- * Part of: check-all
+ * their first words or after them, ones with another key. Meanwhile a friend sends it messages, all
+ * of which arrive; afterwards the process has the memory and the descriptors that it had before,
+ * and lets another friend in. Needs: MX NET. Part of: rest
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,6 +24,7 @@
 
 #define FILTER 0x5eceff17u
 #define STRANGERS 10000
+#define KINDS 6
 #define AT_ONCE 400	 /* descriptors of this process */
 #define WARM_UP 1000	 /* strangers before the first look at the memory */
 #define SLACK (64 << 10) /* bytes; a link for each stranger would be 13 MB */
@@ -136,6 +135,39 @@ static int friend(void *arg, int fd)
 	return 0;
 }
 
+/* What TLS says first to one who has the key, by another key. */
+static char by_another_key[1024];
+static size_t by_another_key_len;
+
+static void record(void)
+{
+	static const uint8_t key[TW_NET_KEY];
+	struct tw_net_key_name name = {.magic = TW_NET_MAGIC,
+				       .version = TW_NET_VERSION,
+				       .method = TW_NET_BY_KEY,
+				       .key = TW_NET_KEY_USER};
+	const struct tw_net_tls *tls;
+	char why[100];
+	int fds[2];
+	void *session;
+	ssize_t n;
+
+	check(tw_settings_load(why, sizeof(why)) == 0);
+	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+	/* Without TLS, nonsense takes its place. */
+	tls = tw_net_auth() ? tw_net_auth()->tls : NULL;
+	if (!tls)
+		return;
+	session = tls->call(fds[0], &name, offsetof(struct tw_net_key_name, credential), key);
+	check(session && tls->shake(session) == TW_AGAIN);
+	n = recv(fds[1], by_another_key, sizeof(by_another_key), 0);
+	check(n > 0);
+	by_another_key_len = (size_t)n;
+	tls->end(session);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 /* One stranger; it stays. */
 static int call(const struct place *at, unsigned kind, uint64_t *seed)
 {
@@ -155,7 +187,9 @@ static int call(const struct place *at, unsigned kind, uint64_t *seed)
 	else
 		send(fd, &h, kind == 2 ? sizeof(h) / 2 : sizeof(h), MSG_NOSIGNAL);
 	if (kind == 4)
-		send(fd, noise, sizeof(struct tw_net_sealed), MSG_NOSIGNAL);
+		send(fd, noise, sizeof(struct tw_net_ctrl), MSG_NOSIGNAL);
+	if (kind == 5)
+		send(fd, by_another_key, by_another_key_len, MSG_NOSIGNAL);
 	return fd;
 }
 
@@ -168,7 +202,7 @@ static void flood(const struct place *at, unsigned strangers)
 		if (i >= AT_ONCE)
 			close(fds[i % AT_ONCE]);
 		if (i < strangers)
-			fds[i % AT_ONCE] = call(at, i % 5, &seed);
+			fds[i % AT_ONCE] = call(at, i % KINDS, &seed);
 	}
 }
 
@@ -207,6 +241,7 @@ int main(void)
 	twt_spawn_here(&host, victim, NULL);
 	twt_spawn_here(&first, friend, NULL);
 	twt_spawn_here(&second, friend, NULL);
+	record();
 	check(twt_get(host.fd, &at, sizeof(at)) == 0);
 	check(twt_put(first.fd, &at, sizeof(at)) == 0);
 	check(twt_get(first.fd, &at, sizeof(at)) == 0);

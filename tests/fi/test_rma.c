@@ -277,3 +277,30 @@ FIT_TEST(fi_rma, counters)
 		fit_ok(fi_close(&c[i]->fid));
 	fit_close(&t);
 }
+
+/* A counter of two memories counts for one when the other is closed. */
+FIT_TEST(fi_rma, one_counter_of_two)
+{
+	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fid_cntr *cntr;
+	struct fid_mr *mr[2];
+	char there[2][8];
+	struct fit t;
+
+	setenv("TAGWIRE_SERVICE", "0", 1); /* nobody else progresses the endpoint */
+	fit_open(&t, 2, *way, (struct fit_how){.caps = RMA | FI_RMA_EVENT});
+	fit_ok(fi_cntr_open(t.domain, &attr, &cntr, NULL));
+	for (unsigned i = 0; i < 2; i++) {
+		mr[i] = reg(&t, there[i], 8, ALL, KEY + i);
+		fit_ok(fi_mr_bind(mr[i], &cntr->fid, FI_REMOTE_WRITE));
+	}
+	fit_ok(fi_close(&mr[0]->fid));
+	fit_ok(fi_write(t.ep[0], "1234567", 8, NULL, t.to[1], 0, KEY + 1, &ctx[0]));
+	while (fi_cntr_read(cntr) == 0)
+		fi_cq_read(t.cq[0], NULL, 0);
+	fit_good(&t, 0, &ctx[0]);
+	cr_assert_str_eq(there[1], "1234567");
+	fit_ok(fi_close(&mr[1]->fid));
+	fit_ok(fi_close(&cntr->fid));
+	fit_close(&t);
+}

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The first words between hosts and all that follows them on a control channel, for a listener
- * and for a caller: first words that are right, changed or any, credentials, sealed messages of
- * any content. A peer that has not proved itself hears one answer, and is no peer.
+ * and for a caller: first words and a handshake that are right, changed or any, credentials,
+ * sealed messages of any content. A peer that has not proved itself hears no control message, and
+ * is no peer.
  */
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,15 +19,14 @@
 static struct fake engine;
 static struct tw_net_ep *ep;
 static struct tw_net_auth *auth;
-static const struct tw_net_crypto *crypto;
+static const struct tw_net_tls *tls;
 
 static struct {
 	struct input *in;
 	struct tw_net_link *link; /* the one that is tried; NULL: it has ended */
 	struct tw_net_link peer;  /* speaks to it, with the same keys */
-	int wire, words[2];	  /* words: for what the peer says, before it is changed */
-	size_t heard;		  /* bytes that it has said */
-	bool caller, changed, greeted, proved;
+	int wire, words;	  /* the other ends of their sockets */
+	bool caller, changed;
 } f;
 
 /* In place of MUNGE: a credential is M, the key, and zeros. */
@@ -45,7 +44,7 @@ static bool decode(const char *text, uint8_t key[TW_NET_KEY], char *why, unsigne
 {
 	bool good = text[0] == 'M';
 
-	for (size_t i = 1 + TW_NET_KEY; i < sizeof(struct tw_net_credential); i++)
+	for (size_t i = 1 + TW_NET_KEY; i < TW_NET_CREDENTIAL; i++)
 		good &= !text[i];
 	snprintf(why, len, "no credential");
 	memcpy(key, text + 1, TW_NET_KEY);
@@ -75,7 +74,7 @@ static void set_up(void)
 	auth = (struct tw_net_auth *)tw_net_auth();
 	FUZZ_MUST(auth != NULL);
 	unlink(file);
-	crypto = auth->crypto;
+	tls = auth->tls;
 }
 
 static void choose_method(unsigned which)
@@ -84,34 +83,29 @@ static void choose_method(unsigned which)
 
 	auth->method = methods[which % 3];
 	auth->munge = auth->method == TW_NET_BY_MUNGE ? &munge : NULL;
-	auth->crypto = auth->method == TW_NET_NONE ? NULL : crypto;
+	auth->tls = auth->method == TW_NET_NONE ? NULL : tls;
 	auth->has[TW_NET_KEY_USER] = auth->method == TW_NET_BY_KEY;
 }
 
 static void change(void *data, size_t len)
 {
-	uint8_t was[sizeof(struct tw_net_hello) + sizeof(struct tw_net_credential)];
-
-	memcpy(was, data, len);
-	for (unsigned n = in_byte(f.in) % 4; n; n--) {
+	for (unsigned n = in_byte(f.in) % 4; n && len; n--) {
 		size_t at = (size_t)in_byte(f.in) << 8 | in_byte(f.in);
+		uint8_t by = in_byte(f.in);
 
-		((uint8_t *)data)[at % len] ^= in_byte(f.in);
+		((uint8_t *)data)[at % len] ^= by;
+		f.changed |= by != 0;
 	}
-	f.changed |= memcmp(data, was, len) != 0;
 }
 
-/* It has what was sent, as far as that is in the socket. */
+/* What has been sent is in its socket. */
 static void look(void)
 {
-	int unread = 0;
-
 	tw_net_sock_ready(&f.link->watch, EPOLLIN);
-	ioctl(f.wire, FIONREAD, &unread);
-	if (!f.caller && !f.proved)
-		FUZZ_MUST(f.heard + (size_t)unread <= sizeof(struct tw_net_hello));
 	if (f.link->state == TW_NET_DEAD)
 		f.link = NULL;
+	else if (f.changed && auth->tls && f.link->channel != TW_NET_OPEN)
+		FUZZ_MUST(f.link->state == (f.caller ? TW_NET_NEW : TW_NET_HALF_OPEN));
 }
 
 static void say(const void *data, size_t len)
@@ -120,32 +114,38 @@ static void say(const void *data, size_t len)
 	look();
 }
 
-/* Right first words, which are changed then. */
-static void greet(void)
+/* The peer goes on with its first words. */
+static void peer_goes_on(void)
 {
-	struct {
-		struct tw_net_hello hello;
-		struct tw_net_credential credential;
-	} m;
-	ssize_t n;
+	struct tw_net_hello h;
 
-	if (f.caller) {
-		if (recv(f.wire, &m, sizeof(m), MSG_DONTWAIT) < (ssize_t)sizeof(m.hello))
-			return;
-		tw_net_hello_take(&f.peer, &m.hello, auth->munge ? &m.credential : NULL);
-	} else {
-		tw_net_hello_send(&f.peer);
+	if (f.peer.channel == TW_NET_NO_CHANNEL) {
+		f.peer.channel = TW_NET_HELLO;
+		if (!f.caller)
+			tw_net_hello_send(&f.peer);
 	}
-	n = recv(f.words[1], &m, sizeof(m), MSG_DONTWAIT);
+	if (f.peer.channel == TW_NET_HELLO &&
+	    recv(f.peer.sock, &h, sizeof(h), MSG_DONTWAIT) == sizeof(h) &&
+	    tw_net_hello_take(&f.peer, &h) == TW_OK)
+		f.peer.channel = TW_NET_SHAKE;
+	if (f.peer.channel == TW_NET_SHAKE && tw_net_shake(&f.peer) == TW_OK)
+		f.peer.channel = TW_NET_OPEN;
+}
+
+/* One says what the other has not heard; what the peer says is changed. */
+static void relay(void)
+{
+	uint8_t data[4096];
+	ssize_t n = recv(f.wire, data, sizeof(data), MSG_DONTWAIT);
+
+	if (n > 0)
+		send(f.words, data, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	peer_goes_on();
+	n = recv(f.words, data, sizeof(data), MSG_DONTWAIT);
 	if (n <= 0)
 		return;
-	change(&m, (size_t)n);
-	say(&m, (size_t)n);
-	if (!f.link || f.caller || f.greeted)
-		return;
-	n = recv(f.wire, &m.hello, sizeof(m.hello), MSG_DONTWAIT);
-	f.heard += n > 0 ? (size_t)n : 0;
-	f.greeted = n == sizeof(m.hello) && tw_net_hello_take(&f.peer, &m.hello, NULL) == TW_OK;
+	change(data, (size_t)n);
+	say(data, (size_t)n);
 }
 
 static void message(void)
@@ -161,20 +161,18 @@ static void message(void)
 				.to_endpoint = 1,
 				.job = tw_net_job(),
 				.key = engine.host.self.filter};
-	struct tw_net_sealed s;
 
 	for (unsigned n = in_byte(f.in) % 16; n; n--) {
 		size_t at = (size_t)in_byte(f.in) << 8 | in_byte(f.in);
 
 		((uint8_t *)&t)[at % sizeof(t)] = in_byte(f.in);
 	}
-	tw_net_seal(&f.peer, &t, &s);
-	if (in_byte(f.in) % 4 == 1)
-		memcpy(s.text, &t, sizeof(t));
-	else
-		f.proved |= f.greeted && !f.changed;
-	change(&s, sizeof(s));
-	say(&s, sizeof(s));
+	if (f.peer.channel != TW_NET_OPEN || in_byte(f.in) % 4 == 1) {
+		f.changed |= auth->tls != NULL;
+		say(&t, sizeof(t));
+	} else if (tw_net_transmit(&f.peer, &t)) {
+		relay();
+	}
 }
 
 static void anything(void)
@@ -191,16 +189,14 @@ static void anything(void)
 static void begin(uint8_t how)
 {
 	struct fake_peer *p = &engine.peers[engine.npeers++];
-	int fds[2];
+	int fds[2], words[2];
 
 	choose_method(how >> 1);
 	memset(&f.peer, 0, sizeof(f.peer));
 	f.caller = how & 1;
-	f.heard = 0;
-	f.changed = f.greeted = false;
-	f.proved = !auth->crypto;
+	f.changed = false;
 	FUZZ_MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
-	FUZZ_MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f.words) == 0);
+	FUZZ_MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, words) == 0);
 	f.link = tw_net_link_new(ep, f.caller ? TW_NET_NEW : TW_NET_HALF_OPEN);
 	FUZZ_MUST(f.link != NULL);
 	f.link->sock = tw_fd_own(fds[0]);
@@ -208,8 +204,8 @@ static void begin(uint8_t how)
 	f.link->initiator = f.caller;
 	f.wire = fds[1];
 	f.peer.state = f.caller ? TW_NET_HALF_OPEN : TW_NET_NEW;
-	f.peer.channel = TW_NET_OPEN;
-	f.peer.sock = f.words[0];
+	f.peer.sock = words[0];
+	f.words = words[1];
 	if (!f.caller) {
 		ep->nhalf++;
 		return;
@@ -232,9 +228,10 @@ static void end(void)
 	FUZZ_MUST(ep->nhalf == 0);
 	/* Its driver, too, frees what has ended. */
 	tw_provider_net.progress(ep);
+	tw_net_proof_end(&f.peer);
 	close(f.wire);
-	close(f.words[0]);
-	close(f.words[1]);
+	close(f.peer.sock);
+	close(f.words);
 	engine.npeers = 0;
 	engine.wrong = NULL;
 }
@@ -255,7 +252,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		else if (what == 1)
 			message();
 		else
-			greet();
+			relay();
 	}
 	end();
 	return 0;

@@ -30,6 +30,7 @@ static void look(const struct scan *found)
 		uint64_t sum = 0;
 
 		FUZZ_MUST(strlen(e->program) < sizeof(e->program));
+		FUZZ_MUST(strlen(e->interface) < sizeof(e->interface));
 		for (unsigned k = 0; k < e->stats.npeers; k++) {
 			FUZZ_MUST(strlen(e->providers[k]) < sizeof(e->providers[k]));
 			sum += e->stats.peers[k].msgs_sent;

@@ -26,6 +26,7 @@ extern struct slot slots[SLOTS];
 /* The program. */
 extern struct program {
 	void *instance, *path;
+	struct tw_driver_tokens tokens;
 	struct tw_tcp_address address;
 	bool inside, broken;
 	bool big; /* the big slot is in use */

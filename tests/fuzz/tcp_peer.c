@@ -160,11 +160,11 @@ void peer_meet(void)
 	struct tw_driver_address a = {.len = sizeof(f.address)};
 	struct tw_tcp_address me = f.address;
 	socklen_t len = sizeof(struct sockaddr_in);
+	bool called = !f.tokens.other[0];
 
-	memset(me.token, how & 1 ? 0 : 0xff, sizeof(me.token));
-	memcpy(h.to, f.address.token, sizeof(h.to));
-	memcpy(h.from, me.token, sizeof(h.from));
-	if (how & 1) {
+	memcpy(h.to, f.tokens.mine, sizeof(h.to));
+	memcpy(h.from, f.tokens.other, sizeof(h.from));
+	if (called) {
 		getsockname(peer.listener, (struct sockaddr *)(void *)me.to, &len);
 		tw_inet_wire(me.to);
 	}
@@ -175,7 +175,7 @@ void peer_meet(void)
 		a.len = in_byte(f.in);
 	if (!(how & 8))
 		tw_driver_tcp.path_bind(f.path, &a);
-	if (how & 1) {
+	if (called) {
 		peer.fd = accept4(peer.listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		peer.hello_left = sizeof(h);
 		progress(1);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 #include <time.h>
 
 #include "mx_extensions.h"
@@ -35,7 +36,7 @@ static char out[LONG], in[LONG];
 /* Long enough for the other side to fall asleep. */
 static void pause_a_little(void)
 {
-	nanosleep(&(struct timespec){0, 20000000}, NULL);
+	thrd_sleep(&(struct timespec){0, 20000000}, NULL);
 }
 
 static void fill(void)

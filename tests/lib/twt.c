@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -231,4 +232,33 @@ double twt_awake(void)
 
 	pthread_once(&once, begin_naps);
 	return atomic_load(&naps) / 100.;
+}
+
+/* The letter of its state, as proc(5) has it; 0 if there is no such thread. */
+static char state_of(pid_t tid)
+{
+	char path[64], line[256] = "";
+	const char *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	f = fopen(path, "r");
+	if (!f)
+		return 0;
+	if (!fgets(line, sizeof(line), f))
+		line[0] = 0;
+	fclose(f);
+	end = strrchr(line, ')');
+	return end && end[1] ? end[2] : 0;
+}
+
+void twt_await_asleep(const _Atomic(pid_t) *tid)
+{
+	/* Not only for a lock that somebody holds for a moment. */
+	for (int rows = 0; rows < 5;) {
+		pid_t who = atomic_load(tid);
+
+		rows = who && state_of(who) == 'S' ? rows + 1 : 0;
+		nanosleep(&(struct timespec){0, 1000000}, NULL);
+	}
 }

@@ -76,4 +76,10 @@ double twt_cpu(void);
  */
 double twt_awake(void);
 
+/*
+ * Waits until a thread of this process sleeps, which stores gettid() there just before a call
+ * that is to block.
+ */
+void twt_await_asleep(const _Atomic(pid_t) *tid);
+
 #endif /* TWT_H */

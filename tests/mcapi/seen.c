@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -73,8 +74,18 @@ static struct function *find(const char *name, size_t len)
 	return NULL;
 }
 
+static char this_test[128];
+
+/* Its name is gone when the main thread has ended. */
+static void note_test(void)
+{
+	snprintf(this_test, sizeof(this_test), "%s/%s", criterion_current_test->category,
+		 criterion_current_test->name);
+}
+
 void mct_seen(const char *call, mcapi_status_t status)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static atomic_char noted[FUNCTIONS][STATUSES];
 	const char *path = getenv(FILE_VARIABLE), *name = strstr(call, "mcapi_");
 	const struct function *f;
@@ -84,6 +95,7 @@ void mct_seen(const char *call, mcapi_status_t status)
 
 	if (!name || !path || status < 0 || status >= STATUSES)
 		return;
+	pthread_once(&once, note_test);
 	while (isalnum((unsigned char)name[len]) || name[len] == '_')
 		len++;
 	f = find(name, len);
@@ -92,8 +104,7 @@ void mct_seen(const char *call, mcapi_status_t status)
 	fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	n = snprintf(line, sizeof(line), "%s %d %s/%s\n", f->name, status,
-		     criterion_current_test->category, criterion_current_test->name);
+	n = snprintf(line, sizeof(line), "%s %d %s\n", f->name, status, this_test);
 	if (write(fd, line, (size_t)n) != n)
 		perror(path);
 	close(fd);

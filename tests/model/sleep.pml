@@ -263,7 +263,7 @@ active proctype sender()
 end:	false
 }
 
-/* tw_recv_run(), tw_ring_publish() */
+/* tw_recv_ring(), tw_ring_publish() */
 inline take()
 {
 	d_step {

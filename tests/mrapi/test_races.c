@@ -323,7 +323,8 @@ Test(mrapi_races, node_ends_amid_readers)
 
 /* --------------------------------------------------- the last node ends amid a call */
 
-#define ENDS 60 /* processes */
+#define ENDS 60	  /* processes */
+#define BEGINS 20 /* of a node, in each of some processes */
 
 struct amid {
 	void (*call)(mrapi_rmem_hndl_t h);
@@ -391,6 +392,62 @@ static void end_last_node_amid(void (*call)(mrapi_rmem_hndl_t h))
 		mr_do(&p, end_amid_calls, a);
 		mr_peer_end(&p);
 	}
+}
+
+/* The calls go on from one node, which is the last, to the next. */
+static void begin_amid_calls(void *amid)
+{
+	struct amid *a = amid;
+	struct twc_thread t[2];
+
+	atomic_store(&a->stop, 0);
+	for (int i = 0; i < 2; i++)
+		twc_start(&t[i], call_always, a);
+	for (int i = 0; i < BEGINS; i++) {
+		mr_up(MR_NODE);
+		atomic_store(&a->calls, 0);
+		while (atomic_load(&a->calls) < 100)
+			usleep(10);
+		mr_down();
+	}
+	atomic_store(&a->stop, 1);
+	for (int i = 0; i < 2; i++)
+		twc_join(&t[i]);
+}
+
+static void lock_mutex(mrapi_rmem_hndl_t unused)
+{
+	mrapi_mutex_hndl_t m = mrapi_mutex_get(1, &mr_st);
+	mrapi_key_t key;
+
+	(void)unused;
+	if (mr_st != MRAPI_SUCCESS)
+		m = mrapi_mutex_create(1, NULL, &mr_st);
+	mrapi_mutex_lock(m, &key, MRAPI_INFINITE, &mr_st);
+	mrapi_mutex_unlock(m, &key, &mr_st);
+}
+
+static void begin_node_amid(void (*call)(mrapi_rmem_hndl_t h))
+{
+	struct amid *a = mr_shared(sizeof(*a));
+	struct mr_peer p;
+
+	a->call = call;
+	for (int i = 0; i < ENDS / 4; i++) {
+		mr_peer_raw(&p, MR_PROCESS);
+		mr_do(&p, begin_amid_calls, a);
+		mr_peer_end(&p);
+	}
+}
+
+Test(mrapi_races, node_begins_amid_create)
+{
+	begin_node_amid(create_mutex);
+}
+
+Test(mrapi_races, node_begins_amid_lock)
+{
+	begin_node_amid(lock_mutex);
 }
 
 Test(mrapi_races, last_node_ends_amid_create)

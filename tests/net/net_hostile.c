@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/module.h"
+#include "base/settings.h"
 #include "lib/check.h"
 #include "lib/twt.h"
 #include "mx_extensions.h"
@@ -124,32 +126,21 @@ static struct tw_net_hello greet(int fd)
 	return reply;
 }
 
-/* As it goes over the wire where no key is asked for. */
-static struct tw_net_sealed plain(const struct tw_net_ctrl *t)
-{
-	struct tw_net_sealed s = {{0}, {0}};
-
-	memcpy(s.text, t, sizeof(*t));
-	return s;
-}
-
 /* What it answers holds a reason, and nothing of its own. */
 static void is_refused(const struct victim *v, enum tw_net_ctrl_type type,
 		       enum tw_net_ctrl_type answer, enum tw_err why, bool other_endpoint)
 {
 	struct tw_net_ctrl t = ctrl_to(v, type);
 	struct tw_net_ctrl bare = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .why = why};
-	struct tw_net_sealed message, reply[2];
+	struct tw_net_ctrl reply[2];
 	int fd = call(v);
 
 	bare.type = (uint16_t)answer;
 	t.to_endpoint += other_endpoint;
-	message = plain(&t);
 	greet(fd);
-	check(twt_put(fd, &message, sizeof(message)) == 0);
-	check(until_closed(fd, reply, sizeof(reply)) == sizeof(message));
-	message = plain(&bare);
-	check(memcmp(reply, &message, sizeof(message)) == 0);
+	check(twt_put(fd, &t, sizeof(t)) == 0);
+	check(until_closed(fd, reply, sizeof(reply)) == sizeof(bare));
+	check(memcmp(reply, &bare, sizeof(bare)) == 0);
 }
 
 /* Hung up at once, not when the time for an introduction is over; the bytes that it said. */
@@ -168,11 +159,10 @@ static size_t is_dropped(int fd, const void *data, size_t len)
 /* The same for a message after the first words. */
 static void is_nonsense(const struct victim *v, const struct tw_net_ctrl *t)
 {
-	struct tw_net_sealed message = plain(t);
 	int fd = call(v);
 
 	greet(fd);
-	check(is_dropped(fd, &message, sizeof(message)) == 0);
+	check(is_dropped(fd, t, sizeof(*t)) == 0);
 }
 
 static int guest(void *arg, int fd)
@@ -247,33 +237,72 @@ static void nonsense(void)
 	close_victim(&v);
 }
 
+/* HELLO, and TLS by a key and its name; what the caller says is kept. */
+static size_t by_key(struct tw_net_key_name name, const uint8_t *key, uint8_t *said, size_t room)
+{
+	const struct tw_net_tls *tls = tw_net_auth()->tls;
+	const size_t len = offsetof(struct tw_net_key_name, credential);
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION};
+	void *session;
+	int fds[2];
+	ssize_t n;
+
+	h.method = TW_NET_BY_KEY;
+	memcpy(said, &h, sizeof(h));
+	check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+	session = tls->call(fds[0], &name, len, key);
+	check(session && tls->shake(session) == TW_AGAIN);
+	n = recv(fds[1], said + sizeof(h), room - sizeof(h), 0);
+	check(n > 0);
+	tls->end(session);
+	close(fds[0]);
+	close(fds[1]);
+	return sizeof(h) + (size_t)n;
+}
+
+#define ALERT 7 /* bytes of it, in clear; some nonsense gets none */
+
 /* Everything but the key is right. */
 static void keyless(void)
 {
-	static const uint8_t zeros[TW_NET_KEY];
-	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION}, reply;
-	struct tw_net_sealed message;
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION};
+	struct tw_net_key_name name = {.magic = TW_NET_MAGIC,
+				       .version = TW_NET_VERSION,
+				       .method = TW_NET_BY_KEY,
+				       .key = TW_NET_KEY_USER};
+	uint8_t said[2048], wrong[TW_NET_KEY] = {1}, noise[512];
 	struct tw_net_ctrl t;
 	struct victim v;
+	size_t len;
 	int fd;
 
 	open_victim(&v, LONG_MS);
+	if (!tw_module_installed("tls")) {
+		puts("built without TLS: not tried without the key");
+		close_victim(&v);
+		return;
+	}
+	check(tw_net_auth() && tw_net_auth()->tls);
 	t = ctrl_to(&v, TW_NET_CONNECT);
 	t.key = FILTER;
-	message = plain(&t);
 	fd = call(&v);
 	greet(fd);
-	check(is_dropped(fd, &message, sizeof(message)) == 0);
-	/* It names no key, or one that nobody has, or says what was said to it: no proof. */
-	h.method = TW_NET_BY_KEY;
-	for (int i = 0; i < 3; i++) {
+	check(is_dropped(fd, &t, sizeof(t)) <= ALERT);
+	/* Another key, by the name of the right one, or by one that nobody has. */
+	for (name.key = 0; name.key < 4; name.key++) {
+		len = by_key(name, wrong, said, sizeof(said));
+		check(is_dropped(call(&v), said, len) == sizeof(h) + ALERT);
+	}
+	/* What one with the key has said, without the key: no end of the handshake. */
+	name.key = TW_NET_KEY_USER;
+	len = by_key(name, tw_net_auth()->key[TW_NET_KEY_USER], said, sizeof(said));
+	twt_fill(noise, sizeof(noise), 7);
+	for (int i = 0; i < 2; i++) {
 		fd = call(&v);
-		check(twt_put(fd, &h, sizeof(h)) == 0);
-		check(twt_get(fd, &reply, sizeof(reply)) == 0);
-		check(memcmp(reply.proof, zeros, sizeof(zeros)) == 0);
-		check(is_dropped(fd, "", 0) == 0);
-		memcpy(h.nonce, reply.nonce, sizeof(h.nonce));
-		twt_fill(h.names, sizeof(h.names), 7);
+		check(twt_put(fd, said, len) == 0);
+		check(twt_get(fd, &h, sizeof(h)) == 0);
+		check(is_dropped(fd, i ? said + sizeof(h) : noise,
+				 i ? len - sizeof(h) : sizeof(noise)) > ALERT);
 	}
 	/* A credential where a key is asked for. */
 	h.method = TW_NET_BY_MUNGE;
@@ -282,13 +311,17 @@ static void keyless(void)
 	h.method = TW_NET_NONE;
 	check(is_dropped(call(&v), &h, sizeof(h)) == sizeof(h));
 	h.method = TW_NET_BY_KEY;
-	h.version++;
+	h.version--;
 	check(is_dropped(call(&v), &h, sizeof(h)) == sizeof(h));
 	/* First words cut short, and hung up. */
 	fd = call(&v);
 	check(twt_put(fd, &h, sizeof(h) / 2) == 0);
 	shutdown(fd, SHUT_WR);
 	check(is_dropped(fd, "", 0) == 0);
+	fd = call(&v);
+	check(twt_put(fd, said, len / 2) == 0);
+	shutdown(fd, SHUT_WR);
+	check(is_dropped(fd, "", 0) == sizeof(h));
 	puts("without the key: hung up");
 	close_victim(&v);
 }
@@ -325,8 +358,12 @@ static const struct {
 /* Each in a process of its own: what it has for a key is read once. */
 static int part(void *arg, int fd)
 {
+	char why[100];
+
 	(void)fd;
-	setenv("TAGWIRE_AUTH", parts[*(int *)arg].auth, 1);
+	check(tw_settings_load(why, sizeof(why)) == 0);
+	/* A build without TLS has no keys. */
+	setenv("TAGWIRE_AUTH", tw_module_installed("tls") ? parts[*(int *)arg].auth : "none", 1);
 	parts[*(int *)arg].run();
 	return 0;
 }

@@ -108,7 +108,7 @@ static const struct {
 	 BY(OLD, ""),
 	 BY("key", "a"),
 	 MX_STATUS_ABORTED,
-	 "speaks version 3 of the handshake, and this one"},
+	 "speaks version 5 of the handshake, and this one"},
 	{"no answer", BY(SILENT, ""), BY("key", "a"), MX_STATUS_TIMEOUT, "has not answered"},
 };
 
@@ -136,19 +136,26 @@ static void be(const struct side *s)
 	check(mx_init() == MX_SUCCESS);
 }
 
-/* Greets callers as an earlier version does, or not at all, until the other end hangs up. */
+/*
+ * Greets callers as an earlier version does, which hangs up amid what follows, or not at all,
+ * until the other end hangs up.
+ */
 static void listen_only(int listener, const char *how, int fd)
 {
 	struct pollfd p[2] = {{.fd = fd, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
-	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = 3, .method = 1};
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = 5, .method = 1}, said;
 	int sock = -1;
 
 	while (poll(p, 2, -1) > 0 && !p[0].revents) {
 		close(sock);
 		sock = accept(listener, NULL, NULL);
 		check(sock >= 0);
-		if (strcmp(how, OLD) == 0)
-			check(twt_put(sock, &h, sizeof(h)) == 0);
+		if (strcmp(how, OLD) != 0)
+			continue;
+		check(twt_get(sock, &said, sizeof(said)) == 0);
+		check(twt_put(sock, &h, sizeof(h)) == 0);
+		close(sock);
+		sock = -1;
 	}
 	close(sock);
 }
@@ -256,8 +263,8 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	check(tw_settings_load(command, sizeof(command)) == 0);
-	if (!tw_module_installed("sodium")) {
-		puts("built without libsodium");
+	if (!tw_module_installed("tls")) {
+		puts("built without TLS");
 		return 77;
 	}
 	check(mkdtemp(folder) != NULL);

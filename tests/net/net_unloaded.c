@@ -91,6 +91,10 @@ static int talk(int expected_ports, int over_tcp)
 			printf("%s is mapped\n", networks[i]);
 			return 1;
 		}
+	if (mapped("libssl") > over_tcp || mapped("libcrypto") > over_tcp) {
+		puts("OpenSSL is mapped");
+		return 1;
+	}
 	if (mapped("tagwire_tcp") != over_tcp) {
 		printf("tcp is %s\n", over_tcp ? "not in use" : "mapped");
 		return 1;

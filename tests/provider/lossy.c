@@ -83,13 +83,15 @@ static void do_close(void *instance)
 }
 
 static enum tw_err path_new(void *instance, const struct sockaddr_storage *board,
-			    struct tw_driver_address *mine, void **out)
+			    const struct tw_driver_tokens *tokens, struct tw_driver_address *mine,
+			    void **out)
 {
 	struct lossy *f = instance;
 	struct path *p = calloc(1, sizeof(*p));
 	socklen_t len = sizeof(mine->bytes);
 
 	(void)board;
+	(void)tokens;
 	if (!p)
 		return TW_ENOMEM;
 	p->f = f;

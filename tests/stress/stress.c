@@ -291,7 +291,7 @@ static void gather(struct twt_child *child, int n, void *each, size_t len)
 	for (int i = 0; i < n; i++)
 		p[i] = (struct pollfd){.fd = child[i].fd, .events = POLLIN};
 	while (left) {
-		if (poll(p, (nfds_t)n, -1) < 0 && errno != EINTR)
+		if (poll(p, (unsigned)n, -1) < 0 && errno != EINTR)
 			st_fail("poll: %s", strerror(errno));
 		for (int i = 0; i < n; i++) {
 			if (p[i].fd < 0 || !p[i].revents)

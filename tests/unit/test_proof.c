@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The proof that two hosts belong together, with all that an attacker on the wire can do
- * to it: hear, keep, change, repeat, send back, mix.
+ * to it: hear, keep, change, leave out, repeat, send back, mix.
  * Needs: NET.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static void open_end(struct end *e, enum tw_net_state state)
 	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	memset(e, 0, sizeof(*e));
 	e->link.state = state;
+	e->link.channel = TW_NET_HELLO;
 	e->link.sock = fds[0];
 	e->wire = fds[1];
 }
@@ -58,8 +60,8 @@ static void begin(void)
 	setenv("TAGWIRE_KEY", file, 1);
 	setenv("HOME", folder, 1);
 	cr_assert_eq(tw_settings_load(why, sizeof(why)), 0, "%s", why);
-	if (!tw_module_installed("sodium"))
-		cr_skip_test("built without libsodium");
+	if (!tw_module_installed("tls"))
+		cr_skip_test("built without TLS");
 }
 
 static void end(void)
@@ -75,7 +77,7 @@ TestSuite(key, .init = begin, .fini = end, .timeout = TWT_TIMEOUT);
 Test(key, good)
 {
 	make_file(32, 0600);
-	cr_assert(tw_net_auth() && tw_net_auth()->crypto);
+	cr_assert(tw_net_auth() && tw_net_auth()->tls);
 }
 
 Test(key, read_only)
@@ -129,7 +131,7 @@ Test(key, no_such_way)
 Test(key, none)
 {
 	strcpy(tw_settings.auth, "none");
-	cr_assert(tw_net_auth() && !tw_net_auth()->crypto);
+	cr_assert(tw_net_auth() && !tw_net_auth()->tls);
 }
 
 /* Many processes make the user's own file at the same time: all have the same key. */
@@ -195,149 +197,283 @@ Test(key, what_the_user_names_wins)
 
 /* The proof -------------------------------------------------------------------- */
 
-static void meet(void)
+static void end_all(void)
 {
-	begin();
-	make_file(64, 0600);
-	cr_assert(tw_net_auth());
+	struct end *const ends[] = {&caller, &listener, &other};
+
+	for (int i = 0; i < 3; i++) {
+		if (!ends[i]->wire)
+			continue;
+		tw_net_proof_end(&ends[i]->link);
+		close(ends[i]->link.sock);
+		close(ends[i]->wire);
+		ends[i]->wire = 0;
+	}
+}
+
+static void open_all(void)
+{
+	end_all();
 	open_end(&caller, TW_NET_NEW);
 	open_end(&listener, TW_NET_HALF_OPEN);
 	open_end(&other, TW_NET_HALF_OPEN);
 }
 
-TestSuite(proof, .init = meet, .fini = end, .timeout = TWT_TIMEOUT);
+static void meet(void)
+{
+	begin();
+	make_file(64, 0600);
+	cr_assert(tw_net_auth());
+	open_all();
+}
+
+static void part(void)
+{
+	end_all();
+	end();
+}
+
+TestSuite(proof, .init = meet, .fini = part, .timeout = TWT_TIMEOUT);
+
+/* Some bytes on the wire. */
+struct bytes {
+	size_t len;
+	uint8_t at[4096];
+};
 
 /* What an end has said. */
-static struct tw_net_hello heard(struct end *e)
+static struct bytes heard(struct end *e)
 {
+	struct bytes b;
+	ssize_t n = recv(e->wire, b.at, sizeof(b.at), MSG_DONTWAIT);
+
+	b.len = n > 0 ? (size_t)n : 0;
+	return b;
+}
+
+static void say(struct end *to, const struct bytes *b)
+{
+	cr_assert_eq(twt_put(to->wire, b->at, b->len), 0);
+}
+
+/* An end takes HELLO in, and goes on by TLS if it can. */
+static enum tw_err go_on(struct end *e)
+{
+	enum tw_err err = TW_OK;
 	struct tw_net_hello h;
 
-	cr_assert_eq(twt_get(e->wire, &h, sizeof(h)), 0);
-	return h;
+	if (e->link.channel == TW_NET_HELLO) {
+		if (tw_net_recv(&e->link, &h, sizeof(h)) != sizeof(h))
+			return TW_AGAIN;
+		err = tw_net_hello_take(&e->link, &h);
+		e->link.channel = TW_NET_SHAKE;
+	}
+	if (err == TW_OK)
+		err = tw_net_shake(&e->link);
+	if (err == TW_OK)
+		e->link.channel = TW_NET_OPEN;
+	return err;
+}
+
+/* What one has said reaches the other, who goes on. */
+static enum tw_err pass(struct end *from, struct end *to)
+{
+	struct bytes b = heard(from);
+
+	say(to, &b);
+	return go_on(to);
 }
 
 static void greet(struct end *to)
 {
-	struct tw_net_hello h;
-
 	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
-	h = heard(&caller);
-	cr_assert_eq(tw_net_hello_take(&to->link, &h, NULL), TW_OK);
-	h = heard(to);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_OK);
+	cr_assert_eq(pass(&caller, to), TW_AGAIN);
+	cr_assert_eq(pass(to, &caller), TW_OK);
+	cr_assert_eq(pass(&caller, to), TW_OK);
 }
 
 static const struct tw_net_ctrl message = {.magic = TW_NET_MAGIC, .session = 5};
 
-static bool takes(struct end *e, const struct tw_net_sealed *s)
+static struct bytes sealed(struct end *from)
+{
+	cr_assert(tw_net_transmit(&from->link, &message));
+	return heard(from);
+}
+
+static bool takes(struct end *e)
 {
 	struct tw_net_ctrl t;
 
-	return tw_net_unseal(&e->link, s, &t) && memcmp(&t, &message, sizeof(t)) == 0;
+	return tw_net_recv(&e->link, &t, sizeof(t)) == sizeof(t) &&
+	       memcmp(&t, &message, sizeof(t)) == 0;
+}
+
+/* It ends the connection, and not only for now. */
+static bool is_changed(struct end *e)
+{
+	struct tw_net_ctrl t;
+
+	return tw_net_recv(&e->link, &t, sizeof(t)) < 0 && errno == EBADMSG &&
+	       tw_net_recv(&e->link, &t, sizeof(t)) < 0 && errno == EBADMSG;
 }
 
 Test(proof, both_ways)
 {
-	struct tw_net_sealed s;
+	struct bytes b;
 
 	greet(&listener);
 	for (int i = 0; i < 100; i++) {
-		tw_net_seal(&caller.link, &message, &s);
-		cr_assert(takes(&listener, &s));
-		tw_net_seal(&listener.link, &message, &s);
-		cr_assert(takes(&caller, &s));
+		b = sealed(&caller);
+		say(&listener, &b);
+		cr_assert(takes(&listener));
+		b = sealed(&listener);
+		say(&caller, &b);
+		cr_assert(takes(&caller));
 	}
 	/* Nothing of it can be read. */
-	cr_assert_null(memmem(&s, sizeof(s), &message.magic, sizeof(message.magic)));
+	cr_assert_null(memmem(b.at, b.len, &message.magic, sizeof(message.magic)));
 }
 
-Test(proof, every_bit_counts)
+Test(proof, every_byte_of_a_message_counts)
 {
-	struct tw_net_sealed s, bad;
-	struct tw_net_link before;
+	size_t len = 1;
 
-	greet(&listener);
-	tw_net_seal(&caller.link, &message, &s);
-	before = listener.link;
-	for (unsigned bit = 0; bit < 8 * sizeof(s); bit++) {
-		bad = s;
-		((uint8_t *)&bad)[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		listener.link = before;
-		cr_assert(!takes(&listener, &bad), "bit %u", bit);
+	for (size_t i = 0; i < len; i++) {
+		struct bytes b;
+
+		open_all();
+		greet(&listener);
+		b = sealed(&caller);
+		len = b.len;
+		b.at[i] ^= (uint8_t)(1 << i % 8);
+		/* A length that is too great waits for the rest. */
+		say(&listener, &b);
+		if (i == 3 || i == 4)
+			cr_assert_not(takes(&listener), "byte %zu", i);
+		else
+			cr_assert(is_changed(&listener), "byte %zu", i);
 	}
-	listener.link = before;
-	cr_assert(takes(&listener, &s));
+	cr_assert_gt(len, sizeof(message));
+}
+
+/*
+ * No changed byte of either side lets anybody in; HELLO has bytes without a meaning, and so has
+ * the first record (RFC 8446, 5.1).
+ */
+Test(proof, every_byte_of_the_handshake_counts)
+{
+	const size_t head = offsetof(struct tw_net_hello, nonce),
+		     hello = sizeof(struct tw_net_hello);
+	size_t len = 1;
+
+	for (int who = 0; who < 2; who++) {
+		for (size_t i = 0; i < len; i++) {
+			struct bytes b;
+			enum tw_err err;
+
+			if (i == head)
+				i = hello;
+			if (i == hello + 1)
+				i += 2;
+			open_all();
+			cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
+			if (who)
+				cr_assert_eq(pass(&caller, &listener), TW_AGAIN);
+			b = heard(who ? &listener : &caller);
+			len = b.len;
+			b.at[i] ^= (uint8_t)(1 << i % 8);
+			say(who ? &caller : &listener, &b);
+			err = go_on(who ? &caller : &listener);
+			if (!who && err == TW_AGAIN)
+				err = pass(&listener, &caller);
+			cr_assert_neq(err, TW_OK, "byte %zu", i);
+		}
+		cr_assert_gt(len, 2 * hello);
+	}
 }
 
 Test(proof, repeated)
 {
-	struct tw_net_sealed s;
+	struct bytes b;
 
 	greet(&listener);
-	tw_net_seal(&caller.link, &message, &s);
-	cr_assert(takes(&listener, &s));
-	cr_assert(!takes(&listener, &s));
+	b = sealed(&caller);
+	say(&listener, &b);
+	cr_assert(takes(&listener));
+	say(&listener, &b);
+	cr_assert(is_changed(&listener));
 }
 
 Test(proof, in_another_order)
 {
-	struct tw_net_sealed first, second;
+	struct bytes b;
 
 	greet(&listener);
-	tw_net_seal(&caller.link, &message, &first);
-	tw_net_seal(&caller.link, &message, &second);
-	cr_assert(!takes(&listener, &second));
+	sealed(&caller);
+	b = sealed(&caller);
+	say(&listener, &b);
+	cr_assert(is_changed(&listener));
 }
 
 Test(proof, sent_back)
 {
-	struct tw_net_sealed s;
+	struct bytes b;
 
 	greet(&listener);
-	tw_net_seal(&listener.link, &message, &s);
-	cr_assert(!takes(&listener, &s));
+	b = sealed(&listener);
+	say(&listener, &b);
+	cr_assert(is_changed(&listener));
 }
 
 /* A caller's words of then, said again to a listener of now. */
 Test(proof, replayed)
 {
-	struct tw_net_hello h, reply;
-	struct tw_net_sealed s;
+	struct bytes first, second;
 
 	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
-	h = heard(&caller);
-	cr_assert_eq(tw_net_hello_take(&listener.link, &h, NULL), TW_OK);
-	reply = heard(&listener);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &reply, NULL), TW_OK);
-	tw_net_seal(&caller.link, &message, &s);
-	cr_assert_eq(tw_net_hello_take(&other.link, &h, NULL), TW_OK);
-	cr_assert(!takes(&other, &s));
-	cr_assert(takes(&listener, &s));
+	first = heard(&caller);
+	say(&listener, &first);
+	cr_assert_eq(go_on(&listener), TW_AGAIN);
+	cr_assert_eq(pass(&listener, &caller), TW_OK);
+	second = heard(&caller);
+	say(&listener, &second);
+	cr_assert_eq(go_on(&listener), TW_OK);
+	say(&other, &first);
+	cr_assert_eq(go_on(&other), TW_AGAIN);
+	say(&other, &second);
+	cr_assert_eq(go_on(&other), TW_EPERM);
 }
 
 /* A listener's words of then, said again to a caller of now. */
 Test(proof, old_answer)
 {
-	struct tw_net_hello h, reply;
+	struct bytes reply;
 
 	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
-	h = heard(&caller);
-	cr_assert_eq(tw_net_hello_take(&listener.link, &h, NULL), TW_OK);
+	cr_assert_eq(pass(&caller, &listener), TW_AGAIN);
 	reply = heard(&listener);
+	tw_net_proof_end(&caller.link);
 	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &reply, NULL), TW_EPERM);
+	say(&caller, &reply);
+	cr_assert_eq(go_on(&caller), TW_EPERM);
 }
 
-/* What the caller said is said back to it; and what another caller's listener said. */
+/* What the caller said is said back to it. */
 Test(proof, reflected)
 {
-	struct tw_net_hello h;
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
+	cr_assert_eq(pass(&caller, &caller), TW_EPERM);
+}
+
+/* The key is another, and both sides see that. */
+Test(proof, another_key)
+{
+	struct tw_net_auth *auth = (struct tw_net_auth *)tw_net_auth(); /* one object */
 
 	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
-	h = heard(&caller);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_EPERM);
-	memcpy(h.proof, h.nonce, sizeof(h.proof));
-	cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_EPERM);
+	auth->key[TW_NET_KEY_USER][31] ^= 1;
+	cr_assert_eq(pass(&caller, &listener), TW_EPERM);
+	cr_assert_eq(pass(&listener, &caller), TW_EPERM);
 }
 
 Test(proof, unlike)
@@ -345,53 +481,199 @@ Test(proof, unlike)
 	struct tw_net_hello h, good;
 
 	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
-	good = h = heard(&caller);
+	cr_assert_eq(twt_get(caller.wire, &good, sizeof(good)), 0);
+	h = good;
 	h.version++;
-	cr_assert_eq(tw_net_hello_take(&listener.link, &h, NULL), TW_EPROTO);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_EPROTO);
+	cr_assert_eq(tw_net_hello_take(&listener.link, &h), TW_EPROTO);
+	cr_assert_eq(tw_net_hello_take(&caller.link, &h), TW_EPROTO);
 	h = good;
 	h.method = TW_NET_NONE;
-	cr_assert_eq(tw_net_hello_take(&other.link, &h, NULL), TW_EPERM);
-	cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_EPERM);
+	cr_assert_eq(tw_net_hello_take(&other.link, &h), TW_EPERM);
+	cr_assert_eq(tw_net_hello_take(&caller.link, &h), TW_EPERM);
 	h = good;
 	h.magic++;
-	cr_assert_eq(tw_net_hello_take(&listener.link, &h, NULL), TW_EPROTO);
+	cr_assert_eq(tw_net_hello_take(&listener.link, &h), TW_EPROTO);
 }
 
-/* The launcher's key, and the file. */
-static void launched(void)
+/* A caller with a key, to a listener, by a name of that key. */
+static enum tw_err call_as(struct tw_net_key_name name, size_t len)
 {
+	const struct tw_net_auth *auth = tw_net_auth();
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION};
+
+	h.method = TW_NET_BY_KEY;
+	open_all();
+	cr_assert_eq(twt_put(caller.link.sock, &h, sizeof(h)), 0);
+	caller.link.proof.tls =
+		auth->tls->call(caller.link.sock, &name, len, auth->key[TW_NET_KEY_USER]);
+	cr_assert_eq(auth->tls->shake(caller.link.proof.tls), TW_AGAIN);
+	return pass(&caller, &listener);
+}
+
+/* What a caller has said in clear is said once more in the name of its key. */
+Test(proof, names)
+{
+	const struct tw_net_key_name good = {.magic = TW_NET_MAGIC,
+					     .version = TW_NET_VERSION,
+					     .method = TW_NET_BY_KEY,
+					     .key = TW_NET_KEY_USER};
+	const size_t len = offsetof(struct tw_net_key_name, credential);
+	struct tw_net_key_name name = good;
+
+	cr_assert_eq(call_as(name, len), TW_AGAIN);
+	cr_assert_eq(call_as(name, len - 1), TW_EPERM);
+	cr_assert_eq(call_as(name, sizeof(name)), TW_EPERM);
+	name.version--;
+	cr_assert_eq(call_as(name, len), TW_EPERM);
+	name = good;
+	name.method = TW_NET_BY_MUNGE;
+	cr_assert_eq(call_as(name, len), TW_EPERM);
+	for (name = good; name.key != 1000; name.key = name.key == 3 ? 1000 : name.key + 1)
+		cr_assert_eq(call_as(name, len), name.key == good.key ? TW_AGAIN : TW_EPERM);
+}
+
+/* A handshake without end takes no memory. */
+Test(proof, endless)
+{
+	static const uint8_t record[] = {22, 3, 1, 0x40, 0, 1, 1, 0, 0};
+	struct tw_net_hello h = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION};
+	struct bytes b = {.len = sizeof(b.at)};
+	enum tw_err err;
+
+	h.method = TW_NET_BY_KEY;
+	cr_assert_eq(twt_put(listener.wire, &h, sizeof(h)), 0);
+	cr_assert_eq(twt_put(listener.wire, record, sizeof(record)), 0);
+	cr_assert_eq(go_on(&listener), TW_AGAIN);
+	memset(b.at, 0, sizeof(b.at));
+	say(&listener, &b);
+	err = go_on(&listener);
+	if (err == TW_AGAIN) {
+		say(&listener, &b);
+		err = go_on(&listener);
+	}
+	cr_assert_eq(err, TW_EPERM);
+}
+
+/* A socket that is full loses messages, and no part of one. */
+Test(proof, full)
+{
+	unsigned sent = 0, taken = 0;
+
+	greet(&listener);
+	for (int round = 0; round < 3; round++) {
+		while (tw_net_transmit(&caller.link, &message))
+			sent++;
+		for (struct bytes b; (b = heard(&caller)).len;) {
+			say(&listener, &b);
+			while (takes(&listener))
+				taken++;
+			cr_assert_eq(errno, EAGAIN);
+		}
+	}
+	cr_assert_geq(taken, sent);
+	cr_assert_leq(taken, sent + 3); /* the last of each round left later */
+}
+
+Test(proof, hung_up)
+{
+	struct tw_net_ctrl t;
+
+	greet(&listener);
+	close(caller.wire);
+	caller.wire = dup(0);
+	cr_assert_eq(tw_net_recv(&caller.link, &t, sizeof(t)), 0);
+}
+
+/* The launcher's key first, then the user's. */
+Test(proof, two_keys)
+{
+	struct tw_net_auth *auth;
+
 	*tw_settings.key = 0;
 	tw_jobkey_set(job_key);
-	cr_assert(tw_net_auth()->has[TW_NET_KEY_JOB]);
+	auth = (struct tw_net_auth *)tw_net_auth();
+	cr_assert(auth->has[TW_NET_KEY_JOB] && auth->has[TW_NET_KEY_USER]);
+	greet(&listener);
+	cr_assert_eq(listener.link.proof.key, TW_NET_KEY_JOB);
+	open_all();
+	caller.link.proof.key = TW_NET_KEY_USER;
+	greet(&listener);
+	cr_assert_eq(listener.link.proof.key, TW_NET_KEY_USER);
+	/* Of another job. */
+	open_all();
+	caller.link.proof.key = TW_NET_KEY_JOB;
+	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
+	auth->key[TW_NET_KEY_JOB][0] ^= 1;
+	cr_assert_eq(pass(&caller, &listener), TW_EPERM);
 }
 
-/* The names that a caller says are part of the proof. */
-Test(proof, names_changed)
+/* Both sides know the same, and others do not. */
+Test(proof, secrets)
 {
-	struct tw_net_hello h;
+	const struct tw_net_tls *tls = tw_net_auth()->tls;
+	uint8_t a[32], b[32];
 
-	launched();
-	for (unsigned i = 0; i < 2; i++) {
-		cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
-		h = heard(&caller);
-		memset(h.names[!i], 0x55, TW_NET_NAME);
-		listener.link.proof.other_job = false;
-		cr_assert_eq(tw_net_hello_take(&listener.link, &h, NULL), TW_OK);
-		cr_assert_eq(listener.link.proof.other_job, i == TW_NET_KEY_USER);
-		h = heard(&listener);
-		cr_assert_eq(tw_net_hello_take(&caller.link, &h, NULL), TW_EPERM);
-	}
+	greet(&listener);
+	cr_assert(tls->secret(caller.link.proof.tls, "one", 3, a, sizeof(a)));
+	cr_assert(tls->secret(listener.link.proof.tls, "one", 3, b, sizeof(b)));
+	cr_assert_arr_eq(a, b, sizeof(a));
+	cr_assert(tls->secret(listener.link.proof.tls, "two", 3, b, sizeof(b)));
+	cr_assert_neq(memcmp(a, b, sizeof(a)), 0);
+	open_all();
+	greet(&listener);
+	cr_assert(tls->secret(listener.link.proof.tls, "one", 3, b, sizeof(b)));
+	cr_assert_neq(memcmp(a, b, sizeof(a)), 0);
 }
 
-/* They do not tell one call from another of the same caller. */
-Test(proof, names_are_new)
+/* The two tokens of a path, as both sides have them. */
+static struct tw_driver_tokens agreed(uint32_t number, uint32_t round, bool caller_asks)
 {
-	struct tw_net_hello a, b;
+	const struct tw_net_path p = {.number = number};
+	struct tw_driver_tokens a, b;
 
+	cr_assert(tw_net_tokens(&caller.link, &p, round, caller_asks, &a));
+	cr_assert(tw_net_tokens(&listener.link, &p, round, !caller_asks, &b));
+	cr_assert_arr_eq(a.mine, b.other, TW_DRIVER_TOKEN);
+	cr_assert_arr_eq(a.other, b.mine, TW_DRIVER_TOKEN);
+	cr_assert_neq(memcmp(a.mine, a.other, TW_DRIVER_TOKEN), 0);
+	return a;
+}
+
+static void tokens_differ(void)
+{
+	struct tw_driver_tokens all[8];
+	unsigned n = 0;
+
+	for (uint32_t number = 0; number < 2; number++)
+		for (uint32_t round = 7; round < 9; round++)
+			for (int asks = 0; asks < 2; asks++)
+				all[n++] = agreed(number, round, asks);
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned k = 0; k < i; k++)
+			cr_assert_neq(memcmp(all[i].mine, all[k].mine, TW_DRIVER_TOKEN), 0);
+}
+
+Test(proof, tokens)
+{
+	struct tw_driver_tokens before;
+
+	greet(&listener);
+	tokens_differ();
+	before = agreed(0, 0, true);
+	open_all();
+	greet(&listener);
+	cr_assert_neq(memcmp(agreed(0, 0, true).mine, before.mine, TW_DRIVER_TOKEN), 0);
+}
+
+/* Without a key both sides still agree. */
+Test(key, tokens_without)
+{
+	strcpy(tw_settings.auth, "none");
+	cr_assert(tw_net_auth());
+	open_all();
 	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
-	a = heard(&caller);
-	cr_assert_eq(tw_net_hello_send(&caller.link), TW_OK);
-	b = heard(&caller);
-	cr_assert_neq(memcmp(a.names[TW_NET_KEY_USER], b.names[TW_NET_KEY_USER], TW_NET_NAME), 0);
+	cr_assert_eq(pass(&caller, &listener), TW_OK);
+	cr_assert_eq(pass(&listener, &caller), TW_OK);
+	tokens_differ();
+	end_all();
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Copies between processes, also where the kernel stops early and where it refuses. */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -37,32 +39,35 @@ static unsigned long shortened(struct iovec *to, const struct iovec *from, unsig
 	return k;
 }
 
-static ssize_t move(long number, pid_t pid, const struct iovec *local, unsigned long nlocal,
-		    const struct iovec *remote, unsigned long nremote)
+static long (*libc_syscall)(long number, ...);
+
+static long move(long number, const long *arg)
 {
 	struct iovec l[PIECES], r[PIECES];
 
 	calls++;
 	if (refusal)
 		return errno = refusal, -1;
-	/* Arguments of its size: half of one that is less is anything. */
-	return syscall(number, (long)pid, l, shortened(l, local, nlocal), r,
-		       shortened(r, remote, nremote), 0ul);
+	return libc_syscall(number, arg[0], l,
+			    shortened(l, (struct iovec *)arg[1], (unsigned long)arg[2]), r,
+			    shortened(r, (struct iovec *)arg[3], (unsigned long)arg[4]), 0ul);
 }
 
 /* In place of the C library's. */
-ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long nlocal,
-			 const struct iovec *remote, unsigned long nremote, unsigned long flags)
+long syscall(long number, ...)
 {
-	(void)flags;
-	return move(SYS_process_vm_readv, pid, local, nlocal, remote, nremote);
-}
+	long arg[6];
+	va_list ap;
 
-ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long nlocal,
-			  const struct iovec *remote, unsigned long nremote, unsigned long flags)
-{
-	(void)flags;
-	return move(SYS_process_vm_writev, pid, local, nlocal, remote, nremote);
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		arg[i] = va_arg(ap, long);
+	va_end(ap);
+	if (!libc_syscall)
+		*(void **)&libc_syscall = dlsym(RTLD_NEXT, "syscall");
+	if (number == SYS_process_vm_readv || number == SYS_process_vm_writev)
+		return move(number, arg);
+	return libc_syscall(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
 /* Says that it is ready, and for every byte that comes what its memory adds up to. */

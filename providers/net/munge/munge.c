@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "providers/net/crypto.h"
 
 static bool explain(munge_err_t err, munge_ctx_t ctx, char *why, unsigned len)
@@ -26,7 +27,7 @@ static munge_err_t restrict_to_user(munge_ctx_t ctx)
 	if (err == EMUNGE_SUCCESS)
 		err = munge_ctx_set(ctx, MUNGE_OPT_MAC_TYPE, MUNGE_MAC_SHA256);
 	if (err == EMUNGE_SUCCESS)
-		err = munge_ctx_set(ctx, MUNGE_OPT_UID_RESTRICTION, geteuid());
+		err = munge_ctx_set(ctx, MUNGE_OPT_UID_RESTRICTION, tw_sys_euid());
 	return err;
 }
 
@@ -58,7 +59,7 @@ static bool decode(const char *text, uint8_t key[TW_NET_KEY], char *why, unsigne
 	gid_t gid;
 	bool good = explain(munge_decode(text, ctx, &data, &size, &uid, &gid), ctx, why, len);
 
-	if (good && (uid != geteuid() || size != TW_NET_KEY)) {
+	if (good && (uid != tw_sys_euid() || size != TW_NET_KEY)) {
 		snprintf(why, len, "it is of user %u", (unsigned)uid);
 		good = false;
 	}

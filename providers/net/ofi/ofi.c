@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -12,11 +11,13 @@
 /* Paths ---------------------------------------------------------------------- */
 
 static enum tw_err path_new(void *instance, const struct sockaddr_storage *board,
-			    struct tw_driver_address *mine, void **out)
+			    const struct tw_driver_tokens *tokens, struct tw_driver_address *mine,
+			    void **out)
 {
 	struct tw_ofi *o = instance;
 	struct tw_ofi_path *p = board ? NULL : calloc(1, sizeof(*p));
 
+	(void)tokens; /* libfabric has no place for them */
 	/* libfabric has chosen its device already. */
 	if (!p)
 		return board ? TW_EUNREACH : TW_ENOMEM;
@@ -131,7 +132,7 @@ static int open_descriptor(struct tw_ofi *o)
 		return 0;
 	o->timed = true;
 	o->look_ns = TW_OFI_LOOK_NS;
-	o->fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	o->fd = tw_sys_timer();
 	return o->fd < 0 ? -FI_EMFILE : 0;
 }
 

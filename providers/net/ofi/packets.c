@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -187,14 +186,12 @@ unsigned tw_ofi_progress(void *instance)
 /* Polls now, and again when the timer expires: later each time without packets. */
 static bool arm_timer(struct tw_ofi *o)
 {
-	struct itimerspec when = {.it_value = {0}};
 	uint64_t fired;
 
 	if (tw_sys_read(o->fd, &fired, sizeof(fired)) == sizeof(fired) && o->look_ns < LOOK_MAX_NS)
 		o->look_ns += o->look_ns / 8;
 	/* Always set: an earlier caller may rely on it. */
-	when.it_value.tv_nsec = o->look_ns;
-	timerfd_settime(o->fd, 0, &when, NULL);
+	tw_sys_timer_set(o->fd, (uint64_t)o->look_ns);
 	return read_queue(o) || o->ncqe;
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "providers/net/tcp/tcp.h"
 
 #define READS 8	    /* in one call, as other paths wait */
@@ -197,7 +198,7 @@ static bool fetch(struct tw_tcp_path *p)
 		want += iov[n++].iov_len;
 	}
 	m.msg_iovlen = n;
-	got = recvmsg(p->fd, &m, MSG_DONTWAIT);
+	got = tw_sys_recvmsg(p->fd, &m, MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (got <= 0) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "providers/net/tcp/tcp.h"
 
 static bool waiting(const struct tw_tcp_path *p)
@@ -58,7 +59,7 @@ static size_t put(struct tw_tcp_path *p, struct iovec *iov, unsigned n)
 
 	if (p->fd < 0)
 		return 0;
-	done = sendmsg(p->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	done = tw_sys_sendmsg(p->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (done >= 0)
 		return (size_t)done;
 	if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM)

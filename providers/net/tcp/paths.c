@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 
 #include "base/sys.h"
 #include "base/inet.h"
@@ -18,7 +17,7 @@ int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = what};
 
-	return epoll_ctl(t->epfd, op, fd, &ev);
+	return tw_sys_epoll_ctl(t->epfd, op, fd, &ev);
 }
 
 /* Accepts again: descriptors may be free now. */
@@ -30,7 +29,8 @@ static void listen_again(struct tw_tcp *t)
 }
 
 enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board,
-			    struct tw_driver_address *mine, void **out)
+			    const struct tw_driver_tokens *tokens, struct tw_driver_address *mine,
+			    void **out)
 {
 	struct tw_tcp *t = instance;
 	const struct tw_tcp_board *b = board ? tw_tcp_board(t, board) : &t->boards[0];
@@ -40,8 +40,7 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	if (!p)
 		return b ? TW_ENOMEM : TW_EUNREACH;
 	p->in = malloc(TW_TCP_IN);
-	if (!p->in || getrandom(p->token, sizeof(p->token), 0) != sizeof(p->token)) {
-		free(p->in);
+	if (!p->in) {
 		free(p);
 		return TW_ENOMEM;
 	}
@@ -49,13 +48,13 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	p->what = TW_TCP_PATH;
 	p->t = t;
 	p->board = b;
+	p->tokens = *tokens;
 	p->fd = -1;
 	p->out_end = &p->out;
 	tw_list_init(&p->busy);
 	tw_list_init(&p->jobs);
 	tw_list_init(&p->ops);
 	tw_list_add_tail(&t->paths, &p->node);
-	memcpy(a.token, p->token, sizeof(a.token));
 	memcpy(a.to, &b->addr, tw_inet_len(&b->addr));
 	tw_inet_wire(a.to);
 	mine->len = sizeof(a);
@@ -71,7 +70,7 @@ static void use(struct tw_tcp_path *p, int fd)
 
 	p->fd = fd;
 	p->t->nopen++;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	tw_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (tw_tcp_watch(p->t, EPOLL_CTL_ADD, fd, EPOLLIN, p) < 0)
 		tw_tcp_end(p);
 }
@@ -85,17 +84,18 @@ void tw_tcp_tune(struct tw_tcp_path *p)
 	struct tcp_info info;
 	socklen_t len = sizeof(info);
 
-	if (p->fd < 0 || getsockopt(p->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+	if (p->fd < 0 || tw_sys_getsockopt(p->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
 		return;
 	p->tuned = true;
 	if (info.tcpi_rtt < NEAR_US)
-		setsockopt(p->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof("reno") - 1);
+		tw_sys_setsockopt(p->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof("reno") - 1);
 }
 
 static void out_of_descriptors(struct tw_tcp *t)
 {
 	if (!t->told)
-		t->host.log(TW_LOG_ERROR, "tcp: no descriptor for a connection: %s", strerror(errno));
+		t->host.log(TW_LOG_ERROR, "tcp: no descriptor for a connection: %s",
+			    strerror(errno));
 	t->told = true;
 }
 
@@ -110,8 +110,8 @@ static enum tw_err call(struct tw_tcp_path *p, const struct sockaddr_storage *to
 		out_of_descriptors(p->t);
 		return TW_ENOMEM;
 	}
-	memcpy(hello.to, p->other, sizeof(hello.to));
-	memcpy(hello.from, p->token, sizeof(hello.from));
+	memcpy(hello.to, p->tokens.other, sizeof(hello.to));
+	memcpy(hello.from, p->tokens.mine, sizeof(hello.from));
 	/* From the board, on any port. */
 	tw_inet_set_port(&from, 0);
 	if (!tw_tcp_queue(p, &hello, sizeof(hello)) ||
@@ -139,16 +139,10 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 	memcpy(&a, other->bytes, sizeof(a));
 	tw_inet_wire(a.to);
 	memcpy(&to, a.to, sizeof(a.to));
-	order = memcmp(p->token, a.token, sizeof(a.token));
+	order = memcmp(p->tokens.mine, p->tokens.other, sizeof(p->tokens.mine));
 	if (a.magic != TW_TCP_MAGIC || to.ss_family != p->board->addr.ss_family || !order)
 		return TW_EPROTO;
 	p->bound = true;
-	/* An earlier caller that knew the token was another? */
-	if (p->claimed && memcmp(p->other, a.token, sizeof(a.token)) != 0) {
-		tw_tcp_end(p);
-		return TW_OK;
-	}
-	memcpy(p->other, a.token, sizeof(a.token));
 	return order > 0 ? call(p, &to) : TW_OK;
 }
 
@@ -220,7 +214,7 @@ static void accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 	if (t->ncallers >= TW_TCP_CALLERS)
 		tw_tcp_caller_free(t, tw_list_first(&t->callers, struct tw_tcp_caller, node));
 	while (t->ncallers < TW_TCP_CALLERS &&
-	       (fd = accept4(b->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	       (fd = tw_sys_accept(b->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		struct tw_tcp_caller *c = calloc(1, sizeof(*c));
 
 		t->host.own_fd(fd);
@@ -249,18 +243,26 @@ void tw_tcp_accept(struct tw_tcp *t)
 		accept_at(t, &t->boards[i]);
 }
 
+/* In as much time, however many bytes of them are right. */
+static bool tokens_are(const struct tw_tcp_path *p, const struct tw_tcp_hello *h)
+{
+	uint8_t different = 0;
+
+	for (unsigned i = 0; i < TW_DRIVER_TOKEN; i++)
+		different |= (p->tokens.mine[i] ^ h->to[i]) | (p->tokens.other[i] ^ h->from[i]);
+	return !different;
+}
+
 static struct tw_tcp_path *meant(struct tw_tcp *t, const struct tw_tcp_hello *h)
 {
 	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
-		if (p->fd < 0 && !p->ended && !p->claimed &&
-		    memcmp(p->token, h->to, sizeof(h->to)) == 0 &&
-		    (!p->bound || memcmp(p->other, h->from, sizeof(h->from)) == 0))
+		if (p->fd < 0 && !p->ended && tokens_are(p, h))
 			return p;
 	}
 	return NULL;
 }
 
-/* A caller that knows no token is hung up on. */
+/* A caller that does not know the tokens is hung up on. */
 void tw_tcp_read_hello(struct tw_tcp_caller *c)
 {
 	struct tw_tcp *t = c->t;
@@ -275,8 +277,6 @@ void tw_tcp_read_hello(struct tw_tcp_caller *c)
 		return;
 	p = got > 0 ? meant(t, &c->hello) : NULL;
 	if (p) {
-		memcpy(p->other, c->hello.from, sizeof(p->other));
-		p->claimed = true;
 		tw_tcp_watch(t, EPOLL_CTL_DEL, c->fd, 0, NULL);
 		use(p, c->fd);
 		c->fd = -1;

@@ -6,7 +6,6 @@
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/inet.h"
 #include "base/sys.h"
@@ -55,7 +54,7 @@ again:
 static unsigned look_at_all(struct tw_tcp *t)
 {
 	struct epoll_event ev[EVENTS];
-	int count = epoll_wait(t->epfd, ev, EVENTS, 0);
+	int count = tw_sys_epoll_wait(t->epfd, ev, EVENTS, 0);
 	bool called = false;
 	unsigned n = 0;
 
@@ -150,7 +149,7 @@ static bool listen_there(struct tw_tcp *t, struct tw_tcp_board *b)
 		tw_sys_socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	return b->listener >= 0 && tw_sys_bind(b->listener, sa, tw_inet_len(&b->addr)) == 0 &&
 	       tw_sys_listen(b->listener, BACKLOG) == 0 &&
-	       getsockname(b->listener, sa, &len) == 0 &&
+	       tw_sys_getsockname(b->listener, sa, &len) == 0 &&
 	       tw_tcp_watch(t, EPOLL_CTL_ADD, b->listener, EPOLLIN, b) == 0;
 }
 
@@ -191,13 +190,13 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	if (!t)
 		return TW_ENOMEM;
 	t->host = *host;
-	t->epfd = host->own_fd(epoll_create1(EPOLL_CLOEXEC));
+	t->epfd = host->own_fd(tw_sys_epoll_create());
 	tw_list_init(&t->paths);
 	tw_list_init(&t->busy);
 	tw_list_init(&t->callers);
 	tw_list_init(&t->freed_paths);
 	if (t->epfd < 0 || !tw_tcp_board(t, &host->board) ||
-	    getrandom(&t->next_key, sizeof(t->next_key), 0) != sizeof(t->next_key)) {
+	    !tw_sys_random(&t->next_key, sizeof(t->next_key))) {
 		host->log(TW_LOG_WARN, "tcp: the board's address cannot be listened on");
 		do_close(t);
 		return TW_EUNREACH;

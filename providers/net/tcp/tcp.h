@@ -31,17 +31,16 @@
 #define TW_TCP_SERVED                                                                              \
 	1024 /* reads of the other side at once: many times what the session layer starts */
 
-/* The address of a path's end; the side with the greater token connects. */
+/* The address of a path's end. */
 struct tw_tcp_address {
 	uint32_t magic;
-	uint8_t token[16];
 	uint8_t to[28]; /* a sockaddr_in or sockaddr_in6 */
 } TW_WIRE;
-_Static_assert(sizeof(struct tw_tcp_address) == 48, "wire format");
+_Static_assert(sizeof(struct tw_tcp_address) == 32, "wire format");
 
-/* The first bytes of a caller. */
+/* The first bytes of a caller, the side with the greater token. */
 struct tw_tcp_hello {
-	uint8_t to[16], from[16];
+	uint8_t to[TW_DRIVER_TOKEN], from[TW_DRIVER_TOKEN];
 };
 
 enum tw_tcp_kind {
@@ -113,9 +112,8 @@ struct tw_tcp_path {
 	const struct tw_tcp_board *board;
 	struct tw_list node; /* of t->paths, or of t->freed_paths */
 	struct tw_list busy; /* of t->busy while something waits to leave */
-	uint8_t token[16], other[16];
+	struct tw_driver_tokens tokens;
 	bool bound, freed;
-	bool claimed;	  /* other is what a caller claims to be */
 	bool tx_shutdown; /* nothing more is sent */
 	bool ended;	  /* nothing more is received */
 	bool reported;	  /* and the session layer was told */
@@ -177,7 +175,8 @@ struct tw_tcp_board *tw_tcp_board(struct tw_tcp *t, const struct sockaddr_storag
 
 /* paths.c */
 enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board,
-			    struct tw_driver_address *mine, void **path);
+			    const struct tw_driver_tokens *tokens, struct tw_driver_address *mine,
+			    void **path);
 enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other);
 void tw_tcp_path_free(void *path);
 /* Ends the path; the next progress reports it. */

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -214,11 +213,9 @@ static void deal_with(struct tw_verbs *v, const struct event *e)
 
 void tw_verbs_tick(struct tw_verbs *v)
 {
-	struct itimerspec when = {.it_value.tv_nsec = v->connecting ? TICK_MS * 1000000 : 0};
-
 	if (v->ticking == (v->connecting > 0))
 		return;
-	timerfd_settime(v->timer, 0, &when, NULL);
+	tw_sys_timer_set(v->timer, v->connecting ? TICK_MS * 1000000 : 0);
 	v->ticking = v->connecting > 0;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/inet.h"
+#include "base/sys.h"
 #include "providers/net/verbs/verbs.h"
 
 #define BACKLOG 1024
@@ -95,7 +96,7 @@ enum tw_err tw_verbs_device_open(struct tw_verbs *v)
 		v->host.log(TW_LOG_WARN, "verbs: no connection manager: %s", strerror(errno));
 		return TW_EUNREACH;
 	}
-	fcntl(v->events->fd, F_SETFL, fcntl(v->events->fd, F_GETFL) | O_NONBLOCK);
+	tw_sys_nonblock(v->events->fd);
 	if (!listen_at(v, board) && !listen_anywhere(v)) {
 		v->host.log(TW_LOG_INFO, "verbs: no RDMA device that is up has an address here");
 		return TW_EUNREACH;

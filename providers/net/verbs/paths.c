@@ -2,9 +2,9 @@
 /* Paths, their queue pairs, and what is under way on them. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/inet.h"
+#include "base/sys.h"
 #include "providers/net/verbs/verbs.h"
 
 static bool enter(struct tw_verbs_path *p)
@@ -40,17 +40,19 @@ struct tw_verbs_path *tw_verbs_path_of_qp(struct tw_verbs *v, uint32_t qp_num)
 }
 
 enum tw_err tw_verbs_path_new(void *instance, const struct sockaddr_storage *board,
-			      struct tw_driver_address *mine, void **out)
+			      const struct tw_driver_tokens *tokens, struct tw_driver_address *mine,
+			      void **out)
 {
 	struct tw_verbs *v = instance;
 	struct tw_verbs_path *p = board ? NULL : calloc(1, sizeof(*p));
 	struct tw_verbs_address a = {.magic = TW_VERBS_MAGIC};
 
+	(void)tokens; /* its own are shorter, and go in its address */
 	/* The device is that of one board. */
 	if (!p)
 		return board ? TW_EUNREACH : TW_ENOMEM;
 	p->v = v;
-	if (getrandom(&p->token, sizeof(p->token), 0) != sizeof(p->token) || !enter(p)) {
+	if (!tw_sys_random(&p->token, sizeof(p->token)) || !enter(p)) {
 		free(p);
 		return TW_ENOMEM;
 	}

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -222,7 +221,7 @@ static bool watch(struct tw_verbs *v, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	return epoll_ctl(v->epfd, EPOLL_CTL_ADD, fd, &ev) == 0;
+	return tw_sys_epoll_ctl(v->epfd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
 /* No device reports how much can be sent inline: it has to be tried. */
@@ -257,10 +256,10 @@ static bool open_queues(struct tw_verbs *v)
 	v->channel = v->pd ? ibv_create_comp_channel(v->ctx) : NULL;
 	if (!v->channel)
 		return false;
-	fcntl(v->channel->fd, F_SETFL, fcntl(v->channel->fd, F_GETFL) | O_NONBLOCK);
+	tw_sys_nonblock(v->channel->fd);
 	v->cq = ibv_create_cq(v->ctx, (int)cqe, v, v->channel, 0);
 	v->srq = v->cq ? ibv_create_srq(v->pd, &srq) : NULL;
-	fcntl(v->ctx->async_fd, F_SETFL, fcntl(v->ctx->async_fd, F_GETFL) | O_NONBLOCK);
+	tw_sys_nonblock(v->ctx->async_fd);
 	return v->srq && try_inline(v) && tw_verbs_rx_grow(v) && watch(v, v->channel->fd) &&
 	       watch(v, v->events->fd) && watch(v, v->ctx->async_fd) && watch(v, v->timer);
 }
@@ -279,9 +278,9 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	tw_list_init(&v->credit_due);
 	tw_list_init(&v->broken);
 	tw_list_init(&v->rmas);
-	v->epfd = epoll_create1(EPOLL_CLOEXEC);
+	v->epfd = tw_sys_epoll_create();
 	*caps = (struct tw_driver_caps){TW_VERBS_PACKET, true, v->epfd};
-	v->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	v->timer = tw_sys_timer();
 	err = v->epfd < 0 || v->timer < 0 ? TW_ENOMEM : tw_verbs_device_open(v);
 	if (err == TW_OK && !open_queues(v)) {
 		host->log(TW_LOG_WARN, "verbs: %s: %s; see tagwire-verbs(7)",

@@ -222,7 +222,8 @@ void tw_verbs_path_up(struct tw_verbs_path *p, uint32_t granted);
 
 /* paths.c */
 enum tw_err tw_verbs_path_new(void *instance, const struct sockaddr_storage *board,
-			      struct tw_driver_address *mine, void **path);
+			      const struct tw_driver_tokens *tokens, struct tw_driver_address *mine,
+			      void **path);
 enum tw_err tw_verbs_path_bind(void *path, const struct tw_driver_address *other);
 void tw_verbs_path_free(void *path);
 struct tw_verbs_path *tw_verbs_path_find(struct tw_verbs *v, uint32_t name);

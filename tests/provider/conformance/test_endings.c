@@ -276,7 +276,7 @@ CONFORMANCE(alive, ANY)
 
 #define FROM_CHILD 200
 
-enum end { KILLED, EXITED, DISCONNECTED, CLOSED, CLOSED_AT_ONCE };
+enum end { KILLED, EXITED, DISCONNECTED, DISCONNECTED_AT_ONCE, CLOSED, CLOSED_AT_ONCE };
 
 struct child {
 	const struct tw_provider *ops;
@@ -313,7 +313,7 @@ static int child_main(void *arg, int fd)
 		return 4;
 	/* Nobody acknowledges anything, and a goodbye that waits for that is not to be lost. */
 	tw_settings.retry = 2000;
-	if (c->end == DISCONNECTED)
+	if (c->end == DISCONNECTED || c->end == DISCONNECTED_AT_ONCE)
 		pair_disconnect(p);
 	while (c->end == DISCONNECTED && !(c->can & SHARED) && !f.unpolled)
 		fake_pump(&f);
@@ -376,6 +376,13 @@ CONFORMANCE(disconnected_and_exited, OTHERS)
 {
 	one_ends(t, DISCONNECTED, false);
 	one_ends(t, DISCONNECTED, true);
+}
+
+/* Without waiting for acknowledgements: what has been sent is kept by the system. */
+CONFORMANCE(disconnected_and_exited_at_once, OTHERS | KEEPS)
+{
+	one_ends(t, DISCONNECTED_AT_ONCE, false);
+	one_ends(t, DISCONNECTED_AT_ONCE, true);
 }
 
 CONFORMANCE(closed_and_exited, OTHERS)

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Says why a job hangs: who waits for whom.
+ *
+ * Needs: MX.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/stats.h"
+#include "cli.h"
+#include "table.h"
+#include "why/why.h"
+
+const char bench_tool[] = "mx_why";
+
+static const char help[] =
+	"Usage: mx_why [options] [JOB]\n"
+	"Says in at most three sentences who waits for whom, why, and what to do; then\n"
+	"lists what is pending. Looks at all programs that use Tagwire on this host, or\n"
+	"at those of a job (TAGWIRE_JOB, or the name that a launcher gave it). They run\n"
+	"on and do not notice. Exit code: 3 if something waits without end, 0 if not.\n\n"
+	"  --pid P        only this process\n"
+	"  --interval S   seconds between the two readings; default 0.2\n"
+	"  --all          list everything, not only the oldest of each process\n"
+	"  --json         one JSON object a line\n"
+	"  --help, --version\n";
+
+#define EXIT_WAITS 3
+#define OLDEST 3 /* waits of a process that are listed */
+#define COUNT(a) ((unsigned)(sizeof(a) / sizeof(a)[0]))
+
+static const struct table_column process_columns[] = {
+	{"kind", "kind", "%s"},		  {"pid", "pid", "%" PRIu64},
+	{"program", "program", "%s"},	  {"name", "name", "%s"},
+	{"state", "state", "%s"},	  {"seconds", "for at least s", "%.1f"},
+	{"waits_for", "waits for", "%s"},
+};
+static const struct table_column wait_columns[] = {
+	{"kind", "kind", "%s"},		{"pid", "pid", "%" PRIu64},
+	{"request", "request", "%s"},	{"other", "other side", "%s"},
+	{"match", "match", "%s"},	{"mask", "mask", "%s"},
+	{"bytes", "bytes", "%" PRIu64}, {"moved", "moved", "%" PRIu64},
+	{"state", "state", "%s"},	{"seconds", "at least s", "%.1f"},
+};
+static const struct table_column message_columns[] = {
+	{"kind", "kind", "%s"},	  {"pid", "pid", "%" PRIu64},	  {"from", "from", "%s"},
+	{"match", "match", "%s"}, {"bytes", "bytes", "%" PRIu64}, {"why", "why unmatched", "%s"},
+};
+static const struct table_column peer_columns[] = {
+	{"kind", "kind", "%s"},
+	{"pid", "pid", "%" PRIu64},
+	{"peer", "peer", "%s"},
+	{"trouble", "trouble", "%s"},
+	{"credits", "credits", "%" PRIu64},
+	{"granted", "of", "%" PRIu64},
+};
+
+struct options {
+	const char *job;
+	pid_t pid;
+	double interval;
+	bool all;
+	enum table_format format;
+};
+
+static void parse(struct options *o, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"pid", 1, NULL, 'p'},	{"interval", 1, NULL, 'i'}, {"all", 0, NULL, 'a'},
+		{"json", 0, NULL, 'j'}, {"help", 0, NULL, 'h'},	    {"version", 0, NULL, 'V'},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*o = (struct options){.interval = 0.2};
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'p':
+			o->pid = (pid_t)bench_number("pid", optarg, 1, INT32_MAX);
+			break;
+		case 'i':
+			o->interval = bench_real("interval", optarg, 3600);
+			break;
+		case 'a':
+			o->all = true;
+			break;
+		default:
+			bench_cli_option(c, &o->format, help);
+		}
+	}
+	if (optind < argc)
+		o->job = argv[optind++];
+	if (optind < argc)
+		bench_usage("only one job at a time");
+}
+
+/* The kind tells JSON objects apart; in tables their headings do. */
+static void open_table(struct table *t, const struct options *o, const struct table_column *columns,
+		       unsigned n)
+{
+	unsigned skip = o->format == TABLE_JSON ? 0 : 1;
+
+	table_open(t, o->format, columns + skip, n - skip);
+}
+
+/* Without rows there is no heading. */
+static void close_table(struct table *t)
+{
+	if (t->ncells || t->format != TABLE_PLAIN)
+		table_close(t);
+}
+
+static void begin_row(struct table *t, const char *kind, const struct why_proc *p)
+{
+	if (t->ncells == 0 && t->at == 0 && t->format == TABLE_PLAIN)
+		putchar('\n');
+	if (t->format == TABLE_JSON)
+		table_text(t, kind);
+	table_count(t, (uint64_t)p->pid);
+}
+
+static void put_hex(struct table *t, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "0x%" PRIx64, value);
+	table_text(t, text);
+}
+
+/* Processes --------------------------------------------------------------- */
+
+static const char *mood_text(const struct why_actor *a)
+{
+	switch (a->mood) {
+	case WHY_GOES_ON:
+		return "goes on";
+	case WHY_BLOCKED:
+		return a->polls ? "waits, polling" : "waits";
+	case WHY_SILENT:
+		return a->computes ? "computes" : "sleeps elsewhere";
+	case WHY_IDLE:
+		return "polls";
+	case WHY_STOPPED:
+		return "stopped";
+	default:
+		return a->now->denied ? "no right to read it" : "another version";
+	}
+}
+
+static void show_processes(const struct options *o, const struct why_graph *g)
+{
+	char text[WHY_TEXT];
+	struct table t;
+
+	open_table(&t, o, process_columns, COUNT(process_columns));
+	for (unsigned i = 0; i < g->now->n; i++) {
+		const struct why_actor *a = &g->actors[i];
+
+		begin_row(&t, "process", a->now);
+		table_text(&t, a->now->program);
+		why_name(g->now, (int)i, text);
+		table_text(&t, text);
+		table_text(&t, mood_text(a));
+		if (a->mood == WHY_GOES_ON)
+			table_none(&t);
+		else
+			table_real(&t, a->since);
+		if (a->mood == WHY_BLOCKED && a->next >= 0)
+			why_name(g->now, a->next, text);
+		if (a->mood == WHY_BLOCKED && a->next >= 0)
+			table_text(&t, text);
+		else
+			table_none(&t);
+	}
+	close_table(&t);
+}
+
+/* Requests ------------------------------------------------------------------ */
+
+static void put_other(struct table *t, const struct why_graph *g, const struct why_actor *a,
+		      const struct why_wait *w)
+{
+	char text[WHY_TEXT] = "any";
+
+	if (w == a->wait && a->next >= 0 && (w->to || w->kind >= WHY_MUTEX))
+		why_name(g->now, a->next, text);
+	else if (w->to)
+		why_where_text(g->now, w->to, text);
+	table_text(t, text);
+}
+
+static void show_wait(struct table *t, const struct why_graph *g, const struct why_actor *a,
+		      const struct why_wait *w)
+{
+	begin_row(t, "request", a->now);
+	table_text(t, why_kind_text(w->kind));
+	put_other(t, g, a, w);
+	if (w->kind >= WHY_MUTEX) {
+		char id[16];
+
+		snprintf(id, sizeof id, "%" PRIu32, w->own);
+		table_text(t, id);
+		table_none(t);
+	} else {
+		put_hex(t, w->match);
+		put_hex(t, w->mask);
+	}
+	table_count(t, w->len);
+	table_count(t, w->moved);
+	table_text(t, w->state);
+	table_real(t, w->age);
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct why_wait *x = *(const struct why_wait *const *)a;
+	const struct why_wait *y = *(const struct why_wait *const *)b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void show_waits(const struct options *o, const struct why_graph *g)
+{
+	struct table t;
+
+	open_table(&t, o, wait_columns, COUNT(wait_columns));
+	for (unsigned i = 0; i < g->now->n; i++) {
+		const struct why_proc *p = g->actors[i].now;
+		const struct why_wait **waits = calloc(p->nwaits + 1, sizeof *waits);
+
+		if (!waits)
+			bench_fail("no memory");
+		for (unsigned k = 0; k < p->nwaits; k++)
+			waits[k] = &p->waits[k];
+		qsort(waits, p->nwaits, sizeof *waits, by_order);
+		for (unsigned k = 0; k < p->nwaits && (o->all || k < OLDEST); k++)
+			show_wait(&t, g, &g->actors[i], waits[k]);
+		free(waits);
+	}
+	close_table(&t);
+}
+
+/* Messages ------------------------------------------------------------------ */
+
+/* Why no receive of the endpoint takes a message. */
+static void why_unmatched(const struct why_proc *p, unsigned ep, const struct why_unexp *u,
+			  char *text)
+{
+	const struct why_wait *near = NULL;
+	uint64_t differ = UINT64_MAX;
+
+	for (unsigned i = 0; i < p->nwaits; i++) {
+		const struct why_wait *w = &p->waits[i];
+		uint64_t d = why_differ(u->match, w->match, w->mask);
+
+		if (w->kind != WHY_RECV || w->ep != ep ||
+		    (near && __builtin_popcountll(d) >= __builtin_popcountll(differ)))
+			continue;
+		near = w;
+		differ = d;
+	}
+	if (!near)
+		snprintf(text, WHY_TEXT, "no receive is posted");
+	else if (!differ)
+		snprintf(text, WHY_TEXT, "the receive takes another source only%s",
+			 u->len > near->len ? ", and is shorter" : "");
+	else
+		snprintf(text, WHY_TEXT, "bits 0x%" PRIx64 " differ from 0x%" PRIx64 "%s", differ,
+			 near->match, u->len > near->len ? "; the receive is shorter" : "");
+}
+
+static void show_messages(const struct options *o, const struct why_graph *g)
+{
+	char text[WHY_TEXT];
+	struct table t;
+
+	open_table(&t, o, message_columns, COUNT(message_columns));
+	for (unsigned i = 0; i < g->now->n; i++) {
+		const struct why_proc *p = g->actors[i].now;
+
+		for (unsigned e = 0; e < p->neps; e++)
+			for (unsigned k = 0; k < p->eps[e].nunexp && (o->all || k < OLDEST); k++) {
+				const struct why_unexp *u = &p->eps[e].unexp[k];
+
+				begin_row(&t, "message", p);
+				why_where_text(g->now, u->from, text);
+				table_text(&t, text);
+				put_hex(&t, u->match);
+				table_count(&t, u->len);
+				why_unmatched(p, e, u, text);
+				table_text(&t, text);
+			}
+	}
+	close_table(&t);
+}
+
+static const char *trouble(const struct why_peer *p)
+{
+	if (p->state == TW_PEER_DOWN)
+		return "gone";
+	if (p->paths_down)
+		return "all paths are broken";
+	if (p->silent)
+		return "does not answer";
+	if (p->state == TW_PEER_UP && p->granted && !p->credits && p->queued)
+		return "no credit";
+	return p->queued ? "sends are queued" : NULL;
+}
+
+static void show_peers(const struct options *o, const struct why_graph *g)
+{
+	char text[WHY_TEXT];
+	struct table t;
+
+	open_table(&t, o, peer_columns, COUNT(peer_columns));
+	for (unsigned i = 0; i < g->now->n; i++) {
+		const struct why_proc *p = g->actors[i].now;
+
+		for (unsigned e = 0; e < p->neps; e++)
+			for (unsigned k = 0; k < p->eps[e].npeers; k++) {
+				const struct why_peer *peer = &p->eps[e].peers[k];
+
+				if (!trouble(peer))
+					continue;
+				begin_row(&t, "peer", p);
+				why_where_text(g->now, peer->where, text);
+				table_text(&t, text);
+				table_text(&t, trouble(peer));
+				table_count(&t, peer->credits);
+				table_count(&t, peer->granted);
+			}
+	}
+	close_table(&t);
+}
+
+static void show_verdict(const struct options *o, char sentences[3][WHY_TEXT], bool waits)
+{
+	static const struct table_column columns[] = {
+		{"kind", "", "%s"}, {"hangs", "", "%s"},  {"who", "", "%s"},
+		{"why", "", "%s"},  {"advice", "", "%s"},
+	};
+	struct table t;
+
+	if (o->format == TABLE_PLAIN) {
+		for (unsigned i = 0; i < 3; i++)
+			if (sentences[i][0])
+				puts(sentences[i]);
+		return;
+	}
+	table_open(&t, o->format, columns, COUNT(columns));
+	table_text(&t, "verdict");
+	table_text(&t, waits ? "yes" : "no");
+	for (unsigned i = 0; i < 3; i++)
+		table_text(&t, sentences[i]);
+	table_close(&t);
+}
+
+static void pause_for(double seconds)
+{
+	struct timespec t = {.tv_sec = (time_t)seconds};
+
+	t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+	nanosleep(&t, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	static char sentences[3][WHY_TEXT];
+	struct why_facts before, now;
+	struct why_graph g;
+	struct options o;
+	bool waits;
+
+	parse(&o, argc, argv);
+	why_read(&before, o.job, o.pid);
+	if (!before.n)
+		bench_fail("no program of %s%s uses Tagwire on this host%s",
+			   o.job ? "job " : "this user", o.job ? o.job : "",
+			   before.scan.denied ? ", of those that may be looked into" : "");
+	pause_for(o.interval);
+	why_read(&now, o.job, o.pid);
+	why_graph(&g, &before, &now);
+	waits = why_verdict(&g, sentences);
+	show_verdict(&o, sentences, waits);
+	show_processes(&o, &g);
+	show_waits(&o, &g);
+	show_messages(&o, &g);
+	show_peers(&o, &g);
+	free(g.actors);
+	why_free(&before);
+	why_free(&now);
+	bench_output_end();
+	return waits ? EXIT_WAITS : 0;
+}

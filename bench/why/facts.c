@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One reading of all processes that use the library, or of those of a job. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../cli.h"
+#include "engine/layout.h"
+#include "why.h"
+
+struct why_wait *why_wait_new(struct why_proc *p, enum why_kind kind)
+{
+	struct why_wait *w;
+
+	if (p->nwaits == WHY_MAX_WAITS)
+		return NULL;
+	if ((p->nwaits & (p->nwaits - 1)) == 0) {
+		size_t n = p->nwaits ? 2 * (size_t)p->nwaits : 1;
+
+		p->waits = realloc(p->waits, n * sizeof *p->waits);
+		if (!p->waits)
+			bench_fail("no memory");
+	}
+	w = &p->waits[p->nwaits++];
+	*w = (struct why_wait){.kind = kind};
+	return w;
+}
+
+bool why_descriptor(pid_t pid, const char *link, char path[WHY_PATH])
+{
+	char text[128];
+	struct dirent *d;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, WHY_PATH, "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	if (!dir)
+		return false;
+	while (!found && (d = readdir(dir))) {
+		ssize_t n;
+
+		snprintf(path, WHY_PATH, "/proc/%d/fd/%s", (int)pid, d->d_name);
+		n = readlink(path, text, sizeof text);
+		found = n == (ssize_t)strlen(link) && memcmp(text, link, (size_t)n) == 0;
+	}
+	closedir(dir);
+	return found;
+}
+
+/* What a file of the process has, ended by a zero. */
+static size_t read_file(pid_t pid, const char *name, char *text, size_t len)
+{
+	char path[64];
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+	f = fopen(path, "re");
+	if (f) {
+		n = fread(text, 1, len - 1, f);
+		fclose(f);
+	}
+	text[n] = 0;
+	return n;
+}
+
+static bool in_environment(const char *all, size_t len, const char *name, char *value, size_t room)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = all; at < all + len; at += strlen(at) + 1)
+		if (strncmp(at, name, n) == 0 && at[n] == '=') {
+			snprintf(value, room, "%.*s", (int)(room - 1), at + n + 1);
+			return true;
+		}
+	return false;
+}
+
+static char *environment(pid_t pid, size_t *len)
+{
+	char *all = malloc(1 << 20);
+
+	if (!all)
+		bench_fail("no memory");
+	*len = read_file(pid, "environ", all, 1 << 20);
+	return all;
+}
+
+/* The launcher's number of the process, or TAGWIRE_RANK. */
+static void read_rank(struct why_proc *p, const char *all, size_t len)
+{
+	static const char *const names[] = {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
+					    "SLURM_PROCID", "TAGWIRE_RANK"};
+
+	for (unsigned i = 0; i < sizeof names / sizeof *names && !p->rank[0]; i++)
+		in_environment(all, len, names[i], p->rank, sizeof p->rank);
+	p->rank[strcspn(p->rank, "/")] = 0;
+}
+
+static bool of_job(const char *job, const char *all, size_t len)
+{
+	static const char *const names[] = {"TAGWIRE_JOB", "PMIX_NAMESPACE", "SLURM_JOB_ID"};
+	char value[256];
+
+	if (!job)
+		return true;
+	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+		if (in_environment(all, len, names[i], value, sizeof value) &&
+		    strcmp(value, job) == 0)
+			return true;
+	return false;
+}
+
+/* State, processor time and place in the kernel. */
+static void read_state(struct why_proc *p)
+{
+	unsigned long user = 0, kernel = 0;
+	char text[1024], *at;
+
+	p->state = 'X';
+	read_file(p->pid, "stat", text, sizeof text);
+	at = strrchr(text, ')');
+	if (at && sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &p->state,
+			 &user, &kernel) < 3)
+		p->state = 'X';
+	p->cpu = user + kernel;
+	read_file(p->pid, "wchan", p->wchan, sizeof p->wchan);
+	read_file(p->pid, "comm", p->program, sizeof p->program);
+	p->program[strcspn(p->program, "\n")] = 0;
+}
+
+static void read_endpoint(struct why_proc *p, unsigned index)
+{
+	struct why_ep *ep = &p->eps[index];
+	unsigned waits = p->nwaits;
+	struct peek m = {.pid = p->pid};
+
+	ep->where = ep->e->stats.nic_id << 16 | ep->e->stats.endpoint_id;
+	if (!ep->e->stats.self || ep->e->stats.layout != tw_layout()) {
+		ep->access = WHY_VERSION;
+		return;
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		p->nwaits = waits;
+		free(ep->unexp);
+		free(ep->peers);
+		ep->unexp = NULL;
+		ep->peers = NULL;
+		ep->nunexp = ep->npeers = 0;
+		ep->access = WHY_READ;
+		if (why_engine(&m, p, ep, index))
+			return;
+	}
+	ep->access = m.denied ? WHY_DENIED : WHY_CHANGED;
+	p->denied |= m.denied;
+}
+
+static struct why_proc *add_process(struct why_facts *f, pid_t pid, const char *job)
+{
+	struct why_proc *p;
+	size_t len;
+	char *all = environment(pid, &len);
+
+	if (!of_job(job, all, len)) {
+		free(all);
+		return NULL;
+	}
+	f->procs = realloc(f->procs, (f->n + 1) * sizeof *f->procs);
+	if (!f->procs)
+		bench_fail("no memory");
+	p = &f->procs[f->n++];
+	*p = (struct why_proc){.pid = pid};
+	read_rank(p, all, len);
+	read_state(p);
+	free(all);
+	return p;
+}
+
+static void add_endpoints(struct why_facts *f, const char *job)
+{
+	for (unsigned i = 0, n; i < f->scan.n; i += n) {
+		pid_t pid = f->scan.entries[i]->pid;
+		struct why_proc *p = add_process(f, pid, job);
+
+		for (n = 1; i + n < f->scan.n && f->scan.entries[i + n]->pid == pid;)
+			n++;
+		if (!p)
+			continue;
+		p->eps = calloc(n, sizeof *p->eps);
+		if (!p->eps)
+			bench_fail("no memory");
+		for (p->neps = 0; p->neps < n; p->neps++)
+			p->eps[p->neps].e = f->scan.entries[i + p->neps];
+		for (unsigned k = 0; k < n; k++)
+			read_endpoint(p, k);
+	}
+}
+
+/* Processes that have no endpoint, as members of an MRAPI job of one host. */
+static void add_members(struct why_facts *f, const char *job, pid_t only)
+{
+	unsigned known = f->n;
+	char path[WHY_PATH];
+	struct dirent *d;
+	DIR *dir = opendir("/proc");
+
+	while (dir && (d = readdir(dir))) {
+		pid_t pid = (pid_t)atoi(d->d_name);
+		unsigned i = 0;
+
+		if (pid <= 0 || (only && pid != only))
+			continue;
+		while (i < known && f->procs[i].pid != pid)
+			i++;
+		if (i == known && why_descriptor(pid, WHY_SEGMENT, path))
+			add_process(f, pid, job);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct why_proc *x = a, *y = b;
+
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+void why_read(struct why_facts *f, const char *job, pid_t pid)
+{
+	struct timespec t;
+
+	memset(f, 0, sizeof *f);
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	f->when = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	f->ticks = tw_clock();
+	if (scan_endpoints(&f->scan, pid, SCAN_ANY) < 0)
+		bench_fail("process %d: %s", (int)pid, strerror(errno));
+	add_endpoints(f, job);
+	add_members(f, job, pid);
+	if (f->n)
+		qsort(f->procs, f->n, sizeof *f->procs, by_pid);
+	why_locks(f);
+}
+
+void why_free(struct why_facts *f)
+{
+	for (unsigned i = 0; i < f->n; i++) {
+		struct why_proc *p = &f->procs[i];
+
+		for (unsigned k = 0; k < p->neps; k++) {
+			free(p->eps[k].unexp);
+			free(p->eps[k].peers);
+		}
+		free(p->eps);
+		free(p->waits);
+	}
+	free(f->procs);
+	scan_free(&f->scan);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who waits for whom. A process may have many requests pending; the one that counts is the one
+ * whose other side explains most: stopped or silent before blocked, one process before any of
+ * several. So each process waits for at most one other, and following these arrows ends at a
+ * process that waits for none, or in a cycle.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cli.h"
+#include "base/stats.h"
+#include "why.h"
+
+#define FAR 1000000u	       /* from any process that does not wait */
+#define POLLS_OF_TAKEOVER 1000 /* more than the service thread makes in one takeover */
+
+bool why_same(const struct why_wait *a, const struct why_wait *b)
+{
+	return a->kind == b->kind && a->ep == b->ep && a->id == b->id && a->moved == b->moved &&
+	       a->match == b->match && a->own == b->own;
+}
+
+int why_owner(const struct why_facts *f, uint64_t where)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		for (unsigned k = 0; k < f->procs[i].neps; k++)
+			if (f->procs[i].eps[k].where == where)
+				return (int)i;
+	return WHY_NONE;
+}
+
+static int by_pid(const struct why_facts *f, pid_t pid)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		if (f->procs[i].pid == pid)
+			return (int)i;
+	return WHY_NONE;
+}
+
+/* Moods -------------------------------------------------------------------- */
+
+/* Drops the waits that only one reading has. */
+static void keep_stable(struct why_proc *now, const struct why_proc *before)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < now->nwaits; i++)
+		for (unsigned k = 0; k < before->nwaits; k++)
+			if (why_same(&now->waits[i], &before->waits[k])) {
+				now->waits[n++] = now->waits[i];
+				break;
+			}
+	now->nwaits = n;
+}
+
+static void keep_unexp(struct why_ep *now, const struct why_ep *before)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < now->nunexp; i++)
+		for (unsigned k = 0; k < before->nunexp; k++)
+			if (now->unexp[i].id == before->unexp[k].id &&
+			    now->unexp[i].match == before->unexp[k].match) {
+				now->unexp[n++] = now->unexp[i];
+				break;
+			}
+	now->nunexp = n;
+}
+
+/* What the endpoints of a process say together. */
+struct calls {
+	bool inside, polls, done, unread;
+	uint64_t asleep_at, quiet_at;
+};
+
+static void look_at(struct calls *c, const struct why_ep *now, const struct why_ep *before)
+{
+	uint64_t polls = now->polls - before->polls;
+	uint64_t takeovers = now->takeovers - before->takeovers;
+
+	c->unread |= now->access != WHY_READ || before->access != WHY_READ;
+	c->done |= now->done != before->done;
+	c->polls |= polls > takeovers * POLLS_OF_TAKEOVER;
+	c->inside |= now->calls || now->awaited;
+	if (now->asleep && (!c->asleep_at || now->changed_at > c->asleep_at))
+		c->asleep_at = now->changed_at;
+	/* No poll since the service thread last looked. */
+	if (now->changed_polls == now->polls && now->changed_at > c->quiet_at)
+		c->quiet_at = now->changed_at;
+}
+
+static void judge(const struct why_graph *g, struct why_actor *a, const struct why_proc *before)
+{
+	struct calls c = {.inside = a->now->lock_waits};
+	uint64_t since;
+
+	a->before = before;
+	a->next = a->miss_at = WHY_NONE;
+	a->mood = WHY_GOES_ON;
+	if (!before || before->neps != a->now->neps)
+		return;
+	for (unsigned i = 0; i < a->now->neps; i++)
+		look_at(&c, &a->now->eps[i], &before->eps[i]);
+	a->computes = a->now->cpu != before->cpu;
+	a->polls = c.polls;
+	since = c.asleep_at ? c.asleep_at : c.polls ? 0 : c.quiet_at;
+	a->since = g->interval;
+	if (since && since < g->now->ticks)
+		a->since = (double)(g->now->ticks - since) / g->ticks_per_s;
+	if (a->since < g->interval)
+		a->since = g->interval;
+	if (a->now->state == 'T' || a->now->state == 't')
+		a->mood = WHY_STOPPED;
+	else if (c.unread)
+		a->mood = WHY_UNREAD;
+	else if (c.done)
+		a->mood = WHY_GOES_ON;
+	else if (!c.inside && !c.polls)
+		a->mood = WHY_SILENT;
+	else
+		a->mood = a->now->nwaits ? WHY_BLOCKED : WHY_IDLE;
+	a->far = a->mood == WHY_BLOCKED ? FAR : 0;
+}
+
+/* Messages that do not match --------------------------------------------------- */
+
+static unsigned bits(uint64_t x)
+{
+	return (unsigned)__builtin_popcountll(x);
+}
+
+/* The unexpected message of a process that comes nearest to what a receive waits for. */
+static void nearest_message(struct why_actor *a, const struct why_graph *g,
+			    const struct why_wait *w, int from)
+{
+	const struct why_ep *ep = &a->now->eps[w->ep];
+	unsigned best = 65;
+
+	for (unsigned i = 0; i < ep->nunexp; i++) {
+		const struct why_unexp *u = &ep->unexp[i];
+		unsigned n = bits(why_differ(u->match, w->match, w->mask));
+
+		/* Of another source only what this would match. */
+		if ((why_owner(g->now, u->from) != from && (n || !w->to)) || n >= best)
+			continue;
+		best = n;
+		a->miss = u;
+		a->miss_at = (int)(a - g->actors);
+		a->miss_ep = w->ep;
+		a->miss_recv = w;
+	}
+}
+
+/* A send that is not matched: what the other side waits for instead. */
+static void nearest_receive(struct why_actor *a, const struct why_graph *g,
+			    const struct why_wait *w, int to)
+{
+	const struct why_proc *p = g->actors[to].now;
+	uint64_t mine = a->now->eps[w->ep].where;
+	unsigned best = 65;
+
+	for (unsigned k = 0; k < p->neps; k++)
+		for (unsigned i = 0; i < p->eps[k].nunexp; i++) {
+			const struct why_unexp *u = &p->eps[k].unexp[i];
+
+			if (u->from == mine && (!a->miss || u->match == w->match)) {
+				a->miss = u;
+				a->miss_at = to;
+				a->miss_ep = k;
+			}
+		}
+	for (unsigned i = 0; a->miss && i < p->nwaits; i++) {
+		const struct why_wait *r = &p->waits[i];
+		unsigned n = bits(why_differ(a->miss->match, r->match, r->mask));
+
+		if (r->kind != WHY_RECV || r->ep != a->miss_ep || n >= best)
+			continue;
+		best = n;
+		a->miss_recv = r;
+	}
+}
+
+/* Arrows --------------------------------------------------------------------- */
+
+static unsigned worth(const struct why_graph *g, int proc)
+{
+	static const unsigned of[] = {[WHY_GOES_ON] = 20, [WHY_BLOCKED] = 60, [WHY_SILENT] = 70,
+				      [WHY_IDLE] = 50,	  [WHY_STOPPED] = 75, [WHY_UNREAD] = 40};
+
+	return proc < 0 ? 30 : of[g->actors[proc].mood];
+}
+
+static bool has_interface(const struct why_proc *p, const char *name)
+{
+	for (unsigned i = 0; i < p->neps; i++)
+		if (strcmp(p->eps[i].e->interface, name) == 0)
+			return true;
+	return false;
+}
+
+/* Whether a process may send to an endpoint: it is connected, or nobody is and it may yet be. */
+static bool may_send(const struct why_graph *g, const struct why_actor *a, const struct why_ep *ep,
+		     int from, bool connected)
+{
+	const struct why_proc *p = g->actors[from].now;
+
+	if (!connected)
+		return p != a->now && has_interface(p, ep->e->interface);
+	for (unsigned i = 0; i < ep->npeers; i++)
+		if (ep->peers[i].state == TW_PEER_UP && ep->peers[i].where != ep->where &&
+		    why_owner(g->now, ep->peers[i].where) == from)
+			return true;
+	return false;
+}
+
+static bool is_connected(const struct why_graph *g, const struct why_ep *ep)
+{
+	for (unsigned i = 0; i < ep->npeers; i++)
+		if (ep->peers[i].state == TW_PEER_UP && ep->peers[i].where != ep->where &&
+		    why_owner(g->now, ep->peers[i].where) >= 0)
+			return true;
+	return false;
+}
+
+/* A peer that is gone. */
+static uint64_t gone(const struct why_graph *g, const struct why_ep *ep)
+{
+	for (unsigned i = 0; i < ep->npeers; i++)
+		if (ep->peers[i].where != ep->where && (ep->peers[i].state == TW_PEER_DOWN ||
+							why_owner(g->now, ep->peers[i].where) < 0))
+			return ep->peers[i].where;
+	return 0;
+}
+
+static bool has_message_from(const struct why_graph *g, const struct why_ep *ep, int from)
+{
+	for (unsigned i = 0; i < ep->nunexp; i++)
+		if (why_owner(g->now, ep->unexp[i].from) == from)
+			return true;
+	return false;
+}
+
+struct choice {
+	int next;
+	unsigned score, candidates;
+	uint64_t ended;
+};
+
+static struct choice from_any(const struct why_graph *g, const struct why_actor *a,
+			      const struct why_wait *w)
+{
+	const struct why_ep *ep = &a->now->eps[w->ep];
+	struct choice c = {.next = WHY_NONE};
+	bool connected = is_connected(g, ep);
+
+	if (!connected && (c.ended = gone(g, ep)) != 0)
+		return c.score = 65, c;
+	for (unsigned i = 0; i < g->now->n; i++) {
+		unsigned score;
+
+		if (!may_send(g, a, ep, (int)i, connected))
+			continue;
+		c.candidates++;
+		/* One that goes on may still send. */
+		score = g->actors[i].mood == WHY_GOES_ON
+				? 90
+				: worth(g, (int)i) + (has_message_from(g, ep, (int)i) ? 8 : 0);
+		if (score > c.score)
+			c.score = score, c.next = (int)i;
+	}
+	c.score = c.next < 0 ? 10 : c.score == 90 ? 15 : c.score - (c.candidates > 1 ? 5 : 1);
+	return c;
+}
+
+static struct choice from_holders(const struct why_graph *g, const struct why_wait *w)
+{
+	struct choice c = {.next = WHY_NONE, .candidates = w->nholders};
+
+	for (unsigned i = 0; i < w->nholders; i++) {
+		int proc = by_pid(g->now, w->holders[i]);
+		unsigned score = worth(g, proc) + 20;
+
+		if (score > c.score)
+			c.score = score, c.next = proc;
+	}
+	return c;
+}
+
+static struct choice choose(const struct why_graph *g, const struct why_actor *a,
+			    const struct why_wait *w)
+{
+	struct choice c = {.next = WHY_NONE, .candidates = 1};
+
+	if (w->kind >= WHY_MUTEX)
+		return from_holders(g, w);
+	if (!w->to)
+		return from_any(g, a, w);
+	c.next = why_owner(g->now, w->to);
+	c.score = worth(g, c.next);
+	if (c.next < 0)
+		c.score = 65, c.ended = w->to;
+	return c;
+}
+
+static void decide(const struct why_graph *g, struct why_actor *a)
+{
+	unsigned best = 0;
+
+	for (unsigned i = 0; i < a->now->nwaits; i++) {
+		struct why_wait *w = &a->now->waits[i];
+		struct choice c = choose(g, a, w);
+
+		w->age = a->since;
+		if (c.score < best || (c.score == best && a->wait && w->order >= a->wait->order))
+			continue;
+		best = c.score;
+		a->wait = w;
+		a->next = c.next;
+		a->candidates = c.candidates;
+		a->ended = c.ended;
+	}
+}
+
+/*
+ * A receive from any of several ends if one of them goes on. So its arrow points towards the
+ * nearest process that does not wait; in a cycle there is none. True: an arrow has moved.
+ */
+static bool nearer(struct why_graph *g)
+{
+	bool moved = false;
+
+	for (unsigned i = 0; i < g->now->n; i++) {
+		struct why_actor *a = &g->actors[i];
+		bool connected;
+
+		if (a->mood != WHY_BLOCKED || a->next < 0)
+			continue;
+		if (a->candidates < 2 || a->wait->kind != WHY_RECV) {
+			unsigned far = g->actors[a->next].far + 1;
+
+			moved |= far < a->far;
+			a->far = far < a->far ? far : a->far;
+			continue;
+		}
+		connected = is_connected(g, &a->now->eps[a->wait->ep]);
+		for (unsigned k = 0; k < g->now->n; k++) {
+			if (g->actors[k].far + 1 >= a->far ||
+			    !may_send(g, a, &a->now->eps[a->wait->ep], (int)k, connected))
+				continue;
+			a->far = g->actors[k].far + 1;
+			a->next = (int)k;
+			moved = true;
+		}
+	}
+	return moved;
+}
+
+static void find_miss(struct why_graph *g, struct why_actor *a)
+{
+	if (a->wait && a->wait->kind == WHY_RECV && a->next >= 0)
+		nearest_message(a, g, a->wait, a->next);
+	if (a->wait && (a->wait->kind == WHY_SEND || a->wait->kind == WHY_ACK) && a->next >= 0)
+		nearest_receive(a, g, a->wait, a->next);
+}
+
+void why_graph(struct why_graph *g, struct why_facts *before, struct why_facts *now)
+{
+	*g = (struct why_graph){.now = now, .interval = now->when - before->when};
+	g->ticks_per_s = (double)(now->ticks - before->ticks) / g->interval;
+	g->actors = calloc(now->n + 1, sizeof *g->actors);
+	if (!g->actors)
+		bench_fail("no memory");
+	for (unsigned i = 0; i < now->n; i++) {
+		int k = by_pid(before, now->procs[i].pid);
+		struct why_proc *was = k < 0 ? NULL : &before->procs[k];
+
+		g->actors[i].now = &now->procs[i];
+		if (was && was->neps == now->procs[i].neps) {
+			keep_stable(&now->procs[i], was);
+			for (unsigned e = 0; e < was->neps; e++)
+				keep_unexp(&now->procs[i].eps[e], &was->eps[e]);
+		}
+		judge(g, &g->actors[i], was);
+		g->blocked += g->actors[i].mood == WHY_BLOCKED;
+	}
+	for (unsigned i = 0; i < now->n; i++)
+		decide(g, &g->actors[i]);
+	while (nearer(g))
+		;
+	for (unsigned i = 0; i < now->n; i++)
+		find_miss(g, &g->actors[i]);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Reads the memory of another process of the same user, which does not notice. */
+#ifndef WHY_PEEK_H
+#define WHY_PEEK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tw_list;
+
+struct peek {
+	pid_t pid;
+	bool denied; /* the system refused a read */
+};
+
+/* All of it, or false: there is no such memory, or no right to read it. */
+bool peek(struct peek *m, uint64_t at, void *to, size_t len);
+
+/*
+ * Walks a list of the other process: calls see(arg, node) for the address of each node, until it
+ * returns false, at most max times. False: the list is broken, as one that changes may be.
+ */
+bool peek_list(struct peek *m, uint64_t head, unsigned max, bool (*see)(void *arg, uint64_t node),
+	       void *arg);
+
+#endif /* WHY_PEEK_H */

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What mx_why says: who waits for whom; why; what to do. Following the arrows from every blocked
+ * process, most end at one process or in one cycle: that one is explained.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cli.h"
+#include "why.h"
+
+static const char rights[] =
+	"Run the mx_why of its version, as root where kernel.yama.ptrace_scope is above 0.";
+
+#define SHOWN 3 /* members of a cycle that are named */
+
+static void say(char *text, const char *fmt, ...) bench_printf(2, 3);
+static void say(char *text, const char *fmt, ...)
+{
+	size_t n = strlen(text);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text + n, WHY_TEXT - n, fmt, ap);
+	va_end(ap);
+}
+
+static void capital(char *text)
+{
+	if (text[0] >= 'a' && text[0] <= 'z')
+		text[0] = (char)(text[0] - 'a' + 'A');
+}
+
+/* Where following the arrows ends. */
+struct end {
+	int at;	  /* the process, or one of the cycle */
+	int last; /* the blocked one before it */
+	bool cycle;
+};
+
+static struct end follow(const struct why_graph *g, int from)
+{
+	struct end e = {.at = from, .last = from};
+	int low;
+
+	for (unsigned i = 0; i <= g->now->n; i++) {
+		if (g->actors[e.at].mood != WHY_BLOCKED || g->actors[e.at].next < 0)
+			return e;
+		e.last = e.at;
+		e.at = g->actors[e.at].next;
+	}
+	/* In a cycle: its lowest member stands for it. */
+	low = e.at;
+	for (int at = g->actors[e.at].next; at != e.at; at = g->actors[at].next)
+		low = at < low ? at : low;
+	return (struct end){.at = low, .last = low, .cycle = true};
+}
+
+static unsigned weight(const struct why_graph *g, const struct end *e)
+{
+	static const unsigned of[] = {[WHY_GOES_ON] = 0, [WHY_BLOCKED] = 4, [WHY_SILENT] = 6,
+				      [WHY_IDLE] = 3,	 [WHY_STOPPED] = 7, [WHY_UNREAD] = 2};
+
+	return e->cycle ? 5 : of[g->actors[e->at].mood];
+}
+
+/* The end that most blocked processes lead to, and how many. */
+static bool main_end(const struct why_graph *g, struct end *best, unsigned *n)
+{
+	unsigned *counts = calloc(g->now->n + 1, sizeof *counts), most = 0;
+	bool found = false;
+
+	if (!counts)
+		bench_fail("no memory");
+	for (unsigned i = 0; i < g->now->n; i++) {
+		struct end e;
+		unsigned score;
+
+		if (g->actors[i].mood != WHY_BLOCKED)
+			continue;
+		e = follow(g, (int)i);
+		score = ++counts[e.at] * 8 + weight(g, &e);
+		if (!weight(g, &e) || (found && score <= most))
+			continue;
+		if (!found || best->at != e.at)
+			*best = e;
+		found = true;
+		most = score;
+		*n = counts[e.at];
+	}
+	free(counts);
+	return found;
+}
+
+/* Reasons --------------------------------------------------------------------- */
+
+/* Why a message that is there is not received; false: there is none. */
+static bool say_miss(const struct why_graph *g, int proc, char *why, char *act)
+{
+	const struct why_actor *a = &g->actors[proc];
+	const struct why_ep *ep;
+	char name[WHY_TEXT], tag[WHY_TEXT], want[WHY_TEXT];
+	uint64_t differ;
+
+	if (!a->miss)
+		return false;
+	ep = &g->actors[a->miss_at].now->eps[a->miss_ep];
+	why_where_text(g->now, a->miss->from, name);
+	why_tag(ep, a->miss->match, tag);
+	say(why, "A message %.80s (%" PRIu64 " bytes) from %.120s waits unmatched", tag,
+	    a->miss->len, name);
+	why_name(g->now, a->miss_at, name);
+	if (!a->miss_recv) {
+		say(why, ": %.120s has posted no receive.", name);
+		say(act, "Post the receive before the call that waits.");
+		return true;
+	}
+	why_tag(ep, a->miss_recv->match, want);
+	differ = why_differ(a->miss->match, a->miss_recv->match, a->miss_recv->mask);
+	if (differ && strcmp(tag, want) == 0)
+		say(why, ": it is not of the channel that the receive waits for.");
+	else if (differ &&
+		 (strcmp(ep->e->interface, "mcapi") == 0 || strcmp(ep->e->interface, "panda") == 0))
+		say(why, ": the receive waits %.80s.", want);
+	else if (differ)
+		say(why, ": the receive wants 0x%" PRIx64 ", which differs in bits 0x%" PRIx64 ".",
+		    a->miss_recv->match, differ);
+	else
+		say(why, ": the receive takes messages of another source only.");
+	say(act, "%s",
+	    differ ? "Correct the tag or port of the send or of the receive."
+		   : "Correct the source of the receive.");
+	return true;
+}
+
+static bool all_of(const struct why_graph *g, int from, bool (*is)(enum why_kind kind))
+{
+	int at = from;
+
+	do {
+		if (!is(g->actors[at].wait->kind))
+			return false;
+		at = g->actors[at].next;
+	} while (at != from);
+	return true;
+}
+
+static bool receives(enum why_kind kind)
+{
+	return kind == WHY_RECV || kind == WHY_SCALAR_RECV;
+}
+
+static bool sends(enum why_kind kind)
+{
+	return kind == WHY_SEND || kind == WHY_QUEUED || kind == WHY_ACK || kind == WHY_BUFFER ||
+	       kind == WHY_SCALAR_SEND;
+}
+
+static bool locks(enum why_kind kind)
+{
+	return kind >= WHY_MUTEX;
+}
+
+static void say_cycle_reason(const struct why_graph *g, int from, char *why, char *act)
+{
+	int at = from;
+
+	if (g->actors[from].next == from) {
+		say(why, "It waits for itself.");
+		say(act, "Post the receive, or give the lock back, before the call that waits.");
+		return;
+	}
+	if (all_of(g, from, locks)) {
+		say(why, "Each holds the lock that the one before it waits for.");
+		say(act, "Take these locks in the same order everywhere.");
+		return;
+	}
+	do {
+		if (say_miss(g, at, why, act))
+			return;
+		at = g->actors[at].next;
+	} while (at != from);
+	if (all_of(g, from, receives)) {
+		say(why, "None of them has sent what the other waits for.");
+		say(act, "One of them must send before it receives.");
+	} else if (all_of(g, from, sends)) {
+		say(why, "Each waits in its send, so none of them receives.");
+		say(act, "One of them must receive first, or send without waiting.");
+	} else {
+		say(why, "None of them can go on before another one does.");
+		say(act, "One of them must do what the other waits for before it waits itself.");
+	}
+}
+
+static void say_cycle(const struct why_graph *g, int from, char sentences[3][WHY_TEXT])
+{
+	char name[WHY_TEXT], phrase[WHY_TEXT];
+	unsigned n = 0;
+	int at = from;
+
+	do {
+		n++;
+		at = g->actors[at].next;
+	} while (at != from);
+	if (n > SHOWN)
+		say(sentences[0], "%u processes wait for each other in a cycle: ", n);
+	for (unsigned i = 0; i < n && i < SHOWN; i++) {
+		why_name(g->now, at, name);
+		why_phrase(g, at, phrase);
+		say(sentences[0], "%s%.120s %.250s",
+		    !i		 ? ""
+		    : i + 1 == n ? ", and "
+				 : ", ",
+		    name, phrase);
+		at = g->actors[at].next;
+	}
+	say(sentences[0], "%s", n > SHOWN ? ", and so on." : ".");
+	say_cycle_reason(g, from, sentences[1], sentences[2]);
+}
+
+/* The end is a process that waits for none. */
+static void say_silent(const struct why_graph *g, int proc, char *why, char *act)
+{
+	const struct why_actor *a = &g->actors[proc];
+	const struct why_proc *p = a->now;
+	char name[WHY_TEXT];
+
+	why_name(g->now, proc, name);
+	capital(name);
+	switch (a->mood) {
+	case WHY_STOPPED:
+		say(why, "%.150s is stopped by a signal.", name);
+		say(act, "Let it go on: kill -CONT %d.", (int)p->pid);
+		break;
+	case WHY_UNREAD:
+		say(why, "%.150s cannot be looked into%s.", name,
+		    p->denied ? ": the system refuses to read its memory"
+			      : ": it was built from another version of Tagwire, or changes too "
+				"fast");
+		say(act, "%s", rights);
+		break;
+	case WHY_IDLE:
+		say(why, "%.150s polls, but has posted no request that this could end.", name);
+		say(act, "Look at what it waits for: gdb -p %d.", (int)p->pid);
+		break;
+	default:
+		say(why, "%.150s has not called Tagwire for at least %.1f s and %s.", name,
+		    a->since, a->computes ? "computes" : "sleeps outside of it");
+		say(act, "Look at what it does: gdb -p %d.", (int)p->pid);
+	}
+}
+
+static void say_chain(const struct why_graph *g, const struct end *e, unsigned n,
+		      char sentences[3][WHY_TEXT])
+{
+	char name[WHY_TEXT], phrase[WHY_TEXT];
+	const struct why_actor *a = &g->actors[e->at];
+
+	why_name(g->now, e->last, name);
+	why_phrase(g, e->last, phrase);
+	say(sentences[0], "%.150s %.300s", name, phrase);
+	if (n > 1)
+		say(sentences[0], "; %u more wait behind it", n - 1);
+	say(sentences[0], ".");
+	if (a->mood != WHY_BLOCKED) {
+		if (a->mood == WHY_STOPPED || !say_miss(g, e->last, sentences[1], sentences[2]))
+			say_silent(g, e->at, sentences[1], sentences[2]);
+	} else if (a->ended) {
+		why_where_text(g->now, a->ended, name);
+		capital(name);
+		say(sentences[1], "%.150s has ended, or is on another host.", name);
+		say(sentences[2], "Find out why it ended; the message will not come.");
+	} else if (a->wait->kind >= WHY_MUTEX) {
+		say(sentences[1], "No process of this host is known to hold it.");
+	} else {
+		say(sentences[1], "No process is there that could do so.");
+		say(sentences[2], "Start it, or end this one.");
+	}
+}
+
+static void say_nothing(const struct why_graph *g, char *text, char *act)
+{
+	unsigned moods[WHY_UNREAD + 1] = {0};
+
+	for (unsigned i = 0; i < g->now->n; i++)
+		moods[g->actors[i].mood]++;
+	say(text, "Nothing waits without end: of %u processes %u go on", g->now->n,
+	    moods[WHY_GOES_ON]);
+	if (moods[WHY_BLOCKED])
+		say(text, ", %u wait for those", moods[WHY_BLOCKED]);
+	if (moods[WHY_SILENT] + moods[WHY_IDLE])
+		say(text, ", %u are elsewhere", moods[WHY_SILENT] + moods[WHY_IDLE]);
+	if (moods[WHY_STOPPED])
+		say(text, ", %u are stopped", moods[WHY_STOPPED]);
+	if (moods[WHY_UNREAD])
+		say(text, ", %u cannot be looked into", moods[WHY_UNREAD]);
+	say(text, ".");
+	if (moods[WHY_UNREAD])
+		say(act, "%s", rights);
+}
+
+bool why_verdict(const struct why_graph *g, char sentences[3][WHY_TEXT])
+{
+	struct end e = {.at = WHY_NONE};
+	unsigned n = 0;
+	bool found = main_end(g, &e, &n);
+
+	memset(sentences, 0, 3 * sizeof *sentences);
+	if (!found)
+		say_nothing(g, sentences[0], sentences[2]);
+	else if (e.cycle)
+		say_cycle(g, e.at, sentences);
+	else
+		say_chain(g, &e, n, sentences);
+	for (unsigned i = 0; i < 3; i++)
+		capital(sentences[i]);
+	return found;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * mx_why: who waits for whom. All that it knows of a program is read from outside:
+ *
+ *   peek.c    memory of another process          facts.c  one reading of all processes
+ *   engine.c  requests, messages, peers          graph.c  who waits for whom
+ *   mcapi.c, panda.c  what those interfaces keep  words.c  names and phrases
+ *   locks.c   MRAPI's locks                      verdict.c  the sentences
+ *
+ * The structures change while they are read. Every pointer is checked by the read itself, counts
+ * are limited, and only what two readings say alike is believed.
+ */
+#ifndef WHY_H
+#define WHY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../statscan.h"
+#include "peek.h"
+
+#define WHY_MAX_WAITS 4096 /* of a process */
+#define WHY_NONE (-1)
+
+enum why_kind {
+	WHY_RECV,
+	WHY_SEND,   /* announced, or to be matched */
+	WHY_QUEUED, /* a send without credit or space */
+	WHY_CONNECT,
+	WHY_MOVING, /* the other side moves the data */
+	WHY_ACCESS, /* one-sided */
+	WHY_BUFFER, /* MCAPI: no buffer of the destination */
+	WHY_GET,    /* MCAPI: an endpoint that is not there */
+	WHY_OPEN,   /* MCAPI: the other end of a channel */
+	WHY_SCALAR_RECV,
+	WHY_SCALAR_SEND,
+	WHY_ACK, /* Panda: the acknowledgement of a message */
+	WHY_MUTEX,
+	WHY_SEM,
+	WHY_RWL
+};
+
+/* Something that a process waits for. */
+struct why_wait {
+	enum why_kind kind;
+	unsigned ep;	/* index in the process; a lock: 0 */
+	uint64_t id;	/* the same in two readings: the same request */
+	uint64_t moved; /* bytes so far */
+	uint64_t to;	/* NIC id << 16 | endpoint id; 0: any */
+	uint64_t match, mask, len;
+	uint64_t order; /* of posting, of receives */
+	const char *state;
+	uint32_t own, other; /* MCAPI: endpoints; a lock: its id, and node of the waiter */
+	pid_t holders[8];    /* of a lock */
+	uint32_t holder_nodes[8];
+	unsigned nholders;
+	double age; /* seconds that it is known to be old */
+	bool truncates;
+};
+
+/* A message that no receive has matched. */
+struct why_unexp {
+	uint64_t id, from, match, len;
+	bool announced, sync;
+};
+
+struct why_peer {
+	uint64_t at; /* its address in the process */
+	uint64_t where;
+	uint32_t session;
+	uint8_t state, why;
+	uint32_t credits, granted;
+	bool queued, silent, paths_down;
+};
+
+enum why_access { WHY_READ, WHY_DENIED, WHY_VERSION, WHY_CHANGED };
+
+struct why_ep {
+	const struct scan_entry *e;
+	uint64_t where;
+	enum why_access access;
+	bool calls;   /* a thread is inside a blocking call */
+	bool asleep;  /* that sleeps */
+	bool awaited; /* the program sleeps on a descriptor of the endpoint */
+	uint64_t polls, takeovers, done, changed_at, changed_polls, done_at;
+	struct why_unexp *unexp;
+	unsigned nunexp;
+	struct why_peer *peers;
+	unsigned npeers;
+};
+
+struct why_proc {
+	pid_t pid;
+	char program[17];
+	char rank[16];	/* of a launcher, or empty */
+	char state;	/* of /proc/PID/stat */
+	uint64_t cpu;	/* clock ticks that it has used */
+	char wchan[32]; /* where it sleeps in the kernel */
+	struct why_ep *eps;
+	unsigned neps;
+	struct why_wait *waits;
+	unsigned nwaits;
+	uint32_t node[4]; /* MRAPI nodes */
+	unsigned nnodes;
+	bool denied;	 /* something of it could not be read */
+	bool lock_waits; /* a thread sleeps for an MRAPI lock */
+};
+
+/* One reading. */
+struct why_facts {
+	struct scan scan;
+	uint64_t ticks;
+	double when;
+	struct why_proc *procs;
+	unsigned n;
+};
+
+void why_read(struct why_facts *f, const char *job, pid_t pid);
+void why_free(struct why_facts *f);
+/* Adds a wait of a process, zeroed; NULL when it has too many. */
+struct why_wait *why_wait_new(struct why_proc *p, enum why_kind kind);
+/* Readers of what belongs to one endpoint; false: the memory changed too much. */
+bool why_engine(struct peek *m, struct why_proc *p, struct why_ep *ep, unsigned index);
+void why_mcapi(struct peek *m, struct why_proc *p, const struct why_ep *ep, unsigned index,
+	       uint64_t node);
+void why_panda(struct peek *m, struct why_proc *p, unsigned index, uint64_t group);
+void why_locks(struct why_facts *f);
+#define WHY_SEGMENT "/memfd:tagwire-mrapi (deleted)"
+#define WHY_PATH 320
+/* The path of a descriptor of a process that is a link to this. */
+bool why_descriptor(pid_t pid, const char *link, char path[WHY_PATH]);
+
+/* What is known after two readings. */
+enum why_mood {
+	WHY_GOES_ON, /* something ended between the readings */
+	WHY_BLOCKED, /* waits for something that did not change */
+	WHY_SILENT,  /* has not called */
+	WHY_IDLE,    /* calls, and waits for nothing that can be seen */
+	WHY_STOPPED,
+	WHY_UNREAD
+};
+
+struct why_actor {
+	const struct why_proc *before, *now;
+	enum why_mood mood;
+	double since;  /* seconds, at least, that it has not called, or slept */
+	bool computes; /* used the processor meanwhile */
+	bool polls;
+	const struct why_wait *wait;  /* what decides */
+	int next;		      /* index of the process that it waits for, or WHY_NONE */
+	unsigned far;		      /* arrows from here to a process that does not wait */
+	unsigned candidates;	      /* of a receive from any source */
+	const struct why_unexp *miss; /* a message that does not match, */
+	unsigned miss_ep;	      /* at that endpoint of that process, */
+	int miss_at;
+	const struct why_wait *miss_recv; /* by that receive; NULL: none is posted */
+	uint64_t ended;			  /* the endpoint that it waits for, which has ended */
+};
+
+struct why_graph {
+	struct why_facts *now;
+	struct why_actor *actors; /* by process */
+	double interval, ticks_per_s;
+	unsigned blocked;
+};
+
+void why_graph(struct why_graph *g, struct why_facts *before, struct why_facts *now);
+/* The process that has an endpoint, or WHY_NONE. */
+int why_owner(const struct why_facts *f, uint64_t where);
+/* The bits in which a message does not match. */
+static inline uint64_t why_differ(uint64_t match, uint64_t key, uint64_t mask)
+{
+	return (match ^ key) & mask;
+}
+/* Whether two waits are one, seen twice, without progress. */
+bool why_same(const struct why_wait *a, const struct why_wait *b);
+
+/* words.c; texts are as long as this */
+#define WHY_TEXT 512
+/* "rank 1 (process 7, lmp)" */
+void why_name(const struct why_facts *f, int proc, char *text);
+/* "waits for ...", with what it waits for by name. */
+void why_phrase(const struct why_graph *g, int proc, char *text);
+void why_tag(const struct why_ep *ep, uint64_t match, char *text);
+const char *why_kind_text(enum why_kind kind);
+void why_where_text(const struct why_facts *f, uint64_t where, char *text);
+
+/* verdict.c: at most three sentences. True if something waits without end. */
+bool why_verdict(const struct why_graph *g, char sentences[3][WHY_TEXT]);
+
+#endif /* WHY_H */

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How mx_why names processes, and says what one waits for. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mcapi/wire.h"
+#include "why.h"
+
+#define MCAPI_FIRST 1024	 /* TW_MCAPI_FIRST_ID */
+#define PANDA_TICKET (1u << 30)	 /* TW_PANDA_TICKET */
+#define FI_UNTAGGED (1ull << 63) /* TW_FI_UNTAGGED */
+
+static bool is(const struct why_ep *ep, const char *interface)
+{
+	return strcmp(ep->e->interface, interface) == 0;
+}
+
+void why_name(const struct why_facts *f, int proc, char *text)
+{
+	const struct why_proc *p;
+	char as[32] = "";
+
+	if (proc < 0) {
+		snprintf(text, WHY_TEXT, "a process that is not on this host");
+		return;
+	}
+	p = &f->procs[proc];
+	for (unsigned i = 0; i < p->neps && !as[0]; i++)
+		if (is(&p->eps[i], "mcapi"))
+			snprintf(as, sizeof as, "node %u",
+				 p->eps[i].e->stats.endpoint_id - MCAPI_FIRST);
+		else if (is(&p->eps[i], "panda"))
+			snprintf(as, sizeof as, "platform %s", p->rank);
+	if (!as[0] && p->nnodes)
+		snprintf(as, sizeof as, "node %u", p->node[0]);
+	if (!as[0] && p->rank[0])
+		snprintf(as, sizeof as, "rank %s", p->rank);
+	if (as[0])
+		snprintf(text, WHY_TEXT, "%s (process %d, %s)", as, (int)p->pid, p->program);
+	else
+		snprintf(text, WHY_TEXT, "process %d (%s)", (int)p->pid, p->program);
+}
+
+void why_where_text(const struct why_facts *f, uint64_t where, char *text)
+{
+	int proc = why_owner(f, where);
+
+	if (proc >= 0)
+		why_name(f, proc, text);
+	else
+		snprintf(text, WHY_TEXT, "endpoint %u of NIC %012" PRIx64,
+			 (unsigned)(where & 0xffff), where >> 16);
+}
+
+void why_tag(const struct why_ep *ep, uint64_t match, char *text)
+{
+	if (is(ep, "mcapi"))
+		snprintf(text, WHY_TEXT, "for port %u", (unsigned)(match >> 16) & 0xffff);
+	else if (is(ep, "panda") && (uint32_t)match >= PANDA_TICKET)
+		snprintf(text, WHY_TEXT, "in reply to a request");
+	else if (is(ep, "panda"))
+		snprintf(text, WHY_TEXT, "for port %u", (unsigned)(uint32_t)match);
+	else if (is(ep, "fi") && match & FI_UNTAGGED)
+		snprintf(text, WHY_TEXT, "without a tag");
+	else if (is(ep, "fi"))
+		snprintf(text, WHY_TEXT, "with tag 0x%" PRIx64, match);
+	else
+		snprintf(text, WHY_TEXT, "with match information 0x%" PRIx64, match);
+}
+
+static void masked_tag(const struct why_ep *ep, const struct why_wait *w, char *text)
+{
+	size_t n;
+
+	why_tag(ep, w->match, text);
+	n = strlen(text);
+	if (is(ep, "mcapi") || is(ep, "panda") || (is(ep, "fi") && w->match & FI_UNTAGGED))
+		return;
+	if (w->mask == 0 || (is(ep, "fi") && w->mask == FI_UNTAGGED))
+		snprintf(text, WHY_TEXT, "with any tag");
+	else if ((w->mask | (is(ep, "fi") ? FI_UNTAGGED : 0)) != UINT64_MAX)
+		snprintf(text + n, WHY_TEXT - n, " under mask 0x%" PRIx64, w->mask);
+}
+
+const char *why_kind_text(enum why_kind kind)
+{
+	static const char *const texts[] = {
+		"receive",	  "send",	  "send",
+		"connect",	  "transfer",	  "access",
+		"send",		  "get endpoint", "open",
+		"scalar receive", "scalar send",  "acknowledgement",
+		"mutex",	  "semaphore",	  "reader/writer lock",
+	};
+
+	return texts[kind];
+}
+
+static void endpoint_name(uint32_t e, char *text, size_t len)
+{
+	snprintf(text, len, "endpoint %u:%u", e >> 16, e & 0xffff);
+}
+
+/* Those of MCAPI beside messages. */
+static void mcapi_phrase(const struct why_wait *w, const char *other, char *text)
+{
+	char own[40], to[40];
+
+	endpoint_name(w->own, own, sizeof own);
+	endpoint_name(w->other, to, sizeof to);
+	switch (w->kind) {
+	case WHY_BUFFER:
+		snprintf(text, WHY_TEXT, "waits for a buffer at %s of %.150s", to, other);
+		break;
+	case WHY_GET:
+		snprintf(text, WHY_TEXT, "waits for %s, which does not exist, of %.150s", to,
+			 other);
+		break;
+	case WHY_OPEN:
+		if (w->other)
+			snprintf(text, WHY_TEXT,
+				 "waits for the other end of the channel of %s to be opened at %s "
+				 "of %.150s",
+				 own, to, other);
+		else
+			snprintf(text, WHY_TEXT, "waits for a channel to be connected to %s", own);
+		break;
+	case WHY_SCALAR_RECV:
+		snprintf(text, WHY_TEXT, "waits for a scalar at %s from %s of %.150s", own, to,
+			 other);
+		break;
+	default:
+		snprintf(text, WHY_TEXT, "waits for room for a scalar to %s of %.150s", to, other);
+	}
+}
+
+static void message_phrase(const struct why_graph *g, const struct why_actor *a, const char *other,
+			   char *text)
+{
+	const struct why_wait *w = a->wait;
+	const struct why_ep *ep = &a->now->eps[w->ep];
+	char tag[WHY_TEXT];
+
+	(void)g;
+	masked_tag(ep, w, tag);
+	switch (w->kind) {
+	case WHY_RECV:
+		if (a->candidates > 1)
+			snprintf(text, WHY_TEXT,
+				 "waits for a message %.80s from any of %u processes", tag,
+				 a->candidates);
+		else
+			snprintf(text, WHY_TEXT, "waits for a message %.80s from %.150s", tag,
+				 other);
+		break;
+	case WHY_SEND:
+	case WHY_ACK:
+		snprintf(text, WHY_TEXT,
+			 "waits until %.150s receives its message %.80s (%" PRIu64 " bytes)", other,
+			 tag, w->len);
+		break;
+	case WHY_QUEUED:
+		snprintf(text, WHY_TEXT,
+			 "waits for space or credit at %.150s for its message %.80s (%" PRIu64
+			 " bytes)",
+			 other, tag, w->len);
+		break;
+	case WHY_CONNECT:
+		snprintf(text, WHY_TEXT, "waits for a connection to %.150s", other);
+		break;
+	case WHY_MOVING:
+		snprintf(text, WHY_TEXT, "waits for the data of a message %.80s from or to %.150s",
+			 tag, other);
+		break;
+	default:
+		snprintf(text, WHY_TEXT, "waits for an access to the memory of %.150s", other);
+	}
+}
+
+void why_phrase(const struct why_graph *g, int proc, char *text)
+{
+	const struct why_actor *a = &g->actors[proc];
+	char other[WHY_TEXT];
+
+	if (a->next >= 0)
+		why_name(g->now, a->next, other);
+	else if (a->ended)
+		why_where_text(g->now, a->ended, other);
+	else
+		snprintf(other, sizeof other, "anybody");
+	if (a->wait->kind >= WHY_MUTEX)
+		snprintf(text, WHY_TEXT, "waits for %s %u, which %.150s holds",
+			 why_kind_text(a->wait->kind), a->wait->own, other);
+	else if (a->wait->kind >= WHY_BUFFER && a->wait->kind <= WHY_SCALAR_SEND)
+		mcapi_phrase(a->wait, other, text);
+	else
+		message_phrase(g, a, other, text);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A number of the structures that mx_why reads from outside. It differs where any of them does,
+ * so that a tool never reads the memory of a program that was built from another version.
+ */
+#ifndef TW_LAYOUT_H
+#define TW_LAYOUT_H
+
+#include "engine/transfer.h"
+#include "engine/types.h"
+
+/* Count it up with a change of meaning that leaves sizes and places as they are. */
+#define TW_LAYOUT_VERSION 1
+
+static inline uint32_t tw_layout(void)
+{
+	const size_t of[] = {
+		TW_LAYOUT_VERSION,
+		sizeof(void *),
+		sizeof(struct tw_ep),
+		offsetof(struct tw_ep, unusual),
+		offsetof(struct tw_ep, peers),
+		offsetof(struct tw_ep, match),
+		offsetof(struct tw_ep, reqs),
+		offsetof(struct tw_ep, host),
+		offsetof(struct tw_ep, changed_at),
+		sizeof(struct tw_req),
+		offsetof(struct tw_req, posted),
+		offsetof(struct tw_req, remote),
+		offsetof(struct tw_req, claimed),
+		sizeof(struct tw_peer),
+		offsetof(struct tw_peer, credits),
+		offsetof(struct tw_peer, sendq),
+		sizeof(struct tw_unexp_msg),
+		offsetof(struct tw_unexp_msg, unexp),
+		sizeof(struct tw_source),
+		sizeof(struct tw_slot_entry),
+		sizeof(struct tw_match_head),
+		TW_NXFERS,
+		TW_NSTATUS,
+	};
+	uint32_t sum = 2166136261u;
+
+	for (unsigned i = 0; i < tw_countof(of); i++)
+		sum = (sum ^ (uint32_t)of[i]) * 16777619u;
+	return sum;
+}
+
+#endif /* TW_LAYOUT_H */

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads that sleep on queues and counters, while other threads use the same objects. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "fi/fit.h"
+
+TestSuite(fi_sleepers, .timeout = FIT_TIMEOUT);
+
+#define ROUNDS 200
+
+static int ctx[2];
+
+struct sleeper {
+	struct fit *t;
+	struct fid_cntr *cntr;
+	uint64_t threshold;
+	_Atomic(pid_t) tid;
+	atomic_uint done;
+	pthread_t thread;
+};
+
+static void start(struct sleeper *s, void *(*run)(void *))
+{
+	cr_assert(pthread_create(&s->thread, NULL, run, s) == 0);
+}
+
+/* Takes one event of the second queue; its descriptor tells when. */
+static void *sleep_on_descriptor(void *arg)
+{
+	struct sleeper *s = arg;
+	struct fid *fids[1] = {&s->t->cq[1]->fid};
+	struct fi_cq_tagged_entry e;
+	struct pollfd p = {.events = POLLIN};
+
+	fit_ok(fi_control(fids[0], FI_GETWAIT, &p.fd));
+	while (fi_cq_read(s->t->cq[1], &e, 1) == -FI_EAGAIN) {
+		if (fi_trywait(s->t->fabric, fids, 1))
+			continue;
+		atomic_store(&s->tid, gettid());
+		/* Before other timers of the library would wake it, after a second and more. */
+		fit_eq(poll(&p, 1, (int)(500 * twt_patience())), 1);
+	}
+	return NULL;
+}
+
+static void *sleep_on_queue(void *arg)
+{
+	struct sleeper *s = arg;
+	struct fi_cq_tagged_entry e;
+
+	atomic_store(&s->tid, gettid());
+	fit_eq(fi_cq_sread(s->t->cq[1], &e, 1, NULL, 1000 * TWT_LONG), 1);
+	return NULL;
+}
+
+/* Two endpoints; the second has a counter, too. */
+static struct fid_cntr *open_counted(struct fit *t, const char *way)
+{
+	struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fid_cntr *cntr;
+
+	fit_open(t, 1, way, (struct fit_how){.wait = FI_WAIT_FD});
+	fit_prepare(t);
+	fit_ok(fi_cntr_open(t->domain, &attr, &cntr, NULL));
+	fit_ok(fi_ep_bind(t->ep[1], &cntr->fid, FI_SEND));
+	fit_enable(t);
+	return cntr;
+}
+
+static void close_counted(struct fit *t, struct fid_cntr *cntr)
+{
+	fit_ok(fi_close(&t->ep[1]->fid));
+	fit_ok(fi_close(&cntr->fid));
+	t->ep[1] = NULL;
+	fit_close(t);
+}
+
+/* A thread that looks at another object of the endpoint, once, takes nobody's sleep away. */
+FIT_TEST(fi_sleepers, beside_a_reader)
+{
+	struct fit t;
+	struct sleeper s = {.t = &t, .cntr = open_counted(&t, *way)};
+	int v = 1;
+
+	for (unsigned i = 0; i < 3; i++) {
+		atomic_store(&s.tid, 0);
+		fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, i, 0, &ctx[1]));
+		start(&s, sleep_on_descriptor);
+		twt_await_asleep(&s.tid);
+		fit_eq(fi_cntr_read(s.cntr), 0);
+		fit_ok(fi_tinject(t.ep[0], &v, 4, t.to[1], i));
+		pthread_join(s.thread, NULL);
+	}
+	close_counted(&t, s.cntr);
+}
+
+/* Nor does one that sends. */
+FIT_TEST(fi_sleepers, beside_a_sender)
+{
+	struct fit t;
+	struct sleeper s = {.t = &t, .cntr = open_counted(&t, *way)};
+	int v = 1;
+
+	fit_ok(fi_trecv(t.ep[1], &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+	start(&s, sleep_on_descriptor);
+	twt_await_asleep(&s.tid);
+	for (unsigned i = 0; i < 100; i++)
+		fit_ok(fi_tinject(t.ep[1], &v, 4, t.to[0], 2));
+	fit_ok(fi_tinject(t.ep[0], &v, 4, t.to[1], 1));
+	pthread_join(s.thread, NULL);
+	close_counted(&t, s.cntr);
+}
+
+static void *await_count(void *arg)
+{
+	struct sleeper *s = arg;
+
+	for (unsigned i = 1; i <= ROUNDS; i++) {
+		fit_ok(fi_cntr_wait(s->cntr, i * s->threshold, 1000 * TWT_LONG));
+		atomic_store(&s->done, i);
+	}
+	return NULL;
+}
+
+/* Threads that wait for a counter see it change, whoever else has looked at it. */
+FIT_TEST(fi_sleepers, one_counter)
+{
+	struct fit t;
+	struct fid_cntr *cntr = open_counted(&t, *way);
+	struct sleeper s[2] = {{.cntr = cntr, .threshold = 1}, {.cntr = cntr, .threshold = 2}};
+
+	for (int i = 0; i < 2; i++)
+		start(&s[i], await_count);
+	for (unsigned i = 1; i <= 2 * ROUNDS; i++) {
+		fit_ok(fi_cntr_add(cntr, 1));
+		fit_eq(fi_cntr_read(cntr), i);
+		while (i <= ROUNDS && atomic_load(&s[0].done) < i)
+			fi_cntr_read(cntr);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(s[i].thread, NULL);
+	close_counted(&t, cntr);
+}
+
+/* An endpoint that is bound to a queue wakes who sleeps there already. */
+FIT_TEST(fi_sleepers, new_endpoint)
+{
+	struct fit t;
+	struct sleeper s = {.t = &t};
+	char name[64];
+	size_t len = sizeof(name);
+	struct fid_ep *ep;
+	fi_addr_t to;
+	int v = 1;
+
+	fit_open(&t, 2, *way, (struct fit_how){.wait = FI_WAIT_FD});
+	start(&s, sleep_on_queue);
+	twt_await_asleep(&s.tid);
+	fit_ok(fi_endpoint(t.domain, t.info, &ep, NULL));
+	fit_ok(fi_ep_bind(ep, &t.cq[1]->fid, FI_TRANSMIT | FI_RECV));
+	fit_ok(fi_ep_bind(ep, &t.av->fid, 0));
+	fit_ok(fi_enable(ep));
+	fit_ok(fi_getname(&ep->fid, name, &len));
+	fit_eq(fi_av_insert(t.av, name, 1, &to, 0, NULL), 1);
+	fit_ok(fi_trecv(ep, &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+	fit_ok(fi_tinject(t.ep[0], &v, 4, to, 1));
+	pthread_join(s.thread, NULL);
+	fit_ok(fi_close(&ep->fid));
+	fit_close(&t);
+}
+
+static void *bind_and_close(void *arg)
+{
+	struct sleeper *s = arg;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct fid_ep *ep;
+
+		fit_ok(fi_endpoint(s->t->domain, s->t->info, &ep, NULL));
+		fit_ok(fi_ep_bind(ep, &s->t->av->fid, 0));
+		fit_ok(fi_close(&ep->fid));
+	}
+	atomic_store(&s->done, 1);
+	return NULL;
+}
+
+/* Addresses are removed while endpoints come and go. */
+Test(fi_sleepers, addresses_beside_endpoints)
+{
+	struct fit t;
+	struct sleeper s = {.t = &t};
+	char name[64];
+	size_t len = sizeof(name);
+	fi_addr_t to;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	fit_ok(fi_getname(&t.ep[0]->fid, name, &len));
+	start(&s, bind_and_close);
+	while (!atomic_load(&s.done)) {
+		fit_eq(fi_av_insert(t.av, name, 1, &to, 0, NULL), 1);
+		fit_ok(fi_av_remove(t.av, &to, 1, 0));
+	}
+	pthread_join(s.thread, NULL);
+	fit_close(&t);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Programs of MCAPI that hang.
+ *
+ * Needs: MX.
+ */
+#include <signal.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "mcapi.h"
+#include "why/whyt.h"
+
+#define NODE(me) ((mcapi_node_t)(me) + 1)
+
+static mcapi_status_t st;
+static char data[64];
+
+static void begin(int me)
+{
+	mcapi_version_t version;
+
+	mcapi_initialize(NODE(me), &version, &st);
+	whyt_must(st == MCAPI_SUCCESS);
+}
+
+static mcapi_endpoint_t create(mcapi_port_t port)
+{
+	mcapi_endpoint_t e = mcapi_create_endpoint(port, &st);
+
+	whyt_must(st == MCAPI_SUCCESS);
+	return e;
+}
+
+static void receive(mcapi_endpoint_t e)
+{
+	size_t size;
+
+	mcapi_msg_recv(e, data, sizeof data, &size, &st);
+}
+
+/* Until the other node has got it, too. */
+static mcapi_endpoint_t get(int node, mcapi_port_t port)
+{
+	mcapi_endpoint_t e = mcapi_get_endpoint(NODE(node), port, &st);
+
+	whyt_must(st == MCAPI_SUCCESS);
+	return e;
+}
+
+static void both_receive(int me, int n)
+{
+	mcapi_endpoint_t e;
+
+	begin(me);
+	e = create(5);
+	get(n - 1 - me, 5);
+	receive(e);
+}
+
+static void wrong_port(int me, int n)
+{
+	mcapi_endpoint_t e, to;
+
+	begin(me);
+	e = create(5);
+	create(6);
+	to = get(n - 1 - me, 6);
+	if (me == 1)
+		mcapi_msg_send(e, to, data, 10, 0, &st);
+	receive(e);
+}
+
+static void no_endpoint(int me, int n)
+{
+	mcapi_endpoint_t e;
+
+	begin(me);
+	e = create(5);
+	get(n - 1 - me, 5);
+	if (me == 0)
+		get(1, 9);
+	receive(e);
+}
+
+static void wait_for(mcapi_request_t *r)
+{
+	size_t size;
+
+	whyt_must(st == MCAPI_SUCCESS);
+	whyt_must(mcapi_wait(r, &size, &st, MCAPI_INFINITE) == MCAPI_TRUE);
+}
+
+/* MCAPI_ENOT_CONNECTED: not yet. */
+static void open_receiver(uint32_t *h, mcapi_endpoint_t e)
+{
+	mcapi_request_t r;
+
+	mcapi_open_sclchan_recv_i(h, e, &r, &st);
+	if (st == MCAPI_ENOT_CONNECTED)
+		st = MCAPI_SUCCESS;
+	wait_for(&r);
+}
+
+/* Node 1 sends scalars to node 0, which takes none. */
+static void scalar(int me, int n)
+{
+	mcapi_endpoint_t e, other;
+	mcapi_request_t r;
+	uint32_t h;
+
+	begin(me);
+	e = create(5);
+	create(6);
+	other = get(n - 1 - me, 5);
+	if (me == 0) {
+		open_receiver(&h, e);
+		receive(get(0, 6));
+	}
+	mcapi_connect_sclchan_i(e, other, &r, &st);
+	wait_for(&r);
+	mcapi_open_sclchan_send_i(&h, e, &r, &st);
+	wait_for(&r);
+	for (;;)
+		mcapi_sclchan_send_uint64(h, 1, &st);
+}
+
+/* Node 0 waits for a scalar, node 1 for a message. */
+static void no_scalar(int me, int n)
+{
+	mcapi_endpoint_t e, other;
+	mcapi_request_t r;
+	uint32_t h;
+
+	begin(me);
+	e = create(5);
+	create(6);
+	other = get(n - 1 - me, 5);
+	if (me == 0) {
+		open_receiver(&h, e);
+		mcapi_sclchan_recv_uint64(h, &st);
+	}
+	mcapi_connect_sclchan_i(e, other, &r, &st);
+	wait_for(&r);
+	mcapi_open_sclchan_send_i(&h, e, &r, &st);
+	wait_for(&r);
+	receive(get(1, 6));
+}
+
+/* Node 0 opens its end of a channel; node 1 never does. */
+static void not_opened(int me, int n)
+{
+	mcapi_endpoint_t e, other;
+	mcapi_request_t r;
+	size_t size;
+	uint32_t h;
+
+	begin(me);
+	e = create(5);
+	create(6);
+	other = get(n - 1 - me, 5);
+	if (me == 0) {
+		mcapi_connect_pktchan_i(e, other, &r, &st);
+		wait_for(&r);
+		mcapi_open_pktchan_send_i(&h, e, &r, &st);
+		mcapi_wait(&r, &size, &st, MCAPI_INFINITE);
+	}
+	receive(get(1, 6));
+}
+
+static void stop(const pid_t *pids)
+{
+	sleep(1);
+	kill(pids[1], SIGSTOP);
+}
+
+#define NODE0 "ode 1 (process {0}, why_mcapi)"
+#define NODE1 "ode 2 (process {1}, why_mcapi)"
+
+static const struct whyt_case cases[] = {
+	{"both_receive",
+	 2,
+	 both_receive,
+	 NULL,
+	 {"N" NODE0 " waits for a message for port 5 from n" NODE1 ", and n" NODE1
+	  " waits for a message for port 5 from n" NODE0 ".",
+	  "None of them has sent what the other waits for.",
+	  "One of them must send before it receives."}},
+	{"wrong_port",
+	 2,
+	 wrong_port,
+	 NULL,
+	 {"N" NODE0 " waits for a message for port 5 from n" NODE1 ", and n" NODE1
+	  " waits for a message for port 5 from n" NODE0 ".",
+	  "A message for port 6 (10 bytes) from n" NODE1
+	  " waits unmatched: the receive waits for port 5.",
+	  "Correct the tag or port of the send or of the receive."}},
+	{"no_endpoint",
+	 2,
+	 no_endpoint,
+	 NULL,
+	 {"N" NODE0 " waits for endpoint 2:9, which does not exist, of n" NODE1 ", and n" NODE1
+	  " waits for a message for port 5 from n" NODE0 ".",
+	  "None of them can go on before another one does.",
+	  "One of them must do what the other waits for before it waits itself."}},
+	{"scalar",
+	 2,
+	 scalar,
+	 NULL,
+	 {"N" NODE0 " waits for a message for port 6 from n" NODE1 ", and n" NODE1
+	  " waits for room for a scalar to endpoint 1:5 of n" NODE0 ".",
+	  "None of them can go on before another one does.",
+	  "One of them must do what the other waits for before it waits itself."}},
+	{"no_scalar",
+	 2,
+	 no_scalar,
+	 NULL,
+	 {"N" NODE0 " waits for a scalar at endpoint 1:5 from endpoint 2:5 of n" NODE1
+	  ", and n" NODE1 " waits for a message for port 6 from n" NODE0 ".",
+	  "None of them has sent what the other waits for.",
+	  "One of them must send before it receives."}},
+	{"not_opened",
+	 2,
+	 not_opened,
+	 NULL,
+	 {"N" NODE0 " waits for the other end of the channel of endpoint 1:5 to be opened at "
+	  "endpoint 2:5 of n" NODE1 ", and n" NODE1 " waits for a message for port 6 from n" NODE0
+	  ".",
+	  "None of them can go on before another one does.",
+	  "One of them must do what the other waits for before it waits itself."}},
+	{"stopped",
+	 2,
+	 both_receive,
+	 stop,
+	 {"N" NODE0 " waits for a message for port 5 from n" NODE1 ".",
+	  "N" NODE1 " is stopped by a signal.", "Let it go on: kill -CONT {1}."}},
+};
+
+int main(int argc, char **argv)
+{
+	return whyt_main(argc, argv, cases, tw_countof(cases));
+}

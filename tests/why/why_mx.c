@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Programs of MX that hang. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "mx_extensions.h"
+#include "why/whyt.h"
+
+#define KEY 0x77687900u
+#define LONG (1 << 20)
+
+static mx_endpoint_t ep;
+static char *data;
+
+static void begin(int me)
+{
+	data = calloc(1, LONG);
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	whyt_must(data && mx_init() == MX_SUCCESS);
+	whyt_must(mx_open_endpoint(0, (uint32_t)me + 1, KEY, NULL, 0, &ep) == MX_SUCCESS);
+}
+
+static mx_endpoint_addr_t meet(int other)
+{
+	mx_endpoint_addr_t a;
+	uint64_t nic;
+
+	whyt_must(mx_board_number_to_nic_id(0, &nic) == MX_SUCCESS);
+	while (mx_connect(ep, nic, (uint32_t)other + 1, KEY, 1000, &a) != MX_SUCCESS)
+		usleep(1000);
+	return a;
+}
+
+static void receive(uint64_t match)
+{
+	uint32_t result;
+	mx_status_t status;
+	mx_request_t r;
+	mx_segment_t s = {data, LONG};
+
+	whyt_must(mx_irecv(ep, &s, 1, match, MX_MATCH_MASK_NONE, NULL, &r) == MX_SUCCESS);
+	mx_wait(ep, &r, MX_INFINITE, &status, &result);
+}
+
+static void send(mx_endpoint_addr_t to, uint32_t len, uint64_t match, bool wait)
+{
+	uint32_t result;
+	mx_status_t status;
+	mx_request_t r;
+	mx_segment_t s = {data, len};
+
+	whyt_must(mx_isend(ep, &s, 1, to, match, NULL, &r) == MX_SUCCESS);
+	if (wait)
+		mx_wait(ep, &r, MX_INFINITE, &status, &result);
+}
+
+static void both_receive(int me, int n)
+{
+	begin(me);
+	meet(n - 1 - me);
+	receive((uint64_t)me + 1);
+}
+
+static void polling(int me, int n)
+{
+	mx_segment_t s = {&data, sizeof data};
+	uint32_t result = 0;
+	mx_status_t status;
+	mx_request_t r;
+
+	begin(me);
+	meet(n - 1 - me);
+	whyt_must(mx_irecv(ep, &s, 1, (uint64_t)me + 1, MX_MATCH_MASK_NONE, NULL, &r) ==
+		  MX_SUCCESS);
+	while (!result)
+		mx_test(ep, &r, &status, &result);
+}
+
+static void wrong_tag(int me, int n)
+{
+	mx_endpoint_addr_t other;
+
+	begin(me);
+	other = meet(n - 1 - me);
+	if (me == 1)
+		send(other, 100, 0x15, true);
+	receive(me == 0 ? 0x11 : 0x2);
+}
+
+static void both_send(int me, int n)
+{
+	begin(me);
+	send(meet(n - 1 - me), LONG, (uint64_t)me + 1, true);
+}
+
+static void computes(int me, int n)
+{
+	begin(me);
+	meet(n - 1 - me);
+	if (me == 1)
+		whyt_compute();
+	receive(7);
+}
+
+static void sleeps(int me, int n)
+{
+	begin(me);
+	meet(n - 1 - me);
+	if (me == 1)
+		whyt_sleep();
+	receive(7);
+}
+
+static void stop(const pid_t *pids)
+{
+	sleep(1);
+	kill(pids[1], SIGSTOP);
+}
+
+static void murder(const pid_t *pids)
+{
+	sleep(2);
+	kill(pids[1], SIGKILL);
+}
+
+static void alone(int me, int n)
+{
+	(void)n;
+	begin(me);
+	receive(3);
+}
+
+/* Everybody waits for the first, which waits for anybody; one computes. */
+static void many(int me, int n)
+{
+	begin(me);
+	if (me == 0)
+		for (int i = 1; i < n; i++)
+			meet(i);
+	else
+		meet(0);
+	if (me == 40)
+		whyt_compute();
+	receive(me == 0 ? 1 : 2);
+}
+
+static const struct whyt_case cases[] = {
+	{"both_receive",
+	 2,
+	 both_receive,
+	 NULL,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from rank 1 "
+	  "(process {1}, why_mx), and rank 1 (process {1}, why_mx) waits for a message with match "
+	  "information 0x2 from rank 0 (process {0}, why_mx).",
+	  "None of them has sent what the other waits for.",
+	  "One of them must send before it receives."}},
+	{"polling",
+	 2,
+	 polling,
+	 NULL,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from rank 1 "
+	  "(process {1}, why_mx), and rank 1 (process {1}, why_mx) waits for a message with match "
+	  "information 0x2 from rank 0 (process {0}, why_mx).",
+	  "None of them has sent what the other waits for.",
+	  "One of them must send before it receives."}},
+	{"wrong_tag",
+	 2,
+	 wrong_tag,
+	 NULL,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x11 from rank "
+	  "1 (process {1}, why_mx), and rank 1 (process {1}, why_mx) waits for a message with "
+	  "match information 0x2 from rank 0 (process {0}, why_mx).",
+	  "A message with match information 0x15 (100 bytes) from rank 1 (process {1}, why_mx) "
+	  "waits unmatched: the receive wants 0x11, which differs in bits 0x4.",
+	  "Correct the tag or port of the send or of the receive."}},
+	{"both_send",
+	 2,
+	 both_send,
+	 NULL,
+	 {"Rank 0 (process {0}, why_mx) waits until rank 1 (process {1}, why_mx) receives its "
+	  "message with match information 0x1 (1048576 bytes), and rank 1 (process {1}, why_mx) "
+	  "waits until rank 0 (process {0}, why_mx) receives its message with match information "
+	  "0x2 (1048576 bytes).",
+	  "A message with match information 0x1 (1048576 bytes) from rank 0 (process {0}, why_mx) "
+	  "waits unmatched: rank 1 (process {1}, why_mx) has posted no receive.",
+	  "Post the receive before the call that waits."}},
+	{"computes",
+	 2,
+	 computes,
+	 NULL,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x7 from rank 1 "
+	  "(process {1}, why_mx).",
+	  "Rank 1 (process {1}, why_mx) has not called Tagwire for at least * s and computes.",
+	  "Look at what it does: gdb -p {1}."}},
+	{"sleeps",
+	 2,
+	 sleeps,
+	 NULL,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x7 from rank 1 "
+	  "(process {1}, why_mx).",
+	  "Rank 1 (process {1}, why_mx) has not called Tagwire for at least * s and sleeps outside "
+	  "of it.",
+	  "Look at what it does: gdb -p {1}."}},
+	{"stopped",
+	 2,
+	 both_receive,
+	 stop,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from rank 1 "
+	  "(process {1}, why_mx).",
+	  "Rank 1 (process {1}, why_mx) is stopped by a signal.", "Let it go on: kill -CONT {1}."}},
+	{"killed",
+	 2,
+	 both_receive,
+	 murder,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from "
+	  "endpoint 2 of NIC *.",
+	  "Endpoint 2 of NIC * has ended, or is on another host.",
+	  "Find out why it ended; the message will not come."}},
+	{"alone",
+	 1,
+	 alone,
+	 NULL,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x3 from "
+	  "anybody.",
+	  "No process is there that could do so.", "Start it, or end this one."}},
+	{"many",
+	 64,
+	 many,
+	 NULL,
+	 {"Rank 0 (process {0}, why_mx) waits for a message with match information 0x1 from any of "
+	  "63 processes; 62 more wait behind it.",
+	  "Rank 40 (process {40}, why_mx) has not called Tagwire for at least * s and computes.",
+	  "Look at what it does: gdb -p {40}."}},
+};
+
+int main(int argc, char **argv)
+{
+	return whyt_main(argc, argv, cases, tw_countof(cases));
+}
