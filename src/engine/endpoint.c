@@ -290,7 +290,7 @@ static struct tw_ep *new_ep(const struct tw_open *how, struct tw_slot_entry *s)
 	ep->unexpected = ep->iface->unexpected;
 	ep->owner = how->owner;
 	ep->eager_max = tw_settings.eager_max;
-	ep->protos = tw_transfer_protos(tw_settings.rndv);
+	ep->rndv = (uint8_t)tw_settings_choice(tw_settings.rndv, TW_RNDV_CHOICES);
 	ep->short_max = tw_min((uint32_t)TW_SHORT_SEND, ep->eager_max);
 	ep->epfd = ep->wakefd = ep->stats_fd = -1;
 	tw_list_init(&ep->done);

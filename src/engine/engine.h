@@ -332,6 +332,15 @@ static inline bool tw_is_remote(const struct tw_peer *p)
 	return TW_USES_NET && p->link->remote;
 }
 
+/*
+ * The pieces of a message of this length on one host: the receiver copies one while the sender
+ * copies the next (doc/decisions.md, 5).
+ */
+static inline uint32_t tw_piece(uint32_t len)
+{
+	return tw_min(tw_max(len / 4, 16384u), 32768u);
+}
+
 /* Size of the keys of its memory. */
 static inline uint32_t tw_key_size(const struct tw_peer *p)
 {

@@ -171,7 +171,6 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	p->filter = other->filter;
 	p->credits = p->granted = other->window;
 	p->window = window;
-	p->shares = 0;
 	outdate(p);
 	share_out(ep);
 	tw_stats_peer(p);

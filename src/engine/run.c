@@ -259,6 +259,10 @@ unsigned tw_recv_ring(struct tw_ring_rx *rx, unsigned budget, bool *left)
 		if (!got)
 			break;
 		n += got;
+		/* A writer that waits for space goes on meanwhile. */
+		if (tw_unlikely(rx->btail - rx->bpublished >= rx->max_payload / 2) && p->link == link &&
+		    tw_ring_publish(rx))
+			link->provider->wake(link);
 	}
 	/* Its peers also learn of a poll that takes time. */
 	*left |= n >= budget;

@@ -8,23 +8,12 @@
 #define POLL_EVERY 64u	  /* messages to a peer */
 #define WAKE_MIN 262144	  /* less is moved in less time than a processor takes to wake up */
 
-/*
- * The size of the pieces of an eager message: small enough that the receiver copies one
- * while the sender copies the next, large enough to hide the cost of a slot.
- */
+/* The size of the pieces of an eager message: its first packet has more than its bytes. */
 static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 {
-	if (tw_is_remote(p))
-		return p->link->max_payload - (uint32_t)(sizeof(struct tw_ref) + sizeof(uint64_t));
-	return len <= TW_SHORT_SEND ? TW_SHORT_SEND : len <= 8192 ? 2048 : 8192;
-}
+	uint32_t most = p->link->max_payload - (uint32_t)(sizeof(struct tw_ref) + sizeof(uint64_t));
 
-/* An announced message waits for a reply, which costs more to a remote peer. */
-static uint64_t eager_max(const struct tw_peer *p)
-{
-	uint64_t near = p->ep->eager_max;
-
-	return tw_is_remote(p) ? (near + 1) * TW_REMOTE_EAGER : near;
+	return tw_is_remote(p) ? most : tw_min(tw_piece(len), most);
 }
 
 /* Sends one packet of an eager message, with the reference first if needed. */
@@ -186,7 +175,7 @@ static bool try_send(struct tw_peer *p, struct tw_req *r)
 		return tw_am_flush(p, r);
 	/* The credits of a message are taken once, with its first packet. */
 	if (r->at == 0) {
-		if (r->len > eager_max(p))
+		if (r->len > p->ep->eager_max)
 			return announce(p, r);
 		if (tw_credit_cost(r->len) > p->credits)
 			return without_credit(p, r);

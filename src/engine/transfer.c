@@ -2,8 +2,7 @@
 /*
  * Messages whose requests do not end at once: long ones, and sends that wait until
  * they are matched. The sender announces; the receiver, once it has a match, gets the
- * data from the sender's memory, or asks for it (CTS, then DATA), or for a part of it
- * to be written (SHARE, then PUT). Nothing is sent from inside an arrival: the request
+ * data from the sender's memory, or asks for it (CTS, then DATA). Nothing is sent from inside an arrival: the request
  * goes into a state in which a packet is due, which tw_transfer_flush() sends.
  */
 #include <stdlib.h>
@@ -14,7 +13,6 @@
 
 #define REST_US 1000	  /* data rests so long before one looks again, then twice as long */
 #define REST_MAX_US 16000 /* and so on up to this */
-#define LATE_US 100	  /* no put of a peer that polls takes so long, or it does not matter */
 
 /*
  * Rests: nothing is left to do before the program polls or tw_transfer_expire() finds more.
@@ -29,7 +27,6 @@ enum counted { UNCOUNTED, RESTS, PASSIVE, ACTIVE };
 #define DUE(...) {offsetof(struct tw_peer, replying), __VA_ARGS__}
 /* clang-format on */
 #define OWN_REF sizeof(struct tw_ref)
-#define SHARED sizeof(struct tw_share)
 
 /* The list of its peer that a request is on in each state, and the packet that is due. */
 static const struct state {
@@ -39,11 +36,6 @@ static const struct state {
 	[TW_XFER_UNMATCHED] = AT(waiting, PASSIVE),
 	[TW_XFER_ANNOUNCED] = AT(waiting, PASSIVE),
 	[TW_XFER_SENDING] = AT(pushing, ACTIVE),
-	[TW_XFER_PUTTING] = AT(pushing, ACTIVE),
-	[TW_XFER_PUT_DUE] = DUE(TW_PUT, TW_DONE_OK, TW_SEND_CONTROL, 0, ACTIVE),
-	/* A receiver that has nothing left to do need not be rung. */
-	[TW_XFER_PUT_ALL_DUE] = DUE(TW_PUT, TW_DONE_OK, TW_SEND_NOTICE, 0, ACTIVE),
-	[TW_XFER_PUT_FAILED_DUE] = DUE(TW_PUT, TW_DONE_FAILED, TW_SEND_CONTROL, 0, ACTIVE),
 	/* A packet that only ends a send waits until its program looks. */
 	[TW_XFER_ACK_DUE] = DUE(TW_ACK, 0, TW_SEND_NOTICE, 0, UNCOUNTED),
 	[TW_XFER_MATCHED] = AT(waiting, RESTS),
@@ -51,11 +43,6 @@ static const struct state {
 	[TW_XFER_COPYING] = AT(waiting, ACTIVE),
 	[TW_XFER_GETTING] = AT(pulling, ACTIVE),
 	[TW_XFER_DRAINING] = AT(waiting, ACTIVE),
-	[TW_XFER_SHARE_DUE] = DUE(TW_SHARE, 0, TW_SEND_CONTROL, SHARED, ACTIVE),
-	[TW_XFER_SHARE_ALL_DUE] = DUE(TW_SHARE, 0, TW_SEND_CONTROL, SHARED, ACTIVE),
-	[TW_XFER_SPLIT] = AT(pulling, ACTIVE),
-	[TW_XFER_SPLIT_WAIT] = AT(waiting, ACTIVE),
-	[TW_XFER_WRITTEN] = AT(waiting, PASSIVE),
 	[TW_XFER_DONE_DUE] = DUE(TW_DONE, TW_DONE_OK, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_DONE_FAILED_DUE] = DUE(TW_DONE, TW_DONE_FAILED, TW_SEND_NOTICE, 0, ACTIVE),
 	[TW_XFER_CANCEL_DUE] = DUE(TW_CANCEL, 0, TW_SEND_CONTROL, 0, UNCOUNTED),
@@ -102,17 +89,10 @@ static void asked_for(struct tw_peer *p, struct tw_req *r)
 	p->ep->counters[TW_C_RNDV_PUSH]++;
 }
 
-static void learn(struct tw_peer *p, struct tw_req *r)
-{
-	if ((r->flags & TW_R_SAMPLE) && p->ep->nmoving == 1)
-		tw_choose_sample(tw_transfer_learnt(p), (enum tw_proto)r->proto, r->xfer_len,
-				 tw_clock() - r->started);
-}
-
 static void got(struct tw_peer *p, struct tw_req *r)
 {
-	p->ep->counters[r->proto == TW_PROTO_SPLIT ? TW_C_RNDV_SPLIT : TW_C_RNDV_PULL]++;
-	learn(p, r);
+	(void)r;
+	p->ep->counters[TW_C_RNDV_PULL]++;
 }
 
 /* The data can still be sent. */
@@ -121,37 +101,6 @@ static void ask_instead(struct tw_peer *p, struct tw_req *r)
 	p->ep->counters[TW_C_PULL_REFUSED]++;
 	r->proto = TW_PROTO_COPY;
 	r->at = 0;
-	r->flags &= (uint8_t)~TW_R_SAMPLE;
-}
-
-static void shared(struct tw_peer *p, struct tw_req *r)
-{
-	(void)r;
-	p->shares++;
-}
-
-static void put_over(struct tw_peer *p, struct tw_req *r)
-{
-	p->shares--;
-	p->put_late = tw_clock() - r->started > tw_clock_us(LATE_US);
-	tw_transfer_settle(p, r);
-}
-
-/* The receiver also reads what the sender could not write. */
-static void get_rest(struct tw_peer *p, struct tw_req *r)
-{
-	p->ep->counters[TW_C_PUT_FAILED]++;
-	p->cannot_put = true;
-	r->flags &= (uint8_t)~TW_R_SAMPLE;
-	r->proto = TW_PROTO_GET;
-	r->until = r->xfer_len;
-	put_over(p, r);
-}
-
-static void written(struct tw_peer *p, struct tw_req *r)
-{
-	p->shares--;
-	got(p, r);
 }
 
 /* The table ------------------------------------------------------------------ */
@@ -178,18 +127,11 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 	/* A long send. The peer may read its memory at any moment, so it does not expire. */
 	ON(NONE, ANNOUNCE, ANNOUNCED, NULL),
 	ON(ANNOUNCED, CTS, SENDING, NULL),
-	ON(ANNOUNCED, SHARE, PUTTING, NULL),
 	END(ANNOUNCED, DONE, NULL, TW_S_OK),
 	END(ANNOUNCED, DONE_FAILED, NULL, TW_S_ABORTED),
 	ON(ANNOUNCED, RECALL, ANNOUNCED, ask_back),
 	END(ANNOUNCED, CANCELLED, NULL, AS_ASKED),
 	END(SENDING, MOVED_ALL, NULL, TW_S_OK),
-	ON(PUTTING, MOVED, PUT_DUE, NULL),
-	ON(PUTTING, MOVED_ALL, PUT_ALL_DUE, NULL),
-	ON(PUTTING, REFUSED, PUT_FAILED_DUE, NULL),
-	ON(PUT_DUE, SAID, ANNOUNCED, NULL),
-	ON(PUT_FAILED_DUE, SAID, ANNOUNCED, NULL),
-	END(PUT_ALL_DUE, SAID, NULL, TW_S_OK),
 
 	/* The receive of a message whose sender waits for the match. */
 	ON(NONE, MATCHED_SYNC, ACK_DUE, NULL),
@@ -202,24 +144,12 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 	ON(MATCHED, COPY, CTS_DUE, NULL),
 	ON(CTS_DUE, SAID, COPYING, asked_for),
 	ON(COPYING, DATA, COPYING, NULL),
-	END(COPYING, MOVED_ALL, learn, TW_S_OK),
+	END(COPYING, MOVED_ALL, NULL, TW_S_OK),
 	ON(MATCHED, GET, GETTING, NULL),
 	ON(GETTING, ISSUED, DRAINING, NULL),
-	ON(GETTING, SPLIT, SHARE_DUE, NULL),
 	ON(DRAINING, GOT, DONE_DUE, got),
 	ON(DRAINING, REFUSED, CTS_DUE, ask_instead),
 	ON(DRAINING, FAULT, DONE_FAILED_DUE, NULL),
-	ON(MATCHED, SPLIT, SHARE_DUE, NULL),
-	ON(SHARE_DUE, SAID, SPLIT, shared),
-	ON(SPLIT, ISSUED, SPLIT_WAIT, NULL),
-	ON(SPLIT, PUT, GETTING, put_over),
-	ON(SPLIT, PUT_FAILED, GETTING, get_rest),
-	ON(SPLIT_WAIT, PUT, GETTING, put_over),
-	ON(SPLIT_WAIT, PUT_FAILED, GETTING, get_rest),
-	ON(MATCHED, PUT_WHOLE, SHARE_ALL_DUE, NULL),
-	ON(SHARE_ALL_DUE, SAID, WRITTEN, shared),
-	END(WRITTEN, PUT, written, TW_S_OK),
-	ON(WRITTEN, PUT_FAILED, GETTING, get_rest),
 	END(DONE_DUE, SAID, NULL, TW_S_OK),
 	END(DONE_FAILED_DUE, SAID, NULL, TW_S_ABORTED),
 
@@ -363,9 +293,8 @@ void tw_transfer_lost(struct tw_peer *p, struct tw_req *r, enum tw_status why)
 bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r)
 {
 	const struct state *s = &states[r->state];
-	struct tw_share share = {
-		{r->obj.index, r->obj.gen}, (uintptr_t)r->seg.ptr + r->until, r->until, 0};
-	struct iovec iov = {&share, s->payload};
+	struct tw_ref ref = {r->obj.index, r->obj.gen};
+	struct iovec iov = {&ref, s->payload};
 	struct tw_hdr hdr = tw_hdr_make(s->packet, s->flags, 0,
 					r->kind != TW_SEND ? r->xfer_len : 0,
 					tw_ref_pack(r->remote));
@@ -404,25 +333,6 @@ static enum tw_err take_data(struct tw_peer *p, struct tw_req *r, struct tw_hdr 
 	return tw_transfer_step(p, r, r->at < r->xfer_len ? TW_ON_DATA : TW_ON_MOVED_ALL);
 }
 
-static enum tw_err share(struct tw_peer *p, struct tw_req *r, struct tw_hdr hdr, const void *data,
-			 uint32_t len)
-{
-	struct tw_share s;
-
-	/* A put that is not done by us here would end after this send could. */
-	if (!p->link->by_cpu || !tw_transfer_takes(r, TW_ON_SHARE) || len != sizeof(s))
-		return TW_EPROTO;
-	memcpy(&s, data, sizeof(s));
-	if (tw_hdr_len(hdr) > r->len || s.from >= tw_hdr_len(hdr))
-		return TW_EPROTO;
-	r->proto = TW_PROTO_SPLIT;
-	r->remote = s.ref;
-	r->remote_address = s.address - s.from;
-	r->xfer_len = tw_hdr_len(hdr);
-	r->at = r->until = s.from;
-	return tw_transfer_step(p, r, TW_ON_SHARE);
-}
-
 /* Packets that name a request. */
 static enum tw_err for_request(struct tw_peer *p, struct tw_req *r, struct tw_hdr hdr,
 			       const void *data, uint32_t len)
@@ -436,12 +346,8 @@ static enum tw_err for_request(struct tw_peer *p, struct tw_req *r, struct tw_hd
 		return take_data(p, r, hdr, data, len);
 	case TW_DONE:
 		return tw_transfer_step(p, r, ok ? TW_ON_DONE : TW_ON_DONE_FAILED);
-	case TW_ACK:
-		return tw_transfer_step(p, r, TW_ON_ACK);
-	case TW_SHARE:
-		return share(p, r, hdr, data, len);
 	default:
-		return tw_transfer_step(p, r, ok ? TW_ON_PUT : TW_ON_PUT_FAILED);
+		return tw_transfer_step(p, r, TW_ON_ACK);
 	}
 }
 
@@ -455,8 +361,6 @@ enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void 
 	case TW_DATA:
 	case TW_DONE:
 	case TW_ACK:
-	case TW_SHARE:
-	case TW_PUT:
 		r = tw_req_named(p, hdr.match);
 		if (r)
 			return for_request(p, r, hdr, payload, len);

@@ -16,10 +16,6 @@ enum tw_transfer {
 	TW_XFER_UNMATCHED, /* all data has left; it ends when it is matched */
 	TW_XFER_ANNOUNCED, /* the receiver decides what comes next */
 	TW_XFER_SENDING,   /* DATA packets */
-	TW_XFER_PUTTING,   /* what the receiver does not get, or all of it */
-	TW_XFER_PUT_DUE,
-	TW_XFER_PUT_ALL_DUE,
-	TW_XFER_PUT_FAILED_DUE,
 	/* Of a receive. */
 	TW_XFER_ACK_DUE,
 	TW_XFER_MATCHED, /* its data rests, as long as both programs compute and no core idles */
@@ -27,11 +23,6 @@ enum tw_transfer {
 	TW_XFER_COPYING,  /* DATA packets come */
 	TW_XFER_GETTING,  /* pieces are still to be asked for */
 	TW_XFER_DRAINING, /* all are; some are under way */
-	TW_XFER_SHARE_DUE,
-	TW_XFER_SHARE_ALL_DUE,
-	TW_XFER_SPLIT,	    /* gets the front, while the sender puts the rest */
-	TW_XFER_SPLIT_WAIT, /* has asked for all of the front, the sender has not finished */
-	TW_XFER_WRITTEN,    /* the sender puts all */
 	TW_XFER_DONE_DUE,
 	TW_XFER_DONE_FAILED_DUE,
 	/* Of a request made for one packet. */
@@ -62,13 +53,10 @@ enum tw_transfer_event {
 	TW_ON_EMPTY,
 	TW_ON_COPY,
 	TW_ON_GET,
-	TW_ON_SPLIT,
-	TW_ON_PUT_WHOLE,
 	TW_ON_REST,
 	/* The packet that is due has been sent. */
 	TW_ON_SAID,
 	/* All bytes of this side have moved, or all of the message. */
-	TW_ON_MOVED,
 	TW_ON_MOVED_ALL,
 	/* All gets have begun; then, how gets ended, and puts. */
 	TW_ON_ISSUED,
@@ -85,13 +73,10 @@ enum tw_transfer_event {
 	TW_ON_EXPIRED,
 	/* Packets. */
 	TW_ON_CTS,
-	TW_ON_SHARE,
 	TW_ON_DONE,
 	TW_ON_DONE_FAILED,
 	TW_ON_ACK,
 	TW_ON_DATA,
-	TW_ON_PUT,
-	TW_ON_PUT_FAILED,
 	TW_ON_CANCELLED,
 	TW_NONS
 };
@@ -130,13 +115,6 @@ enum tw_err tw_transfer_packet(struct tw_peer *p, struct tw_hdr hdr, const void 
 
 /* transfer_move.c ----------------------------------------------------------- */
 
-/* The ways that TAGWIRE_RNDV allows. */
-unsigned tw_transfer_protos(const char *name);
-/* The experience with them on such links. */
-static inline struct tw_choose *tw_transfer_learnt(const struct tw_peer *p)
-{
-	return &p->ep->choose[!p->link->by_cpu];
-}
 /* Chooses one for a receive that has met an announcement. */
 enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r);
 /* Lets the other side read the data of a send; 0 if it cannot. */

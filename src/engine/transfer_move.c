@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bytes of a transfer: by which protocol, and piece by piece. Get: the receiver
- * reads all of it. Split, where processors do the copying: the receiver reads the
- * front while the sender writes the rest; two processors are nearly twice as fast as
- * one. Copy: packets.
+ * The bytes of a transfer: by which protocol, and piece by piece. Copy: packets, which both sides
+ * copy at once. Get: the receiver reads the sender's memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +10,9 @@
 #include "engine/quick.h"
 #include "engine/window.h"
 
-#define PULL_MIN 8192	   /* a system call costs more than copying this twice */
-#define SPLIT_MIN 32768	   /* the same, and a message more */
 #define STILL_MIN 262144   /* from here on it always pays to look twice whether the peer polls */
 #define STILL_US 2	   /* a polling program does so at least once in this time */
 #define REST_MIN (8 << 20) /* less is sooner moved: doc/decisions.md, 17 */
-#define LEAD 4096	   /* the receiver of a split starts earlier, by about so many bytes */
-#define PUSH_PIECE (16 * 1024)
 #define PUSH_BUDGET 16		   /* pieces pushed in one go */
 #define PIECE (256 * 1024)	   /* bytes of one get or put */
 #define REMOTE_PIECE (1024 * 1024) /* and of one that others wait for */
@@ -36,12 +30,9 @@ static bool still_polls(const struct tw_peer *p, uint32_t len)
 	const struct tw_provider *ops = p->link->provider;
 	uint64_t start, end;
 
-	/* One that is writing the rest of another will look when that is done. */
-	if (p->shares)
-		return true;
 	if (!ops->polls || !ops->polls(p->link, 0))
 		return false;
-	if (len < STILL_MIN && !p->put_late)
+	if (len < STILL_MIN)
 		return true;
 	start = tw_clock();
 	end = start + tw_clock_us(STILL_US);
@@ -53,95 +44,39 @@ static bool still_polls(const struct tw_peer *p, uint32_t len)
 	return false;
 }
 
-/* One that only waits may as well write, while our program computes: it is woken for it. */
-static bool waits_for_us(const struct tw_peer *p, uint32_t len)
+/* While our program computes one get moves all, or nothing moves, where we see when the peer
+ * begins to wait for it. */
+static enum tw_transfer_event choose_idle(struct tw_peer *p, const struct tw_req *r)
 {
 	const struct tw_provider *ops = p->link->provider;
 
-	return len >= STILL_MIN && ops->waits && ops->waits(p->link);
-}
-
-static bool can_split(const struct tw_peer *p, const struct tw_req *r, uint32_t len)
-{
-	return p->link->by_cpu && r->nsegs == 1 && len >= SPLIT_MIN && !p->cannot_put &&
-	       (p->ep->protos & TW_PROTO_BIT(TW_PROTO_SPLIT));
-}
-
-/* Where the peer's half of what is left begins. */
-static uint32_t share_from(const struct tw_req *r)
-{
-	return r->at + (((r->xfer_len - r->at) / 2 + LEAD) & ~(uint32_t)(LEAD - 1));
+	return r->xfer_len >= REST_MIN && ops->waits && !ops->waits(p->link) &&
+			       !still_polls(p, r->xfer_len) && !tw_cores_idle()
+		       ? TW_ON_REST
+		       : TW_ON_GET;
 }
 
 /*
- * While our program computes: the peer writes all of it, or one get does, or nothing moves,
- * where we see when the peer begins to wait for it.
+ * On one host both sides copy, if both poll: then two processors work, the data stays in their
+ * caches, and the kernel pins no page. A sender that does not poll has its data read.
  */
-static enum tw_transfer_event choose_idle(struct tw_peer *p, struct tw_req *r, bool splits)
-{
-	if (still_polls(p, r->xfer_len) || waits_for_us(p, r->xfer_len)) {
-		if (!splits)
-			return TW_ON_GET;
-		r->proto = TW_PROTO_SPLIT;
-		r->until = 0;
-		return TW_ON_PUT_WHOLE;
-	}
-	return r->xfer_len >= REST_MIN && p->link->provider->waits && !tw_cores_idle() ? TW_ON_REST
-										       : TW_ON_GET;
-}
-
-/*
- * The side that idles moves the data, whatever is faster; when both poll, the protocol that
- * was measured to be faster.
- */
-static enum tw_transfer_event choose_polling(struct tw_peer *p, struct tw_req *r, bool splits)
-{
-	static const uint8_t begins[] = {[TW_PROTO_SPLIT] = TW_ON_SPLIT,
-					 [TW_PROTO_GET] = TW_ON_GET,
-					 [TW_PROTO_COPY] = TW_ON_COPY};
-	unsigned protos = TW_PROTO_BIT(TW_PROTO_COPY) | TW_PROTO_BIT(TW_PROTO_GET);
-
-	if (r->xfer_len < PULL_MIN)
-		protos = TW_PROTO_BIT(TW_PROTO_COPY);
-	else if (splits)
-		protos = p->ep->protos;
-	r->proto = (uint8_t)tw_choose(tw_transfer_learnt(p), r->xfer_len, protos);
-	/* The others need the peer. */
-	if (r->proto != TW_PROTO_GET && !still_polls(p, r->xfer_len)) {
-		r->proto = TW_PROTO_GET;
-		return TW_ON_GET;
-	}
-	/* Beside others, or behind them, its time tells nothing. */
-	if (p->ep->nmoving == 1 && tw_choose_teaches(tw_transfer_learnt(p), r->xfer_len))
-		r->flags |= TW_R_SAMPLE;
-	r->until = r->proto == TW_PROTO_SPLIT ? share_from(r) : r->xfer_len;
-	return (enum tw_transfer_event)begins[r->proto];
-}
-
 enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 {
-	r->proto = TW_PROTO_GET;
+	enum tw_transfer_event e = TW_ON_COPY;
+
 	if (!r->xfer_len)
-		return TW_ON_EMPTY;
-	if (!r->remote_address || !p->link->can_get ||
-	    p->ep->protos == TW_PROTO_BIT(TW_PROTO_COPY)) {
-		r->proto = TW_PROTO_COPY;
-		return TW_ON_COPY;
-	}
-	if (p->link->direct || p->ep->protos == TW_PROTO_BIT(TW_PROTO_GET))
-		return TW_ON_GET;
-	r->started = tw_clock();
+		e = TW_ON_EMPTY;
+	else if (!r->remote_address || !p->link->can_get || p->ep->rndv == TW_RNDV_PUSH)
+		e = TW_ON_COPY;
+	else if (p->link->direct || !p->link->by_cpu || p->ep->rndv == TW_RNDV_PULL)
+		e = TW_ON_GET;
 	/* For a program that sleeps the service thread is as good as its own call. */
-	return (p->ep->host.state == TW_IDLE && !p->ep->awaited ? choose_idle : choose_polling)(
-		p, r, can_split(p, r, r->xfer_len));
-}
-
-unsigned tw_transfer_protos(const char *name)
-{
-	static const uint8_t protos[] = {TW_ALL_PROTOS, TW_PROTO_BIT(TW_PROTO_COPY),
-					 TW_PROTO_BIT(TW_PROTO_GET), TW_PROTO_BIT(TW_PROTO_SPLIT)};
-
-	return protos[tw_settings_choice(name, TW_RNDV_CHOICES)];
+	else if (p->ep->host.state == TW_IDLE && !p->ep->awaited)
+		e = choose_idle(p, r);
+	else if (!still_polls(p, r->xfer_len))
+		e = TW_ON_GET;
+	r->proto = e == TW_ON_COPY ? TW_PROTO_COPY : TW_PROTO_GET;
+	return e;
 }
 
 /* Remote memory --------------------------------------------------------------- */
@@ -229,21 +164,6 @@ bool tw_transfer_begun(struct tw_peer *p, struct tw_req *r, enum tw_err err, uin
 	return true;
 }
 
-/* A peer that computed when the data was asked for, and polls now, writes half of the rest. */
-static bool shares_now(struct tw_peer *p, struct tw_req *r)
-{
-	if (!r->at || r->until != r->xfer_len || !can_split(p, r, r->until - r->at) ||
-	    p->ep->host.state == TW_IDLE ||
-	    tw_choose_best(tw_transfer_learnt(p), r->xfer_len) != TW_PROTO_SPLIT ||
-	    !p->link->provider->polls(p->link, r->started))
-		return false;
-	r->proto = TW_PROTO_SPLIT;
-	r->until = share_from(r);
-	tw_transfer_step(p, r, TW_ON_SPLIT);
-	tw_transfer_reply(p, r);
-	return true;
-}
-
 /* One get; false when there is no room for it. */
 static bool get_piece(struct tw_peer *p, struct tw_req *r)
 {
@@ -253,8 +173,6 @@ static bool get_piece(struct tw_peer *p, struct tw_req *r)
 	unsigned n = tw_req_iov(r, r->at, want, iov, tw_countof(iov), &covered);
 	enum tw_err err = TW_OK;
 
-	if (shares_now(p, r))
-		return true;
 	if (want)
 		err = p->link->provider->get(p->link, iov, n, r->remote_address + r->at, r->rma, r);
 	return tw_transfer_begun(p, r, err, covered);
@@ -305,7 +223,7 @@ void tw_transfer_ended(struct tw_link *link, void *cookie, enum tw_err err)
 static bool send_piece(struct tw_peer *p, struct tw_req *r)
 {
 	struct iovec iov[TW_MAX_SEGMENTS];
-	uint32_t most = tw_min((uint32_t)PUSH_PIECE, p->link->max_payload), covered;
+	uint32_t most = tw_min(tw_piece(r->xfer_len), p->link->max_payload), covered;
 	uint32_t want = tw_min(most, r->xfer_len - r->at);
 	struct tw_hdr hdr = tw_hdr_make(TW_DATA, 0, 0, r->at, tw_ref_pack(r->remote));
 	enum tw_send_class cls = r->at + want == r->xfer_len ? TW_SEND_ENGINE : TW_SEND_PLAIN;
@@ -319,24 +237,6 @@ static bool send_piece(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
-static void put_piece(struct tw_peer *p, struct tw_req *r)
-{
-	struct iovec iov[NPIECES];
-	uint32_t want = tw_min((uint32_t)PIECE, r->xfer_len - r->at), covered;
-	unsigned n = tw_req_iov(r, r->at, want, iov, NPIECES, &covered);
-	enum tw_err err =
-		p->link->provider->put(p->link, iov, n, r->remote_address + r->at, NULL, r);
-
-	r->at += covered;
-	if (err == TW_OK && r->at < r->xfer_len)
-		return;
-	if (err != TW_OK)
-		tw_transfer_step(p, r, TW_ON_REFUSED);
-	else
-		tw_transfer_step(p, r, r->until ? TW_ON_MOVED : TW_ON_MOVED_ALL);
-	tw_transfer_reply(p, r);
-}
-
 static bool push(struct tw_peer *p)
 {
 	bool moved = false;
@@ -344,17 +244,13 @@ static bool push(struct tw_peer *p)
 	for (int budget = PUSH_BUDGET; budget > 0 && !tw_list_empty(&p->pushing);) {
 		struct tw_req *r = tw_list_first(&p->pushing, struct tw_req, link);
 
-		if (r->state != TW_XFER_SENDING) {
-			put_piece(p, r);
-			copied(p->ep);
-			budget -= PUSH_BUDGET / 2;
-		} else if (send_piece(p, r)) {
-			budget--;
-		} else {
+		if (!send_piece(p, r))
 			break;
-		}
+		budget--;
 		moved = true;
 	}
+	if (moved)
+		copied(p->ep);
 	return moved;
 }
 

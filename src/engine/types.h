@@ -16,7 +16,6 @@
 #include "base/pool.h"
 #include "base/settings.h"
 #include "base/stats.h"
-#include "engine/choose.h"
 #include "engine/match.h"
 #include "engine/uses.h"
 #include "engine/wire.h"
@@ -27,7 +26,6 @@
 
 #define TW_MAX_OPEN 2048 /* slots of open endpoints of a process */
 #define TW_MAX_SEGMENTS 256
-#define TW_REMOTE_EAGER 8 /* so many times the eager limit to a remote peer */
 /*
  * Bits of a request's handle: generation, number, slot of the endpoint. MX hands it out as a
  * pointer; with 32 bits a handle that is used after its request has ended may name a later one.
@@ -87,6 +85,9 @@ enum tw_status {
 	TW_NSTATUS
 };
 
+/* How the data of a message has gone. */
+enum tw_proto { TW_PROTO_COPY, TW_PROTO_GET };
+
 enum tw_kind { TW_SEND, TW_RECV, TW_CONNECT, TW_READ, TW_WRITE, TW_ATOMIC, TW_AM_SEND, TW_SENT };
 /* SENT: of an interface that keeps requests for sends that leave at once. */
 
@@ -98,7 +99,6 @@ enum tw_req_flags {
 	TW_R_POSTED = 16, /* in the matcher */
 	TW_R_URGENT = 32, /* of a send: the other engine must act on it */
 	TW_R_CLAIM = 32,  /* of a receive: into memory of the engine, see tw_req_claimed() */
-	TW_R_SAMPLE = 64, /* of a receive: its time teaches which protocol is faster */
 	TW_R_ASKED = 128  /* of a send: asked back, to end with r->status */
 };
 
@@ -128,7 +128,7 @@ struct tw_req {
 	uint8_t kind : 4;  /* enum tw_kind */
 	uint8_t extra : 4; /* enum tw_req_extra */
 	uint8_t state; /* enum tw_transfer */
-	uint8_t proto; /* enum tw_proto: how the data went; packets, if nothing was chosen */
+	uint8_t proto; /* enum tw_proto */
 	bool active;   /* counted in nactive */
 	struct tw_list link; /* the one list it is on: of its peer, or done */
 	struct tw_peer *peer;
@@ -248,13 +248,10 @@ struct tw_peer {
 	uint32_t index;
 	uint8_t state;	 /* enum tw_peer_state */
 	uint8_t why;	 /* enum tw_status of later sends, once down */
-	bool cannot_put; /* its puts have failed */
-	bool put_late;	 /* its last one took so long that it must have computed */
 	bool barred;	 /* no connect has presented its filter; see tw_peer_bar() */
 	/* Sending. */
 	uint32_t credits; /* lines of eager data that may be sent */
 	uint32_t granted; /* credits at the start */
-	uint32_t shares;  /* receives whose rest it is writing */
 	/* Receiving. */
 	uint32_t window, used;	/* lines granted, lines in use */
 	uint32_t unreturned;	/* lines to return */
@@ -402,8 +399,7 @@ struct tw_ep {
 	struct tw_prov lender; /* of host.lanes; ops NULL: none */
 	struct tw_pool reqs;
 	uint32_t eager_max, short_max; /* short: in one packet */
-	unsigned protos;	       /* TW_PROTO_BIT() of the protocols that the settings allow */
-	struct tw_choose choose[2];    /* among them: to peers on links that are by_cpu, or not */
+	uint8_t rndv;		       /* enum tw_rndv */
 	/* -- */
 	struct tw_host host;
 	uint32_t max_peers;

@@ -40,7 +40,7 @@ static bool served(const struct tw_peer *p, const struct tw_req *r)
 {
 	return r->kind == TW_ATOMIC || r->tries > 1 || !p->link->can_get ||
 	       r->import->key_len != tw_key_size(p) ||
-	       p->ep->protos == TW_PROTO_BIT(TW_PROTO_COPY);
+	       p->ep->rndv == TW_RNDV_PUSH;
 }
 
 /* A piece that the owner's engine moves. It ends with a REPLY. */

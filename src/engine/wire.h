@@ -12,8 +12,6 @@
  *   DONE    sender's ref       bytes taken     -  (flags: enum tw_done)
  *   ACK     sender's ref       -               -
  *   CREDIT  -                  -               -
- *   SHARE   sender's ref       bytes to send    struct tw_share
- *   PUT     receiver's ref     -               -  (flags: enum tw_done)
  *   AM      interface's         payload length   bytes  (for its am_handler)
  *   CANCEL  sender's ref       -               -
  *   CANCELLED sender's ref     -               -  (flags: enum tw_cancel)
@@ -21,8 +19,7 @@
  *
  * EAGER, FRAG, RTS and AM arrive in the order of the sends. The rest names its
  * request and may overtake. EAGER, RTS and CREDIT return credits; those of any other
- * packet count too, but are 0. A PUT of the whole
- * message ends both requests: no DONE follows it.
+ * packet count too, but are 0.
  */
 #ifndef TW_WIRE_H
 #define TW_WIRE_H
@@ -38,8 +35,6 @@ enum tw_packet {
 	TW_DONE,
 	TW_ACK,
 	TW_CREDIT,
-	TW_SHARE,
-	TW_PUT,
 	TW_CANCEL,
 	TW_CANCELLED,
 	TW_AM,
@@ -71,14 +66,6 @@ struct tw_rts {
 			  /* If so, the key follows where the link has keys. */
 } TW_WIRE;
 _Static_assert(sizeof(struct tw_rts) == 16, "wire format");
-
-/* The part that the sender is to write, from byte `from' on. */
-struct tw_share {
-	struct tw_ref ref; /* of the receiver */
-	uint64_t address;
-	uint32_t from, pad;
-} TW_WIRE;
-_Static_assert(sizeof(struct tw_share) == 24, "wire format");
 
 static inline struct tw_hdr tw_hdr_make(uint8_t type, uint8_t flags, uint16_t credits, uint32_t len,
 					uint64_t match)

@@ -280,7 +280,7 @@ static mrapi_status_t open_endpoint(const uint64_t *hosts)
 	}
 	if (!strcmp(tw_settings.rmem, "served")) {
 		ep = tw_enter(handle);
-		ep->protos = TW_PROTO_BIT(TW_PROTO_COPY);
+		ep->rndv = TW_RNDV_PUSH;
 		tw_leave(ep);
 	}
 	/* [set-up] */

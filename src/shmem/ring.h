@@ -149,6 +149,7 @@ struct tw_ring_rx {
 	uint32_t tail; /* next slot to read */
 	uint32_t btail;
 	uint32_t published; /* tail as the writer can see it */
+	uint32_t bpublished; /* and btail */
 	uint32_t max_payload;
 	uint64_t packet_at; /* tick at which a packet was taken that was no short message */
 	bool refused;	    /* the engine does not accept the next packet */
@@ -457,6 +458,7 @@ static inline bool tw_ring_publish(struct tw_ring_rx *rx)
 	atomic_store_explicit(&rx->ring->taken.bytes, rx->btail, memory_order_release);
 	atomic_store_explicit(&rx->ring->taken.slots, rx->tail, memory_order_release);
 	rx->published = rx->tail;
+	rx->bpublished = rx->btail;
 	/* [ring-room] */
 	if (tw_unlikely(rx->fence))
 		atomic_thread_fence(memory_order_seq_cst);

@@ -26,7 +26,7 @@ struct attacker {
 	struct st_name victim, friend;
 	/* The victim is asked to connect to this id, plus 1; it makes it 0 again. */
 	atomic_uint *dial;
-	uint64_t hellos, connections, packets, scribbles, accepts, certain, shared, asked;
+	uint64_t hellos, connections, packets, scribbles, accepts, certain, asked;
 };
 
 /* One attack of a random kind. */
@@ -40,8 +40,7 @@ void attack_certain(struct attacker *a);
 struct told {
 	uint8_t type;
 	struct tw_ref ref;
-	uint32_t want;	       /* bytes, with CTS or SHARE */
-	struct tw_share share; /* with SHARE */
+	uint32_t want; /* bytes, with CTS */
 };
 
 /* What is known of the victim's requests. */

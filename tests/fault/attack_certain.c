@@ -43,8 +43,6 @@ static const struct bad bad[] = {
 	{"data for nothing", TW_DATA, 0, 0, 8, 0x100000000, 0, 0},
 	{"that nothing is done", TW_DONE, 0, 0, 0, 0x100000001, 0, 0},
 	{"that nothing is matched", TW_ACK, 0, 0, 0, 0x500000003, 0, 0},
-	{"to share nothing", TW_SHARE, 0, 100, sizeof(struct tw_share), 0x100000000, 0, 0},
-	{"that nothing is put", TW_PUT, 0, 0, 0, 0x100000001, 0, 0},
 	{"to cancel with something", TW_CANCEL, 0, 0, 4, 0x100000001, 0, 0},
 	{"an active message for nobody", TW_AM, 0, 8, 8, 0, 0, 0},
 	{"half a question for a window", TW_WINDOW, TW_WINDOW_ASK, 8, 8, 0, 0, 0},
@@ -95,15 +93,11 @@ static void must_drop(struct raw *r, const char *what)
 /* Has the victim tell a reference, in a packet of that type if it matters. */
 static struct told learn(struct attacker *a, struct raw *r, uint8_t type)
 {
-	static uint8_t memory[60000];
-	struct tw_rts rts = {{1, 1}, (uintptr_t)memory};
 	double end = twt_now() + ST_LONG / 2;
 	struct talk t = {.raw = r};
 
-	/* It answers what it receives, and long messages ask it to share. */
+	/* It answers what it receives. */
 	for (uint32_t i = 0; twt_now() < end; i++) {
-		bool announce = type == TW_SHARE;
-
 		/* It may be full of sends that we have not answered. */
 		if (i % 64 == 63) {
 			raw_close(r);
@@ -112,10 +106,7 @@ static struct told learn(struct attacker *a, struct raw *r, uint8_t type)
 		if (raw_dropped(r, 0))
 			st_fail("the victim drops a proper peer after %u messages", i);
 		atomic_store(&r->rx.ring->taken.polled, tw_clock() + tw_clock_us(1000000));
-		say(r,
-		    tw_hdr_make(announce ? TW_RTS : TW_EAGER, 0, 0, announce ? sizeof(memory) : 0,
-				HOSTILE_TAG | i % 16),
-		    &rts, announce ? sizeof(rts) : 0);
+		say(r, tw_hdr_make(TW_EAGER, 0, 0, 0, HOSTILE_TAG | i % 16), NULL, 0);
 		st_sleep(1e-3);
 		t.nseen = 0;
 		attack_listen(a, &t);
@@ -130,15 +121,13 @@ static struct told learn(struct attacker *a, struct raw *r, uint8_t type)
 /* Names a request of the victim's on a connection that it does not belong to. */
 static void name_anothers(struct attacker *a, uint8_t type)
 {
-	struct tw_share share = {{0, 0}, 0, 0, 0};
 	struct raw r, r2;
 	struct told told;
 
 	join_as(a, &r, 200);
 	join_as(a, &r2, 201);
 	told = learn(a, &r, 0);
-	say(&r2, tw_hdr_make(type, 0, 0, 1, tw_ref_pack(told.ref)), &share,
-	    type == TW_SHARE ? sizeof(share) : 0);
+	say(&r2, tw_hdr_make(type, 0, 0, 1, tw_ref_pack(told.ref)), NULL, 0);
 	must_drop(&r2, "named another's request");
 	if (raw_dropped(&r, 0))
 		st_fail("the victim dropped another peer as well");
@@ -150,79 +139,41 @@ static void ask_wrong(struct attacker *a)
 {
 	static const struct {
 		const char *what;
-		uint32_t more, from, len;
+		uint32_t more, len;
 	} wrong[] = {
-		{"asked for more than there is", 1, 0, sizeof(struct tw_share)},
-		{"asked from the end on", 0, 0, sizeof(struct tw_share)},
-		{"asked from beyond the end on", 0, 1, sizeof(struct tw_share)},
-		{"asked for it in half a packet", 0, 0, sizeof(struct tw_share) / 2},
+		{"asked for more than there is", 1, sizeof(struct tw_ref)},
+		{"asked for it in half a packet", 0, sizeof(struct tw_ref) / 2},
 	};
 
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		struct tw_share share = {{1, 1}, (uintptr_t)&share, 0, 0};
+		struct tw_ref ref = {1, 1};
 		struct told told;
 		struct raw r;
 
 		join(a, &r);
 		told = learn(a, &r, TW_RTS);
-		share.from = wrong[i].more ? 0 : told.want + wrong[i].from;
 		say(&r,
-		    tw_hdr_make(TW_SHARE, 0, 0, told.want + wrong[i].more, tw_ref_pack(told.ref)),
-		    &share, wrong[i].len);
+		    tw_hdr_make(TW_CTS, 0, 0, told.want + wrong[i].more, tw_ref_pack(told.ref)),
+		    &ref, wrong[i].len);
 		must_drop(&r, wrong[i].what);
 		a->certain++;
 	}
 }
 
-/* What is right to say, and then once more. */
-static void put_twice(struct attacker *a)
-{
-	struct told told;
-	struct tw_hdr hdr;
-	struct raw r;
-
-	join(a, &r);
-	told = learn(a, &r, TW_SHARE);
-	hdr = tw_hdr_make(TW_PUT, TW_DONE_OK, 0, 0, tw_ref_pack(told.ref));
-	say(&r, hdr, NULL, 0);
-	say(&r, hdr, NULL, 0);
-	must_drop(&r, "said twice that it has written");
-	a->certain++;
-}
-
-/* The victim writes a part that it is asked for, as often as it is asked, until it is done. */
+/* The victim sends what it is asked for, once. */
 static void ask_twice(struct attacker *a)
 {
-	static uint8_t memory[100000];
-	struct tw_share share = {{1, 1}, (uintptr_t)memory, 1, 0};
+	struct tw_ref ref = {1, 1};
 	struct told told;
-	struct tw_hdr ask, done;
+	struct tw_hdr ask;
 	struct raw r;
 
 	join(a, &r);
 	told = learn(a, &r, TW_RTS);
-	ask = tw_hdr_make(TW_SHARE, 0, 0, told.want, tw_ref_pack(told.ref));
-	done = tw_hdr_make(TW_DONE, TW_DONE_OK, 0, 0, tw_ref_pack(told.ref));
-	for (int i = 0; i < 2; i++) {
-		struct talk t = {.raw = &r};
-		double end = twt_now() + ST_LONG / 2;
-		uint64_t before = a->shared;
-
-		memset(memory, 0xff, sizeof(memory));
-		say(&r, ask, &share, sizeof(share));
-		while (a->shared == before) {
-			if (twt_now() > end)
-				st_fail("the victim does not write what it is asked for");
-			attack_listen(a, &t);
-			st_sleep(1e-4);
-		}
-		for (uint32_t k = 0; k < sizeof(memory); k++)
-			if (k >= told.want && memory[k] != 0xff)
-				st_fail("the victim writes beside its message");
-	}
-	say(&r, done, NULL, 0);
-	say(&r, done, NULL, 0);
-	must_drop(&r, "said twice that it is done");
+	ask = tw_hdr_make(TW_CTS, 0, 0, told.want, tw_ref_pack(told.ref));
+	say(&r, ask, &ref, sizeof(ref));
+	say(&r, ask, &ref, sizeof(ref));
+	must_drop(&r, "asked twice");
 	a->certain++;
 }
 
@@ -296,11 +247,8 @@ void attack_certain(struct attacker *a)
 	}
 	name_anothers(a, TW_DONE);
 	name_anothers(a, TW_ACK);
-	name_anothers(a, TW_SHARE);
-	name_anothers(a, TW_PUT);
 	ask_wrong(a);
 	ask_twice(a);
-	put_twice(a);
 	write_for_ever(a);
 	crowd(a);
 }

@@ -51,16 +51,6 @@ static uint64_t a_ref(struct attacker *a, const struct talk *t)
 	return tw_ref_pack(r);
 }
 
-/* A reference that came in a packet of that type, if there is one. */
-static struct told *told_in(struct attacker *a, struct talk *t, uint8_t type)
-{
-	unsigned i = below(a, 16), n = 0;
-
-	while (t->seen[i].type != type && ++n < 16)
-		i = (i + 1) % 16;
-	return &t->seen[i];
-}
-
 /* One-sided access: mostly to the window that the victim has, beyond its end too. */
 static void about_window(struct attacker *a, struct talk *t)
 {
@@ -157,61 +147,13 @@ static void data(struct attacker *a, struct talk *t)
 	t->seen[i].want = 0;
 }
 
-/* Asks the victim to write, where and as much as may be wrong. */
-static void ask(struct attacker *a, struct talk *t)
-{
-	struct tw_share share = {{below(a, 1000), 1 + 2 * below(a, 1000)}, (uintptr_t)memory, 0, 0};
-	const struct told *told = told_in(a, t, TW_RTS);
-	uint32_t len = (uint32_t)odd(a);
-	uint64_t ref = a_ref(a, t);
-
-	if (told->type == TW_RTS && chance(a, 80)) {
-		len = told->want;
-		ref = tw_ref_pack(told->ref);
-	}
-	share.from = len ? below(a, len) : 0;
-	if (chance(a, 20))
-		share.address = odd(a);
-	if (chance(a, 5))
-		share.from = (uint32_t)odd(a);
-	/* It may find that it must not write. */
-	if (chance(a, 20))
-		atomic_store(&t->raw->rx.ring->reader.revoked, (uint32_t)odd(a));
-	memcpy(t->data, &share, sizeof(share));
-	put(a, t, tw_hdr_make(TW_SHARE, 0, 0, len, ref), sizeof(share));
-}
-
-/* Writes what the victim asked for, or not, and says so, or more than that. */
-static void share(struct attacker *a, struct talk *t)
-{
-	struct told *s = told_in(a, t, TW_SHARE);
-	struct iovec from = {t->data, sizeof(t->data)},
-		     to = {(void *)(uintptr_t)s->share.address, 0};
-
-	if (s->type != TW_SHARE && !chance(a, 20))
-		return;
-	atomic_store(&t->raw->tx.ring->wants.putting, (uint32_t)chance(a, 50));
-	to.iov_len = s->want - s->share.from;
-	if (s->type == TW_SHARE && to.iov_len <= sizeof(t->data) && chance(a, 80))
-		process_vm_writev(t->raw->victim, &from, 1, &to, 1, 0);
-	put(a, t, tw_hdr_make(TW_PUT, (uint8_t)below(a, 3), 0, 0, tw_ref_pack(s->ref)), 0);
-	if (chance(a, 80))
-		s->type = 0;
-	if (chance(a, 80))
-		atomic_store(&t->raw->tx.ring->wants.putting, 0);
-}
-
 static void one_packet(struct attacker *a, struct talk *t)
 {
 	uint32_t r = below(a, 100);
 
 	if (r < 35) {
 		eager(a, t);
-	} else if (r < 40) {
-		ask(a, t);
-	} else if (r < 45) {
-		share(a, t);
-	} else if (r < 60) {
+	} else if (r < 55) {
 		announce(a, t);
 	} else if (r < 70) {
 		memset(t->data, (int)below(a, 99), 8);
@@ -244,13 +186,11 @@ static bool tells(struct told *told, struct tw_hdr hdr, const void *p, uint32_t 
 
 	if (!p || len < sizeof(told->ref))
 		return false;
-	if (type != TW_RTS && type != TW_CTS && type != TW_SHARE &&
+	if (type != TW_RTS && type != TW_CTS &&
 	    !(type == TW_EAGER && tw_hdr_flags(hdr) & TW_FLAG_SYNC))
 		return false;
 	*told = (struct told){.type = type};
 	memcpy(&told->ref, p, sizeof(told->ref));
-	if (type == TW_SHARE && len == sizeof(told->share))
-		memcpy(&told->share, p, len);
 	if (tw_hdr_len(hdr) <= 1 << 20)
 		told->want = tw_hdr_len(hdr);
 	return true;
@@ -266,8 +206,7 @@ void attack_listen(struct attacker *a, struct talk *t)
 		struct told *told = &t->seen[t->nseen % 16];
 
 		t->credits += tw_hdr_credits(s->hdr);
-		a->asked += tw_hdr_type(s->hdr) == TW_SHARE;
-		a->shared += tw_hdr_type(s->hdr) == TW_PUT;
+		a->asked += tw_hdr_type(s->hdr) == TW_CTS;
 		t->nseen += tells(told, s->hdr, p, len);
 		tw_ring_advance(&t->raw->rx, s, p ? len : 0);
 	}

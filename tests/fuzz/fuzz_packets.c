@@ -11,7 +11,7 @@
 
 #define TAGS 4
 #define REQS 24
-#define BUF 80000 /* more than the least that is split */
+#define BUF 80000 /* more than the longest eager message */
 #define MAX_PAYLOAD 32768
 #define SEEN 16
 
@@ -90,7 +90,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 	FUZZ_MUST(sum == len);
 	if (f.full)
 		return TW_AGAIN;
-	if (len >= sizeof(ref) && (type == TW_RTS || type == TW_CTS || type == TW_SHARE ||
+	if (len >= sizeof(ref) && (type == TW_RTS || type == TW_CTS ||
 				   (type == TW_EAGER && tw_hdr_flags(hdr) & TW_FLAG_SYNC))) {
 		memcpy(&ref, iov[0].iov_base, sizeof(ref));
 		note(ref);
@@ -235,7 +235,7 @@ static void connect_peer(void)
 	f.up = true;
 	f.full = f.cold = f.pending = false;
 	tw_slots[1].ep->host.state = TW_POLLING;
-	tw_slots[1].ep->protos = tw_transfer_protos("auto");
+	tw_slots[1].ep->rndv = TW_RNDV_AUTO;
 	f.get = TW_OK;
 	f.nseen = 0;
 	f.host->up->poll(f.host, &f, true);
@@ -322,7 +322,7 @@ static uint64_t guess(unsigned i)
 static void packet(struct input *in)
 {
 	uint8_t type = in_byte(in), how = in_byte(in);
-	const uint32_t lens[] = {how & 128 ? sizeof(struct tw_share) : 0, 16, 8};
+	const uint32_t lens[] = {how & 128 ? 24 : 0, 16, 8};
 	uint32_t len = (how & 3) < tw_countof(lens) ? lens[how & 3] : in_word(in);
 	uint32_t word = how & 4 ? in_word(in) : in_byte(in);
 	uint64_t match = in_byte(in) % TAGS, at = in_byte(in);
@@ -341,7 +341,7 @@ static void packet(struct input *in)
 	free(f.payload);
 	FUZZ_MUST((f.payload = malloc(len ? len : 1)) != NULL);
 	memset(f.payload, 0x33, len);
-	for (uint32_t i = 0; i < len && i < sizeof(struct tw_share); i++)
+	for (uint32_t i = 0; i < len && i < 24; i++)
 		f.payload[i] = in_byte(in);
 	f.pending = f.up;
 	poll_once();
@@ -350,7 +350,6 @@ static void packet(struct input *in)
 static void step(struct input *in)
 {
 	static const enum tw_err gets[] = {TW_OK, TW_OK, TW_EPERM, TW_EFAULT, TW_ELOST};
-	static const char *const ways[] = {"auto", "split", "pull", "push"};
 	uint8_t op = in_byte(in), how;
 
 	switch (op % 12) {
@@ -373,7 +372,7 @@ static void step(struct input *in)
 		f.get = gets[in_byte(in) % tw_countof(gets)];
 		how = in_byte(in);
 		f.cold = how & 1;
-		tw_slots[1].ep->protos = tw_transfer_protos(ways[how >> 1 & 3]);
+		tw_slots[1].ep->rndv = (how >> 1 & 3) % 3;
 		/* As if the service thread did what follows. */
 		tw_slots[1].ep->host.state = how & 8 ? TW_IDLE : TW_POLLING;
 		break;

@@ -287,9 +287,9 @@ Test(mx_sated, answers_pushed, .timeout = MXT_TIMEOUT)
 	answered("push");
 }
 
-Test(mx_sated, answers_split, .timeout = MXT_TIMEOUT)
+Test(mx_sated, answers_pulled, .timeout = MXT_TIMEOUT)
 {
-	answered("split");
+	answered("pull");
 }
 
 /* More than a ring holds, to a program that has got one of them and computes. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* V.5 Long messages, every way that they can travel (TAGWIRE_RNDV). */
-#include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,11 +11,11 @@ TestSuite(mx_ways, .init = mxt_job, .timeout = MXT_TIMEOUT);
 #define LONG 3000001u
 #define MARK 0xfe
 
-static const uint32_t sizes[] = {8193,	16384, 32767,  32768,  32769,	40960, 65535,
+static const uint32_t sizes[] = {8193,	16384, 16385,  32768,  32769,	40960, 65535,
 				 65536, 65537, 262145, 524287, 1 << 20, LONG};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
-/* Both sides poll: only then may the sender write. */
+/* Both sides poll: only then both copy. */
 static mx_status_t poll(mx_endpoint_t ep, mx_request_t *r)
 {
 	double end = twt_now() + MXT_LONG / 1e3;
@@ -85,93 +83,47 @@ Test(mx_ways, pull)
 	all_sizes("pull");
 }
 
-Test(mx_ways, split)
-{
-	all_sizes("split");
-}
-
 Test(mx_ways, automatic)
 {
 	all_sizes("auto");
 }
 
-enum { SPLITS = 200, SPLIT_LEN = 100000 };
+enum { COPY_LEN = 100000 };
 
-/* Polls of the sender, in memory of both. */
-static atomic_ulong *polls;
-
-static void send_and_poll(struct mxt_side *s)
+static void send_until_copied(struct mxt_side *s)
 {
-	char *out = calloc(1, SPLIT_LEN);
+	char *out = calloc(1, COPY_LEN), more = 1;
+	mx_request_t r;
 
-	for (uint32_t i = 0; i < SPLITS; i++) {
-		mx_request_t snd = mxt_isend(s->ep, out, SPLIT_LEN, s->peer, i);
-		uint32_t result = 0;
-
-		while (!result) {
-			mxt_ok(mx_test(s->ep, &snd, NULL, &result));
-			atomic_fetch_add(polls, 1);
-		}
+	for (uint32_t i = 0; more; i++) {
+		r = mxt_isend(s->ep, out, COPY_LEN, s->peer, i);
+		mxt_eq(poll(s->ep, &r).code, MX_STATUS_SUCCESS);
+		r = mxt_irecv(s->ep, &more, 1, i);
+		mxt_eq(poll(s->ep, &r).code, MX_STATUS_SUCCESS);
 	}
 	free(out);
 }
 
-/*
- * Returns while the sender polls: it did so a few microseconds ago, and both ran since. On
- * a busy machine that takes a while.
- */
-static void until_it_polls(void)
+/* While both poll, both copy. On a busy machine it may take a while until they do at once. */
+Test(mx_ways, really_copied)
 {
-	double now = twt_now(), end = now + MXT_LONG / 1e3;
-	unsigned long seen = atomic_load(polls);
-
-	for (int together = 0; together < 20;) {
-		double before = now;
-		unsigned long was = seen;
-
-		for (int i = 0; i < 100 && seen == was; i++)
-			seen = atomic_load(polls);
-		now = twt_now();
-		mxt_check(now < end);
-		together = seen != was && now - before < 5e-6 * twt_slow() ? together + 1 : 0;
-	}
-}
-
-/*
- * Whenever the sender polls as the receiver finds the message, both move it. On an emulated
- * machine either may stand still in between.
- */
-Test(mx_ways, really_split)
-{
-	char *in = malloc(SPLIT_LEN);
+	char *in = malloc(COPY_LEN), more = 1;
 	struct mxt_side s;
+	mx_request_t r;
 
-	mxt_shared_reads();
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		cr_skip_test("two that poll at once need two processors");
-	setenv("TAGWIRE_RNDV", "split", 1);
-	polls = mmap(NULL, sizeof(*polls), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		     0);
-	mxt_check(polls != MAP_FAILED);
-	mxt_two(&s, send_and_poll, NULL);
-	for (uint32_t i = 0; i < SPLITS; i++) {
-		mx_status_t st;
-		uint32_t result = 0;
-		mx_request_t r;
-
-		while (!result)
-			mxt_ok(mx_iprobe(s.ep, i, MXT_ALL, &st, &result));
-		until_it_polls();
-		r = mxt_irecv(s.ep, in, SPLIT_LEN, i);
+	mxt_two(&s, send_until_copied, NULL);
+	for (uint32_t i = 0; more; i++) {
+		r = mxt_irecv(s.ep, in, COPY_LEN, i);
+		mxt_eq(poll(s.ep, &r).code, MX_STATUS_SUCCESS);
+		more = mxt_counted("rendezvous by copy") == 0;
+		r = mxt_isend(s.ep, &more, 1, s.peer, i);
 		mxt_eq(poll(s.ep, &r).code, MX_STATUS_SUCCESS);
 	}
-	mxt_check(mxt_counted("rendezvous by split") >= SPLITS * 9 / 10 / twt_slow());
-	mxt_eq(mxt_counted("puts failed"), 0);
 	mxt_two_end(&s);
 	free(in);
 }
 
-/* Pieces on either side: what cannot be written in one piece is moved otherwise. */
+/* Pieces on either side: what cannot be read in one piece is copied. */
 static void in_pieces(struct mxt_side *s)
 {
 	char *out = malloc(LONG), *in = malloc(LONG);
@@ -201,7 +153,7 @@ Test(mx_ways, pieces)
 {
 	struct mxt_side s;
 
-	setenv("TAGWIRE_RNDV", "split", 1);
+	setenv("TAGWIRE_RNDV", "pull", 1);
 	mxt_two(&s, in_pieces, NULL);
 	in_pieces(&s);
 	mxt_two_end(&s);
@@ -222,7 +174,7 @@ static void send_to_readonly(struct mxt_side *s)
 	free(out);
 }
 
-static void readonly_end(const char *way)
+Test(mx_ways, pull_into_readonly)
 {
 	size_t half = 1 << 21;
 	struct mxt_side s;
@@ -230,7 +182,7 @@ static void readonly_end(const char *way)
 	char *in;
 
 	mxt_shared_reads();
-	setenv("TAGWIRE_RNDV", way, 1);
+	setenv("TAGWIRE_RNDV", "pull", 1);
 	in = mmap(NULL, 2 * half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	mxt_check(in != MAP_FAILED);
 	memset(in, 0, 2 * half);
@@ -244,14 +196,4 @@ static void readonly_end(const char *way)
 	mxt_eq(twt_check(in, LONG, 1), LONG);
 	mxt_two_end(&s);
 	munmap(in, 2 * half);
-}
-
-Test(mx_ways, pull_into_readonly)
-{
-	readonly_end("pull");
-}
-
-Test(mx_ways, split_into_readonly)
-{
-	readonly_end("split");
 }

@@ -14,15 +14,13 @@
 
 #define HAS_SENT (BIT(TW_ON_ACK) | BIT(TW_ON_CANCELLED))
 #define DECIDES                                                                                    \
-	(BIT(TW_ON_CTS) | BIT(TW_ON_SHARE) | BIT(TW_ON_DONE) | BIT(TW_ON_DONE_FAILED) |            \
-	 BIT(TW_ON_CANCELLED))
-#define WRITES (BIT(TW_ON_PUT) | BIT(TW_ON_PUT_FAILED))
+	(BIT(TW_ON_CTS) | BIT(TW_ON_DONE) | BIT(TW_ON_DONE_FAILED) | BIT(TW_ON_CANCELLED))
 
 /* What a peer may send to a request in each state: all else breaks the protocol. */
 static const uint64_t packets[TW_NXFERS] = {
-	[TW_XFER_UNMATCHED] = HAS_SENT, [TW_XFER_ANNOUNCED] = DECIDES,
-	[TW_XFER_SPLIT] = WRITES,	[TW_XFER_COPYING] = BIT(TW_ON_DATA),
-	[TW_XFER_SPLIT_WAIT] = WRITES,	[TW_XFER_WRITTEN] = WRITES,
+	[TW_XFER_UNMATCHED] = HAS_SENT,
+	[TW_XFER_ANNOUNCED] = DECIDES,
+	[TW_XFER_COPYING] = BIT(TW_ON_DATA),
 };
 
 static enum tw_transfer next(unsigned state, unsigned event)
@@ -73,19 +71,16 @@ Test(transfer, no_dead_ends)
 		cr_assert(reached[s] && ends[s], "state %u", s);
 }
 
-/* However gets and puts end, there is a rule where they may be under way. */
+/* However gets end, there is a rule where they may be under way. */
 Test(transfer, outcomes)
 {
 	static const uint8_t all_begun[] = {TW_XFER_DRAINING, TW_XFER_ACCESS_DRAINING};
 
 	for (unsigned s = 0; s < TW_NXFERS; s++)
-		cr_assert(!next(s, TW_ON_ISSUED) || next(next(s, TW_ON_ISSUED), TW_ON_GOT) ||
-			  next(next(s, TW_ON_ISSUED), TW_ON_PUT));
+		cr_assert(!next(s, TW_ON_ISSUED) || next(next(s, TW_ON_ISSUED), TW_ON_GOT));
 	for (unsigned i = 0; i < sizeof(all_begun); i++)
 		for (unsigned e = TW_ON_GOT; e <= TW_ON_FAULT; e++)
 			cr_assert(e == TW_ON_GOT_NOTIFY || next(all_begun[i], e));
-	cr_assert(next(TW_XFER_PUTTING, TW_ON_MOVED) && next(TW_XFER_PUTTING, TW_ON_MOVED_ALL) &&
-		  next(TW_XFER_PUTTING, TW_ON_REFUSED));
 }
 
 /* A peer that sends what it likes ---------------------------------------------- */
@@ -163,7 +158,7 @@ TestSuite(transfer_peer, .init = start, .fini = stop, .timeout = TWT_TIMEOUT);
 /* A request that may be in any state. */
 static struct tw_req *request(enum tw_transfer state)
 {
-	bool sends = state >= TW_XFER_UNMATCHED && state <= TW_XFER_PUT_FAILED_DUE;
+	bool sends = state >= TW_XFER_UNMATCHED && state <= TW_XFER_SENDING;
 	struct tw_req *r = tw_req_new1(ep, sends ? TW_SEND : TW_RECV, memory, LEN);
 
 	cr_assert_not_null(r);
@@ -175,7 +170,6 @@ static struct tw_req *request(enum tw_transfer state)
 	tw_list_add_tail(&peer->waiting, &r->link);
 	r->state = (uint8_t)state;
 	r->active = false;
-	peer->shares = 1;
 	peer->asked = 1;
 	ep->nmoving = 1;
 	ep->nactive = 0;
@@ -189,20 +183,17 @@ static enum tw_err offer(const struct tw_req *r, enum tw_transfer_event e)
 		uint8_t type, flags, payload;
 	} of[TW_NONS] = {
 		[TW_ON_CTS] = {TW_CTS, 0, sizeof(struct tw_ref)},
-		[TW_ON_SHARE] = {TW_SHARE, 0, sizeof(struct tw_share)},
 		[TW_ON_DONE] = {TW_DONE, TW_DONE_OK, 0},
 		[TW_ON_DONE_FAILED] = {TW_DONE, TW_DONE_FAILED, 0},
 		[TW_ON_ACK] = {TW_ACK, 0, 0},
 		[TW_ON_DATA] = {TW_DATA, 0, 1},
-		[TW_ON_PUT] = {TW_PUT, TW_DONE_OK, 0},
-		[TW_ON_PUT_FAILED] = {TW_PUT, TW_DONE_FAILED, 0},
 		[TW_ON_CANCELLED] = {TW_CANCELLED, TW_CANCEL_OK, 0},
 	};
-	struct tw_share share = {{1, 1}, 4096, 1, 0};
+	struct tw_ref ref = {1, 1};
 	struct tw_hdr hdr = tw_hdr_make(of[e].type, of[e].flags, 0, e == TW_ON_DATA ? 0 : LEN,
 					tw_ref_pack((struct tw_ref){r->obj.index, r->obj.gen}));
 
-	return tw_recv_packet(&net, hdr, &share, of[e].payload);
+	return tw_recv_packet(&net, hdr, &ref, of[e].payload);
 }
 
 Test(transfer_peer, every_packet_in_every_state)
@@ -337,34 +328,21 @@ static enum tw_err get_any(struct tw_link *link, const struct iovec *iov, unsign
 static const struct tw_provider waking = {
 	.name = "waking", .send = note_type, .polls = polls, .get = get_any};
 
-/* A sender that computed at the match, and polls later, writes its part of what is left then. */
-Test(transfer_peer, the_rest_is_shared)
+/* A sender that polls sends its data, and one that does not has it read. */
+Test(transfer_peer, by_whether_the_sender_polls)
 {
-	struct tw_req *r = tw_req_new1(ep, TW_RECV, memory, 1u << 20);
+	for (int i = 0; i < 4; i++) {
+		struct tw_req *r = tw_req_new1(ep, TW_RECV, memory, LEN);
 
-	tw_list_init(&ep->open);
-	tw_list_init(&peer->open);
-	peer->lane = &tw_no_lane;
-	net.provider = &waking;
-	ep->protos = TW_ALL_PROTOS;
-	has_polled = false;
-	r->peer = peer;
-	r->xfer_len = r->len;
-	tw_transfer_start(peer, r, (struct tw_ref){1, 1}, 4096, NULL, 0);
-	cr_assert_eq(r->state, TW_XFER_GETTING);
-	/* One go is half of it. */
-	cr_assert(tw_transfer_pull(peer));
-	cr_assert_eq(r->state, TW_XFER_GETTING);
-	cr_assert_eq(r->at, 1u << 19);
-	has_polled = true;
-	sent_type = 0;
-	cr_assert(tw_transfer_pull(peer));
-	cr_assert_eq(sent_type, TW_SHARE);
-	cr_assert(r->until > (3u << 18) && r->until < 1u << 20, "from %u", r->until);
-	while (r->state == TW_XFER_SPLIT)
-		cr_assert(tw_transfer_pull(peer));
-	cr_assert(r->state == TW_XFER_SPLIT_WAIT && r->at == r->until, "state %u", r->state);
-	cr_assert_eq(peer->shares, 1);
+		net.provider = &waking;
+		net.can_get = !(i & 2);
+		has_polled = i & 1;
+		r->peer = peer;
+		r->xfer_len = r->len;
+		tw_transfer_start(peer, r, (struct tw_ref){1, 1}, 4096, NULL, 0);
+		cr_assert_eq(r->state, i ? TW_XFER_CTS_DUE : TW_XFER_GETTING, "case %d", i);
+		cr_assert_eq(r->proto, i ? TW_PROTO_COPY : TW_PROTO_GET, "case %d", i);
+	}
 }
 
 /* Sends ------------------------------------------------------------------------ */

@@ -117,7 +117,6 @@ static void sender(struct st_me *me)
 		st_meet(&shared->met, 2);
 	}
 	st_eq(counter(TW_C_RNDV_PUSH), 0);
-	st_eq(counter(TW_C_RNDV_SPLIT), 0);
 }
 
 static void process(struct st_me *me)
