@@ -26,11 +26,11 @@ TERMINALS = (('svg', 'svg size 720,480 dynamic font "sans,13" background "white"
              ('png', 'pngcairo size 1080,720 font "sans,16"'))
 
 
-def points(results, peer, figures):
+def points(results, peer, figures, distance):
     """Rows of x, median, low, high; a logarithmic axis has no zero: it is drawn at 0.5."""
     rows = []
     for figure in figures:
-        s = results.summary(peer, figure, results.distance())
+        s = results.summary(peer, figure, distance)
         if s.median is not None:
             scale = SHOWN.get(figure.unit, 1)
             rows.append(' '.join(f'{v:.8g}' for v in (figure.row[-1] or 0.5, s.median * scale,
@@ -38,7 +38,7 @@ def points(results, peer, figures):
     return rows
 
 
-def script(results, plot, path, terminal):
+def script(results, plot, path, terminal, distance):
     name, test, begin, xlabel, ylabel = plot
     figures = [f for f in results.figures if f.test == test and f.row[:len(begin)] == begin]
     if len(figures) < 2:
@@ -50,11 +50,11 @@ def script(results, plot, path, terminal):
         lines.append('set logscale x 10')
     if test in ('latency', 'bandwidth', 'overlap'):
         lines.append('set format x "%.0b%B"')
-    lines.append('set yrange [-10:110]' if test == 'overlap' else 'set logscale y 10')
+    lines.append('set yrange [*:110]' if test == 'overlap' else 'set logscale y 10')
     lines.append('set key ' + ('bottom right' if test in ('bandwidth', 'rate', 'overlap') else 'top left'))
     curves = []
     for key, title in [(p['key'], p['title']) for p in results.peers] + [('limit', 'limit')]:
-        rows = points(results, key, figures)
+        rows = points(results, key, figures, distance)
         if not rows:
             continue
         block = '$' + key.replace('-', '_')
@@ -75,11 +75,12 @@ def draw(results, directory):
     if not shutil.which('gnuplot'):
         return [], 'no plots: gnuplot is missing (apt-get install gnuplot-nox)'
     os.makedirs(directory, exist_ok=True)
+    distance = results.distance()
     paths = []
     for plot in PLOTS:
         for suffix, terminal in TERMINALS:
             path = os.path.join(directory, f'{plot[0]}.{suffix}')
-            text = script(results, plot, path, terminal)
+            text = script(results, plot, path, terminal, distance)
             if text is None:
                 continue
             done = subprocess.run(['gnuplot'], input=text, text=True, stderr=subprocess.PIPE,

@@ -85,11 +85,13 @@ class Results:
         self.machine, self.peers, self.missing, self.figures = machine, peers, missing, figures
         self.samples = {}
         self.bare = {}
+        self.lines = {}  # of line(), until another sample comes
         self.troubles = []
         self.nrounds = 0
 
     def add(self, peer, figure, found):
         """The samples of a figure in the round that is under way."""
+        self.lines.clear()
         series = self.samples.setdefault(peer, {}).setdefault(figure.key, [])
         for value, before, after in found:
             if math.isfinite(value):
@@ -97,6 +99,7 @@ class Results:
                                      finite(after, 4)))
 
     def add_bare(self, found):
+        self.lines.clear()
         for job, samples in found.items():
             self.bare.setdefault(job, []).extend(
                 Sample(self.nrounds, finite(v), finite(b, 4), finite(a, 4))
@@ -148,7 +151,10 @@ class Results:
 
     def line(self, distance):
         """The median of the bare line at that distance, or None."""
-        return median([s.line() for s in self.everything() if s.sorted() and s.at(distance)])
+        if distance not in self.lines:
+            self.lines[distance] = median([s.line() for s in self.everything()
+                                           if s.sorted() and s.at(distance)])
+        return self.lines[distance]
 
     def limit(self, figure, distance):
         bare = {job: median([s.value for s in samples if s.at(distance)])
