@@ -69,6 +69,8 @@ def arguments(version):
     shape.add_argument('--json', action='store_true', help='one JSON object a line')
     shape.add_argument('--csv', action='store_true', help='comma separated values')
     shape.add_argument('--markdown', action='store_true', help='the short table of README')
+    shape.add_argument('--markdown-all', action='store_true',
+                       help='the tables of doc/performance.md')
     p.add_argument('--distance', choices=[*DISTANCES, 'all'], metavar='NAME',
                    help=f"report only samples taken at that distance: {', '.join(DISTANCES)}, or "
                    'each in turn, all (default: the most frequent)')
@@ -234,10 +236,12 @@ def output(args, results):
         report.write_csv(results, sys.stdout)
     elif args.markdown:
         sys.stdout.write(report.markdown(results))
+    elif args.markdown_all:
+        sys.stdout.write(report.markdown_all(results))
     else:
         sys.stdout.write(report.plain(results, distance))
     sys.stdout.flush()
-    if args.json or args.csv or args.markdown:
+    if args.json or args.csv or args.markdown or args.markdown_all:
         for trouble in results.troubles:
             complain(trouble)
     if args.save:

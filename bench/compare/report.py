@@ -11,25 +11,18 @@ UNITS = {'us': 'us', 'ms': 'ms', 'msg_s': 'millions a second', 'mb_s': 'GB/s', '
          'kib': 'KiB'}
 SHOWN = {'msg_s': 1e-6, 'mb_s': 1e-3}  # factors of what tables show
 
-# Of README's table: what matters most, in its order.
+# README's table: the rows that matter most, and only the other libraries.
 HEADLINES = (
     ('latency', (8,), 'one-way latency, 8 B'),
-    ('latency', (4 * K,), 'one-way latency, 4 KiB'),
     ('latency', (16 * K,), 'one-way latency, 16 KiB'),
-    ('latency', (64 * K,), 'one-way latency, 64 KiB'),
-    ('latency', (256 * K,), 'one-way latency, 256 KiB'),
     ('latency', (M,), 'one-way latency, 1 MiB'),
-    ('latency', (4 * M,), 'one-way latency, 4 MiB'),
     ('rate', (8, 64), 'messages a second, 8 B, window 64'),
-    ('bandwidth', (64 * K,), 'bandwidth, 64 KiB, window 16'),
     ('bandwidth', (M,), 'bandwidth, 1 MiB, window 16'),
-    ('match', ('posted', 'exact', 10000), '8 B beside 10,000 other receives'),
-    ('match', ('unexpected', 'exact', 10000), '8 B beside 10,000 unexpected messages'),
-    ('overlap', ('both', M), 'hidden behind computing, 1 MiB'),
-    ('many', (16,), 'messages a second, 16 senders to one'),
-    ('connect', ('open, connect, first answer',), 'open, connect, first answer'),
-    ('memory', ('with one peer',), 'memory, one peer connected'),
-    ('memory', ('each further peer',), 'memory, each further peer'),
+    ('match', ('posted', 'exact', 10000), 'one-way latency, 8 B, 10,000 other receives posted'),
+    ('many', (16,), 'messages a second, 8 B, 16 senders to one receiver'),
+    ('overlap', ('both', M), 'transfer hidden while both compute, 1 MiB'),
+    ('connect', ('open, connect, first answer',), 'open the library, connect, first reply'),
+    ('memory', ('each further peer',), 'memory for each further peer'),
 )
 
 
@@ -62,7 +55,7 @@ def shown(figure, summary):
     text = number(summary.median * SHOWN.get(figure.unit, 1))
     spread = summary.spread()
     if figure.unit == 'pct':
-        return f'{summary.median:.0f}'
+        return str(round(summary.median))
     return text if summary.n < 2 or spread is None else f'{text} ±{100 * spread:.0f}%'
 
 
@@ -149,53 +142,108 @@ def behind_text(results, figure, distance):
     # No ratio: these may be below 0.
     best = results.best(figure, distance)
     ours, theirs = (results.summary(key, figure, distance).median for key in (results.ours(figure), best))
-    return '' if None in (ours, theirs) or ours >= theirs else f'{ours:.0f}% beside {theirs:.0f}%'
+    return '' if None in (ours, theirs) or ours >= theirs else f'{round(ours)}% against {round(theirs)}%'
 
 
-HIDDEN = '''Hidden = (t_comm + t_compute - t_both) / t_comm, where both ends compute four times as
-long as the transfer takes alone. 100%: all of the transfer is hidden; 0%: none of it; below 0: both
-together take longer than one after the other.'''
+def filled(*sentences):
+    return textwrap.fill(' '.join(sentences), 100, break_on_hyphens=False)
 
 
-def prose(results, headlines, distance):
-    """What there is to say about these rows, so that no run contradicts it."""
-    behind = [(text, behind_text(results, figure, distance)) for figure, text in headlines]
-    behind = [f'{text} ({by})' for text, by in behind if by]
-    out = ['Behind the best of the others: ' + ('; '.join(behind) or 'in no row') + '.',
-           'Ratios are from one run; `doc/compare.json` has all of its samples.']
-    if any(figure.test == 'overlap' for figure, _ in headlines):
-        out.append(HIDDEN)
-    return textwrap.fill(' '.join(out), 88, break_on_hyphens=False)
+HIDDEN = '''Hidden = (t_comm + t_compute - t_both) / t_comm, where each end that computes does so four times
+as long as the transfer takes alone. 100%: all of the transfer is hidden. 0%: none of it. Negative:
+computing and transferring at the same time takes longer than one after the other.'''
+
+
+def setting(results, distance):
+    """Where and when it was measured."""
+    m = results.machine
+    line = results.line(distance)
+    return (f"{m['processor']}, {m['cpus']} processors"
+            + (f', at the distance "{distance}"' if line else '')
+            + f"; {m['system']}; one process bound to each processor; medians of "
+            f"{results.nrounds} interleaved rounds, {m['date'][:10]}.")
+
+
+def line_text(results, distance):
+    line = results.line(distance)
+    return f'One bare cache line takes {line:.3f} us one way: the lower bound of any software.' \
+        if line else ''
+
+
+def markdown_row(cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def markdown_head(cells):
+    return [markdown_row(cells), '|---' * len(cells) + '|']
 
 
 def markdown(results):
-    """README's table, and what is said about it."""
-    m = results.machine
+    """README's table: Tagwire and the other libraries."""
     distance = results.distance()
-    line = results.line(distance)
-    out = [('Medians at the most frequent distance of the processors, '
-            f'{distance} (a bare cache line\ntakes {line:.3f} us one way); ' if line else
-            'Medians of ')
-           + f"{results.nrounds} interleaved rounds, {m['date'][:10]}:",
-           f"{m['processor']}, {m['cpus']} processors, {m['system']}; processes bound one to a",
-           'processor. Ahead: how much better Tagwire is than the best other, a factor.', '']
-    out += [f"* {p['title']}: {p['version']}; {p['settings']}" for p in results.peers]
-    titles = [p['title'] for p in results.peers]
-    out += ['', '| | ' + ' | '.join(titles) + ' | ahead | samples |',
-            '|---' * (len(titles) + 3) + '|']
+    peers = [p for p in results.peers
+             if p['key'] == 'tagwire' or not p['key'].endswith('tagwire')]
+    out = [filled('Two processes of one host:', setting(results, distance),
+                  line_text(results, distance),
+                  '*Ahead*: how many times better Tagwire is than the best of the others; below 1 '
+                  'it is behind.'), '',
+           *markdown_head(['', *[p['title'] for p in peers], 'ahead'])]
     found = {(f.test, f.row): f for f in results.figures}
-    headlines = [(found[test, row], text) for test, row, text in HEADLINES
-                 if (test, row) in found]
-    for figure, text in headlines:
-        unit = {'msg_s': ' M', 'pct': '%'}.get(figure.unit, ' ' + UNITS[figure.unit])
-        cells = []
-        for p in results.peers:
+    behind = []
+    for test, row, text in HEADLINES:
+        figure = found.get((test, row))
+        if figure is None:
+            continue
+        unit = {'msg_s': ' M/s', 'pct': '%'}.get(figure.unit, ' ' + UNITS[figure.unit])
+        cells = [text]
+        for p in peers:
             s = results.summary(p['key'], figure, distance)
-            cells.append('' if s.median is None else
-                         shown(figure, type(s)([s.median])) + unit)
-        out.append(f"| {text} | {' | '.join(cells)} | {ahead_text(results, figure, distance)} "
-                   f'| {results.fewest(figure, distance)} |')
-    out += ['', prose(results, headlines, distance)]
+            cells.append('' if s.median is None else shown(figure, type(s)([s.median])) + unit)
+        ahead = results.ahead(figure, distance).median
+        out.append(markdown_row([*cells, '-' if ahead is None else number(ahead)]))
+        by = behind_text(results, figure, distance)
+        if by:
+            behind.append(f'{text} ({by})')
+    out += ['', filled('Tagwire is behind in these rows: ' + '; '.join(behind) + '.' if behind else
+                       'Tagwire is behind in none of these rows.')]
+    return '\n'.join(out) + '\n'
+
+
+def markdown_table(results, test, distance):
+    """All rows of a test."""
+    figures = [f for f in results.figures if f.test == test]
+    units = {f.unit for f in figures}
+    common = UNITS[next(iter(units))] if len(units) == 1 else None
+    peers = [p for p in results.peers
+             if any(results.samples.get(p['key'], {}).get(f.key) for f in figures)]
+    out = [f'### {TITLES[test]}' + (f', in {common}' if common else ''), '',
+           *markdown_head([*ROWS[test], *[p['title'] for p in peers], 'limit', 'ahead',
+                           'samples'])]
+    for figure in figures:
+        names = row_texts(figure)
+        names[-1] += '' if common else f' ({UNITS[figure.unit]})'
+        out.append(markdown_row([
+            *names, *[shown(figure, results.summary(p['key'], figure, distance)) for p in peers],
+            shown(figure, results.summary('limit', figure, distance)),
+            ahead_text(results, figure, distance), str(results.fewest(figure, distance))]))
+    return [*out, '']
+
+
+def markdown_all(results):
+    """The tables of doc/performance.md, and the rows in which Tagwire is behind."""
+    distance = results.distance()
+    out = [filled(setting(results, distance), line_text(results, distance)), '',
+           *markdown_head(['library', 'version', 'settings']),
+           *[markdown_row([p['title'], p['version'], p['settings']]) for p in results.peers], '']
+    for test in TESTS:
+        if any(f.test == test for f in results.figures):
+            out += markdown_table(results, test, distance)
+            if test == 'overlap':
+                out += [HIDDEN, '']
+    behind = [(' '.join([f.test, *row_texts(f)]), behind_text(results, f, distance))
+              for f in results.figures]
+    behind = [f'* {text}: {by}' for text, by in behind if by]
+    out += ['### Rows in which Tagwire is behind', '', *(behind or ['None.'])]
     return '\n'.join(out) + '\n'
 
 
