@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The keys that prove that processes belong together: the file that TAGWIRE_KEY names; or the job's
- * key, of the launcher, and the user's own file, for all others of the user, which is made at
- * its first use. Files are read once, and only when another host comes into it.
+ * The keys of this process: the file that TAGWIRE_KEY names; or the launcher's key for the
+ * processes of its job, and the user's own file for all others. The user's file is made at its
+ * first use. Files are read once, before the first connection with another host.
  */
 #include <errno.h>
 #include <fcntl.h>

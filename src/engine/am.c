@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Active messages: what the interfaces of two endpoints tell each other beside the program's
- * messages. One is a packet, in order with the messages, and calls the other side's handler.
+ * Active messages, which interfaces exchange beside the program's messages. Each is one packet. It
+ * keeps the order with messages, and calls the handler of the other side's interface.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connecting. There is one attempt per peer at a time, for all requests. When both sides
- * start at once, the attempt of the smaller (NIC id, endpoint id, session) stands and the
- * other side waits for it. Where the other endpoint may be opened later (TW_X_LATER), a failed
- * attempt is repeated.
+ * Connecting. A peer has at most one attempt at a time, which serves all requests. If both sides
+ * start at once, the attempt of the side with the smaller (NIC id, endpoint id, session) continues,
+ * and the other side waits for it. A failed attempt is repeated if the request allows that the
+ * other endpoint opens later (TW_X_LATER).
  */
 #include "engine/engine.h"
 

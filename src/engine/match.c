@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posted receives: a few are in the list, more in tables. While any table has entries, the
- * list has only receives whose mask has no table: all receives of one mask are in one
- * place, in order.
+ * Posted receives. A few are in the list; more are in tables, one for each mask. Invariant: while
+ * any table has entries, the list has only receives whose mask has no table. So all receives of one
+ * mask are in one place, in order.
  */
 #include "engine/match_internal.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unexpected messages: a list in order of arrival, scanned while it is short. A mask that
- * often walks far gets an index, and the first search by name makes one. All indexes are
- * dropped when the queue is short again.
+ * Unexpected messages are a list in order of arrival, which is scanned while it is short. A mask
+ * gets an index if its scans are often long. The first search by the sender's reference makes an
+ * index of references. All indexes are dropped when the queue is short again.
  */
 #include "engine/match_internal.h"
 

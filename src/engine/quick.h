@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The short way of a message of up to 1,024 bytes: into the lane of its peer, without asking
- * the provider. An open lane says that all is as usual: the peer is up, no message waits for it,
- * and credits, space in the ring and time until the next poll are set apart for as many
- * messages as it is open for. tw_send() opens it, and every other packet closes it.
+ * The fast path of a message of up to 1,024 bytes: the engine writes it into the ring of its peer
+ * (its lane) without a call of the provider. Invariant: an open lane implies that the peer is up,
+ * that its send queue is empty, and that credits, space in the ring and sends until the next poll
+ * are reserved for as many messages as it is open for. tw_send() opens it; every other packet
+ * closes it.
  */
 #ifndef TW_QUICK_H
 #define TW_QUICK_H
@@ -166,7 +167,7 @@ static inline bool tw_poll_shown(const struct tw_ep *ep, uint64_t polls)
 	return true;
 }
 
-/* A poll that is not unusual, if it finds nothing. False: tw_progress() must look. */
+/* The fast poll, which finds nothing. False: there may be something, call tw_progress(). */
 static inline bool tw_quick_vain(struct tw_ep *ep)
 {
 	const struct tw_lanes *lanes = &ep->host.lanes;
@@ -182,7 +183,7 @@ static inline bool tw_quick_vain(struct tw_ep *ep)
 	return true;
 }
 
-/* A poll that is not unusual, shown if it must be, and not in vain. Returns as tw_progress(). */
+/* The fast poll, which publishes itself if due and takes packets. Returns as tw_progress(). */
 unsigned tw_progress_usual(struct tw_ep *ep);
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine takes packets from a ring. A run is of whole messages that lie there one after the
- * other and meet posted receives: their credits and counters are settled once, at its end. Other
- * whole messages join the unexpected queue. Any other packet goes through tw_recv_packet().
+ * The engine takes packets from a ring. Consecutive whole messages that meet posted receives are
+ * taken in one batch (a run), which settles credits and counters once. Other whole messages join
+ * the unexpected queue. All other packets go through tw_recv_packet().
  */
 #include <endian.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static tw_inline void deliver(struct tw_ring_rx *rx, const struct tw_peer *p,
 	tw_addr_copy(&r->source, &p->addr);
 }
 
-/* Settles credits and counters of so many messages that were taken. */
+/* Settles credits and counters of this number of messages. */
 static tw_inline void settle_taken(struct tw_peer *p, unsigned n, uint32_t cost, uint64_t bytes)
 {
 	p->ep->counters[TW_C_RECV_DONE] += n;
@@ -91,7 +91,7 @@ static tw_inline void settle_taken(struct tw_peer *p, unsigned n, uint32_t cost,
 	tw_credits_release(p, cost);
 }
 
-/* The receive that a message meets, if all of it has a place there; still posted. */
+/* The posted receive that a message meets, if its memory holds the whole message. */
 static tw_inline struct tw_req *receive_for(struct tw_ep *ep, struct tw_match *m,
 					    const struct arrival *a, struct tw_match_spot *spot)
 {
@@ -134,14 +134,14 @@ static tw_inline unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, s
 	while (n < budget && ring_has_whole(rx, imm, &a)) {
 		bool small = a.len + a.extra <= TW_RING_INLINE;
 
-		/* An empty one costs one less. */
+		/* An empty message costs one credit less. */
 		cost += tw_likely(small) ? TW_QUICK_COST - !a.len : tw_credit_cost(a.len);
 		if (tw_unlikely(cost > room) || !(r = receive_for(p->ep, m, &a, &spot))) {
 			cost -= tw_credit_cost(a.len);
 			break;
 		}
 		tw_match_take(m, &r->posted, &spot);
-		/* Two copies, so that each asks less. */
+		/* Two copies of this code, so that each has fewer tests. */
 		if (tw_likely(small))
 			deliver(rx, p, &a, imm, r);
 		else
@@ -168,7 +168,7 @@ static inline bool meets_none(struct tw_ep *ep, uint64_t match)
 	       (!tw_match_look_anew(ep->match, match, &spot) && !spot.unclear);
 }
 
-/* Takes messages that meet no receive. A user's handler may do anything, so they are not for it. */
+/* Takes messages that meet no receive. Not for a user's handler, which may change anything. */
 static unsigned run_unexpected(struct tw_peer *p, struct tw_ring_rx *rx, unsigned budget)
 {
 	struct tw_ep *ep = p->ep;
@@ -207,7 +207,7 @@ static unsigned take_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_
 		tw_ring_advance(rx, s, len);
 		return 1;
 	}
-	/* One without memory for it is taken again by the next poll. */
+	/* Without memory the message stays in the ring for the next poll. */
 	rx->refused = payload && err != TW_AGAIN;
 	*left |= err != TW_AGAIN;
 	return 0;
@@ -271,7 +271,7 @@ unsigned tw_recv_ring(struct tw_ring_rx *rx, unsigned budget, bool *left)
 	return n;
 }
 
-/* After a message that was taken alone. */
+/* Continues after a message that was taken without a batch. */
 static tw_inline void taken_alone(struct tw_peer *p, struct tw_ring_rx *rx, uint32_t len)
 {
 	if (tw_unlikely(tw_ring_publish(rx)))

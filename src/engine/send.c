@@ -156,7 +156,7 @@ static bool send_beyond(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
-/* The receiver may be waiting for this very message: held back, it could never match. */
+/* Announced without credit: the receiver may be waiting for this very message. */
 static bool without_credit(struct tw_peer *p, struct tw_req *r)
 {
 	if (!(r->len <= TW_SMALL_MAX && !p->ep->fetch_max ? send_beyond(p, r) : announce(p, r)))
@@ -253,7 +253,7 @@ void tw_lanes_close(struct tw_ep *ep)
 		tw_lane_close(tw_list_first(&ep->open, struct tw_peer, open));
 }
 
-/* Short, one piece, nothing queued before it. */
+/* A short message of one piece, with an empty send queue. */
 static tw_inline bool send_short(struct tw_peer *p, const void *data, uint32_t len, uint64_t match,
 				 const uint64_t *imm)
 {
@@ -264,7 +264,7 @@ static tw_inline bool send_short(struct tw_peer *p, const void *data, uint32_t l
 	struct tw_hdr hdr;
 	uint16_t credits;
 
-	tw_lane_close(p); /* its credits, and its messages go first */
+	tw_lane_close(p); /* counts its credits; its messages precede this one */
 	if (tw_unlikely(p->state != TW_PEER_UP || len > ep->short_max || cost > p->credits ||
 			!tw_list_empty(&p->sendq)))
 		return false;
@@ -295,19 +295,19 @@ static inline void count(struct tw_peer *p)
 	tw_progress(p->ep);
 }
 
-/* Opens the lane for the messages that need no other look. */
+/* Opens the lane for as many messages as need no further test. */
 static void lane_open(struct tw_peer *p)
 {
 	struct tw_ring_tx *lane;
 	uint32_t n;
 
-	/* The poll may have done anything. */
+	/* The poll may have changed the peer. */
 	if (p->state != TW_PEER_UP || !tw_list_empty(&p->sendq) || !tw_list_empty(&p->open))
 		return;
 	lane = p->link->lane;
 	if (!lane || !tw_ring_room_small(lane) || p->ep->short_max < TW_SHORT_SEND)
 		return;
-	/* The one that polls is another. */
+	/* The message that polls does not use the lane. */
 	n = tw_min(lane->limit - lane->head, POLL_EVERY - 1 - p->unpolled);
 	n = tw_min(n, p->credits / TW_QUICK_COST);
 	if (!n)

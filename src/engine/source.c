@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receives that take messages of one peer only. Each source has a matcher of its own for
- * them; a message of that source goes to the earlier one of what it finds there and among
- * the receives for any source. An endpoint without such receives does not notice.
+ * Receives that take messages of one peer only (directed receives). Each source has a matcher of
+ * its own for them. An arriving message goes to the receive that was posted earlier: the one found
+ * there, or the one found among the receives for any source. Without directed receives this costs
+ * one test.
  */
 #include <stdlib.h>
 

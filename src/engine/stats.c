@@ -12,7 +12,7 @@
 #include "engine/engine.h"
 #include "engine/layout.h"
 
-static struct tw_stats_peer unseen; /* for peers beyond those shown */
+static struct tw_stats_peer unseen; /* shared by the peers for which the page has no space */
 
 static void name_program(struct tw_stats *s)
 {

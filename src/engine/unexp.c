@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unexpected messages: those that no posted receive has matched. The matcher keeps them in
- * order until a receive takes one, or a caller claims it. For an interface that asks for it
- * announced ones are received before their match.
+ * Unexpected messages: messages that no posted receive has matched. The matcher keeps them in order
+ * until a receive takes them or a caller claims them. If the interface sets fetch_max, announced
+ * messages are fetched before their match.
  */
 #include <stdlib.h>
 

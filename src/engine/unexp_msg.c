@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of messages that arrived before their receives, or that the interface takes, and
- * of requests. Memory that was not needed for a second is released.
+ * Memory of unexpected and of claimed messages, and of requests. Memory that has not been used for
+ * a second is released.
  */
 #include "engine/engine.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The side that accesses windows of its peers. An access that is refused (TW_EPERM) has the
- * window asked for once more, since its key may have been lost with a path; if that does not
- * help the owner serves that access.
+ * The side that accesses windows of its peers. If an access is refused (TW_EPERM), the window is
+ * requested once more, since its key may have been lost with a path. If it is refused again, the
+ * owner serves the access.
  */
 #include <stdlib.h>
 #include <string.h>

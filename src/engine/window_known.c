@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Knowledge of peers' windows: they are asked for once, and it is kept until revoked. */
+/* The grants of peers' windows: each is requested once, and kept until the owner revokes it. */
 #include <stdlib.h>
 #include <string.h>
 

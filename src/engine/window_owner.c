@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The owner of windows: who may access them, and the accesses that it serves itself. A window
- * that ends is revoked at the peers that were granted it, and gone when each has released it.
+ * The owner of windows grants access to them, and serves the accesses that the provider cannot
+ * move. Deregistering revokes every grant. The owner may reuse the memory once all have been
+ * released.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Taking requests back, for a cancel or because their time is up. A request that has not
- * left this endpoint is taken back at once. A send that has left is asked back (CANCEL):
- * only the peer knows whether a receive has matched it, so the peer decides, once. If none
- * has, the message is gone there, and the answer (CANCELLED) ends the send here; otherwise
- * the send ends as ever.
+ * Withdrawing requests, for a cancel or at their time limit. A request that has not left this
+ * endpoint ends at once. For a send that has left, CANCEL asks the peer, because only the peer
+ * knows whether a receive has matched the message. If none has, the peer drops the message and
+ * replies (CANCELLED), which ends the send here. Otherwise the send ends as usual.
  *
- * Time limits are in a heap of their own. An entry counts while its request is pending
- * and has that very limit; others are dropped when they come up, or swept out.
+ * Time limits are in a heap. An entry is valid while its request is pending and has this limit.
+ * Other entries are dropped when they expire, or are swept out.
  */
 #include <stdlib.h>
 #include <string.h>

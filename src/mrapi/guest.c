@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Guests: nodes of other hosts, as holders of locks of this one. The process that is asked
- * tries at once, in the name of the guest. If the lock is taken, a thread waits for it as any
- * thread of this host does, and replies when it has it: nothing is polled over the network,
- * and locking and unlocking between nodes of this host knows nothing of guests.
+ * Guests: nodes of other hosts that hold or request locks of this host. The process that receives
+ * a request tries the lock at once, in the name of the guest. If the lock is taken, a thread waits
+ * for it like any thread of this host, and then replies. So nothing polls over the network, and
+ * local locking needs no test for guests.
  *
- * A guest ends with its node, or when the process that serves it loses the connection to it.
- * Then its locks are given back. If the process that serves it ends, the guest keeps them, and
- * its node finds another one, which it asks again.
+ * A guest ends with its node, or when the serving process loses the connection to the node; then
+ * its locks are released. If the serving process ends, the guest keeps its locks, and its node
+ * repeats the request at another process.
  *
- * A request is answered once. It has a turn, and a lane in which there is no other before its
- * node has the answer; the last answer in each lane is kept. Doing it is one step under the
- * admin lock, which is noted in seg->doing, as processes may die in there:
+ * A request is executed once. It has a place (turn) in one of the sequences of its node (lanes).
+ * A sequence has one request at a time, until the node has the reply; its last reply is kept.
+ * Executing is one step under the admin lock, which is recorded in seg->doing, because the process
+ * may die in it:
  *
  *   doing     answer kept   found then
  *   0         -             nothing

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The latest of each slot of another host: several of its processes may tell of an object or a
- * node, and of its end, each by a connection of its own. Whatever has been told in whichever
- * order, the later news holds, as the slots of a host are used again with a later generation,
- * and nodes are born one after another.
+ * The latest news of each slot of another host. Several processes of that host report the creation
+ * and the end of objects and nodes, each by a connection of its own, so reports arrive in any
+ * order. A report with an older generation of its slot, or an earlier time of birth of a node, is
+ * ignored.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

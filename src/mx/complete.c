@@ -29,7 +29,7 @@ static inline void collect(struct tw_ep *ep, struct tw_req *r, mx_status_t *stat
 	tw_mx_req_free(ep, r);
 }
 
-/* The argument of a test that a call waits for. */
+/* The argument of the test that a blocking call repeats. */
 struct waiting {
 	const mx_request_t *request;
 	struct tw_req *found;
@@ -70,7 +70,7 @@ static tw_noinline mx_return_t leave(struct tw_ep *ep)
 	return MX_SUCCESS;
 }
 
-/* The poll finds something, mostly what is waited for. */
+/* A poll that finds something, mostly the message of this request. */
 static tw_noinline mx_return_t test_arrived(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
 					    uint32_t *result)
 {
@@ -102,7 +102,7 @@ static tw_noinline mx_return_t test_rings(struct tw_ep *ep, struct tw_req *r, mx
 	return MX_SUCCESS;
 }
 
-/* The request is a posted receive: polls, mostly one ring, and saves no register then. */
+/* Tests a posted receive: polls the rings. With one active ring no register is saved. */
 static tw_noinline mx_return_t test_posted(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
 					   uint32_t *result, struct tw_lock_way way)
 {
@@ -128,9 +128,9 @@ static inline bool has_ended(const struct tw_req *r, uint64_t handle)
 }
 
 /*
- * The short path calls nothing, so that no register needs to be saved. It is for the oldest of
- * the sends that left at once, and of the other requests that are complete. A send that is not in
- * use has a handle that nobody knows yet.
+ * The fast path calls no function, so that no register needs to be saved. It covers the oldest
+ * request of the ring buffer of sends, and the first complete request of the list. An unused entry
+ * of the ring buffer has a handle that no program knows.
  */
 mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *status,
 		    uint32_t *result)
@@ -266,7 +266,7 @@ mx_return_t mx_ibuffered(mx_endpoint_t endpoint, mx_request_t *request, uint32_t
 
 /* The calls that look for any request ---------------------------------------- */
 
-/* The first request that is complete, and wanted. */
+/* The first complete request that matches. */
 static bool find_done(struct tw_ep *ep, struct waiting *w,
 		      bool (*wanted)(const struct waiting *w, const struct tw_req *r))
 {

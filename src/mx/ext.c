@@ -4,7 +4,7 @@
 
 #include "mx/mx_internal.h"
 
-/* The endpoint in a slot, entered; handles of requests and addresses name the slot. */
+/* Enters the endpoint of a slot, which handles of requests and addresses name. */
 static struct tw_ep *enter_slot(uint32_t slot)
 {
 	if (slot >= TW_MAX_OPEN)

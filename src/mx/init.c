@@ -5,7 +5,7 @@
 #include "base/thread.h"
 #include "mx/mx_internal.h"
 
-/* Fails in a signal handler that interrupted a thread that holds it. */
+/* Fails in a signal handler that has interrupted the owner of the mutex. */
 static pthread_mutex_t mutex;
 static _Atomic(bool) ready;
 

@@ -110,7 +110,7 @@ static tw_noinline mx_return_t isend_any(mx_endpoint_t endpoint, const mx_segmen
 	return isend_entered(ep, list, count, to, match, context, request);
 }
 
-/* No endpoint has it: in use for ever, by a handle that nobody guesses, and never complete. */
+/* Stands for a ring buffer without entries: it is never free and never complete. */
 static struct tw_req no_send = {.outcome = TW_R_POSTED,
 				.link = {&no_send.link, &no_send.link},
 				.handle = 0x9e3779b97f4a7c15};
@@ -120,7 +120,7 @@ void tw_mx_sends_init(struct tw_mx_sends *s)
 	*s = (struct tw_mx_sends){&no_send.link, &no_send.link, 0};
 }
 
-/* Adds a request to a circle whose next one is in use. */
+/* Adds a request to a ring buffer whose next entry is in use. */
 static bool more_sends(struct tw_ep *ep)
 {
 	struct tw_mx_sends *s = &tw_mx_ep(ep)->sends;
@@ -183,7 +183,7 @@ static tw_inline mx_return_t sent(struct tw_ep *ep, struct tw_lock_way way, stru
 	return MX_SUCCESS;
 }
 
-/* Of more bytes than fit a line of the byte area, or of none, or in the token slot. */
+/* Everything but 1 to 64 bytes in an ordinary slot. */
 static tw_noinline mx_return_t isend_mid(struct tw_ep *ep, const mx_segment_t *list,
 					 struct tw_ring_tx *lane, mx_endpoint_addr_t to,
 					 uint64_t match, void *context, mx_request_t *request)
@@ -198,7 +198,7 @@ static tw_noinline mx_return_t isend_mid(struct tw_ep *ep, const mx_segment_t *l
 	return sent(ep, tw_lock_held(&ep->slot->lock), lane);
 }
 
-/* Of more bytes than fit a slot. */
+/* 41 to 64 bytes: one line of the byte area. */
 static tw_noinline mx_return_t isend_line(struct tw_ep *ep, const mx_segment_t *list,
 					  struct tw_ring_tx *lane, mx_endpoint_addr_t to,
 					  uint64_t match, void *context, mx_request_t *request)
@@ -212,7 +212,7 @@ static tw_noinline mx_return_t isend_line(struct tw_ep *ep, const mx_segment_t *
 	return sent(ep, tw_lock_held(&ep->slot->lock), lane);
 }
 
-/* The short path calls nothing, so that few registers need to be saved. */
+/* The fast path calls no function, so that few registers need to be saved. */
 mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
 		     mx_endpoint_addr_t destination, uint64_t match_send, void *context,
 		     mx_request_t *request)
@@ -293,7 +293,7 @@ static tw_noinline mx_return_t irecv_any(mx_endpoint_t endpoint, const mx_segmen
 	return irecv_entered(ep, list, count, match, mask, context, request);
 }
 
-/* A message waits, perhaps one that this receive, of one segment, meets. */
+/* Unexpected messages wait: one of them may match this receive, which has one segment. */
 static tw_noinline mx_return_t irecv_unexpected(struct tw_ep *ep, const mx_segment_t *list,
 						uint32_t count, uint64_t match, uint64_t mask,
 						void *context, mx_request_t *request)

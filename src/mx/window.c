@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One-sided access, which MX 1.0 announces for later and has reserved a status for. */
+/* One-sided access. MX 1.0 announces it for a later version, and reserves a status for it. */
 #include "engine/window.h"
 #include "mx/mx_internal.h"
 

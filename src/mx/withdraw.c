@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* MX VIII: cancelling; and the time limits of requests, of later MX releases. */
+/* MX VIII: cancelling. Also mx_set_request_timeout() of later MX releases. */
 #include "mx/mx_internal.h"
 
 #define REPLY_US 100000 /* limit of mx_cancel() for the peer's reply */
@@ -43,8 +43,9 @@ static bool is_replied(struct tw_ep *ep, void *arg)
 }
 
 /*
- * Waits for the peer's reply whether it has matched the send. Its service thread replies
- * while its program computes; a stopped process does not, and is not waited for again.
+ * Waits for the reply of the peer, which says whether it has matched the send. The peer's service
+ * thread replies while its program computes. A stopped process does not reply; the next cancel does
+ * not wait for it again.
  */
 static enum tw_waited wait_for_reply(struct tw_ep *ep, mx_request_t request)
 {
@@ -56,13 +57,13 @@ static enum tw_waited wait_for_reply(struct tw_ep *ep, mx_request_t request)
 	tw_flush(ep);
 	if (r->peer->silent)
 		return TW_W_TIMEOUT;
-	/* No other call finds it while this one waits. */
+	/* Hides the request from other calls while this one waits. */
 	r->claimed = TW_MX_HIDDEN;
 	waited = tw_wait(ep, is_replied, &request, REPLY_US);
 	r = tw_mx_request(ep, &request);
 	if (r)
 		r->claimed = 0;
-	/* Its peer is still the same one: it waits for the reply. */
+	/* The peer is the same as before, as the request still waits for its reply. */
 	if (waited == TW_W_TIMEOUT)
 		r->peer->silent = true;
 	ep->events++;
