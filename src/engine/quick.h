@@ -33,7 +33,7 @@ bool tw_quick_wake(struct tw_ring_tx *lane); /* true */
 
 /* Where a message goes: constants, which specialise the one function that writes it. */
 enum tw_eager_class {
-	TW_EAGER_SLOT, /* the next slot of the ring: 1 to 40 bytes */
+	TW_EAGER_SLOT, /* a slot, perhaps the token slot: 1 to 40 bytes */
 	TW_EAGER_LINE, /* also a line of the byte area, and nobody seems to reply: 41 to 64 bytes */
 	TW_EAGER_ANY   /* any slot, the token slot included, and bytes: 0 to 1,024 bytes */
 };
@@ -48,7 +48,7 @@ static tw_inline bool tw_eager_fits(const struct tw_ring_tx *lane, enum tw_eager
 	uint32_t all = len + (imm ? (uint32_t)sizeof(uint64_t) : 0);
 
 	if (class == TW_EAGER_SLOT)
-		return len - 1 < TW_RING_INLINE && tw_likely(!lane->token);
+		return len - 1 < TW_RING_INLINE;
 	if (class == TW_EAGER_LINE)
 		return len - TW_RING_INLINE - 1 < TW_LINE - TW_RING_INLINE &&
 		       tw_likely(tw_ring_open_mid(lane, TW_LINE)) &&
@@ -63,7 +63,7 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *lane, enum tw_eager_clas
 				     const void *data, uint32_t len, uint64_t match,
 				     const uint64_t *imm)
 {
-	struct tw_slot *s = class == TW_EAGER_ANY ? tw_ring_slot_or_token(lane) : tw_ring_slot(lane);
+	struct tw_slot *s = class == TW_EAGER_LINE ? tw_ring_slot(lane) : tw_ring_slot_or_token(lane);
 	uint32_t extra = imm ? (uint32_t)sizeof(*imm) : 0;
 	bool bytes = class == TW_EAGER_LINE ||
 		     (class == TW_EAGER_ANY && tw_unlikely(len + extra > TW_RING_INLINE));

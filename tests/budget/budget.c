@@ -151,6 +151,29 @@ static void single(void)
 	}
 }
 
+/* Each message is answered before the next: the way of a ping-pong. Only one half is counted. */
+static void pingpong(void)
+{
+	static uint64_t reply;
+	mx_segment_t from = {&reply, sizeof(reply)}, to = {&reply, sizeof(reply)};
+	mx_request_t r, s;
+	mx_status_t st;
+
+	for (unsigned k = 0; k < BATCH; k++) {
+		uint32_t done = 0;
+
+		counted_post(b, 0);
+		send_next();
+		counted_take(b, 0);
+		MUST(received[0][0] == sent[0]);
+		MUST(mx_irecv(a, &to, 1, MATCH, MX_MATCH_MASK_NONE, NULL, &r) == MX_SUCCESS);
+		MUST(mx_isend(b, &from, 1, to_a, MATCH, NULL, &s) == MX_SUCCESS);
+		finish(b, &s);
+		while (!done)
+			MUST(mx_test(a, &r, &st, &done) == MX_SUCCESS);
+	}
+}
+
 /* The receiver reads it in the poll that finds the announcement, and replies in that. */
 static void announced(void)
 {
@@ -415,6 +438,7 @@ static const struct budget_case cases[] = {
 	{"eager_1024", open_mx, eager, settle, close_mx, 1024},
 	{"unexpected", open_mx, unexpected, settle, close_mx, 8},
 	{"single", open_mx, single, settle, close_mx, 8},
+	{"pingpong", open_mx, pingpong, settle, close_mx, 8},
 	{"long", open_get, announced, settle, close_mx, LONG},
 	{"poll", open_mx, poll_in_vain, settle, close_mx, 8},
 	{"scalar", open_mcapi, scalar, no_settle, close_mcapi, 0},

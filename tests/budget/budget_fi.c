@@ -88,6 +88,27 @@ static void single(void)
 	}
 }
 
+/* Each message is answered before the next. Only one half is counted. */
+static void pingpong(void)
+{
+	static uint64_t reply;
+	struct fi_cq_tagged_entry e;
+
+	for (unsigned k = 0; k < BATCH; k++) {
+		unsigned done = 0;
+
+		counted_post(b.ep, 0);
+		sent++;
+		counted_send(a.ep, a.cq, b.addr);
+		counted_take(b.cq);
+		MUST(received[0] == sent);
+		MUST(fi_trecv(a.ep, &reply, sizeof(reply), NULL, FI_ADDR_UNSPEC, TAG, 0, NULL) == 0);
+		MUST(fi_tsend(b.ep, &reply, sizeof(reply), NULL, a.addr, TAG, NULL) == 0);
+		while (done < 2)
+			done += (fi_cq_read(b.cq, &e, 1) == 1) + (fi_cq_read(a.cq, &e, 1) == 1);
+	}
+}
+
 COUNTED counted_data_send(struct fid_ep *ep, fi_addr_t to)
 {
 	MUST(fi_tinjectdata(ep, &sent, sizeof(sent), TAG, to, TAG) == 0);
@@ -175,6 +196,7 @@ static void settle(void)
 static const struct budget_case cases[] = {
 	{"fi_eager", open_fi, eager, settle, close_fi, 8},
 	{"fi_single", open_fi, single, settle, close_fi, 8},
+	{"fi_pingpong", open_fi, pingpong, settle, close_fi, 8},
 	{"fi_data", open_fi, data, settle, close_fi, 8},
 };
 

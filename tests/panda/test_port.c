@@ -95,7 +95,7 @@ static int in_order(void *data, int size, int len)
 
 static void order(int port)
 {
-	enum { N = 400, LONG = 50000 };
+	enum { N = 400, LONG = 70000 };
 	char *data = calloc(N, LONG);
 	int *tickets = calloc(N, sizeof(*tickets));
 

@@ -4,7 +4,7 @@
 
 TestSuite(panda_unread, .init = pant_job, .timeout = PANT_TIMEOUT);
 
-enum { SHORT = 8, LONG = 16384, SHORTS = 100000, LONGS = 3000 };
+enum { SHORT = 8, LONG = 70000, SHORTS = 100000, LONGS = 3000 };
 enum { UNREAD = 1, READ, UPCALL }; /* ports */
 
 static atomic_int called;

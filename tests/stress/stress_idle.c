@@ -15,7 +15,7 @@
 #define SETTLE 1.0 /* seconds */
 #define TRIES 10   /* windows; on a busy machine what is due at rest comes late */
 #define TRAFFIC (0.7 * ST_SLOW)
-#define LONG 40000	       /* announced, not sent at once */
+#define LONG 100000	       /* announced, not sent at once */
 #define KEPT_MOST 8192	       /* bytes that a connection at rest may take of each side */
 
 enum { RECEIVE = 0xa000, SEND = 0xb000 }; /* match information in a pause */

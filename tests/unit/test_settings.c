@@ -97,7 +97,7 @@ Test(settings, defaults)
 	cr_assert_str_eq(tw_settings.providers, "self,shm,verbs,ofi,tcp");
 	cr_assert(tw_settings.service);
 	cr_assert_not(tw_settings.single_threaded);
-	cr_assert_eq(tw_settings.eager_max, 8191u);
+	cr_assert_eq(tw_settings.eager_max, 65536u);
 }
 
 /* Some settings are one of a few words. */
@@ -108,21 +108,21 @@ static const char *sample(const char *env)
 
 /* Values that are valid for every setting of the type, and no default. */
 #define SAMPLE_STR "push"
-#define SAMPLE_UINT "64k"
+#define SAMPLE_UINT(dflt) ((dflt) == 65536 ? "128k" : "64k")
 #define SAMPLE_BOOL(dflt) ((dflt) ? "0" : "1")
 #define TEXT_STR(env, dflt) sample(env)
 #define TEXT_PATH(env, dflt) "/some/where"
 #define TEXT_LIST(env, dflt) SAMPLE_STR
 #define TEXT_RANK(env, dflt) "1/3"
 #define TEXT_PORT(env, dflt) "4000"
-#define TEXT_UINT(env, dflt) SAMPLE_UINT
+#define TEXT_UINT(env, dflt) SAMPLE_UINT(dflt)
 #define TEXT_BOOL(env, dflt) SAMPLE_BOOL(dflt)
 #define VALUE_STR(env, dflt) sample(env)
 #define VALUE_PATH(env, dflt) "/some/where"
 #define VALUE_LIST(env, dflt) SAMPLE_STR
 #define VALUE_RANK(env, dflt) "1/3"
 #define VALUE_PORT(env, dflt) 4000u
-#define VALUE_UINT(env, dflt) 65536u
+#define VALUE_UINT(env, dflt) ((dflt) == 65536 ? 131072u : 65536u)
 #define VALUE_BOOL(env, dflt) !(dflt)
 
 Test(settings, each_one_is_read)
