@@ -69,8 +69,10 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *lane, enum tw_eager_clas
 		     (class == TW_EAGER_ANY && tw_unlikely(len + extra > TW_RING_INLINE));
 	uint8_t *to = bytes ? tw_ring_take_bytes(lane, len + extra) : s->data;
 
-	if (class == TW_EAGER_LINE)
+	if (class == TW_EAGER_LINE) {
 		tw_assume(len > TW_RING_INLINE && len <= TW_LINE);
+		tw_prefetch_own(lane->bytes + (lane->bhead & (lane->nbytes - 1)));
+	}
 	lane->payload += len;
 	s->hdr = tw_hdr_make(TW_EAGER, imm ? TW_FLAG_IMM : 0, 0, len, match);
 	if (imm) {

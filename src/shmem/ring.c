@@ -233,7 +233,6 @@ static void stamp_pingpong(struct tw_ring_tx *tx, struct tw_slot *s, const uint8
 		demote(data + i);
 	tw_ring_stamp(tx, s, len);
 	demote(s);
-	own_next(tx, len);
 }
 
 /* The place of a payload of the byte area, which is taken. */
@@ -248,10 +247,14 @@ static inline uint8_t *reserve(struct tw_ring_tx *tx, uint32_t len)
 void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8_t *data,
 			   uint32_t len)
 {
-	if (pingpong_detected(tx) && len > TW_RING_INLINE && len <= TW_RING_PINGPONG)
+	bool pingpong = pingpong_detected(tx), some = len > TW_RING_INLINE && len <= TW_RING_PINGPONG;
+
+	if (pingpong && some)
 		stamp_pingpong(tx, s, data, len);
 	else
 		tw_ring_stamp(tx, s, len);
+	if (some)
+		own_next(tx, len);
 }
 
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,

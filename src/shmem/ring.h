@@ -42,7 +42,7 @@
  * slot, a slot could still hold the stamp of 2^32 packets ago.
  */
 #define TW_RING_RENEW (1u << 30)
-#define TW_RING_PINGPONG 1024 /* longest packet of a ping-pong that is demoted */
+#define TW_RING_PINGPONG 1024 /* longest packet that is demoted, and whose next lines are fetched */
 #define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
 
 struct tw_slot {
