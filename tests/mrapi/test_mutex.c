@@ -177,7 +177,7 @@ MR_BOTH(mrapi_mutex, recursive_is_exclusive)
 }
 
 /* Threads that act for one node share its levels: none is lost, and none too many. */
-enum { THREADS = 4, TURNS = 300000, OTHERS = 1000 };
+enum { THREADS = 4, TURNS = 30000, OTHERS = 1000 };
 
 struct shared_levels {
 	atomic_int held, other, ready;

@@ -137,7 +137,7 @@ Test(mx_pending, long_last_first, .timeout = MXT_TIMEOUT)
 /* Many peers: the short messages of one, the long ones of the next, and so on. */
 static struct plan plan_of(unsigned peer)
 {
-	return (struct plan){many(), peer % 2 ? LONG : 8, peer / 2 % 2};
+	return (struct plan){many() / 4, peer % 2 ? LONG : 8, peer / 2 % 2};
 }
 
 struct peer {
