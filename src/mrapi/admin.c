@@ -132,8 +132,12 @@ void tw_mrapi_release_node(uint32_t me)
 	struct tw_mrapi_walk w = {0};
 	struct tw_mrapi_obj *o;
 
-	while ((o = tw_mrapi_walk(&w)))
+	while ((o = tw_mrapi_walk(&w))) {
 		tw_mrapi_ops(w.kind)->drop(o, me);
+		/* One of its threads may have released it, and end before it wakes a sleeper. */
+		if (w.kind < TW_MRAPI_LOCKS)
+			tw_mrapi_ops(w.kind)->wake_all(o);
+	}
 	for (uint32_t i = 0; i < seg->counts; i++)
 		if (atomic_load(&seg->count[i].node) == me)
 			atomic_store(&seg->count[i].node, 0);

@@ -112,9 +112,11 @@ static mrapi_status_t apply(void *sync, enum op op, void *dest, uint64_t value, 
 		if (axb)
 			tw_mrapi_barrier_leave(axb, done || op != LOCK);
 		/* Waits outside the barrier, so that the owner can enter it to release the lock. */
-		if (op != LOCK || done || !tw_mrapi_barrier_wait(deadline, spins))
+		if (op != LOCK || done || !tw_mrapi_barrier_wait(me, deadline, spins))
 			break;
 	}
+	if (!done && tw_mrapi_me() != me)
+		return MRAPI_ERR_NODE_NOTINIT;
 	return done ? MRAPI_SUCCESS : MRAPI_ERR_ATOM_OP_FAILED;
 }
 

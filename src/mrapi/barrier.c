@@ -13,13 +13,20 @@
  * the segment, because process ids differ between namespaces. A node that has ended is
  * skipped. The head's txn belongs to the program.
  */
-#include <sched.h>
-
+#include "base/sys.h"
 #include "mrapi/barrier.h"
 #include "mrapi/mrapi_internal.h"
 
 #define BARRIER 0x62617231u
 #define EXCHANGE 0x65786331u
+
+/*
+ * Before a wait sleeps, as the one it waits for may need the processor. It polls: the program
+ * changes its words without the library, and there is no place for who sleeps.
+ */
+#define SPINS 512
+#define FIRST_SLEEP_US 8u /* doubled each time */
+#define LAST_SLEEP_US 1000u
 
 /*
  * Opaque words of a descriptor. INSIDE: the name under which the caller is inside; DONE:
@@ -122,7 +129,7 @@ bool tw_mrapi_barrier_enter(mrapi_atomic_barrier_t *axb, uint32_t node,
 				break;
 			give_back(axb);
 		}
-		if (!tw_mrapi_barrier_wait(deadline, spins))
+		if (!tw_mrapi_barrier_wait(node, deadline, spins))
 			return false;
 	}
 	axb->opaque[DONE] |= access;
@@ -141,14 +148,18 @@ void tw_mrapi_barrier_leave(mrapi_atomic_barrier_t *axb, bool done)
 	give_back(axb);
 }
 
-bool tw_mrapi_barrier_wait(uint64_t deadline, unsigned spins)
+bool tw_mrapi_barrier_wait(uint32_t node, uint64_t deadline, unsigned spins)
 {
+	unsigned sleeps = spins > SPINS ? spins - SPINS : 0;
+
+	if (tw_mrapi_me() != node)
+		return false;
 	if (deadline != TW_FUTEX_FOREVER && tw_futex_now() >= deadline)
 		return false;
-	if (spins % 64)
+	if (!sleeps)
 		tw_cpu_relax();
 	else
-		sched_yield();
+		tw_sys_sleep_us(tw_min(FIRST_SLEEP_US << tw_min(sleeps, 8u), LAST_SLEEP_US));
 	return true;
 }
 

@@ -12,8 +12,8 @@
 enum tw_mrapi_access { TW_MRAPI_NEITHER, TW_MRAPI_READS, TW_MRAPI_WRITES };
 
 bool tw_mrapi_barrier_sound(const mrapi_atomic_barrier_t *axb);
-/* Pauses; false once the deadline has passed. */
-bool tw_mrapi_barrier_wait(uint64_t deadline, unsigned spins);
+/* Pauses; false once the deadline has passed or the node has ended. */
+bool tw_mrapi_barrier_wait(uint32_t node, uint64_t deadline, unsigned spins);
 /* Enters the element for that node, unless it is inside. */
 bool tw_mrapi_barrier_enter(mrapi_atomic_barrier_t *axb, uint32_t node,
 			    enum tw_mrapi_access access, uint64_t deadline);

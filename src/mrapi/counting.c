@@ -7,9 +7,9 @@
  * all readers have left, as owner. Further waiting writers are counted and keep readers out
  * as well. Deleting takes that word and keeps it.
  *
- * A change bumps seq if anything sleeps; a sleeper is counted before its last attempt, so
- * no change is missed. Counts have an epoch: reclaiming starts a new one, because dead
- * processes may have been counted.
+ * A change bumps seq if anything sleeps; a sleeper reads seq and is counted before its last
+ * attempt, so no change is missed. Counts have an epoch: reclaiming starts a new one, because
+ * dead processes may have been counted.
  */
 #include <limits.h>
 
@@ -93,6 +93,7 @@ static void new_epoch(_Atomic(uint32_t) *word)
 {
 	uint32_t w = atomic_load(word);
 
+	/* [counting-sleep] */
 	while (!atomic_compare_exchange_weak(word, &w, ((w >> 16) + 1) << 16))
 		;
 }
@@ -115,6 +116,7 @@ static void wake_all(struct tw_mrapi_obj *o)
 		return;
 	new_epoch(&c->sleepers);
 	new_epoch(&c->writers);
+	/* [counting-sleep] */
 	atomic_fetch_add(&c->seq, 1);
 	tw_futex_wake(&c->seq, INT_MAX);
 }
@@ -250,9 +252,10 @@ static mrapi_status_t wait_for(struct attempt *a, mrapi_timeout_t timeout)
 		status = again(a);
 		if (status != MRAPI_TIMEOUT || tw_mrapi_spin(&w))
 			continue;
-		epoch = count_up(&a->c->sleepers);
+		/* First: from its count on, also a reclaim that takes it back changes seq. */
 		/* [counting-sleep] */
 		seq = atomic_load(&a->c->seq);
+		epoch = count_up(&a->c->sleepers);
 		status = again(a);
 		if (status == MRAPI_TIMEOUT)
 			why = tw_mrapi_sleep(&w, &a->c->seq, seq);

@@ -203,8 +203,12 @@ bool tw_mrapi_events_watch(void)
 static mrapi_status_t add(uint32_t me, mrapi_event_t event, unsigned frequency,
 			  void (*callback)(mrapi_event_t))
 {
-	struct registration *r = malloc(sizeof(*r));
+	struct registration *r;
 
+	/* Not after the registrations of the node have been removed. */
+	if (tw_mrapi_me() != me)
+		return MRAPI_ERR_NODE_NOTINIT;
+	r = malloc(sizeof(*r));
 	if (!r || !begin_watching()) {
 		free(r);
 		return MRAPI_ERR_MEM_LIMIT;

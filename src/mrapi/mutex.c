@@ -237,15 +237,15 @@ static mrapi_status_t lock_again(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 			return MRAPI_INCOMPLETE;
 		if (depth == MAX_DEPTH)
 			return MRAPI_ERR_MUTEX_LOCKED;
+		/* Else these levels are those of the slot's new mutex, or of a new node. */
+		if (!tw_mrapi_is(&m->obj, handle))
+			return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
+		if (tw_mrapi_me() != me)
+			return MRAPI_ERR_NODE_NOTINIT;
 		number = count_lock(m);
 	} while (!atomic_compare_exchange_strong(&m->levels, &levels,
 						 make_levels(number, me, depth + 1)));
 	*key = make_key(number, (uint32_t)(levels >> 32));
-	if (!tw_mrapi_is(&m->obj, handle)) {
-		/* Deleted; another thread of the node has locked the slot's new mutex. */
-		unlock_level(m, me, *key);
-		return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
-	}
 	return tw_mrapi_me() == me ? MRAPI_SUCCESS : MRAPI_ERR_NODE_NOTINIT;
 }
 
@@ -337,6 +337,10 @@ static mrapi_status_t lock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 	while (!recursive(m) && (had & TW_MRAPI_FAR) && had != mine &&
 	       !atomic_compare_exchange_strong(&m->word, &had, mine))
 		;
+	if (tw_mrapi_me() != me) {
+		drop(&m->obj, me);
+		return MRAPI_ERR_NODE_NOTINIT;
+	}
 	return !recursive(m) && had == mine ? MRAPI_ERR_MUTEX_LOCKED : MRAPI_SUCCESS;
 }
 

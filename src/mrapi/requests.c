@@ -93,10 +93,11 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 
 	pthread_once(&once, prepare);
 	tw_mrapi_lock(&tw_mrapi_requests_mutex);
-	r = new_request();
+	/* Not after its requests have been ended. */
+	r = tw_mrapi_me() == me ? new_request() : NULL;
 	if (!r) {
 		tw_mrapi_unlock(&tw_mrapi_requests_mutex);
-		return MRAPI_ERR_REQUEST_LIMIT;
+		return tw_mrapi_me() == me ? MRAPI_ERR_REQUEST_LIMIT : MRAPI_ERR_NODE_NOTINIT;
 	}
 	*r = (struct tw_mrapi_request){.obj = r->obj,
 				       .link = {&r->link, &r->link},
@@ -139,6 +140,11 @@ static size_t poll_any(const mrapi_request_t *requests, size_t n, uint32_t me, s
 {
 	size_t i = 0;
 
+	/* The end of the node has taken them. */
+	if (tw_mrapi_me() != me) {
+		*status = MRAPI_ERR_NODE_NOTINIT;
+		return i;
+	}
 	for (; i < n; i++) {
 		*status = poll_one(&requests[i], me, size);
 		if (*status != MRAPI_INCOMPLETE)
@@ -292,11 +298,15 @@ void tw_mrapi_requests_end(uint32_t me)
 
 	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	while ((r = tw_pool_next(&all.pool, &i))) {
+		uint32_t gen = r->obj.gen;
+
 		if (r->me != me)
 			continue;
 		if (r->state != TW_MRAPI_CANCELED)
 			cancel(r);
-		r->me = 0; /* detached from the caller */
+		/* Detached from the caller, unless it is another one's by now. */
+		if (r->obj.gen == gen)
+			r->me = 0;
 	}
 	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 }

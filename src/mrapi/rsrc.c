@@ -57,6 +57,17 @@ static struct tw_mrapi_tree *make_tree(mrapi_rsrc_filter_t filter)
 	return t;
 }
 
+/* Not after the trees of the node have been freed. Under the mutex. */
+static mrapi_status_t keep(struct tw_mrapi_tree *t)
+{
+	if (tw_mrapi_me() != t->me) {
+		tw_mrapi_tree_free(t);
+		return MRAPI_ERR_NODE_NOTINIT;
+	}
+	tw_list_add_tail(&trees, &t->link);
+	return MRAPI_SUCCESS;
+}
+
 mrapi_resource_t *mrapi_resources_get(mrapi_rsrc_filter_t subsystem_filter, mrapi_status_t *status)
 {
 	uint32_t me = tw_mrapi_me();
@@ -71,12 +82,10 @@ mrapi_resource_t *mrapi_resources_get(mrapi_rsrc_filter_t subsystem_filter, mrap
 		result = MRAPI_ERR_MEM_LIMIT;
 	if (t) {
 		t->me = me;
-		tw_mrapi_lock(&mutex);
-		tw_list_add_tail(&trees, &t->link);
-		tw_mrapi_unlock(&mutex);
+		result = tw_mrapi_locked(&mutex, keep(t));
 	}
 	tw_mrapi_set_status(status, result);
-	return t ? &t->rsrc[0].shown : NULL;
+	return result == MRAPI_SUCCESS ? &t->rsrc[0].shown : NULL;
 }
 
 /* The size of an attribute; 0 if resources of that type do not have it. */
@@ -161,7 +170,7 @@ static mrapi_status_t change(const mrapi_resource_t *resource, mrapi_uint_t num,
 	if (rollover && !tw_mrapi_events_watch())
 		return MRAPI_ERR_MEM_LIMIT;
 	tw_mrapi_lock(&mutex);
-	status = dynamic(resource, num, &f);
+	status = tw_mrapi_me() == me ? dynamic(resource, num, &f) : MRAPI_ERR_NODE_NOTINIT;
 	if (status == MRAPI_SUCCESS)
 		status = fn(f, num, me, rollover);
 	tw_mrapi_unlock(&mutex);

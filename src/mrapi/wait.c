@@ -73,7 +73,8 @@ mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, 
 		w->word = word;
 		enlist(w);
 	}
-	if (atomic_load(&w->ended))
+	/* The node may have ended before the wait was listed. */
+	if (atomic_load(&w->ended) || tw_mrapi_me() != w->me)
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (w->deadline != TW_FUTEX_FOREVER && tw_futex_now() >= w->deadline)
 		return MRAPI_TIMEOUT;
@@ -99,6 +100,8 @@ unsigned tw_mrapi_wait_notify(uint32_t me)
 		if (me && w->me != me)
 			continue;
 		atomic_store(&w->ended, true);
+		/* Also who is just going to sleep. */
+		atomic_fetch_add(w->word, 1);
 		tw_futex_wake(w->word, INT32_MAX);
 		n++;
 	}
@@ -108,7 +111,6 @@ unsigned tw_mrapi_wait_notify(uint32_t me)
 
 void tw_mrapi_wait_abort(uint32_t me)
 {
-	/* Repeat: a thread may have checked before and gone to sleep after. */
 	while (tw_mrapi_wait_notify(me))
 		tw_sys_sleep_us(500);
 }
