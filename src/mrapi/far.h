@@ -101,6 +101,8 @@ struct tw_mrapi_notice {
 
 /* The number + 1 of a host; 0: it is not known. */
 uint32_t tw_mrapi_host_of(uint64_t nic);
+/* Before another host can call. */
+void tw_mrapi_hosts_begin(void);
 /* Waits until each of these hosts has been found or is known to be down. */
 void tw_mrapi_hosts_start(struct tw_ep *ep, const uint64_t *nics, unsigned n);
 void tw_mrapi_hosts_stop(void);

@@ -32,6 +32,7 @@
 #include "mrapi/far.h"
 
 #define POLL_US 500 /* until the last thread has ended */
+#define MOST 4096u  /* threads that wait: lanes of some dozens of busy nodes */
 
 struct waiter {
 	struct tw_member *from;
@@ -270,8 +271,10 @@ static bool start_waiting(const struct waiter *what)
 	struct waiter *w = malloc(sizeof(*w));
 	pthread_t thread;
 
-	if (!w)
+	if (!w || atomic_load(&waiters) >= MOST) {
+		free(w);
 		return false;
+	}
 	*w = *what;
 	atomic_fetch_add(&waiters, 1);
 	if (tw_thread_start(&thread, waiting, w, "tagwire-guest") == 0)
@@ -281,14 +284,27 @@ static bool start_waiting(const struct waiter *what)
 	return false;
 }
 
+/* Whether it asks for something that there is, of an object of that kind. */
+static bool sound(const struct tw_mrapi_ctrl *c)
+{
+	bool mode = c->mode == MRAPI_READER || c->mode == MRAPI_WRITER;
+
+	return c->kind >= TW_MRAPI_MUTEX && c->kind < TW_MRAPI_LOCKS &&
+	       c->kind == tw_mrapi_kind_of(c->handle) && c->op >= TW_MRAPI_FAR_LOCK &&
+	       c->op <= TW_MRAPI_FAR_DELETE &&
+	       (mode || c->kind == TW_MRAPI_MUTEX || c->op != TW_MRAPI_FAR_LOCK);
+}
+
 /* A deletion waits for the other hosts. */
 void tw_mrapi_guest_serve(struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
 {
 	struct waiter w = {.from = from, .session = from->addr.session, .ctrl = *ctrl};
 	bool deletes = ctrl->op == TW_MRAPI_FAR_DELETE;
 	bool waits = deletes || (ctrl->op == TW_MRAPI_FAR_LOCK && ctrl->timeout);
-	mrapi_status_t status = deletes ? MRAPI_TIMEOUT : answer(&w, !waits);
+	mrapi_status_t status = MRAPI_ERR_PARAMETER;
 
+	if (sound(ctrl))
+		status = deletes ? MRAPI_TIMEOUT : answer(&w, !waits);
 	if (status == MRAPI_TIMEOUT && waits) {
 		if (start_waiting(&w))
 			return;
@@ -299,9 +315,10 @@ void tw_mrapi_guest_serve(struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
 
 void tw_mrapi_guest_end(struct tw_mrapi_node *n)
 {
+	tw_mrapi_release_node(tw_mrapi_me_of(n));
+	/* After it, as who lists a wait later looks at the node. */
 	if (n->proc == tw_mrapi.proc)
 		tw_mrapi_wait_notify(tw_mrapi_me_of(n));
-	tw_mrapi_release_node(tw_mrapi_me_of(n));
 }
 
 void tw_mrapi_guests_lost(const struct tw_member *m)

@@ -414,7 +414,7 @@ void tw_mrapi_hosts_inherit(uint64_t hosts)
 			look(l, TW_MRAPI_PROCS, true);
 }
 
-void tw_mrapi_hosts_start(struct tw_ep *ep, const uint64_t *nics, unsigned n)
+void tw_mrapi_hosts_begin(void)
 {
 	atomic_store(&tw_mrapi.seg->proc[tw_mrapi.proc].hosts, 0);
 	for (unsigned i = 0; i < TW_MRAPI_HOSTS; i++) {
@@ -422,10 +422,15 @@ void tw_mrapi_hosts_start(struct tw_ep *ep, const uint64_t *nics, unsigned n)
 		tw_list_init(&links[i].unsent);
 		tw_list_init(&links[i].hello.link);
 	}
+}
+
+void tw_mrapi_hosts_start(struct tw_ep *ep, const uint64_t *nics, unsigned n)
+{
 	for (unsigned i = 0; i < n; i++) {
 		struct link *l = link_of(nics[i]);
 
-		if (l)
+		/* It may have called already. */
+		if (l && l->state == DOWN)
 			look(l, TW_MRAPI_PROCS, false);
 	}
 	each_link(l) reach(ep, l, settled_or_quiet);

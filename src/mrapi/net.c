@@ -225,6 +225,9 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 
 static void work(struct tw_group *g)
 {
+	/* Another host may call before this one is set up. */
+	if (!tw_mrapi.nic)
+		return;
 	tw_list_walk(&net.inbox, struct arrival, a, link) {
 		tw_list_del(&a->link);
 		if (a->from->state == TW_MEMBER_HERE && a->from->addr.session == a->session)
@@ -266,9 +269,11 @@ static mrapi_status_t open_endpoint(const uint64_t *hosts)
 			      .owner = &net.group,
 			      .ep = &net.group.ep};
 	uint64_t end = tw_clock() + tw_clock_us(1000ull * OPEN_MS), handle;
-	enum tw_err err = tw_ep_open(&how, &handle);
+	enum tw_err err;
 	struct tw_ep *ep;
 
+	tw_mrapi_hosts_begin();
+	err = tw_ep_open(&how, &handle);
 	while (err == TW_EBUSY && tw_clock() < end) {
 		tw_sys_sleep_us(10000);
 		err = tw_ep_open(&how, &handle);
