@@ -42,6 +42,7 @@ static void take_rmem(struct tw_mrapi_obj *o, const struct tw_mrapi_ctrl *ctrl,
 	r->size = ctrl->size;
 	r->atype = (uint16_t)ctrl->atype;
 	r->owner = (uint16_t)tw_mrapi_me_of(owner);
+	r->ending = 0;
 	tw_mrapi_nodeset_clear(&r->attached);
 }
 

@@ -89,7 +89,7 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	tw_mrapi_rsrc_end(me);
 	tw_mrapi_wait_abort(me);
 	tw_mrapi_requests_end(me);
-	tw_mrapi_rmem_flush(me);
+	tw_mrapi_rmem_end(me);
 	tw_mrapi_admin_lock();
 	tw_mrapi_release_node(me);
 	tw_mrapi_admin_unlock();

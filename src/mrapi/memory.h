@@ -16,6 +16,8 @@ void tw_mrapi_arena_discard(uint64_t offset, uint64_t span);
 void *tw_mrapi_arena_map(uint64_t offset, uint64_t span, uint64_t address, bool fixed);
 /* The arena offset of memory mapped here, or TW_MRAPI_NOT_SHARED. */
 uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size);
+/* Whether a node of this process is attached to memory that has this range. Under the admin lock. */
+bool tw_mrapi_arena_attached(uint64_t offset, uint64_t size);
 
 /* ---- move.c: paths to another node's memory */
 
@@ -45,13 +47,15 @@ struct tw_mrapi_lane {
 };
 
 #define TW_MRAPI_ENDING 0x80000000u
+#define TW_MRAPI_REVOKED 0x40000000u /* the owner ends: the last access tells it */
+#define TW_MRAPI_CLIENT_STATES (TW_MRAPI_ENDING | TW_MRAPI_REVOKED)
 
 /* This process as a client of one remote memory. It does not end under an access. */
 struct tw_mrapi_client {
 	struct tw_mrapi_lane lane;
 	pthread_mutex_t mutex;	  /* of the caches, while one of them is used */
 	_Atomic(uint32_t) handle; /* without the access type; 0: no memory */
-	_Atomic(uint32_t) users;  /* accesses under way, and TW_MRAPI_ENDING */
+	_Atomic(uint32_t) users;  /* accesses under way, TW_MRAPI_ENDING, TW_MRAPI_REVOKED */
 	struct tw_mrapi_rmem *r;
 	struct tw_member *owner;	  /* on another host; else NULL. Under the endpoint's lock */
 	_Atomic(uint32_t) there;  /* the handle there; 0: the connection to it is lost */
@@ -84,6 +88,8 @@ extern const struct tw_mrapi_path tw_mrapi_path_direct, tw_mrapi_path_vm, tw_mra
 /* Splits the next part off a transfer, of at most that many bytes and pieces; false: the end. */
 bool tw_mrapi_next_part(const struct tw_mrapi_move *m, struct tw_mrapi_place *at, uint32_t bytes,
 			uint32_t pieces, struct tw_mrapi_move *part);
+/* Waits until the owner's thread copies for nobody: a requester may have died meanwhile. */
+void tw_mrapi_served_quiet(void);
 void tw_mrapi_served_forked(void);
 
 /* ---- rmem.c: clients */
@@ -99,6 +105,8 @@ static inline uint32_t tw_mrapi_plain(mrapi_rmem_hndl_t handle)
 	return handle & ~TW_MRAPI_ATYPE_MASK;
 }
 
+/* Whether the memory is there, and its owner does not end. */
+bool tw_mrapi_client_valid(struct tw_mrapi_client *c);
 /* Begins an access, unless the client has another memory by now; ends it. */
 bool tw_mrapi_client_get(struct tw_mrapi_client *c, uint32_t handle);
 void tw_mrapi_client_put(struct tw_mrapi_client *c);
@@ -106,6 +114,16 @@ void tw_mrapi_client_put(struct tw_mrapi_client *c);
 mrapi_status_t tw_mrapi_client_find(uint32_t me, mrapi_rmem_hndl_t handle,
 				    struct tw_mrapi_client **out);
 
+/* The client of the memory in that slot, or NULL. */
+struct tw_mrapi_client *tw_mrapi_client_at(uint32_t slot);
+
+/* ---- revoke.c */
+/* Tells the owner that this process does not access its memory any more. Under the admin lock. */
+void tw_mrapi_let_go(struct tw_mrapi_rmem *r);
+/* Waits until nobody accesses what the node owns. */
+void tw_mrapi_revoke(uint32_t me);
+
+/* ---- rmem.c */
 /* Memory of this process, or NULL. */
 struct tw_mrapi_rmem *tw_mrapi_own_rmem(uint32_t handle);
 

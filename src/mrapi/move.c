@@ -210,13 +210,21 @@ struct bounce {
 	uint32_t write;
 	uint64_t remote;
 	uint32_t bytes, n, stride;
-	uint32_t owner; /* slot of the process that replies */
-	uint32_t unused[6];
+	uint32_t unused[7];
 	char data[];
 };
 _Static_assert(sizeof(struct bounce) == 64, "wire format");
 
-enum { IDLE, REQUESTED, REPLIED };
+/*
+ * The two in the middle have the owner's slot in the upper bits. While it is SERVED the owner
+ * copies, and nobody else uses the buffer.
+ */
+enum { IDLE, REQUESTED, SERVED, REPLIED };
+
+static uint32_t of_owner(uint32_t state, uint32_t proc)
+{
+	return proc << 8 | state;
+}
 
 #define PART (TW_MRAPI_BOUNCE - sizeof(struct bounce))
 #define LIVENESS_NS 100000000ull /* interval at which a waiter checks that the owner lives */
@@ -227,6 +235,8 @@ static struct {
 	pthread_mutex_t mutex;
 	uint32_t paged; /* the join in which its pages were allocated */
 } bounces[] = {[0 ... TW_MRAPI_BOUNCE_SLOTS - 1] = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
+
+static pthread_mutex_t serving = PTHREAD_MUTEX_INITIALIZER; /* memory of this process */
 
 static uint64_t bounce_at(uint32_t proc, uint32_t slot)
 {
@@ -258,16 +268,38 @@ static uint32_t take_slot(void)
 	}
 }
 
+/* For a process that has died and had this one's slot. */
+static bool still_served(struct bounce *b)
+{
+	uint32_t state = atomic_load(&b->state), owner = state >> 8;
+
+	return (state & 0xff) == SERVED && owner != tw_mrapi.proc && !tw_mrapi_gone(owner);
+}
+
 /* The buffer with its pages; NULL: memory is short. */
 static struct bounce *bounce_begin(uint32_t slot)
 {
 	uint64_t at = bounce_at(tw_mrapi.proc, slot);
+	struct bounce *b;
 
 	if (bounces[slot].paged != tw_mrapi.joins &&
 	    tw_sys_fallocate(tw_mrapi.arenafd, 0, (off_t)at, TW_MRAPI_BOUNCE) < 0)
 		return NULL;
 	bounces[slot].paged = tw_mrapi.joins;
-	return bounce_map(tw_mrapi.proc, slot);
+	b = bounce_map(tw_mrapi.proc, slot);
+	while (b && still_served(b))
+		tw_sys_sleep_us(BUSY_US);
+	return b;
+}
+
+/* Takes a request back; false: the owner replies in a moment, or has. */
+static bool take_back(const struct tw_mrapi_client *c, struct bounce *b)
+{
+	uint32_t was = of_owner(REQUESTED, c->proc);
+
+	/* [bounce] */
+	return atomic_compare_exchange_strong(&b->state, &was, IDLE) ||
+	       (was != REPLIED && tw_mrapi_gone(c->proc));
 }
 
 static mrapi_status_t served_request(struct tw_mrapi_client *c, uint32_t slot, struct bounce *b)
@@ -276,28 +308,24 @@ static mrapi_status_t served_request(struct tw_mrapi_client *c, uint32_t slot, s
 				       .proc = tw_mrapi.proc,
 				       .incarnation = tw_mrapi.incarnation,
 				       .slot = slot};
+	uint32_t state;
 
 	b->handle = c->handle;
-	b->owner = c->proc;
 	/* [bounce] */
-	atomic_store(&b->state, REQUESTED);
+	atomic_store(&b->state, of_owner(REQUESTED, c->proc));
 	/* The owner may not have accepted a new member's connection yet. */
 	while (!tw_mrapi_send(c->proc, &ask)) {
-		if (!tw_mrapi_is(&c->r->obj, c->handle) || tw_mrapi_gone(c->proc))
-			goto abandon;
+		if ((!tw_mrapi_client_valid(c) || tw_mrapi_gone(c->proc)) && take_back(c, b))
+			return MRAPI_ERR_RMEM_INVALID;
 		tw_sys_sleep_us(CONNECT_US);
 	}
 	/* [bounce] */
-	while (atomic_load(&b->state) == REQUESTED) {
-		tw_futex_wait(&b->state, REQUESTED, tw_futex_now() + LIVENESS_NS);
-		if (!tw_mrapi_is(&c->r->obj, c->handle))
-			goto abandon;
+	while ((state = atomic_load(&b->state)) != REPLIED) {
+		tw_futex_wait(&b->state, state, tw_futex_now() + LIVENESS_NS);
+		if (!tw_mrapi_client_valid(c) && take_back(c, b))
+			return MRAPI_ERR_RMEM_INVALID;
 	}
 	return b->status;
-
-abandon:
-	atomic_store(&b->state, IDLE);
-	return MRAPI_ERR_RMEM_INVALID;
 }
 
 static mrapi_status_t served_part(struct tw_mrapi_client *c, const struct tw_mrapi_move *m,
@@ -342,6 +370,7 @@ const struct tw_mrapi_path tw_mrapi_path_served = {"served", false, served_open,
 
 void tw_mrapi_served_forked(void)
 {
+	pthread_mutex_init(&serving, NULL);
 	for (uint32_t slot = 0; slot < TW_MRAPI_BOUNCE_SLOTS; slot++)
 		pthread_mutex_init(&bounces[slot].mutex, NULL);
 }
@@ -372,16 +401,25 @@ static mrapi_status_t serve(struct bounce *b)
 void tw_mrapi_serve(uint32_t from, uint32_t slot)
 {
 	struct bounce *b = bounce_map(from, slot);
+	uint32_t asked = of_owner(REQUESTED, tw_mrapi.proc);
 
 	if (!b)
 		return;
+	tw_mrapi_lock(&serving);
 	/* A requester that gave up may have reused the buffer for another owner. */
 	/* [bounce] */
-	if (atomic_load(&b->state) == REQUESTED && b->owner == tw_mrapi.proc) {
+	if (atomic_compare_exchange_strong(&b->state, &asked, of_owner(SERVED, tw_mrapi.proc))) {
 		b->status = serve(b);
 		/* [bounce] */
 		atomic_store(&b->state, REPLIED);
 		tw_futex_wake(&b->state, 1);
 	}
+	tw_mrapi_unlock(&serving);
 	munmap(b, TW_MRAPI_BOUNCE);
+}
+
+void tw_mrapi_served_quiet(void)
+{
+	tw_mrapi_lock(&serving);
+	tw_mrapi_unlock(&serving);
 }

@@ -127,14 +127,15 @@ enum tw_mrapi_message_type {
 	TW_MRAPI_HELLO = 1,
 	TW_MRAPI_GET_SEGMENT,
 	TW_MRAPI_SEGMENT_REPLY,
-	TW_MRAPI_MOVE
+	TW_MRAPI_MOVE,
+	TW_MRAPI_REVOKE
 };
 
 struct tw_mrapi_message {
 	uint32_t type;
 	uint32_t proc;
 	uint32_t incarnation;
-	uint32_t slot; /* MOVE: number of the requesting process's buffer */
+	uint32_t slot; /* MOVE: number of the requesting process's buffer; REVOKE: a handle */
 };
 
 /* 0 or an error. */
@@ -289,15 +290,12 @@ static inline void tw_mrapi_wait_begin(struct tw_mrapi_wait *w, uint32_t me,
 
 /* Spins a few times; false: sleep. */
 bool tw_mrapi_spin(struct tw_mrapi_wait *w);
-/* Sleeps while the word has the value. SUCCESS: try again; others end the wait. */
+/* Sleeps while the word, a count, has the value. SUCCESS: try again; others end the wait. */
 mrapi_status_t tw_mrapi_sleep(struct tw_mrapi_wait *w, _Atomic(uint32_t) *word, uint32_t value);
 void tw_mrapi_wait_end(struct tw_mrapi_wait *w);
 /* Ends all waits of a node of this process, or of all its nodes (0). */
 void tw_mrapi_wait_abort(uint32_t me);
-/*
- * The same, but does not wait for them: who is just going to sleep does not notice. The number of
- * waits still there.
- */
+/* The same, but does not wait for them. The number of waits still there. */
 unsigned tw_mrapi_wait_notify(uint32_t me);
 void tw_mrapi_wait_forked(void);
 /* The list of this process's sleepers. */
@@ -353,8 +351,13 @@ void tw_mrapi_rsrc_forked(void);
 void tw_mrapi_shmem_prune(void);
 void tw_mrapi_shmem_forked(void);
 void tw_mrapi_rmem_prune(void);
-/* Writes back a node's caches, as detaching would. */
-void tw_mrapi_rmem_flush(uint32_t me);
+/*
+ * Before a node is released: detaches it, and waits until nobody accesses memory that it owns. Of
+ * other processes the members' threads do that.
+ */
+void tw_mrapi_rmem_end(uint32_t me);
+/* The owner of that memory ends. Does not wait. */
+void tw_mrapi_rmem_revoked(uint32_t handle);
 void tw_mrapi_rmem_forked(void);
 void tw_mrapi_serve(uint32_t from, uint32_t slot);
 /* Before it joins: reads the settings, which threads that run then may use. */

@@ -34,6 +34,11 @@ static struct tw_mrapi_rmem *rmem_of(uint32_t handle)
 	return &tw_mrapi.seg->rmem[handle & SLOT_MASK];
 }
 
+struct tw_mrapi_client *tw_mrapi_client_at(uint32_t slot)
+{
+	return clients[slot];
+}
+
 struct tw_mrapi_rmem *tw_mrapi_own_rmem(uint32_t handle)
 {
 	struct tw_mrapi_rmem *r = rmem_of(handle);
@@ -59,11 +64,15 @@ static mrapi_status_t find(uint32_t me, mrapi_rmem_hndl_t handle, struct tw_mrap
 
 /* ------------------------------------------------------------------ clients */
 
+bool tw_mrapi_client_valid(struct tw_mrapi_client *c)
+{
+	return tw_mrapi_is(&c->r->obj, c->handle) && !(atomic_load(&c->users) & TW_MRAPI_REVOKED);
+}
+
 bool tw_mrapi_client_get(struct tw_mrapi_client *c, uint32_t handle)
 {
 	/* [client] */
-	if (!(atomic_fetch_add(&c->users, 1) & TW_MRAPI_ENDING) &&
-	    atomic_load(&c->handle) == handle)
+	if (!(atomic_fetch_add(&c->users, 1) & TW_MRAPI_CLIENT_STATES) && atomic_load(&c->handle) == handle)
 		return true;
 	tw_mrapi_client_put(c);
 	return false;
@@ -71,15 +80,27 @@ bool tw_mrapi_client_get(struct tw_mrapi_client *c, uint32_t handle)
 
 void tw_mrapi_client_put(struct tw_mrapi_client *c)
 {
+	uint32_t handle = atomic_load(&c->handle);
+
 	/* [client] */
-	atomic_fetch_sub(&c->users, 1);
+	if (tw_likely((atomic_fetch_sub(&c->users, 1) & ~TW_MRAPI_ENDING) != TW_MRAPI_REVOKED + 1))
+		return;
+	/* The last one: the owner waits. */
+	tw_mrapi_admin_lock();
+	if (tw_mrapi_is(&c->r->obj, handle))
+		tw_mrapi_let_go(c->r);
+	tw_mrapi_admin_unlock();
 }
 
+/*
+ * Clears, drains: while a node of this process is in the set of those attached, the owner keeps the
+ * memory, so it leaves the set only after this.
+ */
 static void end_client(struct tw_mrapi_client *c)
 {
 	/* [client] */
 	atomic_fetch_or(&c->users, TW_MRAPI_ENDING);
-	while (atomic_load(&c->users) != TW_MRAPI_ENDING)
+	while ((atomic_load(&c->users) & ~TW_MRAPI_REVOKED) != TW_MRAPI_ENDING)
 		tw_sys_sleep_us(USERS_US);
 	tw_mrapi_cache_prune(c, true);
 	if (c->map)
@@ -88,7 +109,31 @@ static void end_client(struct tw_mrapi_client *c)
 	if (c->owner)
 		tw_mrapi_remote_detach(c);
 	atomic_store(&c->handle, 0);
-	atomic_fetch_and(&c->users, ~TW_MRAPI_ENDING);
+	atomic_fetch_and(&c->users, ~TW_MRAPI_CLIENT_STATES);
+}
+
+/* Another node of this process is attached. */
+static bool shared(const struct tw_mrapi_client *c, uint32_t me)
+{
+	tw_mrapi_each_node(n)
+	{
+		if (tw_mrapi_me_of(n) != me && n->proc == tw_mrapi.proc &&
+		    tw_mrapi_nodeset_has(&c->r->attached, tw_mrapi_me_of(n)))
+			return true;
+	}
+	return false;
+}
+
+/* Clears, drains, tells. Under the mutex. */
+static void leave(struct tw_mrapi_client *c, uint32_t me)
+{
+	bool last = !shared(c, me);
+
+	if (last)
+		end_client(c);
+	tw_mrapi_nodeset_del(&c->r->attached, me);
+	if (!last)
+		tw_mrapi_cache_prune(c, false);
 }
 
 /* Frees clients that no node of this process needs. */
@@ -101,10 +146,12 @@ static void prune(struct tw_mrapi_client *c, uint32_t unused)
 		tw_mrapi_cache_prune(c, false);
 }
 
-static void flush(struct tw_mrapi_client *c, uint32_t me)
+static void leave_if_attached(struct tw_mrapi_client *c, uint32_t me)
 {
-	if (tw_mrapi_is(&c->r->obj, c->handle) && tw_mrapi_nodeset_has(&c->r->attached, me))
-		tw_mrapi_cache_flush(c, me, false);
+	if (!tw_mrapi_is(&c->r->obj, c->handle) || !tw_mrapi_nodeset_has(&c->r->attached, me))
+		return;
+	tw_mrapi_cache_flush(c, me, false);
+	leave(c, me);
 }
 
 static void each_client(void (*fn)(struct tw_mrapi_client *c, uint32_t me), uint32_t me)
@@ -128,9 +175,10 @@ void tw_mrapi_rmem_prune(void)
 	each_client(prune, 0);
 }
 
-void tw_mrapi_rmem_flush(uint32_t me)
+void tw_mrapi_rmem_end(uint32_t me)
 {
-	each_client(flush, me);
+	tw_mrapi_revoke(me);
+	each_client(leave_if_attached, me);
 }
 
 static void begin_lane(struct tw_mrapi_client *c)
@@ -203,7 +251,7 @@ static mrapi_status_t attach(uint32_t me, mrapi_rmem_hndl_t handle)
 		return status;
 	/* The owner may have deleted it meanwhile; from here on it cannot. */
 	tw_mrapi_admin_lock();
-	if (!tw_mrapi_is(&r->obj, tw_mrapi_plain(handle)))
+	if (!tw_mrapi_is(&r->obj, tw_mrapi_plain(handle)) || r->ending)
 		status = MRAPI_ERR_RMEM_INVALID;
 	else if (tw_mrapi_me() != me)
 		status = MRAPI_ERR_NODE_NOTINIT;
@@ -239,8 +287,7 @@ static mrapi_status_t detach(uint32_t me, mrapi_rmem_hndl_t handle)
 	tw_mrapi_requests_settle(c, me);
 	/* Even if the owner can no longer be reached. */
 	tw_mrapi_cache_flush(c, me, false);
-	tw_mrapi_nodeset_del(&c->r->attached, me);
-	prune(c, 0);
+	leave(c, me);
 	return MRAPI_SUCCESS;
 }
 
@@ -296,11 +343,16 @@ static mrapi_status_t begin(struct tw_mrapi_obj *o, const void *arg)
 
 	if (collides(wanted->address, wanted->size))
 		return MRAPI_ERR_RMEM_CONFLICT;
+	/* Another thread has detached it since the range was looked up. */
+	if (wanted->offset != TW_MRAPI_NOT_SHARED &&
+	    !tw_mrapi_arena_attached(wanted->offset, wanted->size))
+		return MRAPI_ERR_PARAMETER;
 	r->address = wanted->address;
 	r->offset = wanted->offset;
 	r->size = wanted->size;
 	r->owner = wanted->owner;
 	r->atype = wanted->atype;
+	r->ending = 0;
 	tw_mrapi_nodeset_clear(&r->attached);
 	return MRAPI_SUCCESS;
 }
@@ -425,6 +477,7 @@ static mrapi_status_t delete_here(uint32_t handle)
 
 	if (ep)
 		tw_group_leave(ep);
+	tw_mrapi_served_quiet();
 	if (status == MRAPI_SUCCESS)
 		tw_mrapi_far_gone(TW_MRAPI_RMEM, id, handle);
 	return status;

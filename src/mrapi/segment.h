@@ -21,7 +21,7 @@
 #include "mrapi.h"
 
 #define TW_MRAPI_MAGIC 0x6d726170u
-#define TW_MRAPI_VERSION 13u
+#define TW_MRAPI_VERSION 14u
 #define TW_MRAPI_PROCS 1024u
 #define TW_MRAPI_HOSTS 64u /* others */
 #define TW_MRAPI_BUCKETS 4096u
@@ -165,7 +165,8 @@ struct tw_mrapi_rmem {
 	uint32_t size;
 	uint16_t owner; /* node slot + 1 */
 	uint16_t atype;
-	uint8_t unused[8];
+	_Atomic(uint32_t) ending; /* its owner waits until nobody is attached */
+	uint32_t unused;
 	struct tw_mrapi_nodeset attached;
 } tw_aligned_line;
 _Static_assert(sizeof(struct tw_mrapi_rmem) == 192 &&

@@ -210,6 +210,8 @@ static void receive(struct conn *c)
 		send_segment(c->fd);
 	if (m.type == TW_MRAPI_MOVE && c->proc != UNKNOWN)
 		tw_mrapi_serve(c->proc, m.slot);
+	if (m.type == TW_MRAPI_REVOKE && c->proc != UNKNOWN)
+		tw_mrapi_rmem_revoked(m.slot);
 	if (m.type == TW_MRAPI_HELLO && m.proc < TW_MRAPI_PROCS) {
 		tw_mrapi_lock(&service.mutex);
 		c->incarnation = m.incarnation;

@@ -81,6 +81,20 @@ uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size)
 	return offset;
 }
 
+bool tw_mrapi_arena_attached(uint64_t offset, uint64_t size)
+{
+	struct tw_mrapi_segment *seg = tw_mrapi.seg;
+
+	for (uint32_t i = 0; i < seg->table[TW_MRAPI_SHMEM].high; i++) {
+		struct tw_mrapi_shmem *s = &seg->shmem[i];
+
+		if (atomic_load(&s->obj.handle) && offset - s->offset < s->span &&
+		    size <= s->span - (offset - s->offset))
+			return tw_mrapi_any_here(&s->attached);
+	}
+	return false;
+}
+
 /* Unmaps memory that no node of this process needs. */
 void tw_mrapi_shmem_prune(void)
 {
@@ -126,19 +140,6 @@ static bool sound(const struct wanted *w)
 	       w->attributes.address == tw_page_down(w->attributes.address);
 }
 
-/* Checks and reserves. Under the admin lock. */
-static mrapi_status_t reserve(mrapi_shmem_id_t id, struct wanted *w)
-{
-	struct tw_mrapi_obj *o;
-	mrapi_status_t status = tw_mrapi_table_claim(TW_MRAPI_SHMEM, id, &o);
-
-	if (status != MRAPI_SUCCESS)
-		return status;
-	for (uint32_t i = 0; i < w->nnodes && status == MRAPI_SUCCESS; i++)
-		status = tw_mrapi_node_shares(w->nodes[i]);
-	return status == MRAPI_SUCCESS ? tw_mrapi_arena_reserve(w->span, &w->offset) : status;
-}
-
 static void set_where(struct tw_mrapi_where *w, const mrapi_resource_t *r)
 {
 	w->type = r->resource_type;
@@ -146,11 +147,8 @@ static void set_where(struct tw_mrapi_where *w, const mrapi_resource_t *r)
 	memcpy(w->opaque, r->opaque, sizeof(w->opaque));
 }
 
-static mrapi_status_t begin(struct tw_mrapi_obj *o, const void *arg)
+static void begin(struct tw_mrapi_shmem *s, const struct wanted *w)
 {
-	struct tw_mrapi_shmem *s = shmem_of(o);
-	const struct wanted *w = arg;
-
 	s->offset = w->offset;
 	s->span = w->span;
 	s->size = w->size;
@@ -161,26 +159,53 @@ static mrapi_status_t begin(struct tw_mrapi_obj *o, const void *arg)
 	s->nodes = (uint16_t)w->nnodes;
 	for (uint32_t i = 0; i < w->nnodes; i++)
 		s->node[i] = (uint16_t)w->nodes[i];
+}
+
+/*
+ * Checks, and makes a memory that has its range, and that nobody gets before it has its pages.
+ * Under the admin lock.
+ */
+static mrapi_status_t claim(mrapi_shmem_id_t id, struct wanted *w, struct tw_mrapi_obj **o)
+{
+	mrapi_status_t status = tw_mrapi_table_claim(TW_MRAPI_SHMEM, id, o);
+
+	for (uint32_t i = 0; i < w->nnodes && status == MRAPI_SUCCESS; i++)
+		status = tw_mrapi_node_shares(w->nodes[i]);
+	if (status == MRAPI_SUCCESS)
+		status = tw_mrapi_arena_reserve(w->span, &w->offset);
+	if (status != MRAPI_SUCCESS)
+		return status;
+	begin(shmem_of(*o), w);
+	(*o)->there = tw_mrapi.proc + 1;
+	tw_mrapi_table_publish(TW_MRAPI_SHMEM, *o, w->attributes.flags | TW_MRAPI_CLAIMED,
+			       tw_mrapi_node(w->me)->domain);
 	return MRAPI_SUCCESS;
 }
 
 /* Pages are allocated outside the admin lock, as that takes long. */
 static mrapi_status_t create(mrapi_shmem_id_t id, struct wanted *w, mrapi_shmem_hndl_t *handle)
 {
+	struct tw_mrapi_obj *o;
 	mrapi_status_t status;
 
 	tw_mrapi_admin_lock();
-	status = reserve(id, w);
+	status = tw_mrapi_me() == w->me ? claim(id, w, &o) : MRAPI_ERR_NODE_NOTINIT;
 	tw_mrapi_admin_unlock();
 	if (status != MRAPI_SUCCESS)
 		return status;
 	status = tw_mrapi_arena_fill(w->offset, w->span, &w->attributes.resource);
-	if (status != MRAPI_SUCCESS)
-		return status;
-	status = tw_mrapi_obj_create(w->me, TW_MRAPI_SHMEM, id, w->attributes.flags, begin, w,
-				     handle);
-	if (status != MRAPI_SUCCESS)
+	tw_mrapi_admin_lock();
+	if (status == MRAPI_SUCCESS && tw_mrapi_me() != w->me) {
 		tw_mrapi_arena_discard(w->offset, w->span);
+		status = MRAPI_ERR_NODE_NOTINIT;
+	}
+	if (status == MRAPI_SUCCESS) {
+		atomic_fetch_and(&o->flags, (uint16_t)~TW_MRAPI_CLAIMED);
+		*handle = atomic_load(&o->handle);
+	} else {
+		tw_mrapi_table_free(TW_MRAPI_SHMEM, o);
+	}
+	tw_mrapi_admin_unlock();
 	return status;
 }
 
