@@ -383,11 +383,11 @@ const struct tw_mrapi_ops tw_mrapi_counting_ops = {end, drop, wake_all, had, res
 static uint32_t create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
 		       mrapi_uint_t limit, mrapi_status_t *status)
 {
-	mrapi_status_t result = kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_LOCKLIMIT
-						     : MRAPI_ERR_PARAMETER;
+	bool sem = kind == TW_MRAPI_SEM;
+	mrapi_status_t result = sem ? MRAPI_ERR_SEM_LOCKLIMIT : MRAPI_ERR_PARAMETER;
 	uint32_t handle = 0;
 
-	if (limit <= MRAPI_MAX_SEM_SHAREDLOCKS || !tw_mrapi_me())
+	if ((limit <= MRAPI_MAX_SEM_SHAREDLOCKS && !(sem && limit == 0)) || !tw_mrapi_me())
 		result = tw_mrapi_lock_create(kind, id, attributes, limit, &handle);
 	tw_mrapi_set_status(status, result);
 	return handle;

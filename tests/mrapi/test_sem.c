@@ -17,6 +17,7 @@ Test(mrapi_sem, lock_limit)
 	mr_is(MRAPI_ERR_SEM_LOCKLIMIT,
 	      mrapi_sem_create(1, NULL, MRAPI_MAX_SEM_SHAREDLOCKS + 1, &mr_st));
 	mr_is(MRAPI_ERR_SEM_LOCKLIMIT, mrapi_sem_create(1, NULL, ~0u, &mr_st));
+	mr_is(MRAPI_ERR_SEM_LOCKLIMIT, mrapi_sem_create(1, NULL, 0, &mr_st));
 	mr_is(MRAPI_ERR_SEM_ID_INVALID, mrapi_sem_get(1, &mr_st));
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
 		s = mr_val(mrapi_sem_create(1, NULL, good[i], &mr_st));
@@ -31,21 +32,6 @@ Test(mrapi_sem, lock_limit)
 		mr_is(MRAPI_ERR_SEM_NOTLOCKED, mrapi_sem_unlock(s, &mr_st));
 		mr_ok(mrapi_sem_delete(s, &mr_st));
 	}
-	mr_down();
-}
-
-/* A limit of 0 is allowed: nobody ever gets it. */
-Test(mrapi_sem, no_locks)
-{
-	mrapi_sem_hndl_t s;
-
-	mr_up(MR_NODE);
-	s = mr_val(mrapi_sem_create(1, NULL, 0, &mr_st));
-	twc_check(!mr_val(mrapi_sem_trylock(s, &mr_st)));
-	mr_is(MRAPI_TIMEOUT, mrapi_sem_lock(s, 0, &mr_st));
-	mr_is(MRAPI_TIMEOUT, mrapi_sem_lock(s, MR_SHORT, &mr_st));
-	mr_is(MRAPI_ERR_SEM_NOTLOCKED, mrapi_sem_unlock(s, &mr_st));
-	mr_ok(mrapi_sem_delete(s, &mr_st));
 	mr_down();
 }
 
