@@ -12,16 +12,8 @@
 #include "fi/fi.h"
 
 #define SCHEME "tagwire://"
-#define ANY "any" /* in place of a number */
-
-int tw_fi_addr_print(const struct tw_fi_addr *a, char *text, size_t len)
-{
-	unsigned long long nic = a->nic_id;
-
-	if (a->endpoint_id == TW_FI_ANY)
-		return snprintf(text, len, SCHEME "%012llx/" ANY, nic);
-	return snprintf(text, len, SCHEME "%012llx/%u", nic, a->endpoint_id);
-}
+#define ANY "any"			/* in place of a number */
+#define INET_SCHEME "fi_sockaddr_in://" /* libfabric's, see fi_av_straddr(3) */
 
 static int parse(const char *text, struct tw_fi_addr *a)
 {
@@ -58,22 +50,6 @@ static int parse_service(const char *service, uint32_t *id)
 	return 0;
 }
 
-int tw_fi_resolve(const char *node, const char *service, struct tw_fi_addr *a)
-{
-	const struct tw_board *boards;
-
-	if (node && parse(node, a) == 0)
-		return 0;
-	*a = (struct tw_fi_addr){0, TW_FI_ANY, 0};
-	tw_boards(&boards);
-	a->nic_id = boards[tw_board_best(0)].nic_id;
-	if (node && tw_name_to_nic(node, &a->nic_id) != TW_OK)
-		return -FI_ENODATA;
-	if (!service)
-		return 0;
-	return parse_service(service, &a->endpoint_id);
-}
-
 static bool make_inet(const struct tw_fi_addr *a, struct sockaddr_in *in)
 {
 	struct sockaddr_storage sa;
@@ -96,6 +72,52 @@ static int take_inet(const struct sockaddr_in *in, struct tw_fi_addr *a)
 	a->endpoint_id = in->sin_port ? id_of_port(be16toh(in->sin_port)) : TW_FI_ANY;
 	a->pad = 0;
 	return 0;
+}
+
+static int parse_inet(const char *text, struct tw_fi_addr *a)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	char host[INET_ADDRSTRLEN];
+	unsigned port;
+	int end = 0;
+
+	if (sscanf(text, INET_SCHEME "%15[0-9.]:%5u%n", host, &port, &end) != 2 || text[end] ||
+	    port > UINT16_MAX || inet_pton(AF_INET, host, &in.sin_addr) != 1)
+		return -FI_EINVAL;
+	in.sin_port = htobe16((uint16_t)port);
+	return take_inet(&in, a);
+}
+
+int tw_fi_resolve(const char *node, const char *service, struct tw_fi_addr *a)
+{
+	const struct tw_board *boards;
+
+	if (node && (parse(node, a) == 0 || parse_inet(node, a) == 0))
+		return 0;
+	*a = (struct tw_fi_addr){0, TW_FI_ANY, 0};
+	tw_boards(&boards);
+	a->nic_id = boards[tw_board_best(0)].nic_id;
+	if (node && tw_name_to_nic(node, &a->nic_id) != TW_OK)
+		return -FI_ENODATA;
+	if (!service)
+		return 0;
+	return parse_service(service, &a->endpoint_id);
+}
+
+int tw_fi_addr_print(uint32_t format, const struct tw_fi_addr *a, char *text, size_t len)
+{
+	unsigned long long nic = a->nic_id;
+	char host[INET_ADDRSTRLEN];
+	struct sockaddr_in in;
+
+	if (format == FI_SOCKADDR_IN)
+		return make_inet(a, &in) && inet_ntop(AF_INET, &in.sin_addr, host, sizeof(host))
+			       ? snprintf(text, len, INET_SCHEME "%s:%u", host,
+					  be16toh(in.sin_port))
+			       : -1;
+	if (a->endpoint_id == TW_FI_ANY)
+		return snprintf(text, len, SCHEME "%012llx/" ANY, nic);
+	return snprintf(text, len, SCHEME "%012llx/%u", nic, a->endpoint_id);
 }
 
 int tw_fi_addr_take(uint32_t format, const void *from, size_t *used, struct tw_fi_addr *a)
@@ -130,7 +152,7 @@ int tw_fi_addr_give(uint32_t format, const struct tw_fi_addr *a, void *addr, siz
 		need = sizeof(in);
 		from = &in;
 	} else if (format == FI_ADDR_STR) {
-		need = (size_t)tw_fi_addr_print(a, text, sizeof(text)) + 1;
+		need = (size_t)tw_fi_addr_print(format, a, text, sizeof(text)) + 1;
 		from = text;
 	}
 	*len = need;

@@ -12,146 +12,223 @@ static uint32_t slot_of(const struct tw_fi_av *av, uint64_t where)
 	return (uint32_t)((where * 0x9e3779b97f4a7c15) >> 32) & (av->buckets - 1);
 }
 
-static void hash_add(struct tw_fi_av *av, uint32_t index)
+static uint32_t next_slot(const struct tw_fi_av *av, uint32_t slot)
 {
-	uint32_t i = slot_of(av, av->where[index]);
-
-	while (av->hash[i]) {
-		/* The first of several of one address stands for it. */
-		if (av->where[av->hash[i] - 1] == av->where[index])
-			return;
-		i = (i + 1) & (av->buckets - 1);
-	}
-	av->hash[i] = index + 1;
+	return (slot + 1) & (av->buckets - 1);
 }
 
-static void hash_all(struct tw_fi_av *av)
+/* Where an address is, or would be: the slot is free. */
+static uint32_t find_slot(const struct tw_fi_av *av, uint64_t where)
 {
-	memset(av->hash, 0, av->buckets * sizeof(*av->hash));
-	for (uint32_t i = 0; i < av->n; i++)
-		if (av->where[i])
-			hash_add(av, i);
+	uint32_t i = slot_of(av, where);
+
+	while (av->hash[i] && av->entries[av->hash[i] - 1].where != where)
+		i = next_slot(av, i);
+	return i;
 }
 
 static bool grow(struct tw_fi_av *av, uint32_t max)
 {
-	uint64_t *where = realloc(av->where, max * sizeof(*where));
-	uint32_t *hash;
+	struct tw_fi_av_entry *entries = realloc(av->entries, max * sizeof(*entries));
+	uint32_t *hash = calloc(2 * (size_t)max, sizeof(*hash)), *old = av->hash;
+	uint32_t n = av->buckets;
 
-	if (!where)
+	if (entries)
+		av->entries = entries;
+	if (!entries || !hash) {
+		free(hash);
 		return false;
-	av->where = where;
-	hash = malloc(2 * max * sizeof(*hash));
-	if (!hash)
-		return false;
-	free(av->hash);
+	}
 	av->hash = hash;
 	av->max = max;
 	av->buckets = 2 * max;
-	hash_all(av);
+	for (uint32_t i = 0; i < n; i++)
+		if (old[i])
+			hash[find_slot(av, entries[old[i] - 1].where)] = old[i];
+	free(old);
 	return true;
 }
 
-static uint32_t free_index(struct tw_fi_av *av)
+/* The index that was removed last, or else the next. */
+static bool take_index(struct tw_fi_av *av, uint32_t *index)
 {
-	uint32_t i;
+	if (av->unused) {
+		*index = av->unused - 1;
+		av->unused = av->entries[*index].next;
+		return true;
+	}
+	if (av->n == av->max && !grow(av, 2 * av->max))
+		return false;
+	*index = av->n++;
+	return true;
+}
 
-	/* A table counts up. */
-	for (i = av->type == FI_AV_TABLE ? av->n : 0; i < av->n && av->where[i]; i++)
-		;
-	return i;
+/* The last of the ring of its address, which a hash finds by its first. */
+static void enter(struct tw_fi_av *av, uint32_t index, uint64_t where)
+{
+	struct tw_fi_av_entry *all = av->entries, *e = &all[index];
+	uint32_t *slot = &av->hash[find_slot(av, where)];
+
+	*e = (struct tw_fi_av_entry){where, index, index};
+	if (!*slot) {
+		*slot = index + 1;
+		return;
+	}
+	e->next = *slot - 1;
+	e->last = all[e->next].last;
+	all[e->last].next = all[e->next].last = index;
+}
+
+/* Those behind it, which are not where they belong, move up. */
+static void empty_slot(struct tw_fi_av *av, uint32_t hole)
+{
+	for (uint32_t i = next_slot(av, hole); av->hash[i]; i = next_slot(av, i)) {
+		uint32_t home = slot_of(av, av->entries[av->hash[i] - 1].where);
+
+		if (((i - home) & (av->buckets - 1)) < ((i - hole) & (av->buckets - 1)))
+			continue;
+		av->hash[hole] = av->hash[i];
+		hole = i;
+	}
+	av->hash[hole] = 0;
+}
+
+/* Its index is not free yet. False if it is not there. */
+static bool remove_one(struct tw_fi_av *av, fi_addr_t index)
+{
+	struct tw_fi_av_entry *all = av->entries, *e = &all[index];
+	uint32_t slot;
+
+	if (index >= av->n || !e->where)
+		return false;
+	slot = find_slot(av, e->where);
+	if (e->next == index)
+		empty_slot(av, slot);
+	else if (av->hash[slot] == index + 1)
+		av->hash[slot] = e->next + 1;
+	all[e->last].next = e->next;
+	all[e->next].last = e->last;
+	e->where = 0;
+	return true;
 }
 
 static int insert_one(struct tw_fi_av *av, const struct tw_fi_addr *a, fi_addr_t *out)
 {
 	uint32_t i;
-	int rc = 0;
+	int rc = -FI_ENOMEM;
 
 	if (a->endpoint_id >= TW_FI_IDS || a->nic_id >> 48 || !a->nic_id)
 		return -FI_EINVAL;
 	tw_mutex_lock(&av->mutex);
-	i = free_index(av);
-	if (i == av->max && !grow(av, 2 * av->max)) {
-		rc = -FI_ENOMEM;
-	} else {
-		av->where[i] = tw_fi_where(a);
-		av->n = tw_max(av->n, i + 1);
-		hash_add(av, i);
+	if (take_index(av, &i)) {
+		enter(av, i, tw_fi_where(a));
 		*out = i;
+		rc = 0;
 	}
 	tw_mutex_unlock(&av->mutex);
 	return rc;
 }
 
-static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *fi_addr,
-		     uint64_t flags, void *context)
+/* Addresses that a call inserts, and what it says of each. */
+struct insertion {
+	struct tw_fi_av *av;
+	fi_addr_t *out;
+	int *errors; /* FI_SYNC_ERR */
+	void *context;
+	uint64_t n;
+	int good;
+};
+
+static int begin(struct insertion *in, struct fid_av *fid, fi_addr_t *out, uint64_t flags,
+		 void *context)
 {
 	struct tw_fi_av *av = tw_fi_of(struct tw_fi_av, fid);
-	const char *at = addr;
-	int *errors = (flags & FI_SYNC_ERR) ? context : NULL, good = 0;
 
-	if (!addr && count)
-		return -FI_EINVAL;
+	if (flags & ~(FI_MORE | FI_SYNC_ERR))
+		return -FI_EBADFLAGS;
 	if ((av->flags & FI_EVENT) && !av->eq)
 		return -FI_ENOEQ;
-	for (size_t i = 0; i < count; i++) {
-		fi_addr_t index = FI_ADDR_NOTAVAIL;
-		struct tw_fi_addr a;
-		size_t used;
-		int rc = tw_fi_addr_take(av->domain->addr_format, at, &used, &a);
-
-		at += used;
-		if (rc == 0)
-			rc = insert_one(av, &a, &index);
-		good += rc == 0;
-		if (fi_addr)
-			fi_addr[i] = index;
-		if (errors)
-			errors[i] = -rc;
-		else if (rc && (av->flags & FI_EVENT))
-			tw_fi_eq_error(av->eq, &av->fid.fid, context, i, -rc);
-	}
-	if (!(av->flags & FI_EVENT))
-		return good;
-	tw_fi_eq_put(av->eq, FI_AV_COMPLETE, &av->fid.fid, context, (uint64_t)good);
+	*in = (struct insertion){av, out, flags & FI_SYNC_ERR ? context : NULL, context, 0, 0};
 	return 0;
 }
 
-static int insert_named(struct tw_fi_av *av, const char *node, const char *service,
-			fi_addr_t *fi_addr)
+/* One more; rc: why there is no address. */
+static void insert(struct insertion *in, const struct tw_fi_addr *a, int rc)
+{
+	fi_addr_t index = FI_ADDR_NOTAVAIL;
+
+	if (rc == 0)
+		rc = insert_one(in->av, a, &index);
+	in->good += rc == 0;
+	if (in->out)
+		in->out[in->n] = index;
+	if (in->errors)
+		in->errors[in->n] = -rc;
+	else if (rc && (in->av->flags & FI_EVENT))
+		tw_fi_eq_error(in->av->eq, &in->av->fid.fid, in->context, in->n, -rc);
+	in->n++;
+}
+
+static int end(struct insertion *in)
+{
+	if (!(in->av->flags & FI_EVENT))
+		return in->good;
+	tw_fi_eq_put(in->av->eq, FI_AV_COMPLETE, &in->av->fid.fid, in->context, (uint64_t)in->good);
+	return 0;
+}
+
+static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *fi_addr,
+		     uint64_t flags, void *context)
+{
+	const char *at = addr;
+	struct insertion in;
+	int rc = begin(&in, fid, fi_addr, flags, context);
+
+	if (rc || (!addr && count))
+		return rc ? rc : -FI_EINVAL;
+	for (size_t i = 0; i < count; i++) {
+		struct tw_fi_addr a;
+		size_t used;
+
+		rc = tw_fi_addr_take(in.av->domain->addr_format, at, &used, &a);
+		at += used;
+		insert(&in, &a, rc);
+	}
+	return end(&in);
+}
+
+static void insert_named(struct insertion *in, const char *node, const char *service)
 {
 	struct tw_fi_addr a;
-	fi_addr_t index = FI_ADDR_NOTAVAIL;
-	int rc;
+	int rc = tw_fi_resolve(node, service, &a);
 
-	rc = node && service ? tw_fi_resolve(node, service, &a) : -FI_EINVAL;
-	if (rc == 0)
-		rc = insert_one(av, &a, &index);
-	if (fi_addr)
-		*fi_addr = index;
-	return rc ? rc : 1;
+	insert(in, &a, rc);
 }
 
 static int av_insertsvc(struct fid_av *fid, const char *node, const char *service,
 			fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
-	(void)flags, (void)context;
-	return insert_named(tw_fi_of(struct tw_fi_av, fid), node, service, fi_addr);
+	struct insertion in;
+	int rc = begin(&in, fid, fi_addr, flags, context);
+
+	if (rc || !node || !service)
+		return rc ? rc : -FI_EINVAL;
+	insert_named(&in, node, service);
+	return end(&in);
 }
 
 /* Names that end in a number count up, as services do. */
 static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, const char *service,
 			size_t svccnt, fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
-	struct tw_fi_av *av = tw_fi_of(struct tw_fi_av, fid);
-	char host[256], number[16];
 	size_t stem = node ? strlen(node) : 0;
+	char host[256], number[16];
 	unsigned long first;
-	int good = 0;
+	struct insertion in;
+	int rc = begin(&in, fid, fi_addr, flags, context);
 
-	(void)flags, (void)context;
-	if (!node || !service || stem >= sizeof(host) - 16)
-		return -FI_EINVAL;
+	if (rc || !node || !service || stem >= sizeof(host) - 16)
+		return rc ? rc : -FI_EINVAL;
 	while (stem && node[stem - 1] >= '0' && node[stem - 1] <= '9')
 		stem--;
 	first = strtoul(node + stem, NULL, 10);
@@ -164,10 +241,9 @@ static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, co
 					 (int)strlen(node + stem), first + i);
 			snprintf(number, sizeof(number), "%lu",
 				 strtoul(service, NULL, 10) + (unsigned long)k);
-			good += insert_named(av, host, number,
-					     fi_addr ? &fi_addr[i * svccnt + k] : NULL) == 1;
+			insert_named(&in, host, number);
 		}
-	return good;
+	return end(&in);
 }
 
 static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
@@ -177,7 +253,12 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 
 	(void)flags;
 	for (size_t i = 0; i < count; i++) {
-		if (!tw_fi_av_where(av, fi_addr[i])) {
+		bool there;
+
+		tw_mutex_lock(&av->mutex);
+		there = remove_one(av, fi_addr[i]);
+		tw_mutex_unlock(&av->mutex);
+		if (!there) {
 			rc = -FI_EINVAL;
 			continue;
 		}
@@ -185,9 +266,10 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 		tw_list_walk(&av->eps, struct tw_fi_ep, e, in_av)
 			tw_fi_dest_drop(e, fi_addr[i]);
 		tw_mutex_unlock(&av->domain->mutex);
+		/* Only now: what the endpoints knew of it must not meet the next address. */
 		tw_mutex_lock(&av->mutex);
-		av->where[fi_addr[i]] = 0;
-		hash_all(av);
+		av->entries[fi_addr[i]].next = av->unused;
+		av->unused = (uint32_t)fi_addr[i] + 1;
 		tw_mutex_unlock(&av->mutex);
 	}
 	return rc;
@@ -215,7 +297,9 @@ static const char *av_straddr(struct fid_av *fid, const void *addr, char *buf, s
 
 	if (tw_fi_addr_take(av->domain->addr_format, addr, &used, &a))
 		return NULL;
-	n = tw_fi_addr_print(&a, buf, *len);
+	n = tw_fi_addr_print(av->domain->addr_format, &a, buf, *len);
+	if (n < 0)
+		return NULL;
 	*len = (size_t)n + 1;
 	return buf;
 }
@@ -236,7 +320,7 @@ static int av_close(struct fid *fid)
 		atomic_fetch_sub(&av->eq->refs, 1);
 	atomic_fetch_sub(&av->domain->refs, 1);
 	pthread_mutex_destroy(&av->mutex);
-	free(av->where);
+	free(av->entries);
 	free(av->hash);
 	free(av);
 	return 0;
@@ -265,24 +349,19 @@ uint64_t tw_fi_av_where(struct tw_fi_av *av, fi_addr_t addr)
 	uint64_t where;
 
 	tw_mutex_lock(&av->mutex);
-	where = addr < av->n ? av->where[addr] : 0;
+	where = addr < av->n ? av->entries[addr].where : 0;
 	tw_mutex_unlock(&av->mutex);
 	return where;
 }
 
 fi_addr_t tw_fi_av_find(struct tw_fi_av *av, uint64_t where)
 {
-	fi_addr_t found = FI_ADDR_NOTAVAIL;
-	uint32_t i;
+	uint32_t found;
 
 	tw_mutex_lock(&av->mutex);
-	for (i = slot_of(av, where); av->hash[i]; i = (i + 1) & (av->buckets - 1))
-		if (av->where[av->hash[i] - 1] == where) {
-			found = av->hash[i] - 1;
-			break;
-		}
+	found = av->hash[find_slot(av, where)];
 	tw_mutex_unlock(&av->mutex);
-	return found;
+	return found ? found - 1 : FI_ADDR_NOTAVAIL;
 }
 
 int tw_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **out,
@@ -303,7 +382,7 @@ int tw_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid
 	while (max < attr->count && max < 1u << 20)
 		max *= 2;
 	if (!grow(av, max)) {
-		free(av->where);
+		free(av->entries);
 		free(av);
 		return -FI_ENOMEM;
 	}

@@ -174,6 +174,12 @@ struct tw_fi_eq {
 	bool writable;
 };
 
+/* An address; those of one address are in a ring, those not in use in a list. */
+struct tw_fi_av_entry {
+	uint64_t where;	     /* 0: not in use */
+	uint32_t next, last; /* next of the list: fi_addr_t + 1, or 0 */
+};
+
 struct tw_fi_av {
 	struct fid_av fid;
 	struct tw_fi_domain *domain;
@@ -181,9 +187,9 @@ struct tw_fi_av {
 	tw_fi_refs refs;
 	enum fi_av_type type;
 	pthread_mutex_t mutex;
-	uint64_t *where; /* by fi_addr_t; 0: not in use */
-	uint32_t n, max;
-	uint32_t *hash; /* fi_addr_t + 1 of where, 0 free */
+	struct tw_fi_av_entry *entries; /* by fi_addr_t */
+	uint32_t n, max, unused;	/* unused: fi_addr_t + 1 of the first, or 0 */
+	uint32_t *hash;			/* fi_addr_t + 1 of the first entry of an address, 0 free */
 	uint32_t buckets;
 	uint64_t flags;
 	struct tw_list eps; /* under the domain's lock */
@@ -327,8 +333,9 @@ void tw_fi_reported(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const voi
 enum tw_err tw_fi_notified(struct tw_ep *ep, struct tw_peer *p, uint64_t datum, uint32_t len);
 
 /* addr.c */
-int tw_fi_addr_print(const struct tw_fi_addr *addr, char *text, size_t len);
-/* Of a host name, or an address as a string, and a number of an endpoint. */
+/* As fi_av_straddr() does in that format: as snprintf(), or -1 if it has no address there. */
+int tw_fi_addr_print(uint32_t format, const struct tw_fi_addr *addr, char *text, size_t len);
+/* Of a host name, or an address as any of these strings, and a number of an endpoint. */
 int tw_fi_resolve(const char *node, const char *service, struct tw_fi_addr *addr);
 /* Reads an address of a format, and how long it is. */
 int tw_fi_addr_take(uint32_t format, const void *from, size_t *used, struct tw_fi_addr *a);

@@ -107,7 +107,7 @@ Test(fi_objects, answers)
 	fi_freeinfo(h);
 }
 
-static void try_format(uint32_t format)
+static void try_format(uint32_t format, const char *scheme)
 {
 	struct fi_av_attr attr = {.type = FI_AV_MAP};
 	char name[64], back[64], text[64];
@@ -129,7 +129,7 @@ static void try_format(uint32_t format)
 	fit_ok(fi_av_lookup(av, a[0], back, &n));
 	cr_assert(n == len && memcmp(back, name, len) == 0);
 	n = sizeof(text);
-	cr_assert(strncmp(fi_av_straddr(av, name, text, &n), "tagwire://", 10) == 0);
+	cr_assert(strncmp(fi_av_straddr(av, name, text, &n), scheme, strlen(scheme)) == 0);
 	fit_eq(n, strlen(text) + 1);
 	fit_ok(fi_av_remove(av, a, 1, 0));
 	n = sizeof(back);
@@ -145,12 +145,12 @@ static void try_format(uint32_t format)
 
 Test(fi_objects, address_string)
 {
-	try_format(FI_ADDR_STR);
+	try_format(FI_ADDR_STR, "tagwire://");
 }
 
 Test(fi_objects, address_inet)
 {
-	try_format(FI_SOCKADDR_IN);
+	try_format(FI_SOCKADDR_IN, "fi_sockaddr_in://");
 }
 
 Test(fi_objects, address_service)
@@ -169,7 +169,7 @@ Test(fi_objects, address_service)
 	fit_ok(fi_endpoint(t.domain, info, &ep, NULL));
 	fit_eq(fi_endpoint(t.domain, info, &again, NULL), -FI_EADDRINUSE);
 	fit_eq(fi_av_insertsvc(t.av, "localhost", "9228", &a[0], 0, NULL), 1);
-	cr_assert(fi_av_insertsvc(t.av, "no.such.host.invalid", "1", &a[1], 0, NULL) < 1);
+	fit_eq(fi_av_insertsvc(t.av, "no.such.host.invalid", "1", &a[1], 0, NULL), 0);
 	fit_eq(a[1], FI_ADDR_NOTAVAIL);
 	fit_eq(fi_av_insert(t.av, bad, 1, &a[2], FI_SYNC_ERR, errors), 0);
 	cr_assert(errors[0] == FI_EINVAL && a[2] == FI_ADDR_NOTAVAIL);
