@@ -141,7 +141,8 @@ static ssize_t atomic_any(struct fid_ep *fid, enum how how, const struct fi_msg_
 			      .to = m->addr,
 			      .imm = m->data,
 			      .context = m->context,
-			      .bits = bits | (how == BASE ? 0 : TW_FI_FETCH)};
+			      .bits = bits | (how == BASE ? 0 : TW_FI_FETCH) |
+				      (m->op == FI_ATOMIC_READ ? TW_FI_KEEP : 0)};
 	size_t most;
 	uint32_t size;
 	int rc = valid(how, m->datatype, m->op, &most);

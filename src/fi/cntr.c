@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Counters. */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "fi/fi.h"
+#include "shmem/spin.h"
 
 void tw_fi_cntr_count(struct tw_fi_cntr *c, bool error)
 {
@@ -80,8 +80,10 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
 	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
 	uint64_t errors = atomic_load(&c->errors), end = tw_fi_end(timeout), seen;
+	struct tw_spin spin;
 	int rc = 0;
 
+	tw_spin_start(&spin, tw_clock());
 	for (;;) {
 		uint64_t now = tw_clock();
 
@@ -95,11 +97,11 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 			return -FI_EAVAIL;
 		if (now >= end)
 			return -FI_ETIMEDOUT;
-		/* Programs wait for those that nobody should wait for, too. */
-		if (c->w.obj == FI_WAIT_NONE)
-			sched_yield();
-		else
-			rc = tw_fi_wait(&c->w, seen, end);
+		/* Programs wait for those that nobody should wait for, too: nobody is woken there.
+		 */
+		if (c->w.obj == FI_WAIT_NONE && tw_spin_on(&spin, NULL))
+			continue;
+		rc = tw_fi_wait(&c->w, seen, end);
 		if (rc && rc != -FI_EAGAIN)
 			return rc;
 	}

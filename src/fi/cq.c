@@ -83,10 +83,29 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 	return cq_readfrom(fid, buf, count, NULL);
 }
 
+/* Of FI_EADDRNOTAVAIL the address, in the program's memory or else the queue's. */
+static void give_data(struct tw_fi_cq *cq, const struct tw_fi_event *v, struct fi_cq_err_entry *buf)
+{
+	const struct tw_fi_domain *d = cq->w.domain;
+	bool has_size = FI_VERSION_GE(d->fabric->fid.api_version, FI_VERSION(1, 5));
+	struct tw_fi_addr a = {v->where >> 16, v->where & 0xffff, 0};
+	size_t len = sizeof(cq->err_data);
+
+	if (v->err != FI_EADDRNOTAVAIL || tw_fi_addr_give(d->addr_format, &a, cq->err_data, &len))
+		len = 0;
+	if (has_size && buf->err_data_size) {
+		buf->err_data_size = tw_min(len, buf->err_data_size);
+		memcpy(buf->err_data, cq->err_data, buf->err_data_size);
+		return;
+	}
+	buf->err_data = len ? cq->err_data : NULL;
+	if (has_size)
+		buf->err_data_size = len;
+}
+
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
 {
 	struct tw_fi_cq *cq = tw_fi_of(struct tw_fi_cq, fid);
-	bool has_size = FI_VERSION_GE(cq->w.domain->fabric->fid.api_version, FI_VERSION(1, 5));
 	ssize_t n = -FI_EAGAIN;
 	struct tw_fi_event v;
 
@@ -101,13 +120,10 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
 	if (n < 0)
 		return n;
 	memcpy(buf, &v.e, sizeof(v.e));
-	buf->olen = v.olen;
 	buf->err = v.err;
 	buf->prov_errno = v.prov_errno;
-	if (has_size)
-		buf->err_data_size = 0;
-	else
-		buf->err_data = NULL;
+	buf->olen = v.err == FI_EADDRNOTAVAIL ? 0 : v.olen;
+	give_data(cq, &v, buf);
 	return n;
 }
 

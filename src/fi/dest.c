@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connecting: the first operation on an address does it, and those behind it wait. So does a send
- * behind a write or an atomic (FI_ORDER_SAW), and what comes behind that send.
+ * behind a write or an atomic (FI_ORDER_SAW), an operation with FI_FENCE behind all others, and
+ * what comes behind that one.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -116,6 +117,47 @@ static void hold(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d)
 	tw_window_flush(ep, r, d->addr);
 }
 
+static bool any_under_way(struct tw_ep *ep, const struct tw_fi_dest *d)
+{
+	struct tw_peer *p = tw_peer_at(ep, d->addr);
+	struct tw_req *r;
+
+	for (uint32_t i = 0; p && (r = tw_pool_next(&ep->reqs, &i));)
+		if (r->peer == p && !(r->flags & TW_R_DONE) &&
+		    (r->kind == TW_SEND || tw_is_access(r)))
+			return true;
+	return false;
+}
+
+static void fence(struct tw_fi_ep *e, struct tw_fi_dest *d)
+{
+	d->state = TW_FI_DEST_HELD;
+	d->fenced = true;
+	e->nheld++;
+	e->nfenced++;
+	tw_fi_tx_choose(e);
+}
+
+static void end_fence(struct tw_fi_ep *e, struct tw_fi_dest *d)
+{
+	d->fenced = false;
+	e->nfenced--;
+	tw_fi_tx_choose(e);
+}
+
+/* Holds the destination if the first that waits is not to begin yet. False: it may. */
+static bool must_wait(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d,
+		      const struct tw_req *r, bool behind_writes)
+{
+	if ((r->user & TW_FI_FENCE) && any_under_way(ep, d))
+		fence(e, d);
+	else if (behind_writes)
+		hold(e, ep, d);
+	else
+		return false;
+	return true;
+}
+
 /* The connection may be lost. */
 static void look(struct tw_ep *ep, struct tw_fi_dest *d)
 {
@@ -151,17 +193,17 @@ void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r)
 {
 	struct tw_fi_ep *e = ep->owner;
 
+	bool ordered = r->kind == TW_SEND && e->nwrites;
+
 	look(ep, d);
-	if (d->state == TW_FI_DEST_UP &&
-	    (r->kind != TW_SEND || !e->nwrites || !tw_fi_dest_holds(e, ep, d))) {
-		begin(ep, r, d->addr);
-		return;
-	}
 	tw_list_add_tail(&d->pending, &r->link);
-	if (d->state == TW_FI_DEST_NONE)
+	if (d->state == TW_FI_DEST_NONE) {
 		connect_to(ep, d);
-	else if (d->state == TW_FI_DEST_UP)
-		hold(e, ep, d);
+	} else if (d->state == TW_FI_DEST_UP &&
+		   !must_wait(e, ep, d, r, ordered && tw_fi_dest_holds(e, ep, d))) {
+		tw_list_del(&r->link);
+		begin(ep, r, d->addr);
+	}
 }
 
 /* Begins what waits, until a send is to be held. */
@@ -172,12 +214,26 @@ static void begin_pending(struct tw_ep *ep, struct tw_fi_dest *d)
 	while (!tw_list_empty(&d->pending)) {
 		struct tw_req *r = tw_list_first(&d->pending, struct tw_req, link);
 
-		if (r->kind == TW_SEND && e->nwrites && writes_under_way(ep, d)) {
-			hold(e, ep, d);
+		bool ordered = r->kind == TW_SEND && e->nwrites;
+
+		if (must_wait(e, ep, d, r, ordered && writes_under_way(ep, d)))
 			return;
-		}
 		tw_list_del(&r->link);
 		begin(ep, r, d->addr);
+	}
+}
+
+void tw_fi_dests_go_on(struct tw_fi_ep *e, struct tw_ep *ep)
+{
+	for (uint32_t i = 0; e->nfenced && i < e->ndests; i++) {
+		struct tw_fi_dest *d = e->dests[i];
+
+		if (!d || !d->fenced || any_under_way(ep, d))
+			continue;
+		end_fence(e, d);
+		e->nheld--;
+		d->state = TW_FI_DEST_UP;
+		begin_pending(ep, d);
 	}
 }
 
@@ -246,12 +302,30 @@ void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr)
 	if (d) {
 		fail_pending(ep, d, TW_S_CANCELLED);
 		e->nheld -= d->state == TW_FI_DEST_HELD;
+		if (d->fenced)
+			end_fence(e, d);
 		if (d->state == TW_FI_DEST_CONNECTING || d->state == TW_FI_DEST_HELD)
 			forget_request(ep, d);
 		e->dests[addr] = NULL;
 		free(d);
 	}
 	tw_fi_leave(ep);
+}
+
+struct tw_req *tw_fi_dests_take(struct tw_fi_ep *e, const void *context)
+{
+	for (uint32_t i = 0; i < e->ndests; i++) {
+		if (!e->dests[i])
+			continue;
+		tw_list_walk(&e->dests[i]->pending, struct tw_req, r, link) {
+			if (r->context != context || (r->user & TW_FI_COPIED))
+				continue;
+			tw_list_del(&r->link);
+			tw_window_abandon(r);
+			return r;
+		}
+	}
+	return NULL;
 }
 
 void tw_fi_dests_abandon(struct tw_fi_ep *e)

@@ -72,8 +72,16 @@ static void describe(struct tw_fi_ep *e, struct tw_req *r, uint64_t flags, struc
 	v->e = (struct fi_cq_tagged_entry){.op_context = r->context, .flags = flags};
 	v->source = FI_ADDR_NOTAVAIL;
 	v->err = v->prov_errno = 0;
-	if (r->kind == TW_RECV)
-		describe_received(e, r, v);
+	if (r->kind != TW_RECV)
+		return;
+	describe_received(e, r, v);
+	/* FI_SOURCE_ERR: the program may insert it. */
+	if (tw_unlikely(v->source == FI_ADDR_NOTAVAIL && (e->caps & FI_SOURCE) &&
+			(e->caps & FI_SOURCE_ERR) &&
+			!(r->user & (TW_FI_RELEASE | TW_FI_REPORTED)))) {
+		v->err = FI_EADDRNOTAVAIL;
+		v->where = r->source.where;
+	}
 }
 
 static void describe_error(const struct tw_fi_ep *e, struct tw_req *r, struct tw_fi_event *v)
@@ -88,8 +96,7 @@ static void describe_error(const struct tw_fi_ep *e, struct tw_req *r, struct tw
 
 static void access_over(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 {
-	if (r->user & TW_FI_REPORT)
-		tw_fi_report(ep, r);
+	tw_fi_report(ep, r);
 	if (r->user & TW_FI_WRITES) {
 		e->nwrites--;
 		tw_fi_tx_choose(e);
@@ -122,13 +129,14 @@ static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 		tw_unlock(&cq->lock);
 		tw_fi_woken(&cq->w);
 	}
-	if (tw_unlikely(r->user & (TW_FI_REPORT | TW_FI_WRITES)))
+	if (tw_is_access(r))
 		access_over(e, ep, r);
 	if (tw_unlikely(r->user & TW_FI_REPORTED)) {
 		tw_req_free(ep, r);
 		return true;
 	}
-	tw_fi_count(e, which, failed);
+	if (!(r->user & TW_FI_RELEASE))
+		tw_fi_count(e, which, failed);
 	if (recv)
 		e->nrx--;
 	else
@@ -190,9 +198,9 @@ static void deliver_received(struct tw_fi_ep *e, struct tw_ep *ep)
 }
 
 /*
- * Takes requests that have ended: all, with their events, or only connects, and accesses that others
- * wait to hear of. True if it is to be called again, as sends that waited for a connect may have
- * ended.
+ * Takes requests that have ended: all, with their events, or only connects, and accesses that
+ * others wait to hear of. True if it is to be called again, as sends that waited for a connect may
+ * have ended.
  */
 static bool take_done(struct tw_fi_ep *e, struct tw_ep *ep, bool events)
 {
@@ -203,7 +211,7 @@ static bool take_done(struct tw_fi_ep *e, struct tw_ep *ep, bool events)
 		}
 		if (events)
 			deliver(e, ep, r);
-		else if (r->user & TW_FI_REPORT)
+		else
 			tw_fi_report(ep, r);
 	}
 	return false;
@@ -216,6 +224,8 @@ void tw_fi_drain(struct tw_fi_ep *e, struct tw_ep *ep)
 	deliver_received(e, ep);
 	while (tw_unlikely(!tw_list_empty(&ep->done)) && take_done(e, ep, true))
 		;
+	if (tw_unlikely(e->nfenced))
+		tw_fi_dests_go_on(e, ep);
 }
 
 /* True if a thread may sleep on a descriptor that the endpoint feeds. */
@@ -301,6 +311,8 @@ static void wake_sleepers(struct tw_fi_ep *e, struct tw_ep *ep)
 {
 	while (take_done(e, ep, false))
 		;
+	if (e->nfenced)
+		tw_fi_dests_go_on(e, ep);
 	if (tw_list_empty(&ep->done) && (tw_list_empty(&e->multis) || !ep->gauges[TW_G_UNEXPECTED]))
 		return;
 	if (e->tx_cq)

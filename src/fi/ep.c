@@ -1,32 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Endpoints: open at once, so that they have a name; messages need fi_enable(). */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "fi/drain.h"
 
-#define CLOSE_US 1000000 /* for what the program was told to be sent */
+#define CLOSE_US 1000000 /* for what the program was told to be sent, and what is on its way here  \
+			  */
 
-/* True when copies of messages that the program has forgotten have left. */
-static bool all_left(struct tw_fi_ep *e, struct tw_ep *ep)
+static bool is_receiving(struct tw_ep *ep)
 {
-	tw_progress(ep);
-	tw_fi_drain(e, ep);
-	return !e->ncopied;
+	struct tw_req *r;
+
+	for (uint32_t i = 0; (r = tw_pool_next(&ep->reqs, &i));)
+		if (r->kind == TW_RECV && r->state != TW_XFER_NONE && !(r->flags & TW_R_DONE))
+			return true;
+	return false;
 }
 
-static void send_rest(struct tw_fi_ep *e)
+/*
+ * True when copies of messages that the program has forgotten have left, and announced messages
+ * have come for which it has posted receives: their senders see that they have ended well.
+ */
+static bool all_over(struct tw_ep *ep, void *arg)
 {
-	uint64_t end = tw_clock() + tw_clock_us(CLOSE_US);
-	struct tw_ep *ep;
+	struct tw_fi_ep *e = arg;
 
-	while (e->ncopied && tw_clock() < end && (ep = tw_fi_enter(e))) {
-		bool left = all_left(e, ep);
+	tw_fi_drain(e, ep);
+	return !e->ncopied && !is_receiving(ep);
+}
 
-		tw_fi_leave(ep);
-		if (!left)
-			sched_yield();
-	}
+static void finish(struct tw_fi_ep *e)
+{
+	struct tw_ep *ep = tw_fi_enter(e);
+
+	if (!ep)
+		return;
+	tw_poll_events(ep);
+	tw_progress(ep);
+	tw_wait(ep, all_over, e, CLOSE_US);
+	tw_fi_leave(ep);
 }
 
 /* Those who wait for its queues and counters are not told of it any more. */
@@ -64,7 +76,7 @@ static int ep_close(struct fid *fid)
 {
 	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
 
-	send_rest(e);
+	finish(e);
 	tw_fi_dests_abandon(e);
 	tw_fi_claimed_drop(e);
 	feed_none(e);
@@ -79,8 +91,26 @@ static int ep_close(struct fid *fid)
 	return 0;
 }
 
+static void set_bits(struct tw_fi_ep *e)
+{
+	e->tx_bits = e->tx_cq && (!e->tx_selective || (e->tx_flags & FI_COMPLETION)) ? TW_FI_NOTIFY
+										     : 0;
+	if (e->tx_flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
+		e->tx_bits |= TW_FI_SYNC;
+	e->rx_bits = e->rx_cq && (!e->rx_selective || (e->rx_flags & FI_COMPLETION)) ? TW_FI_NOTIFY
+										     : 0;
+}
+
+void tw_fi_tx_choose(struct tw_fi_ep *e)
+{
+	e->tx_unusual = e->cntrs[TW_FI_CSEND] || e->nwrites || e->nfenced;
+}
+
+/* Queues and counters are bound also while the endpoint is in use, as with other providers. */
 static int bind_cq(struct tw_fi_ep *e, struct tw_fi_cq *cq, uint64_t flags)
 {
+	struct tw_ep *ep;
+
 	if ((flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)) ||
 	    !(flags & (FI_TRANSMIT | FI_RECV)))
 		return -FI_EBADFLAGS;
@@ -88,6 +118,9 @@ static int bind_cq(struct tw_fi_ep *e, struct tw_fi_cq *cq, uint64_t flags)
 		return -FI_EINVAL;
 	if (tw_fi_wait_add(&cq->w, e))
 		return -FI_ENOMEM;
+	ep = tw_fi_enter(e);
+	if (!ep)
+		return -FI_EOPBADSTATE;
 	if (flags & FI_TRANSMIT) {
 		e->tx_cq = cq;
 		e->tx_selective = flags & FI_SELECTIVE_COMPLETION;
@@ -98,6 +131,8 @@ static int bind_cq(struct tw_fi_ep *e, struct tw_fi_cq *cq, uint64_t flags)
 		e->rx_selective = flags & FI_SELECTIVE_COMPLETION;
 		atomic_fetch_add(&cq->refs, 1);
 	}
+	set_bits(e);
+	tw_fi_leave(ep);
 	return 0;
 }
 
@@ -105,19 +140,30 @@ static int bind_cntr(struct tw_fi_ep *e, struct tw_fi_cntr *c, uint64_t flags)
 {
 	static const uint64_t kinds[TW_FI_NCNTRS] = {FI_SEND,  FI_RECV,	       FI_READ,
 						     FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE};
+	uint64_t known = 0;
+	struct tw_ep *ep;
 
-	for (unsigned i = 0; i < TW_FI_NCNTRS; i++)
+	for (unsigned i = 0; i < TW_FI_NCNTRS; i++) {
+		known |= kinds[i];
 		if ((flags & kinds[i]) && e->cntrs[i])
 			return -FI_EINVAL;
+	}
+	if (!flags || (flags & ~known))
+		return -FI_EBADFLAGS;
+	if (tw_fi_wait_add(&c->w, e))
+		return -FI_ENOMEM;
+	ep = tw_fi_enter(e);
+	if (!ep)
+		return -FI_EOPBADSTATE;
 	for (unsigned i = 0; i < TW_FI_NCNTRS; i++) {
 		if (!(flags & kinds[i]))
 			continue;
-		if (tw_fi_wait_add(&c->w, e))
-			return -FI_ENOMEM;
 		e->cntrs[i] = c;
 		e->counts = true;
 		atomic_fetch_add(&c->refs, 1);
 	}
+	tw_fi_tx_choose(e);
+	tw_fi_leave(ep);
 	return 0;
 }
 
@@ -125,8 +171,6 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
 	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
 
-	if (e->enabled)
-		return -FI_EOPBADSTATE;
 	switch (other->fclass) {
 	case FI_CLASS_CQ:
 		return bind_cq(e, tw_fi_from(struct tw_fi_cq, other), flags);
@@ -146,21 +190,6 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 	}
 }
 
-static void set_bits(struct tw_fi_ep *e)
-{
-	e->tx_bits = e->tx_cq && (!e->tx_selective || (e->tx_flags & FI_COMPLETION)) ? TW_FI_NOTIFY
-										     : 0;
-	if (e->tx_flags & (FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE))
-		e->tx_bits |= TW_FI_SYNC;
-	e->rx_bits = e->rx_cq && (!e->rx_selective || (e->rx_flags & FI_COMPLETION)) ? TW_FI_NOTIFY
-										     : 0;
-}
-
-void tw_fi_tx_choose(struct tw_fi_ep *e)
-{
-	e->tx_unusual = e->cntrs[TW_FI_CSEND] || e->nwrites;
-}
-
 static int enable(struct tw_fi_ep *e)
 {
 	struct tw_ep *ep;
@@ -175,8 +204,6 @@ static int enable(struct tw_fi_ep *e)
 	    ((e->caps & FI_WRITE) && !e->tx_cq && !e->cntrs[TW_FI_CWRITE]) ||
 	    ((e->caps & FI_RECV) && !e->rx_cq && !e->cntrs[TW_FI_CRECV]))
 		return -FI_ENOCQ;
-	set_bits(e);
-	tw_fi_tx_choose(e);
 	rc = tw_fi_mr_join(e);
 	if (rc)
 		return rc;
@@ -344,7 +371,8 @@ static struct fi_ops_ep ep_ops = {
 	.tx_size_left = tx_left,
 };
 
-/* There are no passive endpoints to listen or to reject; libfabric itself refuses what is absent. */
+/* There are no passive endpoints to listen or to reject; libfabric itself refuses what is absent.
+ */
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.setname = no_setname,
@@ -397,6 +425,7 @@ static void take_info(struct tw_fi_ep *e, const struct fi_info *info)
 {
 	e->caps = info->caps;
 	e->directed = info->caps & TW_FI_DIRECTED;
+	e->counts = info->caps & FI_SOURCE_ERR;
 	e->ordered = !info->tx_attr || (info->tx_attr->msg_order & FI_ORDER_SAW);
 	e->tx_size = e->rx_size = TW_FI_DEPTH;
 	if (info->tx_attr && info->tx_attr->size)
@@ -429,6 +458,7 @@ int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 	e->domain = d;
 	take_info(e, info);
 	tw_list_init(&e->multis);
+	tw_list_init(&e->full_multis);
 	tw_list_init(&e->held);
 	tw_list_init(&e->claimed);
 	tw_list_init(&e->in_av);

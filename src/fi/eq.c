@@ -105,15 +105,19 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 			uint64_t flags)
 {
 	struct tw_fi_eq *eq = tw_fi_of(struct tw_fi_eq, fid);
-	ssize_t n = eq_read(fid, event, buf, len, flags);
+	uint64_t end = tw_fi_end(timeout);
+	ssize_t n;
 	int rc;
 
-	if (n != -FI_EAGAIN)
-		return n;
-	if (eq->w.fd < 0)
-		return -FI_ENOSYS;
-	rc = tw_fi_wait(&eq->w, 0, tw_fi_end(timeout));
-	return rc ? rc : eq_read(fid, event, buf, len, flags);
+	do {
+		n = eq_read(fid, event, buf, len, flags);
+		if (n != -FI_EAGAIN)
+			return n;
+		if (eq->w.fd < 0)
+			return -FI_ENOSYS;
+		rc = tw_fi_wait(&eq->w, 0, end);
+	} while (rc == 0);
+	return rc;
 }
 
 static const char *eq_strerror(struct fid_eq *fid, int prov_errno, const void *data, char *buf,

@@ -70,6 +70,9 @@ static inline uint64_t tw_fi_where(const struct tw_fi_addr *a)
 
 extern struct fi_provider tw_fi_provider;
 
+/* prov.c: tells a user who sets FI_LOG_LEVEL=info why something was refused. */
+void tw_fi_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* References to an object, which cannot be closed meanwhile. */
 typedef _Atomic(int) tw_fi_refs;
 
@@ -87,11 +90,11 @@ struct tw_fi_domain {
 	bool single; /* the program lets one thread at a time into the domain */
 	bool basic;  /* FI_MR_BASIC: remote addresses are virtual ones, see tw_fi_offset() */
 	struct tw_fi_eq *eq;
-	bool mr_events;	       /* registering is reported to the event queue */
+	bool mr_events;		/* registering is reported to the event queue */
 	_Atomic(bool) mr_waits; /* a counter of memory has a descriptor, or had */
-	pthread_mutex_t mutex; /* taken before the endpoints' locks */
-	struct tw_list eps;    /* enabled ones: each has all memory as windows */
-	pthread_mutex_t keys;  /* taken last; of the list of memory */
+	pthread_mutex_t mutex;	/* taken before the endpoints' locks */
+	struct tw_list eps;	/* enabled ones: each has all memory as windows */
+	pthread_mutex_t keys;	/* taken last; of the list of memory */
 	struct tw_list mrs;
 };
 
@@ -141,7 +144,8 @@ struct tw_fi_event {
 	struct fi_cq_tagged_entry e;
 	union {
 		fi_addr_t source; /* of a message, or FI_ADDR_NOTAVAIL */
-		uint64_t olen;	  /* of an error */
+		uint64_t olen;	  /* of an error, or */
+		uint64_t where;	  /* of FI_EADDRNOTAVAIL */
 	};
 	int err, prov_errno;
 };
@@ -155,6 +159,7 @@ struct tw_fi_cq {
 	struct tw_lock lock;
 	struct tw_fi_event *ring;
 	uint32_t size, head, n;
+	char err_data[TW_FI_ADDR_LEN]; /* of the last error that was read */
 };
 
 struct tw_fi_cntr {
@@ -201,8 +206,9 @@ enum tw_fi_dest_state { TW_FI_DEST_NONE, TW_FI_DEST_CONNECTING, TW_FI_DEST_HELD,
 struct tw_fi_dest {
 	struct tw_addr addr; /* valid if up or held */
 	uint8_t state;
-	int8_t due; /* to an injected operation: positive, the end of the connect; or its error */
-	bool told;  /* the user, that it cannot be reached */
+	int8_t due;  /* to an injected operation: positive, the end of the connect; or its error */
+	bool told;   /* the user, that it cannot be reached */
+	bool fenced; /* held until nothing is under way to it */
 	uint64_t where;
 	struct tw_source *from; /* of directed receives, or NULL */
 	struct tw_list pending; /* what waits for the connection; held: for writes to end */
@@ -213,14 +219,16 @@ enum tw_fi_bits {
 	TW_FI_NOTIFY = 1, /* a success is an event */
 	TW_FI_TAGGED = 2,
 	TW_FI_IMM = 4,
-	TW_FI_SYNC = 8,	     /* ends when delivered */
-	TW_FI_COPIED = 16,   /* the caller's memory is free at once */
-	TW_FI_MULTI = 32,    /* into a buffer for many messages: context is struct tw_fi_multi */
-	TW_FI_FETCH = 64,    /* an atomic that returns something */
-	TW_FI_PARTS = 128,   /* to several places: context is struct tw_fi_parts */
-	TW_FI_REPORT = 256,  /* its end is to be reported to the owner of the memory */
+	TW_FI_SYNC = 8,	      /* ends when delivered */
+	TW_FI_COPIED = 16,    /* the caller's memory is free at once */
+	TW_FI_MULTI = 32,     /* into a buffer for many messages: context is struct tw_fi_multi */
+	TW_FI_FETCH = 64,     /* an atomic that returns something */
+	TW_FI_PARTS = 128,    /* to several places: context is struct tw_fi_parts */
+	TW_FI_KEEP = 256,     /* an atomic that changes nothing */
 	TW_FI_REPORTED = 512, /* a peer's access that ended */
-	TW_FI_WRITES = 1024   /* sends stay behind it */
+	TW_FI_WRITES = 1024,  /* sends stay behind it */
+	TW_FI_RELEASE = 2048, /* the end of a buffer for many messages, without one */
+	TW_FI_FENCE = 4096    /* begins when nothing is under way to that peer */
 };
 
 /* One operation: a send, or an access to the memory of another. */
@@ -253,11 +261,11 @@ struct tw_fi_ep {
 	uint32_t tx_bits, rx_bits; /* of calls without flags */
 	struct tw_fi_cq *tx_cq, *rx_cq;
 	struct tw_fi_cntr *cntrs[TW_FI_NCNTRS];
-	bool counts;	 /* any of them is bound */
-	bool tx_unusual; /* sends count, or a write is under way that they may not overtake */
-	bool directed, enabled, ordered; /* ordered: FI_ORDER_SAW */
-	uint32_t ntx, nrx, tx_size, rx_size; /* under way, and most of it */
-	uint32_t ncopied, nwrites, nheld; /* nheld: destinations */
+	bool counts;	 /* any of them is bound, or FI_SOURCE_ERR: events take the long way */
+	bool tx_unusual; /* sends count, or are not to overtake what is under way or waits */
+	bool directed, enabled, ordered;	   /* ordered: FI_ORDER_SAW */
+	uint32_t ntx, nrx, tx_size, rx_size;	   /* under way, and most of it */
+	uint32_t ncopied, nwrites, nheld, nfenced; /* nheld, and nfenced of them: destinations */
 	uint64_t caps, tx_flags, rx_flags;
 	bool tx_selective, rx_selective;
 	struct tw_fi_domain *domain;
@@ -266,7 +274,8 @@ struct tw_fi_ep {
 	struct tw_fi_eq *eq;
 	struct tw_list in_av;
 	struct tw_list multis; /* buffers for many messages, in order */
-	struct tw_list held;   /* receives behind them */
+	struct tw_list full_multis;
+	struct tw_list held; /* receives behind them */
 	struct tw_list claimed;
 	size_t multi_min;
 	struct tw_fi_addr name;
@@ -308,8 +317,8 @@ extern struct fi_ops_mr tw_fi_mr_ops;
 /* All memory of its domain is a window of the endpoint, until it leaves. */
 int tw_fi_mr_join(struct tw_fi_ep *e);
 void tw_fi_mr_leave(struct tw_fi_ep *e);
-/* The counter of the memory of that key, if it has one for reads or for writes of peers. */
-void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read);
+/* The counters of the memory of that key, if it has one for reads or for writes of peers. */
+void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read, bool written);
 
 /* rma.c, atomic.c */
 extern struct fi_ops_rma tw_fi_rma_ops;
@@ -325,7 +334,7 @@ static inline uint64_t tw_fi_offset(const struct tw_fi_ep *e, uint64_t address, 
 void *tw_fi_parts_done(void *context, bool good);
 
 /* report.c; the endpoint is entered */
-/* Reports to the owner of the memory that an access to it has ended. */
+/* Reports to the owner of the memory that an access to it has ended, if that is due (TW_X_TELL). */
 void tw_fi_report(struct tw_ep *ep, struct tw_req *r);
 /* Those of the engine's interface. */
 void tw_fi_reported(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,
@@ -376,8 +385,12 @@ void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r);
 void tw_fi_dest_ready(struct tw_ep *ep, struct tw_req *r);
 /* Whether a send waits for writes (FI_ORDER_SAW). Only if the endpoint has some. */
 bool tw_fi_dest_holds(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_dest *d);
+/* Goes on behind fences. Only if the endpoint has some. */
+void tw_fi_dests_go_on(struct tw_fi_ep *e, struct tw_ep *ep);
 /* The address was removed. */
 void tw_fi_dest_drop(struct tw_fi_ep *e, fi_addr_t addr);
+/* Takes one that waits there out, by its context; NULL: there is none. */
+struct tw_req *tw_fi_dests_take(struct tw_fi_ep *e, const void *context);
 /* Gives up those that wait for a connection. */
 void tw_fi_dests_abandon(struct tw_fi_ep *e);
 void tw_fi_dests_free(struct tw_fi_ep *e);
@@ -390,7 +403,7 @@ ssize_t tw_fi_multi_post(struct tw_fi_ep *e, struct tw_ep *ep, void *buf, size_t
 void tw_fi_multi_fill(struct tw_fi_ep *e, struct tw_ep *ep);
 /* A message is in its buffer: fills in the event. */
 void tw_fi_multi_done(struct tw_req *r, struct tw_fi_event *event);
-/* 0, -FI_ENOENT, or -FI_EAGAIN if its queue has no room for the event. */
+/* 0, -FI_ENOENT, or -FI_ENOMEM. */
 int tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context);
 void tw_fi_multi_free(struct tw_fi_ep *e);
 

@@ -3,21 +3,22 @@
  * fi_getinfo(): one entry for each board, the best first, as far as the hints allow it. A value
  * that a hint leaves open is the default; a larger one than there is refuses the board.
  */
-#include <stdlib.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "fi/fi.h"
 
 /* Capabilities that decide what an endpoint is, what it may do, and what comes on top. */
 #define RIGHTS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define PRIMARY (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
-#define TX_CAPS (PRIMARY | FI_SEND | FI_READ | FI_WRITE)
+#define TX_CAPS (PRIMARY | FI_SEND | FI_READ | FI_WRITE | FI_FENCE)
 #define RX_CAPS                                                                                    \
 	(PRIMARY | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | FI_SOURCE |        \
-	 TW_FI_DIRECTED | FI_RMA_EVENT)
+	 FI_SOURCE_ERR | TW_FI_DIRECTED | FI_RMA_EVENT)
 #define DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 /* Those that cost something are there only for who asks. */
-#define ON_DEMAND (TW_FI_DIRECTED | FI_SOURCE | FI_RMA_EVENT)
+#define ON_DEMAND (TW_FI_DIRECTED | FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT)
 #define TX_FLAGS                                                                                   \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 	 FI_DELIVERY_COMPLETE | FI_MORE | FI_MATCH_COMPLETE)
@@ -32,14 +33,46 @@ static uint64_t domain_caps(uint32_t board)
 	return FI_LOCAL_COMM | (tw_board_reaches(board) ? FI_REMOTE_COMM : 0);
 }
 
+/* What a hint asks for is not there: tells those who set FI_LOG_LEVEL=info. */
+static bool refuse(const char *hint, const char *asked, const char *have)
+{
+	tw_fi_tell("hint %s: asked for %s, there is %s", hint, asked, have);
+	return false;
+}
+
+/* A hint of which all bits must be there. */
+static bool has(const char *hint, uint64_t asked, uint64_t have, enum fi_type type)
+{
+	char missing[256], all[512];
+
+	asked &= ~have;
+	if (!asked)
+		return true;
+	fi_tostr_r(missing, sizeof(missing), &asked, type);
+	fi_tostr_r(all, sizeof(all), &have, type);
+	return refuse(hint, missing, all);
+}
+
+/* A hint that is at most so large. */
+static bool fits(const char *hint, uint64_t asked, uint64_t most)
+{
+	char number[32], limit[32];
+
+	if (asked <= most)
+		return true;
+	snprintf(number, sizeof(number), "%" PRIu64, asked);
+	snprintf(limit, sizeof(limit), "%" PRIu64, most);
+	return refuse(hint, number, limit);
+}
+
 /* All that is asked for must be there; the answer has that and whatever costs nothing. */
-static bool choose_caps(uint64_t asked, uint64_t have, uint64_t *caps)
+static bool choose_caps(const char *hint, uint64_t asked, uint64_t have, uint64_t *caps)
 {
 	if (!asked) {
 		*caps = have & ~ON_DEMAND;
 		return true;
 	}
-	if (asked & ~have)
+	if (!has(hint, asked, have, FI_TYPE_CAPS))
 		return false;
 	*caps = asked | (have & DOMAIN_CAPS);
 	/* Without a direction, both. */
@@ -51,9 +84,9 @@ static bool choose_caps(uint64_t asked, uint64_t have, uint64_t *caps)
 }
 
 /* A size that a hint may raise, up to a limit. */
-static bool choose_size(size_t asked, size_t limit, size_t *size)
+static bool choose_size(const char *hint, size_t asked, size_t limit, size_t *size)
 {
-	if (asked > limit)
+	if (!fits(hint, asked, limit))
 		return false;
 	if (asked)
 		*size = asked;
@@ -106,40 +139,48 @@ static bool check_tx(const struct fi_tx_attr *h, struct fi_tx_attr *a, uint64_t 
 {
 	uint64_t asked = h->caps ? h->caps : caps & TX_CAPS;
 
-	if (!choose_caps(asked, TX_CAPS & caps, &a->caps) || (h->op_flags & ~TX_FLAGS) ||
-	    (h->msg_order & ~a->msg_order) || (h->comp_order & ~a->comp_order) ||
-	    h->inject_size > a->inject_size || h->iov_limit > a->iov_limit ||
-	    h->rma_iov_limit > a->rma_iov_limit)
-		return false;
 	a->op_flags = h->op_flags;
-	return choose_size(h->size, TW_FI_DEPTH_MAX, &a->size);
+	return choose_caps("tx_attr->caps", asked, TX_CAPS & caps, &a->caps) &&
+	       has("tx_attr->op_flags", h->op_flags, TX_FLAGS, FI_TYPE_OP_FLAGS) &&
+	       has("tx_attr->msg_order", h->msg_order, a->msg_order, FI_TYPE_MSG_ORDER) &&
+	       has("tx_attr->comp_order", h->comp_order, a->comp_order, FI_TYPE_MSG_ORDER) &&
+	       fits("tx_attr->inject_size", h->inject_size, a->inject_size) &&
+	       fits("tx_attr->iov_limit", h->iov_limit, a->iov_limit) &&
+	       fits("tx_attr->rma_iov_limit", h->rma_iov_limit, a->rma_iov_limit) &&
+	       choose_size("tx_attr->size", h->size, TW_FI_DEPTH_MAX, &a->size);
 }
 
 static bool check_rx(const struct fi_rx_attr *h, struct fi_rx_attr *a, uint64_t caps)
 {
 	uint64_t asked = h->caps ? h->caps : caps & RX_CAPS;
 
-	if (!choose_caps(asked, RX_CAPS & caps, &a->caps) || (h->op_flags & ~RX_FLAGS) ||
-	    (h->msg_order & ~a->msg_order) || (h->comp_order & ~a->comp_order) ||
-	    h->total_buffered_recv > a->total_buffered_recv || h->iov_limit > a->iov_limit)
-		return false;
 	a->op_flags = h->op_flags;
-	return choose_size(h->size, TW_FI_DEPTH_MAX, &a->size);
+	return choose_caps("rx_attr->caps", asked, RX_CAPS & caps, &a->caps) &&
+	       has("rx_attr->op_flags", h->op_flags, RX_FLAGS, FI_TYPE_OP_FLAGS) &&
+	       has("rx_attr->msg_order", h->msg_order, a->msg_order, FI_TYPE_MSG_ORDER) &&
+	       has("rx_attr->comp_order", h->comp_order, a->comp_order, FI_TYPE_MSG_ORDER) &&
+	       fits("rx_attr->total_buffered_recv", h->total_buffered_recv,
+		    a->total_buffered_recv) &&
+	       fits("rx_attr->iov_limit", h->iov_limit, a->iov_limit) &&
+	       choose_size("rx_attr->size", h->size, TW_FI_DEPTH_MAX, &a->size);
 }
 
 static bool check_ep(const struct fi_ep_attr *h, const struct fi_ep_attr *a)
 {
 	if (h->type != FI_EP_UNSPEC && h->type != FI_EP_RDM)
-		return false;
+		return refuse("ep_attr->type", fi_tostr(&h->type, FI_TYPE_EP_TYPE), "FI_EP_RDM");
 	if (h->protocol && (h->protocol != a->protocol ||
 			    (h->protocol_version && h->protocol_version > a->protocol_version)))
-		return false;
-	return h->max_msg_size <= a->max_msg_size && !h->msg_prefix_size &&
-	       h->max_order_raw_size <= a->max_order_raw_size &&
-	       h->max_order_war_size <= a->max_order_war_size &&
-	       h->max_order_waw_size <= a->max_order_waw_size &&
-	       !(h->mem_tag_format & TW_FI_UNTAGGED) && h->tx_ctx_cnt <= a->tx_ctx_cnt &&
-	       h->rx_ctx_cnt <= a->rx_ctx_cnt && !h->auth_key_size;
+		return refuse("ep_attr->protocol", "another", "that of this provider");
+	return fits("ep_attr->max_msg_size", h->max_msg_size, a->max_msg_size) &&
+	       fits("ep_attr->msg_prefix_size", h->msg_prefix_size, 0) &&
+	       fits("ep_attr->max_order_raw_size", h->max_order_raw_size, a->max_order_raw_size) &&
+	       fits("ep_attr->max_order_war_size", h->max_order_war_size, a->max_order_war_size) &&
+	       fits("ep_attr->max_order_waw_size", h->max_order_waw_size, a->max_order_waw_size) &&
+	       fits("ep_attr->mem_tag_format", h->mem_tag_format, TW_FI_UNTAGGED - 1) &&
+	       fits("ep_attr->tx_ctx_cnt", h->tx_ctx_cnt, a->tx_ctx_cnt) &&
+	       fits("ep_attr->rx_ctx_cnt", h->rx_ctx_cnt, a->rx_ctx_cnt) &&
+	       fits("ep_attr->auth_key_size", h->auth_key_size, 0);
 }
 
 /* Before version 1.5 the mode was one of three values. */
@@ -150,26 +191,42 @@ static int mr_mode(uint32_t version, int asked)
 	return asked == TW_LIBFABRIC_MR_BASIC || asked == TW_LIBFABRIC_MR_SCALABLE ? asked : 0;
 }
 
-static bool check_progress(enum fi_progress asked, enum fi_progress *have)
+static bool check_progress(const char *hint, enum fi_progress asked, enum fi_progress *have)
 {
 	if (asked == FI_PROGRESS_AUTO && *have != FI_PROGRESS_AUTO)
-		return false;
+		return refuse(hint, "FI_PROGRESS_AUTO", "FI_PROGRESS_MANUAL (TAGWIRE_SERVICE=0)");
 	if (asked != FI_PROGRESS_UNSPEC)
 		*have = asked;
 	return true;
 }
 
+static bool check_counts(const struct fi_domain_attr *h, const struct fi_domain_attr *a)
+{
+	return fits("domain_attr->auth_key_size", h->auth_key_size, 0) &&
+	       fits("domain_attr->mr_key_size", h->mr_key_size, a->mr_key_size) &&
+	       fits("domain_attr->cq_data_size", h->cq_data_size, a->cq_data_size) &&
+	       fits("domain_attr->cq_cnt", h->cq_cnt, a->cq_cnt) &&
+	       fits("domain_attr->ep_cnt", h->ep_cnt, a->ep_cnt) &&
+	       fits("domain_attr->tx_ctx_cnt", h->tx_ctx_cnt, a->tx_ctx_cnt) &&
+	       fits("domain_attr->rx_ctx_cnt", h->rx_ctx_cnt, a->rx_ctx_cnt) &&
+	       fits("domain_attr->max_ep_tx_ctx", h->max_ep_tx_ctx, a->max_ep_tx_ctx) &&
+	       fits("domain_attr->max_ep_rx_ctx", h->max_ep_rx_ctx, a->max_ep_rx_ctx) &&
+	       fits("domain_attr->max_ep_stx_ctx", h->max_ep_stx_ctx, 0) &&
+	       fits("domain_attr->max_ep_srx_ctx", h->max_ep_srx_ctx, 0) &&
+	       fits("domain_attr->cntr_cnt", h->cntr_cnt, a->cntr_cnt) &&
+	       fits("domain_attr->mr_iov_limit", h->mr_iov_limit, a->mr_iov_limit) &&
+	       fits("domain_attr->max_err_data", h->max_err_data, a->max_err_data) &&
+	       fits("domain_attr->mr_cnt", h->mr_cnt, a->mr_cnt);
+}
+
 static bool check_domain(const struct fi_domain_attr *h, struct fi_domain_attr *a)
 {
-	if ((h->name && strcmp(h->name, a->name) != 0) || (h->caps & ~a->caps) ||
-	    h->auth_key_size || !check_progress(h->control_progress, &a->control_progress) ||
-	    !check_progress(h->data_progress, &a->data_progress) ||
-	    h->mr_key_size > a->mr_key_size || h->cq_data_size > a->cq_data_size || h->cq_cnt > a->cq_cnt || h->ep_cnt > a->ep_cnt ||
-	    h->tx_ctx_cnt > a->tx_ctx_cnt || h->rx_ctx_cnt > a->rx_ctx_cnt ||
-	    h->max_ep_tx_ctx > a->max_ep_tx_ctx || h->max_ep_rx_ctx > a->max_ep_rx_ctx ||
-	    h->max_ep_stx_ctx || h->max_ep_srx_ctx || h->cntr_cnt > a->cntr_cnt ||
-	    h->mr_iov_limit > a->mr_iov_limit || h->max_err_data > a->max_err_data ||
-	    h->mr_cnt > a->mr_cnt)
+	if (h->name && strcmp(h->name, a->name) != 0)
+		return refuse("domain_attr->name", h->name, a->name);
+	if (!has("domain_attr->caps", h->caps, a->caps, FI_TYPE_CAPS) || !check_counts(h, a) ||
+	    !check_progress("domain_attr->control_progress", h->control_progress,
+			    &a->control_progress) ||
+	    !check_progress("domain_attr->data_progress", h->data_progress, &a->data_progress))
 		return false;
 	if (h->threading != FI_THREAD_UNSPEC)
 		a->threading = h->threading;
@@ -189,7 +246,7 @@ static bool apply(uint32_t version, const struct fi_info *h, struct fi_info *inf
 	if (FI_VERSION_LT(version, FI_VERSION(2, 0)))
 		have &= ~TW_LIBFABRIC_DIRECTED_2;
 	h = h ? h : &none;
-	if (!choose_caps(h->caps, have, &info->caps))
+	if (!choose_caps("caps", h->caps, have, &info->caps))
 		return false;
 	switch (h->addr_format) {
 	case FI_FORMAT_UNSPEC:
@@ -203,10 +260,11 @@ static bool apply(uint32_t version, const struct fi_info *h, struct fi_info *inf
 		info->addr_format = h->addr_format;
 		break;
 	default:
-		return false;
+		return refuse("addr_format", fi_tostr(&h->addr_format, FI_TYPE_ADDR_FORMAT),
+			      "its own, FI_SOCKADDR_IN, FI_ADDR_STR");
 	}
 	if (h->fabric_attr && h->fabric_attr->name && strcmp(h->fabric_attr->name, TW_FI_NAME))
-		return false;
+		return refuse("fabric_attr->name", h->fabric_attr->name, TW_FI_NAME);
 	if (h->ep_attr && !check_ep(h->ep_attr, info->ep_attr))
 		return false;
 	if (h->domain_attr && !check_domain(h->domain_attr, info->domain_attr))

@@ -3,24 +3,25 @@
  * Registered memory: a window of each endpoint of the domain that peers may reach it through.
  * Memory for local use only needs none.
  */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "fi/drain.h"
 
 #define RIGHTS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-#define CLOSE_US 1000000 /* for peers to let go of memory */
+#define CLOSE_US 1000000 /* for peers to let go of memory, */
+#define LOOK_US 1000	 /* which may be other endpoints of this domain */
 
 static int open_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 {
 	struct tw_ep *ep = m->rights ? tw_fi_enter(e) : NULL;
 	uint64_t key = m->fid.key;
+	unsigned tell = e->caps & FI_RMA_EVENT ? TW_WINDOW_TELL : 0;
 	enum tw_err err;
 
 	if (!ep)
 		return 0;
-	err = tw_window_register(ep, m->base, m->len, m->rights, &key);
+	err = tw_window_register(ep, m->base, m->len, m->rights | tell, &key);
 	tw_fi_leave(ep);
 	return err == TW_OK ? 0 : err == TW_EFAULT ? -FI_EINVAL : -FI_ENOMEM;
 }
@@ -51,9 +52,8 @@ static void close_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 		ep = tw_fi_enter(e);
 		if (!ep)
 			return;
-		ended = tw_window_ended(ep, &number);
+		ended = tw_wait(ep, tw_window_ended, &number, LOOK_US) == TW_W_TRUE;
 		tw_fi_leave(ep);
-		sched_yield();
 	}
 }
 
@@ -137,14 +137,16 @@ static struct tw_fi_mr *find(struct tw_fi_domain *d, uint64_t key)
 	return NULL;
 }
 
-void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read)
+void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read, bool written)
 {
 	struct tw_fi_mr *m;
 
 	tw_mutex_lock(&d->keys);
 	m = find(d, key);
-	if (m && (read ? m->reads : m->writes))
-		tw_fi_cntr_count(read ? m->reads : m->writes, false);
+	if (m && read && m->reads)
+		tw_fi_cntr_count(m->reads, false);
+	if (m && written && m->writes)
+		tw_fi_cntr_count(m->writes, false);
 	tw_mutex_unlock(&d->keys);
 }
 

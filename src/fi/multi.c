@@ -9,7 +9,7 @@
 #include "fi/drain.h"
 
 struct tw_fi_multi {
-	struct tw_list link; /* of the endpoint, until it is full */
+	struct tw_list link; /* of the endpoint: of those with room, or of those without */
 	char *base;
 	size_t len, used;
 	void *context;
@@ -44,27 +44,31 @@ static void close_buffer(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_mult
 
 	m->full = true;
 	tw_list_del(&m->link);
+	tw_list_add_tail(&e->full_multis, &m->link);
 	while (tw_list_empty(&e->multis) && (r = tw_list_take(&e->held, struct tw_req, link)))
 		tw_fi_recv_post(ep, r, r->match);
 }
 
 /*
- * Closes it and reports that, unless the last of the messages on their way into it is to do so.
- * False: the queue has no room, and nothing was done.
+ * Closes it. The last of the messages on their way into it reports that; else a request without
+ * a message does, which has ended and waits for room in the queue as any other.
  */
-static bool end_buffer(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_multi *m, int err)
+static bool end_buffer(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_multi *m,
+		       enum tw_status status)
 {
-	struct tw_fi_event v = {.e = {.op_context = m->context, .flags = FI_MULTI_RECV},
-				.err = err};
-	bool over = !m->moving;
+	struct tw_req *r = m->moving ? NULL : tw_req_new1(ep, TW_RECV, NULL, 0);
 
-	if (!err)
-		v.source = FI_ADDR_NOTAVAIL;
-	if (over && e->rx_cq && !tw_fi_cq_put(e->rx_cq, &v))
+	if (!m->moving && !r)
 		return false;
 	close_buffer(e, ep, m);
-	if (over)
-		free(m);
+	if (!r)
+		return true;
+	r->context = m;
+	r->user = TW_FI_NOTIFY | TW_FI_MULTI | TW_FI_RELEASE;
+	r->xfer_len = r->msg_len = 0;
+	m->moving++;
+	e->nrx++;
+	tw_req_complete(ep, r, status);
 	return true;
 }
 
@@ -100,7 +104,7 @@ void tw_fi_multi_fill(struct tw_fi_ep *e, struct tw_ep *ep)
 			return;
 		/* A message that does not fit goes into the next buffer. */
 		if (u->len > m->len - m->used && m->used) {
-			if (!end_buffer(e, ep, m, 0))
+			if (!end_buffer(e, ep, m, TW_S_OK))
 				return;
 			continue;
 		}
@@ -117,10 +121,15 @@ void tw_fi_multi_done(struct tw_req *r, struct tw_fi_event *v)
 
 	v->e.op_context = m->context;
 	v->e.buf = r->seg.ptr;
+	if (r->user & TW_FI_RELEASE) {
+		v->e.flags = 0;
+		v->source = FI_ADDR_NOTAVAIL;
+	}
 	m->moving--;
 	if (!m->full || m->moving)
 		return;
 	v->e.flags |= FI_MULTI_RECV;
+	tw_list_del(&m->link);
 	free(m);
 }
 
@@ -128,12 +137,14 @@ int tw_fi_multi_cancel(struct tw_fi_ep *e, struct tw_ep *ep, void *context)
 {
 	tw_list_walk(&e->multis, struct tw_fi_multi, m, link)
 		if (m->context == context)
-			return end_buffer(e, ep, m, FI_ECANCELED) ? 0 : -FI_EAGAIN;
+			return end_buffer(e, ep, m, TW_S_CANCELLED) ? 0 : -FI_ENOMEM;
 	return -FI_ENOENT;
 }
 
 void tw_fi_multi_free(struct tw_fi_ep *e)
 {
 	tw_list_walk(&e->multis, struct tw_fi_multi, m, link)
+		free(m);
+	tw_list_walk(&e->full_multis, struct tw_fi_multi, m, link)
 		free(m);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The entry of the shared object, and fabrics. */
+#include <rdma/providers/fi_log.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "fi/fi.h"
@@ -12,6 +15,19 @@ static int fabric_close(struct fid *fid)
 		return -FI_EBUSY;
 	free(f);
 	return 0;
+}
+
+void tw_fi_tell(const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	if (!fi_log_enabled(&tw_fi_provider, FI_LOG_INFO, FI_LOG_CORE))
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fi_log(&tw_fi_provider, FI_LOG_INFO, FI_LOG_CORE, __func__, __LINE__, "%s\n", text);
 }
 
 static int no_passive_ep(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,

@@ -412,6 +412,34 @@ static struct tw_req *find_posted(struct tw_ep *ep, const void *context)
 	return r;
 }
 
+static struct tw_req *find_sent(struct tw_ep *ep, const void *context)
+{
+	struct tw_req *r;
+
+	for (uint32_t i = 0; (r = tw_pool_next(&ep->reqs, &i));)
+		if (r->kind == TW_SEND && !(r->flags & TW_R_DONE) && r->context == context &&
+		    !(r->user & TW_FI_COPIED))
+			break;
+	return r;
+}
+
+/* 0: it ends with FI_ECANCELED, unless a receive has it already. */
+static ssize_t cancel_send(struct tw_ep *ep, const void *context)
+{
+	struct tw_req *r = find_sent(ep, context);
+
+	switch (r ? tw_take_back(ep, r, TW_S_CANCELLED) : TW_BACK_NO) {
+	case TW_BACK_DONE:
+		tw_req_complete(ep, r, TW_S_CANCELLED);
+		return 0;
+	case TW_BACK_ASKED:
+		tw_flush(ep);
+		return 0;
+	default:
+		return -FI_ENOENT;
+	}
+}
+
 static struct tw_req *find_held(struct tw_fi_ep *e, const void *context)
 {
 	tw_list_walk(&e->held, struct tw_req, r, link)
@@ -434,11 +462,15 @@ ssize_t tw_fi_cancel(fid_t fid, void *context)
 		tw_recv_cancel(ep, r);
 	else if ((r = find_held(e, context)))
 		tw_list_del(&r->link);
+	else
+		r = tw_fi_dests_take(e, context);
 	if (r) {
 		r->xfer_len = r->msg_len = 0;
 		tw_req_complete(ep, r, TW_S_CANCELLED);
 	} else {
 		rc = tw_fi_multi_cancel(e, ep, context);
+		if (rc == -FI_ENOENT)
+			rc = cancel_send(ep, context);
 	}
 	tw_fi_drain(e, ep);
 	tw_fi_leave(ep);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The owner of memory learns of accesses to it. Data of a put arrives by the engine's
- * notification; else the side that accesses sends an active message when its access has
- * ended. It becomes a complete receive, if an event is due.
+ * notification. Of what is to be counted (FI_RMA_EVENT of the owner), and of the data of an
+ * atomic, the side that accesses sends an active message when its access has ended. Data becomes
+ * a complete receive.
  */
 #include "fi/fi.h"
 
-enum { READ = 1, ATOMIC = 2, IMM = 4 };
+enum { READ = 1, ATOMIC = 2, IMM = 4, WRITTEN = 8 };
 
 struct report {
 	uint64_t key, imm;
@@ -17,11 +18,16 @@ _Static_assert(sizeof(struct report) == 24, "wire format");
 void tw_fi_report(struct tw_ep *ep, struct tw_req *r)
 {
 	bool read = r->kind == TW_READ || (r->user & TW_FI_FETCH);
+	bool written = r->kind != TW_READ && !(r->user & TW_FI_KEEP), atomic = r->kind == TW_ATOMIC;
 	struct report t = {r->match, r->imm, r->msg_len,
-			   (read ? READ : 0) | (r->kind == TW_ATOMIC ? ATOMIC : 0) |
-				   ((r->user & TW_FI_IMM) ? IMM : 0)};
+			   (read ? READ : 0) | (written ? WRITTEN : 0) | (atomic ? ATOMIC : 0) |
+				   (atomic && (r->user & TW_FI_IMM) ? IMM : 0)};
+	bool due = r->extra & TW_X_TELL || (t.bits & IMM);
 
-	r->user &= ~(uint64_t)TW_FI_REPORT;
+	if (!due || !tw_is_access(r))
+		return;
+	r->extra &= ~TW_X_TELL;
+	r->user &= ~(uint64_t)TW_FI_IMM;
 	if (r->status == TW_S_OK && tw_am_send(ep, r->source, 0, &t, sizeof(t)) == TW_ENOMEM)
 		tw_log(TW_LOG_ERROR, "no memory to tell a peer of an access");
 }
@@ -57,7 +63,7 @@ void tw_fi_reported(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const voi
 	if ((t.bits & IMM) && make_event(ep, p, &t) != TW_OK)
 		tw_log(TW_LOG_ERROR, "no memory for an event");
 	tw_fi_count(e, t.bits & READ ? TW_FI_CRREAD : TW_FI_CRWRITE, false);
-	tw_fi_mr_count(e->domain, t.key, t.bits & READ);
+	tw_fi_mr_count(e->domain, t.key, t.bits & READ, t.bits & WRITTEN);
 	ep->events++;
 }
 
@@ -65,8 +71,10 @@ enum tw_err tw_fi_notified(struct tw_ep *ep, struct tw_peer *p, uint64_t datum, 
 {
 	struct report t = {.imm = datum, .len = len};
 	enum tw_err err = make_event(ep, p, &t);
+	struct tw_fi_ep *e = ep->owner;
 
-	if (err == TW_OK)
-		tw_fi_count(ep->owner, TW_FI_CRWRITE, false);
+	/* Else a report comes, too. */
+	if (err == TW_OK && !(e->caps & FI_RMA_EVENT))
+		tw_fi_count(e, TW_FI_CRWRITE, false);
 	return err;
 }

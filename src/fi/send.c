@@ -66,10 +66,7 @@ static struct tw_req *new_request(struct tw_ep *ep, const struct tw_fi_op *op,
 					 : tw_req_new(ep, op->kind, op->segs, op->nsegs, op->len);
 }
 
-/*
- * The engine's notification says that a put has data. For FI_RMA_EVENT, and the data of an
- * atomic, a message follows the access.
- */
+/* The engine's notification says that a put has data. That of an atomic follows it (report.c). */
 static void add_data(struct tw_fi_ep *e, const struct tw_fi_op *op, struct tw_req *r)
 {
 	bool imm = op->bits & TW_FI_IMM;
@@ -84,12 +81,10 @@ static void add_data(struct tw_fi_ep *e, const struct tw_fi_op *op, struct tw_re
 		e->nwrites++;
 		tw_fi_tx_choose(e);
 	}
-	if ((e->caps & FI_RMA_EVENT) || (imm && op->kind == TW_ATOMIC)) {
-		r->user |= TW_FI_REPORT;
+	if (imm && op->kind == TW_ATOMIC)
 		r->imm = op->imm;
-	} else if (imm) {
+	else if (imm)
 		tw_window_notify(r, op->imm);
-	}
 }
 
 static ssize_t begin_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op,
@@ -121,6 +116,7 @@ static ssize_t begin_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct 
 	if (!r)
 		return -FI_EAGAIN;
 	r->flags = (op->bits & TW_FI_SYNC) ? TW_R_SYNC : 0;
+	r->peer = NULL;
 	r->match = op->match;
 	r->remote_address = op->offset;
 	r->context = op->context;
@@ -177,8 +173,9 @@ static bool send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_o
 	const void *buf = op->nsegs ? op->segs->ptr : NULL;
 	bool sent = true;
 
-	if (!d || d->state != TW_FI_DEST_UP || (op->bits & TW_FI_SYNC) || op->nsegs > 1 ||
-	    op->len > TW_SHORT_SEND || tw_unlikely(e->nwrites && tw_fi_dest_holds(e, ep, d)))
+	if (!d || d->state != TW_FI_DEST_UP || (op->bits & (TW_FI_SYNC | TW_FI_FENCE)) ||
+	    op->nsegs > 1 || op->len > TW_SHORT_SEND ||
+	    tw_unlikely(e->nwrites && tw_fi_dest_holds(e, ep, d)))
 		return false;
 	if (cq) {
 		tw_lock(&cq->lock);
@@ -244,12 +241,12 @@ static tw_noinline ssize_t sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep,
 }
 
 /* Whether a message can take the lane of its peer, and a place for it in the queue. */
-static tw_inline bool is_short(const struct tw_ring_tx *lane, const void *buf, size_t len, uint32_t bits)
+static tw_inline bool is_short(const struct tw_ring_tx *lane, const void *buf, size_t len,
+			       uint32_t bits)
 {
 	if (bits & TW_FI_IMM)
 		return len <= TW_RING_INLINE - sizeof(uint64_t) && (buf || !len);
-	return buf && len <= UINT32_MAX &&
-	       tw_eager_fits(lane, TW_EAGER_SLOT, (uint32_t)len, false);
+	return buf && len <= UINT32_MAX && tw_eager_fits(lane, TW_EAGER_SLOT, (uint32_t)len, false);
 }
 
 /* The short path: all is as usual, and nothing is called. */
@@ -317,8 +314,8 @@ int tw_fi_op_flags(const struct tw_fi_ep *e, uint64_t flags, uint32_t *bits)
 {
 	const uint64_t known = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
 			       FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE |
-			       FI_REMOTE_CQ_DATA | FI_MORE | FI_SEND | FI_TAGGED | FI_MSG | FI_RMA |
-			       FI_ATOMIC | FI_READ | FI_WRITE;
+			       FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE | FI_SEND | FI_TAGGED |
+			       FI_MSG | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE;
 
 	if (flags & ~known)
 		return -FI_EBADFLAGS;
@@ -330,6 +327,8 @@ int tw_fi_op_flags(const struct tw_fi_ep *e, uint64_t flags, uint32_t *bits)
 		*bits |= TW_FI_COPIED;
 	if (flags & FI_REMOTE_CQ_DATA)
 		*bits |= TW_FI_IMM;
+	if (flags & FI_FENCE)
+		*bits |= TW_FI_FENCE;
 	return 0;
 }
 

@@ -14,7 +14,7 @@
 #include "base/sys.h"
 #include "fi/drain.h"
 
-#define LOOK_MS 1 /* without a service thread nobody writes the eventfd */
+#define LOOK_MS 1 /* where nobody writes an eventfd: without a service thread, or without one */
 
 struct tw_fi_waiter *tw_fi_waiter_of(struct fid *fid)
 {
@@ -47,8 +47,10 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 	w->obj = obj;
 	w->ready = ready;
 	if (obj != FI_WAIT_NONE && obj != FI_WAIT_UNSPEC && obj != FI_WAIT_FD &&
-	    obj != FI_WAIT_SET && obj != FI_WAIT_YIELD)
+	    obj != FI_WAIT_SET && obj != FI_WAIT_YIELD) {
+		tw_fi_tell("wait object %d: only FI_WAIT_FD, FI_WAIT_SET and FI_WAIT_YIELD", obj);
 		return -FI_ENOSYS;
+	}
 	if (obj == FI_WAIT_SET && !set)
 		return -FI_EINVAL;
 	if (obj != FI_WAIT_NONE) {
@@ -249,7 +251,7 @@ static int sleep_in_engine(struct tw_fi_waiter *w, uint64_t seen, uint32_t signa
 		return w->neps == 1 ? -FI_EOPBADSTATE : 0;
 	waited = tw_wait(ep, has_come, &s, left_until(end));
 	tw_fi_leave(ep);
-	if (waited != TW_W_TRUE)
+	if (waited == TW_W_TIMEOUT)
 		return -FI_EAGAIN;
 	return atomic_load(&w->signals) == signals ? 0 : -FI_EAGAIN;
 }
@@ -268,7 +270,7 @@ int tw_fi_sleep(int fd, uint64_t end)
 
 	if (!left)
 		return -FI_ETIMEDOUT;
-	if (served)
+	if (served && fd >= 0)
 		ms = left == TW_FOREVER ? -1 : (int)(left / 1000) + 1;
 	return tw_sys_poll(&p, 1, ms) < 0 && errno == EINTR ? -FI_EINTR : 0;
 }

@@ -199,7 +199,8 @@ Test(fi_objects, closing)
 	fit_ok(fi_endpoint(t.domain, t.info, &ep, NULL));
 	fit_eq(fi_tsend(ep, &v, 4, NULL, t.to[0], 1, NULL), -FI_EOPBADSTATE);
 	fit_eq(fi_trecv(ep, &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), -FI_EOPBADSTATE);
-	fit_eq(fi_ep_bind(t.ep[0], &t.cq[0]->fid, FI_RECV), -FI_EOPBADSTATE);
+	fit_eq(fi_ep_bind(t.ep[0], &t.cq[0]->fid, FI_RECV), -FI_EINVAL);
+	fit_eq(fi_ep_bind(t.ep[0], &t.av->fid, 0), -FI_EINVAL);
 	fit_ok(fi_close(&ep->fid));
 	fit_eq(fi_tsend(t.ep[0], &v, 4, NULL, 1234567, 1, NULL), -FI_EINVAL);
 	fit_eq(fi_tsend(t.ep[0], &v, 4, NULL, FI_ADDR_UNSPEC, 1, NULL), -FI_EINVAL);

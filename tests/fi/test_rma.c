@@ -265,7 +265,7 @@ FIT_TEST(fi_rma, counters)
 		fit_ok(fi_cntr_wait(c[i], i % 2 ? 3 : 2, -1));
 		fit_eq(fi_cntr_read(c[i]), i % 2 ? 3 : 2);
 	}
-	fit_ok(fi_cntr_wait(of_mr, 3, -1));
+	fit_ok(fi_cntr_wait(of_mr, 4, -1));
 	fit_eq(fi_close(&of_mr->fid), -FI_EBUSY);
 	fit_ok(fi_close(&mr->fid));
 	for (int i = 0; i < 2; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads that sleep on queues and counters, while other threads use the same objects. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -168,6 +169,89 @@ FIT_TEST(fi_sleepers, new_endpoint)
 	fit_ok(fi_tinject(t.ep[0], &v, 4, to, 1));
 	pthread_join(s.thread, NULL);
 	fit_ok(fi_close(&ep->fid));
+	fit_close(&t);
+}
+
+/* A thread sleeps on while the only endpoint of its queue is closed, and another comes. */
+FIT_TEST(fi_sleepers, endpoint_closed)
+{
+	struct fit t;
+	struct sleeper s = {.t = &t};
+	char name[64];
+	size_t len = sizeof(name);
+	struct fid_ep *ep;
+	fi_addr_t to;
+	int v = 1;
+
+	fit_open(&t, 2, *way, (struct fit_how){.wait = FI_WAIT_FD});
+	for (unsigned i = 0; i < 3; i++) {
+		atomic_store(&s.tid, 0);
+		start(&s, sleep_on_queue);
+		twt_await_asleep(&s.tid);
+		fit_ok(fi_close(&t.ep[1]->fid));
+		fit_eq(pthread_tryjoin_np(s.thread, NULL), EBUSY);
+		twt_await_asleep(&s.tid);
+		fit_ok(fi_endpoint(t.domain, t.info, &ep, NULL));
+		t.ep[1] = ep;
+		fit_ok(fi_ep_bind(ep, &t.cq[1]->fid, FI_TRANSMIT | FI_RECV));
+		fit_ok(fi_ep_bind(ep, &t.av->fid, 0));
+		fit_ok(fi_enable(ep));
+		len = sizeof(name);
+		fit_ok(fi_getname(&ep->fid, name, &len));
+		fit_eq(fi_av_insert(t.av, name, 1, &to, 0, NULL), 1);
+		fit_ok(fi_trecv(ep, &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+		fit_ok(fi_tsend(t.ep[0], &v, 4, NULL, to, 1, NULL));
+		fit_good(&t, 0, NULL);
+		pthread_join(s.thread, NULL);
+		fit_ok(fi_av_remove(t.av, &to, 1, 0));
+	}
+	fit_close(&t);
+}
+
+struct reader {
+	struct fid_eq *eq;
+	_Atomic(pid_t) tid;
+	ssize_t result;
+	pthread_t thread;
+};
+
+static void *read_event(void *arg)
+{
+	struct reader *r = arg;
+	struct fi_eq_entry e;
+	uint32_t event;
+
+	atomic_store(&r->tid, gettid());
+	r->result = fi_eq_sread(r->eq, &event, &e, sizeof(e), 1000 * TWT_LONG, 0);
+	return NULL;
+}
+
+/* Of threads that wait for an event queue each gets an event, though one event wakes them all. */
+Test(fi_sleepers, one_event_queue)
+{
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_FD, .flags = FI_WRITE};
+	struct fi_eq_entry e = {0};
+	struct reader r[3];
+	struct fit t;
+
+	fit_open(&t, 0, "self,shm", (struct fit_how){0});
+	for (unsigned i = 0; i < 3; i++)
+		r[i] = (struct reader){0};
+	fit_ok(fi_eq_open(t.fabric, &attr, &r[0].eq, NULL));
+	for (unsigned i = 0; i < 3; i++) {
+		r[i].eq = r[0].eq;
+		cr_assert(pthread_create(&r[i].thread, NULL, read_event, &r[i]) == 0);
+		twt_await_asleep(&r[i].tid);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		fit_eq(fi_eq_write(r[0].eq, FI_NOTIFY, &e, sizeof(e), 0), sizeof(e));
+		usleep(10000);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_join(r[i].thread, NULL);
+		fit_eq(r[i].result, sizeof(e));
+	}
+	fit_ok(fi_close(&r[0].eq->fid));
 	fit_close(&t);
 }
 
