@@ -174,17 +174,6 @@ static void deny(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw_err 
 	tw_net_link_end(l);
 }
 
-/* QUERY. */
-static void describe(struct tw_net_link *l)
-{
-	struct tw_net_ctrl t = {
-		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .type = TW_NET_BOARDS};
-
-	l->ep->host->up->describe(&t.boards);
-	put(l, &t);
-	tw_net_link_end(l);
-}
-
 /* Where this side can be reached when the way that was taken is gone. */
 static void send_boards(struct tw_net_link *l)
 {
@@ -206,7 +195,6 @@ static bool of_other_job(const struct tw_net_link *l, const struct tw_net_ctrl *
 	return t->launched && l->proof.key == TW_NET_KEY_USER && tw_net_auth()->has[TW_NET_KEY_JOB];
 }
 
-/* CONNECT. */
 static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	struct tw_net_ep *ep = l->ep;
@@ -374,7 +362,8 @@ static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
 	enum tw_err err = TW_ECLOSED;
 	struct tw_net_path *p;
 
-	if (!l || t->path >= TW_NET_PATHS)
+	/* A link's own channel speaks of that link alone. */
+	if (!l || t->path >= TW_NET_PATHS || (from != l && from->state != TW_NET_HALF_OPEN))
 		goto refuse;
 	l->npaths = tw_max(l->npaths, t->path + 1u);
 	p = &l->paths[t->path];
@@ -447,7 +436,6 @@ static void status(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		tw_net_resend(l, t->expected);
 }
 
-/* LEAVE, or BYE. */
 static void note_end(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	l->orderly = true;
@@ -456,55 +444,67 @@ static void note_end(struct tw_net_link *l, const struct tw_net_ctrl *t)
 
 static void goodbye(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
-	switch (l->state) {
-	case TW_NET_UP:
-		note_end(l, t);
-		if (t->why == TW_OK)
-			tw_net_link_drain(l, TW_ECLOSED);
-		else
-			tw_net_link_fail(l, TW_ELOST);
-		break;
-	case TW_NET_PROBING:
-		tw_net_link_fail(l, TW_ECLOSED);
-		break;
-	default:
-		tw_net_link_end(l);
-	}
+	note_end(l, t);
+	if (t->why == TW_OK)
+		tw_net_link_drain(l, TW_ECLOSED);
+	else
+		tw_net_link_fail(l, TW_ELOST);
 }
+
+static void left(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	(void)t;
+	tw_net_link_end(l);
+}
+
+/* It comes too late, or says nothing that matters. */
+static void nothing(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	(void)l;
+	(void)t;
+}
+
+static void breach(struct tw_net_link *l, const struct tw_net_ctrl *t)
+{
+	(void)t;
+	tw_net_sock_lost(l, TW_EPROTO);
+}
+
+/* clang-format off */
+/*
+ * What every message does in every state of its link. The last column is a link that leaves and
+ * has said BYE. Only in HALF_OPEN and LEAVING, where the engine has no pointer to the link, may
+ * it end without an upcall.
+ */
+static void (*const table[][TW_NET_DEAD + 1])(struct tw_net_link *, const struct tw_net_ctrl *) = {
+	/*                  NEW       HALF_OPEN PROBING   UP        DRAIN    LEAVING  said BYE */
+	[TW_NET_CONNECT] = {nothing,  answer,   nothing,  nothing,  nothing, nothing, nothing},
+	[TW_NET_ACCEPT]  = {accepted, breach,   nothing,  nothing,  nothing, nothing, nothing},
+	[TW_NET_REFUSE]  = {refused,  breach,   refused,  refused,  nothing, refused, nothing},
+	[TW_NET_WRONG]   = {refused,  breach,   refused,  refused,  nothing, refused, nothing},
+	[TW_NET_RESUME]  = {nothing,  resume,   resume,   resume,   nothing, resume,  nothing},
+	[TW_NET_RESUMED] = {nothing,  breach,   resumed,  resumed,  nothing, resumed, nothing},
+	[TW_NET_STATUS]  = {nothing,  breach,   status,   status,   nothing, status,  status},
+	[TW_NET_BYE]     = {goodbye,  breach,   goodbye,  goodbye,  nothing, left,    left},
+	[TW_NET_QUERY]   = {nothing,  tw_net_describe, nothing, nothing, nothing, nothing, nothing},
+	[TW_NET_BOARDS]  = {nothing,  breach,   tw_net_boards_take, tw_net_boards_take, nothing,
+			    tw_net_boards_take, nothing},
+	[TW_NET_LEAVE]   = {nothing,  breach,   nothing,  note_end, nothing, nothing, nothing},
+};
+/* clang-format on */
 
 void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
-	bool up = tw_net_resumable(l);
-	bool caller = l->state == TW_NET_HALF_OPEN;
+	bool known = t->type < tw_countof(table) && t->type >= TW_NET_CONNECT;
+	bool last = l->state == TW_NET_LEAVING && l->tx_shutdown;
 
 	if (t->magic != TW_NET_MAGIC || t->version != TW_NET_VERSION ||
-	    t->noffers > TW_NET_DRIVERS ||
-	    (caller && t->type != TW_NET_CONNECT && t->type != TW_NET_RESUME &&
-	     t->type != TW_NET_QUERY)) {
-		tw_net_sock_lost(l, TW_EPROTO);
+	    t->noffers > TW_NET_DRIVERS || (l->state == TW_NET_HALF_OPEN && !known)) {
+		breach(l, t);
 		return;
 	}
-	if (up && l->first->bound)
+	if (tw_net_resumable(l) && l->first->bound)
 		l->broken = 0;
-	if (t->type == TW_NET_CONNECT && caller)
-		answer(l, t);
-	else if (t->type == TW_NET_QUERY && caller)
-		describe(l);
-	else if (t->type == TW_NET_RESUME && (caller || up))
-		resume(l, t);
-	else if (t->type == TW_NET_ACCEPT && l->state == TW_NET_NEW)
-		accepted(l, t);
-	else if ((t->type == TW_NET_REFUSE || t->type == TW_NET_WRONG) &&
-		 (l->state == TW_NET_NEW || up))
-		refused(l, t);
-	else if (t->type == TW_NET_RESUMED && up)
-		resumed(l, t);
-	else if (t->type == TW_NET_BOARDS && up)
-		tw_net_boards_take(l, t);
-	else if (t->type == TW_NET_STATUS && (up || l->state == TW_NET_LEAVING))
-		status(l, t);
-	else if (t->type == TW_NET_LEAVE && l->state == TW_NET_UP)
-		note_end(l, t);
-	else if (t->type == TW_NET_BYE)
-		goodbye(l, t);
+	if (known)
+		table[t->type][last ? TW_NET_DEAD : l->state](l, t);
 }

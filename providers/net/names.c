@@ -147,3 +147,14 @@ enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_board
 	*boards = reply.boards;
 	return TW_OK;
 }
+
+void tw_net_describe(struct tw_net_link *l, const struct tw_net_ctrl *query)
+{
+	struct tw_net_ctrl t = {
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .type = TW_NET_BOARDS};
+
+	(void)query;
+	l->ep->host->up->describe(&t.boards);
+	tw_net_sock_write(l, &t);
+	tw_net_link_end(l);
+}

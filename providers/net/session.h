@@ -35,19 +35,19 @@
 #include "providers/provider.h"
 
 #define TW_NET_PATHS TW_STATS_PATHS /* of a link, each by boards of its own */
-#define TW_NET_MAX_BOARDS 8	/* of a host that are used */
-#define TW_NET_WINDOW 256	/* packets kept for a peer */
-#define TW_NET_RESERVE 32	/* places among them for control */
-#define TW_NET_BIG_WINDOW 96	/* long ones among them */
-#define TW_NET_SMALL 256	/* longest payload of a short one */
-#define TW_NET_OPS 16		/* transfers under way with a peer */
-#define TW_NET_HALF_OPEN_MAX 64 /* connections before their first message */
-#define TW_NET_PORTS 8		/* groups of ports, see sock.c */
-#define TW_NET_PAYLOAD 16352u	/* longest payload of a packet: with its head 16 KiB */
-#define TW_NET_STATUS_US 500000 /* without an acknowledgement, until it is asked for */
-#define TW_NET_UNWATCHED_US 500 /* between two checks whether the program polls */
-#define TW_NET_ABSENT_US 10000000 /* until a driver that could not be opened is tried again */
-#define TW_NET_PROBE_US 20000	/* between two probes, or attempts to connect */
+#define TW_NET_MAX_BOARDS 8	    /* of a host that are used */
+#define TW_NET_WINDOW 256	    /* packets kept for a peer */
+#define TW_NET_RESERVE 32	    /* places among them for control */
+#define TW_NET_BIG_WINDOW 96	    /* long ones among them */
+#define TW_NET_SMALL 256	    /* longest payload of a short one */
+#define TW_NET_OPS 16		    /* transfers under way with a peer */
+#define TW_NET_HALF_OPEN_MAX 64	    /* connections before their first message */
+#define TW_NET_PORTS 8		    /* groups of ports, see sock.c */
+#define TW_NET_PAYLOAD 16352u	    /* longest payload of a packet: with its head 16 KiB */
+#define TW_NET_STATUS_US 500000	    /* without an acknowledgement, until it is asked for */
+#define TW_NET_UNWATCHED_US 500	    /* between two checks whether the program polls */
+#define TW_NET_ABSENT_US 10000000   /* until a driver that could not be opened is tried again */
+#define TW_NET_PROBE_US 20000	    /* between two probes, or attempts to connect */
 
 enum tw_net_channel {
 	TW_NET_NO_CHANNEL,
@@ -102,9 +102,9 @@ struct tw_net_op {
 	struct tw_net_adapter *posted; /* at which it is under way, or NULL */
 	bool over;		       /* it has ended there, so: */
 	enum tw_err err;
-	struct tw_net_path *path;      /* by which it was posted last */
-	uint32_t epoch;		       /* of that path then */
-	struct tw_net_adapter *of;     /* whose key it is */
+	struct tw_net_path *path;  /* by which it was posted last */
+	uint32_t epoch;		   /* of that path then */
+	struct tw_net_adapter *of; /* whose key it is */
 	uint32_t key_len;
 	uint8_t key[TW_DRIVER_KEY];
 };
@@ -156,9 +156,9 @@ struct tw_net_link {
 	uint32_t conn, peer_conn;
 	/* The control channel. */
 	enum tw_net_channel channel;
-	int sock;	  /* -1 without a channel */
-	bool tx_shutdown; /* BYE was sent, the last message */
-	bool own_port;	  /* called there, to connect */
+	int sock;			  /* -1 without a channel */
+	bool tx_shutdown;		  /* BYE was sent, the last message */
+	bool own_port;			  /* called there, to connect */
 	unsigned port_try, hung_up, full; /* the next port; times */
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */
@@ -184,9 +184,9 @@ struct tw_net_link {
 	uint64_t failed[TW_NET_DRIVERS]; /* bits of pairs that did not work lately */
 	uint64_t deadline;		 /* of a caller or a seeker, or until packets have come */
 	uint64_t left_at;		 /* tick of the last loss of a path */
-	uint64_t broken;   /* tick since which there is no path, or no channel; 0 there are */
-	uint64_t until;	   /* tick at which a leaving link ends */
-	uint64_t again;	   /* tick at which to dial or probe again, 0 not */
+	uint64_t broken; /* tick since which there is no path, or no channel; 0 there are */
+	uint64_t until;	 /* tick at which a leaving link ends */
+	uint64_t again;	 /* tick at which to dial or probe again, 0 not */
 	/* Sending. */
 	struct tw_list kept;	  /* packets in order */
 	struct tw_list *unposted; /* the first to hand to the driver; &kept: none */
@@ -349,6 +349,8 @@ uint32_t tw_net_names_port(unsigned try);
 
 /* names.c */
 enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_boards *boards);
+/* Answers a caller's QUERY, and hangs up. */
+void tw_net_describe(struct tw_net_link *l, const struct tw_net_ctrl *query);
 
 /* seek.c */
 /* Lets others find this endpoint. */
