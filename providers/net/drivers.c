@@ -7,6 +7,7 @@
 
 #include "base/module.h"
 #include "base/settings.h"
+#include "base/sys.h"
 #include "providers/net/session.h"
 
 #ifdef HAVE_CONFIG_H
@@ -16,12 +17,13 @@
 /* The drivers that can be installed. */
 static struct known {
 	const char *name;
-	const char *devices; /* how the path of a device it needs begins; NULL: none */
+	const char *devices;   /* how the path of a device it needs begins; NULL: none */
+	bool runs_environment; /* its library loads what the environment names */
 	const struct tw_driver *driver;
 	bool tried;
 } known[2 * TW_NET_DRIVERS] = {
 	{.name = "verbs", .devices = "/sys/class/infiniband/"},
-	{.name = "ofi"},
+	{.name = "ofi", .runs_environment = true},
 	{.name = "tcp"},
 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -58,10 +60,16 @@ static bool exists(const char *beginning)
 	return e != NULL;
 }
 
+/* A privileged program runs no code that its user names. */
+static bool barred(const struct known *k)
+{
+	return k->runs_environment && tw_sys_privileged();
+}
+
 /* A library without devices takes memory and may complain on standard error. */
 static bool of_use(const struct known *k)
 {
-	return !k->devices || exists(k->devices);
+	return !barred(k) && (!k->devices || exists(k->devices));
 }
 
 static void load(struct known *k)
@@ -91,7 +99,7 @@ bool tw_driver_any(const char *names)
 	for (const char *name; !any && (name = tw_name_next(&names, &len));) {
 		const struct known *k = find(name, len);
 
-		any = k && (k->driver || (!k->tried && tw_module_installed(k->name)));
+		any = k && (k->driver || (!k->tried && !barred(k) && tw_module_installed(k->name)));
 	}
 	pthread_mutex_unlock(&mutex);
 	return any;

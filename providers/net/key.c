@@ -42,9 +42,38 @@ static bool refuse(const char *path, const char *why)
 	return false;
 }
 
+/*
+ * Whether nobody else can put another file in its place. A group is often the user's alone; in a
+ * sticky folder only the owner may.
+ */
+static bool kept(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char folder[PATH_SIZE];
+	struct stat st;
+	bool found;
+	int fd;
+
+	snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1,
+		 slash ? path : ".");
+	fd = tw_sys_open(folder, O_PATH | O_CLOEXEC);
+	found = fd >= 0 && tw_sys_fstat(fd, &st) == 0;
+	if (fd >= 0)
+		tw_sys_close(fd);
+	if (!found)
+		return refuse(path, "its folder cannot be looked at");
+	if (st.st_uid != tw_sys_euid() && st.st_uid != 0)
+		return refuse(path, "its folder is another user's");
+	if ((st.st_mode & 02) && !(st.st_mode & S_ISVTX))
+		return refuse(path, "others can write into its folder: chmod 700");
+	return true;
+}
+
 /* A file that nobody else can read or write, as ssh(1) demands of its own. */
 static bool sound(const char *path, const struct stat *st)
 {
+	if (!kept(path))
+		return false;
 	if (!S_ISREG(st->st_mode))
 		return refuse(path, "it is no file");
 	if (st->st_uid != tw_sys_euid() && st->st_uid != 0)
@@ -103,26 +132,43 @@ static bool write_key(const char *path)
 	return good;
 }
 
+static void find_home(char path[PATH_SIZE])
+{
+	const char *home = secure_getenv("HOME");
+	struct passwd entry, *user = NULL;
+	char buf[4096];
+
+	if (!home || !*home) {
+		getpwuid_r(tw_sys_euid(), &entry, buf, sizeof(buf), &user);
+		home = user ? user->pw_dir : "";
+	}
+	snprintf(path, PATH_SIZE, "%s", home);
+}
+
+/* By the effective user, as it will be read. */
+static bool exists(const char *path)
+{
+	int fd = tw_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd >= 0)
+		tw_sys_close(fd);
+	return fd >= 0;
+}
+
 /* The user's own file, which exists afterwards; with a launcher's key it need not. */
 static bool own_file(char path[PATH_SIZE], bool job)
 {
 	static const char *const parts[] = {"/.config", "/tagwire", "/key"};
-	const char *home = secure_getenv("HOME");
 	size_t len;
 
-	if (!home || !*home) {
-		const struct passwd *user = getpwuid(tw_sys_euid());
-
-		home = user ? user->pw_dir : "";
-	}
-	snprintf(path, PATH_SIZE, "%s", home);
+	find_home(path);
 	for (unsigned i = 0; i < tw_countof(parts); i++) {
 		len = strlen(path);
 		snprintf(path + len, PATH_SIZE - len, "%s", parts[i]);
 		if (i < tw_countof(parts) - 1)
 			tw_sys_mkdir(path);
 	}
-	if (tw_sys_readable(path) || (errno == ENOENT && write_key(path)))
+	if (exists(path) || (errno == ENOENT && write_key(path)))
 		return true;
 	return !job && refuse(path, strerror(errno));
 }

@@ -15,13 +15,14 @@ struct tw_settings tw_settings = {
 #undef TW_SETTING
 
 #define DEFAULT_STR(x) x
+#define DEFAULT_TRUST(x) x
 #define DEFAULT_LIST(x) x
 #define DEFAULT_PATH(x) x
 #define DEFAULT_RANK(x) x
 #define DEFAULT_UINT(x) #x
 #define DEFAULT_PORT(x) #x
 #define DEFAULT_BOOL(x) #x
-enum type { STR, LIST, PATH, UINT, RANK, PORT, BOOL };
+enum type { STR, TRUST, LIST, PATH, UINT, RANK, PORT, BOOL };
 
 /* Without pointers, so that the loader has nothing to relocate. */
 static const struct {
@@ -121,6 +122,7 @@ static int parse(enum type type, const char *text, void *out)
 {
 	switch (type) {
 	case STR:
+	case TRUST:
 		return parse_word(text, out, TW_SETTING_STR_MAX);
 	case LIST:
 		return parse_word(text, out, TW_SETTING_LIST_MAX);
@@ -171,9 +173,9 @@ static const char *read_all(struct tw_settings *s, bool environment)
 
 		dflt = name + strlen(name) + 1;
 
-		/* A privileged program must not take a file name from its user. */
+		/* A privileged program must not take these from its user. */
 		if (environment)
-			text = type == PATH ? secure_getenv(name) : getenv(name);
+			text = type == PATH || type == TRUST ? secure_getenv(name) : getenv(name);
 		/* An absent rank is empty, and parse_rank() rejects that. */
 		if (!text && type == RANK)
 			type = STR;

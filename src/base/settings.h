@@ -12,6 +12,7 @@
 #define TW_SETTING_LIST_MAX 1024
 
 typedef char tw_setting_STR[TW_SETTING_STR_MAX];
+typedef char tw_setting_TRUST[TW_SETTING_STR_MAX];
 typedef char tw_setting_PATH[TW_SETTING_PATH_MAX];
 typedef char tw_setting_RANK[TW_SETTING_STR_MAX];
 typedef char tw_setting_LIST[TW_SETTING_LIST_MAX];

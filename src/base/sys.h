@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/auxv.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -35,11 +36,15 @@ static inline int tw_sys_open(const char *path, int flags)
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags);
 }
 
-/* A file of this user alone, which must not exist. */
+/* A file of this user alone, whatever the umask, which must not exist. */
 static inline int tw_sys_create(const char *path)
 {
-	return (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-			    0600);
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+			      0600);
+
+	if (fd >= 0)
+		syscall(SYS_fchmod, fd, 0600);
+	return fd;
 }
 
 static inline bool tw_sys_random(void *buf, size_t len)
@@ -284,9 +289,11 @@ static inline void tw_sys_unlink(const char *path)
 	syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 
+/* Of this user alone, whatever the umask. */
 static inline void tw_sys_mkdir(const char *path)
 {
-	syscall(SYS_mkdirat, AT_FDCWD, path, 0700);
+	if (syscall(SYS_mkdirat, AT_FDCWD, path, 0700) == 0)
+		syscall(SYS_fchmodat, AT_FDCWD, path, 0700);
 }
 
 /* ------------------------------------------------------------- process and host */
@@ -303,6 +310,15 @@ static inline uid_t tw_sys_euid(void)
 #else
 	return (uid_t)syscall(SYS_geteuid);
 #endif
+}
+
+/*
+ * Whether it runs with more rights than whoever started it. Then the environment, which is
+ * the starter's, names no code, no files, and nothing to trust.
+ */
+static inline bool tw_sys_privileged(void)
+{
+	return getauxval(AT_SECURE) != 0;
 }
 
 /* The soft limit of a resource; the highest number where there is none. */

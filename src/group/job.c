@@ -63,6 +63,12 @@ static bool begin_launcher(char *why, unsigned len)
 		snprintf(why, len, "this process was forked from one of its own");
 		return false;
 	}
+	if (tw_sys_privileged()) {
+		snprintf(why, len,
+			 "this program has more rights than its user, and PMIx runs what the "
+			 "environment names");
+		return false;
+	}
 	launcher = tw_module_load("pmix", "tw_launcher_pmix", TW_LAUNCHER_VERSION, why, len);
 	if (!launcher || !launcher->begin(&current, why, len))
 		return false;

@@ -121,6 +121,42 @@ Test(key, a_folder)
 	cr_assert_null(tw_net_auth());
 }
 
+/* Who can write into the folder can put another file there. */
+Test(key, folder_of_all)
+{
+	make_file(64, 0600);
+	cr_assert_eq(chmod(folder, 0777), 0);
+	cr_assert_null(tw_net_auth());
+}
+
+Test(key, sticky_folder)
+{
+	make_file(64, 0600);
+	cr_assert_eq(chmod(folder, 01777), 0);
+	cr_assert(tw_net_auth());
+}
+
+static void is_mode(const char *path, mode_t mode)
+{
+	struct stat st;
+
+	cr_assert_eq(stat(path, &st), 0, "%s", path);
+	cr_assert_eq(st.st_mode & 07777, mode, "%s has mode %o", path, st.st_mode & 07777);
+}
+
+Test(key, made_under_any_umask)
+{
+	char path[100];
+
+	*tw_settings.key = 0;
+	umask(0777);
+	cr_assert(tw_net_auth());
+	umask(077);
+	is_mode(tw_net_key_text(), 0600);
+	snprintf(path, sizeof(path), "%s/.config/tagwire", folder);
+	is_mode(path, 0700);
+}
+
 Test(key, no_such_way)
 {
 	make_file(64, 0600);

@@ -25,6 +25,11 @@ static bool same_STR(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
+static bool same_TRUST(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
 static bool same_PATH(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;
@@ -111,6 +116,7 @@ static const char *sample(const char *env)
 #define SAMPLE_UINT(dflt) ((dflt) == 65536 ? "128k" : "64k")
 #define SAMPLE_BOOL(dflt) ((dflt) ? "0" : "1")
 #define TEXT_STR(env, dflt) sample(env)
+#define TEXT_TRUST(env, dflt) sample(env)
 #define TEXT_PATH(env, dflt) "/some/where"
 #define TEXT_LIST(env, dflt) SAMPLE_STR
 #define TEXT_RANK(env, dflt) "1/3"
@@ -118,6 +124,7 @@ static const char *sample(const char *env)
 #define TEXT_UINT(env, dflt) SAMPLE_UINT(dflt)
 #define TEXT_BOOL(env, dflt) SAMPLE_BOOL(dflt)
 #define VALUE_STR(env, dflt) sample(env)
+#define VALUE_TRUST(env, dflt) sample(env)
 #define VALUE_PATH(env, dflt) "/some/where"
 #define VALUE_LIST(env, dflt) SAMPLE_STR
 #define VALUE_RANK(env, dflt) "1/3"
