@@ -281,7 +281,9 @@ enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	void *path = o ? p->offered : NULL;
 	enum tw_err err;
 
-	if (!o || !fits(l, o->max_packet) || o->address.len > TW_DRIVER_ADDRESS)
+	/* The other side chooses at most what was offered. */
+	if (!o || !fits(l, o->max_packet) || o->max_packet > p->offer.adapter->max_packet ||
+	    o->address.len > TW_DRIVER_ADDRESS)
 		return TW_EPROTO;
 	err = p->offer.adapter->driver->path_bind(path, &o->address);
 	if (err != TW_OK)

@@ -58,6 +58,9 @@ void tw_net_sock_options(int fd, int limit)
 void tw_net_sock_close(struct tw_net_link *l)
 {
 	tw_net_proof_end(l);
+	/* A child may hold a copy: closing would not end the watch. */
+	if (l->sock >= 0)
+		tw_net_watch(l->ep, l->sock, 0, NULL, EPOLL_CTL_DEL);
 	tw_fd_close(l->sock);
 	l->sock = -1;
 	l->channel = TW_NET_NO_CHANNEL;

@@ -33,6 +33,14 @@ static int watch(struct tw_shm_ep *ep, int fd, struct tw_watch *w)
 	return tw_sys_epoll_ctl(ep->host->epfd, EPOLL_CTL_ADD, fd, &ev);
 }
 
+void tw_shm_let_go(struct tw_shm_ep *ep, int fd)
+{
+	if (fd < 0)
+		return;
+	tw_sys_epoll_ctl(ep->host->epfd, EPOLL_CTL_DEL, fd, NULL);
+	tw_fd_close(fd);
+}
+
 static struct tw_ident hello_ident(const struct tw_shm_hello *h)
 {
 	return (struct tw_ident){h->nic_id, h->endpoint_id, h->session,

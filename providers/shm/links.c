@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "base/fds.h"
 #include "base/log.h"
 #include "providers/shm/shm.h"
 
@@ -103,9 +102,8 @@ static void leave_poll_set(struct tw_shm_link *l)
 
 void tw_shm_link_close_fds(struct tw_shm_link *l)
 {
-	/* Closing also removes them from the epoll set. */
-	tw_fd_close(l->sock);
-	tw_fd_close(l->pidfd);
+	tw_shm_let_go(l->ep, l->sock);
+	tw_shm_let_go(l->ep, l->pidfd);
 	l->sock = l->pidfd = -1;
 }
 

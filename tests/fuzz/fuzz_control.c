@@ -17,6 +17,7 @@
 #include "providers/net/tcp/tcp.h"
 
 #define CHANNELS 3
+#define PACKET 8192
 
 static struct fake engine;
 static struct tw_net_ep *ep;
@@ -49,6 +50,10 @@ static void set_up(void)
 	ep = engine.instance;
 	FUZZ_MUST(tw_net_auth() != NULL);
 	unlink(file);
+	/* As if the driver carried less than others. */
+	tw_net_adapters_open(ep);
+	FUZZ_MUST(ep->adapters[0].instance);
+	ep->adapters[0].max_packet = PACKET;
 }
 
 /* The links that the engine knows are there, and those that ended have told it. */
@@ -56,6 +61,9 @@ static void check(void)
 {
 	/* What packets hold is the input's. */
 	FUZZ_MUST(!engine.wrong || strstr(engine.wrong, "next"));
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
+		FUZZ_MUST(l->link.max_payload <= PACKET);
+	}
 	for (unsigned i = 0; i < engine.npeers; i++) {
 		const struct fake_peer *p = &engine.peers[i];
 		bool there = false;
@@ -151,7 +159,7 @@ static void offer(struct tw_net_ctrl *t)
 
 	t->noffers = 1;
 	strcpy(o->name, "tcp");
-	o->max_packet = in_byte(in) % 8 ? TW_TCP_PACKET : in_word(in);
+	o->max_packet = in_byte(in) % 8 ? PACKET : in_word(in);
 	memcpy(a.to, &to, sizeof(to));
 	tw_inet_wire(a.to);
 	o->address.len = sizeof(a);

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -110,6 +111,30 @@ Test(listen, caller_comes_again, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(fake_open(p->b, p->ops, 2), TW_OK);
 	UNTIL(p, peer->state != FAKE_NEW);
 	cr_assert_eq(peer->state, FAKE_UP, "%d", peer->why);
+	pair_close(p);
+}
+
+/* A child that has a copy of a socket keeps its events coming. */
+Test(listen, copied, .timeout = TWT_TIMEOUT)
+{
+	struct pair *p = pair_open(&lossy_net);
+	struct tw_net_ep *b = p->b->instance;
+	struct sockaddr_storage at = address_of_b(p);
+	struct epoll_event ev[16];
+	const struct tw_watch *was = NULL;
+	int fd = call(&at), copy = -1;
+
+	cr_assert_eq(twt_put(fd, "r", 1), 0);
+	UNTIL(p, b->nhalf == 1);
+	tw_list_walk(&b->links, struct tw_net_link, l, node) {
+		copy = dup(l->sock);
+		was = &l->watch;
+	}
+	close(fd);
+	UNTIL(p, b->nhalf == 0);
+	for (int n = epoll_wait(p->b->host.epfd, ev, tw_countof(ev), 0); n > 0; n--)
+		cr_assert(ev[n - 1].data.ptr != was, "an event of a link that has ended");
+	close(copy);
 	pair_close(p);
 }
 
