@@ -2,6 +2,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +11,32 @@
 #include "base/compiler.h"
 #include "base/settings.h"
 #include "base/sys.h"
+
+/* Both take no time in the form that they want it in. */
+#ifdef SYS_rt_sigtimedwait
+#define TW_SYS_SIGTIMEDWAIT SYS_rt_sigtimedwait
+#else
+#define TW_SYS_SIGTIMEDWAIT SYS_rt_sigtimedwait_time64
+#endif
+
+/*
+ * A write to a standard error that nobody reads any more must not end the program: the signal
+ * for it is held back from this thread, and taken.
+ */
+static void put(const char *line, size_t len)
+{
+	static const uint64_t no_time[2];
+	unsigned long sigpipe[8 / sizeof(long)] = {1ul << (SIGPIPE - 1)};
+	unsigned long before[8 / sizeof(long)], pending[8 / sizeof(long)] = {0};
+
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, sigpipe, before, sizeof(sigpipe));
+	syscall(SYS_rt_sigpending, pending, sizeof(pending));
+	/* There is no place to report another failure. */
+	if (tw_sys_write(STDERR_FILENO, line, len) < 0 && errno == EPIPE &&
+	    !(pending[0] & sigpipe[0]))
+		syscall(TW_SYS_SIGTIMEDWAIT, sigpipe, NULL, no_time, sizeof(sigpipe));
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, before, NULL, sizeof(before));
+}
 
 void tw_log(enum tw_log_level level, const char *fmt, ...)
 {
@@ -25,9 +52,7 @@ void tw_log(enum tw_log_level level, const char *fmt, ...)
 	va_end(ap);
 	n = tw_min(n, (int)sizeof(line) - 1);
 	line[n++] = '\n';
-	/* There is no place to report this failure. */
-	if (tw_sys_write(STDERR_FILENO, line, (size_t)n) < 0)
-		return;
+	put(line, (size_t)n);
 }
 
 enum tw_err tw_log_refused(const char *call)
