@@ -10,8 +10,7 @@
  *   RESUME -> RESUMED   The same for a link that exists: each side tells the number
  *                       it expects next, and later packets are sent again. When both
  *                       ask at once, the side that connected continues.
- *   STATUS              Asks for or tells the next expected number, or tells that a
- *                       packet is missing.
+ *   STATUS              Asks for or tells the next expected number, or that one is missing.
  *                       Each path of a link is asked for by its number.
  *   QUERY -> BOARDS     In place of CONNECT, see names.c.
  *   BOARDS              After ACCEPT, by a side with several: where it can be reached.
@@ -425,6 +424,7 @@ static void status(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		tw_net_ctrl_send(l, TW_NET_STATUS, TW_OK);
 		return;
 	}
+	l->asked = false;
 	l->nasked++;
 	tw_net_acked(l, t->expected);
 	if (tw_list_empty(&l->kept) || !l->nasked || !l->first->bound)

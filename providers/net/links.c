@@ -221,7 +221,10 @@ static uint64_t expire_progress(struct tw_net_link *l, struct tw_net_path *p, ui
 
 	if (*progress + wait <= now) {
 		*progress = now;
-		tw_net_ctrl_send(l, TW_NET_STATUS, TW_PENDING);
+		/* A peer that does not read now is asked once: more would fill its socket. */
+		if (!l->asked)
+			tw_net_ctrl_send(l, TW_NET_STATUS, TW_PENDING);
+		l->asked = l->channel == TW_NET_OPEN;
 		check(l, p);
 	}
 	return *progress + wait;
@@ -336,6 +339,7 @@ void tw_net_probed(struct tw_net_link *l, struct tw_net_path *p, bool question)
 		tw_net_path_bound(l, p);
 	if (l->state == TW_NET_PROBING) {
 		l->state = TW_NET_UP;
+		l->ep->host->up->found(l->other.nic_id, &l->peer_addr, true);
 		l->ep->host->up->connected(&l->link, &l->other);
 	}
 	if (l->state == TW_NET_DEAD)

@@ -236,9 +236,15 @@ ssize_t tw_net_recv(struct tw_net_link *l, void *data, size_t len)
 
 bool tw_net_transmit(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
+	ssize_t n;
+
 	if (l->proof.tls)
 		return tw_net_auth()->tls->send(l->proof.tls, t, sizeof(*t));
-	return put(l, t, sizeof(*t), 0);
+	n = tw_sys_send(l->sock, t, sizeof(*t), MSG_DONTWAIT | MSG_NOSIGNAL);
+	/* Nothing after a part of it could be read: the connection ends, and is made again. */
+	if (n > 0 && n < (ssize_t)sizeof(*t))
+		tw_sys_shutdown(l->sock, SHUT_RDWR);
+	return n == (ssize_t)sizeof(*t);
 }
 
 /* Another key may be another user's: any other reason says more. */

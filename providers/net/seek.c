@@ -2,8 +2,9 @@
 /*
  * Finding a NIC whose id is all that is known: that of a board with IPv6 only does not
  * contain the address. A question goes to a multicast group on every interface, and the
- * endpoint that is meant answers with its address, of which the NIC id is a hash. Nothing is
- * believed beyond that: the proof follows on the connection.
+ * endpoint that is meant answers with its address, of which the NIC id is a hash. Who is sought
+ * is called there. Nothing is believed beyond that, and nothing kept: the proof follows on the
+ * connection.
  */
 #include <endian.h>
 #include <net/if.h>
@@ -78,6 +79,22 @@ static void sought(struct tw_watch *w, uint32_t events)
 	}
 }
 
+/* Those that seek it; an answer that nobody has asked for has no use. */
+static void call_found(struct tw_net_ep *ep, uint64_t nic_id, const struct sockaddr_storage *sa)
+{
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
+		enum tw_err err;
+
+		if (l->channel != TW_NET_SEEKING || l->other.nic_id != nic_id ||
+		    !ep->host->up->found(nic_id, sa, false))
+			continue;
+		l->peer_addr = *sa;
+		err = tw_net_dial(l);
+		if (err != TW_OK)
+			tw_net_link_fail(l, err);
+	}
+}
+
 /* An answer. */
 static void found(struct tw_watch *w, uint32_t events)
 {
@@ -94,17 +111,7 @@ static void found(struct tw_watch *w, uint32_t events)
 		memcpy(&in6->sin6_addr, s.address, 16);
 		if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
 			in6->sin6_scope_id = from.sin6_scope_id;
-		ep->host->up->found(s.nic_id, &sa);
-	}
-	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
-		enum tw_err err;
-
-		if (l->channel != TW_NET_SEEKING ||
-		    ep->host->up->locate(ep->host, l->other.nic_id, &l->peer_addr) != TW_OK)
-			continue;
-		err = tw_net_dial(l);
-		if (err != TW_OK)
-			tw_net_link_fail(l, err);
+		call_found(ep, s.nic_id, &sa);
 	}
 }
 

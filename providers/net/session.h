@@ -193,9 +193,10 @@ struct tw_net_link {
 	uint32_t next_seq;
 	unsigned nkept, nbig;
 	uint64_t progress; /* tick of the last acknowledgement or new packet */
-	unsigned nasked;   /* STATUS requests in a row without progress */
+	unsigned nasked;   /* STATUS messages in a row without progress */
 	bool blocked;	   /* a send found no room, or BYE waits for the last acknowledgement */
 	bool probed;	   /* some path's answer to a probe is due */
+	bool asked;	   /* for a STATUS, which has not come */
 	/* Receiving. */
 	uint32_t expected;
 	uint32_t unacked; /* packets taken in that were not acknowledged */

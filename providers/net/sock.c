@@ -64,7 +64,7 @@ void tw_net_sock_close(struct tw_net_link *l)
 	tw_fd_close(l->sock);
 	l->sock = -1;
 	l->channel = TW_NET_NO_CHANNEL;
-	l->tx_shutdown = false;
+	l->tx_shutdown = l->asked = false;
 	l->in_len = 0;
 }
 

@@ -18,11 +18,12 @@
 #include "base/log.h"
 #include "naming/hosts.h"
 
-#define MOST 65536
+#define MOST 4096 /* of those that were told; the oldest is forgotten for one more */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct tw_known *known;
-static unsigned nknown;
+static unsigned nknown, nfixed; /* those of the hosts file come first */
+static unsigned oldest;		/* of the others */
 
 static bool same(const struct tw_known *a, const struct tw_known *b)
 {
@@ -39,13 +40,14 @@ static struct tw_known *place_for(const struct tw_known *k)
 	for (unsigned i = 0; i < nknown; i++)
 		if (same(&known[i], k))
 			return &known[i];
-	if (nknown == MOST)
-		return NULL;
+	if (nknown - nfixed == MOST)
+		return &known[nfixed + oldest++ % MOST];
 	more = realloc(known, (nknown + 1) * sizeof(*more));
 	if (!more)
 		return NULL;
 	known = more;
 	known[nknown].fixed = false;
+	nfixed += k->fixed;
 	return &known[nknown++];
 }
 
@@ -125,7 +127,7 @@ enum tw_err tw_hosts_load(const char *path)
 
 	free(known);
 	known = NULL;
-	nknown = 0;
+	nknown = nfixed = oldest = 0;
 	if (!*path)
 		return TW_OK;
 	f = fopen(path, "re");

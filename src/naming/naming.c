@@ -211,7 +211,7 @@ static enum tw_err found_at(const char *host, uint32_t board, const struct addri
 		return TW_EUNREACH;
 	keep_address(&at, res);
 	*nic_id = tw_nic_of(&at);
-	tw_naming_found(*nic_id, &at);
+	tw_naming_found(*nic_id, &at, true);
 	return TW_OK;
 }
 
@@ -221,7 +221,7 @@ static enum tw_err of_address(const struct sockaddr_storage *sa, uint32_t board,
 	if (board && board != TW_BEST_BOARD)
 		return TW_EUNREACH;
 	*nic_id = tw_nic_at(sa);
-	tw_naming_found(*nic_id, sa);
+	tw_naming_found(*nic_id, sa, true);
 	return TW_OK;
 }
 
@@ -271,13 +271,15 @@ enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id)
 	return of_name(host, board, nic_id);
 }
 
-void tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa)
+bool tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa, bool sure)
 {
 	struct tw_known k = {.nic_id = nic_id, .address = *sa};
-
 	/* The others contain it, or are this host's. */
-	if (TW_USES_NAMES && sa->ss_family == AF_INET6 && nic_id == tw_nic_of(sa))
+	bool is = TW_USES_NAMES && sa->ss_family == AF_INET6 && nic_id == tw_nic_of(sa);
+
+	if (is && sure)
 		tw_hosts_add(&k);
+	return is;
 }
 
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)

@@ -45,8 +45,8 @@ const uint64_t *tw_local_nics(unsigned *n);
 unsigned tw_boards_leading(void);
 /* Name and boards of this host, for others. */
 void tw_naming_describe(struct tw_host_boards *out);
-/* A NIC id was found at an address. */
-void tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa);
+/* Whether a NIC id is of an address. It is kept if that is sure to be another host's. */
+bool tw_naming_found(uint64_t nic_id, const struct sockaddr_storage *sa, bool sure);
 
 /* topology.c */
 

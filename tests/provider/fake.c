@@ -201,6 +201,15 @@ static void on_describe(struct tw_host_boards *out)
 	memset(out, 0, sizeof(*out));
 }
 
+unsigned fake_kept;
+
+static bool on_found(uint64_t nic_id, const struct sockaddr_storage *sa, bool proved)
+{
+	(void)sa;
+	fake_kept += proved;
+	return nic_id == FAKE_OTHER;
+}
+
 static void on_wake(struct tw_host *host)
 {
 	tw_container(host, struct fake, host)->woken = true;
@@ -229,6 +238,7 @@ static const struct tw_upcalls upcalls = {
 	.ended = on_ended,
 	.poll = on_poll,
 	.locate = on_locate,
+	.found = on_found,
 	.describe = on_describe,
 	.paths = on_paths,
 	.timer = on_timer,

@@ -71,6 +71,9 @@ void fake_expire(struct fake *f);
 /* Whether it is woken, in one way or the other, within so many milliseconds. */
 bool fake_woken(const struct fake *f, int ms);
 
+/* How many addresses of NICs it was told to keep; it takes any for that of FAKE_OTHER. */
+extern unsigned fake_kept;
+
 /* Bytes that packets are made of. */
 const uint8_t *fake_noise(void);
 

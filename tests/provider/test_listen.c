@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -138,6 +139,52 @@ Test(listen, copied, .timeout = TWT_TIMEOUT)
 	pair_close(p);
 }
 
+struct answer {
+	uint32_t magic;
+	uint16_t version, type;
+	uint64_t nic_id;
+	uint32_t endpoint_id, unused;
+	uint8_t address[16];
+} TW_WIRE;
+
+/* Whoever hears a search may say what it likes: only the NIC that is sought is called. */
+Test(listen, answers_nobody_asked_for, .timeout = TWT_TIMEOUT)
+{
+	struct pair *p = pair_open(&lossy_net);
+	struct tw_net_ep *a = p->a.instance;
+	struct tw_net_link *l = tw_net_link_new(a, TW_NET_NEW);
+	struct answer s = {.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .type = TW_NET_BOARDS};
+	struct fake_peer peer = {.f = &p->a};
+	struct sockaddr_in6 to;
+	socklen_t len = sizeof(to);
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	cr_assert(l != NULL);
+	l->link.peer = &peer;
+	l->other = (struct tw_ident){.nic_id = FAKE_OTHER, .endpoint_id = 9};
+	if (fd < 0 || tw_net_seek(l) != TW_OK)
+		cr_skip_test("no IPv6");
+	cr_assert_eq(getsockname(a->found.fd, (struct sockaddr *)&to, &len), 0);
+	to.sin6_addr = in6addr_loopback;
+	s.address[15] = 1;
+	for (unsigned i = 0; i < 32; i++) {
+		s.nic_id = FAKE_OTHER + 1 + i;
+		if (sendto(fd, &s, sizeof(s), 0, (struct sockaddr *)&to, len) != sizeof(s))
+			cr_skip_test("no IPv6 on the loopback");
+	}
+	cr_assert(readable(a->found.fd));
+	UNTIL(p, !readable(a->found.fd));
+	cr_assert_eq(l->channel, TW_NET_SEEKING);
+	s.nic_id = FAKE_OTHER;
+	cr_assert_eq(sendto(fd, &s, sizeof(s), 0, (struct sockaddr *)&to, len), sizeof(s));
+	UNTIL(p, l->state == TW_NET_DEAD || l->channel != TW_NET_SEEKING);
+	/* Called, not given up. */
+	cr_assert_neq(peer.why, TW_EUNREACH);
+	cr_assert_eq(fake_kept, 0, "nobody has proved itself");
+	close(fd);
+	pair_close(p);
+}
+
 /* Strangers that came later are dropped first. */
 Test(listen, keeps_a_caller_with_the_key, .timeout = TWT_TIMEOUT)
 {
@@ -231,6 +278,25 @@ static struct rlimit two_descriptors(void)
 	few = (struct rlimit){.rlim_cur = (rlim_t)second + 1, .rlim_max = old.rlim_max};
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
 	return old;
+}
+
+/* Its socket does not fill, and takes what is said once it reads again. */
+Test(listen, peer_that_does_not_read, .timeout = TWT_TIMEOUT)
+{
+	static const struct traits tcp = {"tcp", OTHERS | BREAKS | PROMPT | KEEPS | QUIET};
+	struct pair *p = pair_connected(&tcp);
+	const struct tw_net_link *l = tw_container(p->ba->link, struct tw_net_link, link);
+	int waiting = 0;
+
+	cr_assert_eq(fake_send(p->ab, TW_SEND_PLAIN, 100), TW_OK);
+	for (unsigned i = 1; i <= 20; i++)
+		p->a.ops->expire(p->a.instance, tw_clock() + tw_clock_us(600000ull * i));
+	cr_assert_eq(ioctl(l->sock, FIONREAD, &waiting), 0);
+	cr_assert_geq(waiting, (int)sizeof(struct tw_net_ctrl), "it was not asked");
+	cr_assert_lt(waiting, 2 * (int)sizeof(struct tw_net_ctrl), "%d bytes wait", waiting);
+	UNTIL(p, p->ba->got == 1);
+	cr_assert_eq(p->ab->state, FAKE_UP);
+	pair_close(p);
 }
 
 /* They are those of the control channel: none is left for a path, and nobody waits for one. */

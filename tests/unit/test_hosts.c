@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is known of other hosts: those of the hosts file stay, of the others the oldest is
+ * forgotten. Needs: MX NET.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "lib/twt.h"
+#include "naming/hosts.h"
+#include "naming/naming.h"
+
+#define MANY 10000
+
+static struct tw_known host(uint64_t nic_id)
+{
+	return (struct tw_known){.nic_id = nic_id, .address = {.ss_family = AF_INET6}};
+}
+
+Test(hosts, oldest_is_forgotten, .timeout = TWT_TIMEOUT)
+{
+	char path[] = "/tmp/tagwire-hosts-XXXXXX";
+	int fd = mkstemp(path);
+	struct tw_known k;
+
+	cr_assert(dprintf(fd, "alpha 10.1.2.3\nbeta 10.1.2.4\n") > 0);
+	close(fd);
+	cr_assert_eq(tw_hosts_load(path), TW_OK);
+	unlink(path);
+	for (uint64_t i = 1; i <= MANY; i++) {
+		k = host(i);
+		cr_assert_eq(tw_hosts_add(&k), TW_OK, "%d", (int)i);
+		cr_assert(tw_hosts_find_nic(i, &k));
+	}
+	cr_assert(tw_hosts_find_nic(MANY - 1000, &k));
+	cr_assert_not(tw_hosts_find_nic(1, &k), "nothing is forgotten");
+	cr_assert(tw_hosts_find("alpha", 0, &k) && k.fixed);
+	cr_assert(tw_hosts_find("beta", 0, &k) && k.fixed);
+}
+
+/* An address is kept once its host has proved itself. */
+Test(hosts, unproved, .timeout = TWT_TIMEOUT)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = {{{0xfd, 0x77, 1}}}};
+	struct sockaddr_storage sa = {0};
+	struct tw_known k;
+	uint64_t nic;
+
+	memcpy(&sa, &in6, sizeof(in6));
+	cr_assert_eq(tw_hosts_load(""), TW_OK);
+	nic = tw_nic_of(&sa);
+	cr_assert(tw_naming_found(nic, &sa, false));
+	cr_assert_not(tw_hosts_find_nic(nic, &k));
+	cr_assert_not(tw_naming_found(nic + 1, &sa, true));
+	cr_assert_not(tw_hosts_find_nic(nic + 1, &k));
+	cr_assert(tw_naming_found(nic, &sa, true));
+	cr_assert(tw_hosts_find_nic(nic, &k));
+}
