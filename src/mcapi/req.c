@@ -344,13 +344,15 @@ mcapi_boolean_t mcapi_wait(const mcapi_request_t *request, size_t *size,
 }
 
 /* False if it is too late. */
-static bool cancel(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
+static bool cancel(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, const mcapi_request_t *request)
 {
+	struct waiting w = {.n = n, .requests = &request, .number = 1};
+
 	if (m->state != TW_MCAPI_Q_PENDING)
 		return false;
 	if (tw_mcapi_mreq_bound(m)) {
-		/* Its buffer is in use until it ends. */
-		tw_mcapi_wait(n, is_over, m, -1);
+		/* Its buffer is in use until it ends. Another thread may collect it meanwhile. */
+		tw_mcapi_wait(n, any_over, &w, -1);
 		return false;
 	}
 	if (m->kind == TW_MCAPI_Q_OPEN)
@@ -373,7 +375,7 @@ void mcapi_cancel(const mcapi_request_t *request, mcapi_status_t *mcapi_status)
 	if (!ep)
 		return;
 	m = find(n, request);
-	if (m && cancel(n, m))
+	if (m && cancel(n, m, request))
 		*mcapi_status = MCAPI_SUCCESS;
 	tw_mcapi_leave(ep);
 }

@@ -50,22 +50,22 @@ static bool is_replied(struct tw_ep *ep, void *arg)
 static enum tw_waited wait_for_reply(struct tw_ep *ep, mx_request_t request)
 {
 	struct tw_req *r = tw_mx_request(ep, &request);
+	struct tw_peer *peer = r->peer;
 	enum tw_waited waited;
 
 	if (tw_in_handler(ep))
 		return TW_W_TIMEOUT;
 	tw_flush(ep);
-	if (r->peer->silent)
+	if (peer->silent)
 		return TW_W_TIMEOUT;
-	/* Hides the request from other calls while this one waits. */
+	/* No call that looks for any finds it; one that names it may end it meanwhile. */
 	r->claimed = TW_MX_HIDDEN;
 	waited = tw_wait(ep, is_replied, &request, REPLY_US);
 	r = tw_mx_request(ep, &request);
 	if (r)
 		r->claimed = 0;
-	/* The peer is the same as before, as the request still waits for its reply. */
-	if (waited == TW_W_TIMEOUT)
-		r->peer->silent = true;
+	if (waited == TW_W_TIMEOUT && r)
+		peer->silent = true;
 	ep->events++;
 	return waited;
 }
