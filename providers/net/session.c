@@ -313,9 +313,9 @@ static void do_hide(void *instance)
 {
 	struct tw_net_ep *ep = instance;
 
-	tw_sys_dup3(ep->host->epfd, ep->claim, O_CLOEXEC);
+	tw_fd_own(tw_sys_dup3(ep->host->epfd, ep->claim, O_CLOEXEC));
 	for (unsigned i = 0; i < ep->nlisteners; i++)
-		tw_sys_dup3(ep->host->epfd, ep->listeners[i].fd, O_CLOEXEC);
+		tw_fd_own(tw_sys_dup3(ep->host->epfd, ep->listeners[i].fd, O_CLOEXEC));
 }
 
 static enum tw_err do_open(struct tw_host *host, void **instance)

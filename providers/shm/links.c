@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The links of an endpoint: their memory and their entries in the poll set. */
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -108,9 +107,9 @@ void tw_shm_link_close_fds(struct tw_shm_link *l)
 }
 
 /* From here on no peer writes our memory. A write in progress takes microseconds. */
-static void revoke(struct tw_shm_link *l)
+static void await_writes(struct tw_shm_link *l)
 {
-	uint64_t end = l->ep->close_by;
+	uint64_t end = l->ep->close_by, since = 0;
 
 	if (!end)
 		end = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
@@ -120,7 +119,7 @@ static void revoke(struct tw_shm_link *l)
 			       (int)l->link.pid);
 			return;
 		}
-		sched_yield();
+		tw_back_off(&since);
 	}
 }
 
@@ -129,7 +128,7 @@ void tw_shm_link_end(struct tw_shm_link *l)
 	if (l->state == TW_SHM_DEAD)
 		return;
 	if (l->state == TW_SHM_UP)
-		revoke(l);
+		await_writes(l);
 	if (tw_shm_in_use(l))
 		leave_poll_set(l);
 	tw_list_del(&l->deferred);

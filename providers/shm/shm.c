@@ -18,12 +18,37 @@
 #define DENSE_US 16	 /* longest time between two calls of progress() if the program only polls */
 #define ACTIVE_POLLS 64	 /* a ring stays active for so many of them without a packet, at least */
 
+/* Whether writers that found no space sleep until there is some. */
+static void show_blocked(struct tw_shm_ep *ep, uint32_t asleep)
+{
+	for (unsigned i = 0; i < ep->host->lanes.n; i++) {
+		struct tw_shm_link *l = tw_shm_link_at(ep, i);
+
+		if (!l->blocked)
+			continue;
+		/* [ring-room] */
+		atomic_store_explicit(&l->tx.ring->wants.room, asleep, memory_order_relaxed);
+		l->blocked = asleep;
+	}
+}
+
+/* TW_OK: there is room meanwhile. */
 static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve)
 {
+	bool armed = l->ep->armed && !l->blocked;
+
 	/* Wake up for the smallest packet that was refused. */
 	l->blocked_len = l->blocked ? tw_min(l->blocked_len, len) : len;
 	l->blocked_reserve = l->blocked ? tw_min(l->blocked_reserve, reserve) : reserve;
 	l->blocked = true;
+	/* The sleep of another thread has begun without this one. */
+	if (armed) {
+		show_blocked(l->ep, 1);
+		/* [ring-room] */
+		tw_barrier_hosts();
+		if (tw_ring_room(&l->tx, len, reserve))
+			return TW_OK;
+	}
 	/*
 	 * A full ring needs its reader, whatever it holds. A reader that is working through
 	 * messages is not disturbed at once.
@@ -65,8 +90,8 @@ static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_clas
 
 	if (tw_unlikely(l->state != TW_SHM_UP))
 		return TW_ELOST;
-	if (tw_unlikely(!tw_ring_room(&l->tx, len, reserve)))
-		return no_room(l, len, reserve);
+	if (tw_unlikely(!tw_ring_room(&l->tx, len, reserve)) && no_room(l, len, reserve) != TW_OK)
+		return TW_AGAIN;
 	tw_ring_write_long(&l->tx, hdr, iov, niov, len);
 	if (tw_unlikely(!l->ep->rest_at && tw_ring_grown(&l->tx)))
 		tw_shm_grown(l->ep);
@@ -254,20 +279,6 @@ static void show_armed(struct tw_shm_ep *ep, uint32_t armed)
 	}
 }
 
-/* Whether writers that found no space sleep until there is some. */
-static void show_blocked(struct tw_shm_ep *ep, uint32_t asleep)
-{
-	for (unsigned i = 0; i < ep->host->lanes.n; i++) {
-		struct tw_shm_link *l = tw_shm_link_at(ep, i);
-
-		if (!l->blocked)
-			continue;
-		/* [ring-room] */
-		atomic_store_explicit(&l->tx.ring->wants.room, asleep, memory_order_relaxed);
-		l->blocked = asleep;
-	}
-}
-
 static bool do_arm(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
@@ -403,7 +414,7 @@ static void do_hide(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 
-	tw_sys_dup3(ep->host->epfd, ep->listener, O_CLOEXEC);
+	tw_fd_own(tw_sys_dup3(ep->host->epfd, ep->listener, O_CLOEXEC));
 }
 
 static enum tw_err do_open(struct tw_host *host, void **instance)

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
+
 bool tw_file_line(const char *path, const char *key, char *rest, size_t size)
 {
+	int state = tw_cancel_hold();
 	FILE *f = fopen(path, "re");
 	size_t len = strlen(key);
 	char line[256];
@@ -18,6 +21,7 @@ bool tw_file_line(const char *path, const char *key, char *rest, size_t size)
 		snprintf(rest, size, "%s", line + len);
 	if (f)
 		fclose(f);
+	tw_cancel_restore(state);
 	return found;
 }
 

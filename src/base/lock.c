@@ -4,6 +4,12 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/sys.h"
+
+#define YIELD_US 50 /* a yield comes back sooner, but passes by who has a lower priority */
+#define NAP_US 100
+
 #if !TW_AMD64
 _Thread_local char tw_lock_self[8] __attribute__((aligned(8)));
 #endif
@@ -18,10 +24,23 @@ void tw_lock_init(struct tw_lock *l, bool single)
 		l->biases = TW_LOCK_BIASES;
 }
 
+void tw_back_off(uint64_t *since)
+{
+	uint64_t now = tw_clock();
+
+	if (!*since)
+		*since = now;
+	if (now - *since < tw_clock_us(YIELD_US))
+		sched_yield();
+	else
+		tw_sys_sleep_us(NAP_US);
+}
+
 /* Revokes the bias. True when its thread is outside. */
-static bool revoke(struct tw_lock *l, bool wait)
+static bool revoke_bias(struct tw_lock *l, bool wait)
 {
 	uintptr_t w = atomic_load_explicit(&l->owner, memory_order_relaxed);
+	uint64_t since = 0;
 
 	if (w == 0)
 		return true;
@@ -35,7 +54,8 @@ static bool revoke(struct tw_lock *l, bool wait)
 			atomic_store_explicit(&l->owner, w, memory_order_release);
 			return false;
 		}
-		sched_yield();
+		/* It leaves by a plain store, and wakes nobody. */
+		tw_back_off(&since);
 	}
 	return true;
 }
@@ -54,7 +74,7 @@ void tw_lock_slow(struct tw_lock *l)
 	atomic_fetch_add_explicit(&l->waiters, 1, memory_order_relaxed);
 	tw_mutex_lock(&l->mutex);
 	atomic_fetch_sub_explicit(&l->waiters, 1, memory_order_relaxed);
-	revoke(l, true);
+	revoke_bias(l, true);
 	l->by_mutex = true;
 	if ((l->biased_to & ~(uintptr_t)7) == me)
 		return;
@@ -75,7 +95,7 @@ bool tw_lock_try(struct tw_lock *l)
 		tw_lock_depth--;
 		return false;
 	}
-	if (!revoke(l, false)) {
+	if (!revoke_bias(l, false)) {
 		tw_mutex_unlock(&l->mutex);
 		return false;
 	}

@@ -64,6 +64,11 @@ void tw_lock_init(struct tw_lock *l, bool single);
 void tw_lock_slow(struct tw_lock *l);
 void tw_unlock_slow(struct tw_lock *l);
 /*
+ * For a wait of which nobody tells the end: lets others run, those of a lower priority, too.
+ * *since is 0 at first.
+ */
+void tw_back_off(uint64_t *since);
+/*
  * Unlocks after tw_lock_slow() or tw_lock_try(). From then on a thread enters by the bias
  * only when it has been in by tw_lock_slow() again.
  */

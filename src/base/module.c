@@ -7,6 +7,7 @@
 
 #include "base/settings.h"
 #include "base/sys.h"
+#include "base/thread.h"
 
 #define PATH_SIZE (TW_SETTING_PATH_MAX + 64)
 
@@ -31,9 +32,12 @@ const void *tw_module_load(const char *name, const char *symbol, uint32_t versio
 	char path[PATH_SIZE];
 	const uint32_t *found;
 	void *module;
+	int state;
 
 	path_of(name, path);
+	state = tw_cancel_hold();
 	module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	tw_cancel_restore(state);
 	if (!module) {
 		snprintf(why, len, "%s", dlerror());
 		return NULL;

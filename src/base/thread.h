@@ -32,6 +32,23 @@ static inline void tw_at_fork(bool *registered, void (*forked)(void))
 	*registered = true;
 }
 
+/*
+ * A call of the C library that looks up names or reads files is a cancellation point. Until
+ * tw_cancel_restore(), with the result, the calling thread is not cancelled.
+ */
+static inline int tw_cancel_hold(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	return state;
+}
+
+static inline void tw_cancel_restore(int state)
+{
+	pthread_setcancelstate(state, NULL);
+}
+
 /* A mutex whose locking fails, and does not hang, where the thread has it already. */
 static inline void tw_mutex_checked(pthread_mutex_t *mutex)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Endpoints: opening, closing, and the table that checks their handles. */
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -11,6 +10,7 @@
 #include "base/fds.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 #include "engine/window.h"
 
@@ -114,14 +114,11 @@ static void give_slot(struct tw_slot_entry *s)
 static void wake_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_ep *ep = tw_container(w, struct tw_ep, wake_watch);
-	uint64_t count;
 
 	(void)events;
-	/* If another thread read it, the sleeping one would miss a wake-up. */
+	/* Another thread has taken the wake-up of the sleeping one. */
 	if (ep->host.state == TW_ASLEEP)
-		return;
-	/* Level triggered: a wake-up that cannot be read now is reported again. */
-	tw_sys_read(ep->wakefd, &count, sizeof(count));
+		tw_wake_leader(ep);
 }
 
 static uint32_t random_session(void)
@@ -239,7 +236,7 @@ static void destroy(struct tw_ep *ep)
 
 static enum tw_err make_descriptors(struct tw_ep *ep)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &ep->wake_watch};
+	struct epoll_event ev = {.events = EPOLLONESHOT, .data.ptr = &ep->wake_watch};
 
 	ep->epfd = tw_fd_own(tw_sys_epoll_create());
 	ep->wakefd = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC | EFD_NONBLOCK));
@@ -398,7 +395,7 @@ enum tw_err tw_ep_leave_behind(uint64_t handle)
 	return TW_OK;
 }
 
-enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
+static enum tw_err ep_open(const struct tw_open *how, uint64_t *handle)
 {
 	enum tw_err err = TW_ENOMEM;
 	struct tw_slot_entry *s;
@@ -449,9 +446,19 @@ no_service:
 	return err;
 }
 
-enum tw_err tw_ep_close(uint64_t handle)
+enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
+{
+	int state = tw_cancel_hold();
+	enum tw_err result = ep_open(how, handle);
+
+	tw_cancel_restore(state);
+	return result;
+}
+
+static enum tw_err ep_close(uint64_t handle)
 {
 	struct tw_slot_entry *s = tw_slot_of(handle);
+	uint64_t since = 0;
 
 	if (tw_ep_inside(handle))
 		return tw_ep_leave_behind(handle);
@@ -466,17 +473,28 @@ enum tw_err tw_ep_close(uint64_t handle)
 	s->ep->closing = true;
 	while (!no_callers(s->ep)) {
 		tw_unlock(&s->lock);
-		sched_yield();
+		tw_back_off(&since);
 		tw_lock_slow(&s->lock);
 	}
 	end(s);
 	return TW_OK;
 }
 
+enum tw_err tw_ep_close(uint64_t handle)
+{
+	int state = tw_cancel_hold();
+	enum tw_err result = ep_close(handle);
+
+	tw_cancel_restore(state);
+	return result;
+}
+
 void tw_ep_forked(void)
 {
 	pthread_mutex_init(&slots_mutex, NULL);
 	for (unsigned i = 0; i < tw_slots_used(); i++) {
+		/* Of a free one, too: the service thread may have had it. */
+		tw_slots[i].ready = false;
 		if (!slot_taken[i])
 			continue;
 		atomic_store(&tw_slots[i].handle, 0);
@@ -484,7 +502,6 @@ void tw_ep_forked(void)
 		atomic_store(&tw_slots[i].handler, 0);
 		tw_slots[i].ep = NULL;
 		atomic_store(&tw_slots[i].left, false);
-		tw_slots[i].ready = false;
 		slot_taken[i] = false;
 	}
 	tw_service_forked();

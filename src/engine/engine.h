@@ -110,6 +110,8 @@ tw_shared struct tw_ep *tw_enter(uint64_t handle)
 }
 
 void tw_wake_sleepers(struct tw_ep *ep);
+/* Makes the endpoint's descriptors ready. */
+void tw_wake_leader(struct tw_ep *ep);
 
 /* True if something is in progress that needs more polls. */
 static inline bool tw_unfinished(const struct tw_ep *ep)

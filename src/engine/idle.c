@@ -105,6 +105,9 @@ void tw_timer(struct tw_host *host, uint64_t when)
 	if (!tw_barrier_private())
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
+	/* A sleeping call knows the deadline of before. */
+	if (host->state == TW_ASLEEP && !tw_has_service(s))
+		ep->events++;
 	if (host->state == TW_IDLE || atomic_load_explicit(&s->next_check, memory_order_relaxed))
 		return;
 	note_polls(s);

@@ -31,7 +31,7 @@ static enum tw_err begin(void)
 	return tw_naming_init();
 }
 
-enum tw_err tw_begin(void)
+static enum tw_err begin_once(void)
 {
 	enum tw_err err = TW_OK;
 
@@ -42,6 +42,15 @@ enum tw_err tw_begin(void)
 		tw_cores_begin();
 	tw_mutex_unlock(&mutex);
 	return err;
+}
+
+enum tw_err tw_begin(void)
+{
+	int state = tw_cancel_hold();
+	enum tw_err result = begin_once();
+
+	tw_cancel_restore(state);
+	return result;
 }
 
 void tw_end(void)

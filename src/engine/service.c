@@ -64,6 +64,9 @@ void tw_service_resume(struct tw_slot_entry *s)
 /* A check that is about to start sees this under the lock. */
 void tw_service_leave(struct tw_slot_entry *s)
 {
+	/* It was to wake a sleeping call for the deadline. */
+	if (s->ep->host.state == TW_ASLEEP)
+		s->ep->events++;
 	atomic_store_explicit(&s->alone, true, memory_order_relaxed);
 	atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
 	tw_service_pause(s);
@@ -149,6 +152,9 @@ static void *run(void *arg)
 	for (;;) {
 		int n = tw_sys_epoll_wait(service.epfd, ev, tw_countof(ev), -1);
 
+		/* The program has closed our descriptors. */
+		if (n < 0 && errno != EINTR)
+			return NULL;
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.u64 == TAG_STOP)
 				return NULL;
@@ -171,7 +177,7 @@ static void close_all(void)
 
 static enum tw_err start(void)
 {
-	struct epoll_event stop = {.events = EPOLLIN, .data.u64 = TAG_STOP};
+	struct epoll_event stop = {.events = EPOLLONESHOT, .data.u64 = TAG_STOP};
 	struct epoll_event timer = {.events = EPOLLIN, .data.u64 = TAG_TIMER};
 
 	service.timer = 0;
@@ -208,18 +214,25 @@ enum tw_err tw_service_get(void)
 	return err;
 }
 
+/*
+ * stopfd is writable always. If it cannot be watched any more the program has closed our
+ * descriptors, and the thread sleeps for ever.
+ */
+static bool stop(void)
+{
+	struct epoll_event ev = {.events = EPOLLOUT | EPOLLONESHOT, .data.u64 = TAG_STOP};
+
+	return tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_MOD, service.stopfd, &ev) == 0;
+}
+
 void tw_service_put(void)
 {
-	uint64_t one = 1;
-
 	tw_mutex_lock(&service.mutex);
 	if (service.users && --service.users == 0) {
 		over = pthread_equal(service.thread, pthread_self());
-		if (over)
+		if (over || !stop())
 			pthread_detach(service.thread);
-		else if (tw_sys_write(service.stopfd, &one, sizeof(one)) < 0)
-			tw_log(TW_LOG_ERROR, "cannot stop the service thread: error %d", errno);
-		if (!over)
+		else
 			pthread_join(service.thread, NULL);
 		atomic_store_explicit(&service.running, false, memory_order_relaxed);
 		close_all();

@@ -39,16 +39,25 @@ static void wake_followers(struct tw_ep *ep)
 	tw_futex_wake(&ep->gen, INT_MAX);
 }
 
+/*
+ * wakefd is writable always, and watched when it is to wake somebody. That needs no write, which a
+ * file of the program's would get where a program has closed our descriptors.
+ */
+void tw_wake_leader(struct tw_ep *ep)
+{
+	struct epoll_event ev = {.events = EPOLLOUT | EPOLLONESHOT, .data.ptr = &ep->wake_watch};
+
+	if (tw_sys_epoll_ctl(ep->epfd, EPOLL_CTL_MOD, ep->wakefd, &ev) < 0)
+		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
+}
+
 void tw_wake_sleepers(struct tw_ep *ep)
 {
-	uint64_t one = 1;
-
 	ep->woken = ep->events;
 	if (ep->nsleeping > (ep->host.state == TW_ASLEEP))
 		wake_followers(ep);
-	if (ep->host.state == TW_ASLEEP && tw_sys_write(ep->wakefd, &one, sizeof(one)) < 0 &&
-	    errno != EAGAIN)
-		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
+	if (ep->host.state == TW_ASLEEP)
+		tw_wake_leader(ep);
 }
 
 void tw_wake_callers(struct tw_ep *ep)

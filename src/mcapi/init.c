@@ -49,6 +49,7 @@ static void forked(void)
 	}
 	nodes_up = 0;
 	tw_mcapi_thread = NULL;
+	pthread_setspecific(thread_end, NULL);
 	atomic_store(&tw_mcapi_first, NULL);
 	tw_mcapi_scl_forked();
 }

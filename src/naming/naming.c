@@ -17,6 +17,7 @@
 #include "base/inet.h"
 #include "base/settings.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "naming/hosts.h"
 #include "naming/naming.h"
 #include "providers/registry.h"
@@ -90,7 +91,7 @@ static void keep_address(struct sockaddr_storage *to, const struct addrinfo *fro
 	memcpy(to, from->ai_addr, from->ai_addrlen);
 }
 
-enum tw_err tw_resolve(const char *host, bool numeric, struct sockaddr_storage *sa)
+static enum tw_err look_up(const char *host, bool numeric, struct sockaddr_storage *sa)
 {
 	struct addrinfo *res = resolve(host, numeric);
 
@@ -101,15 +102,25 @@ enum tw_err tw_resolve(const char *host, bool numeric, struct sockaddr_storage *
 	return TW_OK;
 }
 
+enum tw_err tw_resolve(const char *host, bool numeric, struct sockaddr_storage *sa)
+{
+	int state = tw_cancel_hold();
+	enum tw_err result = look_up(host, numeric, sa);
+
+	tw_cancel_restore(state);
+	return result;
+}
+
 /* The names that the resolver has for this host's own, in one family. */
 static bool is_alias(const char *host, int family)
 {
 	struct hostent entry, *found = NULL;
+	int error, failed, state = tw_cancel_hold();
 	char buf[4096];
-	int error;
 
-	if (gethostbyname2_r(hostname, family, &entry, buf, sizeof(buf), &found, &error) != 0 ||
-	    !found)
+	failed = gethostbyname2_r(hostname, family, &entry, buf, sizeof(buf), &found, &error);
+	tw_cancel_restore(state);
+	if (failed || !found)
 		return false;
 	for (char **alias = found->h_aliases; *alias; alias++)
 		if (strcasecmp(host, *alias) == 0)
@@ -304,7 +315,7 @@ enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
 	return tw_nic_of(sa) == nic_id && tw_nic_at(sa) == nic_id ? TW_OK : TW_EUNREACH;
 }
 
-enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
+static enum tw_err nic_to_name(uint64_t nic_id, char *name, unsigned len)
 {
 	struct sockaddr_storage sa;
 	struct tw_known k;
@@ -331,4 +342,13 @@ enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
 known:
 	snprintf(name, len, "%s:%u", k.name, k.board);
 	return TW_OK;
+}
+
+enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
+{
+	int state = tw_cancel_hold();
+	enum tw_err result = nic_to_name(nic_id, name, len);
+
+	tw_cancel_restore(state);
+	return result;
 }

@@ -139,12 +139,16 @@ bool tw_panda_upcalls_begin(void)
 
 void tw_panda_upcalls_end(void)
 {
+	int state;
+
 	if (!tw_panda.has_thread)
 		return;
 	atomic_store(&upcalls.stop, true);
 	/* [upcalls] */
 	atomic_fetch_add(&upcalls.calls, 1);
 	tw_futex_wake(&upcalls.calls, 1);
+	state = tw_cancel_hold();
 	pthread_join(upcalls.thread, NULL);
+	tw_cancel_restore(state);
 	tw_panda.has_thread = false;
 }

@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "mx/mxt.h"
 
@@ -219,4 +221,103 @@ Test(mx_progression, names)
 #error MX_HAS_NET_TYPE is missing
 #endif
 	cr_assert(speed == 1 && cb && seg.segment_ptr == out);
+}
+
+/* A thread that sleeps in mx_wait() until somebody else does something. */
+struct sleeper {
+	struct mxt_thread thread;
+	mx_endpoint_t ep;
+	mx_request_t req;
+	mx_status_t status;
+	_Atomic(pid_t) tid;
+};
+
+static void sleeps(void *arg)
+{
+	struct sleeper *s = arg;
+	uint32_t result = 0;
+
+	atomic_store(&s->tid, (pid_t)syscall(SYS_gettid));
+	mxt_ok(mx_wait(s->ep, &s->req, MX_INFINITE, &s->status, &result));
+	mxt_check(result);
+}
+
+static void begin_sleep(struct sleeper *s, mx_endpoint_t ep, mx_request_t req)
+{
+	*s = (struct sleeper){.ep = ep, .req = req};
+	mxt_start(&s->thread, sleeps, s);
+	twt_await_asleep(&s->tid);
+}
+
+/* A thread that sleeps learns of a time limit that is set meanwhile, the service thread or not. */
+Test(mx_progression, limit_beside_a_sleeper, .timeout = MXT_TIMEOUT)
+{
+	mx_endpoint_t ep;
+	struct sleeper s;
+
+	mxt_up();
+	ep = mxt_open(1);
+	for (int late = 0; late < 2; late++) {
+		if (!late)
+			mxt_ok(mx_disable_progression(ep));
+		begin_sleep(&s, ep, mxt_irecv(ep, in, 8, 1));
+		mxt_ok(mx_set_request_timeout(ep, s.req, WHILE));
+		if (late)
+			mxt_ok(mx_disable_progression(ep));
+		mxt_join(&s.thread);
+		mxt_eq(s.status.code, MX_STATUS_TIMEOUT);
+		mxt_ok(mx_reenable_progression(ep));
+	}
+	mxt_close(ep);
+	mxt_down();
+}
+
+enum { FILL = 7, REPLY = 9, BEYOND = 4 };
+
+/* Takes nothing until it is told how many there are. */
+static void takes_late(struct mxt_side *s)
+{
+	mx_request_t r;
+	int n;
+
+	mxt_ok(mx_disable_progression(s->ep));
+	mxt_check(twt_put(s->fd, "", 1) == 0 && twt_get(s->fd, &n, sizeof(n)) == 0);
+	mxt_sleep(WHILE); /* the other side sleeps by now */
+	for (int i = 0; i < n; i++) {
+		r = mxt_irecv(s->ep, in, 8, FILL);
+		mxt_wait(s->ep, &r, MX_STATUS_SUCCESS);
+	}
+	r = mxt_isend(s->ep, out, 8, s->peer, REPLY);
+	mxt_wait(s->ep, &r, MX_STATUS_SUCCESS);
+}
+
+/* A ring that fills beside a thread that sleeps already: there is room again when it is read. */
+Test(mx_progression, full_ring_beside_a_sleeper, .timeout = MXT_TIMEOUT)
+{
+	static mx_request_t sends[1 << 16];
+	uint32_t buffered = 1;
+	struct mxt_side s;
+	struct sleeper a;
+	int n = 0, more;
+	char c;
+
+	mxt_same_host();
+	mxt_two(&s, takes_late, NULL);
+	mxt_check(twt_get(s.fd, &c, 1) == 0);
+	mxt_ok(mx_disable_progression(s.ep));
+	begin_sleep(&a, s.ep, mxt_irecv(s.ep, in, 8, REPLY));
+	for (; buffered; n++) {
+		mxt_check(n < (1 << 16) - BEYOND);
+		sends[n] = mxt_isend(s.ep, out, 8, s.peer, FILL);
+		mxt_ok(mx_ibuffered(s.ep, &sends[n], &buffered));
+	}
+	mxt_sleep(10 * WHILE); /* nothing is due any more */
+	for (more = n + BEYOND; n < more; n++)
+		sends[n] = mxt_isend(s.ep, out, 8, s.peer, FILL);
+	mxt_check(twt_put(s.fd, &n, sizeof(n)) == 0);
+	for (int i = 0; i < n; i++)
+		mxt_wait(s.ep, &sends[i], MX_STATUS_SUCCESS);
+	mxt_join(&a.thread);
+	mxt_eq(a.status.code, MX_STATUS_SUCCESS);
+	mxt_two_end(&s);
 }

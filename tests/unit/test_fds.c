@@ -160,3 +160,19 @@ Test(fds, threads)
 	twt_spawn(&child, rest_in_child, NULL);
 	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
 }
+
+/* A program that closes all descriptors, as one that becomes a daemon, and opens its own. */
+Test(fds, closed_by_the_program)
+{
+	int pair[2], ours, theirs;
+
+	cr_assert_eq(pipe(pair), 0);
+	ours = tw_fd_own(another(100));
+	close(ours);
+	cr_assert_eq(dup2(pair[0], ours), ours);
+	theirs = ours;
+	tw_fd_close(ours);
+	cr_assert(is_open(theirs), "the number is the program's now");
+	tw_fd_close(theirs);
+	cr_assert_not(is_open(theirs), "it was forgotten");
+}

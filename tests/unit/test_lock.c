@@ -3,7 +3,9 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "lib/twt.h"
 
@@ -367,4 +369,64 @@ Test(lock, try_beside_many)
 	pthread_join(service, NULL);
 	cr_assert_eq(intruders, 0u);
 	cr_assert_eq(counter, (uint64_t)THREADS * TIMES / 4 * 4 + got);
+}
+
+/* A thread that nobody runs beside is inside, and another one of a higher priority wants the lock. */
+static _Atomic(int) is_inside;
+
+static void one_processor(void)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((size_t)sched_getcpu(), &one);
+	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+static double thread_cpu(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void *works_inside(void *arg)
+{
+	double end;
+
+	(void)arg;
+	tw_lock(&lock); /* the bias is this thread's now */
+	tw_unlock(&lock);
+	tw_lock(&lock);
+	atomic_store(&is_inside, 1);
+	/* Work that takes longer than a waiter may spin. */
+	for (end = thread_cpu() + 0.05; thread_cpu() < end;)
+		;
+	tw_unlock(&lock);
+	return NULL;
+}
+
+Test(lock, lets_a_lower_priority_run)
+{
+	struct sched_param high = {.sched_priority = 1};
+	pthread_t low;
+	double cpu;
+
+	tw_clock_init();
+	one_processor();
+	cr_assert_eq(pthread_create(&low, NULL, works_inside, NULL), 0);
+	while (!atomic_load(&is_inside))
+		sched_yield();
+	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &high) != 0)
+		cr_skip("no right to a real-time priority");
+	cpu = thread_cpu();
+	tw_lock(&lock);
+	cpu = thread_cpu() - cpu;
+	tw_unlock(&lock);
+	high.sched_priority = 0;
+	pthread_setschedparam(pthread_self(), SCHED_OTHER, &high);
+	pthread_join(low, NULL);
+	/* The system takes the processor from one that spins only after most of a second. */
+	cr_assert_lt(cpu, 0.3);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The service thread comes back to an endpoint that was busy. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -26,7 +27,6 @@ Test(service, comes_back, .timeout = TWT_TIMEOUT)
 {
 	const struct tw_open how = {.number = 7, .iface = &interface};
 	uint64_t handle, served, before;
-	const uint64_t one = 1;
 	char job[40];
 
 	snprintf(job, sizeof(job), "service-%d", (int)getpid());
@@ -38,7 +38,7 @@ Test(service, comes_back, .timeout = TWT_TIMEOUT)
 		double end = twt_now() + TWT_LONG;
 
 		before = ep->counters[TW_C_TAKEOVER];
-		cr_assert_eq(write(ep->wakefd, &one, sizeof(one)), (ssize_t)sizeof(one));
+		tw_wake_leader(ep);
 		while (!(atomic_load(&ep->slot->requested))) {
 			cr_assert(twt_now() < end);
 			sched_yield();
@@ -89,5 +89,53 @@ Test(service, ends_what_was_left_behind, .timeout = TWT_TIMEOUT)
 		}
 	}
 	cr_assert_eq(tw_ep_close(stays), TW_OK);
+	tw_end();
+}
+
+/* A slot that no endpoint has, at the moment of a fork. */
+static _Atomic(int) held;
+
+static void *holds(void *slot)
+{
+	struct tw_slot_entry *s = slot;
+
+	while (!tw_lock_try(&s->lock))
+		;
+	atomic_store(&held, 1);
+	for (;;)
+		pause();
+}
+
+static int opens_in_child(void *arg, int fd)
+{
+	const struct tw_open how = {.number = 7, .iface = &interface};
+	uint64_t handle;
+
+	(void)arg;
+	(void)fd;
+	return tw_begin() == TW_OK && tw_ep_open(&how, &handle) == TW_OK &&
+			       tw_ep_close(handle) == TW_OK
+		       ? 0
+		       : 1;
+}
+
+Test(service, fork_beside_a_check_of_a_free_slot, .timeout = TWT_TIMEOUT)
+{
+	const struct tw_open how = {.number = 7, .iface = &interface};
+	struct twt_child child;
+	pthread_t thread;
+	uint64_t handle;
+	char job[40];
+
+	snprintf(job, sizeof(job), "service-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	cr_assert_eq(tw_begin(), TW_OK);
+	cr_assert_eq(tw_ep_open(&how, &handle), TW_OK);
+	cr_assert_eq(tw_ep_close(handle), TW_OK);
+	cr_assert_eq(pthread_create(&thread, NULL, holds, tw_slot_of(handle)), 0);
+	while (!atomic_load(&held))
+		sched_yield();
+	twt_spawn(&child, opens_in_child, NULL);
+	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
 	tw_end();
 }
