@@ -4,10 +4,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/sys.h"
 #include "mx/mx_internal.h"
+
+#define EXIT_US 1000000 /* of another thread's exit() */
 
 static mx_return_t errors_are_fatal(char *message, mx_return_t code)
 {
+	/* The library is as the caller wants it: perhaps another part of the program uses it, too. */
+	if (code == MX_ALREADY_INITIALIZED)
+		return code;
+	/* exit() of another thread has closed it: the program ends with that one's status. */
+	if (code == MX_BAD_ENDPOINT || code == MX_NOT_INITIALIZED)
+		tw_sys_sleep_us(EXIT_US);
 	fprintf(stderr, "MX fatal error: %s\n", message);
 	fflush(stderr);
 	exit(code);
