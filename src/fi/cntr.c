@@ -87,6 +87,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	for (;;) {
 		uint64_t now = tw_clock();
 
+		pthread_testcancel(); /* holding nothing: nowhere else */
 		tw_fi_wait_look(&c->w);
 		seen = both(c);
 		if (atomic_load(&c->value) >= threshold) {

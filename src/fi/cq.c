@@ -145,6 +145,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 	if (cq->w.obj == FI_WAIT_NONE)
 		return -FI_ENOSYS;
 	do {
+		pthread_testcancel(); /* holding nothing: nowhere else */
 		n = cq_readfrom(fid, buf, count, from);
 		if (n != -FI_EAGAIN)
 			return n;

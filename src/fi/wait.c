@@ -14,6 +14,7 @@
 #include "base/sys.h"
 #include "fi/drain.h"
 
+#define CANCEL_US 1000000 /* a thread that sleeps looks so often whether it is cancelled */
 #define LOOK_MS 1 /* where nobody writes an eventfd: without a service thread, or without one */
 
 struct tw_fi_waiter *tw_fi_waiter_of(struct fid *fid)
@@ -291,13 +292,16 @@ static int sleep_on_fd(struct tw_fi_waiter *w, uint64_t seen, uint32_t signals, 
 
 int tw_fi_wait(struct tw_fi_waiter *w, uint64_t seen, uint64_t end)
 {
+	uint64_t look = tw_min(end, tw_clock() + tw_clock_us(CANCEL_US));
 	uint32_t signals = atomic_load(&w->answered);
 	int rc;
 
 	if (w->neps == 1)
-		rc = sleep_in_engine(w, seen, signals, end);
+		rc = sleep_in_engine(w, seen, signals, look);
 	else
-		rc = sleep_on_fd(w, seen, signals, end);
+		rc = sleep_on_fd(w, seen, signals, look);
+	if (rc == -FI_EAGAIN && look < end && atomic_load(&w->signals) == signals)
+		return 0;
 	if (rc == -FI_EAGAIN)
 		atomic_store(&w->answered, atomic_load(&w->signals));
 	return rc;
