@@ -199,6 +199,11 @@ static inline int tw_sys_eventfd(int flags)
 	return (int)syscall(SYS_eventfd2, 0, flags);
 }
 
+static inline int tw_sys_pipe(int fd[2])
+{
+	return (int)syscall(SYS_pipe2, fd, O_CLOEXEC | O_NONBLOCK);
+}
+
 static inline int tw_sys_timer(void)
 {
 	return (int)syscall(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

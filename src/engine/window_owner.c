@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/guard.h"
 #include "engine/window_internal.h"
 
 struct window {
@@ -171,7 +172,7 @@ static enum tw_err released(struct tw_peer *p, const struct tw_window_msg *m)
 
 /* The end of a window ----------------------------------------------------------- */
 
-static void revoke(struct window *w)
+static void revoke_grants(struct window *w)
 {
 	struct tw_window_msg m = {.key = w->key, .number = w->number};
 
@@ -195,7 +196,7 @@ uint64_t tw_window_end(struct tw_ep *ep, uint64_t key)
 		return number;
 	}
 	tw_list_add_tail(&ep->windows->ending, &w->node);
-	revoke(w);
+	revoke_grants(w);
 	return number;
 }
 
@@ -204,7 +205,7 @@ bool tw_window_ended(struct tw_ep *ep, void *number)
 	tw_list_walk(&ep->windows->ending, struct window, w, node) {
 		if (w->number != *(uint64_t *)number)
 			continue;
-		revoke(w); /* where memory was short */
+		revoke_grants(w); /* where memory was short */
 		return false;
 	}
 	return true;
@@ -247,11 +248,9 @@ static enum tw_err put(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
 	if (len != m->len)
 		return TW_EPROTO;
 	m->status = (uint8_t)check(p, m, TW_WINDOW_WRITE, &at);
-	if (!tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, 0))
-		return TW_AGAIN;
-	if (m->status == TW_S_OK)
-		tw_copy(at, data, len);
-	return TW_OK;
+	if (m->status == TW_S_OK && tw_guard_copy(false, at, data, len) != TW_OK)
+		m->status = TW_S_ABORTED;
+	return tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, 0) ? TW_OK : TW_AGAIN;
 }
 
 static enum tw_err get(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m, uint32_t len)
@@ -265,9 +264,18 @@ static enum tw_err get(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
 	to = tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, len);
 	if (!to)
 		return TW_AGAIN;
-	if (len)
-		tw_copy(to, at, len);
+	if (len && tw_guard_copy(true, to, at, len) != TW_OK)
+		((struct tw_window_msg *)(void *)to)[-1].status = TW_S_ABORTED;
 	return TW_OK;
+}
+
+/* Whether the memory is there as an atomic needs it. */
+static bool there(char *at, uint32_t len, enum tw_atomic_op op)
+{
+	char some[TW_ATOMIC_MAX_BYTES];
+
+	return op == TW_ATOMIC_READ ? tw_guard_copy(true, some, at, len) == TW_OK
+				    : tw_guard_writable(at, len);
 }
 
 static enum tw_err change(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
@@ -282,6 +290,8 @@ static enum tw_err change(struct tw_peer *p, uint64_t ref, struct tw_window_msg 
 	    m->len % tw_atomic_size(type) || len != tw_atomic_operands(op) * m->len)
 		return TW_EPROTO;
 	m->status = (uint8_t)check(p, m, tw_atomic_rights(op, result), &at);
+	if (m->status == TW_S_OK && !there(at, (uint32_t)m->len, op))
+		m->status = TW_S_ABORTED;
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
 	old = tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, result ? len : 0);
 	if (!old)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/guard.h"
 #include "base/sys.h"
 #include "providers/net/tcp/tcp.h"
 
@@ -39,6 +40,13 @@ static void moved(struct tw_tcp_path *p, uint64_t len)
 	p->in_mr = NULL;
 }
 
+/* The memory of a peer's write is not there: the rest of it is dropped. */
+static void refuse(struct tw_tcp_path *p)
+{
+	p->in_mr = NULL;
+	tw_tcp_send_ended(p, p->in_id, TW_EFAULT);
+}
+
 /* Copies the part of a piece that was received into the buffer. */
 static void take_in(struct tw_tcp_path *p)
 {
@@ -48,7 +56,10 @@ static void take_in(struct tw_tcp_path *p)
 
 		if (target(p, iov)) {
 			len = tw_min(len, (uint64_t)iov[0].iov_len);
-			memcpy(iov[0].iov_base, p->in + p->in_at, len);
+			if (!p->in_mr)
+				memcpy(iov[0].iov_base, p->in + p->in_at, len);
+			else if (tw_guard_copy(false, iov[0].iov_base, p->in + p->in_at, len) != TW_OK)
+				refuse(p);
 		}
 		p->in_at += len;
 		moved(p, len);
@@ -201,6 +212,10 @@ static bool fetch(struct tw_tcp_path *p)
 	got = tw_sys_recvmsg(p->fd, &m, MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
+	if (got < 0 && errno == EFAULT && p->in_mr) {
+		refuse(p);
+		return true;
+	}
 	if (got <= 0) {
 		p->ended = p->t->ending = true;
 		return false;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "providers/net/tcp/tcp.h"
 
 static int by_key(const void *a, const void *b)
@@ -25,10 +26,15 @@ struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t addres
 	return mr;
 }
 
-/* splitmix64: a peer cannot guess the next key from others. */
+/* A peer cannot guess the next key from others. */
 static uint64_t new_key(struct tw_tcp *t)
 {
-	uint64_t z = (t->next_key += 0x9e3779b97f4a7c15ull);
+	uint64_t z;
+
+	if (tw_sys_random(&z, sizeof(z)))
+		return z;
+	/* splitmix64 */
+	z = (t->next_key += 0x9e3779b97f4a7c15ull);
 
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
