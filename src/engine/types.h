@@ -107,7 +107,7 @@ enum tw_req_extra {
 	TW_X_DIRECTED = 2, /* of a posted receive: in the matcher of its source */
 	TW_X_WINDOW = 4,   /* of an active message: of window.h */
 	TW_X_REPLY = 8,	   /* and counted in tw_peer.windows.due */
-	TW_X_TELL = 2,	   /* of an access that has ended: the owner asks to be told, see window.h */
+	TW_X_REPORT = 2,	   /* of an access that has ended: the owner asks to be told, see window.h */
 	TW_X_LATER = 1 /* of a connect: the other endpoint may be opened before the deadline */
 };
 

@@ -229,8 +229,8 @@ void tw_window_leave(struct tw_peer *p, struct tw_req *r)
 	tw_window_abandon(r);
 	if (r->kind != TW_READ)
 		put_over(p, r->started);
-	if (r->import->grant.rights & TW_WINDOW_TELL)
-		r->extra |= TW_X_TELL;
+	if (r->import->grant.rights & TW_WINDOW_REPORT)
+		r->extra |= TW_X_REPORT;
 	tw_import_leave(r->import);
 }
 

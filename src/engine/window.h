@@ -41,7 +41,7 @@ enum tw_window_rights {
 	TW_WINDOW_WRITE = 2,  /* puts */
 	TW_WINDOW_ATOMIC = 4, /* atomics; those that return something need READ, too */
 	TW_WINDOW_ASSIGN = 8, /* in tw_window_register() only: the engine chooses the key */
-	TW_WINDOW_TELL = 16   /* no right: an access that ends well has TW_X_TELL, and the
+	TW_WINDOW_REPORT = 16   /* no right: an access that ends well has TW_X_REPORT, and the
 				 interface of that side is to tell this one of it */
 };
 

@@ -4,8 +4,7 @@
 
 #include "fi/drain.h"
 
-#define CLOSE_US 1000000 /* for what the program was told to be sent, and what is on its way here  \
-			  */
+#define CLOSE_US 1000000 /* for what is to be sent, and what is on its way here */
 
 static bool is_receiving(struct tw_ep *ep)
 {

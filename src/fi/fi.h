@@ -71,7 +71,7 @@ static inline uint64_t tw_fi_where(const struct tw_fi_addr *a)
 extern struct fi_provider tw_fi_provider;
 
 /* prov.c: tells a user who sets FI_LOG_LEVEL=info why something was refused. */
-void tw_fi_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void tw_fi_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* References to an object, which cannot be closed meanwhile. */
 typedef _Atomic(int) tw_fi_refs;
@@ -334,7 +334,7 @@ static inline uint64_t tw_fi_offset(const struct tw_fi_ep *e, uint64_t address, 
 void *tw_fi_parts_done(void *context, bool good);
 
 /* report.c; the endpoint is entered */
-/* Reports to the owner of the memory that an access to it has ended, if that is due (TW_X_TELL). */
+/* Reports to the owner of the memory that an access to it has ended, if that is due (TW_X_REPORT). */
 void tw_fi_report(struct tw_ep *ep, struct tw_req *r);
 /* Those of the engine's interface. */
 void tw_fi_reported(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,

@@ -33,10 +33,10 @@ static uint64_t domain_caps(uint32_t board)
 	return FI_LOCAL_COMM | (tw_board_reaches(board) ? FI_REMOTE_COMM : 0);
 }
 
-/* What a hint asks for is not there: tells those who set FI_LOG_LEVEL=info. */
+/* A hint is refused. Users who set FI_LOG_LEVEL=info see it. */
 static bool refuse(const char *hint, const char *asked, const char *have)
 {
-	tw_fi_tell("hint %s: asked for %s, there is %s", hint, asked, have);
+	tw_fi_explain("hint %s: asked for %s, there is %s", hint, asked, have);
 	return false;
 }
 

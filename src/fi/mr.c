@@ -16,7 +16,7 @@ static int open_window(struct tw_fi_ep *e, const struct tw_fi_mr *m)
 {
 	struct tw_ep *ep = m->rights ? tw_fi_enter(e) : NULL;
 	uint64_t key = m->fid.key;
-	unsigned tell = e->caps & FI_RMA_EVENT ? TW_WINDOW_TELL : 0;
+	unsigned tell = e->caps & FI_RMA_EVENT ? TW_WINDOW_REPORT : 0;
 	enum tw_err err;
 
 	if (!ep)

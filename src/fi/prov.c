@@ -17,7 +17,7 @@ static int fabric_close(struct fid *fid)
 	return 0;
 }
 
-void tw_fi_tell(const char *format, ...)
+void tw_fi_explain(const char *format, ...)
 {
 	char text[1024];
 	va_list args;

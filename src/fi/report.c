@@ -22,11 +22,11 @@ void tw_fi_report(struct tw_ep *ep, struct tw_req *r)
 	struct report t = {r->match, r->imm, r->msg_len,
 			   (read ? READ : 0) | (written ? WRITTEN : 0) | (atomic ? ATOMIC : 0) |
 				   (atomic && (r->user & TW_FI_IMM) ? IMM : 0)};
-	bool due = r->extra & TW_X_TELL || (t.bits & IMM);
+	bool due = r->extra & TW_X_REPORT || (t.bits & IMM);
 
 	if (!due || !tw_is_access(r))
 		return;
-	r->extra &= ~TW_X_TELL;
+	r->extra &= ~TW_X_REPORT;
 	r->user &= ~(uint64_t)TW_FI_IMM;
 	if (r->status == TW_S_OK && tw_am_send(ep, r->source, 0, &t, sizeof(t)) == TW_ENOMEM)
 		tw_log(TW_LOG_ERROR, "no memory to tell a peer of an access");
