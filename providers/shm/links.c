@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/fds.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "providers/shm/shm.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Statuses that only a fault brings about: MX_STATUS_ABORTED for memory that
- * cannot be read, MX_STATUS_REJECTED by a peer that speaks nonsense,
+ * Statuses that only a fault brings about: MX_STATUS_ABORTED and
+ * MX_STATUS_REJECTED by a peer that speaks nonsense,
  * MX_STATUS_NO_RESOURCES on either side. And what must not show: the system
  * forbids to read the sender's memory, and messages come all the same.
  */
@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -73,32 +72,6 @@ static void still_good(struct side *s)
 	st_eq(ends(s, &q), MX_STATUS_SUCCESS);
 	st_eq(twt_check(s->buf, LEN, in), LEN);
 	free(buf);
-}
-
-/* The receiver pulls from memory that is no longer there. */
-static void unreadable(struct side *s)
-{
-	char *mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	mx_request_t r;
-
-	st_check(mem != MAP_FAILED);
-	for (int part = 0; part < 2; part++) {
-		/* All of it, then only its end. */
-		size_t from = part ? LEN / 2 & ~4095ul : 0;
-
-		if (s->rank == 0) {
-			r = st_isend(s->ep, mem, LEN, s->to, 1);
-			st_check(mprotect(mem + from, LEN - from, PROT_NONE) == 0);
-			meet();
-		} else {
-			meet();
-			r = st_irecv(s->ep, s->buf, LEN, 1);
-		}
-		st_eq(ends(s, &r), MX_STATUS_ABORTED);
-		st_check(mprotect(mem, LEN, PROT_READ | PROT_WRITE) == 0);
-		meet();
-	}
-	still_good(s);
 }
 
 static uint32_t counter(enum tw_counter which)
@@ -223,7 +196,6 @@ static const struct {
 	void (*run)(struct side *s);
 	int forbid;
 } cases[] = {
-	{"unreadable memory", "pull", unreadable, 0},
 	{"reading forbidden", "auto", forbidden, 1},
 	{"reading forbidden, pull", "pull", forbidden, 1},
 	{"odd answers", "auto", odd_answers, 0},
