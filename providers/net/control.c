@@ -472,7 +472,7 @@ static void breach(struct tw_net_link *l, const struct tw_net_ctrl *t)
 
 /* clang-format off */
 /*
- * What every message does in every state of its link. The last column is a link that leaves and
+ * The effect of each message in each state of its link. The last column is a link that leaves and
  * has said BYE. Only in HALF_OPEN and LEAVING, where the engine has no pointer to the link, may
  * it end without an upcall.
  */

@@ -2,7 +2,7 @@
 /*
  * Finding a NIC whose id is all that is known: that of a board with IPv6 only does not
  * contain the address. A question goes to a multicast group on every interface, and the
- * endpoint that is meant answers with its address, of which the NIC id is a hash. Who is sought
+ * endpoint that is meant answers with its address, of which the NIC id is a hash. It
  * is called there. Nothing is believed beyond that, and nothing kept: the proof follows on the
  * connection.
  */
