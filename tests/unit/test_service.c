@@ -102,8 +102,9 @@ static void *holds(void *slot)
 	while (!tw_lock_try(&s->lock))
 		;
 	atomic_store(&held, 1);
-	for (;;)
+	while (atomic_load(&held))
 		pause();
+	return NULL;
 }
 
 static int opens_in_child(void *arg, int fd)
