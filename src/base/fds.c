@@ -9,7 +9,7 @@
 
 #define MAX_FDS 65536
 
-/* What the file of each number was when it became ours; 0: it is not. */
+/* The file of each number when it became ours; 0: it is not. */
 static _Atomic(uint32_t) owned[MAX_FDS];
 static _Atomic(int) highest;
 
