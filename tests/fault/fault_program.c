@@ -287,7 +287,7 @@ static const struct {
 	{"descriptors", "self,shm", "auto", descriptors}, {"leaving", "self,shm", "auto", leaving},
 	{"cancelled", "self,shm", "auto", cancelled},	  {"windows", "self,shm", "auto", windows},
 	{"windows, copied", "self,shm", "push", windows}, {"windows, tcp", "self,tcp", "auto", windows},
-	{"messages", "self,shm", "pull", messages},	  {"messages, split", "self,shm", "split", messages},
+	{"messages", "self,shm", "pull", messages},	  {"messages, auto", "self,shm", "auto", messages},
 };
 
 struct arg {
