@@ -236,9 +236,10 @@ struct tw_provider {
 	 * done. TW_PENDING: started; ended() follows, before any down(), and uses iov's
 	 * memory (not iov itself) until then. After disconnect() or close() the memory is
 	 * no longer touched. TW_AGAIN: too many are in progress, and one of them will end.
-	 * TW_EPERM: it cannot be done, but the data may still be sent. Either the system
-	 * refuses, and can_get is false from now on, or the key belongs to a path that is
-	 * gone. TW_EFAULT, TW_ELOST.
+	 * TW_EPERM: it cannot be done, but the data may still be sent. The system refuses,
+	 * and can_get is false from now on; or it does not access that memory of the peer;
+	 * or the key belongs to a path that is gone. TW_EFAULT: memory of this side is not
+	 * mapped, or, where the network tells, the peer's. TW_ELOST.
 	 *
 	 * A get may be done twice, and so may a put before it has ended. Once a link has
 	 * ended on this side, no put of the peer touches memory here, and no get that began

@@ -546,6 +546,7 @@ CONFORMANCE(get_after_end, OTHERS)
 	pair_close(p);
 }
 
+/* Of the peer's memory only the peer can tell whether it is there: the data may still be sent. */
 CONFORMANCE(get_from_nowhere, FAULTS)
 {
 	struct pair *p = pair_connected(t);
@@ -553,12 +554,18 @@ CONFORMANCE(get_from_nowhere, FAULTS)
 	size_t page = tw_page_size();
 	uint8_t *pages = mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint8_t *hole = pages + page - 4096; /* in the middle */
+	struct iovec nowhere = {hole, 8192};
+	struct tw_mem_reg mr;
 
 	munmap(pages + page, page);
-	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, 16, NULL, NULL), TW_EFAULT);
-	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, UINT64_MAX - 100, NULL, NULL), TW_EFAULT);
-	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EFAULT);
-	cr_assert_eq(p->ops->put(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EFAULT);
+	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, 16, NULL, NULL), TW_EPERM);
+	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, UINT64_MAX - 100, NULL, NULL), TW_EPERM);
+	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EPERM);
+	cr_assert_eq(p->ops->put(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EPERM);
+	/* Its own memory this side knows. */
+	expose(p, from, sizeof(from), &mr);
+	cr_assert_eq(p->ops->get(p->ab->link, &nowhere, 1, mr.address, mr.key, NULL), TW_EFAULT);
+	cr_assert_eq(p->ops->put(p->ab->link, &nowhere, 1, mr.address, mr.key, NULL), TW_EFAULT);
 	munmap(pages, page);
 	/* The link is none the worse for it. */
 	cr_assert(p->ab->link->can_get);
