@@ -77,12 +77,11 @@ enum tw_send_class {
 	TW_SEND_CONTROL, /* as ENGINE, and may use the reserved space */
 	TW_SEND_NOTICE,	 /* as PLAIN, and may use the reserved space */
 	TW_SEND_MORE,	 /* as PLAIN, and may wait for the next packet, which follows at once */
-	TW_SEND_SPARE,	 /* as ENGINE, but where no processor is spare it may wait for a while */
 };
 
 static inline bool tw_send_acts(enum tw_send_class cls)
 {
-	return cls == TW_SEND_ENGINE || cls == TW_SEND_CONTROL || cls == TW_SEND_SPARE;
+	return cls == TW_SEND_ENGINE || cls == TW_SEND_CONTROL;
 }
 
 static inline bool tw_send_reserved(enum tw_send_class cls)
@@ -147,9 +146,9 @@ struct tw_host {
 	const struct tw_upcalls *up;
 	int epfd;
 	struct tw_ident self;
-	const uint64_t *boards; /* NIC ids of this host */
+	const uint64_t *boards;	    /* NIC ids of this host */
 	unsigned nboards, nleading; /* of them, the first ones, lead to other hosts */
-	uint64_t *counters; /* enum tw_counter */
+	uint64_t *counters;	    /* enum tw_counter */
 	enum tw_idle_state state;
 	struct tw_lanes lanes;
 };
@@ -263,8 +262,6 @@ struct tw_provider {
 	 * that is not known, as a get needs no poll of the peer.
 	 */
 	bool (*polls)(struct tw_link *link, uint64_t since);
-	/* True if a call of the peer's program sleeps. NULL: not known. */
-	bool (*waits)(struct tw_link *link);
 	/* Takes in the packets that have arrived. Returns their number. */
 	unsigned (*progress)(void *instance);
 	/*

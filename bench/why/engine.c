@@ -96,7 +96,6 @@ static const char *const state_texts[TW_NXFERS] = {
 	[TW_XFER_UNMATCHED] = "sent, unmatched",
 	[TW_XFER_ANNOUNCED] = "announced",
 	[TW_XFER_SENDING] = "sending",
-	[TW_XFER_MATCHED] = "matched, data rests",
 	[TW_XFER_COPYING] = "data arrives",
 	[TW_XFER_GETTING] = "getting",
 	[TW_XFER_DRAINING] = "getting",

@@ -8,15 +8,11 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "base/cores.h"
 #include "base/counters.h"
 #include "base/sys.h"
 #include "providers/shm/shm.h"
 
-#define DEFER_LONG_US 250   /* delay of the check after a reply, for which the peer was polling */
-#define DEFER_BUSY_US 1000  /* and of any while waking up takes time from a program */
-#define DEFER_MAX_US 100000 /* then it may take that time: neither program has looked */
-#define DOORBELLS 1024	    /* read in one call, more than a socket holds */
+#define DOORBELLS 1024 /* read in one call, more than a socket holds */
 
 static const char doorbell = 'b', goodbye = 'x';
 
@@ -100,25 +96,17 @@ bool tw_shm_doorbell_ring(struct tw_shm_link *l)
 	return true;
 }
 
-static void defer_for(struct tw_shm_link *l, uint64_t now, enum tw_send_class cls, bool spare)
+static void defer_for(struct tw_shm_link *l, uint64_t now)
 {
-	uint64_t us = tw_send_reserved(cls) ? DEFER_LONG_US : TW_SHM_DEFER_US;
-
-	if (!spare)
-		us = DEFER_BUSY_US;
-	if (spare || cls != TW_SEND_SPARE)
-		l->due = now + tw_clock_us(TW_SHM_STALE_US);
-	else if (tw_list_empty(&l->deferred))
-		l->due = now + tw_clock_us(us);
+	l->due = now + tw_clock_us(TW_SHM_STALE_US);
 	l->deferred_head = l->tx.head;
-	l->again = false;
 	if (tw_list_empty(&l->deferred))
 		tw_list_add_tail(&l->ep->deferred, &l->deferred);
-	l->ep->host->up->timer(l->ep->host, now + tw_clock_us(us));
+	l->ep->host->up->timer(l->ep->host, now + tw_clock_us(TW_SHM_DEFER_US));
 }
 
 /* Ends the deferral of a link once the packet was read; rings if it was not. */
-static void flush_deferred(struct tw_shm_link *l, uint64_t now, bool may_ring)
+static void flush_deferred(struct tw_shm_link *l, uint64_t now)
 {
 	uint32_t taken;
 	bool seen;
@@ -128,51 +116,38 @@ static void flush_deferred(struct tw_shm_link *l, uint64_t now, bool may_ring)
 		return;
 	taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
 	seen = (int32_t)(taken - l->deferred_head) >= 0;
-	may_ring |= now - l->due >= tw_clock_us(DEFER_MAX_US);
-	if (!seen && (!may_ring || tw_shm_polled_within(l, TW_SHM_STALE_US)))
+	if (!seen && tw_shm_polled_within(l, TW_SHM_STALE_US))
 		return;
 	if (!seen)
 		tw_shm_doorbell_ring(l);
 	tw_list_del(&l->deferred);
 }
 
-void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now, bool may_ring)
+void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now)
 {
 	tw_list_walk(&ep->deferred, struct tw_shm_link, l, deferred)
-		flush_deferred(l, now, may_ring);
-}
-
-void tw_shm_defer_again(struct tw_shm_ep *ep, uint64_t now)
-{
-	tw_list_walk(&ep->deferred, struct tw_shm_link, l, deferred) {
-		if (!l->again)
-			l->due = tw_max(l->due, now + tw_clock_us(TW_SHM_STALE_US));
-		l->again = true;
-	}
+		flush_deferred(l, now);
 }
 
 uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep, uint64_t now)
 {
-	uint64_t us = ep->host->state == TW_IDLE ? DEFER_BUSY_US : TW_SHM_DEFER_US;
-
 	if (tw_list_empty(&ep->deferred))
 		return 0;
-	return tw_max(now + tw_clock_us(us),
+	return tw_max(now + tw_clock_us(TW_SHM_DEFER_US),
 		      tw_list_first(&ep->deferred, struct tw_shm_link, deferred)->due);
 }
 
-void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls)
+void tw_shm_doorbell_defer(struct tw_shm_link *l)
 {
-	defer_for(l, tw_clock(), cls, tw_cores_spare());
+	defer_for(l, tw_clock());
 }
 
-void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls)
+void tw_shm_must_act(struct tw_shm_link *l)
 {
 	uint64_t now = tw_clock(), stale = tw_clock_us(TW_SHM_STALE_US);
-	bool spare = tw_cores_spare();
 
 	/* Of one that has just sent something nothing need be read. */
 	if (now - l->rx.packet_at < stale || tw_shm_polled_since(l, now - stale) ||
-	    (cls == TW_SEND_SPARE && !spare) || !tw_shm_doorbell_ring(l))
-		defer_for(l, now, cls, spare);
+	    !tw_shm_doorbell_ring(l))
+		defer_for(l, now);
 }

@@ -8,15 +8,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cores.h"
 #include "base/counters.h"
 #include "base/fds.h"
 #include "base/sys.h"
 
-#define FULL_US 200	  /* a peer with a full ring is idle after this long without a poll */
-#define BATCH 64u	  /* most packets taken from one ring at once */
-#define DENSE_US 16	 /* longest time between two calls of progress() if the program only polls */
-#define ACTIVE_POLLS 64	 /* a ring stays active for so many of them without a packet, at least */
+#define FULL_US 200	/* a peer with a full ring is idle after this long without a poll */
+#define BATCH 64u	/* most packets taken from one ring at once */
+#define DENSE_US 16	/* longest time between two calls of progress() if the program only polls */
+#define ACTIVE_POLLS 64 /* a ring stays active for so many of them without a packet, at least */
 
 /* Whether writers that found no space sleep until there is some. */
 static void show_blocked(struct tw_shm_ep *ep, uint32_t asleep)
@@ -54,9 +53,9 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 	 * messages is not disturbed at once.
 	 */
 	if (tw_shm_polled_within(l, FULL_US))
-		tw_shm_doorbell_defer(l, TW_SEND_ENGINE);
+		tw_shm_doorbell_defer(l);
 	else
-		tw_shm_must_act(l, TW_SEND_ENGINE);
+		tw_shm_must_act(l);
 	return TW_AGAIN;
 }
 
@@ -70,9 +69,9 @@ static tw_inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class c
 	if (tw_unlikely(atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_relaxed))) {
 		/* A sleeping peer checks again before it next sleeps, but may compute first. */
 		if (!tw_shm_doorbell_ring(l) && cls != TW_SEND_PLAIN)
-			tw_shm_doorbell_defer(l, cls);
+			tw_shm_doorbell_defer(l);
 	} else if (tw_unlikely(tw_send_acts(cls))) {
-		tw_shm_must_act(l, cls);
+		tw_shm_must_act(l);
 	}
 	return TW_OK;
 }
@@ -232,12 +231,8 @@ static void note_poll(struct tw_shm_ep *ep)
 
 	ep->host->lanes.dense = now - ep->polled_at < tw_clock_us(DENSE_US);
 	tw_shm_polled(ep, now);
-	if (tw_unlikely(!tw_list_empty(&ep->deferred))) {
-		/* The program has computed: so may the peer's, which looks soon. */
-		if (!ep->host->lanes.dense && ep->host->state != TW_IDLE)
-			tw_shm_defer_again(ep, now);
-		tw_shm_flush_deferred(ep, now, ep->host->state != TW_IDLE);
-	}
+	if (tw_unlikely(!tw_list_empty(&ep->deferred)))
+		tw_shm_flush_deferred(ep, now);
 	if (tw_unlikely((++ep->polls & (ACTIVE_POLLS - 1)) == 0))
 		tw_shm_settle(ep);
 }
@@ -286,7 +281,7 @@ static bool do_arm(void *instance)
 
 	/* From now on no poll sees to what was deferred: it is due, or its deadline wakes us. */
 	if (ep->host->state == TW_ASLEEP)
-		tw_shm_flush_deferred(ep, tw_clock() + tw_clock_us(TW_SHM_STALE_US), true);
+		tw_shm_flush_deferred(ep, tw_clock() + tw_clock_us(TW_SHM_STALE_US));
 	show_armed(ep, ep->host->state == TW_ASLEEP ? TW_ASLEEP : TW_RESTING);
 	show_blocked(ep, 1);
 	/* [armed] [ring-room] */
@@ -313,13 +308,6 @@ static bool do_polls(struct tw_link *link, uint64_t since)
 	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
 	return tw_shm_polled_since(l, since - 1) && tw_shm_polled_within(l, TW_SHM_STALE_US);
-}
-
-static bool do_waits(struct tw_link *link)
-{
-	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
-
-	return atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_relaxed) == TW_ASLEEP;
 }
 
 bool tw_shm_alive(const struct tw_shm_link *l)
@@ -373,9 +361,7 @@ static uint64_t do_expire(void *instance, uint64_t now)
 	struct tw_shm_ep *ep = instance;
 	uint64_t next = earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
 
-	/* The service thread disturbs no program if that takes time from another. */
-	if (!tw_list_empty(&ep->deferred))
-		tw_shm_flush_deferred(ep, now, ep->host->state != TW_IDLE || tw_cores_idle());
+	tw_shm_flush_deferred(ep, now);
 	return earlier(next, tw_shm_deferred_due(ep, now));
 }
 
@@ -453,7 +439,6 @@ const struct tw_provider tw_provider_shm = {
 	.put = tw_shm_put,
 	.alive = do_alive,
 	.polls = do_polls,
-	.waits = do_waits,
 	.progress = do_progress,
 	.arm = do_arm,
 	.disarm = do_disarm,

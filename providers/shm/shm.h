@@ -71,7 +71,6 @@ struct tw_shm_link {
 	uint32_t deferred_head;	 /* the one before this position */
 	uint32_t blocked_len, blocked_reserve; /* of the packets that found no space */
 	uint64_t due;	     /* no doorbell before this tick */
-	bool again;	     /* deferred anew since the program computed */
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
 	uint64_t rang;	 /* the peer's last poll at the last ring, 0 never */
@@ -141,17 +140,12 @@ void tw_shm_goodbye(struct tw_shm_link *l);
 void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events);
 /* Rings, unless that was done since the peer's last poll. False: check again later. */
 bool tw_shm_doorbell_ring(struct tw_shm_link *l);
-/* The peer may miss a packet of this class: check again later. */
-void tw_shm_doorbell_defer(struct tw_shm_link *l, enum tw_send_class cls);
+/* The peer may miss a packet: check again later. */
+void tw_shm_doorbell_defer(struct tw_shm_link *l);
 /* The peer's engine must act on a packet: rings if it is idle. */
-void tw_shm_must_act(struct tw_shm_link *l, enum tw_send_class cls);
-/*
- * Checks the deferred doorbells of all links; those that are due wait on for a while unless they
- * may ring.
- */
-void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now, bool may_ring);
-/* Gives the peers of deferred ones some time from now on, once each. */
-void tw_shm_defer_again(struct tw_shm_ep *ep, uint64_t now);
+void tw_shm_must_act(struct tw_shm_link *l);
+/* Rings where a deferred doorbell is due, and the packet was not read. */
+void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now);
 /* The tick at which to check them again, 0 none. */
 uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep, uint64_t now);
 /* The tick of the peer's last poll that it has shown. */

@@ -19,7 +19,6 @@
 	X(UNEXPECTED_MATCHED, "messages unexpected, matched later")                                \
 	X(RNDV_PULL, "rendezvous by get")                                                          \
 	X(RNDV_PUSH, "rendezvous by copy")                                                         \
-	X(RNDV_REST, "rendezvous put off for an idle processor")                                   \
 	X(PULL_REFUSED, "gets refused by the system")                                              \
 	X(ACK_SENT, "acknowledgements sent")                                                       \
 	X(NO_CREDIT, "sends without eager credit")                                                 \

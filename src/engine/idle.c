@@ -130,7 +130,6 @@ void tw_expire(struct tw_ep *ep)
 	ep->unfinished_due = false;
 	tw_lanes_close(ep); /* a provider may write to a ring that rests */
 	next = tw_earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
-	next = tw_earlier(next, tw_transfer_expire(ep, now));
 	if (TW_HAVE_MX)
 		next = tw_earlier(next, tw_limits_expire(ep, now));
 	for (unsigned i = 0; i < ep->nprovs; i++)
@@ -147,8 +146,7 @@ void tw_expire_due(struct tw_ep *ep, uint64_t now)
 {
 	uint64_t deadline = tw_deadline(ep);
 
-	/* Data that rests while the program computes goes on when it polls. */
-	if ((deadline && deadline <= now) || (ep->rest_until && ep->host.state != TW_IDLE))
+	if (deadline && deadline <= now)
 		tw_expire(ep);
 }
 
@@ -276,8 +274,6 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 		take_over(ep);
 		if (ep->iface->background)
 			ep->iface->background(ep);
-		if (ep->rest_until)
-			atomic_store_explicit(&s->requested, true, memory_order_relaxed);
 		note_polls(s);
 		tw_service_resume(s);
 	}

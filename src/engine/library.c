@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared by the interfaces of a process: start, end and fork. */
 #include "base/barrier.h"
-#include "base/cores.h"
 #include "base/thread.h"
 #include "engine/engine.h"
 
@@ -38,8 +37,7 @@ static enum tw_err begin_once(void)
 	tw_mutex_lock(&mutex);
 	if (users == 0)
 		err = begin();
-	if (err == TW_OK && users++ == 0)
-		tw_cores_begin();
+	users += err == TW_OK;
 	tw_mutex_unlock(&mutex);
 	return err;
 }
@@ -56,7 +54,6 @@ enum tw_err tw_begin(void)
 void tw_end(void)
 {
 	tw_mutex_lock(&mutex);
-	if (--users == 0)
-		tw_cores_end();
+	users--;
 	tw_mutex_unlock(&mutex);
 }

@@ -5,15 +5,14 @@
  */
 #include "engine/quick.h"
 
-#define POLL_EVERY 64u	  /* messages to a peer */
-#define WAKE_MIN 262144	  /* less is moved in less time than a processor takes to wake up */
+#define POLL_EVERY 64u /* messages to a peer */
 
 /* The size of the pieces of an eager message: its first packet has more than its bytes. */
 static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 {
 	uint32_t most = p->link->max_payload - (uint32_t)(sizeof(struct tw_ref) + sizeof(uint64_t));
 
-	return tw_is_remote(p) ? most : tw_min(tw_piece(len), most);
+	return tw_is_remote(p) ? most : tw_min(tw_piece(len), most & ~4095u);
 }
 
 /* Sends one packet of an eager message, with the reference first if needed. */
@@ -48,9 +47,8 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 	if ((tw_is_sync(r) || (r->flags & TW_R_URGENT)) && r->at + len == r->len)
 		cls = TW_SEND_ENGINE;
 	n += tw_req_iov(r, r->at, len, iov + n, TW_MAX_SEGMENTS, &covered);
-	err = tw_packet_send(p, cls,
-				      tw_hdr_make(type, flags, credits, r->len, r->match), iov, n,
-				      extra + len);
+	err = tw_packet_send(p, cls, tw_hdr_make(type, flags, credits, r->len, r->match), iov, n,
+			     extra + len);
 	if (err != TW_OK)
 		tw_keep_credits(p, credits);
 	return err;
@@ -98,12 +96,6 @@ static bool send_eager(struct tw_peer *p, struct tw_req *r)
 	return true;
 }
 
-/* A long message is moved for a program that computes; a processor must wake up for that. */
-static enum tw_send_class urgency(const struct tw_req *r)
-{
-	return r->len < WAKE_MIN ? TW_SEND_SPARE : TW_SEND_ENGINE;
-}
-
 static bool announce(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_rts rts = {{r->obj.index, r->obj.gen}, 0};
@@ -127,7 +119,7 @@ static bool announce(struct tw_peer *p, struct tw_req *r)
 	}
 	credits = tw_take_credits(p);
 	hdr = tw_hdr_make(TW_RTS, flags, credits, r->len, r->match);
-	if (tw_packet_send(p, urgency(r), hdr, iov, niov, len) != TW_OK) {
+	if (tw_packet_send(p, TW_SEND_ENGINE, hdr, iov, niov, len) != TW_OK) {
 		tw_keep_credits(p, credits);
 		tw_transfer_forget(p, r);
 		return false;

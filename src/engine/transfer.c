@@ -11,16 +11,12 @@
 #include "engine/recv.h"
 #include "engine/window_internal.h"
 
-#define REST_US 1000	  /* data rests so long before one looks again, then twice as long */
-#define REST_MAX_US 16000 /* and so on up to this */
-
 /*
- * Rests: nothing is left to do before the program polls or tw_transfer_expire() finds more.
  * Passive: the other side does all that is left, and rings if it wants something else.
  * That does not hold where links are not by_cpu, or for an interface that acts on the
  * end of its requests.
  */
-enum counted { UNCOUNTED, RESTS, PASSIVE, ACTIVE };
+enum counted { UNCOUNTED, PASSIVE, ACTIVE };
 
 /* clang-format off */
 #define AT(list, counts) {.where = offsetof(struct tw_peer, list), .counted = counts}
@@ -38,7 +34,6 @@ static const struct state {
 	[TW_XFER_SENDING] = AT(pushing, ACTIVE),
 	/* A packet that only ends a send waits until its program looks. */
 	[TW_XFER_ACK_DUE] = DUE(TW_ACK, 0, TW_SEND_NOTICE, 0, UNCOUNTED),
-	[TW_XFER_MATCHED] = AT(waiting, RESTS),
 	[TW_XFER_CTS_DUE] = DUE(TW_CTS, 0, TW_SEND_CONTROL, OWN_REF, ACTIVE),
 	[TW_XFER_COPYING] = AT(waiting, ACTIVE),
 	[TW_XFER_GETTING] = AT(pulling, ACTIVE),
@@ -68,19 +63,6 @@ static void acknowledged(struct tw_peer *p, struct tw_req *r)
 {
 	(void)r;
 	p->ep->counters[TW_C_ACK_SENT]++;
-}
-
-static void rest(struct tw_peer *p, struct tw_req *r)
-{
-	struct tw_ep *ep = p->ep;
-
-	(void)r;
-	if (ep->rest_until)
-		return;
-	ep->rest_us = ep->rest_us ? tw_min(2 * ep->rest_us, (uint64_t)REST_MAX_US) : REST_US;
-	ep->rest_until = tw_clock() + tw_clock_us(ep->rest_us);
-	tw_timer(&ep->host, ep->rest_until);
-	ep->counters[TW_C_RNDV_REST]++;
 }
 
 static void asked_for(struct tw_peer *p, struct tw_req *r)
@@ -138,14 +120,12 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 	END(ACK_DUE, SAID, acknowledged, TW_S_OK),
 
 	/* The receive of a long one. */
-	ON(NONE, MATCHED, MATCHED, NULL),
-	ON(MATCHED, REST, MATCHED, rest),
-	ON(MATCHED, EMPTY, DONE_DUE, NULL),
-	ON(MATCHED, COPY, CTS_DUE, NULL),
+	ON(NONE, EMPTY, DONE_DUE, NULL),
+	ON(NONE, COPY, CTS_DUE, NULL),
 	ON(CTS_DUE, SAID, COPYING, asked_for),
 	ON(COPYING, DATA, COPYING, NULL),
 	END(COPYING, MOVED_ALL, NULL, TW_S_OK),
-	ON(MATCHED, GET, GETTING, NULL),
+	ON(NONE, GET, GETTING, NULL),
 	ON(GETTING, ISSUED, DRAINING, NULL),
 	ON(DRAINING, GOT, DONE_DUE, got),
 	ON(DRAINING, REFUSED, CTS_DUE, ask_instead),
@@ -250,26 +230,7 @@ void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, u
 	r->at = 0;
 	if (!tw_transfer_keep(r, address, key, key_len))
 		r->remote_address = 0;
-	tw_transfer_step(p, r, TW_ON_MATCHED);
 	tw_transfer_step(p, r, tw_transfer_choose(p, r));
-}
-
-uint64_t tw_transfer_expire(struct tw_ep *ep, uint64_t now)
-{
-	if (!ep->rest_until || (now < ep->rest_until && ep->host.state == TW_IDLE))
-		return ep->rest_until;
-	ep->rest_until = 0;
-	for (uint32_t i = 0; i < ep->npeers; i++) {
-		struct tw_peer *p = ep->peers[i];
-
-		tw_list_walk(&p->waiting, struct tw_req, r, link) {
-			if (r->state == TW_XFER_MATCHED)
-				tw_transfer_step(p, r, tw_transfer_choose(p, r));
-		}
-	}
-	if (!ep->rest_until)
-		ep->rest_us = 0;
-	return ep->rest_until;
 }
 
 void tw_transfer_abandon(struct tw_req *r)

@@ -18,7 +18,6 @@ enum tw_transfer {
 	TW_XFER_SENDING,   /* DATA packets */
 	/* Of a receive. */
 	TW_XFER_ACK_DUE,
-	TW_XFER_MATCHED, /* its data rests, as long as both programs compute and no core idles */
 	TW_XFER_CTS_DUE,
 	TW_XFER_COPYING,  /* DATA packets come */
 	TW_XFER_GETTING,  /* pieces are still to be asked for */
@@ -43,7 +42,6 @@ enum tw_transfer_event {
 	TW_ON_ANNOUNCE,
 	/* A receive is matched, with a message that is here or an announced one. */
 	TW_ON_MATCHED_SYNC,
-	TW_ON_MATCHED,
 	/* A CANCEL is to be sent; one has come, and its message was dropped, or matched before. */
 	TW_ON_CANCEL,
 	TW_ON_DROPPED,
@@ -53,7 +51,6 @@ enum tw_transfer_event {
 	TW_ON_EMPTY,
 	TW_ON_COPY,
 	TW_ON_GET,
-	TW_ON_REST,
 	/* The packet that is due has been sent. */
 	TW_ON_SAID,
 	/* All bytes of this side have moved, or all of the message. */
@@ -101,8 +98,6 @@ bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, enum tw_transfer_eve
 /* A receive has met an announcement; key_len bytes of remote key. */
 void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		       const void *key, uint32_t key_len);
-/* Goes on with data that rests, if it is time or the program polls. The next time, or 0. */
-uint64_t tw_transfer_expire(struct tw_ep *ep, uint64_t now);
 /* Sends what is due; false when there is no room. */
 bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r);
 /* The peer is gone, and the request on no list. */

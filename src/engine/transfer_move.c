@@ -6,13 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cores.h"
 #include "engine/quick.h"
 #include "engine/window.h"
 
-#define STILL_MIN 262144   /* from here on it always pays to look twice whether the peer polls */
-#define STILL_US 2	   /* a polling program does so at least once in this time */
-#define REST_MIN (8 << 20) /* less is sooner moved: doc/decisions.md, 17 */
+#define STILL_BYTES 65536	   /* so many for each microsecond: an eighth of what a get takes */
 #define PUSH_BUDGET 16		   /* pieces pushed in one go */
 #define PIECE (256 * 1024)	   /* bytes of one get or put */
 #define REMOTE_PIECE (1024 * 1024) /* and of one that others wait for */
@@ -22,20 +19,17 @@
 /* Which protocol --------------------------------------------------------------- */
 
 /*
- * Whether the peer polls now. Its announcement may have been the last call for a
- * while: it takes a poll after that to know.
+ * Whether the peer polls. It may have computed before it announced, or do so from now on: only a
+ * poll from now on tells. One that polls may be in a system call just now, so the more a mistake
+ * costs, the longer is the look.
  */
 static bool still_polls(const struct tw_peer *p, uint32_t len)
 {
 	const struct tw_provider *ops = p->link->provider;
-	uint64_t start, end;
+	uint64_t start = tw_clock(), end = start + tw_clock_us(1 + len / STILL_BYTES);
 
-	if (!ops->polls || !ops->polls(p->link, 0))
+	if (!ops->polls)
 		return false;
-	if (len < STILL_MIN)
-		return true;
-	start = tw_clock();
-	end = start + tw_clock_us(STILL_US);
 	do {
 		if (ops->polls(p->link, start))
 			return true;
@@ -44,21 +38,10 @@ static bool still_polls(const struct tw_peer *p, uint32_t len)
 	return false;
 }
 
-/* While our program computes one get moves all, or nothing moves, where we see when the peer
- * begins to wait for it. */
-static enum tw_transfer_event choose_idle(struct tw_peer *p, const struct tw_req *r)
-{
-	const struct tw_provider *ops = p->link->provider;
-
-	return r->xfer_len >= REST_MIN && ops->waits && !ops->waits(p->link) &&
-			       !still_polls(p, r->xfer_len) && !tw_cores_idle()
-		       ? TW_ON_REST
-		       : TW_ON_GET;
-}
-
 /*
  * On one host both sides copy, if both poll: then two processors work, the data stays in their
- * caches, and the kernel pins no page. A sender that does not poll has its data read.
+ * caches, and the kernel pins no page. A sender that does not poll has its data read; so has
+ * one whose receiver computes, by the receiver's service thread.
  */
 enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 {
@@ -72,7 +55,7 @@ enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 		e = TW_ON_GET;
 	/* For a program that sleeps the service thread is as good as its own call. */
 	else if (p->ep->host.state == TW_IDLE && !p->ep->awaited)
-		e = choose_idle(p, r);
+		e = TW_ON_GET;
 	else if (!still_polls(p, r->xfer_len))
 		e = TW_ON_GET;
 	r->proto = e == TW_ON_COPY ? TW_PROTO_COPY : TW_PROTO_GET;
@@ -134,11 +117,10 @@ bool tw_transfer_keep(struct tw_req *r, uint64_t address, const void *key, uint3
 void tw_transfer_settle(struct tw_peer *p, struct tw_req *r)
 {
 	/* After any other error the peer is dying, and its end will end the request. */
-	static const uint8_t outcome[TW_NERRS] = {
-		[TW_OK] = TW_ON_GOT,
-		[TW_EPERM] = TW_ON_REFUSED,
-		[TW_EFAULT] = TW_ON_FAULT,
-		[TW_EKEY] = TW_ON_DENIED};
+	static const uint8_t outcome[TW_NERRS] = {[TW_OK] = TW_ON_GOT,
+						  [TW_EPERM] = TW_ON_REFUSED,
+						  [TW_EFAULT] = TW_ON_FAULT,
+						  [TW_EKEY] = TW_ON_DENIED};
 
 	if (r->at < r->until && !r->failed)
 		return;

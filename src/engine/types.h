@@ -420,8 +420,6 @@ struct tw_ep {
 	struct tw_limits limits;
 	/* Progress. */
 	uint64_t next_events; /* tick of the next poll of descriptors without a service thread */
-	uint64_t rest_until;  /* tick at which data that rests is looked at again, 0 none rests */
-	uint64_t rest_us;     /* from one look to the next */
 	uint32_t nmoving;     /* transfers and acknowledgements in progress */
 	uint64_t done_seen, done_at; /* how much had been done, and when: see yield_in_vain() */
 	uint64_t changed_at, changed_polls; /* tick and number of polls of the last change of state */

@@ -316,13 +316,6 @@ static bool do_alive(struct tw_link *link)
 	return wrap_of(link)->inner->alive(link);
 }
 
-static bool do_waits(struct tw_link *link)
-{
-	const struct tw_provider *inner = wrap_of(link)->inner;
-
-	return inner->waits && inner->waits(link);
-}
-
 static bool do_polls(struct tw_link *link, uint64_t since)
 {
 	const struct tw_provider *inner = wrap_of(link)->inner;
@@ -390,9 +383,8 @@ static enum tw_err open_shm(struct tw_host *host, void **instance);
 #define WRAPPED(its_name, its_open)                                                                \
 	.name = its_name, .open = its_open, .close = do_close, .reaches = do_reaches,              \
 	.connect = do_connect, .disconnect = do_disconnect, .send = do_send, .get = do_get,        \
-	.put = do_put, .alive = do_alive, .polls = do_polls, .waits = do_waits,                    \
-	.progress = do_progress, .arm = do_arm, .disarm = do_disarm, .expire = do_expire,          \
-	.hide = do_hide
+	.put = do_put, .alive = do_alive, .polls = do_polls, .progress = do_progress,              \
+	.arm = do_arm, .disarm = do_disarm, .expire = do_expire, .hide = do_hide
 static const struct tw_provider self = {WRAPPED("self", open_self)};
 static const struct tw_provider shm = {WRAPPED("shm", open_shm)};
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mx_disable_progression(), mx_register_unexp_callback(), and names of later releases. */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -47,80 +46,6 @@ Test(mx_progression, off_and_on, .timeout = MXT_TIMEOUT)
 		mxt_wait(p.b, &r, MX_STATUS_SUCCESS);
 	}
 	mxt_ok(mx_reenable_progression(p.b));
-	mxt_pair_end(&p);
-	mxt_down();
-}
-
-/* In a process that has one processor, for its service threads, too. */
-static void pair_on_one_processor(struct mxt_pair *p)
-{
-	cpu_set_t one;
-
-	mxt_same_host();
-	CPU_ZERO(&one);
-	CPU_SET((size_t)sched_getcpu(), &one);
-	mxt_check(sched_setaffinity(0, sizeof(one), &one) == 0);
-	mxt_up();
-	mxt_pair(p);
-}
-
-/*
- * Data moves neither for nothing nor never: with one processor for all, and no call of either
- * program, it rests; then either of them has it by its own calls.
- */
-Test(mx_progression, data_rests, .timeout = MXT_TIMEOUT)
-{
-	static const char rests[] = "rendezvous put off for an idle processor";
-	struct mxt_pair p;
-	mx_request_t s, r;
-
-	pair_on_one_processor(&p);
-	for (int sender = 0; sender < 2; sender++) {
-		uint32_t before = mxt_counted(rests);
-
-		memset(out, 'a' + sender, LONGEST);
-		r = mxt_irecv(p.b, in, LONGEST, 1);
-		s = mxt_isend(p.a, out, LONGEST, p.ab, 1);
-		while (mxt_counted(rests) == before)
-			mxt_sleep(1);
-		mxt_check(in[0] != 'a' + sender && in[LONGEST - 1] != 'a' + sender);
-		if (sender)
-			mxt_wait(p.a, &s, MX_STATUS_SUCCESS);
-		mxt_wait(p.b, &r, MX_STATUS_SUCCESS);
-		mxt_check(memcmp(in, out, LONGEST) == 0);
-		if (!sender)
-			mxt_wait(p.a, &s, MX_STATUS_SUCCESS);
-	}
-	mxt_pair_end(&p);
-	mxt_down();
-}
-
-/*
- * Nobody is woken for what its program will see anyway, where that takes time from another: with
- * one processor for all, a message that the receiver must act on rings no doorbell until the
- * sender waits. A doorbell is rung where the receiver's service thread has asked for it; it does
- * so when it likes, so one of many tries must go without.
- */
-Test(mx_progression, nobody_is_disturbed, .timeout = MXT_TIMEOUT)
-{
-	static const char rung[] = "doorbells rung";
-	struct mxt_pair p;
-	mx_request_t s, r;
-	bool quiet = false;
-
-	pair_on_one_processor(&p);
-	for (int i = 0; i < 1000 && !quiet; i++) {
-		uint32_t before = mxt_counted(rung);
-
-		r = mxt_irecv(p.b, in, 65536, 1);
-		mxt_pending(p.b, &r);
-		s = mxt_isend(p.a, out, 65536, p.ab, 1);
-		mxt_sleep(10);
-		quiet = mxt_counted(rung) == before;
-		mxt_wait(p.a, &s, MX_STATUS_SUCCESS);
-		mxt_wait(p.b, &r, MX_STATUS_SUCCESS);
-	}
-	mxt_check(quiet);
 	mxt_pair_end(&p);
 	mxt_down();
 }

@@ -329,7 +329,7 @@ CONFORMANCE(window_notify_served, ANY)
 
 /*
  * One that was refused is offered again though its owner's program makes no call, and no more
- * comes. That program is woken for it though no processor is spare.
+ * comes. That program is woken for it though it has one processor for all its threads.
  */
 CONFORMANCE(window_notify_alone, OTHERS)
 {

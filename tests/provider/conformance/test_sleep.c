@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every provider alike: to fall asleep, to be woken, to be late. */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -218,31 +217,6 @@ CONFORMANCE(urgent_packet_rings_in_the_end, ANY)
 		}
 		UNTIL(p, p->ba->got == p->ab->sent);
 	}
-	pair_close(p);
-}
-
-/* A packet that may wait for one rings in the end, others at once. */
-CONFORMANCE(waits_for_a_spare_processor, OTHERS | SHARED)
-{
-	double end = twt_now() + PAIR_SECONDS;
-	struct pair *p;
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET((size_t)sched_getcpu(), &one);
-	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
-	p = pair_connected(t);
-	await_idle(p);
-	cr_assert_eq(fake_send(p->ab, TW_SEND_SPARE, 8), TW_OK);
-	cr_assert_not(fake_woken(p->b, 0));
-	while (!fake_woken(p->b, 0)) {
-		fake_events(&p->a);
-		cr_assert_lt(twt_now(), end, "it rang nobody");
-	}
-	await_idle(p);
-	cr_assert_eq(fake_send(p->ab, TW_SEND_ENGINE, 8), TW_OK);
-	cr_assert(fake_woken(p->b, 0));
-	UNTIL(p, p->ba->got == p->ab->sent);
 	pair_close(p);
 }
 
