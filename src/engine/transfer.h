@@ -40,17 +40,17 @@ enum tw_transfer_event {
 	/* A send has left, or its announcement. */
 	TW_ON_LEFT,
 	TW_ON_ANNOUNCE,
-	/* A receive is matched, with a message that is here or an announced one. */
+	/* A receive is matched with a message that is here. */
 	TW_ON_MATCHED_SYNC,
+	/* With an announced one, and a protocol is chosen, or none is needed. */
+	TW_ON_EMPTY,
+	TW_ON_COPY,
+	TW_ON_GET,
 	/* A CANCEL is to be sent; one has come, and its message was dropped, or matched before. */
 	TW_ON_CANCEL,
 	TW_ON_DROPPED,
 	TW_ON_NOT_FOUND,
 	TW_ON_ACCESS,
-	/* A protocol is chosen for a receive, or none is needed, or the data rests. */
-	TW_ON_EMPTY,
-	TW_ON_COPY,
-	TW_ON_GET,
 	/* The packet that is due has been sent. */
 	TW_ON_SAID,
 	/* All bytes of this side have moved, or all of the message. */
