@@ -179,8 +179,8 @@ FIT_TEST(fi_messages, inject)
 
 FIT_TEST(fi_messages, truncated)
 {
-	static const size_t lens[] = {100, 5000, 100000};
-	char *out = calloc(1, 100000), *in = malloc(100000);
+	static const size_t lens[] = {100, 5000, 250000};
+	char *out = calloc(1, 250000), *in = malloc(250000);
 	struct fi_cq_err_entry e;
 	struct fit t;
 
@@ -188,7 +188,7 @@ FIT_TEST(fi_messages, truncated)
 	for (unsigned i = 0; i < 6; i++) {
 		size_t n = lens[i % 3];
 
-		memset(in, 0x11, 100000);
+		memset(in, 0x11, 250000);
 		for (int k = 0; k < 2; k++)
 			if ((i < 3) == (k == 0))
 				fit_ok(fi_trecv(t.ep[1], in, 40, NULL, FI_ADDR_UNSPEC, 5, 0,

@@ -7,9 +7,10 @@
 TestSuite(mcapi_msg, .init = twc_job, .timeout = MCT_TIMEOUT);
 
 /* Sizes around every border that an implementation may have. */
-static const size_t sizes[] = {0,    1,	   2,	 3,	7,     8,     31,     32,      33,     55,
-			       63,   64,   65,	 127,	129,   1000,  4095,   4096,    4097,   8191,
-			       8192, 8193, 9999, 65535, 65536, 65537, 262145, 1000003, 4194305};
+static const size_t sizes[] = {0,      1,      2,      3,	7,	8,    31,   32,
+			       33,     55,     63,     64,	65,	127,  129,  1000,
+			       4095,   4096,   4097,   8191,	8192,	8193, 9999, 65537,
+			       196608, 196609, 262145, 1000003, 4194305};
 #define SIZES (int)(sizeof(sizes) / sizeof(*sizes))
 
 static uint8_t *filled(size_t size, uint64_t seed)
@@ -285,7 +286,7 @@ Test(mcapi_msg, nobody_there, .timeout = MCT_TIMEOUT)
 {
 	mcapi_endpoint_t a, to[3];
 	mcapi_request_t req = 0;
-	static char big[100000];
+	static char big[250000];
 
 	mct_up(1);
 	a = mct_create(1);

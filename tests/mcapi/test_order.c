@@ -76,7 +76,7 @@ MCT_BOTH(mcapi_order, connect_after_close, 2)
 MCT_BOTH(mcapi_order, close_behind_packets, 2)
 {
 	enum { ROUNDS = 60, MANY = 40 };
-	static const size_t sizes[] = {0, 8, 300, 5000, 0, 70000, 0, 1 << 20};
+	static const size_t sizes[] = {0, 8, 300, 5000, 0, 250000, 0, 1 << 20};
 	mcapi_endpoint_t mine = mct_create(1), other = mct_get(1 - (mcapi_node_t)me->rank, 1);
 	const struct mct_kind *k = &mct_kinds[MCT_PKT];
 	char *data = malloc(1 << 20);

@@ -9,9 +9,10 @@ TestSuite(mcapi_pkt, .init = twc_job, .timeout = MCT_TIMEOUT);
 #define BUFFERS 128
 static const struct mct_kind *const kind = &mct_kinds[MCT_PKT];
 
-static const size_t sizes[] = {0,    1,	   2,	 3,	7,     8,     31,     32,      33,     55,
-			       63,   64,   65,	 127,	129,   1000,  4095,   4096,    4097,   8191,
-			       8192, 8193, 9999, 65535, 65536, 65537, 262145, 1000003, 4194305};
+static const size_t sizes[] = {0,      1,      2,      3,	7,	8,    31,   32,
+			       33,     55,     63,     64,	65,	127,  129,  1000,
+			       4095,   4096,   4097,   8191,	8192,	8193, 9999, 65537,
+			       196608, 196609, 262145, 1000003, 4194305};
 #define SIZES (int)(sizeof(sizes) / sizeof(*sizes))
 
 static void expect(void *buffer, size_t got, size_t size, uint64_t seed)

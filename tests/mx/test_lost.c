@@ -286,8 +286,8 @@ Test(mx_lost, while_waiting, .timeout = MXT_TIMEOUT)
 /* Dies at a random moment while it sends and receives as fast as it can. */
 static void victim(struct mxt_side *s)
 {
-	static char out[100000], in[100000];
-	static const uint32_t lens[] = {0, 10, 1000, 40000, 100000};
+	static char out[250000], in[250000];
+	static const uint32_t lens[] = {0, 10, 1000, 40000, 250000};
 
 	for (uint64_t i = 0;; i++) {
 		mx_request_t r = mxt_irecv(s->ep, in, sizeof(in), 2);
@@ -300,7 +300,7 @@ static void victim(struct mxt_side *s)
 
 static void killed_under_way(unsigned ms)
 {
-	static char out[100000], in[100000];
+	static char out[250000], in[250000];
 	double start, end;
 	struct mxt_side s;
 	int dead = 0, lost = 0;

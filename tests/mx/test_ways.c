@@ -11,8 +11,8 @@ TestSuite(mx_ways, .init = mxt_job, .timeout = MXT_TIMEOUT);
 #define LONG 3000001u
 #define MARK 0xfe
 
-static const uint32_t sizes[] = {8193,	16384, 16385,  32768,  32769,	40960, 65535,
-				 65536, 65537, 262145, 524287, 1 << 20, LONG};
+static const uint32_t sizes[] = {8193,	16384, 16385,  32768,  32769,  40960,	65535,
+				 65536, 65537, 196608, 196609, 524287, 1 << 20, LONG};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes) };
 
 /* Both sides poll: only then both copy. */
@@ -88,7 +88,7 @@ Test(mx_ways, automatic)
 	all_sizes("auto");
 }
 
-enum { COPY_LEN = 100000 };
+enum { COPY_LEN = 400000 };
 
 static void send_until_copied(struct mxt_side *s)
 {

@@ -25,7 +25,7 @@
 #include "mx_extensions.h"
 
 #define FILTER 0x5eceff17u
-#define BYTES 100000
+#define BYTES 250000
 
 static mx_endpoint_t ep;
 static char data[BYTES];

@@ -55,7 +55,7 @@ static const char *const networks[] = {"libfabric",	"libibverbs", "librdmacm",  
 
 static int talk(int expected_ports, int over_tcp)
 {
-	char out[100000], in[100000];
+	char out[250000], in[250000];
 	mx_endpoint_t a, b;
 	mx_endpoint_addr_t to;
 	mx_segment_t from = {out, sizeof(out)}, into = {in, sizeof(in)};

@@ -102,7 +102,7 @@ Test(settings, defaults)
 	cr_assert_str_eq(tw_settings.providers, "self,shm,verbs,ofi,tcp");
 	cr_assert(tw_settings.service);
 	cr_assert_not(tw_settings.single_threaded);
-	cr_assert_eq(tw_settings.eager_max, 65536u);
+	cr_assert_eq(tw_settings.eager_max, 196608u);
 }
 
 /* Some settings are one of a few words. */
