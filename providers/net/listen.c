@@ -12,10 +12,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/fds.h"
@@ -54,22 +52,19 @@ uint32_t tw_net_names_port(unsigned try)
 	return tw_settings.port + NAMES_PORT - try * PORT_STEP;
 }
 
-/* Claims the name of the endpoint on this host, whoever has its port. */
+/* Claims the name of the endpoint on this host, whoever has its port. Nobody calls there. */
 static enum tw_err claim(struct tw_net_ep *ep)
 {
 	const struct tw_ident *me = &ep->host->self;
-	struct sockaddr_un sa = {.sun_family = AF_UNIX};
-	int n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "tagwire-net-%u-%s-%012llx-%u",
-			 (unsigned)tw_sys_euid(), tw_settings.job, (unsigned long long)me->nic_id,
-			 me->endpoint_id);
+	struct tw_sock_name name;
+	int err;
 
-	ep->claim = tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	if (ep->claim < 0)
-		return TW_ENOMEM;
-	if (tw_sys_bind(ep->claim, (struct sockaddr *)&sa,
-			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
+	tw_sock_name(&name, "net-%u-%012llx-%u", (unsigned)tw_sys_euid(),
+		     (unsigned long long)me->nic_id, me->endpoint_id);
+	err = tw_sock_listen(&ep->claim, &name, 1);
+	if (err == 0)
 		return TW_OK;
-	return errno == EADDRINUSE ? TW_EBUSY : TW_ENOMEM;
+	return err == EADDRINUSE || err == TW_SOCK_FOREIGN ? TW_EBUSY : TW_ENOMEM;
 }
 
 static void accept_one(const struct tw_net_listener *at, int sock,
@@ -248,6 +243,20 @@ static bool listen_for_peers(struct tw_net_ep *ep, struct sockaddr_storage *sa)
 	return false;
 }
 
+/* Where shared memory is in use the endpoint can still be reached on this host. */
+static enum tw_err no_port(uint32_t id)
+{
+	int why = errno;
+
+	tw_log(TW_LOG_ERROR,
+	       "endpoint %u: no other host can connect to it: %s: TCP ports %u, %u and so on to "
+	       "%u; "
+	       "use another id, or another TAGWIRE_PORT on all hosts",
+	       id, strerror(why), tw_settings.port + id, tw_settings.port + id + PORT_STEP,
+	       tw_settings.port + id + (TW_NET_PORTS - 1) * PORT_STEP);
+	return why != EADDRINUSE || tw_names_have(tw_settings.providers, "shm") ? TW_OK : TW_EBUSY;
+}
+
 /* On every board, as other hosts may know any of them. */
 static void listen_for_names(struct tw_net_ep *ep)
 {
@@ -289,11 +298,9 @@ enum tw_err tw_net_listen(struct tw_net_ep *ep)
 	if (!tw_driver_any(tw_settings.providers) ||
 	    ep->host->up->locate(ep->host, me->nic_id, &sa) != TW_OK)
 		return TW_OK;
-	/* The endpoint can still connect to others, and be reached on this host. */
 	if (!listen_for_peers(ep, &sa))
-		tw_log(TW_LOG_INFO, "endpoint %u: port %u is taken, other hosts cannot connect",
-		       me->endpoint_id, tw_net_port(me->endpoint_id, 0));
-	else if (!tw_inet_loopback(&sa))
+		return no_port(me->endpoint_id);
+	if (!tw_inet_loopback(&sa))
 		listen_for_names(ep);
 	if (sa.ss_family == AF_INET6 && ep->nlisteners)
 		tw_net_seek_listen(ep);

@@ -303,7 +303,7 @@ static void do_close(void *instance)
 	tw_net_reap(ep);
 	tw_net_adapters_close(ep);
 	tw_net_listen_end(ep);
-	tw_fd_close(ep->claim);
+	tw_sock_listen_end(&ep->claim);
 	free(ep->table.of);
 	free(ep);
 }
@@ -313,7 +313,7 @@ static void do_hide(void *instance)
 {
 	struct tw_net_ep *ep = instance;
 
-	tw_fd_own(tw_sys_dup3(ep->host->epfd, ep->claim, O_CLOEXEC));
+	tw_sock_hide(&ep->claim, ep->host->epfd);
 	for (unsigned i = 0; i < ep->nlisteners; i++)
 		tw_fd_own(tw_sys_dup3(ep->host->epfd, ep->listeners[i].fd, O_CLOEXEC));
 }
@@ -326,7 +326,8 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	if (!ep)
 		return TW_ENOMEM;
 	ep->host = host;
-	ep->claim = ep->sought.fd = ep->found.fd = -1;
+	ep->claim = (struct tw_sock_listener){{-1, -1}, ""};
+	ep->sought.fd = ep->found.fd = -1;
 	ep->polled = true;
 	tw_list_init(&ep->links);
 	tw_list_init(&ep->work);

@@ -33,6 +33,7 @@
 #include "providers/net/proof.h"
 #include "providers/net/wire.h"
 #include "providers/provider.h"
+#include "shmem/sock.h"
 
 #define TW_NET_PATHS TW_STATS_PATHS /* of a link, each by boards of its own */
 #define TW_NET_MAX_BOARDS 8	    /* of a host that are used */
@@ -217,7 +218,7 @@ struct tw_net_listener {
 
 struct tw_net_ep {
 	struct tw_host *host;
-	int claim; /* the socket that keeps the name */
+	struct tw_sock_listener claim; /* keeps the name */
 	/* Its own first, then those for names and for peers that come by another board. */
 	struct tw_net_listener listeners[2 + TW_MAX_BOARDS];
 	unsigned nlisteners;

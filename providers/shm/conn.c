@@ -332,23 +332,34 @@ static void watch_listener(struct tw_shm_ep *ep, uint32_t events)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = &ep->listen_watch};
 
-	tw_sys_epoll_ctl(ep->host->epfd, EPOLL_CTL_MOD, ep->listener, &ev);
+	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
+		tw_sys_epoll_ctl(ep->host->epfd, EPOLL_CTL_MOD, ep->listener.fd[i], &ev);
+}
+
+/* Whether there are descriptors for those that wait. */
+static bool accept_at(struct tw_shm_ep *ep, int listener)
+{
+	/* Bounded: connections that still wait are reported again. */
+	for (unsigned i = 0; i < ACCEPTS; i++) {
+		int sock = tw_sys_accept(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (sock < 0)
+			return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+		accept_one(ep, tw_fd_own(sock));
+	}
+	return true;
 }
 
 static void listener_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_shm_ep *ep = tw_container(w, struct tw_shm_ep, listen_watch);
-	int sock = 0;
+	bool all = true;
 
 	(void)events;
-	/* Bounded: connections that still wait are reported again. */
-	for (unsigned i = 0; i < ACCEPTS; i++) {
-		sock = tw_sys_accept(ep->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (sock < 0)
-			break;
-		accept_one(ep, tw_fd_own(sock));
-	}
-	if (sock >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
+		if (ep->listener.fd[i] >= 0)
+			all &= accept_at(ep, ep->listener.fd[i]);
+	if (all)
 		return;
 	/* Out of descriptors: the listener would stay readable, so stop watching it for a while. */
 	watch_listener(ep, 0);
@@ -364,7 +375,10 @@ enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep)
 	if (err != TW_OK)
 		return err;
 	ep->listen_watch.ready = listener_ready;
-	return watch(ep, ep->listener, &ep->listen_watch) < 0 ? TW_ENOMEM : TW_OK;
+	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
+		if (ep->listener.fd[i] >= 0 && watch(ep, ep->listener.fd[i], &ep->listen_watch) < 0)
+			return TW_ENOMEM;
+	return TW_OK;
 }
 
 /*

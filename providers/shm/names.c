@@ -1,43 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Abstract socket names, one per endpoint, private to a network namespace. A name
- * disappears with its process. Any user may occupy a name, so both sides check the user of
- * the other and skip a name that another user holds, in favour of the next suffix.
- */
+/* The name of an endpoint on its host. */
 #include <errno.h>
 #include <stdatomic.h>
-#include <sys/socket.h>
 
 #include "base/fds.h"
 #include "base/log.h"
-#include "base/settings.h"
 #include "providers/shm/shm.h"
-#include "shmem/sock.h"
 
-#define SUFFIXES 4
 #define BACKLOG 256
 
-static void make_name(struct tw_sock_name *name, uint64_t nic_id, uint32_t endpoint_id, int suffix)
+static void make_name(struct tw_sock_name *name, uint64_t nic_id, uint32_t endpoint_id)
 {
-	tw_sock_name(name, "tagwire-%s-%012llx-%u.%d", tw_settings.job, (unsigned long long)nic_id,
-		     endpoint_id, suffix);
-}
-
-static enum tw_err dial_name(const struct tw_sock_name *name, int *out)
-{
-	int fd = tw_sock_new(SOCK_NONBLOCK), err;
-
-	if (fd < 0)
-		return TW_ENOMEM;
-	err = tw_sock_connect(fd, name);
-	if (err == 0) {
-		*out = fd;
-		return TW_OK;
-	}
-	tw_fd_close(fd);
-	if (err == TW_SOCK_FOREIGN)
-		return TW_EPERM;
-	return err == EAGAIN ? TW_AGAIN : TW_ECLOSED;
+	tw_sock_name(name, "%012llx-%u", (unsigned long long)nic_id, endpoint_id);
 }
 
 /* Once: callers try again and again. */
@@ -55,49 +29,39 @@ static void another_user(uint32_t endpoint_id)
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
 {
 	struct tw_sock_name name;
-	bool foreign = false;
 
-	for (int i = 0; i < SUFFIXES; i++) {
-		enum tw_err err;
-
-		make_name(&name, nic_id, endpoint_id, i);
-		err = dial_name(&name, fd);
-		if (err != TW_ECLOSED && err != TW_EPERM)
-			return err;
-		foreign |= err == TW_EPERM;
-	}
-	if (foreign)
+	*fd = -1;
+	make_name(&name, nic_id, endpoint_id);
+	switch (tw_sock_dial(fd, &name)) {
+	case 0:
+		return TW_OK;
+	case EAGAIN:
+	case TW_SOCK_FULL:
+		return TW_AGAIN;
+	case EMFILE:
+	case ENFILE:
+	case ENOMEM:
+	case ENOBUFS:
+		return TW_ENOMEM;
+	case TW_SOCK_FOREIGN:
 		another_user(endpoint_id);
+		break;
+	default:
+		break;
+	}
+	/* After a refusal it is left. */
+	tw_fd_close(*fd);
 	return TW_ECLOSED;
 }
 
-enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, int *out)
+enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, struct tw_sock_listener *l)
 {
 	struct tw_sock_name name;
-	int fd = tw_sock_new(SOCK_NONBLOCK);
+	int err;
 
-	if (fd < 0)
-		return TW_ENOMEM;
-	for (int i = 0; i < SUFFIXES; i++) {
-		enum tw_err err;
-		int other, why;
-
-		make_name(&name, nic_id, endpoint_id, i);
-		why = tw_sock_listen(fd, &name, BACKLOG);
-		if (why == 0) {
-			*out = fd;
-			return TW_OK;
-		}
-		if (why != EADDRINUSE)
-			break;
-		err = dial_name(&name, &other);
-		if (err == TW_OK)
-			tw_fd_close(other);
-		if (err != TW_EPERM) {
-			tw_fd_close(fd);
-			return err == TW_ENOMEM ? err : TW_EBUSY;
-		}
-	}
-	tw_fd_close(fd);
-	return TW_ENOMEM;
+	make_name(&name, nic_id, endpoint_id);
+	err = tw_sock_listen(l, &name, BACKLOG);
+	if (err == 0)
+		return TW_OK;
+	return err == EADDRINUSE || err == TW_SOCK_FOREIGN ? TW_EBUSY : TW_ENOMEM;
 }

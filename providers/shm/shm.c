@@ -386,21 +386,17 @@ static void do_close(void *instance)
 	tw_list_walk(&ep->pending, struct tw_shm_link, pending, node)
 		tw_shm_link_end(pending);
 	tw_shm_reap(ep);
-	tw_fd_close(ep->listener);
+	tw_sock_listen_end(&ep->listener);
 	free(ep->host->lanes.rx);
 	ep->host->lanes = (struct tw_lanes){0};
 	free(ep);
 }
 
-/*
- * The descriptor number stays reserved, but refers to another object: the socket and its
- * name are gone.
- */
 static void do_hide(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 
-	tw_fd_own(tw_sys_dup3(ep->host->epfd, ep->listener, O_CLOEXEC));
+	tw_sock_hide(&ep->listener, ep->host->epfd);
 }
 
 static enum tw_err do_open(struct tw_host *host, void **instance)
@@ -411,7 +407,7 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	if (!ep)
 		return TW_ENOMEM;
 	ep->host = host;
-	ep->listener = -1;
+	ep->listener = (struct tw_sock_listener){{-1, -1}, ""};
 	ep->cookie = (uint64_t)host->self.session << 32 | host->self.endpoint_id;
 	tw_list_init(&ep->deferred);
 	tw_list_init(&ep->pending);

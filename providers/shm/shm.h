@@ -21,6 +21,7 @@
 #include "base/list.h"
 #include "providers/provider.h"
 #include "shmem/ring.h"
+#include "shmem/sock.h"
 
 #define TW_SHM_HALF_MAX 64	 /* most connections without a hello */
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
@@ -93,7 +94,7 @@ struct tw_shm_link {
 struct tw_shm_ep {
 	struct tw_host *host;
 	struct tw_watch listen_watch;
-	int listener;
+	struct tw_sock_listener listener;
 	uint64_t listen_again;	 /* tick at which to accept again, 0 now */
 	uint64_t cookie;	 /* peers read it with our memory, to know that it is ours */
 	uint32_t armed;		 /* TW_RESTING or TW_ASLEEP: peers ring for any packet; else 0 */
@@ -108,8 +109,8 @@ struct tw_shm_ep {
 	struct tw_list dead;
 };
 
-/* names.c: 0 or an enum tw_err; the descriptor is non-blocking and CLOEXEC. */
-enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, int *fd);
+/* names.c: 0 or an enum tw_err; descriptors are non-blocking and CLOEXEC. */
+enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, struct tw_sock_listener *l);
 /* TW_AGAIN when the listener's queue is full. */
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 

@@ -247,6 +247,13 @@ static inline void tw_sys_nonblock(int fd)
 	tw_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)(flags | O_NONBLOCK));
 }
 
+static inline void tw_sys_block(int fd)
+{
+	int flags = tw_sys_fcntl(fd, F_GETFL, NULL);
+
+	tw_sys_fcntl(fd, F_SETFL, (void *)(intptr_t)(flags & ~O_NONBLOCK));
+}
+
 /* ----------------------------------------------------------------------- files */
 
 /* Where the C library passes these arguments and structures as they are. */
@@ -292,6 +299,16 @@ static inline int tw_sys_link(const char *from, const char *to)
 static inline void tw_sys_unlink(const char *path)
 {
 	syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+static inline int tw_sys_flock(int fd, int how)
+{
+	return (int)syscall(SYS_flock, fd, how);
+}
+
+static inline ssize_t tw_sys_readlink(const char *path, char *to, size_t size)
+{
+	return syscall(SYS_readlinkat, AT_FDCWD, path, to, size);
 }
 
 /* Of this user alone, whatever the umask. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a process joins its job. Every member listens on an abstract socket whose name has
- * the job, the user and the member's slot, and passes the descriptors of the segment and
- * the arena to processes that request them. One process joins at a time: it owns the
- * name ".lock". If no member replies, the joining process makes a new segment. Abstract
- * names vanish with their process, so nothing remains after the last member, however it
- * ends.
+ * How a process joins its job. Every member listens on a socket whose name has the job, the
+ * user and the member's slot (src/shmem/names.c), and passes the descriptors of the segment and
+ * the arena to processes that request them. One process joins at a time: it has the name
+ * "lock". If no member replies, the joining process makes a new segment. Nobody has the name of
+ * a process that has ended, so nothing remains after the last member, however it ends.
  *
  * A member locks the byte of the segment's file at its slot's number. The kernel drops
  * that lock when the process dies and at no other time, and every member can test it. No
@@ -26,9 +25,6 @@
 
 #define LOCK_SECONDS 30 /* how long another process may take to join */
 #define JOIN_MS 3000	/* after which a job that does not reply is given up */
-
-/* Other users may own some names of the lock. */
-#define LOCK_SUFFIXES 4
 
 /* ---------------------------------------------------------- live members */
 
@@ -70,31 +66,25 @@ static void wait_for_end(int fd, uint64_t deadline)
 	tw_fd_close(fd);
 }
 
-/* A descriptor that owns the lock until it is closed; -1 on failure. */
-static int take_lock(void)
+/* The lock is the name, until the sockets are closed. 0 or an error. */
+static int take_lock(struct tw_sock_listener *lock)
 {
 	uint64_t deadline = tw_futex_now() + LOCK_SECONDS * 1000000000ull;
-	uint32_t suffix = 0;
 
-	while (suffix < LOCK_SUFFIXES && tw_futex_now() < deadline) {
-		int fd = tw_mrapi_listen("lock", suffix), other, err;
+	while (tw_futex_now() < deadline) {
+		int err = tw_mrapi_listen(lock, "lock"), other;
 
-		if (fd >= 0)
-			return fd;
-		if (errno != EADDRINUSE)
-			return -1;
-		err = tw_mrapi_dial(&other, "lock", suffix);
+		if (err != EADDRINUSE)
+			return err;
+		err = tw_mrapi_dial(&other, "lock");
 		if (err == 0)
 			wait_for_end(other, deadline);
-		else if (err == TW_SOCK_FOREIGN)
-			suffix++;
 		else if (tw_mrapi_passing(err))
 			sched_yield();
 		else
-			return errno = err, -1;
+			return err;
 	}
-	errno = ETIMEDOUT;
-	return -1;
+	return ETIMEDOUT;
 }
 
 /* -------------------------------------------------------------- own slot */
@@ -105,30 +95,29 @@ static void set_state(enum tw_mrapi_state state)
 		     tw_mrapi_life(tw_mrapi.incarnation, state));
 }
 
-/* Claims a free slot: a listening socket with its name, or -1 with errno. */
-static int claim_slot(void)
+/* Claims a free slot, and its name: 0 or an error. */
+static int claim_slot(struct tw_sock_listener *listener)
 {
 	for (uint32_t i = 0; i < TW_MRAPI_PROCS; i++) {
 		struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[i];
 		struct flock byte = byte_of(i);
 		uint32_t next = (uint32_t)(atomic_load(&p->life) >> 8) + 1;
-		int fd;
+		int err;
 
 		/* JOINING under our lock: the process that was joining has died. */
 		if (tw_mrapi_state(p) != TW_MRAPI_FREE && tw_mrapi_state(p) != TW_MRAPI_JOINING)
 			continue;
-		fd = tw_mrapi_listen("", i);
-		if (fd < 0 && errno == EADDRINUSE)
-			continue; /* another user's, or a forked child's */
-		if (fd < 0)
-			return -1;
+		err = tw_mrapi_listen_slot(listener, i);
+		if (err == EADDRINUSE || err == TW_SOCK_FOREIGN)
+			continue; /* a forked child's, or another user's */
+		if (err)
+			return err;
 		if (tw_sys_fcntl(tw_mrapi.segfd, F_SETLK, &byte) < 0) {
-			int err = errno;
-
-			tw_fd_close(fd);
+			err = errno;
+			tw_sock_listen_end(listener);
 			if (err == EAGAIN || err == EACCES)
 				continue; /* its last process is dying */
-			return errno = err, -1;
+			return err;
 		}
 		p->pid = (uint32_t)tw_sys_pid();
 		p->waits = (uintptr_t)tw_mrapi_waits();
@@ -136,17 +125,16 @@ static int claim_slot(void)
 		tw_mrapi.proc = i;
 		tw_mrapi.incarnation = next;
 		set_state(TW_MRAPI_JOINING);
-		return fd;
+		return 0;
 	}
-	errno = ENOSPC;
-	return -1;
+	return ENOSPC;
 }
 
 static int greet(uint32_t proc, uint32_t incarnation)
 {
 	struct tw_mrapi_message hello = {
 		.type = TW_MRAPI_HELLO, .proc = tw_mrapi.proc, .incarnation = tw_mrapi.incarnation};
-	int fd, err = tw_mrapi_dial(&fd, "", proc);
+	int fd, err = tw_mrapi_dial_slot(&fd, proc);
 
 	if (err)
 		return err;
@@ -208,7 +196,8 @@ static void refused(const char *what, int err)
 static mrapi_status_t join_locked(void)
 {
 	uint64_t end = tw_clock() + tw_clock_us(1000 * JOIN_MS);
-	int listener, err = tw_mrapi_find_segment();
+	struct tw_sock_listener listener;
+	int err = tw_mrapi_find_segment();
 
 	/* A member that dies or leaves may have dropped the request. */
 	while (err && tw_mrapi_passing(err) && tw_clock() < end) {
@@ -221,15 +210,15 @@ static mrapi_status_t join_locked(void)
 			err);
 		return MRAPI_ENO_INIT;
 	}
-	listener = claim_slot();
-	if (listener < 0) {
-		refused("it is full", errno);
+	err = claim_slot(&listener);
+	if (err) {
+		refused("it is full", err);
 		goto fail;
 	}
-	err = tw_mrapi_service_start(listener);
+	err = tw_mrapi_service_start(&listener);
 	if (err) {
 		refused("cannot start a thread", err);
-		tw_fd_close(listener);
+		tw_sock_listen_end(&listener);
 		set_state(TW_MRAPI_FREE);
 		goto fail;
 	}
@@ -251,15 +240,16 @@ fail:
 
 mrapi_status_t tw_mrapi_join(void)
 {
-	int lock = take_lock();
+	struct tw_sock_listener lock;
+	int err = take_lock(&lock);
 	mrapi_status_t status;
 
-	if (lock < 0) {
-		refused("another process joins, or no socket is to be had", errno);
+	if (err) {
+		refused("another process joins, or no socket is to be had", err);
 		return MRAPI_ENO_INIT;
 	}
 	status = join_locked();
-	tw_fd_close(lock);
+	tw_sock_listen_end(&lock);
 	return status;
 }
 

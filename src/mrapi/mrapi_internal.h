@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "mrapi/segment.h"
+#include "shmem/sock.h"
 
 /* This process as a member of its job. */
 struct tw_mrapi_member {
@@ -115,10 +116,12 @@ pid_t tw_mrapi_pid_of(uint32_t proc);
 int tw_mrapi_find_segment(void);
 /* Gives calls that are still under way a copy. Between admin_close() and admin_open(). */
 void tw_mrapi_leave_segment(void);
-/* A listening socket of that name; -1 with errno. */
-int tw_mrapi_listen(const char *suffix, uint32_t number);
+/* As tw_sock_listen(): by a name, or by that of a slot. */
+int tw_mrapi_listen(struct tw_sock_listener *l, const char *what);
+int tw_mrapi_listen_slot(struct tw_sock_listener *l, uint32_t proc);
 /* Connects a new socket, which is closed on an error. */
-int tw_mrapi_dial(int *fd, const char *suffix, uint32_t number);
+int tw_mrapi_dial(int *fd, const char *what);
+int tw_mrapi_dial_slot(int *fd, uint32_t proc);
 /* Whether the error passes: the member is dying, leaving or slow. */
 bool tw_mrapi_passing(int err);
 
@@ -139,7 +142,7 @@ struct tw_mrapi_message {
 };
 
 /* 0 or an error. */
-int tw_mrapi_service_start(int listener);
+int tw_mrapi_service_start(const struct tw_sock_listener *listener);
 /* Stops the thread; then, once no member needs a notice, closes the connections. */
 void tw_mrapi_service_stop(void);
 void tw_mrapi_service_close(void);

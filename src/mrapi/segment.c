@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The segment and the arena of a job: made by its first member, passed to the others. And the
- * names of the members' listening sockets: abstract, made of job, user and slot.
+ * names of the members' listening sockets, made of user and slot.
  */
 #define _GNU_SOURCE
 #include <poll.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -22,31 +23,39 @@
 
 /* ------------------------------------------------------------------- names */
 
-static void make_name(struct tw_sock_name *name, const char *suffix, uint32_t number)
+static void make_name(struct tw_sock_name *name, const char *what)
 {
-	tw_sock_name(name, "tagwire-mrapi-%s-%u.%s%u", tw_settings.job, tw_sys_euid(), suffix,
-		     number);
+	tw_sock_name(name, "mrapi-%u-%s", (unsigned)tw_sys_euid(), what);
 }
 
-int tw_mrapi_listen(const char *suffix, uint32_t number)
+static const char *slot_name(char name[16], uint32_t proc)
+{
+	snprintf(name, 16, "%u", proc);
+	return name;
+}
+
+int tw_mrapi_listen(struct tw_sock_listener *l, const char *what)
 {
 	struct tw_sock_name name;
-	int fd = tw_sock_new(0), err;
 
-	if (fd < 0)
-		return -1;
-	make_name(&name, suffix, number);
-	err = tw_sock_listen(fd, &name, 1024);
-	if (err == 0)
-		return fd;
-	tw_fd_close(fd);
-	return errno = err, -1;
+	make_name(&name, what);
+	return tw_sock_listen(l, &name, 1024);
 }
 
-/* Whether the error means that no member of the job has the name. */
+int tw_mrapi_listen_slot(struct tw_sock_listener *l, uint32_t proc)
+{
+	char name[16];
+
+	return tw_mrapi_listen(l, slot_name(name, proc));
+}
+
+/*
+ * Whether the error means that no member of the job has the name. The queue of one has room for
+ * all others.
+ */
 static bool nobody(int err)
 {
-	return err == ECONNREFUSED || err == TW_SOCK_FOREIGN;
+	return err == ECONNREFUSED || err == TW_SOCK_FOREIGN || err == TW_SOCK_FULL;
 }
 
 bool tw_mrapi_passing(int err)
@@ -55,37 +64,38 @@ bool tw_mrapi_passing(int err)
 	       err == EAGAIN || err == EINTR;
 }
 
-/* Connects the socket, or a new one for -1. After an error it is closed, or usable again. */
-static int dial(int *fd, const char *suffix, uint32_t number)
+/* As tw_sock_dial(), and blocking, with a limit. */
+static int dial(int *fd, const char *what)
 {
 	struct timeval limit = {REPLY_MS / 1000, 0};
 	struct tw_sock_name name;
 	int err;
 
-	if (*fd < 0) {
-		*fd = tw_sock_new(0);
-		if (*fd < 0)
-			return errno;
-		tw_sys_setsockopt(*fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	}
-	make_name(&name, suffix, number);
-	err = tw_sock_connect(*fd, &name);
-	if (err && err != ECONNREFUSED) {
-		tw_fd_close(*fd);
-		*fd = -1;
-	}
-	return err;
+	make_name(&name, what);
+	err = tw_sock_dial(fd, &name);
+	if (err)
+		return err;
+	tw_sys_block(*fd);
+	tw_sys_setsockopt(*fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	return 0;
 }
 
-int tw_mrapi_dial(int *fd, const char *suffix, uint32_t number)
+int tw_mrapi_dial(int *fd, const char *what)
 {
 	int err;
 
 	*fd = -1;
-	err = dial(fd, suffix, number);
+	err = dial(fd, what);
 	if (err)
 		tw_fd_close(*fd);
 	return err;
+}
+
+int tw_mrapi_dial_slot(int *fd, uint32_t proc)
+{
+	char name[16];
+
+	return tw_mrapi_dial(fd, slot_name(name, proc));
 }
 
 /* ----------------------------------------------------------------- segment */
@@ -203,7 +213,8 @@ static int take_segment(int fd)
 /* From the member with that slot. ECONNREFUSED: the slot has none. */
 static int segment_of(uint32_t proc, int *fd)
 {
-	int err = dial(fd, "", proc), again;
+	char name[16];
+	int err = dial(fd, slot_name(name, proc)), again;
 
 	if (err)
 		return nobody(err) ? ECONNREFUSED : err;
@@ -213,7 +224,7 @@ static int segment_of(uint32_t proc, int *fd)
 	if (!tw_mrapi_passing(err))
 		return err;
 	/* It may have been leaving; then the name is free by now. */
-	if (nobody(tw_mrapi_dial(&again, "", proc)))
+	if (nobody(tw_mrapi_dial_slot(&again, proc)))
 		return ECONNREFUSED;
 	tw_fd_close(again);
 	return err;

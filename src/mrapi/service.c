@@ -36,7 +36,8 @@ static struct {
 	pthread_mutex_t mutex; /* guards conns */
 	struct tw_list conns;
 	pthread_t thread;
-	int epfd, listener, stopfd, kernel;
+	struct tw_sock_listener listener;
+	int epfd, stopfd, kernel;
 	bool starved; /* resources are short */
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .conns = {&service.conns, &service.conns}};
 
@@ -123,7 +124,7 @@ static void reclaim_dead(void)
 }
 
 /* 0, or the error if a resource is short. */
-static int accept_one(void)
+static int accept_at(int listener)
 {
 	struct conn *c = malloc(sizeof(*c));
 	pid_t pid;
@@ -131,7 +132,7 @@ static int accept_one(void)
 
 	if (!c)
 		return err;
-	fd = tw_fd_own(tw_sys_accept(service.listener, NULL, NULL, SOCK_CLOEXEC));
+	fd = tw_fd_own(tw_sys_accept(listener, NULL, NULL, SOCK_CLOEXEC));
 	if (fd >= 0 && tw_sock_peer(fd, &pid) == 0)
 		return add_conn(c, fd, UNKNOWN, 0);
 	err = fd < 0 ? errno : 0;
@@ -140,11 +141,26 @@ static int accept_one(void)
 	return err == EAGAIN || err == EINTR || err == ECONNABORTED ? 0 : err;
 }
 
-static void listen_for(uint32_t events)
+static int accept_one(void)
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < TW_SOCK_LISTENERS && !err; i++)
+		if (service.listener.fd[i] >= 0)
+			err = accept_at(service.listener.fd[i]);
+	return err;
+}
+
+/* 0 or an error. */
+static int listen_for(int op, uint32_t events)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = &service.listener};
 
-	tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_MOD, service.listener, &ev);
+	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
+		if (service.listener.fd[i] >= 0 &&
+		    tw_sys_epoll_ctl(service.epfd, op, service.listener.fd[i], &ev) < 0)
+			return errno;
+	return 0;
 }
 
 /* Stops polling the listener, which would be ready without end. */
@@ -152,7 +168,7 @@ static void run_short(int err)
 {
 	tw_log(TW_LOG_WARN, "mrapi: cannot accept a new member yet: %s", strerror(err));
 	service.starved = true;
-	listen_for(0);
+	listen_for(EPOLL_CTL_MOD, 0);
 }
 
 static int watch_all(void)
@@ -170,15 +186,17 @@ static int watch_all(void)
 
 static void try_again(void)
 {
-	struct pollfd p = {.fd = service.listener, .events = POLLIN};
+	struct pollfd p[TW_SOCK_LISTENERS];
 	int err = watch_all();
 
+	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
+		p[i] = (struct pollfd){.fd = service.listener.fd[i], .events = POLLIN};
 	reclaim_dead();
-	while (err == 0 && tw_sys_poll(&p, 1, 0) == 1)
+	while (err == 0 && tw_sys_poll(p, TW_SOCK_LISTENERS, 0) > 0)
 		err = accept_one();
 	service.starved = err;
 	if (!err)
-		listen_for(EPOLLIN);
+		listen_for(EPOLL_CTL_MOD, EPOLLIN);
 }
 
 static void send_segment(int fd)
@@ -263,21 +281,21 @@ bool tw_mrapi_service_kernel(int kernel)
 	return false;
 }
 
-int tw_mrapi_service_start(int listener)
+int tw_mrapi_service_start(const struct tw_sock_listener *listener)
 {
 	struct epoll_event stop = {.events = EPOLLIN, .data.ptr = &service.stopfd};
-	struct epoll_event join = {.events = EPOLLIN, .data.ptr = &service.listener};
 	int err = 0;
 
-	service.listener = listener;
+	service.listener = *listener;
 	service.starved = false;
 	service.kernel = -1;
 	service.epfd = tw_fd_own(tw_sys_epoll_create());
 	service.stopfd = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC));
 	if (service.epfd < 0 || service.stopfd < 0 ||
-	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
-	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, listener, &join) < 0)
+	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0)
 		err = errno;
+	if (!err)
+		err = listen_for(EPOLL_CTL_ADD, EPOLLIN);
 	if (!err)
 		err = tw_thread_start(&service.thread, run, NULL, "tagwire-mrapi");
 	if (err)
@@ -298,7 +316,7 @@ void tw_mrapi_service_close(void)
 {
 	while (!tw_list_empty(&service.conns))
 		drop_conn(tw_list_first(&service.conns, struct conn, link));
-	tw_fd_close(service.listener);
+	tw_sock_listen_end(&service.listener);
 	close_all();
 }
 

@@ -1,47 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shmem/sock.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/fds.h"
 #include "base/sys.h"
 
-void tw_sock_name(struct tw_sock_name *name, const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	memset(name, 0, sizeof(*name));
-	name->sa.sun_family = AF_UNIX;
-	va_start(args, format);
-	n = vsnprintf(name->sa.sun_path + 1, sizeof(name->sa.sun_path) - 1, format, args);
-	va_end(args);
-	name->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
-}
-
 int tw_sock_new(int flags)
 {
 	return tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
 }
 
-int tw_sock_listen(int fd, const struct tw_sock_name *name, int backlog)
-{
-	if (tw_sys_bind(fd, (const struct sockaddr *)&name->sa, name->len) < 0 ||
-	    tw_sys_listen(fd, backlog) < 0)
-		return errno;
-	return 0;
-}
-
-int tw_sock_connect(int fd, const struct tw_sock_name *name)
+int tw_sock_connect(int *fd, const struct sockaddr_un *sa, socklen_t len)
 {
 	pid_t pid;
+	int err = 0;
 
-	if (tw_sys_connect(fd, (const struct sockaddr *)&name->sa, name->len) < 0)
+	if (*fd < 0)
+		*fd = tw_sock_new(SOCK_NONBLOCK);
+	if (*fd < 0)
 		return errno;
-	return tw_sock_peer(fd, &pid);
+	if (tw_sys_connect(*fd, (const struct sockaddr *)sa, len) < 0)
+		err = errno == ENOENT ? ECONNREFUSED : errno;
+	if (!err)
+		err = tw_sock_peer(*fd, &pid);
+	if (!err || err == ECONNREFUSED)
+		return err;
+	tw_fd_close(*fd);
+	*fd = -1;
+	return err;
 }
 
 int tw_sock_peer(int fd, pid_t *pid)

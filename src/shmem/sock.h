@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets between the processes of one user on one host, and descriptors passed over them.
- * A name is abstract: gone with the process, and private to a network namespace. Anybody may
- * occupy one, so both sides check the other's user. Results are 0 or an error.
+ * Sockets between the processes of one user on one host, their names, and descriptors passed
+ * over them. A name is one within a network namespace and a job. Results are 0 or an error.
  */
 #ifndef TW_SOCK_H
 #define TW_SOCK_H
@@ -17,18 +16,46 @@
 
 #define TW_SOCK_FDS 2		      /* most descriptors of a message */
 #define TW_SOCK_FOREIGN EADDRNOTAVAIL /* the other side is another user's */
+#define TW_SOCK_FULL EBUSY	      /* so may this one be, whose queue is full */
 
 struct tw_sock_name {
-	struct sockaddr_un sa;
-	socklen_t len;
+	char text[40];
 };
 
+/* In a directory that is this user's alone, and abstract. -1: there is none. */
+enum { TW_SOCK_OWN, TW_SOCK_OPEN, TW_SOCK_LISTENERS };
+
+struct tw_sock_listener {
+	int fd[TW_SOCK_LISTENERS];
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+};
+
+/* names.c */
 void tw_sock_name(struct tw_sock_name *name, const char *format, ...) tw_printf(2, 3);
+/*
+ * At least one socket, non-blocking. EADDRINUSE: a process of this user has the name.
+ * TW_SOCK_FOREIGN: other users have it, and that was told.
+ */
+int tw_sock_listen(struct tw_sock_listener *l, const struct tw_sock_name *name, int backlog);
+/* Also after an error. */
+void tw_sock_listen_end(struct tw_sock_listener *l);
+/*
+ * The name is gone; the numbers of the descriptors stay in use, for copies of the other one.
+ * Async-signal-safe.
+ */
+void tw_sock_hide(struct tw_sock_listener *l, int other);
+/*
+ * Connects the socket, or a new one for -1, non-blocking. ECONNREFUSED: nobody has the name,
+ * and the socket can be used again; after any other error it is closed, and -1. EAGAIN: who has
+ * it has a full queue. TW_SOCK_FOREIGN, TW_SOCK_FULL: others have it, or may have.
+ */
+int tw_sock_dial(int *fd, const struct tw_sock_name *name);
+
+/* sock.c */
 /* With these flags, close-on-exec, ours to close (base/fds.h); -1 with errno. */
 int tw_sock_new(int flags);
-int tw_sock_listen(int fd, const struct tw_sock_name *name, int backlog);
-/* After ECONNREFUSED the socket is as it was. */
-int tw_sock_connect(int fd, const struct tw_sock_name *name);
+/* As tw_sock_dial(), to one address. */
+int tw_sock_connect(int *fd, const struct sockaddr_un *sa, socklen_t len);
 /* The process at the other end, if it belongs to this user; 0 when it cannot be named here. */
 int tw_sock_peer(int fd, pid_t *pid);
 

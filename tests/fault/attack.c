@@ -132,7 +132,7 @@ static void accept_it(struct attacker *a)
 	struct tw_shm_hello h = own_hello(a, TW_SHM_ACCEPT);
 	double end = twt_now() + ST_LONG;
 	struct raw r;
-	int listener;
+	struct tw_sock_listener listener;
 
 	if (tw_shm_listen(a->victim.nic, LISTEN_ID, &listener) != TW_OK)
 		st_fail("the id %d is taken", LISTEN_ID);
@@ -142,14 +142,14 @@ static void accept_it(struct attacker *a)
 	else if (chance(a, 40))
 		spoil(a, &h, sizeof(h), 1 + below(a, 3));
 	atomic_store(a->dial, LISTEN_ID + 1);
-	if (raw_accept(&r, listener, chance(a, 90) ? &h : NULL, 2000)) {
+	if (raw_accept(&r, listener.fd[TW_SOCK_OWN], chance(a, 90) ? &h : NULL, 2000)) {
 		a->accepts++;
 		if (h.kind == TW_SHM_ACCEPT)
 			attack_talk(a, &r);
 		else
 			raw_close(&r);
 	}
-	tw_fd_close(listener);
+	tw_sock_listen_end(&listener);
 	while (atomic_load(a->dial)) {
 		if (twt_now() > end)
 			st_fail("the victim's connect does not end");

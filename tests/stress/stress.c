@@ -401,7 +401,10 @@ void st_fds_list(void)
 	}
 }
 
-/* Whether a directory holds a name with the word in it. */
+/*
+ * Whether a directory holds a name with the word in it. Those of directories do not count: sockets
+ * that killed processes leave there are removed by others.
+ */
 static int holds(const char *path, const char *word, char *found, size_t len)
 {
 	DIR *dir = opendir(path);
@@ -410,7 +413,7 @@ static int holds(const char *path, const char *word, char *found, size_t len)
 	if (!dir)
 		return 0;
 	for (struct dirent *d; !n && (d = readdir(dir));)
-		if (strstr(d->d_name, word)) {
+		if (d->d_type != DT_DIR && strstr(d->d_name, word)) {
 			snprintf(found, len, "%s/%s", path, d->d_name);
 			n = 1;
 		}

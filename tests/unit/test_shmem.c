@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What processes need to share memory: sealed segments, and descriptors passed over a socket. */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/settings.h"
 #include "lib/twt.h"
 #include "shmem/sealed.h"
 #include "shmem/sock.h"
@@ -98,61 +103,251 @@ Test(shmem, limited)
 
 static void a_name(struct tw_sock_name *name, const char *what)
 {
-	tw_sock_name(name, "tagwire-test-%d-%s", (int)getpid(), what);
+	tw_sock_name(name, "test-%d-%s", (int)getpid(), what);
+}
+
+static int accept_at(const struct tw_sock_listener *l, int which)
+{
+	return accept4(l->fd[which], NULL, NULL, SOCK_CLOEXEC);
+}
+
+static int dial(const struct tw_sock_name *name)
+{
+	int fd = -1, err = tw_sock_dial(&fd, name);
+
+	tw_fd_close(fd);
+	return err;
 }
 
 Test(shmem, names)
 {
+	struct tw_sock_listener listener, second;
 	struct tw_sock_name name, other;
-	int listener = tw_sock_new(0), second = tw_sock_new(0), fd = tw_sock_new(0), accepted;
+	int fd = -1, accepted, again;
 	pid_t pid = 0;
 
 	a_name(&name, "one");
 	a_name(&other, "two");
-	cr_assert_eq(tw_sock_connect(fd, &name), ECONNREFUSED);
-	cr_assert_eq(tw_sock_listen(listener, &name, 1), 0);
-	cr_assert_eq(tw_sock_listen(second, &name, 1), EADDRINUSE);
-	cr_assert_eq(tw_sock_listen(second, &other, 1), 0);
-	cr_assert_eq(tw_sock_connect(fd, &name), 0, "as it was after a refusal");
-	accepted = accept(listener, NULL, NULL);
+	cr_assert_eq(tw_sock_dial(&fd, &name), ECONNREFUSED);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(tw_sock_listen(&listener, &name, 1), 0);
+	cr_assert_eq(tw_sock_listen(&second, &name, 1), EADDRINUSE);
+	cr_assert_eq(tw_sock_listen(&second, &other, 1), 0);
+	again = fd;
+	cr_assert_eq(tw_sock_dial(&fd, &name), 0);
+	cr_assert_eq(fd, again, "as it was after a refusal");
+	accepted = accept_at(&listener, TW_SOCK_OWN);
 	cr_assert_geq(accepted, 0);
 	cr_assert_eq(tw_sock_peer(accepted, &pid), 0);
 	cr_assert_eq(pid, getpid());
 	cr_assert_neq(tw_sock_peer(-1, &pid), 0);
 	cr_assert_neq(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
-	tw_fd_close(listener);
+	tw_sock_listen_end(&listener);
+	tw_sock_listen_end(&second);
 	tw_fd_close(fd);
-	fd = tw_sock_new(SOCK_NONBLOCK);
-	cr_assert_eq(tw_sock_connect(fd, &name), ECONNREFUSED, "gone with its socket");
+	cr_assert_eq(dial(&name), ECONNREFUSED, "gone with its socket");
+}
+
+/* The numbers stay, the name does not. */
+Test(shmem, hidden)
+{
+	struct tw_sock_listener l, next;
+	struct tw_sock_name name;
+	int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	a_name(&name, "hidden");
+	cr_assert_eq(tw_sock_listen(&l, &name, 1), 0);
+	tw_sock_hide(&l, other);
+	cr_assert_eq(dial(&name), ECONNREFUSED);
+	cr_assert_eq(tw_sock_listen(&next, &name, 1), 0);
+	tw_sock_listen_end(&l);
+	cr_assert_eq(dial(&name), 0, "it is the next one's");
+	tw_sock_listen_end(&next);
+}
+
+/* A directory that ends with the test, in which names are. */
+static char place[] = "/tmp/tagwire-test-XXXXXX";
+
+static void use_place(const char *what)
+{
+	cr_assert_not_null(mkdtemp(place));
+	snprintf(tw_settings.dir, sizeof(tw_settings.dir), "%s%s", place, what);
+}
+
+static unsigned files_in_place(void)
+{
+	DIR *d = opendir(tw_settings.dir);
+	unsigned n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n ? n - 2 : 0;
+}
+
+static void end_place(void)
+{
+	rmdir(tw_settings.dir);
+	rmdir(place);
+}
+
+static int is_killed(void *arg, int fd)
+{
+	struct tw_sock_listener l;
+	char c;
+	int err = tw_sock_listen(&l, arg, 1);
+
+	if (twt_put(fd, &err, sizeof(err)))
+		return 1;
+	return twt_get(fd, &c, 1);
+}
+
+/* What a killed process leaves is removed: the name that is wanted, and others as well. */
+Test(shmem, left_over)
+{
+	struct tw_sock_name name, other;
+	struct tw_sock_listener l;
+	struct twt_child child[2];
+	int err;
+
+	use_place("/names");
+	a_name(&name, "killed");
+	a_name(&other, "killed too");
+	for (int i = 0; i < 2; i++) {
+		twt_spawn_here(&child[i], is_killed, i ? &other : &name);
+		cr_assert_eq(twt_get(child[i].fd, &err, sizeof(err)), 0);
+		cr_assert_eq(err, 0);
+	}
+	cr_assert_eq(files_in_place(), 2);
+	cr_assert_eq(dial(&name), 0);
+	cr_assert_eq(tw_sock_listen(&l, &name, 1), EADDRINUSE);
+	for (int i = 0; i < 2; i++) {
+		kill(child[i].pid, SIGKILL);
+		twt_join(&child[i], TWT_LONG);
+	}
+	cr_assert_eq(dial(&name), ECONNREFUSED);
+	cr_assert_eq(tw_sock_listen(&l, &name, 1), 0);
+	cr_assert_eq(files_in_place(), 1);
+	cr_assert_eq(dial(&name), 0);
+	tw_sock_listen_end(&l);
+	cr_assert_eq(files_in_place(), 0);
+	end_place();
+}
+
+/* Processes that see other files, or whose directory somebody else could write to. */
+Test(shmem, no_place)
+{
+	struct tw_sock_listener l, next;
+	struct tw_sock_name name;
+
+	use_place("");
+	a_name(&name, "abstract");
+	cr_assert_eq(chmod(place, 0701), 0);
+	cr_assert_eq(tw_sock_listen(&l, &name, 1), 0);
+	cr_assert_eq(l.fd[TW_SOCK_OWN], -1);
+	cr_assert_eq(files_in_place(), 0);
+	cr_assert_eq(dial(&name), 0);
+	cr_assert_eq(chmod(place, 0700), 0);
+	close(accept_at(&l, TW_SOCK_OPEN));
+	cr_assert_eq(dial(&name), 0);
+	cr_assert_eq(dial(&name), 0);
+	cr_assert_eq(dial(&name), TW_SOCK_FULL, "it may be another user's");
+	close(accept_at(&l, TW_SOCK_OPEN));
+	close(accept_at(&l, TW_SOCK_OPEN));
+	cr_assert_eq(tw_sock_listen(&next, &name, 1), EADDRINUSE, "by its abstract name");
+	cr_assert_eq(files_in_place(), 0);
+	tw_sock_listen_end(&l);
+	end_place();
+}
+
+static void to_nobody(void)
+{
+	if (setresuid(65534, 65534, 65534) < 0)
+		_exit(9);
 }
 
 static int nobody_listens(void *arg, int fd)
 {
-	int listener = tw_sock_new(0);
-	char c = 0;
+	struct tw_sock_listener l;
+	int err;
+	char c;
 
-	if (setresuid(65534, 65534, 65534) < 0 || tw_sock_listen(listener, arg, 1) ||
-	    write(fd, &c, 1) != 1)
+	to_nobody();
+	err = tw_sock_listen(&l, arg, 1);
+	if (twt_put(fd, &err, sizeof(err)))
 		return 1;
-	return read(fd, &c, 1) == 1 ? 0 : 2;
+	twt_get(fd, &c, 1);
+	tw_sock_listen_end(&l);
+	return 0;
 }
 
-/* Somebody else's socket is refused, whoever connects. */
+/* Somebody else's socket is refused, and is not in the way. */
 Test(shmem, another_user)
 {
+	struct tw_sock_listener l;
 	struct tw_sock_name name;
 	struct twt_child child;
-	int fd = tw_sock_new(0);
-	char c;
+	int err;
 
 	if (geteuid() != 0)
 		cr_skip_test("only root becomes somebody else");
 	a_name(&name, "nobody");
 	twt_spawn_here(&child, nobody_listens, &name);
-	cr_assert_eq(read(child.fd, &c, 1), 1);
-	cr_assert_eq(tw_sock_connect(fd, &name), TW_SOCK_FOREIGN);
-	cr_assert_eq(write(child.fd, &c, 1), 1);
+	cr_assert_eq(twt_get(child.fd, &err, sizeof(err)), 0);
+	cr_assert_eq(err, 0);
+	cr_assert_eq(dial(&name), TW_SOCK_FOREIGN);
+	cr_assert_eq(tw_sock_listen(&l, &name, 1), 0);
+	cr_assert_eq(dial(&name), 0);
+	tw_sock_listen_end(&l);
+	shutdown(child.fd, SHUT_RDWR);
 	cr_assert_eq(twt_join(&child, TWT_LONG), 0);
+}
+
+/* A directory of that name that is another user's is not used, nor is a link to one. */
+Test(shmem, anothers_place)
+{
+	char path[sizeof(tw_settings.dir)];
+	struct tw_sock_listener l;
+	struct tw_sock_name name;
+
+	if (geteuid() != 0)
+		cr_skip_test("only root gives directories away");
+	use_place("/names");
+	a_name(&name, "one");
+	cr_assert_eq(mkdir(tw_settings.dir, 0700), 0);
+	cr_assert_eq(chown(tw_settings.dir, 65534, 65534), 0);
+	cr_assert_eq(tw_sock_listen(&l, &name, 1), 0);
+	cr_assert_eq(l.fd[TW_SOCK_OWN], -1);
+	tw_sock_listen_end(&l);
+	cr_assert_eq(chown(tw_settings.dir, 0, 0), 0);
+	snprintf(path, sizeof(path), "%s", tw_settings.dir);
+	snprintf(tw_settings.dir, sizeof(tw_settings.dir), "%s/link", place);
+	cr_assert_eq(symlink(path, tw_settings.dir), 0);
+	cr_assert_eq(tw_sock_listen(&l, &name, 1), 0);
+	cr_assert_eq(l.fd[TW_SOCK_OWN], -1);
+	tw_sock_listen_end(&l);
+	unlink(tw_settings.dir);
+	rmdir(path);
+	end_place();
+}
+
+/* Hosts that are network namespaces share directories, and no names. */
+Test(shmem, another_host)
+{
+	struct tw_sock_listener l, there;
+	struct tw_sock_name name;
+
+	a_name(&name, "host");
+	cr_assert_eq(tw_sock_listen(&l, &name, 1), 0);
+	if (unshare(CLONE_NEWNET) < 0) {
+		tw_sock_listen_end(&l);
+		cr_skip_test("no network namespaces: %s", strerror(errno));
+	}
+	cr_assert_eq(dial(&name), ECONNREFUSED);
+	cr_assert_eq(tw_sock_listen(&there, &name, 1), 0);
+	tw_sock_listen_end(&there);
+	tw_sock_listen_end(&l);
 }
 
 /* ------------------------------------------------------------- descriptors */

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where names of sockets lie. In the first of the places below that is this user's alone: there
+ * nobody else can make a name. The file remains after a process that was killed; whoever wants
+ * the name then removes it. And among the abstract names of the network namespace, for processes
+ * that see other files: there other users can take names, so both sides check each other's user,
+ * and who finds a name taken uses the next suffix if it has no place in a directory.
+ */
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/fds.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "base/sys.h"
+#include "base/thread.h"
+#include "shmem/sock.h"
+
+#define PLACES 3
+#define PREFIX "tagwire-" /* of every name */
+#define SUFFIXES 4
+#define LOCK_TRIES 1000 /* of a millisecond; then whoever has the lock is stopped */
+
+struct place {
+	char path[40 + sizeof(((struct sockaddr_un *)0)->sun_path)];
+	int fd;
+};
+
+void tw_sock_name(struct tw_sock_name *name, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(name->text, sizeof(name->text), format, args);
+	va_end(args);
+}
+
+/* ------------------------------------------------------------------ places */
+
+/* The same for every process of a user, whatever its environment. */
+static bool place_path(char *path, size_t size, unsigned i)
+{
+	unsigned user = (unsigned)tw_sys_euid();
+	int n = 0;
+
+	if (*tw_settings.dir)
+		n = i == 0 ? snprintf(path, size, "%s", tw_settings.dir) : 0;
+	else if (i == 0) /* which the system makes, where users log in */
+		n = snprintf(path, size, "/run/user/%u/tagwire", user);
+	else
+		n = snprintf(path, size, "%s/tagwire-%u", i == 1 ? "/dev/shm" : "/tmp", user);
+	return n > 0 && (size_t)n < size;
+}
+
+static bool place_open(struct place *p, unsigned i, bool make)
+{
+	struct stat st;
+
+	if (!place_path(p->path, sizeof(p->path), i))
+		return false;
+	if (make)
+		tw_sys_mkdir(p->path);
+	p->fd = tw_fd_own(tw_sys_open(p->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+	if (p->fd >= 0 && tw_sys_fstat(p->fd, &st) == 0 && st.st_uid == tw_sys_euid() &&
+	    !(st.st_mode & 077))
+		return true;
+	tw_fd_close(p->fd);
+	return false;
+}
+
+/* Against another process that finds the same name left over. */
+static void place_lock(const struct place *p)
+{
+	for (int i = 0; i < LOCK_TRIES && tw_sys_flock(p->fd, LOCK_EX | LOCK_NB) < 0; i++)
+		tw_sys_sleep_us(1000);
+}
+
+static void place_unlock(const struct place *p)
+{
+	tw_sys_flock(p->fd, LOCK_UN);
+}
+
+/* FNV-1a. */
+static uint64_t hash(uint64_t h, const char *text)
+{
+	for (; *text; text++)
+		h = (h ^ (uint8_t)*text) * 0x100000001b3ull;
+	return h;
+}
+
+/* A directory may be shared by network namespaces, which are hosts of their own. */
+static int address_in(struct sockaddr_un *sa, const struct place *p, const char *file)
+{
+	size_t size = sizeof(sa->sun_path);
+
+	*sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+	return (size_t)snprintf(sa->sun_path, size, "%s/%s", p->path, file) < size ? 0
+										   : ENAMETOOLONG;
+}
+
+static int own_address(struct sockaddr_un *sa, const struct place *p,
+		       const struct tw_sock_name *name)
+{
+	char space[64] = "", file[100];
+	uint64_t h;
+
+	tw_sys_readlink("/proc/self/ns/net", space, sizeof(space) - 1);
+	h = hash(hash(0xcbf29ce484222325ull, space), tw_settings.job);
+	snprintf(file, sizeof(file), PREFIX "%016llx-%s", (unsigned long long)h, name->text);
+	return address_in(sa, p, file);
+}
+
+static socklen_t open_address(struct sockaddr_un *sa, const struct tw_sock_name *name,
+			      unsigned suffix)
+{
+	int n;
+
+	*sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+	n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, PREFIX "%s-%s.%u", tw_settings.job,
+		     name->text, suffix);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+			   tw_min((size_t)n, sizeof(sa->sun_path) - 1));
+}
+
+/*
+ * Whether a process has the name. It learns nothing of the question: a socket of another type
+ * is refused, with another error than one that nobody has.
+ */
+static bool taken(int probe, const struct sockaddr_un *sa)
+{
+	return tw_sys_connect(probe, (const struct sockaddr *)sa, sizeof(*sa)) == 0 ||
+	       (errno != ECONNREFUSED && errno != ENOENT);
+}
+
+/* Removes what killed processes have left. Once: one that is wanted is removed anyway. */
+static void sweep(const struct place *p, int probe)
+{
+	static atomic_bool swept;
+	int state = tw_cancel_hold();
+	DIR *d = atomic_exchange(&swept, true) ? NULL : opendir(p->path);
+	const struct dirent *e;
+	struct sockaddr_un sa;
+
+	while (d && (e = readdir(d)))
+		if (e->d_type == DT_SOCK && !strncmp(e->d_name, PREFIX, strlen(PREFIX)) &&
+		    address_in(&sa, p, e->d_name) == 0 && !taken(probe, &sa))
+			tw_sys_unlink(sa.sun_path);
+	if (d)
+		closedir(d);
+	tw_cancel_restore(state);
+}
+
+/* --------------------------------------------------------------- listening */
+
+static int listen_at(int *out, const struct sockaddr_un *sa, socklen_t len, int backlog)
+{
+	int fd = tw_sock_new(SOCK_NONBLOCK), err;
+
+	if (fd < 0)
+		return errno;
+	if (tw_sys_bind(fd, (const struct sockaddr *)sa, len) == 0 &&
+	    tw_sys_listen(fd, backlog) == 0) {
+		*out = fd;
+		return 0;
+	}
+	err = errno;
+	tw_fd_close(fd);
+	return err;
+}
+
+/* EADDRINUSE: a process has the name there. */
+static int listen_in(struct tw_sock_listener *l, const struct place *p,
+		     const struct tw_sock_name *name, int probe, int backlog)
+{
+	struct sockaddr_un sa;
+	int err = own_address(&sa, p, name);
+
+	if (err)
+		return err;
+	if (taken(probe, &sa))
+		return EADDRINUSE;
+	if (l->fd[TW_SOCK_OWN] >= 0)
+		return 0;
+	sweep(p, probe);
+	tw_sys_unlink(sa.sun_path);
+	err = listen_at(&l->fd[TW_SOCK_OWN], &sa, sizeof(sa), backlog);
+	if (!err)
+		memcpy(l->path, sa.sun_path, sizeof(l->path));
+	return err;
+}
+
+/* In the first place where that is possible. In none may another process have the name. */
+static int listen_own(struct tw_sock_listener *l, const struct tw_sock_name *name, int backlog)
+{
+	int probe = tw_fd_own(tw_sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	int err = probe < 0 ? errno : 0;
+
+	for (unsigned i = 0; i < PLACES && !err; i++) {
+		struct place p;
+
+		if (!place_open(&p, i, l->fd[TW_SOCK_OWN] < 0))
+			continue;
+		place_lock(&p);
+		err = listen_in(l, &p, name, probe, backlog);
+		place_unlock(&p);
+		tw_fd_close(p.fd);
+		if (err != EADDRINUSE && err != EMFILE && err != ENFILE && err != ENOMEM)
+			err = 0;
+	}
+	tw_fd_close(probe);
+	if (!err && l->fd[TW_SOCK_OWN] < 0 && *tw_settings.dir)
+		tw_log(TW_LOG_ERROR,
+		       "TAGWIRE_DIR=%s is not used: it must be this user's alone (mode 700), and "
+		       "at "
+		       "most 48 bytes long",
+		       tw_settings.dir);
+	return err;
+}
+
+static int connect_open(int *fd, const struct tw_sock_name *name, unsigned suffix)
+{
+	struct sockaddr_un sa;
+	socklen_t len = open_address(&sa, name, suffix);
+
+	return tw_sock_connect(fd, &sa, len);
+}
+
+/* EADDRINUSE: a process of this user has the name. TW_SOCK_FOREIGN: others have all of them. */
+static int listen_open(struct tw_sock_listener *l, const struct tw_sock_name *name, int backlog)
+{
+	unsigned n = l->fd[TW_SOCK_OWN] >= 0 ? 1 : SUFFIXES;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct sockaddr_un sa;
+		socklen_t len = open_address(&sa, name, i);
+		int err = listen_at(&l->fd[TW_SOCK_OPEN], &sa, len, backlog), other = -1;
+
+		if (err != EADDRINUSE)
+			return err;
+		err = connect_open(&other, name, i);
+		tw_fd_close(other);
+		/* A full queue does not say whose it is. */
+		if (err == 0 || (err == EAGAIN && l->fd[TW_SOCK_OWN] < 0))
+			return EADDRINUSE;
+	}
+	return TW_SOCK_FOREIGN;
+}
+
+int tw_sock_listen(struct tw_sock_listener *l, const struct tw_sock_name *name, int backlog)
+{
+	int err;
+
+	*l = (struct tw_sock_listener){{-1, -1}, ""};
+	err = listen_own(l, name, backlog);
+	if (!err)
+		err = listen_open(l, name, backlog);
+	if (err == TW_SOCK_FOREIGN && l->fd[TW_SOCK_OWN] >= 0) {
+		tw_log(TW_LOG_INFO,
+		       "the name %s is another user's: processes that do not see %s do not find it",
+		       name->text, l->path);
+		return 0;
+	}
+	if (err == TW_SOCK_FOREIGN)
+		tw_log(TW_LOG_ERROR,
+		       "the name %s is another user's, and no directory is this user's alone: set "
+		       "TAGWIRE_DIR",
+		       name->text);
+	if (err)
+		tw_sock_listen_end(l);
+	return err;
+}
+
+void tw_sock_hide(struct tw_sock_listener *l, int other)
+{
+	if (*l->path)
+		tw_sys_unlink(l->path);
+	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
+		if (l->fd[i] >= 0)
+			tw_fd_own(tw_sys_dup3(other, l->fd[i], O_CLOEXEC));
+	*l->path = 0;
+}
+
+void tw_sock_listen_end(struct tw_sock_listener *l)
+{
+	if (*l->path)
+		tw_sys_unlink(l->path);
+	*l->path = 0;
+	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++) {
+		tw_fd_close(l->fd[i]);
+		l->fd[i] = -1;
+	}
+}
+
+/* ----------------------------------------------------------------- calling */
+
+static int dial_own(int *fd, const struct tw_sock_name *name)
+{
+	int err = ECONNREFUSED;
+
+	for (unsigned i = 0; i < PLACES && err == ECONNREFUSED; i++) {
+		struct sockaddr_un sa;
+		struct place p;
+
+		if (!place_open(&p, i, false))
+			continue;
+		if (own_address(&sa, &p, name) == 0)
+			err = tw_sock_connect(fd, &sa, sizeof(sa));
+		tw_fd_close(p.fd);
+	}
+	return err;
+}
+
+int tw_sock_dial(int *fd, const struct tw_sock_name *name)
+{
+	int err = dial_own(fd, name), found = ECONNREFUSED;
+
+	if (err != ECONNREFUSED)
+		return err;
+	for (unsigned i = 0; i < SUFFIXES; i++) {
+		err = connect_open(fd, name, i);
+		if (err == EAGAIN)
+			err = TW_SOCK_FULL;
+		if (err != ECONNREFUSED && err != TW_SOCK_FOREIGN && err != TW_SOCK_FULL)
+			return err;
+		if (err != ECONNREFUSED && found != TW_SOCK_FULL)
+			found = err;
+	}
+	return found;
+}
