@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The boards of hosts: QUERY in place of CONNECT, and its reply BOARDS, after the same proof
- * (doc/handshake.md). The caller has no endpoint and waits.
+ * (doc/handshake.md). The caller has no endpoint and waits. The first answer counts.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,8 +14,28 @@
 #include "base/sys.h"
 #include "providers/net/session.h"
 
-#define REACH_MS 1000 /* until its system has answered */
-#define STRANGERS 8   /* without the key, at one port, before the next one is asked */
+#define REACH_US 1000000 /* until its system has answered */
+#define SILENT_US 200000 /* without an answer, before another one is asked as well */
+#define STRANGERS 8	 /* without the key, at one port, before it is given up */
+#define MOST 32		 /* asked at once */
+
+/* One that is asked. */
+struct asked {
+	struct tw_net_link l;
+	unsigned port; /* the number of the try */
+	uint64_t since;
+	enum { REACHING, GREETING, PROVING, ASKING } step;
+};
+
+/* Everybody who may answer is asked at once: some may be stopped, or other programs. */
+struct query {
+	const struct sockaddr_storage *to;
+	struct asked *of[MOST];
+	unsigned n;
+	unsigned tries[TW_NET_PORTS];
+	enum tw_err err;    /* why nobody has answered */
+	uint64_t next, end; /* when more are asked, and nobody any more */
+};
 
 static int ms_until(uint64_t end)
 {
@@ -24,128 +44,201 @@ static int ms_until(uint64_t end)
 	return now < end ? (int)((end - now) / tw_clock_per_us / 1000) + 1 : 0;
 }
 
-static bool wait_for(int fd, short events, uint64_t end)
+static void asked_end(struct query *q, unsigned i)
 {
-	struct pollfd p = {.fd = fd, .events = events};
-	int n;
+	struct asked *a = q->of[i];
 
-	do
-		n = tw_sys_poll(&p, 1, ms_until(end));
-	while (n < 0 && errno == EINTR);
-	return n == 1;
+	tw_net_proof_end(&a->l);
+	tw_fd_close(a->l.sock);
+	free(a);
+	q->of[i] = q->of[--q->n];
 }
 
-static enum tw_err reach(int fd, const struct sockaddr_storage *to)
+/* One more at a port. The user's processes share it, and one of another job may answer. */
+static void ask_at(struct query *q, unsigned port)
+{
+	struct sockaddr_storage to = *q->to;
+	struct asked *a;
+
+	if (q->n == MOST || q->tries[port] == STRANGERS * TW_NET_KEYS)
+		return;
+	a = calloc(1, sizeof(*a));
+	if (!a) {
+		q->err = TW_ENOMEM;
+		return;
+	}
+	a->l.state = TW_NET_NEW;
+	a->l.channel = TW_NET_DIALING;
+	a->l.proof.key = q->tries[port]++ % TW_NET_KEYS;
+	a->l.sock = tw_net_socket(to.ss_family);
+	a->port = port;
+	a->since = tw_clock();
+	q->of[q->n++] = a;
+	tw_inet_set_port(&to, tw_net_names_port(port));
+	if (a->l.sock >= 0 &&
+	    (tw_sys_connect(a->l.sock, (struct sockaddr *)&to, tw_inet_len(&to)) == 0 ||
+	     errno == EINPROGRESS))
+		return;
+	if (a->l.sock < 0)
+		q->err = TW_ENOMEM;
+	else if (errno != ECONNREFUSED)
+		q->err = TW_EUNREACH;
+	asked_end(q, q->n - 1);
+}
+
+static enum tw_err reached(struct tw_net_link *l)
 {
 	int error = 0;
 	socklen_t len = sizeof(error);
 
-	if (tw_sys_connect(fd, (const struct sockaddr *)to, tw_inet_len(to)) < 0)
-		error = errno;
-	if (error == EINPROGRESS) {
-		if (!wait_for(fd, POLLOUT, tw_clock() + tw_clock_us(1000 * REACH_MS)))
-			return TW_ETIMEDOUT;
-		tw_sys_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
-	}
-	if (error == 0)
-		return TW_OK;
-	return error == ECONNREFUSED ? TW_ECLOSED : TW_EUNREACH;
+	tw_sys_getsockopt(l->sock, SOL_SOCKET, SO_ERROR, &error, &len);
+	if (error)
+		return error == ECONNREFUSED ? TW_ECLOSED : TW_EUNREACH;
+	l->channel = TW_NET_HELLO;
+	return tw_net_hello_send(l);
 }
 
-static bool receive(struct tw_net_link *l, void *buf, size_t len, uint64_t end)
+/* The whole of what is awaited, or TW_AGAIN. */
+static enum tw_err receive(struct tw_net_link *l)
 {
-	size_t have = 0;
+	while (l->in_len < tw_net_awaited(l)) {
+		ssize_t n =
+			tw_net_recv(l, (char *)&l->in + l->in_len, tw_net_awaited(l) - l->in_len);
 
-	while (have < len && wait_for(l->sock, POLLIN, end)) {
-		ssize_t n = tw_net_recv(l, (char *)buf + have, len - have);
-
-		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-			break;
-		have += n > 0 ? (size_t)n : 0;
-	}
-	return have == len;
-}
-
-/* Until the other side has proved itself. */
-static enum tw_err greet(struct tw_net_link *l, uint64_t end)
-{
-	struct tw_net_hello hello;
-	enum tw_err err = tw_net_hello_send(l);
-
-	if (err == TW_OK)
-		err = receive(l, &hello, sizeof(hello), end) ? tw_net_hello_take(l, &hello)
-							     : TW_ELOST;
-	if (err != TW_OK)
-		return err;
-	while ((err = tw_net_shake(l)) == TW_AGAIN)
-		if (!wait_for(l->sock, POLLIN, end))
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return TW_AGAIN;
+		if (n <= 0)
 			return TW_ELOST;
-	return err;
+		l->in_len += (uint32_t)n;
+	}
+	l->in_len = 0;
+	return TW_OK;
 }
 
-/* The whole conversation, by the first key from that one on. */
-static enum tw_err converse(int fd, unsigned key, struct tw_net_ctrl *reply)
+static enum tw_err put_question(struct tw_net_link *l)
 {
-	uint64_t end = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
-	struct tw_net_link l = {.state = TW_NET_NEW, .sock = fd, .proof = {.key = key}};
 	struct tw_net_ctrl t = {
 		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .type = TW_NET_QUERY};
-	enum tw_err err = greet(&l, end);
 
-	if (err == TW_OK) {
-		l.channel = TW_NET_OPEN;
-		if (!tw_net_sock_write(&l, &t) || !receive(&l, reply, sizeof(*reply), end) ||
-		    reply->magic != TW_NET_MAGIC || reply->type != TW_NET_BOARDS)
-			err = TW_ELOST;
-	}
-	tw_net_proof_end(&l);
-	return err;
+	l->channel = TW_NET_OPEN;
+	return tw_net_sock_write(l, &t) ? TW_OK : TW_ELOST;
 }
 
-static enum tw_err ask_at(const struct sockaddr_storage *to, unsigned key,
-			  struct tw_net_ctrl *reply)
+/* The next step of the conversation: TW_OK after the last one. TW_EPERM: it has not the key. */
+static enum tw_err converse(struct asked *a)
 {
-	int fd = tw_net_socket(to->ss_family);
+	struct tw_net_link *l = &a->l;
 	enum tw_err err;
 
-	if (fd < 0)
-		return TW_ENOMEM;
-	err = reach(fd, to);
-	if (err == TW_OK) {
-		err = converse(fd, key, reply);
-		if (err != TW_OK && err != TW_EPERM)
-			err = TW_ECLOSED;
+	switch (a->step) {
+	case REACHING:
+		err = reached(l);
+		break;
+	case GREETING:
+		err = receive(l);
+		if (err == TW_AGAIN)
+			return err;
+		if (err == TW_OK)
+			err = tw_net_hello_take(l, &l->in.hello);
+		/* It has no room. */
+		err = err == TW_AGAIN ? TW_ELOST : err;
+		break;
+	case PROVING:
+		err = tw_net_shake(l);
+		if (err == TW_OK)
+			err = put_question(l);
+		break;
+	default:
+		err = receive(l);
+		if (err != TW_OK)
+			return err;
+		return l->in.ctrl.magic == TW_NET_MAGIC && l->in.ctrl.type == TW_NET_BOARDS
+			       ? TW_OK
+			       : TW_ELOST;
 	}
-	tw_fd_close(fd);
-	return err;
+	if (err != TW_OK)
+		return err;
+	a->step++;
+	return converse(a);
 }
 
-/* The user's processes share the port, and one of another job may answer. */
-static enum tw_err ask(const struct sockaddr_storage *to, struct tw_net_ctrl *reply)
+/* Goes on with those that have answered something. */
+static bool go_on(struct query *q, const struct pollfd *p, struct tw_host_boards *boards)
 {
-	enum tw_err err = TW_EPERM;
+	/* From the last one on: others take the places of those that end. */
+	for (unsigned i = q->n; i-- > 0;) {
+		struct asked *a = q->of[i];
+		enum tw_err err = p[i].revents ? converse(a) : TW_AGAIN;
+		unsigned port = a->port;
 
-	for (unsigned i = 0; i < STRANGERS * TW_NET_KEYS && err == TW_EPERM; i++)
-		err = ask_at(to, i % TW_NET_KEYS, reply);
-	return err == TW_EPERM ? TW_ECLOSED : err;
+		if (a->step == REACHING && err == TW_AGAIN &&
+		    tw_clock() - a->since >= tw_clock_us(REACH_US))
+			err = TW_ETIMEDOUT;
+		if (err == TW_AGAIN)
+			continue;
+		if (err == TW_OK) {
+			*boards = a->l.in.ctrl.boards;
+			return true;
+		}
+		if (a->step == REACHING && err != TW_ECLOSED)
+			q->err = err;
+		asked_end(q, i);
+		if (err == TW_EPERM)
+			ask_at(q, port);
+	}
+	return false;
+}
+
+/* Where nobody has said anything for a while others may. */
+static void ask_more(struct query *q)
+{
+	bool silent[TW_NET_PORTS] = {false};
+
+	for (unsigned i = 0; i < q->n; i++)
+		silent[q->of[i]->port] |= q->of[i]->step > REACHING;
+	for (unsigned i = 0; i < TW_NET_PORTS; i++)
+		if (silent[i])
+			ask_at(q, i);
+	q->next = tw_clock() + tw_clock_us(SILENT_US);
+}
+
+static bool ask_all(struct query *q, struct tw_host_boards *boards)
+{
+	struct pollfd p[MOST];
+	uint64_t now;
+
+	for (unsigned i = 0; i < TW_NET_PORTS; i++)
+		ask_at(q, i);
+	while (q->n && (now = tw_clock()) < q->end) {
+		if (q->next <= now)
+			ask_more(q);
+		for (unsigned i = 0; i < q->n; i++)
+			p[i] = (struct pollfd){.fd = q->of[i]->l.sock,
+					       .events = q->of[i]->step == REACHING ? POLLOUT
+										    : POLLIN};
+		if (tw_sys_poll(p, q->n, ms_until(tw_min(q->next, q->end))) < 0)
+			continue;
+		if (go_on(q, p, boards))
+			return true;
+	}
+	return false;
 }
 
 enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_boards *boards)
 {
-	struct sockaddr_storage to = *at;
-	enum tw_err err = TW_ECLOSED;
-	struct tw_net_ctrl reply;
+	uint64_t now = tw_clock();
+	struct query q = {.to = at,
+			  .err = TW_ECLOSED,
+			  .next = now + tw_clock_us(SILENT_US),
+			  .end = now + tw_clock_us(1000ull * tw_settings.connect_timeout)};
 
 	if (!tw_driver_any(tw_settings.providers) || !tw_net_auth())
 		return TW_EPERM;
-	for (unsigned i = 0; i < TW_NET_PORTS && err == TW_ECLOSED; i++) {
-		tw_inet_set_port(&to, tw_net_names_port(i));
-		err = ask(&to, &reply);
-	}
-	if (err != TW_OK)
-		return err;
-	*boards = reply.boards;
-	return TW_OK;
+	if (ask_all(&q, boards))
+		q.err = TW_OK;
+	while (q.n)
+		asked_end(&q, q.n - 1);
+	return q.err;
 }
 
 void tw_net_describe(struct tw_net_link *l, const struct tw_net_ctrl *query)
