@@ -38,6 +38,13 @@ bool tw_net_adapter_watch(struct tw_net_adapter *a)
 	return false;
 }
 
+static uint64_t called(void *owner)
+{
+	const struct tw_net_adapter *a = owner;
+
+	return tw_net_in(a->ep, 1000ull * tw_settings.connect_timeout);
+}
+
 void tw_net_adapters_load(struct tw_net_ep *ep)
 {
 	const struct tw_driver *list[TW_NET_DRIVERS];
@@ -70,6 +77,7 @@ bool tw_net_adapter_open(struct tw_net_adapter *a)
 				    .packet_get = tw_net_packet_ready,
 				    .packets_back = tw_net_packets_back,
 				    .packet = tw_net_packet,
+				    .called = called,
 				    .failed = tw_net_failed,
 				    .ended = tw_net_ended,
 				    .broken = tw_net_broken};
@@ -99,6 +107,19 @@ void tw_net_adapters_open(struct tw_net_ep *ep)
 	tw_net_adapters_load(ep);
 	while (i < ep->nadapters && !tw_net_adapter_open(&ep->adapters[i]))
 		i++;
+}
+
+uint64_t tw_net_adapters_expire(struct tw_net_ep *ep, uint64_t now)
+{
+	uint64_t next = 0;
+
+	for (unsigned i = 0; i < ep->nadapters; i++) {
+		const struct tw_net_adapter *a = &ep->adapters[i];
+
+		if (a->instance && a->driver->expire)
+			next = tw_net_earlier(next, a->driver->expire(a->instance, now));
+	}
+	return next;
 }
 
 static void close_adapter(struct tw_net_adapter *a)

@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "base/settings.h"
 
-#define TW_DRIVER_VERSION 9 /* of this contract: another is not loaded */
+#define TW_DRIVER_VERSION 10 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 #define TW_DRIVER_TOKEN 16
@@ -102,6 +102,11 @@ struct tw_driver_host {
 	 * offer it again at the next progress(), and no other packet before it.
 	 */
 	bool (*packet)(void *owner, const void *data, uint32_t len);
+	/*
+	 * Somebody has called and does not know the tokens yet: until when this may be so, for
+	 * expire(), which is called then.
+	 */
+	uint64_t (*called)(void *owner);
 	/* A packet that send() took did not get through. */
 	void (*failed)(void *owner, struct tw_net_packet *p);
 	/* A transfer of rma() is over; TW_ELOST when it may be tried again. Calls nothing back. */
@@ -181,6 +186,8 @@ struct tw_driver {
 
 	/* Makes the upcalls that are due; how many. */
 	unsigned (*progress)(void *instance);
+	/* Hangs up on callers that are late; when to call it next, or 0. NULL: it has none. */
+	uint64_t (*expire)(void *instance, uint64_t now);
 	bool polled_cheaply; /* mostly without a system call: called at every poll */
 	/* From now on fd() becomes readable. True: something is there already. */
 	bool (*arm)(void *instance);

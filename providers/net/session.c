@@ -169,6 +169,7 @@ again:
 		if (l->state == TW_NET_DEAD)
 			goto again;
 	}
+	next = tw_net_earlier(next, tw_net_adapters_expire(ep, now));
 	return tw_net_earlier(next, expire_unwatched(ep, now));
 }
 

@@ -280,6 +280,8 @@ void tw_net_adapters_load(struct tw_net_ep *ep);
 /* Opens the one to be offered first: takes time, better before connecting. */
 void tw_net_adapters_open(struct tw_net_ep *ep);
 void tw_net_adapters_close(struct tw_net_ep *ep);
+/* Ends what is late; when to call it next, or 0. */
+uint64_t tw_net_adapters_expire(struct tw_net_ep *ep, uint64_t now);
 /* Closes a driver so that it uses no memory; its links resume. */
 void tw_net_adapter_reset(struct tw_net_adapter *a);
 void tw_net_adapter_unwatch(struct tw_net_adapter *a);

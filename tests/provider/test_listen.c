@@ -12,6 +12,7 @@
 #include "base/inet.h"
 #include "provider/pair.h"
 #include "providers/net/session.h"
+#include "providers/net/tcp/tcp.h"
 
 #define TURNED_AWAY 9 /* times: once more than a port may hang up without a word */
 
@@ -112,6 +113,32 @@ Test(listen, caller_comes_again, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(fake_open(p->b, p->ops, 2), TW_OK);
 	UNTIL(p, peer->state != FAKE_NEW);
 	cr_assert_eq(peer->state, FAKE_UP, "%d", peer->why);
+	pair_close(p);
+}
+
+/* Callers at the data port that prove nothing have as much time as those at the other one. */
+Test(listen, silent_at_the_data_port, .timeout = TWT_TIMEOUT)
+{
+	static const struct traits tcp = {"tcp", OTHERS | BREAKS};
+	const struct tw_net_ep *b;
+	const struct tw_tcp *t;
+	struct pair *p;
+	char byte;
+	int fds[3];
+
+	setenv("TAGWIRE_CONNECT_TIMEOUT", "500", 1);
+	p = pair_connected(&tcp);
+	b = p->b->instance;
+	t = b->adapters[0].instance;
+	for (unsigned i = 0; i < tw_countof(fds); i++)
+		fds[i] = call(&t->boards[0].addr);
+	UNTIL(p, t->ncallers == tw_countof(fds));
+	for (unsigned i = 0; i < tw_countof(fds); i++) {
+		UNTIL(p, readable(fds[i]));
+		cr_assert_leq(recv(fds[i], &byte, 1, 0), 0, "it hangs up");
+		close(fds[i]);
+	}
+	pair_check(p);
 	pair_close(p);
 }
 

@@ -52,6 +52,8 @@ static void on_broken(void *owner, void *which)
 	breaks += which == path;
 }
 
+static uint64_t (*called)(void *) = lone_called;
+
 static void victim_opens(void)
 {
 	const struct tw_driver *list[TW_NET_DRIVERS];
@@ -67,6 +69,7 @@ static void victim_opens(void)
 	host.packet = on_packet;
 	host.ended = on_ended;
 	host.broken = on_broken;
+	host.called = called;
 	cr_assert_eq(tcp->open(&host, &instance, &caps), TW_OK);
 	cr_assert_eq(tcp->path_new(instance, NULL, &tokens, &a, &path), TW_OK);
 	memcpy(&victim, a.bytes, sizeof(victim));
@@ -190,6 +193,40 @@ Test(tcp, strangers, .timeout = TWT_TIMEOUT)
 	hello(fds[0]);
 	UNTIL(hung_up(fds[0]));
 	say_packet(fd, "third");
+	tcp->close(instance);
+}
+
+static uint64_t on_called(void *owner)
+{
+	static uint64_t until;
+
+	(void)owner;
+	return until += 1000;
+}
+
+/* Who has not said the tokens by then is hung up on, in turn. */
+Test(tcp, late_callers, .timeout = TWT_TIMEOUT)
+{
+	const struct tw_tcp *t;
+	int fds[3];
+
+	called = on_called;
+	victim_opens();
+	t = instance;
+	bind_path();
+	for (unsigned i = 0; i < 3; i++) {
+		fds[i] = call();
+		UNTIL(t->ncallers == i + 1);
+	}
+	cr_assert_eq(tcp->expire(instance, 999), 1000u);
+	cr_assert_not(hung_up(fds[0]));
+	cr_assert_eq(tcp->expire(instance, 2000), 3000u);
+	UNTIL(hung_up(fds[0]) && hung_up(fds[1]));
+	cr_assert_not(hung_up(fds[2]));
+	hello(fds[2]);
+	say_packet(fds[2], "in time");
+	cr_assert_eq(tcp->expire(instance, 9000), 0u);
+	say_packet(fds[2], "and stays");
 	tcp->close(instance);
 }
 

@@ -226,6 +226,7 @@ static void accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 		c->what = TW_TCP_CALLER;
 		c->t = t;
 		c->fd = fd;
+		c->until = t->host.called(t->host.owner);
 		tw_list_add_tail(&t->callers, &c->node);
 		t->ncallers++;
 	}
@@ -241,6 +242,20 @@ void tw_tcp_accept(struct tw_tcp *t)
 {
 	for (unsigned i = 0; i < t->nboards; i++)
 		accept_at(t, &t->boards[i]);
+}
+
+uint64_t tw_tcp_expire(void *instance, uint64_t now)
+{
+	struct tw_tcp *t = instance;
+
+	while (!tw_list_empty(&t->callers)) {
+		struct tw_tcp_caller *c = tw_list_first(&t->callers, struct tw_tcp_caller, node);
+
+		if (c->until > now)
+			return c->until;
+		tw_tcp_caller_free(t, c);
+	}
+	return 0;
 }
 
 /* In as much time, however many bytes of them are right. */

@@ -224,4 +224,5 @@ const struct tw_driver tw_driver_tcp = {
 	.mem_dereg = tw_tcp_mem_dereg,
 	.progress = do_progress,
 	.arm = do_arm,
+	.expire = tw_tcp_expire,
 };

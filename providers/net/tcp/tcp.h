@@ -149,6 +149,7 @@ struct tw_tcp_caller {
 	struct tw_tcp *t;
 	struct tw_list node;
 	int fd;
+	uint64_t until; /* a tick */
 	size_t len;
 	struct tw_tcp_hello hello;
 };
@@ -186,6 +187,7 @@ void tw_tcp_path_shut(struct tw_tcp_path *p);
 /* Once connected: chooses options by the round-trip time. */
 void tw_tcp_tune(struct tw_tcp_path *p);
 void tw_tcp_accept(struct tw_tcp *t);
+uint64_t tw_tcp_expire(void *instance, uint64_t now);
 void tw_tcp_read_hello(struct tw_tcp_caller *c);
 void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c);
 int tw_tcp_watch(struct tw_tcp *t, int op, int fd, uint32_t events, void *what);
