@@ -81,6 +81,7 @@ bool tw_net_adapter_open(struct tw_net_adapter *a)
 				    .failed = tw_net_failed,
 				    .ended = tw_net_ended,
 				    .broken = tw_net_broken};
+	enum tw_err err;
 	uint64_t now;
 
 	if (a->instance)
@@ -88,7 +89,11 @@ bool tw_net_adapter_open(struct tw_net_adapter *a)
 	now = tw_clock();
 	if (a->absent > now || host->up->locate(host, host->self.nic_id, &to.board) != TW_OK)
 		return false;
-	if (!tw_driver_usable(a->driver) || a->driver->open(&to, &a->instance, &a->caps) != TW_OK) {
+	err = TW_EUNREACH;
+	if (tw_driver_usable(a->driver))
+		err = a->driver->open(&to, &a->instance, &a->caps);
+	a->short_of = err == TW_ENOMEM;
+	if (err != TW_OK) {
 		a->instance = NULL;
 		a->absent = now + tw_clock_us(TW_NET_ABSENT_US);
 		return false;
@@ -98,6 +103,14 @@ bool tw_net_adapter_open(struct tw_net_adapter *a)
 	watch(a, EPOLL_CTL_ADD, 0);
 	tw_net_adapter_unwatch(a);
 	return true;
+}
+
+bool tw_net_adapters_short(const struct tw_net_ep *ep)
+{
+	for (unsigned i = 0; i < ep->nadapters; i++)
+		if (!ep->adapters[i].instance && ep->adapters[i].short_of)
+			return true;
+	return false;
 }
 
 void tw_net_adapters_open(struct tw_net_ep *ep)

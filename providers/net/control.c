@@ -124,7 +124,10 @@ void tw_net_ctrl_begin(struct tw_net_link *l)
 	}
 	fill(l, &t, TW_NET_CONNECT);
 	tw_net_offer(l, l->first, &t);
-	put(l, &t);
+	if (!t.noffers && tw_net_adapters_short(l->ep))
+		tw_net_link_fail(l, TW_ENOMEM);
+	else
+		put(l, &t);
 }
 
 void tw_net_resume(struct tw_net_link *l, struct tw_net_path *p)

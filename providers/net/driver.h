@@ -134,8 +134,8 @@ struct tw_driver {
 	/* Of the driver's struct for a packet; a multiple of 8. */
 	size_t packet_size;
 	/*
-	 * TW_EUNREACH: not available here. May take a while, once. Sets *instance and
-	 * max_packet before it asks for packets.
+	 * TW_EUNREACH: not available here; TW_ENOMEM: no descriptor or memory, which was told.
+	 * May take a while, once. Sets *instance and max_packet before it asks for packets.
 	 */
 	enum tw_err (*open)(const struct tw_driver_host *host, void **instance,
 			    struct tw_driver_caps *caps);
@@ -154,7 +154,10 @@ struct tw_driver {
 	enum tw_err (*path_new)(void *instance, const struct sockaddr_storage *board,
 				const struct tw_driver_tokens *tokens,
 				struct tw_driver_address *mine, void **path);
-	/* Connects it to the other's address. TW_EPROTO if that is malformed, TW_ENOMEM. */
+	/*
+	 * Connects it to the other's address. TW_EPROTO if that is malformed; TW_ENOMEM: as
+	 * open(), also for a connection that the other side is to make.
+	 */
 	enum tw_err (*path_bind)(void *path, const struct tw_driver_address *other);
 	/*
 	 * Whether the other host has not answered what was sent along the path again and

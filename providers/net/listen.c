@@ -142,8 +142,7 @@ static bool somebody_waits(const struct tw_net_listener *at)
 	return tw_sys_poll(&p, 1, 0) == 1;
 }
 
-/* The caller waits, and is not told what for. */
-static void short_of(struct tw_net_ep *ep)
+void tw_net_short(struct tw_net_ep *ep)
 {
 	if (!ep->told)
 		tw_log(TW_LOG_ERROR, "endpoint %u: no descriptor for a connection: %s",
@@ -187,7 +186,8 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 		else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 			return;
 		else {
-			short_of(ep);
+			/* The caller waits, and is not told what for. */
+			tw_net_short(ep);
 			pause_listening(at, LISTEN_AGAIN_US);
 			return;
 		}

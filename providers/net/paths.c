@@ -270,7 +270,7 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 		use(l, p, w, path);
 		return TW_OK;
 	}
-	return why;
+	return tw_net_adapters_short(ep) ? TW_ENOMEM : why;
 }
 
 enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *t)

@@ -75,6 +75,7 @@ struct tw_net_adapter {
 	struct tw_net_ep *ep;
 	void *instance;	 /* NULL: closed */
 	uint64_t absent; /* it could not be opened: the tick to try again, 0 none */
+	bool short_of;	 /* for lack of descriptors or memory, the last time */
 	bool unwatched;	 /* its descriptor is not watched just now */
 	struct tw_watch watch;
 	struct tw_driver_caps caps;
@@ -280,6 +281,8 @@ void tw_net_adapters_load(struct tw_net_ep *ep);
 /* Opens the one to be offered first: takes time, better before connecting. */
 void tw_net_adapters_open(struct tw_net_ep *ep);
 void tw_net_adapters_close(struct tw_net_ep *ep);
+/* Whether one that there is could not be opened for lack of descriptors or memory. */
+bool tw_net_adapters_short(const struct tw_net_ep *ep);
 /* Ends what is late; when to call it next, or 0. */
 uint64_t tw_net_adapters_expire(struct tw_net_ep *ep, uint64_t now);
 /* Closes a driver so that it uses no memory; its links resume. */
@@ -432,6 +435,8 @@ void tw_net_mrs_end(struct tw_net_link *l, const struct tw_net_adapter *of);
 void tw_net_timer(struct tw_net_ep *ep, uint64_t when);
 /* The same in so many microseconds from now, and returns when that is. */
 uint64_t tw_net_in(struct tw_net_ep *ep, uint64_t us);
+/* Tells once that there is no descriptor for a connection, by errno. */
+void tw_net_short(struct tw_net_ep *ep);
 /* There is something to poll for. */
 void tw_net_poll(struct tw_net_ep *ep);
 

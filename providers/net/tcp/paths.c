@@ -49,7 +49,7 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	p->t = t;
 	p->board = b;
 	p->tokens = *tokens;
-	p->fd = -1;
+	p->fd = p->reserved = -1;
 	p->out_end = &p->out;
 	tw_list_init(&p->busy);
 	tw_list_init(&p->jobs);
@@ -63,11 +63,18 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	return TW_OK;
 }
 
+static void unreserve(struct tw_tcp_path *p)
+{
+	p->t->host.close_fd(p->reserved);
+	p->reserved = -1;
+}
+
 /* The path has a socket, connected or about to be. */
 static void use(struct tw_tcp_path *p, int fd)
 {
 	int one = 1;
 
+	unreserve(p);
 	p->fd = fd;
 	p->t->nopen++;
 	tw_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -91,7 +98,7 @@ void tw_tcp_tune(struct tw_tcp_path *p)
 		tw_sys_setsockopt(p->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof("reno") - 1);
 }
 
-static void out_of_descriptors(struct tw_tcp *t)
+void tw_tcp_short(struct tw_tcp *t)
 {
 	if (!t->told)
 		t->host.log(TW_LOG_ERROR, "tcp: no descriptor for a connection: %s",
@@ -107,7 +114,7 @@ static enum tw_err call(struct tw_tcp_path *p, const struct sockaddr_storage *to
 		tw_sys_socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
 	if (fd < 0) {
-		out_of_descriptors(p->t);
+		tw_tcp_short(p->t);
 		return TW_ENOMEM;
 	}
 	memcpy(hello.to, p->tokens.other, sizeof(hello.to));
@@ -127,6 +134,16 @@ static enum tw_err call(struct tw_tcp_path *p, const struct sockaddr_storage *to
 	return TW_OK;
 }
 
+/* Without a descriptor the other side's call would wait until somebody gives up. */
+static enum tw_err await_call(struct tw_tcp_path *p)
+{
+	p->reserved = p->t->host.own_fd(tw_sys_fcntl(p->t->epfd, F_DUPFD_CLOEXEC, NULL));
+	if (p->reserved >= 0 || p->fd >= 0)
+		return TW_OK;
+	tw_tcp_short(p->t);
+	return TW_ENOMEM;
+}
+
 enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 {
 	struct tw_tcp_path *p = path;
@@ -143,7 +160,7 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 	if (a.magic != TW_TCP_MAGIC || to.ss_family != p->board->addr.ss_family || !order)
 		return TW_EPROTO;
 	p->bound = true;
-	return order > 0 ? call(p, &to) : TW_OK;
+	return order > 0 ? call(p, &to) : await_call(p);
 }
 
 /* A child that is being started may hold a copy: closing would not end the watch. */
@@ -156,6 +173,7 @@ static void let_fd_go(struct tw_tcp *t, int fd)
 
 static void hang_up(struct tw_tcp_path *p)
 {
+	unreserve(p);
 	if (p->fd < 0)
 		return;
 	let_fd_go(p->t, p->fd);
@@ -206,6 +224,23 @@ void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c)
 	free(c);
 }
 
+/* With the place that is kept for one of those who are to call, if there is no other. */
+static int accept_call(struct tw_tcp *t, int listener)
+{
+	int fd = tw_sys_accept(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0 || (errno != EMFILE && errno != ENFILE))
+		return fd;
+	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
+		if (p->reserved < 0)
+			continue;
+		unreserve(p);
+		return tw_sys_accept(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	}
+	errno = EMFILE;
+	return -1;
+}
+
 static void accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 {
 	int fd = 0;
@@ -213,8 +248,7 @@ static void accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 	/* The oldest is dropped: real peers have sent their hello by then. */
 	if (t->ncallers >= TW_TCP_CALLERS)
 		tw_tcp_caller_free(t, tw_list_first(&t->callers, struct tw_tcp_caller, node));
-	while (t->ncallers < TW_TCP_CALLERS &&
-	       (fd = tw_sys_accept(b->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	while (t->ncallers < TW_TCP_CALLERS && (fd = accept_call(t, b->listener)) >= 0) {
 		struct tw_tcp_caller *c = calloc(1, sizeof(*c));
 
 		t->host.own_fd(fd);
@@ -232,7 +266,7 @@ static void accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 	}
 	/* Out of descriptors: the listener would stay readable. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-		out_of_descriptors(t);
+		tw_tcp_short(t);
 		t->accept_paused = true;
 		tw_tcp_watch(t, EPOLL_CTL_MOD, b->listener, 0, b);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "providers/net/tcp/tcp.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <search.h>
@@ -169,7 +170,10 @@ struct tw_tcp_board *tw_tcp_board(struct tw_tcp *t, const struct sockaddr_storag
 	*b = (struct tw_tcp_board){.what = TW_TCP_LISTENER, .addr = *at};
 	tw_inet_set_port(&b->addr, 0);
 	if (!listen_there(t, b)) {
+		int error = errno;
+
 		t->host.close_fd(b->listener);
+		errno = error;
 		return NULL;
 	}
 	t->nboards++;
@@ -182,6 +186,14 @@ static bool path_stalled(void *path)
 	return tw_inet_stalled(((struct tw_tcp_path *)path)->fd);
 }
 
+/* False with errno. */
+static bool begin(struct tw_tcp *t)
+{
+	t->epfd = t->host.own_fd(tw_sys_epoll_create());
+	return t->epfd >= 0 && tw_tcp_board(t, &t->host.board) &&
+	       tw_sys_random(&t->next_key, sizeof(t->next_key));
+}
+
 static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 			   struct tw_driver_caps *caps)
 {
@@ -190,16 +202,20 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	if (!t)
 		return TW_ENOMEM;
 	t->host = *host;
-	t->epfd = host->own_fd(tw_sys_epoll_create());
+	t->epfd = -1;
 	tw_list_init(&t->paths);
 	tw_list_init(&t->busy);
 	tw_list_init(&t->callers);
 	tw_list_init(&t->freed_paths);
-	if (t->epfd < 0 || !tw_tcp_board(t, &host->board) ||
-	    !tw_sys_random(&t->next_key, sizeof(t->next_key))) {
-		host->log(TW_LOG_WARN, "tcp: the board's address cannot be listened on");
+	if (!begin(t)) {
+		enum tw_err err = errno == EMFILE || errno == ENFILE ? TW_ENOMEM : TW_EUNREACH;
+
+		if (err == TW_ENOMEM)
+			tw_tcp_short(t);
+		else
+			host->log(TW_LOG_WARN, "tcp: the board's address cannot be listened on");
 		do_close(t);
-		return TW_EUNREACH;
+		return err;
 	}
 	*instance = t;
 	*caps = (struct tw_driver_caps){TW_TCP_PACKET, true, t->epfd};

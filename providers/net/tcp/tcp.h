@@ -119,6 +119,7 @@ struct tw_tcp_path {
 	bool reported;	  /* and the session layer was told */
 	bool tuned;	  /* its round trip is known */
 	int fd;
+	int reserved; /* kept free for the other side's call, or -1 */
 	bool watched_out;
 	/* Sending: the rest of a piece of memory, then the queue, then the next piece. */
 	struct tw_tcp_job *job;
@@ -187,6 +188,8 @@ void tw_tcp_path_shut(struct tw_tcp_path *p);
 /* Once connected: chooses options by the round-trip time. */
 void tw_tcp_tune(struct tw_tcp_path *p);
 void tw_tcp_accept(struct tw_tcp *t);
+/* Tells once that descriptors are short, if that is the error. */
+void tw_tcp_short(struct tw_tcp *t);
 uint64_t tw_tcp_expire(void *instance, uint64_t now);
 void tw_tcp_read_hello(struct tw_tcp_caller *c);
 void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c);
