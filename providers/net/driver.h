@@ -99,7 +99,7 @@ struct tw_driver_host {
 	void (*packets_back)(void *owner);
 	/*
 	 * A packet arrived along some path; valid during the call. False: not now,
-	 * offer it again at the next progress(), and no other packet before it.
+	 * offer it again at the next progress(), and no other of that path before it.
 	 */
 	bool (*packet)(void *owner, const void *data, uint32_t len);
 	/*

@@ -24,12 +24,15 @@ static void *instance, *path;
 static struct tw_tcp_address victim, stranger;
 static const struct tw_driver_tokens tokens = {{1, 2, 3}, {0xff, 4, 5}}; /* the greater one calls */
 static unsigned packets, breaks, refuse;
+static char refused_first; /* of packets that are refused */
 static char last[TW_TCP_PACKET];
 static uint32_t last_len;
 
 static bool on_packet(void *owner, const void *data, uint32_t len)
 {
 	(void)owner;
+	if (len && *(const char *)data == refused_first)
+		return false;
 	if (refuse) {
 		refuse--;
 		return false;
@@ -546,6 +549,36 @@ Test(tcp, refused_and_gone, .timeout = TWT_TIMEOUT)
 	}
 	UNTIL(breaks == 1);
 	cr_assert_eq(packets, 1u);
+	tcp->close(instance);
+}
+
+/* What cannot be taken of one path holds back that one alone. */
+Test(tcp, others_go_on, .timeout = TWT_TIMEOUT)
+{
+	static const struct tw_driver_tokens more = {{7, 2, 3}, {0xff, 4, 6}};
+	struct tw_driver_address a = {.len = sizeof(stranger)};
+	int fd = connected(), other;
+	struct tw_tcp_hello h;
+	void *second;
+
+	say_packet(fd, "first");
+	cr_assert_eq(tcp->path_new(instance, NULL, &more, &a, &second), TW_OK);
+	cr_assert_eq(tcp->path_bind(second, &a), TW_OK);
+	memcpy(h.to, more.mine, sizeof(h.to));
+	memcpy(h.from, more.other, sizeof(h.from));
+	other = call();
+	cr_assert_eq(twt_put(other, &h, sizeof(h)), 0);
+	say_packet(other, "second");
+	refused_first = 'l';
+	say(fd, (struct tw_tcp_head){.len = 4, .kind = TW_TCP_PACKET_IS}, "late", 4);
+	for (int i = 0; i < 1000; i++)
+		tcp->progress(instance);
+	say_packet(other, "goes on");
+	cr_assert(tcp->arm(instance), "it is offered again at once");
+	refused_first = 0;
+	UNTIL(packets == 4);
+	cr_assert_eq(memcmp(last, "late", 4), 0);
+	say_packet(fd, "in order");
 	tcp->close(instance);
 }
 

@@ -128,7 +128,8 @@ static bool take(struct tw_tcp_path *p, unsigned *n)
 		if (p->in_len - p->in_at < sizeof(h) + h.len)
 			return false;
 		if (!p->t->host.packet(p->t->host.owner, p->in + p->in_at + sizeof(h), h.len)) {
-			p->t->stuck = p->freed ? NULL : p;
+			if (!p->freed)
+				tw_list_add_tail(&p->t->stuck, &p->stuck);
 			return false;
 		}
 		++*n;
@@ -158,7 +159,7 @@ unsigned tw_tcp_parse(struct tw_tcp_path *p)
 {
 	unsigned n = 0;
 
-	p->t->stuck = NULL;
+	tw_list_del(&p->stuck);
 	while (take(p, &n))
 		;
 	if (p->freed)
@@ -230,13 +231,13 @@ static bool fetch(struct tw_tcp_path *p)
 unsigned tw_tcp_read(struct tw_tcp_path *p)
 {
 	unsigned n = 0;
-	bool more = true;
+	bool more = !tw_tcp_stuck(p);
 
 	for (int i = 0; i < READS && more && p->fd >= 0 && !p->ended; i++) {
 		more = fetch(p);
 		if (p->in_at < p->in_len)
 			n += tw_tcp_parse(p);
-		if (p->freed || p->t->stuck)
+		if (p->freed || tw_tcp_stuck(p))
 			break;
 	}
 	return n;

@@ -52,6 +52,7 @@ enum tw_err tw_tcp_path_new(void *instance, const struct sockaddr_storage *board
 	p->fd = p->reserved = -1;
 	p->out_end = &p->out;
 	tw_list_init(&p->busy);
+	tw_list_init(&p->stuck);
 	tw_list_init(&p->jobs);
 	tw_list_init(&p->ops);
 	tw_list_add_tail(&t->paths, &p->node);
@@ -198,10 +199,9 @@ void tw_tcp_path_shut(struct tw_tcp_path *p)
 	tw_list_walk(&p->ops, struct tw_tcp_op, op, node)
 		tw_tcp_op_over(p, op, TW_ELOST);
 	tw_list_del(&p->busy);
+	tw_list_del(&p->stuck);
 	if (t->recent == p)
 		t->recent = NULL;
-	if (t->stuck == p)
-		t->stuck = NULL;
 }
 
 void tw_tcp_path_free(void *path)

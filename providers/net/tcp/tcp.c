@@ -38,7 +38,7 @@ again:
 	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
 		if (!p->ended || p->reported)
 			continue;
-		if (p == t->stuck) {
+		if (tw_tcp_stuck(p)) {
 			t->ending = true;
 			continue;
 		}
@@ -71,7 +71,7 @@ static unsigned look_at_all(struct tw_tcp *t)
 			tw_tcp_read_hello(ev[i].data.ptr);
 			break;
 		case TW_TCP_PATH:
-			if (p->freed || t->stuck)
+			if (p->freed)
 				break;
 			t->recent = p;
 			n += tw_tcp_read(p);
@@ -93,6 +93,18 @@ static void flush_busy(struct tw_tcp *t, bool full)
 	}
 }
 
+/* Offers the packets once more that could not be taken. Other paths do not wait for that. */
+static unsigned offer_again(struct tw_tcp *t)
+{
+	unsigned count = 0, n = 0;
+
+	tw_list_walk(&t->stuck, struct tw_tcp_path, p, stuck)
+		count++;
+	for (; count && !tw_list_empty(&t->stuck); count--)
+		n += tw_tcp_parse(tw_list_first(&t->stuck, struct tw_tcp_path, stuck));
+	return n;
+}
+
 static unsigned do_progress(void *instance)
 {
 	struct tw_tcp *t = instance;
@@ -101,14 +113,12 @@ static unsigned do_progress(void *instance)
 	if (tw_unlikely(!tw_list_empty(&t->freed_paths)))
 		reap(t);
 	flush_busy(t, true);
-	if (t->stuck)
-		n = tw_tcp_parse(t->stuck);
-	if (!t->stuck) {
-		if (t->recent && ++t->looks % (t->nopen > 1 ? LOOK : LOOK_ALONE))
-			n += tw_tcp_read(t->recent);
-		else
-			n += look_at_all(t);
-	}
+	if (tw_unlikely(!tw_list_empty(&t->stuck)))
+		n = offer_again(t);
+	if (t->recent && ++t->looks % (t->nopen > 1 ? LOOK : LOOK_ALONE))
+		n += tw_tcp_read(t->recent);
+	else
+		n += look_at_all(t);
 	n += report_ended(t);
 	/* Replies made in this call: the next call may be late. */
 	flush_busy(t, false);
@@ -121,7 +131,7 @@ static bool do_arm(void *instance)
 	struct pollfd poller = {.fd = t->epfd, .events = POLLIN};
 
 	flush_busy(t, true);
-	return t->stuck || t->ending || tw_sys_poll(&poller, 1, 0) > 0;
+	return !tw_list_empty(&t->stuck) || t->ending || tw_sys_poll(&poller, 1, 0) > 0;
 }
 
 static void do_close(void *instance)
@@ -205,6 +215,7 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	t->epfd = -1;
 	tw_list_init(&t->paths);
 	tw_list_init(&t->busy);
+	tw_list_init(&t->stuck);
 	tw_list_init(&t->callers);
 	tw_list_init(&t->freed_paths);
 	if (!begin(t)) {

@@ -110,8 +110,9 @@ struct tw_tcp_path {
 	enum tw_tcp_what what;
 	struct tw_tcp *t;
 	const struct tw_tcp_board *board;
-	struct tw_list node; /* of t->paths, or of t->freed_paths */
-	struct tw_list busy; /* of t->busy while something waits to leave */
+	struct tw_list node;  /* of t->paths, or of t->freed_paths */
+	struct tw_list busy;  /* of t->busy while something waits to leave */
+	struct tw_list stuck; /* of t->stuck while a packet of it could not be taken */
 	struct tw_driver_tokens tokens;
 	bool bound, freed;
 	bool tx_shutdown; /* nothing more is sent */
@@ -162,15 +163,19 @@ struct tw_tcp {
 	int epfd;
 	unsigned ncallers, looks;
 	unsigned nopen; /* connections of paths */
-	struct tw_list paths, busy, callers, freed_paths;
+	struct tw_list paths, busy, stuck, callers, freed_paths;
 	struct tw_tcp_path *recent; /* the last one that received something */
-	struct tw_tcp_path *stuck;  /* has a packet that could not be taken */
 	uint64_t next_id, next_key;
-	void *mrs; /* a tree, see tsearch(3) */
+	void *mrs;	    /* a tree, see tsearch(3) */
 	bool accept_paused; /* out of descriptors: nothing is accepted */
 	bool told;	    /* that they are short */
 	bool ending;	    /* some path has ended and was not reported yet */
 };
+
+static inline bool tw_tcp_stuck(const struct tw_tcp_path *p)
+{
+	return !tw_list_empty(&p->stuck);
+}
 
 /* tcp.c: listens on a board; NULL if it cannot. */
 struct tw_tcp_board *tw_tcp_board(struct tw_tcp *t, const struct sockaddr_storage *at);
