@@ -8,8 +8,9 @@
  * the lock. Then it reads the sleepers' count. A thread that is going to sleep increments
  * the count and tries again. An unlock that reads a count decrements it, then bumps seq and
  * wakes: a sleeper has read seq before it was counted, so it does not sleep on if its own
- * count was taken. A surplus count causes one useless wake-up, so sleepers that time out or
- * die leave theirs. Proof: tests/model/mutex.pml.
+ * count was taken. One that nobody has woken takes its count back, and then looks at seq: if it
+ * has changed, its own count was taken, and it has taken another's, so it passes a wake-up on. A
+ * surplus count, of who has died, causes one useless wake-up. Proof: tests/model/mutex.pml.
  *
  * The lock is not handed over: the first thread to try gets it, often the last owner.
  *
@@ -70,13 +71,18 @@ static void wake(struct tw_mrapi_mutex *m, int n)
 	tw_futex_wake(&m->seq, n);
 }
 
-static tw_noinline void wake_one(struct tw_mrapi_mutex *m)
+static bool take_count(struct tw_mrapi_mutex *m)
 {
 	uint32_t n = atomic_load(&m->sleepers);
 
 	while (n > 0 && !atomic_compare_exchange_weak(&m->sleepers, &n, n - 1))
 		;
-	if (n > 0)
+	return n > 0;
+}
+
+static tw_noinline void wake_one(struct tw_mrapi_mutex *m)
+{
+	if (take_count(m))
 		wake(m, 1);
 }
 
@@ -249,6 +255,14 @@ static mrapi_status_t lock_again(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 	return tw_mrapi_me() == me ? MRAPI_SUCCESS : MRAPI_ERR_NODE_NOTINIT;
 }
 
+/* The thread was counted after it had read seq, and does not sleep. */
+static void uncount(struct tw_mrapi_mutex *m, uint32_t seq)
+{
+	take_count(m);
+	if (atomic_load(&m->seq) != seq)
+		wake(m, 1);
+}
+
 /* Sleeps until the lock is free. */
 static mrapi_status_t sleep_for(struct tw_mrapi_mutex *m, struct tw_mrapi_wait *w)
 {
@@ -260,12 +274,13 @@ static mrapi_status_t sleep_for(struct tw_mrapi_mutex *m, struct tw_mrapi_wait *
 	atomic_store(&m->obj.contended, 1);
 	/* [mutex-sleep] */
 	atomic_fetch_add(&m->sleepers, 1);
-	if (!atomic_load(&m->word))
+	if (!atomic_load(&m->word)) {
+		uncount(m, seq);
 		return MRAPI_SUCCESS;
+	}
 	status = tw_mrapi_sleep(w, &m->seq, seq);
-	/* Passes on a wake-up that this thread does not use. */
-	if (status != MRAPI_SUCCESS)
-		wake(m, 1);
+	if (status != MRAPI_SUCCESS || atomic_load(&m->seq) == seq)
+		uncount(m, seq);
 	return status;
 }
 
@@ -430,8 +445,11 @@ static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 static void wake_all(struct tw_mrapi_obj *o)
 {
 	/* [mutex-contended] */
-	if (atomic_load(&o->contended))
-		wake(mutex_of(o), INT_MAX);
+	if (!atomic_load(&o->contended))
+		return;
+	/* First: who reads the new seq is counted after that. */
+	atomic_store(&mutex_of(o)->sleepers, 0);
+	wake(mutex_of(o), INT_MAX);
 }
 
 const struct tw_mrapi_ops tw_mrapi_mutex_ops = {end, drop, wake_all, had, restore};

@@ -7,7 +7,8 @@
  * which no node has the mutex.
  *
  * The futex queue is one bit per node. The last node may give up at any moment of its
- * sleep, as at a deadline, and then passes on a wake-up that it may have received.
+ * sleep, as at a deadline. It takes its count back, and passes on a wake-up that it may have
+ * received. So does a node that does not sleep after all.
  *
  * VARIANT PATIENT	it does not give up
  * MUTATION PLAIN	the release is a plain store, which may be seen after the count is read
@@ -15,7 +16,7 @@
  * MUTATION LATE_SEQ	it reads seq after it was counted
  * MUTATION NO_SEQ	a wake-up does not bump seq
  * MUTATION NO_PASSING_ON	a node that gives up does not pass on a wake-up
- * MUTATION TAKE_BACK	a node that does not sleep after all decrements the count
+ * MUTATION EARLY_LOOK	it looks whether there was one before it takes its count back
  */
 #define CPUS 3
 /* Locks by a node, at most; one less for the last. */
@@ -76,6 +77,31 @@ inline release()
 	fi
 }
 
+/* Not counted any more. */
+inline uncount()
+{
+#ifdef EARLY_LOOK
+	claimed = (seq != known);
+#endif
+	atomic {
+		drained ->
+		if
+		:: sleepers > 0 -> sleepers--
+		:: else
+		fi
+	}
+#ifndef EARLY_LOOK
+	claimed = (seq != known);
+#endif
+#ifdef NO_PASSING_ON
+	claimed = 0;
+#endif
+	if
+	:: claimed -> claimed = 0; wake()
+	:: else
+	fi
+}
+
 /* A locked compare and swap, and the value it read. */
 inline take()
 {
@@ -119,30 +145,20 @@ active [3] proctype node()
 			if
 			:: v ->
 				v = 0;
-				atomic {
-					asleep[cpu] = (known == seq);
-					known = 0
-				}
+				asleep[cpu] = (known == seq);
 				if
 				:: !asleep[cpu]
 #ifndef PATIENT
 				:: cpu == 2 ->
 					asleep[cpu] = 0;
-#ifndef NO_PASSING_ON
-					wake();
-#endif
+					uncount();
+					known = 0;
 					goto given_up
 #endif
-				fi
+				fi;
+				known = 0
 			:: else ->
-#ifdef TAKE_BACK
-				atomic {
-					if
-					:: sleepers > 0 -> sleepers--
-					:: else
-					fi
-				}
-#endif
+				uncount();
 				known = 0
 			fi
 		od;
