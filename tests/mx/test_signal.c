@@ -123,3 +123,63 @@ Test(mx_signal, handler_closes_anywhere, .timeout = MXT_TIMEOUT)
 		mxt_rc(MX_SUCCESS, close_rc);
 	}
 }
+
+static mx_endpoint_t reopened;
+
+/* The id is free at once, and the slot of the endpoint before is not, if a call is in it. */
+static void reopen_here(int sig)
+{
+	(void)sig;
+	if (closed)
+		return;
+	close_rc = mx_close_endpoint(open_one);
+	mx_open_endpoint(MX_ANY_NIC, 5, MXT_KEY, NULL, 0, &reopened);
+	closed = 1;
+}
+
+static bool is_of(mx_return_t rc, bool before)
+{
+	return rc == MX_BAD_ENDPOINT || (before && rc == MX_SUCCESS);
+}
+
+/* Polls the endpoint until the handler has come; never the one that it has opened. */
+static void poll_endpoint(mx_endpoint_t ep, mx_request_t req)
+{
+	mx_status_t st;
+	uint32_t done;
+	bool before;
+
+	do {
+		before = !closed;
+		mxt_check(is_of(mx_test(ep, &req, &st, &done), before) && !done);
+		before = !closed;
+		mxt_check(is_of(mx_iprobe(ep, 8, MXT_ALL, &st, &done), before) && !done);
+		before = !closed;
+		mxt_check(is_of(mx_wait(ep, &req, 0, &st, &done), before) && !done);
+	} while (!closed);
+}
+
+/* A call that was interrupted finds that its endpoint has gone, and not the next one. */
+Test(mx_signal, handler_reopens, .timeout = MXT_TIMEOUT)
+{
+	struct sigaction sa = {.sa_handler = reopen_here};
+	uint64_t rng = 5;
+
+	mxt_eq(sigaction(SIGALRM, &sa, NULL), 0);
+	mxt_up();
+	for (int round = 0; round < 300; round++) {
+		struct itimerval t = {.it_value = {0, 1 + (suseconds_t)(twt_random(&rng) % 500)}};
+		mx_request_t req;
+
+		open_one = mxt_open(5);
+		reopened = NULL;
+		closed = 0;
+		req = mxt_irecv(open_one, NULL, 0, 1);
+		mxt_eq(setitimer(ITIMER_REAL, &t, NULL), 0);
+		poll_endpoint(open_one, req);
+		mxt_rc(MX_SUCCESS, close_rc);
+		mxt_check(reopened != NULL && reopened != open_one);
+		mxt_close(reopened);
+	}
+	mxt_down();
+}
