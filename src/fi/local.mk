@@ -14,7 +14,8 @@ libtagwire_fi_la_LDFLAGS = $(MODULE_LDFLAGS) -Wl,-z,nodelete $(SECTION_LDFLAGS) 
 
 # Another libfabric than that of the same prefix has to be told.
 if ENABLE_FI
-install-exec-hook:
+INSTALL_HOOKS += fi-installed
+fi-installed:
 	@test "`$(PKG_CONFIG) --variable=libdir libfabric`" = '$(libdir)' || \
 		echo 'libfabric finds the provider with FI_PROVIDER_PATH=$(fidir)'
 endif
