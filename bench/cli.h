@@ -28,6 +28,10 @@ void bench_usage_hint(void) bench_noreturn;
 void bench_help(const char *text) bench_noreturn;
 void bench_version(void) bench_noreturn;
 
+#define BENCH_SHORT "hV" /* of --help and --version, in all tools */
+
+/* Ends with 2 where the other was asked for, too. */
+void bench_set_format(enum table_format *format, enum table_format wanted);
 /* --csv, --json, --help and --version by their letters c, j, h and V; ends with 2 for others. */
 void bench_cli_option(int c, enum table_format *format, const char *help);
 /* Ends with 2 where more than options was given. */

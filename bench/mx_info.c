@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "hostcheck.h"
 #include "myriexpress.h"
+#include "settinglist.h"
 #include "table.h"
 
 const char bench_tool[] = "mx_info";
@@ -19,8 +20,10 @@ static const char help[] =
 	"of the library.\n\n"
 	"  --check        tells instead what this system allows the library, and\n"
 	"                 what is missing or slower without it\n"
+	"  --settings     shows instead every setting (TAGWIRE_...), what it is, where\n"
+	"                 that comes from, and what it means\n"
 	"  --csv, --json  comma separated values; one JSON object a line\n"
-	"  --help, --version\n";
+	"  -h, --help; -V, --version\n";
 
 static const struct table_column board_columns[] = {
 	{"kind", "kind", "%s"},
@@ -59,18 +62,21 @@ static const struct {
 	{"interface version", 0, MX_API},
 };
 
-static enum table_format parse(int argc, char **argv, bool *check)
+enum what { BOARDS, CHECK, SETTINGS };
+
+static enum table_format parse(int argc, char **argv, enum what *what)
 {
 	static const struct option options[] = {
-		{"check", 0, NULL, 'k'}, {"csv", 0, NULL, 'c'},	    {"json", 0, NULL, 'j'},
-		{"help", 0, NULL, 'h'},	 {"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
+		{"check", 0, NULL, 'k'}, {"settings", 0, NULL, 's'}, {"csv", 0, NULL, 'c'},
+		{"json", 0, NULL, 'j'},	 {"help", 0, NULL, 'h'},     {"version", 0, NULL, 'V'},
+		{NULL, 0, NULL, 0},
 	};
 	enum table_format format = TABLE_PLAIN;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		if (c == 'k')
-			*check = true;
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1)
+		if (c == 'k' || c == 's')
+			*what = c == 'k' ? CHECK : SETTINGS;
 		else
 			bench_cli_option(c, &format, help);
 	bench_cli_end(argc, argv);
@@ -191,12 +197,16 @@ static void show_limits(enum table_format format)
 
 int main(int argc, char **argv)
 {
-	bool check = false;
-	enum table_format format = parse(argc, argv, &check);
+	enum what what = BOARDS;
+	enum table_format format = parse(argc, argv, &what);
 	mx_return_t rc;
 
-	if (check)
+	if (what == CHECK)
 		return hostcheck(format) ? 0 : 1;
+	if (what == SETTINGS) {
+		settinglist(format);
+		return 0;
+	}
 	mx_set_error_handler(MX_ERRORS_RETURN);
 	rc = mx_init();
 	if (rc != MX_SUCCESS)

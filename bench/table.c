@@ -9,7 +9,7 @@
 
 #include "cli.h"
 
-#define CELL_MAX 256
+#define CELL_MAX 1024
 
 void table_open(struct table *t, enum table_format format, const struct table_column *columns,
 		unsigned ncolumns)

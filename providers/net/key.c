@@ -215,10 +215,6 @@ static bool prepare(struct tw_net_auth *auth, bool job)
 		auth->munge = load("munge", "tw_net_munge", TW_NET_MUNGE_VERSION);
 		return auth->munge && start(auth);
 	}
-	if (strcmp(tw_settings.auth, "key") != 0) {
-		tw_log(TW_LOG_ERROR, "TAGWIRE_AUTH=%s: key, munge or none", tw_settings.auth);
-		return false;
-	}
 	auth->method = TW_NET_BY_KEY;
 	return start(auth) && (auth->has[TW_NET_KEY_USER] = read_file(auth, job));
 }

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/compiler.h"
 
-#define TW_SETTING(ident, env, type, dflt, text) .ident = dflt,
+#define TW_SETTING(ident, env, type, dflt, limits, text) .ident = dflt,
 struct tw_settings tw_settings = {
 #include "base/settings.def"
 };
@@ -29,14 +30,16 @@ static const struct {
 	uint16_t at;
 	uint8_t type; /* enum type */
 } table[] = {
-#define TW_SETTING(ident, env, type, dflt, text) {offsetof(struct tw_settings, ident), type},
+#define TW_SETTING(ident, env, type, dflt, limits, text)                                           \
+	{offsetof(struct tw_settings, ident), type},
 #include "base/settings.def"
 #undef TW_SETTING
 };
 
-/* The name of each setting, followed by its default. */
+/* The name of each setting, followed by its default and its limits. */
 static const char names[] =
-#define TW_SETTING(ident, env, type, dflt, text) env "\0" DEFAULT_##type(dflt) "\0"
+#define TW_SETTING(ident, env, type, dflt, limits, text)                                           \
+	env "\0" DEFAULT_##type(dflt) "\0" limits "\0"
 #include "base/settings.def"
 #undef TW_SETTING
 	;
@@ -147,60 +150,213 @@ int tw_settings_choice(const char *text, const char *choices)
 	return -1;
 }
 
-static int out_of_range(const struct tw_settings *s)
-{
-	bool slots = s->ring_slots < 64 || s->ring_slots > 65536 ||
-		     (s->ring_slots & (s->ring_slots - 1));
-	bool bytes = s->ring_bytes < 65536 || s->ring_bytes > 16777216 ||
-		     (s->ring_bytes & (s->ring_bytes - 1));
-	bool rndv = tw_settings_choice(s->rndv, TW_RNDV_CHOICES) < 0;
-	bool rmem = tw_settings_choice(s->rmem, "auto\0direct\0vm\0served\0network\0") < 0;
+/* Limits, as settings.def has them -------------------------------------------------- */
 
-	return slots || bytes || rndv || rmem || s->retry < 100;
+#define ONE_OF "one of: "
+
+static bool is_one_of(const char *words, const char *word, size_t len)
+{
+	for (size_t n; *words; words += n + (words[n] == ' ')) {
+		n = strcspn(words, " ");
+		if (n == len && memcmp(words, word, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Every word of a list must be one of them, and a word that is no list as a whole. */
+static bool words_fit(enum type type, const char *words, const char *text)
+{
+	size_t len;
+
+	if (type != LIST)
+		return is_one_of(words, text, strlen(text));
+	for (const char *word; (word = tw_name_next(&text, &len));)
+		if (len && !is_one_of(words, word, len))
+			return false;
+	return true;
+}
+
+static bool number_fits(const char *limits, uint32_t n)
+{
+	char *end;
+	unsigned long least = strtoul(limits + strlen("from "), &end, 10), most = UINT32_MAX;
+
+	if (strncmp(end, " to ", 4) == 0)
+		most = strtoul(end + 4, &end, 10);
+	return n >= least && n <= most && (!*end || (n & (n - 1)) == 0);
+}
+
+static bool fits(enum type type, const char *limits, const void *value)
+{
+	if (!*limits)
+		return true;
+	if (type == UINT)
+		return number_fits(limits, *(const uint32_t *)value);
+	return words_fit(type, limits + strlen(ONE_OF), value);
+}
+
+/* One name after the other: the environment and the defaults ------------------------- */
+
+struct row {
+	const char *name, *dflt, *limits;
+};
+
+static struct row row_at(const char *name)
+{
+	struct row r = {.name = name};
+
+	r.dflt = name + strlen(name) + 1;
+	r.limits = r.dflt + strlen(r.dflt) + 1;
+	return r;
+}
+
+static const char *after(const struct row *r)
+{
+	return r->limits + strlen(r->limits) + 1;
+}
+
+/* What the environment has for a setting, or NULL. */
+static const char *from_environment(const char *name, enum type type)
+{
+	/* A privileged program must not take these from its user. */
+	return type == PATH || type == TRUST ? secure_getenv(name) : getenv(name);
 }
 
 /*
- * Reads the environment, with defaults for the rest. Returns the first name with an invalid
- * value, or NULL.
+ * Reads the environment, with defaults for the rest. The first row with an invalid value, or one
+ * without a name.
  */
-static const char *read_all(struct tw_settings *s, bool environment)
+static struct row read_all(struct tw_settings *s, bool environment)
 {
-	const char *name = names, *dflt;
+	struct row r = row_at(names);
 
-	for (unsigned i = 0; i < tw_countof(table); i++, name = dflt + strlen(dflt) + 1) {
+	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r))) {
 		enum type type = (enum type)table[i].type;
-		const char *text = NULL;
+		const char *text = environment ? from_environment(r.name, type) : NULL;
+		void *value = (char *)s + table[i].at;
 
-		dflt = name + strlen(name) + 1;
-
-		/* A privileged program must not take these from its user. */
-		if (environment)
-			text = type == PATH || type == TRUST ? secure_getenv(name) : getenv(name);
 		/* An absent rank is empty, and parse_rank() rejects that. */
 		if (!text && type == RANK)
 			type = STR;
-		if (parse(type, text ? text : dflt, (char *)s + table[i].at) < 0)
-			return name;
+		if (parse(type, text ? text : r.dflt, value) < 0 || !fits(type, r.limits, value))
+			return r;
 	}
-	return NULL;
+	return (struct row){.name = NULL};
+}
+
+/* Names that are nearly those that there are ------------------------------------------ */
+
+#define NEAR 3 /* letters to change, add or leave out */
+
+/* How many letters to change, add or leave out make one word the other; NEAR + 1: more. */
+static unsigned distance(const char *a, size_t alen, const char *b, size_t blen)
+{
+	unsigned row[TW_SETTING_STR_MAX + 1], corner, above;
+
+	if (alen > TW_SETTING_STR_MAX || blen > TW_SETTING_STR_MAX)
+		return NEAR + 1;
+	for (size_t j = 0; j <= blen; j++)
+		row[j] = (unsigned)j;
+	for (size_t i = 1; i <= alen; i++) {
+		corner = row[0]++;
+		for (size_t j = 1; j <= blen; j++) {
+			above = row[j];
+			row[j] = tw_min(tw_min(above, row[j - 1]) + 1,
+					corner + (a[i - 1] != b[j - 1]));
+			corner = above;
+		}
+	}
+	return tw_min(row[blen], NEAR + 1u);
+}
+
+/* The name of the setting that is nearest, or NULL. */
+static const char *nearest_name(const char *text, size_t len)
+{
+	struct row r = row_at(names);
+	const char *best = NULL;
+	unsigned least = NEAR + 1;
+
+	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r))) {
+		unsigned d = distance(text, len, r.name, strlen(r.name));
+
+		if (d < least) {
+			least = d;
+			best = r.name;
+		}
+	}
+	return best;
+}
+
+static bool is_name(const char *text, size_t len)
+{
+	const char *name = nearest_name(text, len);
+
+	return name && strlen(name) == len && memcmp(name, text, len) == 0;
+}
+
+/* The word among those that is nearest to any word of the text, or an empty one. */
+static void nearest_word(const char *words, const char *text, char out[TW_SETTING_STR_MAX])
+{
+	unsigned least = NEAR + 1, d;
+	size_t n, len;
+
+	*out = '\0';
+	for (const char *word; (word = tw_name_next(&text, &len));) {
+		if (is_one_of(words, word, len))
+			continue;
+		for (const char *w = words; *w; w += n + (w[n] == ' ')) {
+			n = strcspn(w, " ");
+			d = distance(word, len, w, n);
+			if (d >= least || d >= n)
+				continue;
+			least = d;
+			snprintf(out, TW_SETTING_STR_MAX, "%.*s", (int)n, w);
+		}
+	}
+}
+
+bool tw_settings_stranger(unsigned *at, char *out, unsigned size)
+{
+	for (; environ && environ[*at]; ++*at) {
+		const char *text = environ[*at], *name;
+		size_t len = strcspn(text, "=");
+
+		if (strncmp(text, "TAGWIRE_", 8) != 0 || is_name(text, len))
+			continue;
+		name = nearest_name(text, len);
+		snprintf(out, size,
+			 "%.*s is no setting, and is ignored%s%s; see tagwire-settings(7)",
+			 (int)tw_min(len, (size_t)64), text, name ? ": perhaps it should be " : "",
+			 name ? name : "");
+		++*at;
+		return true;
+	}
+	return false;
+}
+
+static void explain(const struct row *r, char *out, unsigned size)
+{
+	bool words = strncmp(r->limits, ONE_OF, strlen(ONE_OF)) == 0;
+	const char *text = getenv(r->name);
+	char near[TW_SETTING_STR_MAX] = "";
+
+	if (words)
+		nearest_word(r->limits + strlen(ONE_OF), text, near);
+	snprintf(out, size, "%s=%.64s is not a valid value%s%s%s%s; see tagwire-settings(7)",
+		 r->name, text, *r->limits ? ": it must be " : "", r->limits,
+		 *near ? "; perhaps " : "", near);
 }
 
 int tw_settings_load(char *err, unsigned errlen)
 {
 	struct tw_settings s = {0};
-	const char *bad = read_all(&s, true);
-	int status = 0;
+	struct row bad = read_all(&s, true);
 
-	if (bad || out_of_range(&s)) {
-		status = -1;
-		if (bad)
-			snprintf(err, errlen, "%s=%s is not a valid value", bad, getenv(bad));
-		else
-			snprintf(err, errlen,
-				 "TAGWIRE_RING_SLOTS, TAGWIRE_RING_BYTES, TAGWIRE_RNDV, "
-				 "TAGWIRE_RMEM or TAGWIRE_RETRY is out of range");
+	if (bad.name) {
+		explain(&bad, err, errlen);
 		read_all(&s, false);
 	}
 	tw_settings = s;
-	return status;
+	return bad.name ? -1 : 0;
 }

@@ -21,7 +21,7 @@ typedef uint32_t tw_setting_UINT;
 typedef bool tw_setting_BOOL;
 
 struct tw_settings {
-#define TW_SETTING(ident, env, type, dflt, text) tw_setting_##type ident;
+#define TW_SETTING(ident, env, type, dflt, limits, text) tw_setting_##type ident;
 #include "base/settings.def"
 #undef TW_SETTING
 };
@@ -33,6 +33,15 @@ extern struct tw_settings tw_settings;
  * settings are then the defaults.
  */
 int tw_settings_load(char *err, unsigned errlen);
+
+/* environment.c: the same, and says on standard error what is wrong, also with other names. */
+bool tw_settings_begin(void);
+
+/*
+ * A message for the next variable of the environment, from the one numbered *at on, that is named
+ * like a setting and is none. False: there are no more.
+ */
+bool tw_settings_stranger(unsigned *at, char *out, unsigned size);
 
 /* The index of text among several words, each of which ends with a 0; -1 if there is none. */
 int tw_settings_choice(const char *text, const char *choices);

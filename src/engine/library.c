@@ -18,12 +18,9 @@ static void forked(void)
 static enum tw_err begin(void)
 {
 	static bool registered;
-	char why[128];
 
-	if (tw_settings_load(why, sizeof(why)) < 0) {
-		tw_log(TW_LOG_ERROR, "%s", why);
+	if (!tw_settings_begin())
 		return TW_EPROTO;
-	}
 	tw_clock_init();
 	tw_barrier_init();
 	tw_at_fork(&registered, forked);

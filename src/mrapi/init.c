@@ -174,12 +174,9 @@ static mrapi_status_t become_member(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	mrapi_status_t status;
-	char why[128];
 
-	if (tw_settings_load(why, sizeof(why)) < 0) {
-		tw_log(TW_LOG_ERROR, "%s", why);
+	if (!tw_settings_begin())
 		return MRAPI_ENO_INIT;
-	}
 	tw_clock_init();
 	pthread_once(&once, prepare);
 	status = tw_mrapi_net_begin();

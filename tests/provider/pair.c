@@ -87,9 +87,10 @@ static void own_names(const struct traits *t)
 	snprintf(job, sizeof(job), "conformance-%d-%llx", (int)getpid(),
 		 (unsigned long long)(twt_now() * 1e6));
 	setenv("TAGWIRE_JOB", job, 1);
-	setenv("TAGWIRE_PROVIDERS", t->name, 1);
 	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0, "%s", err);
+	/* Some are drivers of these tests alone. */
+	snprintf(tw_settings.providers, sizeof(tw_settings.providers), "%s", t->name);
 }
 
 struct pair *pair_open(const struct traits *t)

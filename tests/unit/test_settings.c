@@ -9,11 +9,11 @@
 #include "base/settings.h"
 #include "lib/twt.h"
 
-static char err[200];
+static char err[320];
 
 static void clean(void)
 {
-#define TW_SETTING(ident, env, type, dflt, text) unsetenv(env);
+#define TW_SETTING(ident, env, type, dflt, limits, text) unsetenv(env);
 #include "base/settings.def"
 #undef TW_SETTING
 }
@@ -65,7 +65,7 @@ static unsigned changed(void)
 {
 	unsigned n = 0;
 
-#define TW_SETTING(ident, env, type, dflt, text) n += !same_##type(tw_settings.ident, dflt);
+#define TW_SETTING(ident, env, type, dflt, limits, text) n += !same_##type(tw_settings.ident, dflt);
 #include "base/settings.def"
 #undef TW_SETTING
 	return n;
@@ -108,35 +108,43 @@ Test(settings, defaults)
 /* Some settings are one of a few words. */
 static const char *sample(const char *env)
 {
-	return strcmp(env, "TAGWIRE_RMEM") == 0 ? "vm" : "push";
+	return strcmp(env, "TAGWIRE_RMEM") == 0	       ? "vm"
+	       : strcmp(env, "TAGWIRE_AUTH") == 0      ? "munge"
+	       : strcmp(env, "TAGWIRE_PROVIDERS") == 0 ? "tcp,shm"
+						       : "push";
+}
+
+/* The range of some numbers begins or ends near their defaults. */
+static const char *number(const char *env, uint32_t dflt)
+{
+	return dflt == 65536 ? "128k" : strcmp(env, "TAGWIRE_LOG") == 0 ? "3" : "64k";
 }
 
 /* Values that are valid for every setting of the type, and no default. */
-#define SAMPLE_STR "push"
-#define SAMPLE_UINT(dflt) ((dflt) == 65536 ? "128k" : "64k")
 #define SAMPLE_BOOL(dflt) ((dflt) ? "0" : "1")
 #define TEXT_STR(env, dflt) sample(env)
 #define TEXT_TRUST(env, dflt) sample(env)
 #define TEXT_PATH(env, dflt) "/some/where"
-#define TEXT_LIST(env, dflt) SAMPLE_STR
+#define TEXT_LIST(env, dflt) sample(env)
 #define TEXT_RANK(env, dflt) "1/3"
 #define TEXT_PORT(env, dflt) "4000"
-#define TEXT_UINT(env, dflt) SAMPLE_UINT(dflt)
+#define TEXT_UINT(env, dflt) number(env, dflt)
 #define TEXT_BOOL(env, dflt) SAMPLE_BOOL(dflt)
 #define VALUE_STR(env, dflt) sample(env)
 #define VALUE_TRUST(env, dflt) sample(env)
 #define VALUE_PATH(env, dflt) "/some/where"
-#define VALUE_LIST(env, dflt) SAMPLE_STR
+#define VALUE_LIST(env, dflt) sample(env)
 #define VALUE_RANK(env, dflt) "1/3"
 #define VALUE_PORT(env, dflt) 4000u
-#define VALUE_UINT(env, dflt) ((dflt) == 65536 ? 131072u : 65536u)
+#define VALUE_UINT(env, dflt)                                                                      \
+	((dflt) == 65536 ? 131072u : strcmp(env, "TAGWIRE_LOG") == 0 ? 3u : 65536u)
 #define VALUE_BOOL(env, dflt) !(dflt)
 
 Test(settings, each_one_is_read)
 {
 	unsigned n = 0;
 
-#define TW_SETTING(ident, env, type, dflt, text)                                                   \
+#define TW_SETTING(ident, env, type, dflt, limits, text)                                           \
 	clean();                                                                                   \
 	good(env, TEXT_##type(env, dflt));                                                         \
 	cr_assert(same_##type(tw_settings.ident, VALUE_##type(env, dflt)), env);                   \
@@ -258,6 +266,54 @@ Test(settings, ranges)
 	good("TAGWIRE_RNDV", "auto");
 	for (unsigned i = 0; i < tw_countof(ways); i++)
 		bad("TAGWIRE_RNDV", ways[i]);
+}
+
+/* The message names the setting, its limits, and the word that was probably meant. */
+static void says(const char *name, const char *value, const char *limits, const char *meant)
+{
+	bad(name, value);
+	cr_assert_not_null(strstr(err, limits), "%s", err);
+	cr_assert_not_null(strstr(err, meant), "%s", err);
+	clean();
+}
+
+Test(settings, limits_are_named)
+{
+	says("TAGWIRE_PROVIDERS", "self,smh", "one of: self shm verbs ofi tcp", "perhaps shm");
+	says("TAGWIRE_PROVIDERS", "self tcp", "one of: self shm verbs ofi tcp", "");
+	says("TAGWIRE_RNDV", "pul", "one of: auto push pull", "perhaps pull");
+	says("TAGWIRE_RMEM", "servd", "served", "perhaps served");
+	says("TAGWIRE_AUTH", "munged", "key munge none", "perhaps munge");
+	says("TAGWIRE_LOG", "9", "from 0 to 4", "");
+	says("TAGWIRE_RETRY", "99", "from 100", "");
+	says("TAGWIRE_RING_SLOTS", "96", "from 64 to 65536, a power of two", "");
+	good("TAGWIRE_PROVIDERS", "tcp,,self");
+	good("TAGWIRE_PROVIDERS", "");
+	good("TAGWIRE_LOG", "0");
+}
+
+/* Names like those of settings, which nobody reads. */
+Test(settings, strangers)
+{
+	unsigned at = 0;
+
+	cr_assert_not(tw_settings_stranger(&at, err, sizeof(err)), "%s", err);
+	setenv("TAGWIRE_EAGER_MAX", "1", 1);
+	setenv("TAGWIRE_EAGERMAX", "1", 1);
+	setenv("TAGWIRE_COLOUR_OF_THE_SKY", "blue", 1);
+	setenv("TAGWIRX_LOG", "1", 1);
+	at = 0;
+	for (unsigned n = 0; tw_settings_stranger(&at, err, sizeof(err)); n++) {
+		bool far = strstr(err, "TAGWIRE_COLOUR_OF_THE_SKY") != NULL;
+
+		cr_assert(n < 2 && (far || strstr(err, "TAGWIRE_EAGERMAX")), "%s", err);
+		cr_assert_eq(strstr(err, "perhaps") == NULL, far, "%s", err);
+		cr_assert(far || strstr(err, " TAGWIRE_EAGER_MAX"), "%s", err);
+	}
+	unsetenv("TAGWIRE_EAGERMAX");
+	unsetenv("TAGWIRE_COLOUR_OF_THE_SKY");
+	at = 0;
+	cr_assert_not(tw_settings_stranger(&at, err, sizeof(err)), "%s", err);
 }
 
 /* The settings of an earlier, good environment do not survive a bad one. */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shows the table that the library itself reads: base/settings.def. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* secure_getenv */
+#endif
+
+#include "settinglist.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/settings.h"
+#include "cli.h"
+
+static const struct table_column columns[] = {
+	{"kind", "kind", "%s"}, {"setting", "setting", "%s"}, {"value", "value", "%s"},
+	{"from", "from", "%s"}, {"limits", "limits", "%s"},   {"meaning", "meaning", "%s"},
+};
+
+static void show(struct table *t, const char *name, const char *value, const char *limits,
+		 const char *meaning)
+{
+	if (t->format == TABLE_JSON)
+		table_text(t, "setting");
+	table_text(t, name);
+	table_text(t, *value ? value : "-");
+	table_text(t, secure_getenv(name) ? "environment" : "default");
+	table_text(t, *limits ? limits : "-");
+	table_text(t, meaning);
+}
+
+#define SHOW_STR(value) snprintf(text, sizeof(text), "%s", value)
+#define SHOW_TRUST SHOW_STR
+#define SHOW_LIST SHOW_STR
+#define SHOW_PATH SHOW_STR
+#define SHOW_RANK SHOW_STR
+#define SHOW_UINT(value) snprintf(text, sizeof(text), "%" PRIu32, value)
+#define SHOW_PORT SHOW_UINT
+#define SHOW_BOOL(value) snprintf(text, sizeof(text), "%d", value)
+
+void settinglist(enum table_format format)
+{
+	unsigned skip = format == TABLE_JSON ? 0 : 1, at = 0;
+	char text[TW_SETTING_LIST_MAX];
+	struct table t;
+
+	if (tw_settings_load(text, sizeof(text)) < 0)
+		bench_fail("%s", text);
+	while (tw_settings_stranger(&at, text, sizeof(text)))
+		fprintf(stderr, "%s: %s\n", bench_tool, text);
+	table_open(&t, format, columns + skip, sizeof(columns) / sizeof(*columns) - skip);
+#define TW_SETTING(ident, env, type, dflt, limits, meaning)                                        \
+	SHOW_##type(tw_settings.ident);                                                            \
+	show(&t, env, text, limits, meaning);
+#include "base/settings.def"
+#undef TW_SETTING
+	table_close(&t);
+}
