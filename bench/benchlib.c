@@ -90,7 +90,7 @@ static void open_endpoint(struct bench *b)
 	bool client = b->o.mode == BENCH_CLIENT;
 	mx_return_t rc;
 
-	mx_set_error_handler(MX_ERRORS_RETURN);
+	mx_set_error_handler(bench_keep_message);
 	rc = mx_init();
 	if (rc != MX_SUCCESS)
 		bench_failed("mx_init", rc);
@@ -177,7 +177,7 @@ static void find_server(struct bench *b, struct address *a)
 	}
 	rc = mx_hostname_to_nic_id(b->o.host, &a->nic_id);
 	if (rc != MX_SUCCESS)
-		bench_fail("%s: %s", b->o.host, mx_strerror(rc));
+		bench_failed("mx_hostname_to_nic_id", rc);
 	a->endpoint_id = b->o.endpoint;
 }
 

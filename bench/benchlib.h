@@ -162,6 +162,8 @@ void bench_slept(struct bench *b, struct bench_spin *s);
 /* Whether our forked end is gone; ends the program if it should not be. */
 bool bench_child_ended(struct bench *b);
 
+/* An error handler: keeps what the library says of the last failure for bench_failed(). */
+mx_return_t bench_keep_message(char *message, mx_return_t code);
 void bench_failed(const char *call, mx_return_t rc) bench_noreturn;
 void bench_bad_status(const mx_status_t *status) bench_noreturn;
 

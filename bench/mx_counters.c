@@ -27,7 +27,7 @@ static const char help[] =
 	"  --watch SECONDS  repeat, with the rate per second\n"
 	"  --count N        stop after N times\n"
 	"  --csv, --json    comma separated values; one JSON object a line\n"
-	"  --help, --version\n";
+	"  -h, --help; -V, --version\n";
 
 static const char *const labels[TW_NCOUNTERS] = {
 #define LABEL(name, label) [TW_C_##name] = label,
@@ -78,7 +78,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){.endpoint = SCAN_ANY, .count = UINT64_MAX};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 'p':
 			o->pid = (pid_t)bench_number("pid", optarg, 1, INT32_MAX);
@@ -154,7 +154,7 @@ static int once(const struct options *o)
 	struct table t;
 
 	if (scan_endpoints(&this.scan, o->pid, o->endpoint) < 0)
-		bench_fail("process %d: %s", (int)o->pid, strerror(errno));
+		scan_failed(o->pid);
 	if (!this.scan.n)
 		return scan_nothing(&this.scan, o->pid, o->endpoint);
 	table_open(&t, o->format, columns + 1, NCOLUMNS - 2);
@@ -187,7 +187,7 @@ static int watch(const struct options *o)
 		if (scan_endpoints(&this.scan, o->pid, o->endpoint) < 0) {
 			if (i && errno == ENOENT)
 				return 0; /* the program has ended */
-			bench_fail("process %d: %s", (int)o->pid, strerror(errno));
+			scan_failed(o->pid);
 		}
 		show(&t, o, &this, &last, start);
 		if (t.ncells || t.format != TABLE_PLAIN)

@@ -23,7 +23,7 @@ static const char help[] =
 	"  --endpoint ID  only endpoints with this id\n"
 	"  --no-peers     leave the peers out\n"
 	"  --csv, --json  comma separated values; one JSON object a line\n"
-	"  --help, --version\n";
+	"  -h, --help; -V, --version\n";
 
 static const struct table_column endpoint_columns[] = {
 	{"kind", "kind", "%s"},
@@ -74,7 +74,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){.endpoint = SCAN_ANY, .peers = true};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 'p':
 			o->pid = (pid_t)bench_number("pid", optarg, 1, INT32_MAX);
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
 
 	parse(&o, argc, argv);
 	if (scan_endpoints(&s, o.pid, o.endpoint) < 0)
-		bench_fail("process %d: %s", (int)o.pid, strerror(errno));
+		scan_failed(o.pid);
 	if (!s.n)
 		return scan_nothing(&s, o.pid, o.endpoint);
 	open_table(&t, &o, endpoint_columns, COUNT(endpoint_columns));

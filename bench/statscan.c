@@ -186,6 +186,13 @@ int scan_endpoints(struct scan *s, pid_t pid, uint32_t endpoint_id)
 	return 0;
 }
 
+void scan_failed(pid_t pid)
+{
+	if (errno == ENOENT)
+		bench_fail("there is no process %d", (int)pid);
+	bench_fail("process %d: %s: look as its user, or as root", (int)pid, strerror(errno));
+}
+
 void scan_free(struct scan *s)
 {
 	for (unsigned i = 0; i < s->n; i++)

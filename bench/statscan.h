@@ -36,6 +36,8 @@ struct scan {
  * or -1 with errno when that process cannot be looked into.
  */
 int scan_endpoints(struct scan *s, pid_t pid, uint32_t endpoint_id);
+/* Says why it cannot, by errno, and ends the program. */
+void scan_failed(pid_t pid) __attribute__((noreturn));
 void scan_free(struct scan *s);
 
 /* Reports why there is nothing to show; returns the exit code. */

@@ -9,8 +9,20 @@
 #include "measure.h"
 #include "mx_extensions.h"
 
+static char last_message[512];
+static mx_return_t last_code;
+
+mx_return_t bench_keep_message(char *message, mx_return_t code)
+{
+	snprintf(last_message, sizeof last_message, "%s", message);
+	last_code = code;
+	return code;
+}
+
 void bench_failed(const char *call, mx_return_t rc)
 {
+	if (*last_message && last_code == rc)
+		bench_fail("%s", last_message);
 	bench_fail("%s: %s", call, mx_strerror(rc));
 }
 

@@ -151,6 +151,7 @@ struct tw_host {
 	uint64_t *counters;	    /* enum tw_counter */
 	enum tw_idle_state state;
 	struct tw_lanes lanes;
+	int holder; /* of the id, where open() has returned TW_EBUSY: a process, or 0 */
 };
 
 struct tw_upcalls {

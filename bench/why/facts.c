@@ -242,7 +242,7 @@ void why_read(struct why_facts *f, const char *job, pid_t pid)
 	f->when = (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 	f->ticks = tw_clock();
 	if (scan_endpoints(&f->scan, pid, SCAN_ANY) < 0)
-		bench_fail("process %d: %s", (int)pid, strerror(errno));
+		scan_failed(pid);
 	add_endpoints(f, job);
 	add_members(f, job, pid);
 	if (f->n)

@@ -9,11 +9,13 @@
  * A caller with two keys tries the launcher's first, and calls again with the user's.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/inet.h"
 #include "base/log.h"
+#include "base/report.h"
 #include "base/sys.h"
 #include "providers/net/session.h"
 
@@ -121,13 +123,14 @@ static enum tw_err alike(const struct tw_net_auth *auth, const struct tw_net_hel
 static bool open_credential(const struct tw_net_link *l, const struct tw_net_key_name *name,
 			    uint8_t key[TW_NET_KEY])
 {
-	char why[256] = "none came", from[INET6_ADDRSTRLEN];
+	char why[256] = "none came", from[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 32];
 
 	if (memchr(name->credential, 0, sizeof(name->credential)) &&
 	    tw_net_auth()->munge->decode(name->credential, key, why, sizeof(why)))
 		return true;
-	tw_log(TW_LOG_WARN, "the credential of %s: %s; see tagwire-key(7)",
-	       tw_inet_text(&l->peer_addr, from, sizeof(from)), why);
+	snprintf(who, sizeof(who), "the credential of %s",
+		 tw_inet_text(&l->peer_addr, from, sizeof(from)));
+	tw_report(TW_LOG_WARN, who, why, "see tagwire-key(7)");
 	return false;
 }
 
@@ -260,13 +263,14 @@ void tw_net_stranger(struct tw_net_link *l, struct tw_net_stranger s)
 /* A caller lacks the key. One with a launcher's key has another, and calls again. */
 static void keyless(const struct tw_net_link *l)
 {
-	char from[INET6_ADDRSTRLEN];
+	char from[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 32], cause[TW_REPORT_SIZE];
 
-	if (tw_net_auth()->method == TW_NET_BY_KEY && l->proof.key != TW_NET_KEY_JOB)
-		tw_log(TW_LOG_WARN,
-		       "endpoint %u: %s does not have the key %s; see tagwire-key(7)",
-		       l->ep->host->self.endpoint_id,
-		       tw_inet_text(&l->peer_addr, from, sizeof(from)), tw_net_key_text());
+	if (tw_net_auth()->method != TW_NET_BY_KEY || l->proof.key == TW_NET_KEY_JOB)
+		return;
+	snprintf(who, sizeof(who), "a caller from %s",
+		 tw_inet_text(&l->peer_addr, from, sizeof(from)));
+	snprintf(cause, sizeof(cause), "it does not have the key %s", tw_net_key_text());
+	tw_report(TW_LOG_WARN, who, cause, "see tagwire-key(7)");
 }
 
 /* The caller has the key, if one is asked for: what its CONNECT will ask for is opened while that is under way. */

@@ -4,12 +4,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/fds.h"
 #include "base/inet.h"
+#include "base/report.h"
 #include "base/sys.h"
 #include "providers/net/session.h"
 
@@ -119,6 +121,27 @@ static enum tw_err err_of(int error)
 	}
 }
 
+void tw_net_report(const struct tw_net_link *l, const char *cause, const char *advice)
+{
+	char host[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 32];
+
+	tw_report_who(who, sizeof(who), l->other.endpoint_id,
+		      tw_inet_text(&l->peer_addr, host, sizeof(host)));
+	tw_report(TW_LOG_ERROR, who, cause, advice);
+}
+
+/* The system has refused to call there. */
+static void unreached(const struct tw_net_link *l, int error)
+{
+	enum tw_err err = err_of(error);
+	char cause[80];
+
+	if (l->state != TW_NET_NEW || err == TW_ECLOSED || err == TW_ENOMEM)
+		return;
+	snprintf(cause, sizeof(cause), "%s", strerror(error));
+	tw_net_report(l, cause, "its host must be up, and reached from the board of this endpoint");
+}
+
 /* The board of the peer whose turn it is to be called; 0 is its own. */
 static unsigned whose_turn(const struct tw_net_link *l)
 {
@@ -155,6 +178,7 @@ static enum tw_err dial(struct tw_net_link *l, uint32_t port)
 	    errno != EINPROGRESS) {
 		error = errno;
 		tw_fd_close(fd);
+		unreached(l, error);
 		return err_of(error);
 	}
 	if (tw_net_watch(ep, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0) {
@@ -181,46 +205,41 @@ static enum tw_err strange(const struct tw_net_link *l)
 {
 	const struct tw_net_auth *auth = tw_net_auth();
 	const struct tw_net_stranger *s = &l->stranger;
-	uint32_t id = l->other.endpoint_id;
+	const char *advice = "copy one file to both hosts, see tagwire-key(7)";
+	char cause[TW_REPORT_SIZE];
 
-	if (s->why == TW_EPROTO)
-		tw_log(TW_LOG_ERROR,
-		       "endpoint %u: the other host speaks version %u of the handshake, and this "
-		       "one %u: install the same Tagwire on both",
-		       id, s->version, TW_NET_VERSION);
-	else if (s->method != auth->method)
-		tw_log(TW_LOG_ERROR,
-		       "endpoint %u: TAGWIRE_AUTH=%s there, and %s here: set the same on both "
-		       "hosts",
-		       id, method_name(s->method), method_name(auth->method));
-	else if (s->other_job)
-		tw_log(TW_LOG_ERROR,
-		       "endpoint %u: the other host's belongs to another job of a launcher: set "
-		       "TAGWIRE_KEY to one file for both, and they can talk; see tagwire-key(7)",
-		       id);
-	else if (auth->munge)
-		tw_log(TW_LOG_ERROR,
-		       "endpoint %u: the other host did not open this one's credential: the same "
-		       "user, munge.key and time are needed there; see tagwire-key(7)",
-		       id);
-	else
-		tw_log(TW_LOG_ERROR,
-		       "endpoint %u: the other host does not have the key of this one, %s; see "
-		       "tagwire-key(7)",
-		       id, tw_net_key_text());
+	if (s->why == TW_EPROTO) {
+		snprintf(cause, sizeof(cause),
+			 "it speaks version %u of the handshake, and this host %u", s->version,
+			 TW_NET_VERSION);
+		advice = "install the same Tagwire on both hosts";
+	} else if (s->method != auth->method) {
+		snprintf(cause, sizeof(cause), "TAGWIRE_AUTH=%s there, and %s here",
+			 method_name(s->method), method_name(auth->method));
+		advice = "set the same on both hosts";
+	} else if (s->other_job) {
+		snprintf(cause, sizeof(cause), "it belongs to another job of a launcher");
+		advice = "set TAGWIRE_KEY to one file for both jobs, see tagwire-key(7)";
+	} else if (auth->munge) {
+		snprintf(cause, sizeof(cause), "it did not open this host's credential");
+		advice = "the same user, munge.key and time are needed there, see tagwire-key(7)";
+	} else {
+		snprintf(cause, sizeof(cause), "it does not have the key of this one, %s",
+			 tw_net_key_text());
+	}
+	tw_net_report(l, cause, advice);
 	return s->why;
 }
 
 void tw_net_late(const struct tw_net_link *l)
 {
-	char at[INET6_ADDRSTRLEN];
+	uint32_t port = tw_net_port(l->other.endpoint_id, l->port_try ? l->port_try - 1 : 0);
+	char advice[80];
 
 	if (tw_clock() - l->begun < tw_clock_us(LATE_US) || l->channel == TW_NET_SEEKING)
 		return;
-	tw_log(TW_LOG_ERROR,
-	       "endpoint %u: %s has not answered: it must be up, and let TCP port %u pass",
-	       l->other.endpoint_id, tw_inet_text(&l->peer_addr, at, sizeof(at)),
-	       tw_net_port(l->other.endpoint_id, l->port_try ? l->port_try - 1 : 0));
+	snprintf(advice, sizeof(advice), "its host must be up, and let TCP port %u pass", port);
+	tw_net_report(l, "it has not answered", advice);
 }
 
 enum tw_err tw_net_dial(struct tw_net_link *l)
@@ -362,10 +381,12 @@ static void dialed(struct tw_net_link *l)
 		/* A listener that closed meanwhile was not the endpoint that is wanted. */
 		bool other = error == ECONNRESET && l->state == TW_NET_NEW;
 
-		if (other || error == ECONNREFUSED)
+		if (other || error == ECONNREFUSED) {
 			tw_net_dial_next(l);
-		else
+		} else {
+			unreached(l, error);
 			refused(l, err_of(error));
+		}
 		return;
 	}
 	tw_net_sock_options(l->sock, tw_net_silence_ms());

@@ -369,9 +369,11 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 
 enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep)
 {
-	enum tw_err err =
-		tw_shm_listen(ep->host->self.nic_id, ep->host->self.endpoint_id, &ep->listener);
+	const struct tw_ident *me = &ep->host->self;
+	enum tw_err err = tw_shm_listen(me->nic_id, me->endpoint_id, &ep->listener);
 
+	if (err == TW_EBUSY)
+		ep->host->holder = tw_shm_holder(me->nic_id, me->endpoint_id);
 	if (err != TW_OK)
 		return err;
 	ep->listen_watch.ready = listener_ready;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The messages of the handshake: identity, and the descriptors that come with it. */
 #include <errno.h>
-#include <stdatomic.h>
 
 #include "base/barrier.h"
-#include "base/log.h"
+#include "base/report.h"
 #include "base/settings.h"
 #include "base/sys.h"
 #include "providers/shm/shm.h"
@@ -15,19 +14,16 @@ enum tw_err tw_shm_hello_send(int sock, const struct tw_shm_hello *h, const int 
 	return tw_sock_send(sock, h, sizeof(*h), fd, fd != NULL) ? TW_ELOST : TW_OK;
 }
 
-/* Once: callers try again and again. */
 static void another_kind(const struct tw_shm_hello *h)
 {
-	static atomic_bool told;
 	bool turned = h->magic == __builtin_bswap32(TW_SHM_MAGIC);
 
 	if (!turned && h->magic != TW_SHM_MAGIC)
 		return;
-	if (!atomic_exchange(&told, true))
-		tw_log(TW_LOG_ERROR, "a process of this host %s: %s",
-		       turned ? "has the other byte order" : "has another version of Tagwire",
-		       turned ? "TAGWIRE_PROVIDERS=self,tcp on both sides goes by tcp"
-			      : "it cannot connect");
+	tw_report(TW_LOG_ERROR, "a process of this host",
+		  turned ? "it has the other byte order" : "it has another version of Tagwire",
+		  turned ? "TAGWIRE_PROVIDERS=self,tcp on both sides goes by tcp"
+			 : "build both programs with the same version");
 }
 
 enum tw_err tw_shm_hello_recv(int sock, struct tw_shm_hello *h, int *fd)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The name of an endpoint on its host. */
 #include <errno.h>
-#include <stdatomic.h>
 
 #include "base/fds.h"
-#include "base/log.h"
+#include "base/report.h"
 #include "providers/shm/shm.h"
 
 #define BACKLOG 256
@@ -14,16 +13,13 @@ static void make_name(struct tw_sock_name *name, uint64_t nic_id, uint32_t endpo
 	tw_sock_name(name, "%012llx-%u", (unsigned long long)nic_id, endpoint_id);
 }
 
-/* Once: callers try again and again. */
 static void another_user(uint32_t endpoint_id)
 {
-	static atomic_bool told;
+	char who[32];
 
-	if (!atomic_exchange(&told, true))
-		tw_log(TW_LOG_ERROR,
-		       "endpoint %u of this host is another user's, who shares no memory with this "
-		       "one; TAGWIRE_PROVIDERS=self,tcp on both sides, with one key, goes by tcp",
-		       endpoint_id);
+	tw_report_who(who, sizeof(who), endpoint_id, "this host");
+	tw_report(TW_LOG_ERROR, who, "it is another user's, who shares no memory with this one",
+		  "TAGWIRE_PROVIDERS=self,tcp on both sides, with one key, goes by tcp");
 }
 
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
@@ -64,4 +60,17 @@ enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, struct tw_sock_
 	if (err == 0)
 		return TW_OK;
 	return err == EADDRINUSE || err == TW_SOCK_FOREIGN ? TW_EBUSY : TW_ENOMEM;
+}
+
+pid_t tw_shm_holder(uint64_t nic_id, uint32_t endpoint_id)
+{
+	pid_t pid = 0;
+	int fd;
+
+	if (tw_shm_dial(nic_id, endpoint_id, &fd) != TW_OK)
+		return 0;
+	if (tw_sock_peer(fd, &pid) != 0)
+		pid = 0;
+	tw_fd_close(fd);
+	return pid;
 }

@@ -111,6 +111,8 @@ struct tw_shm_ep {
 
 /* names.c: 0 or an enum tw_err; descriptors are non-blocking and CLOEXEC. */
 enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, struct tw_sock_listener *l);
+/* The process that has the name of an endpoint, or 0. */
+pid_t tw_shm_holder(uint64_t nic_id, uint32_t endpoint_id);
 /* TW_AGAIN when the listener's queue is full. */
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 

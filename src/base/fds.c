@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/fds.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/log.h"
 #include "base/sys.h"
 
 #define MAX_FDS 65536
@@ -29,6 +31,8 @@ int tw_fd_own(int fd)
 {
 	int top = atomic_load(&highest);
 
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+		tw_log_no_descriptor();
 	if (fd < 0 || fd >= MAX_FDS)
 		return fd;
 	atomic_store(&owned[fd], file_of(fd));

@@ -3,7 +3,10 @@
 #ifndef TW_FDS_H
 #define TW_FDS_H
 
-/* Records a descriptor and returns it. Ignores -1 and numbers that are too large. */
+/*
+ * Records a descriptor and returns it. Ignores numbers that are too large. For -1 it says if errno
+ * is that no descriptor is left.
+ */
 int tw_fd_own(int fd);
 void tw_fd_close(int fd);
 /* Closes all of them. Async-signal-safe. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -55,9 +56,20 @@ void tw_log(enum tw_log_level level, const char *fmt, ...)
 	put(line, (size_t)n);
 }
 
+void tw_log_no_descriptor(void)
+{
+	static atomic_bool said;
+
+	if (!atomic_exchange(&said, true))
+		tw_log(TW_LOG_ERROR, "no descriptor is left: %m; raise ulimit -n");
+}
+
 enum tw_err tw_log_refused(const char *call)
 {
 	bool scarce = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOSPC;
+
+	if (errno == EMFILE || errno == ENFILE)
+		tw_log_no_descriptor();
 
 	tw_log(scarce ? TW_LOG_WARN : TW_LOG_ERROR, "%s: %m", call);
 	return TW_ENOMEM;

@@ -9,6 +9,7 @@
 
 #define CROSS_RETRY_US 20000 /* the other side's attempt may have failed */
 #define LATER_RETRY_US 50000
+#define MOST_RETRY_US 1000000
 
 static const uint8_t status_of[TW_NERRS] = {
 	[TW_ENOMEM] = TW_S_NO_RESOURCES, [TW_EKEY] = TW_S_BAD_KEY,
@@ -32,6 +33,17 @@ static void again_after(struct tw_peer *p, uint32_t us)
 	tw_timer(&p->ep->host, p->retry);
 }
 
+/* An endpoint may be opened any moment; what else is wrong takes somebody to mend it. */
+static uint32_t later_us(struct tw_peer *p, enum tw_err why)
+{
+	if (why == TW_ECLOSED) {
+		p->failed = 0;
+		return LATER_RETRY_US;
+	}
+	p->failed += LATER_RETRY_US << p->failed < MOST_RETRY_US;
+	return tw_min(LATER_RETRY_US << p->failed, MOST_RETRY_US);
+}
+
 static void attempt_failed(struct tw_peer *p, enum tw_err why)
 {
 	p->link = NULL;
@@ -52,7 +64,7 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 	else if (why == TW_EKEY) /* another request may have the right filter */
 		attempt(p);
 	else
-		again_after(p, LATER_RETRY_US);
+		again_after(p, later_us(p, why));
 }
 
 static void attempt(struct tw_peer *p)

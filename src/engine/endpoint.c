@@ -189,7 +189,8 @@ static enum tw_err claim_id(struct tw_ep *ep, uint32_t number)
 	enum tw_err err = TW_EBUSY;
 
 	for (; id < end && err == TW_EBUSY; id++) {
-		if (open_here(ep, id))
+		ep->host.holder = open_here(ep, id) ? (int)tw_sys_pid() : 0;
+		if (ep->host.holder)
 			continue;
 		ep->host.self.endpoint_id = id;
 		err = open_providers(ep);
@@ -260,6 +261,8 @@ static enum tw_err build(struct tw_ep *ep, const struct tw_open *how)
 	if (!(ep->match = tw_match_new()))
 		return TW_ENOMEM;
 	err = claim_id(ep, how->number);
+	if (how->holder)
+		*how->holder = ep->host.holder;
 	if (err != TW_OK)
 		return err;
 	ep->stats->endpoint_id = ep->host.self.endpoint_id;

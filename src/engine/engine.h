@@ -12,7 +12,7 @@
  *   unexp.c       unexpected messages              stats.c      statistics for tools
  *   transfer.c    long messages                    uses.h       what this build needs
  *   transfer_move.c  their bytes                   withdraw.c   cancelling, time limits
- *   window*.c     one-sided access (.h)
+ *   window*.c     one-sided access (.h)            failure.c    why a peer is not reached
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
  * tw_leave) unless its comment says otherwise.
@@ -31,6 +31,13 @@
 enum tw_err tw_begin(void);
 void tw_end(void);
 
+/* failure.c; no lock ------------------------------------------------------- */
+
+/* "endpoint 3 of beta:0"; where is NIC id and endpoint id, as in an address. */
+void tw_failure_who(char *out, size_t size, uint64_t where);
+/* "what: endpoint 3 of beta:0: cause; advice" of a connect; TW_REPORT_SIZE bytes are enough. */
+void tw_failure_text(char *out, size_t size, const char *what, uint64_t where, enum tw_status why);
+
 /* endpoint.c ------------------------------------------------------------- */
 
 #define TW_ANY_ID UINT32_MAX
@@ -43,6 +50,7 @@ struct tw_open {
 	uint64_t fetch_max;
 	const struct tw_interface *iface;
 	void *owner;
+	int *holder;	   /* NULL, or where the process is stored that has the id; 0: unknown */
 	struct tw_ep **ep; /* NULL, or where it is before anything runs on it */
 };
 

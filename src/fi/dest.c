@@ -4,10 +4,10 @@
  * behind a write or an atomic (FI_ORDER_SAW), an operation with FI_FENCE behind all others, and
  * what comes behind that one.
  */
-#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/inet.h"
+#include "base/report.h"
 #include "fi/drain.h"
 #include "fi/fi.h"
 
@@ -237,25 +237,19 @@ void tw_fi_dests_go_on(struct tw_fi_ep *e, struct tw_ep *ep)
 	}
 }
 
-/* Once, as programs try again and again. */
-static void tell(const struct tw_ep *ep, struct tw_fi_dest *d)
+static void tell(const struct tw_ep *ep, const struct tw_fi_dest *d)
 {
-	struct sockaddr_storage sa;
-	char at[INET6_ADDRSTRLEN] = "an unknown address";
+	char who[TW_REPORT_SIZE / 2], cause[64];
 	const struct tw_board *boards;
 	uint32_t board;
 
-	if (d->told || tw_board_of(d->where >> 16, &board))
+	if (tw_board_of(d->where >> 16, &board))
 		return;
-	d->told = true;
 	tw_boards(&boards);
-	if (tw_nic_to_address(d->where >> 16, &sa) == TW_OK)
-		tw_inet_text(&sa, at, sizeof(at));
-	tw_log(TW_LOG_ERROR,
-	       "board %s (endpoint %u) does not reach endpoint %u at %s, NIC id %012" PRIx64
-	       "; see TAGWIRE_BOARDS in tagwire-settings(7)",
-	       boards[ep->board].ifname, ep->host.self.endpoint_id, (unsigned)d->where & 0xffff, at,
-	       d->where >> 16);
+	tw_failure_who(who, sizeof(who), d->where);
+	snprintf(cause, sizeof(cause), "board %s (endpoint %u) does not reach it",
+		 boards[ep->board].ifname, ep->host.self.endpoint_id);
+	tw_report(TW_LOG_ERROR, who, cause, "see TAGWIRE_BOARDS in tagwire-settings(7)");
 }
 
 void tw_fi_dest_ready(struct tw_ep *ep, struct tw_req *r)

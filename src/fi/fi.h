@@ -207,7 +207,6 @@ struct tw_fi_dest {
 	struct tw_addr addr; /* valid if up or held */
 	uint8_t state;
 	int8_t due;  /* to an injected operation: positive, the end of the connect; or its error */
-	bool told;   /* the user, that it cannot be reached */
 	bool fenced; /* held until nothing is under way to it */
 	uint64_t where;
 	struct tw_source *from; /* of directed receives, or NULL */

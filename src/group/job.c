@@ -185,8 +185,13 @@ static enum tw_err guess(uint64_t mine, uint64_t *all)
 {
 	uint32_t id = (mine & 0xffff) - current.rank;
 
-	if ((mine & 0xffff) < current.rank || id + current.size > UINT16_MAX)
+	if ((mine & 0xffff) < current.rank || id + current.size > UINT16_MAX) {
+		tw_log(TW_LOG_ERROR,
+		       "rank %u has opened endpoint %u: without a launcher, rank R opens the id "
+		       "of rank 0 plus R; see tagwire-launch(7)",
+		       current.rank, (unsigned)mine & 0xffff);
 		return TW_EPROTO;
+	}
 	if (!tw_topology_parse(all, current.size, TW_JOB_MAX, mine >> 16))
 		return TW_EPROTO;
 	for (uint32_t i = 0; i < current.size; i++)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MX III.3, IV.3, IV.4: endpoints and their addresses. */
+#include <stdio.h>
+
+#include "base/report.h"
 #include "mx/mx_internal.h"
 
 const struct tw_interface tw_mx_interface = {.name = "mx",
@@ -31,12 +34,13 @@ static mx_return_t read_param(const mx_param_t *p, struct tw_open *how,
 
 static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 				const mx_param_t *params, uint32_t nparams, mx_endpoint_t *endpoint,
-				mx_error_handler_t *handler)
+				mx_error_handler_t *handler, int *holder)
 {
 	struct tw_ep *ep;
 	struct tw_open how = {.filter = filter,
 			      .number = id == MX_ANY_ENDPOINT ? TW_ANY_ID : id,
 			      .iface = &tw_mx_interface,
+			      .holder = holder,
 			      .ep = &ep};
 	const struct tw_board *boards;
 	uint64_t handle, context_mask = 0;
@@ -77,15 +81,54 @@ static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 	return MX_SUCCESS;
 }
 
+static mx_return_t bad_id(mx_error_handler_t handler, const char *function, uint32_t id)
+{
+	char detail[64];
+
+	snprintf(detail, sizeof(detail), "%u; ids are 0 to %d", id, MX_MAX_ENDPOINTS - 1);
+	return tw_mx_fail_of(handler, function, MX_BAD_ENDPOINT_ID, detail);
+}
+
+/* Says more where the code alone does not tell what to do. */
+static mx_return_t open_failed(mx_error_handler_t handler, mx_return_t rc, uint32_t board,
+			       uint32_t id, int holder)
+{
+	static const char function[] = "mx_open_endpoint";
+	const struct tw_board *boards;
+	char detail[160], by[32];
+
+	switch (rc) {
+	case MX_BAD_ENDPOINT_ID:
+		return bad_id(handler, function, id);
+	case MX_BOARD_UNKNOWN:
+		snprintf(detail, sizeof(detail), "%u; mx_info lists those of this host, 0 to %u",
+			 board, tw_boards(&boards) - 1);
+		return tw_mx_fail_of(handler, function, rc, detail);
+	case MX_BUSY:
+		snprintf(by, sizeof(by), holder ? "process %d" : "another process", holder);
+		snprintf(detail, sizeof(detail),
+			 "%s has endpoint %u; choose another id, or run with another TAGWIRE_JOB",
+			 by, id);
+		return tw_mx_fail_of(handler, function, rc, id == MX_ANY_ENDPOINT ? NULL : detail);
+	case MX_NO_RESOURCES:
+		return tw_mx_fail_of(handler, function, rc, "see the message before this one");
+	default:
+		return tw_mx_fail(handler, function, rc);
+	}
+}
+
 mx_return_t mx_open_endpoint(uint32_t board_num, uint32_t endpoint_id, uint32_t filter,
 			     mx_param_t *params_list, uint32_t params_count,
 			     mx_endpoint_t *endpoint)
 {
 	mx_error_handler_t handler = NULL;
+	int holder = 0;
 	mx_return_t rc = open_checked(board_num, endpoint_id, filter, params_list, params_count,
-				      endpoint, &handler);
+				      endpoint, &handler, &holder);
 
-	return rc == MX_SUCCESS ? rc : tw_mx_fail(handler, "mx_open_endpoint", rc);
+	if (rc == MX_SUCCESS)
+		return rc;
+	return open_failed(handler, rc, board_num, endpoint_id, holder);
 }
 
 mx_return_t mx_close_endpoint(mx_endpoint_t endpoint)
@@ -158,18 +201,16 @@ static mx_return_t connect_code(enum tw_status s)
 	}
 }
 
-mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t filter,
-			  uint32_t timeout, bool later, mx_endpoint_addr_t *endpoint_addr)
+/* With the endpoint entered. The status tells more than the return code does. */
+static mx_return_t connect_to(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id,
+			      uint32_t filter, uint32_t timeout, bool later,
+			      mx_endpoint_addr_t *endpoint_addr, enum tw_status *status)
 {
 	uint64_t deadline = TW_FOREVER;
 	enum tw_waited waited;
 	struct tw_req *r;
 	mx_return_t rc;
 
-	if (!endpoint_addr)
-		return MX_FAILURE;
-	if (endpoint_id >= MX_MAX_ENDPOINTS)
-		return MX_BAD_ENDPOINT_ID;
 	if (timeout != MX_INFINITE && timeout != UINT32_MAX)
 		deadline = tw_clock() + tw_clock_us(1000000ull * timeout);
 	r = tw_connect_new(ep, nic_id, endpoint_id, filter, deadline);
@@ -183,26 +224,50 @@ mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_i
 		tw_connect_abandon(ep, r);
 		return waited == TW_W_CLOSED ? MX_BAD_ENDPOINT : MX_TIMEOUT;
 	}
-	rc = connect_code((enum tw_status)r->status);
+	*status = (enum tw_status)r->status;
+	rc = connect_code(*status);
 	if (rc == MX_SUCCESS)
 		*endpoint_addr = tw_mx_user_addr(r->source);
 	tw_req_free(ep, r);
 	return rc;
 }
 
+mx_return_t tw_mx_connect(struct tw_ep *ep, const char *function, uint64_t nic_id,
+			  uint32_t endpoint_id, uint32_t filter, uint32_t timeout, bool later,
+			  mx_endpoint_addr_t *endpoint_addr)
+{
+	mx_error_handler_t handler = tw_mx_ep(ep)->error_handler;
+	enum tw_status status = TW_S_OK;
+	char text[TW_REPORT_SIZE];
+	mx_return_t rc;
+
+	if (!endpoint_addr)
+		return tw_mx_leave_fail(ep, function, MX_FAILURE);
+	if (endpoint_id >= MX_MAX_ENDPOINTS) {
+		tw_leave(ep);
+		return bad_id(handler, function, endpoint_id);
+	}
+	rc = connect_to(ep, nic_id, endpoint_id, filter, timeout, later, endpoint_addr, &status);
+	if (rc == MX_SUCCESS) {
+		tw_mx_leave(ep);
+		return rc;
+	}
+	if (status == TW_S_OK)
+		return tw_mx_leave_fail(ep, function, rc);
+	tw_leave(ep);
+	tw_failure_text(text, sizeof(text), function, nic_id << 16 | endpoint_id, status);
+	return tw_mx_handle(handler, text, rc);
+}
+
 mx_return_t mx_connect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id,
 		       uint32_t filter, uint32_t timeout, mx_endpoint_addr_t *endpoint_addr)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
-	mx_return_t rc;
 
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	rc = tw_mx_connect(ep, nic_id, endpoint_id, filter, timeout, false, endpoint_addr);
-	if (rc != MX_SUCCESS)
-		return tw_mx_leave_fail(ep, __func__, rc);
-	tw_mx_leave(ep);
-	return rc;
+	return tw_mx_connect(ep, __func__, nic_id, endpoint_id, filter, timeout, false,
+			     endpoint_addr);
 }
 
 mx_return_t mx_iconnect(mx_endpoint_t endpoint, uint64_t nic_id, uint32_t endpoint_id,

@@ -49,23 +49,36 @@ mx_error_handler_t mx_set_error_handler(mx_error_handler_t handler)
 	return old ? old : initial();
 }
 
-static mx_return_t report(mx_error_handler_t handler, const char *function, mx_return_t code)
+mx_return_t tw_mx_handle(mx_error_handler_t handler, char *message, mx_return_t code)
 {
-	char message[256];
-
 	if (!handler)
 		handler = atomic_load(&current);
 	if (!handler)
 		handler = initial();
-	snprintf(message, sizeof(message), "%s: %s", function, mx_strerror(code));
 	return handler(message, code);
+}
+
+static mx_return_t report(mx_error_handler_t handler, const char *function, mx_return_t code,
+			  const char *detail)
+{
+	char message[512];
+
+	snprintf(message, sizeof(message), "%s: %s%s%s", function, mx_strerror(code),
+		 detail ? ": " : "", detail ? detail : "");
+	return tw_mx_handle(handler, message, code);
+}
+
+mx_return_t tw_mx_fail_of(mx_error_handler_t handler, const char *function, mx_return_t code,
+			  const char *detail)
+{
+	return report(handler, function, code, detail);
 }
 
 mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_return_t code)
 {
 	if (code == MX_BAD_ENDPOINT && !tw_mx_ready())
 		code = MX_NOT_INITIALIZED;
-	return report(handler, function, code);
+	return report(handler, function, code, NULL);
 }
 
 mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t code)
@@ -74,7 +87,7 @@ mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t
 
 	/* Not tw_mx_fail(): the endpoint was open, even if the library has ended meanwhile. */
 	tw_leave(ep);
-	return report(handler, function, code);
+	return report(handler, function, code, NULL);
 }
 
 mx_return_t tw_mx_code(enum tw_err err)
@@ -109,7 +122,7 @@ const char *mx_strerror(mx_return_t code)
 		[MX_BAD_SEG_CNT] = "too many segments",
 		[MX_BAD_REQUEST] = "no such request",
 		[MX_BAD_MATCH_MASK] = "match information has bits outside the mask",
-		[MX_NO_RESOURCES] = "memory or another resource is short",
+		[MX_NO_RESOURCES] = "a key, a descriptor, memory or another resource is missing",
 		[MX_BAD_ADDR_LIST] = "the address list is NULL",
 		[MX_BAD_ADDR_COUNT] = "the address list is empty",
 		[MX_BAD_ROOT] = "the root is outside the address list",
@@ -128,9 +141,10 @@ const char *mx_strerror(mx_return_t code)
 		[MX_NO_MATCH] = "no match",
 		[MX_BAD_ENDPOINT_ID] = "endpoint id out of range",
 		[MX_CONNECTION_FAILED] = "the peer's endpoint is not open",
-		[MX_BAD_CONNECTION_KEY] = "the peer's endpoint has another filter",
+		[MX_BAD_CONNECTION_KEY] =
+			"the peer's endpoint has another filter, or its host another key",
 		[MX_BAD_INFO_LENGTH] = "the buffer is too short for the information",
-		[MX_NIC_NOT_FOUND] = "no provider reaches that NIC",
+		[MX_NIC_NOT_FOUND] = "the host of that NIC is not reached",
 		[MX_BAD_KERNEL_VERSION] = "the kernel does not fit",
 		[MX_BAD_LIB_VERSION] = "the program was compiled for another version",
 		[MX_NIC_DEAD] = "the NIC is dead",
@@ -151,11 +165,12 @@ const char *mx_strstatus(mx_status_code_t code)
 		[MX_STATUS_SUCCESS] = "success",
 		[MX_STATUS_PENDING] = "pending",
 		[MX_STATUS_BUFFERED] = "buffered",
-		[MX_STATUS_REJECTED] = "rejected by the peer",
+		[MX_STATUS_REJECTED] =
+			"rejected: the hosts do not authenticate each other, or the peer refuses",
 		[MX_STATUS_TIMEOUT] = "timed out",
 		[MX_STATUS_TRUNCATED] = "truncated",
 		[MX_STATUS_CANCELLED] = "cancelled",
-		[MX_STATUS_ENDPOINT_UNKNOWN] = "no provider reaches the peer's NIC",
+		[MX_STATUS_ENDPOINT_UNKNOWN] = "the peer's host is not reached",
 		[MX_STATUS_ENDPOINT_CLOSED] = "the peer's endpoint is closed",
 		[MX_STATUS_ENDPOINT_UNREACHABLE] = "the peer is gone",
 		[MX_STATUS_BAD_SESSION] =
@@ -163,9 +178,11 @@ const char *mx_strstatus(mx_status_code_t code)
 		[MX_STATUS_BAD_KEY] = "the peer's endpoint has another filter",
 		[MX_STATUS_BAD_ENDPOINT] = "endpoint id out of range",
 		[MX_STATUS_BAD_RDMAWIN] = "no such window, or an access that it does not allow",
-		[MX_STATUS_ABORTED] = "aborted: its memory cannot be read, or the other side has another version",
+		[MX_STATUS_ABORTED] =
+			"aborted: its memory cannot be read, or the other side has another version",
 		[MX_STATUS_EVENTQ_FULL] = "event queue full",
-		[MX_STATUS_NO_RESOURCES] = "memory or another resource is short",
+		[MX_STATUS_NO_RESOURCES] =
+			"a key, a descriptor, memory or another resource is missing",
 	};
 
 	return (unsigned)code < tw_countof(texts) ? texts[code] : "unknown status code";

@@ -135,10 +135,6 @@ mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filte
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
 	/* Without a launcher the other process may not have begun. */
-	rc = tw_mx_connect(ep, where >> 16, where & 0xffff, filter, timeout, !launched,
-			   endpoint_addr);
-	if (rc != MX_SUCCESS)
-		return tw_mx_leave_fail(ep, __func__, rc);
-	tw_mx_leave(ep);
-	return rc;
+	return tw_mx_connect(ep, __func__, where >> 16, where & 0xffff, filter, timeout, !launched,
+			     endpoint_addr);
 }

@@ -74,15 +74,23 @@ void tw_mx_job_forked(void);
  */
 mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_return_t code);
 
+/* The same with what is behind the code's text: the object and what to do. */
+mx_return_t tw_mx_fail_of(mx_error_handler_t handler, const char *function, mx_return_t code,
+			  const char *detail);
+
+/* The same with a message of its own. */
+mx_return_t tw_mx_handle(mx_error_handler_t handler, char *message, mx_return_t code);
+
 /* Unlocks, then reports. */
 mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t code);
 
 /* Of tw_begin() and tw_ep_open(). */
 mx_return_t tw_mx_code(enum tw_err err);
 
-/* mx_connect() with the endpoint entered and the failure not reported; see TW_X_LATER. */
-mx_return_t tw_mx_connect(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t filter,
-			  uint32_t timeout, bool later, mx_endpoint_addr_t *endpoint_addr);
+/* mx_connect() by the name of `function' with the endpoint entered; see TW_X_LATER. */
+mx_return_t tw_mx_connect(struct tw_ep *ep, const char *function, uint64_t nic_id,
+			  uint32_t endpoint_id, uint32_t filter, uint32_t timeout, bool later,
+			  mx_endpoint_addr_t *endpoint_addr);
 
 /* Checks what describes a request's memory, and makes it. */
 mx_return_t tw_mx_new_request(struct tw_ep *ep, enum tw_kind kind, const mx_segment_t *list,

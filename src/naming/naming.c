@@ -6,6 +6,7 @@
  * its board 0.
  */
 #include <endian.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -313,6 +314,23 @@ enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
 	memcpy(sa, &in, sizeof(in));
 	/* An address of this host is no way to another one. */
 	return tw_nic_of(sa) == nic_id && tw_nic_at(sa) == nic_id ? TW_OK : TW_EUNREACH;
+}
+
+void tw_nic_text(uint64_t nic_id, char *out, unsigned len)
+{
+	struct sockaddr_storage sa;
+	char at[INET6_ADDRSTRLEN];
+	struct tw_known k;
+	uint32_t board;
+
+	if (tw_board_of(nic_id, &board))
+		snprintf(out, len, "%s:%u", hostname, board);
+	else if (tw_hosts_find_nic(nic_id, &k) && *k.name)
+		snprintf(out, len, "%s:%u", k.name, k.board);
+	else if (tw_nic_to_address(nic_id, &sa) == TW_OK)
+		snprintf(out, len, "%s", tw_inet_text(&sa, at, sizeof(at)));
+	else
+		snprintf(out, len, "NIC %012" PRIx64, nic_id);
 }
 
 static enum tw_err nic_to_name(uint64_t nic_id, char *name, unsigned len)

@@ -35,6 +35,8 @@ unsigned tw_boards_to_others(void);
 /* May ask the other host, and so take seconds. */
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
+/* For messages, without a question to anybody: NAME:BOARD, else an address, else the NIC id. */
+void tw_nic_text(uint64_t nic_id, char *out, unsigned len);
 /* The IP address of a NIC, with port 0. TW_EUNREACH: none. TW_AGAIN: it can be found. */
 enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa);
 /* The board of a NIC id; false if it is not on this host. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Other platforms: connections, arrivals, acknowledgements. */
+#include <stdio.h>
+
+#include "base/report.h"
 #include "panda/panda_internal.h"
 
 #define ACKS_MAX 8     /* delayed acknowledgements that are sent without waiting */
@@ -32,14 +35,28 @@ static struct tw_panda_peer *peer_at(struct tw_member *m)
 	return tw_container(m, struct tw_panda_peer, m);
 }
 
+/* It was never reached, or it has ended. Receives name no platform, so none of them ends. */
+static void lost_text(const struct tw_panda_peer *peer, bool waited)
+{
+	char what[48], text[TW_REPORT_SIZE];
+
+	if (peer->m.why == TW_S_OK) {
+		tw_log(waited ? TW_LOG_ERROR : TW_LOG_INFO, "platform %u is gone%s", pid_of(peer),
+		       waited ? ", with messages that it has not acknowledged" : "");
+		return;
+	}
+	snprintf(what, sizeof(what), "platform %u is lost", pid_of(peer));
+	tw_failure_text(text, sizeof(text), what, peer->m.where, (enum tw_status)peer->m.why);
+	tw_log(TW_LOG_ERROR, "%s; receives of its messages do not end", text);
+}
+
 void tw_panda_lost(struct tw_member *m)
 {
 	struct tw_panda_peer *peer = peer_at(m);
 	struct tw_ep *ep = m->group->ep;
 	bool waited = !tw_list_empty(&peer->out) || !tw_list_empty(&peer->unacked);
 
-	tw_log(waited ? TW_LOG_ERROR : TW_LOG_INFO, "platform %u is gone%s", pid_of(peer),
-	       waited ? ", with messages that it has not acknowledged" : "");
+	lost_text(peer, waited);
 	peer->acks = 0;
 	tw_list_del(&peer->due);
 	lose_all(ep, &peer->out);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/report.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/settings.h"
+
+#define KEPT 64 /* reports that are remembered; the oldest is forgotten first */
+#define AGAIN_US 60000000ull
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	uint64_t what; /* a hash of who and cause; 0: unused */
+	uint64_t said; /* tick of tw_clock() */
+	uint32_t held_back;
+} kept[KEPT];
+
+void tw_report_who(char *out, size_t size, uint32_t endpoint_id, const char *host)
+{
+	snprintf(out, size, "endpoint %u of %s", endpoint_id, host);
+}
+
+void tw_report_text(char *out, size_t size, const char *who, const char *cause, const char *advice)
+{
+	snprintf(out, size, "%s: %s%s%s", who, cause, advice ? "; " : "", advice ? advice : "");
+}
+
+/* FNV-1a, never 0. */
+static uint64_t hash(uint64_t h, const char *text)
+{
+	for (; *text; text++)
+		h = (h ^ (uint8_t)*text) * 1099511628211u;
+	return h | 1;
+}
+
+static unsigned find(uint64_t what)
+{
+	unsigned oldest = 0;
+
+	for (unsigned i = 0; i < KEPT; i++) {
+		if (kept[i].what == what)
+			return i;
+		if (kept[i].said < kept[oldest].said)
+			oldest = i;
+	}
+	kept[oldest].what = 0;
+	return oldest;
+}
+
+/* Whether it is to be said now; *held_back: how often it was not. */
+static bool is_due(uint64_t what, uint32_t *held_back)
+{
+	uint64_t now = tw_clock();
+	bool due;
+
+	pthread_mutex_lock(&mutex);
+	unsigned i = find(what);
+
+	due = kept[i].what != what || now - kept[i].said >= tw_clock_us(AGAIN_US);
+	*held_back = kept[i].what == what ? kept[i].held_back : 0;
+	if (due) {
+		kept[i].what = what;
+		kept[i].said = now;
+		kept[i].held_back = 0;
+	} else {
+		kept[i].held_back++;
+	}
+	pthread_mutex_unlock(&mutex);
+	return due;
+}
+
+void tw_report(enum tw_log_level level, const char *who, const char *cause, const char *advice)
+{
+	char text[TW_REPORT_SIZE];
+	uint32_t held_back;
+
+	if ((unsigned)level > tw_settings.log ||
+	    !is_due(hash(hash(14695981039346656037u, who), cause), &held_back))
+		return;
+	tw_report_text(text, sizeof(text), who, cause, advice);
+	if (held_back)
+		tw_log(level, "%s (and %u times since this was said)", text, held_back);
+	else
+		tw_log(level, "%s", text);
+}
+
+void tw_report_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is said of a peer that cannot be reached: who it is, the cause, and what to do. All
+ * interfaces and providers say it by these, so that it reads alike everywhere.
+ */
+#ifndef TW_REPORT_H
+#define TW_REPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/log.h"
+
+#define TW_REPORT_SIZE 384 /* bytes of a composed text */
+
+/* "endpoint 3 of beta:0"; host is a name or an address. */
+void tw_report_who(char *out, size_t size, uint32_t endpoint_id, const char *host);
+
+/* "who: cause; advice". Without advice (NULL) the part behind the semicolon is left out. */
+void tw_report_text(char *out, size_t size, const char *who, const char *cause, const char *advice);
+
+/*
+ * Logs that text: once for each `who' and `cause', then at most once a minute, with the number
+ * of times that it was not said.
+ */
+void tw_report(enum tw_log_level level, const char *who, const char *cause, const char *advice);
+
+/* In a forked child. */
+void tw_report_forked(void);
+
+#endif /* TW_REPORT_H */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Does one thing that fails, for tests/launch/messages, which looks at what is said:
+ *	says open BOARD ID	opens an endpoint and ends
+ *	says busy		opens one id twice
+ *	says connect HOST ID FILTER	connects, once
+ *	says to-closed		connects to an id of this host that is not open
+ *	says exchange		mx_job_exchange()
+ *	says platform		sends to platform 1 of Panda, and returns when that has failed
+ *	says serve FILTER	opens an endpoint, prints its id, and waits for the end of its input
+ *	says node N OTHER	an MCAPI node that waits for an endpoint of another
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mcapi.h"
+#include "mx_extensions.h"
+#include "pan_mp.h"
+
+static mx_endpoint_t endpoint;
+
+static void open_any(uint32_t filter)
+{
+	mx_init();
+	mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, filter, NULL, 0, &endpoint);
+}
+
+static void connect_to(uint64_t nic, uint32_t id, uint32_t filter)
+{
+	mx_endpoint_addr_t to;
+
+	mx_connect(endpoint, nic, id, filter, 5, &to);
+}
+
+static void connect_here(uint32_t more, uint32_t filter)
+{
+	mx_endpoint_addr_t me;
+	uint64_t nic;
+	uint32_t id;
+
+	open_any(1);
+	mx_get_endpoint_addr(endpoint, &me);
+	mx_decompose_endpoint_addr(me, &nic, &id);
+	connect_to(nic, id + more, filter);
+}
+
+static void await_end(void)
+{
+	char byte;
+
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
+}
+
+static void serve(uint32_t filter)
+{
+	mx_endpoint_addr_t me;
+	uint64_t nic;
+	uint32_t id;
+
+	open_any(filter);
+	mx_get_endpoint_addr(endpoint, &me);
+	mx_decompose_endpoint_addr(me, &nic, &id);
+	printf("%u\n", id);
+	fflush(stdout);
+	await_end();
+}
+
+static void platform(void)
+{
+	pan_init(NULL, NULL);
+	pan_mp_init(NULL, NULL);
+	pan_mp_register_port(NULL);
+	pan_start();
+	pan_mp_finish_send(pan_mp_send(1, 1, "hello", 6, PAN_MP_NORMAL));
+}
+
+static void node(unsigned number, unsigned other)
+{
+	mcapi_version_t version;
+	mcapi_status_t status;
+
+	mcapi_initialize(number, &version, &status);
+	mcapi_create_endpoint(1, &status);
+	mcapi_get_endpoint(other, 1, &status);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	uint64_t nic;
+
+	if (!strcmp(what, "open") && argc == 4) {
+		mx_init();
+		mx_open_endpoint((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]), 1, NULL, 0,
+				 &endpoint);
+	} else if (!strcmp(what, "busy")) {
+		mx_init();
+		mx_open_endpoint(0, 7, 1, NULL, 0, &endpoint);
+		mx_open_endpoint(0, 7, 1, NULL, 0, &endpoint);
+	} else if (!strcmp(what, "connect") && argc == 5) {
+		open_any(1);
+		mx_hostname_to_nic_id(argv[2], &nic);
+		connect_to(nic, (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
+	} else if (!strcmp(what, "to-closed")) {
+		connect_here(1, 1);
+	} else if (!strcmp(what, "exchange")) {
+		open_any(1);
+		mx_job_exchange(endpoint);
+	} else if (!strcmp(what, "platform")) {
+		platform();
+	} else if (!strcmp(what, "serve") && argc == 3) {
+		serve((uint32_t)atoi(argv[2]));
+	} else if (!strcmp(what, "node") && argc == 4) {
+		node((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));
+	}
+	return 0;
+}
