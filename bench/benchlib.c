@@ -103,15 +103,29 @@ static void open_endpoint(struct bench *b)
 		bench_failed("mx_open_endpoint", rc);
 }
 
+/* A client may be started before its server. */
+static void say_waiting(const struct bench *b, uint32_t id)
+{
+	if (b->o.mode == BENCH_CLIENT)
+		fprintf(stderr,
+			"%s: endpoint %u of %s is not open yet; waiting %d seconds for "
+			"'%s --server --endpoint %u' there\n",
+			bench_tool, id, b->o.host, CONNECT_SECONDS, bench_tool, id);
+}
+
 static void connect_peer(struct bench *b, uint64_t nic, uint32_t id)
 {
 	double end = bench_now() + CONNECT_SECONDS;
+	bool said = false;
 	mx_return_t rc;
 
 	for (;;) {
 		rc = mx_connect(b->endpoint, nic, id, BENCH_FILTER, CONNECT_SECONDS, &b->peer);
 		if (rc != MX_CONNECTION_FAILED || bench_now() > end)
 			break;
+		if (!said)
+			say_waiting(b, id);
+		said = true;
 		usleep(200000);
 	}
 	if (rc != MX_SUCCESS)

@@ -90,7 +90,7 @@ enum {
 	"  --time MS           time for each figure in each round (default 20)\n"                  \
 	"  --timeout SECONDS   give up when the other end is silent so long (default 60)\n"        \
 	"  --csv, --json       comma separated values; one JSON object a line\n"                   \
-	"  --help, --version\n"
+	"  -h, --help; -V, --version\n"
 
 /* Takes an option if it is one of those above; false if not. */
 bool bench_option(struct bench_options *o, int c, const char *arg);

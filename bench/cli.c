@@ -71,14 +71,21 @@ void bench_version(void)
 	exit(0);
 }
 
+void bench_set_format(enum table_format *format, enum table_format wanted)
+{
+	if (*format != TABLE_PLAIN && *format != wanted)
+		bench_usage("--csv and --json exclude each other");
+	*format = wanted;
+}
+
 void bench_cli_option(int c, enum table_format *format, const char *help)
 {
 	switch (c) {
 	case 'c':
-		*format = TABLE_CSV;
+		bench_set_format(format, TABLE_CSV);
 		break;
 	case 'j':
-		*format = TABLE_JSON;
+		bench_set_format(format, TABLE_JSON);
 		break;
 	case 'h':
 		bench_help(help);

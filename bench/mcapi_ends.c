@@ -38,7 +38,10 @@ static void check(const char *call, mcapi_status_t status)
 		bench_fail("%s: %s", call, mcapi_strerror(status));
 }
 
-/* Waits for the other end in shared memory, and fails if it has died. */
+/*
+ * Waits for the other end in shared memory, and fails if it has died. It may have ended after it
+ * wrote the word.
+ */
 static void until(_Atomic(uint64_t) *word, uint64_t value)
 {
 	int status;
@@ -48,7 +51,8 @@ static void until(_Atomic(uint64_t) *word, uint64_t value)
 		if (polls % POLLS != POLLS - 1)
 			continue;
 		sched_yield();
-		if (bench_other_ended(&status, WNOHANG))
+		if (bench_other_ended(&status, WNOHANG) &&
+		    atomic_load_explicit(word, memory_order_acquire) != value)
 			bench_fail("the other end has ended");
 	}
 }
@@ -124,6 +128,7 @@ static void split(struct perf *p, bool no_bind)
 	char job[32];
 	bool bind = !no_bind;
 
+	bench_both_here();
 	/* Node numbers must not collide with those of a running program. */
 	snprintf(job, sizeof job, "mcapi_perf%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 0);

@@ -39,7 +39,7 @@ static const char help[] =
 	"  --rounds N          rounds over everything, reported as medians (default 5)\n"
 	"  --time MS           time for each figure in each round (default 20)\n"
 	"  --csv, --json       comma separated values; one JSON object a line\n"
-	"  --help, --version\n";
+	"  -h, --help; -V, --version\n";
 
 static const struct table_column columns[] = {
 	{"kind", "kind", "%s"},
@@ -90,9 +90,21 @@ static double line(struct perf *p, double seconds)
 	return ends_run(p, LINE, MESSAGE, 0, n) / (double)n / 2 * 1e6;
 }
 
-static void measure(struct perf *p, struct row *r, double seconds)
+struct tool {
+	struct perf *p;
+	const struct options *o;
+	struct row rows[2 * BENCH_MAX_SIZES + 1];
+};
+
+static void measure(void *tool, unsigned round, unsigned i)
 {
-	double us, bare;
+	struct tool *all = tool;
+	struct row *r = &all->rows[i];
+	struct perf *p = all->p;
+	double us, bare, seconds = all->o->seconds;
+
+	bench_progress("round %u of %u, %s of %u bytes", round + 1, all->o->rounds,
+		       ends_kinds[r->kind], r->size);
 
 	if (!r->bounces) {
 		r->bounces = calibrate(p, BOUNCE, r->kind, r->size, seconds);
@@ -106,24 +118,18 @@ static void measure(struct perf *p, struct row *r, double seconds)
 	bench_add(&r->rate, (double)r->streams / ends_run(p, STREAM, r->kind, r->size, r->streams));
 }
 
-static void report(const struct options *o, const struct row *rows, unsigned n)
+static void print(void *tool, struct table *t, unsigned i)
 {
-	struct table t;
+	const struct row *r = &((const struct tool *)tool)->rows[i];
 
-	table_open(&t, o->format, columns, sizeof columns / sizeof columns[0]);
-	for (unsigned i = 0; i < n; i++) {
-		const struct row *r = &rows[i];
-
-		table_text(&t, ends_kinds[r->kind]);
-		table_count(&t, r->size);
-		table_real(&t, bench_median(&r->latency));
-		table_real(&t, bench_least(&r->latency));
-		table_real(&t, bench_median(&r->line));
-		table_real(&t, bench_median(&r->ratio));
-		table_real(&t, bench_median(&r->rate));
-		table_real(&t, bench_median(&r->rate) * r->size / 1e6);
-	}
-	table_close(&t);
+	table_text(t, ends_kinds[r->kind]);
+	table_count(t, r->size);
+	table_real(t, bench_median(&r->latency));
+	table_real(t, bench_least(&r->latency));
+	table_real(t, bench_median(&r->line));
+	table_real(t, bench_median(&r->ratio));
+	table_real(t, bench_median(&r->rate));
+	table_real(t, bench_median(&r->rate) * r->size / 1e6);
 }
 
 static unsigned make_rows(const struct options *o, struct row *rows)
@@ -145,18 +151,18 @@ static unsigned make_rows(const struct options *o, struct row *rows)
 
 static void lead(struct perf *p, const struct options *o)
 {
-	static struct row rows[2 * BENCH_MAX_SIZES + 1];
-	unsigned n = make_rows(o, rows);
+	static struct tool tool;
+	struct bench_rows rows = {
+		.rounds = o->rounds, .measure = measure, .print = print, .tool = &tool};
+	struct table t;
 
-	for (unsigned round = 0; round < o->rounds; round++)
-		for (unsigned i = 0; i < n; i++) {
-			bench_progress("round %u of %u, %s of %u bytes", round + 1, o->rounds,
-				       ends_kinds[rows[i].kind], rows[i].size);
-			measure(p, &rows[i], o->seconds);
-		}
-	bench_progress_end();
+	tool.p = p;
+	tool.o = o;
+	rows.n = make_rows(o, tool.rows);
+	table_open_flow(&t, o->format, columns, sizeof columns / sizeof columns[0]);
+	bench_rounds(&rows, &t);
 	ends_stop(p);
-	report(o, rows, n);
+	table_close(&t);
 }
 
 /* The command line ---------------------------------------------------------------------- */
@@ -191,7 +197,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){0, SCALAR, 8, 1 << 20, 64, 1, 5, 0.02, false, TABLE_PLAIN};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 'k':
 			set_kind(o, optarg);
@@ -237,5 +243,5 @@ int main(int argc, char **argv)
 	else
 		ends_follow(&p);
 	ends_finish();
-	return 0;
+	return bench_exit_code();
 }

@@ -98,21 +98,40 @@ double bench_line_after(struct bench *b, struct bench_lines *l, double before)
 	return bench_lines_add(l, before, bench_line(b));
 }
 
-unsigned bench_sweep(struct bench *b, uint32_t min, uint32_t max, bench_measure *measure,
-		     const void *options)
-{
+struct sweep {
+	struct bench *b;
+	bench_measure *measure;
+	bench_print *print;
+	const void *options;
 	uint32_t sizes[BENCH_MAX_SIZES];
-	unsigned n = bench_sizes(min, max, sizes);
+};
 
-	for (unsigned round = 0; round < b->o.rounds; round++) {
-		for (unsigned i = 0; i < n; i++) {
-			bench_progress("round %u of %u, %u bytes", round + 1, b->o.rounds,
-				       sizes[i]);
-			measure(b, i, sizes[i], options);
-		}
-	}
-	bench_progress_end();
-	return n;
+static void sweep_measure(void *sweep, unsigned round, unsigned row)
+{
+	const struct sweep *s = sweep;
+
+	bench_progress("round %u of %u, %u bytes", round + 1, s->b->o.rounds, s->sizes[row]);
+	s->measure(s->b, row, s->sizes[row], s->options);
+}
+
+static void sweep_print(void *sweep, struct table *t, unsigned row)
+{
+	const struct sweep *s = sweep;
+
+	s->print(t, row);
+}
+
+void bench_sweep(struct bench *b, uint32_t min, uint32_t max, bench_measure *measure,
+		 bench_print *print, struct table *t, const void *options)
+{
+	struct sweep s = {.b = b, .measure = measure, .print = print, .options = options};
+	struct bench_rows rows = {.rounds = b->o.rounds,
+				  .n = bench_sizes(min, max, s.sizes),
+				  .measure = sweep_measure,
+				  .print = sweep_print,
+				  .tool = &s};
+
+	bench_rounds(&rows, t);
 }
 
 void bench_memory(struct bench_memory *m, size_t size)

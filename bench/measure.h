@@ -24,10 +24,12 @@ double bench_line(struct bench *b);
 double bench_line_after(struct bench *b, struct bench_lines *l, double before);
 void bench_line_follow(struct bench *b, const struct bench_order *order);
 
-/* All rounds over the sizes of a range: measures row i, of that size. Returns the rows. */
+/* All rounds over the sizes of a range: measures row i, of that size. */
 typedef void bench_measure(struct bench *b, unsigned i, uint32_t size, const void *options);
-unsigned bench_sweep(struct bench *b, uint32_t min, uint32_t max, bench_measure *measure,
-		     const void *options);
+/* Prints row i, once it has all rounds. */
+typedef void bench_print(struct table *t, unsigned i);
+void bench_sweep(struct bench *b, uint32_t min, uint32_t max, bench_measure *measure,
+		 bench_print *print, struct table *t, const void *options);
 
 /* Touched memory. Grows, never shrinks. */
 struct bench_memory {

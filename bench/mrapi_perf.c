@@ -29,7 +29,7 @@ static const char help[] =
 	"  --rounds N          rounds over everything, reported as medians (default 5)\n"
 	"  --time MS           time for each figure in each round (default 20)\n"
 	"  --csv, --json       comma separated values; one JSON object a line\n"
-	"  --help, --version\n";
+	"  -h, --help; -V, --version\n";
 
 static const struct table_column columns[] = {
 	{"what", "what", "%s"},
@@ -123,28 +123,32 @@ static unsigned plan(struct figure *f)
 	return n;
 }
 
-static void report(const struct figure *f, unsigned n)
+static void measure_row(void *figures, unsigned round, unsigned i)
 {
-	struct table t;
+	struct figure *f = (struct figure *)figures + i;
 
-	table_open(&t, opt.format, columns, sizeof(columns) / sizeof(columns[0]));
-	for (unsigned i = 0; i < n; i++) {
-		table_text(&t, f[i].what);
-		if (f[i].size) {
-			table_count(&t, f[i].size);
-			table_count(&t, f[i].stride);
-		} else {
-			table_none(&t);
-			table_none(&t);
-		}
-		table_real(&t, bench_median(&f[i].time[MRAPI]));
-		for (int way = BARE; way < WAYS; way++) {
-			table_real(&t, bench_median(&f[i].time[way]));
-			table_real(&t, bench_median(&f[i].ratio[way]));
-		}
-		table_real(&t, f[i].size ? f[i].size / bench_median(&f[i].time[MRAPI]) : NAN);
+	bench_progress("round %u of %u, %s", round + 1, opt.rounds, f->what);
+	measure(f);
+}
+
+static void print(void *figures, struct table *t, unsigned i)
+{
+	const struct figure *f = (const struct figure *)figures + i;
+
+	table_text(t, f->what);
+	if (f->size) {
+		table_count(t, f->size);
+		table_count(t, f->stride);
+	} else {
+		table_none(t);
+		table_none(t);
 	}
-	table_close(&t);
+	table_real(t, bench_median(&f->time[MRAPI]));
+	for (int way = BARE; way < WAYS; way++) {
+		table_real(t, bench_median(&f->time[way]));
+		table_real(t, bench_median(&f->ratio[way]));
+	}
+	table_real(t, f->size ? f->size / bench_median(&f->time[MRAPI]) : NAN);
 }
 
 /* ---------------------------------------------------------------- the options */
@@ -167,7 +171,7 @@ static void parse(int argc, char **argv)
 						{"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0}};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 'o':
 			parse_only(optarg);
@@ -206,20 +210,16 @@ static void parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	static struct figure figures[MAX_ROWS];
-	unsigned n;
+	struct bench_rows rows = {.measure = measure_row, .print = print, .tool = figures};
+	struct table t;
 
 	parse(argc, argv);
 	work_start();
-	n = plan(figures);
-	for (unsigned round = 0; round < opt.rounds; round++)
-		for (unsigned i = 0; i < n; i++) {
-			bench_progress("round %u of %u, %s", round + 1, opt.rounds,
-				       figures[i].what);
-			measure(&figures[i]);
-		}
-	bench_progress_end();
+	rows.rounds = opt.rounds;
+	rows.n = plan(figures);
+	table_open_flow(&t, opt.format, columns, sizeof(columns) / sizeof(columns[0]));
+	bench_rounds(&rows, &t);
 	work_end();
-	report(figures, n);
-	bench_output_end();
-	return 0;
+	table_close(&t);
+	return bench_exit_code();
 }

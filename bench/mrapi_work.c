@@ -385,6 +385,7 @@ void work_start(void)
 {
 	bool bind = !opt.no_bind;
 
+	bench_both_here();
 	make_common();
 	if (bench_fork(&bind) == 0)
 		follow();

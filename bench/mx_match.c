@@ -85,7 +85,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){.b = BENCH_DEFAULTS, .max = 100000, .kind = NKINDS};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 'M':
 			o->max = (uint32_t)bench_number("max", optarg, 0, MAX_DEPTH);
@@ -337,63 +337,65 @@ static unsigned plan(const struct options *o, struct row *rows)
 	return n;
 }
 
-static void report(const struct options *o, const struct row *rows, unsigned n)
+struct tool {
+	struct bench *b;
+	struct others *others;
+	struct row rows[NKINDS * MAX_DEPTHS];
+	const struct row *zero; /* of the kind that is being measured */
+	bool too_deep[NKINDS];
+};
+
+static void print(void *tool, struct table *t, unsigned i)
 {
-	struct table t;
+	const struct row *r = &((const struct tool *)tool)->rows[i];
+	struct bench_series latency = bench_counting(&r->lines, &r->latency);
+	struct bench_series ratio = bench_counting(&r->lines, &r->ratio);
 
-	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
-	for (unsigned i = 0; i < n; i++) {
-		struct bench_series latency = bench_counting(&rows[i].lines, &rows[i].latency);
-		struct bench_series ratio = bench_counting(&rows[i].lines, &rows[i].ratio);
-
-		table_text(&t, kinds[rows[i].kind]);
-		table_count(&t, rows[i].depth);
-		table_real(&t, bench_median(&latency));
-		table_real(&t, bench_least(&latency));
-		table_real(&t, bench_median(&ratio));
-		bench_line_cells(&t, &rows[i].lines);
-		table_count(&t, rows[i].total);
-	}
-	table_close(&t);
+	table_text(t, kinds[r->kind]);
+	table_count(t, r->depth);
+	table_real(t, bench_median(&latency));
+	table_real(t, bench_least(&latency));
+	table_real(t, bench_median(&ratio));
+	bench_line_cells(t, &r->lines);
+	table_count(t, r->total);
 }
 
-/* One round of everything, up to the depth that each kind can reach. */
-static void measure_all(struct bench *b, struct row *rows, unsigned n, struct others *others,
-			unsigned round)
+/* Up to the depth that each kind can reach. */
+static void measure_row(void *tool, unsigned round, unsigned i)
 {
-	static bool too_deep[NKINDS];
-	struct row *zero = rows;
+	struct tool *all = tool;
+	struct row *r = &all->rows[i];
 
-	for (unsigned i = 0; i < n; i++) {
-		struct row *r = &rows[i];
-
-		if (r->depth == 0) {
-			zero = r;
-			too_deep[r->kind] = false;
-		}
-		if (too_deep[r->kind] || (round && !r->latency.n))
-			continue;
-		bench_progress("round %u of %u, %s, %u others", round + 1, b->o.rounds,
-			       kinds[r->kind], r->depth);
-		if (measure(b, r, zero, others))
-			continue;
-		too_deep[r->kind] = true;
-		bench_progress_end();
-		fprintf(stderr, "%s: %u messages did not all arrive before their receives\n",
-			bench_tool, r->depth);
+	if (r->depth == 0) {
+		all->zero = r;
+		all->too_deep[r->kind] = false;
 	}
+	if (all->too_deep[r->kind] || (round && !r->latency.n))
+		return;
+	bench_progress("round %u of %u, %s, %u others", round + 1, all->b->o.rounds, kinds[r->kind],
+		       r->depth);
+	if (measure(all->b, r, all->zero, all->others))
+		return;
+	all->too_deep[r->kind] = true;
+	bench_progress_end();
+	fprintf(stderr, "%s: %u messages did not all arrive before their receives\n", bench_tool,
+		r->depth);
 }
 
 static void lead(struct bench *b, const struct options *o, struct others *others)
 {
-	static struct row rows[NKINDS * MAX_DEPTHS];
-	unsigned n = plan(o, rows);
+	static struct tool tool;
+	struct bench_rows rows = {
+		.rounds = o->b.rounds, .measure = measure_row, .print = print, .tool = &tool};
+	struct table t;
 
-	for (unsigned round = 0; round < o->b.rounds; round++)
-		measure_all(b, rows, n, others, round);
-	bench_progress_end();
+	tool.b = b;
+	tool.others = others;
+	rows.n = plan(o, tool.rows);
+	table_open_flow(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
+	bench_rounds(&rows, &t);
 	bench_stop(b);
-	report(o, rows, n);
+	table_close(&t);
 }
 
 int main(int argc, char **argv)
@@ -412,5 +414,5 @@ int main(int argc, char **argv)
 	else
 		follow(&b, &others, o.max);
 	free(others.reqs);
-	return 0;
+	return bench_exit_code();
 }

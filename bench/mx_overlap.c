@@ -90,7 +90,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){BENCH_DEFAULTS, 1024, 64 << 20, 1e-3, -1, false};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 's':
 		case 'm':
@@ -314,8 +314,17 @@ static void measure_answers(struct bench *b, struct answers *a, double seconds)
 
 /* Reporting ---------------------------------------------------------------------- */
 
-static void report_row(struct table *t, const struct row *r)
+struct tool {
+	struct bench *b;
+	const struct options *o;
+	struct answers answers;
+	struct row rows[TAKEOVER * BENCH_MAX_SIZES];
+};
+
+static void print(void *tool, struct table *t, unsigned i)
 {
+	const struct row *r = &((const struct tool *)tool)->rows[i];
+
 	table_text(t, names[r->which]);
 	table_count(t, r->size);
 	for (unsigned f = T_ALONE; f <= HIDDEN; f++)
@@ -345,16 +354,22 @@ static void report_answers(struct table *t, struct answers *a)
 	table_count(t, a->n);
 }
 
-static void report(const struct options *o, const struct row *rows, unsigned n, struct answers *a)
+static void measure_row(void *tool, unsigned round, unsigned i)
 {
-	struct table t;
+	struct tool *all = tool;
+	struct row *r = &all->rows[i];
 
-	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
-	for (unsigned i = 0; i < n; i++)
-		report_row(&t, &rows[i]);
-	if (a->n)
-		report_answers(&t, a);
-	table_close(&t);
+	bench_progress("round %u of %u, %s, %u bytes", round + 1, all->b->o.rounds, names[r->which],
+		       r->size);
+	measure(all->b, r, all->o);
+}
+
+static void round_ends(void *tool)
+{
+	struct tool *all = tool;
+
+	if (all->o->only < 0 || all->o->only == TAKEOVER)
+		measure_answers(all->b, &all->answers, all->b->o.seconds);
 }
 
 static unsigned make_rows(const struct options *o, struct row *rows)
@@ -373,12 +388,13 @@ static unsigned make_rows(const struct options *o, struct row *rows)
 
 int main(int argc, char **argv)
 {
-	static struct row rows[TAKEOVER * BENCH_MAX_SIZES];
 	static double us[BENCH_MAX_ROUNDS * MAX_TRIES];
-	struct answers answers = {.us = us};
+	static struct tool tool = {.answers.us = us};
+	struct bench_rows rows = {
+		.measure = measure_row, .print = print, .round_ends = round_ends, .tool = &tool};
 	struct options o;
+	struct table t;
 	struct bench b;
-	unsigned n;
 
 	parse(&o, argc, argv);
 	bench_start(&b, &o.b);
@@ -388,18 +404,15 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	b.blocking = o.blocking;
-	n = make_rows(&o, rows);
-	for (unsigned round = 0; round < o.b.rounds; round++) {
-		for (unsigned i = 0; i < n; i++) {
-			bench_progress("round %u of %u, %s, %u bytes", round + 1, o.b.rounds,
-				       names[rows[i].which], rows[i].size);
-			measure(&b, &rows[i], &o);
-		}
-		if (o.only < 0 || o.only == TAKEOVER)
-			measure_answers(&b, &answers, o.b.seconds);
-	}
-	bench_progress_end();
+	tool.b = &b;
+	tool.o = &o;
+	rows.rounds = o.b.rounds;
+	rows.n = make_rows(&o, tool.rows);
+	table_open_flow(&t, o.b.format, columns, sizeof columns / sizeof columns[0]);
+	bench_rounds(&rows, &t);
+	if (tool.answers.n)
+		report_answers(&t, &tool.answers);
 	bench_stop(&b);
-	report(&o, rows, n, &answers);
-	return 0;
+	table_close(&t);
+	return bench_exit_code();
 }

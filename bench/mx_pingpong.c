@@ -57,7 +57,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){.b = BENCH_DEFAULTS, .max = 16 << 20};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 's':
 		case 'm':
@@ -134,30 +134,25 @@ static void measure(struct bench *b, unsigned i, uint32_t size, const void *opti
 	bench_add(&r->ratio, us / bench_line_after(b, &r->lines, before));
 }
 
-static void report(const struct options *o, unsigned n)
+static void print(struct table *t, unsigned i)
 {
-	struct table t;
+	const struct row *r = &rows[i];
+	struct bench_series latency = bench_counting(&r->lines, &r->latency);
+	struct bench_series ratio = bench_counting(&r->lines, &r->ratio);
 
-	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
-	for (unsigned i = 0; i < n; i++) {
-		struct bench_series latency = bench_counting(&rows[i].lines, &rows[i].latency);
-		struct bench_series ratio = bench_counting(&rows[i].lines, &rows[i].ratio);
-
-		table_count(&t, rows[i].size);
-		table_real(&t, bench_median(&latency));
-		table_real(&t, bench_least(&latency));
-		bench_line_cells(&t, &rows[i].lines);
-		table_real(&t, bench_median(&ratio));
-		table_count(&t, rows[i].total);
-	}
-	table_close(&t);
+	table_count(t, r->size);
+	table_real(t, bench_median(&latency));
+	table_real(t, bench_least(&latency));
+	bench_line_cells(t, &r->lines);
+	bench_unless_busy(t, &r->lines, bench_median(&ratio));
+	table_count(t, r->total);
 }
 
 int main(int argc, char **argv)
 {
 	struct options o;
+	struct table t;
 	struct bench b;
-	unsigned n;
 
 	parse(&o, argc, argv);
 	bench_start(&b, &o.b);
@@ -166,8 +161,9 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	b.blocking = o.blocking;
-	n = bench_sweep(&b, o.min, o.max, measure, &o);
+	table_open_flow(&t, o.b.format, columns, sizeof columns / sizeof columns[0]);
+	bench_sweep(&b, o.min, o.max, measure, print, &t, &o);
 	bench_stop(&b);
-	report(&o, n);
-	return 0;
+	table_close(&t);
+	return bench_exit_code();
 }

@@ -73,7 +73,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){.b = BENCH_DEFAULTS, 1, 4 << 20, 64, 1};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 's':
 		case 'm':
@@ -262,33 +262,28 @@ static void measure(struct bench *b, unsigned i, uint32_t size, const void *opti
 	bench_add(&r->ratio, rate * s.size / copy);
 }
 
-static void report(const struct options *o, unsigned n)
+static void print(struct table *t, unsigned i)
 {
-	struct table t;
+	const struct row *r = &rows[i];
+	struct bench_series rates = bench_counting(&r->lines, &r->rate);
+	struct bench_series copy = bench_counting(&r->lines, &r->copy);
+	struct bench_series ratio = bench_counting(&r->lines, &r->ratio);
+	double rate = bench_median(&rates);
 
-	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
-	for (unsigned i = 0; i < n; i++) {
-		struct bench_series rates = bench_counting(&rows[i].lines, &rows[i].rate);
-		struct bench_series copy = bench_counting(&rows[i].lines, &rows[i].copy);
-		struct bench_series ratio = bench_counting(&rows[i].lines, &rows[i].ratio);
-		double rate = bench_median(&rates);
-
-		table_count(&t, rows[i].size);
-		table_real(&t, rate * rows[i].size / 1e6);
-		table_real(&t, rate);
-		table_real(&t, bench_median(&copy));
-		table_real(&t, bench_median(&ratio));
-		bench_line_cells(&t, &rows[i].lines);
-		table_count(&t, rows[i].total);
-	}
-	table_close(&t);
+	table_count(t, r->size);
+	table_real(t, rate * r->size / 1e6);
+	table_real(t, rate);
+	table_real(t, bench_median(&copy));
+	bench_unless_busy(t, &r->lines, bench_median(&ratio));
+	bench_line_cells(t, &r->lines);
+	table_count(t, r->total);
 }
 
 int main(int argc, char **argv)
 {
 	struct options o;
+	struct table t;
 	struct bench b;
-	unsigned n;
 
 	parse(&o, argc, argv);
 	bench_start(&b, &o.b);
@@ -296,8 +291,9 @@ int main(int argc, char **argv)
 		follow(&b);
 		return 0;
 	}
-	n = bench_sweep(&b, o.min, o.max, measure, &o);
+	table_open_flow(&t, o.b.format, columns, sizeof columns / sizeof columns[0]);
+	bench_sweep(&b, o.min, o.max, measure, print, &t, &o);
 	bench_stop(&b);
-	report(&o, n);
-	return 0;
+	table_close(&t);
+	return bench_exit_code();
 }

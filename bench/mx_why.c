@@ -27,7 +27,7 @@ static const char help[] =
 	"  --interval S   seconds between the two readings; default 0.2\n"
 	"  --all          list everything, not only the oldest of each process\n"
 	"  --json         one JSON object a line\n"
-	"  --help, --version\n";
+	"  -h, --help; -V, --version\n";
 
 #define EXIT_WAITS 3
 #define OLDEST 3 /* waits of a process that are listed */
@@ -77,7 +77,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){.interval = 0.2};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 'p':
 			o->pid = (pid_t)bench_number("pid", optarg, 1, INT32_MAX);

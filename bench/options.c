@@ -43,15 +43,17 @@ bool bench_option(struct bench_options *o, int c, const char *arg)
 		o->timeout = bench_real("timeout", arg, 1e6);
 		return true;
 	case BENCH_O_CSV:
-		o->format = TABLE_CSV;
+		bench_set_format(&o->format, TABLE_CSV);
 		return true;
 	case BENCH_O_JSON:
-		o->format = TABLE_JSON;
+		bench_set_format(&o->format, TABLE_JSON);
 		return true;
 	case BENCH_O_HELP:
+	case 'h':
 		o->help = true;
 		return true;
 	case BENCH_O_VERSION:
+	case 'V':
 		o->version = true;
 		return true;
 	default:

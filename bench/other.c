@@ -32,6 +32,16 @@ static void end_other(void)
 	}
 }
 
+void bench_both_here(void)
+{
+	const char *rank = getenv("PMIX_RANK");
+
+	if (rank && strcmp(rank, "0") != 0)
+		exit(0);
+	unsetenv("PMIX_RANK");
+	unsetenv("PMIX_NAMESPACE");
+}
+
 pid_t bench_fork(bool *bind)
 {
 	int cpus[2];
@@ -52,6 +62,8 @@ pid_t bench_fork(bool *bind)
 		return other;
 	}
 	bench_role = " (other end)";
+	/* The leading end decides when to stop. */
+	signal(SIGINT, SIG_IGN);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		exit(1);

@@ -15,4 +15,10 @@ pid_t bench_fork(bool *bind);
 /* Whether it has ended, and how; flags of waitpid(). False where there is none. */
 bool bench_other_ended(int *status, int flags);
 
+/*
+ * For tools whose two ends are always on this host. Of the processes that a launcher started, rank
+ * 0 makes both, as no process that the launcher knows of; the others end here with 0.
+ */
+void bench_both_here(void);
+
 #endif /* BENCH_OTHER_H */

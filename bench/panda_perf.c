@@ -76,7 +76,7 @@ static void parse(struct options *o, int argc, char **argv)
 	int c;
 
 	*o = (struct options){.b = BENCH_DEFAULTS, .last = RPC, .min = 8, .max = 1 << 20};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 'k':
 			o->first = NORMAL;
@@ -336,22 +336,32 @@ static void measure(struct bench *b, struct row *r)
 		  r->kind == RPC ? (double)NAN : r->size / one(b, r, STREAM, &r->streams));
 }
 
-static void report(const struct options *o, const struct row *rows, unsigned n)
-{
-	struct table t;
+struct tool {
+	struct bench *b;
+	struct row rows[3 * BENCH_MAX_SIZES + 1];
+};
 
-	table_open(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
-	for (unsigned i = 0; i < n; i++) {
-		table_text(&t, kinds[rows[i].kind]);
-		table_count(&t, rows[i].size);
-		table_real(&t, bench_median(&rows[i].latency));
-		table_real(&t, bench_least(&rows[i].latency));
-		table_real(&t, bench_median(&rows[i].beside));
-		table_real(&t, bench_median(&rows[i].ratio));
-		table_real(&t, bench_median(&rows[i].line));
-		table_real(&t, bench_median(&rows[i].rate));
-	}
-	table_close(&t);
+static void measure_row(void *tool, unsigned round, unsigned i)
+{
+	struct tool *all = tool;
+
+	bench_progress("round %u of %u, %s of %u bytes", round + 1, all->b->o.rounds,
+		       kinds[all->rows[i].kind], all->rows[i].size);
+	measure(all->b, &all->rows[i]);
+}
+
+static void print(void *tool, struct table *t, unsigned i)
+{
+	const struct row *r = &((const struct tool *)tool)->rows[i];
+
+	table_text(t, kinds[r->kind]);
+	table_count(t, r->size);
+	table_real(t, bench_median(&r->latency));
+	table_real(t, bench_least(&r->latency));
+	table_real(t, bench_median(&r->beside));
+	table_real(t, bench_median(&r->ratio));
+	table_real(t, bench_median(&r->line));
+	table_real(t, bench_median(&r->rate));
 }
 
 static unsigned make_rows(const struct options *o, struct row *rows)
@@ -370,19 +380,18 @@ static unsigned make_rows(const struct options *o, struct row *rows)
 
 static void lead(struct bench *b, const struct options *o)
 {
-	static struct row rows[3 * BENCH_MAX_SIZES + 1];
-	unsigned n = make_rows(o, rows);
+	static struct tool tool;
+	struct bench_rows rows = {
+		.rounds = o->b.rounds, .measure = measure_row, .print = print, .tool = &tool};
+	struct table t;
 
-	for (unsigned round = 0; round < o->b.rounds; round++)
-		for (unsigned i = 0; i < n; i++) {
-			bench_progress("round %u of %u, %s of %u bytes", round + 1, o->b.rounds,
-				       kinds[rows[i].kind], rows[i].size);
-			measure(b, &rows[i]);
-		}
-	bench_progress_end();
+	tool.b = b;
+	rows.n = make_rows(o, tool.rows);
+	table_open_flow(&t, o->b.format, columns, sizeof columns / sizeof columns[0]);
+	bench_rounds(&rows, &t);
 	bench_stop(b);
 	end_panda();
-	report(o, rows, n);
+	table_close(&t);
 }
 
 int main(int argc, char **argv)
@@ -410,5 +419,5 @@ int main(int argc, char **argv)
 		follow(&b);
 		end_panda();
 	}
-	return 0;
+	return bench_exit_code();
 }

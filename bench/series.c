@@ -2,6 +2,7 @@
 #include "series.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "cli.h"
@@ -107,11 +108,69 @@ void bench_line_cells(struct table *t, const struct bench_lines *l)
 	unsigned rounds, d = distance(l, &rounds);
 
 	table_real(t, line);
-	if (rounds)
-		table_text(t, distances[d].name);
-	else
+	if (isnan(line))
 		table_none(t);
-	table_count(t, isnan(line) ? l->line.n : rounds);
+	else
+		table_text(t, rounds ? distances[d].name : "busy machine");
+	if (bench_busy(l))
+		table_none(t);
+	else
+		table_count(t, isnan(line) ? l->line.n : rounds);
+}
+
+bool bench_busy(const struct bench_lines *l)
+{
+	unsigned rounds;
+
+	distance(l, &rounds);
+	return !rounds && l->line.n && !isnan(bench_median(&l->line));
+}
+
+void bench_unless_busy(struct table *t, const struct bench_lines *l, double value)
+{
+	if (bench_busy(l))
+		table_none(t);
+	else
+		table_real(t, value);
+}
+
+/* Rounds --------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+	(void)number;
+	interrupted = 1;
+}
+
+int bench_exit_code(void)
+{
+	return interrupted ? 128 + SIGINT : 0;
+}
+
+void bench_rounds(const struct bench_rows *r, struct table *t)
+{
+	struct sigaction once = {.sa_handler = interrupt,
+				 .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+	unsigned measured = 0, printed = 0;
+
+	sigaction(SIGINT, &once, NULL);
+	for (unsigned round = 0; round < r->rounds && !interrupted; round++) {
+		for (unsigned i = 0; i < r->n && !interrupted; i++) {
+			r->measure(r->tool, round, i);
+			measured = i >= measured ? i + 1 : measured;
+			if (round + 1 < r->rounds)
+				continue;
+			bench_progress_end();
+			r->print(r->tool, t, printed++);
+		}
+		if (r->round_ends && !interrupted)
+			r->round_ends(r->tool);
+	}
+	bench_progress_end();
+	while (printed < measured)
+		r->print(r->tool, t, printed++);
 }
 
 void bench_range_option(int c, const char *arg, uint32_t most, uint32_t *min, uint32_t *max)

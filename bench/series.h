@@ -36,7 +36,7 @@ int bench_by_value(const void *a, const void *b);
  * The bare line beside the figures of each round. A round counts if the line just before
  * and just after it differs by at most 15% and belongs to the distance class of most such
  * rounds. Between hosts there is no line, and every round counts. If none counts, all are
- * shown, and the count of 0. Classes and limits are those of mx_compare
+ * shown, and the row says that the machine is busy. Classes and limits are those of mx_compare
  * (compare/results.py).
  */
 struct bench_lines {
@@ -47,6 +47,10 @@ struct bench_lines {
 double bench_lines_add(struct bench_lines *l, double before, double after);
 /* The values of the rounds that count. */
 struct bench_series bench_counting(const struct bench_lines *l, const struct bench_series *s);
+/* Whether no round counts: the machine was busy. */
+bool bench_busy(const struct bench_lines *l);
+/* A figure, or none where the machine was busy. */
+void bench_unless_busy(struct table *t, const struct bench_lines *l, double value);
 /* The cells of these columns. */
 #define BENCH_LINE_COLUMNS                                                                         \
 	{"line_us", "line us", "%.3f"}, {"distance", "distance", "%s"},                            \
@@ -54,6 +58,22 @@ struct bench_series bench_counting(const struct bench_lines *l, const struct ben
 		"rounds", "rounds", "%" PRIu64                                                     \
 	}
 void bench_line_cells(struct table *t, const struct bench_lines *l);
+
+/* A tool that measures its rows in rounds, and prints each when the last round has measured it. */
+struct bench_rows {
+	unsigned rounds, n;
+	void (*measure)(void *tool, unsigned round, unsigned row);
+	void (*print)(void *tool, struct table *t, unsigned row);
+	void (*round_ends)(void *tool); /* or NULL */
+	void *tool;
+};
+/*
+ * Measures all. Ctrl-C ends it after the figure that is being measured: all rows that were measured
+ * are printed. The second one ends the program.
+ */
+void bench_rounds(const struct bench_rows *r, struct table *t);
+/* For main(): 0, or 130 after ctrl-C. */
+int bench_exit_code(void);
 
 /* The options --size (s), --min (m) and --max (M) of a sweep, at most that much. */
 void bench_range_option(int c, const char *arg, uint32_t most, uint32_t *min, uint32_t *max);

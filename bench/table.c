@@ -23,6 +23,17 @@ void table_open(struct table *t, enum table_format format, const struct table_co
 	for (unsigned i = 0; i < ncolumns; i++)
 		printf("%s%s", i ? "," : "", columns[i].key);
 	putchar('\n');
+	fflush(stdout);
+}
+
+void table_open_flow(struct table *t, enum table_format format, const struct table_column *columns,
+		     unsigned ncolumns)
+{
+	table_open(t, format, columns, ncolumns);
+	t->flows = true;
+	for (unsigned i = 0; i < ncolumns; i++)
+		if (strchr(columns[i].format, 's'))
+			t->left |= 1u << i;
 }
 
 static void keep(struct table *t, const char *text)
@@ -68,6 +79,52 @@ static void put_json(const char *text, bool quoted)
 	putchar('"');
 }
 
+static void print_row(const struct table *t, const char *const *row, const unsigned *widths)
+{
+	for (unsigned i = 0; i < t->ncolumns; i++) {
+		bool last = i + 1 == t->ncolumns;
+
+		if (!(t->left & 1u << i))
+			printf("%*s", (int)widths[i], row[i]);
+		else if (last)
+			fputs(row[i], stdout); /* no blanks at the end of a line */
+		else
+			printf("%-*s", (int)widths[i], row[i]);
+		fputs(last ? "\n" : "  ", stdout);
+	}
+}
+
+#define TEXT_WIDTH 14  /* of a column that flows */
+#define NUMBER_WIDTH 9 /* the same */
+
+/* Prints and forgets the rows that wait; the headings come first. */
+static void print_kept(struct table *t)
+{
+	const char *headings[TABLE_COLUMNS] = {0};
+	unsigned widths[TABLE_COLUMNS] = {0};
+
+	for (unsigned i = 0; i < t->ncolumns; i++) {
+		headings[i] = t->columns[i].heading;
+		widths[i] = t->flows ? (t->left & 1u << i ? TEXT_WIDTH : NUMBER_WIDTH) : 0;
+		if (widths[i] < strlen(headings[i]))
+			widths[i] = (unsigned)strlen(headings[i]);
+	}
+	for (size_t c = 0; c < t->ncells; c++) {
+		unsigned len = (unsigned)strlen(t->cells[c]);
+
+		if (len > widths[c % t->ncolumns])
+			widths[c % t->ncolumns] = len;
+	}
+	if (!t->begun)
+		print_row(t, headings, widths);
+	t->begun = true;
+	for (size_t c = 0; c < t->ncells; c += t->ncolumns)
+		print_row(t, (const char *const *)t->cells + c, widths);
+	for (size_t c = 0; c < t->ncells; c++)
+		free(t->cells[c]);
+	t->ncells = 0;
+}
+
 /* An empty cell that is not text has no value. */
 static void put(struct table *t, const char *text, bool is_text)
 {
@@ -80,6 +137,8 @@ static void put(struct table *t, const char *text, bool is_text)
 		if (is_text)
 			t->left |= 1u << at;
 		keep(t, *text ? text : "-");
+		if (last && t->flows)
+			print_kept(t);
 		break;
 	case TABLE_CSV:
 		put_csv(text);
@@ -92,6 +151,8 @@ static void put(struct table *t, const char *text, bool is_text)
 			puts("}");
 		break;
 	}
+	if (last && t->flows)
+		bench_output_end(); /* also into a pipe */
 }
 
 void table_text(struct table *t, const char *text)
@@ -130,49 +191,13 @@ void table_none(struct table *t)
 	put(t, "", false);
 }
 
-static void print_row(const struct table *t, const char *const *row, const unsigned *widths)
-{
-	for (unsigned i = 0; i < t->ncolumns; i++) {
-		bool last = i + 1 == t->ncolumns;
-
-		if (!(t->left & 1u << i))
-			printf("%*s", (int)widths[i], row[i]);
-		else if (last)
-			fputs(row[i], stdout); /* no blanks at the end of a line */
-		else
-			printf("%-*s", (int)widths[i], row[i]);
-		fputs(last ? "\n" : "  ", stdout);
-	}
-}
-
-static void print_plain(struct table *t)
-{
-	const char *headings[TABLE_COLUMNS] = {0};
-	unsigned widths[TABLE_COLUMNS] = {0};
-
-	for (unsigned i = 0; i < t->ncolumns; i++) {
-		headings[i] = t->columns[i].heading;
-		widths[i] = (unsigned)strlen(headings[i]);
-	}
-	for (size_t c = 0; c < t->ncells; c++) {
-		unsigned len = (unsigned)strlen(t->cells[c]);
-
-		if (len > widths[c % t->ncolumns])
-			widths[c % t->ncolumns] = len;
-	}
-	print_row(t, headings, widths);
-	for (size_t c = 0; c < t->ncells; c += t->ncolumns)
-		print_row(t, (const char *const *)t->cells + c, widths);
-}
-
 void table_close(struct table *t)
 {
-	if (t->format == TABLE_PLAIN)
-		print_plain(t);
-	for (size_t c = 0; c < t->ncells; c++)
-		free(t->cells[c]);
+	if (t->format == TABLE_PLAIN && (t->ncells || !t->begun))
+		print_kept(t);
 	free(t->cells);
 	t->cells = NULL;
 	t->ncells = t->room = 0;
+	t->begun = false;
 	bench_output_end();
 }

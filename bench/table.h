@@ -7,6 +7,7 @@
 #ifndef BENCH_TABLE_H
 #define BENCH_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,11 +26,19 @@ struct table {
 	const struct table_column *columns;
 	unsigned ncolumns;
 	unsigned at; /* the column of the next cell */
-	/* A plain table waits here until its widths are known. */
+	/*
+	 * A plain table waits here until its widths are known. One that flows prints each row when
+	 * it has it, in widths that fit what the tools measure.
+	 */
+	bool flows, begun;
 	char **cells;
 	size_t ncells, room;
 	unsigned left; /* bit set of columns with text, which are aligned to the left */
 };
+
+/* The same for figures that take long: each row leaves as soon as it is complete. */
+void table_open_flow(struct table *t, enum table_format format, const struct table_column *columns,
+		     unsigned ncolumns);
 
 /* Starts a table; CSV gets its heading now. */
 void table_open(struct table *t, enum table_format format, const struct table_column *columns,

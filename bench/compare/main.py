@@ -78,7 +78,7 @@ def arguments(version):
     p.add_argument('--save', metavar='FILE', help='save all figures, as --json prints them')
     p.add_argument('--from', metavar='FILE', dest='saved',
                    help='measure nothing: report what was saved')
-    p.add_argument('--version', action='version', version=f'mx_compare (Tagwire) {version}')
+    p.add_argument('-V', '--version', action='version', version=f'mx_compare (Tagwire) {version}')
     return p.parse_args()
 
 
