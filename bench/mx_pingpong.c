@@ -49,9 +49,13 @@ static struct bench_memory out, in;
 static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option options[] = {
-		BENCH_OPTIONS,	       {"size", 1, NULL, 's'}, {"min", 1, NULL, 'm'},
+		BENCH_OPTIONS,
+		{"size", 1, NULL, 's'},
+		{"min", 1, NULL, 'm'},
 		{"fresh", 0, NULL, BENCH_O_FRESH},
-		{"max", 1, NULL, 'M'}, {"wait", 0, NULL, 'w'}, {"unexpected", 0, NULL, 'u'},
+		{"max", 1, NULL, 'M'},
+		{"wait", 0, NULL, 'w'},
+		{"unexpected", 0, NULL, 'u'},
 		{NULL, 0, NULL, 0},
 	};
 	int c;

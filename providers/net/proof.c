@@ -255,8 +255,8 @@ void tw_net_stranger(struct tw_net_link *l, struct tw_net_stranger s)
 {
 	const struct tw_net_stranger *last = &l->stranger;
 
-	if (last->why == TW_OK || (last->why == TW_EPERM && !last->other_job &&
-				   last->method == tw_net_auth()->method))
+	if (last->why == TW_OK ||
+	    (last->why == TW_EPERM && !last->other_job && last->method == tw_net_auth()->method))
 		l->stranger = s;
 }
 
@@ -273,7 +273,8 @@ static void keyless(const struct tw_net_link *l)
 	tw_report(TW_LOG_WARN, who, cause, "see tagwire-key(7)");
 }
 
-/* The caller has the key, if one is asked for: what its CONNECT will ask for is opened while that is under way. */
+/* The caller has the key, if one is asked for: what its CONNECT will ask for is opened while that
+ * is under way. */
 static void expect_connect(struct tw_net_link *l)
 {
 	l->begun = tw_clock();

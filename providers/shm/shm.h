@@ -71,13 +71,13 @@ struct tw_shm_link {
 	struct tw_list deferred; /* on the endpoint's list: an unread packet may need a doorbell, */
 	uint32_t deferred_head;	 /* the one before this position */
 	uint32_t blocked_len, blocked_reserve; /* of the packets that found no space */
-	uint64_t due;	     /* no doorbell before this tick */
+	uint64_t due;			       /* no doorbell before this tick */
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
-	uint64_t rang;	 /* the peer's last poll at the last ring, 0 never */
-	unsigned at;	 /* its place in host->lanes */
+	uint64_t rang;	  /* the peer's last poll at the last ring, 0 never */
+	unsigned at;	  /* its place in host->lanes */
 	uint32_t settled; /* position of rx at the last tw_shm_settle() */
-	uint32_t rested; /* position of that ring at the last check */
+	uint32_t rested;  /* position of that ring at the last check */
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
@@ -95,10 +95,10 @@ struct tw_shm_ep {
 	struct tw_host *host;
 	struct tw_watch listen_watch;
 	struct tw_sock_listener listener;
-	uint64_t listen_again;	 /* tick at which to accept again, 0 now */
-	uint64_t cookie;	 /* peers read it with our memory, to know that it is ours */
-	uint32_t armed;		 /* TW_RESTING or TW_ASLEEP: peers ring for any packet; else 0 */
-	unsigned max_up; /* room in host->lanes.rx, which has the links in use */
+	uint64_t listen_again; /* tick at which to accept again, 0 now */
+	uint64_t cookie;       /* peers read it with our memory, to know that it is ours */
+	uint32_t armed;	       /* TW_RESTING or TW_ASLEEP: peers ring for any packet; else 0 */
+	unsigned max_up;       /* room in host->lanes.rx, which has the links in use */
 	unsigned nhalf;
 	unsigned polls;		 /* calls of progress() */
 	uint64_t polled_at;	 /* tick of a recent poll */

@@ -292,8 +292,10 @@ static void ask_key(void)
 	if (launcher->key(key, tw_settings.connect_timeout, why, sizeof(why)))
 		tw_jobkey_set(key);
 	else
-		tw_log(TW_LOG_WARN, "the launcher has no key of process 0 (%s): the user's own "
-				    "counts; see tagwire-key(7)", why);
+		tw_log(TW_LOG_WARN,
+		       "the launcher has no key of process 0 (%s): the user's own "
+		       "counts; see tagwire-key(7)",
+		       why);
 	explicit_bzero(key, sizeof(key));
 }
 

@@ -11,7 +11,8 @@
 
 static mx_return_t errors_are_fatal(char *message, mx_return_t code)
 {
-	/* The library is as the caller wants it: perhaps another part of the program uses it, too. */
+	/* The library is as the caller wants it: perhaps another part of the program uses it, too.
+	 */
 	if (code == MX_ALREADY_INITIALIZED)
 		return code;
 	/* exit() of another thread has closed it: the program ends with that one's status. */

@@ -5,7 +5,7 @@
 #include "base/report.h"
 #include "panda/panda_internal.h"
 
-#define ACKS_MAX 8     /* delayed acknowledgements that are sent without waiting */
+#define ACKS_MAX 8 /* delayed acknowledgements that are sent without waiting */
 
 uint32_t tw_panda_delay_us = 1000;
 
@@ -178,8 +178,7 @@ bool tw_panda_seen(struct tw_ep *ep, struct tw_addr source, uint64_t *match)
 	return true;
 }
 
-void tw_panda_here(struct tw_ep *ep, struct tw_addr source, uint64_t *match,
-		   const struct tw_req *r)
+void tw_panda_here(struct tw_ep *ep, struct tw_addr source, uint64_t *match, const struct tw_req *r)
 {
 	struct tw_panda_peer *peer = peer_of(ep, source);
 

@@ -146,7 +146,7 @@ static void odd_answers(struct side *s)
 		{TW_SHM_REFUSE, TW_EKEY, TW_SHM_MAGIC, MX_STATUS_BAD_KEY},
 		{TW_SHM_REFUSE, TW_ECLOSED, TW_SHM_MAGIC, MX_STATUS_ENDPOINT_CLOSED},
 	};
-	int listener;
+	struct tw_sock_listener listener;
 
 	if (s->rank == 1)
 		st_check(tw_shm_listen(shared->name[1].nic, ODD_ID, &listener) == TW_OK);
@@ -159,7 +159,7 @@ static void odd_answers(struct side *s)
 
 			h.why = list[i].why;
 			h.magic = list[i].magic;
-			st_check(raw_accept(&r, listener, &h, (int)ST_LONG * 500));
+			st_check(raw_accept(&r, listener.fd[TW_SOCK_OWN], &h, (int)ST_LONG * 500));
 			raw_close(&r);
 		} else {
 			mx_status_code_t code = dial(s, ODD_ID);
@@ -170,7 +170,7 @@ static void odd_answers(struct side *s)
 		}
 	}
 	if (s->rank == 1)
-		tw_fd_close(listener);
+		tw_sock_listen_end(&listener);
 	still_good(s);
 }
 

@@ -20,7 +20,7 @@
 extern const struct tw_provider tw_provider_shm;
 
 static struct fake engine;
-static int listener;
+static struct tw_sock_listener listener;
 
 static void set_up(void)
 {
@@ -51,7 +51,7 @@ static int descriptor(uint8_t which)
 		FUZZ_MUST(ftruncate(fd[3], 100) == 0);
 		fcntl(fd[3], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 		fd[4] = open("/dev/null", O_RDWR | O_CLOEXEC);
-		fd[5] = listener;
+		fd[5] = listener.fd[TW_SOCK_OWN];
 	}
 	return fd[which % 6];
 }
@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		say(sock, &in, TW_SHM_CONNECT);
 	} else {
 		fake_connect(&engine, FAKE_BOARD, 9, 0);
-		sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		sock = accept4(listener.fd[TW_SOCK_OWN], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (sock >= 0)
 			tw_fd_own(sock);
 		say(sock, &in, in_byte(&in) % 4 ? TW_SHM_ACCEPT : TW_SHM_REFUSE);

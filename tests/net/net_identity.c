@@ -36,8 +36,14 @@ struct side {
 	char job;		/* stands for the launcher's key */
 	const char *home;
 };
-#define BY(auth, key) {auth, key, 0, ""}
-#define LAUNCHED(key, job, home) {"key", key, job, home}
+#define BY(auth, key)                                                                              \
+	{                                                                                          \
+		auth, key, 0, ""                                                                   \
+	}
+#define LAUNCHED(key, job, home)                                                                   \
+	{                                                                                          \
+		"key", key, job, home                                                              \
+	}
 
 static const struct {
 	const char *name;

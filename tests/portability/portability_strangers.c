@@ -75,7 +75,7 @@ static void answers(uint32_t magic, uint16_t version, const char *reason)
 	mx_request_t q;
 	struct raw r;
 	uint64_t nic;
-	int listener;
+	struct tw_sock_listener listener;
 
 	listen_to_errors();
 	ep = open_endpoint(&nic);
@@ -84,11 +84,12 @@ static void answers(uint32_t magic, uint16_t version, const char *reason)
 	h = raw_hello(TW_SHM_REFUSE, nic, ODD_ID, ST_KEY);
 	h.magic = magic;
 	h.version = version;
-	st_check(raw_accept(&r, listener, &h, (int)ST_LONG * 1000));
+	st_check(raw_accept(&r, listener.fd[TW_SOCK_OWN], &h, (int)ST_LONG * 1000));
 	st_check(st_poll(ep, &q, ST_LONG, &status));
 	said(reason);
 	st_eq(status.code, MX_STATUS_ABORTED);
 	raw_close(&r);
+	tw_sock_listen_end(&listener);
 }
 
 static void calls(uint32_t magic, uint16_t version, const char *reason)

@@ -77,7 +77,8 @@ struct criterion_test_params providers_that(unsigned can)
 	return cr_make_param_array(struct traits, list, n, free_list);
 }
 
-/* Tests run side by side: each has names and ports of its own, where no other test's caller asks. */
+/* Tests run side by side: each has names and ports of its own, where no other test's caller asks.
+ */
 static void own_names(const struct traits *t)
 {
 	char job[48], port[8], err[100];

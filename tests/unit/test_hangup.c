@@ -43,7 +43,7 @@ static struct fake_peer *connected(void)
 	struct tw_shm_hello hello;
 	struct fake_peer *peer;
 	char job[40], err[100];
-	int listener;
+	struct tw_sock_listener listener;
 
 	snprintf(job, sizeof(job), "hangup-%d", (int)getpid());
 	setenv("TAGWIRE_JOB", job, 1);
@@ -54,8 +54,8 @@ static struct fake_peer *connected(void)
 	cr_assert_eq(tw_shm_listen(FAKE_BOARD, 9, &listener), TW_OK);
 	peer = fake_connect(&engine, FAKE_BOARD, 9, 0);
 	hello = raw_hello(TW_SHM_ACCEPT, FAKE_BOARD, 9, 0);
-	cr_assert(raw_accept(&raw, listener, &hello, 5000));
-	tw_fd_close(listener);
+	cr_assert(raw_accept(&raw, listener.fd[TW_SOCK_OWN], &hello, 5000));
+	tw_sock_listen_end(&listener);
 	while (peer->state == FAKE_NEW)
 		fake_pump(&engine);
 	cr_assert_eq(peer->state, FAKE_UP);

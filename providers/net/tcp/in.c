@@ -58,7 +58,8 @@ static void take_in(struct tw_tcp_path *p)
 			len = tw_min(len, (uint64_t)iov[0].iov_len);
 			if (!p->in_mr)
 				memcpy(iov[0].iov_base, p->in + p->in_at, len);
-			else if (tw_guard_copy(false, iov[0].iov_base, p->in + p->in_at, len) != TW_OK)
+			else if (tw_guard_copy(false, iov[0].iov_base, p->in + p->in_at, len) !=
+				 TW_OK)
 				refuse(p);
 		}
 		p->in_at += len;
