@@ -157,6 +157,7 @@ struct tw_req {
 			uint32_t gets;	  /* in progress */
 			uint8_t failed;	  /* enum tw_err of one of them */
 			uint8_t tries;	  /* of an access: how often it was refused */
+			uint16_t asked;	  /* the same: pieces that wait for the owner's reply */
 			uint32_t
 				until; /* end of the receiver's own part; a flush: puts before it */
 			union {

@@ -39,8 +39,7 @@ static unsigned wanted(const struct tw_req *r)
 static bool served(const struct tw_peer *p, const struct tw_req *r)
 {
 	return r->kind == TW_ATOMIC || r->tries > 1 || !p->link->can_get ||
-	       r->import->key_len != tw_key_size(p) ||
-	       p->ep->rndv == TW_RNDV_PUSH;
+	       r->import->key_len != tw_key_size(p) || p->ep->rndv == TW_RNDV_PUSH;
 }
 
 /* A piece that the owner's engine moves. It ends with a REPLY. */
@@ -79,6 +78,7 @@ static enum tw_err ask_piece(struct tw_peer *p, struct tw_req *r, struct iovec *
 			   iov, n + 1, size) != TW_OK)
 		return TW_AGAIN;
 	p->windows.asked++;
+	r->asked++;
 	return TW_PENDING;
 }
 
@@ -89,7 +89,8 @@ static bool pull_piece(struct tw_peer *p, struct tw_req *r)
 	struct iovec iov[NPIECES + 1];
 	uint32_t room = p->link->max_payload - (uint32_t)sizeof(struct tw_window_msg), covered;
 	uint32_t most = by_owner ? tw_min(room, (uint32_t)TW_WINDOW_PIECE) : PIECE;
-	unsigned n = tw_req_iov(r, r->at, tw_min(most, r->until - r->at), iov + 1, NPIECES, &covered);
+	unsigned n =
+		tw_req_iov(r, r->at, tw_min(most, r->until - r->at), iov + 1, NPIECES, &covered);
 	enum tw_err err = TW_OK;
 
 	if (covered && by_owner)
@@ -116,9 +117,10 @@ bool tw_window_pull(struct tw_peer *p, struct tw_req *r)
 		tw_transfer_step(p, r, TW_ON_ASK);
 		return true;
 	}
-	status = w->state == TW_IMPORT_ENDED ? TW_S_BAD_WINDOW
-				   : tw_window_check(w->grant.rights, w->grant.len, wanted(r),
-						     r->remote_address, r->len);
+	status = w->state == TW_IMPORT_ENDED
+			 ? TW_S_BAD_WINDOW
+			 : tw_window_check(w->grant.rights, w->grant.len, wanted(r),
+					   r->remote_address, r->len);
 	if (status == TW_S_OK)
 		return pull_piece(p, r);
 	fail(p, r, status);
@@ -170,6 +172,7 @@ void tw_window_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, 
 	r->gets = 0;
 	r->failed = TW_OK;
 	r->tries = 0;
+	r->asked = 0;
 	r->started = p->windows.flush;
 	p->windows.puts += r->kind != TW_READ;
 	alone = tw_list_empty(&p->pulling);
@@ -190,9 +193,9 @@ struct tw_req *tw_window_atomic(struct tw_ep *ep, const struct tw_atomic *a)
 	struct tw_req *r;
 	struct change *c;
 
-	if (!tw_atomic_exists(a->op, a->type) || !a->count || a->count > TW_ATOMIC_MAX_BYTES / size ||
-	    (operands > 0 && !a->operand) || (operands > 1 && !a->compare) ||
-	    (!operands && !a->result))
+	if (!tw_atomic_exists(a->op, a->type) || !a->count ||
+	    a->count > TW_ATOMIC_MAX_BYTES / size || (operands > 0 && !a->operand) ||
+	    (operands > 1 && !a->compare) || (!operands && !a->result))
 		return NULL;
 	len = a->count * size;
 	c = malloc(sizeof(*c) + operands * len);
@@ -258,23 +261,23 @@ void tw_window_flush(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner)
 
 /* Arrival -------------------------------------------------------------------- */
 
-/* The end of a served piece. */
+/* The end of a served piece. Of pieces that the driver moves the peer ends none. */
 static enum tw_err replied(struct tw_peer *p, struct tw_hdr hdr, const struct tw_window_msg *m,
 			   const char *data, uint32_t len)
 {
 	struct tw_req *r = tw_req_named(p, hdr.match);
 	struct change *c;
 
-	if (!p->windows.asked || !r || !tw_is_access(r) || !r->gets || m->status >= TW_NSTATUS ||
+	if (!p->windows.asked || !r || !tw_is_access(r) || !r->asked || m->status >= TW_NSTATUS ||
 	    !tw_window_within(m->at, len, r->at) || (len && r->kind == TW_WRITE))
 		return TW_EPROTO;
 	p->windows.asked--;
+	r->asked--;
 	c = (void *)r->seg.ptr;
 	if (r->kind == TW_READ)
 		tw_req_scatter(r, m->at, data, len);
 	else if (len && c->result)
-		tw_atomic_wire(memcpy(c->result, data, len), len,
-			       (enum tw_atomic_type)c->m.type);
+		tw_atomic_wire(memcpy(c->result, data, len), len, (enum tw_atomic_type)c->m.type);
 	if (m->status != TW_S_OK)
 		r->status = m->status;
 	tw_transfer_ended(p->link, r, m->status == TW_S_OK ? TW_OK : TW_EKEY);
@@ -285,9 +288,8 @@ static enum tw_err notified(struct tw_peer *p, struct tw_hdr hdr)
 {
 	const struct tw_interface *iface = p->ep->iface;
 
-	return iface->window_notified
-		       ? iface->window_notified(p->ep, p, hdr.match, tw_hdr_len(hdr))
-		       : TW_EPROTO;
+	return iface->window_notified ? iface->window_notified(p->ep, p, hdr.match, tw_hdr_len(hdr))
+				      : TW_EPROTO;
 }
 
 enum tw_err tw_window_packet(struct tw_peer *p, struct tw_hdr hdr, const void *payload,
@@ -313,4 +315,3 @@ enum tw_err tw_window_packet(struct tw_peer *p, struct tw_hdr hdr, const void *p
 		return tw_window_serve(p, hdr, &m, data, len);
 	}
 }
-

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "engine/engine.h"
+#include "engine/window_internal.h"
 #include "lib/twt.h"
 
 #define BIT(event) (1ull << (event))
@@ -220,6 +221,28 @@ Test(transfer_peer, computing)
 	r->xfer_len = r->len;
 	tw_transfer_start(peer, r, ref, 4096, NULL, 0);
 	cr_assert_eq(r->state, TW_XFER_GETTING);
+}
+
+/* The peer cannot end what a driver moves, which still uses the request. */
+Test(transfer_peer, reply_to_no_question)
+{
+	static uint64_t word;
+	struct tw_req *r = tw_req_new1(ep, TW_READ, &word, sizeof(word));
+	uint64_t name = tw_ref_pack((struct tw_ref){r->obj.index, r->obj.gen});
+	struct {
+		struct tw_window_msg m;
+		uint64_t data;
+	} reply = {.m = {.status = TW_S_OK}, .data = 7};
+	struct tw_hdr hdr = tw_hdr_make(TW_WINDOW, TW_WINDOW_REPLY, 0, sizeof(reply), name);
+
+	r->peer = peer;
+	r->at = r->until = sizeof(word);
+	r->gets = 1;
+	r->asked = 0;
+	peer->windows.asked = 1; /* for another request */
+	cr_assert_eq(tw_window_packet(peer, hdr, &reply, sizeof(reply)), TW_EPROTO);
+	cr_assert_eq(r->gets, 1u);
+	cr_assert_eq(word, 0u);
 }
 
 /* Gets ------------------------------------------------------------------------- */
