@@ -21,11 +21,12 @@ int main(int argc, char **argv)
 
 	mcapi_initialize(node, &version, &status);
 	mine = mcapi_create_endpoint(PORT, &status);
-	theirs = mcapi_get_endpoint(1 - node, PORT, &status); /* waits for the other node */
-	if (node == 0)
+	if (node == 0) {
+		theirs = mcapi_get_endpoint(1, PORT, &status); /* waits for node 1 */
 		mcapi_msg_send(mine, theirs, "hello", 6, PRIORITY, &status);
-	else
+	} else {
 		mcapi_msg_recv(mine, text, sizeof(text), &length, &status);
+	}
 	printf("node %u: %s %s\n", node, mcapi_strerror(status), text);
 	mcapi_finalize(&status);
 	return 0;

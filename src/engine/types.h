@@ -107,8 +107,8 @@ enum tw_req_extra {
 	TW_X_DIRECTED = 2, /* of a posted receive: in the matcher of its source */
 	TW_X_WINDOW = 4,   /* of an active message: of window.h */
 	TW_X_REPLY = 8,	   /* and counted in tw_peer.windows.due */
-	TW_X_REPORT = 2, /* of an access that has ended: the owner asks to be told, see window.h */
-	TW_X_LATER = 1	 /* of a connect: the other endpoint may be opened before the deadline */
+	TW_X_REPORT = 2,	   /* of an access that has ended: the owner asks to be told, see window.h */
+	TW_X_LATER = 1 /* of a connect: the other endpoint may be opened before the deadline */
 };
 
 struct tw_seg {
@@ -126,11 +126,11 @@ struct tw_req {
 			uint16_t nsegs;
 		};
 	};
-	uint8_t kind : 4;    /* enum tw_kind */
-	uint8_t extra : 4;   /* enum tw_req_extra */
-	uint8_t state;	     /* enum tw_transfer */
-	uint8_t proto;	     /* enum tw_proto */
-	bool active;	     /* counted in nactive */
+	uint8_t kind : 4;  /* enum tw_kind */
+	uint8_t extra : 4; /* enum tw_req_extra */
+	uint8_t state; /* enum tw_transfer */
+	uint8_t proto; /* enum tw_proto */
+	bool active;   /* counted in nactive */
 	struct tw_list link; /* the one list it is on: of its peer, or done */
 	struct tw_peer *peer;
 	void *context;
@@ -154,15 +154,13 @@ struct tw_req {
 			struct tw_ref remote;
 			uint64_t remote_address;
 			uint64_t started; /* a put or flush: the flushes before it */
-			uint32_t gets;	  /* in progress */
-			uint8_t failed;	  /* enum tw_err of one of them */
-			uint8_t tries;	  /* of an access: how often it was refused */
-			uint16_t asked;	  /* the same: pieces that wait for the owner's reply */
-			uint32_t
-				until; /* end of the receiver's own part; a flush: puts before it */
+			uint32_t gets;	/* in progress */
+			uint8_t failed; /* enum tw_err of one of them */
+			uint8_t tries;	/* of an access: how often it was refused */
+			uint16_t asked; /* the same: pieces that wait for the owner's reply */
+			uint32_t until; /* end of the receiver's own part; a flush: puts before it */
 			union {
-				void *rma; /* remote key of a receive, registration of a send, or
-					      NULL */
+				void *rma; /* remote key of a receive, registration of a send, or NULL */
 				struct tw_import *import; /* of an access: what it goes to */
 			};
 		};
@@ -175,11 +173,10 @@ struct tw_req {
 	union {
 		uintptr_t claimed;	/* the thread whose peek returned it */
 		struct tw_source *from; /* while posted: the only source */
-		uint64_t imm;		/* of a send: little-endian */
+		uint64_t imm; /* of a send: little-endian */
 	};
 	union {
-		uint64_t limit; /* tick of its time limit, valid if ep->limits has one of that tick
-				 */
+		uint64_t limit; /* tick of its time limit, valid if ep->limits has one of that tick */
 		uint64_t user;	/* of an interface without time limits */
 	};
 } tw_aligned_line;
@@ -218,10 +215,10 @@ struct tw_unexp_msg {
 			bool sync, has_imm;
 		};
 	};
-	uint32_t key_len; /* ANNOUNCED: of the remote key */
+	uint32_t key_len;	   /* ANNOUNCED: of the remote key */
 	union {
 		uint32_t have;		 /* PART: bytes received */
-		uint64_t address;	 /* ANNOUNCED: of the sender's memory, 0 none */
+		uint64_t address; /* ANNOUNCED: of the sender's memory, 0 none */
 		struct tw_req *receiver; /* FETCHING: the receive that has matched it, or NULL */
 	};
 	union {
@@ -251,17 +248,17 @@ struct tw_peer {
 	struct tw_ep *ep;
 	struct tw_link *link;
 	uint32_t index;
-	uint8_t state; /* enum tw_peer_state */
-	uint8_t why;   /* enum tw_status of later sends, once down */
-	bool barred;   /* no connect has presented its filter; see tw_peer_bar() */
+	uint8_t state;	 /* enum tw_peer_state */
+	uint8_t why;	 /* enum tw_status of later sends, once down */
+	bool barred;	 /* no connect has presented its filter; see tw_peer_bar() */
 	/* Sending. */
 	uint32_t credits; /* lines of eager data that may be sent */
 	uint32_t granted; /* credits at the start */
 	/* Receiving. */
-	uint32_t window, used; /* lines granted, lines in use */
-	uint32_t unreturned;   /* lines to return */
-	uint32_t fair;	       /* what the window should be */
-	uint32_t rx_at;	       /* of the message whose fragments arrive */
+	uint32_t window, used;	/* lines granted, lines in use */
+	uint32_t unreturned;	/* lines to return */
+	uint32_t fair;		/* what the window should be */
+	uint32_t rx_at; /* of the message whose fragments arrive */
 	union {
 		uint64_t rx_unusual; /* 0: whole messages may take the short way */
 		struct {
@@ -270,28 +267,28 @@ struct tw_peer {
 		};
 	};
 	struct tw_unexp_msg *rx_unexp; /* NULL: they are rx_req's */
-	struct tw_list sendq;	       /* in order, waiting for space */
-	struct tw_list work;	       /* on ep->work when something can be sent */
-	struct tw_list connects;       /* requests that wait for it */
-	struct tw_list pushing;	       /* sends whose data the other side has requested */
-	struct tw_list waiting;	       /* for a reply of the other side */
-	struct tw_list replying;       /* requests for which a packet is due */
+	struct tw_list sendq;	 /* in order, waiting for space */
+	struct tw_list work;	 /* on ep->work when something can be sent */
+	struct tw_list connects; /* requests that wait for it */
+	struct tw_list pushing;	 /* sends whose data the other side has requested */
+	struct tw_list waiting;	 /* for a reply of the other side */
+	struct tw_list replying; /* requests for which a packet is due */
 	struct tw_list pulling;
 	struct tw_req *rx_req;
 	uint64_t rx_imm;	  /* of the packet that is being taken */
 	struct tw_source *source; /* of receives from it only, or NULL */
 	struct tw_stats_peer *show;
-	uint64_t retry;	     /* tick at which to connect again, 0 none */
-	uint32_t filter;     /* its own, which connects must present */
-	uint32_t key;	     /* presented by our connect */
-	uint32_t grant;	     /* the window offered by our connect */
-	uint32_t numsgs;     /* unexpected messages that refer to it */
-	uint32_t asked;	     /* CANCELs without a reply */
-	bool silent;	     /* one of them is overdue */
-	uint8_t failed;	     /* connects in a row for another reason than that it is not open */
-	void *context;	     /* the user's */
-	uint32_t unpolled;   /* messages sent since the last poll for it */
-	struct tw_list open; /* on ep->open while its lane is open */
+	uint64_t retry;		 /* tick at which to connect again, 0 none */
+	uint32_t filter;	 /* its own, which connects must present */
+	uint32_t key;		 /* presented by our connect */
+	uint32_t grant;		 /* the window offered by our connect */
+	uint32_t numsgs;	 /* unexpected messages that refer to it */
+	uint32_t asked;		 /* CANCELs without a reply */
+	bool silent;		 /* one of them is overdue */
+	uint8_t failed;		 /* connects in a row for another reason than that it is not open */
+	void *context;		 /* the user's */
+	uint32_t unpolled;	 /* messages sent since the last poll for it */
+	struct tw_list open;	 /* on ep->open while its lane is open */
 	struct {
 		struct tw_list grants;	/* of windows of this endpoint */
 		struct tw_list known;	/* its own windows */
@@ -353,9 +350,9 @@ struct tw_interface {
 	bool imm;    /* peers may send immediate data */
 	bool serves; /* requests of peers, which find the program computing: any packet wakes */
 	uint32_t first_id, ids; /* its endpoint ids; those of two interfaces do not overlap */
-	size_t ep_size;		/* of its struct that begins with struct tw_ep; 0: it has none */
-	uint32_t max_len;	/* a peer that sends more is dropped; 0: no limit */
-	struct tw_pool *pool;	/* of its own, for as many as there are requests; may be NULL */
+	size_t ep_size;	      /* of its struct that begins with struct tw_ep; 0: it has none */
+	uint32_t max_len;     /* a peer that sends more is dropped; 0: no limit */
+	struct tw_pool *pool; /* of its own, for as many as there are requests; may be NULL */
 };
 
 /* The time limits of pending requests, a heap with the earliest at the top. */
@@ -383,7 +380,7 @@ struct tw_ep {
 			uint16_t has_work; /* a peer is on the list below; no padding */
 		};
 	};
-	bool attend, acts; /* acts: there is iface->attend() */
+	bool attend, acts;   /* acts: there is iface->attend() */
 	bool awaited; /* the program sleeps on a descriptor until something ends, see tw_rest() */
 	bool unfinished_due; /* the deadline is set for unfinished work */
 	void *owner;	     /* used by the interface */
@@ -397,12 +394,12 @@ struct tw_ep {
 	uint64_t *gauges;
 	struct tw_match *match;
 	struct tw_windows *windows; /* NULL: there never was one */
-	struct tw_source *sources;  /* of receives from one peer only; NULL: there never was one */
+	struct tw_source *sources; /* of receives from one peer only; NULL: there never was one */
 	struct tw_prov {
 		const struct tw_provider *ops;
 		void *instance;
 	} provs[TW_MAX_PROVIDERS], polled[TW_MAX_PROVIDERS]; /* polled: by every progress */
-	struct tw_prov lender;				     /* of host.lanes; ops NULL: none */
+	struct tw_prov lender; /* of host.lanes; ops NULL: none */
 	struct tw_pool reqs;
 	uint32_t eager_max, short_max; /* short: in one packet */
 	uint8_t rndv;		       /* enum tw_rndv */
@@ -420,15 +417,14 @@ struct tw_ep {
 	struct tw_unexp_msg *spare;  /* short unexpected messages, unused */
 	uint32_t nspare, spare_stop; /* spare_stop: at this number tw_unexp_msg_free() decides */
 	struct tw_spare_long longs;
-	uint64_t rest_at;   /* tick of the next check for unused memory, 0 none */
+	uint64_t rest_at; /* tick of the next check for unused memory, 0 none */
 	uint64_t fetch_max; /* see struct tw_open */
 	struct tw_limits limits;
 	/* Progress. */
 	uint64_t next_events; /* tick of the next poll of descriptors without a service thread */
 	uint32_t nmoving;     /* transfers and acknowledgements in progress */
 	uint64_t done_seen, done_at; /* how much had been done, and when: see yield_in_vain() */
-	uint64_t changed_at,
-		changed_polls; /* tick and number of polls of the last change of state */
+	uint64_t changed_at, changed_polls; /* tick and number of polls of the last change of state */
 	/* Waiting; see wait.c. */
 	bool closing;
 	uint32_t nsleeping; /* of them */
@@ -459,12 +455,12 @@ struct tw_slot_entry {
 	bool ready;		    /* the lock is initialized */
 	_Atomic(bool) alone;	    /* progress only in the program's calls */
 	const struct tw_interface *iface;
-	uint64_t name; /* NIC id << 16 | endpoint id; see endpoint.c */
+	uint64_t name;		    /* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;
 	/* Of the service thread, while the program polls: */
 	_Atomic(uint64_t) next_check; /* tick, 0 none */
 	uint64_t backoff;	      /* us before that check */
-	uint64_t crowded;	      /* tick until which the service thread polls for no request */
+	uint64_t crowded; /* tick until which the service thread polls for no request */
 	uint32_t quiet;		      /* checks in a row that found nothing due */
 	_Atomic(uint64_t) polls_seen; /* at the last check, or when the deadline was set */
 };

@@ -9,7 +9,7 @@
 static mx_return_t not_found(const char *function, const char *name)
 {
 	const char *colon = strrchr(name, ':');
-	char host[MX_MAX_HOSTNAME_LEN], detail[MX_MAX_HOSTNAME_LEN + 80];
+	char host[MX_MAX_HOSTNAME_LEN], detail[MX_MAX_HOSTNAME_LEN + 128];
 	uint64_t nic_id;
 
 	snprintf(host, sizeof(host), "%.*s", (int)(colon ? colon - name : 0), name);

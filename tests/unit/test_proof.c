@@ -157,13 +157,6 @@ Test(key, made_under_any_umask)
 	is_mode(path, 0700);
 }
 
-Test(key, no_such_way)
-{
-	make_file(64, 0600);
-	strcpy(tw_settings.auth, "nine");
-	cr_assert_null(tw_net_auth());
-}
-
 Test(key, none)
 {
 	strcpy(tw_settings.auth, "none");
