@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is said of a peer that cannot be reached: who it is, the cause, and what to do. All
+ * The message about a peer that cannot be reached: who it is, the cause, and what to do. All
  * interfaces and providers say it by these, so that it reads alike everywhere.
  */
 #ifndef TW_REPORT_H

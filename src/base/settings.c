@@ -216,7 +216,7 @@ static const char *after(const struct row *r)
 	return r->limits + strlen(r->limits) + 1;
 }
 
-/* What the environment has for a setting, or NULL. */
+/* The value of a setting in the environment, or NULL. */
 static const char *from_environment(const char *name, enum type type)
 {
 	/* A privileged program must not take these from its user. */
