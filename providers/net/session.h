@@ -376,7 +376,8 @@ enum tw_err tw_net_dial(struct tw_net_link *l);
 /* The engine gives the call up: says why, if it has waited. */
 void tw_net_late(const struct tw_net_link *l);
 /* tw_report() of the endpoint that the link calls. */
-void tw_net_report(const struct tw_net_link *l, const char *cause, const char *advice);
+void tw_net_report(const struct tw_net_link *l, enum tw_log_level level, const char *cause,
+		   const char *advice);
 /* Another endpoint answered: tries the next port. */
 void tw_net_dial_next(struct tw_net_link *l);
 /* The right one hung up: the same port again. */

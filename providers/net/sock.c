@@ -121,16 +121,17 @@ static enum tw_err err_of(int error)
 	}
 }
 
-void tw_net_report(const struct tw_net_link *l, const char *cause, const char *advice)
+void tw_net_report(const struct tw_net_link *l, enum tw_log_level level, const char *cause,
+		   const char *advice)
 {
 	char host[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 32];
 
 	tw_report_who(who, sizeof(who), l->other.endpoint_id,
 		      tw_inet_text(&l->peer_addr, host, sizeof(host)));
-	tw_report(TW_LOG_ERROR, who, cause, advice);
+	tw_report(level, who, cause, advice);
 }
 
-/* The system has refused to call there. */
+/* The system has refused to call there. Whoever connects says that the peer is not reached. */
 static void unreached(const struct tw_net_link *l, int error)
 {
 	enum tw_err err = err_of(error);
@@ -139,7 +140,8 @@ static void unreached(const struct tw_net_link *l, int error)
 	if (l->state != TW_NET_NEW || err == TW_ECLOSED || err == TW_ENOMEM)
 		return;
 	snprintf(cause, sizeof(cause), "%s", strerror(error));
-	tw_net_report(l, cause, "its host must be up, and reached from the board of this endpoint");
+	tw_net_report(l, TW_LOG_INFO, cause,
+		      "its host must be up, and reached from the board of this endpoint");
 }
 
 /* The board of the peer whose turn it is to be called; 0 is its own. */
@@ -227,7 +229,7 @@ static enum tw_err strange(const struct tw_net_link *l)
 		snprintf(cause, sizeof(cause), "it does not have the key of this one, %s",
 			 tw_net_key_text());
 	}
-	tw_net_report(l, cause, advice);
+	tw_net_report(l, TW_LOG_ERROR, cause, advice);
 	return s->why;
 }
 
@@ -239,7 +241,7 @@ void tw_net_late(const struct tw_net_link *l)
 	if (tw_clock() - l->begun < tw_clock_us(LATE_US) || l->channel == TW_NET_SEEKING)
 		return;
 	snprintf(advice, sizeof(advice), "its host must be up, and let TCP port %u pass", port);
-	tw_net_report(l, "it has not answered", advice);
+	tw_net_report(l, TW_LOG_ERROR, "it has not answered", advice);
 }
 
 enum tw_err tw_net_dial(struct tw_net_link *l)

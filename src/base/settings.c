@@ -316,10 +316,13 @@ static void nearest_word(const char *words, const char *text, char out[TW_SETTIN
 	}
 }
 
+/* By the name that no program may define (tests/checks/imports). */
+extern char **__environ;
+
 bool tw_settings_stranger(unsigned *at, char *out, unsigned size)
 {
-	for (; environ && environ[*at]; ++*at) {
-		const char *text = environ[*at], *name;
+	for (; __environ && __environ[*at]; ++*at) {
+		const char *text = __environ[*at], *name;
 		size_t len = strcspn(text, "=");
 
 		if (strncmp(text, "TAGWIRE_", 8) != 0 || is_name(text, len))
