@@ -131,7 +131,7 @@ void tw_net_report(const struct tw_net_link *l, enum tw_log_level level, const c
 	tw_report(level, who, cause, advice);
 }
 
-/* The system has refused to call there. Whoever connects says that the peer is not reached. */
+/* The system has refused to call there. The caller says that the peer is not reached. */
 static void unreached(const struct tw_net_link *l, int error)
 {
 	enum tw_err err = err_of(error);
