@@ -190,8 +190,7 @@ static unsigned run_unexpected(struct tw_peer *p, struct tw_ring_rx *rx, unsigne
 }
 
 /* Takes a packet of any kind. *left: its provider must look at it. */
-static unsigned take_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_slot *s,
-			    bool *left)
+static unsigned take_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_slot *s, bool *left)
 {
 	struct tw_link *link = rx->link;
 	struct tw_hdr hdr = s->hdr;
@@ -259,10 +258,13 @@ unsigned tw_recv_ring(struct tw_ring_rx *rx, unsigned budget, bool *left)
 		if (!got)
 			break;
 		n += got;
-		/* A writer that waits for space goes on meanwhile. */
-		if (tw_unlikely(rx->btail - rx->bpublished >= rx->max_payload / 2) && p->link == link &&
-		    tw_ring_publish(rx))
-			link->provider->wake(link);
+		/* A writer that waits for space goes on meanwhile, and knows that this side polls. */
+		if (tw_unlikely(rx->btail - rx->bpublished >= rx->max_payload / 2) &&
+		    p->link == link) {
+			tw_ring_show_poll(rx, tw_clock());
+			if (tw_ring_publish(rx))
+				link->provider->wake(link);
+		}
 	}
 	/* Its peers also learn of a poll that takes time. */
 	*left |= n >= budget;

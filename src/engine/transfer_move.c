@@ -9,9 +9,10 @@
 #include "engine/quick.h"
 #include "engine/window.h"
 
-#define STILL_BYTES 65536	   /* so many for each microsecond: an eighth of what a get takes */
-#define PUSH_BUDGET 16		   /* pieces pushed in one go */
-#define PIECE (256 * 1024)	   /* bytes of one get or put */
+#define STILL_BYTES 65536    /* so many for each microsecond: an eighth of what a get takes, */
+#define STILL_MAX (4u << 20) /* up to so many */
+#define PUSH_BUDGET 16	     /* pieces pushed in one go */
+#define PIECE (256 * 1024)   /* bytes of one get or put */
 #define REMOTE_PIECE (1024 * 1024) /* and of one that others wait for */
 #define BUDGET (512 * 1024)	   /* bytes pulled in one go */
 #define NPIECES 16		   /* pieces of memory of one get or put */
@@ -26,11 +27,14 @@
 static bool still_polls(const struct tw_peer *p, uint32_t len)
 {
 	const struct tw_provider *ops = p->link->provider;
-	uint64_t start = tw_clock(), end = start + tw_clock_us(1 + len / STILL_BYTES);
+	uint32_t us = 1 + tw_min(len, STILL_MAX) / STILL_BYTES;
+	uint64_t start = tw_clock(), end = start + tw_clock_us(us);
 
 	if (!ops->polls)
 		return false;
 	do {
+		/* Else two sides that look at once would both look in vain. */
+		tw_poll_show(&p->ep->host.lanes);
 		if (ops->polls(p->link, start))
 			return true;
 		tw_cpu_relax();
@@ -54,9 +58,7 @@ enum tw_transfer_event tw_transfer_choose(struct tw_peer *p, struct tw_req *r)
 	else if (p->link->direct || !p->link->by_cpu || p->ep->rndv == TW_RNDV_PULL)
 		e = TW_ON_GET;
 	/* For a program that sleeps the service thread is as good as its own call. */
-	else if (p->ep->host.state == TW_IDLE && !p->ep->awaited)
-		e = TW_ON_GET;
-	else if (!still_polls(p, r->xfer_len))
+	else if ((p->ep->host.state == TW_IDLE && !p->ep->awaited) || !still_polls(p, r->xfer_len))
 		e = TW_ON_GET;
 	r->proto = e == TW_ON_COPY ? TW_PROTO_COPY : TW_PROTO_GET;
 	return e;
