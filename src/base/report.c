@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/settings.h"
 
 #define KEPT 64 /* reports that are remembered; the oldest is forgotten first */
@@ -27,14 +28,6 @@ void tw_report_text(char *out, size_t size, const char *who, const char *cause, 
 	snprintf(out, size, "%s: %s%s%s", who, cause, advice ? "; " : "", advice ? advice : "");
 }
 
-/* FNV-1a, never 0. */
-static uint64_t hash(uint64_t h, const char *text)
-{
-	for (; *text; text++)
-		h = (h ^ (uint8_t)*text) * 1099511628211u;
-	return h | 1;
-}
-
 static unsigned find(uint64_t what)
 {
 	unsigned oldest = 0;
@@ -53,11 +46,11 @@ static unsigned find(uint64_t what)
 static bool is_due(uint64_t what, uint32_t *held_back)
 {
 	uint64_t now = tw_clock();
+	unsigned i;
 	bool due;
 
 	pthread_mutex_lock(&mutex);
-	unsigned i = find(what);
-
+	i = find(what);
 	due = kept[i].what != what || now - kept[i].said >= tw_clock_us(AGAIN_US);
 	*held_back = kept[i].what == what ? kept[i].held_back : 0;
 	if (due) {
@@ -73,11 +66,11 @@ static bool is_due(uint64_t what, uint32_t *held_back)
 
 void tw_report(enum tw_log_level level, const char *who, const char *cause, const char *advice)
 {
+	uint64_t what = tw_hash_text(tw_hash_text(TW_HASH_START, who), cause) | 1;
 	char text[TW_REPORT_SIZE];
 	uint32_t held_back;
 
-	if ((unsigned)level > tw_settings.log ||
-	    !is_due(hash(hash(14695981039346656037u, who), cause), &held_back))
+	if ((unsigned)level > tw_settings.log || !is_due(what, &held_back))
 		return;
 	tw_report_text(text, sizeof(text), who, cause, advice);
 	if (held_back)

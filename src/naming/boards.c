@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/inet.h"
 #include "base/log.h"
 #include "base/settings.h"
@@ -131,23 +132,11 @@ static bool is_private(const struct links *l, const char *ifname)
 	return noted(l->bridge, l->nbridge, index) && !noted(l->leads, l->nleads, index);
 }
 
-/* FNV-1a */
-static uint64_t hash(uint64_t h, const void *bytes, size_t len)
-{
-	const uint8_t *b = bytes;
-
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ b[i]) * 0x100000001b3ull;
-	return h;
-}
-
 static uint64_t hashed_nic(uint64_t prefix, uint64_t h)
 {
 	h = (h ^ h >> 33) * 0xff51afd7ed558ccdull;
 	return prefix << HASH_BITS | h >> (64 - HASH_BITS);
 }
-
-#define HASH_START 0xcbf29ce484222325ull
 
 uint64_t tw_nic_of(const struct sockaddr_storage *sa)
 {
@@ -157,7 +146,8 @@ uint64_t tw_nic_of(const struct sockaddr_storage *sa)
 		return PREFIX_IPV4 << 32 |
 		       be32toh(((const struct sockaddr_in *)address)->sin_addr.s_addr);
 	return hashed_nic(PREFIX_IPV6,
-			  hash(HASH_START, &((const struct sockaddr_in6 *)address)->sin6_addr, 16));
+			  tw_hash(TW_HASH_START, &((const struct sockaddr_in6 *)address)->sin6_addr,
+				  16));
 }
 
 /*
@@ -178,16 +168,16 @@ static uint64_t host_hash(void)
 	if (net >= 0 && tw_sys_fstat(net, &st) == 0)
 		space = st.st_ino;
 	tw_sys_close(net);
-	return hash(hash(hash(HASH_START, boot, sizeof(boot)), name, sizeof(name)), &space,
-		    sizeof(space));
+	return tw_hash(tw_hash(tw_hash(TW_HASH_START, boot, sizeof(boot)), name, sizeof(name)),
+		       &space, sizeof(space));
 }
 
 static uint64_t private_nic(const char *ifname, const struct sockaddr_storage *sa)
 {
 	uint64_t of_address = tw_nic_of(sa);
-	uint64_t h = hash(host_hash(), ifname, strlen(ifname));
+	uint64_t h = tw_hash(host_hash(), ifname, strlen(ifname));
 
-	return hashed_nic(PREFIX_PRIVATE, hash(h, &of_address, sizeof(of_address)));
+	return hashed_nic(PREFIX_PRIVATE, tw_hash(h, &of_address, sizeof(of_address)));
 }
 
 static long read_number(const char *ifname, const char *what, long dflt)
@@ -321,7 +311,8 @@ enum tw_err tw_boards_find(void)
 	if (nboards == 0 && tw_board_wanted(tw_settings.boards, "lo"))
 		add_board("lo", (struct sockaddr *)&local, REACHES_NOBODY);
 	if (nboards == 0)
-		tw_log(TW_LOG_ERROR, "TAGWIRE_BOARDS=%s leaves no interface of this host that is up",
+		tw_log(TW_LOG_ERROR,
+		       "TAGWIRE_BOARDS=%s leaves no interface of this host that is up",
 		       tw_settings.boards);
 	return nboards ? TW_OK : TW_EPROTO;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/sys.h"
@@ -85,14 +86,6 @@ static void place_unlock(const struct place *p)
 	tw_sys_flock(p->fd, LOCK_UN);
 }
 
-/* FNV-1a. */
-static uint64_t hash(uint64_t h, const char *text)
-{
-	for (; *text; text++)
-		h = (h ^ (uint8_t)*text) * 0x100000001b3ull;
-	return h;
-}
-
 /* A directory may be shared by network namespaces, which are hosts of their own. */
 static int address_in(struct sockaddr_un *sa, const struct place *p, const char *file)
 {
@@ -110,7 +103,7 @@ static int own_address(struct sockaddr_un *sa, const struct place *p,
 	uint64_t h;
 
 	tw_sys_readlink("/proc/self/ns/net", space, sizeof(space) - 1);
-	h = hash(hash(0xcbf29ce484222325ull, space), tw_settings.job);
+	h = tw_hash_text(tw_hash_text(TW_HASH_START, space), tw_settings.job);
 	snprintf(file, sizeof(file), PREFIX "%016llx-%s", (unsigned long long)h, name->text);
 	return address_in(sa, p, file);
 }
