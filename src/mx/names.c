@@ -1,36 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MX IV.1, IV.2: names, boards and NIC ids. */
 #include <stdio.h>
-#include <string.h>
 
 #include "mx/mx_internal.h"
 
-/* Perhaps there is the host, and it does not have that board. */
-static mx_return_t not_found(const char *function, const char *name)
+static mx_return_t not_found(const char *function, const char *name, bool board)
 {
-	const char *colon = strrchr(name, ':');
-	char host[MX_MAX_HOSTNAME_LEN], detail[MX_MAX_HOSTNAME_LEN + 128];
-	uint64_t nic_id;
+	char detail[MX_MAX_HOSTNAME_LEN + 128];
 
-	snprintf(host, sizeof(host), "%.*s", (int)(colon ? colon - name : 0), name);
-	if (*host && tw_name_to_nic(host, &nic_id) == TW_OK)
-		snprintf(detail, sizeof(detail), "%s is known, and has no board %.16s", host,
-			 colon + 1);
-	else
-		snprintf(detail, sizeof(detail), "%.128s; see TAGWIRE_PEERS in tagwire-settings(7)",
-			 name);
+	snprintf(detail, sizeof(detail), "%.*s%s", MX_MAX_HOSTNAME_LEN, name,
+		 board ? ": the host is known, and does not have that board"
+		       : "; see TAGWIRE_PEERS in tagwire-settings(7)");
 	return tw_mx_fail_of(NULL, function, MX_HOST_NOT_FOUND, detail);
 }
 
 mx_return_t mx_hostname_to_nic_id(char *hostname, uint64_t *nic_id)
 {
+	enum tw_err err;
+
 	if (!tw_mx_ready())
 		return tw_mx_fail(NULL, __func__, MX_NOT_INITIALIZED);
 	if (!hostname || !nic_id)
 		return tw_mx_fail(NULL, __func__, MX_BAD_HOSTNAME_ARGS);
-	if (tw_name_to_nic(hostname, nic_id) != TW_OK)
-		return not_found(__func__, hostname);
-	return MX_SUCCESS;
+	err = tw_name_to_nic(hostname, nic_id);
+	return err == TW_OK ? MX_SUCCESS : not_found(__func__, hostname, err == TW_ECLOSED);
 }
 
 mx_return_t mx_nic_id_to_hostname(uint64_t nic_id, char *hostname)

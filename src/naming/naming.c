@@ -149,7 +149,7 @@ static enum tw_err own_nic(uint32_t board, uint64_t *nic_id)
 	if (board == TW_BEST_BOARD)
 		board = tw_board_best(0);
 	if (board >= tw_boards(&boards))
-		return TW_EUNREACH;
+		return TW_ECLOSED;
 	*nic_id = boards[board].nic_id;
 	return TW_OK;
 }
@@ -220,7 +220,7 @@ static enum tw_err found_at(const char *host, uint32_t board, const struct addri
 		return TW_OK;
 	}
 	if (answered || (board && board != TW_BEST_BOARD))
-		return TW_EUNREACH;
+		return answered ? TW_ECLOSED : TW_EUNREACH;
 	keep_address(&at, res);
 	*nic_id = tw_nic_of(&at);
 	tw_naming_found(*nic_id, &at, true);
@@ -231,7 +231,7 @@ static enum tw_err found_at(const char *host, uint32_t board, const struct addri
 static enum tw_err of_address(const struct sockaddr_storage *sa, uint32_t board, uint64_t *nic_id)
 {
 	if (board && board != TW_BEST_BOARD)
-		return TW_EUNREACH;
+		return TW_ECLOSED;
 	*nic_id = tw_nic_at(sa);
 	tw_naming_found(*nic_id, sa, true);
 	return TW_OK;

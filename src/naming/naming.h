@@ -32,7 +32,10 @@ uint32_t tw_board_best(uint32_t rank);
 bool tw_board_reaches(uint32_t board);
 /* How many of the best lead to other hosts; 1 where none does. */
 unsigned tw_boards_to_others(void);
-/* May ask the other host, and so take seconds. */
+/*
+ * May ask the other host, and so take seconds. TW_EUNREACH: no such host; TW_ECLOSED: it does not
+ * have that board.
+ */
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
 /* For messages, without a question to anybody: NAME:BOARD, else an address, else the NIC id. */
