@@ -229,7 +229,6 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	o->local_mr = mode & FI_MR_LOCAL;
 	o->virt_addr = mode & FI_MR_VIRT_ADDR;
 	o->key_max = (uint32_t)o->info->domain_attr->mr_key_size * 8;
-	o->next_key = (uintptr_t)o >> 4;
 	/* rxd truncates packets that do not fit into the rest of such a buffer. */
 	o->multi_recv = (o->info->caps & FI_MULTI_RECV) &&
 			!strstr(o->info->fabric_attr->prov_name, "rxd");

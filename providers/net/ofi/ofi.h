@@ -97,7 +97,6 @@ struct tw_ofi {
 	long look_ns; /* the period of the timer */
 	bool multi_recv, local_mr, virt_addr;
 	uint32_t key_max; /* bits of a key that we choose */
-	uint64_t next_key;
 	struct tw_driver_address name;
 	struct tw_list peers, rmas;
 	char *rx_mem;

@@ -3,19 +3,26 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "providers/net/ofi/ofi.h"
 
 #define REMOTE (FI_REMOTE_READ | FI_REMOTE_WRITE)
 
 struct fid_mr *tw_ofi_register(struct tw_ofi *o, void *addr, size_t len, uint64_t access)
 {
-	int mode = o->info->domain_attr->mr_mode;
+	int mode = o->info->domain_attr->mr_mode, rc;
 	uint64_t key = 0;
 	struct fid_mr *mr;
 
-	if (!(mode & FI_MR_PROV_KEY))
-		key = o->next_key++ & (o->key_max >= 64 ? UINT64_MAX : (1ull << o->key_max) - 1);
-	if (fi_mr_reg(o->domain, addr, len, access, 0, key, 0, &mr, NULL) != 0)
+	do {
+		/* A peer cannot guess one key from others. One of few bits may be in use. */
+		if (!(mode & FI_MR_PROV_KEY) && !tw_sys_random(&key, sizeof(key)))
+			return NULL;
+		if (o->key_max < 64)
+			key &= (1ull << o->key_max) - 1;
+		rc = fi_mr_reg(o->domain, addr, len, access, 0, key, 0, &mr, NULL);
+	} while (rc == -FI_ENOKEY && !(mode & FI_MR_PROV_KEY));
+	if (rc != 0)
 		return NULL;
 	if ((mode & FI_MR_ENDPOINT) &&
 	    (fi_mr_bind(mr, &o->ep->fid, 0) != 0 || fi_mr_enable(mr) != 0)) {

@@ -26,21 +26,6 @@ struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t addres
 	return mr;
 }
 
-/* A peer cannot guess the next key from others. */
-static uint64_t new_key(struct tw_tcp *t)
-{
-	uint64_t z;
-
-	if (tw_sys_random(&z, sizeof(z)))
-		return z;
-	/* splitmix64 */
-	z = (t->next_key += 0x9e3779b97f4a7c15ull);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
-
 enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *out)
 {
 	struct tw_tcp *t = instance;
@@ -49,8 +34,9 @@ enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_dri
 
 	if (!mr)
 		return TW_ENOMEM;
-	*mr = (struct tw_tcp_mr){.base = (uintptr_t)addr, .len = len, .key = new_key(t)};
-	if (!tsearch(mr, &t->mrs, by_key)) {
+	*mr = (struct tw_tcp_mr){.base = (uintptr_t)addr, .len = len};
+	/* A peer cannot guess one key from others. */
+	if (!tw_sys_random(&mr->key, sizeof(mr->key)) || !tsearch(mr, &t->mrs, by_key)) {
 		free(mr);
 		return TW_ENOMEM;
 	}

@@ -200,8 +200,7 @@ static bool path_stalled(void *path)
 static bool begin(struct tw_tcp *t)
 {
 	t->epfd = t->host.own_fd(tw_sys_epoll_create());
-	return t->epfd >= 0 && tw_tcp_board(t, &t->host.board) &&
-	       tw_sys_random(&t->next_key, sizeof(t->next_key));
+	return t->epfd >= 0 && tw_tcp_board(t, &t->host.board);
 }
 
 static enum tw_err do_open(const struct tw_driver_host *host, void **instance,

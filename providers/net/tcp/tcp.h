@@ -165,7 +165,7 @@ struct tw_tcp {
 	unsigned nopen; /* connections of paths */
 	struct tw_list paths, busy, stuck, callers, freed_paths;
 	struct tw_tcp_path *recent; /* the last one that received something */
-	uint64_t next_id, next_key;
+	uint64_t next_id;
 	void *mrs;	    /* a tree, see tsearch(3) */
 	bool accept_paused; /* out of descriptors: nothing is accepted */
 	bool told;	    /* that they are short */
