@@ -249,8 +249,7 @@ static enum tw_err no_port(uint32_t id)
 	int why = errno;
 
 	tw_log(TW_LOG_ERROR,
-	       "endpoint %u: no other host can connect to it: %s: TCP ports %u, %u and so on to "
-	       "%u; "
+	       "endpoint %u: no other host can connect to it: %s: TCP ports %u, %u and so on to %u; "
 	       "use another id, or another TAGWIRE_PORT on all hosts",
 	       id, strerror(why), tw_settings.port + id, tw_settings.port + id + PORT_STEP,
 	       tw_settings.port + id + (TW_NET_PORTS - 1) * PORT_STEP);

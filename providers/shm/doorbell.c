@@ -131,10 +131,7 @@ void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now)
 
 uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep, uint64_t now)
 {
-	if (tw_list_empty(&ep->deferred))
-		return 0;
-	return tw_max(now + tw_clock_us(TW_SHM_DEFER_US),
-		      tw_list_first(&ep->deferred, struct tw_shm_link, deferred)->due);
+	return tw_list_empty(&ep->deferred) ? 0 : now + tw_clock_us(TW_SHM_DEFER_US);
 }
 
 void tw_shm_doorbell_defer(struct tw_shm_link *l)

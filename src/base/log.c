@@ -42,8 +42,8 @@ static void put(const char *line, size_t len)
 void tw_log(enum tw_log_level level, const char *fmt, ...)
 {
 	char line[512];
+	int n, error = errno; /* the caller's still */
 	va_list ap;
-	int n;
 
 	if ((unsigned)level > tw_settings.log)
 		return;
@@ -54,6 +54,7 @@ void tw_log(enum tw_log_level level, const char *fmt, ...)
 	n = tw_min(n, (int)sizeof(line) - 1);
 	line[n++] = '\n';
 	put(line, (size_t)n);
+	errno = error;
 }
 
 void tw_log_no_descriptor(void)
@@ -70,7 +71,6 @@ enum tw_err tw_log_refused(const char *call)
 
 	if (errno == EMFILE || errno == ENFILE)
 		tw_log_no_descriptor();
-
 	tw_log(scarce ? TW_LOG_WARN : TW_LOG_ERROR, "%s: %m", call);
 	return TW_ENOMEM;
 }

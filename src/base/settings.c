@@ -288,13 +288,6 @@ static const char *nearest_name(const char *text, size_t len)
 	return best;
 }
 
-static bool is_name(const char *text, size_t len)
-{
-	const char *name = nearest_name(text, len);
-
-	return name && strlen(name) == len && memcmp(name, text, len) == 0;
-}
-
 /* The word among those that is nearest to any word of the text, or an empty one. */
 static void nearest_word(const char *words, const char *text, char out[TW_SETTING_STR_MAX])
 {
@@ -325,9 +318,11 @@ bool tw_settings_stranger(unsigned *at, char *out, unsigned size)
 		const char *text = __environ[*at], *name;
 		size_t len = strcspn(text, "=");
 
-		if (strncmp(text, "TAGWIRE_", 8) != 0 || is_name(text, len))
+		if (strncmp(text, "TAGWIRE_", 8) != 0)
 			continue;
 		name = nearest_name(text, len);
+		if (name && strlen(name) == len && memcmp(name, text, len) == 0)
+			continue;
 		snprintf(out, size,
 			 "%.*s is no setting, and is ignored%s%s; see tagwire-settings(7)",
 			 (int)tw_min(len, (size_t)64), text, name ? ": perhaps it should be " : "",

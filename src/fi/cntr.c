@@ -98,8 +98,7 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 			return -FI_EAVAIL;
 		if (now >= end)
 			return -FI_ETIMEDOUT;
-		/* Programs wait for those that nobody should wait for, too: nobody is woken there.
-		 */
+		/* A counter without a wait object wakes nobody; programs wait for it all the same. */
 		if (c->w.obj == FI_WAIT_NONE && tw_spin_on(&spin, NULL))
 			continue;
 		rc = tw_fi_wait(&c->w, seen, end);

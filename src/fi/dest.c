@@ -192,7 +192,6 @@ int tw_fi_dest_ask(struct tw_ep *ep, struct tw_fi_dest *d)
 void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r)
 {
 	struct tw_fi_ep *e = ep->owner;
-
 	bool ordered = r->kind == TW_SEND && e->nwrites;
 
 	look(ep, d);
@@ -213,7 +212,6 @@ static void begin_pending(struct tw_ep *ep, struct tw_fi_dest *d)
 
 	while (!tw_list_empty(&d->pending)) {
 		struct tw_req *r = tw_list_first(&d->pending, struct tw_req, link);
-
 		bool ordered = r->kind == TW_SEND && e->nwrites;
 
 		if (must_wait(e, ep, d, r, ordered && writes_under_way(ep, d)))

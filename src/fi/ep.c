@@ -370,8 +370,7 @@ static struct fi_ops_ep ep_ops = {
 	.tx_size_left = tx_left,
 };
 
-/* There are no passive endpoints to listen or to reject; libfabric itself refuses what is absent.
- */
+/* Passive endpoints, to listen and to reject, do not exist: libfabric refuses what is absent. */
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(struct fi_ops_cm),
 	.setname = no_setname,

@@ -333,8 +333,7 @@ static inline uint64_t tw_fi_offset(const struct tw_fi_ep *e, uint64_t address, 
 void *tw_fi_parts_done(void *context, bool good);
 
 /* report.c; the endpoint is entered */
-/* Reports to the owner of the memory that an access to it has ended, if that is due (TW_X_REPORT).
- */
+/* Reports the end of an access to the owner of the memory, if that is due (TW_X_REPORT). */
 void tw_fi_report(struct tw_ep *ep, struct tw_req *r);
 /* Those of the engine's interface. */
 void tw_fi_reported(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,

@@ -72,7 +72,8 @@ bool tw_mrapi_client_valid(struct tw_mrapi_client *c)
 bool tw_mrapi_client_get(struct tw_mrapi_client *c, uint32_t handle)
 {
 	/* [client] */
-	if (!(atomic_fetch_add(&c->users, 1) & TW_MRAPI_CLIENT_STATES) && atomic_load(&c->handle) == handle)
+	if (!(atomic_fetch_add(&c->users, 1) & TW_MRAPI_CLIENT_STATES) &&
+	    atomic_load(&c->handle) == handle)
 		return true;
 	tw_mrapi_client_put(c);
 	return false;

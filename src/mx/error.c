@@ -11,7 +11,7 @@
 
 static mx_return_t errors_are_fatal(char *message, mx_return_t code)
 {
-	/* The library is as the caller wants it: perhaps another part of the program uses it, too.
+	/* Perhaps another part of the program uses the library, too: it is as the caller wants it.
 	 */
 	if (code == MX_ALREADY_INITIALIZED)
 		return code;
@@ -59,7 +59,7 @@ mx_return_t tw_mx_handle(mx_error_handler_t handler, char *message, mx_return_t 
 	return handler(message, code);
 }
 
-static mx_return_t report(mx_error_handler_t handler, const char *function, mx_return_t code,
+mx_return_t tw_mx_fail_of(mx_error_handler_t handler, const char *function, mx_return_t code,
 			  const char *detail)
 {
 	char message[512];
@@ -69,17 +69,11 @@ static mx_return_t report(mx_error_handler_t handler, const char *function, mx_r
 	return tw_mx_handle(handler, message, code);
 }
 
-mx_return_t tw_mx_fail_of(mx_error_handler_t handler, const char *function, mx_return_t code,
-			  const char *detail)
-{
-	return report(handler, function, code, detail);
-}
-
 mx_return_t tw_mx_fail(mx_error_handler_t handler, const char *function, mx_return_t code)
 {
 	if (code == MX_BAD_ENDPOINT && !tw_mx_ready())
 		code = MX_NOT_INITIALIZED;
-	return report(handler, function, code, NULL);
+	return tw_mx_fail_of(handler, function, code, NULL);
 }
 
 mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t code)
@@ -88,7 +82,7 @@ mx_return_t tw_mx_leave_fail(struct tw_ep *ep, const char *function, mx_return_t
 
 	/* Not tw_mx_fail(): the endpoint was open, even if the library has ended meanwhile. */
 	tw_leave(ep);
-	return report(handler, function, code, NULL);
+	return tw_mx_fail_of(handler, function, code, NULL);
 }
 
 mx_return_t tw_mx_code(enum tw_err err)
