@@ -153,8 +153,9 @@ static void *opens_and_closes(void *arg)
 		mx_endpoint_t ep;
 		uint64_t nic;
 
-		mx_hostname_to_nic_id((char *)(uintptr_t)"localhost", &nic);
-		if (mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, ST_KEY, NULL, 0, &ep) == MX_SUCCESS)
+		mx_hostname_to_nic_id((char *)(uintptr_t) "localhost", &nic);
+		if (mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, ST_KEY, NULL, 0, &ep) ==
+		    MX_SUCCESS)
 			mx_close_endpoint(ep);
 		/* Here it has nothing. */
 		pthread_testcancel();
@@ -196,33 +197,38 @@ static char *secret_memory(void)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+static mx_status_code_t end_of(struct side *s, mx_request_t r)
+{
+	mx_status_t st;
+
+	st_check(st_poll(s->ep, &r, ST_LONG, &st));
+	return st.code;
+}
+
 static mx_status_code_t put(struct side *s, uint64_t key, void *data, uint32_t len)
 {
 	mx_segment_t seg = {data, len};
-	mx_status_t st;
 	mx_request_t r;
 
 	st_ok(mx_put(s->ep, &seg, 1, s->to, key, 0, 0, NULL, &r));
-	st_check(st_poll(s->ep, &r, ST_LONG, &st));
-	return st.code;
+	return end_of(s, r);
 }
 
 static mx_status_code_t get(struct side *s, uint64_t key, void *data, uint32_t len)
 {
 	mx_segment_t seg = {data, len};
-	mx_status_t st;
 	mx_request_t r;
 
 	st_ok(mx_get(s->ep, &seg, 1, s->to, key, 0, 0, NULL, &r));
-	st_check(st_poll(s->ep, &r, ST_LONG, &st));
-	return st.code;
+	return end_of(s, r);
 }
 
 /* The owner registers it for everything. */
 static void windows(struct side *s)
 {
 	static const uint32_t lens[] = {8, 4096, LEN};
-	char *readonly = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *readonly =
+		mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *secret = s->rank == 0 ? secret_memory() : NULL, *buf = malloc(LEN);
 	uint64_t key[2] = {1, 2};
 
@@ -284,19 +290,19 @@ static const struct {
 	const char *name, *providers, *rndv;
 	void (*run)(struct side *s);
 } cases[] = {
-	{"descriptors", "self,shm", "auto", descriptors}, {"leaving", "self,shm", "auto", leaving},
-	{"cancelled", "self,shm", "auto", cancelled},	  {"windows", "self,shm", "auto", windows},
-	{"windows, copied", "self,shm", "push", windows}, {"windows, tcp", "self,tcp", "auto", windows},
-	{"messages", "self,shm", "pull", messages},	  {"messages, auto", "self,shm", "auto", messages},
-};
-
-struct arg {
-	int which, rank;
+	{"descriptors", "self,shm", "auto", descriptors},
+	{"leaving", "self,shm", "auto", leaving},
+	{"cancelled", "self,shm", "auto", cancelled},
+	{"windows", "self,shm", "auto", windows},
+	{"windows, copied", "self,shm", "push", windows},
+	{"windows, tcp", "self,tcp", "auto", windows},
+	{"messages", "self,shm", "pull", messages},
+	{"messages, auto", "self,shm", "auto", messages},
 };
 
 static int process(void *arg, int fd)
 {
-	struct arg *a = arg;
+	const struct st_case *a = arg;
 	struct side s = {.rank = a->rank};
 
 	(void)fd;
@@ -313,16 +319,7 @@ int main(int argc, char **argv)
 
 	st_begin(argc, argv, "fault_program", 5, NULL);
 	shared = st_shared(sizeof(*shared));
-	for (int i = 0; i < n; i++) {
-		struct arg arg[2] = {{i, 0}, {i, 1}};
-		struct twt_child child[2];
-
-		st_at(i);
-		atomic_store(&shared->meet, 0);
-		for (int k = 0; k < 2; k++)
-			twt_spawn(&child[k], process, &arg[k]);
-		st_join(child, 2);
-	}
+	st_cases(n, &shared->meet, process);
 	st_leftovers();
 	st_done("%d cases", n);
 	return 0;

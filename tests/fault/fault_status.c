@@ -202,13 +202,9 @@ static const struct {
 	{"no descriptors", "auto", no_descriptors, 0},
 };
 
-struct arg {
-	int which, rank;
-};
-
 static int process(void *arg, int fd)
 {
-	struct arg *a = arg;
+	const struct st_case *a = arg;
 	struct side s = {.rank = a->rank, .fd = fd};
 	char err[100];
 
@@ -238,16 +234,7 @@ int main(int argc, char **argv)
 
 	st_begin(argc, argv, "fault_status", 5, NULL);
 	shared = st_shared(sizeof(*shared));
-	for (int i = 0; i < n; i++) {
-		struct arg arg[2] = {{i, 0}, {i, 1}};
-		struct twt_child child[2];
-
-		st_at(i);
-		atomic_store(&shared->meet, 0);
-		for (int k = 0; k < 2; k++)
-			twt_spawn(&child[k], process, &arg[k]);
-		st_join(child, 2);
-	}
+	st_cases(n, &shared->meet, process);
 	st_leftovers();
 	st_done("%d cases", n);
 	return 0;

@@ -145,13 +145,28 @@ FIT_TEST(fi_sleepers, one_counter)
 	close_counted(&t, cntr);
 }
 
+/* One more endpoint of the second queue, with its address and a receive. */
+static struct fid_ep *another(struct fit *t, fi_addr_t *to, int *v)
+{
+	char name[64];
+	size_t len = sizeof(name);
+	struct fid_ep *ep;
+
+	fit_ok(fi_endpoint(t->domain, t->info, &ep, NULL));
+	fit_ok(fi_ep_bind(ep, &t->cq[1]->fid, FI_TRANSMIT | FI_RECV));
+	fit_ok(fi_ep_bind(ep, &t->av->fid, 0));
+	fit_ok(fi_enable(ep));
+	fit_ok(fi_getname(&ep->fid, name, &len));
+	fit_eq(fi_av_insert(t->av, name, 1, to, 0, NULL), 1);
+	fit_ok(fi_trecv(ep, v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+	return ep;
+}
+
 /* An endpoint that is bound to a queue wakes who sleeps there already. */
 FIT_TEST(fi_sleepers, new_endpoint)
 {
 	struct fit t;
 	struct sleeper s = {.t = &t};
-	char name[64];
-	size_t len = sizeof(name);
 	struct fid_ep *ep;
 	fi_addr_t to;
 	int v = 1;
@@ -159,13 +174,7 @@ FIT_TEST(fi_sleepers, new_endpoint)
 	fit_open(&t, 2, *way, (struct fit_how){.wait = FI_WAIT_FD});
 	start(&s, sleep_on_queue);
 	twt_await_asleep(&s.tid);
-	fit_ok(fi_endpoint(t.domain, t.info, &ep, NULL));
-	fit_ok(fi_ep_bind(ep, &t.cq[1]->fid, FI_TRANSMIT | FI_RECV));
-	fit_ok(fi_ep_bind(ep, &t.av->fid, 0));
-	fit_ok(fi_enable(ep));
-	fit_ok(fi_getname(&ep->fid, name, &len));
-	fit_eq(fi_av_insert(t.av, name, 1, &to, 0, NULL), 1);
-	fit_ok(fi_trecv(ep, &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+	ep = another(&t, &to, &v);
 	fit_ok(fi_tinject(t.ep[0], &v, 4, to, 1));
 	pthread_join(s.thread, NULL);
 	fit_ok(fi_close(&ep->fid));
@@ -177,9 +186,6 @@ FIT_TEST(fi_sleepers, endpoint_closed)
 {
 	struct fit t;
 	struct sleeper s = {.t = &t};
-	char name[64];
-	size_t len = sizeof(name);
-	struct fid_ep *ep;
 	fi_addr_t to;
 	int v = 1;
 
@@ -191,15 +197,7 @@ FIT_TEST(fi_sleepers, endpoint_closed)
 		fit_ok(fi_close(&t.ep[1]->fid));
 		fit_eq(pthread_tryjoin_np(s.thread, NULL), EBUSY);
 		twt_await_asleep(&s.tid);
-		fit_ok(fi_endpoint(t.domain, t.info, &ep, NULL));
-		t.ep[1] = ep;
-		fit_ok(fi_ep_bind(ep, &t.cq[1]->fid, FI_TRANSMIT | FI_RECV));
-		fit_ok(fi_ep_bind(ep, &t.av->fid, 0));
-		fit_ok(fi_enable(ep));
-		len = sizeof(name);
-		fit_ok(fi_getname(&ep->fid, name, &len));
-		fit_eq(fi_av_insert(t.av, name, 1, &to, 0, NULL), 1);
-		fit_ok(fi_trecv(ep, &v, 4, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[1]));
+		t.ep[1] = another(&t, &to, &v);
 		fit_ok(fi_tsend(t.ep[0], &v, 4, NULL, to, 1, NULL));
 		fit_good(&t, 0, NULL);
 		pthread_join(s.thread, NULL);

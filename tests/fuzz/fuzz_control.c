@@ -10,8 +10,7 @@
 
 #include "base/fds.h"
 #include "base/inet.h"
-#include "base/settings.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/fuzz_net.h"
 #include "provider/fake.h"
 #include "providers/net/session.h"
 #include "providers/net/tcp/tcp.h"
@@ -32,24 +31,7 @@ static struct channel {
 
 static void set_up(void)
 {
-	static const char key[TW_NET_KEY] = "of a file";
-	char job[40], err[100], file[] = "/tmp/fuzz-control-XXXXXX";
-	int fd = mkstemp(file);
-
-	snprintf(job, sizeof(job), "fuzz-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
-	setenv("TAGWIRE_PROVIDERS", "self,tcp", 1);
-	setenv("TAGWIRE_AUTH", "key", 1);
-	setenv("TAGWIRE_KEY", file, 1);
-	setenv("TAGWIRE_LOG", "0", 1);
-	FUZZ_MUST(write(fd, key, sizeof(key)) == sizeof(key));
-	close(fd);
-	FUZZ_MUST(tw_settings_load(err, sizeof(err)) == 0);
-	tw_clock_init();
-	FUZZ_MUST(fake_open(&engine, &tw_provider_net, 1) == TW_OK);
-	ep = engine.instance;
-	FUZZ_MUST(tw_net_auth() != NULL);
-	unlink(file);
+	ep = fuzz_net_open(&engine);
 	/* As if the driver carried less than others. */
 	tw_net_adapters_open(ep);
 	FUZZ_MUST(ep->adapters[0].instance);

@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #include "base/fds.h"
-#include "base/settings.h"
-#include "fuzz/fuzz.h"
+#include "fuzz/fuzz_net.h"
 #include "provider/fake.h"
 #include "providers/net/session.h"
 
@@ -55,25 +54,9 @@ static const struct tw_net_munge munge = {TW_NET_MUNGE_VERSION, encode, decode};
 
 static void set_up(void)
 {
-	static const char key[TW_NET_KEY] = "of a file";
-	char job[40], err[100], file[] = "/tmp/fuzz-proof-XXXXXX";
-	int fd = mkstemp(file);
-
-	snprintf(job, sizeof(job), "fuzz-%d", (int)getpid());
-	setenv("TAGWIRE_JOB", job, 1);
-	setenv("TAGWIRE_PROVIDERS", "self,tcp", 1);
-	setenv("TAGWIRE_AUTH", "key", 1);
-	setenv("TAGWIRE_KEY", file, 1);
-	FUZZ_MUST(write(fd, key, sizeof(key)) == sizeof(key));
-	close(fd);
-	FUZZ_MUST(tw_settings_load(err, sizeof(err)) == 0);
-	tw_clock_init();
-	FUZZ_MUST(fake_open(&engine, &tw_provider_net, 1) == TW_OK);
-	ep = engine.instance;
+	ep = fuzz_net_open(&engine);
 	/* It is one object, of which others read. */
 	auth = (struct tw_net_auth *)tw_net_auth();
-	FUZZ_MUST(auth != NULL);
-	unlink(file);
 	tls = auth->tls;
 }
 

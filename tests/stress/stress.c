@@ -269,6 +269,20 @@ void st_join(struct twt_child *child, int n)
 		_exit(code);
 }
 
+void st_cases(int n, atomic_uint *meet, int (*process)(void *arg, int fd))
+{
+	for (int i = 0; i < n; i++) {
+		struct st_case arg[2] = {{i, 0}, {i, 1}};
+		struct twt_child child[2];
+
+		st_at(i);
+		atomic_store(meet, 0);
+		for (int k = 0; k < 2; k++)
+			twt_spawn(&child[k], process, &arg[k]);
+		st_join(child, 2);
+	}
+}
+
 void st_alive(struct twt_child *child, int n)
 {
 	for (int i = 0; i < n; i++) {

@@ -225,6 +225,12 @@ struct st_me {
 void st_crew(int n, uint32_t unexp, void (*fn)(struct st_me *me), uint64_t total[4]);
 /* Waits for children, each of which must end with 0. */
 void st_join(struct twt_child *child, int n);
+/* What st_cases() passes to a process. */
+struct st_case {
+	int which, rank;
+};
+/* Runs n cases one after the other, each by two processes that meet there. */
+void st_cases(int n, atomic_uint *meet, int (*process)(void *arg, int fd));
 /* Nothing, unless one of them has ended: then as st_join(), which fails. */
 void st_alive(struct twt_child *child, int n);
 /* Puts, gets; the other end must be alive. */
