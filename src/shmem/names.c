@@ -324,3 +324,24 @@ int tw_sock_dial(int *fd, const struct tw_sock_name *name)
 	}
 	return found;
 }
+
+bool tw_sock_list(const struct tw_sock_name *start, void (*found)(const char *rest, void *arg),
+		  void *arg)
+{
+	int state = tw_cancel_hold();
+	FILE *f = fopen("/proc/net/unix", "re");
+	char line[256], *name, text[sizeof(start->text) + 1];
+
+	/* After the job, or a hash of it. */
+	snprintf(text, sizeof(text), "-%s", start->text);
+	while (f && fgets(line, sizeof(line), f)) {
+		name = strstr(line, PREFIX);
+		/* The job may have the same text. */
+		while (name && (name = strstr(name, text)))
+			found((name += strlen(text)), arg);
+	}
+	if (f)
+		fclose(f);
+	tw_cancel_restore(state);
+	return f;
+}

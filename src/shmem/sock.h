@@ -7,6 +7,7 @@
 #define TW_SOCK_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -50,6 +51,12 @@ void tw_sock_hide(struct tw_sock_listener *l, int other);
  * it has a full queue. TW_SOCK_FOREIGN, TW_SOCK_FULL: others have it, or may have.
  */
 int tw_sock_dial(int *fd, const struct tw_sock_name *name);
+/*
+ * Calls found() with what follows the start, for every name of this network namespace that
+ * begins so, of any job. False: the system does not tell.
+ */
+bool tw_sock_list(const struct tw_sock_name *start, void (*found)(const char *rest, void *arg),
+		  void *arg);
 
 /* sock.c */
 /* With these flags, close-on-exec, ours to close (base/fds.h); -1 with errno. */
