@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A process that serves a node of another host dies after any single instruction of a request
- * to a lock: after every 23rd, from a random one on, or as the argument says. The node asks
+ * to a lock: after every 101st, from a random one on, or as the argument says. The node asks
  * another process again: then it has, or has not, exactly what one request gives. And as many
  * requests as it may have under way lose their answers at once. There is no other host here:
  * this program says what it would.
@@ -23,7 +23,7 @@
 #define ALL ~0ul
 #define LIMIT 100 /* of the semaphore */
 /* The thread sanitizer makes ten of one. */
-#define STRIDE (TW_TSAN ? 230 : 23)
+#define STRIDE (TW_TSAN ? 1009 : 101)
 
 /* Nor does it let the child of a process with threads start one, unless told. */
 const char *__tsan_default_options(void);
