@@ -423,7 +423,8 @@ enum tw_err tw_net_get(struct tw_link *link, const struct iovec *iov, unsigned n
 		       uint64_t address, const void *key, void *cookie);
 enum tw_err tw_net_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie);
-enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr);
+enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, unsigned rights,
+			   struct tw_mem_reg *mr);
 void tw_net_mem_dereg(struct tw_link *link, struct tw_mem_reg *mr);
 void tw_net_ended(void *owner, void *cookie, enum tw_err err);
 /* Tells of those that have ended, and posts what waits. */
