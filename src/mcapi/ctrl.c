@@ -15,8 +15,8 @@ static struct tw_mcapi_node *node_of(struct tw_group *g)
 
 void tw_mcapi_ctrl_send(struct tw_mcapi_node *n, uint32_t to, const struct tw_mcapi_ctrl *ctrl)
 {
-	tw_ctrl_send(&n->peers[to], tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0), ctrl,
-		     sizeof(*ctrl));
+	tw_ctrl_must_send(&n->peers[to], tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0), ctrl,
+			  sizeof(*ctrl));
 }
 
 /* Requests ------------------------------------------------------------------- */
