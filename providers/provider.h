@@ -20,6 +20,7 @@
 #include <sys/uio.h>
 
 #include "base/err.h"
+#include "base/rights.h"
 #include "base/stats.h"
 #include "shmem/packet.h"
 
@@ -61,7 +62,7 @@ struct tw_link {
 #define TW_KEY_MAX 48
 
 /*
- * Memory that the peer of a link may read and write. The peer passes address and key to
+ * Memory that the peer of a link may read or write. The peer passes address and key to
  * get() and put(). Where key_size is 0 a plain pointer is enough.
  */
 struct tw_mem_reg {
@@ -250,10 +251,12 @@ struct tw_provider {
 	enum tw_err (*put)(struct tw_link *link, const struct iovec *iov, unsigned niov,
 			   uint64_t address, const void *key, void *cookie);
 	/*
-	 * Lets the peer of a link read and write memory, until mem_dereg() or the end of
-	 * the link. Both NULL where key_size is always 0. TW_ENOMEM, TW_EPERM.
+	 * Lets the peer of a link access memory with these rights (enum tw_mem_rights), which
+	 * this side enforces, until mem_dereg() or the end of the link. Both NULL where key_size
+	 * is always 0. TW_ENOMEM, TW_EPERM.
 	 */
-	enum tw_err (*mem_reg)(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr);
+	enum tw_err (*mem_reg)(struct tw_link *link, void *addr, size_t len, unsigned rights,
+			       struct tw_mem_reg *mr);
 	void (*mem_dereg)(struct tw_link *link, struct tw_mem_reg *mr);
 	/* True if the other side still has the link. */
 	bool (*alive)(struct tw_link *link);

@@ -257,6 +257,7 @@ static void accepted(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->peer_conn = t->conn;
 	l->peer_port = t->port;
 	l->state = TW_NET_PROBING;
+	tw_net_ports_end(l);
 	probe(l, l->first);
 	send_boards(l);
 }

@@ -22,9 +22,10 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/rights.h"
 #include "base/settings.h"
 
-#define TW_DRIVER_VERSION 10 /* of this contract: another is not loaded */
+#define TW_DRIVER_VERSION 11 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 #define TW_DRIVER_TOKEN 16
@@ -184,7 +185,9 @@ struct tw_driver {
 	 * Its path may be broken by that. NULL: only close() can.
 	 */
 	void (*cancel)(void *instance, void *cookie);
-	enum tw_err (*mem_reg)(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
+	/* An access beyond the rights (enum tw_mem_rights) fails here, whatever the peer sends. */
+	enum tw_err (*mem_reg)(void *instance, void *addr, size_t len, unsigned rights,
+			       struct tw_driver_mr *mr);
 	void (*mem_dereg)(void *instance, struct tw_driver_mr *mr);
 
 	/* Makes the upcalls that are due; how many. */

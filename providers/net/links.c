@@ -77,6 +77,7 @@ void tw_net_link_end(struct tw_net_link *l)
 		tw_net_half_open_done(ep);
 	l->state = TW_NET_DEAD;
 	tw_net_sock_close(l);
+	tw_net_ports_end(l);
 	tw_net_ops_end(l, false);
 	tw_net_mrs_end(l, NULL);
 	for (unsigned i = 0; i < l->npaths; i++)
@@ -97,8 +98,10 @@ void tw_net_reap(struct tw_net_ep *ep)
 {
 	struct tw_net_link *l;
 
-	while ((l = tw_list_take(&ep->dead, struct tw_net_link, node)))
+	while ((l = tw_list_take(&ep->dead, struct tw_net_link, node))) {
+		free(l->silent);
 		free(l);
+	}
 }
 
 void tw_net_link_fail(struct tw_net_link *l, enum tw_err why)

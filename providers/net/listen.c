@@ -3,9 +3,10 @@
  * Where other hosts call. An endpoint listens on its board's address, on port TAGWIRE_PORT +
  * endpoint id. If that port is taken or TAGWIRE_JOB is set, a multiple of 1024 is added; a
  * caller tries these ports in turn and is told when it has reached another endpoint than it
- * wanted. On each board there is one more port, which all processes of a user share, for
- * those that ask for the boards of this host (names.c). Peers whose way by the endpoint's
- * board is broken call at a port of all boards, which they were told (boards.c).
+ * wanted. A call without an answer goes on while it tries the next (ports.c). On each board
+ * there is one more port, which all processes of a user share, for those that ask for the
+ * boards of this host (names.c). Peers whose way by the endpoint's board is broken call at a
+ * port of all boards, which they were told (boards.c).
  */
 #include <endian.h>
 #include <errno.h>

@@ -15,7 +15,6 @@
 #include "providers/net/session.h"
 
 #define REACH_US 1000000 /* until its system has answered */
-#define SILENT_US 200000 /* without an answer, before another one is asked as well */
 #define STRANGERS 8	 /* without the key, at one port, before it is given up */
 #define MOST 32		 /* asked at once */
 
@@ -199,7 +198,7 @@ static void ask_more(struct query *q)
 	for (unsigned i = 0; i < TW_NET_PORTS; i++)
 		if (silent[i])
 			ask_at(q, i);
-	q->next = tw_clock() + tw_clock_us(SILENT_US);
+	q->next = tw_clock() + tw_clock_us(TW_NET_SILENT_US);
 }
 
 static bool ask_all(struct query *q, struct tw_host_boards *boards)
@@ -229,7 +228,7 @@ enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_board
 	uint64_t now = tw_clock();
 	struct query q = {.to = at,
 			  .err = TW_ECLOSED,
-			  .next = now + tw_clock_us(SILENT_US),
+			  .next = now + tw_clock_us(TW_NET_SILENT_US),
 			  .end = now + tw_clock_us(1000ull * tw_settings.connect_timeout)};
 
 	if (!tw_driver_any(tw_settings.providers) || !tw_net_auth())

@@ -348,7 +348,8 @@ void tw_net_ops_end(struct tw_net_link *l, bool tell)
 	}
 }
 
-enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr)
+enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, unsigned rights,
+			   struct tw_mem_reg *mr)
 {
 	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
 	struct tw_net_adapter *a = l->first->way.adapter;
@@ -361,7 +362,7 @@ enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct 
 	m = malloc(sizeof(*m));
 	if (!m)
 		return TW_ENOMEM;
-	err = a->driver->mem_reg(a->instance, addr, len, &m->mr);
+	err = a->driver->mem_reg(a->instance, addr, len, rights, &m->mr);
 	if (err != TW_OK) {
 		free(m);
 		return err;

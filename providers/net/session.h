@@ -17,6 +17,7 @@
  *   proof.c    its first words, and TLS
  *   key.c      the keys that it proves
  *   sock.c     calling, and the sockets
+ *   ports.c    the ports that are called
  *   listen.c   where others call
  *   names.c    the boards of hosts
  *   seek.c     finding a NIC by its id alone
@@ -48,6 +49,7 @@
 #define TW_NET_STATUS_US 500000	    /* without an acknowledgement, until it is asked for */
 #define TW_NET_UNWATCHED_US 500	    /* between two checks whether the program polls */
 #define TW_NET_ABSENT_US 10000000   /* until a driver that could not be opened is tried again */
+#define TW_NET_SILENT_US 200000	    /* without a word, until another is called as well */
 #define TW_NET_PROBE_US 20000	    /* between two probes, or attempts to connect */
 
 enum tw_net_channel {
@@ -158,10 +160,13 @@ struct tw_net_link {
 	uint32_t conn, peer_conn;
 	/* The control channel. */
 	enum tw_net_channel channel;
-	int sock;			  /* -1 without a channel */
-	bool tx_shutdown;		  /* BYE was sent, the last message */
-	bool own_port;			  /* called there, to connect */
-	unsigned port_try, hung_up, full; /* the next port; times */
+	int sock;		      /* -1 without a channel */
+	bool tx_shutdown;	      /* BYE was sent, the last message */
+	bool own_port;		      /* called there, to connect */
+	unsigned port, port_try;      /* numbers of the port that is called, and of the next */
+	unsigned port_again;	      /* one that is called again before it, + 1; 0: none */
+	unsigned hung_up, full;	      /* times */
+	struct tw_net_silent *silent; /* the other ports that are called, or NULL */
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */
 	struct tw_net_others *others;	   /* NULL: it has one board */
@@ -393,6 +398,16 @@ bool tw_net_sock_write(struct tw_net_link *l, const struct tw_net_ctrl *t);
 /* The connection ended without BYE; TW_AGAIN: the listener had no room. */
 void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why);
 
+/* ports.c, of a link in state NEW */
+/* Keeps the connection while others are made; false without memory. */
+bool tw_net_ports_keep(struct tw_net_link *l);
+/* Goes on with one that was kept and has spoken since; false: there is none. */
+bool tw_net_ports_spoke(struct tw_net_link *l);
+/* The first port whose connection is kept; TW_NET_PORTS: none is. */
+unsigned tw_net_ports_kept(const struct tw_net_link *l);
+/* Hangs up on all that are kept. */
+void tw_net_ports_end(struct tw_net_link *l);
+
 /* packets.c */
 enum tw_err tw_net_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
 			const struct iovec *iov, unsigned niov, uint32_t len);
@@ -423,7 +438,8 @@ enum tw_err tw_net_get(struct tw_link *link, const struct iovec *iov, unsigned n
 		       uint64_t address, const void *key, void *cookie);
 enum tw_err tw_net_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie);
-enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr);
+enum tw_err tw_net_mem_reg(struct tw_link *link, void *addr, size_t len, unsigned rights,
+			   struct tw_mem_reg *mr);
 void tw_net_mem_dereg(struct tw_link *link, struct tw_mem_reg *mr);
 void tw_net_ended(void *owner, void *cookie, enum tw_err err);
 /* Tells of those that have ended, and posts what waits. */

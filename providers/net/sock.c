@@ -235,7 +235,8 @@ static enum tw_err strange(const struct tw_net_link *l)
 
 void tw_net_late(const struct tw_net_link *l)
 {
-	uint32_t port = tw_net_port(l->other.endpoint_id, l->port_try ? l->port_try - 1 : 0);
+	unsigned kept = tw_net_ports_kept(l);
+	uint32_t port = tw_net_port(l->other.endpoint_id, kept < TW_NET_PORTS ? kept : l->port);
 	char advice[80];
 
 	if (tw_clock() - l->begun < tw_clock_us(LATE_US) || l->channel == TW_NET_SEEKING)
@@ -244,11 +245,34 @@ void tw_net_late(const struct tw_net_link *l)
 	tw_net_report(l, TW_LOG_ERROR, "it has not answered", advice);
 }
 
-enum tw_err tw_net_dial(struct tw_net_link *l)
+static enum tw_err dial_port(struct tw_net_link *l, unsigned port)
+{
+	l->port = port;
+	return dial(l, tw_net_port(l->other.endpoint_id, port));
+}
+
+/* The next port, or one that has answered meanwhile. */
+static enum tw_err dial_any(struct tw_net_link *l)
 {
 	enum tw_err err = TW_ECLOSED;
+	unsigned port = l->port_again;
 
-	tw_net_sock_close(l);
+	if (tw_net_ports_spoke(l))
+		return TW_OK;
+	l->port_again = 0;
+	if (port)
+		err = dial_port(l, port - 1);
+	for (; l->port_try < TW_NET_PORTS && err == TW_ECLOSED; l->port_try++)
+		err = dial_port(l, l->port_try);
+	return err;
+}
+
+enum tw_err tw_net_dial(struct tw_net_link *l)
+{
+	enum tw_err err;
+
+	if (l->state != TW_NET_NEW || l->sock < 0 || !tw_net_ports_keep(l))
+		tw_net_sock_close(l);
 	l->again = 0;
 	if (l->peer_port) {
 		l->turn++;
@@ -257,8 +281,11 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 			call_again(l, CALL_US);
 		return err;
 	}
-	for (; l->port_try < TW_NET_PORTS && err == TW_ECLOSED; l->port_try++)
-		err = dial(l, tw_net_port(l->other.endpoint_id, l->port_try));
+	err = dial_any(l);
+	if (err == TW_OK && (l->port_again || l->port_try < TW_NET_PORTS))
+		call_again(l, TW_NET_SILENT_US);
+	else if (err != TW_OK && tw_net_ports_kept(l) < TW_NET_PORTS)
+		return TW_OK;
 	if (err == TW_ECLOSED && l->stranger.why != TW_OK)
 		return strange(l);
 	/* Read while the other host answers. A resource like others: the reason was logged. */
@@ -295,7 +322,7 @@ void tw_net_dial_next(struct tw_net_link *l)
 
 void tw_net_dial_same(struct tw_net_link *l)
 {
-	l->port_try--;
+	l->port_again = l->port + 1;
 	refused(l, TW_ECLOSED);
 }
 
@@ -320,7 +347,7 @@ static void room_later(struct tw_net_link *l)
 		tw_net_link_fail(l, TW_ETIMEDOUT);
 		return;
 	}
-	l->port_try--;
+	l->port_again = l->port + 1;
 	call_again(l, FULL_US << l->full++);
 }
 
@@ -401,11 +428,19 @@ static void dialed(struct tw_net_link *l)
 		tw_net_sock_lost(l, err);
 }
 
+/* Events may be of another port. */
+static bool has_dialed(const struct tw_net_link *l)
+{
+	struct pollfd p = {.fd = l->sock, .events = POLLOUT};
+
+	return l->channel == TW_NET_DIALING && tw_sys_poll(&p, 1, 0) == 1;
+}
+
 void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_net_link *l = tw_container(w, struct tw_net_link, watch);
 
-	if (l->channel == TW_NET_DIALING && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
+	if (has_dialed(l))
 		dialed(l);
 	for (int i = 0; i < READS && l->channel >= TW_NET_HELLO; i++) {
 		ssize_t n;

@@ -252,6 +252,10 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 	}
 	if (other->endpoint_id > UINT16_MAX || other->nic_id >> 48)
 		return TW_EPROTO;
+	if (ep->iface->admits && !ep->iface->admits(ep, other->nic_id << 16 | other->endpoint_id)) {
+		ep->counters[TW_C_REFUSED]++;
+		return TW_EPERM;
+	}
 	p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
 	if (p && p->state == TW_PEER_UP) {
 		/*

@@ -359,9 +359,14 @@ bool tw_ep_finish(struct tw_slot_entry *s)
 {
 	if (!tw_lock_try(&s->lock))
 		return false;
-	if (!atomic_load(&s->left) || !no_callers(s->ep)) {
+	if (!atomic_load(&s->left)) {
+		/* Another thread has ended it: no bias of before may come back. */
+		tw_unlock_unbiased(&s->lock);
+		return true;
+	}
+	if (!no_callers(s->ep)) {
 		tw_unlock(&s->lock);
-		return !atomic_load(&s->left);
+		return false;
 	}
 	atomic_store(&s->left, false);
 	end(s);

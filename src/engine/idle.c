@@ -261,7 +261,8 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 		return leave_to_program(s, now, ready, INSIDE_MAX_US);
 	ep = s->ep;
 	if (!atomic_load_explicit(&s->handle, memory_order_relaxed) || !tw_has_service(s)) {
-		tw_unlock(&s->lock);
+		/* Where the endpoint has ended no bias of before may come back. */
+		tw_unlock_unbiased(&s->lock);
 		return 0;
 	}
 	s->backoff = 0;

@@ -77,7 +77,8 @@ uint64_t tw_transfer_expose(struct tw_peer *p, struct tw_req *r)
 	if (!p->link->can_get)
 		return 0;
 	mr = malloc(sizeof(*mr));
-	if (!mr || p->link->provider->mem_reg(p->link, r->seg.ptr, r->seg.len, mr) != TW_OK) {
+	if (!mr ||
+	    p->link->provider->mem_reg(p->link, r->seg.ptr, r->seg.len, TW_MEM_READ, mr) != TW_OK) {
 		free(mr);
 		return 0;
 	}

@@ -323,6 +323,8 @@ struct tw_interface {
 	enum tw_verdict (*unexpected)(struct tw_ep *ep, struct tw_unexp_msg *u);
 	/* All of a message that was kept is here. If it was fetched: by that request. */
 	void (*whole)(struct tw_ep *ep, struct tw_unexp_msg *u, const struct tw_req *fetched);
+	/* Whether an endpoint may connect that presents the filter. NULL: each may. */
+	bool (*admits)(struct tw_ep *ep, uint64_t where);
 	/* An active message has arrived: tw_am_send(). */
 	void (*am_handler)(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void *data,
 			   uint32_t len);

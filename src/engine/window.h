@@ -37,8 +37,8 @@
 /* The owner ------------------------------------------------------------------ */
 
 enum tw_window_rights {
-	TW_WINDOW_READ = 1,   /* gets, and atomics that return what was there */
-	TW_WINDOW_WRITE = 2,  /* puts */
+	TW_WINDOW_READ = TW_MEM_READ,	/* gets, and atomics that return what was there */
+	TW_WINDOW_WRITE = TW_MEM_WRITE, /* puts */
 	TW_WINDOW_ATOMIC = 4, /* atomics; those that return something need READ, too */
 	TW_WINDOW_ASSIGN = 8, /* in tw_window_register() only: the engine chooses the key */
 	TW_WINDOW_REPORT = 16   /* no right: an access that ends well has TW_X_REPORT, and the

@@ -129,6 +129,7 @@ static enum tw_err asked(struct tw_peer *p, struct tw_window_msg *m)
 {
 	struct window *w = find(p->ep, m->key);
 	struct tw_link *link = p->link;
+	unsigned rights = w ? w->rights & TW_MEM_BOTH : 0;
 	struct grant *g;
 	char *key;
 
@@ -138,8 +139,9 @@ static enum tw_err asked(struct tw_peer *p, struct tw_window_msg *m)
 	g = grant(w, p);
 	if (!g)
 		return TW_AGAIN;
-	g->registered = link->can_get && link->key_size && w->len &&
-			link->provider->mem_reg(link, w->base, w->len, &g->mr) == TW_OK;
+	/* Without a right the owner serves every access. */
+	g->registered = rights && link->can_get && link->key_size && w->len &&
+			link->provider->mem_reg(link, w->base, w->len, rights, &g->mr) == TW_OK;
 	m->status = TW_S_OK;
 	m->number = w->number;
 	m->offset = g->registered ? g->mr.address : (uintptr_t)w->base;

@@ -153,6 +153,14 @@ bool tw_ctrl_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t 
 	return true;
 }
 
+void tw_ctrl_must_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t len)
+{
+	if (tw_ctrl_send(m, arg, ctrl, len))
+		return;
+	m->starved = true;
+	tw_member_ready(m);
+}
+
 void tw_ctrl_request(struct tw_ctrl_request *r, struct tw_member *to)
 {
 	struct tw_group *g = to->group;
@@ -212,6 +220,21 @@ void tw_group_down(struct tw_ep *ep, const struct tw_peer *p)
 		tw_member_ready(p->context);
 }
 
+/* Requests that are made again in this, without memory, end when it is called again. */
+static void member_give_up(struct tw_member *m)
+{
+	struct tw_ep *ep = m->group->ep;
+	struct tw_peer *p = tw_peer_at(ep, m->addr);
+
+	m->starved = false;
+	if (m->state != TW_MEMBER_HERE)
+		m->why = TW_S_NO_RESOURCES;
+	else if (p && p != ep->self)
+		tw_disconnect(ep, p);
+	tw_collect(ep);
+	lose(m);
+}
+
 static bool is_gone(const struct tw_member *m)
 {
 	const struct tw_peer *p = tw_peer_at(m->group->ep, m->addr);
@@ -223,7 +246,9 @@ static void attend(struct tw_member *m)
 {
 	struct tw_group *g = m->group;
 
-	if (is_gone(m)) {
+	if (m->starved) {
+		member_give_up(m);
+	} else if (is_gone(m)) {
 		tw_collect(g->ep);
 		lose(m);
 	}

@@ -21,6 +21,7 @@ struct tw_member {
 	uint64_t where;	     /* NIC id << 16 | endpoint id */
 	uint8_t state;	     /* enum tw_member_state */
 	uint8_t why;	     /* enum tw_status of the last connect; TW_S_OK: it was here */
+	bool starved;	     /* there was no memory for a control that had to be sent */
 	struct tw_addr addr; /* while HERE */
 	struct tw_op connected;
 	struct tw_list out;  /* controls that have not left */
@@ -70,6 +71,8 @@ void tw_member_met(struct tw_member *m, struct tw_addr addr);
  * am_handler() from tw_group_attend(). False: no memory.
  */
 bool tw_ctrl_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t len);
+/* The same. Without memory the member is lost, as it would wait for the control for ever. */
+void tw_ctrl_must_send(struct tw_member *m, uint64_t arg, const void *ctrl, uint32_t len);
 /* Chooses the request's number; then the interface sends the control with it. */
 void tw_ctrl_request(struct tw_ctrl_request *r, struct tw_member *to);
 void tw_ctrl_abandon(struct tw_ctrl_request *r);

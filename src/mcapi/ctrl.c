@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Control messages between nodes, and what is deferred: see group/group.h. */
 #include <endian.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/report.h"
 #include "mcapi/chan.h"
 #include "mcapi/queue.h"
 
@@ -13,8 +15,8 @@ static struct tw_mcapi_node *node_of(struct tw_group *g)
 
 void tw_mcapi_ctrl_send(struct tw_mcapi_node *n, uint32_t to, const struct tw_mcapi_ctrl *ctrl)
 {
-	tw_ctrl_send(&n->peers[to], tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0), ctrl,
-		     sizeof(*ctrl));
+	tw_ctrl_must_send(&n->peers[to], tw_mcapi_match(TW_MCAPI_K_CTRL, 0, 0, 0, 0), ctrl,
+			  sizeof(*ctrl));
 }
 
 /* Requests ------------------------------------------------------------------- */
@@ -71,6 +73,29 @@ static void on_reply(struct tw_mcapi_node *n, uint32_t from, const struct tw_mca
 }
 
 /* Arrivals ------------------------------------------------------------------- */
+
+/*
+ * A peer is the node whose endpoint id it has if it is on this host as the node is, and nobody
+ * else is that node. Another NIC id than that of the node's place may be of the same host.
+ */
+static bool node_admits(struct tw_ep *ep, uint64_t where)
+{
+	const struct tw_mcapi_node *n = ep->owner;
+	uint32_t node = tw_mcapi_node_at(where), board;
+	char who[TW_REPORT_SIZE / 2], cause[80];
+	const struct tw_member *m;
+
+	if (node >= TW_MAX_NODES)
+		return false;
+	m = &n->peers[node];
+	if (tw_board_of(where >> 16, &board) == tw_topology_node_board(node, &board) &&
+	    (m->state != TW_MEMBER_HERE || m->addr.where == where))
+		return true;
+	tw_failure_who(who, sizeof(who), where);
+	snprintf(cause, sizeof(cause), "it says that it is node %u, which lives elsewhere", node);
+	tw_report(TW_LOG_ERROR, who, cause, "set the same TAGWIRE_NODES in all processes");
+	return false;
+}
 
 static void on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
@@ -200,6 +225,7 @@ _Static_assert(MCAPI_MAX_MESSAGE_SIZE >= MCAPI_MAX_PACKET_SIZE, "one limit for b
 
 const struct tw_interface tw_mcapi_interface = {
 	.unexpected = tw_mcapi_unexpected,
+	.admits = node_admits,
 	.am_handler = on_am,
 	.attend = tw_group_attend,
 	.down = tw_group_down,

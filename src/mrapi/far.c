@@ -229,19 +229,19 @@ void tw_mrapi_far_introduce(struct tw_member *to)
 	struct tw_mrapi_walk w = {0};
 	struct tw_mrapi_obj *o;
 
-	tw_ctrl_send(to, 0, &c, sizeof(c));
+	tw_ctrl_must_send(to, 0, &c, sizeof(c));
 	tw_mrapi_admin_lock();
 	tw_mrapi_each_node(n) {
 		if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->host)
 			continue;
 		c = about_node(n);
-		tw_ctrl_send(to, 0, &c, sizeof(c));
+		tw_ctrl_must_send(to, 0, &c, sizeof(c));
 	}
 	while ((o = tw_mrapi_walk(&w))) {
 		if (w.kind == TW_MRAPI_SHMEM || !atomic_load(&o->handle) || o->host)
 			continue;
 		c = about_object(w.kind, o);
-		tw_ctrl_send(to, 0, &c, sizeof(c));
+		tw_ctrl_must_send(to, 0, &c, sizeof(c));
 	}
 	tw_mrapi_admin_unlock();
 }

@@ -163,7 +163,7 @@ void tw_mrapi_net_reply(struct tw_member *to, struct tw_mrapi_ctrl *ctrl, mrapi_
 	ctrl->what = TW_MRAPI_CTRL_REPLY;
 	ctrl->status = (int32_t)status;
 	if (ctrl->number && !ctrl->quiet)
-		tw_ctrl_send(to, 0, ctrl, sizeof(*ctrl));
+		tw_ctrl_must_send(to, 0, ctrl, sizeof(*ctrl));
 }
 
 /* ------------------------------------------------------------------ arrivals */

@@ -31,16 +31,34 @@ static mx_return_t read_param(const mx_param_t *p, struct tw_open *how, mx_error
 	return MX_BAD_PARAM_NAME;
 }
 
+/* The part that only this interface knows, unless mx_finalize() has ended the endpoint. */
+static mx_return_t endpoint_set_up(uint64_t handle, mx_error_handler_t handler,
+				   uint64_t context_mask)
+{
+	struct tw_ep *ep;
+
+	/* [finalized] Of another thread, or of a signal handler. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!tw_mx_ready())
+		tw_ep_close(handle);
+	ep = tw_enter(handle);
+	if (!ep)
+		return MX_NOT_INITIALIZED;
+	tw_mx_ep(ep)->error_handler = handler;
+	tw_mx_ep(ep)->context_mask = context_mask;
+	tw_mx_sends_init(&tw_mx_ep(ep)->sends);
+	tw_leave(ep);
+	return MX_SUCCESS;
+}
+
 static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 				const mx_param_t *params, uint32_t nparams, mx_endpoint_t *endpoint,
 				mx_error_handler_t *handler, int *holder)
 {
-	struct tw_ep *ep;
 	struct tw_open how = {.filter = filter,
 			      .number = id == MX_ANY_ENDPOINT ? TW_ANY_ID : id,
 			      .iface = &tw_mx_interface,
-			      .holder = holder,
-			      .ep = &ep};
+			      .holder = holder};
 	const struct tw_board *boards;
 	uint64_t handle, context_mask = 0;
 	mx_return_t rc = MX_SUCCESS;
@@ -73,11 +91,10 @@ static mx_return_t open_checked(uint32_t board, uint32_t id, uint32_t filter,
 	}
 	if (err != TW_OK)
 		return tw_mx_code(err);
-	tw_mx_ep(ep)->error_handler = *handler;
-	tw_mx_ep(ep)->context_mask = context_mask;
-	tw_mx_sends_init(&tw_mx_ep(ep)->sends);
-	*endpoint = (mx_endpoint_t)(uintptr_t)handle;
-	return MX_SUCCESS;
+	rc = endpoint_set_up(handle, *handler, context_mask);
+	if (rc == MX_SUCCESS)
+		*endpoint = (mx_endpoint_t)(uintptr_t)handle;
+	return rc;
 }
 
 static mx_return_t bad_id(mx_error_handler_t handler, const char *function, uint32_t id)

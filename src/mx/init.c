@@ -74,7 +74,7 @@ mx_return_t mx_finalize(void)
 {
 	if (tw_in_any_handler())
 		return tw_mx_fail(NULL, "mx_finalize", MX_CLOSE_IN_HANDLER);
-	/* Once; another thread, or a signal handler, does not wait for this one. */
+	/* Once; another thread, or a signal handler, does not wait for this one. [finalized] */
 	if (!atomic_exchange(&ready, false))
 		return tw_mx_fail(NULL, "mx_finalize", MX_NOT_INITIALIZED);
 	pthread_mutex_lock(&mutex);

@@ -431,9 +431,10 @@ static enum tw_err open_shm(struct tw_host *host, void **instance)
 }
 
 #if TW_HAVE_NET
-static enum tw_err do_mem_reg(struct tw_link *link, void *addr, size_t len, struct tw_mem_reg *mr)
+static enum tw_err do_mem_reg(struct tw_link *link, void *addr, size_t len, unsigned rights,
+			      struct tw_mem_reg *mr)
 {
-	return wrap_of(link)->inner->mem_reg(link, addr, len, mr);
+	return wrap_of(link)->inner->mem_reg(link, addr, len, rights, mr);
 }
 
 static void do_mem_dereg(struct tw_link *link, struct tw_mem_reg *mr)

@@ -79,7 +79,7 @@ static void lend(void)
 	if (!s)
 		return;
 	set_use(s, LENT);
-	FUZZ_MUST(tw_driver_tcp.mem_reg(f.instance, s->mem, s->len, &s->mr) == TW_OK);
+	FUZZ_MUST(tw_driver_tcp.mem_reg(f.instance, s->mem, s->len, TW_MEM_BOTH, &s->mr) == TW_OK);
 }
 
 static void take_back(void)

@@ -8,16 +8,25 @@
  *	says exchange		mx_job_exchange()
  *	says platform		sends to platform 1 of Panda, and returns when that has failed
  *	says serve FILTER	opens an endpoint, prints its id, and waits for the end of its input
+ *	says squat ID		as another user, if it may, takes the TCP ports of an id, prints the
+ *				id, and waits for the end of its input
  *	says node N OTHER	an MCAPI node that waits for an endpoint of another
  */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "mcapi.h"
 #include "mx_extensions.h"
 #include "pan_mp.h"
+
+#define NOBODY 65534
+#define PORT 20480 /* the default of TAGWIRE_PORT */
+#define PORTS 8
+#define PORT_STEP 1024
 
 static mx_endpoint_t endpoint;
 
@@ -68,6 +77,34 @@ static void serve(uint32_t filter)
 	await_end();
 }
 
+/* One that another program has is taken as well. */
+static void take_port(uint16_t port)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr_in6 sa6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	int fd = socket(AF_INET6, SOCK_STREAM, 0), off = 0;
+
+	if (fd >= 0) {
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+		(void)!bind(fd, (struct sockaddr *)&sa6, sizeof(sa6));
+	} else {
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		(void)!bind(fd, (struct sockaddr *)&sa, sizeof(sa));
+	}
+	listen(fd, 1);
+}
+
+static void squat(uint32_t id)
+{
+	if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) != 0)
+		return;
+	for (unsigned i = 0; i < PORTS; i++)
+		take_port((uint16_t)(PORT + id + i * PORT_STEP));
+	printf("%u\n", id);
+	fflush(stdout);
+	await_end();
+}
+
 static void platform(void)
 {
 	pan_init(NULL, NULL);
@@ -113,6 +150,8 @@ int main(int argc, char **argv)
 		platform();
 	} else if (!strcmp(what, "serve") && argc == 3) {
 		serve((uint32_t)atoi(argv[2]));
+	} else if (!strcmp(what, "squat") && argc == 3) {
+		squat((uint32_t)atoi(argv[2]));
 	} else if (!strcmp(what, "node") && argc == 4) {
 		node((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));
 	}

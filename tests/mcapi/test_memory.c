@@ -124,16 +124,21 @@ static struct block {
 	struct block *next;
 } *hoard;
 
-static void no_block_of(size_t size)
+static void take_all_of(size_t size)
 {
 	struct block *b;
 
 	twc_check(size >= sizeof(*b));
-	allow(size);
 	while ((b = malloc(size))) {
 		b->next = hoard;
 		hoard = b;
 	}
+}
+
+static void no_block_of(size_t size)
+{
+	allow(size);
+	take_all_of(size);
 }
 
 static void memory_again(void)
@@ -258,6 +263,63 @@ static int flood(void *arg, int fd)
 Test(mcapi_memory, waiting_packets, .timeout = MCT_TIMEOUT)
 {
 	in_child(flood);
+}
+
+/* No block of any length of a control message. */
+static void no_small_block(void)
+{
+	allow(512);
+	for (size_t size = 512; size >= 32; size -= 16)
+		take_all_of(size);
+}
+
+static _Atomic(int) other_is_up, over;
+
+static void other_node(void *arg)
+{
+	(void)arg;
+	mct_up(2);
+	mct_create(1);
+	other_is_up = 1;
+	while (!over)
+		twc_sleep(1);
+	mct_down();
+}
+
+/* A request that is lost for want of memory is made again, to this node and to another. */
+static int no_control(void *arg, int fd)
+{
+	struct twc_thread other;
+
+	(void)arg;
+	(void)fd;
+	twc_start(&other, other_node, NULL);
+	while (!other_is_up)
+		twc_sleep(1);
+	mct_up(1);
+	mct_create(1);
+	mct_get(2, 1);
+	for (mcapi_node_t node = 1; node <= 2; node++) {
+		mcapi_endpoint_t found = 0;
+		mcapi_request_t req;
+
+		mct_ok(mcapi_get_endpoint_i(node, 1, &found, &req, ST));
+		mct_done(&req);
+		no_small_block();
+		mct_ok(mcapi_get_endpoint_i(node, 1, &found, &req, ST));
+		memory_again();
+		mct_done(&req);
+		twc_eq(found, node << 16 | 1);
+	}
+	over = 1;
+	twc_join(&other);
+	mct_down();
+	return 0;
+}
+
+Test(mcapi_memory, no_more_controls, .timeout = MCT_TIMEOUT)
+{
+	in_child(no_control);
 }
 
 /* There is memory for the data, but no request of the engine: the credit is not lost. */

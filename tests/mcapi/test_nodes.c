@@ -104,6 +104,80 @@ Test(mcapi_nodes, threads_and_processes, .timeout = MCT_TIMEOUT)
 	mct_wild(MCT_PROCESSES, 4, two_nodes);
 }
 
+/* Node 1 in a place that is not its own finds nobody. */
+static void wrong_node_1(void)
+{
+	mcapi_endpoint_t found;
+	mcapi_request_t r;
+	size_t size;
+
+	mct_up(1);
+	mct_ok(mcapi_get_endpoint_i(0, 1, &found, &r, ST));
+	mct_is(MCAPI_EREQ_TIMEOUT, mcapi_wait(&r, &size, ST, 200));
+	mct_down();
+}
+
+static void impostor(struct mct_me *me)
+{
+	const struct mct_kind *k = &mct_kinds[MCT_PKT];
+	mcapi_version_t version;
+	uint32_t h = 0;
+
+	if (me->rank < 2) {
+		mct_up((mcapi_node_t)me->rank);
+		h = mct_open_between(me, k);
+	} else {
+		mct_meet(me);
+	}
+	mct_meet(me);
+	if (me->rank == 2) {
+		/* Another board of this host. Without one the number is taken. */
+		twc_eq(setenv("TAGWIRE_NODES", "1=127.0.0.1", 1), 0);
+		mcapi_initialize(1, &version, ST);
+		if (mct_status != MCAPI_INITIALIZED) {
+			mcapi_finalize(ST);
+			wrong_node_1();
+		}
+	}
+	mct_meet(me);
+	if (me->rank == 2) {
+		mct_meet(me);
+		return;
+	}
+	if (me->rank)
+		mct_put(k, h, 7);
+	else
+		twc_eq(mct_take(k, h), 7);
+	mct_close_between(me, k, h);
+	mct_down();
+}
+
+/* A second node of a number, on another board, is not taken for the first. */
+Test(mcapi_nodes, impostor, .timeout = MCT_TIMEOUT)
+{
+	mct_wild(MCT_PROCESSES, 3, impostor);
+}
+
+static void lives_elsewhere(void *arg)
+{
+	(void)arg;
+	wrong_node_1();
+}
+
+/* A process of this host is not taken for a node of another one (an address for texts). */
+Test(mcapi_nodes, on_the_wrong_host, .timeout = MCT_TIMEOUT)
+{
+	struct twc_thread t;
+
+	twc_eq(setenv("TAGWIRE_NODES", "1=192.0.2.1", 1), 0);
+	mct_up(0);
+	mct_create(1);
+	twc_start(&t, lives_elsewhere, NULL);
+	twc_join(&t);
+	mct_delete(mct_get(0, 1));
+	mct_down();
+}
+
 /* A call that blocks in another thread while its node ends: an error, not a hang. */
 enum call { RECV, GET, WAIT, WAIT_ANY, PKT_RECV, SCL_RECV, SCL_SEND, CALLS };
 

@@ -35,6 +35,37 @@ Test(mx_init, again_after_finalize, .timeout = MXT_TIMEOUT)
 	}
 }
 
+/* Opens beside mx_finalize(). */
+static void open_any(void *arg)
+{
+	mx_endpoint_t *ep = arg;
+
+	if (mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 1, NULL, 0, ep) != MX_SUCCESS)
+		*ep = NULL;
+}
+
+/* An endpoint that another thread opens meanwhile does not outlive the library. */
+Test(mx_init, finalize_beside_open, .timeout = MXT_TIMEOUT)
+{
+	enum { ROUNDS = 300 };
+	unsigned opened = 0;
+
+	mx_set_error_handler(MX_ERRORS_RETURN);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct twc_thread t;
+		mx_endpoint_t ep;
+
+		mxt_ok(mx_init());
+		twc_start(&t, open_any, &ep);
+		usleep(i * 10 % 2000);
+		mxt_ok(mx_finalize());
+		twc_join(&t);
+		opened += ep != NULL;
+		mxt_rc(MX_NOT_INITIALIZED, mx_wakeup(ep));
+	}
+	printf("%u of %u were opened\n", opened, (unsigned)ROUNDS);
+}
+
 Test(mx_init, twice, .timeout = MXT_TIMEOUT)
 {
 	mx_endpoint_t ep;

@@ -21,15 +21,15 @@ static const struct traits providers[] = {
 	{"self", SHARED | PROMPT | KEEPS | QUIET},
 	{"shm", OTHERS | FAULTS | BREAKS | SHARED | PROMPT | KEEPS | QUIET},
 #if TW_HAVE_TCP
-	{"tcp", OTHERS | BREAKS | PROMPT | KEEPS | QUIET},
+	{"tcp", OTHERS | BREAKS | PROMPT | KEEPS | QUIET | RIGHTS},
 #endif
 #ifndef TWT_FAULTY /* the others have faults of their own */
 #if TW_HAVE_VERBS
 	/* TWT_BOARDS tells which addresses have an RDMA device; tests/vm makes some. */
-	{"verbs", OTHERS | BREAKS | PROMPT | KEEPS | QUIET | DEVICE},
+	{"verbs", OTHERS | BREAKS | PROMPT | KEEPS | QUIET | RIGHTS | DEVICE},
 #endif
 #if TW_HAVE_OFI
-	{"ofi", OTHERS | BREAKS | PROMPT | KEEPS | QUIET},
+	{"ofi", OTHERS | BREAKS | PROMPT | KEEPS | QUIET | RIGHTS},
 #endif
 	{"lossy", OTHERS | BREAKS | QUIET},
 #endif

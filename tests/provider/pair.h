@@ -21,6 +21,7 @@ enum trait {
 	SHARED = 8,   /* memory: each side sees at once what the other does */
 	KEEPS = 64,   /* what was sent comes even if its sender dies, or ends, at once */
 	QUIET = 32,   /* a descriptor tells of packets: no timer looks for them */
+	RIGHTS = 256, /* the owner of memory enforces the rights of its key */
 	DEVICE = 128, /* needs hardware: only where TWT_PROVIDER names it */
 };
 

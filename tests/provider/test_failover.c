@@ -131,7 +131,7 @@ static void one_get(struct pair *p)
 	enum tw_err result = TW_PENDING, err;
 	struct tw_mem_reg mr;
 
-	if (p->ops->mem_reg(p->ba->link, from, MEMORY, &mr) != TW_OK)
+	if (p->ops->mem_reg(p->ba->link, from, MEMORY, TW_MEM_READ, &mr) != TW_OK)
 		return;
 	memset(to, 0, MEMORY);
 	while ((err = p->ops->get(p->ab->link, &iov, 1, mr.address, mr.key, &result)) == TW_AGAIN)

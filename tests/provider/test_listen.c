@@ -116,6 +116,60 @@ Test(listen, caller_comes_again, .timeout = TWT_TIMEOUT)
 	pair_close(p);
 }
 
+/* Takes the next of b's ports, as somebody who came first. */
+static int take_port(struct pair *p)
+{
+	struct sockaddr_storage at = address_of_b(p);
+	int fd;
+
+	fake_close(p->b);
+	fd = listen_at(&at);
+	cr_assert_eq(fake_open(p->b, p->ops, 2), TW_OK);
+	return fd;
+}
+
+/* Nobody answers at the first ports, or says no more than a first word. */
+Test(listen, silent_at_the_first_ports, .timeout = TWT_TIMEOUT)
+{
+	static const struct tw_net_hello one_word = {
+		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .method = TW_NET_BY_KEY};
+	struct pair *p = pair_open(&lossy_net);
+	int silent = take_port(p), taciturn = take_port(p), fd = -1;
+	struct fake_peer *peer = fake_connect(&p->a, FAKE_BOARD, 2, 0x2002);
+
+	while (fd < 0) {
+		fake_pump(&p->a);
+		fd = accept(taciturn, NULL, NULL);
+		cr_assert_eq(peer->state, FAKE_NEW, "%d", peer->why);
+	}
+	cr_assert_eq(twt_put(fd, &one_word, sizeof(one_word)), 0);
+	UNTIL(p, peer->state != FAKE_NEW);
+	cr_assert_eq(peer->state, FAKE_UP, "%d", peer->why);
+	close(fd);
+	close(silent);
+	close(taciturn);
+	pair_close(p);
+}
+
+/* One that answers late has kept its caller, though other ports were tried meanwhile. */
+Test(listen, answers_late, .timeout = TWT_TIMEOUT)
+{
+	struct pair *p = pair_open(&lossy_net);
+	struct fake_peer *peer;
+	double end;
+
+	tw_settings.connect_timeout = 1000u * (unsigned)PAIR_SECONDS;
+	peer = fake_connect(&p->a, FAKE_BOARD, 2, 0x2002);
+	for (end = twt_now() + 1; twt_now() < end; usleep(1000))
+		fake_pump(&p->a);
+	cr_assert_eq(peer->state, FAKE_NEW, "%d", peer->why);
+	UNTIL(p, peer->state != FAKE_NEW);
+	cr_assert_eq(peer->state, FAKE_UP, "%d", peer->why);
+	cr_assert_eq(((struct tw_net_ep *)p->b->instance)->serial, 1u, "it was called again");
+	pair_check(p);
+	pair_close(p);
+}
+
 /* Callers at the data port that prove nothing have as much time as those at the other one. */
 Test(listen, silent_at_the_data_port, .timeout = TWT_TIMEOUT)
 {

@@ -318,7 +318,7 @@ Test(tcp, memory, .timeout = TWT_TIMEOUT)
 	int fd = connected();
 
 	twt_fill(memory, sizeof(memory), 1);
-	cr_assert_eq(tcp->mem_reg(instance, memory + 4096, 4096, &mr), TW_OK);
+	cr_assert_eq(tcp->mem_reg(instance, memory + 4096, 4096, TW_MEM_BOTH, &mr), TW_OK);
 	cr_assert_eq(mr.key_len, sizeof(h.key));
 	memcpy(&h.key, mr.key, sizeof(h.key));
 	for (int i = 0; i < 6; i++) {
@@ -354,6 +354,41 @@ Test(tcp, memory, .timeout = TWT_TIMEOUT)
 	answer = hear(fd);
 	cr_assert_eq(answer.kind, TW_TCP_ENDED);
 	cr_assert_eq(answer.address, TW_EPERM);
+	tcp->close(instance);
+}
+
+/* And for what its key allows. */
+Test(tcp, memory_rights, .timeout = TWT_TIMEOUT)
+{
+	static char memory[4096], in[100];
+	struct tw_tcp_head h = {.len = 100, .total = 100}, answer;
+	struct tw_driver_mr mr;
+	int fd = connected();
+
+	twt_fill(memory, sizeof(memory), 1);
+	for (unsigned rights = 0; rights <= TW_MEM_BOTH; rights++) {
+		cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), rights, &mr), TW_OK);
+		memcpy(&h.key, mr.key, sizeof(h.key));
+		h.address = mr.base;
+		h.kind = TW_TCP_READ;
+		say(fd, h, NULL, 0);
+		answer = hear(fd);
+		cr_assert_eq(answer.kind, rights & TW_MEM_READ ? TW_TCP_DATA : TW_TCP_ENDED);
+		if (answer.kind == TW_TCP_DATA)
+			cr_assert_eq(twt_get(fd, in, 100), 0);
+		else
+			cr_assert_eq(answer.address, TW_EPERM);
+		memset(in, 7, sizeof(in));
+		h.kind = TW_TCP_WRITE_LAST;
+		say(fd, h, in, 100);
+		answer = hear(fd);
+		cr_assert_eq(answer.kind, TW_TCP_ENDED);
+		cr_assert_eq(answer.address, rights & TW_MEM_WRITE ? TW_OK : TW_EPERM);
+		cr_assert_eq(twt_check(memory, sizeof(memory), 1) == sizeof(memory),
+			     !(rights & TW_MEM_WRITE));
+		twt_fill(memory, sizeof(memory), 1);
+		tcp->mem_dereg(instance, &mr);
+	}
 	tcp->close(instance);
 }
 
@@ -424,7 +459,7 @@ Test(tcp, greedy, .timeout = TWT_TIMEOUT)
 	struct tw_driver_mr mr;
 	int fd = connected();
 
-	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
+	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), TW_MEM_BOTH, &mr), TW_OK);
 	memcpy(&h.key, mr.key, sizeof(h.key));
 	h.address = mr.base;
 	for (unsigned i = 0; i < 2 * TW_TCP_SERVED && !breaks; i++) {
@@ -446,7 +481,7 @@ Test(tcp, memory_taken_back, .timeout = TWT_TIMEOUT)
 	struct tw_tcp_head h = {.len = 4000, .kind = TW_TCP_WRITE_LAST, .id = 9}, answer;
 	int fd = connected();
 
-	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
+	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), TW_MEM_BOTH, &mr), TW_OK);
 	memcpy(&h.key, mr.key, sizeof(h.key));
 	h.address = mr.base;
 	memset(in, 1, sizeof(in));
@@ -483,7 +518,7 @@ Test(tcp, answered_in_one_look, .timeout = TWT_TIMEOUT)
 	struct tw_tcp_head h = {.len = 100, .kind = TW_TCP_WRITE_LAST}, answer;
 	int fd = connected();
 
-	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
+	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), TW_MEM_BOTH, &mr), TW_OK);
 	memcpy(&h.key, mr.key, sizeof(h.key));
 	h.address = mr.base;
 	say_packet(fd, "awake");
@@ -512,7 +547,7 @@ Test(tcp, told_of_room, .timeout = TWT_TIMEOUT)
 	int fd = connected();
 
 	twt_fill(memory, sizeof(memory), 3);
-	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), &mr), TW_OK);
+	cr_assert_eq(tcp->mem_reg(instance, memory, sizeof(memory), TW_MEM_BOTH, &mr), TW_OK);
 	memcpy(&h.key, mr.key, sizeof(h.key));
 	h.address = mr.base;
 	say_packet(fd, "awake");

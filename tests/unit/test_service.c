@@ -92,6 +92,27 @@ Test(service, ends_what_was_left_behind, .timeout = TWT_TIMEOUT)
 	tw_end();
 }
 
+/* Another thread may find an endpoint that was left behind, and come when it has ended. */
+Test(service, ended_without_a_bias, .timeout = TWT_TIMEOUT)
+{
+	const struct tw_open how = {.number = 7, .iface = &interface};
+	struct tw_slot_entry *s;
+	uint64_t handle;
+	char job[40];
+
+	snprintf(job, sizeof(job), "service-%d", (int)getpid());
+	setenv("TAGWIRE_JOB", job, 1);
+	setenv("TAGWIRE_SERVICE", "0", 1);
+	cr_assert_eq(tw_begin(), TW_OK);
+	cr_assert_eq(tw_ep_open(&how, &handle), TW_OK);
+	s = tw_slot_of(handle);
+	cr_assert_eq(tw_ep_leave_behind(handle), TW_OK);
+	cr_assert(tw_ep_finish(s));
+	cr_assert(tw_ep_finish(s));
+	cr_assert_eq(atomic_load(&s->lock.owner), 0u);
+	tw_end();
+}
+
 /* A slot that no endpoint has, at the moment of a fork. */
 static _Atomic(int) held;
 

@@ -130,7 +130,8 @@ bool tw_ofi_arm(void *instance);
 struct fid_mr *tw_ofi_register(struct tw_ofi *o, void *addr, size_t len, uint64_t access);
 enum tw_err tw_ofi_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, uint32_t key_len, void *cookie);
-enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
+enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, unsigned rights,
+			   struct tw_driver_mr *mr);
 void tw_ofi_mem_dereg(void *instance, struct tw_driver_mr *mr);
 /* Forgets those under way; the endpoint is closed. */
 void tw_ofi_rma_drop(struct tw_ofi *o);

@@ -6,8 +6,6 @@
 #include "base/sys.h"
 #include "providers/net/ofi/ofi.h"
 
-#define REMOTE (FI_REMOTE_READ | FI_REMOTE_WRITE)
-
 struct fid_mr *tw_ofi_register(struct tw_ofi *o, void *addr, size_t len, uint64_t access)
 {
 	int mode = o->info->domain_attr->mr_mode, rc;
@@ -32,11 +30,14 @@ struct fid_mr *tw_ofi_register(struct tw_ofi *o, void *addr, size_t len, uint64_
 	return mr;
 }
 
-enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *out)
+enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, unsigned rights,
+			   struct tw_driver_mr *out)
 {
 	struct tw_ofi *o = instance;
 	bool raw = o->info->domain_attr->mr_mode & FI_MR_RAW;
-	struct fid_mr *mr = tw_ofi_register(o, addr, len, REMOTE);
+	uint64_t access = (rights & TW_MEM_READ ? FI_REMOTE_READ : 0) |
+			  (rights & TW_MEM_WRITE ? FI_REMOTE_WRITE : 0);
+	struct fid_mr *mr = tw_ofi_register(o, addr, len, access);
 	size_t size = sizeof(out->key);
 	uint64_t key;
 

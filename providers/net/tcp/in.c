@@ -92,7 +92,7 @@ static void begin(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 			broken(p);
 		return;
 	}
-	p->in_mr = tw_tcp_mr_find(p->t, h->key, h->address, h->len);
+	p->in_mr = tw_tcp_mr_find(p->t, h->key, TW_MEM_WRITE, h->address, h->len);
 	p->in_to = (char *)(uintptr_t)h->address;
 	if (!p->in_mr)
 		tw_tcp_send_ended(p, h->id, TW_EPERM);

@@ -15,18 +15,21 @@ static int by_key(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t address, uint64_t len)
+struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, enum tw_mem_rights right,
+				 uint64_t address, uint64_t len)
 {
 	const struct tw_tcp_mr wanted = {.key = key};
 	void *node = tfind(&wanted, &t->mrs, by_key);
 	struct tw_tcp_mr *mr = node ? *(struct tw_tcp_mr **)node : NULL;
 
-	if (!mr || address < mr->base || len > mr->len || address - mr->base > mr->len - len)
+	if (!mr || !(mr->rights & right) || address < mr->base || len > mr->len ||
+	    address - mr->base > mr->len - len)
 		return NULL;
 	return mr;
 }
 
-enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *out)
+enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, unsigned rights,
+			   struct tw_driver_mr *out)
 {
 	struct tw_tcp *t = instance;
 	struct tw_tcp_mr *mr = malloc(sizeof(*mr));
@@ -34,7 +37,7 @@ enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_dri
 
 	if (!mr)
 		return TW_ENOMEM;
-	*mr = (struct tw_tcp_mr){.base = (uintptr_t)addr, .len = len};
+	*mr = (struct tw_tcp_mr){.base = (uintptr_t)addr, .len = len, .rights = rights};
 	/* A peer cannot guess one key from others. */
 	if (!tw_sys_random(&mr->key, sizeof(mr->key)) || !tsearch(mr, &t->mrs, by_key)) {
 		free(mr);
@@ -142,7 +145,7 @@ void tw_tcp_send_ended(struct tw_tcp_path *p, uint64_t id, enum tw_err err)
 
 void tw_tcp_serve(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 {
-	struct tw_tcp_mr *mr = tw_tcp_mr_find(p->t, h->key, h->address, h->total);
+	struct tw_tcp_mr *mr = tw_tcp_mr_find(p->t, h->key, TW_MEM_READ, h->address, h->total);
 	struct tw_tcp_job *j = mr && h->total ? calloc(1, sizeof(*j)) : NULL;
 
 	if (p->tx_shutdown)

@@ -65,6 +65,7 @@ enum tw_tcp_what { TW_TCP_LISTENER, TW_TCP_CALLER, TW_TCP_PATH };
 /* Registered memory. */
 struct tw_tcp_mr {
 	uint64_t base, len, key;
+	unsigned rights; /* enum tw_mem_rights */
 };
 
 /* A transfer that this side began. */
@@ -219,9 +220,12 @@ unsigned tw_tcp_parse(struct tw_tcp_path *p);
 enum tw_err tw_tcp_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, uint32_t key_len, void *cookie);
 void tw_tcp_cancel(void *instance, void *cookie);
-enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
+enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, unsigned rights,
+			   struct tw_driver_mr *mr);
 void tw_tcp_mem_dereg(void *instance, struct tw_driver_mr *mr);
-struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, uint64_t address, uint64_t len);
+/* The registration that allows this; NULL: none does. */
+struct tw_tcp_mr *tw_tcp_mr_find(struct tw_tcp *t, uint64_t key, enum tw_mem_rights right,
+				 uint64_t address, uint64_t len);
 struct tw_tcp_op *tw_tcp_op_find(struct tw_tcp_path *p, uint64_t id, bool put);
 /* It has ended. */
 void tw_tcp_op_over(struct tw_tcp_path *p, struct tw_tcp_op *op, enum tw_err err);

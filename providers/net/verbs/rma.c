@@ -256,17 +256,20 @@ void tw_verbs_cancel(void *instance, void *cookie)
 	}
 }
 
-enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr)
+enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, unsigned rights,
+			     struct tw_driver_mr *mr)
 {
 	struct tw_verbs *v = instance;
-	struct ibv_mr *it = ibv_reg_mr(v->pd, addr, len,
-				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-					       IBV_ACCESS_REMOTE_WRITE);
+	int read = rights & TW_MEM_READ ? IBV_ACCESS_REMOTE_READ : 0, access = read;
+	struct ibv_mr *it;
 	uint32_t rkey;
 
+	if (rights & TW_MEM_WRITE)
+		access |= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	it = ibv_reg_mr(v->pd, addr, len, access);
 	/* Read-only memory can still be read remotely. */
-	if (!it && errno != ENOMEM)
-		it = ibv_reg_mr(v->pd, addr, len, IBV_ACCESS_REMOTE_READ);
+	if (!it && errno != ENOMEM && read)
+		it = ibv_reg_mr(v->pd, addr, len, read);
 	if (!it)
 		return errno == ENOMEM ? TW_ENOMEM : TW_EPERM;
 	*mr = (struct tw_driver_mr){.base = (uintptr_t)addr, .key_len = sizeof(rkey), .handle = it};

@@ -266,7 +266,8 @@ bool tw_verbs_rx_grow(struct tw_verbs *v);
 enum tw_err tw_verbs_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
 			 uint64_t address, const void *key, uint32_t key_len, void *cookie);
 void tw_verbs_cancel(void *instance, void *cookie);
-enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, struct tw_driver_mr *mr);
+enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, unsigned rights,
+			     struct tw_driver_mr *mr);
 void tw_verbs_mem_dereg(void *instance, struct tw_driver_mr *mr);
 void tw_verbs_piece_done(struct tw_verbs *v, struct tw_verbs_piece *piece,
 			 enum ibv_wc_status status);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
-#include "engine/window.h"
+#include "engine/window_internal.h"
 #include "lib/twc.h"
 #include "provider/pair.h"
 
@@ -353,6 +353,31 @@ CONFORMANCE(window_notify_alone, OTHERS)
 	}
 	ep = tw_enter(w.a);
 	twc_eq(finish(ep, r), TW_S_OK);
+	end(ep);
+}
+
+/* The owner enforces the rights of a window, if the peer does not. */
+CONFORMANCE(window_rights_ignored, RIGHTS)
+{
+	static char open_memory[16], buffer[16] = "of the peer";
+	struct tw_ep *ep = begin(t, &deaf), *owner;
+	uint64_t key = KEY + 1;
+
+	tw_leave(ep);
+	owner = tw_enter(w.b);
+	twc_eq(tw_window_register(owner, open_memory, 16, TW_WINDOW_READ, &key), TW_OK);
+	tw_leave(owner);
+	ep = tw_enter(w.a);
+	for (int put = 0; put < 2; put++) {
+		struct tw_req *r = tw_req_new1(ep, put ? TW_WRITE : TW_READ, buffer, 16);
+
+		if (put)
+			tw_import_get(tw_peer_at(ep, w.to), key)->grant.rights |= TW_WINDOW_WRITE;
+		memcpy(buffer, "of the peer", 12);
+		tw_window_access(ep, r, w.to, key, 0);
+		twc_eq(finish(ep, r), put ? TW_S_NO_RIGHT : TW_S_OK);
+		twc_eq(*open_memory, 0);
+	}
 	end(ep);
 }
 

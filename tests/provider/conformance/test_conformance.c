@@ -336,8 +336,8 @@ static uint8_t from[MEMORY], to[MEMORY + 8192];
 typedef enum tw_err transfer(struct tw_link *link, const struct iovec *iov, unsigned niov,
 			     uint64_t address, const void *key, void *cookie);
 
-/* What b lets a read and write. */
-static void expose(struct pair *p, void *ptr, size_t len, struct tw_mem_reg *mr)
+/* Memory of b that a may access. */
+static void expose(struct pair *p, void *ptr, size_t len, unsigned rights, struct tw_mem_reg *mr)
 {
 	struct tw_link *link = p->ba->link;
 
@@ -345,7 +345,7 @@ static void expose(struct pair *p, void *ptr, size_t len, struct tw_mem_reg *mr)
 	cr_assert_leq(link->key_size, (uint32_t)TW_KEY_MAX);
 	mr->address = (uintptr_t)ptr;
 	if (link->key_size)
-		cr_assert_eq(p->ops->mem_reg(link, ptr, len, mr), TW_OK);
+		cr_assert_eq(p->ops->mem_reg(link, ptr, len, rights, mr), TW_OK);
 }
 
 static void hide(struct pair *p, struct tw_mem_reg *mr)
@@ -393,7 +393,7 @@ static enum tw_err get_pieces(struct pair *p, uint32_t len, unsigned pieces, boo
 
 	lay_out(iov, len, pieces, empty_ones);
 	memset(to, 0xdd, sizeof(to));
-	expose(p, from, sizeof(from), &mr);
+	expose(p, from, sizeof(from), TW_MEM_READ, &mr);
 	err = move(p, p->ops->get, iov, pieces, &mr, 3);
 	hide(p, &mr);
 	if (err != TW_OK)
@@ -417,7 +417,7 @@ static enum tw_err put_pieces(struct pair *p, uint32_t len, unsigned pieces, boo
 	lay_out(iov, len, pieces, empty_ones);
 	twt_fill(to, sizeof(to), len + pieces);
 	memset(from, 0xdd, sizeof(from));
-	expose(p, from, sizeof(from), &mr);
+	expose(p, from, sizeof(from), TW_MEM_WRITE, &mr);
 	err = move(p, p->ops->put, iov, pieces, &mr, 3);
 	hide(p, &mr);
 	if (err != TW_OK)
@@ -460,6 +460,28 @@ CONFORMANCE(put, ANY)
 	all_lengths(t, put_pieces);
 }
 
+/* An access beyond the rights of a key fails, and the link is none the worse for it. */
+CONFORMANCE(rights, RIGHTS)
+{
+	struct pair *p = pair_connected(t);
+	struct iovec iov = {to, 5000};
+	struct tw_mem_reg mr;
+
+	memset(to, 0xdd, sizeof(to));
+	memset(from, 0x11, sizeof(from));
+	expose(p, from, sizeof(from), TW_MEM_READ, &mr);
+	cr_assert_eq(move(p, p->ops->put, &iov, 1, &mr, 0), TW_EPERM);
+	hide(p, &mr);
+	cr_assert_eq(from[0], 0x11);
+	expose(p, from, sizeof(from), TW_MEM_WRITE, &mr);
+	cr_assert_eq(move(p, p->ops->get, &iov, 1, &mr, 0), TW_EPERM);
+	hide(p, &mr);
+	cr_assert_eq(to[0], 0xdd);
+	cr_assert_eq(get_pieces(p, 5000, 3, false), TW_OK);
+	cr_assert_eq(put_pieces(p, 5000, 3, false), TW_OK);
+	pair_close(p);
+}
+
 enum { PARTS = 64, PART = MEMORY / PARTS };
 
 /* Begins to read one part of the memory; its result follows. */
@@ -485,7 +507,7 @@ CONFORMANCE(get_many, ANY)
 	struct tw_mem_reg mr;
 
 	twt_fill(from, sizeof(from), 9);
-	expose(p, from, sizeof(from), &mr);
+	expose(p, from, sizeof(from), TW_MEM_READ, &mr);
 	for (unsigned i = 0; i < PARTS; i++) {
 		get_part(p, &mr, i, &results[i]);
 		while (fake_send(p->ab, TW_SEND_PLAIN, i * 60) == TW_AGAIN)
@@ -515,7 +537,7 @@ CONFORMANCE(get_cut_off, OTHERS)
 		struct iovec iov = {to, MEMORY};
 		struct tw_mem_reg mr;
 
-		expose(p, from, sizeof(from), &mr);
+		expose(p, from, sizeof(from), TW_MEM_READ, &mr);
 		err = p->ops->get(p->ab->link, &iov, 1, mr.address, mr.key, &result);
 		cr_assert(err == TW_OK || err == TW_PENDING);
 		pair_disconnect(side ? p->ab : p->ba);
@@ -537,7 +559,7 @@ CONFORMANCE(get_after_end, OTHERS)
 	struct iovec iov = {to, PART};
 	struct tw_mem_reg mr;
 
-	expose(p, from, sizeof(from), &mr);
+	expose(p, from, sizeof(from), TW_MEM_READ, &mr);
 	pair_disconnect(p->ba);
 	err = p->ops->get(p->ab->link, &iov, 1, mr.address, mr.key, &result);
 	cr_assert_neq(err, TW_OK);
@@ -563,7 +585,7 @@ CONFORMANCE(get_from_nowhere, FAULTS)
 	cr_assert_eq(p->ops->get(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EPERM);
 	cr_assert_eq(p->ops->put(p->ab->link, &iov, 1, (uintptr_t)hole, NULL, NULL), TW_EPERM);
 	/* Its own memory this side knows. */
-	expose(p, from, sizeof(from), &mr);
+	expose(p, from, sizeof(from), TW_MEM_BOTH, &mr);
 	cr_assert_eq(p->ops->get(p->ab->link, &nowhere, 1, mr.address, mr.key, NULL), TW_EFAULT);
 	cr_assert_eq(p->ops->put(p->ab->link, &nowhere, 1, mr.address, mr.key, NULL), TW_EFAULT);
 	munmap(pages, page);
