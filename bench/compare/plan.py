@@ -17,11 +17,11 @@ TITLES = {
     'alltoall': 'All to all: each process sends to each other',
     'crowded': 'The same on two processors, each process computing 50 us before each turn',
     'mpi': 'Calls of MPI: ahead is Open MPI over Tagwire beside Open MPI itself',
-    'match': 'Matching: latency of 8 bytes beside others in the queues',
-    'overlap': 'Overlap: share of a transfer that hides behind computing',
+    'match': 'Matching: latency of 8 bytes with other entries in the queue',
+    'overlap': 'Overlap: share of the transfer time hidden behind computation',
     'many': 'Many to one: 8 bytes, window 64 for each sender',
     'connect': 'Connecting',
-    'memory': 'Memory resident in the process that all others connect to',
+    'memory': 'Resident memory of a process to which all others connect',
 }
 
 # The heading of what tells the rows of a test apart, and whether less is better.

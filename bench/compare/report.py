@@ -20,7 +20,7 @@ HEADLINES = (
     ('bandwidth', (M,), 'bandwidth, 1 MiB, window 16'),
     ('match', ('posted', 'exact', 10000), 'one-way latency, 8 B, 10,000 other receives posted'),
     ('many', (16,), 'messages a second, 8 B, 16 senders to one receiver'),
-    ('overlap', ('both', M), 'transfer hidden while both compute, 1 MiB'),
+    ('overlap', ('both', M), 'overlap, 1 MiB, while both ends compute'),
     ('connect', ('open, connect, first answer',), 'open the library, connect, first reply'),
     ('memory', ('each further peer',), 'memory for each further peer'),
 )
@@ -141,17 +141,21 @@ def behind_text(results, figure, distance):
         return '' if ahead is None or ahead >= 1 else number(ahead)
     # No ratio: these may be below 0.
     best = results.best(figure, distance)
-    ours, theirs = (results.summary(key, figure, distance).median for key in (results.ours(figure), best))
-    return '' if None in (ours, theirs) or ours >= theirs else f'{round(ours)}% against {round(theirs)}%'
+    both = [results.summary(key, figure, distance).median for key in (results.ours(figure), best)]
+    if None in both:
+        return ''
+    ours, theirs = map(round, both)
+    return '' if ours >= theirs else f'{ours}% against {theirs}%'
 
 
 def filled(*sentences):
     return textwrap.fill(' '.join(sentences), 100, break_on_hyphens=False)
 
 
-HIDDEN = '''Hidden = (t_comm + t_compute - t_both) / t_comm, where each end that computes does so four times
-as long as the transfer takes alone. 100%: all of the transfer is hidden. 0%: none of it. Negative:
-computing and transferring at the same time takes longer than one after the other.'''
+OVERLAP = 'Overlap = (t_comm + t_compute - t_both) / t_comm.'
+OVERLAP_READ = '''At each end that computes, t_compute is four times t_comm. 100%: the whole transfer is
+hidden. 0%: none of it. Negative: computing first and transferring afterwards is faster. Above 100%:
+noise, or a transfer that alone is slower than beside the computation.'''
 
 
 def setting(results, distance):
@@ -160,7 +164,7 @@ def setting(results, distance):
     line = results.line(distance)
     return (f"{m['processor']}, {m['cpus']} processors"
             + (f', at the distance "{distance}"' if line else '')
-            + f"; {m['system']}; one process bound to each processor; medians of "
+            + f"; {m['system']}; each process bound to a processor; medians of "
             f"{results.nrounds} interleaved rounds, {m['date'][:10]}.")
 
 
@@ -185,8 +189,8 @@ def markdown(results):
              if p['key'] == 'tagwire' or not p['key'].endswith('tagwire')]
     out = [filled('Two processes of one host:', setting(results, distance),
                   line_text(results, distance),
-                  '*Ahead*: how many times better Tagwire is than the best of the others; below 1 '
-                  'it is behind.'), '',
+                  '*Ahead*: the best other library divided by Tagwire, for rates and bandwidth the '
+                  'inverse; above 1, Tagwire is better.'), '',
            *markdown_head(['', *[p['title'] for p in peers], 'ahead'])]
     found = {(f.test, f.row): f for f in results.figures}
     behind = []
@@ -205,7 +209,8 @@ def markdown(results):
         if by:
             behind.append(f'{text} ({by})')
     out += ['', filled('Tagwire is behind in these rows: ' + '; '.join(behind) + '.' if behind else
-                       'Tagwire is behind in none of these rows.')]
+                       'Tagwire is behind in none of these rows.', OVERLAP,
+                       'Below 0, computing first and transferring afterwards is faster.')]
     return '\n'.join(out) + '\n'
 
 
@@ -239,7 +244,7 @@ def markdown_all(results):
         if any(f.test == test for f in results.figures):
             out += markdown_table(results, test, distance)
             if test == 'overlap':
-                out += [HIDDEN, '']
+                out += [filled(OVERLAP, OVERLAP_READ), '']
     behind = [(' '.join([f.test, *row_texts(f)]), behind_text(results, f, distance))
               for f in results.figures]
     behind = [f'* {text}: {by}' for text, by in behind if by]

@@ -27,7 +27,7 @@
 #include "base/slots.h"
 #include "providers/net/driver.h"
 
-#define TW_VERBS_PACKET 8448  /* longest packet, without our head: one of TAGWIRE_EAGER_MAX */
+#define TW_VERBS_PACKET 8448  /* longest packet, without our head */
 #define TW_VERBS_GROW 64      /* receive buffers posted at a time */
 #define TW_VERBS_BUFFERS 8192 /* receive buffers at most, as far as they are needed */
 #define TW_VERBS_SQ 320	      /* work requests of a path: all that the session layer keeps, */
