@@ -2,7 +2,7 @@
 #ifndef TW_RIGHTS_H
 #define TW_RIGHTS_H
 
-/* What the other side may do with registered memory. */
+/* The rights of another side to registered memory. */
 enum tw_mem_rights { TW_MEM_READ = 1, TW_MEM_WRITE = 2, TW_MEM_BOTH = TW_MEM_READ | TW_MEM_WRITE };
 
 #endif /* TW_RIGHTS_H */
