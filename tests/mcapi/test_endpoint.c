@@ -294,7 +294,7 @@ static void late_node(struct mct_me *me)
 	mcapi_request_t req = 0;
 
 	if (me->rank == 0) {
-		mct_up(20);
+		mct_up(0);
 		mct_ok(mcapi_get_endpoint_i(21, 3, &ep, &req, ST));
 		mct_pending(&req);
 		mct_meet(me);
