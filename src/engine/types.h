@@ -345,7 +345,7 @@ struct tw_interface {
 	bool (*ending)(struct tw_ep *ep);
 	/* The endpoint has ended. Called without a lock, perhaps in the service thread. */
 	void (*ended)(void *owner);
-	/* The service thread has made progress. Must not block. */
+	/* The service thread has made progress: wakes those who sleep. Must not block. */
 	void (*background)(struct tw_ep *ep);
 	bool imm;    /* peers may send immediate data */
 	bool serves; /* requests of peers, which find the program computing: any packet wakes */
@@ -362,6 +362,11 @@ struct tw_limits {
 		uint32_t index, gen; /* of the request */
 	} * heap;
 	uint32_t n, max;
+};
+
+/* A descriptor that a program polls, and what makes it ready. -1: not open. */
+struct tw_pollable {
+	int fd, event;
 };
 
 struct tw_ep {
@@ -433,6 +438,10 @@ struct tw_ep {
 	_Atomic(uint32_t) gen;
 	int epfd, wakefd;
 	struct tw_watch wake_watch;
+	/* Of a program that polls a descriptor; see pollable.c. */
+	struct tw_pollable pollable;
+	bool armed;	   /* one of nwaiting and nsleeping */
+	uint64_t armed_at; /* events at the last tw_ep_arm() */
 };
 
 _Static_assert(offsetof(struct tw_ep, done) == offsetof(struct tw_req, link),
