@@ -278,6 +278,7 @@ struct tw_peer {
 	uint64_t rx_imm;	  /* of the packet that is being taken */
 	struct tw_source *source; /* of receives from it only, or NULL */
 	struct tw_stats_peer *show;
+	uint64_t begun;		 /* tick */
 	uint64_t retry;		 /* tick at which to connect again, 0 none */
 	uint32_t filter;	 /* its own, which connects must present */
 	uint32_t key;		 /* presented by our connect */

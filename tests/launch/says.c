@@ -8,6 +8,8 @@
  *	says exchange		mx_job_exchange()
  *	says platform		sends to platform 1 of Panda, and returns when that has failed
  *	says serve FILTER	opens an endpoint, prints its id, and waits for the end of its input
+ *	says queues		two endpoints, one with receives and a message that waits; prints its
+ *				id, and waits for the end of its input
  *	says node N OTHER	an MCAPI node that waits for an endpoint of another
  */
 #include <stdio.h>
@@ -68,6 +70,32 @@ static void serve(uint32_t filter)
 	await_end();
 }
 
+static void queues(void)
+{
+	static char data[100];
+	mx_segment_t seg = {data, sizeof(data)};
+	mx_endpoint_addr_t to;
+	mx_endpoint_t other;
+	mx_request_t r;
+	mx_status_t status;
+	uint32_t there = 0, id;
+	uint64_t nic;
+
+	open_any(1);
+	mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 1, NULL, 0, &other);
+	mx_get_endpoint_addr(other, &to);
+	mx_decompose_endpoint_addr(to, &nic, &id);
+	mx_connect(endpoint, nic, id, 1, 5, &to);
+	for (uint64_t i = 1; i <= 5; i++)
+		mx_irecv(other, &seg, 1, 0x10 + i, 0xff, NULL, &r);
+	mx_isend(endpoint, &seg, 1, to, 0x1234567, NULL, &r);
+	while (!there)
+		mx_iprobe(other, 0, 0, &status, &there);
+	printf("%u\n", id);
+	fflush(stdout);
+	await_end();
+}
+
 static void platform(void)
 {
 	pan_init(NULL, NULL);
@@ -113,6 +141,8 @@ int main(int argc, char **argv)
 		platform();
 	} else if (!strcmp(what, "serve") && argc == 3) {
 		serve((uint32_t)atoi(argv[2]));
+	} else if (!strcmp(what, "queues")) {
+		queues();
 	} else if (!strcmp(what, "node") && argc == 4) {
 		node((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));
 	}
