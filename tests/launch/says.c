@@ -112,6 +112,8 @@ static void node(unsigned number, unsigned other)
 
 	mcapi_initialize(number, &version, &status);
 	mcapi_create_endpoint(1, &status);
+	printf("node %u waits\n", number);
+	fflush(stdout);
 	mcapi_get_endpoint(other, 1, &status);
 }
 
