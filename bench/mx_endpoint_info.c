@@ -7,21 +7,24 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
 #include "statscan.h"
 #include "table.h"
+#include "why/why.h"
 
 const char bench_tool[] = "mx_endpoint_info";
 
 static const char help[] =
 	"Usage: mx_endpoint_info [options]\n"
 	"Shows the open endpoints of running programs, how much waits in their queues,\n"
-	"and their peers.\n\n"
+	"the oldest of that, and their peers.\n\n"
 	"  --pid P        only of this process\n"
 	"  --endpoint ID  only endpoints with this id\n"
 	"  --no-peers     leave the peers out\n"
+	"  --no-queues    leave out what waits in the queues\n"
 	"  --csv, --json  comma separated values; one JSON object a line\n"
 	"  -h, --help; -V, --version\n";
 
@@ -55,12 +58,25 @@ static const struct table_column peer_columns[] = {
 	{"messages_sent", "sent", "%" PRIu64},
 	{"messages_received", "received", "%" PRIu64},
 };
+static const struct table_column queue_columns[] = {
+	{"kind", "kind", "%s"},
+	{"pid", "pid", "%" PRIu64},
+	{"board", "board", "%" PRIu64},
+	{"endpoint", "endpoint", "%" PRIu64},
+	{"queue", "queue", "%s"},
+	{"match", "match", "%s"},
+	{"mask", "mask", "%s"},
+	{"source_nic_id", "source NIC id", "%s"},
+	{"source_endpoint", "source endpoint", "%" PRIu64},
+	{"bytes", "bytes", "%" PRIu64},
+};
 #define COUNT(a) ((unsigned)(sizeof(a) / sizeof(a)[0]))
+#define OLDEST 3 /* of a queue */
 
 struct options {
 	pid_t pid;
 	uint32_t endpoint;
-	bool peers;
+	bool peers, queues;
 	enum table_format format;
 };
 
@@ -68,12 +84,12 @@ static void parse(struct options *o, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"pid", 1, NULL, 'p'},	   {"endpoint", 1, NULL, 'e'}, {"no-peers", 0, NULL, 'n'},
-		{"csv", 0, NULL, 'c'},	   {"json", 0, NULL, 'j'},     {"help", 0, NULL, 'h'},
-		{"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
+		{"no-queues", 0, NULL, 'q'}, {"csv", 0, NULL, 'c'},   {"json", 0, NULL, 'j'},
+		{"help", 0, NULL, 'h'},	   {"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
 	};
 	int c;
 
-	*o = (struct options){.endpoint = SCAN_ANY, .peers = true};
+	*o = (struct options){.endpoint = SCAN_ANY, .peers = true, .queues = true};
 	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1) {
 		switch (c) {
 		case 'p':
@@ -84,6 +100,9 @@ static void parse(struct options *o, int argc, char **argv)
 			break;
 		case 'n':
 			o->peers = false;
+			break;
+		case 'q':
+			o->queues = false;
 			break;
 		default:
 			bench_cli_option(c, &o->format, help);
@@ -222,6 +241,109 @@ static void show_peers(const struct options *o, const struct scan *s)
 	table_close(&t);
 }
 
+/* Queues: read from the memory of the programs, where the page of figures has none of it. */
+
+static void put_hex(struct table *t, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof text, "0x%016" PRIx64, value);
+	table_text(t, text);
+}
+
+/* from: NIC id << 16 | endpoint id, or 0: any. */
+static void put_source(struct table *t, uint64_t from)
+{
+	char nic[BENCH_NIC_TEXT];
+
+	table_text(t, from ? bench_nic_text(from >> 16, nic) : "any");
+	if (from)
+		table_count(t, from & 0xffff);
+	else
+		table_none(t);
+}
+
+static void begin_queued(struct table *t, const struct options *o, const struct scan_entry *e,
+			 const char *queue, uint64_t match)
+{
+	if (with_kind(o))
+		table_text(t, "queued");
+	table_count(t, (uint64_t)e->pid);
+	table_count(t, e->stats.board);
+	table_count(t, e->stats.endpoint_id);
+	table_text(t, queue);
+	put_hex(t, match);
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct why_wait *x = a, *y = b;
+
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void show_queues_of(struct table *t, const struct options *o, const struct why_proc *p,
+			   unsigned index)
+{
+	const struct why_ep *ep = &p->eps[index];
+	unsigned shown = 0;
+
+	for (unsigned i = 0; i < p->nwaits && shown < OLDEST; i++) {
+		const struct why_wait *w = &p->waits[i];
+
+		if (w->kind != WHY_RECV || w->ep != index)
+			continue;
+		begin_queued(t, o, ep->e, "posted", w->match);
+		put_hex(t, w->mask);
+		put_source(t, w->to);
+		table_count(t, w->len);
+		shown++;
+	}
+	for (unsigned i = 0; i < ep->nunexp && i < OLDEST; i++) {
+		begin_queued(t, o, ep->e, "unexpected", ep->unexp[i].match);
+		table_none(t);
+		put_source(t, ep->unexp[i].from);
+		table_count(t, ep->unexp[i].len);
+	}
+}
+
+static void show_queues(const struct options *o)
+{
+	struct why_facts f;
+	struct table t;
+
+	why_read(&f, NULL, o->pid);
+	open_table(&t, o, queue_columns, COUNT(queue_columns));
+	for (unsigned i = 0; i < f.n; i++) {
+		struct why_proc *p = &f.procs[i];
+
+		if (p->nwaits)
+			qsort(p->waits, p->nwaits, sizeof *p->waits, by_order);
+		for (unsigned k = 0; k < p->neps; k++)
+			if (o->endpoint == SCAN_ANY || o->endpoint == p->eps[k].e->stats.endpoint_id)
+				show_queues_of(&t, o, p, k);
+		if (p->denied)
+			fprintf(stderr, "%s: process %d: its memory may not be read, so its queues "
+				"are not shown: look as its user, or as root\n",
+				bench_tool, (int)p->pid);
+	}
+	if (t.ncells && !with_kind(o))
+		putchar('\n');
+	if (t.ncells || o->format == TABLE_CSV)
+		table_close(&t);
+	why_free(&f);
+}
+
+static bool any_queued(const struct scan *s)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < s->n; i++)
+		n += s->entries[i]->stats.gauges[TW_G_POSTED] +
+		     s->entries[i]->stats.gauges[TW_G_UNEXPECTED];
+	return n;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o;
@@ -237,6 +359,8 @@ int main(int argc, char **argv)
 	for (unsigned n = 0; n < s.n; n++)
 		show_endpoint(&t, &o, s.entries[n]);
 	table_close(&t);
+	if (o.queues && any_queued(&s))
+		show_queues(&o);
 	if (o.peers)
 		show_peers(&o, &s);
 	scan_free(&s);

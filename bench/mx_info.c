@@ -8,7 +8,7 @@
 
 #include "cli.h"
 #include "hostcheck.h"
-#include "myriexpress.h"
+#include "mx_extensions.h"
 #include "settinglist.h"
 #include "table.h"
 
@@ -16,8 +16,8 @@ const char bench_tool[] = "mx_info";
 
 static const char help[] =
 	"Usage: mx_info [options]\n"
-	"Shows the boards of this host, their NIC ids and names, and the limits\n"
-	"of the library.\n\n"
+	"Shows the boards of this host, their NIC ids and names, which providers work\n"
+	"at each of them, and the limits of the library.\n\n"
 	"  --check        tells instead what this system allows the library, and\n"
 	"                 what is missing or slower without it\n"
 	"  --settings     shows instead every setting (TAGWIRE_...), what it is, where\n"
@@ -37,6 +37,14 @@ static const struct table_column board_columns[] = {
 	{"product", "product", "%s"},
 	{"part", "part", "%s"},
 	{"serial", "serial", "%" PRIu64},
+};
+
+static const struct table_column provider_columns[] = {
+	{"kind", "kind", "%s"},
+	{"board", "board", "%" PRIu64},
+	{"provider", "provider", "%s"},
+	{"here", "here", "%s"},
+	{"text", "what it does, or why not", "%s"},
 };
 
 static const struct table_column limit_columns[] = {
@@ -176,6 +184,48 @@ static void show_boards(enum table_format format)
 	free(ids);
 }
 
+/* Those of a board, as an endpoint there finds them. */
+static void show_providers_at(struct table *t, uint32_t board)
+{
+	char name[MX_MAX_STR_LEN + 1] = "", text[MX_MAX_STR_LEN + 1] = "";
+	mx_endpoint_t endpoint;
+	uint32_t here;
+	mx_return_t rc = mx_open_endpoint(board, MX_ANY_ENDPOINT, 0, NULL, 0, &endpoint);
+
+	if (rc != MX_SUCCESS) {
+		fprintf(stderr, "%s: board %" PRIu32 ": %s\n", bench_tool, board, mx_strerror(rc));
+		return;
+	}
+	for (uint32_t i = 0; mx_get_info(endpoint, (mx_get_info_key_t)MX_INFO_PROVIDER, &i,
+					 sizeof i, name, MX_MAX_STR_LEN) == MX_SUCCESS; i++) {
+		mx_get_info(endpoint, (mx_get_info_key_t)MX_INFO_PROVIDER_HERE, &i, sizeof i, &here,
+			    sizeof here);
+		mx_get_info(endpoint, (mx_get_info_key_t)MX_INFO_PROVIDER_TEXT, &i, sizeof i, text,
+			    MX_MAX_STR_LEN);
+		if (t->format == TABLE_JSON)
+			table_text(t, "provider");
+		table_count(t, board);
+		table_text(t, name);
+		table_text(t, here ? "yes" : "no");
+		table_text(t, text);
+	}
+	mx_close_endpoint(endpoint);
+}
+
+static void show_providers(enum table_format format)
+{
+	uint32_t count = 0;
+	struct table t;
+
+	if (format != TABLE_JSON)
+		putchar('\n');
+	number(MX_NIC_COUNT, 0, &count);
+	open_table(&t, format, provider_columns, COUNT(provider_columns));
+	for (uint32_t board = 0; board < count; board++)
+		show_providers_at(&t, board);
+	table_close(&t);
+}
+
 static void show_limits(enum table_format format)
 {
 	struct table t;
@@ -212,6 +262,7 @@ int main(int argc, char **argv)
 	if (rc != MX_SUCCESS)
 		bench_fail("mx_init: %s", mx_strerror(rc));
 	show_boards(format);
+	show_providers(format);
 	show_limits(format);
 	mx_finalize();
 	return 0;

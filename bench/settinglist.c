@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/settings.h"
 #include "cli.h"
@@ -25,7 +26,9 @@ static void show(struct table *t, const char *name, const char *value, const cha
 		table_text(t, "setting");
 	table_text(t, name);
 	table_text(t, *value ? value : "-");
-	table_text(t, secure_getenv(name) ? "environment" : "default");
+	table_text(t, secure_getenv(name)		      ? "environment"
+		      : *value && !strcmp(name, "TAGWIRE_JOB") ? "launcher"
+							       : "default");
 	table_text(t, *limits ? limits : "-");
 	table_text(t, meaning);
 }

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tagwire.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -198,6 +200,15 @@ void mcapi_initialize(MCAPI_IN mcapi_node_t node_id, MCAPI_OUT mcapi_version_t *
 
 /* Ends the node: its endpoints are gone, its blocked calls return. */
 void mcapi_finalize(MCAPI_OUT mcapi_status_t *mcapi_status);
+
+/*
+ * Ours: a descriptor for poll() and epoll, of the caller's node, which closes it.
+ * mcapi_arm_fd() makes progress, and returns MCAPI_TRUE if nothing has ended or arrived since
+ * its last call: the descriptor becomes readable when that changes. MCAPI_FALSE: test the
+ * requests and arm again before sleeping. Scalars do not make it readable.
+ */
+int mcapi_get_fd(MCAPI_OUT mcapi_status_t *mcapi_status);
+mcapi_boolean_t mcapi_arm_fd(MCAPI_OUT mcapi_status_t *mcapi_status);
 
 mcapi_uint_t mcapi_get_node_id(MCAPI_OUT mcapi_status_t *mcapi_status);
 

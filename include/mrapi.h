@@ -346,7 +346,7 @@ typedef struct mrapi_resource mrapi_resource_t;
 struct mrapi_resource {
 	char name[64];
 	mrapi_rsrc_type_t resource_type;
-	union {
+	TAGWIRE_UNNAMED union {
 		mrapi_uint_t child_count;
 		mrapi_uint_t number_of_children;
 	};

@@ -31,6 +31,26 @@ mx_return_t mx_forget(mx_endpoint_t endpoint, mx_request_t *request);
 /* Moves messages along without looking at any request. */
 mx_return_t mx_progress(mx_endpoint_t endpoint);
 
+/*
+ * Ours: a descriptor for poll() and epoll. mx_get_fd() stores it: it is the endpoint's, which
+ * closes it. mx_arm_fd() makes progress and returns MX_SUCCESS if nothing has ended or arrived
+ * since its last call and no request waits to be collected: the descriptor becomes readable
+ * when that changes. MX_BUSY: test the requests and arm again before sleeping.
+ */
+mx_return_t mx_get_fd(mx_endpoint_t endpoint, int *fd);
+mx_return_t mx_arm_fd(mx_endpoint_t endpoint);
+
+/*
+ * Ours: keys of mx_get_info() with an open endpoint. in_val is the number of a provider
+ * (uint32_t), from 0; MX_BAD_INFO_VAL: there are no more. Asking loads what it needs, which
+ * may take a second.
+ */
+enum mx_provider_info {
+	MX_INFO_PROVIDER = 2000,      /* its name */
+	MX_INFO_PROVIDER_HERE = 2001, /* uint32_t: 1 if it works at the endpoint's board, else 0 */
+	MX_INFO_PROVIDER_TEXT = 2002  /* what it does there, or why not */
+};
+
 /* Results of an unexpected-message handler. */
 typedef enum mx_unexp_handler_action {
 	MX_RECV_CONTINUE = 0, /* keep the message for a later receive */

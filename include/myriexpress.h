@@ -17,6 +17,8 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+#include "tagwire.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -152,7 +154,7 @@ typedef struct mx_status {
 	mx_endpoint_addr_t source; /* sender of a received message */
 	uint64_t match_info;	   /* as the sender gave it */
 	uint32_t msg_length;	   /* bytes sent */
-	union {
+	TAGWIRE_UNNAMED union {
 		uint32_t xfer_length; /* bytes delivered */
 		uint32_t length;      /* the 1.0 text's name for it */
 	};

@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include "tagwire.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

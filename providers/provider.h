@@ -56,6 +56,8 @@ struct tw_link {
 	 */
 	struct tw_ring_tx *lane;
 	struct tw_stats_path paths[TW_STATS_PATHS]; /* for tools; see the upcall */
+	const char *driver; /* for tools: the network that carries it; NULL: none does */
+	uint8_t board;	    /* of this host; of a driver */
 	bool hold; /* set in an upcall: the rest stays for the next poll, see tw_lanes */
 };
 
@@ -282,6 +284,17 @@ struct tw_provider {
 	 * lock; may block for seconds. NULL: it is never asked.
 	 */
 	enum tw_err (*query)(const struct sockaddr_storage *at, struct tw_host_boards *boards);
+	/*
+	 * For tools: whether the driver of that name works at this endpoint's board; text says what
+	 * it does, or why not. May take a while. NULL: the provider has no drivers.
+	 */
+	bool (*driver)(void *instance, const char *name, char *text, unsigned len);
 };
+
+/* The provider as users know it: a network by its driver. */
+static inline const char *tw_link_name(const struct tw_link *l)
+{
+	return l->driver ? l->driver : l->provider->name;
+}
 
 #endif /* TW_PROVIDER_H */

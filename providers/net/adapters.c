@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The drivers of an endpoint, opened when first needed. */
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 #include "base/counters.h"
@@ -171,4 +173,36 @@ void tw_net_adapter_reset(struct tw_net_adapter *a)
 				tw_net_path_gone(l, p);
 		}
 	}
+}
+
+static struct tw_net_adapter *adapter_named(struct tw_net_ep *ep, const char *name)
+{
+	for (unsigned i = 0; i < ep->nadapters; i++)
+		if (strcmp(ep->adapters[i].driver->name, name) == 0)
+			return &ep->adapters[i];
+	return NULL;
+}
+
+bool tw_net_adapter_describe(void *instance, const char *name, char *text, unsigned len)
+{
+	struct tw_net_ep *ep = instance;
+	struct tw_net_adapter *a;
+
+	tw_net_adapters_load(ep);
+	a = adapter_named(ep, name);
+	if (!a) {
+		tw_driver_why_not(name, text, len);
+		return false;
+	}
+	if (!tw_net_adapter_open(a)) {
+		snprintf(text, len, "%s", a->short_of ? "descriptors or memory are short"
+						       : "this board has no device that it uses");
+		return false;
+	}
+	snprintf(text, len, "other hosts; packets of %u bytes, long messages %s",
+		 (unsigned)a->caps.max_packet,
+		 !a->caps.has_rma	  ? "in packets"
+		 : a->driver->by_system ? "by reads that the system copies"
+					: "by reads of the network");
+	return true;
 }

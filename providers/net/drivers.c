@@ -21,6 +21,7 @@ static struct known {
 	bool runs_environment; /* its library loads what the environment names */
 	const struct tw_driver *driver;
 	bool tried;
+	char why[256]; /* it could not be loaded */
 } known[2 * TW_NET_DRIVERS] = {
 	{.name = "verbs", .devices = "/sys/class/infiniband/"},
 	{.name = "ofi", .runs_environment = true},
@@ -74,13 +75,14 @@ static bool of_use(const struct known *k)
 
 static void load(struct known *k)
 {
-	char symbol[64], why[256];
+	char symbol[64];
 
 	k->tried = true;
 	snprintf(symbol, sizeof(symbol), "tw_driver_%s", k->name);
-	k->driver = tw_module_load(k->name, symbol, TW_DRIVER_VERSION, why, sizeof(why));
+	k->driver = tw_module_load(k->name, symbol, TW_DRIVER_VERSION, k->why,
+				   sizeof(k->why));
 	if (!k->driver)
-		tw_log(TW_LOG_INFO, "no %s: %s", k->name, why);
+		tw_log(TW_LOG_INFO, "no %s: %s", k->name, k->why);
 }
 
 bool tw_driver_usable(const struct tw_driver *driver)
@@ -141,6 +143,22 @@ unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DR
 	}
 	pthread_mutex_unlock(&mutex);
 	return n;
+}
+
+void tw_driver_why_not(const char *name, char *why, unsigned len)
+{
+	const struct known *k = find(name, strlen(name));
+
+	if (!k || !tw_module_installed(name))
+		snprintf(why, len, "not installed");
+	else if (barred(k))
+		snprintf(why, len, "not for a program with more rights than its user");
+	else if (!of_use(k))
+		snprintf(why, len, "no device in %s", k->devices);
+	else if (*k->why)
+		snprintf(why, len, "%s", k->why);
+	else
+		snprintf(why, len, "no device here needs it; TAGWIRE_OFI selects it nevertheless");
 }
 
 void tw_driver_add(const struct tw_driver *driver)

@@ -44,13 +44,21 @@ void tw_net_path_drop(struct tw_net_path *p, const struct tw_net_adapter *of)
 	p->bound = false;
 }
 
+/* The first path as the engine sees it. */
+static void show_first(struct tw_net_link *l)
+{
+	const struct tw_net_way *w = &l->first->way;
+
+	l->link.remote = w->adapter->driver->by_system;
+	l->link.driver = w->adapter->driver->name;
+	l->link.board = l->ep->numbers[w->mine];
+}
+
 /* Packets take the first path from now on. */
 static void lead(struct tw_net_link *l)
 {
-	const struct tw_net_adapter *a = l->first->way.adapter;
-
-	l->link.can_get = a->caps.has_rma;
-	l->link.remote = a->driver->by_system;
+	l->link.can_get = l->first->way.adapter->caps.has_rma;
+	show_first(l);
 	l->unposted = l->kept.next;
 	tw_net_work(l);
 }
@@ -228,7 +236,7 @@ static void use(struct tw_net_link *l, struct tw_net_path *p, struct tw_net_way 
 	p->flying = p->moved = p->rate = 0;
 	l->link.key_size = TW_KEY_MAX;
 	if (p == l->first)
-		l->link.remote = w.adapter->driver->by_system;
+		show_first(l);
 }
 
 enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offers,

@@ -367,4 +367,5 @@ const struct tw_provider tw_provider_net = {
 	.disarm = do_disarm,
 	.expire = do_expire,
 	.query = tw_net_query,
+	.driver = tw_net_adapter_describe,
 };

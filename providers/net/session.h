@@ -257,6 +257,8 @@ extern const struct tw_provider tw_provider_net;
 
 /* drivers.c: those of a list of names that are installed. */
 unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DRIVERS]);
+/* Why it did not list a driver that it was asked for, in words. */
+void tw_driver_why_not(const char *name, char *why, unsigned len);
 /* Whether there is one of them, as far as can be told without loading it. */
 bool tw_driver_any(const char *names);
 /* Whether there is a device for it, as far as can be told without asking it. */
@@ -295,6 +297,8 @@ void tw_net_adapter_reset(struct tw_net_adapter *a);
 void tw_net_adapter_unwatch(struct tw_net_adapter *a);
 bool tw_net_adapter_watch(struct tw_net_adapter *a);
 bool tw_net_adapter_open(struct tw_net_adapter *a);
+/* The provider's operation `driver'. */
+bool tw_net_adapter_describe(void *instance, const char *name, char *text, unsigned len);
 
 /* boards.c */
 void tw_net_boards_find(struct tw_net_ep *ep);

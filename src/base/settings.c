@@ -224,6 +224,21 @@ static const char *from_environment(const char *name, enum type type)
 }
 
 /*
+ * The job is the launcher's, if nobody says otherwise. The end of its name counts, where numbers
+ * are that tell jobs apart.
+ */
+static void join_launcher(struct tw_settings *s)
+{
+	const char *name = getenv("PMIX_NAMESPACE");
+	size_t len = name ? strlen(name) : 0;
+
+	if (len >= sizeof(s->job))
+		name += len - (sizeof(s->job) - 1);
+	if (len && !getenv("TAGWIRE_JOB"))
+		parse_word(name, s->job, sizeof(s->job));
+}
+
+/*
  * Reads the environment, with defaults for the rest. The first row with an invalid value, or one
  * without a name.
  */
@@ -242,6 +257,8 @@ static struct row read_all(struct tw_settings *s, bool environment)
 		if (parse(type, text ? text : r.dflt, value) < 0 || !fits(type, r.limits, value))
 			return r;
 	}
+	if (environment)
+		join_launcher(s);
 	return (struct row){.name = NULL};
 }
 

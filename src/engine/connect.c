@@ -5,6 +5,10 @@
  * and the other side waits for it. A failed attempt is repeated if the request allows that the
  * other endpoint opens later (TW_X_LATER).
  */
+#include <stdio.h>
+
+#include "base/inet.h"
+#include "base/report.h"
 #include "engine/engine.h"
 
 #define CROSS_RETRY_US 20000 /* the other side's attempt may have failed */
@@ -114,6 +118,38 @@ static void complete_all(struct tw_peer *p)
 
 	while ((r = tw_list_take(&p->connects, struct tw_req, link)))
 		complete(p, r);
+}
+
+/* Where a peer is: its process on this host, or its address. */
+static void locate_peer(const struct tw_peer *p, char *out, size_t size)
+{
+	char address[INET6_ADDRSTRLEN];
+	struct sockaddr_storage sa;
+
+	if (p->link->pid)
+		snprintf(out, size, "process %d", (int)p->link->pid);
+	else if (TW_USES_NET && tw_nic_to_address(p->addr.where >> 16, &sa) == TW_OK)
+		snprintf(out, size, "%s", tw_inet_text(&sa, address, sizeof(address)));
+	else
+		snprintf(out, size, "unknown address");
+}
+
+/* made: this side began. */
+static void say_connected(const struct tw_peer *p, bool made)
+{
+	char who[TW_REPORT_SIZE], where[64], took[32] = "";
+	const struct tw_link *l = p->link;
+
+	if (tw_settings.log < TW_LOG_INFO)
+		return;
+	tw_failure_who(who, sizeof(who), p->addr.where);
+	locate_peer(p, where, sizeof(where));
+	if (made)
+		snprintf(took, sizeof(took), ", in %.3f ms",
+			 (double)(tw_clock() - p->begun) / (1e3 * (double)tw_clock_per_us));
+	tw_log(TW_LOG_INFO, "endpoint %u: %s %s by %s, board %u, %s%s",
+	       p->ep->host.self.endpoint_id, made ? "connected to" : "accepted", who,
+	       tw_link_name(l), l->driver ? l->board : p->ep->board, where, took);
 }
 
 struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t key,
@@ -289,6 +325,7 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 	tw_peer_up(p, link, other, me->window);
 	if (other->filter != host->self.filter)
 		tw_peer_bar(p);
+	say_connected(p, false);
 	complete_all(p);
 	return TW_OK;
 }
@@ -299,6 +336,8 @@ void tw_connect_done(struct tw_link *link, const struct tw_ident *other)
 
 	p->ep->counters[TW_C_CONNECT]++;
 	tw_peer_up(p, link, other, p->grant);
+	if (p->addr.where != (p->ep->host.self.nic_id << 16 | p->ep->host.self.endpoint_id))
+		say_connected(p, true);
 	complete_all(p);
 }
 

@@ -12,6 +12,7 @@
  *   unexp.c       unexpected messages              stats.c      statistics for tools
  *   transfer.c    long messages                    uses.h       what this build needs
  *   transfer_move.c  their bytes                   withdraw.c   cancelling, time limits
+ *   pollable.c    descriptors that programs poll
  *   window*.c     one-sided access (.h)            failure.c    why a peer is not reached
  *
  * Everything here is called with the endpoint's lock held (between tw_enter and
@@ -482,6 +483,26 @@ enum tw_waited tw_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *ar
 void tw_wake_callers(struct tw_ep *ep);
 /* True if this thread is inside tw_wait() for that endpoint, further up its stack. No lock. */
 bool tw_waits_in(const struct tw_slot_entry *s);
+
+/* pollable.c ----------------------------------------------------------------- */
+
+/* TW_ENOMEM: no descriptors are left. No lock. */
+enum tw_err tw_pollable_open(struct tw_pollable *p);
+void tw_pollable_close(struct tw_pollable *p);
+/* epoll_ctl() of the endpoint's descriptors. */
+int tw_pollable_control(const struct tw_pollable *p, int op, const struct tw_ep *ep);
+/* Makes it ready, until it is cleared. No lock. */
+void tw_pollable_ring(const struct tw_pollable *p);
+/* False: the program has closed it. No lock. */
+bool tw_pollable_clear(const struct tw_pollable *p);
+/* The descriptor of one endpoint, made by the first call and closed with the endpoint. */
+enum tw_err tw_ep_fd(struct tw_ep *ep, int *fd);
+/*
+ * The descriptor becomes ready when something ends or arrives. False: that has happened since
+ * the last call, ended() says so (NULL: all ends are events), or work is left that only calls do.
+ */
+bool tw_ep_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep));
+void tw_ep_ring(struct tw_ep *ep);
 
 /* service.c; none needs a lock ------------------------------------------- */
 

@@ -216,6 +216,31 @@ bool tw_rest(struct tw_ep *ep)
 	return false;
 }
 
+static void wake_waiters(struct tw_ep *ep)
+{
+	if (ep->iface->background)
+		ep->iface->background(ep);
+	if (ep->nsleeping && ep->events != ep->woken)
+		tw_wake_sleepers(ep);
+}
+
+/* take_over() leaves the endpoint as for a program that polls again. One that sleeps does not. */
+static void rest_again(struct tw_ep *ep)
+{
+	unsigned vain = 0;
+
+	wake_waiters(ep);
+	while (ep->awaited && !tw_rest(ep)) {
+		vain = tw_progress(ep) ? 0 : vain + 1;
+		wake_waiters(ep);
+		/* A packet may stay in its ring for lack of memory. */
+		if (vain < 2 && !tw_lock_contended(&ep->slot->lock))
+			continue;
+		tw_progress_request(ep);
+		break;
+	}
+}
+
 /* Asks the next poll to see to what is due. Returns the tick of the next check, or 0. */
 static uint64_t leave_to_program(struct tw_slot_entry *s, uint64_t now, bool ready, uint64_t max)
 {
@@ -273,8 +298,7 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 		ep->events++;
 	} else {
 		take_over(ep);
-		if (ep->iface->background)
-			ep->iface->background(ep);
+		rest_again(ep);
 		note_polls(s);
 		tw_service_resume(s);
 	}

@@ -101,6 +101,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 	p->ep = ep;
 	p->lane = &tw_no_lane;
 	p->index = index;
+	p->begun = tw_clock();
 	set_state(p, TW_PEER_CONNECTING);
 	p->addr = make_addr(ep, index, nic_id, endpoint_id, 0);
 	tw_stats_peer(p);

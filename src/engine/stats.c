@@ -65,6 +65,12 @@ void tw_stats_close(struct tw_ep *ep)
 	tw_fd_close(ep->stats_fd);
 }
 
+static void show_link(struct tw_stats_peer *show, const struct tw_link *l)
+{
+	snprintf(show->provider, sizeof(show->provider), "%s", tw_link_name(l));
+	memcpy(show->paths, l->paths, sizeof(show->paths));
+}
+
 void tw_stats_peer(struct tw_peer *p)
 {
 	struct tw_stats *s = p->ep->stats;
@@ -81,10 +87,8 @@ void tw_stats_peer(struct tw_peer *p)
 	show->endpoint_id = p->addr.where & 0xffff;
 	show->session = p->addr.session;
 	show->state = p->state;
-	if (!p->link)
-		return;
-	snprintf(show->provider, sizeof(show->provider), "%s", p->link->provider->name);
-	memcpy(show->paths, p->link->paths, sizeof(show->paths));
+	if (p->link)
+		show_link(show, p->link);
 }
 
 void tw_stats_paths(struct tw_link *link)
@@ -93,5 +97,5 @@ void tw_stats_paths(struct tw_link *link)
 
 	/* Before it is connected there is no peer, and afterwards it is shown anew. */
 	if (p && p->link == link)
-		memcpy(p->show->paths, link->paths, sizeof(p->show->paths));
+		show_link(p->show, link);
 }

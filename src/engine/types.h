@@ -278,6 +278,7 @@ struct tw_peer {
 	uint64_t rx_imm;	  /* of the packet that is being taken */
 	struct tw_source *source; /* of receives from it only, or NULL */
 	struct tw_stats_peer *show;
+	uint64_t begun;		 /* tick */
 	uint64_t retry;		 /* tick at which to connect again, 0 none */
 	uint32_t filter;	 /* its own, which connects must present */
 	uint32_t key;		 /* presented by our connect */
@@ -347,7 +348,7 @@ struct tw_interface {
 	bool (*ending)(struct tw_ep *ep);
 	/* The endpoint has ended. Called without a lock, perhaps in the service thread. */
 	void (*ended)(void *owner);
-	/* The service thread has made progress. Must not block. */
+	/* The service thread has made progress: wakes those who sleep. Must not block. */
 	void (*background)(struct tw_ep *ep);
 	bool imm;    /* peers may send immediate data */
 	bool serves; /* requests of peers, which find the program computing: any packet wakes */
@@ -364,6 +365,11 @@ struct tw_limits {
 		uint32_t index, gen; /* of the request */
 	} * heap;
 	uint32_t n, max;
+};
+
+/* A descriptor that a program polls, and what makes it ready. -1: not open. */
+struct tw_pollable {
+	int fd, event;
 };
 
 struct tw_ep {
@@ -435,6 +441,10 @@ struct tw_ep {
 	_Atomic(uint32_t) gen;
 	int epfd, wakefd;
 	struct tw_watch wake_watch;
+	/* Of a program that polls a descriptor; see pollable.c. */
+	struct tw_pollable pollable;
+	bool armed;	   /* one of nwaiting and nsleeping */
+	uint64_t armed_at; /* events at the last tw_ep_arm() */
 };
 
 _Static_assert(offsetof(struct tw_ep, done) == offsetof(struct tw_req, link),

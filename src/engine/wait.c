@@ -54,6 +54,8 @@ void tw_wake_leader(struct tw_ep *ep)
 void tw_wake_sleepers(struct tw_ep *ep)
 {
 	ep->woken = ep->events;
+	if (ep->armed)
+		tw_ep_ring(ep);
 	if (ep->nsleeping > (ep->host.state == TW_ASLEEP))
 		wake_followers(ep);
 	if (ep->host.state == TW_ASLEEP)

@@ -117,6 +117,9 @@ int tw_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 		free(d);
 		return -FI_EINVAL;
 	}
+	/* Processes that MPI spawns have another namespace, and ids differ in all of them. */
+	if (!getenv("TAGWIRE_JOB"))
+		*tw_settings.job = '\0';
 	if (!find_board(info->domain_attr->name, &d->board)) {
 		tw_end();
 		free(d);

@@ -306,9 +306,11 @@ void tw_fi_progress(struct tw_fi_ep *e)
 	tw_fi_read(e, NULL, NULL, NULL);
 }
 
-/* Wakes those who sleep beside events that are to be made. */
-static void wake_sleepers(struct tw_fi_ep *e, struct tw_ep *ep)
+/* In the service thread, which may not take the locks of queues. */
+void tw_fi_background(struct tw_ep *ep)
 {
+	struct tw_fi_ep *e = ep->owner;
+
 	while (take_done(e, ep, false))
 		;
 	if (e->nfenced)
@@ -322,22 +324,4 @@ static void wake_sleepers(struct tw_fi_ep *e, struct tw_ep *ep)
 	for (unsigned i = 0; e->counts && i < TW_FI_NCNTRS; i++)
 		if (e->cntrs[i])
 			tw_fi_woken(&e->cntrs[i]->w);
-}
-
-/* In the service thread, which may not take the locks of queues. */
-void tw_fi_background(struct tw_ep *ep)
-{
-	unsigned vain = 0;
-
-	wake_sleepers(ep->owner, ep);
-	/* It leaves the endpoint as for a program that polls again. */
-	while (ep->awaited && !tw_rest(ep)) {
-		vain = tw_progress(ep) ? 0 : vain + 1;
-		wake_sleepers(ep->owner, ep);
-		/* A packet may stay in its ring for lack of memory. */
-		if (vain < 2 && !tw_lock_contended(&ep->slot->lock))
-			continue;
-		tw_progress_request(ep);
-		break;
-	}
 }

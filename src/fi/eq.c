@@ -113,7 +113,7 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t l
 		n = eq_read(fid, event, buf, len, flags);
 		if (n != -FI_EAGAIN)
 			return n;
-		if (eq->w.fd < 0)
+		if (eq->w.on.fd < 0)
 			return -FI_ENOSYS;
 		rc = tw_fi_wait(&eq->w, 0, end);
 	} while (rc == 0);

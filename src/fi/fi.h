@@ -117,10 +117,9 @@ struct tw_fi_waiter {
 	struct tw_lock lock; /* of what follows; taken before the endpoints' */
 	struct tw_fi_ep **eps;
 	_Atomic(unsigned) neps;
-	int fd;	   /* an epoll set: the descriptors of the endpoints, and */
-	int event; /* an eventfd; both -1: nobody can wait */
+	struct tw_pollable on; /* not open: nobody can wait */
 	enum fi_wait_obj obj;
-	/* A thread may sleep on fd. The first event after that writes to event and clears this. */
+	/* A thread may sleep on it. The first event after that makes it ready and clears this. */
 	_Atomic(bool) armed;
 	_Atomic(uint32_t) signals, answered; /* of fi_cq_signal(), and those that somebody saw */
 	struct fid_wait *set;

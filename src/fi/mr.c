@@ -202,7 +202,7 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
 		return -FI_EINVAL;
 	if (!flags || (flags & ~(FI_REMOTE_READ | FI_REMOTE_WRITE)))
 		return -FI_EBADFLAGS;
-	if (c->w.fd >= 0)
+	if (c->w.on.fd >= 0)
 		atomic_store(&d->mr_waits, true);
 	tw_mutex_lock(&d->mutex);
 	tw_mutex_lock(&d->keys);

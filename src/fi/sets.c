@@ -35,7 +35,7 @@ int tw_fi_sets_join(struct tw_fi_waiter *w)
 		return 0;
 	tw_mutex_lock(&mutex);
 	room = s->n < tw_countof(s->members) &&
-	       tw_sys_epoll_ctl(s->epfd, EPOLL_CTL_ADD, w->fd, &ev) == 0;
+	       tw_sys_epoll_ctl(s->epfd, EPOLL_CTL_ADD, w->on.fd, &ev) == 0;
 	if (room) {
 		s->members[s->n++] = w;
 		atomic_fetch_add(&s->refs, 1);

@@ -8,9 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
-#include "base/fds.h"
 #include "base/sys.h"
 #include "fi/drain.h"
 
@@ -31,18 +29,10 @@ struct tw_fi_waiter *tw_fi_waiter_of(struct fid *fid)
 	}
 }
 
-static void close_fds(struct tw_fi_waiter *w)
-{
-	if (w->fd >= 0)
-		tw_fd_close(w->fd);
-	if (w->event >= 0)
-		tw_fd_close(w->event);
-}
-
 int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi_wait_obj obj,
 		    struct fid_wait *set, bool (*ready)(struct tw_fi_waiter *w, uint64_t seen))
 {
-	w->fd = w->event = -1;
+	w->on.fd = w->on.event = -1;
 	tw_list_init(&w->polled);
 	tw_lock_init(&w->lock, domain && domain->single);
 	w->obj = obj;
@@ -54,20 +44,11 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 	}
 	if (obj == FI_WAIT_SET && !set)
 		return -FI_EINVAL;
-	if (obj != FI_WAIT_NONE) {
-		struct epoll_event ev = {.events = EPOLLIN};
-
-		w->fd = tw_fd_own(tw_sys_epoll_create());
-		w->event = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC | EFD_NONBLOCK));
-		if (w->fd < 0 || w->event < 0 ||
-		    tw_sys_epoll_ctl(w->fd, EPOLL_CTL_ADD, w->event, &ev) < 0) {
-			close_fds(w);
-			return -FI_EMFILE;
-		}
-	}
+	if (obj != FI_WAIT_NONE && tw_pollable_open(&w->on) != TW_OK)
+		return -FI_EMFILE;
 	w->set = obj == FI_WAIT_SET ? set : NULL;
 	if (tw_fi_sets_join(w)) {
-		close_fds(w);
+		tw_pollable_close(&w->on);
 		return -FI_ENOMEM;
 	}
 	w->domain = domain;
@@ -79,7 +60,7 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 void tw_fi_wait_fini(struct tw_fi_waiter *w)
 {
 	tw_fi_sets_leave(w);
-	close_fds(w);
+	tw_pollable_close(&w->on);
 	free(w->eps);
 	if (w->domain)
 		atomic_fetch_sub(&w->domain->refs, 1);
@@ -87,13 +68,12 @@ void tw_fi_wait_fini(struct tw_fi_waiter *w)
 
 static int watch(struct tw_fi_waiter *w, struct tw_fi_ep *e, int op)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
-	struct tw_ep *ep = w->fd >= 0 ? tw_fi_enter(e) : NULL;
+	struct tw_ep *ep = w->on.fd >= 0 ? tw_fi_enter(e) : NULL;
 	int rc;
 
 	if (!ep)
 		return 0;
-	rc = tw_sys_epoll_ctl(w->fd, op, ep->epfd, &ev) < 0 ? -FI_ENOMEM : 0;
+	rc = tw_pollable_control(&w->on, op, ep) < 0 ? -FI_ENOMEM : 0;
 	tw_leave(ep);
 	return rc;
 }
@@ -151,10 +131,7 @@ void tw_fi_wait_look(struct tw_fi_waiter *w)
 
 void tw_fi_wake(struct tw_fi_waiter *w)
 {
-	uint64_t one = 1;
-
-	if (w->event >= 0 && tw_sys_write(w->event, &one, sizeof(one)) < 0 && errno != EAGAIN)
-		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
+	tw_pollable_ring(&w->on);
 }
 
 void tw_fi_wake_all(struct tw_fi_waiter *w)
@@ -196,11 +173,7 @@ static bool rest_all(struct tw_fi_waiter *w, uint64_t seen)
 
 bool tw_fi_arm(struct tw_fi_waiter *w, uint64_t seen)
 {
-	uint64_t count;
-
-	if (w->ready(w, seen))
-		return false;
-	if (w->event >= 0 && tw_sys_read(w->event, &count, sizeof(count)) < 0 && errno != EAGAIN)
+	if (w->ready(w, seen) || !tw_pollable_clear(&w->on))
 		return false;
 	atomic_store(&w->armed, true);
 	if (rest_all(w, seen))
@@ -285,7 +258,7 @@ static int sleep_on_fd(struct tw_fi_waiter *w, uint64_t seen, uint32_t signals, 
 			return 0;
 		if (atomic_load(&w->signals) != signals)
 			return -FI_EAGAIN;
-		rc = tw_fi_sleep(w->fd, end);
+		rc = tw_fi_sleep(w->on.fd, end);
 	} while (rc == 0);
 	return rc == -FI_ETIMEDOUT ? -FI_EAGAIN : rc;
 }
@@ -310,7 +283,7 @@ int tw_fi_wait(struct tw_fi_waiter *w, uint64_t seen, uint64_t end)
 int tw_fi_wait_control(struct fid *fid, int command, void *arg)
 {
 	struct tw_fi_waiter *w = tw_fi_waiter_of(fid);
-	int fd = w ? w->fd : tw_fi_from(struct tw_fi_waitset, fid)->epfd;
+	int fd = w ? w->on.fd : tw_fi_from(struct tw_fi_waitset, fid)->epfd;
 	enum fi_wait_obj obj = w ? w->obj : FI_WAIT_FD;
 
 	if (command == FI_GETWAITOBJ) {
@@ -329,7 +302,7 @@ static int try_one(struct fid *fid)
 {
 	struct tw_fi_waiter *w = tw_fi_waiter_of(fid);
 
-	if (!w || w->fd < 0)
+	if (!w || w->on.fd < 0)
 		return -FI_EINVAL;
 	return tw_fi_arm(w, atomic_load(&w->seen)) ? 0 : -FI_EAGAIN;
 }

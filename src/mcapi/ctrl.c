@@ -221,6 +221,15 @@ bool tw_mcapi_self_room(struct tw_mcapi_node *n, size_t len)
 	return u;
 }
 
+/* For a program that sleeps on its descriptor: see mcapi_arm_fd(). */
+static uint64_t expire(struct tw_ep *ep, uint64_t now)
+{
+	struct tw_mcapi_node *n = ep->owner;
+
+	tw_mcapi_gets_search(n);
+	return ep->armed && !tw_list_empty(&n->gets) ? now + tw_clock_us(TW_MCAPI_SEARCH_US) : 0;
+}
+
 _Static_assert(MCAPI_MAX_MESSAGE_SIZE >= MCAPI_MAX_PACKET_SIZE, "one limit for both");
 
 const struct tw_interface tw_mcapi_interface = {
@@ -229,6 +238,7 @@ const struct tw_interface tw_mcapi_interface = {
 	.am_handler = on_am,
 	.attend = tw_group_attend,
 	.down = tw_group_down,
+	.expire = expire,
 	.ending = tw_mcapi_ending,
 	.ended = tw_mcapi_ended,
 	.name = "mcapi",

@@ -266,6 +266,37 @@ mcapi_boolean_t mcapi_test(const mcapi_request_t *request, size_t *size,
 	return over;
 }
 
+int mcapi_get_fd(mcapi_status_t *mcapi_status)
+{
+	struct tw_mcapi_node *n;
+	struct tw_ep *ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENODE_NOTINIT);
+	int fd = -1;
+
+	if (!ep)
+		return -1;
+	*mcapi_status = tw_ep_fd(ep, &fd) == TW_OK ? MCAPI_SUCCESS : MCAPI_ENO_MEM;
+	tw_mcapi_leave(ep);
+	return fd;
+}
+
+mcapi_boolean_t mcapi_arm_fd(mcapi_status_t *mcapi_status)
+{
+	struct tw_mcapi_node *n;
+	struct tw_ep *ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENODE_NOTINIT);
+	bool armed;
+
+	if (!ep)
+		return MCAPI_FALSE;
+	*mcapi_status = MCAPI_SUCCESS;
+	tw_mcapi_report_starved(n);
+	tw_group_attend(ep);
+	armed = tw_ep_arm(ep, NULL);
+	if (armed && !tw_list_empty(&n->gets))
+		tw_timer(&ep->host, tw_clock() + tw_clock_us(TW_MCAPI_SEARCH_US));
+	tw_mcapi_leave(ep);
+	return armed ? MCAPI_TRUE : MCAPI_FALSE;
+}
+
 struct waiting {
 	struct tw_mcapi_node *n;
 	const mcapi_request_t *const *requests;

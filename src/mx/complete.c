@@ -315,6 +315,13 @@ static bool any_matching(struct tw_ep *ep, void *arg)
 	return find_done(ep, arg, matches);
 }
 
+bool tw_mx_any_done(struct tw_ep *ep)
+{
+	struct waiting w = {.match = 0};
+
+	return find_done(ep, &w, matches);
+}
+
 /* One test with progress, or a wait. */
 static enum tw_waited poll_or_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *, void *),
 				   void *arg, bool block, uint32_t timeout)

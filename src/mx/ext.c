@@ -66,6 +66,33 @@ mx_return_t mx_progress(mx_endpoint_t endpoint)
 	return MX_SUCCESS;
 }
 
+mx_return_t mx_get_fd(mx_endpoint_t endpoint, int *fd)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	mx_return_t rc;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	rc = fd ? tw_mx_code(tw_ep_fd(ep, fd)) : MX_FAILURE;
+	if (rc != MX_SUCCESS)
+		return tw_mx_leave_fail(ep, __func__, rc);
+	tw_leave(ep);
+	return MX_SUCCESS;
+}
+
+/* MX_BUSY is no failure: no error handler is called. */
+mx_return_t mx_arm_fd(mx_endpoint_t endpoint)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	bool armed;
+
+	if (!ep)
+		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
+	armed = tw_ep_arm(ep, tw_mx_any_done);
+	tw_mx_leave(ep);
+	return armed ? MX_SUCCESS : MX_BUSY;
+}
+
 static enum tw_verdict call_handler(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	const struct tw_mx_ep *mx = tw_mx_ep(ep);

@@ -96,6 +96,58 @@ static mx_return_t put_counters(struct output *a, mx_endpoint_t endpoint, uint32
 	return MX_SUCCESS;
 }
 
+/* Providers ------------------------------------------------------------------- */
+
+static const char *const provider_names[] = {"self", "shm", "verbs", "ofi", "tcp"};
+
+/* Whether one works at the endpoint's board; text says what it does, or why not. */
+static bool describe_provider(struct tw_ep *ep, const char *name, char *text, unsigned len)
+{
+	if (!tw_names_have(tw_settings.providers, name)) {
+		snprintf(text, len, "not in TAGWIRE_PROVIDERS");
+		return false;
+	}
+	for (unsigned i = 0; i < ep->nprovs; i++) {
+		const struct tw_provider *ops = ep->provs[i].ops;
+
+		if (strcmp(ops->name, name) == 0) {
+			snprintf(text, len, "%s", ops->has_lanes ? "processes of this host"
+								 : "an endpoint to itself");
+			return true;
+		}
+	}
+	for (unsigned i = 0; i < ep->nprovs; i++)
+		if (ep->provs[i].ops->driver)
+			return ep->provs[i].ops->driver(ep->provs[i].instance, name, text, len);
+	snprintf(text, len, "not installed");
+	return false;
+}
+
+static mx_return_t provider_info(mx_endpoint_t endpoint, mx_get_info_key_t key, uint32_t number,
+				 struct output *a)
+{
+	struct tw_ep *ep = tw_mx_enter(endpoint);
+	char text[MX_MAX_STR_LEN];
+	bool here;
+
+	if (!ep)
+		return MX_BAD_ENDPOINT;
+	if (number >= tw_countof(provider_names)) {
+		tw_leave(ep);
+		return MX_BAD_INFO_VAL;
+	}
+	here = describe_provider(ep, provider_names[number], text, sizeof(text));
+	tw_leave(ep);
+	switch ((uint32_t)key) {
+	case MX_INFO_PROVIDER:
+		return put_text(a, "%s", provider_names[number]);
+	case MX_INFO_PROVIDER_HERE:
+		return put_number(a, here);
+	default:
+		return put_text(a, "%s", text);
+	}
+}
+
 static mx_return_t global_info(mx_get_info_key_t key, struct output *a)
 {
 	unsigned n;
@@ -166,6 +218,11 @@ static bool takes_board(mx_get_info_key_t key)
 	       (key >= MX_NUMA_NODE && key <= MX_LINE_SPEED) || key == MX_INFO_LINE_RATE;
 }
 
+static bool takes_provider(mx_get_info_key_t key)
+{
+	return (uint32_t)key - MX_INFO_PROVIDER <= MX_INFO_PROVIDER_TEXT - MX_INFO_PROVIDER;
+}
+
 static mx_return_t info(mx_endpoint_t endpoint, mx_get_info_key_t key, const void *in_val,
 			uint32_t in_len, void *out_val, uint32_t out_len,
 			mx_error_handler_t *handler)
@@ -185,11 +242,13 @@ static mx_return_t info(mx_endpoint_t endpoint, mx_get_info_key_t key, const voi
 	}
 	if (!out_val)
 		return MX_BAD_INFO_VAL;
-	if (!takes_board(key))
+	if (!takes_board(key) && !takes_provider(key))
 		return global_info(key, &a);
 	if (!in_val || in_len < sizeof(board))
 		return MX_BAD_INFO_VAL;
 	memcpy(&board, in_val, sizeof(board));
+	if (takes_provider(key))
+		return provider_info(endpoint, key, board, &a);
 	return board_info(endpoint, key, board, &a);
 }
 

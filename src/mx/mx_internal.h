@@ -61,6 +61,8 @@ static inline void tw_mx_send_put(struct tw_req *r)
 }
 
 void tw_mx_sends_init(struct tw_mx_sends *s);
+/* True if a request is complete and not collected. */
+bool tw_mx_any_done(struct tw_ep *ep);
 /* Frees a request that is complete. */
 void tw_mx_req_free(struct tw_ep *ep, struct tw_req *r);
 

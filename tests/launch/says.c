@@ -10,6 +10,8 @@
  *	says serve FILTER	opens an endpoint, prints its id, and waits for the end of its input
  *	says squat ID		as another user, if it may, takes the TCP ports of an id, prints the
  *				id, and waits for the end of its input
+ *	says queues		two endpoints, one with receives and a message that waits; prints its
+ *				id, and waits for the end of its input
  *	says node N OTHER	an MCAPI node that waits for an endpoint of another
  */
 #include <netinet/in.h>
@@ -105,6 +107,32 @@ static void squat(uint32_t id)
 	await_end();
 }
 
+static void queues(void)
+{
+	static char data[100];
+	mx_segment_t seg = {data, sizeof(data)};
+	mx_endpoint_addr_t to;
+	mx_endpoint_t other;
+	mx_request_t r;
+	mx_status_t status;
+	uint32_t there = 0, id;
+	uint64_t nic;
+
+	open_any(1);
+	mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, 1, NULL, 0, &other);
+	mx_get_endpoint_addr(other, &to);
+	mx_decompose_endpoint_addr(to, &nic, &id);
+	mx_connect(endpoint, nic, id, 1, 5, &to);
+	for (uint64_t i = 1; i <= 5; i++)
+		mx_irecv(other, &seg, 1, 0x10 + i, 0xff, NULL, &r);
+	mx_isend(endpoint, &seg, 1, to, 0x1234567, NULL, &r);
+	while (!there)
+		mx_iprobe(other, 0, 0, &status, &there);
+	printf("%u\n", id);
+	fflush(stdout);
+	await_end();
+}
+
 static void platform(void)
 {
 	pan_init(NULL, NULL);
@@ -121,6 +149,8 @@ static void node(unsigned number, unsigned other)
 
 	mcapi_initialize(number, &version, &status);
 	mcapi_create_endpoint(1, &status);
+	printf("node %u waits\n", number);
+	fflush(stdout);
 	mcapi_get_endpoint(other, 1, &status);
 }
 
@@ -152,6 +182,8 @@ int main(int argc, char **argv)
 		serve((uint32_t)atoi(argv[2]));
 	} else if (!strcmp(what, "squat") && argc == 3) {
 		squat((uint32_t)atoi(argv[2]));
+	} else if (!strcmp(what, "queues")) {
+		queues();
 	} else if (!strcmp(what, "node") && argc == 4) {
 		node((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));
 	}

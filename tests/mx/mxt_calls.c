@@ -78,6 +78,7 @@ void mxt_every_call_at(const char *file, int line, mx_endpoint_t ep, mx_return_t
 	mx_segment_t seg = {garbage, 8};
 	uint32_t result = 77;
 	mx_status_t st;
+	int fd;
 
 	memset(&addr, 0x5a, sizeof(addr));
 	FAILS(mx_isend(ep, &seg, 1, zero, 1, NULL, &req));
@@ -102,6 +103,8 @@ void mxt_every_call_at(const char *file, int line, mx_endpoint_t ep, mx_return_t
 	FAILS(mx_disconnect(ep, zero));
 	FAILS(mx_get_endpoint_addr(ep, &addr));
 	FAILS(mx_progress(ep));
+	FAILS(mx_get_fd(ep, &fd));
+	FAILS(mx_arm_fd(ep));
 	FAILS(mx_register_unexp_handler(ep, keep, NULL));
 	FAILS(mx_register_unexp_callback(ep, told, NULL));
 	FAILS(mx_disable_progression(ep));

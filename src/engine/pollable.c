@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Descriptors that a program polls: an epoll set of endpoints' descriptors, which packets make
+ * ready, and of an eventfd, which is written where the library has received the packet itself.
+ *
+ * An endpoint with an armed descriptor counts as one with a blocking call that sleeps, so every
+ * call that ends something looks at it (tw_leave), and no call takes the fast path.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "base/fds.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "engine/engine.h"
+
+enum tw_err tw_pollable_open(struct tw_pollable *p)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	p->fd = tw_fd_own(tw_sys_epoll_create());
+	p->event = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC | EFD_NONBLOCK));
+	if (p->fd >= 0 && p->event >= 0 &&
+	    tw_sys_epoll_ctl(p->fd, EPOLL_CTL_ADD, p->event, &ev) == 0)
+		return TW_OK;
+	tw_pollable_close(p);
+	return TW_ENOMEM;
+}
+
+void tw_pollable_close(struct tw_pollable *p)
+{
+	if (p->fd >= 0)
+		tw_fd_close(p->fd);
+	if (p->event >= 0)
+		tw_fd_close(p->event);
+	p->fd = p->event = -1;
+}
+
+int tw_pollable_control(const struct tw_pollable *p, int op, const struct tw_ep *ep)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	return tw_sys_epoll_ctl(p->fd, op, ep->epfd, &ev);
+}
+
+void tw_pollable_ring(const struct tw_pollable *p)
+{
+	uint64_t one = 1;
+
+	if (p->event >= 0 && tw_sys_write(p->event, &one, sizeof(one)) < 0 && errno != EAGAIN)
+		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
+}
+
+bool tw_pollable_clear(const struct tw_pollable *p)
+{
+	uint64_t count;
+
+	return p->event < 0 || tw_sys_read(p->event, &count, sizeof(count)) >= 0 || errno == EAGAIN;
+}
+
+/* Of one endpoint -------------------------------------------------------------- */
+
+enum tw_err tw_ep_fd(struct tw_ep *ep, int *fd)
+{
+	struct tw_pollable *p = &ep->pollable;
+
+	if (p->fd < 0 && tw_pollable_open(p) == TW_OK) {
+		if (tw_pollable_control(p, EPOLL_CTL_ADD, ep) < 0)
+			tw_pollable_close(p);
+		/* Something may have ended since the endpoint was armed. */
+		tw_pollable_ring(p);
+	}
+	*fd = p->fd;
+	return p->fd < 0 ? TW_ENOMEM : TW_OK;
+}
+
+static void disarm(struct tw_ep *ep)
+{
+	if (!ep->armed)
+		return;
+	ep->armed = ep->awaited = false;
+	ep->nwaiting--;
+	ep->nsleeping--;
+}
+
+void tw_ep_ring(struct tw_ep *ep)
+{
+	disarm(ep);
+	tw_pollable_ring(&ep->pollable);
+}
+
+bool tw_ep_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep))
+{
+	uint64_t seen = ep->armed_at;
+
+	if (tw_in_handler(ep) || !tw_pollable_clear(&ep->pollable))
+		return false;
+	disarm(ep);
+	/* A doorbell may be meant for a thread that sleeps in a call: see slow() in progress.c. */
+	if (ep->host.state != TW_ASLEEP)
+		tw_poll_events(ep);
+	tw_progress(ep);
+	ep->armed_at = ep->events;
+	if (ep->events != seen || (ended && ended(ep)) ||
+	    (tw_unfinished(ep) && !tw_has_service(ep->slot)))
+		return false;
+	ep->armed = tw_rest(ep);
+	ep->awaited = ep->armed;
+	if (!ep->armed)
+		return false;
+	ep->nwaiting++;
+	ep->nsleeping++;
+	ep->woken = ep->armed_at;
+	return true;
+}
