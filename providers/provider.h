@@ -249,9 +249,9 @@ struct tw_provider {
 	 * to read it later is TW_OK.
 	 */
 	enum tw_err (*get)(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			   uint64_t address, const void *key, void *cookie);
+			   uint64_t window_address, const void *key, void *cookie);
 	enum tw_err (*put)(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			   uint64_t address, const void *key, void *cookie);
+			   uint64_t window_address, const void *key, void *cookie);
 	/*
 	 * Lets the peer of a link access memory with these rights (enum tw_mem_rights), which
 	 * this side enforces, until mem_dereg() or the end of the link. Both NULL where key_size

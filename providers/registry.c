@@ -25,7 +25,7 @@ const struct tw_provider *(*tw_provider_of_driver)(const char *, size_t) = tw_dr
 const struct tw_provider *(*tw_provider_of_driver)(const char *, size_t);
 #endif
 
-static const struct tw_provider *find(const char *name, size_t len)
+static const struct tw_provider *registry_find(const char *name, size_t len)
 {
 	const struct tw_provider *network = tw_provider_of_driver ? tw_provider_of_driver(name, len)
 								  : NULL;
@@ -45,7 +45,7 @@ unsigned tw_provider_list(const char *names, const struct tw_provider *out[TW_MA
 	size_t len;
 
 	while (n < TW_MAX_PROVIDERS && (name = tw_name_next(&names, &len))) {
-		const struct tw_provider *p = len ? find(name, len) : NULL;
+		const struct tw_provider *p = len ? registry_find(name, len) : NULL;
 		unsigned i = 0;
 
 		while (i < n && out[i] != p)

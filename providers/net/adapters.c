@@ -16,7 +16,7 @@ static void adapter_ready(struct tw_watch *w, uint32_t events)
 	tw_net_adapter_unwatch(tw_container(w, struct tw_net_adapter, watch));
 }
 
-static void watch(struct tw_net_adapter *a, int op, uint32_t events)
+static void adapter_watch(struct tw_net_adapter *a, int op, uint32_t events)
 {
 	struct epoll_event ev = {.events = events | EPOLLONESHOT, .data.ptr = &a->watch};
 
@@ -35,12 +35,12 @@ bool tw_net_adapter_watch(struct tw_net_adapter *a)
 {
 	if (a->driver->arm(a->instance))
 		return true;
-	watch(a, EPOLL_CTL_MOD, EPOLLIN);
+	adapter_watch(a, EPOLL_CTL_MOD, EPOLLIN);
 	a->unwatched = false;
 	return false;
 }
 
-static uint64_t called(void *owner)
+static uint64_t adapter_called(void *owner)
 {
 	const struct tw_net_adapter *a = owner;
 
@@ -79,7 +79,7 @@ bool tw_net_adapter_open(struct tw_net_adapter *a)
 				    .packet_get = tw_net_packet_ready,
 				    .packets_back = tw_net_packets_back,
 				    .packet = tw_net_packet,
-				    .called = called,
+				    .called = adapter_called,
 				    .failed = tw_net_failed,
 				    .ended = tw_net_ended,
 				    .broken = tw_net_broken};
@@ -102,7 +102,7 @@ bool tw_net_adapter_open(struct tw_net_adapter *a)
 	}
 	if (!a->max_packet || a->caps.max_packet < a->max_packet)
 		a->max_packet = a->caps.max_packet;
-	watch(a, EPOLL_CTL_ADD, 0);
+	adapter_watch(a, EPOLL_CTL_ADD, 0);
 	tw_net_adapter_unwatch(a);
 	return true;
 }
@@ -141,7 +141,7 @@ static void close_adapter(struct tw_net_adapter *a)
 {
 	if (!a->instance)
 		return;
-	watch(a, EPOLL_CTL_DEL, 0);
+	adapter_watch(a, EPOLL_CTL_DEL, 0);
 	tw_list_walk(&a->ep->links, struct tw_net_link, l, node) {
 		tw_net_mrs_end(l, a);
 		for (unsigned i = 0; i < l->npaths; i++)
@@ -175,7 +175,7 @@ void tw_net_adapter_reset(struct tw_net_adapter *a)
 	}
 }
 
-static struct tw_net_adapter *adapter_named(struct tw_net_ep *ep, const char *name)
+static struct tw_net_adapter *net_adapter_named(struct tw_net_ep *ep, const char *name)
 {
 	for (unsigned i = 0; i < ep->nadapters; i++)
 		if (strcmp(ep->adapters[i].driver->name, name) == 0)
@@ -189,7 +189,7 @@ bool tw_net_adapter_describe(void *instance, const char *name, char *text, unsig
 	struct tw_net_adapter *a;
 
 	tw_net_adapters_load(ep);
-	a = adapter_named(ep, name);
+	a = net_adapter_named(ep, name);
 	if (!a) {
 		tw_driver_why_not(name, text, len);
 		return false;

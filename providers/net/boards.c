@@ -98,7 +98,7 @@ static bool board_towards(const struct tw_net_ep *ep, const struct sockaddr_stor
 	return found;
 }
 
-static bool paired(const struct tw_net_link *l, uint8_t mine, unsigned theirs)
+static bool board_paired(const struct tw_net_link *l, uint8_t mine, unsigned theirs)
 {
 	for (unsigned i = 0; i < l->npairs; i++)
 		if (l->pairs[i].mine == mine && l->pairs[i].theirs == theirs)
@@ -114,7 +114,7 @@ void tw_net_boards_pair(struct tw_net_link *l)
 		uint8_t mine;
 
 		tw_inet_unpack(l->others->address[i], &to);
-		if (!board_towards(l->ep, &to, &mine) || paired(l, mine, i))
+		if (!board_towards(l->ep, &to, &mine) || board_paired(l, mine, i))
 			continue;
 		l->pairs[l->npairs].mine = mine;
 		l->pairs[l->npairs++].theirs = (uint8_t)i;

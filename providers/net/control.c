@@ -68,12 +68,12 @@ static void set_deadline(struct tw_net_link *l, struct tw_net_path *p, uint64_t 
 	p->deadline = tw_net_in(l->ep, wait << tw_min(p->backoff, BACKOFF_MAX));
 }
 
-static void await(struct tw_net_link *l, struct tw_net_path *p)
+static void control_await(struct tw_net_link *l, struct tw_net_path *p)
 {
 	set_deadline(l, p, tw_net_many_ways(l) ? ANSWER_MANY_US : ANSWER_US);
 }
 
-static void put(struct tw_net_link *l, const struct tw_net_ctrl *t)
+static void control_put(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	if (!tw_net_sock_write(l, t))
 		tw_log(TW_LOG_DEBUG, "control message %u to endpoint %u is lost", t->type,
@@ -88,7 +88,7 @@ void tw_net_ctrl_send(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw
 		return;
 	fill(l, &t, type);
 	t.why = why;
-	put(l, &t);
+	control_put(l, &t);
 }
 
 /*
@@ -127,7 +127,7 @@ void tw_net_ctrl_begin(struct tw_net_link *l)
 	if (!t.noffers && tw_net_adapters_short(l->ep))
 		tw_net_link_fail(l, TW_ENOMEM);
 	else
-		put(l, &t);
+		control_put(l, &t);
 }
 
 void tw_net_resume(struct tw_net_link *l, struct tw_net_path *p)
@@ -140,12 +140,12 @@ void tw_net_resume(struct tw_net_link *l, struct tw_net_path *p)
 		return; /* the new connection resumes */
 	p->resuming = true;
 	p->left = false;
-	await(l, p);
+	control_await(l, p);
 	fill(l, &t, TW_NET_RESUME);
 	t.path = (uint8_t)p->number;
 	t.round = p->round = ++l->round;
 	tw_net_offer(l, p, &t);
-	put(l, &t);
+	control_put(l, &t);
 }
 
 void tw_net_goodbye(struct tw_net_link *l)
@@ -157,9 +157,9 @@ void tw_net_goodbye(struct tw_net_link *l)
 	l->tx_shutdown = true;
 }
 
-static void probe(struct tw_net_link *l, struct tw_net_path *p)
+static void control_probe(struct tw_net_link *l, struct tw_net_path *p)
 {
-	await(l, p);
+	control_await(l, p);
 	tw_net_probe(l, p);
 	tw_net_in(l->ep, TW_NET_PROBE_US);
 }
@@ -172,7 +172,7 @@ static void deny(struct tw_net_link *l, enum tw_net_ctrl_type type, enum tw_err 
 				.type = (uint16_t)type,
 				.why = why};
 
-	put(l, &t);
+	control_put(l, &t);
 	tw_net_link_end(l);
 }
 
@@ -185,7 +185,7 @@ static void send_boards(struct tw_net_link *l)
 		return;
 	fill(l, &t, TW_NET_BOARDS);
 	tw_net_boards_fill(l->ep, &t);
-	put(l, &t);
+	control_put(l, &t);
 }
 
 /*
@@ -197,7 +197,7 @@ static bool of_other_job(const struct tw_net_link *l, const struct tw_net_ctrl *
 	return t->launched && l->proof.key == TW_NET_KEY_USER && tw_net_auth()->has[TW_NET_KEY_JOB];
 }
 
-static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
+static void admit(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	struct tw_net_ep *ep = l->ep;
 	const struct tw_ident *self = &ep->host->self;
@@ -233,7 +233,7 @@ static void answer(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	if (err == TW_OK) {
 		reply.filter = l->me.filter;
 		reply.window = l->me.window;
-		put(l, &reply);
+		control_put(l, &reply);
 		send_boards(l);
 		return;
 	}
@@ -258,7 +258,7 @@ static void accepted(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->peer_port = t->port;
 	l->state = TW_NET_PROBING;
 	tw_net_ports_end(l);
-	probe(l, l->first);
+	control_probe(l, l->first);
 	send_boards(l);
 }
 
@@ -288,7 +288,7 @@ static void wrong(struct tw_net_link *l, enum tw_err why)
 	tw_net_dial_next(l);
 }
 
-static void refused(struct tw_net_link *l, const struct tw_net_ctrl *t)
+static void refusal(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	enum tw_err why = t->why > TW_PENDING && t->why < TW_NERRS ? (enum tw_err)t->why
 								   : TW_EPROTO;
@@ -331,7 +331,7 @@ static struct tw_net_link *known(struct tw_net_ep *ep, const struct tw_net_ctrl 
 }
 
 /* The answer to a RESUME. */
-static void renew(struct tw_net_link *l, struct tw_net_path *p, const struct tw_net_ctrl *t)
+static void control_renew(struct tw_net_link *l, struct tw_net_path *p, const struct tw_net_ctrl *t)
 {
 	struct tw_net_ctrl reply;
 	enum tw_err err;
@@ -353,8 +353,8 @@ static void renew(struct tw_net_link *l, struct tw_net_path *p, const struct tw_
 	 * descriptors are short the other side asks again, later.
 	 */
 	if (err != TW_ENOMEM)
-		put(l, &reply);
-	await(l, p);
+		control_put(l, &reply);
+	control_await(l, p);
 	if (l->first->bound)
 		l->broken = 0;
 }
@@ -382,7 +382,7 @@ static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
 		tw_net_sock_adopt(l, from);
 		tw_net_link_end(from);
 	}
-	renew(l, p, t);
+	control_renew(l, p, t);
 	if (from != l)
 		resume_missing(l, false);
 	return;
@@ -414,7 +414,7 @@ static void resumed(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		return;
 	}
 	tw_net_acked(l, t->expected);
-	probe(l, p);
+	control_probe(l, p);
 }
 
 static void status(struct tw_net_link *l, const struct tw_net_ctrl *t)
@@ -482,10 +482,10 @@ static void breach(struct tw_net_link *l, const struct tw_net_ctrl *t)
  */
 static void (*const table[][TW_NET_DEAD + 1])(struct tw_net_link *, const struct tw_net_ctrl *) = {
 	/*                  NEW       HALF_OPEN PROBING   UP        DRAIN    LEAVING  said BYE */
-	[TW_NET_CONNECT] = {nothing,  answer,   nothing,  nothing,  nothing, nothing, nothing},
+	[TW_NET_CONNECT] = {nothing,  admit,    nothing,  nothing,  nothing, nothing, nothing},
 	[TW_NET_ACCEPT]  = {accepted, breach,   nothing,  nothing,  nothing, nothing, nothing},
-	[TW_NET_REFUSE]  = {refused,  breach,   refused,  refused,  nothing, refused, nothing},
-	[TW_NET_WRONG]   = {refused,  breach,   refused,  refused,  nothing, refused, nothing},
+	[TW_NET_REFUSE]  = {refusal,  breach,   refusal,  refusal,  nothing, refusal, nothing},
+	[TW_NET_WRONG]   = {refusal,  breach,   refusal,  refusal,  nothing, refusal, nothing},
 	[TW_NET_RESUME]  = {nothing,  resume,   resume,   resume,   nothing, resume,  nothing},
 	[TW_NET_RESUMED] = {nothing,  breach,   resumed,  resumed,  nothing, resumed, nothing},
 	[TW_NET_STATUS]  = {nothing,  breach,   status,   status,   nothing, status,  status},

@@ -29,7 +29,7 @@ static struct known {
 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-static struct known *find(const char *name, size_t len)
+static struct known *driver_find(const char *name, size_t len)
 {
 	for (unsigned i = 0; i < tw_countof(known) && known[i].name; i++)
 		if (strlen(known[i].name) == len && memcmp(known[i].name, name, len) == 0)
@@ -39,11 +39,11 @@ static struct known *find(const char *name, size_t len)
 
 const struct tw_provider *tw_driver_provider(const char *name, size_t len)
 {
-	return find(name, len) ? &tw_provider_net : NULL;
+	return driver_find(name, len) ? &tw_provider_net : NULL;
 }
 
 /* Whether there is a file whose path begins so. */
-static bool exists(const char *beginning)
+static bool driver_exists(const char *beginning)
 {
 	const char *name = strrchr(beginning, '/') + 1;
 	const struct dirent *e = NULL;
@@ -70,10 +70,10 @@ static bool barred(const struct known *k)
 /* A library without devices takes memory and may complain on standard error. */
 static bool of_use(const struct known *k)
 {
-	return !barred(k) && (!k->devices || exists(k->devices));
+	return !barred(k) && (!k->devices || driver_exists(k->devices));
 }
 
-static void load(struct known *k)
+static void driver_load(struct known *k)
 {
 	char symbol[64];
 
@@ -87,7 +87,7 @@ static void load(struct known *k)
 
 bool tw_driver_usable(const struct tw_driver *driver)
 {
-	const struct known *k = find(driver->name, strlen(driver->name));
+	const struct known *k = driver_find(driver->name, strlen(driver->name));
 
 	return !k || of_use(k);
 }
@@ -99,7 +99,7 @@ bool tw_driver_any(const char *names)
 
 	pthread_mutex_lock(&mutex);
 	for (const char *name; !any && (name = tw_name_next(&names, &len));) {
-		const struct known *k = find(name, len);
+		const struct known *k = driver_find(name, len);
 
 		any = k && (k->driver || (!k->tried && !barred(k) && tw_module_installed(k->name)));
 	}
@@ -122,7 +122,7 @@ static bool in_vain(const struct known *k, const char *names)
 	    !tw_module_installed("tcp"))
 		return false;
 	for (unsigned i = 0; i < tw_countof(devices) && !any; i++)
-		any = exists(devices[i]);
+		any = driver_exists(devices[i]);
 	return !any;
 }
 
@@ -134,10 +134,10 @@ unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DR
 
 	pthread_mutex_lock(&mutex);
 	while (n < TW_NET_DRIVERS && (name = tw_name_next(&names, &len))) {
-		struct known *k = find(name, len);
+		struct known *k = driver_find(name, len);
 
 		if (k && !k->driver && !k->tried && of_use(k) && !in_vain(k, name))
-			load(k);
+			driver_load(k);
 		if (k && k->driver)
 			out[n++] = k->driver;
 	}
@@ -147,7 +147,7 @@ unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DR
 
 void tw_driver_why_not(const char *name, char *why, unsigned len)
 {
-	const struct known *k = find(name, strlen(name));
+	const struct known *k = driver_find(name, strlen(name));
 
 	if (!k || !tw_module_installed(name))
 		snprintf(why, len, "not installed");

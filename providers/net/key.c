@@ -36,7 +36,7 @@ static struct {
 	const struct tw_net_auth *good; /* one of these, or NULL */
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static bool refuse(const char *path, const char *why)
+static bool key_refuse(const char *path, const char *why)
 {
 	tw_log(TW_LOG_ERROR, "key file %s: %s; see tagwire-key(7)", path, why);
 	return false;
@@ -61,27 +61,27 @@ static bool kept(const char *path)
 	if (fd >= 0)
 		tw_sys_close(fd);
 	if (!found)
-		return refuse(path, "its folder cannot be looked at");
+		return key_refuse(path, "its folder cannot be looked at");
 	if (st.st_uid != tw_sys_euid() && st.st_uid != 0)
-		return refuse(path, "its folder is another user's");
+		return key_refuse(path, "its folder is another user's");
 	if ((st.st_mode & 02) && !(st.st_mode & S_ISVTX))
-		return refuse(path, "others can write into its folder: chmod 700");
+		return key_refuse(path, "others can write into its folder: chmod 700");
 	return true;
 }
 
 /* A file that nobody else can read or write, as ssh(1) demands of its own. */
-static bool sound(const char *path, const struct stat *st)
+static bool key_sound(const char *path, const struct stat *st)
 {
 	if (!kept(path))
 		return false;
 	if (!S_ISREG(st->st_mode))
-		return refuse(path, "it is no file");
+		return key_refuse(path, "it is no file");
 	if (st->st_uid != tw_sys_euid() && st->st_uid != 0)
-		return refuse(path, "it is another user's");
+		return key_refuse(path, "it is another user's");
 	if (st->st_mode & 077)
-		return refuse(path, "others can read or write it: chmod 600");
+		return key_refuse(path, "others can read or write it: chmod 600");
 	if (st->st_size < LEAST || st->st_size > MOST)
-		return refuse(path, "it must have 32 to 4096 bytes");
+		return key_refuse(path, "it must have 32 to 4096 bytes");
 	return true;
 }
 
@@ -94,16 +94,16 @@ static bool read_key(const char *path, const struct tw_net_tls *tls, uint8_t key
 	int fd = tw_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0 || tw_sys_fstat(fd, &st) < 0) {
-		refuse(path, strerror(errno));
+		key_refuse(path, strerror(errno));
 		tw_sys_close(fd);
 		return false;
 	}
-	good = sound(path, &st);
+	good = key_sound(path, &st);
 	if (good)
 		n = tw_sys_read(fd, text, sizeof(text));
 	tw_sys_close(fd);
 	if (!good || n < LEAST)
-		return good && refuse(path, "it cannot be read");
+		return good && key_refuse(path, "it cannot be read");
 	good = tls->digest(key, text, (size_t)n);
 	explicit_bzero(text, sizeof(text));
 	return good;
@@ -146,7 +146,7 @@ static void find_home(char path[PATH_SIZE])
 }
 
 /* By the effective user, as it will be read. */
-static bool exists(const char *path)
+static bool key_exists(const char *path)
 {
 	int fd = tw_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
@@ -168,12 +168,12 @@ static bool own_file(char path[PATH_SIZE], bool job)
 		if (i < tw_countof(parts) - 1)
 			tw_sys_mkdir(path);
 	}
-	if (exists(path) || (errno == ENOENT && write_key(path)))
+	if (key_exists(path) || (errno == ENOENT && write_key(path)))
 		return true;
-	return !job && refuse(path, strerror(errno));
+	return !job && key_refuse(path, strerror(errno));
 }
 
-static const void *load(const char *name, const char *symbol, uint32_t version)
+static const void *key_load(const char *name, const char *symbol, uint32_t version)
 {
 	char why[256];
 	const void *module = tw_module_load(name, symbol, version, why, sizeof(why));
@@ -183,9 +183,9 @@ static const void *load(const char *name, const char *symbol, uint32_t version)
 	return module;
 }
 
-static bool start(struct tw_net_auth *auth)
+static bool key_start(struct tw_net_auth *auth)
 {
-	auth->tls = load("tls", "tw_net_tls", TW_NET_TLS_VERSION);
+	auth->tls = key_load("tls", "tw_net_tls", TW_NET_TLS_VERSION);
 	if (auth->tls && auth->tls->begin())
 		return true;
 	if (auth->tls)
@@ -204,7 +204,7 @@ static bool read_file(struct tw_net_auth *auth, bool job)
 }
 
 /* Once; false if nothing is to be had without the launcher's key. */
-static bool prepare(struct tw_net_auth *auth, bool job)
+static bool key_prepare(struct tw_net_auth *auth, bool job)
 {
 	if (strcmp(tw_settings.auth, "none") == 0) {
 		tw_log(TW_LOG_ERROR, "TAGWIRE_AUTH=none: whoever reaches this host may connect");
@@ -212,11 +212,11 @@ static bool prepare(struct tw_net_auth *auth, bool job)
 	}
 	if (strcmp(tw_settings.auth, "munge") == 0) {
 		auth->method = TW_NET_BY_MUNGE;
-		auth->munge = load("munge", "tw_net_munge", TW_NET_MUNGE_VERSION);
-		return auth->munge && start(auth);
+		auth->munge = key_load("munge", "tw_net_munge", TW_NET_MUNGE_VERSION);
+		return auth->munge && key_start(auth);
 	}
 	auth->method = TW_NET_BY_KEY;
-	return start(auth) && (auth->has[TW_NET_KEY_USER] = read_file(auth, job));
+	return key_start(auth) && (auth->has[TW_NET_KEY_USER] = read_file(auth, job));
 }
 
 /* Beside the user's own. */
@@ -240,7 +240,7 @@ const struct tw_net_auth *tw_net_auth(void)
 
 	pthread_mutex_lock(&known.mutex);
 	job = !known.with_job.has[TW_NET_KEY_JOB] && !*tw_settings.key && tw_jobkey_get(key);
-	if (!known.tried && prepare(&known.auth, job))
+	if (!known.tried && key_prepare(&known.auth, job))
 		known.good = &known.auth;
 	known.tried = true;
 	if (job && known.auth.method == TW_NET_BY_KEY && known.auth.tls)

@@ -11,7 +11,7 @@
 #define LOOKS 16	 /* calls of progress(): a driver may take in one packet at a time */
 #define OLD_US 2000000	 /* limit for a transfer on a path that was given up */
 
-static bool enter(struct tw_net_link *l)
+static bool link_enter(struct tw_net_link *l)
 {
 	struct tw_net_ep *ep = l->ep;
 	uint32_t i = tw_slots_add(&ep->table, l);
@@ -35,7 +35,7 @@ struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state stat
 	if (!l)
 		return NULL;
 	l->ep = ep;
-	if (!enter(l)) {
+	if (!link_enter(l)) {
 		free(l);
 		return NULL;
 	}
@@ -139,7 +139,7 @@ void tw_net_link_drain(struct tw_net_link *l, enum tw_err why)
 }
 
 /* Takes in what its drivers have. */
-static void look(struct tw_net_link *l)
+static void link_look(struct tw_net_link *l)
 {
 	for (unsigned i = 0; i < l->npaths && l->state == TW_NET_DRAIN; i++)
 		if (l->paths[i].path)
@@ -151,7 +151,7 @@ static uint64_t expire_drain(struct tw_net_link *l, uint64_t now)
 {
 	/* Packets that have arrived already still count. */
 	for (int i = 0; i < LOOKS && l->state == TW_NET_DRAIN; i++)
-		look(l);
+		link_look(l);
 	if (l->state != TW_NET_DRAIN)
 		return 0;
 	l->deadline = l->last_rx + tw_clock_us(l->orderly ? DRAIN_US : QUIET_US);
@@ -199,7 +199,7 @@ static uint64_t expire_search(struct tw_net_link *l, struct tw_net_path *p, uint
 }
 
 /* Gives up a path or channel along which the other system does not answer. */
-static void check(struct tw_net_link *l, struct tw_net_path *p)
+static void link_check(struct tw_net_link *l, struct tw_net_path *p)
 {
 	const struct tw_driver *d = p->way.adapter->driver;
 
@@ -228,7 +228,7 @@ static uint64_t expire_progress(struct tw_net_link *l, struct tw_net_path *p, ui
 		if (!l->asked)
 			tw_net_ctrl_send(l, TW_NET_STATUS, TW_PENDING);
 		l->asked = l->channel == TW_NET_OPEN;
-		check(l, p);
+		link_check(l, p);
 	}
 	return *progress + wait;
 }

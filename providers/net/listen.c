@@ -54,7 +54,7 @@ uint32_t tw_net_names_port(unsigned try)
 }
 
 /* Claims the name of the endpoint on this host, whoever has its port. Nobody calls there. */
-static enum tw_err claim(struct tw_net_ep *ep)
+static enum tw_err listen_claim(struct tw_net_ep *ep)
 {
 	const struct tw_ident *me = &ep->host->self;
 	struct tw_sock_name name;
@@ -68,8 +68,8 @@ static enum tw_err claim(struct tw_net_ep *ep)
 	return err == EADDRINUSE || err == TW_SOCK_FOREIGN ? TW_EBUSY : TW_ENOMEM;
 }
 
-static void accept_one(const struct tw_net_listener *at, int sock,
-		       const struct sockaddr_storage *from)
+static void listen_accept_one(const struct tw_net_listener *at, int sock,
+			      const struct sockaddr_storage *from)
 {
 	struct tw_net_ep *ep = at->ep;
 	struct tw_net_link *l;
@@ -111,7 +111,7 @@ static struct tw_net_link *oldest(struct tw_net_ep *ep, bool proved)
 	return NULL;
 }
 
-static bool drop(struct tw_net_link *l, uint64_t after_us)
+static bool listen_drop(struct tw_net_link *l, uint64_t after_us)
 {
 	/* Its message may have come and not been read yet. */
 	tw_net_sock_ready(&l->watch, EPOLLIN);
@@ -133,7 +133,8 @@ static bool room_for_caller(struct tw_net_ep *ep)
 {
 	struct tw_net_link *stranger = oldest(ep, false);
 
-	return stranger ? drop(stranger, STRANGER_US) : drop(oldest(ep, true), HALF_US);
+	return stranger ? listen_drop(stranger, STRANGER_US)
+			: listen_drop(oldest(ep, true), HALF_US);
 }
 
 static bool somebody_waits(const struct tw_net_listener *at)
@@ -160,7 +161,7 @@ static void pause_listening(struct tw_net_listener *at, uint64_t us)
 	ep->listen_again = tw_net_in(ep, us);
 }
 
-static void listener_ready(struct tw_watch *w, uint32_t events)
+static void net_listener_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_net_listener *at = tw_container(w, struct tw_net_listener, watch);
 	struct tw_net_ep *ep = at->ep;
@@ -183,7 +184,7 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 		sock = tw_sys_accept(at->fd, (struct sockaddr *)&from, &len,
 				     SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (sock >= 0)
-			accept_one(at, tw_fd_own(sock), &from);
+			listen_accept_one(at, tw_fd_own(sock), &from);
 		else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 			return;
 		else {
@@ -211,14 +212,15 @@ void tw_net_half_open_done(struct tw_net_ep *ep)
 }
 
 /* One option says that an address may be used again soon, the other that it is shared. */
-static bool listen_at(struct tw_net_ep *ep, struct sockaddr_storage *sa, uint32_t port, int option)
+static bool net_listen_at(struct tw_net_ep *ep, struct sockaddr_storage *sa, uint32_t port,
+			  int option)
 {
 	struct tw_net_listener *at = &ep->listeners[ep->nlisteners];
 	int fd = tw_net_socket(sa->ss_family), one = 1;
 
 	if (fd < 0)
 		return false;
-	*at = (struct tw_net_listener){{listener_ready}, ep, fd};
+	*at = (struct tw_net_listener){{net_listener_ready}, ep, fd};
 	tw_inet_set_port(sa, port);
 	tw_sys_setsockopt(fd, SOL_SOCKET, option, &one, sizeof(one));
 	tw_net_sock_options(fd, tw_net_silence_ms()); /* callers' sockets have them from here */
@@ -237,7 +239,7 @@ static bool listen_for_peers(struct tw_net_ep *ep, struct sockaddr_storage *sa)
 	uint32_t id = ep->host->self.endpoint_id;
 
 	for (unsigned i = 0; i < TW_NET_PORTS; i++)
-		if (listen_at(ep, sa, tw_net_port(id, i), SO_REUSEADDR)) {
+		if (net_listen_at(ep, sa, tw_net_port(id, i), SO_REUSEADDR)) {
 			ep->port = tw_net_port(id, i);
 			return true;
 		}
@@ -268,7 +270,7 @@ static void listen_for_names(struct tw_net_ep *ep)
 		    tw_inet_loopback(&sa))
 			continue;
 		for (unsigned k = 0; k < TW_NET_PORTS; k++)
-			if (listen_at(ep, &sa, tw_net_names_port(k), SO_REUSEPORT))
+			if (net_listen_at(ep, &sa, tw_net_names_port(k), SO_REUSEPORT))
 				break;
 	}
 }
@@ -278,7 +280,7 @@ uint32_t tw_net_listen_everywhere(struct tw_net_ep *ep, bool ipv6)
 	struct sockaddr_storage sa = {.ss_family = ipv6 ? AF_INET6 : AF_INET};
 	socklen_t len = sizeof(sa);
 
-	if (!listen_at(ep, &sa, 0, SO_REUSEADDR) ||
+	if (!net_listen_at(ep, &sa, 0, SO_REUSEADDR) ||
 	    tw_sys_getsockname(ep->listeners[ep->nlisteners - 1].fd, (struct sockaddr *)&sa, &len) <
 		    0)
 		return 0;
@@ -290,7 +292,7 @@ enum tw_err tw_net_listen(struct tw_net_ep *ep)
 {
 	const struct tw_ident *me = &ep->host->self;
 	struct sockaddr_storage sa;
-	enum tw_err err = claim(ep);
+	enum tw_err err = listen_claim(ep);
 
 	if (err != TW_OK)
 		return err;

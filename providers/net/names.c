@@ -98,7 +98,7 @@ static enum tw_err reached(struct tw_net_link *l)
 }
 
 /* The whole of what is awaited, or TW_AGAIN. */
-static enum tw_err receive(struct tw_net_link *l)
+static enum tw_err name_receive(struct tw_net_link *l)
 {
 	while (l->in_len < tw_net_awaited(l)) {
 		ssize_t n =
@@ -134,7 +134,7 @@ static enum tw_err converse(struct asked *a)
 		err = reached(l);
 		break;
 	case GREETING:
-		err = receive(l);
+		err = name_receive(l);
 		if (err == TW_AGAIN)
 			return err;
 		if (err == TW_OK)
@@ -148,7 +148,7 @@ static enum tw_err converse(struct asked *a)
 			err = put_question(l);
 		break;
 	default:
-		err = receive(l);
+		err = name_receive(l);
 		if (err != TW_OK)
 			return err;
 		return l->in.ctrl.magic == TW_NET_MAGIC && l->in.ctrl.type == TW_NET_BOARDS
@@ -162,7 +162,7 @@ static enum tw_err converse(struct asked *a)
 }
 
 /* Goes on with those that have answered something. */
-static bool go_on(struct query *q, const struct pollfd *p, struct tw_host_boards *boards)
+static bool name_go_on(struct query *q, const struct pollfd *p, struct tw_host_boards *boards)
 {
 	/* From the last one on: others take the places of those that end. */
 	for (unsigned i = q->n; i-- > 0;) {
@@ -217,7 +217,7 @@ static bool ask_all(struct query *q, struct tw_host_boards *boards)
 										    : POLLIN};
 		if (tw_sys_poll(p, q->n, ms_until(tw_min(q->next, q->end))) < 0)
 			continue;
-		if (go_on(q, p, boards))
+		if (name_go_on(q, p, boards))
 			return true;
 	}
 	return false;

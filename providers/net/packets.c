@@ -11,13 +11,13 @@
 #define ACK_DELAY_US 2000 /* a packet back may carry it until then */
 #define GAP_US 20000	  /* between two reports of a missing packet */
 
-static bool before(uint32_t a, uint32_t b)
+static bool packet_before(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) < 0;
 }
 
 /* The session layer needs the packet no more. */
-static void let_go(struct tw_net_packet *p)
+static void packet_let_go(struct tw_net_packet *p)
 {
 	p->link = NULL;
 	tw_net_packet_put(p);
@@ -37,7 +37,7 @@ void tw_net_failed(void *owner, struct tw_net_packet *p)
 		tw_net_path_broken(l, path);
 }
 
-static bool can_send(const struct tw_net_link *l, enum tw_send_class cls, uint32_t len)
+static bool packet_can_send(const struct tw_net_link *l, enum tw_send_class cls, uint32_t len)
 {
 	unsigned reserve = tw_send_reserved(cls) ? 0 : TW_NET_RESERVE;
 
@@ -54,7 +54,7 @@ enum tw_err tw_net_send(struct tw_link *link, enum tw_send_class cls, struct tw_
 
 	if (tw_unlikely(l->state != TW_NET_UP))
 		return TW_ELOST;
-	if (can_send(l, cls, len))
+	if (packet_can_send(l, cls, len))
 		p = tw_net_packet_get(l->first->way.adapter, len > TW_NET_SMALL);
 	if (!p) {
 		l->blocked = true;
@@ -87,8 +87,8 @@ enum tw_err tw_net_send(struct tw_link *link, enum tw_send_class cls, struct tw_
 }
 
 /* Hands one packet to the driver; false: not taken. */
-static bool post(struct tw_net_link *l, struct tw_net_path *path, struct tw_net_packet *p,
-		 bool more)
+static bool packet_post(struct tw_net_link *l, struct tw_net_path *path, struct tw_net_packet *p,
+			bool more)
 {
 	enum tw_err err;
 
@@ -111,7 +111,7 @@ static bool in_place(const struct tw_net_link *l, const struct tw_net_packet *p)
 }
 
 /* Puts a copy in the place of a packet that cannot be sent itself; NULL: not now. */
-static struct tw_net_packet *replace(struct tw_net_link *l, struct tw_net_packet *p)
+static struct tw_net_packet *packet_replace(struct tw_net_link *l, struct tw_net_packet *p)
 {
 	struct tw_net_packet *copy = tw_net_packet_ready(l->first->way.adapter, p->slab->big);
 
@@ -124,12 +124,13 @@ static struct tw_net_packet *replace(struct tw_net_link *l, struct tw_net_packet
 	tw_list_add_tail(&p->node, &copy->node);
 	tw_list_del(&p->node);
 	l->unposted = &copy->node;
-	let_go(p);
+	packet_let_go(p);
 	return copy;
 }
 
 /* A packet without a number; false: not now. */
-static bool send_plain(struct tw_net_link *l, struct tw_net_path *path, enum tw_net_kind kind)
+static bool packet_send_plain(struct tw_net_link *l, struct tw_net_path *path,
+			      enum tw_net_kind kind)
 {
 	struct tw_net_packet *p;
 	bool done;
@@ -143,14 +144,14 @@ static bool send_plain(struct tw_net_link *l, struct tw_net_path *path, enum tw_
 	p->link = l;
 	p->len = sizeof(struct tw_net_wire);
 	*wire_of(p) = (struct tw_net_wire){.conn = l->peer_conn, .seq = path->number, .kind = kind};
-	done = post(l, path, p, false);
-	let_go(p);
+	done = packet_post(l, path, p, false);
+	packet_let_go(p);
 	return done;
 }
 
 void tw_net_probe(struct tw_net_link *l, struct tw_net_path *p)
 {
-	send_plain(l, p, TW_NET_PROBE);
+	packet_send_plain(l, p, TW_NET_PROBE);
 }
 
 /*
@@ -162,7 +163,7 @@ void tw_net_send_ack(struct tw_net_link *l)
 	if (!l->first->bound)
 		return;
 	if (l->state == TW_NET_UP && l->channel == TW_NET_OPEN && tw_net_sock_alive(l)) {
-		send_plain(l, l->first, TW_NET_ACK);
+		packet_send_plain(l, l->first, TW_NET_ACK);
 	} else {
 		l->unacked = 0;
 		tw_net_ctrl_send(l, TW_NET_STATUS, TW_OK);
@@ -180,7 +181,7 @@ static void answer_probes(struct tw_net_link *l)
 	for (unsigned i = 0; i < l->npaths; i++) {
 		struct tw_net_path *p = &l->paths[i];
 
-		p->probed = p->probed && p->path && !send_plain(l, p, TW_NET_PROBED);
+		p->probed = p->probed && p->path && !packet_send_plain(l, p, TW_NET_PROBED);
 		l->probed |= p->probed;
 	}
 }
@@ -202,10 +203,10 @@ void tw_net_flush(struct tw_net_link *l)
 				l->unposted = next;
 				continue;
 			}
-			p = replace(l, p);
+			p = packet_replace(l, p);
 		}
 		/* The path that follows a broken one starts with the first packet kept. */
-		if (!p || !post(l, path, p, next_follows(l, next)))
+		if (!p || !packet_post(l, path, p, next_follows(l, next)))
 			break;
 		l->unposted = next;
 	}
@@ -214,7 +215,7 @@ void tw_net_flush(struct tw_net_link *l)
 }
 
 /* Sends, or BYE, waited for acknowledgements. */
-static void go_on(struct tw_net_link *l)
+static void packet_go_on(struct tw_net_link *l)
 {
 	if (l->state == TW_NET_LEAVING) {
 		if (tw_list_empty(&l->kept))
@@ -229,19 +230,19 @@ void tw_net_acked(struct tw_net_link *l, uint32_t ack)
 {
 	bool any = false;
 
-	if (before(l->next_seq, ack))
+	if (packet_before(l->next_seq, ack))
 		return;
 	while (!tw_list_empty(&l->kept)) {
 		struct tw_net_packet *p = tw_list_first(&l->kept, struct tw_net_packet, node);
 
-		if (!before(wire_of(p)->seq, ack))
+		if (!packet_before(wire_of(p)->seq, ack))
 			break;
 		if (l->unposted == &p->node)
 			l->unposted = p->node.next;
 		tw_list_del(&p->node);
 		l->nkept--;
 		l->nbig -= p->slab->big;
-		let_go(p);
+		packet_let_go(p);
 		any = true;
 	}
 	if (!any)
@@ -249,7 +250,7 @@ void tw_net_acked(struct tw_net_link *l, uint32_t ack)
 	l->progress = tw_clock();
 	l->nasked = 0;
 	if (l->blocked)
-		go_on(l);
+		packet_go_on(l);
 }
 
 void tw_net_resend(struct tw_net_link *l, uint32_t expected)
@@ -267,7 +268,7 @@ void tw_net_packets_drop(struct tw_net_link *l)
 		struct tw_net_packet *p = tw_list_first(&l->kept, struct tw_net_packet, node);
 
 		tw_list_del(&p->node);
-		let_go(p);
+		packet_let_go(p);
 	}
 	l->unposted = &l->kept;
 	l->nkept = l->nbig = 0;
@@ -306,9 +307,9 @@ static void malformed(struct tw_net_link *l, const struct tw_net_wire *w, uint32
 }
 
 /* The engine has left the link. The other side may be leaving it, too, and waits for this. */
-static void acknowledge(struct tw_net_link *l, uint32_t seq)
+static void packet_acknowledge(struct tw_net_link *l, uint32_t seq)
 {
-	if (l->state != TW_NET_LEAVING || before(l->expected, seq))
+	if (l->state != TW_NET_LEAVING || packet_before(l->expected, seq))
 		return;
 	l->expected += seq == l->expected;
 	defer_ack(l, 1);
@@ -322,10 +323,10 @@ static bool data(struct tw_net_link *l, const struct tw_net_wire *w, const void 
 	enum tw_err err;
 
 	if (l->state != TW_NET_UP && l->state != TW_NET_DRAIN) {
-		acknowledge(l, w->seq);
+		packet_acknowledge(l, w->seq);
 		return true;
 	}
-	if (before(w->seq, l->expected)) {
+	if (packet_before(w->seq, l->expected)) {
 		ep->host->counters[TW_C_DUPLICATE]++;
 		defer_ack(l, 1);
 		return true;

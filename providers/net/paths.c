@@ -111,26 +111,27 @@ void tw_net_way_failed(struct tw_net_link *l, const struct tw_net_way *w)
 	l->failed[tw_net_index(w->adapter)] |= pair_bit(w);
 }
 
-static bool meet(const struct tw_net_way *a, const struct tw_net_way *b)
+static bool path_meet(const struct tw_net_way *a, const struct tw_net_way *b)
 {
 	return a->mine == b->mine || a->theirs == b->theirs;
 }
 
 /* Whether another path has one of its boards, or may soon. */
-static bool taken(const struct tw_net_link *l, const struct tw_net_path *p,
-		  const struct tw_net_way *w)
+static bool path_taken(const struct tw_net_link *l, const struct tw_net_path *p,
+		       const struct tw_net_way *w)
 {
 	for (unsigned i = 0; i < l->npaths; i++) {
 		const struct tw_net_path *q = &l->paths[i];
 
-		if (q != p && ((q->path && meet(&q->way, w)) || (q->offered && meet(&q->offer, w))))
+		if (q != p &&
+		    ((q->path && path_meet(&q->way, w)) || (q->offered && path_meet(&q->offer, w))))
 			return true;
 	}
 	return false;
 }
 
 /* Whether the packet size agreed on for the link fits. */
-static bool fits(const struct tw_net_link *l, uint32_t max_packet)
+static bool path_fits(const struct tw_net_link *l, uint32_t max_packet)
 {
 	uint32_t least = l->link.max_payload ? l->link.max_payload : 4096;
 
@@ -145,8 +146,8 @@ static bool next_way(struct tw_net_link *l, const struct tw_net_path *p, unsigne
 		unsigned i = *at / l->npairs, k = (*at)++ % l->npairs;
 
 		*w = (struct tw_net_way){&l->ep->adapters[i], l->pairs[k].mine, l->pairs[k].theirs};
-		if (!(l->failed[i] & pair_bit(w)) && !taken(l, p, w) &&
-		    tw_net_adapter_open(w->adapter) && fits(l, w->adapter->max_packet))
+		if (!(l->failed[i] & pair_bit(w)) && !path_taken(l, p, w) &&
+		    tw_net_adapter_open(w->adapter) && path_fits(l, w->adapter->max_packet))
 			return true;
 	}
 	return false;
@@ -227,7 +228,8 @@ static const struct tw_net_offer *offer_of(const struct tw_net_ctrl *t, const ch
 	return NULL;
 }
 
-static void use(struct tw_net_link *l, struct tw_net_path *p, struct tw_net_way w, void *path)
+static void net_path_use(struct tw_net_link *l, struct tw_net_path *p, struct tw_net_way w,
+			 void *path)
 {
 	tw_net_path_left(l, p);
 	p->way = w;
@@ -259,8 +261,8 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 		enum tw_err err;
 		void *path;
 
-		if (!o || !tw_net_adapter_open(w.adapter) || !fits(l, o->max_packet) ||
-		    !fits(l, w.adapter->max_packet) || o->address.len > TW_DRIVER_ADDRESS ||
+		if (!o || !tw_net_adapter_open(w.adapter) || !path_fits(l, o->max_packet) ||
+		    !path_fits(l, w.adapter->max_packet) || o->address.len > TW_DRIVER_ADDRESS ||
 		    make_path(&w, &tokens, &mine->address, &path) != TW_OK)
 			continue;
 		err = w.adapter->driver->path_bind(path, &o->address);
@@ -275,7 +277,7 @@ enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offer
 			mine->max_packet = o->max_packet;
 		agree(l, mine->max_packet);
 		t->noffers = 1;
-		use(l, p, w, path);
+		net_path_use(l, p, w, path);
 		return TW_OK;
 	}
 	return tw_net_adapters_short(ep) ? TW_ENOMEM : why;
@@ -290,7 +292,7 @@ enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	enum tw_err err;
 
 	/* The other side chooses at most what was offered. */
-	if (!o || !fits(l, o->max_packet) || o->max_packet > p->offer.adapter->max_packet ||
+	if (!o || !path_fits(l, o->max_packet) || o->max_packet > p->offer.adapter->max_packet ||
 	    o->address.len > TW_DRIVER_ADDRESS)
 		return TW_EPROTO;
 	err = p->offer.adapter->driver->path_bind(path, &o->address);
@@ -298,7 +300,7 @@ enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		return err == TW_ENOMEM ? err : TW_EPROTO;
 	p->offered = NULL;
 	agree(l, o->max_packet);
-	use(l, p, p->offer, path);
+	net_path_use(l, p, p->offer, path);
 	return TW_OK;
 }
 

@@ -20,7 +20,7 @@ static size_t packet_size(const struct tw_net_adapter *a, bool big)
 }
 
 /* A slab that was made while the driver was closed waits until it is open. */
-static void prepare(struct tw_net_adapter *a, struct tw_net_slab *s)
+static void pool_prepare(struct tw_net_adapter *a, struct tw_net_slab *s)
 {
 	if (a->instance)
 		s->ready = !a->driver->slab_reg || a->driver->slab_reg(a->instance, s);
@@ -66,7 +66,7 @@ struct tw_net_packet *tw_net_packet_get(struct tw_net_adapter *a, bool big)
 		return NULL;
 	p = tw_list_first(&a->free[big], struct tw_net_packet, node);
 	if (tw_unlikely(!p->slab->ready))
-		prepare(a, p->slab);
+		pool_prepare(a, p->slab);
 	tw_list_del(&p->node);
 	p->users = 1;
 	return p;

@@ -19,12 +19,12 @@
 #include "base/sys.h"
 #include "providers/net/session.h"
 
-static bool put(const struct tw_net_link *l, const void *data, size_t len, int flags)
+static bool proof_put(const struct tw_net_link *l, const void *data, size_t len, int flags)
 {
 	return tw_sys_send(l->sock, data, len, MSG_DONTWAIT | MSG_NOSIGNAL | flags) == (ssize_t)len;
 }
 
-static struct tw_net_key_name name_of(const struct tw_net_auth *auth, unsigned key)
+static struct tw_net_key_name proof_name_of(const struct tw_net_auth *auth, unsigned key)
 {
 	return (struct tw_net_key_name){.magic = TW_NET_MAGIC,
 					.version = TW_NET_VERSION,
@@ -43,7 +43,7 @@ static unsigned next_key(const struct tw_net_auth *auth, unsigned key)
 static enum tw_err call_by_key(struct tw_net_link *l, const struct tw_net_auth *auth)
 {
 	unsigned key = next_key(auth, l->proof.key);
-	struct tw_net_key_name name = name_of(auth, key);
+	struct tw_net_key_name name = proof_name_of(auth, key);
 
 	if (key == TW_NET_KEYS)
 		return TW_ENOMEM;
@@ -56,7 +56,7 @@ static enum tw_err call_by_key(struct tw_net_link *l, const struct tw_net_auth *
 /* By a new key, which a credential carries. */
 static enum tw_err call_by_munge(struct tw_net_link *l, const struct tw_net_auth *auth)
 {
-	struct tw_net_key_name name = name_of(auth, 0);
+	struct tw_net_key_name name = proof_name_of(auth, 0);
 	uint8_t key[TW_NET_KEY];
 	char why[256];
 
@@ -94,9 +94,9 @@ enum tw_err tw_net_hello_send(struct tw_net_link *l)
 	l->proof.called = true;
 	memcpy(l->proof.nonces[1], h.nonce, sizeof(h.nonce));
 	if (!auth->tls)
-		return put(l, &h, sizeof(h), 0) ? TW_OK : TW_ELOST;
+		return proof_put(l, &h, sizeof(h), 0) ? TW_OK : TW_ELOST;
 	err = auth->munge ? call_by_munge(l, auth) : call_by_key(l, auth);
-	if (err == TW_OK && !put(l, &h, sizeof(h), MSG_MORE))
+	if (err == TW_OK && !proof_put(l, &h, sizeof(h), MSG_MORE))
 		err = TW_ELOST;
 	if (err == TW_OK)
 		err = auth->tls->shake(l->proof.tls);
@@ -107,7 +107,7 @@ void tw_net_hello_full(struct tw_net_link *l)
 {
 	struct tw_net_hello h = hello_of(TW_NET_FULL);
 
-	put(l, &h, sizeof(h), 0);
+	proof_put(l, &h, sizeof(h), 0);
 }
 
 /* Whether the other side speaks this protocol and asks for the same proof. */
@@ -135,7 +135,7 @@ static bool open_credential(const struct tw_net_link *l, const struct tw_net_key
 }
 
 /* The key that a caller has named; what its HELLO said must be in the name. */
-static bool find_key(void *owner, const void *data, size_t len, uint8_t key[TW_NET_KEY])
+static bool proof_find_key(void *owner, const void *data, size_t len, uint8_t key[TW_NET_KEY])
 {
 	const size_t head = offsetof(struct tw_net_key_name, credential);
 	const struct tw_net_auth *auth = tw_net_auth();
@@ -146,7 +146,7 @@ static bool find_key(void *owner, const void *data, size_t len, uint8_t key[TW_N
 		return false;
 	memcpy(&name, data, len);
 	l->proof.key = auth->munge ? 0 : name.key;
-	expected = name_of(auth, l->proof.key);
+	expected = proof_name_of(auth, l->proof.key);
 	if (memcmp(&name, &expected, head) != 0 || name.key >= TW_NET_KEYS)
 		return false;
 	if (auth->munge)
@@ -158,15 +158,16 @@ static bool find_key(void *owner, const void *data, size_t len, uint8_t key[TW_N
 }
 
 /* A caller. It is told what is asked for here, whatever it has said. */
-static enum tw_err called(struct tw_net_link *l, const struct tw_net_auth *auth,
-			  const struct tw_net_hello *h)
+static enum tw_err proof_called(struct tw_net_link *l, const struct tw_net_auth *auth,
+				const struct tw_net_hello *h)
 {
 	/* Of TLS: handshake_failure (RFC 8446, 6.2). */
 	static const uint8_t no_key[] = {21, 3, 3, 0, 2, 2, 40};
 	struct tw_net_hello reply = hello_of(auth ? auth->method : h->method);
 	enum tw_err err = auth ? alike(auth, h) : TW_EPERM;
 
-	if (!put(l, &reply, sizeof(reply), 0) || (!auth && !put(l, no_key, sizeof(no_key), 0)))
+	if (!proof_put(l, &reply, sizeof(reply), 0) ||
+	    (!auth && !proof_put(l, no_key, sizeof(no_key), 0)))
 		return TW_ELOST;
 	l->proof.called = false;
 	memcpy(l->proof.nonces[0], reply.nonce, sizeof(reply.nonce));
@@ -174,7 +175,7 @@ static enum tw_err called(struct tw_net_link *l, const struct tw_net_auth *auth,
 	if (err != TW_OK || !auth->tls)
 		return err;
 	l->proof.key = TW_NET_KEY_USER;
-	l->proof.tls = auth->tls->answer(l->sock, find_key, l);
+	l->proof.tls = auth->tls->answer(l->sock, proof_find_key, l);
 	return l->proof.tls ? TW_OK : TW_ELOST;
 }
 
@@ -185,7 +186,7 @@ enum tw_err tw_net_hello_take(struct tw_net_link *l, const struct tw_net_hello *
 	if (h->magic != TW_NET_MAGIC)
 		return TW_EPROTO;
 	if (l->state == TW_NET_HALF_OPEN)
-		return called(l, auth, h);
+		return proof_called(l, auth, h);
 	memcpy(l->proof.nonces[0], h->nonce, sizeof(h->nonce));
 	return alike(auth, h);
 }
@@ -294,13 +295,13 @@ static void opened(struct tw_net_link *l)
 }
 
 /* Another endpoint than is wanted, perhaps another user's, or none at all. */
-static void leave(struct tw_net_link *l, struct tw_net_stranger s)
+static void proof_leave(struct tw_net_link *l, struct tw_net_stranger s)
 {
 	tw_net_stranger(l, s);
 	tw_net_dial_next(l);
 }
 
-static void greeted(struct tw_net_link *l, const struct tw_net_hello *h)
+static void proof_greeted(struct tw_net_link *l, const struct tw_net_hello *h)
 {
 	enum tw_err err = tw_net_hello_take(l, h);
 
@@ -311,7 +312,8 @@ static void greeted(struct tw_net_link *l, const struct tw_net_hello *h)
 	else if (l->state == TW_NET_HALF_OPEN || err == TW_ELOST || err == TW_AGAIN)
 		tw_net_sock_lost(l, err);
 	else if (h->magic == TW_NET_MAGIC)
-		leave(l, (struct tw_net_stranger){err, h->version, h->method, .other_job = false});
+		proof_leave(l, (struct tw_net_stranger){err, h->version, h->method,
+							.other_job = false});
 	else
 		tw_net_dial_next(l);
 }
@@ -329,8 +331,9 @@ static void unproved(struct tw_net_link *l)
 		l->proof.key++;
 		tw_net_dial_same(l);
 	} else {
-		leave(l, (struct tw_net_stranger){TW_EPERM, TW_NET_VERSION, (uint16_t)auth->method,
-						  .other_job = false});
+		proof_leave(l,
+			    (struct tw_net_stranger){TW_EPERM, TW_NET_VERSION,
+						     (uint16_t)auth->method, .other_job = false});
 	}
 }
 
@@ -360,7 +363,7 @@ void tw_net_take(struct tw_net_link *l)
 
 	l->in_len = 0;
 	if (l->channel == TW_NET_HELLO)
-		greeted(l, &l->in.hello);
+		proof_greeted(l, &l->in.hello);
 	else
 		tw_net_on_ctrl(l, &t);
 }

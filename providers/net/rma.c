@@ -36,7 +36,7 @@ struct mr {
 	struct tw_driver_mr mr;
 };
 
-static struct tw_net_adapter *adapter_named(struct tw_net_ep *ep, const char *name)
+static struct tw_net_adapter *rma_adapter_named(struct tw_net_ep *ep, const char *name)
 {
 	for (unsigned i = 0; i < ep->nadapters; i++)
 		if (strncmp(ep->adapters[i].driver->name, name, sizeof(((struct key *)0)->name)) ==
@@ -208,8 +208,8 @@ void tw_net_ops_flush(struct tw_net_link *l)
 }
 
 /* A transfer, or a part of one; NULL without memory. */
-static struct tw_net_op *op_new(const struct tw_net_op *like, const struct iovec *iov,
-				unsigned niov, uint64_t from, uint64_t len)
+static struct tw_net_op *net_rma_op_new(const struct tw_net_op *like, const struct iovec *iov,
+					unsigned niov, uint64_t from, uint64_t len)
 {
 	struct tw_net_op *op = malloc(sizeof(*op) + niov * sizeof(*iov));
 	struct tw_cursor place = {iov, 0};
@@ -256,7 +256,7 @@ static bool spread(struct tw_net_op *like, const struct iovec *iov, unsigned nio
 		uint64_t len = tw_min(like->len - at, (uint64_t)SPREAD_PART);
 
 		/* Without memory the engine has the rest sent in another way. */
-		if (op_new(like, iov, niov, at, len))
+		if (net_rma_op_new(like, iov, niov, at, len))
 			like->whole->left++;
 		else
 			like->whole->err = TW_EPERM;
@@ -268,8 +268,8 @@ static bool spread(struct tw_net_op *like, const struct iovec *iov, unsigned nio
 	return false;
 }
 
-static enum tw_err start(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
-			 uint64_t address, const void *key, void *cookie)
+static enum tw_err rma_start(struct tw_link *link, bool put, const struct iovec *iov, unsigned niov,
+			     uint64_t address, const void *key, void *cookie)
 {
 	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
 	struct tw_net_op like;
@@ -286,13 +286,13 @@ static enum tw_err start(struct tw_link *link, bool put, const struct iovec *iov
 		return TW_ELOST;
 	if (l->nops >= TW_NET_OPS)
 		return TW_AGAIN;
-	like.of = adapter_named(l->ep, k.name);
+	like.of = rma_adapter_named(l->ep, k.name);
 	like.key_len = k.len;
 	if (!like.of || k.len > sizeof(k.key))
 		return TW_EPERM;
 	memcpy(like.key, k.key, sizeof(like.key));
 	if (!(tw_net_many_ways(l) && spread(&like, iov, niov)) &&
-	    !op_new(&like, iov, niov, 0, like.len))
+	    !net_rma_op_new(&like, iov, niov, 0, like.len))
 		return TW_AGAIN;
 	/* Posted later: it may fail, and upcalls are not allowed here. */
 	tw_net_work(l);
@@ -302,13 +302,13 @@ static enum tw_err start(struct tw_link *link, bool put, const struct iovec *iov
 enum tw_err tw_net_get(struct tw_link *link, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie)
 {
-	return start(link, false, iov, niov, address, key, cookie);
+	return rma_start(link, false, iov, niov, address, key, cookie);
 }
 
 enum tw_err tw_net_put(struct tw_link *link, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, void *cookie)
 {
-	return start(link, true, iov, niov, address, key, cookie);
+	return rma_start(link, true, iov, niov, address, key, cookie);
 }
 
 void tw_net_ended(void *owner, void *cookie, enum tw_err err)

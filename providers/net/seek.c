@@ -43,7 +43,7 @@ static struct sockaddr_in6 group_at(void)
 				     .sin6_addr = group};
 }
 
-static bool take(int fd, uint16_t type, struct seek *s, struct sockaddr_in6 *from)
+static bool seek_take(int fd, uint16_t type, struct seek *s, struct sockaddr_in6 *from)
 {
 	socklen_t len = sizeof(*from);
 	long n = syscall(SYS_recvfrom, fd, s, sizeof(*s), MSG_DONTWAIT, from, &len);
@@ -52,7 +52,7 @@ static bool take(int fd, uint16_t type, struct seek *s, struct sockaddr_in6 *fro
 	       s->type == type && from->sin6_family == AF_INET6;
 }
 
-static void give(int fd, const struct seek *s, const struct sockaddr_in6 *to)
+static void seek_give(int fd, const struct seek *s, const struct sockaddr_in6 *to)
 {
 	/* A lost question is asked again. */
 	(void)!syscall(SYS_sendto, fd, s, sizeof(*s), MSG_DONTWAIT | MSG_NOSIGNAL, to, sizeof(*to));
@@ -67,7 +67,7 @@ static void sought(struct tw_watch *w, uint32_t events)
 	struct seek s;
 
 	(void)events;
-	for (int i = 0; i < MANY && take(at->fd, TW_NET_QUERY, &s, &from); i++) {
+	for (int i = 0; i < MANY && seek_take(at->fd, TW_NET_QUERY, &s, &from); i++) {
 		struct sockaddr_storage own;
 
 		if (s.nic_id != me->nic_id || s.endpoint_id != me->endpoint_id ||
@@ -75,7 +75,7 @@ static void sought(struct tw_watch *w, uint32_t events)
 			continue;
 		s.type = TW_NET_BOARDS;
 		memcpy(s.address, &((struct sockaddr_in6 *)(void *)&own)->sin6_addr, 16);
-		give(at->fd, &s, &from);
+		seek_give(at->fd, &s, &from);
 	}
 }
 
@@ -104,7 +104,7 @@ static void found(struct tw_watch *w, uint32_t events)
 	struct seek s;
 
 	(void)events;
-	for (int i = 0; i < MANY && take(at->fd, TW_NET_BOARDS, &s, &from); i++) {
+	for (int i = 0; i < MANY && seek_take(at->fd, TW_NET_BOARDS, &s, &from); i++) {
 		struct sockaddr_storage sa = {.ss_family = AF_INET6};
 		struct sockaddr_in6 *in6 = (void *)&sa;
 
@@ -135,7 +135,7 @@ static void each_interface(int fd, void (*call)(int fd, unsigned index, const vo
 		if_freenameindex(all);
 }
 
-static void join(int fd, unsigned index, const void *arg)
+static void seek_join(int fd, unsigned index, const void *arg)
 {
 	struct ipv6_mreq m = {group, index};
 
@@ -143,12 +143,12 @@ static void join(int fd, unsigned index, const void *arg)
 	tw_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &m, sizeof(m));
 }
 
-static void ask(int fd, unsigned index, const void *arg)
+static void seek_ask(int fd, unsigned index, const void *arg)
 {
 	struct sockaddr_in6 to = group_at();
 
 	if (tw_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof(index)) == 0)
-		give(fd, arg, &to);
+		seek_give(fd, arg, &to);
 }
 
 void tw_net_seek_listen(struct tw_net_ep *ep)
@@ -160,7 +160,7 @@ void tw_net_seek_listen(struct tw_net_ep *ep)
 		return;
 	tw_sys_setsockopt(ep->sought.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (tw_sys_bind(ep->sought.fd, (struct sockaddr *)&at, sizeof(at)) == 0)
-		each_interface(ep->sought.fd, join, NULL);
+		each_interface(ep->sought.fd, seek_join, NULL);
 }
 
 static void ask_again(struct tw_net_link *l)
@@ -171,7 +171,7 @@ static void ask_again(struct tw_net_link *l)
 			 .nic_id = l->other.nic_id,
 			 .endpoint_id = l->other.endpoint_id};
 
-	each_interface(l->ep->found.fd, ask, &s);
+	each_interface(l->ep->found.fd, seek_ask, &s);
 	l->again = tw_net_in(l->ep, AGAIN_US);
 }
 

@@ -36,7 +36,7 @@ void tw_net_poll(struct tw_net_ep *ep)
 	ep->host->up->poll(ep->host, ep, true);
 }
 
-static void flush(struct tw_net_ep *ep)
+static void session_flush(struct tw_net_ep *ep)
 {
 	struct tw_net_link *l;
 	unsigned count = 0;
@@ -60,10 +60,10 @@ static tw_inline void poll_adapters(struct tw_net_ep *ep, bool all)
 			a->driver->progress(a->instance);
 	}
 	if (tw_unlikely(!tw_list_empty(&ep->work)))
-		flush(ep);
+		session_flush(ep);
 }
 
-static unsigned do_progress(void *instance)
+static unsigned session_do_progress(void *instance)
 {
 	struct tw_net_ep *ep = instance;
 	uint64_t before = ep->packets;
@@ -87,14 +87,14 @@ static unsigned do_progress(void *instance)
 	return ep->taken;
 }
 
-static bool do_arm(void *instance)
+static bool session_do_arm(void *instance)
 {
 	struct tw_net_ep *ep = instance;
 	bool found = false;
 
 	ep->armed = true;
 	ep->quiet = 0;
-	flush(ep);
+	session_flush(ep);
 	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		if (l->state == TW_NET_UP && l->unacked)
 			tw_net_send_ack(l);
@@ -104,18 +104,18 @@ static bool do_arm(void *instance)
 			found |= tw_net_adapter_watch(&ep->adapters[i]);
 	/* Arming may have made room for waiting packets. */
 	if (!tw_list_empty(&ep->work))
-		flush(ep);
+		session_flush(ep);
 	if (found)
 		tw_net_poll(ep);
 	return found;
 }
 
-static void do_disarm(void *instance)
+static void session_do_disarm(void *instance)
 {
 	((struct tw_net_ep *)instance)->armed = false;
 }
 
-static void send_acks(struct tw_net_ep *ep)
+static void session_send_acks(struct tw_net_ep *ep)
 {
 	ep->ack_at = 0;
 	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
@@ -152,7 +152,7 @@ static uint64_t expire_unwatched(struct tw_net_ep *ep, uint64_t now)
 	return unwatched ? now + tw_clock_us(TW_NET_UNWATCHED_US) : 0;
 }
 
-static uint64_t do_expire(void *instance, uint64_t now)
+static uint64_t session_do_expire(void *instance, uint64_t now)
 {
 	struct tw_net_ep *ep = instance;
 	uint64_t next;
@@ -160,7 +160,7 @@ static uint64_t do_expire(void *instance, uint64_t now)
 	if (ep->listen_again && ep->listen_again <= now)
 		tw_net_listen_again(ep);
 	if (ep->ack_at && ep->ack_at <= now)
-		send_acks(ep);
+		session_send_acks(ep);
 	next = tw_net_earlier(ep->listen_again, ep->ack_at);
 	/* The end of one may end others: start again. */
 again:
@@ -184,7 +184,7 @@ static bool local(const struct tw_host *host, uint64_t nic_id)
 	return false;
 }
 
-static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
+static bool session_do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
 {
 	struct tw_net_ep *ep = instance;
 	struct sockaddr_storage sa;
@@ -194,8 +194,8 @@ static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
 	       ep->host->up->locate(ep->host, nic_id, &sa) != TW_EUNREACH;
 }
 
-static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
-			      uint32_t endpoint_id, void *peer, struct tw_link **link)
+static enum tw_err session_do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
+				      uint32_t endpoint_id, void *peer, struct tw_link **link)
 {
 	struct tw_net_ep *ep = instance;
 	struct tw_net_link *l;
@@ -224,7 +224,7 @@ static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_
 	return err;
 }
 
-static void do_disconnect(struct tw_link *link)
+static void session_do_disconnect(struct tw_link *link)
 {
 	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
 
@@ -281,17 +281,17 @@ static void linger(struct tw_net_ep *ep)
 		for (unsigned i = 0; i < ep->nlisteners; i++)
 			ep->listeners[i].watch.ready(&ep->listeners[i].watch, EPOLLIN);
 		poll_adapters(ep, true);
-		do_expire(ep, tw_clock());
+		session_do_expire(ep, tw_clock());
 	}
 }
 
-static void do_close(void *instance)
+static void session_do_close(void *instance)
 {
 	struct tw_net_ep *ep = instance;
 
 	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		if (l->state != TW_NET_LEAVING)
-			do_disconnect(&l->link);
+			session_do_disconnect(&l->link);
 	}
 	linger(ep);
 	while (!tw_list_empty(&ep->links)) {
@@ -310,7 +310,7 @@ static void do_close(void *instance)
 }
 
 /* The descriptors stay ours, but are another's: the name is gone with the sockets. */
-static void do_hide(void *instance)
+static void session_do_hide(void *instance)
 {
 	struct tw_net_ep *ep = instance;
 
@@ -319,7 +319,7 @@ static void do_hide(void *instance)
 		tw_fd_own(tw_sys_dup3(ep->host->epfd, ep->listeners[i].fd, O_CLOEXEC));
 }
 
-static enum tw_err do_open(struct tw_host *host, void **instance)
+static enum tw_err session_do_open(struct tw_host *host, void **instance)
 {
 	struct tw_net_ep *ep = calloc(1, sizeof(*ep));
 	enum tw_err err;
@@ -337,11 +337,11 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	if (err == TW_OK)
 		*instance = ep;
 	else
-		do_close(ep);
+		session_do_close(ep);
 	return err;
 }
 
-static bool do_alive(struct tw_link *link)
+static bool session_do_alive(struct tw_link *link)
 {
 	struct tw_net_link *l = tw_container(link, struct tw_net_link, link);
 
@@ -350,22 +350,22 @@ static bool do_alive(struct tw_link *link)
 
 const struct tw_provider tw_provider_net = {
 	.name = "net",
-	.open = do_open,
-	.close = do_close,
-	.hide = do_hide,
-	.reaches = do_reaches,
-	.connect = do_connect,
-	.disconnect = do_disconnect,
+	.open = session_do_open,
+	.close = session_do_close,
+	.hide = session_do_hide,
+	.reaches = session_do_reaches,
+	.connect = session_do_connect,
+	.disconnect = session_do_disconnect,
 	.send = tw_net_send,
 	.get = tw_net_get,
 	.put = tw_net_put,
 	.mem_reg = tw_net_mem_reg,
 	.mem_dereg = tw_net_mem_dereg,
-	.alive = do_alive,
-	.progress = do_progress,
-	.arm = do_arm,
-	.disarm = do_disarm,
-	.expire = do_expire,
+	.alive = session_do_alive,
+	.progress = session_do_progress,
+	.arm = session_do_arm,
+	.disarm = session_do_disarm,
+	.expire = session_do_expire,
 	.query = tw_net_query,
 	.driver = tw_net_adapter_describe,
 };

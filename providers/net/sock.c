@@ -102,7 +102,7 @@ void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from)
 	tw_net_watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
 }
 
-static enum tw_err err_of(int error)
+static enum tw_err sock_err_of(int error)
 {
 	switch (error) {
 	case ECONNREFUSED:
@@ -134,7 +134,7 @@ void tw_net_report(const struct tw_net_link *l, enum tw_log_level level, const c
 /* The system has refused to call there. The caller says that the peer is not reached. */
 static void unreached(const struct tw_net_link *l, int error)
 {
-	enum tw_err err = err_of(error);
+	enum tw_err err = sock_err_of(error);
 	char cause[80];
 
 	if (l->state != TW_NET_NEW || err == TW_ECLOSED || err == TW_ENOMEM)
@@ -151,7 +151,7 @@ static unsigned whose_turn(const struct tw_net_link *l)
 }
 
 /* One attempt, at a port of its own board; TW_OK when it is under way. */
-static enum tw_err dial(struct tw_net_link *l, uint32_t port)
+static enum tw_err sock_dial(struct tw_net_link *l, uint32_t port)
 {
 	struct sockaddr_storage to = l->peer_addr, from;
 	struct tw_net_ep *ep = l->ep;
@@ -181,7 +181,7 @@ static enum tw_err dial(struct tw_net_link *l, uint32_t port)
 		error = errno;
 		tw_fd_close(fd);
 		unreached(l, error);
-		return err_of(error);
+		return sock_err_of(error);
 	}
 	if (tw_net_watch(ep, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0) {
 		tw_fd_close(fd);
@@ -248,7 +248,7 @@ void tw_net_late(const struct tw_net_link *l)
 static enum tw_err dial_port(struct tw_net_link *l, unsigned port)
 {
 	l->port = port;
-	return dial(l, tw_net_port(l->other.endpoint_id, port));
+	return sock_dial(l, tw_net_port(l->other.endpoint_id, port));
 }
 
 /* The next port, or one that has answered meanwhile. */
@@ -276,7 +276,7 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 	l->again = 0;
 	if (l->peer_port) {
 		l->turn++;
-		err = dial(l, l->peer_port);
+		err = sock_dial(l, l->peer_port);
 		if (err == TW_OK)
 			call_again(l, CALL_US);
 		return err;
@@ -296,7 +296,7 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 	return err;
 }
 
-static void refused(struct tw_net_link *l, enum tw_err why)
+static void sock_refused(struct tw_net_link *l, enum tw_err why)
 {
 	enum tw_err err;
 
@@ -317,13 +317,13 @@ void tw_net_dial_next(struct tw_net_link *l)
 {
 	if (l->state == TW_NET_NEW)
 		l->proof.key = 0;
-	refused(l, TW_ECLOSED);
+	sock_refused(l, TW_ECLOSED);
 }
 
 void tw_net_dial_same(struct tw_net_link *l)
 {
 	l->port_again = l->port + 1;
-	refused(l, TW_ECLOSED);
+	sock_refused(l, TW_ECLOSED);
 }
 
 /*
@@ -395,7 +395,7 @@ void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 	if (l->peer_port) {
 		why = tw_net_dial(l);
 		if (why != TW_OK)
-			refused(l, why);
+			sock_refused(l, why);
 	}
 }
 
@@ -414,7 +414,7 @@ static void dialed(struct tw_net_link *l)
 			tw_net_dial_next(l);
 		} else {
 			unreached(l, error);
-			refused(l, err_of(error));
+			sock_refused(l, sock_err_of(error));
 		}
 		return;
 	}
@@ -423,7 +423,7 @@ static void dialed(struct tw_net_link *l)
 	l->channel = TW_NET_HELLO;
 	err = tw_net_hello_send(l);
 	if (err == TW_ENOMEM)
-		refused(l, err);
+		sock_refused(l, err);
 	else if (err != TW_OK)
 		tw_net_sock_lost(l, err);
 }
@@ -459,7 +459,7 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 			return;
 		}
 		if (n <= 0) {
-			tw_net_sock_lost(l, n < 0 ? err_of(errno) : TW_ECLOSED);
+			tw_net_sock_lost(l, n < 0 ? sock_err_of(errno) : TW_ECLOSED);
 			return;
 		}
 		l->in_len += (uint32_t)n;

@@ -35,8 +35,8 @@ static void poll_me(struct self_ep *ep, bool on)
 	ep->host->up->poll(ep->host, ep, on);
 }
 
-static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
-			   const struct iovec *iov, unsigned niov, uint32_t len)
+static enum tw_err self_do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
+				const struct iovec *iov, unsigned niov, uint32_t len)
 {
 	struct self_ep *ep = tw_container(link, struct self_ep, link);
 	unsigned limit = tw_send_reserved(cls) ? MAX_QUEUED : MAX_QUEUED - RESERVE;
@@ -63,7 +63,7 @@ static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct 
 	return TW_OK;
 }
 
-static struct self_packet *take(struct self_ep *ep)
+static struct self_packet *self_take(struct self_ep *ep)
 {
 	struct self_packet *p = tw_list_take(&ep->packets, struct self_packet, node);
 
@@ -71,7 +71,7 @@ static struct self_packet *take(struct self_ep *ep)
 	return p;
 }
 
-static unsigned do_progress(void *instance)
+static unsigned self_do_progress(void *instance)
 {
 	struct self_ep *ep = instance;
 	unsigned n = 0, most = ep->queued;
@@ -80,7 +80,7 @@ static unsigned do_progress(void *instance)
 		poll_me(ep, false);
 	while (n < most && ep->queued) {
 		/* Off the list first: the upcall may end the link. */
-		struct self_packet *p = take(ep);
+		struct self_packet *p = self_take(ep);
 
 		if (ep->host->up->packet(&ep->link, p->hdr, p->data, p->len) == TW_AGAIN &&
 		    ep->up) {
@@ -124,15 +124,15 @@ static enum tw_err do_put(struct tw_link *link, const struct iovec *iov, unsigne
 	return TW_OK;
 }
 
-static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
+static bool self_do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
 {
 	struct self_ep *ep = instance;
 
 	return nic_id == ep->host->self.nic_id && endpoint_id == ep->host->self.endpoint_id;
 }
 
-static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
-			      uint32_t endpoint_id, void *peer, struct tw_link **link)
+static enum tw_err self_do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
+				   uint32_t endpoint_id, void *peer, struct tw_link **link)
 {
 	struct self_ep *ep = instance;
 
@@ -147,54 +147,54 @@ static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_
 	return TW_OK;
 }
 
-static void do_disconnect(struct tw_link *link)
+static void self_do_disconnect(struct tw_link *link)
 {
 	struct self_ep *ep = tw_container(link, struct self_ep, link);
 
 	ep->up = false;
 	while (ep->queued)
-		free(take(ep));
+		free(self_take(ep));
 }
 
-static bool do_alive(struct tw_link *link)
+static bool self_do_alive(struct tw_link *link)
 {
 	(void)link;
 	return true;
 }
 
-static bool do_polls(struct tw_link *link, uint64_t since)
+static bool self_do_polls(struct tw_link *link, uint64_t since)
 {
 	(void)link;
 	(void)since;
 	return true;
 }
 
-static bool do_arm(void *instance)
+static bool self_do_arm(void *instance)
 {
 	return ((struct self_ep *)instance)->queued != 0;
 }
 
-static void do_disarm(void *instance)
+static void self_do_disarm(void *instance)
 {
 	(void)instance;
 }
 
-static uint64_t do_expire(void *instance, uint64_t now)
+static uint64_t self_do_expire(void *instance, uint64_t now)
 {
 	(void)instance;
 	(void)now;
 	return 0;
 }
 
-static void do_close(void *instance)
+static void self_do_close(void *instance)
 {
 	struct self_ep *ep = instance;
 
-	do_disconnect(&ep->link);
+	self_do_disconnect(&ep->link);
 	free(ep);
 }
 
-static enum tw_err do_open(struct tw_host *host, void **instance)
+static enum tw_err self_do_open(struct tw_host *host, void **instance)
 {
 	extern const struct tw_provider tw_provider_self;
 	struct self_ep *ep = calloc(1, sizeof(*ep));
@@ -213,18 +213,18 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 
 const struct tw_provider tw_provider_self = {
 	.name = "self",
-	.open = do_open,
-	.close = do_close,
-	.reaches = do_reaches,
-	.connect = do_connect,
-	.disconnect = do_disconnect,
-	.send = do_send,
+	.open = self_do_open,
+	.close = self_do_close,
+	.reaches = self_do_reaches,
+	.connect = self_do_connect,
+	.disconnect = self_do_disconnect,
+	.send = self_do_send,
 	.get = do_get,
 	.put = do_put,
-	.alive = do_alive,
-	.polls = do_polls,
-	.progress = do_progress,
-	.arm = do_arm,
-	.disarm = do_disarm,
-	.expire = do_expire,
+	.alive = self_do_alive,
+	.polls = self_do_polls,
+	.progress = self_do_progress,
+	.arm = self_do_arm,
+	.disarm = self_do_disarm,
+	.expire = self_do_expire,
 };

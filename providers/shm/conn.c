@@ -26,7 +26,7 @@
 #define LISTEN_AGAIN_US 100000
 #define ACCEPTS 64 /* connections accepted in one call */
 
-static int watch(struct tw_shm_ep *ep, int fd, struct tw_watch *w)
+static int conn_watch(struct tw_shm_ep *ep, int fd, struct tw_watch *w)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = w};
 
@@ -72,7 +72,7 @@ static enum tw_err adopt(struct tw_shm_link *l, int sock)
 	l->link.can_get = l->link.pid > 0;
 	l->link.by_cpu = true;
 	l->sock_watch.ready = tw_shm_conn_ready;
-	return watch(l->ep, sock, &l->sock_watch) < 0 ? TW_ENOMEM : TW_OK;
+	return conn_watch(l->ep, sock, &l->sock_watch) < 0 ? TW_ENOMEM : TW_OK;
 }
 
 /* A forked child may keep the socket open, so the process is watched as well. */
@@ -96,10 +96,10 @@ static void watch_process(struct tw_shm_link *l)
 #endif
 	l->pid_watch.ready = pid_ready;
 	if (l->pidfd >= 0)
-		watch(l->ep, l->pidfd, &l->pid_watch);
+		conn_watch(l->ep, l->pidfd, &l->pid_watch);
 }
 
-static enum tw_err introduce(struct tw_shm_link *l)
+static enum tw_err conn_introduce(struct tw_shm_link *l)
 {
 	struct tw_shm_hello h;
 	uint32_t nslots = tw_settings.ring_slots, nbytes = tw_settings.ring_bytes;
@@ -130,7 +130,7 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
 	}
 	if (err == TW_OK)
 		err = adopt(l, sock);
-	return err == TW_OK ? introduce(l) : err;
+	return err == TW_OK ? conn_introduce(l) : err;
 }
 
 /* Takes over what the other side says of itself. */
@@ -144,7 +144,7 @@ static void take_terms(struct tw_shm_link *l, const struct tw_shm_hello *h)
 		l->link.can_get = false;
 }
 
-static void replied(struct tw_shm_link *l, const struct tw_shm_hello *h)
+static void conn_replied(struct tw_shm_link *l, const struct tw_shm_hello *h)
 {
 	struct tw_ident other = hello_ident(h);
 	const struct tw_upcalls *up = l->ep->host->up;
@@ -172,7 +172,7 @@ static void await_answer(struct tw_shm_link *l)
 	if (err == TW_AGAIN)
 		return;
 	if (err == TW_OK) {
-		replied(l, &h);
+		conn_replied(l, &h);
 		return;
 	}
 	tw_shm_link_end(l);
@@ -191,7 +191,7 @@ static enum tw_err vet(const struct tw_shm_hello *h, int fd)
 }
 
 /* Takes a link that the engine accepts into use: its memory and its entry in the poll set. */
-static enum tw_err enter(struct tw_shm_link *l, const struct tw_shm_hello *h, int fd)
+static enum tw_err conn_enter(struct tw_shm_link *l, const struct tw_shm_hello *h, int fd)
 {
 	l->map = tw_sealed_map(fd, tw_rings_size(h->nslots, h->nbytes), PROT_READ | PROT_WRITE);
 	if (!l->map)
@@ -200,7 +200,7 @@ static enum tw_err enter(struct tw_shm_link *l, const struct tw_shm_hello *h, in
 	return tw_shm_link_up(l);
 }
 
-static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, int fd)
+static void conn_answer(struct tw_shm_link *l, const struct tw_shm_hello *h, int fd)
 {
 	struct tw_shm_ep *ep = l->ep;
 	struct tw_ident other = hello_ident(h), me = ep->host->self;
@@ -218,7 +218,7 @@ static void answer(struct tw_shm_link *l, const struct tw_shm_hello *h, int fd)
 		err = ep->host->up->incoming(ep->host, &l->link, &other, &me);
 	if (err == TW_OK) {
 		accepted = true;
-		err = enter(l, h, fd);
+		err = conn_enter(l, h, fd);
 	}
 	tw_shm_hello_fill(ep, &reply, err == TW_OK ? TW_SHM_ACCEPT : TW_SHM_REFUSE, &me);
 	reply.why = err;
@@ -244,7 +244,7 @@ static void await_hello(struct tw_shm_link *l)
 	if (err == TW_AGAIN)
 		return;
 	if (err == TW_OK) {
-		answer(l, &h, fd);
+		conn_answer(l, &h, fd);
 		tw_sys_close(fd);
 		return;
 	}
@@ -306,7 +306,7 @@ static void make_space(struct tw_shm_ep *ep)
 	tw_shm_link_end(out);
 }
 
-static void accept_one(struct tw_shm_ep *ep, int sock)
+static void conn_accept_one(struct tw_shm_ep *ep, int sock)
 {
 	struct tw_shm_link *l;
 
@@ -337,7 +337,7 @@ static void watch_listener(struct tw_shm_ep *ep, uint32_t events)
 }
 
 /* Whether there are descriptors for those that wait. */
-static bool accept_at(struct tw_shm_ep *ep, int listener)
+static bool conn_accept_at(struct tw_shm_ep *ep, int listener)
 {
 	/* Bounded: connections that still wait are reported again. */
 	for (unsigned i = 0; i < ACCEPTS; i++) {
@@ -345,12 +345,12 @@ static bool accept_at(struct tw_shm_ep *ep, int listener)
 
 		if (sock < 0)
 			return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-		accept_one(ep, tw_fd_own(sock));
+		conn_accept_one(ep, tw_fd_own(sock));
 	}
 	return true;
 }
 
-static void listener_ready(struct tw_watch *w, uint32_t events)
+static void conn_listener_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_shm_ep *ep = tw_container(w, struct tw_shm_ep, listen_watch);
 	bool all = true;
@@ -358,7 +358,7 @@ static void listener_ready(struct tw_watch *w, uint32_t events)
 	(void)events;
 	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
 		if (ep->listener.fd[i] >= 0)
-			all &= accept_at(ep, ep->listener.fd[i]);
+			all &= conn_accept_at(ep, ep->listener.fd[i]);
 	if (all)
 		return;
 	/* Out of descriptors: the listener would stay readable, so stop watching it for a while. */
@@ -376,9 +376,10 @@ enum tw_err tw_shm_conn_listen(struct tw_shm_ep *ep)
 		ep->host->holder = tw_shm_holder(me->nic_id, me->endpoint_id);
 	if (err != TW_OK)
 		return err;
-	ep->listen_watch.ready = listener_ready;
+	ep->listen_watch.ready = conn_listener_ready;
 	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++)
-		if (ep->listener.fd[i] >= 0 && watch(ep, ep->listener.fd[i], &ep->listen_watch) < 0)
+		if (ep->listener.fd[i] >= 0 &&
+		    conn_watch(ep, ep->listener.fd[i], &ep->listen_watch) < 0)
 			return TW_ENOMEM;
 	return TW_OK;
 }

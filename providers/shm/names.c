@@ -8,7 +8,7 @@
 
 #define BACKLOG 256
 
-static void make_name(struct tw_sock_name *name, uint64_t nic_id, uint32_t endpoint_id)
+static void shm_make_name(struct tw_sock_name *name, uint64_t nic_id, uint32_t endpoint_id)
 {
 	tw_sock_name(name, "%012llx-%u", (unsigned long long)nic_id, endpoint_id);
 }
@@ -27,7 +27,7 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
 	struct tw_sock_name name;
 
 	*fd = -1;
-	make_name(&name, nic_id, endpoint_id);
+	shm_make_name(&name, nic_id, endpoint_id);
 	switch (tw_sock_dial(fd, &name)) {
 	case 0:
 		return TW_OK;
@@ -55,7 +55,7 @@ enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, struct tw_sock_
 	struct tw_sock_name name;
 	int err;
 
-	make_name(&name, nic_id, endpoint_id);
+	shm_make_name(&name, nic_id, endpoint_id);
 	err = tw_sock_listen(l, &name, BACKLOG);
 	if (err == 0)
 		return TW_OK;

@@ -81,9 +81,9 @@ void tw_shm_written(struct tw_shm_link *l, enum tw_send_class cls)
 	written(l, cls);
 }
 
-static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_class cls,
-					struct tw_hdr hdr, const struct iovec *iov, unsigned niov,
-					uint32_t len)
+static tw_noinline enum tw_err shm_send_any(struct tw_shm_link *l, enum tw_send_class cls,
+					    struct tw_hdr hdr, const struct iovec *iov,
+					    unsigned niov, uint32_t len)
 {
 	uint32_t reserve = tw_send_reserved(cls) ? 0 : TW_RING_RESERVE;
 
@@ -97,14 +97,14 @@ static tw_noinline enum tw_err send_any(struct tw_shm_link *l, enum tw_send_clas
 	return written(l, cls);
 }
 
-static enum tw_err do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
-			   const struct iovec *iov, unsigned niov, uint32_t len)
+static enum tw_err shm_do_send(struct tw_link *link, enum tw_send_class cls, struct tw_hdr hdr,
+			       const struct iovec *iov, unsigned niov, uint32_t len)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
 	if (tw_unlikely(cls != TW_SEND_PLAIN || niov != 1 || len > TW_RING_INLINE ||
 			l->state != TW_SHM_UP || !tw_ring_room_small(&l->tx)))
-		return send_any(l, cls, hdr, iov, niov, len);
+		return shm_send_any(l, cls, hdr, iov, niov, len);
 	tw_ring_write_small(&l->tx, hdr, iov->iov_base, len);
 	return written(l, TW_SEND_PLAIN);
 }
@@ -189,7 +189,7 @@ void tw_shm_link_down(struct tw_shm_link *l, enum tw_err why)
 }
 
 /* Takes packets from a ring that has some. */
-static unsigned take(struct tw_shm_link *l)
+static unsigned shm_take(struct tw_shm_link *l)
 {
 	unsigned n;
 
@@ -203,7 +203,7 @@ static unsigned take(struct tw_shm_link *l)
 void tw_shm_doorbell_pending(struct tw_shm_link *l)
 {
 	if (l->state == TW_SHM_UP && tw_ring_next(&l->rx))
-		take(l);
+		shm_take(l);
 }
 
 /* Looks at one of the idle set, and shows a poll to those that the engine looks at next. */
@@ -219,7 +219,7 @@ static unsigned poll_idle_set(struct tw_shm_ep *ep)
 			at = lanes->nactive;
 	}
 	if (tw_ring_next(&l->rx))
-		return take(l);
+		return shm_take(l);
 	lanes->turn++;
 	return 0;
 }
@@ -237,7 +237,7 @@ static void note_poll(struct tw_shm_ep *ep)
 		tw_shm_settle(ep);
 }
 
-static unsigned do_progress(void *instance)
+static unsigned shm_do_progress(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 	struct tw_lanes *lanes = &ep->host->lanes;
@@ -250,7 +250,7 @@ static unsigned do_progress(void *instance)
 		struct tw_ring_rx *rx = lanes->rx[i];
 
 		if (tw_ring_next(rx))
-			n += take(tw_shm_link_at(ep, i));
+			n += shm_take(tw_shm_link_at(ep, i));
 		/* The upcall may have ended this link, and another fills its slot. */
 		i += i < lanes->nactive && lanes->rx[i] == rx;
 	}
@@ -274,7 +274,7 @@ static void show_armed(struct tw_shm_ep *ep, uint32_t armed)
 	}
 }
 
-static bool do_arm(void *instance)
+static bool shm_do_arm(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 	bool found = false;
@@ -295,7 +295,7 @@ static bool do_arm(void *instance)
 	return found;
 }
 
-static void do_disarm(void *instance)
+static void shm_do_disarm(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 
@@ -303,7 +303,7 @@ static void do_disarm(void *instance)
 	show_blocked(ep, 0);
 }
 
-static bool do_polls(struct tw_link *link, uint64_t since)
+static bool shm_do_polls(struct tw_link *link, uint64_t since)
 {
 	const struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
@@ -317,13 +317,13 @@ bool tw_shm_alive(const struct tw_shm_link *l)
 	return l->state == TW_SHM_UP && tw_sys_poll(&p, 1, 0) == 0;
 }
 
-static bool do_alive(struct tw_link *link)
+static bool shm_do_alive(struct tw_link *link)
 {
 	return tw_shm_alive(tw_container(link, struct tw_shm_link, link));
 }
 
-static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
-			      uint32_t endpoint_id, void *peer, struct tw_link **link)
+static enum tw_err shm_do_connect(void *instance, const struct tw_ident *me, uint64_t nic_id,
+				  uint32_t endpoint_id, void *peer, struct tw_link **link)
 {
 	struct tw_shm_link *l = tw_shm_link_new(instance, TW_SHM_WAITING);
 	enum tw_err err;
@@ -342,7 +342,7 @@ static enum tw_err do_connect(void *instance, const struct tw_ident *me, uint64_
 	return err;
 }
 
-static void do_disconnect(struct tw_link *link)
+static void shm_do_disconnect(struct tw_link *link)
 {
 	struct tw_shm_link *l = tw_container(link, struct tw_shm_link, link);
 
@@ -356,7 +356,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
-static uint64_t do_expire(void *instance, uint64_t now)
+static uint64_t shm_do_expire(void *instance, uint64_t now)
 {
 	struct tw_shm_ep *ep = instance;
 	uint64_t next = earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
@@ -365,7 +365,7 @@ static uint64_t do_expire(void *instance, uint64_t now)
 	return earlier(next, tw_shm_deferred_due(ep, now));
 }
 
-static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
+static bool shm_do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
 {
 	struct tw_shm_ep *ep = instance;
 
@@ -376,13 +376,13 @@ static bool do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)
 	return false;
 }
 
-static void do_close(void *instance)
+static void shm_do_close(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 
 	ep->close_by = tw_clock() + tw_clock_us(TW_SHM_REVOKE_US);
 	while (ep->host->lanes.n)
-		do_disconnect(ep->host->lanes.rx[0]->link);
+		shm_do_disconnect(ep->host->lanes.rx[0]->link);
 	tw_list_walk(&ep->pending, struct tw_shm_link, pending, node)
 		tw_shm_link_end(pending);
 	tw_shm_reap(ep);
@@ -392,14 +392,14 @@ static void do_close(void *instance)
 	free(ep);
 }
 
-static void do_hide(void *instance)
+static void shm_do_hide(void *instance)
 {
 	struct tw_shm_ep *ep = instance;
 
 	tw_sock_hide(&ep->listener, ep->host->epfd);
 }
 
-static enum tw_err do_open(struct tw_host *host, void **instance)
+static enum tw_err shm_do_open(struct tw_host *host, void **instance)
 {
 	struct tw_shm_ep *ep = calloc(1, sizeof(*ep));
 	enum tw_err err;
@@ -416,27 +416,27 @@ static enum tw_err do_open(struct tw_host *host, void **instance)
 	if (err == TW_OK)
 		*instance = ep;
 	else
-		do_close(ep);
+		shm_do_close(ep);
 	return err;
 }
 
 const struct tw_provider tw_provider_shm = {
 	.name = "shm",
-	.open = do_open,
-	.close = do_close,
-	.hide = do_hide,
-	.reaches = do_reaches,
-	.connect = do_connect,
-	.disconnect = do_disconnect,
-	.send = do_send,
+	.open = shm_do_open,
+	.close = shm_do_close,
+	.hide = shm_do_hide,
+	.reaches = shm_do_reaches,
+	.connect = shm_do_connect,
+	.disconnect = shm_do_disconnect,
+	.send = shm_do_send,
 	.wake = do_wake,
 	.has_lanes = true,
 	.get = tw_shm_get,
 	.put = tw_shm_put,
-	.alive = do_alive,
-	.polls = do_polls,
-	.progress = do_progress,
-	.arm = do_arm,
-	.disarm = do_disarm,
-	.expire = do_expire,
+	.alive = shm_do_alive,
+	.polls = shm_do_polls,
+	.progress = shm_do_progress,
+	.arm = shm_do_arm,
+	.disarm = shm_do_disarm,
+	.expire = shm_do_expire,
 };

@@ -194,7 +194,7 @@ static inline struct tw_shm_link *tw_shm_link_at(const struct tw_shm_ep *ep, uns
 /*
  * The peer of a link may know of this side how it sleeps, and when it polled: in the control
  * words of the ring that it writes. A doorbell rung before this does not count for packets that
- * come after the barrier of do_arm(), which orders both.
+ * come after the barrier of shm_do_arm(), which orders both.
  */
 static inline void tw_shm_show_armed(struct tw_shm_link *l, uint64_t now)
 {

@@ -24,7 +24,7 @@
  * A write to a standard error that nobody reads any more must not end the program: the signal
  * for it is held back from this thread, and taken.
  */
-static void put(const char *line, size_t len)
+static void log_put(const char *line, size_t len)
 {
 	static const uint64_t no_time[2];
 	unsigned long sigpipe[8 / sizeof(long)] = {1ul << (SIGPIPE - 1)};
@@ -53,7 +53,7 @@ void tw_log(enum tw_log_level level, const char *fmt, ...)
 	va_end(ap);
 	n = tw_min(n, (int)sizeof(line) - 1);
 	line[n++] = '\n';
-	put(line, (size_t)n);
+	log_put(line, (size_t)n);
 	errno = error;
 }
 

@@ -28,7 +28,7 @@ void tw_report_text(char *out, size_t size, const char *who, const char *cause, 
 	snprintf(out, size, "%s: %s%s%s", who, cause, advice ? "; " : "", advice ? advice : "");
 }
 
-static unsigned find(uint64_t what)
+static unsigned report_find(uint64_t what)
 {
 	unsigned oldest = 0;
 
@@ -50,7 +50,7 @@ static bool is_due(uint64_t what, uint32_t *held_back)
 	bool due;
 
 	pthread_mutex_lock(&mutex);
-	i = find(what);
+	i = report_find(what);
 	due = kept[i].what != what || now - kept[i].said >= tw_clock_us(AGAIN_US);
 	*held_back = kept[i].what == what ? kept[i].held_back : 0;
 	if (due) {

@@ -121,7 +121,7 @@ static int parse_bool(const char *text, bool *out)
 	return 0;
 }
 
-static int parse(enum type type, const char *text, void *out)
+static int setting_parse(enum type type, const char *text, void *out)
 {
 	switch (type) {
 	case STR:
@@ -187,7 +187,7 @@ static bool number_fits(const char *limits, uint32_t n)
 	return n >= least && n <= most && (!*end || (n & (n - 1)) == 0);
 }
 
-static bool fits(enum type type, const char *limits, const void *value)
+static bool setting_fits(enum type type, const char *limits, const void *value)
 {
 	if (!*limits)
 		return true;
@@ -227,7 +227,7 @@ static const char *from_environment(const char *name, enum type type)
  * The job is the launcher's, if nobody says otherwise. The end of its name counts, where numbers
  * are that tell jobs apart.
  */
-static void join_launcher(struct tw_settings *s)
+static void setting_join_launcher(struct tw_settings *s)
 {
 	const char *name = getenv("PMIX_NAMESPACE");
 	size_t len = name ? strlen(name) : 0;
@@ -254,11 +254,12 @@ static struct row read_all(struct tw_settings *s, bool environment)
 		/* An absent rank is empty, and parse_rank() rejects that. */
 		if (!text && type == RANK)
 			type = STR;
-		if (parse(type, text ? text : r.dflt, value) < 0 || !fits(type, r.limits, value))
+		if (setting_parse(type, text ? text : r.dflt, value) < 0 ||
+		    !setting_fits(type, r.limits, value))
 			return r;
 	}
 	if (environment)
-		join_launcher(s);
+		setting_join_launcher(s);
 	return (struct row){.name = NULL};
 }
 
@@ -267,7 +268,7 @@ static struct row read_all(struct tw_settings *s, bool environment)
 #define NEAR 3 /* letters to change, add or leave out */
 
 /* How many letters to change, add or leave out make one word the other; NEAR + 1: more. */
-static unsigned distance(const char *a, size_t alen, const char *b, size_t blen)
+static unsigned setting_distance(const char *a, size_t alen, const char *b, size_t blen)
 {
 	unsigned row[TW_SETTING_STR_MAX + 1], corner, above;
 
@@ -295,7 +296,7 @@ static const char *nearest_name(const char *text, size_t len)
 	unsigned least = NEAR + 1;
 
 	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r))) {
-		unsigned d = distance(text, len, r.name, strlen(r.name));
+		unsigned d = setting_distance(text, len, r.name, strlen(r.name));
 
 		if (d < least) {
 			least = d;
@@ -317,7 +318,7 @@ static void nearest_word(const char *words, const char *text, char out[TW_SETTIN
 			continue;
 		for (const char *w = words; *w; w += n + (w[n] == ' ')) {
 			n = strcspn(w, " ");
-			d = distance(word, len, w, n);
+			d = setting_distance(word, len, w, n);
 			if (d >= least || d >= n)
 				continue;
 			least = d;
@@ -350,7 +351,7 @@ bool tw_settings_stranger(unsigned *at, char *out, unsigned size)
 	return false;
 }
 
-static void explain(const struct row *r, char *out, unsigned size)
+static void setting_explain(const struct row *r, char *out, unsigned size)
 {
 	bool words = strncmp(r->limits, ONE_OF, strlen(ONE_OF)) == 0;
 	const char *text = getenv(r->name);
@@ -369,7 +370,7 @@ int tw_settings_load(char *err, unsigned errlen)
 	struct row bad = read_all(&s, true);
 
 	if (bad.name) {
-		explain(&bad, err, errlen);
+		setting_explain(&bad, err, errlen);
 		read_all(&s, false);
 	}
 	tw_settings = s;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Starts one: 0 or an error. Signals are for the program's own threads. */
-static inline int tw_thread_start(pthread_t *thread, void *(*run)(void *), void *arg,
+static inline int tw_thread_start(pthread_t *thread, void *(*engine_service_run)(void *), void *arg,
 				  const char *name)
 {
 	sigset_t all, old;
@@ -17,7 +17,7 @@ static inline int tw_thread_start(pthread_t *thread, void *(*run)(void *), void 
 
 	memset(&all, 0xff, sizeof(all));
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	err = pthread_create(thread, NULL, run, arg);
+	err = pthread_create(thread, NULL, engine_service_run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!err)
 		pthread_setname_np(*thread, name);
@@ -25,10 +25,10 @@ static inline int tw_thread_start(pthread_t *thread, void *(*run)(void *), void 
 }
 
 /* Registers what a child of fork() is to do first, once. Under a mutex of the caller's. */
-static inline void tw_at_fork(bool *registered, void (*forked)(void))
+static inline void tw_at_fork(bool *registered, void (*library_forked)(void))
 {
 	if (!*registered)
-		pthread_atfork(NULL, NULL, forked);
+		pthread_atfork(NULL, NULL, library_forked);
 	*registered = true;
 }
 

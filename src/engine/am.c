@@ -8,8 +8,8 @@
 
 #include "engine/engine.h"
 
-static bool leave(struct tw_peer *p, uint8_t type, uint8_t flags, uint64_t arg, const void *data,
-		  uint32_t len)
+static bool am_leave(struct tw_peer *p, uint8_t type, uint8_t flags, uint64_t arg, const void *data,
+		     uint32_t len)
 {
 	struct iovec iov = {(void *)(uintptr_t)data, len};
 
@@ -48,7 +48,7 @@ enum tw_err tw_am_send(struct tw_ep *ep, struct tw_addr to, uint64_t arg, const 
 	if (!p || p->state != TW_PEER_UP || p->barred)
 		return TW_ECLOSED;
 	ep->counters[TW_C_AM_SENT]++;
-	if (tw_list_empty(&p->sendq) && leave(p, TW_AM, 0, arg, data, len))
+	if (tw_list_empty(&p->sendq) && am_leave(p, TW_AM, 0, arg, data, len))
 		return TW_OK;
 	r = tw_am_new(p, len);
 	if (!r)
@@ -64,8 +64,8 @@ bool tw_am_flush(struct tw_peer *p, struct tw_req *r)
 {
 	bool window = r->extra & TW_X_WINDOW;
 
-	if (!leave(p, window ? TW_WINDOW : TW_AM, window ? r->proto : 0, r->match, r->seg.ptr,
-		   r->len))
+	if (!am_leave(p, window ? TW_WINDOW : TW_AM, window ? r->proto : 0, r->match, r->seg.ptr,
+		      r->len))
 		return false;
 	p->windows.due -= (r->extra & TW_X_REPLY) != 0;
 	tw_req_complete(p->ep, r, TW_S_OK);

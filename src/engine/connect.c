@@ -23,7 +23,7 @@ static const uint8_t status_of[TW_NERRS] = {
 	[TW_EBUSY] = TW_S_REJECTED,	 [TW_EFAULT] = TW_S_REJECTED,
 };
 
-static void attempt(struct tw_peer *p);
+static void connect_attempt(struct tw_peer *p);
 
 static void end_request(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
 {
@@ -66,12 +66,12 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 	if (tw_list_empty(&p->connects))
 		tw_peer_free(p);
 	else if (why == TW_EKEY) /* another request may have the right filter */
-		attempt(p);
+		connect_attempt(p);
 	else
 		again_after(p, later_us(p, why));
 }
 
-static void attempt(struct tw_peer *p)
+static void connect_attempt(struct tw_peer *p)
 {
 	struct tw_ep *ep = p->ep;
 	struct tw_ident me = ep->host.self;
@@ -103,7 +103,7 @@ static void attempt(struct tw_peer *p)
 }
 
 /* A request that presents the peer's filter may send to it. */
-static void complete(struct tw_peer *p, struct tw_req *r)
+static void connect_complete(struct tw_peer *p, struct tw_req *r)
 {
 	r->source = p->addr;
 	if (r->key == p->filter)
@@ -117,7 +117,7 @@ static void complete_all(struct tw_peer *p)
 	struct tw_req *r;
 
 	while ((r = tw_list_take(&p->connects, struct tw_req, link)))
-		complete(p, r);
+		connect_complete(p, r);
 }
 
 /* Where a peer is: its process on this host, or its address. */
@@ -180,7 +180,7 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 	r->source = (struct tw_addr){r->nic_id << 16 | r->endpoint_id, 0, 0xfffff};
 	/* A dead peer stays up until all its packets are taken. */
 	if (p && p->state == TW_PEER_UP && p->link->provider->alive(p->link)) {
-		complete(p, r);
+		connect_complete(p, r);
 		return;
 	}
 	if (r->deadline != TW_FOREVER)
@@ -195,11 +195,11 @@ void tw_connect(struct tw_ep *ep, struct tw_req *r)
 		return;
 	}
 	tw_list_add_tail(&p->connects, &r->link);
-	attempt(p);
+	connect_attempt(p);
 }
 
 /* Gives up a connect that has no request left. */
-static void give_up(struct tw_peer *p)
+static void connect_give_up(struct tw_peer *p)
 {
 	if (p->link)
 		p->link->provider->disconnect(p->link);
@@ -213,7 +213,7 @@ void tw_connect_leave(struct tw_ep *ep, struct tw_req *r)
 
 	tw_list_del(&r->link);
 	if (p && p->state == TW_PEER_CONNECTING && tw_list_empty(&p->connects))
-		give_up(p);
+		connect_give_up(p);
 }
 
 void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r)
@@ -234,9 +234,9 @@ static uint64_t expire_peer(struct tw_peer *p, uint64_t now)
 			next = tw_earlier(next, r->deadline);
 	}
 	if (tw_list_empty(&p->connects))
-		give_up(p);
+		connect_give_up(p);
 	else if (p->retry && p->retry <= now)
-		attempt(p);
+		connect_attempt(p);
 	return tw_earlier(next, p->state == TW_PEER_CONNECTING ? p->retry : 0);
 }
 
@@ -267,7 +267,7 @@ static void reconnect(struct tw_peer *p)
 		tw_connect(ep, r);
 }
 
-static bool before(const struct tw_ident *a, const struct tw_ident *b)
+static bool connect_before(const struct tw_ident *a, const struct tw_ident *b)
 {
 	if (a->nic_id != b->nic_id)
 		return a->nic_id < b->nic_id;
@@ -308,7 +308,7 @@ enum tw_err tw_connect_incoming(struct tw_host *host, struct tw_link *link,
 		p = tw_peer_find(ep, other->nic_id, other->endpoint_id);
 	}
 	if (p && p->link) {
-		if (!before(other, &host->self))
+		if (!connect_before(other, &host->self))
 			return TW_ECROSS;
 		p->link->provider->disconnect(p->link);
 		p->link = NULL;

@@ -34,7 +34,7 @@ bool tw_in_any_handler(void)
 	return false;
 }
 
-static struct tw_slot_entry *take_slot(void)
+static struct tw_slot_entry *endpoint_take_slot(void)
 {
 	struct tw_slot_entry *s = NULL;
 
@@ -185,10 +185,10 @@ static enum tw_err claim_id(struct tw_ep *ep, uint32_t number)
 {
 	bool any = number == TW_ANY_ID;
 	uint32_t id = ep->iface->first_id + (any ? 0 : number);
-	uint32_t end = any ? id + ep->iface->ids : id + 1;
+	uint32_t endpoint_end = any ? id + ep->iface->ids : id + 1;
 	enum tw_err err = TW_EBUSY;
 
-	for (; id < end && err == TW_EBUSY; id++) {
+	for (; id < endpoint_end && err == TW_EBUSY; id++) {
 		ep->host.holder = open_here(ep, id) ? (int)tw_sys_pid() : 0;
 		if (ep->host.holder)
 			continue;
@@ -335,7 +335,7 @@ static bool no_callers(struct tw_ep *ep)
 }
 
 /* Ends an endpoint that no thread is inside. Releases the lock, held by its mutex. */
-static void end(struct tw_slot_entry *s)
+static void endpoint_end(struct tw_slot_entry *s)
 {
 	void (*ended)(void *) = s->ep->iface->ended;
 	void *owner = s->ep->owner;
@@ -370,7 +370,7 @@ bool tw_ep_finish(struct tw_slot_entry *s)
 		return false;
 	}
 	atomic_store(&s->left, false);
-	end(s);
+	endpoint_end(s);
 	return true;
 }
 
@@ -411,7 +411,7 @@ static enum tw_err ep_open(const struct tw_open *how, uint64_t *handle)
 	uint64_t h;
 
 	finish_all();
-	s = take_slot();
+	s = endpoint_take_slot();
 	if (!s)
 		return TW_ENOMEM;
 	if (tw_service_get() != TW_OK)
@@ -464,7 +464,7 @@ enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 	return result;
 }
 
-static enum tw_err ep_close(uint64_t handle)
+static enum tw_err endpoint_close(uint64_t handle)
 {
 	struct tw_slot_entry *s = tw_slot_of(handle);
 	uint64_t since = 0;
@@ -485,14 +485,14 @@ static enum tw_err ep_close(uint64_t handle)
 		tw_back_off(&since);
 		tw_lock_slow(&s->lock);
 	}
-	end(s);
+	endpoint_end(s);
 	return TW_OK;
 }
 
 enum tw_err tw_ep_close(uint64_t handle)
 {
 	int state = tw_cancel_hold();
-	enum tw_err result = ep_close(handle);
+	enum tw_err result = endpoint_close(handle);
 
 	tw_cancel_restore(state);
 	return result;

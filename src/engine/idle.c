@@ -169,7 +169,7 @@ static bool await_request(struct tw_ep *ep, uint64_t last, uint64_t *yielded)
 }
 
 /* Polls in place of the program. */
-static void take_over(struct tw_ep *ep)
+static void idle_take_over(struct tw_ep *ep)
 {
 	uint64_t start = tw_clock(), yielded = start, last = 0; /* of the last progress */
 	bool serves = ep->iface->serves;
@@ -224,7 +224,8 @@ static void wake_waiters(struct tw_ep *ep)
 		tw_wake_sleepers(ep);
 }
 
-/* take_over() leaves the endpoint as for a program that polls again. One that sleeps does not. */
+/* idle_take_over() leaves the endpoint as for a program that polls again. One that sleeps does not.
+ */
 static void rest_again(struct tw_ep *ep)
 {
 	unsigned vain = 0;
@@ -297,7 +298,7 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 	if (ep->host.state == TW_ASLEEP) {
 		ep->events++;
 	} else {
-		take_over(ep);
+		idle_take_over(ep);
 		rest_again(ep);
 		note_polls(s);
 		tw_service_resume(s);
@@ -311,7 +312,7 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 }
 
 /* An endpoint that was left behind: tries with back-off until no thread is inside. */
-static uint64_t finish(struct tw_slot_entry *s, uint64_t now)
+static uint64_t idle_finish(struct tw_slot_entry *s, uint64_t now)
 {
 	uint64_t check_at = atomic_load(&s->next_check);
 
@@ -331,6 +332,6 @@ uint64_t tw_idle_due(struct tw_slot_entry *s, uint64_t now)
 
 	/* [left-behind] */
 	if (atomic_load_explicit(&s->left, memory_order_acquire))
-		return finish(s, now);
+		return idle_finish(s, now);
 	return when && when <= now ? tw_idle_check(s, false) : when;
 }

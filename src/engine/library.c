@@ -9,7 +9,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 
 /* A child owns none of its parent's endpoints; it may start anew. */
-static void forked(void)
+static void library_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	users = 0;
@@ -17,7 +17,7 @@ static void forked(void)
 	tw_ep_forked();
 }
 
-static enum tw_err begin(void)
+static enum tw_err library_begin(void)
 {
 	static bool registered;
 
@@ -25,7 +25,7 @@ static enum tw_err begin(void)
 		return TW_EPROTO;
 	tw_clock_init();
 	tw_barrier_init();
-	tw_at_fork(&registered, forked);
+	tw_at_fork(&registered, library_forked);
 	return tw_naming_init();
 }
 
@@ -35,7 +35,7 @@ static enum tw_err begin_once(void)
 
 	tw_mutex_lock(&mutex);
 	if (users == 0)
-		err = begin();
+		err = library_begin();
 	users += err == TW_OK;
 	tw_mutex_unlock(&mutex);
 	return err;

@@ -116,7 +116,7 @@ static struct tw_unexp *scan(struct tw_match *m, struct tw_list *l, uint64_t key
 	return l == &m->head.all ? NULL : to_unexp(l);
 }
 
-static struct tw_match_table *index_of(struct tw_match *m, uint64_t mask)
+static struct tw_match_table *unexp_index_of(struct tw_match *m, uint64_t mask)
 {
 	struct tw_match_table *t;
 	uint32_t bits;
@@ -134,7 +134,7 @@ static struct tw_unexp *from_node(struct tw_match *m, struct tw_match_table *t, 
 
 struct tw_unexp *tw_match_search_unexp(struct tw_match *m, uint64_t key, uint64_t mask)
 {
-	struct tw_match_table *t = index_of(m, mask);
+	struct tw_match_table *t = unexp_index_of(m, mask);
 
 	if (!t)
 		return scan(m, m->head.all.next, key, mask);
@@ -145,7 +145,7 @@ struct tw_unexp *tw_match_search_unexp(struct tw_match *m, uint64_t key, uint64_
 struct tw_unexp *tw_match_next_unexp(struct tw_match *m, struct tw_unexp *u, uint64_t key,
 				     uint64_t mask)
 {
-	struct tw_match_table *t = index_of(m, mask);
+	struct tw_match_table *t = unexp_index_of(m, mask);
 	node_t *n;
 
 	if (!t)

@@ -16,7 +16,7 @@ static struct tw_addr make_addr(struct tw_ep *ep, uint32_t index, uint64_t nic_i
 	return (struct tw_addr){nic_id << 16 | endpoint_id, session, slot << 20 | index};
 }
 
-static void set_state(struct tw_peer *p, enum tw_peer_state state)
+static void peer_set_state(struct tw_peer *p, enum tw_peer_state state)
 {
 	p->ep->nconnecting += (state == TW_PEER_CONNECTING) - (p->state == TW_PEER_CONNECTING);
 	p->state = (uint8_t)state;
@@ -52,7 +52,7 @@ static struct tw_peer *reuse(struct tw_ep *ep)
 	return NULL;
 }
 
-static struct tw_peer *add(struct tw_ep *ep)
+static struct tw_peer *peer_add(struct tw_ep *ep)
 {
 	struct tw_peer *p;
 
@@ -92,7 +92,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 	if (!p)
 		p = reuse(ep);
 	if (!p)
-		p = add(ep);
+		p = peer_add(ep);
 	if (!p)
 		return NULL;
 	index = p->index;
@@ -102,7 +102,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 	p->lane = &tw_no_lane;
 	p->index = index;
 	p->begun = tw_clock();
-	set_state(p, TW_PEER_CONNECTING);
+	peer_set_state(p, TW_PEER_CONNECTING);
 	p->addr = make_addr(ep, index, nic_id, endpoint_id, 0);
 	tw_stats_peer(p);
 	return p;
@@ -111,7 +111,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 void tw_peer_free(struct tw_peer *p)
 {
 	tw_peer_rest(p);
-	set_state(p, TW_PEER_NONE);
+	peer_set_state(p, TW_PEER_NONE);
 	tw_stats_peer(p);
 }
 
@@ -165,7 +165,7 @@ void tw_peer_up(struct tw_peer *p, struct tw_link *link, const struct tw_ident *
 	struct tw_ep *ep = p->ep;
 
 	p->link = link;
-	set_state(p, TW_PEER_UP);
+	peer_set_state(p, TW_PEER_UP);
 	p->source = tw_source_find(ep, p->addr.where);
 	p->directed = p->source != NULL;
 	p->addr.session = other->session;
@@ -207,7 +207,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 	if (p->state != TW_PEER_UP)
 		return;
 	tw_lane_close(p);
-	set_state(p, TW_PEER_DOWN);
+	peer_set_state(p, TW_PEER_DOWN);
 	p->why = (uint8_t)why;
 	p->link = NULL;
 	fail_all(p, &p->windows.flushes, why);

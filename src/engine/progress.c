@@ -11,7 +11,7 @@
 #define EVENTS_EVERY_US 100 /* interval of polling descriptors without a service thread */
 #define RUN 64u		    /* most packets that are taken from a ring at once */
 
-static void wake(struct tw_host *host)
+static void progress_wake(struct tw_host *host)
 {
 	/* tw_leave() sees this and wakes sleepers. */
 	tw_container(host, struct tw_ep, host)->events++;
@@ -50,7 +50,7 @@ const struct tw_upcalls tw_upcalls = {
 	.refused = tw_connect_refused,
 	.down = tw_connect_down,
 	.timer = tw_timer,
-	.wake = wake,
+	.wake = progress_wake,
 	.poll = poll_provider,
 #if TW_USES_NET
 	.ended = tw_transfer_ended,
@@ -165,7 +165,7 @@ static unsigned poll_lanes(struct tw_ep *ep, bool *left)
 }
 
 /* A poll after its look at the rings. left: their provider must look, too. */
-static unsigned finish(struct tw_ep *ep, bool left)
+static unsigned progress_finish(struct tw_ep *ep, bool left)
 {
 	unsigned n = 0;
 
@@ -194,7 +194,7 @@ unsigned tw_progress_usual(struct tw_ep *ep)
 		return tw_progress(ep);
 	n = lanes->nactive == 1 ? tw_recv_ring(lanes->rx[0], RUN, &left) : poll_lanes(ep, &left);
 	if (tw_unlikely(left | ep->has_work | ep->acts))
-		return n + finish(ep, left);
+		return n + progress_finish(ep, left);
 	tw_poll_count(ep, polls);
 	return n;
 }
@@ -216,5 +216,5 @@ unsigned tw_progress(struct tw_ep *ep)
 	if (tw_unlikely((polls & (TW_LANE_SHOWS - 1)) == 0))
 		tw_poll_show(&ep->host.lanes);
 	n = poll_lanes(ep, &left);
-	return n + finish(ep, left);
+	return n + progress_finish(ep, left);
 }

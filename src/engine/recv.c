@@ -87,8 +87,9 @@ static void keep_imm(struct tw_unexp_msg *u, const struct tw_peer *p, struct tw_
 }
 
 /* Stores a message, or its first part, that matches no receive. */
-static tw_noinline enum tw_err unexpected(struct tw_peer *p, struct tw_hdr hdr, const char *data,
-					  uint32_t len, bool sync, struct tw_ref ref)
+static tw_noinline enum tw_err recv_unexpected(struct tw_peer *p, struct tw_hdr hdr,
+					       const char *data, uint32_t len, bool sync,
+					       struct tw_ref ref)
 {
 	bool whole = len == tw_hdr_len(hdr);
 	struct tw_unexp_msg *u =
@@ -150,7 +151,7 @@ static enum tw_err eager(struct tw_peer *p, struct tw_hdr hdr, const char *data,
 		return TW_EPROTO;
 	r = take_posted(p, hdr.match, tw_hdr_len(hdr));
 	if (!r)
-		return unexpected(p, hdr, data, len, sync, ref);
+		return recv_unexpected(p, hdr, data, len, sync, ref);
 	tw_recv_bind(r, p, hdr.match, tw_hdr_len(hdr));
 	tw_recv_imm(r, imm, p->rx_imm);
 	tw_req_scatter(r, 0, data, tw_min(len, r->xfer_len));

@@ -60,8 +60,8 @@ static tw_inline void arrival_taken(struct tw_ring_rx *rx, const struct arrival 
 }
 
 /* Gives a message to the receive that it meets, which has left the matcher and is then complete. */
-static tw_inline void deliver(struct tw_ring_rx *rx, const struct tw_peer *p,
-			      const struct arrival *a, bool imm, struct tw_req *r)
+static tw_inline void run_deliver(struct tw_ring_rx *rx, const struct tw_peer *p,
+				  const struct arrival *a, bool imm, struct tw_req *r)
 {
 	const char *data = arrival_data(rx, a);
 
@@ -143,9 +143,9 @@ static tw_inline unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, s
 		tw_match_take(m, &r->posted, &spot);
 		/* Two copies of this code, so that each has fewer tests. */
 		if (tw_likely(small))
-			deliver(rx, p, &a, imm, r);
+			run_deliver(rx, p, &a, imm, r);
 		else
-			deliver(rx, p, &a, imm, r);
+			run_deliver(rx, p, &a, imm, r);
 		last->next = &r->link;
 		r->link.prev = last;
 		last = &r->link;
@@ -190,7 +190,8 @@ static unsigned run_unexpected(struct tw_peer *p, struct tw_ring_rx *rx, unsigne
 }
 
 /* Takes a packet of any kind. *left: its provider must look at it. */
-static unsigned take_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_slot *s, bool *left)
+static unsigned run_take_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct tw_slot *s,
+				bool *left)
 {
 	struct tw_link *link = rx->link;
 	struct tw_hdr hdr = s->hdr;
@@ -242,7 +243,7 @@ static inline unsigned take_packets(struct tw_peer *p, struct tw_ring_rx *rx, st
 	} else if (kind == (TW_EAGER | TW_FLAG_IMM << 8) && p->ep->iface->imm) {
 		n = take_posted_run(p, rx, true, budget);
 	}
-	return n ? n : take_packet(p, rx, s, left);
+	return n ? n : run_take_packet(p, rx, s, left);
 }
 
 unsigned tw_recv_ring(struct tw_ring_rx *rx, unsigned budget, bool *left)
@@ -299,7 +300,7 @@ static tw_inline struct tw_req *recv_alone(struct tw_peer *p, struct tw_ring_rx 
 			tw_credit_cost(a.len) > p->window - p->used))
 		return NULL;
 	tw_match_unlist(m, posted);
-	deliver(rx, p, &a, imm, r);
+	run_deliver(rx, p, &a, imm, r);
 	p->ep->gauges[TW_G_POSTED]--;
 	taken_alone(p, rx, a.len);
 	return r;

@@ -16,8 +16,8 @@ static uint32_t piece_of(const struct tw_peer *p, uint32_t len)
 }
 
 /* Sends one packet of an eager message, with the reference first if needed. */
-static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type, uint8_t flags,
-			      uint32_t len)
+static enum tw_err engine_send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
+				     uint8_t flags, uint32_t len)
 {
 	struct iovec iov[TW_MAX_SEGMENTS + 2];
 	struct tw_ref ref = {r->obj.index, r->obj.gen};
@@ -55,7 +55,7 @@ static enum tw_err send_piece(struct tw_peer *p, struct tw_req *r, uint8_t type,
 }
 
 /* The data has left. The kind of send determines what remains. */
-static void sent(struct tw_peer *p, struct tw_req *r)
+static void engine_sent(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_ep *ep = p->ep;
 
@@ -81,7 +81,7 @@ static bool send_eager(struct tw_peer *p, struct tw_req *r)
 	if (r->at == 0) {
 		uint32_t first = tw_min(piece, r->len);
 
-		if (send_piece(p, r, TW_EAGER, 0, first) != TW_OK)
+		if (engine_send_piece(p, r, TW_EAGER, 0, first) != TW_OK)
 			return false;
 		p->credits -= tw_credit_cost(r->len);
 		r->at = first;
@@ -89,14 +89,14 @@ static bool send_eager(struct tw_peer *p, struct tw_req *r)
 	while (r->at < r->len) {
 		uint32_t part = tw_min(piece, r->len - r->at);
 
-		if (send_piece(p, r, TW_FRAG, 0, part) != TW_OK)
+		if (engine_send_piece(p, r, TW_FRAG, 0, part) != TW_OK)
 			return false;
 		r->at += part;
 	}
 	return true;
 }
 
-static bool announce(struct tw_peer *p, struct tw_req *r)
+static bool send_announce(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_rts rts = {{r->obj.index, r->obj.gen}, 0};
 	struct iovec iov[3] = {{&rts, sizeof(rts)}};
@@ -140,18 +140,19 @@ static bool send_beyond(struct tw_peer *p, struct tw_req *r)
 	uint8_t flags = r->flags;
 
 	r->flags |= TW_R_SYNC;
-	if (send_piece(p, r, TW_EAGER, TW_FLAG_BEYOND, r->len) != TW_OK) {
+	if (engine_send_piece(p, r, TW_EAGER, TW_FLAG_BEYOND, r->len) != TW_OK) {
 		r->flags = flags;
 		return false;
 	}
-	sent(p, r);
+	engine_sent(p, r);
 	return true;
 }
 
 /* Announced without credit: the receiver may be waiting for this very message. */
 static bool without_credit(struct tw_peer *p, struct tw_req *r)
 {
-	if (!(r->len <= TW_SMALL_MAX && !p->ep->fetch_max ? send_beyond(p, r) : announce(p, r)))
+	if (!(r->len <= TW_SMALL_MAX && !p->ep->fetch_max ? send_beyond(p, r)
+							  : send_announce(p, r)))
 		return false;
 	p->ep->counters[TW_C_NO_CREDIT]++;
 	return true;
@@ -168,13 +169,13 @@ static bool try_send(struct tw_peer *p, struct tw_req *r)
 	/* The credits of a message are taken once, with its first packet. */
 	if (r->at == 0) {
 		if (r->len > p->ep->eager_max)
-			return announce(p, r);
+			return send_announce(p, r);
 		if (tw_credit_cost(r->len) > p->credits)
 			return without_credit(p, r);
 	}
 	if (!send_eager(p, r))
 		return false;
-	sent(p, r);
+	engine_sent(p, r);
 	return true;
 }
 
@@ -278,7 +279,7 @@ static tw_inline bool send_short(struct tw_peer *p, const void *data, uint32_t l
 }
 
 /* A program that only sends must also poll, or arm the doorbell. */
-static inline void count(struct tw_peer *p)
+static inline void send_count(struct tw_peer *p)
 {
 	p->show->msgs_sent++;
 	if (tw_likely(++p->unpolled < POLL_EVERY))
@@ -317,7 +318,7 @@ static void lane_open(struct tw_peer *p)
 /* After a message of send_short(). */
 static inline void count_short(struct tw_peer *p)
 {
-	count(p);
+	send_count(p);
 	lane_open(p);
 }
 
@@ -350,7 +351,7 @@ bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t mat
 }
 
 /* All that the fast path does not cover. */
-static tw_noinline void send_any(struct tw_peer *p, struct tw_req *r)
+static tw_noinline void engine_send_any(struct tw_peer *p, struct tw_req *r)
 {
 	struct tw_ep *ep = p->ep;
 
@@ -390,7 +391,7 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 		tw_req_complete(ep, r, TW_S_OK);
 		count_short(p);
 	} else {
-		send_any(p, r);
-		count(p);
+		engine_send_any(p, r);
+		send_count(p);
 	}
 }

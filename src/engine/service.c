@@ -144,7 +144,7 @@ static void timer_ready(void)
 /* Set in the service thread if it has ended the last endpoint itself. */
 static _Thread_local bool over;
 
-static void *run(void *arg)
+static void *engine_service_run(void *arg)
 {
 	struct epoll_event ev[16];
 
@@ -168,14 +168,14 @@ static void *run(void *arg)
 	}
 }
 
-static void close_all(void)
+static void engine_service_close_all(void)
 {
 	tw_fd_close(service.epfd);
 	tw_fd_close(service.timerfd);
 	tw_fd_close(service.stopfd);
 }
 
-static enum tw_err start(void)
+static enum tw_err service_start(void)
 {
 	struct epoll_event stop = {.events = EPOLLONESHOT, .data.u64 = TAG_STOP};
 	struct epoll_event timer = {.events = EPOLLIN, .data.u64 = TAG_TIMER};
@@ -188,11 +188,11 @@ static enum tw_err start(void)
 	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
 	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.timerfd, &timer) < 0) {
 		tw_log_refused("epoll_create1, timerfd_create, eventfd");
-		close_all();
+		engine_service_close_all();
 		return TW_ENOMEM;
 	}
-	if (tw_thread_start(&service.thread, run, NULL, "tagwire") != 0) {
-		close_all();
+	if (tw_thread_start(&service.thread, engine_service_run, NULL, "tagwire") != 0) {
+		engine_service_close_all();
 		return TW_ENOMEM;
 	}
 	atomic_store_explicit(&service.running, true, memory_order_relaxed);
@@ -207,7 +207,7 @@ enum tw_err tw_service_get(void)
 		return TW_OK;
 	tw_mutex_lock(&service.mutex);
 	if (service.users == 0)
-		err = start();
+		err = service_start();
 	if (err == TW_OK)
 		service.users++;
 	tw_mutex_unlock(&service.mutex);
@@ -235,7 +235,7 @@ void tw_service_put(void)
 		else
 			pthread_join(service.thread, NULL);
 		atomic_store_explicit(&service.running, false, memory_order_relaxed);
-		close_all();
+		engine_service_close_all();
 	}
 	tw_mutex_unlock(&service.mutex);
 }

@@ -154,7 +154,7 @@ const struct tw_transfer_rule tw_transfer_rules[TW_NXFERS][TW_NONS] = {
 	END(ACCESS_DRAINING, DENIED, NULL, AS_ASKED),
 };
 
-static void enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer next)
+static void transfer_enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer next)
 {
 	const struct state *from = &states[r->state], *to = &states[next];
 	bool active = to->counted == ACTIVE ||
@@ -173,7 +173,7 @@ static void enter(struct tw_peer *p, struct tw_req *r, enum tw_transfer next)
 }
 
 /* The request is on no list. */
-static void end(struct tw_peer *p, struct tw_req *r, enum tw_status status)
+static void transfer_end(struct tw_peer *p, struct tw_req *r, enum tw_status status)
 {
 	struct tw_ep *ep = p->ep;
 
@@ -202,11 +202,12 @@ enum tw_err tw_transfer_step(struct tw_peer *p, struct tw_req *r, enum tw_transf
 	if (rule->next == TW_XFER_OVER)
 		tw_list_del(&r->link);
 	else
-		enter(p, r, (enum tw_transfer)rule->next);
+		transfer_enter(p, r, (enum tw_transfer)rule->next);
 	if (rule->action)
 		rule->action(p, r);
 	if (rule->next == TW_XFER_OVER)
-		end(p, r, (enum tw_status)(rule->status == AS_ASKED ? r->status : rule->status));
+		transfer_end(p, r,
+			     (enum tw_status)(rule->status == AS_ASKED ? r->status : rule->status));
 	return TW_OK;
 }
 
@@ -246,7 +247,7 @@ void tw_transfer_lost(struct tw_peer *p, struct tw_req *r, enum tw_status why)
 	/* A receive that only has to acknowledge has all its data. */
 	bool whole = r->state == TW_XFER_ACK_DUE || r->state == TW_XFER_DONE_DUE;
 
-	end(p, r, whole ? TW_S_OK : why);
+	transfer_end(p, r, whole ? TW_S_OK : why);
 }
 
 /* Sending what is due --------------------------------------------------------- */

@@ -205,7 +205,7 @@ void tw_transfer_ended(struct tw_link *link, void *cookie, enum tw_err err)
 /* The sender ----------------------------------------------------------------- */
 
 /* One DATA packet; false when there is no room. */
-static bool send_piece(struct tw_peer *p, struct tw_req *r)
+static bool move_send_piece(struct tw_peer *p, struct tw_req *r)
 {
 	struct iovec iov[TW_MAX_SEGMENTS];
 	uint32_t most = tw_min(tw_piece(r->xfer_len), p->link->max_payload), covered;
@@ -229,7 +229,7 @@ static bool push(struct tw_peer *p)
 	for (int budget = PUSH_BUDGET; budget > 0 && !tw_list_empty(&p->pushing);) {
 		struct tw_req *r = tw_list_first(&p->pushing, struct tw_req, link);
 
-		if (!send_piece(p, r))
+		if (!move_send_piece(p, r))
 			break;
 		budget--;
 		moved = true;

@@ -15,21 +15,21 @@ static inline uint32_t held(const struct tw_unexp_msg *u)
 }
 
 /* It is no unexpected message any more. */
-static inline void leave(struct tw_ep *ep, struct tw_unexp_msg *u)
+static inline void unexp_leave(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	ep->gauges[TW_G_UNEXP_BYTES] -= held(u);
 	u->peer->numsgs--;
 }
 
 /* Gives a whole message to a receive that is bound to it. */
-static tw_inline void deliver(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r,
-			      bool claim)
+static tw_inline void unexp_deliver(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r,
+				    bool claim)
 {
 	struct tw_peer *p = u->peer;
 
 	if (!claim)
 		tw_req_scatter(r, 0, u->data, r->xfer_len);
-	leave(ep, u);
+	unexp_leave(ep, u);
 	if (u->state == TW_U_WHOLE && tw_likely(p->state == TW_PEER_UP))
 		tw_credits_release(p, tw_credit_cost(u->len));
 	if (tw_unlikely(u->sync && p->state == TW_PEER_UP)) {
@@ -51,7 +51,7 @@ static void redirect(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 	p->rx_unexp = NULL;
 	r->flags |= u->sync ? TW_R_SYNC : 0;
 	r->remote = tw_ref_unpack(u->unexp.name);
-	leave(ep, u);
+	unexp_leave(ep, u);
 	if (r->flags & TW_R_CLAIM)
 		return;
 	tw_req_scatter(r, 0, u->data, tw_min(u->have, r->xfer_len));
@@ -63,16 +63,16 @@ static void pull(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
 	tw_transfer_start(u->peer, r, tw_ref_unpack(u->unexp.name), u->address, u->data,
 			  u->key_len);
-	leave(ep, u);
+	unexp_leave(ep, u);
 	tw_unexp_msg_put(ep, u);
 }
 
 /* Only of a claimed message the peer can be gone before all of it is here. */
-static void lost(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
+static void unexp_lost(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
 {
 	r->len = 0;
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
-	leave(ep, u);
+	unexp_leave(ep, u);
 	tw_unexp_msg_put(ep, u);
 	tw_req_complete(ep, r, TW_S_LOST);
 }
@@ -83,7 +83,7 @@ static tw_noinline void receive_unusual(struct tw_ep *ep, struct tw_unexp_msg *u
 
 	tw_recv_imm(r, u->has_imm, u->imm);
 	if (!here && u->peer->state != TW_PEER_UP) {
-		lost(ep, u, r);
+		unexp_lost(ep, u, r);
 		return;
 	}
 	if (u->state == TW_U_ANNOUNCED) {
@@ -101,7 +101,7 @@ static tw_noinline void receive_unusual(struct tw_ep *ep, struct tw_unexp_msg *u
 	else if (u->state == TW_U_PART)
 		redirect(ep, u, r);
 	else
-		deliver(ep, u, r, r->flags & TW_R_CLAIM);
+		unexp_deliver(ep, u, r, r->flags & TW_R_CLAIM);
 }
 
 void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r)
@@ -113,7 +113,7 @@ void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r
 	}
 	tw_recv_bind(r, u->peer, u->unexp.match, u->len);
 	tw_assume(u->state == TW_U_WHOLE && !u->sync);
-	deliver(ep, u, r, false);
+	unexp_deliver(ep, u, r, false);
 }
 
 void tw_unexp_acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u)
@@ -131,7 +131,7 @@ void tw_unexp_acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u)
 
 void tw_unexp_free(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
-	leave(ep, u);
+	unexp_leave(ep, u);
 	if (u->state == TW_U_WHOLE && u->peer->state == TW_PEER_UP)
 		tw_credits_release(u->peer, tw_credit_cost(u->len));
 	tw_unexp_msg_put(ep, u);
@@ -179,7 +179,7 @@ static bool is_fetched(const struct tw_ep *ep, const struct tw_unexp_msg *u)
 }
 
 /* Begins to receive an announced message into memory of its own, which replaces it. */
-static struct tw_unexp_msg *fetch(struct tw_ep *ep, struct tw_unexp_msg *u)
+static struct tw_unexp_msg *unexp_fetch(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_RECV, NULL, 0);
 	struct tw_unexp_msg *to;
@@ -218,7 +218,7 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 		r->proto = f->proto;
 		if (r->flags & TW_R_CLAIM)
 			r->seg.ptr = u->data;
-		deliver(ep, u, r, r->flags & TW_R_CLAIM);
+		unexp_deliver(ep, u, r, r->flags & TW_R_CLAIM);
 	} else if (f->status == TW_S_OK) {
 		ep->events++;
 		if (ep->iface->whole)
@@ -226,7 +226,7 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *f)
 	} else {
 		if (!r)
 			tw_unexp_claim(ep, u);
-		leave(ep, u);
+		unexp_leave(ep, u);
 		tw_unexp_msg_put(ep, u);
 		if (!r)
 			return;
@@ -248,7 +248,7 @@ static tw_noinline struct tw_unexp_msg *unusual(struct tw_ep *ep, struct tw_unex
 	if (verdict == TW_REMATCH)
 		q = tw_match_take_posted(ep->match, u->unexp.match);
 	if (!q)
-		return is_fetched(ep, u) ? fetch(ep, u) : u;
+		return is_fetched(ep, u) ? unexp_fetch(ep, u) : u;
 	ep->gauges[TW_G_POSTED]--;
 	tw_unexp_receive(ep, u, tw_container(q, struct tw_req, posted));
 	return NULL;

@@ -20,14 +20,14 @@ struct change {
 	char operand[];
 };
 
-static void fail(struct tw_peer *p, struct tw_req *r, enum tw_status status)
+static void window_fail(struct tw_peer *p, struct tw_req *r, enum tw_status status)
 {
 	r->status = (uint8_t)status;
 	r->failed = TW_EKEY;
 	tw_transfer_settle(p, r);
 }
 
-static unsigned wanted(const struct tw_req *r)
+static unsigned window_wanted(const struct tw_req *r)
 {
 	const struct change *c = (const void *)r->seg.ptr;
 
@@ -119,11 +119,11 @@ bool tw_window_pull(struct tw_peer *p, struct tw_req *r)
 	}
 	status = w->state == TW_IMPORT_ENDED
 			 ? TW_S_BAD_WINDOW
-			 : tw_window_check(w->grant.rights, w->grant.len, wanted(r),
+			 : tw_window_check(w->grant.rights, w->grant.len, window_wanted(r),
 					   r->remote_address, r->len);
 	if (status == TW_S_OK)
 		return pull_piece(p, r);
-	fail(p, r, status);
+	window_fail(p, r, status);
 	return true;
 }
 
@@ -138,7 +138,7 @@ void tw_window_again(struct tw_peer *p, struct tw_req *r)
 }
 
 /* Fills in to whom a request goes; whether it can. */
-static enum tw_status address(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner)
+static enum tw_status window_address(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner)
 {
 	struct tw_peer *p = tw_peer_at(ep, owner);
 
@@ -155,7 +155,7 @@ static enum tw_status address(struct tw_ep *ep, struct tw_req *r, struct tw_addr
 void tw_window_access(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner, uint64_t key,
 		      uint64_t offset)
 {
-	enum tw_status status = address(ep, r, owner);
+	enum tw_status status = window_address(ep, r, owner);
 	struct tw_peer *p = r->peer;
 	bool alone;
 
@@ -247,7 +247,7 @@ void tw_window_abandon(struct tw_req *r)
 
 void tw_window_flush(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner)
 {
-	enum tw_status status = address(ep, r, owner);
+	enum tw_status status = window_address(ep, r, owner);
 	struct tw_peer *p = r->peer;
 
 	if (status != TW_S_OK || !p->windows.puts) {
@@ -262,8 +262,8 @@ void tw_window_flush(struct tw_ep *ep, struct tw_req *r, struct tw_addr owner)
 /* Arrival -------------------------------------------------------------------- */
 
 /* The end of a served piece. Of pieces that the driver moves the peer ends none. */
-static enum tw_err replied(struct tw_peer *p, struct tw_hdr hdr, const struct tw_window_msg *m,
-			   const char *data, uint32_t len)
+static enum tw_err window_replied(struct tw_peer *p, struct tw_hdr hdr,
+				  const struct tw_window_msg *m, const char *data, uint32_t len)
 {
 	struct tw_req *r = tw_req_named(p, hdr.match);
 	struct change *c;
@@ -308,7 +308,7 @@ enum tw_err tw_window_packet(struct tw_peer *p, struct tw_hdr hdr, const void *p
 	case TW_WINDOW_GRANT:
 		return tw_import_granted(p, &m, data, len);
 	case TW_WINDOW_REPLY:
-		return replied(p, hdr, &m, data, len);
+		return window_replied(p, hdr, &m, data, len);
 	case TW_WINDOW_REVOKE:
 		return tw_import_revoked(p, &m);
 	default:

@@ -150,7 +150,8 @@ static bool compute(enum tw_atomic_op op, enum tw_atomic_type type, union elemen
 				    __ATOMIC_SEQ_CST)
 
 /* Stores if what is there is still old; else old becomes that. */
-static bool replace(void *at, uint32_t size, union element *old, const union element *new)
+static bool window_atomic_replace(void *at, uint32_t size, union element *old,
+				  const union element *new)
 {
 	if ((uintptr_t)at & (size - 1)) {
 		memcpy(at, new, size);
@@ -168,7 +169,7 @@ static bool replace(void *at, uint32_t size, union element *old, const union ele
 	}
 }
 
-static union element load(const void *at, uint32_t size)
+static union element window_atomic_load(const void *at, uint32_t size)
 {
 	union element e = {.bits = 0};
 
@@ -199,15 +200,17 @@ void tw_atomic_apply(char *memory, char *result, const struct tw_window_msg *m, 
 	uint32_t size = types[type].size, n = tw_atomic_operands(op);
 
 	for (uint32_t i = 0; i < m->len; i += size) {
-		union element x = {.bits = 0}, y = x, new, old = load(memory + i, size);
+		union element x = {.bits = 0}, y = x, new,
+			      old = window_atomic_load(memory + i, size);
 
 		if (n > 0)
-			x = load(operand + i, size);
+			x = window_atomic_load(operand + i, size);
 		if (n > 1)
-			y = load(operand + m->len + i, size);
+			y = window_atomic_load(operand + m->len + i, size);
 		tw_atomic_wire(&x, size, type);
 		tw_atomic_wire(&y, size, type);
-		while (compute(op, type, old, x, y, &new) && !replace(memory + i, size, &old, &new))
+		while (compute(op, type, old, x, y, &new) &&
+		       !window_atomic_replace(memory + i, size, &old, &new))
 			;
 		if (result) {
 			tw_atomic_wire(&old, size, type);

@@ -47,7 +47,7 @@ static inline bool tw_window_within(uint64_t offset, uint64_t len, uint64_t size
 }
 
 /* TW_S_OK if a window of this size and these rights allows that access. */
-enum tw_status tw_window_check(unsigned rights, uint64_t size, unsigned wanted, uint64_t offset,
+enum tw_status tw_window_check(unsigned rights, uint64_t size, unsigned window_wanted, uint64_t offset,
 			       uint64_t len);
 /* The rights that an atomic needs. */
 unsigned tw_atomic_rights(enum tw_atomic_op op, bool result);

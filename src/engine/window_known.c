@@ -51,7 +51,7 @@ char *tw_window_post(struct tw_peer *p, enum tw_window_what what, bool reply, ui
 	return r->seg.ptr + sizeof(*m);
 }
 
-static struct tw_import *find(struct tw_peer *p, uint64_t key)
+static struct tw_import *window_known_find(struct tw_peer *p, uint64_t key)
 {
 	struct tw_windows *ws = p->ep->windows;
 
@@ -67,7 +67,7 @@ static struct tw_import *find(struct tw_peer *p, uint64_t key)
 struct tw_import *tw_import_get(struct tw_peer *p, uint64_t key)
 {
 	struct tw_windows *ws = tw_windows_get(p->ep);
-	struct tw_import *w = find(p, key);
+	struct tw_import *w = window_known_find(p, key);
 
 	if (w || !ws)
 		return w;
@@ -81,7 +81,7 @@ struct tw_import *tw_import_get(struct tw_peer *p, uint64_t key)
 	return w;
 }
 
-static void forget(struct tw_import *w)
+static void window_known_forget(struct tw_import *w)
 {
 	tw_list_del(&w->node);
 	tw_list_del(&w->of_peer);
@@ -91,7 +91,7 @@ static void forget(struct tw_import *w)
 }
 
 /* Of one that has ended, and that nothing uses any more. */
-static void let_go(struct tw_import *w)
+static void window_known_let_go(struct tw_import *w)
 {
 	if (w->state != TW_IMPORT_ENDED || w->users)
 		return;
@@ -99,7 +99,7 @@ static void let_go(struct tw_import *w)
 		tw_am_queue(w->peer, w->release);
 		w->release = NULL;
 	}
-	forget(w);
+	window_known_forget(w);
 }
 
 bool tw_import_ask(struct tw_peer *p, struct tw_import *w)
@@ -120,11 +120,11 @@ bool tw_import_ask(struct tw_peer *p, struct tw_import *w)
 void tw_import_leave(struct tw_import *w)
 {
 	w->users--;
-	let_go(w);
+	window_known_let_go(w);
 }
 
 /* Those that wait for the answer go on, or end. */
-static void answered(struct tw_peer *p, struct tw_import *w)
+static void window_known_answered(struct tw_peer *p, struct tw_import *w)
 {
 	w->users++; /* it stays during this */
 	tw_list_walk(&p->waiting, struct tw_req, r, link) {
@@ -132,20 +132,20 @@ static void answered(struct tw_peer *p, struct tw_import *w)
 			tw_transfer_step(p, r, TW_ON_ANSWERED);
 	}
 	w->users--;
-	let_go(w);
+	window_known_let_go(w);
 }
 
 static void end_import(struct tw_peer *p, struct tw_import *w)
 {
 	w->state = TW_IMPORT_ENDED;
 	tw_list_del(&w->node);
-	answered(p, w);
+	window_known_answered(p, w);
 }
 
 enum tw_err tw_import_granted(struct tw_peer *p, const struct tw_window_msg *m, const char *key,
 			      uint32_t len)
 {
-	struct tw_import *w = find(p, m->key);
+	struct tw_import *w = window_known_find(p, m->key);
 
 	if (!p->windows.asked || (len && len != tw_key_size(p)))
 		return TW_EPROTO;
@@ -162,13 +162,13 @@ enum tw_err tw_import_granted(struct tw_peer *p, const struct tw_window_msg *m, 
 	w->key_len = len;
 	memcpy(w->provider_key, key, len);
 	w->state = TW_IMPORT_OPEN;
-	answered(p, w);
+	window_known_answered(p, w);
 	return TW_OK;
 }
 
 enum tw_err tw_import_revoked(struct tw_peer *p, const struct tw_window_msg *m)
 {
-	struct tw_import *w = find(p, m->key);
+	struct tw_import *w = window_known_find(p, m->key);
 
 	if (w && w->grant.number == m->number) {
 		w->release = new_packet(p, TW_WINDOW_RELEASE, m, 0);
@@ -188,7 +188,7 @@ enum tw_err tw_import_revoked(struct tw_peer *p, const struct tw_window_msg *m)
 void tw_windows_lost(struct tw_peer *p)
 {
 	while (!tw_list_empty(&p->windows.known))
-		forget(tw_list_first(&p->windows.known, struct tw_import, of_peer));
+		window_known_forget(tw_list_first(&p->windows.known, struct tw_import, of_peer));
 	tw_window_owner_lost(p);
 }
 

@@ -29,7 +29,7 @@ struct grant {
 	struct tw_mem_reg mr;
 };
 
-static struct window *find(const struct tw_ep *ep, uint64_t key)
+static struct window *owner_find(const struct tw_ep *ep, uint64_t key)
 {
 	struct tw_windows *ws = ep->windows;
 
@@ -53,11 +53,11 @@ enum tw_err tw_window_register(struct tw_ep *ep, void *base, size_t len, unsigne
 	if (!ws)
 		return TW_ENOMEM;
 	if (rights & TW_WINDOW_ASSIGN) {
-		while (find(ep, ++ws->last_key))
+		while (owner_find(ep, ++ws->last_key))
 			;
 		*key = ws->last_key;
 	}
-	if (find(ep, *key))
+	if (owner_find(ep, *key))
 		return TW_EBUSY;
 	w = calloc(1, sizeof(*w));
 	if (!w)
@@ -107,7 +107,7 @@ static void end_grant(struct tw_ep *ep, struct grant *g, bool ending)
 	ep->events++;
 }
 
-static struct grant *grant(struct window *w, struct tw_peer *p)
+static struct grant *window_owner_grant(struct window *w, struct tw_peer *p)
 {
 	struct grant *g = grant_of(w, p);
 
@@ -127,7 +127,7 @@ static struct grant *grant(struct window *w, struct tw_peer *p)
 
 static enum tw_err asked(struct tw_peer *p, struct tw_window_msg *m)
 {
-	struct window *w = find(p->ep, m->key);
+	struct window *w = owner_find(p->ep, m->key);
 	struct tw_link *link = p->link;
 	unsigned rights = w ? w->rights & TW_MEM_BOTH : 0;
 	struct grant *g;
@@ -136,7 +136,7 @@ static enum tw_err asked(struct tw_peer *p, struct tw_window_msg *m)
 	*m = (struct tw_window_msg){.key = m->key, .status = TW_S_BAD_WINDOW};
 	if (!w)
 		return tw_window_post(p, TW_WINDOW_GRANT, true, 0, m, 0) ? TW_OK : TW_AGAIN;
-	g = grant(w, p);
+	g = window_owner_grant(w, p);
 	if (!g)
 		return TW_AGAIN;
 	/* Without a right the owner serves every access. */
@@ -186,7 +186,7 @@ static void revoke_grants(struct window *w)
 
 uint64_t tw_window_end(struct tw_ep *ep, uint64_t key)
 {
-	struct window *w = find(ep, key);
+	struct window *w = owner_find(ep, key);
 	uint64_t number;
 
 	if (!w)
@@ -228,10 +228,10 @@ enum tw_err tw_window_deregister(struct tw_ep *ep, uint64_t key)
 
 /* Served accesses ---------------------------------------------------------------- */
 
-static enum tw_status check(const struct tw_peer *p, const struct tw_window_msg *m,
-			    unsigned wanted, char **at)
+static enum tw_status window_owner_check(const struct tw_peer *p, const struct tw_window_msg *m,
+					 unsigned wanted, char **at)
 {
-	const struct window *w = find(p->ep, m->key);
+	const struct window *w = owner_find(p->ep, m->key);
 	enum tw_status status;
 
 	if (!w || w->number != m->number)
@@ -242,26 +242,27 @@ static enum tw_status check(const struct tw_peer *p, const struct tw_window_msg 
 	return status;
 }
 
-static enum tw_err put(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m, const char *data,
-		       uint32_t len)
+static enum tw_err window_owner_put(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
+				    const char *data, uint32_t len)
 {
 	char *at;
 
 	if (len != m->len)
 		return TW_EPROTO;
-	m->status = (uint8_t)check(p, m, TW_WINDOW_WRITE, &at);
+	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_WRITE, &at);
 	if (m->status == TW_S_OK && tw_guard_copy(false, at, data, len) != TW_OK)
 		m->status = TW_S_ABORTED;
 	return tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, 0) ? TW_OK : TW_AGAIN;
 }
 
-static enum tw_err get(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m, uint32_t len)
+static enum tw_err window_owner_get(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
+				    uint32_t len)
 {
 	char *at, *to;
 
 	if (len || m->len > TW_WINDOW_PIECE)
 		return TW_EPROTO;
-	m->status = (uint8_t)check(p, m, TW_WINDOW_READ, &at);
+	m->status = (uint8_t)window_owner_check(p, m, TW_WINDOW_READ, &at);
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
 	to = tw_window_post(p, TW_WINDOW_REPLY, true, ref, m, len);
 	if (!to)
@@ -280,8 +281,8 @@ static bool there(char *at, uint32_t len, enum tw_atomic_op op)
 				    : tw_guard_writable(at, len);
 }
 
-static enum tw_err change(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
-			  const char *operand, uint32_t len)
+static enum tw_err window_owner_change(struct tw_peer *p, uint64_t ref, struct tw_window_msg *m,
+				       const char *operand, uint32_t len)
 {
 	enum tw_atomic_op op = (enum tw_atomic_op)m->op;
 	enum tw_atomic_type type = (enum tw_atomic_type)m->type;
@@ -291,7 +292,7 @@ static enum tw_err change(struct tw_peer *p, uint64_t ref, struct tw_window_msg 
 	if (!tw_atomic_exists(op, type) || !m->len || m->len > TW_ATOMIC_MAX_BYTES ||
 	    m->len % tw_atomic_size(type) || len != tw_atomic_operands(op) * m->len)
 		return TW_EPROTO;
-	m->status = (uint8_t)check(p, m, tw_atomic_rights(op, result), &at);
+	m->status = (uint8_t)window_owner_check(p, m, tw_atomic_rights(op, result), &at);
 	if (m->status == TW_S_OK && !there(at, (uint32_t)m->len, op))
 		m->status = TW_S_ABORTED;
 	len = m->status == TW_S_OK ? (uint32_t)m->len : 0;
@@ -317,11 +318,11 @@ enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_wind
 	case TW_WINDOW_ASK:
 		return asked(p, m);
 	case TW_WINDOW_PUT:
-		return put(p, hdr.match, m, data, len);
+		return window_owner_put(p, hdr.match, m, data, len);
 	case TW_WINDOW_GET:
-		return get(p, hdr.match, m, len);
+		return window_owner_get(p, hdr.match, m, len);
 	case TW_WINDOW_CHANGE:
-		return change(p, hdr.match, m, data, len);
+		return window_owner_change(p, hdr.match, m, data, len);
 	case TW_WINDOW_RELEASE:
 		return released(p, m);
 	default:
@@ -333,7 +334,7 @@ enum tw_err tw_window_serve(struct tw_peer *p, struct tw_hdr hdr, struct tw_wind
 
 static bool is_ending(const struct tw_ep *ep, const struct window *w)
 {
-	return find(ep, w->key) != w;
+	return owner_find(ep, w->key) != w;
 }
 
 void tw_window_owner_lost(struct tw_peer *p)

@@ -79,7 +79,7 @@ static struct tw_unexp_msg *find_unmatched(struct tw_peer *p, uint64_t ref)
 	return NULL;
 }
 
-static void drop(struct tw_peer *p, struct tw_unexp_msg *u)
+static void withdraw_drop(struct tw_peer *p, struct tw_unexp_msg *u)
 {
 	tw_unexp_claim(p->ep, u);
 	tw_unexp_free(p->ep, u);
@@ -96,7 +96,7 @@ enum tw_err tw_withdraw_asked(struct tw_peer *p, struct tw_hdr hdr, uint32_t len
 	if (!tw_transfer_note(p, tw_ref_unpack(hdr.match), u ? TW_ON_DROPPED : TW_ON_NOT_FOUND))
 		return TW_AGAIN;
 	if (u)
-		drop(p, u);
+		withdraw_drop(p, u);
 	return TW_OK;
 }
 
@@ -151,7 +151,7 @@ static void sift_down(struct tw_limit *heap, uint32_t n, struct tw_limit l)
 }
 
 /* Of requests that have ended most entries are left: they go before memory is added. */
-static void sweep(struct tw_ep *ep)
+static void withdraw_sweep(struct tw_ep *ep)
 {
 	struct tw_limits *h = &ep->limits;
 	uint32_t n = 0;
@@ -173,7 +173,7 @@ bool tw_limits_room(struct tw_ep *ep)
 
 	if (h->n < h->max)
 		return true;
-	sweep(ep);
+	withdraw_sweep(ep);
 	if (h->n < h->max / 2)
 		return true;
 	max = h->max ? 2 * h->max : SWEEP_MIN;

@@ -15,7 +15,7 @@
 #define ANY "any"			/* in place of a number */
 #define INET_SCHEME "fi_sockaddr_in://" /* libfabric's, see fi_av_straddr(3) */
 
-static int parse(const char *text, struct tw_fi_addr *a)
+static int addr_parse(const char *text, struct tw_fi_addr *a)
 {
 	unsigned long long nic;
 	unsigned id;
@@ -92,7 +92,7 @@ int tw_fi_resolve(const char *node, const char *service, struct tw_fi_addr *a)
 {
 	const struct tw_board *boards;
 
-	if (node && (parse(node, a) == 0 || parse_inet(node, a) == 0))
+	if (node && (addr_parse(node, a) == 0 || parse_inet(node, a) == 0))
 		return 0;
 	*a = (struct tw_fi_addr){0, TW_FI_ANY, 0};
 	tw_boards(&boards);
@@ -127,7 +127,7 @@ int tw_fi_addr_take(uint32_t format, const void *from, size_t *used, struct tw_f
 	switch (format) {
 	case FI_ADDR_STR:
 		*used = strlen(from) + 1;
-		return parse(from, a);
+		return addr_parse(from, a);
 	case FI_SOCKADDR_IN:
 		memcpy(&in, from, sizeof(in));
 		*used = sizeof(in);

@@ -64,8 +64,8 @@ static bool are(const struct fi_ioc *v, size_t pieces, uint32_t count)
 }
 
 /* All elements in one piece: where they are, or else in space. NULL if they are not so many. */
-static const void *join(const struct fi_ioc *v, size_t pieces, uint32_t size, uint32_t count,
-			char *space)
+static const void *atomic_join(const struct fi_ioc *v, size_t pieces, uint32_t size, uint32_t count,
+			       char *space)
 {
 	char *to = space;
 
@@ -107,8 +107,8 @@ void *tw_fi_parts_done(void *context, bool good)
 	return context;
 }
 
-static ssize_t begin(struct tw_fi_ep *e, struct tw_fi_op *op, struct tw_atomic *a,
-		     const struct fi_ioc *results, size_t pieces)
+static ssize_t atomic_begin(struct tw_fi_ep *e, struct tw_fi_op *op, struct tw_atomic *a,
+			    const struct fi_ioc *results, size_t pieces)
 {
 	struct tw_fi_parts *parts;
 	ssize_t rc;
@@ -158,13 +158,14 @@ static ssize_t atomic_any(struct fid_ep *fid, enum how how, const struct fi_msg_
 	a.count = (uint32_t)m->rma_iov->count;
 	size = tw_atomic_size(a.type);
 	if (m->op != FI_ATOMIC_READ)
-		a.operand = join(m->msg_iov, m->iov_count, size, a.count, operands);
+		a.operand = atomic_join(m->msg_iov, m->iov_count, size, a.count, operands);
 	if (how == COMPARE)
-		a.compare = join(compare, ncompare, size, a.count, compares);
+		a.compare = atomic_join(compare, ncompare, size, a.count, compares);
 	if ((m->op != FI_ATOMIC_READ && !a.operand) || (how == COMPARE && !a.compare) ||
 	    (how != BASE && !are(results, nresults, a.count)))
 		return -FI_EINVAL;
-	return how == BASE ? tw_fi_op_begin(e, &op, &a) : begin(e, &op, &a, results, nresults);
+	return how == BASE ? tw_fi_op_begin(e, &op, &a)
+			   : atomic_begin(e, &op, &a, results, nresults);
 }
 
 /* Without flags. */

@@ -7,7 +7,7 @@
 
 #define FIRST 64
 
-static uint32_t slot_of(const struct tw_fi_av *av, uint64_t where)
+static uint32_t av_slot_of(const struct tw_fi_av *av, uint64_t where)
 {
 	return (uint32_t)((where * 0x9e3779b97f4a7c15) >> 32) & (av->buckets - 1);
 }
@@ -20,14 +20,14 @@ static uint32_t next_slot(const struct tw_fi_av *av, uint32_t slot)
 /* Where an address is, or would be: the slot is free. */
 static uint32_t find_slot(const struct tw_fi_av *av, uint64_t where)
 {
-	uint32_t i = slot_of(av, where);
+	uint32_t i = av_slot_of(av, where);
 
 	while (av->hash[i] && av->entries[av->hash[i] - 1].where != where)
 		i = next_slot(av, i);
 	return i;
 }
 
-static bool grow(struct tw_fi_av *av, uint32_t max)
+static bool av_grow(struct tw_fi_av *av, uint32_t max)
 {
 	struct tw_fi_av_entry *entries = realloc(av->entries, max * sizeof(*entries));
 	uint32_t *hash = calloc(2 * (size_t)max, sizeof(*hash)), *old = av->hash;
@@ -57,14 +57,14 @@ static bool take_index(struct tw_fi_av *av, uint32_t *index)
 		av->unused = av->entries[*index].next;
 		return true;
 	}
-	if (av->n == av->max && !grow(av, 2 * av->max))
+	if (av->n == av->max && !av_grow(av, 2 * av->max))
 		return false;
 	*index = av->n++;
 	return true;
 }
 
 /* The last of the ring of its address, which a hash finds by its first. */
-static void enter(struct tw_fi_av *av, uint32_t index, uint64_t where)
+static void av_enter(struct tw_fi_av *av, uint32_t index, uint64_t where)
 {
 	struct tw_fi_av_entry *all = av->entries, *e = &all[index];
 	uint32_t *slot = &av->hash[find_slot(av, where)];
@@ -83,7 +83,7 @@ static void enter(struct tw_fi_av *av, uint32_t index, uint64_t where)
 static void empty_slot(struct tw_fi_av *av, uint32_t hole)
 {
 	for (uint32_t i = next_slot(av, hole); av->hash[i]; i = next_slot(av, i)) {
-		uint32_t home = slot_of(av, av->entries[av->hash[i] - 1].where);
+		uint32_t home = av_slot_of(av, av->entries[av->hash[i] - 1].where);
 
 		if (((i - home) & (av->buckets - 1)) < ((i - hole) & (av->buckets - 1)))
 			continue;
@@ -121,7 +121,7 @@ static int insert_one(struct tw_fi_av *av, const struct tw_fi_addr *a, fi_addr_t
 		return -FI_EINVAL;
 	tw_mutex_lock(&av->mutex);
 	if (take_index(av, &i)) {
-		enter(av, i, tw_fi_where(a));
+		av_enter(av, i, tw_fi_where(a));
 		*out = i;
 		rc = 0;
 	}
@@ -139,8 +139,8 @@ struct insertion {
 	int good;
 };
 
-static int begin(struct insertion *in, struct fid_av *fid, fi_addr_t *out, uint64_t flags,
-		 void *context)
+static int av_begin(struct insertion *in, struct fid_av *fid, fi_addr_t *out, uint64_t flags,
+		    void *context)
 {
 	struct tw_fi_av *av = tw_fi_of(struct tw_fi_av, fid);
 
@@ -169,7 +169,7 @@ static void insert(struct insertion *in, const struct tw_fi_addr *a, int rc)
 	in->n++;
 }
 
-static int end(struct insertion *in)
+static int av_end(struct insertion *in)
 {
 	if (!(in->av->flags & FI_EVENT))
 		return in->good;
@@ -182,7 +182,7 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 {
 	const char *at = addr;
 	struct insertion in;
-	int rc = begin(&in, fid, fi_addr, flags, context);
+	int rc = av_begin(&in, fid, fi_addr, flags, context);
 
 	if (rc || (!addr && count))
 		return rc ? rc : -FI_EINVAL;
@@ -194,7 +194,7 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 		at += used;
 		insert(&in, &a, rc);
 	}
-	return end(&in);
+	return av_end(&in);
 }
 
 static void insert_named(struct insertion *in, const char *node, const char *service)
@@ -209,12 +209,12 @@ static int av_insertsvc(struct fid_av *fid, const char *node, const char *servic
 			fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
 	struct insertion in;
-	int rc = begin(&in, fid, fi_addr, flags, context);
+	int rc = av_begin(&in, fid, fi_addr, flags, context);
 
 	if (rc || !node || !service)
 		return rc ? rc : -FI_EINVAL;
 	insert_named(&in, node, service);
-	return end(&in);
+	return av_end(&in);
 }
 
 /* Names that end in a number count up, as services do. */
@@ -225,7 +225,7 @@ static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, co
 	char host[256], number[16];
 	unsigned long first;
 	struct insertion in;
-	int rc = begin(&in, fid, fi_addr, flags, context);
+	int rc = av_begin(&in, fid, fi_addr, flags, context);
 
 	if (rc || !node || !service || stem >= sizeof(host) - 16)
 		return rc ? rc : -FI_EINVAL;
@@ -243,7 +243,7 @@ static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, co
 				 strtoul(service, NULL, 10) + (unsigned long)k);
 			insert_named(&in, host, number);
 		}
-	return end(&in);
+	return av_end(&in);
 }
 
 static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
@@ -381,7 +381,7 @@ int tw_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid
 		return -FI_ENOMEM;
 	while (max < attr->count && max < 1u << 20)
 		max *= 2;
-	if (!grow(av, max)) {
+	if (!av_grow(av, max)) {
 		free(av->entries);
 		free(av);
 		return -FI_ENOMEM;

@@ -16,7 +16,7 @@ static uint64_t both(struct tw_fi_cntr *c)
 	return atomic_load(&c->value) + atomic_load(&c->errors);
 }
 
-static void look(struct tw_fi_cntr *c)
+static void cntr_look(struct tw_fi_cntr *c)
 {
 	tw_fi_wait_look(&c->w);
 	atomic_store(&c->w.seen, both(c));
@@ -26,7 +26,7 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 {
 	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
 
-	look(c);
+	cntr_look(c);
 	return atomic_load(&c->value);
 }
 
@@ -34,11 +34,11 @@ static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
 	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
 
-	look(c);
+	cntr_look(c);
 	return atomic_load(&c->errors);
 }
 
-static int change(struct fid_cntr *fid, bool error, uint64_t value, bool add)
+static int cntr_change(struct fid_cntr *fid, bool error, uint64_t value, bool add)
 {
 	struct tw_fi_cntr *c = tw_fi_of(struct tw_fi_cntr, fid);
 	_Atomic(uint64_t) *what = error ? &c->errors : &c->value;
@@ -53,22 +53,22 @@ static int change(struct fid_cntr *fid, bool error, uint64_t value, bool add)
 
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
-	return change(fid, false, value, true);
+	return cntr_change(fid, false, value, true);
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
-	return change(fid, false, value, false);
+	return cntr_change(fid, false, value, false);
 }
 
 static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 {
-	return change(fid, true, value, true);
+	return cntr_change(fid, true, value, true);
 }
 
 static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
-	return change(fid, true, value, false);
+	return cntr_change(fid, true, value, false);
 }
 
 static bool cntr_ready(struct tw_fi_waiter *w, uint64_t seen)

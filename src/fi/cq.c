@@ -26,7 +26,7 @@ static void drop_first(struct tw_fi_cq *cq)
 }
 
 /* Reads events; an error at the head is for fi_cq_readerr(). */
-static ssize_t take(struct tw_fi_cq *cq, char *buf, size_t count, fi_addr_t *from)
+static ssize_t cq_take(struct tw_fi_cq *cq, char *buf, size_t count, fi_addr_t *from)
 {
 	ssize_t n = 0;
 
@@ -74,7 +74,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 		return 1;
 	if (!cq->n)
 		return -FI_EAGAIN;
-	n = take(cq, buf, count, from);
+	n = cq_take(cq, buf, count, from);
 	return n || !count ? n : -FI_EAGAIN;
 }
 

@@ -11,7 +11,7 @@
 #include "fi/drain.h"
 #include "fi/fi.h"
 
-static bool grow(struct tw_fi_ep *e, fi_addr_t addr)
+static bool dest_grow(struct tw_fi_ep *e, fi_addr_t addr)
 {
 	uint32_t n = e->ndests ? e->ndests : 16;
 	struct tw_fi_dest **dests;
@@ -35,7 +35,7 @@ struct tw_fi_dest *tw_fi_dest_get(struct tw_fi_ep *e, fi_addr_t addr)
 	if (!e->enabled)
 		return NULL;
 	where = tw_fi_av_where(e->av, addr);
-	if (!where || (addr >= e->ndests && !grow(e, addr)))
+	if (!where || (addr >= e->ndests && !dest_grow(e, addr)))
 		return NULL;
 	d = calloc(1, sizeof(*d));
 	if (!d)
@@ -56,7 +56,7 @@ static void fail_pending(struct tw_ep *ep, struct tw_fi_dest *d, enum tw_status 
 	}
 }
 
-static void begin(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
+static void dest_begin(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 {
 	if (r->kind == TW_SEND)
 		tw_send(ep, r, to);
@@ -65,8 +65,8 @@ static void begin(struct tw_ep *ep, struct tw_req *r, struct tw_addr to)
 }
 
 /* Until the request ends; false without one. */
-static bool wait_for(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r,
-		     enum tw_fi_dest_state state)
+static bool dest_wait_for(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r,
+			  enum tw_fi_dest_state state)
 {
 	if (r) {
 		r->context = d;
@@ -77,13 +77,13 @@ static bool wait_for(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r,
 	return r;
 }
 
-static void connect_to(struct tw_ep *ep, struct tw_fi_dest *d)
+static void dest_connect_to(struct tw_ep *ep, struct tw_fi_dest *d)
 {
 	uint64_t limit = tw_clock() + tw_clock_us(1000ull * tw_settings.connect_timeout);
 	struct tw_req *r =
 		tw_connect_new(ep, d->where >> 16, d->where & 0xffff, TW_FI_FILTER, limit);
 
-	if (wait_for(ep, d, r, TW_FI_DEST_CONNECTING))
+	if (dest_wait_for(ep, d, r, TW_FI_DEST_CONNECTING))
 		tw_connect(ep, r);
 }
 
@@ -111,7 +111,7 @@ static void hold(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d)
 {
 	struct tw_req *r = tw_req_new1(ep, TW_CONNECT, NULL, 0);
 
-	if (!wait_for(ep, d, r, TW_FI_DEST_HELD))
+	if (!dest_wait_for(ep, d, r, TW_FI_DEST_HELD))
 		return;
 	e->nheld++;
 	tw_window_flush(ep, r, d->addr);
@@ -129,7 +129,7 @@ static bool any_under_way(struct tw_ep *ep, const struct tw_fi_dest *d)
 	return false;
 }
 
-static void fence(struct tw_fi_ep *e, struct tw_fi_dest *d)
+static void dest_fence(struct tw_fi_ep *e, struct tw_fi_dest *d)
 {
 	d->state = TW_FI_DEST_HELD;
 	d->fenced = true;
@@ -150,7 +150,7 @@ static bool must_wait(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d
 		      const struct tw_req *r, bool behind_writes)
 {
 	if ((r->user & TW_FI_FENCE) && any_under_way(ep, d))
-		fence(e, d);
+		dest_fence(e, d);
 	else if (behind_writes)
 		hold(e, ep, d);
 	else
@@ -159,7 +159,7 @@ static bool must_wait(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_fi_dest *d
 }
 
 /* The connection may be lost. */
-static void look(struct tw_ep *ep, struct tw_fi_dest *d)
+static void dest_look(struct tw_ep *ep, struct tw_fi_dest *d)
 {
 	struct tw_peer *p = d->state == TW_FI_DEST_UP ? tw_peer_at(ep, d->addr) : NULL;
 
@@ -175,9 +175,9 @@ int tw_fi_dest_ask(struct tw_ep *ep, struct tw_fi_dest *d)
 	/* On this host a connect ends soon, and its operations need not wait for each other. */
 	if (tw_board_of(d->where >> 16, &board))
 		return 0;
-	look(ep, d);
+	dest_look(ep, d);
 	if (d->state == TW_FI_DEST_NONE && !d->due)
-		connect_to(ep, d);
+		dest_connect_to(ep, d);
 	if (d->state == TW_FI_DEST_CONNECTING) {
 		d->due = 1;
 		tw_progress(ep);
@@ -194,14 +194,14 @@ void tw_fi_dest_begin(struct tw_ep *ep, struct tw_fi_dest *d, struct tw_req *r)
 	struct tw_fi_ep *e = ep->owner;
 	bool ordered = r->kind == TW_SEND && e->nwrites;
 
-	look(ep, d);
+	dest_look(ep, d);
 	tw_list_add_tail(&d->pending, &r->link);
 	if (d->state == TW_FI_DEST_NONE) {
-		connect_to(ep, d);
+		dest_connect_to(ep, d);
 	} else if (d->state == TW_FI_DEST_UP &&
 		   !must_wait(e, ep, d, r, ordered && tw_fi_dest_holds(e, ep, d))) {
 		tw_list_del(&r->link);
-		begin(ep, r, d->addr);
+		dest_begin(ep, r, d->addr);
 	}
 }
 
@@ -217,7 +217,7 @@ static void begin_pending(struct tw_ep *ep, struct tw_fi_dest *d)
 		if (must_wait(e, ep, d, r, ordered && writes_under_way(ep, d)))
 			return;
 		tw_list_del(&r->link);
-		begin(ep, r, d->addr);
+		dest_begin(ep, r, d->addr);
 	}
 }
 

@@ -67,7 +67,8 @@ static void describe_received(struct tw_fi_ep *e, struct tw_req *r, struct tw_fi
 		tw_fi_multi_done(r, v);
 }
 
-static void describe(struct tw_fi_ep *e, struct tw_req *r, uint64_t flags, struct tw_fi_event *v)
+static void drain_describe(struct tw_fi_ep *e, struct tw_req *r, uint64_t flags,
+			   struct tw_fi_event *v)
 {
 	v->e = (struct fi_cq_tagged_entry){.op_context = r->context, .flags = flags};
 	v->source = FI_ADDR_NOTAVAIL;
@@ -104,7 +105,7 @@ static void access_over(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 }
 
 /* False when the queue has no room: the request stays complete. */
-static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
+static bool drain_deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 {
 	bool recv = r->kind == TW_RECV, failed = r->status != TW_S_OK;
 	struct tw_fi_cq *cq = recv ? e->rx_cq : e->tx_cq;
@@ -122,7 +123,7 @@ static bool deliver(struct tw_fi_ep *e, struct tw_ep *ep, struct tw_req *r)
 	}
 	if (tw_unlikely(r->user & TW_FI_PARTS))
 		r->context = tw_fi_parts_done(r->context, !failed);
-	describe(e, r, flags, v);
+	drain_describe(e, r, flags, v);
 	if (tw_unlikely(failed))
 		describe_error(e, r, v);
 	if (v != &nobody) {
@@ -210,7 +211,7 @@ static bool take_done(struct tw_fi_ep *e, struct tw_ep *ep, bool events)
 			return true;
 		}
 		if (events)
-			deliver(e, ep, r);
+			drain_deliver(e, ep, r);
 		else
 			tw_fi_report(ep, r);
 	}

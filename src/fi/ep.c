@@ -28,7 +28,7 @@ static bool all_over(struct tw_ep *ep, void *arg)
 	return !e->ncopied && !is_receiving(ep);
 }
 
-static void finish(struct tw_fi_ep *e)
+static void ep_finish(struct tw_fi_ep *e)
 {
 	struct tw_ep *ep = tw_fi_enter(e);
 
@@ -71,11 +71,11 @@ static void unbind(struct tw_fi_ep *e)
 		atomic_fetch_sub(&e->eq->refs, 1);
 }
 
-static int ep_close(struct fid *fid)
+static int fi_ep_close(struct fid *fid)
 {
 	struct tw_fi_ep *e = tw_fi_from(struct tw_fi_ep, fid);
 
-	finish(e);
+	ep_finish(e);
 	tw_fi_dests_abandon(e);
 	tw_fi_claimed_drop(e);
 	feed_none(e);
@@ -353,7 +353,7 @@ static int no_shutdown(struct fid_ep *ep, uint64_t flags)
 
 static struct fi_ops ep_fid_ops = {
 	.size = sizeof(struct fi_ops),
-	.close = ep_close,
+	.close = fi_ep_close,
 	.bind = ep_bind,
 	.control = ep_control,
 	.ops_open = tw_fi_no_ops,

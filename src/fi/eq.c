@@ -17,7 +17,7 @@ struct event {
 	char data[];
 };
 
-static int put(struct tw_fi_eq *eq, uint32_t event, bool error, const void *data, size_t len)
+static int eq_put(struct tw_fi_eq *eq, uint32_t event, bool error, const void *data, size_t len)
 {
 	struct event *v = malloc(sizeof(*v) + len);
 
@@ -38,7 +38,7 @@ void tw_fi_eq_put(struct tw_fi_eq *eq, uint32_t event, fid_t fid, void *context,
 {
 	struct fi_eq_entry entry = {.fid = fid, .context = context, .data = data};
 
-	if (put(eq, event, false, &entry, sizeof(entry)))
+	if (eq_put(eq, event, false, &entry, sizeof(entry)))
 		tw_log(TW_LOG_ERROR, "no memory for an event");
 }
 
@@ -46,13 +46,13 @@ void tw_fi_eq_error(struct tw_fi_eq *eq, fid_t fid, void *context, uint64_t data
 {
 	struct fi_eq_err_entry entry = {.fid = fid, .context = context, .data = data, .err = err};
 
-	if (put(eq, 0, true, &entry, sizeof(entry)))
+	if (eq_put(eq, 0, true, &entry, sizeof(entry)))
 		tw_log(TW_LOG_ERROR, "no memory for an event");
 }
 
 /* The first event into the caller's memory, if it is an error or if it is none. */
-static ssize_t take(struct tw_fi_eq *eq, bool error, uint32_t *event, void *buf, size_t len,
-		    uint64_t flags)
+static ssize_t eq_take(struct tw_fi_eq *eq, bool error, uint32_t *event, void *buf, size_t len,
+		       uint64_t flags)
 {
 	ssize_t n = -FI_EAGAIN;
 	struct event *v = NULL;
@@ -78,14 +78,14 @@ static ssize_t take(struct tw_fi_eq *eq, bool error, uint32_t *event, void *buf,
 
 static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
-	return take(tw_fi_of(struct tw_fi_eq, fid), false, event, buf, len, flags);
+	return eq_take(tw_fi_of(struct tw_fi_eq, fid), false, event, buf, len, flags);
 }
 
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
 {
 	uint32_t none;
 
-	return take(tw_fi_of(struct tw_fi_eq, fid), true, &none, buf, sizeof(*buf), flags);
+	return eq_take(tw_fi_of(struct tw_fi_eq, fid), true, &none, buf, sizeof(*buf), flags);
 }
 
 static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, size_t len,
@@ -97,7 +97,7 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, siz
 	(void)flags;
 	if (!eq->writable || (len && !buf))
 		return -FI_EINVAL;
-	rc = put(eq, event, false, buf, len);
+	rc = eq_put(eq, event, false, buf, len);
 	return rc ? rc : (ssize_t)len;
 }
 

@@ -34,7 +34,7 @@ static uint64_t domain_caps(uint32_t board)
 }
 
 /* A hint is refused. Users who set FI_LOG_LEVEL=info see it. */
-static bool refuse(const char *hint, const char *asked, const char *have)
+static bool info_refuse(const char *hint, const char *asked, const char *have)
 {
 	tw_fi_explain("hint %s: asked for %s, there is %s", hint, asked, have);
 	return false;
@@ -50,11 +50,11 @@ static bool has(const char *hint, uint64_t asked, uint64_t have, enum fi_type ty
 		return true;
 	fi_tostr_r(missing, sizeof(missing), &asked, type);
 	fi_tostr_r(all, sizeof(all), &have, type);
-	return refuse(hint, missing, all);
+	return info_refuse(hint, missing, all);
 }
 
 /* A hint that is at most so large. */
-static bool fits(const char *hint, uint64_t asked, uint64_t most)
+static bool info_fits(const char *hint, uint64_t asked, uint64_t most)
 {
 	char number[32], limit[32];
 
@@ -62,7 +62,7 @@ static bool fits(const char *hint, uint64_t asked, uint64_t most)
 		return true;
 	snprintf(number, sizeof(number), "%" PRIu64, asked);
 	snprintf(limit, sizeof(limit), "%" PRIu64, most);
-	return refuse(hint, number, limit);
+	return info_refuse(hint, number, limit);
 }
 
 /* All that is asked for must be there; the answer has that and whatever costs nothing. */
@@ -86,7 +86,7 @@ static bool choose_caps(const char *hint, uint64_t asked, uint64_t have, uint64_
 /* A size that a hint may raise, up to a limit. */
 static bool choose_size(const char *hint, size_t asked, size_t limit, size_t *size)
 {
-	if (!fits(hint, asked, limit))
+	if (!info_fits(hint, asked, limit))
 		return false;
 	if (asked)
 		*size = asked;
@@ -144,9 +144,9 @@ static bool check_tx(const struct fi_tx_attr *h, struct fi_tx_attr *a, uint64_t 
 	       has("tx_attr->op_flags", h->op_flags, TX_FLAGS, FI_TYPE_OP_FLAGS) &&
 	       has("tx_attr->msg_order", h->msg_order, a->msg_order, FI_TYPE_MSG_ORDER) &&
 	       has("tx_attr->comp_order", h->comp_order, a->comp_order, FI_TYPE_MSG_ORDER) &&
-	       fits("tx_attr->inject_size", h->inject_size, a->inject_size) &&
-	       fits("tx_attr->iov_limit", h->iov_limit, a->iov_limit) &&
-	       fits("tx_attr->rma_iov_limit", h->rma_iov_limit, a->rma_iov_limit) &&
+	       info_fits("tx_attr->inject_size", h->inject_size, a->inject_size) &&
+	       info_fits("tx_attr->iov_limit", h->iov_limit, a->iov_limit) &&
+	       info_fits("tx_attr->rma_iov_limit", h->rma_iov_limit, a->rma_iov_limit) &&
 	       choose_size("tx_attr->size", h->size, TW_FI_DEPTH_MAX, &a->size);
 }
 
@@ -159,28 +159,32 @@ static bool check_rx(const struct fi_rx_attr *h, struct fi_rx_attr *a, uint64_t 
 	       has("rx_attr->op_flags", h->op_flags, RX_FLAGS, FI_TYPE_OP_FLAGS) &&
 	       has("rx_attr->msg_order", h->msg_order, a->msg_order, FI_TYPE_MSG_ORDER) &&
 	       has("rx_attr->comp_order", h->comp_order, a->comp_order, FI_TYPE_MSG_ORDER) &&
-	       fits("rx_attr->total_buffered_recv", h->total_buffered_recv,
-		    a->total_buffered_recv) &&
-	       fits("rx_attr->iov_limit", h->iov_limit, a->iov_limit) &&
+	       info_fits("rx_attr->total_buffered_recv", h->total_buffered_recv,
+			 a->total_buffered_recv) &&
+	       info_fits("rx_attr->iov_limit", h->iov_limit, a->iov_limit) &&
 	       choose_size("rx_attr->size", h->size, TW_FI_DEPTH_MAX, &a->size);
 }
 
 static bool check_ep(const struct fi_ep_attr *h, const struct fi_ep_attr *a)
 {
 	if (h->type != FI_EP_UNSPEC && h->type != FI_EP_RDM)
-		return refuse("ep_attr->type", fi_tostr(&h->type, FI_TYPE_EP_TYPE), "FI_EP_RDM");
+		return info_refuse("ep_attr->type", fi_tostr(&h->type, FI_TYPE_EP_TYPE),
+				   "FI_EP_RDM");
 	if (h->protocol && (h->protocol != a->protocol ||
 			    (h->protocol_version && h->protocol_version > a->protocol_version)))
-		return refuse("ep_attr->protocol", "another", "that of this provider");
-	return fits("ep_attr->max_msg_size", h->max_msg_size, a->max_msg_size) &&
-	       fits("ep_attr->msg_prefix_size", h->msg_prefix_size, 0) &&
-	       fits("ep_attr->max_order_raw_size", h->max_order_raw_size, a->max_order_raw_size) &&
-	       fits("ep_attr->max_order_war_size", h->max_order_war_size, a->max_order_war_size) &&
-	       fits("ep_attr->max_order_waw_size", h->max_order_waw_size, a->max_order_waw_size) &&
-	       fits("ep_attr->mem_tag_format", h->mem_tag_format, TW_FI_UNTAGGED - 1) &&
-	       fits("ep_attr->tx_ctx_cnt", h->tx_ctx_cnt, a->tx_ctx_cnt) &&
-	       fits("ep_attr->rx_ctx_cnt", h->rx_ctx_cnt, a->rx_ctx_cnt) &&
-	       fits("ep_attr->auth_key_size", h->auth_key_size, 0);
+		return info_refuse("ep_attr->protocol", "another", "that of this provider");
+	return info_fits("ep_attr->max_msg_size", h->max_msg_size, a->max_msg_size) &&
+	       info_fits("ep_attr->msg_prefix_size", h->msg_prefix_size, 0) &&
+	       info_fits("ep_attr->max_order_raw_size", h->max_order_raw_size,
+			 a->max_order_raw_size) &&
+	       info_fits("ep_attr->max_order_war_size", h->max_order_war_size,
+			 a->max_order_war_size) &&
+	       info_fits("ep_attr->max_order_waw_size", h->max_order_waw_size,
+			 a->max_order_waw_size) &&
+	       info_fits("ep_attr->mem_tag_format", h->mem_tag_format, TW_FI_UNTAGGED - 1) &&
+	       info_fits("ep_attr->tx_ctx_cnt", h->tx_ctx_cnt, a->tx_ctx_cnt) &&
+	       info_fits("ep_attr->rx_ctx_cnt", h->rx_ctx_cnt, a->rx_ctx_cnt) &&
+	       info_fits("ep_attr->auth_key_size", h->auth_key_size, 0);
 }
 
 /* Before version 1.5 the mode was one of three values. */
@@ -194,7 +198,8 @@ static int mr_mode(uint32_t version, int asked)
 static bool check_progress(const char *hint, enum fi_progress asked, enum fi_progress *have)
 {
 	if (asked == FI_PROGRESS_AUTO && *have != FI_PROGRESS_AUTO)
-		return refuse(hint, "FI_PROGRESS_AUTO", "FI_PROGRESS_MANUAL (TAGWIRE_SERVICE=0)");
+		return info_refuse(hint, "FI_PROGRESS_AUTO",
+				   "FI_PROGRESS_MANUAL (TAGWIRE_SERVICE=0)");
 	if (asked != FI_PROGRESS_UNSPEC)
 		*have = asked;
 	return true;
@@ -202,27 +207,27 @@ static bool check_progress(const char *hint, enum fi_progress asked, enum fi_pro
 
 static bool check_counts(const struct fi_domain_attr *h, const struct fi_domain_attr *a)
 {
-	return fits("domain_attr->auth_key_size", h->auth_key_size, 0) &&
-	       fits("domain_attr->mr_key_size", h->mr_key_size, a->mr_key_size) &&
-	       fits("domain_attr->cq_data_size", h->cq_data_size, a->cq_data_size) &&
-	       fits("domain_attr->cq_cnt", h->cq_cnt, a->cq_cnt) &&
-	       fits("domain_attr->ep_cnt", h->ep_cnt, a->ep_cnt) &&
-	       fits("domain_attr->tx_ctx_cnt", h->tx_ctx_cnt, a->tx_ctx_cnt) &&
-	       fits("domain_attr->rx_ctx_cnt", h->rx_ctx_cnt, a->rx_ctx_cnt) &&
-	       fits("domain_attr->max_ep_tx_ctx", h->max_ep_tx_ctx, a->max_ep_tx_ctx) &&
-	       fits("domain_attr->max_ep_rx_ctx", h->max_ep_rx_ctx, a->max_ep_rx_ctx) &&
-	       fits("domain_attr->max_ep_stx_ctx", h->max_ep_stx_ctx, 0) &&
-	       fits("domain_attr->max_ep_srx_ctx", h->max_ep_srx_ctx, 0) &&
-	       fits("domain_attr->cntr_cnt", h->cntr_cnt, a->cntr_cnt) &&
-	       fits("domain_attr->mr_iov_limit", h->mr_iov_limit, a->mr_iov_limit) &&
-	       fits("domain_attr->max_err_data", h->max_err_data, a->max_err_data) &&
-	       fits("domain_attr->mr_cnt", h->mr_cnt, a->mr_cnt);
+	return info_fits("domain_attr->auth_key_size", h->auth_key_size, 0) &&
+	       info_fits("domain_attr->mr_key_size", h->mr_key_size, a->mr_key_size) &&
+	       info_fits("domain_attr->cq_data_size", h->cq_data_size, a->cq_data_size) &&
+	       info_fits("domain_attr->cq_cnt", h->cq_cnt, a->cq_cnt) &&
+	       info_fits("domain_attr->ep_cnt", h->ep_cnt, a->ep_cnt) &&
+	       info_fits("domain_attr->tx_ctx_cnt", h->tx_ctx_cnt, a->tx_ctx_cnt) &&
+	       info_fits("domain_attr->rx_ctx_cnt", h->rx_ctx_cnt, a->rx_ctx_cnt) &&
+	       info_fits("domain_attr->max_ep_tx_ctx", h->max_ep_tx_ctx, a->max_ep_tx_ctx) &&
+	       info_fits("domain_attr->max_ep_rx_ctx", h->max_ep_rx_ctx, a->max_ep_rx_ctx) &&
+	       info_fits("domain_attr->max_ep_stx_ctx", h->max_ep_stx_ctx, 0) &&
+	       info_fits("domain_attr->max_ep_srx_ctx", h->max_ep_srx_ctx, 0) &&
+	       info_fits("domain_attr->cntr_cnt", h->cntr_cnt, a->cntr_cnt) &&
+	       info_fits("domain_attr->mr_iov_limit", h->mr_iov_limit, a->mr_iov_limit) &&
+	       info_fits("domain_attr->max_err_data", h->max_err_data, a->max_err_data) &&
+	       info_fits("domain_attr->mr_cnt", h->mr_cnt, a->mr_cnt);
 }
 
 static bool check_domain(const struct fi_domain_attr *h, struct fi_domain_attr *a)
 {
 	if (h->name && strcmp(h->name, a->name) != 0)
-		return refuse("domain_attr->name", h->name, a->name);
+		return info_refuse("domain_attr->name", h->name, a->name);
 	if (!has("domain_attr->caps", h->caps, a->caps, FI_TYPE_CAPS) || !check_counts(h, a) ||
 	    !check_progress("domain_attr->control_progress", h->control_progress,
 			    &a->control_progress) ||
@@ -238,7 +243,7 @@ static bool check_domain(const struct fi_domain_attr *h, struct fi_domain_attr *
 }
 
 /* Takes the hints over. False if they ask for something else. */
-static bool apply(uint32_t version, const struct fi_info *h, struct fi_info *info)
+static bool info_apply(uint32_t version, const struct fi_info *h, struct fi_info *info)
 {
 	static const struct fi_info none;
 	uint64_t have = TX_CAPS | RX_CAPS | info->domain_attr->caps;
@@ -260,11 +265,11 @@ static bool apply(uint32_t version, const struct fi_info *h, struct fi_info *inf
 		info->addr_format = h->addr_format;
 		break;
 	default:
-		return refuse("addr_format", fi_tostr(&h->addr_format, FI_TYPE_ADDR_FORMAT),
-			      "its own, FI_SOCKADDR_IN, FI_ADDR_STR");
+		return info_refuse("addr_format", fi_tostr(&h->addr_format, FI_TYPE_ADDR_FORMAT),
+				   "its own, FI_SOCKADDR_IN, FI_ADDR_STR");
 	}
 	if (h->fabric_attr && h->fabric_attr->name && strcmp(h->fabric_attr->name, TW_FI_NAME))
-		return refuse("fabric_attr->name", h->fabric_attr->name, TW_FI_NAME);
+		return info_refuse("fabric_attr->name", h->fabric_attr->name, TW_FI_NAME);
 	if (h->ep_attr && !check_ep(h->ep_attr, info->ep_attr))
 		return false;
 	if (h->domain_attr && !check_domain(h->domain_attr, info->domain_attr))
@@ -325,8 +330,8 @@ static int set_addrs(struct fi_info *info, const struct tw_board *b, const char 
 	return rc;
 }
 
-static int make(uint32_t version, uint32_t board, const char *node, const char *service,
-		uint64_t flags, const struct fi_info *h, struct fi_info **out)
+static int info_make(uint32_t version, uint32_t board, const char *node, const char *service,
+		     uint64_t flags, const struct fi_info *h, struct fi_info **out)
 {
 	struct fi_info *info = fi_allocinfo();
 	const struct tw_board *b;
@@ -342,7 +347,7 @@ static int make(uint32_t version, uint32_t board, const char *node, const char *
 	if (!info->domain_attr->name || !info->fabric_attr->name)
 		goto fail;
 	rc = -FI_ENODATA;
-	if (!apply(version, h, info))
+	if (!info_apply(version, h, info))
 		goto fail;
 	rc = set_addrs(info, b, node, service, flags, h);
 	if (rc)
@@ -367,7 +372,7 @@ int tw_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 		return -FI_ENODATA;
 	n = tw_boards(&boards);
 	for (unsigned i = 0; i < n; i++) {
-		int one = make(version, tw_board_best(i), node, service, flags, hints, end);
+		int one = info_make(version, tw_board_best(i), node, service, flags, hints, end);
 
 		if (one == 0)
 			end = &(*end)->next;

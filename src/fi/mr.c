@@ -129,7 +129,7 @@ void tw_fi_mr_leave(struct tw_fi_ep *e)
 	tw_mutex_unlock(&e->domain->mutex);
 }
 
-static struct tw_fi_mr *find(struct tw_fi_domain *d, uint64_t key)
+static struct tw_fi_mr *mr_find(struct tw_fi_domain *d, uint64_t key)
 {
 	tw_list_walk(&d->mrs, struct tw_fi_mr, m, link)
 		if (m->fid.key == key)
@@ -142,7 +142,7 @@ void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read, bool writte
 	struct tw_fi_mr *m;
 
 	tw_mutex_lock(&d->keys);
-	m = find(d, key);
+	m = mr_find(d, key);
 	if (m && read && m->reads)
 		tw_fi_cntr_count(m->reads, false);
 	if (m && written && m->writes)
@@ -150,7 +150,7 @@ void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read, bool writte
 	tw_mutex_unlock(&d->keys);
 }
 
-static void release(struct tw_fi_domain *d, struct tw_fi_cntr *c)
+static void mr_release(struct tw_fi_domain *d, struct tw_fi_cntr *c)
 {
 	bool others = false;
 
@@ -164,13 +164,13 @@ static void release(struct tw_fi_domain *d, struct tw_fi_cntr *c)
 	atomic_fetch_sub(&c->refs, 1);
 }
 
-static void forget(struct tw_fi_mr *m)
+static void mr_forget(struct tw_fi_mr *m)
 {
 	tw_mutex_lock(&m->domain->keys);
 	tw_list_del(&m->link);
 	tw_mutex_unlock(&m->domain->keys);
-	release(m->domain, m->reads);
-	release(m->domain, m->writes);
+	mr_release(m->domain, m->reads);
+	mr_release(m->domain, m->writes);
 	free(m);
 }
 
@@ -181,7 +181,7 @@ static int mr_close(struct fid *fid)
 
 	tw_mutex_lock(&d->mutex);
 	close_windows(m);
-	forget(m);
+	mr_forget(m);
 	tw_mutex_unlock(&d->mutex);
 	atomic_fetch_sub(&d->refs, 1);
 	return 0;
@@ -243,18 +243,18 @@ static bool choose_key(struct tw_fi_domain *d, struct tw_fi_mr *m, uint64_t *key
 
 	if (base >> TW_FI_BASE_BITS)
 		return false;
-	while (n >> (64 - TW_FI_BASE_BITS) == 0 && find(d, n << TW_FI_BASE_BITS | base))
+	while (n >> (64 - TW_FI_BASE_BITS) == 0 && mr_find(d, n << TW_FI_BASE_BITS | base))
 		n++;
 	*key = n << TW_FI_BASE_BITS | base;
 	return n >> (64 - TW_FI_BASE_BITS) == 0;
 }
 
-static int add(struct tw_fi_domain *d, struct tw_fi_mr *m, uint64_t key)
+static int mr_add(struct tw_fi_domain *d, struct tw_fi_mr *m, uint64_t key)
 {
 	int rc = 0;
 
 	tw_mutex_lock(&d->mutex);
-	if (d->basic ? !choose_key(d, m, &key) : !!find(d, key))
+	if (d->basic ? !choose_key(d, m, &key) : !!mr_find(d, key))
 		rc = -FI_ENOKEY;
 	m->fid.key = key;
 	if (rc == 0)
@@ -290,7 +290,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 	m->len = attr->mr_iov->iov_len;
 	m->rights = (attr->access & FI_REMOTE_READ ? TW_WINDOW_READ : 0) |
 		    (attr->access & FI_REMOTE_WRITE ? TW_WINDOW_WRITE | TW_WINDOW_ATOMIC : 0);
-	rc = add(d, m, attr->requested_key);
+	rc = mr_add(d, m, attr->requested_key);
 	if (rc) {
 		free(m);
 		return rc;

@@ -15,7 +15,7 @@ struct op {
 	uint32_t bits;
 };
 
-static ssize_t new_request(struct tw_ep *ep, const struct op *op, struct tw_req **out)
+static ssize_t recv_new_request(struct tw_ep *ep, const struct op *op, struct tw_req **out)
 {
 	struct tw_seg segs[TW_FI_IOVS];
 	uint32_t n, len;
@@ -32,7 +32,7 @@ static ssize_t new_request(struct tw_ep *ep, const struct op *op, struct tw_req 
 }
 
 /* Where a receive's messages must come from; 0: anywhere. False for an invalid address. */
-static inline bool source_of(struct tw_fi_ep *e, fi_addr_t from, struct tw_fi_dest **d)
+static inline bool recv_source_of(struct tw_fi_ep *e, fi_addr_t from, struct tw_fi_dest **d)
 {
 	*d = NULL;
 	if (tw_likely(!e->directed || from == FI_ADDR_UNSPEC))
@@ -41,8 +41,8 @@ static inline bool source_of(struct tw_fi_ep *e, fi_addr_t from, struct tw_fi_de
 	return *d != NULL;
 }
 
-static void post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
-		 struct tw_source *from)
+static void recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
+		      struct tw_source *from)
 {
 	if (from)
 		tw_recv_post_from(ep, r, key, mask, from);
@@ -57,7 +57,7 @@ void tw_fi_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t where)
 	if (where && !from)
 		tw_req_complete(ep, r, TW_S_NO_RESOURCES);
 	else
-		post(ep, r, TW_FI_UNTAGGED, TW_FI_UNTAGGED, from);
+		recv_post(ep, r, TW_FI_UNTAGGED, TW_FI_UNTAGGED, from);
 }
 
 static ssize_t recv_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op)
@@ -71,11 +71,11 @@ static ssize_t recv_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct o
 		tw_fi_drain(e, ep);
 		return -FI_EAGAIN;
 	}
-	if (!source_of(e, op->from, &d))
+	if (!recv_source_of(e, op->from, &d))
 		return -FI_EINVAL;
 	if (d && !d->from && !(d->from = tw_source_get(ep, d->where)))
 		return -FI_EAGAIN;
-	rc = new_request(ep, op, &r);
+	rc = recv_new_request(ep, op, &r);
 	if (rc)
 		return rc;
 	if (tw_unlikely(!(op->bits & TW_FI_TAGGED) && !tw_list_empty(&e->multis))) {
@@ -83,7 +83,7 @@ static ssize_t recv_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct o
 		r->match = d ? d->where : 0;
 		tw_list_add_tail(&e->held, &r->link);
 	} else {
-		post(ep, r, op->key, op->mask, d ? d->from : NULL);
+		recv_post(ep, r, op->key, op->mask, d ? d->from : NULL);
 	}
 	e->nrx++;
 	/* Asks for the data of an announced message at once. */
@@ -99,8 +99,8 @@ static struct tw_unexp_msg *claimed_by(const struct op *op)
 	return op->context ? ((struct fi_context *)op->context)->internal[0] : NULL;
 }
 
-static void describe(const struct tw_fi_ep *e, const struct tw_unexp_msg *u, const struct op *op,
-		     struct tw_fi_event *v)
+static void recv_describe(const struct tw_fi_ep *e, const struct tw_unexp_msg *u,
+			  const struct op *op, struct tw_fi_event *v)
 {
 	*v = (struct tw_fi_event){
 		.e = {.op_context = op->context, .flags = FI_RECV | FI_TAGGED, .len = u->len}};
@@ -123,7 +123,7 @@ static void copy_start(const struct tw_unexp_msg *u, const struct op *op, struct
 	v->e.buf = op->iov[0].iov_base;
 }
 
-static ssize_t peek(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, uint64_t flags)
+static ssize_t recv_peek(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, uint64_t flags)
 {
 	struct tw_fi_event v = {.e = {.op_context = op->context, .flags = FI_RECV | FI_TAGGED}};
 	struct tw_unexp_msg *u;
@@ -131,14 +131,14 @@ static ssize_t peek(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, u
 
 	if (!e->rx_cq)
 		return -FI_ENOCQ;
-	if (!source_of(e, op->from, &d) || ((flags & FI_CLAIM) && !op->context))
+	if (!recv_source_of(e, op->from, &d) || ((flags & FI_CLAIM) && !op->context))
 		return -FI_EINVAL;
 	if (!tw_fi_cq_room(e->rx_cq))
 		return -FI_EAGAIN;
 	tw_progress(ep);
 	u = tw_unexp_find_from(ep, op->key, op->mask, d ? d->where : 0);
 	if (u) {
-		describe(e, u, op, &v);
+		recv_describe(e, u, op, &v);
 		if (!(flags & FI_DISCARD))
 			copy_start(u, op, &v);
 	} else {
@@ -160,7 +160,7 @@ static ssize_t peek(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, u
 	return 0;
 }
 
-static ssize_t claim(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, uint64_t flags)
+static ssize_t recv_claim(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, uint64_t flags)
 {
 	struct tw_unexp_msg *u = claimed_by(op);
 	struct tw_fi_event v;
@@ -170,7 +170,7 @@ static ssize_t claim(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, 
 	if (!u)
 		return -FI_EINVAL;
 	if (flags & FI_DISCARD) {
-		describe(e, u, op, &v);
+		recv_describe(e, u, op, &v);
 		v.e.len = 0;
 		if (!e->rx_cq || !tw_fi_cq_put(e->rx_cq, &v))
 			return -FI_EAGAIN;
@@ -180,7 +180,7 @@ static ssize_t claim(struct tw_fi_ep *e, struct tw_ep *ep, const struct op *op, 
 		ep->events++;
 		return 0;
 	}
-	rc = new_request(ep, op, &r);
+	rc = recv_new_request(ep, op, &r);
 	if (rc)
 		return rc;
 	((struct fi_context *)op->context)->internal[0] = NULL;
@@ -209,7 +209,7 @@ static ssize_t recv_multi(struct tw_fi_ep *e, struct tw_ep *ep, const struct op 
 {
 	struct tw_fi_dest *d;
 
-	if (op->count != 1 || !op->iov[0].iov_base || !source_of(e, op->from, &d))
+	if (op->count != 1 || !op->iov[0].iov_base || !recv_source_of(e, op->from, &d))
 		return -FI_EINVAL;
 	return tw_fi_multi_post(e, ep, op->iov[0].iov_base, op->iov[0].iov_len, op->context,
 				d ? d->where : 0);
@@ -231,13 +231,13 @@ static ssize_t recv_op(struct fid_ep *fid, const struct op *op, uint64_t flags)
 	else if (flags & FI_MULTI_RECV)
 		rc = recv_multi(e, ep, op);
 	else
-		rc = flags & FI_PEEK ? peek(e, ep, op, flags) : claim(e, ep, op, flags);
+		rc = flags & FI_PEEK ? recv_peek(e, ep, op, flags) : recv_claim(e, ep, op, flags);
 	tw_fi_leave(ep);
 	return rc;
 }
 
-static tw_noinline ssize_t recv_slow(struct fid_ep *fid, void *buf, size_t len, fi_addr_t from,
-				     uint64_t key, uint64_t mask, void *context, uint32_t bits)
+static tw_noinline ssize_t fi_recv_slow(struct fid_ep *fid, void *buf, size_t len, fi_addr_t from,
+					uint64_t key, uint64_t mask, void *context, uint32_t bits)
 {
 	struct iovec iov = {buf, len};
 	struct op op = {&iov, 1, from, key, mask, context, bits};
@@ -262,15 +262,15 @@ static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_add
 	struct tw_req *r;
 
 	if (tw_unlikely(!e->enabled || !buf || len > UINT32_MAX))
-		return recv_slow(fid, buf, len, from, key, mask, context, bits);
+		return fi_recv_slow(fid, buf, len, from, key, mask, context, bits);
 	ep = tw_enter_quick(e->handle, &way);
 	if (tw_unlikely(!ep))
-		return recv_slow(fid, buf, len, from, key, mask, context, bits);
+		return fi_recv_slow(fid, buf, len, from, key, mask, context, bits);
 	if (tw_unlikely((ep->gauges[TW_G_UNEXPECTED] | ep->unusual) || !ep->reqs.free ||
 			e->nrx >= e->rx_size || !tw_list_empty(&e->multis) ||
 			(one && !known_source(e, from)))) {
 		tw_fi_leave(ep);
-		return recv_slow(fid, buf, len, from, key, mask, context, bits);
+		return fi_recv_slow(fid, buf, len, from, key, mask, context, bits);
 	}
 	r = tw_quick_recv(ep, buf, (uint32_t)len, key, mask);
 	r->context = context;

@@ -57,8 +57,8 @@ static struct tw_req *copied_request(struct tw_ep *ep, const struct tw_fi_op *op
 	return r;
 }
 
-static struct tw_req *new_request(struct tw_ep *ep, const struct tw_fi_op *op,
-				  const struct tw_atomic *a)
+static struct tw_req *send_new_request(struct tw_ep *ep, const struct tw_fi_op *op,
+				       const struct tw_atomic *a)
 {
 	if (a)
 		return tw_window_atomic(ep, a);
@@ -112,7 +112,7 @@ static ssize_t begin_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct 
 		if (rc)
 			return rc;
 	}
-	r = new_request(ep, op, a);
+	r = send_new_request(ep, op, a);
 	if (!r)
 		return -FI_EAGAIN;
 	r->flags = (op->bits & TW_FI_SYNC) ? TW_R_SYNC : 0;
@@ -166,7 +166,7 @@ static tw_inline void write_event(struct tw_fi_cq *cq, void *context, uint32_t b
  * Without a request, if that is possible. A queue is written by all endpoints that are bound to
  * it, each under its own lock, so it has one more.
  */
-static bool send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op)
+static bool fi_send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op)
 {
 	struct tw_fi_cq *cq = (op->bits & TW_FI_NOTIFY) ? e->tx_cq : NULL;
 	struct tw_fi_dest *d = op->to < e->ndests ? e->dests[op->to] : NULL;
@@ -197,17 +197,17 @@ static bool send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_o
 	return sent;
 }
 
-static ssize_t send_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op)
+static ssize_t fi_send_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op)
 {
-	ssize_t rc = send_bare(e, ep, op) ? 0 : begin_entered(e, ep, op, NULL);
+	ssize_t rc = fi_send_bare(e, ep, op) ? 0 : begin_entered(e, ep, op, NULL);
 
 	tw_fi_leave(ep);
 	return rc;
 }
 
-static tw_noinline ssize_t send_slow(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf,
-				     size_t len, fi_addr_t to, uint64_t match, uint64_t imm,
-				     void *context, uint32_t bits)
+static tw_noinline ssize_t fi_send_slow(struct tw_fi_ep *e, struct tw_ep *ep, const void *buf,
+					size_t len, fi_addr_t to, uint64_t match, uint64_t imm,
+					void *context, uint32_t bits)
 {
 	struct tw_seg seg = {(void *)(uintptr_t)buf, (uint32_t)len};
 	struct tw_fi_op op = {.segs = &seg,
@@ -222,14 +222,14 @@ static tw_noinline ssize_t send_slow(struct tw_fi_ep *e, struct tw_ep *ep, const
 	if (!ep && !(ep = tw_fi_enter(e)))
 		return -FI_EOPBADSTATE;
 	if ((buf || !len) && len <= UINT32_MAX)
-		return send_entered(e, ep, &op);
+		return fi_send_entered(e, ep, &op);
 	tw_fi_leave(ep);
 	return buf ? -FI_EMSGSIZE : -FI_EINVAL;
 }
 
 /* A message has taken the short path, and somebody sleeps or something is to be done. */
-static tw_noinline ssize_t sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep,
-					struct tw_ring_tx *lane)
+static tw_noinline ssize_t fi_sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep,
+					   struct tw_ring_tx *lane)
 {
 	if (tw_quick_asleep(lane))
 		tw_quick_wake(lane);
@@ -260,16 +260,16 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 	struct tw_ring_tx *lane;
 
 	if (tw_unlikely(!ep || to >= e->ndests || !e->dests[to] || e->tx_unusual))
-		return send_slow(e, ep, buf, len, to, match, imm, context, bits);
+		return fi_send_slow(e, ep, buf, len, to, match, imm, context, bits);
 	lane = tw_quick_lane(ep, e->dests[to]->addr);
 	if (tw_unlikely(!lane || !is_short(lane, buf, len, bits)))
-		return send_slow(e, ep, buf, len, to, match, imm, context, bits);
+		return fi_send_slow(e, ep, buf, len, to, match, imm, context, bits);
 	if (bits & TW_FI_NOTIFY) {
 		if (tw_unlikely(!tw_lock_biased(&cq->lock, &queue)))
-			return send_slow(e, ep, buf, len, to, match, imm, context, bits);
+			return fi_send_slow(e, ep, buf, len, to, match, imm, context, bits);
 		if (tw_unlikely(!tw_fi_cq_room(cq))) {
 			tw_lock_leave(queue);
-			return send_slow(e, ep, buf, len, to, match, imm, context, bits);
+			return fi_send_slow(e, ep, buf, len, to, match, imm, context, bits);
 		}
 	}
 	if (bits & TW_FI_IMM) {
@@ -284,21 +284,22 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 	}
 	if (tw_unlikely(tw_quick_asleep(lane) || ep->unusual ||
 			((bits & TW_FI_NOTIFY) && tw_fi_armed(&cq->w))))
-		return sent_unusual(e, ep, lane);
+		return fi_sent_unusual(e, ep, lane);
 	tw_lock_leave(way);
 	return 0;
 }
 
 /* With the flags of the endpoint. */
-static tw_inline ssize_t send_plain(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t to,
-				    uint64_t match, uint64_t imm, void *context, uint32_t bits)
+static tw_inline ssize_t fi_send_plain(struct fid_ep *fid, const void *buf, size_t len,
+				       fi_addr_t to, uint64_t match, uint64_t imm, void *context,
+				       uint32_t bits)
 {
 	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
 
 	if (tw_unlikely(bad_tag(match, bits)))
 		return -FI_EINVAL;
 	if (tw_unlikely(e->tx_bits != TW_FI_NOTIFY))
-		return send_slow(e, NULL, buf, len, to, match, imm, context, e->tx_bits | bits);
+		return fi_send_slow(e, NULL, buf, len, to, match, imm, context, e->tx_bits | bits);
 	return send1(fid, buf, len, to, match, imm, context, TW_FI_NOTIFY | bits);
 }
 
@@ -349,7 +350,7 @@ static ssize_t sendv_any(struct fid_ep *fid, const struct iovec *iov, size_t cou
 
 	if (!ep)
 		return rc ? rc : -FI_EOPBADSTATE;
-	return send_entered(e, ep, &op);
+	return fi_send_entered(e, ep, &op);
 }
 
 static ssize_t sendmsg_any(struct fid_ep *fid, const struct iovec *iov, size_t count, fi_addr_t to,
@@ -372,7 +373,7 @@ static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void 
 			   uint64_t tag, void *context)
 {
 	(void)desc;
-	return send_plain(ep, buf, len, to, tag, 0, context, TW_FI_TAGGED);
+	return fi_send_plain(ep, buf, len, to, tag, 0, context, TW_FI_TAGGED);
 }
 
 static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
@@ -398,7 +399,7 @@ static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, v
 			       uint64_t data, fi_addr_t to, uint64_t tag, void *context)
 {
 	(void)desc;
-	return send_plain(ep, buf, len, to, tag, data, context, TW_FI_TAGGED | TW_FI_IMM);
+	return fi_send_plain(ep, buf, len, to, tag, data, context, TW_FI_TAGGED | TW_FI_IMM);
 }
 
 static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
@@ -413,7 +414,7 @@ static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *de
 			void *context)
 {
 	(void)desc;
-	return send_plain(ep, buf, len, to, TW_FI_UNTAGGED, 0, context, 0);
+	return fi_send_plain(ep, buf, len, to, TW_FI_UNTAGGED, 0, context, 0);
 }
 
 static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
@@ -438,7 +439,7 @@ static ssize_t msg_senddata(struct fid_ep *ep, const void *buf, size_t len, void
 			    uint64_t data, fi_addr_t to, void *context)
 {
 	(void)desc;
-	return send_plain(ep, buf, len, to, TW_FI_UNTAGGED, data, context, TW_FI_IMM);
+	return fi_send_plain(ep, buf, len, to, TW_FI_UNTAGGED, data, context, TW_FI_IMM);
 }
 
 static ssize_t msg_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,

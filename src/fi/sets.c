@@ -167,7 +167,7 @@ static int pollset_add(struct fid_poll *fid, struct fid *member, uint64_t flags)
 	return 0;
 }
 
-static void leave(struct member *m)
+static void set_leave(struct member *m)
 {
 	tw_list_del(&m->in_set);
 	tw_list_del(&m->in_waiter);
@@ -180,7 +180,7 @@ void tw_fi_sets_leave(struct tw_fi_waiter *w)
 
 	tw_mutex_lock(&mutex);
 	tw_list_walk(&w->polled, struct member, m, in_waiter)
-		leave(m);
+		set_leave(m);
 	for (unsigned i = 0; s && i < s->n; i++)
 		if (s->members[i] == w)
 			s->members[i--] = s->members[--s->n];
@@ -199,7 +199,7 @@ static int pollset_del(struct fid_poll *fid, struct fid *member, uint64_t flags)
 	tw_mutex_lock(&mutex);
 	tw_list_walk(&s->members, struct member, m, in_set) {
 		if (m->fid == member) {
-			leave(m);
+			set_leave(m);
 			rc = 0;
 			break;
 		}
@@ -214,7 +214,7 @@ static int pollset_close(struct fid *fid)
 
 	tw_mutex_lock(&mutex);
 	tw_list_walk(&s->members, struct member, m, in_set)
-		leave(m);
+		set_leave(m);
 	tw_mutex_unlock(&mutex);
 	atomic_fetch_sub(&s->domain->refs, 1);
 	free(s);

@@ -66,7 +66,7 @@ void tw_fi_wait_fini(struct tw_fi_waiter *w)
 		atomic_fetch_sub(&w->domain->refs, 1);
 }
 
-static int watch(struct tw_fi_waiter *w, struct tw_fi_ep *e, int op)
+static int wait_watch(struct tw_fi_waiter *w, struct tw_fi_ep *e, int op)
 {
 	struct tw_ep *ep = w->on.fd >= 0 ? tw_fi_enter(e) : NULL;
 	int rc;
@@ -78,7 +78,7 @@ static int watch(struct tw_fi_waiter *w, struct tw_fi_ep *e, int op)
 	return rc;
 }
 
-static int add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
+static int wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 {
 	struct tw_fi_ep **eps;
 
@@ -90,7 +90,7 @@ static int add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 		return -FI_ENOMEM;
 	w->eps = eps;
 	w->eps[w->neps++] = e;
-	return watch(w, e, EPOLL_CTL_ADD);
+	return wait_watch(w, e, EPOLL_CTL_ADD);
 }
 
 int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
@@ -98,7 +98,7 @@ int tw_fi_wait_add(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 	int rc;
 
 	tw_lock(&w->lock);
-	rc = add(w, e);
+	rc = wait_add(w, e);
 	tw_unlock(&w->lock);
 	/* A thread that sleeps knows the others only. */
 	tw_fi_wake_all(w);
@@ -110,7 +110,7 @@ void tw_fi_wait_remove(struct tw_fi_waiter *w, struct tw_fi_ep *e)
 	tw_lock(&w->lock);
 	for (unsigned i = 0; i < w->neps; i++)
 		if (w->eps[i] == e) {
-			watch(w, e, EPOLL_CTL_DEL);
+			wait_watch(w, e, EPOLL_CTL_DEL);
 			w->eps[i--] = w->eps[--w->neps];
 		}
 	tw_unlock(&w->lock);

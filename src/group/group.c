@@ -43,7 +43,7 @@ void tw_member_fini(struct tw_member *m)
 	tw_list_del(&m->link);
 }
 
-static void lose(struct tw_member *m)
+static void group_lose(struct tw_member *m)
 {
 	struct tw_group *g = m->group;
 	struct tw_ctrl_request *r;
@@ -79,7 +79,7 @@ void tw_member_met(struct tw_member *m, struct tw_addr addr)
 	/* It has begun again, and its loss was not attended to yet. */
 	if (m->state == TW_MEMBER_HERE && m->addr.session != addr.session) {
 		tw_collect(m->group->ep);
-		lose(m);
+		group_lose(m);
 	}
 	m->state = TW_MEMBER_HERE;
 	m->why = TW_S_OK;
@@ -101,7 +101,7 @@ static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r
 	if (m->why == TW_S_OK)
 		tw_member_met(m, r->source);
 	else
-		lose(m);
+		group_lose(m);
 }
 
 static void seek(struct tw_member *m, unsigned ms, uint32_t extra)
@@ -116,7 +116,7 @@ static void seek(struct tw_member *m, unsigned ms, uint32_t extra)
 	r = tw_connect_new(ep, m->where >> 16, m->where & 0xffff, m->group->filter, deadline);
 	if (!r) {
 		m->why = TW_S_NO_RESOURCES;
-		lose(m);
+		group_lose(m);
 		return;
 	}
 	r->extra = extra;
@@ -188,7 +188,7 @@ bool tw_ctrl_replied(struct tw_member *from, uint32_t number, const void *reply,
 	return false;
 }
 
-static enum tw_err leave(struct tw_ep *ep, struct tw_addr to, const struct control *c)
+static enum tw_err group_leave(struct tw_ep *ep, struct tw_addr to, const struct control *c)
 {
 	if (!tw_addr_same(&to, &ep->self->addr))
 		return tw_am_send(ep, to, c->arg, c->data, c->len);
@@ -197,13 +197,13 @@ static enum tw_err leave(struct tw_ep *ep, struct tw_addr to, const struct contr
 }
 
 /* A control that is lost would be waited for: without memory the connection ends. */
-static void flush(struct tw_member *m)
+static void group_flush(struct tw_member *m)
 {
 	struct tw_ep *ep = m->group->ep;
 	struct control *c;
 
 	while (m->state == TW_MEMBER_HERE && (c = tw_list_take(&m->out, struct control, link))) {
-		if (leave(ep, m->addr, c) == TW_ENOMEM) {
+		if (group_leave(ep, m->addr, c) == TW_ENOMEM) {
 			tw_log(TW_LOG_ERROR, "no memory for a control message");
 			tw_disconnect(ep, tw_peer_at(ep, m->addr));
 		}
@@ -232,7 +232,7 @@ static void member_give_up(struct tw_member *m)
 	else if (p && p != ep->self)
 		tw_disconnect(ep, p);
 	tw_collect(ep);
-	lose(m);
+	group_lose(m);
 }
 
 static bool is_gone(const struct tw_member *m)
@@ -250,11 +250,11 @@ static void attend(struct tw_member *m)
 		member_give_up(m);
 	} else if (is_gone(m)) {
 		tw_collect(g->ep);
-		lose(m);
+		group_lose(m);
 	}
 	if (m->state == TW_MEMBER_HERE && g->here)
 		g->here(m);
-	flush(m);
+	group_flush(m);
 	if (!tw_list_empty(&m->out))
 		tw_member_seek(m);
 }

@@ -83,7 +83,7 @@ static bool begin_launcher(char *why, unsigned len)
  * A launcher that cannot be reached is an error: going on without it would run the program
  * once per process, each alone.
  */
-static enum tw_err join_launcher(void)
+static enum tw_err job_join_launcher(void)
 {
 	char why[256];
 
@@ -101,7 +101,7 @@ static bool is_launched(void)
 	return getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK");
 }
 
-static enum tw_err join(const char *place)
+static enum tw_err group_join(const char *place)
 {
 	current = (struct tw_job){.rank = 0, .size = 1, .key = KEY};
 	launcher = NULL;
@@ -109,10 +109,10 @@ static enum tw_err join(const char *place)
 		place = tw_settings.rank;
 	if (place)
 		return join_environment(place);
-	return is_launched() ? join_launcher() : TW_OK;
+	return is_launched() ? job_join_launcher() : TW_OK;
 }
 
-static void forked(void)
+static void job_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	users = 0;
@@ -120,19 +120,19 @@ static void forked(void)
 	launcher = NULL;
 }
 
-/* Under the mutex, as leave(). */
-static enum tw_err enter(const char *place)
+/* Under the mutex, as job_leave(). */
+static enum tw_err job_enter(const char *place)
 {
 	static bool registered;
 	enum tw_err err;
 
-	tw_at_fork(&registered, forked);
-	err = users == 0 ? join(place) : TW_OK;
+	tw_at_fork(&registered, job_forked);
+	err = users == 0 ? group_join(place) : TW_OK;
 	users += err == TW_OK;
 	return err;
 }
 
-static void leave(void)
+static void job_leave(void)
 {
 	if (--users == 0 && launcher)
 		launcher->end();
@@ -143,7 +143,7 @@ enum tw_err tw_job_begin(const char *place, struct tw_job *job)
 	enum tw_err err;
 
 	pthread_mutex_lock(&mutex);
-	err = enter(place);
+	err = job_enter(place);
 	if (err == TW_OK)
 		*job = current;
 	pthread_mutex_unlock(&mutex);
@@ -153,7 +153,7 @@ enum tw_err tw_job_begin(const char *place, struct tw_job *job)
 void tw_job_end(void)
 {
 	pthread_mutex_lock(&mutex);
-	leave();
+	job_leave();
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -207,16 +207,16 @@ static bool wants_key(void)
 }
 
 /* Rank 0 makes it for the others: the same one each time. */
-static bool make_key(uint8_t key[TW_JOBKEY])
+static bool job_make_key(uint8_t key[TW_JOBKEY])
 {
 	return current.rank == 0 && wants_key() &&
 	       (tw_jobkey_get(key) || tw_sys_random(key, TW_JOBKEY));
 }
 
-static bool exchange(uint64_t mine, uint64_t *all, char *why, unsigned len)
+static bool group_exchange(uint64_t mine, uint64_t *all, char *why, unsigned len)
 {
 	uint8_t key[TW_JOBKEY] = {0};
-	bool have = make_key(key);
+	bool have = job_make_key(key);
 	bool good = launcher->exchange(mine, all, key, &have, why, len);
 
 	if (good && have && wants_key())
@@ -231,7 +231,7 @@ enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
 	char why[256] = "";
 
 	pthread_mutex_lock(&mutex);
-	if (launcher && !exchange(mine, all, why, sizeof(why)))
+	if (launcher && !group_exchange(mine, all, why, sizeof(why)))
 		err = TW_EUNREACH;
 	else if (!launcher)
 		err = guess(mine, all);
@@ -287,7 +287,7 @@ static void ask_key(void)
 	uint8_t key[TW_JOBKEY];
 	char why[256] = "";
 
-	if (!wants_key() || (current.rank == 0 ? !make_key(key) : tw_jobkey_get(key)))
+	if (!wants_key() || (current.rank == 0 ? !job_make_key(key) : tw_jobkey_get(key)))
 		return;
 	if (launcher->key(key, tw_settings.connect_timeout, why, sizeof(why)))
 		tw_jobkey_set(key);
@@ -351,21 +351,21 @@ static bool place_nodes(uint64_t *nics)
 	tw_boards(&boards);
 	for (uint32_t i = 0; i < TW_MAX_NODES; i++)
 		nics[i] = boards[tw_board_best(0)].nic_id;
-	if (enter(NULL) != TW_OK)
+	if (job_enter(NULL) != TW_OK)
 		return true;
 	good = !launcher || ask_launcher(nics);
-	leave();
+	job_leave();
 	return good;
 }
 
 /* The user says where nodes live, but has named no key. */
 static void join_for_key(void)
 {
-	if (!wants_key() || *tw_settings.rank || !is_launched() || enter(NULL) != TW_OK)
+	if (!wants_key() || *tw_settings.rank || !is_launched() || job_enter(NULL) != TW_OK)
 		return;
 	if (launcher)
 		ask_key();
-	leave();
+	job_leave();
 }
 
 /* Children that are forked live where their parents' launcher has said. */

@@ -14,7 +14,7 @@
 static pmix_proc_t me;
 static uint32_t size, rounds;
 
-static bool explain(pmix_status_t rc, const char *call, char *why, unsigned len)
+static bool pmix_explain(pmix_status_t rc, const char *call, char *why, unsigned len)
 {
 	if (rc == PMIX_SUCCESS)
 		return true;
@@ -41,13 +41,13 @@ static uint32_t hash(const char *text)
 }
 
 /* A value of that process, which the caller releases; NULL: why says why not. */
-static pmix_value_t *get(uint32_t rank, const char *name, pmix_data_type_t type, char *why,
-			 unsigned len)
+static pmix_value_t *pmix_get(uint32_t rank, const char *name, pmix_data_type_t type, char *why,
+			      unsigned len)
 {
 	pmix_proc_t p = process(rank);
 	pmix_value_t *v = NULL;
 
-	if (!explain(PMIx_Get(&p, name, NULL, 0, &v), name, why, len))
+	if (!pmix_explain(PMIx_Get(&p, name, NULL, 0, &v), name, why, len))
 		return NULL;
 	if (v->type == type)
 		return v;
@@ -56,13 +56,13 @@ static pmix_value_t *get(uint32_t rank, const char *name, pmix_data_type_t type,
 	return NULL;
 }
 
-static bool begin(struct tw_job *job, char *why, unsigned len)
+static bool pmix_begin(struct tw_job *job, char *why, unsigned len)
 {
 	pmix_value_t *v;
 
-	if (!explain(PMIx_Init(&me, NULL, 0), "PMIx_Init", why, len))
+	if (!pmix_explain(PMIx_Init(&me, NULL, 0), "PMIx_Init", why, len))
 		return false;
-	v = get(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, PMIX_UINT32, why, len);
+	v = pmix_get(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, PMIX_UINT32, why, len);
 	if (!v) {
 		PMIx_Finalize(NULL, 0);
 		return false;
@@ -74,7 +74,7 @@ static bool begin(struct tw_job *job, char *why, unsigned len)
 	return true;
 }
 
-static void end(void)
+static void pmix_end(void)
 {
 	PMIx_Finalize(NULL, 0);
 }
@@ -87,19 +87,19 @@ static bool wait_for_all(bool collect, char *why, unsigned len)
 
 	PMIX_INFO_CONSTRUCT(&info);
 	PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
-	good = explain(PMIx_Fence(&all, 1, &info, 1), "PMIx_Fence", why, len);
+	good = pmix_explain(PMIx_Fence(&all, 1, &info, 1), "PMIx_Fence", why, len);
 	PMIX_INFO_DESTRUCT(&info);
 	return good;
 }
 
-static bool fence(char *why, unsigned len)
+static bool pmix_fence(char *why, unsigned len)
 {
 	return wait_for_all(false, why, len);
 }
 
-static bool look_up(const char *name, uint32_t rank, uint64_t *word, char *why, unsigned len)
+static bool pmix_look_up(const char *name, uint32_t rank, uint64_t *word, char *why, unsigned len)
 {
-	pmix_value_t *v = get(rank, name, PMIX_UINT64, why, len);
+	pmix_value_t *v = pmix_get(rank, name, PMIX_UINT64, why, len);
 
 	if (!v)
 		return false;
@@ -122,14 +122,14 @@ static bool put_key(uint8_t key[TW_JOBKEY], bool have, char *why, unsigned len)
 	v.type = PMIX_BYTE_OBJECT;
 	v.data.bo.bytes = (char *)key;
 	v.data.bo.size = have ? TW_JOBKEY : 1;
-	return explain(PMIx_Put(PMIX_GLOBAL, KEY, &v), "PMIx_Put", why, len);
+	return pmix_explain(PMIx_Put(PMIX_GLOBAL, KEY, &v), "PMIx_Put", why, len);
 }
 
 /* After the exchange. */
 static bool get_key(uint8_t key[TW_JOBKEY])
 {
 	char why[256];
-	pmix_value_t *v = get(0, KEY, PMIX_BYTE_OBJECT, why, sizeof(why));
+	pmix_value_t *v = pmix_get(0, KEY, PMIX_BYTE_OBJECT, why, sizeof(why));
 	bool good = v && is_key(v);
 
 	if (good)
@@ -139,8 +139,8 @@ static bool get_key(uint8_t key[TW_JOBKEY])
 	return good;
 }
 
-static bool exchange(uint64_t mine, uint64_t *all, uint8_t key[TW_JOBKEY], bool *have, char *why,
-		     unsigned len)
+static bool pmix_exchange(uint64_t mine, uint64_t *all, uint8_t key[TW_JOBKEY], bool *have,
+			  char *why, unsigned len)
 {
 	pmix_value_t v;
 	char name[32];
@@ -150,11 +150,11 @@ static bool exchange(uint64_t mine, uint64_t *all, uint8_t key[TW_JOBKEY], bool 
 	v.type = PMIX_UINT64;
 	v.data.uint64 = mine;
 	if ((me.rank == 0 && !put_key(key, *have, why, len)) ||
-	    !explain(PMIx_Put(PMIX_GLOBAL, name, &v), "PMIx_Put", why, len) ||
-	    !explain(PMIx_Commit(), "PMIx_Commit", why, len) || !wait_for_all(true, why, len))
+	    !pmix_explain(PMIx_Put(PMIX_GLOBAL, name, &v), "PMIx_Put", why, len) ||
+	    !pmix_explain(PMIx_Commit(), "PMIx_Commit", why, len) || !wait_for_all(true, why, len))
 		return false;
 	for (uint32_t i = 0; i < size; i++)
-		if (i != me.rank && !look_up(name, i, &all[i], why, len))
+		if (i != me.rank && !pmix_look_up(name, i, &all[i], why, len))
 			return false;
 	all[me.rank] = mine;
 	if (me.rank != 0)
@@ -204,17 +204,17 @@ static bool spread_key(uint8_t key[TW_JOBKEY], unsigned limit_ms, char *why, uns
 	pmix_status_t rc = published(key);
 
 	if (me.rank == 0 && rc == PMIX_ERR_NOT_FOUND)
-		return explain(publish(key), "PMIx_Publish", why, len);
+		return pmix_explain(publish(key), "PMIx_Publish", why, len);
 	for (; rc == PMIX_ERR_NOT_FOUND && limit_ms > LOOK_MS; limit_ms -= LOOK_MS) {
 		tw_sys_sleep_us(1000 * LOOK_MS);
 		rc = published(key);
 	}
-	return explain(rc, "PMIx_Lookup", why, len);
+	return pmix_explain(rc, "PMIx_Lookup", why, len);
 }
 
 static bool host(uint32_t rank, char name[TW_JOB_HOST], char *why, unsigned len)
 {
-	pmix_value_t *v = get(rank, PMIX_HOSTNAME, PMIX_STRING, why, len);
+	pmix_value_t *v = pmix_get(rank, PMIX_HOSTNAME, PMIX_STRING, why, len);
 	bool fits;
 
 	if (!v)
@@ -230,10 +230,10 @@ static bool host(uint32_t rank, char name[TW_JOB_HOST], char *why, unsigned len)
 
 const struct tw_launcher tw_launcher_pmix = {
 	.version = TW_LAUNCHER_VERSION,
-	.begin = begin,
-	.end = end,
-	.exchange = exchange,
-	.fence = fence,
+	.begin = pmix_begin,
+	.end = pmix_end,
+	.exchange = pmix_exchange,
+	.fence = pmix_fence,
 	.key = spread_key,
 	.host = host,
 };

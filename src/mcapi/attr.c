@@ -38,7 +38,7 @@ static uint32_t queued(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
 	return has_scalars(e) ? tw_mcapi_scl_queued(e) : tw_mcapi_queued(n, e);
 }
 
-static uint32_t get(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e, uint32_t number)
+static uint32_t attr_get(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e, uint32_t number)
 {
 	switch (number) {
 	case MCAPI_ATTR_NO_PRIORITIES:
@@ -90,7 +90,7 @@ void tw_mcapi_on_attr(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
 
 	if (e && ctrl->value < NATTRS)
-		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, get(n, e, ctrl->value));
+		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, attr_get(n, e, ctrl->value));
 	else
 		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_ENOT_ENDP, 0);
 }
@@ -103,8 +103,8 @@ struct remote {
 	uint32_t value;
 };
 
-static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
-		     const struct tw_mcapi_ctrl *ctrl)
+static void attr_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+			  const struct tw_mcapi_ctrl *ctrl)
 {
 	struct remote *r = tw_container(ctrl_req, struct remote, ctrl_req);
 
@@ -114,7 +114,7 @@ static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl
 	r->value = ctrl ? ctrl->value : 0;
 }
 
-static bool is_over(struct tw_ep *ep, void *arg)
+static bool attr_is_over(struct tw_ep *ep, void *arg)
 {
 	(void)ep;
 	return ((struct remote *)arg)->over;
@@ -123,13 +123,13 @@ static bool is_over(struct tw_ep *ep, void *arg)
 static mcapi_status_t get_remote(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint,
 				 uint32_t number, uint32_t *value)
 {
-	struct remote r = {.ctrl_req.on_reply = on_reply, .status = MCAPI_ENOT_ENDP};
+	struct remote r = {.ctrl_req.on_reply = attr_on_reply, .status = MCAPI_ENOT_ENDP};
 	uint32_t board;
 
 	tw_mcapi_ctrl_request(n, &r.ctrl_req, tw_mcapi_node_of(endpoint),
 			      &(struct tw_mcapi_ctrl){
 				      .what = TW_MCAPI_CTRL_ATTR, .a = endpoint, .value = number});
-	tw_mcapi_wait(n, is_over, &r, TW_MCAPI_SYNC_MS);
+	tw_mcapi_wait(n, attr_is_over, &r, TW_MCAPI_SYNC_MS);
 	tw_ctrl_abandon(&r.ctrl_req.r);
 	*value = r.value;
 	if (number == MCAPI_ATTR_MEMORY_TYPE &&
@@ -138,7 +138,7 @@ static mcapi_status_t get_remote(struct tw_mcapi_node *n, mcapi_endpoint_t endpo
 	return r.status;
 }
 
-static mcapi_status_t check(mcapi_uint_t number, const void *attribute, size_t size)
+static mcapi_status_t attr_check(mcapi_uint_t number, const void *attribute, size_t size)
 {
 	if (!attribute)
 		return MCAPI_EPARAM;
@@ -162,9 +162,9 @@ void mcapi_get_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 	e = tw_mcapi_endp_find(n, endpoint);
 	if (e || (tw_mcapi_node_of(endpoint) != n->number &&
 		  tw_mcapi_node_of(endpoint) < MCAPI_MAX_NODES))
-		*mcapi_status = check(attribute_num, attribute, attribute_size);
+		*mcapi_status = attr_check(attribute_num, attribute, attribute_size);
 	if (*mcapi_status == MCAPI_SUCCESS && e)
-		value = get(n, e, attribute_num);
+		value = attr_get(n, e, attribute_num);
 	else if (*mcapi_status == MCAPI_SUCCESS)
 		*mcapi_status = get_remote(n, endpoint, attribute_num, &value);
 	if (*mcapi_status == MCAPI_SUCCESS)
@@ -182,7 +182,7 @@ void mcapi_set_endpoint_attribute(mcapi_endpoint_t endpoint, mcapi_uint_t attrib
 
 	if (!e)
 		return;
-	*mcapi_status = check(attribute_num, attribute, attribute_size);
+	*mcapi_status = attr_check(attribute_num, attribute, attribute_size);
 	if (*mcapi_status == MCAPI_SUCCESS && tw_mcapi_chan_taken(e)) {
 		*mcapi_status = MCAPI_ECONNECTED;
 	} else if (*mcapi_status == MCAPI_SUCCESS) {

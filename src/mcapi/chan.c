@@ -76,8 +76,8 @@ static void try_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 }
 
 /* Whether an end of that type and direction may be opened as `as'. */
-static mcapi_status_t fits(enum tw_mcapi_kind type, bool sender, enum tw_mcapi_kind as,
-			   bool as_sender)
+static mcapi_status_t chan_fits(enum tw_mcapi_kind type, bool sender, enum tw_mcapi_kind as,
+				bool as_sender)
 {
 	if (type != as)
 		return MCAPI_ECHAN_TYPE;
@@ -110,7 +110,7 @@ void tw_mcapi_chan_bound(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	tw_mcapi_pkt_repost(n, e);
 	if (c->open != TW_MCAPI_CH_OPENING)
 		return;
-	status = fits(c->type, c->sender, c->open_type, c->open_sender);
+	status = chan_fits(c->type, c->sender, c->open_type, c->open_sender);
 	if (status != MCAPI_SUCCESS) {
 		end_open(n, c, status);
 		shut(n, e, TW_MCAPI_CH_CANCELLED);
@@ -126,9 +126,9 @@ static mcapi_status_t may_open(const struct tw_mcapi_chan *c, enum tw_mcapi_kind
 	mcapi_status_t status = MCAPI_SUCCESS;
 
 	if (c->bound)
-		status = fits(c->type, c->sender, type, sender);
+		status = chan_fits(c->type, c->sender, type, sender);
 	else if (opened)
-		status = fits(c->open_type, c->open_sender, type, sender);
+		status = chan_fits(c->open_type, c->open_sender, type, sender);
 	return status == MCAPI_SUCCESS && opened ? MCAPI_ECONNECTED : status;
 }
 
@@ -195,7 +195,7 @@ void tw_mcapi_chan_cancel_open(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 
 /* Closing ------------------------------------------------------------------------ */
 
-static void close_end(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
+static void chan_close_end(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	struct tw_mcapi_chan *c = &e->chan;
 
@@ -236,7 +236,7 @@ void tw_mcapi_chan_close(enum tw_mcapi_kind type, bool sender, uint32_t handle,
 	} else if (e) {
 		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_CLOSE, request, status);
 		if (m) {
-			close_end(n, e);
+			chan_close_end(n, e);
 			tw_mcapi_mreq_done(n, m, MCAPI_SUCCESS, 0);
 		}
 	}

@@ -110,8 +110,8 @@ void tw_mcapi_chan_on_ctrl(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *
 
 /* Connecting ---------------------------------------------------------------------- */
 
-static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
-		     const struct tw_mcapi_ctrl *ctrl)
+static void chan_bind_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+			       const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_mreq *m = tw_container(ctrl_req, struct tw_mcapi_mreq, ctrl_req);
 
@@ -128,7 +128,7 @@ static mcapi_status_t connect_ends(struct tw_mcapi_node *n, enum tw_mcapi_kind t
 
 	if (!m)
 		return MCAPI_ENO_REQUEST;
-	m->ctrl_req.on_reply = on_reply;
+	m->ctrl_req.on_reply = chan_bind_on_reply;
 	tw_mcapi_ctrl_request(n, &m->ctrl_req, tw_mcapi_node_of(a), &ctrl);
 	/* Between endpoints of this node the reply is there now. */
 	tw_group_attend(n->ep);

@@ -20,14 +20,14 @@ static uint32_t left_of(const struct tw_mcapi_endp *e)
 	return e->buffers > e->granted ? e->buffers - e->granted : 0;
 }
 
-static struct tw_mcapi_source *source_of(struct tw_mcapi_endp *e, uint32_t node)
+static struct tw_mcapi_source *credit_source_of(struct tw_mcapi_endp *e, uint32_t node)
 {
 	if (tw_unlikely(!e->sources))
 		e->sources = calloc(TW_MAX_NODES, sizeof(*e->sources));
 	return e->sources ? &e->sources[node] : NULL;
 }
 
-static uint32_t grant(struct tw_mcapi_endp *e, struct tw_mcapi_source *s, uint32_t most)
+static uint32_t credit_grant(struct tw_mcapi_endp *e, struct tw_mcapi_source *s, uint32_t most)
 {
 	uint32_t n = tw_min(most, left_of(e));
 
@@ -74,7 +74,7 @@ void tw_mcapi_on_recall(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctr
 /* The receiver ------------------------------------------------------------------- */
 
 /* An equal share for every node that ever requested credits. */
-static uint32_t share(const struct tw_mcapi_endp *e)
+static uint32_t credit_share(const struct tw_mcapi_endp *e)
 {
 	return tw_max(1u, left_of(e) / e->nsources);
 }
@@ -97,18 +97,19 @@ void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw
 	} else if (from == n->number) {
 		if (left_of(e) || !await_returns(n, e, from, ctrl))
 			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, left_of(e) != 0);
-	} else if (!(s = source_of(e, from))) {
+	} else if (!(s = credit_source_of(e, from))) {
 		tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, 0);
 	} else {
 		e->nsources += !s->known;
 		s->known = true;
 		if ((left_of(e) && !s->recalled) || !await_returns(n, e, from, ctrl))
-			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS, grant(e, s, share(e)));
+			tw_mcapi_ctrl_reply(n, ctrl, MCAPI_SUCCESS,
+					    credit_grant(e, s, credit_share(e)));
 	}
 }
 
 /* Handles the deferred requests for credits once more; some may be deferred again. */
-static void serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
+static void credit_serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
 {
 	struct tw_mcapi_pending *w;
 	struct tw_list requested;
@@ -127,7 +128,8 @@ static void serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
 }
 
 /* Messages of a node that wait, of those that had credit. */
-static uint32_t waiting(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e, uint32_t node)
+static uint32_t credit_waiting(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e,
+			       uint32_t node)
 {
 	uint32_t all = tw_unexp_count(n->ep, tw_mcapi_msgs_of(e, 0) | (uint64_t)node << 32,
 				      TW_MCAPI_ANY_PRIO | (uint64_t)0xff << 32, false);
@@ -141,20 +143,20 @@ void tw_mcapi_on_return(struct tw_mcapi_node *n, uint32_t from, const struct tw_
 
 	if (e && e->sources) {
 		struct tw_mcapi_source *s = &e->sources[from];
-		uint32_t back = tw_min(ctrl->value, s->granted - waiting(n, e, from));
+		uint32_t back = tw_min(ctrl->value, s->granted - credit_waiting(n, e, from));
 
 		s->granted -= back;
 		e->granted -= back;
 		s->recalled = false;
 	}
-	serve(n, ctrl->a);
+	credit_serve(n, ctrl->a);
 }
 
 bool tw_mcapi_credits_own(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_mcapi_source *s = source_of(e, n->number);
+	struct tw_mcapi_source *s = credit_source_of(e, n->number);
 
-	return s && grant(e, s, 1);
+	return s && credit_grant(e, s, 1);
 }
 
 void tw_mcapi_credits_took(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t from)
@@ -169,7 +171,7 @@ void tw_mcapi_credits_took(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uin
 	/* A node that is gone gets no credits. */
 	if (!s || !s->known || (++s->taken <= e->buffers / 4 && !s->starved) || s->recalled)
 		return;
-	more = grant(e, s, s->taken);
+	more = credit_grant(e, s, s->taken);
 	if (more)
 		tw_mcapi_ctrl_send(n, from,
 				   &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_CREDIT,
@@ -183,11 +185,11 @@ void tw_mcapi_credits_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uin
 
 	if (!e->sources)
 		return;
-	left = waiting(n, e, node);
+	left = credit_waiting(n, e, node);
 	e->granted -= e->sources[node].granted - left;
 	e->nsources -= e->sources[node].known;
 	e->sources[node] = (struct tw_mcapi_source){.granted = left};
-	serve(n, e->handle);
+	credit_serve(n, e->handle);
 }
 
 void tw_mcapi_credits_changed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
@@ -200,7 +202,7 @@ void tw_mcapi_credits_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	/* A new endpoint of that port grants its own credits. */
 	recall(n, e);
-	serve(n, e->handle);
+	credit_serve(n, e->handle);
 }
 
 bool tw_mcapi_credits_full(struct tw_mcapi_node *n, mcapi_endpoint_t to)

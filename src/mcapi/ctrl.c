@@ -21,7 +21,7 @@ void tw_mcapi_ctrl_send(struct tw_mcapi_node *n, uint32_t to, const struct tw_mc
 
 /* Requests ------------------------------------------------------------------- */
 
-static void replied(struct tw_ctrl_request *r, const void *reply, uint32_t len)
+static void ctrl_replied(struct tw_ctrl_request *r, const void *reply, uint32_t len)
 {
 	struct tw_mcapi_ctrl_request *q = tw_container(r, struct tw_mcapi_ctrl_request, r);
 	struct tw_mcapi_node *n = node_of(r->to->group);
@@ -37,7 +37,7 @@ static void replied(struct tw_ctrl_request *r, const void *reply, uint32_t len)
 void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 			   uint32_t to, const struct tw_mcapi_ctrl *ctrl)
 {
-	ctrl_req->r.on_reply = replied;
+	ctrl_req->r.on_reply = ctrl_replied;
 	tw_ctrl_request(&ctrl_req->r, &n->peers[to]);
 	ctrl_req->ctrl = *ctrl;
 	ctrl_req->ctrl.token = ctrl_req->r.number;
@@ -56,7 +56,7 @@ void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *re
 	tw_mcapi_ctrl_send(n, request->requester, &ctrl);
 }
 
-static void on_reply(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
+static void ctrl_on_reply(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_ctrl undo = *ctrl;
 
@@ -114,7 +114,7 @@ static void on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcap
 		tw_mcapi_on_attr(n, ctrl);
 		break;
 	case TW_MCAPI_CTRL_REPLY:
-		on_reply(n, from, ctrl);
+		ctrl_on_reply(n, from, ctrl);
 		break;
 	case TW_MCAPI_CTRL_CREDIT:
 		tw_mcapi_on_credit(n, ctrl->a, ctrl->value);
@@ -160,13 +160,13 @@ static void on_am(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const void 
 	}
 }
 
-static void lose(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *node)
+static void ctrl_lose(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *node)
 {
 	tw_mcapi_chan_lost(n, e, *(uint32_t *)node);
 	tw_mcapi_credits_lost(n, e, *(uint32_t *)node);
 }
 
-static void lost(struct tw_member *m)
+static void ctrl_lost(struct tw_member *m)
 {
 	struct tw_mcapi_node *n = node_of(m->group);
 	uint32_t node = (uint32_t)(m - n->peers);
@@ -175,7 +175,7 @@ static void lost(struct tw_member *m)
 	if (m->why != TW_S_OK)
 		return;
 	tw_mcapi_pending_lost(n, node);
-	tw_mcapi_endp_each(n, lose, &node);
+	tw_mcapi_endp_each(n, ctrl_lose, &node);
 	for (unsigned i = 0; i < TW_MCAPI_DESTS; i++)
 		for (struct tw_mcapi_dest *d = n->dests[i]; d; d = d->next)
 			if (tw_mcapi_node_of(d->handle) == node)
@@ -200,7 +200,7 @@ void tw_mcapi_peers_init(struct tw_mcapi_node *n)
 {
 	tw_group_init(&n->group, TW_MCAPI_FILTER);
 	n->group.work = push_all;
-	n->group.lost = lost;
+	n->group.lost = ctrl_lost;
 	for (uint32_t i = 0; i < TW_MAX_NODES; i++)
 		tw_member_init(&n->group, &n->peers[i],
 			       tw_topology_node_nic(i) << 16 | (TW_MCAPI_FIRST_ID + i));
@@ -222,7 +222,7 @@ bool tw_mcapi_self_room(struct tw_mcapi_node *n, size_t len)
 }
 
 /* For a program that sleeps on its descriptor: see mcapi_arm_fd(). */
-static uint64_t expire(struct tw_ep *ep, uint64_t now)
+static uint64_t ctrl_expire(struct tw_ep *ep, uint64_t now)
 {
 	struct tw_mcapi_node *n = ep->owner;
 
@@ -238,7 +238,7 @@ const struct tw_interface tw_mcapi_interface = {
 	.am_handler = on_am,
 	.attend = tw_group_attend,
 	.down = tw_group_down,
-	.expire = expire,
+	.expire = ctrl_expire,
 	.ending = tw_mcapi_ending,
 	.ended = tw_mcapi_ended,
 	.name = "mcapi",

@@ -18,7 +18,7 @@ void tw_mcapi_endp_each(struct tw_mcapi_node *n,
 				fn(n, n->ports[i][j], arg);
 }
 
-static struct tw_mcapi_endp *make(struct tw_mcapi_node *n, uint32_t port)
+static struct tw_mcapi_endp *endp_make(struct tw_mcapi_node *n, uint32_t port)
 {
 	struct tw_mcapi_endp ***low = &n->ports[port >> 8];
 	struct tw_mcapi_endp *e;
@@ -88,7 +88,8 @@ static void reply_pending(struct tw_mcapi_node *n, uint32_t endpoint)
 	}
 }
 
-static mcapi_status_t create(struct tw_mcapi_node *n, mcapi_port_t port, mcapi_endpoint_t *endpoint)
+static mcapi_status_t endp_create(struct tw_mcapi_node *n, mcapi_port_t port,
+				  mcapi_endpoint_t *endpoint)
 {
 	uint32_t number = (uint32_t)port;
 	struct tw_mcapi_endp *e;
@@ -104,7 +105,7 @@ static mcapi_status_t create(struct tw_mcapi_node *n, mcapi_port_t port, mcapi_e
 		return MCAPI_EENDP_ISCREATED;
 	if (n->nendps >= MCAPI_MAX_ENDPOINTS || number > 0xffff)
 		return MCAPI_EENDP_LIMIT;
-	e = make(n, number);
+	e = endp_make(n, number);
 	if (!e)
 		return MCAPI_EENDP_LIMIT;
 	reply_pending(n, e->handle);
@@ -121,7 +122,7 @@ mcapi_endpoint_t mcapi_create_endpoint(mcapi_port_t port_id, mcapi_status_t *mca
 	ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENODE_NOTINIT);
 	if (!ep)
 		return MCAPI_NULL;
-	*mcapi_status = create(n, port_id, &endpoint);
+	*mcapi_status = endp_create(n, port_id, &endpoint);
 	tw_mcapi_leave(ep);
 	return endpoint;
 }
@@ -181,8 +182,8 @@ void tw_mcapi_pending_lost(struct tw_mcapi_node *n, uint32_t node)
 	}
 }
 
-static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
-		     const struct tw_mcapi_ctrl *ctrl)
+static void endp_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+			  const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_mreq *m = tw_container(ctrl_req, struct tw_mcapi_mreq, ctrl_req);
 
@@ -219,8 +220,8 @@ static mcapi_status_t check_get(mcapi_node_t node, mcapi_port_t port)
 }
 
 /* At the beginning of a call; NULL with a status. */
-static struct tw_ep *begin_get(struct tw_mcapi_node **n, mcapi_node_t node, mcapi_port_t port,
-			       mcapi_status_t *status)
+static struct tw_ep *endp_begin_get(struct tw_mcapi_node **n, mcapi_node_t node, mcapi_port_t port,
+				    mcapi_status_t *status)
 {
 	*status = check_get(node, port);
 	if (*status != MCAPI_SUCCESS)
@@ -233,7 +234,7 @@ static void start_get(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_no
 {
 	m->endpoint = node << 16 | (port & 0xffff);
 	m->found = endpoint;
-	m->ctrl_req.on_reply = on_reply;
+	m->ctrl_req.on_reply = endp_on_reply;
 	tw_mcapi_ctrl_request(n, &m->ctrl_req, node,
 			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_GET, .a = m->endpoint});
 	tw_group_attend(n->ep);
@@ -249,7 +250,7 @@ void mcapi_get_endpoint_i(mcapi_node_t node_id, mcapi_port_t port_id, mcapi_endp
 	if (!mcapi_status)
 		return;
 	*mcapi_status = MCAPI_EPARAM;
-	ep = endpoint && request ? begin_get(&n, node_id, port_id, mcapi_status) : NULL;
+	ep = endpoint && request ? endp_begin_get(&n, node_id, port_id, mcapi_status) : NULL;
 	if (!ep)
 		return;
 	m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_GET, request, mcapi_status);
@@ -266,7 +267,7 @@ mcapi_endpoint_t mcapi_get_endpoint(mcapi_node_t node_id, mcapi_port_t port_id,
 	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
-	ep = mcapi_status ? begin_get(&n, node_id, port_id, mcapi_status) : NULL;
+	ep = mcapi_status ? endp_begin_get(&n, node_id, port_id, mcapi_status) : NULL;
 	if (!ep)
 		return MCAPI_NULL;
 	tw_mcapi_mreq_init(&m, TW_MCAPI_Q_GET);

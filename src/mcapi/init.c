@@ -40,7 +40,7 @@ struct tw_mcapi_node *tw_mcapi_node(uint32_t number)
 }
 
 /* A child owns none of its parent's nodes. */
-static void forked(void)
+static void mcapi_init_forked(void)
 {
 	make_mutex();
 	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
@@ -54,15 +54,15 @@ static void forked(void)
 	tw_mcapi_scl_forked();
 }
 
-static void thread_ended(void *node);
+static void mcapi_init_thread_ended(void *node);
 
 static void register_process(void)
 {
-	pthread_key_create(&thread_end, thread_ended);
-	pthread_atfork(NULL, NULL, forked);
+	pthread_key_create(&thread_end, mcapi_init_thread_ended);
+	pthread_atfork(NULL, NULL, mcapi_init_forked);
 }
 
-static void prepare(struct tw_mcapi_node *n)
+static void mcapi_init_prepare(struct tw_mcapi_node *n)
 {
 	tw_list_init(&n->collected);
 	tw_list_init(&n->gets);
@@ -75,7 +75,7 @@ static void prepare(struct tw_mcapi_node *n)
 	tw_mcapi_peers_init(n);
 }
 
-static void dispose(struct tw_mcapi_node *n)
+static void mcapi_init_dispose(struct tw_mcapi_node *n)
 {
 	tw_mcapi_endps_fini(n);
 	tw_list_walk(&n->pending, struct tw_mcapi_pending, w, link)
@@ -138,7 +138,7 @@ static void keep_memory(struct tw_mcapi_node *n)
 }
 
 /* Makes the node that of the caller's thread. */
-static void come_up(struct tw_mcapi_node *n)
+static void init_come_up(struct tw_mcapi_node *n)
 {
 	atomic_store(&nodes[n->number], n);
 	n->thread = tw_thread_id();
@@ -150,7 +150,7 @@ static void come_up(struct tw_mcapi_node *n)
 		atomic_store_explicit(&tw_mcapi_first, n, memory_order_release);
 }
 
-static mcapi_status_t start(uint32_t number)
+static mcapi_status_t init_start(uint32_t number)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct tw_mcapi_node *n;
@@ -169,13 +169,13 @@ static mcapi_status_t start(uint32_t number)
 	if (nodes_up == 0 && !(TW_HAVE_NET ? tw_job_topology() : tw_topology_init(NULL)))
 		goto out_begun;
 	pthread_once(&once, register_process);
-	prepare(n);
+	mcapi_init_prepare(n);
 	err = open_node(n);
 	if (err == TW_OK) {
-		come_up(n);
+		init_come_up(n);
 		return MCAPI_SUCCESS;
 	}
-	dispose(n);
+	mcapi_init_dispose(n);
 out_begun:
 	tw_end();
 out:
@@ -220,7 +220,7 @@ void mcapi_initialize(mcapi_node_t node_id, mcapi_version_t *mcapi_version,
 		*mcapi_status = MCAPI_ENO_INIT;
 		if (!lock_for(node_id))
 			return;
-		*mcapi_status = start(node_id);
+		*mcapi_status = init_start(node_id);
 		pthread_mutex_unlock(&mutex);
 	}
 }
@@ -257,7 +257,7 @@ void tw_mcapi_ended(void *node)
 	struct tw_mcapi_node *n = node;
 
 	atomic_compare_exchange_strong(&nodes[n->number], &n, NULL);
-	dispose(node);
+	mcapi_init_dispose(node);
 	keep_memory(node);
 	tw_end();
 }
@@ -287,7 +287,7 @@ static bool take_down(struct tw_mcapi_node *n, struct ending *e)
 	return true;
 }
 
-static void end_node(const struct ending *e)
+static void mcapi_init_end_node(const struct ending *e)
 {
 	if (e->amid)
 		tw_ep_leave_behind(e->handle);
@@ -311,12 +311,12 @@ void mcapi_finalize(mcapi_status_t *mcapi_status)
 		return;
 	if (tw_mcapi_thread == e.n)
 		tw_mcapi_thread = NULL;
-	end_node(&e);
+	mcapi_init_end_node(&e);
 	*mcapi_status = MCAPI_SUCCESS;
 }
 
 /* The end of a thread ends its node (3.10). */
-static void thread_ended(void *node)
+static void mcapi_init_thread_ended(void *node)
 {
 	struct tw_mcapi_node *n = node;
 	struct ending e;
@@ -328,7 +328,7 @@ static void thread_ended(void *node)
 	pthread_mutex_unlock(&mutex);
 	tw_mcapi_thread = NULL;
 	if (found)
-		end_node(&e);
+		mcapi_init_end_node(&e);
 }
 
 mcapi_uint_t mcapi_get_node_id(mcapi_status_t *mcapi_status)

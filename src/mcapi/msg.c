@@ -42,9 +42,9 @@ static struct tw_mcapi_dest *dest_of(struct tw_mcapi_node *n, mcapi_endpoint_t t
 	return d;
 }
 
-static mcapi_status_t check_send(struct tw_mcapi_node *n, mcapi_endpoint_t from,
-				 mcapi_endpoint_t to, const void *buffer, size_t size,
-				 mcapi_priority_t priority)
+static mcapi_status_t msg_check_send(struct tw_mcapi_node *n, mcapi_endpoint_t from,
+				     mcapi_endpoint_t to, const void *buffer, size_t size,
+				     mcapi_priority_t priority)
 {
 	if (!tw_mcapi_endp_find(n, from) || tw_mcapi_node_of(to) >= MCAPI_MAX_NODES)
 		return MCAPI_ENOT_ENDP;
@@ -57,12 +57,12 @@ static mcapi_status_t check_send(struct tw_mcapi_node *n, mcapi_endpoint_t from,
 
 /* Messages that wait ------------------------------------------------------------ */
 
-static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
-		     const struct tw_mcapi_ctrl *ctrl);
+static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+			 const struct tw_mcapi_ctrl *ctrl);
 
 static void request_credits(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 {
-	d->ctrl_req.on_reply = on_reply;
+	d->ctrl_req.on_reply = msg_on_reply;
 	tw_mcapi_ctrl_request(n, &d->ctrl_req, tw_mcapi_node_of(d->handle),
 			      &(struct tw_mcapi_ctrl){.what = TW_MCAPI_CTRL_CREDITS,
 						      .type = TW_MCAPI_K_MSG,
@@ -84,8 +84,8 @@ static void push_soon(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 	n->ep->attend = true;
 }
 
-static void on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
-		     const struct tw_mcapi_ctrl *ctrl)
+static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
+			 const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_dest *d = tw_container(ctrl_req, struct tw_mcapi_dest, ctrl_req);
 
@@ -127,8 +127,8 @@ static bool take_credit(struct tw_mcapi_dest *d)
 }
 
 /* MCAPI_INCOMPLETE: m ends later. MCAPI_ENO_BUFFER: no credit. */
-static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_dest *d,
-			       struct tw_mcapi_mreq *m)
+static mcapi_status_t msg_send_now(struct tw_mcapi_node *n, struct tw_mcapi_dest *d,
+				   struct tw_mcapi_mreq *m)
 {
 	struct tw_mcapi_endp *own = tw_mcapi_endp_find(n, d->handle);
 	mcapi_status_t status;
@@ -160,7 +160,7 @@ void tw_mcapi_msg_push(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 	struct tw_mcapi_mreq *m;
 
 	while ((m = tw_list_take(&d->sends, struct tw_mcapi_mreq, link))) {
-		mcapi_status_t status = send_now(n, d, m);
+		mcapi_status_t status = msg_send_now(n, d, m);
 
 		if (status == MCAPI_ENO_BUFFER) {
 			tw_list_add_tail(d->sends.next, &m->link);
@@ -177,7 +177,7 @@ void tw_mcapi_msg_push(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 }
 
 /* MCAPI_INCOMPLETE: m ends later. Messages to one endpoint leave in the order of their sends. */
-static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
+static mcapi_status_t msg_send_any(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
 	struct tw_mcapi_dest *d = dest_of(n, m->endpoint);
 	mcapi_status_t status;
@@ -187,7 +187,7 @@ static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 	/* Credit may have arrived. */
 	if (tw_unlikely(!d->credits) && tw_mcapi_node_of(d->handle) != n->number)
 		tw_progress(n->ep);
-	status = tw_list_empty(&d->sends) ? send_now(n, d, m) : MCAPI_ENO_BUFFER;
+	status = tw_list_empty(&d->sends) ? msg_send_now(n, d, m) : MCAPI_ENO_BUFFER;
 	if (tw_mcapi_node_of(d->handle) == n->number)
 		tw_group_poll_self(n->ep);
 	if (tw_likely(status != MCAPI_ENO_BUFFER))
@@ -201,8 +201,8 @@ static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 	return MCAPI_INCOMPLETE;
 }
 
-static void describe(struct tw_mcapi_mreq *m, mcapi_endpoint_t from, mcapi_endpoint_t to,
-		     const void *buffer, size_t size, mcapi_priority_t priority)
+static void msg_describe(struct tw_mcapi_mreq *m, mcapi_endpoint_t from, mcapi_endpoint_t to,
+			 const void *buffer, size_t size, mcapi_priority_t priority)
 {
 	m->endpoint = to;
 	m->match = tw_mcapi_match(TW_MCAPI_K_MSG, priority, tw_mcapi_node_of(from), to, from);
@@ -222,11 +222,11 @@ void mcapi_msg_send(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_end
 	if (!ep)
 		return;
 	*mcapi_status =
-		check_send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
+		msg_check_send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
 	if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
 		tw_mcapi_mreq_init(&m, TW_MCAPI_Q_MSG_SEND);
-		describe(&m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
-		*mcapi_status = send(n, &m);
+		msg_describe(&m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
+		*mcapi_status = msg_send_any(n, &m);
 	}
 	if (*mcapi_status == MCAPI_INCOMPLETE)
 		*mcapi_status = tw_mcapi_mreq_wait(n, &m, TW_MCAPI_SYNC_MS, MCAPI_ENOT_ENDP);
@@ -247,7 +247,7 @@ void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_e
 	if (!ep)
 		return;
 	*mcapi_status =
-		check_send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
+		msg_check_send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
 	if (*mcapi_status == MCAPI_SUCCESS && !request)
 		*mcapi_status = MCAPI_EPARAM;
 	if (*mcapi_status == MCAPI_SUCCESS) {
@@ -255,8 +255,8 @@ void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_e
 		*mcapi_status = MCAPI_ENO_REQUEST;
 	}
 	if (m) {
-		describe(m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
-		*mcapi_status = send(n, m);
+		msg_describe(m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
+		*mcapi_status = msg_send_any(n, m);
 	}
 	tw_mcapi_mreq_started(n, m, buffer_size, request, mcapi_status);
 	tw_mcapi_leave(ep);
@@ -264,8 +264,8 @@ void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_e
 
 /* Receiving ------------------------------------------------------------------- */
 
-static bool receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
-		    void *buffer, size_t size)
+static bool msg_receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
+			void *buffer, size_t size)
 {
 	/* Progress first, as a message of higher priority may have arrived. */
 	tw_progress(n->ep);
@@ -287,7 +287,7 @@ void mcapi_msg_recv_i(mcapi_endpoint_t receive_endpoint, void *buffer, size_t bu
 		*mcapi_status = MCAPI_EPARAM;
 	} else {
 		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_MSG_RECV, request, mcapi_status);
-		if (m && !receive(n, e, m, buffer, buffer_size)) {
+		if (m && !msg_receive(n, e, m, buffer, buffer_size)) {
 			tw_mcapi_mreq_free(n, m);
 			*mcapi_status = MCAPI_ENO_REQUEST;
 		}
@@ -308,7 +308,7 @@ void mcapi_msg_recv(mcapi_endpoint_t receive_endpoint, void *buffer, size_t buff
 		*mcapi_status = MCAPI_EPARAM;
 	} else {
 		tw_mcapi_mreq_init(&m, TW_MCAPI_Q_MSG_RECV);
-		if (receive(n, e, &m, buffer, buffer_size))
+		if (msg_receive(n, e, &m, buffer, buffer_size))
 			*mcapi_status = tw_mcapi_mreq_wait(n, &m, e->timeout, MCAPI_ENOT_ENDP);
 		else
 			tw_mcapi_mreq_done(n, &m, *mcapi_status = MCAPI_ENO_MEM, 0);

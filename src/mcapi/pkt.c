@@ -9,7 +9,7 @@
 #include "mcapi/queue.h"
 #include "mcapi/req.h"
 
-static bool can_send(const struct tw_mcapi_chan *c)
+static bool pkt_can_send(const struct tw_mcapi_chan *c)
 {
 	return c->open == TW_MCAPI_CH_OPEN && c->credits && !c->peer_closed;
 }
@@ -20,8 +20,8 @@ static inline uint64_t match_of(const struct tw_mcapi_endp *e)
 }
 
 /* Gives a packet to the engine. MCAPI_INCOMPLETE: m ends later. */
-static mcapi_status_t send_now(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
-			       struct tw_mcapi_mreq *m, const void *buffer, size_t size)
+static mcapi_status_t pkt_send_now(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+				   struct tw_mcapi_mreq *m, const void *buffer, size_t size)
 {
 	struct tw_mcapi_chan *c = &e->chan;
 	uint64_t match = match_of(e);
@@ -42,8 +42,8 @@ void tw_mcapi_pkt_push(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	struct tw_mcapi_chan *c = &e->chan;
 	struct tw_mcapi_mreq *m;
 
-	while (can_send(c) && (m = tw_list_take(&c->sends, struct tw_mcapi_mreq, link))) {
-		mcapi_status_t status = send_now(n, e, m, m->data, m->len);
+	while (pkt_can_send(c) && (m = tw_list_take(&c->sends, struct tw_mcapi_mreq, link))) {
+		mcapi_status_t status = pkt_send_now(n, e, m, m->data, m->len);
 
 		if (status != MCAPI_INCOMPLETE)
 			tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
@@ -92,8 +92,8 @@ void tw_mcapi_report_starved(struct tw_mcapi_node *n)
 }
 
 /* At the beginning of a call: locks, or sets MCAPI_ENOT_HANDLE. */
-static tw_inline struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t handle, bool sender,
-				      mcapi_status_t *status)
+static tw_inline struct tw_mcapi_endp *pkt_begin(struct tw_mcapi_node **n, uint32_t handle,
+						 bool sender, mcapi_status_t *status)
 {
 	struct tw_ep *ep = tw_mcapi_begin(n, status, MCAPI_ENOT_HANDLE);
 	struct tw_mcapi_endp *e;
@@ -113,15 +113,15 @@ static tw_inline struct tw_mcapi_endp *begin(struct tw_mcapi_node **n, uint32_t 
 /* Sending -------------------------------------------------------------------------- */
 
 /* MCAPI_INCOMPLETE: m ends later. */
-static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
-			   struct tw_mcapi_mreq *m, const void *buffer, size_t size)
+static mcapi_status_t pkt_send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+			       struct tw_mcapi_mreq *m, const void *buffer, size_t size)
 {
 	struct tw_mcapi_chan *c = &e->chan;
 
 	if (tw_unlikely(!c->credits))
 		tw_progress(n->ep);
-	if (tw_likely(can_send(c) && tw_list_empty(&c->sends))) {
-		mcapi_status_t status = send_now(n, e, m, buffer, size);
+	if (tw_likely(pkt_can_send(c) && tw_list_empty(&c->sends))) {
+		mcapi_status_t status = pkt_send_now(n, e, m, buffer, size);
 
 		if (tw_mcapi_node_of(c->other) == n->number)
 			tw_group_poll_self(n->ep);
@@ -138,7 +138,7 @@ static mcapi_status_t send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 	return MCAPI_INCOMPLETE;
 }
 
-static mcapi_status_t check_send(const void *buffer, size_t size)
+static mcapi_status_t pkt_check_send(const void *buffer, size_t size)
 {
 	if (size > MCAPI_MAX_PACKET_SIZE)
 		return MCAPI_EPACK_LIMIT;
@@ -146,8 +146,8 @@ static mcapi_status_t check_send(const void *buffer, size_t size)
 }
 
 /* The short path, without a request: the packet leaves now. */
-static inline bool send_bare(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, const void *buffer,
-			     size_t size)
+static inline bool pkt_send_bare(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
+				 const void *buffer, size_t size)
 {
 	struct tw_mcapi_chan *c = &e->chan;
 	uint32_t to = tw_mcapi_node_of(c->other);
@@ -173,7 +173,7 @@ static tw_noinline mcapi_status_t send_waiting(struct tw_mcapi_node *n, struct t
 	struct tw_mcapi_mreq m;
 
 	tw_mcapi_mreq_init(&m, TW_MCAPI_Q_PKT_SEND);
-	status = send(n, e, &m, buffer, size);
+	status = pkt_send(n, e, &m, buffer, size);
 	if (status == MCAPI_INCOMPLETE)
 		status = tw_mcapi_mreq_wait(n, &m, timeout, MCAPI_ENOT_HANDLE);
 	/* The nearest status that 4.4.5 has. */
@@ -184,13 +184,13 @@ void mcapi_pktchan_send(mcapi_pktchan_send_hndl_t send_handle, const void *buffe
 			mcapi_status_t *mcapi_status)
 {
 	struct tw_mcapi_node *n;
-	struct tw_mcapi_endp *e = begin(&n, send_handle, true, mcapi_status);
+	struct tw_mcapi_endp *e = pkt_begin(&n, send_handle, true, mcapi_status);
 
 	if (tw_unlikely(!e))
 		return;
-	*mcapi_status = check_send(buffer, size);
+	*mcapi_status = pkt_check_send(buffer, size);
 	if (tw_likely(*mcapi_status == MCAPI_SUCCESS) &&
-	    tw_unlikely(!send_bare(n, e, buffer, size)))
+	    tw_unlikely(!pkt_send_bare(n, e, buffer, size)))
 		*mcapi_status = send_waiting(n, e, buffer, size);
 	tw_mcapi_leave(n->ep);
 }
@@ -199,15 +199,15 @@ void mcapi_pktchan_send_i(mcapi_pktchan_send_hndl_t send_handle, const void *buf
 			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
 	struct tw_mcapi_node *n;
-	struct tw_mcapi_endp *e = begin(&n, send_handle, true, mcapi_status);
+	struct tw_mcapi_endp *e = pkt_begin(&n, send_handle, true, mcapi_status);
 	struct tw_mcapi_mreq *m = NULL;
 
 	if (!e)
 		return;
-	*mcapi_status = request ? check_send(buffer, size) : MCAPI_EPARAM;
+	*mcapi_status = request ? pkt_check_send(buffer, size) : MCAPI_EPARAM;
 	if (*mcapi_status == MCAPI_SUCCESS) {
 		m = tw_mcapi_mreq_new(n, TW_MCAPI_Q_PKT_SEND);
-		*mcapi_status = m ? send(n, e, m, buffer, size) : MCAPI_ENO_REQUEST;
+		*mcapi_status = m ? pkt_send(n, e, m, buffer, size) : MCAPI_ENO_REQUEST;
 	}
 	tw_mcapi_mreq_started(n, m, size, request, mcapi_status);
 	tw_mcapi_leave(n->ep);
@@ -219,7 +219,7 @@ void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffe
 			  mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
 	struct tw_mcapi_node *n;
-	struct tw_mcapi_endp *e = begin(&n, receive_handle, false, mcapi_status);
+	struct tw_mcapi_endp *e = pkt_begin(&n, receive_handle, false, mcapi_status);
 	struct tw_mcapi_mreq *m;
 
 	if (!e)
@@ -239,8 +239,8 @@ void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffe
 }
 
 /* Takes the next packet, if it is whole: from the queue, or straight from the sender's ring. */
-static tw_inline struct tw_unexp_msg *take_packet(struct tw_mcapi_node *n,
-						  const struct tw_mcapi_endp *e)
+static tw_inline struct tw_unexp_msg *pkt_take_packet(struct tw_mcapi_node *n,
+						      const struct tw_mcapi_endp *e)
 {
 	struct tw_ep *ep = n->ep;
 	struct tw_unexp_msg *u = tw_unexp_find(ep, tw_mcapi_packets_of(e), TW_MCAPI_TO_PORT);
@@ -266,7 +266,7 @@ static bool packet_here(struct tw_ep *ep, void *arg)
 {
 	struct waiting *w = arg;
 
-	w->packet = take_packet(ep->owner, w->e);
+	w->packet = pkt_take_packet(ep->owner, w->e);
 	return w->packet || tw_mcapi_pkt_drained(ep->owner, w->e);
 }
 
@@ -278,7 +278,7 @@ static inline mcapi_status_t receive_soon(struct tw_mcapi_node *n, struct tw_mca
 
 	if (tw_unlikely(!e->timeout || !tw_list_empty(&e->packet_recvs)))
 		return MCAPI_INCOMPLETE;
-	u = take_packet(n, e);
+	u = pkt_take_packet(n, e);
 	if (tw_unlikely(!u)) {
 		struct waiting w = {e, NULL};
 
@@ -335,7 +335,7 @@ void mcapi_pktchan_recv(mcapi_pktchan_recv_hndl_t receive_handle, void **buffer,
 		receive_unsized(receive_handle, buffer, mcapi_status);
 		return;
 	}
-	e = begin(&n, receive_handle, false, mcapi_status);
+	e = pkt_begin(&n, receive_handle, false, mcapi_status);
 	if (tw_unlikely(!e))
 		return;
 	*mcapi_status = MCAPI_EPARAM;
@@ -350,7 +350,7 @@ mcapi_uint_t mcapi_pktchan_available(mcapi_pktchan_recv_hndl_t receive_handle,
 				     mcapi_status_t *mcapi_status)
 {
 	struct tw_mcapi_node *n;
-	struct tw_mcapi_endp *e = begin(&n, receive_handle, false, mcapi_status);
+	struct tw_mcapi_endp *e = pkt_begin(&n, receive_handle, false, mcapi_status);
 	mcapi_uint_t count = 0;
 
 	if (!e)

@@ -13,8 +13,8 @@
 /* Receives that wait ----------------------------------------------------------- */
 
 /* Posts it, or gives it a message that is there; false if there is no memory. */
-static bool post(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, struct tw_unexp_msg *u,
-		 uint64_t key, uint64_t mask)
+static bool queue_post(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, struct tw_unexp_msg *u,
+		       uint64_t key, uint64_t mask)
 {
 	bool packet = m->kind == TW_MCAPI_Q_PKT_RECV;
 	struct tw_req *r = tw_req_new1(n->ep, TW_RECV, packet ? NULL : m->buffer,
@@ -66,8 +66,8 @@ static struct tw_unexp_msg *next_msg(struct tw_mcapi_node *n, const struct tw_mc
 	return first;
 }
 
-static void take(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
-		 struct tw_unexp_msg *u)
+static void queue_take(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m,
+		       struct tw_unexp_msg *u)
 {
 	size_t len = tw_min((size_t)u->len, m->len);
 
@@ -107,11 +107,11 @@ bool tw_mcapi_msg_receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, stru
 	m->endpoint = e->handle;
 	m->op.done = msg_received;
 	if (u && tw_unexp_is_whole(u)) {
-		take(n, e, m, u);
+		queue_take(n, e, m, u);
 		return true;
 	}
 	tw_list_add_tail(&e->msg_recvs, &m->link);
-	return post(n, m, u, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO);
+	return queue_post(n, m, u, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO);
 }
 
 uint32_t tw_mcapi_queued(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
@@ -156,7 +156,7 @@ bool tw_mcapi_pkt_receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, stru
 	m->endpoint = e->handle;
 	m->op.done = pkt_received;
 	tw_list_add_tail(&e->packet_recvs, &m->link);
-	return !e->chan.match || post(n, m, NULL, e->chan.match, UINT64_MAX);
+	return !e->chan.match || queue_post(n, m, NULL, e->chan.match, UINT64_MAX);
 }
 
 void tw_mcapi_pkt_repost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
@@ -166,7 +166,8 @@ void tw_mcapi_pkt_repost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 			tw_req_free(n->ep, m->carrier);
 			m->carrier = NULL;
 		}
-		if (!m->carrier && e->chan.match && !post(n, m, NULL, e->chan.match, UINT64_MAX))
+		if (!m->carrier && e->chan.match &&
+		    !queue_post(n, m, NULL, e->chan.match, UINT64_MAX))
 			tw_mcapi_mreq_done(n, m, MCAPI_ENO_BUFFER, 0);
 	}
 }

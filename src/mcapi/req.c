@@ -97,7 +97,7 @@ void tw_mcapi_mreq_started(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, siz
 	*status = MCAPI_SUCCESS;
 }
 
-static struct tw_mcapi_mreq *find(const struct tw_mcapi_node *n, const mcapi_request_t *request)
+static struct tw_mcapi_mreq *req_find(const struct tw_mcapi_node *n, const mcapi_request_t *request)
 {
 	if (!request || (*request & 255) != n->number)
 		return NULL;
@@ -105,8 +105,8 @@ static struct tw_mcapi_mreq *find(const struct tw_mcapi_node *n, const mcapi_req
 }
 
 /* Reports the end of a request. */
-static mcapi_boolean_t report(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, size_t *size,
-			      mcapi_status_t *status)
+static mcapi_boolean_t req_report(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, size_t *size,
+				  mcapi_status_t *status)
 {
 	*status = m->state == TW_MCAPI_Q_CANCELLED ? MCAPI_EREQ_CANCELED : m->status;
 	/* A failed transfer has no size. */
@@ -199,14 +199,14 @@ enum tw_waited tw_mcapi_wait(struct tw_mcapi_node *n, bool (*test)(struct tw_ep 
 	}
 }
 
-static bool is_over(struct tw_ep *ep, void *mreq)
+static bool req_is_over(struct tw_ep *ep, void *mreq)
 {
 	(void)ep;
 	return ((struct tw_mcapi_mreq *)mreq)->state != TW_MCAPI_Q_PENDING;
 }
 
 /* The node ends: what the engine has of the caller's, its buffer and m, it must let go of now. */
-static void give_up(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
+static void req_give_up(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 {
 	tw_group_attend(n->ep);
 	unpost(n, m);
@@ -219,15 +219,15 @@ static void give_up(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 mcapi_status_t tw_mcapi_mreq_wait(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, int timeout,
 				  mcapi_status_t closed)
 {
-	enum tw_waited waited = tw_mcapi_wait(n, is_over, m, timeout);
+	enum tw_waited waited = tw_mcapi_wait(n, req_is_over, m, timeout);
 
 	/* The engine uses the buffer until it ends, which is soon. */
 	if (waited == TW_W_TIMEOUT && tw_mcapi_mreq_bound(m))
-		waited = tw_mcapi_wait(n, is_over, m, -1);
+		waited = tw_mcapi_wait(n, req_is_over, m, -1);
 	if (waited == TW_W_TRUE)
 		return m->status;
 	if (waited == TW_W_CLOSED)
-		give_up(n, m);
+		req_give_up(n, m);
 	unpost(n, m);
 	tw_ctrl_abandon(&m->ctrl_req.r);
 	return waited == TW_W_CLOSED ? closed : MCAPI_EREQ_TIMEOUT;
@@ -249,7 +249,7 @@ mcapi_boolean_t mcapi_test(const mcapi_request_t *request, size_t *size,
 	ep = size ? tw_mcapi_enter(&n) : NULL;
 	if (!ep)
 		return MCAPI_FALSE;
-	m = find(n, request);
+	m = req_find(n, request);
 	if (m && m->state == TW_MCAPI_Q_PENDING) {
 		tw_progress(ep);
 		if (!tw_list_empty(&n->credit_starved))
@@ -261,7 +261,7 @@ mcapi_boolean_t mcapi_test(const mcapi_request_t *request, size_t *size,
 	if (m && m->state == TW_MCAPI_Q_PENDING)
 		*mcapi_status = MCAPI_INCOMPLETE;
 	else if (m)
-		over = report(n, m, size, mcapi_status);
+		over = req_report(n, m, size, mcapi_status);
 	tw_mcapi_leave(ep);
 	return over;
 }
@@ -315,7 +315,7 @@ static bool any_over(struct tw_ep *ep, void *arg)
 
 	(void)ep;
 	for (size_t i = 0; i < w->number; i++) {
-		struct tw_mcapi_mreq *m = find(w->n, w->requests[i]);
+		struct tw_mcapi_mreq *m = req_find(w->n, w->requests[i]);
 
 		if (m && m->state == TW_MCAPI_Q_PENDING)
 			continue;
@@ -347,7 +347,7 @@ static mcapi_int_t wait_any(size_t number, const mcapi_request_t *const *request
 	switch (tw_mcapi_wait(w.n, any_over, &w, timeout)) {
 	case TW_W_TRUE:
 		if (!w.unknown) {
-			report(w.n, find(w.n, requests[w.which]), size, status);
+			req_report(w.n, req_find(w.n, requests[w.which]), size, status);
 			which = (mcapi_int_t)w.which;
 		}
 		break;
@@ -375,7 +375,8 @@ mcapi_boolean_t mcapi_wait(const mcapi_request_t *request, size_t *size,
 }
 
 /* False if it is too late. */
-static bool cancel(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, const mcapi_request_t *request)
+static bool req_cancel(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m,
+		       const mcapi_request_t *request)
 {
 	struct waiting w = {.n = n, .requests = &request, .number = 1};
 
@@ -405,8 +406,8 @@ void mcapi_cancel(const mcapi_request_t *request, mcapi_status_t *mcapi_status)
 	ep = tw_mcapi_enter(&n);
 	if (!ep)
 		return;
-	m = find(n, request);
-	if (m && cancel(n, m, request))
+	m = req_find(n, request);
+	if (m && req_cancel(n, m, request))
 		*mcapi_status = MCAPI_SUCCESS;
 	tw_mcapi_leave(ep);
 }

@@ -80,7 +80,7 @@ static mcapi_status_t send_message(uint32_t handle, uint64_t value, unsigned cod
 }
 
 /* Into the token slot or the ring; false: there is no room. */
-static bool put(struct tw_mcapi_scl *s, uint64_t value, unsigned code)
+static bool scl_put(struct tw_mcapi_scl *s, uint64_t value, unsigned code)
 {
 	if (!tw_mcapi_scl_has_token(s))
 		return tw_words_put(&s->pos, s->ring, value, code);
@@ -88,8 +88,8 @@ static bool put(struct tw_mcapi_scl *s, uint64_t value, unsigned code)
 	return true;
 }
 
-static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code,
-				  mcapi_status_t *status)
+static tw_noinline void scl_send_slow(uint32_t handle, uint64_t value, unsigned code,
+				      mcapi_status_t *status)
 {
 	struct tw_mcapi_scl *s;
 
@@ -105,7 +105,7 @@ static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code
 		state = tw_mcapi_scl_state_of(s);
 		timeout = s->timeout;
 		by_message = state == TW_MCAPI_SCL_READY && s->by_message;
-		done = state == TW_MCAPI_SCL_READY && !by_message && put(s, value, code);
+		done = state == TW_MCAPI_SCL_READY && !by_message && scl_put(s, value, code);
 		must_wake = done && must_wake_fenced(s, &s->ring->reader_sleeps);
 		tw_unlock(&s->lock);
 		if (state == TW_MCAPI_SCL_ENDED)
@@ -126,8 +126,8 @@ static tw_noinline void send_slow(uint32_t handle, uint64_t value, unsigned code
 }
 
 /* After a send on the short path. */
-static inline void sent(struct tw_words *r, struct tw_lock_way way, uint32_t handle,
-			mcapi_status_t *status)
+static inline void scl_sent(struct tw_words *r, struct tw_lock_way way, uint32_t handle,
+			    mcapi_status_t *status)
 {
 	bool must_wake = must_wake_peer(&r->reader_sleeps);
 
@@ -143,7 +143,7 @@ static tw_noinline void send_in_token(struct tw_mcapi_scl *s, struct tw_lock_way
 				      mcapi_status_t *status)
 {
 	tw_words_token_put(s->token, &s->pos, value, code);
-	sent(s->ring, way, handle, status);
+	scl_sent(s->ring, way, handle, status);
 }
 
 /* The short path, without a stack frame: every other case ends in a call. */
@@ -156,7 +156,7 @@ FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_st
 	if (tw_unlikely(!status))
 		return;
 	if (tw_unlikely(!tw_mcapi_scl_enter_known(handle, true, &s, &way))) {
-		send_slow(handle, value, code, status);
+		scl_send_slow(handle, value, code, status);
 		return;
 	}
 	/* [scalar-open] */
@@ -167,12 +167,12 @@ FOR_EACH_SIZE void send(uint32_t handle, uint64_t value, unsigned code, mcapi_st
 			return;
 		}
 		if (tw_likely(tw_words_put(&s->pos, r, value, code))) {
-			sent(r, way, handle, status);
+			scl_sent(r, way, handle, status);
 			return;
 		}
 	}
 	tw_lock_leave(way);
-	send_slow(handle, value, code, status);
+	scl_send_slow(handle, value, code, status);
 }
 
 /* The code of a size is the logarithm of its bytes. */
@@ -192,7 +192,7 @@ SEND(8, 0)
 /* Receiving ------------------------------------------------------------------------ */
 
 /* Returns credit for scalars that came by message. */
-static tw_noinline void report(uint32_t handle)
+static tw_noinline void scl_report(uint32_t handle)
 {
 	struct tw_mcapi_node *n;
 	struct tw_ep *ep = tw_mcapi_enter(&n);
@@ -213,8 +213,8 @@ static tw_noinline void report(uint32_t handle)
 }
 
 /* Takes a scalar of that size code; unlocks. */
-static inline uint64_t take(struct tw_mcapi_scl *s, uint32_t handle, int code, bool in_token,
-			    unsigned pending, mcapi_status_t *status)
+static inline uint64_t scl_take(struct tw_mcapi_scl *s, uint32_t handle, int code, bool in_token,
+				unsigned pending, mcapi_status_t *status)
 {
 	bool must_wake = false, must_report = false;
 	uint64_t value = 0;
@@ -234,11 +234,11 @@ static inline uint64_t take(struct tw_mcapi_scl *s, uint32_t handle, int code, b
 	if (tw_unlikely(must_wake))
 		tw_mcapi_scl_wake(handle, false);
 	if (tw_unlikely(must_report))
-		report(handle);
+		scl_report(handle);
 	return value;
 }
 
-static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned pending, mcapi_status_t *status)
+static tw_noinline uint64_t scl_recv_slow(uint32_t handle, unsigned pending, mcapi_status_t *status)
 {
 	struct tw_mcapi_scl *s;
 
@@ -254,7 +254,7 @@ static tw_noinline uint64_t recv_slow(uint32_t handle, unsigned pending, mcapi_s
 		ended = tw_mcapi_scl_state_of(s) == TW_MCAPI_SCL_ENDED;
 		code = tw_mcapi_scl_next_code(s, s->ring, true, &in_token);
 		if (code >= 0)
-			return take(s, handle, code, in_token, pending, status);
+			return scl_take(s, handle, code, in_token, pending, status);
 		timeout = s->timeout;
 		tw_unlock(&s->lock);
 		if (ended)
@@ -274,8 +274,8 @@ static tw_noinline uint64_t wake_writer(uint32_t handle, uint64_t value)
 }
 
 /* After a receive on the short path. */
-static inline uint64_t received(struct tw_lock_way way, uint32_t handle, bool must_wake,
-				uint64_t value, mcapi_status_t *status)
+static inline uint64_t scl_received(struct tw_lock_way way, uint32_t handle, bool must_wake,
+				    uint64_t value, mcapi_status_t *status)
 {
 	tw_lock_leave(way);
 	*status = MCAPI_SUCCESS;
@@ -296,14 +296,14 @@ static tw_noinline uint64_t recv_soon(struct tw_mcapi_scl *s, struct tw_lock_way
 	while (code < 0 && ++i < FIRST_POLLS);
 	if (tw_unlikely(code != (int)pending)) {
 		tw_lock_leave(way);
-		return recv_slow(handle, pending, status);
+		return scl_recv_slow(handle, pending, status);
 	}
 	if (in_token)
 		value = tw_mcapi_scl_take_token(s, i);
 	else
 		must_wake = tw_words_take(&s->pos, s->ring, &value) &&
 			    must_wake_peer(&s->ring->writer_sleeps);
-	return received(way, handle, must_wake, value, status);
+	return scl_received(way, handle, must_wake, value, status);
 }
 
 /* The short path, as send(). */
@@ -319,18 +319,18 @@ FOR_EACH_SIZE uint64_t recv(uint32_t handle, unsigned pending, mcapi_status_t *s
 	if (tw_unlikely(!status))
 		return 0;
 	if (tw_unlikely(!tw_mcapi_scl_enter_known(handle, false, &s, &way)))
-		return recv_slow(handle, pending, status);
+		return scl_recv_slow(handle, pending, status);
 	/* [scalar-open] */
 	r = atomic_load_explicit(&s->open, memory_order_acquire);
 	if (tw_unlikely(!r)) {
 		tw_lock_leave(way);
-		return recv_slow(handle, pending, status);
+		return scl_recv_slow(handle, pending, status);
 	}
 	at = tw_words_here(&s->pos, r);
 	if (tw_unlikely(tw_words_tag(at) != (s->pos.tag | pending) || !tw_mcapi_scl_has_token(s)))
 		return recv_soon(s, way, handle, pending, status);
 	must_wake = tw_words_take_at(&s->pos, r, at, &value) && must_wake_peer(&r->writer_sleeps);
-	return received(way, handle, must_wake, value, status);
+	return scl_received(way, handle, must_wake, value, status);
 }
 
 #define RECV(bits, code)                                                                            \

@@ -260,7 +260,7 @@ struct match {
 	struct tw_mcapi_endp *best;
 };
 
-static uint32_t distance(const struct tw_mcapi_endp *a, const struct tw_mcapi_endp *b)
+static uint32_t scl_end_distance(const struct tw_mcapi_endp *a, const struct tw_mcapi_endp *b)
 {
 	return a->handle > b->handle ? a->handle - b->handle : b->handle - a->handle;
 }
@@ -271,7 +271,7 @@ static void consider(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg
 
 	(void)n;
 	if (may_pair(e, !m->one->chan.sender, tw_mcapi_node_of(m->one->chan.other)) &&
-	    (!m->best || distance(e, m->one) < distance(m->best, m->one)))
+	    (!m->best || scl_end_distance(e, m->one) < scl_end_distance(m->best, m->one)))
 		m->best = e;
 }
 
@@ -302,7 +302,7 @@ static void pair(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 }
 
 /* PAIRED; ports: of the opposite channel's sender and receiver. */
-static void paired(struct tw_mcapi_node *n, struct tw_mcapi_endp *in, uint32_t ports)
+static void scl_end_paired(struct tw_mcapi_node *n, struct tw_mcapi_endp *in, uint32_t ports)
 {
 	uint32_t node = tw_mcapi_node_of(in->chan.other);
 	struct tw_mcapi_endp *out = tw_mcapi_endp_find(n, n->number << 16 | ports >> 16);
@@ -384,7 +384,7 @@ void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	pair(n, e);
 }
 
-static void end(struct tw_mcapi_scl *s)
+static void scl_end_over(struct tw_mcapi_scl *s)
 {
 	atomic_store_explicit(&s->open, NULL, memory_order_relaxed);
 	/* [scalar-state] */
@@ -394,18 +394,18 @@ static void end(struct tw_mcapi_scl *s)
 void tw_mcapi_scl_peer_closed(struct tw_mcapi_endp *e)
 {
 	if (e->chan.scl)
-		end(e->chan.scl);
+		scl_end_over(e->chan.scl);
 }
 
 /* Unlocks. */
-static void close_end(struct tw_mcapi_endp *e)
+static void scl_close_end(struct tw_mcapi_endp *e)
 {
 	struct tw_mcapi_scl *s = e->chan.scl;
 	struct tw_words_token *t;
 
 	e->chan.scl = NULL;
 	atomic_store_explicit(&s->key, 0, memory_order_relaxed);
-	end(s);
+	scl_end_over(s);
 	if (s->ring)
 		munmap(s->ring, TW_WORDS_BYTES);
 	s->ring = NULL;
@@ -422,14 +422,14 @@ static void close_end(struct tw_mcapi_endp *e)
 void tw_mcapi_scl_close(struct tw_mcapi_endp *e)
 {
 	tw_lock(&e->chan.scl->lock);
-	close_end(e);
+	scl_close_end(e);
 }
 
 bool tw_mcapi_scl_try_close(struct tw_mcapi_endp *e)
 {
 	if (!tw_lock_try(&e->chan.scl->lock))
 		return false;
-	close_end(e);
+	scl_close_end(e);
 	return true;
 }
 
@@ -468,7 +468,7 @@ void tw_mcapi_scl_on_ctrl(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 		s->shared = true;
 		pair(n, e);
 	} else if (ctrl->what == TW_MCAPI_CTRL_PAIRED) {
-		paired(n, e, ctrl->value);
+		scl_end_paired(n, e, ctrl->value);
 	}
 }
 

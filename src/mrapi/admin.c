@@ -47,7 +47,7 @@ static bool holder_dead(uint32_t word, bool probe)
 	return probe && proc != tw_mrapi.proc && tw_mrapi_gone(proc);
 }
 
-static bool take_over(struct tw_mrapi_segment *seg, uint32_t word)
+static bool admin_take_over(struct tw_mrapi_segment *seg, uint32_t word)
 {
 	/* [admin-owner-dies] */
 	atomic_store(&seg->inconsistent, 1);
@@ -101,7 +101,7 @@ void tw_mrapi_admin_lock(void)
 		}
 		if (!(word & ~TW_MRAPI_WAITERS))
 			continue;
-		if (holder_dead(word, waited) && take_over(seg, word))
+		if (holder_dead(word, waited) && admin_take_over(seg, word))
 			break;
 		if (!(word & TW_MRAPI_WAITERS) &&
 		    !atomic_compare_exchange_strong(&seg->admin, &word, word | TW_MRAPI_WAITERS))

@@ -65,7 +65,7 @@ static bool operate(enum op op, void *dest, uint64_t value, uint64_t compare, ui
 }
 
 /* The bytes of a word of that size with this value. */
-static void *bytes_of(uint64_t *value, size_t size)
+static void *atomic_bytes_of(uint64_t *value, size_t size)
 {
 	bool last = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ && size < sizeof(*value);
 
@@ -86,14 +86,14 @@ static enum tw_mrapi_access access_of(enum op op)
 	return op == READ ? TW_MRAPI_READS : TW_MRAPI_WRITES;
 }
 
-static mrapi_status_t refused(void)
+static mrapi_status_t atomic_refused(void)
 {
 	return tw_mrapi_me() ? MRAPI_ERR_ATOM_OP_FAILED : MRAPI_ERR_NODE_NOTINIT;
 }
 
 /* Stores the previous value if it did the operation, or compared. */
-static mrapi_status_t apply(void *sync, enum op op, void *dest, uint64_t value, uint64_t compare,
-			    void *previous, size_t size)
+static mrapi_status_t atomic_apply(void *sync, enum op op, void *dest, uint64_t value,
+				   uint64_t compare, void *previous, size_t size)
 {
 	mrapi_atomic_barrier_t *axb = needed(sync) ? sync : NULL;
 	uint32_t me = tw_mrapi_me();
@@ -101,14 +101,14 @@ static mrapi_status_t apply(void *sync, enum op op, void *dest, uint64_t value, 
 	bool done = false;
 
 	if (!me || !dest || !aligned(dest, size) || (sync && !tw_mrapi_barrier_sound(sync)))
-		return refused();
+		return atomic_refused();
 	deadline = axb ? tw_mrapi_deadline(axb->timeout) : TW_FUTEX_FOREVER;
 	for (unsigned spins = 1;; spins++) {
 		if (axb && !tw_mrapi_barrier_enter(axb, me, access_of(op), deadline))
 			break;
 		done = operate(op, dest, value, compare, &before, size);
 		if (previous && (done || op == CAS))
-			memcpy(previous, bytes_of(&before, size), size);
+			memcpy(previous, atomic_bytes_of(&before, size), size);
 		if (axb)
 			tw_mrapi_barrier_leave(axb, done || op != LOCK);
 		/* Waits outside the barrier, so that the owner can enter it to release the lock. */
@@ -127,16 +127,17 @@ static mrapi_status_t apply_with(void *sync, enum op op, void *dest, const void 
 	uint64_t v = 0, c = 0;
 
 	if (!value || !compare || !aligned(dest, size))
-		return refused();
-	memcpy(bytes_of(&v, size), value, size);
-	memcpy(bytes_of(&c, size), compare, size);
-	return apply(sync, op, dest, v, c, previous, size);
+		return atomic_refused();
+	memcpy(atomic_bytes_of(&v, size), value, size);
+	memcpy(atomic_bytes_of(&c, size), compare, size);
+	return atomic_apply(sync, op, dest, v, c, previous, size);
 }
 
 void mrapi_atomic_read(void *sync, const void *dest, void *value, size_t size,
 		       mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, apply(sync, READ, (void *)(uintptr_t)dest, 0, 0, value, size));
+	tw_mrapi_set_status(status,
+			    atomic_apply(sync, READ, (void *)(uintptr_t)dest, 0, 0, value, size));
 }
 
 void mrapi_atomic_read_ptr(void *sync, const uintptr_t *dest, uintptr_t *value,
@@ -160,26 +161,26 @@ MAKE(xor, XOR)
 MAKE(xchg, XCHG)
 
 /* Stores the value after the addition. */
-static mrapi_status_t count(void *sync, void *dest, int64_t by, void *result, size_t size)
+static mrapi_status_t atomic_count(void *sync, void *dest, int64_t by, void *result, size_t size)
 {
 	uint64_t word = 0;
 	mrapi_status_t status =
-		apply(sync, ADD, dest, (uint64_t)by, 0, bytes_of(&word, size), size);
+		atomic_apply(sync, ADD, dest, (uint64_t)by, 0, atomic_bytes_of(&word, size), size);
 
 	word += (uint64_t)by;
 	if (status == MRAPI_SUCCESS && result)
-		memcpy(result, bytes_of(&word, size), size);
+		memcpy(result, atomic_bytes_of(&word, size), size);
 	return status;
 }
 
 void mrapi_atomic_inc(void *sync, void *dest, void *result, size_t size, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, count(sync, dest, 1, result, size));
+	tw_mrapi_set_status(status, atomic_count(sync, dest, 1, result, size));
 }
 
 void mrapi_atomic_dec(void *sync, void *dest, void *result, size_t size, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, count(sync, dest, -1, result, size));
+	tw_mrapi_set_status(status, atomic_count(sync, dest, -1, result, size));
 }
 
 void mrapi_atomic_cas(void *sync, void *dest, const void *exchange, const void *compare,
@@ -227,7 +228,7 @@ static _Thread_local struct {
 } owned;
 
 /* Reserves memory for one more; false when memory is short. */
-static bool reserve(void)
+static bool atomic_reserve(void)
 {
 	size_t room = owned.room ? 2 * owned.room : 16;
 	const void **word;
@@ -260,10 +261,10 @@ void tw_mrapi_atomic_end(void)
 
 void mrapi_atomic_lock(void *sync, void *dest, void *previous, size_t size, mrapi_status_t *status)
 {
-	mrapi_status_t result = refused();
+	mrapi_status_t result = atomic_refused();
 
-	if (tw_mrapi_me() && reserve())
-		result = apply(sync, LOCK, dest, 1, 0, previous, size);
+	if (tw_mrapi_me() && atomic_reserve())
+		result = atomic_apply(sync, LOCK, dest, 1, 0, previous, size);
 	/* It is there already if another thread has set the word to 0. */
 	if (result == MRAPI_SUCCESS && !owned_at(dest))
 		owned.word[owned.n++] = dest;
@@ -272,11 +273,11 @@ void mrapi_atomic_lock(void *sync, void *dest, void *previous, size_t size, mrap
 
 void mrapi_atomic_release(void *sync, void *dest, size_t size, mrapi_status_t *status)
 {
-	mrapi_status_t result = refused();
+	mrapi_status_t result = atomic_refused();
 	size_t i = owned_at(dest);
 
 	if (i > 0)
-		result = apply(sync, RELEASE, dest, 0, 1, NULL, size);
+		result = atomic_apply(sync, RELEASE, dest, 0, 1, NULL, size);
 	if (result == MRAPI_SUCCESS)
 		owned.word[i - 1] = owned.word[--owned.n];
 	tw_mrapi_set_status(status, result);
@@ -292,8 +293,8 @@ static mrapi_status_t bit_op(void *sync, enum op op, void *dest, int bit, int *p
 	mrapi_status_t status;
 
 	if (bit < 0 || (size_t)bit >= 8 * size)
-		return refused();
-	status = apply(sync, op, dest, value, 0, bytes_of(&before, size), size);
+		return atomic_refused();
+	status = atomic_apply(sync, op, dest, value, 0, atomic_bytes_of(&before, size), size);
 	if (status != MRAPI_SUCCESS)
 		return status;
 	if (previous)

@@ -49,17 +49,18 @@ static name_t *name_in(mrapi_msg_t *m)
 	return (name_t *)(void *)&m->counter;
 }
 
-static name_t name_of(uint32_t me)
+static name_t barrier_name_of(uint32_t me)
 {
 	return tw_mrapi_node(me)->born << SLOT_BITS | me;
 }
 
-static bool ended(name_t name)
+static bool barrier_ended(name_t name)
 {
 	uint32_t node = name & SLOT_MASK;
 
 	return node == 0 || node > MRAPI_MAX_NODES ||
-	       atomic_load(&tw_mrapi_node(node)->life) != TW_MRAPI_LIVE || name_of(node) != name;
+	       atomic_load(&tw_mrapi_node(node)->life) != TW_MRAPI_LIVE ||
+	       barrier_name_of(node) != name;
 }
 
 bool tw_mrapi_barrier_sound(const mrapi_atomic_barrier_t *axb)
@@ -76,22 +77,22 @@ static mrapi_msg_t *element(const mrapi_atomic_barrier_t *axb)
 	return (mrapi_msg_t *)(void *)((char *)axb->buffer + (size_t)i * axb->size);
 }
 
-static bool replace(name_t *name, name_t *was, name_t by)
+static bool barrier_replace(name_t *name, name_t *was, name_t by)
 {
 	/* [barrier] */
 	return __atomic_compare_exchange_n(name, was, by, false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_ACQUIRE);
 }
 
-static bool take(mrapi_atomic_barrier_t *axb, name_t me)
+static bool barrier_take(mrapi_atomic_barrier_t *axb, name_t me)
 {
 	mrapi_msg_t *m = element(axb);
 	name_t holder = 0;
 
 	if (axb->opaque[INSIDE] == me)
 		return true;
-	if (!replace(name_in(m), &holder, me) &&
-	    !(ended(holder) && replace(name_in(m), &holder, me)))
+	if (!barrier_replace(name_in(m), &holder, me) &&
+	    !(barrier_ended(holder) && barrier_replace(name_in(m), &holder, me)))
 		return false;
 	axb->inside = m;
 	axb->opaque[INSIDE] = me;
@@ -99,13 +100,13 @@ static bool take(mrapi_atomic_barrier_t *axb, name_t me)
 	return true;
 }
 
-static void give_back(mrapi_atomic_barrier_t *axb)
+static void barrier_give_back(mrapi_atomic_barrier_t *axb)
 {
 	name_t me = axb->opaque[INSIDE];
 
 	axb->opaque[INSIDE] = 0;
 	/* Take it only from that node: another may have entered since. */
-	replace(name_in(axb->inside), &me, 0);
+	barrier_replace(name_in(axb->inside), &me, 0);
 }
 
 /* Whether the exchange admits that access; the first access sets an undecided state. */
@@ -121,13 +122,13 @@ static bool admits(const mrapi_atomic_barrier_t *axb, enum tw_mrapi_access acces
 bool tw_mrapi_barrier_enter(mrapi_atomic_barrier_t *axb, uint32_t node,
 			    enum tw_mrapi_access access, uint64_t deadline)
 {
-	name_t me = name_of(node);
+	name_t me = barrier_name_of(node);
 
 	for (unsigned spins = 1;; spins++) {
-		if (take(axb, me)) {
+		if (barrier_take(axb, me)) {
 			if (admits(axb, access))
 				break;
-			give_back(axb);
+			barrier_give_back(axb);
 		}
 		if (!tw_mrapi_barrier_wait(node, deadline, spins))
 			return false;
@@ -145,7 +146,7 @@ void tw_mrapi_barrier_leave(mrapi_atomic_barrier_t *axb, bool done)
 		__atomic_store_n(&axb->inside->valid,
 				 axb->opaque[DONE] & TW_MRAPI_WRITES ? MRAPI_TRUE : MRAPI_FALSE,
 				 __ATOMIC_RELEASE);
-	give_back(axb);
+	barrier_give_back(axb);
 }
 
 bool tw_mrapi_barrier_wait(uint32_t node, uint64_t deadline, unsigned spins)

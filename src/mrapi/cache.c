@@ -59,7 +59,7 @@ static mrapi_status_t write_back(struct tw_mrapi_client *c, struct tw_mrapi_cach
 	return status;
 }
 
-static mrapi_status_t flush(struct tw_mrapi_client *c, struct tw_mrapi_cache *k)
+static mrapi_status_t cache_flush(struct tw_mrapi_client *c, struct tw_mrapi_cache *k)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
 
@@ -69,7 +69,7 @@ static mrapi_status_t flush(struct tw_mrapi_client *c, struct tw_mrapi_cache *k)
 	return status;
 }
 
-static void drop(struct tw_mrapi_cache *k)
+static void cache_drop(struct tw_mrapi_cache *k)
 {
 	for (uint32_t i = 0; k->block && i < k->nblocks; i++)
 		free(k->block[i]);
@@ -83,9 +83,9 @@ static mrapi_status_t make_room(struct tw_mrapi_client *c, struct tw_mrapi_cache
 	mrapi_status_t status = MRAPI_SUCCESS;
 
 	if (k->cached >= MAX_BLOCKS) {
-		status = flush(c, k);
+		status = cache_flush(c, k);
 		if (status == MRAPI_SUCCESS)
-			drop(k);
+			cache_drop(k);
 	}
 	if (!k->block) {
 		k->nblocks = (uint32_t)(((uint64_t)c->r->size + BLOCK - 1) / BLOCK);
@@ -146,7 +146,7 @@ static mrapi_status_t access_one(struct tw_mrapi_client *c, struct tw_mrapi_cach
 }
 
 /* The node's cache; NULL if it has none or memory is short. Under the client's mutex. */
-static struct tw_mrapi_cache *find(struct tw_mrapi_client *c, uint32_t me, bool make)
+static struct tw_mrapi_cache *cache_find(struct tw_mrapi_client *c, uint32_t me, bool make)
 {
 	struct tw_mrapi_cache *k = c->caches;
 
@@ -167,7 +167,7 @@ mrapi_status_t tw_mrapi_cache_access(struct tw_mrapi_client *c, uint32_t me,
 	mrapi_status_t status;
 
 	tw_mrapi_lock(&c->mutex);
-	k = find(c, me, true);
+	k = cache_find(c, me, true);
 	status = k ? MRAPI_SUCCESS : MRAPI_ERR_MEM_LIMIT;
 	for (uint32_t i = 0; i < m->n && status == MRAPI_SUCCESS; i++)
 		status = access_one(c, k, m->write, m->local + (size_t)i * m->local_stride,
@@ -182,10 +182,10 @@ mrapi_status_t tw_mrapi_cache_flush(struct tw_mrapi_client *c, uint32_t me, bool
 	mrapi_status_t status;
 
 	tw_mrapi_lock(&c->mutex);
-	k = find(c, me, false);
-	status = k ? flush(c, k) : MRAPI_SUCCESS;
+	k = cache_find(c, me, false);
+	status = k ? cache_flush(c, k) : MRAPI_SUCCESS;
 	if (k && then_drop && status == MRAPI_SUCCESS)
-		drop(k);
+		cache_drop(k);
 	tw_mrapi_unlock(&c->mutex);
 	return status;
 }
@@ -195,7 +195,7 @@ void tw_mrapi_cache_prune(struct tw_mrapi_client *c, bool all)
 	tw_mrapi_lock(&c->mutex);
 	for (struct tw_mrapi_cache *k = c->caches; k; k = k->next)
 		if (all || !tw_mrapi_nodeset_has(&c->r->attached, k->me))
-			drop(k);
+			cache_drop(k);
 	tw_mrapi_unlock(&c->mutex);
 }
 
@@ -205,7 +205,7 @@ void tw_mrapi_caches_forked(struct tw_mrapi_client *c)
 	bool sound = pthread_mutex_trylock(&c->mutex) == 0;
 
 	for (struct tw_mrapi_cache *k = c->caches; k && sound; k = k->next)
-		drop(k);
+		cache_drop(k);
 	if (!sound)
 		c->caches = NULL;
 	pthread_mutex_init(&c->mutex, NULL);

@@ -140,24 +140,25 @@ static bool sample(const struct counter *c, uint64_t *value)
 /* ------------------------------------------------------------------ counters */
 
 /* Caches of all levels have the same attribute numbers. */
-static unsigned index_of(const struct tw_mrapi_rsrc *f)
+static unsigned counter_index_of(const struct tw_mrapi_rsrc *f)
 {
 	return f->type == MRAPI_RSRC_CACHE
 		       ? f->index + ((unsigned)f->value[MRAPI_RSRC_CACHE_LEVEL] << 24)
 		       : f->index;
 }
 
-static struct counter *find(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me)
+static struct counter *counter_find(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me)
 {
 	tw_list_walk(&counters, struct counter, c, link) {
-		if (c->type == f->type && c->num == num && c->index == index_of(f) && c->me == me)
+		if (c->type == f->type && c->num == num && c->index == counter_index_of(f) &&
+		    c->me == me)
 			return c;
 	}
 	return NULL;
 }
 
 /* The entry of a counter in the job; a free one for NULL. Under the admin lock. */
-static struct tw_mrapi_count *entry(const struct counter *c)
+static struct tw_mrapi_count *counter_entry(const struct counter *c)
 {
 	struct tw_mrapi_segment *seg = tw_mrapi.seg;
 
@@ -173,12 +174,12 @@ static struct tw_mrapi_count *entry(const struct counter *c)
 }
 
 /* Claims the counter for its node; false if another node has it or the table is full. */
-static bool reserve(const struct counter *c)
+static bool counter_reserve(const struct counter *c)
 {
 	struct tw_mrapi_count *e = NULL;
 
 	tw_mrapi_admin_lock();
-	if (!entry(c) && (e = entry(NULL))) {
+	if (!counter_entry(c) && (e = counter_entry(NULL))) {
 		e->type = c->type;
 		e->num = c->num;
 		e->index = c->index;
@@ -188,26 +189,26 @@ static bool reserve(const struct counter *c)
 	return e != NULL;
 }
 
-static void give_back(const struct counter *c)
+static void counter_give_back(const struct counter *c)
 {
 	struct tw_mrapi_count *e;
 
 	tw_mrapi_admin_lock();
-	e = entry(c);
+	e = counter_entry(c);
 	/* The end of the node may have released it already. */
 	if (e && atomic_load(&e->node) == c->me)
 		atomic_store(&e->node, 0);
 	tw_mrapi_admin_unlock();
 }
 
-static struct counter *make(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me)
+static struct counter *counter_make(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me)
 {
 	struct counter *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return NULL;
 	c->type = f->type;
-	c->index = index_of(f);
+	c->index = counter_index_of(f);
 	c->num = num;
 	c->me = me;
 	c->fd[0] = c->fd[1] = -1;
@@ -225,7 +226,7 @@ static void close_hardware(struct counter *c)
 mrapi_status_t tw_mrapi_counter_start(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
 				      void (*rollover)(void))
 {
-	struct counter *c = find(f, num, me);
+	struct counter *c = counter_find(f, num, me);
 	mrapi_status_t status = MRAPI_SUCCESS;
 
 	if (c && c->running)
@@ -233,10 +234,10 @@ mrapi_status_t tw_mrapi_counter_start(const struct tw_mrapi_rsrc *f, mrapi_uint_
 	if (!f->here)
 		return MRAPI_ERR_NOT_SUPPORTED;
 	if (!c)
-		c = make(f, num, me);
+		c = counter_make(f, num, me);
 	if (!c)
 		return MRAPI_ERR_MEM_LIMIT;
-	if (!reserve(c))
+	if (!counter_reserve(c))
 		return MRAPI_ERR_RSRC_COUNTER_INUSE;
 	if (f->type == MRAPI_RSRC_CACHE)
 		status = open_cache(c, f);
@@ -244,7 +245,7 @@ mrapi_status_t tw_mrapi_counter_start(const struct tw_mrapi_rsrc *f, mrapi_uint_
 		status = MRAPI_ERR_NOT_SUPPORTED;
 	if (status != MRAPI_SUCCESS) {
 		close_hardware(c);
-		give_back(c);
+		counter_give_back(c);
 		return status;
 	}
 	c->rollover = rollover;
@@ -256,7 +257,7 @@ mrapi_status_t tw_mrapi_counter_start(const struct tw_mrapi_rsrc *f, mrapi_uint_
 mrapi_status_t tw_mrapi_counter_reset(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
 				      void (*unused)(void))
 {
-	struct counter *c = find(f, num, me);
+	struct counter *c = counter_find(f, num, me);
 
 	(void)unused;
 	if (!c)
@@ -282,7 +283,7 @@ static uint64_t total(const struct counter *c)
 mrapi_status_t tw_mrapi_counter_read(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
 				     mrapi_uint_t *value)
 {
-	struct counter *c = find(f, num, me);
+	struct counter *c = counter_find(f, num, me);
 
 	if (!c || !c->running)
 		return MRAPI_ERR_RSRC_NOTSTARTED;
@@ -293,7 +294,7 @@ mrapi_status_t tw_mrapi_counter_read(const struct tw_mrapi_rsrc *f, mrapi_uint_t
 mrapi_status_t tw_mrapi_counter_stop(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
 				     void (*unused)(void))
 {
-	struct counter *c = find(f, num, me);
+	struct counter *c = counter_find(f, num, me);
 
 	(void)unused;
 	if (!c || !c->running)
@@ -301,7 +302,7 @@ mrapi_status_t tw_mrapi_counter_stop(const struct tw_mrapi_rsrc *f, mrapi_uint_t
 	c->before = total(c);
 	c->running = false;
 	close_hardware(c);
-	give_back(c);
+	counter_give_back(c);
 	return MRAPI_SUCCESS;
 }
 

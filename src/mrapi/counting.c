@@ -25,7 +25,7 @@ struct attempt {
 	bool pending; /* the writer word names this caller */
 	bool counted; /* among the waiting writers */
 	uint32_t epoch;
-	mrapi_status_t (*try)(void *); /* a guest's, instead of attempt() */
+	mrapi_status_t (*try)(void *); /* a guest's, instead of counting_attempt() */
 	void *arg;
 };
 
@@ -51,7 +51,7 @@ static bool replace_record(struct tw_mrapi_counting *c, uint32_t me, uint16_t ow
 	return false;
 }
 
-static bool held_by(struct tw_mrapi_counting *c, uint32_t me)
+static bool counting_held_by(struct tw_mrapi_counting *c, uint32_t me)
 {
 	bool held = atomic_load(&c->writer) == me;
 	uint32_t limit = c->limit;
@@ -99,7 +99,7 @@ static void new_epoch(_Atomic(uint32_t) *word)
 }
 
 /* After a change: wakes up to n sleepers. */
-static void wake(struct tw_mrapi_counting *c, int n)
+static void counting_wake(struct tw_mrapi_counting *c, int n)
 {
 	/* [counting-sleep] */
 	if (!(atomic_load(&c->sleepers) & COUNT))
@@ -108,7 +108,7 @@ static void wake(struct tw_mrapi_counting *c, int n)
 	tw_futex_wake(&c->seq, n);
 }
 
-static void wake_all(struct tw_mrapi_obj *o)
+static void counting_wake_all(struct tw_mrapi_obj *o)
 {
 	struct tw_mrapi_counting *c = counting_of(o);
 
@@ -121,7 +121,7 @@ static void wake_all(struct tw_mrapi_obj *o)
 	tw_futex_wake(&c->seq, INT_MAX);
 }
 
-static void drop(struct tw_mrapi_obj *o, uint32_t node)
+static void counting_drop(struct tw_mrapi_obj *o, uint32_t node)
 {
 	struct tw_mrapi_counting *c = counting_of(o);
 	uint32_t writer = atomic_load(&c->writer);
@@ -135,12 +135,12 @@ static void drop(struct tw_mrapi_obj *o, uint32_t node)
 	if ((writer & TW_MRAPI_OWNER) == node)
 		changed |= atomic_compare_exchange_strong(&c->writer, &writer, 0);
 	if (changed)
-		wake(c, INT_MAX);
+		counting_wake(c, INT_MAX);
 }
 
 #define WRITER (COUNT + 1) /* beside a number of records */
 
-static uint64_t had(struct tw_mrapi_obj *o, uint32_t me)
+static uint64_t counting_had(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_counting *c = counting_of(o);
 	uint64_t n = atomic_load(&c->writer) == me ? WRITER : 0;
@@ -150,23 +150,23 @@ static uint64_t had(struct tw_mrapi_obj *o, uint32_t me)
 	return n;
 }
 
-static void restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t n)
+static void counting_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t n)
 {
 	struct tw_mrapi_counting *c = counting_of(o);
 	uint32_t writer = atomic_load(&c->writer);
 
 	if ((writer & TW_MRAPI_OWNER) == me && writer != (n & WRITER ? me : 0))
 		atomic_compare_exchange_strong(&c->writer, &writer, 0);
-	while ((had(o, me) & COUNT) > (n & COUNT) &&
+	while ((counting_had(o, me) & COUNT) > (n & COUNT) &&
 	       replace_record(c, me, (uint16_t)me, 0))
 		;
-	wake(c, INT_MAX);
+	counting_wake(c, INT_MAX);
 }
 
 /* ------------------------------------------------------------- lock and unlock */
 
 /* mode 0: any. False if the node has no such lock. */
-static bool give(struct tw_mrapi_counting *c, uint32_t handle, uint32_t me, unsigned mode)
+static bool counting_give(struct tw_mrapi_counting *c, uint32_t handle, uint32_t me, unsigned mode)
 {
 	uint32_t writer = me;
 	/* [counting] */
@@ -175,7 +175,7 @@ static bool give(struct tw_mrapi_counting *c, uint32_t handle, uint32_t me, unsi
 	if (!given && mode != MRAPI_WRITER)
 		given = replace_record(c, me, (uint16_t)me, 0);
 	if (given)
-		wake(c, tw_mrapi_kind_of(handle) == TW_MRAPI_SEM ? 1 : INT_MAX);
+		counting_wake(c, tw_mrapi_kind_of(handle) == TW_MRAPI_SEM ? 1 : INT_MAX);
 	return given;
 }
 
@@ -189,7 +189,7 @@ static bool try_read(struct attempt *a)
 	if (!atomic_load(&a->c->writer))
 		return true;
 	/* A writer became pending at the same time; either it waits or this reader does. */
-	give(a->c, a->handle, a->me, MRAPI_READER);
+	counting_give(a->c, a->handle, a->me, MRAPI_READER);
 	return false;
 }
 
@@ -207,19 +207,20 @@ static bool try_write(struct attempt *a)
 }
 
 /* One try; TIMEOUT while the lock is taken. */
-static mrapi_status_t attempt(struct attempt *a)
+static mrapi_status_t counting_attempt(struct attempt *a)
 {
 	bool got = tw_mrapi_is(&a->c->obj, a->handle) && (a->writer ? try_write(a) : try_read(a));
 
 	if (!tw_mrapi_is(&a->c->obj, a->handle)) {
 		/* The slot has been deleted and may be another object. */
 		if (got)
-			give(a->c, a->handle, a->me, a->writer ? MRAPI_WRITER : MRAPI_READER);
+			counting_give(a->c, a->handle, a->me,
+				      a->writer ? MRAPI_WRITER : MRAPI_READER);
 		return tw_mrapi_stale(tw_mrapi_kind_of(a->handle), a->handle);
 	}
 	if (tw_mrapi_me() == a->me)
 		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
-	drop(&a->c->obj, a->me);
+	counting_drop(&a->c->obj, a->me);
 	return MRAPI_ERR_NODE_NOTINIT;
 }
 
@@ -234,11 +235,11 @@ static void count_in(struct attempt *a)
 
 static mrapi_status_t again(struct attempt *a)
 {
-	return a->try ? a->try(a->arg) : attempt(a);
+	return a->try ? a->try(a->arg) : counting_attempt(a);
 }
 
 /* Spins, then sleeps between attempts; the last one's status, or why the wait ended. */
-static mrapi_status_t wait_for(struct attempt *a, mrapi_timeout_t timeout)
+static mrapi_status_t counting_wait_for(struct attempt *a, mrapi_timeout_t timeout)
 {
 	mrapi_status_t status = MRAPI_TIMEOUT, why = MRAPI_SUCCESS;
 	struct tw_mrapi_wait w;
@@ -274,22 +275,23 @@ static void end_attempt(struct attempt *a)
 	if (a->pending)
 		atomic_compare_exchange_strong(&a->c->writer, &mine, 0);
 	if (a->pending || a->counted)
-		wake(a->c, INT_MAX);
+		counting_wake(a->c, INT_MAX);
 }
 
 static mrapi_status_t wait_long(struct attempt *a, mrapi_timeout_t timeout)
 {
-	mrapi_status_t status = wait_for(a, timeout);
+	mrapi_status_t status = counting_wait_for(a, timeout);
 
 	/* Passes on a wake-up that this thread does not use. */
 	if (status != MRAPI_SUCCESS)
-		wake(a->c, 1);
+		counting_wake(a->c, 1);
 	return status;
 }
 
 /* Its state is on another host. */
-static tw_noinline mrapi_status_t ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
-				      uint32_t handle, unsigned mode, mrapi_timeout_t timeout)
+static tw_noinline mrapi_status_t counting_ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
+					       uint32_t handle, unsigned mode,
+					       mrapi_timeout_t timeout)
 {
 	struct tw_mrapi_ctrl c = {
 		.op = op, .handle = handle, .mode = mode, .timeout = timeout};
@@ -310,14 +312,14 @@ mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 	if (mode != MRAPI_READER && mode != MRAPI_WRITER)
 		return MRAPI_ERR_PARAMETER;
 	a.c = counting_of(o);
-	if (kind == TW_MRAPI_RWL && held_by(a.c, a.me))
+	if (kind == TW_MRAPI_RWL && counting_held_by(a.c, a.me))
 		return MRAPI_ERR_RWL_LOCKED;
 	/* A trylock of a writer does not turn readers away if it must fail. */
 	if (a.writer && timeout == 0 && !no_readers(a.c))
 		return MRAPI_TIMEOUT;
-	status = attempt(&a);
+	status = counting_attempt(&a);
 	if (status == MRAPI_TIMEOUT && o->host)
-		return ask(o, TW_MRAPI_FAR_LOCK, handle, mode, timeout);
+		return counting_ask(o, TW_MRAPI_FAR_LOCK, handle, mode, timeout);
 	if (status == MRAPI_TIMEOUT && timeout != 0)
 		status = wait_long(&a, timeout);
 	end_attempt(&a);
@@ -350,14 +352,14 @@ mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, 
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(me, kind, handle, &o);
 
-	if (status != MRAPI_SUCCESS || give(counting_of(o), handle, me, mode))
+	if (status != MRAPI_SUCCESS || counting_give(counting_of(o), handle, me, mode))
 		return status;
 	if (o->host)
-		return ask(o, TW_MRAPI_FAR_UNLOCK, handle, mode, 0);
+		return counting_ask(o, TW_MRAPI_FAR_UNLOCK, handle, mode, 0);
 	return kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_NOTLOCKED : MRAPI_ERR_RWL_NOTLOCKED;
 }
 
-static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
+static mrapi_status_t counting_end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_counting *c = counting_of(o);
 	enum tw_mrapi_kind kind = tw_mrapi_kind_of(atomic_load(&o->handle));
@@ -369,19 +371,20 @@ static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 		if (over)
 			tw_mrapi_table_free(kind, o);
 		atomic_store(&c->writer, 0);
-		wake(c, INT_MAX);
+		counting_wake(c, INT_MAX);
 	}
 	if (over)
 		return MRAPI_SUCCESS;
 	return kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_LOCKED : MRAPI_ERR_RWL_LOCKED;
 }
 
-const struct tw_mrapi_ops tw_mrapi_counting_ops = {end, drop, wake_all, had, restore};
+const struct tw_mrapi_ops tw_mrapi_counting_ops = {counting_end, counting_drop, counting_wake_all,
+						   counting_had, counting_restore};
 
 /* ------------------------------------------------------------------- the calls */
 
-static uint32_t create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
-		       mrapi_uint_t limit, mrapi_status_t *status)
+static uint32_t counting_create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,
+				mrapi_uint_t limit, mrapi_status_t *status)
 {
 	bool sem = kind == TW_MRAPI_SEM;
 	mrapi_status_t result = sem ? MRAPI_ERR_SEM_LOCKLIMIT : MRAPI_ERR_PARAMETER;
@@ -396,7 +399,7 @@ static uint32_t create(enum tw_mrapi_kind kind, uint32_t id, const void *attribu
 mrapi_sem_hndl_t mrapi_sem_create(mrapi_sem_id_t sem_id, const mrapi_sem_attributes_t *attributes,
 				  mrapi_uint_t shared_lock_limit, mrapi_status_t *status)
 {
-	return create(TW_MRAPI_SEM, sem_id, attributes, shared_lock_limit, status);
+	return counting_create(TW_MRAPI_SEM, sem_id, attributes, shared_lock_limit, status);
 }
 
 void mrapi_sem_lock(mrapi_sem_hndl_t sem, mrapi_timeout_t timeout, mrapi_status_t *status)
@@ -418,7 +421,7 @@ void mrapi_sem_unlock(mrapi_sem_hndl_t sem, mrapi_status_t *status)
 mrapi_rwl_hndl_t mrapi_rwl_create(mrapi_rwl_id_t rwl_id, const mrapi_rwl_attributes_t *attributes,
 				  mrapi_uint_t reader_lock_limit, mrapi_status_t *status)
 {
-	return create(TW_MRAPI_RWL, rwl_id, attributes, reader_lock_limit, status);
+	return counting_create(TW_MRAPI_RWL, rwl_id, attributes, reader_lock_limit, status);
 }
 
 void mrapi_rwl_lock(mrapi_rwl_hndl_t rwl, mrapi_rwl_mode_t mode, mrapi_timeout_t timeout,

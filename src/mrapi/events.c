@@ -77,8 +77,8 @@ static struct registration *next_due(void)
 }
 
 /* Runs one callback without the mutex. */
-static void call(struct watcher *w, struct tw_mrapi_owner owner, void (*on_event)(mrapi_event_t),
-		 mrapi_event_t event, void (*rollover)(void))
+static void event_call(struct watcher *w, struct tw_mrapi_owner owner,
+		       void (*on_event)(mrapi_event_t), mrapi_event_t event, void (*rollover)(void))
 {
 	caller = w;
 	calling = owner;
@@ -112,16 +112,16 @@ static uint64_t call_back(struct watcher *w)
 		deadline = TW_FUTEX_FOREVER;
 		r = next_due();
 		if (r)
-			call(w, r->owner, r->callback, r->event, NULL);
+			event_call(w, r->owner, r->callback, r->event, NULL);
 		else if (tw_mrapi_counters_due(&owner, &rollover, &deadline))
-			call(w, owner, NULL, 0, rollover);
+			event_call(w, owner, NULL, 0, rollover);
 		else
 			break;
 	}
 	return deadline;
 }
 
-static void *watch(void *arg)
+static void *event_watch(void *arg)
 {
 	struct watcher *w = arg;
 
@@ -188,7 +188,7 @@ static bool begin_watching(void)
 	if (watcher)
 		return true;
 	watcher = calloc(1, sizeof(*watcher));
-	if (watcher && !tw_thread_start(&watcher->thread, watch, watcher, "tagwire-calls"))
+	if (watcher && !tw_thread_start(&watcher->thread, event_watch, watcher, "tagwire-calls"))
 		return true;
 	free(watcher);
 	watcher = NULL;
@@ -200,8 +200,8 @@ bool tw_mrapi_events_watch(void)
 	return tw_mrapi_locked(&mutex, begin_watching());
 }
 
-static mrapi_status_t add(uint32_t me, mrapi_event_t event, unsigned frequency,
-			  void (*callback)(mrapi_event_t))
+static mrapi_status_t event_add(uint32_t me, mrapi_event_t event, unsigned frequency,
+				void (*callback)(mrapi_event_t))
 {
 	struct registration *r;
 
@@ -240,7 +240,8 @@ void mrapi_resource_register_callback(mrapi_event_t event, unsigned int frequenc
 	else if (frequency == 0)
 		result = MRAPI_ERR_PARAMETER;
 	else
-		result = tw_mrapi_locked(&mutex, add(me, event, frequency, callback_function));
+		result =
+			tw_mrapi_locked(&mutex, event_add(me, event, frequency, callback_function));
 	tw_mrapi_set_status(status, result);
 }
 

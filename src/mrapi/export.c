@@ -44,7 +44,7 @@ static void end_export(struct tw_ep *ep, struct export *l)
 
 /* ------------------------------------------------------------------ requests */
 
-static mrapi_status_t attach(struct tw_ep *ep, struct tw_member *from, uint32_t handle)
+static mrapi_status_t export_attach(struct tw_ep *ep, struct tw_member *from, uint32_t handle)
 {
 	struct tw_mrapi_rmem *r = tw_mrapi_own_rmem(handle);
 	uint64_t key = handle;
@@ -75,7 +75,7 @@ mrapi_status_t tw_mrapi_export_serve(struct tw_ep *ep, struct tw_member *from,
 	struct export *l = find_export(ctrl->handle, from);
 
 	if (ctrl->what == TW_MRAPI_CTRL_ATTACH)
-		return attach(ep, from, ctrl->handle);
+		return export_attach(ep, from, ctrl->handle);
 	if (ctrl->what != TW_MRAPI_CTRL_DETACH)
 		return MRAPI_ERR_PARAMETER;
 	if (!l)

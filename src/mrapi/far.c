@@ -149,7 +149,7 @@ mrapi_status_t tw_mrapi_far_remove(const struct tw_member *from, const struct tw
 	return MRAPI_SUCCESS;
 }
 
-static void forget(uint32_t host)
+static void far_forget(uint32_t host)
 {
 	struct tw_mrapi_walk w = {0};
 	struct tw_mrapi_obj *o;
@@ -167,7 +167,7 @@ static void forget(uint32_t host)
 void tw_mrapi_far_forget(uint32_t host)
 {
 	tw_mrapi_admin_lock();
-	forget(host);
+	far_forget(host);
 	tw_mrapi_admin_unlock();
 }
 
@@ -177,7 +177,7 @@ void tw_mrapi_far_life(uint32_t host, uint64_t life)
 
 	tw_mrapi_admin_lock();
 	if (h->life != life)
-		forget(host);
+		far_forget(host);
 	h->life = life;
 	tw_mrapi_admin_unlock();
 }
@@ -380,8 +380,8 @@ void tw_mrapi_turn_end(uint32_t me, const struct tw_mrapi_ctrl *c)
 static _Atomic(uint32_t) slots[TW_MRAPI_HOSTS]; /* the caller's, as a guest there */
 
 /* Completes it. The host; 0: the object is gone. */
-static uint32_t address(const struct tw_mrapi_node *me, struct tw_mrapi_obj *o,
-			struct tw_mrapi_ctrl *c)
+static uint32_t far_address(const struct tw_mrapi_node *me, struct tw_mrapi_obj *o,
+			    struct tw_mrapi_ctrl *c)
 {
 	uint32_t host = o->host, handle = c->handle;
 
@@ -398,7 +398,7 @@ static uint32_t address(const struct tw_mrapi_node *me, struct tw_mrapi_obj *o,
 }
 
 /* Its host has not got it any more, or is lost. */
-static mrapi_status_t lost(struct tw_mrapi_obj *o, uint32_t handle)
+static mrapi_status_t far_lost(struct tw_mrapi_obj *o, uint32_t handle)
 {
 	enum tw_mrapi_kind kind = tw_mrapi_kind_of(handle);
 
@@ -410,7 +410,7 @@ static mrapi_status_t lost(struct tw_mrapi_obj *o, uint32_t handle)
 }
 
 /* A host that had lost this one has no guests of it any more: it is told of the caller again. */
-static mrapi_status_t ask(struct tw_ep *ep, uint32_t me, uint32_t host, struct tw_mrapi_ctrl *c)
+static mrapi_status_t far_ask(struct tw_ep *ep, uint32_t me, uint32_t host, struct tw_mrapi_ctrl *c)
 {
 	struct tw_mrapi_ctrl question, about;
 	mrapi_status_t status;
@@ -437,14 +437,13 @@ mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 
 	if (!me)
 		return status;
-	host = address(tw_mrapi_node(me), o, c);
-	tw_mrapi_with_ep(ep)
-		status = host ? ask(ep, me, host, c) : MRAPI_ERR_RMEM_INVALID;
+	host = far_address(tw_mrapi_node(me), o, c);
+	tw_mrapi_with_ep(ep) status = host ? far_ask(ep, me, host, c) : MRAPI_ERR_RMEM_INVALID;
 	if (status == MRAPI_SUCCESS)
 		atomic_store_explicit(&slots[host - 1], c->slot, memory_order_relaxed);
 	if (status == MRAPI_ERR_RMEM_INVALID || status == tw_mrapi_stale(kind, 0) ||
 	    status == tw_mrapi_stale(kind, handle))
-		return lost(o, handle);
+		return far_lost(o, handle);
 	return status;
 }
 
@@ -458,7 +457,7 @@ mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c
 		return tw_mrapi_far_ask(o, c);
 	t->me = me;
 	t->ctrl = *c;
-	t->host = address(tw_mrapi_node(me), o, &t->ctrl);
+	t->host = far_address(tw_mrapi_node(me), o, &t->ctrl);
 	tw_mrapi_with_ep(ep)
 	{
 		posted = t->host && turn_begin(ep, t->me, &t->ctrl);

@@ -57,7 +57,7 @@ static bool served_elsewhere(const struct tw_mrapi_node *n)
 	       tw_mrapi_state(&tw_mrapi.seg->proc[n->proc]) == TW_MRAPI_LIVE;
 }
 
-static void serve(struct tw_mrapi_node *n, uint32_t session)
+static void guest_serve(struct tw_mrapi_node *n, uint32_t session)
 {
 	n->proc = tw_mrapi.proc;
 	n->session = session;
@@ -66,7 +66,7 @@ static void serve(struct tw_mrapi_node *n, uint32_t session)
 void tw_mrapi_guest_called(struct tw_mrapi_node *n, const struct tw_member *from)
 {
 	if (n->where == from->where && !served_elsewhere(n))
-		serve(n, from->addr.session);
+		guest_serve(n, from->addr.session);
 }
 
 /* NULL: it has ended here, or has asked another process since. Under the admin lock. */
@@ -80,7 +80,7 @@ static struct tw_mrapi_node *guest_of(const struct waiter *w)
 	if (!n || !is_guest(n, w->from, c) || (n->proc != tw_mrapi.proc && c->sent <= n->sent))
 		return NULL;
 	n->sent = tw_max(n->sent, c->sent);
-	serve(n, w->session);
+	guest_serve(n, w->session);
 	return n;
 }
 
@@ -104,7 +104,7 @@ static struct tw_mrapi_done *lane_of(uint32_t me, uint32_t lane)
 }
 
 /* The turn last, as what says that the rest is there. */
-static void keep(struct tw_mrapi_done *d, uint64_t turn, mrapi_status_t status, uint64_t key)
+static void guest_keep(struct tw_mrapi_done *d, uint64_t turn, mrapi_status_t status, uint64_t key)
 {
 	d->key = key;
 	d->status = (int32_t)status;
@@ -132,7 +132,7 @@ void tw_mrapi_guest_repair(void)
 				ops->restore(o, me, 0); /* the rest of it */
 		}
 		if (over)
-			keep(kept, d->turn, MRAPI_SUCCESS, o->id);
+			guest_keep(kept, d->turn, MRAPI_SUCCESS, o->id);
 	}
 	atomic_store(&tw_mrapi.seg->doing.guest, 0);
 }
@@ -164,7 +164,7 @@ static mrapi_status_t act(uint32_t me, struct tw_mrapi_ctrl *c, struct tw_mrapi_
 }
 
 /* TIMEOUT is an answer if it is the last try. */
-static mrapi_status_t step(uint32_t me, struct tw_mrapi_ctrl *c, bool last)
+static mrapi_status_t guest_step(uint32_t me, struct tw_mrapi_ctrl *c, bool last)
 {
 	struct tw_mrapi_doing *d = &tw_mrapi.seg->doing;
 	enum tw_mrapi_kind kind = (enum tw_mrapi_kind)c->kind;
@@ -185,12 +185,12 @@ static mrapi_status_t step(uint32_t me, struct tw_mrapi_ctrl *c, bool last)
 		status = act(me, c, o);
 	}
 	if (status != MRAPI_TIMEOUT || last)
-		keep(lane_of(me, c->lane), c->turn, status, c->key);
+		guest_keep(lane_of(me, c->lane), c->turn, status, c->key);
 	atomic_store(&d->guest, 0);
 	return status;
 }
 
-static mrapi_status_t answer(struct waiter *w, bool last)
+static mrapi_status_t guest_answer(struct waiter *w, bool last)
 {
 	const struct tw_mrapi_self mine = tw_mrapi_self;
 	mrapi_status_t status = MRAPI_ERR_NODE_NOTINIT;
@@ -208,7 +208,7 @@ static mrapi_status_t answer(struct waiter *w, bool last)
 			w->ctrl.key = kept->key;
 		} else if (kept->turn < w->ctrl.turn) {
 			tw_mrapi_act_for(w->guest);
-			status = step(w->guest.me, &w->ctrl, last);
+			status = guest_step(w->guest.me, &w->ctrl, last);
 			tw_mrapi_self = mine;
 		}
 	}
@@ -220,7 +220,7 @@ static mrapi_status_t answer(struct waiter *w, bool last)
 
 static mrapi_status_t try(void *waiter)
 {
-	return answer(waiter, false);
+	return guest_answer(waiter, false);
 }
 
 static mrapi_status_t wait_for_it(struct waiter *w)
@@ -233,7 +233,7 @@ static mrapi_status_t wait_for_it(struct waiter *w)
 	else if (c->op == TW_MRAPI_FAR_LOCK)
 		status = tw_mrapi_counting_wait(c->handle, c->mode, c->timeout, try, w);
 	if (status == MRAPI_TIMEOUT)
-		status = answer(w, true);
+		status = guest_answer(w, true);
 	if (status == MRAPI_SUCCESS && c->op == TW_MRAPI_FAR_DELETE)
 		tw_mrapi_far_gone((enum tw_mrapi_kind)c->kind, (uint32_t)c->key, c->handle);
 	return status;
@@ -248,7 +248,7 @@ static bool given_up(const struct waiter *w, mrapi_status_t status)
 	       n->born == w->guest.born;
 }
 
-static void *waiting(void *arg)
+static void *guest_waiting(void *arg)
 {
 	struct waiter *w = arg;
 	mrapi_status_t status;
@@ -277,7 +277,7 @@ static bool start_waiting(const struct waiter *what)
 	}
 	*w = *what;
 	atomic_fetch_add(&waiters, 1);
-	if (tw_thread_start(&thread, waiting, w, "tagwire-guest") == 0)
+	if (tw_thread_start(&thread, guest_waiting, w, "tagwire-guest") == 0)
 		return pthread_detach(thread) == 0;
 	atomic_fetch_sub(&waiters, 1);
 	free(w);
@@ -285,7 +285,7 @@ static bool start_waiting(const struct waiter *what)
 }
 
 /* Whether it asks for something that there is, of an object of that kind. */
-static bool sound(const struct tw_mrapi_ctrl *c)
+static bool guest_sound(const struct tw_mrapi_ctrl *c)
 {
 	bool mode = c->mode == MRAPI_READER || c->mode == MRAPI_WRITER;
 
@@ -303,8 +303,8 @@ void tw_mrapi_guest_serve(struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
 	bool waits = deletes || (ctrl->op == TW_MRAPI_FAR_LOCK && ctrl->timeout);
 	mrapi_status_t status = MRAPI_ERR_PARAMETER;
 
-	if (sound(ctrl))
-		status = deletes ? MRAPI_TIMEOUT : answer(&w, !waits);
+	if (guest_sound(ctrl))
+		status = deletes ? MRAPI_TIMEOUT : guest_answer(&w, !waits);
 	if (status == MRAPI_TIMEOUT && waits) {
 		if (start_waiting(&w))
 			return;

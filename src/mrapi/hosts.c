@@ -72,7 +72,7 @@ static struct link *link_of(uint64_t nic)
 #define each_link(l)                                                                               \
 	for (struct link *l = links; l < links + TW_MRAPI_HOSTS && host_at(l)->nic; l++)
 
-static void look(struct link *l, uint32_t most, bool quietly)
+static void host_look(struct link *l, uint32_t most, bool quietly)
 {
 	l->state = LOOKING;
 	l->quietly = quietly;
@@ -132,7 +132,7 @@ static void go_down(struct link *l)
 	tw_mrapi_net_attend();
 }
 
-static void come_up(struct link *l, struct tw_member *m)
+static void host_come_up(struct link *l, struct tw_member *m)
 {
 	struct tw_list unsent;
 
@@ -149,29 +149,29 @@ static void come_up(struct link *l, struct tw_member *m)
 	}
 }
 
-static void greeted(struct tw_ctrl_request *r, const void *reply, uint32_t len)
+static void host_greeted(struct tw_ctrl_request *r, const void *reply, uint32_t len)
 {
 	struct link *l = tw_container(r, struct link, hello);
 
 	(void)len;
 	if (reply && l->state == GREETING)
-		come_up(l, l->m);
+		host_come_up(l, l->m);
 }
 
 /* Before what is here is collected, so that what another process creates later is told by that. */
-static void introduce(struct link *l, struct tw_member *to)
+static void host_introduce(struct link *l, struct tw_member *to)
 {
 	atomic_store(&host_at(l)->where, to->where);
 	tw_mrapi_far_introduce(to);
 }
 
-static void greet(struct link *l)
+static void host_greet(struct link *l)
 {
 	struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_HELLO};
 
 	l->state = GREETING;
-	introduce(l, l->m);
-	l->hello.on_reply = greeted;
+	host_introduce(l, l->m);
+	l->hello.on_reply = host_greeted;
 	tw_ctrl_abandon(&l->hello); /* it may have called meanwhile */
 	tw_ctrl_request(&l->hello, l->m);
 	ctrl.number = l->hello.number;
@@ -196,7 +196,7 @@ static void try_next(struct link *l)
 	if (!l->m)
 		go_down(l);
 	else if (l->m->state == TW_MEMBER_HERE)
-		greet(l);
+		host_greet(l);
 	else
 		tw_member_seek(l->m);
 }
@@ -208,7 +208,7 @@ void tw_mrapi_hosts_work(void)
 
 void tw_mrapi_hosts_here(struct tw_member *m)
 {
-	each_link(l) if (l->m == m && l->state == LOOKING) greet(l);
+	each_link(l) if (l->m == m && l->state == LOOKING) host_greet(l);
 }
 
 /* Else the port of that slot is another program's, or its process dies just now. */
@@ -251,7 +251,7 @@ void tw_mrapi_hosts_lost(struct tw_member *m)
 		if (l->m != m)
 			continue;
 		if (l->state == UP)
-			look(l, TW_MRAPI_PROCS, false);
+			host_look(l, TW_MRAPI_PROCS, false);
 		else
 			missed(l);
 	}
@@ -271,14 +271,14 @@ void tw_mrapi_hosts_hello(struct tw_member *from)
 
 	if (!l)
 		return;
-	introduce(l, from);
+	host_introduce(l, from);
 	if (l->state != UP)
-		come_up(l, from);
+		host_come_up(l, from);
 }
 
 /* --------------------------------------------------------------------- asking */
 
-static bool settled(struct tw_ep *ep, void *arg)
+static bool host_settled(struct tw_ep *ep, void *arg)
 {
 	const struct link *l = arg;
 
@@ -288,7 +288,7 @@ static bool settled(struct tw_ep *ep, void *arg)
 
 static bool settled_or_quiet(struct tw_ep *ep, void *arg)
 {
-	return settled(ep, arg) || ((struct link *)arg)->quietly;
+	return host_settled(ep, arg) || ((struct link *)arg)->quietly;
 }
 
 /* Nor does another process of this host know one there. */
@@ -298,11 +298,11 @@ static bool unknown(const struct link *l)
 }
 
 /* SUCCESS: it is up. */
-static mrapi_status_t reach(struct tw_ep *ep, struct link *l,
-			    bool (*over)(struct tw_ep *, void *))
+static mrapi_status_t host_reach(struct tw_ep *ep, struct link *l,
+				 bool (*over)(struct tw_ep *, void *))
 {
 	if ((l->state == DOWN || l->quietly) && atomic_load(&host_at(l)->where))
-		look(l, TW_MRAPI_PROCS, false);
+		host_look(l, TW_MRAPI_PROCS, false);
 	tw_group_attend(ep);
 	if (tw_wait(ep, over, l, TW_FOREVER) != TW_W_TRUE)
 		return MRAPI_ERR_NODE_NOTINIT;
@@ -316,7 +316,7 @@ mrapi_status_t tw_mrapi_host_ask(struct tw_ep *ep, uint32_t host, struct tw_mrap
 	mrapi_status_t status;
 
 	for (;;) {
-		status = reach(ep, l, settled);
+		status = host_reach(ep, l, host_settled);
 		if (status != MRAPI_SUCCESS)
 			return status;
 		*ctrl = question;
@@ -336,7 +336,7 @@ mrapi_status_t tw_mrapi_hosts_ask(const struct tw_mrapi_ctrl *ctrl)
 		mrapi_status_t answer;
 
 		if (status != MRAPI_SUCCESS || unknown(l) ||
-		    reach(ep, l, settled_or_quiet) != MRAPI_SUCCESS)
+		    host_reach(ep, l, settled_or_quiet) != MRAPI_SUCCESS)
 			continue;
 		answer = tw_mrapi_host_ask(ep, (uint32_t)(l - links) + 1, &each);
 		if (answer != MRAPI_ERR_RMEM_INVALID)
@@ -402,16 +402,15 @@ void tw_mrapi_hosts_notify(const struct tw_mrapi_ctrl *ctrl)
 
 void tw_mrapi_hosts_look(void)
 {
-	tw_mrapi_with_ep(ep) each_link(l)
-		if (unknown(l) && tw_clock() - l->looked > tw_clock_us(LOOK_US))
-			look(l, LIKELY, true);
+	tw_mrapi_with_ep(ep)
+		each_link(l) if (unknown(l) && tw_clock() - l->looked > tw_clock_us(LOOK_US))
+			host_look(l, LIKELY, true);
 }
 
 void tw_mrapi_hosts_inherit(uint64_t hosts)
 {
-	tw_mrapi_with_ep(ep) each_link(l)
-		if (l->state == DOWN && (hosts & bit_of(l)))
-			look(l, TW_MRAPI_PROCS, true);
+	tw_mrapi_with_ep(ep) each_link(l) if (l->state == DOWN && (hosts & bit_of(l)))
+		host_look(l, TW_MRAPI_PROCS, true);
 }
 
 void tw_mrapi_hosts_begin(void)
@@ -431,9 +430,9 @@ void tw_mrapi_hosts_start(struct tw_ep *ep, const uint64_t *nics, unsigned n)
 
 		/* It may have called already. */
 		if (l && l->state == DOWN)
-			look(l, TW_MRAPI_PROCS, false);
+			host_look(l, TW_MRAPI_PROCS, false);
 	}
-	each_link(l) reach(ep, l, settled_or_quiet);
+	each_link(l) host_reach(ep, l, settled_or_quiet);
 }
 
 void tw_mrapi_hosts_stop(void)

@@ -76,7 +76,7 @@ static uint32_t oldest_but(uint32_t me)
 }
 
 /* Ends a node of this process. Under the mutex. */
-static void end_node(uint32_t me, mrapi_event_t event)
+static void mrapi_init_end_node(uint32_t me, mrapi_event_t event)
 {
 	const struct tw_mrapi_name name = tw_mrapi_name(tw_mrapi_node(me));
 
@@ -107,7 +107,7 @@ static void end_node(uint32_t me, mrapi_event_t event)
 	tw_mrapi_leave();
 }
 
-static void thread_ended(void *unused)
+static void mrapi_init_thread_ended(void *unused)
 {
 	struct tw_mrapi_owner owner = {0};
 
@@ -116,7 +116,7 @@ static void thread_ended(void *unused)
 	tw_mrapi_lock(&mutex);
 	if (tw_mrapi.nodes > 0 && still_self()) {
 		owner = tw_mrapi_self.as;
-		end_node(owner.me, MRAPI_EVENT_NODE_DIED);
+		mrapi_init_end_node(owner.me, MRAPI_EVENT_NODE_DIED);
 	}
 	forget_self();
 	tw_mrapi_unlock(&mutex);
@@ -129,7 +129,7 @@ bool tw_mrapi_thread_ends(void)
 }
 
 /* A forked child is not a member and has no node; it may initialize. */
-static void forked(void)
+static void mrapi_init_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	tw_mrapi_service_forked();
@@ -151,13 +151,13 @@ static void forked(void)
 	forget_self();
 }
 
-static void prepare(void)
+static void mrapi_init_prepare(void)
 {
-	pthread_key_create(&thread_end, thread_ended);
-	pthread_atfork(NULL, NULL, forked);
+	pthread_key_create(&thread_end, mrapi_init_thread_ended);
+	pthread_atfork(NULL, NULL, mrapi_init_forked);
 }
 
-static mrapi_status_t join(void)
+static mrapi_status_t init_join(void)
 {
 	mrapi_status_t status = tw_mrapi_join();
 
@@ -178,10 +178,10 @@ static mrapi_status_t become_member(void)
 	if (!tw_settings_begin())
 		return MRAPI_ENO_INIT;
 	tw_clock_init();
-	pthread_once(&once, prepare);
+	pthread_once(&once, mrapi_init_prepare);
 	status = tw_mrapi_net_begin();
 	if (status == MRAPI_SUCCESS)
-		status = join();
+		status = init_join();
 	if (status != MRAPI_SUCCESS)
 		tw_mrapi_net_end();
 	return status;
@@ -244,7 +244,7 @@ struct tw_mrapi_node *tw_mrapi_node_new(mrapi_domain_t domain, mrapi_node_t numb
 }
 
 /* Enters the caller as a node. Under the admin lock. */
-static mrapi_status_t enter(mrapi_domain_t domain, mrapi_node_t number)
+static mrapi_status_t init_enter(mrapi_domain_t domain, mrapi_node_t number)
 {
 	struct tw_mrapi_node *n;
 
@@ -277,7 +277,7 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 	if (status != MRAPI_SUCCESS)
 		return status;
 	tw_mrapi_admin_lock();
-	status = enter(domain, number);
+	status = init_enter(domain, number);
 	tw_mrapi_admin_unlock();
 	if (status == MRAPI_SUCCESS)
 		status = tw_mrapi_far_join(tw_mrapi_self.as.me);
@@ -328,7 +328,7 @@ void mrapi_finalize(mrapi_status_t *status)
 	me = tw_mrapi_me();
 	if (me) {
 		owner = tw_mrapi_owner(me);
-		end_node(me, MRAPI_EVENT_NODE_LEFT);
+		mrapi_init_end_node(me, MRAPI_EVENT_NODE_LEFT);
 		result = MRAPI_SUCCESS;
 	}
 	tw_mrapi_unlock(&mutex);

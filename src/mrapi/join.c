@@ -89,7 +89,7 @@ static int take_lock(struct tw_sock_listener *lock)
 
 /* -------------------------------------------------------------- own slot */
 
-static void set_state(enum tw_mrapi_state state)
+static void join_set_state(enum tw_mrapi_state state)
 {
 	atomic_store(&tw_mrapi.seg->proc[tw_mrapi.proc].life,
 		     tw_mrapi_life(tw_mrapi.incarnation, state));
@@ -124,13 +124,13 @@ static int claim_slot(struct tw_sock_listener *listener)
 		p->narrow = TW_NARROW;
 		tw_mrapi.proc = i;
 		tw_mrapi.incarnation = next;
-		set_state(TW_MRAPI_JOINING);
+		join_set_state(TW_MRAPI_JOINING);
 		return 0;
 	}
 	return ENOSPC;
 }
 
-static int greet(uint32_t proc, uint32_t incarnation)
+static int join_greet(uint32_t proc, uint32_t incarnation)
 {
 	struct tw_mrapi_message hello = {
 		.type = TW_MRAPI_HELLO, .proc = tw_mrapi.proc, .incarnation = tw_mrapi.incarnation};
@@ -146,7 +146,7 @@ static int greet(uint32_t proc, uint32_t incarnation)
 }
 
 /* 0 or an error; 0 also when the member ends meanwhile. */
-static int meet(uint32_t proc, uint64_t end)
+static int join_meet(uint32_t proc, uint64_t end)
 {
 	struct tw_mrapi_proc *p = &tw_mrapi.seg->proc[proc];
 	uint32_t incarnation = (uint32_t)(atomic_load(&p->life) >> 8);
@@ -157,7 +157,7 @@ static int meet(uint32_t proc, uint64_t end)
 
 		if (state == TW_MRAPI_FREE || state == TW_MRAPI_JOINING)
 			return 0;
-		err = state == TW_MRAPI_DEAD ? ECONNREFUSED : greet(proc, incarnation);
+		err = state == TW_MRAPI_DEAD ? ECONNREFUSED : join_greet(proc, incarnation);
 		if (err == 0)
 			return 0;
 		if (tw_mrapi_gone(proc)) {
@@ -171,17 +171,17 @@ static int meet(uint32_t proc, uint64_t end)
 }
 
 /* Connects to every member, so that both sides detect each other's death. */
-static int announce(uint64_t end)
+static int join_announce(uint64_t end)
 {
 	int err = 0;
 
 	for (uint32_t i = 0; i < TW_MRAPI_PROCS && err == 0; i++)
 		if (i != tw_mrapi.proc)
-			err = meet(i, end);
+			err = join_meet(i, end);
 	return err;
 }
 
-static void refused(const char *what, int err)
+static void join_refused(const char *what, int err)
 {
 	char more[64] = "";
 
@@ -205,30 +205,30 @@ static mrapi_status_t join_locked(void)
 		err = tw_mrapi_find_segment();
 	}
 	if (err) {
-		refused(err == EPROTO ? "it runs with another version of the library"
-				      : "no member sends its segment",
-			err);
+		join_refused(err == EPROTO ? "it runs with another version of the library"
+					   : "no member sends its segment",
+			     err);
 		return MRAPI_ENO_INIT;
 	}
 	err = claim_slot(&listener);
 	if (err) {
-		refused("it is full", err);
+		join_refused("it is full", err);
 		goto fail;
 	}
 	err = tw_mrapi_service_start(&listener);
 	if (err) {
-		refused("cannot start a thread", err);
+		join_refused("cannot start a thread", err);
 		tw_sock_listen_end(&listener);
-		set_state(TW_MRAPI_FREE);
+		join_set_state(TW_MRAPI_FREE);
 		goto fail;
 	}
-	err = announce(tw_clock() + tw_clock_us(1000 * JOIN_MS));
+	err = join_announce(tw_clock() + tw_clock_us(1000 * JOIN_MS));
 	if (err) {
-		refused("no connection to another process of it", err);
+		join_refused("no connection to another process of it", err);
 		tw_mrapi_leave();
 		return MRAPI_ENO_INIT;
 	}
-	set_state(TW_MRAPI_LIVE);
+	join_set_state(TW_MRAPI_LIVE);
 	return MRAPI_SUCCESS;
 
 fail:
@@ -245,7 +245,7 @@ mrapi_status_t tw_mrapi_join(void)
 	mrapi_status_t status;
 
 	if (err) {
-		refused("another process joins, or no socket is to be had", err);
+		join_refused("another process joins, or no socket is to be had", err);
 		return MRAPI_ENO_INIT;
 	}
 	status = join_locked();
@@ -255,10 +255,10 @@ mrapi_status_t tw_mrapi_join(void)
 
 void tw_mrapi_leave(void)
 {
-	set_state(TW_MRAPI_LEAVING);
+	join_set_state(TW_MRAPI_LEAVING);
 	tw_mrapi_service_stop();
 	tw_mrapi_admin_close();
-	set_state(TW_MRAPI_FREE);
+	join_set_state(TW_MRAPI_FREE);
 	tw_mrapi_service_close();
 	tw_mrapi_leave_segment();
 	tw_mrapi_admin_open();

@@ -258,7 +258,7 @@ static bool served_open(struct tw_mrapi_client *c)
 }
 
 /* Locks any buffer that is free, and polls while none is: a slow owner may have each of them. */
-static uint32_t take_slot(void)
+static uint32_t move_take_slot(void)
 {
 	for (uint32_t slot = 0;; slot = (slot + 1) % TW_MRAPI_BOUNCE_SLOTS) {
 		if (pthread_mutex_trylock(&bounces[slot].mutex) == 0)
@@ -355,7 +355,7 @@ static mrapi_status_t served_move(struct tw_mrapi_client *c, const struct tw_mra
 	uint32_t slot;
 
 	tw_mrapi_hold();
-	slot = take_slot();
+	slot = move_take_slot();
 	b = bounce_begin(slot);
 	while (b && status == MRAPI_SUCCESS && tw_mrapi_next_part(m, &at, PART, UINT32_MAX, &part))
 		status = served_part(c, &part, slot, b);
@@ -376,7 +376,7 @@ void tw_mrapi_served_forked(void)
 }
 
 /* Reads each field once: the requester can change them at any time. */
-static mrapi_status_t serve(struct bounce *b)
+static mrapi_status_t move_serve(struct bounce *b)
 {
 	volatile struct bounce *ask = b;
 	uint32_t handle = ask->handle, bytes = ask->bytes, n = ask->n, stride = ask->stride;
@@ -409,7 +409,7 @@ void tw_mrapi_serve(uint32_t from, uint32_t slot)
 	/* A requester that gave up may have reused the buffer for another owner. */
 	/* [bounce] */
 	if (atomic_compare_exchange_strong(&b->state, &asked, of_owner(SERVED, tw_mrapi.proc))) {
-		b->status = serve(b);
+		b->status = move_serve(b);
 		/* [bounce] */
 		atomic_store(&b->state, REPLIED);
 		tw_futex_wake(&b->state, 1);

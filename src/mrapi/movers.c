@@ -73,7 +73,7 @@ void tw_mrapi_move_stop(struct tw_mrapi_request *r)
 }
 
 /* Splits the next part off a request. */
-static struct tw_mrapi_move claim(struct tw_mrapi_request *r)
+static struct tw_mrapi_move mover_claim(struct tw_mrapi_request *r)
 {
 	struct tw_mrapi_move part;
 
@@ -85,7 +85,7 @@ static struct tw_mrapi_move claim(struct tw_mrapi_request *r)
 
 void tw_mrapi_move_part(struct tw_mrapi_request *r)
 {
-	struct tw_mrapi_move m = claim(r);
+	struct tw_mrapi_move m = mover_claim(r);
 	mrapi_status_t status;
 
 	r->running++;
@@ -105,7 +105,7 @@ void tw_mrapi_move_part(struct tw_mrapi_request *r)
 }
 
 /* Takes a part of the first ready client. */
-static void work(struct pool *p)
+static void mover_work(struct pool *p)
 {
 	struct tw_mrapi_lane *l = tw_list_first(&p->ready, struct tw_mrapi_lane, link);
 
@@ -127,7 +127,7 @@ static void *mover(void *pool)
 	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	while (!stop) {
 		if (!tw_list_empty(&p->ready)) {
-			work(p);
+			mover_work(p);
 			continue;
 		}
 		p->idle++;

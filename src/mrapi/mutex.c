@@ -31,8 +31,8 @@ static inline struct tw_mrapi_mutex *mutex_in(mrapi_mutex_hndl_t handle)
 	return &tw_mrapi.seg->mutex[handle & TW_MRAPI_SLOT_MASK];
 }
 
-static mrapi_status_t find(uint32_t me, mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
-			   struct tw_mrapi_mutex **out)
+static mrapi_status_t mutex_find(uint32_t me, mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
+				 struct tw_mrapi_mutex **out)
 {
 	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
@@ -42,7 +42,7 @@ static mrapi_status_t find(uint32_t me, mrapi_mutex_hndl_t handle, const mrapi_k
 	return key ? MRAPI_SUCCESS : MRAPI_ERR_PARAMETER;
 }
 
-static inline mrapi_key_t make_key(uint32_t number, uint32_t around)
+static inline mrapi_key_t mutex_make_key(uint32_t number, uint32_t around)
 {
 	return (uint64_t)number << 32 | around;
 }
@@ -64,7 +64,7 @@ static inline uint32_t depth_of(uint64_t levels, uint32_t me)
 	return (uint32_t)levels >> DEPTH_BITS == me ? levels & ((1u << DEPTH_BITS) - 1) : 0;
 }
 
-static void wake(struct tw_mrapi_mutex *m, int n)
+static void mutex_wake(struct tw_mrapi_mutex *m, int n)
 {
 	/* [mutex-sleep] */
 	atomic_fetch_add(&m->seq, 1);
@@ -83,11 +83,11 @@ static bool take_count(struct tw_mrapi_mutex *m)
 static tw_noinline void wake_one(struct tw_mrapi_mutex *m)
 {
 	if (take_count(m))
-		wake(m, 1);
+		mutex_wake(m, 1);
 }
 
 /* Releases the lock, unless the node has ended and it was dropped. */
-static inline bool give_back(struct tw_mrapi_mutex *m, uint32_t me)
+static inline bool mutex_give_back(struct tw_mrapi_mutex *m, uint32_t me)
 {
 	/* [mutex] [mutex-sleep] [node-ends] */
 	if (!atomic_compare_exchange_strong(&m->word, &me, 0))
@@ -97,7 +97,7 @@ static inline bool give_back(struct tw_mrapi_mutex *m, uint32_t me)
 	return true;
 }
 
-static inline bool take(struct tw_mrapi_mutex *m, uint32_t me)
+static inline bool mutex_take(struct tw_mrapi_mutex *m, uint32_t me)
 {
 	uint32_t free = 0;
 
@@ -106,7 +106,7 @@ static inline bool take(struct tw_mrapi_mutex *m, uint32_t me)
 						       memory_order_relaxed);
 }
 
-static inline bool held_by(struct tw_mrapi_mutex *m, uint32_t me)
+static inline bool mutex_held_by(struct tw_mrapi_mutex *m, uint32_t me)
 {
 	return atomic_load_explicit(&m->word, memory_order_relaxed) == me;
 }
@@ -135,33 +135,33 @@ static struct tw_mrapi_mutex *mutex_of(struct tw_mrapi_obj *o)
 	return tw_container(o, struct tw_mrapi_mutex, obj);
 }
 
-static void drop(struct tw_mrapi_obj *o, uint32_t node)
+static void mutex_drop(struct tw_mrapi_obj *o, uint32_t node)
 {
 	struct tw_mrapi_mutex *m = mutex_of(o);
 	uint64_t levels = atomic_load(&m->levels);
 	uint32_t far = node | TW_MRAPI_FAR;
 
-	give_back(m, node);
+	mutex_give_back(m, node);
 	atomic_compare_exchange_strong(&m->word, &far, TW_MRAPI_FAR);
 	while (depth_of(levels, node) && !atomic_compare_exchange_strong(&m->levels, &levels, 0))
 		;
 }
 
-static uint64_t had(struct tw_mrapi_obj *o, uint32_t me)
+static uint64_t mutex_had(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_mutex *m = mutex_of(o);
 
-	if (!held_by(m, me))
+	if (!mutex_held_by(m, me))
 		return 0;
 	return recursive(m) ? atomic_load(&m->levels) : 1;
 }
 
-static void restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t levels)
+static void mutex_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t levels)
 {
 	struct tw_mrapi_mutex *m = mutex_of(o);
 
 	if (!levels)
-		drop(o, me);
+		mutex_drop(o, me);
 	else if (recursive(m))
 		atomic_store(&m->levels, levels);
 }
@@ -177,11 +177,11 @@ static void begin_levels(struct tw_mrapi_mutex *m, uint32_t me, mrapi_key_t *key
 			return;
 	while (!atomic_compare_exchange_strong(&m->levels, &levels, make_levels(number, me, 1)));
 	atomic_store(&m->outermost, number);
-	*key = make_key(number, 0);
+	*key = mutex_make_key(number, 0);
 }
 
-static mrapi_status_t taken(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
-			    mrapi_key_t *key)
+static mrapi_status_t mutex_taken(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
+				  mrapi_key_t *key)
 {
 	bool here = tw_mrapi_is(&m->obj, handle);
 
@@ -191,7 +191,7 @@ static mrapi_status_t taken(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle,
 		make_first_key(m, key);
 	if (here && tw_mrapi_me() == me)
 		return MRAPI_SUCCESS;
-	drop(&m->obj, me);
+	mutex_drop(&m->obj, me);
 	return here ? MRAPI_ERR_NODE_NOTINIT : tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
 }
 
@@ -224,7 +224,7 @@ static mrapi_status_t unlock_level(struct tw_mrapi_mutex *m, uint32_t me, mrapi_
 		less = depth == 1 ? 0 : make_levels((uint32_t)key, me, depth - 1);
 	} while (!atomic_compare_exchange_strong(&m->levels, &levels, less));
 	if (depth == 1)
-		give_back(m, me);
+		mutex_give_back(m, me);
 	return MRAPI_SUCCESS;
 }
 
@@ -251,7 +251,7 @@ static mrapi_status_t lock_again(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 		number = count_lock(m);
 	} while (!atomic_compare_exchange_strong(&m->levels, &levels,
 						 make_levels(number, me, depth + 1)));
-	*key = make_key(number, (uint32_t)(levels >> 32));
+	*key = mutex_make_key(number, (uint32_t)(levels >> 32));
 	return tw_mrapi_me() == me ? MRAPI_SUCCESS : MRAPI_ERR_NODE_NOTINIT;
 }
 
@@ -260,7 +260,7 @@ static void uncount(struct tw_mrapi_mutex *m, uint32_t seq)
 {
 	take_count(m);
 	if (atomic_load(&m->seq) != seq)
-		wake(m, 1);
+		mutex_wake(m, 1);
 }
 
 /* Sleeps until the lock is free. */
@@ -285,20 +285,20 @@ static mrapi_status_t sleep_for(struct tw_mrapi_mutex *m, struct tw_mrapi_wait *
 }
 
 /* SUCCESS with the lock, or the reason it cannot be had. */
-static mrapi_status_t wait_for(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle,
-			       mrapi_key_t *key, struct tw_mrapi_wait *w)
+static mrapi_status_t mutex_wait_for(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle,
+				     mrapi_key_t *key, struct tw_mrapi_wait *w)
 {
 	mrapi_status_t status = MRAPI_SUCCESS;
 
 	while (status == MRAPI_SUCCESS) {
 		if (!atomic_load_explicit(&m->word, memory_order_relaxed)) {
-			if (take(m, w->me))
-				return taken(m, handle, w->me, key);
+			if (mutex_take(m, w->me))
+				return mutex_taken(m, handle, w->me, key);
 			continue;
 		}
 		if (!tw_mrapi_is(&m->obj, handle))
 			return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
-		if (recursive(m) && held_by(m, w->me)) {
+		if (recursive(m) && mutex_held_by(m, w->me)) {
 			/* Locked by another thread of the node during the wait. */
 			status = lock_again(m, handle, w->me, key);
 			if (status != MRAPI_INCOMPLETE)
@@ -329,7 +329,7 @@ mrapi_status_t tw_mrapi_mutex_wait(mrapi_mutex_hndl_t handle, mrapi_timeout_t ti
 			why = sleep_for(mutex_in(handle), &w);
 	tw_mrapi_wait_end(&w);
 	if (status != MRAPI_SUCCESS && w.listed)
-		wake(mutex_in(handle), 1);
+		mutex_wake(mutex_in(handle), 1);
 	return status == MRAPI_TIMEOUT ? why : status;
 }
 
@@ -341,7 +341,7 @@ static mrapi_status_t lock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 	uint32_t had = TW_MRAPI_FAR, mine = me | TW_MRAPI_FAR;
 	mrapi_status_t status;
 
-	if (held_by(m, mine))
+	if (mutex_held_by(m, mine))
 		return MRAPI_ERR_MUTEX_LOCKED;
 	status = tw_mrapi_far_ask(&m->obj, &c);
 	if (status != MRAPI_SUCCESS)
@@ -353,7 +353,7 @@ static mrapi_status_t lock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 	       !atomic_compare_exchange_strong(&m->word, &had, mine))
 		;
 	if (tw_mrapi_me() != me) {
-		drop(&m->obj, me);
+		mutex_drop(&m->obj, me);
 		return MRAPI_ERR_NODE_NOTINIT;
 	}
 	return !recursive(m) && had == mine ? MRAPI_ERR_MUTEX_LOCKED : MRAPI_SUCCESS;
@@ -378,19 +378,19 @@ mrapi_status_t tw_mrapi_mutex_take(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_mutex *m;
 	struct tw_mrapi_wait w;
-	mrapi_status_t status = find(me, handle, key, &m);
+	mrapi_status_t status = mutex_find(me, handle, key, &m);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
 	if (m->obj.host)
 		return lock_there(m, handle, me, key, timeout);
-	if (held_by(m, me)) {
+	if (mutex_held_by(m, me)) {
 		status = lock_again(m, handle, me, key);
 		if (status != MRAPI_INCOMPLETE)
 			return status;
 	}
 	tw_mrapi_wait_begin(&w, me, timeout);
-	status = wait_for(m, handle, key, &w);
+	status = mutex_wait_for(m, handle, key, &w);
 	tw_mrapi_wait_end(&w);
 	return status;
 }
@@ -404,22 +404,22 @@ static tw_noinline void lock_late(mrapi_mutex_hndl_t handle, mrapi_key_t *key,
 static tw_noinline void taken_late(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
 				   mrapi_key_t *key, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, taken(m, handle, me, key));
+	tw_mrapi_set_status(status, mutex_taken(m, handle, me, key));
 }
 
 mrapi_status_t tw_mrapi_mutex_give(mrapi_mutex_hndl_t handle, const mrapi_key_t *key)
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_mutex *m;
-	mrapi_status_t status = find(me, handle, key, &m);
+	mrapi_status_t status = mutex_find(me, handle, key, &m);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
 	if (m->obj.host)
 		return unlock_there(m, handle, me, *key);
-	if (recursive(m) && held_by(m, me))
+	if (recursive(m) && mutex_held_by(m, me))
 		return unlock_level(m, me, *key);
-	return give_back(m, me) ? MRAPI_SUCCESS : MRAPI_ERR_MUTEX_NOTLOCKED;
+	return mutex_give_back(m, me) ? MRAPI_SUCCESS : MRAPI_ERR_MUTEX_NOTLOCKED;
 }
 
 static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t *key,
@@ -429,30 +429,31 @@ static tw_noinline void unlock_late(mrapi_mutex_hndl_t handle, const mrapi_key_t
 }
 
 /* Deleting takes the lock and keeps it. */
-static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
+static mrapi_status_t mutex_end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_mutex *m = mutex_of(o);
 
-	if (!take(m, me))
+	if (!mutex_take(m, me))
 		return MRAPI_ERR_MUTEX_LOCKED;
 	tw_mrapi_table_free(TW_MRAPI_MUTEX, o);
 	/* [mutex-deleted] */
 	atomic_store(&m->word, 0);
-	wake(m, INT_MAX);
+	mutex_wake(m, INT_MAX);
 	return MRAPI_SUCCESS;
 }
 
-static void wake_all(struct tw_mrapi_obj *o)
+static void mutex_wake_all(struct tw_mrapi_obj *o)
 {
 	/* [mutex-contended] */
 	if (!atomic_load(&o->contended))
 		return;
 	/* First: who reads the new seq is counted after that. */
 	atomic_store(&mutex_of(o)->sleepers, 0);
-	wake(mutex_of(o), INT_MAX);
+	mutex_wake(mutex_of(o), INT_MAX);
 }
 
-const struct tw_mrapi_ops tw_mrapi_mutex_ops = {end, drop, wake_all, had, restore};
+const struct tw_mrapi_ops tw_mrapi_mutex_ops = {mutex_end, mutex_drop, mutex_wake_all, mutex_had,
+						mutex_restore};
 
 mrapi_mutex_hndl_t mrapi_mutex_create(mrapi_mutex_id_t mutex_id,
 				      const mrapi_mutex_attributes_t *attributes,
@@ -479,7 +480,7 @@ void mrapi_mutex_lock(mrapi_mutex_hndl_t mutex, mrapi_key_t *lock_key, mrapi_tim
 	m = mutex_in(mutex);
 	/* Else a line that another core has would move twice: for the handle and for the lock. */
 	tw_prefetch_own(m);
-	if (tw_unlikely(!tw_mrapi_is(&m->obj, mutex) || !take(m, me))) {
+	if (tw_unlikely(!tw_mrapi_is(&m->obj, mutex) || !mutex_take(m, me))) {
 		lock_late(mutex, lock_key, timeout, status);
 		return;
 	}
@@ -510,7 +511,7 @@ void mrapi_mutex_unlock(mrapi_mutex_hndl_t mutex, const mrapi_key_t *lock_key,
 	}
 	m = mutex_in(mutex);
 	if (!tw_mrapi_is(&m->obj, mutex) || tw_unlikely(recursive(m)) ||
-	    tw_unlikely(!give_back(m, me))) {
+	    tw_unlikely(!mutex_give_back(m, me))) {
 		unlock_late(mutex, lock_key, status);
 		return;
 	}

@@ -46,7 +46,7 @@ struct tw_member *tw_mrapi_net_member(uint64_t where)
 	return &k->m;
 }
 
-static bool settled(struct tw_ep *ep, void *member)
+static bool net_settled(struct tw_ep *ep, void *member)
 {
 	(void)ep;
 	return ((struct tw_member *)member)->state != TW_MEMBER_SEEKING;
@@ -59,12 +59,12 @@ struct tw_member *tw_mrapi_net_reach(struct tw_ep *ep, uint64_t where)
 	if (!m)
 		return NULL;
 	tw_member_seek(m);
-	if (tw_wait(ep, settled, m, TW_FOREVER) != TW_W_TRUE)
+	if (tw_wait(ep, net_settled, m, TW_FOREVER) != TW_W_TRUE)
 		return NULL;
 	return m->state == TW_MEMBER_HERE ? m : NULL;
 }
 
-static void lost(struct tw_member *m)
+static void net_lost(struct tw_member *m)
 {
 	if (m->why == TW_S_OK) { /* else it was not there */
 		tw_mrapi_clients_lost(m);
@@ -85,7 +85,7 @@ void tw_mrapi_net_attend(void)
 }
 
 /* There are no messages. */
-static enum tw_verdict unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
+static enum tw_verdict net_unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	(void)ep;
 	(void)u;
@@ -102,7 +102,7 @@ struct request {
 	bool over;
 };
 
-static void replied(struct tw_ctrl_request *r, const void *reply, uint32_t len)
+static void net_replied(struct tw_ctrl_request *r, const void *reply, uint32_t len)
 {
 	struct request *q = tw_container(r, struct request, r);
 
@@ -141,7 +141,7 @@ void tw_mrapi_net_begin_request(struct tw_ctrl_request *r, struct tw_member *to,
 mrapi_status_t tw_mrapi_net_request(struct tw_ep *ep, struct tw_member *to,
 				    struct tw_mrapi_ctrl *ctrl)
 {
-	struct request q = {.r.on_reply = replied, .ctrl = ctrl};
+	struct request q = {.r.on_reply = net_replied, .ctrl = ctrl};
 
 	if (to->state != TW_MEMBER_HERE)
 		return MRAPI_ERR_RMEM_INVALID;
@@ -223,7 +223,7 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 	}
 }
 
-static void work(struct tw_group *g)
+static void net_work(struct tw_group *g)
 {
 	/* Another host may call before this one is set up. */
 	if (!tw_mrapi.nic)
@@ -239,7 +239,7 @@ static void work(struct tw_group *g)
 
 static const struct tw_interface interface = {.name = "mrapi",
 					      .first_id = TW_MRAPI_FIRST_ID,
-					      .unexpected = unexpected,
+					      .unexpected = net_unexpected,
 					      .am_handler = am_handler,
 					      .attend = tw_group_attend,
 					      .down = tw_group_down,
@@ -259,7 +259,7 @@ static uint32_t own_board(void)
 	return 0;
 }
 
-static mrapi_status_t open_endpoint(const uint64_t *hosts)
+static mrapi_status_t net_open_endpoint(const uint64_t *hosts)
 {
 	struct tw_open how = {.number = tw_mrapi.proc,
 			      .filter = FILTER,
@@ -318,16 +318,16 @@ mrapi_status_t tw_mrapi_net_start(void)
 	if (!net.begun)
 		return MRAPI_SUCCESS;
 	tw_group_init(&net.group, FILTER);
-	net.group.work = work;
+	net.group.work = net_work;
 	net.group.here = tw_mrapi_hosts_here;
-	net.group.lost = lost;
+	net.group.lost = net_lost;
 	tw_list_init(&net.known);
 	tw_list_init(&net.inbox);
 	if (!tw_job_topology())
 		return MRAPI_ENO_INIT;
 	net.nhosts = tw_topology_other_hosts(hosts, TW_MRAPI_HOSTS);
 	if (net.nhosts)
-		status = open_endpoint(hosts);
+		status = net_open_endpoint(hosts);
 	if (status != MRAPI_SUCCESS)
 		net.nhosts = 0;
 	return status;

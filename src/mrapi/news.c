@@ -21,7 +21,7 @@ static uint32_t latest(const struct tw_mrapi_ctrl *c, bool gone)
 	return (2 * order + gone) & ~KNOWN;
 }
 
-static uint32_t *entry(uint32_t host, const struct tw_mrapi_ctrl *c)
+static uint32_t *news_entry(uint32_t host, const struct tw_mrapi_ctrl *c)
 {
 	uint32_t slot = c->kind ? c->handle : c->slot;
 
@@ -30,7 +30,7 @@ static uint32_t *entry(uint32_t host, const struct tw_mrapi_ctrl *c)
 
 bool tw_mrapi_news(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone)
 {
-	uint32_t now = latest(c, gone), *known = entry(host, c);
+	uint32_t now = latest(c, gone), *known = news_entry(host, c);
 	unsigned wrap = c->kind ? 32 - 15 : 1; /* generations and births count on from 0 */
 	size_t at = (size_t)((char *)known - (char *)tw_mrapi.seg);
 

@@ -21,7 +21,7 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void prepare(void)
+static void request_prepare(void)
 {
 	pthread_condattr_t attr;
 
@@ -40,7 +40,7 @@ static void free_oldest(void)
 	all.ncanceled--;
 }
 
-static struct tw_mrapi_request *new_request(void)
+static struct tw_mrapi_request *mrapi_new_request(void)
 {
 	struct tw_mrapi_request *r;
 
@@ -62,12 +62,12 @@ static void canceled(struct tw_mrapi_request *r)
 	all.ncanceled++;
 }
 
-static mrapi_request_t name_of(const struct tw_mrapi_request *r)
+static mrapi_request_t request_name_of(const struct tw_mrapi_request *r)
 {
 	return (uint64_t)r->obj.gen << 32 | (r->obj.index + 1);
 }
 
-static struct tw_mrapi_request *find(const mrapi_request_t *request, uint32_t me)
+static struct tw_mrapi_request *request_find(const mrapi_request_t *request, uint32_t me)
 {
 	mrapi_request_t name = request ? *request : 0;
 	struct tw_mrapi_request *r =
@@ -91,10 +91,10 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 {
 	struct tw_mrapi_request *r;
 
-	pthread_once(&once, prepare);
+	pthread_once(&once, request_prepare);
 	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	/* Not after its requests have been ended. */
-	r = tw_mrapi_me() == me ? new_request() : NULL;
+	r = tw_mrapi_me() == me ? mrapi_new_request() : NULL;
 	if (!r) {
 		tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 		return tw_mrapi_me() == me ? MRAPI_ERR_REQUEST_LIMIT : MRAPI_ERR_NODE_NOTINIT;
@@ -106,7 +106,7 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 				       .cached = cached,
 				       .client = c,
 				       .m = *m};
-	*request = name_of(r);
+	*request = request_name_of(r);
 	all.under_way++;
 	tw_mrapi_move_begin(r);
 	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
@@ -118,7 +118,7 @@ mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bo
 /* The request's status. Reporting completion frees the request. */
 static mrapi_status_t poll_one(const mrapi_request_t *request, uint32_t me, size_t *size)
 {
-	struct tw_mrapi_request *r = find(request, me);
+	struct tw_mrapi_request *r = request_find(request, me);
 	mrapi_status_t status;
 
 	if (!r)
@@ -169,7 +169,7 @@ static struct tw_mrapi_request *first_to_help(const mrapi_request_t *requests, s
 					      uint32_t me)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct tw_mrapi_request *r = find(&requests[i], me);
+		struct tw_mrapi_request *r = request_find(&requests[i], me);
 
 		if (r && tw_mrapi_move_helps(r))
 			return r;
@@ -178,13 +178,13 @@ static struct tw_mrapi_request *first_to_help(const mrapi_request_t *requests, s
 }
 
 /* Waits for one of them: its index, or n with TIMEOUT. */
-static size_t wait_for(const mrapi_request_t *requests, size_t n, uint32_t me, size_t *size,
-		       mrapi_timeout_t timeout, mrapi_status_t *status)
+static size_t request_wait_for(const mrapi_request_t *requests, size_t n, uint32_t me, size_t *size,
+			       mrapi_timeout_t timeout, mrapi_status_t *status)
 {
 	uint64_t deadline = tw_mrapi_deadline(timeout);
 	size_t i;
 
-	pthread_once(&once, prepare);
+	pthread_once(&once, request_prepare);
 	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	for (;;) {
 		struct tw_mrapi_request *r;
@@ -208,7 +208,7 @@ static size_t wait_for(const mrapi_request_t *requests, size_t n, uint32_t me, s
 
 static mrapi_status_t test_named(const mrapi_request_t *request, uint32_t me, size_t *size)
 {
-	struct tw_mrapi_request *r = find(request, me);
+	struct tw_mrapi_request *r = request_find(request, me);
 
 	if (r && tw_mrapi_move_alone(r))
 		tw_mrapi_move_part(r);
@@ -235,7 +235,7 @@ mrapi_boolean_t mrapi_wait(const mrapi_request_t *request, size_t *size, mrapi_t
 	if (me && !request)
 		result = MRAPI_ERR_REQUEST_INVALID;
 	else if (me)
-		wait_for(request, 1, me, size, timeout, &result);
+		request_wait_for(request, 1, me, size, timeout, &result);
 	tw_mrapi_set_status(status, result);
 	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
 }
@@ -250,7 +250,7 @@ mrapi_uint_t mrapi_wait_any(size_t num_requests, const mrapi_request_t *requests
 	if (me && (num_requests == 0 || !requests))
 		result = MRAPI_ERR_PARAMETER;
 	else if (me)
-		i = wait_for(requests, num_requests, me, size, timeout, &result);
+		i = request_wait_for(requests, num_requests, me, size, timeout, &result);
 	tw_mrapi_set_status(status, result);
 	if (result != MRAPI_SUCCESS && result != MRAPI_ERR_REQUEST_CANCELED)
 		return MRAPI_NONE;
@@ -258,7 +258,7 @@ mrapi_uint_t mrapi_wait_any(size_t num_requests, const mrapi_request_t *requests
 }
 
 /* Under the mutex. On return no thread uses the request's memory. */
-static void cancel(struct tw_mrapi_request *r)
+static void request_cancel(struct tw_mrapi_request *r)
 {
 	uint32_t gen = r->obj.gen;
 
@@ -274,11 +274,11 @@ static void cancel(struct tw_mrapi_request *r)
 
 static mrapi_status_t cancel_named(const mrapi_request_t *request, uint32_t me)
 {
-	struct tw_mrapi_request *r = find(request, me);
+	struct tw_mrapi_request *r = request_find(request, me);
 
 	if (!r || r->state == TW_MRAPI_CANCELED)
 		return MRAPI_ERR_REQUEST_INVALID;
-	cancel(r);
+	request_cancel(r);
 	return MRAPI_SUCCESS;
 }
 
@@ -303,7 +303,7 @@ void tw_mrapi_requests_end(uint32_t me)
 		if (r->me != me)
 			continue;
 		if (r->state != TW_MRAPI_CANCELED)
-			cancel(r);
+			request_cancel(r);
 		/* Detached from the caller, unless it is another one's by now. */
 		if (r->obj.gen == gen)
 			r->me = 0;
@@ -332,7 +332,7 @@ void tw_mrapi_requests_forked(void)
 {
 	pthread_mutex_init(&tw_mrapi_requests_mutex, NULL);
 	tw_pool_fini(&all.pool);
-	prepare();
+	request_prepare();
 	tw_mrapi_movers_forked();
 	tw_list_init(&all.canceled);
 	all.ncanceled = all.under_way = 0;

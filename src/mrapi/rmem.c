@@ -49,7 +49,7 @@ struct tw_mrapi_rmem *tw_mrapi_own_rmem(uint32_t handle)
 		       : NULL;
 }
 
-static mrapi_status_t find(uint32_t me, mrapi_rmem_hndl_t handle, struct tw_mrapi_rmem **out)
+static mrapi_status_t rmem_find(uint32_t me, mrapi_rmem_hndl_t handle, struct tw_mrapi_rmem **out)
 {
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(me, TW_MRAPI_RMEM, tw_mrapi_plain(handle), &o);
@@ -126,7 +126,7 @@ static bool shared(const struct tw_mrapi_client *c, uint32_t me)
 }
 
 /* Clears, drains, tells. Under the mutex. */
-static void leave(struct tw_mrapi_client *c, uint32_t me)
+static void rmem_leave(struct tw_mrapi_client *c, uint32_t me)
 {
 	bool last = !shared(c, me);
 
@@ -152,7 +152,7 @@ static void leave_if_attached(struct tw_mrapi_client *c, uint32_t me)
 	if (!tw_mrapi_is(&c->r->obj, c->handle) || !tw_mrapi_nodeset_has(&c->r->attached, me))
 		return;
 	tw_mrapi_cache_flush(c, me, false);
-	leave(c, me);
+	rmem_leave(c, me);
 }
 
 static void each_client(void (*fn)(struct tw_mrapi_client *c, uint32_t me), uint32_t me)
@@ -238,10 +238,10 @@ static mrapi_status_t begin_client(struct tw_mrapi_rmem *r, uint32_t handle)
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t attach(uint32_t me, mrapi_rmem_hndl_t handle)
+static mrapi_status_t rmem_attach(uint32_t me, mrapi_rmem_hndl_t handle)
 {
 	struct tw_mrapi_rmem *r;
-	mrapi_status_t status = find(me, handle, &r);
+	mrapi_status_t status = rmem_find(me, handle, &r);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
@@ -268,7 +268,7 @@ mrapi_status_t tw_mrapi_client_find(uint32_t me, mrapi_rmem_hndl_t handle,
 				    struct tw_mrapi_client **out)
 {
 	struct tw_mrapi_rmem *r;
-	mrapi_status_t status = find(me, handle, &r);
+	mrapi_status_t status = rmem_find(me, handle, &r);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
@@ -278,7 +278,7 @@ mrapi_status_t tw_mrapi_client_find(uint32_t me, mrapi_rmem_hndl_t handle,
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t detach(uint32_t me, mrapi_rmem_hndl_t handle)
+static mrapi_status_t rmem_detach(uint32_t me, mrapi_rmem_hndl_t handle)
 {
 	struct tw_mrapi_client *c;
 	mrapi_status_t status = tw_mrapi_client_find(me, handle, &c);
@@ -288,13 +288,13 @@ static mrapi_status_t detach(uint32_t me, mrapi_rmem_hndl_t handle)
 	tw_mrapi_requests_settle(c, me);
 	/* Even if the owner can no longer be reached. */
 	tw_mrapi_cache_flush(c, me, false);
-	leave(c, me);
+	rmem_leave(c, me);
 	return MRAPI_SUCCESS;
 }
 
 void(mrapi_rmem_attach)(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, tw_mrapi_locked(&mutex, attach(tw_mrapi_me(), rmem)));
+	tw_mrapi_set_status(status, tw_mrapi_locked(&mutex, rmem_attach(tw_mrapi_me(), rmem)));
 }
 
 void mrapi_rmem_attach_atype(mrapi_rmem_hndl_t rmem, mrapi_rmem_atype_t access_type,
@@ -302,7 +302,7 @@ void mrapi_rmem_attach_atype(mrapi_rmem_hndl_t rmem, mrapi_rmem_atype_t access_t
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_rmem *r;
-	mrapi_status_t result = find(me, rmem, &r);
+	mrapi_status_t result = rmem_find(me, rmem, &r);
 
 	if (result == MRAPI_SUCCESS && !client_atype(access_type))
 		result = MRAPI_ERR_RMEM_ATYPE_INVALID;
@@ -310,13 +310,13 @@ void mrapi_rmem_attach_atype(mrapi_rmem_hndl_t rmem, mrapi_rmem_atype_t access_t
 		 tw_mrapi_atype_of(rmem) != MRAPI_RMEM_ATYPE_ANY)
 		result = MRAPI_ERR_RMEM_ATYPE;
 	else if (result == MRAPI_SUCCESS)
-		result = tw_mrapi_locked(&mutex, attach(me, rmem));
+		result = tw_mrapi_locked(&mutex, rmem_attach(me, rmem));
 	tw_mrapi_set_status(status, result);
 }
 
 void mrapi_rmem_detach(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, tw_mrapi_locked(&mutex, detach(tw_mrapi_me(), rmem)));
+	tw_mrapi_set_status(status, tw_mrapi_locked(&mutex, rmem_detach(tw_mrapi_me(), rmem)));
 }
 
 /* ------------------------------------------------------------ create, delete */
@@ -337,7 +337,7 @@ static bool collides(uint64_t at, uint64_t size)
 	return false;
 }
 
-static mrapi_status_t begin(struct tw_mrapi_obj *o, const void *arg)
+static mrapi_status_t rmem_begin(struct tw_mrapi_obj *o, const void *arg)
 {
 	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
 	const struct tw_mrapi_rmem *wanted = arg;
@@ -379,8 +379,8 @@ mrapi_rmem_hndl_t mrapi_rmem_create(mrapi_rmem_id_t rmem_id, void *mem,
 		result = MRAPI_ERR_PARAMETER;
 	if (result == MRAPI_SUCCESS) {
 		wanted.offset = tw_mrapi_arena_offset(mem, size);
-		result = tw_mrapi_obj_create(wanted.owner, TW_MRAPI_RMEM, rmem_id, flags, begin,
-					     &wanted, &handle);
+		result = tw_mrapi_obj_create(wanted.owner, TW_MRAPI_RMEM, rmem_id, flags,
+					     rmem_begin, &wanted, &handle);
 	}
 	if (handle)
 		handle = with_atype(handle, access_type);
@@ -388,11 +388,11 @@ mrapi_rmem_hndl_t mrapi_rmem_create(mrapi_rmem_id_t rmem_id, void *mem,
 	return handle;
 }
 
-static mrapi_status_t get_attribute(mrapi_rmem_hndl_t rmem, mrapi_uint_t num, void *value,
-				    size_t size)
+static mrapi_status_t rmem_get_attribute(mrapi_rmem_hndl_t rmem, mrapi_uint_t num, void *value,
+					 size_t size)
 {
 	struct tw_mrapi_rmem *r;
-	mrapi_status_t status = find(tw_mrapi_me(), rmem, &r);
+	mrapi_status_t status = rmem_find(tw_mrapi_me(), rmem, &r);
 	mrapi_rmem_atype_t atype;
 	size_t bytes;
 
@@ -412,10 +412,12 @@ static mrapi_status_t get_attribute(mrapi_rmem_hndl_t rmem, mrapi_uint_t num, vo
 void mrapi_rmem_get_attribute(mrapi_rmem_hndl_t rmem, mrapi_uint_t attribute_num, void *attribute,
 			      size_t attribute_size, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, get_attribute(rmem, attribute_num, attribute, attribute_size));
+	tw_mrapi_set_status(status,
+			    rmem_get_attribute(rmem, attribute_num, attribute, attribute_size));
 }
 
-static mrapi_status_t get(mrapi_rmem_id_t id, mrapi_rmem_atype_t atype, mrapi_rmem_hndl_t *handle)
+static mrapi_status_t rmem_get(mrapi_rmem_id_t id, mrapi_rmem_atype_t atype,
+			       mrapi_rmem_hndl_t *handle)
 {
 	struct tw_mrapi_rmem *r;
 	mrapi_status_t status;
@@ -442,11 +444,11 @@ mrapi_rmem_hndl_t mrapi_rmem_get(mrapi_rmem_id_t rmem_id, mrapi_rmem_atype_t acc
 {
 	mrapi_rmem_hndl_t handle = 0;
 
-	tw_mrapi_set_status(status, get(rmem_id, access_type, &handle));
+	tw_mrapi_set_status(status, rmem_get(rmem_id, access_type, &handle));
 	return handle;
 }
 
-static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
+static mrapi_status_t rmem_end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
 
@@ -458,7 +460,7 @@ static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 	return MRAPI_SUCCESS;
 }
 
-static void drop(struct tw_mrapi_obj *o, uint32_t me)
+static void rmem_drop(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
 
@@ -467,7 +469,7 @@ static void drop(struct tw_mrapi_obj *o, uint32_t me)
 		tw_mrapi_table_free(TW_MRAPI_RMEM, o);
 }
 
-const struct tw_mrapi_ops tw_mrapi_rmem_ops = {.end = end, .drop = drop};
+const struct tw_mrapi_ops tw_mrapi_rmem_ops = {.end = rmem_end, .drop = rmem_drop};
 
 /* Under the endpoint's lock no process of another host attaches in between. */
 static mrapi_status_t delete_here(uint32_t handle)
@@ -487,7 +489,7 @@ static mrapi_status_t delete_here(uint32_t handle)
 void mrapi_rmem_delete(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 {
 	struct tw_mrapi_rmem *r;
-	mrapi_status_t result = find(tw_mrapi_me(), rmem, &r);
+	mrapi_status_t result = rmem_find(tw_mrapi_me(), rmem, &r);
 
 	if (result == MRAPI_SUCCESS && r->obj.host)
 		result = MRAPI_ERR_RMEM_NOTOWNER;

@@ -3,7 +3,7 @@
 #include "mrapi/memory.h"
 
 /* End offsets of a strided access, in bytes from its base. */
-static uint64_t reach(uint64_t offset, uint32_t stride, const struct tw_mrapi_move *m)
+static uint64_t rmem_access_reach(uint64_t offset, uint32_t stride, const struct tw_mrapi_move *m)
 {
 	return offset + (m->n ? (uint64_t)(m->n - 1) * stride + m->bytes : 0);
 }
@@ -16,7 +16,7 @@ struct access {
 };
 
 /* The specification's checks in its order; then resolves the addresses. */
-static mrapi_status_t check(uint32_t me, struct access *a, struct tw_mrapi_client **c)
+static mrapi_status_t rmem_access_check(uint32_t me, struct access *a, struct tw_mrapi_client **c)
 {
 	mrapi_status_t status = tw_mrapi_client_find(me, a->rmem, c);
 	struct tw_mrapi_move *m = &a->m;
@@ -27,9 +27,9 @@ static mrapi_status_t check(uint32_t me, struct access *a, struct tw_mrapi_clien
 		return MRAPI_ERR_PARAMETER;
 	if (m->n > 1 && (m->remote_stride < m->bytes || m->local_stride < m->bytes))
 		return MRAPI_ERR_RMEM_STRIDE;
-	if (reach(m->remote, m->remote_stride, m) > (*c)->r->size)
+	if (rmem_access_reach(m->remote, m->remote_stride, m) > (*c)->r->size)
 		return MRAPI_ERR_RMEM_BUFF_OVERRUN;
-	if (reach(a->local_offset, m->local_stride, m) > a->buf_size)
+	if (rmem_access_reach(a->local_offset, m->local_stride, m) > a->buf_size)
 		return MRAPI_ERR_PARAMETER;
 	m->local += a->local_offset;
 	m->handle = tw_mrapi_plain(a->rmem);
@@ -54,11 +54,11 @@ mrapi_status_t tw_mrapi_access(struct tw_mrapi_client *c, uint32_t cache_of,
 }
 
 /* Without a request, at once. */
-static mrapi_status_t begin(struct access a, mrapi_request_t *request, bool later)
+static mrapi_status_t rmem_access_begin(struct access a, mrapi_request_t *request, bool later)
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_client *c;
-	mrapi_status_t status = check(me, &a, &c);
+	mrapi_status_t status = rmem_access_check(me, &a, &c);
 
 	if (status != MRAPI_SUCCESS)
 		return status;
@@ -83,7 +83,7 @@ void(mrapi_rmem_read)(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void *
 		      mrapi_uint32_t rmem_stride, mrapi_uint32_t local_stride,
 		      mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, begin(ACCESS(false, local_buf_size), NULL, false));
+	tw_mrapi_set_status(status, rmem_access_begin(ACCESS(false, local_buf_size), NULL, false));
 }
 
 void mrapi_rmem_read_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void *local_buf,
@@ -92,7 +92,8 @@ void mrapi_rmem_read_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, void 
 		       mrapi_uint32_t local_stride, mrapi_request_t *mrapi_request,
 		       mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, begin(ACCESS(false, SIZE_MAX), mrapi_request, true));
+	tw_mrapi_set_status(status,
+			    rmem_access_begin(ACCESS(false, SIZE_MAX), mrapi_request, true));
 }
 
 void mrapi_rmem_write(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, const void *local_buf,
@@ -100,7 +101,7 @@ void mrapi_rmem_write(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, const 
 		      mrapi_uint32_t num_strides, mrapi_uint32_t rmem_stride,
 		      mrapi_uint32_t local_stride, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, begin(ACCESS(true, SIZE_MAX), NULL, false));
+	tw_mrapi_set_status(status, rmem_access_begin(ACCESS(true, SIZE_MAX), NULL, false));
 }
 
 void mrapi_rmem_write_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, const void *local_buf,
@@ -109,7 +110,7 @@ void mrapi_rmem_write_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, cons
 			mrapi_uint32_t local_stride, mrapi_request_t *mrapi_request,
 			mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, begin(ACCESS(true, SIZE_MAX), mrapi_request, true));
+	tw_mrapi_set_status(status, rmem_access_begin(ACCESS(true, SIZE_MAX), mrapi_request, true));
 }
 
 /* Completes the node's requests first; after that only its cache has data to write back. */

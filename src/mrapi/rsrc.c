@@ -58,7 +58,7 @@ static struct tw_mrapi_tree *make_tree(mrapi_rsrc_filter_t filter)
 }
 
 /* Not after the trees of the node have been freed. Under the mutex. */
-static mrapi_status_t keep(struct tw_mrapi_tree *t)
+static mrapi_status_t rsrc_keep(struct tw_mrapi_tree *t)
 {
 	if (tw_mrapi_me() != t->me) {
 		tw_mrapi_tree_free(t);
@@ -82,7 +82,7 @@ mrapi_resource_t *mrapi_resources_get(mrapi_rsrc_filter_t subsystem_filter, mrap
 		result = MRAPI_ERR_MEM_LIMIT;
 	if (t) {
 		t->me = me;
-		result = tw_mrapi_locked(&mutex, keep(t));
+		result = tw_mrapi_locked(&mutex, rsrc_keep(t));
 	}
 	tw_mrapi_set_status(status, result);
 	return result == MRAPI_SUCCESS ? &t->rsrc[0].shown : NULL;
@@ -101,8 +101,8 @@ static size_t attribute_size_of(mrapi_rsrc_type_t type, mrapi_uint_t num)
 }
 
 /* Under the mutex. */
-static mrapi_status_t get_attribute(const mrapi_resource_t *r, mrapi_uint_t num, void *attribute,
-				    size_t size)
+static mrapi_status_t rsrc_get_attribute(const mrapi_resource_t *r, mrapi_uint_t num,
+					 void *attribute, size_t size)
 {
 	struct tw_mrapi_rsrc *f;
 	struct tw_mrapi_tree *t = find_tree(r, &f);
@@ -138,11 +138,12 @@ static mrapi_status_t get_attribute(const mrapi_resource_t *r, mrapi_uint_t num,
 void mrapi_resource_get_attribute(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
 				  void *attribute, size_t attribute_size, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(
-		status, tw_mrapi_me()
-				? tw_mrapi_locked(&mutex, get_attribute(resource, attribute_num,
-									attribute, attribute_size))
-				: MRAPI_ERR_NODE_NOTINIT);
+	tw_mrapi_set_status(status,
+			    tw_mrapi_me()
+				    ? tw_mrapi_locked(&mutex,
+						      rsrc_get_attribute(resource, attribute_num,
+									 attribute, attribute_size))
+				    : MRAPI_ERR_NODE_NOTINIT);
 }
 
 /* The facts of a resource with a dynamic attribute, or the error. */
@@ -158,8 +159,8 @@ static mrapi_status_t dynamic(const mrapi_resource_t *r, mrapi_uint_t num, struc
 typedef mrapi_status_t change_fn(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
 				 void (*rollover)(void));
 
-static mrapi_status_t change(const mrapi_resource_t *resource, mrapi_uint_t num, change_fn *fn,
-			     void (*rollover)(void))
+static mrapi_status_t rsrc_change(const mrapi_resource_t *resource, mrapi_uint_t num, change_fn *fn,
+				  void (*rollover)(void))
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_rsrc *f;
@@ -182,20 +183,22 @@ static mrapi_status_t change(const mrapi_resource_t *resource, mrapi_uint_t num,
 void mrapi_dynamic_attribute_start(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
 				   void (*rollover_callback)(void), mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, change(resource, attribute_num, tw_mrapi_counter_start,
-					   rollover_callback));
+	tw_mrapi_set_status(status, rsrc_change(resource, attribute_num, tw_mrapi_counter_start,
+						rollover_callback));
 }
 
 void mrapi_dynamic_attribute_reset(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
 				   mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, change(resource, attribute_num, tw_mrapi_counter_reset, NULL));
+	tw_mrapi_set_status(status,
+			    rsrc_change(resource, attribute_num, tw_mrapi_counter_reset, NULL));
 }
 
 void mrapi_dynamic_attribute_stop(const mrapi_resource_t *resource, mrapi_uint_t attribute_num,
 				  mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, change(resource, attribute_num, tw_mrapi_counter_stop, NULL));
+	tw_mrapi_set_status(status,
+			    rsrc_change(resource, attribute_num, tw_mrapi_counter_stop, NULL));
 }
 
 /* Under the mutex. */

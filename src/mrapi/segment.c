@@ -25,7 +25,7 @@
 
 /* ------------------------------------------------------------------- names */
 
-static void make_name(struct tw_sock_name *name, const char *what)
+static void segment_make_name(struct tw_sock_name *name, const char *what)
 {
 	tw_sock_name(name, "mrapi-%u-%s", (unsigned)tw_sys_euid(), what);
 }
@@ -40,7 +40,7 @@ int tw_mrapi_listen(struct tw_sock_listener *l, const char *what)
 {
 	struct tw_sock_name name;
 
-	make_name(&name, what);
+	segment_make_name(&name, what);
 	return tw_sock_listen(l, &name, 1024);
 }
 
@@ -67,13 +67,13 @@ bool tw_mrapi_passing(int err)
 }
 
 /* As tw_sock_dial(), and blocking, with a limit. */
-static int dial(int *fd, const char *what)
+static int segment_dial(int *fd, const char *what)
 {
 	struct timeval limit = {REPLY_MS / 1000, 0};
 	struct tw_sock_name name;
 	int err;
 
-	make_name(&name, what);
+	segment_make_name(&name, what);
 	err = tw_sock_dial(fd, &name);
 	if (err)
 		return err;
@@ -87,7 +87,7 @@ int tw_mrapi_dial(int *fd, const char *what)
 	int err;
 
 	*fd = -1;
-	err = dial(fd, what);
+	err = segment_dial(fd, what);
 	if (err)
 		tw_fd_close(*fd);
 	return err;
@@ -106,7 +106,7 @@ int tw_mrapi_dial_slot(int *fd, uint32_t proc)
  * Always at the same address, without a gap: a call of a thread whose node has ended may still
  * use it. Such a call sees a new segment as one that began later would.
  */
-static bool place(void *p)
+static bool segment_place(void *p)
 {
 	size_t size = sizeof(struct tw_mrapi_segment);
 
@@ -123,7 +123,8 @@ static bool place(void *p)
 
 static bool map_segment(int fd)
 {
-	return place(tw_sealed_map(fd, sizeof(struct tw_mrapi_segment), PROT_READ | PROT_WRITE));
+	return segment_place(
+		tw_sealed_map(fd, sizeof(struct tw_mrapi_segment), PROT_READ | PROT_WRITE));
 }
 
 void tw_mrapi_leave_segment(void)
@@ -136,7 +137,7 @@ void tw_mrapi_leave_segment(void)
 		madvise(p, size, MADV_DONTFORK);
 		/* Nobody gives it back in a copy. */
 		atomic_store(&((struct tw_mrapi_segment *)p)->admin, 0);
-		place(p);
+		segment_place(p);
 	}
 	tw_fd_close(tw_mrapi.segfd);
 	tw_fd_close(tw_mrapi.arenafd);
@@ -216,7 +217,7 @@ static int take_segment(int fd)
 static int segment_of(uint32_t proc, int *fd)
 {
 	char name[16];
-	int err = dial(fd, slot_name(name, proc)), again;
+	int err = segment_dial(fd, slot_name(name, proc)), again;
 
 	if (err)
 		return nobody(err) ? ECONNREFUSED : err;
@@ -246,7 +247,7 @@ static void find_slots(bool named[TW_MRAPI_PROCS])
 	struct tw_sock_name start;
 
 	memset(named, 0, TW_MRAPI_PROCS * sizeof(*named));
-	make_name(&start, "");
+	segment_make_name(&start, "");
 	if (!tw_sock_list(&start, note_slot, named))
 		memset(named, true, TW_MRAPI_PROCS * sizeof(*named));
 }

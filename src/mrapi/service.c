@@ -42,7 +42,7 @@ static struct {
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .conns = {&service.conns, &service.conns}};
 
 /* 0 or an error; the connection is kept in either case. */
-static int watch(struct conn *c)
+static int service_watch(struct conn *c)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
 
@@ -60,7 +60,7 @@ static int add_conn(struct conn *c, int fd, uint32_t proc, uint32_t incarnation)
 	tw_mrapi_lock(&service.mutex);
 	tw_list_add_tail(&service.conns, &c->link);
 	/* Once it is watched, and the mutex is free, the thread may drop it. */
-	err = watch(c);
+	err = service_watch(c);
 	tw_mrapi_unlock(&service.mutex);
 	return err;
 }
@@ -124,7 +124,7 @@ static void reclaim_dead(void)
 }
 
 /* 0, or the error if a resource is short. */
-static int accept_at(int listener)
+static int service_accept_at(int listener)
 {
 	struct conn *c = malloc(sizeof(*c));
 	pid_t pid;
@@ -141,13 +141,13 @@ static int accept_at(int listener)
 	return err == EAGAIN || err == EINTR || err == ECONNABORTED ? 0 : err;
 }
 
-static int accept_one(void)
+static int service_accept_one(void)
 {
 	int err = 0;
 
 	for (unsigned i = 0; i < TW_SOCK_LISTENERS && !err; i++)
 		if (service.listener.fd[i] >= 0)
-			err = accept_at(service.listener.fd[i]);
+			err = service_accept_at(service.listener.fd[i]);
 	return err;
 }
 
@@ -178,7 +178,7 @@ static int watch_all(void)
 	tw_mrapi_lock(&service.mutex);
 	tw_list_walk(&service.conns, struct conn, c, link) {
 		if (!c->watched && err == 0)
-			err = watch(c);
+			err = service_watch(c);
 	}
 	tw_mrapi_unlock(&service.mutex);
 	return err;
@@ -193,7 +193,7 @@ static void try_again(void)
 		p[i] = (struct pollfd){.fd = service.listener.fd[i], .events = POLLIN};
 	reclaim_dead();
 	while (err == 0 && tw_sys_poll(p, TW_SOCK_LISTENERS, 0) > 0)
-		err = accept_one();
+		err = service_accept_one();
 	service.starved = err;
 	if (!err)
 		listen_for(EPOLL_CTL_MOD, EPOLLIN);
@@ -209,7 +209,7 @@ static void send_segment(int fd)
 		tw_log(TW_LOG_WARN, "mrapi: cannot send the segment: error %d", err);
 }
 
-static void receive(struct conn *c)
+static void service_receive(struct conn *c)
 {
 	struct tw_mrapi_message m;
 	ssize_t n = tw_sys_recv(c->fd, &m, sizeof(m), MSG_DONTWAIT);
@@ -238,7 +238,7 @@ static void receive(struct conn *c)
 	}
 }
 
-static void *run(void *arg)
+static void *mrapi_service_run(void *arg)
 {
 	struct epoll_event ev[16];
 
@@ -254,8 +254,8 @@ static void *run(void *arg)
 			if (ev[i].data.ptr == &service.kernel)
 				tw_mrapi_events_receive(service.kernel);
 			else if (ev[i].data.ptr != &service.listener)
-				receive(ev[i].data.ptr);
-			else if ((err = accept_one()) != 0)
+				service_receive(ev[i].data.ptr);
+			else if ((err = service_accept_one()) != 0)
 				run_short(err);
 		}
 		if (service.starved)
@@ -263,7 +263,7 @@ static void *run(void *arg)
 	}
 }
 
-static void close_all(void)
+static void mrapi_service_close_all(void)
 {
 	tw_fd_close(service.epfd);
 	tw_fd_close(service.stopfd);
@@ -297,9 +297,9 @@ int tw_mrapi_service_start(const struct tw_sock_listener *listener)
 	if (!err)
 		err = listen_for(EPOLL_CTL_ADD, EPOLLIN);
 	if (!err)
-		err = tw_thread_start(&service.thread, run, NULL, "tagwire-mrapi");
+		err = tw_thread_start(&service.thread, mrapi_service_run, NULL, "tagwire-mrapi");
 	if (err)
-		close_all();
+		mrapi_service_close_all();
 	return err;
 }
 
@@ -317,7 +317,7 @@ void tw_mrapi_service_close(void)
 	while (!tw_list_empty(&service.conns))
 		drop_conn(tw_list_first(&service.conns, struct conn, link));
 	tw_sock_listen_end(&service.listener);
-	close_all();
+	mrapi_service_close_all();
 }
 
 void tw_mrapi_service_forked(void)

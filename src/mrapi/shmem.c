@@ -134,7 +134,7 @@ struct wanted {
 	struct attributes attributes;
 };
 
-static bool sound(const struct wanted *w)
+static bool shmem_sound(const struct wanted *w)
 {
 	return w->size > 0 && !w->nodes == (w->nnodes == 0) && w->nnodes <= MRAPI_MAX_NODES &&
 	       w->attributes.address == tw_page_down(w->attributes.address);
@@ -147,7 +147,7 @@ static void set_where(struct tw_mrapi_where *w, const mrapi_resource_t *r)
 	memcpy(w->opaque, r->opaque, sizeof(w->opaque));
 }
 
-static void begin(struct tw_mrapi_shmem *s, const struct wanted *w)
+static void shmem_begin(struct tw_mrapi_shmem *s, const struct wanted *w)
 {
 	s->offset = w->offset;
 	s->span = w->span;
@@ -165,7 +165,7 @@ static void begin(struct tw_mrapi_shmem *s, const struct wanted *w)
  * Checks, and makes a memory that has its range, and that nobody gets before it has its pages.
  * Under the admin lock.
  */
-static mrapi_status_t claim(mrapi_shmem_id_t id, struct wanted *w, struct tw_mrapi_obj **o)
+static mrapi_status_t shmem_claim(mrapi_shmem_id_t id, struct wanted *w, struct tw_mrapi_obj **o)
 {
 	mrapi_status_t status = tw_mrapi_table_claim(TW_MRAPI_SHMEM, id, o);
 
@@ -175,7 +175,7 @@ static mrapi_status_t claim(mrapi_shmem_id_t id, struct wanted *w, struct tw_mra
 		status = tw_mrapi_arena_reserve(w->span, &w->offset);
 	if (status != MRAPI_SUCCESS)
 		return status;
-	begin(shmem_of(*o), w);
+	shmem_begin(shmem_of(*o), w);
 	(*o)->there = tw_mrapi.proc + 1;
 	tw_mrapi_table_publish(TW_MRAPI_SHMEM, *o, w->attributes.flags | TW_MRAPI_CLAIMED,
 			       tw_mrapi_node(w->me)->domain);
@@ -183,13 +183,14 @@ static mrapi_status_t claim(mrapi_shmem_id_t id, struct wanted *w, struct tw_mra
 }
 
 /* Pages are allocated outside the admin lock, as that takes long. */
-static mrapi_status_t create(mrapi_shmem_id_t id, struct wanted *w, mrapi_shmem_hndl_t *handle)
+static mrapi_status_t shmem_create(mrapi_shmem_id_t id, struct wanted *w,
+				   mrapi_shmem_hndl_t *handle)
 {
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status;
 
 	tw_mrapi_admin_lock();
-	status = tw_mrapi_me() == w->me ? claim(id, w, &o) : MRAPI_ERR_NODE_NOTINIT;
+	status = tw_mrapi_me() == w->me ? shmem_claim(id, w, &o) : MRAPI_ERR_NODE_NOTINIT;
 	tw_mrapi_admin_unlock();
 	if (status != MRAPI_SUCCESS)
 		return status;
@@ -227,10 +228,10 @@ mrapi_shmem_hndl_t(mrapi_shmem_create)(mrapi_shmem_id_t shmem_id, mrapi_uint_t s
 		memcpy(&w.attributes, attributes, sizeof(w.attributes));
 	if (!w.me)
 		tw_mrapi_set_status(status, MRAPI_ERR_NODE_NOTINIT);
-	else if (!tw_mrapi_attr_flags(TW_MRAPI_SHMEM, attributes, &flags) || !sound(&w))
+	else if (!tw_mrapi_attr_flags(TW_MRAPI_SHMEM, attributes, &flags) || !shmem_sound(&w))
 		tw_mrapi_set_status(status, MRAPI_ERR_PARAMETER);
 	else
-		tw_mrapi_set_status(status, create(shmem_id, &w, &handle));
+		tw_mrapi_set_status(status, shmem_create(shmem_id, &w, &handle));
 	return handle;
 }
 
@@ -300,8 +301,8 @@ static mrapi_status_t put_where(void *value, size_t size, const struct tw_mrapi_
 	return tw_mrapi_attr_put(value, size, &r, sizeof(r));
 }
 
-static mrapi_status_t get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t num, void *value,
-				    size_t size)
+static mrapi_status_t shmem_get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t num, void *value,
+					  size_t size)
 {
 	struct tw_mrapi_obj *o;
 	struct tw_mrapi_shmem *s;
@@ -329,7 +330,8 @@ static mrapi_status_t get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t num, 
 void mrapi_shmem_get_attribute(mrapi_shmem_hndl_t shmem, mrapi_uint_t attribute_num,
 			       void *attribute, size_t attribute_size, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, get_attribute(shmem, attribute_num, attribute, attribute_size));
+	tw_mrapi_set_status(status,
+			    shmem_get_attribute(shmem, attribute_num, attribute, attribute_size));
 }
 
 /* ------------------------------------------------------- get, attach, delete */
@@ -349,7 +351,7 @@ mrapi_shmem_hndl_t mrapi_shmem_get(mrapi_shmem_id_t shmem_id, mrapi_status_t *st
 	return handle;
 }
 
-static mrapi_status_t attach(struct tw_mrapi_shmem *s, uint32_t me, void **address)
+static mrapi_status_t shmem_attach(struct tw_mrapi_shmem *s, uint32_t me, void **address)
 {
 	struct mapping *m;
 
@@ -365,7 +367,7 @@ static mrapi_status_t attach(struct tw_mrapi_shmem *s, uint32_t me, void **addre
 	return MRAPI_SUCCESS;
 }
 
-static mrapi_status_t detach(struct tw_mrapi_shmem *s, uint32_t me, void **unused)
+static mrapi_status_t shmem_detach(struct tw_mrapi_shmem *s, uint32_t me, void **unused)
 {
 	(void)unused;
 	if (!tw_mrapi_nodeset_has(&s->attached, me))
@@ -401,13 +403,13 @@ void *mrapi_shmem_attach(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
 {
 	void *address = NULL;
 
-	tw_mrapi_set_status(status, under_both(attach, shmem, &address));
+	tw_mrapi_set_status(status, under_both(shmem_attach, shmem, &address));
 	return address;
 }
 
 void mrapi_shmem_detach(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, under_both(detach, shmem, NULL));
+	tw_mrapi_set_status(status, under_both(shmem_detach, shmem, NULL));
 }
 
 /* Remote memory made of it counts as attached. */
@@ -424,7 +426,7 @@ static bool promoted(const struct tw_mrapi_shmem *s)
 	return false;
 }
 
-static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
+static mrapi_status_t shmem_end(struct tw_mrapi_obj *o, uint32_t me)
 {
 	struct tw_mrapi_shmem *s = shmem_of(o);
 
@@ -436,9 +438,9 @@ static mrapi_status_t end(struct tw_mrapi_obj *o, uint32_t me)
 	return MRAPI_SUCCESS;
 }
 
-static void drop(struct tw_mrapi_obj *o, uint32_t me)
+static void shmem_drop(struct tw_mrapi_obj *o, uint32_t me)
 {
 	tw_mrapi_nodeset_del(&shmem_of(o)->attached, me);
 }
 
-const struct tw_mrapi_ops tw_mrapi_shmem_ops = {.end = end, .drop = drop};
+const struct tw_mrapi_ops tw_mrapi_shmem_ops = {.end = shmem_end, .drop = shmem_drop};

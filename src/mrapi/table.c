@@ -66,7 +66,7 @@ struct tw_mrapi_obj *tw_mrapi_walk(struct tw_mrapi_walk *w)
 	return NULL;
 }
 
-static uint32_t slot_of(enum tw_mrapi_kind kind, const struct tw_mrapi_obj *o)
+static uint32_t table_slot_of(enum tw_mrapi_kind kind, const struct tw_mrapi_obj *o)
 {
 	return (uint32_t)(((const char *)o - (char *)tw_mrapi.seg - kinds[kind].offset) /
 			  kinds[kind].size);
@@ -154,7 +154,7 @@ static void unchain(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 {
 	uint16_t *at = bucket_of(&tw_mrapi.seg->table[kind], o->id);
 
-	while (*at != slot_of(kind, o) + 1)
+	while (*at != table_slot_of(kind, o) + 1)
 		at = &tw_mrapi_slot(kind, *at - 1u)->next;
 	*at = o->next;
 }
@@ -234,7 +234,7 @@ uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o,
 				uint32_t domain)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
-	uint32_t slot = slot_of(kind, o), handle;
+	uint32_t slot = table_slot_of(kind, o), handle;
 	uint16_t *bucket = bucket_of(t, o->id);
 
 	handle = (uint32_t)kind << TW_MRAPI_KIND_SHIFT | slot |
@@ -318,7 +318,7 @@ mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_
 	return status;
 }
 
-static mrapi_status_t set_limit(struct tw_mrapi_obj *o, const void *limit)
+static mrapi_status_t table_set_limit(struct tw_mrapi_obj *o, const void *limit)
 {
 	tw_container(o, struct tw_mrapi_counting, obj)->limit = *(const uint32_t *)limit;
 	return MRAPI_SUCCESS;
@@ -334,8 +334,8 @@ mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const 
 		return MRAPI_ERR_NODE_NOTINIT;
 	if (!tw_mrapi_attr_flags(kind, attributes, &flags))
 		return MRAPI_ERR_PARAMETER;
-	return tw_mrapi_obj_create(me, kind, id, flags, kind == TW_MRAPI_MUTEX ? NULL : set_limit,
-				   &limit, handle);
+	return tw_mrapi_obj_create(me, kind, id, flags,
+				   kind == TW_MRAPI_MUTEX ? NULL : table_set_limit, &limit, handle);
 }
 
 /* Finds an id for the caller's domain. */

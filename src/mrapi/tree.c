@@ -26,7 +26,7 @@ static mrapi_rsrc_type_t type_of(hwloc_obj_t o)
 	return o->type == HWLOC_OBJ_MACHINE ? MRAPI_RSRC_SYSTEM : MRAPI_RSRC_GROUP;
 }
 
-static bool grow(struct builder *b)
+static bool tree_grow(struct builder *b)
 {
 	unsigned room = b->room ? 2 * b->room : 64;
 	struct tw_mrapi_rsrc *rsrc = realloc(b->t->rsrc, room * sizeof(*rsrc));
@@ -40,12 +40,12 @@ static bool grow(struct builder *b)
 }
 
 /* Adds an item; its number. */
-static unsigned add(struct builder *b, unsigned parent, mrapi_rsrc_type_t type, unsigned index,
-		    const char *name)
+static unsigned tree_add(struct builder *b, unsigned parent, mrapi_rsrc_type_t type, unsigned index,
+			 const char *name)
 {
 	struct tw_mrapi_rsrc *r;
 
-	if (b->failed || (b->t->n == b->room && !grow(b)))
+	if (b->failed || (b->t->n == b->room && !tree_grow(b)))
 		return 0;
 	r = &b->t->rsrc[b->t->n];
 	*r = (struct tw_mrapi_rsrc){
@@ -139,7 +139,7 @@ static unsigned add_object(struct builder *b, unsigned parent, hwloc_obj_t o)
 		 : type == MRAPI_RSRC_MEM ? "Memory"
 					  : kind,
 		 index);
-	i = add(b, parent, type, index, name);
+	i = tree_add(b, parent, type, index, name);
 	if (b->failed)
 		return 0;
 	if (type == MRAPI_RSRC_MEM)
@@ -177,7 +177,7 @@ static void add_dma(struct builder *b)
 
 	while (d && (e = readdir(d)))
 		if (e->d_name[0] != '.')
-			add(b, 0, MRAPI_RSRC_DMA, n++, e->d_name);
+			tree_add(b, 0, MRAPI_RSRC_DMA, n++, e->d_name);
 	if (d)
 		closedir(d);
 }
@@ -242,7 +242,7 @@ struct tw_mrapi_tree *tw_mrapi_tree_build(hwloc_topology_t topology, mrapi_rsrc_
 	if (!b.t)
 		return NULL;
 	tw_list_init(&b.t->link);
-	add(&b, 0, MRAPI_RSRC_SYSTEM, 0, "System");
+	tree_add(&b, 0, MRAPI_RSRC_SYSTEM, 0, "System");
 	if (filter == MRAPI_RSRC_EXECUTION_CONTEXT)
 		add_context(&b, topology, cpu);
 	else if (filter != MRAPI_RSRC_DMA)

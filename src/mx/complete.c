@@ -64,7 +64,7 @@ static tw_noinline mx_return_t test_any(mx_endpoint_t endpoint, const mx_request
 	return test_entered(ep, tw_mx_request(ep, request), status, result);
 }
 
-static tw_noinline mx_return_t leave(struct tw_ep *ep)
+static tw_noinline mx_return_t complete_leave(struct tw_ep *ep)
 {
 	tw_mx_leave(ep);
 	return MX_SUCCESS;
@@ -164,7 +164,7 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 		tw_req_put(ep, r);
 	}
 	*result = 1;
-	return tw_likely(tw_leave_quick(ep, way)) ? MX_SUCCESS : leave(ep);
+	return tw_likely(tw_leave_quick(ep, way)) ? MX_SUCCESS : complete_leave(ep);
 }
 
 /* True also if another thread has ended the request. */
@@ -334,8 +334,8 @@ static enum tw_waited poll_or_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *
 	return test(ep, arg) ? TW_W_TRUE : TW_W_TIMEOUT;
 }
 
-static mx_return_t peek(mx_endpoint_t endpoint, bool block, uint32_t timeout, mx_request_t *request,
-			uint32_t *result, const char *function)
+static mx_return_t complete_peek(mx_endpoint_t endpoint, bool block, uint32_t timeout,
+				 mx_request_t *request, uint32_t *result, const char *function)
 {
 	struct tw_ep *ep = tw_mx_enter(endpoint);
 	struct waiting w = {0};
@@ -361,13 +361,13 @@ static mx_return_t peek(mx_endpoint_t endpoint, bool block, uint32_t timeout, mx
 
 mx_return_t mx_ipeek(mx_endpoint_t endpoint, mx_request_t *request, uint32_t *result)
 {
-	return peek(endpoint, false, 0, request, result, __func__);
+	return complete_peek(endpoint, false, 0, request, result, __func__);
 }
 
 mx_return_t mx_peek(mx_endpoint_t endpoint, uint32_t timeout, mx_request_t *request,
 		    uint32_t *result)
 {
-	return peek(endpoint, true, timeout, request, result, __func__);
+	return complete_peek(endpoint, true, timeout, request, result, __func__);
 }
 
 /* The beginning of a call with a mask. NULL, with the result of the call, after a failure. */
@@ -446,8 +446,9 @@ static bool message_comes(struct tw_ep *ep, void *arg)
 	return false;
 }
 
-static mx_return_t probe(mx_endpoint_t endpoint, bool block, uint32_t timeout, uint64_t match,
-			 uint64_t mask, mx_status_t *status, uint32_t *result, const char *function)
+static mx_return_t complete_probe(mx_endpoint_t endpoint, bool block, uint32_t timeout,
+				  uint64_t match, uint64_t mask, mx_status_t *status,
+				  uint32_t *result, const char *function)
 {
 	struct waiting w = {.match = match, .mask = mask};
 	mx_return_t rc;
@@ -480,11 +481,12 @@ static mx_return_t probe(mx_endpoint_t endpoint, bool block, uint32_t timeout, u
 mx_return_t mx_iprobe(mx_endpoint_t endpoint, uint64_t match_recv, uint64_t match_mask,
 		      mx_status_t *status, uint32_t *result)
 {
-	return probe(endpoint, false, 0, match_recv, match_mask, status, result, __func__);
+	return complete_probe(endpoint, false, 0, match_recv, match_mask, status, result, __func__);
 }
 
 mx_return_t mx_probe(mx_endpoint_t endpoint, uint32_t timeout, uint64_t match_recv,
 		     uint64_t match_mask, mx_status_t *status, uint32_t *result)
 {
-	return probe(endpoint, true, timeout, match_recv, match_mask, status, result, __func__);
+	return complete_probe(endpoint, true, timeout, match_recv, match_mask, status, result,
+			      __func__);
 }

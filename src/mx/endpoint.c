@@ -218,9 +218,9 @@ static mx_return_t connect_code(enum tw_status s)
 }
 
 /* With the endpoint entered. The status tells more than the return code does. */
-static mx_return_t connect_to(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id,
-			      uint32_t filter, uint32_t timeout, bool later,
-			      mx_endpoint_addr_t *endpoint_addr, enum tw_status *status)
+static mx_return_t endpoint_connect_to(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id,
+				       uint32_t filter, uint32_t timeout, bool later,
+				       mx_endpoint_addr_t *endpoint_addr, enum tw_status *status)
 {
 	uint64_t deadline = TW_FOREVER;
 	enum tw_waited waited;
@@ -263,7 +263,8 @@ mx_return_t tw_mx_connect(struct tw_ep *ep, const char *function, uint64_t nic_i
 		tw_leave(ep);
 		return bad_id(handler, function, endpoint_id);
 	}
-	rc = connect_to(ep, nic_id, endpoint_id, filter, timeout, later, endpoint_addr, &status);
+	rc = endpoint_connect_to(ep, nic_id, endpoint_id, filter, timeout, later, endpoint_addr,
+				 &status);
 	if (rc == MX_SUCCESS) {
 		tw_mx_leave(ep);
 		return rc;

@@ -21,21 +21,21 @@ bool tw_mx_ready(void)
 }
 
 /* In the child, which may call mx_init() again. */
-static void forked(void)
+static void mx_init_forked(void)
 {
 	make_mutex();
 	atomic_store(&ready, false);
 	tw_mx_job_forked();
 }
 
-static mx_return_t begin(void)
+static mx_return_t mx_init_begin(void)
 {
 	static bool registered;
 	enum tw_err err = tw_begin();
 
 	if (err != TW_OK)
 		return tw_mx_code(err);
-	tw_at_fork(&registered, forked);
+	tw_at_fork(&registered, mx_init_forked);
 	return MX_SUCCESS;
 }
 
@@ -52,7 +52,7 @@ static mx_return_t initialize(int api, const char *function)
 	if (pthread_mutex_lock(&mutex) != 0)
 		return tw_mx_fail(NULL, function, MX_BUSY);
 	if (!tw_mx_ready()) {
-		rc = begin();
+		rc = mx_init_begin();
 		/* [set-up] */
 		atomic_store_explicit(&ready, rc == MX_SUCCESS, memory_order_release);
 	}

@@ -11,7 +11,7 @@ static struct tw_job job; /* size 0: not joined */
 static uint64_t *all;	  /* of the last exchange, or NULL */
 
 /* Joins at the first call. */
-static mx_return_t join(void)
+static mx_return_t join_job(void)
 {
 	if (!tw_mx_ready())
 		return MX_NOT_INITIALIZED;
@@ -46,7 +46,7 @@ mx_return_t mx_job_info(uint32_t *rank, uint32_t *size)
 	mx_return_t rc;
 
 	pthread_mutex_lock(&mutex);
-	rc = join();
+	rc = join_job();
 	if (rc == MX_SUCCESS && rank)
 		*rank = job.rank;
 	if (rc == MX_SUCCESS && size)
@@ -55,7 +55,7 @@ mx_return_t mx_job_info(uint32_t *rank, uint32_t *size)
 	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
 }
 
-static mx_return_t exchange(uint64_t mine)
+static mx_return_t exchange_job(uint64_t mine)
 {
 	uint64_t *words = calloc(job.size, sizeof(*words));
 
@@ -81,19 +81,19 @@ mx_return_t mx_job_exchange(mx_endpoint_t endpoint)
 	mine = ep->self->addr.where;
 	tw_leave(ep);
 	pthread_mutex_lock(&mutex);
-	rc = join();
+	rc = join_job();
 	if (rc == MX_SUCCESS)
-		rc = exchange(mine);
+		rc = exchange_job(mine);
 	pthread_mutex_unlock(&mutex);
 	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
 }
 
-static mx_return_t find(uint32_t rank, uint64_t *where, bool *launched)
+static mx_return_t job_find(uint32_t rank, uint64_t *where, bool *launched)
 {
 	mx_return_t rc;
 
 	pthread_mutex_lock(&mutex);
-	rc = join();
+	rc = join_job();
 	if (rc == MX_SUCCESS && !all)
 		rc = MX_FAILURE;
 	if (rc == MX_SUCCESS && rank >= job.size)
@@ -113,7 +113,7 @@ mx_return_t mx_job_peer(uint32_t rank, uint64_t *nic_id, uint32_t *endpoint_id)
 	uint64_t where;
 
 	if (nic_id && endpoint_id)
-		rc = find(rank, &where, &launched);
+		rc = job_find(rank, &where, &launched);
 	if (rc != MX_SUCCESS)
 		return tw_mx_fail(NULL, __func__, rc);
 	*nic_id = where >> 16;
@@ -126,7 +126,7 @@ mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filte
 {
 	uint64_t where;
 	bool launched;
-	mx_return_t rc = find(rank, &where, &launched);
+	mx_return_t rc = job_find(rank, &where, &launched);
 	struct tw_ep *ep;
 
 	if (rc != MX_SUCCESS)

@@ -71,10 +71,10 @@ mx_return_t tw_mx_new_request(struct tw_ep *ep, enum tw_kind kind, const mx_segm
 	return MX_SUCCESS;
 }
 
-static tw_noinline mx_return_t send_entered(struct tw_ep *ep, const mx_segment_t *list,
-					    uint32_t count, mx_endpoint_addr_t to, uint64_t match,
-					    void *context, mx_request_t *request, uint8_t flags,
-					    const char *function)
+static tw_noinline mx_return_t mx_send_entered(struct tw_ep *ep, const mx_segment_t *list,
+					       uint32_t count, mx_endpoint_addr_t to,
+					       uint64_t match, void *context, mx_request_t *request,
+					       uint8_t flags, const char *function)
 {
 	struct tw_req *r;
 	mx_return_t rc;
@@ -96,7 +96,7 @@ static tw_noinline mx_return_t isend_entered(struct tw_ep *ep, const mx_segment_
 					     uint32_t count, mx_endpoint_addr_t to, uint64_t match,
 					     void *context, mx_request_t *request)
 {
-	return send_entered(ep, list, count, to, match, context, request, 0, "mx_isend");
+	return mx_send_entered(ep, list, count, to, match, context, request, 0, "mx_isend");
 }
 
 static tw_noinline mx_return_t isend_any(mx_endpoint_t endpoint, const mx_segment_t *list,
@@ -152,7 +152,7 @@ void tw_mx_req_free(struct tw_ep *ep, struct tw_req *r)
 		s->first = s->first->next;
 }
 
-static tw_noinline mx_return_t sent_unusual(struct tw_ep *ep, struct tw_ring_tx *lane)
+static tw_noinline mx_return_t mx_sent_unusual(struct tw_ep *ep, struct tw_ring_tx *lane)
 {
 	if (tw_quick_asleep(lane))
 		tw_quick_wake(lane);
@@ -175,10 +175,11 @@ static tw_inline void leaves(struct tw_ep *ep, uint32_t len, mx_endpoint_addr_t 
 	*request = (mx_request_t)(uintptr_t)r->handle;
 }
 
-static tw_inline mx_return_t sent(struct tw_ep *ep, struct tw_lock_way way, struct tw_ring_tx *lane)
+static tw_inline mx_return_t mx_send_sent(struct tw_ep *ep, struct tw_lock_way way,
+					  struct tw_ring_tx *lane)
 {
 	if (tw_unlikely(tw_quick_asleep(lane) || ep->unusual))
-		return sent_unusual(ep, lane);
+		return mx_sent_unusual(ep, lane);
 	tw_lock_leave(way);
 	return MX_SUCCESS;
 }
@@ -195,7 +196,7 @@ static tw_noinline mx_return_t isend_mid(struct tw_ep *ep, const mx_segment_t *l
 		return isend_entered(ep, list, 1, to, match, context, request);
 	leaves(ep, len, to, match, context, request);
 	tw_eager_write(lane, TW_EAGER_ANY, list->segment_ptr, len, match, NULL);
-	return sent(ep, tw_lock_held(&ep->slot->lock), lane);
+	return mx_send_sent(ep, tw_lock_held(&ep->slot->lock), lane);
 }
 
 /* 41 to 64 bytes: one line of the byte area. */
@@ -209,7 +210,7 @@ static tw_noinline mx_return_t isend_line(struct tw_ep *ep, const mx_segment_t *
 		return isend_mid(ep, list, lane, to, match, context, request);
 	leaves(ep, len, to, match, context, request);
 	tw_eager_write(lane, TW_EAGER_LINE, list->segment_ptr, len, match, NULL);
-	return sent(ep, tw_lock_held(&ep->slot->lock), lane);
+	return mx_send_sent(ep, tw_lock_held(&ep->slot->lock), lane);
 }
 
 /* The fast path calls no function, so that few registers need to be saved. */
@@ -239,7 +240,7 @@ mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 				  request);
 	leaves(ep, len, destination, match_send, context, request);
 	tw_eager_write(lane, TW_EAGER_SLOT, segments_list->segment_ptr, len, match_send, NULL);
-	return sent(ep, way, lane);
+	return mx_send_sent(ep, way, lane);
 }
 
 mx_return_t mx_issend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
@@ -250,8 +251,8 @@ mx_return_t mx_issend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint3
 
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
-	return send_entered(ep, segments_list, segments_count, destination, match_send, context,
-			    request, TW_R_SYNC, __func__);
+	return mx_send_entered(ep, segments_list, segments_count, destination, match_send, context,
+			       request, TW_R_SYNC, __func__);
 }
 
 /* Requests the data of an announced message at once. */

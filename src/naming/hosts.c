@@ -96,7 +96,7 @@ bool tw_hosts_find_nic(uint64_t nic_id, struct tw_known *out)
 }
 
 /* Parses a line; false if it is invalid. */
-static bool parse(char *line, struct tw_known *k)
+static bool host_parse(char *line, struct tw_known *k)
 {
 	static const char space[] = " \t\r\n";
 	char *save, *name, *address;
@@ -137,7 +137,7 @@ enum tw_err tw_hosts_load(const char *path)
 	}
 	while (err == TW_OK && fgets(line, sizeof(line), f)) {
 		number++;
-		if (!parse(line, &k)) {
+		if (!host_parse(line, &k)) {
 			tw_log(TW_LOG_ERROR, "%s:%u: not NAME[:BOARD] ADDRESS, or unknown", path,
 			       number);
 			err = TW_EPROTO;

@@ -92,7 +92,7 @@ static void keep_address(struct sockaddr_storage *to, const struct addrinfo *fro
 	memcpy(to, from->ai_addr, from->ai_addrlen);
 }
 
-static enum tw_err look_up(const char *host, bool numeric, struct sockaddr_storage *sa)
+static enum tw_err naming_look_up(const char *host, bool numeric, struct sockaddr_storage *sa)
 {
 	struct addrinfo *res = resolve(host, numeric);
 
@@ -106,7 +106,7 @@ static enum tw_err look_up(const char *host, bool numeric, struct sockaddr_stora
 enum tw_err tw_resolve(const char *host, bool numeric, struct sockaddr_storage *sa)
 {
 	int state = tw_cancel_hold();
-	enum tw_err result = look_up(host, numeric, sa);
+	enum tw_err result = naming_look_up(host, numeric, sa);
 
 	tw_cancel_restore(state);
 	return result;

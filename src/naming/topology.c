@@ -15,8 +15,8 @@ struct topology {
 	unsigned long n, limit;
 };
 
-static bool place(const struct topology *p, unsigned long first, unsigned long last,
-		  const char *host)
+static bool topology_place(const struct topology *p, unsigned long first, unsigned long last,
+			   const char *host)
 {
 	uint64_t nic;
 
@@ -42,7 +42,7 @@ static bool parse_entry(const struct topology *p, const char *entry)
 	first = last = strtoul(entry, &end, 10);
 	if (*end == '-' && end[1] >= '0' && end[1] <= '9')
 		last = strtoul(end + 1, &end, 10);
-	return *end == '=' && place(p, first, last, end + 1);
+	return *end == '=' && topology_place(p, first, last, end + 1);
 }
 
 bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit, uint64_t here)

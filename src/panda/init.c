@@ -25,7 +25,7 @@ struct tw_ep *tw_panda_enter(const char *function)
 }
 
 /* In the child, which may call pan_init() again. */
-static void forked(void)
+static void panda_init_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	memset(&tw_panda, 0, sizeof(tw_panda));
@@ -67,7 +67,7 @@ void pan_init(int *argc, char **argv)
 	if (in_job) {
 		tw_log(TW_LOG_ERROR, "pan_init: called twice");
 	} else if (tw_begin() == TW_OK) {
-		tw_at_fork(&registered, forked);
+		tw_at_fork(&registered, panda_init_forked);
 		in_job = tw_job_begin(place, &tw_panda.job) == TW_OK;
 		if (!in_job)
 			tw_end();
@@ -101,7 +101,7 @@ int pan_nr_platforms(void)
 
 /* Message passing --------------------------------------------------------------- */
 
-static void prepare(void)
+static void panda_init_prepare(void)
 {
 	struct tw_list *lists[] = {&tw_panda.due, &tw_panda.ready, &tw_panda.finished};
 
@@ -125,7 +125,7 @@ static void prepare(void)
  * Opens with the id of this platform. If another job uses it, any other will do, provided
  * that a launcher distributes it or there are no other platforms.
  */
-static enum tw_err open_endpoint(uint64_t *handle)
+static enum tw_err init_open_endpoint(uint64_t *handle)
 {
 	struct tw_open how = {.number = tw_panda.job.rank,
 			      .filter = tw_panda.job.key,
@@ -149,7 +149,7 @@ static enum tw_err open_endpoint(uint64_t *handle)
 }
 
 /* Exchanges the addresses of all platforms. */
-static enum tw_err meet(uint64_t handle)
+static enum tw_err init_meet(uint64_t handle)
 {
 	uint64_t *all = calloc(tw_panda.job.size, sizeof(*all));
 	struct tw_panda_peer *me = &tw_panda.peers[tw_panda.job.rank];
@@ -172,7 +172,7 @@ static enum tw_err meet(uint64_t handle)
 	return err;
 }
 
-static void dispose(void)
+static void panda_init_dispose(void)
 {
 	tw_panda_ports_fini();
 	tw_panda_tickets_fini();
@@ -180,7 +180,7 @@ static void dispose(void)
 	tw_panda.peers = NULL;
 }
 
-static enum tw_err begin(void)
+static enum tw_err panda_init_begin(void)
 {
 	uint64_t handle = 0;
 	enum tw_err err;
@@ -188,11 +188,11 @@ static enum tw_err begin(void)
 	tw_panda.peers = calloc(tw_panda.job.size, sizeof(*tw_panda.peers));
 	if (!tw_panda.peers)
 		return TW_ENOMEM;
-	prepare();
-	err = open_endpoint(&handle);
+	panda_init_prepare();
+	err = init_open_endpoint(&handle);
 	if (err != TW_OK)
 		goto no_endpoint;
-	err = meet(handle);
+	err = init_meet(handle);
 	if (err != TW_OK)
 		goto no_peers;
 	/* [set-up] Before the thread starts, which uses it. */
@@ -204,7 +204,7 @@ static enum tw_err begin(void)
 no_peers:
 	tw_ep_close(handle);
 no_endpoint:
-	dispose();
+	panda_init_dispose();
 	return err;
 }
 
@@ -220,7 +220,7 @@ void pan_mp_init(int *argc, char **argv)
 	else if (atomic_load(&tw_panda.handle))
 		tw_log(TW_LOG_ERROR, "pan_mp_init: called twice");
 	else
-		err = begin();
+		err = panda_init_begin();
 	if (err == TW_EBUSY)
 		tw_log(TW_LOG_ERROR,
 		       "pan_mp_init: there is a platform %u already (TAGWIRE_JOB "
@@ -240,7 +240,7 @@ static bool all_have_left(struct tw_ep *ep, void *arg)
 	return tw_panda.nsending == 0 && !tw_unfinished(ep);
 }
 
-static void end(void)
+static void init_end(void)
 {
 	uint64_t handle = atomic_load(&tw_panda.handle);
 	struct tw_ep *ep = tw_enter(handle);
@@ -256,7 +256,7 @@ static void end(void)
 	/* Calls that wait return, also those of upcalls. */
 	tw_ep_close(handle);
 	tw_panda_upcalls_end();
-	dispose();
+	panda_init_dispose();
 }
 
 static bool may_end(const char *function)
@@ -272,7 +272,7 @@ void pan_mp_end(void)
 		return;
 	pthread_mutex_lock(&mutex);
 	if (atomic_load(&tw_panda.handle))
-		end();
+		init_end();
 	else
 		tw_log(TW_LOG_ERROR, "pan_mp_end: pan_mp_init has not been called, or has failed");
 	pthread_mutex_unlock(&mutex);
@@ -284,7 +284,7 @@ void pan_end(void)
 		return;
 	pthread_mutex_lock(&mutex);
 	if (in_job) {
-		end();
+		init_end();
 		tw_job_end();
 		tw_end();
 		in_job = false;

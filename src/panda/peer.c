@@ -86,7 +86,7 @@ static void due_later(struct tw_ep *ep, struct tw_panda_peer *peer)
 	tw_timer(&ep->host, peer->due_at);
 }
 
-static void send_acks(struct tw_ep *ep, struct tw_panda_peer *peer)
+static void peer_send_acks(struct tw_ep *ep, struct tw_panda_peer *peer)
 {
 	tw_list_del(&peer->due);
 	peer->ack_now = false;
@@ -101,11 +101,11 @@ static void send_acks(struct tw_ep *ep, struct tw_panda_peer *peer)
 void tw_panda_acks_flush(struct tw_ep *ep)
 {
 	tw_list_walk(&tw_panda.due, struct tw_panda_peer, peer, due)
-		send_acks(ep, peer);
+		peer_send_acks(ep, peer);
 }
 
 /* Acknowledges a counted message of a platform, at once or later, as `ack' says. */
-static void acknowledge(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack)
+static void peer_acknowledge(struct tw_ep *ep, struct tw_panda_peer *peer, unsigned ack)
 {
 	if (ack == PAN_MP_EXTERNAL || peer->m.state != TW_MEMBER_HERE)
 		return;
@@ -129,7 +129,7 @@ void tw_panda_ready(struct tw_member *m)
 		if (!tw_panda_launch(ep, t))
 			tw_panda_send_over(ep, t, true);
 	if (peer->ack_now && peer->acks)
-		send_acks(ep, peer);
+		peer_send_acks(ep, peer);
 }
 
 /* It has received n more messages, perhaps some whose sends have not been collected yet. */
@@ -184,12 +184,12 @@ void tw_panda_here(struct tw_ep *ep, struct tw_addr source, uint64_t *match, con
 
 	/* Copied, or eager: the sender knows that it has left, not that it has arrived. */
 	if (peer && (!r || r->proto == TW_PROTO_COPY))
-		acknowledge(ep, peer, tw_panda_ack_of(*match));
+		peer_acknowledge(ep, peer, tw_panda_ack_of(*match));
 	*match = tw_panda_without_ack(*match);
 }
 
 /* One of which a part is here is dropped when all of it is, as it is acknowledged then. */
-static enum tw_verdict unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
+static enum tw_verdict peer_unexpected(struct tw_ep *ep, struct tw_unexp_msg *u)
 {
 	uint32_t number = tw_panda_port_of(u->unexp.match);
 
@@ -224,7 +224,7 @@ void tw_panda_peers_met(struct tw_ep *ep)
 	tw_panda.met = true;
 	for (; u; u = next) {
 		next = tw_unexp_next(ep, u, 0, 0);
-		if (unexpected(ep, u) == TW_KEEP)
+		if (peer_unexpected(ep, u) == TW_KEEP)
 			continue;
 		tw_unexp_claim(ep, u);
 		tw_unexp_drop(ep, u);
@@ -239,7 +239,7 @@ static void on_acks(struct tw_ep *ep, struct tw_peer *p, uint64_t n, const void 
 		tw_panda_acknowledged(ep, peer_at(p->context), (uint32_t)n);
 }
 
-static uint64_t expire(struct tw_ep *ep, uint64_t now)
+static uint64_t peer_expire(struct tw_ep *ep, uint64_t now)
 {
 	(void)ep;
 	while (!tw_list_empty(&tw_panda.due)) {
@@ -256,12 +256,12 @@ static uint64_t expire(struct tw_ep *ep, uint64_t now)
 }
 
 const struct tw_interface tw_panda_interface = {
-	.unexpected = unexpected,
+	.unexpected = peer_unexpected,
 	.whole = whole,
 	.am_handler = on_acks,
 	.attend = tw_panda_attend,
 	.down = tw_group_down,
-	.expire = expire,
+	.expire = peer_expire,
 	.name = "panda",
 	.first_id = 2304, /* behind those of MX, MCAPI and MRAPI */
 	.max_len = INT32_MAX,

@@ -2,7 +2,7 @@
 /* Receiving. */
 #include "panda/panda_internal.h"
 
-static void received(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
+static void panda_received(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
 	struct tw_panda_ticket *t = tw_container(op, struct tw_panda_ticket, received);
 
@@ -16,7 +16,7 @@ static void received(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 	ep->events++;
 }
 
-static const char *begin(struct tw_ep *ep, struct tw_panda_ticket *t, int number)
+static const char *receive_begin(struct tw_ep *ep, struct tw_panda_ticket *t, int number)
 {
 	struct tw_panda_port *port = number > 0 ? tw_panda_port_find((uint32_t)number) : NULL;
 
@@ -28,7 +28,7 @@ static const char *begin(struct tw_ep *ep, struct tw_panda_ticket *t, int number
 		return "the port has an upcall";
 	if (t->direct)
 		number = tw_panda_ticket_number(t);
-	t->received.done = received;
+	t->received.done = panda_received;
 	t->req = tw_panda_claim(ep, (uint32_t)number, &t->received);
 	if (!t->req)
 		return "no memory";
@@ -48,7 +48,7 @@ int pan_mp_receive(int port)
 		return -1;
 	t = tw_panda_ticket_new(true);
 	if (t)
-		wrong = begin(ep, t, port);
+		wrong = receive_begin(ep, t, port);
 	if (!wrong)
 		ticket = tw_panda_ticket_number(t);
 	else if (t)
@@ -67,7 +67,7 @@ static bool receive_is_over(struct tw_ep *ep, void *arg)
 	return !t || t->over;
 }
 
-static bool named(const char *function, int ticket)
+static bool receive_named(const char *function, int ticket)
 {
 	bool found = tw_panda_ticket_find(ticket, true) != NULL;
 
@@ -85,7 +85,7 @@ void *pan_mp_finish_receive(int ticket, int *size, int *len)
 	tw_panda_message_data(NULL, size, len);
 	if (!ep)
 		return NULL;
-	if (named(__func__, ticket)) {
+	if (receive_named(__func__, ticket)) {
 		if (!tw_panda_wait(ep, receive_is_over, &ticket))
 			return NULL;
 		t = tw_panda_ticket_find(ticket, true);
@@ -105,7 +105,7 @@ int pan_mp_poll_receive(int ticket)
 
 	if (!ep)
 		return -1;
-	if (named(__func__, ticket)) {
+	if (receive_named(__func__, ticket)) {
 		if (!receive_is_over(ep, &ticket))
 			tw_panda_poll(ep);
 		over = receive_is_over(ep, &ticket);

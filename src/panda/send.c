@@ -60,7 +60,7 @@ void tw_panda_tickets_fini(void)
 }
 
 /* The send of a ticket that the program still holds; logs if there is none. */
-static struct tw_panda_ticket *named(const char *function, int ticket)
+static struct tw_panda_ticket *send_named(const char *function, int ticket)
 {
 	struct tw_panda_ticket *t = tw_panda_ticket_find(ticket, false);
 
@@ -73,7 +73,7 @@ static struct tw_panda_ticket *named(const char *function, int ticket)
 /* Whether it is one that the receiver acknowledges. */
 static bool named_acked(const char *function, int ticket)
 {
-	struct tw_panda_ticket *t = named(function, ticket);
+	struct tw_panda_ticket *t = send_named(function, ticket);
 
 	if (t && t->ack == PAN_MP_EXTERNAL)
 		tw_log(TW_LOG_ERROR, "%s: the message was sent with PAN_MP_EXTERNAL", function);
@@ -98,7 +98,7 @@ void tw_panda_send_over(struct tw_ep *ep, struct tw_panda_ticket *t, bool lost)
 	ep->attend = true;
 }
 
-static void sent(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
+static void panda_send_sent(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
 	struct tw_panda_ticket *t = tw_container(op, struct tw_panda_ticket, sent);
 	bool read_there = r->proto != TW_PROTO_COPY;
@@ -128,7 +128,7 @@ bool tw_panda_launch(struct tw_ep *ep, struct tw_panda_ticket *t)
 		return false;
 	t->sending = true;
 	tw_panda.nsending++;
-	t->sent.done = sent;
+	t->sent.done = panda_send_sent;
 	r->context = &t->sent;
 	r->match = tw_panda_match(t->port, tw_panda_acks_take(t->peer), t->ack);
 	/* Upcalls and acknowledgements need progress there, even if no thread waits. */
@@ -160,8 +160,8 @@ static const char *wrong_send(int cpu, int port, const void *data, int len, pan_
 	return NULL;
 }
 
-static struct tw_panda_ticket *send(struct tw_ep *ep, struct tw_panda_peer *peer, int port,
-				    void *data, int len, pan_mp_ack_t ack)
+static struct tw_panda_ticket *panda_send(struct tw_ep *ep, struct tw_panda_peer *peer, int port,
+					  void *data, int len, pan_mp_ack_t ack)
 {
 	struct tw_panda_ticket *t = tw_panda_ticket_new(false);
 
@@ -196,7 +196,7 @@ int pan_mp_send(int cpu, int port, void *data, int len, pan_mp_ack_t ack)
 		return -1;
 	wrong = wrong_send(cpu, port, data, len, ack);
 	if (tw_likely(!wrong)) {
-		t = send(ep, &tw_panda.peers[cpu], port, data, len, ack);
+		t = panda_send(ep, &tw_panda.peers[cpu], port, data, len, ack);
 		wrong = "no memory";
 	}
 	if (tw_likely(t != NULL))
@@ -214,7 +214,7 @@ void pan_mp_async_send(int ticket, void (*upcall)(void *arg), void *arg)
 
 	if (!ep)
 		return;
-	t = named(__func__, ticket);
+	t = send_named(__func__, ticket);
 	if (t) {
 		t->called = true;
 		t->upcall = upcall;

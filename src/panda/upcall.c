@@ -113,7 +113,7 @@ void tw_panda_upcalls_wake(void)
 	tw_futex_wake(&upcalls.calls, 1);
 }
 
-static void *run(void *arg)
+static void *upcall_run(void *arg)
 {
 	(void)arg;
 	for (;;) {
@@ -133,7 +133,7 @@ bool tw_panda_upcalls_begin(void)
 	if (!tw_panda.has_thread)
 		return true;
 	atomic_store(&upcalls.stop, false);
-	tw_panda.has_thread = !tw_thread_start(&upcalls.thread, run, NULL, "panda");
+	tw_panda.has_thread = !tw_thread_start(&upcalls.thread, upcall_run, NULL, "panda");
 	return tw_panda.has_thread;
 }
 

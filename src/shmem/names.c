@@ -124,14 +124,14 @@ static socklen_t open_address(struct sockaddr_un *sa, const struct tw_sock_name 
  * Whether a process has the name. It learns nothing of the question: a socket of another type
  * is refused, with another error than one that nobody has.
  */
-static bool taken(int probe, const struct sockaddr_un *sa)
+static bool name_taken(int probe, const struct sockaddr_un *sa)
 {
 	return tw_sys_connect(probe, (const struct sockaddr *)sa, sizeof(*sa)) == 0 ||
 	       (errno != ECONNREFUSED && errno != ENOENT);
 }
 
 /* Removes what killed processes have left. Once: one that is wanted is removed anyway. */
-static void sweep(const struct place *p, int probe)
+static void name_sweep(const struct place *p, int probe)
 {
 	static atomic_bool swept;
 	int state = tw_cancel_hold();
@@ -141,7 +141,7 @@ static void sweep(const struct place *p, int probe)
 
 	while (d && (e = readdir(d)))
 		if (e->d_type == DT_SOCK && !strncmp(e->d_name, PREFIX, strlen(PREFIX)) &&
-		    address_in(&sa, p, e->d_name) == 0 && !taken(probe, &sa))
+		    address_in(&sa, p, e->d_name) == 0 && !name_taken(probe, &sa))
 			tw_sys_unlink(sa.sun_path);
 	if (d)
 		closedir(d);
@@ -150,7 +150,7 @@ static void sweep(const struct place *p, int probe)
 
 /* --------------------------------------------------------------- listening */
 
-static int listen_at(int *out, const struct sockaddr_un *sa, socklen_t len, int backlog)
+static int name_listen_at(int *out, const struct sockaddr_un *sa, socklen_t len, int backlog)
 {
 	int fd = tw_sock_new(SOCK_NONBLOCK), err;
 
@@ -175,13 +175,13 @@ static int listen_in(struct tw_sock_listener *l, const struct place *p,
 
 	if (err)
 		return err;
-	if (taken(probe, &sa))
+	if (name_taken(probe, &sa))
 		return EADDRINUSE;
 	if (l->fd[TW_SOCK_OWN] >= 0)
 		return 0;
-	sweep(p, probe);
+	name_sweep(p, probe);
 	tw_sys_unlink(sa.sun_path);
-	err = listen_at(&l->fd[TW_SOCK_OWN], &sa, sizeof(sa), backlog);
+	err = name_listen_at(&l->fd[TW_SOCK_OWN], &sa, sizeof(sa), backlog);
 	if (!err)
 		memcpy(l->path, sa.sun_path, sizeof(l->path));
 	return err;
@@ -230,7 +230,7 @@ static int listen_open(struct tw_sock_listener *l, const struct tw_sock_name *na
 	for (unsigned i = 0; i < n; i++) {
 		struct sockaddr_un sa;
 		socklen_t len = open_address(&sa, name, i);
-		int err = listen_at(&l->fd[TW_SOCK_OPEN], &sa, len, backlog), other = -1;
+		int err = name_listen_at(&l->fd[TW_SOCK_OPEN], &sa, len, backlog), other = -1;
 
 		if (err != EADDRINUSE)
 			return err;

@@ -18,7 +18,7 @@ static void skip(struct tw_pieces *p, size_t bytes)
 	}
 }
 
-static enum tw_err failed(int error)
+static enum tw_err remote_failed(int error)
 {
 	switch (error) {
 	case EFAULT:
@@ -41,7 +41,7 @@ enum tw_err tw_remote_copy(pid_t pid, bool write, struct tw_pieces *local, struc
 			tw_sys_vm_copy(pid, write, local->iov, local->n, remote->iov, remote->n);
 
 		if (n <= 0)
-			return n < 0 ? failed(errno) : TW_EPERM;
+			return n < 0 ? remote_failed(errno) : TW_EPERM;
 		skip(local, (size_t)n);
 		skip(remote, (size_t)n);
 	}

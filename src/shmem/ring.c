@@ -37,7 +37,7 @@ static void *slots_of(void *mem, unsigned which, uint32_t nslots)
 	return (char *)mem + tw_ring_slots_at(which, nslots);
 }
 
-static void *bytes_of(void *mem, unsigned which, uint32_t nslots, uint32_t nbytes)
+static void *ring_bytes_of(void *mem, unsigned which, uint32_t nslots, uint32_t nbytes)
 {
 	return (char *)mem + tw_ring_bytes_at(which, nslots, nbytes);
 }
@@ -53,7 +53,7 @@ bool tw_rings_make(void *mem, uint32_t nslots)
 }
 
 /* Computes how far short packets may go without a check. */
-static void set_limit(struct tw_ring_tx *tx)
+static void ring_set_limit(struct tw_ring_tx *tx)
 {
 	tx->limit = tx->taken + tx->nslots - TW_RING_RESERVE;
 	if (!tx->slots_ready && (int32_t)(tx->edge - tx->limit) < 0)
@@ -74,7 +74,7 @@ static void stay_home(struct tw_ring_tx *tx)
 	tx->home_from = tx->head;
 	tx->slots_ready = false;
 	tx->edge = tx->head + TW_RING_HOME - 1 - from_home(tx);
-	set_limit(tx);
+	ring_set_limit(tx);
 }
 
 void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t nslots,
@@ -83,7 +83,7 @@ void tw_ring_tx_init(struct tw_ring_tx *tx, void *mem, unsigned which, uint32_t 
 	*tx = (struct tw_ring_tx){
 		.ring = ring_of(mem, which, nslots),
 		.slots = slots_of(mem, which, nslots),
-		.bytes = bytes_of(mem, which, nslots, nbytes),
+		.bytes = ring_bytes_of(mem, which, nslots, nbytes),
 		.nslots = nslots,
 		.mask = nslots - 1,
 		.nbytes = nbytes,
@@ -100,7 +100,7 @@ void tw_ring_rx_init(struct tw_ring_rx *rx, void *mem, unsigned which, uint32_t 
 	*rx = (struct tw_ring_rx){
 		.ring = ring_of(mem, which, nslots),
 		.slots = slots_of(mem, which, nslots),
-		.bytes = bytes_of(mem, which, nslots, nbytes),
+		.bytes = ring_bytes_of(mem, which, nslots, nbytes),
 		.nslots = nslots,
 		.mask = nslots - 1,
 		.nbytes = nbytes,
@@ -122,7 +122,7 @@ void tw_ring_pair(struct tw_ring_tx *tx, struct tw_ring_rx *rx, bool first)
 	rx->token = first ? NULL : token;
 }
 
-static void look(struct tw_ring_tx *tx)
+static void ring_look(struct tw_ring_tx *tx)
 {
 	struct tw_ring_taken *t = &tx->ring->taken;
 	/* [ring-taken] */
@@ -134,10 +134,10 @@ static void look(struct tw_ring_tx *tx)
 		tx->taken = slots;
 	if (tx->bhead - bytes <= tx->bhead - tx->btaken)
 		tx->btaken = bytes;
-	set_limit(tx);
+	ring_set_limit(tx);
 }
 
-static bool fits(const struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
+static bool ring_fits(const struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 {
 	uint32_t pos = tx->bhead;
 
@@ -173,7 +173,7 @@ static bool make_slots(struct tw_ring_tx *tx)
 	if (!atomic_load_explicit(last, memory_order_relaxed))
 		atomic_store_explicit(last, 1, memory_order_relaxed);
 	tx->slots_ready = tx->away_ready = true;
-	set_limit(tx);
+	ring_set_limit(tx);
 	return true;
 }
 
@@ -183,10 +183,10 @@ bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve)
 		return false;
 	if (tw_unlikely(tx->head == tx->edge && !tx->slots_ready) && !make_slots(tx))
 		return false;
-	if (tw_likely(fits(tx, len, reserve)))
+	if (tw_likely(ring_fits(tx, len, reserve)))
 		return true;
-	look(tx);
-	return fits(tx, len, reserve);
+	ring_look(tx);
+	return ring_fits(tx, len, reserve);
 }
 
 /*
@@ -241,7 +241,7 @@ static void stamp_pingpong(struct tw_ring_tx *tx, struct tw_slot *s, const uint8
 }
 
 /* The place of a payload of the byte area, which is taken. */
-static inline uint8_t *reserve(struct tw_ring_tx *tx, uint32_t len)
+static inline uint8_t *ring_reserve(struct tw_ring_tx *tx, uint32_t len)
 {
 	uint8_t *at = tx->bytes + tw_ring_place(&tx->bhead, len, tx->nbytes);
 
@@ -267,7 +267,7 @@ void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct i
 {
 	struct tw_slot *s = len > TW_RING_INLINE ? tw_ring_slot_or_token(tx)
 						 : &tx->slots[tx->head & tx->mask];
-	uint8_t *data = len > TW_RING_INLINE ? reserve(tx, len) : s->data, *to = data;
+	uint8_t *data = len > TW_RING_INLINE ? ring_reserve(tx, len) : s->data, *to = data;
 
 	for (unsigned i = 0; i < niov; i++) {
 		tw_copy(to, iov[i].iov_base, iov[i].iov_len);

@@ -221,7 +221,7 @@ static inline bool tw_ring_room_small(const struct tw_ring_tx *tx)
  * True if there is space for a packet. Reads the reader's line, or allocates pages, only
  * when it must.
  */
-bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
+bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t ring_reserve);
 /* Writes any packet; there must be space. */
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len);

@@ -162,7 +162,7 @@ end:	do
 			:: room -> break
 			:: else
 			fi;
-			/* look(): what a reader cannot have taken is ignored. */
+			/* ring_look(): what a reader cannot have taken is ignored. */
 			load(v, TAKEN_SLOTS);
 			if
 			:: slots_since(v, head) <= slots_since(taken, head) -> taken = v

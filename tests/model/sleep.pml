@@ -179,7 +179,7 @@ active proctype sender()
 
 	do
 	:: !over && sent < PACKETS ->
-		/* do_send() */
+		/* shm_do_send() */
 		if
 		:: engine = 0
 #ifndef ROOM
@@ -227,7 +227,7 @@ active proctype sender()
 		d_step { v = 0; rung = 0; engine = 0 }
 #ifdef ROOM
 	:: blocked && !over ->
-		/* sleep_as_leader(), do_arm() of a sender without room */
+		/* sleep_as_leader(), shm_do_arm() of a sender without room */
 		mark_now(S_POLLED, r_rang);
 #ifndef NO_WANTS
 		store(WANTS, 1);
@@ -248,7 +248,7 @@ active proctype sender()
 			od
 		:: else
 		fi;
-		/* do_disarm(), tw_shm_doorbells_read() */
+		/* shm_do_disarm(), tw_shm_doorbells_read() */
 		mark_now(S_POLLED, r_rang);
 		store(WANTS, 0);
 		atomic { drained -> s_bell = 0 }
@@ -307,7 +307,7 @@ inline read_doorbells()
 #endif
 }
 
-/* The look that follows: sleep_as_leader(), take_over() in idle.c. */
+/* The look that follows: sleep_as_leader(), idle_take_over(). */
 inline look()
 {
 	do
@@ -323,7 +323,7 @@ inline look()
 mtype = { POLLING, IDLE, RESTING, ASLEEP };
 mtype state = POLLING;
 
-/* do_arm(); v becomes what the look after it sees. */
+/* shm_do_arm(); v becomes what the look after it sees. */
 inline arm()
 {
 #ifdef LOOK_FIRST
@@ -391,7 +391,7 @@ end_asleep:		r_bell
 #endif
 		v = 0
 	:: state == POLLING ->
-		/* The program computes. TAKE: take_over() in idle.c */
+		/* The program computes. TAKE: idle_take_over() */
 end_computes:	r_bell;
 		state = IDLE
 	:: state == IDLE ->

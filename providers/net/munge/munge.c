@@ -9,7 +9,7 @@
 #include "base/sys.h"
 #include "providers/net/crypto.h"
 
-static bool explain(munge_err_t err, munge_ctx_t ctx, char *why, unsigned len)
+static bool munge_explain(munge_err_t err, munge_ctx_t ctx, char *why, unsigned len)
 {
 	const char *text = ctx ? munge_ctx_strerror(ctx) : NULL;
 
@@ -42,7 +42,7 @@ static bool encode(char *text, size_t room, const uint8_t key[TW_NET_KEY], char 
 		err = munge_encode(&cred, ctx, key, TW_NET_KEY);
 	if (err == EMUNGE_SUCCESS && strlen(cred) >= room)
 		err = EMUNGE_OVERFLOW;
-	good = explain(err, ctx, why, len);
+	good = munge_explain(err, ctx, why, len);
 	if (good)
 		strcpy(text, cred);
 	free(cred);
@@ -57,7 +57,7 @@ static bool decode(const char *text, uint8_t key[TW_NET_KEY], char *why, unsigne
 	void *data = NULL;
 	uid_t uid;
 	gid_t gid;
-	bool good = explain(munge_decode(text, ctx, &data, &size, &uid, &gid), ctx, why, len);
+	bool good = munge_explain(munge_decode(text, ctx, &data, &size, &uid, &gid), ctx, why, len);
 
 	if (good && (uid != tw_sys_euid() || size != TW_NET_KEY)) {
 		snprintf(why, len, "it is of user %u", (unsigned)uid);

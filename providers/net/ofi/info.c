@@ -31,7 +31,7 @@ static void hint(struct fi_info *h, uint64_t caps)
 }
 
 /* Asks libfabric for a provider by name, on a board or wherever it is. */
-static struct fi_info *ask(const char *name, const char *node, uint64_t caps)
+static struct fi_info *info_ask(const char *name, const char *node, uint64_t caps)
 {
 	struct fi_info *hints = fi_allocinfo(), *list = NULL;
 
@@ -46,16 +46,16 @@ static struct fi_info *ask(const char *name, const char *node, uint64_t caps)
 }
 
 /* With remote memory and buffers for many packets, if possible. */
-static struct fi_info *find(const char *name, const char *node)
+static struct fi_info *info_find(const char *name, const char *node)
 {
 	static const uint64_t wishes[] = {FI_MSG | FI_RMA | FI_MULTI_RECV, FI_MSG | FI_MULTI_RECV,
 					  FI_MSG | FI_RMA, FI_MSG};
 	struct fi_info *info = NULL;
 
 	for (unsigned i = 0; i < tw_countof(wishes) && !info; i++) {
-		info = ask(name, node, wishes[i]);
+		info = info_ask(name, node, wishes[i]);
 		if (!info && node)
-			info = ask(name, NULL, wishes[i]);
+			info = info_ask(name, NULL, wishes[i]);
 	}
 	return info;
 }
@@ -80,13 +80,13 @@ struct fi_info *tw_ofi_choose(const struct tw_driver_host *host)
 		return NULL;
 	}
 	if (*name) {
-		info = find(name, node);
+		info = info_find(name, node);
 		if (!info)
 			host->log(TW_LOG_WARN, "libfabric has no provider %s for %s", name, node);
 		return info;
 	}
 	for (unsigned i = 0; i < tw_countof(fast) && !info && !atomic_load(&slow_only); i++)
-		info = find(fast[i], NULL);
+		info = info_find(fast[i], NULL);
 	/* For plain TCP the tcp driver is better, if it may be used. */
 	if (!info && tw_names_have(host->settings->providers, "tcp")) {
 		atomic_store(&slow_only, true);
@@ -94,7 +94,7 @@ struct fi_info *tw_ofi_choose(const struct tw_driver_host *host)
 		return NULL;
 	}
 	if (!info)
-		info = find(USUAL, node);
+		info = info_find(USUAL, node);
 	if (!info)
 		host->log(TW_LOG_WARN, "libfabric has no provider for %s", node);
 	return info;

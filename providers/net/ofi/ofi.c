@@ -92,7 +92,7 @@ static bool better_left(const struct tw_ofi *o)
 /* Keeps them reachable, so that leak checkers do not report them. */
 static _Atomic(struct tw_ofi *) left_open;
 
-static void do_close(void *instance)
+static void ofi_do_close(void *instance)
 {
 	struct tw_ofi *o = instance;
 
@@ -136,7 +136,7 @@ static int open_descriptor(struct tw_ofi *o)
 	return o->fd < 0 ? -FI_EMFILE : 0;
 }
 
-static int open_queues(struct tw_ofi *o)
+static int ofi_open_queues(struct tw_ofi *o)
 {
 	struct fi_cq_attr cq = {.size = o->info->rx_attr->size + o->info->tx_attr->size,
 				.format = FI_CQ_FORMAT_DATA,
@@ -159,7 +159,7 @@ static int open_queues(struct tw_ofi *o)
 	return fi_av_open(o->domain, &av, &o->av, NULL);
 }
 
-static int open_endpoint(struct tw_ofi *o)
+static int ofi_open_endpoint(struct tw_ofi *o)
 {
 	size_t least = TW_OFI_PACKET;
 	int rc = fi_endpoint(o->domain, o->info, &o->ep, NULL);
@@ -208,8 +208,8 @@ static int own_name(struct tw_ofi *o)
 	return rc;
 }
 
-static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
-			   struct tw_driver_caps *caps)
+static enum tw_err ofi_do_open(const struct tw_driver_host *host, void **instance,
+			       struct tw_driver_caps *caps)
 {
 	struct tw_ofi *o = calloc(1, sizeof(*o));
 	int mode, rc;
@@ -236,9 +236,9 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	if (rc == 0)
 		rc = fi_domain(o->fabric, o->info, &o->domain, NULL);
 	if (rc == 0)
-		rc = open_queues(o);
+		rc = ofi_open_queues(o);
 	if (rc == 0)
-		rc = open_endpoint(o);
+		rc = ofi_open_endpoint(o);
 	if (rc == 0)
 		rc = open_buffers(o);
 	if (rc == 0)
@@ -246,7 +246,7 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	if (rc != 0) {
 		host->log(TW_LOG_WARN, "libfabric, %s: %s", o->info->fabric_attr->prov_name,
 			  fi_strerror(-rc));
-		do_close(o);
+		ofi_do_close(o);
 		return TW_EUNREACH;
 	}
 	host->log(TW_LOG_INFO, "libfabric %s on %s", o->info->fabric_attr->prov_name,
@@ -262,8 +262,8 @@ const struct tw_driver tw_driver_ofi = {
 	.version = TW_DRIVER_VERSION,
 	.name = "ofi",
 	.packet_size = sizeof(struct tw_ofi_packet),
-	.open = do_open,
-	.close = do_close,
+	.open = ofi_do_open,
+	.close = ofi_do_close,
 	.slab_reg = tw_ofi_slab_reg,
 	.slab_dereg = tw_ofi_slab_dereg,
 	.path_new = path_new,

@@ -49,7 +49,7 @@ enum tw_err tw_ofi_send(void *path, struct tw_net_packet *packet, bool more)
 	return rc == 0 ? TW_OK : rc == -FI_EAGAIN ? TW_AGAIN : TW_ELOST;
 }
 
-static void post_rx(struct tw_ofi *o, struct tw_ofi_rx *rx)
+static void ofi_packet_post_rx(struct tw_ofi *o, struct tw_ofi_rx *rx)
 {
 	struct iovec iov = {rx->buf, o->rx_size};
 	struct fi_msg m = {.msg_iov = &iov,
@@ -65,11 +65,11 @@ void tw_ofi_post_all(struct tw_ofi *o)
 {
 	for (unsigned i = 0; i < o->nrx; i++)
 		if (!o->rx[i].posted)
-			post_rx(o, &o->rx[i]);
+			ofi_packet_post_rx(o, &o->rx[i]);
 }
 
 /* Handles one completion; false: not now. */
-static bool complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
+static bool packet_complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
 {
 	struct tw_ofi_op *op = e->op_context;
 	struct tw_ofi_rx *rx;
@@ -93,11 +93,11 @@ static bool complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
 	if (o->state != TW_OFI_OPEN)
 		return true;
 	if (!o->multi_recv || (e->flags & FI_MULTI_RECV))
-		post_rx(o, rx);
+		ofi_packet_post_rx(o, rx);
 	return true;
 }
 
-static void failed(struct tw_ofi *o, const struct fi_cq_err_entry *e)
+static void packet_failed(struct tw_ofi *o, const struct fi_cq_err_entry *e)
 {
 	struct tw_ofi_op *op = e->op_context;
 	struct tw_net_packet *packet;
@@ -126,7 +126,7 @@ static void read_errors(struct tw_ofi *o)
 	struct fi_cq_err_entry e = {0};
 
 	while (o->state == TW_OFI_OPEN && fi_cq_readerr(o->cq, &e, 0) == 1) {
-		failed(o, &e);
+		packet_failed(o, &e);
 		memset(&e, 0, sizeof(e));
 	}
 	if (o->state == TW_OFI_OPEN)
@@ -134,10 +134,10 @@ static void read_errors(struct tw_ofi *o)
 }
 
 /* Handles the completions read; false if some must wait. */
-static bool work_off(struct tw_ofi *o, unsigned *n)
+static bool packet_work_off(struct tw_ofi *o, unsigned *n)
 {
 	while (o->state == TW_OFI_OPEN && o->next_cqe < o->ncqe) {
-		if (!complete(o, &o->cqe[o->next_cqe]))
+		if (!packet_complete(o, &o->cqe[o->next_cqe]))
 			return false;
 		o->next_cqe++;
 		++*n;
@@ -163,7 +163,7 @@ static bool read_queue(struct tw_ofi *o)
 }
 
 /* After calls that may have made upcalls. */
-static void leave(struct tw_ofi *o)
+static void packet_leave(struct tw_ofi *o)
 {
 	o->inside = false;
 	if (o->state == TW_OFI_CLOSED)
@@ -177,9 +177,9 @@ unsigned tw_ofi_progress(void *instance)
 	bool more = true;
 
 	o->inside = true;
-	while (work_off(o, &n) && more)
+	while (packet_work_off(o, &n) && more)
 		more = read_queue(o);
-	leave(o);
+	packet_leave(o);
 	return n;
 }
 
@@ -208,7 +208,7 @@ bool tw_ofi_arm(void *instance)
 
 		o->inside = true;
 		found = arm_timer(o) || o->state != TW_OFI_OPEN;
-		leave(o);
+		packet_leave(o);
 		return found;
 	}
 	return fi_trywait(o->fabric, &fid, 1) != 0 || tw_sys_poll(&p, 1, 0) > 0;

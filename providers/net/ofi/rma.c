@@ -69,7 +69,7 @@ void tw_ofi_mem_dereg(void *instance, struct tw_driver_mr *mr)
 	fi_close(&((struct fid_mr *)mr->handle)->fid);
 }
 
-static void drop(struct tw_ofi *o, struct tw_ofi_rma *r)
+static void rma_drop(struct tw_ofi *o, struct tw_ofi_rma *r)
 {
 	for (unsigned i = 0; i < r->nlocal; i++)
 		fi_close(&r->pieces[i].local->fid);
@@ -80,14 +80,14 @@ static void drop(struct tw_ofi *o, struct tw_ofi_rma *r)
 }
 
 /* One operation has ended; the last one reports the result. True if it was the last. */
-static bool release(struct tw_ofi *o, struct tw_ofi_rma *r, bool tell)
+static bool ofi_rma_release(struct tw_ofi *o, struct tw_ofi_rma *r, bool tell)
 {
 	void *cookie = r->cookie;
 	enum tw_err err = r->err;
 
 	if (--r->open)
 		return false;
-	drop(o, r);
+	rma_drop(o, r);
 	if (tell)
 		o->host.ended(o->host.owner, cookie, err);
 	return true;
@@ -96,10 +96,10 @@ static bool release(struct tw_ofi *o, struct tw_ofi_rma *r, bool tell)
 void tw_ofi_rma_drop(struct tw_ofi *o)
 {
 	while (!tw_list_empty(&o->rmas))
-		drop(o, tw_list_first(&o->rmas, struct tw_ofi_rma, node));
+		rma_drop(o, tw_list_first(&o->rmas, struct tw_ofi_rma, node));
 }
 
-static enum tw_err err_of(int error)
+static enum tw_err ofi_rma_err_of(int error)
 {
 	switch (error) {
 	case FI_EACCES:
@@ -119,8 +119,8 @@ void tw_ofi_rma_done(struct tw_ofi *o, struct tw_ofi_op *op, int error)
 	struct tw_ofi_rma *r = op->rma;
 
 	if (error)
-		r->err = err_of(error);
-	release(o, r, true);
+		r->err = ofi_rma_err_of(error);
+	ofi_rma_release(o, r, true);
 }
 
 /* The key as the other side has registered it, in the form of this side. */
@@ -139,8 +139,8 @@ static bool map_key(struct tw_ofi *o, struct tw_ofi_rma *r, const void *raw, uin
 }
 
 /* Registers the program's own memory, if libfabric requires that. */
-static bool describe(struct tw_ofi_rma *r, struct tw_ofi *o, const struct iovec *iov, bool put,
-		     void **desc)
+static bool rma_describe(struct tw_ofi_rma *r, struct tw_ofi *o, const struct iovec *iov, bool put,
+			 void **desc)
 {
 	struct fid_mr *mr;
 
@@ -155,8 +155,9 @@ static bool describe(struct tw_ofi_rma *r, struct tw_ofi *o, const struct iovec 
 }
 
 /* One operation of libfabric's; the length of remote is that of the n pieces. */
-static enum tw_err post(struct tw_ofi_path *p, struct tw_ofi_rma *r, const struct iovec *iov,
-			unsigned n, struct fi_rma_iov *remote, bool put)
+static enum tw_err ofi_rma_post(struct tw_ofi_path *p, struct tw_ofi_rma *r,
+				const struct iovec *iov, unsigned n, struct fi_rma_iov *remote,
+				bool put)
 {
 	struct tw_ofi *o = p->o;
 	void *desc[TW_OFI_IOV] = {NULL};
@@ -172,7 +173,7 @@ static enum tw_err post(struct tw_ofi_path *p, struct tw_ofi_rma *r, const struc
 	remote->len = 0;
 	for (unsigned i = 0; i < n; i++) {
 		remote->len += iov[i].iov_len;
-		if (!describe(r, o, &iov[i], put, &desc[i]))
+		if (!rma_describe(r, o, &iov[i], put, &desc[i]))
 			return TW_EPERM;
 	}
 	op->kind = TW_OFI_RMA;
@@ -209,16 +210,16 @@ enum tw_err tw_ofi_rma(void *path, bool put, const struct iovec *iov, unsigned n
 	tw_list_add_tail(&o->rmas, &r->node);
 	for (unsigned i = 0; i < niov && err == TW_OK; i += n) {
 		n = tw_min(niov - i, limit);
-		err = post(p, r, iov + i, n, &remote, put);
+		err = ofi_rma_post(p, r, iov + i, n, &remote, put);
 		remote.addr += remote.len;
 	}
 	/* Fails at once if nothing has begun, else when the rest has ended. */
 	if (err != TW_OK && r->open == 1) {
-		release(o, r, false);
+		ofi_rma_release(o, r, false);
 		return err;
 	}
 	if (err != TW_OK)
 		r->err = err == TW_AGAIN ? TW_ELOST : err;
-	release(o, r, true);
+	ofi_rma_release(o, r, true);
 	return TW_PENDING;
 }

@@ -41,14 +41,14 @@ static void moved(struct tw_tcp_path *p, uint64_t len)
 }
 
 /* The memory of a peer's write is not there: the rest of it is dropped. */
-static void refuse(struct tw_tcp_path *p)
+static void in_refuse(struct tw_tcp_path *p)
 {
 	p->in_mr = NULL;
 	tw_tcp_send_ended(p, p->in_id, TW_EFAULT);
 }
 
 /* Copies the part of a piece that was received into the buffer. */
-static void take_in(struct tw_tcp_path *p)
+static void tcp_take_in(struct tw_tcp_path *p)
 {
 	while (p->in_left && p->in_at < p->in_len) {
 		struct iovec iov[TW_TCP_IOV];
@@ -60,7 +60,7 @@ static void take_in(struct tw_tcp_path *p)
 				memcpy(iov[0].iov_base, p->in + p->in_at, len);
 			else if (tw_guard_copy(false, iov[0].iov_base, p->in + p->in_at, len) !=
 				 TW_OK)
-				refuse(p);
+				in_refuse(p);
 		}
 		p->in_at += len;
 		moved(p, len);
@@ -74,7 +74,7 @@ static void broken(struct tw_tcp_path *p)
 }
 
 /* The head of something that is for memory. */
-static void begin(struct tw_tcp_path *p, const struct tw_tcp_head *h)
+static void in_begin(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 {
 	if (!h->len) {
 		broken(p);
@@ -98,7 +98,7 @@ static void begin(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 		tw_tcp_send_ended(p, h->id, TW_EPERM);
 }
 
-static void ended(struct tw_tcp_path *p, const struct tw_tcp_head *h)
+static void in_ended(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 {
 	struct tw_tcp_op *op = tw_tcp_op_find(p, h->id, true);
 	enum tw_err err = h->address == TW_OK ? TW_OK : TW_EPERM;
@@ -111,12 +111,12 @@ static void ended(struct tw_tcp_path *p, const struct tw_tcp_head *h)
 }
 
 /* Handles one item; false if it is incomplete or cannot be taken now. */
-static bool take(struct tw_tcp_path *p, unsigned *n)
+static bool in_take(struct tw_tcp_path *p, unsigned *n)
 {
 	struct tw_tcp_head h;
 
 	if (p->in_left)
-		take_in(p);
+		tcp_take_in(p);
 	if (p->in_left || p->in_len - p->in_at < sizeof(h))
 		return false;
 	memcpy(&h, p->in + p->in_at, sizeof(h));
@@ -140,7 +140,7 @@ static bool take(struct tw_tcp_path *p, unsigned *n)
 	case TW_TCP_WRITE:
 	case TW_TCP_WRITE_LAST:
 		p->in_at += sizeof(h);
-		begin(p, &h);
+		in_begin(p, &h);
 		return true;
 	case TW_TCP_READ:
 		p->in_at += sizeof(h);
@@ -148,7 +148,7 @@ static bool take(struct tw_tcp_path *p, unsigned *n)
 		return true;
 	case TW_TCP_ENDED:
 		p->in_at += sizeof(h);
-		ended(p, &h);
+		in_ended(p, &h);
 		return true;
 	default:
 		broken(p);
@@ -161,7 +161,7 @@ unsigned tw_tcp_parse(struct tw_tcp_path *p)
 	unsigned n = 0;
 
 	tw_list_del(&p->stuck);
-	while (take(p, &n))
+	while (in_take(p, &n))
 		;
 	if (p->freed)
 		return n;
@@ -179,7 +179,7 @@ unsigned tw_tcp_parse(struct tw_tcp_path *p)
  * How much to read into the buffer: all that fits, or, if memory is likely to follow,
  * a head and small packets only, as the rest would be copied once more.
  */
-static size_t room(const struct tw_tcp_path *p)
+static size_t in_room(const struct tw_tcp_path *p)
 {
 	size_t here = p->in_len - p->in_at, all = TW_TCP_IN - p->in_len, want = GLANCE;
 	struct tw_tcp_head h;
@@ -194,7 +194,7 @@ static size_t room(const struct tw_tcp_path *p)
 }
 
 /* One call to the system; whether there may be more. */
-static bool fetch(struct tw_tcp_path *p)
+static bool in_fetch(struct tw_tcp_path *p)
 {
 	struct iovec iov[TW_TCP_IOV + 1];
 	unsigned n = p->in_at == p->in_len ? target(p, iov) : 0;
@@ -207,7 +207,7 @@ static bool fetch(struct tw_tcp_path *p)
 	want = direct;
 	/* And the bytes that follow, if all of the piece fits. */
 	if (direct == p->in_left || !n) {
-		iov[n] = (struct iovec){p->in + p->in_len, room(p)};
+		iov[n] = (struct iovec){p->in + p->in_len, in_room(p)};
 		want += iov[n++].iov_len;
 	}
 	m.msg_iovlen = n;
@@ -215,7 +215,7 @@ static bool fetch(struct tw_tcp_path *p)
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
 	if (got < 0 && errno == EFAULT && p->in_mr) {
-		refuse(p);
+		in_refuse(p);
 		return true;
 	}
 	if (got <= 0) {
@@ -235,7 +235,7 @@ unsigned tw_tcp_read(struct tw_tcp_path *p)
 	bool more = !tw_tcp_stuck(p);
 
 	for (int i = 0; i < READS && more && p->fd >= 0 && !p->ended; i++) {
-		more = fetch(p);
+		more = in_fetch(p);
 		if (p->in_at < p->in_len)
 			n += tw_tcp_parse(p);
 		if (p->freed || tw_tcp_stuck(p))

@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "providers/net/tcp/tcp.h"
 
-static bool waiting(const struct tw_tcp_path *p)
+static bool out_waiting(const struct tw_tcp_path *p)
 {
 	return p->job || p->out || !tw_list_empty(&p->jobs);
 }
@@ -52,7 +52,7 @@ void tw_tcp_shutdown_tx(struct tw_tcp_path *p)
 }
 
 /* How many bytes the system took, 0 none just now. */
-static size_t put(struct tw_tcp_path *p, struct iovec *iov, unsigned n)
+static size_t out_put(struct tw_tcp_path *p, struct iovec *iov, unsigned n)
 {
 	struct msghdr m = {.msg_iov = iov, .msg_iovlen = n};
 	ssize_t done;
@@ -112,7 +112,7 @@ static bool step_job(struct tw_tcp_path *p)
 	if (p->head_left)
 		iov[n++] = (struct iovec){(char *)(&p->job_head + 1) - p->head_left, p->head_left};
 	n += tw_cursor_pieces(&j->from, p->job_left, iov + n, TW_TCP_IOV);
-	done = put(p, iov, n);
+	done = out_put(p, iov, n);
 	if (p->tx_shutdown || !done)
 		return p->tx_shutdown;
 	head = tw_min(done, p->head_left);
@@ -158,7 +158,7 @@ static bool step_out(struct tw_tcp_path *p)
 		iov[n++] = (struct iovec){k->packet.data + k->packet.len - k->left, k->left};
 		want += k->left;
 	}
-	done = put(p, iov, n);
+	done = out_put(p, iov, n);
 	if (p->tx_shutdown)
 		return true;
 	want -= done;
@@ -171,7 +171,7 @@ static bool step_out(struct tw_tcp_path *p)
 	return !want;
 }
 
-static bool step(struct tw_tcp_path *p)
+static bool out_step(struct tw_tcp_path *p)
 {
 	if (p->fd < 0)
 		return false;
@@ -184,8 +184,8 @@ static bool step(struct tw_tcp_path *p)
 
 void tw_tcp_flush(struct tw_tcp_path *p)
 {
-	while (waiting(p)) {
-		if (!step(p)) {
+	while (out_waiting(p)) {
+		if (!out_step(p)) {
 			wait_for_room(p);
 			return;
 		}

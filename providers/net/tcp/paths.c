@@ -71,7 +71,7 @@ static void unreserve(struct tw_tcp_path *p)
 }
 
 /* The path has a socket, connected or about to be. */
-static void use(struct tw_tcp_path *p, int fd)
+static void tcp_path_use(struct tw_tcp_path *p, int fd)
 {
 	int one = 1;
 
@@ -107,7 +107,7 @@ void tw_tcp_short(struct tw_tcp *t)
 	t->told = true;
 }
 
-static enum tw_err call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
+static enum tw_err path_call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
 {
 	struct sockaddr_storage from = p->board->addr;
 	struct tw_tcp_hello hello;
@@ -130,7 +130,7 @@ static enum tw_err call(struct tw_tcp_path *p, const struct sockaddr_storage *to
 		tw_tcp_end(p);
 		return TW_OK;
 	}
-	use(p, fd);
+	tcp_path_use(p, fd);
 	tw_tcp_flush(p);
 	return TW_OK;
 }
@@ -161,7 +161,7 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 	if (a.magic != TW_TCP_MAGIC || to.ss_family != p->board->addr.ss_family || !order)
 		return TW_EPROTO;
 	p->bound = true;
-	return order > 0 ? call(p, &to) : await_call(p);
+	return order > 0 ? path_call(p, &to) : await_call(p);
 }
 
 /* A child that is being started may hold a copy: closing would not end the watch. */
@@ -172,7 +172,7 @@ static void let_fd_go(struct tw_tcp *t, int fd)
 	listen_again(t);
 }
 
-static void hang_up(struct tw_tcp_path *p)
+static void tcp_path_hang_up(struct tw_tcp_path *p)
 {
 	unreserve(p);
 	if (p->fd < 0)
@@ -186,14 +186,14 @@ void tw_tcp_end(struct tw_tcp_path *p)
 {
 	p->ended = p->t->ending = true;
 	p->tx_shutdown = true;
-	hang_up(p);
+	tcp_path_hang_up(p);
 }
 
 void tw_tcp_path_shut(struct tw_tcp_path *p)
 {
 	struct tw_tcp *t = p->t;
 
-	hang_up(p);
+	tcp_path_hang_up(p);
 	p->ended = true;
 	tw_tcp_shutdown_tx(p);
 	tw_list_walk(&p->ops, struct tw_tcp_op, op, node)
@@ -241,7 +241,7 @@ static int accept_call(struct tw_tcp *t, int listener)
 	return -1;
 }
 
-static void accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
+static void path_accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 {
 	int fd = 0;
 
@@ -275,7 +275,7 @@ static void accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 void tw_tcp_accept(struct tw_tcp *t)
 {
 	for (unsigned i = 0; i < t->nboards; i++)
-		accept_at(t, &t->boards[i]);
+		path_accept_at(t, &t->boards[i]);
 }
 
 uint64_t tw_tcp_expire(void *instance, uint64_t now)
@@ -327,7 +327,7 @@ void tw_tcp_read_hello(struct tw_tcp_caller *c)
 	p = got > 0 ? meant(t, &c->hello) : NULL;
 	if (p) {
 		tw_tcp_watch(t, EPOLL_CTL_DEL, c->fd, 0, NULL);
-		use(p, c->fd);
+		tcp_path_use(p, c->fd);
 		c->fd = -1;
 		tw_tcp_flush(p);
 	}

@@ -171,8 +171,8 @@ out:
 	free(j);
 }
 
-static struct tw_tcp_op *op_new(struct tw_tcp_path *p, const struct iovec *iov, unsigned niov,
-				bool put, void *cookie)
+static struct tw_tcp_op *tcp_rma_op_new(struct tw_tcp_path *p, const struct iovec *iov,
+					unsigned niov, bool put, void *cookie)
 {
 	struct tw_tcp_op *op = malloc(sizeof(*op) + niov * sizeof(*iov));
 
@@ -190,7 +190,8 @@ static struct tw_tcp_op *op_new(struct tw_tcp_path *p, const struct iovec *iov, 
 }
 
 /* Requests the data. */
-static bool begin_get(struct tw_tcp_path *p, struct tw_tcp_op *op, uint64_t address, uint64_t key)
+static bool rma_begin_get(struct tw_tcp_path *p, struct tw_tcp_op *op, uint64_t address,
+			  uint64_t key)
 {
 	struct tw_tcp_head h = {.kind = TW_TCP_READ,
 				.id = op->id,
@@ -231,11 +232,11 @@ enum tw_err tw_tcp_rma(void *path, bool put, const struct iovec *iov, unsigned n
 		return TW_ELOST;
 	if (key_len != sizeof(k))
 		return TW_EPERM;
-	op = op_new(p, iov, niov, put, cookie);
+	op = tcp_rma_op_new(p, iov, niov, put, cookie);
 	if (!op)
 		return TW_AGAIN;
 	memcpy(&k, key, sizeof(k));
-	if (!(put ? begin_put : begin_get)(p, op, address, le64toh(k))) {
+	if (!(put ? begin_put : rma_begin_get)(p, op, address, le64toh(k))) {
 		op_leave(p, op);
 		free(op);
 		return TW_AGAIN;

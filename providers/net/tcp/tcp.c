@@ -105,7 +105,7 @@ static unsigned offer_again(struct tw_tcp *t)
 	return n;
 }
 
-static unsigned do_progress(void *instance)
+static unsigned tcp_do_progress(void *instance)
 {
 	struct tw_tcp *t = instance;
 	unsigned n = 0;
@@ -125,7 +125,7 @@ static unsigned do_progress(void *instance)
 	return n;
 }
 
-static bool do_arm(void *instance)
+static bool tcp_do_arm(void *instance)
 {
 	struct tw_tcp *t = instance;
 	struct pollfd poller = {.fd = t->epfd, .events = POLLIN};
@@ -134,7 +134,7 @@ static bool do_arm(void *instance)
 	return !tw_list_empty(&t->stuck) || t->ending || tw_sys_poll(&poller, 1, 0) > 0;
 }
 
-static void do_close(void *instance)
+static void tcp_do_close(void *instance)
 {
 	struct tw_tcp *t = instance;
 
@@ -197,14 +197,14 @@ static bool path_stalled(void *path)
 }
 
 /* False with errno. */
-static bool begin(struct tw_tcp *t)
+static bool tcp_begin(struct tw_tcp *t)
 {
 	t->epfd = t->host.own_fd(tw_sys_epoll_create());
 	return t->epfd >= 0 && tw_tcp_board(t, &t->host.board);
 }
 
-static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
-			   struct tw_driver_caps *caps)
+static enum tw_err tcp_do_open(const struct tw_driver_host *host, void **instance,
+			       struct tw_driver_caps *caps)
 {
 	struct tw_tcp *t = calloc(1, sizeof(*t));
 
@@ -217,14 +217,14 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	tw_list_init(&t->stuck);
 	tw_list_init(&t->callers);
 	tw_list_init(&t->freed_paths);
-	if (!begin(t)) {
+	if (!tcp_begin(t)) {
 		enum tw_err err = errno == EMFILE || errno == ENFILE ? TW_ENOMEM : TW_EUNREACH;
 
 		if (err == TW_ENOMEM)
 			tw_tcp_short(t);
 		else
 			host->log(TW_LOG_WARN, "tcp: the board's address cannot be listened on");
-		do_close(t);
+		tcp_do_close(t);
 		return err;
 	}
 	*instance = t;
@@ -237,8 +237,8 @@ const struct tw_driver tw_driver_tcp = {
 	.name = "tcp",
 	.by_system = true,
 	.packet_size = sizeof(struct tw_tcp_packet),
-	.open = do_open,
-	.close = do_close,
+	.open = tcp_do_open,
+	.close = tcp_do_close,
 	.path_new = tw_tcp_path_new,
 	.path_bind = tw_tcp_path_bind,
 	.stalled = path_stalled,
@@ -248,7 +248,7 @@ const struct tw_driver tw_driver_tcp = {
 	.cancel = tw_tcp_cancel,
 	.mem_reg = tw_tcp_mem_reg,
 	.mem_dereg = tw_tcp_mem_dereg,
-	.progress = do_progress,
-	.arm = do_arm,
+	.progress = tcp_do_progress,
+	.arm = tcp_do_arm,
 	.expire = tw_tcp_expire,
 };

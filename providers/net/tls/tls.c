@@ -44,7 +44,7 @@ struct session {
 /* The socket, without signals ------------------------------------------------------ */
 
 /* Notes how a call of the system has ended. */
-static int ended(BIO *bio, struct session *s, ssize_t n, int retry)
+static int tls_ended(BIO *bio, struct session *s, ssize_t n, int retry)
 {
 	BIO_clear_retry_flags(bio);
 	if (n > 0)
@@ -66,7 +66,7 @@ static int wire_read(BIO *bio, char *data, int len)
 
 	if (s->deaf) {
 		errno = EAGAIN;
-		return ended(bio, s, -1, BIO_FLAGS_READ);
+		return tls_ended(bio, s, -1, BIO_FLAGS_READ);
 	}
 	if (SSL_in_init(s->ssl) && s->shaken > SHAKE_MAX) {
 		BIO_clear_retry_flags(bio);
@@ -75,15 +75,15 @@ static int wire_read(BIO *bio, char *data, int len)
 	n = tw_sys_recv(s->fd, data, (size_t)len, MSG_DONTWAIT);
 	if (n > 0 && SSL_in_init(s->ssl))
 		s->shaken += (size_t)n;
-	return ended(bio, s, n, BIO_FLAGS_READ);
+	return tls_ended(bio, s, n, BIO_FLAGS_READ);
 }
 
 static int wire_write(BIO *bio, const char *data, int len)
 {
 	struct session *s = BIO_get_data(bio);
 
-	return ended(bio, s, tw_sys_send(s->fd, data, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL),
-		     BIO_FLAGS_WRITE);
+	return tls_ended(bio, s, tw_sys_send(s->fd, data, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL),
+			 BIO_FLAGS_WRITE);
 }
 
 static long wire_ctrl(BIO *bio, int what, long value, void *data)
@@ -124,7 +124,7 @@ static int use_key(SSL *ssl, const EVP_MD *md, const unsigned char **name, size_
 }
 
 /* Without the key the handshake ends here: there are no certificates. */
-static int find_key(SSL *ssl, const unsigned char *name, size_t len, SSL_SESSION **out)
+static int tls_find_key(SSL *ssl, const unsigned char *name, size_t len, SSL_SESSION **out)
 {
 	struct session *s = SSL_get_app_data(ssl);
 	uint8_t key[TW_NET_KEY];
@@ -157,14 +157,14 @@ static bool restrict_to_keys(void)
 	SSL_CTX_set_mode(ctx, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_session_id_context(ctx, label, sizeof(label) - 1);
 	SSL_CTX_set_psk_use_session_callback(ctx, use_key);
-	SSL_CTX_set_psk_find_session_callback(ctx, find_key);
+	SSL_CTX_set_psk_find_session_callback(ctx, tls_find_key);
 	return SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) &&
 	       SSL_CTX_set_max_proto_version(ctx, TLS1_3_VERSION) &&
 	       SSL_CTX_set_ciphersuites(ctx, "TLS_AES_128_GCM_SHA256") &&
 	       SSL_CTX_set1_groups_list(ctx, "X25519") && SSL_CTX_set_num_tickets(ctx, 0);
 }
 
-static bool begin(void)
+static bool tls_begin(void)
 {
 	bool good;
 
@@ -215,7 +215,7 @@ static struct session *session_new(int fd)
 	return s;
 }
 
-static void *call(int fd, const void *name, size_t len, const uint8_t key[TW_NET_KEY])
+static void *tls_call(int fd, const void *name, size_t len, const uint8_t key[TW_NET_KEY])
 {
 	struct session *s = session_new(fd);
 
@@ -234,7 +234,7 @@ static void *call(int fd, const void *name, size_t len, const uint8_t key[TW_NET
 	return s;
 }
 
-static void *answer(int fd, tw_net_find_key *find, void *owner)
+static void *tls_answer(int fd, tw_net_find_key *find, void *owner)
 {
 	struct session *s = session_new(fd);
 
@@ -246,7 +246,7 @@ static void *answer(int fd, tw_net_find_key *find, void *owner)
 	return s;
 }
 
-static void enter(struct session *s)
+static void tls_enter(struct session *s)
 {
 	s->again = s->closed = false;
 	s->error = 0;
@@ -258,7 +258,7 @@ static enum tw_err shake(void *session)
 	struct session *s = session;
 	int n;
 
-	enter(s);
+	tls_enter(s);
 	n = SSL_do_handshake(s->ssl);
 	ERR_pop_to_mark();
 	s->deaf = false;
@@ -271,12 +271,12 @@ static enum tw_err shake(void *session)
 	return s->error ? TW_ELOST : TW_EPERM;
 }
 
-static ssize_t receive(void *session, void *data, size_t len)
+static ssize_t tls_receive(void *session, void *data, size_t len)
 {
 	struct session *s = session;
 	int n;
 
-	enter(s);
+	tls_enter(s);
 	n = SSL_read(s->ssl, data, (int)len);
 	ERR_pop_to_mark();
 	if (n > 0)
@@ -289,7 +289,7 @@ static ssize_t receive(void *session, void *data, size_t len)
 
 static bool write_one(struct session *s, const void *data, size_t len)
 {
-	enter(s);
+	tls_enter(s);
 	s->stuck = SSL_write(s->ssl, data, (int)len) <= 0;
 	ERR_pop_to_mark();
 	return !s->stuck;
@@ -314,12 +314,12 @@ static bool secret(void *session, const void *context, size_t context_len, uint8
 extern const struct tw_net_tls tw_net_tls;
 const struct tw_net_tls tw_net_tls = {
 	.version = TW_NET_TLS_VERSION,
-	.begin = begin,
+	.begin = tls_begin,
 	.digest = digest,
-	.call = call,
-	.answer = answer,
+	.call = tls_call,
+	.answer = tls_answer,
 	.shake = shake,
-	.recv = receive,
+	.recv = tls_receive,
 	.send = transmit,
 	.secret = secret,
 	.end = session_end,

@@ -75,7 +75,7 @@ bool tw_verbs_call(struct tw_verbs_path *p)
 }
 
 /* The route is resolved. */
-static bool ask(struct tw_verbs_path *p)
+static bool cm_ask(struct tw_verbs_path *p)
 {
 	struct tw_verbs_hello h;
 	struct rdma_conn_param param;
@@ -97,7 +97,7 @@ void tw_verbs_path_up(struct tw_verbs_path *p, uint32_t granted)
 }
 
 /* The path that a caller names, if it knows the token and may call. */
-static struct tw_verbs_path *wanted(struct tw_verbs *v, const struct event *e)
+static struct tw_verbs_path *cm_wanted(struct tw_verbs *v, const struct event *e)
 {
 	struct tw_verbs_path *p = e->greeted ? tw_verbs_path_find(v, e->hello.name) : NULL;
 
@@ -108,9 +108,9 @@ static struct tw_verbs_path *wanted(struct tw_verbs *v, const struct event *e)
 	return p;
 }
 
-static void called(struct tw_verbs *v, const struct event *e)
+static void cm_called(struct tw_verbs *v, const struct event *e)
 {
-	struct tw_verbs_path *p = wanted(v, e);
+	struct tw_verbs_path *p = cm_wanted(v, e);
 	struct rdma_conn_param param;
 	struct tw_verbs_hello h;
 
@@ -141,16 +141,16 @@ static void called(struct tw_verbs *v, const struct event *e)
 	tw_verbs_path_anew(p);
 }
 
-static bool greeted(const struct tw_verbs_path *p, const struct event *e)
+static bool cm_greeted(const struct tw_verbs_path *p, const struct event *e)
 {
 	return e->greeted && e->hello.token == p->token && e->hello.from == p->other_token &&
 	       e->hello.call == p->call;
 }
 
 /* The called side accepts. */
-static bool answered(struct tw_verbs_path *p, const struct event *e)
+static bool cm_answered(struct tw_verbs_path *p, const struct event *e)
 {
-	if (p->state != TW_VERBS_NEW || !greeted(p, e) || !tw_verbs_qp_move(p, IBV_QPS_RTR) ||
+	if (p->state != TW_VERBS_NEW || !cm_greeted(p, e) || !tw_verbs_qp_move(p, IBV_QPS_RTR) ||
 	    !tw_verbs_qp_move(p, IBV_QPS_RTS) || rdma_establish(p->id) != 0)
 		return false;
 	tw_verbs_path_up(p, e->hello.granted);
@@ -170,14 +170,14 @@ static void path_event(struct tw_verbs_path *p, const struct event *e)
 		       rdma_resolve_route(e->id, RESOLVE_MS) == 0;
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		done = ask(p);
+		done = cm_ask(p);
 		break;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		done = answered(p, e);
+		done = cm_answered(p, e);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		/* The caller gets it only on iWARP. */
-		done = !p->calls || greeted(p, e);
+		done = !p->calls || cm_greeted(p, e);
 		if (done && p->state == TW_VERBS_NEW)
 			tw_verbs_path_up(p, p->calls ? e->hello.granted : p->limit);
 		break;
@@ -206,7 +206,7 @@ static void deal_with(struct tw_verbs *v, const struct event *e)
 	if (e->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
 		v->gone = true;
 	else if (e->type == RDMA_CM_EVENT_CONNECT_REQUEST)
-		called(v, e);
+		cm_called(v, e);
 	else if (e->id != v->listener && e->id->context)
 		path_event(e->id->context, e);
 }

@@ -14,7 +14,7 @@
 #define BACKLOG 1024
 
 /* The limits of the device; false if they are too low. */
-static bool ask(struct tw_verbs *v)
+static bool device_ask(struct tw_verbs *v)
 {
 	struct tw_verbs_limits *l = &v->limits;
 	struct ibv_device_attr d;
@@ -43,7 +43,7 @@ static bool ask(struct tw_verbs *v)
 }
 
 /* Listens at an address, if it is one of an RDMA device whose port is up. */
-static bool listen_at(struct tw_verbs *v, const struct sockaddr *sa)
+static bool device_listen_at(struct tw_verbs *v, const struct sockaddr *sa)
 {
 	struct sockaddr_storage at = {.ss_family = sa->sa_family};
 
@@ -57,7 +57,7 @@ static bool listen_at(struct tw_verbs *v, const struct sockaddr *sa)
 	}
 	if (rdma_bind_addr(v->listener, (struct sockaddr *)&at) == 0 && v->listener->verbs) {
 		v->ctx = ibv_open_device(v->listener->verbs->device);
-		if (v->ctx && ask(v) && rdma_listen(v->listener, BACKLOG) == 0) {
+		if (v->ctx && device_ask(v) && rdma_listen(v->listener, BACKLOG) == 0) {
 			memcpy(&v->addr, rdma_get_local_addr(v->listener), tw_inet_len(&at));
 			return true;
 		}
@@ -81,7 +81,7 @@ static bool listen_anywhere(struct tw_verbs *v)
 	for (i = list; i && !found; i = i->ifa_next)
 		found = i->ifa_addr && (i->ifa_flags & IFF_UP) && !(i->ifa_flags & IFF_LOOPBACK) &&
 			i->ifa_addr->sa_family == v->host.board.ss_family &&
-			listen_at(v, i->ifa_addr);
+			device_listen_at(v, i->ifa_addr);
 	freeifaddrs(list);
 	return found;
 }
@@ -97,7 +97,7 @@ enum tw_err tw_verbs_device_open(struct tw_verbs *v)
 		return TW_EUNREACH;
 	}
 	tw_sys_nonblock(v->events->fd);
-	if (!listen_at(v, board) && !listen_anywhere(v)) {
+	if (!device_listen_at(v, board) && !listen_anywhere(v)) {
 		v->host.log(TW_LOG_INFO, "verbs: no RDMA device that is up has an address here");
 		return TW_EUNREACH;
 	}

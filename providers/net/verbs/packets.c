@@ -27,7 +27,7 @@ struct tw_verbs_packet *tw_verbs_packet_get(struct tw_verbs *v, bool big)
 	return (struct tw_verbs_packet *)v->host.packet_get(v->host.owner, big);
 }
 
-static bool post_rx(struct tw_verbs *v, const uint32_t *numbers, unsigned n)
+static bool verbs_packet_post_rx(struct tw_verbs *v, const uint32_t *numbers, unsigned n)
 {
 	struct ibv_recv_wr wr[TW_VERBS_GROW], *bad;
 	struct ibv_sge sge[TW_VERBS_GROW];
@@ -59,7 +59,7 @@ bool tw_verbs_rx_grow(struct tw_verbs *v)
 	v->rx = rx;
 	for (rx += v->nrx; n < TW_VERBS_GROW && (rx[n] = tw_verbs_packet_get(v, true)); n++)
 		numbers[n] = v->nrx + n;
-	if (n == TW_VERBS_GROW && post_rx(v, numbers, n)) {
+	if (n == TW_VERBS_GROW && verbs_packet_post_rx(v, numbers, n)) {
 		v->nrx += n;
 		return true;
 	}
@@ -76,7 +76,7 @@ static unsigned max_paths(const struct tw_verbs *v)
 }
 
 /* Credits for a peer: fewer, the more are granted already. */
-static uint32_t share(const struct tw_verbs *v)
+static uint32_t packet_share(const struct tw_verbs *v)
 {
 	unsigned taken = v->reserved + (max_paths(v) - v->npaths) * TW_VERBS_SHARE_MIN;
 	unsigned left = taken < v->limits.srq ? v->limits.srq - taken : 0;
@@ -86,10 +86,10 @@ static uint32_t share(const struct tw_verbs *v)
 }
 
 /* At least the smallest share is reserved for each peer, whatever it has. */
-static void renew(struct tw_verbs_path *p)
+static void packet_renew(struct tw_verbs_path *p)
 {
 	struct tw_verbs *v = p->v;
-	uint32_t out = p->granted - p->used, want = share(v);
+	uint32_t out = p->granted - p->used, want = packet_share(v);
 	uint32_t counted = tw_max(out, (uint32_t)TW_VERBS_SHARE_MIN);
 
 	if (out >= want)
@@ -116,7 +116,7 @@ bool tw_verbs_credit_begin(struct tw_verbs_path *p)
 	v->npaths++;
 	v->reserved += TW_VERBS_SHARE_MIN;
 	p->accounted = true;
-	renew(p);
+	packet_renew(p);
 	p->advertised = p->granted;
 	return true;
 }
@@ -144,7 +144,7 @@ static void used(struct tw_verbs_path *p)
 	if (p->granted - p->used > TW_VERBS_SHARE_MIN)
 		p->v->reserved--;
 	p->used++;
-	if (p->advertised - p->used <= share(p->v) / 2 && tw_list_empty(&p->credit_due))
+	if (p->advertised - p->used <= packet_share(p->v) / 2 && tw_list_empty(&p->credit_due))
 		tw_list_add_tail(&p->v->credit_due, &p->credit_due);
 }
 
@@ -170,7 +170,7 @@ bool tw_verbs_doorbell_ring(struct tw_verbs_path *p)
 }
 
 /* Puts one at the end of the chain. */
-static void add(struct tw_verbs_path *p, struct tw_verbs_packet *k)
+static void packet_add(struct tw_verbs_path *p, struct tw_verbs_packet *k)
 {
 	struct tw_verbs *v = p->v;
 	struct ibv_send_wr *wr = &p->chain[p->nchain];
@@ -178,7 +178,7 @@ static void add(struct tw_verbs_path *p, struct tw_verbs_packet *k)
 	uint32_t len = (uint32_t)sizeof(k->head) + k->packet.len;
 	bool direct = len <= v->limits.inline_max;
 
-	renew(p);
+	packet_renew(p);
 	p->advertised = p->granted;
 	k->head = (struct tw_verbs_head){p->granted, TW_VERBS_MAGIC};
 	*sge = (struct ibv_sge){(uintptr_t)&k->head, len, tw_verbs_lkey(k)};
@@ -207,7 +207,7 @@ enum tw_err tw_verbs_send(void *path, struct tw_net_packet *packet, bool more)
 	if (p->state != TW_VERBS_UP)
 		return TW_AGAIN;
 	if (room)
-		add(p, (struct tw_verbs_packet *)packet);
+		packet_add(p, (struct tw_verbs_packet *)packet);
 	if ((!room || !more || p->nchain == TW_VERBS_CHAIN) && !tw_verbs_doorbell_ring(p))
 		return TW_ELOST;
 	return room ? TW_OK : TW_AGAIN;
@@ -223,7 +223,7 @@ bool tw_verbs_send_empty(struct tw_verbs_path *p)
 	if (!k)
 		return false;
 	k->packet.len = 0;
-	add(p, k);
+	packet_add(p, k);
 	tw_verbs_doorbell_ring(p);
 	tw_net_packet_put(&k->packet);
 	return true;
@@ -238,8 +238,8 @@ void tw_verbs_credit_flush(struct tw_verbs *v)
 				tw_list_del(&p->credit_due);
 			continue;
 		}
-		renew(p);
-		if (p->advertised - p->used <= share(v) / 2 && p->granted != p->advertised) {
+		packet_renew(p);
+		if (p->advertised - p->used <= packet_share(v) / 2 && p->granted != p->advertised) {
 			if (!tw_verbs_send_empty(p))
 				continue;
 		}
@@ -256,7 +256,7 @@ void tw_verbs_repost(struct tw_verbs *v)
 	if (!n)
 		return;
 	v->nrepost = 0;
-	if (!post_rx(v, v->repost, n))
+	if (!verbs_packet_post_rx(v, v->repost, n))
 		v->host.log(TW_LOG_ERROR, "verbs: receive buffers are lost");
 	for (unsigned i = 0; i < n; i++) {
 		struct tw_verbs_path *p = tw_verbs_path_find(v, v->from[i]);

@@ -7,7 +7,7 @@
 #include "base/sys.h"
 #include "providers/net/verbs/verbs.h"
 
-static bool enter(struct tw_verbs_path *p)
+static bool path_enter(struct tw_verbs_path *p)
 {
 	struct tw_verbs *v = p->v;
 	uint32_t i = tw_slots_add(&v->table, p);
@@ -52,7 +52,7 @@ enum tw_err tw_verbs_path_new(void *instance, const struct sockaddr_storage *boa
 	if (!p)
 		return board ? TW_EUNREACH : TW_ENOMEM;
 	p->v = v;
-	if (!tw_sys_random(&p->token, sizeof(p->token)) || !enter(p)) {
+	if (!tw_sys_random(&p->token, sizeof(p->token)) || !path_enter(p)) {
 		free(p);
 		return TW_ENOMEM;
 	}
@@ -147,7 +147,7 @@ bool tw_verbs_qp_move(struct tw_verbs_path *p, enum ibv_qp_state to)
 	return ibv_modify_qp(p->qp, &attr, mask) == 0;
 }
 
-static void hang_up(struct tw_verbs_path *p)
+static void verbs_path_hang_up(struct tw_verbs_path *p)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
@@ -167,7 +167,7 @@ void tw_verbs_path_down(struct tw_verbs_path *p, const char *why)
 	p->nchain = 0;
 	/* Work requests under way end by completions. */
 	if (p->qp)
-		hang_up(p);
+		verbs_path_hang_up(p);
 	tw_list_add_tail(&v->broken, &p->broken);
 }
 
@@ -200,7 +200,7 @@ void tw_verbs_qp_end(struct tw_verbs_path *p)
 	struct tw_verbs *v = p->v;
 
 	if (p->qp && p->state == TW_VERBS_UP)
-		hang_up(p);
+		verbs_path_hang_up(p);
 	if (p->qp)
 		qp_free(p);
 	v->connecting -= p->state == TW_VERBS_NEW && p->bound;

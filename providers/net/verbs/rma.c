@@ -12,7 +12,7 @@
 
 #include "providers/net/verbs/verbs.h"
 
-static enum tw_err err_of(enum ibv_wc_status status)
+static enum tw_err verbs_rma_err_of(enum ibv_wc_status status)
 {
 	switch (status) {
 	case IBV_WC_REM_ACCESS_ERR:
@@ -45,7 +45,7 @@ static void copy(const struct tw_verbs_piece *piece, bool to_program)
 	}
 }
 
-static void release(struct tw_verbs_piece *piece)
+static void verbs_rma_release(struct tw_verbs_piece *piece)
 {
 	if (piece->buf)
 		tw_net_packet_put(&piece->buf->packet);
@@ -58,7 +58,7 @@ static void release(struct tw_verbs_piece *piece)
 }
 
 /* Nothing of it is under way any more. */
-static void finish(struct tw_verbs *v, struct tw_verbs_rma *r)
+static void rma_finish(struct tw_verbs *v, struct tw_verbs_rma *r)
 {
 	tw_list_del(&r->more);
 	tw_list_del(&r->node);
@@ -66,7 +66,7 @@ static void finish(struct tw_verbs *v, struct tw_verbs_rma *r)
 	free(r);
 }
 
-static void fail(struct tw_verbs_rma *r, enum tw_err err)
+static void rma_fail(struct tw_verbs_rma *r, enum tw_err err)
 {
 	if (r->err == TW_OK)
 		r->err = err;
@@ -80,12 +80,12 @@ void tw_verbs_piece_done(struct tw_verbs *v, struct tw_verbs_piece *piece,
 	struct tw_verbs_rma *r = piece->rma;
 
 	if (status != IBV_WC_SUCCESS)
-		fail(r, err_of(status));
+		rma_fail(r, verbs_rma_err_of(status));
 	else if (!r->put && piece->buf)
 		copy(piece, true);
-	release(piece);
+	verbs_rma_release(piece);
 	if (!r->open && !r->left)
-		finish(v, r);
+		rma_finish(v, r);
 }
 
 /* As many bytes as fit into one work request, without being registered yet. */
@@ -126,8 +126,8 @@ static bool register_piece(struct tw_verbs *v, struct tw_verbs_piece *piece, str
 }
 
 /* The next piece of a transfer as a work request; false if that cannot be. */
-static bool prepare(struct tw_verbs_path *p, struct tw_verbs_rma *r, struct ibv_send_wr *wr,
-		    struct ibv_sge *sge)
+static bool rma_prepare(struct tw_verbs_path *p, struct tw_verbs_rma *r, struct ibv_send_wr *wr,
+			struct ibv_sge *sge)
 {
 	struct tw_verbs *v = p->v;
 	struct tw_verbs_piece *piece = r->pieces;
@@ -148,7 +148,7 @@ static bool prepare(struct tw_verbs_path *p, struct tw_verbs_rma *r, struct ibv_
 		if (r->put)
 			copy(piece, false);
 	} else if (!register_piece(v, piece, sge, n)) {
-		release(piece);
+		verbs_rma_release(piece);
 		return false;
 	}
 	*wr = (struct ibv_send_wr){.wr_id = tw_verbs_sq_next(p, NULL, piece),
@@ -164,15 +164,15 @@ static bool prepare(struct tw_verbs_path *p, struct tw_verbs_rma *r, struct ibv_
 }
 
 /* Posts what may be under way of one transfer, with one ring of the doorbell. */
-static void post(struct tw_verbs_path *p, struct tw_verbs_rma *r)
+static void verbs_rma_post(struct tw_verbs_path *p, struct tw_verbs_rma *r)
 {
 	struct ibv_send_wr wr[TW_VERBS_PIECES], *bad;
 	struct ibv_sge sge[TW_VERBS_PIECES][TW_VERBS_SGE];
 	unsigned n = 0;
 
 	while (r->left && r->open < TW_VERBS_PIECES && p->nrma < TW_VERBS_SQ_RMA) {
-		if (!prepare(p, r, &wr[n], sge[n])) {
-			fail(r, TW_EPERM);
+		if (!rma_prepare(p, r, &wr[n], sge[n])) {
+			rma_fail(r, TW_EPERM);
 			break;
 		}
 		if (n)
@@ -184,7 +184,7 @@ static void post(struct tw_verbs_path *p, struct tw_verbs_rma *r)
 	if (n && ibv_post_send(p->qp, wr, &bad) != 0)
 		tw_verbs_path_down(p, "a transfer was not taken");
 	if (!r->open && !r->left)
-		finish(p->v, r);
+		rma_finish(p->v, r);
 }
 
 void tw_verbs_rma_pump(struct tw_verbs_path *p)
@@ -194,7 +194,7 @@ void tw_verbs_rma_pump(struct tw_verbs_path *p)
 	tw_list_walk(&p->waiting, struct tw_verbs_rma, r, more) {
 		if (p->state != TW_VERBS_UP || p->nrma == TW_VERBS_SQ_RMA)
 			return;
-		post(p, r);
+		verbs_rma_post(p, r);
 	}
 }
 
@@ -237,9 +237,9 @@ void tw_verbs_rma_orphan(struct tw_verbs_path *p)
 			continue;
 		for (unsigned i = 0; i < TW_VERBS_PIECES; i++)
 			if (r->pieces[i].open)
-				release(&r->pieces[i]);
-		fail(r, TW_ELOST);
-		finish(v, r);
+				verbs_rma_release(&r->pieces[i]);
+		rma_fail(r, TW_ELOST);
+		rma_finish(v, r);
 	}
 }
 

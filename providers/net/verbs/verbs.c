@@ -28,7 +28,7 @@ static void finished(struct tw_verbs *v, const struct ibv_wc *wc)
 }
 
 /* Handles the completions read; false if some must wait. */
-static bool work_off(struct tw_verbs *v, unsigned *n)
+static bool verbs_work_off(struct tw_verbs *v, unsigned *n)
 {
 	while (v->next_wc < v->nwc) {
 		const struct ibv_wc *wc = &v->wc[v->next_wc];
@@ -100,30 +100,30 @@ static tw_noinline void look_for_events(struct tw_verbs *v)
 	device_events(v);
 }
 
-/* Handles the completions read, and more if there may be; false as work_off(). */
-static tw_noinline bool take_in(struct tw_verbs *v, unsigned *n)
+/* Handles the completions read, and more if there may be; false as verbs_work_off(). */
+static tw_noinline bool verbs_take_in(struct tw_verbs *v, unsigned *n)
 {
 	bool full, more;
 
 	/* Packets that came along a broken path go first. */
 	do {
 		full = v->nwc == TW_VERBS_CQ_BATCH;
-		more = work_off(v, n);
+		more = verbs_work_off(v, n);
 	} while (more && (full || !tw_list_empty(&v->broken)) && read_cq(v));
 	return more;
 }
 
 /* Mostly there is nothing: then it calls little. */
-static unsigned do_progress(void *instance)
+static unsigned verbs_do_progress(void *instance)
 {
 	struct tw_verbs *v = instance;
 	unsigned n = 0;
 	bool more = true;
 
 	if (tw_unlikely(v->next_wc < v->nwc))
-		more = work_off(v, &n);
+		more = verbs_work_off(v, &n);
 	if (tw_likely(more) && read_cq(v))
-		more = take_in(v, &n);
+		more = verbs_take_in(v, &n);
 	/* An answer of the program is sent before buffers are posted. */
 	if (tw_unlikely(v->nrepost) && (!n || !more || v->nrepost >= TW_VERBS_REPOST))
 		tw_verbs_repost(v);
@@ -160,7 +160,7 @@ static bool watch_cq(struct tw_verbs *v)
 	return ibv_req_notify_cq(v->cq, 0) == 0;
 }
 
-static bool do_arm(void *instance)
+static bool verbs_do_arm(void *instance)
 {
 	struct tw_verbs *v = instance;
 	struct pollfd p = {.fd = v->epfd, .events = POLLIN};
@@ -185,7 +185,7 @@ static bool do_arm(void *instance)
 
 /* Opening and closing -------------------------------------------------------- */
 
-static void do_close(void *instance)
+static void verbs_do_close(void *instance)
 {
 	struct tw_verbs *v = instance;
 
@@ -217,7 +217,7 @@ static void do_close(void *instance)
 	free(v);
 }
 
-static bool watch(struct tw_verbs *v, int fd)
+static bool verbs_watch(struct tw_verbs *v, int fd)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 
@@ -247,7 +247,7 @@ static bool try_inline(struct tw_verbs *v)
 	}
 }
 
-static bool open_queues(struct tw_verbs *v)
+static bool verbs_open_queues(struct tw_verbs *v)
 {
 	struct ibv_srq_init_attr srq = {.attr = {.max_wr = v->limits.srq, .max_sge = 1}};
 	unsigned cqe = tw_min(v->limits.cqe, v->limits.srq + CQ_PATHS * v->limits.sq);
@@ -260,12 +260,13 @@ static bool open_queues(struct tw_verbs *v)
 	v->cq = ibv_create_cq(v->ctx, (int)cqe, v, v->channel, 0);
 	v->srq = v->cq ? ibv_create_srq(v->pd, &srq) : NULL;
 	tw_sys_nonblock(v->ctx->async_fd);
-	return v->srq && try_inline(v) && tw_verbs_rx_grow(v) && watch(v, v->channel->fd) &&
-	       watch(v, v->events->fd) && watch(v, v->ctx->async_fd) && watch(v, v->timer);
+	return v->srq && try_inline(v) && tw_verbs_rx_grow(v) && verbs_watch(v, v->channel->fd) &&
+	       verbs_watch(v, v->events->fd) && verbs_watch(v, v->ctx->async_fd) &&
+	       verbs_watch(v, v->timer);
 }
 
-static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
-			   struct tw_driver_caps *caps)
+static enum tw_err verbs_do_open(const struct tw_driver_host *host, void **instance,
+				 struct tw_driver_caps *caps)
 {
 	struct tw_verbs *v = calloc(1, sizeof(*v));
 	enum tw_err err;
@@ -282,13 +283,13 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	*caps = (struct tw_driver_caps){TW_VERBS_PACKET, true, v->epfd};
 	v->timer = tw_sys_timer();
 	err = v->epfd < 0 || v->timer < 0 ? TW_ENOMEM : tw_verbs_device_open(v);
-	if (err == TW_OK && !open_queues(v)) {
+	if (err == TW_OK && !verbs_open_queues(v)) {
 		host->log(TW_LOG_WARN, "verbs: %s: %s; see tagwire-verbs(7)",
 			  ibv_get_device_name(v->ctx->device), strerror(errno));
 		err = TW_EUNREACH;
 	}
 	if (err != TW_OK)
-		do_close(v);
+		verbs_do_close(v);
 	return err;
 }
 
@@ -296,8 +297,8 @@ const struct tw_driver tw_driver_verbs = {
 	.version = TW_DRIVER_VERSION,
 	.name = "verbs",
 	.packet_size = sizeof(struct tw_verbs_packet),
-	.open = do_open,
-	.close = do_close,
+	.open = verbs_do_open,
+	.close = verbs_do_close,
 	.slab_reg = tw_verbs_slab_reg,
 	.slab_dereg = tw_verbs_slab_dereg,
 	.path_new = tw_verbs_path_new,
@@ -308,7 +309,7 @@ const struct tw_driver tw_driver_verbs = {
 	.cancel = tw_verbs_cancel,
 	.mem_reg = tw_verbs_mem_reg,
 	.mem_dereg = tw_verbs_mem_dereg,
-	.progress = do_progress,
+	.progress = verbs_do_progress,
 	.polled_cheaply = true,
-	.arm = do_arm,
+	.arm = verbs_do_arm,
 };
