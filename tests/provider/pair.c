@@ -40,7 +40,7 @@ static const struct lacks {
 	const char *name;
 	unsigned traits;
 } lacks[] = {{"net", QUIET | KEEPS},
-	     {"udp", PROMPT | QUIET | KEEPS},
+	     {"udp", PROMPT | QUIET | KEEPS | RIGHTS},
 	     {"sockets", PROMPT | QUIET | KEEPS}};
 
 static unsigned can_do(const struct traits *t)
