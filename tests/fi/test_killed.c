@@ -4,6 +4,8 @@
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_rma.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 #include "fi/fit.h"
@@ -25,6 +27,17 @@ static unsigned descriptors(void)
 		n++;
 	closedir(d);
 	return n;
+}
+
+/* Tests beside this one do not get the victim's id: the next victim has the same key. */
+static void prepare(const char *way)
+{
+	const char *job = getenv("TAGWIRE_JOB");
+	char own[64];
+
+	fit_env(way);
+	snprintf(own, sizeof(own), "%.40s-%d", job ? job : "", (int)getpid());
+	setenv("TAGWIRE_JOB", own, 1);
 }
 
 static int victim(void *arg, int fd)
@@ -87,7 +100,7 @@ FIT_TEST(fi_killed, all_ends)
 	fi_addr_t to;
 	int status;
 
-	fit_env(*way);
+	prepare(*way);
 	twt_spawn(&c, victim, *way);
 	fit_open(&t, 1, *way, (struct fit_how){.caps = FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV});
 	fit_close(&t);
@@ -141,7 +154,7 @@ FIT_TEST(fi_killed, held)
 	fi_addr_t to, again;
 	uint64_t v = 1;
 
-	fit_env(*way);
+	prepare(*way);
 	twt_spawn(&c, victim, *way);
 	fit_open(&t, 1, *way, (struct fit_how){.caps = FI_RMA | FI_ATOMIC});
 	t.info->tx_attr->msg_order = FI_ORDER_SAS;
@@ -185,7 +198,7 @@ FIT_TEST(fi_killed, amid_accesses)
 	unsigned begun = 0, over = 0;
 	bool failed = false;
 
-	fit_env(*way);
+	prepare(*way);
 	twt_spawn(&c, victim, *way);
 	fit_open(&t, 1, *way, (struct fit_how){.caps = FI_RMA | FI_ATOMIC});
 	to = meet(&t, &c);
