@@ -12,7 +12,8 @@
  *				id, and waits for the end of its input
  *	says queues		two endpoints, one with receives and a message that waits; prints its
  *				id, and waits for the end of its input
- *	says node N OTHER	an MCAPI node that waits for an endpoint of another
+ *	says node N OTHER	an MCAPI node that prints its process id and waits for an endpoint of
+ *				another
  */
 #include <netinet/in.h>
 #include <stdio.h>
@@ -149,7 +150,7 @@ static void node(unsigned number, unsigned other)
 
 	mcapi_initialize(number, &version, &status);
 	mcapi_create_endpoint(1, &status);
-	printf("node %u waits\n", number);
+	printf("node %u waits: %d\n", number, (int)getpid());
 	fflush(stdout);
 	mcapi_get_endpoint(other, 1, &status);
 }
