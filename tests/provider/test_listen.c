@@ -137,11 +137,7 @@ Test(listen, silent_at_the_first_ports, .timeout = TWT_TIMEOUT)
 	int silent = take_port(p), taciturn = take_port(p), fd = -1;
 	struct fake_peer *peer = fake_connect(&p->a, FAKE_BOARD, 2, 0x2002);
 
-	while (fd < 0) {
-		fake_pump(&p->a);
-		fd = accept(taciturn, NULL, NULL);
-		cr_assert_eq(peer->state, FAKE_NEW, "%d", peer->why);
-	}
+	UNTIL(p, (fd = accept(taciturn, NULL, NULL)) >= 0);
 	cr_assert_eq(twt_put(fd, &one_word, sizeof(one_word)), 0);
 	UNTIL(p, peer->state != FAKE_NEW);
 	cr_assert_eq(peer->state, FAKE_UP, "%d", peer->why);
