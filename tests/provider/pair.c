@@ -89,6 +89,8 @@ static void own_names(const struct traits *t)
 		 (unsigned long long)(twt_now() * 1e6));
 	setenv("TAGWIRE_JOB", job, 1);
 	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
+	/* Else each endpoint of ofi_rxm begins with 64 MB of buffers. */
+	setenv("FI_OFI_RXM_MSG_RX_SIZE", "64", 0);
 	cr_assert_eq(tw_settings_load(err, sizeof(err)), 0, "%s", err);
 	/* Some are drivers of these tests alone. */
 	snprintf(tw_settings.providers, sizeof(tw_settings.providers), "%s", t->name);
