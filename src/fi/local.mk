@@ -9,7 +9,6 @@ libtagwire_fi_la_SOURCES = $(%C%_FILES)
 libtagwire_fi_la_CFLAGS = $(libtagwire_internal_la_CFLAGS) $(LIBFABRIC_CFLAGS)
 libtagwire_fi_la_LIBADD = libtagwire_internal.la $(LIBFABRIC_LIBS)
 # libfabric unloads providers when a program exits, while threads of ours may run still.
-libtagwire_fi_la_LIBTOOLFLAGS = $(MODULE_LIBTOOLFLAGS)
 libtagwire_fi_la_LDFLAGS = $(MODULE_LDFLAGS) -Wl,-z,nodelete $(SECTION_LDFLAGS) $(SIZE_LDFLAGS) \
 	-export-symbols-regex '^fi_prov_ini$$'
 

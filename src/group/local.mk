@@ -13,5 +13,4 @@ endif
 tagwire_pmix_la_SOURCES = %D%/job.h %D%/pmix.c
 tagwire_pmix_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 tagwire_pmix_la_LIBADD = $(PMIX_LIBS)
-tagwire_pmix_la_LIBTOOLFLAGS = $(MODULE_LIBTOOLFLAGS)
 tagwire_pmix_la_LDFLAGS = $(MODULE_LDFLAGS) -export-symbols-regex '^tw_launcher_pmix$$'

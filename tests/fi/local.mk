@@ -23,5 +23,4 @@ tests_fi_libtagwire_fi_la_SOURCES = $(src_fi_FILES) tests/fault/faulty.c tests/f
 	tests/lib/twt.c
 tests_fi_libtagwire_fi_la_CFLAGS = $(libtagwire_fi_la_CFLAGS)
 tests_fi_libtagwire_fi_la_LIBADD = $(libtagwire_fi_la_LIBADD)
-tests_fi_libtagwire_fi_la_LIBTOOLFLAGS = $(MODULE_LIBTOOLFLAGS)
 tests_fi_libtagwire_fi_la_LDFLAGS = $(libtagwire_fi_la_LDFLAGS) -rpath /nowhere -Wl,-z,muldefs

@@ -4,6 +4,5 @@ pkglib_LTLIBRARIES += tagwire_tls.la
 endif
 tagwire_tls_la_SOURCES = $(%C%_FILES)
 tagwire_tls_la_CFLAGS = $(AM_CFLAGS) $(OPENSSL_CFLAGS)
-tagwire_tls_la_LIBTOOLFLAGS = $(MODULE_LIBTOOLFLAGS)
 tagwire_tls_la_LDFLAGS = $(MODULE_LDFLAGS) -export-symbols-regex '^tw_net_tls$$'
 tagwire_tls_la_LIBADD = $(OPENSSL_LIBS)
