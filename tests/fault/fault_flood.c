@@ -3,7 +3,8 @@
  * 10,000 strangers call an endpoint: silent ones, ones that talk nonsense, ones that stop amid
  * their first words or after them, ones with another key. Meanwhile a friend sends it messages, all
  * of which arrive; afterwards the process has the memory and the descriptors that it had before,
- * and lets another friend in. Needs: MX NET. Part of: rest
+ * and lets another friend in.
+ * Part of: rest
  */
 #include <dirent.h>
 #include <fcntl.h>
