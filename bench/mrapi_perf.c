@@ -3,8 +3,6 @@
  * The cost of MRAPI's locks and remote memory, each beside the bare mechanism in the
  * same round: a process-shared pthread mutex, memcpy, process_vm_readv; and beside MX
  * with the same number of bytes.
- *
- * Needs: MX.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shows the counters of open endpoints of running programs.
- *
- * Needs: MX.
  */
 #include <errno.h>
 #include <getopt.h>

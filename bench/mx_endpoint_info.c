@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shows the open endpoints of running programs and their peers.
- *
- * Needs: MX.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Says why a job hangs: who waits for whom.
- *
- * Needs: MX.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -2,7 +2,6 @@
 /*
  * The same as budget.c for programs that speak libfabric, by its public calls. No program
  * of the library is linked: libfabric finds it where FI_PROVIDER_PATH says.
- * Needs: FI
  *
  *	budget_fi		all cases
  *	budget_fi CASE		one case

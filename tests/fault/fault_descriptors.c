@@ -2,7 +2,6 @@
 /*
  * A program with few descriptors left connects to another host, or is called from there. It
  * connects, or is told what is short; no call waits for a descriptor that nobody gives it.
- * Needs: MX NET.
  */
 #include <errno.h>
 #include <fcntl.h>

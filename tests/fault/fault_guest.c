@@ -5,7 +5,6 @@
  * another process again: then it has, or has not, exactly what one request gives. And as many
  * requests as it may have under way lose their answers at once. There is no other host here:
  * this program says what it would.
- * Needs: NET
  */
 #include <signal.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
 /*
  * A program that runs with more rights than its user takes no code and no trust from the
  * environment: this one, as a setuid copy of itself.
- * Needs: MX NET.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
  * Another user takes every name by which processes of this one find each other, as far as names
  * are anybody's, and answers nobody there. Endpoints open and connect all the same, and processes
  * join their MRAPI job.
- * Needs: MX MRAPI.
  */
 #include <stdio.h>
 #include <stdlib.h>

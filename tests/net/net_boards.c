@@ -10,8 +10,6 @@
  *   stream MB     how fast that is, in MB/s
  *
  * All messages are checked: none is missing, none comes twice.
- *
- * Needs: MX NET
  */
 #include <stdbool.h>
 #include <stdio.h>

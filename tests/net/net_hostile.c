@@ -2,7 +2,6 @@
 /*
  * Strangers at an endpoint's port: who says nothing, or nonsense, is sent away
  * and learns nothing, and whoever has business comes in meanwhile.
- * Needs: NET.
  */
 #include <errno.h>
 #include <poll.h>

@@ -3,7 +3,6 @@
  * Two hosts that have the same key, or not: the first connect, all others end with a status
  * for each reason and a line that says what to do. So do a host of another version and one that
  * does not answer.
- * Needs: NET.
  */
 #include <fcntl.h>
 #include <netinet/in.h>

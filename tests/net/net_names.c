@@ -11,8 +11,6 @@
  *   talk NIC ID       the same, and a message of 100,000 bytes there
  *   peer RANK     the NIC id of another rank, TAGWIRE_RANK being this one's
  *   wait          until the standard input ends, taking in messages
- *
- * Needs: MX NET
  */
 #include <inttypes.h>
 #include <poll.h>

@@ -3,8 +3,6 @@
  * Processes of one host that share no memory: of another user, of the other byte order, of
  * another version, in another network namespace. A connect ends, somebody says why, and where
  * tcp is asked for it is used.
- *
- * Needs: MX NET
  */
 #include <poll.h>
 #include <sched.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Members and controls, between two endpoints of this process.
- * Needs: MRAPI
  */
 #include <criterion/criterion.h>
 #include <stdio.h>

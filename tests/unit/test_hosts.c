@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What is known of other hosts: those of the hosts file stay, of the others the oldest is
- * forgotten. Needs: MX NET.
+ * forgotten.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The matcher against a plain list, and the cases that need many entries.
- * Needs: MX.
  */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -2,7 +2,6 @@
 /*
  * The proof that two hosts belong together, with all that an attacker on the wire can do
  * to it: hear, keep, change, leave out, repeat, send back, mix.
- * Needs: NET.
  */
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -3,7 +3,6 @@
  * A look-up at a host where some of those who could answer do not: processes that are stopped, and
  * other programs at the ports. The first answer counts. No test waits as long as one of them may
  * take.
- * Needs: NET.
  */
 #include <criterion/criterion.h>
 #include <netinet/in.h>

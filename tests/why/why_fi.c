@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Programs of libfabric that hang.
- *
- * Needs: FI MX.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Programs of MRAPI that hang.
- *
- * Needs: MX.
  */
 #include <signal.h>
 #include <unistd.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Programs of Panda that hang.
- *
- * Needs: MX.
  */
 #include <unistd.h>
 
