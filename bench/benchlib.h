@@ -76,16 +76,20 @@ enum {
 		"version", 0, NULL, BENCH_O_VERSION                                                \
 	}
 
-#define BENCH_HELP                                                                                 \
+#define BENCH_HELP BENCH_HELP_HERE BENCH_HELP_HOSTS BENCH_HELP_HOW
+#define BENCH_HELP_HERE                                                                            \
 	"Where the two ends are:\n"                                                                \
-	"  --local             both here, each on a core of its own (default, but under\n"         \
-	"                      mpirun and the like, where ranks 0 and 1 are the two ends)\n"       \
-	"  --no-bind           leave it to the system where they run\n"                            \
+	"  --local             both here, each on a core of its own (default; but under\n"         \
+	"                      a launcher, or with TAGWIRE_RANK, ranks 0 and 1 are the\n"          \
+	"                      two ends)\n"                                                        \
+	"  --no-bind           leave it to the system where they run\n"
+#define BENCH_HELP_HOSTS                                                                           \
 	"  --server            wait for a client, which then measures and reports\n"               \
 	"  --host NAME:BOARD   measure to the server on that board; needs --endpoint\n"            \
 	"  --endpoint ID       the server's endpoint id (server: default is any free one)\n"       \
-	"  --board N           the board to use here (default any)\n\n"                            \
-	"How to measure and report:\n"                                                             \
+	"  --board N           the board to use here (default any)\n"
+#define BENCH_HELP_HOW                                                                             \
+	"\nHow to measure and report:\n"                                                           \
 	"  --rounds N          rounds over everything, reported as medians (default 5)\n"          \
 	"  --time MS           time for each figure in each round (default 20)\n"                  \
 	"  --timeout SECONDS   give up when the other end is silent so long (default 60)\n"        \

@@ -23,7 +23,7 @@ static const char help[] =
 	"on and do not notice. Exit code: 3 if something waits without end, 0 if not.\n\n"
 	"  --pid P        only this process\n"
 	"  --interval S   seconds between the two readings; default 0.2\n"
-	"  --all          list everything, not only the oldest of each process\n"
+	"  --all          list everything, not only the oldest three of each process\n"
 	"  --json         one JSON object a line\n"
 	"  -h, --help; -V, --version\n";
 

@@ -27,7 +27,7 @@ static const char help[] =
 	"  --size BYTES        one size only; k and m multiply by 1024\n"
 	"  --min BYTES         the smallest (default 8)\n"
 	"  --max BYTES         the largest (default 1m); doubled from one to the "
-	"next\n\n" BENCH_HELP;
+	"next\n\n" BENCH_HELP_HERE BENCH_HELP_HOW;
 
 static const struct table_column columns[] = {
 	{"kind", "kind", "%s"},
