@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "lib/twt.h"
 
-#define PACKET 16384
+#define PACKET TW_DRIVER_PACKET
 
 struct lossy {
 	struct tw_driver_host host;

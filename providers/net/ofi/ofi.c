@@ -15,14 +15,24 @@ static enum tw_err path_new(void *instance, const struct sockaddr_storage *board
 			    void **out)
 {
 	struct tw_ofi *o = instance;
-	struct tw_ofi_path *p = board ? NULL : calloc(1, sizeof(*p));
+	struct tw_ofi_path *p;
 
-	(void)tokens; /* libfabric has no place for them */
 	/* libfabric has chosen its device already. */
+	if (board)
+		return TW_EUNREACH;
+	p = calloc(1, sizeof(*p));
 	if (!p)
-		return board ? TW_EUNREACH : TW_ENOMEM;
+		return TW_ENOMEM;
+	p->number = tw_slots_add(&o->paths, p);
+	if (p->number == TW_SLOTS_MAX) {
+		free(p);
+		return TW_ENOMEM;
+	}
 	p->o = o;
+	p->tokens = *tokens;
 	*mine = o->name;
+	memcpy(mine->bytes + mine->len, &p->number, sizeof(p->number));
+	mine->len += (uint32_t)sizeof(p->number);
 	*out = p;
 	return TW_OK;
 }
@@ -33,15 +43,15 @@ static enum tw_err path_bind(void *path, const struct tw_driver_address *other)
 	struct tw_ofi *o = p->o;
 	struct tw_ofi_peer *peer;
 
+	/* libfabric reads a full address, whatever its length here. */
+	if (other->len != o->name.len + sizeof(p->other))
+		return TW_EPROTO;
+	memcpy(&p->other, other->bytes + o->name.len, sizeof(p->other));
 	tw_list_walk(&o->peers, struct tw_ofi_peer, known, node) {
 		peer = known;
-		if (peer->name.len == other->len &&
-		    memcmp(peer->name.bytes, other->bytes, other->len) == 0)
+		if (memcmp(peer->name.bytes, other->bytes, o->name.len) == 0)
 			goto found;
 	}
-	/* libfabric reads a full address, whatever its length here. */
-	if (other->len != o->name.len)
-		return TW_EPROTO;
 	peer = calloc(1, sizeof(*peer));
 	if (!peer)
 		return TW_ENOMEM;
@@ -67,6 +77,7 @@ static void path_free(void *path)
 		tw_list_del(&peer->node);
 		free(peer);
 	}
+	p->o->paths.of[p->number] = NULL;
 	free(p);
 }
 
@@ -116,6 +127,7 @@ static void ofi_do_close(void *instance)
 	tw_list_walk(&o->peers, struct tw_ofi_peer, peer, node)
 		free(peer);
 	fi_freeinfo(o->info);
+	free(o->paths.of);
 	free(o->rx_mem);
 	o->state = TW_OFI_CLOSED;
 	if (!o->inside)
@@ -201,7 +213,7 @@ static int open_buffers(struct tw_ofi *o)
 
 static int own_name(struct tw_ofi *o)
 {
-	size_t len = sizeof(o->name.bytes);
+	size_t len = sizeof(o->name.bytes) - sizeof(uint32_t); /* the number of a path follows */
 	int rc = fi_getname(&o->ep->fid, o->name.bytes, &len);
 
 	o->name.len = (uint32_t)len;
@@ -252,7 +264,8 @@ static enum tw_err ofi_do_open(const struct tw_driver_host *host, void **instanc
 	host->log(TW_LOG_INFO, "libfabric %s on %s", o->info->fabric_attr->prov_name,
 		  o->info->domain_attr->name);
 	*instance = o;
-	caps->max_packet = (uint32_t)tw_min(o->info->ep_attr->max_msg_size, (size_t)TW_OFI_PACKET);
+	caps->max_packet = (uint32_t)(tw_min(o->info->ep_attr->max_msg_size, TW_OFI_PACKET) -
+				      sizeof(struct tw_ofi_head));
 	caps->has_rma = o->info->caps & FI_RMA;
 	caps->fd = o->fd;
 	return TW_OK;

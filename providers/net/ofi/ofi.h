@@ -19,16 +19,17 @@
 
 #include "base/libfabric.h"
 #include "base/list.h"
+#include "base/slots.h"
 #include "providers/net/driver.h"
 
 #define TW_OFI_API FI_VERSION(1, 17)
-#define TW_OFI_PACKET 16384 /* under the eager limit of libfabric's utility providers */
 #define TW_OFI_RX_BUFFERS 8
 #define TW_OFI_RX_SIZE (256 * 1024) /* of one that takes many packets */
 #define TW_OFI_CQ_BATCH 32
 #define TW_OFI_IOV 4
-#define TW_OFI_LOOK_NS 50000 /* from a packet to the next timed poll, without a usable descriptor  \
-			      */
+#define TW_OFI_LOOK_NS                                                                             \
+	50000 /* from a packet to the next timed poll, without a usable descriptor                 \
+	       */
 
 enum tw_ofi_kind { TW_OFI_SEND, TW_OFI_RECV, TW_OFI_RMA };
 
@@ -39,10 +40,27 @@ struct tw_ofi_op {
 	struct tw_ofi_rma *rma;
 };
 
+/*
+ * Precedes each packet, since libfabric takes packets from anybody: the receiver's number of the
+ * path, and the secret that it expects there.
+ */
+struct tw_ofi_head {
+	uint8_t token[TW_DRIVER_TOKEN];
+	uint32_t path, unused;
+} TW_WIRE;
+_Static_assert(sizeof(struct tw_ofi_head) == 24, "wire format");
+/* With its head; the eager limit of libfabric's utility providers. */
+#define TW_OFI_PACKET (sizeof(struct tw_ofi_head) + TW_DRIVER_PACKET)
+_Static_assert(TW_OFI_PACKET <= 16384, "not eagerly");
+
 struct tw_ofi_packet {
 	struct tw_net_packet packet;
 	struct tw_ofi_op op;
+	struct tw_ofi_head head;
 };
+_Static_assert(offsetof(struct tw_ofi_packet, head) + sizeof(struct tw_ofi_head) ==
+		       sizeof(struct tw_ofi_packet),
+	       "the packet follows its head");
 
 /* A transfer: as many operations as its pieces need. */
 struct tw_ofi_rma {
@@ -84,7 +102,7 @@ enum tw_ofi_state {
 struct tw_ofi {
 	struct tw_driver_host host;
 	enum tw_ofi_state state;
-	bool inside; /* a call that makes upcalls, in which it may be closed */
+	bool inside;		    /* a call that makes upcalls, in which it may be closed */
 	struct tw_ofi *left_before; /* another one that was not closed */
 	struct fi_info *info;
 	struct fid_fabric *fabric;
@@ -98,6 +116,7 @@ struct tw_ofi {
 	bool multi_recv, local_mr, virt_addr;
 	uint32_t key_max; /* bits of a key that we choose */
 	struct tw_driver_address name;
+	struct tw_slots paths;
 	struct tw_list peers, rmas;
 	char *rx_mem;
 	size_t rx_size;
@@ -112,6 +131,8 @@ struct tw_ofi {
 struct tw_ofi_path {
 	struct tw_ofi *o;
 	struct tw_ofi_peer *peer;
+	struct tw_driver_tokens tokens;
+	uint32_t number, other; /* of the path, here and on the other side */
 };
 
 /* info.c: the provider to open, or NULL with the reason logged. */

@@ -33,17 +33,20 @@ enum tw_err tw_ofi_send(void *path, struct tw_net_packet *packet, bool more)
 	struct tw_ofi_path *p = path;
 	struct tw_ofi *o = p->o;
 	struct fid_mr *mr = packet->slab->handle;
+	size_t len = sizeof(k->head) + packet->len;
 	ssize_t rc;
 
 	(void)more;
 	if (!p->peer)
 		return TW_AGAIN;
-	if (packet->len <= o->info->tx_attr->inject_size) {
-		rc = fi_inject(o->ep, packet->data, packet->len, p->peer->addr);
+	k->head = (struct tw_ofi_head){.path = p->other};
+	memcpy(k->head.token, p->tokens.other, sizeof(k->head.token));
+	if (len <= o->info->tx_attr->inject_size) {
+		rc = fi_inject(o->ep, &k->head, len, p->peer->addr);
 	} else {
 		k->op.kind = TW_OFI_SEND;
-		rc = fi_send(o->ep, packet->data, packet->len, mr ? fi_mr_desc(mr) : NULL,
-			     p->peer->addr, &k->op);
+		rc = fi_send(o->ep, &k->head, len, mr ? fi_mr_desc(mr) : NULL, p->peer->addr,
+			     &k->op);
 		packet->users += rc == 0;
 	}
 	return rc == 0 ? TW_OK : rc == -FI_EAGAIN ? TW_AGAIN : TW_ELOST;
@@ -68,6 +71,22 @@ void tw_ofi_post_all(struct tw_ofi *o)
 			ofi_packet_post_rx(o, &o->rx[i]);
 }
 
+/* Passes on a packet of the other end of a path; false: not now. Drops all other packets. */
+static bool packet_arrived(struct tw_ofi *o, const uint8_t *data, size_t len)
+{
+	const struct tw_ofi_head *h = (const void *)data;
+	const struct tw_ofi_path *p;
+	uint8_t different = 0;
+
+	p = len > sizeof(*h) ? tw_slots_find(&o->paths, h->path) : NULL;
+	if (!p)
+		return true;
+	/* As long for a wrong guess as for a right one. */
+	for (unsigned i = 0; i < sizeof(h->token); i++)
+		different |= p->tokens.mine[i] ^ h->token[i];
+	return different || o->host.packet(o->host.owner, h + 1, (uint32_t)(len - sizeof(*h)));
+}
+
 /* Handles one completion; false: not now. */
 static bool packet_complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
 {
@@ -87,8 +106,8 @@ static bool packet_complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
 		break;
 	}
 	rx = tw_container(op, struct tw_ofi_rx, op);
-	if ((e->flags & FI_RECV) && e->len &&
-	    !o->host.packet(o->host.owner, o->multi_recv ? e->buf : rx->buf, (uint32_t)e->len))
+	if ((e->flags & FI_RECV) &&
+	    !packet_arrived(o, o->multi_recv ? e->buf : (void *)rx->buf, e->len))
 		return false;
 	if (o->state != TW_OFI_OPEN)
 		return true;

@@ -20,7 +20,7 @@
 #include "providers/net/driver.h"
 
 #define TW_TCP_MAGIC 0x74777463u
-#define TW_TCP_PACKET 16384u	   /* as ofi's: they take over from each other */
+#define TW_TCP_PACKET ((uint32_t)TW_DRIVER_PACKET)
 #define TW_TCP_CHUNK (1024u << 10) /* of a transfer: packets may go in between */
 #define TW_TCP_OUT (80u << 10)	   /* bytes queued while the system takes no more */
 #define TW_TCP_HELD 64		   /* packets that leave together */
