@@ -8,6 +8,7 @@
 #include "base/module.h"
 #include "base/settings.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "providers/net/session.h"
 
 #ifdef HAVE_CONFIG_H
@@ -28,6 +29,7 @@ static struct known {
 	{.name = "tcp"},
 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+TW_MUTEX_OVER_FORK(drivers, &mutex)
 
 static struct known *driver_find(const char *name, size_t len)
 {
@@ -79,8 +81,7 @@ static void driver_load(struct known *k)
 
 	k->tried = true;
 	snprintf(symbol, sizeof(symbol), "tw_driver_%s", k->name);
-	k->driver = tw_module_load(k->name, symbol, TW_DRIVER_VERSION, k->why,
-				   sizeof(k->why));
+	k->driver = tw_module_load(k->name, symbol, TW_DRIVER_VERSION, k->why, sizeof(k->why));
 	if (!k->driver)
 		tw_log(TW_LOG_INFO, "no %s: %s", k->name, k->why);
 }

@@ -19,6 +19,7 @@
 #include "base/module.h"
 #include "base/settings.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "providers/net/session.h"
 
 #define PATH_SIZE (TW_SETTING_PATH_MAX + 32)
@@ -35,6 +36,7 @@ static struct {
 	struct tw_net_auth auth, with_job;
 	const struct tw_net_auth *good; /* one of these, or NULL */
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+TW_MUTEX_OVER_FORK(key, &known.mutex)
 
 static bool key_refuse(const char *path, const char *why)
 {

@@ -26,3 +26,8 @@ bool tw_jobkey_get(uint8_t key[TW_JOBKEY])
 	pthread_mutex_unlock(&mutex);
 	return good;
 }
+
+void tw_jobkey_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+}

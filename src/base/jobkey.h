@@ -9,6 +9,8 @@
 #define TW_JOBKEY 32 /* bytes */
 
 void tw_jobkey_set(const uint8_t key[TW_JOBKEY]);
+/* In a forked child. */
+void tw_jobkey_forked(void);
 bool tw_jobkey_get(uint8_t key[TW_JOBKEY]);
 
 #endif /* TW_JOBKEY_H */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Starts one: 0 or an error. Signals are for the program's own threads. */
-static inline int tw_thread_start(pthread_t *thread, void *(*engine_service_run)(void *), void *arg,
+static inline int tw_thread_start(pthread_t *thread, void *(*body)(void *), void *arg,
 				  const char *name)
 {
 	sigset_t all, old;
@@ -17,7 +17,7 @@ static inline int tw_thread_start(pthread_t *thread, void *(*engine_service_run)
 
 	memset(&all, 0xff, sizeof(all));
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	err = pthread_create(thread, NULL, engine_service_run, arg);
+	err = pthread_create(thread, NULL, body, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!err)
 		pthread_setname_np(*thread, name);
@@ -25,12 +25,30 @@ static inline int tw_thread_start(pthread_t *thread, void *(*engine_service_run)
 }
 
 /* Registers what a child of fork() is to do first, once. Under a mutex of the caller's. */
-static inline void tw_at_fork(bool *registered, void (*library_forked)(void))
+static inline void tw_at_fork(bool *registered, void (*child)(void))
 {
 	if (!*registered)
-		pthread_atfork(NULL, NULL, library_forked);
+		pthread_atfork(NULL, NULL, child);
 	*registered = true;
 }
+
+/*
+ * Takes a static mutex over fork(), so that a child finds it free and what it guards whole. No
+ * other such mutex may be taken under it.
+ */
+#define TW_MUTEX_OVER_FORK(name, mutex)                                                            \
+	static void name##_before_fork(void)                                                       \
+	{                                                                                          \
+		pthread_mutex_lock(mutex);                                                         \
+	}                                                                                          \
+	static void name##_after_fork(void)                                                        \
+	{                                                                                          \
+		pthread_mutex_unlock(mutex);                                                       \
+	}                                                                                          \
+	static __attribute__((constructor)) void name##_over_fork(void)                            \
+	{                                                                                          \
+		pthread_atfork(name##_before_fork, name##_after_fork, name##_after_fork);          \
+	}
 
 /*
  * A call of the C library that looks up names or reads files is a cancellation point. Until

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared by the interfaces of a process: start, end and fork. */
 #include "base/barrier.h"
+#include "base/jobkey.h"
 #include "base/report.h"
 #include "base/thread.h"
 #include "engine/engine.h"
@@ -14,6 +15,7 @@ static void library_forked(void)
 	pthread_mutex_init(&mutex, NULL);
 	users = 0;
 	tw_report_forked();
+	tw_jobkey_forked();
 	tw_ep_forked();
 }
 

@@ -16,11 +16,13 @@
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "naming/hosts.h"
 
 #define MOST 4096 /* of those that were told; the oldest is forgotten for one more */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+TW_MUTEX_OVER_FORK(hosts, &mutex)
 static struct tw_known *known;
 static unsigned nknown, nfixed; /* those of the hosts file come first */
 static unsigned oldest;		/* of the others */

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A child that is forked while other threads hold the library's mutexes finds them free. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/jobkey.h"
+#include "base/settings.h"
+#include "engine/engine.h"
+#include "lib/twt.h"
+#include "naming/hosts.h"
+#include "providers/net/session.h"
+
+#define FORKS 50
+
+static void look_up_host(void)
+{
+	struct tw_known k;
+
+	tw_hosts_find_nic(1, &k);
+}
+
+static void look_up_driver(void)
+{
+	tw_driver_any("tcp");
+}
+
+static void look_up_key(void)
+{
+	uint8_t key[TW_JOBKEY];
+
+	tw_jobkey_get(key);
+}
+
+static void look_up_auth(void)
+{
+	tw_net_auth();
+}
+
+static void (*const calls[])(void) = {look_up_host, look_up_driver, look_up_key, look_up_auth};
+
+static atomic_bool over;
+
+static void *calls_on(void *call)
+{
+	while (!atomic_load(&over))
+		(*(void (*const *)(void))call)();
+	return NULL;
+}
+
+Test(forked, finds_mutexes_free, .timeout = TWT_TIMEOUT)
+{
+	pthread_t threads[tw_countof(calls)];
+	int status;
+
+	setenv("TAGWIRE_MODULES", TWT_MODULES, 0);
+	cr_assert_eq(tw_begin(), TW_OK);
+	for (unsigned i = 0; i < tw_countof(calls); i++)
+		cr_assert_eq(pthread_create(&threads[i], NULL, calls_on,
+					    (void *)(uintptr_t)&calls[i]),
+			     0);
+	for (unsigned i = 0; i < FORKS; i++) {
+		pid_t pid = fork();
+
+		cr_assert_geq(pid, 0);
+		if (pid == 0) {
+			alarm(TWT_LONG);
+			for (unsigned c = 0; c < tw_countof(calls); c++)
+				calls[c]();
+			_exit(0);
+		}
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		cr_assert_eq(status, 0, "child %d hangs", (int)i);
+	}
+	atomic_store(&over, true);
+	for (unsigned i = 0; i < tw_countof(calls); i++)
+		pthread_join(threads[i], NULL);
+	tw_end();
+}
