@@ -58,7 +58,7 @@ struct tw_link {
 	struct tw_stats_path paths[TW_STATS_PATHS]; /* for tools; see the upcall */
 	const char *driver; /* for tools: the network that carries it; NULL: none does */
 	uint8_t board;	    /* of this host; of a driver */
-	bool hold; /* set in an upcall: the rest stays for the next poll, see tw_lanes */
+	bool hold;	    /* set in an upcall: the rest stays for the next poll, see tw_lanes */
 };
 
 #define TW_KEY_MAX 48
@@ -249,9 +249,9 @@ struct tw_provider {
 	 * to read it later is TW_OK.
 	 */
 	enum tw_err (*get)(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			   uint64_t window_address, const void *key, void *cookie);
+			   uint64_t address, const void *key, void *cookie);
 	enum tw_err (*put)(struct tw_link *link, const struct iovec *iov, unsigned niov,
-			   uint64_t window_address, const void *key, void *cookie);
+			   uint64_t address, const void *key, void *cookie);
 	/*
 	 * Lets the peer of a link access memory with these rights (enum tw_mem_rights), which
 	 * this side enforces, until mem_dereg() or the end of the link. Both NULL where key_size

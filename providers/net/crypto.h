@@ -31,7 +31,7 @@ struct tw_net_tls {
 	/* A caller's session; the name is copied. NULL: no memory. */
 	void *(*call)(int fd, const void *name, size_t len, const uint8_t key[TW_NET_KEY]);
 	/* A listener's. It calls find() with the owner, in shake() only. */
-	void *(*answer)(int fd, tw_net_find_key *driver_find, void *owner);
+	void *(*answer)(int fd, tw_net_find_key *find, void *owner);
 	/*
 	 * Goes on with the handshake; a caller's first time it only sends. TW_OK: the other side
 	 * has the key. TW_AGAIN: more must come. TW_EPERM: it does not have the key. TW_ECLOSED,

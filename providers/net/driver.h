@@ -180,7 +180,7 @@ struct tw_driver {
 	 * Reads remote memory, or writes it (put). TW_PENDING, TW_AGAIN, or why not.
 	 * The key is as registered.
 	 */
-	enum tw_err (*rma)(void *path, bool control_put, const struct iovec *iov, unsigned niov,
+	enum tw_err (*rma)(void *path, bool put, const struct iovec *iov, unsigned niov,
 			   uint64_t address, const void *key, uint32_t key_len, void *cookie);
 	/*
 	 * Gives up a transfer: its memory is not used any more.

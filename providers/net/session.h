@@ -320,7 +320,7 @@ bool tw_net_offers_left(struct tw_net_link *l, struct tw_net_path *p);
 enum tw_err tw_net_choose(struct tw_net_link *l, const struct tw_net_ctrl *offers,
 			  struct tw_net_ctrl *t);
 /* The other side has chosen. */
-enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *control_answer);
+enum tw_err tw_net_chosen(struct tw_net_link *l, const struct tw_net_ctrl *answer);
 /* Only those of an adapter, or with NULL all. */
 void tw_net_path_drop(struct tw_net_path *p, const struct tw_net_adapter *of);
 /* It ends; packets take another one if there is one. */

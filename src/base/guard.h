@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory of the program's that a peer's command names. It may be read-only or gone by now, which is
- * no reason to end the program: the kernel copies, and says so. It is the kernel's local side, which
- * may also be memory that the kernel reads for nobody else, as that of a device. TW_EFAULT: it is
- * not there; TW_ENOMEM.
+ * no reason to end the program: the kernel copies, and says so. It is the kernel's local side,
+ * which may also be memory that the kernel reads for nobody else, as that of a device. TW_EFAULT:
+ * it is not there; TW_ENOMEM.
  */
 #ifndef TW_GUARD_H
 #define TW_GUARD_H
@@ -42,14 +42,14 @@ static inline enum tw_err tw_guard_by_pipe(char *to, const char *from, size_t le
 }
 
 /* get: from the program's memory; else to it. */
-static inline enum tw_err tw_guard_copy(bool window_owner_get, void *to, const void *from, size_t len)
+static inline enum tw_err tw_guard_copy(bool get, void *to, const void *from, size_t len)
 {
 	struct iovec there = {to, len}, here = {(void *)(uintptr_t)from, len};
 	ssize_t n = 0;
 
 	while (len && n >= 0) {
-		n = tw_sys_vm_copy(tw_sys_pid(), window_owner_get, window_owner_get ? &here : &there, 1,
-				   window_owner_get ? &there : &here, 1);
+		n = tw_sys_vm_copy(tw_sys_pid(), get, get ? &here : &there, 1, get ? &there : &here,
+				   1);
 		if (n == (ssize_t)there.iov_len)
 			return TW_OK;
 		if (n == 0)

@@ -37,7 +37,7 @@ void tw_pool_fini(struct tw_pool *p);
 /* Adds a chunk of free objects. Returns -1 when memory or numbers are used up. */
 int tw_pool_grow(struct tw_pool *p);
 /* Returns unused chunks to the system, except this many. */
-void tw_pool_trim(struct tw_pool *p, uint32_t guest_keep);
+void tw_pool_trim(struct tw_pool *p, uint32_t keep);
 
 static inline uint32_t tw_pool_held(const struct tw_pool *p)
 {

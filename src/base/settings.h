@@ -58,12 +58,12 @@ static inline const char *tw_name_next(const char **names, size_t *len)
 	return *name ? name : NULL;
 }
 
-static inline bool tw_names_have(const char *names, const char *cm_wanted)
+static inline bool tw_names_have(const char *names, const char *wanted)
 {
 	size_t len;
 
 	for (const char *name; (name = tw_name_next(&names, &len));)
-		if (strlen(cm_wanted) == len && memcmp(name, cm_wanted, len) == 0)
+		if (strlen(wanted) == len && memcmp(name, wanted, len) == 0)
 			return true;
 	return false;
 }

@@ -185,10 +185,10 @@ static enum tw_err claim_id(struct tw_ep *ep, uint32_t number)
 {
 	bool any = number == TW_ANY_ID;
 	uint32_t id = ep->iface->first_id + (any ? 0 : number);
-	uint32_t endpoint_end = any ? id + ep->iface->ids : id + 1;
+	uint32_t end = any ? id + ep->iface->ids : id + 1;
 	enum tw_err err = TW_EBUSY;
 
-	for (; id < endpoint_end && err == TW_EBUSY; id++) {
+	for (; id < end && err == TW_EBUSY; id++) {
 		ep->host.holder = open_here(ep, id) ? (int)tw_sys_pid() : 0;
 		if (ep->host.holder)
 			continue;

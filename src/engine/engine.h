@@ -501,7 +501,7 @@ enum tw_err tw_ep_fd(struct tw_ep *ep, int *fd);
  * The descriptor becomes ready when something ends or arrives. False: that has happened since
  * the last call, ended() says so (NULL: all ends are events), or work is left that only calls do.
  */
-bool tw_ep_arm(struct tw_ep *ep, bool (*remote_ended)(struct tw_ep *ep));
+bool tw_ep_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep));
 void tw_ep_ring(struct tw_ep *ep);
 
 /* service.c; none needs a lock ------------------------------------------- */

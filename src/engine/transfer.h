@@ -96,7 +96,7 @@ enum tw_err tw_transfer_step(struct tw_peer *p, struct tw_req *r, enum tw_transf
 /* Makes a request for one packet, which begins with that. False without memory. */
 bool tw_transfer_note(struct tw_peer *p, struct tw_ref ref, enum tw_transfer_event e);
 /* A receive has met an announcement; key_len bytes of remote key. */
-void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t far_address,
+void tw_transfer_start(struct tw_peer *p, struct tw_req *r, struct tw_ref ref, uint64_t address,
 		       const void *key, uint32_t key_len);
 /* Sends what is due; false when there is no room. */
 bool tw_transfer_reply(struct tw_peer *p, struct tw_req *r);

@@ -67,7 +67,7 @@ void tw_unexp_fetched(struct tw_ep *ep, struct tw_req *r);
 /* Drops what has not been claimed when the endpoint ends. */
 void tw_unexp_msgs_fini(struct tw_ep *ep);
 /* Allocates memory for a message of this length, in no queue; NULL when memory is short. */
-struct tw_unexp_msg *tw_unexp_msg_new(struct tw_ep *ep, uint32_t info_room);
+struct tw_unexp_msg *tw_unexp_msg_new(struct tw_ep *ep, uint32_t room);
 tw_shared struct tw_unexp_msg *tw_unexp_msg_get(struct tw_ep *ep, uint32_t room)
 {
 	struct tw_unexp_msg *u = ep->spare;

@@ -497,7 +497,7 @@ static inline void tw_fi_woken(struct tw_fi_waiter *w)
  * Sleeps until it is ready for one that has seen this, or something else has changed: 0. At that
  * tick, or after fi_cq_signal(): -FI_EAGAIN. Or -FI_EINTR.
  */
-int tw_fi_wait(struct tw_fi_waiter *w, uint64_t seen, uint64_t av_end);
+int tw_fi_wait(struct tw_fi_waiter *w, uint64_t seen, uint64_t end);
 /* fi_control() of what can be waited for, and of wait sets. */
 int tw_fi_wait_control(struct fid *fid, int command, void *arg);
 int tw_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);

@@ -176,7 +176,7 @@ struct tw_mrapi_ops {
 	void (*wake_all)(struct tw_mrapi_obj *o);
 	/* A guest's locks of it; 0: none. And gives it these again, after a step cut short. */
 	uint64_t (*had)(struct tw_mrapi_obj *o, uint32_t me);
-	void (*restore)(struct tw_mrapi_obj *o, uint32_t me, uint64_t counting_had);
+	void (*restore)(struct tw_mrapi_obj *o, uint32_t me, uint64_t had);
 };
 
 extern const struct tw_mrapi_ops tw_mrapi_mutex_ops, tw_mrapi_counting_ops, tw_mrapi_shmem_ops,
@@ -217,7 +217,7 @@ mrapi_status_t tw_mrapi_stale(enum tw_mrapi_kind kind, uint32_t handle);
  */
 mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_t id,
 				   unsigned flags,
-				   mrapi_status_t (*rmem_begin)(struct tw_mrapi_obj *o, const void *arg),
+				   mrapi_status_t (*begin)(struct tw_mrapi_obj *o, const void *arg),
 				   const void *arg, uint32_t *handle);
 /* Mutexes have no limit. */
 mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const void *attributes,

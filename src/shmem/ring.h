@@ -42,7 +42,8 @@
  * slot, a slot could still hold the stamp of 2^32 packets ago.
  */
 #define TW_RING_RENEW (1u << 30)
-#define TW_RING_PINGPONG 1024 /* longest packet that is demoted, and whose next lines are fetched */
+#define TW_RING_PINGPONG 1024 /* longest packet that is demoted, and whose next lines are fetched  \
+			       */
 #define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
 
 struct tw_slot {
@@ -104,7 +105,7 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
  */
 struct tw_ring_tx {
 	struct tw_slot *slots;
-	struct tw_slot *token; /* while this side may write it, else NULL */
+	struct tw_slot *token;	 /* while this side may write it, else NULL */
 	uint64_t side;		 /* TW_STAMP_SECOND or 0 */
 	uint32_t head;		 /* next slot to write */
 	uint32_t open;		 /* the lane is open for the slots from head up to this */
@@ -148,12 +149,12 @@ struct tw_ring_rx {
 	uint32_t mask; /* nslots - 1 */
 	uint32_t tail; /* next slot to read */
 	uint32_t btail;
-	uint32_t published; /* tail as the writer can see it */
+	uint32_t published;  /* tail as the writer can see it */
 	uint32_t bpublished; /* and btail */
 	uint32_t max_payload;
-	uint64_t packet_at; /* tick at which a packet was taken that was no short message */
-	bool refused;	    /* the engine does not accept the next packet */
-	bool fence; /* one side's barrier does not reach the other */
+	uint64_t packet_at;   /* tick at which a packet was taken that was no short message */
+	bool refused;	      /* the engine does not accept the next packet */
+	bool fence;	      /* one side's barrier does not reach the other */
 	struct tw_link *link; /* of its provider */
 };
 
@@ -221,7 +222,7 @@ static inline bool tw_ring_room_small(const struct tw_ring_tx *tx)
  * True if there is space for a packet. Reads the reader's line, or allocates pages, only
  * when it must.
  */
-bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t ring_reserve);
+bool tw_ring_room(struct tw_ring_tx *tx, uint32_t len, uint32_t reserve);
 /* Writes any packet; there must be space. */
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len);

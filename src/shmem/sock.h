@@ -55,7 +55,7 @@ int tw_sock_dial(int *fd, const struct tw_sock_name *name);
  * Calls found() with what follows the start, for every name of this network namespace that
  * begins so, of any job. False: the system does not tell.
  */
-bool tw_sock_list(const struct tw_sock_name *key_start, void (*found)(const char *rest, void *arg),
+bool tw_sock_list(const struct tw_sock_name *start, void (*found)(const char *rest, void *arg),
 		  void *arg);
 
 /* sock.c */

@@ -217,7 +217,7 @@ unsigned tw_tcp_read(struct tw_tcp_path *p);
 unsigned tw_tcp_parse(struct tw_tcp_path *p);
 
 /* rma.c */
-enum tw_err tw_tcp_rma(void *path, bool out_put, const struct iovec *iov, unsigned niov,
+enum tw_err tw_tcp_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, uint32_t key_len, void *cookie);
 void tw_tcp_cancel(void *instance, void *cookie);
 enum tw_err tw_tcp_mem_reg(void *instance, void *addr, size_t len, unsigned rights,
