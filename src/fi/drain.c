@@ -275,7 +275,7 @@ static inline bool has_ended_none(const struct tw_fi_ep *e, const struct tw_ep *
 bool tw_fi_read(struct tw_fi_ep *e, const struct tw_fi_cq *cq, struct fi_cq_tagged_entry *event,
 		fi_addr_t *from)
 {
-	struct tw_lock_way way;
+	struct tw_lock_way way = {0};
 	struct tw_ep *quick = tw_enter_quick(e->handle, &way), *ep = quick ? quick : tw_fi_enter(e);
 	bool usual = quick && has_ended_none(e, ep), read = false;
 

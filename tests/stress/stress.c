@@ -302,6 +302,8 @@ static void gather(struct twt_child *child, int n, void *each, size_t len)
 	struct pollfd p[ST_CREW];
 	int left = n;
 
+	if (n < 1 || n > ST_CREW)
+		st_fail("%d processes, not up to %d", n, ST_CREW);
 	for (int i = 0; i < n; i++)
 		p[i] = (struct pollfd){.fd = child[i].fd, .events = POLLIN};
 	while (left) {
