@@ -29,7 +29,7 @@
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 #define TW_DRIVER_TOKEN 16
-/* The longest packet of those that take over from each other: a link keeps its size. */
+/* A link keeps its packet size when another driver takes over, so tcp and ofi have the same. */
 #define TW_DRIVER_PACKET 16360
 
 /* The address of one end of a path, in the driver's own format; sent to the other side. */

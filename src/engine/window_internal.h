@@ -8,9 +8,9 @@
 
 /* In the flags of a TW_WINDOW packet. */
 enum tw_window_what {
-	TW_WINDOW_ASK,	 /* for a window */
-	TW_WINDOW_GRANT, /* the answer */
-	TW_WINDOW_PUT,	 /* served accesses, or pieces of them */
+	TW_WINDOW_ASK,	   /* for a window */
+	TW_WINDOW_GRANT,   /* the answer */
+	TW_WINDOW_PUT,	   /* served accesses, or pieces of them */
 	TW_WINDOW_GET,
 	TW_WINDOW_CHANGE,
 	TW_WINDOW_REPLY,   /* to one of those: its request is the packet's match */
@@ -22,12 +22,12 @@ enum tw_window_what {
 /* The payload of all but NOTIFY begins with this; the match of PUT, GET, CHANGE is a request. */
 struct tw_window_msg {
 	uint64_t key;
-	uint64_t number;  /* of the registration; ASK: 0 */
-	uint64_t offset;  /* GRANT: the address */
-	uint64_t len;	  /* of the piece. GRANT: of the window */
-	uint32_t at;	  /* of the piece in its request, also in the REPLY */
-	uint8_t status;	  /* GRANT, REPLY: enum tw_status */
-	uint8_t rights;	  /* GRANT */
+	uint64_t number; /* of the registration; ASK: 0 */
+	uint64_t offset; /* GRANT: the address */
+	uint64_t len;	 /* of the piece. GRANT: of the window */
+	uint32_t at;	 /* of the piece in its request, also in the REPLY */
+	uint8_t status;	 /* GRANT, REPLY: enum tw_status */
+	uint8_t rights;	 /* GRANT */
 	uint8_t op, type; /* CHANGE; then follow operand and compare, if the op has them */
 } TW_WIRE;
 _Static_assert(sizeof(struct tw_window_msg) == 40, "wire format");

@@ -23,6 +23,17 @@ struct member {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of who is in which set */
 
+/* A child has sets of its own alone. */
+static void sets_forked(void)
+{
+	pthread_mutex_init(&mutex, NULL);
+}
+
+static __attribute__((constructor)) void sets_begin(void)
+{
+	pthread_atfork(NULL, NULL, sets_forked);
+}
+
 /* Wait sets ------------------------------------------------------------------- */
 
 int tw_fi_sets_join(struct tw_fi_waiter *w)

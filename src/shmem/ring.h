@@ -42,8 +42,7 @@
  * slot, a slot could still hold the stamp of 2^32 packets ago.
  */
 #define TW_RING_RENEW (1u << 30)
-#define TW_RING_PINGPONG 1024 /* longest packet that is demoted, and whose next lines are fetched  \
-			       */
+#define TW_RING_PINGPONG 1024 /* longest packet that is demoted, and whose next lines are fetched */
 #define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
 
 struct tw_slot {
@@ -105,7 +104,7 @@ _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct 
  */
 struct tw_ring_tx {
 	struct tw_slot *slots;
-	struct tw_slot *token;	 /* while this side may write it, else NULL */
+	struct tw_slot *token; /* while this side may write it, else NULL */
 	uint64_t side;		 /* TW_STAMP_SECOND or 0 */
 	uint32_t head;		 /* next slot to write */
 	uint32_t open;		 /* the lane is open for the slots from head up to this */
@@ -149,12 +148,12 @@ struct tw_ring_rx {
 	uint32_t mask; /* nslots - 1 */
 	uint32_t tail; /* next slot to read */
 	uint32_t btail;
-	uint32_t published;  /* tail as the writer can see it */
+	uint32_t published; /* tail as the writer can see it */
 	uint32_t bpublished; /* and btail */
 	uint32_t max_payload;
-	uint64_t packet_at;   /* tick at which a packet was taken that was no short message */
-	bool refused;	      /* the engine does not accept the next packet */
-	bool fence;	      /* one side's barrier does not reach the other */
+	uint64_t packet_at; /* tick at which a packet was taken that was no short message */
+	bool refused;	    /* the engine does not accept the next packet */
+	bool fence; /* one side's barrier does not reach the other */
 	struct tw_link *link; /* of its provider */
 };
 

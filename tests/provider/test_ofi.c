@@ -74,7 +74,7 @@ static void pump(void)
 		}                                                                                  \
 	} while (0)
 
-/* Text with its zero; longer than what libfabric copies at once, if it is to be. */
+/* Sends a text, padded with zeros to len bytes. */
 static void say(void *from, const char *text, uint32_t len)
 {
 	struct tw_net_packet *p = lone_packet(NULL, true);

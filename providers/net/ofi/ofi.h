@@ -27,9 +27,7 @@
 #define TW_OFI_RX_SIZE (256 * 1024) /* of one that takes many packets */
 #define TW_OFI_CQ_BATCH 32
 #define TW_OFI_IOV 4
-#define TW_OFI_LOOK_NS                                                                             \
-	50000 /* from a packet to the next timed poll, without a usable descriptor                 \
-	       */
+#define TW_OFI_LOOK_NS 50000 /* the first period of the timer, without a usable descriptor */
 
 enum tw_ofi_kind { TW_OFI_SEND, TW_OFI_RECV, TW_OFI_RMA };
 
@@ -49,9 +47,9 @@ struct tw_ofi_head {
 	uint32_t path, unused;
 } TW_WIRE;
 _Static_assert(sizeof(struct tw_ofi_head) == 24, "wire format");
-/* With its head; the eager limit of libfabric's utility providers. */
+/* Of a packet with its head. libfabric's utility providers send up to 16 KiB eagerly. */
 #define TW_OFI_PACKET (sizeof(struct tw_ofi_head) + TW_DRIVER_PACKET)
-_Static_assert(TW_OFI_PACKET <= 16384, "not eagerly");
+_Static_assert(TW_OFI_PACKET <= 16384, "sent eagerly");
 
 struct tw_ofi_packet {
 	struct tw_net_packet packet;
