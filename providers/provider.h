@@ -73,10 +73,16 @@ struct tw_mem_reg {
 	void *handle; /* used by the provider */
 };
 
+/*
+ * A program without a poll for so long computes, and is served by its service thread. Sooner it may
+ * as well be waiting for a processor, which that thread would take from it (doc/decisions.md, 8).
+ */
+#define TW_COMPUTES_US 4000
+
 /* The urgency of a packet for the engine of the peer. */
 enum tw_send_class {
 	TW_SEND_PLAIN,	 /* may wait until the peer polls */
-	TW_SEND_ENGINE,	 /* the peer's engine must act: wake it if it is idle */
+	TW_SEND_ENGINE,	 /* the peer's engine must act: wake it if its program computes */
 	TW_SEND_CONTROL, /* as ENGINE, and may use the reserved space */
 	TW_SEND_NOTICE,	 /* as PLAIN, and may use the reserved space */
 	TW_SEND_MORE,	 /* as PLAIN, and may wait for the next packet, which follows at once */
@@ -103,10 +109,11 @@ struct tw_watch {
 
 /* The part that takes in the packets of an endpoint; see src/engine/idle.c. */
 enum tw_idle_state {
-	TW_POLLING, /* calls of the program */
-	TW_IDLE,    /* the service thread, as the program computes */
-	TW_RESTING, /* nobody, before a packet comes; the program computes */
-	TW_ASLEEP,  /* nobody, before a packet comes; a call of the program waits for it */
+	TW_POLLING,   /* calls of the program */
+	TW_IDLE,      /* the service thread, as the program computes */
+	TW_RESTING,   /* nobody, before a packet comes; the program computes */
+	TW_ASLEEP,    /* nobody, before a packet comes; a call of the program waits for it */
+	TW_COMPUTING, /* nobody, before a packet comes on which the engine must act */
 	TW_IDLE_STATES
 };
 

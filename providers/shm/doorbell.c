@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Doorbells: bytes in the socket of a link, for a peer that sleeps or has not polled. If
- * the peer may have missed a packet, the doorbell is deferred: the link is checked again
- * and rung if the packet is still unread.
+ * Doorbells: bytes in the socket of a link. One that rests or sleeps is rung at once. Where a peer
+ * that polls must act on a packet, the doorbell is deferred: it is rung if the packet stays unread
+ * for so long that the peer's program must be computing (doc/decisions.md, 8).
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -96,31 +96,34 @@ bool tw_shm_doorbell_ring(struct tw_shm_link *l)
 	return true;
 }
 
-static void defer_for(struct tw_shm_link *l, uint64_t now)
+/*
+ * From the first unread packet on, so that a stream of them does not put off the doorbell. Until it
+ * is due the path costs one look.
+ */
+void tw_shm_doorbell_defer(struct tw_shm_link *l)
 {
-	l->due = now + tw_clock_us(TW_SHM_STALE_US);
+	if (tw_likely(!tw_list_empty(&l->deferred)))
+		return;
+	l->due = tw_clock() + tw_clock_us(TW_COMPUTES_US);
 	l->deferred_head = l->tx.head;
-	if (tw_list_empty(&l->deferred))
-		tw_list_add_tail(&l->ep->deferred, &l->deferred);
-	l->ep->host->up->timer(l->ep->host, now + tw_clock_us(TW_SHM_DEFER_US));
+	tw_list_add_tail(&l->ep->deferred, &l->deferred);
+	l->ep->host->up->timer(l->ep->host, l->due);
 }
 
-/* Ends the deferral of a link once the packet was read; rings if it was not. */
+/* Rings if the packet was not read. If it was, the packets written since then begin anew. */
 static void flush_deferred(struct tw_shm_link *l, uint64_t now)
 {
 	uint32_t taken;
-	bool seen;
 
 	/* Asked no sooner than it matters: the peer writes that line. */
 	if ((int64_t)(now - l->due) < 0)
 		return;
 	taken = atomic_load_explicit(&l->tx.ring->taken.slots, memory_order_relaxed);
-	seen = (int32_t)(taken - l->deferred_head) >= 0;
-	if (!seen && tw_shm_polled_within(l, TW_SHM_STALE_US))
-		return;
-	if (!seen)
-		tw_shm_doorbell_ring(l);
 	tw_list_del(&l->deferred);
+	if ((int32_t)(taken - l->deferred_head) < 0)
+		tw_shm_doorbell_ring(l);
+	else if ((int32_t)(taken - l->tx.head) < 0)
+		tw_shm_doorbell_defer(l);
 }
 
 void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now)
@@ -129,22 +132,10 @@ void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now)
 		flush_deferred(l, now);
 }
 
-uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep, uint64_t now)
+uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep)
 {
-	return tw_list_empty(&ep->deferred) ? 0 : now + tw_clock_us(TW_SHM_DEFER_US);
-}
-
-void tw_shm_doorbell_defer(struct tw_shm_link *l)
-{
-	defer_for(l, tw_clock());
-}
-
-void tw_shm_must_act(struct tw_shm_link *l)
-{
-	uint64_t now = tw_clock(), stale = tw_clock_us(TW_SHM_STALE_US);
-
-	/* Of one that has just sent something nothing need be read. */
-	if (now - l->rx.packet_at < stale || tw_shm_polled_since(l, now - stale) ||
-	    !tw_shm_doorbell_ring(l))
-		defer_for(l, now);
+	/* They are in the order in which they are due. */
+	return tw_list_empty(&ep->deferred)
+		       ? 0
+		       : tw_list_first(&ep->deferred, struct tw_shm_link, deferred)->due;
 }

@@ -12,7 +12,6 @@
 #include "base/fds.h"
 #include "base/sys.h"
 
-#define FULL_US 200	/* a peer with a full ring is idle after this long without a poll */
 #define BATCH 64u	/* most packets taken from one ring at once */
 #define DENSE_US 16	/* longest time between two calls of progress() if the program only polls */
 #define ACTIVE_POLLS 64 /* a ring stays active for so many of them without a packet, at least */
@@ -48,30 +47,29 @@ static enum tw_err no_room(struct tw_shm_link *l, uint32_t len, uint32_t reserve
 		if (tw_ring_room(&l->tx, len, reserve))
 			return TW_OK;
 	}
-	/*
-	 * A full ring needs its reader, whatever it holds. A reader that is working through
-	 * messages is not disturbed at once.
-	 */
-	if (tw_shm_polled_within(l, FULL_US))
+	/* A full ring needs its reader, whatever it holds. */
+	if (!atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_relaxed) ||
+	    !tw_shm_doorbell_ring(l))
 		tw_shm_doorbell_defer(l);
-	else
-		tw_shm_must_act(l);
 	return TW_AGAIN;
 }
 
 /* The packet is written: rings the peer if it must. */
 static tw_inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class cls)
 {
+	uint32_t armed;
+
 	/* [armed] */
 	if (tw_unlikely(l->fence))
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
-	if (tw_unlikely(atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_relaxed))) {
+	armed = atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_relaxed);
+	if (tw_unlikely(armed == TW_RESTING || armed == TW_ASLEEP)) {
 		/* A sleeping peer checks again before it next sleeps, but may compute first. */
 		if (!tw_shm_doorbell_ring(l) && cls != TW_SEND_PLAIN)
 			tw_shm_doorbell_defer(l);
-	} else if (tw_unlikely(tw_send_acts(cls))) {
-		tw_shm_must_act(l);
+	} else if (tw_unlikely(tw_send_acts(cls)) && (!armed || !tw_shm_doorbell_ring(l))) {
+		tw_shm_doorbell_defer(l);
 	}
 	return TW_OK;
 }
@@ -152,7 +150,6 @@ static unsigned poll_link(struct tw_shm_link *l, unsigned budget)
 	l->link.hold = false;
 	if (!n)
 		return 0;
-	l->rx.packet_at = l->ep->polled_at;
 	if (tw_unlikely(tw_ring_publish(&l->rx)))
 		tw_shm_doorbell_ring(l);
 	return n;
@@ -279,10 +276,7 @@ static bool shm_do_arm(void *instance)
 	struct tw_shm_ep *ep = instance;
 	bool found = false;
 
-	/* From now on no poll sees to what was deferred: it is due, or its deadline wakes us. */
-	if (ep->host->state == TW_ASLEEP)
-		tw_shm_flush_deferred(ep, tw_clock() + tw_clock_us(TW_SHM_STALE_US));
-	show_armed(ep, ep->host->state == TW_ASLEEP ? TW_ASLEEP : TW_RESTING);
+	show_armed(ep, ep->host->state);
 	show_blocked(ep, 1);
 	/* [armed] [ring-room] */
 	tw_barrier_hosts();
@@ -362,7 +356,7 @@ static uint64_t shm_do_expire(void *instance, uint64_t now)
 	uint64_t next = earlier(tw_shm_conn_expire(ep, now), tw_shm_shrink(ep, now));
 
 	tw_shm_flush_deferred(ep, now);
-	return earlier(next, tw_shm_deferred_due(ep, now));
+	return earlier(next, tw_shm_deferred_due(ep));
 }
 
 static bool shm_do_reaches(void *instance, uint64_t nic_id, uint32_t endpoint_id)

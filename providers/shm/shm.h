@@ -26,7 +26,6 @@
 #define TW_SHM_HALF_MAX 64	 /* most connections without a hello */
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
 #define TW_SHM_STALE_US 40	 /* a peer is idle after this long without a poll */
-#define TW_SHM_DEFER_US 50	 /* delay of the check whether it read a packet */
 
 /* A message of the handshake, in host byte order. */
 struct tw_shm_hello {
@@ -68,10 +67,10 @@ struct tw_shm_link {
 	bool closing;		 /* the peer said goodbye */
 	enum tw_err why;	 /* the reason, while draining */
 	uint32_t left;		 /* packets that may be left in its ring */
-	struct tw_list deferred; /* on the endpoint's list: an unread packet may need a doorbell, */
-	uint32_t deferred_head;	 /* the one before this position */
+	struct tw_list deferred; /* on the endpoint's list: a doorbell, if a packet stays unread, */
+	uint32_t deferred_head;	 /* the one before this position, */
 	uint32_t blocked_len, blocked_reserve; /* of the packets that found no space */
-	uint64_t due;			       /* no doorbell before this tick */
+	uint64_t due;			       /* until this tick */
 	struct tw_ring_tx tx;
 	struct tw_ring_rx rx;
 	uint64_t rang;	  /* the peer's last poll at the last ring, 0 never */
@@ -97,7 +96,7 @@ struct tw_shm_ep {
 	struct tw_sock_listener listener;
 	uint64_t listen_again; /* tick at which to accept again, 0 now */
 	uint64_t cookie;       /* peers read it with our memory, to know that it is ours */
-	uint32_t armed;	       /* TW_RESTING or TW_ASLEEP: peers ring for any packet; else 0 */
+	uint32_t armed;	       /* the state of the endpoint, if peers must ring; else 0 */
 	unsigned max_up;       /* room in host->lanes.rx, which has the links in use */
 	unsigned nhalf;
 	unsigned polls;		 /* calls of progress() */
@@ -143,14 +142,12 @@ void tw_shm_goodbye(struct tw_shm_link *l);
 void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events);
 /* Rings, unless that was done since the peer's last poll. False: check again later. */
 bool tw_shm_doorbell_ring(struct tw_shm_link *l);
-/* The peer may miss a packet: check again later. */
+/* The peer must act on the last packet: rings later if it is not read. */
 void tw_shm_doorbell_defer(struct tw_shm_link *l);
-/* The peer's engine must act on a packet: rings if it is idle. */
-void tw_shm_must_act(struct tw_shm_link *l);
 /* Rings where a deferred doorbell is due, and the packet was not read. */
 void tw_shm_flush_deferred(struct tw_shm_ep *ep, uint64_t now);
 /* The tick at which to check them again, 0 none. */
-uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep, uint64_t now);
+uint64_t tw_shm_deferred_due(const struct tw_shm_ep *ep);
 /* The tick of the peer's last poll that it has shown. */
 uint64_t tw_shm_polled_at(const struct tw_shm_link *l);
 /* True if it has polled since this tick, or in the last us microseconds. */

@@ -425,10 +425,11 @@ void tw_poll_events(struct tw_ep *ep);
 /* idle.c ------------------------------------------------------------------- */
 
 enum tw_idle_event {
-	TW_IDLE_POLL,  /* a call of the program polls */
-	TW_IDLE_TAKE,  /* the service thread polls in its place */
-	TW_IDLE_SPENT, /* either has polled in vain for long enough */
-	TW_IDLE_OVER,  /* its work is done, or it was woken */
+	TW_IDLE_POLL,	 /* a call of the program polls */
+	TW_IDLE_TAKE,	 /* the service thread polls in its place */
+	TW_IDLE_SPENT,	 /* either has polled in vain for long enough */
+	TW_IDLE_NOTHING, /* so has the service thread, and nothing is left to do */
+	TW_IDLE_OVER,	 /* its work is done, or it was woken */
 	TW_IDLE_EVENTS
 };
 

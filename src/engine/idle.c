@@ -1,55 +1,50 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Polling, sleeping and waking. An endpoint is in one of four states
+ * Polling, sleeping and waking. An endpoint is in one of five states
  * (enum tw_idle_state in providers/provider.h):
  *
  * POLLING	Calls of the program poll; or it computes, and nothing is known to be left to do.
- *		Packets that the engine must act on ring the doorbell if the last poll is long ago.
+ *		Packets that the engine must act on ring the doorbell if they stay unread.
  * IDLE		The service thread has found that the program computes, and polls in its place.
  *		It holds the lock meanwhile, so this is seen from inside progress only.
  * RESTING	The program computes, and the work that is left needs a packet: any packet rings
  *		the doorbell, which wakes the service thread.
+ * COMPUTING	The same with no work left: packets that the engine must act on ring it.
  * ASLEEP	A blocking call sleeps: any packet rings the doorbell, which wakes that call.
  *
  * There is one deadline: the tick at which something is due, work that a call left unfinished
  * included. A program that polls sees to it itself. The service thread therefore checks an
  * endpoint when it is due. If there was no poll since its last check it takes over; else it asks
- * the next poll to see to what is due, and checks again after twice the time (doc/decisions.md,
- * 9). While these checks go on, a new deadline needs no system call.
+ * the next poll to see to what is due, and checks again later (doc/decisions.md, 9). While these
+ * checks go on, a new deadline needs no system call.
  *
  * tests/model/sleep.pml has the same states and proves that nobody sleeps beside a packet.
  */
 #include "engine/engine.h"
 #include "shmem/spin.h"
 
-#define CHECK_US 50	    /* before the first check, also of unfinished work */
-#define CHECK_MAX_US 4000   /* longest time between two checks while the program polls, */
-#define INSIDE_MAX_US 800   /* and while it stays inside a call, perhaps in the system */
-#define CHECKS_QUIET 4	    /* checks in a row that find nothing due are the last */
-#define SOON_US 100000	    /* a deadline later than this does not count for that */
-#define SHIFT_US 100	    /* longest work of the service thread without a break */
-#define SERVE_US 1000	    /* the same, of an interface that serves requests */
-#define LINGER_US 20	    /* it polls this long in vain before it rests */
-#define SEEN_US 2	    /* a polling peer has seen a packet by then */
-#define CROWDED_US 100	    /* a yield this long: others need the processor, probably */
+#define SOON_US 100000	      /* checks go on until no deadline is nearer than this */
+#define CROWDED_US 100	      /* a yield this long: others need the processor, probably */
 #define CROWDED_FOR_US 100000 /* for so long */
-#define LEFT_MAX_US 1000000 /* longest time between two tries to end one that was left behind */
+#define LEFT_US 50	      /* before the second try to end one that was left behind, */
+#define LEFT_MAX_US 1000000   /* and longest time between two */
 
 enum { SAME = TW_IDLE_STATES };
 
 /* clang-format off */
 static const uint8_t next_state[TW_IDLE_STATES][TW_IDLE_EVENTS] = {
-	/*		 POLL        TAKE     SPENT       OVER */
-	[TW_POLLING] = { SAME,       TW_IDLE, TW_ASLEEP,  SAME },
-	[TW_IDLE]    = { SAME,       SAME,    TW_RESTING, TW_POLLING },
-	[TW_RESTING] = { TW_POLLING, TW_IDLE, TW_ASLEEP,  TW_POLLING },
-	[TW_ASLEEP]  = { SAME,       SAME,    SAME,       TW_POLLING },
+	/*		   POLL        TAKE     SPENT       NOTHING       OVER */
+	[TW_POLLING]   = { SAME,       TW_IDLE, TW_ASLEEP,  SAME,         SAME },
+	[TW_IDLE]      = { SAME,       SAME,    TW_RESTING, TW_COMPUTING, TW_POLLING },
+	[TW_RESTING]   = { TW_POLLING, TW_IDLE, TW_ASLEEP,  SAME,         TW_POLLING },
+	[TW_COMPUTING] = { TW_POLLING, TW_IDLE, TW_ASLEEP,  SAME,         TW_POLLING },
+	[TW_ASLEEP]    = { SAME,       SAME,    SAME,       SAME,         TW_POLLING },
 };
 /* clang-format on */
 
 static bool armed(enum tw_idle_state state)
 {
-	return state == TW_RESTING || state == TW_ASLEEP;
+	return state >= TW_RESTING;
 }
 
 bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event)
@@ -119,7 +114,7 @@ void tw_progress_request(struct tw_ep *ep)
 	if (ep->unfinished_due)
 		return;
 	ep->unfinished_due = true;
-	tw_timer(&ep->host, tw_clock() + tw_clock_us(CHECK_US));
+	tw_timer(&ep->host, tw_clock() + tw_clock_us(TW_COMPUTES_US));
 }
 
 void tw_expire(struct tw_ep *ep)
@@ -171,30 +166,22 @@ static bool await_request(struct tw_ep *ep, uint64_t last, uint64_t *yielded)
 /* Polls in place of the program. */
 static void idle_take_over(struct tw_ep *ep)
 {
-	uint64_t start = tw_clock(), yielded = start, last = 0; /* of the last progress */
+	uint64_t yielded = 0, last = 0; /* the last progress */
 	bool serves = ep->iface->serves;
 	unsigned n;
 
 	tw_idle_event(ep, TW_IDLE_TAKE);
 	ep->counters[TW_C_TAKEOVER]++;
 	tw_poll_events(ep);
-	tw_expire_due(ep, start);
+	tw_expire_due(ep, tw_clock());
 	do {
 		n = tw_progress(ep);
 		if (n)
 			last = tw_clock();
-		/* The program may share this core and need the lock. */
-		if (last && last - start >= tw_clock_us(serves ? SERVE_US : SHIFT_US))
-			break;
-		if (n)
+		if (n || (serves && await_request(ep, last, &yielded)))
 			continue;
-		/* A packet that is seen at once needs no deadline. */
-		if (!serves && !tw_unfinished(ep) && tw_clock() - last >= tw_clock_us(SEEN_US))
-			break;
-		if (serves ? await_request(ep, last, &yielded)
-			   : tw_clock() - last < tw_clock_us(LINGER_US))
-			continue;
-		if (!tw_idle_event(ep, TW_IDLE_SPENT))
+		if (!tw_idle_event(ep,
+				   serves || tw_unfinished(ep) ? TW_IDLE_SPENT : TW_IDLE_NOTHING))
 			return;
 		tw_idle_event(ep, TW_IDLE_TAKE);
 	} while (!tw_lock_contended(&ep->slot->lock));
@@ -243,26 +230,21 @@ static void rest_again(struct tw_ep *ep)
 }
 
 /* Asks the next poll to see to what is due. Returns the tick of the next check, or 0. */
-static uint64_t leave_to_program(struct tw_slot_entry *s, uint64_t now, bool ready, uint64_t max)
+static uint64_t leave_to_program(struct tw_slot_entry *s, uint64_t now, bool ready)
 {
 	uint64_t deadline = atomic_load_explicit(&s->deadline, memory_order_relaxed);
-	bool soon = deadline && deadline < now + tw_clock_us(SOON_US);
+	uint64_t next = now + tw_clock_us(TW_COMPUTES_US);
 
-	if (ready || (deadline && deadline <= now))
+	if (ready || (deadline && deadline <= now)) {
 		atomic_store_explicit(&s->requested, true, memory_order_relaxed);
-	/* Not at the first: the program's next message would set a deadline again. */
-	if (!s->backoff || soon || atomic_load_explicit(&s->requested, memory_order_relaxed))
-		s->quiet = 0;
-	else if (++s->quiet == CHECKS_QUIET) {
-		s->backoff = 0;
+	} else if (!deadline || deadline >= now + tw_clock_us(SOON_US)) {
 		atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
 		/* [timer-check] */
 		tw_barrier_threads();
 		return atomic_load_explicit(&s->deadline, memory_order_relaxed);
 	}
-	s->backoff = s->backoff ? tw_min(2 * s->backoff, max) : CHECK_US;
-	atomic_store_explicit(&s->next_check, now + tw_clock_us(s->backoff), memory_order_relaxed);
-	return now + tw_clock_us(s->backoff);
+	atomic_store_explicit(&s->next_check, next, memory_order_relaxed);
+	return next;
 }
 
 uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
@@ -282,16 +264,15 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 	}
 	note_polls(s);
 	if (polled && !ready)
-		return leave_to_program(s, now, false, CHECK_MAX_US);
+		return leave_to_program(s, now, false);
 	if (!tw_lock_try(&s->lock))
-		return leave_to_program(s, now, ready, INSIDE_MAX_US);
+		return leave_to_program(s, now, ready);
 	ep = s->ep;
 	if (!atomic_load_explicit(&s->handle, memory_order_relaxed) || !tw_has_service(s)) {
 		/* Where the endpoint has ended no bias of before may come back. */
 		tw_unlock_unbiased(&s->lock);
 		return 0;
 	}
-	s->backoff = 0;
 	atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
 	atomic_store_explicit(&s->requested, false, memory_order_relaxed);
 	/* A sleeping call polls itself, but may not know of the deadline. */
@@ -318,7 +299,7 @@ static uint64_t idle_finish(struct tw_slot_entry *s, uint64_t now)
 
 	if (check_at > now)
 		return check_at;
-	s->backoff = check_at ? tw_min(2 * s->backoff, (uint64_t)LEFT_MAX_US) : CHECK_US;
+	s->backoff = check_at ? tw_min(2 * s->backoff, (uint64_t)LEFT_MAX_US) : LEFT_US;
 	check_at = now + tw_clock_us(s->backoff);
 	atomic_store(&s->next_check, check_at);
 	return tw_ep_finish(s) ? 0 : check_at;

@@ -207,7 +207,7 @@ unsigned tw_progress(struct tw_ep *ep)
 
 	if (tw_unlikely(tw_in_handler(ep)))
 		return 0;
-	if (tw_unlikely(ep->host.state == TW_RESTING))
+	if (tw_unlikely(ep->host.state))
 		tw_idle_event(ep, TW_IDLE_POLL);
 	/* First: packets of the doorbells that it reads are found below. */
 	if (tw_unlikely((polls & (TW_SLOW_EVERY - 1)) == 0 ||

@@ -203,7 +203,6 @@ static unsigned run_take_packet(struct tw_peer *p, struct tw_ring_rx *rx, struct
 	if (tw_unlikely(p->link != link))
 		return 0;
 	if (tw_likely(err == TW_OK)) {
-		rx->packet_at = tw_clock();
 		tw_ring_advance(rx, s, len);
 		return 1;
 	}

@@ -473,7 +473,6 @@ struct tw_slot_entry {
 	_Atomic(uint64_t) next_check; /* tick, 0 none */
 	uint64_t backoff;	      /* us before that check */
 	uint64_t crowded; /* tick until which the service thread polls for no request */
-	uint32_t quiet;		      /* checks in a row that found nothing due */
 	_Atomic(uint64_t) polls_seen; /* at the last check, or when the deadline was set */
 };
 

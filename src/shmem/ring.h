@@ -61,7 +61,7 @@ struct tw_ring_taken {
 };
 /* Also written by the reader only, but seldom: every send and get reads it. */
 struct tw_ring_reader {
-	_Atomic(uint32_t) armed;   /* ring its doorbell for any packet */
+	_Atomic(uint32_t) armed;   /* enum tw_idle_state that needs a doorbell, or 0 */
 	_Atomic(uint32_t) revoked; /* the writer may not put or get any more */
 	uint8_t pad[TW_LINE - 8];
 };
@@ -151,7 +151,6 @@ struct tw_ring_rx {
 	uint32_t published; /* tail as the writer can see it */
 	uint32_t bpublished; /* and btail */
 	uint32_t max_payload;
-	uint64_t packet_at; /* tick at which a packet was taken that was no short message */
 	bool refused;	    /* the engine does not accept the next packet */
 	bool fence; /* one side's barrier does not reach the other */
 	struct tw_link *link; /* of its provider */

@@ -3,7 +3,7 @@
  * A sleeper is woken: the arm, sleep and wake protocol. The states of the receiver and
  * what leads from one to another are those of src/engine/idle.c; the rest is
  * providers/shm/shm.c (do_send, written, no_room, publish, do_arm, do_disarm) and
- * doorbell.c (tw_shm_doorbell_ring, tw_shm_must_act, defer_for, flush_deferred,
+ * doorbell.c (tw_shm_doorbell_ring, tw_shm_doorbell_defer, flush_deferred,
  * tw_shm_doorbells_read), and src/engine/wait.c (sleep_as_leader).
  *
  * A sender puts packets into a ring and may sleep until there is room. A
@@ -15,14 +15,14 @@
  * there is something for it, or computes with a packet that its engine must see.
  *
  * The clock is left out. The time of the last poll is a number that is not the one
- * before and not one that the sender remembers. A deferred doorbell is flushed at any moment,
- * and that a peer polled lately may be true or not. A look takes all that is there, where the
- * code takes BATCH packets of each ring.
+ * before and not one that the sender remembers. A deferred doorbell is flushed at any moment.
+ * A look takes all that is there, where the code takes BATCH packets of each ring.
  *
  * The wish for room is a variant, so that each search stays small.
  *
  * VARIANT ROOM		a sender sleeps until there is room; plain packets only
- * VARIANT SERVICE	the service thread may leave the endpoint RESTING, and the program come back
+ * VARIANT SERVICE	the service thread may leave the endpoint RESTING or COMPUTING, and the
+ *			program come back
  * VARIANT FENCES	the two sides are not reached by each other's membarrier
  * VARIANT FENCES ROOM	both
  * MUTATION NO_BARRIER	do_arm looks without a barrier
@@ -55,7 +55,9 @@
 
 #define STAMP 0	   /* S: packets written */
 #define TAKEN 1	   /* R: packets read, as far as published */
-#define ARMED 2	   /* R: struct tw_ring_reader */
+#define ARMED 2	   /* R: struct tw_ring_reader: 0 or one of the next two */
+#define ANY 1	   /* RESTING or ASLEEP */
+#define ACTS 2	   /* COMPUTING */
 #define POLLED 3   /* R */
 #define WANTS 4	   /* S: struct tw_ring_wants */
 #define S_POLLED 5 /* S's own mark */
@@ -133,6 +135,21 @@ inline barrier(other)
 #endif
 }
 
+/* Until the doorbell is due, it is of the first packet. */
+inline defer()
+{
+	d_step {
+#ifndef NO_DEFER
+		if
+		:: !deferred -> deferred = 1; deferred_at = written
+		:: else
+		fi
+#else
+		skip
+#endif
+	}
+}
+
 /* flush_deferred(): the packet was seen, or the peer is rung. */
 inline flush_deferred()
 {
@@ -142,6 +159,10 @@ inline flush_deferred()
 		peek(v, TAKEN);
 		seen = since(v, written) <= since(deferred_at, written);
 		deferred_at = 0;
+		if
+		:: seen && v != written -> deferred = 1; deferred_at = written
+		:: else
+		fi;
 		v = 0
 	}
 	if
@@ -149,26 +170,6 @@ inline flush_deferred()
 	:: else
 	fi;
 	d_step { seen = 0; rung = 0 }
-}
-
-inline defer()
-{
-	d_step { deferred = 1; deferred_at = written }
-}
-
-/* A peer that polls is not disturbed, only watched. */
-inline must_act()
-{
-	if
-	:: rung = 0
-	:: ring(POLLED, s_rang, r_bell)
-	fi;
-	if
-#ifndef NO_DEFER
-	:: !rung -> defer()
-#endif
-	:: else
-	fi
 }
 
 active proctype sender()
@@ -208,20 +209,20 @@ active proctype sender()
 #endif
 			load(v, ARMED);
 			if
-			:: v ->
+			:: v == ANY || (v == ACTS && engine) ->
 				ring(POLLED, s_rang, r_bell);
 				if
 				:: !rung && engine -> defer()
 				:: else
 				fi
-			:: !v && engine -> must_act()
+			:: !v && engine -> defer()
 			:: else
 			fi
 		:: else ->
 			/* no_room() */
 #ifdef ROOM
 			blocked = 1;
-			must_act()
+			defer()
 #endif
 		fi;
 		d_step { v = 0; rung = 0; engine = 0 }
@@ -320,17 +321,17 @@ inline look()
 }
 
 /* enum tw_idle_state and its table. */
-mtype = { POLLING, IDLE, RESTING, ASLEEP };
+mtype = { POLLING, IDLE, RESTING, ASLEEP, COMPUTING };
 mtype state = POLLING;
 
 /* shm_do_arm(); v becomes what the look after it sees. */
-inline arm()
+inline arm(packets)
 {
 #ifdef LOOK_FIRST
 	load(v, STAMP);
 #endif
 	mark_now(POLLED, s_rang);
-	store(ARMED, 1);
+	store(ARMED, packets);
 #ifdef OWN_FENCE
 	fence();
 #else
@@ -375,7 +376,7 @@ active proctype receiver()
 	:: state == POLLING ->
 		/* SPENT: sleep_as_leader() */
 		state = ASLEEP;
-		arm();
+		arm(ANY);
 		if
 		:: v == got ->
 end_asleep:		r_bell
@@ -409,9 +410,12 @@ end_computes:	r_bell;
 	:: state == IDLE ->
 		read_doorbells();
 		look();
-		/* SPENT */
-		state = RESTING;
-		arm();
+		if
+		:: state = RESTING; /* SPENT */
+			arm(ANY)
+		:: state = COMPUTING; /* NOTHING */
+			arm(ACTS)
+		fi;
 		if
 		:: v == got ->
 			if
@@ -438,7 +442,7 @@ active proctype monitor()
 end:	timeout ->
 	assert(!(state == ASLEEP && written != got));
 	assert(!(state == RESTING && written != got));
-	assert(!(state == POLLING && due));
+	assert(!((state == POLLING || state == COMPUTING) && due));
 	assert(state != IDLE);
 	assert(sender@end)
 }

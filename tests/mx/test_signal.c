@@ -146,7 +146,7 @@ static bool is_of(mx_return_t rc, bool before)
 static void poll_endpoint(mx_endpoint_t ep, mx_request_t req)
 {
 	mx_status_t st;
-	uint32_t done;
+	uint32_t done = 0; /* a call that fails leaves it */
 	bool before;
 
 	do {
