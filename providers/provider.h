@@ -278,9 +278,9 @@ struct tw_provider {
 	/* Takes in the packets that have arrived. Returns their number. */
 	unsigned (*progress)(void *instance);
 	/*
-	 * Called before sleeping: from now on any packet wakes this side through epfd. True
-	 * if something has arrived already, and the caller must not sleep. disarm() ends
-	 * it.
+	 * Called before sleeping: from now on any packet wakes this side through epfd; if
+	 * host->state is TW_COMPUTING, any on which the engine must act. True if something has
+	 * arrived already, and the caller must not sleep. disarm() ends it.
 	 */
 	bool (*arm)(void *instance);
 	void (*disarm)(void *instance);

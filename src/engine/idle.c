@@ -24,8 +24,6 @@
 #include "shmem/spin.h"
 
 #define SOON_US 100000	      /* checks go on until no deadline is nearer than this */
-#define CROWDED_US 100	      /* a yield this long: others need the processor, probably */
-#define CROWDED_FOR_US 100000 /* for so long */
 #define LEFT_US 50	      /* before the second try to end one that was left behind, */
 #define LEFT_MAX_US 1000000   /* and longest time between two */
 
@@ -147,26 +145,10 @@ void tw_expire_due(struct tw_ep *ep, uint64_t now)
 
 /* Checks of the service thread ------------------------------------------- */
 
-/* Polls for the next request, as a blocking call would: they come in rows. False: in vain. */
-static bool await_request(struct tw_ep *ep, uint64_t last, uint64_t *yielded)
-{
-	uint64_t now = tw_clock();
-
-	if (!last || now - last >= tw_clock_us(tw_settings.spin_us) || now < ep->slot->crowded)
-		return false;
-	if (now - tw_max(last, *yielded) < tw_clock_us(TW_SPIN_YIELD_US))
-		return true;
-	sched_yield();
-	*yielded = tw_clock();
-	if (*yielded - now > tw_clock_us(CROWDED_US))
-		ep->slot->crowded = *yielded + tw_clock_us(CROWDED_FOR_US);
-	return true;
-}
-
 /* Polls in place of the program. */
 static void idle_take_over(struct tw_ep *ep)
 {
-	uint64_t yielded = 0, last = 0; /* the last progress */
+	struct tw_spin spin = {0};
 	bool serves = ep->iface->serves;
 	unsigned n;
 
@@ -176,9 +158,10 @@ static void idle_take_over(struct tw_ep *ep)
 	tw_expire_due(ep, tw_clock());
 	do {
 		n = tw_progress(ep);
-		if (n)
-			last = tw_clock();
-		if (n || (serves && await_request(ep, last, &yielded)))
+		if (n && serves)
+			tw_spin_start(&spin, tw_clock());
+		/* Requests come in rows: it polls for the next one as a blocking call would. */
+		if (n || (spin.start && tw_spin_on(&spin, NULL)))
 			continue;
 		if (!tw_idle_event(ep,
 				   serves || tw_unfinished(ep) ? TW_IDLE_SPENT : TW_IDLE_NOTHING))

@@ -469,10 +469,9 @@ struct tw_slot_entry {
 	const struct tw_interface *iface;
 	uint64_t name;		    /* NIC id << 16 | endpoint id; see endpoint.c */
 	uint32_t gen;
-	/* Of the service thread, while the program polls: */
+	/* Of the service thread: */
 	_Atomic(uint64_t) next_check; /* tick, 0 none */
-	uint64_t backoff;	      /* us before that check */
-	uint64_t crowded; /* tick until which the service thread polls for no request */
+	uint64_t backoff;	      /* us before the next try to end one that was left behind */
 	_Atomic(uint64_t) polls_seen; /* at the last check, or when the deadline was set */
 };
 

@@ -255,6 +255,7 @@ enum tw_err fake_open(struct fake *f, const struct tw_provider *ops, uint32_t en
 	f->board = endpoint_id == 2 && address_of(FAKE_OTHER, &addr) ? FAKE_OTHER : FAKE_BOARD;
 	f->host = (struct tw_host){
 		.up = &upcalls,
+		.state = TW_RESTING, /* in which it is armed */
 		.epfd = epoll_create1(EPOLL_CLOEXEC),
 		.self = {f->board, endpoint_id, 0x1000 + endpoint_id, 0x2000 + endpoint_id, 0, 0},
 		.boards = &f->board,

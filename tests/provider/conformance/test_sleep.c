@@ -94,6 +94,28 @@ CONFORMANCE(packet_wakes, PROMPT)
 	pair_close(p);
 }
 
+/* An endpoint that computes is woken by packets on which its engine must act, and a full ring. */
+CONFORMANCE(packet_wakes_computing, PROMPT)
+{
+	struct pair *p = pair_connected(t);
+
+	p->b->host.state = TW_COMPUTING;
+	for (int i = 0; i < 100; i++) {
+		settle(p);
+		cr_assert_not(p->ops->arm(p->b->instance));
+		if (i % 10 == 9)
+			fake_fill(p->ab, TW_SEND_PLAIN, 8);
+		else
+			cr_assert_eq(fake_send(p->ab, i % 2 ? TW_SEND_ENGINE : TW_SEND_CONTROL,
+					       i * 40),
+				     TW_OK);
+		cr_assert(fake_woken(p->b, MS), "packet %d woke nobody", i);
+		p->ops->disarm(p->b->instance);
+		UNTIL(p, p->ba->got == p->ab->sent);
+	}
+	pair_close(p);
+}
+
 /* Armed all the time, and served from the descriptor alone. */
 CONFORMANCE(packet_wakes_again, PROMPT)
 {
