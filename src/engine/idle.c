@@ -23,9 +23,9 @@
 #include "engine/engine.h"
 #include "shmem/spin.h"
 
-#define SOON_US 100000	      /* checks go on until no deadline is nearer than this */
-#define LEFT_US 50	      /* before the second try to end one that was left behind, */
-#define LEFT_MAX_US 1000000   /* and longest time between two */
+#define SOON_US 100000	    /* checks go on until no deadline is nearer than this */
+#define LEFT_US 50	    /* before the second try to end one that was left behind, */
+#define LEFT_MAX_US 1000000 /* and longest time between two */
 
 enum { SAME = TW_IDLE_STATES };
 
@@ -212,7 +212,10 @@ static void rest_again(struct tw_ep *ep)
 	}
 }
 
-/* Asks the next poll to see to what is due. Returns the tick of the next check, or 0. */
+/*
+ * Asks the next poll to see to what is due. Returns the tick of the next check, or 0. Checks go on
+ * while a poll has not done so: the descriptors are watched one shot at a time.
+ */
 static uint64_t leave_to_program(struct tw_slot_entry *s, uint64_t now, bool ready)
 {
 	uint64_t deadline = atomic_load_explicit(&s->deadline, memory_order_relaxed);
@@ -220,7 +223,8 @@ static uint64_t leave_to_program(struct tw_slot_entry *s, uint64_t now, bool rea
 
 	if (ready || (deadline && deadline <= now)) {
 		atomic_store_explicit(&s->requested, true, memory_order_relaxed);
-	} else if (!deadline || deadline >= now + tw_clock_us(SOON_US)) {
+	} else if (!atomic_load_explicit(&s->requested, memory_order_relaxed) &&
+		   (!deadline || deadline >= now + tw_clock_us(SOON_US))) {
 		atomic_store_explicit(&s->next_check, 0, memory_order_relaxed);
 		/* [timer-check] */
 		tw_barrier_threads();

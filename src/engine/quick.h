@@ -33,8 +33,7 @@ bool tw_quick_wake(struct tw_ring_tx *lane); /* true */
 
 /* Where a message goes: constants, which specialise the one function that writes it. */
 enum tw_eager_class {
-	TW_EAGER_SLOT, /* a slot, perhaps the token slot: 1 to 40 bytes */
-	TW_EAGER_LINE, /* also a line of the byte area, and nobody seems to reply: 41 to 64 bytes */
+	TW_EAGER_SLOT, /* a slot, perhaps the token slot: 1 to 64 bytes */
 	TW_EAGER_ANY   /* any slot, the token slot included, and bytes: 0 to 1,024 bytes */
 };
 
@@ -49,10 +48,6 @@ static tw_inline bool tw_eager_fits(const struct tw_ring_tx *lane, enum tw_eager
 
 	if (class == TW_EAGER_SLOT)
 		return len - 1 < TW_RING_INLINE;
-	if (class == TW_EAGER_LINE)
-		return len - TW_RING_INLINE - 1 < TW_LINE - TW_RING_INLINE &&
-		       tw_likely(tw_ring_open_mid(lane, TW_LINE)) &&
-		       tw_likely(!tw_ring_patterned(lane));
 	if (tw_likely(len <= TW_RING_INLINE - (imm ? sizeof(uint64_t) : 0)))
 		return true;
 	return len <= TW_SHORT_SEND && tw_ring_open_mid(lane, all);
@@ -63,16 +58,13 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *lane, enum tw_eager_clas
 				     const void *data, uint32_t len, uint64_t match,
 				     const uint64_t *imm)
 {
-	struct tw_slot *s = class == TW_EAGER_LINE ? tw_ring_slot(lane) : tw_ring_slot_or_token(lane);
 	uint32_t extra = imm ? (uint32_t)sizeof(*imm) : 0;
-	bool bytes = class == TW_EAGER_LINE ||
-		     (class == TW_EAGER_ANY && tw_unlikely(len + extra > TW_RING_INLINE));
+	bool bytes = class == TW_EAGER_ANY && tw_unlikely(len + extra > TW_RING_INLINE);
+	struct tw_slot *s = tw_ring_slot_or_token(lane, bytes ? 0 : len + extra);
 	uint8_t *to = bytes ? tw_ring_take_bytes(lane, len + extra) : s->data;
 
-	if (class == TW_EAGER_LINE) {
-		tw_assume(len > TW_RING_INLINE && len <= TW_LINE);
-		tw_prefetch_own(lane->bytes + (lane->bhead & (lane->nbytes - 1)));
-	}
+	if (class == TW_EAGER_SLOT)
+		tw_assume(len <= TW_RING_INLINE);
 	lane->payload += len;
 	s->hdr = tw_hdr_make(TW_EAGER, imm ? TW_FLAG_IMM : 0, 0, len, match);
 	if (imm) {

@@ -199,20 +199,6 @@ static tw_noinline mx_return_t isend_mid(struct tw_ep *ep, const mx_segment_t *l
 	return mx_send_sent(ep, tw_lock_held(&ep->slot->lock), lane);
 }
 
-/* 41 to 64 bytes: one line of the byte area. */
-static tw_noinline mx_return_t isend_line(struct tw_ep *ep, const mx_segment_t *list,
-					  struct tw_ring_tx *lane, mx_endpoint_addr_t to,
-					  uint64_t match, void *context, mx_request_t *request)
-{
-	uint32_t len = list->segment_length;
-
-	if (tw_unlikely(!tw_eager_fits(lane, TW_EAGER_LINE, len, false) || !tw_mx_send_free(ep)))
-		return isend_mid(ep, list, lane, to, match, context, request);
-	leaves(ep, len, to, match, context, request);
-	tw_eager_write(lane, TW_EAGER_LINE, list->segment_ptr, len, match, NULL);
-	return mx_send_sent(ep, tw_lock_held(&ep->slot->lock), lane);
-}
-
 /* The fast path calls no function, so that few registers need to be saved. */
 mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32_t segments_count,
 		     mx_endpoint_addr_t destination, uint64_t match_send, void *context,
@@ -236,8 +222,8 @@ mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 				     request);
 	len = segments_list->segment_length;
 	if (tw_unlikely(!tw_eager_fits(lane, TW_EAGER_SLOT, len, false) || !tw_mx_send_free(ep)))
-		return isend_line(ep, segments_list, lane, destination, match_send, context,
-				  request);
+		return isend_mid(ep, segments_list, lane, destination, match_send, context,
+				 request);
 	leaves(ep, len, destination, match_send, context, request);
 	tw_eager_write(lane, TW_EAGER_SLOT, segments_list->segment_ptr, len, match_send, NULL);
 	return mx_send_sent(ep, way, lane);

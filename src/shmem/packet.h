@@ -7,8 +7,8 @@
 
 #include "base/compiler.h"
 
-/* A provider should carry a payload this short in one cache line with its header. */
-#define TW_SHORT_MAX 40
+/* A provider should carry a payload this short next to its header. */
+#define TW_SHORT_MAX 64
 
 /*
  * A packet header. Only the engine interprets it. Two words, passed by value so that it

@@ -265,7 +265,7 @@ void tw_ring_stamp_pattern(struct tw_ring_tx *tx, struct tw_slot *s, const uint8
 void tw_ring_write_long(struct tw_ring_tx *tx, struct tw_hdr hdr, const struct iovec *iov,
 			unsigned niov, uint32_t len)
 {
-	struct tw_slot *s = len > TW_RING_INLINE ? tw_ring_slot_or_token(tx)
+	struct tw_slot *s = len > TW_RING_INLINE ? tw_ring_slot_or_token(tx, 0)
 						 : &tx->slots[tx->head & tx->mask];
 	uint8_t *data = len > TW_RING_INLINE ? ring_reserve(tx, len) : s->data, *to = data;
 

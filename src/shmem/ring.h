@@ -2,7 +2,7 @@
 /*
  * A ring in shared memory: one writer, one reader, packets in order.
  *
- * A packet takes one slot, a cache line with the header and up to 40 bytes of payload.
+ * A packet takes one slot, two cache lines with the header and up to 64 bytes of payload.
  * Longer payloads lie in the byte area, at a position that both sides compute, so that no
  * offset is ever read from shared memory. A slot is full when its stamp is its sequence
  * number plus one; the stamp is written last. The reader publishes its position in a line
@@ -36,6 +36,7 @@
 #include "shmem/token.h"
 
 #define TW_RING_INLINE TW_SHORT_MAX
+#define TW_RING_FIRST_LINE 40 /* of it in the line of the header */
 #define TW_RING_RESERVE 16 /* slots that only control packets may use */
 /*
  * Every slot is written at least this often, a power of two. If all packets used the token
@@ -49,8 +50,9 @@ struct tw_slot {
 	_Atomic(uint64_t) stamp;
 	struct tw_hdr hdr;
 	uint8_t data[TW_RING_INLINE];
+	uint8_t pad[2 * TW_LINE - 24 - TW_RING_INLINE];
 };
-_Static_assert(sizeof(struct tw_slot) == TW_LINE, "a slot is a cache line");
+_Static_assert(sizeof(struct tw_slot) == 2 * TW_LINE, "a slot is a pair of cache lines");
 
 /* Written by the reader only. */
 struct tw_ring_taken {
@@ -79,7 +81,7 @@ struct tw_ring {
 	struct tw_ring_wants wants;
 	struct tw_ring_reader reader;
 	struct tw_slot token; /* in the first ring, for both sides */
-	uint8_t pad1[3 * TW_LINE];
+	uint8_t pad1[2 * TW_LINE];
 };
 tw_apart(struct tw_ring, taken, wants);
 tw_apart(struct tw_ring, taken, token);
@@ -88,7 +90,7 @@ _Static_assert(sizeof(struct tw_ring) % (2 * TW_LINE) == 0, "shares no line of 1
 
 enum { TW_RING_FIRST, TW_RING_SECOND, TW_RINGS };
 
-#define TW_RING_HOME 24u /* slots of a ring in the home page */
+#define TW_RING_HOME 12u /* slots of a ring in the home page */
 _Static_assert(TW_RINGS *(sizeof(struct tw_ring) + TW_RING_HOME * sizeof(struct tw_slot)) ==
 		       TW_PAGE,
 	       "all of the home page");
@@ -118,8 +120,8 @@ struct tw_ring_tx {
 	uint8_t which;		 /* of the two rings */
 	uint32_t taken;		 /* the reader's position when last read */
 	uint32_t bhead, btaken;
-	uint32_t last_read; /* position of this side's reads at its last long packet */
-	bool pingpong;	    /* it had also read before that packet */
+	uint32_t last_read; /* position of this side's reads at its last packet beyond one line */
+	bool pingpong;	    /* it had also read before its last long packet */
 	bool slots_ready;   /* all slots may be used */
 	uint32_t edge;	    /* else those at home, which end with this one */
 	uint32_t home_from; /* number of the first packet there */
@@ -281,12 +283,6 @@ static inline bool tw_ring_open_mid(const struct tw_ring_tx *tx, uint32_t len)
 	return tw_ring_span(len) <= tx->bopen - tx->bhead;
 }
 
-/* True if the last long packets may have been of a ping-pong, or this one is of the next. */
-static inline bool tw_ring_patterned(const struct tw_ring_tx *tx)
-{
-	return tx->pingpong | (tx->last_read ^ tx->back->tail);
-}
-
 /* From now on the other side may write the token slot. */
 static inline void tw_ring_expect(struct tw_ring_rx *rx, struct tw_slot *s)
 {
@@ -295,23 +291,34 @@ static inline void tw_ring_expect(struct tw_ring_rx *rx, struct tw_slot *s)
 	rx->tries = 0;
 }
 
-/* The next slot of the ring. */
-static inline struct tw_slot *tw_ring_slot(struct tw_ring_tx *tx)
+/*
+ * The next slot of the ring, for a payload of this length. A later slot is fetched for writing; its
+ * second line in a stream only: in an exchange the other side fetches that line with the first.
+ */
+static inline struct tw_slot *tw_ring_slot(struct tw_ring_tx *tx, uint32_t len)
 {
 	struct tw_slot *s = &tx->slots[tx->head & tx->mask];
 
 	/* Beyond the last slot too, once a round: that costs less than to ask. */
-	tw_prefetch_own(s + TW_RING_AHEAD);
+	if (len <= TW_RING_FIRST_LINE) {
+		tw_prefetch_own(s + TW_RING_AHEAD);
+		return s;
+	}
+	if (tx->last_read == tx->back->tail) {
+		tw_prefetch_own(s + TW_RING_AHEAD);
+		tw_prefetch_own(s[TW_RING_AHEAD].data + TW_RING_FIRST_LINE);
+	}
+	tx->last_read = tx->back->tail;
 	return s;
 }
 
 /* The slot of the next packet, which may be the token slot. */
-static inline struct tw_slot *tw_ring_slot_or_token(struct tw_ring_tx *tx)
+static inline struct tw_slot *tw_ring_slot_or_token(struct tw_ring_tx *tx, uint32_t len)
 {
 	struct tw_slot *s = tx->token;
 
 	if (!s || tw_unlikely((~tx->head & (TW_RING_RENEW - 1)) < tx->nslots))
-		return tw_ring_slot(tx);
+		return tw_ring_slot(tx, len);
 	tx->token = NULL;
 	tw_ring_expect(tx->back, s);
 	return s;
@@ -325,11 +332,11 @@ static inline void tw_ring_stamp(struct tw_ring_tx *tx, struct tw_slot *s, uint3
 	atomic_store_explicit(&s->stamp, tw_stamp(tx->side, tx->head, len), memory_order_release);
 }
 
-/* Writes a packet of at most 40 bytes in one piece; there must be space. */
+/* Writes a packet of at most 64 bytes in one piece; there must be space. */
 static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
 				       uint32_t len)
 {
-	struct tw_slot *s = tw_ring_slot_or_token(tx);
+	struct tw_slot *s = tw_ring_slot_or_token(tx, len);
 
 	s->hdr = hdr;
 	tw_copy(s->data, data, len);
