@@ -117,6 +117,14 @@ enum tw_idle_state {
 	TW_IDLE_STATES
 };
 
+/* True if any packet must wake an endpoint in this state. */
+static inline bool tw_idle_by_any(uint32_t state)
+{
+	return state & TW_RESTING;
+}
+_Static_assert((TW_ASLEEP & TW_RESTING) && !((TW_POLLING | TW_IDLE | TW_COMPUTING) & TW_RESTING),
+	       "two states have that bit");
+
 #define TW_MAX_BOARDS 16
 
 /* The boards of a host, by number; sent as it is. */

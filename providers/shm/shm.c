@@ -64,7 +64,7 @@ static tw_inline enum tw_err written(struct tw_shm_link *l, enum tw_send_class c
 		atomic_thread_fence(memory_order_seq_cst);
 	tw_barrier_compiler();
 	armed = atomic_load_explicit(&l->tx.ring->reader.armed, memory_order_relaxed);
-	if (tw_unlikely(armed == TW_RESTING || armed == TW_ASLEEP)) {
+	if (tw_unlikely(tw_idle_by_any(armed))) {
 		/* A sleeping peer checks again before it next sleeps, but may compute first. */
 		if (!tw_shm_doorbell_ring(l) && cls != TW_SEND_PLAIN)
 			tw_shm_doorbell_defer(l);

@@ -25,7 +25,7 @@
 
 #define TW_SHM_HALF_MAX 64	 /* most connections without a hello */
 #define TW_SHM_REVOKE_US 1000000 /* the longest wait for a write of a peer */
-#define TW_SHM_STALE_US 40	 /* a peer is idle after this long without a poll */
+#define TW_SHM_STALE_US 40	 /* longest time since the last poll of a peer that copies with us */
 
 /* A message of the handshake, in host byte order. */
 struct tw_shm_hello {

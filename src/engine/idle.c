@@ -24,6 +24,7 @@
 #include "shmem/spin.h"
 
 #define SOON_US 100000	    /* checks go on until no deadline is nearer than this */
+#define TURN_US 1000	    /* longest work for one endpoint before others have their turn */
 #define LEFT_US 50	    /* before the second try to end one that was left behind, */
 #define LEFT_MAX_US 1000000 /* and longest time between two */
 
@@ -148,16 +149,19 @@ void tw_expire_due(struct tw_ep *ep, uint64_t now)
 /* Polls in place of the program. */
 static void idle_take_over(struct tw_ep *ep)
 {
+	uint64_t start = tw_clock();
 	struct tw_spin spin = {0};
-	bool serves = ep->iface->serves;
-	unsigned n;
+	bool serves = ep->iface->serves, long_enough;
+	unsigned n, vain = 0;
 
 	tw_idle_event(ep, TW_IDLE_TAKE);
 	ep->counters[TW_C_TAKEOVER]++;
 	tw_poll_events(ep);
-	tw_expire_due(ep, tw_clock());
+	tw_expire_due(ep, start);
 	do {
 		n = tw_progress(ep);
+		vain = n ? 0 : vain;
+		long_enough = tw_clock() - start >= tw_clock_us(TURN_US);
 		if (n && serves)
 			tw_spin_start(&spin, tw_clock());
 		/* Requests come in rows: it polls for the next one as a blocking call would. */
@@ -167,9 +171,15 @@ static void idle_take_over(struct tw_ep *ep)
 				   serves || tw_unfinished(ep) ? TW_IDLE_SPENT : TW_IDLE_NOTHING))
 			return;
 		tw_idle_event(ep, TW_IDLE_TAKE);
-	} while (!tw_lock_contended(&ep->slot->lock));
+		/* A packet may stay in its ring for lack of memory. */
+		if (++vain == 2)
+			break;
+	} while (!tw_lock_contended(&ep->slot->lock) && !long_enough);
+	/* Other endpoints need this thread: it comes back after them. */
+	if (long_enough && vain < 2)
+		tw_timer(&ep->host, tw_clock());
 	/* The program needs the lock: its next poll, or the next check, continues. */
-	if (n || tw_unfinished(ep))
+	else if (n || vain || tw_unfinished(ep))
 		tw_progress_request(ep);
 	tw_idle_event(ep, TW_IDLE_OVER);
 }

@@ -22,11 +22,12 @@ static inline struct tw_ring_tx *tw_quick_lane(struct tw_ep *ep, struct tw_addr 
 	return p && tw_likely(tw_ring_open(p->lane)) ? p->lane : NULL;
 }
 
-/* True if the peer sleeps, after a message: tw_quick_wake() must follow. */
+/* True if any message wakes the peer, after one: tw_quick_wake() must follow. */
 static inline bool tw_quick_asleep(const struct tw_ring_tx *lane)
 {
 	tw_barrier_compiler(); /* [armed] */
-	return atomic_load_explicit(&lane->ring->reader.armed, memory_order_relaxed);
+	return tw_idle_by_any(
+		atomic_load_explicit(&lane->ring->reader.armed, memory_order_relaxed));
 }
 
 bool tw_quick_wake(struct tw_ring_tx *lane); /* true */

@@ -351,7 +351,7 @@ struct tw_interface {
 	/* The service thread has made progress: wakes those who sleep. Must not block. */
 	void (*background)(struct tw_ep *ep);
 	bool imm;    /* peers may send immediate data */
-	bool serves; /* requests of peers, which find the program computing: any packet wakes */
+	bool serves; /* requests of peers, which find the program computing: it polls for the next */
 	uint32_t first_id, ids; /* its endpoint ids; those of two interfaces do not overlap */
 	size_t ep_size;	      /* of its struct that begins with struct tw_ep; 0: it has none */
 	uint32_t max_len;     /* a peer that sends more is dropped; 0: no limit */

@@ -120,8 +120,9 @@ struct tw_ring_tx {
 	uint8_t which;		 /* of the two rings */
 	uint32_t taken;		 /* the reader's position when last read */
 	uint32_t bhead, btaken;
-	uint32_t last_read; /* position of this side's reads at its last packet beyond one line */
-	bool pingpong;	    /* it had also read before its last long packet */
+	uint32_t last_second; /* position of this side's reads at its last packet of two lines */
+	uint32_t last_read; /* the same at its last long packet */
+	bool pingpong;	    /* it had also read before that packet */
 	bool slots_ready;   /* all slots may be used */
 	uint32_t edge;	    /* else those at home, which end with this one */
 	uint32_t home_from; /* number of the first packet there */
@@ -304,11 +305,11 @@ static inline struct tw_slot *tw_ring_slot(struct tw_ring_tx *tx, uint32_t len)
 		tw_prefetch_own(s + TW_RING_AHEAD);
 		return s;
 	}
-	if (tx->last_read == tx->back->tail) {
+	if (tx->last_second == tx->back->tail) {
 		tw_prefetch_own(s + TW_RING_AHEAD);
 		tw_prefetch_own(s[TW_RING_AHEAD].data + TW_RING_FIRST_LINE);
 	}
-	tx->last_read = tx->back->tail;
+	tx->last_second = tx->back->tail;
 	return s;
 }
 

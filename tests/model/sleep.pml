@@ -222,7 +222,15 @@ active proctype sender()
 			/* no_room() */
 #ifdef ROOM
 			blocked = 1;
-			defer()
+			load(v, ARMED);
+			if
+			:: v -> ring(POLLED, s_rang, r_bell)
+			:: else
+			fi;
+			if
+			:: !rung -> defer()
+			:: else
+			fi
 #endif
 		fi;
 		d_step { v = 0; rung = 0; engine = 0 }
