@@ -39,7 +39,7 @@ static const char *const names[CASES] = {"sender", "receiver", "both", "takeover
 #define WARM_TRIES 16		   /* the library tries several ways at first */
 #define FACTOR 4		   /* computing takes so many transfers */
 #define TAKEOVER_SIZE 16384	   /* long enough to be announced */
-#define TAKEOVER_S 10e-3		   /* the side that answers computes so long, */
+#define TAKEOVER_S 10e-3	   /* the side that answers computes so long, */
 #define TAKEOVER_LATEST 0.3e-3	   /* and the request comes within this time */
 #define TAKEOVER_SHARE 5	   /* of the time that any other figure gets */
 

@@ -50,9 +50,11 @@ struct tw_slot {
 	_Atomic(uint64_t) stamp;
 	struct tw_hdr hdr;
 	uint8_t data[TW_RING_INLINE];
-	uint8_t pad[2 * TW_LINE - 24 - TW_RING_INLINE];
+	uint8_t pad[TW_LINE + TW_RING_FIRST_LINE - TW_RING_INLINE];
 };
-_Static_assert(sizeof(struct tw_slot) == 2 * TW_LINE, "a slot is a pair of cache lines");
+_Static_assert(sizeof(struct tw_slot) == 2 * TW_LINE &&
+		       offsetof(struct tw_slot, data) + TW_RING_FIRST_LINE == TW_LINE,
+	       "a slot is a pair of cache lines");
 
 /* Written by the reader only. */
 struct tw_ring_taken {

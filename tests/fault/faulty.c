@@ -344,8 +344,10 @@ static unsigned do_progress(void *instance)
 static bool do_arm(void *instance)
 {
 	struct wrap *w = instance;
-	bool found = w->inner->arm(w->instance) || w->refused;
+	bool found;
 
+	w->host.state = w->engine->state;
+	found = w->inner->arm(w->instance) || w->refused;
 	for (unsigned i = 0; i < w->nlinks; i++)
 		found |= w->links[i].doomed;
 	w->refused = false;
