@@ -7,7 +7,8 @@
  *
  * A driver is a loadable object, tagwire_NAME.so, with one struct tw_driver,
  * tw_driver_NAME. It uses no symbols of the library. Every operation is called
- * with the endpoint's lock held and must not block. Upcalls are made from inside
+ * with the endpoint's lock held, must not block, and is no cancellation point
+ * (TW_NOT_CANCELLED where it calls another library). Upcalls are made from inside
  * progress() only, but for ended(), which a driver calls wherever a transfer ends.
  */
 #ifndef TW_NET_DRIVER_H
@@ -24,6 +25,7 @@
 #include "base/log.h"
 #include "base/rights.h"
 #include "base/settings.h"
+#include "base/thread.h"
 
 #define TW_DRIVER_VERSION 11 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96

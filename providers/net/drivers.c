@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/module.h"
 #include "base/settings.h"
 #include "base/sys.h"
@@ -19,12 +20,12 @@
 static struct known {
 	const char *name;
 	const char *devices;   /* how the path of a device it needs begins; NULL: none */
-	bool runs_environment; /* its library loads what the environment names */
+	bool runs_environment; /* its library loads or writes what the environment names */
 	const struct tw_driver *driver;
 	bool tried;
 	char why[256]; /* it could not be loaded */
 } known[2 * TW_NET_DRIVERS] = {
-	{.name = "verbs", .devices = "/sys/class/infiniband/"},
+	{.name = "verbs", .devices = "/sys/class/infiniband/", .runs_environment = true},
 	{.name = "ofi", .runs_environment = true},
 	{.name = "tcp"},
 };
@@ -98,13 +99,13 @@ bool tw_driver_any(const char *names)
 	bool any = false;
 	size_t len;
 
-	pthread_mutex_lock(&mutex);
+	tw_mutex_lock(&mutex);
 	for (const char *name; !any && (name = tw_name_next(&names, &len));) {
 		const struct known *k = driver_find(name, len);
 
 		any = k && (k->driver || (!k->tried && !barred(k) && tw_module_installed(k->name)));
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock(&mutex);
 	return any;
 }
 
@@ -133,7 +134,7 @@ unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DR
 	unsigned n = 0;
 	size_t len;
 
-	pthread_mutex_lock(&mutex);
+	tw_mutex_lock(&mutex);
 	while (n < TW_NET_DRIVERS && (name = tw_name_next(&names, &len))) {
 		struct known *k = driver_find(name, len);
 
@@ -142,7 +143,7 @@ unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DR
 		if (k && k->driver)
 			out[n++] = k->driver;
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock(&mutex);
 	return n;
 }
 

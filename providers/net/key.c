@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/jobkey.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/module.h"
 #include "base/settings.h"
@@ -240,7 +241,7 @@ const struct tw_net_auth *tw_net_auth(void)
 	uint8_t key[TW_JOBKEY];
 	bool job;
 
-	pthread_mutex_lock(&known.mutex);
+	tw_mutex_lock(&known.mutex);
 	job = !known.with_job.has[TW_NET_KEY_JOB] && !*tw_settings.key && tw_jobkey_get(key);
 	if (!known.tried && key_prepare(&known.auth, job))
 		known.good = &known.auth;
@@ -248,7 +249,7 @@ const struct tw_net_auth *tw_net_auth(void)
 	if (job && known.auth.method == TW_NET_BY_KEY && known.auth.tls)
 		add_job();
 	good = known.good;
-	pthread_mutex_unlock(&known.mutex);
+	tw_mutex_unlock(&known.mutex);
 	explicit_bzero(key, sizeof(key));
 	return good;
 }

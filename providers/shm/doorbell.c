@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/counters.h"
+#include "base/fds.h"
 #include "base/sys.h"
 #include "providers/shm/shm.h"
 
@@ -16,16 +17,23 @@
 
 static const char doorbell = 'b', goodbye = 'x';
 
-static void doorbell_send(struct tw_shm_link *l)
+/* The number may be that of a socket of the program, which has closed ours. */
+static void doorbell_write(struct tw_shm_link *l, char what)
 {
 	/* A full socket holds a doorbell already. */
-	tw_sys_send(l->sock, &doorbell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (tw_fd_ours(l->sock))
+		tw_sys_send(l->sock, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void doorbell_send(struct tw_shm_link *l)
+{
+	doorbell_write(l, doorbell);
 	l->ep->host->counters[TW_C_DOORBELL_SENT]++;
 }
 
 void tw_shm_goodbye(struct tw_shm_link *l)
 {
-	tw_sys_send(l->sock, &goodbye, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	doorbell_write(l, goodbye);
 }
 
 void tw_shm_doorbells_read(struct tw_shm_link *l, uint32_t events)

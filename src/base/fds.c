@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/log.h"
@@ -39,6 +38,11 @@ int tw_fd_own(int fd)
 	while (fd > top && !atomic_compare_exchange_weak(&highest, &top, fd))
 		;
 	return fd;
+}
+
+bool tw_fd_ours(int fd)
+{
+	return fd >= MAX_FDS || (fd >= 0 && atomic_load(&owned[fd]) == file_of(fd));
 }
 
 /* Forgets it. False: the program has closed ours, and the number is of another file now. */

@@ -9,7 +9,7 @@
 
 bool tw_file_line(const char *path, const char *key, char *rest, size_t size)
 {
-	int state = tw_cancel_hold();
+	TW_NOT_CANCELLED;
 	FILE *f = fopen(path, "re");
 	size_t len = strlen(key);
 	char line[256];
@@ -21,7 +21,6 @@ bool tw_file_line(const char *path, const char *key, char *rest, size_t size)
 		snprintf(rest, size, "%s", line + len);
 	if (f)
 		fclose(f);
-	tw_cancel_restore(state);
 	return found;
 }
 

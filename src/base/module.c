@@ -29,15 +29,13 @@ bool tw_module_installed(const char *name)
 const void *tw_module_load(const char *name, const char *symbol, uint32_t version, char *why,
 			   unsigned len)
 {
+	TW_NOT_CANCELLED;
 	char path[PATH_SIZE];
 	const uint32_t *found;
 	void *module;
-	int state;
 
 	path_of(name, path);
-	state = tw_cancel_hold();
 	module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	tw_cancel_restore(state);
 	if (!module) {
 		snprintf(why, len, "%s", dlerror());
 		return NULL;

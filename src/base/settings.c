@@ -42,7 +42,7 @@ static const char names[] =
 	env "\0" DEFAULT_##type(dflt) "\0" limits "\0"
 #include "base/settings.def"
 #undef TW_SETTING
-	;
+	"\0\0"; /* the row after the last is an empty one */
 
 static int parse_text(const char *text, char *out, size_t room)
 {

@@ -32,41 +32,6 @@ static inline void tw_at_fork(bool *registered, void (*child)(void))
 	*registered = true;
 }
 
-/*
- * Takes a static mutex over fork(), so that a child finds it free and what it guards whole. No
- * other such mutex may be taken under it.
- */
-#define TW_MUTEX_OVER_FORK(name, mutex)                                                            \
-	static void name##_before_fork(void)                                                       \
-	{                                                                                          \
-		pthread_mutex_lock(mutex);                                                         \
-	}                                                                                          \
-	static void name##_after_fork(void)                                                        \
-	{                                                                                          \
-		pthread_mutex_unlock(mutex);                                                       \
-	}                                                                                          \
-	static __attribute__((constructor)) void name##_over_fork(void)                            \
-	{                                                                                          \
-		pthread_atfork(name##_before_fork, name##_after_fork, name##_after_fork);          \
-	}
-
-/*
- * A call of the C library that looks up names or reads files is a cancellation point. Until
- * tw_cancel_restore(), with the result, the calling thread is not cancelled.
- */
-static inline int tw_cancel_hold(void)
-{
-	int state;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	return state;
-}
-
-static inline void tw_cancel_restore(int state)
-{
-	pthread_setcancelstate(state, NULL);
-}
-
 /* A mutex whose locking fails, and does not hang, where the thread has it already. */
 static inline void tw_mutex_checked(pthread_mutex_t *mutex)
 {
@@ -77,5 +42,53 @@ static inline void tw_mutex_checked(pthread_mutex_t *mutex)
 	pthread_mutex_init(mutex, &attr);
 	pthread_mutexattr_destroy(&attr);
 }
+
+/*
+ * Takes a static mutex over fork(), so that a child finds it free and what it guards whole. It is
+ * locked by tw_mutex_lock() alone, and no other such mutex is taken under it: a signal handler that
+ * forks amid such a call may have it already.
+ */
+#define TW_MUTEX_OVER_FORK(name, mutex)                                                            \
+	static bool name##_taken;                                                                  \
+	static void name##_before_fork(void)                                                       \
+	{                                                                                          \
+		name##_taken = (tw_lock_depth ? pthread_mutex_trylock(mutex)                       \
+					      : pthread_mutex_lock(mutex)) == 0;                   \
+	}                                                                                          \
+	static void name##_after_fork(void)                                                        \
+	{                                                                                          \
+		if (name##_taken)                                                                  \
+			pthread_mutex_unlock(mutex);                                               \
+	}                                                                                          \
+	static void name##_in_child(void)                                                          \
+	{                                                                                          \
+		pthread_mutex_init(mutex, NULL);                                                   \
+	}                                                                                          \
+	static __attribute__((constructor)) void name##_over_fork(void)                            \
+	{                                                                                          \
+		pthread_atfork(name##_before_fork, name##_after_fork, name##_in_child);            \
+	}
+
+static inline int tw_cancel_hold(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	return state;
+}
+
+static inline void tw_cancel_restore(const int *state)
+{
+	pthread_setcancelstate(*state, NULL);
+}
+
+/*
+ * A declaration: the calling thread is not cancelled until the block ends, wherever that is. Calls
+ * of the C library that look up names or read files, and many of other libraries, are cancellation
+ * points.
+ */
+#define TW_NOT_CANCELLED                                                                           \
+	__attribute__((cleanup(tw_cancel_restore), unused))                                        \
+	const int tw_cancel_before = tw_cancel_hold()
 
 #endif /* TW_THREAD_H */

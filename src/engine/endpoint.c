@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/fds.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "base/wakefd.h"
 #include "engine/engine.h"
 #include "engine/window.h"
 
@@ -238,13 +238,12 @@ static void destroy(struct tw_ep *ep)
 
 static enum tw_err make_descriptors(struct tw_ep *ep)
 {
-	struct epoll_event ev = {.events = EPOLLONESHOT, .data.ptr = &ep->wake_watch};
+	epoll_data_t what = {.ptr = &ep->wake_watch};
 
 	ep->epfd = tw_fd_own(tw_sys_epoll_create());
-	ep->wakefd = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC | EFD_NONBLOCK));
+	ep->wakefd = tw_wakefd_open(ep->epfd, what);
 	ep->wake_watch.ready = wake_ready;
-	if (ep->epfd < 0 || ep->wakefd < 0 ||
-	    tw_sys_epoll_ctl(ep->epfd, EPOLL_CTL_ADD, ep->wakefd, &ev) < 0)
+	if (ep->wakefd < 0)
 		return tw_log_refused("epoll_create1, eventfd");
 	ep->host.epfd = ep->epfd;
 	return TW_OK;
@@ -404,8 +403,9 @@ enum tw_err tw_ep_leave_behind(uint64_t handle)
 	return TW_OK;
 }
 
-static enum tw_err ep_open(const struct tw_open *how, uint64_t *handle)
+enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
 {
+	TW_NOT_CANCELLED;
 	enum tw_err err = TW_ENOMEM;
 	struct tw_slot_entry *s;
 	uint64_t h;
@@ -455,17 +455,9 @@ no_service:
 	return err;
 }
 
-enum tw_err tw_ep_open(const struct tw_open *how, uint64_t *handle)
+enum tw_err tw_ep_close(uint64_t handle)
 {
-	int state = tw_cancel_hold();
-	enum tw_err result = ep_open(how, handle);
-
-	tw_cancel_restore(state);
-	return result;
-}
-
-static enum tw_err endpoint_close(uint64_t handle)
-{
+	TW_NOT_CANCELLED;
 	struct tw_slot_entry *s = tw_slot_of(handle);
 	uint64_t since = 0;
 
@@ -487,15 +479,6 @@ static enum tw_err endpoint_close(uint64_t handle)
 	}
 	endpoint_end(s);
 	return TW_OK;
-}
-
-enum tw_err tw_ep_close(uint64_t handle)
-{
-	int state = tw_cancel_hold();
-	enum tw_err result = endpoint_close(handle);
-
-	tw_cancel_restore(state);
-	return result;
 }
 
 void tw_ep_forked(void)

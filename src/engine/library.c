@@ -31,8 +31,9 @@ static enum tw_err library_begin(void)
 	return tw_naming_init();
 }
 
-static enum tw_err begin_once(void)
+enum tw_err tw_begin(void)
 {
+	TW_NOT_CANCELLED;
 	enum tw_err err = TW_OK;
 
 	tw_mutex_lock(&mutex);
@@ -41,15 +42,6 @@ static enum tw_err begin_once(void)
 	users += err == TW_OK;
 	tw_mutex_unlock(&mutex);
 	return err;
-}
-
-enum tw_err tw_begin(void)
-{
-	int state = tw_cancel_hold();
-	enum tw_err result = begin_once();
-
-	tw_cancel_restore(state);
-	return result;
 }
 
 void tw_end(void)

@@ -1,28 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Descriptors that a program polls: an epoll set of endpoints' descriptors, which packets make
- * ready, and of an eventfd, which is written where the library has received the packet itself.
+ * ready, and of one that is raised where the library has received the packet itself.
  *
  * An endpoint with an armed descriptor counts as one with a blocking call that sleeps, so every
  * call that ends something looks at it (tw_leave), and no call takes the fast path.
  */
-#include <errno.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-
 #include "base/fds.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/wakefd.h"
 #include "engine/engine.h"
+
+static const epoll_data_t nothing = {0};
 
 enum tw_err tw_pollable_open(struct tw_pollable *p)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
-
 	p->fd = tw_fd_own(tw_sys_epoll_create());
-	p->event = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC | EFD_NONBLOCK));
-	if (p->fd >= 0 && p->event >= 0 &&
-	    tw_sys_epoll_ctl(p->fd, EPOLL_CTL_ADD, p->event, &ev) == 0)
+	p->event = tw_wakefd_open(p->fd, nothing);
+	if (p->event >= 0)
 		return TW_OK;
 	tw_pollable_close(p);
 	return TW_ENOMEM;
@@ -46,17 +42,13 @@ int tw_pollable_control(const struct tw_pollable *p, int op, const struct tw_ep 
 
 void tw_pollable_ring(const struct tw_pollable *p)
 {
-	uint64_t one = 1;
-
-	if (p->event >= 0 && tw_sys_write(p->event, &one, sizeof(one)) < 0 && errno != EAGAIN)
-		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
+	if (p->event >= 0 && !tw_wakefd_raise(p->fd, p->event, nothing))
+		tw_log(TW_LOG_ERROR, "cannot wake a waiter: %m");
 }
 
 bool tw_pollable_clear(const struct tw_pollable *p)
 {
-	uint64_t count;
-
-	return p->event < 0 || tw_sys_read(p->event, &count, sizeof(count)) >= 0 || errno == EAGAIN;
+	return p->event < 0 || tw_wakefd_clear(p->fd, p->event, nothing);
 }
 
 /* Of one endpoint -------------------------------------------------------------- */

@@ -9,17 +9,19 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/fds.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "base/wakefd.h"
 #include "engine/engine.h"
 
 #define TAG_STOP UINT64_MAX
 #define TAG_TIMER (UINT64_MAX - 1)
+
+static const epoll_data_t stop = {.u64 = TAG_STOP};
 
 static struct {
 	pthread_mutex_t mutex; /* users, start and stop */
@@ -177,15 +179,13 @@ static void engine_service_close_all(void)
 
 static enum tw_err service_start(void)
 {
-	struct epoll_event stop = {.events = EPOLLONESHOT, .data.u64 = TAG_STOP};
 	struct epoll_event timer = {.events = EPOLLIN, .data.u64 = TAG_TIMER};
 
 	service.timer = 0;
 	service.epfd = tw_fd_own(tw_sys_epoll_create());
 	service.timerfd = tw_fd_own(tw_sys_timer());
-	service.stopfd = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC | EFD_NONBLOCK));
-	if (service.epfd < 0 || service.timerfd < 0 || service.stopfd < 0 ||
-	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0 ||
+	service.stopfd = tw_wakefd_open(service.epfd, stop);
+	if (service.timerfd < 0 || service.stopfd < 0 ||
 	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.timerfd, &timer) < 0) {
 		tw_log_refused("epoll_create1, timerfd_create, eventfd");
 		engine_service_close_all();
@@ -214,23 +214,13 @@ enum tw_err tw_service_get(void)
 	return err;
 }
 
-/*
- * stopfd is writable always. If it cannot be watched any more the program has closed our
- * descriptors, and the thread sleeps for ever.
- */
-static bool stop(void)
-{
-	struct epoll_event ev = {.events = EPOLLOUT | EPOLLONESHOT, .data.u64 = TAG_STOP};
-
-	return tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_MOD, service.stopfd, &ev) == 0;
-}
-
 void tw_service_put(void)
 {
 	tw_mutex_lock(&service.mutex);
 	if (service.users && --service.users == 0) {
 		over = pthread_equal(service.thread, pthread_self());
-		if (over || !stop())
+		/* It sleeps for ever if the program has closed the library's descriptors. */
+		if (over || !tw_wakefd_raise(service.epfd, service.stopfd, stop))
 			pthread_detach(service.thread);
 		else
 			pthread_join(service.thread, NULL);

@@ -5,12 +5,12 @@
  * others sleep on a futex. A thread that completes something while others sleep wakes them,
  * and each checks its own condition.
  */
-#include <errno.h>
 #include <limits.h>
 #include <poll.h>
 
 #include "base/futex.h"
 #include "base/sys.h"
+#include "base/wakefd.h"
 #include "engine/engine.h"
 #include "shmem/spin.h"
 
@@ -39,16 +39,12 @@ static void wake_followers(struct tw_ep *ep)
 	tw_futex_wake(&ep->gen, INT_MAX);
 }
 
-/*
- * wakefd is writable always, and watched when it is to wake somebody. That needs no write, which a
- * file of the program's would get where a program has closed our descriptors.
- */
 void tw_wake_leader(struct tw_ep *ep)
 {
-	struct epoll_event ev = {.events = EPOLLOUT | EPOLLONESHOT, .data.ptr = &ep->wake_watch};
+	epoll_data_t what = {.ptr = &ep->wake_watch};
 
-	if (tw_sys_epoll_ctl(ep->epfd, EPOLL_CTL_MOD, ep->wakefd, &ev) < 0)
-		tw_log(TW_LOG_ERROR, "cannot wake a waiter: error %d", errno);
+	if (!tw_wakefd_raise_once(ep->epfd, ep->wakefd, what))
+		tw_log(TW_LOG_ERROR, "cannot wake a waiter: %m");
 }
 
 void tw_wake_sleepers(struct tw_ep *ep)

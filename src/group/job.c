@@ -140,6 +140,7 @@ static void job_leave(void)
 
 enum tw_err tw_job_begin(const char *place, struct tw_job *job)
 {
+	TW_NOT_CANCELLED;
 	enum tw_err err;
 
 	pthread_mutex_lock(&mutex);
@@ -152,6 +153,7 @@ enum tw_err tw_job_begin(const char *place, struct tw_job *job)
 
 void tw_job_end(void)
 {
+	TW_NOT_CANCELLED;
 	pthread_mutex_lock(&mutex);
 	job_leave();
 	pthread_mutex_unlock(&mutex);
@@ -227,6 +229,7 @@ static bool group_exchange(uint64_t mine, uint64_t *all, char *why, unsigned len
 
 enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
 {
+	TW_NOT_CANCELLED;
 	enum tw_err err = TW_OK;
 	char why[256] = "";
 
@@ -244,6 +247,7 @@ enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
 
 enum tw_err tw_job_fence(void)
 {
+	TW_NOT_CANCELLED;
 	enum tw_err err = TW_OK;
 	char why[256] = "";
 
@@ -371,6 +375,7 @@ static void join_for_key(void)
 /* Children that are forked live where their parents' launcher has said. */
 bool tw_job_topology(void)
 {
+	TW_NOT_CANCELLED;
 	static uint64_t nics[TW_MAX_NODES];
 	static bool known;
 

@@ -24,7 +24,7 @@
 #include "shmem/sock.h"
 
 #define LOCK_SECONDS 30 /* how long another process may take to join */
-#define JOIN_MS 3000	/* after which a job that does not reply is given up */
+#define JOIN_MS 5000	/* after which a job that does not reply is given up */
 
 /* ---------------------------------------------------------- live members */
 

@@ -3,7 +3,10 @@
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "base/sys.h"
 #include "mrapi/rsrc.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -39,6 +42,23 @@ static void restrict_to_partition(hwloc_topology_t topology)
 	    hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_THREAD) == 0)
 		hwloc_topology_restrict(topology, set, 0);
 	hwloc_bitmap_free(set);
+}
+
+/*
+ * hwloc loads plugins from where HWLOC_PLUGINS_PATH says, in a privileged program, too. The C
+ * library removes the like from the environment before such a program begins.
+ */
+static __attribute__((constructor)) void rsrc_forget_variables(void)
+{
+	static const char prefix[] = "HWLOC_";
+	char **kept = __environ;
+
+	if (!tw_sys_privileged() || !kept)
+		return;
+	for (char **v = __environ; *v; v++)
+		if (strncmp(*v, prefix, strlen(prefix)) != 0)
+			*kept++ = *v;
+	*kept = NULL;
 }
 
 static struct tw_mrapi_tree *make_tree(mrapi_rsrc_filter_t filter)

@@ -21,7 +21,7 @@
 #include "shmem/sock.h"
 
 #define ARENA_BYTES (1ull << 42)
-#define REPLY_MS 5000 /* time limit of a member's reply */
+#define REPLY_MS 1000 /* after which the next member is asked */
 
 /* ------------------------------------------------------------------- names */
 

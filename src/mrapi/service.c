@@ -11,13 +11,13 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fds.h"
 #include "base/sys.h"
 #include "base/thread.h"
+#include "base/wakefd.h"
 #include "mrapi/mrapi_internal.h"
 #include "shmem/sock.h"
 
@@ -40,6 +40,8 @@ static struct {
 	int epfd, stopfd, kernel;
 	bool starved; /* resources are short */
 } service = {.mutex = PTHREAD_MUTEX_INITIALIZER, .conns = {&service.conns, &service.conns}};
+
+static const epoll_data_t stop = {.ptr = &service.stopfd};
 
 /* 0 or an error; the connection is kept in either case. */
 static int service_watch(struct conn *c)
@@ -105,7 +107,8 @@ bool tw_mrapi_send(uint32_t proc, const struct tw_mrapi_message *m)
 
 	tw_mrapi_lock(&service.mutex);
 	c = conn_of(proc);
-	sent = c && tw_sys_send(c->fd, m, sizeof(*m), MSG_NOSIGNAL) == sizeof(*m);
+	sent = c && tw_fd_ours(c->fd) &&
+	       tw_sys_send(c->fd, m, sizeof(*m), MSG_NOSIGNAL) == sizeof(*m);
 	tw_mrapi_unlock(&service.mutex);
 	return sent;
 }
@@ -248,6 +251,9 @@ static void *mrapi_service_run(void *arg)
 					  service.starved ? SHORT_MS : -1);
 		int err;
 
+		/* The program has closed the library's descriptors. */
+		if (n < 0 && errno != EINTR)
+			return NULL;
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.ptr == &service.stopfd)
 				return NULL;
@@ -283,16 +289,14 @@ bool tw_mrapi_service_kernel(int kernel)
 
 int tw_mrapi_service_start(const struct tw_sock_listener *listener)
 {
-	struct epoll_event stop = {.events = EPOLLIN, .data.ptr = &service.stopfd};
 	int err = 0;
 
 	service.listener = *listener;
 	service.starved = false;
 	service.kernel = -1;
 	service.epfd = tw_fd_own(tw_sys_epoll_create());
-	service.stopfd = tw_fd_own(tw_sys_eventfd(EFD_CLOEXEC));
-	if (service.epfd < 0 || service.stopfd < 0 ||
-	    tw_sys_epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.stopfd, &stop) < 0)
+	service.stopfd = tw_wakefd_open(service.epfd, stop);
+	if (service.stopfd < 0)
 		err = errno;
 	if (!err)
 		err = listen_for(EPOLL_CTL_ADD, EPOLLIN);
@@ -305,11 +309,11 @@ int tw_mrapi_service_start(const struct tw_sock_listener *listener)
 
 void tw_mrapi_service_stop(void)
 {
-	uint64_t one = 1;
-
-	if (tw_sys_write(service.stopfd, &one, sizeof(one)) < 0)
-		tw_log(TW_LOG_ERROR, "mrapi: cannot stop the thread: error %d", errno);
-	pthread_join(service.thread, NULL);
+	/* If the program has closed the library's descriptors the thread sleeps for ever. */
+	if (tw_wakefd_raise(service.epfd, service.stopfd, stop))
+		pthread_join(service.thread, NULL);
+	else
+		pthread_detach(service.thread);
 }
 
 void tw_mrapi_service_close(void)

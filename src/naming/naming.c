@@ -92,8 +92,9 @@ static void keep_address(struct sockaddr_storage *to, const struct addrinfo *fro
 	memcpy(to, from->ai_addr, from->ai_addrlen);
 }
 
-static enum tw_err naming_look_up(const char *host, bool numeric, struct sockaddr_storage *sa)
+enum tw_err tw_resolve(const char *host, bool numeric, struct sockaddr_storage *sa)
 {
+	TW_NOT_CANCELLED;
 	struct addrinfo *res = resolve(host, numeric);
 
 	if (!res)
@@ -103,24 +104,15 @@ static enum tw_err naming_look_up(const char *host, bool numeric, struct sockadd
 	return TW_OK;
 }
 
-enum tw_err tw_resolve(const char *host, bool numeric, struct sockaddr_storage *sa)
-{
-	int state = tw_cancel_hold();
-	enum tw_err result = naming_look_up(host, numeric, sa);
-
-	tw_cancel_restore(state);
-	return result;
-}
-
 /* The names that the resolver has for this host's own, in one family. */
 static bool is_alias(const char *host, int family)
 {
+	TW_NOT_CANCELLED;
 	struct hostent entry, *found = NULL;
-	int error, failed, state = tw_cancel_hold();
+	int error, failed;
 	char buf[4096];
 
 	failed = gethostbyname2_r(hostname, family, &entry, buf, sizeof(buf), &found, &error);
-	tw_cancel_restore(state);
 	if (failed || !found)
 		return false;
 	for (char **alias = found->h_aliases; *alias; alias++)
@@ -333,8 +325,9 @@ void tw_nic_text(uint64_t nic_id, char *out, unsigned len)
 		snprintf(out, len, "NIC %012" PRIx64, nic_id);
 }
 
-static enum tw_err nic_to_name(uint64_t nic_id, char *name, unsigned len)
+enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
 {
+	TW_NOT_CANCELLED;
 	struct sockaddr_storage sa;
 	struct tw_known k;
 	uint32_t board;
@@ -360,13 +353,4 @@ static enum tw_err nic_to_name(uint64_t nic_id, char *name, unsigned len)
 known:
 	snprintf(name, len, "%s:%u", k.name, k.board);
 	return TW_OK;
-}
-
-enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
-{
-	int state = tw_cancel_hold();
-	enum tw_err result = nic_to_name(nic_id, name, len);
-
-	tw_cancel_restore(state);
-	return result;
 }

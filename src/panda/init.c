@@ -227,7 +227,9 @@ void pan_mp_init(int *argc, char **argv)
 		       "keeps jobs apart)",
 		       tw_panda.job.rank);
 	else if (err != TW_OK)
-		tw_log(TW_LOG_ERROR, "pan_mp_init: cannot open an endpoint, error %d", (int)err);
+		tw_log(TW_LOG_ERROR, "pan_mp_init: cannot open an endpoint: %s",
+		       err == TW_ENOMEM ? "memory or another resource is short"
+					: "the system does not allow it");
 	pthread_mutex_unlock(&mutex);
 }
 

@@ -139,7 +139,7 @@ bool tw_panda_upcalls_begin(void)
 
 void tw_panda_upcalls_end(void)
 {
-	int state;
+	TW_NOT_CANCELLED;
 
 	if (!tw_panda.has_thread)
 		return;
@@ -147,8 +147,6 @@ void tw_panda_upcalls_end(void)
 	/* [upcalls] */
 	atomic_fetch_add(&upcalls.calls, 1);
 	tw_futex_wake(&upcalls.calls, 1);
-	state = tw_cancel_hold();
 	pthread_join(upcalls.thread, NULL);
-	tw_cancel_restore(state);
 	tw_panda.has_thread = false;
 }

@@ -134,7 +134,7 @@ static bool name_taken(int probe, const struct sockaddr_un *sa)
 static void name_sweep(const struct place *p, int probe)
 {
 	static atomic_bool swept;
-	int state = tw_cancel_hold();
+	TW_NOT_CANCELLED;
 	DIR *d = atomic_exchange(&swept, true) ? NULL : opendir(p->path);
 	const struct dirent *e;
 	struct sockaddr_un sa;
@@ -145,7 +145,6 @@ static void name_sweep(const struct place *p, int probe)
 			tw_sys_unlink(sa.sun_path);
 	if (d)
 		closedir(d);
-	tw_cancel_restore(state);
 }
 
 /* --------------------------------------------------------------- listening */
@@ -328,7 +327,7 @@ int tw_sock_dial(int *fd, const struct tw_sock_name *name)
 bool tw_sock_list(const struct tw_sock_name *start, void (*found)(const char *rest, void *arg),
 		  void *arg)
 {
-	int state = tw_cancel_hold();
+	TW_NOT_CANCELLED;
 	FILE *f = fopen("/proc/net/unix", "re");
 	char line[256], *name, text[sizeof(start->text) + 1];
 
@@ -342,6 +341,5 @@ bool tw_sock_list(const struct tw_sock_name *start, void (*found)(const char *re
 	}
 	if (f)
 		fclose(f);
-	tw_cancel_restore(state);
 	return f;
 }

@@ -15,6 +15,7 @@
 #include "base/sys.h"
 #include "group/job.h"
 #include "lib/check.h"
+#include "mrapi.h"
 #include "providers/net/session.h"
 
 #define USER 65534 /* who starts it */
@@ -36,6 +37,7 @@ static int inside(const char *modules)
 {
 	bool privileged = getauxval(AT_SECURE) != 0;
 	const struct tw_driver *list[TW_NET_DRIVERS];
+	mrapi_status_t st;
 	struct tw_job job;
 	char why[200];
 
@@ -54,6 +56,12 @@ static int inside(const char *modules)
 		check(tw_driver_list("ofi", list) == !privileged);
 		check(mapped("libfabric") == !privileged);
 	}
+	if (tw_module_installed("verbs")) {
+		tw_driver_why_not("verbs", why, sizeof(why));
+		check((strstr(why, "more rights") != NULL) == privileged);
+	}
+	check(!mrapi_resources_get(MRAPI_RSRC_CPU, &st) && st == MRAPI_ERR_NODE_NOTINIT);
+	check((getenv("HWLOC_PLUGINS_PATH") != NULL) == !privileged);
 	/* No launcher is there in either case. */
 	check(tw_job_begin(NULL, &job) != TW_OK);
 	if (tw_module_installed("pmix"))
@@ -63,10 +71,10 @@ static int inside(const char *modules)
 
 static int run(const char *program, uid_t user)
 {
-	static char *const environment[] = {"TAGWIRE_JOB=of-the-user", "TAGWIRE_AUTH=none",
-					    "TAGWIRE_OFI=evil",	       "TAGWIRE_KEY=/tmp/key",
-					    "PMIX_NAMESPACE=evil",     "PMIX_RANK=0",
-					    "TAGWIRE_LOG=0",	       NULL};
+	static char *const environment[] = {
+		"TAGWIRE_JOB=of-the-user", "TAGWIRE_AUTH=none",	      "TAGWIRE_OFI=evil",
+		"TAGWIRE_KEY=/tmp/key",	   "PMIX_NAMESPACE=evil",     "PMIX_RANK=0",
+		"TAGWIRE_LOG=0",	   "HWLOC_PLUGINS_PATH=/tmp", NULL};
 	const char *modules = getenv("TAGWIRE_MODULES");
 	int status;
 	pid_t pid = fork();

@@ -7,14 +7,17 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/module.h"
 #include "mx_extensions.h"
 #include "stress/stress.h"
 
@@ -90,6 +93,36 @@ static void descriptors(struct side *s)
 	st_ok(mx_finalize());
 	for (int i = 0; i < MANY; i++)
 		st_check(fstat(file[i], &st) == 0 && st.st_size == 0);
+}
+
+static void closed_and_reused(struct side *s)
+{
+	int pair[MANY][2], fd;
+	char in[8], out[8] = "message";
+	mx_request_t r;
+
+	open_side(s);
+	if (s->rank == 1) {
+		close_side(s);
+		return;
+	}
+	r = st_irecv(s->ep, in, sizeof(in), 1);
+	st_ok(mx_get_fd(s->ep, &fd));
+	mx_arm_fd(s->ep);
+	mx_arm_fd(s->ep);
+	for (fd = 3; fd < 900; fd++)
+		close(fd);
+	for (int i = 0; i < MANY; i++)
+		st_check(socketpair(AF_UNIX, SOCK_STREAM, 0, pair[i]) == 0);
+	/* Wakes who waits, and says goodbye to the peer. */
+	st_isend(s->ep, out, sizeof(out), st_self(s->ep), 1);
+	mx_cancel(s->ep, &r, &(uint32_t){0});
+	st_ok(mx_close_endpoint(s->ep));
+	st_ok(mx_finalize());
+	meet();
+	for (int i = 0; i < MANY; i++)
+		for (int side = 0; side < 2; side++)
+			st_eq(recv(pair[i][side], in, sizeof(in), MSG_DONTWAIT), -1);
 }
 
 /* exit() ---------------------------------------------------------------------- */
@@ -182,6 +215,68 @@ static void cancelled(struct side *s)
 		st_ok(mx_close_endpoint(ep));
 	}
 	st_ok(mx_finalize());
+}
+
+static void *waits_for_nothing(void *arg)
+{
+	struct side *s = arg;
+
+	for (;;) {
+		char in[8];
+		mx_status_t st;
+		uint32_t result;
+		mx_request_t r = st_irecv(s->ep, in, sizeof(in), 1);
+
+		st_ok(mx_wait(s->ep, &r, 1, &st, &result));
+		if (!result)
+			st_ok(mx_cancel(s->ep, &r, &result));
+		/* Here it has nothing. */
+		pthread_testcancel();
+	}
+	return NULL;
+}
+
+/* The peer sends, so that the calls that are cancelled have something to do. */
+static void cancelled_waits(struct side *s)
+{
+	uint64_t rng = 8;
+	char bytes[8] = "message";
+	mx_status_t st;
+	uint32_t result;
+	mx_request_t r;
+
+	open_side(s);
+	for (int i = 0; i < 20 && !s->rank; i++) {
+		pthread_t thread;
+
+		st_check(pthread_create(&thread, NULL, waits_for_nothing, s) == 0);
+		st_sleep(1e-6 * (double)(twt_random(&rng) % 5000));
+		st_check(pthread_cancel(thread) == 0);
+		st_check(pthread_join(thread, NULL) == 0);
+		r = st_irecv(s->ep, bytes, sizeof(bytes), 2);
+		st_ok(mx_wait(s->ep, &r, 10000, &st, &result));
+		st_eq(result, 1);
+	}
+	for (int i = 0; i < 20 && s->rank; i++) {
+		r = st_isend(s->ep, bytes, sizeof(bytes), s->to, 2);
+		st_ok(mx_wait(s->ep, &r, 10000, &st, &result));
+		st_eq(result, 1);
+	}
+	close_side(s);
+}
+
+static void cancelled_over_libfabric(struct side *s)
+{
+	bool here;
+
+	/* Where modules are is a setting. */
+	st_up();
+	here = tw_module_installed("ofi");
+	st_ok(mx_finalize());
+	if (here)
+		cancelled_waits(s);
+	else if (!s->rank)
+		printf("skipped: cancelled waits, ofi: no provider ofi is installed\n");
 }
 
 /* Memory ------------------------------------------------------------------------ */
@@ -291,8 +386,12 @@ static const struct {
 	void (*run)(struct side *s);
 } cases[] = {
 	{"descriptors", "self,shm", "auto", descriptors},
+	{"descriptors, reused", "self,shm", "auto", closed_and_reused},
 	{"leaving", "self,shm", "auto", leaving},
 	{"cancelled", "self,shm", "auto", cancelled},
+	{"cancelled waits", "self,shm", "auto", cancelled_waits},
+	{"cancelled waits, tcp", "self,tcp", "auto", cancelled_waits},
+	{"cancelled waits, ofi", "self,ofi", "auto", cancelled_over_libfabric},
 	{"windows", "self,shm", "auto", windows},
 	{"windows, copied", "self,shm", "push", windows},
 	{"windows, tcp", "self,tcp", "auto", windows},

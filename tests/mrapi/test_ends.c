@@ -212,6 +212,26 @@ Test(mrapi_ends, beside_a_wait_for_an_element)
 	ends_beside_a_wait(hold_element, await_element);
 }
 
+/* A program that becomes a daemon closes what it knows nothing of. */
+static int close_and_end(void *unused, int parent)
+{
+	(void)unused;
+	mr_up(1);
+	for (int fd = 3; fd < 900; fd++)
+		if (fd != parent)
+			close(fd);
+	mr_down();
+	return 0;
+}
+
+Test(mrapi_ends, without_its_descriptors)
+{
+	struct twt_child child;
+
+	twt_spawn(&child, close_and_end, NULL);
+	twc_check(twt_join(&child, TWT_LONG) == 0);
+}
+
 /* ------------------------------------------------------------------------------- wake-ups */
 
 static void unlock_and_stay(void *unused)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/thread.h"
 #include "providers/net/crypto.h"
 
 static bool munge_explain(munge_err_t err, munge_ctx_t ctx, char *why, unsigned len)
@@ -33,6 +34,7 @@ static munge_err_t restrict_to_user(munge_ctx_t ctx)
 
 static bool encode(char *text, size_t room, const uint8_t key[TW_NET_KEY], char *why, unsigned len)
 {
+	TW_NOT_CANCELLED;
 	munge_ctx_t ctx = munge_ctx_create();
 	munge_err_t err = ctx ? restrict_to_user(ctx) : EMUNGE_NO_MEMORY;
 	char *cred = NULL;
@@ -52,6 +54,7 @@ static bool encode(char *text, size_t room, const uint8_t key[TW_NET_KEY], char 
 
 static bool decode(const char *text, uint8_t key[TW_NET_KEY], char *why, unsigned len)
 {
+	TW_NOT_CANCELLED;
 	munge_ctx_t ctx = munge_ctx_create();
 	int size = 0;
 	void *data = NULL;

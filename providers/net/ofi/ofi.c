@@ -39,6 +39,7 @@ static enum tw_err path_new(void *instance, const struct sockaddr_storage *board
 
 static enum tw_err path_bind(void *path, const struct tw_driver_address *other)
 {
+	TW_NOT_CANCELLED;
 	struct tw_ofi_path *p = path;
 	struct tw_ofi *o = p->o;
 	struct tw_ofi_peer *peer;
@@ -69,6 +70,7 @@ found:
 
 static void path_free(void *path)
 {
+	TW_NOT_CANCELLED;
 	struct tw_ofi_path *p = path;
 	struct tw_ofi_peer *peer = p->peer;
 
@@ -105,6 +107,7 @@ static _Atomic(struct tw_ofi *) left_open;
 
 static void ofi_do_close(void *instance)
 {
+	TW_NOT_CANCELLED;
 	struct tw_ofi *o = instance;
 
 	if (better_left(o)) {

@@ -13,6 +13,7 @@
 
 bool tw_ofi_slab_reg(void *instance, struct tw_net_slab *slab)
 {
+	TW_NOT_CANCELLED;
 	struct tw_ofi *o = instance;
 
 	slab->handle = NULL;
@@ -23,12 +24,14 @@ bool tw_ofi_slab_reg(void *instance, struct tw_net_slab *slab)
 
 void tw_ofi_slab_dereg(struct tw_net_slab *slab)
 {
+	TW_NOT_CANCELLED;
 	if (slab->handle)
 		fi_close(&((struct fid_mr *)slab->handle)->fid);
 }
 
 enum tw_err tw_ofi_send(void *path, struct tw_net_packet *packet, bool more)
 {
+	TW_NOT_CANCELLED;
 	struct tw_ofi_packet *k = (struct tw_ofi_packet *)packet;
 	struct tw_ofi_path *p = path;
 	struct tw_ofi *o = p->o;
@@ -191,6 +194,7 @@ static void packet_leave(struct tw_ofi *o)
 
 unsigned tw_ofi_progress(void *instance)
 {
+	TW_NOT_CANCELLED;
 	struct tw_ofi *o = instance;
 	unsigned n = 0;
 	bool more = true;
@@ -216,6 +220,7 @@ static bool arm_timer(struct tw_ofi *o)
 
 bool tw_ofi_arm(void *instance)
 {
+	TW_NOT_CANCELLED;
 	struct tw_ofi *o = instance;
 	struct fid *fid = &o->cq->fid;
 	struct pollfd p = {.fd = o->fd, .events = POLLIN};

@@ -33,6 +33,7 @@ struct fid_mr *tw_ofi_register(struct tw_ofi *o, void *addr, size_t len, uint64_
 enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, unsigned rights,
 			   struct tw_driver_mr *out)
 {
+	TW_NOT_CANCELLED;
 	struct tw_ofi *o = instance;
 	bool raw = o->info->domain_attr->mr_mode & FI_MR_RAW;
 	uint64_t access = (rights & TW_MEM_READ ? FI_REMOTE_READ : 0) |
@@ -65,6 +66,7 @@ enum tw_err tw_ofi_mem_reg(void *instance, void *addr, size_t len, unsigned righ
 
 void tw_ofi_mem_dereg(void *instance, struct tw_driver_mr *mr)
 {
+	TW_NOT_CANCELLED;
 	(void)instance;
 	fi_close(&((struct fid_mr *)mr->handle)->fid);
 }
@@ -192,6 +194,7 @@ static enum tw_err ofi_rma_post(struct tw_ofi_path *p, struct tw_ofi_rma *r,
 enum tw_err tw_ofi_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
 		       uint64_t address, const void *key, uint32_t key_len, void *cookie)
 {
+	TW_NOT_CANCELLED;
 	struct tw_ofi_path *p = path;
 	struct tw_ofi *o = p->o;
 	unsigned limit = (unsigned)tw_min(o->info->tx_attr->iov_limit, (size_t)TW_OFI_IOV), n;

@@ -13,6 +13,7 @@
 #include <openssl/ssl.h>
 
 #include "base/sys.h"
+#include "base/thread.h"
 #include "providers/net/crypto.h"
 
 #define SHAKE_MAX 4096 /* bytes of a handshake: a stranger's may not fill the memory */
@@ -166,6 +167,7 @@ static bool restrict_to_keys(void)
 
 static bool tls_begin(void)
 {
+	TW_NOT_CANCELLED;
 	bool good;
 
 	/* Other threads may be in here while the program exits. */
@@ -180,6 +182,7 @@ static bool tls_begin(void)
 
 static bool digest(uint8_t out[TW_NET_KEY], const void *data, size_t len)
 {
+	TW_NOT_CANCELLED;
 	return EVP_Q_digest(lib, "SHA256", NULL, data, len, out, NULL) == 1;
 }
 
@@ -187,6 +190,7 @@ static bool digest(uint8_t out[TW_NET_KEY], const void *data, size_t len)
 
 static void session_end(void *session)
 {
+	TW_NOT_CANCELLED;
 	struct session *s = session;
 
 	SSL_free(s->ssl);
@@ -217,6 +221,7 @@ static struct session *session_new(int fd)
 
 static void *tls_call(int fd, const void *name, size_t len, const uint8_t key[TW_NET_KEY])
 {
+	TW_NOT_CANCELLED;
 	struct session *s = session_new(fd);
 
 	if (!s)
@@ -236,6 +241,7 @@ static void *tls_call(int fd, const void *name, size_t len, const uint8_t key[TW
 
 static void *tls_answer(int fd, tw_net_find_key *find, void *owner)
 {
+	TW_NOT_CANCELLED;
 	struct session *s = session_new(fd);
 
 	if (!s)
@@ -255,6 +261,7 @@ static void tls_enter(struct session *s)
 
 static enum tw_err shake(void *session)
 {
+	TW_NOT_CANCELLED;
 	struct session *s = session;
 	int n;
 
@@ -273,6 +280,7 @@ static enum tw_err shake(void *session)
 
 static ssize_t tls_receive(void *session, void *data, size_t len)
 {
+	TW_NOT_CANCELLED;
 	struct session *s = session;
 	int n;
 
@@ -298,6 +306,7 @@ static bool write_one(struct session *s, const void *data, size_t len)
 /* The message that is stuck has been encrypted already: it leaves as it is. */
 static bool transmit(void *session, const void *data, size_t len)
 {
+	TW_NOT_CANCELLED;
 	struct session *s = session;
 
 	return (!s->stuck || write_one(s, data, len)) && write_one(s, data, len);
@@ -305,6 +314,7 @@ static bool transmit(void *session, const void *data, size_t len)
 
 static bool secret(void *session, const void *context, size_t context_len, uint8_t *out, size_t len)
 {
+	TW_NOT_CANCELLED;
 	struct session *s = session;
 
 	return SSL_export_keying_material(s->ssl, out, len, (const char *)label, sizeof(label) - 1,

@@ -9,6 +9,7 @@
 
 bool tw_verbs_slab_reg(void *instance, struct tw_net_slab *slab)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs *v = instance;
 
 	slab->handle = ibv_reg_mr(v->pd, slab->mem, slab->len,
@@ -19,6 +20,7 @@ bool tw_verbs_slab_reg(void *instance, struct tw_net_slab *slab)
 
 void tw_verbs_slab_dereg(struct tw_net_slab *slab)
 {
+	TW_NOT_CANCELLED;
 	ibv_dereg_mr(slab->handle);
 }
 
@@ -198,6 +200,7 @@ static void packet_add(struct tw_verbs_path *p, struct tw_verbs_packet *k)
 
 enum tw_err tw_verbs_send(void *path, struct tw_net_packet *packet, bool more)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs_path *p = path;
 	/* The last slot and credit are kept for granting credits. */
 	bool room = (int32_t)(p->limit - p->sent) > 1 && sq_free(p) > 1;

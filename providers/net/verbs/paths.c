@@ -43,6 +43,7 @@ enum tw_err tw_verbs_path_new(void *instance, const struct sockaddr_storage *boa
 			      const struct tw_driver_tokens *tokens, struct tw_driver_address *mine,
 			      void **out)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs *v = instance;
 	struct tw_verbs_path *p = board ? NULL : calloc(1, sizeof(*p));
 	struct tw_verbs_address a = {.magic = TW_VERBS_MAGIC};
@@ -72,6 +73,7 @@ enum tw_err tw_verbs_path_new(void *instance, const struct sockaddr_storage *boa
 
 enum tw_err tw_verbs_path_bind(void *path, const struct tw_driver_address *other)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs_path *p = path;
 	struct tw_verbs_address a;
 
@@ -219,6 +221,7 @@ void tw_verbs_qp_end(struct tw_verbs_path *p)
 
 void tw_verbs_path_free(void *path)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs_path *p = path;
 
 	tw_verbs_qp_end(p);

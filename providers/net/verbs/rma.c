@@ -201,6 +201,7 @@ void tw_verbs_rma_pump(struct tw_verbs_path *p)
 enum tw_err tw_verbs_rma(void *path, bool put, const struct iovec *iov, unsigned niov,
 			 uint64_t address, const void *key, uint32_t key_len, void *cookie)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs_path *p = path;
 	struct tw_verbs_rma *r;
 
@@ -245,6 +246,7 @@ void tw_verbs_rma_orphan(struct tw_verbs_path *p)
 
 void tw_verbs_cancel(void *instance, void *cookie)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs *v = instance;
 
 	tw_list_walk(&v->rmas, struct tw_verbs_rma, r, node) {
@@ -259,6 +261,7 @@ void tw_verbs_cancel(void *instance, void *cookie)
 enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, unsigned rights,
 			     struct tw_driver_mr *mr)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs *v = instance;
 	int read = rights & TW_MEM_READ ? IBV_ACCESS_REMOTE_READ : 0, access = read;
 	struct ibv_mr *it;
@@ -280,6 +283,7 @@ enum tw_err tw_verbs_mem_reg(void *instance, void *addr, size_t len, unsigned ri
 
 void tw_verbs_mem_dereg(void *instance, struct tw_driver_mr *mr)
 {
+	TW_NOT_CANCELLED;
 	(void)instance;
 	ibv_dereg_mr(mr->handle);
 }

@@ -116,6 +116,7 @@ static tw_noinline bool verbs_take_in(struct tw_verbs *v, unsigned *n)
 /* Mostly there is nothing: then it calls little. */
 static unsigned verbs_do_progress(void *instance)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs *v = instance;
 	unsigned n = 0;
 	bool more = true;
@@ -162,6 +163,7 @@ static bool watch_cq(struct tw_verbs *v)
 
 static bool verbs_do_arm(void *instance)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs *v = instance;
 	struct pollfd p = {.fd = v->epfd, .events = POLLIN};
 	bool again;
@@ -187,6 +189,7 @@ static bool verbs_do_arm(void *instance)
 
 static void verbs_do_close(void *instance)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs *v = instance;
 
 	while (!tw_list_empty(&v->paths))
