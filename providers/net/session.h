@@ -31,7 +31,7 @@
 #include "base/list.h"
 #include "base/slots.h"
 #include "providers/net/driver.h"
-#include "providers/net/proof.h"
+#include "providers/net/auth/proof.h"
 #include "providers/net/wire.h"
 #include "providers/provider.h"
 #include "shmem/sock.h"

@@ -3,7 +3,7 @@
 #ifndef TW_NET_WIRE_H
 #define TW_NET_WIRE_H
 
-#include "providers/net/crypto.h"
+#include "providers/net/auth/crypto.h"
 #include "providers/net/driver.h"
 #include "providers/provider.h"
 

@@ -10,7 +10,7 @@
 #include "base/futex.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "mrapi/segment.h"
+#include "mrapi/node/segment.h"
 #include "shmem/sock.h"
 
 /* This process as a member of its job. */

@@ -16,7 +16,7 @@
 
 #include "lib/twr.h"
 #include "lib/twt.h"
-#include "mrapi/far.h"
+#include "mrapi/remote/far.h"
 
 #define NIC 0x424242424242ull
 #define ALL ~0ul

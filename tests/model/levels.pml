@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The levels of a recursive mutex equal those that its owner's threads have: lock_again,
- * begin_levels, unlock_level and drop of src/mrapi/mutex.c, two threads that
+ * begin_levels, unlock_level and drop of src/mrapi/lock/mutex.c, two threads that
  * run for one node, which ends at any step, and one of another node. Sleeping is left out
  * (mutex.pml); all steps are locked instructions, so that no store queues matter.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A thread that sleeps for a mutex is woken: give_back, wake_one, sleep_for and wait_for of
- * src/mrapi/mutex.c, among three nodes on three processors.
+ * src/mrapi/lock/mutex.c, among three nodes on three processors.
  *
  * Errors: two nodes have the mutex; or a node sleeps in a state without successors, in
  * which no node has the mutex.

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lib/twt.h"
-#include "mrapi/far.h"
+#include "mrapi/remote/far.h"
 
 #define NIC 0x424242424242ull
 #define ID 9u

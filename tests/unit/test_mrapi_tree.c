@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "mrapi/rsrc.h"
+#include "mrapi/meta/rsrc.h"
 
 static const struct tw_mrapi_rsrc *rsrc_of(const mrapi_resource_t *shown)
 {
