@@ -32,7 +32,7 @@ extern struct tw_mrapi_member tw_mrapi;
 struct tw_mrapi_owner {
 	uint32_t me; /* slot + 1 */
 	uint32_t born, join;
-	bool guest; /* a thread does not become another node when it ends */
+	bool proxy; /* a thread does not become another node when it ends */
 };
 
 /* The thread's node, cached. */
@@ -174,7 +174,7 @@ struct tw_mrapi_ops {
 	void (*drop)(struct tw_mrapi_obj *o, uint32_t me);
 	/* Of locks only. Wakes all sleepers and resets their count. */
 	void (*wake_all)(struct tw_mrapi_obj *o);
-	/* A guest's locks of it; 0: none. And gives it these again, after a step cut short. */
+	/* A proxy's locks of it; 0: none. And gives it these again, after a step cut short. */
 	uint64_t (*had)(struct tw_mrapi_obj *o, uint32_t me);
 	void (*restore)(struct tw_mrapi_obj *o, uint32_t me, uint64_t had);
 };
@@ -335,7 +335,7 @@ mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 				      mrapi_rwl_mode_t mode, mrapi_timeout_t timeout);
 /* mode 0: the mode that the caller has */
 mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, unsigned mode);
-/* For a guest: waits until what try() does under the admin lock is not a TIMEOUT. */
+/* For a proxy: waits until what try() does under the admin lock is not a TIMEOUT. */
 mrapi_status_t tw_mrapi_mutex_wait(mrapi_mutex_hndl_t handle, mrapi_timeout_t timeout,
 				   mrapi_status_t (*try)(void *), void *arg);
 mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,

@@ -122,7 +122,7 @@ const char *mx_strerror(mx_return_t code)
 		[MX_BAD_ADDR_COUNT] = "the address list is empty",
 		[MX_BAD_ROOT] = "the root is outside the address list",
 		[MX_NOT_COMPLETED] = "not complete",
-		[MX_BUSY] = "busy: the endpoint id, the key or the library is in use",
+		[MX_BUSY] = "the endpoint id is in use",
 		[MX_BAD_INFO_KEY] = "unknown information key",
 		[MX_BAD_INFO_VAL] = "the input or output of an information key is missing",
 		[MX_BAD_NIC] = "invalid NIC id",

@@ -13,7 +13,7 @@
  */
 #include <limits.h>
 
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 #define COUNT 0xffffu
 
@@ -25,7 +25,7 @@ struct attempt {
 	bool pending; /* the writer word names this caller */
 	bool counted; /* among the waiting writers */
 	uint32_t epoch;
-	mrapi_status_t (*try)(void *); /* a guest's, instead of counting_attempt() */
+	mrapi_status_t (*try)(void *); /* a proxy's, instead of counting_attempt() */
 	void *arg;
 };
 
@@ -289,14 +289,14 @@ static mrapi_status_t wait_long(struct attempt *a, mrapi_timeout_t timeout)
 }
 
 /* Its state is on another host. */
-static tw_noinline mrapi_status_t counting_ask(struct tw_mrapi_obj *o, enum tw_mrapi_far_op op,
+static tw_noinline mrapi_status_t counting_ask(struct tw_mrapi_obj *o, enum tw_mrapi_remote_op op,
 					       uint32_t handle, unsigned mode,
 					       mrapi_timeout_t timeout)
 {
 	struct tw_mrapi_ctrl c = {
 		.op = op, .handle = handle, .mode = mode, .timeout = timeout};
 
-	return tw_mrapi_far_ask(o, &c);
+	return tw_mrapi_remote_ask(o, &c);
 }
 
 mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
@@ -319,7 +319,7 @@ mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 		return MRAPI_TIMEOUT;
 	status = counting_attempt(&a);
 	if (status == MRAPI_TIMEOUT && o->host)
-		return counting_ask(o, TW_MRAPI_FAR_LOCK, handle, mode, timeout);
+		return counting_ask(o, TW_MRAPI_REMOTE_LOCK, handle, mode, timeout);
 	if (status == MRAPI_TIMEOUT && timeout != 0)
 		status = wait_long(&a, timeout);
 	end_attempt(&a);
@@ -355,7 +355,7 @@ mrapi_status_t tw_mrapi_counting_give(enum tw_mrapi_kind kind, uint32_t handle, 
 	if (status != MRAPI_SUCCESS || counting_give(counting_of(o), handle, me, mode))
 		return status;
 	if (o->host)
-		return counting_ask(o, TW_MRAPI_FAR_UNLOCK, handle, mode, 0);
+		return counting_ask(o, TW_MRAPI_REMOTE_UNLOCK, handle, mode, 0);
 	return kind == TW_MRAPI_SEM ? MRAPI_ERR_SEM_NOTLOCKED : MRAPI_ERR_RWL_NOTLOCKED;
 }
 

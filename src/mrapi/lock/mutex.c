@@ -24,7 +24,7 @@
 #include <limits.h>
 #include <sched.h>
 
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 static inline struct tw_mrapi_mutex *mutex_in(mrapi_mutex_hndl_t handle)
 {
@@ -139,10 +139,10 @@ static void mutex_drop(struct tw_mrapi_obj *o, uint32_t node)
 {
 	struct tw_mrapi_mutex *m = mutex_of(o);
 	uint64_t levels = atomic_load(&m->levels);
-	uint32_t far = node | TW_MRAPI_FAR;
+	uint32_t remote = node | TW_MRAPI_REMOTE;
 
 	mutex_give_back(m, node);
-	atomic_compare_exchange_strong(&m->word, &far, TW_MRAPI_FAR);
+	atomic_compare_exchange_strong(&m->word, &remote, TW_MRAPI_REMOTE);
 	while (depth_of(levels, node) && !atomic_compare_exchange_strong(&m->levels, &levels, 0))
 		;
 }
@@ -337,19 +337,19 @@ mrapi_status_t tw_mrapi_mutex_wait(mrapi_mutex_hndl_t handle, mrapi_timeout_t ti
 static mrapi_status_t lock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
 				 mrapi_key_t *key, mrapi_timeout_t timeout)
 {
-	struct tw_mrapi_ctrl c = {.op = TW_MRAPI_FAR_LOCK, .handle = handle, .timeout = timeout};
-	uint32_t had = TW_MRAPI_FAR, mine = me | TW_MRAPI_FAR;
+	struct tw_mrapi_ctrl c = {.op = TW_MRAPI_REMOTE_LOCK, .handle = handle, .timeout = timeout};
+	uint32_t had = TW_MRAPI_REMOTE, mine = me | TW_MRAPI_REMOTE;
 	mrapi_status_t status;
 
 	if (mutex_held_by(m, mine))
 		return MRAPI_ERR_MUTEX_LOCKED;
-	status = tw_mrapi_far_ask(&m->obj, &c);
+	status = tw_mrapi_remote_ask(&m->obj, &c);
 	if (status != MRAPI_SUCCESS)
 		return status;
 	*key = c.key;
 	/* A node that has died may still be named; another thread of this one may have been first.
 	 */
-	while (!recursive(m) && (had & TW_MRAPI_FAR) && had != mine &&
+	while (!recursive(m) && (had & TW_MRAPI_REMOTE) && had != mine &&
 	       !atomic_compare_exchange_strong(&m->word, &had, mine))
 		;
 	if (tw_mrapi_me() != me) {
@@ -362,14 +362,14 @@ static mrapi_status_t lock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t ha
 static mrapi_status_t unlock_there(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_t handle, uint32_t me,
 				   mrapi_key_t key)
 {
-	struct tw_mrapi_ctrl c = {.op = TW_MRAPI_FAR_UNLOCK, .handle = handle, .key = key};
-	uint32_t mine = me | TW_MRAPI_FAR;
+	struct tw_mrapi_ctrl c = {.op = TW_MRAPI_REMOTE_UNLOCK, .handle = handle, .key = key};
+	uint32_t mine = me | TW_MRAPI_REMOTE;
 
 	if (recursive(m))
-		return tw_mrapi_far_ask(&m->obj, &c);
-	if (!atomic_compare_exchange_strong(&m->word, &mine, TW_MRAPI_FAR))
+		return tw_mrapi_remote_ask(&m->obj, &c);
+	if (!atomic_compare_exchange_strong(&m->word, &mine, TW_MRAPI_REMOTE))
 		return MRAPI_ERR_MUTEX_NOTLOCKED;
-	return tw_mrapi_far_post(&m->obj, &c);
+	return tw_mrapi_remote_post(&m->obj, &c);
 }
 
 mrapi_status_t tw_mrapi_mutex_take(mrapi_mutex_hndl_t handle, mrapi_key_t *key,

@@ -130,10 +130,10 @@ struct tw_mrapi_rmem *tw_mrapi_own_rmem(uint32_t handle);
 /* ---- remote.c: memory of other hosts; called without the endpoint's lock */
 
 /* Whether its owner can be reached. */
-bool tw_mrapi_remote_reach(struct tw_mrapi_rmem *r, uint32_t handle);
+bool tw_mrapi_memory_reach(struct tw_mrapi_rmem *r, uint32_t handle);
 /* Attaches and detaches the client at the owner. */
-mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_client *c, uint32_t handle);
-void tw_mrapi_remote_detach(struct tw_mrapi_client *c);
+mrapi_status_t tw_mrapi_memory_attach(struct tw_mrapi_client *c, uint32_t handle);
+void tw_mrapi_memory_detach(struct tw_mrapi_client *c);
 
 /* ---- export.c */
 /* Whether a process on another host is attached. Under the endpoint's lock. */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 #define USERS_US 100 /* between two looks whether accesses have ended */
 #define SLOT_MASK ((1u << TW_MRAPI_ATYPE_SHIFT) - 1)
@@ -108,7 +108,7 @@ static void end_client(struct tw_mrapi_client *c)
 		munmap(c->map, c->span);
 	c->map = NULL;
 	if (c->owner)
-		tw_mrapi_remote_detach(c);
+		tw_mrapi_memory_detach(c);
 	atomic_store(&c->handle, 0);
 	atomic_fetch_and(&c->users, ~TW_MRAPI_CLIENT_STATES);
 }
@@ -225,7 +225,7 @@ static mrapi_status_t begin_client(struct tw_mrapi_rmem *r, uint32_t handle)
 		end_client(c);
 	c->r = r;
 	if (r->obj.host) {
-		status = tw_mrapi_remote_attach(c, handle);
+		status = tw_mrapi_memory_attach(c, handle);
 		if (status != MRAPI_SUCCESS)
 			return status;
 	} else {
@@ -431,7 +431,7 @@ static mrapi_status_t rmem_get(mrapi_rmem_id_t id, mrapi_rmem_atype_t atype,
 	if (status != MRAPI_SUCCESS)
 		return status;
 	r = rmem_of(found);
-	if (r->obj.host && !tw_mrapi_remote_reach(r, found))
+	if (r->obj.host && !tw_mrapi_memory_reach(r, found))
 		return MRAPI_ERR_RMEM_ID_INVALID;
 	if (r->atype != MRAPI_RMEM_ATYPE_ANY && r->atype != (uint32_t)atype)
 		return MRAPI_ERR_RMEM_ATYPE;
@@ -482,7 +482,7 @@ static mrapi_status_t delete_here(uint32_t handle)
 		tw_group_leave(ep);
 	tw_mrapi_served_quiet();
 	if (status == MRAPI_SUCCESS)
-		tw_mrapi_far_gone(TW_MRAPI_RMEM, id, handle);
+		tw_mrapi_remote_gone(TW_MRAPI_RMEM, id, handle);
 	return status;
 }
 

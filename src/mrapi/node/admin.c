@@ -5,7 +5,7 @@
  * any other member can read them. A reclaim that is cut short by another death is
  * repeated by a survivor.
  */
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 /* A holder is incarnation and slot + 1. */
 #define SLOT_BITS 11
@@ -59,7 +59,7 @@ static void repair(struct tw_mrapi_segment *seg)
 {
 	for (int kind = TW_MRAPI_MUTEX; kind < TW_MRAPI_KINDS; kind++)
 		tw_mrapi_table_repair(kind);
-	tw_mrapi_guest_repair();
+	tw_mrapi_proxy_repair();
 	atomic_store(&seg->inconsistent, 0);
 }
 
@@ -196,7 +196,7 @@ void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 			tw_mrapi_release_node(tw_mrapi_me_of(n));
 		}
 		hosts = atomic_load(&seg->proc[proc].hosts);
-		tw_mrapi_guests_unserved(proc);
+		tw_mrapi_proxies_unserved(proc);
 		release_objects(proc);
 		atomic_store(&seg->proc[proc].life, tw_mrapi_life(incarnation, TW_MRAPI_FREE));
 		tw_log(TW_LOG_INFO, "mrapi: process %u died with %u nodes", proc, nodes);
@@ -204,7 +204,7 @@ void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 	tw_mrapi_admin_unlock();
 	while (nodes-- > 0) {
 		tw_mrapi_event(MRAPI_EVENT_NODE_DIED);
-		tw_mrapi_far_left(&ended[nodes], false);
+		tw_mrapi_remote_left(&ended[nodes], false);
 	}
 	tw_mrapi_hosts_inherit(hosts);
 }

@@ -7,7 +7,7 @@
 #include "base/fds.h"
 #include "base/settings.h"
 #include "base/sys.h"
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 struct tw_mrapi_member tw_mrapi = {.epoch = 1, .segfd = -1, .arenafd = -1};
 _Thread_local struct tw_mrapi_self tw_mrapi_self;
@@ -26,7 +26,7 @@ void tw_mrapi_act_for(struct tw_mrapi_owner owner)
 	tw_mrapi_self = (struct tw_mrapi_self){atomic_load(&tw_mrapi.epoch) - 1, owner};
 }
 
-/* Lives in this process, and is not a guest. */
+/* Lives in this process, and is not a proxy. */
 static bool lives_here(const struct tw_mrapi_node *n)
 {
 	return atomic_load(&n->life) == TW_MRAPI_LIVE && n->proc == tw_mrapi.proc && !n->host;
@@ -50,7 +50,7 @@ uint32_t tw_mrapi_me_again(void)
 	uint32_t first = atomic_load_explicit(&tw_mrapi.first, memory_order_acquire);
 
 	/* Of a process that may have no node of its own, yet or any more. */
-	if (tw_mrapi_self.as.guest)
+	if (tw_mrapi_self.as.proxy)
 		return still_self() ? tw_mrapi_self.as.me : 0;
 	if (first == 0 || tw_mrapi_self.as.me == 0)
 		return first;
@@ -66,7 +66,7 @@ static uint32_t oldest_but(uint32_t me)
 {
 	uint32_t best = 0;
 
-	/* A guest may come to a slot meanwhile. */
+	/* A proxy may come to a slot meanwhile. */
 	tw_mrapi_admin_lock();
 	tw_mrapi_each_node(n) if (tw_mrapi_me_of(n) != me && lives_here(n) &&
 				  (best == 0 || n->born < tw_mrapi_node(best)->born))
@@ -93,7 +93,7 @@ static void mrapi_init_end_node(uint32_t me, mrapi_event_t event)
 	tw_mrapi_admin_lock();
 	tw_mrapi_release_node(me);
 	tw_mrapi_admin_unlock();
-	tw_mrapi_far_left(&name, true);
+	tw_mrapi_remote_left(&name, true);
 	tw_mrapi_export_prune();
 	tw_mrapi_rmem_prune();
 	tw_mrapi_shmem_prune();
@@ -254,7 +254,7 @@ static mrapi_status_t init_enter(mrapi_domain_t domain, mrapi_node_t number)
 	if (!n)
 		return MRAPI_ENO_INIT;
 	n->pid = (uint32_t)tw_sys_pid();
-	n->claimed = tw_mrapi_far_hosts();
+	n->claimed = tw_mrapi_remote_hosts();
 	/* [node] */
 	atomic_store(&n->life, TW_MRAPI_LIVE);
 	tw_mrapi_self.epoch = atomic_load(&tw_mrapi.epoch);
@@ -280,7 +280,7 @@ static mrapi_status_t begin_node(mrapi_domain_t domain, mrapi_node_t number)
 	status = init_enter(domain, number);
 	tw_mrapi_admin_unlock();
 	if (status == MRAPI_SUCCESS)
-		status = tw_mrapi_far_join(tw_mrapi_self.as.me);
+		status = tw_mrapi_remote_join(tw_mrapi_self.as.me);
 	if (status != MRAPI_SUCCESS) {
 		forget_self();
 		if (tw_mrapi.nodes == 0) {

@@ -27,7 +27,7 @@
 #define TW_MRAPI_BUCKETS 4096u
 #define TW_MRAPI_EVENTS 5u
 #define TW_MRAPI_COUNTS 4096u
-#define TW_MRAPI_LANES 64u /* requests that a guest may have under way */
+#define TW_MRAPI_LANES 64u /* requests that a proxy may have under way */
 
 #define TW_MRAPI_DELETED_IDS 16384u /* deleted ids remembered, per kind of lock */
 
@@ -89,7 +89,7 @@ _Static_assert(sizeof(struct tw_mrapi_obj) == 32, "wire format");
  * In the word of a mutex or a writer whose state is on another host, so that whatever takes
  * a lock fails first and then asks there. A node of this host that has a mutex is beside it.
  */
-#define TW_MRAPI_FAR 0x20000000u
+#define TW_MRAPI_REMOTE 0x20000000u
 
 /* Lock word, sleepers' count and futex word in one cache line: see mutex.c. */
 struct tw_mrapi_mutex {
@@ -201,7 +201,7 @@ static inline uint64_t tw_mrapi_life(uint32_t incarnation, enum tw_mrapi_state s
 	return (uint64_t)incarnation << 8 | state;
 }
 
-/* The latest answer to a guest in a lane, in case it is lost with the process that gave it. */
+/* The latest answer to a proxy in a lane, in case it is lost with the process that gave it. */
 struct tw_mrapi_done {
 	_Atomic(uint64_t) turn;
 	uint64_t key; /* of a lock; an id that was deleted */
@@ -209,28 +209,28 @@ struct tw_mrapi_done {
 	uint32_t unused;
 };
 
-/* A step for a guest, under the admin lock: see guest.c. */
+/* A step for a proxy, under the admin lock: see proxy.c. */
 struct tw_mrapi_doing {
 	uint64_t had; /* it had that of the lock before */
 	uint64_t turn;
 	uint32_t op, handle, lane;
-	_Atomic(uint32_t) guest; /* node slot + 1; 0: nothing */
+	_Atomic(uint32_t) proxy; /* node slot + 1; 0: nothing */
 };
 
 /*
- * A node of another host is a guest: the same slot, so that what it locks here names it as
+ * A node of another host is a proxy: the same slot, so that what it locks here names it as
  * any other. The process that serves it acts for it.
  */
 struct tw_mrapi_node {
-	_Atomic(uint32_t) life; /* LIVE, LEAVING or FREE; a guest: LIVE or FREE */
-	uint32_t proc;		/* of a guest: which serves it, or TW_MRAPI_PROCS: none */
+	_Atomic(uint32_t) life; /* LIVE, LEAVING or FREE; a proxy: LIVE or FREE */
+	uint32_t proc;		/* of a proxy: which serves it, or TW_MRAPI_PROCS: none */
 	uint32_t domain;
 	uint32_t number;
 	uint32_t born; /* order of initialization in the job */
 	uint32_t pid;
 	uint32_t host;	     /* 0: this one; else its number + 1 */
 	uint32_t claimed;    /* not a node before the other hosts agree */
-	/* A guest's: */
+	/* A proxy's: */
 	uint64_t where;	  /* its endpoint, as in struct tw_member */
 	uint32_t session; /* of that endpoint, once it is served */
 	uint32_t there;	  /* born, on its own host */
@@ -247,7 +247,7 @@ struct tw_mrapi_host {
 	uint64_t unused;
 };
 
-/* By slot there: see news.c. */
+/* By slot there: see notices.c. */
 struct tw_mrapi_known {
 	uint32_t slot[TW_MRAPI_KINDS][TW_MRAPI_SLOT_MASK + 1]; /* of kind 0: nodes */
 };

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 
 #include "base/sys.h"
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 #define CHUNK 64    /* slots whose pages are allocated together */
 #define RESTING 256 /* free slots that are passed over one after the other */
@@ -262,7 +262,7 @@ void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 	atomic_store(&o->handle, 0);
 	unchain(kind, o);
 	tw_mrapi.seg->table[kind].live--;
-	tw_mrapi_far_cleared(kind, o);
+	tw_mrapi_remote_cleared(kind, o);
 }
 
 /* Rebuilds the lists from the slots: a slot with a handle is an object. */
@@ -277,7 +277,7 @@ void tw_mrapi_table_repair(enum tw_mrapi_kind kind)
 		uint16_t *bucket = bucket_of(t, o->id);
 
 		if (!atomic_load(&o->handle)) {
-			tw_mrapi_far_cleared(kind, o);
+			tw_mrapi_remote_cleared(kind, o);
 			continue;
 		}
 		o->next = *bucket;
@@ -309,11 +309,11 @@ mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_
 			status = begin(o, arg);
 		if (status == MRAPI_SUCCESS)
 			*handle = tw_mrapi_table_publish(kind, o,
-							 tw_mrapi_far_flags(kind, o, flags),
+							 tw_mrapi_remote_flags(kind, o, flags),
 							 tw_mrapi_node(me)->domain);
 		tw_mrapi_admin_unlock();
 		if (status == MRAPI_SUCCESS)
-			status = tw_mrapi_far_claim(kind, handle);
+			status = tw_mrapi_remote_claim(kind, handle);
 	} while (status == MRAPI_EXISTS && id == MRAPI_MUTEX_ID_ANY);
 	return status;
 }
@@ -392,24 +392,24 @@ mrapi_status_t tw_mrapi_obj_attr(enum tw_mrapi_kind kind, uint32_t handle, mrapi
 
 mrapi_status_t tw_mrapi_obj_delete(enum tw_mrapi_kind kind, uint32_t handle)
 {
-	struct tw_mrapi_ctrl c = {.op = TW_MRAPI_FAR_DELETE, .handle = handle};
+	struct tw_mrapi_ctrl c = {.op = TW_MRAPI_REMOTE_DELETE, .handle = handle};
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status;
 	uint32_t id, me = tw_mrapi_me();
-	bool far;
+	bool remote;
 
 	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
 	tw_mrapi_admin_lock();
 	status = tw_mrapi_obj_find(me, kind, handle, &o);
-	far = status == MRAPI_SUCCESS && o->host;
+	remote = status == MRAPI_SUCCESS && o->host;
 	id = status == MRAPI_SUCCESS ? o->id : 0;
-	if (status == MRAPI_SUCCESS && !far)
+	if (status == MRAPI_SUCCESS && !remote)
 		status = kinds[kind].ops->end(o, me);
 	tw_mrapi_admin_unlock();
-	if (far)
-		return tw_mrapi_far_ask(o, &c);
+	if (remote)
+		return tw_mrapi_remote_ask(o, &c);
 	if (status == MRAPI_SUCCESS && kind < TW_MRAPI_LOCKS)
-		tw_mrapi_far_gone(kind, id, handle);
+		tw_mrapi_remote_gone(kind, id, handle);
 	return status;
 }

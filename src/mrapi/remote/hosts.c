@@ -18,7 +18,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 #define LIKELY 32	 /* slots that a caller waits for */
 #define LOOK_US 1000000u /* minimum interval */
@@ -128,7 +128,7 @@ static void go_down(struct link *l)
 		over(t);
 	atomic_fetch_and(&tw_mrapi.seg->proc[tw_mrapi.proc].hosts, ~bit_of(l));
 	if (!known_to_others(l))
-		tw_mrapi_far_forget((uint32_t)(l - links) + 1);
+		tw_mrapi_remote_forget((uint32_t)(l - links) + 1);
 	tw_mrapi_net_attend();
 }
 
@@ -162,7 +162,7 @@ static void host_greeted(struct tw_ctrl_request *r, const void *reply, uint32_t 
 static void host_introduce(struct link *l, struct tw_member *to)
 {
 	atomic_store(&host_at(l)->where, to->where);
-	tw_mrapi_far_introduce(to);
+	tw_mrapi_remote_introduce(to);
 }
 
 static void host_greet(struct link *l)
@@ -262,7 +262,7 @@ void tw_mrapi_hosts_life(const struct tw_member *from, uint64_t life)
 	struct link *l = link_of(from->where >> 16);
 
 	if (l)
-		tw_mrapi_far_life((uint32_t)(l - links) + 1, life);
+		tw_mrapi_remote_life((uint32_t)(l - links) + 1, life);
 }
 
 void tw_mrapi_hosts_hello(struct tw_member *from)

@@ -4,7 +4,7 @@
 
 #include "base/sys.h"
 #include "group/job.h"
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 #define FILTER 0x4d524150 /* keeps programs of other interfaces out */
 #define OPEN_MS 2000	  /* the former process with this slot may be dying */
@@ -69,7 +69,7 @@ static void net_lost(struct tw_member *m)
 	if (m->why == TW_S_OK) { /* else it was not there */
 		tw_mrapi_clients_lost(m);
 		tw_mrapi_export_lost(m);
-		tw_mrapi_guests_lost(m);
+		tw_mrapi_proxies_lost(m);
 	}
 	tw_mrapi_hosts_lost(m);
 }
@@ -203,7 +203,7 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 		tw_ctrl_replied(from, ctrl->number, ctrl, sizeof(*ctrl));
 		return;
 	case TW_MRAPI_CTRL_OPERATE:
-		tw_mrapi_guest_serve(from, ctrl);
+		tw_mrapi_proxy_serve(from, ctrl);
 		return;
 	case TW_MRAPI_CTRL_HELLO:
 		tw_mrapi_hosts_hello(from);
@@ -213,10 +213,10 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 		tw_mrapi_hosts_life(from, ctrl->key);
 		return;
 	case TW_MRAPI_CTRL_CLAIM:
-		tw_mrapi_net_reply(from, ctrl, tw_mrapi_far_enter(from, ctrl));
+		tw_mrapi_net_reply(from, ctrl, tw_mrapi_remote_enter(from, ctrl));
 		return;
 	case TW_MRAPI_CTRL_GONE:
-		tw_mrapi_net_reply(from, ctrl, tw_mrapi_far_remove(from, ctrl));
+		tw_mrapi_net_reply(from, ctrl, tw_mrapi_remote_remove(from, ctrl));
 		return;
 	default:
 		tw_mrapi_net_reply(from, ctrl, tw_mrapi_export_serve(ep, from, ctrl));
@@ -350,7 +350,7 @@ void tw_mrapi_net_stop(void)
 
 	if (handle)
 		tw_ep_close(handle);
-	tw_mrapi_guests_stop();
+	tw_mrapi_proxies_stop();
 	tw_mrapi_export_forget();
 	if (net.nhosts)
 		forget_members();
@@ -361,7 +361,7 @@ void tw_mrapi_net_stop(void)
 void tw_mrapi_net_forked(void)
 {
 	atomic_store(&net.handle, 0);
-	tw_mrapi_guests_forked();
+	tw_mrapi_proxies_forked();
 	net.nhosts = 0;
 	net.begun = false;
 	tw_mrapi_export_forget();

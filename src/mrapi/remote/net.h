@@ -19,10 +19,10 @@ enum tw_mrapi_ctrl_type {
 	TW_MRAPI_CTRL_HELLO = 1, /* what has the receiver's host? */
 	TW_MRAPI_CTRL_ATTACH,
 	TW_MRAPI_CTRL_DETACH,
-	TW_MRAPI_CTRL_LIFE,  /* key: of the sender's segment; what follows is all it has */
-	TW_MRAPI_CTRL_CLAIM, /* an object or node of the sender's host, new or not told before */
-	TW_MRAPI_CTRL_GONE,  /* the same is no more */
-	TW_MRAPI_CTRL_OPERATE, /* on a lock of the receiver's host; see far.h */
+	TW_MRAPI_CTRL_LIFE,    /* key: of the sender's segment; what follows is all it has */
+	TW_MRAPI_CTRL_CLAIM,   /* an object or node of the sender's host, new or not told before */
+	TW_MRAPI_CTRL_GONE,    /* the same is no more */
+	TW_MRAPI_CTRL_OPERATE, /* on a lock of the receiver's host; see remote.h */
 	TW_MRAPI_CTRL_REPLY    /* to all of these that have a number */
 };
 
@@ -37,7 +37,7 @@ struct tw_mrapi_ctrl {
 	uint8_t op, quiet; /* quiet: no reply */
 	uint16_t lane;
 	uint32_t mode, timeout;
-	uint32_t slot; /* a node's on its host; of OPERATE: where the guest was the last time */
+	uint32_t slot; /* a node's on its host; of OPERATE: where the proxy was the last time */
 	uint32_t unused;
 	uint64_t turn; /* the same when a request is repeated, and later than others of its lane */
 	uint64_t sent; /* later each time it is sent */

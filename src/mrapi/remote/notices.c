@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The latest news of each slot of another host. Several processes of that host report the creation
- * and the end of objects and nodes, each by a connection of its own, so reports arrive in any
- * order. A report with an older generation of its slot, or an earlier time of birth of a node, is
- * ignored.
+ * The latest notice of each slot of another host. Several processes of that host report the
+ * creation and the end of objects and nodes, each by a connection of its own, so reports arrive in
+ * any order. A report with an older generation of its slot, or an earlier time of birth of a node,
+ * is ignored.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 
 #include "base/sys.h"
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 #define KNOWN 0x80000000u
 
@@ -21,16 +21,16 @@ static uint32_t latest(const struct tw_mrapi_ctrl *c, bool gone)
 	return (2 * order + gone) & ~KNOWN;
 }
 
-static uint32_t *news_entry(uint32_t host, const struct tw_mrapi_ctrl *c)
+static uint32_t *notice_entry(uint32_t host, const struct tw_mrapi_ctrl *c)
 {
 	uint32_t slot = c->kind ? c->handle : c->slot;
 
 	return &tw_mrapi.seg->known[host - 1].slot[c->kind][slot & TW_MRAPI_SLOT_MASK];
 }
 
-bool tw_mrapi_news(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone)
+bool tw_mrapi_notices(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone)
 {
-	uint32_t now = latest(c, gone), *known = news_entry(host, c);
+	uint32_t now = latest(c, gone), *known = notice_entry(host, c);
 	unsigned wrap = c->kind ? 32 - 15 : 1; /* generations and births count on from 0 */
 	size_t at = (size_t)((char *)known - (char *)tw_mrapi.seg);
 
@@ -43,7 +43,7 @@ bool tw_mrapi_news(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone)
 	return true;
 }
 
-void tw_mrapi_news_forget(uint32_t host)
+void tw_mrapi_notices_forget(uint32_t host)
 {
 	size_t at = (size_t)((char *)&tw_mrapi.seg->known[host - 1] - (char *)tw_mrapi.seg);
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "lib/twt.h"
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 #define NIC 0x424242424242ull
 #define ID 9u
@@ -30,7 +30,7 @@ static void join(void)
 	mrapi_initialize(1, 7, NULL, &info, &st);
 	cr_assert_eq(st, MRAPI_SUCCESS);
 	tw_mrapi.seg->host[0].nic = NIC;
-	tw_mrapi_far_life(1, 1);
+	tw_mrapi_remote_life(1, 1);
 }
 
 static void leave(void)
@@ -61,12 +61,12 @@ static struct tw_mrapi_ctrl node(uint32_t born)
 
 static void begun(struct tw_mrapi_ctrl c)
 {
-	cr_assert_eq(tw_mrapi_far_enter(&from, &c), MRAPI_SUCCESS);
+	cr_assert_eq(tw_mrapi_remote_enter(&from, &c), MRAPI_SUCCESS);
 }
 
 static void ended(struct tw_mrapi_ctrl c)
 {
-	cr_assert_eq(tw_mrapi_far_remove(&from, &c), MRAPI_SUCCESS);
+	cr_assert_eq(tw_mrapi_remote_remove(&from, &c), MRAPI_SUCCESS);
 }
 
 /* 0: none of that id or number is known. */
@@ -84,7 +84,7 @@ static uint32_t known(enum tw_mrapi_kind kind)
 	return there;
 }
 
-Test(mrapi_news, object_ended_first, .timeout = TWT_TIMEOUT)
+Test(mrapi_notices, object_ended_first, .timeout = TWT_TIMEOUT)
 {
 	const enum tw_mrapi_kind kinds[] = {TW_MRAPI_MUTEX, TW_MRAPI_SEM, TW_MRAPI_RWL};
 
@@ -109,7 +109,7 @@ Test(mrapi_news, object_ended_first, .timeout = TWT_TIMEOUT)
 	leave();
 }
 
-Test(mrapi_news, node_ended_first, .timeout = TWT_TIMEOUT)
+Test(mrapi_notices, node_ended_first, .timeout = TWT_TIMEOUT)
 {
 	join();
 	ended(node(5));
@@ -126,7 +126,7 @@ Test(mrapi_news, node_ended_first, .timeout = TWT_TIMEOUT)
 }
 
 /* Generations start again after the last one. */
-Test(mrapi_news, generations_wrap, .timeout = TWT_TIMEOUT)
+Test(mrapi_notices, generations_wrap, .timeout = TWT_TIMEOUT)
 {
 	join();
 	for (uint32_t gen = 1; gen < 3 * TW_MRAPI_GEN_MASK; gen += 1000) {
@@ -140,14 +140,14 @@ Test(mrapi_news, generations_wrap, .timeout = TWT_TIMEOUT)
 }
 
 /* A host that was lost is met anew, with what it has, as is the next one with its address. */
-Test(mrapi_news, lost_and_met, .timeout = TWT_TIMEOUT)
+Test(mrapi_notices, lost_and_met, .timeout = TWT_TIMEOUT)
 {
 	join();
 	begun(object(TW_MRAPI_MUTEX, 9000));
 	begun(node(9000));
-	tw_mrapi_far_forget(1);
+	tw_mrapi_remote_forget(1);
 	cr_assert(!known(TW_MRAPI_MUTEX) && !known(0));
-	tw_mrapi_far_life(1, 2);
+	tw_mrapi_remote_life(1, 2);
 	begun(object(TW_MRAPI_MUTEX, 1));
 	begun(node(1));
 	cr_assert_eq(known(TW_MRAPI_MUTEX), object(TW_MRAPI_MUTEX, 1).handle);

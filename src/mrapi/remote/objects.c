@@ -7,9 +7,9 @@
  */
 #include <stdlib.h>
 
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
-bool tw_mrapi_far_hosts(void)
+bool tw_mrapi_remote_hosts(void)
 {
 	return tw_mrapi.seg->host[0].nic != 0;
 }
@@ -24,7 +24,7 @@ static void clear_words(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, uint32_
 		atomic_store(&tw_container(o, struct tw_mrapi_counting, obj)->writer, word);
 }
 
-void tw_mrapi_far_cleared(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
+void tw_mrapi_remote_cleared(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 {
 	if (!o->host)
 		return;
@@ -76,7 +76,7 @@ static mrapi_status_t enter_object(uint32_t host, const struct tw_mrapi_ctrl *c)
 		take_rmem(o, c, owner);
 	else if (kind != TW_MRAPI_MUTEX)
 		tw_container(o, struct tw_mrapi_counting, obj)->limit = 0;
-	clear_words(kind, o, TW_MRAPI_FAR);
+	clear_words(kind, o, TW_MRAPI_REMOTE);
 	atomic_store(&o->host, (uint8_t)host);
 	tw_mrapi_table_publish(kind, o, c->flags, c->domain);
 	return MRAPI_SUCCESS;
@@ -94,28 +94,28 @@ static mrapi_status_t enter_node(const struct tw_member *from, uint32_t host,
 	struct tw_mrapi_node *n = tw_mrapi_node_find(c->domain, c->id);
 
 	if (n && n->host == host && !older(n->there, c->node)) {
-		tw_mrapi_guest_called(n, from);
+		tw_mrapi_proxy_called(n, from);
 		return MRAPI_SUCCESS;
 	}
 	if (n && !yields(n->host, n->claimed, tw_mrapi.seg->host[host - 1].nic))
 		return MRAPI_ERR_NODE_INITIALIZED;
 	if (n && n->host)
-		tw_mrapi_guest_end(n);
+		tw_mrapi_proxy_end(n);
 	else if (n)
 		atomic_store(&n->life, TW_MRAPI_FREE);
 	n = tw_mrapi_node_new(c->domain, c->id, TW_MRAPI_PROCS);
-	if (!n || !tw_mrapi_guest_begin(n))
+	if (!n || !tw_mrapi_proxy_begin(n))
 		return MRAPI_ENO_INIT;
 	n->pid = c->size;
 	n->host = host;
 	n->where = c->key;
 	n->there = c->node;
-	tw_mrapi_guest_called(n, from);
+	tw_mrapi_proxy_called(n, from);
 	atomic_store(&n->life, TW_MRAPI_LIVE);
 	return MRAPI_SUCCESS;
 }
 
-mrapi_status_t tw_mrapi_far_enter(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl)
+mrapi_status_t tw_mrapi_remote_enter(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl)
 {
 	uint32_t host = tw_mrapi_host_of(from->where >> 16);
 	mrapi_status_t status = MRAPI_SUCCESS; /* also of what is told late: it has ended */
@@ -123,13 +123,14 @@ mrapi_status_t tw_mrapi_far_enter(const struct tw_member *from, const struct tw_
 	if (!host || ctrl->kind >= TW_MRAPI_KINDS || ctrl->kind == TW_MRAPI_SHMEM)
 		return MRAPI_ERR_PARAMETER;
 	tw_mrapi_admin_lock();
-	if (tw_mrapi_news(host, ctrl, false))
+	if (tw_mrapi_notices(host, ctrl, false))
 		status = ctrl->kind ? enter_object(host, ctrl) : enter_node(from, host, ctrl);
 	tw_mrapi_admin_unlock();
 	return status;
 }
 
-mrapi_status_t tw_mrapi_far_remove(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl)
+mrapi_status_t tw_mrapi_remote_remove(const struct tw_member *from,
+				      const struct tw_mrapi_ctrl *ctrl)
 {
 	uint32_t host = tw_mrapi_host_of(from->where >> 16);
 	struct tw_mrapi_node *n;
@@ -138,46 +139,46 @@ mrapi_status_t tw_mrapi_far_remove(const struct tw_member *from, const struct tw
 	if (!host || ctrl->kind >= TW_MRAPI_KINDS || ctrl->kind == TW_MRAPI_SHMEM)
 		return MRAPI_ERR_PARAMETER;
 	tw_mrapi_admin_lock();
-	tw_mrapi_news(host, ctrl, true);
+	tw_mrapi_notices(host, ctrl, true);
 	n = ctrl->kind ? NULL : tw_mrapi_node_find(ctrl->domain, ctrl->id);
 	o = ctrl->kind ? tw_mrapi_lookup((enum tw_mrapi_kind)ctrl->kind, ctrl->id) : NULL;
 	if (n && n->host == host && n->there == ctrl->node)
-		tw_mrapi_guest_end(n);
+		tw_mrapi_proxy_end(n);
 	if (o && o->host == host && o->there == ctrl->handle)
 		tw_mrapi_table_free((enum tw_mrapi_kind)ctrl->kind, o);
 	tw_mrapi_admin_unlock();
 	return MRAPI_SUCCESS;
 }
 
-static void far_forget(uint32_t host)
+static void object_forget(uint32_t host)
 {
 	struct tw_mrapi_walk w = {0};
 	struct tw_mrapi_obj *o;
 
 	tw_mrapi.seg->host[host - 1].life = 0;
-	tw_mrapi_news_forget(host);
+	tw_mrapi_notices_forget(host);
 	while ((o = tw_mrapi_walk(&w)))
 		if (atomic_load(&o->handle) && o->host == host)
 			tw_mrapi_table_free(w.kind, o);
 	tw_mrapi_each_node(n)
 		if (atomic_load(&n->life) == TW_MRAPI_LIVE && n->host == host)
-			tw_mrapi_guest_end(n);
+			tw_mrapi_proxy_end(n);
 }
 
-void tw_mrapi_far_forget(uint32_t host)
+void tw_mrapi_remote_forget(uint32_t host)
 {
 	tw_mrapi_admin_lock();
-	far_forget(host);
+	object_forget(host);
 	tw_mrapi_admin_unlock();
 }
 
-void tw_mrapi_far_life(uint32_t host, uint64_t life)
+void tw_mrapi_remote_life(uint32_t host, uint64_t life)
 {
 	struct tw_mrapi_host *h = &tw_mrapi.seg->host[host - 1];
 
 	tw_mrapi_admin_lock();
 	if (h->life != life)
-		far_forget(host);
+		object_forget(host);
 	h->life = life;
 	tw_mrapi_admin_unlock();
 }
@@ -223,7 +224,7 @@ static struct tw_mrapi_ctrl about_node(const struct tw_mrapi_node *n)
 	return c;
 }
 
-void tw_mrapi_far_introduce(struct tw_member *to)
+void tw_mrapi_remote_introduce(struct tw_member *to)
 {
 	struct tw_mrapi_ctrl c = {.what = TW_MRAPI_CTRL_LIFE, .key = tw_mrapi.seg->life};
 	struct tw_mrapi_walk w = {0};
@@ -246,21 +247,21 @@ void tw_mrapi_far_introduce(struct tw_member *to)
 	tw_mrapi_admin_unlock();
 }
 
-unsigned tw_mrapi_far_flags(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags)
+unsigned tw_mrapi_remote_flags(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags)
 {
-	if (!tw_mrapi_far_hosts() || kind == TW_MRAPI_SHMEM)
+	if (!tw_mrapi_remote_hosts() || kind == TW_MRAPI_SHMEM)
 		return flags;
 	o->there = tw_mrapi.proc + 1;
 	return flags | TW_MRAPI_CLAIMED;
 }
 
-mrapi_status_t tw_mrapi_far_claim(enum tw_mrapi_kind kind, uint32_t *handle)
+mrapi_status_t tw_mrapi_remote_claim(enum tw_mrapi_kind kind, uint32_t *handle)
 {
 	struct tw_mrapi_obj *o = tw_mrapi_slot(kind, *handle & TW_MRAPI_SLOT_MASK);
 	struct tw_mrapi_ctrl c;
 	mrapi_status_t status;
 
-	if (!tw_mrapi_far_hosts() || kind == TW_MRAPI_SHMEM)
+	if (!tw_mrapi_remote_hosts() || kind == TW_MRAPI_SHMEM)
 		return MRAPI_SUCCESS;
 	c = about_object(kind, o);
 	status = tw_mrapi_hosts_ask(&c);
@@ -274,12 +275,12 @@ mrapi_status_t tw_mrapi_far_claim(enum tw_mrapi_kind kind, uint32_t *handle)
 	tw_mrapi_admin_unlock();
 	if (status == MRAPI_SUCCESS)
 		return status;
-	tw_mrapi_far_gone(kind, c.id, *handle);
+	tw_mrapi_remote_gone(kind, c.id, *handle);
 	*handle = 0;
 	return status;
 }
 
-mrapi_status_t tw_mrapi_far_join(uint32_t me)
+mrapi_status_t tw_mrapi_remote_join(uint32_t me)
 {
 	struct tw_mrapi_node *n = tw_mrapi_node(me);
 	const struct tw_mrapi_name name = tw_mrapi_name(n);
@@ -295,11 +296,11 @@ mrapi_status_t tw_mrapi_far_join(uint32_t me)
 		atomic_store(&n->life, TW_MRAPI_FREE);
 	tw_mrapi_admin_unlock();
 	if (status != MRAPI_SUCCESS)
-		tw_mrapi_far_left(&name, true);
+		tw_mrapi_remote_left(&name, true);
 	return status;
 }
 
-void tw_mrapi_far_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle)
+void tw_mrapi_remote_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle)
 {
 	struct tw_mrapi_ctrl c = {
 		.what = TW_MRAPI_CTRL_GONE, .kind = kind, .id = id, .handle = handle};
@@ -307,7 +308,7 @@ void tw_mrapi_far_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle)
 	tw_mrapi_hosts_ask(&c);
 }
 
-void tw_mrapi_far_left(const struct tw_mrapi_name *name, bool wait)
+void tw_mrapi_remote_left(const struct tw_mrapi_name *name, bool wait)
 {
 	const struct tw_mrapi_ctrl c = about_name(name);
 
@@ -351,7 +352,7 @@ static bool turn_begin(struct tw_ep *ep, uint32_t me, struct tw_mrapi_ctrl *c)
 {
 	static uint64_t turns;
 	struct lanes *of = &lanes[me - 1];
-	bool waits = c->op == TW_MRAPI_FAR_LOCK && c->timeout;
+	bool waits = c->op == TW_MRAPI_REMOTE_LOCK && c->timeout;
 	struct wanted w = {of, waits ? SPARE : 0};
 
 	if (of->born != c->node)
@@ -377,11 +378,11 @@ void tw_mrapi_turn_end(uint32_t me, const struct tw_mrapi_ctrl *c)
 
 /* ---------------------------------------------------------- operating on what is there */
 
-static _Atomic(uint32_t) slots[TW_MRAPI_HOSTS]; /* the caller's, as a guest there */
+static _Atomic(uint32_t) slots[TW_MRAPI_HOSTS]; /* the caller's, as a proxy there */
 
 /* Completes it. The host; 0: the object is gone. */
-static uint32_t far_address(const struct tw_mrapi_node *me, struct tw_mrapi_obj *o,
-			    struct tw_mrapi_ctrl *c)
+static uint32_t object_address(const struct tw_mrapi_node *me, struct tw_mrapi_obj *o,
+			       struct tw_mrapi_ctrl *c)
 {
 	uint32_t host = o->host, handle = c->handle;
 
@@ -398,7 +399,7 @@ static uint32_t far_address(const struct tw_mrapi_node *me, struct tw_mrapi_obj 
 }
 
 /* Its host has not got it any more, or is lost. */
-static mrapi_status_t far_lost(struct tw_mrapi_obj *o, uint32_t handle)
+static mrapi_status_t object_lost(struct tw_mrapi_obj *o, uint32_t handle)
 {
 	enum tw_mrapi_kind kind = tw_mrapi_kind_of(handle);
 
@@ -409,8 +410,9 @@ static mrapi_status_t far_lost(struct tw_mrapi_obj *o, uint32_t handle)
 	return tw_mrapi_stale(kind, handle);
 }
 
-/* A host that had lost this one has no guests of it any more: it is told of the caller again. */
-static mrapi_status_t far_ask(struct tw_ep *ep, uint32_t me, uint32_t host, struct tw_mrapi_ctrl *c)
+/* A host that had lost this one has no proxies of it any more: it is told of the caller again. */
+static mrapi_status_t object_ask(struct tw_ep *ep, uint32_t me, uint32_t host,
+				 struct tw_mrapi_ctrl *c)
 {
 	struct tw_mrapi_ctrl question, about;
 	mrapi_status_t status;
@@ -429,7 +431,7 @@ static mrapi_status_t far_ask(struct tw_ep *ep, uint32_t me, uint32_t host, stru
 	return status;
 }
 
-mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
+mrapi_status_t tw_mrapi_remote_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 {
 	mrapi_status_t status = MRAPI_ERR_NODE_NOTINIT;
 	uint32_t handle = c->handle, me = tw_mrapi_me(), host;
@@ -437,27 +439,27 @@ mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 
 	if (!me)
 		return status;
-	host = far_address(tw_mrapi_node(me), o, c);
-	tw_mrapi_with_ep(ep) status = host ? far_ask(ep, me, host, c) : MRAPI_ERR_RMEM_INVALID;
+	host = object_address(tw_mrapi_node(me), o, c);
+	tw_mrapi_with_ep(ep) status = host ? object_ask(ep, me, host, c) : MRAPI_ERR_RMEM_INVALID;
 	if (status == MRAPI_SUCCESS)
 		atomic_store_explicit(&slots[host - 1], c->slot, memory_order_relaxed);
 	if (status == MRAPI_ERR_RMEM_INVALID || status == tw_mrapi_stale(kind, 0) ||
 	    status == tw_mrapi_stale(kind, handle))
-		return far_lost(o, handle);
+		return object_lost(o, handle);
 	return status;
 }
 
-mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
+mrapi_status_t tw_mrapi_remote_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c)
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_notice *t = me ? calloc(1, sizeof(*t)) : NULL;
 	bool posted = false;
 
 	if (!t)
-		return tw_mrapi_far_ask(o, c);
+		return tw_mrapi_remote_ask(o, c);
 	t->me = me;
 	t->ctrl = *c;
-	t->host = far_address(tw_mrapi_node(me), o, &t->ctrl);
+	t->host = object_address(tw_mrapi_node(me), o, &t->ctrl);
 	tw_mrapi_with_ep(ep)
 	{
 		posted = t->host && turn_begin(ep, t->me, &t->ctrl);

@@ -16,7 +16,7 @@
 
 #include "lib/twr.h"
 #include "lib/twt.h"
-#include "mrapi/remote/far.h"
+#include "mrapi/remote/remote.h"
 
 #define NIC 0x424242424242ull
 #define ALL ~0ul
@@ -37,7 +37,7 @@ static struct tw_member from = {.group = &group,
 				.where = NIC << 16 | TW_MRAPI_FIRST_ID,
 				.state = TW_MEMBER_HERE,
 				.addr.session = 77};
-static uint32_t guest; /* slot + 1 */
+static uint32_t proxy; /* slot + 1 */
 static uint64_t turn, sent;
 
 static struct tw_mrapi_ctrl request(uint32_t op, uint32_t handle)
@@ -57,13 +57,13 @@ static struct tw_mrapi_ctrl request(uint32_t op, uint32_t handle)
 static void ask(struct tw_mrapi_ctrl c)
 {
 	c.sent = ++sent;
-	tw_mrapi_guest_serve(&from, &c);
+	tw_mrapi_proxy_serve(&from, &c);
 }
 
 /* The answer in that lane, which must be to this turn. */
 static mrapi_status_t answered(const struct tw_mrapi_ctrl *c)
 {
-	const struct tw_mrapi_done *d = &tw_mrapi.seg->done[guest - 1][c->lane];
+	const struct tw_mrapi_done *d = &tw_mrapi.seg->done[proxy - 1][c->lane];
 
 	HOLDS(d->turn == c->turn);
 	return (mrapi_status_t)d->status;
@@ -73,7 +73,7 @@ static uint64_t has(uint32_t handle)
 {
 	enum tw_mrapi_kind kind = tw_mrapi_kind_of(handle);
 	struct tw_mrapi_obj *o = tw_mrapi_slot(kind, handle & TW_MRAPI_SLOT_MASK);
-	uint64_t had = tw_mrapi_ops(kind)->had(o, guest);
+	uint64_t had = tw_mrapi_ops(kind)->had(o, proxy);
 
 	/* Of the levels only the depth. */
 	return kind == TW_MRAPI_MUTEX && had > 1 ? had & 0xfffff : had;
@@ -86,10 +86,10 @@ static void come(void)
 	struct tw_mrapi_node *n;
 
 	tw_mrapi.seg->host[0].nic = NIC;
-	HOLDS(tw_mrapi_far_enter(&from, &c) == MRAPI_SUCCESS);
+	HOLDS(tw_mrapi_remote_enter(&from, &c) == MRAPI_SUCCESS);
 	n = tw_mrapi_node_find(1, 100);
 	HOLDS(n && n->host);
-	guest = (uint32_t)(n - tw_mrapi.seg->node) + 1;
+	proxy = (uint32_t)(n - tw_mrapi.seg->node) + 1;
 }
 
 /* ---------------------------------------------------------------------- the victim */
@@ -108,7 +108,7 @@ static int serve(void *arg, int fd)
 	HOLDS(ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0);
 	raise(SIGSTOP);
 	for (unsigned i = 0; i < job->n; i++)
-		tw_mrapi_guest_serve(&from, &job->c[i]);
+		tw_mrapi_proxy_serve(&from, &job->c[i]);
 	raise(SIGSTOP);
 	return 1;
 }
@@ -146,7 +146,7 @@ static bool serve_until(struct job *job, unsigned long steps)
 	return more;
 }
 
-/* Wherever it dies: then the guest has this, and the request has this answer. */
+/* Wherever it dies: then the proxy has this, and the request has this answer. */
 static void dies(const char *what, uint32_t op, uint32_t handle, uint64_t before, uint64_t after,
 		 unsigned stride)
 {
@@ -166,10 +166,10 @@ static void dies(const char *what, uint32_t op, uint32_t handle, uint64_t before
 		if (!more)
 			break;
 		/* Back to what it was. */
-		if (op == TW_MRAPI_FAR_LOCK)
-			ask(request(TW_MRAPI_FAR_UNLOCK, handle));
+		if (op == TW_MRAPI_REMOTE_LOCK)
+			ask(request(TW_MRAPI_REMOTE_UNLOCK, handle));
 		else
-			ask(request(TW_MRAPI_FAR_LOCK, handle));
+			ask(request(TW_MRAPI_REMOTE_LOCK, handle));
 	}
 	printf("%s: %lu instructions\n", what, steps);
 }
@@ -180,7 +180,7 @@ static void many(uint32_t sem)
 	struct job job = {.n = TW_MRAPI_LANES};
 
 	for (unsigned i = 0; i < job.n; i++) {
-		job.c[i] = request(TW_MRAPI_FAR_LOCK, sem);
+		job.c[i] = request(TW_MRAPI_REMOTE_LOCK, sem);
 		job.c[i].mode = MRAPI_READER;
 		job.c[i].lane = (uint16_t)i;
 	}
@@ -208,10 +208,10 @@ int main(int argc, char **argv)
 	OK(rwl = mrapi_rwl_create(1, NULL, 8, &st));
 	come();
 	many(sem);
-	dies("lock a mutex", TW_MRAPI_FAR_LOCK, mutex, 0, 1, stride);
-	dies("unlock it", TW_MRAPI_FAR_UNLOCK, mutex, 1, 0, stride);
-	dies("lock for writing", TW_MRAPI_FAR_LOCK, rwl, 0, 1u << 16, stride);
-	dies("unlock that", TW_MRAPI_FAR_UNLOCK, rwl, 1u << 16, 0, stride);
+	dies("lock a mutex", TW_MRAPI_REMOTE_LOCK, mutex, 0, 1, stride);
+	dies("unlock it", TW_MRAPI_REMOTE_UNLOCK, mutex, 1, 0, stride);
+	dies("lock for writing", TW_MRAPI_REMOTE_LOCK, rwl, 0, 1u << 16, stride);
+	dies("unlock that", TW_MRAPI_REMOTE_UNLOCK, rwl, 1u << 16, 0, stride);
 	OK(mrapi_finalize(&st));
 	return 0;
 }

@@ -2,15 +2,15 @@
 /*
  * Objects and nodes of other hosts. An object lives on the host that created it, and every
  * other host has its name: a slot of the same table with the number of that host, so that ids
- * are looked up here and are unique in the job. A node is a guest in the segment of every
- * other host. far.c keeps the names, and operates on what is elsewhere; guest.c operates here
- * for guests; hosts.c finds a process to talk to on each host.
+ * are looked up here and are unique in the job. A node is a proxy in the segment of every
+ * other host. objects.c keeps the names, and operates on what is elsewhere; proxy.c operates here
+ * for proxies; hosts.c finds a process to talk to on each host.
  *
  * These functions take the endpoint's lock themselves and may wait for other hosts, unless
  * they need it: then they do not wait. Without other hosts they do nothing.
  */
-#ifndef TW_MRAPI_FAR_H
-#define TW_MRAPI_FAR_H
+#ifndef TW_MRAPI_REMOTE_H
+#define TW_MRAPI_REMOTE_H
 
 #include "mrapi/remote/net.h"
 
@@ -25,69 +25,75 @@ static inline struct tw_mrapi_name tw_mrapi_name(const struct tw_mrapi_node *n)
 				      tw_mrapi_me_of(n) - 1};
 }
 
-/* ---- far.c */
+/* ---- objects.c */
 
 /* Whether there may be other hosts. */
-bool tw_mrapi_far_hosts(void);
+bool tw_mrapi_remote_hosts(void);
 /* The flags of an object that is being created. Under the admin lock. */
-unsigned tw_mrapi_far_flags(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags);
+unsigned tw_mrapi_remote_flags(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags);
 /* The other hosts agree to a new object; or it is gone again, with its handle: EXISTS. */
-mrapi_status_t tw_mrapi_far_claim(enum tw_mrapi_kind kind, uint32_t *handle);
+mrapi_status_t tw_mrapi_remote_claim(enum tw_mrapi_kind kind, uint32_t *handle);
 /* The same for a new node of this process: NODE_INITIALIZED. */
-mrapi_status_t tw_mrapi_far_join(uint32_t me);
+mrapi_status_t tw_mrapi_remote_join(uint32_t me);
 /* An object or a node of this host is no more. */
-void tw_mrapi_far_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle);
-void tw_mrapi_far_left(const struct tw_mrapi_name *name, bool wait);
+void tw_mrapi_remote_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle);
+void tw_mrapi_remote_left(const struct tw_mrapi_name *name, bool wait);
 /* A slot has no object any more. Under the admin lock. */
-void tw_mrapi_far_cleared(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
+void tw_mrapi_remote_cleared(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
 
-enum tw_mrapi_far_op { TW_MRAPI_FAR_LOCK = 1, TW_MRAPI_FAR_UNLOCK, TW_MRAPI_FAR_DELETE };
+enum tw_mrapi_remote_op {
+	TW_MRAPI_REMOTE_LOCK = 1,
+	TW_MRAPI_REMOTE_UNLOCK,
+	TW_MRAPI_REMOTE_DELETE
+};
 
 /*
  * Has its host do it, and waits for the status, or only says so: what is certain to succeed. The
  * caller sets the operation, the handle that it has here, and mode, timeout and key of the lock.
  */
-mrapi_status_t tw_mrapi_far_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c);
-mrapi_status_t tw_mrapi_far_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c);
+mrapi_status_t tw_mrapi_remote_ask(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c);
+mrapi_status_t tw_mrapi_remote_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl *c);
 
 /* The rest needs the endpoint's lock, or that of the member's loss. */
 
 /* Tells a process of another host all that this host has. */
-void tw_mrapi_far_introduce(struct tw_member *to);
+void tw_mrapi_remote_introduce(struct tw_member *to);
 /* Serves CLAIM and GONE. */
-mrapi_status_t tw_mrapi_far_enter(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl);
-mrapi_status_t tw_mrapi_far_remove(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl);
+mrapi_status_t tw_mrapi_remote_enter(const struct tw_member *from,
+				     const struct tw_mrapi_ctrl *ctrl);
+mrapi_status_t tw_mrapi_remote_remove(const struct tw_member *from,
+				      const struct tw_mrapi_ctrl *ctrl);
 /* That host is lost, with all it has. */
-void tw_mrapi_far_forget(uint32_t host);
+void tw_mrapi_remote_forget(uint32_t host);
 /* The same, unless that was its segment before. */
-void tw_mrapi_far_life(uint32_t host, uint64_t life);
+void tw_mrapi_remote_life(uint32_t host, uint64_t life);
 
 /* A request to a lock of another host, of that node's, is over. */
 void tw_mrapi_turn_end(uint32_t me, const struct tw_mrapi_ctrl *c);
 
-/* ---- news.c: under the admin lock */
+/* ---- notices.c: under the admin lock */
 
 /* Whether it was not told before that something later has its slot there, or that it has ended. */
-bool tw_mrapi_news(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone);
-void tw_mrapi_news_forget(uint32_t host);
+bool tw_mrapi_notices(uint32_t host, const struct tw_mrapi_ctrl *c, bool gone);
+void tw_mrapi_notices_forget(uint32_t host);
 
-/* ---- guest.c */
+/* ---- proxy.c */
 
 /* Serves OPERATE, now or in a thread that waits. */
-void tw_mrapi_guest_serve(struct tw_member *from, struct tw_mrapi_ctrl *ctrl);
-void tw_mrapi_guests_lost(const struct tw_member *m);
+void tw_mrapi_proxy_serve(struct tw_member *from, struct tw_mrapi_ctrl *ctrl);
+void tw_mrapi_proxies_lost(const struct tw_member *m);
 /* Under the admin lock: this process serves it, if that is its process and no other here does. */
-void tw_mrapi_guest_called(struct tw_mrapi_node *n, const struct tw_member *from);
+void tw_mrapi_proxy_called(struct tw_mrapi_node *n, const struct tw_member *from);
 /* False without memory. */
-bool tw_mrapi_guest_begin(struct tw_mrapi_node *n);
-void tw_mrapi_guest_end(struct tw_mrapi_node *n);
+bool tw_mrapi_proxy_begin(struct tw_mrapi_node *n);
+void tw_mrapi_proxy_end(struct tw_mrapi_node *n);
 /* A process has died that had the admin lock. */
-void tw_mrapi_guest_repair(void);
+void tw_mrapi_proxy_repair(void);
 /* The process that has served them has ended. */
-void tw_mrapi_guests_unserved(uint32_t proc);
+void tw_mrapi_proxies_unserved(uint32_t proc);
 /* Ends the threads that wait; without the lock. */
-void tw_mrapi_guests_stop(void);
-void tw_mrapi_guests_forked(void);
+void tw_mrapi_proxies_stop(void);
+void tw_mrapi_proxies_forked(void);
 
 /* ---- hosts.c */
 
@@ -129,4 +135,4 @@ void tw_mrapi_hosts_here(struct tw_member *m);
 void tw_mrapi_hosts_lost(struct tw_member *m);
 void tw_mrapi_hosts_work(void);
 
-#endif /* TW_MRAPI_FAR_H */
+#endif /* TW_MRAPI_REMOTE_H */

@@ -27,7 +27,7 @@ static struct tw_member *owner_of(struct tw_ep *ep, struct tw_mrapi_rmem *r, uin
 	return where ? tw_mrapi_net_reach(ep, where) : NULL;
 }
 
-bool tw_mrapi_remote_reach(struct tw_mrapi_rmem *r, uint32_t handle)
+bool tw_mrapi_memory_reach(struct tw_mrapi_rmem *r, uint32_t handle)
 {
 	bool reached = false;
 	uint32_t there;
@@ -37,7 +37,7 @@ bool tw_mrapi_remote_reach(struct tw_mrapi_rmem *r, uint32_t handle)
 	return reached;
 }
 
-mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_client *c, uint32_t handle)
+mrapi_status_t tw_mrapi_memory_attach(struct tw_mrapi_client *c, uint32_t handle)
 {
 	struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_ATTACH};
 	mrapi_status_t status = MRAPI_ERR_RMEM_INVALID;
@@ -55,7 +55,7 @@ mrapi_status_t tw_mrapi_remote_attach(struct tw_mrapi_client *c, uint32_t handle
 	return status;
 }
 
-void tw_mrapi_remote_detach(struct tw_mrapi_client *c)
+void tw_mrapi_memory_detach(struct tw_mrapi_client *c)
 {
 	struct tw_mrapi_ctrl ctrl = {.what = TW_MRAPI_CTRL_DETACH, .handle = c->there};
 
@@ -75,7 +75,7 @@ struct work {
 	enum tw_status status; /* the first failure */
 };
 
-static void remote_ended(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
+static void memory_ended(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r)
 {
 	struct work *w = tw_container(op, struct work, op);
 
@@ -97,7 +97,7 @@ static bool all_ended(struct tw_ep *ep, void *work)
 	return ((struct work *)work)->n == 0;
 }
 
-static void remote_await(struct tw_ep *ep, struct work *w, bool (*test)(struct tw_ep *, void *))
+static void memory_await(struct tw_ep *ep, struct work *w, bool (*test)(struct tw_ep *, void *))
 {
 	if (tw_wait(ep, test, w, TW_FOREVER) == TW_W_TRUE)
 		return;
@@ -107,13 +107,13 @@ static void remote_await(struct tw_ep *ep, struct work *w, bool (*test)(struct t
 }
 
 /* Starts one access, unless one has failed. */
-static void remote_start(struct tw_ep *ep, struct work *w, bool write, const struct tw_seg *segs,
+static void memory_start(struct tw_ep *ep, struct work *w, bool write, const struct tw_seg *segs,
 			 uint32_t nsegs, uint32_t len, uint64_t at)
 {
 	struct tw_req *r;
 
 	if (!has_room(ep, w))
-		remote_await(ep, w, has_room);
+		memory_await(ep, w, has_room);
 	if (w->status != TW_S_OK)
 		return;
 	r = tw_req_new(ep, write ? TW_WRITE : TW_READ, segs, nsegs, len);
@@ -139,7 +139,7 @@ static void move_pieces(struct tw_ep *ep, struct work *w, const struct tw_mrapi_
 		for (uint32_t k = 0; k < n; k++)
 			segs[k] = (struct tw_seg){m->local + (size_t)(i + k) * m->local_stride,
 						  m->bytes};
-		remote_start(ep, w, m->write, segs, n, n * m->bytes,
+		memory_start(ep, w, m->write, segs, n, n * m->bytes,
 			     m->remote + (uint64_t)i * m->remote_stride);
 	}
 }
@@ -157,9 +157,9 @@ static void read_spans(struct tw_ep *ep, struct work *w, const struct tw_mrapi_m
 
 		n = tw_min(fit, m->n - i);
 		seg.len = (n - 1) * m->remote_stride + m->bytes;
-		remote_start(ep, w, false, &seg, 1, seg.len,
+		memory_start(ep, w, false, &seg, 1, seg.len,
 			     m->remote + (uint64_t)i * m->remote_stride);
-		remote_await(ep, w, all_ended);
+		memory_await(ep, w, all_ended);
 		for (uint32_t k = 0; k < n && w->status == TW_S_OK; k++)
 			tw_copy(m->local + (size_t)(i + k) * m->local_stride,
 				span + (size_t)k * m->remote_stride, m->bytes);
@@ -176,7 +176,7 @@ static bool close_together(const struct tw_mrapi_move *m)
 
 static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mrapi_move *m)
 {
-	struct work w = {.op.done = remote_ended, .c = c, .status = TW_S_OK};
+	struct work w = {.op.done = memory_ended, .c = c, .status = TW_S_OK};
 	struct tw_ep *ep = tw_mrapi_net_enter();
 
 	if (!ep)
@@ -187,7 +187,7 @@ static mrapi_status_t network_move(struct tw_mrapi_client *c, const struct tw_mr
 		read_spans(ep, &w, m);
 	else
 		move_pieces(ep, &w, m);
-	remote_await(ep, &w, all_ended);
+	memory_await(ep, &w, all_ended);
 	tw_group_leave(ep);
 	if (w.status == TW_S_OK)
 		return MRAPI_SUCCESS;
