@@ -155,16 +155,16 @@ void tw_shm_grown(struct tw_shm_ep *ep)
 
 /*
  * Releases the memory of a ring that had no packet since the last check. Its reader may have to
- * take a packet first. A ring that is not read is left until the next check of any: checking
- * it for ever would keep this process awake.
+ * take a packet first; one that computes is rung for it. A ring that is not read even then is left
+ * until the next check of any: checking it for ever would keep this process awake.
  */
 static bool has_rested(struct tw_shm_link *l)
 {
 	uint32_t head = l->tx.head;
 	bool rested = head == l->rested;
 
-	if (rested)
-		tw_ring_release(&l->tx);
+	if (rested && !tw_ring_release(&l->tx) && !tw_ring_drained(&l->tx) && l->tx.head == head)
+		rested = !tw_shm_doorbell_ring(l);
 	l->rested = l->tx.head;
 	if (l->tx.head != head)
 		tw_shm_written(l, TW_SEND_ENGINE);

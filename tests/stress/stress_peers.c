@@ -47,6 +47,23 @@ static uint32_t length(int round)
 	return round % 4 ? 8 : LEN;
 }
 
+static void send_one(mx_endpoint_t ep, mx_endpoint_addr_t to, uint64_t match)
+{
+	static char buf[LEN];
+	mx_request_t r = st_isend(ep, buf, LEN, to, match);
+
+	st_finish(ep, &r);
+}
+
+/* Who has sent it. */
+static mx_endpoint_addr_t receive_one(mx_endpoint_t ep, uint64_t match)
+{
+	static char buf[LEN];
+	mx_request_t r = st_irecv(ep, buf, LEN, match);
+
+	return st_finish(ep, &r).source;
+}
+
 static void serve(mx_endpoint_t ep, unsigned messages)
 {
 	static char buf[LEN];
@@ -62,6 +79,7 @@ static void serve(mx_endpoint_t ep, unsigned messages)
 
 static int center(void *arg, int fd)
 {
+	static mx_endpoint_addr_t from[MOST];
 	double rss[STAGES];
 	mx_endpoint_t ep;
 	unsigned before = 0;
@@ -73,9 +91,14 @@ static int center(void *arg, int fd)
 	for (unsigned i = 0; i < STAGES; i++) {
 		atomic_store(&shared->stage, stages[i]);
 		serve(ep, (stages[i] - before) * ROUNDS);
-		before = stages[i];
+		for (; before < stages[i]; before++)
+			from[before] = receive_one(ep, 3);
 		while (atomic_load(&shared->done) < stages[i])
 			st_sleep(0.01);
+		/* Peers that compute have something to read, after all else is over. */
+		st_sleep(2.5);
+		for (unsigned p = i ? stages[i - 1] : 0; p < stages[i]; p++)
+			send_one(ep, from[p], 4);
 		/* Memory goes back after a second without need, a second for the peer, or later. */
 		st_sleep(4);
 		rss[i] = resident();
@@ -123,12 +146,15 @@ static int client(void *arg, int fd)
 		ep[i] = st_open(10 + i * CLIENTS + number, NULL, 0);
 		to[i] = st_connect(ep[i], shared->center);
 		ask(ep[i], to[i]);
+		send_one(ep[i], to[i], 3);
 		atomic_fetch_add(&shared->done, 1);
 	}
 	while (!atomic_load(&shared->again))
 		st_sleep(0.01);
-	for (unsigned i = 0; i < EACH; i++)
+	for (unsigned i = 0; i < EACH; i++) {
+		receive_one(ep[i], 4);
 		ask(ep[i], to[i]);
+	}
 	st_get(fd, &c, 1);
 	for (unsigned i = 0; i < EACH; i++)
 		st_ok(mx_close_endpoint(ep[i]));
