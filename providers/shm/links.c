@@ -10,6 +10,7 @@
 #include "providers/shm/shm.h"
 
 #define REST_US 1000000 /* a ring is idle after this long without a packet */
+#define REST_MAX_US 8000000 /* the longest time between two looks at rings that are not read */
 
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
 {
@@ -149,39 +150,51 @@ void tw_shm_link_drop(struct tw_shm_link *l)
 
 void tw_shm_grown(struct tw_shm_ep *ep)
 {
+	ep->rest_us = REST_US;
 	ep->rest_at = tw_clock() + tw_clock_us(REST_US);
 	ep->host->up->timer(ep->host, ep->rest_at);
 }
 
 /*
  * Releases the memory of a ring that had no packet since the last check. Its reader may have to
- * take a packet first; one that computes is rung for it. A ring that is not read even then is left
- * until the next check of any: checking it for ever would keep this process awake.
+ * take a packet first; one that computes is rung for it. True if the ring is not as it was.
  */
-static bool has_rested(struct tw_shm_link *l)
+static bool link_shrink(struct tw_shm_link *l)
 {
 	uint32_t head = l->tx.head;
-	bool rested = head == l->rested;
+	bool moved = head != l->rested;
 
-	if (rested && !tw_ring_release(&l->tx) && !tw_ring_drained(&l->tx) && l->tx.head == head)
-		rested = !tw_shm_doorbell_ring(l);
+	if (!moved && !tw_ring_release(&l->tx) && l->tx.head == head && !tw_ring_drained(&l->tx))
+		tw_shm_doorbell_ring(l);
 	l->rested = l->tx.head;
 	if (l->tx.head != head)
 		tw_shm_written(l, TW_SEND_ENGINE);
-	return rested && l->tx.head == head;
+	return moved || l->tx.head != head || !tw_ring_grown(&l->tx);
 }
 
+/*
+ * Readers that take nothing, as their process is stopped, are looked at more and more seldom. In
+ * the end they are left until the next check of any: looking for ever would keep this process
+ * awake.
+ */
 uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 {
+	bool moved = false, left = false, changed;
+
 	if (!ep->rest_at || now < ep->rest_at)
 		return ep->rest_at;
-	ep->rest_at = 0;
 	for (unsigned i = 0; i < ep->host->lanes.n; i++) {
 		struct tw_shm_link *l = tw_shm_link_at(ep, i);
 
-		if (tw_ring_grown(&l->tx) && !has_rested(l))
-			ep->rest_at = now + tw_clock_us(REST_US);
+		if (!tw_ring_grown(&l->tx))
+			continue;
+		changed = link_shrink(l);
+		moved |= changed;
+		/* Memory that the system does not take back stays. */
+		left |= tw_ring_grown(&l->tx) && (changed || !tw_ring_drained(&l->tx));
 	}
+	ep->rest_us = moved ? REST_US : 2 * ep->rest_us;
+	ep->rest_at = left && ep->rest_us <= REST_MAX_US ? now + tw_clock_us(ep->rest_us) : 0;
 	return ep->rest_at;
 }
 

@@ -43,7 +43,7 @@ struct tw_shm_hello {
 _Static_assert(sizeof(struct tw_shm_hello) == 64, "wire format");
 
 #define TW_SHM_MAGIC 0x74776d31u /* "twm1" */
-#define TW_SHM_VERSION 10
+#define TW_SHM_VERSION 11
 
 enum tw_shm_kind { TW_SHM_CONNECT = 1, TW_SHM_ACCEPT, TW_SHM_REFUSE };
 
@@ -102,6 +102,7 @@ struct tw_shm_ep {
 	unsigned polls;		 /* calls of progress() */
 	uint64_t polled_at;	 /* tick of a recent poll */
 	uint64_t rest_at;	 /* tick of the next check of grown rings, 0 none */
+	uint32_t rest_us;	 /* between two of them */
 	uint64_t close_by;	 /* closing: no peer is waited for after this tick */
 	struct tw_list deferred; /* links to check again, see doorbell.c */
 	struct tw_list pending;	 /* links that are not up */

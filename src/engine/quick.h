@@ -48,10 +48,11 @@ static tw_inline bool tw_eager_fits(const struct tw_ring_tx *lane, enum tw_eager
 	uint32_t all = len + (imm ? (uint32_t)sizeof(uint64_t) : 0);
 
 	if (class == TW_EAGER_SLOT)
-		return len - 1 < TW_RING_INLINE;
-	if (tw_likely(len <= TW_RING_INLINE - (imm ? sizeof(uint64_t) : 0)))
+		return len - 1 < TW_SHORT_MAX;
+	if (tw_likely(len <= TW_SHORT_MAX))
 		return true;
-	return len <= TW_SHORT_SEND && tw_ring_open_mid(lane, all);
+	/* One that a slot holds, and that costs more than is set apart for a slot, is refused. */
+	return all > TW_RING_INLINE && len <= TW_SHORT_SEND && tw_ring_open_mid(lane, all);
 }
 
 /* Writes a message for which tw_eager_fits() is true. imm: its immediate data, or NULL. */
@@ -60,12 +61,12 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *lane, enum tw_eager_clas
 				     const uint64_t *imm)
 {
 	uint32_t extra = imm ? (uint32_t)sizeof(*imm) : 0;
-	bool bytes = class == TW_EAGER_ANY && tw_unlikely(len + extra > TW_RING_INLINE);
+	bool bytes = class == TW_EAGER_ANY && tw_unlikely(len > TW_SHORT_MAX);
 	struct tw_slot *s = tw_ring_slot_or_token(lane, bytes ? 0 : len + extra);
 	uint8_t *to = bytes ? tw_ring_take_bytes(lane, len + extra) : s->data;
 
 	if (class == TW_EAGER_SLOT)
-		tw_assume(len <= TW_RING_INLINE);
+		tw_assume(len <= TW_SHORT_MAX);
 	lane->payload += len;
 	s->hdr = tw_hdr_make(TW_EAGER, imm ? TW_FLAG_IMM : 0, 0, len, match);
 	if (imm) {

@@ -132,7 +132,7 @@ static tw_inline unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, s
 	unsigned n = 0;
 
 	while (n < budget && ring_has_whole(rx, imm, &a)) {
-		bool small = a.len + a.extra <= TW_RING_INLINE;
+		bool small = a.len <= TW_SHORT_MAX;
 
 		/* An empty message costs one credit less. */
 		cost += tw_likely(small) ? TW_QUICK_COST - !a.len : tw_credit_cost(a.len);

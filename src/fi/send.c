@@ -245,7 +245,7 @@ static tw_inline bool is_short(const struct tw_ring_tx *lane, const void *buf, s
 			       uint32_t bits)
 {
 	if (bits & TW_FI_IMM)
-		return len <= TW_RING_INLINE - sizeof(uint64_t) && (buf || !len);
+		return len <= TW_SHORT_MAX && (buf || !len);
 	return buf && len <= UINT32_MAX && tw_eager_fits(lane, TW_EAGER_SLOT, (uint32_t)len, false);
 }
 
@@ -273,7 +273,7 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 		}
 	}
 	if (bits & TW_FI_IMM) {
-		tw_assume(len <= TW_RING_INLINE - sizeof(uint64_t));
+		tw_assume(len <= TW_SHORT_MAX);
 		tw_eager_write(lane, TW_EAGER_ANY, buf, (uint32_t)len, match, &imm);
 	} else {
 		tw_eager_write(lane, TW_EAGER_SLOT, buf, (uint32_t)len, match, NULL);

@@ -35,7 +35,7 @@
 #include "shmem/packet.h"
 #include "shmem/token.h"
 
-#define TW_RING_INLINE TW_SHORT_MAX
+#define TW_RING_INLINE (TW_SHORT_MAX + 8) /* a short message and its immediate data */
 #define TW_RING_FIRST_LINE 40 /* of it in the line of the header */
 #define TW_RING_RESERVE 16 /* slots that only control packets may use */
 /*
@@ -44,6 +44,7 @@
  */
 #define TW_RING_RENEW (1u << 30)
 #define TW_RING_PINGPONG 1024 /* longest packet that is demoted, and whose next lines are fetched */
+#define TW_RING_VAIN 4	      /* looks in vain, after which this side waits */
 #define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
 
 struct tw_slot {
@@ -147,6 +148,7 @@ struct tw_ring_rx {
 	uint64_t side;	       /* of the other side */
 	uint32_t backoff_left; /* polls that still leave the token slot alone */
 	uint32_t tries;	       /* looks at it in vain since then */
+	uint32_t vain;	       /* looks in vain since the last packet */
 	struct tw_backoff backoff;
 	uint32_t nslots, nbytes;
 	uint8_t which; /* of the two rings */
@@ -335,7 +337,7 @@ static inline void tw_ring_stamp(struct tw_ring_tx *tx, struct tw_slot *s, uint3
 	atomic_store_explicit(&s->stamp, tw_stamp(tx->side, tx->head, len), memory_order_release);
 }
 
-/* Writes a packet of at most 64 bytes in one piece; there must be space. */
+/* Writes a packet of one slot in one piece; there must be space. */
 static inline void tw_ring_write_small(struct tw_ring_tx *tx, struct tw_hdr hdr, const void *data,
 				       uint32_t len)
 {
@@ -368,12 +370,27 @@ static inline uint64_t tw_ring_key(const struct tw_ring_rx *rx)
 	return rx->side | (uint32_t)(rx->tail + 1);
 }
 
+/*
+ * Whether there is a packet. A side that waits fetches both lines of the slot: after the packet was
+ * found it would wait for the second line as long again. In a stream that takes the line from the
+ * writer (doc/decisions.md, 157).
+ */
+static inline bool tw_ring_look(struct tw_ring_rx *rx, const struct tw_slot *s, uint64_t key)
+{
+	if (rx->vain >= TW_RING_VAIN)
+		__builtin_prefetch(s->data + TW_RING_FIRST_LINE);
+	if (tw_slot_full(s, key))
+		return true;
+	rx->vain++;
+	return false;
+}
+
 /* The next slot if it is full, the token slot excepted. */
 static inline struct tw_slot *tw_ring_here(struct tw_ring_rx *rx)
 {
 	struct tw_slot *s = &rx->slots[rx->tail & rx->mask];
 
-	return tw_slot_full(s, tw_ring_key(rx)) ? s : NULL;
+	return tw_ring_look(rx, s, tw_ring_key(rx)) ? s : NULL;
 }
 
 /* The next slot if it is full. */
@@ -381,7 +398,7 @@ static inline struct tw_slot *tw_ring_next(struct tw_ring_rx *rx)
 {
 	struct tw_slot *s = tw_ring_here(rx);
 
-	if (!s && rx->token && tw_slot_full(rx->token, tw_ring_key(rx)))
+	if (!s && rx->token && tw_ring_look(rx, rx->token, tw_ring_key(rx)))
 		s = rx->token;
 	return s;
 }
@@ -426,7 +443,7 @@ static inline bool tw_ring_poll_vain(struct tw_ring_rx *rx, const bool *dense)
 {
 	uint64_t key = tw_ring_key(rx);
 
-	if (tw_unlikely(tw_slot_full(&rx->slots[rx->tail & rx->mask], key)))
+	if (tw_unlikely(tw_ring_look(rx, &rx->slots[rx->tail & rx->mask], key)))
 		return false;
 	if (tw_likely(!rx->token))
 		return true;
@@ -434,7 +451,7 @@ static inline bool tw_ring_poll_vain(struct tw_ring_rx *rx, const bool *dense)
 		rx->backoff_left--;
 		return true;
 	}
-	if (tw_slot_full(rx->token, key))
+	if (tw_ring_look(rx, rx->token, key))
 		return false;
 	rx->tries++;
 	return true;
@@ -452,6 +469,7 @@ static inline void tw_ring_token_taken(struct tw_ring_rx *rx)
 static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *s, uint32_t len)
 {
 	rx->tail++;
+	rx->vain = 0;
 	if (s == rx->token)
 		tw_ring_token_taken(rx);
 	if (tw_unlikely(len > TW_RING_INLINE)) {
