@@ -32,24 +32,13 @@ static inline void tw_at_fork(bool *registered, void (*child)(void))
 	*registered = true;
 }
 
-/* A mutex whose locking fails, and does not hang, where the thread has it already. */
-static inline void tw_mutex_checked(pthread_mutex_t *mutex)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
-	pthread_mutex_init(mutex, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
-
 /*
  * Takes a static mutex over fork(), so that a child finds it free and what it guards whole. It is
  * locked by tw_mutex_lock() alone, and no other such mutex is taken under it: a signal handler that
  * forks amid such a call may have it already.
  */
 #define TW_MUTEX_OVER_FORK(name, mutex)                                                            \
-	static bool name##_taken;                                                                  \
+	static _Thread_local bool name##_taken;                                                    \
 	static void name##_before_fork(void)                                                       \
 	{                                                                                          \
 		name##_taken = (tw_lock_depth ? pthread_mutex_trylock(mutex)                       \
@@ -90,5 +79,16 @@ static inline void tw_cancel_restore(const int *state)
 #define TW_NOT_CANCELLED                                                                           \
 	__attribute__((cleanup(tw_cancel_restore), unused))                                        \
 	const int tw_cancel_before = tw_cancel_hold()
+
+/* A mutex whose locking fails, and does not hang, where the thread has it already. */
+static inline void tw_mutex_checked(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
 
 #endif /* TW_THREAD_H */

@@ -51,7 +51,7 @@ static tw_inline bool tw_eager_fits(const struct tw_ring_tx *lane, enum tw_eager
 		return len - 1 < TW_SHORT_MAX;
 	if (tw_likely(len <= TW_SHORT_MAX))
 		return true;
-	/* One that a slot holds, and that costs more than is set apart for a slot, is refused. */
+	/* No credits are set apart for 65 bytes and more that a slot holds. */
 	return all > TW_RING_INLINE && len <= TW_SHORT_SEND && tw_ring_open_mid(lane, all);
 }
 

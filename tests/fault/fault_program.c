@@ -108,8 +108,8 @@ static void closed_and_reused(struct side *s)
 	}
 	r = st_irecv(s->ep, in, sizeof(in), 1);
 	st_ok(mx_get_fd(s->ep, &fd));
-	mx_arm_fd(s->ep);
-	mx_arm_fd(s->ep);
+	while (mx_arm_fd(s->ep) != MX_SUCCESS)
+		;
 	for (fd = 3; fd < 900; fd++)
 		close(fd);
 	for (int i = 0; i < MANY; i++)

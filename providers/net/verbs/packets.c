@@ -234,6 +234,7 @@ bool tw_verbs_send_empty(struct tw_verbs_path *p)
 
 void tw_verbs_credit_flush(struct tw_verbs *v)
 {
+	TW_NOT_CANCELLED;
 	tw_list_walk(&v->credit_due, struct tw_verbs_path, p, credit_due) {
 		if (p->state != TW_VERBS_UP) {
 			/* The first packet of a new path tells. */
@@ -254,6 +255,7 @@ void tw_verbs_credit_flush(struct tw_verbs *v)
 
 void tw_verbs_repost(struct tw_verbs *v)
 {
+	TW_NOT_CANCELLED;
 	unsigned n = v->nrepost;
 
 	if (!n)

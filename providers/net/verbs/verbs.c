@@ -30,6 +30,7 @@ static void finished(struct tw_verbs *v, const struct ibv_wc *wc)
 /* Handles the completions read; false if some must wait. */
 static bool verbs_work_off(struct tw_verbs *v, unsigned *n)
 {
+	TW_NOT_CANCELLED;
 	while (v->next_wc < v->nwc) {
 		const struct ibv_wc *wc = &v->wc[v->next_wc];
 
@@ -63,6 +64,7 @@ static tw_inline bool read_cq(struct tw_verbs *v)
 /* Packets that came along a broken path have been passed on by now. */
 static tw_noinline void report_broken(struct tw_verbs *v)
 {
+	TW_NOT_CANCELLED;
 	struct tw_verbs_path *p;
 
 	while ((p = tw_list_take(&v->broken, struct tw_verbs_path, broken)))
@@ -93,6 +95,7 @@ static bool any_event(struct tw_verbs *v)
 
 static tw_noinline void look_for_events(struct tw_verbs *v)
 {
+	TW_NOT_CANCELLED;
 	v->looks = 0;
 	if (!v->connecting && !any_event(v))
 		return;
@@ -113,10 +116,9 @@ static tw_noinline bool verbs_take_in(struct tw_verbs *v, unsigned *n)
 	return more;
 }
 
-/* Mostly there is nothing: then it calls little. */
+/* Mostly there is nothing: then it calls little, no cancellation point. */
 static unsigned verbs_do_progress(void *instance)
 {
-	TW_NOT_CANCELLED;
 	struct tw_verbs *v = instance;
 	unsigned n = 0;
 	bool more = true;
