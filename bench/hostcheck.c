@@ -177,8 +177,7 @@ static void put_processors(struct table *t)
 	int n = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
 
 	snprintf(text, sizeof(text), "%d", n);
-	put(t, "processors", text,
-	    n == 1 ? "who polls gives the processor away after each look" : NULL);
+	put(t, "processors", text, n == 1 ? "a polling thread yields after each poll" : NULL);
 }
 
 /* "max 100000", or the microseconds of every period that this group may run. */

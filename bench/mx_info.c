@@ -83,10 +83,12 @@ static enum table_format parse(int argc, char **argv, enum what *what)
 	int c;
 
 	while ((c = getopt_long(argc, argv, BENCH_SHORT, options, NULL)) != -1)
-		if (c == 'k' || c == 's')
-			*what = c == 'k' ? CHECK : SETTINGS;
-		else
+		if (c != 'k' && c != 's')
 			bench_cli_option(c, &format, help);
+		else if (*what != BOARDS)
+			bench_usage("--check and --settings exclude each other");
+		else
+			*what = c == 'k' ? CHECK : SETTINGS;
 	bench_cli_end(argc, argv);
 	return format;
 }

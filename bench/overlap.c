@@ -112,9 +112,9 @@ void overlap_send(struct bench *b, const struct overlap_plan *p, enum overlap_pa
 		end(t);
 		bench_isend(b, NULL, 0, OVERLAP_DATA, &data);
 	}
-	bench_finish(b, &data, &status);
 	/* The receiver that computes measures for itself. */
 	s->arrived = s->placed = bench_test(b, &ack, &status);
+	bench_finish(b, &data, &status);
 	if (!s->arrived)
 		bench_finish(b, &ack, &status);
 	if (part != COMPUTING)

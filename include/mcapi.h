@@ -151,7 +151,7 @@ enum mcapi_nonblock_commands {
 /* Attributes of an endpoint (4.2.5, 4.2.6). Each is 4 bytes long. */
 enum mcapi_attrubute_numbers {
 	MCAPI_ATTR_NO_PRIORITIES,	  /* how many priorities; read only, 8 */
-	MCAPI_ATTR_NO_BUFFERS,		  /* messages or packets that wait here; default 128 */
+	MCAPI_ATTR_NO_BUFFERS,		  /* messages that wait, and packets; default 128 each */
 	MCAPI_ATTR_BUFFER_SIZE,		  /* bytes of the longest of them; read only */
 	MCAPI_ATTR_BUFFER_TYPE,		  /* read only, MCAPI_FIFO_BUFFER */
 	MCAPI_ATTR_MEMORY_TYPE,		  /* read only, enum mcapi_memory_type */

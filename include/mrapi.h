@@ -67,7 +67,7 @@ typedef mca_uint32_t mrapi_rwl_id_t;
 typedef mca_uint32_t mrapi_shmem_id_t;
 typedef mca_uint32_t mrapi_rmem_id_t;
 
-/* 3.12.5, 3.12.7, 3.12.8, 3.12.10, 3.12.11 Handles, the same in all nodes of a job */
+/* 3.12.5, 3.12.7, 3.12.8, 3.12.10, 3.12.11 Handles, the same in all nodes of a host */
 typedef mca_uint32_t mrapi_hndl_t;
 typedef mrapi_hndl_t mrapi_mutex_hndl_t;
 typedef mrapi_hndl_t mrapi_sem_hndl_t;
@@ -367,8 +367,8 @@ enum mrapi_rsrc_mem_attributes {
 };
 enum mrapi_rsrc_cache_attributes {
 	MRAPI_RSRC_CACHE_SIZE = 0,	/* mrapi_uint_t, bytes */
-	MRAPI_RSRC_CACHE_HITS = 1,	/* dynamic: of this process (6.6.1 calls it 1) */
-	MRAPI_RSRC_CACHE_MISSES,	/* dynamic: of this process */
+	MRAPI_RSRC_CACHE_HITS = 1,	/* dynamic, of the starting thread (6.6.1 calls it 1) */
+	MRAPI_RSRC_CACHE_MISSES,	/* dynamic, the same; both with threads that it makes */
 	MRAPI_RSRC_CACHE_LINE_SIZE,	/* mrapi_uint_t, bytes */
 	MRAPI_RSRC_CACHE_ASSOCIATIVITY, /* mrapi_uint_t, ways; ~0 when full, 0 when unknown */
 	MRAPI_RSRC_CACHE_LEVEL		/* mrapi_uint_t */
@@ -385,7 +385,7 @@ enum mrapi_rsrc_cpu_attributes {
 typedef enum {
 	MRAPI_EVENT_NODE_JOINED = 1,  /* a node was initialized */
 	MRAPI_EVENT_NODE_LEFT,	      /* a node was finalized */
-	MRAPI_EVENT_NODE_DIED,	      /* a process ended with nodes not finalized */
+	MRAPI_EVENT_NODE_DIED,	      /* a process or thread ended, its node not finalized */
 	MRAPI_EVENT_RESOURCES_CHANGED /* a CPU or memory went on or off line */
 } mrapi_event_t;
 

@@ -62,8 +62,8 @@ void pan_mp_async_send(int ticket, void (*upcall)(void *arg), void *arg);
 /* Waits for the acknowledgement; not for PAN_MP_EXTERNAL. Ends the ticket. */
 void pan_mp_finish_send(int ticket);
 /*
- * Whether it is there: 1, or -1 if the message is lost, and both end the ticket; else 0.
- * -1 for what is no such ticket, too.
+ * 1: the message was acknowledged. -1: it is lost, or there is no such ticket. Both end the
+ * ticket. 0: neither has happened yet.
  */
 int pan_mp_poll_send(int ticket);
 /* Not in Panda: waits like pan_mp_finish_send() and tells the same as pan_mp_poll_send(). */

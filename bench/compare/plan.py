@@ -162,8 +162,8 @@ def figures_of(test, quick, runs):
         for senders in SENDERS[quick]:
             figure((senders,), 'msg_s', run_of(senders + 1), 'many:8:64')
     elif test == 'connect':
-        figure(('open, connect, first answer',), 'ms', pair, 'ready')
-        figure(('connect, first answer',), 'us', pair, 'connect')
+        figure(('open, connect, first reply',), 'ms', pair, 'ready')
+        figure(('connect, first reply',), 'us', pair, 'connect')
     elif test == 'memory':
         most = max(SENDERS[quick])
         figure(('with one peer',), 'kib', pair, 'memory')

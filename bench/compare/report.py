@@ -21,7 +21,7 @@ HEADLINES = (
     ('match', ('posted', 'exact', 10000), 'one-way latency, 8 B, 10,000 other receives posted'),
     ('many', (16,), 'messages a second, 8 B, 16 senders to one receiver'),
     ('overlap', ('both', M), 'overlap, 1 MiB, while both ends compute'),
-    ('connect', ('open, connect, first answer',), 'open the library, connect, first reply'),
+    ('connect', ('open, connect, first reply',), 'open the library, connect, first reply'),
     ('memory', ('each further peer',), 'memory for each further peer'),
 )
 

@@ -216,7 +216,7 @@ static enum tw_err session_do_connect(void *instance, const struct tw_ident *me,
 	if (err == TW_OK)
 		err = tw_net_dial(l);
 	else if (err == TW_AGAIN)
-		err = tw_net_seek(l);
+		err = tw_net_search(l);
 	if (err == TW_OK)
 		*link = &l->link;
 	else

@@ -20,7 +20,7 @@
  *   ports.c    the ports that are called
  *   listen.c   where others call
  *   names.c    the boards of hosts
- *   seek.c     finding a NIC by its id alone
+ *   search.c     finding a NIC by its id alone
  *   links.c    links and how they end
  *   drivers.c  loading drivers
  */
@@ -54,7 +54,7 @@
 
 enum tw_net_channel {
 	TW_NET_NO_CHANNEL,
-	TW_NET_SEEKING, /* its address is not known yet */
+	TW_NET_SEARCHING, /* its address is not known yet */
 	TW_NET_DIALING,
 	TW_NET_HELLO, /* connected, the other side has said nothing */
 	TW_NET_SHAKE, /* it has not proved itself */
@@ -189,7 +189,7 @@ struct tw_net_link {
 	} pairs[TW_NET_MAX_BOARDS]; /* boards that reach each other */
 	unsigned npairs;
 	uint64_t failed[TW_NET_DRIVERS]; /* bits of pairs that did not work lately */
-	uint64_t deadline;		 /* of a caller or a seeker, or until packets have come */
+	uint64_t deadline;		 /* of a caller or a search, or until packets have come */
 	uint64_t left_at;		 /* tick of the last loss of a path */
 	uint64_t broken; /* tick since which there is no path, or no channel; 0 there are */
 	uint64_t until;	 /* tick at which a leaving link ends */
@@ -228,7 +228,7 @@ struct tw_net_ep {
 	/* Its own first, then those for names and for peers that come by another board. */
 	struct tw_net_listener listeners[2 + TW_MAX_BOARDS];
 	unsigned nlisteners;
-	struct tw_net_listener sought, found; /* for seek.c; fd -1: not open */
+	struct tw_net_listener sought, found; /* for search.c; fd -1: not open */
 	uint32_t port;
 	uint64_t listen_again; /* tick at which to accept again, 0 now */
 	bool told;	       /* that descriptors are short */
@@ -368,12 +368,12 @@ enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_board
 /* Answers a caller's QUERY, and hangs up. */
 void tw_net_describe(struct tw_net_link *l, const struct tw_net_ctrl *query);
 
-/* seek.c */
+/* search.c */
 /* Lets others find this endpoint. */
-void tw_net_seek_listen(struct tw_net_ep *ep);
+void tw_net_search_listen(struct tw_net_ep *ep);
 /* Dials once the address is known. */
-enum tw_err tw_net_seek(struct tw_net_link *l);
-uint64_t tw_net_seek_expire(struct tw_net_link *l, uint64_t now);
+enum tw_err tw_net_search(struct tw_net_link *l);
+uint64_t tw_net_search_expire(struct tw_net_link *l, uint64_t now);
 
 /* sock.c */
 int tw_net_socket(int family);

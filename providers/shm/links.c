@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "providers/shm/shm.h"
 
-#define REST_US 1000000 /* a ring is idle after this long without a packet */
-#define REST_MAX_US 8000000 /* the longest time between two looks at rings that are not read */
+#define SHRINK_US 1000000     /* a ring is idle after this long without a packet */
+#define SHRINK_MAX_US 8000000 /* the longest time between two looks at rings that are not read */
 
 struct tw_shm_link *tw_shm_link_new(struct tw_shm_ep *ep, enum tw_shm_state state)
 {
@@ -72,7 +72,7 @@ void tw_shm_activate(struct tw_shm_link *l)
 {
 	struct tw_lanes *lanes = &l->ep->host->lanes;
 
-	l->settled = l->rx.tail - 1;
+	l->seen_tail = l->rx.tail - 1;
 	if (l->at >= lanes->nactive && l->state == TW_SHM_UP)
 		move_to(l, lanes->nactive++);
 }
@@ -85,14 +85,14 @@ void tw_shm_deactivate(struct tw_shm_link *l)
 		move_to(l, --lanes->nactive);
 }
 
-void tw_shm_settle(struct tw_shm_ep *ep)
+void tw_shm_deactivate_idle(struct tw_shm_ep *ep)
 {
 	for (unsigned i = ep->host->lanes.nactive; i-- > 0;) {
 		struct tw_shm_link *l = tw_shm_link_at(ep, i);
 
-		if (l->settled == l->rx.tail)
+		if (l->seen_tail == l->rx.tail)
 			tw_shm_deactivate(l);
-		l->settled = l->rx.tail;
+		l->seen_tail = l->rx.tail;
 	}
 }
 
@@ -150,9 +150,9 @@ void tw_shm_link_drop(struct tw_shm_link *l)
 
 void tw_shm_grown(struct tw_shm_ep *ep)
 {
-	ep->rest_us = REST_US;
-	ep->rest_at = tw_clock() + tw_clock_us(REST_US);
-	ep->host->up->timer(ep->host, ep->rest_at);
+	ep->shrink_us = SHRINK_US;
+	ep->shrink_at = tw_clock() + tw_clock_us(SHRINK_US);
+	ep->host->up->timer(ep->host, ep->shrink_at);
 }
 
 /*
@@ -162,11 +162,11 @@ void tw_shm_grown(struct tw_shm_ep *ep)
 static bool link_shrink(struct tw_shm_link *l)
 {
 	uint32_t head = l->tx.head;
-	bool moved = head != l->rested;
+	bool moved = head != l->shrink_head;
 
 	if (!moved && !tw_ring_release(&l->tx) && l->tx.head == head && !tw_ring_drained(&l->tx))
 		tw_shm_doorbell_ring(l);
-	l->rested = l->tx.head;
+	l->shrink_head = l->tx.head;
 	if (l->tx.head != head)
 		tw_shm_written(l, TW_SEND_ENGINE);
 	return moved || l->tx.head != head || !tw_ring_grown(&l->tx);
@@ -181,8 +181,8 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 {
 	bool moved = false, left = false, changed;
 
-	if (!ep->rest_at || now < ep->rest_at)
-		return ep->rest_at;
+	if (!ep->shrink_at || now < ep->shrink_at)
+		return ep->shrink_at;
 	for (unsigned i = 0; i < ep->host->lanes.n; i++) {
 		struct tw_shm_link *l = tw_shm_link_at(ep, i);
 
@@ -193,9 +193,10 @@ uint64_t tw_shm_shrink(struct tw_shm_ep *ep, uint64_t now)
 		/* Memory that the system does not take back stays. */
 		left |= tw_ring_grown(&l->tx) && (changed || !tw_ring_drained(&l->tx));
 	}
-	ep->rest_us = moved ? REST_US : 2 * ep->rest_us;
-	ep->rest_at = left && ep->rest_us <= REST_MAX_US ? now + tw_clock_us(ep->rest_us) : 0;
-	return ep->rest_at;
+	ep->shrink_us = moved ? SHRINK_US : 2 * ep->shrink_us;
+	ep->shrink_at = left && ep->shrink_us <= SHRINK_MAX_US ? now + tw_clock_us(ep->shrink_us)
+							       : 0;
+	return ep->shrink_at;
 }
 
 void tw_shm_reap(struct tw_shm_ep *ep)

@@ -90,7 +90,7 @@ static tw_noinline enum tw_err shm_send_any(struct tw_shm_link *l, enum tw_send_
 	if (tw_unlikely(!tw_ring_room(&l->tx, len, reserve)) && no_room(l, len, reserve) != TW_OK)
 		return TW_AGAIN;
 	tw_ring_write_long(&l->tx, hdr, iov, niov, len);
-	if (tw_unlikely(!l->ep->rest_at && tw_ring_grown(&l->tx)))
+	if (tw_unlikely(!l->ep->shrink_at && tw_ring_grown(&l->tx)))
 		tw_shm_grown(l->ep);
 	return written(l, cls);
 }
@@ -231,7 +231,7 @@ static void note_poll(struct tw_shm_ep *ep)
 	if (tw_unlikely(!tw_list_empty(&ep->deferred)))
 		tw_shm_flush_deferred(ep, now);
 	if (tw_unlikely((++ep->polls & (ACTIVE_POLLS - 1)) == 0))
-		tw_shm_settle(ep);
+		tw_shm_deactivate_idle(ep);
 }
 
 static unsigned shm_do_progress(void *instance)

@@ -75,8 +75,8 @@ struct tw_shm_link {
 	struct tw_ring_rx rx;
 	uint64_t rang;	  /* the peer's last poll at the last ring, 0 never */
 	unsigned at;	  /* its place in host->lanes */
-	uint32_t settled; /* position of rx at the last tw_shm_settle() */
-	uint32_t rested;  /* position of that ring at the last check */
+	uint32_t seen_tail;   /* position of rx at the last tw_shm_deactivate_idle() */
+	uint32_t shrink_head; /* position of that ring at the last check */
 	void *map;
 	size_t map_size;
 	int sock, pidfd;
@@ -101,8 +101,8 @@ struct tw_shm_ep {
 	unsigned nhalf;
 	unsigned polls;		 /* calls of progress() */
 	uint64_t polled_at;	 /* tick of a recent poll */
-	uint64_t rest_at;	 /* tick of the next check of grown rings, 0 none */
-	uint32_t rest_us;	 /* between two of them */
+	uint64_t shrink_at;	 /* tick of the next check of grown rings, 0 none */
+	uint32_t shrink_us;	 /* between two of them */
 	uint64_t close_by;	 /* closing: no peer is waited for after this tick */
 	struct tw_list deferred; /* links to check again, see doorbell.c */
 	struct tw_list pending;	 /* links that are not up */
@@ -169,7 +169,7 @@ enum tw_err tw_shm_link_up(struct tw_shm_link *l);
 void tw_shm_activate(struct tw_shm_link *l);
 void tw_shm_deactivate(struct tw_shm_link *l);
 /* Leaves there only those with a packet since the last call. */
-void tw_shm_settle(struct tw_shm_ep *ep);
+void tw_shm_deactivate_idle(struct tw_shm_ep *ep);
 /* Closes its descriptors: nothing wakes this side for it any more. */
 void tw_shm_link_close_fds(struct tw_shm_link *l);
 /* Takes a link out of use. The next progress frees it. */

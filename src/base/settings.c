@@ -110,7 +110,7 @@ static int parse_rank(const char *text, char *out)
 
 static int parse_port(const char *text, uint32_t *out)
 {
-	return parse_uint(text, out) < 0 || *out == 0 || *out > 65535 - 8192 ? -1 : 0;
+	return parse_uint(text, out) < 0 || *out == 0 || *out > 65535 - TW_PORTS_ABOVE ? -1 : 0;
 }
 
 static int parse_bool(const char *text, bool *out)

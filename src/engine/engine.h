@@ -94,7 +94,7 @@ static inline struct tw_slot_entry *tw_slot_of(uint64_t handle)
  * Locks the endpoint of a handle if the lock is biased to the caller, and no handler runs
  * there (TW_HANDLE_BARRED). No thread has the bias of an endpoint that has ended.
  */
-static inline struct tw_ep *tw_enter_quick(uint64_t handle, struct tw_lock_way *way)
+static inline struct tw_ep *tw_enter_fast(uint64_t handle, struct tw_lock_way *way)
 {
 	struct tw_slot_entry *s = tw_slot_of(handle);
 
@@ -113,7 +113,7 @@ struct tw_ep *tw_enter_slow(uint64_t handle);
 tw_shared struct tw_ep *tw_enter(uint64_t handle)
 {
 	struct tw_lock_way way;
-	struct tw_ep *ep = tw_enter_quick(handle, &way);
+	struct tw_ep *ep = tw_enter_fast(handle, &way);
 
 	return tw_likely(ep != NULL) ? ep : tw_enter_slow(handle);
 }
@@ -144,8 +144,8 @@ tw_shared void tw_leave(struct tw_ep *ep)
 	tw_unlock(&s->lock);
 }
 
-/* Leaves as tw_enter_quick() has entered, unless tw_leave() has more to do than to unlock. */
-static inline bool tw_leave_quick(struct tw_ep *ep, struct tw_lock_way way)
+/* Leaves as tw_enter_fast() has entered, unless tw_leave() has more to do than to unlock. */
+static inline bool tw_leave_fast(struct tw_ep *ep, struct tw_lock_way way)
 {
 	if (tw_unlikely(ep->unusual))
 		return false;
@@ -161,11 +161,11 @@ void tw_send(struct tw_ep *ep, struct tw_req *r, struct tw_addr to);
  * Sends a message that can leave at once, without a request. imm: its immediate data, or NULL.
  * False: nothing was done.
  */
-bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
-		  struct tw_addr to, const uint64_t *imm);
+bool tw_inject(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match, struct tw_addr to,
+	       const uint64_t *imm);
 extern struct tw_ring_tx tw_no_lane; /* never open, and never written */
 /*
- * Ends the short way to a peer (quick.h) until the next tw_send(), and counts what has taken
+ * Ends the short way to a peer (fast.h) until the next tw_send(), and counts what has taken
  * it. Called before everything that may not overtake or that counts credits.
  */
 void tw_lane_close(struct tw_peer *p);
@@ -211,7 +211,7 @@ void tw_recv_post(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mas
 struct tw_source *tw_source_get(struct tw_ep *ep, uint64_t where);
 void tw_recv_post_from(struct tw_ep *ep, struct tw_req *r, uint64_t key, uint64_t mask,
 		       struct tw_source *from);
-/* Posts a receive for it, made by tw_quick_recv(): no message waits that it could meet. */
+/* Posts a receive for it, made by tw_fast_recv(): no message waits that it could meet. */
 void tw_source_post(struct tw_ep *ep, struct tw_req *r, struct tw_source *from);
 /* The earliest unexpected message for (key, mask), from a peer or (0) any. */
 struct tw_unexp_msg *tw_unexp_find_from(struct tw_ep *ep, uint64_t key, uint64_t mask,
@@ -251,9 +251,9 @@ struct tw_req *tw_recv_alone_imm(struct tw_ring_rx *rx);
 struct tw_unexp_msg *tw_recv_direct(struct tw_ep *ep, const struct tw_addr *from, uint64_t match);
 
 /* Releases memory that was not needed for a while. Returns the tick of the next check, or 0. */
-uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now);
+uint64_t tw_trim_expire(struct tw_ep *ep, uint64_t now);
 /* Schedules that check if there are many requests. */
-void tw_rest_later(struct tw_ep *ep);
+void tw_trim_later(struct tw_ep *ep);
 /* Drops announcements and incomplete messages of a peer that is gone. */
 void tw_recv_lost(struct tw_peer *p);
 
@@ -386,7 +386,7 @@ static inline void tw_credits_release(struct tw_peer *p, uint32_t n)
 		tw_peer_work(p);
 }
 
-static inline void tw_peer_rest(struct tw_peer *p)
+static inline void tw_peer_no_work(struct tw_peer *p)
 {
 	tw_list_del(&p->work);
 	p->ep->has_work = !tw_list_empty(&p->ep->work);
@@ -441,7 +441,7 @@ bool tw_idle_event(struct tw_ep *ep, enum tw_idle_event event);
  * resumes it within milliseconds, until the program clears ep->awaited. False: something
  * has arrived already.
  */
-bool tw_rest(struct tw_ep *ep);
+bool tw_arm(struct tw_ep *ep);
 /* The tick at which something is due, 0 none. */
 static inline uint64_t tw_deadline(const struct tw_ep *ep)
 {

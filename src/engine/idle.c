@@ -123,7 +123,7 @@ void tw_expire(struct tw_ep *ep)
 	atomic_store_explicit(&ep->slot->deadline, 0, memory_order_relaxed);
 	ep->unfinished_due = false;
 	tw_lanes_close(ep); /* a provider may write to a ring that rests */
-	next = tw_earlier(tw_connect_expire(ep, now), tw_rest_expire(ep, now));
+	next = tw_earlier(tw_connect_expire(ep, now), tw_trim_expire(ep, now));
 	if (TW_HAVE_MX)
 		next = tw_earlier(next, tw_limits_expire(ep, now));
 	for (unsigned i = 0; i < ep->nprovs; i++)
@@ -152,7 +152,7 @@ static void idle_take_over(struct tw_ep *ep)
 	uint64_t start = tw_clock();
 	struct tw_spin spin = {0};
 	bool serves = ep->iface->serves, long_enough;
-	unsigned n, vain = 0;
+	unsigned n, empty = 0;
 
 	tw_idle_event(ep, TW_IDLE_TAKE);
 	ep->counters[TW_C_TAKEOVER]++;
@@ -160,7 +160,7 @@ static void idle_take_over(struct tw_ep *ep)
 	tw_expire_due(ep, start);
 	do {
 		n = tw_progress(ep);
-		vain = n ? 0 : vain;
+		empty = n ? 0 : empty;
 		long_enough = tw_clock() - start >= tw_clock_us(TURN_US);
 		if (n && serves)
 			tw_spin_start(&spin, tw_clock());
@@ -172,19 +172,19 @@ static void idle_take_over(struct tw_ep *ep)
 			return;
 		tw_idle_event(ep, TW_IDLE_TAKE);
 		/* A packet may stay in its ring for lack of memory. */
-		if (++vain == 2)
+		if (++empty == 2)
 			break;
 	} while (!tw_lock_contended(&ep->slot->lock) && !long_enough);
 	/* Other endpoints need this thread: it comes back after them. */
-	if (long_enough && vain < 2)
+	if (long_enough && empty < 2)
 		tw_timer(&ep->host, tw_clock());
 	/* The program needs the lock: its next poll, or the next check, continues. */
-	else if (n || vain || tw_unfinished(ep))
+	else if (n || empty || tw_unfinished(ep))
 		tw_progress_request(ep);
 	tw_idle_event(ep, TW_IDLE_OVER);
 }
 
-bool tw_rest(struct tw_ep *ep)
+bool tw_arm(struct tw_ep *ep)
 {
 	tw_lanes_close(ep);
 	ep->awaited = true;
@@ -206,16 +206,16 @@ static void wake_waiters(struct tw_ep *ep)
 
 /* idle_take_over() leaves the endpoint as for a program that polls again. One that sleeps does not.
  */
-static void rest_again(struct tw_ep *ep)
+static void arm_again(struct tw_ep *ep)
 {
-	unsigned vain = 0;
+	unsigned empty = 0;
 
 	wake_waiters(ep);
-	while (ep->awaited && !tw_rest(ep)) {
-		vain = tw_progress(ep) ? 0 : vain + 1;
+	while (ep->awaited && !tw_arm(ep)) {
+		empty = tw_progress(ep) ? 0 : empty + 1;
 		wake_waiters(ep);
 		/* A packet may stay in its ring for lack of memory. */
-		if (vain < 2 && !tw_lock_contended(&ep->slot->lock))
+		if (empty < 2 && !tw_lock_contended(&ep->slot->lock))
 			continue;
 		tw_progress_request(ep);
 		break;
@@ -277,7 +277,7 @@ uint64_t tw_idle_check(struct tw_slot_entry *s, bool ready)
 		ep->events++;
 	} else {
 		idle_take_over(ep);
-		rest_again(ep);
+		arm_again(ep);
 		note_polls(s);
 		tw_service_resume(s);
 	}

@@ -110,7 +110,7 @@ struct tw_peer *tw_peer_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint
 
 void tw_peer_free(struct tw_peer *p)
 {
-	tw_peer_rest(p);
+	tw_peer_no_work(p);
 	peer_set_state(p, TW_PEER_NONE);
 	tw_stats_peer(p);
 }
@@ -222,7 +222,7 @@ void tw_peer_down(struct tw_peer *p, enum tw_status why)
 		tw_transfer_lost(p, half, why);
 	if (TW_USES_WINDOWS)
 		tw_windows_lost(p);
-	tw_peer_rest(p);
+	tw_peer_no_work(p);
 	if (p->source)
 		tw_source_lost(p, why);
 	ep->events++;

@@ -97,7 +97,7 @@ bool tw_ep_arm(struct tw_ep *ep, bool (*ended)(struct tw_ep *ep))
 	if (ep->events != seen || (ended && ended(ep)) ||
 	    (tw_unfinished(ep) && !tw_has_service(ep->slot)))
 		return false;
-	ep->armed = tw_rest(ep);
+	ep->armed = tw_arm(ep);
 	ep->awaited = ep->armed;
 	if (!ep->armed)
 		return false;

@@ -5,7 +5,7 @@
 #include <sys/epoll.h>
 
 #include "base/sys.h"
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "shmem/spin.h"
 
 #define EVENTS_EVERY_US 100 /* interval of polling descriptors without a service thread */
@@ -76,7 +76,7 @@ bool tw_flush(struct tw_ep *ep)
 		if (!tw_list_empty(&p->sendq))
 			moved |= tw_send_flush(p);
 		if (idle(p))
-			tw_peer_rest(p);
+			tw_peer_no_work(p);
 	}
 	return moved;
 }
@@ -124,7 +124,7 @@ static tw_noinline void slow(struct tw_ep *ep)
 			 atomic_exchange(&s->requested, false);
 
 	tw_expire_due(ep, now);
-	tw_rest_later(ep);
+	tw_trim_later(ep);
 	tw_lanes_count(ep);
 	yield_in_vain(ep, now);
 	/*
@@ -150,7 +150,7 @@ static unsigned poll_lanes(struct tw_ep *ep, bool *left)
 	while (i < lanes->nactive) {
 		struct tw_ring_rx *rx = lanes->rx[i];
 
-		if (!tw_ring_poll_vain(rx, &lanes->dense))
+		if (!tw_ring_poll_empty(rx, &lanes->dense))
 			n += tw_recv_ring(rx, RUN, left);
 		/* The link may have ended, and another fills its slot. */
 		i += i < lanes->nactive && lanes->rx[i] == rx;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/match_internal.h"
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "engine/recv.h"
 
 /* A whole message in the next slot of a ring. */
@@ -135,7 +135,7 @@ static tw_inline unsigned run_posted(struct tw_peer *p, struct tw_ring_rx *rx, s
 		bool small = a.len <= TW_SHORT_MAX;
 
 		/* An empty message costs one credit less. */
-		cost += tw_likely(small) ? TW_QUICK_COST - !a.len : tw_credit_cost(a.len);
+		cost += tw_likely(small) ? TW_FAST_COST - !a.len : tw_credit_cost(a.len);
 		if (tw_unlikely(cost > room) || !(r = receive_for(p->ep, m, &a, &spot))) {
 			cost -= tw_credit_cost(a.len);
 			break;

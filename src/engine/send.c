@@ -3,7 +3,7 @@
  * The sending side. Messages leave in the order of the sends: once a message waits, all
  * later ones to the same peer wait behind it.
  */
-#include "engine/quick.h"
+#include "engine/fast.h"
 
 #define POLL_EVERY 64u /* messages to a peer */
 
@@ -236,7 +236,7 @@ void tw_lane_close(struct tw_peer *p)
 		return;
 	tw_list_del(&p->open);
 	lane_count(p);
-	p->credits += (p->lane_end - lane->head) * TW_QUICK_COST - lane->lines;
+	p->credits += (p->lane_end - lane->head) * TW_FAST_COST - lane->lines;
 	p->lane = &tw_no_lane;
 }
 
@@ -302,7 +302,7 @@ static void lane_open(struct tw_peer *p)
 		return;
 	/* The message that polls does not use the lane. */
 	n = tw_min(lane->limit - lane->head, POLL_EVERY - 1 - p->unpolled);
-	n = tw_min(n, p->credits / TW_QUICK_COST);
+	n = tw_min(n, p->credits / TW_FAST_COST);
 	if (!n)
 		return;
 	p->lane = lane;
@@ -310,7 +310,7 @@ static void lane_open(struct tw_peer *p)
 	lane->lines = 0;
 	p->lane_from = lane->head;
 	p->lane_end = lane->open = lane->head + n;
-	p->credits -= n * TW_QUICK_COST;
+	p->credits -= n * TW_FAST_COST;
 	lane->bopen = lane->bhead + TW_LINE * tw_min(tw_ring_room_mid(lane) / TW_LINE, p->credits);
 	tw_list_add_tail(&p->ep->open, &p->open);
 }
@@ -322,7 +322,7 @@ static inline void count_short(struct tw_peer *p)
 	lane_open(p);
 }
 
-bool tw_quick_wake(struct tw_ring_tx *lane)
+bool tw_fast_wake(struct tw_ring_tx *lane)
 {
 	struct tw_link *link = lane->back->link;
 
@@ -330,16 +330,16 @@ bool tw_quick_wake(struct tw_ring_tx *lane)
 	return true;
 }
 
-bool tw_send_bare(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match,
-		  struct tw_addr to, const uint64_t *imm)
+bool tw_inject(struct tw_ep *ep, const void *data, uint32_t len, uint64_t match, struct tw_addr to,
+	       const uint64_t *imm)
 {
-	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
+	struct tw_ring_tx *lane = tw_fast_lane(ep, to);
 	struct tw_peer *p;
 	uint64_t word;
 
 	if (lane && tw_eager_fits(lane, TW_EAGER_ANY, len, imm)) {
 		tw_eager_write(lane, TW_EAGER_ANY, data, len, match, imm);
-		return tw_likely(!tw_quick_asleep(lane)) || tw_quick_wake(lane);
+		return tw_likely(!tw_fast_asleep(lane)) || tw_fast_wake(lane);
 	}
 	p = tw_peer_at(ep, to);
 	if (imm)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "engine/window.h"
 
 #define STILL_BYTES 65536    /* so many for each microsecond: an eighth of what a get takes, */

@@ -389,7 +389,7 @@ struct tw_ep {
 		};
 	};
 	bool attend, acts;   /* acts: there is iface->attend() */
-	bool awaited; /* the program sleeps on a descriptor until something ends, see tw_rest() */
+	bool awaited; /* the program sleeps on a descriptor until something ends, see tw_arm() */
 	bool unfinished_due; /* the deadline is set for unfinished work */
 	void *owner;	     /* used by the interface */
 	struct tw_list work; /* peers that have something to send */
@@ -425,7 +425,7 @@ struct tw_ep {
 	struct tw_unexp_msg *spare;  /* short unexpected messages, unused */
 	uint32_t nspare, spare_stop; /* spare_stop: at this number tw_unexp_msg_free() decides */
 	struct tw_spare_long longs;
-	uint64_t rest_at; /* tick of the next check for unused memory, 0 none */
+	uint64_t trim_at;   /* tick of the next check for unused memory, 0 none */
 	uint64_t fetch_max; /* see struct tw_open */
 	struct tw_limits limits;
 	/* Progress. */

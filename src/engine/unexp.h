@@ -42,7 +42,7 @@ static inline void tw_unexp_claim(struct tw_ep *ep, struct tw_unexp_msg *u)
 }
 /* The request receives it, as if it had matched it; one that claims: if it is no announcement. */
 void tw_unexp_receive(struct tw_ep *ep, struct tw_unexp_msg *u, struct tw_req *r);
-/* tw_unexp_take() in quick.h: its memory is the caller's, who returns it by tw_unexp_msg_put(). */
+/* tw_unexp_take() in fast.h: its memory is the caller's, who returns it by tw_unexp_msg_put(). */
 /* The sender waits to hear that it is matched. */
 void tw_unexp_acknowledge(struct tw_ep *ep, const struct tw_unexp_msg *u);
 void tw_unexp_drop(struct tw_ep *ep, struct tw_unexp_msg *u);

@@ -9,26 +9,26 @@
 #define LONG_MIN 16384	      /* bytes of a long one: allocating costs more than the copy */
 #define LONG_KEPT (32u << 20) /* bytes of long ones kept */
 #define LONG_TRIES 16	      /* entries of the spare list that are tried */
-#define REST_US 1000000	      /* memory not needed for so long is released */
+#define TRIM_US 1000000	      /* memory not needed for so long is released */
 #define CHUNKS_KEPT 8	      /* of requests */
 
 _Static_assert(TW_SMALL_MAX >= TW_KEY_MAX, "an announcement holds a key");
 
-static void rest_later(struct tw_ep *ep)
+static void trim_later(struct tw_ep *ep)
 {
-	if (ep->rest_at)
+	if (ep->trim_at)
 		return;
 	ep->longs.fewest = 0;
-	ep->rest_at = tw_clock() + tw_clock_us(REST_US);
-	tw_timer(&ep->host, ep->rest_at);
+	ep->trim_at = tw_clock() + tw_clock_us(TRIM_US);
+	tw_timer(&ep->host, ep->trim_at);
 }
 
-void tw_rest_later(struct tw_ep *ep)
+void tw_trim_later(struct tw_ep *ep)
 {
 	const struct tw_pool *own = ep->iface->pool;
 
 	if (tw_pool_held(&ep->reqs) > CHUNKS_KEPT || (own && tw_pool_held(own) > CHUNKS_KEPT))
-		rest_later(ep);
+		trim_later(ep);
 }
 
 static void keep_long(struct tw_ep *ep, struct tw_unexp_msg *u)
@@ -39,7 +39,7 @@ static void keep_long(struct tw_ep *ep, struct tw_unexp_msg *u)
 	l->first = u;
 	l->n++;
 	l->bytes += u->room;
-	rest_later(ep);
+	trim_later(ep);
 }
 
 /* Returns a spare one of a fitting size. */
@@ -85,12 +85,12 @@ static void free_shorts(struct tw_ep *ep)
 	ep->nspare = ep->spare_stop = 0;
 }
 
-uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now)
+uint64_t tw_trim_expire(struct tw_ep *ep, uint64_t now)
 {
 	struct tw_spare_long *l = &ep->longs;
 
-	if (!ep->rest_at || now < ep->rest_at)
-		return ep->rest_at;
+	if (!ep->trim_at || now < ep->trim_at)
+		return ep->trim_at;
 	free_longs(l, l->n - l->fewest);
 	l->fewest = l->n;
 	free_shorts(ep);
@@ -99,8 +99,8 @@ uint64_t tw_rest_expire(struct tw_ep *ep, uint64_t now)
 	tw_pool_trim(&ep->reqs, CHUNKS_KEPT);
 	if (ep->iface->pool)
 		tw_pool_trim(ep->iface->pool, CHUNKS_KEPT);
-	ep->rest_at = l->n ? now + tw_clock_us(REST_US) : 0;
-	return ep->rest_at;
+	ep->trim_at = l->n ? now + tw_clock_us(TRIM_US) : 0;
+	return ep->trim_at;
 }
 
 /* A long one, the first spare one, or one above the limit. */
@@ -116,7 +116,7 @@ void tw_unexp_msg_free(struct tw_ep *ep, struct tw_unexp_msg *u)
 	}
 	ep->spare_stop = SPARE_MAX;
 	tw_unexp_msg_put(ep, u);
-	rest_later(ep);
+	trim_later(ep);
 }
 
 struct tw_unexp_msg *tw_unexp_msg_new(struct tw_ep *ep, uint32_t room)

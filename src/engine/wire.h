@@ -110,7 +110,7 @@ static inline uint32_t tw_credit_cost(uint32_t len)
 	return 1 + (len >> 6) + ((len & 63) != 0);
 }
 
-/* That of a message of the short way, see quick.h. */
-#define TW_QUICK_COST 2u
+/* That of a message of the short way, see fast.h. */
+#define TW_FAST_COST 2u
 
 #endif /* TW_WIRE_H */

@@ -2,7 +2,7 @@
 /* Completed requests become events of the queues, and count. */
 #include <stdlib.h>
 
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "fi/drain.h"
 
 int tw_fi_error_of(enum tw_status status)
@@ -276,7 +276,7 @@ bool tw_fi_read(struct tw_fi_ep *e, const struct tw_fi_cq *cq, struct fi_cq_tagg
 		fi_addr_t *from)
 {
 	struct tw_lock_way way = {0};
-	struct tw_ep *quick = tw_enter_quick(e->handle, &way), *ep = quick ? quick : tw_fi_enter(e);
+	struct tw_ep *quick = tw_enter_fast(e->handle, &way), *ep = quick ? quick : tw_fi_enter(e);
 	bool usual = quick && has_ended_none(e, ep), read = false;
 
 	if (tw_unlikely(!ep))
@@ -284,14 +284,14 @@ bool tw_fi_read(struct tw_fi_ep *e, const struct tw_fi_cq *cq, struct fi_cq_tagg
 	if (tw_unlikely(ep->awaited | tw_poll_unusual(ep))) {
 		ep->awaited = ep->awaited && slept_on(e);
 		tw_progress(ep);
-	} else if (tw_quick_vain(ep)) {
+	} else if (tw_fast_poll_empty(ep)) {
 		if (usual) {
 			tw_lock_leave(way);
 			return false;
 		}
 	} else if (usual && event && read_alone(e, ep, cq, event, from)) {
 		read = true;
-		if (tw_likely(tw_leave_quick(ep, way)))
+		if (tw_likely(tw_leave_fast(ep, way)))
 			return true;
 	} else {
 		tw_progress_usual(ep);

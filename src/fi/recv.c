@@ -2,7 +2,7 @@
 /* Receives; looking at messages that have arrived, claiming and discarding them; cancel. */
 #include <stdlib.h>
 
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "fi/drain.h"
 
 /* One receive. */
@@ -263,7 +263,7 @@ static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_add
 
 	if (tw_unlikely(!e->enabled || !buf || len > UINT32_MAX))
 		return fi_recv_slow(fid, buf, len, from, key, mask, context, bits);
-	ep = tw_enter_quick(e->handle, &way);
+	ep = tw_enter_fast(e->handle, &way);
 	if (tw_unlikely(!ep))
 		return fi_recv_slow(fid, buf, len, from, key, mask, context, bits);
 	if (tw_unlikely((ep->gauges[TW_G_UNEXPECTED] | ep->unusual) || !ep->reqs.free ||
@@ -272,7 +272,7 @@ static tw_inline ssize_t recv1(struct fid_ep *fid, void *buf, size_t len, fi_add
 		tw_fi_leave(ep);
 		return fi_recv_slow(fid, buf, len, from, key, mask, context, bits);
 	}
-	r = tw_quick_recv(ep, buf, (uint32_t)len, key, mask);
+	r = tw_fast_recv(ep, buf, (uint32_t)len, key, mask);
 	r->context = context;
 	r->user = bits;
 	e->nrx++;

@@ -6,7 +6,7 @@
 #include <endian.h>
 #include <stdlib.h>
 
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "fi/drain.h"
 
 int tw_fi_pieces(struct tw_seg *segs, const struct iovec *iov, size_t count, bool cut, uint32_t *n,
@@ -166,7 +166,7 @@ static tw_inline void write_event(struct tw_fi_cq *cq, void *context, uint32_t b
  * Without a request, if that is possible. A queue is written by all endpoints that are bound to
  * it, each under its own lock, so it has one more.
  */
-static bool fi_send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op)
+static bool fi_send_inject(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op)
 {
 	struct tw_fi_cq *cq = (op->bits & TW_FI_NOTIFY) ? e->tx_cq : NULL;
 	struct tw_fi_dest *d = op->to < e->ndests ? e->dests[op->to] : NULL;
@@ -182,8 +182,8 @@ static bool fi_send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_f
 		sent = tw_fi_cq_room(cq);
 	}
 	if (sent)
-		sent = tw_send_bare(ep, buf, op->len, op->match, d->addr,
-				    (op->bits & TW_FI_IMM) ? &op->imm : NULL);
+		sent = tw_inject(ep, buf, op->len, op->match, d->addr,
+				 (op->bits & TW_FI_IMM) ? &op->imm : NULL);
 	if (cq) {
 		if (sent)
 			write_event(cq, op->context, op->bits);
@@ -199,7 +199,7 @@ static bool fi_send_bare(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_f
 
 static ssize_t fi_send_entered(struct tw_fi_ep *e, struct tw_ep *ep, const struct tw_fi_op *op)
 {
-	ssize_t rc = fi_send_bare(e, ep, op) ? 0 : begin_entered(e, ep, op, NULL);
+	ssize_t rc = fi_send_inject(e, ep, op) ? 0 : begin_entered(e, ep, op, NULL);
 
 	tw_fi_leave(ep);
 	return rc;
@@ -231,8 +231,8 @@ static tw_noinline ssize_t fi_send_slow(struct tw_fi_ep *e, struct tw_ep *ep, co
 static tw_noinline ssize_t fi_sent_unusual(struct tw_fi_ep *e, struct tw_ep *ep,
 					   struct tw_ring_tx *lane)
 {
-	if (tw_quick_asleep(lane))
-		tw_quick_wake(lane);
+	if (tw_fast_asleep(lane))
+		tw_fast_wake(lane);
 	if (e->tx_cq)
 		tw_fi_woken(&e->tx_cq->w);
 	ep->events++;
@@ -255,13 +255,13 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 {
 	struct tw_fi_ep *e = tw_fi_of(struct tw_fi_ep, fid);
 	struct tw_lock_way way, queue = {0};
-	struct tw_ep *ep = tw_enter_quick(e->handle, &way);
+	struct tw_ep *ep = tw_enter_fast(e->handle, &way);
 	struct tw_fi_cq *cq = e->tx_cq;
 	struct tw_ring_tx *lane;
 
 	if (tw_unlikely(!ep || to >= e->ndests || !e->dests[to] || e->tx_unusual))
 		return fi_send_slow(e, ep, buf, len, to, match, imm, context, bits);
-	lane = tw_quick_lane(ep, e->dests[to]->addr);
+	lane = tw_fast_lane(ep, e->dests[to]->addr);
 	if (tw_unlikely(!lane || !is_short(lane, buf, len, bits)))
 		return fi_send_slow(e, ep, buf, len, to, match, imm, context, bits);
 	if (bits & TW_FI_NOTIFY) {
@@ -282,7 +282,7 @@ static tw_inline ssize_t send1(struct fid_ep *fid, const void *buf, size_t len, 
 		write_event(cq, context, bits);
 		tw_lock_leave(queue);
 	}
-	if (tw_unlikely(tw_quick_asleep(lane) || ep->unusual ||
+	if (tw_unlikely(tw_fast_asleep(lane) || ep->unusual ||
 			((bits & TW_FI_NOTIFY) && tw_fi_armed(&cq->w))))
 		return fi_sent_unusual(e, ep, lane);
 	tw_lock_leave(way);

@@ -150,7 +150,7 @@ void tw_fi_wake_all(struct tw_fi_waiter *w)
 }
 
 /* Lets each endpoint rest. False if one of them has something already. */
-static bool rest_all(struct tw_fi_waiter *w, uint64_t seen)
+static bool arm_all(struct tw_fi_waiter *w, uint64_t seen)
 {
 	bool idle = true;
 
@@ -164,7 +164,7 @@ static bool rest_all(struct tw_fi_waiter *w, uint64_t seen)
 		tw_progress(ep);
 		tw_fi_drain(w->eps[i], ep);
 		ep->awaited = true;
-		idle &= !w->ready(w, seen) && tw_rest(ep);
+		idle &= !w->ready(w, seen) && tw_arm(ep);
 		tw_fi_leave(ep);
 	}
 	tw_unlock(&w->lock);
@@ -176,7 +176,7 @@ bool tw_fi_arm(struct tw_fi_waiter *w, uint64_t seen)
 	if (w->ready(w, seen) || !tw_pollable_clear(&w->on))
 		return false;
 	atomic_store(&w->armed, true);
-	if (rest_all(w, seen))
+	if (arm_all(w, seen))
 		return true;
 	/* That event may have been for another thread, which sleeps on the same descriptor. */
 	tw_fi_wake(w);

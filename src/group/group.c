@@ -2,11 +2,11 @@
 /*
  * Members and controls. A member is in one of these states:
  *
- *   AWAY     seek, or a control to send      SEEKING
- *   SEEKING  connected, or a packet from it  HERE
- *   SEEKING  refused                         LOST
- *   HERE     the connection is lost          LOST
- *   LOST     as AWAY
+ *   AWAY       search, or a control to send    SEARCHING
+ *   SEARCHING  connected, or a packet from it  HERE
+ *   SEARCHING  refused                         LOST
+ *   HERE       the connection is lost          LOST
+ *   LOST       as AWAY
  *
  * A loss is noticed once what came before it has been collected.
  */
@@ -95,7 +95,7 @@ static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r
 	struct tw_member *m = tw_container(op, struct tw_member, connected);
 
 	(void)ep;
-	if (m->state != TW_MEMBER_SEEKING)
+	if (m->state != TW_MEMBER_SEARCHING)
 		return;
 	m->why = r->status;
 	if (m->why == TW_S_OK)
@@ -104,15 +104,15 @@ static void connected(struct tw_ep *ep, struct tw_op *op, const struct tw_req *r
 		group_lose(m);
 }
 
-static void seek(struct tw_member *m, unsigned ms, uint32_t extra)
+static void member_search(struct tw_member *m, unsigned ms, uint32_t extra)
 {
 	struct tw_ep *ep = m->group->ep;
 	uint64_t deadline = tw_clock() + tw_clock_us(1000ull * ms);
 	struct tw_req *r;
 
-	if (m->state == TW_MEMBER_SEEKING || m->state == TW_MEMBER_HERE)
+	if (m->state == TW_MEMBER_SEARCHING || m->state == TW_MEMBER_HERE)
 		return;
-	m->state = TW_MEMBER_SEEKING;
+	m->state = TW_MEMBER_SEARCHING;
 	r = tw_connect_new(ep, m->where >> 16, m->where & 0xffff, m->group->filter, deadline);
 	if (!r) {
 		m->why = TW_S_NO_RESOURCES;
@@ -125,14 +125,14 @@ static void seek(struct tw_member *m, unsigned ms, uint32_t extra)
 	tw_connect(ep, r);
 }
 
-void tw_member_seek(struct tw_member *m)
+void tw_member_search(struct tw_member *m)
 {
-	seek(m, tw_settings.connect_timeout, m->group->later ? TW_X_LATER : 0);
+	member_search(m, tw_settings.connect_timeout, m->group->later ? TW_X_LATER : 0);
 }
 
-void tw_member_seek_for(struct tw_member *m, unsigned ms)
+void tw_member_search_for(struct tw_member *m, unsigned ms)
 {
-	seek(m, ms, TW_X_LATER);
+	member_search(m, ms, TW_X_LATER);
 }
 
 /* Controls --------------------------------------------------------------------- */
@@ -256,7 +256,7 @@ static void attend(struct tw_member *m)
 		g->here(m);
 	group_flush(m);
 	if (!tw_list_empty(&m->out))
-		tw_member_seek(m);
+		tw_member_search(m);
 }
 
 void tw_group_attend(struct tw_ep *ep)

@@ -14,7 +14,7 @@
 
 #include "engine/engine.h"
 
-enum tw_member_state { TW_MEMBER_AWAY, TW_MEMBER_SEEKING, TW_MEMBER_HERE, TW_MEMBER_LOST };
+enum tw_member_state { TW_MEMBER_AWAY, TW_MEMBER_SEARCHING, TW_MEMBER_HERE, TW_MEMBER_LOST };
 
 struct tw_member {
 	struct tw_group *group;
@@ -59,9 +59,9 @@ void tw_member_init(struct tw_group *g, struct tw_member *m, uint64_t where);
 void tw_member_fini(struct tw_member *m);
 
 /* Connects to it, if it is AWAY or LOST. */
-void tw_member_seek(struct tw_member *m);
+void tw_member_search(struct tw_member *m);
 /* The same, and tries again for so long if that fails. */
-void tw_member_seek_for(struct tw_member *m, unsigned ms);
+void tw_member_search_for(struct tw_member *m, unsigned ms);
 /* Has here() called by tw_group_attend(). */
 void tw_member_ready(struct tw_member *m);
 /* A packet has come from that peer, or it is connected: it is this member. */

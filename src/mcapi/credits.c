@@ -209,5 +209,5 @@ bool tw_mcapi_credits_full(struct tw_mcapi_node *n, mcapi_endpoint_t to)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, to);
 
-	return e && tw_mcapi_queued(n, e) >= e->buffers;
+	return e && tw_mcapi_msgs_queued(n, e) >= e->buffers;
 }

@@ -4,7 +4,7 @@
  * waits at the sender (4.4.4, 4.4.5). The program receives the engine's own buffer and
  * returns it with mcapi_pktchan_free().
  */
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "mcapi/chan.h"
 #include "mcapi/queue.h"
 #include "mcapi/req.h"
@@ -146,8 +146,8 @@ static mcapi_status_t pkt_check_send(const void *buffer, size_t size)
 }
 
 /* The short path, without a request: the packet leaves now. */
-static inline bool pkt_send_bare(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
-				 const void *buffer, size_t size)
+static inline bool pkt_inject(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, const void *buffer,
+			      size_t size)
 {
 	struct tw_mcapi_chan *c = &e->chan;
 	uint32_t to = tw_mcapi_node_of(c->other);
@@ -155,8 +155,8 @@ static inline bool pkt_send_bare(struct tw_mcapi_node *n, struct tw_mcapi_endp *
 	if (tw_unlikely(!tw_mcapi_pkt_open(c, true) || !c->credits || !tw_list_empty(&c->sends)))
 		return false;
 	c->credits--;
-	if (tw_likely(tw_send_bare_slot(n->ep, buffer, (uint32_t)size, match_of(e),
-					 n->peers[to].addr))) {
+	if (tw_likely(tw_inject_slot(n->ep, buffer, (uint32_t)size, match_of(e),
+				     n->peers[to].addr))) {
 		if (tw_unlikely(to == n->number))
 			tw_group_poll_self(n->ep);
 		return true;
@@ -190,7 +190,7 @@ void mcapi_pktchan_send(mcapi_pktchan_send_hndl_t send_handle, const void *buffe
 		return;
 	*mcapi_status = pkt_check_send(buffer, size);
 	if (tw_likely(*mcapi_status == MCAPI_SUCCESS) &&
-	    tw_unlikely(!pkt_send_bare(n, e, buffer, size)))
+	    tw_unlikely(!pkt_inject(n, e, buffer, size)))
 		*mcapi_status = send_waiting(n, e, buffer, size);
 	tw_mcapi_leave(n->ep);
 }

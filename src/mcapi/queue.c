@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "mcapi/chan.h"
 #include "mcapi/queue.h"
 #include "mcapi/req.h"
@@ -97,7 +97,7 @@ static void msg_received(struct tw_ep *ep, struct tw_op *op, const struct tw_req
 	/* The sender is gone: the receive waits for the next message. */
 	tw_list_del(&m->link);
 	if (!e || !tw_mcapi_msg_receive(n, e, m))
-		tw_mcapi_mreq_done(n, m, MCAPI_ENOT_ENDP, 0);
+		tw_mcapi_mreq_done(n, m, e ? MCAPI_ENO_MEM : MCAPI_ENOT_ENDP, 0);
 }
 
 bool tw_mcapi_msg_receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, struct tw_mcapi_mreq *m)
@@ -114,9 +114,14 @@ bool tw_mcapi_msg_receive(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, stru
 	return queue_post(n, m, u, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO);
 }
 
+uint32_t tw_mcapi_msgs_queued(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
+{
+	return tw_unexp_count(n->ep, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO, false);
+}
+
 uint32_t tw_mcapi_queued(struct tw_mcapi_node *n, const struct tw_mcapi_endp *e)
 {
-	return tw_unexp_count(n->ep, tw_mcapi_msgs_of(e, 0), TW_MCAPI_ANY_PRIO, false) +
+	return tw_mcapi_msgs_queued(n, e) +
 	       tw_unexp_count(n->ep, tw_mcapi_packets_of(e), TW_MCAPI_TO_PORT, false);
 }
 

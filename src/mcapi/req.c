@@ -4,7 +4,7 @@
  * specification's own example tests one twice), until COLLECTED_KEPT others were reported
  * after it.
  */
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "mcapi/chan.h"
 #include "mcapi/req.h"
 
@@ -138,7 +138,7 @@ mcapi_status_t tw_mcapi_mreq_carry(struct tw_mcapi_node *n, struct tw_mcapi_mreq
 {
 	struct tw_req *r;
 
-	if (tw_likely(tw_send_bare_slot(n->ep, data, (uint32_t)size, match, n->peers[to].addr)))
+	if (tw_likely(tw_inject_slot(n->ep, data, (uint32_t)size, match, n->peers[to].addr)))
 		return MCAPI_SUCCESS;
 	r = tw_req_new1(n->ep, TW_SEND, (char *)(uintptr_t)data, (uint32_t)size);
 	if (tw_unlikely(!r))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MX VI, VII: the state of requests, and probing. */
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "mx/mx_internal.h"
 
 const uint8_t tw_mx_status_codes[TW_NSTATUS] = {
@@ -95,7 +95,7 @@ static tw_noinline mx_return_t test_arrived(struct tw_ep *ep, struct tw_req *r, 
 static tw_noinline mx_return_t test_rings(struct tw_ep *ep, struct tw_req *r, mx_status_t *status,
 					  uint32_t *result, struct tw_lock_way way)
 {
-	if (tw_unlikely(!tw_quick_vain(ep)))
+	if (tw_unlikely(!tw_fast_poll_empty(ep)))
 		return test_arrived(ep, r, status, result);
 	*result = 0;
 	tw_lock_leave(way);
@@ -114,7 +114,7 @@ static tw_noinline mx_return_t test_posted(struct tw_ep *ep, struct tw_req *r, m
 	polls = tw_polls(ep) + 1;
 	if (tw_poll_shows(polls) || lanes->nactive != 1)
 		return test_rings(ep, r, status, result, way);
-	if (tw_unlikely(!tw_ring_poll_vain(lanes->rx[0], &lanes->dense)))
+	if (tw_unlikely(!tw_ring_poll_empty(lanes->rx[0], &lanes->dense)))
 		return test_arrived(ep, r, status, result);
 	tw_poll_count(ep, polls);
 	*result = 0;
@@ -136,7 +136,7 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 		    uint32_t *result)
 {
 	struct tw_lock_way way;
-	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint, &way);
+	struct tw_ep *ep = tw_enter_fast((uint64_t)(uintptr_t)endpoint, &way);
 	struct tw_mx_sends *sends;
 	struct tw_req *r;
 	uint64_t handle;
@@ -164,7 +164,7 @@ mx_return_t mx_test(mx_endpoint_t endpoint, mx_request_t *request, mx_status_t *
 		tw_req_put(ep, r);
 	}
 	*result = 1;
-	return tw_likely(tw_leave_quick(ep, way)) ? MX_SUCCESS : complete_leave(ep);
+	return tw_likely(tw_leave_fast(ep, way)) ? MX_SUCCESS : complete_leave(ep);
 }
 
 /* True also if another thread has ended the request. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MX V: sends and receives. */
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "mx/mx_internal.h"
 
 #define MAX_SENDS 1024 /* requests of sends that leave at once */
@@ -154,8 +154,8 @@ void tw_mx_req_free(struct tw_ep *ep, struct tw_req *r)
 
 static tw_noinline mx_return_t mx_sent_unusual(struct tw_ep *ep, struct tw_ring_tx *lane)
 {
-	if (tw_quick_asleep(lane))
-		tw_quick_wake(lane);
+	if (tw_fast_asleep(lane))
+		tw_fast_wake(lane);
 	ep->events++;
 	tw_mx_leave(ep);
 	return MX_SUCCESS;
@@ -178,7 +178,7 @@ static tw_inline void leaves(struct tw_ep *ep, uint32_t len, mx_endpoint_addr_t 
 static tw_inline mx_return_t mx_send_sent(struct tw_ep *ep, struct tw_lock_way way,
 					  struct tw_ring_tx *lane)
 {
-	if (tw_unlikely(tw_quick_asleep(lane) || ep->unusual))
+	if (tw_unlikely(tw_fast_asleep(lane) || ep->unusual))
 		return mx_sent_unusual(ep, lane);
 	tw_lock_leave(way);
 	return MX_SUCCESS;
@@ -212,11 +212,11 @@ mx_return_t mx_isend(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	if (tw_unlikely(segments_count != 1))
 		return isend_any(endpoint, segments_list, segments_count, destination, match_send,
 				 context, request);
-	ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint, &way);
+	ep = tw_enter_fast((uint64_t)(uintptr_t)endpoint, &way);
 	if (tw_unlikely(!ep))
 		return isend_any(endpoint, segments_list, 1, destination, match_send, context,
 				 request);
-	lane = tw_quick_lane(ep, tw_mx_addr(destination));
+	lane = tw_fast_lane(ep, tw_mx_addr(destination));
 	if (tw_unlikely(!lane || !request || !segments_list || !segments_list->segment_ptr))
 		return isend_entered(ep, segments_list, 1, destination, match_send, context,
 				     request);
@@ -290,7 +290,7 @@ static tw_noinline mx_return_t irecv_unexpected(struct tw_ep *ep, const mx_segme
 
 	if (tw_unlikely(!u || u->unusual || u->len > list->segment_length))
 		return irecv_entered(ep, list, count, match, mask, context, request);
-	r = tw_quick_receive(ep, u, list->segment_ptr);
+	r = tw_fast_receive(ep, u, list->segment_ptr);
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
 	if (tw_unlikely(ep->unusual))
@@ -303,7 +303,7 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 		     uint64_t match_recv, uint64_t match_mask, void *context, mx_request_t *request)
 {
 	struct tw_lock_way way;
-	struct tw_ep *ep = tw_enter_quick((uint64_t)(uintptr_t)endpoint, &way);
+	struct tw_ep *ep = tw_enter_fast((uint64_t)(uintptr_t)endpoint, &way);
 	struct tw_req *r;
 
 	if (tw_unlikely(!ep))
@@ -318,8 +318,8 @@ mx_return_t mx_irecv(mx_endpoint_t endpoint, mx_segment_t *segments_list, uint32
 	if (tw_unlikely(ep->gauges[TW_G_UNEXPECTED]))
 		return irecv_unexpected(ep, segments_list, segments_count, match_recv, match_mask,
 					context, request);
-	r = tw_quick_recv(ep, segments_list->segment_ptr, segments_list->segment_length, match_recv,
-			  match_mask);
+	r = tw_fast_recv(ep, segments_list->segment_ptr, segments_list->segment_length, match_recv,
+			 match_mask);
 	r->context = context;
 	*request = (mx_request_t)(uintptr_t)r->handle;
 	tw_match_post(ep->match, &r->posted);

@@ -255,6 +255,9 @@ static uint64_t peer_expire(struct tw_ep *ep, uint64_t now)
 	return 0;
 }
 
+#define FIRST_ID 2304 /* behind those of MX, MCAPI and MRAPI */
+_Static_assert(FIRST_ID + TW_JOB_MAX - 1 == TW_ID_MAX, "the highest of all");
+
 const struct tw_interface tw_panda_interface = {
 	.unexpected = peer_unexpected,
 	.whole = whole,
@@ -263,7 +266,7 @@ const struct tw_interface tw_panda_interface = {
 	.down = tw_group_down,
 	.expire = peer_expire,
 	.name = "panda",
-	.first_id = 2304, /* behind those of MX, MCAPI and MRAPI */
+	.first_id = FIRST_ID,
 	.max_len = INT32_MAX,
 	.pool = &tw_panda.tickets,
 };
@@ -282,7 +285,7 @@ void pan_mp_expect(int pid)
 	}
 	peer = &tw_panda.peers[pid];
 	if (peer->m.state == TW_MEMBER_AWAY)
-		tw_member_seek(&peer->m);
+		tw_member_search(&peer->m);
 	if (!peer->expected) {
 		peer->expected = true;
 		tw_panda.nexpected++;

@@ -175,7 +175,7 @@ static struct tw_panda_ticket *panda_send(struct tw_ep *ep, struct tw_panda_peer
 	if (tw_unlikely(peer->m.state != TW_MEMBER_HERE || !tw_list_empty(&peer->out))) {
 		tw_list_add_tail(&peer->out, &t->link);
 		if (peer->m.state == TW_MEMBER_AWAY)
-			tw_member_seek(&peer->m);
+			tw_member_search(&peer->m);
 	} else if (tw_unlikely(!tw_panda_launch(ep, t))) {
 		tw_panda_ticket_free(t);
 		return NULL;

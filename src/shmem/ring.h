@@ -44,7 +44,7 @@
  */
 #define TW_RING_RENEW (1u << 30)
 #define TW_RING_PINGPONG 1024 /* longest packet that is demoted, and whose next lines are fetched */
-#define TW_RING_VAIN 4	      /* looks in vain, after which this side waits */
+#define TW_RING_EMPTY_POLLS 4 /* looks in vain, after which this side waits */
 #define TW_RING_BACKOFF 16    /* most polls that leave the token slot alone */
 
 struct tw_slot {
@@ -123,8 +123,7 @@ struct tw_ring_tx {
 	uint8_t which;		 /* of the two rings */
 	uint32_t taken;		 /* the reader's position when last read */
 	uint32_t bhead, btaken;
-	uint32_t last_second; /* position of this side's reads at its last packet of two lines */
-	uint32_t last_read; /* the same at its last long packet */
+	uint32_t last_read; /* position of this side's reads at its last packet of several lines */
 	bool pingpong;	    /* it had also read before that packet */
 	bool slots_ready;   /* all slots may be used */
 	uint32_t edge;	    /* else those at home, which end with this one */
@@ -148,7 +147,7 @@ struct tw_ring_rx {
 	uint64_t side;	       /* of the other side */
 	uint32_t backoff_left; /* polls that still leave the token slot alone */
 	uint32_t tries;	       /* looks at it in vain since then */
-	uint32_t vain;	       /* looks in vain since the last packet */
+	uint32_t empty_polls;  /* looks in vain since the last packet */
 	struct tw_backoff backoff;
 	uint32_t nslots, nbytes;
 	uint8_t which; /* of the two rings */
@@ -309,11 +308,11 @@ static inline struct tw_slot *tw_ring_slot(struct tw_ring_tx *tx, uint32_t len)
 		tw_prefetch_own(s + TW_RING_AHEAD);
 		return s;
 	}
-	if (tx->last_second == tx->back->tail) {
+	if (tx->last_read == tx->back->tail) {
 		tw_prefetch_own(s + TW_RING_AHEAD);
 		tw_prefetch_own(s[TW_RING_AHEAD].data + TW_RING_FIRST_LINE);
 	}
-	tx->last_second = tx->back->tail;
+	tx->last_read = tx->back->tail;
 	return s;
 }
 
@@ -377,11 +376,11 @@ static inline uint64_t tw_ring_key(const struct tw_ring_rx *rx)
  */
 static inline bool tw_ring_look(struct tw_ring_rx *rx, const struct tw_slot *s, uint64_t key)
 {
-	if (rx->vain >= TW_RING_VAIN)
+	if (rx->empty_polls >= TW_RING_EMPTY_POLLS)
 		__builtin_prefetch(s->data + TW_RING_FIRST_LINE);
 	if (tw_slot_full(s, key))
 		return true;
-	rx->vain++;
+	rx->empty_polls++;
 	return false;
 }
 
@@ -439,7 +438,7 @@ static inline void tw_ring_show_poll(struct tw_ring_rx *rx, uint64_t now)
 }
 
 /* A poll: true if it finds nothing. It leaves the token slot alone while polls are dense. */
-static inline bool tw_ring_poll_vain(struct tw_ring_rx *rx, const bool *dense)
+static inline bool tw_ring_poll_empty(struct tw_ring_rx *rx, const bool *dense)
 {
 	uint64_t key = tw_ring_key(rx);
 
@@ -469,7 +468,7 @@ static inline void tw_ring_token_taken(struct tw_ring_rx *rx)
 static inline void tw_ring_advance(struct tw_ring_rx *rx, const struct tw_slot *s, uint32_t len)
 {
 	rx->tail++;
-	rx->vain = 0;
+	rx->empty_polls = 0;
 	if (s == rx->token)
 		tw_ring_token_taken(rx);
 	if (tw_unlikely(len > TW_RING_INLINE)) {

@@ -2,8 +2,8 @@
 /*
  * A program with an open, connected endpoint forks, in every way that programs
  * do. The child disturbs nothing, holds none of the library's descriptors, and
- * its MX calls fail. When the parent is killed while such a child lives on, the
- * peer learns of the death within a second and the endpoint id is free.
+ * its MX calls fail until it has called mx_init() itself. When the parent is killed while such a
+ * child lives on, the peer learns of the death within a second and the endpoint id is free.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -80,7 +80,29 @@ static void call_everything(struct forker *f)
 	mx_finalize();
 }
 
-enum what { EXIT, EXEC, LINGER, EXIT_LOUD, CALL, AGAIN, SPAWN, WAYS };
+/* As a program that has just started. */
+static void begin_anew(void)
+{
+	uint64_t sent = 7, got = 0;
+	mx_segment_t from = {&sent, sizeof(sent)}, to = {&got, sizeof(got)};
+	mx_endpoint_addr_t self;
+	mx_request_t send, receive;
+	mx_endpoint_t ep;
+
+	st_ok(mx_init());
+	st_ok(mx_open_endpoint(MX_ANY_NIC, MX_ANY_ENDPOINT, ST_KEY, NULL, 0, &ep));
+	self = st_connect(ep, st_whose(st_self(ep)));
+	st_connect(ep, peer_name);
+	st_ok(mx_irecv(ep, &to, 1, 1, ST_ALL, NULL, &receive));
+	st_ok(mx_isend(ep, &from, 1, self, 1, NULL, &send));
+	st_finish(ep, &send);
+	st_finish(ep, &receive);
+	st_check(got == sent);
+	st_ok(mx_close_endpoint(ep));
+	st_ok(mx_finalize());
+}
+
+enum what { EXIT, EXEC, LINGER, EXIT_LOUD, CALL, AGAIN, ANEW, SPAWN, WAYS };
 
 static __attribute__((noreturn)) void be_child(struct forker *f, enum what what)
 {
@@ -110,6 +132,9 @@ static __attribute__((noreturn)) void be_child(struct forker *f, enum what what)
 		_exit(0);
 	case AGAIN:
 		_exit(fork() < 0);
+	case ANEW:
+		begin_anew();
+		_exit(0);
 	default:
 		_exit(0);
 	}

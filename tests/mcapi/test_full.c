@@ -138,3 +138,35 @@ Test(mcapi_full, blocked_send_ends_with_the_receiver, .timeout = MCT_TIMEOUT)
 	twc_eq(twt_join(&child, MCT_CHILD), 7);
 	mct_down();
 }
+
+/* Packets have buffers of their own: messages do not count them. */
+MCT_BOTH(mcapi_full, packets_take_no_buffers_of_messages, 2)
+{
+	enum { OWN = 3 };
+	mcapi_endpoint_t from;
+	struct mct_chan c;
+
+	if (me->rank == 0) {
+		mct_chan(&c, kind);
+		atomic_store(&me->shared->word[0], c.r);
+	}
+	mct_meet(me);
+	if (me->rank) {
+		/* It gets all credits, and keeps those that it does not use. */
+		from = mct_create(1);
+		mct_send(from, (mcapi_endpoint_t)atomic_load(&me->shared->word[0]), 1, 0);
+		mct_until(me, 1, 1);
+		return;
+	}
+	twc_eq(mct_recv(c.r), 1);
+	for (uint64_t i = 0; i < BUFFERS; i++)
+		mct_put(kind, c.tx, i);
+	for (uint64_t i = 0; i < OWN; i++)
+		mct_send(c.s, c.r, i, 0);
+	for (uint64_t i = 0; i < OWN; i++)
+		twc_eq(mct_recv(c.r), i);
+	for (uint64_t i = 0; i < BUFFERS; i++)
+		twc_eq(mct_take(kind, c.rx), i);
+	atomic_store(&me->shared->word[1], 1);
+	mct_chan_end(&c);
+}

@@ -239,7 +239,7 @@ Test(listen, answers_nobody_asked_for, .timeout = TWT_TIMEOUT)
 	cr_assert(l != NULL);
 	l->link.peer = &peer;
 	l->other = (struct tw_ident){.nic_id = FAKE_OTHER, .endpoint_id = 9};
-	if (fd < 0 || tw_net_seek(l) != TW_OK)
+	if (fd < 0 || tw_net_search(l) != TW_OK)
 		cr_skip_test("no IPv6");
 	cr_assert_eq(getsockname(a->found.fd, (struct sockaddr *)&to, &len), 0);
 	to.sin6_addr = in6addr_loopback;
@@ -251,10 +251,10 @@ Test(listen, answers_nobody_asked_for, .timeout = TWT_TIMEOUT)
 	}
 	cr_assert(readable(a->found.fd));
 	UNTIL(p, !readable(a->found.fd));
-	cr_assert_eq(l->channel, TW_NET_SEEKING);
+	cr_assert_eq(l->channel, TW_NET_SEARCHING);
 	s.nic_id = FAKE_OTHER;
 	cr_assert_eq(sendto(fd, &s, sizeof(s), 0, (struct sockaddr *)&to, len), sizeof(s));
-	UNTIL(p, l->state == TW_NET_DEAD || l->channel != TW_NET_SEEKING);
+	UNTIL(p, l->state == TW_NET_DEAD || l->channel != TW_NET_SEARCHING);
 	/* Called, not given up. */
 	cr_assert_neq(peer.why, TW_EUNREACH);
 	cr_assert_eq(fake_kept, 0, "nobody has proved itself");

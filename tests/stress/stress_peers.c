@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@ static struct shared {
 	struct st_name center;
 	atomic_uint stage, done; /* peers that may begin, and that have had their answers */
 	atomic_uint again;	 /* all of them may send once more */
+	atomic_uint poke;	 /* each of their endpoints makes one call */
 } * shared;
 
 static double resident(void)
@@ -77,6 +79,54 @@ static void serve(mx_endpoint_t ep, unsigned messages)
 	}
 }
 
+static void call_once(mx_endpoint_t ep)
+{
+	mx_status_t s;
+	uint32_t found;
+
+	st_ok(mx_iprobe(ep, 9, UINT64_MAX, &s, &found));
+}
+
+/* The connections by what is resident of each here. */
+static void print_rings(const char *when)
+{
+	unsigned count[64] = {0}, kb;
+	bool ring = false;
+	char line[512];
+	FILE *f = fopen("/proc/self/smaps", "r");
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strstr(line, "tagwire-ring"))
+			ring = true;
+		if (ring && sscanf(line, "Rss: %u kB", &kb) == 1) {
+			count[kb / 4 < 63 ? kb / 4 : 63]++;
+			ring = false;
+		}
+	}
+	if (f)
+		fclose(f);
+	printf("%s, connections by resident memory:", when);
+	for (unsigned i = 0; i < 64; i++)
+		if (count[i])
+			printf(" %u of %u KiB", count[i], 4 * i);
+	printf("\n");
+}
+
+/* A timer of this side is lost if the first call changes it, one of the peers' if the second. */
+static void print_cause(mx_endpoint_t ep)
+{
+	print_rings("too much");
+	call_once(ep);
+	st_sleep(5);
+	print_rings("5 s after a call of the center");
+	atomic_store(&shared->poke, 1);
+	st_sleep(5);
+	call_once(ep);
+	st_sleep(5);
+	print_rings("10 s after a call of each peer");
+	fflush(stdout);
+}
+
 static int center(void *arg, int fd)
 {
 	static mx_endpoint_addr_t from[MOST];
@@ -107,6 +157,8 @@ static int center(void *arg, int fd)
 			if (rss[i] - rss[i - 1] <= KEPT_MOST * (stages[i] - stages[i - 1]))
 				break;
 		}
+		if (i && rss[i] - rss[i - 1] > KEPT_MOST * (stages[i] - stages[i - 1]))
+			print_cause(ep);
 	}
 	atomic_store(&shared->again, 1);
 	serve(ep, MOST * ROUNDS);
@@ -130,19 +182,30 @@ static void ask(mx_endpoint_t ep, mx_endpoint_addr_t to)
 	}
 }
 
+static void poke(const mx_endpoint_t *ep, unsigned n, bool *poked)
+{
+	st_sleep(0.01);
+	if (*poked || !atomic_load(&shared->poke))
+		return;
+	*poked = true;
+	for (unsigned i = 0; i < n; i++)
+		call_once(ep[i]);
+}
+
 /* Each endpoint of a client is a peer. */
 static int client(void *arg, int fd)
 {
 	unsigned number = *(unsigned *)arg;
 	mx_endpoint_addr_t to[EACH];
 	mx_endpoint_t ep[EACH];
+	bool poked = false;
 	char c;
 
 	st_up();
 	for (unsigned i = 0; i < EACH; i++) {
 		/* The first peers are those of all clients in turn. */
 		while (atomic_load(&shared->stage) <= i * CLIENTS + number)
-			st_sleep(0.01);
+			poke(ep, i, &poked);
 		ep[i] = st_open(10 + i * CLIENTS + number, NULL, 0);
 		to[i] = st_connect(ep[i], shared->center);
 		ask(ep[i], to[i]);
@@ -150,7 +213,7 @@ static int client(void *arg, int fd)
 		atomic_fetch_add(&shared->done, 1);
 	}
 	while (!atomic_load(&shared->again))
-		st_sleep(0.01);
+		poke(ep, EACH, &poked);
 	for (unsigned i = 0; i < EACH; i++) {
 		receive_one(ep[i], 4);
 		ask(ep[i], to[i]);

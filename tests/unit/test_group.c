@@ -167,7 +167,7 @@ Test(group, begins_later)
 	for (uint64_t arg = 1; arg <= 3; arg++)
 		send(&sides[0], arg);
 	until(seeking);
-	cr_assert_eq(sides[0].other.state, TW_MEMBER_SEEKING);
+	cr_assert_eq(sides[0].other.state, TW_MEMBER_SEARCHING);
 	come(1);
 	until(three_came);
 	cr_assert_eq(sides[0].other.state, TW_MEMBER_HERE);

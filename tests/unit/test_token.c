@@ -91,7 +91,7 @@ static bool send_one(struct side *s)
 /* Takes the next packet of the other side, if there is one. */
 static bool take_one(struct side *s, const struct side *other, bool dense)
 {
-	bool vain = tw_ring_poll_vain(&s->rx, &dense);
+	bool vain = tw_ring_poll_empty(&s->rx, &dense);
 	struct tw_slot *slot = vain ? NULL : tw_ring_next(&s->rx);
 	const uint8_t *p;
 	uint8_t want[300];

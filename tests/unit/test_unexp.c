@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "engine/quick.h"
+#include "engine/fast.h"
 #include "lib/twt.h"
 
 enum { SHORT = 100, LONG = 300000, ALL = 0 };

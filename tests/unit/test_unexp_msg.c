@@ -77,10 +77,10 @@ Test(umsg, given_back)
 		u[i] = tw_unexp_msg_get(ep, MIB);
 	for (unsigned i = 0; i < 5; i++)
 		tw_unexp_msg_put(ep, u[i]);
-	at = tw_rest_expire(ep, tw_clock());
+	at = tw_trim_expire(ep, tw_clock());
 	cr_assert_gt(at, tw_clock());
 	cr_assert_eq(ep->longs.n, 5u, "it is not time yet");
-	cr_assert_eq(tw_rest_expire(ep, at), at + SECOND);
+	cr_assert_eq(tw_trim_expire(ep, at), at + SECOND);
 	cr_assert_eq(ep->longs.n, 5u, "there were none when the second began");
 	for (unsigned i = 0; i < 100; i++) {
 		u[0] = tw_unexp_msg_get(ep, MIB);
@@ -89,10 +89,10 @@ Test(umsg, given_back)
 		tw_unexp_msg_put(ep, u[1]);
 	}
 	at += SECOND;
-	cr_assert_eq(tw_rest_expire(ep, at), at + SECOND);
+	cr_assert_eq(tw_trim_expire(ep, at), at + SECOND);
 	cr_assert_eq(ep->longs.n, 2u);
 	cr_assert_eq(ep->longs.bytes, 2 * MIB);
-	cr_assert_eq(tw_rest_expire(ep, at + SECOND), 0u, "and nothing is to be done any more");
+	cr_assert_eq(tw_trim_expire(ep, at + SECOND), 0u, "and nothing is to be done any more");
 	cr_assert_eq(ep->longs.n, 0u);
 	cr_assert_eq(ep->longs.bytes, 0u);
 	cr_assert_null(ep->longs.first);
@@ -123,7 +123,7 @@ Test(umsg, any_order)
 		}
 		cr_assert_leq(ep->longs.bytes, KEPT);
 		if (r >> 60 == 0)
-			tw_rest_expire(ep, now += SECOND);
+			tw_trim_expire(ep, now += SECOND);
 	}
 	for (unsigned i = 0; i < 40; i++)
 		if (u[i])

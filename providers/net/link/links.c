@@ -310,8 +310,8 @@ uint64_t tw_net_link_expire(struct tw_net_link *l, uint64_t now)
 {
 	switch (l->state) {
 	case TW_NET_NEW:
-		return l->channel == TW_NET_SEEKING ? tw_net_seek_expire(l, now)
-						    : expire_call(l, now);
+		return l->channel == TW_NET_SEARCHING ? tw_net_search_expire(l, now)
+						      : expire_call(l, now);
 	case TW_NET_HALF_OPEN:
 		if (l->deadline > now)
 			return l->deadline;

@@ -239,7 +239,7 @@ void tw_net_late(const struct tw_net_link *l)
 	uint32_t port = tw_net_port(l->other.endpoint_id, kept < TW_NET_PORTS ? kept : l->port);
 	char advice[80];
 
-	if (tw_clock() - l->begun < tw_clock_us(LATE_US) || l->channel == TW_NET_SEEKING)
+	if (tw_clock() - l->begun < tw_clock_us(LATE_US) || l->channel == TW_NET_SEARCHING)
 		return;
 	snprintf(advice, sizeof(advice), "its host must be up, and let TCP port %u pass", port);
 	tw_net_report(l, TW_LOG_ERROR, "it has not answered", advice);

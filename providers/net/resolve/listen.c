@@ -25,6 +25,7 @@
 #define BACKLOG 1024
 #define PORT_STEP 1024 /* between two groups of ports */
 #define NAMES_PORT 8191
+_Static_assert((TW_NET_PORTS - 1) * PORT_STEP + TW_ID_MAX == TW_PORTS_ABOVE, "settings.h agrees");
 #define ACCEPTS 64 /* in one call, so that callers cannot keep peers waiting */
 #define LISTEN_AGAIN_US 100000
 #define HALF_US 200000	 /* at least so long a caller that has the key is kept */
@@ -305,7 +306,7 @@ enum tw_err tw_net_listen(struct tw_net_ep *ep)
 	if (!tw_inet_loopback(&sa))
 		listen_for_names(ep);
 	if (sa.ss_family == AF_INET6 && ep->nlisteners)
-		tw_net_seek_listen(ep);
+		tw_net_search_listen(ep);
 	return TW_OK;
 }
 

@@ -198,7 +198,7 @@ static void try_next(struct link *l)
 	else if (l->m->state == TW_MEMBER_HERE)
 		host_greet(l);
 	else
-		tw_member_seek(l->m);
+		tw_member_search(l->m);
 }
 
 void tw_mrapi_hosts_work(void)
@@ -234,7 +234,7 @@ static void missed(struct link *l)
 		tw_mrapi_net_attend();
 	} else if (may_return(l)) {
 		l->quietly = true;
-		tw_member_seek_for(l->m, AGAIN_MS);
+		tw_member_search_for(l->m, AGAIN_MS);
 	} else {
 		go_down(l);
 	}
@@ -428,8 +428,12 @@ void tw_mrapi_hosts_start(struct tw_ep *ep, const uint64_t *nics, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		struct link *l = link_of(nics[i]);
 
+		if (!l)
+			tw_log(TW_LOG_ERROR,
+			       "mrapi: host %" PRIx64 " is left out: more than %d hosts", nics[i],
+			       TW_MRAPI_HOSTS);
 		/* It may have called already. */
-		if (l && l->state == DOWN)
+		else if (l->state == DOWN)
 			host_look(l, TW_MRAPI_PROCS, false);
 	}
 	each_link(l) host_reach(ep, l, settled_or_quiet);

@@ -49,7 +49,7 @@ struct tw_member *tw_mrapi_net_member(uint64_t where)
 static bool net_settled(struct tw_ep *ep, void *member)
 {
 	(void)ep;
-	return ((struct tw_member *)member)->state != TW_MEMBER_SEEKING;
+	return ((struct tw_member *)member)->state != TW_MEMBER_SEARCHING;
 }
 
 struct tw_member *tw_mrapi_net_reach(struct tw_ep *ep, uint64_t where)
@@ -58,7 +58,7 @@ struct tw_member *tw_mrapi_net_reach(struct tw_ep *ep, uint64_t where)
 
 	if (!m)
 		return NULL;
-	tw_member_seek(m);
+	tw_member_search(m);
 	if (tw_wait(ep, net_settled, m, TW_FOREVER) != TW_W_TRUE)
 		return NULL;
 	return m->state == TW_MEMBER_HERE ? m : NULL;

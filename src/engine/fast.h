@@ -6,8 +6,8 @@
  * are reserved for as many messages as it is open for. tw_send() opens it; every other packet
  * closes it.
  */
-#ifndef TW_QUICK_H
-#define TW_QUICK_H
+#ifndef TW_FAST_H
+#define TW_FAST_H
 
 #include <endian.h>
 #include <string.h>
@@ -15,22 +15,22 @@
 #include "engine/engine.h"
 
 /* The lane to an address, if it is open; else NULL. */
-static inline struct tw_ring_tx *tw_quick_lane(struct tw_ep *ep, struct tw_addr to)
+static inline struct tw_ring_tx *tw_fast_lane(struct tw_ep *ep, struct tw_addr to)
 {
 	struct tw_peer *p = tw_peer_named(ep, to);
 
 	return p && tw_likely(tw_ring_open(p->lane)) ? p->lane : NULL;
 }
 
-/* True if any message wakes the peer, after one: tw_quick_wake() must follow. */
-static inline bool tw_quick_asleep(const struct tw_ring_tx *lane)
+/* True if any message wakes the peer, after one: tw_fast_wake() must follow. */
+static inline bool tw_fast_asleep(const struct tw_ring_tx *lane)
 {
 	tw_barrier_compiler(); /* [armed] */
 	return tw_idle_by_any(
 		atomic_load_explicit(&lane->ring->reader.armed, memory_order_relaxed));
 }
 
-bool tw_quick_wake(struct tw_ring_tx *lane); /* true */
+bool tw_fast_wake(struct tw_ring_tx *lane); /* true */
 
 /* Where a message goes: constants, which specialise the one function that writes it. */
 enum tw_eager_class {
@@ -76,31 +76,31 @@ static tw_inline void tw_eager_write(struct tw_ring_tx *lane, enum tw_eager_clas
 	}
 	tw_copy(to + extra, data, len);
 	if (class == TW_EAGER_ANY && (bytes || !len)) /* an empty message costs one less */
-		lane->lines += tw_credit_cost(len) - TW_QUICK_COST;
+		lane->lines += tw_credit_cost(len) - TW_FAST_COST;
 	if (class == TW_EAGER_ANY && bytes)
 		tw_ring_stamp_pattern(lane, s, to, len + extra);
 	else
 		tw_ring_stamp(lane, s, len + extra);
 }
 
-/* tw_send_bare(), inlined for a message of one slot. */
-static tw_inline bool tw_send_bare_slot(struct tw_ep *ep, const void *data, uint32_t len,
-					uint64_t match, struct tw_addr to)
+/* tw_inject(), inlined for a message of one slot. */
+static tw_inline bool tw_inject_slot(struct tw_ep *ep, const void *data, uint32_t len,
+				     uint64_t match, struct tw_addr to)
 {
-	struct tw_ring_tx *lane = tw_quick_lane(ep, to);
+	struct tw_ring_tx *lane = tw_fast_lane(ep, to);
 
 	if (tw_unlikely(!lane) || tw_unlikely(!tw_eager_fits(lane, TW_EAGER_SLOT, len, false)))
-		return tw_send_bare(ep, data, len, match, to, NULL);
+		return tw_inject(ep, data, len, match, to, NULL);
 	tw_eager_write(lane, TW_EAGER_SLOT, data, len, match, NULL);
-	return tw_likely(!tw_quick_asleep(lane)) || tw_quick_wake(lane);
+	return tw_likely(!tw_fast_asleep(lane)) || tw_fast_wake(lane);
 }
 
 /*
  * Makes a receive of one piece, which tw_match_post() is to post: no message waits that it could
  * meet. There is a request.
  */
-static tw_inline struct tw_req *tw_quick_recv(struct tw_ep *ep, void *data, uint32_t len,
-					      uint64_t key, uint64_t mask)
+static tw_inline struct tw_req *tw_fast_recv(struct tw_ep *ep, void *data, uint32_t len,
+					     uint64_t key, uint64_t mask)
 {
 	struct tw_req *r = tw_req_init(tw_req_take(ep), TW_RECV, data, len);
 
@@ -164,7 +164,7 @@ static inline bool tw_poll_shown(const struct tw_ep *ep, uint64_t polls)
 }
 
 /* The fast poll, which finds nothing. False: there may be something, call tw_progress(). */
-static inline bool tw_quick_vain(struct tw_ep *ep)
+static inline bool tw_fast_poll_empty(struct tw_ep *ep)
 {
 	const struct tw_lanes *lanes = &ep->host.lanes;
 	struct tw_ring_rx **rx = lanes->rx, **end = rx + lanes->nactive;
@@ -173,7 +173,7 @@ static inline bool tw_quick_vain(struct tw_ep *ep)
 	if (!tw_poll_shown(ep, polls))
 		return false;
 	for (; rx != end; rx++)
-		if (!tw_ring_poll_vain(*rx, &lanes->dense))
+		if (!tw_ring_poll_empty(*rx, &lanes->dense))
 			return false;
 	tw_poll_count(ep, polls);
 	return true;
@@ -202,7 +202,7 @@ tw_shared void tw_unexp_take(struct tw_ep *ep, struct tw_unexp_msg *u)
 }
 
 /* Makes a receive, complete, of a message that waits: whole, without a reply, and not longer. */
-static inline struct tw_req *tw_quick_receive(struct tw_ep *ep, struct tw_unexp_msg *u, void *data)
+static inline struct tw_req *tw_fast_receive(struct tw_ep *ep, struct tw_unexp_msg *u, void *data)
 {
 	struct tw_req *r = tw_req_take(ep);
 
@@ -216,4 +216,4 @@ static inline struct tw_req *tw_quick_receive(struct tw_ep *ep, struct tw_unexp_
 	return r;
 }
 
-#endif /* TW_QUICK_H */
+#endif /* TW_FAST_H */

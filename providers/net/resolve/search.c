@@ -18,7 +18,7 @@
 #include "base/sys.h"
 #include "providers/net/session.h"
 
-#define SEEK_US 1000000
+#define SEARCH_US 1000000
 #define AGAIN_US 100000
 #define MANY 64 /* packets taken in one call */
 
@@ -27,14 +27,14 @@ static const struct in6_addr group = {
 	{{0xff, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x74, 0x77, 0x72, 0x70}}};
 
 /* Question and answer have one form, so nobody is sent more than was sent in its name. */
-struct seek {
+struct search_packet {
 	uint32_t magic;
 	uint16_t version, type; /* TW_NET_QUERY, TW_NET_BOARDS */
 	uint64_t nic_id;
 	uint32_t endpoint_id, unused;
 	uint8_t address[16];
 } TW_WIRE;
-_Static_assert(sizeof(struct seek) == 40, "wire format");
+_Static_assert(sizeof(struct search_packet) == 40, "wire format");
 
 static struct sockaddr_in6 group_at(void)
 {
@@ -43,7 +43,7 @@ static struct sockaddr_in6 group_at(void)
 				     .sin6_addr = group};
 }
 
-static bool seek_take(int fd, uint16_t type, struct seek *s, struct sockaddr_in6 *from)
+static bool search_take(int fd, uint16_t type, struct search_packet *s, struct sockaddr_in6 *from)
 {
 	socklen_t len = sizeof(*from);
 	long n = syscall(SYS_recvfrom, fd, s, sizeof(*s), MSG_DONTWAIT, from, &len);
@@ -52,22 +52,22 @@ static bool seek_take(int fd, uint16_t type, struct seek *s, struct sockaddr_in6
 	       s->type == type && from->sin6_family == AF_INET6;
 }
 
-static void seek_give(int fd, const struct seek *s, const struct sockaddr_in6 *to)
+static void search_give(int fd, const struct search_packet *s, const struct sockaddr_in6 *to)
 {
 	/* A lost question is asked again. */
 	(void)!syscall(SYS_sendto, fd, s, sizeof(*s), MSG_DONTWAIT | MSG_NOSIGNAL, to, sizeof(*to));
 }
 
-/* Somebody seeks, perhaps this endpoint. */
+/* Somebody searches, perhaps for this endpoint. */
 static void sought(struct tw_watch *w, uint32_t events)
 {
 	struct tw_net_listener *at = tw_container(w, struct tw_net_listener, watch);
 	const struct tw_ident *me = &at->ep->host->self;
 	struct sockaddr_in6 from;
-	struct seek s;
+	struct search_packet s;
 
 	(void)events;
-	for (int i = 0; i < MANY && seek_take(at->fd, TW_NET_QUERY, &s, &from); i++) {
+	for (int i = 0; i < MANY && search_take(at->fd, TW_NET_QUERY, &s, &from); i++) {
 		struct sockaddr_storage own;
 
 		if (s.nic_id != me->nic_id || s.endpoint_id != me->endpoint_id ||
@@ -75,17 +75,17 @@ static void sought(struct tw_watch *w, uint32_t events)
 			continue;
 		s.type = TW_NET_BOARDS;
 		memcpy(s.address, &((struct sockaddr_in6 *)(void *)&own)->sin6_addr, 16);
-		seek_give(at->fd, &s, &from);
+		search_give(at->fd, &s, &from);
 	}
 }
 
-/* Those that seek it; an answer that nobody has asked for has no use. */
+/* Those that search for it; an answer that nobody has asked for has no use. */
 static void call_found(struct tw_net_ep *ep, uint64_t nic_id, const struct sockaddr_storage *sa)
 {
 	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
 		enum tw_err err;
 
-		if (l->channel != TW_NET_SEEKING || l->other.nic_id != nic_id ||
+		if (l->channel != TW_NET_SEARCHING || l->other.nic_id != nic_id ||
 		    !ep->host->up->found(nic_id, sa, false))
 			continue;
 		l->peer_addr = *sa;
@@ -101,10 +101,10 @@ static void found(struct tw_watch *w, uint32_t events)
 	struct tw_net_listener *at = tw_container(w, struct tw_net_listener, watch);
 	struct tw_net_ep *ep = at->ep;
 	struct sockaddr_in6 from;
-	struct seek s;
+	struct search_packet s;
 
 	(void)events;
-	for (int i = 0; i < MANY && seek_take(at->fd, TW_NET_BOARDS, &s, &from); i++) {
+	for (int i = 0; i < MANY && search_take(at->fd, TW_NET_BOARDS, &s, &from); i++) {
 		struct sockaddr_storage sa = {.ss_family = AF_INET6};
 		struct sockaddr_in6 *in6 = (void *)&sa;
 
@@ -135,7 +135,7 @@ static void each_interface(int fd, void (*call)(int fd, unsigned index, const vo
 		if_freenameindex(all);
 }
 
-static void seek_join(int fd, unsigned index, const void *arg)
+static void search_join(int fd, unsigned index, const void *arg)
 {
 	struct ipv6_mreq m = {group, index};
 
@@ -143,15 +143,15 @@ static void seek_join(int fd, unsigned index, const void *arg)
 	tw_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &m, sizeof(m));
 }
 
-static void seek_ask(int fd, unsigned index, const void *arg)
+static void search_ask(int fd, unsigned index, const void *arg)
 {
 	struct sockaddr_in6 to = group_at();
 
 	if (tw_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof(index)) == 0)
-		seek_give(fd, arg, &to);
+		search_give(fd, arg, &to);
 }
 
-void tw_net_seek_listen(struct tw_net_ep *ep)
+void tw_net_search_listen(struct tw_net_ep *ep)
 {
 	struct sockaddr_in6 at = group_at();
 	int one = 1;
@@ -160,32 +160,32 @@ void tw_net_seek_listen(struct tw_net_ep *ep)
 		return;
 	tw_sys_setsockopt(ep->sought.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (tw_sys_bind(ep->sought.fd, (struct sockaddr *)&at, sizeof(at)) == 0)
-		each_interface(ep->sought.fd, seek_join, NULL);
+		each_interface(ep->sought.fd, search_join, NULL);
 }
 
 static void ask_again(struct tw_net_link *l)
 {
-	struct seek s = {.magic = TW_NET_MAGIC,
-			 .version = TW_NET_VERSION,
-			 .type = TW_NET_QUERY,
-			 .nic_id = l->other.nic_id,
-			 .endpoint_id = l->other.endpoint_id};
+	struct search_packet s = {.magic = TW_NET_MAGIC,
+				  .version = TW_NET_VERSION,
+				  .type = TW_NET_QUERY,
+				  .nic_id = l->other.nic_id,
+				  .endpoint_id = l->other.endpoint_id};
 
-	each_interface(l->ep->found.fd, seek_ask, &s);
+	each_interface(l->ep->found.fd, search_ask, &s);
 	l->again = tw_net_in(l->ep, AGAIN_US);
 }
 
-enum tw_err tw_net_seek(struct tw_net_link *l)
+enum tw_err tw_net_search(struct tw_net_link *l)
 {
 	if (l->ep->found.fd < 0 && !open_at(l->ep, &l->ep->found, found))
 		return TW_EUNREACH;
-	l->channel = TW_NET_SEEKING;
-	l->deadline = tw_clock() + tw_clock_us(SEEK_US);
+	l->channel = TW_NET_SEARCHING;
+	l->deadline = tw_clock() + tw_clock_us(SEARCH_US);
 	ask_again(l);
 	return TW_OK;
 }
 
-uint64_t tw_net_seek_expire(struct tw_net_link *l, uint64_t now)
+uint64_t tw_net_search_expire(struct tw_net_link *l, uint64_t now)
 {
 	if (l->deadline <= now) {
 		tw_net_link_fail(l, TW_EUNREACH);
