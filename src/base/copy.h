@@ -49,4 +49,10 @@ tw_shared void tw_copy(void *to, const void *from, size_t n)
 	}
 }
 
+/*
+ * For memory that another processor has read, and reads again: long data does not first fetch the
+ * lines that it overwrites (doc/decisions.md, 158).
+ */
+void tw_copy_over(void *to, const void *from, size_t n);
+
 #endif /* TW_COPY_H */
