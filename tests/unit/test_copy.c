@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/copy.h"
+
+TestSuite(copy);
+
+#define MOST 40000
+#define AROUND 64 /* bytes before and after that stay as they are */
+
+static unsigned char source[MOST + AROUND], target[MOST + 3 * AROUND];
+
+static void copies(void (*copy)(void *, const void *, size_t), size_t n, size_t from, size_t to)
+{
+	unsigned char *d = target + AROUND + to;
+
+	memset(target, 0xa5, sizeof(target));
+	copy(d, source + from, n);
+	cr_assert(memcmp(d, source + from, n) == 0, "%zu bytes from %zu to %zu", n, from, to);
+	for (size_t i = 1; i <= AROUND; i++)
+		cr_assert(d[-(ptrdiff_t)i] == 0xa5 && d[n + i - 1] == 0xa5,
+			  "%zu bytes: %zu beyond is changed", n, i);
+}
+
+static void copies_all(void (*copy)(void *, const void *, size_t))
+{
+	static const size_t sizes[] = {0,   1,	 2,    3,    4,	   7,	 8,    9,    15,   16,
+				       17,  31,	 32,   33,   48,   49,	 63,   64,   65,   100,
+				       128, 129, 1000, 2047, 2048, 2049, 4095, 4096, 4097, MOST};
+	static const size_t at[] = {0, 1, 8, 63};
+
+	for (size_t i = 0; i < sizeof(source); i++)
+		source[i] = (unsigned char)(i * 7 + i / 256);
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(*sizes); s++)
+		for (size_t f = 0; f < 4; f++)
+			for (size_t t = 0; t < 4; t++)
+				copies(copy, sizes[s], at[f], at[t]);
+}
+
+static void plain(void *to, const void *from, size_t n)
+{
+	tw_copy(to, from, n);
+}
+
+Test(copy, every_length_and_place)
+{
+	copies_all(plain);
+}
+
+Test(copy, over_what_another_has_read)
+{
+	copies_all(tw_copy_over);
+}
