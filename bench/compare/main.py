@@ -18,6 +18,7 @@ from results import DISTANCES, ENOUGH, Results, load
 
 MAX_RANKS_CPUS = 64
 MOST_ROUNDS, QUICK_ROUNDS = 30, 2
+INTERRUPTED = 130  # as the other tools
 
 
 def complain(text):
@@ -201,6 +202,7 @@ class Measurement:
                     break
         except KeyboardInterrupt:
             progress.end()
+            self.results.interrupted = True
             complain('interrupted: this is what there is')
         progress.end()
         for peer, shown in zip(self.here, self.results.peers):
@@ -263,8 +265,11 @@ def main(sources, programs, version):
         results = load(args.saved) if args.saved else measure(args, sources, programs)
         if not any(results.samples.get(p['key']) for p in results.peers):
             complain('no figures')
-            return 1
-        return output(args, results)
+            return INTERRUPTED if results.interrupted else 1
+        return output(args, results) or (INTERRUPTED if results.interrupted else 0)
+    except KeyboardInterrupt:
+        complain('interrupted')
+        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -16,6 +16,7 @@ HEADLINES = (
     ('latency', (8,), 'one-way latency, 8 B'),
     ('latency', (16 * K,), 'one-way latency, 16 KiB'),
     ('latency', (M,), 'one-way latency, 1 MiB'),
+    ('fresh', (M,), 'one-way latency, 1 MiB, written before each send'),
     ('rate', (8, 64), 'messages a second, 8 B, window 64'),
     ('bandwidth', (M,), 'bandwidth, 1 MiB, window 16'),
     ('match', ('posted', 'exact', 10000), 'one-way latency, 8 B, 10,000 other receives posted'),
@@ -209,8 +210,9 @@ def markdown(results):
         if by:
             behind.append(f'{text} ({by})')
     out += ['', filled('Tagwire is behind in these rows: ' + '; '.join(behind) + '.' if behind else
-                       'Tagwire is behind in none of these rows.', OVERLAP,
-                       'Below 0, computing first and transferring afterwards is faster.')]
+                       'Tagwire is behind in none of these rows.',
+                       *((OVERLAP, OVERLAP_READ) if any(f.test == 'overlap' for f in results.figures)
+                         else ()))]
     return '\n'.join(out) + '\n'
 
 

@@ -88,6 +88,7 @@ class Results:
         self.lines = {}  # of line(), until another sample comes
         self.troubles = []
         self.nrounds = 0
+        self.interrupted = False
 
     def add(self, peer, figure, found):
         """The samples of a figure in the round that is under way."""

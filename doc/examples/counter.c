@@ -4,6 +4,7 @@
  * until the other has done so.
  *	cc counter.c -o counter $(pkg-config --cflags --libs mrapi)
  *	./counter 1 & ./counter 0
+ * Both run on one host: shared memory is of a host, also where TAGWIRE_NODES names several.
  */
 #include <mrapi.h>
 #include <sched.h>

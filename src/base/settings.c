@@ -21,9 +21,8 @@ struct tw_settings tw_settings = {
 #define DEFAULT_PATH(x) x
 #define DEFAULT_RANK(x) x
 #define DEFAULT_UINT(x) #x
-#define DEFAULT_PORT(x) #x
 #define DEFAULT_BOOL(x) #x
-enum type { STR, TRUST, LIST, PATH, UINT, RANK, PORT, BOOL };
+enum type { STR, TRUST, LIST, PATH, UINT, RANK, BOOL };
 
 /* Without pointers, so that the loader has nothing to relocate. */
 static const struct {
@@ -108,11 +107,6 @@ static int parse_rank(const char *text, char *out)
 	return parse_text(text, out, TW_SETTING_STR_MAX);
 }
 
-static int parse_port(const char *text, uint32_t *out)
-{
-	return parse_uint(text, out) < 0 || *out == 0 || *out > 65535 - TW_PORTS_ABOVE ? -1 : 0;
-}
-
 static int parse_bool(const char *text, bool *out)
 {
 	if ((text[0] != '0' && text[0] != '1') || text[1])
@@ -135,8 +129,6 @@ static int setting_parse(enum type type, const char *text, void *out)
 		return parse_uint(text, out);
 	case RANK:
 		return parse_rank(text, out);
-	case PORT:
-		return parse_port(text, out);
 	default:
 		return parse_bool(text, out);
 	}
@@ -200,6 +192,7 @@ static bool setting_fits(enum type type, const char *limits, const void *value)
 
 struct row {
 	const char *name, *dflt, *limits;
+	enum type type;
 };
 
 static struct row row_at(const char *name)
@@ -251,6 +244,10 @@ static struct row read_all(struct tw_settings *s, bool environment)
 		const char *text = environment ? from_environment(r.name, type) : NULL;
 		void *value = (char *)s + table[i].at;
 
+		r.type = type;
+		/* No list of the library is of use without a word. */
+		if (text && !*text && type == LIST)
+			text = NULL;
 		/* An absent rank is empty, and parse_rank() rejects that. */
 		if (!text && type == RANK)
 			type = STR;
@@ -293,7 +290,8 @@ static const char *nearest_name(const char *text, size_t len)
 {
 	struct row r = row_at(names);
 	const char *best = NULL;
-	unsigned least = NEAR + 1;
+	/* A short name is near to many. */
+	unsigned least = tw_min(NEAR + 0u, (unsigned)(len - strlen("TAGWIRE_")) / 3) + 1;
 
 	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r))) {
 		unsigned d = setting_distance(text, len, r.name, strlen(r.name));
@@ -353,15 +351,21 @@ bool tw_settings_stranger(unsigned *at, char *out, unsigned size)
 
 static void setting_explain(const struct row *r, char *out, unsigned size)
 {
+	/* Of each type; the others are words, and then too long. */
+	static const char *const forms[] = {[UINT] = "a number, which k, m or g may follow",
+					    [RANK] = "a rank and the number of ranks, like 0/2",
+					    [BOOL] = "0 or 1"};
+	const char *form = r->type < tw_countof(forms) && forms[r->type] ? forms[r->type]
+									 : "shorter";
 	bool words = strncmp(r->limits, ONE_OF, strlen(ONE_OF)) == 0;
 	const char *text = getenv(r->name);
 	char near[TW_SETTING_STR_MAX] = "";
 
 	if (words)
 		nearest_word(r->limits + strlen(ONE_OF), text, near);
-	snprintf(out, size, "%s=%.64s is not a valid value%s%s%s%s; see tagwire-settings(7)",
-		 r->name, text, *r->limits ? ": it must be " : "", r->limits,
-		 *near ? "; perhaps " : "", near);
+	snprintf(out, size,
+		 "%s=%.64s is not a valid value: it must be %s%s%s; see tagwire-settings(7)",
+		 r->name, text, *r->limits ? r->limits : form, *near ? "; perhaps " : "", near);
 }
 
 int tw_settings_load(char *err, unsigned errlen)

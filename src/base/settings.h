@@ -18,7 +18,6 @@ typedef char tw_setting_TRUST[TW_SETTING_STR_MAX];
 typedef char tw_setting_PATH[TW_SETTING_PATH_MAX];
 typedef char tw_setting_RANK[TW_SETTING_STR_MAX];
 typedef char tw_setting_LIST[TW_SETTING_LIST_MAX];
-typedef uint32_t tw_setting_PORT;
 typedef uint32_t tw_setting_UINT;
 typedef bool tw_setting_BOOL;
 

@@ -94,8 +94,13 @@ static mcapi_status_t endp_create(struct tw_mcapi_node *n, mcapi_port_t port,
 	uint32_t number = (uint32_t)port;
 	struct tw_mcapi_endp *e;
 
-	if (n->elsewhere)
+	if (n->elsewhere) {
+		tw_log(TW_LOG_ERROR,
+		       "mcapi: node %u has no endpoints here: TAGWIRE_NODES puts it on another "
+		       "host",
+		       (unsigned)n->number);
 		return MCAPI_EEP_NOTALLOWED;
+	}
 	if (port == MCAPI_PORT_ANY)
 		for (number = FIRST_DYNAMIC; number < 0x10000 && port_taken(n, number);)
 			number++;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An extension: the other processes of a job. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "group/job.h"
@@ -106,6 +107,18 @@ static mx_return_t job_find(uint32_t rank, uint64_t *where, bool *launched)
 	return rc;
 }
 
+static mx_return_t job_fail(const char *function, uint32_t rank, mx_return_t rc)
+{
+	char text[128];
+
+	if (rc != MX_NIC_NOT_FOUND)
+		return tw_mx_fail(NULL, function, rc);
+	snprintf(text, sizeof(text),
+		 "%s: there is no rank %u, for the job has %u processes; see tagwire-launch(7)",
+		 function, rank, job.size);
+	return tw_mx_handle(NULL, text, rc);
+}
+
 mx_return_t mx_job_peer(uint32_t rank, uint64_t *nic_id, uint32_t *endpoint_id)
 {
 	mx_return_t rc = MX_FAILURE;
@@ -115,7 +128,7 @@ mx_return_t mx_job_peer(uint32_t rank, uint64_t *nic_id, uint32_t *endpoint_id)
 	if (nic_id && endpoint_id)
 		rc = job_find(rank, &where, &launched);
 	if (rc != MX_SUCCESS)
-		return tw_mx_fail(NULL, __func__, rc);
+		return job_fail(__func__, rank, rc);
 	*nic_id = where >> 16;
 	*endpoint_id = where & 0xffff;
 	return MX_SUCCESS;
@@ -130,7 +143,7 @@ mx_return_t mx_job_connect(mx_endpoint_t endpoint, uint32_t rank, uint32_t filte
 	struct tw_ep *ep;
 
 	if (rc != MX_SUCCESS)
-		return tw_mx_fail(NULL, __func__, rc);
+		return job_fail(__func__, rank, rc);
 	ep = tw_mx_enter(endpoint);
 	if (!ep)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);

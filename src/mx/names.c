@@ -9,7 +9,7 @@ static mx_return_t not_found(const char *function, const char *name, bool board)
 	char detail[MX_MAX_HOSTNAME_LEN + 128];
 
 	snprintf(detail, sizeof(detail), "%.*s%s", MX_MAX_HOSTNAME_LEN, name,
-		 board ? ": the host is known, and does not have that board"
+		 board ? ": the host has no such board; mx_info there lists its boards"
 		       : "; see TAGWIRE_PEERS in tagwire-settings(7)");
 	return tw_mx_fail_of(NULL, function, MX_HOST_NOT_FOUND, detail);
 }

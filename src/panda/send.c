@@ -152,7 +152,7 @@ static const char *wrong_send(int cpu, int port, const void *data, int len, pan_
 	if (port <= 0)
 		return "there is no such port";
 	if (len < 0 || (len && !data))
-		return "there is no such data";
+		return "the data is a null pointer, or its length is negative";
 	if ((unsigned)ack > PAN_MP_EXTERNAL)
 		return "there is no such kind of acknowledgement";
 	if (tw_panda.peers[cpu].m.state == TW_MEMBER_LOST)

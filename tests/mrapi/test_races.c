@@ -464,3 +464,38 @@ Test(mrapi_races, last_node_ends_amid_attach)
 {
 	end_last_node_amid(attach_and_detach);
 }
+
+/* ----------------------------------------------------------- create or get */
+
+enum { LARGE = 32 << 20, CREATES = 20 };
+
+/* Both nodes create the same memory; the one that comes second gets it. */
+static void create_or_get(void *handle)
+{
+	mrapi_shmem_hndl_t *h = handle;
+
+	mr_st = -1;
+	*h = mrapi_shmem_create(1, LARGE, NULL, 0, NULL, &mr_st);
+	if (mr_st == MRAPI_EXISTS)
+		*h = mr_val(mrapi_shmem_get(1, &mr_st));
+	else
+		mr_eq(mr_st, MRAPI_SUCCESS);
+}
+
+MR_BOTH(mrapi_races, memory_that_is_being_created)
+{
+	mrapi_shmem_hndl_t mine, *theirs = mr_shared(sizeof(*theirs));
+	struct mr_peer p;
+
+	mr_peer(&p, where, 1);
+	mr_up(MR_NODE);
+	for (int i = 0; i < CREATES; i++) {
+		mr_go(&p, create_or_get, theirs);
+		create_or_get(&mine);
+		mr_done(&p);
+		twc_eq(mine, *theirs);
+		mr_ok(mrapi_shmem_delete(mine, &mr_st));
+	}
+	mr_down();
+	mr_peer_end(&p);
+}

@@ -110,6 +110,7 @@ static void print_rings(const char *when)
 		if (count[i])
 			printf(" %u of %u KiB", count[i], 4 * i);
 	printf("\n");
+	fflush(stdout);
 }
 
 /* A timer of this side is lost if the first call changes it, one of the peers' if the second. */
@@ -124,7 +125,6 @@ static void print_cause(mx_endpoint_t ep)
 	call_once(ep);
 	st_sleep(5);
 	print_rings("10 s after a call of each peer");
-	fflush(stdout);
 }
 
 static int center(void *arg, int fd)
@@ -244,7 +244,7 @@ int main(int argc, char **argv)
 	unsigned number[CLIENTS];
 	double rss[STAGES], each[STAGES] = {0};
 
-	st_begin(argc, argv, "stress_peers", 20, NULL);
+	st_begin(argc, argv, "stress_peers", 60, NULL);
 	if (ST_SANITIZED) {
 		printf("a sanitizer's own memory would be counted\n");
 		return ST_SKIP;

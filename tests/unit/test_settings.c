@@ -35,11 +35,6 @@ static bool same_PATH(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
-static bool same_PORT(uint32_t a, uint32_t b)
-{
-	return a == b;
-}
-
 static bool same_UINT(uint32_t a, uint32_t b)
 {
 	return a == b;
@@ -117,7 +112,9 @@ static const char *sample(const char *env)
 /* The range of some numbers begins or ends near their defaults. */
 static const char *number(const char *env, uint32_t dflt)
 {
-	return dflt == 65536 ? "128k" : strcmp(env, "TAGWIRE_LOG") == 0 ? "3" : "64k";
+	if (dflt == 65536)
+		return "128k";
+	return strcmp(env, "TAGWIRE_LOG") == 0 ? "3" : dflt == 20480 ? "4k" : "64k";
 }
 
 /* Values that are valid for every setting of the type, and no default. */
@@ -127,7 +124,6 @@ static const char *number(const char *env, uint32_t dflt)
 #define TEXT_PATH(env, dflt) "/some/where"
 #define TEXT_LIST(env, dflt) sample(env)
 #define TEXT_RANK(env, dflt) "1/3"
-#define TEXT_PORT(env, dflt) "4000"
 #define TEXT_UINT(env, dflt) number(env, dflt)
 #define TEXT_BOOL(env, dflt) SAMPLE_BOOL(dflt)
 #define VALUE_STR(env, dflt) sample(env)
@@ -135,9 +131,11 @@ static const char *number(const char *env, uint32_t dflt)
 #define VALUE_PATH(env, dflt) "/some/where"
 #define VALUE_LIST(env, dflt) sample(env)
 #define VALUE_RANK(env, dflt) "1/3"
-#define VALUE_PORT(env, dflt) 4000u
 #define VALUE_UINT(env, dflt)                                                                      \
-	((dflt) == 65536 ? 131072u : strcmp(env, "TAGWIRE_LOG") == 0 ? 3u : 65536u)
+	((dflt) == 65536		   ? 131072u                                               \
+	 : (dflt) == 20480		   ? 4096u                                                 \
+	 : strcmp(env, "TAGWIRE_LOG") == 0 ? 3u                                                    \
+					   : 65536u)
 #define VALUE_BOOL(env, dflt) !(dflt)
 
 Test(settings, each_one_is_read)

@@ -338,7 +338,7 @@ mrapi_status_t tw_mrapi_lock_create(enum tw_mrapi_kind kind, uint32_t id, const 
 				   kind == TW_MRAPI_MUTEX ? NULL : table_set_limit, &limit, handle);
 }
 
-/* Finds an id for the caller's domain. */
+/* Finds an id for the caller's domain. MRAPI_INCOMPLETE: it is being created. */
 static mrapi_status_t find_id(uint32_t me, enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle)
 {
 	struct tw_mrapi_obj *o;
@@ -346,8 +346,10 @@ static mrapi_status_t find_id(uint32_t me, enum tw_mrapi_kind kind, uint32_t id,
 	if (id == MRAPI_MUTEX_ID_ANY)
 		return kinds[kind].id_invalid;
 	o = tw_mrapi_lookup(kind, id);
-	if (!o || (o->flags & TW_MRAPI_CLAIMED))
+	if (!o)
 		return find_deleted(kind, id) ? kinds[kind].deleted : kinds[kind].id_invalid;
+	if (o->flags & TW_MRAPI_CLAIMED)
+		return MRAPI_INCOMPLETE;
 	if (!(o->flags & TW_MRAPI_DOMAIN_SHARED) && o->domain != tw_mrapi_node(me)->domain)
 		return MRAPI_ERR_DOMAIN_NOTSHARED;
 	*handle = atomic_load(&o->handle);
@@ -357,12 +359,19 @@ static mrapi_status_t find_id(uint32_t me, enum tw_mrapi_kind kind, uint32_t id,
 mrapi_status_t tw_mrapi_obj_get(uint32_t me, enum tw_mrapi_kind kind, uint32_t id, uint32_t *handle)
 {
 	mrapi_status_t status;
+	uint64_t since = 0;
 
-	if (!me)
-		return MRAPI_ERR_NODE_NOTINIT;
-	tw_mrapi_admin_lock();
-	status = find_id(me, kind, id, handle);
-	tw_mrapi_admin_unlock();
+	/* An id that another create has reported as existing is found, if only later. */
+	for (;;) {
+		if (!me || tw_mrapi_me() != me)
+			return MRAPI_ERR_NODE_NOTINIT;
+		tw_mrapi_admin_lock();
+		status = find_id(me, kind, id, handle);
+		tw_mrapi_admin_unlock();
+		if (status != MRAPI_INCOMPLETE)
+			break;
+		tw_back_off(&since);
+	}
 	if (status == kinds[kind].id_invalid)
 		tw_mrapi_hosts_look();
 	return status;
