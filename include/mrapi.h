@@ -365,10 +365,12 @@ enum mrapi_rsrc_mem_attributes {
 	MRAPI_RSRC_MEM_NUMWORDS,     /* mrapi_uint_t */
 	MRAPI_RSRC_MEM_ALLOCATIONS   /* dynamic: pages allocated there, by anybody */
 };
+/* Hits and misses are those of the thread that has started them, and of threads that it makes
+ * later. */
 enum mrapi_rsrc_cache_attributes {
 	MRAPI_RSRC_CACHE_SIZE = 0,	/* mrapi_uint_t, bytes */
-	MRAPI_RSRC_CACHE_HITS = 1,	/* dynamic, of the starting thread (6.6.1 calls it 1) */
-	MRAPI_RSRC_CACHE_MISSES,	/* dynamic, the same; both with threads that it makes */
+	MRAPI_RSRC_CACHE_HITS = 1,	/* dynamic (6.6.1 calls it 1) */
+	MRAPI_RSRC_CACHE_MISSES,	/* dynamic */
 	MRAPI_RSRC_CACHE_LINE_SIZE,	/* mrapi_uint_t, bytes */
 	MRAPI_RSRC_CACHE_ASSOCIATIVITY, /* mrapi_uint_t, ways; ~0 when full, 0 when unknown */
 	MRAPI_RSRC_CACHE_LEVEL		/* mrapi_uint_t */

@@ -28,6 +28,8 @@ struct sockaddr_storage;
 struct tw_ring_tx;
 struct tw_ring_rx;
 
+#define TW_ID_MAX 6399 /* the highest endpoint id of any interface */
+
 /* The identity of an endpoint, exchanged when two connect. */
 struct tw_ident {
 	uint64_t nic_id;

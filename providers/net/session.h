@@ -20,7 +20,7 @@
  *   ports.c    the ports that are called
  *   listen.c   where others call
  *   names.c    the boards of hosts
- *   search.c     finding a NIC by its id alone
+ *   search.c   finding a NIC by its id alone
  *   links.c    links and how they end
  *   drivers.c  loading drivers
  */

@@ -76,6 +76,16 @@ static inline void tw_prefetch_own(const void *p)
 #ifndef TW_TSAN
 #define TW_TSAN 0
 #endif
+#if defined(__SANITIZE_ADDRESS__)
+#define TW_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TW_ASAN 1
+#endif
+#endif
+#ifndef TW_ASAN
+#define TW_ASAN 0
+#endif
 
 /*
  * Reads a word that other threads write, as an atomic load would; of that compilers make an

@@ -262,7 +262,7 @@ static struct row read_all(struct tw_settings *s, bool environment)
 
 /* Names that are nearly those that there are ------------------------------------------ */
 
-#define NEAR 3 /* letters to change, add or leave out */
+#define NEAR 3u /* letters to change, add or leave out */
 
 /* How many letters to change, add or leave out make one word the other; NEAR + 1: more. */
 static unsigned setting_distance(const char *a, size_t alen, const char *b, size_t blen)
@@ -291,7 +291,7 @@ static const char *nearest_name(const char *text, size_t len)
 	struct row r = row_at(names);
 	const char *best = NULL;
 	/* A short name is near to many. */
-	unsigned least = tw_min(NEAR + 0u, (unsigned)(len - strlen("TAGWIRE_")) / 3) + 1;
+	unsigned least = tw_min(NEAR, (unsigned)(len - strlen("TAGWIRE_")) / 3) + 1;
 
 	for (unsigned i = 0; i < tw_countof(table); i++, r = row_at(after(&r))) {
 		unsigned d = setting_distance(text, len, r.name, strlen(r.name));
@@ -351,12 +351,15 @@ bool tw_settings_stranger(unsigned *at, char *out, unsigned size)
 
 static void setting_explain(const struct row *r, char *out, unsigned size)
 {
-	/* Of each type; the others are words, and then too long. */
-	static const char *const forms[] = {[UINT] = "a number, which k, m or g may follow",
-					    [RANK] = "a rank and the number of ranks, like 0/2",
-					    [BOOL] = "0 or 1"};
-	const char *form = r->type < tw_countof(forms) && forms[r->type] ? forms[r->type]
-									 : "shorter";
+	static const char *const forms[] = {
+		[STR] = "a word of less than 64 bytes",
+		[TRUST] = "a word of less than 64 bytes",
+		[LIST] = "words with commas between them",
+		[PATH] = "a path of less than 512 bytes",
+		[UINT] = "a number, which k, m or g may follow",
+		[RANK] = "a rank and the number of ranks, like 0/2",
+		[BOOL] = "0 or 1",
+	};
 	bool words = strncmp(r->limits, ONE_OF, strlen(ONE_OF)) == 0;
 	const char *text = getenv(r->name);
 	char near[TW_SETTING_STR_MAX] = "";
@@ -365,7 +368,8 @@ static void setting_explain(const struct row *r, char *out, unsigned size)
 		nearest_word(r->limits + strlen(ONE_OF), text, near);
 	snprintf(out, size,
 		 "%s=%.64s is not a valid value: it must be %s%s%s; see tagwire-settings(7)",
-		 r->name, text, *r->limits ? r->limits : form, *near ? "; perhaps " : "", near);
+		 r->name, text, *r->limits ? r->limits : forms[r->type], *near ? "; perhaps " : "",
+		 near);
 }
 
 int tw_settings_load(char *err, unsigned errlen)

@@ -10,8 +10,6 @@
 #define TW_SETTING_STR_MAX 64
 #define TW_SETTING_PATH_MAX 512
 #define TW_SETTING_LIST_MAX 1024
-#define TW_ID_MAX 6399			      /* the highest endpoint id of any interface */
-#define TW_PORTS_ABOVE (7 * 1024 + TW_ID_MAX) /* highest of the ports, from TAGWIRE_PORT on */
 
 typedef char tw_setting_STR[TW_SETTING_STR_MAX];
 typedef char tw_setting_TRUST[TW_SETTING_STR_MAX];

@@ -276,8 +276,8 @@ bool tw_fi_read(struct tw_fi_ep *e, const struct tw_fi_cq *cq, struct fi_cq_tagg
 		fi_addr_t *from)
 {
 	struct tw_lock_way way = {0};
-	struct tw_ep *quick = tw_enter_fast(e->handle, &way), *ep = quick ? quick : tw_fi_enter(e);
-	bool usual = quick && has_ended_none(e, ep), read = false;
+	struct tw_ep *fast = tw_enter_fast(e->handle, &way), *ep = fast ? fast : tw_fi_enter(e);
+	bool usual = fast && has_ended_none(e, ep), read = false;
 
 	if (tw_unlikely(!ep))
 		return false;

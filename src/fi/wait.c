@@ -149,7 +149,7 @@ void tw_fi_wake_all(struct tw_fi_waiter *w)
 	tw_unlock(&w->lock);
 }
 
-/* Lets each endpoint rest. False if one of them has something already. */
+/* Arms each endpoint. False if one of them has something already. */
 static bool arm_all(struct tw_fi_waiter *w, uint64_t seen)
 {
 	bool idle = true;

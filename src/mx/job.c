@@ -114,8 +114,8 @@ static mx_return_t job_fail(const char *function, uint32_t rank, mx_return_t rc)
 	if (rc != MX_NIC_NOT_FOUND)
 		return tw_mx_fail(NULL, function, rc);
 	snprintf(text, sizeof(text),
-		 "%s: there is no rank %u, for the job has %u processes; see tagwire-launch(7)",
-		 function, rank, job.size);
+		 "%s: there is no rank %u: this job has ranks 0 to %u; see tagwire-launch(7)",
+		 function, rank, job.size - 1);
 	return tw_mx_handle(NULL, text, rc);
 }
 

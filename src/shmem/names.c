@@ -207,9 +207,8 @@ static int listen_own(struct tw_sock_listener *l, const struct tw_sock_name *nam
 	tw_fd_close(probe);
 	if (!err && l->fd[TW_SOCK_OWN] < 0 && *tw_settings.dir)
 		tw_log(TW_LOG_ERROR,
-		       "TAGWIRE_DIR=%s is not used: it must be this user's alone (mode 700), at "
-		       "most "
-		       "48 bytes long, and its parent directory must exist",
+		       "TAGWIRE_DIR=%s is not used: it must be this user's alone (mode 700) and at "
+		       "most 48 bytes long, and its parent directory must exist",
 		       tw_settings.dir);
 	return err;
 }

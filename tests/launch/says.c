@@ -6,14 +6,14 @@
  *	says connect HOST ID FILTER	connects, once
  *	says to-closed		connects to an id of this host that is not open
  *	says exchange		mx_job_exchange()
+ *	says rank N		connects to rank N of the job
  *	says platform		sends to platform 1 of Panda, and returns when that has failed
  *	says serve FILTER	opens an endpoint, prints its id, and waits for the end of its input
  *	says squat ID		as another user, if it may, takes the TCP ports of an id, prints the
  *				id, and waits for the end of its input
- *	says queues		two endpoints, one with receives and a message that waits; prints its
- *				id, and waits for the end of its input
- *	says node N OTHER	an MCAPI node that prints its process id and waits for an endpoint of
- *				another
+ *	says queues		two endpoints, one with receives and a message that waits; prints
+ *its id, and waits for the end of its input says node N OTHER	an MCAPI node that prints its
+ *process id and waits for an endpoint of another
  */
 #include <netinet/in.h>
 #include <stdio.h>
@@ -177,6 +177,12 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "exchange")) {
 		open_any(1);
 		mx_job_exchange(endpoint);
+	} else if (!strcmp(what, "rank") && argc > 2) {
+		mx_endpoint_addr_t addr;
+
+		open_any(1);
+		mx_job_exchange(endpoint);
+		mx_job_connect(endpoint, (uint32_t)atoi(argv[2]), 1, 1, &addr);
 	} else if (!strcmp(what, "platform")) {
 		platform();
 	} else if (!strcmp(what, "serve") && argc == 3) {

@@ -259,6 +259,10 @@ Test(settings, ranges)
 	for (unsigned i = 0; i < tw_countof(bytes); i++)
 		bad("TAGWIRE_RING_BYTES", bytes[i]);
 	clean();
+	good("TAGWIRE_PROVIDERS", "tcp");
+	good("TAGWIRE_PROVIDERS", "");
+	cr_assert_str_eq(tw_settings.providers, "self,shm,verbs,ofi,tcp");
+	clean();
 	good("TAGWIRE_RNDV", "push");
 	good("TAGWIRE_RNDV", "pull");
 	good("TAGWIRE_RNDV", "auto");

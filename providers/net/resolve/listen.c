@@ -25,8 +25,8 @@
 #define BACKLOG 1024
 #define PORT_STEP 1024 /* between two groups of ports */
 #define NAMES_PORT 8191
-_Static_assert((TW_NET_PORTS - 1) * PORT_STEP + TW_ID_MAX == TW_PORTS_ABOVE, "settings.h agrees");
-_Static_assert(51968 + TW_PORTS_ABOVE == 65535, "the limit in settings.def");
+_Static_assert(51968 + (TW_NET_PORTS - 1) * PORT_STEP + TW_ID_MAX == 65535,
+	       "with the limit in settings.def each endpoint has its ports");
 #define ACCEPTS 64 /* in one call, so that callers cannot keep peers waiting */
 #define LISTEN_AGAIN_US 100000
 #define HALF_US 200000	 /* at least so long a caller that has the key is kept */

@@ -102,7 +102,7 @@ static void copy_pieces(char *to, uint32_t to_stride, const char *from, uint32_t
 			uint32_t bytes, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++, to += to_stride, from += from_stride)
-		tw_copy_over(to, from, bytes);
+		tw_copy(to, from, bytes);
 }
 
 /* ------------------------------------------------------------------- direct */
