@@ -48,8 +48,11 @@ struct tw_mcapi_scl *tw_mcapi_scl_at(uint32_t handle, bool sender)
 	struct tw_mcapi_scl *s = numbered(handle);
 	uint64_t key = tw_mcapi_scl_key(handle, sender);
 
+	/* A closed end has the key 0, which no handle has. */
+	if (!s || !handle)
+		return NULL;
 	/* [scalar-key] */
-	return s && atomic_load_explicit(&s->key, memory_order_acquire) == key ? s : NULL;
+	return atomic_load_explicit(&s->key, memory_order_acquire) == key ? s : NULL;
 }
 
 mcapi_endpoint_t tw_mcapi_scl_endpoint(uint32_t handle)

@@ -271,6 +271,31 @@ static void send_many(void *arg)
 	}
 }
 
+/* No handle is 0, whatever was open before. */
+Test(mcapi_scl, null_handle, .timeout = MCT_TIMEOUT)
+{
+	mcapi_sclchan_recv_hndl_t h;
+	mcapi_endpoint_t e;
+	mcapi_request_t r;
+	size_t size;
+
+	mct_up(1);
+	for (unsigned i = 0; i < 2; i++) {
+		mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_available(0, ST));
+		mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_recv_uint8(0, ST));
+		mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_recv_uint64(0, ST));
+		mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_send_uint8(0, 1, ST));
+		mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_send_uint64(0, 1, ST));
+		mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_recv_close_i(0, &r, ST));
+		mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_send_close_i(0, &r, ST));
+		e = mct_ok(mcapi_create_endpoint(1 + (int)i, ST));
+		mcapi_open_sclchan_recv_i(&h, e, &r, ST);
+		mct_is(MCAPI_SUCCESS, mcapi_sclchan_recv_close_i(h, &r, ST));
+		mcapi_wait(&r, &size, ST, MCAPI_INFINITE);
+	}
+	mct_down();
+}
+
 Test(mcapi_scl, full_channel_blocks, .timeout = MCT_TIMEOUT)
 {
 	struct mct_chan c;
