@@ -124,7 +124,8 @@ enum tw_err tw_hosts_load(const char *path)
 	enum tw_err err = TW_OK;
 	unsigned number = 0;
 	struct tw_known k;
-	char line[1024];
+	char *line = NULL;
+	size_t room = 0;
 	FILE *f;
 
 	free(known);
@@ -137,7 +138,7 @@ enum tw_err tw_hosts_load(const char *path)
 		tw_log(TW_LOG_ERROR, "cannot read TAGWIRE_PEERS=%s", path);
 		return TW_EPROTO;
 	}
-	while (err == TW_OK && fgets(line, sizeof(line), f)) {
+	while (err == TW_OK && getline(&line, &room, f) >= 0) {
 		number++;
 		if (!host_parse(line, &k)) {
 			tw_log(TW_LOG_ERROR, "%s:%u: not NAME[:BOARD] ADDRESS, or unknown", path,
@@ -147,6 +148,7 @@ enum tw_err tw_hosts_load(const char *path)
 			err = tw_hosts_add(&k);
 		}
 	}
+	free(line);
 	fclose(f);
 	return err;
 }

@@ -39,6 +39,26 @@ Test(hosts, oldest_is_forgotten, .timeout = TWT_TIMEOUT)
 	cr_assert(tw_hosts_find("beta", 0, &k) && k.fixed);
 }
 
+/* A line of any length is one line: the end of a comment names no host. */
+Test(hosts, long_line, .timeout = TWT_TIMEOUT)
+{
+	char path[] = "/tmp/tagwire-hosts-XXXXXX";
+	int fd = mkstemp(path);
+	struct tw_known k;
+
+	for (unsigned length = 1000; length < 1040; length++) {
+		cr_assert(dprintf(fd, "# %0*d gamma%u 10.9.9.9\n", (int)length, 0, length) > 0);
+		cr_assert(dprintf(fd, "#%0*dgamma%u 10.9.9.9\n", (int)length, 0, length) > 0);
+	}
+	cr_assert(dprintf(fd, "delta 10.1.2.5 # %02000d", 0) > 0);
+	close(fd);
+	cr_assert_eq(tw_hosts_load(path), TW_OK);
+	unlink(path);
+	cr_assert(tw_hosts_find("delta", 0, &k));
+	cr_assert_eq(k.fixed, true);
+	cr_assert_eq(tw_hosts_load(""), TW_OK);
+}
+
 /* An address is kept once its host has proved itself. */
 Test(hosts, unproved, .timeout = TWT_TIMEOUT)
 {
