@@ -78,7 +78,7 @@ static mrapi_status_t enter_object(uint32_t host, const struct tw_mrapi_ctrl *c)
 		tw_container(o, struct tw_mrapi_counting, obj)->limit = 0;
 	clear_words(kind, o, TW_MRAPI_REMOTE);
 	atomic_store(&o->host, (uint8_t)host);
-	tw_mrapi_table_publish(kind, o, c->flags, c->domain);
+	tw_mrapi_table_publish(kind, o, c->flags & ~(unsigned)TW_MRAPI_CLAIMED, c->domain);
 	return MRAPI_SUCCESS;
 }
 
