@@ -82,7 +82,7 @@ static bool node_admits(struct tw_ep *ep, uint64_t where)
 {
 	const struct tw_mcapi_node *n = ep->owner;
 	uint32_t node = tw_mcapi_node_at(where), board;
-	char who[TW_REPORT_SIZE / 2], cause[80];
+	char who[TW_REPORT_SIZE / 2], cause[80], advice[TW_REPORT_SIZE];
 	const struct tw_member *m;
 
 	if (node >= TW_MAX_NODES)
@@ -93,7 +93,10 @@ static bool node_admits(struct tw_ep *ep, uint64_t where)
 		return true;
 	tw_failure_who(who, sizeof(who), where);
 	snprintf(cause, sizeof(cause), "it says that it is node %u, which lives elsewhere", node);
-	tw_report(TW_LOG_ERROR, who, cause, "set the same TAGWIRE_NODES in all processes");
+	/* Who says it is not part of what is said once: that can be anybody. */
+	snprintf(advice, sizeof(advice), "set the same TAGWIRE_NODES in all processes; it is %s",
+		 who);
+	tw_report(TW_LOG_ERROR, "a process", cause, advice);
 	return false;
 }
 

@@ -264,14 +264,15 @@ void tw_net_stranger(struct tw_net_link *l, struct tw_net_stranger s)
 /* A caller lacks the key. One with a launcher's key has another, and calls again. */
 static void keyless(const struct tw_net_link *l)
 {
-	char from[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 32], cause[TW_REPORT_SIZE];
+	char from[INET6_ADDRSTRLEN], advice[INET6_ADDRSTRLEN + 48], cause[TW_REPORT_SIZE];
 
 	if (tw_net_auth()->method != TW_NET_BY_KEY || l->proof.key == TW_NET_KEY_JOB)
 		return;
-	snprintf(who, sizeof(who), "a caller from %s",
-		 tw_inet_text(&l->peer_addr, from, sizeof(from)));
 	snprintf(cause, sizeof(cause), "it does not have the key %s", tw_net_key_text());
-	tw_report(TW_LOG_WARN, who, cause, "see tagwire-key(7)");
+	/* Not part of what is said once: a stranger may have many addresses. */
+	snprintf(advice, sizeof(advice), "see tagwire-key(7); it called from %s",
+		 tw_inet_text(&l->peer_addr, from, sizeof(from)));
+	tw_report(TW_LOG_WARN, "a caller", cause, advice);
 }
 
 /* The caller has the key, if one is asked for: what its CONNECT will ask for is opened while that
