@@ -43,10 +43,10 @@ static bool plausible(const struct tw_stats *s, const struct stat *st)
 }
 
 /*
- * Opens what the link leads to now, which need not be what it was called a
- * moment ago: a device or a pipe must not be touched.
+ * What the link leads to now need not be what it was called a moment ago: a device or a pipe must
+ * not be touched.
  */
-static int open_regular(const char *path, struct stat *st)
+int scan_open_regular(const char *path, size_t least, struct stat *st)
 {
 	char self[64];
 	int handle, fd = -1;
@@ -55,7 +55,7 @@ static int open_regular(const char *path, struct stat *st)
 	if (handle < 0)
 		return -1;
 	if (fstat(handle, st) == 0 && S_ISREG(st->st_mode) &&
-	    st->st_size >= (off_t)sizeof(struct tw_stats)) {
+	    st->st_size >= (off_t)least) {
 		snprintf(self, sizeof self, "/proc/self/fd/%d", handle);
 		fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	}
@@ -70,7 +70,7 @@ static struct scan_entry *read_entry(const char *path, pid_t pid)
 	bool good;
 	int fd;
 
-	fd = open_regular(path, &st);
+	fd = scan_open_regular(path, sizeof(struct tw_stats), &st);
 	if (fd < 0)
 		return NULL;
 	e = calloc(1, sizeof *e);

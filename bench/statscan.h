@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/stats.h"
@@ -36,6 +37,8 @@ struct scan {
  * or -1 with errno when that process cannot be looked into.
  */
 int scan_endpoints(struct scan *s, pid_t pid, uint32_t endpoint_id);
+/* Opens a regular file of at least so many bytes for reading; -1 if it is not one. */
+int scan_open_regular(const char *path, size_t least, struct stat *st);
 /* Says why it cannot, by errno, and ends the program. */
 void scan_failed(pid_t pid) __attribute__((noreturn));
 void scan_free(struct scan *s);

@@ -47,12 +47,14 @@ static bool map_segment(struct segment *s, const char *path)
 {
 	void *p = MAP_FAILED;
 	struct stat st;
-	int fd;
+	int fd, seals;
 
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = scan_open_regular(path, sizeof *s->seg, &st);
 	if (fd < 0)
 		return false;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size >= (off_t)sizeof *s->seg)
+	/* One that its owner can make shorter would end this program. */
+	seals = fcntl(fd, F_GET_SEALS);
+	if (seals >= 0 && (seals & F_SEAL_SHRINK))
 		p = mmap(NULL, sizeof *s->seg, PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	if (p == MAP_FAILED)
