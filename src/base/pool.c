@@ -68,6 +68,8 @@ int tw_pool_grow(struct tw_pool *p)
 		struct tw_pool_obj *o = (void *)(chunk + (size_t)i * p->size);
 		o->index = (n << TW_POOL_CHUNK_BITS) + i;
 		o->gen = p->gen;
+		if (!p->free)
+			p->last = o;
 		o->next_free = p->free;
 		p->free = o;
 	}
@@ -103,7 +105,7 @@ static void count_free(const struct tw_pool *p, uint32_t keep, uint8_t *nfree)
 
 void tw_pool_trim(struct tw_pool *p, uint32_t keep)
 {
-	struct tw_pool_obj **at = &p->free, *o;
+	struct tw_pool_obj **at = &p->free, *o, *last = NULL;
 	uint8_t *nfree;
 
 	_Static_assert(TW_POOL_CHUNK <= UINT8_MAX, "counts of a chunk's objects");
@@ -116,6 +118,7 @@ void tw_pool_trim(struct tw_pool *p, uint32_t keep)
 	while ((o = *at)) {
 		if (nfree[o->index >> TW_POOL_CHUNK_BITS] < TW_POOL_CHUNK) {
 			at = &o->next_free;
+			last = o;
 			continue;
 		}
 		p->gen = tw_max(p->gen, o->gen);
@@ -128,6 +131,7 @@ void tw_pool_trim(struct tw_pool *p, uint32_t keep)
 		p->chunks[i] = nothing;
 		p->ngone++;
 	}
+	p->last = last;
 	p->gone = 0;
 	free(nfree);
 }

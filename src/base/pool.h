@@ -21,7 +21,7 @@ struct tw_pool_obj {
 };
 
 struct tw_pool {
-	struct tw_pool_obj *free;
+	struct tw_pool_obj *free, *last; /* last: see tw_pool_put_last() */
 	char **chunks;
 	uint32_t nchunks;
 	uint32_t size; /* of an object, a multiple of a cache line */
@@ -69,6 +69,20 @@ static inline void tw_pool_put(struct tw_pool *p, void *object)
 	o->gen++;
 	o->next_free = p->free;
 	p->free = o;
+}
+
+/* Of a pool whose objects all return this way: the one that was released first is taken first. */
+static inline void tw_pool_put_last(struct tw_pool *p, void *object)
+{
+	struct tw_pool_obj *o = object;
+
+	o->gen++;
+	o->next_free = NULL;
+	if (p->free)
+		p->last->next_free = o;
+	else
+		p->free = o;
+	p->last = o;
 }
 
 static inline void *tw_pool_at(const struct tw_pool *p, uint32_t index)

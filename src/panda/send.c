@@ -25,7 +25,8 @@ struct tw_panda_ticket *tw_panda_ticket_new(bool receive)
 void tw_panda_ticket_free(struct tw_panda_ticket *t)
 {
 	tw_list_del(&t->link);
-	tw_pool_put(&tw_panda.tickets, t);
+	/* The number of a ticket comes back as late as can be. */
+	tw_pool_put_last(&tw_panda.tickets, t);
 }
 
 /* From the top: TW_PANDA_TICKET, generation (10 bits), number (20). */

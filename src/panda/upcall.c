@@ -27,9 +27,9 @@ bool tw_panda_in_upcall(void)
 }
 
 /* An upcall is over: the next may begin, and a pan_mp_free_port() that waits may go on. */
-static void end_one(void)
+static void end_one(uint64_t handle)
 {
-	struct tw_ep *ep = tw_panda_try_enter();
+	struct tw_ep *ep = tw_enter(handle); /* none after a pan_mp_end() */
 
 	if (!ep)
 		return;
@@ -69,7 +69,9 @@ static void call_port(struct tw_ep *ep)
 /* Makes the next upcall; false if there is none, and then the thread may sleep. */
 static bool run_one(bool by_thread)
 {
-	struct tw_ep *ep = tw_panda_try_enter();
+	/* [set-up] */
+	uint64_t handle = atomic_load_explicit(&tw_panda.handle, memory_order_acquire);
+	struct tw_ep *ep = tw_enter(handle);
 
 	if (!ep)
 		return false;
@@ -85,7 +87,7 @@ static bool run_one(bool by_thread)
 	else
 		call_port(ep);
 	inside = false;
-	end_one();
+	end_one(handle);
 	return true;
 }
 

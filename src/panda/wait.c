@@ -50,6 +50,8 @@ static bool over_or_upcalls(struct tw_ep *ep, void *arg)
 
 bool tw_panda_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), void *arg)
 {
+	/* [set-up] */
+	uint64_t handle = atomic_load_explicit(&tw_panda.handle, memory_order_acquire);
 	struct waiting w = {test, arg};
 
 	if (tw_unlikely(ep->attend || !tw_list_empty(&ep->done)))
@@ -65,7 +67,7 @@ bool tw_panda_wait(struct tw_ep *ep, bool (*test)(struct tw_ep *ep, void *arg), 
 			break;
 		tw_group_leave(ep);
 		tw_panda_dispatch();
-		ep = tw_panda_try_enter();
+		ep = tw_enter(handle); /* none after a pan_mp_end() */
 		if (!ep)
 			return false;
 	}
