@@ -282,6 +282,9 @@ void tw_sock_listen_end(struct tw_sock_listener *l)
 		tw_sys_unlink(l->path);
 	*l->path = 0;
 	for (unsigned i = 0; i < TW_SOCK_LISTENERS; i++) {
+		/* A child of fork() may have a copy for a moment, which would go on to answer. */
+		if (tw_fd_ours(l->fd[i]))
+			tw_sys_shutdown(l->fd[i], SHUT_RDWR);
 		tw_fd_close(l->fd[i]);
 		l->fd[i] = -1;
 	}
