@@ -172,6 +172,30 @@ static inline void tw_mutex_unlock(pthread_mutex_t *m)
 	tw_lock_depth--;
 }
 
+/*
+ * For a mutex that a signal handler may want while its own thread has it. *inside is the thread's
+ * own; false if it holds the mutex, takes it or releases it. The owner that a mutex notes itself is
+ * no answer: it is not set while the thread takes the mutex.
+ */
+static inline bool tw_mutex_lock_once(pthread_mutex_t *mutex, bool *inside)
+{
+	if (*inside)
+		return false;
+	*inside = true;
+	/* [handler] */
+	tw_barrier_compiler();
+	pthread_mutex_lock(mutex);
+	return true;
+}
+
+static inline void tw_mutex_unlock_once(pthread_mutex_t *mutex, bool *inside)
+{
+	pthread_mutex_unlock(mutex);
+	/* [handler] */
+	tw_barrier_compiler();
+	*inside = false;
+}
+
 /* True if the favoured thread seems to be inside. A cheap guess. */
 static inline bool tw_lock_inside(const struct tw_lock *l)
 {

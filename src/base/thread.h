@@ -80,15 +80,4 @@ static inline void tw_cancel_restore(const int *state)
 	__attribute__((cleanup(tw_cancel_restore), unused))                                        \
 	const int tw_cancel_before = tw_cancel_hold()
 
-/* A mutex whose locking fails, and does not hang, where the thread has it already. */
-static inline void tw_mutex_checked(pthread_mutex_t *mutex)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
-	pthread_mutex_init(mutex, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
-
 #endif /* TW_THREAD_H */

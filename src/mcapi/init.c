@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/lock.h"
 #include "base/thread.h"
 #include "group/job.h"
 #include "mcapi/chan.h"
@@ -19,14 +20,9 @@ static _Atomic(struct tw_mcapi_node *) nodes[TW_MAX_NODES]; /* including those t
 static unsigned nodes_up;
 /* Ended nodes: their memory is kept for reuse, as other threads may still read it. */
 static _Atomic(struct tw_mcapi_node *) past[TW_MAX_NODES];
-/* Fails in a signal handler that interrupted a thread that holds it. */
-static pthread_mutex_t mutex;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool inside; /* the mutex: a signal handler must not wait for it */
 static pthread_key_t thread_end;
-
-__attribute__((constructor)) static void make_mutex(void)
-{
-	tw_mutex_checked(&mutex);
-}
 
 static bool is_up(const struct tw_mcapi_node *n)
 {
@@ -42,7 +38,8 @@ struct tw_mcapi_node *tw_mcapi_node(uint32_t number)
 /* A child owns none of its parent's nodes. */
 static void mcapi_init_forked(void)
 {
-	make_mutex();
+	pthread_mutex_init(&mutex, NULL);
+	inside = false;
 	for (unsigned i = 0; i < TW_MAX_NODES; i++) {
 		atomic_store(&nodes[i], NULL);
 		atomic_store(&past[i], NULL);
@@ -195,11 +192,11 @@ static bool being_ended(uint32_t number)
 static bool lock_for(uint32_t number)
 {
 	for (;;) {
-		if (pthread_mutex_lock(&mutex) != 0)
+		if (!tw_mutex_lock_once(&mutex, &inside))
 			return false;
 		if (!being_ended(number))
 			return true;
-		pthread_mutex_unlock(&mutex);
+		tw_mutex_unlock_once(&mutex, &inside);
 		tw_sys_sleep_us(POLL_US);
 	}
 }
@@ -221,7 +218,7 @@ void mcapi_initialize(mcapi_node_t node_id, mcapi_version_t *mcapi_version,
 		if (!lock_for(node_id))
 			return;
 		*mcapi_status = init_start(node_id);
-		pthread_mutex_unlock(&mutex);
+		tw_mutex_unlock_once(&mutex, &inside);
 	}
 }
 
@@ -303,10 +300,10 @@ void mcapi_finalize(mcapi_status_t *mcapi_status)
 	if (!mcapi_status)
 		return;
 	*mcapi_status = MCAPI_ENO_FINAL;
-	if (pthread_mutex_lock(&mutex) != 0)
+	if (!tw_mutex_lock_once(&mutex, &inside))
 		return;
 	found = take_down(tw_mcapi_self(), &e);
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock_once(&mutex, &inside);
 	if (!found)
 		return;
 	if (tw_mcapi_thread == e.n)
@@ -322,10 +319,10 @@ static void mcapi_init_thread_ended(void *node)
 	struct ending e;
 	bool found;
 
-	pthread_mutex_lock(&mutex);
+	tw_mutex_lock_once(&mutex, &inside);
 	/* Another thread may have finalized it, and initialized it again. */
 	found = n->thread == tw_thread_id() && take_down(n, &e);
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock_once(&mutex, &inside);
 	tw_mcapi_thread = NULL;
 	if (found)
 		mcapi_init_end_node(&e);

@@ -2,17 +2,13 @@
 /* MX III.1: the library's beginning and end. */
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "base/thread.h"
 #include "mx/mx_internal.h"
 
-/* Fails in a signal handler that has interrupted the owner of the mutex. */
-static pthread_mutex_t mutex;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool inside; /* the mutex: a signal handler must not wait for it */
 static _Atomic(bool) ready;
-
-__attribute__((constructor)) static void make_mutex(void)
-{
-	tw_mutex_checked(&mutex);
-}
 
 bool tw_mx_ready(void)
 {
@@ -23,7 +19,8 @@ bool tw_mx_ready(void)
 /* In the child, which may call mx_init() again. */
 static void mx_init_forked(void)
 {
-	make_mutex();
+	pthread_mutex_init(&mutex, NULL);
+	inside = false;
 	atomic_store(&ready, false);
 	tw_mx_job_forked();
 }
@@ -49,14 +46,14 @@ static mx_return_t initialize(int api, const char *function)
 	/* mx_finalize() of another thread may hold the mutex until the handler ends. */
 	if (tw_in_any_handler())
 		return tw_mx_fail(NULL, function, rc);
-	if (pthread_mutex_lock(&mutex) != 0)
+	if (!tw_mutex_lock_once(&mutex, &inside))
 		return tw_mx_fail(NULL, function, MX_BUSY);
 	if (!tw_mx_ready()) {
 		rc = mx_init_begin();
 		/* [set-up] */
 		atomic_store_explicit(&ready, rc == MX_SUCCESS, memory_order_release);
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock_once(&mutex, &inside);
 	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, function, rc);
 }
 
@@ -74,10 +71,13 @@ mx_return_t mx_finalize(void)
 {
 	if (tw_in_any_handler())
 		return tw_mx_fail(NULL, "mx_finalize", MX_CLOSE_IN_HANDLER);
-	/* Once; another thread, or a signal handler, does not wait for this one. [finalized] */
-	if (!atomic_exchange(&ready, false))
+	/*
+	 * Once; another thread, or a signal handler, does not wait for this one. Where a handler
+	 * interrupts mx_init(), that is not over. [finalized]
+	 */
+	if (inside || !atomic_exchange(&ready, false))
 		return tw_mx_fail(NULL, "mx_finalize", MX_NOT_INITIALIZED);
-	pthread_mutex_lock(&mutex);
+	tw_mutex_lock_once(&mutex, &inside);
 	for (unsigned i = 0; i < tw_slots_used(); i++) {
 		uint64_t handle = atomic_load(&tw_slots[i].handle);
 
@@ -86,6 +86,6 @@ mx_return_t mx_finalize(void)
 	}
 	tw_mx_job_end();
 	tw_end();
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock_once(&mutex, &inside);
 	return MX_SUCCESS;
 }

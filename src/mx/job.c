@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "group/job.h"
 #include "mx/mx_internal.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool inside; /* the mutex: a signal handler must not wait for it */
 static struct tw_job job; /* size 0: not joined */
 static uint64_t *all;	  /* of the last exchange, or NULL */
 
@@ -24,20 +26,23 @@ static mx_return_t join_job(void)
 	return MX_FAILURE;
 }
 
+/* In a signal handler that has interrupted a call for the job, the job goes on. */
 void tw_mx_job_end(void)
 {
-	pthread_mutex_lock(&mutex);
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return;
 	if (job.size)
 		tw_job_end();
 	job.size = 0;
 	free(all);
 	all = NULL;
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock_once(&mutex, &inside);
 }
 
 void tw_mx_job_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
+	inside = false;
 	job.size = 0;
 	all = NULL;
 }
@@ -46,13 +51,14 @@ mx_return_t mx_job_info(uint32_t *rank, uint32_t *size)
 {
 	mx_return_t rc;
 
-	pthread_mutex_lock(&mutex);
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return tw_mx_fail(NULL, __func__, MX_BUSY);
 	rc = join_job();
 	if (rc == MX_SUCCESS && rank)
 		*rank = job.rank;
 	if (rc == MX_SUCCESS && size)
 		*size = job.size;
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock_once(&mutex, &inside);
 	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
 }
 
@@ -81,11 +87,12 @@ mx_return_t mx_job_exchange(mx_endpoint_t endpoint)
 		return tw_mx_fail(NULL, __func__, MX_BAD_ENDPOINT);
 	mine = ep->self->addr.where;
 	tw_leave(ep);
-	pthread_mutex_lock(&mutex);
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return tw_mx_fail(NULL, __func__, MX_BUSY);
 	rc = join_job();
 	if (rc == MX_SUCCESS)
 		rc = exchange_job(mine);
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock_once(&mutex, &inside);
 	return rc == MX_SUCCESS ? rc : tw_mx_fail(NULL, __func__, rc);
 }
 
@@ -93,7 +100,8 @@ static mx_return_t job_find(uint32_t rank, uint64_t *where, bool *launched)
 {
 	mx_return_t rc;
 
-	pthread_mutex_lock(&mutex);
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return MX_BUSY;
 	rc = join_job();
 	if (rc == MX_SUCCESS && !all)
 		rc = MX_FAILURE;
@@ -103,7 +111,7 @@ static mx_return_t job_find(uint32_t rank, uint64_t *where, bool *launched)
 		*where = all[rank];
 		*launched = job.launched;
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock_once(&mutex, &inside);
 	return rc;
 }
 
