@@ -341,6 +341,7 @@ mrapi_status_t tw_mrapi_mutex_wait(mrapi_mutex_hndl_t handle, mrapi_timeout_t ti
 mrapi_status_t tw_mrapi_counting_wait(uint32_t handle, mrapi_rwl_mode_t mode,
 				      mrapi_timeout_t timeout, mrapi_status_t (*try)(void *),
 				      void *arg);
+void tw_mrapi_counting_forked(void);
 
 /* ---- requests.c and others: the end of a node, of a process, and forks */
 void tw_mrapi_requests_end(uint32_t me);

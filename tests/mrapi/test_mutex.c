@@ -285,3 +285,68 @@ MR_BOTH(mrapi_mutex, key_of_another)
 	mr_down();
 	mr_peer_end(&p);
 }
+
+struct handover {
+	mrapi_mutex_hndl_t m;
+	atomic_int held, let_go;
+};
+
+static void hold_until_told(void *arg)
+{
+	struct handover *h = arg;
+	mrapi_key_t key;
+
+	mr_ok(mrapi_mutex_lock(h->m, &key, MR_LONG, &mr_st));
+	atomic_store(&h->held, 1);
+	while (!atomic_load(&h->let_go))
+		sched_yield();
+	mr_ok(mrapi_mutex_unlock(h->m, &key, &mr_st));
+}
+
+struct waiting {
+	mrapi_mutex_hndl_t m;
+	mrapi_status_t got;
+};
+
+static void wait_for_mutex(void *arg)
+{
+	struct waiting *w = arg;
+	mrapi_key_t key;
+
+	mrapi_mutex_lock(w->m, &key, MR_LONG, &mr_st);
+	w->got = mr_st;
+	if (w->got == MRAPI_SUCCESS)
+		mr_ok(mrapi_mutex_unlock(w->m, &key, &mr_st));
+}
+
+/* One thread waits, and another of its node is first: who waits is told as who comes later is. */
+Test(mrapi_mutex, taken_by_the_node_meanwhile)
+{
+	struct handover *h = mr_shared(sizeof(*h));
+	struct waiting w = {.got = MRAPI_SUCCESS};
+	struct twc_thread t;
+	struct mr_peer p;
+	mrapi_key_t key;
+
+	mr_peer(&p, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	w.m = h->m = mr_val(mrapi_mutex_create(1, NULL, &mr_st));
+	while (w.got == MRAPI_SUCCESS) {
+		atomic_store(&h->held, 0);
+		atomic_store(&h->let_go, 0);
+		mr_go(&p, hold_until_told, h);
+		while (!atomic_load(&h->held))
+			sched_yield();
+		twc_start(&t, wait_for_mutex, &w);
+		twc_asleep(&t);
+		atomic_store(&h->let_go, 1);
+		while (!mrapi_mutex_trylock(h->m, &key, &mr_st))
+			;
+		mr_done(&p);
+		twc_join(&t);
+		mr_ok(mrapi_mutex_unlock(h->m, &key, &mr_st));
+	}
+	mr_eq(w.got, MRAPI_ERR_MUTEX_LOCKED);
+	mr_down();
+	mr_peer_end(&p);
+}

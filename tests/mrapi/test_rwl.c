@@ -242,3 +242,87 @@ MR_BOTH(mrapi_rwl, crowd)
 		mr_peer_end(&p[i]);
 	mr_down();
 }
+
+struct reading {
+	mrapi_rwl_hndl_t l;
+	mrapi_status_t got;
+};
+
+static void read_once(void *arg)
+{
+	struct reading *r = arg;
+
+	mrapi_rwl_lock(r->l, MRAPI_READER, MR_LONG, &mr_st);
+	r->got = mr_st;
+}
+
+/* One has it, and the other is told so. */
+static void one_of_two(const struct reading *r)
+{
+	twc_check(r[0].got == MRAPI_SUCCESS || r[1].got == MRAPI_SUCCESS);
+	mr_eq(r[r[0].got == MRAPI_SUCCESS].got, MRAPI_ERR_RWL_LOCKED);
+	mr_ok(mrapi_rwl_unlock(r->l, &mr_st));
+	mr_is(MRAPI_ERR_RWL_NOTLOCKED, mrapi_rwl_unlock(r->l, &mr_st));
+}
+
+/* Two threads of the node wait for it. */
+Test(mrapi_rwl, threads_wait_to_read)
+{
+	struct twc_thread t[2];
+	struct reading r[2];
+	struct mr_peer p;
+
+	mr_peer(&p, MR_PROCESS, 1);
+	mr_up(MR_NODE);
+	r[0].l = r[1].l = mr_val(mrapi_rwl_create(1, NULL, 4, &mr_st));
+	mr_eq(mr_at_lock(&p, WRITER, r[0].l, 0), MRAPI_SUCCESS);
+	for (int i = 0; i < 2; i++)
+		twc_start(&t[i], read_once, &r[i]);
+	for (int i = 0; i < 2; i++)
+		twc_asleep(&t[i]);
+	mr_eq(mr_at_unlock(&p, WRITER, r[0].l), MRAPI_SUCCESS);
+	for (int i = 0; i < 2; i++)
+		twc_join(&t[i]);
+	one_of_two(r);
+	mr_down();
+	mr_peer_end(&p);
+}
+
+#define READS 300000
+
+struct both {
+	mrapi_rwl_hndl_t l;
+	atomic_int inside;
+};
+
+static void read_always(void *arg)
+{
+	struct both *b = arg;
+
+	for (int i = 0; i < READS; i++) {
+		mrapi_rwl_lock(b->l, MRAPI_READER, 0, &mr_st);
+		if (mr_st != MRAPI_SUCCESS) {
+			mr_eq(mr_st, MRAPI_ERR_RWL_LOCKED);
+			continue;
+		}
+		twc_eq(atomic_fetch_add(&b->inside, 1), 0);
+		for (volatile int stay = 0; stay < 100; stay++)
+			;
+		atomic_fetch_sub(&b->inside, 1);
+		mr_ok(mrapi_rwl_unlock(b->l, &mr_st));
+	}
+}
+
+/* Two threads of the node lock it at once. */
+Test(mrapi_rwl, threads_read_at_once)
+{
+	struct both b = {0};
+	struct twc_thread t;
+
+	mr_up(MR_NODE);
+	b.l = mr_val(mrapi_rwl_create(1, NULL, MRAPI_MAX_SEM_SHAREDLOCKS, &mr_st));
+	twc_start(&t, read_always, &b);
+	read_always(&b);
+	twc_join(&t);
+	mr_down();
+}

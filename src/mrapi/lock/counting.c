@@ -17,11 +17,16 @@
 
 #define COUNT 0xffffu
 
+/* Of threads of this process, which may be of one node: from the look whether it has the lock on.
+ */
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+
 /* An attempt to take a lock. */
 struct attempt {
 	struct tw_mrapi_counting *c;
 	uint32_t handle, me;
 	bool writer;  /* mode */
+	bool once;    /* it does not wait */
 	bool pending; /* the writer word names this caller */
 	bool counted; /* among the waiting writers */
 	uint32_t epoch;
@@ -197,6 +202,9 @@ static bool try_write(struct attempt *a)
 {
 	uint32_t nobody = 0, mine = a->me | TW_MRAPI_PENDING;
 
+	/* Then it does not turn readers away if it must fail. */
+	if (a->once && !no_readers(a->c))
+		return false;
 	if (!a->pending)
 		/* [counting] */
 		a->pending = atomic_compare_exchange_strong(&a->c->writer, &nobody, mine);
@@ -206,10 +214,39 @@ static bool try_write(struct attempt *a)
 	return atomic_compare_exchange_strong(&a->c->writer, &mine, a->me);
 }
 
+/*
+ * A node has a reader/writer lock at most once (4.3.3.7). Looked at in each try: another thread of
+ * the node may have got it meanwhile. Readers exclude each other here by a mutex of the process.
+ */
+static mrapi_status_t try_once(struct attempt *a)
+{
+	mrapi_status_t status = MRAPI_ERR_RWL_LOCKED;
+
+	if (!counting_held_by(a->c, a->me))
+		status = (a->writer ? try_write(a) : try_read(a)) ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
+	return status;
+}
+
+/* SUCCESS, TIMEOUT while others have it, or RWL_LOCKED if the node has it. */
+static mrapi_status_t try_any(struct attempt *a)
+{
+	if (!tw_mrapi_is(&a->c->obj, a->handle))
+		return MRAPI_TIMEOUT;
+	if (tw_mrapi_kind_of(a->handle) == TW_MRAPI_SEM)
+		return try_read(a) ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
+	return a->writer ? try_once(a) : tw_mrapi_locked(&reading, try_once(a));
+}
+
+void tw_mrapi_counting_forked(void)
+{
+	pthread_mutex_init(&reading, NULL);
+}
+
 /* One try; TIMEOUT while the lock is taken. */
 static mrapi_status_t counting_attempt(struct attempt *a)
 {
-	bool got = tw_mrapi_is(&a->c->obj, a->handle) && (a->writer ? try_write(a) : try_read(a));
+	mrapi_status_t status = try_any(a);
+	bool got = status == MRAPI_SUCCESS;
 
 	if (!tw_mrapi_is(&a->c->obj, a->handle)) {
 		/* The slot has been deleted and may be another object. */
@@ -219,7 +256,7 @@ static mrapi_status_t counting_attempt(struct attempt *a)
 		return tw_mrapi_stale(tw_mrapi_kind_of(a->handle), a->handle);
 	}
 	if (tw_mrapi_me() == a->me)
-		return got ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
+		return status;
 	counting_drop(&a->c->obj, a->me);
 	return MRAPI_ERR_NODE_NOTINIT;
 }
@@ -302,8 +339,10 @@ static tw_noinline mrapi_status_t counting_ask(struct tw_mrapi_obj *o, enum tw_m
 mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 				      mrapi_rwl_mode_t mode, mrapi_timeout_t timeout)
 {
-	struct attempt a = {
-		.handle = handle, .me = tw_mrapi_me(), .writer = mode == MRAPI_WRITER};
+	struct attempt a = {.handle = handle,
+			    .me = tw_mrapi_me(),
+			    .writer = mode == MRAPI_WRITER,
+			    .once = timeout == 0};
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(a.me, kind, handle, &o);
 
@@ -312,11 +351,6 @@ mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 	if (mode != MRAPI_READER && mode != MRAPI_WRITER)
 		return MRAPI_ERR_PARAMETER;
 	a.c = counting_of(o);
-	if (kind == TW_MRAPI_RWL && counting_held_by(a.c, a.me))
-		return MRAPI_ERR_RWL_LOCKED;
-	/* A trylock of a writer does not turn readers away if it must fail. */
-	if (a.writer && timeout == 0 && !no_readers(a.c))
-		return MRAPI_TIMEOUT;
 	status = counting_attempt(&a);
 	if (status == MRAPI_TIMEOUT && o->host)
 		return counting_ask(o, TW_MRAPI_REMOTE_LOCK, handle, mode, timeout);

@@ -298,7 +298,7 @@ static mrapi_status_t mutex_wait_for(struct tw_mrapi_mutex *m, mrapi_mutex_hndl_
 		}
 		if (!tw_mrapi_is(&m->obj, handle))
 			return tw_mrapi_stale(TW_MRAPI_MUTEX, handle);
-		if (recursive(m) && mutex_held_by(m, w->me)) {
+		if (mutex_held_by(m, w->me)) {
 			/* Locked by another thread of the node during the wait. */
 			status = lock_again(m, handle, w->me, key);
 			if (status != MRAPI_INCOMPLETE)

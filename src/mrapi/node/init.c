@@ -134,6 +134,7 @@ static void mrapi_init_forked(void)
 	pthread_mutex_init(&mutex, NULL);
 	tw_mrapi_service_forked();
 	tw_mrapi_wait_forked();
+	tw_mrapi_counting_forked();
 	tw_mrapi_events_forked();
 	tw_mrapi_requests_forked();
 	tw_mrapi_rsrc_forked();
