@@ -55,6 +55,15 @@ static void until_taken(mrapi_mutex_hndl_t h)
 	}
 }
 
+/* The same of a semaphore. */
+static void until_used_up(mrapi_sem_hndl_t h)
+{
+	while (mrapi_sem_trylock(h, &st)) {
+		mrapi_sem_unlock(h, &st);
+		usleep(1000);
+	}
+}
+
 /* Each takes its own, then the next one's. */
 static void ring(int me, int n)
 {
@@ -92,11 +101,7 @@ static void semaphores(int me, int n)
 	a = semaphore(me, 3, 1);
 	b = semaphore(me, 4, 1);
 	mrapi_sem_lock(me ? b : a, MRAPI_INFINITE, &st);
-	if (me == 0)
-		while (mrapi_sem_trylock(b, &st)) {
-			mrapi_sem_unlock(b, &st);
-			usleep(1000);
-		}
+	until_used_up(me ? a : b);
 	mrapi_sem_lock(me ? a : b, MRAPI_INFINITE, &st);
 }
 
