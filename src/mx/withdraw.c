@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MX VIII: cancelling. Also mx_set_request_timeout() of later MX releases. */
+#include "engine/window.h"
 #include "mx/mx_internal.h"
 
 #define REPLY_US 100000 /* limit of mx_cancel() for the peer's reply */
@@ -27,7 +28,8 @@ mx_return_t mx_set_request_timeout(mx_endpoint_t endpoint, mx_request_t request,
 		return MX_SUCCESS;
 	}
 	r = tw_mx_request(ep, &request);
-	if (!r)
+	/* Nobody can take back an access: its owner or the network may still move the data. */
+	if (!r || tw_is_access(r))
 		return tw_mx_leave_fail(ep, __func__, MX_BAD_REQUEST);
 	if (!tw_req_limit(ep, r, us))
 		return tw_mx_leave_fail(ep, __func__, MX_NO_RESOURCES);

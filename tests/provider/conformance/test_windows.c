@@ -75,6 +75,39 @@ static void pieces(const struct traits *t, const char *protocol)
 
 BOTH(pieces, ANY)
 
+static void refuses_a_limit(const struct win_side *s, mx_request_t r)
+{
+	twc_eq(mx_set_request_timeout(s->ep, r, 1), MX_BAD_REQUEST);
+	twc_eq(mx_set_request_timeout(s->ep, r, MX_INFINITE), MX_BAD_REQUEST);
+}
+
+/* An access has no time limit, neither its own nor that of the endpoint. */
+static void limits(const struct traits *t, const char *protocol)
+{
+	char *out = calloc(1, SIZE);
+	mx_request_t put, get, flush;
+	struct win_side s;
+
+	twc_check(out);
+	win_begin(&s, t, protocol, NULL);
+	ok(mx_set_request_timeout(s.ep, NULL, 1));
+	put = win_put(&s, out, SIZE, KEY, 0);
+	ok(mx_flush(s.ep, s.peer, 3, &s, &flush));
+	get = win_get(&s, out, SIZE, KEY, 0);
+	refuses_a_limit(&s, put);
+	refuses_a_limit(&s, flush);
+	refuses_a_limit(&s, get);
+	twc_sleep(20);
+	win_succeeds(&s, flush);
+	win_succeeds(&s, put);
+	win_succeeds(&s, get);
+	ok(mx_set_request_timeout(s.ep, NULL, MX_INFINITE));
+	win_end(&s);
+	free(out);
+}
+
+BOTH(limits, ANY)
+
 enum { MANY = 500, EACH = 4001 };
 
 /* All under way at once, then a flush: the requests that it waits for have ended. */
