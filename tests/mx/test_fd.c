@@ -7,7 +7,7 @@
 
 TestSuite(mx_fd, .init = mxt_job, .timeout = MXT_TIMEOUT);
 
-enum { ROUNDS = 300, LEN = 1 << 20 };
+enum { ROUNDS = 300, LEN = 1 << 20, OTHERS = 40 };
 
 static const uint32_t lens[] = {0, 8, 1000, 20000, LEN};
 
@@ -132,10 +132,27 @@ static void sleep_until_ready(void *ep)
 	mxt_eq(ready(fd_of(ep), MXT_LONG), 1);
 }
 
+struct sleeper {
+	mx_endpoint_t ep;
+	atomic_int sent;
+};
+
+/* A connect or a late doorbell may make it readable for a moment. What ends makes it stay so. */
+static void sleep_until_sent(void *arg)
+{
+	struct sleeper *s = arg;
+
+	do {
+		sleep_until_ready(s->ep);
+	} while (!atomic_load(&s->sent));
+}
+
 /* A call of another thread receives the message. */
 Test(mx_fd, beside_other_calls, .timeout = MXT_TIMEOUT)
 {
 	mx_request_t r, s;
+	struct sleeper sleeper;
+	mx_endpoint_t other[OTHERS];
 	struct mxt_thread t;
 	struct mxt_pair p;
 	mx_status_t st;
@@ -145,11 +162,21 @@ Test(mx_fd, beside_other_calls, .timeout = MXT_TIMEOUT)
 	mxt_up();
 	mxt_pair(&p);
 	fd_of(p.b);
+	sleeper.ep = p.b;
 	for (uint64_t i = 0; i < 20; i++) {
 		r = mxt_irecv(p.b, &v, sizeof(v), i);
 		arm(p.b);
-		mxt_start(&t, sleep_until_ready, p.b);
+		atomic_store(&sleeper.sent, 0);
+		mxt_start(&t, sleep_until_sent, &sleeper);
 		mxt_asleep(&t);
+		if (i == 0) {
+			for (int k = 0; k < OTHERS; k++) {
+				other[k] = mxt_open(MX_ANY_ENDPOINT);
+				mxt_connect(other[k], mxt_name(p.b));
+			}
+			mxt_asleep(&t);
+		}
+		atomic_store(&sleeper.sent, 1);
 		s = mxt_isend(p.a, &v, sizeof(v), p.ab, i);
 		if (i & 1)
 			mxt_ok(mx_wait(p.b, &r, MXT_LONG, &st, &result));
@@ -160,6 +187,8 @@ Test(mx_fd, beside_other_calls, .timeout = MXT_TIMEOUT)
 			mxt_wait(p.b, &r, MX_STATUS_SUCCESS);
 		mxt_wait(p.a, &s, MX_STATUS_SUCCESS);
 	}
+	for (int i = 0; i < OTHERS; i++)
+		mxt_close(other[i]);
 	mxt_pair_end(&p);
 	mxt_down();
 }
