@@ -48,7 +48,10 @@ pid_t bench_fork(bool *bind)
 	pid_t parent = getpid();
 
 	if (*bind && !bench_cores(cpus)) {
-		fprintf(stderr, "%s: both ends share one core\n", bench_tool);
+		fprintf(stderr,
+			"%s: both ends share one core, which distorts the figures; run it on two: "
+			"mpirun --bind-to none, or a wider taskset\n",
+			bench_tool);
 		*bind = false;
 	}
 	fflush(NULL);
