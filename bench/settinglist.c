@@ -36,6 +36,7 @@ static void show(struct table *t, const char *name, const char *value, const cha
 #define SHOW_STR(value) snprintf(text, sizeof(text), "%s", value)
 #define SHOW_TRUST SHOW_STR
 #define SHOW_LIST SHOW_STR
+#define SHOW_NODES SHOW_STR
 #define SHOW_PATH SHOW_STR
 #define SHOW_RANK SHOW_STR
 #define SHOW_UINT(value) snprintf(text, sizeof(text), "%" PRIu32, value)

@@ -18,11 +18,12 @@ struct tw_settings tw_settings = {
 #define DEFAULT_STR(x) x
 #define DEFAULT_TRUST(x) x
 #define DEFAULT_LIST(x) x
+#define DEFAULT_NODES(x) x
 #define DEFAULT_PATH(x) x
 #define DEFAULT_RANK(x) x
 #define DEFAULT_UINT(x) #x
 #define DEFAULT_BOOL(x) #x
-enum type { STR, TRUST, LIST, PATH, UINT, RANK, BOOL };
+enum type { STR, TRUST, LIST, NODES, PATH, UINT, RANK, BOOL };
 
 /* Without pointers, so that the loader has nothing to relocate. */
 static const struct {
@@ -115,6 +116,49 @@ static int parse_bool(const char *text, bool *out)
 	return 0;
 }
 
+/* N=HOST or N-M=HOST */
+static int parse_range(const char *text, size_t len, struct tw_nodes *out)
+{
+	char *end;
+	size_t n;
+
+	if (*text < '0' || *text > '9')
+		return -1;
+	out->first = out->last = strtoul(text, &end, 10);
+	if (*end == '-' && end[1] >= '0' && end[1] <= '9')
+		out->last = strtoul(end + 1, &end, 10);
+	if (*end != '=' || out->first > out->last || out->last >= TW_NODES_MOST)
+		return -1;
+	end++;
+	n = len - (size_t)(end - text);
+	if (!n || n >= sizeof(out->host) || memchr(end, '=', n))
+		return -1;
+	memcpy(out->host, end, n);
+	out->host[n] = '\0';
+	return 1;
+}
+
+int tw_nodes_next(const char **text, struct tw_nodes *out)
+{
+	size_t len;
+
+	for (const char *word; (word = tw_name_next(text, &len));)
+		if (len)
+			return parse_range(word, len, out);
+	return 0;
+}
+
+static int parse_nodes(const char *text, char *out)
+{
+	const char *rest = text;
+	struct tw_nodes nodes;
+	int found;
+
+	while ((found = tw_nodes_next(&rest, &nodes)) > 0)
+		;
+	return found < 0 ? found : parse_word(text, out, TW_SETTING_LIST_MAX);
+}
+
 static int setting_parse(enum type type, const char *text, void *out)
 {
 	switch (type) {
@@ -123,6 +167,8 @@ static int setting_parse(enum type type, const char *text, void *out)
 		return parse_word(text, out, TW_SETTING_STR_MAX);
 	case LIST:
 		return parse_word(text, out, TW_SETTING_LIST_MAX);
+	case NODES:
+		return parse_nodes(text, out);
 	case PATH:
 		return parse_text(text, out, TW_SETTING_PATH_MAX);
 	case UINT:
@@ -246,7 +292,7 @@ static struct row read_all(struct tw_settings *s, bool environment)
 
 		r.type = type;
 		/* No list of the library is of use without a word. */
-		if (text && !*text && type == LIST)
+		if (text && !*text && (type == LIST || type == NODES))
 			text = NULL;
 		/* An absent rank is empty, and parse_rank() rejects that. */
 		if (!text && type == RANK)
@@ -355,6 +401,7 @@ static void setting_explain(const struct row *r, char *out, unsigned size)
 		[STR] = "a word of less than 64 bytes",
 		[TRUST] = "a word of less than 64 bytes",
 		[LIST] = "words with commas between them",
+		[NODES] = "numbers up to 4095 and hosts, like 0-3=alpha,4-7=beta",
 		[PATH] = "a path of less than 512 bytes",
 		[UINT] = "a number, which k, m or g may follow",
 		[RANK] = "a rank and the number of ranks, like 0/2",

@@ -16,6 +16,7 @@ typedef char tw_setting_TRUST[TW_SETTING_STR_MAX];
 typedef char tw_setting_PATH[TW_SETTING_PATH_MAX];
 typedef char tw_setting_RANK[TW_SETTING_STR_MAX];
 typedef char tw_setting_LIST[TW_SETTING_LIST_MAX];
+typedef char tw_setting_NODES[TW_SETTING_LIST_MAX];
 typedef uint32_t tw_setting_UINT;
 typedef bool tw_setting_BOOL;
 
@@ -41,6 +42,17 @@ bool tw_settings_begin(void);
  * like a setting and is none. False: there are no more.
  */
 bool tw_settings_stranger(unsigned *at, char *out, unsigned size);
+
+/* A range of numbered nodes, or ranks, and their host. */
+struct tw_nodes {
+	unsigned long first, last;
+	char host[256];
+};
+
+#define TW_NODES_MOST 4096 /* numbers, from 0 on */
+
+/* The next of several with commas between them, as 0-3=alpha. 0: no more; -1: it is none. */
+int tw_nodes_next(const char **text, struct tw_nodes *out);
 
 /* The index of text among several words, each of which ends with a 0; -1 if there is none. */
 int tw_settings_choice(const char *text, const char *choices);

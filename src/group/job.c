@@ -120,6 +120,21 @@ static void job_forked(void)
 	launcher = NULL;
 }
 
+/* Whether a process that has joined its job has that place there; NULL: any. */
+static bool is_current(const char *place)
+{
+	struct tw_job wanted;
+
+	if (!place || (parse_place(place, &wanted) && wanted.rank == current.rank &&
+		       wanted.size == current.size))
+		return true;
+	tw_log(TW_LOG_ERROR,
+	       "--panda-rank %s: this process has joined its job as rank %u of %u; call pan_init "
+	       "before mx_job_*(), or set TAGWIRE_RANK",
+	       place, current.rank, current.size);
+	return false;
+}
+
 /* Under the mutex, as job_leave(). */
 static enum tw_err job_enter(const char *place)
 {
@@ -127,7 +142,10 @@ static enum tw_err job_enter(const char *place)
 	enum tw_err err;
 
 	tw_at_fork(&registered, job_forked);
-	err = users == 0 ? group_join(place) : TW_OK;
+	if (users == 0)
+		err = group_join(place);
+	else
+		err = is_current(place) ? TW_OK : TW_EPROTO;
 	users += err == TW_OK;
 	return err;
 }

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/jobkey.h"
 
-#define TW_JOB_MAX 4096 /* processes */
+#define TW_JOB_MAX TW_NODES_MOST /* processes */
 #define TW_JOB_HOST 256 /* bytes of a host's name */
 
 struct tw_job {
@@ -24,8 +24,8 @@ struct tw_job {
 
 /*
  * Joins, or counts one more user. place is "R/N" for rank R of N, instead of
- * TAGWIRE_RANK; or NULL. TW_EPROTO if it is malformed, TW_EUNREACH if the launcher cannot
- * be reached; the reason is logged.
+ * TAGWIRE_RANK; or NULL. TW_EPROTO if it is malformed, or not the place that other users have,
+ * TW_EUNREACH if the launcher cannot be reached; the reason is logged.
  */
 enum tw_err tw_job_begin(const char *place, struct tw_job *job);
 /* The board of this host that has the endpoint of this process. */

@@ -3,61 +3,33 @@
  * The hosts of numbered nodes: this one, or as TAGWIRE_NODES (0-3=alpha,4-7=beta) or a launcher
  * says.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/settings.h"
 #include "naming/naming.h"
 
-struct topology {
-	uint64_t *nics;
-	unsigned long n, limit;
-};
-
-static bool topology_place(const struct topology *p, unsigned long first, unsigned long last,
-			   const char *host)
-{
-	uint64_t nic;
-
-	if (first > last || last >= p->limit)
-		return false;
-	if (tw_name_to_nic(host, &nic) != TW_OK) {
-		tw_log(TW_LOG_ERROR, "TAGWIRE_NODES: cannot find host %s", host);
-		return false;
-	}
-	for (; first <= last && first < p->n; first++)
-		p->nics[first] = nic;
-	return true;
-}
-
-/* N=HOST or N-M=HOST */
-static bool parse_entry(const struct topology *p, const char *entry)
-{
-	unsigned long first, last;
-	char *end;
-
-	if (*entry < '0' || *entry > '9')
-		return false;
-	first = last = strtoul(entry, &end, 10);
-	if (*end == '-' && end[1] >= '0' && end[1] <= '9')
-		last = strtoul(end + 1, &end, 10);
-	return *end == '=' && topology_place(p, first, last, end + 1);
-}
-
 bool tw_topology_parse(uint64_t *nics, unsigned n, unsigned limit, uint64_t here)
 {
-	char text[sizeof(tw_settings.nodes)], *save, *entry;
-	const struct topology p = {nics, n, limit};
+	const char *text = tw_settings.nodes;
+	struct tw_nodes at;
+	uint64_t nic;
 
 	for (unsigned i = 0; i < n; i++)
 		nics[i] = here;
-	strcpy(text, tw_settings.nodes);
-	for (entry = strtok_r(text, ",", &save); entry; entry = strtok_r(NULL, ",", &save))
-		if (!parse_entry(&p, entry)) {
-			tw_log(TW_LOG_ERROR, "TAGWIRE_NODES: cannot use %s", entry);
+	while (tw_nodes_next(&text, &at) > 0) {
+		if (at.last >= limit) {
+			tw_log(TW_LOG_ERROR, "TAGWIRE_NODES: %lu=%s: here numbers are 0 to %u",
+			       at.last, at.host, limit - 1);
 			return false;
 		}
+		if (tw_name_to_nic(at.host, &nic) != TW_OK) {
+			tw_log(TW_LOG_ERROR, "TAGWIRE_NODES: cannot find host %s", at.host);
+			return false;
+		}
+		for (; at.first <= at.last && at.first < n; at.first++)
+			nics[at.first] = nic;
+	}
 	return true;
 }
 

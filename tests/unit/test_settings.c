@@ -50,6 +50,11 @@ static bool same_RANK(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
+static bool same_NODES(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
 static bool same_BOOL(bool a, bool b)
 {
 	return a == b;
@@ -124,6 +129,7 @@ static const char *number(const char *env, uint32_t dflt)
 #define TEXT_PATH(env, dflt) "/some/where"
 #define TEXT_LIST(env, dflt) sample(env)
 #define TEXT_RANK(env, dflt) "1/3"
+#define TEXT_NODES(env, dflt) "0-3=alpha,5=beta"
 #define TEXT_UINT(env, dflt) number(env, dflt)
 #define TEXT_BOOL(env, dflt) SAMPLE_BOOL(dflt)
 #define VALUE_STR(env, dflt) sample(env)
@@ -131,6 +137,7 @@ static const char *number(const char *env, uint32_t dflt)
 #define VALUE_PATH(env, dflt) "/some/where"
 #define VALUE_LIST(env, dflt) sample(env)
 #define VALUE_RANK(env, dflt) "1/3"
+#define VALUE_NODES(env, dflt) "0-3=alpha,5=beta"
 #define VALUE_UINT(env, dflt)                                                                      \
 	((dflt) == 65536		   ? 131072u                                               \
 	 : (dflt) == 20480		   ? 4096u                                                 \
