@@ -10,7 +10,7 @@ static mx_return_t not_found(const char *function, const char *name, bool board)
 
 	snprintf(detail, sizeof(detail), "%.*s%s", MX_MAX_HOSTNAME_LEN, name,
 		 board ? ": the host has no such board; mx_info there lists its boards"
-		       : "; see TAGWIRE_PEERS in tagwire-settings(7)");
+		       : "; see TAGWIRE_PEERS and TAGWIRE_PORT in tagwire-settings(7)");
 	return tw_mx_fail_of(NULL, function, MX_HOST_NOT_FOUND, detail);
 }
 
@@ -23,6 +23,9 @@ mx_return_t mx_hostname_to_nic_id(char *hostname, uint64_t *nic_id)
 	if (!hostname || !nic_id)
 		return tw_mx_fail(NULL, __func__, MX_BAD_HOSTNAME_ARGS);
 	err = tw_name_to_nic(hostname, nic_id);
+	if (err == TW_ENOMEM)
+		return tw_mx_fail_of(NULL, __func__, MX_NO_RESOURCES,
+				     "the host was not looked up; raise ulimit -n");
 	return err == TW_OK ? MX_SUCCESS : not_found(__func__, hostname, err == TW_ECLOSED);
 }
 

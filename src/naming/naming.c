@@ -6,6 +6,8 @@
  * its board 0.
  */
 #include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
+#include "base/fds.h"
 #include "base/inet.h"
 #include "base/settings.h"
 #include "base/sys.h"
@@ -86,6 +89,16 @@ static struct addrinfo *resolve(const char *host, bool numeric)
 	return NULL;
 }
 
+/* The resolver does not tell that it had no descriptor. */
+static enum tw_err unresolved(bool numeric)
+{
+	int fd = numeric ? -1 : tw_fd_own(tw_sys_open("/", O_PATH | O_CLOEXEC));
+	bool scarce = !numeric && fd < 0 && (errno == EMFILE || errno == ENFILE);
+
+	tw_fd_close(fd);
+	return scarce ? TW_ENOMEM : TW_EUNREACH;
+}
+
 static void keep_address(struct sockaddr_storage *to, const struct addrinfo *from)
 {
 	memset(to, 0, sizeof(*to));
@@ -98,7 +111,7 @@ enum tw_err tw_resolve(const char *host, bool numeric, struct sockaddr_storage *
 	struct addrinfo *res = resolve(host, numeric);
 
 	if (!res)
-		return TW_EUNREACH;
+		return unresolved(numeric);
 	keep_address(sa, res);
 	freeaddrinfo(res);
 	return TW_OK;
@@ -240,7 +253,7 @@ static enum tw_err of_name(const char *host, uint32_t board, uint64_t *nic_id)
 		return own_nic(board, nic_id);
 	res = resolve(host, false);
 	if (!res)
-		return TW_EUNREACH;
+		return unresolved(false);
 	keep_address(&first, res);
 	if (tw_board_at(&first, &here))
 		err = own_nic(board == TW_BEST_BOARD ? here : board, nic_id);

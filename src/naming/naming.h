@@ -34,7 +34,7 @@ bool tw_board_reaches(uint32_t board);
 unsigned tw_boards_to_others(void);
 /*
  * May ask the other host, and so take seconds. TW_EUNREACH: no such host; TW_ECLOSED: it does not
- * have that board.
+ * have that board; TW_ENOMEM: no descriptor is left, and that was logged.
  */
 enum tw_err tw_name_to_nic(const char *name, uint64_t *nic_id);
 enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len);
