@@ -202,8 +202,10 @@ static enum tw_err session_do_connect(void *instance, const struct tw_ident *me,
 	enum tw_err err;
 
 	tw_net_adapters_open(ep);
-	if (!ep->nadapters)
+	if (!ep->nadapters) {
+		tw_driver_report(tw_settings.providers);
 		return TW_EUNREACH;
+	}
 	l = tw_net_link_new(ep, TW_NET_NEW);
 	if (!l)
 		return TW_ENOMEM;

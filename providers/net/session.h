@@ -259,6 +259,8 @@ extern const struct tw_provider tw_provider_net;
 unsigned tw_driver_list(const char *names, const struct tw_driver *out[TW_NET_DRIVERS]);
 /* Why it did not list a driver that it was asked for, in words. */
 void tw_driver_why_not(const char *name, char *why, unsigned len);
+/* Logs why those of several that could be of use here are not. */
+void tw_driver_report(const char *names);
 /* Whether there is one of them, as far as can be told without loading it. */
 bool tw_driver_any(const char *names);
 /* Whether there is a device for it, as far as can be told without asking it. */

@@ -26,9 +26,12 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
 {
 	struct tw_sock_name name;
 
+	int err;
+
 	*fd = -1;
 	shm_make_name(&name, nic_id, endpoint_id);
-	switch (tw_sock_dial(fd, &name)) {
+	err = tw_sock_dial(fd, &name);
+	switch (err) {
 	case 0:
 		return TW_OK;
 	case EAGAIN:
@@ -47,7 +50,7 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
 	}
 	/* After a refusal it is left. */
 	tw_fd_close(*fd);
-	return TW_ECLOSED;
+	return err == TW_SOCK_FOREIGN ? TW_EPERM : TW_ECLOSED;
 }
 
 enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, struct tw_sock_listener *l)

@@ -113,7 +113,7 @@ struct tw_shm_ep {
 enum tw_err tw_shm_listen(uint64_t nic_id, uint32_t endpoint_id, struct tw_sock_listener *l);
 /* The process that has the name of an endpoint, or 0. */
 pid_t tw_shm_holder(uint64_t nic_id, uint32_t endpoint_id);
-/* TW_AGAIN when the listener's queue is full. */
+/* TW_AGAIN when the listener's queue is full; TW_EPERM: another user's, which was logged. */
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd);
 
 /* segment.c */

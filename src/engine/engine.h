@@ -36,6 +36,8 @@ void tw_end(void);
 
 /* "endpoint 3 of beta:0"; where is NIC id and endpoint id, as in an address. */
 void tw_failure_who(char *out, size_t size, uint64_t where);
+/* Logs "endpoint 3 of beta:0: cause; advice", as tw_report(). */
+void tw_failure_report(uint64_t where, enum tw_status why);
 /* "what: endpoint 3 of beta:0: cause; advice" of a connect; TW_REPORT_SIZE bytes are enough. */
 void tw_failure_text(char *out, size_t size, const char *what, uint64_t where, enum tw_status why);
 

@@ -85,6 +85,9 @@ enum tw_status {
 	TW_NSTATUS
 };
 
+/* cause.c: why a connect ended so; *advice: what to do, or NULL. */
+const char *tw_failure_cause(enum tw_status why, const char **advice);
+
 /* How the data of a message has gone. */
 enum tw_proto { TW_PROTO_COPY, TW_PROTO_GET };
 

@@ -235,7 +235,7 @@ void tw_fi_dests_go_on(struct tw_fi_ep *e, struct tw_ep *ep)
 	}
 }
 
-static void tell(const struct tw_ep *ep, const struct tw_fi_dest *d)
+static void tell(const struct tw_ep *ep, const struct tw_fi_dest *d, enum tw_status why)
 {
 	char who[TW_REPORT_SIZE / 2], cause[64];
 	const struct tw_board *boards;
@@ -243,6 +243,11 @@ static void tell(const struct tw_ep *ep, const struct tw_fi_dest *d)
 
 	if (tw_board_of(d->where >> 16, &board))
 		return;
+	/* Only then another board may do. */
+	if (why != TW_S_UNKNOWN && why != TW_S_TIMEOUT) {
+		tw_failure_report(d->where, why);
+		return;
+	}
 	tw_boards(&boards);
 	tw_failure_who(who, sizeof(who), d->where);
 	snprintf(cause, sizeof(cause), "board %s (endpoint %u) does not reach it",
@@ -264,7 +269,7 @@ void tw_fi_dest_ready(struct tw_ep *ep, struct tw_req *r)
 		if (d->due)
 			d->due = status == TW_S_OK ? 0 : -FI_EHOSTUNREACH;
 		if (!held && status != TW_S_OK)
-			tell(ep, d);
+			tell(ep, d, status);
 	}
 	tw_req_free(ep, r);
 	if (d && status == TW_S_OK)

@@ -7,6 +7,8 @@
  *	says to-closed		connects to an id of this host that is not open
  *	says exchange		mx_job_exchange()
  *	says rank N		connects to rank N of the job
+ *	says look-up HOST	asks for its NIC id when no descriptor is left
+ *	says late-rank		pan_init() with --panda-rank, after mx_job_exchange()
  *	says platform		sends to platform 1 of Panda, and returns when that has failed
  *	says serve FILTER	opens an endpoint, prints its id, and waits for the end of its input
  *	says squat ID		as another user, if it may, takes the TCP ports of an id, prints the
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -134,6 +137,26 @@ static void queues(void)
 	await_end();
 }
 
+static void look_up(char *host)
+{
+	struct rlimit limit = {0, 0};
+	uint64_t nic;
+
+	mx_init();
+	setrlimit(RLIMIT_NOFILE, &limit);
+	mx_hostname_to_nic_id(host, &nic);
+}
+
+static void late_rank(void)
+{
+	char *argv[] = {"says", "--panda-rank=1/2", NULL};
+	int argc = 2;
+
+	open_any(1);
+	mx_job_exchange(endpoint);
+	pan_init(&argc, argv);
+}
+
 static void platform(void)
 {
 	pan_init(NULL, NULL);
@@ -183,6 +206,10 @@ int main(int argc, char **argv)
 		open_any(1);
 		mx_job_exchange(endpoint);
 		mx_job_connect(endpoint, (uint32_t)atoi(argv[2]), 1, 1, &addr);
+	} else if (!strcmp(what, "look-up") && argc == 3) {
+		look_up(argv[2]);
+	} else if (!strcmp(what, "late-rank")) {
+		late_rank();
 	} else if (!strcmp(what, "platform")) {
 		platform();
 	} else if (!strcmp(what, "serve") && argc == 3) {

@@ -226,7 +226,7 @@ static int one(void *arg, int fd)
 		another_network();
 		break;
 	case 5:
-		another_user("self,shm,tcp", MX_STATUS_ENDPOINT_CLOSED);
+		another_user("self,shm,tcp", MX_STATUS_REJECTED);
 		break;
 	case 6:
 		another_user("self,tcp", MX_STATUS_SUCCESS);

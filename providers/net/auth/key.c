@@ -88,6 +88,18 @@ static bool key_sound(const char *path, const struct stat *st)
 	return true;
 }
 
+/* It cannot be opened, or made. */
+static bool key_missing(const char *path)
+{
+	char why[128];
+
+	snprintf(why, sizeof(why), "%s%s", strerror(errno),
+		 *tw_settings.key ? ": make it, or correct TAGWIRE_KEY"
+				  : ": its folder must be there, and this user's; or name another "
+				    "file by TAGWIRE_KEY");
+	return key_refuse(path, why);
+}
+
 static bool read_key(const char *path, const struct tw_net_tls *tls, uint8_t key[TW_NET_KEY])
 {
 	char text[MOST];
@@ -97,7 +109,7 @@ static bool read_key(const char *path, const struct tw_net_tls *tls, uint8_t key
 	int fd = tw_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0 || tw_sys_fstat(fd, &st) < 0) {
-		key_refuse(path, strerror(errno));
+		key_missing(path);
 		tw_sys_close(fd);
 		return false;
 	}
@@ -173,7 +185,7 @@ static bool own_file(char path[PATH_SIZE], bool job)
 	}
 	if (key_exists(path) || (errno == ENOENT && write_key(path)))
 		return true;
-	return !job && key_refuse(path, strerror(errno));
+	return !job && key_missing(path);
 }
 
 static const void *key_load(const char *name, const char *symbol, uint32_t version)

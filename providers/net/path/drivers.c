@@ -7,6 +7,7 @@
 
 #include "base/lock.h"
 #include "base/module.h"
+#include "base/report.h"
 #include "base/settings.h"
 #include "base/sys.h"
 #include "base/thread.h"
@@ -161,6 +162,22 @@ void tw_driver_why_not(const char *name, char *why, unsigned len)
 		snprintf(why, len, "%s", k->why);
 	else
 		snprintf(why, len, "no device here needs it; TAGWIRE_OFI selects it nevertheless");
+}
+
+void tw_driver_report(const char *names)
+{
+	char who[64], why[256];
+	size_t len;
+
+	for (const char *name; (name = tw_name_next(&names, &len));) {
+		const struct known *k = driver_find(name, len);
+
+		if (!k || k->driver || !of_use(k))
+			continue;
+		snprintf(who, sizeof(who), "no %s", k->name);
+		snprintf(why, sizeof(why), "%s", *k->why ? k->why : "not tried");
+		tw_report(TW_LOG_ERROR, who, why, "see TAGWIRE_MODULES in tagwire-settings(7)");
+	}
 }
 
 void tw_driver_add(const struct tw_driver *driver)
