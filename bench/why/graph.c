@@ -10,6 +10,7 @@
 
 #include "../cli.h"
 #include "base/stats.h"
+#include "engine/types.h"
 #include "why.h"
 
 #define FAR 1000000u	       /* from any process that does not wait */
@@ -245,6 +246,7 @@ struct choice {
 	int next;
 	unsigned score, candidates;
 	uint64_t ended;
+	uint8_t fails;
 };
 
 static struct choice from_any(const struct why_graph *g, const struct why_actor *a,
@@ -296,6 +298,12 @@ static struct choice choose(const struct why_graph *g, const struct why_actor *a
 		return from_holders(g, w);
 	if (!w->to)
 		return from_any(g, a, w);
+	c.fails = w->fails;
+	if (c.fails != TW_S_OK) {
+		/* Whatever the other side does. */
+		c.score = 80, c.ended = w->to;
+		return c;
+	}
 	c.next = why_owner(g->now, w->to);
 	c.score = worth(g, c.next);
 	if (c.next < 0)
@@ -319,6 +327,7 @@ static void decide(const struct why_graph *g, struct why_actor *a)
 		a->next = c.next;
 		a->candidates = c.candidates;
 		a->ended = c.ended;
+		a->fails = c.fails;
 	}
 }
 

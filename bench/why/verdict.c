@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../cli.h"
+#include "engine/types.h"
 #include "why.h"
 
 static const char rights[] =
@@ -258,6 +259,7 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 {
 	char name[WHY_TEXT], phrase[WHY_TEXT];
 	const struct why_actor *a = &g->actors[e->at];
+	const char *advice;
 
 	why_name(g->now, e->last, name);
 	why_phrase(g, e->last, phrase);
@@ -268,6 +270,11 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 	if (a->mood != WHY_BLOCKED) {
 		if (a->mood == WHY_STOPPED || !say_miss(g, e->last, sentences[1], sentences[2]))
 			say_silent(g, e->at, sentences[1], sentences[2]);
+	} else if (a->fails != TW_S_OK) {
+		say(sentences[1], "This connection fails: %s.",
+		    tw_failure_cause(a->fails, &advice));
+		if (advice)
+			say(sentences[2], "%s.", advice);
 	} else if (a->ended) {
 		why_where_text(g->now, a->ended, name);
 		capital(name);

@@ -56,6 +56,7 @@ struct why_wait {
 	uint32_t holder_nodes[8];
 	unsigned nholders;
 	double age; /* seconds that it is known to be old */
+	uint8_t fails; /* enum tw_status of the last connect to it, or TW_S_OK */
 	bool truncates;
 };
 
@@ -155,7 +156,8 @@ struct why_actor {
 	unsigned miss_ep;	      /* at that endpoint of that process, */
 	int miss_at;
 	const struct why_wait *miss_recv; /* by that receive; NULL: none is posted */
-	uint64_t ended;			  /* the endpoint that it waits for, which has ended */
+	uint64_t ended;			  /* the endpoint that it waits for, which has ended, */
+	uint8_t fails;			  /* or to which its connection fails: an enum tw_status */
 };
 
 struct why_graph {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/types.h"
 #include "mcapi/wire.h"
 #include "why.h"
 
@@ -188,7 +189,9 @@ void why_phrase(const struct why_graph *g, int proc, char *text)
 		why_where_text(g->now, a->ended, other);
 	else
 		snprintf(other, sizeof other, "anybody");
-	if (a->wait->kind >= WHY_MUTEX)
+	if (a->fails != TW_S_OK)
+		snprintf(text, WHY_TEXT, "waits for a connection to %.150s", other);
+	else if (a->wait->kind >= WHY_MUTEX)
 		snprintf(text, WHY_TEXT, "waits for %s %u, which %.150s holds",
 			 why_kind_text(a->wait->kind), a->wait->own, other);
 	else if (a->wait->kind >= WHY_BUFFER && a->wait->kind <= WHY_SCALAR_SEND)

@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
@@ -167,6 +168,18 @@ static void not_opened(int me, int n)
 	receive(get(1, 6));
 }
 
+/* Node 0 has no descriptor left for the connection. */
+static void no_descriptor(int me, int n)
+{
+	struct rlimit limit = {0, 0};
+
+	begin(me);
+	create(5);
+	if (me == 0)
+		setrlimit(RLIMIT_NOFILE, &limit);
+	receive(get(n - 1 - me, 5));
+}
+
 static void stop(const pid_t *pids)
 {
 	sleep(1);
@@ -227,6 +240,13 @@ static const struct whyt_case cases[] = {
 	  ".",
 	  "None of them can go on before another one does.",
 	  "One of them must do what the other waits for before it waits itself."}},
+	{"no_descriptor",
+	 2,
+	 no_descriptor,
+	 NULL,
+	 {"Node * waits for a connection to node *.",
+	  "This connection fails: a key, a descriptor or memory is missing, here or there.",
+	  "A message of that side says which; see ulimit -n and tagwire-key(7)."}},
 	{"stopped",
 	 2,
 	 both_receive,
