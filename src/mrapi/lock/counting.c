@@ -56,6 +56,19 @@ static bool replace_record(struct tw_mrapi_counting *c, uint32_t me, uint16_t ow
 	return false;
 }
 
+/* Clears one record of the caller's. Its slot may have got another limit since. */
+static bool clear_record(struct tw_mrapi_counting *c, uint32_t me)
+{
+	uint16_t mine = (uint16_t)me;
+	bool cleared = replace_record(c, me, mine, 0);
+
+	for (uint32_t i = c->limit; i < MRAPI_MAX_SEM_SHAREDLOCKS && !cleared;
+	     i++, mine = (uint16_t)me)
+		/* [counting] [counting-sleep] */
+		cleared = atomic_compare_exchange_strong(&c->holder[i], &mine, 0);
+	return cleared;
+}
+
 static bool counting_held_by(struct tw_mrapi_counting *c, uint32_t me)
 {
 	bool held = atomic_load(&c->writer) == me;
@@ -162,8 +175,7 @@ static void counting_restore(struct tw_mrapi_obj *o, uint32_t me, uint64_t n)
 
 	if ((writer & TW_MRAPI_OWNER) == me && writer != (n & WRITER ? me : 0))
 		atomic_compare_exchange_strong(&c->writer, &writer, 0);
-	while ((counting_had(o, me) & COUNT) > (n & COUNT) &&
-	       replace_record(c, me, (uint16_t)me, 0))
+	while ((counting_had(o, me) & COUNT) > (n & COUNT) && clear_record(c, me))
 		;
 	counting_wake(c, INT_MAX);
 }
@@ -178,7 +190,7 @@ static bool counting_give(struct tw_mrapi_counting *c, uint32_t handle, uint32_t
 	bool given = mode != MRAPI_READER && atomic_compare_exchange_strong(&c->writer, &writer, 0);
 
 	if (!given && mode != MRAPI_WRITER)
-		given = replace_record(c, me, (uint16_t)me, 0);
+		given = clear_record(c, me);
 	if (given)
 		counting_wake(c, tw_mrapi_kind_of(handle) == TW_MRAPI_SEM ? 1 : INT_MAX);
 	return given;
