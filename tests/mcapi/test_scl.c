@@ -288,7 +288,7 @@ Test(mcapi_scl, null_handle, .timeout = MCT_TIMEOUT)
 		mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_send_uint64(0, 1, ST));
 		mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_recv_close_i(0, &r, ST));
 		mct_is(MCAPI_ENOT_HANDLE, mcapi_sclchan_send_close_i(0, &r, ST));
-		e = mct_ok(mcapi_create_endpoint(1 + (int)i, ST));
+		e = mct_create(1 + (int)i);
 		mcapi_open_sclchan_recv_i(&h, e, &r, ST);
 		mct_is(MCAPI_SUCCESS, mcapi_sclchan_recv_close_i(h, &r, ST));
 		mcapi_wait(&r, &size, ST, MCAPI_INFINITE);

@@ -222,6 +222,33 @@ Test(mcapi_signal, handler_exits, .timeout = MCT_TIMEOUT)
 
 /* Any moment of any call ---------------------------------------------------------- */
 
+static volatile sig_atomic_t signals;
+
+static void finalize_nothing(int sig)
+{
+	mcapi_status_t st;
+
+	(void)sig;
+	mcapi_finalize(&st);
+	signals++;
+}
+
+/* The handler comes between any two instructions of the call that it makes, too. */
+Test(mcapi_signal, handler_amid_finalize, .timeout = MCT_TIMEOUT)
+{
+	struct itimerval t = {{0, 60}, {0, 60}};
+	mcapi_status_t st;
+
+	handle(SIGALRM, finalize_nothing);
+	twc_eq(setitimer(ITIMER_REAL, &t, NULL), 0);
+	for (signals = 0; signals < 2000;) {
+		mcapi_finalize(&st);
+		twc_eq(st, MCAPI_ENO_FINAL);
+	}
+	memset(&t, 0, sizeof(t));
+	twc_eq(setitimer(ITIMER_REAL, &t, NULL), 0);
+}
+
 static void arm_timer(uint64_t *rng)
 {
 	struct itimerval t = {.it_value = {0, 1 + (suseconds_t)(twt_random(rng) % 500)}};

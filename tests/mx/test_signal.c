@@ -124,6 +124,60 @@ Test(mx_signal, handler_closes_anywhere, .timeout = MXT_TIMEOUT)
 	}
 }
 
+static void init_here(int sig)
+{
+	(void)sig;
+	close_rc = mx_init();
+	closed++;
+}
+
+static void finalize_here(int sig)
+{
+	(void)sig;
+	close_rc = mx_finalize();
+	closed = 1;
+}
+
+static void on_alarm(void (*handler)(int), int us, int again)
+{
+	struct itimerval t = {{0, again}, {0, us}};
+	struct sigaction sa = {.sa_handler = handler, .sa_flags = SA_RESTART};
+
+	closed = 0;
+	mxt_eq(sigaction(SIGALRM, &sa, NULL), 0);
+	mxt_eq(setitimer(ITIMER_REAL, &t, NULL), 0);
+}
+
+/* The handler comes between any two instructions of the call that it makes, too. */
+Test(mx_signal, handler_amid_init, .timeout = MXT_TIMEOUT)
+{
+	mx_return_t rc;
+
+	mxt_up();
+	on_alarm(init_here, 60, 60);
+	while (closed < 2000) {
+		rc = mx_init();
+		mxt_check(rc == MX_ALREADY_INITIALIZED || rc == MX_BUSY);
+	}
+	on_alarm(init_here, 0, 0);
+	mxt_check(close_rc == MX_ALREADY_INITIALIZED || close_rc == MX_BUSY);
+	mxt_rc(MX_SUCCESS, mx_finalize());
+}
+
+Test(mx_signal, handler_finalizes_amid_job_calls, .timeout = MXT_TIMEOUT)
+{
+	uint64_t rng = 9;
+	uint32_t rank, size;
+
+	for (int round = 0; round < 500; round++) {
+		mxt_up();
+		on_alarm(finalize_here, 1 + (int)(twt_random(&rng) % 200), 0);
+		while (!closed)
+			mx_job_info(&rank, &size);
+		mxt_rc(MX_SUCCESS, close_rc);
+	}
+}
+
 static mx_endpoint_t reopened;
 
 /* The id is free at once, and the slot of the endpoint before is not, if a call is in it. */

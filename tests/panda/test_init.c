@@ -103,6 +103,73 @@ static void end_amid_all(char *big, int len)
 	pan_end();
 }
 
+static struct {
+	atomic_int entered[2], inside, most, go[2];
+} lives;
+static _Thread_local bool polls;
+
+static int live(int which)
+{
+	int now = atomic_fetch_add(&lives.inside, which) + which;
+
+	if (now > lives.most)
+		lives.most = now;
+	atomic_fetch_add(&lives.entered[which], 1);
+	pant_until(&lives.go[which], 1);
+	atomic_fetch_sub(&lives.inside, which);
+	return 0;
+}
+
+static int live_first(void *data, int size, int len)
+{
+	(void)data, (void)size, (void)len;
+	return polls ? live(0) : 0;
+}
+
+static int live_second(void *data, int size, int len)
+{
+	(void)data, (void)size, (void)len;
+	return live(1);
+}
+
+static void poll_once(void *arg)
+{
+	(void)arg;
+	polls = true;
+	while (!lives.entered[0])
+		pan_poll();
+}
+
+/* An upcall of a polling thread that ends in the next life ends no upcall of that life. */
+Test(panda_init, upcall_of_the_life_before)
+{
+	struct twc_thread poller;
+	int port;
+
+	pant_begin(0, 1);
+	port = pan_mp_register_port(live_first);
+	twc_start(&poller, poll_once, NULL);
+	while (!lives.entered[0]) { /* until it is the poller that makes the upcall */
+		pan_mp_finish_send(pan_mp_send(0, port, "x", 1, PAN_MP_NORMAL));
+		twc_sleep(1);
+	}
+	pan_mp_end();
+	pan_mp_init(NULL, NULL);
+	port = pan_mp_register_port(live_second);
+	for (int i = 0; i < 8; i++)
+		pan_mp_finish_send(pan_mp_send(0, port, "x", 1, PAN_MP_NORMAL));
+	pant_until(&lives.entered[1], 1);
+	atomic_store(&lives.go[0], 1);
+	twc_join(&poller);
+	twc_sleep(100); /* for a second upcall, if one is made */
+	twc_eq(lives.most, 1);
+	atomic_store(&lives.go[1], 1);
+	pant_until(&lives.entered[1], 8);
+	pan_mp_free_port(port);
+	twc_eq(lives.inside, 0);
+	pant_end();
+}
+
 Test(panda_init, end_with_everything_open)
 {
 	enum { LEN = 1000000 };

@@ -72,6 +72,23 @@ Test(panda_send, arguments)
 	pant_end();
 }
 
+/* The number of a ticket that has ended does not come back soon: an answer may still be under way.
+ */
+Test(panda_send, ticket_numbers)
+{
+	int first, t;
+
+	begin();
+	first = t = pan_mp_receive(PAN_MP_DIRECT_PORT);
+	for (int i = 0; i < 20000; i++) {
+		pan_mp_free_port(t);
+		twc_check(!pan_mp_finish_receive(t, NULL, NULL));
+		t = pan_mp_receive(PAN_MP_DIRECT_PORT);
+		twc_check(t != first);
+	}
+	pant_end();
+}
+
 /* A ticket ends once. */
 Test(panda_send, tickets)
 {
