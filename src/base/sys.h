@@ -179,6 +179,23 @@ static inline int tw_sys_getsockname(int fd, struct sockaddr *sa, socklen_t *len
 
 /* ----------------------------------------------------------------- descriptors */
 
+#if TW_TSAN
+/* The thread sanitizer must see them: what was written before a descriptor is added is read after. */
+static inline int tw_sys_epoll_create(void)
+{
+	return epoll_create1(EPOLL_CLOEXEC);
+}
+
+static inline int tw_sys_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
+{
+	return epoll_ctl(epfd, op, fd, ev);
+}
+
+static inline int tw_sys_epoll_wait(int epfd, struct epoll_event *ev, int n, int ms)
+{
+	return epoll_pwait(epfd, ev, n, ms, NULL);
+}
+#else
 static inline int tw_sys_epoll_create(void)
 {
 	return (int)syscall(SYS_epoll_create1, EPOLL_CLOEXEC);
@@ -193,6 +210,7 @@ static inline int tw_sys_epoll_wait(int epfd, struct epoll_event *ev, int n, int
 {
 	return (int)syscall(SYS_epoll_pwait, epfd, ev, n, ms, NULL, 0);
 }
+#endif
 
 static inline int tw_sys_eventfd(int flags)
 {

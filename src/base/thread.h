@@ -51,7 +51,10 @@ static inline void tw_at_fork(bool *registered, void (*child)(void))
 	}                                                                                          \
 	static void name##_in_child(void)                                                          \
 	{                                                                                          \
-		pthread_mutex_init(mutex, NULL);                                                   \
+		if (name##_taken)                                                                  \
+			pthread_mutex_unlock(mutex);                                               \
+		else                                                                               \
+			pthread_mutex_init(mutex, NULL);                                           \
 	}                                                                                          \
 	static __attribute__((constructor)) void name##_over_fork(void)                            \
 	{                                                                                          \

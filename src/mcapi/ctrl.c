@@ -93,7 +93,7 @@ static bool node_admits(struct tw_ep *ep, uint64_t where)
 		return true;
 	tw_failure_who(who, sizeof(who), where);
 	snprintf(cause, sizeof(cause), "it says that it is node %u, which lives elsewhere", node);
-	/* Who says it is not part of what is said once: that can be anybody. */
+	/* The advice names the process: any number of them may say so, and one line is enough. */
 	snprintf(advice, sizeof(advice), "set the same TAGWIRE_NODES in all processes; it is %s",
 		 who);
 	tw_report(TW_LOG_ERROR, "a process", cause, advice);

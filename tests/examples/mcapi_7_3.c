@@ -56,6 +56,7 @@ static void *Control_Task(void *arg)
 	/* allocate shared memory and send the ptr to TPU task */
 	sMem = calloc(1, MEM_SIZE);
 	CHECK(sMem);
+	atomic_store(&sMem[0], 0);
 	tmp_endpt = mcapi_create_endpoint(MCAPI_PORT_ANY, &err);
 	CHECK_STATUS(err);
 	mcapi_msg_send(tmp_endpt, tpu_remote_endpt, &sMem, sizeof(sMem), 0, &err);
@@ -143,6 +144,7 @@ static void *TPU_Task(void *arg)
 	mcapi_msg_recv(cntrl_endpt, &sMem, sizeof(sMem), &msgSize, &err);
 	CHECK_STATUS(err);
 	CHECK(msgSize == sizeof(sMem) && sMem);
+	CHECK(!atomic_load(&sMem[0])); /* what its maker wrote, for this task, too */
 	/* open the channel; the connection is handled by the control task */
 	wait_until_connected(cntrl_endpt);
 	mcapi_open_sclchan_send_i(&cntrl_chan, cntrl_endpt, &r1, &err);
