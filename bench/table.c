@@ -155,14 +155,19 @@ static void put(struct table *t, const char *text, bool is_text)
 		bench_output_end(); /* also into a pipe */
 }
 
+void table_printable(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
 void table_text(struct table *t, const char *text)
 {
 	char cell[CELL_MAX];
 
 	snprintf(cell, sizeof cell, t->columns[t->at].format, text);
-	for (char *c = cell; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
+	table_printable(cell);
 	put(t, cell, true);
 }
 

@@ -44,7 +44,9 @@ void table_open_flow(struct table *t, enum table_format format, const struct tab
 void table_open(struct table *t, enum table_format format, const struct table_column *columns,
 		unsigned ncolumns);
 
-/* Unprintable characters become '?'. The format takes a char *. */
+/* Unprintable characters become '?': another user may have chosen the text. */
+void table_printable(char *text);
+/* Likewise. The format takes a char *. */
 void table_text(struct table *t, const char *text);
 /* The format is made with PRIu64. */
 void table_count(struct table *t, uint64_t value);

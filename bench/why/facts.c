@@ -54,14 +54,6 @@ bool why_descriptor(pid_t pid, const char *link, char path[WHY_PATH])
 	return found;
 }
 
-/* What another user has named goes to this one's terminal. */
-static void make_printable(char *text)
-{
-	for (; *text; text++)
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-}
-
 /* What a file of the process has, ended by a zero. */
 static size_t read_file(pid_t pid, const char *name, char *text, size_t len)
 {
@@ -110,7 +102,7 @@ static void read_rank(struct why_proc *p, const char *all, size_t len)
 	for (unsigned i = 0; i < sizeof names / sizeof *names && !p->rank[0]; i++)
 		in_environment(all, len, names[i], p->rank, sizeof p->rank);
 	p->rank[strcspn(p->rank, "/")] = 0;
-	make_printable(p->rank);
+	table_printable(p->rank);
 }
 
 static bool of_job(const char *job, const char *all, size_t len)
@@ -143,7 +135,7 @@ static void read_state(struct why_proc *p)
 	read_file(p->pid, "wchan", p->wchan, sizeof p->wchan);
 	read_file(p->pid, "comm", p->program, sizeof p->program);
 	p->program[strcspn(p->program, "\n")] = 0;
-	make_printable(p->program);
+	table_printable(p->program);
 }
 
 static void read_endpoint(struct why_proc *p, unsigned index)

@@ -25,7 +25,6 @@ static void another_user(uint32_t endpoint_id)
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
 {
 	struct tw_sock_name name;
-
 	int err;
 
 	*fd = -1;

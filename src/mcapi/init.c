@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/sys.h"
 #include "base/lock.h"
+#include "base/sys.h"
 #include "base/thread.h"
 #include "group/job.h"
 #include "mcapi/chan.h"

@@ -72,8 +72,8 @@ mx_return_t mx_finalize(void)
 	if (tw_in_any_handler())
 		return tw_mx_fail(NULL, "mx_finalize", MX_CLOSE_IN_HANDLER);
 	/*
-	 * Once; another thread, or a signal handler, does not wait for this one. Where a handler
-	 * interrupts mx_init(), that is not over. [finalized]
+	 * Once; another thread, or a signal handler, does not wait for this one. A handler that
+	 * has interrupted mx_init() finds the library not initialized. [finalized]
 	 */
 	if (inside || !atomic_exchange(&ready, false))
 		return tw_mx_fail(NULL, "mx_finalize", MX_NOT_INITIALIZED);

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "stress/stress.h"
 
 #define FORKER_ID 8
@@ -133,7 +134,9 @@ static __attribute__((noreturn)) void be_child(struct forker *f, enum what what)
 	case AGAIN:
 		_exit(fork() < 0);
 	case ANEW:
-		begin_anew();
+		/* The thread sanitizer allows no threads after fork(). */
+		if (!TW_TSAN)
+			begin_anew();
 		_exit(0);
 	default:
 		_exit(0);

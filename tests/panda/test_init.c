@@ -104,32 +104,32 @@ static void end_amid_all(char *big, int len)
 }
 
 static struct {
-	atomic_int entered[2], inside, most, go[2];
+	atomic_int entered[2], go[2]; /* by life */
+	atomic_int inside, most;      /* of the second */
 } lives;
 static _Thread_local bool polls;
-
-static int live(int which)
-{
-	int now = atomic_fetch_add(&lives.inside, which) + which;
-
-	if (now > lives.most)
-		lives.most = now;
-	atomic_fetch_add(&lives.entered[which], 1);
-	pant_until(&lives.go[which], 1);
-	atomic_fetch_sub(&lives.inside, which);
-	return 0;
-}
 
 static int live_first(void *data, int size, int len)
 {
 	(void)data, (void)size, (void)len;
-	return polls ? live(0) : 0;
+	if (polls) {
+		atomic_store(&lives.entered[0], 1);
+		pant_until(&lives.go[0], 1);
+	}
+	return 0;
 }
 
 static int live_second(void *data, int size, int len)
 {
+	int now = atomic_fetch_add(&lives.inside, 1) + 1;
+
 	(void)data, (void)size, (void)len;
-	return live(1);
+	if (now > lives.most)
+		lives.most = now;
+	atomic_fetch_add(&lives.entered[1], 1);
+	pant_until(&lives.go[1], 1);
+	atomic_fetch_sub(&lives.inside, 1);
+	return 0;
 }
 
 static void poll_once(void *arg)

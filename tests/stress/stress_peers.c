@@ -90,17 +90,20 @@ static void call_once(mx_endpoint_t ep)
 /* The connections by what is resident of each here. */
 static void print_rings(const char *when)
 {
-	unsigned count[64] = {0}, kb;
-	bool ring = false;
+	unsigned count[64] = {0}, heap = 0, rest = 0, kb;
+	bool ring = false, of_heap = false;
 	char line[512];
 	FILE *f = fopen("/proc/self/smaps", "r");
 
 	while (f && fgets(line, sizeof(line), f)) {
-		if (strstr(line, "tagwire-ring"))
-			ring = true;
-		if (ring && sscanf(line, "Rss: %u kB", &kb) == 1) {
-			count[kb / 4 < 63 ? kb / 4 : 63]++;
-			ring = false;
+		if (sscanf(line, "Rss: %u kB", &kb) == 1) {
+			if (ring)
+				count[kb / 4 < 63 ? kb / 4 : 63]++;
+			else
+				*(of_heap ? &heap : &rest) += kb;
+		} else if (strchr("0123456789abcdef", line[0])) { /* a mapping begins */
+			ring = strstr(line, "tagwire-ring");
+			of_heap = strstr(line, "[heap]");
 		}
 	}
 	if (f)
@@ -109,7 +112,7 @@ static void print_rings(const char *when)
 	for (unsigned i = 0; i < 64; i++)
 		if (count[i])
 			printf(" %u of %u KiB", count[i], 4 * i);
-	printf("\n");
+	printf("; heap %u KiB, all else %u KiB\n", heap, rest);
 	fflush(stdout);
 }
 

@@ -17,8 +17,7 @@
 
 #define COUNT 0xffffu
 
-/* Of threads of this process, which may be of one node: from the look whether it has the lock on.
- */
+/* A thread that takes a lock for reading holds it, as another thread may be of the same node. */
 static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 
 /* An attempt to take a lock. */
@@ -26,7 +25,7 @@ struct attempt {
 	struct tw_mrapi_counting *c;
 	uint32_t handle, me;
 	bool writer;  /* mode */
-	bool once;    /* it does not wait */
+	bool no_wait;
 	bool pending; /* the writer word names this caller */
 	bool counted; /* among the waiting writers */
 	uint32_t epoch;
@@ -215,7 +214,7 @@ static bool try_write(struct attempt *a)
 	uint32_t nobody = 0, mine = a->me | TW_MRAPI_PENDING;
 
 	/* Then it does not turn readers away if it must fail. */
-	if (a->once && !no_readers(a->c))
+	if (a->no_wait && !no_readers(a->c))
 		return false;
 	if (!a->pending)
 		/* [counting] */
@@ -230,13 +229,11 @@ static bool try_write(struct attempt *a)
  * A node has a reader/writer lock at most once (4.3.3.7). Looked at in each try: another thread of
  * the node may have got it meanwhile. Readers exclude each other here by a mutex of the process.
  */
-static mrapi_status_t try_once(struct attempt *a)
+static mrapi_status_t try_rwl(struct attempt *a)
 {
-	mrapi_status_t status = MRAPI_ERR_RWL_LOCKED;
-
-	if (!counting_held_by(a->c, a->me))
-		status = (a->writer ? try_write(a) : try_read(a)) ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
-	return status;
+	if (counting_held_by(a->c, a->me))
+		return MRAPI_ERR_RWL_LOCKED;
+	return (a->writer ? try_write(a) : try_read(a)) ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
 }
 
 /* SUCCESS, TIMEOUT while others have it, or RWL_LOCKED if the node has it. */
@@ -246,7 +243,7 @@ static mrapi_status_t try_any(struct attempt *a)
 		return MRAPI_TIMEOUT;
 	if (tw_mrapi_kind_of(a->handle) == TW_MRAPI_SEM)
 		return try_read(a) ? MRAPI_SUCCESS : MRAPI_TIMEOUT;
-	return a->writer ? try_once(a) : tw_mrapi_locked(&reading, try_once(a));
+	return a->writer ? try_rwl(a) : tw_mrapi_locked(&reading, try_rwl(a));
 }
 
 void tw_mrapi_counting_forked(void)
@@ -354,7 +351,7 @@ mrapi_status_t tw_mrapi_counting_take(enum tw_mrapi_kind kind, uint32_t handle,
 	struct attempt a = {.handle = handle,
 			    .me = tw_mrapi_me(),
 			    .writer = mode == MRAPI_WRITER,
-			    .once = timeout == 0};
+			    .no_wait = timeout == 0};
 	struct tw_mrapi_obj *o;
 	mrapi_status_t status = tw_mrapi_obj_find(a.me, kind, handle, &o);
 
