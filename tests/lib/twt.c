@@ -207,6 +207,37 @@ double twt_cpu(void)
 	return seconds(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+static uint64_t status_bytes(pid_t pid, const char *name)
+{
+	unsigned long long kb = 0;
+	size_t n = strlen(name);
+	char line[256];
+	bool found = false;
+	FILE *f;
+
+	snprintf(line, sizeof(line), "/proc/%d/status", (int)pid);
+	f = fopen(line, "r");
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strncmp(line, name, n) && sscanf(line + n, ": %llu kB", &kb) == 1;
+	if (f)
+		fclose(f);
+	if (!found) {
+		fprintf(stderr, "process %d: no %s in its status\n", (int)pid, name);
+		exit(2);
+	}
+	return 1024 * kb;
+}
+
+uint64_t twt_memory(pid_t pid)
+{
+	return status_bytes(pid, "RssAnon") + status_bytes(pid, "RssShmem");
+}
+
+uint64_t twt_shared_memory(pid_t pid)
+{
+	return status_bytes(pid, "RssShmem");
+}
+
 static atomic_uint naps;
 
 static void *nap(void *arg)

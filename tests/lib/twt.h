@@ -77,6 +77,13 @@ double twt_cpu(void);
 double twt_awake(void);
 
 /*
+ * Bytes of memory that a process has: its own, and what it shares with others. Pages of files
+ * do not count: the system may take them from a silent process and give them back.
+ */
+uint64_t twt_memory(pid_t pid);
+uint64_t twt_shared_memory(pid_t pid);
+
+/*
  * Waits until a thread of this process sleeps, which stores gettid() there just before a call
  * that is to block.
  */

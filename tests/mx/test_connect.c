@@ -372,8 +372,8 @@ Test(mx_connect, disconnect, .timeout = MXT_TIMEOUT)
 #define IDLE_PEERS 20
 #define FIRST_PEERS 4 /* what comes with the first ones is not each one's */
 
-/* KiB that a process has resident of its mappings of that name, or of all. */
-static unsigned resident(pid_t pid, const char *name)
+/* KiB that a process has resident of its rings. */
+static unsigned ring_memory(pid_t pid)
 {
 	unsigned long from, to;
 	unsigned kib = 0, sum = 0;
@@ -381,13 +381,13 @@ static unsigned resident(pid_t pid, const char *name)
 	char line[400];
 	FILE *f;
 
-	snprintf(line, sizeof(line), "/proc/%d/%s", (int)pid, name ? "smaps" : "smaps_rollup");
+	snprintf(line, sizeof(line), "/proc/%d/smaps", (int)pid);
 	f = fopen(line, "r");
 	cr_assert_not_null(f);
 	while (fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
-			here = name && strstr(line, name);
-		if ((here || !name) && sscanf(line, "Rss: %u", &kib) == 1)
+			here = strstr(line, "tagwire-ring");
+		if (here && sscanf(line, "Rss: %u", &kib) == 1)
 			sum += kib;
 	}
 	fclose(f);
@@ -401,7 +401,8 @@ Test(mx_connect, memory_of_idle_peers, .timeout = MXT_TIMEOUT)
 	struct mxt_name names[IDLE_PEERS];
 	/* A page of the system, at least. */
 	unsigned page = (unsigned)sysconf(_SC_PAGESIZE) / 1024, most = page < 12 ? 12 : page;
-	unsigned before = 0, rings;
+	uint64_t before = 0;
+	unsigned rings;
 	mx_endpoint_t ep;
 
 	/* Over shared memory, whatever the others run over. */
@@ -416,19 +417,19 @@ Test(mx_connect, memory_of_idle_peers, .timeout = MXT_TIMEOUT)
 		mx_request_t r;
 
 		if (i == FIRST_PEERS)
-			before = resident(getpid(), NULL);
+			before = twt_memory(getpid());
 		addr = mxt_connect(ep, names[i]);
 		r = mxt_isend(ep, "12345678", 8, addr, i);
 		mxt_wait(ep, &r, MX_STATUS_SUCCESS);
 	}
 #ifndef __SANITIZE_ADDRESS__
-	cr_assert_leq(resident(getpid(), NULL) - before, (IDLE_PEERS - FIRST_PEERS) * 33);
+	cr_assert_leq(twt_memory(getpid()) - before, (IDLE_PEERS - FIRST_PEERS) * 33 * 1024);
 #endif
 	(void)before;
-	rings = resident(getpid(), "tagwire-ring");
+	rings = ring_memory(getpid());
 	cr_assert_geq(rings, IDLE_PEERS * 4);
 	cr_assert_leq(rings, IDLE_PEERS * most, "%u KiB", rings);
-	cr_assert_leq(resident(c[0].pid, "tagwire-ring"), most);
+	cr_assert_leq(ring_memory(c[0].pid), most);
 	mxt_close(ep);
 	mxt_down();
 	for (unsigned i = 0; i < IDLE_PEERS; i++) {

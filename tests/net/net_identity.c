@@ -4,6 +4,7 @@
  * for each reason and a line that says what to do. So do a host of another version and one that
  * does not answer.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -129,22 +130,25 @@ static void listen_only(int listener, const char *how, int fd)
 	close(sock);
 }
 
-/* At the ports of an endpoint of the board that it takes the place of. */
+/* At the first port of an endpoint of the board; a port may be in use, endpoints share them. */
 static int no_host(const char *how, int fd)
 {
 	struct sockaddr_storage sa;
 	struct sockaddr_in *in = (void *)&sa;
 	struct place at = {.id = 77};
-	int listener, one = 1;
+	int listener, err, one = 1;
 
 	mx_set_error_handler(MX_ERRORS_RETURN);
 	check(mx_init() == MX_SUCCESS);
 	check(mx_board_number_to_nic_id(0, &at.nic) == MX_SUCCESS);
 	check(tw_nic_to_address(at.nic, &sa) == TW_OK && sa.ss_family == AF_INET);
-	in->sin_port = htons((uint16_t)tw_net_port(at.id, 0));
 	listener = socket(AF_INET, SOCK_STREAM, 0);
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	check(bind(listener, (struct sockaddr *)in, sizeof(*in)) == 0);
+	do {
+		in->sin_port = htons((uint16_t)tw_net_port(++at.id, 0));
+		err = bind(listener, (struct sockaddr *)in, sizeof(*in));
+	} while (err < 0 && errno == EADDRINUSE);
+	check(err == 0);
 	check(listen(listener, 16) == 0);
 	check(twt_put(fd, &at, sizeof(at)) == 0);
 	listen_only(listener, how, fd);

@@ -76,18 +76,6 @@ static uint32_t length(uint64_t match, enum load load)
 	}
 }
 
-/* Memory of this process that is in use. */
-static uint64_t resident(void)
-{
-	FILE *f = fopen("/proc/self/statm", "r");
-	unsigned long size = 0, pages = 0;
-
-	if (!f || fscanf(f, "%lu %lu", &size, &pages) != 2)
-		st_fail("/proc/self/statm cannot be read");
-	fclose(f);
-	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* Messages offered and not yet complete. */
 struct offer {
 	uint8_t *mem;
@@ -228,12 +216,12 @@ static void wait_for(atomic_uint *what, uint32_t value)
 /* The receiver's side of a one-way round: asleep while the flood comes. */
 static void endure(struct st_me *me, uint32_t round)
 {
-	uint64_t before = resident(), bytes = 0, grown;
+	uint64_t before = twt_memory(getpid()), bytes = 0, grown;
 
 	atomic_store(&shared->round[me->rank], round + 1);
 	wait_for(&shared->offered[!me->rank], round + 1);
 	st_sleep(0.05);
-	grown = resident() - before;
+	grown = twt_memory(getpid()) - before;
 	for (uint32_t i = 0; i < round_count(round); i++)
 		bytes += length(message(round, i, !me->rank), round_load(round));
 	if (bytes > OFFER_BIG && grown > GROW_MAX && grown < 1ull << 40 && !ST_SANITIZED)
