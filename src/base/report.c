@@ -6,12 +6,14 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/settings.h"
 
 #define KEPT 64 /* reports that are remembered; the oldest is forgotten first */
 #define AGAIN_US 60000000ull
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool inside; /* see tw_mutex_lock_once() */
 static struct {
 	uint64_t what; /* a hash of who and cause; 0: unused */
 	uint64_t said; /* tick of tw_clock() */
@@ -49,7 +51,10 @@ static bool is_due(uint64_t what, uint32_t *held_back)
 	unsigned i;
 	bool due;
 
-	pthread_mutex_lock(&mutex);
+	if (!tw_mutex_lock_once(&mutex, &inside)) {
+		*held_back = 0;
+		return true;
+	}
 	i = report_find(what);
 	due = kept[i].what != what || now - kept[i].said >= tw_clock_us(AGAIN_US);
 	*held_back = kept[i].what == what ? kept[i].held_back : 0;
@@ -60,7 +65,7 @@ static bool is_due(uint64_t what, uint32_t *held_back)
 	} else {
 		kept[i].held_back++;
 	}
-	pthread_mutex_unlock(&mutex);
+	tw_mutex_unlock_once(&mutex, &inside);
 	return due;
 }
 
@@ -82,4 +87,5 @@ void tw_report(enum tw_log_level level, const char *who, const char *cause, cons
 void tw_report_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
+	inside = false;
 }

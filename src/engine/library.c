@@ -6,13 +6,15 @@
 #include "base/thread.h"
 #include "engine/engine.h"
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static unsigned users;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of beginnings */
+static _Thread_local bool inside;			  /* see tw_mutex_lock_once() */
+static _Atomic(unsigned) users;
 
 /* A child owns none of its parent's endpoints; it may start anew. */
 static void library_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
+	inside = false;
 	users = 0;
 	tw_report_forked();
 	tw_jobkey_forked();
@@ -36,17 +38,16 @@ enum tw_err tw_begin(void)
 	TW_NOT_CANCELLED;
 	enum tw_err err = TW_OK;
 
-	tw_mutex_lock(&mutex);
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return TW_AGAIN;
 	if (users == 0)
 		err = library_begin();
 	users += err == TW_OK;
-	tw_mutex_unlock(&mutex);
+	tw_mutex_unlock_once(&mutex, &inside);
 	return err;
 }
 
 void tw_end(void)
 {
-	tw_mutex_lock(&mutex);
 	users--;
-	tw_mutex_unlock(&mutex);
 }

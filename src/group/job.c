@@ -18,9 +18,11 @@
 #define KEY 0x70616e64 /* of jobs without a launcher, which TAGWIRE_JOB keeps apart */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static unsigned users;
+static _Thread_local bool inside; /* see tw_mutex_lock_once() */
+static _Atomic(unsigned) users;
 static struct tw_job current;
 static const struct tw_launcher *launcher; /* NULL: none started this process */
+static bool with_launcher;		   /* it has begun, and has not ended */
 static bool orphan;			   /* forked from a process of a launcher */
 
 /* R/N, with R below N. */
@@ -88,6 +90,7 @@ static enum tw_err job_join_launcher(void)
 	char why[256];
 
 	current.launched = begin_launcher(why, sizeof(why));
+	with_launcher = current.launched;
 	if (current.launched)
 		return TW_OK;
 	tw_log(TW_LOG_ERROR, "a PMIx launcher started this process, but cannot be reached: %s",
@@ -115,7 +118,9 @@ static enum tw_err group_join(const char *place)
 static void job_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
+	inside = false;
 	users = 0;
+	with_launcher = false;
 	orphan |= launcher != NULL;
 	launcher = NULL;
 }
@@ -135,7 +140,7 @@ static bool is_current(const char *place)
 	return false;
 }
 
-/* Under the mutex, as job_leave(). */
+/* Under the mutex. */
 static enum tw_err job_enter(const char *place)
 {
 	static bool registered;
@@ -150,10 +155,13 @@ static enum tw_err job_enter(const char *place)
 	return err;
 }
 
-static void job_leave(void)
+/* Whoever releases the mutex ends what nobody uses: the last to leave may have interrupted it. */
+static void job_unlock(void)
 {
-	if (--users == 0 && launcher)
+	if (users == 0 && with_launcher)
 		launcher->end();
+	with_launcher = with_launcher && users > 0;
+	tw_mutex_unlock_once(&mutex, &inside);
 }
 
 enum tw_err tw_job_begin(const char *place, struct tw_job *job)
@@ -161,20 +169,21 @@ enum tw_err tw_job_begin(const char *place, struct tw_job *job)
 	TW_NOT_CANCELLED;
 	enum tw_err err;
 
-	pthread_mutex_lock(&mutex);
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return TW_AGAIN;
 	err = job_enter(place);
 	if (err == TW_OK)
 		*job = current;
-	pthread_mutex_unlock(&mutex);
+	job_unlock();
 	return err;
 }
 
 void tw_job_end(void)
 {
 	TW_NOT_CANCELLED;
-	pthread_mutex_lock(&mutex);
-	job_leave();
-	pthread_mutex_unlock(&mutex);
+	users--;
+	if (tw_mutex_lock_once(&mutex, &inside))
+		job_unlock();
 }
 
 enum tw_err tw_job_board(uint32_t *board)
@@ -251,12 +260,13 @@ enum tw_err tw_job_exchange(uint64_t mine, uint64_t *all)
 	enum tw_err err = TW_OK;
 	char why[256] = "";
 
-	pthread_mutex_lock(&mutex);
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return TW_AGAIN;
 	if (launcher && !group_exchange(mine, all, why, sizeof(why)))
 		err = TW_EUNREACH;
 	else if (!launcher)
 		err = guess(mine, all);
-	pthread_mutex_unlock(&mutex);
+	job_unlock();
 	if (err == TW_EUNREACH)
 		tw_log(TW_LOG_ERROR, "the launcher has no addresses of the other processes: %s",
 		       why);
@@ -269,10 +279,11 @@ enum tw_err tw_job_fence(void)
 	enum tw_err err = TW_OK;
 	char why[256] = "";
 
-	pthread_mutex_lock(&mutex);
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return TW_AGAIN;
 	if (launcher && !launcher->fence(why, sizeof(why)))
 		err = TW_EUNREACH;
-	pthread_mutex_unlock(&mutex);
+	job_unlock();
 	if (err != TW_OK)
 		tw_log(TW_LOG_ERROR, "the launcher cannot wait for the other processes: %s", why);
 	return err;
@@ -376,7 +387,7 @@ static bool place_nodes(uint64_t *nics)
 	if (job_enter(NULL) != TW_OK)
 		return true;
 	good = !launcher || ask_launcher(nics);
-	job_leave();
+	users--;
 	return good;
 }
 
@@ -387,7 +398,7 @@ static void join_for_key(void)
 		return;
 	if (launcher)
 		ask_key();
-	job_leave();
+	users--;
 }
 
 /* Children that are forked live where their parents' launcher has said. */
@@ -399,10 +410,11 @@ bool tw_job_topology(void)
 
 	if (!*tw_settings.nodes && !tw_job_has_hosts())
 		return tw_topology_init(NULL);
-	pthread_mutex_lock(&mutex);
+	if (!tw_mutex_lock_once(&mutex, &inside))
+		return false;
 	if (!known && *tw_settings.nodes)
 		join_for_key();
 	known = known || *tw_settings.nodes || place_nodes(nics);
-	pthread_mutex_unlock(&mutex);
+	job_unlock();
 	return known && tw_topology_init(*tw_settings.nodes ? NULL : nics);
 }

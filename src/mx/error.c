@@ -92,6 +92,7 @@ mx_return_t tw_mx_code(enum tw_err err)
 		return MX_SUCCESS;
 	case TW_ENOMEM:
 		return MX_NO_RESOURCES;
+	case TW_AGAIN:
 	case TW_EBUSY:
 		return MX_BUSY;
 	default:

@@ -3,10 +3,13 @@
  * Members and controls, between two endpoints of this process.
  */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "group/group.h"
+#include "group/job.h"
 #include "lib/twt.h"
 
 enum { FILTER = 77, ASK = 1000 };
@@ -233,4 +236,42 @@ Test(group, connected_and_gone)
 	until(was_lost);
 	cr_assert_eq(losses, 1);
 	cr_assert_eq(sides[0].other.state, TW_MEMBER_LOST);
+}
+
+static volatile sig_atomic_t signals;
+
+static void begin_and_end(void)
+{
+	struct tw_job job;
+	enum tw_err err = tw_begin();
+
+	cr_assert(err == TW_OK || (err == TW_AGAIN && signals));
+	if (err == TW_OK && tw_job_begin(NULL, &job) == TW_OK)
+		tw_job_end();
+	if (err == TW_OK)
+		tw_end();
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	signals++;
+	begin_and_end();
+}
+
+/* A handler does not wait for the call that it has interrupted. */
+Test(group, handler_amid_begin_and_end, .timeout = TWT_TIMEOUT)
+{
+	struct sigaction sa = {.sa_handler = on_signal};
+	struct itimerval t = {{0, 60}, {0, 60}};
+
+	cr_assert_eq(sigaction(SIGALRM, &sa, NULL), 0);
+	cr_assert_eq(setitimer(ITIMER_REAL, &t, NULL), 0);
+	while (signals < 2000)
+		begin_and_end();
+	t = (struct itimerval){{0, 0}, {0, 0}};
+	cr_assert_eq(setitimer(ITIMER_REAL, &t, NULL), 0);
+	/* Nobody is left inside. */
+	cr_assert_eq(tw_begin(), TW_OK);
+	tw_end();
 }
