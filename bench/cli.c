@@ -25,10 +25,12 @@ static time_t started;
 
 static void complain(const char *fmt, va_list ap)
 {
+	char text[1024];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
 	bench_progress_end();
-	fprintf(stderr, "%s%s: ", bench_tool, bench_role);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	/* One write: two processes may complain at once. */
+	fprintf(stderr, "%s%s: %s\n", bench_tool, bench_role, text);
 }
 
 void bench_fail(const char *fmt, ...)

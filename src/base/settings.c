@@ -363,7 +363,7 @@ static void nearest_word(const char *words, const char *text, char out[TW_SETTIN
 		for (const char *w = words; *w; w += n + (w[n] == ' ')) {
 			n = strcspn(w, " ");
 			d = setting_distance(word, len, w, n);
-			if (d >= least || d >= n)
+			if (d >= least || 3 * d > 2 * n)
 				continue;
 			least = d;
 			snprintf(out, TW_SETTING_STR_MAX, "%.*s", (int)n, w);

@@ -293,6 +293,8 @@ Test(settings, limits_are_named)
 	says("TAGWIRE_RNDV", "pul", "one of: auto push pull", "perhaps pull");
 	says("TAGWIRE_RMEM", "servd", "served", "perhaps served");
 	says("TAGWIRE_AUTH", "munged", "key munge none", "perhaps munge");
+	/* No advice to do without. */
+	says("TAGWIRE_AUTH", "foo", "key munge none; see", "");
 	says("TAGWIRE_LOG", "9", "from 0 to 4", "");
 	says("TAGWIRE_RETRY", "99", "from 100", "");
 	says("TAGWIRE_RING_SLOTS", "96", "from 64 to 65536, a power of two", "");
