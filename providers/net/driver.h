@@ -27,7 +27,7 @@
 #include "base/settings.h"
 #include "base/thread.h"
 
-#define TW_DRIVER_VERSION 11 /* of this contract: another is not loaded */
+#define TW_DRIVER_VERSION 12 /* of this contract: another is not loaded */
 #define TW_DRIVER_ADDRESS 96
 #define TW_DRIVER_KEY 32
 #define TW_DRIVER_TOKEN 16
@@ -103,10 +103,10 @@ struct tw_driver_host {
 	/* From close(): the driver uses no packets any more, and all are to be unregistered. */
 	void (*packets_back)(void *owner);
 	/*
-	 * A packet arrived along some path; valid during the call. False: not now,
+	 * A packet arrived along a path; valid during the call. False: not now,
 	 * offer it again at the next progress(), and no other of that path before it.
 	 */
-	bool (*packet)(void *owner, const void *data, uint32_t len);
+	bool (*packet)(void *owner, const void *path, const void *data, uint32_t len);
 	/*
 	 * Somebody has called and does not know the tokens yet: until when this may be so, for
 	 * expire(), which is called then.

@@ -426,7 +426,7 @@ void tw_net_send_ack(struct tw_net_link *l);
 void tw_net_probe(struct tw_net_link *l, struct tw_net_path *p);
 /* A probe has come, or the answer to one. */
 void tw_net_probed(struct tw_net_link *l, struct tw_net_path *p, bool question);
-bool tw_net_packet(void *owner, const void *data, uint32_t len);
+bool tw_net_packet(void *owner, const void *path, const void *data, uint32_t len);
 void tw_net_failed(void *owner, struct tw_net_packet *p);
 /* Frees the packets that were kept. */
 void tw_net_packets_drop(struct tw_net_link *l);

@@ -12,7 +12,7 @@
 /* The head of a packet; control messages check the magic number. */
 struct tw_net_wire {
 	uint32_t conn; /* the receiver's name for the link */
-	uint32_t seq;  /* of a probe and its answer the path's number */
+	uint32_t seq;
 	uint32_t ack;  /* the next one expected */
 	uint32_t kind;
 	struct tw_hdr hdr;

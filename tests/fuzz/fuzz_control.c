@@ -193,7 +193,10 @@ static void packet(const struct channel *c)
 				.ack = in_byte(in) % 4,
 				.kind = kinds[in_byte(in) % 4]};
 
-	tw_net_packet(&ep->adapters[0], &w, sizeof(w));
+	struct tw_net_link *l = tw_net_link_find(ep, c->conn);
+	const void *path = l ? l->paths[in_byte(in) % TW_NET_PATHS].path : NULL;
+
+	tw_net_packet(&ep->adapters[0], path, &w, sizeof(w));
 }
 
 /* What the engine of this side may do meanwhile. */

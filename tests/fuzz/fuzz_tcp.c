@@ -178,12 +178,13 @@ static void program(uint8_t what)
 
 /* Upcalls ----------------------------------------------------------------- */
 
-static bool on_packet(void *owner, const void *data, uint32_t len)
+static bool on_packet(void *owner, const void *path, const void *data, uint32_t len)
 {
 	uint8_t what = in_byte(f.in);
 	uint32_t sum = 0;
 
-	FUZZ_MUST(owner == &f && f.inside && f.path && !f.broken && len <= TW_TCP_PACKET);
+	FUZZ_MUST(owner == &f && f.inside && f.path && path == f.path && !f.broken &&
+		  len <= TW_TCP_PACKET);
 	for (uint32_t i = 0; i < len; i++)
 		sum += ((const uint8_t *)data)[i];
 	FUZZ_MUST(sum <= 255 * len);

@@ -16,20 +16,23 @@
 #include "lib/twt.h"
 
 #define PACKET TW_DRIVER_PACKET
+#define HEAD sizeof(uint64_t) /* the number of the receiver's path */
 
 struct lossy {
 	struct tw_driver_host host;
 	int fd;
-	struct tw_list ops;
-	uint64_t rng;
-	char late[PACKET]; /* a packet that is overtaken */
+	struct tw_list ops, paths;
+	uint64_t rng, serial;
+	char late[HEAD + PACKET]; /* a packet that is overtaken */
 	ssize_t late_len;
-	char held[PACKET]; /* one that the engine could not take */
+	char held[HEAD + PACKET]; /* one that the engine could not take */
 	ssize_t held_len;
 };
 
 struct path {
 	struct lossy *f;
+	struct tw_list node;
+	uint64_t number, other;
 	struct sockaddr_in to;
 };
 
@@ -60,6 +63,7 @@ static enum tw_err do_open(const struct tw_driver_host *host, void **instance,
 	f->late_len = f->held_len = -1;
 	f->rng = (uint64_t)getpid();
 	tw_list_init(&f->ops);
+	tw_list_init(&f->paths);
 	f->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	setsockopt(f->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
 	if (bind(f->fd, (struct sockaddr *)&sa, sizeof(sa)) < 0) {
@@ -96,19 +100,26 @@ static enum tw_err path_new(void *instance, const struct sockaddr_storage *board
 		return TW_ENOMEM;
 	p->f = f;
 	getsockname(f->fd, (struct sockaddr *)(void *)mine->bytes, &len);
-	mine->len = len;
+	p->number = ++f->serial;
+	memcpy(mine->bytes + len, &p->number, HEAD);
+	mine->len = len + HEAD;
+	tw_list_add_tail(&f->paths, &p->node);
 	*out = p;
 	return TW_OK;
 }
 
 static enum tw_err path_bind(void *path, const struct tw_driver_address *other)
 {
-	memcpy(&((struct path *)path)->to, other->bytes, sizeof(struct sockaddr_in));
+	struct path *p = path;
+
+	memcpy(&p->to, other->bytes, sizeof(p->to));
+	memcpy(&p->other, other->bytes + sizeof(p->to), HEAD);
 	return TW_OK;
 }
 
 static void path_free(void *path)
 {
+	tw_list_del(&((struct path *)path)->node);
 	free(path);
 }
 
@@ -116,6 +127,8 @@ static enum tw_err do_send(void *path, struct tw_net_packet *packet, bool more)
 {
 	struct path *p = path;
 	struct lossy *f = p->f;
+	struct iovec iov[] = {{&p->other, HEAD}, {packet->data, packet->len}};
+	struct msghdr m = {&p->to, sizeof(p->to), iov, 2, NULL, 0, 0};
 	int times = 1;
 
 	(void)more;
@@ -128,8 +141,7 @@ static enum tw_err do_send(void *path, struct tw_net_packet *packet, bool more)
 	else if (one_in(f, 50))
 		times = 2;
 	while (times--)
-		sendto(f->fd, packet->data, packet->len, 0, (struct sockaddr *)&p->to,
-		       sizeof(p->to));
+		sendmsg(f->fd, &m, 0);
 	return TW_OK;
 }
 
@@ -199,7 +211,13 @@ static unsigned run_ops(struct lossy *f)
 
 static bool deliver(struct lossy *f, const char *packet, ssize_t len)
 {
-	if (f->host.packet(f->host.owner, packet, (uint32_t)len))
+	struct path *to = NULL;
+	uint64_t number;
+
+	memcpy(&number, packet, HEAD);
+	tw_list_walk(&f->paths, struct path, p, node)
+		to = p->number == number ? p : to;
+	if (!to || f->host.packet(f->host.owner, to, packet + HEAD, (uint32_t)len - HEAD))
 		return true;
 	if (packet != f->held)
 		memcpy(f->held, packet, (size_t)len);
@@ -211,7 +229,7 @@ static unsigned do_progress(void *instance)
 {
 	struct lossy *f = instance;
 	unsigned n = run_ops(f);
-	char packet[PACKET];
+	char packet[HEAD + PACKET];
 	ssize_t len;
 
 	if (f->held_len >= 0) {
@@ -221,7 +239,7 @@ static unsigned do_progress(void *instance)
 			return n;
 		n++;
 	}
-	while (n < 64 && (len = recv(f->fd, packet, sizeof(packet), 0)) >= 0) {
+	while (n < 64 && (len = recv(f->fd, packet, sizeof(packet), 0)) >= (ssize_t)HEAD) {
 		n++;
 		/* The next one overtakes it. */
 		if (f->late_len < 0 && one_in(f, 40)) {

@@ -350,3 +350,26 @@ Test(failover, breaks_while_connecting, .timeout = TWT_TIMEOUT)
 	cr_assert_eq(peer->state, FAKE_UP, "%d", peer->why);
 	pair_close(p);
 }
+
+/* A packet counts only for the link whose path it came along, whatever number it has. */
+Test(failover, names_another_link, .timeout = TWT_TIMEOUT)
+{
+	struct pair *p = connected("tcp", "tcp");
+	struct fake_peer *ab, *ba;
+	struct tw_net_link *l, *other;
+	struct tw_net_wire w = {.kind = TW_NET_ACK};
+
+	pair_connect(p, &ab, &ba);
+	l = tw_container(p->ba->link, struct tw_net_link, link);
+	other = tw_container(ba->link, struct tw_net_link, link);
+	cr_assert_eq(fake_send(p->ba, TW_SEND_PLAIN, 100), TW_OK);
+	cr_assert_eq(l->nkept, 1u);
+	w.conn = l->conn;
+	w.ack = l->next_seq;
+	tw_net_packet(other->first->way.adapter, other->first->path, &w, sizeof(w));
+	cr_assert_eq(l->nkept, 1u, "another peer acknowledged it");
+	tw_net_packet(l->first->way.adapter, l->first->path, &w, sizeof(w));
+	cr_assert_eq(l->nkept, 0u);
+	UNTIL(p, p->ab->got == p->ba->sent);
+	pair_close(p);
+}

@@ -20,10 +20,11 @@ static struct end {
 	char last[32];
 } owner, peer, stranger;
 
-static bool on_packet(void *to, const void *data, uint32_t len)
+static bool on_packet(void *to, const void *path, const void *data, uint32_t len)
 {
 	struct end *e = to;
 
+	(void)path;
 	memcpy(e->last, data, tw_min(len, sizeof(e->last)));
 	e->packets++;
 	return true;

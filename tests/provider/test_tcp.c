@@ -28,9 +28,10 @@ static char refused_first; /* of packets that are refused */
 static char last[TW_TCP_PACKET];
 static uint32_t last_len;
 
-static bool on_packet(void *owner, const void *data, uint32_t len)
+static bool on_packet(void *owner, const void *path, const void *data, uint32_t len)
 {
 	(void)owner;
+	(void)path;
 	if (len && *(const char *)data == refused_first)
 		return false;
 	if (refuse) {

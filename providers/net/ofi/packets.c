@@ -87,7 +87,7 @@ static bool packet_arrived(struct tw_ofi *o, const uint8_t *data, size_t len)
 	/* As long for a wrong guess as for a right one. */
 	for (unsigned i = 0; i < sizeof(h->token); i++)
 		different |= p->tokens.mine[i] ^ h->token[i];
-	return different || o->host.packet(o->host.owner, h + 1, (uint32_t)(len - sizeof(*h)));
+	return different || o->host.packet(o->host.owner, p, h + 1, (uint32_t)(len - sizeof(*h)));
 }
 
 /* Handles one completion; false: not now. */

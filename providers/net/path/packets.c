@@ -143,7 +143,7 @@ static bool packet_send_plain(struct tw_net_link *l, struct tw_net_path *path,
 	/* Not free, even if the driver is closed in between. */
 	p->link = l;
 	p->len = sizeof(struct tw_net_wire);
-	*wire_of(p) = (struct tw_net_wire){.conn = l->peer_conn, .seq = path->number, .kind = kind};
+	*wire_of(p) = (struct tw_net_wire){.conn = l->peer_conn, .kind = kind};
 	done = packet_post(l, path, p, false);
 	packet_let_go(p);
 	return done;
@@ -356,7 +356,17 @@ static bool data(struct tw_net_link *l, const struct tw_net_wire *w, const void 
 	return true;
 }
 
-bool tw_net_packet(void *owner, const void *packet, uint32_t len)
+/* The path of the link that a packet names; NULL if it came along none of that link. */
+static struct tw_net_path *packet_path(struct tw_net_link *l, const struct tw_net_adapter *a,
+				       const void *path)
+{
+	for (unsigned i = 0; l && i < l->npaths; i++)
+		if (l->paths[i].path == path && l->paths[i].way.adapter == a)
+			return &l->paths[i];
+	return NULL;
+}
+
+bool tw_net_packet(void *owner, const void *path, const void *packet, uint32_t len)
 {
 	struct tw_net_adapter *a = owner;
 	struct tw_net_path *p;
@@ -369,7 +379,8 @@ bool tw_net_packet(void *owner, const void *packet, uint32_t len)
 	memcpy(&w, packet, sizeof(w));
 	len -= (uint32_t)sizeof(w);
 	l = tw_net_link_find(a->ep, w.conn);
-	if (!l || len > l->link.max_payload)
+	p = packet_path(l, a, path);
+	if (!p || len > l->link.max_payload)
 		return true;
 	tw_net_acked(l, w.ack);
 	switch (w.kind) {
@@ -377,9 +388,7 @@ bool tw_net_packet(void *owner, const void *packet, uint32_t len)
 		return data(l, &w, (const char *)packet + sizeof(w), len);
 	case TW_NET_PROBE:
 	case TW_NET_PROBED:
-		p = tw_net_path_at(l, w.seq);
-		if (p && p->path && p->way.adapter == a)
-			tw_net_probed(l, p, w.kind == TW_NET_PROBE);
+		tw_net_probed(l, p, w.kind == TW_NET_PROBE);
 		break;
 	}
 	return true;

@@ -128,7 +128,7 @@ static bool in_take(struct tw_tcp_path *p, unsigned *n)
 		}
 		if (p->in_len - p->in_at < sizeof(h) + h.len)
 			return false;
-		if (!p->t->host.packet(p->t->host.owner, p->in + p->in_at + sizeof(h), h.len)) {
+		if (!p->t->host.packet(p->t->host.owner, p, p->in + p->in_at + sizeof(h), h.len)) {
 			if (!p->freed)
 				tw_list_add_tail(&p->t->stuck, &p->stuck);
 			return false;

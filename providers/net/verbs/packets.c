@@ -293,19 +293,20 @@ bool tw_verbs_received(struct tw_verbs *v, const struct ibv_wc *wc)
 	const struct tw_verbs_packet *k = v->rx[number];
 	struct tw_verbs_head h;
 
+	/* Without a path it is of one that was given up. */
 	if (p)
 		from = p->name;
-	if (wc->status == IBV_WC_SUCCESS && len >= sizeof(h)) {
+	if (p && wc->status == IBV_WC_SUCCESS && len >= sizeof(h)) {
 		h = k->head;
 		/* Earlier than the connection manager, whose last message may be lost. */
-		if (p && p->state == TW_VERBS_NEW)
+		if (p->state == TW_VERBS_NEW)
 			tw_verbs_path_up(p, p->limit);
-		if (h.magic != TW_VERBS_MAGIC && p)
+		if (h.magic != TW_VERBS_MAGIC)
 			tw_verbs_path_down(p, "a packet without a head");
-		if (h.magic == TW_VERBS_MAGIC && p)
+		else
 			on_credit(p, &h);
 		if (h.magic == TW_VERBS_MAGIC && len > sizeof(h) &&
-		    !v->host.packet(v->host.owner, k->packet.data, len - (uint32_t)sizeof(h)))
+		    !v->host.packet(v->host.owner, p, k->packet.data, len - (uint32_t)sizeof(h)))
 			return false;
 	}
 	done_with(v, number, from);
