@@ -87,18 +87,23 @@ static unsigned session_do_progress(void *instance)
 	return ep->taken;
 }
 
+static void session_send_acks(struct tw_net_ep *ep)
+{
+	ep->ack_at = 0;
+	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
+		if (l->unacked)
+			tw_net_send_ack(l);
+	}
+}
+
 static bool session_do_arm(void *instance)
 {
 	struct tw_net_ep *ep = instance;
 	bool found = false;
 
-	ep->armed = true;
 	ep->quiet = 0;
 	session_flush(ep);
-	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
-		if (l->state == TW_NET_UP && l->unacked)
-			tw_net_send_ack(l);
-	}
+	session_send_acks(ep);
 	for (unsigned i = 0; i < ep->nadapters; i++)
 		if (ep->adapters[i].instance)
 			found |= tw_net_adapter_watch(&ep->adapters[i]);
@@ -112,16 +117,7 @@ static bool session_do_arm(void *instance)
 
 static void session_do_disarm(void *instance)
 {
-	((struct tw_net_ep *)instance)->armed = false;
-}
-
-static void session_send_acks(struct tw_net_ep *ep)
-{
-	ep->ack_at = 0;
-	tw_list_walk(&ep->links, struct tw_net_link, l, node) {
-		if (l->unacked)
-			tw_net_send_ack(l);
-	}
+	(void)instance;
 }
 
 /*

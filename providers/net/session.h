@@ -231,7 +231,6 @@ struct tw_net_ep {
 	struct tw_net_listener sought, found; /* for search.c; fd -1: not open */
 	uint32_t port;
 	uint64_t listen_again; /* tick at which to accept again, 0 now */
-	bool told;	       /* that descriptors are short */
 	struct tw_net_adapter adapters[TW_NET_DRIVERS];
 	unsigned nadapters;
 	bool loaded; /* the list of drivers is made */
@@ -244,7 +243,7 @@ struct tw_net_ep {
 	struct tw_slots table; /* of links, by conn */
 	uint32_t serial;
 	unsigned nlinks, nhalf; /* links, and those in state HALF_OPEN, which are not polled for */
-	bool polled, armed, closing;
+	bool polled, closing;
 	uint64_t ack_at;	/* tick at which to send acknowledgements, 0 none */
 	unsigned quiet;		/* polls that found nothing */
 	uint64_t packets, seen; /* taken in, and as of the last check */
@@ -460,8 +459,6 @@ void tw_net_mrs_end(struct tw_net_link *l, const struct tw_net_adapter *of);
 void tw_net_timer(struct tw_net_ep *ep, uint64_t when);
 /* The same in so many microseconds from now, and returns when that is. */
 uint64_t tw_net_in(struct tw_net_ep *ep, uint64_t us);
-/* Tells once that there is no descriptor for a connection, by errno. */
-void tw_net_short(struct tw_net_ep *ep);
 /* There is something to poll for. */
 void tw_net_poll(struct tw_net_ep *ep);
 

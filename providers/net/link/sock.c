@@ -163,10 +163,8 @@ static enum tw_err sock_dial(struct tw_net_link *l, uint32_t port)
 		port = l->others->port;
 	}
 	fd = tw_net_socket(to.ss_family);
-	if (fd < 0) {
-		tw_net_short(ep);
+	if (fd < 0)
 		return TW_ENOMEM;
-	}
 	/* From the board that the endpoint was opened on. */
 	if (!board && ep->host->up->locate(ep->host, ep->host->self.nic_id, &from) == TW_OK &&
 	    from.ss_family == to.ss_family) {

@@ -146,14 +146,6 @@ static bool somebody_waits(const struct tw_net_listener *at)
 	return tw_sys_poll(&p, 1, 0) == 1;
 }
 
-void tw_net_short(struct tw_net_ep *ep)
-{
-	if (!ep->told)
-		tw_log(TW_LOG_ERROR, "endpoint %u: no descriptor for a connection: %s",
-		       ep->host->self.endpoint_id, strerror(errno));
-	ep->told = true;
-}
-
 /* Somebody waits and cannot be let in: the listener stays readable, so ignore it for a while. */
 static void pause_listening(struct tw_net_listener *at, uint64_t us)
 {
@@ -183,18 +175,14 @@ static void net_listener_ready(struct tw_watch *w, uint32_t events)
 				return;
 			}
 		}
-		sock = tw_sys_accept(at->fd, (struct sockaddr *)&from, &len,
-				     SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (sock >= 0)
-			listen_accept_one(at, tw_fd_own(sock), &from);
-		else if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
-			return;
-		else {
-			/* The caller waits, and is not told what for. */
-			tw_net_short(ep);
-			pause_listening(at, LISTEN_AGAIN_US);
+		sock = tw_fd_own(tw_sys_accept(at->fd, (struct sockaddr *)&from, &len,
+					       SOCK_CLOEXEC | SOCK_NONBLOCK));
+		if (sock < 0) {
+			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+				pause_listening(at, LISTEN_AGAIN_US);
 			return;
 		}
+		listen_accept_one(at, sock, &from);
 	}
 }
 

@@ -99,14 +99,6 @@ void tw_tcp_tune(struct tw_tcp_path *p)
 		tw_sys_setsockopt(p->fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof("reno") - 1);
 }
 
-void tw_tcp_short(struct tw_tcp *t)
-{
-	if (!t->told)
-		t->host.log(TW_LOG_ERROR, "tcp: no descriptor for a connection: %s",
-			    strerror(errno));
-	t->told = true;
-}
-
 static enum tw_err path_call(struct tw_tcp_path *p, const struct sockaddr_storage *to)
 {
 	struct sockaddr_storage from = p->board->addr;
@@ -114,10 +106,8 @@ static enum tw_err path_call(struct tw_tcp_path *p, const struct sockaddr_storag
 	int fd = p->t->host.own_fd(
 		tw_sys_socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
-	if (fd < 0) {
-		tw_tcp_short(p->t);
+	if (fd < 0)
 		return TW_ENOMEM;
-	}
 	memcpy(hello.to, p->tokens.other, sizeof(hello.to));
 	memcpy(hello.from, p->tokens.mine, sizeof(hello.from));
 	/* From the board, on any port. */
@@ -139,10 +129,7 @@ static enum tw_err path_call(struct tw_tcp_path *p, const struct sockaddr_storag
 static enum tw_err await_call(struct tw_tcp_path *p)
 {
 	p->reserved = p->t->host.own_fd(tw_sys_fcntl(p->t->epfd, F_DUPFD_CLOEXEC, NULL));
-	if (p->reserved >= 0 || p->fd >= 0)
-		return TW_OK;
-	tw_tcp_short(p->t);
-	return TW_ENOMEM;
+	return p->reserved >= 0 || p->fd >= 0 ? TW_OK : TW_ENOMEM;
 }
 
 enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
@@ -160,7 +147,6 @@ enum tw_err tw_tcp_path_bind(void *path, const struct tw_driver_address *other)
 	order = memcmp(p->tokens.mine, p->tokens.other, sizeof(p->tokens.mine));
 	if (a.magic != TW_TCP_MAGIC || to.ss_family != p->board->addr.ss_family || !order)
 		return TW_EPROTO;
-	p->bound = true;
 	return order > 0 ? path_call(p, &to) : await_call(p);
 }
 
@@ -248,10 +234,10 @@ static void path_accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 	/* The oldest is dropped: real peers have sent their hello by then. */
 	if (t->ncallers >= TW_TCP_CALLERS)
 		tw_tcp_caller_free(t, tw_list_first(&t->callers, struct tw_tcp_caller, node));
-	while (t->ncallers < TW_TCP_CALLERS && (fd = accept_call(t, b->listener)) >= 0) {
+	while (t->ncallers < TW_TCP_CALLERS &&
+	       (fd = t->host.own_fd(accept_call(t, b->listener))) >= 0) {
 		struct tw_tcp_caller *c = calloc(1, sizeof(*c));
 
-		t->host.own_fd(fd);
 		if (!c || tw_tcp_watch(t, EPOLL_CTL_ADD, fd, EPOLLIN, c) < 0) {
 			t->host.close_fd(fd);
 			free(c);
@@ -266,7 +252,6 @@ static void path_accept_at(struct tw_tcp *t, struct tw_tcp_board *b)
 	}
 	/* Out of descriptors: the listener would stay readable. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-		tw_tcp_short(t);
 		t->accept_paused = true;
 		tw_tcp_watch(t, EPOLL_CTL_MOD, b->listener, 0, b);
 	}

@@ -220,9 +220,7 @@ static enum tw_err tcp_do_open(const struct tw_driver_host *host, void **instanc
 	if (!tcp_begin(t)) {
 		enum tw_err err = errno == EMFILE || errno == ENFILE ? TW_ENOMEM : TW_EUNREACH;
 
-		if (err == TW_ENOMEM)
-			tw_tcp_short(t);
-		else
+		if (err == TW_EUNREACH)
 			host->log(TW_LOG_WARN, "tcp: the board's address cannot be listened on");
 		tcp_do_close(t);
 		return err;

@@ -115,7 +115,7 @@ struct tw_tcp_path {
 	struct tw_list busy;  /* of t->busy while something waits to leave */
 	struct tw_list stuck; /* of t->stuck while a packet of it could not be taken */
 	struct tw_driver_tokens tokens;
-	bool bound, freed;
+	bool freed;
 	bool tx_shutdown; /* nothing more is sent */
 	bool ended;	  /* nothing more is received */
 	bool reported;	  /* and the session layer was told */
@@ -169,7 +169,6 @@ struct tw_tcp {
 	uint64_t next_id;
 	void *mrs;	    /* a tree, see tsearch(3) */
 	bool accept_paused; /* out of descriptors: nothing is accepted */
-	bool told;	    /* that they are short */
 	bool ending;	    /* some path has ended and was not reported yet */
 };
 
@@ -194,8 +193,6 @@ void tw_tcp_path_shut(struct tw_tcp_path *p);
 /* Once connected: chooses options by the round-trip time. */
 void tw_tcp_tune(struct tw_tcp_path *p);
 void tw_tcp_accept(struct tw_tcp *t);
-/* Tells once that descriptors are short, if that is the error. */
-void tw_tcp_short(struct tw_tcp *t);
 uint64_t tw_tcp_expire(void *instance, uint64_t now);
 void tw_tcp_read_hello(struct tw_tcp_caller *c);
 void tw_tcp_caller_free(struct tw_tcp *t, struct tw_tcp_caller *c);

@@ -22,7 +22,6 @@
 /* An event, copied so that it can be acknowledged before it is handled. */
 struct event {
 	enum rdma_cm_event_type type;
-	int status;
 	struct rdma_cm_id *id;
 	bool greeted;
 	struct tw_verbs_hello hello;
@@ -251,7 +250,7 @@ void tw_verbs_cm_events(struct tw_verbs *v)
 	struct rdma_cm_event *from;
 
 	while (rdma_get_cm_event(v->events, &from) == 0) {
-		struct event e = {.type = from->event, .status = from->status, .id = from->id};
+		struct event e = {.type = from->event, .id = from->id};
 		const struct rdma_conn_param *c = &from->param.conn;
 
 		bool answer = e.type == RDMA_CM_EVENT_CONNECT_REQUEST ||

@@ -198,7 +198,6 @@ struct tw_verbs {
 	bool gone;	/* the device was removed */
 	struct tw_list credit_due, broken;
 	/* Buffers. */
-	struct tw_list slabs, free_bufs;
 	struct tw_verbs_packet **rx; /* by number */
 	unsigned nrx, reserved;	     /* receive buffers, and how many are reserved */
 	uint32_t repost[TW_VERBS_CQ_BATCH], from[TW_VERBS_CQ_BATCH];
