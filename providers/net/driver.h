@@ -45,6 +45,16 @@ struct tw_driver_tokens {
 	uint8_t mine[TW_DRIVER_TOKEN], other[TW_DRIVER_TOKEN];
 };
 
+/* In as much time, however many bytes are right. */
+static inline bool tw_driver_token_is(const uint8_t *token, const uint8_t *sent)
+{
+	uint8_t different = 0;
+
+	for (unsigned i = 0; i < TW_DRIVER_TOKEN; i++)
+		different |= token[i] ^ sent[i];
+	return !different;
+}
+
 /* Registered memory. */
 struct tw_driver_mr {
 	uint64_t base; /* the other side's addresses count from here */

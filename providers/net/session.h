@@ -298,6 +298,8 @@ void tw_net_adapter_reset(struct tw_net_adapter *a);
 void tw_net_adapter_unwatch(struct tw_net_adapter *a);
 bool tw_net_adapter_watch(struct tw_net_adapter *a);
 bool tw_net_adapter_open(struct tw_net_adapter *a);
+/* By its driver's name, of which only the first len bytes count; NULL: there is none. */
+struct tw_net_adapter *tw_net_adapter_named(struct tw_net_ep *ep, const char *name, size_t len);
 /* The provider's operation `driver'. */
 bool tw_net_adapter_describe(void *instance, const char *name, char *text, unsigned len);
 
@@ -396,6 +398,12 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events);
 /* The link goes on with another one's socket. */
 void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from);
 void tw_net_sock_close(struct tw_net_link *l);
+enum tw_err tw_net_err_of(int error);
+/* Why it did not connect, 0 it did. */
+int tw_net_sock_error(const struct tw_net_link *l);
+/* The whole message that is awaited. TW_AGAIN: not yet; TW_ECLOSED: the other side sends no more.
+ */
+enum tw_err tw_net_receive(struct tw_net_link *l);
 bool tw_net_sock_alive(const struct tw_net_link *l);
 /* Whether the other host has not answered what was sent again and again. */
 bool tw_net_sock_stalled(const struct tw_net_link *l);

@@ -362,7 +362,6 @@ void tw_net_take(struct tw_net_link *l)
 {
 	struct tw_net_ctrl t = l->in.ctrl;
 
-	l->in_len = 0;
 	if (l->channel == TW_NET_HELLO)
 		proof_greeted(l, &l->in.hello);
 	else

@@ -20,7 +20,7 @@
 #define LATE_US 1000000 /* before that nobody waits for an answer */
 #define HANG_UPS 8	/* without an answer, before the next port is tried */
 #define FULL_US 5000ull /* until a listener without room is called again, the first time */
-#define READS 16	/* in one call, so that one peer cannot keep others waiting */
+#define READS 16	/* messages in one call, so that one peer cannot keep others waiting */
 
 int tw_net_watch(struct tw_net_ep *ep, int fd, uint32_t events, struct tw_watch *w, int op)
 {
@@ -102,7 +102,7 @@ void tw_net_sock_adopt(struct tw_net_link *l, struct tw_net_link *from)
 	tw_net_watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
 }
 
-static enum tw_err sock_err_of(int error)
+enum tw_err tw_net_err_of(int error)
 {
 	switch (error) {
 	case ECONNREFUSED:
@@ -134,7 +134,7 @@ void tw_net_report(const struct tw_net_link *l, enum tw_log_level level, const c
 /* The system has refused to call there. The caller says that the peer is not reached. */
 static void unreached(const struct tw_net_link *l, int error)
 {
-	enum tw_err err = sock_err_of(error);
+	enum tw_err err = tw_net_err_of(error);
 	char cause[80];
 
 	if (l->state != TW_NET_NEW || err == TW_ECLOSED || err == TW_ENOMEM)
@@ -179,7 +179,7 @@ static enum tw_err sock_dial(struct tw_net_link *l, uint32_t port)
 		error = errno;
 		tw_fd_close(fd);
 		unreached(l, error);
-		return sock_err_of(error);
+		return tw_net_err_of(error);
 	}
 	if (tw_net_watch(ep, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP, &l->watch, EPOLL_CTL_ADD) < 0) {
 		tw_fd_close(fd);
@@ -397,13 +397,20 @@ void tw_net_sock_lost(struct tw_net_link *l, enum tw_err why)
 	}
 }
 
-static void dialed(struct tw_net_link *l)
+int tw_net_sock_error(const struct tw_net_link *l)
 {
 	int error = 0;
 	socklen_t len = sizeof(error);
-	enum tw_err err;
 
 	tw_sys_getsockopt(l->sock, SOL_SOCKET, SO_ERROR, &error, &len);
+	return error;
+}
+
+static void dialed(struct tw_net_link *l)
+{
+	int error = tw_net_sock_error(l);
+	enum tw_err err;
+
 	if (error) {
 		/* A listener that closed meanwhile was not the endpoint that is wanted. */
 		bool other = error == ECONNRESET && l->state == TW_NET_NEW;
@@ -412,7 +419,7 @@ static void dialed(struct tw_net_link *l)
 			tw_net_dial_next(l);
 		} else {
 			unreached(l, error);
-			sock_refused(l, sock_err_of(error));
+			sock_refused(l, tw_net_err_of(error));
 		}
 		return;
 	}
@@ -434,34 +441,49 @@ static bool has_dialed(const struct tw_net_link *l)
 	return l->channel == TW_NET_DIALING && tw_sys_poll(&p, 1, 0) == 1;
 }
 
+enum tw_err tw_net_receive(struct tw_net_link *l)
+{
+	size_t len = tw_net_awaited(l);
+
+	while (l->in_len < len) {
+		ssize_t n = tw_net_recv(l, (char *)&l->in + l->in_len, len - l->in_len);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return TW_AGAIN;
+		if (n <= 0)
+			return n < 0 ? tw_net_err_of(errno) : TW_ECLOSED;
+		l->in_len += (uint32_t)n;
+	}
+	l->in_len = 0;
+	return TW_OK;
+}
+
 void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 {
 	struct tw_net_link *l = tw_container(w, struct tw_net_link, watch);
+	enum tw_err err;
 
 	if (has_dialed(l))
 		dialed(l);
 	for (int i = 0; i < READS && l->channel >= TW_NET_HELLO; i++) {
-		ssize_t n;
-
 		if (l->channel == TW_NET_SHAKE) {
 			if (!tw_net_shake_on(l))
 				return;
 			continue;
 		}
-		n = tw_net_recv(l, (char *)&l->in + l->in_len, tw_net_awaited(l) - l->in_len);
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		err = tw_net_receive(l);
+		if (err == TW_AGAIN)
 			return;
-		if (n == 0 && l->state == TW_NET_DRAIN && !(events & (EPOLLHUP | EPOLLERR))) {
+		if (err == TW_ECLOSED && l->state == TW_NET_DRAIN &&
+		    !(events & (EPOLLHUP | EPOLLERR))) {
 			/* The peer sends no more, and still reads. */
 			tw_net_watch(l->ep, l->sock, 0, &l->watch, EPOLL_CTL_MOD);
 			return;
 		}
-		if (n <= 0) {
-			tw_net_sock_lost(l, n < 0 ? sock_err_of(errno) : TW_ECLOSED);
+		if (err != TW_OK) {
+			tw_net_sock_lost(l, err);
 			return;
 		}
-		l->in_len += (uint32_t)n;
-		if (l->in_len == tw_net_awaited(l))
-			tw_net_take(l);
+		tw_net_take(l);
 	}
 }

@@ -78,16 +78,10 @@ void tw_ofi_post_all(struct tw_ofi *o)
 static bool packet_arrived(struct tw_ofi *o, const uint8_t *data, size_t len)
 {
 	const struct tw_ofi_head *h = (const void *)data;
-	const struct tw_ofi_path *p;
-	uint8_t different = 0;
+	const struct tw_ofi_path *p = len > sizeof(*h) ? tw_slots_find(&o->paths, h->path) : NULL;
 
-	p = len > sizeof(*h) ? tw_slots_find(&o->paths, h->path) : NULL;
-	if (!p)
-		return true;
-	/* As long for a wrong guess as for a right one. */
-	for (unsigned i = 0; i < sizeof(h->token); i++)
-		different |= p->tokens.mine[i] ^ h->token[i];
-	return different || o->host.packet(o->host.owner, p, h + 1, (uint32_t)(len - sizeof(*h)));
+	return !p || !tw_driver_token_is(p->tokens.mine, h->token) ||
+	       o->host.packet(o->host.owner, p, h + 1, (uint32_t)(len - sizeof(*h)));
 }
 
 /* Handles one completion; false: not now. */

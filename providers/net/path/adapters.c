@@ -175,10 +175,10 @@ void tw_net_adapter_reset(struct tw_net_adapter *a)
 	}
 }
 
-static struct tw_net_adapter *net_adapter_named(struct tw_net_ep *ep, const char *name)
+struct tw_net_adapter *tw_net_adapter_named(struct tw_net_ep *ep, const char *name, size_t len)
 {
 	for (unsigned i = 0; i < ep->nadapters; i++)
-		if (strcmp(ep->adapters[i].driver->name, name) == 0)
+		if (strncmp(ep->adapters[i].driver->name, name, len) == 0)
 			return &ep->adapters[i];
 	return NULL;
 }
@@ -189,7 +189,7 @@ bool tw_net_adapter_describe(void *instance, const char *name, char *text, unsig
 	struct tw_net_adapter *a;
 
 	tw_net_adapters_load(ep);
-	a = net_adapter_named(ep, name);
+	a = tw_net_adapter_named(ep, name, strlen(name) + 1);
 	if (!a) {
 		tw_driver_why_not(name, text, len);
 		return false;

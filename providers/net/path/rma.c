@@ -36,15 +36,6 @@ struct mr {
 	struct tw_driver_mr mr;
 };
 
-static struct tw_net_adapter *rma_adapter_named(struct tw_net_ep *ep, const char *name)
-{
-	for (unsigned i = 0; i < ep->nadapters; i++)
-		if (strncmp(ep->adapters[i].driver->name, name, sizeof(((struct key *)0)->name)) ==
-		    0)
-			return &ep->adapters[i];
-	return NULL;
-}
-
 /* Frees it. True: its transfer has ended with it, so. */
 static bool op_free(struct tw_net_op *op, void **cookie, enum tw_err *err)
 {
@@ -286,7 +277,7 @@ static enum tw_err rma_start(struct tw_link *link, bool put, const struct iovec 
 		return TW_ELOST;
 	if (l->nops >= TW_NET_OPS)
 		return TW_AGAIN;
-	like.of = rma_adapter_named(l->ep, k.name);
+	like.of = tw_net_adapter_named(l->ep, k.name, sizeof(k.name));
 	like.key_len = k.len;
 	if (!like.of || k.len > sizeof(k.key))
 		return TW_EPERM;

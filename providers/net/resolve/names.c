@@ -78,40 +78,19 @@ static void ask_at(struct query *q, unsigned port)
 	    (tw_sys_connect(a->l.sock, (struct sockaddr *)&to, tw_inet_len(&to)) == 0 ||
 	     errno == EINPROGRESS))
 		return;
-	if (a->l.sock < 0)
-		q->err = TW_ENOMEM;
-	else if (errno != ECONNREFUSED)
-		q->err = TW_EUNREACH;
+	if (errno != ECONNREFUSED)
+		q->err = tw_net_err_of(errno);
 	asked_end(q, q->n - 1);
 }
 
 static enum tw_err reached(struct tw_net_link *l)
 {
-	int error = 0;
-	socklen_t len = sizeof(error);
+	int error = tw_net_sock_error(l);
 
-	tw_sys_getsockopt(l->sock, SOL_SOCKET, SO_ERROR, &error, &len);
 	if (error)
-		return error == ECONNREFUSED ? TW_ECLOSED : TW_EUNREACH;
+		return tw_net_err_of(error);
 	l->channel = TW_NET_HELLO;
 	return tw_net_hello_send(l);
-}
-
-/* The whole of what is awaited, or TW_AGAIN. */
-static enum tw_err name_receive(struct tw_net_link *l)
-{
-	while (l->in_len < tw_net_awaited(l)) {
-		ssize_t n =
-			tw_net_recv(l, (char *)&l->in + l->in_len, tw_net_awaited(l) - l->in_len);
-
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return TW_AGAIN;
-		if (n <= 0)
-			return TW_ELOST;
-		l->in_len += (uint32_t)n;
-	}
-	l->in_len = 0;
-	return TW_OK;
 }
 
 static enum tw_err put_question(struct tw_net_link *l)
@@ -134,7 +113,7 @@ static enum tw_err converse(struct asked *a)
 		err = reached(l);
 		break;
 	case GREETING:
-		err = name_receive(l);
+		err = tw_net_receive(l);
 		if (err == TW_AGAIN)
 			return err;
 		if (err == TW_OK)
@@ -148,7 +127,7 @@ static enum tw_err converse(struct asked *a)
 			err = put_question(l);
 		break;
 	default:
-		err = name_receive(l);
+		err = tw_net_receive(l);
 		if (err != TW_OK)
 			return err;
 		return l->in.ctrl.magic == TW_NET_MAGIC && l->in.ctrl.type == TW_NET_BOARDS

@@ -277,20 +277,11 @@ uint64_t tw_tcp_expire(void *instance, uint64_t now)
 	return 0;
 }
 
-/* In as much time, however many bytes of them are right. */
-static bool tokens_are(const struct tw_tcp_path *p, const struct tw_tcp_hello *h)
-{
-	uint8_t different = 0;
-
-	for (unsigned i = 0; i < TW_DRIVER_TOKEN; i++)
-		different |= (p->tokens.mine[i] ^ h->to[i]) | (p->tokens.other[i] ^ h->from[i]);
-	return !different;
-}
-
 static struct tw_tcp_path *meant(struct tw_tcp *t, const struct tw_tcp_hello *h)
 {
 	tw_list_walk(&t->paths, struct tw_tcp_path, p, node) {
-		if (p->fd < 0 && !p->ended && tokens_are(p, h))
+		if (p->fd < 0 && !p->ended && tw_driver_token_is(p->tokens.mine, h->to) &&
+		    tw_driver_token_is(p->tokens.other, h->from))
 			return p;
 	}
 	return NULL;
