@@ -430,7 +430,8 @@ void tw_net_flush(struct tw_net_link *l);
 void tw_net_resend(struct tw_net_link *l, uint32_t expected);
 void tw_net_acked(struct tw_net_link *l, uint32_t ack);
 void tw_net_send_ack(struct tw_net_link *l);
-void tw_net_probe(struct tw_net_link *l, struct tw_net_path *p);
+/* A packet without a number; false: not now. */
+bool tw_net_send_plain(struct tw_net_link *l, struct tw_net_path *path, enum tw_net_kind kind);
 /* A probe has come, or the answer to one. */
 void tw_net_probed(struct tw_net_link *l, struct tw_net_path *p, bool question);
 bool tw_net_packet(void *owner, const void *path, const void *data, uint32_t len);

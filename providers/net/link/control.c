@@ -160,7 +160,7 @@ void tw_net_goodbye(struct tw_net_link *l)
 static void control_probe(struct tw_net_link *l, struct tw_net_path *p)
 {
 	control_await(l, p);
-	tw_net_probe(l, p);
+	tw_net_send_plain(l, p, TW_NET_PROBE);
 	tw_net_in(l->ep, TW_NET_PROBE_US);
 }
 
@@ -449,16 +449,12 @@ static void note_end(struct tw_net_link *l, const struct tw_net_ctrl *t)
 static void goodbye(struct tw_net_link *l, const struct tw_net_ctrl *t)
 {
 	note_end(l, t);
-	if (t->why == TW_OK)
+	if (l->state == TW_NET_LEAVING)
+		tw_net_link_end(l);
+	else if (t->why == TW_OK)
 		tw_net_link_drain(l, TW_ECLOSED);
 	else
 		tw_net_link_fail(l, TW_ELOST);
-}
-
-static void left(struct tw_net_link *l, const struct tw_net_ctrl *t)
-{
-	(void)t;
-	tw_net_link_end(l);
 }
 
 /* It comes too late, or says nothing that matters. */
@@ -489,7 +485,7 @@ static void (*const table[][TW_NET_DEAD + 1])(struct tw_net_link *, const struct
 	[TW_NET_RESUME]  = {nothing,  resume,   resume,   resume,   nothing, resume,  nothing},
 	[TW_NET_RESUMED] = {nothing,  breach,   resumed,  resumed,  nothing, resumed, nothing},
 	[TW_NET_STATUS]  = {nothing,  breach,   status,   status,   nothing, status,  status},
-	[TW_NET_BYE]     = {goodbye,  breach,   goodbye,  goodbye,  nothing, left,    left},
+	[TW_NET_BYE]     = {goodbye,  breach,   goodbye,  goodbye,  nothing, goodbye, goodbye},
 	[TW_NET_QUERY]   = {nothing,  tw_net_describe, nothing, nothing, nothing, nothing, nothing},
 	[TW_NET_BOARDS]  = {nothing,  breach,   tw_net_boards_take, tw_net_boards_take, nothing,
 			    tw_net_boards_take, nothing},

@@ -172,7 +172,7 @@ static uint64_t expire_probe(struct tw_net_link *l, struct tw_net_path *p, uint6
 		tw_net_path_broken(l, p);
 		return l->state == TW_NET_DEAD ? 0 : p->deadline;
 	}
-	tw_net_probe(l, p);
+	tw_net_send_plain(l, p, TW_NET_PROBE);
 	return tw_net_earlier(p->deadline, now + tw_clock_us(TW_NET_PROBE_US));
 }
 
@@ -210,7 +210,7 @@ static void link_check(struct tw_net_link *l, struct tw_net_path *p)
 		tw_net_path_broken(l, p);
 	} else {
 		/* To have something unanswered, if it is dead. */
-		tw_net_probe(l, p);
+		tw_net_send_plain(l, p, TW_NET_PROBE);
 	}
 	if (tw_net_sock_stalled(l))
 		tw_net_sock_lost(l, TW_ELOST);

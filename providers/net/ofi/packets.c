@@ -84,57 +84,40 @@ static bool packet_arrived(struct tw_ofi *o, const uint8_t *data, size_t len)
 	       o->host.packet(o->host.owner, p, h + 1, (uint32_t)(len - sizeof(*h)));
 }
 
-/* Handles one completion; false: not now. */
-static bool packet_complete(struct tw_ofi *o, const struct fi_cq_data_entry *e)
+/* Handles the end of one operation, with data or an error; false: not now. */
+static bool packet_complete(struct tw_ofi *o, struct tw_ofi_op *op,
+			    const struct fi_cq_data_entry *e, int error)
 {
-	struct tw_ofi_op *op = e->op_context;
+	struct tw_net_packet *packet;
 	struct tw_ofi_rx *rx;
 
 	if (!op)
 		return true;
 	switch (op->kind) {
 	case TW_OFI_SEND:
-		tw_net_packet_put(&tw_container(op, struct tw_ofi_packet, op)->packet);
+		packet = &tw_container(op, struct tw_ofi_packet, op)->packet;
+		if (error)
+			o->host.failed(o->host.owner, packet);
+		if (o->state == TW_OFI_OPEN)
+			tw_net_packet_put(packet);
 		return true;
 	case TW_OFI_RMA:
-		tw_ofi_rma_done(o, op, 0);
+		tw_ofi_rma_done(o, op, error);
 		return true;
 	case TW_OFI_RECV:
 		break;
 	}
 	rx = tw_container(op, struct tw_ofi_rx, op);
+	if (error) {
+		rx->posted = false;
+		return true;
+	}
 	if ((e->flags & FI_RECV) &&
 	    !packet_arrived(o, o->multi_recv ? e->buf : (void *)rx->buf, e->len))
 		return false;
-	if (o->state != TW_OFI_OPEN)
-		return true;
-	if (!o->multi_recv || (e->flags & FI_MULTI_RECV))
+	if (o->state == TW_OFI_OPEN && (!o->multi_recv || (e->flags & FI_MULTI_RECV)))
 		ofi_packet_post_rx(o, rx);
 	return true;
-}
-
-static void packet_failed(struct tw_ofi *o, const struct fi_cq_err_entry *e)
-{
-	struct tw_ofi_op *op = e->op_context;
-	struct tw_net_packet *packet;
-
-	o->host.log(TW_LOG_DEBUG, "libfabric: %s (%d)", fi_strerror(e->err), e->prov_errno);
-	if (!op)
-		return;
-	switch (op->kind) {
-	case TW_OFI_SEND:
-		packet = &tw_container(op, struct tw_ofi_packet, op)->packet;
-		o->host.failed(o->host.owner, packet);
-		if (o->state == TW_OFI_OPEN)
-			tw_net_packet_put(packet);
-		break;
-	case TW_OFI_RMA:
-		tw_ofi_rma_done(o, op, e->err);
-		break;
-	case TW_OFI_RECV:
-		tw_container(op, struct tw_ofi_rx, op)->posted = false;
-		break;
-	}
 }
 
 static void read_errors(struct tw_ofi *o)
@@ -142,7 +125,8 @@ static void read_errors(struct tw_ofi *o)
 	struct fi_cq_err_entry e = {0};
 
 	while (o->state == TW_OFI_OPEN && fi_cq_readerr(o->cq, &e, 0) == 1) {
-		packet_failed(o, &e);
+		o->host.log(TW_LOG_DEBUG, "libfabric: %s (%d)", fi_strerror(e.err), e.prov_errno);
+		packet_complete(o, e.op_context, NULL, e.err);
 		memset(&e, 0, sizeof(e));
 	}
 	if (o->state == TW_OFI_OPEN)
@@ -153,7 +137,9 @@ static void read_errors(struct tw_ofi *o)
 static bool packet_work_off(struct tw_ofi *o, unsigned *n)
 {
 	while (o->state == TW_OFI_OPEN && o->next_cqe < o->ncqe) {
-		if (!packet_complete(o, &o->cqe[o->next_cqe]))
+		const struct fi_cq_data_entry *e = &o->cqe[o->next_cqe];
+
+		if (!packet_complete(o, e->op_context, e, 0))
 			return false;
 		o->next_cqe++;
 		++*n;
@@ -179,7 +165,7 @@ static bool read_queue(struct tw_ofi *o)
 }
 
 /* After calls that may have made upcalls. */
-static void packet_leave(struct tw_ofi *o)
+static void end_upcalls(struct tw_ofi *o)
 {
 	o->inside = false;
 	if (o->state == TW_OFI_CLOSED)
@@ -196,7 +182,7 @@ unsigned tw_ofi_progress(void *instance)
 	o->inside = true;
 	while (packet_work_off(o, &n) && more)
 		more = read_queue(o);
-	packet_leave(o);
+	end_upcalls(o);
 	return n;
 }
 
@@ -226,7 +212,7 @@ bool tw_ofi_arm(void *instance)
 
 		o->inside = true;
 		found = arm_timer(o) || o->state != TW_OFI_OPEN;
-		packet_leave(o);
+		end_upcalls(o);
 		return found;
 	}
 	return fi_trywait(o->fabric, &fid, 1) != 0 || tw_sys_poll(&p, 1, 0) > 0;

@@ -128,9 +128,7 @@ static struct tw_net_packet *packet_replace(struct tw_net_link *l, struct tw_net
 	return copy;
 }
 
-/* A packet without a number; false: not now. */
-static bool packet_send_plain(struct tw_net_link *l, struct tw_net_path *path,
-			      enum tw_net_kind kind)
+bool tw_net_send_plain(struct tw_net_link *l, struct tw_net_path *path, enum tw_net_kind kind)
 {
 	struct tw_net_packet *p;
 	bool done;
@@ -149,11 +147,6 @@ static bool packet_send_plain(struct tw_net_link *l, struct tw_net_path *path,
 	return done;
 }
 
-void tw_net_probe(struct tw_net_link *l, struct tw_net_path *p)
-{
-	packet_send_plain(l, p, TW_NET_PROBE);
-}
-
 /*
  * A peer that has hung up gets no acknowledgement along the path: if the process is
  * gone the system would break the path, and packets that are still to be read be lost.
@@ -163,7 +156,7 @@ void tw_net_send_ack(struct tw_net_link *l)
 	if (!l->first->bound)
 		return;
 	if (l->state == TW_NET_UP && l->channel == TW_NET_OPEN && tw_net_sock_alive(l)) {
-		packet_send_plain(l, l->first, TW_NET_ACK);
+		tw_net_send_plain(l, l->first, TW_NET_ACK);
 	} else {
 		l->unacked = 0;
 		tw_net_ctrl_send(l, TW_NET_STATUS, TW_OK);
@@ -181,7 +174,7 @@ static void answer_probes(struct tw_net_link *l)
 	for (unsigned i = 0; i < l->npaths; i++) {
 		struct tw_net_path *p = &l->paths[i];
 
-		p->probed = p->probed && p->path && !packet_send_plain(l, p, TW_NET_PROBED);
+		p->probed = p->probed && p->path && !tw_net_send_plain(l, p, TW_NET_PROBED);
 		l->probed |= p->probed;
 	}
 }

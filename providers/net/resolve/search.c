@@ -123,32 +123,24 @@ static bool open_at(struct tw_net_ep *ep, struct tw_net_listener *at,
 	return at->fd >= 0 && tw_net_watch(ep, at->fd, EPOLLIN, &at->watch, EPOLL_CTL_ADD) == 0;
 }
 
-/* Calls something for every interface; the loopback does not matter. */
-static void each_interface(int fd, void (*call)(int fd, unsigned index, const void *arg),
-			   const void *arg)
+/* On every interface, asks a question or joins those who are asked; the loopback does not matter.
+ */
+static void search_interfaces(int fd, const struct search_packet *question)
 {
 	struct if_nameindex *all = if_nameindex();
-
-	for (const struct if_nameindex *i = all; i && i->if_index; i++)
-		call(fd, i->if_index, arg);
-	if (all)
-		if_freenameindex(all);
-}
-
-static void search_join(int fd, unsigned index, const void *arg)
-{
-	struct ipv6_mreq m = {group, index};
-
-	(void)arg;
-	tw_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &m, sizeof(m));
-}
-
-static void search_ask(int fd, unsigned index, const void *arg)
-{
 	struct sockaddr_in6 to = group_at();
 
-	if (tw_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &index, sizeof(index)) == 0)
-		search_give(fd, arg, &to);
+	for (const struct if_nameindex *i = all; i && i->if_index; i++) {
+		struct ipv6_mreq m = {group, i->if_index};
+
+		if (!question)
+			tw_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &m, sizeof(m));
+		else if (tw_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, &i->if_index,
+					   sizeof(i->if_index)) == 0)
+			search_give(fd, question, &to);
+	}
+	if (all)
+		if_freenameindex(all);
 }
 
 void tw_net_search_listen(struct tw_net_ep *ep)
@@ -160,7 +152,7 @@ void tw_net_search_listen(struct tw_net_ep *ep)
 		return;
 	tw_sys_setsockopt(ep->sought.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (tw_sys_bind(ep->sought.fd, (struct sockaddr *)&at, sizeof(at)) == 0)
-		each_interface(ep->sought.fd, search_join, NULL);
+		search_interfaces(ep->sought.fd, NULL);
 }
 
 static void ask_again(struct tw_net_link *l)
@@ -171,7 +163,7 @@ static void ask_again(struct tw_net_link *l)
 				  .nic_id = l->other.nic_id,
 				  .endpoint_id = l->other.endpoint_id};
 
-	each_interface(l->ep->found.fd, search_ask, &s);
+	search_interfaces(l->ep->found.fd, &s);
 	l->again = tw_net_in(l->ep, AGAIN_US);
 }
 
