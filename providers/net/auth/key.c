@@ -100,25 +100,26 @@ static bool key_missing(const char *path)
 	return key_refuse(path, why);
 }
 
-static bool read_key(const char *path, const struct tw_net_tls *tls, uint8_t key[TW_NET_KEY])
+static int key_open(const char *path)
+{
+	return tw_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+static bool read_key(int fd, const char *path, const struct tw_net_tls *tls,
+		     uint8_t key[TW_NET_KEY])
 {
 	char text[MOST];
 	struct stat st;
-	ssize_t n = -1;
+	ssize_t n;
 	bool good;
-	int fd = tw_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-	if (fd < 0 || tw_sys_fstat(fd, &st) < 0) {
-		key_missing(path);
-		tw_sys_close(fd);
+	if (tw_sys_fstat(fd, &st) < 0)
+		return key_missing(path);
+	if (!key_sound(path, &st))
 		return false;
-	}
-	good = key_sound(path, &st);
-	if (good)
-		n = tw_sys_read(fd, text, sizeof(text));
-	tw_sys_close(fd);
-	if (!good || n < LEAST)
-		return good && key_refuse(path, "it cannot be read");
+	n = tw_sys_read(fd, text, sizeof(text));
+	if (n < LEAST)
+		return key_refuse(path, "it cannot be read");
 	good = tls->digest(key, text, (size_t)n);
 	explicit_bzero(text, sizeof(text));
 	return good;
@@ -160,18 +161,8 @@ static void find_home(char path[PATH_SIZE])
 	snprintf(path, PATH_SIZE, "%s", home);
 }
 
-/* By the effective user, as it will be read. */
-static bool key_exists(const char *path)
-{
-	int fd = tw_sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-	if (fd >= 0)
-		tw_sys_close(fd);
-	return fd >= 0;
-}
-
-/* The user's own file, which exists afterwards; with a launcher's key it need not. */
-static bool own_file(char path[PATH_SIZE], bool job)
+/* The path of the user's own file, in folders that exist afterwards. */
+static void own_path(char path[PATH_SIZE])
 {
 	static const char *const parts[] = {"/.config", "/tagwire", "/key"};
 	size_t len;
@@ -183,9 +174,6 @@ static bool own_file(char path[PATH_SIZE], bool job)
 		if (i < tw_countof(parts) - 1)
 			tw_sys_mkdir(path);
 	}
-	if (key_exists(path) || (errno == ENOENT && write_key(path)))
-		return true;
-	return !job && key_missing(path);
 }
 
 static const void *key_load(const char *name, const char *symbol, uint32_t version)
@@ -208,14 +196,25 @@ static bool key_start(struct tw_net_auth *auth)
 	return false;
 }
 
+/* The user's own file is made if it is missing; with a launcher's key it need not be there. */
 static bool read_file(struct tw_net_auth *auth, bool job)
 {
-	if (*tw_settings.key)
+	bool own = !*tw_settings.key, good;
+	int fd;
+
+	if (own)
+		own_path(known.path);
+	else
 		snprintf(known.path, sizeof(known.path), "%s", tw_settings.key);
-	else if (!own_file(known.path, job))
-		return false;
+	fd = key_open(known.path);
+	if (fd < 0 && own && errno == ENOENT && write_key(known.path))
+		fd = key_open(known.path);
+	if (fd < 0)
+		return !job && key_missing(known.path);
 	snprintf(known.text, sizeof(known.text), "%s", known.path);
-	return read_key(known.path, auth->tls, auth->key[TW_NET_KEY_USER]);
+	good = read_key(fd, known.path, auth->tls, auth->key[TW_NET_KEY_USER]);
+	tw_sys_close(fd);
+	return good;
 }
 
 /* Once; false if nothing is to be had without the launcher's key. */
