@@ -321,18 +321,29 @@ enum tw_err tw_nic_to_address(uint64_t nic_id, struct sockaddr_storage *sa)
 	return tw_nic_of(sa) == nic_id && tw_nic_at(sa) == nic_id ? TW_OK : TW_EUNREACH;
 }
 
+/* NAME:BOARD of a NIC whose host is known. */
+static bool name_known(uint64_t nic_id, char *out, unsigned len)
+{
+	struct tw_known k;
+	uint32_t board;
+
+	if (tw_hosts_find_nic(nic_id, &k) && *k.name)
+		snprintf(out, len, "%s:%u", k.name, k.board);
+	else if (tw_board_of(nic_id, &board))
+		snprintf(out, len, "%s:%u", hostname, board);
+	else
+		return false;
+	return true;
+}
+
 void tw_nic_text(uint64_t nic_id, char *out, unsigned len)
 {
 	struct sockaddr_storage sa;
 	char at[INET6_ADDRSTRLEN];
-	struct tw_known k;
-	uint32_t board;
 
-	if (tw_board_of(nic_id, &board))
-		snprintf(out, len, "%s:%u", hostname, board);
-	else if (tw_hosts_find_nic(nic_id, &k) && *k.name)
-		snprintf(out, len, "%s:%u", k.name, k.board);
-	else if (tw_nic_to_address(nic_id, &sa) == TW_OK)
+	if (name_known(nic_id, out, len))
+		return;
+	if (tw_nic_to_address(nic_id, &sa) == TW_OK)
 		snprintf(out, len, "%s", tw_inet_text(&sa, at, sizeof(at)));
 	else
 		snprintf(out, len, "NIC %012" PRIx64, nic_id);
@@ -342,28 +353,19 @@ enum tw_err tw_nic_to_name(uint64_t nic_id, char *name, unsigned len)
 {
 	TW_NOT_CANCELLED;
 	struct sockaddr_storage sa;
-	struct tw_known k;
-	uint32_t board;
 	char host[256];
 	bool named;
 
-	if (tw_hosts_find_nic(nic_id, &k) && *k.name)
-		goto known;
-	if (tw_board_of(nic_id, &board)) {
-		snprintf(name, len, "%s:%u", hostname, board);
+	if (name_known(nic_id, name, len))
 		return TW_OK;
-	}
 	if (tw_nic_to_address(nic_id, &sa) != TW_OK)
 		return TW_EUNREACH;
 	named = getnameinfo((struct sockaddr *)&sa, tw_inet_len(&sa), host, sizeof(host), NULL, 0,
 			    NI_NAMEREQD) == 0;
-	if (learn(named ? host : NULL, &sa) && tw_hosts_find_nic(nic_id, &k) && *k.name)
-		goto known;
+	if (learn(named ? host : NULL, &sa) && name_known(nic_id, name, len))
+		return TW_OK;
 	if (!named)
 		return TW_EUNREACH;
 	snprintf(name, len, "%s:0", host);
-	return TW_OK;
-known:
-	snprintf(name, len, "%s:%u", k.name, k.board);
 	return TW_OK;
 }

@@ -18,18 +18,10 @@
 #define STRANGERS 8	 /* without the key, at one port, before it is given up */
 #define MOST 32		 /* asked at once */
 
-/* One that is asked. */
-struct asked {
-	struct tw_net_link l;
-	unsigned port; /* the number of the try */
-	uint64_t since;
-	enum { REACHING, GREETING, PROVING, ASKING } step;
-};
-
 /* Everybody who may answer is asked at once: some may be stopped, or other programs. */
 struct query {
 	const struct sockaddr_storage *to;
-	struct asked *of[MOST];
+	struct tw_net_link *of[MOST]; /* connections, without an endpoint */
 	unsigned n;
 	unsigned tries[TW_NET_PORTS];
 	enum tw_err err;    /* why nobody has answered */
@@ -43,13 +35,13 @@ static int ms_until(uint64_t end)
 	return now < end ? (int)((end - now) / tw_clock_per_us / 1000) + 1 : 0;
 }
 
-static void asked_end(struct query *q, unsigned i)
+static void query_end(struct query *q, unsigned i)
 {
-	struct asked *a = q->of[i];
+	struct tw_net_link *l = q->of[i];
 
-	tw_net_proof_end(&a->l);
-	tw_fd_close(a->l.sock);
-	free(a);
+	tw_net_proof_end(l);
+	tw_fd_close(l->sock);
+	free(l);
 	q->of[i] = q->of[--q->n];
 }
 
@@ -57,110 +49,110 @@ static void asked_end(struct query *q, unsigned i)
 static void ask_at(struct query *q, unsigned port)
 {
 	struct sockaddr_storage to = *q->to;
-	struct asked *a;
+	struct tw_net_link *l;
 
 	if (q->n == MOST || q->tries[port] == STRANGERS * TW_NET_KEYS)
 		return;
-	a = calloc(1, sizeof(*a));
-	if (!a) {
+	l = calloc(1, sizeof(*l));
+	if (!l) {
 		q->err = TW_ENOMEM;
 		return;
 	}
-	a->l.state = TW_NET_NEW;
-	a->l.channel = TW_NET_DIALING;
-	a->l.proof.key = q->tries[port]++ % TW_NET_KEYS;
-	a->l.sock = tw_net_socket(to.ss_family);
-	a->port = port;
-	a->since = tw_clock();
-	q->of[q->n++] = a;
+	l->state = TW_NET_NEW;
+	l->channel = TW_NET_DIALING;
+	l->proof.key = q->tries[port]++ % TW_NET_KEYS;
+	l->sock = tw_net_socket(to.ss_family);
+	l->port = port;
+	l->begun = tw_clock();
+	q->of[q->n++] = l;
 	tw_inet_set_port(&to, tw_net_names_port(port));
-	if (a->l.sock >= 0 &&
-	    (tw_sys_connect(a->l.sock, (struct sockaddr *)&to, tw_inet_len(&to)) == 0 ||
+	if (l->sock >= 0 &&
+	    (tw_sys_connect(l->sock, (struct sockaddr *)&to, tw_inet_len(&to)) == 0 ||
 	     errno == EINPROGRESS))
 		return;
 	if (errno != ECONNREFUSED)
 		q->err = tw_net_err_of(errno);
-	asked_end(q, q->n - 1);
+	query_end(q, q->n - 1);
 }
 
-static enum tw_err reached(struct tw_net_link *l)
+static enum tw_err query_reached(struct tw_net_link *l)
 {
 	int error = tw_net_sock_error(l);
+	enum tw_err err = error ? tw_net_err_of(error) : tw_net_hello_send(l);
 
-	if (error)
-		return tw_net_err_of(error);
-	l->channel = TW_NET_HELLO;
-	return tw_net_hello_send(l);
+	if (err == TW_OK)
+		l->channel = TW_NET_HELLO;
+	return err;
 }
 
-static enum tw_err put_question(struct tw_net_link *l)
+static enum tw_err query_greeted(struct tw_net_link *l)
+{
+	enum tw_err err = tw_net_receive(l);
+
+	if (err != TW_OK)
+		return err;
+	err = tw_net_hello_take(l, &l->in.hello);
+	if (err == TW_OK)
+		l->channel = TW_NET_SHAKE;
+	return err == TW_AGAIN ? TW_ELOST : err; /* it has no room */
+}
+
+static enum tw_err query_shake(struct tw_net_link *l)
 {
 	struct tw_net_ctrl t = {
 		.magic = TW_NET_MAGIC, .version = TW_NET_VERSION, .type = TW_NET_QUERY};
+	enum tw_err err = tw_net_shake(l);
 
+	if (err != TW_OK)
+		return err;
 	l->channel = TW_NET_OPEN;
 	return tw_net_sock_write(l, &t) ? TW_OK : TW_ELOST;
 }
 
-/* The next step of the conversation: TW_OK after the last one. TW_EPERM: it has not the key. */
-static enum tw_err converse(struct asked *a)
+static enum tw_err query_answered(struct tw_net_link *l)
 {
-	struct tw_net_link *l = &a->l;
-	enum tw_err err;
+	enum tw_err err = tw_net_receive(l);
 
-	switch (a->step) {
-	case REACHING:
-		err = reached(l);
-		break;
-	case GREETING:
-		err = tw_net_receive(l);
-		if (err == TW_AGAIN)
-			return err;
-		if (err == TW_OK)
-			err = tw_net_hello_take(l, &l->in.hello);
-		/* It has no room. */
-		err = err == TW_AGAIN ? TW_ELOST : err;
-		break;
-	case PROVING:
-		err = tw_net_shake(l);
-		if (err == TW_OK)
-			err = put_question(l);
-		break;
-	default:
-		err = tw_net_receive(l);
-		if (err != TW_OK)
-			return err;
-		return l->in.ctrl.magic == TW_NET_MAGIC && l->in.ctrl.type == TW_NET_BOARDS
-			       ? TW_OK
-			       : TW_ELOST;
-	}
-	if (err != TW_OK)
-		return err;
-	a->step++;
-	return converse(a);
+	if (err == TW_OK && (l->in.ctrl.magic != TW_NET_MAGIC || l->in.ctrl.type != TW_NET_BOARDS))
+		err = TW_ELOST;
+	return err;
+}
+
+/* Goes on as far as it can: TW_OK when the answer is there. TW_EPERM: it has not the key. */
+static enum tw_err query_progress(struct tw_net_link *l)
+{
+	enum tw_err err = TW_OK;
+
+	if (l->channel == TW_NET_DIALING)
+		err = query_reached(l);
+	if (err == TW_OK && l->channel == TW_NET_HELLO)
+		err = query_greeted(l);
+	if (err == TW_OK && l->channel == TW_NET_SHAKE)
+		err = query_shake(l);
+	return err == TW_OK ? query_answered(l) : err;
 }
 
 /* Goes on with those that have answered something. */
-static bool name_go_on(struct query *q, const struct pollfd *p, struct tw_host_boards *boards)
+static bool query_continue(struct query *q, const struct pollfd *p, struct tw_host_boards *boards)
 {
 	/* From the last one on: others take the places of those that end. */
 	for (unsigned i = q->n; i-- > 0;) {
-		struct asked *a = q->of[i];
-		enum tw_err err = p[i].revents ? converse(a) : TW_AGAIN;
-		unsigned port = a->port;
+		struct tw_net_link *l = q->of[i];
+		enum tw_err err = p[i].revents ? query_progress(l) : TW_AGAIN;
+		unsigned port = l->port;
 
-		if (a->step == REACHING && err == TW_AGAIN &&
-		    tw_clock() - a->since >= tw_clock_us(REACH_US))
+		if (l->channel == TW_NET_DIALING && err == TW_AGAIN &&
+		    tw_clock() - l->begun >= tw_clock_us(REACH_US))
 			err = TW_ETIMEDOUT;
 		if (err == TW_AGAIN)
 			continue;
 		if (err == TW_OK) {
-			*boards = a->l.in.ctrl.boards;
+			*boards = l->in.ctrl.boards;
 			return true;
 		}
-		if (a->step == REACHING && err != TW_ECLOSED)
+		if (l->channel == TW_NET_DIALING && err != TW_ECLOSED)
 			q->err = err;
-		asked_end(q, i);
+		query_end(q, i);
 		if (err == TW_EPERM)
 			ask_at(q, port);
 	}
@@ -173,7 +165,7 @@ static void ask_more(struct query *q)
 	bool silent[TW_NET_PORTS] = {false};
 
 	for (unsigned i = 0; i < q->n; i++)
-		silent[q->of[i]->port] |= q->of[i]->step > REACHING;
+		silent[q->of[i]->port] |= q->of[i]->channel > TW_NET_DIALING;
 	for (unsigned i = 0; i < TW_NET_PORTS; i++)
 		if (silent[i])
 			ask_at(q, i);
@@ -191,12 +183,12 @@ static bool ask_all(struct query *q, struct tw_host_boards *boards)
 		if (q->next <= now)
 			ask_more(q);
 		for (unsigned i = 0; i < q->n; i++)
-			p[i] = (struct pollfd){.fd = q->of[i]->l.sock,
-					       .events = q->of[i]->step == REACHING ? POLLOUT
-										    : POLLIN};
+			p[i] = (struct pollfd){
+				.fd = q->of[i]->sock,
+				.events = q->of[i]->channel == TW_NET_DIALING ? POLLOUT : POLLIN};
 		if (tw_sys_poll(p, q->n, ms_until(tw_min(q->next, q->end))) < 0)
 			continue;
-		if (name_go_on(q, p, boards))
+		if (query_continue(q, p, boards))
 			return true;
 	}
 	return false;
@@ -215,7 +207,7 @@ enum tw_err tw_net_query(const struct sockaddr_storage *at, struct tw_host_board
 	if (ask_all(&q, boards))
 		q.err = TW_OK;
 	while (q.n)
-		asked_end(&q, q.n - 1);
+		query_end(&q, q.n - 1);
 	return q.err;
 }
 
