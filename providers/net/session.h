@@ -404,6 +404,8 @@ int tw_net_sock_error(const struct tw_net_link *l);
 /* The whole message that is awaited. TW_AGAIN: not yet; TW_ECLOSED: the other side sends no more.
  */
 enum tw_err tw_net_receive(struct tw_net_link *l);
+/* Whether poll(2) finds one of the events just now. */
+bool tw_net_fd_is(int fd, short events);
 bool tw_net_sock_alive(const struct tw_net_link *l);
 /* Whether the other host has not answered what was sent again and again. */
 bool tw_net_sock_stalled(const struct tw_net_link *l);

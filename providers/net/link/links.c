@@ -11,16 +11,6 @@
 #define LOOKS 16	 /* calls of progress(): a driver may take in one packet at a time */
 #define OLD_US 2000000	 /* limit for a transfer on a path that was given up */
 
-static bool link_enter(struct tw_net_link *l)
-{
-	struct tw_net_ep *ep = l->ep;
-	uint32_t i = tw_slots_add(&ep->table, l);
-
-	/* Depends on the session: a packet for an earlier opening finds no link. */
-	l->conn = (ep->host->self.session * 40503u + ++ep->serial) << 16 | i;
-	return i < TW_SLOTS_MAX;
-}
-
 struct tw_net_link *tw_net_link_find(struct tw_net_ep *ep, uint32_t conn)
 {
 	struct tw_net_link *l = tw_slots_find(&ep->table, conn);
@@ -31,14 +21,15 @@ struct tw_net_link *tw_net_link_find(struct tw_net_ep *ep, uint32_t conn)
 struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state state)
 {
 	struct tw_net_link *l = calloc(1, sizeof(*l));
+	uint32_t i = l ? tw_slots_add(&ep->table, l) : TW_SLOTS_MAX;
 
-	if (!l)
-		return NULL;
-	l->ep = ep;
-	if (!link_enter(l)) {
+	if (i == TW_SLOTS_MAX) {
 		free(l);
 		return NULL;
 	}
+	l->ep = ep;
+	/* Depends on the session: a packet for an earlier opening finds no link. */
+	l->conn = (ep->host->self.session * 40503u + ++ep->serial) << 16 | i;
 	l->link.provider = &tw_provider_net;
 	l->state = state;
 	l->begun = tw_clock();

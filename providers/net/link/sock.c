@@ -70,11 +70,16 @@ void tw_net_sock_close(struct tw_net_link *l)
 	l->in_len = 0;
 }
 
+bool tw_net_fd_is(int fd, short events)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+
+	return tw_sys_poll(&p, 1, 0) == 1;
+}
+
 bool tw_net_sock_alive(const struct tw_net_link *l)
 {
-	struct pollfd p = {.fd = l->sock, .events = POLLRDHUP};
-
-	return l->channel != TW_NET_OPEN || tw_sys_poll(&p, 1, 0) == 0;
+	return l->channel != TW_NET_OPEN || !tw_net_fd_is(l->sock, POLLRDHUP);
 }
 
 bool tw_net_sock_stalled(const struct tw_net_link *l)
@@ -433,14 +438,6 @@ static void dialed(struct tw_net_link *l)
 		tw_net_sock_lost(l, err);
 }
 
-/* Events may be of another port. */
-static bool has_dialed(const struct tw_net_link *l)
-{
-	struct pollfd p = {.fd = l->sock, .events = POLLOUT};
-
-	return l->channel == TW_NET_DIALING && tw_sys_poll(&p, 1, 0) == 1;
-}
-
 enum tw_err tw_net_receive(struct tw_net_link *l)
 {
 	size_t len = tw_net_awaited(l);
@@ -463,7 +460,8 @@ void tw_net_sock_ready(struct tw_watch *w, uint32_t events)
 	struct tw_net_link *l = tw_container(w, struct tw_net_link, watch);
 	enum tw_err err;
 
-	if (has_dialed(l))
+	/* Events may be of another port. */
+	if (l->channel == TW_NET_DIALING && tw_net_fd_is(l->sock, POLLOUT))
 		dialed(l);
 	for (int i = 0; i < READS && l->channel >= TW_NET_HELLO; i++) {
 		if (l->channel == TW_NET_SHAKE) {

@@ -19,13 +19,6 @@ static size_t packet_size(const struct tw_net_adapter *a, bool big)
 	return (a->driver->packet_size + room + TW_LINE - 1) & ~(size_t)(TW_LINE - 1);
 }
 
-/* A slab that was made while the driver was closed waits until it is open. */
-static void pool_prepare(struct tw_net_adapter *a, struct tw_net_slab *s)
-{
-	if (a->instance)
-		s->ready = !a->driver->slab_reg || a->driver->slab_reg(a->instance, s);
-}
-
 static bool add_slab(struct tw_net_adapter *a, bool big)
 {
 	struct tw_net_slab *s = calloc(1, sizeof(*s));
@@ -65,8 +58,9 @@ struct tw_net_packet *tw_net_packet_get(struct tw_net_adapter *a, bool big)
 	if (tw_list_empty(&a->free[big]) && !add_slab(a, big))
 		return NULL;
 	p = tw_list_first(&a->free[big], struct tw_net_packet, node);
-	if (tw_unlikely(!p->slab->ready))
-		pool_prepare(a, p->slab);
+	/* A slab that was made while the driver was closed waits until it is open. */
+	if (tw_unlikely(!p->slab->ready) && a->instance)
+		p->slab->ready = !a->driver->slab_reg || a->driver->slab_reg(a->instance, p->slab);
 	tw_list_del(&p->node);
 	p->users = 1;
 	return p;

@@ -139,13 +139,6 @@ static bool room_for_caller(struct tw_net_ep *ep)
 			: listen_drop(oldest(ep, true), HALF_US);
 }
 
-static bool somebody_waits(const struct tw_net_listener *at)
-{
-	struct pollfd p = {.fd = at->fd, .events = POLLIN};
-
-	return tw_sys_poll(&p, 1, 0) == 1;
-}
-
 /* Somebody waits and cannot be let in: the listener stays readable, so ignore it for a while. */
 static void pause_listening(struct tw_net_listener *at, uint64_t us)
 {
@@ -168,7 +161,7 @@ static void net_listener_ready(struct tw_watch *w, uint32_t events)
 
 		if (ep->nhalf >= TW_NET_HALF_OPEN_MAX) {
 			/* Nobody is dropped for nobody. */
-			if (!somebody_waits(at))
+			if (!tw_net_fd_is(at->fd, POLLIN))
 				return;
 			if (!room_for_caller(ep)) {
 				pause_listening(at, STRANGER_US);

@@ -196,13 +196,6 @@ static bool path_stalled(void *path)
 	return tw_inet_stalled(((struct tw_tcp_path *)path)->fd);
 }
 
-/* False with errno. */
-static bool tcp_begin(struct tw_tcp *t)
-{
-	t->epfd = t->host.own_fd(tw_sys_epoll_create());
-	return t->epfd >= 0 && tw_tcp_board(t, &t->host.board);
-}
-
 static enum tw_err tcp_do_open(const struct tw_driver_host *host, void **instance,
 			       struct tw_driver_caps *caps)
 {
@@ -211,13 +204,13 @@ static enum tw_err tcp_do_open(const struct tw_driver_host *host, void **instanc
 	if (!t)
 		return TW_ENOMEM;
 	t->host = *host;
-	t->epfd = -1;
 	tw_list_init(&t->paths);
 	tw_list_init(&t->busy);
 	tw_list_init(&t->stuck);
 	tw_list_init(&t->callers);
 	tw_list_init(&t->freed_paths);
-	if (!tcp_begin(t)) {
+	t->epfd = host->own_fd(tw_sys_epoll_create());
+	if (t->epfd < 0 || !tw_tcp_board(t, &host->board)) {
 		enum tw_err err = errno == EMFILE || errno == ENFILE ? TW_ENOMEM : TW_EUNREACH;
 
 		if (err == TW_EUNREACH)
