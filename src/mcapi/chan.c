@@ -197,14 +197,10 @@ void tw_mcapi_chan_cancel_open(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m)
 
 static void chan_close_end(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_mcapi_chan *c = &e->chan;
-
 	/* If it has not completed. */
-	end_open(n, c, MCAPI_EREQ_CANCELED);
+	end_open(n, &e->chan, MCAPI_EREQ_CANCELED);
 	shut(n, e, TW_MCAPI_CH_SHUT);
-	if (c->bound)
-		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_CLOSED, 0);
-	tw_mcapi_chan_unbind(n, e);
+	tw_mcapi_chan_dissolve(n, e);
 }
 
 static struct tw_mcapi_endp *by_handle(struct tw_mcapi_node *n, uint32_t handle,
@@ -244,7 +240,7 @@ void tw_mcapi_chan_close(enum tw_mcapi_kind type, bool sender, uint32_t handle,
 }
 
 /* The other end is closed, or its node is gone. */
-static void peer_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
+static void chan_peer_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	struct tw_mcapi_chan *c = &e->chan;
 
@@ -273,12 +269,13 @@ void tw_mcapi_chan_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32
 	const struct tw_mcapi_chan *c = &e->chan;
 
 	if (c->bound && tw_mcapi_node_of(c->other) == node)
-		peer_closed(n, e);
+		chan_peer_closed(n, e);
 }
 
 /* Control messages ------------------------------------------------------- */
 
-struct tw_mcapi_endp *tw_mcapi_chan_named(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
+/* The end that a control message is for; NULL if its binding is over. */
+static struct tw_mcapi_endp *chan_named(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->to_sender ? ctrl->a : ctrl->b);
 	const struct tw_mcapi_chan *c = e ? &e->chan : NULL;
@@ -289,18 +286,15 @@ struct tw_mcapi_endp *tw_mcapi_chan_named(struct tw_mcapi_node *n, const struct 
 	return e;
 }
 
-void tw_mcapi_chan_on_peer(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
-			   const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_chan_on_peer(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
-	struct tw_mcapi_chan *c = &e->chan;
+	struct tw_mcapi_endp *e = chan_named(n, ctrl);
+	struct tw_mcapi_chan *c;
 
+	if (!e)
+		return;
+	c = &e->chan;
 	switch (ctrl->what) {
-	case TW_MCAPI_CTRL_UNBIND:
-		if (c->open == TW_MCAPI_CH_OPEN)
-			peer_closed(n, e);
-		else
-			tw_mcapi_chan_unbind(n, e);
-		break;
 	case TW_MCAPI_CTRL_OPENED:
 		c->peer_open = true;
 		c->credits = ctrl->value;
@@ -309,11 +303,12 @@ void tw_mcapi_chan_on_peer(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 		break;
 	case TW_MCAPI_CTRL_UNOPENED:
 		if (c->open == TW_MCAPI_CH_OPEN)
-			peer_closed(n, e);
+			chan_peer_closed(n, e);
 		c->peer_open = false;
 		break;
+	case TW_MCAPI_CTRL_UNBIND:
 	case TW_MCAPI_CTRL_CLOSED:
-		peer_closed(n, e);
+		chan_peer_closed(n, e);
 		break;
 	case TW_MCAPI_CTRL_TAKEN:
 		c->credits = tw_min(c->credits + ctrl->value, 0x7fffffffu);

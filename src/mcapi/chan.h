@@ -42,14 +42,10 @@ static inline bool tw_mcapi_chan_taken(const struct tw_mcapi_endp *e)
 /* The binding begins, and ends; an end that is being opened waits for the next binding. */
 void tw_mcapi_chan_bound(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 void tw_mcapi_chan_unbind(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
-/* A control message of the other end. */
-void tw_mcapi_chan_on_peer(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
-			   const struct tw_mcapi_ctrl *ctrl);
-/* All control messages about channels; in chan_bind.c. */
-void tw_mcapi_chan_on_ctrl(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl);
-/* The end that a control message is for; NULL if its binding is over. */
-struct tw_mcapi_endp *tw_mcapi_chan_named(struct tw_mcapi_node *n,
-					  const struct tw_mcapi_ctrl *ctrl);
+/* At the nodes of the sender and of the receiver; and a control message of the other end. */
+void tw_mcapi_chan_on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl);
+void tw_mcapi_chan_on_bind2(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl);
+void tw_mcapi_chan_on_peer(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl);
 /* Sends a control message to the other end. */
 void tw_mcapi_chan_ctrl_send(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,
 			     enum tw_mcapi_ctrl_what what, uint32_t value);

@@ -30,7 +30,7 @@ static void on_bind2_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request
 		tw_mcapi_chan_bound(n, e);
 }
 
-static void on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_chan_on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->a);
 	struct tw_mcapi_ctrl on = *ctrl;
@@ -54,8 +54,7 @@ static void on_bind(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 	tw_mcapi_ctrl_request(n, &c->bind2, tw_mcapi_node_of(ctrl->b), &on);
 }
 
-/* At the receiver's node. */
-static void on_bind2(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
+void tw_mcapi_chan_on_bind2(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
 {
 	struct tw_mcapi_endp *e = tw_mcapi_endp_find(n, ctrl->b);
 	mcapi_status_t status = MCAPI_SUCCESS;
@@ -88,24 +87,6 @@ void tw_mcapi_chan_unbind(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	c->credits = c->taken = 0;
 	c->match = 0;
 	tw_mcapi_pkt_repost(n, e);
-}
-
-void tw_mcapi_chan_on_ctrl(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl)
-{
-	struct tw_mcapi_endp *e;
-
-	switch (ctrl->what) {
-	case TW_MCAPI_CTRL_BIND:
-		on_bind(n, ctrl);
-		break;
-	case TW_MCAPI_CTRL_BIND2:
-		on_bind2(n, ctrl);
-		break;
-	default:
-		e = tw_mcapi_chan_named(n, ctrl);
-		if (e)
-			tw_mcapi_chan_on_peer(n, e, ctrl);
-	}
 }
 
 /* Connecting ---------------------------------------------------------------------- */

@@ -128,8 +128,14 @@ static void on_ctrl(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcap
 	case TW_MCAPI_CTRL_RETURN:
 		tw_mcapi_on_return(n, from, ctrl);
 		break;
+	case TW_MCAPI_CTRL_BIND:
+		tw_mcapi_chan_on_bind(n, ctrl);
+		break;
+	case TW_MCAPI_CTRL_BIND2:
+		tw_mcapi_chan_on_bind2(n, ctrl);
+		break;
 	default:
-		tw_mcapi_chan_on_ctrl(n, ctrl);
+		tw_mcapi_chan_on_peer(n, ctrl);
 	}
 	n->ep->events++;
 }
