@@ -230,11 +230,11 @@ void tw_mcapi_chan_close(enum tw_mcapi_kind type, bool sender, uint32_t handle,
 	} else if (e && e->chan.open == TW_MCAPI_CH_CANCELLED) {
 		*status = MCAPI_ENOT_OPEN;
 	} else if (e) {
-		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_CLOSE, request, status);
-		if (m) {
+		m = tw_mcapi_mreq_new(n, TW_MCAPI_Q_CLOSE);
+		*status = m ? MCAPI_SUCCESS : MCAPI_ENO_REQUEST;
+		if (m)
 			chan_close_end(n, e);
-			tw_mcapi_mreq_done(n, m, MCAPI_SUCCESS, 0);
-		}
+		tw_mcapi_mreq_started(n, m, 0, request, status);
 	}
 	tw_mcapi_leave(ep);
 }

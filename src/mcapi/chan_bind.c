@@ -113,10 +113,8 @@ static mcapi_status_t connect_ends(struct tw_mcapi_node *n, enum tw_mcapi_kind t
 	tw_mcapi_ctrl_request(n, &m->ctrl_req, tw_mcapi_node_of(a), &ctrl);
 	/* Between endpoints of this node the reply is there now. */
 	tw_group_attend(n->ep);
-	status = m->state == TW_MCAPI_Q_DONE ? m->status : MCAPI_SUCCESS;
-	*request = tw_mcapi_mreq_handle(n, m);
-	if (status != MCAPI_SUCCESS)
-		tw_mcapi_mreq_free(n, m);
+	status = m->state == TW_MCAPI_Q_DONE ? m->status : MCAPI_INCOMPLETE;
+	tw_mcapi_mreq_started(n, m, 0, request, &status);
 	return status;
 }
 

@@ -258,9 +258,11 @@ void mcapi_get_endpoint_i(mcapi_node_t node_id, mcapi_port_t port_id, mcapi_endp
 	ep = endpoint && request ? endp_begin_get(&n, node_id, port_id, mcapi_status) : NULL;
 	if (!ep)
 		return;
-	m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_GET, request, mcapi_status);
+	m = tw_mcapi_mreq_new(n, TW_MCAPI_Q_GET);
+	*mcapi_status = m ? MCAPI_INCOMPLETE : MCAPI_ENO_REQUEST;
 	if (m)
 		start_get(n, m, node_id, port_id, endpoint);
+	tw_mcapi_mreq_started(n, m, 0, request, mcapi_status);
 	tw_mcapi_leave(ep);
 }
 

@@ -42,19 +42,6 @@ static struct tw_mcapi_dest *dest_of(struct tw_mcapi_node *n, mcapi_endpoint_t t
 	return d;
 }
 
-static mcapi_status_t msg_check_send(struct tw_mcapi_node *n, mcapi_endpoint_t from,
-				     mcapi_endpoint_t to, const void *buffer, size_t size,
-				     mcapi_priority_t priority)
-{
-	if (!tw_mcapi_endp_find(n, from) || tw_mcapi_node_of(to) >= MCAPI_MAX_NODES)
-		return MCAPI_ENOT_ENDP;
-	if (size > MCAPI_MAX_MESSAGE_SIZE)
-		return MCAPI_EMESS_LIMIT;
-	if (priority >= TW_MCAPI_PRIOS)
-		return MCAPI_EPRIO;
-	return size && !buffer ? MCAPI_EPARAM : MCAPI_SUCCESS;
-}
-
 /* Messages that wait ------------------------------------------------------------ */
 
 static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
@@ -201,13 +188,26 @@ static mcapi_status_t msg_send_any(struct tw_mcapi_node *n, struct tw_mcapi_mreq
 	return MCAPI_INCOMPLETE;
 }
 
-static void msg_describe(struct tw_mcapi_mreq *m, mcapi_endpoint_t from, mcapi_endpoint_t to,
-			 const void *buffer, size_t size, mcapi_priority_t priority)
+/* MCAPI_INCOMPLETE: m ends later. NULL: no request is left. */
+static mcapi_status_t msg_start(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m,
+				mcapi_endpoint_t from, mcapi_endpoint_t to, const void *buffer,
+				size_t size, mcapi_priority_t priority)
 {
+	if (!tw_mcapi_endp_find(n, from) || tw_mcapi_node_of(to) >= MCAPI_MAX_NODES)
+		return MCAPI_ENOT_ENDP;
+	if (size > MCAPI_MAX_MESSAGE_SIZE)
+		return MCAPI_EMESS_LIMIT;
+	if (priority >= TW_MCAPI_PRIOS)
+		return MCAPI_EPRIO;
+	if (size && !buffer)
+		return MCAPI_EPARAM;
+	if (!m)
+		return MCAPI_ENO_REQUEST;
 	m->endpoint = to;
 	m->match = tw_mcapi_match(TW_MCAPI_K_MSG, priority, tw_mcapi_node_of(from), to, from);
 	m->data = buffer;
 	m->len = size;
+	return msg_send_any(n, m);
 }
 
 void mcapi_msg_send(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_endpoint,
@@ -221,13 +221,9 @@ void mcapi_msg_send(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_end
 	ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
+	tw_mcapi_mreq_init(&m, TW_MCAPI_Q_MSG_SEND);
 	*mcapi_status =
-		msg_check_send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
-	if (tw_likely(*mcapi_status == MCAPI_SUCCESS)) {
-		tw_mcapi_mreq_init(&m, TW_MCAPI_Q_MSG_SEND);
-		msg_describe(&m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
-		*mcapi_status = msg_send_any(n, &m);
-	}
+		msg_start(n, &m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
 	if (*mcapi_status == MCAPI_INCOMPLETE)
 		*mcapi_status = tw_mcapi_mreq_wait(n, &m, TW_MCAPI_SYNC_MS, MCAPI_ENOT_ENDP);
 	if (*mcapi_status == MCAPI_EREQ_TIMEOUT)
@@ -239,25 +235,18 @@ void mcapi_msg_send_i(mcapi_endpoint_t send_endpoint, mcapi_endpoint_t receive_e
 		      const void *buffer, size_t buffer_size, mcapi_priority_t priority,
 		      mcapi_request_t *request, mcapi_status_t *mcapi_status)
 {
-	struct tw_mcapi_mreq *m = NULL;
+	struct tw_mcapi_mreq *m;
 	struct tw_mcapi_node *n;
 	struct tw_ep *ep;
 
 	ep = tw_mcapi_begin(&n, mcapi_status, MCAPI_ENOT_ENDP);
 	if (!ep)
 		return;
-	*mcapi_status =
-		msg_check_send(n, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
-	if (*mcapi_status == MCAPI_SUCCESS && !request)
-		*mcapi_status = MCAPI_EPARAM;
-	if (*mcapi_status == MCAPI_SUCCESS) {
-		m = tw_mcapi_mreq_new(n, TW_MCAPI_Q_MSG_SEND);
-		*mcapi_status = MCAPI_ENO_REQUEST;
-	}
-	if (m) {
-		msg_describe(m, send_endpoint, receive_endpoint, buffer, buffer_size, priority);
-		*mcapi_status = msg_send_any(n, m);
-	}
+	m = request ? tw_mcapi_mreq_new(n, TW_MCAPI_Q_MSG_SEND) : NULL;
+	*mcapi_status = MCAPI_EPARAM;
+	if (request)
+		*mcapi_status = msg_start(n, m, send_endpoint, receive_endpoint, buffer,
+					  buffer_size, priority);
 	tw_mcapi_mreq_started(n, m, buffer_size, request, mcapi_status);
 	tw_mcapi_leave(ep);
 }
@@ -286,11 +275,10 @@ void mcapi_msg_recv_i(mcapi_endpoint_t receive_endpoint, void *buffer, size_t bu
 	if (!request || (buffer_size && !buffer)) {
 		*mcapi_status = MCAPI_EPARAM;
 	} else {
-		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_MSG_RECV, request, mcapi_status);
-		if (m && !msg_receive(n, e, m, buffer, buffer_size)) {
-			tw_mcapi_mreq_free(n, m);
-			*mcapi_status = MCAPI_ENO_REQUEST;
-		}
+		m = tw_mcapi_mreq_new(n, TW_MCAPI_Q_MSG_RECV);
+		*mcapi_status = m && msg_receive(n, e, m, buffer, buffer_size) ? MCAPI_INCOMPLETE
+									       : MCAPI_ENO_REQUEST;
+		tw_mcapi_mreq_started(n, m, 0, request, mcapi_status);
 	}
 	tw_mcapi_leave(n->ep);
 }

@@ -227,13 +227,12 @@ void mcapi_pktchan_recv_i(mcapi_pktchan_recv_hndl_t receive_handle, void **buffe
 	if (!buffer || !request) {
 		*mcapi_status = MCAPI_EPARAM;
 	} else if (!tw_mcapi_pkt_drained(n, e)) {
-		m = tw_mcapi_mreq_begin(n, TW_MCAPI_Q_PKT_RECV, request, mcapi_status);
+		m = tw_mcapi_mreq_new(n, TW_MCAPI_Q_PKT_RECV);
 		if (m)
 			m->packet = buffer;
-		if (m && !tw_mcapi_pkt_receive(n, e, m)) {
-			tw_mcapi_mreq_free(n, m);
-			*mcapi_status = MCAPI_ENO_REQUEST;
-		}
+		*mcapi_status = m && tw_mcapi_pkt_receive(n, e, m) ? MCAPI_INCOMPLETE
+								   : MCAPI_ENO_REQUEST;
+		tw_mcapi_mreq_started(n, m, 0, request, mcapi_status);
 	}
 	tw_mcapi_leave(n->ep);
 }

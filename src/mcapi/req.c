@@ -72,23 +72,13 @@ mcapi_request_t tw_mcapi_mreq_handle(const struct tw_mcapi_node *n, const struct
 	return (uint64_t)m->obj.gen << 32 | (uint64_t)m->obj.index << 8 | n->number;
 }
 
-struct tw_mcapi_mreq *tw_mcapi_mreq_begin(struct tw_mcapi_node *n, enum tw_mcapi_mreq_kind kind,
-					  mcapi_request_t *request, mcapi_status_t *status)
-{
-	struct tw_mcapi_mreq *m = tw_mcapi_mreq_new(n, kind);
-
-	*status = m ? MCAPI_SUCCESS : MCAPI_ENO_REQUEST;
-	if (m)
-		*request = tw_mcapi_mreq_handle(n, m);
-	return m;
-}
-
 void tw_mcapi_mreq_started(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, size_t size,
 			   mcapi_request_t *request, mcapi_status_t *status)
 {
+	if (!m)
+		return;
 	if (*status != MCAPI_SUCCESS && *status != MCAPI_INCOMPLETE) {
-		if (m)
-			tw_mcapi_mreq_free(n, m);
+		tw_mcapi_mreq_free(n, m);
 		return;
 	}
 	if (*status == MCAPI_SUCCESS)

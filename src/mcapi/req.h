@@ -18,10 +18,10 @@ void tw_mcapi_mreq_free(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m);
 void tw_mcapi_mreq_done(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_status_t status,
 			size_t size);
 mcapi_request_t tw_mcapi_mreq_handle(const struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m);
-/* A new request whose handle the program gets; NULL with a status. */
-struct tw_mcapi_mreq *tw_mcapi_mreq_begin(struct tw_mcapi_node *n, enum tw_mcapi_mreq_kind kind,
-					  mcapi_request_t *request, mcapi_status_t *status);
-/* A send has returned *status: the program gets the request, or it is freed. */
+/*
+ * The operation has returned *status, MCAPI_INCOMPLETE if m ends later: the program gets the
+ * request, or it is freed. NULL: *status is an error.
+ */
 void tw_mcapi_mreq_started(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, size_t size,
 			   mcapi_request_t *request, mcapi_status_t *status);
 /*
