@@ -108,23 +108,9 @@ void tw_mcapi_on_credits(struct tw_mcapi_node *n, uint32_t from, const struct tw
 	}
 }
 
-/* Handles the deferred requests for credits once more; some may be deferred again. */
 static void credit_serve(struct tw_mcapi_node *n, mcapi_endpoint_t endpoint)
 {
-	struct tw_mcapi_pending *w;
-	struct tw_list requested;
-
-	tw_list_init(&requested);
-	tw_list_walk(&n->pending, struct tw_mcapi_pending, p, link) {
-		if (p->ctrl.what == TW_MCAPI_CTRL_CREDITS && p->ctrl.a == endpoint) {
-			tw_list_del(&p->link);
-			tw_list_add_tail(&requested, &p->link);
-		}
-	}
-	while ((w = tw_list_take(&requested, struct tw_mcapi_pending, link))) {
-		tw_mcapi_on_credits(n, w->from, &w->ctrl);
-		free(w);
-	}
+	tw_mcapi_pending_serve(n, TW_MCAPI_CTRL_CREDITS, endpoint, tw_mcapi_on_credits);
 }
 
 /* Messages of a node that wait, of those that had credit. */
@@ -196,12 +182,6 @@ void tw_mcapi_credits_changed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
 	if (e->granted > e->buffers)
 		recall(n, e);
-}
-
-void tw_mcapi_credits_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
-{
-	/* A new endpoint of that port grants its own credits. */
-	recall(n, e);
 	credit_serve(n, e->handle);
 }
 

@@ -215,12 +215,6 @@ void tw_mcapi_peers_init(struct tw_mcapi_node *n)
 			       tw_topology_node_nic(i) << 16 | (TW_MCAPI_FIRST_ID + i));
 }
 
-void tw_mcapi_peers_fini(struct tw_mcapi_node *n)
-{
-	for (uint32_t i = 0; i < TW_MAX_NODES; i++)
-		tw_member_fini(&n->peers[i]);
-}
-
 bool tw_mcapi_self_room(struct tw_mcapi_node *n, size_t len)
 {
 	struct tw_unexp_msg *u = tw_unexp_msg_get(n->ep, (uint32_t)len);

@@ -47,24 +47,22 @@ static void free_endp(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 	tw_mcapi_pkt_drop(n, e);
 	n->ports[e->handle >> 8 & 255][e->handle & 255] = NULL;
 	n->nendps--;
-	tw_mcapi_credits_closed(n, e);
+	/* A new endpoint of that port grants its own credits. */
+	e->buffers = 0;
+	tw_mcapi_credits_changed(n, e);
 	free(e->sources);
 	free(e);
 }
 
 /* Without an engine endpoint: frees memory only. */
-static void scrap(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *arg)
-{
-	(void)n;
-	(void)arg;
-	free(e->sources);
-	free(e);
-}
-
 void tw_mcapi_endps_fini(struct tw_mcapi_node *n)
 {
-	tw_mcapi_endp_each(n, scrap, NULL);
 	for (unsigned i = 0; i < 256; i++) {
+		for (unsigned j = 0; n->ports[i] && j < 256; j++) {
+			if (n->ports[i][j])
+				free(n->ports[i][j]->sources);
+			free(n->ports[i][j]);
+		}
 		free(n->ports[i]);
 		n->ports[i] = NULL;
 	}
@@ -75,17 +73,6 @@ void tw_mcapi_endps_fini(struct tw_mcapi_node *n)
 static bool port_taken(const struct tw_mcapi_node *n, uint32_t port)
 {
 	return tw_mcapi_endp_find(n, n->number << 16 | port) != NULL;
-}
-
-static void reply_pending(struct tw_mcapi_node *n, uint32_t endpoint)
-{
-	tw_list_walk(&n->pending, struct tw_mcapi_pending, w, link) {
-		if (w->ctrl.what != TW_MCAPI_CTRL_GET || w->ctrl.a != endpoint)
-			continue;
-		tw_list_del(&w->link);
-		tw_mcapi_ctrl_reply(n, &w->ctrl, MCAPI_SUCCESS, 0);
-		free(w);
-	}
 }
 
 static mcapi_status_t endp_create(struct tw_mcapi_node *n, mcapi_port_t port,
@@ -113,7 +100,7 @@ static mcapi_status_t endp_create(struct tw_mcapi_node *n, mcapi_port_t port,
 	e = endp_make(n, number);
 	if (!e)
 		return MCAPI_EENDP_LIMIT;
-	reply_pending(n, e->handle);
+	tw_mcapi_pending_serve(n, TW_MCAPI_CTRL_GET, e->handle, tw_mcapi_on_get);
 	*endpoint = e->handle;
 	return MCAPI_SUCCESS;
 }
@@ -169,6 +156,25 @@ bool tw_mcapi_pending_add(struct tw_mcapi_node *n, uint32_t from, const struct t
 	return true;
 }
 
+void tw_mcapi_pending_serve(struct tw_mcapi_node *n, enum tw_mcapi_ctrl_what what,
+			    mcapi_endpoint_t endpoint, tw_mcapi_on_fn *serve)
+{
+	struct tw_mcapi_pending *w;
+	struct tw_list requested;
+
+	tw_list_init(&requested);
+	tw_list_walk(&n->pending, struct tw_mcapi_pending, p, link) {
+		if (p->ctrl.what == what && p->ctrl.a == endpoint) {
+			tw_list_del(&p->link);
+			tw_list_add_tail(&requested, &p->link);
+		}
+	}
+	while ((w = tw_list_take(&requested, struct tw_mcapi_pending, link))) {
+		serve(n, w->from, &w->ctrl);
+		free(w);
+	}
+}
+
 void tw_mcapi_on_get(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl)
 {
 	if (tw_mcapi_endp_find(n, ctrl->a))
@@ -217,19 +223,12 @@ void tw_mcapi_gets_search(struct tw_mcapi_node *n)
 	}
 }
 
-static mcapi_status_t check_get(mcapi_node_t node, mcapi_port_t port)
-{
-	if (node >= MCAPI_MAX_NODES)
-		return MCAPI_ENODE_NOTVALID;
-	return port < 0 ? MCAPI_EPORT_NOTVALID : MCAPI_SUCCESS;
-}
-
 /* At the beginning of a call; NULL with a status. */
 static struct tw_ep *endp_begin_get(struct tw_mcapi_node **n, mcapi_node_t node, mcapi_port_t port,
 				    mcapi_status_t *status)
 {
-	*status = check_get(node, port);
-	if (*status != MCAPI_SUCCESS)
+	*status = node >= MCAPI_MAX_NODES ? MCAPI_ENODE_NOTVALID : MCAPI_EPORT_NOTVALID;
+	if (node >= MCAPI_MAX_NODES || port < 0)
 		return NULL;
 	return tw_mcapi_begin(n, status, MCAPI_ENODE_NOTINIT);
 }

@@ -254,7 +254,6 @@ void tw_mcapi_ctrl_request(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request
 void tw_mcapi_ctrl_reply(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *request,
 			 mcapi_status_t status, uint32_t value);
 void tw_mcapi_peers_init(struct tw_mcapi_node *n);
-void tw_mcapi_peers_fini(struct tw_mcapi_node *n);
 extern const struct tw_interface tw_mcapi_interface;
 
 /* endp.c ------------------------------------------------------------------- */
@@ -304,6 +303,11 @@ struct tw_mcapi_pending {
 	struct tw_mcapi_ctrl ctrl;
 };
 bool tw_mcapi_pending_add(struct tw_mcapi_node *n, uint32_t from, const struct tw_mcapi_ctrl *ctrl);
+/* Serves those for an endpoint once more; some may be deferred again. */
+typedef void tw_mcapi_on_fn(struct tw_mcapi_node *n, uint32_t from,
+			    const struct tw_mcapi_ctrl *ctrl);
+void tw_mcapi_pending_serve(struct tw_mcapi_node *n, enum tw_mcapi_ctrl_what what,
+			    mcapi_endpoint_t endpoint, tw_mcapi_on_fn *serve);
 /* A node is gone: drops its requests. */
 void tw_mcapi_pending_lost(struct tw_mcapi_node *n, uint32_t node);
 void tw_mcapi_on_attr(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *ctrl);

@@ -59,10 +59,9 @@ void tw_mcapi_on_return(struct tw_mcapi_node *n, uint32_t from, const struct tw_
 bool tw_mcapi_credits_own(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 /* A message was received. */
 void tw_mcapi_credits_took(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t from);
-/* A node is gone; there are fewer buffers; the endpoint is gone. */
+/* A node is gone; the number of buffers has changed. */
 void tw_mcapi_credits_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32_t node);
 void tw_mcapi_credits_changed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
-void tw_mcapi_credits_closed(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 /* All buffers of this endpoint of the node are in use. */
 bool tw_mcapi_credits_full(struct tw_mcapi_node *n, mcapi_endpoint_t to);
 
