@@ -155,6 +155,8 @@ void tw_panda_acks_flush(struct tw_ep *ep);
 struct tw_panda_ticket *tw_panda_ticket_new(bool receive);
 void tw_panda_ticket_free(struct tw_panda_ticket *t);
 struct tw_panda_ticket *tw_panda_ticket_find(int ticket, bool receive);
+/* Whether that operation, by its number (int), has ended; also if it is no ticket any more. */
+bool tw_panda_ticket_over(struct tw_ep *ep, void *ticket);
 void tw_panda_tickets_fini(void);
 int tw_panda_ticket_number(const struct tw_panda_ticket *t);
 /* Gives a send to the engine; false if there is no memory. */

@@ -59,14 +59,6 @@ int pan_mp_receive(int port)
 	return ticket;
 }
 
-static bool receive_is_over(struct tw_ep *ep, void *arg)
-{
-	struct tw_panda_ticket *t = tw_panda_ticket_find(*(int *)arg, true);
-
-	(void)ep;
-	return !t || t->over;
-}
-
 static bool receive_named(const char *function, int ticket)
 {
 	bool found = tw_panda_ticket_find(ticket, true) != NULL;
@@ -86,7 +78,7 @@ void *pan_mp_finish_receive(int ticket, int *size, int *len)
 	if (!ep)
 		return NULL;
 	if (receive_named(__func__, ticket)) {
-		if (!tw_panda_wait(ep, receive_is_over, &ticket))
+		if (!tw_panda_wait(ep, tw_panda_ticket_over, &ticket))
 			return NULL;
 		t = tw_panda_ticket_find(ticket, true);
 	}
@@ -106,9 +98,9 @@ int pan_mp_poll_receive(int ticket)
 	if (!ep)
 		return -1;
 	if (receive_named(__func__, ticket)) {
-		if (!receive_is_over(ep, &ticket))
+		if (!tw_panda_ticket_over(ep, &ticket))
 			tw_panda_poll(ep);
-		over = receive_is_over(ep, &ticket);
+		over = tw_panda_ticket_over(ep, &ticket);
 	}
 	tw_panda_leave_poll(ep);
 	return over;

@@ -36,7 +36,7 @@ int tw_panda_ticket_number(const struct tw_panda_ticket *t)
 		     t->obj.index);
 }
 
-struct tw_panda_ticket *tw_panda_ticket_find(int ticket, bool receive)
+static struct tw_panda_ticket *ticket_at(int ticket)
 {
 	uint32_t index = (uint32_t)ticket & ((1u << TW_PANDA_INDEX_BITS) - 1);
 	struct tw_panda_ticket *t;
@@ -45,9 +45,22 @@ struct tw_panda_ticket *tw_panda_ticket_find(int ticket, bool receive)
 	    index >> TW_POOL_CHUNK_BITS >= tw_panda.tickets.nchunks)
 		return NULL;
 	t = tw_pool_at(&tw_panda.tickets, index);
-	if (!(t->obj.gen & 1) || tw_panda_ticket_number(t) != ticket || t->receive != receive)
-		return NULL;
-	return t;
+	return t->obj.gen & 1 && tw_panda_ticket_number(t) == ticket ? t : NULL;
+}
+
+struct tw_panda_ticket *tw_panda_ticket_find(int ticket, bool receive)
+{
+	struct tw_panda_ticket *t = ticket_at(ticket);
+
+	return t && t->receive == receive ? t : NULL;
+}
+
+bool tw_panda_ticket_over(struct tw_ep *ep, void *ticket)
+{
+	const struct tw_panda_ticket *t = ticket_at(*(int *)ticket);
+
+	(void)ep;
+	return !t || t->over;
 }
 
 void tw_panda_tickets_fini(void)
@@ -226,14 +239,6 @@ void pan_mp_async_send(int ticket, void (*upcall)(void *arg), void *arg)
 	tw_group_leave(ep);
 }
 
-static bool send_is_over(struct tw_ep *ep, void *arg)
-{
-	struct tw_panda_ticket *t = tw_panda_ticket_find(*(int *)arg, false);
-
-	(void)ep;
-	return !t || t->over;
-}
-
 /* Ends the ticket of a send that is over: 1 if the message has arrived, -1 if it is lost. */
 static int end_send(int ticket)
 {
@@ -255,7 +260,7 @@ static int finish_send(const char *function, int ticket)
 	if (!ep)
 		return -1;
 	if (named_acked(function, ticket)) {
-		if (!tw_panda_wait(ep, send_is_over, &ticket))
+		if (!tw_panda_wait(ep, tw_panda_ticket_over, &ticket))
 			return -1;
 		outcome = end_send(ticket);
 	}
@@ -282,7 +287,7 @@ int pan_mp_poll_send(int ticket)
 		return -1;
 	if (named_acked(__func__, ticket)) {
 		tw_panda_poll(ep);
-		outcome = send_is_over(ep, &ticket) ? end_send(ticket) : 0;
+		outcome = tw_panda_ticket_over(ep, &ticket) ? end_send(ticket) : 0;
 	}
 	tw_panda_leave_poll(ep);
 	return outcome;
