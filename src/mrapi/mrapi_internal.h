@@ -116,12 +116,11 @@ pid_t tw_mrapi_pid_of(uint32_t proc);
 int tw_mrapi_find_segment(void);
 /* Gives calls that are still under way a copy. Between admin_close() and admin_open(). */
 void tw_mrapi_leave_segment(void);
-/* As tw_sock_listen(): by a name, or by that of a slot. */
-int tw_mrapi_listen(struct tw_sock_listener *l, const char *what);
-int tw_mrapi_listen_slot(struct tw_sock_listener *l, uint32_t proc);
-/* Connects a new socket, which is closed on an error. */
-int tw_mrapi_dial(int *fd, const char *what);
-int tw_mrapi_dial_slot(int *fd, uint32_t proc);
+#define TW_MRAPI_JOIN_LOCK TW_MRAPI_PROCS /* beside the slots: the name of who joins */
+/* As tw_sock_listen(), by the name of a slot. */
+int tw_mrapi_listen(struct tw_sock_listener *l, uint32_t proc);
+/* Connects a new blocking socket, which is closed on an error. */
+int tw_mrapi_dial(int *fd, uint32_t proc);
 /* Whether the error passes: the member is dying, leaving or slow. */
 bool tw_mrapi_passing(int err);
 

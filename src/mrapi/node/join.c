@@ -72,11 +72,11 @@ static int take_lock(struct tw_sock_listener *lock)
 	uint64_t deadline = tw_futex_now() + LOCK_SECONDS * 1000000000ull;
 
 	while (tw_futex_now() < deadline) {
-		int err = tw_mrapi_listen(lock, "lock"), other;
+		int err = tw_mrapi_listen(lock, TW_MRAPI_JOIN_LOCK), other;
 
 		if (err != EADDRINUSE)
 			return err;
-		err = tw_mrapi_dial(&other, "lock");
+		err = tw_mrapi_dial(&other, TW_MRAPI_JOIN_LOCK);
 		if (err == 0)
 			wait_for_end(other, deadline);
 		else if (tw_mrapi_passing(err))
@@ -107,7 +107,7 @@ static int claim_slot(struct tw_sock_listener *listener)
 		/* JOINING under our lock: the process that was joining has died. */
 		if (tw_mrapi_state(p) != TW_MRAPI_FREE && tw_mrapi_state(p) != TW_MRAPI_JOINING)
 			continue;
-		err = tw_mrapi_listen_slot(listener, i);
+		err = tw_mrapi_listen(listener, i);
 		if (err == EADDRINUSE || err == TW_SOCK_FOREIGN)
 			continue; /* a forked child's, or another user's */
 		if (err)
@@ -134,7 +134,7 @@ static int join_greet(uint32_t proc, uint32_t incarnation)
 {
 	struct tw_mrapi_message hello = {
 		.type = TW_MRAPI_HELLO, .proc = tw_mrapi.proc, .incarnation = tw_mrapi.incarnation};
-	int fd, err = tw_mrapi_dial_slot(&fd, proc);
+	int fd, err = tw_mrapi_dial(&fd, proc);
 
 	if (err)
 		return err;

@@ -25,30 +25,20 @@
 
 /* ------------------------------------------------------------------- names */
 
-static void segment_make_name(struct tw_sock_name *name, const char *what)
+static void segment_make_name(struct tw_sock_name *name, uint32_t proc)
 {
-	tw_sock_name(name, "mrapi-%u-%s", (unsigned)tw_sys_euid(), what);
+	if (proc == TW_MRAPI_JOIN_LOCK)
+		tw_sock_name(name, "mrapi-%u-lock", (unsigned)tw_sys_euid());
+	else
+		tw_sock_name(name, "mrapi-%u-%u", (unsigned)tw_sys_euid(), proc);
 }
 
-static const char *slot_name(char name[16], uint32_t proc)
-{
-	snprintf(name, 16, "%u", proc);
-	return name;
-}
-
-int tw_mrapi_listen(struct tw_sock_listener *l, const char *what)
+int tw_mrapi_listen(struct tw_sock_listener *l, uint32_t proc)
 {
 	struct tw_sock_name name;
 
-	segment_make_name(&name, what);
+	segment_make_name(&name, proc);
 	return tw_sock_listen(l, &name, 1024);
-}
-
-int tw_mrapi_listen_slot(struct tw_sock_listener *l, uint32_t proc)
-{
-	char name[16];
-
-	return tw_mrapi_listen(l, slot_name(name, proc));
 }
 
 /*
@@ -66,38 +56,22 @@ bool tw_mrapi_passing(int err)
 	       err == EAGAIN || err == EINTR;
 }
 
-/* As tw_sock_dial(), and blocking, with a limit. */
-static int segment_dial(int *fd, const char *what)
+int tw_mrapi_dial(int *fd, uint32_t proc)
 {
 	struct timeval limit = {REPLY_MS / 1000, 0};
 	struct tw_sock_name name;
 	int err;
 
-	segment_make_name(&name, what);
+	*fd = -1;
+	segment_make_name(&name, proc);
 	err = tw_sock_dial(fd, &name);
-	if (err)
+	if (err) {
+		tw_fd_close(*fd);
 		return err;
+	}
 	tw_sys_block(*fd);
 	tw_sys_setsockopt(*fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	return 0;
-}
-
-int tw_mrapi_dial(int *fd, const char *what)
-{
-	int err;
-
-	*fd = -1;
-	err = segment_dial(fd, what);
-	if (err)
-		tw_fd_close(*fd);
-	return err;
-}
-
-int tw_mrapi_dial_slot(int *fd, uint32_t proc)
-{
-	char name[16];
-
-	return tw_mrapi_dial(fd, slot_name(name, proc));
 }
 
 /* ----------------------------------------------------------------- segment */
@@ -214,22 +188,20 @@ static int take_segment(int fd)
 }
 
 /* From the member with that slot. ECONNREFUSED: the slot has none. */
-static int segment_of(uint32_t proc, int *fd)
+static int segment_of(uint32_t proc)
 {
-	char name[16];
-	int err = segment_dial(fd, slot_name(name, proc)), again;
+	int fd, err = tw_mrapi_dial(&fd, proc);
 
 	if (err)
 		return nobody(err) ? ECONNREFUSED : err;
-	err = take_segment(*fd);
-	tw_fd_close(*fd);
-	*fd = -1;
+	err = take_segment(fd);
+	tw_fd_close(fd);
 	if (!tw_mrapi_passing(err))
 		return err;
 	/* It may have been leaving; then the name is free by now. */
-	if (nobody(tw_mrapi_dial_slot(&again, proc)))
+	if (nobody(tw_mrapi_dial(&fd, proc)))
 		return ECONNREFUSED;
-	tw_fd_close(again);
+	tw_fd_close(fd);
 	return err;
 }
 
@@ -247,24 +219,23 @@ static void find_slots(bool named[TW_MRAPI_PROCS])
 	struct tw_sock_name start;
 
 	memset(named, 0, TW_MRAPI_PROCS * sizeof(*named));
-	segment_make_name(&start, "");
+	tw_sock_name(&start, "mrapi-%u-", (unsigned)tw_sys_euid());
 	if (!tw_sock_list(&start, note_slot, named))
 		memset(named, true, TW_MRAPI_PROCS * sizeof(*named));
 }
 
 int tw_mrapi_find_segment(void)
 {
-	int found = ECONNREFUSED, fd = -1;
+	int found = ECONNREFUSED;
 	bool named[TW_MRAPI_PROCS];
 
 	find_slots(named);
 	for (uint32_t i = 0; i < TW_MRAPI_PROCS && found && tw_mrapi_passing(found); i++) {
-		int err = named[i] ? segment_of(i, &fd) : ECONNREFUSED;
+		int err = named[i] ? segment_of(i) : ECONNREFUSED;
 
 		if (err != ECONNREFUSED)
 			found = err;
 	}
-	tw_fd_close(fd);
 	if (found == ECONNREFUSED)
 		return make_segment() ? 0 : errno;
 	return found;
