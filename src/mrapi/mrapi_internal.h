@@ -191,9 +191,7 @@ struct tw_mrapi_walk {
 };
 struct tw_mrapi_obj *tw_mrapi_walk(struct tw_mrapi_walk *w);
 
-mrapi_status_t tw_mrapi_table_claim(enum tw_mrapi_kind kind, uint32_t id,
-				    struct tw_mrapi_obj **out);
-/* Makes an object of a claimed slot, which is free again without that. */
+/* Makes an object of a slot that was taken, which is free again without that. */
 uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags,
 				uint32_t domain);
 /* A slot for an id that nothing has, of which the caller makes an object; or NULL. */
@@ -202,7 +200,7 @@ mrapi_status_t tw_mrapi_table_full(enum tw_mrapi_kind kind);
 struct tw_mrapi_obj *tw_mrapi_lookup(enum tw_mrapi_kind kind, uint32_t id);
 /* False: memory is short for the id of an object with these flags, once it is deleted. */
 bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags);
-/* Ends an object. */
+/* Ends an object. Shared memory gives back its pages. */
 void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
 void tw_mrapi_table_repair(enum tw_mrapi_kind kind);
 /* The object in that slot, live or not. */
@@ -351,6 +349,8 @@ void tw_mrapi_rsrc_end(uint32_t me);
 bool tw_mrapi_counters_due(struct tw_mrapi_owner *owner, void (**rollover)(void),
 			   uint64_t *deadline);
 void tw_mrapi_rsrc_forked(void);
+/* Allocates the pages of a new memory; arg: as its begin() got it. */
+mrapi_status_t tw_mrapi_shmem_fill(struct tw_mrapi_obj *o, const void *arg);
 void tw_mrapi_shmem_prune(void);
 void tw_mrapi_shmem_forked(void);
 void tw_mrapi_rmem_prune(void);

@@ -103,23 +103,19 @@ static bool bind_pages(uint64_t offset, uint64_t span, uint64_t numa_node)
 	return rc == 0;
 }
 
-/* Resources that describe another machine bind_pages no memory. */
-static bool placeable(const mrapi_resource_t *where)
-{
-	return where->resource_type == MRAPI_RSRC_MEM && where->opaque[TW_MRAPI_RSRC_HERE];
-}
-
 mrapi_status_t tw_mrapi_arena_fill(uint64_t offset, uint64_t span, const mrapi_resource_t *where)
 {
+	/* Resources that describe another machine bind no memory. */
+	bool placeable = where->resource_type == MRAPI_RSRC_MEM &&
+			 where->opaque[TW_MRAPI_RSRC_HERE];
+
 	/* A dead process may have left pages there. */
 	tw_mrapi_arena_discard(offset, span);
-	if (placeable(where) && !bind_pages(offset, span, where->opaque[TW_MRAPI_RSRC_INDEX]))
+	if (placeable && !bind_pages(offset, span, where->opaque[TW_MRAPI_RSRC_INDEX]))
 		return MRAPI_ERR_MEM_LIMIT;
-	if (tw_sys_fallocate(tw_mrapi.arenafd, 0, (off_t)offset, (off_t)span) < 0) {
-		tw_mrapi_arena_discard(offset, span);
-		return MRAPI_ERR_MEM_LIMIT;
-	}
-	return MRAPI_SUCCESS;
+	return tw_sys_fallocate(tw_mrapi.arenafd, 0, (off_t)offset, (off_t)span) == 0
+		       ? MRAPI_SUCCESS
+		       : MRAPI_ERR_MEM_LIMIT;
 }
 
 void tw_mrapi_arena_discard(uint64_t offset, uint64_t span)

@@ -9,7 +9,7 @@
 
 /* ---- arena.c: the file that shared memory is cut from */
 
-/* Reserves a range, allocated and zeroed. */
+/* Reserves a range; allocates and zeroes it; frees its pages, also after a fill that has failed. */
 mrapi_status_t tw_mrapi_arena_reserve(uint64_t span, uint64_t *offset);
 mrapi_status_t tw_mrapi_arena_fill(uint64_t offset, uint64_t span, const mrapi_resource_t *where);
 void tw_mrapi_arena_discard(uint64_t offset, uint64_t span);

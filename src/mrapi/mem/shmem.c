@@ -127,8 +127,8 @@ static bool may_share(const struct tw_mrapi_shmem *s, uint32_t me)
 /* ------------------------------------------------------------------- create */
 
 struct wanted {
-	uint32_t me, size;
-	uint64_t offset, span;
+	uint32_t size;
+	uint64_t span;
 	const mrapi_node_t *nodes;
 	uint32_t nnodes;
 	struct attributes attributes;
@@ -147,9 +147,18 @@ static void set_where(struct tw_mrapi_where *w, const mrapi_resource_t *r)
 	memcpy(w->opaque, r->opaque, sizeof(w->opaque));
 }
 
-static void shmem_begin(struct tw_mrapi_shmem *s, const struct wanted *w)
+static mrapi_status_t shmem_begin(struct tw_mrapi_obj *o, const void *arg)
 {
-	s->offset = w->offset;
+	struct tw_mrapi_shmem *s = shmem_of(o);
+	mrapi_status_t status = MRAPI_SUCCESS;
+	const struct wanted *w = arg;
+
+	for (uint32_t i = 0; i < w->nnodes && status == MRAPI_SUCCESS; i++)
+		status = tw_mrapi_node_shares(w->nodes[i]);
+	if (status == MRAPI_SUCCESS)
+		status = tw_mrapi_arena_reserve(w->span, &s->offset);
+	if (status != MRAPI_SUCCESS)
+		return status;
 	s->span = w->span;
 	s->size = w->size;
 	s->fixed = w->attributes.address != 0;
@@ -159,55 +168,15 @@ static void shmem_begin(struct tw_mrapi_shmem *s, const struct wanted *w)
 	s->nodes = (uint16_t)w->nnodes;
 	for (uint32_t i = 0; i < w->nnodes; i++)
 		s->node[i] = (uint16_t)w->nodes[i];
-}
-
-/*
- * Checks, and makes a memory that has its range, and that nobody gets before it has its pages.
- * Under the admin lock.
- */
-static mrapi_status_t shmem_claim(mrapi_shmem_id_t id, struct wanted *w, struct tw_mrapi_obj **o)
-{
-	mrapi_status_t status = tw_mrapi_table_claim(TW_MRAPI_SHMEM, id, o);
-
-	for (uint32_t i = 0; i < w->nnodes && status == MRAPI_SUCCESS; i++)
-		status = tw_mrapi_node_shares(w->nodes[i]);
-	if (status == MRAPI_SUCCESS)
-		status = tw_mrapi_arena_reserve(w->span, &w->offset);
-	if (status != MRAPI_SUCCESS)
-		return status;
-	shmem_begin(shmem_of(*o), w);
-	(*o)->there = tw_mrapi.proc + 1;
-	tw_mrapi_table_publish(TW_MRAPI_SHMEM, *o, w->attributes.flags | TW_MRAPI_CLAIMED,
-			       tw_mrapi_node(w->me)->domain);
-	return MRAPI_SUCCESS;
-}
-
-/* Pages are allocated outside the admin lock, as that takes long. */
-static mrapi_status_t shmem_create(mrapi_shmem_id_t id, struct wanted *w,
-				   mrapi_shmem_hndl_t *handle)
-{
-	struct tw_mrapi_obj *o;
-	mrapi_status_t status;
-
-	tw_mrapi_admin_lock();
-	status = tw_mrapi_me() == w->me ? shmem_claim(id, w, &o) : MRAPI_ERR_NODE_NOTINIT;
-	tw_mrapi_admin_unlock();
-	if (status != MRAPI_SUCCESS)
-		return status;
-	status = tw_mrapi_arena_fill(w->offset, w->span, &w->attributes.resource);
-	tw_mrapi_admin_lock();
-	if (status == MRAPI_SUCCESS && tw_mrapi_me() != w->me) {
-		tw_mrapi_arena_discard(w->offset, w->span);
-		status = MRAPI_ERR_NODE_NOTINIT;
-	}
-	if (status == MRAPI_SUCCESS) {
-		atomic_fetch_and(&o->flags, (uint16_t)~TW_MRAPI_CLAIMED);
-		*handle = atomic_load(&o->handle);
-	} else {
-		tw_mrapi_table_free(TW_MRAPI_SHMEM, o);
-	}
-	tw_mrapi_admin_unlock();
 	return status;
+}
+
+mrapi_status_t tw_mrapi_shmem_fill(struct tw_mrapi_obj *o, const void *arg)
+{
+	const struct tw_mrapi_shmem *s = shmem_of(o);
+	const struct wanted *w = arg;
+
+	return tw_mrapi_arena_fill(s->offset, s->span, &w->attributes.resource);
 }
 
 mrapi_shmem_hndl_t(mrapi_shmem_create)(mrapi_shmem_id_t shmem_id, mrapi_uint_t size,
@@ -215,23 +184,21 @@ mrapi_shmem_hndl_t(mrapi_shmem_create)(mrapi_shmem_id_t shmem_id, mrapi_uint_t s
 				       const mrapi_shmem_attributes_t *attributes,
 				       mrapi_status_t *status)
 {
-	struct wanted w = {.me = tw_mrapi_me(),
-			   .size = size,
-			   .span = tw_page_up(size),
-			   .nodes = nodes,
-			   .nnodes = nodes_size,
-			   .attributes.flags = TW_MRAPI_DOMAIN_SHARED};
+	struct wanted w = {
+		.size = size, .span = tw_page_up(size), .nodes = nodes, .nnodes = nodes_size};
 	mrapi_shmem_hndl_t handle = 0;
+	uint32_t me = tw_mrapi_me();
 	unsigned flags;
 
 	if (attributes)
 		memcpy(&w.attributes, attributes, sizeof(w.attributes));
-	if (!w.me)
+	if (!me)
 		tw_mrapi_set_status(status, MRAPI_ERR_NODE_NOTINIT);
 	else if (!tw_mrapi_attr_flags(TW_MRAPI_SHMEM, attributes, &flags) || !shmem_sound(&w))
 		tw_mrapi_set_status(status, MRAPI_ERR_PARAMETER);
 	else
-		tw_mrapi_set_status(status, shmem_create(shmem_id, &w, &handle));
+		tw_mrapi_set_status(status, tw_mrapi_obj_create(me, TW_MRAPI_SHMEM, shmem_id, flags,
+								shmem_begin, &w, &handle));
 	return handle;
 }
 
@@ -434,7 +401,6 @@ static mrapi_status_t shmem_end(struct tw_mrapi_obj *o, uint32_t me)
 	if (!tw_mrapi_nodeset_empty(&s->attached) || promoted(s))
 		return MRAPI_ERR_SHM_ATTACH;
 	tw_mrapi_table_free(TW_MRAPI_SHMEM, o);
-	tw_mrapi_arena_discard(s->offset, s->span);
 	return MRAPI_SUCCESS;
 }
 

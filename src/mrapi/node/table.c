@@ -218,7 +218,8 @@ struct tw_mrapi_obj *tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id)
 	return o;
 }
 
-mrapi_status_t tw_mrapi_table_claim(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out)
+/* A slot that is free again unless the caller makes an object of it. */
+static mrapi_status_t table_claim(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out)
 {
 	if (id != MRAPI_MUTEX_ID_ANY && id > MRAPI_MAX_USER_MUTEX_ID)
 		return kinds[kind].id_invalid;
@@ -254,6 +255,8 @@ uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o,
 
 void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 {
+	const struct tw_mrapi_shmem *s = tw_container(o, struct tw_mrapi_shmem, obj);
+
 	if (o->flags & TW_MRAPI_EXT)
 		remember(kind, o->id);
 	else
@@ -263,6 +266,8 @@ void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 	unchain(kind, o);
 	tw_mrapi.seg->table[kind].live--;
 	tw_mrapi_remote_cleared(kind, o);
+	if (kind == TW_MRAPI_SHMEM)
+		tw_mrapi_arena_discard(s->offset, s->span);
 }
 
 /* Rebuilds the lists from the slots: a slot with a handle is an object. */
@@ -291,29 +296,61 @@ mrapi_status_t tw_mrapi_table_full(enum tw_mrapi_kind kind)
 	return kinds[kind].limit;
 }
 
+/*
+ * Makes a claimed object known, once it has its pages, which takes long, or the other hosts agree
+ * to its id.
+ */
+static mrapi_status_t table_confirm(uint32_t me, struct tw_mrapi_obj *o, const void *arg,
+				    uint32_t *handle)
+{
+	enum tw_mrapi_kind kind = tw_mrapi_kind_of(*handle);
+	uint32_t id = o->id;
+	mrapi_status_t status = kind == TW_MRAPI_SHMEM ? tw_mrapi_shmem_fill(o, arg)
+						       : tw_mrapi_remote_claim(kind, o);
+
+	tw_mrapi_admin_lock();
+	if (tw_mrapi_me() != me)
+		status = MRAPI_ERR_NODE_NOTINIT;
+	else if (!tw_mrapi_is(o, *handle))
+		status = MRAPI_EXISTS;
+	if (status == MRAPI_SUCCESS)
+		atomic_fetch_and(&o->flags, (uint16_t)~TW_MRAPI_CLAIMED);
+	else if (tw_mrapi_is(o, *handle))
+		tw_mrapi_table_free(kind, o);
+	tw_mrapi_admin_unlock();
+	if (status == MRAPI_SUCCESS)
+		return status;
+	if (kind != TW_MRAPI_SHMEM)
+		tw_mrapi_remote_gone(kind, id, *handle);
+	*handle = 0;
+	return status;
+}
+
 mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_t id,
 				   unsigned flags,
 				   mrapi_status_t (*begin)(struct tw_mrapi_obj *o, const void *arg),
 				   const void *arg, uint32_t *handle)
 {
-	struct tw_mrapi_obj *o;
+	bool claimed = kind == TW_MRAPI_SHMEM || tw_mrapi_remote_hosts();
+	struct tw_mrapi_obj *o = NULL;
 	mrapi_status_t status;
 
 	if (!tw_mrapi_table_remembers(kind, flags))
 		return kinds[kind].limit;
+	if (claimed)
+		flags |= TW_MRAPI_CLAIMED;
 	do {
 		tw_mrapi_admin_lock();
-		status = tw_mrapi_me() == me ? tw_mrapi_table_claim(kind, id, &o)
-					     : MRAPI_ERR_NODE_NOTINIT;
+		status = tw_mrapi_me() == me ? table_claim(kind, id, &o) : MRAPI_ERR_NODE_NOTINIT;
 		if (status == MRAPI_SUCCESS && begin)
 			status = begin(o, arg);
-		if (status == MRAPI_SUCCESS)
-			*handle = tw_mrapi_table_publish(kind, o,
-							 tw_mrapi_remote_flags(kind, o, flags),
-							 tw_mrapi_node(me)->domain);
+		if (status == MRAPI_SUCCESS) {
+			o->there = tw_mrapi.proc + 1;
+			*handle = tw_mrapi_table_publish(kind, o, flags, tw_mrapi_node(me)->domain);
+		}
 		tw_mrapi_admin_unlock();
-		if (status == MRAPI_SUCCESS)
-			status = tw_mrapi_remote_claim(kind, handle);
+		if (status == MRAPI_SUCCESS && claimed)
+			status = table_confirm(me, o, arg, handle);
 	} while (status == MRAPI_EXISTS && id == MRAPI_MUTEX_ID_ANY);
 	return status;
 }

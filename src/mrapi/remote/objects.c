@@ -247,37 +247,11 @@ void tw_mrapi_remote_introduce(struct tw_member *to)
 	tw_mrapi_admin_unlock();
 }
 
-unsigned tw_mrapi_remote_flags(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags)
+mrapi_status_t tw_mrapi_remote_claim(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 {
-	if (!tw_mrapi_remote_hosts() || kind == TW_MRAPI_SHMEM)
-		return flags;
-	o->there = tw_mrapi.proc + 1;
-	return flags | TW_MRAPI_CLAIMED;
-}
+	const struct tw_mrapi_ctrl c = about_object(kind, o);
 
-mrapi_status_t tw_mrapi_remote_claim(enum tw_mrapi_kind kind, uint32_t *handle)
-{
-	struct tw_mrapi_obj *o = tw_mrapi_slot(kind, *handle & TW_MRAPI_SLOT_MASK);
-	struct tw_mrapi_ctrl c;
-	mrapi_status_t status;
-
-	if (!tw_mrapi_remote_hosts() || kind == TW_MRAPI_SHMEM)
-		return MRAPI_SUCCESS;
-	c = about_object(kind, o);
-	status = tw_mrapi_hosts_ask(&c);
-	tw_mrapi_admin_lock();
-	if (!tw_mrapi_is(o, *handle))
-		status = MRAPI_EXISTS;
-	else if (status == MRAPI_SUCCESS)
-		atomic_fetch_and(&o->flags, (uint16_t)~TW_MRAPI_CLAIMED);
-	else
-		tw_mrapi_table_free(kind, o);
-	tw_mrapi_admin_unlock();
-	if (status == MRAPI_SUCCESS)
-		return status;
-	tw_mrapi_remote_gone(kind, c.id, *handle);
-	*handle = 0;
-	return status;
+	return tw_mrapi_hosts_ask(&c);
 }
 
 mrapi_status_t tw_mrapi_remote_join(uint32_t me)

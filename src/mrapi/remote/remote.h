@@ -29,11 +29,9 @@ static inline struct tw_mrapi_name tw_mrapi_name(const struct tw_mrapi_node *n)
 
 /* Whether there may be other hosts. */
 bool tw_mrapi_remote_hosts(void);
-/* The flags of an object that is being created. Under the admin lock. */
-unsigned tw_mrapi_remote_flags(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags);
-/* The other hosts agree to a new object; or it is gone again, with its handle: EXISTS. */
-mrapi_status_t tw_mrapi_remote_claim(enum tw_mrapi_kind kind, uint32_t *handle);
-/* The same for a new node of this process: NODE_INITIALIZED. */
+/* Whether the other hosts agree to a new object: EXISTS. */
+mrapi_status_t tw_mrapi_remote_claim(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
+/* The same for a new node of this process, which is gone again if not: NODE_INITIALIZED. */
 mrapi_status_t tw_mrapi_remote_join(uint32_t me);
 /* An object or a node of this host is no more. */
 void tw_mrapi_remote_gone(enum tw_mrapi_kind kind, uint32_t id, uint32_t handle);
