@@ -304,8 +304,8 @@ const struct tw_list *tw_mrapi_waits(void);
 /* ---- init.c */
 /* Has the end of the calling thread noticed, in a member; false when memory is short. */
 bool tw_mrapi_thread_ends(void);
-/* Whether a node of this process is in the set. */
-bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s);
+/* Whether a node of this process is in the set, beside one (0: none). */
+bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s, uint32_t beside);
 /* Whether a node of that number lives, on this host. Under the admin lock. */
 mrapi_status_t tw_mrapi_node_shares(mrapi_node_t number);
 /* The one of these numbers, or NULL. Under the admin lock. */

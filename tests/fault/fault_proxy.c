@@ -86,7 +86,7 @@ static void come(void)
 	struct tw_mrapi_node *n;
 
 	tw_mrapi.seg->host[0].nic = NIC;
-	HOLDS(tw_mrapi_remote_enter(&from, &c) == MRAPI_SUCCESS);
+	HOLDS(tw_mrapi_remote_serve(&from, &c) == MRAPI_SUCCESS);
 	n = tw_mrapi_node_find(1, 100);
 	HOLDS(n && n->host);
 	proxy = (uint32_t)(n - tw_mrapi.seg->node) + 1;

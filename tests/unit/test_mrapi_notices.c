@@ -61,12 +61,14 @@ static struct tw_mrapi_ctrl node(uint32_t born)
 
 static void begun(struct tw_mrapi_ctrl c)
 {
-	cr_assert_eq(tw_mrapi_remote_enter(&from, &c), MRAPI_SUCCESS);
+	c.what = TW_MRAPI_CTRL_CLAIM;
+	cr_assert_eq(tw_mrapi_remote_serve(&from, &c), MRAPI_SUCCESS);
 }
 
 static void ended(struct tw_mrapi_ctrl c)
 {
-	cr_assert_eq(tw_mrapi_remote_remove(&from, &c), MRAPI_SUCCESS);
+	c.what = TW_MRAPI_CTRL_GONE;
+	cr_assert_eq(tw_mrapi_remote_serve(&from, &c), MRAPI_SUCCESS);
 }
 
 /* 0: none of that id or number is known. */

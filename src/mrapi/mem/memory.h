@@ -124,6 +124,8 @@ void tw_mrapi_let_go(struct tw_mrapi_rmem *r);
 void tw_mrapi_revoke(uint32_t me);
 
 /* ---- rmem.c */
+/* A new memory. Under the admin lock. */
+void tw_mrapi_rmem_set(struct tw_mrapi_rmem *r, const struct tw_mrapi_rmem *to);
 /* Memory of this process, or NULL. */
 struct tw_mrapi_rmem *tw_mrapi_own_rmem(uint32_t handle);
 

@@ -113,22 +113,10 @@ static void end_client(struct tw_mrapi_client *c)
 	atomic_fetch_and(&c->users, ~TW_MRAPI_CLIENT_STATES);
 }
 
-/* Another node of this process is attached. */
-static bool shared(const struct tw_mrapi_client *c, uint32_t me)
-{
-	tw_mrapi_each_node(n)
-	{
-		if (tw_mrapi_me_of(n) != me && n->proc == tw_mrapi.proc &&
-		    tw_mrapi_nodeset_has(&c->r->attached, tw_mrapi_me_of(n)))
-			return true;
-	}
-	return false;
-}
-
 /* Clears, drains, tells. Under the mutex. */
 static void rmem_leave(struct tw_mrapi_client *c, uint32_t me)
 {
-	bool last = !shared(c, me);
+	bool last = !tw_mrapi_any_here(&c->r->attached, me);
 
 	if (last)
 		end_client(c);
@@ -141,7 +129,7 @@ static void rmem_leave(struct tw_mrapi_client *c, uint32_t me)
 static void prune(struct tw_mrapi_client *c, uint32_t unused)
 {
 	(void)unused;
-	if (!tw_mrapi_is(&c->r->obj, c->handle) || !tw_mrapi_any_here(&c->r->attached))
+	if (!tw_mrapi_is(&c->r->obj, c->handle) || !tw_mrapi_any_here(&c->r->attached, 0))
 		end_client(c);
 	else
 		tw_mrapi_cache_prune(c, false);
@@ -259,7 +247,7 @@ static mrapi_status_t rmem_attach(uint32_t me, mrapi_rmem_hndl_t handle)
 	else
 		tw_mrapi_nodeset_add(&r->attached, me);
 	tw_mrapi_admin_unlock();
-	if (status != MRAPI_SUCCESS && !tw_mrapi_any_here(&r->attached))
+	if (status != MRAPI_SUCCESS && !tw_mrapi_any_here(&r->attached, 0))
 		end_client(clients[handle & SLOT_MASK]);
 	return status;
 }
@@ -337,9 +325,19 @@ static bool collides(uint64_t at, uint64_t size)
 	return false;
 }
 
+void tw_mrapi_rmem_set(struct tw_mrapi_rmem *r, const struct tw_mrapi_rmem *to)
+{
+	r->address = to->address;
+	r->offset = to->offset;
+	r->size = to->size;
+	r->owner = to->owner;
+	r->atype = to->atype;
+	r->ending = 0;
+	tw_mrapi_nodeset_clear(&r->attached);
+}
+
 static mrapi_status_t rmem_begin(struct tw_mrapi_obj *o, const void *arg)
 {
-	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
 	const struct tw_mrapi_rmem *wanted = arg;
 
 	if (collides(wanted->address, wanted->size))
@@ -348,13 +346,7 @@ static mrapi_status_t rmem_begin(struct tw_mrapi_obj *o, const void *arg)
 	if (wanted->offset != TW_MRAPI_NOT_SHARED &&
 	    !tw_mrapi_arena_attached(wanted->offset, wanted->size))
 		return MRAPI_ERR_PARAMETER;
-	r->address = wanted->address;
-	r->offset = wanted->offset;
-	r->size = wanted->size;
-	r->owner = wanted->owner;
-	r->atype = wanted->atype;
-	r->ending = 0;
-	tw_mrapi_nodeset_clear(&r->attached);
+	tw_mrapi_rmem_set(tw_container(o, struct tw_mrapi_rmem, obj), wanted);
 	return MRAPI_SUCCESS;
 }
 

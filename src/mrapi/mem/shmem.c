@@ -90,7 +90,7 @@ bool tw_mrapi_arena_attached(uint64_t offset, uint64_t size)
 
 		if (atomic_load(&s->obj.handle) && offset - s->offset < s->span &&
 		    size <= s->span - (offset - s->offset))
-			return tw_mrapi_any_here(&s->attached);
+			return tw_mrapi_any_here(&s->attached, 0);
 	}
 	return false;
 }
@@ -103,7 +103,8 @@ void tw_mrapi_shmem_prune(void)
 		struct tw_mrapi_shmem *s = &tw_mrapi.seg->shmem[i];
 		struct mapping *m = &mappings[i];
 
-		if (m->handle && (!tw_mrapi_is(&s->obj, m->handle) || !tw_mrapi_any_here(&s->attached)))
+		if (m->handle &&
+		    (!tw_mrapi_is(&s->obj, m->handle) || !tw_mrapi_any_here(&s->attached, 0)))
 			end_mapping(m);
 	}
 	tw_mrapi_unlock(&mutex);
@@ -340,7 +341,7 @@ static mrapi_status_t shmem_detach(struct tw_mrapi_shmem *s, uint32_t me, void *
 	if (!tw_mrapi_nodeset_has(&s->attached, me))
 		return MRAPI_ERR_SHM_NOTATTACHED;
 	tw_mrapi_nodeset_del(&s->attached, me);
-	if (!tw_mrapi_any_here(&s->attached))
+	if (!tw_mrapi_any_here(&s->attached, 0))
 		end_mapping(&mappings[s - tw_mrapi.seg->shmem]);
 	return MRAPI_SUCCESS;
 }

@@ -200,10 +200,10 @@ struct tw_mrapi_node *tw_mrapi_node_find(mrapi_domain_t domain, mrapi_node_t num
 	return NULL;
 }
 
-bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s)
+bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s, uint32_t beside)
 {
-	tw_mrapi_each_node(n) if (tw_mrapi_nodeset_has(s, tw_mrapi_me_of(n)) &&
-				  n->proc == tw_mrapi.proc) return true;
+	tw_mrapi_each_node(n) if (tw_mrapi_me_of(n) != beside && n->proc == tw_mrapi.proc &&
+				  tw_mrapi_nodeset_has(s, tw_mrapi_me_of(n))) return true;
 	return false;
 }
 

@@ -213,10 +213,8 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 		tw_mrapi_hosts_life(from, ctrl->key);
 		return;
 	case TW_MRAPI_CTRL_CLAIM:
-		tw_mrapi_net_reply(from, ctrl, tw_mrapi_remote_enter(from, ctrl));
-		return;
 	case TW_MRAPI_CTRL_GONE:
-		tw_mrapi_net_reply(from, ctrl, tw_mrapi_remote_remove(from, ctrl));
+		tw_mrapi_net_reply(from, ctrl, tw_mrapi_remote_serve(from, ctrl));
 		return;
 	default:
 		tw_mrapi_net_reply(from, ctrl, tw_mrapi_export_serve(ep, from, ctrl));

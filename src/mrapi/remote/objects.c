@@ -35,15 +35,12 @@ void tw_mrapi_remote_cleared(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 static void take_rmem(struct tw_mrapi_obj *o, const struct tw_mrapi_ctrl *ctrl,
 		      const struct tw_mrapi_node *owner)
 {
-	struct tw_mrapi_rmem *r = tw_container(o, struct tw_mrapi_rmem, obj);
+	const struct tw_mrapi_rmem wanted = {.offset = TW_MRAPI_NOT_SHARED,
+					     .size = ctrl->size,
+					     .atype = (uint16_t)ctrl->atype,
+					     .owner = (uint16_t)tw_mrapi_me_of(owner)};
 
-	r->address = 0;
-	r->offset = ~0ull;
-	r->size = ctrl->size;
-	r->atype = (uint16_t)ctrl->atype;
-	r->owner = (uint16_t)tw_mrapi_me_of(owner);
-	r->ending = 0;
-	tw_mrapi_nodeset_clear(&r->attached);
+	tw_mrapi_rmem_set(tw_container(o, struct tw_mrapi_rmem, obj), &wanted);
 }
 
 /* Whether a claim of that host wins over one of another that may not be over either. */
@@ -115,39 +112,34 @@ static mrapi_status_t enter_node(const struct tw_member *from, uint32_t host,
 	return MRAPI_SUCCESS;
 }
 
-mrapi_status_t tw_mrapi_remote_enter(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl)
+static void remove_entry(uint32_t host, const struct tw_mrapi_ctrl *c)
 {
+	enum tw_mrapi_kind kind = (enum tw_mrapi_kind)c->kind;
+	struct tw_mrapi_node *n = kind ? NULL : tw_mrapi_node_find(c->domain, c->id);
+	struct tw_mrapi_obj *o = kind ? tw_mrapi_lookup(kind, c->id) : NULL;
+
+	if (n && n->host == host && n->there == c->node)
+		tw_mrapi_proxy_end(n);
+	if (o && o->host == host && o->there == c->handle)
+		tw_mrapi_table_free(kind, o);
+}
+
+mrapi_status_t tw_mrapi_remote_serve(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl)
+{
+	bool gone = ctrl->what == TW_MRAPI_CTRL_GONE, current;
 	uint32_t host = tw_mrapi_host_of(from->where >> 16);
 	mrapi_status_t status = MRAPI_SUCCESS; /* also of what is told late: it has ended */
 
 	if (!host || ctrl->kind >= TW_MRAPI_KINDS || ctrl->kind == TW_MRAPI_SHMEM)
 		return MRAPI_ERR_PARAMETER;
 	tw_mrapi_admin_lock();
-	if (tw_mrapi_notices(host, ctrl, false))
+	current = tw_mrapi_notices(host, ctrl, gone);
+	if (gone)
+		remove_entry(host, ctrl);
+	else if (current)
 		status = ctrl->kind ? enter_object(host, ctrl) : enter_node(from, host, ctrl);
 	tw_mrapi_admin_unlock();
 	return status;
-}
-
-mrapi_status_t tw_mrapi_remote_remove(const struct tw_member *from,
-				      const struct tw_mrapi_ctrl *ctrl)
-{
-	uint32_t host = tw_mrapi_host_of(from->where >> 16);
-	struct tw_mrapi_node *n;
-	struct tw_mrapi_obj *o;
-
-	if (!host || ctrl->kind >= TW_MRAPI_KINDS || ctrl->kind == TW_MRAPI_SHMEM)
-		return MRAPI_ERR_PARAMETER;
-	tw_mrapi_admin_lock();
-	tw_mrapi_notices(host, ctrl, true);
-	n = ctrl->kind ? NULL : tw_mrapi_node_find(ctrl->domain, ctrl->id);
-	o = ctrl->kind ? tw_mrapi_lookup((enum tw_mrapi_kind)ctrl->kind, ctrl->id) : NULL;
-	if (n && n->host == host && n->there == ctrl->node)
-		tw_mrapi_proxy_end(n);
-	if (o && o->host == host && o->there == ctrl->handle)
-		tw_mrapi_table_free((enum tw_mrapi_kind)ctrl->kind, o);
-	tw_mrapi_admin_unlock();
-	return MRAPI_SUCCESS;
 }
 
 static void object_forget(uint32_t host)

@@ -57,10 +57,7 @@ mrapi_status_t tw_mrapi_remote_post(struct tw_mrapi_obj *o, struct tw_mrapi_ctrl
 /* Tells a process of another host all that this host has. */
 void tw_mrapi_remote_introduce(struct tw_member *to);
 /* Serves CLAIM and GONE. */
-mrapi_status_t tw_mrapi_remote_enter(const struct tw_member *from,
-				     const struct tw_mrapi_ctrl *ctrl);
-mrapi_status_t tw_mrapi_remote_remove(const struct tw_member *from,
-				      const struct tw_mrapi_ctrl *ctrl);
+mrapi_status_t tw_mrapi_remote_serve(const struct tw_member *from, const struct tw_mrapi_ctrl *ctrl);
 /* That host is lost, with all it has. */
 void tw_mrapi_remote_forget(uint32_t host);
 /* The same, unless that was its segment before. */
