@@ -344,11 +344,12 @@ void tw_mrapi_counting_forked(void);
 void tw_mrapi_requests_end(uint32_t me);
 void tw_mrapi_movers_end(void);
 void tw_mrapi_requests_forked(void);
-void tw_mrapi_rsrc_end(uint32_t me);
 /* A rollover callback that is due; false: none, and the earliest time of the next. */
 bool tw_mrapi_counters_due(struct tw_mrapi_owner *owner, void (**rollover)(void),
 			   uint64_t *deadline);
-void tw_mrapi_rsrc_forked(void);
+/* Trees and counters of a node, or of all (0). */
+void tw_mrapi_trees_end(uint32_t me);
+void tw_mrapi_counters_end(uint32_t me);
 /* Allocates the pages of a new memory; arg: as its begin() got it. */
 mrapi_status_t tw_mrapi_shmem_fill(struct tw_mrapi_obj *o, const void *arg);
 void tw_mrapi_shmem_prune(void);
@@ -380,13 +381,17 @@ enum tw_mrapi_rsrc_word { TW_MRAPI_RSRC_TREE, TW_MRAPI_RSRC_INDEX, TW_MRAPI_RSRC
 
 /* ---- events.c */
 void tw_mrapi_event(mrapi_event_t event);
-/* Starts the callback thread if it does not run; false if it cannot. */
+extern pthread_mutex_t tw_mrapi_meta_mutex;
+/* Starts the callback thread if it does not run; false if it cannot. Under the mutex. */
 bool tw_mrapi_events_watch(void);
 /* Makes the callback thread compute its deadline anew. */
 void tw_mrapi_events_wake(void);
 /* The kernel has an event for that socket. */
 void tw_mrapi_events_receive(int kernel);
-/* end: no callback of the node starts; quiet, without locks: waits until none runs. */
+/*
+ * end: no callback of the node (0: of any) starts, and its trees and counters are freed. quiet,
+ * without locks: waits until none runs.
+ */
 void tw_mrapi_events_end(uint32_t me);
 void tw_mrapi_events_quiet(struct tw_mrapi_owner owner);
 void tw_mrapi_events_stop(void);

@@ -318,7 +318,8 @@ static uint64_t fastest(const struct counter *c)
 	return c->num == MRAPI_RSRC_CPU_BUSY ? 1000 : hz;
 }
 
-bool tw_mrapi_counter_due(struct tw_mrapi_owner *owner, void (**rollover)(void), uint64_t *deadline)
+bool tw_mrapi_counters_due(struct tw_mrapi_owner *owner, void (**rollover)(void),
+			   uint64_t *deadline)
 {
 	tw_list_walk(&counters, struct counter, c, link) {
 		uint64_t sum = c->rollover ? total(c) : 0, left;

@@ -37,7 +37,8 @@ struct watcher {
 	bool stop, left; /* detached: frees this itself */
 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* next possible rollover */
+/* Also of the trees and counters (rsrc.c). */
+pthread_mutex_t tw_mrapi_meta_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
 static struct tw_list registrations = {&registrations, &registrations};
 static struct watcher *watcher;
@@ -82,14 +83,14 @@ static void event_call(struct watcher *w, struct tw_mrapi_owner owner,
 {
 	caller = w;
 	calling = owner;
-	tw_mrapi_unlock(&mutex);
+	tw_mrapi_unlock(&tw_mrapi_meta_mutex);
 	tw_mrapi_act_for(owner);
 	if (on_event)
 		on_event(event);
 	else
 		rollover();
 	tw_mrapi_act_for((struct tw_mrapi_owner){0});
-	tw_mrapi_lock(&mutex);
+	tw_mrapi_lock(&tw_mrapi_meta_mutex);
 	caller = NULL;
 	pthread_cond_broadcast(&returned);
 }
@@ -106,7 +107,7 @@ static uint64_t call_back(struct watcher *w)
 
 		/* A stopped thread may still run: one callback at a time. */
 		if (caller) {
-			pthread_cond_wait(&returned, &mutex);
+			pthread_cond_wait(&returned, &tw_mrapi_meta_mutex);
 			continue;
 		}
 		deadline = TW_FUTEX_FOREVER;
@@ -125,7 +126,7 @@ static void *event_watch(void *arg)
 {
 	struct watcher *w = arg;
 
-	tw_mrapi_lock(&mutex);
+	tw_mrapi_lock(&tw_mrapi_meta_mutex);
 	while (!w->stop) {
 		/* [events] */
 		uint32_t seq = atomic_load(&tw_mrapi.seg->event_seq);
@@ -133,11 +134,11 @@ static void *event_watch(void *arg)
 
 		if (w->stop)
 			break;
-		tw_mrapi_unlock(&mutex);
+		tw_mrapi_unlock(&tw_mrapi_meta_mutex);
 		tw_futex_wait(&tw_mrapi.seg->event_seq, seq, deadline);
-		tw_mrapi_lock(&mutex);
+		tw_mrapi_lock(&tw_mrapi_meta_mutex);
 	}
-	tw_mrapi_unlock(&mutex);
+	tw_mrapi_unlock(&tw_mrapi_meta_mutex);
 	if (w->left)
 		free(w);
 	return NULL;
@@ -182,8 +183,7 @@ static void start_listening(void)
 	tw_fd_close(kernel);
 }
 
-/* Starts the callback thread; false if it cannot. Under the mutex. */
-static bool begin_watching(void)
+bool tw_mrapi_events_watch(void)
 {
 	if (watcher)
 		return true;
@@ -195,11 +195,6 @@ static bool begin_watching(void)
 	return false;
 }
 
-bool tw_mrapi_events_watch(void)
-{
-	return tw_mrapi_locked(&mutex, begin_watching());
-}
-
 static mrapi_status_t event_add(uint32_t me, mrapi_event_t event, unsigned frequency,
 				void (*callback)(mrapi_event_t))
 {
@@ -209,7 +204,7 @@ static mrapi_status_t event_add(uint32_t me, mrapi_event_t event, unsigned frequ
 	if (tw_mrapi_me() != me)
 		return MRAPI_ERR_NODE_NOTINIT;
 	r = malloc(sizeof(*r));
-	if (!r || !begin_watching()) {
+	if (!r || !tw_mrapi_events_watch()) {
 		free(r);
 		return MRAPI_ERR_MEM_LIMIT;
 	}
@@ -240,39 +235,43 @@ void mrapi_resource_register_callback(mrapi_event_t event, unsigned int frequenc
 	else if (frequency == 0)
 		result = MRAPI_ERR_PARAMETER;
 	else
-		result =
-			tw_mrapi_locked(&mutex, event_add(me, event, frequency, callback_function));
+		result = tw_mrapi_locked(&tw_mrapi_meta_mutex,
+					 event_add(me, event, frequency, callback_function));
 	tw_mrapi_set_status(status, result);
 }
 
 void tw_mrapi_events_end(uint32_t me)
 {
-	tw_mrapi_lock(&mutex);
+	tw_mrapi_lock(&tw_mrapi_meta_mutex);
 	tw_list_walk(&registrations, struct registration, r, link) {
 		if (me && r->owner.me != me)
 			continue;
 		tw_list_del(&r->link);
 		free(r);
 	}
-	tw_mrapi_unlock(&mutex);
+	tw_mrapi_trees_end(me);
+	tw_mrapi_counters_end(me);
+	tw_mrapi_unlock(&tw_mrapi_meta_mutex);
 }
 
 void tw_mrapi_events_quiet(struct tw_mrapi_owner owner)
 {
-	tw_mrapi_lock(&mutex);
+	tw_mrapi_lock(&tw_mrapi_meta_mutex);
 	while (caller && calling.me == owner.me && calling.born == owner.born &&
 	       calling.join == owner.join && !pthread_equal(caller->thread, pthread_self()))
-		pthread_cond_wait(&returned, &mutex);
-	tw_mrapi_unlock(&mutex);
+		pthread_cond_wait(&returned, &tw_mrapi_meta_mutex);
+	tw_mrapi_unlock(&tw_mrapi_meta_mutex);
 }
 
-static void stop_watching(void)
+/* For the last node of the process. */
+void tw_mrapi_events_stop(void)
 {
 	struct watcher *w;
 
-	tw_mrapi_lock(&mutex);
+	tw_mrapi_lock(&tw_mrapi_meta_mutex);
 	w = watcher;
 	watcher = NULL;
+	listening = false;
 	if (w) {
 		w->stop = true;
 		/* It may wait for the callback of an earlier one, amid which we may be. */
@@ -284,7 +283,7 @@ static void stop_watching(void)
 	}
 	if (w && w->left)
 		w = NULL;
-	tw_mrapi_unlock(&mutex);
+	tw_mrapi_unlock(&tw_mrapi_meta_mutex);
 	if (!w)
 		return;
 	tw_mrapi_events_wake();
@@ -292,16 +291,9 @@ static void stop_watching(void)
 	free(w);
 }
 
-/* For the last node of the process. */
-void tw_mrapi_events_stop(void)
-{
-	stop_watching();
-	listening = false;
-}
-
 void tw_mrapi_events_forked(void)
 {
-	pthread_mutex_init(&mutex, NULL);
+	pthread_mutex_init(&tw_mrapi_meta_mutex, NULL);
 	pthread_cond_init(&returned, NULL);
 	/* A fork within a callback returns into this thread, in a process that has no callbacks. */
 	if (watcher)

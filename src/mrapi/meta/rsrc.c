@@ -9,7 +9,6 @@
 #include "base/sys.h"
 #include "mrapi/meta/rsrc.h"
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct tw_list trees = {&trees, &trees};
 
 /* The tree and the facts of a resource; NULL if it is in no tree. */
@@ -102,7 +101,7 @@ mrapi_resource_t *mrapi_resources_get(mrapi_rsrc_filter_t subsystem_filter, mrap
 		result = MRAPI_ERR_MEM_LIMIT;
 	if (t) {
 		t->me = me;
-		result = tw_mrapi_locked(&mutex, rsrc_keep(t));
+		result = tw_mrapi_locked(&tw_mrapi_meta_mutex, rsrc_keep(t));
 	}
 	tw_mrapi_set_status(status, result);
 	return result == MRAPI_SUCCESS ? &t->rsrc[0].shown : NULL;
@@ -160,7 +159,7 @@ void mrapi_resource_get_attribute(const mrapi_resource_t *resource, mrapi_uint_t
 {
 	tw_mrapi_set_status(status,
 			    tw_mrapi_me()
-				    ? tw_mrapi_locked(&mutex,
+				    ? tw_mrapi_locked(&tw_mrapi_meta_mutex,
 						      rsrc_get_attribute(resource, attribute_num,
 									 attribute, attribute_size))
 				    : MRAPI_ERR_NODE_NOTINIT);
@@ -188,13 +187,16 @@ static mrapi_status_t rsrc_change(const mrapi_resource_t *resource, mrapi_uint_t
 
 	if (!me)
 		return MRAPI_ERR_NODE_NOTINIT;
-	if (rollover && !tw_mrapi_events_watch())
-		return MRAPI_ERR_MEM_LIMIT;
-	tw_mrapi_lock(&mutex);
-	status = tw_mrapi_me() == me ? dynamic(resource, num, &f) : MRAPI_ERR_NODE_NOTINIT;
+	tw_mrapi_lock(&tw_mrapi_meta_mutex);
+	if (tw_mrapi_me() != me)
+		status = MRAPI_ERR_NODE_NOTINIT;
+	else if (rollover && !tw_mrapi_events_watch())
+		status = MRAPI_ERR_MEM_LIMIT;
+	else
+		status = dynamic(resource, num, &f);
 	if (status == MRAPI_SUCCESS)
 		status = fn(f, num, me, rollover);
-	tw_mrapi_unlock(&mutex);
+	tw_mrapi_unlock(&tw_mrapi_meta_mutex);
 	if (status == MRAPI_SUCCESS && rollover)
 		tw_mrapi_events_wake();
 	return status;
@@ -241,11 +243,11 @@ void mrapi_resource_tree_free(mrapi_resource_t **root, mrapi_status_t *status)
 {
 	uint32_t me = tw_mrapi_me();
 
-	tw_mrapi_set_status(status, me ? tw_mrapi_locked(&mutex, free_tree(root, me))
+	tw_mrapi_set_status(status, me ? tw_mrapi_locked(&tw_mrapi_meta_mutex, free_tree(root, me))
 				       : MRAPI_ERR_NODE_NOTINIT);
 }
 
-static void free_trees(uint32_t me)
+void tw_mrapi_trees_end(uint32_t me)
 {
 	tw_list_walk(&trees, struct tw_mrapi_tree, t, link) {
 		if (me && t->me != me)
@@ -253,26 +255,4 @@ static void free_trees(uint32_t me)
 		tw_list_del(&t->link);
 		tw_mrapi_tree_free(t);
 	}
-}
-
-bool tw_mrapi_counters_due(struct tw_mrapi_owner *owner, void (**rollover)(void),
-			   uint64_t *deadline)
-{
-	return tw_mrapi_locked(&mutex, tw_mrapi_counter_due(owner, rollover, deadline));
-}
-
-/* Trees and counters belong to their node. */
-void tw_mrapi_rsrc_end(uint32_t me)
-{
-	tw_mrapi_lock(&mutex);
-	free_trees(me);
-	tw_mrapi_counters_end(me);
-	tw_mrapi_unlock(&mutex);
-}
-
-void tw_mrapi_rsrc_forked(void)
-{
-	pthread_mutex_init(&mutex, NULL);
-	free_trees(0);
-	tw_mrapi_counters_end(0);
 }

@@ -35,7 +35,7 @@ struct tw_mrapi_tree *tw_mrapi_tree_build(hwloc_topology_t topology, mrapi_rsrc_
 					  unsigned cpu);
 void tw_mrapi_tree_free(struct tw_mrapi_tree *t);
 
-/* ---- counter.c: under the mutex of rsrc.c */
+/* ---- counter.c: under tw_mrapi_meta_mutex */
 bool tw_mrapi_attr_dynamic(mrapi_rsrc_type_t type, mrapi_uint_t num);
 mrapi_status_t tw_mrapi_counter_start(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
 				      void (*rollover)(void));
@@ -45,9 +45,5 @@ mrapi_status_t tw_mrapi_counter_stop(const struct tw_mrapi_rsrc *f, mrapi_uint_t
 				     void (*unused)(void));
 mrapi_status_t tw_mrapi_counter_read(const struct tw_mrapi_rsrc *f, mrapi_uint_t num, uint32_t me,
 				     mrapi_uint_t *value);
-/* As tw_mrapi_counters_due(). */
-bool tw_mrapi_counter_due(struct tw_mrapi_owner *owner, void (**rollover)(void),
-			  uint64_t *deadline);
-void tw_mrapi_counters_end(uint32_t me);
 
 #endif /* TW_MRAPI_RSRC_H */

@@ -86,7 +86,6 @@ static void mrapi_init_end_node(uint32_t me, mrapi_event_t event)
 	/* [node-ends] */
 	atomic_fetch_add(&tw_mrapi.epoch, 1);
 	tw_mrapi_events_end(me);
-	tw_mrapi_rsrc_end(me);
 	tw_mrapi_wait_abort(me);
 	tw_mrapi_requests_end(me);
 	tw_mrapi_rmem_end(me);
@@ -137,7 +136,6 @@ static void mrapi_init_forked(void)
 	tw_mrapi_counting_forked();
 	tw_mrapi_events_forked();
 	tw_mrapi_requests_forked();
-	tw_mrapi_rsrc_forked();
 	tw_mrapi_rmem_forked();
 	tw_mrapi_net_forked();
 	tw_mrapi_shmem_forked();
