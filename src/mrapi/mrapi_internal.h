@@ -299,7 +299,7 @@ void tw_mrapi_wait_abort(uint32_t me);
 unsigned tw_mrapi_wait_notify(uint32_t me);
 void tw_mrapi_wait_forked(void);
 /* The list of this process's sleepers. */
-const struct tw_list *tw_mrapi_waits(void);
+extern struct tw_list tw_mrapi_waits;
 
 /* ---- init.c */
 /* Has the end of the calling thread noticed, in a member; false when memory is short. */

@@ -13,8 +13,9 @@ _Static_assert((MRAPI_MAX_RMEMS & (MRAPI_MAX_RMEMS - 1)) == 0, "a mask finds the
 
 void tw_mrapi_let_go(struct tw_mrapi_rmem *r)
 {
-	tw_mrapi_each_node(n) if (n->proc == tw_mrapi.proc)
-		tw_mrapi_nodeset_del(&r->attached, tw_mrapi_me_of(n));
+	tw_mrapi_each_node(n)
+		if (n->proc == tw_mrapi.proc)
+			tw_mrapi_nodeset_del(&r->attached, tw_mrapi_me_of(n));
 }
 
 void tw_mrapi_rmem_revoked(uint32_t handle)
@@ -39,8 +40,7 @@ static void ask_to_let_go(struct tw_mrapi_rmem *r, uint64_t *asked)
 				     .incarnation = tw_mrapi.incarnation,
 				     .slot = atomic_load(&r->obj.handle)};
 
-	tw_mrapi_each_node(n)
-	{
+	tw_mrapi_each_node(n) {
 		uint64_t bit = 1ull << (n->proc % 64), *word = &asked[n->proc / 64];
 
 		if (n->proc >= TW_MRAPI_PROCS || (*word & bit) ||
@@ -69,8 +69,7 @@ static bool end_of_owner(struct tw_mrapi_rmem *r, uint32_t me)
 
 void tw_mrapi_revoke(uint32_t me)
 {
-	for (uint32_t i = 0; i < tw_mrapi.seg->table[TW_MRAPI_RMEM].high; i++) {
-		struct tw_mrapi_rmem *r = &tw_mrapi.seg->rmem[i];
+	tw_mrapi_each_rmem(r) {
 		uint64_t asked[TW_MRAPI_PROCS / 64] = {0};
 
 		if (!end_of_owner(r, me))

@@ -36,15 +36,10 @@ static uint64_t available(void)
 /* The end of a live memory that overlaps the range, or 0. */
 static uint64_t overlapping(uint64_t offset, uint64_t span)
 {
-	struct tw_mrapi_segment *seg = tw_mrapi.seg;
-
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_SHMEM].high; i++) {
-		struct tw_mrapi_shmem *s = &seg->shmem[i];
-
+	tw_mrapi_each_shmem(s)
 		if (atomic_load(&s->obj.handle) && offset < s->offset + s->span &&
 		    s->offset < offset + span)
 			return s->offset + s->span;
-	}
 	return 0;
 }
 

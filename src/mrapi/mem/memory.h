@@ -7,6 +7,14 @@
 
 #define TW_MRAPI_NOT_SHARED UINT64_MAX /* offset of an rmem that is not in the arena */
 
+/* Of all slots ever used, live or not. */
+#define tw_mrapi_each_shmem(s)                                                                     \
+	for (struct tw_mrapi_shmem *s = tw_mrapi.seg->shmem;                                       \
+	     s < tw_mrapi.seg->shmem + tw_mrapi.seg->table[TW_MRAPI_SHMEM].high; s++)
+#define tw_mrapi_each_rmem(r)                                                                      \
+	for (struct tw_mrapi_rmem *r = tw_mrapi.seg->rmem;                                         \
+	     r < tw_mrapi.seg->rmem + tw_mrapi.seg->table[TW_MRAPI_RMEM].high; r++)
+
 /* ---- arena.c: the file that shared memory is cut from */
 
 /* Reserves a range; allocates and zeroes it; frees its pages, also after a fill that has failed. */

@@ -312,16 +312,10 @@ void mrapi_rmem_detach(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 /* Whether it overlaps a remote memory of this process. */
 static bool collides(uint64_t at, uint64_t size)
 {
-	struct tw_mrapi_segment *seg = tw_mrapi.seg;
-
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RMEM].high; i++) {
-		struct tw_mrapi_rmem *r = &seg->rmem[i];
-
-		if (atomic_load(&r->obj.handle) && !r->obj.host &&
-		    tw_mrapi_node(r->owner)->proc == tw_mrapi.proc && at < r->address + r->size &&
+	tw_mrapi_each_rmem(r)
+		if (tw_mrapi_own_rmem(atomic_load(&r->obj.handle)) && at < r->address + r->size &&
 		    r->address < at + size)
 			return true;
-	}
 	return false;
 }
 

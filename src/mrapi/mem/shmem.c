@@ -35,7 +35,7 @@ struct mapping {
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* taken before the admin lock */
-static struct mapping mappings[MRAPI_MAX_SHMEMS]; /* by slot */
+static struct mapping mappings[MRAPI_MAX_SHMEMS];	  /* by slot */
 
 static struct tw_mrapi_shmem *shmem_of(struct tw_mrapi_obj *o)
 {
@@ -83,15 +83,10 @@ uint64_t tw_mrapi_arena_offset(const void *mem, uint64_t size)
 
 bool tw_mrapi_arena_attached(uint64_t offset, uint64_t size)
 {
-	struct tw_mrapi_segment *seg = tw_mrapi.seg;
-
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_SHMEM].high; i++) {
-		struct tw_mrapi_shmem *s = &seg->shmem[i];
-
+	tw_mrapi_each_shmem(s)
 		if (atomic_load(&s->obj.handle) && offset - s->offset < s->span &&
 		    size <= s->span - (offset - s->offset))
 			return tw_mrapi_any_here(&s->attached, 0);
-	}
 	return false;
 }
 
@@ -383,14 +378,9 @@ void mrapi_shmem_detach(mrapi_shmem_hndl_t shmem, mrapi_status_t *status)
 /* Remote memory made of it counts as attached. */
 static bool promoted(const struct tw_mrapi_shmem *s)
 {
-	struct tw_mrapi_segment *seg = tw_mrapi.seg;
-
-	for (uint32_t i = 0; i < seg->table[TW_MRAPI_RMEM].high; i++) {
-		struct tw_mrapi_rmem *r = &seg->rmem[i];
-
+	tw_mrapi_each_rmem(r)
 		if (atomic_load(&r->obj.handle) && r->offset - s->offset < s->span)
 			return true;
-	}
 	return false;
 }
 

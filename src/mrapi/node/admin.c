@@ -188,8 +188,7 @@ void tw_mrapi_reclaim(uint32_t proc, uint32_t incarnation)
 		return;
 	tw_mrapi_admin_lock();
 	if (atomic_load(&seg->proc[proc].life) == dead) {
-		tw_mrapi_each_node(n)
-		{
+		tw_mrapi_each_node(n) {
 			if (atomic_load(&n->life) == TW_MRAPI_FREE || n->proc != proc || n->host)
 				continue;
 			ended[nodes++] = tw_mrapi_name(n);

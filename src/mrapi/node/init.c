@@ -68,9 +68,10 @@ static uint32_t oldest_but(uint32_t me)
 
 	/* A proxy may come to a slot meanwhile. */
 	tw_mrapi_admin_lock();
-	tw_mrapi_each_node(n) if (tw_mrapi_me_of(n) != me && lives_here(n) &&
-				  (best == 0 || n->born < tw_mrapi_node(best)->born))
-		best = tw_mrapi_me_of(n);
+	tw_mrapi_each_node(n)
+		if (tw_mrapi_me_of(n) != me && lives_here(n) &&
+		    (best == 0 || n->born < tw_mrapi_node(best)->born))
+			best = tw_mrapi_me_of(n);
 	tw_mrapi_admin_unlock();
 	return best;
 }
@@ -188,8 +189,7 @@ static mrapi_status_t become_member(void)
 
 struct tw_mrapi_node *tw_mrapi_node_find(mrapi_domain_t domain, mrapi_node_t number)
 {
-	tw_mrapi_each_node(n)
-	{
+	tw_mrapi_each_node(n) {
 		/* [node] */
 		if (atomic_load(&n->life) == TW_MRAPI_LIVE && n->number == number &&
 		    n->domain == domain)
@@ -200,8 +200,10 @@ struct tw_mrapi_node *tw_mrapi_node_find(mrapi_domain_t domain, mrapi_node_t num
 
 bool tw_mrapi_any_here(struct tw_mrapi_nodeset *s, uint32_t beside)
 {
-	tw_mrapi_each_node(n) if (tw_mrapi_me_of(n) != beside && n->proc == tw_mrapi.proc &&
-				  tw_mrapi_nodeset_has(s, tw_mrapi_me_of(n))) return true;
+	tw_mrapi_each_node(n)
+		if (tw_mrapi_me_of(n) != beside && n->proc == tw_mrapi.proc &&
+		    tw_mrapi_nodeset_has(s, tw_mrapi_me_of(n)))
+			return true;
 	return false;
 }
 
@@ -209,8 +211,7 @@ mrapi_status_t tw_mrapi_node_shares(mrapi_node_t number)
 {
 	mrapi_status_t status = MRAPI_ERR_NODE_NOTINIT;
 
-	tw_mrapi_each_node(n)
-	{
+	tw_mrapi_each_node(n) {
 		if (atomic_load(&n->life) != TW_MRAPI_LIVE || n->number != number)
 			continue;
 		if (!n->host)

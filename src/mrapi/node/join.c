@@ -120,7 +120,7 @@ static int claim_slot(struct tw_sock_listener *listener)
 			return err;
 		}
 		p->pid = (uint32_t)tw_sys_pid();
-		p->waits = (uintptr_t)tw_mrapi_waits();
+		p->waits = (uintptr_t)&tw_mrapi_waits;
 		p->narrow = TW_NARROW;
 		tw_mrapi.proc = i;
 		tw_mrapi.incarnation = next;

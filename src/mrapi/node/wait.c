@@ -14,7 +14,7 @@
 #define FIRST_TRY_US 4 /* doubled each time */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct tw_list waits = {&waits, &waits};
+struct tw_list tw_mrapi_waits = {&tw_mrapi_waits, &tw_mrapi_waits};
 
 static _Thread_local struct {
 	unsigned depth;
@@ -60,7 +60,7 @@ static void enlist(struct tw_mrapi_wait *w)
 {
 	w->deadline = tw_mrapi_deadline(w->timeout);
 	tw_mrapi_lock(&mutex);
-	tw_list_add_tail(&waits, &w->link);
+	tw_list_add_tail(&tw_mrapi_waits, &w->link);
 	w->listed = true;
 	tw_mrapi_unlock(&mutex);
 }
@@ -96,7 +96,7 @@ unsigned tw_mrapi_wait_notify(uint32_t me)
 	unsigned n = 0;
 
 	tw_mrapi_lock(&mutex);
-	tw_list_walk(&waits, struct tw_mrapi_wait, w, link) {
+	tw_list_walk(&tw_mrapi_waits, struct tw_mrapi_wait, w, link) {
 		if (me && w->me != me)
 			continue;
 		atomic_store(&w->ended, true);
@@ -115,13 +115,8 @@ void tw_mrapi_wait_abort(uint32_t me)
 		tw_sys_sleep_us(500);
 }
 
-const struct tw_list *tw_mrapi_waits(void)
-{
-	return &waits;
-}
-
 void tw_mrapi_wait_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	tw_list_init(&waits);
+	tw_list_init(&tw_mrapi_waits);
 }

@@ -203,12 +203,16 @@ static void try_next(struct link *l)
 
 void tw_mrapi_hosts_work(void)
 {
-	each_link(l) if (l->due) try_next(l);
+	each_link(l)
+		if (l->due)
+			try_next(l);
 }
 
 void tw_mrapi_hosts_here(struct tw_member *m)
 {
-	each_link(l) if (l->m == m && l->state == LOOKING) host_greet(l);
+	each_link(l)
+		if (l->m == m && l->state == LOOKING)
+			host_greet(l);
 }
 
 /* Else the port of that slot is another program's, or its process dies just now. */
@@ -242,8 +246,7 @@ static void missed(struct link *l)
 
 void tw_mrapi_hosts_lost(struct tw_member *m)
 {
-	each_link(l)
-	{
+	each_link(l) {
 		uint64_t where = m->where;
 
 		if (where >> 16 == host_at(l)->nic)
@@ -360,7 +363,9 @@ static void notice_reply(struct tw_ctrl_request *r, const void *reply, uint32_t 
 
 void tw_mrapi_hosts_replied(struct tw_member *from, uint32_t number)
 {
-	each_link(l) if (l->m == from) l->posted = 0;
+	each_link(l)
+		if (l->m == from)
+			l->posted = 0;
 	tw_list_walk(&notices, struct tw_mrapi_notice, t, link)
 		if (t->r.to == from && (int32_t)(number - t->r.number) > 0) {
 			tw_ctrl_abandon(&t->r);
@@ -436,7 +441,8 @@ void tw_mrapi_hosts_start(struct tw_ep *ep, const uint64_t *nics, unsigned n)
 		else if (l->state == DOWN)
 			host_look(l, TW_MRAPI_PROCS, false);
 	}
-	each_link(l) host_reach(ep, l, settled_or_quiet);
+	each_link(l)
+		host_reach(ep, l, settled_or_quiet);
 }
 
 void tw_mrapi_hosts_stop(void)

@@ -288,9 +288,9 @@ void tw_mrapi_remote_left(const struct tw_mrapi_name *name, bool wait)
 
 /*
  * A request to a lock of another host has a turn, in a lane of its node's until it is over, and the
- * last answer in each lane is kept there. So a node has at most so many under way: the next one waits
- * here, while some lanes are left for those that do not wait there. Else what ends a wait might wait
- * for it.
+ * last answer in each lane is kept there. So a node has at most so many under way: the next one
+ * waits here, while some lanes are left for those that do not wait there. Else what ends a wait
+ * might wait for it.
  */
 #define SPARE 8u
 

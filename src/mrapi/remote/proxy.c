@@ -324,16 +324,18 @@ void tw_mrapi_proxy_end(struct tw_mrapi_node *n)
 void tw_mrapi_proxies_lost(const struct tw_member *m)
 {
 	tw_mrapi_admin_lock();
-	tw_mrapi_each_node(n) if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host &&
-				  n->where == m->where && n->session == m->addr.session &&
-				  !served_elsewhere(n)) tw_mrapi_proxy_end(n);
+	tw_mrapi_each_node(n)
+		if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host && n->where == m->where &&
+		    n->session == m->addr.session && !served_elsewhere(n))
+			tw_mrapi_proxy_end(n);
 	tw_mrapi_admin_unlock();
 }
 
 void tw_mrapi_proxies_unserved(uint32_t proc)
 {
-	tw_mrapi_each_node(n) if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host &&
-				  n->proc == proc) n->proc = TW_MRAPI_PROCS;
+	tw_mrapi_each_node(n)
+		if (atomic_load(&n->life) != TW_MRAPI_FREE && n->host && n->proc == proc)
+			n->proc = TW_MRAPI_PROCS;
 }
 
 void tw_mrapi_proxies_stop(void)
