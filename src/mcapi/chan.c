@@ -72,7 +72,7 @@ static void try_open(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 		tw_mcapi_scl_ready(n, e);
 	end_open(n, c, MCAPI_SUCCESS);
 	if (c->sender && c->type == TW_MCAPI_K_PKT)
-		tw_mcapi_pkt_push_soon(n, e);
+		tw_mcapi_push_soon(n, &n->pushes, &c->push);
 }
 
 /* Whether an end of that type and direction may be opened as `as'. */
@@ -90,7 +90,7 @@ static void shut(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, enum tw_mcapi
 	struct tw_mcapi_chan *c = &e->chan;
 
 	if (c->scl)
-		tw_mcapi_scl_close(e);
+		tw_mcapi_scl_close(e, true);
 	if (how == TW_MCAPI_CH_SHUT)
 		c->handle = 0;
 	c->open = (uint8_t)how;
@@ -313,7 +313,7 @@ void tw_mcapi_chan_on_peer(struct tw_mcapi_node *n, const struct tw_mcapi_ctrl *
 	case TW_MCAPI_CTRL_TAKEN:
 		c->credits = tw_min(c->credits + ctrl->value, 0x7fffffffu);
 		if (c->type == TW_MCAPI_K_PKT)
-			tw_mcapi_pkt_push_soon(n, e);
+			tw_mcapi_push_soon(n, &n->pushes, &c->push);
 		break;
 	case TW_MCAPI_CTRL_STARVED:
 		c->starved = true;

@@ -54,9 +54,8 @@ void tw_mcapi_chan_lost(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, uint32
 
 /* pkt.c -------------------------------------------------------------------- */
 
-/* Sends what has credit; and the same from tw_group_attend(), for callers that may not send. */
+/* Sends what has credit. */
 void tw_mcapi_pkt_push(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
-void tw_mcapi_pkt_push_soon(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 /* The receiver is gone: ends the sends that wait. */
 void tw_mcapi_pkt_fail(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 /* A packet or scalar was received: the sender may get credit. */
@@ -86,11 +85,10 @@ mcapi_endpoint_t tw_mcapi_scl_endpoint(uint32_t handle);
 void tw_mcapi_scl_ready(struct tw_mcapi_node *n, struct tw_mcapi_endp *e);
 /* The other end is closed. */
 void tw_mcapi_scl_peer_closed(struct tw_mcapi_endp *e);
-void tw_mcapi_scl_close(struct tw_mcapi_endp *e);
+/* False: a call is inside, and this does not wait for it. */
+bool tw_mcapi_scl_close(struct tw_mcapi_endp *e, bool wait);
 /* The scalars at a receiving end; approximate while another thread receives. */
 uint32_t tw_mcapi_scl_queued(const struct tw_mcapi_endp *e);
-/* Closes it unless a call is inside. */
-bool tw_mcapi_scl_try_close(struct tw_mcapi_endp *e);
 /* Whether this thread, interrupted by a signal, is inside an end of the node. */
 bool tw_mcapi_scl_inside(const struct tw_mcapi_node *n);
 void tw_mcapi_scl_on_ctrl(struct tw_mcapi_node *n, struct tw_mcapi_endp *e,

@@ -238,7 +238,7 @@ static void choose_first(void)
 static void shut_scalars(struct tw_mcapi_node *n, struct tw_mcapi_endp *e, void *all)
 {
 	(void)n;
-	if (e->chan.scl && !tw_mcapi_scl_try_close(e))
+	if (e->chan.scl && !tw_mcapi_scl_close(e, false))
 		*(bool *)all = false;
 }
 

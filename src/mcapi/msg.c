@@ -56,21 +56,6 @@ static void request_credits(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 						      .a = d->handle});
 }
 
-static void end_all(struct tw_mcapi_node *n, struct tw_mcapi_dest *d, mcapi_status_t status)
-{
-	struct tw_mcapi_mreq *m;
-
-	while ((m = tw_list_take(&d->sends, struct tw_mcapi_mreq, link)))
-		tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
-}
-
-static void push_soon(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
-{
-	if (tw_list_empty(&d->push))
-		tw_list_add_tail(&n->dest_pushes, &d->push);
-	n->ep->attend = true;
-}
-
 static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *ctrl_req,
 			 const struct tw_mcapi_ctrl *ctrl)
 {
@@ -78,17 +63,17 @@ static void msg_on_reply(struct tw_mcapi_node *n, struct tw_mcapi_ctrl_request *
 
 	/* A message to an endpoint that does not exist counts as sent (3.5.1). */
 	if (!ctrl || ctrl->status != MCAPI_SUCCESS) {
-		end_all(n, d, MCAPI_SUCCESS);
+		tw_mcapi_sends_end(n, &d->sends, MCAPI_SUCCESS);
 		return;
 	}
 	if (!ctrl->value) {
-		end_all(n, d, MCAPI_ENO_BUFFER);
+		tw_mcapi_sends_end(n, &d->sends, MCAPI_ENO_BUFFER);
 		return;
 	}
 	/* A recall leaves one for the message that waits. */
 	d->kept = 1;
 	d->credits = tw_min(d->credits + ctrl->value - 1, 0x7fffffffu);
-	push_soon(n, d);
+	tw_mcapi_push_soon(n, &n->dest_pushes, &d->push);
 }
 
 void tw_mcapi_on_credit(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t count)
@@ -99,7 +84,7 @@ void tw_mcapi_on_credit(struct tw_mcapi_node *n, mcapi_endpoint_t to, uint32_t c
 		return;
 	d->credits = tw_min(d->credits + count, 0x7fffffffu);
 	if (!tw_list_empty(&d->sends))
-		push_soon(n, d);
+		tw_mcapi_push_soon(n, &n->dest_pushes, &d->push);
 }
 
 static bool take_credit(struct tw_mcapi_dest *d)
@@ -156,7 +141,7 @@ void tw_mcapi_msg_push(struct tw_mcapi_node *n, struct tw_mcapi_dest *d)
 			return;
 		}
 		if (status != MCAPI_INCOMPLETE)
-			tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
+			tw_mcapi_mreq_sent(n, m, status);
 	}
 	/* It may be recalled again. */
 	d->credits += d->kept;

@@ -46,7 +46,7 @@ void tw_mcapi_pkt_push(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 		mcapi_status_t status = pkt_send_now(n, e, m, m->data, m->len);
 
 		if (status != MCAPI_INCOMPLETE)
-			tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
+			tw_mcapi_mreq_sent(n, m, status);
 	}
 	tw_list_del(&c->credit_starved);
 	/* Credit-starved: the receiver returns credit for every packet. */
@@ -54,21 +54,11 @@ void tw_mcapi_pkt_push(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 		tw_mcapi_chan_ctrl_send(n, e, TW_MCAPI_CTRL_STARVED, 0);
 }
 
-void tw_mcapi_pkt_push_soon(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
-{
-	if (tw_list_empty(&e->chan.push))
-		tw_list_add_tail(&n->pushes, &e->chan.push);
-	n->ep->attend = true;
-}
-
 void tw_mcapi_pkt_fail(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)
 {
-	struct tw_mcapi_mreq *m;
-
 	tw_list_del(&e->chan.push);
 	tw_list_del(&e->chan.credit_starved);
-	while ((m = tw_list_take(&e->chan.sends, struct tw_mcapi_mreq, link)))
-		tw_mcapi_mreq_done(n, m, MCAPI_ENOT_HANDLE, 0);
+	tw_mcapi_sends_end(n, &e->chan.sends, MCAPI_ENOT_HANDLE);
 }
 
 void tw_mcapi_chan_return_credits(struct tw_mcapi_node *n, struct tw_mcapi_endp *e)

@@ -66,6 +66,19 @@ void tw_mcapi_mreq_done(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_
 	n->ep->events++;
 }
 
+void tw_mcapi_mreq_sent(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_status_t status)
+{
+	tw_mcapi_mreq_done(n, m, status, status == MCAPI_SUCCESS ? m->len : 0);
+}
+
+void tw_mcapi_sends_end(struct tw_mcapi_node *n, struct tw_list *sends, mcapi_status_t status)
+{
+	struct tw_mcapi_mreq *m;
+
+	while ((m = tw_list_take(sends, struct tw_mcapi_mreq, link)))
+		tw_mcapi_mreq_sent(n, m, status);
+}
+
 /* Generation, number, node: 32, 24 and 8 bits. */
 mcapi_request_t tw_mcapi_mreq_handle(const struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m)
 {

@@ -18,6 +18,19 @@ void tw_mcapi_mreq_free(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m);
 void tw_mcapi_mreq_done(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_status_t status,
 			size_t size);
 mcapi_request_t tw_mcapi_mreq_handle(const struct tw_mcapi_node *n, const struct tw_mcapi_mreq *m);
+/* A send that waited has returned that status. */
+void tw_mcapi_mreq_sent(struct tw_mcapi_node *n, struct tw_mcapi_mreq *m, mcapi_status_t status);
+/* Ends sends that wait. */
+void tw_mcapi_sends_end(struct tw_mcapi_node *n, struct tw_list *sends, mcapi_status_t status);
+/* Pushes from tw_group_attend(), for callers that may not send. */
+static inline void tw_mcapi_push_soon(struct tw_mcapi_node *n, struct tw_list *pushes,
+				      struct tw_list *push)
+{
+	if (tw_list_empty(push))
+		tw_list_add_tail(pushes, push);
+	n->ep->attend = true;
+}
+
 /*
  * The operation has returned *status, MCAPI_INCOMPLETE if m ends later: the program gets the
  * request, or it is freed. NULL: *status is an error.

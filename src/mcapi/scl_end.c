@@ -400,12 +400,15 @@ void tw_mcapi_scl_peer_closed(struct tw_mcapi_endp *e)
 		scl_end_over(e->chan.scl);
 }
 
-/* Unlocks. */
-static void scl_close_end(struct tw_mcapi_endp *e)
+bool tw_mcapi_scl_close(struct tw_mcapi_endp *e, bool wait)
 {
 	struct tw_mcapi_scl *s = e->chan.scl;
 	struct tw_words_token *t;
 
+	if (wait)
+		tw_lock(&s->lock);
+	else if (!tw_lock_try(&s->lock))
+		return false;
 	e->chan.scl = NULL;
 	atomic_store_explicit(&s->key, 0, memory_order_relaxed);
 	scl_end_over(s);
@@ -420,19 +423,6 @@ static void scl_close_end(struct tw_mcapi_endp *e)
 		free_token(t);
 	tw_unlock(&s->lock);
 	give_end(s);
-}
-
-void tw_mcapi_scl_close(struct tw_mcapi_endp *e)
-{
-	tw_lock(&e->chan.scl->lock);
-	scl_close_end(e);
-}
-
-bool tw_mcapi_scl_try_close(struct tw_mcapi_endp *e)
-{
-	if (!tw_lock_try(&e->chan.scl->lock))
-		return false;
-	scl_close_end(e);
 	return true;
 }
 
