@@ -194,12 +194,10 @@ struct tw_mrapi_obj *tw_mrapi_walk(struct tw_mrapi_walk *w);
 /* Makes an object of a slot that was taken, which is free again without that. */
 uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags,
 				uint32_t domain);
-/* A slot for an id that nothing has, of which the caller makes an object; or NULL. */
-struct tw_mrapi_obj *tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id);
-mrapi_status_t tw_mrapi_table_full(enum tw_mrapi_kind kind);
+/* A slot for an id that nothing has, of which the caller makes an object with these flags. */
+mrapi_status_t tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,
+				   struct tw_mrapi_obj **out);
 struct tw_mrapi_obj *tw_mrapi_lookup(enum tw_mrapi_kind kind, uint32_t id);
-/* False: memory is short for the id of an object with these flags, once it is deleted. */
-bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags);
 /* Ends an object. Shared memory gives back its pages. */
 void tw_mrapi_table_free(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o);
 void tw_mrapi_table_repair(enum tw_mrapi_kind kind);

@@ -168,14 +168,11 @@ void tw_mrapi_move_begin(struct tw_mrapi_request *r)
 		provide(pool_of(r));
 }
 
-bool tw_mrapi_move_alone(const struct tw_mrapi_request *r)
+bool tw_mrapi_move_helps(const struct tw_mrapi_request *r, bool waits)
 {
-	return r->queued && pool_of(r)->threads == 0;
-}
+	const struct pool *p = pool_of(r);
 
-bool tw_mrapi_move_helps(const struct tw_mrapi_request *r)
-{
-	return r->queued && (r->client->lane.kind == COPIES || tw_mrapi_move_alone(r));
+	return r->queued && (p->threads == 0 || (waits && p == &pools[COPIES]));
 }
 
 void tw_mrapi_movers_end(void)

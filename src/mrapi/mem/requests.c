@@ -171,7 +171,7 @@ static struct tw_mrapi_request *first_to_help(const mrapi_request_t *requests, s
 	for (size_t i = 0; i < n; i++) {
 		struct tw_mrapi_request *r = request_find(&requests[i], me);
 
-		if (r && tw_mrapi_move_helps(r))
+		if (r && tw_mrapi_move_helps(r, true))
 			return r;
 	}
 	return NULL;
@@ -210,7 +210,7 @@ static mrapi_status_t test_named(const mrapi_request_t *request, uint32_t me, si
 {
 	struct tw_mrapi_request *r = request_find(request, me);
 
-	if (r && tw_mrapi_move_alone(r))
+	if (r && tw_mrapi_move_helps(r, false))
 		tw_mrapi_move_part(r);
 	return poll_one(request, me, size);
 }

@@ -33,10 +33,11 @@ extern pthread_mutex_t tw_mrapi_requests_mutex;
 void tw_mrapi_move_begin(struct tw_mrapi_request *r);
 /* Moves a part of a queued request in the calling thread. */
 void tw_mrapi_move_part(struct tw_mrapi_request *r);
-/* Whether no thread is available to move it. */
-bool tw_mrapi_move_alone(const struct tw_mrapi_request *r);
-/* Whether the caller can move it faster than wait: local copies only. */
-bool tw_mrapi_move_helps(const struct tw_mrapi_request *r);
+/*
+ * Whether the caller should move it: no thread is available, or the caller waits and a local copy
+ * is faster than that.
+ */
+bool tw_mrapi_move_helps(const struct tw_mrapi_request *r, bool waits);
 /* Starts no further part. */
 void tw_mrapi_move_stop(struct tw_mrapi_request *r);
 /* Ends the threads. Without the mutex. */

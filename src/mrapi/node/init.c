@@ -157,19 +157,6 @@ static void mrapi_init_prepare(void)
 	pthread_atfork(NULL, NULL, mrapi_init_forked);
 }
 
-static mrapi_status_t init_join(void)
-{
-	mrapi_status_t status = tw_mrapi_join();
-
-	if (status != MRAPI_SUCCESS)
-		return status;
-	tw_mrapi.joins++;
-	status = tw_mrapi_net_start();
-	if (status != MRAPI_SUCCESS)
-		tw_mrapi_leave();
-	return status;
-}
-
 static mrapi_status_t become_member(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -181,9 +168,16 @@ static mrapi_status_t become_member(void)
 	pthread_once(&once, mrapi_init_prepare);
 	status = tw_mrapi_net_begin();
 	if (status == MRAPI_SUCCESS)
-		status = init_join();
+		status = tw_mrapi_join();
 	if (status != MRAPI_SUCCESS)
-		tw_mrapi_net_end();
+		goto out;
+	tw_mrapi.joins++;
+	status = tw_mrapi_net_start();
+	if (status == MRAPI_SUCCESS)
+		return status;
+	tw_mrapi_leave();
+out:
+	tw_mrapi_net_end();
 	return status;
 }
 

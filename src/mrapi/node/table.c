@@ -141,15 +141,6 @@ static void unnote(enum tw_mrapi_kind kind, uint32_t id)
 		*at = MRAPI_MUTEX_ID_ANY;
 }
 
-bool tw_mrapi_table_remembers(enum tw_mrapi_kind kind, unsigned flags)
-{
-	off_t at = (off_t)(offsetof(struct tw_mrapi_segment, deleted) +
-			   sizeof(tw_mrapi.seg->deleted[0]) * kind);
-
-	return !(flags & TW_MRAPI_EXT) || kind >= TW_MRAPI_LOCKS ||
-	       tw_sys_fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->deleted[0])) == 0;
-}
-
 static void unchain(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o)
 {
 	uint16_t *at = bucket_of(&tw_mrapi.seg->table[kind], o->id);
@@ -202,24 +193,42 @@ static bool choose_id(enum tw_mrapi_kind kind, uint32_t *id)
 	return false;
 }
 
-struct tw_mrapi_obj *tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id)
+/* False: memory is short for the id of an object with these flags, once it is deleted. */
+static bool table_remembers(enum tw_mrapi_kind kind, unsigned flags)
+{
+	off_t at = (off_t)(offsetof(struct tw_mrapi_segment, deleted) +
+			   sizeof(tw_mrapi.seg->deleted[0]) * kind);
+
+	return !(flags & TW_MRAPI_EXT) || kind >= TW_MRAPI_LOCKS ||
+	       tw_sys_fallocate(tw_mrapi.segfd, 0, at, sizeof(tw_mrapi.seg->deleted[0])) == 0;
+}
+
+mrapi_status_t tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,
+				   struct tw_mrapi_obj **out)
 {
 	struct tw_mrapi_table *t = &tw_mrapi.seg->table[kind];
-	struct tw_mrapi_obj *o = t->high - t->live > RESTING ? freed(kind, false) : NULL;
+	struct tw_mrapi_obj *o = NULL;
 
+	if (!table_remembers(kind, flags))
+		return kinds[kind].limit;
+	if (t->high - t->live > RESTING)
+		o = freed(kind, false);
 	if (!o)
 		o = fresh(kind);
 	if (!o)
 		o = freed(kind, false);
 	if (!o)
 		o = freed(kind, true);
-	if (o)
-		o->id = id;
-	return o;
+	if (!o)
+		return kinds[kind].limit;
+	o->id = id;
+	*out = o;
+	return MRAPI_SUCCESS;
 }
 
 /* A slot that is free again unless the caller makes an object of it. */
-static mrapi_status_t table_claim(enum tw_mrapi_kind kind, uint32_t id, struct tw_mrapi_obj **out)
+static mrapi_status_t table_claim(enum tw_mrapi_kind kind, uint32_t id, unsigned flags,
+				  struct tw_mrapi_obj **out)
 {
 	if (id != MRAPI_MUTEX_ID_ANY && id > MRAPI_MAX_USER_MUTEX_ID)
 		return kinds[kind].id_invalid;
@@ -227,8 +236,7 @@ static mrapi_status_t table_claim(enum tw_mrapi_kind kind, uint32_t id, struct t
 		return MRAPI_EXISTS;
 	if (id == MRAPI_MUTEX_ID_ANY && !choose_id(kind, &id))
 		return kinds[kind].limit;
-	*out = tw_mrapi_table_take(kind, id);
-	return *out ? MRAPI_SUCCESS : kinds[kind].limit;
+	return tw_mrapi_table_take(kind, id, flags, out);
 }
 
 uint32_t tw_mrapi_table_publish(enum tw_mrapi_kind kind, struct tw_mrapi_obj *o, unsigned flags,
@@ -291,11 +299,6 @@ void tw_mrapi_table_repair(enum tw_mrapi_kind kind)
 	}
 }
 
-mrapi_status_t tw_mrapi_table_full(enum tw_mrapi_kind kind)
-{
-	return kinds[kind].limit;
-}
-
 /*
  * Makes a claimed object known, once it has its pages, which takes long, or the other hosts agree
  * to its id.
@@ -335,13 +338,12 @@ mrapi_status_t tw_mrapi_obj_create(uint32_t me, enum tw_mrapi_kind kind, uint32_
 	struct tw_mrapi_obj *o = NULL;
 	mrapi_status_t status;
 
-	if (!tw_mrapi_table_remembers(kind, flags))
-		return kinds[kind].limit;
 	if (claimed)
 		flags |= TW_MRAPI_CLAIMED;
 	do {
 		tw_mrapi_admin_lock();
-		status = tw_mrapi_me() == me ? table_claim(kind, id, &o) : MRAPI_ERR_NODE_NOTINIT;
+		status = tw_mrapi_me() == me ? table_claim(kind, id, flags, &o)
+					     : MRAPI_ERR_NODE_NOTINIT;
 		if (status == MRAPI_SUCCESS && begin)
 			status = begin(o, arg);
 		if (status == MRAPI_SUCCESS) {

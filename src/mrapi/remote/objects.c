@@ -56,6 +56,7 @@ static mrapi_status_t enter_object(uint32_t host, const struct tw_mrapi_ctrl *c)
 	enum tw_mrapi_kind kind = (enum tw_mrapi_kind)c->kind;
 	struct tw_mrapi_obj *o = tw_mrapi_lookup(kind, c->id);
 	struct tw_mrapi_node *owner = NULL;
+	mrapi_status_t status;
 
 	if (kind == TW_MRAPI_RMEM && (owner = tw_mrapi_node_find(c->domain, c->node)) == NULL)
 		return MRAPI_SUCCESS; /* it ends just now */
@@ -65,9 +66,9 @@ static mrapi_status_t enter_object(uint32_t host, const struct tw_mrapi_ctrl *c)
 		return MRAPI_EXISTS;
 	if (o)
 		tw_mrapi_table_free(kind, o);
-	o = tw_mrapi_table_remembers(kind, c->flags) ? tw_mrapi_table_take(kind, c->id) : NULL;
-	if (!o)
-		return tw_mrapi_table_full(kind);
+	status = tw_mrapi_table_take(kind, c->id, c->flags, &o);
+	if (status != MRAPI_SUCCESS)
+		return status;
 	o->there = c->handle;
 	if (kind == TW_MRAPI_RMEM)
 		take_rmem(o, c, owner);
