@@ -197,6 +197,8 @@ static void am_handler(struct tw_ep *ep, struct tw_peer *p, uint64_t arg, const 
 
 static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrapi_ctrl *ctrl)
 {
+	mrapi_status_t status = MRAPI_SUCCESS;
+
 	switch (ctrl->what) {
 	case TW_MRAPI_CTRL_REPLY:
 		tw_mrapi_hosts_replied(from, ctrl->number);
@@ -205,20 +207,20 @@ static void handle_ctrl(struct tw_ep *ep, struct tw_member *from, struct tw_mrap
 	case TW_MRAPI_CTRL_OPERATE:
 		tw_mrapi_proxy_serve(from, ctrl);
 		return;
-	case TW_MRAPI_CTRL_HELLO:
-		tw_mrapi_hosts_hello(from);
-		tw_mrapi_net_reply(from, ctrl, MRAPI_SUCCESS);
-		return;
 	case TW_MRAPI_CTRL_LIFE:
 		tw_mrapi_hosts_life(from, ctrl->key);
 		return;
+	case TW_MRAPI_CTRL_HELLO:
+		tw_mrapi_hosts_hello(from);
+		break;
 	case TW_MRAPI_CTRL_CLAIM:
 	case TW_MRAPI_CTRL_GONE:
-		tw_mrapi_net_reply(from, ctrl, tw_mrapi_remote_serve(from, ctrl));
-		return;
+		status = tw_mrapi_remote_serve(from, ctrl);
+		break;
 	default:
-		tw_mrapi_net_reply(from, ctrl, tw_mrapi_export_serve(ep, from, ctrl));
+		status = tw_mrapi_export_serve(ep, from, ctrl);
 	}
+	tw_mrapi_net_reply(from, ctrl, status);
 }
 
 static void net_work(struct tw_group *g)
