@@ -304,20 +304,13 @@ static mrapi_status_t bit_op(void *sync, enum op op, void *dest, int bit, int *p
 							      : MRAPI_SUCCESS;
 }
 
-void mrapi_atomic_set(void *sync, void *dest, int bit, int *previous, size_t size,
-		      mrapi_status_t *status)
-{
-	tw_mrapi_set_status(status, bit_op(sync, OR, dest, bit, previous, size));
-}
+#define MAKE_BIT(name, op)                                                                         \
+	void mrapi_atomic_##name(void *sync, void *dest, int bit, int *previous, size_t size,      \
+				 mrapi_status_t *status)                                           \
+	{                                                                                          \
+		tw_mrapi_set_status(status, bit_op(sync, op, dest, bit, previous, size));          \
+	}
 
-void mrapi_atomic_clear(void *sync, void *dest, int bit, int *previous, size_t size,
-			mrapi_status_t *status)
-{
-	tw_mrapi_set_status(status, bit_op(sync, AND, dest, bit, previous, size));
-}
-
-void mrapi_atomic_change(void *sync, void *dest, int bit, int *previous, size_t size,
-			 mrapi_status_t *status)
-{
-	tw_mrapi_set_status(status, bit_op(sync, XOR, dest, bit, previous, size));
-}
+MAKE_BIT(set, OR)
+MAKE_BIT(clear, AND)
+MAKE_BIT(change, XOR)
