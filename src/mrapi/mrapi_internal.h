@@ -235,20 +235,8 @@ static inline bool tw_mrapi_is(struct tw_mrapi_obj *o, uint32_t handle)
 /* ---- wait.c: cancellation, and sleeping until a lock is released */
 
 /* In between the thread is not cancelled. */
-void tw_mrapi_hold(void);
-void tw_mrapi_unhold(void);
-
-static inline void tw_mrapi_lock(pthread_mutex_t *mutex)
-{
-	tw_mrapi_hold();
-	pthread_mutex_lock(mutex);
-}
-
-static inline void tw_mrapi_unlock(pthread_mutex_t *mutex)
-{
-	pthread_mutex_unlock(mutex);
-	tw_mrapi_unhold();
-}
+void tw_mrapi_lock(pthread_mutex_t *mutex);
+void tw_mrapi_unlock(pthread_mutex_t *mutex);
 
 /* The result of a call under a mutex. */
 #define tw_mrapi_locked(mutex, call)                                                               \

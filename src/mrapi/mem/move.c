@@ -14,6 +14,7 @@
 #include "base/page.h"
 #include "base/settings.h"
 #include "base/sys.h"
+#include "base/thread.h"
 #include "mrapi/mem/memory.h"
 #include "shmem/remote.h"
 
@@ -353,8 +354,8 @@ static mrapi_status_t served_move(struct tw_mrapi_client *c, const struct tw_mra
 	struct tw_mrapi_move part;
 	struct bounce *b;
 	uint32_t slot;
+	TW_NOT_CANCELLED;
 
-	tw_mrapi_hold();
 	slot = move_take_slot();
 	b = bounce_begin(slot);
 	while (b && status == MRAPI_SUCCESS && tw_mrapi_next_part(m, &at, PART, UINT32_MAX, &part))
@@ -362,7 +363,6 @@ static mrapi_status_t served_move(struct tw_mrapi_client *c, const struct tw_mra
 	if (b)
 		munmap(b, TW_MRAPI_BOUNCE);
 	pthread_mutex_unlock(&bounces[slot].mutex);
-	tw_mrapi_unhold();
 	return b ? status : MRAPI_ERR_MEM_LIMIT;
 }
 

@@ -21,14 +21,16 @@ static _Thread_local struct {
 	int state; /* before */
 } held;
 
-void tw_mrapi_hold(void)
+void tw_mrapi_lock(pthread_mutex_t *m)
 {
 	if (held.depth++ == 0)
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &held.state);
+	pthread_mutex_lock(m);
 }
 
-void tw_mrapi_unhold(void)
+void tw_mrapi_unlock(pthread_mutex_t *m)
 {
+	pthread_mutex_unlock(m);
 	if (--held.depth == 0)
 		pthread_setcancelstate(held.state, NULL);
 }
