@@ -162,7 +162,7 @@ void tw_mrapi_caches_forked(struct tw_mrapi_client *c);
 mrapi_status_t tw_mrapi_request_start(struct tw_mrapi_client *c, uint32_t me, bool cached,
 				      const struct tw_mrapi_move *m, mrapi_request_t *request);
 /* Completes the node's requests on a client, in order. */
-void tw_mrapi_requests_settle(const struct tw_mrapi_client *c, uint32_t me);
+void tw_mrapi_requests_complete(const struct tw_mrapi_client *c, uint32_t me);
 /* Does one access now, through the node's cache if it has one. */
 mrapi_status_t tw_mrapi_access(struct tw_mrapi_client *c, uint32_t cache_of,
 			       const struct tw_mrapi_move *m);

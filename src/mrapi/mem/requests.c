@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "mrapi/mem/requests.h"
 
-#define RESTING 64 /* cancelled requests that are kept */
+#define CANCELED_KEPT 64 /* cancelled requests that are kept */
 #define MAX_REQUESTS 65536u
 
 pthread_mutex_t tw_mrapi_requests_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -44,7 +44,7 @@ static struct tw_mrapi_request *mrapi_new_request(void)
 {
 	struct tw_mrapi_request *r;
 
-	if (all.ncanceled > RESTING)
+	if (all.ncanceled > CANCELED_KEPT)
 		free_oldest();
 	r = tw_pool_get(&all.pool);
 	if (!r && all.ncanceled) {
@@ -311,7 +311,7 @@ void tw_mrapi_requests_end(uint32_t me)
 	tw_mrapi_unlock(&tw_mrapi_requests_mutex);
 }
 
-void tw_mrapi_requests_settle(const struct tw_mrapi_client *c, uint32_t me)
+void tw_mrapi_requests_complete(const struct tw_mrapi_client *c, uint32_t me)
 {
 	struct tw_mrapi_request *r;
 	uint32_t i = 0;

@@ -114,7 +114,7 @@ static void end_client(struct tw_mrapi_client *c)
 }
 
 /* Clears, drains, tells. Under the mutex. */
-static void rmem_leave(struct tw_mrapi_client *c, uint32_t me)
+static void rmem_detach_node(struct tw_mrapi_client *c, uint32_t me)
 {
 	bool last = !tw_mrapi_any_here(&c->r->attached, me);
 
@@ -135,12 +135,12 @@ static void prune(struct tw_mrapi_client *c, uint32_t unused)
 		tw_mrapi_cache_prune(c, false);
 }
 
-static void leave_if_attached(struct tw_mrapi_client *c, uint32_t me)
+static void detach_if_attached(struct tw_mrapi_client *c, uint32_t me)
 {
 	if (!tw_mrapi_is(&c->r->obj, c->handle) || !tw_mrapi_nodeset_has(&c->r->attached, me))
 		return;
 	tw_mrapi_cache_flush(c, me, false);
-	rmem_leave(c, me);
+	rmem_detach_node(c, me);
 }
 
 static void each_client(void (*fn)(struct tw_mrapi_client *c, uint32_t me), uint32_t me)
@@ -167,7 +167,7 @@ void tw_mrapi_rmem_prune(void)
 void tw_mrapi_rmem_end(uint32_t me)
 {
 	tw_mrapi_revoke(me);
-	each_client(leave_if_attached, me);
+	each_client(detach_if_attached, me);
 }
 
 static void begin_lane(struct tw_mrapi_client *c)
@@ -273,10 +273,10 @@ static mrapi_status_t rmem_detach(uint32_t me, mrapi_rmem_hndl_t handle)
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	tw_mrapi_requests_settle(c, me);
+	tw_mrapi_requests_complete(c, me);
 	/* Even if the owner can no longer be reached. */
 	tw_mrapi_cache_flush(c, me, false);
-	rmem_leave(c, me);
+	rmem_detach_node(c, me);
 	return MRAPI_SUCCESS;
 }
 

@@ -114,7 +114,7 @@ void mrapi_rmem_write_i(mrapi_rmem_hndl_t rmem, mrapi_uint32_t rmem_offset, cons
 }
 
 /* Completes the node's requests first; after that only its cache has data to write back. */
-static mrapi_status_t settle(mrapi_rmem_hndl_t rmem, bool drop)
+static mrapi_status_t rmem_flush(mrapi_rmem_hndl_t rmem, bool drop)
 {
 	uint32_t me = tw_mrapi_me();
 	struct tw_mrapi_client *c;
@@ -122,7 +122,7 @@ static mrapi_status_t settle(mrapi_rmem_hndl_t rmem, bool drop)
 
 	if (status != MRAPI_SUCCESS)
 		return status;
-	tw_mrapi_requests_settle(c, me);
+	tw_mrapi_requests_complete(c, me);
 	if (!tw_mrapi_client_get(c, tw_mrapi_plain(rmem)))
 		return MRAPI_ERR_RMEM_INVALID;
 	status = tw_mrapi_cache_flush(c, me, drop);
@@ -132,10 +132,10 @@ static mrapi_status_t settle(mrapi_rmem_hndl_t rmem, bool drop)
 
 void mrapi_rmem_flush(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, settle(rmem, false));
+	tw_mrapi_set_status(status, rmem_flush(rmem, false));
 }
 
 void mrapi_rmem_sync(mrapi_rmem_hndl_t rmem, mrapi_status_t *status)
 {
-	tw_mrapi_set_status(status, settle(rmem, true));
+	tw_mrapi_set_status(status, rmem_flush(rmem, true));
 }

@@ -11,7 +11,7 @@
 #include "mrapi/remote/remote.h"
 
 #define CHUNK 64    /* slots whose pages are allocated together */
-#define RESTING 256 /* free slots that are passed over one after the other */
+#define FREE_KEPT 256 /* free slots that are passed over one after the other */
 #define NO_SLOT 0
 #define ANYS (MRAPI_MAX_MUTEX_ID - MRAPI_MAX_USER_MUTEX_ID) /* ids for MRAPI_x_ID_ANY */
 
@@ -211,7 +211,7 @@ mrapi_status_t tw_mrapi_table_take(enum tw_mrapi_kind kind, uint32_t id, unsigne
 
 	if (!table_remembers(kind, flags))
 		return kinds[kind].limit;
-	if (t->high - t->live > RESTING)
+	if (t->high - t->live > FREE_KEPT)
 		o = freed(kind, false);
 	if (!o)
 		o = fresh(kind);

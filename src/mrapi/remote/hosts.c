@@ -281,7 +281,7 @@ void tw_mrapi_hosts_hello(struct tw_member *from)
 
 /* --------------------------------------------------------------------- asking */
 
-static bool host_settled(struct tw_ep *ep, void *arg)
+static bool host_is_decided(struct tw_ep *ep, void *arg)
 {
 	const struct link *l = arg;
 
@@ -289,9 +289,9 @@ static bool host_settled(struct tw_ep *ep, void *arg)
 	return l->state == UP || l->state == DOWN;
 }
 
-static bool settled_or_quiet(struct tw_ep *ep, void *arg)
+static bool host_is_decided_or_quiet(struct tw_ep *ep, void *arg)
 {
-	return host_settled(ep, arg) || ((struct link *)arg)->quietly;
+	return host_is_decided(ep, arg) || ((struct link *)arg)->quietly;
 }
 
 /* Nor does another process of this host know one there. */
@@ -319,7 +319,7 @@ mrapi_status_t tw_mrapi_host_ask(struct tw_ep *ep, uint32_t host, struct tw_mrap
 	mrapi_status_t status;
 
 	for (;;) {
-		status = host_reach(ep, l, host_settled);
+		status = host_reach(ep, l, host_is_decided);
 		if (status != MRAPI_SUCCESS)
 			return status;
 		*ctrl = question;
@@ -339,7 +339,7 @@ mrapi_status_t tw_mrapi_hosts_ask(const struct tw_mrapi_ctrl *ctrl)
 		mrapi_status_t answer;
 
 		if (status != MRAPI_SUCCESS || unknown(l) ||
-		    host_reach(ep, l, settled_or_quiet) != MRAPI_SUCCESS)
+		    host_reach(ep, l, host_is_decided_or_quiet) != MRAPI_SUCCESS)
 			continue;
 		answer = tw_mrapi_host_ask(ep, (uint32_t)(l - links) + 1, &each);
 		if (answer != MRAPI_ERR_RMEM_INVALID)
@@ -442,7 +442,7 @@ void tw_mrapi_hosts_start(struct tw_ep *ep, const uint64_t *nics, unsigned n)
 			host_look(l, TW_MRAPI_PROCS, false);
 	}
 	each_link(l)
-		host_reach(ep, l, settled_or_quiet);
+		host_reach(ep, l, host_is_decided_or_quiet);
 }
 
 void tw_mrapi_hosts_stop(void)

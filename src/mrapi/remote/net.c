@@ -46,7 +46,7 @@ struct tw_member *tw_mrapi_net_member(uint64_t where)
 	return &k->m;
 }
 
-static bool net_settled(struct tw_ep *ep, void *member)
+static bool net_search_is_over(struct tw_ep *ep, void *member)
 {
 	(void)ep;
 	return ((struct tw_member *)member)->state != TW_MEMBER_SEARCHING;
@@ -59,7 +59,7 @@ struct tw_member *tw_mrapi_net_reach(struct tw_ep *ep, uint64_t where)
 	if (!m)
 		return NULL;
 	tw_member_search(m);
-	if (tw_wait(ep, net_settled, m, TW_FOREVER) != TW_W_TRUE)
+	if (tw_wait(ep, net_search_is_over, m, TW_FOREVER) != TW_W_TRUE)
 		return NULL;
 	return m->state == TW_MEMBER_HERE ? m : NULL;
 }
