@@ -177,13 +177,17 @@ static struct tw_mrapi_request *first_to_help(const mrapi_request_t *requests, s
 	return NULL;
 }
 
-/* Waits for one of them: its index, or n with TIMEOUT. */
-static size_t request_wait_for(const mrapi_request_t *requests, size_t n, uint32_t me, size_t *size,
-			       mrapi_timeout_t timeout, mrapi_status_t *status)
+/* Waits for one of them: its index, or n with TIMEOUT; or with `none' if there is none. */
+static size_t request_wait_for(const mrapi_request_t *requests, size_t n, size_t *size,
+			       mrapi_timeout_t timeout, mrapi_status_t none, mrapi_status_t *status)
 {
 	uint64_t deadline = tw_mrapi_deadline(timeout);
+	uint32_t me = tw_mrapi_me();
 	size_t i;
 
+	*status = me ? none : MRAPI_ERR_NODE_NOTINIT;
+	if (!me || !requests || n == 0)
+		return n;
 	pthread_once(&once, request_prepare);
 	tw_mrapi_lock(&tw_mrapi_requests_mutex);
 	for (;;) {
@@ -229,13 +233,9 @@ mrapi_boolean_t mrapi_test(const mrapi_request_t *request, size_t *size, mrapi_s
 mrapi_boolean_t mrapi_wait(const mrapi_request_t *request, size_t *size, mrapi_timeout_t timeout,
 			   mrapi_status_t *status)
 {
-	uint32_t me = tw_mrapi_me();
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
+	mrapi_status_t result;
 
-	if (me && !request)
-		result = MRAPI_ERR_REQUEST_INVALID;
-	else if (me)
-		request_wait_for(request, 1, me, size, timeout, &result);
+	request_wait_for(request, 1, size, timeout, MRAPI_ERR_REQUEST_INVALID, &result);
 	tw_mrapi_set_status(status, result);
 	return result == MRAPI_SUCCESS ? MRAPI_TRUE : MRAPI_FALSE;
 }
@@ -243,14 +243,10 @@ mrapi_boolean_t mrapi_wait(const mrapi_request_t *request, size_t *size, mrapi_t
 mrapi_uint_t mrapi_wait_any(size_t num_requests, const mrapi_request_t *requests, size_t *size,
 			    mrapi_timeout_t timeout, mrapi_status_t *status)
 {
-	uint32_t me = tw_mrapi_me();
-	mrapi_status_t result = MRAPI_ERR_NODE_NOTINIT;
-	size_t i = num_requests;
+	mrapi_status_t result;
+	size_t i = request_wait_for(requests, num_requests, size, timeout, MRAPI_ERR_PARAMETER,
+				    &result);
 
-	if (me && (num_requests == 0 || !requests))
-		result = MRAPI_ERR_PARAMETER;
-	else if (me)
-		i = request_wait_for(requests, num_requests, me, size, timeout, &result);
 	tw_mrapi_set_status(status, result);
 	if (result != MRAPI_SUCCESS && result != MRAPI_ERR_REQUEST_CANCELED)
 		return MRAPI_NONE;
