@@ -20,6 +20,7 @@ __asm__(".symver fi_freeinfo, fi_freeinfo@FABRIC_1.3");
 #define TW_LIBFABRIC_MR_BASIC (1 << 0)	   /* FI_MR_BASIC */
 #define TW_LIBFABRIC_MR_SCALABLE (1 << 1)	   /* FI_MR_SCALABLE */
 #define TW_LIBFABRIC_REG_MR (1ull << 59)	   /* FI_REG_MR, of a domain's event queue */
+#define TW_LIBFABRIC_UNIFIED 3			   /* FI_PROGRESS_CONTROL_UNIFIED, of 2.x */
 /* New in 2.0, where 1.x had other bits: FI_TAGGED_DIRECTED_RECV and FI_EXACT_DIRECTED_RECV. */
 #define TW_LIBFABRIC_DIRECTED_2 (1ull << 45 | 1ull << 48)
 

@@ -468,6 +468,7 @@ int tw_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep
 	e->fid.tagged = &tw_fi_tagged_ops;
 	e->fid.rma = &tw_fi_rma_ops;
 	e->fid.atomic = &tw_fi_atomic_ops;
+	e->fid.collective = &tw_fi_coll_ops;
 	rc = open_engine(e, id);
 	if (rc) {
 		free(e);

@@ -23,6 +23,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
+#include <rdma/fi_collective.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
@@ -321,6 +322,7 @@ void tw_fi_mr_count(struct tw_fi_domain *d, uint64_t key, bool read, bool writte
 /* rma.c, atomic.c */
 extern struct fi_ops_rma tw_fi_rma_ops;
 extern struct fi_ops_atomic tw_fi_atomic_ops;
+extern struct fi_ops_collective tw_fi_coll_ops;
 int tw_fi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
 		       struct fi_atomic_attr *attr, uint64_t flags);
 /* Where in the memory of a key a remote address is. */

@@ -49,11 +49,13 @@ static bool has(const char *hint, uint64_t asked, uint64_t have, enum fi_type ty
 	if (!asked)
 		return true;
 	fi_tostr_r(missing, sizeof(missing), &asked, type);
+	if (!*missing)
+		snprintf(missing, sizeof(missing), "0x%" PRIx64, asked);
 	fi_tostr_r(all, sizeof(all), &have, type);
 	return info_refuse(hint, missing, all);
 }
 
-/* A hint that is at most so large. */
+/* A hint that is at most so large, or an enumeration whose values end there. */
 static bool info_fits(const char *hint, uint64_t asked, uint64_t most)
 {
 	char number[32], limit[32];
@@ -197,6 +199,8 @@ static int mr_mode(uint32_t version, int asked)
 
 static bool check_progress(const char *hint, enum fi_progress asked, enum fi_progress *have)
 {
+	if (!info_fits(hint, asked, TW_LIBFABRIC_UNIFIED))
+		return false;
 	if (asked == FI_PROGRESS_AUTO && *have != FI_PROGRESS_AUTO)
 		return info_refuse(hint, "FI_PROGRESS_AUTO",
 				   "FI_PROGRESS_MANUAL (TAGWIRE_SERVICE=0)");
@@ -231,7 +235,10 @@ static bool check_domain(const struct fi_domain_attr *h, struct fi_domain_attr *
 	if (!has("domain_attr->caps", h->caps, a->caps, FI_TYPE_CAPS) || !check_counts(h, a) ||
 	    !check_progress("domain_attr->control_progress", h->control_progress,
 			    &a->control_progress) ||
-	    !check_progress("domain_attr->data_progress", h->data_progress, &a->data_progress))
+	    !check_progress("domain_attr->data_progress", h->data_progress, &a->data_progress) ||
+	    !info_fits("domain_attr->threading", h->threading, FI_THREAD_ENDPOINT) ||
+	    !info_fits("domain_attr->resource_mgmt", h->resource_mgmt, FI_RM_ENABLED) ||
+	    !info_fits("domain_attr->av_type", h->av_type, FI_AV_TABLE))
 		return false;
 	if (h->threading != FI_THREAD_UNSPEC)
 		a->threading = h->threading;

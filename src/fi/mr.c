@@ -268,6 +268,12 @@ static int mr_add(struct tw_fi_domain *d, struct tw_fi_mr *m, uint64_t key)
 	return rc;
 }
 
+/* An older client's structure ends before it. */
+static bool has_auth_key(const struct tw_fi_domain *d, const struct fi_mr_attr *attr)
+{
+	return FI_VERSION_GE(d->fabric->fid.api_version, FI_VERSION(1, 5)) && attr->auth_key_size;
+}
+
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
 		      struct fid_mr **out)
 {
@@ -280,6 +286,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 		return -FI_EINVAL;
 	if (flags & ~FI_RMA_EVENT)
 		return -FI_EBADFLAGS;
+	if (has_auth_key(d, attr))
+		return -FI_ENOSYS;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -FI_ENOMEM;

@@ -39,7 +39,10 @@ int tw_fi_wait_init(struct tw_fi_waiter *w, struct tw_fi_domain *domain, enum fi
 	w->ready = ready;
 	if (obj != FI_WAIT_NONE && obj != FI_WAIT_UNSPEC && obj != FI_WAIT_FD &&
 	    obj != FI_WAIT_SET && obj != FI_WAIT_YIELD) {
-		tw_fi_explain("wait object %d: only FI_WAIT_FD, FI_WAIT_SET and FI_WAIT_YIELD", obj);
+		tw_fi_explain("%s: only FI_WAIT_FD, FI_WAIT_SET and FI_WAIT_YIELD",
+			      obj == FI_WAIT_MUTEX_COND ? "FI_WAIT_MUTEX_COND"
+			      : obj == FI_WAIT_POLLFD	? "FI_WAIT_POLLFD"
+							: "that wait object");
 		return -FI_ENOSYS;
 	}
 	if (obj == FI_WAIT_SET && !set)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What clients ask for beyond messages: counters that are bound late, FI_RMA_EVENT of one side,
- * FI_FENCE, FI_SOURCE_ERR, sends that are taken back, peers that leave, and reasons of a refusal.
+ * FI_FENCE, FI_SOURCE_ERR, sends that are taken back, and peers that leave.
  */
 #include <fcntl.h>
 #include <rdma/fi_atomic.h>
@@ -395,39 +395,4 @@ FIT_TEST(fi_clients, leaves_with_a_receive)
 	fit_eq(twt_join(&c, TWT_LONG), 1);
 	fit_close(&t);
 	free(out);
-}
-
-/* What libfabric logs about hints of this kind. */
-static int say_why(void *arg, int fd)
-{
-	struct fi_info *h, *info;
-
-	(void)arg;
-	setenv("FI_LOG_LEVEL", "info", 1);
-	setenv("FI_LOG_PROV", "tagwire", 1);
-	dup2(fd, STDERR_FILENO);
-	fit_env("self,shm");
-	h = fit_hints(&(struct fit_how){0});
-	h->tx_attr->inject_size = 123456789;
-	fit_eq(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info), -FI_ENODATA);
-	h->tx_attr->inject_size = 0;
-	h->caps |= FI_COLLECTIVE;
-	fit_eq(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info), -FI_ENODATA);
-	return 0;
-}
-
-Test(fi_clients, refusals_say_why)
-{
-	static char text[100000];
-	struct twt_child c;
-	size_t n = 0;
-	ssize_t more;
-
-	twt_spawn(&c, say_why, NULL);
-	while ((more = read(c.fd, text + n, sizeof(text) - 1 - n)) > 0)
-		n += (size_t)more;
-	fit_eq(twt_join(&c, TWT_LONG), 0);
-	cr_assert(strstr(text, "tx_attr->inject_size: asked for 123456789, there is 4096"), "%s",
-		  text);
-	cr_assert(strstr(text, "caps: asked for FI_COLLECTIVE, there is "), "%s", text);
 }

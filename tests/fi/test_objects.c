@@ -58,6 +58,12 @@ Test(fi_objects, hints)
 	REFUSED(h->tx_attr->comp_order = FI_ORDER_RAR);
 	REFUSED(h->tx_attr->op_flags = FI_COMMIT_COMPLETE);
 	REFUSED(h->rx_attr->caps = FI_MULTI_RECV);
+	REFUSED(h->domain_attr->threading = 77);
+	REFUSED(h->domain_attr->resource_mgmt = 77);
+	REFUSED(h->domain_attr->av_type = 77);
+	REFUSED(h->domain_attr->control_progress = 77);
+	REFUSED(h->domain_attr->data_progress = 77);
+	TAKEN(h->domain_attr->control_progress = TW_LIBFABRIC_UNIFIED);
 	TAKEN(h->caps |= FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV);
 	TAKEN(h->tx_attr->msg_order = h->rx_attr->msg_order = FI_ORDER_SAS);
 	TAKEN(h->domain_attr->threading = FI_THREAD_DOMAIN);

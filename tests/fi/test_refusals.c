@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What tagwire-libfabric(7) says is refused: the status of each call, and what the log says. */
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_collective.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_trigger.h>
+#include <unistd.h>
+
+#include "fi/fit.h"
+
+TestSuite(fi_refusals, .timeout = FIT_TIMEOUT);
+
+Test(fi_refusals, objects)
+{
+	struct fi_cq_attr peer = {.flags = 1ull << 43}; /* FI_PEER, of later releases */
+	struct fi_av_attr shared = {.type = FI_AV_MAP, .name = "shared"};
+	struct fi_av_attr scalable = {.type = FI_AV_MAP, .rx_ctx_bits = 1};
+	struct fid_pep *pep;
+	struct fid_stx *stx;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	struct fit t;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	fit_eq(fi_passive_ep(t.fabric, t.info, &pep, NULL), -FI_ENOSYS);
+	fit_eq(fi_scalable_ep(t.domain, t.info, &ep, NULL), -FI_ENOSYS);
+	fit_eq(fi_stx_context(t.domain, NULL, &stx, NULL), -FI_ENOSYS);
+	fit_eq(fi_srx_context(t.domain, NULL, &ep, NULL), -FI_ENOSYS);
+	fit_eq(fi_tx_context(t.ep[0], 0, NULL, &ep, NULL), -FI_ENOSYS);
+	fit_eq(fi_rx_context(t.ep[0], 0, NULL, &ep, NULL), -FI_ENOSYS);
+	fit_eq(fi_ep_alias(t.ep[0], &ep, 0), -FI_ENOSYS);
+	fit_eq(fi_av_open(t.domain, &shared, &av, NULL), -FI_ENOSYS);
+	fit_eq(fi_av_open(t.domain, &scalable, &av, NULL), -FI_ENOSYS);
+	fit_eq(fi_cq_open(t.domain, &peer, &cq, NULL), -FI_EINVAL);
+	fit_close(&t);
+}
+
+Test(fi_refusals, wait_objects)
+{
+	static const enum fi_wait_obj refused[] = {FI_WAIT_MUTEX_COND, FI_WAIT_POLLFD, 77};
+	struct fit t;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	for (unsigned i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+		struct fi_cntr_attr cntr = {.wait_obj = refused[i]};
+		struct fi_wait_attr wait = {.wait_obj = refused[i]};
+		struct fi_cq_attr cq = {.wait_obj = refused[i]};
+		struct fi_eq_attr eq = {.wait_obj = refused[i]};
+		struct fid_wait *w;
+		struct fid_cntr *c;
+		struct fid_cq *q;
+		struct fid_eq *e;
+
+		fit_eq(fi_cq_open(t.domain, &cq, &q, NULL), -FI_ENOSYS);
+		fit_eq(fi_cntr_open(t.domain, &cntr, &c, NULL), -FI_ENOSYS);
+		fit_eq(fi_eq_open(t.fabric, &eq, &e, NULL), -FI_ENOSYS);
+		fit_eq(fi_wait_open(t.fabric, &wait, &w), -FI_ENOSYS);
+	}
+	fit_close(&t);
+}
+
+Test(fi_refusals, collectives)
+{
+	struct fi_collective_attr attr = {.op = FI_SUM, .datatype = FI_UINT64};
+	struct fi_av_set_attr set_attr = {0};
+	uint64_t v[1] = {0};
+	struct fid_av_set *set;
+	struct fid_ep *ep;
+	struct fid_mc *mc;
+	struct fit t;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	ep = t.ep[0];
+	fit_eq(fi_query_collective(t.domain, FI_BARRIER, &attr, 0), -FI_EOPNOTSUPP);
+	fit_eq(fi_av_set(t.av, &set_attr, &set, NULL), -FI_ENOSYS);
+	fit_eq(fi_join(ep, v, 0, &mc, NULL), -FI_ENOSYS);
+	fit_eq(fi_join_collective(ep, 0, NULL, 0, &mc, NULL), -FI_ENOSYS);
+	fit_eq(fi_barrier(ep, 0, NULL), -FI_ENOSYS);
+	fit_eq(fi_barrier2(ep, 0, FI_MORE, NULL), -FI_ENOSYS);
+	fit_eq(fi_broadcast(ep, v, 1, NULL, 0, 0, FI_UINT64, 0, NULL), -FI_ENOSYS);
+	fit_eq(fi_alltoall(ep, v, 1, NULL, v, NULL, 0, FI_UINT64, 0, NULL), -FI_ENOSYS);
+	fit_eq(fi_allreduce(ep, v, 1, NULL, v, NULL, 0, FI_UINT64, FI_SUM, 0, NULL), -FI_ENOSYS);
+	fit_eq(fi_allgather(ep, v, 1, NULL, v, NULL, 0, FI_UINT64, 0, NULL), -FI_ENOSYS);
+	fit_eq(fi_reduce_scatter(ep, v, 1, NULL, v, NULL, 0, FI_UINT64, FI_SUM, 0, NULL),
+	       -FI_ENOSYS);
+	fit_eq(fi_reduce(ep, v, 1, NULL, v, NULL, 0, 0, FI_UINT64, FI_SUM, 0, NULL), -FI_ENOSYS);
+	fit_eq(fi_scatter(ep, v, 1, NULL, v, NULL, 0, 0, FI_UINT64, 0, NULL), -FI_ENOSYS);
+	fit_eq(fi_gather(ep, v, 1, NULL, v, NULL, 0, 0, FI_UINT64, 0, NULL), -FI_ENOSYS);
+	fit_close(&t);
+}
+
+Test(fi_refusals, operations)
+{
+	uint64_t v = 0;
+	struct iovec iov = {&v, sizeof(v)};
+	struct fi_msg m = {.msg_iov = &iov, .iov_count = 1};
+	struct fi_mr_attr attr = {.mr_iov = &iov,
+				  .iov_count = 1,
+				  .access = FI_REMOTE_READ,
+				  .requested_key = 1,
+				  .auth_key = (uint8_t *)&v,
+				  .auth_key_size = sizeof(v)};
+	struct fi_deferred_work work = {0};
+	struct fi_atomic_attr atomic;
+	struct fid_mr *mr;
+	struct fit t;
+
+	fit_open(&t, 1, "self,shm", (struct fit_how){.caps = FI_RMA | FI_ATOMIC});
+	m.addr = t.to[0];
+	fit_eq(fi_sendmsg(t.ep[0], &m, FI_TRIGGER), -FI_EBADFLAGS);
+	fit_eq(fi_sendmsg(t.ep[0], &m, FI_COMMIT_COMPLETE), -FI_EBADFLAGS);
+	fit_eq(fi_sendmsg(t.ep[0], &m, FI_MULTICAST), -FI_EBADFLAGS);
+	fit_eq(fi_recvmsg(t.ep[0], &m, FI_TRIGGER), -FI_EBADFLAGS);
+	fit_eq(fi_control(&t.domain->fid, FI_QUEUE_WORK, &work), -FI_ENOSYS);
+	fit_eq(fi_mr_reg(t.domain, &v, 8, FI_REMOTE_WRITE, 0, 1, FI_RMA_PMEM, &mr, NULL),
+	       -FI_EBADFLAGS);
+	fit_eq(fi_mr_regattr(t.domain, &attr, 0, &mr), -FI_ENOSYS);
+	fit_eq(fi_query_atomic(t.domain, FI_LONG_DOUBLE, FI_SUM, &atomic, 0), -FI_EOPNOTSUPP);
+	fit_eq(fi_connect(t.ep[0], &v, NULL, 0), -FI_ENOSYS);
+	fit_eq(fi_shutdown(t.ep[0], 0), -FI_ENOSYS);
+	fit_close(&t);
+}
+
+/* What libfabric logs about hints of each kind. */
+static int say_why(void *arg, int fd)
+{
+	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_MUTEX_COND};
+	struct fi_info *h, *info;
+	struct fid_cq *cq;
+	struct fit t;
+
+	(void)arg;
+	setenv("FI_LOG_LEVEL", "info", 1);
+	setenv("FI_LOG_PROV", "tagwire", 1);
+	dup2(fd, STDERR_FILENO);
+	fit_env("self,shm");
+	h = fit_hints(&(struct fit_how){0});
+	h->tx_attr->inject_size = 123456789;
+	fit_eq(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info), -FI_ENODATA);
+	h->tx_attr->inject_size = 0;
+	h->caps |= FI_COLLECTIVE;
+	fit_eq(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info), -FI_ENODATA);
+	h->caps = 1ull << 43;
+	fit_eq(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, h, &info), -FI_ENODATA);
+	fi_freeinfo(h);
+	fit_open(&t, 1, "self,shm", (struct fit_how){0});
+	fit_eq(fi_cq_open(t.domain, &attr, &cq, NULL), -FI_ENOSYS);
+	fit_close(&t);
+	return 0;
+}
+
+Test(fi_refusals, reasons)
+{
+	static char text[100000];
+	struct twt_child c;
+	size_t n = 0;
+	ssize_t more;
+
+	twt_spawn(&c, say_why, NULL);
+	while ((more = read(c.fd, text + n, sizeof(text) - 1 - n)) > 0)
+		n += (size_t)more;
+	fit_eq(twt_join(&c, TWT_LONG), 0);
+	cr_assert(strstr(text, "tx_attr->inject_size: asked for 123456789, there is 4096"), "%s",
+		  text);
+	cr_assert(strstr(text, "caps: asked for FI_COLLECTIVE, there is "), "%s", text);
+	cr_assert(strstr(text, "caps: asked for 0x80000000000, there is "), "%s", text);
+	cr_assert(strstr(text, "FI_WAIT_MUTEX_COND: only FI_WAIT_FD"), "%s", text);
+}
