@@ -196,6 +196,11 @@ struct tw_upcalls {
 	void (*down)(struct tw_link *link, enum tw_err why);
 	/* A get or put that returned TW_PENDING has ended. Its memory is the caller's again. */
 	void (*ended)(struct tw_link *link, void *cookie, enum tw_err err);
+	/*
+	 * Why the peer of a link is not reached just now, in words, with what to do: for messages,
+	 * which have it if the link then fails for that reason, and for tools. TW_OK: it is.
+	 */
+	void (*trouble)(void *peer, enum tw_err why, const char *cause, const char *advice);
 	/* link->paths has changed. */
 	void (*paths)(struct tw_link *link);
 	/* progress() has work that no descriptor reports. */

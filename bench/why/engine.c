@@ -2,6 +2,8 @@
 /* An endpoint of the engine, read from outside: peers, unexpected messages, requests. */
 #include "engine/layout.h"
 
+#include <string.h>
+
 #include "../cli.h"
 #include "why.h"
 
@@ -33,6 +35,22 @@ static bool paths_down(const struct scan_entry *e, unsigned i)
 	return down && !up;
 }
 
+/* What the provider says of a peer. */
+static void read_trouble(struct peek *m, struct why_peer *to, const struct tw_trouble *at)
+{
+	struct tw_trouble t;
+
+	if (!at || !peek(m, address(at), &t, sizeof t))
+		return;
+	t.cause[sizeof t.cause - 1] = t.advice[sizeof t.advice - 1] = 0;
+	table_printable(t.cause);
+	table_printable(t.advice);
+	to->cause = strdup(t.cause);
+	to->advice = strdup(t.advice);
+	if (!to->cause || !to->advice)
+		bench_fail("no memory");
+}
+
 static bool read_peers(struct peek *m, struct why_ep *ep, const struct tw_ep *e)
 {
 	unsigned n = e->npeers < MOST_PEERS ? e->npeers : MOST_PEERS;
@@ -59,6 +77,7 @@ static bool read_peers(struct peek *m, struct why_ep *ep, const struct tw_ep *e)
 					.paths_down = paths_down(ep->e, i)};
 		to->queued = address(p.sendq.next) !=
 			     address(at[i]) + offsetof(struct tw_peer, sendq);
+		read_trouble(m, to, p.trouble);
 		ep->npeers++;
 	}
 	free(at);
@@ -157,6 +176,7 @@ static void add_request(struct peek *m, struct why_proc *p, struct why_ep *ep, u
 	w->state = r->state < TW_NXFERS && state_texts[r->state] ? state_texts[r->state] : "queued";
 	if (kind == WHY_CONNECT) {
 		w->to = r->nic_id << 16 | r->endpoint_id;
+		w->fails = r->status; /* of the last attempt */
 		w->state = "connecting";
 	} else if (kind == WHY_RECV) {
 		w->match = r->posted.key;

@@ -138,6 +138,19 @@ static void read_state(struct why_proc *p)
 	table_printable(p->program);
 }
 
+static void free_endpoint(struct why_ep *ep)
+{
+	for (unsigned i = 0; i < ep->npeers; i++) {
+		free(ep->peers[i].cause);
+		free(ep->peers[i].advice);
+	}
+	free(ep->unexp);
+	free(ep->peers);
+	ep->unexp = NULL;
+	ep->peers = NULL;
+	ep->nunexp = ep->npeers = 0;
+}
+
 static void read_endpoint(struct why_proc *p, unsigned index)
 {
 	struct why_ep *ep = &p->eps[index];
@@ -151,11 +164,7 @@ static void read_endpoint(struct why_proc *p, unsigned index)
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		p->nwaits = waits;
-		free(ep->unexp);
-		free(ep->peers);
-		ep->unexp = NULL;
-		ep->peers = NULL;
-		ep->nunexp = ep->npeers = 0;
+		free_endpoint(ep);
 		ep->access = WHY_READ;
 		if (why_engine(&m, p, ep, index))
 			return;
@@ -257,10 +266,8 @@ void why_free(struct why_facts *f)
 	for (unsigned i = 0; i < f->n; i++) {
 		struct why_proc *p = &f->procs[i];
 
-		for (unsigned k = 0; k < p->neps; k++) {
-			free(p->eps[k].unexp);
-			free(p->eps[k].peers);
-		}
+		for (unsigned k = 0; k < p->neps; k++)
+			free_endpoint(&p->eps[k]);
 		free(p->eps);
 		free(p->waits);
 	}

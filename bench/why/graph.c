@@ -247,7 +247,18 @@ struct choice {
 	unsigned score, candidates;
 	uint64_t ended;
 	uint8_t fails;
+	const struct why_peer *trouble;
 };
+
+/* The peer that a provider does not reach, and says why. */
+static const struct why_peer *trouble_with(const struct why_ep *ep, uint64_t where)
+{
+	for (unsigned i = 0; i < ep->npeers; i++)
+		if (ep->peers[i].where == where && ep->peers[i].cause &&
+		    (ep->peers[i].state == TW_PEER_CONNECTING || ep->peers[i].state == TW_PEER_UP))
+			return &ep->peers[i];
+	return NULL;
+}
 
 static struct choice from_any(const struct why_graph *g, const struct why_actor *a,
 			      const struct why_wait *w)
@@ -256,8 +267,10 @@ static struct choice from_any(const struct why_graph *g, const struct why_actor 
 	struct choice c = {.next = WHY_NONE};
 	bool connected = is_connected(g, ep);
 
-	if (!connected && (c.ended = gone(g, ep)) != 0)
+	if (!connected && (c.ended = gone(g, ep)) != 0) {
+		c.trouble = trouble_with(ep, c.ended);
 		return c.score = 65, c;
+	}
 	for (unsigned i = 0; i < g->now->n; i++) {
 		unsigned score;
 
@@ -299,7 +312,8 @@ static struct choice choose(const struct why_graph *g, const struct why_actor *a
 	if (!w->to)
 		return from_any(g, a, w);
 	c.fails = w->fails;
-	if (c.fails != TW_S_OK) {
+	c.trouble = trouble_with(&a->now->eps[w->ep], w->to);
+	if (c.fails != TW_S_OK || c.trouble) {
 		/* Whatever the other side does. */
 		c.score = 80, c.ended = w->to;
 		return c;
@@ -328,6 +342,7 @@ static void decide(const struct why_graph *g, struct why_actor *a)
 		a->candidates = c.candidates;
 		a->ended = c.ended;
 		a->fails = c.fails;
+		a->trouble = c.trouble;
 	}
 }
 

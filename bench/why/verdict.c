@@ -270,6 +270,11 @@ static void say_chain(const struct why_graph *g, const struct end *e, unsigned n
 	if (a->mood != WHY_BLOCKED) {
 		if (a->mood == WHY_STOPPED || !say_miss(g, e->last, sentences[1], sentences[2]))
 			say_silent(g, e->at, sentences[1], sentences[2]);
+	} else if (a->trouble) {
+		why_where_text(g->now, a->trouble->where, name);
+		capital(name);
+		say(sentences[1], "%.150s is not reached: %.180s.", name, a->trouble->cause);
+		say(sentences[2], "%s.", a->trouble->advice);
 	} else if (a->fails != TW_S_OK) {
 		say(sentences[1], "This connection fails: %s.",
 		    tw_failure_cause(a->fails, &advice));

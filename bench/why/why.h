@@ -73,6 +73,7 @@ struct why_peer {
 	uint8_t state, why;
 	uint32_t credits, granted;
 	bool queued, silent, paths_down;
+	char *cause, *advice; /* why it is not reached, as its provider says; NULL: it does not */
 };
 
 enum why_access { WHY_READ, WHY_DENIED, WHY_VERSION, WHY_CHANGED };
@@ -158,6 +159,7 @@ struct why_actor {
 	const struct why_wait *miss_recv; /* by that receive; NULL: none is posted */
 	uint64_t ended;			  /* the endpoint that it waits for, which has ended, */
 	uint8_t fails;			  /* or to which its connection fails: an enum tw_status */
+	const struct why_peer *trouble;	  /* or which its provider does not reach, and says why */
 };
 
 struct why_graph {

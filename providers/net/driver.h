@@ -181,6 +181,8 @@ struct tw_driver {
 	bool (*stalled)(void *path);
 	/* Transfers under way on it end, now or later. */
 	void (*path_free)(void *path);
+	/* Names the ports that a firewall must let pass for its paths. */
+	void (*ports)(char *text, size_t size);
 
 	/*
 	 * Sends one packet, in order with those before as far as nothing is lost.

@@ -229,8 +229,6 @@ static void session_do_disconnect(struct tw_link *link)
 	tw_net_ops_end(l, false);
 	tw_net_mrs_end(l, NULL);
 	if (l->state != TW_NET_UP || (l->channel != TW_NET_OPEN && tw_list_empty(&l->kept))) {
-		if (l->state == TW_NET_NEW)
-			tw_net_late(l);
 		if (l->state == TW_NET_PROBING)
 			tw_net_goodbye(l);
 		tw_net_link_end(l);

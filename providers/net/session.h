@@ -166,6 +166,7 @@ struct tw_net_link {
 	unsigned port, port_try;      /* numbers of the port that is called, and of the next */
 	unsigned port_again;	      /* one that is called again before it, + 1; 0: none */
 	unsigned hung_up, full;	      /* times */
+	bool reached;		      /* one of the ports let a call in */
 	struct tw_net_silent *silent; /* the other ports that are called, or NULL */
 	uint32_t peer_port;
 	struct sockaddr_storage peer_addr; /* without port */
@@ -276,6 +277,10 @@ struct tw_net_link *tw_net_link_find(struct tw_net_ep *ep, uint32_t conn);
 void tw_net_link_end(struct tw_net_link *l);
 /* It has no path, or no channel, since that tick: it may last for TAGWIRE_RETRY. */
 void tw_net_link_broken(struct tw_net_link *l, uint64_t since);
+/* Tells the engine why it is not reached; it has no path, or no channel. */
+void tw_net_link_trouble(const struct tw_net_link *l);
+/* It has both again. */
+void tw_net_link_mended(struct tw_net_link *l);
 /* The peer is gone: takes in packets still under way, then tells the engine. */
 void tw_net_link_drain(struct tw_net_link *l, enum tw_err why);
 /* Ends it and tells the engine, connected or not. */
@@ -385,11 +390,6 @@ int tw_net_watch(struct tw_net_ep *ep, int fd, uint32_t events, struct tw_watch 
 void tw_net_sock_options(int fd, int limit);
 int tw_net_silence_ms(void);
 enum tw_err tw_net_dial(struct tw_net_link *l);
-/* The engine gives the call up: says why, if it has waited. */
-void tw_net_late(const struct tw_net_link *l);
-/* tw_report() of the endpoint that the link calls. */
-void tw_net_report(const struct tw_net_link *l, enum tw_log_level level, const char *cause,
-		   const char *advice);
 /* Another endpoint answered: tries the next port. */
 void tw_net_dial_next(struct tw_net_link *l);
 /* The right one hung up: the same port again. */

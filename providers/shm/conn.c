@@ -128,6 +128,11 @@ enum tw_err tw_shm_conn_start(struct tw_shm_link *l)
 		l->ep->host->up->timer(l->ep->host, l->deadline);
 		return TW_OK;
 	}
+	if (err == TW_EPERM)
+		l->ep->host->up->trouble(
+			l->link.peer, err,
+			"it is another user's, who shares no memory with this one",
+			"TAGWIRE_PROVIDERS=self,tcp on both sides, with one key, goes by tcp");
 	if (err == TW_OK)
 		err = adopt(l, sock);
 	return err == TW_OK ? conn_introduce(l) : err;

@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "base/fds.h"
-#include "base/report.h"
 #include "providers/shm/shm.h"
 
 #define BACKLOG 256
@@ -11,15 +10,6 @@
 static void shm_make_name(struct tw_sock_name *name, uint64_t nic_id, uint32_t endpoint_id)
 {
 	tw_sock_name(name, "%012llx-%u", (unsigned long long)nic_id, endpoint_id);
-}
-
-static void another_user(uint32_t endpoint_id)
-{
-	char who[32];
-
-	tw_report_who(who, sizeof(who), endpoint_id, "this host");
-	tw_report(TW_LOG_ERROR, who, "it is another user's, who shares no memory with this one",
-		  "TAGWIRE_PROVIDERS=self,tcp on both sides, with one key, goes by tcp");
 }
 
 enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
@@ -41,9 +31,6 @@ enum tw_err tw_shm_dial(uint64_t nic_id, uint32_t endpoint_id, int *fd)
 	case ENOMEM:
 	case ENOBUFS:
 		return TW_ENOMEM;
-	case TW_SOCK_FOREIGN:
-		another_user(endpoint_id);
-		break;
 	default:
 		break;
 	}

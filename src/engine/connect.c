@@ -25,6 +25,11 @@ static const uint8_t status_of[TW_NERRS] = {
 
 static void connect_attempt(struct tw_peer *p);
 
+enum tw_status tw_connect_status(enum tw_err err)
+{
+	return (enum tw_status)status_of[err];
+}
+
 static void end_request(struct tw_ep *ep, struct tw_req *r, enum tw_status status)
 {
 	tw_list_del(&r->link);
@@ -50,6 +55,8 @@ static uint32_t later_us(struct tw_peer *p, enum tw_err why)
 
 static void attempt_failed(struct tw_peer *p, enum tw_err why)
 {
+	bool ends;
+
 	p->link = NULL;
 	if (why == TW_ECROSS) {
 		/* The attempt of the other side is in progress. */
@@ -59,16 +66,20 @@ static void attempt_failed(struct tw_peer *p, enum tw_err why)
 	tw_list_walk(&p->connects, struct tw_req, r, link) {
 		if (why == TW_EKEY && r->key != p->key)
 			continue;
+		ends = why == TW_EKEY || !(r->extra & TW_X_LATER);
 		r->status = status_of[why];
-		if (why == TW_EKEY || !(r->extra & TW_X_LATER))
+		tw_failure_note(p, tw_connect_status(why), !ends || !(r->extra & TW_X_SAYS));
+		if (ends)
 			end_request(p->ep, r, (enum tw_status)r->status);
 	}
 	if (tw_list_empty(&p->connects))
 		tw_peer_free(p);
 	else if (why == TW_EKEY) /* another request may have the right filter */
 		connect_attempt(p);
-	else
+	else {
+		tw_failure_again(p, why);
 		again_after(p, later_us(p, why));
+	}
 }
 
 static void connect_attempt(struct tw_peer *p)
@@ -222,14 +233,22 @@ void tw_connect_abandon(struct tw_ep *ep, struct tw_req *r)
 	tw_req_free(ep, r);
 }
 
+/* Between two attempts the last one says why. */
+static void request_expired(struct tw_peer *p, struct tw_req *r)
+{
+	enum tw_status why = p->retry && r->status ? r->status : TW_S_TIMEOUT;
+
+	tw_failure_note(p, why, !(r->extra & TW_X_SAYS));
+	end_request(p->ep, r, why);
+}
+
 static uint64_t expire_peer(struct tw_peer *p, uint64_t now)
 {
 	uint64_t next = 0;
 
 	tw_list_walk(&p->connects, struct tw_req, r, link) {
 		if (r->deadline <= now)
-			/* Between two attempts the last one says why. */
-			end_request(p->ep, r, p->retry && r->status ? r->status : TW_S_TIMEOUT);
+			request_expired(p, r);
 		else if (r->deadline != TW_FOREVER)
 			next = tw_earlier(next, r->deadline);
 	}
@@ -351,6 +370,7 @@ void tw_connect_down(struct tw_link *link, enum tw_err why)
 	struct tw_peer *p = link->peer;
 
 	p->ep->counters[TW_C_PEER_LOST]++;
+	tw_failure_note(p, why == TW_ECLOSED ? TW_S_CLOSED : TW_S_LOST, true);
 	tw_peer_down(p, why == TW_ECLOSED ? TW_S_CLOSED : TW_S_LOST);
 	reconnect(p);
 }

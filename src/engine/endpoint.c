@@ -225,8 +225,10 @@ static void destroy(struct tw_ep *ep)
 	tw_unexp_msgs_fini(ep);
 	tw_match_free(ep->match);
 	tw_sources_free(ep);
-	for (uint32_t i = 0; i < ep->npeers; i++)
+	for (uint32_t i = 0; i < ep->npeers; i++) {
+		free(ep->peers[i]->trouble);
 		free(ep->peers[i]);
+	}
 	free(ep->peers);
 	free(ep->limits.heap);
 	tw_pollable_close(&ep->pollable);

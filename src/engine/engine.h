@@ -32,14 +32,23 @@
 enum tw_err tw_begin(void);
 void tw_end(void);
 
-/* failure.c; no lock ------------------------------------------------------- */
+/* failure.c ---------------------------------------------------------------- */
 
-/* "endpoint 3 of beta:0"; where is NIC id and endpoint id, as in an address. */
+/* "endpoint 3 of beta:0"; where is NIC id and endpoint id, as in an address. No lock. */
 void tw_failure_who(char *out, size_t size, uint64_t where);
+/* The provider's upcall `trouble'. */
+void tw_failure_trouble(void *peer, enum tw_err why, const char *cause, const char *advice);
+/* A connect, or a peer, has ended so: keeps what its provider said of it, and may log it. */
+void tw_failure_note(const struct tw_peer *p, enum tw_status why, bool say);
+/* A connect of the peer is tried again: keeps why the last attempt failed, for tools. */
+void tw_failure_again(struct tw_peer *p, enum tw_err why);
+/* Whether a provider has said why the last connect that failed, to there, ended so. */
+bool tw_failure_explained(const struct tw_ep *ep, uint64_t where, enum tw_status why);
 /* Logs "endpoint 3 of beta:0: cause; advice", as tw_report(). */
-void tw_failure_report(uint64_t where, enum tw_status why);
+void tw_failure_report(const struct tw_ep *ep, uint64_t where, enum tw_status why);
 /* "what: endpoint 3 of beta:0: cause; advice" of a connect; TW_REPORT_SIZE bytes are enough. */
-void tw_failure_text(char *out, size_t size, const char *what, uint64_t where, enum tw_status why);
+void tw_failure_text(char *out, size_t size, const char *what, const struct tw_ep *ep,
+		     uint64_t where, enum tw_status why);
 
 /* endpoint.c ------------------------------------------------------------- */
 
@@ -399,6 +408,8 @@ static inline void tw_peer_no_work(struct tw_peer *p)
 /* Makes a request to connect; NULL when memory is short. The deadline is a tick. */
 struct tw_req *tw_connect_new(struct tw_ep *ep, uint64_t nic_id, uint32_t endpoint_id, uint32_t key,
 			      uint64_t deadline);
+/* The status of a connect that ends with this error. */
+enum tw_status tw_connect_status(enum tw_err err);
 /* Starts a connect or joins one. The request ends with the result. */
 void tw_connect(struct tw_ep *ep, struct tw_req *r);
 /* Removes a connect from those that wait for its peer. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The message about a peer that was not reached. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/report.h"
 #include "engine/engine.h"
@@ -13,18 +14,89 @@ void tw_failure_who(char *out, size_t size, uint64_t where)
 	tw_report_who(out, size, where & 0xffff, host);
 }
 
-void tw_failure_report(uint64_t where, enum tw_status why)
+void tw_failure_trouble(void *peer, enum tw_err why, const char *cause, const char *advice)
 {
-	const char *advice, *cause = tw_failure_cause(why, &advice);
+	struct tw_peer *p = peer;
+
+	if (why == TW_OK) {
+		free(p->trouble);
+		p->trouble = NULL;
+		return;
+	}
+	/* That a new attempt has no answer yet says less than why the last one failed. */
+	if (why == TW_ETIMEDOUT && p->trouble && p->trouble->why != TW_S_TIMEOUT)
+		return;
+	if (!p->trouble)
+		p->trouble = malloc(sizeof(*p->trouble));
+	if (!p->trouble)
+		return;
+	p->trouble->general = false;
+	p->trouble->why = (uint8_t)tw_connect_status(why);
+	snprintf(p->trouble->cause, sizeof(p->trouble->cause), "%s", cause);
+	snprintf(p->trouble->advice, sizeof(p->trouble->advice), "%s", advice);
+}
+
+/* Without a way to a peer, a connect to it is late. */
+static bool explains(const struct tw_trouble *t, enum tw_status why)
+{
+	return t && (t->why == why || (t->why == TW_S_LOST && why == TW_S_TIMEOUT));
+}
+
+void tw_failure_note(const struct tw_peer *p, enum tw_status why, bool say)
+{
+	struct tw_ep *ep = p->ep;
+
+	ep->failure_of = 0;
+	if (!explains(p->trouble, why) || p->trouble->general)
+		return;
+	ep->failure = *p->trouble;
+	ep->failure.why = (uint8_t)why;
+	ep->failure_of = p->addr.where;
+	if (say)
+		tw_failure_report(ep, p->addr.where, why);
+}
+
+void tw_failure_again(struct tw_peer *p, enum tw_err why)
+{
+	enum tw_status status = tw_connect_status(why);
+	const char *advice, *cause = tw_failure_cause(status, &advice);
+
+	if (why == TW_ECLOSED)
+		tw_failure_trouble(p, TW_OK, NULL, NULL);
+	else if (!explains(p->trouble, status)) {
+		tw_failure_trouble(p, why, cause, advice ? advice : "it is tried again");
+		if (p->trouble)
+			p->trouble->general = true;
+	}
+}
+
+bool tw_failure_explained(const struct tw_ep *ep, uint64_t where, enum tw_status why)
+{
+	return ep->failure_of == where && ep->failure.why == why;
+}
+
+static const char *failure_cause(const struct tw_ep *ep, uint64_t where, enum tw_status why,
+				 const char **advice)
+{
+	if (!tw_failure_explained(ep, where, why))
+		return tw_failure_cause(why, advice);
+	*advice = ep->failure.advice;
+	return ep->failure.cause;
+}
+
+void tw_failure_report(const struct tw_ep *ep, uint64_t where, enum tw_status why)
+{
+	const char *advice, *cause = failure_cause(ep, where, why, &advice);
 	char who[TW_REPORT_SIZE / 2 + 32];
 
 	tw_failure_who(who, sizeof(who), where);
 	tw_report(TW_LOG_ERROR, who, cause, advice);
 }
 
-void tw_failure_text(char *out, size_t size, const char *what, uint64_t where, enum tw_status why)
+void tw_failure_text(char *out, size_t size, const char *what, const struct tw_ep *ep,
+		     uint64_t where, enum tw_status why)
 {
-	const char *advice, *cause = tw_failure_cause(why, &advice);
+	const char *advice, *cause = failure_cause(ep, where, why, &advice);
 	char who[TW_REPORT_SIZE / 2 + 32], to[TW_REPORT_SIZE];
 
 	tw_failure_who(who, sizeof(who), where);

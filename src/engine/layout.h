@@ -31,6 +31,8 @@ static inline uint32_t tw_layout(void)
 		sizeof(struct tw_peer),
 		offsetof(struct tw_peer, credits),
 		offsetof(struct tw_peer, sendq),
+		offsetof(struct tw_peer, trouble),
+		sizeof(struct tw_trouble),
 		sizeof(struct tw_unexp_msg),
 		offsetof(struct tw_unexp_msg, unexp),
 		sizeof(struct tw_source),

@@ -49,6 +49,7 @@ const struct tw_upcalls tw_upcalls = {
 	.connected = tw_connect_done,
 	.refused = tw_connect_refused,
 	.down = tw_connect_down,
+	.trouble = tw_failure_trouble,
 	.timer = tw_timer,
 	.wake = progress_wake,
 	.poll = poll_provider,

@@ -110,8 +110,9 @@ enum tw_req_extra {
 	TW_X_DIRECTED = 2, /* of a posted receive: in the matcher of its source */
 	TW_X_WINDOW = 4,   /* of an active message: of window.h */
 	TW_X_REPLY = 8,	   /* and counted in tw_peer.windows.due */
-	TW_X_REPORT = 2,	   /* of an access that has ended: the owner asks to be told, see window.h */
-	TW_X_LATER = 1 /* of a connect: the other endpoint may be opened before the deadline */
+	TW_X_REPORT = 2, /* of an access that has ended: the owner asks to be told, see window.h */
+	TW_X_LATER = 1,	 /* of a connect: the other endpoint may be opened before the deadline */
+	TW_X_SAYS = 2	 /* of a connect: who made it says why it fails */
 };
 
 struct tw_seg {
@@ -242,6 +243,13 @@ struct tw_spare_long {
 	uint32_t fewest; /* minimum of n since the last check */
 };
 
+/* The reason why a peer is not reached, in words. */
+struct tw_trouble {
+	uint8_t why;  /* enum tw_status that it explains */
+	bool general; /* the provider has said nothing; this is tw_failure_cause() */
+	char cause[174], advice[176];
+};
+
 struct tw_peer {
 	/* Frequently used fields first: short offsets make short instructions. */
 	struct tw_addr addr;
@@ -293,6 +301,7 @@ struct tw_peer {
 	void *context;		 /* the user's */
 	uint32_t unpolled;	 /* messages sent since the last poll for it */
 	struct tw_list open;	 /* on ep->open while its lane is open */
+	struct tw_trouble *trouble; /* NULL: it is reached, or nothing is known */
 	struct {
 		struct tw_list grants;	/* of windows of this endpoint */
 		struct tw_list known;	/* its own windows */
@@ -448,6 +457,9 @@ struct tw_ep {
 	struct tw_pollable pollable;
 	bool armed;	   /* one of nwaiting and nsleeping */
 	uint64_t armed_at; /* events at the last tw_ep_arm() */
+	/* The last failure of a connect that a provider has explained, and of whom. */
+	struct tw_trouble failure;
+	uint64_t failure_of;
 };
 
 _Static_assert(offsetof(struct tw_ep, done) == offsetof(struct tw_req, link),

@@ -244,8 +244,9 @@ static void tell(const struct tw_ep *ep, const struct tw_fi_dest *d, enum tw_sta
 	if (tw_board_of(d->where >> 16, &board))
 		return;
 	/* Only then another board may do. */
-	if (why != TW_S_UNKNOWN && why != TW_S_TIMEOUT) {
-		tw_failure_report(d->where, why);
+	if ((why != TW_S_UNKNOWN && why != TW_S_TIMEOUT) ||
+	    tw_failure_explained(ep, d->where, why)) {
+		tw_failure_report(ep, d->where, why);
 		return;
 	}
 	tw_boards(&boards);

@@ -119,7 +119,7 @@ static void member_search(struct tw_member *m, unsigned ms, uint32_t extra)
 		group_lose(m);
 		return;
 	}
-	r->extra = extra;
+	r->extra = extra | (m->group->says ? TW_X_SAYS : 0);
 	m->connected.done = connected;
 	r->context = &m->connected;
 	tw_connect(ep, r);

@@ -32,6 +32,7 @@ struct tw_group {
 	struct tw_ep *ep;
 	uint32_t filter;
 	bool later; /* members may begin later: until the deadline, connecting is tried again */
+	bool says;  /* lost() says why a member was not reached */
 	bool attending;
 	/* The interface's own deferred work, or NULL. */
 	void (*work)(struct tw_group *g);

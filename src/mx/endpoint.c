@@ -233,7 +233,8 @@ static mx_return_t endpoint_connect_to(struct tw_ep *ep, uint64_t nic_id, uint32
 	if (!r)
 		return MX_NO_RESOURCES;
 	r->claimed = TW_MX_HIDDEN;
-	r->extra = later ? TW_X_LATER : 0;
+	r->extra = (later ? TW_X_LATER : 0) |
+		   (tw_mx_speaks(tw_mx_ep(ep)->error_handler) ? TW_X_SAYS : 0);
 	tw_connect(ep, r);
 	waited = tw_wait(ep, is_done, r, TW_FOREVER);
 	if (waited != TW_W_TRUE) {
@@ -271,8 +272,8 @@ mx_return_t tw_mx_connect(struct tw_ep *ep, const char *function, uint64_t nic_i
 	}
 	if (status == TW_S_OK)
 		return tw_mx_leave_fail(ep, function, rc);
+	tw_failure_text(text, sizeof(text), function, ep, nic_id << 16 | endpoint_id, status);
 	tw_leave(ep);
-	tw_failure_text(text, sizeof(text), function, nic_id << 16 | endpoint_id, status);
 	return tw_mx_handle(handler, text, rc);
 }
 

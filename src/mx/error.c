@@ -50,13 +50,21 @@ mx_error_handler_t mx_set_error_handler(mx_error_handler_t handler)
 	return old ? old : initial();
 }
 
-mx_return_t tw_mx_handle(mx_error_handler_t handler, char *message, mx_return_t code)
+static mx_error_handler_t in_effect(mx_error_handler_t handler)
 {
 	if (!handler)
 		handler = atomic_load(&current);
-	if (!handler)
-		handler = initial();
-	return handler(message, code);
+	return handler ? handler : initial();
+}
+
+bool tw_mx_speaks(mx_error_handler_t handler)
+{
+	return in_effect(handler) != errors_return;
+}
+
+mx_return_t tw_mx_handle(mx_error_handler_t handler, char *message, mx_return_t code)
+{
+	return in_effect(handler)(message, code);
 }
 
 mx_return_t tw_mx_fail_of(mx_error_handler_t handler, const char *function, mx_return_t code,

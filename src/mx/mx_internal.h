@@ -81,6 +81,8 @@ mx_return_t tw_mx_fail_of(mx_error_handler_t handler, const char *function, mx_r
 			  const char *detail);
 
 /* The same with a message of its own. */
+/* Whether what it is told is heard: it is not MX_ERRORS_RETURN. */
+bool tw_mx_speaks(mx_error_handler_t handler);
 mx_return_t tw_mx_handle(mx_error_handler_t handler, char *message, mx_return_t code);
 
 /* Unlocks, then reports. */

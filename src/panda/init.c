@@ -114,6 +114,7 @@ static void panda_init_prepare(void)
 	tw_pool_init(&tw_panda.tickets, sizeof(struct tw_panda_ticket), 1u << TW_PANDA_INDEX_BITS);
 	tw_group_init(&tw_panda.group, tw_panda.job.key);
 	/* With a launcher all have begun. */
+	tw_panda.group.says = true;
 	tw_panda.group.later = !tw_panda.job.launched;
 	tw_panda.group.here = tw_panda_ready;
 	tw_panda.group.lost = tw_panda_lost;

@@ -46,7 +46,8 @@ static void lost_text(const struct tw_panda_peer *peer, bool waited)
 		return;
 	}
 	snprintf(what, sizeof(what), "platform %u is lost", pid_of(peer));
-	tw_failure_text(text, sizeof(text), what, peer->m.where, (enum tw_status)peer->m.why);
+	tw_failure_text(text, sizeof(text), what, peer->m.group->ep, peer->m.where,
+			(enum tw_status)peer->m.why);
 	tw_log(TW_LOG_ERROR, "%s; receives of its messages do not end", text);
 }
 

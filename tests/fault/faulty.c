@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "engine/engine.h"
 #include "lib/twt.h"
 #include "naming/naming.h"
 #include "providers/net/session.h"
@@ -211,6 +212,7 @@ static const struct tw_upcalls upcalls = {
 	.refused = up_refused,
 	.down = up_down,
 	.ended = up_ended,
+	.trouble = tw_failure_trouble,
 	.paths = up_paths,
 	.wake = up_wake,
 	.poll = up_poll,

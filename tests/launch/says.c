@@ -7,9 +7,12 @@
  *	says to-closed		connects to an id of this host that is not open
  *	says exchange		mx_job_exchange()
  *	says rank N		connects to rank N of the job
+ *	says wait HOST ID	connects to filter 1, says so, and waits for a message
+ *	says wait-rank N	connects to rank N of the job for as long as that takes
  *	says look-up HOST	asks for its NIC id when no descriptor is left
  *	says late-rank		pan_init() with --panda-rank, after mx_job_exchange()
  *	says platform		sends to platform 1 of Panda, and returns when that has failed
+ *	says platform-there	is a platform of Panda, says so, and waits for the end of its input
  *	says serve FILTER	opens an endpoint, prints its id, and waits for the end of its input
  *	says squat ID		as another user, if it may, takes the TCP ports of an id, prints the
  *				id, and waits for the end of its input
@@ -157,13 +160,54 @@ static void late_rank(void)
 	pan_init(&argc, argv);
 }
 
-static void platform(void)
+static void begin_platform(void)
 {
 	pan_init(NULL, NULL);
 	pan_mp_init(NULL, NULL);
 	pan_mp_register_port(NULL);
 	pan_start();
+}
+
+static void platform(void)
+{
+	begin_platform();
 	pan_mp_finish_send(pan_mp_send(1, 1, "hello", 6, PAN_MP_NORMAL));
+}
+
+static void platform_there(void)
+{
+	begin_platform();
+	puts("platform");
+	fflush(stdout);
+	await_end();
+}
+
+static void wait_for(char *host, uint32_t id)
+{
+	mx_endpoint_addr_t to;
+	mx_request_t r;
+	mx_status_t status;
+	uint32_t done;
+	uint64_t nic;
+
+	open_any(1);
+	mx_hostname_to_nic_id(host, &nic);
+	puts("connects");
+	fflush(stdout);
+	mx_connect(endpoint, nic, id, 1, MX_INFINITE, &to);
+	mx_irecv(endpoint, NULL, 0, 1, ~0ull, NULL, &r);
+	puts("connected");
+	fflush(stdout);
+	mx_wait(endpoint, &r, MX_INFINITE, &status, &done);
+}
+
+static void connect_to_rank(uint32_t rank, uint32_t timeout)
+{
+	mx_endpoint_addr_t addr;
+
+	open_any(1);
+	mx_job_exchange(endpoint);
+	mx_job_connect(endpoint, rank, 1, timeout, &addr);
 }
 
 static void node(unsigned number, unsigned other)
@@ -201,17 +245,19 @@ int main(int argc, char **argv)
 		open_any(1);
 		mx_job_exchange(endpoint);
 	} else if (!strcmp(what, "rank") && argc > 2) {
-		mx_endpoint_addr_t addr;
-
-		open_any(1);
-		mx_job_exchange(endpoint);
-		mx_job_connect(endpoint, (uint32_t)atoi(argv[2]), 1, 1, &addr);
+		connect_to_rank((uint32_t)atoi(argv[2]), 1);
+	} else if (!strcmp(what, "wait-rank") && argc > 2) {
+		connect_to_rank((uint32_t)atoi(argv[2]), MX_INFINITE);
+	} else if (!strcmp(what, "wait") && argc == 4) {
+		wait_for(argv[2], (uint32_t)atoi(argv[3]));
 	} else if (!strcmp(what, "look-up") && argc == 3) {
 		look_up(argv[2]);
 	} else if (!strcmp(what, "late-rank")) {
 		late_rank();
 	} else if (!strcmp(what, "platform")) {
 		platform();
+	} else if (!strcmp(what, "platform-there")) {
+		platform_there();
 	} else if (!strcmp(what, "serve") && argc == 3) {
 		serve((uint32_t)atoi(argv[2]));
 	} else if (!strcmp(what, "squat") && argc == 3) {

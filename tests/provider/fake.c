@@ -220,6 +220,14 @@ static void on_paths(struct tw_link *link)
 	(void)link;
 }
 
+static void on_trouble(void *peer, enum tw_err why, const char *cause, const char *advice)
+{
+	(void)peer;
+	(void)why;
+	(void)cause;
+	(void)advice;
+}
+
 static void on_timer(struct tw_host *host, uint64_t when)
 {
 	struct fake *f = tw_container(host, struct fake, host);
@@ -241,6 +249,7 @@ static const struct tw_upcalls upcalls = {
 	.found = on_found,
 	.describe = on_describe,
 	.paths = on_paths,
+	.trouble = on_trouble,
 	.timer = on_timer,
 };
 

@@ -231,6 +231,7 @@ static void admit(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->deadline = 0;
 	err = ep->host->up->incoming(ep->host, &l->link, &l->other, &l->me);
 	if (err == TW_OK) {
+		tw_net_link_trouble(l);
 		reply.filter = l->me.filter;
 		reply.window = l->me.window;
 		control_put(l, &reply);
@@ -258,6 +259,7 @@ static void accepted(struct tw_net_link *l, const struct tw_net_ctrl *t)
 	l->peer_port = t->port;
 	l->state = TW_NET_PROBING;
 	tw_net_ports_end(l);
+	tw_net_link_trouble(l);
 	control_probe(l, l->first);
 	send_boards(l);
 }
@@ -356,7 +358,7 @@ static void control_renew(struct tw_net_link *l, struct tw_net_path *p, const st
 		control_put(l, &reply);
 	control_await(l, p);
 	if (l->first->bound)
-		l->broken = 0;
+		tw_net_link_mended(l);
 }
 
 static void resume(struct tw_net_link *from, const struct tw_net_ctrl *t)
@@ -503,8 +505,8 @@ void tw_net_on_ctrl(struct tw_net_link *l, const struct tw_net_ctrl *t)
 		breach(l, t);
 		return;
 	}
-	if (tw_net_resumable(l) && l->first->bound)
-		l->broken = 0;
+	if (l->broken && tw_net_resumable(l) && l->first->bound)
+		tw_net_link_mended(l);
 	if (known)
 		table[t->type][last ? TW_NET_DEAD : l->state](l, t);
 }

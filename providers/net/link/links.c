@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Links: their numbers, how they end, and their timers. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +52,37 @@ struct tw_net_link *tw_net_link_new(struct tw_net_ep *ep, enum tw_net_state stat
 	return l;
 }
 
+void tw_net_link_trouble(const struct tw_net_link *l)
+{
+	char ports[96], cause[64], advice[160];
+	const struct tw_driver *driver;
+
+	if (l->state != TW_NET_PROBING && l->state != TW_NET_UP)
+		return;
+	if (l->channel != TW_NET_OPEN) {
+		l->ep->host->up->trouble(l->link.peer, TW_ELOST, "the connection to it is broken",
+					 "the network between the hosts must work again within "
+					 "TAGWIRE_RETRY");
+		return;
+	}
+	driver = l->first->way.adapter->driver;
+	driver->ports(ports, sizeof(ports));
+	snprintf(cause, sizeof(cause), "it answers, but no packet by %s comes through",
+		 driver->name);
+	snprintf(advice, sizeof(advice), "let %s pass on both hosts", ports);
+	l->ep->host->up->trouble(l->link.peer, TW_ELOST, cause, advice);
+}
+
+void tw_net_link_mended(struct tw_net_link *l)
+{
+	l->broken = 0;
+	if (l->state == TW_NET_PROBING || l->state == TW_NET_UP)
+		l->ep->host->up->trouble(l->link.peer, TW_OK, NULL, NULL);
+}
+
 void tw_net_link_broken(struct tw_net_link *l, uint64_t since)
 {
+	tw_net_link_trouble(l);
 	if (!l->broken || since < l->broken)
 		l->broken = since;
 	tw_net_timer(l->ep, l->broken + tw_clock_us(1000ull * tw_settings.retry));

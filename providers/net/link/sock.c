@@ -17,7 +17,6 @@
 
 #define AGAIN_US 200000 /* between two attempts to reach it again */
 #define CALL_US 1000000 /* limit for one: the system would retry less and less often */
-#define LATE_US 1000000 /* before that nobody waits for an answer */
 #define HANG_UPS 8	/* without an answer, before the next port is tried */
 #define FULL_US 5000ull /* until a listener without room is called again, the first time */
 #define READS 16	/* messages in one call, so that one peer cannot keep others waiting */
@@ -126,27 +125,19 @@ enum tw_err tw_net_err_of(int error)
 	}
 }
 
-void tw_net_report(const struct tw_net_link *l, enum tw_log_level level, const char *cause,
-		   const char *advice)
-{
-	char host[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 32];
-
-	tw_report_who(who, sizeof(who), l->other.endpoint_id,
-		      tw_inet_text(&l->peer_addr, host, sizeof(host)));
-	tw_report(level, who, cause, advice);
-}
-
 /* The system has refused to call there. The caller says that the peer is not reached. */
 static void unreached(const struct tw_net_link *l, int error)
 {
+	char host[INET6_ADDRSTRLEN], who[INET6_ADDRSTRLEN + 32], cause[80];
 	enum tw_err err = tw_net_err_of(error);
-	char cause[80];
 
 	if (l->state != TW_NET_NEW || err == TW_ECLOSED || err == TW_ENOMEM)
 		return;
 	snprintf(cause, sizeof(cause), "%s", strerror(error));
-	tw_net_report(l, TW_LOG_INFO, cause,
-		      "its host must be up, and reached from the board of this endpoint");
+	tw_report_who(who, sizeof(who), l->other.endpoint_id,
+		      tw_inet_text(&l->peer_addr, host, sizeof(host)));
+	tw_report(TW_LOG_INFO, who, cause,
+		  "its host must be up, and reached from the board of this endpoint");
 }
 
 /* The board of the peer whose turn it is to be called; 0 is its own. */
@@ -232,20 +223,27 @@ static enum tw_err strange(const struct tw_net_link *l)
 		snprintf(cause, sizeof(cause), "it does not have the key of this one, %s",
 			 tw_net_key_text());
 	}
-	tw_net_report(l, TW_LOG_ERROR, cause, advice);
+	l->ep->host->up->trouble(l->link.peer, s->why, cause, advice);
 	return s->why;
 }
 
-void tw_net_late(const struct tw_net_link *l)
+/* This is said if nothing more is heard. */
+static void unanswered(const struct tw_net_link *l)
 {
 	unsigned kept = tw_net_ports_kept(l);
 	uint32_t port = tw_net_port(l->other.endpoint_id, kept < TW_NET_PORTS ? kept : l->port);
-	char advice[80];
+	char advice[160];
 
-	if (tw_clock() - l->begun < tw_clock_us(LATE_US) || l->channel == TW_NET_SEARCHING)
+	if (l->state != TW_NET_NEW)
 		return;
-	snprintf(advice, sizeof(advice), "its host must be up, and let TCP port %u pass", port);
-	tw_net_report(l, TW_LOG_ERROR, "it has not answered", advice);
+	snprintf(advice, sizeof(advice),
+		 !l->reached
+			 ? "its host must be up, be reached from this board (TAGWIRE_BOARDS), and "
+			   "let TCP port %u pass (TAGWIRE_PORT)"
+			 : "its host answers at TCP port %u: its program must run, call the "
+			   "library, and have a descriptor left",
+		 port);
+	l->ep->host->up->trouble(l->link.peer, TW_ETIMEDOUT, "it has not answered", advice);
 }
 
 static enum tw_err dial_port(struct tw_net_link *l, unsigned port)
@@ -291,6 +289,8 @@ enum tw_err tw_net_dial(struct tw_net_link *l)
 		return TW_OK;
 	if (err == TW_ECLOSED && l->stranger.why != TW_OK)
 		return strange(l);
+	if (err == TW_OK)
+		unanswered(l);
 	/* Read while the other host answers. A resource like others: the reason was logged. */
 	if (err == TW_OK && !tw_net_auth()) {
 		tw_net_sock_close(l);
@@ -431,6 +431,8 @@ static void dialed(struct tw_net_link *l)
 	tw_net_sock_options(l->sock, tw_net_silence_ms());
 	tw_net_watch(l->ep, l->sock, EPOLLIN | EPOLLRDHUP, &l->watch, EPOLL_CTL_MOD);
 	l->channel = TW_NET_HELLO;
+	l->reached = true;
+	unanswered(l);
 	err = tw_net_hello_send(l);
 	if (err == TW_ENOMEM)
 		sock_refused(l, err);

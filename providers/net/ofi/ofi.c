@@ -2,6 +2,7 @@
 #include "providers/net/ofi/ofi.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -274,6 +275,12 @@ static enum tw_err ofi_do_open(const struct tw_driver_host *host, void **instanc
 	return TW_OK;
 }
 
+static void ofi_ports(char *text, size_t size)
+{
+	snprintf(text, size,
+		 "the ports of libfabric (FI_TCP_PORT_LOW_RANGE, FI_TCP_PORT_HIGH_RANGE)");
+}
+
 const struct tw_driver tw_driver_ofi = {
 	.version = TW_DRIVER_VERSION,
 	.name = "ofi",
@@ -285,6 +292,7 @@ const struct tw_driver tw_driver_ofi = {
 	.path_new = path_new,
 	.path_bind = path_bind,
 	.path_free = path_free,
+	.ports = ofi_ports,
 	.send = tw_ofi_send,
 	.rma = tw_ofi_rma,
 	.mem_reg = tw_ofi_mem_reg,

@@ -331,7 +331,7 @@ void tw_net_path_bound(struct tw_net_link *l, struct tw_net_path *p)
 	p->backoff = 0;
 	p->bound_at = l->progress = tw_clock();
 	if (l->channel == TW_NET_OPEN)
-		l->broken = 0;
+		tw_net_link_mended(l);
 	if (p == l->first)
 		lead(l);
 	go_round(l);

@@ -2,9 +2,11 @@
 #include "providers/net/tcp/tcp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,6 +198,22 @@ static bool path_stalled(void *path)
 	return tw_inet_stalled(((struct tw_tcp_path *)path)->fd);
 }
 
+/* Of this host, as that of the other is not known. */
+static void tcp_ports(char *text, size_t size)
+{
+	static const char file[] = "/proc/sys/net/ipv4/ip_local_port_range";
+	char range[32] = "";
+	unsigned low, high;
+	int fd = tw_sys_open(file, O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0 && tw_sys_read(fd, range, sizeof(range) - 1) > 0 &&
+	    sscanf(range, "%u %u", &low, &high) == 2)
+		snprintf(text, size, "TCP ports %u to %u (%s)", low, high, file);
+	else
+		snprintf(text, size, "the TCP ports of %s", file);
+	tw_sys_close(fd);
+}
+
 static enum tw_err tcp_do_open(const struct tw_driver_host *host, void **instance,
 			       struct tw_driver_caps *caps)
 {
@@ -234,6 +252,7 @@ const struct tw_driver tw_driver_tcp = {
 	.path_bind = tw_tcp_path_bind,
 	.stalled = path_stalled,
 	.path_free = tw_tcp_path_free,
+	.ports = tcp_ports,
 	.send = tw_tcp_send,
 	.rma = tw_tcp_rma,
 	.cancel = tw_tcp_cancel,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -298,6 +299,11 @@ static enum tw_err verbs_do_open(const struct tw_driver_host *host, void **insta
 	return err;
 }
 
+static void verbs_ports(char *text, size_t size)
+{
+	snprintf(text, size, "UDP port 4791, for RoCE,");
+}
+
 const struct tw_driver tw_driver_verbs = {
 	.version = TW_DRIVER_VERSION,
 	.name = "verbs",
@@ -309,6 +315,7 @@ const struct tw_driver tw_driver_verbs = {
 	.path_new = tw_verbs_path_new,
 	.path_bind = tw_verbs_path_bind,
 	.path_free = tw_verbs_path_free,
+	.ports = verbs_ports,
 	.send = tw_verbs_send,
 	.rma = tw_verbs_rma,
 	.cancel = tw_verbs_cancel,
