@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Other users' processes cannot stop mx_why: a segment that becomes shorter while it is read, pipes
+ * in place of memory, and a name that would command the terminal.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/stats.h"
+#include "lib/check.h"
+#include "lib/twt.h"
+#include "mrapi/mrapi_internal.h"
+
+#define NOBODY 65534
+#define ROUNDS 20
+#define SEGMENT "tagwire-mrapi"
+
+static void be_another_user(void)
+{
+	if (geteuid() == 0)
+		check(setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
+		      setresuid(NOBODY, NOBODY, NOBODY) == 0);
+	check(prctl(PR_SET_DUMPABLE, 1) == 0);
+}
+
+static struct tw_mrapi_segment *segment(int fd)
+{
+	void *p;
+
+	check(fd >= 0 && ftruncate(fd, sizeof(struct tw_mrapi_segment)) == 0);
+	p = mmap(NULL, sizeof(struct tw_mrapi_segment), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	check(p != MAP_FAILED);
+	return p;
+}
+
+static int shrinks(void *arg, int fd)
+{
+	int file = memfd_create(SEGMENT, 0);
+	struct tw_mrapi_segment *s = segment(file);
+
+	(void)arg;
+	be_another_user();
+	check(twt_put(fd, "y", 1) == 0);
+	for (;;) {
+		s->magic = TW_MRAPI_MAGIC;
+		s->version = TW_MRAPI_VERSION;
+		usleep(50);
+		check(ftruncate(file, 0) == 0);
+		usleep(50);
+		check(ftruncate(file, sizeof(*s)) == 0);
+	}
+}
+
+/* A pipe whose name is that of deleted memory: no mount has it any more. */
+static void make_pipe(const char *dir, const char *name)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/memfd:%s", dir, name);
+	check(mkfifo(path, 0666) == 0);
+	check(open(path, O_RDWR) >= 0);
+	check(unlink(path) == 0);
+}
+
+static int pipes(void *arg, int fd)
+{
+	char dir[] = "/tmp/tagwire-why-XXXXXX", may = 'y';
+
+	(void)arg;
+	check(mkdtemp(dir) != NULL);
+	if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("none", dir, "tmpfs", 0, NULL) != 0) {
+		may = 'n';
+	} else {
+		make_pipe(dir, SEGMENT);
+		make_pipe(dir, TW_STATS_NAME);
+		check(umount2(dir, MNT_DETACH) == 0);
+	}
+	rmdir(dir);
+	/* Mapped as well, or nobody would look for the descriptor. */
+	segment(memfd_create(SEGMENT, 0));
+	be_another_user();
+	check(twt_put(fd, &may, 1) == 0);
+	for (;;)
+		pause();
+}
+
+static int commands(void *arg, int fd)
+{
+	(void)arg;
+	segment(memfd_create(SEGMENT, 0));
+	be_another_user();
+	check(prctl(PR_SET_NAME, "\033[2Jgone") == 0);
+	check(twt_put(fd, "y", 1) == 0);
+	for (;;)
+		pause();
+}
+
+/* It ends by itself, and prints nothing but text. */
+static void look(pid_t pid)
+{
+	char command[4096], text[4096];
+	size_t n;
+	int code;
+	FILE *f;
+
+	snprintf(command, sizeof(command),
+		 "timeout %d '%s/bench/mx_why' --interval 0.01 --pid %d 2>&1", TWT_LONG,
+		 getenv("builddir") ? getenv("builddir") : ".", (int)pid);
+	f = popen(command, "r");
+	check(f != NULL);
+	n = fread(text, 1, sizeof(text), f);
+	check(!memchr(text, '\033', n));
+	while (fgetc(f) != EOF)
+		;
+	code = pclose(f);
+	check(WIFEXITED(code) && WEXITSTATUS(code) <= 3);
+}
+
+static void stands(const char *name, int (*other)(void *arg, int fd), int rounds)
+{
+	struct twt_child child;
+	char may;
+
+	what = name;
+	twt_spawn_here(&child, other, NULL);
+	check(twt_get(child.fd, &may, 1) == 0);
+	for (int i = 0; i < rounds && may == 'y'; i++)
+		look(child.pid);
+	kill(child.pid, SIGKILL);
+	waitpid(child.pid, NULL, 0);
+	printf("%s: %s\n", name, may == 'y' ? "no harm" : "not permitted here");
+}
+
+int main(void)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	stands("a segment that becomes shorter", shrinks, ROUNDS);
+	stands("a name with commands", commands, 1);
+	stands("pipes", pipes, 1);
+	return 0;
+}
