@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * libfabric: a program without an argument prints its address and receives a message; one with
- * that address as its argument sends it.
+ * that address as its argument sends it. It needs the headers of libfabric (libfabric-dev).
  *	cc fabric.c -o fabric $(pkg-config --cflags --libs libfabric)
  *	./fabric			prints tagwire://...
  *	./fabric tagwire://...
